@@ -1,0 +1,34 @@
+package job
+
+// Finding is something that inspection concluded, with the line that shows it.
+type Finding struct {
+	Value string `json:"value"`
+	Line  int    `json:"line"` // 1-based; 0 when not from a line
+	Text  string `json:"text"` // that line, trimmed
+}
+
+// Inspection is what can be known of a script without running it. An empty Value means unknown.
+type Inspection struct {
+	Path   string
+	SHA256 string
+	Kind   string // python, shell, executable, command
+
+	Framework Finding // pytorch, tensorflow, jax, sklearn, numpy, stdlib …
+	Model     Finding // family: resnet, bert, vit, mlp …
+	Dataset   Finding
+	GPU       Finding // "yes" when the script uses an accelerator
+	BatchSize Finding // default value found
+	Epochs    Finding
+	Entry     Finding // training entry point: function name
+	// Resumable is "yes" when the script both saves a checkpoint on a signal (or when told) and resumes from one.
+	Resumable Finding
+	// Reads lists the contract's environment variables that the script reads, sorted; an allocation knob that is not
+	// among them cannot be expected to reach the script.
+	Reads []string
+	// Log is the CSV that the script writes, when a literal name is found.
+	Log Finding
+	// Replay is true for a script that declares itself a replay of a measured profile (OPTIMIZE_REPLAY = True at module level).
+	Replay bool
+	// Warnings say what was odd ("not UTF-8 in line 7").
+	Warnings []string
+}

@@ -1,0 +1,302 @@
+package journal
+
+import (
+	"encoding/json"
+	"math"
+	"strconv"
+	"time"
+
+	"trainopt/cost"
+	"trainopt/optimizer/plan"
+	"trainopt/resources"
+	"trainopt/sla"
+)
+
+// Schema is the version of Record; it changes only when a field changes its meaning or goes away.
+const Schema = 1
+
+// Number is a measured or derived number; NaN and infinities are written as null, others with nine
+// significant digits.
+type Number float64
+
+// Unknown is the Number that is written as null.
+func Unknown() Number { return Number(math.NaN()) }
+
+// Known reports whether there is a number.
+func (n Number) Known() bool { return !math.IsNaN(float64(n)) && !math.IsInf(float64(n), 0) }
+
+// MarshalJSON writes null for an unknown number.
+func (n Number) MarshalJSON() ([]byte, error) {
+	if !n.Known() {
+		return []byte("null"), nil
+	}
+	f, _ := strconv.ParseFloat(strconv.FormatFloat(float64(n), 'g', 9, 64), 64)
+	return json.Marshal(f)
+}
+
+// UnmarshalJSON reads null as unknown.
+func (n *Number) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		*n = Unknown()
+		return nil
+	}
+	var f float64
+	if err := json.Unmarshal(data, &f); err != nil {
+		return err
+	}
+	*n = Number(f)
+	return nil
+}
+
+// State of a run.
+type State string
+
+const (
+	Planned State = "planned"
+	Running State = "running"
+	Done    State = "done"
+	Failed  State = "failed"
+	Stopped State = "stopped"
+)
+
+// Record is run.json: all times in seconds, money in USD, memory in GiB, utilisation in percent.
+type Record struct {
+	Schema       int             `json:"schema"`
+	RunID        string          `json:"run_id"`
+	Name         string          `json:"name"`
+	Command      []string        `json:"command"`
+	Dir          string          `json:"dir"` // working directory of the job
+	Script       Script          `json:"script"`
+	StartedAt    time.Time       `json:"started_at"`
+	FinishedAt   *time.Time      `json:"finished_at"`
+	State        State           `json:"state"`
+	Exit         *Exit           `json:"exit"`
+	ExitCode     *int            `json:"exit_code"` // what optimize itself exited with; null while running
+	Host         Host            `json:"host"`
+	SLA          SLA             `json:"sla"`
+	Prices       Prices          `json:"prices"`
+	Preference   plan.Preference `json:"preference"`
+	Seed         int64           `json:"seed"`
+	Probes       []Probe         `json:"probes"`
+	Plan         *Plan           `json:"plan"`
+	Model        *Model          `json:"model"`    // the performance model and its leave-one-out check
+	Enforced     []string        `json:"enforced"` // what of the allocation is enforced here and what is not
+	Actions      []Action        `json:"actions"`
+	CriticResets []CriticReset   `json:"critic_resets"`
+	Outcome      Outcome         `json:"outcome"`
+	Baseline     *Baseline       `json:"baseline"` // the user's own configuration, measured by the first probe
+	Comparison   Comparison      `json:"comparison"`
+	Waste        Waste           `json:"waste_usd"`
+	Training     Training        `json:"training"` // model information and last values read from the log
+	Log          Log             `json:"log"`
+	Warnings     []string        `json:"warnings"`
+}
+
+// Script is what inspection found.
+type Script struct {
+	Path      string            `json:"path"`
+	SHA256    string            `json:"sha256"`
+	Framework *string           `json:"framework"`
+	Model     *string           `json:"model"`
+	Dataset   *string           `json:"dataset"`
+	UsesGPU   *bool             `json:"uses_gpu"`
+	Resumable *bool             `json:"resumable"`
+	Evidence  map[string]string `json:"evidence,omitempty"` // finding → "line 12: text"
+}
+
+// Exit is how the training ended. Code is the training's own exit code, null when it died of a signal.
+type Exit struct {
+	Code   *int    `json:"code"`
+	Signal *string `json:"signal"`
+	Reason string  `json:"reason"` // exited|killed|oom|budget|deadline|user|start-failed|lost
+	Detail string  `json:"detail,omitempty"`
+}
+
+// Host is the machine of the run.
+type Host struct {
+	CPUs      float64  `json:"cpus"`
+	MemoryGiB Number   `json:"memory_gib"`
+	GPUs      []GPU    `json:"gpus"`
+	Described string   `json:"described,omitempty"` // not measured: a described machine
+	Notes     []string `json:"notes,omitempty"`
+}
+
+// GPU of a host.
+type GPU struct {
+	UUID      string `json:"uuid"`
+	Name      string `json:"name"`
+	MemoryGiB Number `json:"memory_gib"`
+}
+
+// SLA is the agreement and its verdicts.
+type SLA struct {
+	DeadlineS     Number        `json:"deadline_s"`
+	BudgetUSD     Number        `json:"budget_usd"`
+	MinThroughput Number        `json:"min_throughput"`
+	MaxMemoryGiB  Number        `json:"max_memory_gib"`
+	MinGPUUtil    Number        `json:"min_gpu_util"`
+	MinCPUUtil    Number        `json:"min_cpu_util"`
+	Hash          string        `json:"hash"`
+	Verdicts      []sla.Verdict `json:"verdicts"`
+	Compliance    Number        `json:"compliance"` // share of agreed objectives with data that are met, 0…1
+}
+
+// Prices are the rates that were used.
+type Prices struct {
+	GPUHour      Number `json:"gpu_hour"`
+	CPUHour      Number `json:"cpu_hour"`
+	GiBHour      Number `json:"gib_hour"`
+	InstanceHour Number `json:"instance_hour"`
+	Source       string `json:"source"`
+	Dated        string `json:"dated"`
+}
+
+// PricesOf converts rates.
+func PricesOf(r cost.Rates) Prices {
+	p := Prices{GPUHour: Number(r.GPUHour), CPUHour: Number(r.CPUHour), GiBHour: Number(r.GiBHour),
+		InstanceHour: Unknown(), Source: r.Source, Dated: r.Dated}
+	if r.Instance > 0 {
+		p.InstanceHour = Number(r.Instance)
+	}
+	return p
+}
+
+// Probe is one short measurement at one allocation.
+type Probe struct {
+	Allocation    resources.Allocation `json:"allocation"`
+	Rows          int                  `json:"rows"`
+	Seconds       Number               `json:"seconds"`
+	Throughput    Number               `json:"throughput"`
+	CostUSD       Number               `json:"cost_usd"`
+	PeakMemoryGiB Number               `json:"peak_memory_gib"`
+	UnitSeconds   []Number             `json:"unit_seconds"` // each measured unit of work
+	UnitSamples   Number               `json:"unit_samples"`
+	CPUUtil       Number               `json:"cpu_util"`
+	GPUUtil       Number               `json:"gpu_util"`
+	InJob         bool                 `json:"in_job"` // true when its work was kept (resumable job)
+}
+
+// Plan is the last decision for the whole job.
+type Plan struct {
+	Allocation resources.Allocation `json:"allocation"`
+	Planner    string               `json:"planner"`
+	Reason     string               `json:"reason"`
+	Binding    string               `json:"binding"`
+	AtS        Number               `json:"at_s"`
+	Prediction *Prediction          `json:"prediction"`
+	Candidates []plan.Candidate     `json:"candidates"`
+	Options    []plan.Option        `json:"options"`
+}
+
+// Prediction of the whole run, made at Plan.AtS.
+type Prediction struct {
+	Seconds    sla.Interval `json:"seconds"`
+	CostUSD    sla.Interval `json:"cost_usd"`
+	Throughput sla.Interval `json:"throughput"`
+}
+
+// Model describes the performance model.
+type Model struct {
+	Form    string            `json:"form"`   // e.g. "amdahl", "pollux"
+	Params  map[string]Number `json:"params"` // by name, with unit in the name
+	Checks  []Check           `json:"leave_one_out"`
+	Ignored []string          `json:"ignored"` // knobs with no measured effect
+	Basis   string            `json:"basis"`   // in words: which measurements
+}
+
+// Check is one leave-one-out prediction, seconds per unit of work.
+type Check struct {
+	Allocation resources.Allocation `json:"allocation"`
+	Predicted  sla.Interval         `json:"predicted"`
+	Measured   Number               `json:"measured"`
+}
+
+// Action is one change of allocation, or advice to make one.
+type Action struct {
+	AtS         Number               `json:"at_s"`
+	Action      int                  `json:"action"` // index in the 27-action space, -1 when not one step
+	Description string               `json:"description"`
+	From        resources.Allocation `json:"from"`
+	To          resources.Allocation `json:"to"`
+	Reason      string               `json:"reason"`
+	Applied     string               `json:"applied"` // live|restart|recommended
+}
+
+// CriticReset of a learning planner.
+type CriticReset struct {
+	AtS     Number `json:"at_s"`
+	Policy  string `json:"policy"`
+	Trigger string `json:"trigger"`
+}
+
+// Outcome is what was measured of the whole run.
+type Outcome struct {
+	Seconds         Number `json:"seconds"`          // start of the run to its end
+	ActiveSeconds   Number `json:"active_seconds"`   // a job process was alive
+	OverheadSeconds Number `json:"overhead_seconds"` // restarts: checkpoint, exit, start, until work resumed
+	CostUSD         Number `json:"cost_usd"`
+	ProbeCostUSD    Number `json:"probe_cost_usd"`
+	Rows            int    `json:"rows"`
+	Epochs          Number `json:"epochs"`
+	Throughput      Number `json:"throughput"`
+	GPUUtil         Number `json:"gpu_util"`
+	CPUUtil         Number `json:"cpu_util"`
+	PeakMemoryGiB   Number `json:"peak_memory_gib"`
+	Restarts        int    `json:"restarts"`
+	EnergyJoules    Number `json:"energy_joules"`
+}
+
+// Baseline is what the user's own configuration needs for the same work: measured rows, projected.
+type Baseline struct {
+	Allocation resources.Allocation `json:"allocation"`
+	Seconds    sla.Interval         `json:"seconds"`
+	CostUSD    sla.Interval         `json:"cost_usd"`
+	Throughput sla.Interval         `json:"throughput"`
+	Compliance Number               `json:"compliance"`
+}
+
+// Comparison of this run with its baseline, per unit of the same work; positive is more. Null when there is nothing measured to compare with.
+type Comparison struct {
+	Against             *string       `json:"against"`
+	SecondsChangePct    Number        `json:"seconds_change_pct"`
+	CostChangePct       Number        `json:"cost_change_pct"`
+	ThroughputChangePct Number        `json:"throughput_change_pct"`
+	ComplianceChangePct Number        `json:"compliance_change_pct"`
+	SecondsChange       *sla.Interval `json:"seconds_change_interval_pct"` // with the baseline's own uncertainty
+	CostChange          *sla.Interval `json:"cost_change_interval_pct"`
+}
+
+// Waste is money by cause.
+type Waste struct {
+	Idle            Number `json:"idle"`
+	InputBound      Number `json:"input_bound"`
+	OverProvisioned Number `json:"over_provisioned"`
+	Restarts        Number `json:"restarts"`
+	Failed          Number `json:"failed"`
+}
+
+// Training is what the log says of the job.
+type Training struct {
+	Model         *string `json:"model"`
+	ModelParams   Number  `json:"model_params"`
+	ModelLayers   Number  `json:"model_layers"`
+	Dataset       *string `json:"dataset"`
+	DataCount     Number  `json:"data_count"`
+	DataSizeMB    Number  `json:"data_size_mb"`
+	BatchSize     Number  `json:"batch_size"`
+	TotalUnits    Number  `json:"total_units"`
+	Unit          string  `json:"unit"` // epoch|step
+	TrainLoss     Number  `json:"train_loss"`
+	TrainAccuracy Number  `json:"train_accuracy"`
+	TestLoss      Number  `json:"test_loss"`
+	TestAccuracy  Number  `json:"test_accuracy"`
+}
+
+// Log is where the training rows came from.
+type Log struct {
+	Path    string   `json:"path"`
+	Format  string   `json:"format"`
+	Rows    int      `json:"rows"`
+	BadRows int      `json:"bad_rows"`
+	Bad     []string `json:"bad,omitempty"` // the first few, "line 41: 3 fields, want 7"
+}

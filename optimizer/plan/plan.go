@@ -1,0 +1,108 @@
+package plan
+
+import (
+	"math"
+	"time"
+
+	"trainopt/cost"
+	"trainopt/resources"
+	"trainopt/simulator/training"
+	"trainopt/sla"
+)
+
+// Preference weighs the three objectives; the weights are ≥ 0 and sum to 1.
+type Preference struct {
+	Time     float64 `json:"time"`
+	Cost     float64 `json:"cost"`
+	Resource float64 `json:"resource"`
+}
+
+// Snapshot is all that a planner may look at: a copy, never changed while it decides.
+type Snapshot struct {
+	Host       resources.Host
+	Limits     resources.Limits
+	Spec       sla.Spec
+	Rates      cost.Rates
+	Preference Preference
+
+	// Model predicts seconds per unit of work at any allocation; nil when nothing is known yet.
+	Model *training.Model
+	// Done and Total are units of work (epochs or steps); Total is 0 when the job does not say.
+	Done, Total float64
+	// Elapsed and Spent are what the run has used so far, probes and restarts included.
+	Elapsed time.Duration
+	Spent   cost.USD
+	// Current is the allocation that runs now; nil before the first start. Baseline is the user's own
+	// configuration (everything the limits allow, as it would have run without us).
+	Current  *resources.Allocation
+	Baseline resources.Allocation
+	// Startup is the measured time from launch to the first unit of work, seconds; Restart is what one more
+	// restart costs (checkpoint, exit, start, warm-up), seconds; the zero Interval means not measured.
+	Startup, Restart sla.Interval
+	// Resumable and LiveCPU say what may be done to a running job.
+	Resumable, LiveCPU bool
+	// Memory is what the job needs by measurement, with margin; 0 when not measured.
+	Memory resources.GiB
+	// Utilisation measured lately, in %; NaN when there is no data. Used by the rules planner.
+	GPUUtil, CPUUtil, Throughput float64
+}
+
+// Candidate is one allowed allocation with its predicted outcome for the whole run: what is already
+// used plus what remains, the restart to get there included.
+type Candidate struct {
+	Allocation resources.Allocation `json:"allocation"`
+	Seconds    sla.Interval         `json:"seconds"`
+	CostUSD    sla.Interval         `json:"cost_usd"`
+	Throughput sla.Interval         `json:"throughput"` // samples/s (units/s when samples are unknown)
+	// Resource is the share of the limits that it holds, 0…1: the mean over GPUs, CPUs and memory of given/allowed.
+	Resource float64 `json:"resource"`
+	// Feasible: every agreed limit is met with at least 95 % probability by the model.
+	Feasible bool `json:"feasible"`
+	// Chance is the model's probability that all agreed time and cost limits are met, 0…1.
+	Chance  float64         `json:"chance"`
+	Breaks  []sla.Objective `json:"breaks,omitempty"` // limits not met with 95 % probability
+	OnFront bool            `json:"on_front"`
+}
+
+// Option is the point that one preset preference would select, and what it gives up against the
+// chosen one: positive is more, in percent of the choice; nil when not predicted.
+type Option struct {
+	Prefer      string    `json:"prefer"` // time, cost, resource, balanced
+	Candidate   Candidate `json:"candidate"`
+	SecondsPct  *float64  `json:"seconds_pct"`
+	CostPct     *float64  `json:"cost_pct"`
+	ResourcePct *float64  `json:"resource_pct"`
+}
+
+// Plan is a decision, with the evidence for it.
+type Plan struct {
+	Allocation resources.Allocation
+	Planner    string
+	Reason     string // one sentence for people
+	Binding    string // the constraint that shaped the choice, in words; "none"
+	// Chosen is the candidate selected; Predicted is false when the planner had no model and the
+	// intervals mean nothing.
+	Chosen     Candidate
+	Predicted  bool
+	Candidates []Candidate // all that were weighed, the front marked
+	Options    []Option    // time, cost, resource, balanced, always all four when Predicted
+}
+
+// Planner chooses an allocation. Decide is a pure function of the snapshot.
+// It returns *Infeasible (errors.As) when no allowed allocation can meet the agreement.
+type Planner interface {
+	Name() string
+	Decide(Snapshot) (Plan, error)
+}
+
+// Infeasible says that nothing allowed meets the agreement, and what comes nearest.
+type Infeasible struct {
+	Nearest Candidate // least violation
+	Why     string    // which limit, by how much, and what agreement would be feasible
+	Plan    Plan      // the plan for Nearest, should the user go on
+}
+
+func (e *Infeasible) Error() string { return e.Why }
+
+// NoData is the NaN that stands for a number nobody measured.
+func NoData() float64 { return math.NaN() }

@@ -1,0 +1,116 @@
+package resources
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// GiB is an amount of memory in gibibytes (2^30 bytes).
+type GiB float64
+
+// Bytes returns the amount in bytes, rounded down; negative amounts give 0.
+func (g GiB) Bytes() uint64 {
+	if g <= 0 {
+		return 0
+	}
+	return uint64(float64(g) * (1 << 30))
+}
+
+// Allocation is what one training job is given. The zero value gives nothing
+// and is not valid; see Limits.Check.
+type Allocation struct {
+	// GPUs is the number of accelerators; 0 means a CPU job.
+	GPUs int
+	// GPUIDs names the devices by NVML UUID (or MIG UUID), in the order the job sees
+	// them. Empty when the devices are not yet chosen.
+	GPUIDs []string
+	// CPUs is the number of logical CPUs, at least 1.
+	CPUs int
+	// Memory is host memory.
+	Memory GiB
+	// BatchSize is the total batch size offered to the script; 0 leaves the script's own.
+	BatchSize int
+	// NumWorkers is the number of data-loader workers offered; 0 leaves the script's own.
+	NumWorkers int
+}
+
+// Same reports whether two allocations are the same decision: equal counts, memory, batch and
+// workers. Which physical devices serve it does not matter.
+func (a Allocation) Same(b Allocation) bool {
+	return a.GPUs == b.GPUs && a.CPUs == b.CPUs && a.Memory == b.Memory &&
+		a.BatchSize == b.BatchSize && a.NumWorkers == b.NumWorkers
+}
+
+// String is one short phrase for people, such as "2 GPU, 8 CPU, 16 GiB, batch 256".
+func (a Allocation) String() string {
+	parts := []string{}
+	if a.GPUs > 0 {
+		parts = append(parts, fmt.Sprintf("%d GPU", a.GPUs))
+	}
+	parts = append(parts, fmt.Sprintf("%d CPU", a.CPUs), fmt.Sprintf("%.3g GiB", float64(a.Memory)))
+	if a.BatchSize > 0 {
+		parts = append(parts, fmt.Sprintf("batch %d", a.BatchSize))
+	}
+	return strings.Join(parts, ", ")
+}
+
+type allocationJSON struct {
+	GPUs       int      `json:"gpus"`
+	GPUIDs     []string `json:"gpu_ids"`
+	CPUs       int      `json:"cpus"`
+	Memory     GiB      `json:"memory_gib"`
+	BatchSize  *int     `json:"batch_size"`
+	NumWorkers *int     `json:"num_workers"`
+}
+
+// MarshalJSON writes batch_size and num_workers as null when the script's own value holds.
+func (a Allocation) MarshalJSON() ([]byte, error) {
+	j := allocationJSON{GPUs: a.GPUs, GPUIDs: a.GPUIDs, CPUs: a.CPUs, Memory: a.Memory}
+	if j.GPUIDs == nil {
+		j.GPUIDs = []string{}
+	}
+	if a.BatchSize > 0 {
+		j.BatchSize = &a.BatchSize
+	}
+	if a.NumWorkers > 0 {
+		j.NumWorkers = &a.NumWorkers
+	}
+	return json.Marshal(j)
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (a *Allocation) UnmarshalJSON(data []byte) error {
+	var j allocationJSON
+	if err := json.Unmarshal(data, &j); err != nil {
+		return err
+	}
+	*a = Allocation{GPUs: j.GPUs, CPUs: j.CPUs, Memory: j.Memory}
+	if len(j.GPUIDs) > 0 {
+		a.GPUIDs = j.GPUIDs
+	}
+	if j.BatchSize != nil {
+		a.BatchSize = *j.BatchSize
+	}
+	if j.NumWorkers != nil {
+		a.NumWorkers = *j.NumWorkers
+	}
+	return nil
+}
+
+// Range is an inclusive range of whole numbers; Min ≤ Max in a valid one.
+type Range struct {
+	Min int `json:"min"`
+	Max int `json:"max"`
+}
+
+// Limits bounds the allocations that a job may be given.
+type Limits struct {
+	GPUs Range `json:"gpus"`
+	CPUs Range `json:"cpus"`
+	// MemoryMin and MemoryMax bound host memory; MemoryMax is also the hard limit that is enforced.
+	MemoryMin GiB `json:"memory_min_gib"`
+	MemoryMax GiB `json:"memory_max_gib"`
+	// BatchSize is the range that the script allows; the zero Range leaves the script's own.
+	BatchSize Range `json:"batch_size"`
+}
