@@ -176,6 +176,12 @@ type Probe struct {
 	InJob         bool                 `json:"in_job"` // true when its work was kept (resumable job)
 }
 
+// Overheads are the measured seconds of each start and of each restart.
+type Overheads struct {
+	StartupSeconds []Number `json:"startup_seconds"` // launch to the first unit of work, less that unit
+	RestartSeconds []Number `json:"restart_seconds"` // request for a checkpoint to work resumed
+}
+
 // Plan is the last decision for the whole job.
 type Plan struct {
 	Allocation resources.Allocation `json:"allocation"`

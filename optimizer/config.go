@@ -1,0 +1,158 @@
+package optimizer
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"trainopt/cost"
+	"trainopt/optimizer/plan"
+	"trainopt/resources"
+	"trainopt/sla"
+)
+
+// Resumable says whether the job may be stopped and started again.
+type Resumable string
+
+// Auto decides by inspection of the script.
+const (
+	ResumableAuto Resumable = "auto"
+	ResumableYes  Resumable = "yes"
+	ResumableNo   Resumable = "no"
+)
+
+// Config is everything that one run needs to know. It is plain data: the run directory keeps it, so that
+// another agent can go on with the run.
+type Config struct {
+	// Train is the script; empty when Args is the whole command.
+	Train string   `json:"train"`
+	Args  []string `json:"args"`
+	// Dir is the job's working directory; Name defaults to the script's base name.
+	Dir      string `json:"dir"`
+	Name     string `json:"name"`
+	Python   string `json:"python"` // interpreter for .py files; empty means python3 on PATH
+	StateDir string `json:"state_dir"`
+
+	SLA        sla.Spec        `json:"sla"`
+	Preference plan.Preference `json:"preference"`
+	Planner    string          `json:"planner"` // static, rules, model
+	Rates      *cost.Rates     `json:"rates"`   // nil: default rates for the GPU model found
+
+	// GPUs, CPUs, Memory and BatchSize narrow what may be used, in the form "A:B"; empty means what the machine offers.
+	GPUs      string `json:"gpus"`
+	CPUs      string `json:"cpus"`
+	Memory    string `json:"memory"`
+	BatchSize string `json:"batch_size"`
+
+	Epochs  int    `json:"epochs"` // 0: the script's own
+	Dataset string `json:"dataset"`
+	Seed    int64  `json:"seed"`
+
+	Log      string            `json:"log"`        // empty: $OPTIMIZER_LOG, else the newest CSV that the script writes
+	Format   string            `json:"log_format"` // empty: by content
+	Columns  map[string]string `json:"columns"`    // further column aliases
+	Pattern  string            `json:"pattern"`    // progress pattern for stdout
+	Offline  []string          `json:"offline"`    // logs of earlier runs
+	Resume   Resumable         `json:"resumable"`
+	Samples  int               `json:"baseline_samples"`           // probes at most; 0: as many as pay, up to 4; negative: none
+	Ratio    float64           `json:"baseline_ratio"`             // share of the job's predicted cost that all probes together may take; 0: 0.10
+	Interval time.Duration     `json:"interval"`                   // sampling; 0: 1 s
+	Every    int               `json:"epoch_adjustment_frequency"` // units of work between adaptations; 0: 5
+	Grace    time.Duration     `json:"grace"`                      // SIGTERM to SIGKILL; 0: 30 s
+	Restarts int               `json:"max_restarts"`               // after failures of a resumable job; negative: none; 0: 5
+	Warn     []float64         `json:"warn_at"`                    // shares of a limit at which to warn; nil: 0.8, 0.95
+
+	// Described is a machine that is not this one; only plans are made for it, unless the script declares
+	// itself a replay of a measured profile.
+	Described *resources.Host `json:"described"`
+	DryRun    bool            `json:"dry_run"`
+	Explain   bool            `json:"explain"`
+}
+
+// Defaults that the zero value stands for.
+const (
+	defaultRatio    = 0.10
+	defaultSamples  = 4
+	defaultInterval = time.Second
+	defaultEvery    = 5
+	defaultGrace    = 30 * time.Second
+	defaultRestarts = 5
+)
+
+// WithDefaults fills what was left zero.
+func (c Config) WithDefaults() Config {
+	if c.Ratio == 0 {
+		c.Ratio = defaultRatio
+	}
+	if c.Samples == 0 {
+		c.Samples = defaultSamples
+	}
+	if c.Interval == 0 {
+		c.Interval = defaultInterval
+	}
+	if c.Every == 0 {
+		c.Every = defaultEvery
+	}
+	if c.Grace == 0 {
+		c.Grace = defaultGrace
+	}
+	if c.Restarts == 0 {
+		c.Restarts = defaultRestarts
+	}
+	if c.Resume == "" {
+		c.Resume = ResumableAuto
+	}
+	if c.Planner == "" {
+		c.Planner = "model"
+	}
+	if c.Warn == nil {
+		c.Warn = []float64{0.8, 0.95}
+	}
+	if c.Preference == (plan.Preference{}) {
+		c.Preference, _ = plan.ParsePreference("balanced")
+	}
+	return c
+}
+
+// Validate lists every problem at once.
+func (c Config) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if c.Train == "" && len(c.Args) == 0 {
+		bad("nothing to train: give --train SCRIPT, or a command after --")
+	}
+	if err := c.SLA.Validate(); err != nil {
+		errs = append(errs, err)
+	}
+	if c.Rates != nil {
+		if err := c.Rates.Validate(); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if _, ok := plan.Planners[c.Planner]; !ok && c.Planner != "" {
+		bad("--planner %q: unknown, want one of %s", c.Planner, plannerNames())
+	}
+	switch c.Resume {
+	case "", ResumableAuto, ResumableYes, ResumableNo:
+	default:
+		bad("--resumable %q: want auto, yes or no", c.Resume)
+	}
+	if c.Ratio < 0 || c.Ratio > 1 {
+		bad("--baseline-ratio %g: want a share between 0 and 1", c.Ratio)
+	}
+	if c.Epochs < 0 {
+		bad("--epochs %d: want a positive number", c.Epochs)
+	}
+	if c.Interval < 0 || (c.Interval > 0 && c.Interval < 50*time.Millisecond) {
+		bad("monitor.interval %s: want at least 50ms", c.Interval)
+	}
+	if c.Grace < 0 {
+		bad("engine.grace %s: want a positive duration", c.Grace)
+	}
+	for _, w := range c.Warn {
+		if w <= 0 || w >= 1 {
+			bad("sla.warn_at %g: want a share between 0 and 1", w)
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,122 @@
+package history
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+
+	"trainopt/optimizer/journal"
+	"trainopt/simulator/training"
+	"trainopt/sla"
+)
+
+// Key names a training: runs with the same key did the same work.
+type Key struct {
+	ScriptSHA256 string
+	Command      []string // without the interpreter's path
+	// Host is the machine's shape; measurements of another shape do not carry over.
+	CPUs      float64
+	GPUs      []string // device names
+	Described string
+}
+
+// Recalled is what earlier runs of the same training measured.
+type Recalled struct {
+	Runs         []string // run ids, newest first
+	Observations []training.Observation
+	// Total and Unit are the amount of work of the newest run; 0 and "" when it never said.
+	Total float64
+	Unit  string
+	// PeakMemoryGiB is the largest measured peak, NaN when none.
+	PeakMemoryGiB float64
+	// Baselines are the finished runs, for sla.Forecast.
+	Baselines []sla.Baseline
+	// RestartSeconds and StartupSeconds were measured at restarts and starts.
+	RestartSeconds, StartupSeconds []float64
+}
+
+// maxRuns bounds how far back Recall looks: the newest runs describe the machine as it is now.
+const maxRuns = 8
+
+// Recall reads the runs of a state directory. A missing directory or a run that cannot be read is
+// no history, not an error; notes name the runs that were left out.
+func Recall(stateDir string, key Key) (Recalled, []string) {
+	out := Recalled{PeakMemoryGiB: math.NaN()}
+	entries, err := journal.List(stateDir)
+	if err != nil {
+		return out, []string{fmt.Sprintf("recall earlier runs in %s: %v", stateDir, err)}
+	}
+	var notes []string
+	for _, e := range entries {
+		if len(out.Runs) >= maxRuns {
+			break
+		}
+		if e.Record == nil || !same(e.Record, key) || e.Record.State == journal.Running {
+			continue
+		}
+		if add(&out, e.Record) {
+			out.Runs = append(out.Runs, e.Record.RunID)
+		}
+	}
+	return out, notes
+}
+
+func same(rec *journal.Record, key Key) bool {
+	if key.ScriptSHA256 == "" || rec.Script.SHA256 != key.ScriptSHA256 || rec.Host.Described != key.Described {
+		return false
+	}
+	if len(rec.Command) != len(key.Command) || rec.Host.CPUs != key.CPUs || len(rec.Host.GPUs) != len(key.GPUs) {
+		return false
+	}
+	for i, g := range rec.Host.GPUs {
+		if g.Name != key.GPUs[i] {
+			return false
+		}
+	}
+	// The interpreter may be named by another path; everything after it must be equal.
+	return len(key.Command) == 0 || filepath.Base(rec.Command[0]) == filepath.Base(key.Command[0]) &&
+		slices.Equal(rec.Command[1:], key.Command[1:])
+}
+
+func add(out *Recalled, rec *journal.Record) bool {
+	found := false
+	for _, s := range rec.Measured {
+		units := make([]float64, 0, len(s.UnitSeconds))
+		for _, u := range s.UnitSeconds {
+			if u.Known() && u > 0 {
+				units = append(units, float64(u))
+			}
+		}
+		if len(units) == 0 {
+			continue
+		}
+		found = true
+		samples := 0.0
+		if s.UnitSamples.Known() {
+			samples = float64(s.UnitSamples)
+		}
+		out.Observations = append(out.Observations, training.Observation{Allocation: s.Allocation, UnitSeconds: units,
+			UnitSamples: samples, PeakMemoryGiB: float64(s.PeakMemoryGiB), Recalled: true})
+		if p := float64(s.PeakMemoryGiB); s.PeakMemoryGiB.Known() && !(p <= out.PeakMemoryGiB) {
+			out.PeakMemoryGiB = p
+		}
+	}
+	if !found {
+		return false
+	}
+	if len(out.Runs) == 0 && rec.Training.TotalUnits.Known() {
+		out.Total, out.Unit = float64(rec.Training.TotalUnits), rec.Training.Unit
+	}
+	for _, v := range rec.Overheads.RestartSeconds {
+		out.RestartSeconds = append(out.RestartSeconds, float64(v))
+	}
+	for _, v := range rec.Overheads.StartupSeconds {
+		out.StartupSeconds = append(out.StartupSeconds, float64(v))
+	}
+	if rec.State == journal.Done && rec.Outcome.Seconds.Known() {
+		out.Baselines = append(out.Baselines, sla.Baseline{Seconds: float64(rec.Outcome.Seconds),
+			CostUSD: float64(rec.Outcome.CostUSD), Throughput: float64(rec.Outcome.Throughput)})
+	}
+	return true
+}

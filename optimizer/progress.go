@@ -1,0 +1,285 @@
+package optimizer
+
+import (
+	"math"
+	"time"
+
+	"trainopt/monitor"
+	"trainopt/resources"
+	"trainopt/simulator/training"
+)
+
+// minBlock is the shortest stretch that is timed as one observation: shorter units of work are
+// grouped, because the clock of a poll is coarser than they are.
+const minBlock = 400 * time.Millisecond
+
+// longUnit is the length from which one unit of work, warm-up included, is measurement enough.
+const longUnit = 30 * time.Second
+
+// maxBlocks bounds the memory of one segment; older blocks are merged pairwise away.
+const maxBlocks = 400
+
+// Segment is one stretch of the run at one allocation: from a launch, or from a live change, to the next.
+type Segment struct {
+	Allocation  resources.Allocation `json:"allocation"`
+	Label       string               `json:"label"` // probe, run
+	LaunchedAt  time.Duration        `json:"launched_at"`
+	FirstRowAt  time.Duration        `json:"first_row_at"` // 0 until there is one
+	EndedAt     time.Duration        `json:"ended_at"`     // 0 while it runs
+	Launch      bool                 `json:"launch"`       // false when it began with a live change
+	Blocks      []float64            `json:"blocks"`       // seconds per unit, one value a timed block
+	Units       float64              `json:"units"`        // units of work in the blocks
+	StartDone   float64              `json:"start_done"`   // progress when it began
+	Rows        int                  `json:"rows"`
+	PeakGiB     float64              `json:"peak_gib"` // 0 when not measured
+	CPUSum      float64              `json:"cpu_sum"`  // sum of utilisation samples of the allocated CPUs, %
+	CPUN        int                  `json:"cpu_n"`
+	GPUSum      float64              `json:"gpu_sum"`
+	GPUN        int                  `json:"gpu_n"`
+	Spent       float64              `json:"spent_usd"`
+	CheckpointS float64              `json:"checkpoint_s"` // how long the checkpoint that ended it took, 0 when none
+}
+
+// Observation is the segment as the performance model wants it; ok is false when nothing was timed.
+func (s *Segment) Observation(unitSamples float64) (training.Observation, bool) {
+	if len(s.Blocks) == 0 {
+		return training.Observation{}, false
+	}
+	peak := math.NaN()
+	if s.PeakGiB > 0 {
+		peak = s.PeakGiB
+	}
+	return training.Observation{Allocation: s.Allocation, UnitSeconds: s.Blocks, UnitSamples: unitSamples, PeakMemoryGiB: peak}, true
+}
+
+// Mean is the mean of utilisation samples; NaN when there are none.
+func mean(sum float64, n int) float64 {
+	if n == 0 {
+		return math.NaN()
+	}
+	return sum / float64(n)
+}
+
+// Progress turns log rows into units of work done, and times them. It is a pure step machine: time
+// comes in with each call, as the run's elapsed time.
+type Progress struct {
+	Unit        string  `json:"unit"`         // "epoch" or "step"; empty until known
+	Done        float64 `json:"done"`         // highest unit finished
+	Total       float64 `json:"total"`        // 0 when the job does not say
+	UnitSamples float64 `json:"unit_samples"` // training samples in a unit, 0 when unknown
+	Rows        int     `json:"rows"`
+	// Backwards counts rows whose progress was below what had been reached: a restart from scratch,
+	// a second writer, a repeated header.
+	Backwards int `json:"backwards"`
+	// Rewound is set when the first row after a restart shows that the work was not continued.
+	Rewound  bool       `json:"rewound"`
+	Segments []*Segment `json:"segments"`
+
+	TotalHint float64 `json:"total_hint"` // from --epochs or the script's default
+	ZeroBased bool    `json:"zero_based"` // the log counts from 0 (Keras): unit 0 finished is one unit done
+
+	markAt    time.Duration // end of the last timed block
+	markDone  float64
+	haveMark  bool
+	sawResume bool // a row has arrived since the last launch
+}
+
+// Begin opens a segment. launch is true for a new process, false for a live change of the running one.
+func (p *Progress) Begin(at time.Duration, a resources.Allocation, label string, launch bool) *Segment {
+	p.End(at)
+	s := &Segment{Allocation: a, Label: label, LaunchedAt: at, Launch: launch, StartDone: p.Done}
+	p.Segments = append(p.Segments, s)
+	p.haveMark = false
+	if launch {
+		p.sawResume = false
+	}
+	return s
+}
+
+// End closes the open segment, if any.
+func (p *Progress) End(at time.Duration) {
+	if s := p.Current(); s != nil && s.EndedAt == 0 {
+		s.EndedAt = at
+	}
+}
+
+// Current is the latest segment; nil before the first.
+func (p *Progress) Current() *Segment {
+	if len(p.Segments) == 0 {
+		return nil
+	}
+	return p.Segments[len(p.Segments)-1]
+}
+
+// Restarted forgets the progress: the job begins from nothing (a probe of a job that cannot be resumed).
+func (p *Progress) Restarted() { p.Done, p.haveMark = 0, false }
+
+// Add takes one row that arrived at the given elapsed time.
+func (p *Progress) Add(row *monitor.Row, at time.Duration) {
+	p.Rows++
+	seg := p.Current()
+	if seg == nil {
+		return
+	}
+	seg.Rows++
+	p.learnUnit(row)
+	done, ok := p.position(row)
+	if !ok {
+		return
+	}
+	first := !p.sawResume
+	p.sawResume = true
+	if seg.FirstRowAt == 0 {
+		seg.FirstRowAt = at
+	}
+	if done < p.Done || (done == p.Done && !first) {
+		if done < p.Done {
+			p.Backwards++
+		}
+		if first && done < p.Done-1 {
+			p.Rewound, p.Done = true, done
+		}
+		if first {
+			p.mark(at, done)
+		}
+		return
+	}
+	if !p.haveMark {
+		// The first row after a launch holds start-up and warm-up: it sets the mark and is not timed, unless a
+		// unit is so long that waiting for a second one costs more than its warm-up; then the script's own
+		// time of a unit begun from nothing counts.
+		if sec, ok := row.Value(monitor.EpochTime); ok && p.Unit == "epoch" && sec >= longUnit.Seconds() && p.Done == 0 && done == 1 {
+			seg.addBlock(sec, 1)
+		}
+		p.Done = done
+		p.mark(at, done)
+		return
+	}
+	p.Done = done
+	if at-p.markAt >= minBlock && done > p.markDone {
+		units := done - p.markDone
+		seg.addBlock((at-p.markAt).Seconds()/units, units)
+		p.mark(at, done)
+	}
+}
+
+func (p *Progress) mark(at time.Duration, done float64) {
+	p.markAt, p.markDone, p.haveMark = at, done, true
+}
+
+func (s *Segment) addBlock(secondsPerUnit, units float64) {
+	s.Blocks = append(s.Blocks, secondsPerUnit)
+	s.Units += units
+	if len(s.Blocks) > maxBlocks {
+		half := s.Blocks[:0]
+		for i := 0; i+1 < len(s.Blocks); i += 2 {
+			half = append(half, (s.Blocks[i]+s.Blocks[i+1])/2)
+		}
+		s.Blocks = half
+	}
+}
+
+// learnUnit fixes what is counted: epochs when the log has them, else steps; a log that only gives a total
+// number of steps counts steps.
+func (p *Progress) learnUnit(row *monitor.Row) {
+	_, hasEpoch := row.Value(monitor.Epoch)
+	totalEpochs, hasTotalEpochs := row.Value(monitor.TotalEpochs)
+	_, hasStep := row.Value(monitor.Step)
+	totalSteps, hasTotalSteps := row.Value(monitor.TotalSteps)
+	if p.Unit == "" {
+		switch {
+		case hasEpoch && (hasTotalEpochs || !hasTotalSteps):
+			p.Unit = "epoch"
+		case hasStep:
+			p.Unit = "step"
+		}
+	}
+	switch {
+	case p.Unit == "epoch" && hasTotalEpochs && totalEpochs > 0:
+		p.Total = totalEpochs
+	case p.Unit == "step" && hasTotalSteps && totalSteps > 0:
+		p.Total = totalSteps
+	case p.Unit == "epoch" && p.Total == 0:
+		p.Total = p.TotalHint
+	}
+	if p.Unit == "epoch" {
+		if n, ok := row.Value(monitor.DataCount); ok && n > 0 {
+			p.UnitSamples = n
+		} else if rate, ok := row.Value(monitor.Throughput); ok && p.UnitSamples == 0 {
+			if sec, ok := row.Value(monitor.EpochTime); ok && sec > 0 && rate > 0 {
+				p.UnitSamples = rate * sec
+			}
+		}
+	} else if n, ok := row.Value(monitor.BatchSize); ok && n > 0 && p.Unit == "step" {
+		p.UnitSamples = n
+	}
+}
+
+func (p *Progress) position(row *monitor.Row) (float64, bool) {
+	column := monitor.Epoch
+	switch p.Unit {
+	case "":
+		return 0, false
+	case "step":
+		column = monitor.Step
+	}
+	v, ok := row.Value(column)
+	if ok && v == 0 {
+		p.ZeroBased = true
+	}
+	if p.ZeroBased {
+		v++
+	}
+	return v, ok
+}
+
+// Finished reports whether all announced work is done.
+func (p *Progress) Finished() bool { return p.Total > 0 && p.Done >= p.Total }
+
+// Remaining is the units of work left; ok is false when the total is unknown.
+func (p *Progress) Remaining() (float64, bool) {
+	if p.Total <= 0 {
+		return 0, false
+	}
+	return math.Max(0, p.Total-p.Done), true
+}
+
+// Observations of all segments that timed something, oldest first. Segments of the same allocation stay
+// apart: each carries its own drift.
+func (p *Progress) Observations() []training.Observation {
+	var out []training.Observation
+	for _, s := range p.Segments {
+		if o, ok := s.Observation(p.UnitSamples); ok {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// StartupSeconds are the measured times from each launch to its first row, less one unit of work at that
+// pace: process start, imports, data loading, warm-up.
+func (p *Progress) StartupSeconds() []float64 {
+	var out []float64
+	for _, s := range p.Segments {
+		if s.Launch && s.FirstRowAt > 0 && len(s.Blocks) > 0 {
+			out = append(out, math.Max(0, (s.FirstRowAt-s.LaunchedAt).Seconds()-median(s.Blocks)))
+		}
+	}
+	return out
+}
+
+func median(v []float64) float64 {
+	if len(v) == 0 {
+		return math.NaN()
+	}
+	s := append([]float64(nil), v...)
+	for i := 1; i < len(s); i++ {
+		for j := i; j > 0 && s[j] < s[j-1]; j-- {
+			s[j], s[j-1] = s[j-1], s[j]
+		}
+	}
+	if len(s)%2 == 1 {
+		return s[len(s)/2]
+	}
+	return (s[len(s)/2-1] + s[len(s)/2]) / 2
+}
