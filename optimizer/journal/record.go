@@ -77,6 +77,8 @@ type Record struct {
 	Prices       Prices          `json:"prices"`
 	Preference   plan.Preference `json:"preference"`
 	Seed         int64           `json:"seed"`
+	Measured     []Probe         `json:"measured"` // every stretch at one allocation that was timed, probes included
+	Overheads    Overheads       `json:"overheads"`
 	Probes       []Probe         `json:"probes"`
 	Plan         *Plan           `json:"plan"`
 	Model        *Model          `json:"model"`    // the performance model and its leave-one-out check
