@@ -1,0 +1,164 @@
+package resources
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The test binary is its own child: with RESOURCES_CHILD set it plays the named part.
+func TestMain(m *testing.M) {
+	if part := os.Getenv("RESOURCES_CHILD"); part != "" {
+		childMain(part)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// childMain first applies the recipe and execs itself, as a job's first process does, then plays.
+func childMain(part string) {
+	if text := os.Getenv("RESOURCES_RECIPE"); text != "" {
+		var r Recipe
+		if err := json.Unmarshal([]byte(text), &r); err != nil {
+			fmt.Println("failed:", err)
+			os.Exit(9)
+		}
+		for _, f := range r.Apply() {
+			fmt.Println("failed:", f)
+		}
+		os.Unsetenv("RESOURCES_RECIPE")
+		err := syscall.Exec("/proc/self/exe", os.Args, os.Environ())
+		fmt.Println("failed:", err)
+		os.Exit(9)
+	}
+	fmt.Println("ready")
+	switch part {
+	case "busy": // three threads that burn CPU
+		runtime.GOMAXPROCS(3)
+		for range 3 {
+			go func() {
+				runtime.LockOSThread()
+				for {
+				}
+			}()
+		}
+		time.Sleep(time.Minute)
+	case "sleep":
+		time.Sleep(time.Minute)
+	case "tree": // a child and a grandchild that leave the process group
+		cmd := exec.Command("/proc/self/exe")
+		cmd.Env = append(os.Environ(), "RESOURCES_CHILD=sleep")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		if err := cmd.Start(); err != nil {
+			fmt.Println("failed:", err)
+		}
+		fmt.Println("child", cmd.Process.Pid)
+		time.Sleep(time.Minute)
+	case "eat": // touches as many MiB as each line of stdin says, and keeps them
+		var keep [][]byte
+		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+			var mib int
+			fmt.Sscan(in.Text(), &mib)
+			b, err := unix.Mmap(-1, 0, mib<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+			if err != nil {
+				fmt.Println("refused:", err)
+				continue
+			}
+			for i := 0; i < len(b); i += 4096 {
+				b[i] = 1
+			}
+			keep = append(keep, b)
+			fmt.Println("ate", mib)
+		}
+		runtime.KeepAlive(keep)
+	}
+}
+
+// child is a process started under a recipe.
+type child struct {
+	*exec.Cmd
+	t   *testing.T
+	out *bufio.Scanner
+	in  interface{ Write([]byte) (int, error) }
+}
+
+func startChild(t *testing.T, part string, r Recipe) *child {
+	t.Helper()
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), "RESOURCES_CHILD="+part, "RESOURCES_RECIPE="+string(text))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	c := &child{Cmd: cmd, t: t, out: bufio.NewScanner(out), in: in}
+	if line := c.line(); line != "ready" {
+		t.Fatalf("the child said %q, want ready", line)
+	}
+	return c
+}
+
+// line waits for the child's next line; empty when it has ended.
+func (c *child) line() string {
+	if c.out.Scan() {
+		return c.out.Text()
+	}
+	return ""
+}
+
+func (c *child) ask(text string) string {
+	fmt.Fprintln(c.in, text)
+	return c.line()
+}
+
+// cpuShare is how many CPUs the process used over d.
+func (c *child) cpuShare(d time.Duration) float64 {
+	c.t.Helper()
+	before, begin := c.cpuTime(), time.Now()
+	time.Sleep(d)
+	return (c.cpuTime() - before) / time.Since(begin).Seconds()
+}
+
+func (c *child) cpuTime() float64 {
+	c.t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.Process.Pid))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
+	var user, system float64
+	fmt.Sscan(f[11], &user)
+	fmt.Sscan(f[12], &system)
+	return (user + system) / 100
+}
+
+// affinity is the mask that the process sees, as os.sched_getaffinity would.
+func (c *child) affinity() []int {
+	c.t.Helper()
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(c.Process.Pid, &set); err != nil {
+		c.t.Fatal(err)
+	}
+	return members(set)
+}

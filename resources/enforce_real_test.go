@@ -1,0 +1,165 @@
+package resources
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// newRealEnforcer enforces on this machine and checks at the end that nothing is left of it.
+func newRealEnforcer(t *testing.T, a Allocation, l Limits) *Enforcer {
+	t.Helper()
+	e, err := NewEnforcer(EnforceOptions{RunID: fmt.Sprintf("test-%s-%d", t.Name(), os.Getpid()), Allocation: a, Limits: l})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dirs := slices.Clone(e.s.Made)
+	t.Cleanup(func() {
+		e.Kill()
+		if err := e.Remove(); err != nil {
+			t.Error(err)
+		}
+		for _, dir := range dirs {
+			if _, err := os.Stat(dir); !os.IsNotExist(err) {
+				t.Errorf("%s was left behind (%v)", dir, err)
+			}
+		}
+	})
+	return e
+}
+
+// A job must see its share by sched_getaffinity on every machine, with or without cgroups.
+func TestAffinityIsTheShare(t *testing.T) {
+	allowed, err := Roots{}.allowedCPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := map[string]Roots{"as this machine is": {}, "no cgroups": {Cgroup: t.TempDir()}}
+	for name, roots := range cases {
+		t.Run(name, func(t *testing.T) {
+			e, err := NewEnforcer(EnforceOptions{RunID: fmt.Sprint("test-affinity-", os.Getpid()), Allocation: Allocation{CPUs: 1}, Roots: roots})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := e.Remove(); err != nil {
+					t.Error(err)
+				}
+			})
+			c := startChild(t, "busy", e.Recipe())
+			t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+			if got := c.affinity(); len(got) != 1 || !slices.Contains(allowed, got[0]) {
+				t.Fatalf("the job's affinity is %v, want one of %v", got, allowed)
+			}
+			if len(allowed) < 2 {
+				return
+			}
+			if not, err := e.Update(Allocation{CPUs: 2}, []int{c.Process.Pid}); err != nil || len(not) > 0 {
+				t.Fatalf("Update: %v, not applied %q", err, not)
+			}
+			for _, tid := range threads(Roots{}, c.Process.Pid) {
+				var set unix.CPUSet
+				if err := unix.SchedGetaffinity(tid, &set); err != nil {
+					t.Fatal(err)
+				}
+				if n := set.Count(); n != 2 {
+					t.Errorf("thread %d has %d CPUs after the change, want 2", tid, n)
+				}
+			}
+		})
+	}
+}
+
+func TestQuotaHoldsABusyJob(t *testing.T) {
+	e := newRealEnforcer(t, Allocation{CPUs: 1}, Limits{})
+	if !e.s.Quota.held() {
+		t.Skip("no writable cpu controller here: ", e.s.Quota.Why)
+	}
+	allowed, _ := Roots{}.allowedCPUs()
+	if len(allowed) < 2 {
+		t.Skip("one CPU only: a quota of one cannot be told from none")
+	}
+	r := e.Recipe()
+	r.CPUIDs = nil
+	if e.s.Cpuset.held() { // leave the quota alone at work
+		if err := e.writeCpuset(e.s.Cpuset, allowed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := startChild(t, "busy", r)
+	time.Sleep(200 * time.Millisecond)
+	if share := c.cpuShare(1500 * time.Millisecond); share > 1.2 || share < 0.2 {
+		t.Errorf("three busy threads under a quota of 1 CPU used %.2f CPUs", share)
+	} else {
+		t.Logf("quota 1: used %.2f CPUs", share)
+	}
+	if s, ok := e.CPUSeconds(); !ok || s <= 0.2 {
+		t.Errorf("CPUSeconds = %v, %v after a busy second", s, ok)
+	}
+}
+
+func TestFault26_OOMInsideTheJobsCgroup(t *testing.T) {
+	e := newRealEnforcer(t, Allocation{CPUs: 1, Memory: 0.0625}, Limits{MemoryMax: 0.125})
+	if !e.s.Memory.held() {
+		t.Skip("no writable memory controller here: ", e.s.Memory.Why)
+	}
+	before, ok := e.OOMKills()
+	if !ok || before != 0 {
+		t.Fatalf("OOMKills = %d, %v in a fresh cgroup", before, ok)
+	}
+	c := startChild(t, "eat", e.Recipe())
+	if said := c.ask("32"); said != "ate 32" {
+		t.Fatalf("within the limit: %q", said)
+	}
+	now, peak, ok := e.Memory()
+	if !ok || now < 0.031 || now > 0.125 || peak < now {
+		t.Errorf("Memory = %.4f GiB, peak %.4f, %v with 32 MiB touched", now, peak, ok)
+	}
+	if said := c.ask("400"); said != "" {
+		t.Fatalf("above the hard limit the job went on: %q", said)
+	}
+	err := c.Wait()
+	ws, _ := c.ProcessState.Sys().(syscall.WaitStatus)
+	if !ws.Signaled() || ws.Signal() != syscall.SIGKILL {
+		t.Errorf("the job ended with %v, want SIGKILL", err)
+	}
+	if n, ok := e.OOMKills(); !ok || n == 0 {
+		t.Errorf("OOMKills = %d, %v after the kill", n, ok)
+	}
+	if _, kept, ok := e.Memory(); !ok || kept < peak {
+		t.Errorf("the peak fell from %.4f to %.4f when the job ended", peak, kept)
+	}
+}
+
+func TestKillReachesAProcessThatLeftTheGroup(t *testing.T) {
+	e := newRealEnforcer(t, Allocation{CPUs: 1}, Limits{})
+	if !e.s.Group.held() {
+		if e.Kill() {
+			t.Error("Kill without a cgroup says that it killed")
+		}
+		t.Skip("no writable cgroup here: ", e.s.Group.Why)
+	}
+	c := startChild(t, "tree", e.Recipe())
+	var grandchild int
+	if _, err := fmt.Sscanf(c.line(), "child %d", &grandchild); err != nil {
+		t.Fatal(err)
+	}
+	pids, ok := e.PIDs()
+	if !ok || !slices.Contains(pids, c.Process.Pid) || !slices.Contains(pids, grandchild) {
+		t.Fatalf("PIDs = %v, %v; want %d and %d in it", pids, ok, c.Process.Pid, grandchild)
+	}
+	go c.Wait()
+	if !e.Kill() {
+		t.Fatal("Kill says that something is left")
+	}
+	if pids, _ := e.PIDs(); len(pids) > 0 {
+		t.Errorf("%v are still there after Kill", pids)
+	}
+	t.Log(strings.Join(e.Statement(), "\n"))
+}

@@ -1,0 +1,349 @@
+package resources
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// EnforceOptions says what is to be enforced on one job.
+type EnforceOptions struct {
+	RunID      string // names the cgroup; letters, digits, "-", "_" and "." are kept
+	Allocation Allocation
+	Limits     Limits // MemoryMax is the hard memory limit; 0 sets none
+	Host       Host   // CPUIDs are the CPUs to choose from; empty means the caller's affinity
+	Roots      Roots
+
+	tree cgroupTree // the kernel's when nil
+}
+
+// Enforcer holds one job to its allocation with what this machine offers: cgroup v2 or v1
+// controllers where they are writable, CPU affinity always, resource limits otherwise. It is safe
+// for use by several goroutines. The zero value is not usable; see NewEnforcer.
+type Enforcer struct {
+	mu   sync.Mutex
+	s    enforcerState
+	tree cgroupTree
+}
+
+// part is one thing that a cgroup can hold, and where; Dir is empty when none does, and Why then
+// says why in words.
+type part struct {
+	Dir     string `json:"dir,omitempty"`
+	Version int    `json:"version,omitempty"`
+	Why     string `json:"why,omitempty"`
+}
+
+func (p part) held() bool { return p.Dir != "" }
+
+func (p part) file(name string) string { return filepath.Join(p.Dir, name) }
+
+const enforcerSchema = 1
+
+// enforcerState is all that another process needs to take over.
+type enforcerState struct {
+	Schema     int        `json:"schema"`
+	RunID      string     `json:"run_id"`
+	Roots      Roots      `json:"roots"`
+	Allocation Allocation `json:"allocation"` // as now in force
+	Limits     Limits     `json:"limits"`
+	Allowed    []int      `json:"allowed_cpus"`
+	CPUIDs     []int      `json:"cpu_ids"`
+	Quota      part       `json:"quota"`
+	Cpuset     part       `json:"cpuset"`
+	Memory     part       `json:"memory"`
+	Account    part       `json:"account"` // CPU time used
+	Group      part       `json:"group"`   // membership: pids and kill
+	Rlimits    []Rlimit   `json:"rlimits,omitempty"`
+	Made       []string   `json:"made,omitempty"`    // cgroups to remove
+	Enabled    []enabling `json:"enabled,omitempty"` // v2 controllers that we switched on above ours
+	Notes      []string   `json:"notes,omitempty"`
+	PeakBytes  uint64     `json:"peak_bytes"`
+	Sampled    bool       `json:"sampled"`
+}
+
+type enabling struct {
+	Dir         string   `json:"dir"`
+	Controllers []string `json:"controllers"`
+}
+
+// NewEnforcer makes the job's cgroups where that is allowed, sets their limits, and chooses the
+// job's CPUs. Lack of rights is no error: what cannot be held is left out and said in Statement.
+// An error means that the request itself is impossible; nothing is left behind then.
+func NewEnforcer(o EnforceOptions) (*Enforcer, error) {
+	if err := enforceable(o.Allocation, o.Limits); err != nil {
+		return nil, fmt.Errorf("enforce %v for run %q: %w", o.Allocation, o.RunID, err)
+	}
+	e := &Enforcer{tree: o.tree, s: enforcerState{
+		Schema: enforcerSchema, RunID: o.RunID, Roots: o.Roots,
+		Allocation: o.Allocation, Limits: o.Limits, Allowed: slices.Clone(o.Host.CPUIDs),
+	}}
+	if e.tree == nil {
+		e.tree = osTree{}
+	}
+	if len(e.s.Allowed) == 0 {
+		ids, err := o.Roots.allowedCPUs()
+		if err != nil {
+			e.note("affinity: %v", err)
+		}
+		e.s.Allowed = ids
+	}
+	e.s.CPUIDs = chooseCPUs(e.s.Allowed, nil, pinnedLoad(o.Roots, len(e.s.Allowed)), o.Allocation.CPUs)
+	e.place()
+	if !e.s.Memory.held() && o.Allocation.GPUs == 0 && o.Limits.MemoryMax > 0 {
+		b := o.Limits.MemoryMax.Bytes()
+		e.s.Rlimits = []Rlimit{{Resource: unix.RLIMIT_DATA, Soft: b, Hard: b}}
+	}
+	return e, nil
+}
+
+// enforceable reports every reason why no machine could hold the allocation.
+func enforceable(a Allocation, l Limits) error {
+	var errs []error
+	if a.CPUs < 1 {
+		errs = append(errs, fmt.Errorf("%d CPUs: at least 1 is needed", a.CPUs))
+	}
+	if a.GPUs < 0 {
+		errs = append(errs, fmt.Errorf("%d GPUs: cannot be negative", a.GPUs))
+	}
+	if m := float64(a.Memory); m < 0 || math.IsNaN(m) || math.IsInf(m, 0) {
+		errs = append(errs, fmt.Errorf("%v GiB of memory is not an amount", m))
+	}
+	if l.MemoryMax > 0 && a.Memory > l.MemoryMax {
+		errs = append(errs, fmt.Errorf("%.4g GiB of memory is above the hard limit of %.4g GiB", float64(a.Memory), float64(l.MemoryMax)))
+	}
+	return errors.Join(errs...)
+}
+
+// OpenEnforcer takes over the enforcement that another process began, from its State. The cgroups
+// may be gone by then; the methods then report ok=false and Remove does nothing.
+func OpenEnforcer(state []byte) (*Enforcer, error) {
+	return openEnforcer(state, osTree{})
+}
+
+func openEnforcer(state []byte, t cgroupTree) (*Enforcer, error) {
+	e := &Enforcer{tree: t}
+	if err := json.Unmarshal(state, &e.s); err != nil {
+		return nil, fmt.Errorf("read the enforcement state: %w", err)
+	}
+	if e.s.Schema != enforcerSchema {
+		return nil, fmt.Errorf("read the enforcement state: schema %d, this program knows %d", e.s.Schema, enforcerSchema)
+	}
+	for _, dir := range e.s.Made {
+		if !strings.HasPrefix(filepath.Base(dir), groupPrefix) || !filepath.IsAbs(dir) {
+			return nil, fmt.Errorf("read the enforcement state: %q is not a cgroup that this program makes", dir)
+		}
+	}
+	return e, nil
+}
+
+// State is what OpenEnforcer needs: JSON. It changes with Update and with a new peak of Memory.
+func (e *Enforcer) State() []byte {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	b, err := json.Marshal(e.s)
+	if err != nil {
+		panic(fmt.Sprintf("resources: enforcement state: %v", err)) // plain data: cannot fail
+	}
+	return b
+}
+
+// Recipe is what the job's first process does to itself; see Recipe.Apply.
+func (e *Enforcer) Recipe() Recipe {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	r := Recipe{CPUIDs: slices.Clone(e.s.CPUIDs), Rlimits: slices.Clone(e.s.Rlimits)}
+	for _, dir := range e.s.Made {
+		r.Join = append(r.Join, filepath.Join(dir, "cgroup.procs"))
+	}
+	return r
+}
+
+// PIDs lists the processes of the job, ascending, from its cgroup; ok is false when there is none.
+func (e *Enforcer) PIDs() (pids []int, ok bool) {
+	e.mu.Lock()
+	group := e.s.Group
+	e.mu.Unlock()
+	if !group.held() {
+		return nil, false
+	}
+	pids, err := groupPIDs(e.tree, group.Dir)
+	return pids, err == nil
+}
+
+// Memory is what the job's cgroup holds now in anonymous and shared memory, and the most that any
+// call has seen; page cache is in neither. Call it at the sampling interval: between two calls a
+// peak goes unseen. ok is false without a memory cgroup; peak is NaN until the first success.
+func (e *Enforcer) Memory() (anonPlusShmem GiB, peak GiB, ok bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	peak = GiB(math.NaN())
+	now, ok := e.memoryUse()
+	if ok {
+		e.s.PeakBytes, e.s.Sampled = max(e.s.PeakBytes, now), true
+	}
+	if e.s.Sampled {
+		peak = gib(e.s.PeakBytes)
+	}
+	return gib(now), peak, ok
+}
+
+// memoryUse is the anonymous and shared memory of the cgroup in bytes.
+func (e *Enforcer) memoryUse() (uint64, bool) {
+	m := e.s.Memory
+	if !m.held() {
+		return 0, false
+	}
+	text, err := e.tree.read(m.file("memory.stat"))
+	if err != nil {
+		return 0, false
+	}
+	keys := []string{"anon", "shmem"}
+	if m.Version == 1 {
+		keys = []string{"total_rss", "total_shmem"}
+	}
+	anon, ok := readKey(text, keys[0])
+	shmem, _ := readKey(text, keys[1]) // absent in v1 before Linux 4.x
+	return anon + shmem, ok
+}
+
+// KernelPeak is the kernel's own high-water mark of the memory cgroup. It misses no moment but
+// counts page cache too, so for a job that reads much data it tends to the limit. ok is false
+// without a memory cgroup and on kernels that keep no mark (v2 before Linux 5.19).
+func (e *Enforcer) KernelPeak() (withCache GiB, ok bool) {
+	e.mu.Lock()
+	m := e.s.Memory
+	e.mu.Unlock()
+	name := "memory.peak"
+	if m.Version == 1 {
+		name = "memory.max_usage_in_bytes"
+	}
+	if !m.held() {
+		return 0, false
+	}
+	n, ok := readLimit(e.tree, m.file(name))
+	return gib(n), ok
+}
+
+// OOMKills counts the processes that the kernel has killed for the cgroup's memory limit since the
+// cgroup was made; ok is false when nobody counts.
+func (e *Enforcer) OOMKills() (n uint64, ok bool) {
+	e.mu.Lock()
+	m := e.s.Memory
+	e.mu.Unlock()
+	if !m.held() {
+		return 0, false
+	}
+	name := "memory.events"
+	if m.Version == 1 {
+		name = "memory.oom_control"
+	}
+	text, err := e.tree.read(m.file(name))
+	if err != nil {
+		return 0, false
+	}
+	return readKey(text, "oom_kill")
+}
+
+// CPUSeconds is the CPU time that the job's cgroup has used, over all its processes, dead ones
+// too; ok is false when nobody counts.
+func (e *Enforcer) CPUSeconds() (seconds float64, ok bool) {
+	e.mu.Lock()
+	a := e.s.Account
+	e.mu.Unlock()
+	if !a.held() {
+		return 0, false
+	}
+	if a.Version == 1 {
+		ns, ok := readLimit(e.tree, a.file("cpuacct.usage"))
+		return float64(ns) / 1e9, ok
+	}
+	text, err := e.tree.read(a.file("cpu.stat"))
+	if err != nil {
+		return 0, false
+	}
+	us, ok := readKey(text, "usage_usec")
+	return float64(us) / 1e6, ok
+}
+
+// Kill ends every process of the job's cgroup at once: cgroup.kill where the kernel has it (v2,
+// Linux 5.14), else SIGKILL to each until none is left. ok is false when there is no cgroup, or
+// some process is still there after one second (unkillable in the kernel); PIDs names them.
+func (e *Enforcer) Kill() (ok bool) {
+	e.mu.Lock()
+	group := e.s.Group
+	e.mu.Unlock()
+	if !group.held() {
+		return false
+	}
+	atOnce := group.Version == 2 && e.tree.write(group.file("cgroup.kill"), "1") == nil
+	for deadline := time.Now().Add(time.Second); ; time.Sleep(2 * time.Millisecond) {
+		pids, err := groupPIDs(e.tree, group.Dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			return true
+		}
+		pids = slices.DeleteFunc(pids, func(pid int) bool { return pid == os.Getpid() })
+		if err == nil && len(pids) == 0 {
+			return true
+		}
+		if time.Now().After(deadline) {
+			return false
+		}
+		if atOnce {
+			continue
+		}
+		for _, pid := range pids {
+			_ = unix.Kill(pid, unix.SIGKILL) // gone already is what we want
+		}
+	}
+}
+
+// Remove removes the job's cgroups and undoes what was switched on for them. The job must have
+// ended: a cgroup that still holds a process after one second stays, and the error names the pids.
+// A second call does nothing.
+func (e *Enforcer) Remove() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var errs []error
+	var left []string
+	deadline := time.Now().Add(time.Second)
+	for _, dir := range e.s.Made {
+		err := removeTree(e.tree, dir)
+		for ; errors.Is(err, unix.EBUSY) && time.Now().Before(deadline); err = removeTree(e.tree, dir) {
+			time.Sleep(5 * time.Millisecond) // the last process is being reaped
+		}
+		if err != nil {
+			if pids, _ := groupPIDs(e.tree, dir); len(pids) > 0 {
+				err = fmt.Errorf("%w (processes %v are still in it)", err, pids)
+			}
+			errs, left = append(errs, err), append(left, dir)
+		}
+	}
+	e.s.Made = left
+	if len(left) > 0 {
+		return errors.Join(errs...)
+	}
+	for _, on := range e.s.Enabled {
+		e.disable(on) // another run may need it by now: the kernel refuses then
+	}
+	e.s.Enabled = nil
+	gone := part{Why: "the job's cgroup has been removed"}
+	e.s.Quota, e.s.Cpuset, e.s.Memory, e.s.Account, e.s.Group = gone, gone, gone, gone, gone
+	return nil
+}
+
+func (e *Enforcer) note(format string, args ...any) {
+	e.s.Notes = append(e.s.Notes, fmt.Sprintf(format, args...))
+}
+
+func gib(bytes uint64) GiB { return GiB(float64(bytes) / (1 << 30)) }

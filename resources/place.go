@@ -1,0 +1,346 @@
+package resources
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// groupPrefix begins the name of every cgroup that this package makes.
+const groupPrefix = "optimize-"
+
+// quotaPeriod is the CPU bandwidth period in microseconds, the kernel's default.
+const quotaPeriod = 100000
+
+// groupName makes a run id fit for one path element.
+func groupName(runID string) string {
+	clean := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_', r == '.':
+			return r
+		}
+		return '-'
+	}, runID)
+	if len(clean) > 100 {
+		clean = clean[:100]
+	}
+	if clean == "" {
+		clean = "run"
+	}
+	return groupPrefix + clean
+}
+
+// place makes the job's cgroups and sets them; what cannot be had keeps its Why.
+func (e *Enforcer) place() {
+	hs, err := hierarchies(e.s.Roots, e.tree)
+	if err != nil {
+		e.nothing(fmt.Sprintf("the cgroup hierarchies cannot be seen: %v", err))
+		return
+	}
+	if len(hs) == 0 {
+		e.nothing("this machine shows no cgroup hierarchy")
+		return
+	}
+	e.nothing("no mounted hierarchy offers this controller")
+	for _, h := range hs {
+		if h.version == 2 {
+			e.placeV2(h)
+		}
+	}
+	made := map[string]string{}
+	for _, h := range hs {
+		if h.version == 1 {
+			e.placeV1(h, made)
+		}
+	}
+}
+
+func (e *Enforcer) nothing(why string) {
+	p := part{Why: why}
+	e.s.Quota, e.s.Cpuset, e.s.Memory, e.s.Account, e.s.Group = p, p, p, p, p
+}
+
+// make creates the run's directory under parent. An empty one of the same name, left by an
+// earlier start of the run, is made anew so that its counters begin at zero.
+func (e *Enforcer) makeGroup(parent string) (string, error) {
+	base := filepath.Join(parent, groupName(e.s.RunID))
+	dir := base
+	for i := 2; ; i++ {
+		err := e.tree.mkdir(dir)
+		if errors.Is(err, fs.ErrExist) && removeTree(e.tree, dir) == nil {
+			err = e.tree.mkdir(dir)
+		}
+		if err == nil {
+			return dir, nil
+		}
+		if !errors.Is(err, fs.ErrExist) || i > 100 {
+			return "", err
+		}
+		dir = base + "." + strconv.Itoa(i) // the earlier one still has processes
+	}
+}
+
+// placeV1 makes the group in one v1 hierarchy if it has a controller that we use.
+func (e *Enforcer) placeV1(h hierarchy, made map[string]string) {
+	used := func(c string) bool { return h.has(c) }
+	if !used("cpu") && !used("cpuset") && !used("memory") && !used("cpuacct") {
+		return
+	}
+	dir, err := e.makeGroup(h.own)
+	if err == nil && !e.tree.writable(filepath.Join(dir, "cgroup.procs")) {
+		err = fmt.Errorf("%s is not writable", filepath.Join(dir, "cgroup.procs"))
+		_ = e.tree.rmdir(dir)
+	}
+	set := func(controller string, p *part, configure func(part) error) {
+		if !used(controller) {
+			return
+		}
+		if err != nil {
+			p.Why = fmt.Sprintf("cgroup v1 %s cannot be used: %v", controller, err)
+			return
+		}
+		got := part{Dir: dir, Version: 1}
+		if cerr := configure(got); cerr != nil {
+			*p = part{Why: fmt.Sprintf("cgroup v1 %s refuses: %v", controller, cerr)}
+			return
+		}
+		*p = got
+	}
+	set("cpuset", &e.s.Cpuset, func(p part) error { return e.startCpusetV1(h, p) })
+	if err == nil && used("cpuset") && !e.s.Cpuset.held() {
+		// A process cannot enter a cpuset without CPUs and memory nodes.
+		_ = e.tree.rmdir(dir)
+		err = errors.New("its cpuset cannot be filled")
+	}
+	set("cpu", &e.s.Quota, func(p part) error { return e.writeQuota(p, e.s.Allocation.CPUs) })
+	set("memory", &e.s.Memory, func(p part) error {
+		_ = e.tree.write(p.file("memory.oom_control"), "0") // the kill may be switched off above us
+		return e.writeMemory(p, e.s.Allocation.Memory)
+	})
+	set("cpuacct", &e.s.Account, func(part) error { return nil })
+	if err != nil {
+		return
+	}
+	e.s.Made = append(e.s.Made, dir)
+	if !e.s.Group.held() {
+		e.s.Group = part{Dir: dir, Version: 1}
+	}
+}
+
+func (e *Enforcer) startCpusetV1(h hierarchy, p part) error {
+	mems, err := e.tree.read(filepath.Join(h.own, "cpuset.effective_mems"))
+	if err != nil || mems == "" {
+		if mems, err = e.tree.read(filepath.Join(h.own, "cpuset.mems")); err != nil {
+			return err
+		}
+	}
+	if err := e.tree.write(p.file("cpuset.mems"), mems); err != nil {
+		return err
+	}
+	return e.writeCpuset(p, e.s.CPUIDs)
+}
+
+// v2Wanted are the v2 controllers that we use.
+var v2Wanted = []string{"cpu", "cpuset", "memory"}
+
+// placeV2 makes the group in the v2 hierarchy, under the nearest cgroup that can hand the most
+// controllers down. That is the own one where it may have children with controllers; since a v2
+// cgroup with processes may not, often the one around it: but never past a cgroup that limits us.
+func (e *Enforcer) placeV2(h hierarchy) {
+	parent, controllers, on, why := e.parentV2(h)
+	explain := func(text string) {
+		for c, p := range e.partsV2() {
+			if !p.held() && slices.Contains(h.controllers, c) {
+				p.Why = text
+			}
+		}
+	}
+	if parent == "" {
+		explain("cgroup v2 cannot be used: " + why)
+		e.s.Group.Why = why
+		return
+	}
+	dir, err := e.makeGroup(parent)
+	if err == nil {
+		if kind, kerr := e.tree.read(filepath.Join(dir, "cgroup.type")); kerr == nil && kind != "domain" {
+			err = fmt.Errorf("a new cgroup there is of type %q", kind)
+			_ = e.tree.rmdir(dir)
+		}
+	}
+	if err != nil {
+		e.disable(on)
+		explain(fmt.Sprintf("cgroup v2 cannot be used: %v", err))
+		e.s.Group.Why = err.Error()
+		return
+	}
+	e.s.Made = append(e.s.Made, dir)
+	if len(on.Controllers) > 0 {
+		e.s.Enabled = append(e.s.Enabled, on)
+	}
+	explain("cgroup v2 does not hand this controller down here: " + why)
+	g := part{Dir: dir, Version: 2}
+	e.s.Group, e.s.Account = g, g
+	configure := map[string]func() error{
+		"cpu":    func() error { return e.writeQuota(g, e.s.Allocation.CPUs) },
+		"cpuset": func() error { return e.writeCpuset(g, e.s.CPUIDs) },
+		"memory": func() error { return e.writeMemory(g, e.s.Allocation.Memory) },
+	}
+	for c, p := range e.partsV2() {
+		if !slices.Contains(controllers, c) {
+			continue
+		}
+		if err := configure[c](); err != nil {
+			*p = part{Why: fmt.Sprintf("cgroup v2 %s refuses: %v", c, err)}
+			continue
+		}
+		*p = g
+	}
+}
+
+func (e *Enforcer) partsV2() map[string]*part {
+	return map[string]*part{"cpu": &e.s.Quota, "cpuset": &e.s.Cpuset, "memory": &e.s.Memory}
+}
+
+// parentV2 chooses the cgroup under which ours is made. why says what stood against a better one;
+// on is what had to be switched on there.
+func (e *Enforcer) parentV2(h hierarchy) (parent string, controllers []string, on enabling, why string) {
+	var reasons []string
+	chain := h.chain()
+	for i, dir := range chain {
+		if i > 0 {
+			if what := e.limitedV2(chain[i-1]); what != "" {
+				reasons = append(reasons, fmt.Sprintf("%s limits %s and is not left", chain[i-1], what))
+				break
+			}
+		}
+		if !e.tree.writable(dir) || !e.tree.writable(filepath.Join(dir, "cgroup.procs")) {
+			reasons = append(reasons, dir+" is not writable")
+			continue
+		}
+		got, switched, err := e.handedDown(dir)
+		if err != nil {
+			reasons = append(reasons, fmt.Sprintf("%s: %v", dir, err))
+		}
+		if parent != "" && len(got) <= len(controllers) {
+			e.disable(switched)
+			continue
+		}
+		e.disable(on)
+		parent, controllers, on = dir, got, switched
+		if len(got) == len(v2Wanted) {
+			break
+		}
+	}
+	return parent, controllers, on, strings.Join(reasons, "; ")
+}
+
+// handedDown switches on, for the children of dir, the controllers that we use.
+func (e *Enforcer) handedDown(dir string) (got []string, switched enabling, err error) {
+	offered, err := e.tree.read(filepath.Join(dir, "cgroup.controllers"))
+	if err != nil {
+		return nil, switched, err
+	}
+	control := filepath.Join(dir, "cgroup.subtree_control")
+	already, err := e.tree.read(control)
+	if err != nil {
+		return nil, switched, err
+	}
+	switched.Dir = dir
+	var errs []error
+	for _, c := range v2Wanted {
+		switch {
+		case slices.Contains(strings.Fields(already), c):
+			got = append(got, c)
+		case slices.Contains(strings.Fields(offered), c):
+			if werr := e.tree.write(control, "+"+c); werr != nil {
+				errs = append(errs, fmt.Errorf("%s cannot be switched on for its children: %w", c, werr))
+				continue
+			}
+			got = append(got, c)
+			switched.Controllers = append(switched.Controllers, c)
+		}
+	}
+	return got, switched, errors.Join(errs...)
+}
+
+// disable undoes handedDown; a controller that others have begun to use stays on.
+func (e *Enforcer) disable(on enabling) {
+	for _, c := range on.Controllers {
+		_ = e.tree.write(filepath.Join(on.Dir, "cgroup.subtree_control"), "-"+c)
+	}
+}
+
+// limitedV2 names the first limit that a cgroup sets itself; empty when it sets none.
+func (e *Enforcer) limitedV2(dir string) string {
+	for _, name := range []string{"memory.max", "memory.high", "memory.swap.max", "pids.max"} {
+		if s, err := e.tree.read(filepath.Join(dir, name)); err == nil && s != "max" {
+			return name
+		}
+	}
+	if _, ok := readQuota(e.tree, 2, dir); ok {
+		return "cpu.max"
+	}
+	if s, err := e.tree.read(filepath.Join(dir, "cpuset.cpus")); err == nil && s != "" {
+		return "cpuset.cpus"
+	}
+	return ""
+}
+
+func (e *Enforcer) writeQuota(p part, cpus int) error {
+	quota := strconv.Itoa(cpus * quotaPeriod)
+	if p.Version == 2 {
+		return e.tree.write(p.file("cpu.max"), quota+" "+strconv.Itoa(quotaPeriod))
+	}
+	if err := e.tree.write(p.file("cpu.cfs_period_us"), strconv.Itoa(quotaPeriod)); err != nil {
+		return err
+	}
+	return e.tree.write(p.file("cpu.cfs_quota_us"), quota)
+}
+
+func (e *Enforcer) writeCpuset(p part, ids []int) error {
+	if len(ids) == 0 {
+		return errors.New("the CPUs to choose from are unknown")
+	}
+	return e.tree.write(p.file("cpuset.cpus"), formatCPUList(ids))
+}
+
+// writeMemory sets the hard limit to Limits.MemoryMax and the soft one to the allocation. Under v2
+// the soft limit throttles, so where both are the same the hard one alone is set: a job that
+// outgrows it is then killed by the kernel at once instead of being slowed to a stand-still.
+func (e *Enforcer) writeMemory(p part, soft GiB) error {
+	hard := e.s.Limits.MemoryMax
+	if p.Version == 1 {
+		if hard > 0 {
+			if err := e.tree.write(p.file("memory.limit_in_bytes"), bytesOf(hard)); err != nil {
+				return err
+			}
+		}
+		return e.writeSoft(p, soft)
+	}
+	if hard > 0 {
+		if err := e.tree.write(p.file("memory.max"), bytesOf(hard)); err != nil {
+			return err
+		}
+	}
+	return e.writeSoft(p, soft)
+}
+
+func (e *Enforcer) writeSoft(p part, soft GiB) error {
+	hard := e.s.Limits.MemoryMax
+	if p.Version == 1 {
+		if soft <= 0 {
+			return nil
+		}
+		return e.tree.write(p.file("memory.soft_limit_in_bytes"), bytesOf(soft))
+	}
+	if soft <= 0 || (hard > 0 && soft >= hard) {
+		return e.tree.write(p.file("memory.high"), "max")
+	}
+	return e.tree.write(p.file("memory.high"), bytesOf(soft))
+}
+
+func bytesOf(g GiB) string { return strconv.FormatUint(g.Bytes(), 10) }

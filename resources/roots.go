@@ -1,0 +1,128 @@
+package resources
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Roots says where the kernel's file systems are. The zero value means /proc and /sys/fs/cgroup;
+// tests and offline inspection give recorded trees.
+type Roots struct {
+	Proc   string `json:"proc,omitempty"`
+	Cgroup string `json:"cgroup,omitempty"`
+}
+
+const (
+	procRoot   = "/proc"
+	cgroupRoot = "/sys/fs/cgroup"
+)
+
+func (r Roots) proc(elem ...string) string {
+	root := r.Proc
+	if root == "" {
+		root = procRoot
+	}
+	return filepath.Join(append([]string{root}, elem...)...)
+}
+
+// cgroupMount maps a mount point as the kernel names it into the tree of r; ok is false when r is
+// a recorded tree that does not hold that mount.
+func (r Roots) cgroupMount(mountPoint string) (dir string, ok bool) {
+	if r.Cgroup == "" {
+		return mountPoint, true
+	}
+	rel, err := filepath.Rel(cgroupRoot, mountPoint)
+	if err != nil || rel == ".." || strings.HasPrefix(rel, "../") {
+		return "", false
+	}
+	return filepath.Join(r.Cgroup, rel), true
+}
+
+// live reports whether r is the running machine and not a recording.
+func (r Roots) live() bool { return r.Proc == "" || r.Proc == procRoot }
+
+// allowedCPUs reads the affinity mask of the calling process from status.
+func (r Roots) allowedCPUs() ([]int, error) {
+	path := r.proc("self", "status")
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the CPU affinity: %w", err)
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		if v, ok := strings.CutPrefix(s.Text(), "Cpus_allowed_list:"); ok {
+			ids, err := parseCPUList(v)
+			if err != nil {
+				return nil, fmt.Errorf("read the CPU affinity from %s: %w", path, err)
+			}
+			return ids, nil
+		}
+	}
+	return nil, fmt.Errorf("read the CPU affinity: %s has no Cpus_allowed_list", path)
+}
+
+// maxCPUs bounds a CPU list: the kernel supports at most 8192 logical CPUs on any architecture.
+const maxCPUs = 8192
+
+// parseCPUList reads the kernel's list format, "0-3,8,10-11", into ascending ids without repeats.
+// The empty list is valid and gives nil.
+func parseCPUList(s string) ([]int, error) {
+	s = strings.TrimSpace(s)
+	if s == "" {
+		return nil, nil
+	}
+	var in [maxCPUs]bool
+	last := -1
+	for _, part := range strings.Split(s, ",") {
+		lo, hi, ranged := strings.Cut(part, "-")
+		a, err := strconv.Atoi(lo)
+		if err != nil {
+			return nil, fmt.Errorf("CPU list %q: %q is not a number", s, lo)
+		}
+		b := a
+		if ranged {
+			if b, err = strconv.Atoi(hi); err != nil {
+				return nil, fmt.Errorf("CPU list %q: %q is not a number", s, hi)
+			}
+		}
+		if a < 0 || b < a || b >= maxCPUs {
+			return nil, fmt.Errorf("CPU list %q: %q is not a range within 0-%d", s, part, maxCPUs-1)
+		}
+		for i := a; i <= b; i++ {
+			in[i] = true
+		}
+		last = max(last, b)
+	}
+	var ids []int
+	for i := 0; i <= last; i++ {
+		if in[i] {
+			ids = append(ids, i)
+		}
+	}
+	return ids, nil
+}
+
+// formatCPUList writes ascending ids in the kernel's list format.
+func formatCPUList(ids []int) string {
+	var b strings.Builder
+	for i := 0; i < len(ids); {
+		j := i
+		for j+1 < len(ids) && ids[j+1] == ids[j]+1 {
+			j++
+		}
+		if b.Len() > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(strconv.Itoa(ids[i]))
+		if j > i {
+			b.WriteByte('-')
+			b.WriteString(strconv.Itoa(ids[j]))
+		}
+		i = j + 1
+	}
+	return b.String()
+}

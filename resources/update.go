@@ -1,0 +1,178 @@
+package resources
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Update changes the CPU and memory part of the allocation on the running job: quota, cpuset, the
+// affinity of every thread of every pid, and the soft memory limit. pids are the job's processes;
+// empty means those of its cgroup. notApplied says, one line each, what stays as it was and why; an
+// error means that the request is impossible and nothing was changed.
+//
+// A memory limit below what the job uses now is not set under cgroup v2, where it would throttle the
+// job to a stand-still; under v1, where it acts only when the machine runs short, it is set and said.
+// GPUs, batch size and workers are fixed when a process starts and need a restart.
+func (e *Enforcer) Update(a Allocation, pids []int) (notApplied []string, err error) {
+	if len(pids) == 0 {
+		pids, _ = e.PIDs()
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := enforceable(a, Limits{}); err != nil {
+		return nil, fmt.Errorf("change run %q to %v: %w", e.s.RunID, a, err)
+	}
+	was := e.s.Allocation
+	if a.GPUs != was.GPUs || (len(a.GPUIDs) > 0 && !slices.Equal(a.GPUIDs, was.GPUIDs)) {
+		notApplied = append(notApplied, "GPUs: a running process keeps the devices that it was started with; a restart is needed")
+	}
+	if a.BatchSize != was.BatchSize || a.NumWorkers != was.NumWorkers {
+		notApplied = append(notApplied, "batch size and workers: the script reads them when it starts; a restart is needed")
+	}
+	notApplied = append(notApplied, e.updateCPU(a.CPUs, pids)...)
+	if a.Memory != was.Memory {
+		if said := e.updateMemory(a.Memory); said != "" {
+			notApplied = append(notApplied, said)
+		}
+	}
+	return notApplied, nil
+}
+
+// updateCPU also runs when the number stays, so that new processes get the mask.
+func (e *Enforcer) updateCPU(cpus int, pids []int) (notApplied []string) {
+	if len(e.s.Allowed) > 0 && cpus > len(e.s.Allowed) {
+		return []string{fmt.Sprintf("CPUs: %d asked for, only %d may be used here; stays at %d", cpus, len(e.s.Allowed), e.s.Allocation.CPUs)}
+	}
+	old := e.s.CPUIDs
+	next := old
+	if cpus != len(old) {
+		next = chooseCPUs(e.s.Allowed, old, pinnedLoad(e.s.Roots, len(e.s.Allowed)), cpus)
+	}
+	if e.s.Quota.held() && cpus != e.s.Allocation.CPUs {
+		if err := e.writeQuota(e.s.Quota, cpus); err != nil {
+			notApplied = append(notApplied, fmt.Sprintf("CPU quota: %v", err))
+		}
+	}
+	if e.s.Cpuset.held() && !slices.Equal(old, next) {
+		if err := e.writeCpuset(e.s.Cpuset, next); err != nil {
+			return append(notApplied, fmt.Sprintf("CPU set: %v", err))
+		}
+	}
+	if len(next) > 0 {
+		refused := setAffinity(e.s.Roots, pids, old, next)
+		for _, pid := range slices.Sorted(maps.Keys(refused)) {
+			notApplied = append(notApplied, fmt.Sprintf("affinity of process %d: %v", pid, refused[pid]))
+		}
+	}
+	e.s.CPUIDs, e.s.Allocation.CPUs = next, cpus
+	return notApplied
+}
+
+func (e *Enforcer) updateMemory(m GiB) (notApplied string) {
+	was := e.s.Allocation.Memory
+	hard := e.s.Limits.MemoryMax
+	if !e.s.Memory.held() {
+		if len(e.s.Rlimits) > 0 {
+			return fmt.Sprintf("memory: without a memory cgroup only the limit of %.4g GiB per process holds, from its start", float64(hard))
+		}
+		return "memory: nothing here can limit it (" + e.s.Memory.Why + ")"
+	}
+	if hard > 0 && m > hard {
+		return fmt.Sprintf("memory: %.4g GiB is above the hard limit of %.4g GiB; stays at %.4g GiB", float64(m), float64(hard), float64(was))
+	}
+	use, known := e.memoryUse()
+	below := known && m > 0 && m.Bytes() < use
+	if below && e.s.Memory.Version == 2 {
+		return fmt.Sprintf("memory: the job uses %.4g GiB now, more than the %.4g GiB asked for; stays at %.4g GiB", float64(gib(use)), float64(m), float64(was))
+	}
+	if err := e.writeSoft(e.s.Memory, m); err != nil {
+		if errors.Is(err, unix.EBUSY) {
+			return fmt.Sprintf("memory: the job uses more than the %.4g GiB asked for; stays at %.4g GiB", float64(m), float64(was))
+		}
+		return fmt.Sprintf("memory: %v", err)
+	}
+	e.s.Allocation.Memory = m
+	if below {
+		return fmt.Sprintf("memory: the job uses %.4g GiB now, more than the %.4g GiB asked for; that is only set as the soft limit, which acts when the machine runs short", float64(gib(use)), float64(m))
+	}
+	return ""
+}
+
+// Statement says in words, one line each, what is enforced and by what, and what is not and why.
+func (e *Enforcer) Statement() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	lines := []string{e.sayCPUTime(), e.sayCPUSet(), e.sayMemory(), e.sayGroup()}
+	if e.s.Allocation.GPUs > 0 {
+		lines = append(lines, "GPUs: chosen by CUDA_VISIBLE_DEVICES; a script that sets it anew can reach other devices, and device memory is not limited")
+	} else {
+		lines = append(lines, "GPUs: hidden by an empty CUDA_VISIBLE_DEVICES; a script that sets it anew can reach them")
+	}
+	return append(lines, e.s.Notes...)
+}
+
+func (e *Enforcer) sayCPUTime() string {
+	if q := e.s.Quota; q.held() {
+		return fmt.Sprintf("CPU time: at most %d CPUs, by the quota of cgroup v%d %s", e.s.Allocation.CPUs, q.Version, q.Dir)
+	}
+	return "CPU time: no quota (" + e.s.Quota.Why + "); the CPU set alone bounds it"
+}
+
+func (e *Enforcer) sayCPUSet() string {
+	ids := formatCPUList(e.s.CPUIDs)
+	if len(e.s.CPUIDs) == 0 {
+		return "CPU set: not enforced, the CPUs to choose from are unknown"
+	}
+	few := ""
+	if n := e.s.Allocation.CPUs; len(e.s.CPUIDs) < n {
+		few = fmt.Sprintf(" (%d asked for, %d may be used)", n, len(e.s.CPUIDs))
+	}
+	if c := e.s.Cpuset; c.held() {
+		return fmt.Sprintf("CPU set: CPUs %s%s, by cgroup v%d %s and by affinity", ids, few, c.Version, c.Dir)
+	}
+	return fmt.Sprintf("CPU set: CPUs %s%s, by affinity alone, which a process of the job may undo (%s)", ids, few, e.s.Cpuset.Why)
+}
+
+func (e *Enforcer) sayMemory() string {
+	hard, soft := e.s.Limits.MemoryMax, e.s.Allocation.Memory
+	m := e.s.Memory
+	switch {
+	case m.held():
+		parts := []string{}
+		if hard > 0 {
+			parts = append(parts, fmt.Sprintf("hard limit %.4g GiB", float64(hard)))
+		}
+		if soft > 0 && (m.Version == 1 || hard == 0 || soft < hard) {
+			effect := "above it the job is slowed"
+			if m.Version == 1 {
+				effect = "acts when the machine runs short"
+			}
+			parts = append(parts, fmt.Sprintf("soft limit %.4g GiB (%s)", float64(soft), effect))
+		}
+		if len(parts) == 0 {
+			return "memory: no limit asked for"
+		}
+		return fmt.Sprintf("memory: %s, by cgroup v%d %s", strings.Join(parts, ", "), m.Version, m.Dir)
+	case len(e.s.Rlimits) > 0:
+		return fmt.Sprintf("memory: each process is held to %.4g GiB of private data (RLIMIT_DATA); the sum over processes, shared memory and the soft limit are not held (%s)", float64(hard), m.Why)
+	case e.s.Allocation.GPUs > 0:
+		return "memory: not enforced (" + m.Why + "); a limit per process is not set for a GPU job, because CUDA reserves far more address space than it uses and fails under one"
+	}
+	return "memory: not enforced (" + m.Why + ")"
+}
+
+func (e *Enforcer) sayGroup() string {
+	g := e.s.Group
+	switch {
+	case !g.held():
+		return "processes: no cgroup holds the job (" + g.Why + "); its processes are followed by parent and session"
+	case g.Version == 2:
+		return "processes: held by cgroup v2 " + g.Dir + ", killed together"
+	}
+	return "processes: held by cgroup v1 " + g.Dir + ", killed one by one"
+}
