@@ -1,0 +1,228 @@
+package sla
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ErrNoData is returned where there is nothing to judge or to learn from.
+var ErrNoData = errors.New("no data")
+
+// term describes one objective: how it is limited and what people call it.
+type term struct {
+	objective Objective
+	flag      string // the word of the command line
+	unit      string
+	maximum   bool // a ceiling; otherwise a floor
+	// running says that the value while running is not yet the final one but a mean that may still move.
+	// The others (time, cost, peak memory) only grow.
+	running bool
+	// projected says that the value so far means nothing without a projection to completion.
+	projected bool
+	get       func(Spec) float64
+	set       func(*Spec, float64)
+}
+
+// terms is the one table of objectives, in the order in which they are always listed.
+var terms = [...]term{
+	{Time, "deadline", "s", true, false, true,
+		func(s Spec) float64 { return s.TimeMax.Seconds() }, func(s *Spec, v float64) { s.TimeMax = seconds(v) }},
+	{Cost, "budget", "USD", true, false, true,
+		func(s Spec) float64 { return s.CostMaxUSD }, func(s *Spec, v float64) { s.CostMaxUSD = v }},
+	{Throughput, "min-throughput", "samples/s", false, true, false,
+		func(s Spec) float64 { return s.ThroughputMin }, func(s *Spec, v float64) { s.ThroughputMin = v }},
+	{Memory, "max-memory", "GiB", true, false, false,
+		func(s Spec) float64 { return s.MemoryMaxGiB }, func(s *Spec, v float64) { s.MemoryMaxGiB = v }},
+	{GPUUtil, "min-gpu-util", "%", false, true, false,
+		func(s Spec) float64 { return s.GPUUtilMinPct }, func(s *Spec, v float64) { s.GPUUtilMinPct = v }},
+	{CPUUtil, "min-cpu-util", "%", false, true, false,
+		func(s Spec) float64 { return s.CPUUtilMinPct }, func(s *Spec, v float64) { s.CPUUtilMinPct = v }},
+}
+
+func termOf(o Objective) (term, bool) {
+	for _, t := range terms {
+		if t.objective == o {
+			return t, true
+		}
+	}
+	return term{}, false
+}
+
+// seconds converts without overflow: what does not fit becomes the longest duration.
+func seconds(s float64) time.Duration {
+	switch d := s * float64(time.Second); {
+	case math.IsNaN(d):
+		return 0
+	case d >= math.MaxInt64:
+		return math.MaxInt64
+	case d <= math.MinInt64:
+		return math.MinInt64
+	default:
+		return time.Duration(math.Round(d))
+	}
+}
+
+// New makes a Spec of the terms that somebody really gave (time in seconds, cost in USD, memory in GiB, utilisation
+// in %). Unlike a zero field of Spec, a term that is present with a value of 0 was meant: a deadline of 0 has already
+// passed and a budget of 0 or a memory limit of 0 allows nothing, and these are errors; a floor of 0
+// asks for nothing and is left out. All problems are joined in one error, each with the command line's word.
+func New(given map[Objective]float64) (Spec, error) {
+	var spec Spec
+	var problems []error
+	for _, t := range terms {
+		v, ok := given[t.objective]
+		if !ok {
+			continue
+		}
+		if v == 0 && t.maximum {
+			problems = append(problems, fmt.Errorf("%s 0: %s", t.flag, nothingLeft(t.objective)))
+			continue
+		}
+		if err := t.check(v); err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		t.set(&spec, v)
+	}
+	for o := range given {
+		if _, ok := termOf(o); !ok {
+			problems = append(problems, fmt.Errorf("%q is not an objective; known are %s", string(o), objectiveList()))
+		}
+	}
+	if len(problems) > 0 {
+		return Spec{}, errors.Join(problems...)
+	}
+	return spec, nil
+}
+
+func nothingLeft(o Objective) string {
+	switch o {
+	case Time:
+		return "it has already passed; give a time from the start of the run, such as 90m"
+	case Cost:
+		return "nothing could be spent; give an amount in USD above 0, or leave it out"
+	default:
+		return "nothing could run; give an amount in GiB above 0, or leave it out"
+	}
+}
+
+func objectiveList() string {
+	names := make([]string, len(terms))
+	for i, t := range terms {
+		names[i] = string(t.objective)
+	}
+	return strings.Join(names, ", ")
+}
+
+// check says what is wrong with a limit; 0 is right (not agreed).
+func (t term) check(v float64) error {
+	switch {
+	case math.IsNaN(v):
+		return fmt.Errorf("%s is not a number", t.flag)
+	case math.IsInf(v, 0):
+		return fmt.Errorf("%s is infinite; leave it out for no limit", t.flag)
+	case v < 0 && t.maximum:
+		return fmt.Errorf("%s %s: %s", t.flag, t.format(v), nothingLeft(t.objective))
+	case v < 0:
+		return fmt.Errorf("%s %s is negative", t.flag, t.format(v))
+	case v > 100 && t.unit == "%":
+		return fmt.Errorf("%s %s is above 100 %%", t.flag, t.format(v))
+	case t.objective == Time && v > 0 && seconds(v) == 0:
+		return fmt.Errorf("%s %g s is below one nanosecond", t.flag, v)
+	case t.objective == Time && seconds(v) == math.MaxInt64:
+		return fmt.Errorf("%s %g s is longer than a duration can hold (292 years); leave it out for no limit", t.flag, v)
+	}
+	return nil
+}
+
+func (t term) format(v float64) string {
+	if t.objective == Time {
+		return seconds(v).String()
+	}
+	return strconv.FormatFloat(v, 'g', -1, 64) + " " + t.unit
+}
+
+// Validate reports every problem of the agreement, joined (errors.Join): negative, NaN or infinite limits, utilisation
+// above 100 %. The zero Spec is valid: nothing is agreed.
+func (s Spec) Validate() error {
+	var problems []error
+	for _, t := range terms {
+		if err := t.check(t.get(s)); err != nil {
+			problems = append(problems, err)
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// Agreed lists the objectives that have a limit, in the fixed order.
+func (s Spec) Agreed() []Objective {
+	var list []Objective
+	for _, t := range terms {
+		if t.get(s) > 0 {
+			list = append(list, t.objective)
+		}
+	}
+	return list
+}
+
+// Limit returns the limit of an objective, whether it is a maximum (else a minimum), its unit, and whether it
+// is agreed at all; limit is 0 when it is not. An unknown objective is not agreed and has no unit.
+func (s Spec) Limit(o Objective) (limit float64, maximum bool, unit string, agreed bool) {
+	t, ok := termOf(o)
+	if !ok {
+		return 0, false, "", false
+	}
+	if limit = t.get(s); !(limit > 0) {
+		return 0, t.maximum, t.unit, false
+	}
+	return limit, t.maximum, t.unit, true
+}
+
+// Hash identifies the agreement: 16 hexadecimal digits, the same for equal agreed terms on every machine and in every
+// version, and untouched by objectives that are not agreed.
+func (s Spec) Hash() string {
+	var b strings.Builder
+	b.WriteString("sla/1")
+	for _, t := range terms {
+		if v := t.get(s); v != 0 {
+			fmt.Fprintf(&b, " %s=%s", t.objective, strconv.FormatFloat(v, 'g', -1, 64))
+		}
+	}
+	sum := sha256.Sum256([]byte(b.String()))
+	return hex.EncodeToString(sum[:8])
+}
+
+// String is one line for people, such as "deadline 2h0m0s, budget 10 USD"; "nothing agreed" for the zero Spec.
+func (s Spec) String() string {
+	var parts []string
+	for _, t := range terms {
+		if v := t.get(s); v != 0 {
+			parts = append(parts, t.flag+" "+t.format(v))
+		}
+	}
+	if len(parts) == 0 {
+		return "nothing agreed"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Exhausted says in one error (all problems joined) which limits are already used up before a run starts or goes on:
+// elapsed is the time since its first start, spentUSD what it has cost so far, NaN when unknown. Nil when there is something left.
+func (s Spec) Exhausted(elapsed time.Duration, spentUSD float64) error {
+	var problems []error
+	if s.TimeMax > 0 && elapsed >= s.TimeMax {
+		problems = append(problems, fmt.Errorf("deadline %v is past: %v have gone since the start of the run; give a later deadline",
+			s.TimeMax, elapsed.Round(time.Second)))
+	}
+	if s.CostMaxUSD > 0 && spentUSD >= s.CostMaxUSD {
+		problems = append(problems, fmt.Errorf("budget %g USD is used up: %.4g USD are spent; give a larger budget",
+			s.CostMaxUSD, spentUSD))
+	}
+	return errors.Join(problems...)
+}

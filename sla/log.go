@@ -1,0 +1,158 @@
+package sla
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/go-gota/gota/dataframe"
+)
+
+// Statistic is the number of a whole log that is held against a limit.
+type Statistic string
+
+const (
+	Last Statistic = "last" // the last value: time and cost, which accumulate
+	Mean Statistic = "mean" // the mean over the rows: throughput, utilisation
+	Max  Statistic = "max"  // the largest: memory
+)
+
+// Result is the judgement of one objective over a whole training log.
+type Result struct {
+	Objective Objective
+	Limit     float64
+	Unit      string
+	Statistic Statistic
+	// Met is true only when there is data and the statistic keeps the limit.
+	Met bool
+	// Rows is the number of rows that have a usable value; 0 is "no data".
+	Rows int
+	// Value is the statistic; NaN without data.
+	Value float64
+	// Worst is the single worst row value: the largest for maxima, the smallest for minima; NaN without data.
+	Worst float64
+	// FirstViolation is the index (from 0) of the first row that by itself breaks the limit, −1 when none
+	// does. A mean may keep a floor that single rows break.
+	FirstViolation int
+	// Severity is the relative excess or shortfall of Value, 0…1; NaN without data.
+	Severity float64
+}
+
+// NoData reports that the log has no usable value for the objective: the column is absent or empty.
+func (r Result) NoData() bool { return r.Rows == 0 }
+
+var logStatistics = map[Objective]struct {
+	column    string
+	prefix    bool // every column that starts with it; a row's value is the mean of those present
+	statistic Statistic
+}{
+	Time:       {"time_so_far", false, Last},
+	Cost:       {"cost_so_far", false, Last},
+	Throughput: {"throughput", false, Mean},
+	Memory:     {"memory_used_gb", false, Max},
+	GPUUtil:    {"gpu_utilization", true, Mean},
+	CPUUtil:    {"cpu_percent", false, Mean},
+}
+
+// Violations judges a finished training log against an agreement: one result for each agreed objective. Columns, found
+// without regard to case: time_so_far [s], cost_so_far [USD], throughput [samples/s], memory_used_gb [taken as
+// GiB], gpu_utilization_0…n [%, averaged over the devices of a row] and cpu_percent [%]. Time and cost are judged on
+// their last value, memory on its largest, the others on their mean over the rows.
+//
+// A missing column, and one without a single usable number (NaN, infinite, negative and unreadable cells are not usable), is "no
+// data": not met, Rows 0. Rows whose epoch says "summary" are left out. The error is about the thresholds (all
+// problems joined) or about a frame that is itself in error; an empty frame is no error.
+func Violations(frame dataframe.DataFrame, thresholds Spec) (map[Objective]Result, error) {
+	if err := thresholds.Validate(); err != nil {
+		return nil, fmt.Errorf("judge a training log: thresholds: %w", err)
+	}
+	if frame.Err != nil {
+		return nil, fmt.Errorf("judge a training log: %w", frame.Err)
+	}
+	skip := summaryRows(frame)
+	results := map[Objective]Result{}
+	for _, t := range terms {
+		if limit := t.get(thresholds); limit > 0 {
+			results[t.objective] = t.judgeLog(logValues(frame, t.objective, skip), limit)
+		}
+	}
+	return results, nil
+}
+
+func summaryRows(frame dataframe.DataFrame) map[int]bool {
+	skip := map[int]bool{}
+	for _, name := range frame.Names() {
+		if normal(name) != "epoch" {
+			continue
+		}
+		for i, cell := range frame.Col(name).Records() {
+			if normal(cell) == "summary" {
+				skip[i] = true
+			}
+		}
+	}
+	return skip
+}
+
+func normal(s string) string { return strings.ToLower(strings.TrimSpace(s)) }
+
+// logValues returns one value a row; NaN where there is none.
+func logValues(frame dataframe.DataFrame, o Objective, skip map[int]bool) []float64 {
+	source := logStatistics[o]
+	sums := make([]float64, frame.Nrow())
+	counts := make([]int, frame.Nrow())
+	for _, name := range frame.Names() {
+		n := normal(name)
+		if n != source.column && !(source.prefix && strings.HasPrefix(n, source.column+"_")) {
+			continue
+		}
+		for i, v := range frame.Col(name).Float() {
+			if finite(v) && v >= 0 && !skip[i] {
+				sums[i] += v
+				counts[i]++
+			}
+		}
+	}
+	for i := range sums {
+		if counts[i] == 0 {
+			sums[i] = math.NaN()
+		} else {
+			sums[i] /= float64(counts[i])
+		}
+	}
+	return sums
+}
+
+func (t term) judgeLog(values []float64, limit float64) Result {
+	r := Result{Objective: t.objective, Limit: limit, Unit: t.unit, Statistic: logStatistics[t.objective].statistic,
+		Value: math.NaN(), Worst: math.NaN(), Severity: math.NaN(), FirstViolation: -1}
+	var mean, last float64
+	for i, v := range values {
+		if math.IsNaN(v) {
+			continue
+		}
+		r.Rows++
+		mean += (v - mean) / float64(r.Rows)
+		last = v
+		if r.Rows == 1 || (t.maximum && v > r.Worst) || (!t.maximum && v < r.Worst) {
+			r.Worst = v
+		}
+		if r.FirstViolation < 0 && t.excess(v, limit) > 0 {
+			r.FirstViolation = i
+		}
+	}
+	if r.Rows == 0 {
+		return r
+	}
+	switch r.Statistic {
+	case Last:
+		r.Value = last
+	case Mean:
+		r.Value = mean
+	case Max:
+		r.Value = r.Worst
+	}
+	r.Severity = t.excess(r.Value, limit)
+	r.Met = r.Severity == 0
+	return r
+}
