@@ -1,0 +1,43 @@
+package training
+
+import "math"
+
+// amdahl is the curve of a CPU job (Amdahl 1967, with saturation):
+//
+//	t(c) ∝ (1-p) + p / min(c, saturation), times (1 + over) per doubling beyond the saturation,
+//	       times (1 + κ/b) / (1 + κ) for a batch b times the reference (κ: share of per-step overhead)
+//
+// Priors, weakly informative and ours: parallel fraction p median 0.82, 5–95 % 0.28–0.98; saturation median 16
+// CPUs, 5–95 % 1.6–157; over median 1 % per doubling; κ median 0.1.
+type amdahl struct{}
+
+func newAmdahl(formContext) form { return amdahl{} }
+
+func (amdahl) parameters() []parameter {
+	return []parameter{
+		{"parallel_fraction", 1.5, 1.5}, // logit
+		{"saturation_cpus", 4, 2},       // log2
+		{"oversubscription", math.Log(0.01), 1},
+		{"step_overhead", math.Log(0.1), 1.2},
+	}
+}
+
+func (amdahl) natural(theta, dst []float64) {
+	dst[0] = logistic(theta[0])
+	dst[1] = math.Exp2(theta[1])
+	dst[2] = math.Exp(theta[2])
+	dst[3] = math.Exp(theta[3])
+}
+
+func (amdahl) logShape(nat []float64, p point) float64 {
+	parallel, saturation, over, step := nat[0], nat[1], nat[2], nat[3]
+	t := 1 - parallel + parallel/effectiveCPUs(p.cpus, saturation)
+	if p.batch != 1 {
+		t *= (1 + step/p.batch) / (1 + step)
+	}
+	log := math.Log(t)
+	if p.cpus > saturation {
+		log += over * math.Log2(p.cpus/max(saturation, 1))
+	}
+	return log
+}

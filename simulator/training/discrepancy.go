@@ -1,0 +1,53 @@
+package training
+
+import "math"
+
+// The discrepancy u(a) between the true curve and the form is a Gaussian process over (log2 CPUs, log2 GPUs,
+// log2 batch) in the spirit of Kennedy and O'Hagan (2001), as a finite sum of cosines (random Fourier features,
+// Rahimi and Recht 2007) with fixed frequencies, so that joint draws over any allocations cost one dot product.
+// The spectrum is that of a Gaussian kernel of discrepancyLength octaves.
+const (
+	waves             = 16
+	features          = 2 * waves
+	discrepancyLength = 1.5
+)
+
+// frequencies are fixed for all time: a Halton sequence (bases 2, 3, 5) through the normal quantile function.
+var frequencies = func() (f [waves][3]float64) {
+	for i := range f {
+		for d, base := range [3]int{2, 3, 5} {
+			f[i][d] = normalQuantile(halton(i+1, base)) / discrepancyLength
+		}
+	}
+	return f
+}()
+
+func halton(i, base int) float64 {
+	x, f := 0.0, 1.0
+	for ; i > 0; i /= base {
+		f /= float64(base)
+		x += f * float64(i%base)
+	}
+	return x
+}
+
+func normalQuantile(p float64) float64 { return math.Sqrt2 * math.Erfinv(2*p-1) }
+
+// feature maps a point to the unit vector whose inner products are the correlation of u.
+func feature(p point) (phi [features]float64) {
+	x := [3]float64{math.Log2(p.cpus), math.Log2(max(p.gpus, 0.25)), math.Log2(p.batch)}
+	scale := 1 / math.Sqrt(waves)
+	for i, w := range frequencies {
+		s, c := math.Sincos(w[0]*x[0] + w[1]*x[1] + w[2]*x[2])
+		phi[2*i], phi[2*i+1] = c*scale, s*scale
+	}
+	return phi
+}
+
+func dot(a, b *[features]float64) float64 {
+	var s float64
+	for i := range a {
+		s += a[i] * b[i]
+	}
+	return s
+}

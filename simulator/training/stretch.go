@@ -1,0 +1,144 @@
+package training
+
+import (
+	"math"
+	"slices"
+
+	"trainopt/resources"
+)
+
+// stretch is an observation reduced to what the likelihood needs.
+type stretch struct {
+	at       resources.Allocation
+	logMean  float64 // log of the robust mean seconds per reference unit
+	n        float64 // number of units, reduced for autocorrelation
+	samples  float64 // samples in a unit, 0 when unknown
+	recalled bool
+	trust    float64 // weight of the drift's Student tails, 1 = ordinary, → 0 = outlier
+}
+
+// Prior of the relative sd of single units: 5 % as good as three measured units. Step times of real jobs
+// scatter by 1–10 %; the units of this run soon outweigh it.
+const (
+	unitNoisePrior       = 0.05
+	unitNoisePriorWeight = 3
+)
+
+// summarise reduces observations to stretches and the pooled relative sd of a unit, both robustly.
+// Values that are not positive and finite are dropped, with them observations that have no other.
+func summarise(obs []Observation) (out []stretch, noise float64) {
+	var deviations []float64
+	for _, o := range obs {
+		units := cleanUnits(o.UnitSeconds)
+		if len(units) == 0 || o.Allocation.CPUs < 0 || o.Allocation.GPUs < 0 {
+			continue
+		}
+		mean := robustMean(units)
+		n := effectiveCount(units)
+		out = append(out, stretch{
+			at: o.Allocation, logMean: math.Log(mean), n: n,
+			samples: positiveOr0(o.UnitSamples), recalled: o.Recalled, trust: 1,
+		})
+		if k := float64(len(units)); k > 1 {
+			for _, u := range units {
+				deviations = append(deviations, math.Abs(u/mean-1)*math.Sqrt(k/(k-1)))
+			}
+		}
+	}
+	return out, pooledNoise(deviations)
+}
+
+// pooledNoise is the relative sd of a unit: 1.4826 × the median absolute deviation, which half of the
+// units may spoil without effect, shrunk to the prior.
+func pooledNoise(deviations []float64) float64 {
+	k := float64(len(deviations))
+	if k == 0 {
+		return unitNoisePrior
+	}
+	s := 1.4826 * median(deviations)
+	return math.Sqrt((unitNoisePriorWeight*unitNoisePrior*unitNoisePrior + k*s*s) / (unitNoisePriorWeight + k))
+}
+
+func cleanUnits(seconds []float64) []float64 {
+	units := make([]float64, 0, len(seconds))
+	for _, s := range seconds {
+		if s > 0 && !math.IsInf(s, 0) {
+			units = append(units, s)
+		}
+	}
+	return units
+}
+
+func positiveOr0(v float64) float64 {
+	if v > 0 && !math.IsInf(v, 0) {
+		return v
+	}
+	return 0
+}
+
+// robustMean is the adaptive Huber mean (Sun, Zhou, Fan: Adaptive Huber Regression, JASA 2020): few
+// units cut at 1.5 robust sd, so that one pause does not count; the cut grows like sqrt(n/log n), so that
+// pauses which keep coming count as the part of the long-run mean that they are. O(n) per iteration.
+func robustMean(units []float64) float64 {
+	centre := median(units)
+	if len(units) < 3 {
+		return centre
+	}
+	dev := make([]float64, len(units))
+	for i, u := range units {
+		dev[i] = math.Abs(u - centre)
+	}
+	scale := max(1.4826*median(dev), 0.005*centre)
+	n := float64(len(units))
+	cut := scale * max(1.5, math.Sqrt(n/(2*math.Log(n+2))))
+	for range 30 {
+		var sum float64
+		for _, u := range units {
+			sum += min(max(u-centre, -cut), cut)
+		}
+		step := sum / n
+		centre += step
+		if math.Abs(step) < 1e-9*centre {
+			break
+		}
+	}
+	return centre
+}
+
+// effectiveCount reduces the number of units for lag-one autocorrelation, n(1-ρ)/(1+ρ), when there are
+// enough units (8) to see any.
+func effectiveCount(units []float64) float64 {
+	n := float64(len(units))
+	if len(units) < 8 {
+		return n
+	}
+	logs := make([]float64, len(units))
+	var mean float64
+	for i, u := range units {
+		logs[i] = math.Log(u)
+		mean += logs[i] / n
+	}
+	var c0, c1 float64
+	for i := range logs {
+		c0 += (logs[i] - mean) * (logs[i] - mean)
+		if i > 0 {
+			c1 += (logs[i] - mean) * (logs[i-1] - mean)
+		}
+	}
+	if c0 <= 0 {
+		return n
+	}
+	rho := min(max(c1/c0, 0), 0.95)
+	return max(1, n*(1-rho)/(1+rho))
+}
+
+// median does not change its argument.
+func median(v []float64) float64 {
+	s := slices.Clone(v)
+	slices.Sort(s)
+	h := len(s) / 2
+	if len(s)%2 == 1 {
+		return s[h]
+	}
+	return (s[h-1] + s[h]) / 2
+}
