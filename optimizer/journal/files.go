@@ -1,0 +1,90 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// files are the file operations of a save, each of which can fail and between any two of which a
+// machine can lose its power. Tests put their own in place to do both.
+type files interface {
+	// Create makes an empty file, in place of one that an earlier crash may have left.
+	Create(path string) (file, error)
+	ReadFile(path string) ([]byte, error)
+	Rename(from, to string) error
+	Remove(path string) error
+	SyncDir(dir string) error
+}
+
+type file interface {
+	Write(p []byte) (int, error)
+	Sync() error
+	Close() error
+}
+
+// disk is the real thing.
+type disk struct{}
+
+func (disk) Create(path string) (file, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	// O_EXCL: a link that somebody puts there in between is not followed.
+	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+}
+
+func (disk) ReadFile(path string) ([]byte, error) { return os.ReadFile(path) }
+func (disk) Rename(from, to string) error         { return os.Rename(from, to) }
+func (disk) Remove(path string) error             { return os.Remove(path) }
+
+func (disk) SyncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// write puts data into a temporary file beside path and brings it to the disk; it returns the name of
+// that file. On an error nothing is left behind, as far as the disk allows.
+func write(fsys files, path string, data []byte) (tmp string, err error) {
+	tmp = filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".tmp")
+	f, err := fsys.Create(tmp)
+	if err != nil {
+		return "", fmt.Errorf("create %s: %w", tmp, err)
+	}
+	n, err := f.Write(data)
+	if err == nil && n < len(data) {
+		err = fmt.Errorf("%d of %d bytes written", n, len(data))
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		_ = fsys.Remove(tmp)
+		return "", fmt.Errorf("write %s: %w", tmp, err)
+	}
+	return tmp, nil
+}
+
+// replace makes path hold data: the old content or the new, whatever happens.
+func replace(fsys files, path string, data []byte) error {
+	tmp, err := write(fsys, path, data)
+	if err != nil {
+		return err
+	}
+	if err := fsys.Rename(tmp, path); err != nil {
+		_ = fsys.Remove(tmp)
+		return fmt.Errorf("put %s in place: %w", path, err)
+	}
+	if err := fsys.SyncDir(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("sync directory of %s: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,212 @@
+package journal
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Holder is the agent that works, or worked last, on a run directory.
+type Holder struct {
+	PID     int       `json:"pid"`
+	Start   uint64    `json:"start"` // clock ticks since boot, /proc/PID/stat field 22: tells a process from a later one with the same pid
+	BootID  string    `json:"boot_id"`
+	Host    string    `json:"host"`
+	Started time.Time `json:"started"` // start of that process
+	Since   time.Time `json:"since"`   // when it took the run
+}
+
+// Alive reports whether that very process exists on this machine.
+func (h *Holder) Alive() bool {
+	if h == nil || h.PID <= 0 || h.BootID != bootID() {
+		return false
+	}
+	start, err := startTicks(h.PID)
+	return err == nil && start == h.Start
+}
+
+func (h *Holder) String() string {
+	const form = "2006-01-02 15:04:05 MST"
+	s := fmt.Sprintf("process %d", h.PID)
+	if !h.Started.IsZero() {
+		s += ", started " + h.Started.Format(form)
+	}
+	if host, _ := os.Hostname(); h.Host != host {
+		s += ", on " + h.Host
+	}
+	return s + ", at work on it since " + h.Since.Format(form)
+}
+
+// LockedError says that another agent is at work on a run. Holder is nil in the moment in which the other
+// one has taken the lock but not yet written its name.
+type LockedError struct {
+	Dir    string
+	Holder *Holder
+}
+
+func (e *LockedError) Error() string {
+	if e.Holder == nil {
+		return fmt.Sprintf("run %s: another agent is just starting on it", e.Dir)
+	}
+	return fmt.Sprintf("run %s is in use: %s; stop that one first", e.Dir, e.Holder)
+}
+
+// Lock takes the run directory for this process. When an other agent is at work on it the error is a
+// *LockedError that names it. The lock of a dead agent is taken over (see Previous). Unlock may be
+// called more than once.
+//
+// The lock is an flock(2), which the kernel drops when its holder dies; where the file system has
+// none, the holder's pid and start time decide.
+func (r *Run) Lock() (unlock func(), err error) {
+	path := r.Path(lockFile)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("lock run: %w", err)
+	}
+	err = flock(f, unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		defer f.Close()
+		return nil, &LockedError{Dir: r.dir, Holder: patientHolder(f)}
+	}
+	last := readHolder(f)
+	kernel := err == nil // the kernel keeps the lock; the name in the file is only for people
+	switch {
+	case kernel:
+	case errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOLCK):
+		if last.Alive() {
+			f.Close()
+			return nil, &LockedError{Dir: r.dir, Holder: last}
+		}
+	default:
+		f.Close()
+		return nil, fmt.Errorf("lock run %s: %w", r.dir, err)
+	}
+	if err := writeHolder(f, self(time.Now())); err != nil && !kernel {
+		f.Close()
+		return nil, fmt.Errorf("lock run %s: %w", r.dir, err)
+	}
+	r.mu.Lock()
+	r.took = last
+	r.mu.Unlock()
+	var once sync.Once
+	return func() {
+		once.Do(func() {
+			_ = f.Truncate(0) // nobody's; closing drops the lock itself
+			_ = f.Close()
+		})
+	}, nil
+}
+
+// Previous is the agent whose lock this process took over: it died without letting go. Nil when the
+// last one ended in order, or there was none.
+func (r *Run) Previous() *Holder {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.took
+}
+
+// HolderOf names the agent that is at work on a run directory now; nil when there is none.
+func HolderOf(dir string) *Holder {
+	f, err := os.Open((&Run{dir: dir}).Path(lockFile))
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	if h := readHolder(f); h.Alive() {
+		return h
+	}
+	return nil
+}
+
+func flock(f *os.File, how int) error {
+	for {
+		if err := unix.Flock(int(f.Fd()), how); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// patientHolder reads the holder; it waits a moment for one that has just begun.
+func patientHolder(f *os.File) *Holder {
+	for range 20 {
+		if h := readHolder(f); h != nil {
+			return h
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return nil
+}
+
+func readHolder(f *os.File) *Holder {
+	data, err := io.ReadAll(io.NewSectionReader(f, 0, 4096))
+	if err != nil {
+		return nil
+	}
+	var h Holder
+	if json.Unmarshal(data, &h) != nil || h.PID <= 0 {
+		return nil
+	}
+	return &h
+}
+
+func writeHolder(f *os.File, h Holder) error {
+	data, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	if _, err := f.WriteAt(append(data, '\n'), 0); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// self is this process as the holder of a lock.
+func self(now time.Time) Holder {
+	h := Holder{PID: os.Getpid(), BootID: bootID(), Since: now.Round(0)}
+	h.Host, _ = os.Hostname()
+	h.Start, _ = startTicks(h.PID)
+	if up, err := os.ReadFile("/proc/uptime"); err == nil {
+		if f := strings.Fields(string(up)); len(f) > 0 {
+			if s, err := strconv.ParseFloat(f[0], 64); err == nil {
+				const ticksPerSecond = 100 // USER_HZ, fixed on Linux
+				age := time.Duration((s - float64(h.Start)/ticksPerSecond) * float64(time.Second))
+				h.Started = now.Add(-age).Round(time.Second)
+			}
+		}
+	}
+	return h
+}
+
+func bootID() string {
+	b, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(b))
+}
+
+// startTicks is field 22 of /proc/PID/stat. The second field is a name in parentheses that may itself
+// contain anything, so the fields are counted from the last ")". A zombie counts as gone.
+func startTicks(pid int) (uint64, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	s := string(b)
+	f := strings.Fields(s[strings.LastIndexByte(s, ')')+1:])
+	if len(f) < 20 {
+		return 0, fmt.Errorf("/proc/%d/stat: %d fields after the name, want 20", pid, len(f))
+	}
+	if f[0] == "Z" || f[0] == "X" {
+		return 0, fmt.Errorf("process %d has ended", pid)
+	}
+	return strconv.ParseUint(f[19], 10, 64)
+}

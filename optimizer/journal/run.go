@@ -1,0 +1,168 @@
+package journal
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Names of the files of a run that this package writes.
+const (
+	RecordFile = "run.json"
+	StateFile  = "state"
+	lockFile   = "lock"
+	keeperFile = "keeper.json" // written by package launch
+	runsDir    = "runs"
+)
+
+// Run is one run directory, <state directory>/runs/<run id>. Its methods may be used by several goroutines.
+type Run struct {
+	dir string
+	fs  files
+
+	mu     sync.Mutex
+	intact bool // the state file on disk is known to be whole
+	took   *Holder
+}
+
+// NewRunID makes the name of a run that starts at the given time: it sorts by time, reads well
+// ("20261120-221235-train_digits-3f9a1c"), and is a safe file name whatever the script is called.
+func NewRunID(at time.Time, script string) string {
+	var r [3]byte
+	_, _ = rand.Read(r[:]) // never fails
+	return fmt.Sprintf("%s-%s-%s", at.UTC().Format("20060102-150405"), shortName(script), hex.EncodeToString(r[:]))
+}
+
+// shortName is the script's base name without its ending, in a-z, 0-9 and _, at most 24 long.
+func shortName(script string) string {
+	base := filepath.Base(script)
+	if ext := filepath.Ext(base); ext != base {
+		base = strings.TrimSuffix(base, ext)
+	}
+	var b strings.Builder
+	for _, c := range strings.ToLower(base) {
+		switch {
+		case c >= 'a' && c <= 'z', c >= '0' && c <= '9':
+			b.WriteRune(c)
+		case b.Len() > 0 && !strings.HasSuffix(b.String(), "_"):
+			b.WriteByte('_')
+		}
+		if b.Len() == 24 {
+			break
+		}
+	}
+	if name := strings.Trim(b.String(), "_"); name != "" {
+		return name
+	}
+	return "run"
+}
+
+// checkID refuses names that are not plain, visible file names.
+func checkID(id string) error {
+	const safe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+	switch {
+	case id == "":
+		return errors.New("empty run id")
+	case len(id) > 128:
+		return fmt.Errorf("run id of %d bytes, at most 128", len(id))
+	case id[0] == '.' || id[0] == '-':
+		return fmt.Errorf("run id %q starts with %q", id, id[0])
+	}
+	for _, c := range id {
+		if !strings.ContainsRune(safe, c) {
+			return fmt.Errorf("run id %q: character %q is not allowed", id, c)
+		}
+	}
+	return nil
+}
+
+// Create makes the directory of a new run below stateDir. A run of that name that is already there is
+// an error (fs.ErrExist). A state directory that did not exist is made with a .gitignore, so that
+// nobody commits it unawares.
+func Create(stateDir, runID string) (*Run, error) {
+	if err := checkID(runID); err != nil {
+		return nil, fmt.Errorf("create run in %s: %w", stateDir, err)
+	}
+	_, statErr := os.Lstat(stateDir)
+	runs := filepath.Join(stateDir, runsDir)
+	if err := os.MkdirAll(runs, 0o755); err != nil {
+		return nil, fmt.Errorf("create run %s: %w", runID, err)
+	}
+	if errors.Is(statErr, fs.ErrNotExist) {
+		_ = os.WriteFile(filepath.Join(stateDir, ".gitignore"), []byte("*\n"), 0o644) // a courtesy: no harm without
+	}
+	dir, err := filepath.Abs(filepath.Join(runs, runID))
+	if err != nil {
+		return nil, fmt.Errorf("create run %s: %w", runID, err)
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("create run: %w", err)
+	}
+	if err := (disk{}).SyncDir(runs); err != nil {
+		return nil, fmt.Errorf("create run %s: sync %s: %w", runID, runs, err)
+	}
+	return &Run{dir: dir, fs: disk{}}, nil
+}
+
+// Open opens a run directory that is there. It reads nothing yet.
+func Open(dir string) (*Run, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open run %s: %w", dir, err)
+	}
+	st, err := os.Stat(abs)
+	if err != nil {
+		return nil, fmt.Errorf("open run: %w", err)
+	}
+	if !st.IsDir() {
+		return nil, fmt.Errorf("open run %s: not a directory", abs)
+	}
+	return &Run{dir: abs, fs: disk{}}, nil
+}
+
+// Dir is the absolute path of the run directory.
+func (r *Run) Dir() string { return r.dir }
+
+// ID is the name of the run.
+func (r *Run) ID() string { return filepath.Base(r.dir) }
+
+// Path is the path of a file of the run. Whatever the name is (it may come from a log or a script) the
+// path lies below the run directory: "..", absolute paths, control characters and names too long for a
+// file system are turned into harmless ones. Sub-directories are kept; the empty name is the directory.
+func (r *Run) Path(name string) string {
+	clean := filepath.Clean("/" + name)
+	parts := strings.Split(strings.TrimPrefix(clean, "/"), "/")
+	for i, p := range parts {
+		parts[i] = safePart(p)
+	}
+	return filepath.Join(append([]string{r.dir}, parts...)...)
+}
+
+func safePart(p string) string {
+	p = strings.Map(func(c rune) rune {
+		if c < ' ' || c == 0x7f {
+			return '_'
+		}
+		return c
+	}, p)
+	if len(p) <= 200 {
+		return p
+	}
+	sum := sha256.Sum256([]byte(p))
+	return strings.ToValidUTF8(p[:150], "") + "-" + hex.EncodeToString(sum[:8])
+}
+
+// WriteFile replaces a file of the run (report.html, report.md): the old content or the new, never half.
+func (r *Run) WriteFile(name string, data []byte) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return replace(r.fs, r.Path(name), data)
+}

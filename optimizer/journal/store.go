@@ -1,0 +1,110 @@
+package journal
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"reflect"
+)
+
+// Encode writes a record as it stands in run.json. Lists that are nil become empty, and a NaN where JSON
+// has no room for one never costs the record.
+func Encode(r *Record) ([]byte, error) {
+	data, err := json.MarshalIndent(tidy(reflect.ValueOf(*r)).Interface(), "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("encode record of run %s: %w", r.RunID, err)
+	}
+	return append(data, '\n'), nil
+}
+
+// WriteRecord replaces run.json: the old one or the new one, never half.
+func (r *Run) WriteRecord(rec *Record) error {
+	data, err := Encode(rec)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := replace(r.fs, r.Path(RecordFile), data); err != nil {
+		return fmt.Errorf("save record: %w", err)
+	}
+	return nil
+}
+
+// ReadRecord reads run.json of a run directory. A file of a newer schema is refused (*NewerError); one
+// that cannot be read as JSON is a *Damage. Keys that are absent are unknown.
+func ReadRecord(dir string) (*Record, error) { return readRecord(disk{}, dir) }
+
+func readRecord(fsys files, dir string) (*Record, error) {
+	path := filepath.Join(dir, RecordFile)
+	data, err := fsys.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read record: %w", err)
+	}
+	if len(data) == 0 {
+		return nil, &Damage{File: path, What: "empty"}
+	}
+	var head struct {
+		Schema int `json:"schema"`
+	}
+	if err := json.Unmarshal(data, &head); err != nil {
+		return nil, jsonDamage(path, err)
+	}
+	if head.Schema > Schema {
+		return nil, &NewerError{File: path, Version: head.Schema, Known: Schema}
+	}
+	if head.Schema < 1 {
+		return nil, &Damage{File: path, What: "no schema number: not the record of a run"}
+	}
+	rec := NewRecord()
+	if err := json.Unmarshal(data, rec); err != nil {
+		return nil, jsonDamage(path, err)
+	}
+	return rec, nil
+}
+
+func jsonDamage(path string, err error) *Damage {
+	d := &Damage{File: path, What: err.Error()}
+	var syntax *json.SyntaxError
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &syntax):
+		d.Offset = syntax.Offset
+	case errors.As(err, &wrong):
+		d.Offset = wrong.Offset
+	}
+	return d
+}
+
+// Damage says that a file of a run is there but is not what was written.
+type Damage struct {
+	File   string
+	Offset int64  // where, in bytes; 0 when the whole file is meant
+	What   string // in words
+}
+
+func (d *Damage) Error() string {
+	if d.Offset > 0 {
+		return fmt.Sprintf("%s is damaged at byte %d: %s", d.File, d.Offset, d.What)
+	}
+	return fmt.Sprintf("%s is damaged: %s", d.File, d.What)
+}
+
+// NewerError says that a file was written by a newer version of this program. Nothing was changed.
+type NewerError struct {
+	File           string
+	Version, Known int
+}
+
+func (e *NewerError) Error() string {
+	return fmt.Sprintf("%s was written by a newer version of this program (format %d, this one reads up to %d): "+
+		"use the newer version; nothing was changed", e.File, e.Version, e.Known)
+}
+
+// ErrNoState says that a run has not saved a state yet.
+var ErrNoState = errors.New("no state was saved")
+
+// absent reports whether an error says that a file is not there.
+func absent(err error) bool { return errors.Is(err, fs.ErrNotExist) }
