@@ -64,7 +64,7 @@ func (e *Enforcer) nothing(why string) {
 	e.s.Quota, e.s.Cpuset, e.s.Memory, e.s.Account, e.s.Group = p, p, p, p, p
 }
 
-// make creates the run's directory under parent. An empty one of the same name, left by an
+// makeGroup creates the run's directory under parent. An empty one of the same name, left by an
 // earlier start of the run, is made anew so that its counters begin at zero.
 func (e *Enforcer) makeGroup(parent string) (string, error) {
 	base := filepath.Join(parent, groupName(e.s.RunID))
@@ -153,8 +153,8 @@ var v2Wanted = []string{"cpu", "cpuset", "memory"}
 func (e *Enforcer) placeV2(h hierarchy) {
 	parent, controllers, on, why := e.parentV2(h)
 	explain := func(text string) {
-		for c, p := range e.partsV2() {
-			if !p.held() && slices.Contains(h.controllers, c) {
+		for _, c := range v2Wanted {
+			if p := e.partV2(c); !p.held() && slices.Contains(h.controllers, c) {
 				p.Why = text
 			}
 		}
@@ -189,20 +189,23 @@ func (e *Enforcer) placeV2(h hierarchy) {
 		"cpuset": func() error { return e.writeCpuset(g, e.s.CPUIDs) },
 		"memory": func() error { return e.writeMemory(g, e.s.Allocation.Memory) },
 	}
-	for c, p := range e.partsV2() {
-		if !slices.Contains(controllers, c) {
-			continue
-		}
+	for _, c := range controllers {
+		p := e.partV2(c)
+		*p = g
 		if err := configure[c](); err != nil {
 			*p = part{Why: fmt.Sprintf("cgroup v2 %s refuses: %v", c, err)}
-			continue
 		}
-		*p = g
 	}
 }
 
-func (e *Enforcer) partsV2() map[string]*part {
-	return map[string]*part{"cpu": &e.s.Quota, "cpuset": &e.s.Cpuset, "memory": &e.s.Memory}
+func (e *Enforcer) partV2(controller string) *part {
+	switch controller {
+	case "cpu":
+		return &e.s.Quota
+	case "cpuset":
+		return &e.s.Cpuset
+	}
+	return &e.s.Memory
 }
 
 // parentV2 chooses the cgroup under which ours is made. why says what stood against a better one;

@@ -1,0 +1,157 @@
+package resources
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// Change is one step of an allocation: −1, 0 or +1 steps of each resource.
+type Change struct{ GPU, CPU, Memory int }
+
+// ActionSpace is the set of single steps from one allocation to the next: 9 actions (GPU × CPU, as in
+// the SLA-MORL paper) or 27 (GPU × CPU × memory, as in its programs). With memory, index a means
+// GPU = a div 9, CPU = (a mod 9) div 3, memory = a mod 3, each 0, 1, 2 for −1, 0, +1; without, GPU =
+// a div 3, CPU = a mod 3. Steps are clipped to the limits.
+type ActionSpace struct {
+	Limits Limits
+	// WithMemory gives the 27 actions; false the 9.
+	WithMemory bool
+	// Step sizes; 0 means 1 GPU, 4 CPUs, 8 GiB.
+	GPUStep, CPUStep int
+	MemoryStep       GiB
+}
+
+// Size is the number of actions, 9 or 27.
+func (s ActionSpace) Size() int {
+	if s.WithMemory {
+		return 27
+	}
+	return 9
+}
+
+// Stay is the index of the action that changes nothing.
+func (s ActionSpace) Stay() int { return s.Size() / 2 }
+
+// Change is the step that action i stands for. It panics when i is outside 0 to Size−1.
+func (s ActionSpace) Change(i int) Change {
+	if i < 0 || i >= s.Size() {
+		panic(fmt.Sprintf("resources: action %d of %d", i, s.Size()))
+	}
+	if !s.WithMemory {
+		i = i*3 + 1
+	}
+	return Change{GPU: i/9 - 1, CPU: i%9/3 - 1, Memory: i%3 - 1}
+}
+
+// Index is the action that stands for c; ok is false when c is not a step of this space.
+func (s ActionSpace) Index(c Change) (i int, ok bool) {
+	for _, d := range []int{c.GPU, c.CPU, c.Memory} {
+		if d < -1 || d > 1 {
+			return 0, false
+		}
+	}
+	if s.WithMemory {
+		return (c.GPU+1)*9 + (c.CPU+1)*3 + c.Memory + 1, true
+	}
+	return (c.GPU+1)*3 + c.CPU + 1, c.Memory == 0
+}
+
+// Describe is one phrase for people, such as "1 GPU more, 4 CPUs fewer".
+func (s ActionSpace) Describe(i int) string {
+	c := s.Change(i)
+	gpu, cpu, memory := s.steps()
+	var parts []string
+	say := func(d int, amount, less string) {
+		switch d {
+		case 1:
+			parts = append(parts, amount+" more")
+		case -1:
+			parts = append(parts, amount+" "+less)
+		}
+	}
+	say(c.GPU, plural(gpu, "GPU"), "fewer")
+	say(c.CPU, plural(cpu, "CPU"), "fewer")
+	say(c.Memory, fmt.Sprintf("%.4g GiB", float64(memory)), "less")
+	if len(parts) == 0 {
+		return "no change"
+	}
+	return strings.Join(parts, ", ")
+}
+
+func plural(n int, unit string) string {
+	if n == 1 {
+		return "1 " + unit
+	}
+	return fmt.Sprintf("%d %ss", n, unit)
+}
+
+func (s ActionSpace) steps() (gpu, cpu int, memory GiB) {
+	gpu, cpu, memory = s.GPUStep, s.CPUStep, s.MemoryStep
+	if gpu <= 0 {
+		gpu = 1
+	}
+	if cpu <= 0 {
+		cpu = 4
+	}
+	if !(memory > 0) {
+		memory = 8
+	}
+	return gpu, cpu, memory
+}
+
+// Apply takes the step from a, clipped to the limits. Everything else of a stays; devices are forgotten
+// when their number changes. An allocation outside the limits is moved into them, whatever the action.
+func (s ActionSpace) Apply(i int, a Allocation) Allocation {
+	c := s.Change(i)
+	gpu, cpu, memory := s.steps()
+	next := a
+	next.GPUs += c.GPU * gpu
+	next.CPUs += c.CPU * cpu
+	next.Memory += GiB(c.Memory) * memory
+	if next.GPUs != a.GPUs {
+		next.GPUIDs = nil
+	}
+	next = s.Limits.Clip(next)
+	if next.GPUs == a.GPUs {
+		next.GPUIDs = a.GPUIDs
+	}
+	return next
+}
+
+// Mask tells for each action whether it may be taken from a. An action is masked when a resource that it
+// means to change cannot move that way: it would change nothing, or do the same as another action.
+// "No change" is never masked. Actions that are not masked lead to different allocations.
+func (s ActionSpace) Mask(a Allocation) []bool {
+	mask := make([]bool, s.Size())
+	for i := range mask {
+		c, next := s.Change(i), s.Apply(i, a)
+		mask[i] = c == (Change{}) ||
+			moved(c.GPU, float64(a.GPUs), float64(next.GPUs)) &&
+				moved(c.CPU, float64(a.CPUs), float64(next.CPUs)) &&
+				moved(c.Memory, float64(a.Memory), float64(next.Memory))
+	}
+	return mask
+}
+
+func moved(direction int, from, to float64) bool {
+	switch direction {
+	case 1:
+		return to > from
+	case -1:
+		return to < from
+	}
+	return true
+}
+
+// IndexOf finds the action that leads from one allocation to the other, comparing GPUs, CPUs and memory
+// (to one KiB); ok is false when no single step does. Masked actions are not considered.
+func (s ActionSpace) IndexOf(from, to Allocation) (i int, ok bool) {
+	for i, allowed := range s.Mask(from) {
+		next := s.Apply(i, from)
+		if allowed && next.GPUs == to.GPUs && next.CPUs == to.CPUs && math.Abs(float64(next.Memory-to.Memory)) < 1./(1<<20) {
+			return i, true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,110 @@
+package resources
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// JobEnvironment is what a job is told through its environment. An unknown field (empty, zero where zero
+// is no value, nil) leaves the variable as the user has it, never 0.
+type JobEnvironment struct {
+	RunID      string
+	Allocation Allocation
+	Epochs     int   // 0: the script's own
+	PinMemory  *bool // nil: the script's own
+	Seed       *int64
+	Dataset    string // path
+	Log        string // path of a CSV that the script may write
+	Checkpoint string // directory
+	Resume     bool   // a restart that is to continue from the checkpoint
+	// Prices in USD per GPU, CPU and GiB and hour; nil is unknown, 0 is free.
+	GPUHour, CPUHour, GiBHour *float64
+}
+
+// Environ is the whole environment of the job: base with the contract's variables set and everything else
+// kept as it is. CUDA_VISIBLE_DEVICES names the devices by UUID, is empty for no GPU, and, where the
+// devices are not chosen, holds as many of the user's own as are given (or the first indices).
+func (j JobEnvironment) Environ(base []string) []string {
+	set := j.variables(base)
+	out := make([]string, 0, len(base)+len(set))
+	for _, kv := range base {
+		name, _, _ := strings.Cut(kv, "=")
+		ours := slices.ContainsFunc(set, func(v variable) bool { return v.name == name })
+		// An agent around this one may have left it; it is not the user's word.
+		stale := name == "OPTIMIZER_RESUME"
+		if !ours && !stale {
+			out = append(out, kv)
+		}
+	}
+	for _, v := range set {
+		out = append(out, v.name+"="+v.value)
+	}
+	return out
+}
+
+type variable struct{ name, value string }
+
+// variables lists what is set, in the contract's order.
+func (j JobEnvironment) variables(base []string) []variable {
+	var out []variable
+	set := func(name, value string, known bool) {
+		if known {
+			out = append(out, variable{name, value})
+		}
+	}
+	a := j.Allocation
+	set("CUDA_VISIBLE_DEVICES", j.visible(base), true)
+	for _, name := range []string{"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"} {
+		set(name, strconv.Itoa(a.CPUs), a.CPUs > 0)
+	}
+	set("OPTIMIZER_BATCH_SIZE", strconv.Itoa(a.BatchSize), a.BatchSize > 0)
+	set("OPTIMIZER_EPOCHS", strconv.Itoa(j.Epochs), j.Epochs > 0)
+	set("OPTIMIZER_NUM_WORKERS", strconv.Itoa(a.NumWorkers), a.NumWorkers > 0)
+	if j.PinMemory != nil {
+		set("OPTIMIZER_PIN_MEMORY", map[bool]string{true: "1", false: "0"}[*j.PinMemory], true)
+	}
+	if j.Seed != nil {
+		set("OPTIMIZER_RANDOM_SEED", strconv.FormatInt(*j.Seed, 10), true)
+	}
+	set("OPTIMIZER_MEMORY_GB", formatNumber(float64(a.Memory)), a.Memory > 0)
+	set("OPTIMIZER_DATASET_PATH", j.Dataset, j.Dataset != "")
+	set("OPTIMIZER_LOG", j.Log, j.Log != "")
+	set("OPTIMIZER_CHECKPOINT_DIR", j.Checkpoint, j.Checkpoint != "")
+	set("OPTIMIZER_RESUME", "1", j.Resume)
+	set("OPTIMIZER_RUN_ID", j.RunID, j.RunID != "")
+	prices := []struct {
+		name  string
+		value *float64
+	}{{"COST_PER_GPU_HOUR", j.GPUHour}, {"COST_PER_CPU_HOUR", j.CPUHour}, {"COST_PER_GB_HOUR", j.GiBHour}}
+	for _, p := range prices {
+		if p.value != nil {
+			set(p.name, formatNumber(*p.value), true)
+		}
+	}
+	return out
+}
+
+func (j JobEnvironment) visible(base []string) string {
+	a := j.Allocation
+	if a.GPUs <= 0 {
+		return ""
+	}
+	if len(a.GPUIDs) > 0 {
+		return strings.Join(a.GPUIDs, ",")
+	}
+	for _, kv := range slices.Backward(base) { // the last one counts
+		if list, ok := strings.CutPrefix(kv, "CUDA_VISIBLE_DEVICES="); ok {
+			entries := strings.Split(list, ",")
+			return strings.Join(entries[:min(a.GPUs, len(entries))], ",")
+		}
+	}
+	var entries []string
+	for i := range a.GPUs {
+		entries = append(entries, strconv.Itoa(i))
+	}
+	return strings.Join(entries, ",")
+}
+
+// formatNumber is the shortest form that reads back the same, without an exponent.
+func formatNumber(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

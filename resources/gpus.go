@@ -1,0 +1,105 @@
+package resources
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// gpuReader lists the devices of the machine, MIG slices in place of a device that is split.
+type gpuReader func() (gpus []GPU, notes []string)
+
+// gpuTimeout bounds a reading: starting up eight devices without persistence mode takes seconds, a
+// broken driver takes for ever.
+const gpuTimeout = 15 * time.Second
+
+// listGPUs calls read where a hanging driver cannot hold up the caller. The goroutine of a call that
+// never returns is left behind: nothing can end a call into the driver.
+func listGPUs(ctx context.Context, read gpuReader) ([]GPU, []string) {
+	type answer struct {
+		gpus  []GPU
+		notes []string
+	}
+	done := make(chan answer, 1)
+	go func() {
+		a := answer{notes: []string{"reading the GPUs failed: GPUs unknown, counted as none"}}
+		defer func() {
+			if p := recover(); p != nil {
+				a.notes[0] += fmt.Sprintf(" (%v)", p)
+			}
+			done <- a
+		}()
+		a.gpus, a.notes = read()
+	}()
+	timer := time.NewTimer(gpuTimeout)
+	defer timer.Stop()
+	select {
+	case a := <-done:
+		return a.gpus, a.notes
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return nil, []string{"the NVIDIA driver does not answer: GPUs unknown, counted as none"}
+}
+
+// visibleDevices is the caller's CUDA_VISIBLE_DEVICES.
+type visibleDevices struct {
+	list string
+	set  bool
+}
+
+// choose keeps the devices that the variable lets CUDA see, in its order. As CUDA does, it reads
+// indices, UUIDs and unique beginnings of UUIDs, and stops at the first entry that names no device; a
+// device named twice makes CUDA see none.
+func (v visibleDevices) choose(all []GPU) (seen []GPU, notes []string) {
+	if !v.set {
+		return all, nil
+	}
+	for _, entry := range strings.Split(v.list, ",") {
+		entry = strings.TrimSpace(entry)
+		g, ok := findDevice(all, entry)
+		if !ok {
+			if entry != "" && entry != "-1" && entry != "NoDevFiles" && len(all) > 0 {
+				notes = append(notes, fmt.Sprintf("CUDA_VISIBLE_DEVICES=%s: %q names no device here; it and what follows it are not seen", v.list, entry))
+			}
+			break
+		}
+		if slices.ContainsFunc(seen, func(o GPU) bool { return o.UUID == g.UUID }) {
+			return nil, append(notes, fmt.Sprintf("CUDA_VISIBLE_DEVICES=%s names a device twice: CUDA then sees none", v.list))
+		}
+		seen = append(seen, g)
+	}
+	if len(seen) < len(all) {
+		notes = append(notes, fmt.Sprintf("GPUs: %d of %d, by CUDA_VISIBLE_DEVICES=%s", len(seen), len(all), v.list))
+	}
+	return seen, notes
+}
+
+func findDevice(all []GPU, entry string) (GPU, bool) {
+	if entry == "" {
+		return GPU{}, false
+	}
+	if i, err := strconv.Atoi(entry); err == nil {
+		at := slices.IndexFunc(all, func(g GPU) bool { return g.Index == i })
+		if at < 0 {
+			return GPU{}, false
+		}
+		return all[at], true // the first slice, when device i is split
+	}
+	var found []GPU
+	for _, g := range all {
+		if g.UUID == entry {
+			return g, true
+		}
+		if strings.HasPrefix(g.UUID, entry) && (strings.HasPrefix(entry, "GPU-") || strings.HasPrefix(entry, "MIG-")) {
+			found = append(found, g)
+		}
+	}
+	if len(found) != 1 {
+		return GPU{}, false
+	}
+	return found[0], true
+}

@@ -1,0 +1,122 @@
+package resources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Discover finds what this machine, container or job slot really offers: CPUs are the smaller of the
+// affinity mask and the CPU quota of every enclosing cgroup, memory the smaller of the machine's and
+// every enclosing cgroup's limit, GPUs what NVML lists and the caller's CUDA_VISIBLE_DEVICES leaves.
+//
+// What cannot be seen becomes a note of the Host. An error means that not even the CPUs or the memory
+// are known. A driver that hangs costs at most 15 seconds (or the context's deadline) and a note.
+func Discover(ctx context.Context, r Roots) (Host, error) {
+	visible, set := os.LookupEnv("CUDA_VISIBLE_DEVICES")
+	return discover(ctx, r, visibleDevices{list: visible, set: set}, readGPUs)
+}
+
+func discover(ctx context.Context, r Roots, visible visibleDevices, read gpuReader) (Host, error) {
+	h, err := discoverProcessor(r)
+	if err != nil {
+		return Host{}, err
+	}
+	all, notes := listGPUs(ctx, read)
+	h.Notes = append(h.Notes, notes...)
+	h.GPUs, notes = visible.choose(all)
+	h.Notes = append(h.Notes, notes...)
+	return h, nil
+}
+
+// discoverProcessor finds CPUs and memory.
+func discoverProcessor(r Roots) (Host, error) {
+	var h Host
+	ids, cpuErr := r.allowedCPUs()
+	machine, memErr := r.machineMemory()
+	if err := errors.Join(cpuErr, memErr); err != nil {
+		return h, fmt.Errorf("take stock of the machine: %w", err)
+	}
+	h.CPUIDs, h.CPUs, h.Memory = ids, float64(len(ids)), gib(machine)
+	hs, err := hierarchies(r, osTree{})
+	if err != nil {
+		h.Notes = append(h.Notes, fmt.Sprintf("cgroup limits unknown, the machine's own figures are taken: %v", err))
+	}
+	for _, lim := range enclosingLimits(hs, osTree{}) {
+		if lim.cpus > 0 && lim.cpus < h.CPUs {
+			h.CPUs = lim.cpus
+			h.Notes = append(h.Notes, fmt.Sprintf("CPUs: %.4g by the quota of cgroup v%d %s", lim.cpus, lim.version, lim.dir))
+		}
+		if lim.memory > 0 && lim.memory < h.Memory.Bytes() {
+			h.Memory = gib(lim.memory)
+			h.Notes = append(h.Notes, fmt.Sprintf("memory: %.4g GiB by the limit of cgroup v%d %s", float64(h.Memory), lim.version, lim.dir))
+		}
+	}
+	return h, nil
+}
+
+// machineMemory is MemTotal of meminfo in bytes.
+func (r Roots) machineMemory() (uint64, error) {
+	path := r.proc("meminfo")
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return 0, fmt.Errorf("read the machine's memory: %w", err)
+	}
+	for _, line := range strings.Split(string(b), "\n") {
+		v, ok := strings.CutPrefix(line, "MemTotal:")
+		if !ok {
+			continue
+		}
+		kib, err := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(v), " kB"), 10, 64)
+		if err != nil || kib > math.MaxUint64>>10 {
+			return 0, fmt.Errorf("read the machine's memory: %s: MemTotal %q", path, v)
+		}
+		return kib << 10, nil
+	}
+	return 0, fmt.Errorf("read the machine's memory: %s has no MemTotal", path)
+}
+
+// cgroupLimit is what one enclosing cgroup allows; 0 is no limit.
+type cgroupLimit struct {
+	dir     string
+	version int
+	cpus    float64
+	memory  uint64
+}
+
+// enclosingLimits reads every cgroup from the own one up to each mount point. A v2 memory.high counts
+// as a limit: above it the kernel slows the job until nothing moves.
+func enclosingLimits(hs []hierarchy, t cgroupTree) []cgroupLimit {
+	var out []cgroupLimit
+	for _, h := range hs {
+		for _, dir := range h.chain() {
+			l := cgroupLimit{dir: dir, version: h.version}
+			l.cpus, _ = readQuota(t, h.version, dir)
+			files := []string{"memory.max", "memory.high"}
+			if h.version == 1 {
+				files = []string{"memory.limit_in_bytes"}
+			}
+			for _, f := range files {
+				if n, ok := readLimit(t, filepath.Join(dir, f)); ok && n > 0 && (l.memory == 0 || n < l.memory) {
+					l.memory = n
+				}
+			}
+			if h.version == 1 && h.has("memory") && dir == h.own {
+				// Counts the cgroups above the mount point too, which a container cannot see.
+				text, _ := t.read(filepath.Join(dir, "memory.stat"))
+				if n, ok := readKey(text, "hierarchical_memory_limit"); ok && n > 0 && n < unlimited && (l.memory == 0 || n < l.memory) {
+					l.memory = n
+				}
+			}
+			if l.cpus > 0 || l.memory > 0 {
+				out = append(out, l)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,272 @@
+package resources
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// DefaultLimits are the bounds when the user gives none: what the host offers. A job that uses no GPU
+// gets none; one that does gets 1 to all of them. Of the memory a twentieth, at most 2 GiB, is kept
+// back for the agent and the system, so that a job that outgrows its share is stopped before the
+// machine itself runs short. The batch size stays the script's own.
+func DefaultLimits(h Host, usesGPU bool) Limits {
+	l := Limits{CPUs: Range{1, h.wholeCPUs()}}
+	if usesGPU && len(h.GPUs) > 0 {
+		l.GPUs = Range{1, len(h.GPUs)}
+	}
+	m := float64(h.Memory)
+	keep := min(2, m/20)
+	l.MemoryMax = GiB(m - keep)
+	if l.MemoryMax > 1 {
+		l.MemoryMax = GiB(math.Floor(float64(l.MemoryMax)*4) / 4)
+	}
+	l.MemoryMin = min(1, l.MemoryMax)
+	return l
+}
+
+// wholeCPUs is the number of CPUs that can be given out: at least one, even of half a CPU.
+func (h Host) wholeCPUs() int { return max(1, int(math.Floor(h.CPUs+1e-9))) }
+
+// ParseRange reads "A:B", "A" (exactly A), "A:" and ":B"; an end left out is that of within. Only whole
+// numbers from 0 on are accepted. A within.Max of 0 is no upper end: "A:" is then an error.
+func ParseRange(s string, within Range) (Range, error) {
+	lo, hi, err := splitRange(s)
+	if err != nil {
+		return Range{}, err
+	}
+	r := within
+	if lo != "" {
+		if r.Min, err = wholeNumber(lo); err != nil {
+			return Range{}, fmt.Errorf("range %q: %w", s, err)
+		}
+	}
+	if hi != "" {
+		if r.Max, err = wholeNumber(hi); err != nil {
+			return Range{}, fmt.Errorf("range %q: %w", s, err)
+		}
+	} else if within.Max == 0 && r.Min > 0 {
+		return Range{}, fmt.Errorf("range %q: the upper end is needed here", s)
+	}
+	if r.Min > r.Max {
+		return Range{}, fmt.Errorf("range %q: from %d to %d is empty", s, r.Min, r.Max)
+	}
+	return r, nil
+}
+
+// ParseMemoryRange reads the same forms in GiB; fractions and the suffixes GiB, G, MiB and M are
+// accepted ("512M:16").
+func ParseMemoryRange(s string, withinMin, withinMax GiB) (lo, hi GiB, err error) {
+	a, b, err := splitRange(s)
+	if err != nil {
+		return 0, 0, err
+	}
+	lo, hi = withinMin, withinMax
+	if a != "" {
+		if lo, err = memoryAmount(a); err != nil {
+			return 0, 0, fmt.Errorf("memory range %q: %w", s, err)
+		}
+	}
+	if b != "" {
+		if hi, err = memoryAmount(b); err != nil {
+			return 0, 0, fmt.Errorf("memory range %q: %w", s, err)
+		}
+	} else if withinMax <= 0 {
+		return 0, 0, fmt.Errorf("memory range %q: the upper end is needed here", s)
+	}
+	if lo > hi {
+		return 0, 0, fmt.Errorf("memory range %q: from %.4g to %.4g GiB is empty", s, float64(lo), float64(hi))
+	}
+	return lo, hi, nil
+}
+
+// splitRange separates the ends; "A" gives A twice, an empty end is left empty.
+func splitRange(s string) (lo, hi string, err error) {
+	lo, hi, ranged := strings.Cut(strings.TrimSpace(s), ":")
+	lo, hi = strings.TrimSpace(lo), strings.TrimSpace(hi)
+	if !ranged {
+		hi = lo
+	}
+	if lo == "" && hi == "" {
+		return "", "", fmt.Errorf("range %q: write A:B, A: or A", s)
+	}
+	return lo, hi, nil
+}
+
+func wholeNumber(s string) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err == nil && n < 0 {
+		return 0, fmt.Errorf("%q is negative", s)
+	}
+	if errors.Is(err, strconv.ErrRange) {
+		return 0, fmt.Errorf("%q is too large", s)
+	}
+	if err != nil {
+		if _, ferr := strconv.ParseFloat(s, 64); ferr == nil {
+			return 0, fmt.Errorf("%q is not a whole number", s)
+		}
+		return 0, fmt.Errorf("%q is not a number", s)
+	}
+	return n, nil
+}
+
+func memoryAmount(s string) (GiB, error) {
+	unit := 1.0
+	number := strings.ToLower(s)
+	for _, u := range []struct {
+		suffix string
+		gib    float64
+	}{{"gib", 1}, {"g", 1}, {"mib", 1. / 1024}, {"m", 1. / 1024}} {
+		if rest, ok := strings.CutSuffix(number, u.suffix); ok {
+			number, unit = strings.TrimSpace(rest), u.gib
+			break
+		}
+	}
+	v, err := strconv.ParseFloat(number, 64)
+	switch {
+	case err != nil || math.IsNaN(v):
+		return 0, fmt.Errorf("%q is not an amount of memory in GiB", s)
+	case v < 0:
+		return 0, fmt.Errorf("%q is negative", s)
+	case v == 0:
+		return 0, fmt.Errorf("%q is no memory at all", s)
+	case v*unit > 1<<30:
+		return 0, fmt.Errorf("%q is too large", s)
+	}
+	return GiB(v * unit), nil
+}
+
+// Validate reports every way in which the limits contradict themselves or ask for more than the host
+// has.
+func (l Limits) Validate(h Host) error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	ranges := []struct {
+		name  string
+		r     Range
+		least int
+		has   int
+	}{{"GPUs", l.GPUs, 0, len(h.GPUs)}, {"CPUs", l.CPUs, 1, h.wholeCPUs()}}
+	for _, c := range ranges {
+		switch {
+		case c.r.Min < c.least:
+			bad("%s: the least is %d, must be %d or more", c.name, c.r.Min, c.least)
+		case c.r.Min > c.r.Max:
+			bad("%s: from %d to %d is empty", c.name, c.r.Min, c.r.Max)
+		case c.r.Max > c.has:
+			bad("%s: up to %d asked for, %s has %d", c.name, c.r.Max, h.name(), c.has)
+		}
+	}
+	switch lo, hi := float64(l.MemoryMin), float64(l.MemoryMax); {
+	case !(lo >= 0) || !(hi > 0) || math.IsInf(hi, 0):
+		bad("memory: from %v to %v GiB is no range of amounts", lo, hi)
+	case lo > hi:
+		bad("memory: from %.4g to %.4g GiB is empty", lo, hi)
+	case l.MemoryMax > h.Memory:
+		bad("memory: up to %.4g GiB asked for, %s has %.4g GiB", hi, h.name(), float64(h.Memory))
+	}
+	if b := l.BatchSize; b != (Range{}) && (b.Min < 1 || b.Min > b.Max) {
+		bad("batch size: from %d to %d is no range of sizes", b.Min, b.Max)
+	}
+	return errors.Join(errs...)
+}
+
+func (h Host) name() string {
+	if h.Described != "" {
+		return h.Described
+	}
+	return "this machine"
+}
+
+// Check reports every problem of giving a to a job on h within the limits: too large, zero, negative,
+// not a number, a device named twice or no longer there. Nil means that it can be given.
+func (l Limits) Check(a Allocation, h Host) error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	within := func(name string, n, least int, r Range, has int) {
+		switch {
+		case n < 0:
+			bad("%s: %d is negative", name, n)
+		case n < least:
+			bad("%s: %d given, at least %d is needed", name, n, least)
+		case n > has:
+			bad("%s: %d given, %s has %d", name, n, h.name(), has)
+		case n < r.Min || n > r.Max:
+			bad("%s: %d is outside the limits %d to %d", name, n, r.Min, r.Max)
+		}
+	}
+	within("GPUs", a.GPUs, 0, l.GPUs, len(h.GPUs))
+	within("CPUs", a.CPUs, 1, l.CPUs, h.wholeCPUs())
+	switch m := float64(a.Memory); {
+	case math.IsNaN(m) || math.IsInf(m, 0):
+		bad("memory: %v GiB is not an amount", m)
+	case m < 0:
+		bad("memory: %.4g GiB is negative", m)
+	case m == 0:
+		bad("memory: none given")
+	case a.Memory > h.Memory:
+		bad("memory: %.4g GiB given, %s has %.4g GiB", m, h.name(), float64(h.Memory))
+	case a.Memory < l.MemoryMin || a.Memory > l.MemoryMax:
+		bad("memory: %.4g GiB is outside the limits %.4g to %.4g GiB", m, float64(l.MemoryMin), float64(l.MemoryMax))
+	}
+	if b := l.BatchSize; a.BatchSize < 0 || (a.BatchSize > 0 && b != (Range{}) && (a.BatchSize < b.Min || a.BatchSize > b.Max)) {
+		bad("batch size: %d is outside the limits %d to %d", a.BatchSize, b.Min, b.Max)
+	}
+	if a.NumWorkers < 0 {
+		bad("workers: %d is negative", a.NumWorkers)
+	}
+	return errors.Join(append(errs, checkDevices(a, h)...)...)
+}
+
+func checkDevices(a Allocation, h Host) (errs []error) {
+	if len(a.GPUIDs) > 0 && len(a.GPUIDs) != a.GPUs {
+		errs = append(errs, fmt.Errorf("GPUs: %d given, %d devices named", a.GPUs, len(a.GPUIDs)))
+	}
+	for i, id := range a.GPUIDs {
+		if slices.Contains(a.GPUIDs[:i], id) {
+			errs = append(errs, fmt.Errorf("GPUs: device %s is named twice", id))
+		} else if !slices.ContainsFunc(h.GPUs, func(g GPU) bool { return g.UUID == id }) {
+			errs = append(errs, fmt.Errorf("GPUs: device %s is not (or no longer) there on %s", id, h.name()))
+		}
+	}
+	return errs
+}
+
+// Clip moves every number to the nearest that the limits allow. Devices are forgotten when their number
+// changes; an unknown batch size stays unknown.
+func (l Limits) Clip(a Allocation) Allocation {
+	gpus := l.GPUs.clip(a.GPUs)
+	if gpus != a.GPUs {
+		a.GPUs, a.GPUIDs = gpus, nil
+	}
+	a.CPUs = l.CPUs.clip(a.CPUs)
+	if math.IsNaN(float64(a.Memory)) {
+		a.Memory = l.MemoryMin
+	}
+	a.Memory = max(l.MemoryMin, min(l.MemoryMax, a.Memory))
+	if a.BatchSize != 0 && l.BatchSize != (Range{}) {
+		a.BatchSize = l.BatchSize.clip(a.BatchSize)
+	}
+	a.NumWorkers = max(0, a.NumWorkers)
+	return a
+}
+
+func (r Range) clip(n int) int { return max(r.Min, min(r.Max, n)) }
+
+// Pick names n devices of the host that are not busy, in the order of the host; nil when there are not
+// so many (or n is not positive). Slices of one whole device count as devices of their own.
+func (h Host) Pick(n int, busy map[string]bool) []string {
+	var ids []string
+	for _, g := range h.GPUs {
+		if len(ids) < n && !busy[g.UUID] {
+			ids = append(ids, g.UUID)
+		}
+	}
+	if n <= 0 || len(ids) < n {
+		return nil
+	}
+	return ids
+}
