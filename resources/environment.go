@@ -1,6 +1,7 @@
 package resources
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -78,7 +79,7 @@ func (j JobEnvironment) variables(base []string) []variable {
 		value *float64
 	}{{"COST_PER_GPU_HOUR", j.GPUHour}, {"COST_PER_CPU_HOUR", j.CPUHour}, {"COST_PER_GB_HOUR", j.GiBHour}}
 	for _, p := range prices {
-		if p.value != nil {
+		if p.value != nil && !math.IsNaN(*p.value) {
 			set(p.name, formatNumber(*p.value), true)
 		}
 	}

@@ -1,0 +1,143 @@
+package resources
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// checkSlurm looks for the commands that the Slurm launcher starts.
+func checkSlurm() Finding {
+	var have, lack []string
+	for _, name := range []string{"sbatch", "squeue", "scancel", "sacct"} {
+		if _, err := exec.LookPath(name); err == nil {
+			have = append(have, name)
+		} else {
+			lack = append(lack, name)
+		}
+	}
+	switch {
+	case len(lack) == 0:
+		return good("Slurm", "%s", strings.Join(have, ", "))
+	case len(have) == 0:
+		return Finding{Name: "Slurm", Status: Missing, Found: "no commands on PATH", Cost: "jobs run on this machine only (--engine local)"}
+	}
+	return Finding{Name: "Slurm", Status: Warn, Found: strings.Join(have, ", ") + "; without " + strings.Join(lack, ", "),
+		Cost: "jobs cannot be followed to their end", Do: "install the whole Slurm client"}
+}
+
+// interpreterTimeout bounds all interpreters together, asked side by side.
+const interpreterTimeout = 5 * time.Second
+
+// pythonProbe finds modules without importing them: importing torch takes seconds.
+const pythonProbe = `import os, sys
+from importlib.util import find_spec
+try:
+    from importlib.metadata import version
+except ImportError:
+    version = lambda name: "?"
+out = [sys.version.split()[0]]
+for name in ("torch", "numpy"):
+    if find_spec(name) is not None:
+        try:
+            out.append(name + " " + version(name))
+        except Exception:
+            out.append(name)
+print(os.path.realpath(sys.executable))
+print("; ".join(out))`
+
+// checkPythons asks each different interpreter on PATH, at most eight.
+func checkPythons(ctx context.Context) []Finding {
+	paths := pythonsOnPath(os.Getenv("PATH"))
+	if len(paths) == 0 {
+		return []Finding{{Name: "Python", Status: Missing, Found: "no interpreter on PATH", Cost: "Python scripts cannot run; executables can", Do: "install python3"}}
+	}
+	ctx, cancel := context.WithTimeout(ctx, interpreterTimeout)
+	defer cancel()
+	answers := make([]chan pythonAnswer, len(paths))
+	for i, path := range paths {
+		answers[i] = make(chan pythonAnswer, 1)
+		go func() { answers[i] <- askPython(ctx, path) }()
+	}
+	var fs []Finding
+	seen := map[string]bool{}
+	for i, answer := range answers {
+		a := <-answer
+		// Version managers put a stand-in for every version on PATH, installed or not.
+		standIn := a.executable == "" && strings.Contains(filepath.Base(paths[i]), ".")
+		if standIn || seen[a.executable] {
+			continue
+		}
+		seen[a.executable] = a.executable != ""
+		fs = append(fs, a.Finding)
+	}
+	return fs
+}
+
+// pythonAnswer is what an interpreter said; executable is empty when it did not answer.
+type pythonAnswer struct {
+	Finding
+	executable string
+}
+
+func askPython(ctx context.Context, path string) pythonAnswer {
+	f := Finding{Name: "Python " + path}
+	cmd := exec.CommandContext(ctx, path, "-c", pythonProbe)
+	cmd.WaitDelay = time.Second // a wrapper's child may keep the pipe open
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		last := strings.TrimSpace(stderr.String())
+		last = last[strings.LastIndexByte(last, '\n')+1:]
+		f.Status, f.Found = Warn, strings.TrimSuffix("does not answer: "+err.Error()+": "+last, ": ")
+		f.Cost, f.Do = "scripts that it should run will fail", "repair it or put an other one first on PATH"
+		return pythonAnswer{Finding: f}
+	}
+	executable, found, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	f.Found = found
+	if f.Status = OK; !strings.Contains(f.Found, "torch") {
+		f.Found += "; no torch"
+		if !strings.Contains(f.Found, "numpy") {
+			f.Found += ", no numpy"
+		}
+	}
+	return pythonAnswer{f, executable}
+}
+
+// pythonsOnPath lists python3, python and python3.N in the order of PATH, each file once.
+func pythonsOnPath(path string) []string {
+	var found []string
+	seen := map[string]bool{}
+	for _, dir := range filepath.SplitList(path) {
+		if dir == "" {
+			continue
+		}
+		names := []string{filepath.Join(dir, "python3"), filepath.Join(dir, "python")}
+		more, _ := filepath.Glob(filepath.Join(dir, "python3.[0-9]*"))
+		slices.Sort(more)
+		for _, p := range append(names, more...) {
+			version := strings.TrimPrefix(filepath.Base(p), "python3.")
+			if strings.Trim(version, "0123456789") != "" && strings.HasPrefix(filepath.Base(p), "python3.") {
+				continue // python3.12-config, python3.12-gdb.py
+			}
+			real, err := filepath.EvalSymlinks(p)
+			if err != nil || seen[real] {
+				continue
+			}
+			if info, err := os.Stat(real); err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
+				continue
+			}
+			seen[real] = true
+			if found = append(found, p); len(found) == 8 {
+				return found
+			}
+		}
+	}
+	return found
+}

@@ -1,0 +1,145 @@
+package resources
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Problem is something wrong that a person can act on.
+type Problem struct {
+	// Code is a fixed short name, such as "device-count".
+	Code string `json:"code"`
+	// Fatal means that the job cannot do its work like this; otherwise it only works worse.
+	Fatal bool `json:"fatal"`
+	// What is wrong, and Advice what to do, one line each.
+	What   string `json:"what"`
+	Advice string `json:"advice"`
+}
+
+// GPUProcess is a process that the driver reports on a device.
+type GPUProcess struct {
+	UUID   string `json:"uuid"` // of the device (or slice)
+	PID    int    `json:"pid"`
+	Name   string `json:"name,omitempty"`
+	Memory GiB    `json:"memory_gib"`
+}
+
+// GPUCheck is what ValidateGPUs judges: plain data, gathered by the caller.
+type GPUCheck struct {
+	Host       Host       // as discovered now, not at the start
+	Allocation Allocation // what the job is given
+	// Visible is the job's CUDA_VISIBLE_DEVICES; VisibleSet is false when it has none.
+	Visible    string
+	VisibleSet bool
+	// Running is true when the job has had time to reach its devices; only then is the absence of its
+	// processes a problem.
+	Running   bool
+	Processes []GPUProcess // on all devices; nil before a run or when the driver does not tell
+	JobPIDs   []int        // of the whole process tree
+	// ForeignPIDs is true when the driver counts processes in an other pid namespace than ours (inside
+	// most containers): then processes cannot be matched.
+	ForeignPIDs bool
+}
+
+// ValidateGPUs compares what a job is given with what it can see and where its processes really run. No
+// problem gives nil. A CPU job is checked for devices that it should not see.
+func ValidateGPUs(in GPUCheck) []Problem {
+	var ps []Problem
+	add := func(code string, fatal bool, advice, what string, args ...any) {
+		ps = append(ps, Problem{Code: code, Fatal: fatal, What: fmt.Sprintf(what, args...), Advice: advice})
+	}
+	n := in.Allocation.GPUs
+	if n > 0 && len(in.Host.GPUs) == 0 {
+		why := "no device is seen"
+		if len(in.Host.Notes) > 0 {
+			why = strings.Join(in.Host.Notes, "; ")
+		}
+		add("no-driver", true, "install or start the NVIDIA driver (nvidia-smi must list the devices), give the container its GPUs, or run with --gpus 0",
+			"%d GPUs are given but none can be used: %s", n, why)
+		return ps
+	}
+	for _, err := range checkDevices(in.Allocation, in.Host) {
+		add("device-gone", true, "choose the devices again; a device that was there before has failed or was taken away (see the kernel log for Xid errors)", "%v", err)
+	}
+	seen := checkVisible(in, add)
+	checkSlices(seen, add)
+	if in.ForeignPIDs {
+		if in.Running && len(in.Processes) > 0 {
+			add("pids-unknown", false, "share the host's pid namespace with the container to have this checked", "the driver counts processes in an other pid namespace: which of them are the job's is unknown")
+		}
+		return ps
+	}
+	checkProcesses(in, seen, add)
+	return ps
+}
+
+type addProblem func(code string, fatal bool, advice, what string, args ...any)
+
+// checkVisible returns the devices that the job can see.
+func checkVisible(in GPUCheck, add addProblem) []GPU {
+	n := in.Allocation.GPUs
+	seen, notes := visibleDevices{list: in.Visible, set: in.VisibleSet}.choose(in.Host.GPUs)
+	switch {
+	case n > 0 && in.VisibleSet && strings.TrimSpace(in.Visible) == "":
+		add("visible-empty", true, "do not empty CUDA_VISIBLE_DEVICES in the script or its wrapper", "CUDA_VISIBLE_DEVICES is empty: the job sees none of its %d GPUs", n)
+	case n > 0 && len(seen) == 0:
+		add("visible-unknown", true, "name devices as nvidia-smi -L lists them", "CUDA_VISIBLE_DEVICES=%s names no usable device (%s)", in.Visible, strings.Join(notes, "; "))
+	case n > 0 && len(seen) < n:
+		add("device-count", true, "leave CUDA_VISIBLE_DEVICES to the optimizer, or ask for fewer GPUs", "%d GPUs are given, the job sees %d", n, len(seen))
+	case len(seen) > n:
+		add("device-count", false, "leave CUDA_VISIBLE_DEVICES to the optimizer: work on other devices is neither counted nor paid", "%d GPUs are given, the job sees %d", n, len(seen))
+	}
+	return seen
+}
+
+func checkSlices(seen []GPU, add addProblem) {
+	if len(seen) > 1 && slices.ContainsFunc(seen, func(g GPU) bool { return g.MIG }) {
+		add("mig-many", false, "start one process per slice, each with its own CUDA_VISIBLE_DEVICES, or give one larger slice", "%d devices with MIG slices among them: one CUDA process can use only one slice", len(seen))
+	}
+}
+
+// checkProcesses looks at where the processes really are.
+func checkProcesses(in GPUCheck, seen []GPU, add addProblem) {
+	given := in.Allocation.GPUIDs
+	if len(given) == 0 {
+		for _, g := range seen {
+			given = append(given, g.UUID)
+		}
+		given = given[:min(len(given), max(in.Allocation.GPUs, 0))]
+	}
+	used := map[string]bool{}
+	for _, p := range in.Processes {
+		mine, here := slices.Contains(in.JobPIDs, p.PID), slices.Contains(given, p.UUID)
+		switch {
+		case mine && here:
+			used[p.UUID] = true
+		case mine:
+			add("outside", false, "remove device choices (cuda:N, set_device, CUDA_VISIBLE_DEVICES) from the script", "process %d of the job runs on %s, which it was not given", p.PID, p.UUID)
+		case here:
+			add("shared", false, "wait for it, end it, or choose an other device: both are slower and may run out of device memory", "%s is also used by process %d%s, not of this job (%.3g GiB)", p.UUID, p.PID, inBrackets(p.Name), float64(p.Memory))
+		}
+	}
+	if !in.Running || in.Processes == nil || len(given) == 0 {
+		return
+	}
+	var idle []string
+	for _, id := range given {
+		if !used[id] {
+			idle = append(idle, id)
+		}
+	}
+	switch {
+	case len(idle) == len(given):
+		add("unused", false, "check that the framework is built with CUDA and that the script moves model and data to the device; else run with --gpus 0", "no process of the job runs on any of its %d GPUs", len(given))
+	case len(idle) > 0:
+		add("partly-unused", false, "make the script data-parallel (one process per device, or torchrun), or give it fewer GPUs", "the job runs on %d of its %d GPUs; idle: %s", len(given)-len(idle), len(given), strings.Join(idle, ", "))
+	}
+}
+
+func inBrackets(s string) string {
+	if s == "" {
+		return ""
+	}
+	return " (" + s + ")"
+}
