@@ -9,8 +9,8 @@ import (
 // Probe is an allocation worth measuring next, and why.
 type Probe struct {
 	Allocation resources.Allocation
-	// Gain is the expected decrease of the loss of the final choice, as a fraction of its present value; NaN while
-	// the ends and the middle of the range are still being measured.
+	// Gain is the expected decrease of the loss of the final choice; NaN while the ends and the middle of the range
+	// are still being measured.
 	Gain   float64
 	Reason string
 }
@@ -18,20 +18,22 @@ type Probe struct {
 // ProbeOptions tunes NextProbe; the zero value is useful.
 type ProbeOptions struct {
 	// Loss is what the decision wants small, as a function of an allocation and its seconds per unit; it must
-	// increase with the seconds. Nil means the seconds themselves.
+	// increase with the seconds. Nil means the logarithm of the seconds.
 	Loss func(a resources.Allocation, secondsPerUnit float64) float64
-	// Allowed says which candidates may be chosen in the end; nil allows all.
-	Allowed func(a resources.Allocation) bool
-	// MinGain is the least relative gain worth a probe; 0 means 0.01.
+	// Choices are the allocations among which the decision will choose; nil means the candidates.
+	Choices []resources.Allocation
+	// MinGain is the least gain worth a probe, in units of the loss; 0 means 0.01.
 	MinGain float64
 	// Units is how many units a probe will measure; 0 means 3.
 	Units int
 }
 
-// NextProbe says which candidate to measure next, or nil when nothing is worth it. First the far end of the range
-// from what was measured, then its geometric middle; these two fix the shape of any form. Then the candidate
-// with the largest knowledge gradient with correlated beliefs (Frazier, Powell, Dayanik 2009): the expected decrease
-// of the smallest expected loss once it is measured, from the joint draws of the model. O(candidates² × draws).
+// NextProbe says which candidate to measure next, or nil when nothing is worth it. First the far end of each knob
+// (GPUs, then CPUs) from the first measurement, the other knobs unchanged, so that effects do not mix; with one knob
+// also its geometric middle; these fix the shape of any form. Then the candidate with the largest knowledge gradient
+// with correlated beliefs (Frazier, Powell, Dayanik 2009): the expected decrease of the smallest expected loss once
+// it is measured, from the joint draws of the model. The measured allocations are those of the model and of measured.
+// O(candidates × choices × draws) with at most 64 candidates and 128 choices.
 func NextProbe(m *Model, candidates, measured []resources.Allocation, o ProbeOptions) *Probe {
 	if m == nil || len(candidates) == 0 {
 		return nil
@@ -44,44 +46,71 @@ func NextProbe(m *Model, candidates, measured []resources.Allocation, o ProbeOpt
 	}
 	seen := make(map[point]bool)
 	var points []point
-	for _, a := range append(append([]resources.Allocation{}, m.Measured()...), measured...) {
+	for _, a := range append(m.Measured(), measured...) {
 		if p := m.pointer.at(a); !seen[p] {
 			seen[p] = true
 			points = append(points, p)
 		}
 	}
-	if a, why := spreading(m, candidates, points); why != "" {
-		return &Probe{a, math.NaN(), why}
+	if p := spreading(m, candidates, points); p != nil {
+		return p
 	}
 	return knowledgeGradient(m, thinned(candidates, 64), seen, o)
 }
 
-// spreading picks the far end with one point measured, and the middle with two, when it is at least a factor 1.5
-// from what was measured.
-func spreading(m *Model, candidates []resources.Allocation, points []point) (best resources.Allocation, why string) {
-	if len(points) == 0 || len(points) > 2 {
-		return best, ""
-	}
-	far := 0.0
-	for _, a := range candidates {
-		q, nearest := m.pointer.at(a), math.Inf(1)
+// spreading measures the ends of the knobs, and the middle when there is only one knob and two points.
+func spreading(m *Model, candidates []resources.Allocation, points []point) *Probe {
+	ref := points[0]
+	moving := 0
+	for _, axis := range []int{1, 0} { // GPUs, CPUs
+		var far resources.Allocation
+		reach := math.Log2(1.5) - 1e-9
+		done := false
 		for _, p := range points {
-			nearest = min(nearest, octaves(p, q))
+			done = done || math.Abs(axisOctaves(ref, p, axis)) > reach
 		}
-		if len(points) == 2 && octaves(points[0], q)+octaves(points[1], q) > 1.5*octaves(points[0], points[1])+1e-9 {
-			continue // not between the two
+		for _, a := range candidates {
+			q := m.pointer.at(a)
+			d := math.Abs(axisOctaves(ref, q, axis))
+			if octaves(ref, q) < d+1e-9 && d > reach {
+				far, reach = a, d
+			}
 		}
-		if nearest > far+1e-9 {
-			far, best = nearest, a
+		if far.CPUs == 0 && !done {
+			continue
+		}
+		moving++
+		if !done {
+			return &Probe{far, math.NaN(), "the far end of the allowed range fixes the shape of the curve"}
 		}
 	}
-	if far < math.Log2(1.5) {
-		return best, ""
+	if moving != 1 || len(points) != 2 {
+		return nil
 	}
-	if len(points) == 1 {
-		return best, "the far end of the allowed range fixes the shape of the curve"
+	return middle(m, candidates, points[0], points[1])
+}
+
+// middle is the candidate between two points that is farthest from both, at least a factor 1.5.
+func middle(m *Model, candidates []resources.Allocation, p, q point) *Probe {
+	far := math.Log2(1.5) - 1e-9
+	var best *Probe
+	for _, a := range candidates {
+		x := m.pointer.at(a)
+		if octaves(p, x)+octaves(x, q) > octaves(p, q)+1e-9 {
+			continue
+		}
+		if d := min(octaves(p, x), octaves(x, q)); d > far+1e-9 {
+			far, best = d, &Probe{a, math.NaN(), "the middle of the range shows where the curve bends"}
+		}
 	}
-	return best, "the middle of the range shows where the curve bends"
+	return best
+}
+
+func axisOctaves(p, q point, axis int) float64 {
+	if axis == 0 {
+		return math.Log2(q.cpus / p.cpus)
+	}
+	return math.Log2(max(q.gpus, 0.5) / max(p.gpus, 0.5))
 }
 
 // octaves is the distance between two points: the sum of the doublings in each knob.
@@ -104,38 +133,39 @@ func thinned(all []resources.Allocation, n int) []resources.Allocation {
 func knowledgeGradient(m *Model, candidates []resources.Allocation, seen map[point]bool, o ProbeOptions) *Probe {
 	loss := o.Loss
 	if loss == nil {
-		loss = func(_ resources.Allocation, s float64) float64 { return s }
+		loss = func(_ resources.Allocation, s float64) float64 { return math.Log(s) }
 	}
-	var logs, losses [][]float64
+	choices := o.Choices
+	if choices == nil {
+		choices = candidates
+	}
+	var losses [][]float64
 	var mean []float64
 	best := math.Inf(1)
-	for _, a := range candidates {
-		l := m.logDraws(a)
-		logs = append(logs, l)
-		if o.Allowed != nil && !o.Allowed(a) {
-			continue
-		}
-		v := make([]float64, len(l))
-		for k := range l {
-			v[k] = loss(a, math.Exp(l[k]))
+	for _, a := range thinned(choices, 128) {
+		v := m.logDraws(a)
+		for k := range v {
+			v[k] = loss(a, math.Exp(v[k]))
 		}
 		losses, mean = append(losses, v), append(mean, average(v))
 		best = min(best, mean[len(mean)-1])
 	}
-	if len(losses) == 0 || math.IsNaN(best) {
+	if math.IsNaN(best) || math.IsInf(best, 0) {
 		return nil
 	}
 	var out *Probe
+	noise := m.probeNoise(o.Units)
 	slope := make([]float64, len(losses))
-	for i, a := range candidates {
+	for _, a := range candidates {
 		if seen[m.pointer.at(a)] {
 			continue
 		}
-		variance := covariance(logs[i], logs[i])
+		log := m.logDraws(a)
+		spread := math.Sqrt(covariance(log, log) + noise)
 		for j := range losses {
-			slope[j] = covariance(losses[j], logs[i]) / math.Sqrt(variance+m.probeNoise(o.Units))
+			slope[j] = covariance(losses[j], log) / spread
 		}
-		gain := (best - expectedMinimum(mean, slope)) / math.Abs(best)
+		gain := best - expectedMinimum(mean, slope)
 		if gain >= o.MinGain && (out == nil || gain > out.Gain) {
 			out = &Probe{a, gain, "measuring it is expected to improve the choice most"}
 		}

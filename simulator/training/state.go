@@ -2,7 +2,6 @@ package training
 
 import (
 	"math"
-	"time"
 
 	"trainopt/resources"
 	"trainopt/sla"
@@ -22,31 +21,23 @@ type StateInput struct {
 	Limits     resources.Limits
 
 	GPUUtil, CPUUtil float64 // measured lately, %, CPU relative to the allocated CPUs
-	MemoryUsed       float64 // of the job, GiB
+	MemoryGiB        float64 // used by the job
 
-	Done, Total                     float64 // units of work; Total 0 when unknown
-	Throughput, ReferenceThroughput float64 // measured lately; agreed minimum, or else that of the user's own configuration
+	Done, Total float64 // units of work; Total 0 when unknown
+	Throughput  float64 // measured lately, samples/s
+	Elapsed     float64 // s
+	SpentUSD    float64
 
-	Elapsed   time.Duration
-	Spent     float64       // USD
-	TimeScale time.Duration // agreed deadline, or else the predicted time of the user's own configuration; 0 unknown
-	CostScale float64       // agreed budget, or else the predicted cost of the user's own configuration, USD; 0 unknown
+	// Spec gives the scales: time, cost and throughput relative to what was agreed. Reference* are used for what
+	// was not: the predicted seconds, cost and throughput of the user's own configuration; 0 when unknown.
+	Spec                                             sla.Spec
+	ReferenceSeconds, ReferenceUSD, ReferenceSamples float64
 
 	// Verdicts are the judgement of the agreement on projected values; objectives that are absent are not agreed.
 	Verdicts []sla.Verdict
-	// Phase of the run.
-	Phase Phase
+	// Probing is true while allocations are being measured, false when the run is at its chosen one.
+	Probing bool
 }
-
-// Phase of a run, as the state has it.
-type Phase int
-
-// The phases, in order.
-const (
-	Starting Phase = iota // nothing measured yet
-	Probing               // measuring allocations
-	Running               // at the chosen allocation
-)
 
 // StateRow defines one component of State.
 type StateRow struct {
@@ -86,16 +77,16 @@ var StateTable = func() [StateSize]StateRow {
 		{"gpu_util", "mean GPU utilisation / 100 %, 0…1", -1, 0, 1, func(i *StateInput) float64 { return i.GPUUtil / 100 }},
 		{"cpu_util", "utilisation of the allocated CPUs / 100 %, 0…1", -1, 0, 1, func(i *StateInput) float64 { return i.CPUUtil / 100 }},
 		{"memory_util", "memory used / memory allocated, 0…1", -1, 0, 1, func(i *StateInput) float64 {
-			return share(i.MemoryUsed, float64(i.Allocation.Memory))
+			return share(i.MemoryGiB, float64(i.Allocation.Memory))
 		}},
 		{"progress", "units done / total units, 0…1", -1, 0, 1, func(i *StateInput) float64 { return share(i.Done, i.Total) }},
 		{"throughput", "log2(throughput / reference) / 4, -0.99…1: 0 is the reference", -1, -0.99, 1, func(i *StateInput) float64 {
-			return math.Log2(share(i.Throughput, i.ReferenceThroughput)) / 4
+			return math.Log2(share(i.Throughput, agreedOr(i.Spec.ThroughputMin, i.ReferenceSamples))) / 4
 		}},
-		{"time", "elapsed / time scale, 0…2", -1, 0, 2, func(i *StateInput) float64 {
-			return share(i.Elapsed.Seconds(), i.TimeScale.Seconds())
+		{"time", "elapsed / agreed time (or that of the user's own configuration), 0…2", -1, 0, 2, func(i *StateInput) float64 {
+			return share(i.Elapsed, agreedOr(i.Spec.TimeMax.Seconds(), i.ReferenceSeconds))
 		}},
-		{"cost", "spent / cost scale, 0…2", -1, 0, 2, func(i *StateInput) float64 { return share(i.Spent, i.CostScale) }},
+		{"cost", "spent / agreed cost (or that of the user's own configuration), 0…2", -1, 0, 2, func(i *StateInput) float64 { return share(i.SpentUSD, agreedOr(i.Spec.CostMaxUSD, i.ReferenceUSD)) }},
 	}
 	for k, term := range slaTerms {
 		t[10+k] = StateRow{"met_" + term.name, "1 met or not agreed, 0.5 at risk or no data, 0 violated", 0.5, 0, 1,
@@ -103,7 +94,12 @@ var StateTable = func() [StateSize]StateRow {
 		t[15+k] = StateRow{"severity_" + term.name, "relative excess or shortfall of the projected value, 0…1; 0 when not agreed", 0, 0, 1,
 			func(i *StateInput) float64 { return severity(i.Verdicts, term.objectives) }}
 	}
-	t[20] = StateRow{"phase", "0 starting, 0.5 probing, 1 running", 0, 0, 1, func(i *StateInput) float64 { return float64(i.Phase) / 2 }}
+	t[20] = StateRow{"phase", "0 probing, 1 running", 0, 0, 1, func(i *StateInput) float64 {
+		if i.Probing {
+			return 0
+		}
+		return 1
+	}}
 	return t
 }()
 
@@ -168,36 +164,58 @@ func severity(verdicts []sla.Verdict, of []sla.Objective) float64 {
 	return worst
 }
 
-// Reward is the vector reward of one decision, per unit of work done under it; every component is ≤ 0 and more is
-// better. Work, not the clock, is the step, so that a slow allocation earns no extra steps.
-type Reward struct {
-	USD      float64 // -USD per unit
-	Hours    float64 // -hours per unit
-	Resource float64 // -(share of the limits held, 0…1) × hours per unit
-	SLADebt  float64 // -(sum of the projected severities) per decision, spread over its units
-}
-
-// Vector is the reward in the fixed order USD, hours, resource, SLA debt.
-func (r Reward) Vector() [4]float64 { return [4]float64{r.USD, r.Hours, r.Resource, r.SLADebt} }
-
-// RewardInput is what happened under one decision.
-type RewardInput struct {
-	Units    float64 // of work done, restarts earn none
-	USD      float64 // spent, restart included
-	Elapsed  time.Duration
-	Resource float64 // share of the limits that was held, 0…1
-	Verdicts []sla.Verdict
-}
-
-// RewardOf computes the reward; ErrNoData when no work was done, as there is then no unit to count by.
-func RewardOf(in RewardInput) (Reward, error) {
-	if !(in.Units > 0) || math.IsInf(in.Units, 0) {
-		return Reward{}, ErrNoData
+func agreedOr(agreed, reference float64) float64 {
+	if agreed > 0 {
+		return agreed
 	}
+	return reference
+}
+
+// Reward is the vector reward of being at an allocation, per unit of work; every component is ≤ 0, more is better,
+// NaN is unknown. Work, not the clock, is the step, so that a slow allocation earns no extra steps.
+type Reward struct {
+	Cost     float64 // -USD per unit
+	Time     float64 // -hours per unit
+	Resource float64 // -(share of the limits held) × hours per unit
+	SLA      float64 // -sum of the projected severities of the agreement, each 0…1
+}
+
+// Vector is the reward in the fixed order cost, time, resource, SLA debt.
+func (r Reward) Vector() [4]float64 { return [4]float64{r.Cost, r.Time, r.Resource, r.SLA} }
+
+// RewardInput is what a reward is computed from.
+type RewardInput struct {
+	UnitSeconds float64 // measured or predicted seconds per unit, NaN unknown
+	USDPerHour  float64 // price of the allocation
+	Allocation  resources.Allocation
+	Limits      resources.Limits
+	Verdicts    []sla.Verdict
+}
+
+// RewardOf computes the reward of one unit of work.
+func RewardOf(in RewardInput) Reward {
+	hours := in.UnitSeconds / 3600
 	var debt float64
 	for _, term := range slaTerms {
 		debt += severity(in.Verdicts, term.objectives)
 	}
-	hours := in.Elapsed.Hours() / in.Units
-	return Reward{USD: -in.USD / in.Units, Hours: -hours, Resource: -in.Resource * hours, SLADebt: -debt / in.Units}, nil
+	return Reward{Cost: -in.USDPerHour * hours, Time: -hours, Resource: -ResourceShare(in.Allocation, in.Limits) * hours, SLA: -debt}
+}
+
+// ResourceShare is the part of the limits that an allocation holds, 0…1: the mean over GPUs, CPUs and memory of
+// given / most allowed, leaving out what has no limit.
+func ResourceShare(a resources.Allocation, l resources.Limits) float64 {
+	var sum, n float64
+	for _, s := range [3]float64{
+		share(float64(a.GPUs), float64(l.GPUs.Max)), share(float64(a.CPUs), float64(l.CPUs.Max)), share(float64(a.Memory), float64(l.MemoryMax)),
+	} {
+		if !math.IsNaN(s) {
+			sum += min(s, 1)
+			n++
+		}
+	}
+	if n == 0 {
+		return 0
+	}
+	return sum / n
 }

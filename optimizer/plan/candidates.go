@@ -1,0 +1,152 @@
+package plan
+
+import (
+	"math"
+	"slices"
+
+	"trainopt/resources"
+)
+
+const (
+	denseCPUs  = 32  // every CPU count up to here is a candidate
+	cpuStep    = 1.2 // ratio between CPU counts beyond
+	manyCounts = 12  // with several GPU counts or batches, CPU counts are thinned to about this many
+)
+
+// Allocations lists what is allowed, in ascending order of GPUs, CPUs and batch:
+//
+//   - every GPU count;
+//   - every CPU count to 32 (about a dozen in geometric steps when GPU counts or batches multiply them), then geometric
+//     steps of 1.2; always both ends, what was measured, Current and Baseline;
+//   - the baseline's batch; and the powers of two in the range when one is given (its ends when it holds none);
+//   - one memory: what the job needs by measurement, within the limits; when not measured, the baseline's, or else
+//     the most that is allowed, as less might kill the job.
+//
+// Loader workers are the baseline's, no more than CPUs.
+func Allocations(s Snapshot) []resources.Allocation {
+	gpus := counts(s.Limits.GPUs, 0)
+	batches := batchSizes(s)
+	cpus := cpuCounts(s, len(gpus)*len(batches) > 1)
+	memory := memoryFor(s)
+	out := make([]resources.Allocation, 0, len(gpus)*len(cpus)*len(batches))
+	for _, g := range gpus {
+		for _, c := range cpus {
+			for _, b := range batches {
+				a := resources.Allocation{GPUs: g, CPUs: c, Memory: memory, BatchSize: b, NumWorkers: min(s.Baseline.NumWorkers, c)}
+				out = append(out, a)
+			}
+		}
+	}
+	return out
+}
+
+// counts lists a range; Max below Min counts as Min alone, and nothing below least.
+func counts(r resources.Range, least int) []int {
+	lo := max(r.Min, least)
+	var out []int
+	for n := lo; n <= max(r.Max, lo); n++ {
+		out = append(out, n)
+	}
+	return out
+}
+
+func cpuCounts(s Snapshot, thin bool) []int {
+	lo := max(s.Limits.CPUs.Min, 1)
+	hi := max(s.Limits.CPUs.Max, lo)
+	out := []int{lo, hi}
+	add := func(n int) {
+		if n >= lo && n <= hi {
+			out = append(out, n)
+		}
+	}
+	dense, ratio := min(denseCPUs, hi), cpuStep
+	if thin && hi-lo >= manyCounts {
+		dense, ratio = 0, max(cpuStep, math.Pow(float64(hi)/float64(lo), 1.0/manyCounts))
+	}
+	for n := lo; n <= dense; n++ {
+		add(n)
+	}
+	for x := float64(max(lo, dense)); x <= float64(hi); x *= ratio {
+		add(int(math.Round(x)))
+	}
+	add(s.Baseline.CPUs)
+	if s.Current != nil {
+		add(s.Current.CPUs)
+	}
+	if s.Model != nil {
+		for _, a := range s.Model.Measured() {
+			add(a.CPUs)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func batchSizes(s Snapshot) []int {
+	r := s.Limits.BatchSize
+	if r.Max <= 0 {
+		return []int{s.Baseline.BatchSize}
+	}
+	var out []int
+	for b := 1; b <= r.Max; b *= 2 {
+		if b >= r.Min {
+			out = append(out, b)
+		}
+	}
+	if len(out) == 0 {
+		out = []int{max(r.Min, 1), r.Max}
+	}
+	if b := s.Baseline.BatchSize; b == 0 || b >= r.Min && b <= r.Max {
+		out = append(out, b)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// memoryFor is the memory that every candidate gets; see Allocations.
+func memoryFor(s Snapshot) resources.GiB {
+	m := s.Memory
+	if m <= 0 {
+		m = s.Baseline.Memory
+	}
+	if m <= 0 {
+		m = s.Limits.MemoryMax
+	}
+	return clipMemory(m, s)
+}
+
+func clipMemory(m resources.GiB, s Snapshot) resources.GiB {
+	m = max(m, s.Limits.MemoryMin)
+	if s.Limits.MemoryMax > 0 {
+		m = min(m, s.Limits.MemoryMax)
+	}
+	if limit := resources.GiB(s.Spec.MemoryMaxGiB); limit > 0 {
+		m = min(m, limit)
+	}
+	return m
+}
+
+// sameShape ignores memory, workers and devices, which do not change the speed of a job that has enough.
+func sameShape(a, b resources.Allocation) bool {
+	return a.GPUs == b.GPUs && a.CPUs == b.CPUs && a.BatchSize == b.BatchSize
+}
+
+// clip puts an allocation within the limits.
+func clip(a resources.Allocation, s Snapshot) resources.Allocation {
+	l := s.Limits
+	gpus := min(max(a.GPUs, l.GPUs.Min, 0), max(l.GPUs.Max, l.GPUs.Min, 0))
+	if gpus != a.GPUs {
+		a.GPUIDs = nil
+	}
+	a.GPUs = gpus
+	a.CPUs = min(max(a.CPUs, l.CPUs.Min, 1), max(l.CPUs.Max, l.CPUs.Min, 1))
+	if a.Memory <= 0 {
+		a.Memory = memoryFor(s)
+	}
+	a.Memory = clipMemory(a.Memory, s)
+	if l.BatchSize.Max > 0 && a.BatchSize > 0 {
+		a.BatchSize = min(max(a.BatchSize, l.BatchSize.Min), l.BatchSize.Max)
+	}
+	a.NumWorkers = min(a.NumWorkers, a.CPUs)
+	return a
+}

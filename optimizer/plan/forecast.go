@@ -1,0 +1,284 @@
+package plan
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"trainopt/cost"
+	"trainopt/resources"
+	"trainopt/simulator/training"
+	"trainopt/sla"
+)
+
+// sure is the probability with which a limit must be met to count as met.
+const sure = 0.95
+
+// forecast predicts the whole run at any allocation, draw by draw; draws of different allocations are paired.
+type forecast struct {
+	s Snapshot
+	// perUnit is true when the total work is unknown: everything is then per unit of work, and limits on the whole
+	// run are judged only when already broken.
+	perUnit bool
+	restart []float64 // seconds, by draw
+	startup []float64
+	scatter []float64 // standard normal, by draw: scatter of the remaining units
+}
+
+func newForecast(s Snapshot) *forecast {
+	f := &forecast{s: s, perUnit: !(s.Total > 0)}
+	n := 0
+	if s.Model != nil {
+		n = len(s.Model.Draws(s.Baseline))
+	}
+	rng := rand.New(rand.NewPCG(1, 0x51ab17))
+	f.restart = spreadDraws(s.Restart, n, rng)
+	f.startup = spreadDraws(s.Startup, n, rng)
+	f.scatter = normals(n, rng)
+	return f
+}
+
+// normals are n standard normal numbers, one from each n-quantile, in random order.
+func normals(n int, rng *rand.Rand) []float64 {
+	out := make([]float64, n)
+	for i, k := range rng.Perm(n) {
+		out[i] = math.Sqrt2 * math.Erfinv(2*(float64(k)+0.5)/float64(n)-1)
+	}
+	return out
+}
+
+// spreadDraws are draws of an interval as a split normal, never negative.
+func spreadDraws(v sla.Interval, n int, rng *rand.Rand) []float64 {
+	const z95 = 1.6449
+	out := normals(n, rng)
+	for i, z := range out {
+		side := v.P95 - v.P50
+		if z < 0 {
+			side = v.P50 - v.P5
+		}
+		out[i] = max(0, v.P50+z*side/z95)
+	}
+	return out
+}
+
+// move is how an allocation is reached from where the job is.
+type move int
+
+const (
+	stay    move = iota
+	begin        // first start
+	live         // while it runs
+	restart      // checkpoint, exit, start
+	again        // the job cannot be resumed: all is done again
+)
+
+func (f *forecast) moveTo(a resources.Allocation) move {
+	c := f.s.Current
+	switch {
+	case c == nil:
+		return begin
+	case sameShape(*c, a):
+		return stay
+	case f.s.Resumable:
+		return restart
+	case f.s.LiveCPU && a.GPUs == c.GPUs && a.BatchSize == c.BatchSize && a.CPUs < c.CPUs:
+		return live
+	default:
+		return again
+	}
+}
+
+// outcome is a candidate with its draws.
+type outcome struct {
+	Candidate
+	seconds []float64 // of the whole run, by draw (of one unit when perUnit)
+	usd     []float64
+	excess  float64 // how far the limits are missed, relative, 0 when all hold
+	chances map[sla.Objective]float64
+}
+
+func (f *forecast) outcome(a resources.Allocation) outcome {
+	unit := f.s.Model.Draws(a)
+	o := outcome{Candidate: Candidate{Allocation: a, Resource: training.ResourceShare(a, f.s.Limits)}}
+	o.Throughput = f.throughput(unit)
+	o.seconds, o.usd = f.spend(a, unit, 1)
+	o.Seconds, o.CostUSD = quantiles(o.seconds), quantiles(o.usd)
+	f.judge(&o, unit)
+	return o
+}
+
+// spend is seconds and USD of the whole run by draw; the time to get there counts moveWeight-fold.
+func (f *forecast) spend(a resources.Allocation, unit []float64, moveWeight float64) (seconds, usd []float64) {
+	seconds, usd = make([]float64, len(unit)), make([]float64, len(unit))
+	hourly := float64(hourlyRate(f.s.Rates, a))
+	if f.perUnit {
+		for k, u := range unit {
+			seconds[k], usd[k] = u, u/3600*hourly
+		}
+		return seconds, usd
+	}
+	remaining := max(0, f.s.Total-f.s.Done)
+	var delay []float64
+	switch f.moveTo(a) {
+	case begin:
+		delay = f.startup
+	case restart:
+		delay = f.restart
+	case again:
+		delay, remaining = f.startup, f.s.Total
+	}
+	noise := f.s.Model.UnitNoise() / math.Sqrt(max(remaining, 1))
+	for k, u := range unit {
+		t := remaining * u * math.Exp(noise*f.scatter[k])
+		if delay != nil {
+			t += moveWeight * delay[k]
+		}
+		seconds[k] = f.s.Elapsed.Seconds() + t
+		usd[k] = float64(f.s.Spent) + t/3600*hourly
+	}
+	return seconds, usd
+}
+
+func (f *forecast) throughput(unit []float64) sla.Interval {
+	per := f.s.Model.UnitSamples()
+	if per == 0 {
+		per = 1
+	}
+	t := quantiles(unit)
+	return sla.Interval{P5: per / t.P95, P50: per / t.P50, P95: per / t.P5}
+}
+
+// judge sets Chance, Breaks, Feasible and the excess.
+func (f *forecast) judge(o *outcome, unit []float64) {
+	spec := f.s.Spec
+	n := float64(len(unit))
+	o.chances = make(map[sla.Objective]float64)
+	both := 0.0
+	timeMax, costMax := spec.TimeMax.Seconds(), spec.CostMaxUSD
+	if f.perUnit { // only what is already broken can be judged
+		late := timeMax > 0 && f.s.Elapsed.Seconds() > timeMax
+		dear := costMax > 0 && float64(f.s.Spent) > costMax
+		o.chances[sla.Time], o.chances[sla.Cost] = asChance(!late), asChance(!dear)
+		both = asChance(!late && !dear) * n
+		o.excess += (1 - o.chances[sla.Time]) + (1 - o.chances[sla.Cost])
+	} else {
+		for k := range unit {
+			inTime := timeMax <= 0 || o.seconds[k] <= timeMax
+			inCost := costMax <= 0 || o.usd[k] <= costMax
+			o.chances[sla.Time] += asChance(inTime) / n
+			o.chances[sla.Cost] += asChance(inCost) / n
+			both += asChance(inTime && inCost)
+		}
+		o.excess += excess(o.Seconds.P95, timeMax) + excess(o.CostUSD.P95, costMax)
+	}
+	o.Chance = both / n
+	f.judgeRest(o, unit)
+	for _, objective := range []sla.Objective{sla.Time, sla.Cost, sla.Throughput, sla.Memory, sla.GPUUtil, sla.CPUUtil} {
+		if c, ok := o.chances[objective]; ok && c < sure-1e-9 {
+			o.Breaks = append(o.Breaks, objective)
+		}
+	}
+	if len(o.Breaks) == 0 && o.Chance < sure-1e-9 { // each holds, but not both together
+		o.Breaks = []sla.Objective{sla.Time, sla.Cost}
+	}
+	o.Feasible = len(o.Breaks) == 0 && finite(o.Candidate)
+}
+
+// judgeRest adds the chances of the limits that are not on the whole run. Limits without data are not judged.
+func (f *forecast) judgeRest(o *outcome, unit []float64) {
+	spec, m := f.s.Spec, f.s.Model
+	if samples := m.UnitSamples(); spec.ThroughputMin > 0 && samples > 0 {
+		o.chances[sla.Throughput] = shareOf(unit, func(u float64) bool { return samples/u >= spec.ThroughputMin })
+		o.excess += excess(spec.ThroughputMin, o.Throughput.P5)
+	}
+	need := m.PeakMemoryGiB()
+	if math.IsNaN(need) {
+		need = float64(f.s.Memory) / 1.25 // its usual margin taken off
+	}
+	if need > 0 && o.Allocation.Memory > 0 && need > float64(o.Allocation.Memory)*(1+1e-9) {
+		o.chances[sla.Memory] = 0
+		o.excess += excess(need, float64(o.Allocation.Memory))
+	}
+	c := f.s.Current
+	if c == nil {
+		return
+	}
+	here := m.Draws(*c)
+	f.judgeUtil(o, sla.GPUUtil, f.s.GPUUtil, spec.GPUUtilMinPct, float64(c.GPUs), float64(o.Allocation.GPUs), here, unit)
+	f.judgeUtil(o, sla.CPUUtil, f.s.CPUUtil, spec.CPUUtilMinPct, float64(c.CPUs), float64(o.Allocation.CPUs), here, unit)
+}
+
+// judgeUtil predicts utilisation at the candidate from the measured one: the busy device-seconds of a unit of work
+// stay the same, so util ∝ 1 / (devices × seconds per unit), at most 100 %.
+func (f *forecast) judgeUtil(o *outcome, objective sla.Objective, measured, least, devicesHere, devices float64, here, unit []float64) {
+	if least <= 0 || math.IsNaN(measured) || devicesHere <= 0 {
+		return
+	}
+	if devices <= 0 {
+		return // nothing of the kind is held, so nothing of it can be idle
+	}
+	hold, p50 := 0.0, make([]float64, len(unit))
+	for k := range unit {
+		util := min(100, measured*devicesHere*here[k]/(devices*unit[k]))
+		p50[k] = util
+		hold += asChance(util >= least)
+	}
+	o.chances[objective] = hold / float64(len(unit))
+	o.excess += excess(least, quantiles(p50).P5)
+}
+
+func asChance(ok bool) float64 {
+	if ok {
+		return 1
+	}
+	return 0
+}
+
+func shareOf(v []float64, ok func(float64) bool) float64 {
+	n := 0
+	for _, x := range v {
+		if ok(x) {
+			n++
+		}
+	}
+	return float64(n) / float64(len(v))
+}
+
+// excess is by how much value exceeds limit, relative to it; 0 when there is no limit or it holds.
+func excess(value, limit float64) float64 {
+	if limit <= 0 || value <= limit {
+		return 0
+	}
+	return value/limit - 1
+}
+
+func finite(c Candidate) bool {
+	for _, v := range []float64{c.Seconds.P5, c.Seconds.P50, c.Seconds.P95, c.CostUSD.P5, c.CostUSD.P50, c.CostUSD.P95, c.Resource, c.Chance} {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return false
+		}
+	}
+	return true
+}
+
+func quantiles(v []float64) sla.Interval {
+	s := slices.Clone(v)
+	slices.Sort(s)
+	at := func(q float64) float64 {
+		h := q * float64(len(s)-1)
+		i := int(h)
+		if i+1 >= len(s) {
+			return s[len(s)-1]
+		}
+		return s[i] + (h-float64(i))*(s[i+1]-s[i])
+	}
+	return sla.Interval{P5: at(0.05), P50: at(0.5), P95: at(0.95)}
+}
+
+// hourlyRate is the price of an allocation in USD per hour.
+func hourlyRate(r cost.Rates, a resources.Allocation) cost.USD {
+	if r.Instance > 0 {
+		return r.Instance
+	}
+	return r.GPUHour*cost.USD(a.GPUs) + r.CPUHour*cost.USD(a.CPUs) + r.GiBHour*cost.USD(a.Memory)
+}

@@ -1,0 +1,8 @@
+package plan
+
+// Planners are the planners known, by the name that --planner takes. A new planner is one file and one line here.
+var Planners = map[string]Planner{
+	"model":  Model{},
+	"rules":  Rules{},
+	"static": Static{},
+}

@@ -1,0 +1,107 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Presets are the preferences that have a name, in the order in which options are shown.
+//
+// "time" and "cost" look at their objective alone, so that they really minimise it; what they tie on (within 1 %)
+// goes to the lower cost (for cost: the shorter time). The ancestor's 0.6/0.2/0.2 for time would stop adding
+// resources where a doubling still saves a third of the time. "resource" holds as little as it may, with time and
+// cost as the rest of the weight. "balanced" weighs all three alike and so finds the knee of the front.
+var Presets = []struct {
+	Name       string
+	Preference Preference
+}{
+	{"time", Preference{Time: 1}},
+	{"cost", Preference{Cost: 1}},
+	{"resource", Preference{Time: 0.1, Cost: 0.1, Resource: 0.8}},
+	{"balanced", Preference{Time: 1. / 3, Cost: 1. / 3, Resource: 1. / 3}},
+}
+
+// ParsePreference reads "balanced", "time", "cost", "resource" or weights such as "time=0.6,cost=0.3,resource=0.1".
+// Weights are ≥ 0, what is not named is 0, and they are normalised to sum 1.
+func ParsePreference(text string) (Preference, error) {
+	fail := func(format string, args ...any) (Preference, error) {
+		return Preference{}, fmt.Errorf("preference %q: %s", text, fmt.Sprintf(format, args...))
+	}
+	trimmed := strings.ToLower(strings.TrimSpace(text))
+	for _, p := range Presets {
+		if trimmed == p.Name {
+			return p.Preference, nil
+		}
+	}
+	if !strings.Contains(trimmed, "=") {
+		return fail("want time, cost, resource, balanced or weights such as time=0.6,cost=0.3,resource=0.1")
+	}
+	var p Preference
+	seen := make(map[string]bool)
+	for _, part := range strings.Split(trimmed, ",") {
+		name, value, ok := strings.Cut(part, "=")
+		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		if !ok {
+			return fail("%q is not name=weight", strings.TrimSpace(part))
+		}
+		w, err := strconv.ParseFloat(value, 64)
+		if err != nil || math.IsNaN(w) || math.IsInf(w, 0) || w < 0 {
+			return fail("weight of %s is %q, want a number ≥ 0", name, value)
+		}
+		if seen[name] {
+			return fail("%s is given twice", name)
+		}
+		seen[name] = true
+		switch name {
+		case "time":
+			p.Time = w
+		case "cost":
+			p.Cost = w
+		case "resource":
+			p.Resource = w
+		default:
+			return fail("no objective named %q, want time, cost or resource", name)
+		}
+	}
+	if p.Time+p.Cost+p.Resource <= 0 || math.IsInf(p.Time+p.Cost+p.Resource, 0) {
+		return fail("the weights sum to %g", p.Time+p.Cost+p.Resource)
+	}
+	return p.normalised(), nil
+}
+
+// normalised sums to 1; anything that cannot be counts as balanced.
+func (p Preference) normalised() Preference {
+	sum := p.Time + p.Cost + p.Resource
+	if !(sum > 0) || math.IsInf(sum, 0) || p.Time < 0 || p.Cost < 0 || p.Resource < 0 {
+		return Presets[len(Presets)-1].Preference
+	}
+	return Preference{p.Time / sum, p.Cost / sum, p.Resource / sum}
+}
+
+func (p Preference) weights() [3]float64 { return [3]float64{p.Time, p.Cost, p.Resource} }
+
+// String is the preset's name, or the weights.
+func (p Preference) String() string {
+	for _, q := range Presets {
+		if p == q.Preference {
+			return q.Name
+		}
+	}
+	return fmt.Sprintf("time=%.3g,cost=%.3g,resource=%.3g", p.Time, p.Cost, p.Resource)
+}
+
+// leading is the preset nearest to the largest weight; "balanced" when no weight exceeds the others by 10 %.
+func (p Preference) leading() string {
+	w := p.normalised()
+	switch {
+	case w.Time > 1.1*max(w.Cost, w.Resource):
+		return "time"
+	case w.Cost > 1.1*max(w.Time, w.Resource):
+		return "cost"
+	case w.Resource > 1.1*max(w.Time, w.Cost):
+		return "resource"
+	}
+	return "balanced"
+}

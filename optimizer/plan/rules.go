@@ -1,0 +1,136 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+
+	"trainopt/resources"
+)
+
+// Rules is the decision rule that SLA-MORL (Jul 2025) ships in place of its agent, kept as a baseline to beat: fixed
+// thresholds on GPU utilisation, no model, no constraint.
+//
+//	time      utilisation > 70 % and room: +2 GPU, +8 CPU, +16 GiB; else +4 CPU
+//	cost      utilisation < 5 %: 1 GPU (0 when < 1 % and at least 8 CPUs), < 50 %: -1 GPU;
+//	          -4 CPU and -8 GiB when the throughput is over 1.5 × the agreed minimum
+//	resource  utilisation < 5 %: 1 GPU (0 when < 1 %), < 40 %: -1, > 90 %: +1; then 4 CPUs and 8 GiB a GPU
+//	balanced  unchanged
+//
+// Batch (only where the script allows a range): time 128 a GPU; else the baseline's batch a GPU × GPUs, at least
+// 75 % of the baseline's when utilisation is below 15 %, at least 32.
+//
+// It starts from Current, or else Baseline (the original starts from the end of a random walk). Unknown utilisation or
+// throughput fires no rule. Everything is clipped to the limits. Mixed preferences follow their largest weight.
+type Rules struct{}
+
+var _ Planner = Rules{}
+
+// Name is "rules".
+func (Rules) Name() string { return "rules" }
+
+// Decide applies the rule. With a model the choice is predicted and judged like any other, but not changed, and
+// *Infeasible is returned when no allowed allocation meets the agreement.
+func (p Rules) Decide(s Snapshot) (Plan, error) {
+	from := s.Baseline
+	if s.Current != nil {
+		from = *s.Current
+	}
+	prefer := s.Preference.leading()
+	to := clip(applyRule(prefer, from, s), s)
+	if sameShape(to, from) {
+		to.GPUIDs = from.GPUIDs
+	}
+	util := "unknown"
+	if !math.IsNaN(s.GPUUtil) {
+		util = fmt.Sprintf("%.0f %%", s.GPUUtil)
+	}
+	reason := fmt.Sprintf("rule for %s at GPU utilisation %s: %s → %s", prefer, util, from, to)
+	return fixed(p.Name(), s, to, reason)
+}
+
+func applyRule(prefer string, from resources.Allocation, s Snapshot) resources.Allocation {
+	a, util := from, s.GPUUtil // comparisons with NaN are false: no rule fires
+	a.GPUIDs = nil
+	switch prefer {
+	case "time":
+		if util > 70 && a.GPUs < s.Limits.GPUs.Max {
+			a.GPUs, a.CPUs, a.Memory = a.GPUs+2, a.CPUs+8, a.Memory+16
+		} else {
+			a.CPUs += 4
+		}
+	case "cost":
+		switch {
+		case util < 1 && a.CPUs >= 8:
+			a.GPUs = 0
+		case util < 5:
+			a.GPUs = min(a.GPUs, 1)
+		case util < 50:
+			a.GPUs--
+		}
+		if s.Spec.ThroughputMin > 0 && s.Throughput > 1.5*s.Spec.ThroughputMin {
+			a.CPUs, a.Memory = a.CPUs-4, max(a.Memory-8, 1)
+		}
+	case "resource":
+		switch {
+		case util < 1:
+			a.GPUs = 0
+		case util < 5:
+			a.GPUs = min(a.GPUs, 1)
+		case util < 40:
+			a.GPUs--
+		case util > 90:
+			a.GPUs++
+		}
+		if from.GPUs > 0 { // the rule sizes by GPU and says nothing of CPU jobs
+			gpus := clip(a, s).GPUs
+			a.CPUs, a.Memory = 4*gpus, resources.GiB(8*gpus)
+		}
+	}
+	a.BatchSize = ruleBatch(prefer, clip(a, s).GPUs, s)
+	return a
+}
+
+func ruleBatch(prefer string, gpus int, s Snapshot) int {
+	own := s.Baseline.BatchSize
+	if s.Limits.BatchSize.Max <= 0 {
+		return own
+	}
+	if prefer == "time" && gpus > 0 {
+		return 128 * gpus
+	}
+	if own == 0 {
+		return 0
+	}
+	batch := own / max(1, s.Baseline.GPUs) * max(1, gpus)
+	if s.GPUUtil < 15 {
+		batch = max(batch, int(0.75*float64(own)))
+	}
+	return max(batch, 32)
+}
+
+// fixed is the plan for an allocation that was chosen without the model.
+func fixed(planner string, s Snapshot, a resources.Allocation, reason string) (Plan, error) {
+	if s.Model == nil {
+		return unpredicted(planner, a, reason), nil
+	}
+	b := newBoard(s)
+	at := -1
+	for i, c := range b.cs {
+		if sameShape(c.Allocation, a) && c.Allocation.Memory == a.Memory {
+			at = i
+		}
+	}
+	if at < 0 {
+		at = b.add(b.forecast.outcome(a))
+		b.mark()
+	}
+	if len(where(b.cs, feasible)) == 0 {
+		return b.infeasible(planner, at)
+	}
+	if !finite(b.cs[at]) {
+		return Plan{}, fmt.Errorf("plan %s: %w", a, errNothingPredicted)
+	}
+	p := b.plan(planner, at, reason)
+	p.Allocation = a
+	return p, nil
+}
