@@ -28,9 +28,9 @@ type Run struct {
 	dir string
 	fs  files
 
-	mu     sync.Mutex
-	intact bool // the state file on disk is known to be whole
-	took   *Holder
+	mu   sync.Mutex
+	keep keeping
+	took *Holder
 }
 
 // NewRunID makes the name of a run that starts at the given time: it sorts by time, reads well

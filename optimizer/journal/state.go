@@ -22,6 +22,15 @@ const (
 	headerLimit = 200 // bytes; a first line longer than this is not ours
 )
 
+// keeping says whether the state on disk is worth keeping as the previous one.
+type keeping int
+
+const (
+	unseen keeping = iota
+	worthKeeping
+	damaged // it must not push out a good one
+)
+
 // SaveState replaces the state of the agent by v (as JSON) and keeps the one before as state.prev. After a
 // crash or an error at any point LoadState gives the old state or the new one.
 func (r *Run) SaveState(v any) error {
@@ -32,16 +41,16 @@ func (r *Run) SaveState(v any) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.saveState(encodeState(payload)); err != nil {
-		r.intact = false
+		r.keep = unseen
 		return fmt.Errorf("save state: %w", err)
 	}
-	r.intact = true
+	r.keep = worthKeeping
 	return nil
 }
 
 func (r *Run) saveState(data []byte) error {
 	path := r.Path(StateFile)
-	if !r.intact {
+	if r.keep == unseen {
 		if err := r.inspectState(path); err != nil {
 			return err
 		}
@@ -50,7 +59,7 @@ func (r *Run) saveState(data []byte) error {
 	if err != nil {
 		return err
 	}
-	if r.intact { // a damaged state must not push out a good one
+	if r.keep == worthKeeping {
 		if err := r.fs.Rename(path, path+".prev"); err != nil && !absent(err) {
 			_ = r.fs.Remove(tmp)
 			return fmt.Errorf("keep previous %s: %w", path, err)
@@ -71,10 +80,11 @@ func (r *Run) saveState(data []byte) error {
 func (r *Run) inspectState(path string) error {
 	data, err := r.fs.ReadFile(path)
 	if err != nil {
-		return nil // not there or not readable: nothing worth keeping
+		return nil // not there or not readable
 	}
-	_, err = decodeState(path, data)
-	r.intact = err == nil
+	if _, err = decodeState(path, data); err == nil {
+		r.keep = worthKeeping
+	}
 	var newer *NewerError
 	if errors.As(err, &newer) {
 		return err
@@ -91,14 +101,14 @@ func (r *Run) LoadState(v any) (note string, err error) {
 	path := r.Path(StateFile)
 	first := r.loadState(path, v)
 	if first == nil {
-		r.intact = true
+		r.keep = worthKeeping
 		return "", nil
 	}
-	r.intact = false
 	var newer *NewerError
 	if errors.As(first, &newer) {
 		return "", fmt.Errorf("load state: %w", first)
 	}
+	r.keep = damaged
 	second := r.loadState(path+".prev", v)
 	switch {
 	case second == nil && absent(first):

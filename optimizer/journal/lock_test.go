@@ -1,0 +1,176 @@
+package journal
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestMain turns this binary into an agent that holds the lock of a run until it is killed.
+func TestMain(m *testing.M) {
+	if dir := os.Getenv("JOURNAL_TEST_HOLD"); dir != "" {
+		os.Exit(hold(dir))
+	}
+	os.Exit(m.Run())
+}
+
+func hold(dir string) int {
+	r, err := Open(dir)
+	if err == nil {
+		_, err = r.Lock()
+	}
+	if err != nil {
+		fmt.Println("refused:", err)
+		return 3
+	}
+	fmt.Println("held")
+	time.Sleep(time.Minute)
+	return 0
+}
+
+func holder(t *testing.T, dir string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "JOURNAL_TEST_HOLD="+dir)
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	if line, _ := bufio.NewReader(out).ReadString('\n'); line != "held\n" {
+		t.Fatalf("the other agent says %q", line)
+	}
+	return cmd
+}
+
+// Case 23: two agents on one run directory.
+func TestSecondAgentIsRefusedAndNamesTheFirst(t *testing.T) {
+	before := time.Now().Add(-2 * time.Second)
+	r := onDisk(t)
+	first := holder(t, r.Dir())
+
+	_, err := r.Lock()
+	var locked *LockedError
+	if !errors.As(err, &locked) || locked.Holder == nil {
+		t.Fatalf("second agent got %v, want *LockedError", err)
+	}
+	h := locked.Holder
+	if h.PID != first.Process.Pid || !h.Alive() {
+		t.Errorf("holder %+v, want pid %d, alive", h, first.Process.Pid)
+	}
+	for what, at := range map[string]time.Time{"start": h.Started, "since": h.Since} {
+		if at.Before(before) || at.After(time.Now().Add(2*time.Second)) {
+			t.Errorf("%s of the first is given as %v, it is about %v", what, at, time.Now())
+		}
+	}
+	for _, want := range []string{fmt.Sprint("process ", h.PID), h.Started.Format("15:04:05"), "since " + h.Since.Format("2006-01-02 15:04:05")} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q does not say %q", err, want)
+		}
+	}
+	if got := HolderOf(r.Dir()); got == nil || got.PID != h.PID {
+		t.Errorf("HolderOf says %v, want pid %d", got, h.PID)
+	}
+	if err := Remove(r.Dir()); !errors.As(err, &locked) {
+		t.Errorf("removing a run at work: %v, want a refusal", err)
+	}
+
+	must(t, first.Process.Kill())
+	_ = first.Wait()
+	if got := HolderOf(r.Dir()); got != nil {
+		t.Errorf("a dead agent is still named: %v", got)
+	}
+	unlock, err := r.Lock()
+	must(t, err)
+	if p := r.Previous(); p == nil || p.PID != h.PID {
+		t.Errorf("taken over from %v, want pid %d", p, h.PID)
+	}
+	unlock()
+	unlock()
+	unlock, err = r.Lock()
+	must(t, err)
+	defer unlock()
+	if p := r.Previous(); p != nil {
+		t.Errorf("after an orderly end the previous is %v, want none", p)
+	}
+}
+
+func TestLockWithinOneProcess(t *testing.T) {
+	r := onDisk(t)
+	unlock, err := r.Lock()
+	must(t, err)
+	other, err := Open(r.Dir())
+	must(t, err)
+	var locked *LockedError
+	if _, err := other.Lock(); !errors.As(err, &locked) || locked.Holder.PID != os.Getpid() {
+		t.Errorf("second lock of one process: %v", err)
+	}
+	unlock()
+	unlock, err = other.Lock()
+	must(t, err)
+	unlock()
+}
+
+func TestHolderIsNotAnotherProcessWithItsPID(t *testing.T) {
+	me := self(time.Now())
+	cases := map[string]struct {
+		change func(*Holder)
+		alive  bool
+	}{
+		"this process":             {func(*Holder) {}, true},
+		"same pid, other start":    {func(h *Holder) { h.Start++ }, false},
+		"before the last reboot":   {func(h *Holder) { h.BootID = "x" }, false},
+		"pid that cannot exist":    {func(h *Holder) { h.PID = 1 << 30 }, false},
+		"pid 0":                    {func(h *Holder) { h.PID = 0 }, false},
+		"negative pid, all of us!": {func(h *Holder) { h.PID = -1 }, false},
+	}
+	for name, c := range cases {
+		h := me
+		c.change(&h)
+		if h.Alive() != c.alive {
+			t.Errorf("%s: alive %v, want %v", name, h.Alive(), c.alive)
+		}
+	}
+	if (*Holder)(nil).Alive() {
+		t.Error("nobody is alive")
+	}
+}
+
+func TestJunkInTheLockFile(t *testing.T) {
+	r := onDisk(t)
+	for _, junk := range []string{"", "junk", `{"pid":"x"}`, strings.Repeat("a", 10000)} {
+		must(t, os.WriteFile(r.Path(lockFile), []byte(junk), 0o644))
+		unlock, err := r.Lock()
+		if err != nil {
+			t.Errorf("lock over %.20q: %v", junk, err)
+			continue
+		}
+		unlock()
+	}
+	must(t, os.Remove(r.Path(lockFile)))
+	must(t, os.Symlink(r.Path("elsewhere"), r.Path(lockFile)))
+	if _, err := r.Lock(); err == nil {
+		t.Error("a link in place of the lock file was followed")
+	}
+}
+
+func TestRemoveRefusesWhileTheJobLives(t *testing.T) {
+	r := onDisk(t)
+	me := self(time.Now())
+	handle, err := json.Marshal(map[string]any{"keeper_pid": me.PID, "keeper_start": me.Start, "pid": 1 << 30, "start": 1, "boot_id": me.BootID})
+	must(t, err)
+	must(t, os.WriteFile(r.Path(keeperFile), handle, 0o644))
+	if err := Remove(r.Dir()); err == nil || !strings.Contains(err.Error(), fmt.Sprint(me.PID)) {
+		t.Errorf("removed under a living job: %v", err)
+	}
+	must(t, os.Remove(r.Path(keeperFile)))
+	must(t, Remove(r.Dir()))
+	if _, err := os.Stat(r.Dir()); !os.IsNotExist(err) {
+		t.Errorf("still there: %v", err)
+	}
+}

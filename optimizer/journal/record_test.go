@@ -1,0 +1,252 @@
+package journal
+
+import (
+	"encoding/json"
+	"math"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"trainopt/cost"
+	"trainopt/optimizer/plan"
+	"trainopt/sla"
+)
+
+// full sets every field of a value to something: pointers, one element in every list and map.
+func full(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		full(v.Elem())
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		full(v.Index(0))
+	case reflect.Map:
+		e := reflect.New(v.Type().Elem()).Elem()
+		full(e)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(reflect.ValueOf("key"), e)
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			v.Set(reflect.ValueOf(time.Date(2026, 11, 20, 22, 0, 0, 0, time.UTC)))
+			return
+		}
+		for i := range v.NumField() {
+			full(v.Field(i))
+		}
+	case reflect.String:
+		v.SetString(map[reflect.Type]string{
+			reflect.TypeFor[State](): "done", reflect.TypeFor[sla.Objective](): "time", reflect.TypeFor[sla.Status](): "met",
+		}[v.Type()])
+		if v.String() == "" {
+			v.SetString("text")
+		}
+	case reflect.Int, reflect.Int64:
+		v.SetInt(3)
+	case reflect.Float64:
+		v.SetFloat(0.25)
+	case reflect.Bool:
+		v.SetBool(true)
+	}
+}
+
+func fullRecord() *Record {
+	var r Record
+	full(reflect.ValueOf(&r).Elem())
+	r.Schema = Schema
+	r.Exit.Reason = "exited"
+	r.Actions[0].Applied = "live"
+	r.Plan.Options[0].Prefer = "time"
+	return &r
+}
+
+func TestRecordsFitTheSchema(t *testing.T) {
+	running := fullRecord()
+	running.Exit, running.ExitCode, running.FinishedAt, running.Model, running.Baseline, running.Plan.Prediction = nil, nil, nil, nil, nil, nil
+	bare := &Record{Schema: 1, State: Planned} // nobody called NewRecord: lists are still lists
+	odd := NewRecord()
+	odd.Preference.Time, odd.Outcome.CostUSD = math.NaN(), Number(math.Inf(1))
+	odd.Plan = &Plan{Candidates: []plan.Candidate{{Chance: math.NaN(), Throughput: sla.Interval{P5: 1, P50: 2, P95: math.Inf(1)}}}}
+	nan := math.NaN()
+	odd.SLA.Verdicts = []sla.Verdict{{Objective: sla.Time, Status: sla.Unknown, Value: &nan}}
+	for name, r := range map[string]*Record{"new": NewRecord(), "full": fullRecord(), "running": running, "bare": bare, "not numbers": odd} {
+		data, err := Encode(r)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if err := Validate(data); err != nil {
+			t.Errorf("%s: %v\n%s", name, err, data)
+		}
+	}
+}
+
+func TestSchemaRefuses(t *testing.T) {
+	cases := map[string]struct{ change, want string }{
+		"a word where a number belongs": {`s/"restarts": 3/"restarts": "three"/`, "outcome.restarts"},
+		"an unknown state":              {`s/"state": "done"/"state": "finished"/`, "state"},
+		"a field that is gone":          {`s/"run_id": "text",//`, "run_id"},
+		"a list that is null":           {`s/"command": \["text"\]/"command": null/`, "command"},
+		"another schema":                {`s/"schema": 1/"schema": 2/`, "schema"},
+		"a date that is none":           {`s/2026-11-20T22:00:00Z/yesterday/`, "started_at"},
+		"a status that is none":         {`s/"status": "met"/"status": "fine"/`, "sla.verdicts.0.status"},
+	}
+	good, err := Encode(fullRecord())
+	must(t, err)
+	space := regexp.MustCompile(`\[\s+"text"\s+\]`)
+	for name, c := range cases {
+		p := strings.Split(c.change, "/")
+		text := space.ReplaceAllString(string(good), `["text"]`)
+		bad := strings.Replace(text, strings.ReplaceAll(p[1], `\`, ""), p[2], 1)
+		if bad == text {
+			t.Errorf("%s: the change does not apply", name)
+			continue
+		}
+		if err := Validate([]byte(bad)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want a complaint about %q", name, err, c.want)
+		}
+	}
+	if err := Validate([]byte("{")); err == nil {
+		t.Error("half a document is valid")
+	}
+}
+
+// section6 is section 6 of the contract: every path that must be in run.json.
+const section6 = `schema run_id name command script.path script.sha256 script.framework script.model script.dataset script.uses_gpu script.resumable
+started_at finished_at state exit.code exit.signal exit.reason host.cpus host.memory_gib host.gpus.uuid host.gpus.name host.gpus.memory_gib
+sla.deadline_s sla.budget_usd sla.min_throughput sla.max_memory_gib sla.min_gpu_util sla.min_cpu_util
+sla.verdicts.objective sla.verdicts.limit sla.verdicts.value sla.verdicts.projected.p5 sla.verdicts.projected.p50 sla.verdicts.projected.p95
+sla.verdicts.unit sla.verdicts.status sla.verdicts.severity sla.compliance prices.gpu_hour prices.cpu_hour prices.gib_hour prices.source prices.dated
+preference.time preference.cost preference.resource
+probes.allocation probes.rows probes.seconds probes.throughput probes.cost_usd probes.peak_memory_gib
+plan.allocation.gpus plan.allocation.gpu_ids plan.allocation.cpus plan.allocation.memory_gib plan.allocation.batch_size plan.allocation.num_workers
+plan.planner plan.reason plan.binding plan.prediction.seconds.p5 plan.prediction.cost_usd.p50 plan.prediction.throughput.p95
+plan.candidates.allocation plan.candidates.seconds plan.candidates.cost_usd plan.candidates.resource plan.candidates.feasible plan.candidates.on_front
+actions.at_s actions.action actions.description actions.from actions.to actions.reason actions.applied
+critic_resets.at_s critic_resets.policy critic_resets.trigger
+outcome.seconds outcome.active_seconds outcome.overhead_seconds outcome.cost_usd outcome.probe_cost_usd outcome.rows outcome.epochs outcome.throughput
+outcome.gpu_util outcome.cpu_util outcome.peak_memory_gib outcome.restarts outcome.energy_joules
+comparison.against comparison.seconds_change_pct comparison.cost_change_pct comparison.throughput_change_pct comparison.compliance_change_pct
+waste_usd.idle waste_usd.input_bound waste_usd.over_provisioned waste_usd.restarts waste_usd.failed warnings`
+
+func TestContractFieldsAreThere(t *testing.T) {
+	data, err := Encode(fullRecord())
+	must(t, err)
+	var doc any
+	must(t, json.Unmarshal(data, &doc))
+	for _, path := range strings.Fields(section6) {
+		at := doc
+		for _, key := range strings.Split(path, ".") {
+			if list, ok := at.([]any); ok {
+				at = list[0]
+			}
+			next, ok := at.(map[string]any)[key]
+			if !ok {
+				t.Errorf("%s is missing", path)
+				break
+			}
+			at = next
+		}
+	}
+}
+
+// TestSchemaDescribesEveryField finds a field added to Record but not to run.schema.json.
+func TestSchemaDescribesEveryField(t *testing.T) {
+	var schema map[string]any
+	must(t, json.Unmarshal(RecordSchema, &schema))
+	data, err := Encode(fullRecord())
+	must(t, err)
+	var doc any
+	must(t, json.Unmarshal(data, &doc))
+	var walk func(path string, s map[string]any, v any)
+	walk = func(path string, s map[string]any, v any) {
+		if either, ok := s["anyOf"].([]any); ok {
+			s = either[0].(map[string]any)
+		}
+		if ref, ok := s["$ref"].(string); ok {
+			s = schema["$defs"].(map[string]any)[strings.TrimPrefix(ref, "#/$defs/")].(map[string]any)
+		}
+		switch v := v.(type) {
+		case map[string]any:
+			properties, _ := s["properties"].(map[string]any)
+			for key, e := range v {
+				sub, ok := properties[key].(map[string]any)
+				if !ok {
+					if sub, ok = s["additionalProperties"].(map[string]any); !ok {
+						t.Errorf("%s.%s is not in the schema", path, key)
+						continue
+					}
+				}
+				walk(path+"."+key, sub, e)
+			}
+		case []any:
+			walk(path, s["items"].(map[string]any), v[0])
+		}
+	}
+	walk("record", schema, doc)
+}
+
+func TestNewRecordClaimsNothing(t *testing.T) {
+	data, err := Encode(NewRecord())
+	must(t, err)
+	var doc map[string]any
+	must(t, json.Unmarshal(data, &doc))
+	for path, v := range map[string]any{
+		"cost": doc["outcome"].(map[string]any)["cost_usd"], "deadline": doc["sla"].(map[string]any)["deadline_s"],
+		"price": doc["prices"].(map[string]any)["gpu_hour"], "loss": doc["training"].(map[string]any)["train_loss"],
+		"waste": doc["waste_usd"].(map[string]any)["idle"], "memory": doc["host"].(map[string]any)["memory_gib"],
+	} {
+		if v != nil {
+			t.Errorf("%s is %v although nobody measured it, want null", path, v)
+		}
+	}
+	if strings.Contains(string(data), "null") && doc["warnings"] == nil {
+		t.Error("lists are null")
+	}
+	if p := Blank[Probe](); p.Seconds.Known() || p.UnitSeconds == nil {
+		t.Errorf("blank probe %+v", p)
+	}
+}
+
+func TestRecordComesBack(t *testing.T) {
+	r := onDisk(t)
+	want := fullRecord()
+	want.Outcome.CostUSD = Unknown()
+	want.Plan.Candidates[0].Seconds = sla.Interval{P5: 1.0 / 3, P50: 2.0 / 3, P95: 1e300}
+	must(t, r.WriteRecord(want))
+	got, err := ReadRecord(r.Dir())
+	must(t, err)
+	if got.Outcome.CostUSD.Known() {
+		t.Errorf("unknown cost came back as %v", got.Outcome.CostUSD)
+	}
+	got.Outcome.CostUSD, want.Outcome.CostUSD = 0, 0
+	want.Plan.Candidates[0].Seconds = sla.Interval{P5: 0.333333333, P50: 0.666666667, P95: 1e300}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if want.Plan.Candidates[0].OnFront != true || want.Plan.Allocation.GPUIDs[0] != "text" {
+		t.Error("writing changed the record")
+	}
+}
+
+func TestReadRecordKeepsAbsentNumbersUnknown(t *testing.T) {
+	r := onDisk(t)
+	must(t, r.WriteFile(RecordFile, []byte(`{"schema": 1, "run_id": "a", "outcome": {"rows": 4}}`)))
+	rec, err := ReadRecord(r.Dir())
+	must(t, err)
+	if rec.Outcome.CostUSD.Known() || rec.SLA.DeadlineS.Known() || rec.Outcome.Rows != 4 {
+		t.Errorf("absent numbers became %+v", rec.Outcome)
+	}
+}
+
+func TestPricesOfUnitRates(t *testing.T) {
+	p := PricesOf(cost.Rates{CPUHour: 0.5, Source: "list"})
+	if p.InstanceHour.Known() || p.CPUHour != 0.5 || p.Source != "list" {
+		t.Errorf("%+v", p)
+	}
+	if p := PricesOf(cost.Rates{Instance: 3}); p.InstanceHour != 3 {
+		t.Errorf("%+v", p)
+	}
+}
