@@ -1,0 +1,171 @@
+package launch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+// Adopt implements Launcher. The returned Job is attached when the keeper lives; has ended when the
+// exit record is there; and is Lost when neither is, its Done closed as soon as no process of it
+// lives (see Leftovers). A process that merely has the number of the keeper or of the job is never
+// touched. The error is for a record that cannot be read.
+func (l Local) Adopt(ctx context.Context, h Handle) (Job, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("adopt job %d of %s: %w", h.PID, h.RunDir, err)
+	}
+	m, err := recall(h)
+	if err != nil {
+		return nil, fmt.Errorf("adopt job %d of %s: %w", h.PID, h.RunDir, err)
+	}
+	j := newJob(h, m)
+	if j.here() && j.keeper.alive() {
+		j.watch()
+		return j, nil
+	}
+	if e, ok := readExit(h); ok {
+		j.end(e)
+		return j, nil
+	}
+	if !j.here() {
+		j.end(lost(h))
+		return j, nil
+	}
+	j.watch() // finds the keeper gone
+	return j, nil
+}
+
+// Find returns the handle of the job that was last started in a run directory, as its keeper wrote
+// it down: what an agent needs that died before it could save the handle itself. The error is
+// fs.ErrNotExist when no job was started there.
+func Find(runDir string) (Handle, error) {
+	var s started
+	err := readJSON(filepath.Join(runDir, startedFile), &s)
+	if err == nil {
+		return s.Handle, nil
+	}
+	var e ended
+	if readJSON(filepath.Join(runDir, exitFile), &e) == nil {
+		return e.Handle, nil
+	}
+	return Handle{}, fmt.Errorf("find the job of %s: %w", runDir, err)
+}
+
+// Leftovers lists the living processes of a job whose keeper is dead: those of its cgroup, of its
+// session, and those that carry its run id in their environment. It is empty while the keeper lives
+// (see Job.PIDs), and for a handle from before the machine was restarted.
+func Leftovers(h Handle) []int {
+	if (process{h.KeeperPID, h.KeeperStart}).alive() {
+		return nil
+	}
+	m, err := recall(h)
+	if err != nil {
+		return nil
+	}
+	var pids []int
+	for _, s := range leftovers(h, m.runID, m.enforce) {
+		pids = append(pids, s.PID)
+	}
+	return pids
+}
+
+// here reports whether the handle is from this run of the machine.
+func (j *job) here() bool {
+	now := bootID()
+	return j.handle.BootID == "" || now == "" || j.handle.BootID == now
+}
+
+// recall reads what the files of the run directory say of the job of h. Missing files leave the
+// usual values, and so do those of a later start in the same directory: they are not of this job.
+func recall(h Handle) (memory, error) {
+	m := memory{grace: defaultGrace, want: control{Schema: fileSchema}}
+	var s started
+	err := readJSON(filepath.Join(h.RunDir, startedFile), &s)
+	if errors.Is(err, ErrNewer) {
+		return m, err
+	}
+	if err != nil || !sameJob(s.Handle, h) {
+		return m, nil
+	}
+	m.missing = s.Missing
+	var sp spec
+	if err := readJSON(filepath.Join(h.RunDir, specFile), &sp); err == nil {
+		m.grace, m.runID = sp.Grace, string(sp.RunID)
+	}
+	if err := readJSON(filepath.Join(h.RunDir, controlFile), &m.want); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return m, err
+	}
+	if state, err := os.ReadFile(filepath.Join(h.RunDir, enforceFile)); err == nil {
+		if e, err := openEnforcer(state); err == nil {
+			m.enforce = e
+		}
+	}
+	return m, nil
+}
+
+func sameJob(a, b Handle) bool {
+	return a.KeeperPID == b.KeeperPID && a.KeeperStart == b.KeeperStart && a.BootID == b.BootID
+}
+
+// readExit is the exit record of the job of h, if that is whose it is.
+func readExit(h Handle) (Exit, bool) {
+	var e ended
+	if readJSON(filepath.Join(h.RunDir, exitFile), &e) != nil || !sameJob(e.Handle, h) {
+		return Exit{}, false
+	}
+	return e.Exit, true
+}
+
+// lost is the end of a job of which there is no record.
+func lost(h Handle) Exit {
+	e := Exit{Reason: Lost, Code: -1, At: time.Now()}
+	if now := bootID(); h.BootID != "" && now != "" && now != h.BootID {
+		e.Detail = "the machine was restarted while it ran"
+		return e
+	}
+	e.Detail = fmt.Sprintf("its keeper (pid %d) was killed, so how it ended is not known", h.KeeperPID)
+	if words := lastWords(h.RunDir); words != "" {
+		e.Detail += "; the keeper's last words: " + words
+	}
+	return e
+}
+
+// leftovers finds the processes of a job without the help of its keeper. Parents tell nothing then:
+// orphans belong to init. What began before the job cannot be of it, whatever else it looks like.
+func leftovers(h Handle, runID string, e enforcer) []stat {
+	if now := bootID(); h.BootID != "" && now != "" && now != h.BootID {
+		return nil
+	}
+	all, err := processes()
+	if err != nil {
+		return nil
+	}
+	own := process{h.PID, h.Start}
+	leader := own.alive()
+	var list []stat
+	for _, s := range all {
+		if s.gone() || s.Start < h.Start || s.PID == os.Getpid() {
+			continue
+		}
+		// While its leader lives, the session's number is certainly the job's; later it may be another's.
+		if s.process == own || (leader && s.Session == h.PID) || (runID != "" && carries(s.PID, runIDVariable+runID)) {
+			list = append(list, s)
+		}
+	}
+	return withCgroup(list, e)
+}
+
+// carries reports whether the process was started with this variable in its environment.
+func carries(pid int, variable string) bool {
+	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil {
+		return false // another user's
+	}
+	return bytes.Contains(append([]byte{0}, env...), append(append([]byte{0}, variable...), 0))
+}

@@ -1,0 +1,113 @@
+package launch
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// Backoff decides when a job that has failed is started again, and when no more. It is a plain
+// value: it can be stored, and the same failures give the same delays. The zero value waits 1 s
+// after the first failure, twice as long after each further one up to 1 min, and gives up after 5
+// in a row that each lived less than 10 s.
+type Backoff struct {
+	First    time.Duration `json:"first_ns"`     // delay after the first failure; 0 means 1 s
+	Max      time.Duration `json:"max_ns"`       // longest delay before jitter; 0 means 1 min
+	Factor   float64       `json:"factor"`       // from one delay to the next; below 1 means 2
+	Jitter   float64       `json:"jitter"`       // share of the delay by which it varies up and down, 0…1; 0 means 0.2, negative none
+	MinLife  time.Duration `json:"min_life_ns"`  // a job that lived as long did not fail at once; 0 means 10 s
+	Failures int           `json:"max_failures"` // in a row, each shorter than MinLife, after which to give up; 0 means 5
+	Seed     uint64        `json:"seed"`         // of the jitter
+
+	// Row counts the failures in a row so far that were shorter than MinLife.
+	Row int `json:"row"`
+}
+
+// Retry is what to do after a failure.
+type Retry struct {
+	After  time.Duration // wait so long, then start again
+	GiveUp bool          // or never again
+	Reason string        // for people, either way
+}
+
+// Next takes one failure into account: how the job ended, e.Ran being how long it lived. It returns
+// the Backoff for the next failure. Call it for failures only, not for an end that was wanted.
+func (b Backoff) Next(e Exit) (Backoff, Retry) {
+	d := b.withDefaults()
+	if e.Ran >= d.MinLife {
+		b.Row = 0
+		delay := d.jittered(d.First, 0)
+		return b, Retry{After: delay, Reason: fmt.Sprintf("%s after %s; starting again in %s",
+			e.words(), rounded(e.Ran), rounded(delay))}
+	}
+	b.Row++
+	if b.Row >= d.Failures {
+		return b, Retry{GiveUp: true, Reason: fmt.Sprintf("gave up after %d failures in a row, each within %s of its start; the last: %s",
+			b.Row, rounded(d.MinLife), e.words())}
+	}
+	delay := d.jittered(d.delay(b.Row), uint64(b.Row))
+	return b, Retry{After: delay, Reason: fmt.Sprintf("%s after only %s (failure %d of %d); starting again in %s",
+		e.words(), rounded(e.Ran), b.Row, d.Failures, rounded(delay))}
+}
+
+func (b Backoff) withDefaults() Backoff {
+	set := func(d *time.Duration, usual time.Duration) {
+		if *d <= 0 {
+			*d = usual
+		}
+	}
+	set(&b.First, time.Second)
+	set(&b.Max, time.Minute)
+	set(&b.MinLife, 10*time.Second)
+	b.Max = max(b.Max, b.First)
+	if !(b.Factor >= 1) {
+		b.Factor = 2
+	}
+	switch {
+	case b.Jitter == 0:
+		b.Jitter = 0.2
+	case !(b.Jitter > 0):
+		b.Jitter = 0
+	}
+	b.Jitter = min(b.Jitter, 1)
+	if b.Failures <= 0 {
+		b.Failures = 5
+	}
+	return b
+}
+
+// delay before jitter after the n-th failure in a row, n from 1.
+func (b Backoff) delay(n int) time.Duration {
+	d := float64(b.First) * math.Pow(b.Factor, float64(n-1))
+	return time.Duration(min(d, float64(b.Max)))
+}
+
+// jittered moves d by up to ±Jitter, the same way each time for one seed and n.
+func (b Backoff) jittered(d time.Duration, n uint64) time.Duration {
+	// SplitMix64 (Steele, Lea, Flood 2014): one well-mixed number for each (seed, n).
+	x := b.Seed + (n+1)*0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	x ^= x >> 31
+	unit := float64(x>>11)/(1<<53)*2 - 1 // −1…1
+	return time.Duration(float64(d) * (1 + b.Jitter*unit))
+}
+
+// words is how a job ended, for a sentence.
+func (e Exit) words() string {
+	if e.Detail != "" {
+		return e.Detail
+	}
+	return string(e.Reason)
+}
+
+func rounded(d time.Duration) time.Duration {
+	switch {
+	case d >= 10*time.Second:
+		return d.Round(time.Second)
+	case d >= time.Second:
+		return d.Round(100 * time.Millisecond)
+	default:
+		return d.Round(time.Millisecond)
+	}
+}

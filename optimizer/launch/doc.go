@@ -1,0 +1,30 @@
+// Package launch starts a training job as a process tree under control, finds it again after the
+// agent's death, and says exactly how it ended.
+//
+// Between the agent and the job stands a keeper: a small process of the same binary, leader of its
+// own session, that outlives the agent. It is the job's parent and the subreaper of all that the job
+// starts; it moves the job's output into rotated files, stops the job when the dead-man's switch runs
+// out, clears away what the job leaves behind, and puts the end on record. The agent talks to it
+// through files in the run directory:
+//
+//	keeper.json   agent  → people   what was started; never the environment, which may hold keys
+//	control.json  agent  → keeper   what is wanted: stop, checkpoint, time limit
+//	enforce.json  agent  → both     how the allocation is enforced
+//	started.json  keeper → agent    process ids with their start times
+//	exit.json     keeper → agent    how it ended
+//	keeper.lock   held by the keeper as long as it lives
+//	keeper.log    what the keeper says when it fails itself
+//
+// The job itself is the leader of a session and a process group of its own, has /dev/null as stdin,
+// and gets the environment of the Command and nothing else.
+//
+// What happens when is decided in watch.go, a step machine without clock or processes; how an end is
+// named is decided in exit.go. The package decides nothing about allocations, and it starts no shell.
+// It needs Linux.
+//
+//	launcher := launch.Local{Self: []string{exe, "__keeper"}} // main: launch.KeeperMain(args after it)
+//	job, err := launcher.Start(ctx, launch.Command{Args: []string{"python3", "train.py"}, Dir: dir,
+//		Env: os.Environ(), RunDir: run, Allocation: a, Limits: l})
+//	<-job.Done()
+//	fmt.Println(job.Exit().Reason, job.Exit().Detail)
+package launch

@@ -1,0 +1,142 @@
+package launch
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// outcome is everything that the verdict on an ended job rests on.
+type outcome struct {
+	status syscall.WaitStatus
+	reaped bool // status is known; false when the main process could not be killed
+
+	cause     cause
+	killed    bool          // SIGKILL of the main process was ours
+	sinceAsk  time.Duration // from the last checkpoint request to the end; 0 when there was none
+	oomKills  uint64        // processes of the job that the kernel killed for memory, by its cgroup
+	oomNearby bool          // the kernel killed some process of the machine for memory in the same moment
+	stuck     []stat        // what could not be killed
+	lostBytes int64         // output that could not be written
+}
+
+// codeSaved is what a script exits with after a checkpoint that it was asked for, besides 0.
+const codeSaved = 75
+
+// verdict says how a job ended: Reason, Code, Signal and Detail of an Exit.
+func (o outcome) verdict() Exit {
+	e := Exit{Reason: Exited, Code: -1}
+	var detail string
+	switch s := o.status; {
+	case !o.reaped:
+		e.Reason, detail = Killed, "its main process did not end"
+	case s.Signaled():
+		e.Reason, e.Signal = Killed, signalName(s.Signal())
+		detail = o.signalled(&e)
+	default:
+		e.Code = s.ExitStatus()
+		detail = o.exited(&e)
+	}
+	switch {
+	case o.cause == byStop:
+		e.Reason, detail = Stopped, "stopped on request; "+detail
+	case o.cause == byLimit:
+		e.Reason, detail = Stopped, "stopped by its own time limit, which no agent had moved; "+detail
+	}
+	notes := []string{detail}
+	if len(o.stuck) > 0 {
+		notes = append(notes, "could not be killed: "+describe(o.stuck))
+	}
+	if o.lostBytes > 0 {
+		notes = append(notes, fmt.Sprintf("%d bytes of its output could not be written", o.lostBytes))
+	}
+	e.Detail = strings.Join(notes, "; ")
+	return e
+}
+
+func (o outcome) signalled(e *Exit) string {
+	sig := o.status.Signal()
+	switch {
+	case sig == syscall.SIGKILL && o.killed:
+		return "it ignored SIGTERM and was killed after the grace"
+	case sig == syscall.SIGKILL && o.oomKills > 0:
+		e.Reason = OOM
+		return "killed by the kernel: the job reached its memory limit"
+	case sig == syscall.SIGKILL && o.oomNearby:
+		e.Reason = OOM
+		return "killed by the kernel: the machine or the container was out of memory"
+	case sig == syscall.SIGKILL:
+		return "killed by someone with SIGKILL; the kernel reports no shortage of memory"
+	case sig == syscall.SIGUSR1 && o.sinceAsk > 0:
+		e.Reason = Stopped
+		return "died of the checkpoint signal SIGUSR1"
+	}
+	if word, ok := crashes[sig]; ok {
+		if o.status.CoreDump() {
+			word += ", core dumped"
+		}
+		return fmt.Sprintf("crashed with %s (%s)", e.Signal, word)
+	}
+	return fmt.Sprintf("ended by %s from someone else", e.Signal)
+}
+
+func (o outcome) exited(e *Exit) string {
+	switch code := e.Code; {
+	case o.sinceAsk > 0 && (code == 0 || code == codeSaved):
+		e.Reason = Stopped
+		return fmt.Sprintf("left with code %d, %.1f s after it was asked for a checkpoint", code, o.sinceAsk.Seconds())
+	case code != 0 && o.oomKills > 0:
+		e.Reason = OOM
+		return fmt.Sprintf("the kernel killed a process of the job at its memory limit; the job then exited with code %d", code)
+	case code == 0 && o.oomKills > 0:
+		return "exited by itself with code 0, though the kernel had killed a process of it at its memory limit"
+	case code == 126:
+		return "exited by itself with code 126 (a shell found a command that it could not run)"
+	case code == 127:
+		return "exited by itself with code 127 (a shell or env did not find a command)"
+	case code > 128 && code <= 128+64 && unix.SignalName(syscall.Signal(code-128)) != "":
+		return fmt.Sprintf("exited by itself with code %d (a shell says so when its command died of %s)", code, signalName(syscall.Signal(code-128)))
+	default:
+		return fmt.Sprintf("exited by itself with code %d", code)
+	}
+}
+
+var crashes = map[syscall.Signal]string{
+	syscall.SIGSEGV: "segmentation fault",
+	syscall.SIGBUS:  "bus error",
+	syscall.SIGABRT: "abort",
+	syscall.SIGILL:  "illegal instruction",
+	syscall.SIGFPE:  "arithmetic error",
+	syscall.SIGTRAP: "trap",
+	syscall.SIGSYS:  "forbidden system call",
+	syscall.SIGXCPU: "CPU time limit",
+	syscall.SIGXFSZ: "file size limit",
+}
+
+// signalName is "SIGTERM", or "signal 40" for one without a name.
+func signalName(sig syscall.Signal) string {
+	if name := unix.SignalName(sig); name != "" {
+		return name
+	}
+	return fmt.Sprintf("signal %d", int(sig))
+}
+
+// describe names processes for people: "123 (python3, state D)".
+func describe(list []stat) string {
+	const most = 8
+	var b strings.Builder
+	for i, s := range list {
+		if i == most {
+			fmt.Fprintf(&b, " and %d more", len(list)-most)
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%d (%s, state %c)", s.PID, s.Name, s.State)
+	}
+	return b.String()
+}

@@ -1,0 +1,368 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"trainopt/resources"
+)
+
+// ErrNoCheckpoint says that the job's main process has no handler for SIGUSR1 now. The signal would
+// kill it, so it was not sent.
+var ErrNoCheckpoint = errors.New("its main process does not handle the checkpoint signal SIGUSR1")
+
+// ErrNoKeeper says that the keeper of a job has died, so what only it can do is not done.
+var ErrNoKeeper = errors.New("the keeper of the job is gone")
+
+// stopSlack is how much longer than the grace Stop may take.
+const stopSlack = 15 * time.Second
+
+// keeperSlack is how much longer than the grace the keeper may take until the agent ends the tree
+// itself.
+const keeperSlack = 12 * time.Second
+
+// job is one job under a keeper, seen from the agent.
+type job struct {
+	handle  Handle
+	keeper  process
+	main    process
+	dir     string
+	grace   time.Duration
+	runID   string
+	enforce enforcer // nil when unknown
+	missing []string
+	child   bool // the keeper is our own child and must be reaped
+
+	cancel context.CancelFunc
+	left   sync.WaitGroup // the watcher
+	done   chan struct{}
+	exit   Exit // set before done is closed
+
+	mu      sync.Mutex
+	want    control
+	stopped bool // Stop was called here
+}
+
+var _ Job = (*job)(nil)
+
+// memory is what is known of a job besides its handle.
+type memory struct {
+	grace   time.Duration
+	runID   string
+	missing []string
+	want    control
+	enforce enforcer
+}
+
+func newJob(h Handle, m memory) *job {
+	return &job{handle: h, keeper: process{h.KeeperPID, h.KeeperStart}, main: process{h.PID, h.Start}, dir: h.RunDir,
+		grace: m.grace, runID: m.runID, enforce: m.enforce, missing: m.missing, want: m.want,
+		done: make(chan struct{}), cancel: func() {}}
+}
+
+// watch follows the keeper until it has put the end on record.
+func (j *job) watch() {
+	ctx, cancel := context.WithCancel(context.Background())
+	j.cancel = cancel
+	j.left.Go(func() {
+		defer cancel()
+		if j.keeper.wait(ctx) != nil {
+			return // closed
+		}
+		if j.child {
+			unix.Wait4(j.keeper.PID, nil, unix.WNOHANG, nil)
+		}
+		if e, ok := readExit(j.handle); ok {
+			j.end(e)
+			return
+		}
+		j.watchOrphans(ctx)
+	})
+}
+
+func (j *job) end(e Exit) {
+	j.mu.Lock()
+	if j.stopped && (e.Reason == Killed || e.Reason == Lost) { // the keeper had not heard of our stop
+		e.Detail = "stopped on request; " + e.Detail
+		if e.Reason == Killed {
+			e.Reason = Stopped
+		}
+	}
+	j.mu.Unlock()
+	j.exit = e
+	close(j.done)
+}
+
+// watchOrphans follows a tree that has lost its keeper, until nothing of it is left.
+func (j *job) watchOrphans(ctx context.Context) {
+	tick := time.NewTicker(orphanTick)
+	defer tick.Stop()
+	for {
+		list := leftovers(j.handle, j.runID, j.enforce)
+		if len(list) == 0 {
+			if j.enforce != nil {
+				j.enforce.Remove()
+			}
+			j.end(lost(j.handle))
+			return
+		}
+		for anyAlive(list) {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
+	}
+}
+
+const orphanTick = 200 * time.Millisecond
+
+func anyAlive(list []stat) bool {
+	for _, s := range list {
+		if s.alive() {
+			return true
+		}
+	}
+	return false
+}
+
+// Handle implements Job.
+func (j *job) Handle() Handle { return j.handle }
+
+// Done implements Job.
+func (j *job) Done() <-chan struct{} { return j.done }
+
+// Exit implements Job; before Done is closed it is the zero Exit.
+func (j *job) Exit() Exit {
+	if j.hasEnded() {
+		return j.exit
+	}
+	return Exit{}
+}
+
+func (j *job) hasEnded() bool {
+	select {
+	case <-j.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Close implements Job. Done is not closed by it.
+func (j *job) Close() error {
+	j.cancel()
+	j.left.Wait()
+	return nil
+}
+
+// PIDs implements Job. After the end it is empty.
+func (j *job) PIDs() ([]int, error) {
+	list, err := j.processes()
+	pids := make([]int, len(list))
+	for i, s := range list {
+		pids[i] = s.PID
+	}
+	return pids, err
+}
+
+func (j *job) processes() ([]stat, error) {
+	if j.hasEnded() {
+		return nil, nil
+	}
+	if j.enforce != nil { // the kernel's own list costs one read, the walk one for each process of the machine
+		if list := withCgroup(nil, j.enforce); len(list) > 0 {
+			return list, nil
+		}
+	}
+	if !j.keeper.alive() {
+		return leftovers(j.handle, j.runID, j.enforce), nil
+	}
+	return tree(j.keeper.PID)
+}
+
+// Enforced implements Job.
+func (j *job) Enforced() []string {
+	var words []string
+	if j.enforce != nil {
+		words = j.enforce.Statement()
+	} else {
+		words = []string{"what was enforced on this job is not known any more"}
+	}
+	return append(words, j.missing...)
+}
+
+// Apply implements Job.
+func (j *job) Apply(a resources.Allocation) ([]string, error) {
+	if j.hasEnded() {
+		return nil, fmt.Errorf("apply %v to job %d: %w", a, j.main.PID, os.ErrProcessDone)
+	}
+	if j.enforce == nil {
+		return []string{"nothing: how this job is enforced is not known any more"}, nil
+	}
+	pids, err := j.PIDs()
+	if err != nil {
+		return nil, fmt.Errorf("apply %v to job %d: %w", a, j.main.PID, err)
+	}
+	not, err := j.enforce.Update(a, pids)
+	if err != nil {
+		return not, fmt.Errorf("apply %v to job %d: %w", a, j.main.PID, err)
+	}
+	if err := writeFile(filepath.Join(j.dir, enforceFile), j.enforce.State(), false); err != nil {
+		not = append(not, fmt.Sprintf("the change is in force, but a later agent will not know of it: %v", err))
+	}
+	return not, nil
+}
+
+// demand tells the keeper what is wanted now. change edits a copy of what was wanted before.
+func (j *job) demand(change func(*control)) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	want := j.want
+	change(&want)
+	if err := writeJSON(filepath.Join(j.dir, controlFile), want, false); err != nil {
+		return err
+	}
+	j.want = want
+	if err := j.keeper.signal(unix.SIGUSR2); err != nil {
+		return ErrNoKeeper
+	}
+	return nil
+}
+
+// SetStopAfter implements Job.
+func (j *job) SetStopAfter(d time.Duration) error {
+	err := j.demand(func(c *control) {
+		c.StopAt = 0
+		if d > 0 {
+			c.StopAt = monotonic() + d
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("set the time limit of job %d: %w", j.main.PID, err)
+	}
+	return nil
+}
+
+// Checkpoint implements Job. It fails with ErrNoCheckpoint, and does nothing, while the main process
+// has no handler for the signal: a script that never saves, or one that is still starting.
+func (j *job) Checkpoint() error {
+	err := func() error {
+		if !j.main.alive() {
+			return os.ErrProcessDone
+		}
+		if !j.main.catches(unix.SIGUSR1) {
+			return ErrNoCheckpoint
+		}
+		if j.demand(func(c *control) { c.Checkpoints++ }) != nil {
+			return j.main.signal(unix.SIGUSR1)
+		}
+		return nil
+	}()
+	if err != nil {
+		return fmt.Errorf("ask job %d for a checkpoint: %w", j.main.PID, err)
+	}
+	return nil
+}
+
+// Signal implements Job.
+func (j *job) Signal(sig os.Signal) error {
+	n, ok := sig.(syscall.Signal)
+	if !ok {
+		return fmt.Errorf("signal job %d: %v is not a signal of this system", j.main.PID, sig)
+	}
+	if err := j.signalGroup(n); err != nil {
+		return fmt.Errorf("signal job %d with %s: %w", j.main.PID, signalName(n), err)
+	}
+	return nil
+}
+
+// signalGroup needs the main process alive: only then is the number of the group certainly its own.
+func (j *job) signalGroup(sig syscall.Signal) error {
+	if !j.main.alive() {
+		return os.ErrProcessDone
+	}
+	return unix.Kill(-j.main.PID, sig)
+}
+
+// Stop implements Job. A grace of 0 kills at once after SIGTERM; a negative one means that of the
+// Command. A second Stop with a shorter grace shortens the first. When ctx ends, Stop returns its
+// error, and the keeper completes the stop alone. The error names processes that could not be killed.
+func (j *job) Stop(ctx context.Context, grace time.Duration) (Exit, error) {
+	if grace < 0 {
+		grace = j.grace
+	}
+	if j.hasEnded() {
+		return j.exit, nil
+	}
+	limit := time.NewTimer(grace + stopSlack)
+	defer limit.Stop()
+	j.mu.Lock()
+	j.stopped = true
+	j.mu.Unlock()
+	escalate := grace
+	if err := j.demand(func(c *control) { c.Stop = shorter(c.Stop, grace) }); err == nil {
+		j.keeper.signal(unix.SIGCONT) // should somebody have stopped it
+		escalate += keeperSlack
+	} else {
+		j.termAll()
+	}
+	kill := time.NewTimer(escalate)
+	defer kill.Stop()
+	for {
+		select {
+		case <-j.done:
+			return j.exit, nil
+		case <-ctx.Done():
+			return Exit{}, fmt.Errorf("stop job %d: %w", j.main.PID, ctx.Err())
+		case <-kill.C:
+			j.killAll()
+			kill.Reset(orphanTick)
+		case <-limit.C:
+			list, _ := j.processes()
+			return Exit{}, fmt.Errorf("stop job %d: it has not ended %s after SIGTERM; still there: %s",
+				j.main.PID, grace+stopSlack, describe(list))
+		}
+	}
+}
+
+func shorter(old *time.Duration, grace time.Duration) *time.Duration {
+	if old != nil && *old < grace {
+		return old
+	}
+	return &grace
+}
+
+// termAll is what the keeper would do at the beginning of a stop.
+func (j *job) termAll() {
+	inGroup := j.signalGroup(unix.SIGTERM) == nil
+	if inGroup {
+		j.signalGroup(unix.SIGCONT)
+	}
+	list, _ := j.processes()
+	for _, s := range list {
+		if !inGroup || s.Group != j.main.PID {
+			s.signal(unix.SIGTERM)
+			s.signal(unix.SIGCONT)
+		}
+	}
+}
+
+func (j *job) killAll() {
+	if j.enforce != nil {
+		j.enforce.Kill()
+	}
+	list, _ := j.processes()
+	for _, s := range list {
+		s.signal(unix.SIGKILL)
+	}
+}

@@ -1,0 +1,474 @@
+package launch
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// File descriptors that the agent gives to the keeper. Its stdin and stdout are /dev/null, its
+// stderr is keeper.log.
+const (
+	helloFD  = 3 // one hello to the agent
+	lockFD   = 4 // the locked lock file: the lock lasts as long as the keeper
+	ordersFD = 5 // the spec, to its end
+)
+
+// hello is the keeper's answer to the agent that started it: one of the two.
+type hello struct {
+	Started *started      `json:"started,omitempty"`
+	Failure *startFailure `json:"failure,omitempty"`
+}
+
+// execTrampoline is the argument that makes the keeper's program the trampoline.
+const execTrampoline = "exec"
+
+// startWithin is how long exec may take, for instance from a slow network file system.
+const startWithin = 30 * time.Second
+
+// keeperTick is how often the keeper looks at what the agent wants, should a signal have been lost.
+const keeperTick = time.Second
+
+// KeeperMain is the process between the agent and the job; args are what follows Local.Self on its
+// command line. It returns the exit code of the keeper itself: 0 when the job's end is on record.
+func KeeperMain(args []string) int {
+	if len(args) > 0 && args[0] == execTrampoline {
+		return ExecMain(args[1:])
+	}
+	runtime.GOMAXPROCS(1) // it only waits and copies
+	debug.SetGCPercent(50)
+	k := &keeper{}
+	if err := k.setUp(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if f := k.start(); f != nil {
+		return k.startFailed(f)
+	}
+	k.run()
+	return k.finish()
+}
+
+// keeper looks after one job.
+type keeper struct {
+	spec    spec
+	dir     string
+	self    process
+	boot    string
+	hello   *os.File
+	enforce enforcer
+	missing []string
+
+	out, err  *rotated
+	pumps     sync.WaitGroup
+	readers   []*os.File
+	main      process
+	began     time.Duration
+	watch     watch
+	seen      unix.Stat_t // of the control file when it was last read
+	poke      chan os.Signal
+	ended     chan event // from the reaper
+	oomStart  uint64     // of the job's cgroup
+	oomLately []uint64   // of the machine: at the last two ticks
+	samples   int        // of memory
+
+	mu     sync.Mutex // holds the reaper off while a signal is sent
+	reaped bool
+	status syscall.WaitStatus
+}
+
+// setUp makes this process fit to look after a job.
+func (k *keeper) setUp() error {
+	closeInherited()
+	data, err := io.ReadAll(os.NewFile(ordersFD, "orders"))
+	if err != nil {
+		return fmt.Errorf("read the orders of the agent: %w", err)
+	}
+	if err := json.Unmarshal(data, &k.spec); err != nil {
+		return fmt.Errorf("read the orders of the agent: %w", err)
+	}
+	k.dir, k.boot = string(k.spec.RunDir), bootID()
+	k.hello = os.NewFile(helloFD, "hello")
+	self, err := readStat(os.Getpid())
+	if err != nil {
+		return fmt.Errorf("read own start time: %w", err)
+	}
+	k.self = self.process
+	k.catchSignals()
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		k.missing = append(k.missing, fmt.Sprintf("processes that leave the job's tree cannot be followed: %v", err))
+	}
+	if state, err := os.ReadFile(filepath.Join(k.dir, enforceFile)); err == nil {
+		if k.enforce, err = openEnforcer(state); err != nil {
+			k.missing = append(k.missing, fmt.Sprintf("the keeper cannot see the job's limits: %v", err))
+		} else {
+			k.oomStart, _ = k.enforce.OOMKills()
+		}
+	}
+	if err := reserve(filepath.Join(k.dir, exitFile)); err != nil {
+		fmt.Fprintln(os.Stderr, "set disk space aside for the exit record:", err)
+	}
+	k.watch = watch{grace: k.spec.Grace, pace: k.spec.Pace}
+	return nil
+}
+
+// closeInherited closes what the agent had inherited from whoever started it, which would otherwise
+// stay open as long as the job. Our own descriptors are all close-on-exec, those are not.
+func closeInherited() {
+	for _, fd := range []int{helloFD, lockFD, ordersFD} {
+		syscall.CloseOnExec(fd)
+	}
+	names, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return
+	}
+	for _, name := range names {
+		fd, err := strconv.Atoi(name.Name())
+		if err != nil || fd <= 2 {
+			continue
+		}
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+			unix.Close(fd)
+		}
+	}
+}
+
+// catchSignals lets nothing but SIGKILL end the keeper. Signals are caught and not ignored, because
+// the job would inherit that; one that was already ignored (nohup) stays so, for the job too.
+func (k *keeper) catchSignals() {
+	deaf := make(chan os.Signal, 1) // never read: what does not fit is dropped
+	for _, sig := range []os.Signal{unix.SIGINT, unix.SIGHUP, unix.SIGTERM, unix.SIGQUIT, unix.SIGUSR1, unix.SIGPIPE, unix.SIGALRM} {
+		if !signal.Ignored(sig) {
+			signal.Notify(deaf, sig)
+		}
+	}
+	k.poke = make(chan os.Signal, 1)
+	signal.Notify(k.poke, unix.SIGUSR2)
+}
+
+// start starts the trampoline and waits until it has become the job.
+func (k *keeper) start() *startFailure {
+	outRead, outWrite, err := pipe(true)
+	if err != nil {
+		return shortage("make a pipe for the job's stdout", err)
+	}
+	errRead, errWrite, err := pipe(true)
+	if err != nil {
+		return shortage("make a pipe for the job's stderr", err)
+	}
+	reportRead, reportWrite, err := pipe(true)
+	if err != nil {
+		return shortage("make a pipe to the job", err)
+	}
+	specWrite, specRead, err := pipe(false)
+	if err != nil {
+		return shortage("make a pipe to the job", err)
+	}
+	defer reportRead.Close()
+	pid, err := syscall.ForkExec(string(k.spec.Self[0]), append(plain(k.spec.Self), execTrampoline), &syscall.ProcAttr{
+		Dir: "/",
+		Env: os.Environ(),
+		// Descriptor 0 of the keeper is /dev/null.
+		Files: []uintptr{0, uintptr(outWrite), uintptr(errWrite), uintptr(specRead), uintptr(reportWrite)},
+		Sys:   &syscall.SysProcAttr{Setsid: true},
+	})
+	for _, fd := range []int{outWrite, errWrite, specRead, reportWrite} {
+		unix.Close(fd)
+	}
+	if err != nil {
+		specWrite.Close()
+		return shortage("start a process for the job", err)
+	}
+	k.main.PID = pid
+	if s, err := readStat(pid); err == nil {
+		k.main.Start = s.Start // it does not change with exec
+	}
+	k.out = &rotated{path: filepath.Join(k.dir, stdoutFile), limit: k.spec.LogLimit}
+	k.err = &rotated{path: filepath.Join(k.dir, stderrFile), limit: k.spec.LogLimit}
+	k.readers = []*os.File{outRead, errRead}
+	k.pumps.Go(func() { pump(outRead, k.out) })
+	k.pumps.Go(func() { pump(errRead, k.err) })
+
+	specWrite.SetWriteDeadline(time.Now().Add(startWithin))
+	err = json.NewEncoder(specWrite).Encode(k.spec)
+	specWrite.Close()
+	k.spec.Env, k.spec.Recipe = nil, nil
+	if err != nil {
+		return shortage("tell the job's process what to run", err)
+	}
+	reportRead.SetReadDeadline(time.Now().Add(startWithin))
+	return k.awaitExec(json.NewDecoder(reportRead))
+}
+
+// awaitExec reads the trampoline's reports until exec closes the pipe.
+func (k *keeper) awaitExec(reports *json.Decoder) *startFailure {
+	var first, second execReport
+	if err := reports.Decode(&first); err != nil {
+		return &startFailure{Reason: fmt.Sprintf("the process that was to become the job ended before that: %v", err),
+			Advice: "its last words, if any, are in " + stderrFile}
+	}
+	if first.Failure != nil {
+		return first.Failure
+	}
+	k.missing = append(k.missing, first.Missing...)
+	switch err := reports.Decode(&second); {
+	case err == nil && second.Failure != nil:
+		return second.Failure
+	case err == io.EOF:
+		return nil
+	default:
+		return &startFailure{Reason: fmt.Sprintf("the program did not start within %s", startWithin),
+			Advice: "check the file system that it is on"}
+	}
+}
+
+// startFailed records and reports that there is no job.
+func (k *keeper) startFailed(f *startFailure) int {
+	if k.main.PID > 0 {
+		k.main.signal(unix.SIGKILL)
+		for range 50 { // it is our child; a hung file system may keep it
+			if pid, err := unix.Wait4(k.main.PID, nil, unix.WNOHANG, nil); pid != 0 && err != unix.EINTR {
+				break
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	code := k.record(ended{Exit: Exit{Reason: StartFailed, Code: -1, Detail: f.String(), At: time.Now()}, Start: f})
+	json.NewEncoder(k.hello).Encode(hello{Failure: f})
+	return code
+}
+
+// run keeps the job until there is nothing more to wait for.
+func (k *keeper) run() {
+	k.began = monotonic()
+	s := started{Schema: fileSchema, Handle: k.handle(), At: time.Now(), Missing: k.missing}
+	if err := writeJSON(filepath.Join(k.dir, startedFile), s, true); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	json.NewEncoder(k.hello).Encode(hello{Started: &s}) // nobody may be there to read it
+	k.hello.Close()
+	k.ended = make(chan event, 2)
+	go k.reap()
+	debug.FreeOSMemory()
+
+	timer := time.NewTimer(0)
+	var tick time.Duration
+	for k.watch.phase != over {
+		var e event
+		select {
+		case <-k.poke:
+		case e = <-k.ended:
+		case <-timer.C:
+		}
+		now := monotonic()
+		if now >= tick {
+			tick = now + keeperTick
+			k.sample()
+		}
+		e.control = k.wanted()
+		k.act(k.watch.step(now, e))
+		timer.Reset(k.watch.wake(monotonic(), keeperTick))
+	}
+}
+
+// sample notes what the verdict and the totals need from before the end.
+func (k *keeper) sample() {
+	if n, ok := oomKillsOnMachine(); ok {
+		k.oomLately = append(k.oomLately[max(len(k.oomLately)-1, 0):], n)
+	}
+	if k.enforce != nil {
+		k.enforce.Memory() // which keeps the peak
+		k.samples++
+	}
+}
+
+// wanted is what the agent wants, nil when that has not changed.
+func (k *keeper) wanted() *control {
+	path := filepath.Join(k.dir, controlFile)
+	var st unix.Stat_t
+	if unix.Stat(path, &st) != nil || (st.Ino == k.seen.Ino && st.Mtim == k.seen.Mtim && st.Size == k.seen.Size) {
+		return nil
+	}
+	k.seen = st
+	var c control
+	if err := readJSON(path, &c); err != nil {
+		fmt.Fprintln(os.Stderr, err) // what was wanted before still holds
+		return nil
+	}
+	return &c
+}
+
+// act does to the tree what the watch has decided.
+func (k *keeper) act(do []action) {
+	for _, a := range do {
+		switch a {
+		case askCheckpoint:
+			if !k.main.catches(unix.SIGUSR1) || k.main.signal(unix.SIGUSR1) != nil {
+				k.act(k.watch.step(monotonic(), event{noCheckpoint: true}))
+			}
+		case termGroup:
+			k.mu.Lock()
+			if !k.reaped { // else the number of the group may already be another's
+				unix.Kill(-k.main.PID, unix.SIGTERM)
+				unix.Kill(-k.main.PID, unix.SIGCONT) // a stopped process cannot die of SIGTERM
+			}
+			k.mu.Unlock()
+		case termOutside:
+			k.termEach(func(s stat) bool { return s.Group != k.main.PID })
+		case termOthers:
+			k.termEach(func(stat) bool { return true })
+		case killAll:
+			if k.enforce != nil {
+				k.enforce.Kill()
+			}
+			for _, s := range k.left() {
+				s.signal(unix.SIGKILL)
+			}
+		}
+	}
+}
+
+func (k *keeper) termEach(which func(stat) bool) {
+	for _, s := range k.left() {
+		if which(s) {
+			s.signal(unix.SIGTERM)
+			s.signal(unix.SIGCONT)
+		}
+	}
+}
+
+// left lists what lives of the job: everything below the keeper, and what its cgroup holds.
+func (k *keeper) left() []stat {
+	list, err := tree(k.self.PID)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	return withCgroup(list, k.enforce)
+}
+
+// reap collects every process that ends, until the tree is empty: as subreaper the keeper becomes
+// the parent of all orphans, so "no children" means that nothing of the job is left.
+func (k *keeper) reap() {
+	for {
+		var info unix.Siginfo
+		err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT, nil)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil { // ECHILD
+			k.ended <- event{allEnded: true}
+			return
+		}
+		pid := pidOf(&info)
+		var status unix.WaitStatus
+		k.mu.Lock()
+		if _, err := unix.Wait4(pid, &status, 0, nil); err == nil && pid == k.main.PID {
+			k.reaped, k.status = true, syscall.WaitStatus(status)
+		}
+		k.mu.Unlock()
+		if pid == k.main.PID {
+			k.ended <- event{mainEnded: true}
+		}
+	}
+}
+
+// finish puts the end on record.
+func (k *keeper) finish() int {
+	now := monotonic()
+	o := outcome{cause: k.watch.cause, killed: k.watch.killed, stuck: k.left()}
+	k.mu.Lock()
+	o.reaped, o.status = k.reaped, k.status
+	k.mu.Unlock()
+	if k.watch.askedAt > 0 {
+		o.sinceAsk = now - k.watch.askedAt
+	}
+	if k.enforce != nil {
+		if n, ok := k.enforce.OOMKills(); ok && n > k.oomStart {
+			o.oomKills = n - k.oomStart
+		}
+	}
+	if n, ok := oomKillsOnMachine(); ok && len(k.oomLately) > 0 {
+		o.oomNearby = n > k.oomLately[0]
+	}
+	for _, r := range k.readers {
+		r.SetReadDeadline(time.Now().Add(drainWithin))
+	}
+	k.pumps.Wait()
+	k.out.close()
+	k.err.close()
+	o.lostBytes = k.out.lost + k.err.lost
+
+	e := o.verdict()
+	e.At, e.Ran = time.Now(), now-k.began
+	e.PeakMemoryGiB, e.CPUSeconds = k.usage(o.oomKills > 0)
+	code := k.record(ended{Exit: e})
+	if k.enforce != nil {
+		if err := k.enforce.Remove(); err != nil && len(o.stuck) == 0 {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}
+	return code
+}
+
+// drainWithin is how long output is still read after the end; only a writer outside the tree, or
+// one that cannot be killed, makes it last so long.
+const drainWithin = time.Second
+
+// usage is the kernel's total of memory and processor time.
+//
+// The memory is what the cgroup held without page cache, sampled each second, or the kernel's own
+// mark when the limit was reached. Without a cgroup, and for a job too short to sample, it is the
+// largest single process, which no job made of one process can tell apart; it is never below the
+// few MiB of the process that became the job.
+func (k *keeper) usage(oom bool) (peakGiB, cpuSeconds *float64) {
+	var ru unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_CHILDREN, &ru) == nil {
+		cpu := time.Duration(ru.Utime.Nano() + ru.Stime.Nano()).Seconds()
+		peak := float64(ru.Maxrss) / (1 << 20) // the kernel gives KiB
+		cpuSeconds, peakGiB = &cpu, &peak
+	}
+	if k.enforce == nil {
+		return peakGiB, cpuSeconds
+	}
+	if cpu, ok := k.enforce.CPUSeconds(); ok {
+		cpuSeconds = &cpu
+	}
+	_, peak, ok := k.enforce.Memory()
+	if mark, marked := k.enforce.KernelPeak(); oom && marked {
+		peak = mark
+	}
+	if ok && (oom || k.samples > 2) {
+		gib := float64(peak)
+		peakGiB = &gib
+	}
+	return peakGiB, cpuSeconds
+}
+
+func (k *keeper) record(e ended) int {
+	e.Schema, e.Handle = fileSchema, k.handle()
+	data, err := json.Marshal(e)
+	if err == nil {
+		err = writeReserved(filepath.Join(k.dir, exitFile), append(data, '\n'))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func (k *keeper) handle() Handle {
+	return Handle{RunDir: k.dir, KeeperPID: k.self.PID, KeeperStart: k.self.Start,
+		PID: k.main.PID, Start: k.main.Start, BootID: k.boot}
+}

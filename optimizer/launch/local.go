@@ -1,0 +1,370 @@
+package launch
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"trainopt/resources"
+)
+
+// Local starts jobs on this machine, each under a keeper of its own.
+type Local struct {
+	// Self runs this program as keeper: its path and the arguments with which main calls KeeperMain
+	// with what follows, such as {os.Executable(), "__keeper"}.
+	Self []string
+	// Host is the machine, whose CPUs the job may be given; zero means every CPU that we may use.
+	Host resources.Host
+	// Roots is where the kernel's file systems are; zero is right except in tests.
+	Roots resources.Roots
+	// LogLimit is the size in bytes at which job.stdout and job.stderr are each renamed to *.1 and
+	// begun anew; 0 means 32 MiB, so at most 128 MiB of output are kept.
+	LogLimit int64
+
+	pace pace // zero: usualPace
+}
+
+var _ Launcher = Local{}
+
+const (
+	defaultGrace    = 30 * time.Second
+	defaultLogLimit = 32 << 20
+	answerWithin    = startWithin + 5*time.Second
+)
+
+// ErrBusy says that a job is still running in the run directory.
+var ErrBusy = errors.New("a job is still running there")
+
+// Name is "local".
+func (l Local) Name() string { return "local" }
+
+// Start starts c and returns when the program itself runs (exec has succeeded). An earlier job of
+// the same RunDir must have ended; its output is appended to, its exit record is removed. The error
+// is a *StartError. When ctx ends before the job runs, nothing of it is left.
+func (l Local) Start(ctx context.Context, c Command) (Job, error) {
+	j, fail := l.start(ctx, c)
+	if fail != nil {
+		e := fail.failure.err(c.Args, time.Now())
+		if fail.err != nil {
+			e.Err = fail.err
+		}
+		return nil, e
+	}
+	return j, nil
+}
+
+// failed is why start did not, with the error to unwrap to when it is not the system's.
+type failed struct {
+	failure startFailure
+	err     error
+}
+
+func because(f *startFailure) *failed { return &failed{failure: *f} }
+
+func (l Local) start(ctx context.Context, c Command) (*job, *failed) {
+	if err := ctx.Err(); err != nil {
+		return nil, &failed{startFailure{Reason: "stopped before it began"}, err}
+	}
+	s, f := l.spec(c)
+	if f != nil {
+		return nil, because(f)
+	}
+	dir := string(s.RunDir)
+	lock, err := lockRunDir(dir)
+	if errors.Is(err, ErrBusy) {
+		return nil, &failed{startFailure{Reason: err.Error(), Advice: "stop it first, or use another run directory"}, ErrBusy}
+	}
+	if err != nil {
+		return nil, because(shortage("lock the run directory", err))
+	}
+	defer lock.Close()
+	if err := removeAll(dir, exitFile, startedFile, controlFile, enforceFile, keeperLog); err != nil {
+		return nil, because(shortage("clear the run directory", err))
+	}
+	enforce, err := resources.NewEnforcer(resources.EnforceOptions{RunID: uniqueName(dir), Allocation: c.Allocation,
+		Limits: c.Limits, Host: l.Host, Roots: l.Roots})
+	if err != nil {
+		return nil, &failed{startFailure{Reason: err.Error(), Advice: "choose another allocation"}, err}
+	}
+	j, fail := l.launch(ctx, c, s, enforce, lock)
+	if fail != nil {
+		enforce.Remove() // the keeper has done so if it could
+		return nil, fail
+	}
+	return j, nil
+}
+
+// spec checks the command and completes it.
+func (l Local) spec(c Command) (spec, *startFailure) {
+	var none spec
+	if len(l.Self) == 0 {
+		return none, &startFailure{Reason: "Local.Self is empty: nothing is known to run the keeper with"}
+	}
+	if len(c.Args) == 0 || c.Args[0] == "" {
+		return none, &startFailure{Reason: "the command is empty", Advice: "name the program to run"}
+	}
+	for _, list := range [][]string{c.Args, c.Env, {c.Dir, c.RunDir}} {
+		for _, v := range list {
+			if strings.ContainsRune(v, 0) {
+				return none, &startFailure{Reason: fmt.Sprintf("%q holds a NUL byte, which no program can be given", v)}
+			}
+		}
+	}
+	if c.RunDir == "" {
+		return none, &startFailure{Reason: "the command has no run directory"}
+	}
+	runDir, err := filepath.Abs(c.RunDir)
+	if err != nil {
+		return none, shortage("find the run directory", err)
+	}
+	dir, err := filepath.Abs(c.Dir)
+	if err != nil {
+		return none, shortage("find the working directory", err)
+	}
+	if err := os.MkdirAll(runDir, 0o700); err != nil {
+		return none, shortage("make the run directory", err)
+	}
+	s := spec{Schema: fileSchema, Self: texts(l.Self), Args: texts(c.Args), Dir: text(dir), RunDir: text(runDir),
+		Allocation: c.Allocation, Limits: c.Limits, Grace: c.Grace, LogLimit: l.LogLimit, Pace: l.pace,
+		RunID: text(runIDOf(c.Env))}
+	if s.Grace <= 0 {
+		s.Grace = defaultGrace
+	}
+	if s.LogLimit <= 0 {
+		s.LogLimit = defaultLogLimit
+	}
+	if s.Pace == (pace{}) {
+		s.Pace = usualPace
+	}
+	return s, nil
+}
+
+// launch writes what later agents need, starts the keeper and waits for its answer.
+func (l Local) launch(ctx context.Context, c Command, s spec, enforce enforcer, lock *os.File) (*job, *failed) {
+	dir := string(s.RunDir)
+	want := control{Schema: fileSchema}
+	if c.StopAfter > 0 {
+		want.StopAt = monotonic() + c.StopAfter
+	}
+	err := errors.Join(
+		writeFile(filepath.Join(dir, enforceFile), enforce.State(), false),
+		writeJSON(filepath.Join(dir, controlFile), want, false),
+		writeJSON(filepath.Join(dir, specFile), s, true))
+	if err != nil {
+		return nil, because(shortage("prepare the run directory", err))
+	}
+	recipe := enforce.Recipe()
+	s.Env, s.Recipe = texts(c.Env), &recipe
+	k, f := l.spawn(s, lock)
+	if f != nil {
+		return nil, because(f)
+	}
+	defer k.answer.Close()
+	answer, err := k.await(ctx)
+	if err != nil {
+		k.abort()
+		reason := startFailure{Reason: fmt.Sprintf("the keeper of the job did not answer: %v", err)}
+		if words := lastWords(dir); words != "" {
+			reason.Reason += ": " + words
+		}
+		if strings.Contains(reason.Reason, "failed to create new OS thread") {
+			reason.Errno = unix.EAGAIN
+			explainShortage(&reason)
+		}
+		if ctx.Err() != nil {
+			reason = startFailure{Reason: "stopped while it was being started"}
+			return nil, &failed{reason, ctx.Err()}
+		}
+		return nil, because(&reason)
+	}
+	if answer.Failure != nil {
+		k.reap()
+		return nil, because(answer.Failure)
+	}
+	j := newJob(answer.Started.Handle, memory{grace: s.Grace, runID: string(s.RunID),
+		missing: answer.Started.Missing, want: want, enforce: enforce})
+	j.child = true
+	j.watch()
+	return j, nil
+}
+
+// child is a keeper that we have just started.
+type child struct {
+	process
+	answer *os.File
+}
+
+// spawn starts the keeper in a session of its own, where no signal of our terminal reaches it.
+func (l Local) spawn(s spec, lock *os.File) (*child, *startFailure) {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, shortage("open "+os.DevNull, err)
+	}
+	defer null.Close()
+	log, err := os.OpenFile(filepath.Join(string(s.RunDir), keeperLog), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, shortage("open the keeper's log", err)
+	}
+	defer log.Close()
+	answer, answerWrite, err := pipe(true)
+	if err != nil {
+		return nil, shortage("make a pipe to the keeper", err)
+	}
+	orders, ordersRead, err := pipe(false)
+	if err != nil {
+		answer.Close()
+		unix.Close(answerWrite)
+		return nil, shortage("make a pipe to the keeper", err)
+	}
+	pid, err := syscall.ForkExec(l.Self[0], l.Self, &syscall.ProcAttr{
+		Dir:   "/",
+		Env:   os.Environ(),
+		Files: []uintptr{null.Fd(), null.Fd(), log.Fd(), uintptr(answerWrite), lock.Fd(), uintptr(ordersRead)},
+		Sys:   &syscall.SysProcAttr{Setsid: true},
+	})
+	unix.Close(answerWrite)
+	unix.Close(ordersRead)
+	defer orders.Close()
+	if err != nil {
+		answer.Close()
+		return nil, shortage("start the keeper of the job", err)
+	}
+	k := &child{process: process{PID: pid}, answer: answer}
+	if st, err := readStat(pid); err == nil {
+		k.Start = st.Start
+	}
+	orders.SetWriteDeadline(time.Now().Add(answerWithin))
+	if err := json.NewEncoder(orders).Encode(s); err != nil && !errors.Is(err, unix.EPIPE) {
+		k.abort()
+		answer.Close()
+		return nil, shortage("tell the keeper what to start", err)
+	}
+	return k, nil // a keeper that has died already is seen by its answer
+}
+
+// await reads the keeper's answer.
+func (k *child) await(ctx context.Context) (hello, error) {
+	var h hello
+	k.answer.SetReadDeadline(time.Now().Add(answerWithin))
+	stop := context.AfterFunc(ctx, func() { k.answer.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	err := json.NewDecoder(k.answer).Decode(&h)
+	if err == nil && h.Started == nil && h.Failure == nil {
+		err = errors.New("the answer is empty")
+	}
+	return h, err
+}
+
+// abort ends a keeper that has not answered, and all that it may have started. It is stopped first,
+// so that it starts nothing more while its processes are killed.
+func (k *child) abort() {
+	unix.Kill(k.PID, unix.SIGSTOP) // our own child, not yet reaped: the number is still its own
+	for range 100 {
+		list, err := tree(k.PID)
+		if err != nil || len(list) == 0 {
+			break
+		}
+		for _, s := range list {
+			s.signal(unix.SIGKILL)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	unix.Kill(k.PID, unix.SIGKILL)
+	k.reap()
+}
+
+// reap collects a keeper that is ending.
+func (k *child) reap() {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if k.wait(ctx) == nil {
+		unix.Wait4(k.PID, nil, unix.WNOHANG, nil)
+	}
+}
+
+// lockRunDir takes the lock that tells whether a keeper lives. A file system without locks gives
+// one that tells nothing.
+func lockRunDir(dir string) (*os.File, error) {
+	path := filepath.Join(dir, lockFile)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if !errors.Is(err, unix.EWOULDBLOCK) {
+		return f, nil
+	}
+	f.Close()
+	var s started
+	if readJSON(filepath.Join(dir, startedFile), &s) == nil {
+		return nil, fmt.Errorf("%w: pid %d under keeper %d in %s", ErrBusy, s.Handle.PID, s.Handle.KeeperPID, dir)
+	}
+	return nil, fmt.Errorf("%w: %s", ErrBusy, dir)
+}
+
+func removeAll(dir string, names ...string) error {
+	for _, name := range names {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// uniqueName names the cgroup of one start of a run.
+func uniqueName(dir string) string {
+	b := make([]byte, 4)
+	rand.Read(b) // never fails
+	return filepath.Base(dir) + "-" + hex.EncodeToString(b)
+}
+
+const runIDVariable = "OPTIMIZER_RUN_ID="
+
+func runIDOf(env []string) string {
+	for _, v := range env {
+		if id, ok := strings.CutPrefix(v, runIDVariable); ok {
+			return id
+		}
+	}
+	return ""
+}
+
+// lastWords is the first line that the keeper wrote before it failed.
+func lastWords(dir string) string {
+	data, err := os.ReadFile(filepath.Join(dir, keeperLog))
+	if err != nil {
+		return ""
+	}
+	line, _, _ := strings.Cut(string(data), "\n")
+	return line
+}
+
+// pipe makes a pipe of which one end is ours, with deadlines, and the other a plain descriptor for
+// a child: blocking, as programs expect their streams.
+func pipe(ourEndReads bool) (ours *os.File, theirs int, err error) {
+	var fd [2]int
+	if err := unix.Pipe2(fd[:], unix.O_CLOEXEC); err != nil {
+		return nil, -1, err
+	}
+	mine, theirs := fd[0], fd[1]
+	if !ourEndReads {
+		mine, theirs = fd[1], fd[0]
+	}
+	if err := unix.SetNonblock(mine, true); err != nil {
+		unix.Close(mine)
+		unix.Close(theirs)
+		return nil, -1, err
+	}
+	return os.NewFile(uintptr(mine), "pipe"), theirs, nil
+}

@@ -1,0 +1,316 @@
+package launch
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"trainopt/resources"
+)
+
+// The test binary is also the keeper, the jobs and the agents of its tests.
+const (
+	asKeeper = "__keeper"
+	asChild  = "__child"
+	asAgent  = "__agent"
+)
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case asKeeper:
+			os.Exit(KeeperMain(os.Args[2:]))
+		case asChild:
+			os.Exit(childMain(os.Args[2:]))
+		case asAgent:
+			os.Exit(agentMain(os.Args[2:]))
+		}
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// quick makes the orderly end fast enough for tests.
+var quick = pace{Linger: 300 * time.Millisecond, Clear: 500 * time.Millisecond, KillWait: 2 * time.Second}
+
+func testLocal() Local {
+	return Local{Self: []string{selfExe(), asKeeper}, pace: quick}
+}
+
+func selfExe() string {
+	exe, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	return exe
+}
+
+// child is a command that runs this binary with one of the behaviours of childMain.
+func testCommand(t testing.TB, args ...string) Command {
+	t.Helper()
+	dir := t.TempDir()
+	return Command{
+		Args:       append([]string{selfExe(), asChild}, args...),
+		Dir:        dir,
+		Env:        []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "OPTIMIZER_RUN_ID=" + filepath.Base(filepath.Dir(dir)) + strconv.Itoa(os.Getpid())},
+		RunDir:     filepath.Join(dir, "run"),
+		Allocation: resources.Allocation{CPUs: 1},
+		Grace:      2 * time.Second,
+	}
+}
+
+// start starts c and makes sure that nothing of it outlives the test.
+func start(t testing.TB, l Local, c Command) Job {
+	t.Helper()
+	j, err := l.Start(context.Background(), c)
+	if err != nil {
+		t.Fatalf("start: %v", err)
+	}
+	cleanUp(t, j)
+	return j
+}
+
+func cleanUp(t testing.TB, j Job) {
+	t.Cleanup(func() {
+		if _, err := j.Stop(context.Background(), 0); err != nil {
+			t.Errorf("clean up: %v", err)
+		}
+		j.Close()
+	})
+}
+
+// ended waits for the end of a job, generously.
+func waitEnd(t testing.TB, j Job) Exit {
+	t.Helper()
+	select {
+	case <-j.Done():
+		return j.Exit()
+	case <-time.After(20 * time.Second):
+		t.Fatalf("the job did not end; stdout: %q", output(t, j.Handle().RunDir, stdoutFile))
+		return Exit{}
+	}
+}
+
+func output(t testing.TB, dir, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// says waits until the job has printed a line that begins with word, and returns the rest of it.
+func says(t testing.TB, j Job, word string) string {
+	t.Helper()
+	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		for line := range strings.Lines(output(t, j.Handle().RunDir, stdoutFile)) {
+			if rest, ok := strings.CutPrefix(line, word); ok && strings.HasSuffix(rest, "\n") {
+				return strings.TrimSpace(rest)
+			}
+		}
+	}
+	t.Fatalf("the job did not say %q; stdout %q, stderr %q", word, output(t, j.Handle().RunDir, stdoutFile), output(t, j.Handle().RunDir, stderrFile))
+	return ""
+}
+
+func saysPID(t testing.TB, j Job, word string) process {
+	t.Helper()
+	pid, err := strconv.Atoi(says(t, j, word))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := readStat(pid)
+	if err != nil {
+		t.Fatalf("process %d that the job started: %v", pid, err)
+	}
+	return s.process
+}
+
+func mustEnd(t testing.TB, p process, what string) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if !p.alive() {
+			return
+		}
+	}
+	t.Errorf("%s (pid %d) is still alive", what, p.PID)
+	p.signal(unix.SIGKILL)
+}
+
+// childMain is what jobs do in these tests.
+func childMain(args []string) int {
+	arg := func(i int) string {
+		if i < len(args) {
+			return args[i]
+		}
+		return ""
+	}
+	number := func(i int) int { n, _ := strconv.Atoi(arg(i)); return n }
+	switch arg(0) {
+	case "exit":
+		return number(1)
+	case "sleep":
+		fmt.Println("ready")
+		time.Sleep(time.Minute)
+	case "env":
+		for _, v := range os.Environ() {
+			fmt.Printf("%q\n", v)
+		}
+		for _, a := range args[1:] {
+			fmt.Printf("arg %q\n", a)
+		}
+	case "term": // says when SIGTERM came, leaves with the code
+		caught := make(chan os.Signal, 1)
+		signal.Notify(caught, unix.SIGTERM)
+		fmt.Println("ready")
+		<-caught
+		fmt.Println("term", monotonic().Nanoseconds())
+		time.Sleep(time.Duration(number(2)) * time.Millisecond)
+		return number(1)
+	case "deaf":
+		signal.Ignore(unix.SIGTERM, unix.SIGUSR1)
+		fmt.Println("ready")
+		time.Sleep(time.Minute)
+	case "save": // a resumable script
+		caught := make(chan os.Signal, 1)
+		signal.Notify(caught, unix.SIGUSR1, unix.SIGTERM)
+		fmt.Println("ready")
+		if <-caught == unix.SIGUSR1 {
+			fmt.Println("saved")
+			return number(1)
+		}
+		fmt.Println("terminated")
+		return 1
+	case "segv":
+		signal.Reset(unix.SIGSEGV)
+		dieOf(unix.SIGSEGV)
+	case "die":
+		dieOf(syscall.Signal(number(1)))
+	case "daemon": // leaves behind a process in another session that is deaf to SIGTERM, and exits
+		c := exec.Command(selfExe(), asChild, "deaf")
+		c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		if err := c.Start(); err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		fmt.Println("daemon", c.Process.Pid)
+		return number(1)
+	case "worker": // leaves behind a worker of its group that holds stdout, and exits
+		c := exec.Command(selfExe(), asChild, arg(2))
+		c.Stdout, c.Stderr = os.Stdout, os.Stderr
+		if err := c.Start(); err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		fmt.Println("worker", c.Process.Pid)
+		if arg(3) == "wait" {
+			c.Wait()
+		}
+		return number(1)
+	case "flood":
+		flood(number(1), number(2))
+	case "line":
+		block := strings.Repeat("x", 1<<20)
+		for range number(1) {
+			io.WriteString(os.Stderr, block)
+		}
+		fmt.Fprintln(os.Stderr)
+	case "eat": // memory, in MiB
+		var held [][]byte
+		for range number(1) {
+			b := make([]byte, 1<<20)
+			for i := range b {
+				b[i] = byte(i)
+			}
+			held = append(held, b)
+		}
+		fmt.Println("ate", len(held))
+		time.Sleep(time.Duration(number(2)) * time.Millisecond)
+	case "burn":
+		for end := time.Now().Add(time.Duration(number(1)) * time.Millisecond); time.Now().Before(end); {
+		}
+	default:
+		fmt.Fprintf(os.Stderr, "unknown behaviour %q\n", args)
+		return 99
+	}
+	return 0
+}
+
+// dieOf ends this process by a signal, whatever the runtime does with it.
+func dieOf(sig syscall.Signal) {
+	unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
+	// The runtime's own handlers stand until exec; a fresh image has none. sleep dies as told.
+	c := exec.Command("sleep", "60")
+	if path := c.Path; c.Err == nil {
+		go func() {
+			time.Sleep(200 * time.Millisecond)
+		}()
+		pid := os.Getpid()
+		k := exec.Command(selfExe(), asChild, "killer", strconv.Itoa(pid), strconv.Itoa(int(sig)))
+		k.Start()
+		syscall.Exec(path, []string{"sleep", "60"}, nil)
+	}
+}
+
+// flood prints n lines on stderr, a hundred at a time, at rate lines a second (0: as fast as it can).
+func flood(n, rate int) {
+	w := bufio.NewWriter(os.Stderr)
+	began := time.Now()
+	for i := range n {
+		fmt.Fprintf(w, "line %d of the flood, as long as a line of a training log usually is\n", i)
+		if i%100 == 99 {
+			w.Flush()
+			if rate > 0 {
+				time.Sleep(time.Until(began.Add(time.Duration(i) * time.Second / time.Duration(rate))))
+			}
+		}
+	}
+	w.Flush()
+}
+
+// agentMain is an agent of its own: it starts a command, prints the handle, and then waits to be
+// killed, or for the job and prints its exit.
+func agentMain(args []string) int {
+	var c Command
+	if err := json.Unmarshal([]byte(args[0]), &c); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	j, err := testLocal().Start(context.Background(), c)
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	json.NewEncoder(os.Stdout).Encode(j.Handle())
+	<-j.Done()
+	json.NewEncoder(os.Stdout).Encode(j.Exit())
+	return 0
+}
+
+func TestSmoke(t *testing.T) {
+	c := testCommand(t, "exit", "7")
+	j := start(t, testLocal(), c)
+	e := waitEnd(t, j)
+	t.Logf("%+v %v %v", e, *e.PeakMemoryGiB, *e.CPUSeconds)
+	for _, w := range j.Enforced() {
+		t.Log(w)
+	}
+	t.Log(output(t, c.RunDir, keeperLog))
+	if e.Code != 7 {
+		t.Fatal(e)
+	}
+}

@@ -1,0 +1,291 @@
+package launch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// process is a process that cannot be mistaken for a later one with the same number: the kernel
+// never gives the same start time to two processes with one pid.
+type process struct {
+	PID   int
+	Start uint64 // clock ticks since boot
+}
+
+// stat is what is needed of /proc/PID/stat.
+type stat struct {
+	process
+	Name    string
+	State   byte // R, S, D, Z, …
+	Parent  int
+	Group   int
+	Session int
+}
+
+// gone reports a process that has ended and only waits to be reaped.
+func (s stat) gone() bool { return s.State == 'Z' || s.State == 'X' || s.State == 'x' }
+
+// parseStat reads the text of /proc/PID/stat. The name stands in parentheses and may itself hold
+// spaces, parentheses and newlines, so the fields count from the last closing one.
+func parseStat(text []byte) (stat, error) {
+	open, end := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
+	if open < 1 || end < open {
+		return stat{}, fmt.Errorf("process status %.40q: no name in parentheses", text)
+	}
+	pid, err := strconv.Atoi(string(bytes.TrimSpace(text[:open])))
+	if err != nil {
+		return stat{}, fmt.Errorf("process status %.40q: pid: %w", text, err)
+	}
+	fields := bytes.Fields(text[end+1:]) // fields[0] is field 3, the state
+	if len(fields) < 20 || len(fields[0]) != 1 {
+		return stat{}, fmt.Errorf("process status %.40q: %d fields after the name, want 20", text, len(fields))
+	}
+	s := stat{process: process{PID: pid}, Name: string(text[open+1 : end]), State: fields[0][0]}
+	if s.Parent, err = strconv.Atoi(string(fields[1])); err != nil {
+		return stat{}, fmt.Errorf("process status %.40q: parent: %w", text, err)
+	}
+	if s.Group, err = strconv.Atoi(string(fields[2])); err != nil {
+		return stat{}, fmt.Errorf("process status %.40q: group: %w", text, err)
+	}
+	if s.Session, err = strconv.Atoi(string(fields[3])); err != nil {
+		return stat{}, fmt.Errorf("process status %.40q: session: %w", text, err)
+	}
+	if s.Start, err = strconv.ParseUint(string(fields[19]), 10, 64); err != nil {
+		return stat{}, fmt.Errorf("process status %.40q: start time: %w", text, err)
+	}
+	return s, nil
+}
+
+// readStat reads one process. The error is os.ErrNotExist when there is none with that pid.
+func readStat(pid int) (stat, error) {
+	var buf [1024]byte
+	n, err := readSmall("/proc/"+strconv.Itoa(pid)+"/stat", buf[:])
+	if errors.Is(err, unix.ESRCH) {
+		err = os.ErrNotExist
+	}
+	if err != nil {
+		return stat{}, err
+	}
+	return parseStat(buf[:n])
+}
+
+// readSmall reads the beginning of a file into buf with the fewest system calls: the walk over all
+// processes runs while a training does.
+func readSmall(path string, buf []byte) (int, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(fd)
+	for {
+		n, err := unix.Read(fd, buf)
+		if err != unix.EINTR {
+			return max(n, 0), err
+		}
+	}
+}
+
+// alive reports whether p itself, and not a later process with its pid, is still running.
+func (p process) alive() bool {
+	if p.PID <= 0 {
+		return false
+	}
+	s, err := readStat(p.PID)
+	return err == nil && s.Start == p.Start && !s.gone()
+}
+
+// signal sends sig to p and to nobody else: the pid is pinned before the start time is compared.
+func (p process) signal(sig syscall.Signal) error {
+	fd, err := unix.PidfdOpen(p.PID, 0)
+	switch {
+	case errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE):
+		if !p.alive() {
+			return os.ErrProcessDone
+		}
+		return unix.Kill(p.PID, sig)
+	case err != nil:
+		return os.ErrProcessDone
+	}
+	defer unix.Close(fd)
+	if !p.alive() {
+		return os.ErrProcessDone
+	}
+	return unix.PidfdSendSignal(fd, sig, nil, 0)
+}
+
+// catches reports whether p has a handler of its own for sig.
+func (p process) catches(sig syscall.Signal) bool {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/status")
+	if err != nil || !p.alive() {
+		return false
+	}
+	_, rest, ok := strings.Cut(string(text), "\nSigCgt:")
+	if !ok {
+		return false
+	}
+	line, _, _ := strings.Cut(rest, "\n")
+	mask, err := strconv.ParseUint(strings.TrimSpace(line), 16, 64)
+	return err == nil && mask&(1<<(uint(sig)-1)) != 0
+}
+
+// wait returns nil once p has ended, or ctx's error. It uses no thread and no timer where the
+// kernel has pidfd (5.3), else it looks ten times a second.
+func (p process) wait(ctx context.Context) error {
+	if done, err := p.waitPidfd(ctx); done {
+		return err
+	}
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for p.alive() {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+// waitPidfd is false when this kernel or sandbox has no pollable pidfd.
+func (p process) waitPidfd(ctx context.Context) (bool, error) {
+	fd, err := unix.PidfdOpen(p.PID, 0)
+	if err != nil {
+		return false, nil
+	}
+	if !p.alive() {
+		unix.Close(fd)
+		return true, nil
+	}
+	if err := unix.SetNonblock(fd, true); err != nil {
+		unix.Close(fd)
+		return false, nil
+	}
+	f := os.NewFile(uintptr(fd), "pidfd")
+	defer f.Close()
+	conn, err := f.SyscallConn()
+	if err != nil || f.SetReadDeadline(time.Time{}) != nil {
+		return false, nil
+	}
+	defer context.AfterFunc(ctx, func() { f.SetReadDeadline(time.Unix(1, 0)) })()
+	err = conn.Read(func(fd uintptr) bool {
+		set := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		n, err := unix.Poll(set, 0)
+		return err == nil && n > 0
+	})
+	if err == nil {
+		return true, nil
+	}
+	if ctx.Err() != nil {
+		return true, ctx.Err()
+	}
+	return false, nil
+}
+
+// processes lists every process that can be seen, in the order of their pids.
+func processes() ([]stat, error) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	names, err := dir.Readdirnames(-1)
+	dir.Close()
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	all := make([]stat, 0, len(names))
+	for _, name := range names {
+		if name[0] < '0' || name[0] > '9' {
+			continue
+		}
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		if s, err := readStat(pid); err == nil { // it may have ended meanwhile
+			all = append(all, s)
+		}
+	}
+	return all, nil
+}
+
+// descendants picks the living ones below root out of all; root itself is not among them.
+func descendants(root int, all []stat) []stat {
+	children := make(map[int][]int, len(all))
+	for i, s := range all {
+		children[s.Parent] = append(children[s.Parent], i)
+	}
+	var found []stat
+	seen := map[int]bool{root: true}
+	for queue := []int{root}; len(queue) > 0; queue = queue[1:] {
+		for _, i := range children[queue[0]] {
+			if s := all[i]; !seen[s.PID] {
+				seen[s.PID] = true
+				queue = append(queue, s.PID)
+				if !s.gone() {
+					found = append(found, s)
+				}
+			}
+		}
+	}
+	return found
+}
+
+// tree lists the living processes below root now.
+func tree(root int) ([]stat, error) {
+	all, err := processes()
+	if err != nil {
+		return nil, err
+	}
+	return descendants(root, all), nil
+}
+
+// bootID names this run of the kernel; empty when the machine does not say.
+func bootID() string {
+	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// monotonic is the kernel's monotonic clock. It is one clock for all processes until the machine
+// restarts, no step of the wall clock moves it, and it stands still while the machine is suspended.
+func monotonic() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
+}
+
+// oomKillsOnMachine counts the processes that the kernel has killed for memory since boot.
+func oomKillsOnMachine() (uint64, bool) {
+	text, err := os.ReadFile("/proc/vmstat")
+	if err != nil {
+		return 0, false
+	}
+	_, rest, ok := strings.Cut(string(text), "\noom_kill ")
+	if !ok {
+		return 0, false
+	}
+	line, _, _ := strings.Cut(rest, "\n")
+	n, err := strconv.ParseUint(strings.TrimSpace(line), 10, 64)
+	return n, err == nil
+}
+
+// pidOf is si_pid of a siginfo that waitid has filled: the first member of its union, which is
+// aligned as a pointer is.
+func pidOf(info *unix.Siginfo) int {
+	const head, word = 12, unsafe.Sizeof(uintptr(0))
+	return int(*(*int32)(unsafe.Add(unsafe.Pointer(info), (head+word-1)/word*word)))
+}

@@ -1,0 +1,129 @@
+package launch
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// pump moves the job's output from its pipe into a file until all writers have closed it. It knows
+// no lines, so a line of any length takes one buffer; and it goes on reading when nothing can be
+// written, so the job never waits for a full disk.
+func pump(from *os.File, to *rotated) {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		to.write(buf[:n])
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrDeadlineExceeded) {
+				fmt.Fprintf(os.Stderr, "read the output of the job: %v\n", err)
+			}
+			return
+		}
+	}
+}
+
+// rotated is a file that is renamed to PATH.1 when it has reached its limit, at the end of a line
+// where one comes soon. So the two together never hold more than twice the limit and overrun.
+type rotated struct {
+	path  string
+	limit int64
+
+	file   *os.File
+	size   int64
+	opened time.Duration // the last attempt
+	lost   int64         // bytes in all that could not be written
+	gap    int64         // of them those not yet marked in the file
+}
+
+// overrun is how much longer than its limit a file may get while the end of a line is awaited.
+const overrun = 1 << 20
+
+// openAgain is the pause between attempts to open a file that cannot be opened.
+const openAgain = time.Second
+
+func (r *rotated) write(p []byte) {
+	for len(p) > 0 {
+		if r.file == nil && !r.open() {
+			r.lost, r.gap = r.lost+int64(len(p)), r.gap+int64(len(p))
+			return
+		}
+		now, turn := p, false
+		if r.size+int64(len(p)) >= r.limit {
+			now, turn = r.cut(p)
+		}
+		r.put(now)
+		if p = p[len(now):]; turn {
+			r.rotate()
+		}
+	}
+}
+
+// cut is the part of p that still belongs to this file, and whether the next file begins after it.
+func (r *rotated) cut(p []byte) ([]byte, bool) {
+	from := max(r.limit-r.size-1, 0) // the first byte with which the limit is reached
+	if i := bytes.IndexByte(p[from:], '\n'); i >= 0 {
+		return p[:int(from)+i+1], true
+	}
+	if r.size+int64(len(p)) >= r.limit+overrun {
+		return p, true
+	}
+	return p, false
+}
+
+func (r *rotated) put(p []byte) {
+	if r.gap > 0 {
+		mark := fmt.Sprintf("\n[%d bytes of output are missing here: they could not be written]\n", r.gap)
+		n, err := io.WriteString(r.file, mark)
+		r.size += int64(n)
+		if err != nil {
+			r.lost, r.gap = r.lost+int64(len(p)), r.gap+int64(len(p))
+			return
+		}
+		r.gap = 0
+	}
+	n, err := r.file.Write(p)
+	r.size += int64(n)
+	if err != nil {
+		r.lost, r.gap = r.lost+int64(len(p)-n), r.gap+int64(len(p)-n)
+	}
+}
+
+func (r *rotated) rotate() {
+	if err := os.Rename(r.path, r.path+".1"); err != nil {
+		return // go on in the same file rather than lose output; the next line tries again
+	}
+	r.file.Close()
+	r.file, r.size, r.opened = nil, 0, 0
+}
+
+func (r *rotated) open() bool {
+	now := monotonic()
+	if r.opened > 0 && now < r.opened+openAgain {
+		return false
+	}
+	r.opened = now
+	f, err := os.OpenFile(r.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return false
+	}
+	info, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return false
+	}
+	r.file, r.size = f, info.Size()
+	return true
+}
+
+func (r *rotated) close() {
+	if r.file != nil {
+		r.file.Close()
+		r.file = nil
+	}
+}

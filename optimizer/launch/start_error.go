@@ -1,0 +1,54 @@
+package launch
+
+import (
+	"fmt"
+	"time"
+)
+
+// StartError says that a job never ran: what was wrong with what, and what to do about it. It
+// unwraps to the system's error where there is one (syscall.ENOENT, syscall.EACCES …).
+type StartError struct {
+	Args   []string
+	Reason string
+	Advice string // may be empty
+	At     time.Time
+	Err    error // may be nil
+}
+
+func (e *StartError) Error() string {
+	name := "the job"
+	if len(e.Args) > 0 {
+		name = fmt.Sprintf("%q", e.Args[0])
+	}
+	return fmt.Sprintf("start %s: %s", name, startFailure{Reason: e.Reason, Advice: e.Advice})
+}
+
+func (e *StartError) Unwrap() error { return e.Err }
+
+// Exit is the same as the end of a job, with Reason StartFailed.
+func (e *StartError) Exit() Exit {
+	return Exit{Reason: StartFailed, Code: -1, Detail: startFailure{Reason: e.Reason, Advice: e.Advice}.String(), At: e.At}
+}
+
+// String is one line for people.
+func (f startFailure) String() string {
+	if f.Advice == "" {
+		return f.Reason
+	}
+	return f.Reason + ": " + f.Advice
+}
+
+func (f startFailure) err(args []string, at time.Time) *StartError {
+	e := &StartError{Args: args, Reason: f.Reason, Advice: f.Advice, At: at}
+	if f.Errno != 0 {
+		e.Err = f.Errno
+	}
+	return e
+}
+
+// shortage explains why we ourselves could not do what.
+func shortage(what string, err error) *startFailure {
+	f := &startFailure{Reason: fmt.Sprintf("%s: %v", what, err), Errno: errnoOf(err)}
+	explainShortage(f)
+	return f
+}
