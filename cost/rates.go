@@ -1,10 +1,20 @@
 package cost
 
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"trainopt/resources"
+)
+
 // USD is an amount of money in US dollars.
 type USD float64
 
 // Rates says what an allocation costs. Either the three unit rates hold, or, when Instance is
-// positive, the whole machine is paid at that price whatever part of it the job is given.
+// positive, the whole machine is paid at that price whatever part of it the job is given; unit rates
+// beside an Instance price only say how that price is shared out among the resources.
 type Rates struct {
 	GPUHour USD `json:"gpu_hour"` // USD per GPU and hour
 	CPUHour USD `json:"cpu_hour"` // USD per logical CPU and hour
@@ -14,4 +24,148 @@ type Rates struct {
 	// Source says where the figures come from, in words; Dated is their date, YYYY-MM-DD.
 	Source string `json:"source"`
 	Dated  string `json:"dated"`
+	// Assumed says in one sentence what was assumed for want of a price; empty when nothing was.
+	Assumed string `json:"assumed,omitempty"`
+}
+
+// Split is an amount of money by what it was paid for.
+type Split struct {
+	GPU    USD `json:"gpu"`
+	CPU    USD `json:"cpu"`
+	Memory USD `json:"memory"`
+	// Rest is the part of an instance price that is not put to the job's resources: what the job was not given, or
+	// all of it when no unit rates are known.
+	Rest USD `json:"rest"`
+}
+
+// Sum is the whole amount.
+func (s Split) Sum() USD { return s.GPU + s.CPU + s.Memory + s.Rest }
+
+func (s Split) plus(o Split) Split {
+	return Split{s.GPU + o.GPU, s.CPU + o.CPU, s.Memory + o.Memory, s.Rest + o.Rest}
+}
+
+func (s Split) times(f float64) Split {
+	k := USD(f)
+	return Split{s.GPU * k, s.CPU * k, s.Memory * k, s.Rest * k}
+}
+
+// Hourly is the price of an allocation per hour: GPUs, CPUs and memory at the unit rates, or the Instance price whatever the
+// allocation. Negative amounts of a resource count as none.
+func (r Rates) Hourly(a resources.Allocation) USD {
+	if r.Instance > 0 {
+		return r.Instance
+	}
+	return r.parts(a).Sum()
+}
+
+// HourlySplit is Hourly by resource. Under an Instance price the parts are the unit rates' (scaled down should they come to more
+// than the price), and Rest is what remains.
+func (r Rates) HourlySplit(a resources.Allocation) Split {
+	s := r.parts(a)
+	if r.Instance <= 0 {
+		return s
+	}
+	if sum := s.Sum(); sum > r.Instance {
+		return s.times(float64(r.Instance / sum))
+	}
+	s.Rest = r.Instance - s.Sum()
+	return s
+}
+
+func (r Rates) parts(a resources.Allocation) Split {
+	return Split{
+		GPU:    r.GPUHour * USD(max(0, a.GPUs)),
+		CPU:    r.CPUHour * USD(max(0, a.CPUs)),
+		Memory: r.GiBHour * USD(max(0, a.Memory)),
+	}
+}
+
+// Bounds above which a price per hour cannot be meant: about five times the dearest known.
+const (
+	maxGPUHour  = 100
+	maxCPUHour  = 5
+	maxGiBHour  = 3
+	maxInstance = 2000
+)
+
+// sentinels are figures by which catalogues mark "not available".
+var sentinels = map[USD]bool{700: true, 777: true, 888: true, 999: true, 9999: true, 99999: true, 999999: true}
+
+// implausible says what is wrong with a price per hour; empty when nothing is. 0 is left to the caller.
+func implausible(price, most USD) string {
+	p := float64(price)
+	switch {
+	case math.IsNaN(p):
+		return "is not a number"
+	case math.IsInf(p, 0):
+		return "is infinite"
+	case p < 0:
+		return fmt.Sprintf("%g USD/h is negative", p)
+	case sentinels[price]:
+		return fmt.Sprintf("%g USD/h is a catalogue's mark for \"not available\", not a price", p)
+	case price > most:
+		return fmt.Sprintf("%g USD/h is not plausible (more than %g)", p, float64(most))
+	}
+	return ""
+}
+
+// Validate reports every problem, joined: prices that are negative, not a number, infinite, a catalogue's sentinel
+// (700, 999 …) or beyond any plausible price; no price at all; a missing or malformed date; a missing source.
+func (r Rates) Validate() error {
+	var problems []error
+	for _, p := range []struct {
+		name  string
+		price USD
+		most  USD
+	}{
+		{"gpu_hour", r.GPUHour, maxGPUHour}, {"cpu_hour", r.CPUHour, maxCPUHour},
+		{"gib_hour", r.GiBHour, maxGiBHour}, {"instance_hour", r.Instance, maxInstance},
+	} {
+		if wrong := implausible(p.price, p.most); wrong != "" {
+			problems = append(problems, fmt.Errorf("%s %s", p.name, wrong))
+		}
+	}
+	if r.GPUHour == 0 && r.CPUHour == 0 && r.GiBHour == 0 && r.Instance == 0 {
+		problems = append(problems, errors.New("all prices are 0: nothing would be charged; give at least one"))
+	}
+	if r.Source == "" {
+		problems = append(problems, errors.New("source is missing: say where the prices come from"))
+	}
+	if r.Dated == "" {
+		problems = append(problems, errors.New("dated is missing: say of which day the prices are, YYYY-MM-DD"))
+	} else if _, err := time.Parse(time.DateOnly, r.Dated); err != nil {
+		problems = append(problems, fmt.Errorf("dated %q is not a date of the form YYYY-MM-DD", r.Dated))
+	}
+	return errors.Join(problems...)
+}
+
+// StaleAfter is the age at which a price deserves a warning.
+const StaleAfter = 180 * 24 * time.Hour
+
+// Warnings says what a user should know about rates that are valid: older than StaleAfter (or of the future) on the given day,
+// what was assumed, unit prices more than ten times the usual. None when there is nothing to say.
+func (r Rates) Warnings(on time.Time) []string {
+	var list []string
+	if r.Assumed != "" {
+		list = append(list, r.Assumed)
+	}
+	if day, err := time.Parse(time.DateOnly, r.Dated); err == nil {
+		switch age := on.Sub(day); {
+		case age > StaleAfter:
+			list = append(list, fmt.Sprintf("prices are of %s, %d days old: %s", r.Dated, int(age.Hours()/24), r.Source))
+		case age < -24*time.Hour:
+			list = append(list, fmt.Sprintf("prices are dated %s, which is in the future: %s", r.Dated, r.Source))
+		}
+	}
+	for _, p := range []struct {
+		name         string
+		price, usual USD
+	}{{"CPU", r.CPUHour, generalCPUHour}, {"GiB", r.GiBHour, generalGiBHour}} {
+		if r.Instance <= 0 && p.price > 10*p.usual {
+			list = append(list, fmt.Sprintf("%g USD per %s and hour is %.0f times the usual price of %g; is it meant?",
+				float64(p.price), p.name, float64(p.price/p.usual), float64(p.usual)))
+		}
+	}
+	return list
 }

@@ -1,0 +1,307 @@
+package cost
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"trainopt/resources"
+)
+
+// Offer is one machine type of one cloud with its prices.
+type Offer struct {
+	Cloud     string        // lower case, such as "aws"
+	Type      string        // the cloud's own name; "8x-a100-80gb" style where the list gives none
+	GPU       string        // canonical model, see GPUModel; empty for none
+	GPUs      int           // number of GPUs
+	GPUMemory resources.GiB // of each
+	CPUs      int           // logical CPUs
+	Memory    resources.GiB // host memory
+	OnDemand  USD           // per hour
+	Spot      USD           // per hour; 0 when unknown
+	Source    string        // where the on-demand price comes from, in words
+	Dated     string        // its date, YYYY-MM-DD
+	SpotDated string        // the date of the spot price; empty when unknown
+	// UseSpot says that the spot price was asked for: Price and Rates then use it.
+	UseSpot bool
+}
+
+// priceSource describes one source of the table.
+type priceSource struct{ words, dated string }
+
+var priceSources = map[string]priceSource{
+	"aws-2026-07":   {"AWS on-demand price list, us-east-1", awsDated},
+	"azure-2026-06": {"Azure on-demand price list, eastus", "2026-06-18"},
+	"list-2025-03":  {"cross-cloud list of GPU prices", listDated},
+}
+
+//go:embed offers.csv
+var offersCSV []byte
+
+// The spot column of offers.csv comes from the cross-cloud list, also where the on-demand price is newer.
+const spotDated = listDated
+
+var embeddedOffers = sync.OnceValues(func() ([]Offer, error) { return parseOffers(bytes.NewReader(offersCSV)) })
+
+// Offers returns the embedded table, a fresh copy, in the order cloud by cloud. The error joins every row that fails the checks of
+// [Offer.Validate]; it is nil in a released build.
+func Offers() ([]Offer, error) {
+	list, err := embeddedOffers()
+	return slices.Clone(list), err
+}
+
+var offerColumns = []string{"cloud", "type", "gpu", "gpus", "gpu_gib", "vcpus", "ram_gib", "on_demand", "spot", "source"}
+
+func parseOffers(r io.Reader) ([]Offer, error) {
+	reader := csv.NewReader(r)
+	reader.FieldsPerRecord = len(offerColumns)
+	records, err := reader.ReadAll()
+	if err != nil {
+		return nil, fmt.Errorf("read the table of offers: %w", err)
+	}
+	if len(records) == 0 || !slices.Equal(records[0], offerColumns) {
+		return nil, fmt.Errorf("read the table of offers: the first line is not %q", strings.Join(offerColumns, ","))
+	}
+	var offers []Offer
+	var problems []error
+	seen := map[string]bool{}
+	for i, rec := range records[1:] {
+		o, err := parseOffer(rec)
+		if err == nil {
+			err = o.Validate()
+		}
+		if err == nil && seen[o.Name()] {
+			err = errors.New("listed twice")
+		}
+		if err != nil {
+			problems = append(problems, fmt.Errorf("table of offers: line %d: %s:%s: %w", i+2, rec[0], rec[1], err))
+			continue
+		}
+		seen[o.Name()] = true
+		offers = append(offers, o)
+	}
+	return offers, errors.Join(problems...)
+}
+
+func parseOffer(rec []string) (Offer, error) {
+	var problems []error
+	number := func(i int) float64 {
+		if rec[i] == "" {
+			return 0
+		}
+		v, err := strconv.ParseFloat(rec[i], 64)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("%s %q is not a number", offerColumns[i], rec[i]))
+		}
+		return v
+	}
+	whole := func(i int) int {
+		v := number(i)
+		if v != math.Trunc(v) || math.Abs(v) > 1e6 {
+			problems = append(problems, fmt.Errorf("%s %q is not a count", offerColumns[i], rec[i]))
+			return 0
+		}
+		return int(v)
+	}
+	source, ok := priceSources[rec[9]]
+	if !ok {
+		problems = append(problems, fmt.Errorf("source %q is not known", rec[9]))
+	}
+	o := Offer{Cloud: rec[0], Type: rec[1], GPU: rec[2], GPUs: whole(3), GPUMemory: resources.GiB(number(4)), CPUs: whole(5),
+		Memory: resources.GiB(number(6)), OnDemand: USD(number(7)), Spot: USD(number(8)), Source: source.words, Dated: source.dated}
+	if o.Spot != 0 {
+		o.SpotDated = spotDated
+	}
+	return o, errors.Join(problems...)
+}
+
+// Validate reports every problem of an offer, joined: a price of 0, negative, not a number or a catalogue's sentinel; a
+// spot price above (or equal to, which catalogues write for "unknown") the on-demand price; no name, no CPU, no memory,
+// GPUs without a model.
+func (o Offer) Validate() error {
+	var problems []error
+	wrong := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	if o.Cloud == "" || o.Type == "" {
+		wrong("cloud or type is missing")
+	}
+	if o.CPUs <= 0 {
+		wrong("%d CPUs", o.CPUs)
+	}
+	if !(o.Memory > 0) || math.IsInf(float64(o.Memory), 0) {
+		wrong("%g GiB of memory", float64(o.Memory))
+	}
+	if o.GPUs < 0 || (o.GPUs > 0) != (o.GPU != "") || (o.GPUs > 0) != (o.GPUMemory > 0) {
+		wrong("%d GPUs of model %q with %g GiB", o.GPUs, o.GPU, float64(o.GPUMemory))
+	}
+	if p := implausible(o.OnDemand, maxInstance); p != "" {
+		wrong("on-demand price %s", p)
+	} else if o.OnDemand == 0 {
+		wrong("on-demand price is 0")
+	}
+	if p := implausible(o.Spot, maxInstance); p != "" {
+		wrong("spot price %s", p)
+	} else if o.Spot >= o.OnDemand && o.OnDemand > 0 {
+		wrong("spot price %g is not below the on-demand price %g", float64(o.Spot), float64(o.OnDemand))
+	}
+	return errors.Join(problems...)
+}
+
+// Name is how the offer is asked for: "aws:p4d.24xlarge", with ":spot" when that price is used.
+func (o Offer) Name() string {
+	name := o.Cloud + ":" + o.Type
+	if o.UseSpot {
+		name += ":spot"
+	}
+	return name
+}
+
+// Price is what the machine costs per hour: the spot price when it was asked for, else on demand.
+func (o Offer) Price() USD {
+	if o.UseSpot {
+		return o.Spot
+	}
+	return o.OnDemand
+}
+
+// Rates are those of the whole machine: Instance is its price. The unit rates beside it share that price out in the
+// proportions of [Default] for its GPU, so that the whole machine comes to exactly the price.
+func (o Offer) Rates() Rates {
+	r := Default(o.GPU)
+	whole := r.Hourly(resources.Allocation{GPUs: o.GPUs, CPUs: o.CPUs, Memory: o.Memory})
+	price := o.Price()
+	scale := price / whole
+	dated, market := o.Dated, "on demand"
+	if o.UseSpot {
+		dated, market = o.SpotDated, "spot"
+	}
+	return Rates{GPUHour: r.GPUHour * scale, CPUHour: r.CPUHour * scale, GiBHour: r.GiBHour * scale, Instance: price,
+		Source: fmt.Sprintf("%s:%s %s, %s", o.Cloud, o.Type, market, o.sourceWords()), Dated: dated}
+}
+
+func (o Offer) sourceWords() string {
+	if o.UseSpot {
+		return priceSources["list-2025-03"].words
+	}
+	return o.Source
+}
+
+// Host describes the machine for planning without it. Its GPUs have invented identities ("described-0" …) that no real
+// device carries.
+func (o Offer) Host() resources.Host {
+	h := resources.Host{CPUs: float64(o.CPUs), CPUIDs: make([]int, o.CPUs), Memory: o.Memory, GPUs: []resources.GPU{},
+		Described: o.Cloud + ":" + o.Type,
+		Notes:     []string{fmt.Sprintf("described by the price table (%s, %s), not measured", o.Source, o.Dated)}}
+	for i := range h.CPUIDs {
+		h.CPUIDs[i] = i
+	}
+	for i := range o.GPUs {
+		h.GPUs = append(h.GPUs, resources.GPU{Index: i, UUID: fmt.Sprintf("described-%d", i), Name: o.GPU, Memory: o.GPUMemory})
+	}
+	return h
+}
+
+// ErrNoOffer is what a failed Lookup wraps.
+var ErrNoOffer = errors.New("no such offer")
+
+// Lookup finds "cloud:type", "cloud:type:spot" or "cloud:type:ondemand" in the embedded table. Case, and the characters
+// "-", "_", "." and blanks in the type, do not matter, nor does Azure's "Standard_". The error wraps ErrNoOffer and names the nearest
+// known offers.
+func Lookup(name string) (Offer, error) {
+	offers, err := embeddedOffers()
+	if err != nil {
+		return Offer{}, err
+	}
+	cloud, kind, market, err := splitOfferName(name)
+	if err != nil {
+		return Offer{}, err
+	}
+	key := offerKey(cloud, kind)
+	for _, o := range offers {
+		if offerKey(o.Cloud, o.Type) != key {
+			continue
+		}
+		if market != "spot" {
+			return o, nil
+		}
+		if o.Spot <= 0 {
+			return Offer{}, fmt.Errorf("look up %q: the spot price of %s is not known (on demand it is %g USD/h of %s); give it with --rates: %w",
+				name, o.Name(), float64(o.OnDemand), o.Dated, ErrNoOffer)
+		}
+		o.UseSpot = true
+		return o, nil
+	}
+	return Offer{}, fmt.Errorf("look up %q: not in the price table; nearest are %s: %w", name, nearestOffers(offers, key), ErrNoOffer)
+}
+
+func splitOfferName(name string) (cloud, kind, market string, err error) {
+	parts := strings.Split(strings.ToLower(strings.TrimSpace(name)), ":")
+	switch {
+	case len(parts) == 1:
+		return "", parts[0], "", nil // found by its nearest, with the cloud
+	case len(parts) > 3, len(parts) == 3 && parts[2] != "spot" && parts[2] != "ondemand" && parts[2] != "on-demand":
+		return "", "", "", fmt.Errorf("look up %q: want CLOUD:TYPE, CLOUD:TYPE:spot or CLOUD:TYPE:ondemand: %w", name, ErrNoOffer)
+	case len(parts) == 3:
+		market = parts[2]
+	}
+	return parts[0], parts[1], market, nil
+}
+
+func offerKey(cloud, kind string) string {
+	kind = strings.TrimPrefix(strings.ToLower(strings.TrimSpace(kind)), "standard")
+	kind = strings.Map(func(r rune) rune {
+		if strings.ContainsRune("-_. ", r) {
+			return -1
+		}
+		return r
+	}, kind)
+	return strings.ToLower(strings.TrimSpace(cloud)) + ":" + kind
+}
+
+// nearestOffers names the three offers whose names differ by the fewest edits.
+func nearestOffers(offers []Offer, key string) string {
+	type near struct {
+		name     string
+		distance int
+	}
+	list := make([]near, len(offers))
+	for i, o := range offers {
+		list[i] = near{o.Name(), edits(key, offerKey(o.Cloud, o.Type))}
+	}
+	slices.SortStableFunc(list, func(a, b near) int { return a.distance - b.distance })
+	var names []string
+	for _, n := range list[:min(3, len(list))] {
+		names = append(names, n.name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// edits is the Levenshtein distance, O(len(a)·len(b)); long input is cut, since no name is that long.
+func edits(a, b string) int {
+	const longest = 80
+	a, b = a[:min(len(a), longest)], b[:min(len(b), longest)]
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			substitute := diagonal
+			if a[i] != b[j] {
+				substitute++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(substitute, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
