@@ -47,6 +47,9 @@ type Row struct {
 	Model, Dataset, Device string
 	// GPUUtil is gpu_utilization_0…n in %, NaN where absent.
 	GPUUtil []float64
+	// Again is true when an earlier row had already passed this epoch or step: work done again after a
+	// restart, or a second writer.
+	Again bool
 
 	values [NumColumns]float64
 	set    bool // values were initialised to NaN
@@ -70,4 +73,14 @@ func (r *Row) Set(c Column, v float64) {
 		r.set = true
 	}
 	r.values[c] = v
+}
+
+// known reports whether any numeric column has a value.
+func (r *Row) known() bool {
+	for _, v := range r.values {
+		if r.set && !math.IsNaN(v) {
+			return true
+		}
+	}
+	return false
 }

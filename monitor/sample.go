@@ -3,6 +3,7 @@ package monitor
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 )
 
@@ -43,6 +44,30 @@ type GPUSample struct {
 	PowerW      float64
 	EnergyJ     float64 // cumulative since the driver loaded
 	PIDs        []int   // compute processes on the device
+	// Processes says more of each, in the order of PIDs.
+	Processes []GPUProcess
+	// MIG is true for a slice of a device; Parent is then the UUID of the whole one. Utilisation, power and energy of
+	// a slice are not known to the driver.
+	MIG    bool
+	Parent string
+}
+
+// GPUProcess is one compute process on a GPU. Its PID is that of the driver's process namespace, which inside of
+// a container need not be ours.
+type GPUProcess struct {
+	PID         int
+	MemoryGiB   float64
+	UtilPercent float64 // of the multiprocessors, since the previous sample
+}
+
+// NoSample is a Sample in which nothing is known.
+func NoSample(at time.Time) Sample {
+	nan := math.NaN()
+	return Sample{
+		At:   at,
+		Host: HostSample{CPUPercent: nan, MemoryGiB: nan},
+		Tree: TreeSample{CPUSeconds: nan, CPUPercent: nan, MemoryGiB: nan, ReadBytes: nan, WriteBytes: nan},
+	}
 }
 
 // Collector reads one part of a Sample. Collect sets only its own fields, must return before ctx

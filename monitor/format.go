@@ -1,0 +1,200 @@
+package monitor
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"regexp"
+	"sort"
+	"strings"
+	"time"
+)
+
+// sink takes what a parser finds. A parser never stops at a bad line: it says so here and goes on.
+type sink interface {
+	// row takes one row. extra is a hash of its columns that are not in Row, so that rows which differ only
+	// there are not taken for the same.
+	row(r Row, extra uint64)
+	// bad says that the line gave no row.
+	bad(line int, reason string)
+	// note says that the line was used, or rightly left out, but was odd.
+	note(line int, reason string)
+	// header says that a header was read again.
+	header()
+	// full reports that enough rows were taken for now; only a document asks.
+	full() bool
+}
+
+// parser reads the lines of one log, in order. It keeps no lines back except where pending says so.
+type parser interface {
+	// line takes one complete line, in UTF-8, without its end; n counts from 1. It must not keep text.
+	line(text []byte, n int, out sink)
+	// pending reports whether lines are held that belong to a record that is not complete.
+	pending() bool
+	// flush gives up waiting for the rest of a held record.
+	flush(out sink)
+	// restart says that the next line is the first one of a new or rewritten file.
+	restart()
+	// save and load carry what the parser has learnt over a restart of the agent.
+	save() parserState
+	load(parserState)
+}
+
+// document is a log that is one JSON value and is read whole whenever it changes.
+type document interface {
+	read(src io.ReadSeeker, out sink) error
+}
+
+// parserState is what a parser remembers of a file.
+type parserState struct {
+	Header     []string `json:"header,omitempty"`
+	Delimiter  string   `json:"delimiter,omitempty"`
+	ZeroBased  *bool    `json:"zero_based,omitempty"`
+	Epoch      float64  `json:"epoch,omitempty"`
+	TotalEpoch float64  `json:"total_epochs,omitempty"`
+}
+
+// How a kind of log counts epochs.
+const (
+	fromOne      = iota // as written
+	fromZero            // always one more than written
+	fromFirstRow        // one more than written when the first row says 0
+)
+
+// epochBase makes epochs count from 1.
+type epochBase struct {
+	rule int
+	zero *bool // known after the first row with an epoch
+}
+
+func (b *epochBase) fix(r *Row) {
+	e, ok := r.Value(Epoch)
+	if !ok || b.rule == fromOne {
+		return
+	}
+	if b.zero == nil {
+		zero := b.rule == fromZero || e == 0
+		b.zero = &zero
+	}
+	if *b.zero {
+		r.Set(Epoch, e+1)
+	}
+}
+
+// format is one kind of training log.
+type format struct {
+	// detect says how sure it is that a file which begins like this is of this kind: 0 no, 100 certainly.
+	detect func(h *head) int
+	// Either lines or document is set.
+	lines    func(o *parseOptions) parser
+	document func(o *parseOptions) document
+	// repeats is true when the same line may rightly come many times, as in progress output.
+	repeats bool
+}
+
+// formats is the register of log formats. To add one: write its file, add its line here and its recording in testdata/formats.
+var formats = map[string]format{
+	"csv":         {detect: detectContract, lines: newContract},
+	"keras":       {detect: detectKeras, lines: newKeras},
+	"lightning":   {detect: detectLightning, lines: newLightning},
+	"ultralytics": {detect: detectUltralytics, lines: newUltralytics},
+	"huggingface": {detect: detectHuggingFace, document: newHuggingFace},
+	"jsonl":       {detect: detectJSONLines, lines: newJSONLines},
+	"stdout":      {detect: detectStdout, lines: newStdout, repeats: true},
+}
+
+// Formats lists the names of the log formats that can be forced with TailOptions.Format, sorted.
+func Formats() []string {
+	names := make([]string, 0, len(formats))
+	for name := range formats {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	return names
+}
+
+// parseOptions is what parsers need of TailOptions.
+type parseOptions struct {
+	aliases  map[string]target
+	patterns []*regexp.Regexp
+	location *time.Location
+}
+
+// resolve finds the target of a column, the user's aliases first.
+func (o *parseOptions) resolve(name string) target {
+	n := normalizeName(name)
+	if t, ok := o.aliases[n]; ok {
+		return t
+	}
+	return resolveName(n)
+}
+
+// Limits of what is looked at to find out a format.
+const (
+	headLines = 200
+	headBytes = 64 << 10
+)
+
+// head is the beginning of a file: complete lines and what follows them.
+type head struct {
+	path  string // base name
+	lines [][]byte
+	rest  []byte // the beginning of an unfinished line
+	opts  *parseOptions
+}
+
+// first is the first line with something in it, or the unfinished one.
+func (h *head) first() []byte {
+	for _, l := range h.lines {
+		if l := bytes.TrimSpace(l); len(l) > 0 {
+			return l
+		}
+	}
+	return bytes.TrimSpace(h.rest)
+}
+
+// all is everything that was read so far.
+func (h *head) all() []byte {
+	return append(bytes.Join(h.lines, []byte("\n")), h.rest...)
+}
+
+// detectFormat names the format that is surest; empty when none recognises the beginning.
+func detectFormat(h *head) string {
+	best, name := 0, ""
+	for _, n := range Formats() {
+		if score := formats[n].detect(h); score > best {
+			best, name = score, n
+		}
+	}
+	return name
+}
+
+// fallbackFormat is for a file that nothing recognises: a table when it is called one, else text.
+func fallbackFormat(path string) string {
+	if strings.HasSuffix(strings.ToLower(path), ".csv") {
+		return "csv"
+	}
+	return "stdout"
+}
+
+func checkFormat(name string) error {
+	if _, ok := formats[name]; name != "" && !ok {
+		return fmt.Errorf("log format %q is not known; there are %s", name, strings.Join(Formats(), ", "))
+	}
+	return nil
+}
+
+// hashText is FNV-1a: stable over processes and machines, unlike hash/maphash.
+func hashText(s []byte) uint64 {
+	h := uint64(14695981039346656037)
+	for _, c := range s {
+		h = (h ^ uint64(c)) * 1099511628211
+	}
+	return h
+}
+
+// mix folds a value into a hash.
+func mix(h, v uint64) uint64 {
+	h = (h ^ v) * 0x9e3779b97f4a7c15
+	return h ^ h>>29
+}

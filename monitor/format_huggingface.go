@@ -1,0 +1,137 @@
+package monitor
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"strings"
+)
+
+// Hugging Face Trainer: trainer_state.json with its log_history, or log_history alone as a JSON list.
+// Epochs are fractions that are complete; training and evaluation values stand in separate entries.
+
+func detectHuggingFace(h *head) int {
+	first := h.first()
+	if h.path == "trainer_state.json" && len(first) > 0 && first[0] == '{' {
+		return 95
+	}
+	all := h.all()
+	switch {
+	case len(first) == 0:
+		return 0
+	case first[0] == '{' && bytes.Contains(all, []byte(`"log_history"`)):
+		return 95
+	case first[0] == '[' && strings.HasSuffix(h.path, ".json"),
+		first[0] == '[' && bytes.Contains(all, []byte(`"epoch"`)) && bytes.Contains(all, []byte("{")):
+		return 60
+	}
+	return 0
+}
+
+func newHuggingFace(o *parseOptions) document { return &huggingFace{opts: o} }
+
+type huggingFace struct{ opts *parseOptions }
+
+// errNotDocument says that a JSON document does not hold a log.
+var errNotDocument = errors.New("neither an object with log_history nor a list of objects")
+
+// read streams the document twice, with one entry of log_history in memory at a time: the values that hold for
+// all rows (max_steps, num_train_epochs, train_batch_size) stand after the list.
+func (p *huggingFace) read(src io.ReadSeeker, out sink) error {
+	fields := jsonFields{opts: p.opts, fixed: map[Column]float64{}}
+	if err := p.pass(src, &fields, nil); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return err
+	}
+	if _, err := src.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	return p.pass(src, &fields, out)
+}
+
+// pass reads the document once: the values for all rows when out is nil, else the entries.
+func (p *huggingFace) pass(src io.Reader, fields *jsonFields, out sink) error {
+	dec := json.NewDecoder(&nanReader{src: src})
+	dec.UseNumber()
+	tok, err := dec.Token()
+	if err != nil {
+		return err
+	}
+	switch tok {
+	case json.Delim('['):
+		return p.entries(dec, fields, out)
+	case json.Delim('{'):
+	default:
+		return errNotDocument
+	}
+	found := false
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return err
+		}
+		if key == "log_history" {
+			if tok, err = dec.Token(); err != nil {
+				return err
+			}
+			if tok != json.Delim('[') {
+				return errNotDocument
+			}
+			found = true
+			if err := p.entries(dec, fields, out); err != nil {
+				return err
+			}
+			continue
+		}
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return err
+		}
+		if c, ok := documentColumns[key]; ok && out == nil {
+			if v, how := parseNumber(value, false); how == readNumber && v > 0 {
+				fields.fixed[c] = v
+			}
+		}
+	}
+	if _, err := dec.Token(); err != nil { // the closing brace
+		return err
+	}
+	if !found {
+		return errNotDocument
+	}
+	return nil
+}
+
+// documentColumns are the values of the document that hold for the whole training.
+var documentColumns = map[any]Column{"max_steps": TotalSteps, "num_train_epochs": TotalEpochs, "train_batch_size": BatchSize}
+
+func (p *huggingFace) entries(dec *json.Decoder, fields *jsonFields, out sink) error {
+	for n := 1; dec.More(); n++ {
+		var entry json.RawMessage
+		if err := dec.Decode(&entry); err != nil {
+			return err
+		}
+		if out == nil {
+			continue
+		}
+		if out.full() {
+			return errEnough
+		}
+		object, ok := decodeObject(entry)
+		if !ok {
+			out.bad(n, "entry is not an object: "+clip(entry))
+			continue
+		}
+		r, extra, ok := fields.row(object, n, out)
+		if !ok {
+			continue
+		}
+		if e, _ := r.Value(Epoch); e == 0 {
+			r.Set(Epoch, math.NaN()) // no epoch is complete
+		}
+		out.row(r, extra)
+	}
+	_, err := dec.Token() // the closing bracket
+	return err
+}

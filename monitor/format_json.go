@@ -1,0 +1,252 @@
+package monitor
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"sort"
+)
+
+// JSON lines: one object per line; nested objects are joined with "_" ({"train": {"loss": 1}} is train_loss).
+
+func detectJSONLines(h *head) int {
+	for _, l := range h.lines {
+		l = bytes.TrimSpace(l)
+		if len(l) == 0 {
+			continue
+		}
+		if l[0] == '{' && json.Valid(l) && !bytes.Contains(l, []byte(`"log_history"`)) {
+			return 60
+		}
+		return 0
+	}
+	return 0
+}
+
+func newJSONLines(o *parseOptions) parser {
+	return &jsonLines{fields: jsonFields{opts: o}, base: epochBase{rule: fromFirstRow}}
+}
+
+type jsonLines struct {
+	fields jsonFields
+	base   epochBase
+}
+
+func (*jsonLines) pending() bool        { return false }
+func (*jsonLines) flush(sink)           {}
+func (*jsonLines) restart()             {}
+func (p *jsonLines) save() parserState  { return parserState{ZeroBased: p.base.zero} }
+func (p *jsonLines) load(s parserState) { p.base.zero = s.ZeroBased }
+
+func (p *jsonLines) line(text []byte, n int, out sink) {
+	text = bytes.TrimSpace(text)
+	if len(text) == 0 {
+		return
+	}
+	object, ok := decodeObject(text)
+	if !ok {
+		out.bad(n, "not a JSON object: "+clip(text))
+		return
+	}
+	if r, extra, ok := p.fields.row(object, n, out); ok {
+		p.base.fix(&r)
+		out.row(r, extra)
+	}
+}
+
+// decodeObject reads text that is one JSON object and nothing else; NaN and Infinity, which Python writes,
+// are allowed.
+func decodeObject(text []byte) (map[string]any, bool) {
+	if bytes.Contains(text, []byte("NaN")) || bytes.Contains(text, []byte("Infinity")) {
+		var f nanFilter
+		text = f.apply(nil, text)
+	}
+	var object map[string]any
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	if dec.Decode(&object) != nil || object == nil {
+		return nil, false
+	}
+	_, err := dec.Token()
+	return object, err == io.EOF
+}
+
+// jsonFields makes rows of JSON objects.
+type jsonFields struct {
+	opts                   *parseOptions
+	model, dataset, device string
+	// fixed are values of the document that hold for every row.
+	fixed map[Column]float64
+}
+
+// row gives one row of an object and the hash of its unknown fields, or says why not.
+func (p *jsonFields) row(object map[string]any, n int, out sink) (r Row, extra uint64, ok bool) {
+	w := jsonWalk{fields: p, row: Row{Line: n}, out: out}
+	w.object("", object, 0)
+	if !w.some {
+		out.bad(n, "no known column has a value")
+		return Row{}, 0, false
+	}
+	for c, v := range p.fixed {
+		if _, has := w.row.Value(c); !has {
+			w.row.Set(c, v)
+		}
+	}
+	return w.row, w.extra, true
+}
+
+// maxDepth bounds how deep nested objects are followed.
+const maxDepth = 4
+
+// jsonWalk collects one row from an object.
+type jsonWalk struct {
+	fields *jsonFields
+	row    Row
+	extra  uint64
+	some   bool
+	exact  [NumColumns]bool
+	out    sink
+}
+
+// object takes the fields in the order of their names, so that the same object gives the same row.
+func (w *jsonWalk) object(prefix string, object map[string]any, depth int) {
+	keys := make([]string, 0, len(object))
+	for key := range object {
+		keys = append(keys, key)
+	}
+	sort.Strings(keys)
+	for _, key := range keys {
+		name := prefix + key
+		if nested, ok := object[key].(map[string]any); ok {
+			if depth < maxDepth {
+				w.object(name+"_", nested, depth+1)
+			}
+			continue
+		}
+		text := jsonText(object[key])
+		if t := w.fields.opts.resolve(name); t.kind != toNowhere {
+			w.some = w.field(t, name, []byte(text)) || w.some
+		} else if text != "" {
+			w.extra += mix(hashText([]byte(normalizeName(name))), hashText([]byte(text)))
+		}
+	}
+}
+
+func (w *jsonWalk) field(t target, name string, text []byte) bool {
+	r, p := &w.row, w.fields
+	switch t.kind {
+	case toStamp:
+		if r.Stamp.IsZero() || t.exact {
+			r.Stamp = parseStamp(text, p.opts.location)
+		}
+		return !r.Stamp.IsZero()
+	case toModel:
+		return setText(&r.Model, &p.model, text)
+	case toDataset:
+		return setText(&r.Dataset, &p.dataset, text)
+	case toDevice:
+		return setText(&r.Device, &p.device, text)
+	}
+	v, how := parseNumber(text, t.kind != toGPUUtil && t.column.counts())
+	v = checkNumber(v, how, t, name, text, r.Line, w.out)
+	if math.IsNaN(v) {
+		return false
+	}
+	if t.kind == toGPUUtil {
+		setGPUUtil(r, t.gpu, v)
+		return true
+	}
+	if _, has := r.Value(t.column); !has || (t.exact && !w.exact[t.column]) {
+		r.Set(t.column, v)
+		w.exact[t.column] = t.exact
+	}
+	return true
+}
+
+// jsonText is a scalar as text; empty for null, lists and objects.
+func jsonText(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case json.Number:
+		return v.String()
+	case float64:
+		return fmt.Sprint(v)
+	case bool:
+		return fmt.Sprint(v)
+	}
+	return ""
+}
+
+// nanFilter puts "nan" and "inf" in quotes where a JSON text has NaN and Infinity outside of strings. It
+// works on a stream, in pieces of any size.
+type nanFilter struct {
+	inString, escaped bool
+	minus             bool // a '-' is held back: it may belong to -Infinity
+	inWord            bool
+}
+
+// apply appends the filtered src to dst.
+func (f *nanFilter) apply(dst, src []byte) []byte {
+	for _, c := range src {
+		switch {
+		case f.inString:
+			dst = append(dst, c)
+			switch {
+			case f.escaped:
+				f.escaped = false
+			case c == '\\':
+				f.escaped = true
+			case c == '"':
+				f.inString = false
+			}
+			continue
+		case f.inWord && (c|0x20 >= 'a' && c|0x20 <= 'z'):
+			continue // the rest of NaN or Infinity
+		}
+		f.inWord = false
+		if f.minus {
+			f.minus = false
+			if c != 'I' {
+				dst = append(dst, '-')
+			}
+		}
+		switch c {
+		case '-':
+			f.minus = true
+		case 'N':
+			dst, f.inWord = append(dst, `"nan"`...), true
+		case 'I':
+			dst, f.inWord = append(dst, `"inf"`...), true
+		default:
+			f.inString = c == '"'
+			dst = append(dst, c)
+		}
+	}
+	return dst
+}
+
+// nanReader is a nanFilter over a reader.
+type nanReader struct {
+	src    io.Reader
+	filter nanFilter
+	raw    [4096]byte
+	buf    []byte // backing of ready
+	ready  []byte
+}
+
+func (r *nanReader) Read(p []byte) (int, error) {
+	for len(r.ready) == 0 {
+		n, err := r.src.Read(r.raw[:])
+		r.buf = r.filter.apply(r.buf[:0], r.raw[:n])
+		r.ready = r.buf
+		if err != nil && len(r.ready) == 0 {
+			return 0, err
+		}
+	}
+	n := copy(p, r.ready)
+	r.ready = r.ready[n:]
+	return n, nil
+}

@@ -1,0 +1,69 @@
+package monitor
+
+import (
+	"math"
+	"strings"
+)
+
+// Lightning CSVLogger (metrics.csv): training and validation values stand in separate, sparse rows; epochs
+// count from 0, and a metric that is logged both ways has columns …_step and …_epoch. The file is rewritten
+// whole, with a wider header, when a metric appears for the first time.
+//
+// A row in the middle of an epoch says which epoch is under way, not that it is done: such a row gives the
+// number of epochs that are complete, and a row at the end of an epoch (validation values, or …_epoch) the
+// number with this one.
+
+func detectLightning(h *head) int {
+	names, _ := findHeader(h)
+	hasEpoch, hasStep, mark := false, false, h.path == "metrics.csv"
+	for _, name := range names {
+		n := normalizeName(name)
+		switch t := resolveName(n); {
+		case n == "epoch":
+			hasEpoch = true
+		case n == "step":
+			hasStep = true
+		case t.exact && t.column != TrainLoss && t.column != TestLoss && t.column != TestAccuracy && t.column != TrainAccuracy:
+			return 0
+		case strings.HasSuffix(n, "_step"), strings.HasSuffix(n, "_epoch"), strings.HasPrefix(n, "val_"), strings.HasPrefix(n, "lr_"):
+			mark = true
+		}
+	}
+	if hasEpoch && hasStep && mark {
+		return 80
+	}
+	return 0
+}
+
+func newLightning(o *parseOptions) parser {
+	return newTable(o, dialect{
+		epochs: fromZero,
+		resolve: func(name string) target {
+			if t := resolveMetric(o, name); t.kind != toNowhere {
+				return t
+			}
+			return resolveMetric(o, strings.TrimSuffix(strings.TrimSuffix(normalizeName(name), "_step"), "_epoch"))
+		},
+		adjust: lightningRow,
+	})
+}
+
+// lightningRow counts only epochs that are complete.
+func lightningRow(t *table, r *Row) {
+	_, loss := r.Value(TestLoss)
+	_, accuracy := r.Value(TestAccuracy)
+	if loss || accuracy {
+		return
+	}
+	for i, f := range t.fields {
+		if n := t.cells[i].name; strings.HasSuffix(n, "_epoch") && !blank(f) {
+			return
+		}
+	}
+	if e, ok := r.Value(Epoch); ok {
+		if e--; e <= 0 {
+			e = math.NaN() // none is complete
+		}
+		r.Set(Epoch, e)
+	}
+}

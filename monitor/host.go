@@ -1,0 +1,70 @@
+package monitor
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/shirou/gopsutil/v3/common"
+	"github.com/shirou/gopsutil/v3/cpu"
+	"github.com/shirou/gopsutil/v3/mem"
+)
+
+// Host collects HostSample: the whole machine, also when we are in a container. The zero value reads /proc. The CPU
+// share is that since the previous call, so the first one has none.
+type Host struct {
+	// Proc is where /proc is; empty means /proc. For recorded trees.
+	Proc string
+
+	last cpu.TimesStat
+	have bool
+}
+
+var _ Collector = (*Host)(nil)
+
+// Name is "host".
+func (h *Host) Name() string { return "host" }
+
+// Collect reads /proc/stat and /proc/meminfo.
+func (h *Host) Collect(ctx context.Context, s *Sample) error {
+	if h.Proc != "" {
+		ctx = context.WithValue(ctx, common.EnvKey, common.EnvMap{common.HostProcEnvKey: h.Proc})
+	}
+	times, err := cpu.TimesWithContext(ctx, false)
+	if err != nil || len(times) == 0 {
+		return fmt.Errorf("read CPU times of the machine: %w", orNoData(err))
+	}
+	if h.have {
+		s.Host.CPUPercent = busyPercent(&h.last, &times[0])
+	}
+	h.last, h.have = times[0], true
+	vm, err := mem.VirtualMemoryWithContext(ctx)
+	if err != nil {
+		return fmt.Errorf("read memory of the machine: %w", err)
+	}
+	if vm.Total > 0 && vm.Available <= vm.Total {
+		s.Host.MemoryGiB = float64(vm.Total-vm.Available) / (1 << 30)
+	}
+	return nil
+}
+
+func orNoData(err error) error {
+	if err == nil {
+		return ErrNoData
+	}
+	return err
+}
+
+// busyPercent is the share of time that was neither idle nor waiting for a disk. Guest time is part of user time.
+func busyPercent(from, to *cpu.TimesStat) float64 {
+	sum := func(t *cpu.TimesStat) (busy, all float64) {
+		busy = t.User + t.Nice + t.System + t.Irq + t.Softirq + t.Steal
+		return busy, busy + t.Idle + t.Iowait
+	}
+	b0, a0 := sum(from)
+	b1, a1 := sum(to)
+	if a1 <= a0 {
+		return math.NaN()
+	}
+	return math.Max(0, math.Min(100, 100*(b1-b0)/(a1-a0)))
+}

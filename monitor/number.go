@@ -1,0 +1,145 @@
+package monitor
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// reading is what came of a field that should hold a number.
+type reading uint8
+
+const (
+	readNumber reading = iota
+	readEmpty          // nothing there, or a word for nothing
+	readNaN            // written as nan
+	readInf            // written as inf
+	readRange          // too large for a float64, such as 1e400
+	readComma          // a number with a decimal comma
+	readText           // not a number
+)
+
+// parseNumber reads one field. whole says that the column counts things, so that "60,000" is sixty thousand.
+// The value is NaN unless the reading is readNumber or readComma. A trailing % is dropped.
+func parseNumber(b []byte, whole bool) (float64, reading) {
+	b = bytes.TrimSpace(b)
+	if n := len(b); n > 1 && b[n-1] == '%' {
+		b = bytes.TrimSpace(b[:n-1])
+	}
+	if len(b) == 0 {
+		return math.NaN(), readEmpty
+	}
+	comma := false
+	for _, c := range b {
+		switch {
+		case c >= '0' && c <= '9', c == '.', c == '-', c == '+', c == 'e', c == 'E':
+		case c == ',':
+			comma = true
+		default:
+			return math.NaN(), wordReading(b)
+		}
+	}
+	if comma {
+		plain, ok := plainNumber(string(b), whole)
+		if !ok {
+			return math.NaN(), readText
+		}
+		v, err := strconv.ParseFloat(plain, 64)
+		if err != nil {
+			return math.NaN(), readText
+		}
+		return v, readComma
+	}
+	v, err := strconv.ParseFloat(string(b), 64)
+	switch {
+	case err == nil:
+		return v, readNumber
+	case errors.Is(err, strconv.ErrRange):
+		return math.NaN(), readRange
+	}
+	return math.NaN(), readText
+}
+
+func wordReading(b []byte) reading {
+	if len(b) > 16 {
+		return readText
+	}
+	switch strings.ToLower(string(b)) {
+	case "na", "n/a", "null", "none", "<na>", "undefined":
+		return readEmpty
+	case "nan", "-nan", "+nan":
+		return readNaN
+	case "inf", "+inf", "-inf", "infinity", "-infinity", "+infinity":
+		return readInf
+	}
+	return readText
+}
+
+// plainNumber turns "0,5", "1.234,5" and "1,234.5" into what strconv reads.
+func plainNumber(s string, whole bool) (string, bool) {
+	comma, dot := strings.LastIndexByte(s, ','), strings.LastIndexByte(s, '.')
+	switch {
+	case dot > comma: // 1,234.5
+		return strings.ReplaceAll(s, ",", ""), grouped(strings.Split(s[:dot], ","))
+	case dot >= 0: // 1.234,5
+		if strings.Count(s, ",") > 1 || !grouped(strings.Split(s[:comma], ".")) {
+			return "", false
+		}
+		return strings.ReplaceAll(s[:comma], ".", "") + "." + s[comma+1:], true
+	case strings.Count(s, ",") > 1 || (whole && len(s)-comma-1 == 3): // 1,234,567
+		return strings.ReplaceAll(s, ",", ""), grouped(strings.Split(s, ","))
+	}
+	return s[:comma] + "." + s[comma+1:], true // 0,5
+}
+
+// grouped reports whether all groups after the first have three digits.
+func grouped(groups []string) bool {
+	for _, g := range groups[1:] {
+		if len(g) != 3 {
+			return false
+		}
+	}
+	return true
+}
+
+// stampLayouts are the timestamps that scripts write, without a zone in loc.
+var stampLayouts = []string{
+	time.RFC3339Nano,
+	"2006-01-02 15:04:05.999999999",
+	"2006-01-02T15:04:05.999999999",
+	"2006-01-02 15:04:05.999999999Z07:00",
+	"2006-01-02 15:04:05,999",
+	"2006/01/02 15:04:05",
+	"02.01.2006 15:04:05",
+	"20060102-150405",
+	"20060102_150405",
+}
+
+// parseStamp reads a timestamp: a date and time, or seconds, milliseconds, microseconds or nanoseconds since
+// 1970. It gives the zero time when it cannot.
+func parseStamp(b []byte, loc *time.Location) time.Time {
+	b = bytes.TrimSpace(b)
+	if len(b) == 0 || len(b) > 40 {
+		return time.Time{}
+	}
+	if v, r := parseNumber(b, false); r == readNumber {
+		for v >= 1e11 { // later than the year 5000 in seconds: a finer unit
+			v /= 1000
+		}
+		if v < 1e8 { // before 1973: not a clock
+			return time.Time{}
+		}
+		sec, frac := math.Modf(v)
+		return time.Unix(int64(sec), int64(frac*1e9))
+	}
+	s := string(b)
+	for _, layout := range stampLayouts {
+		if t, err := time.ParseInLocation(layout, s, loc); err == nil {
+			return t
+		}
+	}
+	return time.Time{}
+}

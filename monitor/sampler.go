@@ -1,0 +1,155 @@
+package monitor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Sampler takes samples with several collectors at once. A collector that hangs (a GPU driver, a dead network file
+// system) costs the others nothing: its part of the sample stays unknown, it is left out until it comes back, and it
+// is reported once. The zero value of Timeout is useful. Not for use by several goroutines at once.
+type Sampler struct {
+	Collectors []Collector
+	// Timeout is how long one collector may take; 0 means 500 ms.
+	Timeout time.Duration
+
+	slots []*slot
+}
+
+// slot is one collector with what it is doing.
+type slot struct {
+	collector Collector
+	done      chan reply
+	hanging   bool
+	lastError string
+}
+
+// reply is what a collector answered.
+type reply struct {
+	sample Sample
+	err    error
+}
+
+// Sample asks all collectors. It returns within Timeout, or when ctx ends. An error is returned when it first
+// appears in a collector, and not again while the same one persists; ErrNoData never is. now becomes At.
+func (s *Sampler) Sample(ctx context.Context, now time.Time) (Sample, []error) {
+	s.prepare()
+	timeout := s.Timeout
+	if timeout <= 0 {
+		timeout = 500 * time.Millisecond
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	out := NoSample(now)
+	var errs []error
+	asked := make([]*slot, 0, len(s.slots))
+	for _, sl := range s.slots {
+		if sl.hanging && !sl.back() {
+			continue
+		}
+		asked = append(asked, sl)
+		go sl.ask(ctx, now)
+	}
+	for _, sl := range asked {
+		var r reply
+		select {
+		case r = <-sl.done:
+		case <-ctx.Done():
+			select {
+			case r = <-sl.done:
+			case <-time.After(timeout / 10): // it was told to end: let it
+				if r, ok := sl.late(); ok {
+					errs = append(errs, sl.take(r, &out)...)
+					continue
+				}
+				sl.hanging = true
+				errs = append(errs, fmt.Errorf("collector %s: no answer within %v; left out until it answers", sl.collector.Name(), timeout))
+				continue
+			}
+		}
+		errs = append(errs, sl.take(r, &out)...)
+	}
+	return out, errs
+}
+
+func (s *Sampler) prepare() {
+	for len(s.slots) < len(s.Collectors) {
+		s.slots = append(s.slots, &slot{collector: s.Collectors[len(s.slots)], done: make(chan reply, 1)})
+	}
+}
+
+// ask runs the collector on a sample of its own, so that one which comes back late spoils nothing.
+func (sl *slot) ask(ctx context.Context, now time.Time) {
+	r := reply{sample: NoSample(now)}
+	defer func() {
+		if p := recover(); p != nil {
+			r.err = fmt.Errorf("panic: %v", p)
+		}
+		sl.done <- r
+	}()
+	r.err = sl.collector.Collect(ctx, &r.sample)
+}
+
+// back reports whether a hanging collector has come back; its old answer is thrown away.
+func (sl *slot) back() bool {
+	_, ok := sl.late()
+	sl.hanging = sl.hanging && !ok
+	return ok
+}
+
+func (sl *slot) late() (reply, bool) {
+	select {
+	case r := <-sl.done:
+		return r, true
+	default:
+		return reply{}, false
+	}
+}
+
+// take merges an answer and says what is new about its error.
+func (sl *slot) take(r reply, out *Sample) []error {
+	merge(out, &r.sample)
+	if r.err == nil || errors.Is(r.err, ErrNoData) {
+		sl.lastError = ""
+		return nil
+	}
+	text := r.err.Error()
+	if text == sl.lastError {
+		return nil
+	}
+	sl.lastError = text
+	return []error{fmt.Errorf("collector %s: %w", sl.collector.Name(), r.err)}
+}
+
+// merge copies what is known.
+func merge(to, from *Sample) {
+	pick := func(to *float64, from float64) {
+		if from == from {
+			*to = from
+		}
+	}
+	pick(&to.Host.CPUPercent, from.Host.CPUPercent)
+	pick(&to.Host.MemoryGiB, from.Host.MemoryGiB)
+	if from.Tree.Procs > 0 {
+		to.Tree.Procs = from.Tree.Procs
+	}
+	pick(&to.Tree.CPUSeconds, from.Tree.CPUSeconds)
+	pick(&to.Tree.CPUPercent, from.Tree.CPUPercent)
+	pick(&to.Tree.MemoryGiB, from.Tree.MemoryGiB)
+	pick(&to.Tree.ReadBytes, from.Tree.ReadBytes)
+	pick(&to.Tree.WriteBytes, from.Tree.WriteBytes)
+	to.GPUs = append(to.GPUs, from.GPUs...)
+}
+
+// Close closes the collectors that have a Close method, except those that hang.
+func (s *Sampler) Close() error {
+	var errs []error
+	for _, sl := range s.slots {
+		if c, ok := sl.collector.(interface{ Close() error }); ok && (!sl.hanging || sl.back()) {
+			errs = append(errs, c.Close())
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,239 @@
+package monitor
+
+import (
+	"bytes"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// encoding of a log's bytes.
+type encoding string
+
+const (
+	utf8Text encoding = ""
+	utf16LE  encoding = "utf-16le"
+	utf16BE  encoding = "utf-16be"
+)
+
+// splitter cuts a stream of bytes into lines. A line ends with LF, CR LF, or CR alone (as progress bars
+// write); what follows the last end is held back. Byte order marks and NUL bytes are dropped, UTF-16 is
+// turned into UTF-8. It holds at most maxLine bytes.
+type splitter struct {
+	maxLine int
+	enc     encoding
+	at      int64 // file offset behind the last byte taken
+	start   int64 // file offset of the line that is not complete
+	n       int   // lines complete so far
+	buf     []byte
+	skip    bool   // the line is too long: nothing of it is kept
+	afterCR bool   // a LF that follows belongs to the end that was already seen
+	odd     bool   // one byte of a two-byte character was left
+	high    uint16 // first half of a surrogate pair
+	nuls    int    // NUL bytes dropped
+
+	safeAt   int64 // where a restart may go on: no line or record is cut there
+	safeLine int
+}
+
+var utf8BOM = []byte("\ufeff")
+
+func (s *splitter) readTo() int64   { return s.at }
+func (s *splitter) partial() []byte { return s.buf }
+func (s *splitter) half() bool      { return s.odd }
+func (s *splitter) held() bool      { return len(s.buf) > 0 || s.skip }
+
+// commit says that everything up to the last complete line has been used.
+func (s *splitter) commit() { s.safeAt, s.safeLine = s.start, s.n }
+
+// reset begins a new file.
+func (s *splitter) reset() { *s = splitter{maxLine: s.maxLine, nuls: s.nuls} }
+
+// resume goes on at a place that was committed.
+func (s *splitter) resume(at int64, line int, enc encoding) {
+	*s = splitter{maxLine: s.maxLine, enc: enc, at: at, start: at, n: line, safeAt: at, safeLine: line}
+}
+
+// feed takes bytes that follow those taken before and calls emit with each complete line and its number; text
+// is nil for a line that was too long, and holds only during the call. It returns how many bytes it took.
+func (s *splitter) feed(chunk []byte, emit func(text []byte, n int)) int {
+	if s.at == 0 {
+		if len(chunk) < 2 && len(chunk) > 0 && chunk[0] >= 0xfe {
+			s.odd = true
+			return 0
+		}
+		s.enc = guessEncoding(chunk)
+	}
+	s.odd = false
+	if s.enc != utf8Text {
+		return s.feed16(chunk, emit)
+	}
+	from := s.at
+	s.at += int64(len(chunk))
+	for pos := 0; pos < len(chunk); {
+		if s.afterCR {
+			s.afterCR = false
+			if chunk[pos] == '\n' {
+				pos++
+				s.start = from + int64(pos)
+				continue
+			}
+		}
+		end := lineEnd(chunk[pos:])
+		if end < 0 {
+			s.keep(chunk[pos:])
+			break
+		}
+		text := chunk[pos : pos+end]
+		s.afterCR = chunk[pos+end] == '\r'
+		pos += end + 1
+		s.start = from + int64(pos)
+		if len(s.buf) > 0 || s.skip {
+			s.keep(text)
+			text = s.buf
+		}
+		s.finish(text, s.afterCR && (pos >= len(chunk) || chunk[pos] != '\n'), emit)
+	}
+	return len(chunk)
+}
+
+// lineEnd finds the first CR or LF.
+func lineEnd(b []byte) int {
+	lf := bytes.IndexByte(b, '\n')
+	if lf >= 0 {
+		b = b[:lf]
+	}
+	if cr := bytes.IndexByte(b, '\r'); cr >= 0 {
+		return cr
+	}
+	return lf
+}
+
+// keep adds to the held line, without NUL bytes.
+func (s *splitter) keep(b []byte) {
+	if s.skip {
+		return
+	}
+	for len(b) > 0 && len(s.buf) <= s.maxLine {
+		i := bytes.IndexByte(b, 0)
+		if i < 0 {
+			s.buf = append(s.buf, b...)
+			break
+		}
+		s.buf = append(s.buf, b[:i]...)
+		run := len(b[i:]) - len(bytes.TrimLeft(b[i:], "\x00"))
+		s.nuls += run
+		b = b[i+run:]
+	}
+	if len(s.buf) > s.maxLine {
+		s.buf, s.skip = nil, true
+	}
+}
+
+// finish hands out one line. An empty one that ends with CR alone is only a progress bar's return.
+func (s *splitter) finish(text []byte, loneCR bool, emit func([]byte, int)) {
+	skipped := s.skip
+	s.skip = false
+	if !skipped {
+		if i := bytes.IndexByte(text, 0); i >= 0 {
+			s.nuls += bytes.Count(text, []byte{0})
+			text = bytes.ReplaceAll(text, []byte{0}, nil)
+		}
+		text = bytes.TrimPrefix(text, utf8BOM)
+		if loneCR && len(text) == 0 {
+			s.buf = s.buf[:0]
+			return
+		}
+	}
+	s.n++
+	switch {
+	case skipped || len(text) > s.maxLine:
+		emit(nil, s.n)
+	case text == nil:
+		emit([]byte{}, s.n)
+	default:
+		emit(text, s.n)
+	}
+	if cap(s.buf) > 64<<10 {
+		s.buf = nil
+	}
+	s.buf = s.buf[:0]
+}
+
+// last hands out the line that has no end, if there is one.
+func (s *splitter) last(emit func([]byte, int)) {
+	if !s.held() {
+		return
+	}
+	s.start = s.at
+	s.finish(s.buf, false, emit)
+}
+
+// guessEncoding looks at the first bytes of a file.
+func guessEncoding(b []byte) encoding {
+	switch {
+	case bytes.HasPrefix(b, []byte{0xff, 0xfe}):
+		return utf16LE
+	case bytes.HasPrefix(b, []byte{0xfe, 0xff}):
+		return utf16BE
+	case len(b) < 8:
+		return utf8Text
+	}
+	zero := [2]int{}
+	n := min(len(b), 64) &^ 1
+	for i, c := range b[:n] {
+		if c == 0 {
+			zero[i&1]++
+		}
+	}
+	switch n /= 2; {
+	case zero[1] == n && zero[0] == 0:
+		return utf16LE
+	case zero[0] == n && zero[1] == 0:
+		return utf16BE
+	}
+	return utf8Text
+}
+
+// feed16 is feed for UTF-16.
+func (s *splitter) feed16(chunk []byte, emit func([]byte, int)) int {
+	n := len(chunk) &^ 1
+	s.odd = n != len(chunk)
+	for i := 0; i < n; i += 2 {
+		u := uint16(chunk[i]) | uint16(chunk[i+1])<<8
+		if s.enc == utf16BE {
+			u = uint16(chunk[i])<<8 | uint16(chunk[i+1])
+		}
+		s.at += 2
+		afterCR := s.afterCR
+		s.afterCR = false
+		switch {
+		case u == '\n' && afterCR:
+			s.start = s.at
+		case u == '\n' || u == '\r':
+			s.start, s.afterCR = s.at, u == '\r'
+			s.finish(s.buf, false, emit)
+		default:
+			s.unit(u)
+		}
+	}
+	return n
+}
+
+// unit adds one UTF-16 code unit to the held line.
+func (s *splitter) unit(u uint16) {
+	r := rune(u)
+	switch {
+	case s.high != 0:
+		r = utf16.DecodeRune(rune(s.high), r)
+		s.high = 0
+	case utf16.IsSurrogate(r):
+		s.high = u
+		return
+	}
+	if r == 0 || s.skip {
+		return
+	}
+	if s.buf = utf8.AppendRune(s.buf, r); len(s.buf) > s.maxLine {
+		s.buf, s.skip = nil, true
+	}
+}

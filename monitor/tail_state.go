@@ -1,0 +1,140 @@
+package monitor
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+)
+
+// tailVersion is the version of TailState; a state of another version is refused.
+const tailVersion = 1
+
+// TailState is where a Tail stands: everything that a restarted agent needs to go on without giving a row
+// twice. It is plain data (about 12 KiB as JSON) and is valid between two calls of Poll.
+type TailState struct {
+	Version  int         `json:"version"`
+	Path     string      `json:"path"`
+	Device   uint64      `json:"device"`
+	Inode    uint64      `json:"inode"`
+	Offset   int64       `json:"offset"` // end of the last record that was used
+	Line     int         `json:"line"`   // lines before Offset
+	Encoding encoding    `json:"encoding,omitempty"`
+	Format   string      `json:"format,omitempty"`
+	Parser   parserState `json:"parser"`
+	// HeadHash and TailHash are of the first bytes of the file and of those before Offset.
+	HeadHash uint64    `json:"head_hash"`
+	TailHash uint64    `json:"tail_hash"`
+	Seen     rowHashes `json:"seen"`
+	Given    int       `json:"given"` // rows ever given out
+	First    uint64    `json:"first"` // hash of the first row of the file
+	Furthest position  `json:"furthest"`
+	Stats    TailStats `json:"stats"`
+}
+
+// rowHashes are 64-bit hashes, written as base64.
+type rowHashes []uint64
+
+// MarshalText writes eight bytes a hash, little-endian, in base64.
+func (h rowHashes) MarshalText() ([]byte, error) {
+	raw := make([]byte, 0, 8*len(h))
+	for _, v := range h {
+		raw = binary.LittleEndian.AppendUint64(raw, v)
+	}
+	return []byte(base64.StdEncoding.EncodeToString(raw)), nil
+}
+
+// UnmarshalText reads what MarshalText writes.
+func (h *rowHashes) UnmarshalText(text []byte) error {
+	raw, err := base64.StdEncoding.DecodeString(string(text))
+	if err != nil {
+		return err
+	}
+	if len(raw)%8 != 0 || len(raw)/8 > remembered {
+		return fmt.Errorf("%d bytes of row hashes", len(raw))
+	}
+	*h = nil
+	for ; len(raw) > 0; raw = raw[8:] {
+		*h = append(*h, binary.LittleEndian.Uint64(raw))
+	}
+	return nil
+}
+
+func (s *TailState) check(path string) error {
+	switch {
+	case s.Version != tailVersion:
+		return fmt.Errorf("state has version %d, want %d", s.Version, tailVersion)
+	case s.Path != path:
+		return fmt.Errorf("state is of %s", s.Path)
+	case s.Offset < 0 || s.Line < 0 || s.Given < len(s.Seen):
+		return fmt.Errorf("state is damaged: offset %d, line %d, %d rows", s.Offset, s.Line, s.Given)
+	}
+	return checkFormat(s.Format)
+}
+
+// State says where the Tail stands.
+func (t *Tail) State() TailState {
+	if t.resume != nil { // nothing was read since
+		return *t.resume
+	}
+	s := TailState{
+		Version: tailVersion, Path: t.path, Format: t.name,
+		Offset: t.lines.safeAt, Line: t.lines.safeLine, Encoding: t.lines.enc,
+		Seen: t.seen.all(), Given: t.seen.count, First: t.first, Furthest: t.furthest, Stats: t.Stats(),
+	}
+	s.Device, s.Inode = t.follow.identity()
+	if t.lp != nil {
+		s.Parser = t.lp.save()
+	}
+	if f := t.follow.file; f != nil && s.Offset > 0 {
+		var at follower
+		at.file = f
+		if at.reload(s.Offset) {
+			s.HeadHash, s.TailHash = hashText(at.head), hashText(at.tail)
+		}
+	}
+	return s
+}
+
+// restore takes over everything of a state that does not depend on the file.
+func (t *Tail) restore(s *TailState) {
+	t.stats = s.Stats
+	t.stats.Path = t.path
+	t.stats.FirstBad = append([]BadRow(nil), s.Stats.FirstBad...)
+	t.stats.FirstNoted = append([]BadRow(nil), s.Stats.FirstNoted...)
+	for _, b := range t.stats.FirstBad {
+		t.badSeen[badHash(b.Line, b.Reason)] = true
+	}
+	if t.name == "" && s.Format != "" {
+		t.use(s.Format)
+	}
+	if t.lp != nil && t.name == s.Format {
+		t.lp.load(s.Parser)
+	}
+	t.seen.load(s.Seen, s.Given)
+	t.furthest, t.first = s.Furthest, s.First
+}
+
+// continueAt goes on in the open file where the state says, when it is still the file that the state knows
+// (by content: the same beginning and the same bytes before the offset), else begins it anew.
+func (t *Tail) continueAt(s *TailState) {
+	t.resume = nil
+	if s.Offset == 0 && s.Given == 0 {
+		return
+	}
+	fi, err := t.follow.file.Stat()
+	if err == nil && s.Offset > 0 && fi.Size() >= s.Offset && t.follow.reload(s.Offset) &&
+		hashText(t.follow.head) == s.HeadHash && hashText(t.follow.tail) == s.TailHash {
+		t.lines.resume(s.Offset, s.Line, s.Encoding)
+		t.docAt = docMark{}
+		return
+	}
+	t.follow.forget()
+	if t.doc == nil {
+		t.stats.Resets++
+		t.note(0, "file replaced while nobody watched")
+	}
+	if t.lp != nil {
+		t.lp.restart()
+	}
+	t.beginReplay()
+}

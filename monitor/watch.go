@@ -1,0 +1,82 @@
+package monitor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// hintEvery is the shortest time between two hints, so that a script which writes ten thousand lines a second
+// does not wake us as often.
+const hintEvery = 100 * time.Millisecond
+
+// Watch gives a hint on the channel when something in one of the directories was written, created, renamed or
+// removed. It is only a hint: it may be late, or missing altogether (network file systems, too many watches), and
+// many events make one hint; Poll on a timer tells the truth. Directories are watched, not files, because a watch
+// on a file ends with its rename. The channel is closed when ctx ends. The error says that no directory could be
+// watched; go on with the timer alone.
+func Watch(ctx context.Context, dirs ...string) (<-chan struct{}, error) {
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, fmt.Errorf("watch %q: %w", dirs, err)
+	}
+	watched := 0
+	for _, dir := range dirs {
+		if e := w.Add(dir); e != nil {
+			err = fmt.Errorf("watch %s: %w", dir, e)
+			continue
+		}
+		watched++
+	}
+	if watched == 0 {
+		w.Close()
+		return nil, err
+	}
+	hints := make(chan struct{}, 1)
+	go forward(ctx, w, hints)
+	return hints, nil
+}
+
+func forward(ctx context.Context, w *fsnotify.Watcher, hints chan<- struct{}) {
+	defer close(hints)
+	defer w.Close()
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	<-pause.C
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.Errors: // events were lost: as good a hint
+		case e := <-w.Events:
+			if e.Op == fsnotify.Chmod {
+				continue
+			}
+		}
+		select {
+		case hints <- struct{}{}:
+		default: // one is waiting
+		}
+		pause.Reset(hintEvery)
+		select {
+		case <-ctx.Done():
+			return
+		case <-pause.C:
+		}
+		for quiet := false; !quiet; {
+			select {
+			case <-w.Events:
+				// What came during the pause is worth one more hint.
+				select {
+				case hints <- struct{}{}:
+				default:
+				}
+			case <-w.Errors:
+			default:
+				quiet = true
+			}
+		}
+	}
+}
