@@ -8,7 +8,7 @@ import (
 
 // Backoff decides when a job that has failed is started again, and when no more. It is a plain
 // value: it can be stored, and the same failures give the same delays. The zero value waits 1 s
-// after the first failure, twice as long after each further one up to 1 min, and gives up after 5
+// after the first failure, twice as long after each further one up to 1 min, and gives up after 6
 // in a row that each lived less than 10 s.
 type Backoff struct {
 	First    time.Duration `json:"first_ns"`     // delay after the first failure; 0 means 1 s
@@ -16,7 +16,7 @@ type Backoff struct {
 	Factor   float64       `json:"factor"`       // from one delay to the next; below 1 means 2
 	Jitter   float64       `json:"jitter"`       // share of the delay by which it varies up and down, 0…1; 0 means 0.2, negative none
 	MinLife  time.Duration `json:"min_life_ns"`  // a job that lived as long did not fail at once; 0 means 10 s
-	Failures int           `json:"max_failures"` // in a row, each shorter than MinLife, after which to give up; 0 means 5
+	Failures int           `json:"max_failures"` // in a row, each shorter than MinLife, after which to give up; 0 means 6
 	Seed     uint64        `json:"seed"`         // of the jitter
 
 	// Row counts the failures in a row so far that were shorter than MinLife.
@@ -71,7 +71,7 @@ func (b Backoff) withDefaults() Backoff {
 	}
 	b.Jitter = min(b.Jitter, 1)
 	if b.Failures <= 0 {
-		b.Failures = 5
+		b.Failures = 6
 	}
 	return b
 }

@@ -60,8 +60,10 @@ func (o outcome) verdict() Exit {
 func (o outcome) signalled(e *Exit) string {
 	sig := o.status.Signal()
 	switch {
-	case sig == syscall.SIGKILL && o.killed:
-		return "it ignored SIGTERM and was killed after the grace"
+	case sig == syscall.SIGKILL && (o.killed || o.cause != itself):
+		return "it did not end within the grace and was killed"
+	case sig == syscall.SIGTERM && o.cause != itself:
+		return "ended by SIGTERM"
 	case sig == syscall.SIGKILL && o.oomKills > 0:
 		e.Reason = OOM
 		return "killed by the kernel: the job reached its memory limit"

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
@@ -58,7 +59,7 @@ func selfExe() string {
 	return exe
 }
 
-// child is a command that runs this binary with one of the behaviours of childMain.
+// testCommand is a command that runs this binary with one of the behaviours of childMain.
 func testCommand(t testing.TB, args ...string) Command {
 	t.Helper()
 	dir := t.TempDir()
@@ -92,7 +93,7 @@ func cleanUp(t testing.TB, j Job) {
 	})
 }
 
-// ended waits for the end of a job, generously.
+// waitEnd waits for the end of a job, generously.
 func waitEnd(t testing.TB, j Job) Exit {
 	t.Helper()
 	select {
@@ -195,11 +196,17 @@ func childMain(args []string) int {
 		}
 		fmt.Println("terminated")
 		return 1
-	case "segv":
-		signal.Reset(unix.SIGSEGV)
-		dieOf(unix.SIGSEGV)
 	case "die":
 		dieOf(syscall.Signal(number(1)))
+	case "double": // starts a daemon by a child that exits, and goes on
+		c := exec.Command(selfExe(), asChild, "daemon", "0")
+		c.Stdout, c.Stderr = os.Stdout, os.Stderr
+		if err := c.Run(); err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		fmt.Println("ready")
+		time.Sleep(time.Minute)
 	case "daemon": // leaves behind a process in another session that is deaf to SIGTERM, and exits
 		c := exec.Command(selfExe(), asChild, "deaf")
 		c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -221,6 +228,13 @@ func childMain(args []string) int {
 			c.Wait()
 		}
 		return number(1)
+	case "late": // leaves behind a worker that still has something to say
+		c := exec.Command(selfExe(), asChild, "later", arg(1))
+		c.Stdout = os.Stdout
+		c.Start()
+	case "later":
+		time.Sleep(time.Duration(number(1)) * time.Millisecond)
+		fmt.Println("late words")
 	case "flood":
 		flood(number(1), number(2))
 	case "line":
@@ -250,20 +264,13 @@ func childMain(args []string) int {
 	return 0
 }
 
-// dieOf ends this process by a signal, whatever the runtime does with it.
+// dieOf ends this process by a signal. The runtime's handler is taken away first, below the runtime.
 func dieOf(sig syscall.Signal) {
 	unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
-	// The runtime's own handlers stand until exec; a fresh image has none. sleep dies as told.
-	c := exec.Command("sleep", "60")
-	if path := c.Path; c.Err == nil {
-		go func() {
-			time.Sleep(200 * time.Millisecond)
-		}()
-		pid := os.Getpid()
-		k := exec.Command(selfExe(), asChild, "killer", strconv.Itoa(pid), strconv.Itoa(int(sig)))
-		k.Start()
-		syscall.Exec(path, []string{"sleep", "60"}, nil)
-	}
+	var byDefault [32]byte // struct sigaction: SIG_DFL, no flags, empty mask
+	unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&byDefault)), 0, 8, 0, 0)
+	unix.Kill(os.Getpid(), sig)
+	time.Sleep(time.Minute)
 }
 
 // flood prints n lines on stderr, a hundred at a time, at rate lines a second (0: as fast as it can).
@@ -282,8 +289,8 @@ func flood(n, rate int) {
 	w.Flush()
 }
 
-// agentMain is an agent of its own: it starts a command, prints the handle, and then waits to be
-// killed, or for the job and prints its exit.
+// agentMain is an agent of its own: it starts the command that it is given as JSON, prints the
+// handle, waits for the end and prints the exit.
 func agentMain(args []string) int {
 	var c Command
 	if err := json.Unmarshal([]byte(args[0]), &c); err != nil {
@@ -295,22 +302,45 @@ func agentMain(args []string) int {
 		fmt.Println(err)
 		return 1
 	}
-	json.NewEncoder(os.Stdout).Encode(j.Handle())
+	out := json.NewEncoder(os.Stdout)
+	out.Encode(j.Handle())
 	<-j.Done()
-	json.NewEncoder(os.Stdout).Encode(j.Exit())
+	out.Encode(j.Exit())
 	return 0
 }
 
-func TestSmoke(t *testing.T) {
-	c := testCommand(t, "exit", "7")
-	j := start(t, testLocal(), c)
-	e := waitEnd(t, j)
-	t.Logf("%+v %v %v", e, *e.PeakMemoryGiB, *e.CPUSeconds)
-	for _, w := range j.Enforced() {
-		t.Log(w)
+// agent starts an agent in a process and group of its own, and returns it with the handle of its job.
+func agent(t testing.TB, c Command) (*exec.Cmd, Handle) {
+	t.Helper()
+	text, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Log(output(t, c.RunDir, keeperLog))
-	if e.Code != 7 {
-		t.Fatal(e)
+	a := exec.Command(selfExe(), asAgent, string(text))
+	a.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := a.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
 	}
+	if err := a.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var h Handle
+	if err := json.NewDecoder(out).Decode(&h); err != nil {
+		a.Process.Kill()
+		a.Wait()
+		t.Fatalf("the agent did not say what it started: %v", err)
+	}
+	t.Cleanup(func() { a.Process.Kill(); a.Wait() })
+	return a, h
+}
+
+func adopt(t testing.TB, h Handle) Job {
+	t.Helper()
+	j, err := testLocal().Adopt(context.Background(), h)
+	if err != nil {
+		t.Fatalf("adopt: %v", err)
+	}
+	cleanUp(t, j)
+	return j
 }

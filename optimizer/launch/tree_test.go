@@ -1,0 +1,310 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// P3: SIGTERM reaches the job within 100 ms of Stop. The bound here is for a machine that is busy
+// with other tests; what was measured is in the log.
+func TestP3TermReachesJobAtOnce(t *testing.T) {
+	j := start(t, testLocal(), testCommand(t, "term", "5"))
+	says(t, j, "ready")
+	before := monotonic()
+	e, err := j.Stop(context.Background(), 10*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := strconv.ParseInt(says(t, j, "term "), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	took := time.Duration(at) - before
+	t.Logf("SIGTERM took %s", took)
+	if took > 2*time.Second {
+		t.Errorf("SIGTERM took %s, want at most 100ms on an idle machine", took)
+	}
+	if e.Reason != Stopped || e.Code != 5 || e.Signal != "" {
+		t.Errorf("exit = %+v, want stopped with the job's own code 5", e)
+	}
+}
+
+// P3: the agent gets away within grace + 15 s, whatever the job does; here long before.
+func TestCase01ChildIgnoresTerm(t *testing.T) {
+	j := start(t, testLocal(), testCommand(t, "deaf"))
+	says(t, j, "ready")
+	before := monotonic()
+	e, err := j.Stop(context.Background(), 300*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took := monotonic() - before; took < 300*time.Millisecond || took > 10*time.Second {
+		t.Errorf("Stop took %s, want the grace of 300ms and not much more", took)
+	}
+	if e.Reason != Stopped || e.Signal != "SIGKILL" || e.Code != -1 {
+		t.Errorf("exit = %+v, want stopped by SIGKILL", e)
+	}
+	mustEnd(t, process{j.Handle().PID, j.Handle().Start}, "the job")
+	mustEnd(t, process{j.Handle().KeeperPID, j.Handle().KeeperStart}, "its keeper")
+}
+
+func TestCase02GrandchildLeavesTheSession(t *testing.T) {
+	t.Run("main goes on, then is stopped", func(t *testing.T) {
+		j := start(t, testLocal(), testCommand(t, "double"))
+		daemon := saysPID(t, j, "daemon ")
+		says(t, j, "ready")
+		pids, err := j.PIDs()
+		if err != nil || !contains(pids, daemon.PID) || !contains(pids, j.Handle().PID) {
+			t.Errorf("PIDs() = %v, %v; want the daemon %d and the job %d among them", pids, err, daemon.PID, j.Handle().PID)
+		}
+		if _, err := j.Stop(context.Background(), 300*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+		if daemon.alive() {
+			t.Errorf("the daemon %d outlived Stop", daemon.PID)
+		}
+	})
+	t.Run("main exits by itself", func(t *testing.T) {
+		j := start(t, testLocal(), testCommand(t, "daemon", "3"))
+		daemon := saysPID(t, j, "daemon ")
+		e := waitEnd(t, j)
+		if e.Reason != Exited || e.Code != 3 {
+			t.Errorf("exit = %+v, want the code 3 of the main process", e)
+		}
+		if daemon.alive() {
+			t.Errorf("the daemon %d outlived the job", daemon.PID)
+		}
+	})
+}
+
+// Without a cgroup the tree is found by parent alone; the walk must be enough by itself.
+func TestCase02DaemonFoundByParentAlone(t *testing.T) {
+	j := start(t, testLocal(), testCommand(t, "double"))
+	daemon := saysPID(t, j, "daemon ")
+	list, err := tree(j.Handle().KeeperPID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for _, s := range list {
+		found = found || s.process == daemon
+	}
+	if !found {
+		t.Errorf("below the keeper there are %s, want the daemon %d among them", describe(list), daemon.PID)
+	}
+}
+
+func TestCase03WorkerKeepsStdoutOpen(t *testing.T) {
+	for name, worker := range map[string]string{"it heeds SIGTERM": "sleep", "it ignores SIGTERM": "deaf"} {
+		t.Run(name, func(t *testing.T) {
+			j := start(t, testLocal(), testCommand(t, "worker", "0", worker))
+			w := saysPID(t, j, "worker ")
+			e := waitEnd(t, j)
+			if e.Reason != Exited || e.Code != 0 {
+				t.Errorf("exit = %+v, want the main process's code 0", e)
+			}
+			if w.alive() {
+				t.Errorf("the worker %d outlived the job", w.PID)
+			}
+		})
+	}
+}
+
+// A worker that ends in its own time after the main process is left to do so.
+func TestCase03WorkerMayFinish(t *testing.T) {
+	l := testLocal()
+	l.pace.Linger = 10 * time.Second
+	j := start(t, l, testCommand(t, "late", "200"))
+	e := waitEnd(t, j)
+	if e.Code != 0 || !strings.Contains(output(t, j.Handle().RunDir, stdoutFile), "late words") {
+		t.Errorf("exit %+v, stdout %q; want the worker's last words", e, output(t, j.Handle().RunDir, stdoutFile))
+	}
+	if e.Ran > 8*time.Second {
+		t.Errorf("the end took %s, want as long as the worker and no longer", e.Ran)
+	}
+}
+
+// A frozen process cannot be killed: the kernel's freezer stands in for a hung driver.
+func TestCase09UnkillableChild(t *testing.T) {
+	freezer := freezerGroup(t)
+	j := start(t, testLocal(), testCommand(t, "sleep"))
+	says(t, j, "ready")
+	pid := strconv.Itoa(j.Handle().PID)
+	if err := os.WriteFile(filepath.Join(freezer, "cgroup.procs"), []byte(pid), 0o644); err != nil {
+		t.Skipf("the freezer does not take the process: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(freezer, "freezer.state"), []byte("FROZEN"), 0o644); err != nil {
+		t.Skipf("the freezer does not freeze: %v", err)
+	}
+	time.Sleep(100 * time.Millisecond)
+	before := monotonic()
+	e, err := j.Stop(context.Background(), 100*time.Millisecond)
+	if took := monotonic() - before; err != nil || took > 100*time.Millisecond+stopSlack {
+		t.Fatalf("Stop took %s: %v", took, err)
+	}
+	if !(process{j.Handle().PID, j.Handle().Start}).alive() {
+		t.Skip("this kernel kills frozen processes")
+	}
+	if e.Reason != Stopped || !strings.Contains(e.Detail, pid+" (") {
+		t.Errorf("exit = %+v, want stopped and pid %s named", e, pid)
+	}
+}
+
+func freezerGroup(t *testing.T) string {
+	dir := filepath.Join("/sys/fs/cgroup/freezer", "launch-test-"+strconv.Itoa(os.Getpid()))
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Skipf("no process can be made unkillable here: %v", err)
+	}
+	t.Cleanup(func() {
+		os.WriteFile(filepath.Join(dir, "freezer.state"), []byte("THAWED"), 0o644)
+		for range 100 {
+			if os.Remove(dir) == nil {
+				return
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		t.Errorf("the freezer group %s cannot be removed", dir)
+	})
+	return dir
+}
+
+func TestP1NothingOutlivesTheJob(t *testing.T) {
+	j := start(t, testLocal(), testCommand(t, "double"))
+	daemon := saysPID(t, j, "daemon ")
+	says(t, j, "ready")
+	if _, err := j.Stop(context.Background(), 0); err != nil {
+		t.Fatal(err)
+	}
+	for what, p := range map[string]process{"the job": {j.Handle().PID, j.Handle().Start},
+		"the keeper": {j.Handle().KeeperPID, j.Handle().KeeperStart}, "the daemon": daemon} {
+		if p.alive() {
+			t.Errorf("%s (pid %d) is alive after Stop", what, p.PID)
+		}
+		if _, err := readStat(p.PID); err == nil && what == "the keeper" {
+			t.Errorf("%s (pid %d) is a zombie", what, p.PID)
+		}
+	}
+	if pids, err := j.PIDs(); err != nil || len(pids) > 0 {
+		t.Errorf("PIDs() = %v, %v after the end", pids, err)
+	}
+}
+
+// A job that was stopped in its tracks (SIGSTOP) can still be ended in order.
+func TestStopReachesAStoppedJob(t *testing.T) {
+	j := start(t, testLocal(), testCommand(t, "term", "6"))
+	says(t, j, "ready")
+	if err := j.Signal(unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	e, err := j.Stop(context.Background(), 10*time.Second)
+	if err != nil || e.Code != 6 {
+		t.Errorf("exit = %+v, %v; want its own code 6", e, err)
+	}
+}
+
+// A keeper that somebody has stopped is woken by Stop.
+func TestStopWakesTheKeeper(t *testing.T) {
+	j := start(t, testLocal(), testCommand(t, "term", "6"))
+	says(t, j, "ready")
+	unix.Kill(j.Handle().KeeperPID, unix.SIGSTOP)
+	e, err := j.Stop(context.Background(), 10*time.Second)
+	if err != nil || e.Code != 6 {
+		t.Errorf("exit = %+v, %v; want its own code 6", e, err)
+	}
+}
+
+func TestCheckpoint(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args []string
+		code int
+	}{"leaves with 0": {[]string{"save", "0"}, 0}, "leaves with 75": {[]string{"save", "75"}, 75}} {
+		t.Run(name, func(t *testing.T) {
+			j := start(t, testLocal(), testCommand(t, tc.args...))
+			says(t, j, "ready")
+			if err := j.Checkpoint(); err != nil {
+				t.Fatal(err)
+			}
+			e := waitEnd(t, j)
+			if e.Reason != Stopped || e.Code != tc.code {
+				t.Errorf("exit = %+v, want stopped with code %d", e, tc.code)
+			}
+			says(t, j, "saved")
+		})
+	}
+	t.Run("a failure to save is a failure", func(t *testing.T) {
+		j := start(t, testLocal(), testCommand(t, "save", "1"))
+		says(t, j, "ready")
+		if err := j.Checkpoint(); err != nil {
+			t.Fatal(err)
+		}
+		if e := waitEnd(t, j); e.Reason != Exited || e.Code != 1 {
+			t.Errorf("exit = %+v, want exited with code 1", e)
+		}
+	})
+	t.Run("a script without a handler is not killed", func(t *testing.T) {
+		j := start(t, testLocal(), testCommand(t, "deaf"))
+		says(t, j, "ready")
+		if err := j.Checkpoint(); !errors.Is(err, ErrNoCheckpoint) {
+			t.Errorf("Checkpoint() = %v, want ErrNoCheckpoint", err)
+		}
+		if !(process{j.Handle().PID, j.Handle().Start}).alive() {
+			t.Error("the job was killed")
+		}
+	})
+}
+
+func TestDeadMansSwitch(t *testing.T) {
+	t.Run("asks for a checkpoint first", func(t *testing.T) {
+		c := testCommand(t, "save", "75")
+		c.StopAfter = 700 * time.Millisecond
+		j := start(t, testLocal(), c)
+		e := waitEnd(t, j)
+		if e.Reason != Stopped || e.Code != 75 || !strings.Contains(e.Detail, "time limit") {
+			t.Errorf("exit = %+v, want stopped by the limit with code 75", e)
+		}
+	})
+	t.Run("ends a deaf job", func(t *testing.T) {
+		c := testCommand(t, "deaf")
+		c.StopAfter, c.Grace = 300*time.Millisecond, 200*time.Millisecond
+		j := start(t, testLocal(), c)
+		if e := waitEnd(t, j); e.Reason != Stopped || e.Signal != "SIGKILL" {
+			t.Errorf("exit = %+v, want stopped by SIGKILL", e)
+		}
+	})
+	t.Run("moves and goes away", func(t *testing.T) {
+		c := testCommand(t, "sleep")
+		c.StopAfter, c.Grace = 600*time.Millisecond, 100*time.Millisecond
+		j := start(t, testLocal(), c)
+		if err := j.SetStopAfter(0); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-j.Done():
+			t.Fatalf("the removed limit ended the job: %+v", j.Exit())
+		case <-time.After(1200 * time.Millisecond):
+		}
+		if err := j.SetStopAfter(50 * time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+		if e := waitEnd(t, j); e.Reason != Stopped {
+			t.Errorf("exit = %+v, want stopped", e)
+		}
+	})
+}
+
+func contains(list []int, n int) bool {
+	for _, v := range list {
+		if v == n {
+			return true
+		}
+	}
+	return false
+}
