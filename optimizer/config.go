@@ -3,6 +3,7 @@ package optimizer
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"time"
 
 	"trainopt/cost"
@@ -148,6 +149,9 @@ func (c Config) Validate() error {
 	}
 	if c.Grace < 0 {
 		bad("engine.grace %s: want a positive duration", c.Grace)
+	}
+	if _, err := regexp.Compile(c.Pattern); err != nil {
+		bad("--progress-pattern: %w", err)
 	}
 	for _, w := range c.Warn {
 		if w <= 0 || w >= 1 {

@@ -25,6 +25,8 @@ type Segment struct {
 	Label       string               `json:"label"` // probe, run
 	LaunchedAt  time.Duration        `json:"launched_at"`
 	FirstRowAt  time.Duration        `json:"first_row_at"` // 0 until there is one
+	LastRowAt   time.Duration        `json:"last_row_at"`
+	RestartFrom time.Duration        `json:"restart_from"` // when the job before was asked to leave; 0 for a first start
 	EndedAt     time.Duration        `json:"ended_at"`     // 0 while it runs
 	Launch      bool                 `json:"launch"`       // false when it began with a live change
 	Blocks      []float64            `json:"blocks"`       // seconds per unit, one value a timed block
@@ -36,7 +38,8 @@ type Segment struct {
 	CPUN        int                  `json:"cpu_n"`
 	GPUSum      float64              `json:"gpu_sum"`
 	GPUN        int                  `json:"gpu_n"`
-	Spent       float64              `json:"spent_usd"`
+	StartUSD    float64              `json:"start_usd"`    // money of the run when it began
+	Spent       float64              `json:"spent_usd"`    // in this stretch, once it has ended
 	CheckpointS float64              `json:"checkpoint_s"` // how long the checkpoint that ended it took, 0 when none
 }
 
@@ -129,6 +132,7 @@ func (p *Progress) Add(row *monitor.Row, at time.Duration) {
 	}
 	first := !p.sawResume
 	p.sawResume = true
+	seg.LastRowAt = at
 	if seg.FirstRowAt == 0 {
 		seg.FirstRowAt = at
 	}
@@ -256,12 +260,31 @@ func (p *Progress) Observations() []training.Observation {
 	return out
 }
 
+// RestartSeconds are the measured costs of each restart: from asking the job to leave until the first row
+// after it, less the work that this row holds (the rest of the unit that was interrupted). Work that the job
+// lost and did again counts as cost.
+func (p *Progress) RestartSeconds() []float64 {
+	var out []float64
+	for i, s := range p.Segments {
+		if s.RestartFrom == 0 || s.FirstRowAt == 0 || i == 0 {
+			continue
+		}
+		before := p.Segments[i-1]
+		if len(before.Blocks) == 0 || len(s.Blocks) == 0 || before.LastRowAt == 0 {
+			continue
+		}
+		part := math.Min(1, math.Max(0, (s.RestartFrom-before.LastRowAt).Seconds()/median(before.Blocks)))
+		out = append(out, math.Max(0, (s.FirstRowAt-s.RestartFrom).Seconds()-(1-part)*median(s.Blocks)))
+	}
+	return out
+}
+
 // StartupSeconds are the measured times from each launch to its first row, less one unit of work at that
 // pace: process start, imports, data loading, warm-up.
 func (p *Progress) StartupSeconds() []float64 {
 	var out []float64
 	for _, s := range p.Segments {
-		if s.Launch && s.FirstRowAt > 0 && len(s.Blocks) > 0 {
+		if s.Launch && s.RestartFrom == 0 && s.FirstRowAt > 0 && len(s.Blocks) > 0 {
 			out = append(out, math.Max(0, (s.FirstRowAt-s.LaunchedAt).Seconds()-median(s.Blocks)))
 		}
 	}

@@ -90,6 +90,8 @@ type View interface {
 	Event(level Level, line string)
 	// Status replaces the previous status.
 	Status(Status)
+	// Planned shows the evidence for a plan: for a dry run, and when the user asked why.
+	Planned(rec *journal.Record)
 	// Finished is the last call: the run's record, complete.
 	Finished(rec *journal.Record, dir string)
 }
@@ -102,6 +104,9 @@ func (Quiet) Event(Level, string) {}
 
 // Status does nothing.
 func (Quiet) Status(Status) {}
+
+// Planned does nothing.
+func (Quiet) Planned(*journal.Record) {}
 
 // Finished does nothing.
 func (Quiet) Finished(*journal.Record, string) {}

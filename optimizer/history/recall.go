@@ -5,6 +5,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"trainopt/optimizer/journal"
 	"trainopt/simulator/training"
@@ -115,8 +116,10 @@ func add(out *Recalled, rec *journal.Record) bool {
 		out.StartupSeconds = append(out.StartupSeconds, float64(v))
 	}
 	if rec.State == journal.Done && rec.Outcome.Seconds.Known() {
-		out.Baselines = append(out.Baselines, sla.Baseline{Seconds: float64(rec.Outcome.Seconds),
-			CostUSD: float64(rec.Outcome.CostUSD), Throughput: float64(rec.Outcome.Throughput)})
+		out.Baselines = append(out.Baselines, sla.Baseline{
+			Time:    time.Duration(float64(rec.Outcome.Seconds) * float64(time.Second)),
+			CostUSD: float64(rec.Outcome.CostUSD), Throughput: float64(rec.Outcome.Throughput),
+			MemoryGiB: float64(rec.Outcome.PeakMemoryGiB), GPUUtilPct: float64(rec.Outcome.GPUUtil), CPUUtilPct: float64(rec.Outcome.CPUUtil)})
 	}
 	return true
 }

@@ -1,0 +1,47 @@
+# `make run` runs the main job on a real training; `make test` passes the tests. Both need Go, a C compiler and
+# Python 3, and the network for Go modules only. Without a C compiler everything but NVML (GPU readings) is built.
+
+GO      ?= go
+PYTHON  ?= python3
+BIN     := bin/optimize
+RUNARGS ?= --prefer cost --deadline 5m --budget 0.05
+# Fetched as a Go module when first used.
+LINT    := honnef.co/go/tools/cmd/staticcheck@v0.8.0
+
+export CGO_ENABLED ?= $(shell command -v $${CC:-cc} >/dev/null 2>&1 && echo 1 || echo 0)
+
+.PHONY: run build test bench lint vet fuzz clean check-go
+
+build: check-go $(BIN)
+
+$(BIN): $(shell find . -name '*.go' -not -path './bin/*') go.mod go.sum $(wildcard cmd/optimize/*.yaml)
+	@[ "$(CGO_ENABLED)" = 1 ] || echo "no C compiler: building without NVML (GPU readings); install gcc (Debian: apt-get install gcc libc6-dev) to have them"
+	$(GO) build -o $@ ./cmd/optimize
+
+check-go:
+	@command -v $(GO) >/dev/null || { echo "Go is missing: install Go 1.26 or newer (https://go.dev/dl)"; exit 1; }
+
+# The main job on a real training: standard-library Python, about a minute.
+run: build
+	@command -v $(PYTHON) >/dev/null || { echo "Python 3 is missing: install python3"; exit 1; }
+	$(BIN) --train examples/train_digits.py $(RUNARGS)
+
+test: check-go
+	$(GO) test ./...
+
+vet:
+	$(GO) vet ./...
+
+lint: vet
+	@test -z "$$(gofmt -l .)" || { echo "not gofmt-ed:"; gofmt -l .; exit 1; }
+	$(GO) run $(LINT) ./...
+
+# Seeds of every fuzz target, as ordinary tests.
+fuzz:
+	$(GO) test -run '^Fuzz' ./...
+
+bench:
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+clean:
+	rm -rf bin .optimize

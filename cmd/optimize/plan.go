@@ -1,0 +1,199 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/olekukonko/tablewriter"
+	"github.com/olekukonko/tablewriter/tw"
+
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/plan"
+	"trainopt/sla"
+)
+
+// Planned prints the evidence for a plan.
+func (v *lines) Planned(rec *journal.Record) {
+	if v.json {
+		return
+	}
+	if err := printPlan(v.report, rec); err != nil {
+		fmt.Fprintf(v.out, "warning: show the plan: %v\n", err)
+	}
+}
+
+// Planned prints above the live view.
+func (v *screen) Planned(rec *journal.Record) {
+	if v.progress == nil {
+		v.lines.Planned(rec)
+		return
+	}
+	var b strings.Builder
+	if err := printPlan(&b, rec); err == nil {
+		fmt.Fprint(v.progress, b.String())
+	}
+}
+
+func printPlan(w io.Writer, rec *journal.Record) error {
+	b := &strings.Builder{}
+	field := func(name, format string, args ...any) {
+		fmt.Fprintf(b, "%-11s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	field("script", "%s", oneLine(strings.Join(rec.Command, " ")))
+	field("found", "%s", foundWords(rec.Script))
+	machine := fmt.Sprintf("%g CPU, %.1f GiB", rec.Host.CPUs, float64(rec.Host.MemoryGiB))
+	if n := len(rec.Host.GPUs); n > 0 {
+		machine += fmt.Sprintf(", %d × %s", n, rec.Host.GPUs[0].Name)
+	}
+	if rec.Host.Described != "" {
+		machine += " — described (" + rec.Host.Described + "), not this machine: nothing was measured on it"
+	}
+	field("machine", "%s", machine)
+	field("prices", "%s", priceWords(rec.Prices))
+	field("preference", "time %.2g, cost %.2g, resource %.2g", rec.Preference.Time, rec.Preference.Cost, rec.Preference.Resource)
+	field("agreement", "%s", agreementWords(rec.SLA))
+	if m := rec.Model; m != nil {
+		field("model", "%s, from %s", m.Form, m.Basis)
+		for _, c := range m.Checks {
+			held := "held"
+			if float64(c.Measured) < c.Predicted.P5 || float64(c.Measured) > c.Predicted.P95 {
+				held = "missed"
+			}
+			field("  check", "%s left out: predicted %.3g s (%.3g–%.3g), measured %.3g s: 90 %% interval %s", c.Allocation, c.Predicted.P50, c.Predicted.P5,
+				c.Predicted.P95, float64(c.Measured), held)
+		}
+		for _, ignored := range m.Ignored {
+			field("  note", "%s", ignored)
+		}
+	}
+	if p := rec.Plan; p != nil {
+		field("plan", "%s — %s", p.Allocation, oneLine(p.Reason))
+		field("binding", "%s", oneLine(p.Binding))
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return err
+	}
+	if rec.Plan == nil || rec.Plan.Prediction == nil {
+		return nil
+	}
+	return printChoices(w, rec)
+}
+
+func printChoices(w io.Writer, rec *journal.Record) error {
+	fmt.Fprintln(w, "\nwhat each preference would choose, and what it gives up against the plan")
+	t := newTable(w, "prefer", "allocation", "time", "cost", "Δ time", "Δ cost", "Δ resource")
+	for _, o := range rec.Plan.Options {
+		c := o.Candidate
+		if err := t.Append(o.Prefer, c.Allocation.String(), span(c.Seconds, seconds), span(c.CostUSD, money), percent(o.SecondsPct), percent(o.CostPct), percent(o.ResourcePct)); err != nil {
+			return err
+		}
+	}
+	if err := t.Render(); err != nil {
+		return err
+	}
+	fmt.Fprintln(w, "\nallocations weighed (✓ feasible, ● on the Pareto front)")
+	t = newTable(w, "", "allocation", "time", "cost", "resource", "chance")
+	shown := slices.Clone(rec.Plan.Candidates)
+	slices.SortStableFunc(shown, func(a, b plan.Candidate) int {
+		switch {
+		case a.OnFront != b.OnFront && a.OnFront:
+			return -1
+		case a.OnFront != b.OnFront:
+			return 1
+		case a.Seconds.P50 < b.Seconds.P50:
+			return -1
+		case a.Seconds.P50 > b.Seconds.P50:
+			return 1
+		}
+		return 0
+	})
+	const most = 20
+	for i, c := range shown {
+		if i == most {
+			break
+		}
+		marks := map[bool]string{true: "✓", false: "✗"}[c.Feasible] + map[bool]string{true: "●", false: " "}[c.OnFront]
+		if c.Allocation.Same(rec.Plan.Allocation) {
+			marks += " plan"
+		}
+		if err := t.Append(marks, c.Allocation.String(), span(c.Seconds, seconds), span(c.CostUSD, money), fmt.Sprintf("%.0f %%", 100*c.Resource), fmt.Sprintf("%.0f %%", 100*c.Chance)); err != nil {
+			return err
+		}
+	}
+	if err := t.Render(); err != nil {
+		return err
+	}
+	if n := len(shown) - most; n > 0 {
+		fmt.Fprintf(w, "… and %d more (--json has all)\n", n)
+	}
+	return nil
+}
+
+func newTable(w io.Writer, header ...any) *tablewriter.Table {
+	t := tablewriter.NewTable(w, tablewriter.WithRendition(tw.Rendition{Borders: tw.BorderNone, Settings: tw.Settings{Separators: tw.SeparatorsNone, Lines: tw.LinesNone}}),
+		tablewriter.WithHeaderAutoFormat(tw.Off), tablewriter.WithHeaderAlignment(tw.AlignLeft), tablewriter.WithRowAutoWrap(tw.WrapNone))
+	t.Header(header...)
+	return t
+}
+
+func span(v sla.Interval, f func(float64) string) string {
+	return fmt.Sprintf("%s (%s–%s)", f(v.P50), f(v.P5), f(v.P95))
+}
+
+func percent(v *float64) string {
+	if v == nil {
+		return "no data"
+	}
+	return fmt.Sprintf("%+.0f %%", *v)
+}
+
+func foundWords(s journal.Script) string {
+	var parts []string
+	for _, p := range []*string{s.Framework, s.Model, s.Dataset} {
+		if p != nil {
+			parts = append(parts, *p)
+		}
+	}
+	if s.UsesGPU != nil {
+		parts = append(parts, map[bool]string{true: "uses GPUs", false: "no GPU use"}[*s.UsesGPU])
+	}
+	if s.Resumable != nil {
+		parts = append(parts, map[bool]string{true: "resumable", false: "not resumable"}[*s.Resumable])
+	}
+	if len(parts) == 0 {
+		return "nothing known without running it"
+	}
+	return strings.Join(parts, ", ")
+}
+
+func priceWords(p journal.Prices) string {
+	var text string
+	if p.InstanceHour.Known() {
+		text = fmt.Sprintf("%s/h for the whole machine", money(float64(p.InstanceHour)))
+	} else {
+		text = fmt.Sprintf("%s/GPU-h, %s/CPU-h, %s/GiB-h", money(float64(p.GPUHour)), money(float64(p.CPUHour)), money(float64(p.GiBHour)))
+	}
+	return text + " (" + p.Source + ", " + p.Dated + ")"
+}
+
+func agreementWords(s journal.SLA) string {
+	var parts []string
+	add := func(n journal.Number, format string, f func(float64) string) {
+		if n.Known() {
+			parts = append(parts, fmt.Sprintf(format, f(float64(n))))
+		}
+	}
+	plain := func(v float64) string { return fmt.Sprintf("%g", v) }
+	add(s.DeadlineS, "finish within %s", seconds)
+	add(s.BudgetUSD, "spend at most %s", money)
+	add(s.MinThroughput, "at least %s samples/s", plain)
+	add(s.MaxMemoryGiB, "at most %s GiB", plain)
+	add(s.MinGPUUtil, "GPU at least %s %% busy", plain)
+	add(s.MinCPUUtil, "CPUs at least %s %% busy", plain)
+	if len(parts) == 0 {
+		return "none: nothing was promised"
+	}
+	return strings.Join(parts, ", ")
+}

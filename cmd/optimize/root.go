@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"trainopt/optimizer"
+)
+
+// usageError is a mistake in the command line or the configuration: exit code 2.
+type usageError struct{ err error }
+
+func (e usageError) Error() string { return e.err.Error() }
+func (e usageError) Unwrap() error { return e.err }
+
+// exitError carries an exit code other than 1, with or without a message.
+type exitError struct {
+	code optimizer.Code
+	err  error
+}
+
+func (e exitError) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+func (e exitError) Unwrap() error { return e.err }
+
+// common are the flags of every command.
+type common struct {
+	config, stateDir, logLevel string
+	json, quiet                bool
+}
+
+// run executes one command line and returns its exit code. Every refusal is one line on stderr.
+func run(e *env) optimizer.Code {
+	root := newRoot(e)
+	root.SetArgs(rewriteArgs(e.args))
+	root.SetIn(e.stdin)
+	root.SetOut(e.stdout)
+	root.SetErr(e.stderr)
+	err := root.ExecuteContext(context.Background())
+	if err == nil {
+		return optimizer.CodeDone
+	}
+	code := optimizer.CodeOurs
+	var usage usageError
+	var exit exitError
+	switch {
+	case errors.As(err, &exit):
+		code = exit.code
+	case errors.As(err, &usage):
+		code = optimizer.CodeUsage
+	}
+	if text := err.Error(); text != "" {
+		fmt.Fprintf(e.stderr, "optimize: %s\n", strings.ReplaceAll(strings.TrimSpace(text), "\n", "; "))
+	}
+	return code
+}
+
+// rewriteArgs makes the short form `optimize --train SCRIPT …` and `optimize -- command` the long one.
+func rewriteArgs(args []string) []string {
+	for _, a := range args {
+		if a == "--" {
+			return append([]string{"train"}, args...)
+		}
+		if !strings.HasPrefix(a, "-") {
+			break // a command's name (or the value of a flag before --train: then the user writes `train`)
+		}
+		name, _, _ := strings.Cut(strings.TrimLeft(a, "-"), "=")
+		if n := string(normalize(nil, name)); n == "train" {
+			return append([]string{"train"}, args...)
+		}
+		if a == "-h" || a == "--help" || a == "--version" {
+			return args
+		}
+	}
+	if commandNamed(args) {
+		return args
+	}
+	for _, a := range args {
+		name, _, _ := strings.Cut(strings.TrimLeft(a, "-"), "=")
+		if strings.HasPrefix(a, "--") && string(normalize(nil, name)) == "train" {
+			return append([]string{"train"}, args...)
+		}
+	}
+	return args
+}
+
+// commandNamed reports whether the first word that is not a flag is a command of ours.
+func commandNamed(args []string) bool {
+	for _, a := range args {
+		switch a {
+		case "train", "report", "runs", "doctor", "version", "completion", "help", "config":
+			return true
+		}
+	}
+	return false
+}
+
+func newRoot(e *env) *cobra.Command {
+	c := &common{}
+	root := &cobra.Command{
+		Use:   "optimize --train SCRIPT [flags] [-- SCRIPT ARGS…]",
+		Short: "Train models for less, without breaking promises",
+		Long: `Train models for less, without breaking promises.
+
+  optimize --train train.py --deadline 2h --budget 5
+
+wraps the unmodified script: it recalls similar runs, measures briefly, models time and cost, picks an
+allocation by your preference, runs the training under control, keeps the deadline and the budget, and
+reports what was promised, predicted, paid and saved.`,
+		SilenceUsage: true, SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("unknown command %q: `optimize help` lists them", args[0])}
+			}
+			return cmd.Help()
+		},
+		Args: cobra.ArbitraryArgs,
+	}
+	pf := root.PersistentFlags()
+	pf.SetNormalizeFunc(normalize)
+	pf.StringVar(&c.config, "config", e.getenv("OPTIMIZE_CONFIG"), "configuration `FILE` (YAML, TOML or JSON)")
+	stateDir := e.getenv("OPTIMIZE_STATE_DIR")
+	if stateDir == "" {
+		stateDir = ".optimize"
+	}
+	pf.StringVar(&c.stateDir, "state-dir", stateDir, "where runs are kept")
+	pf.BoolVar(&c.json, "json", false, "print JSON on standard output")
+	pf.BoolVar(&c.quiet, "quiet", false, "print nothing but results and errors")
+	pf.StringVar(&c.logLevel, "log-level", "info", "what to show on stderr: debug|info|warn|error")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{explainFlag(root, err)} })
+	root.AddCommand(trainCommand(e, c), reportCommand(e, c), runsCommand(e, c), doctorCommand(e, c), configCommand(e), versionCommand(e, c))
+	for _, cmd := range root.Commands() {
+		wrapArgs(cmd)
+	}
+	return root
+}
+
+// wrapArgs makes a wrong number of arguments a usage error.
+func wrapArgs(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(c *cobra.Command, args []string) error {
+			if err := check(c, args); err != nil {
+				return usageError{fmt.Errorf("%s: %w; see `optimize %s --help`", c.Name(), err, c.Name())}
+			}
+			return nil
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		wrapArgs(sub)
+	}
+}
+
+// explainFlag names the nearest known flag.
+func explainFlag(root *cobra.Command, err error) error {
+	text := err.Error()
+	const unknown = "unknown flag: --"
+	if !strings.HasPrefix(text, unknown) {
+		return err
+	}
+	known := map[string]string{"train": "", "dry-run": "", "explain": "", "yes": "", "host": "", "config": "", "state-dir": "", "json": "", "quiet": "", "log-level": ""}
+	for _, s := range settings {
+		if s.flag != "" {
+			known[s.flag] = ""
+		}
+	}
+	return fmt.Errorf("%s: nearest known is --%s", text, nearest(strings.TrimPrefix(text, unknown), known))
+}
+
+// version is set at link time (-X main.version=…); else the module's own.
+var version string
+
+func versionCommand(e *env, c *common) *cobra.Command {
+	return &cobra.Command{Use: "version", Short: "Show the version", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
+		v, goVersion := version, ""
+		if info, ok := debug.ReadBuildInfo(); ok {
+			goVersion = info.GoVersion
+			if v == "" {
+				v = info.Main.Version
+			}
+		}
+		if v == "" || v == "(devel)" {
+			v = "development"
+		}
+		if c.json {
+			return printJSON(e.stdout, map[string]any{"schema": 1, "version": v, "go": goVersion})
+		}
+		_, err := fmt.Fprintf(e.stdout, "optimize %s (%s)\n", v, goVersion)
+		return err
+	}}
+}
+
+// stateDir is the absolute state directory.
+func (c *common) absoluteState(e *env) string {
+	if filepath.IsAbs(c.stateDir) {
+		return c.stateDir
+	}
+	return filepath.Join(e.dir, c.stateDir)
+}
+
+func writeAll(w io.Writer, data []byte) error {
+	_, err := w.Write(data)
+	return err
+}

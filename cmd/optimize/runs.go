@@ -1,0 +1,215 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"trainopt/optimizer"
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/launch"
+	"trainopt/optimizer/report"
+)
+
+// findRun turns a run id, a unique part of one, "last", or a path into a run directory.
+func findRun(e *env, c *common, ref string) (string, error) {
+	dir, err := journal.Find(c.absoluteState(e), ref)
+	if err != nil {
+		return "", usageError{err}
+	}
+	return dir, nil
+}
+
+func reportCommand(e *env, c *common) *cobra.Command {
+	var format, output string
+	cmd := &cobra.Command{
+		Use: "report [RUN]", Short: "The cost and SLA report of a run, finished or not (default: the latest)", Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ref := "last"
+			if len(args) == 1 {
+				ref = args[0]
+			}
+			dir, err := findRun(e, c, ref)
+			if err != nil {
+				return err
+			}
+			if c.json && !cmd.Flags().Changed("format") {
+				format = "json"
+			}
+			return e.writeReport(dir, format, output)
+		},
+	}
+	cmd.Flags().StringVar(&format, "format", "text", "text|json|html|markdown|csv")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "write to `FILE` instead of standard output")
+	return cmd
+}
+
+func (e *env) writeReport(dir, format, output string) error {
+	data, err := report.Load(dir)
+	if err != nil {
+		return err
+	}
+	if !report.Known(format) {
+		return usageError{fmt.Errorf("--format %q: unknown, want one of %s", format, report.FormatNames())}
+	}
+	if output == "" {
+		return report.Render(e.stdout, data, format)
+	}
+	return report.WriteFile(inDir(e.dir, output), data, format)
+}
+
+func runsCommand(e *env, c *common) *cobra.Command {
+	cmd := &cobra.Command{Use: "runs", Short: "What was run, its state, its money", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return e.listRuns(c) }}
+	cmd.AddCommand(&cobra.Command{Use: "list", Short: "List runs, newest first", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return e.listRuns(c) }})
+	cmd.AddCommand(&cobra.Command{Use: "show RUN", Short: "Show one run", Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			dir, err := findRun(e, c, args[0])
+			if err != nil {
+				return err
+			}
+			format := "text"
+			if c.json {
+				format = "json"
+			}
+			return e.writeReport(dir, format, "")
+		}})
+	var grace time.Duration
+	stop := &cobra.Command{Use: "stop RUN", Short: "Stop a run: checkpoint, then SIGTERM, then SIGKILL", Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			dir, err := findRun(e, c, args[0])
+			if err != nil {
+				return err
+			}
+			said, err := optimizer.StopRun(cmdContext(), launch.Local{Self: e.self}, dir, grace)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(e.stdout, said)
+			return nil
+		}}
+	stop.Flags().DurationVar(&grace, "grace", 30*time.Second, "time between SIGTERM and SIGKILL")
+	cmd.AddCommand(stop, resumeCommand(e, c))
+	cmd.AddCommand(&cobra.Command{Use: "rm RUN…", Short: "Remove runs that are over", Args: cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			var errs []error
+			for _, ref := range args {
+				dir, err := findRun(e, c, ref)
+				if err == nil {
+					err = journal.Remove(dir)
+				}
+				if err != nil {
+					errs = append(errs, err)
+					continue
+				}
+				fmt.Fprintf(e.stdout, "removed %s\n", filepath.Base(dir))
+			}
+			return errors.Join(errs...)
+		}})
+	return cmd
+}
+
+func resumeCommand(e *env, c *common) *cobra.Command {
+	var deadline, budget string
+	cmd := &cobra.Command{Use: "resume RUN", Short: "Go on with a run: adopt its job if it still runs, else start it from its checkpoint", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dir, err := findRun(e, c, args[0])
+			if err != nil {
+				return err
+			}
+			vals, err := loadSettings(e, cmd.Flags(), c.config)
+			if err != nil {
+				return usageError{err}
+			}
+			var errs []error
+			change := optimizer.Change{}
+			if deadline != "" {
+				vals.v.Set("sla.time_max", deadline)
+				change.TimeMax = vals.length("sla.time_max", &errs)
+			}
+			if budget != "" {
+				vals.v.Set("sla.cost_max", budget)
+				change.CostMaxUSD = vals.number("sla.cost_max", &errs)
+			}
+			if len(errs) > 0 {
+				return usageError{errors.Join(errs...)}
+			}
+			agent := optimizer.Agent{Launcher: launch.Local{Self: e.self}, View: e.view(c), Clock: e.clock, Environ: e.environ}
+			res := agent.Resume(cmdContext(), dir, change, e.signals)
+			if c.json && res.Record != nil {
+				if err := printJSON(e.stdout, res.Record); err != nil {
+					return err
+				}
+			}
+			if res.Code != optimizer.CodeDone {
+				return exitError{res.Code, res.Err}
+			}
+			return nil
+		}}
+	fs := cmd.Flags()
+	fs.SetNormalizeFunc(normalize)
+	fs.StringVar(&deadline, "deadline", "", "a new deadline, `DUR` from the start of the run")
+	fs.StringVar(&budget, "budget", "", "a new budget for the whole run, `USD`")
+	return cmd
+}
+
+func (e *env) listRuns(c *common) error {
+	entries, err := journal.List(c.absoluteState(e))
+	if err != nil {
+		return err
+	}
+	if c.json {
+		out := []*journal.Record{}
+		for _, en := range entries {
+			if en.Record != nil {
+				out = append(out, en.Record)
+			}
+		}
+		return printJSON(e.stdout, out)
+	}
+	if len(entries) == 0 {
+		fmt.Fprintln(e.stdout, "no runs yet: optimize --train SCRIPT makes one")
+		return nil
+	}
+	t := newTable(e.stdout, "run", "state", "promises", "progress", "time", "cost", "allocation")
+	for _, en := range entries {
+		if err := t.Append(runRow(en)); err != nil {
+			return err
+		}
+	}
+	return t.Render()
+}
+
+func runRow(en journal.Entry) []string {
+	if en.Record == nil {
+		return []string{en.ID, "unreadable", en.Problem(), "", "", "", ""}
+	}
+	rec := en.Record
+	state := string(rec.State)
+	if rec.State == journal.Running && !en.Alive() {
+		state = "left behind"
+	}
+	if rec.Exit != nil && rec.State != journal.Done {
+		state += " (" + rec.Exit.Reason + ")"
+	}
+	progress := "no data"
+	if rec.Outcome.Epochs.Known() {
+		progress = fmt.Sprintf("%s %g", rec.Training.Unit, float64(rec.Outcome.Epochs))
+		if rec.Training.TotalUnits.Known() {
+			progress += fmt.Sprintf("/%g", float64(rec.Training.TotalUnits))
+		}
+	}
+	alloc := ""
+	if rec.Plan != nil {
+		alloc = rec.Plan.Allocation.String()
+	}
+	promises := lightsPart(rec.SLA.Verdicts)
+	if promises == "" {
+		promises = "none"
+	}
+	return []string{rec.RunID, state, promises, progress, seconds(float64(rec.Outcome.Seconds)), money(float64(rec.Outcome.CostUSD)), alloc}
+}

@@ -1,0 +1,291 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"trainopt/cost"
+	"trainopt/optimizer"
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/launch"
+	"trainopt/optimizer/plan"
+	"trainopt/optimizer/report"
+	"trainopt/resources"
+	"trainopt/sla"
+)
+
+// trainFlags are the flags of `train` that are not settings.
+type trainFlags struct {
+	train                []string
+	host                 string
+	dryRun, explain, yes bool
+	fresh                bool
+}
+
+func trainCommand(e *env, c *common) *cobra.Command {
+	f := &trainFlags{}
+	cmd := &cobra.Command{
+		Use:   "train [SCRIPT] [flags] [-- SCRIPT ARGS… | -- COMMAND ARGS…]",
+		Short: "Wrap a training script: recall, probe, choose, run, guard, report",
+		Example: `  optimize --train train.py --deadline 2h --budget 5
+  optimize --train train.py --prefer cost -- --lr 0.1
+  optimize train -- ./train.sh big`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error { return e.train(cmd, c, f, args) },
+	}
+	fs := cmd.Flags()
+	fs.SetNormalizeFunc(normalize)
+	fs.StringArrayVar(&f.train, "train", nil, "the training `SCRIPT`; may be given several times")
+	fs.StringVar(&f.host, "host", "", "plan for a described machine that is not this one: `FILE|CLOUD:TYPE` (with --dry-run)")
+	fs.BoolVar(&f.dryRun, "dry-run", false, "plan only")
+	fs.BoolVar(&f.explain, "explain", false, "say why")
+	fs.BoolVar(&f.yes, "yes", false, "ask nothing; start even if earlier runs say that the limits will be reached")
+	fs.BoolVar(&f.fresh, "fresh", false, "start a new run even if one of the same training was left by an agent that died")
+	addSettings(fs)
+	return cmd
+}
+
+// scripts splits the arguments: scripts to train, and what comes after `--`.
+func (f *trainFlags) scripts(cmd *cobra.Command, args []string) (scripts, rest []string, err error) {
+	before := args
+	if at := cmd.ArgsLenAtDash(); at >= 0 {
+		before, rest = args[:at], args[at:]
+	}
+	scripts = append(append([]string(nil), f.train...), before...)
+	if len(scripts) == 0 && len(rest) == 0 {
+		return nil, nil, usageError{errors.New("nothing to train: give --train SCRIPT, or a command after --")}
+	}
+	for _, s := range scripts {
+		if strings.TrimSpace(s) == "" {
+			return nil, nil, usageError{errors.New("--train: the script's name is empty")}
+		}
+	}
+	return scripts, rest, nil
+}
+
+func (e *env) train(cmd *cobra.Command, c *common, f *trainFlags, args []string) error {
+	scripts, rest, err := f.scripts(cmd, args)
+	if err != nil {
+		return err
+	}
+	vals, err := loadSettings(e, cmd.Flags(), c.config)
+	if err != nil {
+		return usageError{err}
+	}
+	cfg, err := makeConfig(e, c, f, vals)
+	if err != nil {
+		return usageError{err}
+	}
+	if len(scripts) == 0 {
+		scripts = []string{""}
+	}
+	var records []*journal.Record
+	worst := error(nil)
+	for _, s := range scripts {
+		one := cfg
+		one.Train, one.Args = s, rest
+		res := e.trainOne(c, f, one)
+		if res.Record != nil {
+			records = append(records, res.Record)
+		}
+		if res.Code != optimizer.CodeDone && worst == nil {
+			worst = exitError{res.Code, res.Err}
+		} else if res.Err != nil && len(scripts) > 1 {
+			fmt.Fprintf(e.stderr, "optimize: %s: %v\n", s, res.Err)
+		}
+		if res.Code >= optimizer.CodeInterrupt { // the user stopped it: the others do not start
+			break
+		}
+	}
+	if err := e.printRecords(c, cfg, records, len(scripts)); err != nil {
+		return err
+	}
+	return worst
+}
+
+func (e *env) trainOne(c *common, f *trainFlags, cfg optimizer.Config) optimizer.Result {
+	view := e.view(c)
+	agent := optimizer.Agent{Config: cfg, Launcher: launch.Local{Self: e.self}, View: view, Clock: e.clock, Environ: e.environ}
+	if f.yes {
+		agent.Confirm = func(string) bool { return true }
+	} else if e.ask && !c.json {
+		agent.Confirm = e.confirm
+	}
+	if !cfg.DryRun && !f.fresh {
+		if dir := optimizer.LeftBehind(cfg); dir != "" {
+			view.Event(optimizer.Info, fmt.Sprintf("found %s of the same training, left by an agent that died: going on with it (--fresh starts a new one)", filepath.Base(dir)))
+			return agent.Resume(cmdContext(), dir, optimizer.Change{}, e.signals)
+		}
+	}
+	return agent.Run(cmdContext(), e.signals)
+}
+
+func (e *env) confirm(question string) bool {
+	fmt.Fprintf(e.stderr, "%s [y/N] ", question)
+	line, _ := bufio.NewReader(e.stdin).ReadString('\n')
+	answer := strings.ToLower(strings.TrimSpace(line))
+	return answer == "y" || answer == "yes"
+}
+
+func (e *env) printRecords(c *common, cfg optimizer.Config, records []*journal.Record, scripts int) error {
+	if len(records) == 0 {
+		return nil
+	}
+	if c.json {
+		if scripts == 1 {
+			return printJSON(e.stdout, records[0])
+		}
+		return printJSON(e.stdout, records)
+	}
+	if scripts > 1 {
+		return report.Summary(e.stdout, records)
+	}
+	return nil
+}
+
+func printJSON(w io.Writer, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return writeAll(w, append(data, '\n'))
+}
+
+// makeConfig turns settings into a Config; every problem is listed at once.
+func makeConfig(e *env, c *common, f *trainFlags, v *values) (optimizer.Config, error) {
+	var errs []error
+	cfg := optimizer.Config{
+		Dir: e.dir, StateDir: c.absoluteState(e), DryRun: f.dryRun, Explain: f.explain,
+		Planner: v.text("rl.planner"), GPUs: v.text("resource.gpus"), CPUs: v.text("resource.cpus"), Memory: v.text("resource.memory"),
+		BatchSize: v.text("resource.batch_size"), Epochs: v.whole("resource.epochs", &errs), Dataset: v.text("resource.dataset"),
+		Seed: int64(v.whole("resource.seed", &errs)), Log: v.text("monitor.log"), Format: v.text("monitor.log_format"),
+		Columns: v.table("monitor.columns"), Pattern: v.text("monitor.progress_pattern"), Offline: v.list("monitor.offline_logs"),
+		Resume: optimizer.Resumable(v.text("engine.resumable")), Samples: v.whole("rl.baseline_samples", &errs),
+		Ratio: v.number("rl.baseline_ratio", &errs), Interval: v.length("monitor.interval", &errs),
+		Every: v.whole("rl.epoch_adjustment_frequency", &errs), Grace: v.length("engine.grace", &errs),
+		Restarts: v.whole("engine.max_restarts", &errs), Python: v.text("engine.python"),
+	}
+	given := map[sla.Objective]float64{}
+	limit := func(o sla.Objective, key string, value float64) {
+		if v.set(key) {
+			given[o] = value
+		}
+	}
+	limit(sla.Time, "sla.time_max", v.length("sla.time_max", &errs).Seconds())
+	limit(sla.Cost, "sla.cost_max", v.number("sla.cost_max", &errs))
+	limit(sla.Throughput, "sla.throughput_min", v.number("sla.throughput_min", &errs))
+	limit(sla.Memory, "sla.memory_max", v.number("sla.memory_max", &errs))
+	limit(sla.GPUUtil, "sla.gpu_util_min", v.number("sla.gpu_util_min", &errs))
+	limit(sla.CPUUtil, "sla.cpu_util_min", v.number("sla.cpu_util_min", &errs))
+	var err error
+	if cfg.SLA, err = sla.New(given); err != nil {
+		errs = append(errs, err)
+	}
+	if cfg.Preference, err = plan.ParsePreference(v.text("multi_objective.prefer")); err != nil {
+		errs = append(errs, err)
+	}
+	if name := v.text("engine.name"); name != "local" {
+		errs = append(errs, fmt.Errorf("--engine %q: this build runs jobs with \"local\" only", name))
+	}
+	if cfg.Rates, err = makeRates(e, v, &errs); err != nil {
+		errs = append(errs, err)
+	}
+	if f.host != "" {
+		if err := describeHost(e, f.host, v, &cfg); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return cfg, errors.Join(errs...)
+}
+
+// makeRates: a rates file, an instance, or single rates over the defaults; nil when nothing was given.
+func makeRates(e *env, v *values, errs *[]error) (*cost.Rates, error) {
+	var r *cost.Rates
+	if file := v.text("cost.rates"); file != "" {
+		loaded, err := cost.LoadRates(inDir(e.dir, file))
+		if err != nil {
+			return nil, fmt.Errorf("--rates: %w", err)
+		}
+		r = &loaded
+	}
+	if name := v.text("cost.instance"); name != "" {
+		if r != nil {
+			return nil, errors.New("--rates and --instance exclude each other: both say what the machine costs")
+		}
+		offer, err := cost.Lookup(name)
+		if err != nil {
+			return nil, fmt.Errorf("--instance: %w", err)
+		}
+		rates := offer.Rates()
+		r = &rates
+	}
+	for key, into := range map[string]func(*cost.Rates) *cost.USD{
+		"cost.gpu_hour": func(r *cost.Rates) *cost.USD { return &r.GPUHour },
+		"cost.cpu_hour": func(r *cost.Rates) *cost.USD { return &r.CPUHour },
+		"cost.gb_hour":  func(r *cost.Rates) *cost.USD { return &r.GiBHour },
+	} {
+		if !v.set(key) {
+			continue
+		}
+		if r == nil {
+			d := cost.Default("")
+			d.Source, d.Dated = "given by the user, the rest "+d.Source, d.Dated
+			r = &d
+		}
+		*into(r) = cost.USD(v.number(key, errs))
+		r.Instance = 0
+	}
+	return r, nil
+}
+
+// describeHost fills in a machine that is not this one, from a file or a cloud's type.
+func describeHost(e *env, name string, v *values, cfg *optimizer.Config) error {
+	var host resources.Host
+	if cloud, _, ok := strings.Cut(name, ":"); ok && !strings.ContainsAny(cloud, "/.") {
+		offer, err := cost.Lookup(name)
+		if err != nil {
+			return fmt.Errorf("--host: %w", err)
+		}
+		host = offer.Host()
+		if cfg.Rates == nil {
+			rates := offer.Rates()
+			cfg.Rates = &rates
+		}
+	} else {
+		d, err := resources.LoadHostDescription(inDir(e.dir, name))
+		if err != nil {
+			return fmt.Errorf("--host: %w", err)
+		}
+		host = d.Host()
+		if d.Price != nil && cfg.Rates == nil {
+			cfg.Rates = describedRates(d.Price)
+		}
+	}
+	cfg.Described = &host
+	return nil
+}
+
+func describedRates(p *resources.HostPrice) *cost.Rates {
+	value := func(v *float64) cost.USD {
+		if v == nil {
+			return 0
+		}
+		return cost.USD(*v)
+	}
+	return &cost.Rates{Instance: value(p.Instance), GPUHour: value(p.GPUHour), CPUHour: value(p.CPUHour), GiBHour: value(p.GiBHour),
+		Source: p.Source, Dated: p.Dated}
+}
+
+func inDir(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}

@@ -1,0 +1,122 @@
+// Package house checks how the repository is built: which folder may import which.
+package house
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "trainopt/"
+
+// floors lists for each top-level folder the folders that it may import. Imports point down only.
+var floors = map[string][]string{
+	"resources": {},
+	"sla":       {},
+	"monitor":   {},
+	"morl":      {"morl"},
+	"cost":      {"resources"},
+	"simulator": {"simulator", "resources", "sla", "monitor", "morl", "cost"},
+	"optimizer": {"optimizer", "simulator", "resources", "sla", "monitor", "morl", "cost"},
+	"cmd":       {"cmd", "optimizer", "simulator", "resources", "sla", "monitor", "morl", "cost"},
+	"examples":  {"cmd", "optimizer", "simulator", "resources", "sla", "monitor", "morl", "cost"},
+	"house":     {},
+}
+
+// below is the order inside optimizer: a package may import those to its right in the chain only.
+var below = map[string][]string{
+	"optimizer/job":     {},
+	"optimizer/plan":    {},
+	"optimizer/launch":  {},
+	"optimizer/journal": {"optimizer/plan", "optimizer/launch"},
+	"optimizer/history": {"optimizer/journal", "optimizer/plan"},
+	"optimizer/report":  {"optimizer/journal", "optimizer/plan", "optimizer/history"},
+}
+
+// forbidden words for packages and files: they say nothing about what is inside.
+var forbidden = []string{"util", "utils", "common", "helpers", "misc", "types", "base", "manager"}
+
+func TestImportsPointDown(t *testing.T) {
+	root := ".."
+	files := 0
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(root, path)
+		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && rel != "." || d.Name() == "testdata" || d.Name() == "bin") {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || filepath.Ext(path) != ".go" {
+			return nil
+		}
+		files++
+		checkName(t, rel)
+		checkImports(t, path, filepath.ToSlash(rel))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files < 20 {
+		t.Fatalf("only %d Go files found: the check looks in the wrong place", files)
+	}
+}
+
+func checkName(t *testing.T, rel string) {
+	t.Helper()
+	for _, part := range strings.Split(strings.TrimSuffix(strings.TrimSuffix(rel, ".go"), "_test"), string(os.PathSeparator)) {
+		for _, w := range forbidden {
+			if part == w {
+				t.Errorf("%s: the name %q says nothing about what is inside", rel, w)
+			}
+		}
+	}
+}
+
+func checkImports(t *testing.T, path, rel string) {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+	if err != nil {
+		t.Errorf("parse %s: %v", rel, err)
+		return
+	}
+	folder := filepath.ToSlash(filepath.Dir(rel))
+	top, _, _ := strings.Cut(rel, "/")
+	allowed, known := floors[top]
+	if !known {
+		t.Errorf("%s: the folder %q has no floor: add it to the table with what it may import", rel, top)
+		return
+	}
+	for _, imp := range f.Imports {
+		p, _ := strconv.Unquote(imp.Path.Value)
+		if !strings.HasPrefix(p, module) {
+			continue
+		}
+		target := strings.TrimPrefix(p, module)
+		if target == folder { // an external test of the package itself
+			continue
+		}
+		targetTop, _, _ := strings.Cut(target, "/")
+		if !contains(allowed, targetTop) && targetTop != top || len(allowed) == 0 && target != folder {
+			t.Errorf("%s imports %s: %s may import %v", rel, target, top, allowed)
+		}
+		if chain, ok := below[folder]; ok && targetTop == "optimizer" && !contains(chain, target) {
+			t.Errorf("%s imports %s: %s may import %v of optimizer", rel, target, folder, chain)
+		}
+	}
+}
+
+func contains(list []string, s string) bool {
+	for _, v := range list {
+		if v == s {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,321 @@
+package optimizer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"trainopt/cost"
+	"trainopt/monitor"
+	"trainopt/optimizer/job"
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/launch"
+	"trainopt/optimizer/plan"
+	"trainopt/resources"
+	"trainopt/simulator/training"
+	"trainopt/sla"
+)
+
+// Agent runs one training job. The zero values of View and Clock are silent and the machine's own.
+type Agent struct {
+	Config   Config
+	Launcher launch.Launcher
+	View     View
+	Clock    Clock
+	// Environ is the environment that the job inherits.
+	Environ []string
+	// Discover reads this machine; nil means resources.Discover.
+	Discover func(context.Context) (resources.Host, error)
+	// Confirm asks the user a yes/no question; nil means that nobody can be asked.
+	Confirm func(question string) bool
+}
+
+// Result is how a run ended for the caller.
+type Result struct {
+	Record *journal.Record
+	Dir    string // run directory; empty when the run never began
+	Code   Code
+	Err    error // what went wrong, for codes 1, 2, 5 and 6
+}
+
+// phase is what the run is doing.
+type phase string
+
+const (
+	probing phase = "probing" // measuring, no plan yet
+	working phase = "working" // at the planned allocation
+)
+
+// run is the state of one run in progress. It belongs to one goroutine.
+type run struct {
+	Agent
+	dir    *journal.Run
+	rec    *journal.Record
+	tables *monitor.Tables
+
+	argv       []string
+	ins        job.Inspection
+	host       resources.Host
+	limits     resources.Limits
+	rates      cost.Rates
+	baseline   resources.Allocation
+	resumable  bool
+	recalled   []training.Observation
+	restartS   []float64 // measured seconds of restarts, recalled ones first
+	startupS   []float64 // recalled
+	needMemory resources.GiB
+
+	progress  Progress
+	meter     *cost.Meter
+	guard     *sla.Guard
+	guardNext time.Duration // until the guard must be asked again
+	job       launch.Job
+	current   resources.Allocation
+	phase     phase
+	leaving   *leaving
+	backoff   launch.Backoff
+	retryAt   time.Duration // when to start again after a failure; 0: not waiting
+
+	log     *logReader
+	sampler *sampling
+
+	model      *training.Model
+	modelRows  int // log rows that the model has seen
+	plan       plan.Plan
+	decided    bool
+	adaptedAt  float64 // progress at the last look for a better allocation
+	lastAction string
+	advised    map[string]bool
+	verdicts   []sla.Verdict
+	projected  projection
+	lastSave   time.Duration
+	lastRecord time.Duration
+
+	base     time.Duration // elapsed time of earlier agents
+	started  time.Duration // monotonic clock when this agent took the run
+	saved    savedState    // what the earlier agent left; zero for a fresh run
+	ended    *ending
+	killed   int // interrupts so far
+	userCode Code
+}
+
+// ending is how the run ended.
+type ending struct {
+	state  journal.State
+	reason string // of run.json's exit
+	detail string
+	exit   *launch.Exit
+	code   Code
+	err    error
+}
+
+func (a Agent) withDefaults() Agent {
+	a.Config = a.Config.WithDefaults()
+	if a.View == nil {
+		a.View = Quiet{}
+	}
+	if a.Clock == nil {
+		a.Clock = SystemClock{}
+	}
+	if a.Discover == nil {
+		a.Discover = func(ctx context.Context) (resources.Host, error) { return resources.Discover(ctx, resources.Roots{}) }
+	}
+	return a
+}
+
+// Run wraps one training from start to end. Interrupts are the user's signals: the first saves a
+// checkpoint and stops, the second kills. Run returns when the job and all its processes have ended.
+func (a Agent) Run(ctx context.Context, interrupts <-chan os.Signal) Result {
+	a = a.withDefaults()
+	if err := a.Config.Validate(); err != nil {
+		return Result{Code: CodeUsage, Err: err}
+	}
+	r := &run{Agent: a, advised: map[string]bool{}}
+	if res, stop := r.prepare(ctx); stop {
+		return res
+	}
+	if err := r.open(); err != nil {
+		return Result{Code: CodeOurs, Err: err}
+	}
+	unlock, err := r.dir.Lock()
+	if err != nil {
+		return Result{Code: CodeOurs, Err: err, Dir: r.dir.Dir()}
+	}
+	defer unlock()
+	r.started = r.Clock.Monotonic()
+	r.openInstruments()
+	defer r.closeInstruments()
+	first, label := r.firstAllocation()
+	r.launch(ctx, first, label, false)
+	r.loop(ctx, interrupts)
+	return r.finish()
+}
+
+// elapsed is the run's own time: supervised time, outages of the agent with no living job left out.
+func (r *run) elapsed() time.Duration { return r.base + r.Clock.Monotonic() - r.started }
+
+func (r *run) event(level Level, format string, args ...any) {
+	line := fmt.Sprintf(format, args...)
+	if level != Info && r.rec != nil {
+		r.warn(line)
+	}
+	r.View.Event(level, line)
+}
+
+// maxWarnings bounds run.json.
+const maxWarnings = 200
+
+func (r *run) warn(line string) {
+	if len(r.rec.Warnings) < maxWarnings {
+		r.rec.Warnings = append(r.rec.Warnings, line)
+	}
+}
+
+// prepare does everything that needs no run directory: inspection, inventory, rates, recall, and
+// the refusals. stop is true when the run ends here.
+func (r *run) prepare(ctx context.Context) (Result, bool) {
+	fail := func(code Code, err error) (Result, bool) { return Result{Code: code, Err: err, Record: r.rec}, true }
+	cfg := &r.Config
+	var err error
+	r.argv, r.ins, err = job.Resolve(cfg.Train, cfg.Args, job.ResolveOptions{Python: cfg.Python, Dir: cfg.Dir})
+	if err != nil {
+		return fail(CodeUsage, err)
+	}
+	if cfg.Name == "" {
+		cfg.Name = runName(cfg.Train, r.argv)
+	}
+	if cfg.Described != nil {
+		if !cfg.DryRun && !r.ins.Replay {
+			return fail(CodeUsage, fmt.Errorf("--host %s: plans only, because this is not that machine: add --dry-run", cfg.Described.Described))
+		}
+		r.host = *cfg.Described
+	} else if r.host, err = r.Discover(ctx); err != nil {
+		return fail(CodeOurs, fmt.Errorf("read what this machine offers: %w", err))
+	}
+	if err := r.resolveLimits(); err != nil {
+		return fail(CodeUsage, err)
+	}
+	r.resolveRates()
+	r.resumable = cfg.Resume == ResumableYes || cfg.Resume == ResumableAuto && r.ins.Resumable.Value == "yes"
+	r.rec = r.newRecord()
+	if err := cfg.SLA.Exhausted(0, 0); err != nil {
+		return fail(CodeInfeasible, err)
+	}
+	r.recall()
+	if cfg.DryRun {
+		return r.dryRun(), true
+	}
+	if r.model != nil {
+		return r.refuseIfHopeless()
+	}
+	return Result{}, false
+}
+
+func runName(train string, argv []string) string {
+	name := train
+	if name == "" && len(argv) > 0 {
+		name = argv[0]
+		for _, a := range argv[1:] { // python3 train.py: the script names the run
+			if strings.HasSuffix(a, ".py") || strings.HasSuffix(a, ".sh") {
+				name = a
+				break
+			}
+		}
+	}
+	name = filepath.Base(name)
+	return strings.TrimSuffix(name, filepath.Ext(name))
+}
+
+// refuseIfHopeless refuses before start when earlier runs of the same training show that no allowed
+// allocation can keep the agreement.
+func (r *run) refuseIfHopeless() (Result, bool) {
+	p, err := r.decide()
+	var no *plan.Infeasible
+	if !errors.As(err, &no) || no.Nearest.Chance > 0 {
+		return Result{}, false
+	}
+	_ = p
+	if r.Confirm != nil && r.Confirm("No allocation keeps the agreement: "+no.Why+"\nStart all the same, and stop at the limit?") {
+		r.warn("started although earlier runs say that no allocation keeps the agreement: " + no.Why)
+		return Result{}, false
+	}
+	r.rec.Plan = r.planRecord(no.Plan, 0)
+	return Result{Code: CodeInfeasible, Err: fmt.Errorf("%s (known from %s); --yes starts it all the same and stops it at the limit",
+		no.Why, r.rec.Model.Basis), Record: r.rec}, true
+}
+
+func (r *run) resolveLimits() error {
+	cfg := r.Config
+	usesGPU := r.ins.GPU.Value == "yes" || r.ins.Kind != "python" && len(r.host.GPUs) > 0 || r.ins.Replay
+	r.limits = resources.DefaultLimits(r.host, usesGPU)
+	var errs []error
+	whole := func(flag, text string, into *resources.Range) {
+		if text == "" {
+			return
+		}
+		rng, err := resources.ParseRange(text, *into)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--%s: %w", flag, err))
+			return
+		}
+		*into = rng
+	}
+	whole("gpus", cfg.GPUs, &r.limits.GPUs)
+	whole("cpus", cfg.CPUs, &r.limits.CPUs)
+	whole("batch-size", cfg.BatchSize, &r.limits.BatchSize)
+	if cfg.Memory != "" {
+		lo, hi, err := resources.ParseMemoryRange(cfg.Memory, r.limits.MemoryMin, r.limits.MemoryMax)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--memory: %w", err))
+		} else {
+			r.limits.MemoryMin, r.limits.MemoryMax = lo, hi
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	r.baseline = resources.Allocation{GPUs: r.limits.GPUs.Max, CPUs: r.limits.CPUs.Max, Memory: r.startMemory(r.limits.CPUs.Max)}
+	r.baseline = r.limits.Clip(r.baseline)
+	if err := r.limits.Check(r.baseline, r.host); err != nil {
+		return err
+	}
+	return nil
+}
+
+// startMemory is what a job is given before its need has been measured: 2 GiB a CPU, as the clouds'
+// compute-optimised machines have.
+func (r *run) startMemory(cpus int) resources.GiB {
+	return resources.GiB(math.Min(math.Max(2*float64(cpus), float64(r.limits.MemoryMin)), float64(r.limits.MemoryMax)))
+}
+
+func (r *run) resolveRates() {
+	if r.Config.Rates != nil {
+		r.rates = *r.Config.Rates
+		return
+	}
+	gpu := ""
+	if len(r.host.GPUs) > 0 {
+		gpu = r.host.GPUs[0].Name
+	}
+	r.rates = cost.Default(gpu)
+}
+
+func (r *run) open() error {
+	id := journal.NewRunID(r.Clock.Now(), r.Config.Name)
+	dir, err := journal.Create(r.Config.StateDir, id)
+	if err != nil {
+		return err
+	}
+	r.dir = dir
+	r.rec.RunID = dir.ID()
+	r.rec.StartedAt = r.Clock.Now().UTC()
+	r.rec.State = journal.Running
+	r.phase, r.meter = probing, cost.NewMeter()
+	r.backoff = launch.Backoff{Failures: max(1, r.Config.Restarts), Seed: uint64(r.Config.Seed)}
+	return r.newGuard()
+}

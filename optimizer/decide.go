@@ -1,0 +1,484 @@
+package optimizer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"trainopt/cost"
+	"trainopt/optimizer/history"
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/plan"
+	"trainopt/resources"
+	"trainopt/simulator/training"
+	"trainopt/sla"
+)
+
+func plannerNames() string {
+	var names []string
+	for n := range plan.Planners {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+// recall looks for earlier runs of the same training and fits the model on them.
+func (r *run) recall() {
+	key := history.Key{ScriptSHA256: r.ins.SHA256, Command: r.argv, CPUs: r.host.CPUs, Described: r.host.Described}
+	for _, g := range r.host.GPUs {
+		key.GPUs = append(key.GPUs, g.Name)
+	}
+	found, notes := history.Recall(r.Config.StateDir, key)
+	for _, n := range notes {
+		r.warn(n)
+	}
+	offline, notes := history.ReadLogs(r.Config.Offline, r.Config.Columns, r.baseline)
+	for _, n := range notes {
+		r.event(Warning, "%s", n)
+	}
+	r.recalled = append(found.Observations, offline...)
+	r.restartS, r.startupS = found.RestartSeconds, found.StartupSeconds
+	r.progress.TotalHint = float64(r.Config.Epochs)
+	if found.Total > 0 && r.Config.Epochs == 0 {
+		r.progress.Total, r.progress.Unit = found.Total, found.Unit
+	}
+	if found.Total == 0 && len(offline) > 0 && r.progress.TotalHint == 0 {
+		r.progress.TotalHint = history.Epochs(r.Config.Offline, r.Config.Columns)
+	}
+	if len(found.Runs) > 0 {
+		if r.progress.UnitSamples == 0 && len(found.Observations) > 0 {
+			r.progress.UnitSamples = found.Observations[0].UnitSamples
+		}
+		r.event(Info, "recalled %d earlier run%s of this training (newest %s)", len(found.Runs), plural(len(found.Runs)), found.Runs[0])
+	}
+	if !math.IsNaN(found.PeakMemoryGiB) {
+		r.learnMemory(found.PeakMemoryGiB)
+	}
+	if len(found.Baselines) > 0 && len(r.Config.SLA.Agreed()) == 0 {
+		if spec, _, err := sla.Forecast(found.Baselines); err == nil {
+			r.event(Info, "no agreement given; from earlier runs a fair one would be --deadline %s --budget %.4g", spec.TimeMax.Round(time.Second), spec.CostMaxUSD)
+		}
+	}
+	r.refit()
+}
+
+func plural(n int) string {
+	if n == 1 {
+		return ""
+	}
+	return "s"
+}
+
+// learnMemory sets what the job needs: the measured peak with a margin.
+func (r *run) learnMemory(peakGiB float64) {
+	need := min(max(roundMemory(resources.GiB(peakGiB)*memoryMargin), r.limits.MemoryMin), r.limits.MemoryMax)
+	r.needMemory = max(r.needMemory, need)
+	r.baseline.Memory = r.needMemory
+}
+
+// refit fits the performance model to all that was measured, of this run and of earlier ones.
+func (r *run) refit() {
+	obs := append(r.progress.Observations(), r.recalled...)
+	if len(obs) == 0 {
+		return
+	}
+	m, err := training.Fit(obs, training.FitOptions{Seed: r.Config.Seed})
+	if err != nil {
+		r.warn(fmt.Sprintf("performance model: %v", err))
+		return
+	}
+	r.model, r.modelRows = m, r.progress.Rows
+	r.rec.Model = modelRecord(m)
+}
+
+func modelRecord(m *training.Model) *journal.Model {
+	form, params, basis := m.Describe()
+	out := &journal.Model{Form: form, Params: map[string]journal.Number{}, Basis: basis, Ignored: m.Ignored(), Checks: []journal.Check{}}
+	for k, v := range params {
+		out.Params[k] = journal.Number(v)
+	}
+	for _, c := range m.LeaveOneOut() {
+		out.Checks = append(out.Checks, journal.Check{Allocation: c.Allocation, Predicted: c.Predicted, Measured: journal.Number(c.Measured)})
+	}
+	if out.Ignored == nil {
+		out.Ignored = []string{}
+	}
+	return out
+}
+
+// snapshot is what a planner may look at now.
+func (r *run) snapshot() plan.Snapshot {
+	s := plan.Snapshot{Host: r.host, Limits: r.limits, Spec: r.Config.SLA, Rates: r.rates, Preference: r.Config.Preference,
+		Model: r.model, Done: r.progress.Done, Total: r.progress.Total, Baseline: r.baseline, Resumable: r.resumable,
+		LiveCPU: r.job != nil, Memory: r.needMemory, Startup: r.startup(), Restart: r.restartCost(),
+		GPUUtil: math.NaN(), CPUUtil: math.NaN(), Throughput: math.NaN()}
+	if s.Total == 0 {
+		s.Total = r.progress.TotalHint
+	}
+	if r.job != nil || r.started > 0 && len(r.progress.Segments) > 0 {
+		s.Elapsed, s.Spent = r.elapsed(), cost.USD(r.spent())
+		current := r.current
+		s.Current = &current
+		if seg := r.progress.Current(); seg != nil {
+			s.GPUUtil, s.CPUUtil = mean(seg.GPUSum, seg.GPUN), mean(seg.CPUSum, seg.CPUN)
+			if len(seg.Blocks) > 0 && r.progress.UnitSamples > 0 {
+				s.Throughput = r.progress.UnitSamples / median(seg.Blocks)
+			}
+		}
+	}
+	return s
+}
+
+func (r *run) startup() sla.Interval {
+	return spread(append(append([]float64(nil), r.startupS...), r.progress.StartupSeconds()...))
+}
+
+// restartCost is what one more restart costs: measured ones; before the first, the start-up that was
+// measured, and a checkpoint of up to as long again.
+func (r *run) restartCost() sla.Interval {
+	if all := append(append([]float64(nil), r.restartS...), r.progress.RestartSeconds()...); len(all) > 0 {
+		return spread(all)
+	}
+	s := r.startup()
+	if s == (sla.Interval{}) {
+		return s
+	}
+	return sla.Interval{P5: s.P5, P50: s.P50 * 1.5, P95: s.P95 * 3}
+}
+
+// spread makes an interval of a few measurements: their range, widened for how few they are.
+func spread(v []float64) sla.Interval {
+	if len(v) == 0 {
+		return sla.Interval{}
+	}
+	m := median(v)
+	lo, hi := slices.Min(v), slices.Max(v)
+	widen := 1 + 1/float64(len(v))
+	return sla.Interval{P5: math.Max(0, m-(m-lo)*widen-0.1*m/float64(len(v))), P50: m, P95: m + (hi-m)*widen + 0.5*m/float64(len(v))}
+}
+
+func (r *run) planner() plan.Planner { return plan.Planners[r.Config.Planner] }
+
+// decide asks the planner. On Infeasible the error is returned with the plan for the nearest allocation.
+func (r *run) decide() (p plan.Plan, err error) {
+	defer func() { // the optimiser may fail; the training never fails because of it (P8)
+		if x := recover(); x != nil {
+			p, err = r.ownSettings(), nil
+			r.event(Warning, "the %s planner failed (%v): going on with your own settings", r.Config.Planner, x)
+		}
+	}()
+	p, err = r.planner().Decide(r.snapshot())
+	var no *plan.Infeasible
+	if err != nil && !errors.As(err, &no) {
+		r.event(Warning, "the %s planner failed (%v): going on with your own settings", r.Config.Planner, err)
+		return r.ownSettings(), nil
+	}
+	if no != nil {
+		return no.Plan, err
+	}
+	return p, nil
+}
+
+func (r *run) ownSettings() plan.Plan {
+	return plan.Plan{Allocation: r.baseline, Planner: "static", Reason: "your own configuration", Binding: "none"}
+}
+
+// firstAllocation is where the run begins: at the planned point when earlier runs already answer, else at
+// the user's own configuration, which is measured first.
+func (r *run) firstAllocation() (resources.Allocation, string) {
+	if r.Config.Planner == "static" || r.Config.Samples < 0 {
+		r.adopt(r.ownPlan())
+		return r.plan.Allocation, "run"
+	}
+	if r.model != nil && measuredAllocations(r.recalled) >= 2 {
+		p, err := r.decide()
+		if err != nil {
+			r.event(Problem, "%v", err)
+		}
+		r.adopt(p)
+		r.event(Info, "earlier runs answer: no probes needed; %s", p.Reason)
+		return p.Allocation, "run"
+	}
+	return r.baseline, "probe"
+}
+
+func (r *run) ownPlan() plan.Plan {
+	p, err := r.decide()
+	if err != nil {
+		r.event(Problem, "%v", err)
+	}
+	return p
+}
+
+func measuredAllocations(obs []training.Observation) int {
+	n := 0
+	for i, o := range obs {
+		if !slices.ContainsFunc(obs[:i], func(x training.Observation) bool { return sameShape(x.Allocation, o.Allocation) }) {
+			n++
+		}
+	}
+	return n
+}
+
+// sameShape ignores memory, which does not change the speed of a job that has enough.
+func sameShape(a, b resources.Allocation) bool {
+	return a.GPUs == b.GPUs && a.CPUs == b.CPUs && a.BatchSize == b.BatchSize
+}
+
+// adopt makes a plan the run's plan.
+func (r *run) adopt(p plan.Plan) {
+	r.plan, r.decided, r.phase = p, true, working
+	r.adaptedAt = r.progress.Done
+	at := 0.0
+	if len(r.progress.Segments) > 0 {
+		at = r.elapsed().Seconds()
+	}
+	r.rec.Plan = r.planRecord(p, at)
+	r.writeFront(p)
+}
+
+func (r *run) planRecord(p plan.Plan, at float64) *journal.Plan {
+	out := &journal.Plan{Allocation: p.Allocation, Planner: p.Planner, Reason: p.Reason, Binding: p.Binding, AtS: journal.Number(at),
+		Candidates: p.Candidates, Options: p.Options}
+	if out.Candidates == nil {
+		out.Candidates = []plan.Candidate{}
+	}
+	if out.Options == nil {
+		out.Options = []plan.Option{}
+	}
+	if p.Predicted {
+		out.Prediction = &journal.Prediction{Seconds: p.Chosen.Seconds, CostUSD: p.Chosen.CostUSD, Throughput: p.Chosen.Throughput}
+	}
+	return out
+}
+
+// measuredEnough says whether the current segment tells its pace: two timed blocks, or one long unit.
+func measuredEnough(s *Segment) bool {
+	return len(s.Blocks) >= 2 || len(s.Blocks) == 1 && s.Blocks[0]*s.Units >= longUnit.Seconds()
+}
+
+// probeStep decides, while measuring, whether to measure somewhere else or to plan.
+func (r *run) probeStep(ctx context.Context) {
+	seg := r.progress.Current()
+	if !measuredEnough(seg) {
+		r.giveUpSlowProbe(ctx, seg)
+		return
+	}
+	r.closeProbe(seg)
+	r.refit()
+	if r.model == nil {
+		return
+	}
+	if next, why := r.nextProbe(); next != nil {
+		r.event(Info, "measure at %s: %s", *next, why)
+		r.leave(ctx, &leaving{Why: "restart", Next: next, Label: "probe"})
+		return
+	}
+	r.settle(ctx)
+}
+
+// giveUpSlowProbe ends a probe that has used up what all probes may cost without telling its pace: the
+// plan is then made without it.
+func (r *run) giveUpSlowProbe(ctx context.Context, seg *Segment) {
+	if len(r.rec.Probes) == 0 || r.model == nil {
+		return // the user's own configuration is never cut short
+	}
+	if budget, ok := r.probeBudget(); !ok || r.spent() < budget {
+		return
+	}
+	r.event(Warning, "the probe at %s tells too little within what probes may cost: planning without it", seg.Allocation)
+	r.closeProbe(seg)
+	r.settle(ctx)
+}
+
+// closeProbe records the current segment as a probe.
+func (r *run) closeProbe(seg *Segment) {
+	seg.Spent = r.spent() - seg.StartUSD
+	if seg.PeakGiB > 0 {
+		r.learnMemory(seg.PeakGiB)
+	}
+	p := r.probeRecord(seg, r.elapsed())
+	p.InJob = r.resumable || len(r.rec.Probes) == 0
+	r.rec.Probes = append(r.rec.Probes, p)
+	per := median(seg.Blocks)
+	if len(seg.Blocks) > 0 {
+		r.event(Info, "measured %s: %.3g s per %s, peak memory %.2f GiB", seg.Allocation, per, r.progress.Unit, seg.PeakGiB)
+	}
+}
+
+// probeBudget is the money at which measuring must end: a share of the job's predicted cost at the best
+// allocation known. ok is false when the job's length is not known.
+func (r *run) probeBudget() (float64, bool) {
+	total := r.progress.Total
+	if total <= 0 || r.model == nil {
+		return 0, false
+	}
+	best := math.Inf(1)
+	for _, o := range r.progress.Observations() {
+		at := r.model.UnitSeconds(o.Allocation).P50 * total / 3600 * float64(r.rates.Hourly(r.withMemory(o.Allocation)))
+		best = math.Min(best, at)
+	}
+	return best * r.Config.Ratio, !math.IsInf(best, 1)
+}
+
+func (r *run) withMemory(a resources.Allocation) resources.Allocation {
+	if r.needMemory > 0 {
+		a.Memory = r.needMemory
+	}
+	return a
+}
+
+// nextProbe is the allocation whose measurement tells most, among those whose measurement is affordable; nil
+// when the job should be planned now.
+func (r *run) nextProbe() (*resources.Allocation, string) {
+	if len(r.rec.Probes) >= r.Config.Samples {
+		return nil, ""
+	}
+	budget, ok := r.probeBudget()
+	if !ok {
+		if len(r.rec.Probes) == 1 {
+			r.event(Info, "the job does not say how long it is: no further probes")
+		}
+		return nil, ""
+	}
+	rest := budget - r.spent()
+	if !r.resumable && r.progress.Done > 0.5*r.progress.Total {
+		return nil, ""
+	}
+	var affordable []resources.Allocation
+	for _, c := range plan.Allocations(r.snapshot()) {
+		if r.probeCost(c) <= rest {
+			affordable = append(affordable, c)
+		}
+	}
+	next, why := plan.NextProbe(r.snapshot(), r.progress.Observations(), affordable)
+	if next == nil && len(r.rec.Probes) == 1 && len(affordable) == 0 {
+		r.event(Info, "a probe elsewhere would cost more than %.0f %% of the job: planning on one measurement", 100*r.Config.Ratio)
+	}
+	if next != nil {
+		*next = r.withMemory(*next)
+	}
+	return next, why
+}
+
+// probeCost is what measuring at an allocation is predicted to cost: leaving, start-up, one unit to warm up and the
+// units of two timed blocks.
+func (r *run) probeCost(a resources.Allocation) float64 {
+	unit := r.model.UnitSeconds(a).P50
+	blocks := 2 * math.Max(1, math.Ceil(minBlock.Seconds()/unit))
+	if unit >= longUnit.Seconds() {
+		blocks = 1
+	}
+	seconds := r.restartCost().P50 + (1+blocks)*unit
+	return seconds / 3600 * float64(r.rates.Hourly(r.withMemory(a)))
+}
+
+// settle makes the plan and goes there.
+func (r *run) settle(ctx context.Context) {
+	p, err := r.decide()
+	var no *plan.Infeasible
+	if errors.As(err, &no) {
+		r.event(Problem, "%s", no.Why)
+		if no.Nearest.Chance == 0 && !r.resumable {
+			r.adopt(p)
+			r.event(Problem, "the job cannot be resumed, so whatever it still computes would be lost: stopping now")
+			r.leave(ctx, &leaving{Why: "infeasible"})
+			return
+		}
+	}
+	r.adopt(p)
+	r.event(Info, "plan: %s — %s", p.Allocation, p.Reason)
+	if r.Config.Explain {
+		r.View.Planned(r.rec)
+	}
+	r.moveTo(ctx, p, true)
+}
+
+// moveTo brings the job to the plan's allocation by the gentlest way that works: nothing, live, or restart.
+func (r *run) moveTo(ctx context.Context, p plan.Plan, fresh bool) {
+	to := p.Allocation
+	if sameShape(to, r.current) {
+		if to.Memory != r.current.Memory && r.fitsMemory(to.Memory) {
+			r.applyLive(to, "measured need with a margin of 25 %")
+		}
+		r.progress.Current().Label = "run"
+		return
+	}
+	switch {
+	case r.resumable:
+		r.act(to, p.Reason, "restart")
+		r.leave(ctx, &leaving{Why: "restart", Next: &to, Label: "run"})
+	case fresh && r.worthStartingAgain(to):
+		r.act(to, p.Reason+"; the job cannot be resumed: started again", "restart")
+		r.leave(ctx, &leaving{Why: "restart", Next: &to, Label: "run"})
+	case to.GPUs == r.current.GPUs && to.BatchSize == r.current.BatchSize && to.CPUs < r.current.CPUs:
+		r.applyLive(to, p.Reason)
+	default:
+		r.advise(to, p.Reason+"; the job cannot be resumed, so it stays where it is")
+	}
+}
+
+func (r *run) fitsMemory(g resources.GiB) bool {
+	used := r.sampler.last.Tree.MemoryGiB
+	return math.IsNaN(used) || used < float64(g)
+}
+
+// worthStartingAgain compares, for a job that cannot be resumed, going on where it is with starting from nothing
+// at another allocation, in the money and time that remain.
+func (r *run) worthStartingAgain(to resources.Allocation) bool {
+	if r.model == nil || r.progress.Total <= 0 {
+		return false
+	}
+	s := r.snapshot()
+	s.Done = 0
+	s.Restart = s.Startup
+	worth, _ := plan.Worth(s, r.plan)
+	return worth && r.progress.Done <= r.Config.Ratio*r.progress.Total
+}
+
+func (r *run) advise(to resources.Allocation, why string) {
+	key := to.String()
+	if r.advised[key] {
+		return
+	}
+	r.advised[key] = true
+	r.act(to, why, "recommended")
+}
+
+// adaptStep looks, every few units of work, for an allocation that is better for what remains.
+func (r *run) adaptStep(ctx context.Context) {
+	if r.progress.Rewound && r.resumable {
+		r.resumable = false
+		r.event(Warning, "after the restart the log began again from %s %g: the job does not resume; it will not be restarted again", r.progress.Unit, r.progress.Done)
+	}
+	if r.progress.Done-r.adaptedAt < float64(r.Config.Every) || r.progress.Finished() || r.Config.Planner == "static" || r.retryAt > 0 {
+		return
+	}
+	r.adaptedAt = r.progress.Done
+	if seg := r.progress.Current(); seg.PeakGiB > 0 {
+		r.learnMemory(seg.PeakGiB)
+	}
+	r.refit()
+	if r.model == nil {
+		return
+	}
+	p, err := r.decide()
+	if err != nil || sameShape(p.Allocation, r.current) {
+		if sameShape(p.Allocation, r.current) && p.Allocation.Memory > r.current.Memory {
+			r.applyLive(p.Allocation, "measured need with a margin of 25 %")
+		}
+		return
+	}
+	worth, why := plan.Worth(r.snapshot(), p)
+	if !worth {
+		return
+	}
+	p.Reason = why
+	r.plan = p
+	r.moveTo(ctx, p, false)
+}

@@ -1,0 +1,573 @@
+package optimizer
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"trainopt/cost"
+	"trainopt/monitor"
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/launch"
+	"trainopt/optimizer/plan"
+	"trainopt/resources"
+	"trainopt/simulator/training"
+	"trainopt/sla"
+)
+
+// ownLog is the file that the script may write its CSV to ($OPTIMIZER_LOG).
+const ownLog = "training.csv"
+
+// logReader reads the training's progress from the best source there is: the log that the user named, else
+// $OPTIMIZER_LOG, else the newest CSV that the script writes, else progress lines on its standard output.
+type logReader struct {
+	named   string
+	own     string
+	dirs    []string
+	since   time.Time
+	ignore  []string
+	options monitor.TailOptions
+	stdout  *monitor.Tail
+	stderr  *monitor.Tail
+	tail    *monitor.Tail // the structured log, nil until found
+	path    string
+	looked  time.Time
+	lastRow time.Time
+	failed  string // last error, said once
+}
+
+func (r *run) openLog() *logReader {
+	l := &logReader{named: r.Config.Log, own: r.dir.Path(ownLog), since: r.Clock.Now().Add(-time.Second),
+		options: monitor.TailOptions{Format: r.Config.Format, Aliases: r.Config.Columns}}
+	l.dirs = []string{r.Config.Dir}
+	if r.Config.Train != "" {
+		if d := filepath.Dir(absolute(r.Config.Dir, r.Config.Train)); d != r.Config.Dir {
+			l.dirs = append(l.dirs, d)
+		}
+	}
+	l.ignore = []string{r.Config.StateDir}
+	plain := monitor.TailOptions{Format: "stdout"}
+	if re, err := regexp.Compile(r.Config.Pattern); err == nil && r.Config.Pattern != "" { // Validate has refused a bad one
+		plain.Patterns = []*regexp.Regexp{re}
+	}
+	l.stdout, _ = monitor.Open(r.dir.Path("job.stdout"), plain)
+	l.stderr, _ = monitor.Open(r.dir.Path("job.stderr"), plain)
+	if l.named != "" {
+		l.use(absolute(r.Config.Dir, l.named))
+	}
+	return l
+}
+
+func absolute(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+func (l *logReader) use(path string) {
+	t, err := monitor.Open(path, l.options)
+	if err != nil {
+		l.failed = err.Error()
+		return
+	}
+	l.tail, l.path = t, path
+}
+
+// watch gives hints that a log may have grown; polling stays the truth.
+func (l *logReader) watch(ctx context.Context) (<-chan struct{}, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	dirs := append([]string{filepath.Dir(l.own)}, l.dirs...)
+	if l.named != "" {
+		dirs = append(dirs, filepath.Dir(l.path))
+	}
+	hints, err := monitor.Watch(ctx, dirs...)
+	if err != nil {
+		return nil, cancel
+	}
+	return hints, cancel
+}
+
+// find looks for a structured log, at most once a second.
+func (l *logReader) find(now time.Time) {
+	if l.tail != nil || now.Sub(l.looked) < time.Second {
+		return
+	}
+	l.looked = now
+	if path, err := monitor.Discover(monitor.DiscoverOptions{Dirs: []string{filepath.Dir(l.own)}, Only: []string{ownLog}, Since: l.since}); err == nil {
+		l.use(path)
+		return
+	}
+	if path, err := monitor.Discover(monitor.DiscoverOptions{Dirs: l.dirs, Since: l.since, Ignore: l.ignore}); err == nil {
+		l.use(path)
+	}
+}
+
+// poll returns the new rows of the source in use. Progress lines on the standard streams count only while no
+// structured log has given a row.
+func (l *logReader) poll(now time.Time) ([]monitor.Row, error) {
+	l.find(now)
+	var rows []monitor.Row
+	var err error
+	if l.tail != nil {
+		rows, err = l.tail.Poll(now)
+	}
+	if l.tail == nil || l.tail.Stats().Rows == 0 {
+		for _, t := range []*monitor.Tail{l.stdout, l.stderr} {
+			more, e := t.Poll(now)
+			rows = append(rows, more...)
+			if err == nil {
+				err = e
+			}
+		}
+	}
+	if len(rows) > 0 {
+		l.lastRow = now
+	}
+	return rows, err
+}
+
+// stats of the source that gave the rows.
+func (l *logReader) stats() monitor.TailStats {
+	if l.tail != nil && l.tail.Stats().Rows > 0 {
+		return l.tail.Stats()
+	}
+	if l.stderr.Stats().Rows > l.stdout.Stats().Rows {
+		return l.stderr.Stats()
+	}
+	return l.stdout.Stats()
+}
+
+func (l *logReader) close() {
+	for _, t := range []*monitor.Tail{l.tail, l.stdout, l.stderr} {
+		if t != nil {
+			t.Close()
+		}
+	}
+}
+
+// sampling reads the machine and the job.
+type sampling struct {
+	sampler *monitor.Sampler
+	tree    *monitor.Tree
+	job     launch.Job
+	alloc   resources.Allocation
+	last    monitor.Sample
+	energy  map[string]float64 // first reading per device
+	joules  float64
+	haveJ   bool
+	said    map[string]bool
+}
+
+func (s *sampling) pids() ([]int, error) {
+	if s.job == nil {
+		return nil, monitor.ErrNoData
+	}
+	return s.job.PIDs()
+}
+
+func (s *sampling) attach(j launch.Job, a resources.Allocation) { s.job, s.alloc = j, a }
+
+func (s *sampling) detach() {
+	s.job = nil
+	s.last.Tree = monitor.NoTree()
+}
+
+func (r *run) openInstruments() {
+	r.log = r.openLog()
+	r.sampler = &sampling{energy: map[string]float64{}, said: map[string]bool{}}
+	r.sampler.last = monitor.NoSample()
+	r.sampler.tree = monitor.NewTree(r.sampler.pids)
+	r.sampler.sampler = &monitor.Sampler{Collectors: []monitor.Collector{monitor.NewHost(), r.sampler.tree}}
+	if r.limits.GPUs.Max > 0 && r.host.Described == "" {
+		if c, err := monitor.NewNVML(); err == nil {
+			r.sampler.sampler.Collectors = append(r.sampler.sampler.Collectors, c)
+		} else {
+			r.warn(fmt.Sprintf("GPU samples: %v", err))
+		}
+	}
+	tables, warnings := monitor.OpenTables(r.dir.Dir())
+	r.tables = tables
+	for _, w := range warnings {
+		r.event(Warning, "%s", w)
+	}
+}
+
+func (r *run) closeInstruments() {
+	r.log.close()
+	r.sampler.sampler.Close()
+	r.tables.Close()
+}
+
+// readLog takes in the new rows of the training log.
+func (r *run) readLog() {
+	now := r.Clock.Now()
+	rows, err := r.log.poll(now)
+	if err != nil && err.Error() != r.log.failed {
+		r.log.failed = err.Error()
+		r.event(Warning, "%v", err)
+	}
+	at := r.elapsed()
+	for i := range rows {
+		r.progress.Add(&rows[i], at)
+		r.learnTraining(&rows[i])
+		r.tables.AppendLog(at.Seconds(), &rows[i])
+		r.writePerformance(&rows[i], at)
+	}
+}
+
+// learnTraining keeps what the log says of the model, and its latest results.
+func (r *run) learnTraining(row *monitor.Row) {
+	t := &r.rec.Training
+	if row.Model != "" {
+		t.Model = &row.Model
+	}
+	if row.Dataset != "" {
+		t.Dataset = &row.Dataset
+	}
+	for column, into := range map[monitor.Column]*journal.Number{
+		monitor.ModelParams: &t.ModelParams, monitor.ModelLayers: &t.ModelLayers, monitor.DataCount: &t.DataCount,
+		monitor.DataSizeMB: &t.DataSizeMB, monitor.BatchSize: &t.BatchSize, monitor.TrainLoss: &t.TrainLoss,
+		monitor.TrainAccuracy: &t.TrainAccuracy, monitor.TestLoss: &t.TestLoss, monitor.TestAccuracy: &t.TestAccuracy} {
+		if v, ok := row.Value(column); ok {
+			*into = journal.Number(v)
+		}
+	}
+	for _, v := range []monitor.Column{monitor.TrainLoss, monitor.TestLoss} {
+		if x, ok := row.Value(v); ok && (math.IsInf(x, 0) || x > 1e300) {
+			r.warn(fmt.Sprintf("the loss is infinite at line %d of the log", row.Line))
+		}
+	}
+}
+
+// sample reads host, process tree and devices once.
+func (r *run) sample(ctx context.Context) {
+	s, errs := r.sampler.sampler.Sample(ctx, r.Clock.Now())
+	for _, err := range errs {
+		if !r.sampler.said[err.Error()] {
+			r.sampler.said[err.Error()] = true
+			r.warn(err.Error())
+		}
+	}
+	s.GPUs = slices.DeleteFunc(s.GPUs, func(g monitor.GPUSample) bool { return !slices.Contains(r.current.GPUIDs, g.UUID) })
+	r.sampler.last = s
+	r.sampler.addEnergy(s.GPUs)
+	seg := r.progress.Current()
+	if seg == nil || r.job == nil {
+		return
+	}
+	if v := s.Tree.MemoryGiB; v > seg.PeakGiB {
+		seg.PeakGiB = v
+	}
+	if v := s.Tree.CPUPercent; !math.IsNaN(v) && r.current.CPUs > 0 {
+		seg.CPUSum += v / float64(r.current.CPUs)
+		seg.CPUN++
+	}
+	if v := gpuMean(s.GPUs); !math.IsNaN(v) {
+		seg.GPUSum += v
+		seg.GPUN++
+	}
+}
+
+func (s *sampling) addEnergy(gpus []monitor.GPUSample) {
+	for _, g := range gpus {
+		if math.IsNaN(g.EnergyJ) {
+			continue
+		}
+		if before, ok := s.energy[g.UUID]; ok && g.EnergyJ > before {
+			s.joules += g.EnergyJ - before
+		}
+		s.energy[g.UUID], s.haveJ = g.EnergyJ, true
+	}
+}
+
+func gpuMean(gpus []monitor.GPUSample) float64 {
+	sum, n := 0.0, 0
+	for _, g := range gpus {
+		if !math.IsNaN(g.UtilPercent) {
+			sum += g.UtilPercent
+			n++
+		}
+	}
+	return mean(sum, n)
+}
+
+func gpuSum(gpus []monitor.GPUSample, of func(monitor.GPUSample) float64) float64 {
+	sum, n := 0.0, 0
+	for _, g := range gpus {
+		if v := of(g); !math.IsNaN(v) {
+			sum += v
+			n++
+		}
+	}
+	if n == 0 {
+		return math.NaN()
+	}
+	return sum
+}
+
+// projection is the run seen to its end from now; nil where it cannot be.
+type projection struct {
+	seconds, cost *sla.Interval
+	// plausible is how far the current pace can be trusted: false while the job is on its way to another allocation.
+	at time.Duration
+}
+
+// project predicts the finish and the bill at the present allocation, and judges the agreement.
+func (r *run) project() {
+	if r.model != nil && r.progress.Rows > r.modelRows && r.elapsed()-r.projected.at > 10*time.Second || r.model == nil && len(r.progress.Observations()) > 0 {
+		r.refit()
+		r.projected.at = r.elapsed()
+	}
+	r.projected.seconds, r.projected.cost = nil, nil
+	if rest, ok := r.progress.Remaining(); ok && r.model != nil {
+		r.projected.seconds, r.projected.cost = r.toTheEnd(rest)
+	}
+	r.verdicts = sla.Evaluate(r.Config.SLA, r.measures(false))
+}
+
+func (r *run) toTheEnd(rest float64) (*sla.Interval, *sla.Interval) {
+	now := r.elapsed()
+	from := now
+	if seg := r.progress.Current(); seg != nil && seg.LastRowAt > 0 && r.job != nil {
+		from = seg.LastRowAt // the unit in progress began there
+	}
+	rate, spent := float64(r.rates.Hourly(r.current)), r.spent()
+	draws := slices.Clone(r.model.Draws(r.current))
+	for i, d := range draws {
+		draws[i] = math.Max(now.Seconds(), from.Seconds()+rest*d)
+	}
+	slices.Sort(draws)
+	sec := sla.Interval{P5: quantile(draws, .05), P50: quantile(draws, .5), P95: quantile(draws, .95)}
+	money := func(s float64) float64 { return spent + (s-now.Seconds())/3600*rate }
+	return &sec, &sla.Interval{P5: money(sec.P5), P50: money(sec.P50), P95: money(sec.P95)}
+}
+
+// quantile of an ascending slice, linear between points; NaN when empty.
+func quantile(v []float64, q float64) float64 {
+	if len(v) == 0 {
+		return math.NaN()
+	}
+	x := q * float64(len(v)-1)
+	i := int(x)
+	if i+1 >= len(v) {
+		return v[len(v)-1]
+	}
+	return v[i] + (x-float64(i))*(v[i+1]-v[i])
+}
+
+// measures is what the agreement is judged on.
+func (r *run) measures(final bool) map[sla.Objective]sla.Measure {
+	var cpuSum, gpuSum, peak float64
+	var cpuN, gpuN int
+	for _, s := range r.progress.Segments {
+		cpuSum, cpuN = cpuSum+s.CPUSum, cpuN+s.CPUN
+		gpuSum, gpuN = gpuSum+s.GPUSum, gpuN+s.GPUN
+		peak = math.Max(peak, s.PeakGiB)
+	}
+	if peak == 0 {
+		peak = math.NaN()
+	}
+	m := map[sla.Objective]sla.Measure{
+		sla.Time:       {Value: r.elapsed().Seconds(), Projected: r.projected.seconds, Final: final},
+		sla.Cost:       {Value: r.spent(), Projected: r.projected.cost, Final: final},
+		sla.Throughput: {Value: r.throughput(), Final: final},
+		sla.Memory:     {Value: peak, Final: final},
+		sla.GPUUtil:    {Value: mean(gpuSum, gpuN), Final: final},
+		sla.CPUUtil:    {Value: mean(cpuSum, cpuN), Final: final},
+	}
+	return m
+}
+
+// throughput is samples per second of the timed work of the whole run; NaN when samples are unknown.
+func (r *run) throughput() float64 {
+	if r.progress.UnitSamples == 0 {
+		return math.NaN()
+	}
+	units, seconds := 0.0, 0.0
+	for _, s := range r.progress.Segments {
+		if len(s.Blocks) == 0 {
+			continue
+		}
+		sum := 0.0
+		for _, b := range s.Blocks {
+			sum += b
+		}
+		units += s.Units
+		seconds += s.Units * sum / float64(len(s.Blocks))
+	}
+	if seconds == 0 {
+		return math.NaN()
+	}
+	return units * r.progress.UnitSamples / seconds
+}
+
+func (r *run) status() Status {
+	s := Status{RunID: r.rec.RunID, Name: r.Config.Name, Phase: "training", Allocation: r.current, Done: r.progress.Done, Total: r.progress.Total,
+		Unit: r.progress.Unit, Elapsed: r.elapsed(), Finish: r.projected.seconds, Spent: r.meter.Total(r.elapsed()), CostAtEnd: r.projected.cost,
+		CPUUtil: r.sampler.last.Tree.CPUPercent / math.Max(1, float64(r.current.CPUs)), GPUUtil: gpuMean(r.sampler.last.GPUs),
+		MemoryGiB: r.sampler.last.Tree.MemoryGiB, Throughput: math.NaN(), Loss: float64(r.rec.Training.TrainLoss),
+		Accuracy: float64(r.rec.Training.TestAccuracy), Verdicts: r.verdicts, LastAction: r.lastAction}
+	if seg := r.progress.Current(); seg != nil && len(seg.Blocks) > 0 && r.progress.UnitSamples > 0 {
+		s.Throughput = r.progress.UnitSamples / seg.Blocks[len(seg.Blocks)-1]
+	}
+	if !r.log.lastRow.IsZero() {
+		s.LogSilent = r.Clock.Now().Sub(r.log.lastRow)
+	}
+	switch {
+	case r.leaving != nil && r.leaving.Next == nil:
+		s.Phase = "stopping"
+	case r.leaving != nil:
+		s.Phase = "saving"
+	case r.retryAt > 0:
+		s.Phase = "waiting to start again"
+	case r.phase == probing:
+		s.Phase = "measuring"
+	}
+	return s
+}
+
+// jobEnvironment is what the script gets (contract, section 3).
+func (r *run) jobEnvironment(a resources.Allocation, resume bool) []string {
+	price := func(v cost.USD) *float64 { f := float64(v); return &f }
+	e := resources.JobEnvironment{RunID: r.rec.RunID, Allocation: a, Epochs: r.Config.Epochs, Dataset: r.Config.Dataset, Log: r.log.own,
+		Checkpoint: r.dir.Path("checkpoint"), Resume: resume,
+		GPUHour: price(r.rates.GPUHour), CPUHour: price(r.rates.CPUHour), GiBHour: price(r.rates.GiBHour)}
+	if r.Config.Seed != 0 {
+		e.Seed = &r.Config.Seed
+	}
+	if a.GPUs > 0 {
+		pin := true
+		e.PinMemory = &pin
+	}
+	return e.Environ(r.Environ)
+}
+
+// --- the run directory's tables ---
+
+func interval(m map[string]any, name string, v *sla.Interval) {
+	if v != nil {
+		m[name+"_p5"], m[name+"_p50"], m[name+"_p95"] = v.P5, v.P50, v.P95
+	}
+}
+
+func (r *run) writeSample() {
+	s, at := r.sampler.last, r.elapsed().Seconds()
+	row := map[string]any{"time_s": at, "gpus": r.current.GPUs, "cpus": r.current.CPUs, "memory_gib": float64(r.current.Memory),
+		"tree_cpu_percent": s.Tree.CPUPercent, "tree_memory_gib": s.Tree.MemoryGiB, "tree_read_bytes": s.Tree.ReadBytes,
+		"tree_write_bytes": s.Tree.WriteBytes, "procs": s.Tree.Procs, "host_cpu_percent": s.Host.CPUPercent, "host_memory_gib": s.Host.MemoryGiB,
+		"gpu_util_percent": gpuMean(s.GPUs),
+		"gpu_memory_gib":   gpuSum(s.GPUs, func(g monitor.GPUSample) float64 { return g.MemoryGiB }),
+		"gpu_power_w":      gpuSum(s.GPUs, func(g monitor.GPUSample) float64 { return g.PowerW }),
+		"gpu_energy_j":     math.NaN(), "cost_usd": r.spent(), "projected_s": math.NaN(), "projected_cost_usd": math.NaN()}
+	if r.sampler.haveJ {
+		row["gpu_energy_j"] = r.sampler.joules
+	}
+	if r.projected.seconds != nil {
+		row["projected_s"], row["projected_cost_usd"] = r.projected.seconds.P50, r.projected.cost.P50
+	}
+	r.tables.Append("samples", row)
+	for _, v := range r.verdicts {
+		if r.tables.Every("sla_metrics", v.Objective, string(v.Status), at) {
+			line := map[string]any{"time_s": at, "objective": string(v.Objective), "value": v.Value, "limit": v.Limit, "unit": v.Unit,
+				"status": string(v.Status), "severity": v.Severity}
+			interval(line, "projected", v.Projected)
+			r.tables.Append("sla_metrics", line)
+		}
+	}
+}
+
+func (r *run) writePerformance(row *monitor.Row, at time.Duration) {
+	get := func(c monitor.Column) float64 { v, _ := row.Value(c); return v }
+	seg := r.progress.Current()
+	line := map[string]any{"time_s": at.Seconds(), "epoch": get(monitor.Epoch), "step": get(monitor.Step), "epoch_time_s": get(monitor.EpochTime),
+		"throughput": get(monitor.Throughput), "train_loss": get(monitor.TrainLoss), "train_accuracy": get(monitor.TrainAccuracy),
+		"test_loss": get(monitor.TestLoss), "test_accuracy": get(monitor.TestAccuracy), "gpus": r.current.GPUs, "cpus": r.current.CPUs,
+		"gpu_util_percent": math.NaN(), "cpu_util_percent": math.NaN(), "cost_usd": r.spent()}
+	if seg != nil {
+		line["gpu_util_percent"], line["cpu_util_percent"] = mean(seg.GPUSum, seg.GPUN), mean(seg.CPUSum, seg.CPUN)
+	}
+	r.tables.Append("performance_metrics", line)
+}
+
+func allocationFields(m map[string]any, a resources.Allocation) map[string]any {
+	m["gpus"], m["cpus"], m["memory_gib"] = a.GPUs, a.CPUs, float64(a.Memory)
+	m["batch_size"], m["num_workers"] = math.NaN(), math.NaN()
+	if a.BatchSize > 0 {
+		m["batch_size"] = a.BatchSize
+	}
+	if a.NumWorkers > 0 {
+		m["num_workers"] = a.NumWorkers
+	}
+	return m
+}
+
+func (r *run) noteAllocation(a resources.Allocation, label string, _ resources.Allocation) {
+	row := allocationFields(map[string]any{"time_s": r.elapsed().Seconds(), "applied": "launch", "reason": label}, a)
+	r.tables.Append("allocation_history", row)
+}
+
+func (r *run) writeFront(p plan.Plan) {
+	for _, c := range p.Candidates {
+		row := allocationFields(map[string]any{"time_s": r.elapsed().Seconds(), "resource": c.Resource, "feasible": c.Feasible,
+			"on_front": c.OnFront, "chosen": c.Allocation.Same(p.Allocation)}, c.Allocation)
+		interval(row, "seconds", &c.Seconds)
+		interval(row, "cost_usd", &c.CostUSD)
+		r.tables.Append("pareto_front", row)
+	}
+}
+
+// state is the decision state of 21 numbers (simulator/training).
+func (r *run) state() training.State {
+	in := training.StateInput{Allocation: r.current, Limits: r.limits, GPUUtil: gpuMean(r.sampler.last.GPUs),
+		CPUUtil: r.sampler.last.Tree.CPUPercent / math.Max(1, float64(r.current.CPUs)), MemoryGiB: r.sampler.last.Tree.MemoryGiB,
+		Done: r.progress.Done, Total: r.progress.Total, Throughput: r.throughput(), Elapsed: r.elapsed().Seconds(), SpentUSD: r.spent(),
+		Spec: r.Config.SLA, Verdicts: r.verdicts, Probing: r.phase == probing}
+	if b := r.rec.Baseline; b != nil {
+		in.ReferenceSeconds, in.ReferenceUSD, in.ReferenceSamples = b.Seconds.P50, b.CostUSD.P50, b.Throughput.P50
+	}
+	return training.BuildState(in)
+}
+
+// writeDecision writes one line of the decision log.
+func (r *run) writeDecision(a journal.Action) {
+	at := r.elapsed().Seconds()
+	state := r.state()
+	words := make([]string, len(state))
+	for i, v := range state {
+		words[i] = strconv.FormatFloat(v, 'g', 6, 64)
+	}
+	row := allocationFields(map[string]any{"time_s": at, "state": strings.Join(words, " "), "action": a.Action,
+		"action_description": a.Description, "policy": r.Config.Planner, "critic_reset": 0}, a.To)
+	reward, w := r.reward(a.To), r.Config.Preference
+	components := map[string]any{"time_s": at}
+	for name, v := range map[string]float64{"reward_time": reward.Time, "reward_cost": reward.Cost, "reward_resource": reward.Resource,
+		"reward_sla": reward.SLA, "reward_scalar": w.Time*reward.Time + w.Cost*reward.Cost + w.Resource*reward.Resource + reward.SLA} {
+		row[name], components[name] = v, v
+	}
+	for _, v := range r.verdicts {
+		if v.Status != sla.Unknown {
+			row["sla_"+string(v.Objective)+"_met"] = v.Status == sla.Met
+		}
+	}
+	r.tables.Append("rl_metrics", row)
+	r.tables.Append("reward_components", components)
+	history := allocationFields(map[string]any{"time_s": at, "applied": a.Applied, "reason": a.Reason}, a.To)
+	r.tables.Append("allocation_history", history)
+}
+
+// reward is the vector reward of being at an allocation, per unit of work.
+func (r *run) reward(a resources.Allocation) training.Reward {
+	unit := math.NaN()
+	if r.model != nil {
+		unit = r.model.UnitSeconds(a).P50
+	}
+	return training.RewardOf(training.RewardInput{UnitSeconds: unit, USDPerHour: float64(r.rates.Hourly(a)), Allocation: a, Limits: r.limits,
+		Verdicts: r.verdicts})
+}

@@ -1,0 +1,555 @@
+package optimizer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"syscall"
+	"time"
+
+	"trainopt/cost"
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/launch"
+	"trainopt/resources"
+	"trainopt/sla"
+)
+
+// leaving is a job that has been asked to go, and what follows.
+type leaving struct {
+	Why        string                `json:"why"`  // restart, failed-probe, budget, deadline, user, infeasible
+	Next       *resources.Allocation `json:"next"` // nil: the run ends
+	Label      string                `json:"label"`
+	AskedAt    time.Duration         `json:"asked_at"`
+	Checkpoint bool                  `json:"checkpoint"` // asked by SIGUSR1; SIGTERM follows after the grace
+	Terminated bool                  `json:"terminated"`
+}
+
+// loop runs until the run has ended: one goroutine, one event at a time.
+func (r *run) loop(ctx context.Context, interrupts <-chan os.Signal) {
+	ticker := time.NewTicker(r.Config.Interval)
+	defer ticker.Stop()
+	alarm := time.NewTimer(time.Hour)
+	defer alarm.Stop()
+	watch, stopWatch := r.log.watch(ctx)
+	defer stopWatch()
+	for r.ended == nil {
+		alarm.Reset(r.nextAlarm())
+		var done <-chan struct{}
+		if r.job != nil {
+			done = r.job.Done()
+		}
+		select {
+		case <-ticker.C:
+			r.tick(ctx)
+		case <-watch:
+			r.readLog()
+		case <-alarm.C:
+			r.guardStep(ctx)
+			r.retry(ctx)
+		case <-done:
+			r.exited(ctx, r.job.Exit())
+		case s := <-interrupts:
+			r.interrupt(ctx, s)
+		case <-ctx.Done():
+			r.interrupt(ctx, syscall.SIGTERM)
+			ctx = context.WithoutCancel(ctx)
+		}
+	}
+}
+
+// nextAlarm is how long until the guard or a pending restart must be looked at, between 1 ms and 1 s: the guard
+// has its own timer, so that neither a slow tick nor a missing log delays a stop.
+func (r *run) nextAlarm() time.Duration {
+	d := time.Second
+	if r.guardNext > 0 {
+		d = min(d, r.guardNext)
+	}
+	if r.retryAt > 0 {
+		d = min(d, r.retryAt-r.elapsed())
+	}
+	return max(d, time.Millisecond)
+}
+
+// launch starts the job at an allocation. A failure to start ends the run.
+func (r *run) launch(ctx context.Context, a resources.Allocation, label string, resume bool) {
+	if a.GPUs > 0 && len(a.GPUIDs) != a.GPUs {
+		a.GPUIDs = r.host.Pick(a.GPUs, nil)
+	}
+	if err := r.limits.Check(a, r.host); err != nil {
+		r.end(&ending{state: journal.Failed, reason: "start-failed", detail: err.Error(), code: CodeOurs, err: err})
+		return
+	}
+	now := r.elapsed()
+	previous := r.current
+	r.current = a
+	if err := r.meter.Start(now, cost.Label(label), a, r.rates); err != nil {
+		r.end(&ending{state: journal.Failed, reason: "start-failed", detail: err.Error(), code: CodeOurs, err: err})
+		return
+	}
+	r.beginSegment(now, a, label, true)
+	j, err := r.Launcher.Start(ctx, launch.Command{Args: r.argv, Dir: r.Config.Dir, Env: r.jobEnvironment(a, resume), RunDir: r.dir.Dir(),
+		Allocation: a, Limits: r.limits, Grace: r.Config.Grace, StopAfter: r.deadMan()})
+	if err != nil {
+		r.closeSegment(now)
+		r.end(&ending{state: journal.Failed, reason: "start-failed", detail: err.Error(), code: CodeTraining,
+			err: fmt.Errorf("start the training: %w", err)})
+		return
+	}
+	r.job = j
+	r.rec.Enforced = j.Enforced()
+	r.sampler.attach(j, a)
+	r.noteAllocation(a, label, previous)
+	r.save(true)
+}
+
+// deadMan is how long the job may run if this agent dies: until the budget or the deadline is reached,
+// and a moment more, so that a living agent always acts first.
+func (r *run) deadMan() time.Duration {
+	limit := time.Duration(math.MaxInt64)
+	if d := r.Config.SLA.TimeMax; d > 0 {
+		limit = d - r.elapsed()
+	}
+	if b := r.Config.SLA.CostMaxUSD; b > 0 {
+		if rate := float64(r.rates.Hourly(r.current)); rate > 0 {
+			left := (b - r.spent()) / rate * 3600
+			limit = min(limit, time.Duration(math.Min(left, 1e9)*float64(time.Second)))
+		}
+	}
+	if limit == math.MaxInt64 {
+		return 0
+	}
+	return max(limit, time.Millisecond)
+}
+
+// beginSegment opens a stretch at one allocation, after closing the one before.
+func (r *run) beginSegment(now time.Duration, a resources.Allocation, label string, launch bool) {
+	r.closeSegment(now)
+	r.progress.Begin(now, a, label, launch).StartUSD = r.spent()
+}
+
+func (r *run) closeSegment(now time.Duration) {
+	if s := r.progress.Current(); s != nil && s.EndedAt == 0 {
+		s.Spent = r.spent() - s.StartUSD
+		r.progress.End(now)
+	}
+}
+
+func (r *run) spent() float64 { return float64(r.meter.Total(r.elapsed())) }
+
+// tick is one sampling interval.
+func (r *run) tick(ctx context.Context) {
+	r.readLog()
+	r.sample(ctx)
+	r.project()
+	r.guardStep(ctx)
+	r.escalate(ctx)
+	r.retry(ctx)
+	if r.ended == nil && r.leaving == nil && r.job != nil {
+		r.growMemory()
+		switch r.phase {
+		case probing:
+			r.probeStep(ctx)
+		case working:
+			r.adaptStep(ctx)
+		}
+	}
+	r.writeSample()
+	r.View.Status(r.status())
+	r.save(false)
+}
+
+// reserve is the time that a checkpoint is expected to take: the slowest measured with half as much
+// again, at least a second; nothing for a job that has none.
+func (r *run) reserve() time.Duration {
+	if !r.resumable {
+		return 0
+	}
+	worst := 0.0
+	for _, s := range r.progress.Segments {
+		worst = math.Max(worst, s.CheckpointS)
+	}
+	return time.Duration(math.Max(1.5*worst, 1) * float64(time.Second))
+}
+
+// guardStep asks the guard what to do now, and does it.
+func (r *run) guardStep(ctx context.Context) {
+	if r.ended != nil {
+		return
+	}
+	t := sla.Tick{Elapsed: r.elapsed(), SpentUSD: r.spent(), USDPerHour: float64(r.rates.Hourly(r.current)), Reserve: r.reserve(), Stopping: r.leaving != nil}
+	if r.projected.seconds != nil {
+		t.ProjectedTime, t.ProjectedUSD = time.Duration(r.projected.seconds.P50*float64(time.Second)), r.projected.cost.P50
+	}
+	d := r.guard.Step(t)
+	r.guardNext = d.Next
+	for _, w := range d.Warnings {
+		r.event(Warning, "%s", w.Words)
+	}
+	why := map[sla.Objective]string{sla.Time: "deadline", sla.Cost: "budget"}[d.Limit]
+	switch d.Action {
+	case sla.Checkpoint:
+		r.event(Problem, "%s", d.Words)
+		if d.AlreadyStopping && r.leaving != nil {
+			r.leaving.Why, r.leaving.Next = why, nil
+			return
+		}
+		r.leave(ctx, &leaving{Why: why})
+	case sla.Kill:
+		r.event(Problem, "%s", d.Words)
+		if r.leaving == nil || r.leaving.Next != nil {
+			r.leaving = &leaving{Why: why, AskedAt: r.elapsed()}
+		}
+		if r.job == nil {
+			r.end(r.stopped(nil))
+			return
+		}
+		r.kill(ctx)
+	}
+}
+
+// newGuard makes the guard of the agreement.
+func (r *run) newGuard() error {
+	g, err := sla.NewGuard(r.Config.SLA, sla.GuardOptions{WarnAt: r.Config.Warn})
+	r.guard = g
+	return err
+}
+
+// leave asks the job to go: a resumable one saves a checkpoint first.
+func (r *run) leave(ctx context.Context, l *leaving) {
+	l.AskedAt = r.elapsed()
+	r.leaving = l
+	if r.job == nil { // between two launches: nothing to stop
+		r.retryAt = 0
+		r.end(r.stopped(nil))
+		return
+	}
+	if r.resumable {
+		if err := r.job.Checkpoint(); err == nil {
+			l.Checkpoint = true
+			return
+		}
+	}
+	r.terminate(ctx)
+}
+
+func (r *run) terminate(ctx context.Context) {
+	r.leaving.Terminated = true
+	go func(j launch.Job, grace time.Duration) {
+		_, _ = j.Stop(context.WithoutCancel(ctx), grace) // the exit arrives through Done
+	}(r.job, r.Config.Grace)
+}
+
+func (r *run) kill(ctx context.Context) {
+	if r.job == nil || r.killed >= 2 {
+		return
+	}
+	r.killed = 2
+	r.leaving.Terminated = true
+	go func(j launch.Job) { _, _ = j.Stop(context.WithoutCancel(ctx), 0) }(r.job)
+}
+
+// escalate turns a checkpoint that does not come into SIGTERM.
+func (r *run) escalate(ctx context.Context) {
+	l := r.leaving
+	if l == nil || r.job == nil || l.Terminated || r.elapsed()-l.AskedAt < r.Config.Grace {
+		return
+	}
+	r.event(Warning, "no checkpoint within %s of asking: stopping the job by SIGTERM", r.Config.Grace)
+	r.terminate(ctx)
+}
+
+// interrupt is the user's signal: once = checkpoint and stop, twice = kill.
+func (r *run) interrupt(ctx context.Context, s os.Signal) {
+	if r.ended != nil {
+		return
+	}
+	if r.userCode == 0 {
+		r.userCode = CodeInterrupt
+		if s == syscall.SIGTERM || s == syscall.SIGHUP {
+			r.userCode = CodeTerminated
+		}
+		how := "stopping"
+		if r.resumable {
+			how = "saving a checkpoint and stopping"
+		}
+		r.event(Info, "%s: %s (once more: kill)", signalName(s), how)
+		if r.leaving != nil && r.job != nil { // on its way out already: do not come back
+			r.leaving.Why, r.leaving.Next = "user", nil
+			return
+		}
+		r.leave(ctx, &leaving{Why: "user"})
+		return
+	}
+	r.event(Info, "%s again: killing", signalName(s))
+	r.kill(ctx)
+}
+
+func signalName(s os.Signal) string {
+	if n, ok := s.(syscall.Signal); ok {
+		switch n {
+		case syscall.SIGINT:
+			return "SIGINT"
+		case syscall.SIGTERM:
+			return "SIGTERM"
+		case syscall.SIGHUP:
+			return "SIGHUP"
+		}
+	}
+	return s.String()
+}
+
+// exited handles the end of the job's processes, asked for or not.
+func (r *run) exited(ctx context.Context, exit launch.Exit) {
+	r.readLog()
+	now := r.elapsed()
+	seg := r.progress.Current()
+	r.closeSegment(now)
+	if exit.PeakMemoryGiB != nil {
+		seg.PeakGiB = math.Max(seg.PeakGiB, *exit.PeakMemoryGiB)
+	}
+	r.job = nil
+	r.sampler.detach()
+	l := r.leaving
+	if l != nil && l.Checkpoint && !l.Terminated {
+		seg.CheckpointS = (now - l.AskedAt).Seconds()
+	}
+	switch {
+	case r.progress.Finished() && exit.Reason == launch.Exited && exit.Code == 0:
+		r.end(&ending{state: journal.Done, reason: "exited", exit: &exit}) // finished while being asked to go is finished
+	case l == nil:
+		r.leftByItself(exit, now)
+	case l.Next != nil:
+		r.leaving = nil
+		r.startNext(ctx, l, exit)
+	default:
+		r.end(r.stopped(&exit))
+	}
+}
+
+// startNext launches what follows a wanted exit, and notices a job that did not keep the protocol.
+func (r *run) startNext(ctx context.Context, l *leaving, exit launch.Exit) {
+	if l.Checkpoint && exit.Signal == "SIGUSR1" {
+		r.event(Warning, "the job died of SIGUSR1 instead of saving a checkpoint: it will not be restarted again")
+		r.resumable = false
+		r.launch(ctx, *l.Next, l.Label, true)
+		return
+	}
+	if !l.Checkpoint {
+		r.progress.Restarted()
+	}
+	r.launch(ctx, *l.Next, l.Label, l.Checkpoint)
+	if l.Checkpoint && r.job != nil {
+		r.progress.Current().RestartFrom = l.AskedAt
+	}
+}
+
+// leftByItself is the end of a job that nobody asked to go.
+func (r *run) leftByItself(exit launch.Exit, now time.Duration) {
+	if exit.Reason == launch.Exited && exit.Code == 0 {
+		if rest, ok := r.progress.Remaining(); ok && rest > 0 {
+			r.event(Warning, "the training ended with %g of %g %ss", r.progress.Done, r.progress.Total, r.progress.Unit)
+		}
+		r.end(&ending{state: journal.Done, reason: "exited", exit: &exit})
+		return
+	}
+	if exit.Reason == launch.Stopped { // the keeper's dead-man's switch: our timer was late or the limit passed while no agent ran
+		why := "budget"
+		if r.Config.SLA.TimeMax > 0 && now >= r.Config.SLA.TimeMax {
+			why = "deadline"
+		}
+		r.leaving = &leaving{Why: why, AskedAt: now}
+		r.end(r.stopped(&exit))
+		return
+	}
+	if r.mayRestart(exit) {
+		next, retry := r.backoff.Next(exit)
+		r.backoff = next
+		if !retry.GiveUp {
+			r.event(Warning, "the training failed (%s): %s", describeExit(exit), retry.Reason)
+			r.retryAt = now + max(retry.After, time.Millisecond)
+			return
+		}
+		r.event(Problem, "%s", retry.Reason)
+		exit.Detail = joinDetail(exit.Detail, retry.Reason)
+	}
+	reason := string(exit.Reason)
+	r.end(&ending{state: journal.Failed, reason: reason, detail: exit.Detail, exit: &exit, code: CodeTraining,
+		err: errors.New("the training failed: " + describeExit(exit))})
+}
+
+// mayRestart: only a resumable job that has made progress, or was killed from outside, is worth another start; a
+// script that fails at once fails for a reason that another start does not mend.
+func (r *run) mayRestart(exit launch.Exit) bool {
+	if !r.resumable || r.Config.Restarts < 0 || exit.Reason == launch.StartFailed {
+		return false
+	}
+	return r.progress.Rows > 0 || exit.Reason == launch.Killed || exit.Code == exitTryAgain
+}
+
+// exitTryAgain is EX_TEMPFAIL: a job says that it wants to be started again.
+const exitTryAgain = 75
+
+func (r *run) retry(ctx context.Context) {
+	if r.retryAt == 0 || r.ended != nil || r.elapsed() < r.retryAt {
+		return
+	}
+	r.retryAt = 0
+	label := "run"
+	if r.phase == probing {
+		label = "probe"
+	}
+	r.launch(ctx, r.current, label, true)
+}
+
+// stopped is the ending of a run that the guard or the user ended.
+func (r *run) stopped(exit *launch.Exit) *ending {
+	e := &ending{state: journal.Stopped, reason: r.leaving.Why, exit: exit}
+	switch r.leaving.Why {
+	case "user":
+		e.code = r.userCode
+		if e.code == 0 {
+			e.code = CodeTerminated
+		}
+	case "infeasible":
+		e.code = CodeInfeasible
+	default:
+		e.code = CodeGuard
+	}
+	if exit != nil && r.leaving.Checkpoint && (exit.Code == 0 || exit.Code == exitTryAgain) {
+		e.detail = "checkpoint saved"
+	} else if exit != nil {
+		e.detail = describeExit(*exit)
+	}
+	return e
+}
+
+func (r *run) end(e *ending) {
+	if r.ended == nil {
+		r.ended = e
+	}
+}
+
+func describeExit(e launch.Exit) string {
+	text := ""
+	switch {
+	case e.Reason == launch.OOM:
+		text = "out of memory"
+	case e.Reason == launch.Lost:
+		text = "gone without a record"
+	case e.Signal != "":
+		text = "died of " + e.Signal
+	default:
+		text = fmt.Sprintf("exit code %d", e.Code)
+	}
+	return joinDetail(text, e.Detail)
+}
+
+func joinDetail(a, b string) string {
+	switch {
+	case a == "":
+		return b
+	case b == "" || a == b:
+		return a
+	}
+	return a + "; " + b
+}
+
+// growMemory raises the memory of a job that has nearly used what it was given: the request was too small, and the
+// training must not suffer for our estimate. The hard limit stays.
+func (r *run) growMemory() {
+	used := r.sampler.last.Tree.MemoryGiB
+	if math.IsNaN(used) || used < 0.9*float64(r.current.Memory) || r.current.Memory >= r.limits.MemoryMax {
+		return
+	}
+	to := r.current
+	to.Memory = min(roundMemory(resources.GiB(used)*memoryMargin), r.limits.MemoryMax)
+	if to.Memory > r.current.Memory {
+		r.applyLive(to, fmt.Sprintf("uses %.2f of %.2f GiB", used, float64(r.current.Memory)))
+	}
+}
+
+// memoryMargin is what is given above the measured peak.
+const memoryMargin = 1.25
+
+// roundMemory rounds up to a quarter of a GiB.
+func roundMemory(g resources.GiB) resources.GiB {
+	return resources.GiB(math.Max(0.25, math.Ceil(float64(g)*4-1e-9)/4))
+}
+
+// applyLive changes the allocation of the running tree without a restart.
+func (r *run) applyLive(to resources.Allocation, why string) {
+	to.GPUs, to.GPUIDs = r.current.GPUs, r.current.GPUIDs
+	notApplied, err := r.job.Apply(to)
+	if err != nil {
+		r.event(Warning, "change the running job to %s: %v", to, err)
+		return
+	}
+	for _, n := range notApplied {
+		if !r.advised[n] {
+			r.advised[n] = true
+			r.warn(n)
+		}
+	}
+	now := r.elapsed()
+	r.meter.Change(now, cost.Label(r.progress.Current().Label), to)
+	if to.CPUs != r.current.CPUs || to.BatchSize != r.current.BatchSize {
+		r.beginSegment(now, to, "run", false)
+	} else {
+		r.progress.Current().Allocation = to
+	}
+	r.act(to, why, "live")
+	r.current = to
+	if err := r.job.SetStopAfter(r.deadMan()); err != nil {
+		r.warn(fmt.Sprintf("move the keeper's own limit: %v", err))
+	}
+}
+
+// act records a change of allocation, or the advice to make one.
+func (r *run) act(to resources.Allocation, why, applied string) {
+	index, ok := r.actions().IndexOf(r.current, to)
+	if !ok {
+		index = -1
+	}
+	a := journal.Action{AtS: journal.Number(r.elapsed().Seconds()), Action: index, From: r.current, To: to, Reason: why, Applied: applied,
+		Description: describeChange(r.current, to)}
+	r.rec.Actions = append(r.rec.Actions, a)
+	r.lastAction = a.Description
+	r.event(Info, "%s (%s): %s", a.Description, applied, why)
+	r.writeDecision(a)
+}
+
+func (r *run) actions() resources.ActionSpace {
+	return resources.ActionSpace{Limits: r.limits, WithMemory: true}
+}
+
+func describeChange(from, to resources.Allocation) string {
+	parts := ""
+	add := func(name string, a, b float64, unit string) {
+		if a != b {
+			if parts != "" {
+				parts += ", "
+			}
+			parts += fmt.Sprintf("%s %g → %g%s", name, a, b, unit)
+		}
+	}
+	add("GPUs", float64(from.GPUs), float64(to.GPUs), "")
+	add("CPUs", float64(from.CPUs), float64(to.CPUs), "")
+	add("memory", float64(from.Memory), float64(to.Memory), " GiB")
+	add("batch", float64(from.BatchSize), float64(to.BatchSize), "")
+	if parts == "" {
+		return "no change"
+	}
+	return parts
+}
+
+func usd(v cost.USD) string {
+	switch {
+	case v != 0 && v < 0.01:
+		return fmt.Sprintf("$%.5f", float64(v))
+	case v < 10:
+		return fmt.Sprintf("$%.4f", float64(v))
+	}
+	return fmt.Sprintf("$%.2f", float64(v))
+}

@@ -1,0 +1,315 @@
+package optimizer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"trainopt/cost"
+	"trainopt/monitor"
+	"trainopt/optimizer/job"
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/launch"
+	"trainopt/resources"
+	"trainopt/simulator/training"
+	"trainopt/sla"
+)
+
+// savedState is the file `state`: all that another agent needs to go on with the run.
+type savedState struct {
+	Config    Config                 `json:"config"`
+	Argv      []string               `json:"argv"`
+	Host      resources.Host         `json:"host"`
+	Limits    resources.Limits       `json:"limits"`
+	Rates     cost.Rates             `json:"rates"`
+	Baseline  resources.Allocation   `json:"baseline"`
+	Current   resources.Allocation   `json:"current"`
+	Resumable bool                   `json:"resumable"`
+	Need      resources.GiB          `json:"need_memory_gib"`
+	Recalled  []training.Observation `json:"-"`
+	RestartS  []float64              `json:"restart_s"`
+	StartupS  []float64              `json:"startup_s"`
+	Progress  Progress               `json:"progress"`
+	Meter     json.RawMessage        `json:"meter"`
+	Guard     json.RawMessage        `json:"guard"`
+	Phase     phase                  `json:"phase"`
+	Leaving   *leaving               `json:"leaving"`
+	Handle    *launch.Handle         `json:"handle"`
+	AdaptedAt float64                `json:"adapted_at"`
+	Decided   bool                   `json:"decided"`
+	Backoff   launch.Backoff         `json:"backoff"`
+	Joules    float64                `json:"joules"`
+	LogPath   string                 `json:"log_path"`
+	Log       *monitor.TailState     `json:"log"`
+	Elapsed   time.Duration          `json:"elapsed"`
+	Monotonic time.Duration          `json:"monotonic"`
+	BootID    string                 `json:"boot_id"`
+	Ended     bool                   `json:"ended"`
+}
+
+// bootID names this boot of the machine: monotonic times of another boot mean nothing here.
+func bootID() string {
+	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(data))
+}
+
+// save writes state at most once a second, and run.json every few seconds, or both at once when forced.
+func (r *run) save(force bool) {
+	now := r.elapsed()
+	if force || now-r.lastSave >= time.Second {
+		r.lastSave = now
+		r.saveState()
+	}
+	if force || now-r.lastRecord >= 5*time.Second {
+		r.lastRecord = now
+		r.refresh(false)
+		if err := r.dir.WriteRecord(r.rec); err != nil {
+			r.saidOnce(err)
+		}
+	}
+}
+
+// saidOnce reports a failing disk once: the training and the guard go on.
+func (r *run) saidOnce(err error) {
+	key := "disk: " + filepath.Base(r.dir.Dir())
+	if !r.advised[key] {
+		r.advised[key] = true
+		r.event(Warning, "%v (the training goes on)", err)
+	}
+}
+
+func (r *run) saveState() {
+	s := savedState{Config: r.Config, Argv: r.argv, Host: r.host, Limits: r.limits, Rates: r.rates, Baseline: r.baseline, Current: r.current,
+		Resumable: r.resumable, Need: r.needMemory, RestartS: r.restartS, StartupS: r.startupS, Progress: r.progress,
+		Meter: r.meter.State(), Guard: r.guard.State(), Phase: r.phase, Leaving: r.leaving, AdaptedAt: r.adaptedAt, Decided: r.decided, Backoff: r.backoff,
+		Joules: r.sampler.joules, LogPath: r.log.path, Elapsed: r.elapsed(), Monotonic: r.Clock.Monotonic(), BootID: bootID(), Ended: r.ended != nil}
+	if r.job != nil {
+		h := r.job.Handle()
+		s.Handle = &h
+	}
+	if r.log.tail != nil {
+		t := r.log.tail.State()
+		s.Log = &t
+	}
+	if err := r.dir.SaveState(s); err != nil {
+		r.saidOnce(err)
+	}
+}
+
+// ErrNotResumable says that a run cannot be continued: it is over, or its job keeps no checkpoint.
+var ErrNotResumable = errors.New("cannot be resumed")
+
+// Change is what may be changed when a run is resumed; zero fields stay as they were.
+type Change struct {
+	TimeMax    time.Duration
+	CostMaxUSD float64
+}
+
+// Resume goes on with a run whose agent is gone: it adopts the job if it still runs, takes note of how it ended if it
+// does not, and starts it again from its checkpoint where that is possible. Money and time go on from what was
+// saved; the time of an outage counts only while the job was alive.
+func (a Agent) Resume(ctx context.Context, dir string, change Change, interrupts <-chan os.Signal) Result {
+	r := &run{Agent: a, advised: map[string]bool{}}
+	unlock, err := r.reopen(dir, change)
+	if err != nil {
+		code := CodeOurs
+		if errors.Is(err, ErrNotResumable) {
+			code = CodeUsage
+		}
+		return Result{Code: code, Err: err, Dir: dir, Record: r.rec}
+	}
+	defer unlock()
+	defer r.closeInstruments()
+	if err := r.pickUp(ctx); err != nil {
+		return Result{Code: CodeUsage, Err: err, Dir: dir, Record: r.rec}
+	}
+	r.loop(ctx, interrupts)
+	return r.finish()
+}
+
+func (r *run) reopen(dir string, change Change) (func(), error) {
+	jd, err := journal.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	unlock, err := jd.Lock()
+	if err != nil {
+		return nil, err
+	}
+	if err := r.restore(jd, change); err != nil {
+		unlock()
+		return nil, err
+	}
+	return unlock, nil
+}
+
+func (r *run) restore(jd *journal.Run, change Change) error {
+	var s savedState
+	note, err := jd.LoadState(&s)
+	if err != nil {
+		return fmt.Errorf("resume %s: %w", jd.ID(), err)
+	}
+	r.dir, r.rec, err = jd, nil, nil
+	if r.rec, err = journal.ReadRecord(jd.Dir()); err != nil {
+		return fmt.Errorf("resume %s: %w", jd.ID(), err)
+	}
+	if s.Ended && r.rec.State == journal.Done {
+		return fmt.Errorf("%s is done: %w", jd.ID(), ErrNotResumable)
+	}
+	environ, view, discover := r.Environ, r.View, r.Discover
+	r.Config = s.Config
+	r.Agent = r.Agent.withDefaults()
+	r.Environ = environ
+	if view != nil {
+		r.View = view
+	}
+	_ = discover
+	r.argv, r.host, r.limits, r.rates = s.Argv, s.Host, s.Limits, s.Rates
+	r.baseline, r.current, r.resumable, r.needMemory = s.Baseline, s.Current, s.Resumable, s.Need
+	r.restartS, r.startupS, r.progress = s.RestartS, s.StartupS, s.Progress
+	r.phase, r.leaving, r.adaptedAt, r.decided, r.backoff = s.Phase, s.Leaving, s.AdaptedAt, s.Decided, s.Backoff
+	if r.phase == "" {
+		r.phase = probing
+	}
+	if r.ins, err = job.Inspect(r.rec.Script.Path); err != nil {
+		r.ins = job.Inspection{Path: r.rec.Script.Path}
+	}
+	if change.TimeMax > 0 {
+		r.Config.SLA.TimeMax = change.TimeMax
+	}
+	if change.CostMaxUSD > 0 {
+		r.Config.SLA.CostMaxUSD = change.CostMaxUSD
+	}
+	if change != (Change{}) {
+		verdicts := r.rec.SLA.Verdicts
+		r.rec.SLA = slaRecord(r.Config.SLA)
+		r.rec.SLA.Verdicts = verdicts
+		r.warn("the agreement was changed on resume: " + r.Config.SLA.String())
+	}
+	if r.meter, err = cost.RestoreMeter(s.Meter); err != nil {
+		return fmt.Errorf("resume %s: money spent so far: %w", jd.ID(), err)
+	}
+	if err := r.newGuard(); err != nil {
+		return err
+	}
+	if change == (Change{}) && !s.Ended {
+		if err := r.guard.Restore(s.Guard); err != nil {
+			r.warn(err.Error())
+		}
+	}
+	r.base, r.started = s.Elapsed, r.Clock.Monotonic()
+	r.openInstruments()
+	r.sampler.joules = s.Joules
+	if s.LogPath != "" && s.Log != nil {
+		r.log.options.Resume = s.Log
+		r.log.use(s.LogPath)
+		r.log.options.Resume = nil
+	}
+	if note != "" {
+		r.event(Warning, "%s", note)
+	}
+	r.rec.State, r.rec.Exit, r.rec.FinishedAt, r.rec.ExitCode = journal.Running, nil, nil, nil
+	r.recall()
+	return r.restoreClock(s)
+}
+
+// restoreClock adds the time that the job lived without an agent.
+func (r *run) restoreClock(s savedState) error {
+	r.saved = s
+	return nil
+}
+
+// pickUp finds the job again, or starts it again.
+func (r *run) pickUp(ctx context.Context) error {
+	s := r.saved
+	if s.Handle == nil || s.Ended {
+		r.leaving = nil
+		return r.startAgain(ctx, "")
+	}
+	j, err := r.Launcher.Adopt(ctx, *s.Handle)
+	if err != nil {
+		return fmt.Errorf("resume %s: %w", r.dir.ID(), err)
+	}
+	select {
+	case <-j.Done():
+		exit := j.Exit()
+		if s.BootID == bootID() && exit.Reason != launch.Lost { // it lived on for a while without us
+			if ran := r.jobTime(exit); ran > s.Elapsed {
+				r.base = ran
+			}
+		}
+		return r.afterOutage(ctx, exit)
+	default:
+	}
+	if s.BootID == bootID() { // it has run and cost money all the while
+		r.base += r.Clock.Monotonic() - s.Monotonic
+	}
+	r.job = j
+	r.sampler.attach(j, r.current)
+	r.event(Info, "adopted the running job (pid %d) of %s", j.Handle().PID, r.dir.ID())
+	r.rec.Enforced = j.Enforced()
+	if err := j.SetStopAfter(r.deadMan()); err != nil {
+		r.warn(fmt.Sprintf("move the keeper's own limit: %v", err))
+	}
+	return nil
+}
+
+// jobTime is the run's elapsed time at which the current job ended by the keeper's own measure.
+func (r *run) jobTime(exit launch.Exit) time.Duration {
+	for i := len(r.progress.Segments) - 1; i >= 0; i-- {
+		if s := r.progress.Segments[i]; s.Launch {
+			return s.LaunchedAt + exit.Ran
+		}
+	}
+	return 0
+}
+
+// afterOutage handles a job that ended while no agent watched.
+func (r *run) afterOutage(ctx context.Context, exit launch.Exit) error {
+	r.event(Info, "the job ended while no agent watched: %s", describeExit(exit))
+	r.readLog()
+	if exit.Reason == launch.Lost || exit.Reason == launch.Stopped {
+		r.closeSegment(r.elapsed())
+		if exit.Reason == launch.Stopped && r.overLimit() {
+			r.leftByItself(exit, r.elapsed())
+			return nil
+		}
+		r.leaving = nil
+		return r.startAgain(ctx, describeExit(exit))
+	}
+	r.exited(ctx, exit)
+	return nil
+}
+
+func (r *run) overLimit() bool {
+	s := r.Config.SLA
+	return s.TimeMax > 0 && r.elapsed() >= s.TimeMax-time.Second || s.CostMaxUSD > 0 && r.spent() >= 0.99*s.CostMaxUSD
+}
+
+// startAgain launches the job from its checkpoint.
+func (r *run) startAgain(ctx context.Context, why string) error {
+	if !r.resumable {
+		if why == "" {
+			why = "its job has ended"
+		}
+		r.rec.State = journal.Failed
+		return fmt.Errorf("resume %s: %s, and the script keeps no checkpoint to resume from (--resumable yes if it does): %w", r.dir.ID(), why, ErrNotResumable)
+	}
+	if err := r.Config.SLA.Exhausted(r.elapsed(), r.spent()); err != nil {
+		return fmt.Errorf("resume %s: %w", r.dir.ID(), err)
+	}
+	label := "run"
+	if r.phase == probing {
+		label = "probe"
+	}
+	r.launch(ctx, r.current, label, true)
+	return nil
+}
