@@ -91,7 +91,17 @@ type child struct {
 	in  interface{ Write([]byte) (int, error) }
 }
 
+// startChild waits until the child plays its part with the whole recipe applied.
 func startChild(t *testing.T, part string, r Recipe) *child {
+	t.Helper()
+	c := startChildRaw(t, part, r)
+	if line := c.line(); line != "ready" {
+		t.Fatalf("the child said %q, want ready", line)
+	}
+	return c
+}
+
+func startChildRaw(t *testing.T, part string, r Recipe) *child {
 	t.Helper()
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -112,11 +122,7 @@ func startChild(t *testing.T, part string, r Recipe) *child {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	c := &child{Cmd: cmd, t: t, out: bufio.NewScanner(out), in: in}
-	if line := c.line(); line != "ready" {
-		t.Fatalf("the child said %q, want ready", line)
-	}
-	return c
+	return &child{Cmd: cmd, t: t, out: bufio.NewScanner(out), in: in}
 }
 
 // line waits for the child's next line; empty when it has ended.

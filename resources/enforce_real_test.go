@@ -104,6 +104,103 @@ func TestQuotaHoldsABusyJob(t *testing.T) {
 	}
 }
 
+// A running job is made smaller and larger; what it uses and sees follows at once.
+func TestUpdateOfARunningJob(t *testing.T) {
+	allowed, err := Roots{}.allowedCPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(allowed) < 2 {
+		t.Skip("one CPU only: nothing to change")
+	}
+	e := newRealEnforcer(t, Allocation{CPUs: 2, Memory: 0.25}, Limits{MemoryMax: 0.5})
+	c := startChild(t, "busy", e.Recipe())
+	if not, err := e.Update(Allocation{CPUs: 1, Memory: 0.25}, []int{c.Process.Pid}); err != nil || len(not) > 0 {
+		t.Fatalf("Update to 1 CPU: %v, not applied %q", err, not)
+	}
+	if got := c.affinity(); len(got) != 1 {
+		t.Errorf("affinity %v after the change to 1 CPU", got)
+	}
+	if share := c.cpuShare(time.Second); share > 1.2 {
+		t.Errorf("three busy threads on 1 CPU used %.2f CPUs", share)
+	} else {
+		t.Logf("changed to 1 CPU: used %.2f", share)
+	}
+	adopted, err := OpenEnforcer(e.State())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if not, err := adopted.Update(Allocation{CPUs: 2, Memory: 0.25}, []int{c.Process.Pid}); err != nil || len(not) > 0 {
+		t.Fatalf("Update to 2 CPUs by an other process: %v, not applied %q", err, not)
+	}
+	if got := c.affinity(); len(got) != 2 {
+		t.Errorf("affinity %v after the change back to 2 CPUs", got)
+	}
+	t.Logf("changed to 2 CPUs: used %.2f", c.cpuShare(500*time.Millisecond))
+}
+
+// Without a memory cgroup a process must meet its data limit as a failed allocation, not as an OOM.
+func TestDataLimitHoldsAProcess(t *testing.T) {
+	e, err := NewEnforcer(EnforceOptions{RunID: "r", Roots: Roots{Cgroup: t.TempDir()},
+		Allocation: Allocation{CPUs: 1, Memory: 0.5}, Limits: Limits{MemoryMax: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := startChild(t, "eat", e.Recipe())
+	if said := c.ask("64"); said != "ate 64" {
+		t.Errorf("within the limit: %q", said)
+	}
+	if said := c.ask("1100"); !strings.HasPrefix(said, "refused: cannot allocate memory") {
+		t.Errorf("above the limit: %q", said)
+	}
+}
+
+// A recipe that cannot be followed says so, line by line, and the rest of it holds.
+func TestRecipeReportsWhatFails(t *testing.T) {
+	allowed, err := Roots{}.allowedCPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := startChildRaw(t, "sleep", Recipe{Join: []string{t.TempDir() + "/gone/cgroup.procs"}, CPUIDs: allowed[:1]})
+	if said := c.line(); !strings.Contains(said, "join the job's cgroup") {
+		t.Errorf("said %q", said)
+	}
+	if said := c.line(); said != "ready" {
+		t.Fatalf("said %q, want ready", said)
+	}
+	if got := c.affinity(); !slices.Equal(got, allowed[:1]) {
+		t.Errorf("affinity %v, want %v", got, allowed[:1])
+	}
+}
+
+// A thread that the job pinned itself keeps its place while the job's share still contains it.
+func TestAffinityKeepsTheJobsOwnPinning(t *testing.T) {
+	allowed, err := Roots{}.allowedCPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(allowed) < 2 {
+		t.Skip("one CPU only")
+	}
+	c := startChild(t, "sleep", Recipe{CPUIDs: allowed[:2]})
+	set := cpuSet(allowed[1:2])
+	if err := unix.SchedSetaffinity(c.Process.Pid, &set); err != nil {
+		t.Fatal(err)
+	}
+	if refused := setAffinity(Roots{}, []int{c.Process.Pid}, allowed[:2], allowed); len(refused) > 0 {
+		t.Fatal(refused)
+	}
+	if got := c.affinity(); !slices.Equal(got, allowed[1:2]) {
+		t.Errorf("the pinned thread was moved to %v", got)
+	}
+	if refused := setAffinity(Roots{}, []int{c.Process.Pid}, allowed[:2], allowed[:1]); len(refused) > 0 {
+		t.Fatal(refused)
+	}
+	if got := c.affinity(); !slices.Equal(got, allowed[:1]) {
+		t.Errorf("outside the share the thread is on %v, want %v", got, allowed[:1])
+	}
+}
+
 func TestFault26_OOMInsideTheJobsCgroup(t *testing.T) {
 	e := newRealEnforcer(t, Allocation{CPUs: 1, Memory: 0.0625}, Limits{MemoryMax: 0.125})
 	if !e.s.Memory.held() {
