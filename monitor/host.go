@@ -55,11 +55,12 @@ func orNoData(err error) error {
 	return err
 }
 
-// busyPercent is the share of time that was neither idle nor waiting for a disk. Guest time is part of user time.
+// busyPercent is the share of time that was neither idle, nor waiting for a disk, nor stolen by another machine on
+// the same hardware. Guest time is part of user time.
 func busyPercent(from, to *cpu.TimesStat) float64 {
 	sum := func(t *cpu.TimesStat) (busy, all float64) {
-		busy = t.User + t.Nice + t.System + t.Irq + t.Softirq + t.Steal
-		return busy, busy + t.Idle + t.Iowait
+		busy = t.User + t.Nice + t.System + t.Irq + t.Softirq
+		return busy, busy + t.Idle + t.Iowait + t.Steal
 	}
 	b0, a0 := sum(from)
 	b1, a1 := sum(to)

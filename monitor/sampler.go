@@ -53,21 +53,11 @@ func (s *Sampler) Sample(ctx context.Context, now time.Time) (Sample, []error) {
 		go sl.ask(ctx, now)
 	}
 	for _, sl := range asked {
-		var r reply
-		select {
-		case r = <-sl.done:
-		case <-ctx.Done():
-			select {
-			case r = <-sl.done:
-			case <-time.After(timeout / 10): // it was told to end: let it
-				if r, ok := sl.late(); ok {
-					errs = append(errs, sl.take(r, &out)...)
-					continue
-				}
-				sl.hanging = true
-				errs = append(errs, fmt.Errorf("collector %s: no answer within %v; left out until it answers", sl.collector.Name(), timeout))
-				continue
-			}
+		r, ok := sl.wait(ctx, timeout/10)
+		if !ok {
+			sl.hanging = true
+			errs = append(errs, fmt.Errorf("collector %s: no answer within %v; left out until it answers", sl.collector.Name(), timeout))
+			continue
 		}
 		errs = append(errs, sl.take(r, &out)...)
 	}
@@ -92,19 +82,29 @@ func (sl *slot) ask(ctx context.Context, now time.Time) {
 	r.err = sl.collector.Collect(ctx, &r.sample)
 }
 
-// back reports whether a hanging collector has come back; its old answer is thrown away.
-func (sl *slot) back() bool {
-	_, ok := sl.late()
-	sl.hanging = sl.hanging && !ok
-	return ok
-}
-
-func (sl *slot) late() (reply, bool) {
+// wait waits for the answer; a collector that is told by ctx to end gets a little grace for it.
+func (sl *slot) wait(ctx context.Context, grace time.Duration) (reply, bool) {
 	select {
 	case r := <-sl.done:
 		return r, true
-	default:
+	case <-ctx.Done():
+	}
+	select {
+	case r := <-sl.done:
+		return r, true
+	case <-time.After(grace):
 		return reply{}, false
+	}
+}
+
+// back reports whether a hanging collector has come back; its old answer is thrown away.
+func (sl *slot) back() bool {
+	select {
+	case <-sl.done:
+		sl.hanging = false
+		return true
+	default:
+		return false
 	}
 }
 

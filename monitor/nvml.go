@@ -1,0 +1,329 @@
+//go:build cgo
+
+package monitor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+)
+
+// NVML collects GPUSample through the driver's library. The library is loaded by the first Collect, in the
+// collector's own time. When it is not there, or does not start, no function of a device is ever called (the loader
+// would end the process), Collect returns ErrNoData from then on, and Err says why.
+//
+// A number that a device does not tell stays NaN. A device that is lost in the middle of a run stays in the sample,
+// with its UUID and nothing known, and Collect says so.
+type NVML struct {
+	lib   nvml.Interface
+	uuids []string
+
+	why atomic.Pointer[error] // why the library cannot be used; apart, because mu is held while the driver hangs
+
+	mu      sync.Mutex
+	started bool
+	devices []*gpuDevice
+	has     map[string]bool // functions of the library, which older drivers lack
+}
+
+var _ Collector = (*NVML)(nil)
+
+// ErrNoNVML says that the driver's library is not there or does not start.
+var ErrNoNVML = errors.New("no GPU library")
+
+// gpuDevice is one device, or one slice of one.
+type gpuDevice struct {
+	handle nvml.Device
+	uuid   string
+	parent string // of a slice
+	slice  bool
+	seen   uint64 // time stamp of the last process sample, µs
+}
+
+// OpenNVML collects from the machine's own library: from the devices named (UUIDs of devices or slices), or from all
+// when none is.
+func OpenNVML(uuids ...string) *NVML { return NVMLWith(nvml.New(), uuids...) }
+
+// NVMLWith is OpenNVML on a given library, for tests.
+func NVMLWith(lib nvml.Interface, uuids ...string) *NVML { return &NVML{lib: lib, uuids: uuids} }
+
+// Name is "nvml".
+func (n *NVML) Name() string { return "nvml" }
+
+// Err says why nothing can be known of GPUs; nil while the library works or was not yet asked.
+func (n *NVML) Err() error {
+	if why := n.why.Load(); why != nil {
+		return *why
+	}
+	return nil
+}
+
+func (n *NVML) give(why error) error {
+	n.why.Store(&why)
+	return why
+}
+
+// Collect reads all devices.
+func (n *NVML) Collect(ctx context.Context, s *Sample) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.Err() != nil {
+		return ErrNoData
+	}
+	var errs []error
+	if !n.started {
+		if ret := n.lib.Init(); ret != nvml.SUCCESS {
+			err := n.give(fmt.Errorf("%w: %s", ErrNoNVML, initError(ret)))
+			if ret == nvml.ERROR_LIBRARY_NOT_FOUND {
+				return ErrNoData // a machine without GPUs: nothing is wrong
+			}
+			return err
+		}
+		n.started = true
+		n.lookup()
+		if err := n.find(); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if len(n.devices) == 0 && len(errs) == 0 {
+		return ErrNoData
+	}
+	for _, d := range n.devices {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("read GPU %s: %w", d.uuid, err)
+		}
+		g, err := n.read(d)
+		s.GPUs = append(s.GPUs, g)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// initError says a code of Init in words that need no library: nvmlErrorString is a function of it too.
+func initError(ret nvml.Return) string {
+	switch ret {
+	case nvml.ERROR_LIBRARY_NOT_FOUND:
+		return "libnvidia-ml.so.1 is not on this machine"
+	case nvml.ERROR_DRIVER_NOT_LOADED:
+		return "the driver is not loaded"
+	case nvml.ERROR_NO_PERMISSION:
+		return "no permission to talk to the driver"
+	case nvml.ERROR_LIB_RM_VERSION_MISMATCH:
+		return "library and driver are of different versions"
+	case nvml.ERROR_GPU_IS_LOST:
+		return "a GPU is lost"
+	}
+	return fmt.Sprintf("it does not start (code %d)", int(ret))
+}
+
+// Symbols that not every driver has.
+const (
+	symMemory  = "nvmlDeviceGetMemoryInfo_v2"
+	symEnergy  = "nvmlDeviceGetTotalEnergyConsumption"
+	symProcess = "nvmlDeviceGetProcessUtilization"
+	symMIG     = "nvmlDeviceGetMigMode"
+)
+
+func (n *NVML) lookup() {
+	n.has = map[string]bool{}
+	for _, symbol := range []string{symMemory, symEnergy, symProcess, symMIG} {
+		n.has[symbol] = n.lib.Extensions().LookupSymbol(symbol) == nil
+	}
+}
+
+// find lists the devices: those asked for, or all; slices instead of a device that is cut into them.
+func (n *NVML) find() error {
+	count, ret := n.lib.DeviceGetCount()
+	if ret != nvml.SUCCESS {
+		return fmt.Errorf("count GPUs: code %d", int(ret))
+	}
+	var errs []error
+	var all []*gpuDevice
+	for i := range count {
+		h, ret := n.lib.DeviceGetHandleByIndex(i)
+		if ret != nvml.SUCCESS {
+			errs = append(errs, fmt.Errorf("open GPU %d: code %d", i, int(ret)))
+			continue
+		}
+		uuid, ret := h.GetUUID()
+		if ret != nvml.SUCCESS {
+			errs = append(errs, fmt.Errorf("name GPU %d: code %d", i, int(ret)))
+			continue
+		}
+		d := &gpuDevice{handle: h, uuid: uuid}
+		if slices := n.slices(d); len(slices) > 0 {
+			all = append(all, slices...)
+			continue
+		}
+		all = append(all, d)
+	}
+	if len(n.uuids) == 0 {
+		n.devices = all
+		return errors.Join(errs...)
+	}
+	for _, want := range n.uuids {
+		found := false
+		for _, d := range all {
+			if d.uuid == want || d.parent == want {
+				n.devices, found = append(n.devices, d), true
+			}
+		}
+		if !found {
+			errs = append(errs, fmt.Errorf("GPU %s is not on this machine", want))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// slices lists the MIG slices of a device; none when it is not cut.
+func (n *NVML) slices(d *gpuDevice) []*gpuDevice {
+	if !n.has[symMIG] {
+		return nil
+	}
+	if mode, _, ret := d.handle.GetMigMode(); ret != nvml.SUCCESS || mode != nvml.DEVICE_MIG_ENABLE {
+		return nil
+	}
+	most, ret := d.handle.GetMaxMigDeviceCount()
+	if ret != nvml.SUCCESS {
+		return nil
+	}
+	var out []*gpuDevice
+	for i := range most {
+		h, ret := d.handle.GetMigDeviceHandleByIndex(i)
+		if ret != nvml.SUCCESS {
+			continue // no slice in this place
+		}
+		if uuid, ret := h.GetUUID(); ret == nvml.SUCCESS {
+			out = append(out, &gpuDevice{handle: h, uuid: uuid, parent: d.uuid, slice: true})
+		}
+	}
+	return out
+}
+
+// Close shuts the library down, unless a call to the driver hangs. The collector cannot be used again.
+func (n *NVML) Close() error {
+	if !n.mu.TryLock() {
+		return errors.New("close the GPU library: a call to the driver hangs")
+	}
+	defer n.mu.Unlock()
+	running := n.started && n.Err() == nil
+	n.give(fmt.Errorf("%w: closed", ErrNoNVML))
+	if !running {
+		return nil
+	}
+	if ret := n.lib.Shutdown(); ret != nvml.SUCCESS {
+		return fmt.Errorf("close the GPU library: code %d", int(ret))
+	}
+	return nil
+}
+
+// gib turns bytes into GiB.
+func gib(bytes uint64) float64 { return float64(bytes) / (1 << 30) }
+
+// asked collects what went wrong with one device. What it does not support is not wrong.
+type asked struct {
+	uuid string
+	err  error
+}
+
+func (a *asked) ok(what string, ret nvml.Return) bool {
+	switch ret {
+	case nvml.SUCCESS:
+		return true
+	case nvml.ERROR_NOT_SUPPORTED, nvml.ERROR_NOT_FOUND, nvml.ERROR_FUNCTION_NOT_FOUND:
+	case nvml.ERROR_GPU_IS_LOST:
+		a.err = fmt.Errorf("GPU %s is lost", a.uuid)
+	default:
+		if a.err == nil {
+			a.err = fmt.Errorf("read %s of GPU %s: code %d", what, a.uuid, int(ret))
+		}
+	}
+	return false
+}
+
+// read asks one device for everything.
+func (n *NVML) read(d *gpuDevice) (GPUSample, error) {
+	nan := math.NaN()
+	g := GPUSample{UUID: d.uuid, MIG: d.slice, Parent: d.parent, UtilPercent: nan, MemoryGiB: nan, TotalGiB: nan, PowerW: nan, EnergyJ: nan}
+	a := asked{uuid: d.uuid}
+	n.memory(d, &g, &a)
+	n.processes(d, &g, &a)
+	if d.slice { // only the whole device has these
+		return g, a.err
+	}
+	if u, ret := d.handle.GetUtilizationRates(); a.ok("utilisation", ret) {
+		g.UtilPercent = float64(u.Gpu)
+	}
+	if mw, ret := d.handle.GetPowerUsage(); a.ok("power", ret) {
+		g.PowerW = float64(mw) / 1000
+	}
+	if n.has[symEnergy] {
+		if mj, ret := d.handle.GetTotalEnergyConsumption(); a.ok("energy", ret) {
+			g.EnergyJ = float64(mj) / 1000
+		}
+	}
+	return g, a.err
+}
+
+// memory reads the used memory as nvidia-smi shows it: without what the driver keeps for itself, where it tells.
+func (n *NVML) memory(d *gpuDevice, g *GPUSample, a *asked) {
+	if n.has[symMemory] {
+		if m, ret := d.handle.GetMemoryInfo_v2(); ret == nvml.SUCCESS {
+			g.MemoryGiB, g.TotalGiB = gib(m.Used), gib(m.Total)
+			return
+		}
+	}
+	if m, ret := d.handle.GetMemoryInfo(); a.ok("memory", ret) {
+		g.MemoryGiB, g.TotalGiB = gib(m.Used), gib(m.Total)
+	}
+}
+
+func (n *NVML) processes(d *gpuDevice, g *GPUSample, a *asked) {
+	infos, ret := d.handle.GetComputeRunningProcesses()
+	if !a.ok("processes", ret) {
+		return
+	}
+	util := n.processUtil(d, a)
+	for _, p := range infos {
+		proc := GPUProcess{PID: int(p.Pid), MemoryGiB: math.NaN(), UtilPercent: math.NaN()}
+		if p.UsedGpuMemory != math.MaxUint64 { // "not available"
+			proc.MemoryGiB = gib(p.UsedGpuMemory)
+		}
+		if u, ok := util[p.Pid]; ok {
+			proc.UtilPercent = u
+		}
+		g.PIDs = append(g.PIDs, proc.PID)
+		g.Processes = append(g.Processes, proc)
+	}
+}
+
+// processUtil gives the mean utilisation of each process since the last call.
+func (n *NVML) processUtil(d *gpuDevice, a *asked) map[uint32]float64 {
+	if d.slice || !n.has[symProcess] {
+		return nil
+	}
+	samples, ret := d.handle.GetProcessUtilization(d.seen)
+	if !a.ok("utilisation by process", ret) { // NOT_FOUND: nothing ran since
+		return nil
+	}
+	sum, count := map[uint32]float64{}, map[uint32]float64{}
+	for _, s := range samples {
+		if s.TimeStamp <= d.seen || s.SmUtil > 100 {
+			continue // of before, or damaged
+		}
+		sum[s.Pid] += float64(s.SmUtil)
+		count[s.Pid]++
+	}
+	for _, s := range samples {
+		d.seen = max(d.seen, s.TimeStamp)
+	}
+	for pid := range sum {
+		sum[pid] /= count[pid]
+	}
+	return sum
+}

@@ -1,0 +1,322 @@
+package monitor
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Values is one row of a Table by column name: float64, int, bool, string or nil. A column that is not named, nil,
+// NaN and infinities leave the field empty.
+type Values map[string]any
+
+// Table is an append-only CSV file with named columns. The header is written once; an existing file with the same
+// header is continued (a last line that was cut off by a crash is removed), one with another header is set aside as
+// NAME.1, NAME.2 …
+//
+// Each row is one write. When writing fails (disk full, read-only, anything), Append says so once; rows are then held,
+// the newest 256 KiB of them, and written when it works again. What a failed write left of a row is removed before
+// anything follows it.
+//
+// Not for use by several goroutines at once.
+type Table struct {
+	path    string
+	columns []string
+	index   map[string]int
+	open    func(path string) (tableFile, error)
+
+	file    tableFile
+	size    int64 // length of the file up to the last whole row
+	torn    bool  // there may be half a row behind size
+	held    []byte
+	dropped int
+	failed  bool // the caller was told
+	fields  []string
+}
+
+// tableFile is what a Table needs of a file; tests let each call fail in turn.
+type tableFile interface {
+	io.ReaderAt
+	Write(b []byte) (int, error)
+	Truncate(size int64) error
+	Stat() (fs.FileInfo, error)
+	Close() error
+}
+
+// heldBytes bounds what is kept while a table cannot be written.
+const heldBytes = 256 << 10
+
+// NewTable names a table. Nothing is opened before the first Append.
+func NewTable(path string, columns ...string) *Table {
+	t := &Table{path: path, columns: columns, index: make(map[string]int, len(columns)), open: openTableFile}
+	for i, c := range columns {
+		t.index[c] = i
+	}
+	t.fields = make([]string, len(columns))
+	return t
+}
+
+func openTableFile(path string) (tableFile, error) {
+	// The file is extended by whole rows; O_APPEND keeps them whole whatever else has it open.
+	return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
+}
+
+// Path is where the table is.
+func (t *Table) Path() string { return t.path }
+
+// Columns are the names of the columns, in order.
+func (t *Table) Columns() []string { return slices.Clone(t.columns) }
+
+// Dropped is how many rows were lost because writing failed for too long.
+func (t *Table) Dropped() int { return t.dropped }
+
+// Append adds one row. It returns an error when v has a column that the table does not have (the row is not added),
+// and, exactly once in the life of the table, when the file cannot be written; rows are then held and the caller
+// should go on as if nothing had happened.
+func (t *Table) Append(v Values) error {
+	clear(t.fields)
+	for name, value := range v {
+		i, ok := t.index[name]
+		if !ok {
+			return fmt.Errorf("append to %s: it has no column %q", t.path, name)
+		}
+		text, ok := formatValue(value)
+		if !ok {
+			return fmt.Errorf("append to %s: column %q: a %T is not a number or text", t.path, name, value)
+		}
+		t.fields[i] = text
+	}
+	t.hold(encodeRow(t.fields))
+	return t.once(t.flush())
+}
+
+// once lets the first error of the table through.
+func (t *Table) once(err error) error {
+	if err == nil || t.failed {
+		return nil
+	}
+	t.failed = true
+	return fmt.Errorf("write %s: %w; rows are held and written when it works again", t.path, err)
+}
+
+// hold keeps a row until it is written; the oldest go when there are too many.
+func (t *Table) hold(row []byte) {
+	t.held = append(t.held, row...)
+	for len(t.held) > heldBytes {
+		i := bytes.IndexByte(t.held, '\n')
+		t.held = append(t.held[:0], t.held[i+1:]...)
+		t.dropped++
+	}
+}
+
+// flush writes what is held.
+func (t *Table) flush() error {
+	if t.file == nil {
+		if err := t.begin(); err != nil {
+			return err
+		}
+	}
+	if t.torn {
+		if err := t.file.Truncate(t.size); err != nil {
+			return err
+		}
+		t.torn = false
+	}
+	if len(t.held) == 0 {
+		return nil
+	}
+	n, err := t.file.Write(t.held)
+	if err == nil && n < len(t.held) {
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		// Whole rows that were written stay; the rest goes, now or before the next write.
+		whole := bytes.LastIndexByte(t.held[:max(0, n)], '\n') + 1
+		t.size += int64(whole)
+		t.held = append(t.held[:0], t.held[whole:]...)
+		t.torn = n != whole && t.file.Truncate(t.size) != nil
+		return err
+	}
+	t.size += int64(n)
+	if t.held = t.held[:0]; cap(t.held) > 16<<10 {
+		t.held = nil
+	}
+	return nil
+}
+
+// begin opens the file, and writes the header or makes sure that it is there.
+func (t *Table) begin() error {
+	file, err := t.open(t.path)
+	if err != nil {
+		return err
+	}
+	size, ok, err := t.inspect(file)
+	if err == nil && !ok {
+		file.Close()
+		if err := setAside(t.path); err != nil {
+			return err
+		}
+		if file, err = t.open(t.path); err != nil {
+			return err
+		}
+		size = 0
+	}
+	if err != nil {
+		file.Close()
+		return err
+	}
+	t.file, t.size, t.torn = file, size, true // what is behind the last whole row goes
+	if size == 0 {
+		t.held = append(encodeRow(t.columns), t.held...)
+	}
+	return nil
+}
+
+// inspect finds the end of the last whole row; ok is false when the header is another one.
+func (t *Table) inspect(file tableFile) (size int64, ok bool, err error) {
+	fi, err := file.Stat()
+	if err != nil {
+		return 0, false, err
+	}
+	header := encodeRow(t.columns)
+	got := make([]byte, len(header))
+	n, err := file.ReadAt(got, 0)
+	if err != nil && err != io.EOF {
+		return 0, false, err
+	}
+	switch {
+	case bytes.Equal(got[:n], header):
+	case n == int(fi.Size()) && bytes.HasPrefix(header, got[:n]): // cut off inside of the header, or empty
+		return 0, true, nil
+	default:
+		return 0, false, nil
+	}
+	size = fi.Size()
+	buf := make([]byte, 4096)
+	for size > int64(len(header)) {
+		from := max(0, size-int64(len(buf)))
+		n, err := file.ReadAt(buf[:size-from], from)
+		if err != nil && err != io.EOF {
+			return 0, false, err
+		}
+		if i := bytes.LastIndexByte(buf[:n], '\n'); i >= 0 {
+			return from + int64(i) + 1, true, nil
+		}
+		size = from
+	}
+	return int64(len(header)), true, nil
+}
+
+// setAside renames a file to the first free NAME.1, NAME.2 …
+func setAside(path string) error {
+	for i := 1; ; i++ {
+		to := path + "." + strconv.Itoa(i)
+		if _, err := os.Lstat(to); errors.Is(err, fs.ErrNotExist) {
+			return os.Rename(path, to)
+		}
+	}
+}
+
+// Close writes what is held, if it can be, and closes the file.
+func (t *Table) Close() error {
+	var err error
+	if len(t.held) > 0 {
+		err = t.once(t.flush())
+	}
+	if t.file != nil {
+		err = errors.Join(err, t.file.Close())
+		t.file = nil
+	}
+	return err
+}
+
+// formatValue writes a value by the one rule for all tables; ok is false for a type that has none.
+func formatValue(v any) (string, bool) {
+	switch v := v.(type) {
+	case nil:
+		return "", true
+	case float64:
+		return FormatNumber(v), true
+	case int:
+		return strconv.Itoa(v), true
+	case bool:
+		if v {
+			return "1", true
+		}
+		return "0", true
+	case string:
+		return strings.Map(func(r rune) rune {
+			if r < ' ' {
+				return ' ' // a row is one line
+			}
+			return r
+		}, strings.ToValidUTF8(v, "\ufffd")), true
+	case fmt.Stringer:
+		return formatValue(v.String())
+	}
+	return "", false
+}
+
+// FormatNumber writes a number with nine significant digits; NaN and infinities are empty.
+func FormatNumber(v float64) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return ""
+	}
+	return strconv.FormatFloat(v, 'g', 9, 64)
+}
+
+// encodeRow makes one line of CSV.
+func encodeRow(fields []string) []byte {
+	var b []byte
+	for i, f := range fields {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if strings.ContainsAny(f, ",\"") || strings.TrimSpace(f) != f {
+			b = append(b, '"')
+			b = append(b, strings.ReplaceAll(f, `"`, `""`)...)
+			b = append(b, '"')
+			continue
+		}
+		b = append(b, f...)
+	}
+	return append(b, '\n')
+}
+
+// writeWhole writes a file so that it is there wholly or not at all.
+func writeWhole(path string, write func(w *bufio.Writer) error) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			os.Remove(f.Name())
+		}
+	}()
+	w := bufio.NewWriter(f)
+	if err := write(w); err != nil {
+		return err
+	}
+	if err := errors.Join(w.Flush(), f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	if dir, err := os.Open(filepath.Dir(path)); err == nil {
+		dir.Sync() // as far as the file system offers it
+		dir.Close()
+	}
+	return nil
+}

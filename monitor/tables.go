@@ -1,0 +1,190 @@
+package monitor
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Tables are the metric tables of a run directory. Each file appears with its first row.
+type Tables struct {
+	Samples      *Table // samples.csv: one row per sampling interval
+	Log          *Table // log.csv: the training rows as read, normalised
+	RL           *Table // rl_metrics.csv: one row per decision
+	Allocation   *Table // allocation_history.csv: one row per change of allocation
+	Reward       *Table // reward_components.csv: one row per decision
+	SLA          *Table // sla_metrics.csv: one row per evaluation of the agreement
+	Pareto       *Table // pareto_front.csv: one row per candidate of a plan
+	Performance  *Table // performance_metrics.csv: one row per training row, with what the machine did
+	Optimization *Table // optimization_metrics.csv: one row per run: baseline against result
+}
+
+var samplesColumns = []string{"time_s", "gpus", "cpus", "memory_gib", "tree_cpu_percent", "tree_memory_gib", "tree_read_bytes", "tree_write_bytes", "procs",
+	"host_cpu_percent", "host_memory_gib", "gpu_util_percent", "gpu_memory_gib", "gpu_power_w", "gpu_energy_j", "cost_usd", "projected_s", "projected_cost_usd"}
+
+var rlColumns = []string{"time_s", "state", "action", "action_description", "gpus", "cpus", "memory_gib", "batch_size",
+	"reward_time", "reward_cost", "reward_resource", "reward_sla", "reward_scalar", "policy",
+	"sla_time_met", "sla_cost_met", "sla_throughput_met", "sla_memory_met", "sla_gpu_util_met", "sla_cpu_util_met", "critic_reset"}
+
+var allocationColumns = []string{"time_s", "gpus", "cpus", "memory_gib", "batch_size", "num_workers", "action", "description", "applied", "reason"}
+
+var rewardColumns = []string{"time_s", "reward_time", "reward_cost", "reward_resource", "reward_sla", "reward_scalar",
+	"weight_time", "weight_cost", "weight_resource", "policy"}
+
+var paretoColumns = []string{"time_s", "gpus", "cpus", "memory_gib", "batch_size", "seconds", "cost_usd", "resource", "feasible", "on_front", "chosen"}
+
+var performanceColumns = []string{"time_s", "epoch", "step", "throughput", "epoch_time", "train_loss", "train_accuracy", "test_loss", "test_accuracy",
+	"gpus", "cpus", "memory_gib", "gpu_util_percent", "cpu_util_percent", "tree_memory_gib", "cost_usd"}
+
+var optimizationColumns = []string{"preference", "planner",
+	"baseline_gpus", "baseline_cpus", "baseline_memory_gib", "baseline_seconds", "baseline_cost_usd", "baseline_throughput", "baseline_sla_met",
+	"optimized_gpus", "optimized_cpus", "optimized_memory_gib", "optimized_seconds", "optimized_cost_usd", "optimized_throughput", "optimized_sla_met",
+	"seconds_change_pct", "cost_change_pct", "throughput_change_pct", "probe_seconds", "probe_cost_usd", "overhead_seconds"}
+
+// slaObjectives are the terms of an agreement, in the order in which they are always listed.
+var slaObjectives = []string{"time", "cost", "throughput", "memory", "gpu_util", "cpu_util"}
+
+func slaColumns() []string {
+	columns := []string{"time_s"}
+	for _, o := range slaObjectives {
+		for _, what := range []string{"limit", "value", "projected_p5", "projected_p50", "projected_p95", "status", "severity"} {
+			columns = append(columns, o+"_"+what)
+		}
+	}
+	return append(columns, "compliance")
+}
+
+// loggedGPUs is how many gpu_utilization_n columns log.csv has: as many as the largest machines have GPUs.
+const loggedGPUs = 16
+
+func logColumns() []string {
+	columns := []string{"time_s", "line", timestampName}
+	for c := Column(0); c < NumColumns; c++ {
+		switch c {
+		case ModelParams:
+			columns = append(columns, modelName)
+		case DataCount:
+			columns = append(columns, datasetName)
+		case CPUCount:
+			columns = append(columns, deviceName)
+		}
+		columns = append(columns, c.String())
+	}
+	for g := range loggedGPUs {
+		columns = append(columns, gpuUtilPrefix+strconv.Itoa(g))
+	}
+	return columns
+}
+
+// OpenTables names the tables of a run directory, and makes it when it is not there. It always gives tables that can
+// be appended to: an error says that writing will not work for now, and is a warning.
+func OpenTables(dir string) (*Tables, error) {
+	table := func(name string, columns []string) *Table { return NewTable(filepath.Join(dir, name), columns...) }
+	t := &Tables{
+		Samples:      table("samples.csv", samplesColumns),
+		Log:          table("log.csv", logColumns()),
+		RL:           table("rl_metrics.csv", rlColumns),
+		Allocation:   table("allocation_history.csv", allocationColumns),
+		Reward:       table("reward_components.csv", rewardColumns),
+		SLA:          table("sla_metrics.csv", slaColumns()),
+		Pareto:       table("pareto_front.csv", paretoColumns),
+		Performance:  table("performance_metrics.csv", performanceColumns),
+		Optimization: table("optimization_metrics.csv", optimizationColumns),
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return t, fmt.Errorf("make the run directory for metric tables: %w", err)
+	}
+	return t, nil
+}
+
+// All lists the tables.
+func (t *Tables) All() []*Table {
+	return []*Table{t.Samples, t.Log, t.RL, t.Allocation, t.Reward, t.SLA, t.Pareto, t.Performance, t.Optimization}
+}
+
+// Close closes all tables.
+func (t *Tables) Close() error {
+	var errs []error
+	for _, table := range t.All() {
+		errs = append(errs, table.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Values gives the columns of samples.csv that a sample holds: tree_…, procs, host_… and gpu_…. GPU utilisation is
+// the mean and the others the sum over the devices in the sample; a sum of which a part is not known is not known.
+func (s *Sample) Values() Values {
+	v := Values{
+		"tree_cpu_percent": s.Tree.CPUPercent, "tree_memory_gib": s.Tree.MemoryGiB,
+		"tree_read_bytes": s.Tree.ReadBytes, "tree_write_bytes": s.Tree.WriteBytes,
+		"host_cpu_percent": s.Host.CPUPercent, "host_memory_gib": s.Host.MemoryGiB,
+		"gpu_util_percent": s.GPUMean(), "gpu_memory_gib": s.gpuSum(func(g *GPUSample) float64 { return g.MemoryGiB }),
+		"gpu_power_w":  s.gpuSum(func(g *GPUSample) float64 { return g.PowerW }),
+		"gpu_energy_j": s.gpuSum(func(g *GPUSample) float64 { return g.EnergyJ }),
+	}
+	if s.Tree.Procs > 0 {
+		v["procs"] = s.Tree.Procs
+	}
+	return v
+}
+
+// GPUMean is the mean utilisation, in %, of the devices that tell theirs; NaN when none does.
+func (s *Sample) GPUMean() float64 {
+	sum, n := 0.0, 0
+	for i := range s.GPUs {
+		if u := s.GPUs[i].UtilPercent; !math.IsNaN(u) {
+			sum += u
+			n++
+		}
+	}
+	if n == 0 {
+		return math.NaN()
+	}
+	return sum / float64(n)
+}
+
+func (s *Sample) gpuSum(of func(*GPUSample) float64) float64 {
+	if len(s.GPUs) == 0 {
+		return math.NaN()
+	}
+	sum := 0.0
+	for i := range s.GPUs {
+		sum += of(&s.GPUs[i])
+	}
+	return sum
+}
+
+// Values gives the columns of log.csv that a row holds.
+func (r *Row) Values() Values {
+	v := Values{"line": r.Line, modelName: r.Model, datasetName: r.Dataset, deviceName: r.Device}
+	if !r.Stamp.IsZero() {
+		v[timestampName] = r.Stamp.Format("2006-01-02T15:04:05.999999Z07:00")
+	}
+	for c := Column(0); c < NumColumns; c++ {
+		if x, ok := r.Value(c); ok {
+			v[c.String()] = x
+		}
+	}
+	for i, u := range r.GPUUtil {
+		if i < loggedGPUs {
+			v[gpuUtilPrefix+strconv.Itoa(i)] = u
+		}
+	}
+	return v
+}
+
+// FormatState writes a state vector for the column "state" of rl_metrics.csv: the numbers joined by spaces, an unknown
+// one as "nan".
+func FormatState(state []float64) string {
+	parts := make([]string, len(state))
+	for i, v := range state {
+		if parts[i] = FormatNumber(v); parts[i] == "" {
+			parts[i] = "nan"
+		}
+	}
+	return strings.Join(parts, " ")
+}
