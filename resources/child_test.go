@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -89,6 +90,14 @@ type child struct {
 	t   *testing.T
 	out *bufio.Scanner
 	in  interface{ Write([]byte) (int, error) }
+	end sync.Once
+	err error
+}
+
+// wait reaps the child, once, from whichever goroutine.
+func (c *child) wait() error {
+	c.end.Do(func() { c.err = c.Cmd.Wait() })
+	return c.err
 }
 
 // startChild waits until the child plays its part with the whole recipe applied.
@@ -121,8 +130,9 @@ func startChildRaw(t *testing.T, part string, r Recipe) *child {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	return &child{Cmd: cmd, t: t, out: bufio.NewScanner(out), in: in}
+	c := &child{Cmd: cmd, t: t, out: bufio.NewScanner(out), in: in}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = c.wait() })
+	return c
 }
 
 // line waits for the child's next line; empty when it has ended.

@@ -138,11 +138,16 @@ func unknownKeys(n *yaml.Node, known keyTree) error {
 	return errors.Join(errs...)
 }
 
-// nearest suggests the known key with the fewest edits; nothing when none is near.
+// nearest suggests the known key that begins with key, else the one with the fewest edits; nothing when
+// none is near.
 func nearest(key string, known keyTree) string {
 	best, at := "", max(2, len(key)/2)+1
 	for k := range known {
-		if d := edits(key, k); d < at || (d == at && best != "" && k < best) {
+		d := edits(key, k)
+		if len(key) > 2 && strings.HasPrefix(k, key) {
+			d = 0
+		}
+		if d < at || (d == at && best != "" && k < best) {
 			best, at = k, d
 		}
 	}

@@ -53,7 +53,7 @@ func TestAffinityIsTheShare(t *testing.T) {
 				}
 			})
 			c := startChild(t, "busy", e.Recipe())
-			t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+			t.Cleanup(func() { _ = c.Process.Kill(); _ = c.wait() })
 			if got := c.affinity(); len(got) != 1 || !slices.Contains(allowed, got[0]) {
 				t.Fatalf("the job's affinity is %v, want one of %v", got, allowed)
 			}
@@ -221,7 +221,7 @@ func TestFault26_OOMInsideTheJobsCgroup(t *testing.T) {
 	if said := c.ask("400"); said != "" {
 		t.Fatalf("above the hard limit the job went on: %q", said)
 	}
-	err := c.Wait()
+	err := c.wait()
 	ws, _ := c.ProcessState.Sys().(syscall.WaitStatus)
 	if !ws.Signaled() || ws.Signal() != syscall.SIGKILL {
 		t.Errorf("the job ended with %v, want SIGKILL", err)
@@ -251,7 +251,7 @@ func TestKillReachesAProcessThatLeftTheGroup(t *testing.T) {
 	if !ok || !slices.Contains(pids, c.Process.Pid) || !slices.Contains(pids, grandchild) {
 		t.Fatalf("PIDs = %v, %v; want %d and %d in it", pids, ok, c.Process.Pid, grandchild)
 	}
-	go c.Wait()
+	go c.wait()
 	if !e.Kill() {
 		t.Fatal("Kill says that something is left")
 	}

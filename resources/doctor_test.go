@@ -1,0 +1,143 @@
+package resources
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestDoctorOnThisMachine(t *testing.T) {
+	fs := Doctor(context.Background(), Roots{})
+	names := map[string]Finding{}
+	for _, f := range fs {
+		if f.Status != OK && f.Status != Warn && f.Status != Missing {
+			t.Errorf("%s has status %q", f.Name, f.Status)
+		}
+		if f.Found == "" {
+			t.Errorf("%s found nothing to say", f.Name)
+		}
+		if f.Status == OK && (f.Cost != "" || f.Do != "") {
+			t.Errorf("%s is well and still costs %q", f.Name, f.Cost)
+		}
+		names[f.Name] = f
+	}
+	for _, want := range []string{"machine", "GPUs", "cgroups mounted", "CPU quota", "CPU set", "memory limit", "process group",
+		"open files", "processes", "address space", "inotify", "clock", "Slurm"} {
+		if _, ok := names[want]; !ok {
+			t.Errorf("no word on %s", want)
+		}
+	}
+	left, _ := filepath.Glob(cgroupRoot + "/*/" + groupPrefix + "doctor-*")
+	if len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestDoctorOnARecordedMachine(t *testing.T) {
+	r := machine(t, "none")
+	var cg, inotify Finding
+	for _, f := range Doctor(context.Background(), r) {
+		switch f.Name {
+		case "cgroups mounted":
+			cg = f
+		case "inotify":
+			inotify = f
+		}
+	}
+	if cg.Status != Missing || !strings.Contains(cg.Do, "Delegate=yes") {
+		t.Errorf("%+v", cg)
+	}
+	if inotify.Status != Missing {
+		t.Errorf("%+v", inotify)
+	}
+	if fs := Doctor(context.Background(), Roots{Proc: t.TempDir()}); len(fs) != 1 || fs[0].Status != Missing {
+		t.Errorf("without /proc: %+v", fs)
+	}
+}
+
+func TestSmallInotifyLimitsAreAWarning(t *testing.T) {
+	r := machine(t, "none")
+	dir := filepath.Join(r.Proc, "sys/fs/inotify")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, n := range map[string]string{"max_user_instances": "8\n", "max_user_watches": "65536\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(n), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if f := checkInotify(r); f.Status != Warn || f.Do == "" {
+		t.Errorf("%+v", f)
+	}
+}
+
+// fakePath fills a directory with programs and makes it the only one on PATH.
+func fakePath(t *testing.T, programs map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range programs {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir)
+	return dir
+}
+
+func TestInterpreters(t *testing.T) {
+	dir := fakePath(t, map[string]string{
+		"python3":           "#!/bin/sh\necho /opt/py/bin/python3.12\necho '3.12.1; torch 2.5.0; numpy 2.0.1'\n",
+		"python":            "#!/bin/sh\necho /opt/py/bin/python3.12\necho 'the same again'\n",
+		"python3.9":         "#!/bin/sh\nexit 127\n", // a version manager's stand-in
+		"python3.11":        "#!/bin/sh\necho /opt/py11\necho 3.11.7\n",
+		"python3.12-config": "#!/bin/sh\necho must not be asked\n",
+	})
+	fs := checkPythons(context.Background())
+	var got []string
+	for _, f := range fs {
+		got = append(got, string(f.Status)+" "+strings.TrimPrefix(f.Name, "Python "+dir+"/")+": "+f.Found)
+	}
+	diff(t, "interpreters", got, []string{"ok python3: 3.12.1; torch 2.5.0; numpy 2.0.1", "ok python3.11: 3.11.7; no torch, no numpy"})
+}
+
+func TestBrokenAndHangingInterpreters(t *testing.T) {
+	fakePath(t, map[string]string{
+		"python3": "#!/bin/sh\necho 'ModuleNotFoundError: encodings' >&2\nexit 1\n",
+		"python":  "#!/bin/sh\nexec /bin/sleep 60\n",
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	begin := time.Now()
+	fs := checkPythons(ctx)
+	if d := time.Since(begin); d > 10*time.Second {
+		t.Errorf("took %v", d)
+	}
+	if len(fs) != 2 || fs[0].Status != Warn || fs[1].Status != Warn || !strings.Contains(fs[0].Found, "encodings") {
+		t.Errorf("%+v", fs)
+	}
+}
+
+func TestSlurmCommands(t *testing.T) {
+	script := "#!/bin/sh\n"
+	cases := map[string]struct {
+		have []string
+		want Status
+	}{
+		"all": {[]string{"sbatch", "squeue", "scancel", "sacct"}, OK}, "some": {[]string{"sbatch"}, Warn}, "none": {nil, Missing},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			programs := map[string]string{}
+			for _, p := range c.have {
+				programs[p] = script
+			}
+			fakePath(t, programs)
+			if f := checkSlurm(); f.Status != c.want {
+				t.Errorf("%+v, want %s", f, c.want)
+			}
+		})
+	}
+}
