@@ -60,10 +60,13 @@ func (m *Meter) clamp(at time.Duration) time.Duration {
 }
 
 // Start charges for an allocation from a moment on, after ending what was charged before. The same start again changes nothing. The
-// error, about the rates, leaves everything as it was, an open stretch included.
+// error, about the rates or the amount of memory, leaves everything as it was, an open stretch included.
 func (m *Meter) Start(at time.Duration, label Label, a resources.Allocation, r Rates) error {
 	if err := r.Validate(); err != nil {
 		return fmt.Errorf("start charging %s at %v: rates: %w", label, at, err)
+	}
+	if err := finiteMemory(a); err != nil {
+		return fmt.Errorf("start charging %s at %v: %w", label, at, err)
 	}
 	if m.open != nil && m.open.Label == label && m.open.Rates == r && sameDevices(m.open.Allocation, a) {
 		m.clamp(at)
@@ -217,8 +220,15 @@ func (s Segment) check(last, to time.Duration) error {
 	if s.From < last || to < s.From {
 		return fmt.Errorf("from %v to %v does not follow %v", s.From, to, last)
 	}
-	if a := s.Allocation; math.IsNaN(float64(a.Memory)) || math.IsInf(float64(a.Memory), 0) {
-		return fmt.Errorf("memory of %g GiB", float64(a.Memory))
+	if err := finiteMemory(s.Allocation); err != nil {
+		return err
 	}
 	return s.Rates.Validate()
+}
+
+func finiteMemory(a resources.Allocation) error {
+	if m := float64(a.Memory); math.IsNaN(m) || math.IsInf(m, 0) {
+		return fmt.Errorf("an allocation of %g GiB has no price", m)
+	}
+	return nil
 }

@@ -1,0 +1,155 @@
+package cost
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// Work is some work done and what it took.
+type Work struct {
+	Units float64       // epochs, steps or samples, always the same kind
+	Time  time.Duration // taken for them
+	Cost  USD           // paid for them; NaN when unknown
+}
+
+// EfficiencyOptions tunes a monitor; the zero value takes what is said of each field.
+type EfficiencyOptions struct {
+	Tolerance float64 // how much worse than the baseline is still the same; 0 means 0.15 (15 %)
+	Window    int     // how many of the latest observations are looked at; 0 means 8
+	// Persistence is how many observations in a row the median must be beyond (or back within) the tolerance before
+	// this is said; 0 means 3.
+	Persistence int
+}
+
+// Drift says that a run has become dearer or slower than its baseline, or that it no longer is.
+type Drift struct {
+	Kind  string // "slower" or "dearer"
+	Over  bool   // false: it has begun; true: it is over
+	Ratio float64
+	Words string // one sentence for people
+}
+
+// EfficiencyMonitor watches time and money per unit of work against a baseline. The median over a window (at least half
+// full) must leave the tolerance for several observations in a row, so single slow epochs and ordinary scatter raise
+// nothing. Pure: what it says depends only on what it was shown.
+type EfficiencyMonitor struct {
+	options        EfficiencyOptions
+	seconds, usd   float64 // baseline per unit; NaN: not known
+	learning       []Work
+	recent         []Work
+	slower, dearer drift
+}
+
+type drift struct {
+	raised bool
+	streak int // observations in a row that speak against the present state
+}
+
+// NewEfficiencyMonitor watches against a baseline; the zero Work as baseline means that the first window of observations is the
+// baseline (how this run began).
+func NewEfficiencyMonitor(baseline Work, o EfficiencyOptions) *EfficiencyMonitor {
+	if !(o.Tolerance > 0) {
+		o.Tolerance = 0.15
+	}
+	if o.Window <= 0 {
+		o.Window = 8
+	}
+	if o.Persistence <= 0 {
+		o.Persistence = 3
+	}
+	m := &EfficiencyMonitor{options: o}
+	m.seconds, m.usd = perUnit([]Work{baseline})
+	return m
+}
+
+// perUnit is the median of seconds and of USD per unit of work, each observation weighted by its units; NaN where
+// no observation says anything.
+func perUnit(list []Work) (seconds, usd float64) {
+	var times, costs []rate
+	for _, w := range list {
+		if !(w.Units > 0) || math.IsInf(w.Units, 0) {
+			continue
+		}
+		if w.Time > 0 {
+			times = append(times, rate{w.Time.Seconds() / w.Units, w.Units})
+		}
+		if w.Cost > 0 && !math.IsInf(float64(w.Cost), 0) {
+			costs = append(costs, rate{float64(w.Cost) / w.Units, w.Units})
+		}
+	}
+	return median(times), median(costs)
+}
+
+// rate is something per unit, over so many units.
+type rate struct{ perUnit, units float64 }
+
+func median(list []rate) float64 {
+	if len(list) == 0 {
+		return math.NaN()
+	}
+	slices.SortFunc(list, func(a, b rate) int { return cmp.Compare(a.perUnit, b.perUnit) })
+	var half, sum float64
+	for _, r := range list {
+		half += r.units / 2
+	}
+	for i, r := range list {
+		if sum += r.units; sum > half {
+			return r.perUnit
+		} else if sum == half && i+1 < len(list) {
+			return (r.perUnit + list[i+1].perUnit) / 2
+		}
+	}
+	return list[len(list)-1].perUnit
+}
+
+// Observe takes the work since the last observation and returns what is new: at most one Drift of each kind. Work without units or without
+// time says nothing and is left out.
+func (m *EfficiencyMonitor) Observe(w Work) []Drift {
+	if !(w.Units > 0) || math.IsInf(w.Units, 0) || w.Time <= 0 {
+		return nil
+	}
+	if math.IsNaN(m.seconds) {
+		m.learning = append(m.learning, w)
+		if len(m.learning) == m.options.Window {
+			m.seconds, m.usd = perUnit(m.learning)
+		}
+		return nil
+	}
+	m.recent = append(m.recent, w)
+	if len(m.recent) > m.options.Window {
+		m.recent = m.recent[1:]
+	}
+	if 2*len(m.recent) < m.options.Window {
+		return nil
+	}
+	seconds, usd := perUnit(m.recent)
+	var list []Drift
+	list = m.slower.judge(list, m.options, "slower", "s", seconds, m.seconds)
+	return m.dearer.judge(list, m.options, "dearer", "USD", usd, m.usd)
+}
+
+// Baseline is what is compared with, seconds and USD per unit; NaN while unknown.
+func (m *EfficiencyMonitor) Baseline() (seconds, usd float64) { return m.seconds, m.usd }
+
+func (d *drift) judge(list []Drift, o EfficiencyOptions, kind, unit string, now, baseline float64) []Drift {
+	ratio := now / baseline
+	if math.IsNaN(ratio) || math.IsInf(ratio, 0) {
+		return list
+	}
+	if beyond := ratio > 1+o.Tolerance; beyond == d.raised {
+		d.streak = 0
+		return list
+	}
+	if d.streak++; d.streak < o.Persistence {
+		return list
+	}
+	d.raised, d.streak = !d.raised, 0
+	words := fmt.Sprintf("the run is %s than its baseline: %.4g %s per unit of work against %.4g (%+.0f %%)", kind, now, unit, baseline, 100*(ratio-1))
+	if !d.raised {
+		words = fmt.Sprintf("the run is no longer %s than its baseline: %.4g %s per unit of work against %.4g", kind, now, unit, baseline)
+	}
+	return append(list, Drift{kind, !d.raised, ratio, words})
+}

@@ -1,0 +1,241 @@
+package cost
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"trainopt/resources"
+)
+
+var (
+	testRates = Rates{GPUHour: 2, CPUHour: 0.1, GiBHour: 0.01, Source: "test", Dated: "2026-07-20"}
+	oneGPU    = resources.Allocation{GPUs: 1, CPUs: 5, Memory: 50}   // 3 USD/h
+	twoGPUs   = resources.Allocation{GPUs: 2, CPUs: 10, Memory: 100} // 6 USD/h
+)
+
+func mustStart(t rapid.TB, m *Meter, at time.Duration, label Label, a resources.Allocation, r Rates) {
+	t.Helper()
+	if err := m.Start(at, label, a, r); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestMeterAddsOverChangesAndRestarts(t *testing.T) {
+	m := NewMeter()
+	if m.Total(time.Minute) != 0 {
+		t.Error("money before the start")
+	}
+	mustStart(t, m, 1*time.Hour, Probe, oneGPU, testRates)
+	m.Change(2*time.Hour, Run, twoGPUs)     // 3
+	m.Change(4*time.Hour, Restart, twoGPUs) // 12
+	m.Stop(5 * time.Hour)                   // 6
+	mustStart(t, m, 7*time.Hour, Run, oneGPU, testRates)
+	if hourly, ok := m.Running(); !ok || !near(hourly, 3) {
+		t.Errorf("running at %g, %t", hourly, ok)
+	}
+	if got := m.Total(9 * time.Hour); !near(got, 27) {
+		t.Errorf("total %g, want 27", got)
+	}
+	by := m.ByLabel(9 * time.Hour)
+	if len(by) != 3 || !near(by[Probe], 3) || !near(by[Run], 18) || !near(by[Restart], 6) {
+		t.Errorf("by label %v", by)
+	}
+	if s := m.Split(9 * time.Hour); !near(s.GPU, 18) || !near(s.CPU, 4.5) || !near(s.Memory, 4.5) || s.Rest != 0 {
+		t.Errorf("by resource %+v", s)
+	}
+	if list := m.Segments(9 * time.Hour); len(list) != 4 || list[3].To != 9*time.Hour || list[3].Label != Run || list[0].From != time.Hour {
+		t.Errorf("stretches %+v", list)
+	}
+}
+
+func TestMeterIsIdempotent(t *testing.T) {
+	m := NewMeter()
+	mustStart(t, m, 0, Run, oneGPU, testRates)
+	mustStart(t, m, time.Hour, Run, oneGPU, testRates) // the same again
+	if len(m.Segments(time.Hour)) != 1 {
+		t.Error("the same start made a second stretch")
+	}
+	m.Total(2 * time.Hour)
+	mustStart(t, m, 30*time.Minute, Run, twoGPUs, testRates) // late news: counts from 2 h
+	m.Stop(3 * time.Hour)
+	m.Stop(4 * time.Hour)
+	m.Stop(time.Minute)
+	if got := m.Total(10 * time.Hour); !near(got, 12) {
+		t.Errorf("total %g, want 2 h at 3 and 1 h at 6", got)
+	}
+	if m.Change(11*time.Hour, Run, oneGPU) {
+		t.Error("a change of nothing charges")
+	}
+	if _, ok := m.Running(); ok || !near(m.Total(20*time.Hour), 12) {
+		t.Error("charged while stopped")
+	}
+	m.Stop(-time.Hour)
+	if m.Total(-time.Hour) < 12 {
+		t.Error("money was given back")
+	}
+}
+
+func TestMeterRefusesWhatHasNoPrice(t *testing.T) {
+	m := NewMeter()
+	mustStart(t, m, 0, Run, oneGPU, testRates)
+	bad := testRates
+	bad.GPUHour = USD(math.NaN())
+	if err := m.Start(time.Hour, Run, twoGPUs, bad); err == nil || !strings.Contains(err.Error(), "gpu_hour") {
+		t.Errorf("NaN price: %v", err)
+	}
+	if err := m.Start(time.Hour, Run, resources.Allocation{CPUs: 1, Memory: resources.GiB(math.Inf(1))}, testRates); err == nil {
+		t.Error("infinite memory was charged")
+	}
+	if got := m.Total(2 * time.Hour); !near(got, 6) {
+		t.Errorf("total %g after refused changes, want the old allocation at the last known price: 6", got)
+	}
+}
+
+func TestMeterSurvivesTheAgent(t *testing.T) {
+	m := NewMeter()
+	mustStart(t, m, 0, Probe, oneGPU, testRates)
+	m.Change(time.Hour, Run, resources.Allocation{GPUs: 2, GPUIDs: []string{"GPU-a", "GPU-b"}, CPUs: 10, Memory: 100, BatchSize: 64})
+	m.Total(2 * time.Hour)
+	r, err := RestoreMeter(m.State())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The job ran on for an hour without the agent.
+	if a, b := m.Total(3*time.Hour), r.Total(3*time.Hour); !near(a, b) || !near(b, 15) {
+		t.Errorf("%g before, %g restored, want 15", a, b)
+	}
+	r.Stop(90 * time.Minute) // an end before what was already counted gives nothing back
+	if got := r.Total(9 * time.Hour); !near(got, 15) {
+		t.Errorf("total %g, want 15", got)
+	}
+	if string(r.State()) == string(m.State()) {
+		t.Error("a stopped meter has the state of a running one")
+	}
+	segment := `{"label":"run","from_ns":0,"to_ns":5,"allocation":{"cpus":1},"rates":{"gpu_hour":1,"source":"x","dated":"2026-01-01"}}`
+	for name, bad := range map[string]string{
+		"empty":         "",
+		"torn":          string(m.State()[:40]),
+		"newer":         `{"version":2}`,
+		"no version":    `{}`,
+		"overlap":       `{"version":1,"seen_ns":9,"closed":[` + segment + "," + segment + `]}`,
+		"backwards":     `{"version":1,"seen_ns":9,"closed":[` + strings.Replace(segment, `"from_ns":0`, `"from_ns":7`, 1) + `]}`,
+		"not yet seen":  `{"version":1,"seen_ns":3,"closed":[` + segment + `]}`,
+		"open overlaps": `{"version":1,"seen_ns":9,"closed":[` + segment + `],"open":` + segment + `}`,
+		"negative rate": `{"version":1,"seen_ns":9,"closed":[` + strings.Replace(segment, `"gpu_hour":1`, `"gpu_hour":-1`, 1) + `]}`,
+	} {
+		if _, err := RestoreMeter([]byte(bad)); err == nil || !strings.Contains(err.Error(), "restore the cost meter") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := RestoreMeter([]byte(`{"version":1,"seen_ns":9,"closed":[` + segment + `]}`)); err != nil {
+		t.Errorf("good: %v", err)
+	}
+}
+
+// Money never decreases and is never negative; it equals the integral of the price over the time that was charged,
+// however the time is cut by calls, repeated or late calls, and deaths of the agent.
+func TestMeterProperties(t *testing.T) {
+	labels := []Label{Probe, Run, Restart, Idle}
+	rapid.Check(t, func(t *rapid.T) {
+		m := NewMeter()
+		var now time.Duration
+		var want, last float64
+		price := 0.0
+		instance := testRates
+		instance.Instance = 7
+		for range rapid.IntRange(1, 40).Draw(t, "calls") {
+			step := time.Duration(rapid.Int64Range(0, int64(3*time.Hour)).Draw(t, "step"))
+			late := rapid.IntRange(0, 4).Draw(t, "late") == 0
+			at := now + step
+			if late {
+				at = now - step
+			} else {
+				want += price * step.Hours()
+				now = at
+			}
+			a := resources.Allocation{GPUs: rapid.IntRange(0, 8).Draw(t, "gpus"), CPUs: rapid.IntRange(0, 64).Draw(t, "cpus"),
+				Memory: resources.GiB(rapid.Float64Range(0, 512).Draw(t, "memory"))}
+			switch rapid.IntRange(0, 5).Draw(t, "call") {
+			case 0, 1:
+				r := testRates
+				if rapid.Bool().Draw(t, "whole machine") {
+					r = instance
+				}
+				label := rapid.SampledFrom(labels).Draw(t, "label")
+				mustStart(t, m, at, label, a, r)
+				mustStart(t, m, at, label, a, r)
+				price = float64(r.Hourly(a))
+			case 2:
+				if m.Change(at, rapid.SampledFrom(labels).Draw(t, "label"), a) {
+					hourly, _ := m.Running()
+					price = float64(hourly)
+				}
+			case 3:
+				m.Stop(at)
+				m.Stop(at)
+				price = 0
+			case 4:
+				m.Total(at)
+				restored, err := RestoreMeter(m.State())
+				if err != nil {
+					t.Fatal(err)
+				}
+				m = restored
+			}
+			total := float64(m.Total(at))
+			if total < last-1e-9*last || total < 0 {
+				t.Fatalf("money went from %g to %g", last, total)
+			}
+			last = total
+			if math.Abs(total-want) > 1e-9*(1+want) {
+				t.Fatalf("total %g, the integral is %g", total, want)
+			}
+			var sum, labelled float64
+			for _, s := range m.Segments(at) {
+				sum += float64(s.Cost)
+			}
+			for _, usd := range m.ByLabel(at) {
+				labelled += float64(usd)
+			}
+			if split := float64(m.Split(at).Sum()); math.Abs(sum-total) > 1e-9*(1+total) || math.Abs(split-total) > 1e-9*(1+total) || math.Abs(labelled-total) > 1e-9*(1+total) {
+				t.Fatalf("total %g, stretches %g, resources %g, labels %g", total, sum, split, labelled)
+			}
+		}
+	})
+}
+
+func BenchmarkMeterTotal(b *testing.B) {
+	m := NewMeter()
+	for i := range 100 {
+		_ = m.Start(time.Duration(i)*time.Minute, Run, resources.Allocation{GPUs: i % 8, CPUs: 8, Memory: 64}, testRates)
+	}
+	at := 100 * time.Minute
+	for b.Loop() {
+		at += time.Second
+		m.Total(at)
+	}
+}
+
+func BenchmarkMeterChange(b *testing.B) {
+	m := NewMeter()
+	_ = m.Start(0, Run, oneGPU, testRates)
+	for i := 0; b.Loop(); i++ {
+		a := oneGPU
+		a.CPUs += i % 2
+		m.Change(time.Duration(i)*time.Second, Run, a)
+	}
+}
+
+func BenchmarkMeterState(b *testing.B) {
+	m := NewMeter()
+	for i := range 20 {
+		_ = m.Start(time.Duration(i)*time.Minute, Run, resources.Allocation{GPUs: i % 8, CPUs: 8, Memory: 64}, testRates)
+	}
+	for b.Loop() {
+		m.State()
+	}
+}
