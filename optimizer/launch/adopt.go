@@ -33,11 +33,11 @@ func (l Local) Adopt(ctx context.Context, h Handle) (Job, error) {
 		j.end(e)
 		return j, nil
 	}
-	if !j.here() {
-		j.end(lost(h))
+	if len(leftovers(h, m.runID, m.enforce)) == 0 {
+		j.lose()
 		return j, nil
 	}
-	j.watch() // finds the keeper gone
+	j.watch() // finds the keeper gone and follows the rest
 	return j, nil
 }
 

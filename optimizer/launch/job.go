@@ -41,6 +41,7 @@ type job struct {
 	missing []string
 	child   bool // the keeper is our own child and must be reaped
 
+	life   context.Context // ends with Close
 	cancel context.CancelFunc
 	left   sync.WaitGroup // the watcher
 	done   chan struct{}
@@ -63,18 +64,16 @@ type memory struct {
 }
 
 func newJob(h Handle, m memory) *job {
+	life, cancel := context.WithCancel(context.Background())
 	return &job{handle: h, keeper: process{h.KeeperPID, h.KeeperStart}, main: process{h.PID, h.Start}, dir: h.RunDir,
 		grace: m.grace, runID: m.runID, enforce: m.enforce, missing: m.missing, want: m.want,
-		done: make(chan struct{}), cancel: func() {}}
+		life: life, cancel: cancel, done: make(chan struct{})}
 }
 
 // watch follows the keeper until it has put the end on record.
 func (j *job) watch() {
-	ctx, cancel := context.WithCancel(context.Background())
-	j.cancel = cancel
 	j.left.Go(func() {
-		defer cancel()
-		if j.keeper.wait(ctx) != nil {
+		if j.keeper.wait(j.life) != nil {
 			return // closed
 		}
 		if j.child {
@@ -84,7 +83,7 @@ func (j *job) watch() {
 			j.end(e)
 			return
 		}
-		j.watchOrphans(ctx)
+		j.watchOrphans()
 	})
 }
 
@@ -101,22 +100,27 @@ func (j *job) end(e Exit) {
 	close(j.done)
 }
 
+// lose ends a job of which nothing is left, and no record.
+func (j *job) lose() {
+	if j.enforce != nil {
+		j.enforce.Remove() // which was the keeper's to do
+	}
+	j.end(lost(j.handle))
+}
+
 // watchOrphans follows a tree that has lost its keeper, until nothing of it is left.
-func (j *job) watchOrphans(ctx context.Context) {
+func (j *job) watchOrphans() {
 	tick := time.NewTicker(orphanTick)
 	defer tick.Stop()
 	for {
 		list := leftovers(j.handle, j.runID, j.enforce)
 		if len(list) == 0 {
-			if j.enforce != nil {
-				j.enforce.Remove()
-			}
-			j.end(lost(j.handle))
+			j.lose()
 			return
 		}
 		for anyAlive(list) {
 			select {
-			case <-ctx.Done():
+			case <-j.life.Done():
 				return
 			case <-tick.C:
 			}
@@ -158,7 +162,8 @@ func (j *job) hasEnded() bool {
 	}
 }
 
-// Close implements Job. Done is not closed by it.
+// Close implements Job. Done is not closed by it, and a Stop that waits, or comes later, returns
+// os.ErrClosed.
 func (j *job) Close() error {
 	j.cancel()
 	j.left.Wait()
@@ -239,6 +244,13 @@ func (j *job) demand(change func(*control)) error {
 	return nil
 }
 
+// wants is what the keeper was last told.
+func (j *job) wants() control {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.want
+}
+
 // SetStopAfter implements Job.
 func (j *job) SetStopAfter(d time.Duration) error {
 	err := j.demand(func(c *control) {
@@ -304,6 +316,9 @@ func (j *job) Stop(ctx context.Context, grace time.Duration) (Exit, error) {
 	if j.hasEnded() {
 		return j.exit, nil
 	}
+	if j.life.Err() != nil {
+		return Exit{}, fmt.Errorf("stop job %d: %w", j.main.PID, os.ErrClosed)
+	}
 	limit := time.NewTimer(grace + stopSlack)
 	defer limit.Stop()
 	j.mu.Lock()
@@ -324,6 +339,8 @@ func (j *job) Stop(ctx context.Context, grace time.Duration) (Exit, error) {
 			return j.exit, nil
 		case <-ctx.Done():
 			return Exit{}, fmt.Errorf("stop job %d: %w", j.main.PID, ctx.Err())
+		case <-j.life.Done():
+			return Exit{}, fmt.Errorf("stop job %d: %w", j.main.PID, os.ErrClosed)
 		case <-kill.C:
 			j.killAll()
 			kill.Reset(orphanTick)

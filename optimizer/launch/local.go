@@ -99,7 +99,7 @@ func (l Local) start(ctx context.Context, c Command) (*job, *failed) {
 	}
 	j, fail := l.launch(ctx, c, s, enforce, lock)
 	if fail != nil {
-		enforce.Remove() // the keeper has done so if it could
+		enforce.Remove() // nothing was started that could be in it
 		return nil, fail
 	}
 	return j, nil

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -28,12 +29,23 @@ const (
 	asKeeper = "__keeper"
 	asChild  = "__child"
 	asAgent  = "__agent"
+
+	asSlowKeeper     = "__slow-keeper"     // sleeps before it is the keeper
+	asSlowTrampoline = "__slow-trampoline" // is a keeper whose trampoline sleeps
 )
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case asKeeper:
+			os.Exit(KeeperMain(os.Args[2:]))
+		case asSlowKeeper:
+			time.Sleep(time.Second)
+			os.Exit(KeeperMain(os.Args[2:]))
+		case asSlowTrampoline:
+			if len(os.Args) > 2 {
+				time.Sleep(time.Second)
+			}
 			os.Exit(KeeperMain(os.Args[2:]))
 		case asChild:
 			os.Exit(childMain(os.Args[2:]))
@@ -86,7 +98,7 @@ func start(t testing.TB, l Local, c Command) Job {
 
 func cleanUp(t testing.TB, j Job) {
 	t.Cleanup(func() {
-		if _, err := j.Stop(context.Background(), 0); err != nil {
+		if _, err := j.Stop(context.Background(), 0); err != nil && !errors.Is(err, os.ErrClosed) {
 			t.Errorf("clean up: %v", err)
 		}
 		j.Close()

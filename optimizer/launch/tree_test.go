@@ -156,6 +156,11 @@ func TestCase09UnkillableChild(t *testing.T) {
 	if e.Reason != Stopped || !strings.Contains(e.Detail, pid+" (") {
 		t.Errorf("exit = %+v, want stopped and pid %s named", e, pid)
 	}
+	os.WriteFile(filepath.Join(freezer, "freezer.state"), []byte("THAWED"), 0o644)
+	mustEnd(t, process{j.Handle().PID, j.Handle().Start}, "the thawed job")
+	if err := j.(*job).enforce.Remove(); err != nil { // the keeper could not
+		t.Error(err)
+	}
 }
 
 func freezerGroup(t *testing.T) string {

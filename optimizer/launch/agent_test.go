@@ -1,0 +1,386 @@
+package launch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// P1, case 7: the agent is killed, another adopts the job and reports its end exactly.
+func TestCase07AgentKilledJobAdopted(t *testing.T) {
+	a, h := agent(t, testCommand(t, "term", "42"))
+	a.Process.Kill()
+	a.Wait()
+	j := adopt(t, h)
+	says(t, j, "ready")
+	if pids, err := j.PIDs(); err != nil || !contains(pids, h.PID) {
+		t.Errorf("PIDs() = %v, %v; want %d among them", pids, err, h.PID)
+	}
+	if len(j.Enforced()) == 0 {
+		t.Error("Enforced() says nothing after adoption")
+	}
+	if left := Leftovers(h); len(left) > 0 {
+		t.Errorf("Leftovers() = %v while the keeper lives", left)
+	}
+	e, err := j.Stop(context.Background(), 10*time.Second)
+	if err != nil || e.Reason != Stopped || e.Code != 42 {
+		t.Errorf("exit = %+v, %v; want stopped with code 42", e, err)
+	}
+}
+
+func TestCase07JobEndsWhileNobodyWatches(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args   []string
+		reason ExitReason
+		code   int
+		signal string
+	}{
+		"code":   {[]string{"worker", "9", "exit"}, Exited, 9, ""},
+		"signal": {[]string{"die", "6"}, Killed, -1, "SIGABRT"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, h := agent(t, testCommand(t, tc.args...))
+			a.Process.Kill()
+			a.Wait()
+			mustEnd(t, process{h.KeeperPID, h.KeeperStart}, "the keeper")
+			j := adopt(t, h)
+			select {
+			case <-j.Done():
+			default:
+				t.Fatal("Done is open for a job whose end is on record")
+			}
+			if e := j.Exit(); e.Reason != tc.reason || e.Code != tc.code || e.Signal != tc.signal {
+				t.Errorf("exit = %+v, want %s %d %q", e, tc.reason, tc.code, tc.signal)
+			}
+		})
+	}
+}
+
+// The limit that the agent had set holds after its death, and the next agent can move it.
+func TestCase07LimitHoldsWithoutAgent(t *testing.T) {
+	c := testCommand(t, "save", "75")
+	c.StopAfter = time.Second
+	a, h := agent(t, c)
+	a.Process.Kill()
+	a.Wait()
+	mustEnd(t, process{h.KeeperPID, h.KeeperStart}, "the keeper")
+	if e := adopt(t, h).Exit(); e.Reason != Stopped || e.Code != 75 || !strings.Contains(e.Detail, "time limit") {
+		t.Errorf("exit = %+v, want stopped by the limit", e)
+	}
+}
+
+func TestCase07SecondAgentMovesTheLimit(t *testing.T) {
+	c := testCommand(t, "save", "75")
+	c.StopAfter = 1500 * time.Millisecond
+	a, h := agent(t, c)
+	a.Process.Kill()
+	a.Wait()
+	j := adopt(t, h)
+	if err := j.SetStopAfter(time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-j.Done():
+		t.Fatalf("the limit was not moved: %+v", j.Exit())
+	case <-time.After(2500 * time.Millisecond):
+	}
+	if err := j.Checkpoint(); err != nil {
+		t.Fatal(err)
+	}
+	if e := waitEnd(t, j); e.Reason != Stopped || e.Code != 75 {
+		t.Errorf("exit = %+v, want 75 after the checkpoint", e)
+	}
+}
+
+// An agent that died before it could save the handle is no reason to lose the job.
+func TestCase07HandleFoundInRunDirectory(t *testing.T) {
+	c := testCommand(t, "sleep")
+	if _, err := Find(c.RunDir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Find before the start: %v, want fs.ErrNotExist", err)
+	}
+	a, h := agent(t, c)
+	a.Process.Kill()
+	a.Wait()
+	found, err := Find(c.RunDir)
+	if err != nil || found != h {
+		t.Errorf("Find() = %+v, %v; want %+v", found, err, h)
+	}
+	adopt(t, found)
+}
+
+// A second job in the run directory of a living one is refused, and the refusal names the first.
+func TestSecondStartInOneRunDirectory(t *testing.T) {
+	c := testCommand(t, "sleep")
+	j := start(t, testLocal(), c)
+	_, err := testLocal().Start(context.Background(), c)
+	if !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), "pid ") {
+		t.Errorf("second start: %v, want ErrBusy that names the first", err)
+	}
+	if e := mustStop(t, j); e.Reason != Stopped {
+		t.Errorf("exit of the first = %+v", e)
+	}
+	again := start(t, testLocal(), c)
+	if e := again.Exit(); e.Reason != "" {
+		t.Errorf("exit of the running second job = %+v", e)
+	}
+	if e := adopt(t, j.Handle()).Exit(); e.Reason != Lost {
+		t.Errorf("the first job's exit, its record replaced = %+v, want lost", e)
+	}
+	if !(process{again.Handle().PID, again.Handle().Start}).alive() {
+		t.Error("adopting the old job ended the new one")
+	}
+}
+
+func mustStop(t *testing.T, j Job) Exit {
+	t.Helper()
+	e, err := j.Stop(context.Background(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// Case 6: what the terminal sends to the agent's group reaches neither keeper nor job.
+func TestCase06TerminalSignals(t *testing.T) {
+	for _, sig := range []syscall.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
+		t.Run(signalName(sig), func(t *testing.T) {
+			a, h := agent(t, testCommand(t, "term", "4"))
+			unix.Kill(-a.Process.Pid, sig)
+			unix.Kill(-a.Process.Pid, sig)
+			a.Wait()
+			j := adopt(t, h)
+			says(t, j, "ready")
+			if strings.Contains(output(t, h.RunDir, stdoutFile), "term ") {
+				t.Errorf("%s to the agent reached the job", signalName(sig))
+			}
+			unix.Kill(h.KeeperPID, sig) // nor does the keeper die of it
+			if e, err := j.Stop(context.Background(), 10*time.Second); err != nil || e.Code != 4 {
+				t.Errorf("exit = %+v, %v; want the job's own code 4", e, err)
+			}
+		})
+	}
+}
+
+// Case 6: the second Ctrl-C comes while the first one waits.
+func TestCase06StopTwiceQuickly(t *testing.T) {
+	j := start(t, testLocal(), testCommand(t, "deaf"))
+	says(t, j, "ready")
+	first := make(chan Exit, 1)
+	go func() {
+		e, _ := j.Stop(context.Background(), time.Hour)
+		first <- e
+	}()
+	for j.(*job).wants().Stop == nil {
+		time.Sleep(time.Millisecond)
+	}
+	e, err := j.Stop(context.Background(), 0)
+	if err != nil || e.Reason != Stopped || e.Signal != "SIGKILL" {
+		t.Errorf("second Stop = %+v, %v", e, err)
+	}
+	select {
+	case one := <-first:
+		if one != e {
+			t.Errorf("first Stop says %+v, second %+v", one, e)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("the first Stop does not return")
+	}
+}
+
+// A stop that nobody waits for any more is completed all the same.
+func TestCase06StopAbandoned(t *testing.T) {
+	j := start(t, testLocal(), testCommand(t, "deaf"))
+	says(t, j, "ready")
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := j.Stop(ctx, 200*time.Millisecond); !errors.Is(err, context.Canceled) {
+		t.Errorf("Stop with an ended context: %v", err)
+	}
+	if e := waitEnd(t, j); e.Reason != Stopped {
+		t.Errorf("exit = %+v, want stopped", e)
+	}
+}
+
+// Case 6: TERM during start-up. Whatever point the start has reached, nothing of it is left.
+func TestCase06StopDuringStart(t *testing.T) {
+	for name, self := range map[string][]string{
+		"before the keeper":     {selfExe(), asSlowKeeper},
+		"before the trampoline": {selfExe(), asSlowTrampoline},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := children(t)
+			l := testLocal()
+			l.Self = self
+			ctx, cancel := context.WithTimeout(context.Background(), 150*time.Millisecond)
+			defer cancel()
+			_, err := l.Start(ctx, testCommand(t, "sleep"))
+			var start *StartError
+			if !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &start) || start.Exit().Reason != StartFailed {
+				t.Errorf("Start = %v, want a StartError for the ended context", err)
+			}
+			if after := children(t); after > before {
+				t.Errorf("%d processes are left of the start", after-before)
+			}
+		})
+	}
+	t.Run("before anything", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if _, err := testLocal().Start(ctx, testCommand(t, "sleep")); !errors.Is(err, context.Canceled) {
+			t.Errorf("Start = %v", err)
+		}
+	})
+}
+
+func children(t *testing.T) int {
+	list, err := tree(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
+
+// bystander is a process that has nothing to do with any job, leader of its own session.
+func bystander(t *testing.T) process {
+	c := exec.Command(selfExe(), asChild, "deaf")
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Process.Kill(); c.Wait() })
+	s, err := readStat(c.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.process
+}
+
+// Case 8: another program now has the pid of the keeper, of the job, or of both.
+func TestCase08PidReused(t *testing.T) {
+	other := bystander(t)
+	h := Handle{RunDir: t.TempDir(), KeeperPID: other.PID, KeeperStart: other.Start - 1,
+		PID: other.PID, Start: other.Start - 1, BootID: bootID()}
+	if left := Leftovers(h); len(left) > 0 {
+		t.Errorf("Leftovers() = %v: that is another program", left)
+	}
+	j := adopt(t, h)
+	if err := j.Signal(unix.SIGKILL); !errors.Is(err, os.ErrProcessDone) {
+		t.Errorf("Signal = %v, want os.ErrProcessDone", err)
+	}
+	if err := j.Checkpoint(); !errors.Is(err, os.ErrProcessDone) {
+		t.Errorf("Checkpoint = %v, want os.ErrProcessDone", err)
+	}
+	if err := j.SetStopAfter(time.Second); err == nil {
+		t.Error("SetStopAfter works without a keeper")
+	}
+	e, err := j.Stop(context.Background(), 0)
+	if err != nil || e.Reason != Lost {
+		t.Errorf("Stop = %+v, %v; want lost", e, err)
+	}
+	time.Sleep(50 * time.Millisecond)
+	if !other.alive() {
+		t.Error("the other program was killed")
+	}
+}
+
+// A handle from before the machine was restarted names nothing that runs now, even if pid and start
+// time agree.
+func TestCase08HandleFromBeforeRestart(t *testing.T) {
+	other := bystander(t)
+	h := Handle{RunDir: t.TempDir(), KeeperPID: other.PID, KeeperStart: other.Start, PID: other.PID, Start: other.Start, BootID: "another"}
+	j := adopt(t, h)
+	if e := waitEnd(t, j); e.Reason != Lost || !strings.Contains(e.Detail, "restarted") {
+		t.Errorf("exit = %+v, want lost in a restart", e)
+	}
+	if left := Leftovers(h); len(left) > 0 || !other.alive() {
+		t.Errorf("Leftovers() = %v, other program alive: %v", left, other.alive())
+	}
+}
+
+// The keeper is killed: the job is found, can be stopped, and is reported lost.
+func TestKeeperKilled(t *testing.T) {
+	for name, adopted := range map[string]bool{"seen by its agent": false, "seen by the next agent": true} {
+		t.Run(name, func(t *testing.T) {
+			j := start(t, testLocal(), testCommand(t, "double"))
+			daemon := saysPID(t, j, "daemon ")
+			says(t, j, "ready")
+			h := j.Handle()
+			if adopted {
+				j.Close()
+			}
+			unix.Kill(h.KeeperPID, unix.SIGKILL)
+			mustEnd(t, process{h.KeeperPID, h.KeeperStart}, "the keeper")
+			if left := Leftovers(h); !contains(left, h.PID) || !contains(left, daemon.PID) {
+				t.Errorf("Leftovers() = %v, want the job %d and its daemon %d", left, h.PID, daemon.PID)
+			}
+			if adopted {
+				j = adopt(t, h)
+			}
+			select {
+			case <-j.Done():
+				t.Fatalf("the job lives, but Done is closed: %+v", j.Exit())
+			case <-time.After(300 * time.Millisecond):
+			}
+			if err := j.SetStopAfter(time.Hour); !errors.Is(err, ErrNoKeeper) {
+				t.Errorf("SetStopAfter = %v, want ErrNoKeeper", err)
+			}
+			e, err := j.Stop(context.Background(), 300*time.Millisecond)
+			if err != nil || e.Reason != Lost || !strings.Contains(e.Detail, "keeper") {
+				t.Errorf("exit = %+v, %v; want lost with its keeper", e, err)
+			}
+			if daemon.alive() || (process{h.PID, h.Start}).alive() {
+				t.Error("something of the job outlived Stop")
+			}
+		})
+	}
+}
+
+// Close lets go: the job runs on, and no goroutine stays (goleak looks after all tests).
+func TestCloseLeavesTheJob(t *testing.T) {
+	j := start(t, testLocal(), testCommand(t, "sleep"))
+	says(t, j, "ready")
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !(process{j.Handle().PID, j.Handle().Start}).alive() {
+		t.Error("Close ended the job")
+	}
+	if e, err := adopt(t, j.Handle()).Stop(context.Background(), 0); err != nil || e.Reason != Stopped {
+		t.Errorf("exit = %+v, %v", e, err)
+	}
+	unix.Wait4(j.Handle().KeeperPID, nil, 0, nil) // it is this process's child, and was let go
+}
+
+func TestHandleSurvivesJSON(t *testing.T) {
+	h := Handle{RunDir: "/a b/ü", KeeperPID: 1, KeeperStart: 1 << 60, PID: 2, Start: 3, BootID: "x"}
+	data, err := json.Marshal(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back Handle
+	if err := json.Unmarshal(data, &back); err != nil || back != h {
+		t.Errorf("%s → %+v, %v", data, back, err)
+	}
+}
+
+// A newer program's files are refused in words, an unreadable record of one is not guessed at.
+func TestAdoptRefusesNewerFiles(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, startedFile), []byte(`{"schema":99}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := testLocal().Adopt(context.Background(), Handle{RunDir: dir})
+	if !errors.Is(err, ErrNewer) {
+		t.Errorf("Adopt = %v, want ErrNewer", err)
+	}
+}
