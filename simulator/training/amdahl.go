@@ -7,18 +7,19 @@ import "math"
 //	t(c) ∝ (1-p) + p / min(c, saturation), times (1 + over) per doubling beyond the saturation,
 //	       times (1 + κ/b) / (1 + κ) for a batch b times the reference (κ: share of per-step overhead)
 //
-// Priors, weakly informative and ours: parallel fraction p median 0.82, 5–95 % 0.28–0.98; saturation median 16
-// CPUs, 5–95 % 1.6–157; over median 1 % per doubling; κ median 0.1.
+// Priors, weakly informative and ours: parallel fraction p median 0.82, 5–95 % 0.28–0.98, and with weight 0.15 below
+// 0.1 for scripts that ignore their CPUs; saturation median 16 CPUs, 5–95 % 1.6–157; over median 1 % per
+// doubling; κ median 0.1.
 type amdahl struct{}
 
 func newAmdahl(formContext) form { return amdahl{} }
 
 func (amdahl) parameters() []parameter {
 	return []parameter{
-		{"parallel_fraction", 1.5, 1.5}, // logit
-		{"saturation_cpus", 4, 2},       // log2
-		{"oversubscription", math.Log(0.01), 1},
-		{"step_overhead", math.Log(0.1), 1.2},
+		parameter{name: "parallel_fraction", mean: 1.5, sd: 1.5}.or(0.15, -5, 1.5), // logit
+		{name: "saturation_cpus", mean: 4, sd: 2},                                  // log2
+		{name: "oversubscription", mean: math.Log(0.01), sd: 1},
+		{name: "step_overhead", mean: math.Log(0.1), sd: 1.2},
 	}
 }
 
@@ -31,7 +32,7 @@ func (amdahl) natural(theta, dst []float64) {
 
 func (amdahl) logShape(nat []float64, p point) float64 {
 	parallel, saturation, over, step := nat[0], nat[1], nat[2], nat[3]
-	t := 1 - parallel + parallel/effectiveCPUs(p.cpus, saturation)
+	t := 1 - parallel + parallel/effective(p.cpus, saturation)
 	if p.batch != 1 {
 		t *= (1 + step/p.batch) / (1 + step)
 	}

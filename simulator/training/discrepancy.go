@@ -5,18 +5,24 @@ import "math"
 // The discrepancy u(a) between the true curve and the form is a Gaussian process over (log2 CPUs, log2 GPUs,
 // log2 batch) in the spirit of Kennedy and O'Hagan (2001), as a finite sum of cosines (random Fourier features,
 // Rahimi and Recht 2007) with fixed frequencies, so that joint draws over any allocations cost one dot product.
-// The spectrum is that of a Gaussian kernel of discrepancyLength octaves.
+// Half of its variance is smooth (a Gaussian kernel of smoothLength octaves), half is rough and nearly independent
+// from one CPU count to the next: work that does not divide evenly.
 const (
-	waves             = 16
-	features          = 2 * waves
-	discrepancyLength = 1.5
+	waves        = 24
+	features     = 2 * waves
+	smoothLength = 1.5
+	roughLength  = 0.25
 )
 
 // frequencies are fixed for all time: a Halton sequence (bases 2, 3, 5) through the normal quantile function.
 var frequencies = func() (f [waves][3]float64) {
 	for i := range f {
 		for d, base := range [3]int{2, 3, 5} {
-			f[i][d] = normalQuantile(halton(i+1, base)) / discrepancyLength
+			length := smoothLength
+			if i%2 == 1 {
+				length = roughLength
+			}
+			f[i][d] = normalQuantile(halton(i/2+1, base)) / length
 		}
 	}
 	return f

@@ -139,8 +139,14 @@ type draw struct {
 
 func (m *Model) fit(p *posterior) {
 	d := p.dim()
-	starts := [][]float64{make([]float64, d), make([]float64, d)}
-	starts[1][2] = -1.5 // low saturation or little sync: the job that ignores the knob
+	starts := [][]float64{make([]float64, d)}
+	for i, q := range p.params { // and one for each other kind of job
+		if q.other.weight > 0 {
+			z := make([]float64, d)
+			z[i] = (q.other.mean - q.mean) / q.sd
+			starts = append(starts, z)
+		}
+	}
 	var modes [][]float64
 	var values []float64
 	climb := func() {
@@ -226,8 +232,8 @@ func stratifiedNormals(n int, rng *rand.Rand) []float64 {
 // 2020): a draw of the prior, corrected by what it gets wrong at the stretches.
 func (p *posterior) complete(z []float64, drift float64, rng *rand.Rand) draw {
 	tau, delta := p.unpack(z)
-	d := draw{nat: append([]float64(nil), p.nat...), drift: delta * drift, delta: delta}
-	d.level = p.theta[0] - p.form.logShape(p.nat, p.ref)
+	d := draw{nat: append([]float64(nil), p.nat...), drift: drift, delta: delta}
+	level := levelPrior * rng.NormFloat64()
 	var prior [features]float64
 	for i := range prior {
 		prior[i] = tau * rng.NormFloat64()
@@ -237,18 +243,20 @@ func (p *posterior) complete(z []float64, drift float64, rng *rand.Rand) draw {
 	n := len(p.stretches)
 	miss := make([]float64, n)
 	for i, s := range p.stretches {
-		miss[i] = p.resid[i] - dot(&prior, &p.phi[i]) - math.Sqrt(p.errorVariance(i, delta))*rng.NormFloat64()
+		miss[i] = p.resid[i] - level - dot(&prior, &p.phi[i]) - math.Sqrt(p.errorVariance(i, delta))*rng.NormFloat64()
 		if s.recalled {
 			miss[i] -= offset
 		}
 	}
 	d.waves = prior
+	d.level = p.level + level - p.form.logShape(p.nat, p.ref)
 	if !ok {
 		return d
 	}
 	forward(p.cov, miss, miss)
 	backward(p.cov, miss)
 	for i := range p.phi {
+		d.level += levelPrior * levelPrior * miss[i]
 		for j := range d.waves {
 			d.waves[j] += tau * tau * p.phi[i][j] * miss[i]
 		}

@@ -30,8 +30,13 @@ type Model struct {
 // allocations are compared draw by draw. The order of the draws means nothing.
 func (m *Model) Draws(a resources.Allocation) []float64 {
 	out := m.logDraws(a)
+	extra := 0.0
+	if across(m.pointer.at(a), m.options.GPUsPerNode) {
+		extra = acrossDrift
+	}
 	for k := range out {
-		out[k] = math.Exp(out[k] + m.draws[k].drift)
+		d := &m.draws[k]
+		out[k] = math.Exp(out[k] + d.drift*math.Hypot(d.delta, extra))
 	}
 	return out
 }
