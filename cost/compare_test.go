@@ -1,0 +1,258 @@
+package cost
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"trainopt/resources"
+)
+
+func TestCompare(t *testing.T) {
+	gpus := func(n int, minutes float64) Config {
+		return Config{Allocation: resources.Allocation{GPUs: n, CPUs: 8 * n, Memory: resources.GiB(64 * n)}, Rates: testRates,
+			Time: time.Duration(minutes * float64(time.Minute))}
+	}
+	tests := map[string]struct {
+		before, after           Config
+		want                    Quality
+		hourly, total, timePart float64 // %
+	}{
+		"half the GPUs, 60 % slower: cheaper":         {gpus(4, 100), gpus(2, 160), Good, -50, -20, 60},
+		"half the GPUs, no slower":                    {gpus(4, 100), gpus(2, 100), Excellent, -50, -50, 0},
+		"half the GPUs, twice the time: no gain":      {gpus(4, 100), gpus(2, 200), Bad, -50, 0, 100},
+		"half the GPUs, 2.5 times the time: dearer":   {gpus(4, 100), gpus(2, 250), Bad, -50, 25, 150},
+		"half the GPUs, 90 % slower for 5 %":          {gpus(4, 100), gpus(2, 190), Questionable, -50, -5, 90},
+		"twice the GPUs, linear: faster at no cost":   {gpus(2, 100), gpus(4, 50), Excellent, 100, 0, -50},
+		"twice the GPUs, 40 % less time for 20 %":     {gpus(2, 100), gpus(4, 60), Good, 100, 20, -40},
+		"twice the GPUs, 10 % less time for 80 %":     {gpus(2, 100), gpus(4, 90), Questionable, 100, 80, -10},
+		"twice the GPUs, no faster":                   {gpus(2, 100), gpus(4, 100), Bad, 100, 100, 0},
+		"twice the GPUs, slower":                      {gpus(2, 100), gpus(4, 110), Bad, 100, 120, 10},
+		"faster than linear: cheaper and faster":      {gpus(2, 100), gpus(4, 45), Excellent, 100, -10, -55},
+		"the same":                                    {gpus(2, 100), gpus(2, 100.5), Unchanged, 0, 0.5, 0.5},
+		"time of the new one unknown":                 {gpus(2, 100), gpus(1, 0), Undecided, -50, math.NaN(), math.NaN()},
+		"only the price falls":                        {gpus(2, 100), Config{Allocation: gpus(2, 0).Allocation, Time: 100 * time.Minute, Rates: Rates{GPUHour: 1, CPUHour: 0.05, GiBHour: 0.005}}, Excellent, -50, -50, 0},
+		"half of a whole machine: only slower":        {Config{oneGPU, Rates{Instance: 10}, time.Hour}, Config{oneGPU, Rates{Instance: 10}, 2 * time.Hour}, Bad, 0, 100, 100},
+		"free before: a change in percent means none": {Config{oneGPU, Rates{}, time.Hour}, Config{oneGPU, testRates, time.Hour}, Undecided, math.NaN(), math.NaN(), 0},
+	}
+	same := func(a, b float64) bool { return math.Abs(a-b) < 1e-6 || (math.IsNaN(a) && math.IsNaN(b)) }
+	for name, test := range tests {
+		c := Compare(test.before, test.after)
+		if c.Quality != test.want || !same(c.HourlyChangePct, test.hourly) || !same(c.TotalChangePct, test.total) || !same(c.TimeChangePct, test.timePart) {
+			t.Errorf("%s: %s, hourly %+.3g %%, total %+.3g %%, time %+.3g %%; want %s, %g, %g, %g", name, c.Quality, c.HourlyChangePct,
+				c.TotalChangePct, c.TimeChangePct, test.want, test.hourly, test.total, test.timePart)
+		}
+		if !strings.HasPrefix(c.Words, string(c.Quality)) {
+			t.Errorf("%s: words %q", name, c.Words)
+		}
+	}
+	c := Compare(gpus(4, 100), gpus(2, 160))
+	if r := c.Resources; len(r) != 4 || r[0].Name != "gpu" || r[0].Before != 4 || r[0].After != 2 || !near(r[0].HourlyBefore, 8) || !near(r[0].HourlyAfter, 4) ||
+		r[2].Unit != "GiB" || r[2].After != 128 || !near(r[1].HourlyBefore, 3.2) {
+		t.Errorf("resources %+v", r)
+	}
+}
+
+// Less time at the same money, or less money in the same time, never makes the verdict worse; and a verdict on the way there and
+// the way back never praises both.
+func TestQualityIsConsistent(t *testing.T) {
+	rank := map[Quality]int{Excellent: 0, Good: 1, Questionable: 2, Unchanged: 2, Bad: 3}
+	factor := rapid.Float64Range(0.05, 20)
+	rapid.Check(t, func(t *rapid.T) {
+		c, s, less := factor.Draw(t, "cost"), factor.Draw(t, "time"), rapid.Float64Range(0.05, 1).Draw(t, "less")
+		q := quality(c, s)
+		if a, b := quality(c*less, s), quality(c, s*less); rank[a] > rank[q] || rank[b] > rank[q] {
+			t.Errorf("%g %g is %s; ×%g money %s, ×%g time %s", c, s, q, less, a, less, b)
+		}
+		if back := quality(1/c, 1/s); q == Excellent && back != Bad {
+			t.Errorf("%g %g is excellent and the way back %s", c, s, back)
+		}
+	})
+}
+
+func TestCheckGPUBatch(t *testing.T) {
+	a := func(gpus, batch int) resources.Allocation {
+		return resources.Allocation{GPUs: gpus, CPUs: 1, BatchSize: batch}
+	}
+	for name, test := range map[string]struct {
+		before, after resources.Allocation
+		want          string
+	}{
+		"nothing changes":                 {a(2, 256), a(2, 256), ""},
+		"both double":                     {a(2, 256), a(4, 512), ""},
+		"the script's own batch":          {a(2, 0), a(4, 512), ""},
+		"the script's own batch after":    {a(2, 256), a(1, 0), ""},
+		"more GPUs, smaller batch":        {a(2, 256), a(4, 128), "opposite per-gpu"},
+		"fewer GPUs, larger batch":        {a(4, 256), a(3, 260), "opposite per-gpu"},
+		"same GPUs, batch + 50 %":         {a(2, 256), a(2, 384), "per-gpu"},
+		"same GPUs, batch + 60 %":         {a(2, 100), a(2, 160), "batch-moves per-gpu"},
+		"same GPUs, batch − 60 %":         {a(2, 100), a(2, 40), "batch-moves per-gpu"},
+		"more GPUs, batch left as it was": {a(2, 256), a(4, 256), "per-gpu"},
+		"per GPU 25 % more":               {a(4, 400), a(2, 250), ""},
+		"no GPU":                          {a(0, 100), a(0, 200), "batch-moves"},
+		"from no GPU to one":              {a(0, 100), a(1, 200), ""},
+	} {
+		var kinds []string
+		for _, p := range CheckGPUBatch(test.before, test.after) {
+			kinds = append(kinds, p.Kind)
+			if p.Words == "" {
+				t.Errorf("%s: %s without words", name, p.Kind)
+			}
+		}
+		if got := strings.Join(kinds, " "); got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+	if p := CheckGPUBatch(a(2, 256), a(4, 128)); !strings.Contains(p[0].Words, "less") {
+		t.Errorf("more GPUs, smaller batch: %q", p[0].Words)
+	}
+}
+
+func TestEfficiencyMonitor(t *testing.T) {
+	base := Work{Units: 1, Time: 10 * time.Second, Cost: 1}
+	show := func(m *EfficiencyMonitor, n int, seconds float64, usd USD) (got []string) {
+		for range n {
+			for _, d := range m.Observe(Work{1, time.Duration(seconds * float64(time.Second)), usd}) {
+				word := d.Kind
+				if d.Over {
+					word += " over"
+				}
+				got = append(got, word)
+				if d.Words == "" || math.Abs(d.Ratio-1) > 10 {
+					panic("a drift without words")
+				}
+			}
+		}
+		return got
+	}
+	join := func(s []string) string { return strings.Join(s, ", ") }
+
+	m := NewEfficiencyMonitor(base, EfficiencyOptions{})
+	if got := show(m, 20, 11, 1.1); len(got) > 0 {
+		t.Errorf("10 %% worse, within the tolerance: %q", got)
+	}
+	if got := append(show(m, 1, 100, 10), show(m, 10, 10, 1)...); len(got) > 0 {
+		t.Errorf("one slow epoch: %q", got)
+	}
+	if got := join(show(m, 20, 13, 1)); got != "slower" {
+		t.Errorf("30 %% slower for good: %q, want it said once", got)
+	}
+	if got := join(show(m, 20, 10, 1)); got != "slower over" {
+		t.Errorf("back to normal: %q", got)
+	}
+	if got := join(show(m, 20, 10, 1.5)); got != "dearer" {
+		t.Errorf("50 %% dearer: %q", got)
+	}
+	if got := join(show(m, 30, 10, USD(math.NaN()))); got != "" {
+		t.Errorf("price lost: %q, want nothing said without data", got)
+	}
+
+	m = NewEfficiencyMonitor(base, EfficiencyOptions{})
+	if got := show(m, 1, 90, 9); len(got) > 0 || len(show(m, 20, 10, 1)) > 0 {
+		t.Error("a slow first epoch was taken for a trend")
+	}
+	for _, w := range []Work{{}, {Units: math.NaN(), Time: 1}, {Units: -1, Time: 1}, {Units: 1}, {Units: math.Inf(1), Time: 1}} {
+		if got := m.Observe(w); got != nil {
+			t.Errorf("%+v: %v", w, got)
+		}
+	}
+
+	own := NewEfficiencyMonitor(Work{}, EfficiencyOptions{Window: 4})
+	if got := show(own, 4, 20, 2); len(got) > 0 {
+		t.Errorf("learning: %q", got)
+	}
+	if s, usd := own.Baseline(); math.Abs(s-20) > 1e-9 || math.Abs(usd-2) > 1e-9 {
+		t.Errorf("its own beginning: %g s, %g USD", s, usd)
+	}
+	if got := join(show(own, 10, 30, 3)); got != "slower, dearer" {
+		t.Errorf("against its own beginning: %q", got)
+	}
+
+	// Units need not be equal: 5 epochs in 50 s are as fast as 1 in 10 s.
+	m = NewEfficiencyMonitor(base, EfficiencyOptions{})
+	for i := range 30 {
+		n := float64(1 + i%5)
+		if got := m.Observe(Work{n, time.Duration(10 * n * float64(time.Second)), USD(n)}); len(got) > 0 {
+			t.Errorf("steps of %g units: %v", n, got)
+		}
+	}
+}
+
+// Normal scatter of 10 % around the baseline raises next to nothing in 20,000 observations; the same scatter around a run that is 30 %
+// worse is noticed within two windows.
+func TestEfficiencyMonitorBearsNoise(t *testing.T) {
+	base := Work{Units: 1, Time: 10 * time.Second, Cost: 1}
+	alarms, latest := 0, 0
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		observe := func(m *EfficiencyMonitor, level float64) (raised bool) {
+			f := level * max(0.1, 1+0.1*random.NormFloat64())
+			for _, d := range m.Observe(Work{1, time.Duration(f * float64(10*time.Second)), 1}) {
+				raised = raised || !d.Over
+			}
+			return raised
+		}
+		m := NewEfficiencyMonitor(base, EfficiencyOptions{})
+		for range 1000 {
+			if observe(m, 1) {
+				alarms++
+			}
+		}
+		m = NewEfficiencyMonitor(base, EfficiencyOptions{})
+		n := 1
+		for !observe(m, 1.3) && n < 1000 {
+			n++
+		}
+		latest = max(latest, n)
+	}
+	if alarms > 4 || latest > 16 {
+		t.Errorf("%d false alarms in 20,000 observations; a real change was noticed after at most %d", alarms, latest)
+	}
+	t.Logf("%d false alarms in 20,000 observations; a real change was noticed after at most %d", alarms, latest)
+}
+
+func TestDiagnoseZeroGPU(t *testing.T) {
+	nan := math.NaN()
+	text := func(s string) *string { return &s }
+	healthy := GPUEvidence{Allocated: 2, Columns: 2, Util: []float64{80, 85}, MemoryGiB: 20, Visible: text("0,1"), CPUPct: 50, Processes: 2}
+	for name, test := range map[string]struct {
+		change func(*GPUEvidence)
+		want   string
+	}{
+		"busy":                                {func(*GPUEvidence) {}, ""},
+		"no GPU is paid for":                  {func(e *GPUEvidence) { *e = GPUEvidence{Visible: text("")} }, ""},
+		"no column, nothing sampled":          {func(e *GPUEvidence) { e.Columns, e.Util, e.MemoryGiB, e.Processes = 0, nil, nan, -1 }, "columns-absent"},
+		"sampled without a column":            {func(e *GPUEvidence) { e.Columns = 0 }, ""},
+		"columns that hold no number":         {func(e *GPUEvidence) { e.Columns, e.Util, e.MemoryGiB = 0, []float64{nan, nan}, nan }, "columns-absent"},
+		"memory 0":                            {func(e *GPUEvidence) { e.Util, e.MemoryGiB = []float64{0, 0}, 0 }, "not-on-gpu"},
+		"no process, memory unknown":          {func(e *GPUEvidence) { e.Util, e.MemoryGiB, e.Processes = []float64{0, 0}, nan, 0 }, "not-on-gpu"},
+		"memory 0 in the log, but busy":       {func(e *GPUEvidence) { e.MemoryGiB = 0 }, ""},
+		"empty visible devices":               {func(e *GPUEvidence) { e.Util, e.MemoryGiB, e.Visible = []float64{0, 0}, 0, text("") }, "no-device"},
+		"visible devices −1":                  {func(e *GPUEvidence) { e.Util, e.MemoryGiB, e.Visible = []float64{0, 0}, 0, text("-1") }, "no-device"},
+		"waiting for its input":               {func(e *GPUEvidence) { e.Util, e.CPUPct = []float64{12, 15}, 97 }, "input-bound"},
+		"low, CPUs not busy":                  {func(e *GPUEvidence) { e.Util = []float64{12, 15} }, ""},
+		"one of two busy":                     {func(e *GPUEvidence) { e.Util = []float64{90, 0} }, "count-mismatch"},
+		"two paid for, one visible":           {func(e *GPUEvidence) { e.Visible = text("GPU-aaaa") }, "count-mismatch"},
+		"two paid for, one column":            {func(e *GPUEvidence) { e.Columns = 1 }, "count-mismatch"},
+		"idle for no reason that we know":     {func(e *GPUEvidence) { e.Util = []float64{1, 2} }, "idle"},
+		"everything unknown but the column":   {func(e *GPUEvidence) { *e = GPUEvidence{1, 1, nil, nan, nil, nan, -1} }, ""},
+		"waiting, and only one device of two": {func(e *GPUEvidence) { e.Util, e.CPUPct = []float64{20, 0}, 99 }, "input-bound count-mismatch"},
+	} {
+		e := healthy
+		test.change(&e)
+		var causes []string
+		for _, d := range DiagnoseZeroGPU(e) {
+			causes = append(causes, d.Cause)
+			if d.Evidence == "" || d.Advice == "" {
+				t.Errorf("%s: %+v lacks words", name, d)
+			}
+		}
+		if got := strings.Join(causes, " "); got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+}
