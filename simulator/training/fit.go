@@ -147,21 +147,23 @@ func (m *Model) fit(p *posterior) {
 			starts = append(starts, z)
 		}
 	}
-	var modes [][]float64
-	var values []float64
+	modes, values := make([][]float64, len(starts)), make([]float64, len(starts))
 	climb := func() {
 		for i := range starts {
-			z, v := p.mode(starts[i])
-			starts[i] = z
-			modes, values = append(modes[:i], z), append(values[:i], v)
+			modes[i], values[i] = p.mode(starts[i])
 		}
 	}
 	climb()
-	for range outlierRounds {
-		if !p.reweigh(modes[argmax(values)]) {
+	best := modes[argmax(values)]
+	for round := range outlierRounds {
+		if !p.reweigh(best) {
 			break
 		}
-		climb()
+		if round == outlierRounds-1 {
+			climb()
+		} else {
+			best, _ = p.mode(best)
+		}
 	}
 	zs := p.sample(modes, values, m.options.Seed)
 	rng := rand.New(rand.NewPCG(m.options.Seed, 0xd1b54a32d192ed03))
@@ -183,13 +185,16 @@ func argmax(v []float64) int {
 }
 
 // reweigh updates the trust of each stretch from its leave-one-out residual at z, as in the expectation step for
-// Student errors with outlierFreedom degrees of freedom. It reports whether any changed by more than 5 %.
+// Student errors with outlierFreedom degrees of freedom. The scales are held near their priors, or else the outlier
+// would hide behind the large scatter that it causes itself. Fewer than four stretches cannot tell which one is wrong.
+// It reports whether any changed by more than 5 %.
 func (p *posterior) reweigh(z []float64) bool {
 	n := len(p.stretches)
-	if n < 3 {
+	if n < 4 {
 		return false
 	}
 	tau, delta := p.unpack(z)
+	tau, delta = min(tau, math.Exp(scalePriors[0].mean)), min(delta, math.Exp(scalePriors[1].mean))
 	if !p.covariance(tau, delta) {
 		return false
 	}

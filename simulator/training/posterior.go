@@ -37,8 +37,8 @@ const (
 	kernels         = 24  // of the second round
 	draws           = 256 // kept
 	proposalFreedom = 6   // of the Student proposals, or 7, so that freedom + dimension is even
-	outlierFreedom  = 4   // Student degrees of freedom of the drift between stretches
-	outlierRounds   = 2
+	outlierFreedom  = 3   // Student degrees of freedom of the drift between stretches
+	outlierRounds   = 5
 )
 
 // posterior is the joint density of form parameters, tau and delta given the stretches. The vector z that

@@ -76,9 +76,15 @@ func positiveOr0(v float64) float64 {
 	return 0
 }
 
-// robustMean is the adaptive Huber mean (Sun, Zhou, Fan: Adaptive Huber Regression, JASA 2020): few
-// units cut at 1.5 robust sd, so that one pause does not count; the cut grows like sqrt(n/log n), so that
-// pauses which keep coming count as the part of the long-run mean that they are. O(n) per iteration.
+// An episode is a run of units more than outlierCut robust sd from the median. Up to isolatedEpisodes of them in a
+// stretch are accidents and cut off; more are how the job runs.
+const (
+	outlierCut       = 4
+	isolatedEpisodes = 2
+)
+
+// robustMean is the mean seconds per unit of the stretch: one pause or one burst of a neighbour does not count, but
+// pauses that keep coming count in full, as they will in the long run. O(n log n).
 func robustMean(units []float64) float64 {
 	centre := median(units)
 	if len(units) < 3 {
@@ -88,21 +94,23 @@ func robustMean(units []float64) float64 {
 	for i, u := range units {
 		dev[i] = math.Abs(u - centre)
 	}
-	scale := max(1.4826*median(dev), 0.005*centre)
-	n := float64(len(units))
-	cut := scale * max(1.5, math.Sqrt(n/(2*math.Log(n+2))))
-	for range 30 {
-		var sum float64
-		for _, u := range units {
-			sum += min(max(u-centre, -cut), cut)
+	cut := outlierCut * max(1.4826*median(dev), 0.01*centre)
+	episodes, inside := 0, true
+	var plain, clipped float64
+	for i, u := range units {
+		if odd := dev[i] > cut; odd && inside {
+			episodes++
+			inside = false
+		} else if !odd {
+			inside = true
 		}
-		step := sum / n
-		centre += step
-		if math.Abs(step) < 1e-9*centre {
-			break
-		}
+		plain += u
+		clipped += min(max(u, centre-cut/2), centre+cut/2)
 	}
-	return centre
+	if episodes > isolatedEpisodes {
+		return plain / float64(len(units))
+	}
+	return clipped / float64(len(units))
 }
 
 // effectiveCount reduces the number of units for lag-one autocorrelation, n(1-ρ)/(1+ρ), when there are
