@@ -161,6 +161,18 @@ func TestEfficiencyMonitor(t *testing.T) {
 		}
 	}
 
+	// Said at the first moment that the options allow: half a window, then Persistence observations in a row.
+	for persistence, want := range map[int]int{1: 4, 3: 6, 5: 8} {
+		m := NewEfficiencyMonitor(base, EfficiencyOptions{Window: 8, Persistence: persistence})
+		n := 1
+		for len(show(m, 1, 13, 1)) == 0 && n < 100 {
+			n++
+		}
+		if n != want {
+			t.Errorf("persistence %d: said after %d observations, want %d", persistence, n, want)
+		}
+	}
+
 	own := NewEfficiencyMonitor(Work{}, EfficiencyOptions{Window: 4})
 	if got := show(own, 4, 20, 2); len(got) > 0 {
 		t.Errorf("learning: %q", got)

@@ -67,6 +67,11 @@ func TestMeterIsIdempotent(t *testing.T) {
 	if got := m.Total(10 * time.Hour); !near(got, 12) {
 		t.Errorf("total %g, want 2 h at 3 and 1 h at 6", got)
 	}
+	mustStart(t, m, 10*time.Hour, Idle, oneGPU, testRates)
+	m.Stop(10 * time.Hour)
+	if list := m.Segments(10 * time.Hour); len(list) != 2 {
+		t.Errorf("stretches %+v, want none of no length", list)
+	}
 	if m.Change(11*time.Hour, Run, oneGPU) {
 		t.Error("a change of nothing charges")
 	}
