@@ -23,12 +23,22 @@ type Inspection struct {
 	// Resumable is "yes" when the script both saves a checkpoint on a signal (or when told) and resumes from one.
 	Resumable Finding
 	// Reads lists the contract's environment variables that the script reads, sorted; an allocation knob that is not
-	// among them cannot be expected to reach the script.
+	// among them cannot be expected to reach the script. Those that the script's libraries read for it are
+	// included (OMP_NUM_THREADS for PyTorch).
 	Reads []string
 	// Log is the CSV that the script writes, when a literal name is found.
 	Log Finding
 	// Replay is true for a script that declares itself a replay of a measured profile (OPTIMIZE_REPLAY = True at module level).
 	Replay bool
+	// StopSignal is the signal on which the script saves and leaves: "SIGUSR1" when it handles that, else
+	// "SIGTERM", empty when it handles neither. A signal that a script does not handle kills it.
+	StopSignal Finding
+	// MultiGPU names what spreads the work over several GPUs ("DataParallel", "accelerate" …); empty when
+	// nothing in the script does.
+	MultiGPU Finding
+	// Script is the Python script that a shell script or a command runs, with its path; the findings and
+	// their lines are of that file. Empty when Path itself was inspected.
+	Script string
 	// Warnings say what was odd ("not UTF-8 in line 7").
 	Warnings []string
 }

@@ -1,0 +1,285 @@
+package job
+
+import (
+	"path/filepath"
+	"strings"
+)
+
+var shells = set("sh", "bash", "dash", "zsh", "ksh", "ash")
+
+// launchers start a Python script that is named among their arguments.
+var launchers = set("torchrun", "accelerate", "deepspeed", "horovodrun", "ipython", "composer", "colossalai")
+
+// isPythonName holds for python, python3, python3.11, pypy3.
+func isPythonName(n string) bool {
+	return strings.HasPrefix(n, "python") && strings.Trim(n[len("python"):], "0123456789.w-d") == "" || strings.HasPrefix(n, "pypy")
+}
+
+// pythonCommand is what a command line runs in Python.
+type pythonCommand struct {
+	script string // path of the script as written
+	module string // of -m
+	code   string // of -c
+	args   []string
+}
+
+// findPython finds the Python script in an argv: behind environment assignments, wrappers (nohup, srun …)
+// and launchers (torchrun, accelerate launch, python -m torch.distributed.run).
+func findPython(argv []string) (pythonCommand, bool) {
+	for i, w := range argv {
+		if strings.HasSuffix(w, ".py") && !strings.HasPrefix(w, "-") && !strings.Contains(w, "=") {
+			return pythonCommand{script: w, args: argv[i+1:]}, true
+		}
+		n := filepath.Base(w)
+		if !isPythonName(n) && !launchers[n] || strings.HasPrefix(w, "-") {
+			continue
+		}
+		return pythonArguments(argv[i+1:], isPythonName(n))
+	}
+	return pythonCommand{}, false
+}
+
+// pythonArguments reads what follows the interpreter or launcher.
+func pythonArguments(rest []string, interpreter bool) (pythonCommand, bool) {
+	for i := 0; i < len(rest); i++ {
+		w := rest[i]
+		switch {
+		case interpreter && w == "-c" && i+1 < len(rest):
+			return pythonCommand{code: rest[i+1], args: rest[i+2:]}, true
+		case w == "-m" && i+1 < len(rest):
+			switch root(rest[i+1]) {
+			case "torch", "accelerate", "deepspeed", "horovod", "lightning", "pdb", "cProfile", "coverage", "trace":
+				interpreter = false // a launcher: the script comes later
+				i++
+				continue
+			}
+			return pythonCommand{module: rest[i+1], args: rest[i+2:]}, true
+		case strings.HasSuffix(w, ".py") && !strings.HasPrefix(w, "-"):
+			return pythonCommand{script: w, args: rest[i+1:]}, true
+		case interpreter && (w == "-W" || w == "-X"):
+			i++
+		case interpreter && !strings.HasPrefix(w, "-"):
+			return pythonCommand{script: w, args: rest[i+1:]}, true // a script without .py
+		}
+	}
+	return pythonCommand{}, false
+}
+
+// shellLine is one simple command of a shell script.
+type shellLine struct {
+	words []string
+	line  int
+}
+
+// shellReader cuts a shell script into simple commands. Variables with a known literal value are replaced;
+// command substitutions that mention dirname, pwd or $0 are taken for the script's own folder.
+type shellReader struct {
+	src    string
+	at     int
+	line   int
+	dir    string
+	vars   map[string]string
+	words  []string
+	first  int // line of the first word
+	done   []shellLine
+	marker string // of a here-document that starts at the next line
+}
+
+func shellCommands(src, dir string) []shellLine {
+	r := &shellReader{src: src, line: 1, dir: dir, vars: map[string]string{"0": filepath.Join(dir, "script.sh"), "PWD": "."}}
+	for r.at < len(r.src) {
+		switch c := r.src[r.at]; {
+		case c == '\n':
+			r.at++
+			r.line++
+			r.end()
+			r.skipHere()
+		case c == '#':
+			r.skipTo("\n")
+		case c == ' ' || c == '\t' || c == '\r':
+			r.at++
+		case c == '\\' && r.at+1 < len(r.src) && r.src[r.at+1] == '\n':
+			r.at += 2
+			r.line++
+		case strings.HasPrefix(r.src[r.at:], "<<") && !strings.HasPrefix(r.src[r.at:], "<<<"):
+			r.at += 2
+			r.marker = strings.TrimLeft(r.word(), "-")
+		case strings.IndexByte(";&|()", c) >= 0:
+			r.at++
+			r.end()
+		default:
+			line := r.line
+			w := r.word()
+			if len(r.words) == 0 {
+				r.first = line
+			}
+			r.words = append(r.words, w)
+		}
+	}
+	r.end()
+	return r.done
+}
+
+func (r *shellReader) skipTo(stop string) {
+	if n := strings.Index(r.src[r.at:], stop); n >= 0 {
+		r.at += n
+	} else {
+		r.at = len(r.src)
+	}
+}
+
+// skipHere skips the here-document that was announced in the line before.
+func (r *shellReader) skipHere() {
+	for r.marker != "" && r.at < len(r.src) {
+		line, _, _ := strings.Cut(r.src[r.at:], "\n")
+		r.at = min(len(r.src), r.at+len(line)+1)
+		r.line++
+		if strings.TrimSpace(line) == r.marker {
+			break
+		}
+	}
+	r.marker = ""
+}
+
+// end closes a simple command: assignments are kept, the rest is a command.
+func (r *shellReader) end() {
+	words := r.words
+	r.words = nil
+	for len(words) > 0 && (words[0] == "export" || words[0] == "then" || words[0] == "do" || words[0] == "else" || words[0] == "{" || words[0] == "exec" || words[0] == "if" || words[0] == "!") {
+		words = words[1:]
+	}
+	if len(words) == 0 {
+		return
+	}
+	if k, v, ok := strings.Cut(words[0], "="); ok && len(words) == 1 && isShellName(k) {
+		if len(r.vars) < 1000 && len(v) < 4096 {
+			r.vars[k] = v
+		}
+		return
+	}
+	r.done = append(r.done, shellLine{words, r.first})
+}
+
+func isShellName(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if !isNameByte(s[i]) || i == 0 && isDigit(s[i]) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// word reads one word with its quotes removed.
+func (r *shellReader) word() string {
+	var b strings.Builder
+	for r.at < len(r.src) && b.Len() < 1<<16 {
+		c := r.src[r.at]
+		switch {
+		case strings.IndexByte(" \t\r\n;&|()", c) >= 0:
+			return b.String()
+		case c == '\'':
+			end := strings.IndexByte(r.src[r.at+1:], '\'')
+			if end < 0 {
+				end = len(r.src) - r.at - 1
+			}
+			s := r.src[r.at+1 : r.at+1+end]
+			r.line += strings.Count(s, "\n")
+			b.WriteString(s)
+			r.at = min(len(r.src), r.at+end+2)
+		case c == '"':
+			r.at++
+			for r.at < len(r.src) && r.src[r.at] != '"' && b.Len() < 1<<16 {
+				r.piece(&b)
+			}
+			r.at = min(len(r.src), r.at+1)
+		default:
+			r.piece(&b)
+		}
+	}
+	if r.at < len(r.src) && b.Len() >= 1<<16 {
+		r.skipTo("\n")
+	}
+	return b.String()
+}
+
+// piece reads one character, escape or substitution.
+func (r *shellReader) piece(b *strings.Builder) {
+	c := r.src[r.at]
+	r.at++
+	switch {
+	case c == '\n':
+		r.line++
+		b.WriteByte(c)
+	case c == '\\' && r.at < len(r.src):
+		if r.src[r.at] == '\n' {
+			r.line++
+		} else {
+			b.WriteByte(r.src[r.at])
+		}
+		r.at++
+	case c == '$' && r.at < len(r.src):
+		b.WriteString(r.substitute())
+	default:
+		b.WriteByte(c)
+	}
+}
+
+// substitute reads what follows a dollar sign.
+func (r *shellReader) substitute() string {
+	switch c := r.src[r.at]; {
+	case c == '(':
+		depth, i := 0, r.at
+		for ; i < len(r.src); i++ {
+			if r.src[i] == '(' {
+				depth++
+			} else if r.src[i] == ')' {
+				if depth--; depth == 0 {
+					break
+				}
+			}
+		}
+		inside := r.src[r.at:min(i, len(r.src))]
+		r.line += strings.Count(inside, "\n")
+		r.at = min(len(r.src), i+1)
+		if strings.Contains(inside, "dirname") || strings.Contains(inside, "$0") {
+			return r.dir
+		}
+		return ""
+	case c == '{':
+		end := strings.IndexByte(r.src[r.at:], '}')
+		if end < 0 {
+			r.at++
+			return ""
+		}
+		inside := r.src[r.at+1 : r.at+end]
+		r.line += strings.Count(inside, "\n")
+		r.at += end + 1
+		n := 0
+		for n < len(inside) && isNameByte(inside[n]) {
+			n++
+		}
+		if v, ok := r.vars[inside[:n]]; ok {
+			return v
+		}
+		if _, fallback, ok := strings.Cut(inside[n:], "-"); ok && strings.HasPrefix(inside[n:], ":-") {
+			return fallback
+		}
+		if strings.Contains(inside, "BASH_SOURCE") {
+			return filepath.Join(r.dir, "script.sh")
+		}
+		return ""
+	case isNameByte(c):
+		end := r.at + 1
+		for end < len(r.src) && isNameByte(r.src[end]) && !isDigit(c) {
+			end++
+		}
+		v := r.vars[r.src[r.at:end]]
+		r.at = end
+		return v
+	}
+	if strings.IndexByte("@*#?$!-", r.src[r.at]) >= 0 {
+		r.at++ // "$@": not known here
+		return ""
+	}
+	return "$"
+}
