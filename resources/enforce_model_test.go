@@ -1,6 +1,7 @@
 package resources
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -233,6 +234,61 @@ func TestTheCgroupOfAnEarlierStart(t *testing.T) {
 	third := enforceOn(t, e.s.Roots, k, Allocation{CPUs: 1, Memory: 4}, Limits{MemoryMax: 8})
 	if third.s.Group.Dir != first+".2" {
 		t.Errorf("in %s, want one beside the cgroup that is in use", third.s.Group.Dir)
+	}
+}
+
+// Controllers switched off above a running job would take its limits away without a word.
+func TestRemoveLeavesOtherRunsTheirControllers(t *testing.T) {
+	first, k := modelEnforcer(t, "v2-root", Allocation{CPUs: 1, Memory: 4}, Limits{MemoryMax: 8})
+	other, err := NewEnforcer(EnforceOptions{RunID: "r2", Allocation: Allocation{CPUs: 1}, Roots: first.s.Roots, tree: k})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Remove(); err != nil {
+		t.Fatal(err)
+	}
+	if on, _ := k.read(filepath.Join(k.root, "cgroup.subtree_control")); on != "cpu cpuset memory" {
+		t.Errorf("controllers %q are left for %s", on, other.s.Group.Dir)
+	}
+}
+
+func TestADescribedHostChoosesNoCPUsHere(t *testing.T) {
+	h := Host{Described: "big", CPUs: 96}
+	for i := range 96 {
+		h.CPUIDs = append(h.CPUIDs, 95-i)
+	}
+	e, err := NewEnforcer(EnforceOptions{RunID: "r", Allocation: Allocation{CPUs: 64}, Host: h, Roots: machine(t, "none")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := e.Recipe().CPUIDs; !slices.Equal(got, []int{0, 1, 2, 3, 4, 5}) {
+		t.Errorf("affinity %v, want the six CPUs of this machine", got)
+	}
+	mention(t, e.Statement(), "(64 asked for, 6 may be used)")
+}
+
+// When a change is refused half-way, what is said to hold must hold.
+func TestARefusedChangeOfCPUsChangesNothing(t *testing.T) {
+	e, k := modelEnforcer(t, "v2-root", Allocation{CPUs: 1, Memory: 4}, Limits{MemoryMax: 8})
+	k.denied = func(rel string) bool { return strings.HasSuffix(rel, "cpuset.cpus") }
+	not, err := e.Update(Allocation{CPUs: 3, Memory: 4}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mention(t, not, "CPUs: stay at 1: CPU set")
+	mention(t, e.Statement(), "at most 1 CPU,", "CPUs 0,")
+	if quota, _ := k.read(e.s.Quota.file("cpu.max")); quota != "100000 100000" {
+		t.Errorf("quota %q after the refusal", quota)
+	}
+}
+
+func TestAnEmptyMemoryCgroupIsNoData(t *testing.T) {
+	e, _ := modelEnforcer(t, "v2-root", Allocation{CPUs: 1, Memory: 4}, Limits{MemoryMax: 8})
+	if err := os.WriteFile(e.s.Memory.file("memory.stat"), []byte("anon 0\nshmem 0"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if now, peak, ok := e.Memory(); ok || !math.IsNaN(float64(peak)) {
+		t.Errorf("Memory = %v, %v, %v before the job is in it", now, peak, ok)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -86,18 +85,12 @@ func NewEnforcer(o EnforceOptions) (*Enforcer, error) {
 	}
 	e := &Enforcer{tree: o.tree, s: enforcerState{
 		Schema: enforcerSchema, RunID: o.RunID, Roots: o.Roots,
-		Allocation: o.Allocation, Limits: o.Limits, Allowed: slices.Clone(o.Host.CPUIDs),
+		Allocation: o.Allocation, Limits: o.Limits,
 	}}
 	if e.tree == nil {
 		e.tree = osTree{}
 	}
-	if len(e.s.Allowed) == 0 {
-		ids, err := o.Roots.allowedCPUs()
-		if err != nil {
-			e.note("affinity: %v", err)
-		}
-		e.s.Allowed = ids
-	}
+	e.s.Allowed = e.cpusToChooseFrom(o.Host)
 	e.s.CPUIDs = chooseCPUs(e.s.Allowed, nil, pinnedLoad(o.Roots, len(e.s.Allowed)), o.Allocation.CPUs)
 	e.place()
 	if !e.s.Memory.held() && o.Allocation.GPUs == 0 && o.Limits.MemoryMax > 0 {
@@ -105,6 +98,24 @@ func NewEnforcer(o EnforceOptions) (*Enforcer, error) {
 		e.s.Rlimits = []Rlimit{{Resource: unix.RLIMIT_DATA, Soft: b, Hard: b}}
 	}
 	return e, nil
+}
+
+// cpusToChooseFrom are the host's CPUs as far as this process may really use them; a described host is
+// not this machine and has no say.
+func (e *Enforcer) cpusToChooseFrom(h Host) []int {
+	mine, err := e.s.Roots.allowedCPUs()
+	if err != nil {
+		e.note("affinity: %v", err)
+		return slices.Clone(h.CPUIDs)
+	}
+	if h.Described != "" {
+		return mine
+	}
+	both := slices.DeleteFunc(slices.Clone(h.CPUIDs), func(id int) bool { return !slices.Contains(mine, id) })
+	if len(both) == 0 {
+		return mine
+	}
+	return both
 }
 
 // enforceable reports every reason why no machine could hold the allocation.
@@ -169,27 +180,32 @@ func (e *Enforcer) Recipe() Recipe {
 	return r
 }
 
-// PIDs lists the processes of the job, ascending, from its cgroup; ok is false when there is none.
+// PIDs lists the processes of the job, ascending, from its cgroups; ok is false when there is none. All
+// hierarchies are read: a process may have been refused by one of them.
 func (e *Enforcer) PIDs() (pids []int, ok bool) {
 	e.mu.Lock()
-	group := e.s.Group
+	dirs := slices.Clone(e.s.Made)
 	e.mu.Unlock()
-	if !group.held() {
-		return nil, false
+	for _, dir := range dirs {
+		some, err := groupPIDs(e.tree, dir)
+		if err == nil {
+			pids, ok = append(pids, some...), true
+		}
 	}
-	pids, err := groupPIDs(e.tree, group.Dir)
-	return pids, err == nil
+	slices.Sort(pids)
+	return slices.Compact(pids), ok
 }
 
 // Memory is what the job's cgroup holds now in anonymous and shared memory, and the most that any
 // call has seen; page cache is in neither. Call it at the sampling interval: between two calls a
-// peak goes unseen. ok is false without a memory cgroup; peak is NaN until the first success.
+// peak goes unseen. ok is false without a memory cgroup and before anything is in it; peak is NaN
+// until the first success.
 func (e *Enforcer) Memory() (anonPlusShmem GiB, peak GiB, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	peak = GiB(math.NaN())
 	now, ok := e.memoryUse()
-	if ok {
+	if ok = ok && (now > 0 || e.s.Sampled); ok {
 		e.s.PeakBytes, e.s.Sampled = max(e.s.PeakBytes, now), true
 	}
 	if e.s.Sampled {
@@ -286,21 +302,17 @@ func (e *Enforcer) Kill() (ok bool) {
 	if !group.held() {
 		return false
 	}
-	atOnce := group.Version == 2 && e.tree.write(group.file("cgroup.kill"), "1") == nil
+	if group.Version == 2 {
+		_ = e.tree.write(group.file("cgroup.kill"), "1") // an older kernel lacks it: one by one below
+	}
 	for deadline := time.Now().Add(time.Second); ; time.Sleep(2 * time.Millisecond) {
-		pids, err := groupPIDs(e.tree, group.Dir)
-		if errors.Is(err, fs.ErrNotExist) {
-			return true
-		}
+		pids, _ := e.PIDs()
 		pids = slices.DeleteFunc(pids, func(pid int) bool { return pid == os.Getpid() })
-		if err == nil && len(pids) == 0 {
+		if len(pids) == 0 {
 			return true
 		}
 		if time.Now().After(deadline) {
 			return false
-		}
-		if atOnce {
-			continue
 		}
 		for _, pid := range pids {
 			_ = unix.Kill(pid, unix.SIGKILL) // gone already is what we want
@@ -334,12 +346,21 @@ func (e *Enforcer) Remove() error {
 		return errors.Join(errs...)
 	}
 	for _, on := range e.s.Enabled {
-		e.disable(on) // another run may need it by now: the kernel refuses then
+		if !e.othersUnder(on.Dir) {
+			e.disable(on)
+		}
 	}
 	e.s.Enabled = nil
 	gone := part{Why: "the job's cgroup has been removed"}
 	e.s.Quota, e.s.Cpuset, e.s.Memory, e.s.Account, e.s.Group = gone, gone, gone, gone, gone
 	return nil
+}
+
+// othersUnder tells whether an other run's cgroup lies under dir: it would lose its limits, silently,
+// with the controllers.
+func (e *Enforcer) othersUnder(dir string) bool {
+	subs, err := e.tree.subdirs(dir)
+	return err != nil || slices.ContainsFunc(subs, func(s string) bool { return strings.HasPrefix(filepath.Base(s), groupPrefix) })
 }
 
 func (e *Enforcer) note(format string, args ...any) {

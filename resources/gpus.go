@@ -49,6 +49,8 @@ func listGPUs(ctx context.Context, read gpuReader) ([]GPU, []string) {
 type visibleDevices struct {
 	list string
 	set  bool
+	// byBus is true when the caller's CUDA_DEVICE_ORDER counts devices as the driver does, by PCI bus.
+	byBus bool
 }
 
 // choose keeps the devices that the variable lets CUDA see, in its order. As CUDA does, it reads
@@ -67,6 +69,9 @@ func (v visibleDevices) choose(all []GPU) (seen []GPU, notes []string) {
 			}
 			break
 		}
+		if _, err := strconv.Atoi(entry); err == nil && !v.byBus && slices.ContainsFunc(all, func(o GPU) bool { return o.Name != g.Name }) {
+			notes = append(notes, "the GPUs are of different kinds and CUDA_VISIBLE_DEVICES counts them: read in the driver's order; set CUDA_DEVICE_ORDER=PCI_BUS_ID or name UUIDs to be sure")
+		}
 		if slices.ContainsFunc(seen, func(o GPU) bool { return o.UUID == g.UUID }) {
 			return nil, append(notes, fmt.Sprintf("CUDA_VISIBLE_DEVICES=%s names a device twice: CUDA then sees none", v.list))
 		}
@@ -75,7 +80,8 @@ func (v visibleDevices) choose(all []GPU) (seen []GPU, notes []string) {
 	if len(seen) < len(all) {
 		notes = append(notes, fmt.Sprintf("GPUs: %d of %d, by CUDA_VISIBLE_DEVICES=%s", len(seen), len(all), v.list))
 	}
-	return seen, notes
+	slices.Sort(notes)
+	return seen, slices.Compact(notes)
 }
 
 func findDevice(all []GPU, entry string) (GPU, bool) {

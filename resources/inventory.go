@@ -19,7 +19,7 @@ import (
 // are known. A driver that hangs costs at most 15 seconds (or the context's deadline) and a note.
 func Discover(ctx context.Context, r Roots) (Host, error) {
 	visible, set := os.LookupEnv("CUDA_VISIBLE_DEVICES")
-	return discover(ctx, r, visibleDevices{list: visible, set: set}, readGPUs)
+	return discover(ctx, r, visibleDevices{list: visible, set: set, byBus: os.Getenv("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"}, readGPUs)
 }
 
 func discover(ctx context.Context, r Roots, visible visibleDevices, read gpuReader) (Host, error) {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -117,17 +118,17 @@ func TestVisibleDevices(t *testing.T) {
 		says string
 	}{
 		"not set":             {want: []string{"GPU-aa11", "GPU-ab22", "GPU-cc33"}},
-		"empty":               {v: visibleDevices{"", true}, says: "0 of 3"},
-		"one index":           {v: visibleDevices{"1", true}, want: []string{"GPU-ab22"}},
-		"order kept":          {v: visibleDevices{"2,0", true}, want: []string{"GPU-cc33", "GPU-aa11"}},
-		"spaces":              {v: visibleDevices{" 2 , 0 ", true}, want: []string{"GPU-cc33", "GPU-aa11"}},
-		"UUID":                {v: visibleDevices{"GPU-cc33", true}, want: []string{"GPU-cc33"}},
-		"beginning of a UUID": {v: visibleDevices{"GPU-aa", true}, want: []string{"GPU-aa11"}},
-		"ambiguous beginning": {v: visibleDevices{"GPU-a", true}, says: `"GPU-a" names no device`},
-		"stops at -1":         {v: visibleDevices{"0,-1,1", true}, want: []string{"GPU-aa11"}},
-		"stops at unknown":    {v: visibleDevices{"0,7,1", true}, want: []string{"GPU-aa11"}, says: `"7" names no device`},
-		"twice":               {v: visibleDevices{"0,GPU-aa11", true}, says: "names a device twice"},
-		"Slurm's word for no": {v: visibleDevices{"NoDevFiles", true}},
+		"empty":               {v: visibleDevices{list: "", set: true}, says: "0 of 3"},
+		"one index":           {v: visibleDevices{list: "1", set: true}, want: []string{"GPU-ab22"}},
+		"order kept":          {v: visibleDevices{list: "2,0", set: true}, want: []string{"GPU-cc33", "GPU-aa11"}},
+		"spaces":              {v: visibleDevices{list: " 2 , 0 ", set: true}, want: []string{"GPU-cc33", "GPU-aa11"}},
+		"UUID":                {v: visibleDevices{list: "GPU-cc33", set: true}, want: []string{"GPU-cc33"}},
+		"beginning of a UUID": {v: visibleDevices{list: "GPU-aa", set: true}, want: []string{"GPU-aa11"}},
+		"ambiguous beginning": {v: visibleDevices{list: "GPU-a", set: true}, says: `"GPU-a" names no device`},
+		"stops at -1":         {v: visibleDevices{list: "0,-1,1", set: true}, want: []string{"GPU-aa11"}},
+		"stops at unknown":    {v: visibleDevices{list: "0,7,1", set: true}, want: []string{"GPU-aa11"}, says: `"7" names no device`},
+		"twice":               {v: visibleDevices{list: "0,GPU-aa11", set: true}, says: "names a device twice"},
+		"Slurm's word for no": {v: visibleDevices{list: "NoDevFiles", set: true}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -141,6 +142,17 @@ func TestVisibleDevices(t *testing.T) {
 				mention(t, notes, c.says)
 			}
 		})
+	}
+}
+
+func TestIndicesOfUnlikeDevicesAreDoubtful(t *testing.T) {
+	all := []GPU{{Index: 0, UUID: "GPU-a", Name: "T4"}, {Index: 1, UUID: "GPU-b", Name: "A100"}}
+	_, notes := visibleDevices{list: "0,1", set: true}.choose(all)
+	mention(t, notes, "CUDA_DEVICE_ORDER")
+	for _, v := range []visibleDevices{{list: "0", set: true, byBus: true}, {list: "GPU-b,GPU-a", set: true}} {
+		if _, notes := v.choose(all); strings.Contains(strings.Join(notes, ""), "CUDA_DEVICE_ORDER") {
+			t.Errorf("%+v: %q", v, notes)
+		}
 	}
 }
 

@@ -270,7 +270,7 @@ func (e *Enforcer) handedDown(dir string) (got []string, switched enabling, err 
 	return got, switched, errors.Join(errs...)
 }
 
-// disable undoes handedDown; a controller that others have begun to use stays on.
+// disable undoes handedDown.
 func (e *Enforcer) disable(on enabling) {
 	for _, c := range on.Controllers {
 		_ = e.tree.write(filepath.Join(on.Dir, "cgroup.subtree_control"), "-"+c)

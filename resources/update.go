@@ -53,14 +53,18 @@ func (e *Enforcer) updateCPU(cpus int, pids []int) (notApplied []string) {
 	if cpus != len(old) {
 		next = chooseCPUs(e.s.Allowed, old, pinnedLoad(e.s.Roots, len(e.s.Allowed)), cpus)
 	}
-	if e.s.Quota.held() && cpus != e.s.Allocation.CPUs {
+	was := e.s.Allocation.CPUs
+	if e.s.Quota.held() && cpus != was {
 		if err := e.writeQuota(e.s.Quota, cpus); err != nil {
-			notApplied = append(notApplied, fmt.Sprintf("CPU quota: %v", err))
+			return []string{fmt.Sprintf("CPUs: stay at %d: quota: %v", was, err)}
 		}
 	}
 	if e.s.Cpuset.held() && !slices.Equal(old, next) {
 		if err := e.writeCpuset(e.s.Cpuset, next); err != nil {
-			return append(notApplied, fmt.Sprintf("CPU set: %v", err))
+			if e.s.Quota.held() && cpus != was {
+				_ = e.writeQuota(e.s.Quota, was) // it was accepted before
+			}
+			return []string{fmt.Sprintf("CPUs: stay at %d: CPU set: %v", was, err)}
 		}
 	}
 	if len(next) > 0 {
@@ -118,7 +122,7 @@ func (e *Enforcer) Statement() []string {
 
 func (e *Enforcer) sayCPUTime() string {
 	if q := e.s.Quota; q.held() {
-		return fmt.Sprintf("CPU time: at most %d CPUs, by the quota of cgroup v%d %s", e.s.Allocation.CPUs, q.Version, q.Dir)
+		return fmt.Sprintf("CPU time: at most %s, by the quota of cgroup v%d %s", plural(e.s.Allocation.CPUs, "CPU"), q.Version, q.Dir)
 	}
 	return "CPU time: no quota (" + e.s.Quota.Why + "); the CPU set alone bounds it"
 }
