@@ -1,0 +1,314 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"trainopt/optimizer/journal"
+)
+
+func runSection(d *Data) section {
+	r := d.Record
+	o := r.Outcome
+	s := section{ID: "run", Title: "The run"}
+	f := fields("command", strings.Join(quoted(r.Command), " "), "directory", orNoData(r.Dir))
+	if r.Exit != nil {
+		f = append(f, fields("end of the training", exitWords(r.Exit))...)
+	}
+	if r.ExitCode != nil {
+		f = append(f, fields("exit code of optimize", fmt.Sprint(*r.ExitCode))...)
+	}
+	if !r.StartedAt.IsZero() {
+		f = append(f, fields("started", r.StartedAt.Format("2006-01-02 15:04:05 MST"))...)
+	}
+	if r.FinishedAt != nil {
+		f = append(f, fields("finished", r.FinishedAt.Format("2006-01-02 15:04:05 MST"))...)
+	}
+	f = append(f, fields(
+		"time", number(o.Seconds, duration),
+		"of it a job was alive", number(o.ActiveSeconds, duration),
+		"of it restarts", number(o.OverheadSeconds, duration)+" ("+plural(o.Restarts, "restart")+")",
+		"cost", number(o.CostUSD, usd),
+		"of it probes", number(o.ProbeCostUSD, usd),
+		"throughput", number(o.Throughput, throughput),
+		"CPU utilisation", number(o.CPUUtil, percent)+" of the CPUs given",
+		"GPU utilisation", number(o.GPUUtil, percent),
+		"peak memory", number(o.PeakMemoryGiB, gib),
+		"energy", number(o.EnergyJoules, energy),
+		"start-up", spread(r.Overheads.StartupSeconds),
+		"one restart", spread(r.Overheads.RestartSeconds),
+		"prices", prices(r.Prices),
+		"seed", fmt.Sprint(r.Seed),
+	)...)
+	for i := range f {
+		f[i].Value = strings.Replace(f[i].Value, noData+" of the CPUs given", noData, 1)
+	}
+	s.Blocks = []block{{Fields: f}}
+	return s
+}
+
+// quoted shows a command as one would type it.
+func quoted(args []string) []string {
+	out := make([]string, len(args))
+	for i, a := range args {
+		if a == "" || strings.ContainsAny(a, " \t\n'\"\\$`&|;<>()*?[]{}!#~") {
+			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		}
+		out[i] = a
+	}
+	return out
+}
+
+func orNoData(s string) string {
+	if strings.TrimSpace(s) == "" {
+		return noData
+	}
+	return s
+}
+
+func energy(j float64) string {
+	if j >= 36000 {
+		return withUnit(j/3.6e6, "kWh")
+	}
+	return withUnit(j, "J")
+}
+
+func spread(n []journal.Number) string {
+	var v []float64
+	for _, x := range n {
+		if x.Known() {
+			v = append(v, float64(x))
+		}
+	}
+	switch len(v) {
+	case 0:
+		return noData
+	case 1:
+		return duration(v[0])
+	}
+	slices.Sort(v)
+	return fmt.Sprintf("%s to %s (%d measured)", duration(v[0]), duration(v[len(v)-1]), len(v))
+}
+
+func prices(p journal.Prices) string {
+	var parts []string
+	if p.InstanceHour.Known() {
+		parts = append(parts, number(p.InstanceHour, usd)+" per hour for the whole machine")
+	} else {
+		for _, u := range []struct {
+			n    journal.Number
+			what string
+		}{{p.GPUHour, "GPU"}, {p.CPUHour, "CPU"}, {p.GiBHour, "GiB"}} {
+			if u.n.Known() {
+				parts = append(parts, number(u.n, usd)+" per "+u.what+" and hour")
+			}
+		}
+	}
+	if len(parts) == 0 {
+		return noData
+	}
+	text := strings.Join(parts, ", ")
+	if p.Source != "" {
+		text += "; " + p.Source
+	}
+	if p.Dated != "" {
+		text += ", " + p.Dated
+	}
+	return text
+}
+
+func baselineSection(d *Data) section {
+	s := section{ID: "baseline", Title: "Baseline: your own configuration"}
+	b := d.Record.Baseline
+	if b == nil {
+		s.Intro = "Not timed."
+		return s
+	}
+	s.Blocks = []block{{Fields: fields("allocation", b.Allocation.String(),
+		"time for the same work (predicted)", interval(b.Seconds, duration),
+		"cost of the same work (predicted)", interval(b.CostUSD, usd),
+		"throughput", interval(b.Throughput, throughput),
+		"compliance (predicted)", number(b.Compliance, share))}}
+	return s
+}
+
+func probeSection(d *Data) section {
+	s := section{ID: "probes", Title: "Probes and measured stretches"}
+	r := d.Record
+	if len(r.Probes) > 0 {
+		s.Blocks = append(s.Blocks, block{Caption: plural(len(r.Probes), "probe") + ", " + number(r.Outcome.ProbeCostUSD, usd), Table: probeTable(r.Probes)})
+	}
+	if len(r.Measured) > len(r.Probes) {
+		s.Blocks = append(s.Blocks, block{Caption: "All timed stretches at one allocation, the probes included", Table: probeTable(r.Measured)})
+	}
+	if len(s.Blocks) == 0 {
+		s.Intro = "No stretch was timed."
+	}
+	return s
+}
+
+func probeTable(list []journal.Probe) *grid {
+	g := &grid{Columns: append(left("Allocation"), right("Units", "Took", "Per unit", "Throughput", "Peak memory", "CPU", "GPU", "Cost")...), Long: len(list) > 12}
+	g.Columns = append(g.Columns, left("Work")...)
+	for _, p := range list {
+		kept := "thrown away"
+		if p.InJob {
+			kept = "kept"
+		}
+		g.Rows = append(g.Rows, row(p.Allocation.String(), plainCount(len(p.UnitSeconds)), number(p.Seconds, duration), unitSeconds(p.UnitSeconds), number(p.Throughput, throughput),
+			number(p.PeakMemoryGiB, gib), number(p.CPUUtil, percent), number(p.GPUUtil, percent), number(p.CostUSD, usd), kept))
+	}
+	return g
+}
+
+func plainCount(n int) string { return thousands(float64(n)) }
+
+// unitSeconds is the median of the measured units.
+func unitSeconds(n []journal.Number) string {
+	var v []float64
+	for _, x := range n {
+		if x.Known() {
+			v = append(v, float64(x))
+		}
+	}
+	if len(v) == 0 {
+		return noData
+	}
+	slices.Sort(v)
+	return duration((v[(len(v)-1)/2] + v[len(v)/2]) / 2)
+}
+
+func modelSection(d *Data) section {
+	s := section{ID: "model", Title: "Performance model"}
+	m := d.Record.Model
+	if m == nil {
+		s.Intro = "No model: not enough was measured."
+		return s
+	}
+	s.Intro = m.Basis
+	f := fields("form", orNoData(m.Form))
+	for _, name := range slices.Sorted(maps.Keys(m.Params)) {
+		f = append(f, fields(name, number(m.Params[name], significant))...)
+	}
+	if len(m.Ignored) > 0 {
+		f = append(f, fields("without measured effect", strings.Join(m.Ignored, ", "))...)
+	}
+	s.Blocks = []block{{Fields: f}}
+	if len(m.Checks) == 0 {
+		s.Blocks = append(s.Blocks, block{Notes: []string{"No leave-one-out check: it needs at least two measured allocations."}})
+		return s
+	}
+	g := &grid{Columns: append(left("Left out"), right("Predicted from the others", "Measured", "Off by")...)}
+	g.Columns = append(g.Columns, left("In the 90 % interval")...)
+	inside, of := 0, 0
+	for _, c := range m.Checks {
+		off, held, l := "–", noData, muted
+		if predicted(c.Predicted) && c.Measured.Known() {
+			of++
+			off, held, l = change(100*(float64(c.Measured)/c.Predicted.P50-1)), "no", bad
+			if x := float64(c.Measured); x >= c.Predicted.P5 && x <= c.Predicted.P95 {
+				inside++
+				held, l = "yes", good
+			}
+		}
+		g.Rows = append(g.Rows, with(row(c.Allocation.String(), interval(c.Predicted, duration), number(c.Measured, duration), off, held), l))
+	}
+	s.Blocks = append(s.Blocks, block{Caption: fmt.Sprintf("Leave-one-out check, per unit of work: %d of %d in the 90 %% interval", inside, of), Table: g})
+	return s
+}
+
+func trainingSection(d *Data) section {
+	r := d.Record
+	t, sc := r.Training, r.Script
+	model, dataset := t.Model, t.Dataset
+	if model == nil {
+		model = sc.Model
+	}
+	if dataset == nil {
+		dataset = sc.Dataset
+	}
+	found := func(name, value string) string {
+		if e := sc.Evidence[name]; e != "" && value != noData {
+			return value + "  (" + e + ")"
+		}
+		return value
+	}
+	f := fields("script", orNoData(sc.Path), "SHA-256", orNoData(sc.SHA256),
+		"framework", found("framework", optional(sc.Framework)), "model", found("model", optional(model)),
+		"parameters", number(t.ModelParams, count), "layers", number(t.ModelLayers, count),
+		"data set", found("dataset", optional(dataset)), "samples in one epoch", number(t.DataCount, count), "size of the data", withUnit(float64(t.DataSizeMB), "MB"),
+		"batch size", number(t.BatchSize, count), "uses a GPU", found("uses_gpu", yesNo(sc.UsesGPU)), "resumable", found("resumable", yesNo(sc.Resumable)),
+		"whole job", wholeJob(t),
+		"train loss", number(t.TrainLoss, significant), "train accuracy", number(t.TrainAccuracy, significant),
+		"test loss", number(t.TestLoss, significant), "test accuracy", number(t.TestAccuracy, significant))
+	log := orNoData(r.Log.Path)
+	if r.Log.Path != "" {
+		log += fmt.Sprintf(" (%s, %s", r.Log.Format, plural(r.Log.Rows, "row"))
+		if r.Log.BadRows > 0 {
+			log += ", " + plural(r.Log.BadRows, "bad row") + " left out"
+		}
+		log += ")"
+	}
+	f = append(f, fields("training log", log)...)
+	s := section{ID: "training", Title: "Training details", Blocks: []block{{Fields: f}}}
+	if len(r.Log.Bad) > 0 {
+		s.Blocks = append(s.Blocks, block{Caption: "Bad rows of the log", Notes: r.Log.Bad})
+	}
+	return s
+}
+
+func wholeJob(t journal.Training) string {
+	if !t.TotalUnits.Known() || t.TotalUnits <= 0 {
+		return noData
+	}
+	unit := t.Unit
+	if unit == "" {
+		unit = "unit"
+	}
+	return plural(int(t.TotalUnits), unit)
+}
+
+func machineSection(d *Data) section {
+	r := d.Record
+	h := r.Host
+	cpus := noData
+	if h.CPUs > 0 {
+		cpus = count(h.CPUs)
+	}
+	f := fields("CPUs", cpus, "memory", number(h.MemoryGiB, gib))
+	if h.Described != "" {
+		f = append(fields("not this machine", "described by "+h.Described), f...)
+	}
+	if len(h.GPUs) == 0 {
+		f = append(f, fields("GPUs", "none seen")...)
+	}
+	for i, g := range h.GPUs {
+		f = append(f, fields(fmt.Sprintf("GPU %d", i), g.Name+", "+number(g.MemoryGiB, gib)+", "+g.UUID)...)
+	}
+	s := section{ID: "machine", Title: "The machine and what is enforced", Blocks: []block{{Fields: f}}}
+	if len(h.Notes) > 0 {
+		s.Blocks = append(s.Blocks, block{Caption: "What could not be seen", Notes: h.Notes})
+	}
+	enforced := r.Enforced
+	if len(enforced) == 0 {
+		enforced = []string{"No data on what was enforced."}
+	}
+	s.Blocks = append(s.Blocks, block{Caption: "Enforcement", Notes: enforced})
+	return s
+}
+
+func warningSection(d *Data) section {
+	s := section{ID: "warnings", Title: "Warnings"}
+	if len(d.Record.Warnings) > 0 {
+		s.Blocks = append(s.Blocks, block{Notes: d.Record.Warnings})
+	}
+	if len(d.Missing) > 0 {
+		s.Blocks = append(s.Blocks, block{Caption: "Missing or damaged in the run directory", Notes: d.Missing})
+	}
+	if len(s.Blocks) == 0 {
+		s.Intro = "None."
+	}
+	return s
+}

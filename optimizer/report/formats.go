@@ -1,0 +1,42 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// formats is the registry: one file and one line each.
+var formats = map[string]func(io.Writer, *Data) error{
+	"text":     renderText,
+	"markdown": renderMarkdown,
+	"json":     renderJSON,
+	"html":     renderHTML,
+	"csv":      renderCSV,
+}
+
+// Known reports whether Render knows the format.
+func Known(format string) bool { return formats[format] != nil }
+
+// FormatNames lists the formats for people: "csv, html, json, markdown, text".
+func FormatNames() string {
+	names := []string{}
+	for name := range formats {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+// Render writes the report in one of the formats. Its bytes depend on the run directory alone.
+func Render(w io.Writer, data *Data, format string) error {
+	render := formats[format]
+	if render == nil {
+		return fmt.Errorf("render report as %q: unknown format, want one of %s", format, FormatNames())
+	}
+	if err := render(w, data); err != nil {
+		return fmt.Errorf("render report of %s as %s: %w", data.Record.RunID, format, err)
+	}
+	return nil
+}

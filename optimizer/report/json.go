@@ -1,0 +1,56 @@
+package report
+
+import (
+	"encoding/json"
+	"io"
+
+	"trainopt/optimizer/journal"
+)
+
+// renderJSON writes one object: the record as it stands in run.json, and what the report concludes from it.
+func renderJSON(w io.Writer, d *Data) error {
+	rec, err := journal.Encode(d.Record)
+	if err != nil {
+		return err
+	}
+	type held struct {
+		What       string         `json:"what"`
+		Realised   journal.Number `json:"realised"`
+		Comparable bool           `json:"comparable"`
+		Inside     *bool          `json:"inside_90"` // null when not comparable
+	}
+	type line struct {
+		Question string `json:"question"`
+		Answer   string `json:"answer"`
+	}
+	state, _ := stateOf(d)
+	out := struct {
+		Schema          int              `json:"schema"`
+		State           string           `json:"state"` // in words: finished, failed, stopped, running, interrupted, planned only
+		Answers         []line           `json:"answers"`
+		Prediction      []held           `json:"predicted_vs_realised"`
+		Recommendations []Recommendation `json:"recommendations"`
+		Missing         []string         `json:"missing"`
+		Record          json.RawMessage  `json:"record"`
+	}{Schema: 1, State: state, Prediction: []held{}, Recommendations: Recommend(d.Record), Missing: d.Missing, Record: rec}
+	for _, a := range answers(d) {
+		out.Answers = append(out.Answers, line{a.Question, plainBlanks(clean(a.Text))})
+	}
+	for _, c := range realised(d.Record) {
+		h := held{What: c.name, Realised: journal.Number(c.outcome), Comparable: c.comparable}
+		if c.comparable {
+			h.Inside = &c.inside
+		}
+		out.Prediction = append(out.Prediction, h)
+	}
+	if out.Recommendations == nil {
+		out.Recommendations = []Recommendation{}
+	}
+	if out.Missing == nil {
+		out.Missing = []string{}
+	}
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(out)
+}

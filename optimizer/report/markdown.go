@@ -1,0 +1,91 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// renderMarkdown writes the report as GitHub's Markdown.
+func renderMarkdown(w io.Writer, d *Data) error {
+	doc := build(d)
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "# %s: %s\n\n%s\n\n", escape(doc.Title), doc.State, escape(doc.Subtitle))
+	for _, a := range doc.Answers {
+		mark := ""
+		if m := a.Light.mark(); m != "" {
+			mark = m + " "
+		}
+		fmt.Fprintf(&b, "- %s**%s:** %s\n", mark, a.Question, escape(a.Text))
+	}
+	for _, s := range doc.Sections {
+		fmt.Fprintf(&b, "\n## %s\n", s.Title)
+		if s.Intro != "" {
+			fmt.Fprintf(&b, "\n%s\n", escape(s.Intro))
+		}
+		for _, bl := range s.Blocks {
+			if bl.Caption != "" {
+				fmt.Fprintf(&b, "\n**%s**\n", escape(bl.Caption))
+			}
+			b.WriteByte('\n')
+			if len(bl.Fields) > 0 {
+				b.WriteString("| | |\n|---|---|\n")
+			}
+			for _, f := range bl.Fields {
+				fmt.Fprintf(&b, "| %s | %s |\n", escape(f.Name), escape(f.Value))
+			}
+			for _, n := range bl.Notes {
+				fmt.Fprintf(&b, "- %s\n", escape(n))
+			}
+			if bl.Table != nil {
+				markdownTable(&b, bl.Table)
+			}
+		}
+	}
+	_, err := io.WriteString(w, plainBlanks(b.String()))
+	return err
+}
+
+func markdownTable(b *bytes.Buffer, g *grid) {
+	for _, c := range g.Columns {
+		fmt.Fprintf(b, "| %s ", escape(c.Name))
+	}
+	b.WriteString("|\n")
+	for _, c := range g.Columns {
+		b.WriteString(map[bool]string{false: "|---", true: "|---:"}[c.Right])
+	}
+	b.WriteString("|\n")
+	for _, r := range g.Rows {
+		for _, c := range r {
+			text := escape(c.Text)
+			if m := c.Light.mark(); m != "" {
+				text = m + " " + text
+			}
+			fmt.Fprintf(b, "| %s ", text)
+		}
+		b.WriteString("|\n")
+	}
+}
+
+// escape keeps text from being read as Markdown or HTML.
+func escape(s string) string {
+	var b strings.Builder
+	for _, c := range clean(s) {
+		switch c {
+		case '<':
+			b.WriteString("&lt;")
+			continue
+		case '>':
+			b.WriteString("&gt;")
+			continue
+		case '&':
+			b.WriteString("&amp;")
+			continue
+		case '\\', '`', '*', '_', '[', ']', '|', '~', '#', '!':
+			b.WriteByte('\\')
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
+}

@@ -1,0 +1,155 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"trainopt/optimizer/journal"
+)
+
+// Recommendation is advice for the next run of the same script, each with the measurement behind it.
+type Recommendation struct {
+	Flag string `json:"flag"` // what to add to the command line; empty when it is only advice
+	Why  string `json:"why"`
+}
+
+const (
+	memorySlack  = 1.2  // asked for above the measured peak
+	limitSlack   = 1.1  // deadline and budget above what the run took (the forecast rule of package sla)
+	lowUtil      = 50.0 // %: below it, fewer would have done
+	memoryStepGB = 0.25
+)
+
+// Recommend draws on what was measured and what the model predicts, and on nothing else; a run that
+// measured nothing gives no advice.
+func Recommend(r *journal.Record) []Recommendation {
+	var list []Recommendation
+	add := func(flag, why string, args ...any) {
+		list = append(list, Recommendation{flag, plainBlanks(fmt.Sprintf(why, args...))})
+	}
+	o := r.Outcome
+	if o.PeakMemoryGiB.Known() && o.PeakMemoryGiB > 0 {
+		need := math.Ceil(float64(o.PeakMemoryGiB)*memorySlack/memoryStepGB) * memoryStepGB
+		add(fmt.Sprintf("--memory %s:%s", trim(need), trim(need)), "the measured peak is %s; this leaves 20 %%", number(o.PeakMemoryGiB, gib))
+		if r.Exit != nil && r.Exit.Reason == "oom" {
+			list[len(list)-1] = Recommendation{"", fmt.Sprintf("it ran out of memory at %s: give it more, or a smaller batch", number(o.PeakMemoryGiB, gib))}
+		}
+	}
+	recommendProcessors(r, add)
+	recommendSwitch(r, add)
+	if r.State == journal.Done {
+		if o.Seconds.Known() && o.Seconds > 0 {
+			add("--deadline "+flagDuration(float64(o.Seconds)*limitSlack), "this run took %s; this leaves 10 %%", number(o.Seconds, duration))
+		}
+		if o.CostUSD.Known() && o.CostUSD > 0 {
+			add("--budget "+trim(ceilDigits(float64(o.CostUSD)*limitSlack)), "this run cost %s; this leaves 10 %%", number(o.CostUSD, usd))
+		}
+	}
+	if r.Script.Resumable != nil && !*r.Script.Resumable && r.State == journal.Done {
+		add("", "the script cannot be stopped and resumed: a checkpoint on SIGUSR1 would let probes count as work and make an early stop harmless")
+	}
+	return list
+}
+
+// recommendProcessors compares what was given with what was used.
+func recommendProcessors(r *journal.Record, add func(flag, why string, args ...any)) {
+	if r.Plan == nil {
+		return
+	}
+	a, o := r.Plan.Allocation, r.Outcome
+	ignores := map[string]bool{}
+	if r.Model != nil {
+		for _, knob := range r.Model.Ignored {
+			ignores[strings.ToLower(knob)] = true
+		}
+	}
+	switch used := float64(o.CPUUtil) / 100 * float64(a.CPUs); {
+	case ignores["cpus"] && a.CPUs > 1:
+		add("--cpus 1:1", "more CPUs had no measured effect on its pace")
+	case o.CPUUtil.Known() && float64(o.CPUUtil) < lowUtil && a.CPUs > 1:
+		fewer := max(1, int(math.Ceil(used*memorySlack)))
+		if fewer < a.CPUs {
+			add(fmt.Sprintf("--cpus %d:%d", fewer, a.CPUs), "of %s given, %s were busy on average", plural(a.CPUs, "CPU"), significant(used))
+		}
+	}
+	switch {
+	case a.GPUs == 0 || !o.GPUUtil.Known():
+	case ignores["gpus"] && a.GPUs > 1:
+		add("--gpus 1:1", "more GPUs had no measured effect on its pace")
+	case float64(o.GPUUtil) < lowUtil && a.GPUs > 1:
+		add(fmt.Sprintf("--gpus 1:%d", a.GPUs), "the %s were busy %s of the time on average", plural(a.GPUs, "GPU"), number(o.GPUUtil, percent))
+	case float64(o.GPUUtil) < lowUtil:
+		add("", "the GPU was busy %s of the time on average: more data-loader workers or a larger batch may feed it better", number(o.GPUUtil, percent))
+	}
+}
+
+// recommendSwitch names what the other preferences would have bought, where the model says that it is much.
+func recommendSwitch(r *journal.Record, add func(flag, why string, args ...any)) {
+	if r.Plan == nil {
+		return
+	}
+	const much = -10 // %
+	for _, o := range r.Plan.Options {
+		gain, what := o.SecondsPct, "time"
+		switch o.Prefer {
+		case "time":
+		case "cost":
+			gain, what = o.CostPct, "cost"
+		default:
+			continue
+		}
+		if gain == nil || *gain > much || !o.Candidate.Feasible || o.Candidate.Allocation.Same(r.Plan.Allocation) {
+			continue
+		}
+		price := "cost " + optionChange(o.CostPct)
+		if what == "cost" {
+			price = "time " + optionChange(o.SecondsPct)
+		}
+		add("--prefer "+o.Prefer, "predicted: %s %s with %s, at %s", what, change(*gain), o.Candidate.Allocation, price)
+	}
+}
+
+func recommendationSection(d *Data) section {
+	s := section{ID: "recommendation", Title: "For the next run"}
+	list := Recommend(d.Record)
+	if len(list) == 0 {
+		s.Intro = "No advice: not enough was measured."
+		return s
+	}
+	g := &grid{Columns: left("Ask for", "Because")}
+	for _, r := range list {
+		flag := r.Flag
+		if flag == "" {
+			flag = "–"
+		}
+		g.Rows = append(g.Rows, row(flag, r.Why))
+	}
+	s.Blocks = []block{{Table: g}}
+	return s
+}
+
+// trim writes a number for a command line: no trailing zeros.
+func trim(v float64) string {
+	s := fmt.Sprintf("%.6f", v)
+	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
+}
+
+// ceilDigits rounds up to two significant digits.
+func ceilDigits(v float64) float64 {
+	unit := math.Pow(10, math.Floor(math.Log10(v))-1)
+	return math.Ceil(v/unit-1e-9) * unit
+}
+
+// flagDuration is a duration as --deadline reads it, rounded up.
+func flagDuration(s float64) string {
+	whole := int64(math.Ceil(s))
+	switch {
+	case whole < 120:
+		return fmt.Sprintf("%ds", whole)
+	case whole < 7200:
+		return fmt.Sprintf("%dm", (whole+59)/60)
+	}
+	minutes := (whole + 59) / 60
+	return fmt.Sprintf("%dh%dm", minutes/60, minutes%60)
+}

@@ -1,0 +1,64 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+
+	"trainopt/optimizer/journal"
+)
+
+// Summary writes one table over several runs, one line each and a total, for a terminal.
+func Summary(w io.Writer, records []*journal.Record) error {
+	g := &grid{Columns: append(left("Script", "State", "Agreement"), right("Time", "Cost", "Time against yours", "Cost against yours")...)}
+	g.Columns = append(g.Columns, left("Ran on")...)
+	total, counted := 0.0, 0
+	for _, r := range records {
+		if r == nil {
+			continue
+		}
+		d := &Data{Record: r}
+		state, l := stateOf(d)
+		ranOn := noData
+		if r.Plan != nil {
+			ranOn = r.Plan.Allocation.String()
+		}
+		c := row(build(d).Title, state, compliance(r), number(r.Outcome.Seconds, duration), number(r.Outcome.CostUSD, usd),
+			number(r.Comparison.SecondsChangePct, change), number(r.Comparison.CostChangePct, change), ranOn)
+		c[1].Light, c[2].Light = l, agreementAnswer(d).Light
+		g.Rows = append(g.Rows, c)
+		if r.Outcome.CostUSD.Known() {
+			total += float64(r.Outcome.CostUSD)
+			counted++
+		}
+	}
+	var b bytes.Buffer
+	if len(g.Rows) == 0 {
+		_, err := fmt.Fprintln(w, "No runs.")
+		return err
+	}
+	if err := textTable(&b, g); err != nil {
+		return fmt.Errorf("summary of %d runs: %w", len(records), err)
+	}
+	fmt.Fprintf(&b, "\n%s, %s", plural(len(g.Rows), "run"), usd(total))
+	if counted < len(g.Rows) {
+		fmt.Fprintf(&b, " for the %d whose cost is known", counted)
+	}
+	b.WriteByte('\n')
+	_, err := io.WriteString(w, plainBlanks(b.String()))
+	return err
+}
+
+// compliance in a few words: "3 of 3 kept".
+func compliance(r *journal.Record) string {
+	if len(r.SLA.Verdicts) == 0 {
+		return "none"
+	}
+	met := 0
+	for _, v := range r.SLA.Verdicts {
+		if statusLight(v.Status) == good {
+			met++
+		}
+	}
+	return fmt.Sprintf("%d of %d kept", met, len(r.SLA.Verdicts))
+}

@@ -1,0 +1,208 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/olekukonko/tablewriter"
+	"github.com/olekukonko/tablewriter/pkg/twwidth"
+	"github.com/olekukonko/tablewriter/renderer"
+	"github.com/olekukonko/tablewriter/tw"
+)
+
+// textWidth is the widest line of the text format.
+const textWidth = 96
+
+// renderText writes the report for a terminal.
+func renderText(w io.Writer, d *Data) error {
+	doc := build(d)
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s: %s\n%s\n\n", clean(doc.Title), doc.State, clean(doc.Subtitle))
+	for _, a := range doc.Answers {
+		mark := a.Light.mark()
+		if mark == "" {
+			mark = " "
+		}
+		head := fmt.Sprintf("%s %-10s ", mark, a.Question)
+		hang(&b, head, clean(a.Text))
+	}
+	for _, s := range doc.Sections {
+		title := s.Title
+		fmt.Fprintf(&b, "\n%s\n%s\n", strings.ToUpper(title), strings.Repeat("─", twwidth.Width(title)))
+		if s.Intro != "" {
+			hang(&b, "", clean(s.Intro))
+		}
+		for i, bl := range s.Blocks {
+			if i > 0 || s.Intro != "" {
+				b.WriteByte('\n')
+			}
+			if err := textBlock(&b, bl); err != nil {
+				return err
+			}
+		}
+	}
+	_, err := io.WriteString(w, plainBlanks(b.String()))
+	return err
+}
+
+func textBlock(b *bytes.Buffer, bl block) error {
+	if bl.Caption != "" {
+		hang(b, "", clean(bl.Caption)+":")
+	}
+	width := 0
+	for _, f := range bl.Fields {
+		width = max(width, twwidth.Width(clean(f.Name)))
+	}
+	for _, f := range bl.Fields {
+		name := clean(f.Name)
+		hang(b, "  "+name+strings.Repeat(" ", width-twwidth.Width(name)+2), clean(f.Value))
+	}
+	for _, n := range bl.Notes {
+		hang(b, "  - ", clean(n))
+	}
+	if bl.Table != nil {
+		return textTable(b, bl.Table)
+	}
+	return nil
+}
+
+// hang writes a text after a head, wrapped, the further lines indented as far as the head.
+func hang(b *bytes.Buffer, head, text string) {
+	indent := twwidth.Width(head)
+	for i, line := range wrap(text, textWidth-indent) {
+		if i > 0 {
+			head = strings.Repeat(" ", indent)
+		}
+		b.WriteString(strings.TrimRight(head+line, " ") + "\n")
+	}
+}
+
+// wrap breaks a text into lines of at most width columns, within a word only where it must.
+func wrap(text string, width int) []string {
+	var lines []string
+	line := ""
+	for _, word := range strings.Split(text, " ") { // not at the fixed blanks between a number and its unit
+		for twwidth.Width(word) > width {
+			if line != "" {
+				lines, line = append(lines, line), ""
+			}
+			cut := twwidth.Truncate(word, width)
+			if cut == "" {
+				cut = string([]rune(word)[:1])
+			}
+			lines, word = append(lines, cut), strings.TrimPrefix(word, cut)
+		}
+		switch {
+		case line == "":
+			line = word
+		case twwidth.Width(line)+1+twwidth.Width(word) <= width:
+			line += " " + word
+		default:
+			lines, line = append(lines, line), word
+		}
+	}
+	return append(lines, line)
+}
+
+const columnGap = 2
+
+// textTable lays a table out within textWidth: the columns that are too wide are wrapped.
+func textTable(w io.Writer, g *grid) error {
+	cells := make([][]string, 0, len(g.Rows)+1)
+	head := make([]string, len(g.Columns))
+	for i, c := range g.Columns {
+		head[i] = c.Name
+	}
+	cells = append(cells, head)
+	for _, r := range g.Rows {
+		line := make([]string, len(r))
+		for i, c := range r {
+			line[i] = clean(c.Text)
+			if m := c.Light.mark(); m != "" {
+				line[i] = m + " " + line[i]
+			}
+		}
+		cells = append(cells, line)
+	}
+	widths := fit(cells, textWidth-2-columnGap*(len(head)-1))
+	for _, line := range cells {
+		for i := range line {
+			line[i] = strings.Join(wrap(line[i], widths[i]), "\n")
+		}
+	}
+	align := make([]tw.Align, len(g.Columns))
+	for i, c := range g.Columns {
+		align[i] = tw.AlignLeft
+		if c.Right {
+			align[i] = tw.AlignRight
+		}
+	}
+	cell := tw.CellConfig{Formatting: tw.CellFormatting{AutoWrap: tw.WrapNone, AutoFormat: tw.Off},
+		Alignment: tw.CellAlignment{PerColumn: align}, Padding: tw.CellPadding{Global: tw.PaddingDefault}}
+	t := tablewriter.NewTable(&trimmed{w: w},
+		tablewriter.WithRenderer(renderer.NewBlueprint(tw.Rendition{Borders: tw.BorderNone, Symbols: tw.NewSymbols(tw.StyleLight),
+			Settings: tw.Settings{Lines: tw.Lines{ShowTop: tw.Off, ShowBottom: tw.Off, ShowHeaderLine: tw.On, ShowFooterLine: tw.Off},
+				Separators: tw.Separators{BetweenColumns: tw.Off, BetweenRows: tw.Off, ShowHeader: tw.On, ShowFooter: tw.Off}}})),
+		tablewriter.WithConfig(tablewriter.Config{Header: cell, Row: cell, Behavior: tw.Behavior{TrimSpace: tw.Off}}))
+	t.Header(cells[0])
+	if err := t.Bulk(cells[1:]); err != nil {
+		return err
+	}
+	return t.Render()
+}
+
+// fit gives each column its natural width, then takes from the widest until the sum fits; no column gets
+// narrower than its longest word, as far as that is possible.
+func fit(cells [][]string, total int) []int {
+	widths, least := make([]int, len(cells[0])), make([]int, len(cells[0]))
+	for _, line := range cells {
+		for i, c := range line {
+			widths[i] = max(widths[i], twwidth.Width(c))
+			for _, word := range strings.Split(c, " ") {
+				least[i] = max(least[i], min(twwidth.Width(word), 24))
+			}
+		}
+	}
+	for sum(widths) > total {
+		widest := -1
+		for i, w := range widths {
+			if w > least[i] && (widest < 0 || w > widths[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			break
+		}
+		widths[widest]--
+	}
+	for i := range widths {
+		widths[i] = max(widths[i], 1)
+	}
+	return widths
+}
+
+func sum(v []int) int {
+	s := 0
+	for _, x := range v {
+		s += x
+	}
+	return s
+}
+
+// trimmed takes the blanks at the ends of lines away, and the lines that are nothing but blanks.
+type trimmed struct {
+	w io.Writer
+}
+
+func (t *trimmed) Write(p []byte) (int, error) {
+	lines := strings.Split(string(p), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	if _, err := io.WriteString(t.w, strings.Join(lines, "\n")); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
