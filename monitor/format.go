@@ -193,8 +193,10 @@ func hashText(s []byte) uint64 {
 	return h
 }
 
-// mix folds a value into a hash.
-func mix(h, v uint64) uint64 {
-	h = (h ^ v) * 0x9e3779b97f4a7c15
-	return h ^ h>>29
+// mix makes one well-spread hash of a key and a value (splitmix64): sums of them may be compared.
+func mix(key, v uint64) uint64 {
+	h := key*0x9e3779b97f4a7c15 ^ v
+	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
+	h = (h ^ h>>27) * 0x94d049bb133111eb
+	return h ^ h>>31
 }

@@ -267,12 +267,14 @@ func (t *table) value(r *Row, c *cell, f []byte, quoted bool, exact *[NumColumns
 		t.noteComma = true
 	}
 	v = checkNumber(v, how, c.target, c.name, f, r.Line, out)
+	if c.kind == toGPUUtil {
+		setGPUUtil(r, c.gpu, v)
+	}
 	if math.IsNaN(v) {
 		return false, false
 	}
 	switch {
 	case c.kind == toGPUUtil:
-		setGPUUtil(r, c.gpu, v)
 	case c.kind == toSum:
 		old, _ := r.Value(c.column)
 		if math.IsNaN(old) {

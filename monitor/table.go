@@ -10,13 +10,15 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
-// Values is one row of a Table by column name: float64, int, bool, string or nil. A column that is not named, nil,
-// NaN and infinities leave the field empty.
+// Values is one row of a Table by column name: numbers, texts, bool (1 or 0), time.Duration (in seconds), types made
+// of these, or pointers to them. A column that is not named, nil, NaN and infinities leave the field empty.
 type Values map[string]any
 
 // Table is an append-only CSV file with named columns. The header is written once; an existing file with the same
@@ -134,23 +136,26 @@ func (t *Table) flush() error {
 	if len(t.held) == 0 {
 		return nil
 	}
-	n, err := t.file.Write(t.held)
-	if err == nil && n < len(t.held) {
+	data, header := t.held, 0
+	if t.size == 0 {
+		data = encodeRow(t.columns)
+		header = len(data)
+		data = append(data, t.held...)
+	}
+	n, err := t.file.Write(data)
+	if err == nil && n < len(data) {
 		err = io.ErrShortWrite
 	}
-	if err != nil {
-		// Whole rows that were written stay; the rest goes, now or before the next write.
-		whole := bytes.LastIndexByte(t.held[:max(0, n)], '\n') + 1
-		t.size += int64(whole)
-		t.held = append(t.held[:0], t.held[whole:]...)
-		t.torn = n != whole && t.file.Truncate(t.size) != nil
-		return err
-	}
-	t.size += int64(n)
-	if t.held = t.held[:0]; cap(t.held) > 16<<10 {
+	// Whole lines that were written stay; the rest goes, now or before the next write.
+	n = max(0, n)
+	whole := bytes.LastIndexByte(data[:n], '\n') + 1
+	t.size += int64(whole)
+	t.torn = n != whole && t.file.Truncate(t.size) != nil
+	t.held = append(t.held[:0], t.held[max(0, whole-header):]...)
+	if len(t.held) == 0 && cap(t.held) > 16<<10 {
 		t.held = nil
 	}
-	return nil
+	return err
 }
 
 // begin opens the file, and writes the header or makes sure that it is there.
@@ -159,7 +164,7 @@ func (t *Table) begin() error {
 	if err != nil {
 		return err
 	}
-	size, ok, err := t.inspect(file)
+	whole, size, ok, err := t.inspect(file)
 	if err == nil && !ok {
 		file.Close()
 		if err := setAside(t.path); err != nil {
@@ -168,62 +173,57 @@ func (t *Table) begin() error {
 		if file, err = t.open(t.path); err != nil {
 			return err
 		}
-		size = 0
+		whole, size = 0, 0
 	}
 	if err != nil {
 		file.Close()
 		return err
 	}
-	t.file, t.size, t.torn = file, size, true // what is behind the last whole row goes
-	if size == 0 {
-		t.held = append(encodeRow(t.columns), t.held...)
-	}
+	t.file, t.size, t.torn = file, whole, size > whole
 	return nil
 }
 
-// inspect finds the end of the last whole row; ok is false when the header is another one.
-func (t *Table) inspect(file tableFile) (size int64, ok bool, err error) {
+// inspect finds the end of the last whole row and that of the file; ok is false when the header is another one.
+func (t *Table) inspect(file tableFile) (whole, size int64, ok bool, err error) {
 	fi, err := file.Stat()
-	if err != nil {
-		return 0, false, err
+	if err != nil || fi.Size() == 0 {
+		return 0, 0, true, err
 	}
+	size = fi.Size()
 	header := encodeRow(t.columns)
 	got := make([]byte, len(header))
 	n, err := file.ReadAt(got, 0)
 	if err != nil && err != io.EOF {
-		return 0, false, err
+		return 0, size, false, err
 	}
-	switch {
-	case bytes.Equal(got[:n], header):
-	case n == int(fi.Size()) && bytes.HasPrefix(header, got[:n]): // cut off inside of the header, or empty
-		return 0, true, nil
-	default:
-		return 0, false, nil
+	if !bytes.Equal(got[:n], header) {
+		cut := n == int(size) && bytes.HasPrefix(header, got[:n]) // inside of the header
+		return 0, size, cut, nil
 	}
-	size = fi.Size()
 	buf := make([]byte, 4096)
-	for size > int64(len(header)) {
-		from := max(0, size-int64(len(buf)))
-		n, err := file.ReadAt(buf[:size-from], from)
+	for end := size; end > int64(len(header)); {
+		from := max(0, end-int64(len(buf)))
+		n, err := file.ReadAt(buf[:end-from], from)
 		if err != nil && err != io.EOF {
-			return 0, false, err
+			return 0, size, false, err
 		}
 		if i := bytes.LastIndexByte(buf[:n], '\n'); i >= 0 {
-			return from + int64(i) + 1, true, nil
+			return from + int64(i) + 1, size, true, nil
 		}
-		size = from
+		end = from
 	}
-	return int64(len(header)), true, nil
+	return int64(len(header)), size, true, nil
 }
 
 // setAside renames a file to the first free NAME.1, NAME.2 …
 func setAside(path string) error {
-	for i := 1; ; i++ {
+	for i := 1; i < 1000; i++ {
 		to := path + "." + strconv.Itoa(i)
 		if _, err := os.Lstat(to); errors.Is(err, fs.ErrNotExist) {
 			return os.Rename(path, to)
 		}
 	}
+	return fmt.Errorf("set aside %s: too many files of that name", path)
 }
 
 // Close writes what is held, if it can be, and closes the file.
@@ -260,8 +260,20 @@ func formatValue(v any) (string, bool) {
 			}
 			return r
 		}, strings.ToValidUTF8(v, "\ufffd")), true
-	case fmt.Stringer:
-		return formatValue(v.String())
+	case time.Duration:
+		return FormatNumber(v.Seconds()), true
+	}
+	switch r := reflect.ValueOf(v); { // named types, such as USD, and pointers, where nil is no data
+	case r.CanFloat():
+		return FormatNumber(r.Float()), true
+	case r.CanInt():
+		return strconv.FormatInt(r.Int(), 10), true
+	case r.Kind() == reflect.String:
+		return formatValue(r.String())
+	case r.Kind() == reflect.Pointer && r.IsNil():
+		return "", true
+	case r.Kind() == reflect.Pointer:
+		return formatValue(r.Elem().Interface())
 	}
 	return "", false
 }

@@ -17,7 +17,7 @@ type Tables struct {
 	RL           *Table // rl_metrics.csv: one row per decision
 	Allocation   *Table // allocation_history.csv: one row per change of allocation
 	Reward       *Table // reward_components.csv: one row per decision
-	SLA          *Table // sla_metrics.csv: one row per evaluation of the agreement
+	SLA          *Table // sla_metrics.csv: one row per objective whenever its status changes, and every ten seconds
 	Pareto       *Table // pareto_front.csv: one row per candidate of a plan
 	Performance  *Table // performance_metrics.csv: one row per training row, with what the machine did
 	Optimization *Table // optimization_metrics.csv: one row per run: baseline against result
@@ -30,33 +30,23 @@ var rlColumns = []string{"time_s", "state", "action", "action_description", "gpu
 	"reward_time", "reward_cost", "reward_resource", "reward_sla", "reward_scalar", "policy",
 	"sla_time_met", "sla_cost_met", "sla_throughput_met", "sla_memory_met", "sla_gpu_util_met", "sla_cpu_util_met", "critic_reset"}
 
-var allocationColumns = []string{"time_s", "gpus", "cpus", "memory_gib", "batch_size", "num_workers", "action", "description", "applied", "reason"}
+var allocationColumns = []string{"time_s", "gpus", "cpus", "memory_gib", "batch_size", "num_workers", "applied", "reason"}
 
 var rewardColumns = []string{"time_s", "reward_time", "reward_cost", "reward_resource", "reward_sla", "reward_scalar",
 	"weight_time", "weight_cost", "weight_resource", "policy"}
 
-var paretoColumns = []string{"time_s", "gpus", "cpus", "memory_gib", "batch_size", "seconds", "cost_usd", "resource", "feasible", "on_front", "chosen"}
+var slaColumns = []string{"time_s", "objective", "value", "limit", "unit", "projected_p5", "projected_p50", "projected_p95", "status", "severity"}
 
-var performanceColumns = []string{"time_s", "epoch", "step", "throughput", "epoch_time", "train_loss", "train_accuracy", "test_loss", "test_accuracy",
-	"gpus", "cpus", "memory_gib", "gpu_util_percent", "cpu_util_percent", "tree_memory_gib", "cost_usd"}
+var paretoColumns = []string{"time_s", "gpus", "cpus", "memory_gib", "batch_size", "num_workers", "seconds_p5", "seconds_p50", "seconds_p95",
+	"cost_usd_p5", "cost_usd_p50", "cost_usd_p95", "resource", "feasible", "on_front", "chosen"}
 
-var optimizationColumns = []string{"preference", "planner",
-	"baseline_gpus", "baseline_cpus", "baseline_memory_gib", "baseline_seconds", "baseline_cost_usd", "baseline_throughput", "baseline_sla_met",
-	"optimized_gpus", "optimized_cpus", "optimized_memory_gib", "optimized_seconds", "optimized_cost_usd", "optimized_throughput", "optimized_sla_met",
-	"seconds_change_pct", "cost_change_pct", "throughput_change_pct", "probe_seconds", "probe_cost_usd", "overhead_seconds"}
+var performanceColumns = []string{"time_s", "epoch", "step", "epoch_time_s", "throughput", "train_loss", "train_accuracy", "test_loss", "test_accuracy",
+	"gpus", "cpus", "gpu_util_percent", "cpu_util_percent", "cost_usd"}
 
-// slaObjectives are the terms of an agreement, in the order in which they are always listed.
-var slaObjectives = []string{"time", "cost", "throughput", "memory", "gpu_util", "cpu_util"}
-
-func slaColumns() []string {
-	columns := []string{"time_s"}
-	for _, o := range slaObjectives {
-		for _, what := range []string{"limit", "value", "projected_p5", "projected_p50", "projected_p95", "status", "severity"} {
-			columns = append(columns, o+"_"+what)
-		}
-	}
-	return append(columns, "compliance")
-}
+var optimizationColumns = []string{"run_id", "planner", "preference_time", "preference_cost", "preference_resource",
+	"baseline_gpus", "baseline_cpus", "baseline_memory_gib", "baseline_seconds", "baseline_cost_usd", "baseline_throughput", "baseline_compliance",
+	"gpus", "cpus", "memory_gib", "seconds", "cost_usd", "throughput", "compliance",
+	"seconds_change_pct", "cost_change_pct", "throughput_change_pct", "probe_cost_usd", "restarts"}
 
 // loggedGPUs is how many gpu_utilization_n columns log.csv has: as many as the largest machines have GPUs.
 const loggedGPUs = 16
@@ -90,7 +80,7 @@ func OpenTables(dir string) (*Tables, error) {
 		RL:           table("rl_metrics.csv", rlColumns),
 		Allocation:   table("allocation_history.csv", allocationColumns),
 		Reward:       table("reward_components.csv", rewardColumns),
-		SLA:          table("sla_metrics.csv", slaColumns()),
+		SLA:          table("sla_metrics.csv", slaColumns),
 		Pareto:       table("pareto_front.csv", paretoColumns),
 		Performance:  table("performance_metrics.csv", performanceColumns),
 		Optimization: table("optimization_metrics.csv", optimizationColumns),

@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"bytes"
+	"encoding/binary"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -33,6 +34,7 @@ type splitter struct {
 
 	safeAt   int64 // where a restart may go on: no line or record is cut there
 	safeLine int
+	safeCR   bool // afterCR of that place
 }
 
 var utf8BOM = []byte("\ufeff")
@@ -43,14 +45,14 @@ func (s *splitter) half() bool      { return s.odd }
 func (s *splitter) held() bool      { return len(s.buf) > 0 || s.skip }
 
 // commit says that everything up to the last complete line has been used.
-func (s *splitter) commit() { s.safeAt, s.safeLine = s.start, s.n }
+func (s *splitter) commit() { s.safeAt, s.safeLine, s.safeCR = s.start, s.n, s.afterCR }
 
 // reset begins a new file.
 func (s *splitter) reset() { *s = splitter{maxLine: s.maxLine, nuls: s.nuls} }
 
 // resume goes on at a place that was committed.
-func (s *splitter) resume(at int64, line int, enc encoding) {
-	*s = splitter{maxLine: s.maxLine, enc: enc, at: at, start: at, n: line, safeAt: at, safeLine: line}
+func (s *splitter) resume(at int64, line int, afterCR bool, enc encoding) {
+	*s = splitter{maxLine: s.maxLine, enc: enc, at: at, start: at, n: line, afterCR: afterCR, safeAt: at, safeLine: line, safeCR: afterCR}
 }
 
 // feed takes bytes that follow those taken before and calls emit with each complete line and its number; text
@@ -120,13 +122,25 @@ func (s *splitter) keep(b []byte) {
 			break
 		}
 		s.buf = append(s.buf, b[:i]...)
-		run := len(b[i:]) - len(bytes.TrimLeft(b[i:], "\x00"))
+		run := zeros(b[i:])
 		s.nuls += run
 		b = b[i+run:]
 	}
 	if len(s.buf) > s.maxLine {
 		s.buf, s.skip = nil, true
 	}
+}
+
+// zeros counts the NUL bytes at the beginning.
+func zeros(b []byte) int {
+	n := 0
+	for n+8 <= len(b) && binary.LittleEndian.Uint64(b[n:]) == 0 {
+		n += 8
+	}
+	for n < len(b) && b[n] == 0 {
+		n++
+	}
+	return n
 }
 
 // finish hands out one line. An empty one that ends with CR alone is only a progress bar's return.

@@ -79,6 +79,12 @@ func (t *Tail) row(r Row, extra uint64) {
 		t.stats.Again++
 		t.note(r.Line, from)
 	}
+	if at, ok := r.Value(TimeSoFar); ok {
+		if at < t.furthest.Time {
+			t.note(r.Line, fmt.Sprintf("time_so_far goes back from %g to %g", t.furthest.Time, at))
+		}
+		t.furthest.Time = at
+	}
 	r.At = t.now
 	t.rows = append(t.rows, r)
 	t.stats.Rows++
@@ -199,11 +205,12 @@ func (m *memory) all() []uint64 {
 type position struct {
 	Epoch float64 `json:"epoch"`
 	Step  float64 `json:"step"`
+	Time  float64 `json:"time"` // time_so_far of the last row
 	// Said has a bit for each result column that was given at this point.
 	Said uint32 `json:"said"`
 }
 
-func (p *position) clear() { *p = position{Epoch: -1, Step: -1} }
+func (p *position) clear() { *p = position{Epoch: -1, Step: -1, Time: -1} }
 
 // compare tells whether the row is before (-1), at (0) or beyond (1) the furthest point. A row that says
 // neither epoch nor step is never before.

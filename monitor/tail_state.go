@@ -16,8 +16,9 @@ type TailState struct {
 	Path     string      `json:"path"`
 	Device   uint64      `json:"device"`
 	Inode    uint64      `json:"inode"`
-	Offset   int64       `json:"offset"` // end of the last record that was used
-	Line     int         `json:"line"`   // lines before Offset
+	Offset   int64       `json:"offset"`             // end of the last record that was used
+	Line     int         `json:"line"`               // lines before Offset
+	AfterCR  bool        `json:"after_cr,omitempty"` // a LF at Offset belongs to the line before
 	Encoding encoding    `json:"encoding,omitempty"`
 	Format   string      `json:"format,omitempty"`
 	Parser   parserState `json:"parser"`
@@ -78,7 +79,7 @@ func (t *Tail) State() TailState {
 	}
 	s := TailState{
 		Version: tailVersion, Path: t.path, Format: t.name,
-		Offset: t.lines.safeAt, Line: t.lines.safeLine, Encoding: t.lines.enc,
+		Offset: t.lines.safeAt, Line: t.lines.safeLine, AfterCR: t.lines.safeCR, Encoding: t.lines.enc,
 		Seen: t.seen.all(), Given: t.seen.count, First: t.first, Furthest: t.furthest, Stats: t.Stats(),
 	}
 	s.Device, s.Inode = t.follow.identity()
@@ -124,7 +125,7 @@ func (t *Tail) continueAt(s *TailState) {
 	fi, err := t.follow.file.Stat()
 	if err == nil && s.Offset > 0 && fi.Size() >= s.Offset && t.follow.reload(s.Offset) &&
 		hashText(t.follow.head) == s.HeadHash && hashText(t.follow.tail) == s.TailHash {
-		t.lines.resume(s.Offset, s.Line, s.Encoding)
+		t.lines.resume(s.Offset, s.Line, s.AfterCR, s.Encoding)
 		t.docAt = docMark{}
 		return
 	}
