@@ -84,17 +84,18 @@ type run struct {
 	log     *logReader
 	sampler *sampling
 
-	model      *training.Model
-	modelRows  int // log rows that the model has seen
-	plan       plan.Plan
-	decided    bool
-	adaptedAt  float64 // progress at the last look for a better allocation
-	lastAction string
-	advised    map[string]bool
-	verdicts   []sla.Verdict
-	projected  projection
-	lastSave   time.Duration
-	lastRecord time.Duration
+	model       *training.Model
+	modelRows   int // log rows that the model has seen
+	plan        plan.Plan
+	decided     bool
+	adaptedAt   float64 // progress at the last look for a better allocation
+	lastAction  string
+	advised     map[string]bool
+	verdicts    []sla.Verdict
+	projected   projection
+	saidVerdict map[sla.Objective]saidVerdict
+	lastSave    time.Duration
+	lastRecord  time.Duration
 
 	base     time.Duration // elapsed time of earlier agents
 	started  time.Duration // monotonic clock when this agent took the run
@@ -135,7 +136,7 @@ func (a Agent) Run(ctx context.Context, interrupts <-chan os.Signal) Result {
 	if err := a.Config.Validate(); err != nil {
 		return Result{Code: CodeUsage, Err: err}
 	}
-	r := &run{Agent: a, advised: map[string]bool{}}
+	r := newRun(a)
 	if res, stop := r.prepare(ctx); stop {
 		return res
 	}
@@ -154,6 +155,10 @@ func (a Agent) Run(ctx context.Context, interrupts <-chan os.Signal) Result {
 	r.launch(ctx, first, label, false)
 	r.loop(ctx, interrupts)
 	return r.finish()
+}
+
+func newRun(a Agent) *run {
+	return &run{Agent: a, advised: map[string]bool{}, saidVerdict: map[sla.Objective]saidVerdict{}}
 }
 
 // elapsed is the run's own time: supervised time, outages of the agent with no living job left out.

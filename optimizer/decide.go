@@ -87,7 +87,7 @@ func (r *run) refit() {
 	if len(obs) == 0 {
 		return
 	}
-	m, err := training.Fit(obs, training.FitOptions{Seed: r.Config.Seed})
+	m, err := training.Fit(obs, training.FitOptions{Seed: uint64(r.Config.Seed)})
 	if err != nil {
 		r.warn(fmt.Sprintf("performance model: %v", err))
 		return

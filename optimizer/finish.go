@@ -2,6 +2,7 @@ package optimizer
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"sort"
@@ -11,6 +12,7 @@ import (
 	"trainopt/optimizer/job"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/report"
+	"trainopt/resources"
 	"trainopt/sla"
 )
 
@@ -226,7 +228,7 @@ func (r *run) countWaste(overheadSeconds float64) {
 	for _, s := range r.progress.Segments {
 		hours := s.Spent / math.Max(1e-12, float64(r.rates.Hourly(s.Allocation)))
 		if s.PeakGiB > 0 && r.rates.Instance == 0 {
-			spare := math.Max(0, float64(s.Allocation.Memory-roundMemory(memoryMargin*gib(s.PeakGiB))))
+			spare := math.Max(0, float64(s.Allocation.Memory-roundMemory(memoryMargin*resources.GiB(s.PeakGiB))))
 			over += spare * float64(r.rates.GiBHour) * hours
 			haveOver = true
 		}
@@ -305,7 +307,7 @@ func (r *run) finish() Result {
 
 func (r *run) finalTables() {
 	rec := r.rec
-	line := map[string]any{"run_id": rec.RunID, "planner": r.Config.Planner, "preference_time": rec.Preference.Time,
+	line := monitor.Values{"run_id": rec.RunID, "planner": r.Config.Planner, "preference_time": rec.Preference.Time,
 		"preference_cost": rec.Preference.Cost, "preference_resource": rec.Preference.Resource, "gpus": r.current.GPUs, "cpus": r.current.CPUs,
 		"memory_gib": float64(r.current.Memory), "seconds": float64(rec.Outcome.Seconds), "cost_usd": float64(rec.Outcome.CostUSD),
 		"throughput": float64(rec.Outcome.Throughput), "probe_cost_usd": float64(rec.Outcome.ProbeCostUSD), "restarts": rec.Outcome.Restarts,
@@ -316,9 +318,8 @@ func (r *run) finalTables() {
 		line["baseline_seconds"], line["baseline_cost_usd"], line["baseline_throughput"] = b.Seconds.P50, b.CostUSD.P50, b.Throughput.P50
 		line["baseline_compliance"] = float64(b.Compliance)
 	}
-	r.tables.Append("optimization_metrics", line)
-	r.tables.Flush()
-	if err := monitor.WriteExtended(r.dir.Dir()); err != nil {
+	r.append(r.tables.Optimization, line)
+	if err := monitor.WriteExtended(r.dir.Dir()); err != nil && !errors.Is(err, monitor.ErrNoData) {
 		r.warn(err.Error())
 	}
 }

@@ -4,11 +4,10 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"trainopt/cost"
@@ -100,11 +99,11 @@ func (l *logReader) find(now time.Time) {
 		return
 	}
 	l.looked = now
-	if path, err := monitor.Discover(monitor.DiscoverOptions{Dirs: []string{filepath.Dir(l.own)}, Only: []string{ownLog}, Since: l.since}); err == nil {
-		l.use(path)
+	if info, err := os.Stat(l.own); err == nil && info.Size() > 0 {
+		l.use(l.own)
 		return
 	}
-	if path, err := monitor.Discover(monitor.DiscoverOptions{Dirs: l.dirs, Since: l.since, Ignore: l.ignore}); err == nil {
+	if path, err := monitor.Discover(monitor.DiscoverOptions{Dirs: l.dirs, Since: l.since, Ignore: l.ignore, Tail: l.options}); err == nil {
 		l.use(path)
 	}
 }
@@ -155,7 +154,6 @@ func (l *logReader) close() {
 // sampling reads the machine and the job.
 type sampling struct {
 	sampler *monitor.Sampler
-	tree    *monitor.Tree
 	job     launch.Job
 	alloc   resources.Allocation
 	last    monitor.Sample
@@ -176,26 +174,20 @@ func (s *sampling) attach(j launch.Job, a resources.Allocation) { s.job, s.alloc
 
 func (s *sampling) detach() {
 	s.job = nil
-	s.last.Tree = monitor.NoTree()
+	s.last = monitor.NoSample(s.last.At)
 }
 
 func (r *run) openInstruments() {
 	r.log = r.openLog()
 	r.sampler = &sampling{energy: map[string]float64{}, said: map[string]bool{}}
-	r.sampler.last = monitor.NoSample()
-	r.sampler.tree = monitor.NewTree(r.sampler.pids)
-	r.sampler.sampler = &monitor.Sampler{Collectors: []monitor.Collector{monitor.NewHost(), r.sampler.tree}}
+	r.sampler.last = monitor.NoSample(r.Clock.Now())
+	r.sampler.sampler = &monitor.Sampler{Collectors: []monitor.Collector{&monitor.Host{}, &monitor.Tree{PIDs: r.sampler.pids}}}
 	if r.limits.GPUs.Max > 0 && r.host.Described == "" {
-		if c, err := monitor.NewNVML(); err == nil {
-			r.sampler.sampler.Collectors = append(r.sampler.sampler.Collectors, c)
-		} else {
-			r.warn(fmt.Sprintf("GPU samples: %v", err))
-		}
+		r.sampler.sampler.Collectors = append(r.sampler.sampler.Collectors, monitor.OpenNVML())
 	}
-	tables, warnings := monitor.OpenTables(r.dir.Dir())
-	r.tables = tables
-	for _, w := range warnings {
-		r.event(Warning, "%s", w)
+	var err error
+	if r.tables, err = monitor.OpenTables(r.dir.Dir()); err != nil {
+		r.event(Warning, "%v", err)
 	}
 }
 
@@ -217,7 +209,9 @@ func (r *run) readLog() {
 	for i := range rows {
 		r.progress.Add(&rows[i], at)
 		r.learnTraining(&rows[i])
-		r.tables.AppendLog(at.Seconds(), &rows[i])
+		line := rows[i].Values()
+		line["time_s"] = at.Seconds()
+		r.append(r.tables.Log, line)
 		r.writePerformance(&rows[i], at)
 	}
 }
@@ -269,7 +263,7 @@ func (r *run) sample(ctx context.Context) {
 		seg.CPUSum += v / float64(r.current.CPUs)
 		seg.CPUN++
 	}
-	if v := gpuMean(s.GPUs); !math.IsNaN(v) {
+	if v := s.GPUMean(); !math.IsNaN(v) {
 		seg.GPUSum += v
 		seg.GPUN++
 	}
@@ -285,31 +279,6 @@ func (s *sampling) addEnergy(gpus []monitor.GPUSample) {
 		}
 		s.energy[g.UUID], s.haveJ = g.EnergyJ, true
 	}
-}
-
-func gpuMean(gpus []monitor.GPUSample) float64 {
-	sum, n := 0.0, 0
-	for _, g := range gpus {
-		if !math.IsNaN(g.UtilPercent) {
-			sum += g.UtilPercent
-			n++
-		}
-	}
-	return mean(sum, n)
-}
-
-func gpuSum(gpus []monitor.GPUSample, of func(monitor.GPUSample) float64) float64 {
-	sum, n := 0.0, 0
-	for _, g := range gpus {
-		if v := of(g); !math.IsNaN(v) {
-			sum += v
-			n++
-		}
-	}
-	if n == 0 {
-		return math.NaN()
-	}
-	return sum
 }
 
 // projection is the run seen to its end from now; nil where it cannot be.
@@ -411,7 +380,7 @@ func (r *run) throughput() float64 {
 func (r *run) status() Status {
 	s := Status{RunID: r.rec.RunID, Name: r.Config.Name, Phase: "training", Allocation: r.current, Done: r.progress.Done, Total: r.progress.Total,
 		Unit: r.progress.Unit, Elapsed: r.elapsed(), Finish: r.projected.seconds, Spent: r.meter.Total(r.elapsed()), CostAtEnd: r.projected.cost,
-		CPUUtil: r.sampler.last.Tree.CPUPercent / math.Max(1, float64(r.current.CPUs)), GPUUtil: gpuMean(r.sampler.last.GPUs),
+		CPUUtil: r.sampler.last.Tree.CPUPercent / math.Max(1, float64(r.current.CPUs)), GPUUtil: r.sampler.last.GPUMean(),
 		MemoryGiB: r.sampler.last.Tree.MemoryGiB, Throughput: math.NaN(), Loss: float64(r.rec.Training.TrainLoss),
 		Accuracy: float64(r.rec.Training.TestAccuracy), Verdicts: r.verdicts, LastAction: r.lastAction}
 	if seg := r.progress.Current(); seg != nil && len(seg.Blocks) > 0 && r.progress.UnitSamples > 0 {
@@ -449,83 +418,93 @@ func (r *run) jobEnvironment(a resources.Allocation, resume bool) []string {
 	return e.Environ(r.Environ)
 }
 
-// --- the run directory's tables ---
-
-func interval(m map[string]any, name string, v *sla.Interval) {
-	if v != nil {
-		m[name+"_p5"], m[name+"_p50"], m[name+"_p95"] = v.P5, v.P50, v.P95
+// append adds a row to a table; a disk that fails is said once by the table, and the run goes on.
+func (r *run) append(t *monitor.Table, v monitor.Values) {
+	if err := t.Append(v); err != nil {
+		r.event(Warning, "%v (the training goes on)", err)
 	}
 }
 
+func setInterval(v monitor.Values, name string, i *sla.Interval) {
+	if i != nil {
+		v[name+"_p5"], v[name+"_p50"], v[name+"_p95"] = i.P5, i.P50, i.P95
+	}
+}
+
+func allocationValues(v monitor.Values, a resources.Allocation) monitor.Values {
+	v["gpus"], v["cpus"], v["memory_gib"] = a.GPUs, a.CPUs, a.Memory
+	if a.BatchSize > 0 {
+		v["batch_size"] = a.BatchSize
+	}
+	if a.NumWorkers > 0 {
+		v["num_workers"] = a.NumWorkers
+	}
+	return v
+}
+
 func (r *run) writeSample() {
-	s, at := r.sampler.last, r.elapsed().Seconds()
-	row := map[string]any{"time_s": at, "gpus": r.current.GPUs, "cpus": r.current.CPUs, "memory_gib": float64(r.current.Memory),
-		"tree_cpu_percent": s.Tree.CPUPercent, "tree_memory_gib": s.Tree.MemoryGiB, "tree_read_bytes": s.Tree.ReadBytes,
-		"tree_write_bytes": s.Tree.WriteBytes, "procs": s.Tree.Procs, "host_cpu_percent": s.Host.CPUPercent, "host_memory_gib": s.Host.MemoryGiB,
-		"gpu_util_percent": gpuMean(s.GPUs),
-		"gpu_memory_gib":   gpuSum(s.GPUs, func(g monitor.GPUSample) float64 { return g.MemoryGiB }),
-		"gpu_power_w":      gpuSum(s.GPUs, func(g monitor.GPUSample) float64 { return g.PowerW }),
-		"gpu_energy_j":     math.NaN(), "cost_usd": r.spent(), "projected_s": math.NaN(), "projected_cost_usd": math.NaN()}
+	at := r.elapsed()
+	v := r.sampler.last.Values()
+	v["time_s"], v["gpus"], v["cpus"], v["memory_gib"], v["cost_usd"] = at, r.current.GPUs, r.current.CPUs, r.current.Memory, r.spent()
+	delete(v, "gpu_energy_j") // the driver counts from its start; ours counts from the run's
 	if r.sampler.haveJ {
-		row["gpu_energy_j"] = r.sampler.joules
+		v["gpu_energy_j"] = r.sampler.joules
 	}
 	if r.projected.seconds != nil {
-		row["projected_s"], row["projected_cost_usd"] = r.projected.seconds.P50, r.projected.cost.P50
+		v["projected_s"], v["projected_cost_usd"] = r.projected.seconds.P50, r.projected.cost.P50
 	}
-	r.tables.Append("samples", row)
+	r.append(r.tables.Samples, v)
+	r.writeVerdicts(at)
+}
+
+// writeVerdicts writes each objective when its status changes, and every ten seconds.
+func (r *run) writeVerdicts(at time.Duration) {
 	for _, v := range r.verdicts {
-		if r.tables.Every("sla_metrics", v.Objective, string(v.Status), at) {
-			line := map[string]any{"time_s": at, "objective": string(v.Objective), "value": v.Value, "limit": v.Limit, "unit": v.Unit,
-				"status": string(v.Status), "severity": v.Severity}
-			interval(line, "projected", v.Projected)
-			r.tables.Append("sla_metrics", line)
+		last, said := r.saidVerdict[v.Objective]
+		if said && last.status == v.Status && at-last.at < 10*time.Second {
+			continue
 		}
+		r.saidVerdict[v.Objective] = saidVerdict{at, v.Status}
+		line := monitor.Values{"time_s": at, "objective": v.Objective, "value": v.Value, "limit": v.Limit, "unit": v.Unit, "status": v.Status, "severity": v.Severity}
+		setInterval(line, "projected", v.Projected)
+		r.append(r.tables.SLA, line)
 	}
+}
+
+type saidVerdict struct {
+	at     time.Duration
+	status sla.Status
 }
 
 func (r *run) writePerformance(row *monitor.Row, at time.Duration) {
 	get := func(c monitor.Column) float64 { v, _ := row.Value(c); return v }
 	seg := r.progress.Current()
-	line := map[string]any{"time_s": at.Seconds(), "epoch": get(monitor.Epoch), "step": get(monitor.Step), "epoch_time_s": get(monitor.EpochTime),
+	line := monitor.Values{"time_s": at, "epoch": get(monitor.Epoch), "step": get(monitor.Step), "epoch_time_s": get(monitor.EpochTime),
 		"throughput": get(monitor.Throughput), "train_loss": get(monitor.TrainLoss), "train_accuracy": get(monitor.TrainAccuracy),
-		"test_loss": get(monitor.TestLoss), "test_accuracy": get(monitor.TestAccuracy), "gpus": r.current.GPUs, "cpus": r.current.CPUs,
-		"gpu_util_percent": math.NaN(), "cpu_util_percent": math.NaN(), "cost_usd": r.spent()}
+		"test_loss": get(monitor.TestLoss), "test_accuracy": get(monitor.TestAccuracy), "gpus": r.current.GPUs, "cpus": r.current.CPUs, "cost_usd": r.spent()}
 	if seg != nil {
 		line["gpu_util_percent"], line["cpu_util_percent"] = mean(seg.GPUSum, seg.GPUN), mean(seg.CPUSum, seg.CPUN)
 	}
-	r.tables.Append("performance_metrics", line)
+	r.append(r.tables.Performance, line)
 }
 
-func allocationFields(m map[string]any, a resources.Allocation) map[string]any {
-	m["gpus"], m["cpus"], m["memory_gib"] = a.GPUs, a.CPUs, float64(a.Memory)
-	m["batch_size"], m["num_workers"] = math.NaN(), math.NaN()
-	if a.BatchSize > 0 {
-		m["batch_size"] = a.BatchSize
-	}
-	if a.NumWorkers > 0 {
-		m["num_workers"] = a.NumWorkers
-	}
-	return m
-}
-
-func (r *run) noteAllocation(a resources.Allocation, label string, _ resources.Allocation) {
-	row := allocationFields(map[string]any{"time_s": r.elapsed().Seconds(), "applied": "launch", "reason": label}, a)
-	r.tables.Append("allocation_history", row)
+func (r *run) noteAllocation(a resources.Allocation, applied, reason string) {
+	r.append(r.tables.Allocation, allocationValues(monitor.Values{"time_s": r.elapsed(), "applied": applied, "reason": reason}, a))
 }
 
 func (r *run) writeFront(p plan.Plan) {
 	for _, c := range p.Candidates {
-		row := allocationFields(map[string]any{"time_s": r.elapsed().Seconds(), "resource": c.Resource, "feasible": c.Feasible,
-			"on_front": c.OnFront, "chosen": c.Allocation.Same(p.Allocation)}, c.Allocation)
-		interval(row, "seconds", &c.Seconds)
-		interval(row, "cost_usd", &c.CostUSD)
-		r.tables.Append("pareto_front", row)
+		v := allocationValues(monitor.Values{"time_s": r.elapsed(), "resource": c.Resource, "feasible": c.Feasible, "on_front": c.OnFront,
+			"chosen": c.Allocation.Same(p.Allocation)}, c.Allocation)
+		setInterval(v, "seconds", &c.Seconds)
+		setInterval(v, "cost_usd", &c.CostUSD)
+		r.append(r.tables.Pareto, v)
 	}
 }
 
 // state is the decision state of 21 numbers (simulator/training).
 func (r *run) state() training.State {
-	in := training.StateInput{Allocation: r.current, Limits: r.limits, GPUUtil: gpuMean(r.sampler.last.GPUs),
+	in := training.StateInput{Allocation: r.current, Limits: r.limits, GPUUtil: r.sampler.last.GPUMean(),
 		CPUUtil: r.sampler.last.Tree.CPUPercent / math.Max(1, float64(r.current.CPUs)), MemoryGiB: r.sampler.last.Tree.MemoryGiB,
 		Done: r.progress.Done, Total: r.progress.Total, Throughput: r.throughput(), Elapsed: r.elapsed().Seconds(), SpentUSD: r.spent(),
 		Spec: r.Config.SLA, Verdicts: r.verdicts, Probing: r.phase == probing}
@@ -537,29 +516,23 @@ func (r *run) state() training.State {
 
 // writeDecision writes one line of the decision log.
 func (r *run) writeDecision(a journal.Action) {
-	at := r.elapsed().Seconds()
-	state := r.state()
-	words := make([]string, len(state))
-	for i, v := range state {
-		words[i] = strconv.FormatFloat(v, 'g', 6, 64)
-	}
-	row := allocationFields(map[string]any{"time_s": at, "state": strings.Join(words, " "), "action": a.Action,
-		"action_description": a.Description, "policy": r.Config.Planner, "critic_reset": 0}, a.To)
-	reward, w := r.reward(a.To), r.Config.Preference
-	components := map[string]any{"time_s": at}
-	for name, v := range map[string]float64{"reward_time": reward.Time, "reward_cost": reward.Cost, "reward_resource": reward.Resource,
-		"reward_sla": reward.SLA, "reward_scalar": w.Time*reward.Time + w.Cost*reward.Cost + w.Resource*reward.Resource + reward.SLA} {
-		row[name], components[name] = v, v
+	at := r.elapsed()
+	state, reward, w := r.state(), r.reward(a.To), r.Config.Preference
+	scalar := w.Time*reward.Time + w.Cost*reward.Cost + w.Resource*reward.Resource + reward.SLA
+	line := monitor.Values{"time_s": at, "state": monitor.FormatState(state[:]), "action": a.Action, "action_description": a.Description,
+		"gpus": a.To.GPUs, "cpus": a.To.CPUs, "memory_gib": a.To.Memory, "policy": r.Config.Planner, "critic_reset": 0,
+		"reward_time": reward.Time, "reward_cost": reward.Cost, "reward_resource": reward.Resource, "reward_sla": reward.SLA, "reward_scalar": scalar}
+	if a.To.BatchSize > 0 {
+		line["batch_size"] = a.To.BatchSize
 	}
 	for _, v := range r.verdicts {
 		if v.Status != sla.Unknown {
-			row["sla_"+string(v.Objective)+"_met"] = v.Status == sla.Met
+			line["sla_"+string(v.Objective)+"_met"] = v.Status == sla.Met
 		}
 	}
-	r.tables.Append("rl_metrics", row)
-	r.tables.Append("reward_components", components)
-	history := allocationFields(map[string]any{"time_s": at, "applied": a.Applied, "reason": a.Reason}, a.To)
-	r.tables.Append("allocation_history", history)
+	r.append(r.tables.RL, line)
+	r.append(r.tables.Reward, monitor.Values{"time_s": at, "reward_time": reward.Time, "reward_cost": reward.Cost, "reward_resource": reward.Resource,
+		"reward_sla": reward.SLA, "reward_scalar": scalar, "weight_time": w.Time, "weight_cost": w.Cost, "weight_resource": w.Resource, "policy": r.Config.Planner})
 }
 
 // reward is the vector reward of being at an allocation, per unit of work.

@@ -82,7 +82,6 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 		return
 	}
 	now := r.elapsed()
-	previous := r.current
 	r.current = a
 	if err := r.meter.Start(now, cost.Label(label), a, r.rates); err != nil {
 		r.end(&ending{state: journal.Failed, reason: "start-failed", detail: err.Error(), code: CodeOurs, err: err})
@@ -100,7 +99,7 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 	r.job = j
 	r.rec.Enforced = j.Enforced()
 	r.sampler.attach(j, a)
-	r.noteAllocation(a, label, previous)
+	r.noteAllocation(a, "launch", label)
 	r.save(true)
 }
 
@@ -518,6 +517,9 @@ func (r *run) act(to resources.Allocation, why, applied string) {
 	r.lastAction = a.Description
 	r.event(Info, "%s (%s): %s", a.Description, applied, why)
 	r.writeDecision(a)
+	if applied == "live" {
+		r.noteAllocation(to, applied, why)
+	}
 }
 
 func (r *run) actions() resources.ActionSpace {

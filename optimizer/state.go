@@ -17,7 +17,6 @@ import (
 	"trainopt/optimizer/launch"
 	"trainopt/resources"
 	"trainopt/simulator/training"
-	"trainopt/sla"
 )
 
 // savedState is the file `state`: all that another agent needs to go on with the run.
@@ -117,7 +116,7 @@ type Change struct {
 // does not, and starts it again from its checkpoint where that is possible. Money and time go on from what was
 // saved; the time of an outage counts only while the job was alive.
 func (a Agent) Resume(ctx context.Context, dir string, change Change, interrupts <-chan os.Signal) Result {
-	r := &run{Agent: a, advised: map[string]bool{}}
+	r := newRun(a)
 	unlock, err := r.reopen(dir, change)
 	if err != nil {
 		code := CodeOurs

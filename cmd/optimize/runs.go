@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -58,7 +59,11 @@ func (e *env) writeReport(dir, format, output string) error {
 	if output == "" {
 		return report.Render(e.stdout, data, format)
 	}
-	return report.WriteFile(inDir(e.dir, output), data, format)
+	f, err := os.Create(inDir(e.dir, output))
+	if err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return errors.Join(report.Render(f, data, format), f.Close())
 }
 
 func runsCommand(e *env, c *common) *cobra.Command {
@@ -186,11 +191,11 @@ func (e *env) listRuns(c *common) error {
 
 func runRow(en journal.Entry) []string {
 	if en.Record == nil {
-		return []string{en.ID, "unreadable", en.Problem(), "", "", "", ""}
+		return []string{en.ID, "unreadable", oneLine(en.Err.Error()), "", "", "", ""}
 	}
 	rec := en.Record
 	state := string(rec.State)
-	if rec.State == journal.Running && !en.Alive() {
+	if rec.State == journal.Running && en.Agent == nil {
 		state = "left behind"
 	}
 	if rec.Exit != nil && rec.State != journal.Done {

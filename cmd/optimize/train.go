@@ -236,7 +236,7 @@ func makeRates(e *env, v *values, errs *[]error) (*cost.Rates, error) {
 		}
 		if r == nil {
 			d := cost.Default("")
-			d.Source, d.Dated = "given by the user, the rest "+d.Source, d.Dated
+			d.Source = "given by the user, the rest " + d.Source
 			r = &d
 		}
 		*into(r) = cost.USD(v.number(key, errs))

@@ -86,11 +86,12 @@ func (v *lines) Finished(rec *journal.Record, dir string) {
 		fmt.Fprintf(v.out, "warning: report: %v\n", err)
 		return
 	}
-	format := "text"
 	if v.quiet {
-		format = "brief"
+		err = report.Summary(v.report, []*journal.Record{rec})
+	} else {
+		err = report.Render(v.report, data, "text")
 	}
-	if err := report.Render(v.report, data, format); err != nil {
+	if err != nil {
 		fmt.Fprintf(v.out, "warning: report: %v\n", err)
 	}
 }
@@ -132,7 +133,7 @@ func money(v float64) string {
 
 func seconds(v float64) string { return clock(time.Duration(v * float64(time.Second))) }
 
-func number(v float64, format, none string) string {
+func show(v float64, format, none string) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return none
 	}
@@ -173,11 +174,11 @@ func costPart(s optimizer.Status) string {
 }
 
 func usePart(s optimizer.Status) string {
-	text := "CPU " + number(s.CPUUtil, "%.0f %%", "no data")
+	text := "CPU " + show(s.CPUUtil, "%.0f %%", "no data")
 	if s.Allocation.GPUs > 0 {
-		text += ", GPU " + number(s.GPUUtil, "%.0f %%", "no data")
+		text += ", GPU " + show(s.GPUUtil, "%.0f %%", "no data")
 	}
-	return text + ", " + number(s.MemoryGiB, "%.2f GiB", "memory no data")
+	return text + ", " + show(s.MemoryGiB, "%.2f GiB", "memory no data")
 }
 
 var lamp = map[sla.Status]string{sla.Met: "✓", sla.AtRisk: "!", sla.Violated: "✗", sla.Unknown: "?"}
@@ -244,8 +245,8 @@ func (v *screen) under(w io.Writer) error {
 		{"use", s.Allocation.String() + " — " + usePart(s)},
 	}
 	if !math.IsNaN(s.Throughput) || !math.IsNaN(s.Loss) {
-		rows = append(rows, [2]string{"model", strings.Join([]string{number(s.Throughput, "%.0f samples/s", "speed no data"),
-			number(s.Loss, "loss %.4f", "loss no data"), number(s.Accuracy, "accuracy %.4g", "accuracy no data")}, ", ")})
+		rows = append(rows, [2]string{"model", strings.Join([]string{show(s.Throughput, "%.0f samples/s", "speed no data"),
+			show(s.Loss, "loss %.4f", "loss no data"), show(s.Accuracy, "accuracy %.4g", "accuracy no data")}, ", ")})
 	}
 	if len(s.Verdicts) > 0 {
 		rows = append(rows, [2]string{"promises", lightsPart(s.Verdicts)})

@@ -1,0 +1,406 @@
+package main
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"trainopt/optimizer"
+	"trainopt/optimizer/journal"
+)
+
+// counting is a small resumable training with a fixed pace: it saves its epoch on SIGUSR1.
+const counting = `import os, signal, sys, time
+ckpt = os.path.join(os.environ.get("OPTIMIZER_CHECKPOINT_DIR", "."), "epoch")
+total = int(os.environ.get("OPTIMIZER_EPOCHS", "40"))
+pace = float(os.environ.get("PACE", "0.1"))
+leave = []
+signal.signal(signal.SIGUSR1, lambda *a: leave.append(1))
+start = 0
+if os.environ.get("OPTIMIZER_RESUME") == "1" and os.path.exists(ckpt):
+    start = int(open(ckpt).read())
+def save(epoch):
+    os.makedirs(os.path.dirname(ckpt), exist_ok=True)
+    with open(ckpt + ".tmp", "w") as f: f.write(str(epoch))
+    os.replace(ckpt + ".tmp", ckpt)
+log = os.environ.get("OPTIMIZER_LOG", "log.csv")
+if not os.path.exists(log):
+    open(log, "w").write("epoch,total_epochs,data_count,epoch_time,train_loss\n")
+for epoch in range(start + 1, total + 1):
+    time.sleep(pace)
+    with open(log, "a") as f: f.write("%d,%d,100,%g,%g\n" % (epoch, total, pace, 1 / epoch))
+    save(epoch)
+    if leave:
+        sys.exit(75)
+`
+
+// TestMainJobTrainsForReal is the README's first command on a shorter training.
+func TestMainJobTrainsForReal(t *testing.T) {
+	needPython(t)
+	w := newWorld(t)
+	code, rec, errs := w.record("--train", example(t, "train_digits.py"), "--prefer", "time", "--deadline", "5m", "--budget", "1", "--epochs", "24")
+	if code != optimizer.CodeDone {
+		t.Fatalf("exit %d, want 0\n%s", code, errs)
+	}
+	if rec.State != journal.Done || float64(rec.Outcome.Epochs) != 24 {
+		t.Errorf("state %s after %v epochs, want done after 24", rec.State, rec.Outcome.Epochs)
+	}
+	if acc := float64(rec.Training.TestAccuracy); !(acc > 0.8) {
+		t.Errorf("test accuracy %v: the example does not learn", acc)
+	}
+	if rec.Plan == nil || rec.Plan.Prediction == nil || len(rec.Plan.Options) != 4 {
+		t.Errorf("plan without prediction or options: %+v", rec.Plan)
+	}
+	if !(float64(rec.Outcome.CostUSD) > 0) || !(float64(rec.Outcome.PeakMemoryGiB) > 0) {
+		t.Errorf("cost %v, peak memory %v: not measured", rec.Outcome.CostUSD, rec.Outcome.PeakMemoryGiB)
+	}
+	dir := filepath.Join(w.state(), "runs", rec.RunID)
+	data, err := os.ReadFile(filepath.Join(dir, "run.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := journal.Validate(data); err != nil {
+		t.Errorf("run.json does not keep the schema: %v", err)
+	}
+	for _, name := range []string{"samples.csv", "log.csv", "rl_metrics.csv", "extended.csv", "allocation_history.csv", "reward_components.csv", "sla_metrics.csv",
+		"pareto_front.csv", "performance_metrics.csv", "optimization_metrics.csv", "report.html", "report.md", "job.stdout", "job.stderr", "state"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Errorf("the run directory lacks %s: %v", name, err)
+		}
+	}
+}
+
+// TestBudgetStopsWithACheckpoint: the stop comes before the crossing, with a checkpoint, and the run can go on with more money.
+func TestBudgetStopsWithACheckpoint(t *testing.T) {
+	needPython(t)
+	w := newWorld(t)
+	script := w.write("count.py", counting)
+	rates := []string{"--gpu-hour", "0", "--cpu-hour", "3.6", "--gb-hour", "0", "--cpus", "1"} // $0.001 a second
+	const budget = 0.005
+	code, rec, errs := w.record(append([]string{"--train", script, "--budget", "0.005", "--epochs", "100"}, rates...)...)
+	if code != optimizer.CodeGuard {
+		t.Fatalf("exit %d, want 4\n%s", code, errs)
+	}
+	if spent := float64(rec.Outcome.CostUSD); spent > 1.01*budget || spent < 0.5*budget {
+		t.Errorf("spent $%.6f of a budget of $%.6f: want between half of it and 1 %% over", spent, budget)
+	}
+	if rec.Exit == nil || rec.Exit.Reason != "budget" || rec.Exit.Detail != "checkpoint saved" {
+		t.Errorf("exit %+v: want reason budget with a saved checkpoint", rec.Exit)
+	}
+	done := float64(rec.Outcome.Epochs)
+	code, _, errs = w.run("runs", "resume", rec.RunID)
+	if code == optimizer.CodeDone || code == optimizer.CodeMissed {
+		t.Errorf("resumed with a spent budget: exit %d\n%s", code, errs)
+	}
+	if code, _, errs = w.run("runs", "resume", rec.RunID, "--budget", "1"); code != optimizer.CodeDone {
+		t.Fatalf("resume with more money: exit %d, want 0\n%s", code, errs)
+	}
+	after, err := journal.ReadRecord(filepath.Join(w.state(), "runs", rec.RunID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if float64(after.Outcome.Epochs) != 100 || after.Outcome.Rows > 101 {
+		t.Errorf("%v epochs in %d rows: want 100 epochs without repeating the first %v", after.Outcome.Epochs, after.Outcome.Rows, done)
+	}
+	if !(float64(after.Outcome.CostUSD) > float64(rec.Outcome.CostUSD)) {
+		t.Errorf("money after the resume %v, before %v: it must go on from what was spent", after.Outcome.CostUSD, rec.Outcome.CostUSD)
+	}
+}
+
+// TestDeadlineStops: the deadline guard stops by itself.
+func TestDeadlineStops(t *testing.T) {
+	needPython(t)
+	w := newWorld(t)
+	code, rec, errs := w.record("--train", w.write("count.py", counting), "--deadline", "3s", "--epochs", "1000", "--cpus", "1")
+	if code != optimizer.CodeGuard || rec.Exit == nil || rec.Exit.Reason != "deadline" {
+		t.Fatalf("exit %d %+v, want 4 by the deadline\n%s", code, rec.Exit, errs)
+	}
+	if s := float64(rec.Outcome.Seconds); s > 3.03+0.3 {
+		t.Errorf("stopped after %.2f s, deadline 3 s", s)
+	}
+}
+
+// TestAgentKilled is reliability case 7: the agent dies by kill -9, the job lives on, and another agent goes on with
+// money, deadline and progress.
+func TestAgentKilled(t *testing.T) {
+	needPython(t)
+	w := newWorld(t)
+	script := w.write("count.py", counting)
+	agent := w.agent("--train", script, "--epochs", "80", "--cpus", "1", "--quiet", "--budget", "1", "--cpu-hour", "3.6", "--gb-hour", "0")
+	dir := w.latest("trained for ten epochs", func(dir string, rec *journal.Record) bool { return rows(dir) >= 10 })
+	if err := agent.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = agent.Wait()
+	before := rows(dir)
+	time.Sleep(700 * time.Millisecond)
+	if after := rows(dir); after <= before {
+		t.Fatalf("the job stopped with its agent: %d rows, then %d", before, after)
+	}
+	code, rec, errs := w.record("runs", "resume", filepath.Base(dir))
+	if code != optimizer.CodeDone {
+		t.Fatalf("exit %d, want 0\n%s", code, errs)
+	}
+	if float64(rec.Outcome.Epochs) != 80 || rec.Outcome.Restarts != 0 {
+		t.Errorf("%v epochs with %d restarts, want 80 by the adopted job itself", rec.Outcome.Epochs, rec.Outcome.Restarts)
+	}
+	if rec.Exit == nil || rec.Exit.Code == nil || *rec.Exit.Code != 0 {
+		t.Errorf("exit of the adopted job %+v, want its own code 0", rec.Exit)
+	}
+	// 80 epochs of 0.1 s at $0.001/s: the time without an agent was paid too, once.
+	seconds, paid := float64(rec.Outcome.Seconds), float64(rec.Outcome.CostUSD)
+	if seconds < 8 || math.Abs(paid-seconds*0.001) > 0.1*paid {
+		t.Errorf("%.2f s for $%.5f: want at least 8 s and one tenth of a cent for each", seconds, paid)
+	}
+}
+
+// TestBudgetHoldsWithoutAnAgent: the keeper stops the job at the budget although the agent is dead.
+func TestBudgetHoldsWithoutAnAgent(t *testing.T) {
+	needPython(t)
+	w := newWorld(t)
+	script := w.write("count.py", counting)
+	agent := w.agent("--train", script, "--epochs", "1000", "--cpus", "1", "--quiet", "--budget", "0.006", "--cpu-hour", "3.6", "--gb-hour", "0")
+	dir := w.latest("trained for ten epochs", func(dir string, rec *journal.Record) bool { return rows(dir) >= 10 })
+	_ = agent.Process.Kill()
+	_ = agent.Wait()
+	deadline := time.Now().Add(20 * time.Second)
+	for last, same := rows(dir), 0; same < 10 && time.Now().Before(deadline); {
+		time.Sleep(150 * time.Millisecond)
+		if n := rows(dir); n == last {
+			same++
+		} else {
+			last, same = n, 0
+		}
+	}
+	if n := rows(dir); n > 90 {
+		t.Errorf("%d epochs of 0.1 s under a budget of 6 s: the keeper did not stop the job", n)
+	}
+	code, rec, errs := w.record("runs", "resume", filepath.Base(dir))
+	if code != optimizer.CodeGuard {
+		t.Errorf("exit %d after a budget that was spent without an agent, want 4\n%s", code, errs)
+	}
+	if spent := float64(rec.Outcome.CostUSD); spent > 0.006*1.02 {
+		t.Errorf("spent $%.5f of $0.006", spent)
+	}
+}
+
+func rows(dir string) int {
+	data, err := os.ReadFile(filepath.Join(dir, "training.csv"))
+	if err != nil {
+		return 0
+	}
+	return strings.Count(string(data), "\n") - 1
+}
+
+// TestInterruptOnceSavesTwiceKills is Ctrl-C (reliability case 6).
+func TestInterruptOnceSavesTwiceKills(t *testing.T) {
+	needPython(t)
+	for name, c := range map[string]struct {
+		signals []os.Signal
+		script  string
+		detail  string
+		code    optimizer.Code
+	}{
+		"once":  {[]os.Signal{syscall.SIGINT}, counting, "checkpoint saved", optimizer.CodeInterrupt},
+		"term":  {[]os.Signal{syscall.SIGTERM}, counting, "checkpoint saved", optimizer.CodeTerminated},
+		"twice": {[]os.Signal{syscall.SIGINT, syscall.SIGINT}, strings.Replace(counting, "if leave:", "if False:", 1), "SIGKILL", optimizer.CodeInterrupt},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			script := w.write("count.py", c.script)
+			go func() {
+				w.latest("running", func(dir string, rec *journal.Record) bool { return rows(dir) >= 3 })
+				for _, s := range c.signals {
+					w.signals <- s
+					time.Sleep(200 * time.Millisecond)
+				}
+			}()
+			code, rec, errs := w.record("--train", script, "--epochs", "600", "--cpus", "1")
+			if code != c.code || rec.State != journal.Stopped || rec.Exit == nil || rec.Exit.Reason != "user" || !strings.Contains(rec.Exit.Detail, c.detail) {
+				t.Errorf("exit %d, state %s, %+v: want %d, stopped by the user, %q\n%s", code, rec.State, rec.Exit, c.code, c.detail, errs)
+			}
+		})
+	}
+}
+
+// TestTrainingFails: its own code or signal is in the report, and ours says that it was the training.
+func TestTrainingFails(t *testing.T) {
+	needPython(t)
+	for name, c := range map[string]struct {
+		script string
+		code   int
+		signal string
+	}{
+		"exit 3":   {"import sys\nsys.exit(3)\n", 3, ""},
+		"exit 137": {"import sys\nsys.exit(137)\n", 137, ""},
+		"segfault": {"import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n", 0, "SIGSEGV"},
+		"killed":   {"import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n", 0, "SIGKILL"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			code, rec, errs := w.record("--train", w.write("fail.py", c.script), "--cpus", "1")
+			if code != optimizer.CodeTraining || rec.State != journal.Failed {
+				t.Fatalf("exit %d, state %s, want 5, failed\n%s", code, rec.State, errs)
+			}
+			switch {
+			case c.signal != "" && (rec.Exit.Signal == nil || *rec.Exit.Signal != c.signal || rec.Exit.Code != nil):
+				t.Errorf("exit %+v, want signal %s", rec.Exit, c.signal)
+			case c.signal == "" && (rec.Exit.Code == nil || *rec.Exit.Code != c.code || rec.Exit.Signal != nil):
+				t.Errorf("exit %+v, want code %d", rec.Exit, c.code)
+			}
+		})
+	}
+}
+
+// TestNoLog: a script that writes no CSV is followed by its output, and without any progress there is "no data", not zero.
+func TestNoLog(t *testing.T) {
+	needPython(t)
+	w := newWorld(t)
+	code, rec, errs := w.record("--train", w.write("talk.py", `import time
+for e in range(1, 13):
+    time.sleep(0.2)
+    print("Epoch %d/12 loss %.3f" % (e, 1 / e), flush=True)
+`), "--cpus", "1")
+	if code != optimizer.CodeDone || float64(rec.Outcome.Epochs) != 12 {
+		t.Errorf("exit %d, %v epochs, want 12 from the output\n%s", code, rec.Outcome.Epochs, errs)
+	}
+	code, rec, errs = w.record("--train", w.write("mute.py", "import time\ntime.sleep(1.5)\n"), "--cpus", "1", "--min-throughput", "10")
+	if code != optimizer.CodeDone {
+		t.Errorf("exit %d\n%s", code, errs)
+	}
+	if rec.Outcome.Epochs.Known() || rec.Outcome.Throughput.Known() || rec.SLA.Compliance.Known() {
+		t.Errorf("epochs %v, throughput %v, compliance %v of a silent job: want null", rec.Outcome.Epochs, rec.Outcome.Throughput, rec.SLA.Compliance)
+	}
+	if len(rec.SLA.Verdicts) != 1 || rec.SLA.Verdicts[0].Status != "unknown" {
+		t.Errorf("verdicts %+v, want unknown", rec.SLA.Verdicts)
+	}
+}
+
+// TestPreferencesDiffer: on a described machine with eight GPUs, a job that replays a measured profile is given more
+// for time than for cost, and the whole path (probes, restarts, plan, report) runs.
+func TestPreferencesDiffer(t *testing.T) {
+	needPython(t)
+	gpus := map[string]int{}
+	for _, prefer := range []string{"time", "cost"} {
+		w := newWorld(t)
+		code, rec, errs := w.record("--train", example(t, "replay.py"), "--host", example(t, "host-8gpu.yaml"), "--prefer", prefer,
+			"--gpu-hour", "2", "--cpu-hour", "0.03", "--gb-hour", "0.004", "--baseline-ratio", "0.3",
+			"--", "--profile", example(t, "replay-bert.json"), "--speedup", strconv.Itoa(4000))
+		if code != optimizer.CodeDone {
+			t.Fatalf("%s: exit %d\n%s", prefer, code, errs)
+		}
+		if rec.Host.Described == "" || len(rec.Warnings) == 0 {
+			t.Errorf("%s: a described machine must be marked as such", prefer)
+		}
+		gpus[prefer] = rec.Plan.Allocation.GPUs
+		t.Logf("%s: %s — %s", prefer, rec.Plan.Allocation, rec.Plan.Reason)
+	}
+	if gpus["time"] <= gpus["cost"] {
+		t.Errorf("%d GPUs for time, %d for cost: want more for time", gpus["time"], gpus["cost"])
+	}
+}
+
+// TestRefusals: every refusal is one line on stderr, with the right exit code.
+func TestRefusals(t *testing.T) {
+	w := newWorld(t)
+	w.write("bad.yaml", "sla:\n  time_maxx: 3\n")
+	w.write("ok.py", "print('hello')\n")
+	for name, c := range map[string]struct {
+		args []string
+		code optimizer.Code
+		want string
+	}{
+		"nothing to train":  {[]string{"train"}, 2, "nothing to train"},
+		"missing script":    {[]string{"--train", "absent.py"}, 2, "absent.py"},
+		"a directory":       {[]string{"--train", "."}, 2, "directory"},
+		"unknown flag":      {[]string{"--train", "ok.py", "--deadlin", "3"}, 2, "--deadline"},
+		"unknown command":   {[]string{"trian"}, 2, "trian"},
+		"bad duration":      {[]string{"--train", "ok.py", "--deadline", "soon"}, 2, "--deadline"},
+		"negative budget":   {[]string{"--train", "ok.py", "--budget", "-1"}, 2, "budget"},
+		"NaN budget":        {[]string{"--train", "ok.py", "--budget", "NaN"}, 2, "budget"},
+		"bad preference":    {[]string{"--train", "ok.py", "--prefer", "speed"}, 2, "speed"},
+		"unknown key":       {[]string{"--train", "ok.py", "--config", filepath.Join(w.dir, "bad.yaml")}, 2, "sla.time_max"},
+		"missing config":    {[]string{"--train", "ok.py", "--config", "absent.yaml"}, 2, "absent.yaml"},
+		"too many CPUs":     {[]string{"--train", "ok.py", "--cpus", "1:4096"}, 2, "4096"},
+		"zero CPUs":         {[]string{"--train", "ok.py", "--cpus", "0"}, 2, "cpus"},
+		"host without dry":  {[]string{"--train", "ok.py", "--host", "aws:p4d.24xlarge"}, 2, "--dry-run"},
+		"unknown instance":  {[]string{"--train", "ok.py", "--instance", "aws:p4d.24xlrge"}, 2, "p4d.24xlarge"},
+		"unknown planner":   {[]string{"--train", "ok.py", "--planner", "oracle"}, 2, "oracle"},
+		"unknown run":       {[]string{"report", "nosuchrun"}, 2, "nosuchrun"},
+		"unknown format":    {[]string{"report", "--format", "pdf"}, 2, ""},
+		"older flag, wrong": {[]string{"--train", "ok.py", "--cost_max", "much"}, 2, "--budget"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out, errs := w.run(c.args...)
+			if code != c.code || !strings.Contains(errs, c.want) || out != "" {
+				t.Errorf("exit %d, stdout %q, stderr %q: want exit %d and a line with %q", code, out, errs, c.code, c.want)
+			}
+			if strings.Count(strings.TrimSpace(errs), "\n") != 0 || strings.Contains(errs, "goroutine") {
+				t.Errorf("stderr is not one line: %q", errs)
+			}
+		})
+	}
+	if entries, _ := journal.List(w.state()); len(entries) != 0 {
+		t.Errorf("%d runs were left by refusals", len(entries))
+	}
+}
+
+// TestInfeasibleFromHistory: what earlier runs show to be impossible is refused before start, with the nearest feasible.
+func TestInfeasibleFromHistory(t *testing.T) {
+	needPython(t)
+	w := newWorld(t)
+	script := w.write("count.py", counting)
+	args := []string{"--train", script, "--epochs", "40", "--cpus", "1", "--cpu-hour", "3.6", "--gb-hour", "0"}
+	if code, _, errs := w.run(args...); code != optimizer.CodeDone {
+		t.Fatalf("exit %d\n%s", code, errs)
+	}
+	code, _, errs := w.run(append(args, "--budget", "0.0005")...)
+	if code != optimizer.CodeInfeasible || !strings.Contains(errs, "$0.00") {
+		t.Errorf("exit %d, want 6 with what would be feasible: %s", code, errs)
+	}
+	code, rec, errs := w.record(append(args, "--dry-run")...)
+	if code != optimizer.CodeDone || rec.State != journal.Planned || rec.Plan == nil || rec.Plan.Prediction == nil {
+		t.Fatalf("dry run: exit %d, %+v\n%s", code, rec.Plan, errs)
+	}
+	if p := rec.Plan.Prediction.Seconds; p.P5 > 4.6 || p.P95 < 3.9 {
+		t.Errorf("predicted %+v for 40 epochs of 0.1 s", p)
+	}
+}
+
+// TestSampleConfiguration: the documented sample is read by the real reader, and covers every setting.
+func TestSampleConfiguration(t *testing.T) {
+	w := newWorld(t)
+	_, sample, _ := w.run("config")
+	file := w.write("sample.yaml", sample)
+	w.write("ok.py", "print('hello')\n")
+	code, _, errs := w.run("--train", "ok.py", "--config", file, "--gpus", "", "--cpus", "1", "--memory", "", "--dry-run", "--prefer", "cost")
+	if code != optimizer.CodeDone {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	for _, s := range settings {
+		if _, name, _ := strings.Cut(s.key, "."); !strings.Contains(sample, name+":") && s.key != "resource.dataset" && s.key != "monitor.offline_logs" {
+			t.Errorf("the sample does not show %s", s.key)
+		}
+	}
+}
+
+// TestPrecedence: flag > environment > file > default.
+func TestPrecedence(t *testing.T) {
+	w := newWorld(t)
+	w.write("ok.py", "print('hello')\n")
+	file := w.write("c.yaml", "sla:\n  cost_max: 1\n  time_max: 100\n  throughput_min: 7\n")
+	w.environ = append(w.environ, "OPTIMIZE_SLA_COST_MAX=2", "OPTIMIZE_SLA_TIME_MAX=200")
+	_, rec, _ := w.record("--train", "ok.py", "--config", file, "--budget", "3", "--dry-run")
+	if float64(rec.SLA.BudgetUSD) != 3 || float64(rec.SLA.DeadlineS) != 200 || float64(rec.SLA.MinThroughput) != 7 {
+		t.Errorf("budget %v, deadline %v, throughput %v: want 3 (flag), 200 (environment), 7 (file)", rec.SLA.BudgetUSD, rec.SLA.DeadlineS, rec.SLA.MinThroughput)
+	}
+	w.environ = append(w.environ, "OPTIMIZE_SLA_TIMEMAX=3")
+	if code, _, errs := w.run("--train", "ok.py", "--dry-run"); code != optimizer.CodeUsage || !strings.Contains(errs, "OPTIMIZE_SLA_TIME_MAX") {
+		t.Errorf("exit %d for an unknown variable: %s", code, errs)
+	}
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"trainopt/optimizer"
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/launch"
+)
+
+// agentVariable makes the test binary behave as the program itself: a real agent that can be killed.
+const agentVariable = "TRAINOPT_TEST_AGENT"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == keeperArg {
+		os.Exit(launch.KeeperMain(os.Args[2:]))
+	}
+	if os.Getenv(agentVariable) != "" {
+		os.Unsetenv(agentVariable)
+		e, stop := processEnv()
+		code := run(e)
+		stop()
+		os.Exit(int(code))
+	}
+	os.Exit(m.Run())
+}
+
+// world is a directory in which the command line is used.
+type world struct {
+	t       *testing.T
+	dir     string
+	signals chan os.Signal
+	environ []string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	return &world{t: t, dir: t.TempDir(), signals: make(chan os.Signal, 4), environ: cleanEnviron()}
+}
+
+// cleanEnviron is our environment without settings that would change the test.
+func cleanEnviron() []string {
+	var out []string
+	for _, kv := range os.Environ() {
+		if !strings.HasPrefix(kv, "OPTIMIZE") {
+			out = append(out, kv)
+		}
+	}
+	return out
+}
+
+// run runs one command line in this process.
+func (w *world) run(args ...string) (code optimizer.Code, stdout, stderr string) {
+	w.t.Helper()
+	var out, errs bytes.Buffer
+	e := &env{args: args, stdin: strings.NewReader(""), stdout: &out, stderr: &errs, environ: w.environ, dir: w.dir,
+		self: []string{os.Args[0], keeperArg}, signals: w.signals, clock: optimizer.SystemClock{}, width: func() int { return 0 }}
+	args = append([]string{}, args...)
+	e.args = args
+	if !hasStateDir(args) {
+		e.environ = append(append([]string{}, w.environ...), "OPTIMIZE_STATE_DIR="+w.state())
+	}
+	code = run(e)
+	return code, out.String(), errs.String()
+}
+
+func hasStateDir(args []string) bool {
+	for _, a := range args {
+		if strings.HasPrefix(a, "--state-dir") {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *world) state() string { return filepath.Join(w.dir, ".optimize") }
+
+// record runs with --json and returns the record.
+func (w *world) record(args ...string) (optimizer.Code, *journal.Record, string) {
+	w.t.Helper()
+	code, out, errs := w.run(append([]string{"--json"}, args...)...)
+	rec := &journal.Record{}
+	if err := json.Unmarshal([]byte(out), rec); err != nil {
+		w.t.Fatalf("exit %d, output is not a record: %v\nstdout: %s\nstderr: %s", code, err, out, errs)
+	}
+	return code, rec, errs
+}
+
+func (w *world) write(name, content string) string {
+	w.t.Helper()
+	path := filepath.Join(w.dir, name)
+	if err := os.WriteFile(path, []byte(content), 0o755); err != nil {
+		w.t.Fatal(err)
+	}
+	return path
+}
+
+// agent starts a real agent process.
+func (w *world) agent(args ...string) *exec.Cmd {
+	w.t.Helper()
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Dir = w.dir
+	cmd.Env = append(append([]string{}, w.environ...), agentVariable+"=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	return cmd
+}
+
+// latest waits until the newest run satisfies ok.
+func (w *world) latest(what string, ok func(dir string, rec *journal.Record) bool) string {
+	w.t.Helper()
+	deadline := time.Now().Add(60 * time.Second)
+	for time.Now().Before(deadline) {
+		entries, _ := journal.List(w.state())
+		for _, en := range entries {
+			if en.Record != nil && ok(en.Dir, en.Record) {
+				return en.Dir
+			}
+		}
+		time.Sleep(30 * time.Millisecond)
+	}
+	w.t.Fatalf("no run became %s within a minute", what)
+	return ""
+}
+
+func example(t *testing.T, name string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("..", "..", "examples", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func needPython(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("python3 is not installed")
+	}
+}
