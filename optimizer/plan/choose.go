@@ -1,6 +1,9 @@
 package plan
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 const (
 	// leastRange is the smallest difference, relative to the best, that counts as a whole step of an objective: where all
@@ -9,7 +12,7 @@ const (
 	// tie is the loss, relative, within which candidates count as equal and the tie-break decides.
 	tie = 0.01
 	// tieRegret is the same in units of regret, for mixed preferences.
-	tieRegret = 0.02
+	tieRegret = tie / leastRange
 	// stickiness is the loss within which the current allocation is kept.
 	stickiness = 0.03
 )
@@ -58,7 +61,7 @@ func loss(a, b [3]float64, w Preference) float64 {
 // choose selects among the candidates at the given positions: of their front the one with the least normalised regret
 // (each objective scaled to 0…1 between the best and the worst on that front), ties by cost (by time when cost leads
 // the preference). Regret is linear in each objective and finds the knee of a convex front, where products of
-// powers would run to an end. The current allocation, at position current (-1: none), is kept when it is
+// powers would run to an end. The current allocation, at position current (-1: none), is kept when it is among them and
 // nearly as good. It returns -1 when among is empty. O(n log n).
 func choose(cs []Candidate, among []int, w Preference, current int) int {
 	edge := frontAmong(cs, among)
@@ -80,7 +83,7 @@ func choose(cs []Candidate, among []int, w Preference, current int) int {
 			chosen = i
 		}
 	}
-	if current >= 0 && current != chosen {
+	if current != chosen && slices.Contains(among, current) {
 		x, y := objectives(cs[current]), objectives(cs[chosen])
 		equal := Preference{Time: 1, Cost: 1, Resource: 1}
 		if loss(x, y, w) <= stickiness && sc.regret(x, w) <= sc.regret(y, w)+stickiness &&

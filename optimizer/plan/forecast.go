@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"trainopt/cost"
 	"trainopt/resources"
 	"trainopt/simulator/training"
 	"trainopt/sla"
@@ -110,7 +109,7 @@ func (f *forecast) outcome(a resources.Allocation) outcome {
 // spend is seconds and USD of the whole run by draw; the time to get there counts moveWeight-fold.
 func (f *forecast) spend(a resources.Allocation, unit []float64, moveWeight float64) (seconds, usd []float64) {
 	seconds, usd = make([]float64, len(unit)), make([]float64, len(unit))
-	hourly := float64(hourlyRate(f.s.Rates, a))
+	hourly := float64(f.s.Rates.Hourly(a))
 	if f.perUnit {
 		for k, u := range unit {
 			seconds[k], usd[k] = u, u/3600*hourly
@@ -273,12 +272,4 @@ func quantiles(v []float64) sla.Interval {
 		return s[i] + (h-float64(i))*(s[i+1]-s[i])
 	}
 	return sla.Interval{P5: at(0.05), P50: at(0.5), P95: at(0.95)}
-}
-
-// hourlyRate is the price of an allocation in USD per hour.
-func hourlyRate(r cost.Rates, a resources.Allocation) cost.USD {
-	if r.Instance > 0 {
-		return r.Instance
-	}
-	return r.GPUHour*cost.USD(a.GPUs) + r.CPUHour*cost.USD(a.CPUs) + r.GiBHour*cost.USD(a.Memory)
 }

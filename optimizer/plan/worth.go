@@ -3,9 +3,6 @@ package plan
 import (
 	"fmt"
 	"math"
-
-	"trainopt/resources"
-	"trainopt/simulator/training"
 )
 
 const (
@@ -70,8 +67,8 @@ func (f *forecast) gain(s Snapshot, p Plan, here, there outcome) (bool, string) 
 		mean += (now - sc.regret([3]float64{slowSeconds[k], slowUSD[k], there.Resource}, w)) / float64(n)
 	}
 	share := float64(better) / float64(n)
-	words := fmt.Sprintf("%s instead of %s: %s and %s less for the rest, restart included (%.0f %% sure)", p.Allocation, *s.Current,
-		signedDuration(here.Seconds.P50-there.Seconds.P50), signedUSD(here.CostUSD.P50-there.CostUSD.P50), 100*share)
+	words := fmt.Sprintf("%s instead of %s for the rest, the move included: %s, %s (better with %.0f %% probability)", p.Allocation, *s.Current,
+		change(there.Seconds.P50-here.Seconds.P50, duration), change(there.CostUSD.P50-here.CostUSD.P50, usd), 100*share)
 	switch {
 	case share < improvement:
 		return false, "not sure enough: " + words
@@ -81,73 +78,10 @@ func (f *forecast) gain(s Snapshot, p Plan, here, there outcome) (bool, string) 
 	return true, words
 }
 
-func signedDuration(s float64) string {
-	if s < 0 {
-		return "-" + duration(-s)
+// change says how much less or more something is.
+func change(by float64, words func(float64) string) string {
+	if by <= 0 {
+		return words(-by) + " less"
 	}
-	return duration(s)
-}
-
-func signedUSD(v float64) string {
-	if v < 0 {
-		return "-" + usd(-v)
-	}
-	return usd(v)
-}
-
-// NextProbe says which of the affordable allocations to measure next, and why; nil when nothing is worth measuring. A
-// probe must be expected to improve the choice, in the preference's regret and with missed limits counted, by more
-// than it costs itself (two restarts and three units of work).
-func NextProbe(s Snapshot, measured []training.Observation, affordable []resources.Allocation) (*resources.Allocation, string) {
-	if s.Model == nil || len(affordable) == 0 {
-		return nil, ""
-	}
-	b := newBoard(s)
-	among := where(b.cs, feasible)
-	if len(among) == 0 {
-		among = where(b.cs, finite)
-	}
-	if len(among) == 0 {
-		return nil, ""
-	}
-	sc := scaleOf(b.cs, frontAmong(b.cs, among))
-	options := training.ProbeOptions{MinGain: max(0.005, b.probeRegret(sc)), Loss: b.expectedLoss(sc), Choices: Allocations(s)}
-	var at []resources.Allocation
-	for _, o := range measured {
-		at = append(at, o.Allocation)
-	}
-	probe := training.NextProbe(s.Model, affordable, at, options)
-	if probe == nil {
-		return nil, ""
-	}
-	return &probe.Allocation, probe.Reason
-}
-
-// expectedLoss is the regret of a run at given seconds per unit, with three times the relative excess over its limits.
-func (b *board) expectedLoss(sc scale) func(resources.Allocation, float64) float64 {
-	s := b.forecast.s
-	return func(a resources.Allocation, unit float64) float64 {
-		seconds, money := unit, unit/3600*float64(hourlyRate(s.Rates, a))
-		over := 0.0
-		if !b.forecast.perUnit {
-			left := max(0, s.Total-s.Done)
-			seconds, money = s.Elapsed.Seconds()+left*seconds, float64(s.Spent)+left*money
-			over = excess(seconds, s.Spec.TimeMax.Seconds()) + excess(money, s.Spec.CostMaxUSD)
-		}
-		return sc.regret([3]float64{seconds, money, training.ResourceShare(a, s.Limits)}, b.preference) + 3*over
-	}
-}
-
-// probeRegret is what a probe costs, in regret.
-func (b *board) probeRegret(sc scale) float64 {
-	s := b.forecast.s
-	if b.forecast.perUnit {
-		return 0
-	}
-	unit := s.Model.UnitSeconds(s.Baseline).P50
-	seconds := 2*s.Restart.P50 + 3*unit
-	x := sc.best
-	x[0] += seconds
-	x[1] += seconds / 3600 * float64(hourlyRate(s.Rates, s.Baseline))
-	return sc.regret(x, b.preference)
+	return words(by) + " more"
 }

@@ -1,0 +1,82 @@
+package plan
+
+// board is all that is predicted for one decision.
+type board struct {
+	forecast   *forecast
+	preference Preference
+	outcomes   []outcome
+	cs         []Candidate // the candidates of outcomes, front marked
+	current    int         // position of Current, -1 when none
+	baseline   int         // position of Baseline, -1 when not allowed
+}
+
+func newBoard(s Snapshot) *board {
+	b := &board{forecast: newForecast(s), preference: s.Preference.normalised(), current: -1, baseline: -1}
+	for _, a := range Allocations(s) {
+		b.add(b.forecast.outcome(a))
+	}
+	b.mark()
+	return b
+}
+
+func (b *board) add(o outcome) int {
+	s, i := b.forecast.s, len(b.cs)
+	if c := s.Current; c != nil && sameShape(*c, o.Allocation) {
+		o.Allocation.GPUIDs = c.GPUIDs
+		b.current = i
+	}
+	if sameShape(s.Baseline, o.Allocation) {
+		b.baseline = i
+	}
+	b.outcomes, b.cs = append(b.outcomes, o), append(b.cs, o.Candidate)
+	return i
+}
+
+func (b *board) mark() {
+	for i := range b.cs {
+		b.cs[i].OnFront = false
+	}
+	for _, i := range front(b.cs) {
+		b.cs[i].OnFront = true
+	}
+}
+
+// plan makes the plan for a choice.
+func (b *board) plan(planner string, chosen int, reason string) Plan {
+	return Plan{
+		Allocation: b.cs[chosen].Allocation, Planner: planner, Reason: reason, Binding: b.binding(chosen),
+		Chosen: b.cs[chosen], Predicted: true, Candidates: b.cs, Options: b.options(chosen),
+	}
+}
+
+// options are the four presets' choices among the feasible candidates (among all when none is feasible).
+func (b *board) options(chosen int) []Option {
+	among := where(b.cs, feasible)
+	if len(among) == 0 {
+		among = where(b.cs, finite)
+	}
+	var out []Option
+	for _, preset := range Presets {
+		i := choose(b.cs, among, preset.Preference, -1)
+		if i < 0 {
+			i = chosen
+		}
+		out = append(out, b.option(preset.Name, i, chosen))
+	}
+	return out
+}
+
+func (b *board) option(prefer string, i, chosen int) Option {
+	mine, its := objectives(b.cs[chosen]), objectives(b.cs[i])
+	return Option{Prefer: prefer, Candidate: b.cs[i],
+		SecondsPct: percent(its[0], mine[0]), CostPct: percent(its[1], mine[1]), ResourcePct: percent(its[2], mine[2])}
+}
+
+// percent is by how much a is more than b; nil when b is not positive.
+func percent(a, b float64) *float64 {
+	if !(b > 0) {
+		return nil
+	}
+	v := 100 * (a/b - 1)
+	return &v
+}

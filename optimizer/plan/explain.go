@@ -1,0 +1,137 @@
+package plan
+
+import (
+	"fmt"
+
+	"trainopt/sla"
+)
+
+// binding names the limit that kept the preference from its own choice.
+func (b *board) binding(chosen int) string {
+	free := choose(b.cs, where(b.cs, finite), b.preference, -1)
+	if free < 0 || free == chosen || len(b.cs[free].Breaks) == 0 {
+		return "none"
+	}
+	limit := b.cs[free].Breaks[0]
+	broken := 0
+	for _, c := range b.cs {
+		for _, o := range c.Breaks {
+			if o == limit {
+				broken++
+			}
+		}
+	}
+	text := fmt.Sprintf("%s: %d of %d allocations would miss it, with them the one that the preference alone would choose (%s)",
+		limitWords(limit, b.forecast.s.Spec), broken, len(b.cs), b.cs[free].Allocation)
+	if i := cheapest(b.cs); i >= 0 {
+		text += fmt.Sprintf("; the cheapest that keeps all limits is %s (%s)", b.cs[i].Allocation, usd(b.cs[i].CostUSD.P50))
+	}
+	return text
+}
+
+func cheapest(cs []Candidate) int {
+	best := -1
+	for _, i := range where(cs, feasible) {
+		if best < 0 || cs[i].CostUSD.P50 < cs[best].CostUSD.P50 {
+			best = i
+		}
+	}
+	return best
+}
+
+// reason is one sentence: the preference, the choice, what it is predicted to take, and what the own configuration would.
+func (b *board) reason(chosen int) string {
+	c, s := b.cs[chosen], b.forecast.s
+	goal := map[string]string{
+		"time": "the shortest time", "cost": "the lowest cost", "resource": "the least resources", "balanced": "the best balance of time, cost and resources",
+	}[b.preference.leading()]
+	text := fmt.Sprintf("%s of %d allowed allocations (%d meet the agreement): ", goal, len(b.cs), len(where(b.cs, feasible)))
+	if chosen == b.current {
+		text = "nothing allowed is clearly better than where it runs: "
+	}
+	text += b.predicted(c)
+	if b.baseline >= 0 && b.baseline != chosen && finite(b.cs[b.baseline]) {
+		own := b.cs[b.baseline]
+		text += fmt.Sprintf(", against %s and %s with your own configuration", b.length(own.Seconds.P50), usd(own.CostUSD.P50))
+	}
+	if s.Model.Extrapolates(c.Allocation) {
+		text += " (outside what was measured)"
+	}
+	return text
+}
+
+func (b *board) predicted(c Candidate) string {
+	return fmt.Sprintf("%s (90 %%: %s–%s) for %s", b.length(c.Seconds.P50), duration(c.Seconds.P5), duration(c.Seconds.P95), usd(c.CostUSD.P50))
+}
+
+// infeasible reports the nearest candidate, or the given one when the planner has its own.
+func (b *board) infeasible(planner string, own int) (Plan, error) {
+	nearest := -1
+	for i, o := range b.outcomes {
+		if finite(b.cs[i]) && (nearest < 0 || o.excess < b.outcomes[nearest].excess) {
+			nearest = i
+		}
+	}
+	if nearest < 0 {
+		return Plan{}, fmt.Errorf("plan over %d allocations: %w", len(b.cs), errNothingPredicted)
+	}
+	if own < 0 {
+		own = nearest
+	}
+	why := b.whyNot(nearest)
+	p := b.plan(planner, own, "nothing allowed meets the agreement; this comes nearest: "+b.predicted(b.cs[own]))
+	p.Binding = limitWords(b.cs[nearest].Breaks[0], b.forecast.s.Spec) + ": no allowed allocation meets it"
+	return p, &Infeasible{Nearest: b.cs[nearest], Why: why, Plan: p}
+}
+
+// whyNot says what is missed and what agreement would be feasible.
+func (b *board) whyNot(nearest int) string {
+	spec, c := b.forecast.s.Spec, b.cs[nearest]
+	text := "no allowed allocation meets "
+	for i, o := range c.Breaks {
+		if i > 0 {
+			text += " and "
+		}
+		text += limitWords(o, spec)
+	}
+	text += fmt.Sprintf(" with %.0f %% probability", 100*sure)
+	if need := b.needs(); need != "" {
+		text += "; it needs at least " + need
+	}
+	return text + fmt.Sprintf("; nearest: %s, %s", c.Allocation, b.predicted(c))
+}
+
+// needs is the smallest budget that keeps the other limits, or the shortest deadline that does.
+func (b *board) needs() string {
+	spec := b.forecast.s.Spec
+	if b.forecast.perUnit {
+		return ""
+	}
+	var money, time float64
+	for i, o := range b.outcomes {
+		if !finite(b.cs[i]) {
+			continue
+		}
+		others := true // every limit but time and cost holds
+		for _, x := range o.Breaks {
+			others = others && (x == sla.Time || x == sla.Cost)
+		}
+		if others && o.chances[sla.Time] >= sure && (money == 0 || o.CostUSD.P95 < money) {
+			money = o.CostUSD.P95
+		}
+		if others && o.chances[sla.Cost] >= sure && (time == 0 || o.Seconds.P95 < time) {
+			time = o.Seconds.P95
+		}
+	}
+	text := ""
+	if spec.CostMaxUSD > 0 && money > spec.CostMaxUSD {
+		text = usdUp(money)
+	}
+	if spec.TimeMax > 0 && time > spec.TimeMax.Seconds() {
+		if text != "" {
+			text += " or "
+		}
+		text += durationUp(time)
+	}
+	return text
+}
