@@ -40,9 +40,10 @@ type parser interface {
 	load(parserState)
 }
 
-// document is a log that is one JSON value and is read whole whenever it changes.
+// document is a log that is one JSON value and is read whole whenever it changes. Of one that is not complete
+// nothing is taken, unless salvage is set: then what is whole.
 type document interface {
-	read(src io.ReadSeeker, out sink) error
+	read(src io.ReadSeeker, out sink, salvage bool) error
 }
 
 // parserState is what a parser remembers of a file.
@@ -88,6 +89,8 @@ type format struct {
 	// Either lines or document is set.
 	lines    func(o *parseOptions) parser
 	document func(o *parseOptions) document
+	// json is true for formats that begin with an object or a list; no other is tried on such a file.
+	json bool
 	// repeats is true when the same line may rightly come many times, as in progress output.
 	repeats bool
 }
@@ -98,8 +101,8 @@ var formats = map[string]format{
 	"keras":       {detect: detectKeras, lines: newKeras},
 	"lightning":   {detect: detectLightning, lines: newLightning},
 	"ultralytics": {detect: detectUltralytics, lines: newUltralytics},
-	"huggingface": {detect: detectHuggingFace, document: newHuggingFace},
-	"jsonl":       {detect: detectJSONLines, lines: newJSONLines},
+	"huggingface": {detect: detectHuggingFace, document: newHuggingFace, json: true},
+	"jsonl":       {detect: detectJSONLines, lines: newJSONLines, json: true},
 	"stdout":      {detect: detectStdout, lines: newStdout, repeats: true},
 }
 
@@ -153,6 +156,13 @@ func (h *head) first() []byte {
 	return bytes.TrimSpace(h.rest)
 }
 
+// json reports whether the file begins like a JSON document that is not written line by line, or like an object.
+// Progress such as "[3/20]" and "{'loss': 1}" does not.
+func (h *head) json() bool {
+	f := h.first()
+	return len(f) > 0 && (f[0] == '{' || f[0] == '[') && (len(f) == 1 || bytes.IndexByte([]byte("\"{[ \t"), f[1]) >= 0)
+}
+
 // all is everything that was read so far.
 func (h *head) all() []byte {
 	return append(bytes.Join(h.lines, []byte("\n")), h.rest...)
@@ -162,6 +172,9 @@ func (h *head) all() []byte {
 func detectFormat(h *head) string {
 	best, name := 0, ""
 	for _, n := range Formats() {
+		if h.json() && !formats[n].json {
+			continue
+		}
 		if score := formats[n].detect(h); score > best {
 			best, name = score, n
 		}

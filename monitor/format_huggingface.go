@@ -39,9 +39,9 @@ var errNotDocument = errors.New("neither an object with log_history nor a list o
 
 // read streams the document twice, with one entry of log_history in memory at a time: the values that hold for
 // all rows (max_steps, num_train_epochs, train_batch_size) stand after the list.
-func (p *huggingFace) read(src io.ReadSeeker, out sink) error {
+func (p *huggingFace) read(src io.ReadSeeker, out sink, salvage bool) error {
 	fields := jsonFields{opts: p.opts, fixed: map[Column]float64{}}
-	if err := p.pass(src, &fields, nil); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+	if err := p.pass(src, &fields, nil); err != nil && !salvage {
 		return err
 	}
 	if _, err := src.Seek(0, io.SeekStart); err != nil {

@@ -195,11 +195,8 @@ func (t *Tail) Finish(now time.Time) ([]Row, error) {
 	if t.name == "" {
 		t.detect(true)
 	}
-	if t.doc != nil {
-		if t.follow.file != nil {
-			err = t.readDocument()
-		}
-		t.finishDocument()
+	if t.doc != nil && t.follow.file != nil {
+		err = errors.Join(t.readDocument(false), t.finishDocument())
 	}
 	if t.lp != nil {
 		t.lines.last(t.line)
@@ -323,7 +320,7 @@ func (t *Tail) read() error {
 		return nil
 	}
 	if t.doc != nil {
-		return t.readDocument()
+		return t.readDocument(false)
 	}
 	var total int64
 	for total < t.opts.MaxBytes && len(t.rows) < t.opts.MaxRows {
@@ -342,11 +339,14 @@ func (t *Tail) read() error {
 			if used == 0 { // one byte of a two-byte character
 				break
 			}
+			if used >= headSize && zeros(t.chunk[:used]) == used {
+				t.lines.jump(t.follow.hole(t.lines.readTo()))
+			}
 			if t.name == "" {
 				t.detect(false)
 			}
 			if t.doc != nil {
-				return t.readDocument()
+				return t.readDocument(false)
 			}
 		}
 		if errors.Is(err, io.EOF) {

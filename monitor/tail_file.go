@@ -2,9 +2,12 @@ package monitor
 
 import (
 	"bytes"
+	"errors"
 	"io/fs"
 	"os"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // How much of a file is remembered to see that it was rewritten: its beginning, and what stands before the
@@ -72,6 +75,24 @@ func (f *follower) remember(at int64, b []byte) {
 		f.tail = append(f.tail[:0], f.tail[drop:]...)
 	}
 	f.tail = append(f.tail, b...)
+}
+
+// hole gives how many NUL bytes from an offset on are not stored at all: what a writer leaves whose file was truncated
+// under it. 0 when there are none, or the file system does not tell.
+func (f *follower) hole(at int64) int64 {
+	next, err := unix.Seek(int(f.file.Fd()), at, unix.SEEK_DATA)
+	if errors.Is(err, syscall.ENXIO) { // nothing but the hole
+		if info, err := f.file.Stat(); err == nil {
+			next = info.Size()
+		}
+	} else if err != nil {
+		return 0
+	}
+	if next-at < headSize {
+		return 0
+	}
+	f.tail = append(f.tail[:0], make([]byte, tailSize)...)
+	return next - at
 }
 
 // forget begins a new file.

@@ -131,6 +131,13 @@ func (s *splitter) keep(b []byte) {
 	}
 }
 
+// jump goes over n NUL bytes that need not be read.
+func (s *splitter) jump(n int64) {
+	s.at += n
+	s.nuls++
+	s.afterCR = false
+}
+
 // zeros counts the NUL bytes at the beginning.
 func zeros(b []byte) int {
 	n := 0

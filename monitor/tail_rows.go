@@ -124,10 +124,11 @@ func hasPosition(r *Row) bool {
 }
 
 // rowHash is the same for rows that say the same, whatever the order of their columns and the form of their numbers.
+// How much there is to do in all is not part of what a row says.
 func rowHash(r *Row, extra uint64) uint64 {
 	h := extra
 	for c := Column(0); c < NumColumns; c++ {
-		if v, ok := r.Value(c); ok {
+		if v, ok := r.Value(c); ok && c != TotalEpochs && c != TotalSteps && c != BatchSize {
 			h += mix(uint64(c)+1, math.Float64bits(v))
 		}
 	}
@@ -278,14 +279,15 @@ var errEnough = errors.New("enough rows")
 // maxDocument is the largest JSON document that is read.
 const maxDocument = 256 << 20
 
-// readDocument reads the whole document when it has changed. Entries that were given out before are left out.
-func (t *Tail) readDocument() error {
+// readDocument reads the whole document when it has changed, or, to salvage, what is whole of one that is not
+// complete. Entries that were given out before are left out.
+func (t *Tail) readDocument(salvage bool) error {
 	fi, err := t.follow.file.Stat()
 	if err != nil {
 		return err
 	}
 	mark := docMark{size: fi.Size(), time: fi.ModTime()}
-	if t.stats.Behind = 0; mark == t.docAt {
+	if t.stats.Behind = 0; mark == t.docAt && !salvage {
 		return nil
 	}
 	if mark.size > maxDocument {
@@ -294,7 +296,7 @@ func (t *Tail) readDocument() error {
 	if t.seen.count > 0 || t.docAt != (docMark{}) {
 		t.beginReplay()
 	}
-	err = t.doc.read(io.NewSectionReader(t.follow.file, 0, mark.size), t)
+	err = t.doc.read(io.NewSectionReader(t.follow.file, 0, mark.size), t, salvage)
 	t.stats.Bytes += mark.size
 	switch {
 	case errors.Is(err, errEnough):
@@ -303,15 +305,18 @@ func (t *Tail) readDocument() error {
 	case errors.Is(err, errNotDocument):
 		return err
 	}
-	// Any other error: half-written. The entries that are whole were taken, the rest comes when it changes.
+	// Any other error: half-written. It comes when it changes.
 	t.docAt, t.docErr = mark, err
 	return nil
 }
 
-// finishDocument says what was wrong with a document that nobody writes any more.
-func (t *Tail) finishDocument() {
-	if t.docErr != nil {
-		t.bad(0, "JSON is not complete: "+t.docErr.Error())
-		t.docErr = nil
+// finishDocument takes what is whole of a document that nobody will complete any more.
+func (t *Tail) finishDocument() error {
+	if t.follow.file == nil || t.docErr == nil {
+		return nil
 	}
+	t.bad(0, "JSON is not complete: "+t.docErr.Error())
+	err := t.readDocument(true)
+	t.docErr = nil
+	return err
 }
