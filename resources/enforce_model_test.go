@@ -111,6 +111,25 @@ func TestALimitedCgroupIsNotLeft(t *testing.T) {
 	mention(t, e.Statement(), "limits memory.max and is not left")
 }
 
+// What was switched on in a cgroup that turned out not to be the best is switched off again.
+func TestAPassedOverCgroupIsLeftAsItWas(t *testing.T) {
+	r := machine(t, "v2-user")
+	service := filepath.Join(r.Cgroup, "user.slice/user-1000.slice/user@1000.service")
+	for path, text := range map[string]string{"app.slice/cgroup.controllers": "memory pids", "app.slice/cgroup.subtree_control": "pids", "cgroup.subtree_control": "memory pids"} {
+		if err := os.WriteFile(filepath.Join(service, path), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k := &kernelModel{root: r.Cgroup}
+	e := enforceOn(t, r, k, Allocation{CPUs: 2, Memory: 1}, Limits{MemoryMax: 8})
+	if want := filepath.Join(service, "optimize-r1"); e.s.Quota.Dir != want || e.s.Memory.Dir != want {
+		t.Errorf("quota in %q, memory in %q, want both in %q", e.s.Quota.Dir, e.s.Memory.Dir, want)
+	}
+	if on, _ := k.read(filepath.Join(service, "app.slice/cgroup.subtree_control")); on != "pids" {
+		t.Errorf("the passed-over cgroup now hands down %q", on)
+	}
+}
+
 func TestWithoutWritePermissionNothingIsTouched(t *testing.T) {
 	for _, name := range []string{"v2-root", "v2-user", "hybrid"} {
 		t.Run(name, func(t *testing.T) {

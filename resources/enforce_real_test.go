@@ -133,8 +133,11 @@ func TestUpdateOfARunningJob(t *testing.T) {
 	if not, err := adopted.Update(Allocation{CPUs: 2, Memory: 0.25}, []int{c.Process.Pid}); err != nil || len(not) > 0 {
 		t.Fatalf("Update to 2 CPUs by an other process: %v, not applied %q", err, not)
 	}
-	if got := c.affinity(); len(got) != 2 {
-		t.Errorf("affinity %v after the change back to 2 CPUs", got)
+	for _, tid := range threads(Roots{}, c.Process.Pid) {
+		var set unix.CPUSet
+		if err := unix.SchedGetaffinity(tid, &set); err != nil || set.Count() != 2 {
+			t.Errorf("thread %d has CPUs %v after the change back to 2 (%v)", tid, members(set), err)
+		}
 	}
 	t.Logf("changed to 2 CPUs: used %.2f", c.cpuShare(500*time.Millisecond))
 }
@@ -259,4 +262,40 @@ func TestKillReachesAProcessThatLeftTheGroup(t *testing.T) {
 		t.Errorf("%v are still there after Kill", pids)
 	}
 	t.Log(strings.Join(e.Statement(), "\n"))
+}
+
+// BenchmarkTick is what one look at a running job costs: its processes, memory, kills and CPU time.
+func BenchmarkTick(b *testing.B) {
+	e, err := NewEnforcer(EnforceOptions{RunID: fmt.Sprint("bench-", os.Getpid()), Allocation: Allocation{CPUs: 1}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() {
+		if err := e.Remove(); err != nil {
+			b.Error(err)
+		}
+	}()
+	if !e.s.Memory.held() {
+		b.Skip("no writable memory controller here: ", e.s.Memory.Why)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		e.PIDs()
+		e.Memory()
+		e.OOMKills()
+		e.CPUSeconds()
+	}
+}
+
+// BenchmarkNewEnforcer is what holding a job adds to its start.
+func BenchmarkNewEnforcer(b *testing.B) {
+	for b.Loop() {
+		e, err := NewEnforcer(EnforceOptions{RunID: fmt.Sprint("bench-", os.Getpid()), Allocation: Allocation{CPUs: 1, Memory: 1}, Limits: Limits{MemoryMax: 1}})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := e.Remove(); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

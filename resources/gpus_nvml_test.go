@@ -21,12 +21,12 @@ func TestFault27_NVML(t *testing.T) {
 	}
 	device := func(s *dgxa100.Server, i int) *dgxa100.Device { return s.Devices[i].(*dgxa100.Device) }
 	cases := map[string]struct {
-		break_ func(s *dgxa100.Server)
+		damage func(s *dgxa100.Server)
 		gpus   int
 		says   string
 		check  func(t *testing.T, s *dgxa100.Server, gpus []GPU)
 	}{
-		"eight whole devices": {gpus: 8, break_: func(*dgxa100.Server) {}, check: func(t *testing.T, s *dgxa100.Server, gpus []GPU) {
+		"eight whole devices": {gpus: 8, damage: func(*dgxa100.Server) {}, check: func(t *testing.T, s *dgxa100.Server, gpus []GPU) {
 			for i, g := range gpus {
 				want := GPU{Index: i, UUID: device(s, i).UUID, Name: "Mock NVIDIA A100-SXM4-40GB", Memory: 40, Driver: "550.54.15"}
 				if g != want {
@@ -34,22 +34,22 @@ func TestFault27_NVML(t *testing.T) {
 				}
 			}
 		}},
-		"no library": {says: "no NVML library", break_: func(s *dgxa100.Server) {
+		"no library": {says: "no NVML library", damage: func(s *dgxa100.Server) {
 			*s = dgxa100.Server{Interface: mock.Interface{InitFunc: func() nvml.Return { return nvml.ERROR_LIBRARY_NOT_FOUND }}}
 		}},
-		"kernel driver not loaded": {says: "kernel driver is not loaded", break_: func(s *dgxa100.Server) {
+		"kernel driver not loaded": {says: "kernel driver is not loaded", damage: func(s *dgxa100.Server) {
 			*s = dgxa100.Server{Interface: mock.Interface{InitFunc: func() nvml.Return { return nvml.ERROR_DRIVER_NOT_LOADED }}}
 		}},
-		"driver updated under a running machine": {says: "restart the machine", break_: func(s *dgxa100.Server) {
+		"driver updated under a running machine": {says: "restart the machine", damage: func(s *dgxa100.Server) {
 			*s = dgxa100.Server{Interface: mock.Interface{InitFunc: func() nvml.Return { return nvml.ERROR_LIB_RM_VERSION_MISMATCH }}}
 		}},
-		"count fails": {says: "number of devices", break_: func(s *dgxa100.Server) {
+		"count fails": {says: "number of devices", damage: func(s *dgxa100.Server) {
 			s.DeviceGetCountFunc = func() (int, nvml.Return) { return 0, nvml.ERROR_UNKNOWN }
 		}},
-		"no driver version": {gpus: 8, says: "driver version", break_: func(s *dgxa100.Server) {
+		"no driver version": {gpus: 8, says: "driver version", damage: func(s *dgxa100.Server) {
 			s.SystemGetDriverVersionFunc = func() (string, nvml.Return) { return "", nvml.ERROR_UNKNOWN }
 		}},
-		"one device lost": {gpus: 7, says: "GPU 3 cannot be used: ERROR_GPU_IS_LOST", break_: func(s *dgxa100.Server) {
+		"one device lost": {gpus: 7, says: "GPU 3 cannot be used: ERROR_GPU_IS_LOST", damage: func(s *dgxa100.Server) {
 			get := s.DeviceGetHandleByIndexFunc
 			s.DeviceGetHandleByIndexFunc = func(i int) (nvml.Device, nvml.Return) {
 				if i == 3 {
@@ -58,10 +58,10 @@ func TestFault27_NVML(t *testing.T) {
 				return get(i)
 			}
 		}},
-		"one device without memory figure": {gpus: 7, says: "GPU 5 cannot be used: memory", break_: func(s *dgxa100.Server) {
+		"one device without memory figure": {gpus: 7, says: "GPU 5 cannot be used: memory", damage: func(s *dgxa100.Server) {
 			device(s, 5).GetMemoryInfoFunc = func() (nvml.Memory, nvml.Return) { return nvml.Memory{}, nvml.ERROR_UNKNOWN }
 		}},
-		"MIG: slices in place of the device": {gpus: 9, break_: func(s *dgxa100.Server) {
+		"MIG: slices in place of the device": {gpus: 9, damage: func(s *dgxa100.Server) {
 			d := device(s, 1)
 			d.MigMode = nvml.DEVICE_MIG_ENABLE
 			d.GetMaxMigDeviceCountFunc = func() (int, nvml.Return) { return 7, nvml.SUCCESS }
@@ -85,7 +85,7 @@ func TestFault27_NVML(t *testing.T) {
 				}
 			}
 		}},
-		"MIG mode without slices": {gpus: 7, says: "has no slices", break_: func(s *dgxa100.Server) {
+		"MIG mode without slices": {gpus: 7, says: "has no slices", damage: func(s *dgxa100.Server) {
 			d := device(s, 0)
 			d.MigMode = nvml.DEVICE_MIG_ENABLE
 			d.GetMaxMigDeviceCountFunc = func() (int, nvml.Return) { return 7, nvml.SUCCESS }
@@ -95,7 +95,7 @@ func TestFault27_NVML(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			s := dgxa100.New()
-			c.break_(s)
+			c.damage(s)
 			got, notes := readNVML(s)
 			if len(got) != c.gpus {
 				t.Fatalf("%d devices, want %d; notes %q", len(got), c.gpus, notes)

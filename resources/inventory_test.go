@@ -156,6 +156,35 @@ func TestIndicesOfUnlikeDevicesAreDoubtful(t *testing.T) {
 	}
 }
 
+func TestOwnCgroupUnderAMount(t *testing.T) {
+	mount := t.TempDir()
+	for _, dir := range []string{"a/b", "b", "x"} {
+		if err := os.MkdirAll(filepath.Join(mount, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(mount, dir, "cgroup.procs"), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cases := map[string]struct{ root, path, want string }{
+		"whole hierarchy mounted":          {"/", "/a/b", "a/b"},
+		"a container's part mounted":       {"/a", "/a/b", "b"},
+		"exactly the own one mounted":      {"/a/b", "/a/b", "."},
+		"outside what is mounted":          {"/docker/1", "/x", "."},
+		"above the namespace":              {"/", "/../x", "."},
+		"mounted from above the namespace": {"/../..", "/x", "x"},
+		"not there":                        {"/", "/gone", "."},
+		"no membership":                    {"/", "", "."},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got, want := ownDir(mount, c.root, c.path, osTree{}), filepath.Join(mount, c.want); got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		})
+	}
+}
+
 func TestMountinfoOddities(t *testing.T) {
 	cases := map[string]struct {
 		line string

@@ -147,8 +147,8 @@ func (e *Enforcer) startCpusetV1(h hierarchy, p part) error {
 // v2Wanted are the v2 controllers that we use.
 var v2Wanted = []string{"cpu", "cpuset", "memory"}
 
-// placeV2 makes the group in the v2 hierarchy, under the nearest cgroup that can hand the most
-// controllers down. That is the own one where it may have children with controllers; since a v2
+// placeV2 makes the group in the v2 hierarchy, under the nearest cgroup that can hand down cpu and memory
+// (or the most of them). That is the own one where it may have children with controllers; since a v2
 // cgroup with processes may not, often the one around it: but never past a cgroup that limits us.
 func (e *Enforcer) placeV2(h hierarchy) {
 	parent, controllers, on, why := e.parentV2(h)
@@ -228,17 +228,28 @@ func (e *Enforcer) parentV2(h hierarchy) (parent string, controllers []string, o
 		if err != nil {
 			reasons = append(reasons, fmt.Sprintf("%s: %v", dir, err))
 		}
-		if parent != "" && len(got) <= len(controllers) {
+		if parent != "" && worth(got) <= worth(controllers) {
 			e.disable(switched)
 			continue
 		}
 		e.disable(on)
 		parent, controllers, on = dir, got, switched
-		if len(got) == len(v2Wanted) {
+		if worth(got) == 2 {
 			break
 		}
 	}
 	return parent, controllers, on, strings.Join(reasons, "; ")
+}
+
+// worth counts the controllers for which it pays to go further from the own cgroup; the CPU set, which
+// affinity nearly replaces, is taken where it comes along.
+func worth(controllers []string) (n int) {
+	for _, c := range controllers {
+		if c != "cpuset" {
+			n++
+		}
+	}
+	return n
 }
 
 // handedDown switches on, for the children of dir, the controllers that we use.
