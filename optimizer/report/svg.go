@@ -1,0 +1,489 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"html"
+	"html/template"
+	"math"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// The pictures are written here rather than with gonum/plot: its SVG has fixed colours, sizes and no titles, while these
+// follow the reader's light or dark page through CSS classes, name every point on hover, and speak to screen readers.
+
+type point struct{ x, y float64 }
+
+// series is one line of a chart. The class picks its colour from the style sheet.
+type series struct {
+	name   string
+	class  string // s1 … s4
+	points []point
+	one    func(float64) string
+	dashed bool // predicted
+	area   bool
+	step   bool
+	keep   keep
+	band   []band // around it, may be empty
+}
+
+// keep says what stays of a stretch of points that is drawn as one.
+type keep int
+
+const (
+	mean    keep = iota
+	last         // what accumulates
+	largest      // where the peak counts
+)
+
+type band struct{ x, lo, hi float64 }
+
+// level is a horizontal line: an agreed limit, the baseline.
+type level struct {
+	name  string
+	value float64
+	class string // limit, base
+}
+
+// moment is a vertical mark: a restart, a change, advice.
+type moment struct {
+	x     float64
+	class string // restart, live, recommended
+	title string
+}
+
+// chart is one picture with a time (or epoch) axis.
+type chart struct {
+	ID, Title string
+	unit      string // of the vertical axis
+	series    []series
+	levels    []level
+	moments   []moment
+	xName     string // of the horizontal axis when it is not time
+	zero      bool   // 0 is on the vertical axis
+	timeY     bool   // seconds
+	top       float64
+	why       string // why there is nothing to see
+}
+
+const (
+	chartWidth, chartHeight = 560.0, 260.0
+	marginLeft, marginRight = 58.0, 16.0
+	marginTop, marginBottom = 22.0, 40.0
+	maxPoints               = 220 // of one line; more cannot be seen
+	hoverSlices             = 80
+)
+
+// Key is an entry of the legend.
+type key struct{ Class, Name string }
+
+// picture is a chart as HTML wants it.
+type picture struct {
+	ID, Title string
+	Keys      []key
+	SVG       template.HTML
+	Empty     string
+	Wide      bool
+}
+
+func (c *chart) empty() bool {
+	for _, s := range c.series {
+		for _, p := range s.points {
+			if known(p.x) && known(p.y) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (c *chart) picture() picture {
+	p := picture{ID: c.ID, Title: c.Title}
+	if c.empty() {
+		p.Empty = "No data"
+		if c.why != "" {
+			p.Empty += ": " + c.why
+		}
+		return p
+	}
+	for i := range c.series {
+		c.series[i].points = c.series[i].thin(maxPoints)
+		s := c.series[i]
+		class := s.class
+		if s.dashed {
+			class += " dashed"
+		}
+		if hasValue(s.points) {
+			p.Keys = append(p.Keys, key{class, s.name})
+		}
+	}
+	x, y := c.axes()
+	b := newDrawing(c.ID, c.Title, c.describe())
+	b.axes(x, y, c.xTitle(x), c.unit)
+	for _, s := range c.series {
+		b.bandOf(s, x, y)
+	}
+	b.levels(c.levels, x, y)
+	for _, m := range c.moments {
+		b.moment(m, x)
+	}
+	for _, s := range c.series {
+		b.lineOf(s, x, y)
+	}
+	b.hover(c, x)
+	for _, m := range c.moments {
+		b.momentHandle(m, x)
+	}
+	p.SVG = b.finish()
+	return p
+}
+
+func hasValue(points []point) bool {
+	for _, p := range points {
+		if known(p.y) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *chart) axes() (x, y *scale) {
+	var xs, ys []float64
+	for _, s := range c.series {
+		for _, p := range s.points {
+			if known(p.y) {
+				xs, ys = append(xs, p.x), append(ys, p.y)
+			}
+		}
+		for _, b := range s.band {
+			ys = append(ys, b.hi)
+			if !c.zero {
+				ys = append(ys, b.lo)
+			}
+		}
+	}
+	for _, m := range c.moments {
+		xs = append(xs, m.x)
+	}
+	data := maxOf(ys)
+	for _, l := range c.levels { // a limit far above the data would flatten it
+		if l.value <= 3*data {
+			ys = append(ys, l.value)
+		}
+	}
+	if c.top > 0 {
+		ys = append(ys, c.top)
+	}
+	if c.xName == "" {
+		x = newTimeScale(xs, 6, true, true)
+	} else {
+		x = newScale(xs, 7, false, false)
+		x.min, x.max = minOf(xs), math.Max(maxOf(xs), minOf(xs)+1)
+		var inside []float64
+		for _, t := range x.ticks {
+			if t >= x.min && t <= x.max {
+				inside = append(inside, t)
+			}
+		}
+		x.ticks = inside
+	}
+	if c.timeY {
+		y = newTimeScale(ys, 4, c.zero, false)
+	} else {
+		y = newScale(ys, 4, c.zero, false)
+	}
+	if c.top > 0 {
+		y.max = c.top
+	}
+	x.from, x.to = marginLeft, chartWidth-marginRight
+	y.from, y.to = chartHeight-marginBottom, marginTop
+	return x, y
+}
+
+func (c *chart) xTitle(x *scale) string {
+	if c.xName != "" {
+		return c.xName
+	}
+	return x.unit + " since the start"
+}
+
+// describe says in words what a picture shows.
+func (c *chart) describe() string {
+	var parts []string
+	for _, s := range c.series {
+		var v []float64
+		for _, p := range s.points {
+			if known(p.y) {
+				v = append(v, p.y)
+			}
+		}
+		if len(v) > 0 {
+			parts = append(parts, fmt.Sprintf("%s: from %s to %s, last %s", s.name, s.one(minOf(v)), s.one(maxOf(v)), s.one(v[len(v)-1])))
+		}
+	}
+	if n := len(c.moments); n > 0 {
+		parts = append(parts, plural(n, "change")+" marked")
+	}
+	return strings.Join(parts, "; ")
+}
+
+func minOf(v []float64) float64 {
+	m := math.Inf(1)
+	for _, x := range v {
+		if known(x) {
+			m = math.Min(m, x)
+		}
+	}
+	return m
+}
+
+func maxOf(v []float64) float64 {
+	m := math.Inf(-1)
+	for _, x := range v {
+		if known(x) {
+			m = math.Max(m, x)
+		}
+	}
+	return m
+}
+
+// thin makes one point of a stretch where there are more than can be seen; a stretch without a value stays a gap.
+// Of steps it keeps those where something changes.
+func (s series) thin(n int) []point {
+	points := s.points
+	if s.step {
+		var out []point
+		for i, p := range points {
+			if i == 0 || i == len(points)-1 || p.y != points[i-1].y && (known(p.y) || known(points[i-1].y)) {
+				out = append(out, p)
+			}
+		}
+		return out
+	}
+	if len(points) <= n {
+		return points
+	}
+	out := make([]point, 0, n)
+	for i := range n {
+		out = append(out, s.keep.of(points[i*len(points)/n:(i+1)*len(points)/n]))
+	}
+	return out
+}
+
+func (k keep) of(points []point) point {
+	var known []point
+	for _, p := range points {
+		if !math.IsNaN(p.y) {
+			known = append(known, p)
+		}
+	}
+	if len(known) == 0 {
+		return points[0]
+	}
+	switch k {
+	case last:
+		return known[len(known)-1]
+	case largest:
+		return slices.MaxFunc(known, func(a, b point) int { return cmp.Compare(a.y, b.y) })
+	}
+	var sum point
+	for _, p := range known {
+		sum.x, sum.y = sum.x+p.x, sum.y+p.y
+	}
+	return point{sum.x / float64(len(known)), sum.y / float64(len(known))}
+}
+
+// drawing writes SVG. All text goes through text(), which escapes it.
+type drawing struct {
+	b strings.Builder
+}
+
+func newDrawing(id, title, description string) *drawing {
+	d := &drawing{}
+	d.f(`<svg viewBox="0 0 %g %g" role="img" aria-labelledby="%s-t %s-d" preserveAspectRatio="xMidYMid meet">`, chartWidth, chartHeight, id, id)
+	d.f(`<title id="%s-t">%s</title><desc id="%s-d">%s</desc>`, id, esc(title), id, esc(description))
+	return d
+}
+
+func (d *drawing) f(format string, args ...any) { fmt.Fprintf(&d.b, format, args...) }
+
+func (d *drawing) finish() template.HTML {
+	d.b.WriteString("</svg>")
+	return template.HTML(d.b.String()) // every text in it was escaped by esc
+}
+
+// esc makes text safe inside SVG.
+func esc(s string) string { return html.EscapeString(clean(s)) }
+
+func px(v float64) string { return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0") }
+
+func (d *drawing) axes(x, y *scale, xTitle, yTitle string) {
+	for _, t := range y.ticks {
+		if t > y.max*(1+1e-9) {
+			continue
+		}
+		at := y.at(t)
+		class := "grid"
+		if t == y.min {
+			class = "axis"
+		}
+		d.f(`<line class="%s" x1="%g" x2="%g" y1="%s" y2="%s"/>`, class, marginLeft, chartWidth-marginRight, px(at), px(at))
+		d.f(`<text class="tick end" x="%g" y="%s">%s</text>`, marginLeft-8, px(at+4), esc(y.label(t)))
+	}
+	for _, t := range x.ticks {
+		at := x.at(t)
+		d.f(`<line class="axis" x1="%s" x2="%s" y1="%g" y2="%g"/>`, px(at), px(at), chartHeight-marginBottom, chartHeight-marginBottom+4)
+		d.f(`<text class="tick mid" x="%s" y="%g">%s</text>`, px(at), chartHeight-marginBottom+17, esc(x.label(t)))
+	}
+	d.f(`<text class="unit" x="%g" y="%g">%s</text>`, 4.0, 12.0, esc(yTitle))
+	d.f(`<text class="unit end" x="%g" y="%g">%s</text>`, chartWidth-marginRight, chartHeight-6, esc(xTitle))
+}
+
+func (d *drawing) bandOf(s series, x, y *scale) {
+	bands := s.band
+	if len(bands) > maxPoints {
+		step := float64(len(bands)) / maxPoints
+		var fewer []band
+		for i := range maxPoints {
+			fewer = append(fewer, bands[int(float64(i)*step)])
+		}
+		bands = append(fewer, bands[len(bands)-1])
+	}
+	if len(bands) < 2 {
+		return
+	}
+	d.f(`<path class="band %s" d="`, s.class)
+	for i, b := range bands {
+		d.f("%s%s %s", map[bool]string{true: "M", false: "L"}[i == 0], px(x.at(b.x)), px(clamp(y.at(b.hi), y.to, y.from)))
+	}
+	for i := len(bands) - 1; i >= 0; i-- {
+		d.f("L%s %s", px(x.at(bands[i].x)), px(clamp(y.at(bands[i].lo), y.to, y.from)))
+	}
+	d.f(`Z"/>`)
+}
+
+func clamp(v, lo, hi float64) float64 { return math.Max(lo, math.Min(hi, v)) }
+
+func (d *drawing) levels(levels []level, x, y *scale) {
+	sort.SliceStable(levels, func(i, j int) bool { return levels[i].value > levels[j].value })
+	above := math.Inf(-1)
+	for _, l := range levels {
+		if !known(l.value) || l.value < y.min || l.value > y.max*(1+1e-9) {
+			continue
+		}
+		at := y.at(l.value)
+		d.f(`<line class="level %s" x1="%s" x2="%s" y1="%s" y2="%s"/>`, l.class, px(x.from), px(x.to), px(at), px(at))
+		label := at - 5
+		if label < above+13 || label < y.to-6 {
+			label = math.Max(above+13, at+14)
+		}
+		above = label
+		d.f(`<text class="level-name halo end %s" x="%s" y="%s">%s</text>`, l.class, px(x.to-4), px(label), esc(l.name))
+	}
+}
+
+func (d *drawing) moment(m moment, x *scale) {
+	at := px(x.at(m.x))
+	d.f(`<line class="moment %s" x1="%s" x2="%s" y1="%g" y2="%g"/>`, m.class, at, at, marginTop, chartHeight-marginBottom)
+}
+
+// momentHandle is what one points at: it lies above everything.
+func (d *drawing) momentHandle(m moment, x *scale) {
+	at := x.at(m.x)
+	d.f(`<g class="handle %s"><title>%s</title><rect class="reach" x="%s" y="%g" width="14" height="16"/>`, m.class, esc(m.title), px(at-7), marginTop-12)
+	d.f(`<path d="M%s %gl4 -6h-8z"/></g>`, px(at), marginTop)
+}
+
+func (d *drawing) lineOf(s series, x, y *scale) {
+	path, open := &strings.Builder{}, false
+	var first, last, before point
+	area := &strings.Builder{}
+	closeArea := func() {
+		if s.area && open {
+			fmt.Fprintf(area, "L%s %sL%s %sZ", px(x.at(last.x)), px(y.from), px(x.at(first.x)), px(y.from))
+		}
+	}
+	for _, p := range s.points {
+		if !known(p.y) || y.log && p.y <= 0 {
+			closeArea()
+			open = false
+			continue
+		}
+		px1, py1 := px(x.at(p.x)), px(clamp(y.at(p.y), y.to, y.from))
+		for _, b := range []*strings.Builder{path, area} {
+			switch {
+			case !open:
+				fmt.Fprintf(b, "M%s %s", px1, py1)
+			case s.step:
+				fmt.Fprintf(b, "L%s %sL%s %s", px1, px(y.at(before.y)), px1, py1)
+			default:
+				fmt.Fprintf(b, "L%s %s", px1, py1)
+			}
+		}
+		if !open {
+			first = p
+		}
+		open, last, before = true, p, p
+	}
+	closeArea()
+	if s.area {
+		d.f(`<path class="area %s" d="%s"/>`, s.class, area)
+	}
+	dash := ""
+	if s.dashed {
+		dash = " dashed"
+	}
+	d.f(`<path class="line %s%s" d="%s"/>`, s.class, dash, path)
+	if len(s.points) <= 60 && !s.step && !s.area {
+		for _, p := range s.points {
+			if known(p.y) {
+				d.f(`<circle class="dot %s" cx="%s" cy="%s" r="2.4"/>`, s.class, px(x.at(p.x)), px(clamp(y.at(p.y), y.to, y.from)))
+			}
+		}
+	}
+}
+
+// hover lays invisible slices over a chart; each names the values below it.
+func (d *drawing) hover(c *chart, x *scale) {
+	n := hoverSlices
+	width := (x.to - x.from) / float64(n)
+	indexes := make([]int, len(c.series))
+	d.f(`<g class="hover">`)
+	for i := range n {
+		mid := x.min + (x.max-x.min)*(float64(i)+.5)/float64(n)
+		half := (x.max - x.min) / float64(n)
+		var lines []string
+		at := mid
+		for k, s := range c.series {
+			best := -1
+			for j := indexes[k]; j < len(s.points) && s.points[j].x <= mid+half; j++ {
+				indexes[k] = j
+				if known(s.points[j].y) && (math.Abs(s.points[j].x-mid) <= half || s.step) &&
+					(best < 0 || math.Abs(s.points[j].x-mid) < math.Abs(s.points[best].x-mid)) {
+					best = j
+				}
+			}
+			if best >= 0 {
+				if !s.step {
+					at = s.points[best].x
+				}
+				lines = append(lines, s.name+": "+s.one(s.points[best].y))
+			}
+		}
+		if len(lines) == 0 {
+			continue
+		}
+		head := duration(at)
+		if c.xName != "" {
+			head = c.xName + " " + count(math.Round(at))
+		}
+		d.f(`<rect x="%s" y="%g" width="%s" height="%g"><title>%s`, px(x.from+width*float64(i)), marginTop, px(width), chartHeight-marginBottom-marginTop, esc(head))
+		for _, l := range lines {
+			d.f("\n%s", esc(l))
+		}
+		d.f(`</title></rect>`)
+	}
+	d.f(`</g>`)
+}
