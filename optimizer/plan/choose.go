@@ -14,7 +14,7 @@ const (
 	// tieRegret is the same in units of regret, for mixed preferences.
 	tieRegret = tie / leastRange
 	// stickiness is the loss within which the current allocation is kept.
-	stickiness = 0.03
+	stickiness = 0.02
 )
 
 // scale is the best of each objective and the step that counts as 1, over a set of candidates.
@@ -86,7 +86,7 @@ func choose(cs []Candidate, among []int, w Preference, current int) int {
 	if current != chosen && slices.Contains(among, current) {
 		x, y := objectives(cs[current]), objectives(cs[chosen])
 		equal := Preference{Time: 1, Cost: 1, Resource: 1}
-		if loss(x, y, w) <= stickiness && sc.regret(x, w) <= sc.regret(y, w)+stickiness &&
+		if loss(x, y, w) <= stickiness && sc.regret(x, w) <= sc.regret(y, w)+stickiness/leastRange &&
 			(!dominates(cs[chosen], cs[current]) || loss(x, y, equal) <= stickiness) {
 			return current
 		}

@@ -2,6 +2,8 @@ package plan
 
 import (
 	"fmt"
+	"math"
+	"slices"
 
 	"trainopt/sla"
 )
@@ -107,7 +109,7 @@ func (b *board) needs() string {
 	if b.forecast.perUnit {
 		return ""
 	}
-	var money, time float64
+	money, time := math.Inf(1), math.Inf(1)
 	for i, o := range b.outcomes {
 		if !finite(b.cs[i]) {
 			continue
@@ -116,22 +118,37 @@ func (b *board) needs() string {
 		for _, x := range o.Breaks {
 			others = others && (x == sla.Time || x == sla.Cost)
 		}
-		if others && o.chances[sla.Time] >= sure && (money == 0 || o.CostUSD.P95 < money) {
-			money = o.CostUSD.P95
-		}
-		if others && o.chances[sla.Cost] >= sure && (time == 0 || o.Seconds.P95 < time) {
-			time = o.Seconds.P95
+		if others {
+			money = min(money, enough(o.usd, o.seconds, spec.TimeMax.Seconds()))
+			time = min(time, enough(o.seconds, o.usd, spec.CostMaxUSD))
 		}
 	}
 	text := ""
-	if spec.CostMaxUSD > 0 && money > spec.CostMaxUSD {
+	if spec.CostMaxUSD > 0 && !math.IsInf(money, 1) && money > spec.CostMaxUSD {
 		text = usdUp(money)
 	}
-	if spec.TimeMax > 0 && time > spec.TimeMax.Seconds() {
+	if spec.TimeMax > 0 && !math.IsInf(time, 1) && time > spec.TimeMax.Seconds() {
 		if text != "" {
 			text += " or "
 		}
 		text += durationUp(time)
 	}
 	return text
+}
+
+// enough is the smallest limit on used that holds, together with the limit on other (0: none), in a share sure of the
+// draws; +Inf when the other limit fails too often.
+func enough(used, other []float64, limit float64) float64 {
+	var within []float64
+	for k := range used {
+		if limit <= 0 || other[k] <= limit {
+			within = append(within, used[k])
+		}
+	}
+	need := int(math.Ceil(sure * float64(len(used))))
+	if len(within) < need {
+		return math.Inf(1)
+	}
+	slices.Sort(within)
+	return within[need-1]
 }

@@ -128,7 +128,7 @@ func (f *forecast) spend(a resources.Allocation, unit []float64, moveWeight floa
 	}
 	noise := f.s.Model.UnitNoise() / math.Sqrt(max(remaining, 1))
 	for k, u := range unit {
-		t := remaining * u * math.Exp(noise*f.scatter[k])
+		t := remaining * u * max(0.1, 1+noise*f.scatter[k])
 		if delay != nil {
 			t += moveWeight * delay[k]
 		}
@@ -161,13 +161,12 @@ func (f *forecast) judge(o *outcome, unit []float64) {
 		both = asChance(!late && !dear) * n
 		o.excess += (1 - o.chances[sla.Time]) + (1 - o.chances[sla.Cost])
 	} else {
+		inTime, inCost := 0.0, 0.0
 		for k := range unit {
-			inTime := timeMax <= 0 || o.seconds[k] <= timeMax
-			inCost := costMax <= 0 || o.usd[k] <= costMax
-			o.chances[sla.Time] += asChance(inTime) / n
-			o.chances[sla.Cost] += asChance(inCost) / n
-			both += asChance(inTime && inCost)
+			t, c := asChance(timeMax <= 0 || o.seconds[k] <= timeMax), asChance(costMax <= 0 || o.usd[k] <= costMax)
+			inTime, inCost, both = inTime+t, inCost+c, both+t*c
 		}
+		o.chances[sla.Time], o.chances[sla.Cost] = inTime/n, inCost/n
 		o.excess += excess(o.Seconds.P95, timeMax) + excess(o.CostUSD.P95, costMax)
 	}
 	o.Chance = both / n

@@ -88,7 +88,7 @@ func (f pollux) compute(nat []float64, p point) float64 {
 		}
 		sync *= max(0, min(1, k-1)) // nothing to exchange when one GPU does the work
 		hi, lo := max(grad, sync), min(grad, sync)
-		iter = hi * math.Exp(math.Log1p(math.Pow(lo/hi, nat[3]))/nat[3])
+		iter = hi * math.Exp(math.Log1p(math.Exp(nat[3]*math.Log(lo/hi)))/nat[3])
 	}
 	return iter / (batch * k)
 }
