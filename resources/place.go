@@ -51,10 +51,9 @@ func (e *Enforcer) place() {
 			e.placeV2(h)
 		}
 	}
-	made := map[string]string{}
 	for _, h := range hs {
 		if h.version == 1 {
-			e.placeV1(h, made)
+			e.placeV1(h)
 		}
 	}
 }
@@ -85,9 +84,8 @@ func (e *Enforcer) makeGroup(parent string) (string, error) {
 }
 
 // placeV1 makes the group in one v1 hierarchy if it has a controller that we use.
-func (e *Enforcer) placeV1(h hierarchy, made map[string]string) {
-	used := func(c string) bool { return h.has(c) }
-	if !used("cpu") && !used("cpuset") && !used("memory") && !used("cpuacct") {
+func (e *Enforcer) placeV1(h hierarchy) {
+	if !h.has("cpu") && !h.has("cpuset") && !h.has("memory") && !h.has("cpuacct") {
 		return
 	}
 	dir, err := e.makeGroup(h.own)
@@ -96,7 +94,7 @@ func (e *Enforcer) placeV1(h hierarchy, made map[string]string) {
 		_ = e.tree.rmdir(dir)
 	}
 	set := func(controller string, p *part, configure func(part) error) {
-		if !used(controller) {
+		if !h.has(controller) {
 			return
 		}
 		if err != nil {
@@ -111,7 +109,7 @@ func (e *Enforcer) placeV1(h hierarchy, made map[string]string) {
 		*p = got
 	}
 	set("cpuset", &e.s.Cpuset, func(p part) error { return e.startCpusetV1(h, p) })
-	if err == nil && used("cpuset") && !e.s.Cpuset.held() {
+	if err == nil && h.has("cpuset") && !e.s.Cpuset.held() {
 		// A process cannot enter a cpuset without CPUs and memory nodes.
 		_ = e.tree.rmdir(dir)
 		err = errors.New("its cpuset cannot be filled")
