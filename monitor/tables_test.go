@@ -1,0 +1,254 @@
+package monitor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestTablesOfARun(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "runs", "r1")
+	tables, err := OpenTables(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range tables.All() {
+		first := table.Columns()[0]
+		if err := table.Append(Values{first: 1.5}); err != nil {
+			t.Error(err)
+		}
+		seen := map[string]bool{}
+		for _, c := range table.Columns() {
+			if seen[c] || c == "" {
+				t.Errorf("%s has column %q twice", table.Path(), c)
+			}
+			seen[c] = true
+		}
+	}
+	if err := tables.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"samples", "log", "rl_metrics", "allocation_history", "reward_components", "sla_metrics", "pareto_front", "performance_metrics", "optimization_metrics"} {
+		rows := readTable(t, filepath.Join(dir, name+".csv"))
+		if len(rows) != 2 || rows[1][0] != "1.5" && name != "optimization_metrics" {
+			t.Errorf("%s.csv has %q", name, rows)
+		}
+	}
+}
+
+// Every column that a sample or a training row fills exists in its table, and what is written is read back the same.
+func TestTablesTakeSamplesAndRows(t *testing.T) {
+	dir := t.TempDir()
+	tables, err := OpenTables(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := NoSample(time.Unix(1, 0))
+	s.Tree.Procs = 3
+	s.GPUs = []GPUSample{{UtilPercent: 50, MemoryGiB: 1, PowerW: 100, EnergyJ: math.NaN()}, {UtilPercent: 70, MemoryGiB: 2, PowerW: 110, EnergyJ: 5}}
+	if err := tables.Samples.Append(s.Values()); err != nil {
+		t.Error(err)
+	}
+	rows, _, err := ReadLog("testdata/formats/csv.csv", TailOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range rows {
+		v := rows[i].Values()
+		v["time_s"] = i
+		if err := tables.Log.Append(v); err != nil {
+			t.Error(err)
+		}
+	}
+	tables.Close()
+	sample := readTable(t, filepath.Join(dir, "samples.csv"))
+	got := map[string]string{}
+	for i, name := range sample[0] {
+		got[name] = sample[1][i]
+	}
+	want(t, "sample", []string{got["procs"], got["gpu_util_percent"], got["gpu_memory_gib"], got["gpu_power_w"], got["gpu_energy_j"], got["host_cpu_percent"]},
+		[]string{"3", "60", "3", "210", "", ""})
+	back, stats, err := ReadLog(filepath.Join(dir, "log.csv"), TailOptions{})
+	if err != nil || stats.Bad+stats.Noted > 0 {
+		t.Fatalf("our own log.csv: %v, %+v", err, stats)
+	}
+	for i := range rows {
+		rows[i].Line, back[i].Line = 0, 0
+		for len(back[i].GPUUtil) > 0 && math.IsNaN(back[i].GPUUtil[len(back[i].GPUUtil)-1]) {
+			back[i].GPUUtil = back[i].GPUUtil[:len(back[i].GPUUtil)-1]
+		}
+		for len(rows[i].GPUUtil) > 0 && math.IsNaN(rows[i].GPUUtil[len(rows[i].GPUUtil)-1]) {
+			rows[i].GPUUtil = rows[i].GPUUtil[:len(rows[i].GPUUtil)-1]
+		}
+		want(t, "row", rowHash(&back[i], 0), rowHash(&rows[i], 0))
+	}
+}
+
+func TestWriteExtended(t *testing.T) {
+	dir := t.TempDir()
+	if err := WriteExtended(dir); !errors.Is(err, ErrNoData) {
+		t.Errorf("without a log: %v", err)
+	}
+	tables, err := OpenTables(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, at := range []float64{5, 10, 15, 30} {
+		if err := tables.Log.Append(Values{"time_s": at, "epoch": i + 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := WriteExtended(dir); err != nil {
+		t.Fatal(err)
+	}
+	for i, at := range []float64{10, 20, 29.5} {
+		err := tables.RL.Append(Values{"time_s": at, "action": i, "state": FormatState([]float64{1, math.NaN(), 0.1}), "action_description": "a, b"})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	tables.Close()
+	f, _ := os.OpenFile(filepath.Join(dir, "log.csv"), os.O_APPEND|os.O_WRONLY, 0)
+	f.WriteString("40,7,") // a crash
+	f.Close()
+	if err := WriteExtended(dir); err != nil {
+		t.Fatal(err)
+	}
+	rows := readTable(t, filepath.Join(dir, "extended.csv"))
+	want(t, "columns", len(rows[0]), len(logColumns())+len(rlColumns))
+	epoch, action, state := slices.Index(rows[0], "epoch"), slices.Index(rows[0], "rl_action"), slices.Index(rows[0], "rl_state")
+	got := []string{}
+	for _, r := range rows[1:] {
+		got = append(got, r[epoch]+":"+r[action])
+	}
+	want(t, "epoch:action", got, []string{"1:", "2:0", "3:0", "4:2"})
+	want(t, "state", rows[4][state], "1 nan 0.1")
+	left, _ := filepath.Glob(filepath.Join(dir, ".*"))
+	want(t, "temporary files", len(left), 0)
+}
+
+func TestFrame(t *testing.T) {
+	rows, _, err := ReadLog("testdata/formats/lightning.csv", TailOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows[0].Model, rows[0].Stamp, rows[0].GPUUtil = "m", time.Unix(5, 0), []float64{math.NaN(), 50}
+	df := Frame(rows)
+	want(t, "columns", df.Names(), []string{"timestamp", "model_name", "epoch", "step", "train_loss", "train_accuracy", "test_loss", "test_accuracy", "gpu_utilization_1"})
+	want(t, "step", df.Col("step").Float(), []float64{49, 99, 117, 117, 149, 199, 235, 235})
+	if v := df.Col("test_loss").Float(); !math.IsNaN(v[0]) || v[2] != 0.663 {
+		t.Errorf("test_loss %v", v)
+	}
+	back, err := RowsFromFrame(df)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range rows {
+		rows[i].GPUUtil = slices.Clone(rows[i].GPUUtil)
+		want(t, fmt.Sprintf("row %d", i), rowHash(&back[i], 0), rowHash(&rows[i], 0))
+	}
+	if empty := Frame(nil); !errors.Is(empty.Err, ErrNoData) {
+		t.Errorf("no rows: %v", empty.Err)
+	}
+	if rows, err := RowsFromFrame(Frame(nil)); rows != nil || err != nil {
+		t.Errorf("rows of no frame: %v, %v", rows, err)
+	}
+}
+
+func TestDiscover(t *testing.T) {
+	dir := t.TempDir()
+	start := time.Now().Add(-time.Minute)
+	put := func(name, text string, age time.Duration) string {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		at := start.Add(time.Minute - age)
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	o := DiscoverOptions{Dirs: []string{dir}, Since: start}
+	found := func() string {
+		path, err := Discover(o)
+		if err != nil {
+			if !errors.Is(err, ErrNoData) || !strings.Contains(err.Error(), dir) {
+				t.Errorf("nothing found: %v", err)
+			}
+			return ""
+		}
+		rel, _ := filepath.Rel(dir, path)
+		return rel
+	}
+	want(t, "nothing", found(), "")
+	put("old.csv", header2+"1,0.5\n", 2*time.Minute)
+	want(t, "older than the start", found(), "")
+	put("data.csv", "name,price\nx,1\n", time.Second)
+	want(t, "any table", found(), "data.csv")
+	put("logs/version_0/metrics.csv", header2+"1,0.5\n", 30*time.Second)
+	want(t, "a log before a newer table", found(), "logs/version_0/metrics.csv")
+	put("out/trainer_state.json", `{"log_history": [{"epoch": 1, "loss": 2}]}`, 20*time.Second)
+	want(t, "newer", found(), "out/trainer_state.json")
+	put(".optimize/runs/x/samples.csv", header2, 0)
+	put("a/b/c/d/e/deep.csv", header2, 0)
+	put("notes.txt", header2, 0)
+	put("empty.csv", "", 0)
+	want(t, "hidden, deep, other, empty", found(), "out/trainer_state.json")
+	put("state/log.csv", header2+"1,0.5\n", 0)
+	o.Ignore = []string{filepath.Join(dir, "state"), filepath.Join(dir, "out", "trainer_state.json")}
+	want(t, "ignored", found(), "logs/version_0/metrics.csv")
+	o.Dirs = append(o.Dirs, filepath.Join(dir, "none"))
+	want(t, "a directory that is not there", found(), "logs/version_0/metrics.csv")
+}
+
+func TestWatch(t *testing.T) {
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(context.Background())
+	hints, err := Watch(ctx, filepath.Join(dir, "none"), dir)
+	if err != nil {
+		t.Skipf("no file notification here: %v", err)
+	}
+	for i := range 3 { // created, written, renamed over: each is seen
+		path := filepath.Join(dir, "log.csv")
+		if err := os.WriteFile(path+".tmp", []byte(fmt.Sprint(i)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(path+".tmp", path); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-hints:
+		case <-time.After(10 * time.Second):
+			t.Fatal("no hint")
+		}
+	}
+	for i := range 2000 { // a storm makes few hints
+		appendTo(t, filepath.Join(dir, "log.csv"), fmt.Sprint(i, "\n"))
+	}
+	n := 0
+	for quiet := false; !quiet; {
+		select {
+		case <-hints:
+			n++
+		case <-time.After(3 * hintEvery):
+			quiet = true
+		}
+	}
+	if n == 0 || n > 1000 {
+		t.Errorf("%d hints for 2000 writes", n)
+	}
+	cancel()
+	for range hints { // closed in the end
+	}
+	if _, err := Watch(ctx, filepath.Join(dir, "none")); err == nil {
+		t.Error("a directory that is not there was watched")
+	}
+}
