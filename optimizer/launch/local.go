@@ -157,10 +157,13 @@ func (l Local) launch(ctx context.Context, c Command, s spec, enforce enforcer, 
 	if c.StopAfter > 0 {
 		want.StopAt = monotonic() + c.StopAfter
 	}
-	err := errors.Join(
-		writeFile(filepath.Join(dir, enforceFile), enforce.State(), false),
-		writeJSON(filepath.Join(dir, controlFile), want, false),
-		writeJSON(filepath.Join(dir, specFile), s, true))
+	err := writeFile(filepath.Join(dir, enforceFile), enforce.State(), false)
+	if err == nil {
+		err = writeJSON(filepath.Join(dir, controlFile), want, false)
+	}
+	if err == nil {
+		err = writeJSON(filepath.Join(dir, specFile), s, true)
+	}
 	if err != nil {
 		return nil, because(shortage("prepare the run directory", err))
 	}

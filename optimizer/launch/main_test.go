@@ -30,6 +30,8 @@ const (
 	asChild  = "__child"
 	asAgent  = "__agent"
 
+	asPoorAgent = "__poor-agent" // with a resource limit
+
 	asSlowKeeper     = "__slow-keeper"     // sleeps before it is the keeper
 	asSlowTrampoline = "__slow-trampoline" // is a keeper whose trampoline sleeps
 )
@@ -49,6 +51,8 @@ func TestMain(m *testing.M) {
 			os.Exit(KeeperMain(os.Args[2:]))
 		case asChild:
 			os.Exit(childMain(os.Args[2:]))
+		case asPoorAgent:
+			os.Exit(poorAgentMain(os.Args[2:]))
 		case asAgent:
 			os.Exit(agentMain(os.Args[2:]))
 		}
@@ -266,6 +270,32 @@ func childMain(args []string) int {
 		}
 		fmt.Println("ate", len(held))
 		time.Sleep(time.Duration(number(2)) * time.Millisecond)
+	case "feed": // a worker eats; main notices its death and leaves with the code
+		if err := exec.Command(selfExe(), asChild, "eat", arg(2), "0").Run(); err == nil {
+			return 0
+		}
+		return number(1)
+	case "burners":
+		var all []*exec.Cmd
+		for range number(1) {
+			c := exec.Command(selfExe(), asChild, "burn", arg(2))
+			c.Start()
+			all = append(all, c)
+		}
+		for _, c := range all {
+			c.Wait()
+		}
+	case "rewrite": // replaces a file again and again, with two versions of different length
+		for i := 0; ; i++ {
+			v := map[string]any{"Schema": fileSchema, "N": i, "Pad": strings.Repeat("x", 4096*(i%2)), "Same": i}
+			if err := writeJSON(arg(1), v, i%3 == 0); err != nil {
+				fmt.Println(err)
+				return 1
+			}
+			if i == 1 {
+				fmt.Println("ready")
+			}
+		}
 	case "burn":
 		for end := time.Now().Add(time.Duration(number(1)) * time.Millisecond); time.Now().Before(end); {
 		}

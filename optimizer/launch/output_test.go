@@ -1,0 +1,261 @@
+package launch
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+)
+
+// keeperPeakMiB is the most memory that a keeper has held so far.
+func keeperPeakMiB(t testing.TB, h Handle) float64 { return statusMiB(t, h.KeeperPID, "VmHWM:") }
+
+func statusMiB(t testing.TB, pid int, key string) float64 {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, ok := strings.Cut(string(text), key)
+	if !ok {
+		t.Fatalf("no %s in the status of the keeper", key)
+	}
+	kib, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kib / 1024
+}
+
+// Case 11: 10,000 lines a second on stderr. All of them arrive, and the keeper's memory is bounded.
+func TestCase11TenThousandLinesASecond(t *testing.T) {
+	const lines = 20000
+	c := testCommand(t, "flood", strconv.Itoa(lines), "10000")
+	j := start(t, testLocal(), c)
+	var peak float64
+	for done := false; !done; {
+		select {
+		case <-j.Done():
+			done = true
+		case <-time.After(100 * time.Millisecond):
+			if (process{j.Handle().KeeperPID, j.Handle().KeeperStart}).alive() {
+				peak = max(peak, keeperPeakMiB(t, j.Handle()))
+			}
+		}
+	}
+	out := output(t, c.RunDir, stderrFile)
+	if n := strings.Count(out, "\n"); n != lines || !strings.HasPrefix(out, "line 0 ") {
+		t.Errorf("%d lines arrived, want %d", n, lines)
+	}
+	t.Logf("keeper: at most %.1f MiB", peak)
+	if peak > 64 {
+		t.Errorf("the keeper took %.1f MiB, want below 64", peak)
+	}
+}
+
+// Case 11: a line of 100 MB costs no memory, and its file is cut at the limit all the same.
+func TestCase11HundredMegabyteLine(t *testing.T) {
+	l := testLocal()
+	l.LogLimit = 8 << 20
+	c := testCommand(t, "line", "100")
+	j := start(t, l, c)
+	var peak float64
+	for done := false; !done; {
+		select {
+		case <-j.Done():
+			done = true
+		case <-time.After(20 * time.Millisecond):
+			if s, err := readStat(j.Handle().KeeperPID); err == nil && !s.gone() {
+				peak = max(peak, keeperPeakMiB(t, j.Handle()))
+			}
+		}
+	}
+	t.Logf("keeper: at most %.1f MiB", peak)
+	if peak > 64 {
+		t.Errorf("the keeper took %.1f MiB, want below 64", peak)
+	}
+	var total int64
+	for _, name := range []string{stderrFile, stderrFile + ".1"} {
+		info, err := os.Stat(filepath.Join(c.RunDir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if total += info.Size(); info.Size() > l.LogLimit+overrun+64<<10 {
+			t.Errorf("%s has %d bytes, the limit is %d", name, info.Size(), l.LogLimit)
+		}
+	}
+	if total < l.LogLimit {
+		t.Errorf("%d bytes are kept, want at least %d", total, l.LogLimit)
+	}
+}
+
+// The job's disk is full: it goes on, the loss is counted, and its end is known.
+func TestCase18DiskFull(t *testing.T) {
+	c := testCommand(t, "flood", "20000", "0")
+	if err := os.MkdirAll(c.RunDir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/dev/full", filepath.Join(c.RunDir, stderrFile)); err != nil {
+		t.Fatal(err)
+	}
+	e := waitEnd(t, start(t, testLocal(), c))
+	if e.Reason != Exited || e.Code != 0 || !strings.Contains(e.Detail, "could not be written") {
+		t.Errorf("exit = %+v, want code 0 and the loss in words", e)
+	}
+}
+
+// A really full file system: even the end goes on record, in the space that was set aside.
+func TestCase18FileSystemFull(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=256k"); err != nil {
+		t.Skipf("no small file system can be mounted here: %v", err)
+	}
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	c := testCommand(t, "flood", "20000", "0")
+	c.RunDir = filepath.Join(dir, "run")
+	j := start(t, testLocal(), c)
+	e := waitEnd(t, j)
+	if e.Reason != Exited || e.Code != 0 || !strings.Contains(e.Detail, "could not be written") {
+		t.Errorf("exit = %+v, want code 0 and the loss in words", e)
+	}
+	if again := adopt(t, j.Handle()).Exit(); again.Reason != Exited {
+		t.Errorf("the next agent reads %+v", again)
+	}
+	if again := waitEnd(t, start(t, testLocal(), c)); again.Reason != Exited || again.Code != 0 {
+		t.Errorf("started again in the same run directory: %+v", again)
+	}
+	c.RunDir = filepath.Join(dir, "new")
+	if e := startFails(t, c); !strings.Contains(e.Advice, "free disk space") {
+		t.Errorf("a start in a new run directory: %v, want advice", e)
+	}
+}
+
+// On a full disk Stop still works, though nothing can be written for the keeper to read.
+func TestStopOnFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=256k"); err != nil {
+		t.Skipf("no small file system can be mounted here: %v", err)
+	}
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	c := testCommand(t, "term", "3")
+	c.RunDir = filepath.Join(dir, "run")
+	j := start(t, testLocal(), c)
+	says(t, j, "ready")
+	os.WriteFile(filepath.Join(dir, "ballast"), make([]byte, 1<<20), 0o600)
+	e, err := j.Stop(context.Background(), 5*time.Second)
+	if err != nil || e.Code != 3 {
+		t.Errorf("Stop = %+v, %v; want the job's own code 3", e, err)
+	}
+}
+
+func TestOutputIsAppendedAcrossStarts(t *testing.T) {
+	c := testCommand(t, "env")
+	c.Env = []string{"N=1"}
+	waitEnd(t, start(t, testLocal(), c))
+	c.Env = []string{"N=2"}
+	waitEnd(t, start(t, testLocal(), c))
+	if got := output(t, c.RunDir, stdoutFile); got != "\"N=1\"\n\"N=2\"\n" {
+		t.Errorf("stdout = %q", got)
+	}
+}
+
+// Whatever is written in whatever pieces: the two files together are the end of it, the bound holds,
+// and a file is cut inside a line only when the line is longer than the overrun.
+func TestRotation(t *testing.T) {
+	base := t.TempDir()
+	n := 0
+	rapid.Check(t, func(t *rapid.T) {
+		n++
+		path := filepath.Join(base, strconv.Itoa(n))
+		r := &rotated{path: path, limit: rapid.Int64Range(1, 300).Draw(t, "limit")}
+		var all []byte
+		for _, piece := range rapid.SliceOfN(rapid.SliceOfN(rapid.SampledFrom([]byte("aaaaaaa\n")), 0, 200), 0, 20).Draw(t, "pieces") {
+			r.write(piece)
+			all = append(all, piece...)
+		}
+		r.close()
+		last, _ := os.ReadFile(path)
+		first, _ := os.ReadFile(path + ".1")
+		kept := append(bytes.Clone(first), last...)
+		if !bytes.HasSuffix(all, kept) {
+			t.Fatalf("kept %q of %q", kept, all)
+		}
+		if len(first) == 0 && len(kept) != len(all) {
+			t.Fatalf("lost %d bytes though nothing was turned", len(all)-len(kept))
+		}
+		if len(first) > 0 && (int64(len(first)) < r.limit || first[len(first)-1] != '\n') {
+			t.Fatalf("the first file is %q, limit %d: want at least the limit and whole lines", first, r.limit)
+		}
+		if i := bytes.IndexByte(last, '\n'); i >= 0 && int64(len(last)) >= r.limit+200 && int64(i+1) >= r.limit {
+			t.Fatalf("the second file is %q, limit %d: a line has ended after the limit", last, r.limit)
+		}
+		if r.lost != 0 {
+			t.Fatalf("%d bytes counted as lost", r.lost)
+		}
+	})
+}
+
+// After a time without space the gap is marked in the file.
+func TestGapIsMarked(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "out")
+	if err := os.Symlink("/dev/full", path); err != nil {
+		t.Fatal(err)
+	}
+	r := &rotated{path: path, limit: 1 << 20}
+	r.write([]byte("lost\n"))
+	r.close()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	r.opened = 0
+	r.write([]byte("back\n"))
+	r.close()
+	text, err := os.ReadFile(path)
+	if err != nil || r.lost != 5 || !strings.Contains(string(text), "5 bytes") || !strings.HasSuffix(string(text), "\nback\n") {
+		t.Errorf("file %q, %v, lost %d; want the gap of 5 bytes marked", text, err, r.lost)
+	}
+}
+
+// P4: a reader finds the old file or the new one, never half of one, even when the writer is killed
+// at any moment.
+func TestP4FilesAreOldOrNew(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.json")
+	seen := map[int]int{}
+	for round := range 8 {
+		c := testCommand(t, "rewrite", path)
+		j := start(t, testLocal(), c)
+		says(t, j, "ready")
+		for end := time.Now().Add(time.Duration(20+7*round) * time.Millisecond); time.Now().Before(end); {
+			readWhole(t, path, seen)
+		}
+		unix.Kill(j.Handle().PID, unix.SIGKILL)
+		waitEnd(t, j)
+		readWhole(t, path, seen)
+	}
+	if len(seen) < 2 {
+		t.Errorf("only the versions %v were ever seen", seen)
+	}
+}
+
+func readWhole(t *testing.T, path string, seen map[int]int) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v struct{ Schema, N, Same int }
+	if err := json.Unmarshal(data, &v); err != nil || v.N != v.Same {
+		t.Fatalf("%d bytes, %v: half a file", len(data), err)
+	}
+	seen[v.N]++
+}
