@@ -320,6 +320,45 @@ func TestWorth(t *testing.T) {
 	}
 }
 
+// A move must pay: found by looking for the restart cost at which the advice turns.
+func TestWorthWeighsTheRestart(t *testing.T) {
+	turn := func(done float64) (restart, saved float64) {
+		saved = (100 - done) * (amdahl(0.6, 9.4)(cpu(4)) - amdahl(0.6, 9.4)(cpu(16)))
+		for restart = 1; restart < 1000; restart += 1 {
+			s := cpuScene().prefer("time").running(cpu(4), done, minutes(1), 0, restart)
+			s.Restart = sla.Interval{P5: restart, P50: restart, P95: restart}
+			snapshot := s.snapshot(t)
+			if ok, _ := Worth(snapshot, Plan{Allocation: cpu(16), Candidates: decide(t, snapshot).Candidates}); !ok {
+				return restart, saved
+			}
+		}
+		return restart, saved
+	}
+	restart, saved := turn(20)
+	if restart < saved/restartWeight*0.85 || restart > saved/restartWeight*1.05 {
+		t.Errorf("saves %.0f s: worth a restart of up to %.0f s, want about %.0f", saved, restart, saved/restartWeight)
+	}
+	// Where the faster of two is not certain, a free restart is not enough.
+	sure, unsure := cpuScene().prefer("time").running(cpu(8), 10, minutes(1), 0, 0.01), cpuScene().prefer("time").running(cpu(8), 10, minutes(1), 0, 0.01)
+	unsure.measured = []resources.Allocation{cpu(8), cpu(2)}
+	unsure.pace = func(a resources.Allocation) float64 { return 2 - 0.02*float64(a.CPUs) } // hardly uses its CPUs
+	for name, c := range map[string]struct {
+		scene scene
+		want  bool
+	}{"measured": {sure, true}, "hardly known": {unsure, false}} {
+		snapshot := c.scene.snapshot(t)
+		if got, why := Worth(snapshot, Plan{Allocation: cpu(16), Candidates: decide(t, snapshot).Candidates}); got != c.want {
+			t.Errorf("%s: %v, %s", name, got, why)
+		}
+	}
+	// A sure gain of next to nothing is not worth the risk of a restart.
+	tiny := cpuScene().prefer("time").running(cpu(4), 99, minutes(100), 0, 0.01)
+	snapshot := tiny.snapshot(t)
+	if got, why := Worth(snapshot, Plan{Allocation: cpu(16), Candidates: decide(t, snapshot).Candidates}); got || !strings.Contains(why, "does not pay") {
+		t.Errorf("2 s of 100 minutes: %v, %s", got, why)
+	}
+}
+
 func TestRules(t *testing.T) {
 	base := gpuScene()
 	base.Limits.GPUs.Min = 0

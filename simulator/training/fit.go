@@ -48,7 +48,7 @@ func Fit(obs []Observation, o FitOptions) (*Model, error) {
 			}
 		}
 	}
-	make, ok := forms[name]
+	newForm, ok := forms[name]
 	if !ok {
 		return nil, fmt.Errorf("fit performance model: no form named %q, want %s", name, formNames())
 	}
@@ -65,7 +65,7 @@ func Fit(obs []Observation, o FitOptions) (*Model, error) {
 		samples: ref.samples, pointer: newPointer(stretches, ref.at), peak: peakMemory(obs),
 	}
 	ctx := formContext{ref: m.pointer.at(ref.at), gpusPerNode: o.GPUsPerNode}
-	m.curve, m.ref = make(ctx), ctx.ref
+	m.curve, m.ref = newForm(ctx), ctx.ref
 	m.fit(newPosterior(m.curve, ctx, stretches, m.pointer, noise))
 	return m, nil
 }
