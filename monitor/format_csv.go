@@ -53,6 +53,7 @@ type table struct {
 	opts      *parseOptions
 	dialect   dialect
 	cells     []cell
+	gpus      int // gpu_utilization columns
 	delim     byte
 	base      epochBase
 	fresh     bool // no line of this file has been seen
@@ -205,14 +206,20 @@ func (t *table) sameNames(names []string) bool {
 // setHeader decides where each column goes. When two columns have the same target, the one with the
 // column's own name wins, else the first; the other is taken where that one is empty.
 func (t *table) setHeader(names []string) {
-	t.cells = make([]cell, len(names))
+	t.cells, t.gpus = make([]cell, len(names)), 0
 	for i, name := range names {
+		if to := t.dialect.resolve(name); to.kind == toGPUUtil {
+			t.gpus = max(t.gpus, to.gpu+1)
+		}
 		t.cells[i] = cell{target: t.dialect.resolve(name), name: name, hash: hashText([]byte(normalizeName(name)))}
 	}
 }
 
 func (t *table) row(fields [][]byte, n int, out sink) {
 	r := Row{Line: n}
+	if t.gpus > 0 {
+		r.GPUUtil = make([]float64, 0, t.gpus)
+	}
 	extra, some := uint64(0), false
 	exact := [NumColumns]bool{}
 	for i, f := range fields {

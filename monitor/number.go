@@ -137,6 +137,9 @@ func parseStamp(b []byte, loc *time.Location) time.Time {
 	}
 	s := string(b)
 	for _, layout := range stampLayouts {
+		if len(layout) >= 19 && (len(s) < 11 || layout[10] != s[10]) {
+			continue // cheaper than an error
+		}
 		if t, err := time.ParseInLocation(layout, s, loc); err == nil {
 			return t
 		}

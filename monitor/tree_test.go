@@ -48,15 +48,17 @@ func (p *procTree) put(pid int, r proc) {
 		"smaps_rollup": fmt.Sprintf("00400000-7fff ---p 00000000 00:00 0 [rollup]\nRss: 1 kB\nPss: 99999 kB\nPss_Anon: %d kB\nPss_File: 777 kB\nPss_Shmem: %d kB\n",
 			r.pssAnon, r.pssShmem),
 	}
+	dir := filepath.Join(p.dir, strconv.Itoa(pid))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		p.t.Fatal(err)
+	}
 	if r.noIO {
 		delete(files, "io")
+		os.Remove(filepath.Join(dir, "io"))
 	}
 	if r.noRollup {
 		delete(files, "smaps_rollup")
-	}
-	dir := filepath.Join(p.dir, strconv.Itoa(pid))
-	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
-		p.t.Fatal(err)
+		os.Remove(filepath.Join(dir, "smaps_rollup"))
 	}
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
@@ -197,7 +199,7 @@ func TestTreeMonotone(t *testing.T) {
 		alive := map[int]proc{100: {parent: 1, start: 1}}
 		p.put(100, alive[100])
 		last := Sample{}
-		for i := range rapid.IntRange(1, 12).Draw(rt, "samples") {
+		for i := range rapid.IntRange(1, 8).Draw(rt, "samples") {
 			for pid, r := range alive {
 				r.self += rapid.IntRange(0, 100).Draw(rt, "work")
 				r.read += rapid.IntRange(0, 100).Draw(rt, "read")
@@ -217,11 +219,12 @@ func TestTreeMonotone(t *testing.T) {
 			default:
 				delete(alive, pid) // not waited for
 			}
-			for pid := range 5 {
-				p.remove(100 + pid)
-			}
-			for pid, r := range alive {
-				p.put(pid, r)
+			for pid := 100; pid < 105; pid++ {
+				if r, ok := alive[pid]; ok {
+					p.put(pid, r)
+				} else {
+					p.remove(pid)
+				}
 			}
 			s := collectAt(rt, tree, time.Unix(int64(i), 0))
 			if s.Tree.CPUSeconds < last.Tree.CPUSeconds || s.Tree.ReadBytes < last.Tree.ReadBytes {
