@@ -18,6 +18,7 @@ import (
 
 // P1, case 7: the agent is killed, another adopts the job and reports its end exactly.
 func TestCase07AgentKilledJobAdopted(t *testing.T) {
+	t.Parallel()
 	a, h := agent(t, testCommand(t, "term", "42"))
 	a.Process.Kill()
 	a.Wait()
@@ -39,6 +40,7 @@ func TestCase07AgentKilledJobAdopted(t *testing.T) {
 }
 
 func TestCase07JobEndsWhileNobodyWatches(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		args   []string
 		reason ExitReason
@@ -68,6 +70,7 @@ func TestCase07JobEndsWhileNobodyWatches(t *testing.T) {
 
 // The limit that the agent had set holds after its death, and the next agent can move it.
 func TestCase07LimitHoldsWithoutAgent(t *testing.T) {
+	t.Parallel()
 	c := testCommand(t, "save", "75")
 	c.StopAfter = time.Second
 	a, h := agent(t, c)
@@ -80,6 +83,7 @@ func TestCase07LimitHoldsWithoutAgent(t *testing.T) {
 }
 
 func TestCase07SecondAgentMovesTheLimit(t *testing.T) {
+	t.Parallel()
 	c := testCommand(t, "save", "75")
 	c.StopAfter = 1500 * time.Millisecond
 	a, h := agent(t, c)
@@ -152,6 +156,7 @@ func mustStop(t *testing.T, j Job) Exit {
 
 // Case 6: what the terminal sends to the agent's group reaches neither keeper nor job.
 func TestCase06TerminalSignals(t *testing.T) {
+	t.Parallel()
 	for _, sig := range []syscall.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
 		t.Run(signalName(sig), func(t *testing.T) {
 			a, h := agent(t, testCommand(t, "term", "4"))
@@ -309,8 +314,10 @@ func TestCase08HandleFromBeforeRestart(t *testing.T) {
 
 // The keeper is killed: the job is found, can be stopped, and is reported lost.
 func TestKeeperKilled(t *testing.T) {
+	t.Parallel()
 	for name, adopted := range map[string]bool{"seen by its agent": false, "seen by the next agent": true} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			j := start(t, testLocal(), testCommand(t, "double"))
 			daemon := saysPID(t, j, "daemon ")
 			says(t, j, "ready")

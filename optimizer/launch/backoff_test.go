@@ -10,6 +10,7 @@ import (
 
 // Case 5: a job that dies within 10 ms, six times, as it really does.
 func TestCase05DiesAtOnceSixTimes(t *testing.T) {
+	t.Parallel()
 	b := Backoff{First: 10 * time.Millisecond, Max: 40 * time.Millisecond, Seed: 1}
 	c := testCommand(t, "exit", "3")
 	var delays []time.Duration

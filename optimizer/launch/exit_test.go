@@ -11,6 +11,7 @@ import (
 
 // P2: code and signal are reported exactly, for every code.
 func TestP2ExitCode(t *testing.T) {
+	t.Parallel()
 	for _, code := range []int{0, 1, 2, 75, 126, 127, 137, 255} {
 		j := start(t, testLocal(), testCommand(t, "exit", strconv.Itoa(code)))
 		e := waitEnd(t, j)
@@ -24,6 +25,7 @@ func TestP2ExitCode(t *testing.T) {
 }
 
 func TestP2ExitSignal(t *testing.T) {
+	t.Parallel()
 	for _, sig := range []syscall.Signal{unix.SIGABRT, unix.SIGTERM, unix.SIGHUP, unix.SIGPIPE, unix.SIGUSR1, unix.SIGUSR2} {
 		j := start(t, testLocal(), testCommand(t, "die", strconv.Itoa(int(sig))))
 		e := waitEnd(t, j)

@@ -421,6 +421,9 @@ func (k *keeper) finish() int {
 	return code
 }
 
+// fewSamples of memory, one a second, may have missed the peak.
+const fewSamples = 10
+
 // drainWithin is how long output is still read after the end; only a writer outside the tree, or
 // one that cannot be killed, makes it last so long.
 const drainWithin = time.Second
@@ -428,9 +431,9 @@ const drainWithin = time.Second
 // usage is the kernel's total of memory and processor time.
 //
 // The memory is what the cgroup held without page cache, sampled each second, or the kernel's own
-// mark when the limit was reached. Without a cgroup, and for a job too short to sample, it is the
-// largest single process, which no job made of one process can tell apart; it is never below the
-// few MiB of the process that became the job.
+// mark when the limit was reached. Without a cgroup it is the largest single process, and so it is,
+// where that is more, for a job too short to sample well; it is never below the few MiB of the
+// process that became the job.
 func (k *keeper) usage(oom bool) (peakGiB, cpuSeconds *float64) {
 	var ru unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_CHILDREN, &ru) == nil {
@@ -448,8 +451,7 @@ func (k *keeper) usage(oom bool) (peakGiB, cpuSeconds *float64) {
 	if mark, marked := k.enforce.KernelPeak(); oom && marked {
 		peak = mark
 	}
-	if ok && (oom || k.samples > 2) {
-		gib := float64(peak)
+	if gib := float64(peak); ok && (oom || k.samples >= fewSamples || peakGiB == nil || gib > *peakGiB) {
 		peakGiB = &gib
 	}
 	return peakGiB, cpuSeconds

@@ -23,6 +23,7 @@ func heldMemory(t *testing.T, gib resources.GiB, args ...string) Job {
 
 // Case 26: the job outgrows its cgroup. SIGKILL was the kernel's, and that is what is reported.
 func TestCase26OutOfMemory(t *testing.T) {
+	t.Parallel()
 	t.Run("the main process", func(t *testing.T) {
 		e := waitEnd(t, heldMemory(t, 0.0625, "eat", "512", "0"))
 		if e.Reason != OOM || e.Signal != "SIGKILL" || !strings.Contains(e.Detail, "memory limit") {
@@ -48,6 +49,7 @@ func TestCase26OutOfMemory(t *testing.T) {
 
 // Totals of memory and processor time come from the kernel, with or without a cgroup.
 func TestTotals(t *testing.T) {
+	t.Parallel()
 	t.Run("memory", func(t *testing.T) {
 		e := waitEnd(t, start(t, testLocal(), testCommand(t, "eat", "200", "0")))
 		if e.PeakMemoryGiB == nil || *e.PeakMemoryGiB < 0.19 || *e.PeakMemoryGiB > 0.4 {
@@ -56,8 +58,8 @@ func TestTotals(t *testing.T) {
 	})
 	t.Run("processor", func(t *testing.T) {
 		e := waitEnd(t, start(t, testLocal(), testCommand(t, "burners", "2", "300")))
-		if e.CPUSeconds == nil || *e.CPUSeconds < 0.2 || *e.CPUSeconds > 5 {
-			t.Errorf("exit = %+v, want the processor time of all children, about 0.6 s where there is the processor for it", e)
+		if e.CPUSeconds == nil || *e.CPUSeconds < 0.59 || *e.CPUSeconds > 3 {
+			t.Errorf("exit = %+v, want the processor time of both children, a little above 0.6 s", e)
 		}
 	})
 }

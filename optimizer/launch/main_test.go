@@ -296,8 +296,13 @@ func childMain(args []string) int {
 				fmt.Println("ready")
 			}
 		}
-	case "burn":
-		for end := time.Now().Add(time.Duration(number(1)) * time.Millisecond); time.Now().Before(end); {
+	case "burn": // processor time, in ms
+		for used := time.Duration(0); used < time.Duration(number(1))*time.Millisecond; {
+			var ru unix.Rusage
+			if err := unix.Getrusage(unix.RUSAGE_SELF, &ru); err != nil {
+				return 1
+			}
+			used = time.Duration(ru.Utime.Nano() + ru.Stime.Nano())
 		}
 	default:
 		fmt.Fprintf(os.Stderr, "unknown behaviour %q\n", args)

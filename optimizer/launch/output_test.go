@@ -38,6 +38,7 @@ func statusMiB(t testing.TB, pid int, key string) float64 {
 
 // Case 11: 10,000 lines a second on stderr. All of them arrive, and the keeper's memory is bounded.
 func TestCase11TenThousandLinesASecond(t *testing.T) {
+	t.Parallel()
 	const lines = 20000
 	c := testCommand(t, "flood", strconv.Itoa(lines), "10000")
 	j := start(t, testLocal(), c)
@@ -229,6 +230,7 @@ func TestGapIsMarked(t *testing.T) {
 // P4: a reader finds the old file or the new one, never half of one, even when the writer is killed
 // at any moment.
 func TestP4FilesAreOldOrNew(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "state.json")
 	seen := map[int]int{}
 	for round := range 8 {

@@ -57,6 +57,7 @@ func TestCase01ChildIgnoresTerm(t *testing.T) {
 }
 
 func TestCase02GrandchildLeavesTheSession(t *testing.T) {
+	t.Parallel()
 	t.Run("main goes on, then is stopped", func(t *testing.T) {
 		j := start(t, testLocal(), testCommand(t, "double"))
 		daemon := saysPID(t, j, "daemon ")
@@ -103,6 +104,7 @@ func TestCase02DaemonFoundByParentAlone(t *testing.T) {
 }
 
 func TestCase03WorkerKeepsStdoutOpen(t *testing.T) {
+	t.Parallel()
 	for name, worker := range map[string]string{"it heeds SIGTERM": "sleep", "it ignores SIGTERM": "deaf"} {
 		t.Run(name, func(t *testing.T) {
 			j := start(t, testLocal(), testCommand(t, "worker", "0", worker))
@@ -120,6 +122,7 @@ func TestCase03WorkerKeepsStdoutOpen(t *testing.T) {
 
 // A worker that ends in its own time after the main process is left to do so.
 func TestCase03WorkerMayFinish(t *testing.T) {
+	t.Parallel()
 	l := testLocal()
 	l.pace.Linger = 10 * time.Second
 	j := start(t, l, testCommand(t, "late", "200"))
@@ -134,6 +137,7 @@ func TestCase03WorkerMayFinish(t *testing.T) {
 
 // A frozen process cannot be killed: the kernel's freezer stands in for a hung driver.
 func TestCase09UnkillableChild(t *testing.T) {
+	t.Parallel()
 	freezer := freezerGroup(t)
 	j := start(t, testLocal(), testCommand(t, "sleep"))
 	says(t, j, "ready")
@@ -227,6 +231,7 @@ func TestStopWakesTheKeeper(t *testing.T) {
 }
 
 func TestCheckpoint(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		args []string
 		code int
@@ -267,7 +272,9 @@ func TestCheckpoint(t *testing.T) {
 }
 
 func TestDeadMansSwitch(t *testing.T) {
+	t.Parallel()
 	t.Run("asks for a checkpoint first", func(t *testing.T) {
+		t.Parallel()
 		c := testCommand(t, "save", "75")
 		c.StopAfter = 700 * time.Millisecond
 		j := start(t, testLocal(), c)
@@ -277,6 +284,7 @@ func TestDeadMansSwitch(t *testing.T) {
 		}
 	})
 	t.Run("ends a deaf job", func(t *testing.T) {
+		t.Parallel()
 		c := testCommand(t, "deaf")
 		c.StopAfter, c.Grace = 300*time.Millisecond, 200*time.Millisecond
 		j := start(t, testLocal(), c)
@@ -285,6 +293,7 @@ func TestDeadMansSwitch(t *testing.T) {
 		}
 	})
 	t.Run("moves and goes away", func(t *testing.T) {
+		t.Parallel()
 		c := testCommand(t, "sleep")
 		c.StopAfter, c.Grace = 600*time.Millisecond, 100*time.Millisecond
 		j := start(t, testLocal(), c)
