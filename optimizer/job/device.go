@@ -152,7 +152,10 @@ func (s *script) isCUDA(t []token, depth int) bool {
 // isCPU holds for an expression that names the CPU and no CUDA device.
 func (s *script) isCPU(t []token) bool {
 	for range 3 {
-		if v, ok := lastString(t); ok && len(t) < 40 {
+		if len(t) > maxExpression {
+			return false
+		}
+		if v, ok := lastString(t); ok {
 			return v.s == "cpu" && !s.isCUDA(t, 3)
 		}
 		path, n := dotted(t, 0)

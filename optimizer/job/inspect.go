@@ -120,7 +120,7 @@ func inspectPython(data []byte) Inspection {
 	if line := s.python2(); line > 0 {
 		notes = append(notes, fmt.Sprintf("print statement in line %d: this is Python 2", line))
 	}
-	if ins.GPU.Value == "yes" && ins.MultiGPU.Value == "" && ins.Framework.Value == "pytorch" && !s.hidden() {
+	if ins.GPU.Value == "yes" && ins.MultiGPU.Value == "" && (ins.Framework.Value == "pytorch" || ins.Framework.Value == "huggingface") && !s.hidden() {
 		notes = append(notes, "nothing in the script spreads work over several GPUs: more than one would be idle")
 	}
 	ins.Warnings = append(ins.Warnings, notes...)

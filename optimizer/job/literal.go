@@ -5,6 +5,9 @@ import (
 	"strings"
 )
 
+// maxExpression is the longest expression, in tokens, that a value is looked for in; it keeps the work linear.
+const maxExpression = 100
+
 // wholeNumber returns the last positive whole number among the tokens, written plainly; strings that hold
 // one count ("64" in os.environ.get("X", "64")). ok is false when there is none.
 func wholeNumber(tokens []token) (string, bool) {
@@ -147,7 +150,7 @@ func (s *script) readOptions() []option {
 		switch last(c.callee) {
 		case "add_argument", "option", "Option", "add_option":
 			for _, a := range c.args {
-				if v, ok := onlyString(a.tokens); ok && a.key == "" && strings.HasPrefix(v, "-") {
+				if v, ok := onlyString(a.tokens); ok && a.key == "" {
 					o.names = append(o.names, strings.ReplaceAll(strings.TrimLeft(v, "-"), "-", "_"))
 				}
 			}

@@ -165,7 +165,7 @@ func (o ResolveOptions) python() (string, error) {
 		return "", errors.New("find Python: neither python3 nor python is on PATH; install Python 3 or name an interpreter with --python")
 	}
 	p := o.Python
-	if strings.Contains(p, "/") {
+	if st, err := os.Stat(at(o.Dir, p)); strings.Contains(p, "/") || err == nil && st.IsDir() {
 		p = at(o.Dir, p)
 		switch st, err := os.Stat(p); {
 		case err != nil:

@@ -84,6 +84,8 @@ func (s *script) resumable() (is, stop Finding, warning string) {
 	save, load := s.stateCall(saveCalls, dumpCalls, aware), s.stateCall(loadCalls, readCalls, aware)
 	stop = s.stopSignal()
 	switch {
+	case stop.Value != "" && s.says("OPTIMIZER_CHECKPOINT_DIR") && s.says("OPTIMIZER_RESUME"):
+		return s.found("yes", stop.Line), stop, "" // it keeps the protocol by name, however it writes its files
 	case save > 0 && load > 0 && stop.Value != "":
 		return s.found("yes", save), stop, ""
 	case save > 0 && load > 0:
@@ -92,6 +94,16 @@ func (s *script) resumable() (is, stop Finding, warning string) {
 		return s.found("no", save), stop, "the script saves on " + stop.Value + " but nothing in it loads what it saved: treated as not resumable"
 	}
 	return Finding{Value: "no"}, stop, ""
+}
+
+// says reports whether a string of the code, not a comment, is exactly the given text.
+func (s *script) says(text string) bool {
+	for _, t := range s.strings {
+		if t.s == text {
+			return true
+		}
+	}
+	return false
 }
 
 // stateCall finds a call that surely saves (or loads) state, or one that may (json.dump) in a script
@@ -158,7 +170,7 @@ var (
 func (s *script) entry() Finding {
 	defined := map[string]int{}
 	for _, d := range s.definitions {
-		if d.scope == "" {
+		if d.scope == "" && (!d.class || trainName.MatchString(d.name)) {
 			defined[d.name] = d.line
 		}
 	}
@@ -176,9 +188,9 @@ func (s *script) entry() Finding {
 		clues = append(clues, clue{c.callee, weight + entryWeight(c.callee), line})
 	}
 	if len(clues) == 0 {
-		for n, line := range defined {
-			if w := entryWeight(n); w > 0 {
-				clues = append(clues, clue{n, w, line})
+		for _, d := range s.definitions {
+			if w := entryWeight(d.name); w > 0 && !d.class && d.scope == "" {
+				clues = append(clues, clue{d.name, w, d.line})
 			}
 		}
 	}
@@ -307,13 +319,16 @@ func (s *script) fileName(t []token) (string, bool) {
 	if len(t) == 1 && t[0].kind == name {
 		t = s.value(t[0].s)
 	}
+	if len(t) > maxExpression {
+		return "", false
+	}
 	at := -1
 	for i := len(t) - 1; i >= 0 && at < 0; i-- {
 		if (t[i].kind == text || t[i].kind == fstring) && strings.HasSuffix(strings.ToLower(t[i].s), ".csv") {
 			at = i
 		}
 	}
-	if at < 0 || len(t) > 40 {
+	if at < 0 {
 		return "", false
 	}
 	v := t[at].s

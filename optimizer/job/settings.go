@@ -27,6 +27,9 @@ const (
 func (s *script) setting(wanted *regexp.Regexp, variable string) Finding {
 	var clues []clue
 	add := func(tokens []token, weight float64, line int) {
+		if len(tokens) > maxExpression {
+			return
+		}
 		if v, ok := wholeNumber(tokens); ok && isPlainNumber(tokens) {
 			clues = append(clues, clue{v, weight, line})
 		}
@@ -100,6 +103,9 @@ func (c *call) after(variable string) []token {
 }
 
 func mentions(tokens []token, s string) bool {
+	if len(tokens) > maxExpression {
+		return false
+	}
 	for _, t := range tokens {
 		if t.kind == text && t.s == s {
 			return true

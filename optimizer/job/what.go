@@ -95,6 +95,7 @@ var notModels = set("print", "info", "debug", "warning", "error", "log", "add_ar
 var (
 	modelSetting   = set("model", "model_name", "arch", "architecture", "model_type", "net", "network", "backbone", "model_name_or_path", "model_id", "checkpoint_name", "model_arch", "encoder")
 	datasetSetting = set("dataset", "dataset_name", "data_name", "ds_name", "data_set", "corpus")
+	datasetPath    = set("data", "data_dir", "data_path", "data_root", "dataset_path", "dataset_dir", "train_dir", "train_data")
 )
 
 // model finds the family of the model that is trained.
@@ -205,6 +206,9 @@ func (s *script) stringOf(t []token) (string, bool) {
 func (s *script) settingNames(wanted map[string]bool, table []family) []clue {
 	var clues []clue
 	add := func(t []token, weight float64, line int) {
+		if len(t) > maxExpression {
+			return
+		}
 		if v, ok := lastString(t); ok {
 			if f := match(table, v.s); f != "" {
 				clues = append(clues, clue{f, weight, line})
@@ -224,7 +228,10 @@ func (s *script) settingNames(wanted map[string]bool, table []family) []clue {
 		if !wanted[target] && !wanted[subscript(a.target)] {
 			continue
 		}
-		if v, ok := lastString(a.value); ok && len(a.value) <= 12 {
+		if len(a.value) > 12 {
+			continue
+		}
+		if v, ok := lastString(a.value); ok {
 			weight := 8.0
 			if a.how != assigned {
 				weight = 7
@@ -292,6 +299,7 @@ func (s *script) dataset() Finding {
 		}
 	}
 	clues = append(clues, s.settingNames(datasetSetting, datasetFamilies)...)
+	clues = append(clues, s.settingNames(datasetPath, datasetFamilies)...)
 	for _, im := range s.imports {
 		add(last(im.path), 5, im.line)
 	}

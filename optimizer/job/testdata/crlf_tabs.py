@@ -1,0 +1,3 @@
+import torch
+if True:
+	EPOCHS = 6

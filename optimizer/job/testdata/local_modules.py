@@ -1,0 +1,3 @@
+import torch
+from mymodels import build
+net = build("x")

@@ -1,0 +1,1 @@
+python3 not_there.py
