@@ -168,7 +168,7 @@ func resolveName(name string) target {
 }
 
 // maxGPUs bounds gpu_utilization_n, so that a column name cannot ask for memory.
-const maxGPUs = 1024
+const maxGPUs = 64
 
 // userAliases checks and normalises a table of column names → contract names. An empty contract name
 // leaves the column out.

@@ -35,7 +35,7 @@ type dialect struct {
 	resolve func(name string) target
 	epochs  int // fromOne, fromZero or fromFirstRow
 	// adjust completes a row; nil when there is nothing to do.
-	adjust func(t *table, r *Row)
+	adjust func(t *table, r *Row, fields [][]byte)
 }
 
 // cell is one column of a header: where its values go.
@@ -242,7 +242,7 @@ func (t *table) row(fields [][]byte, n int, out sink) {
 	}
 	t.base.fix(&r)
 	if t.dialect.adjust != nil {
-		t.dialect.adjust(t, &r)
+		t.dialect.adjust(t, &r, fields)
 	}
 	out.row(r, extra)
 }

@@ -49,13 +49,13 @@ func newLightning(o *parseOptions) parser {
 }
 
 // lightningRow counts only epochs that are complete.
-func lightningRow(t *table, r *Row) {
+func lightningRow(t *table, r *Row, fields [][]byte) {
 	_, loss := r.Value(TestLoss)
 	_, accuracy := r.Value(TestAccuracy)
 	if loss || accuracy {
 		return
 	}
-	for i, f := range t.fields {
+	for i, f := range fields {
 		if n := t.cells[i].name; strings.HasSuffix(n, "_epoch") && !blank(f) {
 			return
 		}
