@@ -70,16 +70,16 @@ type run struct {
 	startupS   []float64 // recalled
 	needMemory resources.GiB
 
-	progress  Progress
-	meter     *cost.Meter
-	guard     *sla.Guard
-	guardNext time.Duration // until the guard must be asked again
-	job       launch.Job
-	current   resources.Allocation
-	phase     phase
-	leaving   *leaving
-	backoff   launch.Backoff
-	retryAt   time.Duration // when to start again after a failure; 0: not waiting
+	progress Progress
+	meter    *cost.Meter
+	guard    *sla.Guard
+	guardAt  time.Duration // when the guard must be asked again; 0: not for its own sake
+	job      launch.Job
+	current  resources.Allocation
+	phase    phase
+	leaving  *leaving
+	backoff  launch.Backoff
+	retryAt  time.Duration // when to start again after a failure; 0: not waiting
 
 	log     *logReader
 	sampler *sampling
@@ -90,6 +90,7 @@ type run struct {
 	decided     bool
 	adaptedAt   float64 // progress at the last look for a better allocation
 	lastAction  string
+	watching    watching
 	advised     map[string]bool
 	verdicts    []sla.Verdict
 	projected   projection

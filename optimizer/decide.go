@@ -30,6 +30,9 @@ func plannerNames() string {
 // recall looks for earlier runs of the same training and fits the model on them.
 func (r *run) recall() {
 	key := history.Key{ScriptSHA256: r.ins.SHA256, Command: r.argv, CPUs: r.host.CPUs, Described: r.host.Described}
+	if r.dir != nil {
+		key.Except = r.dir.ID()
+	}
 	for _, g := range r.host.GPUs {
 		key.GPUs = append(key.GPUs, g.Name)
 	}
@@ -442,12 +445,10 @@ func (r *run) worthStartingAgain(to resources.Allocation) bool {
 }
 
 func (r *run) advise(to resources.Allocation, why string) {
-	key := to.String()
-	if r.advised[key] {
-		return
+	if key := to.String(); !r.advised[key] {
+		r.advised[key] = true
+		r.act(to, why, "recommended")
 	}
-	r.advised[key] = true
-	r.act(to, why, "recommended")
 }
 
 // adaptStep looks, every few units of work, for an allocation that is better for what remains.

@@ -8,6 +8,7 @@ import (
 	"sort"
 	"time"
 
+	"trainopt/cost"
 	"trainopt/monitor"
 	"trainopt/optimizer/job"
 	"trainopt/optimizer/journal"
@@ -193,9 +194,7 @@ func (r *run) compareWithBaseline() {
 	sort.Float64s(draws)
 	sec := sla.Interval{P5: quantile(draws, .05), P50: quantile(draws, .5), P95: quantile(draws, .95)}
 	money := sla.Interval{P5: sec.P5 / 3600 * rate, P50: sec.P50 / 3600 * rate, P95: sec.P95 / 3600 * rate}
-	thr := sla.Interval{P5: math.NaN(), P50: math.NaN(), P95: math.NaN()}
 	b := &journal.Baseline{Allocation: r.withMemory(r.baseline), Seconds: sec, CostUSD: money, Throughput: r.model.Throughput(r.baseline), Compliance: journal.Unknown()}
-	_ = thr
 	verdicts := sla.Evaluate(r.Config.SLA, map[sla.Objective]sla.Measure{
 		sla.Time:       {Value: sec.P50, Projected: &sec, Final: true},
 		sla.Cost:       {Value: money.P50, Projected: &money, Final: true},
@@ -206,9 +205,11 @@ func (r *run) compareWithBaseline() {
 	}
 	rec.Baseline = b
 	name := "your own configuration (" + b.Allocation.String() + ")"
+	judged := cost.Compare(cost.Config{Allocation: b.Allocation, Rates: r.rates, Time: time.Duration(sec.P50 * float64(time.Second))},
+		cost.Config{Allocation: r.current, Rates: r.rates, Time: r.elapsed()})
 	pct := func(now, before float64) float64 { return 100 * (now/before - 1) }
 	t, c := r.elapsed().Seconds(), r.spent()
-	rec.Comparison = journal.Comparison{Against: &name,
+	rec.Comparison = journal.Comparison{Against: &name, Quality: string(judged.Quality),
 		SecondsChangePct: journal.Number(pct(t, sec.P50)), CostChangePct: journal.Number(pct(c, money.P50)),
 		ThroughputChangePct: journal.Number(pct(float64(rec.Outcome.Throughput), b.Throughput.P50)),
 		ComplianceChangePct: journal.Number(100 * (float64(rec.SLA.Compliance) - float64(b.Compliance))),

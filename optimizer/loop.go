@@ -63,8 +63,8 @@ func (r *run) loop(ctx context.Context, interrupts <-chan os.Signal) {
 // has its own timer, so that neither a slow tick nor a missing log delays a stop.
 func (r *run) nextAlarm() time.Duration {
 	d := time.Second
-	if r.guardNext > 0 {
-		d = min(d, r.guardNext)
+	if r.guardAt > 0 {
+		d = min(d, r.guardAt-r.elapsed())
 	}
 	if r.retryAt > 0 {
 		d = min(d, r.retryAt-r.elapsed())
@@ -103,23 +103,29 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 	r.save(true)
 }
 
-// deadMan is how long the job may run if this agent dies: until the budget or the deadline is reached,
-// and a moment more, so that a living agent always acts first.
+// deadMan is how long the job may run if this agent dies: until the budget or the deadline is nearly reached. It is
+// half the reserve later than the guard's own stop, so that a living agent always acts first.
 func (r *run) deadMan() time.Duration {
-	limit := time.Duration(math.MaxInt64)
-	if d := r.Config.SLA.TimeMax; d > 0 {
-		limit = d - r.elapsed()
-	}
-	if b := r.Config.SLA.CostMaxUSD; b > 0 {
-		if rate := float64(r.rates.Hourly(r.current)); rate > 0 {
-			left := (b - r.spent()) / rate * 3600
-			limit = min(limit, time.Duration(math.Min(left, 1e9)*float64(time.Second)))
-		}
-	}
-	if limit == math.MaxInt64 {
+	_, left := r.nearestLimit()
+	if left == math.MaxInt64 {
 		return 0
 	}
-	return max(limit, time.Millisecond)
+	return max(left-r.reserve()/2, time.Millisecond)
+}
+
+// nearestLimit is the limit that the run will reach first at the present price, and how long until then; the longest
+// duration when there is none.
+func (r *run) nearestLimit() (why string, left time.Duration) {
+	left = math.MaxInt64
+	if d := r.Config.SLA.TimeMax; d > 0 {
+		why, left = "deadline", d-r.elapsed()
+	}
+	if b, rate := r.Config.SLA.CostMaxUSD, float64(r.rates.Hourly(r.current)); b > 0 && rate > 0 {
+		if d := time.Duration(math.Min((b-r.spent())/rate*3600, 1e9) * float64(time.Second)); d < left {
+			why, left = "budget", d
+		}
+	}
+	return why, left
 }
 
 // beginSegment opens a stretch at one allocation, after closing the one before.
@@ -147,6 +153,8 @@ func (r *run) tick(ctx context.Context) {
 	r.retry(ctx)
 	if r.ended == nil && r.leaving == nil && r.job != nil {
 		r.growMemory()
+		r.watchEfficiency()
+		r.watchGPUs()
 		switch r.phase {
 		case probing:
 			r.probeStep(ctx)
@@ -159,11 +167,11 @@ func (r *run) tick(ctx context.Context) {
 	r.save(false)
 }
 
-// reserve is the time that a checkpoint is expected to take: the slowest measured with half as much
-// again, at least a second; nothing for a job that has none.
+// reserve is the time that an orderly exit is expected to take: the slowest checkpoint measured with half as much
+// again, at least a second; for a job that keeps none, what a process needs to end on SIGTERM.
 func (r *run) reserve() time.Duration {
 	if !r.resumable {
-		return 0
+		return 300 * time.Millisecond
 	}
 	worst := 0.0
 	for _, s := range r.progress.Segments {
@@ -182,7 +190,10 @@ func (r *run) guardStep(ctx context.Context) {
 		t.ProjectedTime, t.ProjectedUSD = time.Duration(r.projected.seconds.P50*float64(time.Second)), r.projected.cost.P50
 	}
 	d := r.guard.Step(t)
-	r.guardNext = d.Next
+	r.guardAt = 0
+	if d.Next < sla.Never {
+		r.guardAt = t.Elapsed + d.Next
+	}
 	for _, w := range d.Warnings {
 		r.event(Warning, "%s", w.Words)
 	}
@@ -210,7 +221,7 @@ func (r *run) guardStep(ctx context.Context) {
 
 // newGuard makes the guard of the agreement.
 func (r *run) newGuard() error {
-	g, err := sla.NewGuard(r.Config.SLA, sla.GuardOptions{WarnAt: r.Config.Warn})
+	g, err := sla.NewGuard(r.Config.SLA, sla.GuardOptions{WarnAt: r.Config.Warn, Latency: 100 * time.Millisecond})
 	r.guard = g
 	return err
 }
@@ -225,12 +236,16 @@ func (r *run) leave(ctx context.Context, l *leaving) {
 		return
 	}
 	if r.resumable {
-		if err := r.job.Checkpoint(); err == nil {
-			l.Checkpoint = true
+		l.Checkpoint = true
+		err := r.job.Checkpoint()
+		if err == nil {
 			return
 		}
+		if !errors.Is(err, launch.ErrNoCheckpoint) {
+			r.event(Warning, "ask for a checkpoint: %v", err)
+		}
 	}
-	r.terminate(ctx)
+	r.terminate(ctx) // SIGTERM: a resumable job may save on it as well
 }
 
 func (r *run) terminate(ctx context.Context) {
@@ -311,7 +326,7 @@ func (r *run) exited(ctx context.Context, exit launch.Exit) {
 	r.job = nil
 	r.sampler.detach()
 	l := r.leaving
-	if l != nil && l.Checkpoint && !l.Terminated {
+	if l != nil && l.Checkpoint && savedCheckpoint(exit) {
 		seg.CheckpointS = (now - l.AskedAt).Seconds()
 	}
 	switch {
@@ -354,11 +369,8 @@ func (r *run) leftByItself(exit launch.Exit, now time.Duration) {
 		return
 	}
 	if exit.Reason == launch.Stopped { // the keeper's dead-man's switch: our timer was late or the limit passed while no agent ran
-		why := "budget"
-		if r.Config.SLA.TimeMax > 0 && now >= r.Config.SLA.TimeMax {
-			why = "deadline"
-		}
-		r.leaving = &leaving{Why: why, AskedAt: now}
+		why, _ := r.nearestLimit()
+		r.leaving = &leaving{Why: why, AskedAt: now, Checkpoint: r.resumable}
 		r.end(r.stopped(&exit))
 		return
 	}
@@ -416,12 +428,17 @@ func (r *run) stopped(exit *launch.Exit) *ending {
 	default:
 		e.code = CodeGuard
 	}
-	if exit != nil && r.leaving.Checkpoint && (exit.Code == 0 || exit.Code == exitTryAgain) {
+	if exit != nil && r.leaving.Checkpoint && savedCheckpoint(*exit) {
 		e.detail = "checkpoint saved"
 	} else if exit != nil {
 		e.detail = describeExit(*exit)
 	}
 	return e
+}
+
+// savedCheckpoint: by the protocol, a job that was asked to save exits with 0 or 75.
+func savedCheckpoint(e launch.Exit) bool {
+	return e.Signal == "" && (e.Code == 0 || e.Code == exitTryAgain)
 }
 
 func (r *run) end(e *ending) {
@@ -507,6 +524,7 @@ func (r *run) applyLive(to resources.Allocation, why string) {
 
 // act records a change of allocation, or the advice to make one.
 func (r *run) act(to resources.Allocation, why, applied string) {
+	r.checkBatch(to)
 	index, ok := r.actions().IndexOf(r.current, to)
 	if !ok {
 		index = -1

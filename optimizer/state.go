@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -78,11 +77,7 @@ func (r *run) save(force bool) {
 
 // saidOnce reports a failing disk once: the training and the guard go on.
 func (r *run) saidOnce(err error) {
-	key := "disk: " + filepath.Base(r.dir.Dir())
-	if !r.advised[key] {
-		r.advised[key] = true
-		r.event(Warning, "%v (the training goes on)", err)
-	}
+	r.once(Warning, "disk", "%v (the training goes on)", err)
 }
 
 func (r *run) saveState() {
@@ -277,7 +272,7 @@ func (r *run) afterOutage(ctx context.Context, exit launch.Exit) error {
 	r.readLog()
 	if exit.Reason == launch.Lost || exit.Reason == launch.Stopped {
 		r.closeSegment(r.elapsed())
-		if exit.Reason == launch.Stopped && r.overLimit() {
+		if _, left := r.nearestLimit(); exit.Reason == launch.Stopped && left <= r.reserve() {
 			r.leftByItself(exit, r.elapsed())
 			return nil
 		}
@@ -286,11 +281,6 @@ func (r *run) afterOutage(ctx context.Context, exit launch.Exit) error {
 	}
 	r.exited(ctx, exit)
 	return nil
-}
-
-func (r *run) overLimit() bool {
-	s := r.Config.SLA
-	return s.TimeMax > 0 && r.elapsed() >= s.TimeMax-time.Second || s.CostMaxUSD > 0 && r.spent() >= 0.99*s.CostMaxUSD
 }
 
 // startAgain launches the job from its checkpoint.

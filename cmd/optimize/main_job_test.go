@@ -4,7 +4,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -208,7 +207,7 @@ func TestInterruptOnceSavesTwiceKills(t *testing.T) {
 	}{
 		"once":  {[]os.Signal{syscall.SIGINT}, counting, "checkpoint saved", optimizer.CodeInterrupt},
 		"term":  {[]os.Signal{syscall.SIGTERM}, counting, "checkpoint saved", optimizer.CodeTerminated},
-		"twice": {[]os.Signal{syscall.SIGINT, syscall.SIGINT}, strings.Replace(counting, "if leave:", "if False:", 1), "SIGKILL", optimizer.CodeInterrupt},
+		"twice": {[]os.Signal{syscall.SIGINT, syscall.SIGINT}, strings.Replace(counting, "if leave:", "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n    if False:", 1), "SIGKILL", optimizer.CodeInterrupt},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -289,8 +288,8 @@ func TestPreferencesDiffer(t *testing.T) {
 	for _, prefer := range []string{"time", "cost"} {
 		w := newWorld(t)
 		code, rec, errs := w.record("--train", example(t, "replay.py"), "--host", example(t, "host-8gpu.yaml"), "--prefer", prefer,
-			"--gpu-hour", "2", "--cpu-hour", "0.03", "--gb-hour", "0.004", "--baseline-ratio", "0.3",
-			"--", "--profile", example(t, "replay-bert.json"), "--speedup", strconv.Itoa(4000))
+			"--gpu-hour", "2", "--cpu-hour", "0.003", "--gb-hour", "0.0004", "--cpus", "8", "--baseline-ratio", "0.4", "--epochs", "40",
+			"--", "--profile", example(t, "replay-bert.json"), "--speedup", "20000")
 		if code != optimizer.CodeDone {
 			t.Fatalf("%s: exit %d\n%s", prefer, code, errs)
 		}
@@ -327,7 +326,7 @@ func TestRefusals(t *testing.T) {
 		"unknown key":       {[]string{"--train", "ok.py", "--config", filepath.Join(w.dir, "bad.yaml")}, 2, "sla.time_max"},
 		"missing config":    {[]string{"--train", "ok.py", "--config", "absent.yaml"}, 2, "absent.yaml"},
 		"too many CPUs":     {[]string{"--train", "ok.py", "--cpus", "1:4096"}, 2, "4096"},
-		"zero CPUs":         {[]string{"--train", "ok.py", "--cpus", "0"}, 2, "cpus"},
+		"zero CPUs":         {[]string{"--train", "ok.py", "--cpus", "0"}, 2, "CPUs"},
 		"host without dry":  {[]string{"--train", "ok.py", "--host", "aws:p4d.24xlarge"}, 2, "--dry-run"},
 		"unknown instance":  {[]string{"--train", "ok.py", "--instance", "aws:p4d.24xlrge"}, 2, "p4d.24xlarge"},
 		"unknown planner":   {[]string{"--train", "ok.py", "--planner", "oracle"}, 2, "oracle"},

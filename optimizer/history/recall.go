@@ -20,6 +20,8 @@ type Key struct {
 	CPUs      float64
 	GPUs      []string // device names
 	Described string
+	// Except is a run to leave out: the one that asks.
+	Except string
 }
 
 // Recalled is what earlier runs of the same training measured.
@@ -53,7 +55,7 @@ func Recall(stateDir string, key Key) (Recalled, []string) {
 		if len(out.Runs) >= maxRuns {
 			break
 		}
-		if e.Record == nil || !same(e.Record, key) || e.Record.State == journal.Running {
+		if e.Record == nil || e.ID == key.Except || !same(e.Record, key) || e.Record.State == journal.Running {
 			continue
 		}
 		if add(&out, e.Record) {

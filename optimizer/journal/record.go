@@ -270,6 +270,7 @@ type Comparison struct {
 	CostChangePct       Number        `json:"cost_change_pct"`
 	ThroughputChangePct Number        `json:"throughput_change_pct"`
 	ComplianceChangePct Number        `json:"compliance_change_pct"`
+	Quality             string        `json:"quality"`                     // excellent|good|unchanged|questionable|bad|undecided: total cost against time
 	SecondsChange       *sla.Interval `json:"seconds_change_interval_pct"` // with the baseline's own uncertainty
 	CostChange          *sla.Interval `json:"cost_change_interval_pct"`
 }
