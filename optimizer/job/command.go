@@ -190,9 +190,9 @@ func (ins *Inspection) override(args []string) {
 		case epochName.MatchString(key):
 			set(&ins.Epochs, n)
 		case modelSetting[key] || key == "a":
-			set(&ins.Model, match(modelFamilies, value))
+			set(&ins.Model, modelFamilies.match(value))
 		case datasetSetting[key]:
-			set(&ins.Dataset, match(datasetFamilies, value))
+			set(&ins.Dataset, datasetFamilies.match(value))
 		}
 	}
 }

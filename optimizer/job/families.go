@@ -1,6 +1,9 @@
 package job
 
-import "regexp"
+import (
+	"regexp"
+	"sync"
+)
 
 // family is a name that findings use, and how identifiers and model names of it look. Patterns see the
 // name in lower case with every CamelCase boundary kept as it is; (?:^|[^a-z]) is a word's start.
@@ -9,12 +12,17 @@ type family struct {
 	pattern *regexp.Regexp
 }
 
-func families(table ...string) []family {
-	list := make([]family, 0, len(table)/2)
-	for i := 0; i < len(table); i += 2 {
-		list = append(list, family{table[i], regexp.MustCompile(table[i+1])})
-	}
-	return list
+// vocabulary is a list of families, compiled when first used.
+type vocabulary struct{ list func() []family }
+
+func families(table ...string) *vocabulary {
+	return &vocabulary{sync.OnceValue(func() []family {
+		list := make([]family, 0, len(table)/2)
+		for i := 0; i < len(table); i += 2 {
+			list = append(list, family{table[i], regexp.MustCompile(table[i+1])})
+		}
+		return list
+	})}
 }
 
 // modelFamilies are tried in order: the more special names first.
@@ -106,17 +114,30 @@ var datasetFamilies = families(
 )
 
 // match returns the family of a name, "" when it is of none.
-func match(table []family, s string) string {
-	if len(s) > 200 {
+func (v *vocabulary) match(s string) string {
+	if len(s) < 2 || len(s) > 200 {
 		return ""
 	}
 	low := lowerWords(s)
-	for _, f := range table {
+	for _, f := range v.list() {
 		if f.pattern.MatchString(low) {
 			return f.name
 		}
 	}
 	return ""
+}
+
+// match is v.match, remembered: scripts say the same names over and over.
+func (s *script) match(v *vocabulary, name string) string {
+	if s.matched[v] == nil {
+		s.matched[v] = map[string]string{}
+	}
+	f, ok := s.matched[v][name]
+	if !ok {
+		f = v.match(name)
+		s.matched[v][name] = f
+	}
+	return f
 }
 
 // lowerWords lowers a name and puts an underscore before each capital that starts a word, so that

@@ -77,6 +77,7 @@ type script struct {
 	assigned    map[string]int     // target → index of its last assignment
 	defaults    map[string][]token // option, parameter or key → its default
 	aliases     map[string]string  // alias → path
+	matched     map[*vocabulary]map[string]string
 }
 
 var keywords = map[string]bool{
@@ -94,7 +95,8 @@ var compound = map[string]bool{
 // parse reads Python source. It never fails.
 func parse(src string) *script {
 	src = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(src)
-	s := &script{lines: strings.Split(src, "\n"), names: map[string]int{}, aliases: map[string]string{}}
+	s := &script{lines: strings.Split(src, "\n"), names: map[string]int{}, aliases: map[string]string{},
+		matched: map[*vocabulary]map[string]string{}}
 	s.split(tokenize(src))
 	for i := range s.statements {
 		s.readImports(&s.statements[i])

@@ -102,7 +102,7 @@ var (
 func (s *script) model() Finding {
 	var clues []clue
 	add := func(text string, weight float64, line int) {
-		if f := match(modelFamilies, text); f != "" {
+		if f := s.match(modelFamilies, text); f != "" {
 			clues = append(clues, clue{f, weight, line})
 		}
 	}
@@ -173,7 +173,7 @@ func firstNamed(s *script, c *call) (string, bool) {
 			break
 		}
 		text, ok := s.stringOf(t)
-		if ok && match(modelFamilies, text) != "" {
+		if ok && s.match(modelFamilies, text) != "" {
 			return text, true
 		}
 	}
@@ -203,14 +203,14 @@ func (s *script) stringOf(t []token) (string, bool) {
 }
 
 // settingNames collects what options, constants, dictionary entries and keywords of the wanted names say.
-func (s *script) settingNames(wanted map[string]bool, table []family) []clue {
+func (s *script) settingNames(wanted map[string]bool, table *vocabulary) []clue {
 	var clues []clue
 	add := func(t []token, weight float64, line int) {
 		if len(t) > maxExpression {
 			return
 		}
 		if v, ok := lastString(t); ok {
-			if f := match(table, v.s); f != "" {
+			if f := s.match(table, v.s); f != "" {
 				clues = append(clues, clue{f, weight, line})
 			}
 		}
@@ -239,7 +239,7 @@ func (s *script) settingNames(wanted map[string]bool, table []family) []clue {
 			if _, plain := onlyString(a.value); !plain {
 				weight = 6
 			}
-			if f := match(table, v.s); f != "" {
+			if f := s.match(table, v.s); f != "" {
 				clues = append(clues, clue{f, weight, a.line})
 			}
 		}
@@ -258,7 +258,7 @@ func (s *script) settingNames(wanted map[string]bool, table []family) []clue {
 func (s *script) dataset() Finding {
 	var clues []clue
 	add := func(text string, weight float64, line int) {
-		if f := match(datasetFamilies, text); f != "" {
+		if f := s.match(datasetFamilies, text); f != "" {
 			clues = append(clues, clue{f, weight, line})
 		}
 	}
@@ -275,7 +275,7 @@ func (s *script) dataset() Finding {
 				first, _ = c.arg("name")
 			}
 			if name, ok := s.stringOf(first); ok {
-				if f := match(datasetFamilies, name); f != "" {
+				if f := s.match(datasetFamilies, name); f != "" {
 					name = f
 				}
 				clues = append(clues, clue{name, 11, c.line})
