@@ -72,7 +72,7 @@ func TestCase07JobEndsWhileNobodyWatches(t *testing.T) {
 func TestCase07LimitHoldsWithoutAgent(t *testing.T) {
 	t.Parallel()
 	c := testCommand(t, "save", "75")
-	c.StopAfter = time.Second
+	c.StopAfter = 2 * time.Second
 	a, h := agent(t, c)
 	a.Process.Kill()
 	a.Wait()
@@ -85,7 +85,7 @@ func TestCase07LimitHoldsWithoutAgent(t *testing.T) {
 func TestCase07SecondAgentMovesTheLimit(t *testing.T) {
 	t.Parallel()
 	c := testCommand(t, "save", "75")
-	c.StopAfter = 1500 * time.Millisecond
+	c.StopAfter = 3 * time.Second
 	a, h := agent(t, c)
 	a.Process.Kill()
 	a.Wait()
@@ -96,7 +96,7 @@ func TestCase07SecondAgentMovesTheLimit(t *testing.T) {
 	select {
 	case <-j.Done():
 		t.Fatalf("the limit was not moved: %+v", j.Exit())
-	case <-time.After(2500 * time.Millisecond):
+	case <-time.After(3500 * time.Millisecond):
 	}
 	if err := j.Checkpoint(); err != nil {
 		t.Fatal(err)

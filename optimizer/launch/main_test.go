@@ -57,8 +57,11 @@ func TestMain(m *testing.M) {
 			os.Exit(agentMain(os.Args[2:]))
 		}
 	}
+	os.Setenv("GORACE", noRaceSleep) // else each keeper built with -race waits a second before it exits
 	goleak.VerifyTestMain(m)
 }
+
+const noRaceSleep = "atexit_sleep_ms=0"
 
 // quick makes the orderly end fast enough for tests.
 var quick = pace{Linger: 300 * time.Millisecond, Clear: 500 * time.Millisecond, KillWait: 2 * time.Second}
@@ -82,7 +85,7 @@ func testCommand(t testing.TB, args ...string) Command {
 	return Command{
 		Args:       append([]string{selfExe(), asChild}, args...),
 		Dir:        dir,
-		Env:        []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "OPTIMIZER_RUN_ID=" + filepath.Base(filepath.Dir(dir)) + strconv.Itoa(os.Getpid())},
+		Env:        []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "GORACE=" + noRaceSleep, "OPTIMIZER_RUN_ID=" + filepath.Base(filepath.Dir(dir)) + strconv.Itoa(os.Getpid())},
 		RunDir:     filepath.Join(dir, "run"),
 		Allocation: resources.Allocation{CPUs: 1},
 		Grace:      2 * time.Second,
@@ -260,15 +263,14 @@ func childMain(args []string) int {
 		}
 		fmt.Fprintln(os.Stderr)
 	case "eat": // memory, in MiB
-		var held [][]byte
-		for range number(1) {
-			b := make([]byte, 1<<20)
-			for i := range b {
-				b[i] = byte(i)
-			}
-			held = append(held, b)
+		held, err := unix.Mmap(-1, 0, number(1)<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+		if err != nil {
+			fmt.Println(err)
+			return 1
 		}
-		fmt.Println("ate", len(held))
+		for i := 0; i < len(held); i += 4096 {
+			held[i] = 1
+		}
 		time.Sleep(time.Duration(number(2)) * time.Millisecond)
 	case "feed": // a worker eats; main notices its death and leaves with the code
 		if err := exec.Command(selfExe(), asChild, "eat", arg(2), "0").Run(); err == nil {

@@ -276,7 +276,7 @@ func TestDeadMansSwitch(t *testing.T) {
 	t.Run("asks for a checkpoint first", func(t *testing.T) {
 		t.Parallel()
 		c := testCommand(t, "save", "75")
-		c.StopAfter = 700 * time.Millisecond
+		c.StopAfter = 2 * time.Second // by then it has its handler, on a busy machine too
 		j := start(t, testLocal(), c)
 		e := waitEnd(t, j)
 		if e.Reason != Stopped || e.Code != 75 || !strings.Contains(e.Detail, "time limit") {
@@ -295,7 +295,7 @@ func TestDeadMansSwitch(t *testing.T) {
 	t.Run("moves and goes away", func(t *testing.T) {
 		t.Parallel()
 		c := testCommand(t, "sleep")
-		c.StopAfter, c.Grace = 600*time.Millisecond, 100*time.Millisecond
+		c.StopAfter, c.Grace = 2*time.Second, 100*time.Millisecond
 		j := start(t, testLocal(), c)
 		if err := j.SetStopAfter(0); err != nil {
 			t.Fatal(err)
@@ -303,7 +303,7 @@ func TestDeadMansSwitch(t *testing.T) {
 		select {
 		case <-j.Done():
 			t.Fatalf("the removed limit ended the job: %+v", j.Exit())
-		case <-time.After(1200 * time.Millisecond):
+		case <-time.After(2500 * time.Millisecond):
 		}
 		if err := j.SetStopAfter(50 * time.Millisecond); err != nil {
 			t.Fatal(err)
