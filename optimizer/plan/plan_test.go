@@ -351,6 +351,13 @@ func TestWorthWeighsTheRestart(t *testing.T) {
 			t.Errorf("%s: %v, %s", name, got, why)
 		}
 	}
+	// A gain on average that may well be a loss is not enough either.
+	gamble := cpuScene().prefer("time").running(cpu(8), 10, minutes(1), 0, 1)
+	gamble.measured = []resources.Allocation{cpu(8)}
+	uncertain := gamble.snapshot(t)
+	if got, why := Worth(uncertain, Plan{Allocation: cpu(14), Candidates: decide(t, uncertain).Candidates}); got || !strings.Contains(why, "not sure enough") {
+		t.Errorf("a gamble: %v, %s", got, why)
+	}
 	// A sure gain of next to nothing is not worth the risk of a restart.
 	tiny := cpuScene().prefer("time").running(cpu(4), 99, minutes(100), 0, 0.01)
 	snapshot := tiny.snapshot(t)

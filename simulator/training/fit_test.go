@@ -287,6 +287,24 @@ func TestSamplesConvertUnits(t *testing.T) {
 	}
 }
 
+// A long stretch whose pace wanders says that the rest will wander too; noise from unit to unit does not.
+func TestDriftIsLearnedWithinAStretch(t *testing.T) {
+	width := func(pace func(i int) float64) float64 {
+		o := Observation{Allocation: cpus(4)}
+		for i := range 32 {
+			o.UnitSeconds = append(o.UnitSeconds, 2*pace(i))
+		}
+		v := mustFit(t, []Observation{o}, FitOptions{}).UnitSeconds(cpus(4))
+		return v.P95 / v.P5
+	}
+	steady := width(func(i int) float64 { return 1 + 0.02*float64(i%2) })
+	noisy := width(func(i int) float64 { return 1 + 0.2*float64(i%2) })
+	wanders := width(func(i int) float64 { return 1 + 0.3*math.Sin(float64(i)/5) })
+	if steady > 1.2 || noisy > 1.3 || wanders < 1.5 {
+		t.Errorf("P95/P5: steady %.2f, noisy %.2f, wandering %.2f; want narrow, narrow, wide", steady, noisy, wanders)
+	}
+}
+
 func TestUnitNoise(t *testing.T) {
 	j := newSynthetic(9, amdahlJob)
 	j.noise, j.odd = 0.1, 0

@@ -84,7 +84,7 @@ var knobs = []knob{
 }
 
 // Ignored lists the knobs whose measured effect cannot be told from none although it is known well enough to see a
-// quarter of a perfect one, in words: "cpus: 2 → 1 CPUs changed the speed by 1 % ± 3 %: the script seems to ignore
+// fifth of a perfect one, in words: "cpus: 2 → 1 CPUs changed the speed by 1 % ± 3 %: the script seems to ignore
 // the CPU count". It compares pairs of measured allocations that differ in one knob only, the widest pair of each.
 func (m *Model) Ignored() []string {
 	var out []string
@@ -96,7 +96,7 @@ func (m *Model) Ignored() []string {
 		}
 		mean, half := m.logRatio(a, b)
 		perfect := math.Log(float64(kn.value(a)) / float64(max(kn.value(b), 1)))
-		if kn.value(b) == 0 || math.Abs(mean) > half+0.02 || math.Abs(mean)+half > 0.25*perfect {
+		if kn.value(b) == 0 || math.Abs(mean) > half+0.02 || math.Abs(mean)+half > 0.2*perfect {
 			continue
 		}
 		out = append(out, fmt.Sprintf("%s: %d → %d %s changed the speed by %.0f %% ± %.0f %%: the script seems to ignore the %s",

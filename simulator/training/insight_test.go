@@ -18,6 +18,7 @@ func TestIgnoredKnobs(t *testing.T) {
 		"two to one":                             {[]Observation{repeated(cpus(2), 2, 8), repeated(cpus(1), 2.02, 8)}, []string{"cpus: 2 → 1 CPUs"}},
 		"script scales":                          {[]Observation{repeated(cpus(4), 2, 5), repeated(cpus(1), 7, 5)}, nil},
 		"scales a little":                        {[]Observation{repeated(cpus(4), 2, 5), repeated(cpus(1), 2.6, 5)}, nil},
+		"too uncertain to say":                   {[]Observation{units(cpus(2), 2.0), units(cpus(1), 2.15)}, nil},
 		"measured once":                          {[]Observation{repeated(cpus(4), 2, 5)}, nil},
 		"script uses one GPU":                    {[]Observation{repeated(gpus(4, 8), 2, 5), repeated(gpus(1, 8), 2.01, 5)}, []string{"gpus: 4 → 1 GPUs"}},
 		"two knobs changed at once tell nothing": {[]Observation{repeated(gpus(4, 8), 2, 5), repeated(gpus(1, 2), 2.01, 5)}, nil},

@@ -11,8 +11,8 @@ import (
 //
 // tau, the discrepancy: median 3 %. The Pollux form fitted to the step times published with Pollux (five
 // models, 1–16 T4 GPUs) leaves residuals of this order.
-// delta, the drift of a stretch against the long run: median 2.5 %, 5–95 % 0.8–8 %; ours: the usual range between
-// a quiet machine and one with neighbours.
+// delta, the drift of a stretch against the long run: median 3 %, 5–95 % 0.9–9 %; ours: the usual range between
+// a quiet machine and one with neighbours. Repeated and long stretches soon tell more.
 var scalePriors = [2]parameter{
 	{name: "tau", mean: math.Log(0.03), sd: 0.7},
 	{name: "delta", mean: math.Log(0.03), sd: 0.7},
@@ -112,6 +112,9 @@ func (p *posterior) unpack(z []float64) (tau, delta float64) {
 func (p *posterior) errorVariance(i int, delta float64) float64 {
 	s := p.stretches[i]
 	v := delta*delta/s.trust + p.noise*p.noise/s.n
+	if s.blocks.n > 0 { // half of the drift is taken to average out over a long stretch
+		v -= delta * delta / s.trust * (1 - 1/s.blocks.n) / 2
+	}
 	if s.recalled {
 		v += recalledScatter * recalledScatter
 	}
@@ -148,6 +151,12 @@ func (p *posterior) logDensity(z []float64) float64 {
 	tau, delta := p.unpack(z)
 	if !p.covariance(tau, delta) {
 		return math.Inf(-1)
+	}
+	for _, s := range p.stretches { // what long stretches show of the drift themselves
+		if b := s.blocks; b.n > 0 {
+			expected := delta*delta + b.noise
+			lp -= (b.n - 1) / 2 * (math.Log(expected) + b.variance/expected)
+		}
 	}
 	forward(p.cov, p.resid, p.half)
 	for i, h := range p.half {

@@ -15,6 +15,47 @@ type stretch struct {
 	samples  float64 // samples in a unit, 0 when unknown
 	recalled bool
 	trust    float64 // weight of the drift's Student tails, 1 = ordinary, → 0 = outlier
+	blocks   blocks
+}
+
+// blocks is what the blocks of a long stretch tell of the drift.
+type blocks struct {
+	n        float64 // how many, 0 for a short stretch
+	variance float64 // of their log medians
+	noise    float64 // the part of it that single units explain
+}
+
+// A stretch of at least leastBlocks × leastBlock units is cut into blocks, at most mostBlocks.
+const (
+	leastBlock  = 3
+	leastBlocks = 4
+	mostBlocks  = 8
+)
+
+// blocksOf measures how much the pace wanders within a stretch, robustly.
+func blocksOf(units []float64) blocks {
+	count := min(len(units)/leastBlock, mostBlocks)
+	if count < leastBlocks {
+		return blocks{}
+	}
+	var middles, inside []float64
+	for b := range count {
+		part := units[b*len(units)/count : (b+1)*len(units)/count]
+		m := median(part)
+		middles = append(middles, math.Log(m))
+		for _, u := range part {
+			inside = append(inside, math.Abs(math.Log(u/m)))
+		}
+	}
+	var variance float64
+	mean := average(middles)
+	for _, m := range middles {
+		variance += (m - mean) * (m - mean) / float64(count-1)
+	}
+	size := float64(len(units)) / float64(count)
+	scale := 1.4826 * median(inside) * math.Sqrt(size/(size-1))
+	// π/2: the variance of a median relative to that of a mean.
+	return blocks{n: float64(count), variance: variance, noise: math.Pi / 2 * scale * scale / size}
 }
 
 // Prior of the relative sd of single units: 5 % as good as three measured units. Step times of real jobs
@@ -37,7 +78,7 @@ func summarise(obs []Observation) (out []stretch, noise float64) {
 		n := effectiveCount(units)
 		out = append(out, stretch{
 			at: o.Allocation, logMean: math.Log(mean), n: n,
-			samples: positiveOr0(o.UnitSamples), recalled: o.Recalled, trust: 1,
+			samples: positiveOr0(o.UnitSamples), recalled: o.Recalled, trust: 1, blocks: blocksOf(units),
 		})
 		if k := float64(len(units)); k > 1 {
 			for _, u := range units {
