@@ -12,14 +12,8 @@ import (
 // build puts the whole report together.
 func build(d *Data) document {
 	r := d.Record
-	state, l := stateOf(d)
-	doc := document{Title: r.Name, State: state, Light: l, Subtitle: r.RunID}
-	if strings.TrimSpace(doc.Title) == "" {
-		doc.Title = r.Script.Path
-	}
-	if strings.TrimSpace(doc.Title) == "" {
-		doc.Title = "run"
-	}
+	state, l := verdict(d)
+	doc := document{Title: titleOf(r), State: state, Light: l, Subtitle: r.RunID}
 	if !r.StartedAt.IsZero() {
 		doc.Subtitle += " · started " + r.StartedAt.Format("2006-01-02 15:04:05 MST")
 	}
@@ -35,6 +29,15 @@ func build(d *Data) document {
 		}
 	}
 	return doc
+}
+
+func titleOf(r *journal.Record) string {
+	for _, t := range []string{r.Name, r.Script.Path} {
+		if strings.TrimSpace(t) != "" {
+			return t
+		}
+	}
+	return "run"
 }
 
 // over reports whether the run will not change any more.
@@ -58,6 +61,21 @@ func stateOf(d *Data) (string, light) {
 		return "running", good
 	}
 	return "interrupted", warn
+}
+
+// verdict is the state with what became of the agreement.
+func verdict(d *Data) (string, light) {
+	state, l := stateOf(d)
+	if d.Record.State != journal.Done {
+		return state, l
+	}
+	switch a := agreementAnswer(d); a.Light {
+	case good:
+		return state + ", agreement kept", good
+	case bad:
+		return state + ", agreement missed", bad
+	}
+	return state, l
 }
 
 func answers(d *Data) []answer {
@@ -166,7 +184,7 @@ func agreementAnswer(d *Data) answer {
 		a.Light = bad
 	case risk > 0:
 		a.Light = warn
-	case unknown == n:
+	case unknown > 0:
 		a.Light = muted
 	default:
 		a.Light = good
@@ -357,8 +375,8 @@ func tiles(d *Data) []tile {
 	list := []tile{
 		{Label: "Time", Value: number(o.Seconds, duration), Note: limitNote("deadline", r.SLA.DeadlineS, duration), Light: verdictLight(r, sla.Time)},
 		{Label: "Cost", Value: number(o.CostUSD, usd), Note: limitNote("budget", r.SLA.BudgetUSD, usd), Light: verdictLight(r, sla.Cost)},
-		{Label: "Time against yours", Value: number(c.SecondsChangePct, change), Note: intervalNote(c.SecondsChange), Light: changeLight(c.SecondsChangePct, c.SecondsChange)},
-		{Label: "Cost against yours", Value: number(c.CostChangePct, change), Note: intervalNote(c.CostChange), Light: changeLight(c.CostChangePct, c.CostChange)},
+		{Label: "Time vs yours", Value: number(c.SecondsChangePct, change), Note: intervalNote(c.SecondsChange), Light: changeLight(c.SecondsChangePct, c.SecondsChange)},
+		{Label: "Cost vs yours", Value: number(c.CostChangePct, change), Note: intervalNote(c.CostChange), Light: changeLight(c.CostChangePct, c.CostChange)},
 		{Label: "Throughput", Value: number(o.Throughput, throughput), Note: limitNote("at least", r.SLA.MinThroughput, throughput), Light: verdictLight(r, sla.Throughput)},
 	}
 	if usesGPU(r) {
@@ -368,8 +386,11 @@ func tiles(d *Data) []tile {
 	}
 	list = append(list, tile{Label: "Peak memory", Value: number(o.PeakMemoryGiB, gib), Note: memoryNote(r), Light: verdictLight(r, sla.Memory)})
 	for i := range list {
-		if v := list[i].Value; v == noData || v == "not measured" {
+		switch v := list[i].Value; {
+		case v == noData || v == "not measured":
 			list[i].Light, list[i].Note = muted, ""
+		case list[i].Light == muted: // measured, only not judged
+			list[i].Light = dark
 		}
 	}
 	return list

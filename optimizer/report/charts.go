@@ -96,7 +96,7 @@ func moneyChart(d *Data) *chart {
 	c := &chart{ID: "money", Title: "Money spent and predicted", unit: "USD", zero: true, why: "no samples of this run",
 		series: []series{
 			{name: "spent", class: "s1", points: d.samples.series("time_s", "cost_usd"), one: usd, area: true, keep: last},
-			{name: "predicted at the end, with 90 % interval", class: "s2", points: line, one: usd, dashed: true, band: around},
+			{name: "predicted at the end", class: "s2", points: line, one: usd, dashed: true, band: around},
 		},
 		levels: limit("budget", d.Record.SLA.BudgetUSD)}
 	if b := d.Record.Baseline; b != nil && predicted(b.CostUSD) {
@@ -114,7 +114,7 @@ func finishChart(d *Data) *chart {
 	c := &chart{ID: "finish", Title: "Time passed and predicted finish", zero: true, timeY: true, why: "no samples of this run",
 		series: []series{
 			{name: "passed", class: "s1", points: elapsed, one: duration, area: true, keep: last},
-			{name: "predicted finish, with 90 % interval", class: "s2", points: line, one: duration, dashed: true, band: around},
+			{name: "predicted finish", class: "s2", points: line, one: duration, dashed: true, band: around},
 		},
 		levels: limit("deadline", d.Record.SLA.DeadlineS)}
 	if b := d.Record.Baseline; b != nil && predicted(b.Seconds) {
@@ -148,8 +148,8 @@ func utilisationChart(d *Data) *chart {
 	}
 	return &chart{ID: "utilisation", Title: "Utilisation of what was given", unit: "%", zero: true, top: 100, why: "no samples of this run",
 		series: []series{
-			{name: "CPU", class: "s1", points: cpu, one: percent},
-			{name: "GPU", class: "s3", points: t.series("time_s", "gpu_util_percent"), one: percent},
+			{name: "CPU", class: "s1", points: cpu, one: percent, dense: true},
+			{name: "GPU", class: "s3", points: t.series("time_s", "gpu_util_percent"), one: percent, dense: true},
 		},
 		levels: append(limit("agreed minimum, CPU", d.Record.SLA.MinCPUUtil), limit("agreed minimum, GPU", d.Record.SLA.MinGPUUtil)...)}
 }
@@ -159,7 +159,7 @@ func memoryChart(d *Data) *chart {
 	return &chart{ID: "memory", Title: "Memory", unit: "GiB", zero: true, why: "no samples of this run",
 		series: []series{
 			{name: "host memory of the job", class: "s1", points: t.series("time_s", "tree_memory_gib"), one: gib, area: true, keep: largest},
-			{name: "GPU memory", class: "s3", points: t.series("time_s", "gpu_memory_gib"), one: gib, keep: largest},
+			{name: "GPU memory", class: "s3", points: t.series("time_s", "gpu_memory_gib"), one: gib, dense: true, keep: largest},
 			{name: "host memory given", class: "s4", points: t.series("time_s", "memory_gib"), one: gib, step: true},
 		},
 		levels: limit("agreed maximum", d.Record.SLA.MaxMemoryGiB)}

@@ -13,7 +13,7 @@ func runSection(d *Data) section {
 	r := d.Record
 	o := r.Outcome
 	s := section{ID: "run", Title: "The run"}
-	f := fields("command", strings.Join(quoted(r.Command), " "), "directory", orNoData(r.Dir))
+	f := fields("command", orNoData(strings.Join(quoted(r.Command), " ")), "directory", orNoData(r.Dir))
 	if r.Exit != nil {
 		f = append(f, fields("end of the training", exitWords(r.Exit))...)
 	}
@@ -29,11 +29,11 @@ func runSection(d *Data) section {
 	f = append(f, fields(
 		"time", number(o.Seconds, duration),
 		"of it a job was alive", number(o.ActiveSeconds, duration),
-		"of it restarts", number(o.OverheadSeconds, duration)+" ("+plural(o.Restarts, "restart")+")",
+		"of it restarts", restarts(o),
 		"cost", number(o.CostUSD, usd),
 		"of it probes", number(o.ProbeCostUSD, usd),
 		"throughput", number(o.Throughput, throughput),
-		"CPU utilisation", number(o.CPUUtil, percent)+" of the CPUs given",
+		"CPU utilisation of those given", number(o.CPUUtil, percent),
 		"GPU utilisation", number(o.GPUUtil, percent),
 		"peak memory", number(o.PeakMemoryGiB, gib),
 		"energy", number(o.EnergyJoules, energy),
@@ -42,11 +42,15 @@ func runSection(d *Data) section {
 		"prices", prices(r.Prices),
 		"seed", fmt.Sprint(r.Seed),
 	)...)
-	for i := range f {
-		f[i].Value = strings.Replace(f[i].Value, noData+" of the CPUs given", noData, 1)
-	}
 	s.Blocks = []block{{Fields: f}}
 	return s
+}
+
+func restarts(o journal.Outcome) string {
+	if !o.OverheadSeconds.Known() {
+		return noData
+	}
+	return number(o.OverheadSeconds, duration) + " (" + plural(o.Restarts, "restart") + ")"
 }
 
 // quoted shows a command as one would type it.
@@ -126,7 +130,7 @@ func baselineSection(d *Data) section {
 		s.Intro = "Not timed."
 		return s
 	}
-	s.Blocks = []block{{Fields: fields("allocation", b.Allocation.String(),
+	s.Blocks = []block{{Fields: fields("allocation", given(b.Allocation),
 		"time for the same work (predicted)", interval(b.Seconds, duration),
 		"cost of the same work (predicted)", interval(b.CostUSD, usd),
 		"throughput", interval(b.Throughput, throughput),
@@ -157,7 +161,7 @@ func probeTable(list []journal.Probe) *grid {
 		if p.InJob {
 			kept = "kept"
 		}
-		g.Rows = append(g.Rows, row(p.Allocation.String(), plainCount(len(p.UnitSeconds)), number(p.Seconds, duration), unitSeconds(p.UnitSeconds), number(p.Throughput, throughput),
+		g.Rows = append(g.Rows, row(given(p.Allocation), plainCount(len(p.UnitSeconds)), number(p.Seconds, duration), unitSeconds(p.UnitSeconds), number(p.Throughput, throughput),
 			number(p.PeakMemoryGiB, gib), number(p.CPUUtil, percent), number(p.GPUUtil, percent), number(p.CostUSD, usd), kept))
 	}
 	return g
@@ -213,7 +217,7 @@ func modelSection(d *Data) section {
 				held, l = "yes", good
 			}
 		}
-		g.Rows = append(g.Rows, with(row(c.Allocation.String(), interval(c.Predicted, duration), number(c.Measured, duration), off, held), l))
+		g.Rows = append(g.Rows, with(row(given(c.Allocation), interval(c.Predicted, duration), number(c.Measured, duration), off, held), l))
 	}
 	s.Blocks = append(s.Blocks, block{Caption: fmt.Sprintf("Leave-one-out check, per unit of work: %d of %d in the 90 %% interval", inside, of), Table: g})
 	return s

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"html/template"
 	"math"
 	"sort"
 	"strings"
@@ -44,11 +45,11 @@ func offers(d *Data) []offer {
 		if v := t.number(i, "memory_gib"); known(v) {
 			a.Memory = resources.GiB(v)
 		}
-		list = append(list, offer{a.String(), iv("seconds"), iv("cost_usd"), t.number(i, "resource"), t.yes(i, "feasible"), t.yes(i, "on_front"), t.yes(i, "chosen")})
+		list = append(list, offer{given(a), iv("seconds"), iv("cost_usd"), t.number(i, "resource"), t.yes(i, "feasible"), t.yes(i, "on_front"), t.yes(i, "chosen")})
 	}
 	if len(list) == 0 && d.Record.Plan != nil {
 		for _, c := range d.Record.Plan.Candidates {
-			list = append(list, offer{c.Allocation.String(), c.Seconds, c.CostUSD, c.Resource, c.Feasible, c.OnFront, c.Allocation.Same(d.Record.Plan.Allocation)})
+			list = append(list, offer{given(c.Allocation), c.Seconds, c.CostUSD, c.Resource, c.Feasible, c.OnFront, c.Allocation.Same(d.Record.Plan.Allocation)})
 		}
 	}
 	kept := list[:0]
@@ -64,7 +65,7 @@ func offers(d *Data) []offer {
 // outcome marked, resource use as the size of a point.
 func frontPicture(d *Data) picture {
 	r := d.Record
-	p := picture{ID: "front", Title: "Time and cost of every candidate (predicted)", Wide: true}
+	p := picture{ID: "front", Title: "Time and cost of every candidate (predicted)"}
 	list := offers(d)
 	if len(list) == 0 {
 		p.Empty = "No data: nothing was predicted"
@@ -87,40 +88,68 @@ func frontPicture(d *Data) picture {
 	if ran {
 		xs, ys = append(xs, float64(r.Outcome.Seconds)), append(ys, float64(r.Outcome.CostUSD))
 	}
-	x, y := frontAxes(xs, ys)
 	sort.SliceStable(list, func(i, j int) bool { return list[i].seconds.P50 < list[j].seconds.P50 })
-	pic := newDrawing(p.ID, p.Title, fmt.Sprintf("%s, %d on the Pareto front", plural(len(list), "candidate"), countFront(list)))
-	pic.axes(x, y, "time of the whole run, "+x.unit, "cost of the whole run, USD")
-	pic.limits(r, x, y)
-	pic.front(list, x, y)
-	for _, pass := range []bool{false, true} { // those on the front above the others
-		for _, o := range list {
-			if o.onFront == pass {
-				pic.offer(o, x, y)
-			}
-		}
+	draw := func(z size, id string) template.HTML {
+		x, y := frontAxes(xs, ys)
+		z.fit(x, y)
+		pic := newDrawing(z, id, p.Title, fmt.Sprintf("%s, %d on the Pareto front", plural(len(list), "candidate"), countFront(list)))
+		pic.frontOf(r, list, b, ran, x, y)
+		return pic.finish()
 	}
-	labels := &labels{d: pic}
-	for _, o := range list {
-		if o.chosen {
-			pic.chosen(o, x, y)
-			labels.put(x.at(o.seconds.P50), y.at(o.cost.P50), 14, "chosen", "chosen")
-		}
-	}
+	p.SVG, p.Narrow = draw(wideSize, "front"), draw(normalSize, "front-narrow")
+	p.Keys = []key{{"ring", "chosen, with 90 % interval"}, {"disc", "Pareto front"}, {"disc quiet", "keeps the agreement"}, {"disc hollow", "not sure to keep it"}}
 	if b != nil {
-		pic.diamond(x.at(b.Seconds.P50), y.at(b.CostUSD.P50), "your own configuration, "+b.Allocation.String()+"\ntime "+interval(b.Seconds, duration)+"\ncost "+interval(b.CostUSD, usd))
-		labels.put(x.at(b.Seconds.P50), y.at(b.CostUSD.P50), 11, "yours", "yours")
 		p.Keys = append(p.Keys, key{"diamond", "your own configuration"})
 	}
 	if ran {
-		pic.cross(x.at(float64(r.Outcome.Seconds)), y.at(float64(r.Outcome.CostUSD)), "this run, measured\ntime "+number(r.Outcome.Seconds, duration)+"\ncost "+number(r.Outcome.CostUSD, usd))
-		labels.put(x.at(float64(r.Outcome.Seconds)), y.at(float64(r.Outcome.CostUSD)), 10, "this run", "ran")
 		p.Keys = append(p.Keys, key{"cross", "this run (measured)"})
 	}
-	p.Keys = append([]key{{"ring", "chosen, with 90 % interval"}, {"disc", "Pareto front"}, {"disc quiet", "keeps the agreement"}, {"disc hollow", "not sure to keep it"}}, p.Keys...)
 	p.Keys = append(p.Keys, key{"sizes", "size: share of the resources held"})
-	p.SVG = pic.finish()
 	return p
+}
+
+// frontOf draws the candidates, and above them what is marked.
+func (d *drawing) frontOf(r *journal.Record, list []offer, b *journal.Baseline, ran bool, x, y *scale) {
+	d.axes(x, y, "time of the whole run, "+x.unit, "cost of the whole run, USD")
+	d.limits(r, x, y)
+	d.front(list, x, y)
+	for _, pass := range []bool{false, true} { // those on the front above the others
+		for _, o := range list {
+			if o.onFront == pass {
+				d.offer(o, x, y)
+			}
+		}
+	}
+	words := &labels{d: d}
+	var marks []func()
+	mark := func(px, py, gap float64, text, class string, draw func()) {
+		words.avoid(px, py, gap-3, gap-3)
+		marks = append(marks, func() { draw(); words.put(px, py, gap, text, class) })
+	}
+	for _, o := range list {
+		words.avoid(x.at(o.seconds.P50), y.at(o.cost.P50), 5, 5)
+		if o.chosen {
+			cx, cy := x.at(o.seconds.P50), y.at(o.cost.P50)
+			words.avoid(cx, cy, math.Abs(x.at(o.seconds.P95)-x.at(o.seconds.P5))/2, 1)
+			words.avoid(cx, cy, 1, math.Abs(y.at(o.cost.P95)-y.at(o.cost.P5))/2)
+			mark(cx, cy, 14, "chosen", "chosen", func() { d.chosen(o, x, y) })
+		}
+	}
+	if b != nil {
+		at := point{x.at(b.Seconds.P50), y.at(b.CostUSD.P50)}
+		mark(at.x, at.y, 11, "yours", "yours", func() {
+			d.diamond(at.x, at.y, "your own configuration, "+given(b.Allocation)+"\ntime "+interval(b.Seconds, duration)+"\ncost "+interval(b.CostUSD, usd))
+		})
+	}
+	if ran {
+		at := point{x.at(float64(r.Outcome.Seconds)), y.at(float64(r.Outcome.CostUSD))}
+		mark(at.x, at.y, 10, "this run", "ran", func() {
+			d.cross(at.x, at.y, "this run, measured\ntime "+number(r.Outcome.Seconds, duration)+"\ncost "+number(r.Outcome.CostUSD, usd))
+		})
+	}
+	for _, m := range marks {
+		m()
+	}
 }
 
 func countFront(list []offer) int {
@@ -142,11 +171,9 @@ func frontAxes(xs, ys []float64) (x, y *scale) {
 		x.unit, x.label = "seconds (logarithmic)", func(v float64) string { return label(v) }
 	} else {
 		room := (maxOf(xs) - minOf(xs)) * .05
-		x = newTimeScale(append(xs, minOf(xs)-room, maxOf(xs)+room), 7, minOf(xs) < maxOf(xs)*.25, false)
+		x = newTimeScale(append(xs, minOf(xs)-room, maxOf(xs)+room), 7, minOf(xs) < maxOf(xs)*.3, false)
 	}
-	y = newScale(ys, 5, !spreadOut(ys), spreadOut(ys))
-	x.from, x.to = marginLeft, chartWidth-marginRight
-	y.from, y.to = chartHeight-marginBottom, marginTop
+	y = newScale(append(ys, maxOf(ys)*1.05), 5, minOf(ys) < maxOf(ys)*.4 && !spreadOut(ys), spreadOut(ys))
 	return x, y
 }
 
@@ -233,13 +260,19 @@ type labels struct {
 	taken [][4]float64
 }
 
+// avoid keeps words off a point.
+func (l *labels) avoid(cx, cy, dx, dy float64) {
+	l.taken = append(l.taken, [4]float64{cx - dx, cy - dy, cx + dx, cy + dy})
+}
+
 func (l *labels) put(cx, cy, gap float64, text, class string) {
 	width, height := 7*float64(len(text)), 13.0
 	type place struct {
 		x, y   float64
 		anchor string
 	}
-	places := []place{{cx, cy - gap - 2, "mid"}, {cx + gap, cy + 4, ""}, {cx, cy + gap + 11, "mid"}, {cx - gap, cy + 4, "end"}, {cx + gap, cy - gap, ""}, {cx + gap, cy + gap + 8, ""}}
+	places := []place{{cx, cy - gap, "mid"}, {cx, cy + gap + 11, "mid"}, {cx + gap, cy + 4, ""}, {cx - gap, cy + 4, "end"}, {cx + gap, cy - gap + 4, ""}, {cx + gap, cy + gap + 6, ""},
+		{cx - gap, cy - gap + 4, "end"}, {cx - gap, cy + gap + 6, "end"}}
 	best := places[0]
 	for _, p := range places {
 		left := p.x
@@ -250,7 +283,7 @@ func (l *labels) put(cx, cy, gap float64, text, class string) {
 			left -= width
 		}
 		box := [4]float64{left, p.y - height, left + width, p.y}
-		free := box[0] >= marginLeft && box[2] <= chartWidth-4 && box[1] >= 2 && box[3] <= chartHeight-marginBottom
+		free := box[0] >= marginLeft && box[2] <= l.d.width-4 && box[1] >= 2 && box[3] <= l.d.height-marginBottom
 		for _, t := range l.taken {
 			free = free && (box[2] < t[0] || box[0] > t[2] || box[3] < t[1] || box[1] > t[3])
 		}

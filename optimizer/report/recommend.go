@@ -106,7 +106,7 @@ func recommendSwitch(r *journal.Record, add func(flag, why string, args ...any))
 		if what == "cost" {
 			price = "time " + optionChange(o.SecondsPct)
 		}
-		add("--prefer "+o.Prefer, "predicted: %s %s with %s, at %s", what, change(*gain), o.Candidate.Allocation, price)
+		add("--prefer "+o.Prefer, "predicted: %s %s with %s, at %s", what, change(*gain), given(o.Candidate.Allocation), price)
 	}
 }
 
@@ -143,7 +143,7 @@ func ceilDigits(v float64) float64 {
 
 // flagDuration is a duration as --deadline reads it, rounded up.
 func flagDuration(s float64) string {
-	whole := int64(math.Ceil(s))
+	whole := int64(math.Ceil(s - 1e-6)) // 1.1 × 7200 is a hair above 7920
 	switch {
 	case whole < 120:
 		return fmt.Sprintf("%ds", whole)

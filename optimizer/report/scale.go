@@ -7,14 +7,12 @@ import (
 
 // scale maps data to pixels along one axis.
 type scale struct {
-	min, max   float64
-	log        bool
-	from, to   float64 // pixels
-	ticks      []float64
-	label      func(float64) string
-	unit       string // in words, for the title of the axis
-	isTime     bool
-	tickFormat int // decimals
+	min, max float64
+	log      bool
+	from, to float64 // pixels
+	ticks    []float64
+	label    func(float64) string
+	unit     string // in words, for the title of the axis
 }
 
 func (s *scale) at(v float64) float64 {
@@ -38,6 +36,9 @@ func newScale(values []float64, n int, zero, log bool) *scale {
 	}
 	if lo > hi {
 		lo, hi = 0, 1
+		if log {
+			lo = 0.1
+		}
 	}
 	s := &scale{min: lo, max: hi, log: log}
 	if log {
@@ -47,31 +48,33 @@ func newScale(values []float64, n int, zero, log bool) *scale {
 	if zero {
 		s.min, s.max = math.Min(0, lo), math.Max(0, hi)
 	}
-	if s.max == s.min {
-		d := math.Max(math.Abs(s.max)*.1, 1e-12)
-		if !zero || s.max != 0 {
-			s.max += d
-		} else {
-			s.max = 1
-		}
-		if !zero {
-			s.min -= d
-		}
-	}
+	s.widen()
 	step := niceStep((s.max - s.min) / float64(n))
 	s.ticksEvery(step)
 	return s
+}
+
+// widen gives room to values that are all the same, or so close that floating point cannot count between them.
+func (s *scale) widen() {
+	size := math.Max(math.Abs(s.min), math.Abs(s.max))
+	if s.max-s.min > 1e-9*size {
+		return
+	}
+	if size < 1e-100 {
+		s.min, s.max = 0, 1
+		return
+	}
+	s.min, s.max = s.min-.1*size, s.max+.1*size
 }
 
 // ticksEvery widens the axis to whole steps and sets ticks there.
 func (s *scale) ticksEvery(step float64) {
 	first, last := math.Floor(s.min/step+1e-9), math.Ceil(s.max/step-1e-9)
 	s.min, s.max, s.ticks = first*step, last*step, nil
-	for i := first; i <= last; i++ {
-		s.ticks = append(s.ticks, i*step)
+	for i := range min(int(last-first+.5)+1, 50) {
+		s.ticks = append(s.ticks, (first+float64(i))*step)
 	}
-	s.tickFormat = max(0, -int(math.Floor(math.Log10(step)+1e-9)))
-	decimals := s.tickFormat
+	decimals := max(0, -int(math.Floor(math.Log10(step)+1e-9)))
 	s.label = func(v float64) string {
 		if decimals == 0 {
 			return thousands(v)
@@ -126,22 +129,17 @@ func (s *scale) logTicks() {
 // it ends where the data ends.
 func newTimeScale(values []float64, n int, zero, tight bool) *scale {
 	s := newScale(values, n, zero, false)
-	lo, hi := math.Inf(1), math.Inf(-1)
-	for _, v := range values {
-		if known(v) {
-			lo, hi = math.Min(lo, v), math.Max(hi, v)
-		}
-	}
+	lo, hi := minOf(values), maxOf(values)
 	if zero {
 		lo = math.Min(lo, 0)
 	}
-	if !(hi > lo) {
-		hi = lo + 1
-		if math.IsInf(lo, 0) {
-			lo, hi = 0, 1
-		}
+	if lo > hi || math.IsInf(lo, 0) || math.IsInf(hi, 0) {
+		lo, hi = 0, 1
 	}
-	s.isTime, s.unit = true, "seconds"
+	ends := &scale{min: lo, max: hi}
+	ends.widen()
+	lo, hi = ends.min, ends.max
+	s.unit = "seconds"
 	unit := 1.0
 	switch {
 	case hi > 3*86400:

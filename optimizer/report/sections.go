@@ -15,7 +15,8 @@ func agreementSection(d *Data) section {
 	s := section{ID: "agreement", Title: "Agreement"}
 	r := d.Record
 	if len(r.SLA.Verdicts) == 0 {
-		s.Intro = agreementAnswer(d).Text + "."
+		text := agreementAnswer(d).Text
+		s.Intro = strings.ToUpper(text[:1]) + text[1:] + "."
 		return s
 	}
 	head := map[bool]string{true: "Measured", false: "So far"}[over(r)]
@@ -63,7 +64,7 @@ func comparisonSection(d *Data) section {
 	compliance := journal.Unknown()
 	if b := r.Baseline; b != nil {
 		seconds, cost, rate, compliance = b.Seconds, b.CostUSD, b.Throughput, b.Compliance
-		s.Intro = "Yours: " + b.Allocation.String() + ". Its pace was measured and is projected to the work that this run did; " +
+		s.Intro = "Yours: " + given(b.Allocation) + ". Its pace was measured and is projected to the work that this run did; " +
 			"the run is counted with all it paid for, probes and restarts included."
 	} else {
 		s.Intro = "Your own configuration was not timed, so there is nothing to compare with."
@@ -119,12 +120,12 @@ func changeWord(before, after sla.Status) string {
 		return noData
 	case a == b:
 		return "same"
-	case a == 3:
+	case b == 1 && a == 3:
 		return "fixed"
 	case a > b:
 		return "better"
-	case b == 3:
-		return "new"
+	case b == 3 && a == 1:
+		return "newly violated"
 	}
 	return "worse"
 }
@@ -239,12 +240,12 @@ func optionsSection(d *Data) section {
 		return section{}
 	}
 	p := r.Preference
-	s.Intro = fmt.Sprintf("Preference of this run: time %s, cost %s, resources %s. Changes are against the choice, all predicted.",
+	s.Intro = fmt.Sprintf("Preference of this run: time %s, cost %s, resources %s. Changes are against the choice, all predicted; chance is that of keeping the agreed time and cost.",
 		share(p.Time), share(p.Cost), share(p.Resource))
 	if len(r.Plan.Options) == 0 {
 		s.Intro = "No options were predicted: the planner had no model."
 	} else {
-		g := &grid{Columns: append(left("Prefer", "Allocation"), right("Time", "Cost", "Time", "Cost", "Resources")...)}
+		g := &grid{Columns: append(left("Prefer", "Allocation"), right("Time", "Cost", "Time", "Cost", "Resources", "Chance")...)}
 		g.Columns = append(g.Columns, left("Agreement")...)
 		g.Columns[2].Name, g.Columns[3].Name = "Time (predicted)", "Cost (predicted)"
 		for _, o := range r.Plan.Options {
@@ -253,8 +254,8 @@ func optionsSection(d *Data) section {
 			if chosen {
 				name += " ← chosen"
 			}
-			c := row(name, o.Candidate.Allocation.String(), interval(o.Candidate.Seconds, duration), interval(o.Candidate.CostUSD, usd),
-				optionChange(o.SecondsPct), optionChange(o.CostPct), optionChange(o.ResourcePct), chanceWord(o.Candidate))
+			c := row(name, given(o.Candidate.Allocation), interval(o.Candidate.Seconds, duration), interval(o.Candidate.CostUSD, usd),
+				optionChange(o.SecondsPct), optionChange(o.CostPct), optionChange(o.ResourcePct), share(o.Candidate.Chance), agreementWord(o.Candidate))
 			g.Rows = append(g.Rows, with(c, feasibleLight(o.Candidate)))
 		}
 		s.Blocks = append(s.Blocks, block{Table: g})
@@ -279,19 +280,19 @@ func feasibleLight(c plan.Candidate) light {
 	return bad
 }
 
-func chanceWord(c plan.Candidate) string {
-	word := "kept"
-	if !c.Feasible {
-		word = "not sure to be kept"
+// agreementWord says whether a candidate keeps the agreement, by the model.
+func agreementWord(c plan.Candidate) string {
+	if c.Feasible {
+		return "kept"
 	}
-	if len(c.Breaks) > 0 {
-		names := make([]string, len(c.Breaks))
-		for i, b := range c.Breaks {
-			names[i] = string(b)
-		}
-		word += ": " + strings.Join(names, ", ")
+	if len(c.Breaks) == 0 {
+		return "not sure"
 	}
-	return fmt.Sprintf("%s (chance %s)", word, share(c.Chance))
+	names := make([]string, len(c.Breaks))
+	for i, b := range c.Breaks {
+		names[i] = string(b)
+	}
+	return "not sure: " + strings.Join(names, ", ")
 }
 
 func candidates(p *journal.Plan) block {
@@ -309,10 +310,10 @@ func candidates(p *journal.Plan) block {
 		}
 		return 0
 	})
-	g := &grid{Columns: append(left("Allocation"), right("Time (predicted)", "Cost (predicted)", "Resources")...), Long: len(list) > 8}
-	g.Columns = append(g.Columns, left("On the front", "Agreement")...)
+	g := &grid{Columns: append(left("Allocation"), right("Time (predicted)", "Cost (predicted)", "Resources", "Chance")...), Long: len(list) > 8}
+	g.Columns = append(g.Columns, left("Front", "Agreement")...)
 	for _, c := range list {
-		name := c.Allocation.String()
+		name := given(c.Allocation)
 		if c.Allocation.Same(p.Allocation) {
 			name += " ← chosen"
 		}
@@ -320,7 +321,7 @@ func candidates(p *journal.Plan) block {
 		if c.OnFront {
 			front = "yes"
 		}
-		g.Rows = append(g.Rows, with(row(name, interval(c.Seconds, duration), interval(c.CostUSD, usd), share(c.Resource), front, chanceWord(c)), feasibleLight(c)))
+		g.Rows = append(g.Rows, with(row(name, interval(c.Seconds, duration), interval(c.CostUSD, usd), share(c.Resource), share(c.Chance), front, agreementWord(c)), feasibleLight(c)))
 	}
 	return block{Caption: "All " + plural(len(list), "candidate") + " that were weighed, the Pareto front first", Table: g}
 }
@@ -357,13 +358,13 @@ func decisionSection(d *Data) section {
 		if binding == "" {
 			binding = "none"
 		}
-		s.Blocks = append(s.Blocks, block{Caption: "The plan", Fields: fields("decided", at(p.AtS), "by", p.Planner, "allocation", p.Allocation.String(),
+		s.Blocks = append(s.Blocks, block{Caption: "The plan", Fields: fields("decided", at(p.AtS), "by", p.Planner, "allocation", given(p.Allocation),
 			"reason", p.Reason, "binding constraint", binding)})
 	}
 	if len(r.Actions) > 0 {
 		g := &grid{Columns: append(right("At"), left("Action", "From", "To", "Applied", "Why")...), Long: len(r.Actions) > 15}
 		for _, a := range r.Actions {
-			g.Rows = append(g.Rows, row(number(a.AtS, duration), a.Description, a.From.String(), a.To.String(), a.Applied, a.Reason))
+			g.Rows = append(g.Rows, row(number(a.AtS, duration), a.Description, given(a.From), given(a.To), a.Applied, a.Reason))
 		}
 		s.Blocks = append(s.Blocks, block{Caption: plural(len(r.Actions), "action"), Table: g})
 	} else if r.Plan != nil {

@@ -10,7 +10,7 @@ import (
 
 // Summary writes one table over several runs, one line each and a total, for a terminal.
 func Summary(w io.Writer, records []*journal.Record) error {
-	g := &grid{Columns: append(left("Script", "State", "Agreement"), right("Time", "Cost", "Time against yours", "Cost against yours")...)}
+	g := &grid{Columns: append(left("Script", "State", "Agreement"), right("Time", "Cost", "Time vs yours", "Cost vs yours")...)}
 	g.Columns = append(g.Columns, left("Ran on")...)
 	total, counted := 0.0, 0
 	for _, r := range records {
@@ -21,9 +21,9 @@ func Summary(w io.Writer, records []*journal.Record) error {
 		state, l := stateOf(d)
 		ranOn := noData
 		if r.Plan != nil {
-			ranOn = r.Plan.Allocation.String()
+			ranOn = given(r.Plan.Allocation)
 		}
-		c := row(build(d).Title, state, compliance(r), number(r.Outcome.Seconds, duration), number(r.Outcome.CostUSD, usd),
+		c := row(titleOf(r), state, compliance(r), number(r.Outcome.Seconds, duration), number(r.Outcome.CostUSD, usd),
 			number(r.Comparison.SecondsChangePct, change), number(r.Comparison.CostChangePct, change), ranOn)
 		c[1].Light, c[2].Light = l, agreementAnswer(d).Light
 		g.Rows = append(g.Rows, c)

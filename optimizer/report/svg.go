@@ -25,6 +25,7 @@ type series struct {
 	dashed bool // predicted
 	area   bool
 	step   bool
+	dense  bool // sampled: single points need no dot
 	keep   keep
 	band   []band // around it, may be empty
 }
@@ -68,13 +69,23 @@ type chart struct {
 	why       string // why there is nothing to see
 }
 
+// size is the drawing area of a picture; the page scales it.
+type size struct{ width, height float64 }
+
+var normalSize, wideSize = size{560, 264}, size{1090, 380}
+
 const (
-	chartWidth, chartHeight = 560.0, 260.0
 	marginLeft, marginRight = 58.0, 16.0
-	marginTop, marginBottom = 22.0, 40.0
+	marginTop, marginBottom = 28.0, 40.0
 	maxPoints               = 220 // of one line; more cannot be seen
 	hoverSlices             = 80
 )
+
+// fit gives the axes their pixels.
+func (z size) fit(x, y *scale) {
+	x.from, x.to = marginLeft, z.width-marginRight
+	y.from, y.to = z.height-marginBottom, marginTop
+}
 
 // Key is an entry of the legend.
 type key struct{ Class, Name string }
@@ -84,8 +95,8 @@ type picture struct {
 	ID, Title string
 	Keys      []key
 	SVG       template.HTML
+	Narrow    template.HTML // the same for a narrow page, empty when SVG does for both
 	Empty     string
-	Wide      bool
 }
 
 func (c *chart) empty() bool {
@@ -116,22 +127,31 @@ func (c *chart) picture() picture {
 			class += " dashed"
 		}
 		if hasValue(s.points) {
-			p.Keys = append(p.Keys, key{class, s.name})
+			name := s.name
+			if len(s.band) > 1 {
+				name += ", with 90 % interval"
+			}
+			p.Keys = append(p.Keys, key{class, name})
 		}
 	}
 	x, y := c.axes()
-	b := newDrawing(c.ID, c.Title, c.describe())
-	b.axes(x, y, c.xTitle(x), c.unit)
+	b := newDrawing(normalSize, c.ID, c.Title, c.describe())
+	unit := c.unit
+	if c.timeY {
+		unit = y.unit
+	}
+	b.axes(x, y, c.xTitle(x), unit)
 	for _, s := range c.series {
 		b.bandOf(s, x, y)
 	}
-	b.levels(c.levels, x, y)
+	names := b.levels(c, x, y)
 	for _, m := range c.moments {
 		b.moment(m, x)
 	}
 	for _, s := range c.series {
 		b.lineOf(s, x, y)
 	}
+	b.b.WriteString(names)
 	b.hover(c, x)
 	for _, m := range c.moments {
 		b.momentHandle(m, x)
@@ -197,8 +217,7 @@ func (c *chart) axes() (x, y *scale) {
 	if c.top > 0 {
 		y.max = c.top
 	}
-	x.from, x.to = marginLeft, chartWidth-marginRight
-	y.from, y.to = chartHeight-marginBottom, marginTop
+	normalSize.fit(x, y)
 	return x, y
 }
 
@@ -298,11 +317,12 @@ func (k keep) of(points []point) point {
 // drawing writes SVG. All text goes through text(), which escapes it.
 type drawing struct {
 	b strings.Builder
+	size
 }
 
-func newDrawing(id, title, description string) *drawing {
-	d := &drawing{}
-	d.f(`<svg viewBox="0 0 %g %g" role="img" aria-labelledby="%s-t %s-d" preserveAspectRatio="xMidYMid meet">`, chartWidth, chartHeight, id, id)
+func newDrawing(z size, id, title, description string) *drawing {
+	d := &drawing{size: z}
+	d.f(`<svg viewBox="0 0 %g %g" role="img" aria-labelledby="%s-t %s-d" preserveAspectRatio="xMidYMid meet">`, z.width, z.height, id, id)
 	d.f(`<title id="%s-t">%s</title><desc id="%s-d">%s</desc>`, id, esc(title), id, esc(description))
 	return d
 }
@@ -329,16 +349,16 @@ func (d *drawing) axes(x, y *scale, xTitle, yTitle string) {
 		if t == y.min {
 			class = "axis"
 		}
-		d.f(`<line class="%s" x1="%g" x2="%g" y1="%s" y2="%s"/>`, class, marginLeft, chartWidth-marginRight, px(at), px(at))
+		d.f(`<line class="%s" x1="%g" x2="%g" y1="%s" y2="%s"/>`, class, marginLeft, d.width-marginRight, px(at), px(at))
 		d.f(`<text class="tick end" x="%g" y="%s">%s</text>`, marginLeft-8, px(at+4), esc(y.label(t)))
 	}
 	for _, t := range x.ticks {
 		at := x.at(t)
-		d.f(`<line class="axis" x1="%s" x2="%s" y1="%g" y2="%g"/>`, px(at), px(at), chartHeight-marginBottom, chartHeight-marginBottom+4)
-		d.f(`<text class="tick mid" x="%s" y="%g">%s</text>`, px(at), chartHeight-marginBottom+17, esc(x.label(t)))
+		d.f(`<line class="axis" x1="%s" x2="%s" y1="%g" y2="%g"/>`, px(at), px(at), d.height-marginBottom, d.height-marginBottom+4)
+		d.f(`<text class="tick mid" x="%s" y="%g">%s</text>`, px(at), d.height-marginBottom+17, esc(x.label(t)))
 	}
-	d.f(`<text class="unit" x="%g" y="%g">%s</text>`, 4.0, 12.0, esc(yTitle))
-	d.f(`<text class="unit end" x="%g" y="%g">%s</text>`, chartWidth-marginRight, chartHeight-6, esc(xTitle))
+	d.f(`<text class="unit" x="%g" y="%g">%s</text>`, 4.0, 13.0, esc(yTitle))
+	d.f(`<text class="unit end" x="%g" y="%g">%s</text>`, d.width-marginRight, d.height-6, esc(xTitle))
 }
 
 func (d *drawing) bandOf(s series, x, y *scale) {
@@ -366,7 +386,9 @@ func (d *drawing) bandOf(s series, x, y *scale) {
 
 func clamp(v, lo, hi float64) float64 { return math.Max(lo, math.Min(hi, v)) }
 
-func (d *drawing) levels(levels []level, x, y *scale) {
+// levels draws the lines and returns their names, which belong above everything.
+func (d *drawing) levels(c *chart, x, y *scale) string {
+	names, levels := &drawing{}, c.levels
 	sort.SliceStable(levels, func(i, j int) bool { return levels[i].value > levels[j].value })
 	above := math.Inf(-1)
 	for _, l := range levels {
@@ -380,13 +402,31 @@ func (d *drawing) levels(levels []level, x, y *scale) {
 			label = math.Max(above+13, at+14)
 		}
 		above = label
-		d.f(`<text class="level-name halo end %s" x="%s" y="%s">%s</text>`, l.class, px(x.to-4), px(label), esc(l.name))
+		side, edge := "end", x.to-4
+		if right := c.clearance(label, .72, 1, x, y); right < 12 && c.clearance(label, 0, .28, x, y) > right {
+			side, edge = "start", x.from+6
+		}
+		names.f(`<text class="level-name halo %s %s" x="%s" y="%s">%s</text>`, side, l.class, px(edge), px(label), esc(l.name))
 	}
+	return names.b.String()
+}
+
+// clearance is how far the lines keep from a height, in pixels, over a part of the axis.
+func (c *chart) clearance(height, from, to float64, x, y *scale) float64 {
+	free := math.Inf(1)
+	for _, s := range c.series {
+		for _, p := range s.points {
+			if at := (p.x - x.min) / (x.max - x.min); known(p.y) && at >= from && at <= to {
+				free = math.Min(free, math.Abs(y.at(p.y)-(height-4)))
+			}
+		}
+	}
+	return free
 }
 
 func (d *drawing) moment(m moment, x *scale) {
 	at := px(x.at(m.x))
-	d.f(`<line class="moment %s" x1="%s" x2="%s" y1="%g" y2="%g"/>`, m.class, at, at, marginTop, chartHeight-marginBottom)
+	d.f(`<line class="moment %s" x1="%s" x2="%s" y1="%g" y2="%g"/>`, m.class, at, at, marginTop, d.height-marginBottom)
 }
 
 // momentHandle is what one points at: it lies above everything.
@@ -436,7 +476,7 @@ func (d *drawing) lineOf(s series, x, y *scale) {
 		dash = " dashed"
 	}
 	d.f(`<path class="line %s%s" d="%s"/>`, s.class, dash, path)
-	if len(s.points) <= 60 && !s.step && !s.area {
+	if len(s.points) <= 60 && !s.step && !s.area && !s.dashed && !s.dense {
 		for _, p := range s.points {
 			if known(p.y) {
 				d.f(`<circle class="dot %s" cx="%s" cy="%s" r="2.4"/>`, s.class, px(x.at(p.x)), px(clamp(y.at(p.y), y.to, y.from)))
@@ -479,7 +519,7 @@ func (d *drawing) hover(c *chart, x *scale) {
 		if c.xName != "" {
 			head = c.xName + " " + count(math.Round(at))
 		}
-		d.f(`<rect x="%s" y="%g" width="%s" height="%g"><title>%s`, px(x.from+width*float64(i)), marginTop, px(width), chartHeight-marginBottom-marginTop, esc(head))
+		d.f(`<rect x="%s" y="%g" width="%s" height="%g"><title>%s`, px(x.from+width*float64(i)), marginTop, px(width), d.height-marginBottom-marginTop, esc(head))
 		for _, l := range lines {
 			d.f("\n%s", esc(l))
 		}

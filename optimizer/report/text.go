@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/olekukonko/tablewriter"
@@ -12,14 +13,18 @@ import (
 	"github.com/olekukonko/tablewriter/tw"
 )
 
-// textWidth is the widest line of the text format.
-const textWidth = 96
+const (
+	textWidth = 96 // the widest line of the text format
+	longRows  = 12 // what is shown of a long table
+)
 
 // renderText writes the report for a terminal.
 func renderText(w io.Writer, d *Data) error {
 	doc := build(d)
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s: %s\n%s\n\n", clean(doc.Title), doc.State, clean(doc.Subtitle))
+	hang(&b, "", clean(doc.Title)+": "+doc.State)
+	hang(&b, "", clean(doc.Subtitle))
+	b.WriteByte('\n')
 	for _, a := range doc.Answers {
 		mark := a.Light.mark()
 		if mark == "" {
@@ -62,8 +67,19 @@ func textBlock(b *bytes.Buffer, bl block) error {
 	for _, n := range bl.Notes {
 		hang(b, "  - ", clean(n))
 	}
-	if bl.Table != nil {
-		return textTable(b, bl.Table)
+	g := bl.Table
+	if g == nil {
+		return nil
+	}
+	left := len(g.Rows) - longRows
+	if g.Long && left > 0 {
+		g = &grid{Columns: g.Columns, Rows: g.Rows[:longRows]}
+	}
+	if err := textTable(b, g); err != nil {
+		return err
+	}
+	if g != bl.Table {
+		fmt.Fprintf(b, " … %s more; all are in the other formats\n", plural(left, "row"))
 	}
 	return nil
 }
@@ -88,11 +104,8 @@ func wrap(text string, width int) []string {
 			if line != "" {
 				lines, line = append(lines, line), ""
 			}
-			cut := twwidth.Truncate(word, width)
-			if cut == "" {
-				cut = string([]rune(word)[:1])
-			}
-			lines, word = append(lines, cut), strings.TrimPrefix(word, cut)
+			cut := fitting(word, width)
+			lines, word = append(lines, word[:cut]), word[cut:]
 		}
 		switch {
 		case line == "":
@@ -104,6 +117,18 @@ func wrap(text string, width int) []string {
 		}
 	}
 	return append(lines, line)
+}
+
+// fitting is how many bytes of a word fit into width columns: whole characters, at least one.
+func fitting(word string, width int) int {
+	columns := 0
+	for i, c := range word {
+		columns += twwidth.Width(string(c))
+		if columns > width && i > 0 {
+			return i
+		}
+	}
+	return len(word)
 }
 
 const columnGap = 2
@@ -121,7 +146,7 @@ func textTable(w io.Writer, g *grid) error {
 		for i, c := range r {
 			line[i] = clean(c.Text)
 			if m := c.Light.mark(); m != "" {
-				line[i] = m + " " + line[i]
+				line[i] = m + nb + line[i]
 			}
 		}
 		cells = append(cells, line)
@@ -153,8 +178,8 @@ func textTable(w io.Writer, g *grid) error {
 	return t.Render()
 }
 
-// fit gives each column its natural width, then takes from the widest until the sum fits; no column gets
-// narrower than its longest word, as far as that is possible.
+// fit gives each column its natural width, then takes from the widest until the sum fits; words are
+// broken only when there is no other way.
 func fit(cells [][]string, total int) []int {
 	widths, least := make([]int, len(cells[0])), make([]int, len(cells[0]))
 	for _, line := range cells {
@@ -172,8 +197,9 @@ func fit(cells [][]string, total int) []int {
 				widest = i
 			}
 		}
-		if widest < 0 {
-			break
+		if widest < 0 { // words must be broken: the longest first
+			widest = slices.Index(widths, slices.Max(widths))
+			least[widest]--
 		}
 		widths[widest]--
 	}

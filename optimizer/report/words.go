@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"trainopt/optimizer/journal"
+	"trainopt/resources"
 	"trainopt/sla"
 )
 
@@ -163,6 +164,11 @@ func between(i sla.Interval, one func(float64) string) string {
 		lo = a
 	}
 	return lo + " to " + hi
+}
+
+// given writes an allocation so that "8 CPU, 4 GiB" is broken after the comma only.
+func given(a resources.Allocation) string {
+	return strings.ReplaceAll(strings.ReplaceAll(a.String(), " ", nb), ","+nb, ", ")
 }
 
 // number formats the Number of a record.

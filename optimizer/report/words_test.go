@@ -1,0 +1,204 @@
+package report
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/plan"
+	"trainopt/sla"
+)
+
+func TestWords(t *testing.T) {
+	inf := math.Inf(1)
+	cases := map[string][2]string{ // what → got, want
+		"no duration":       {duration(nan), noData},
+		"endless":           {duration(inf), noData},
+		"zero":              {duration(0), "0 s"},
+		"milliseconds":      {duration(.0123), "0.0123 s"},
+		"just below 10":     {duration(9.996), "10.0 s"},
+		"just below 60":     {duration(59.96), "1 m 00 s"},
+		"minutes":           {duration(185), "3 m 05 s"},
+		"rounds to an hour": {duration(3599.7), "1 h 00 m"},
+		"hours":             {duration(7500), "2 h 05 m"},
+		"days":              {duration(3*86400 + 4*3600), "3 d 04 h"},
+		"negative":          {duration(-5), "-5.00 s"},
+		"no money":          {usd(nan), noData},
+		"nothing":           {usd(0), "$0.00"},
+		"cents":             {usd(12.345), "$12.35"},
+		"under a cent":      {usd(.00214), "$0.00214"},
+		"a round cent":      {usd(.01), "$0.01"},
+		"half a dollar":     {usd(.5), "$0.50"},
+		"thousands":         {usd(1234567.891), "$1,234,567.89"},
+		"carry":             {usd(1999.999), "$2,000.00"},
+		"refund":            {usd(-3), "-$3.00"},
+		"tiny":              {usd(.0000123), "$1.23e-05"},
+		"more":              {change(12.34), "+12.3 %"},
+		"less":              {change(-12.34), "−12.3 %"},
+		"no change":         {change(-.01), "0.0 %"},
+		"not compared":      {change(nan), "not measured"},
+		"interval":          {interval(sla.Interval{P5: 1, P50: 2, P95: 3}, duration), "2.00 s (1.00 to 3.00 s)"},
+		"no interval":       {interval(sla.Interval{}, duration), noData},
+		"open interval":     {interval(sla.Interval{P5: 1, P50: 2, P95: inf}, duration), noData},
+		"whole":             {count(40), "40"},
+		"not whole":         {count(1.5), "1.50"},
+		"big":               {count(101770), "101,770"},
+		"escape sequence":   {clean("a\x1b[31mb"), "a·[31mb"},
+		"right to left":     {clean("a\u202eb"), "ab"},
+		"lines":             {clean(" a\n\tb  c "), "a b c"},
+		"not UTF-8":         {clean("a\xffb"), "a·b"},
+		"command":           {strings.Join(quoted([]string{"a", "b c", "d'e", ""}), " "), `a 'b c' 'd'\''e' ''`},
+	}
+	for name, c := range cases {
+		if got := plainBlanks(c[0]); got != c[1] {
+			t.Errorf("%s: %q, want %q", name, got, c[1])
+		}
+	}
+}
+
+func TestMoreOrLess(t *testing.T) {
+	cases := map[string]struct {
+		n    journal.Number
+		i    *sla.Interval
+		want string
+		l    light
+	}{
+		"not measured":        {journal.Unknown(), nil, "not measured", muted},
+		"without an interval": {-5, nil, "5.0 % less", good},
+		"surely less":         {-20, &sla.Interval{P5: -30, P50: -20, P95: -10}, "20.0 % less (10.0 to 30.0 %)", good},
+		"surely more":         {20, &sla.Interval{P5: 10, P50: 20, P95: 30}, "20.0 % more (10.0 to 30.0 %)", bad},
+		"perhaps":             {-2, &sla.Interval{P5: -6, P50: -2, P95: 3}, "2.0 % less (6.0 % less to 3.0 % more)", dark},
+	}
+	for name, c := range cases {
+		if got := plainBlanks(moreOrLess(c.n, c.i)); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+		if got := changeLight(c.n, c.i); got != c.l {
+			t.Errorf("%s: light %q, want %q", name, got, c.l)
+		}
+	}
+}
+
+func TestRealised(t *testing.T) {
+	r := load(t, "finished").Record
+	for _, c := range []struct {
+		seconds journal.Number
+		state   journal.State
+		comparable,
+		inside bool
+	}{
+		{172, journal.Done, true, true}, {160, journal.Done, true, true}, {195.1, journal.Done, true, false}, {159.9, journal.Done, true, false},
+		{journal.Unknown(), journal.Done, false, false}, {172, journal.Stopped, false, false}, {172, journal.Running, false, false},
+	} {
+		r.Outcome.Seconds, r.State = c.seconds, c.state
+		got := realised(r)[0]
+		if got.comparable != c.comparable || got.inside != c.inside {
+			t.Errorf("%v s, %s: comparable %v inside %v, want %v %v", c.seconds, c.state, got.comparable, got.inside, c.comparable, c.inside)
+		}
+	}
+}
+
+func TestExitWords(t *testing.T) {
+	for want, e := range map[string]*journal.Exit{
+		"the training exited with code 3":                  {Code: pointer(3), Reason: "exited"},
+		"the training died of SIGSEGV":                     {Signal: pointer("SIGSEGV"), Reason: "exited"},
+		"it was killed by somebody else (SIGKILL)":         {Signal: pointer("SIGKILL"), Reason: "killed"},
+		"the budget was used up":                           {Code: pointer(0), Reason: "budget"},
+		"it could not be started (no such file: train.py)": {Reason: "start-failed", Detail: "no such file: train.py"},
+		"no exit was recorded":                             nil,
+	} {
+		if got := exitWords(e); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestBaselineAgainstTheAgreement(t *testing.T) {
+	r := journal.NewRecord()
+	r.Baseline = &journal.Baseline{Allocation: cpus(8, 4), Seconds: sla.Interval{P5: 90, P50: 100, P95: 110}, Throughput: sla.Interval{P5: 90, P50: 100, P95: 110}}
+	r.Probes = []journal.Probe{{Allocation: cpus(8, 32), PeakMemoryGiB: 5, CPUUtil: journal.Unknown()}}
+	for _, c := range []struct {
+		o     sla.Objective
+		limit float64
+		want  sla.Status
+	}{
+		{sla.Time, 120, sla.Met}, {sla.Time, 105, sla.AtRisk}, {sla.Time, 80, sla.Violated}, {sla.Cost, 1, sla.Unknown},
+		{sla.Throughput, 80, sla.Met}, {sla.Throughput, 95, sla.AtRisk}, {sla.Throughput, 120, sla.Violated},
+		{sla.Memory, 6, sla.Met}, {sla.Memory, 4, sla.Violated}, {sla.CPUUtil, 50, sla.Unknown},
+	} {
+		if got, text := baselineStatus(r, sla.Verdict{Objective: c.o, Limit: c.limit}); got != c.want {
+			t.Errorf("%s %v: %s (%s), want %s", c.o, c.limit, got, text, c.want)
+		}
+	}
+	for want, c := range map[string][2]sla.Status{
+		"fixed": {sla.Violated, sla.Met}, "better": {sla.AtRisk, sla.Met}, "same": {sla.Met, sla.Met}, "worse": {sla.Met, sla.AtRisk},
+		"newly violated": {sla.Met, sla.Violated}, noData: {sla.Unknown, sla.Met},
+	} {
+		if got := changeWord(c[0], c[1]); got != want {
+			t.Errorf("%v: %s, want %s", c, got, want)
+		}
+	}
+}
+
+func TestRecommend(t *testing.T) {
+	base := func() *journal.Record {
+		r := journal.NewRecord()
+		r.State, r.Plan = journal.Done, &journal.Plan{Allocation: cpus(8, 16)}
+		return r
+	}
+	cases := map[string]struct {
+		change func(*journal.Record)
+		flag   string
+		why    string
+	}{
+		"memory by the peak":        {func(r *journal.Record) { r.Outcome.PeakMemoryGiB = 2 }, "--memory 2.5:2.5", "2.00 GiB"},
+		"memory after an OOM":       {func(r *journal.Record) { r.Outcome.PeakMemoryGiB, r.Exit = 16, &journal.Exit{Reason: "oom"} }, "", "ran out of memory"},
+		"fewer CPUs":                {func(r *journal.Record) { r.Outcome.CPUUtil = 25 }, "--cpus 3:8", "of 8 CPUs given, 2.00 were busy"},
+		"CPUs without effect":       {func(r *journal.Record) { r.Model = &journal.Model{Ignored: []string{"cpus"}} }, "--cpus 1:1", "no measured effect"},
+		"an idle GPU":               {func(r *journal.Record) { r.Plan.Allocation.GPUs, r.Outcome.GPUUtil = 1, 20 }, "", "busy 20.0 %"},
+		"idle GPUs":                 {func(r *journal.Record) { r.Plan.Allocation.GPUs, r.Outcome.GPUUtil = 4, 20 }, "--gpus 1:4", "20.0 %"},
+		"a deadline that was kept":  {func(r *journal.Record) { r.Outcome.Seconds = 7200 }, "--deadline 2h12m", "2 h 00 m"},
+		"a budget":                  {func(r *journal.Record) { r.Outcome.CostUSD = .0123 }, "--budget 0.014", "$0.0123"},
+		"a much faster option":      {func(r *journal.Record) { option(r, "time", -40, 30) }, "--prefer time", "predicted: time −40.0 % with 32 CPU, 16 GiB, at cost +30.0 %"},
+		"a much cheaper option":     {func(r *journal.Record) { option(r, "cost", 25, -50) }, "--prefer cost", "cost −50.0 %"},
+		"a checkpoint would help":   {func(r *journal.Record) { r.Script.Resumable = pointer(false) }, "", "SIGUSR1"},
+		"an option not worth it":    {func(r *journal.Record) { option(r, "time", -5, 3) }, "none", ""},
+		"nothing measured":          {func(*journal.Record) {}, "none", ""},
+		"busy CPUs":                 {func(r *journal.Record) { r.Outcome.CPUUtil = 95 }, "none", ""},
+		"no deadline from a failed": {func(r *journal.Record) { r.State, r.Outcome.Seconds = journal.Failed, 50 }, "none", ""},
+	}
+	for name, c := range cases {
+		r := base()
+		c.change(r)
+		list := Recommend(r)
+		if c.flag == "none" {
+			if len(list) > 0 {
+				t.Errorf("%s: %+v, want no advice", name, list)
+			}
+			continue
+		}
+		found := slices.ContainsFunc(list, func(x Recommendation) bool { return x.Flag == c.flag && strings.Contains(x.Why, c.why) })
+		if !found || len(list) != 1 {
+			t.Errorf("%s: %+v, want %q because %q", name, list, c.flag, c.why)
+		}
+	}
+}
+
+func option(r *journal.Record, prefer string, seconds, cost float64) {
+	r.Plan.Options = []plan.Option{{Prefer: prefer, SecondsPct: &seconds, CostPct: &cost, Candidate: plan.Candidate{Allocation: cpus(32, 16), Feasible: true}}}
+}
+
+func TestWrap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := clean(rapid.String().Draw(t, "text"))
+		width := rapid.IntRange(4, 40).Draw(t, "width")
+		lines := wrap(text, width)
+		if got := strings.ReplaceAll(strings.Join(lines, ""), " ", ""); got != strings.ReplaceAll(text, " ", "") {
+			t.Fatalf("%q became %q", text, lines)
+		}
+	})
+}
