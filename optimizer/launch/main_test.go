@@ -109,6 +109,9 @@ func cleanUp(t testing.TB, j Job) {
 			t.Errorf("clean up: %v", err)
 		}
 		j.Close()
+		if words := output(t, j.Handle().RunDir, keeperLog); strings.Contains(words, "DATA RACE") || strings.Contains(words, "goroutine ") {
+			t.Errorf("the keeper says: %s", words)
+		}
 	})
 }
 

@@ -37,6 +37,21 @@ func TestP3TermReachesJobAtOnce(t *testing.T) {
 	}
 }
 
+// SIGTERM goes to the whole group at once, not to the main process first.
+func TestP3TermReachesTheGroup(t *testing.T) {
+	j := start(t, testLocal(), testCommand(t, "worker", "0", "term", "wait"))
+	worker := saysPID(t, j, "worker ")
+	says(t, j, "ready")
+	e, err := j.Stop(context.Background(), 15*time.Second)
+	if err != nil || e.Reason != Stopped || e.Signal != "SIGTERM" {
+		t.Errorf("exit = %+v, %v; want the main process ended by SIGTERM", e, err)
+	}
+	says(t, j, "term ") // the worker's word
+	if worker.alive() || e.Ran > 10*time.Second {
+		t.Errorf("the worker needed %s; want it to end at once", e.Ran)
+	}
+}
+
 // P3: the agent gets away within grace + 15 s, whatever the job does; here long before.
 func TestCase01ChildIgnoresTerm(t *testing.T) {
 	j := start(t, testLocal(), testCommand(t, "deaf"))
