@@ -18,7 +18,9 @@ const (
 //   - every GPU count;
 //   - every CPU count to 32 (about a dozen in geometric steps when GPU counts or batches multiply them), then geometric
 //     steps of 1.2; always both ends, what was measured, Current and Baseline;
-//   - the baseline's batch; and the powers of two in the range when one is given (its ends when it holds none);
+//   - the baseline's batch; and the powers of two in the range when one is given (its ends when it holds none), up to
+//     twice the largest batch per GPU that was measured (that of the baseline while none was), as a larger one may not
+//     fit in the device; always the smallest;
 //   - one memory: what the job needs by measurement, within the limits; when not measured, the baseline's, or else
 //     the most that is allowed, as less might kill the job.
 //
@@ -27,11 +29,15 @@ func Allocations(s Snapshot) []resources.Allocation {
 	gpus := counts(s.Limits.GPUs, 0)
 	batches := batchSizes(s)
 	cpus := cpuCounts(s, len(gpus)*len(batches) > 1)
-	memory := memoryFor(s)
+	memory, largest := memoryFor(s), largestBatch(s, batches)
 	out := make([]resources.Allocation, 0, len(gpus)*len(cpus)*len(batches))
 	for _, g := range gpus {
 		for _, c := range cpus {
 			for _, b := range batches {
+				own := b == s.Baseline.BatchSize && g == s.Baseline.GPUs
+				if b != batches[0] && !own && perGPU(b, g) > largest {
+					continue
+				}
 				a := resources.Allocation{GPUs: g, CPUs: c, Memory: memory, BatchSize: b, NumWorkers: min(s.Baseline.NumWorkers, c)}
 				out = append(out, a)
 			}
@@ -102,6 +108,27 @@ func batchSizes(s Snapshot) []int {
 	slices.Sort(out)
 	return slices.Compact(out)
 }
+
+// largestBatch is the largest batch per GPU (in all, on CPUs) that may be tried.
+func largestBatch(s Snapshot, batches []int) float64 {
+	largest := 0.0
+	if s.Model != nil {
+		for _, a := range s.Model.Measured() {
+			largest = max(largest, 2*perGPU(a.BatchSize, a.GPUs))
+		}
+	}
+	if largest == 0 {
+		largest = perGPU(s.Baseline.BatchSize, s.Baseline.GPUs)
+	}
+	for _, b := range batches {
+		if largest == 0 {
+			largest = float64(b)
+		}
+	}
+	return largest
+}
+
+func perGPU(batch, gpus int) float64 { return float64(batch) / float64(max(gpus, 1)) }
 
 // memoryFor is the memory that every candidate gets; see Allocations.
 func memoryFor(s Snapshot) resources.GiB {

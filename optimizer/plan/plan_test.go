@@ -74,7 +74,10 @@ func TestAllocations(t *testing.T) {
 	if len(got) > 50 {
 		t.Errorf("%d CPU counts", len(got))
 	}
-	batch := small
+	tried := cpuScene()
+	tried.measured[1].BatchSize = 130
+	tried.measured = tried.measured[1:2]
+	batch := tried.snapshot(t)
 	batch.Limits.BatchSize = resources.Range{Min: 50, Max: 300}
 	batch.Baseline.BatchSize = 96
 	if got := counts(batch, func(a resources.Allocation) int { return a.BatchSize }); !slices.Equal(got, []int{64, 96, 128, 256}) {
@@ -84,6 +87,15 @@ func TestAllocations(t *testing.T) {
 	batch.Baseline.BatchSize = 70
 	if got := counts(batch, func(a resources.Allocation) int { return a.BatchSize }); !slices.Equal(got, []int{70, 90}) {
 		t.Errorf("batches without a power of two %v", got)
+	}
+	batch.Limits.BatchSize = resources.Range{Min: 50, Max: 3000}
+	batch.Baseline.BatchSize = 96
+	if got := counts(batch, func(a resources.Allocation) int { return a.BatchSize }); !slices.Equal(got, []int{64, 96, 128, 256}) {
+		t.Errorf("batches after one of 130 was measured: %v, want at most twice that", got)
+	}
+	batch.Model, batch.Baseline.BatchSize = nil, 0
+	if got := counts(batch, func(a resources.Allocation) int { return a.BatchSize }); !slices.Equal(got, []int{0, 64}) {
+		t.Errorf("batches before any was measured: %v, want the script's own and the smallest", got)
 	}
 	wide := gpuScene().Snapshot
 	wide.Limits.CPUs = resources.Range{Min: 1, Max: 256}
@@ -506,7 +518,7 @@ func BenchmarkDecide(b *testing.B) {
 	s.Limits.BatchSize = resources.Range{Min: 32, Max: 2048}
 	s.Baseline.BatchSize = 256
 	for i := range s.measured {
-		s.measured[i].BatchSize = 32 * s.measured[i].GPUs
+		s.measured[i].BatchSize = 256 * s.measured[i].GPUs
 	}
 	snapshot := s.snapshot(b)
 	b.ReportMetric(float64(len(Allocations(snapshot))), "candidates")

@@ -72,15 +72,15 @@ func (m *Model) stretchSeconds(a resources.Allocation, n float64) sla.Interval {
 
 // knob is a dimension of the allocation that a script may or may not use.
 type knob struct {
-	name, one, many, noun string
-	value                 func(resources.Allocation) int
-	coordinate            func(point) float64
+	name, many string
+	verdict    string // when it has no effect
+	value      func(resources.Allocation) int
 }
 
 var knobs = []knob{
-	{"cpus", "CPU", "CPUs", "CPU count", func(a resources.Allocation) int { return a.CPUs }, func(p point) float64 { return p.cpus }},
-	{"gpus", "GPU", "GPUs", "GPU count", func(a resources.Allocation) int { return a.GPUs }, func(p point) float64 { return p.gpus }},
-	{"batch_size", "samples a batch", "samples a batch", "batch size", func(a resources.Allocation) int { return a.BatchSize }, func(p point) float64 { return p.batch * max(1, p.gpus) }},
+	{"cpus", "CPUs", "the script seems to ignore the CPU count", func(a resources.Allocation) int { return a.CPUs }},
+	{"gpus", "GPUs", "the script seems to ignore the GPU count", func(a resources.Allocation) int { return a.GPUs }},
+	{"batch_size", "samples a batch", "the script seems to ignore the batch size, or its speed does not depend on it", func(a resources.Allocation) int { return a.BatchSize }},
 }
 
 // Ignored lists the knobs whose measured effect cannot be told from none although it is known well enough to see a
@@ -99,8 +99,8 @@ func (m *Model) Ignored() []string {
 		if kn.value(b) == 0 || math.Abs(mean) > half+0.02 || math.Abs(mean)+half > 0.2*perfect {
 			continue
 		}
-		out = append(out, fmt.Sprintf("%s: %d → %d %s changed the speed by %.0f %% ± %.0f %%: the script seems to ignore the %s",
-			kn.name, kn.value(a), kn.value(b), kn.many, 100*math.Abs(math.Expm1(-mean)), 100*half, kn.noun))
+		out = append(out, fmt.Sprintf("%s: %d → %d %s changed the speed by %.0f %% ± %.0f %%: %s",
+			kn.name, kn.value(a), kn.value(b), kn.many, 100*math.Abs(math.Expm1(-mean)), 100*half, kn.verdict))
 	}
 	return out
 }
