@@ -10,7 +10,7 @@ type Column int
 
 // The known numeric columns, with their names in the log and units.
 const (
-	Epoch         Column = iota // epoch, from 1
+	Epoch         Column = iota // epoch: how many are complete, from 1; a fraction where the log tells one
 	TotalEpochs                 // total_epochs
 	Step                        // step
 	TotalSteps                  // total_steps
