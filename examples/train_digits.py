@@ -51,7 +51,7 @@ MODEL = "digits-mlp"
 INPUTS, HIDDEN, CLASSES = 64, 32, 10
 PARAMS = INPUTS * HIDDEN + HIDDEN + HIDDEN * CLASSES + CLASSES
 CHUNKS = 16  # a mini-batch is summed in this many pieces, whoever computes them
-TRAIN, TEST = 7680, 3000
+TRAIN, TEST = 2560, 1000
 
 GLYPHS = """
 .###. ..#.. .###. ####. ...#. ##### .###. ##### .###. .###.
@@ -343,7 +343,7 @@ def cpus_given():
 def parse_args():
     env = os.environ.get
     p = argparse.ArgumentParser(description="train a small network on generated digits")
-    p.add_argument("--epochs", type=int, default=int(env("OPTIMIZER_EPOCHS") or 45))
+    p.add_argument("--epochs", type=int, default=int(env("OPTIMIZER_EPOCHS") or 120))
     p.add_argument("--batch-size", type=int, default=int(env("OPTIMIZER_BATCH_SIZE") or 128))
     p.add_argument("--seed", type=int, default=int(env("OPTIMIZER_RANDOM_SEED") or 1))
     p.add_argument("--lr", type=float, default=0.8)

@@ -37,6 +37,12 @@ func (r *run) recall() {
 		key.GPUs = append(key.GPUs, g.Name)
 	}
 	found, notes := history.Recall(r.Config.StateDir, key)
+	if len(found.Runs) == 0 && r.host.Described != "" {
+		key.AnyMachine = true
+		if found, notes = history.Recall(r.Config.StateDir, key); len(found.Runs) > 0 {
+			r.event(Warning, "what is known of this training was measured on another machine than %s: how much faster or slower that one is, is not known and not in the intervals", r.host.Described)
+		}
+	}
 	for _, n := range notes {
 		r.warn(n)
 	}

@@ -20,6 +20,8 @@ type Key struct {
 	CPUs      float64
 	GPUs      []string // device names
 	Described string
+	// AnyMachine takes runs of other machines too: all that there is when planning for a machine that is not this one.
+	AnyMachine bool
 	// Except is a run to leave out: the one that asks.
 	Except string
 }
@@ -66,20 +68,27 @@ func Recall(stateDir string, key Key) (Recalled, []string) {
 }
 
 func same(rec *journal.Record, key Key) bool {
-	if key.ScriptSHA256 == "" || rec.Script.SHA256 != key.ScriptSHA256 || rec.Host.Described != key.Described {
+	if key.ScriptSHA256 == "" || rec.Script.SHA256 != key.ScriptSHA256 || len(rec.Command) != len(key.Command) {
 		return false
 	}
-	if len(rec.Command) != len(key.Command) || rec.Host.CPUs != key.CPUs || len(rec.Host.GPUs) != len(key.GPUs) {
+	if !key.AnyMachine && !sameMachine(rec.Host, key) {
 		return false
-	}
-	for i, g := range rec.Host.GPUs {
-		if g.Name != key.GPUs[i] {
-			return false
-		}
 	}
 	// The interpreter may be named by another path; everything after it must be equal.
 	return len(key.Command) == 0 || filepath.Base(rec.Command[0]) == filepath.Base(key.Command[0]) &&
 		slices.Equal(rec.Command[1:], key.Command[1:])
+}
+
+func sameMachine(h journal.Host, key Key) bool {
+	if h.Described != key.Described || h.CPUs != key.CPUs || len(h.GPUs) != len(key.GPUs) {
+		return false
+	}
+	for i, g := range h.GPUs {
+		if g.Name != key.GPUs[i] {
+			return false
+		}
+	}
+	return true
 }
 
 func add(out *Recalled, rec *journal.Record) bool {
