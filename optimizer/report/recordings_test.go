@@ -200,7 +200,7 @@ func finishedRun() *recording {
 		{AtS: 120, Action: 14, Description: "CPUs 2 → 3", From: choice, To: cpus(3, 1), Reason: "falling behind the deadline; the gain of 21 s beats the measured 2 s of a restart", Applied: "restart"},
 		{AtS: 150, Action: 13, Description: "CPUs 3 → 2", From: cpus(3, 1), To: choice, Reason: "cheaper, but a restart would cost more than the remaining work gains", Applied: "recommended"}}
 	r.Baseline = &journal.Baseline{Allocation: cpus(8, 4), Seconds: sla.Interval{P5: 98, P50: 101, P95: 105}, CostUSD: sla.Interval{P5: .0098, P50: .0102, P95: .0106}, Throughput: around(2790, .04, .03), Compliance: .5}
-	r.Comparison = journal.Comparison{Against: pointer("your own configuration (8 CPU, 4 GiB)"), SecondsChangePct: 70.3, CostChangePct: -39.4, ThroughputChangePct: -41.2, ComplianceChangePct: 50,
+	r.Comparison = journal.Comparison{Against: pointer("your own configuration (8 CPU, 4 GiB)"), SecondsChangePct: 70.3, CostChangePct: -39.4, ThroughputChangePct: -41.2, ComplianceChangePct: 50, Quality: "questionable",
 		SecondsChange: &sla.Interval{P5: 63.8, P50: 70.3, P95: 75.5}, CostChange: &sla.Interval{P5: -41.7, P50: -39.4, P95: -36.9}}
 	r.Waste = journal.Waste{Idle: .00107, InputBound: journal.Unknown(), OverProvisioned: .00019, Restarts: .00012, Failed: 0}
 	training(r, epochs, int(epochs), .213, .937)

@@ -90,6 +90,9 @@ func comparisonSection(d *Data) section {
 		g.Rows[i][4].Text = "–"
 	}
 	s.Blocks = []block{{Table: g}}
+	if c.Quality != "" {
+		s.Blocks = append(s.Blocks, block{Notes: []string{"Judgement of the trade of time against total cost: " + c.Quality + "."}})
+	}
 	return s
 }
 
