@@ -39,6 +39,7 @@ if __name__ == "__main__":
 
 import argparse
 import json
+import math
 import re
 import time
 from random import Random
@@ -51,7 +52,7 @@ COLUMNS = ("timestamp,epoch,total_epochs,model_name,model_params,dataset,data_co
 # ---- what is replayed, and on what ----
 
 def scalar(text):
-    text = re.sub(r"\s+#.*$", "", text).strip()
+    text = re.sub(r"(^|\s+)#.*$", "", text).strip()
     if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
         return text[1:-1]
     try:
@@ -61,27 +62,29 @@ def scalar(text):
 
 
 def read_host(path):
-    """Reads the two-level YAML of a host description (keys, and one list of maps under gpus), or JSON."""
+    """Reads the two-level YAML of a host description (keys, maps, and lists of maps), or JSON."""
     with open(path) as f:
         text = f.read()
     if text.lstrip().startswith("{"):
         return json.loads(text)
-    host = {}
+    host, inner, key = {}, None, None
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
-        m = re.match(r"(\s*)(- )?\s*([A-Za-z_]+):(.*)$", line)
-        if not m:
+        m = re.match(r"(\s*)(- +)?([A-Za-z_]+):(.*)$", line)
+        if not m or m.group(1) + (m.group(2) or "") and key is None:
             sys.exit("replay: host description %s: line %d: want 'key: value', have %r" % (path, number, line))
-        indent, dash, key, value = m.groups()
-        if not indent and not dash:
-            host[key] = [] if value.strip() in ("", "[]") else scalar(value)
+        indent, dash, name, value = m.groups()
+        if dash:  # the next map of a list
+            inner = {}
+            host[key] = (host[key] or []) + [inner]
+        elif not indent:
+            key, inner = name, None
+            host[key] = [] if value.strip() == "[]" else scalar(value)
             continue
-        if not isinstance(host.get("gpus"), list):
-            sys.exit("replay: host description %s: line %d: only gpus may be a list" % (path, number))
-        if dash:
-            host["gpus"].append({})
-        host["gpus"][-1][key] = scalar(value)
+        elif inner is None:  # the first line of a map
+            inner = host[key] = {}
+        inner[name] = scalar(value)
     return host
 
 
@@ -111,7 +114,8 @@ def epoch_seconds(profile, gpus, cpus, batch):
 
     Either profile["table"], rows of {gpus, cpus, batch, seconds} of which the nearest in log scale is
     taken, or profile["pollux"]: T_grad(m) = a_g + b_g*m for m samples on each GPU, T_sync = a_l + b_l*(K-2)
-    for K > 1 GPUs of one node, T_iter = (T_grad^g + T_sync^g)^(1/g) (Pollux, OSDI 2021, section 3).
+    for K > 1 GPUs of one node, T_iter = s*T_grad + (T_grad^g + T_sync^g)^(1/g) with s steps of gradient
+    accumulation where more than max_local_batch samples meet on a GPU (Pollux, OSDI 2021, section 3).
     Loading is bound by cpu_seconds_per_sample on the CPUs given, and overlaps the computation.
     """
     samples = profile["samples_per_epoch"]
@@ -123,10 +127,14 @@ def epoch_seconds(profile, gpus, cpus, batch):
     if gpus < 1:
         sys.exit("replay: profile %s was measured on GPUs only, and no GPU is visible; give at least one" % profile["model"])
     p = profile["pollux"]
-    iteration = p["a_g"] + p["b_g"] * batch / gpus
+    local = batch / gpus
+    steps = max(1, math.ceil(local / profile.get("max_local_batch", local)))
+    gradient = p["a_g"] + p["b_g"] * local / steps
+    iteration = gradient
     if gpus > 1:
         g = p["gamma"]
-        iteration = (iteration ** g + (p["a_l"] + p["b_l"] * (gpus - 2)) ** g) ** (1 / g)
+        iteration = (gradient ** g + (p["a_l"] + p["b_l"] * (gpus - 2)) ** g) ** (1 / g)
+    iteration += (steps - 1) * gradient
     computing = iteration * samples / batch
     loading = profile.get("cpu_seconds_per_sample", 0) * samples / cpus
     return max(computing, loading)
