@@ -180,6 +180,7 @@ func TestPiecesOfPython(t *testing.T) {
 		"model by option":              {"p.add_argument('--model', default='efficientnet_b0')\nm = build(args.model)", model, "efficientnet"},
 		"t5":                           {"from transformers import T5ForConditionalGeneration as M\nM.from_pretrained('t5-small')", model, "t5"},
 		"layers decide":                {"import torch.nn as nn\nnet = nn.Sequential(nn.Linear(2, 2), nn.ReLU())", model, "mlp"},
+		"dataset in a docstring":       {"'reads /data/imagenet'\ndef f():\n  \"from /data/coco/x\"\n  return 1", data, ""},
 		"mnist path":                   {"d = load('/data/mnist/train.npz')", data, "mnist"},
 		"tfds":                         {"import tensorflow_datasets as tfds\ntfds.load('cifar10', split='train')", data, "cifar10"},
 		"own dataset name":             {"from datasets import load_dataset\nload_dataset('me/birds')", data, "me/birds"},
