@@ -33,7 +33,7 @@ func moments(d *Data) []moment {
 	var list []moment
 	t := d.allocations
 	for i := range t.rows {
-		if at := t.number(i, "time_s"); at > 0 {
+		if at := t.number(i, "time_s"); at > 0 && (i > 0 || t.text(i, "applied") != "launch") { // the first launch changes nothing
 			what := fmt.Sprintf("%s: %s to %s CPU", duration(at), t.text(i, "applied"), count(t.number(i, "cpus")))
 			if g := t.number(i, "gpus"); g > 0 {
 				what += ", " + count(g) + " GPU"
@@ -88,6 +88,9 @@ func bands(d *Data, objective string) (line []point, around []band) {
 	return line, around
 }
 
+// wholeWork reports whether the baseline, which is projected to the work that was done, stands for the whole job.
+func wholeWork(r *journal.Record) bool { return r.State == journal.Done }
+
 func moneyChart(d *Data) *chart {
 	line, around := bands(d, "cost")
 	if len(line) == 0 {
@@ -99,7 +102,7 @@ func moneyChart(d *Data) *chart {
 			{name: "predicted at the end", class: "s2", points: line, one: usd, dashed: true, band: around},
 		},
 		levels: limit("budget", d.Record.SLA.BudgetUSD)}
-	if b := d.Record.Baseline; b != nil && predicted(b.CostUSD) {
+	if b := d.Record.Baseline; b != nil && wholeWork(d.Record) && predicted(b.CostUSD) {
 		c.levels = append(c.levels, level{"yours (predicted)", b.CostUSD.P50, "base"})
 	}
 	return c
@@ -117,7 +120,7 @@ func finishChart(d *Data) *chart {
 			{name: "predicted finish", class: "s2", points: line, one: duration, dashed: true, band: around},
 		},
 		levels: limit("deadline", d.Record.SLA.DeadlineS)}
-	if b := d.Record.Baseline; b != nil && predicted(b.Seconds) {
+	if b := d.Record.Baseline; b != nil && wholeWork(d.Record) && predicted(b.Seconds) {
 		c.levels = append(c.levels, level{"yours (predicted)", b.Seconds.P50, "base"})
 	}
 	c.unit = "time"
@@ -176,7 +179,7 @@ func allocationChart(d *Data) *chart {
 			}
 		}
 	}
-	c := &chart{ID: "allocation", Title: "Processors given", unit: "number", zero: true, why: "no samples and no allocation history",
+	c := &chart{ID: "allocation", Title: "Processors given", unit: "number", zero: true, whole: true, why: "no samples and no allocation history",
 		series: []series{{name: "CPUs", class: "s1", points: t.series("time_s", "cpus"), one: count, step: true}}}
 	gpus := t.series("time_s", "gpus")
 	for _, p := range gpus {

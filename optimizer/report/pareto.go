@@ -20,18 +20,27 @@ type offer struct {
 	feasible, onFront, chosen bool
 }
 
+// lastDecision is the first row of the last decision in the table. A decision is written within a moment and weighs
+// each allocation once: where time passes or an allocation comes again, the next one begins.
+func lastDecision(t *table) int {
+	const moment = 2.0 // s
+	first := 0
+	seen := map[string]bool{}
+	for i := range t.rows {
+		what := strings.Join([]string{t.text(i, "gpus"), t.text(i, "cpus"), t.text(i, "memory_gib"), t.text(i, "batch_size"), t.text(i, "num_workers")}, "/")
+		if seen[what] || i > 0 && t.number(i, "time_s")-t.number(i-1, "time_s") > moment {
+			first, seen = i, map[string]bool{}
+		}
+		seen[what] = true
+	}
+	return first
+}
+
 // offers come from the table, of the last decision in it, or else from the plan.
 func offers(d *Data) []offer {
 	t := d.pareto
 	var list []offer
-	last := math.Inf(-1)
-	for i := range t.rows {
-		last = math.Max(last, t.number(i, "time_s"))
-	}
-	for i := range t.rows {
-		if at := t.number(i, "time_s"); known(last) && at != last {
-			continue
-		}
+	for i := lastDecision(t); i < t.len(); i++ {
 		iv := func(name string) sla.Interval {
 			return sla.Interval{P5: t.number(i, name+"_p5"), P50: t.number(i, name+"_p50"), P95: t.number(i, name+"_p95")}
 		}
@@ -79,7 +88,7 @@ func frontPicture(d *Data) picture {
 		}
 	}
 	b := r.Baseline
-	if b != nil && predicted(b.Seconds) && predicted(b.CostUSD) {
+	if b != nil && wholeWork(r) && predicted(b.Seconds) && predicted(b.CostUSD) {
 		xs, ys = append(xs, b.Seconds.P50), append(ys, b.CostUSD.P50)
 	} else {
 		b = nil

@@ -139,10 +139,14 @@ func baselineStatus(r *journal.Record, v sla.Verdict) (sla.Status, string) {
 	b, one := r.Baseline, quantity(v.Objective)
 	var p sla.Interval
 	switch v.Objective {
-	case sla.Time:
+	case sla.Time, sla.Cost:
+		if !wholeWork(r) {
+			return sla.Unknown, noData
+		}
 		p = b.Seconds
-	case sla.Cost:
-		p = b.CostUSD
+		if v.Objective == sla.Cost {
+			p = b.CostUSD
+		}
 	case sla.Throughput:
 		p = b.Throughput
 	default:

@@ -65,6 +65,7 @@ type chart struct {
 	xName     string // of the horizontal axis when it is not time
 	zero      bool   // 0 is on the vertical axis
 	timeY     bool   // seconds
+	whole     bool   // only whole numbers
 	top       float64
 	why       string // why there is nothing to see
 }
@@ -213,6 +214,9 @@ func (c *chart) axes() (x, y *scale) {
 		y = newTimeScale(ys, 4, c.zero, false)
 	} else {
 		y = newScale(ys, 4, c.zero, false)
+		if c.whole && len(y.ticks) > 1 && y.ticks[1]-y.ticks[0] < 1 {
+			y.ticksEvery(1)
+		}
 	}
 	if c.top > 0 {
 		y.max = c.top

@@ -157,15 +157,53 @@ func TestFrontMarksWhatMatters(t *testing.T) {
 	if !strings.Contains(string(p.SVG), "2\u00a0CPU, 1\u00a0GiB") && !strings.Contains(string(p.SVG), "2 CPU, 1 GiB") {
 		t.Error("points do not name their allocation")
 	}
-	// Of a table with two decisions the last one counts; without a table the plan does.
-	d := load(t, "finished")
-	d.pareto.rows = append(d.pareto.rows, append([]string(nil), d.pareto.rows[3]...))
-	d.pareto.rows[len(d.pareto.rows)-1][0] = "99"
-	if got := len(offers(d)); got != 1 {
-		t.Errorf("%d offers of the last decision, want 1", got)
+}
+
+// Of a table with several decisions the last one counts; without a table the plan does.
+func TestLastDecisionIsDrawn(t *testing.T) {
+	head := headers[paretoFile] + "\n"
+	line := func(at, cpus string) string { return at + ",0," + cpus + ",1,,1,2,3,1,2,3,.5,1,1,0\n" }
+	for name, c := range map[string]struct {
+		table string
+		want  int
+	}{
+		"one":                            {line("33", "1") + line("33", "2") + line("33", "4"), 3},
+		"each row at its own moment":     {line("33.1", "1") + line("33.2", "2") + line("33.3", "4"), 3},
+		"again at once":                  {line("33.1", "1") + line("33.2", "2") + line("33.3", "1") + line("33.4", "2"), 2},
+		"later, of other allocations":    {line("33", "1") + line("33", "2") + line("60", "4"), 1},
+		"without times, the whole table": {line("", "1") + line("", "2"), 2},
+	} {
+		d := load(t, "nothing")
+		d.pareto, _ = readTable(strings.NewReader(head + c.table))
+		if got := len(offers(d)); got != c.want {
+			t.Errorf("%s: %d offers, want %d", name, got, c.want)
+		}
 	}
+	d := load(t, "finished")
 	d.pareto = &table{}
 	if got := len(offers(d)); got != 16 {
 		t.Errorf("%d offers of the plan, want 16", got)
+	}
+}
+
+func TestFirstLaunchIsNoChange(t *testing.T) {
+	d := load(t, "nothing")
+	d.allocations, _ = readTable(strings.NewReader(headers[allocationsFile] + "\n0.1,0,8,4,,,launch,probe\n20,0,2,4,,,launch,the plan\n30,0,3,4,,,live,behind\n40,0,4,4,,,recommended,advice\n"))
+	var classes []string
+	for _, m := range moments(d) {
+		classes = append(classes, m.class)
+	}
+	if got := strings.Join(classes, " "); got != "restart live recommended" {
+		t.Errorf("marked %q", got)
+	}
+}
+
+func TestProcessorsAreCountedInWholes(t *testing.T) {
+	c := &chart{ID: "a", Title: "a", zero: true, whole: true, series: []series{{name: "CPUs", class: "s1", one: count, step: true, points: line(2, 1)}}}
+	_, y := c.axes()
+	for _, tick := range y.ticks {
+		if tick != math.Trunc(tick) {
+			t.Errorf("%v CPUs on the axis", tick)
+		}
 	}
 }

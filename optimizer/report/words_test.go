@@ -119,6 +119,7 @@ func TestExitWords(t *testing.T) {
 
 func TestBaselineAgainstTheAgreement(t *testing.T) {
 	r := journal.NewRecord()
+	r.State = journal.Done
 	r.Baseline = &journal.Baseline{Allocation: cpus(8, 4), Seconds: sla.Interval{P5: 90, P50: 100, P95: 110}, Throughput: sla.Interval{P5: 90, P50: 100, P95: 110}}
 	r.Probes = []journal.Probe{{Allocation: cpus(8, 32), PeakMemoryGiB: 5, CPUUtil: journal.Unknown()}}
 	for _, c := range []struct {
@@ -133,6 +134,10 @@ func TestBaselineAgainstTheAgreement(t *testing.T) {
 		if got, text := baselineStatus(r, sla.Verdict{Objective: c.o, Limit: c.limit}); got != c.want {
 			t.Errorf("%s %v: %s (%s), want %s", c.o, c.limit, got, text, c.want)
 		}
+	}
+	r.State = journal.Stopped // then the baseline is for less than the whole job
+	if got, _ := baselineStatus(r, sla.Verdict{Objective: sla.Time, Limit: 120}); got != sla.Unknown {
+		t.Errorf("the whole deadline was held against part of the work: %s", got)
 	}
 	for want, c := range map[string][2]sla.Status{
 		"fixed": {sla.Violated, sla.Met}, "better": {sla.AtRisk, sla.Met}, "same": {sla.Met, sla.Met}, "worse": {sla.Met, sla.AtRisk},
