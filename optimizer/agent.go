@@ -85,7 +85,8 @@ type run struct {
 	sampler *sampling
 
 	model       *training.Model
-	modelRows   int // log rows that the model has seen
+	modelRows   int           // log rows that the model has seen
+	thinkAgain  time.Duration // monotonic clock before which the agent does not fit or plan again
 	plan        plan.Plan
 	decided     bool
 	adaptedAt   float64 // progress at the last look for a better allocation

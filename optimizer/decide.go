@@ -102,7 +102,24 @@ func (r *run) refit() {
 		return
 	}
 	r.model, r.modelRows = m, r.progress.Rows
-	r.rec.Model = modelRecord(m)
+	if r.rec.Model == nil {
+		r.rec.Model = modelRecord(m)
+	}
+}
+
+// thinkingShare bounds what fitting and planning cost while the job runs: after a piece of work of d, the next one waits
+// for d divided by this share of one CPU.
+const thinkingShare = 0.005
+
+// rested reports whether the agent may think again, so that short units of work do not keep it busy.
+func (r *run) rested() bool { return r.Clock.Monotonic() >= r.thinkAgain }
+
+// think runs a piece of work and takes note of what it cost.
+func (r *run) think(work func()) {
+	from := r.Clock.Monotonic()
+	work()
+	now := r.Clock.Monotonic()
+	r.thinkAgain = now + time.Duration(float64(now-from)/thinkingShare)
 }
 
 func modelRecord(m *training.Model) *journal.Model {
@@ -242,6 +259,9 @@ func sameShape(a, b resources.Allocation) bool {
 // adopt makes a plan the run's plan.
 func (r *run) adopt(p plan.Plan) {
 	r.plan, r.decided, r.phase = p, true, working
+	if r.model != nil {
+		r.rec.Model = modelRecord(r.model)
+	}
 	r.adaptedAt = r.progress.Done
 	at := 0.0
 	if len(r.progress.Segments) > 0 {
@@ -443,10 +463,7 @@ func (r *run) worthStartingAgain(to resources.Allocation) bool {
 	if r.model == nil || r.progress.Total <= 0 {
 		return false
 	}
-	s := r.snapshot()
-	s.Done = 0
-	s.Restart = s.Startup
-	worth, _ := plan.Worth(s, r.plan)
+	worth, _ := plan.Worth(r.snapshot(), r.plan)
 	return worth && r.progress.Done <= r.Config.Ratio*r.progress.Total
 }
 
@@ -466,15 +483,24 @@ func (r *run) adaptStep(ctx context.Context) {
 	if r.progress.Done-r.adaptedAt < float64(r.Config.Every) || r.progress.Finished() || r.Config.Planner == "static" || r.retryAt > 0 {
 		return
 	}
+	if !r.rested() {
+		return
+	}
 	r.adaptedAt = r.progress.Done
 	if seg := r.progress.Current(); seg.PeakGiB > 0 {
 		r.learnMemory(seg.PeakGiB)
 	}
-	r.refit()
+	var p plan.Plan
+	var err error
+	r.think(func() {
+		r.refit()
+		if r.model != nil {
+			p, err = r.decide()
+		}
+	})
 	if r.model == nil {
 		return
 	}
-	p, err := r.decide()
 	if err != nil || sameShape(p.Allocation, r.current) {
 		if sameShape(p.Allocation, r.current) && p.Allocation.Memory > r.current.Memory {
 			r.applyLive(p.Allocation, "measured need with a margin of 25 %")

@@ -264,11 +264,14 @@ func (r *run) countWaste(overheadSeconds float64) {
 func (r *run) finish() Result {
 	e := r.ended
 	now := r.elapsed()
-	r.readLog()
+	r.readLastRows()
 	r.closeSegment(now)
 	r.meter.Stop(now)
 	if r.model == nil || r.progress.Rows > r.modelRows {
 		r.refit()
+	}
+	if r.model != nil {
+		r.rec.Model = modelRecord(r.model)
 	}
 	r.projected = projection{}
 	done := e.state == journal.Done

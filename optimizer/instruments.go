@@ -70,6 +70,16 @@ func absolute(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
+// restart looks for the log anew, for a job that begins from nothing: $OPTIMIZER_LOG is then another file, so that its
+// rows are not taken for those of the start before.
+func (l *logReader) restart(own string, now time.Time) {
+	l.own, l.since = own, now
+	if l.named == "" && l.tail != nil {
+		l.tail.Close()
+		l.tail, l.path, l.looked = nil, "", time.Time{}
+	}
+}
+
 func (l *logReader) use(path string) {
 	t, err := monitor.Open(path, l.options)
 	if err != nil {
@@ -93,15 +103,18 @@ func (l *logReader) watch(ctx context.Context) (<-chan struct{}, func()) {
 	return hints, cancel
 }
 
-// find looks for a structured log, at most once a second.
-func (l *logReader) find(now time.Time) {
-	if l.tail != nil || now.Sub(l.looked) < time.Second {
+// find looks for a structured log, at most once a second, or at once when the job has ended.
+func (l *logReader) find(now time.Time, last bool) {
+	if l.tail != nil || now.Sub(l.looked) < time.Second && !last {
 		return
 	}
 	l.looked = now
 	if info, err := os.Stat(l.own); err == nil && info.Size() > 0 {
 		l.use(l.own)
 		return
+	}
+	if now.Sub(l.since) < 3*time.Second && !last {
+		return // a job that writes $OPTIMIZER_LOG needs a moment to make it; another CSV beside the script can wait
 	}
 	if path, err := monitor.Discover(monitor.DiscoverOptions{Dirs: l.dirs, Since: l.since, Ignore: l.ignore, Tail: l.options}); err == nil {
 		l.use(path)
@@ -110,16 +123,21 @@ func (l *logReader) find(now time.Time) {
 
 // poll returns the new rows of the source in use. Progress lines on the standard streams count only while no
 // structured log has given a row.
-func (l *logReader) poll(now time.Time) ([]monitor.Row, error) {
-	l.find(now)
+// After the end of the job, last takes a line without an end too.
+func (l *logReader) poll(now time.Time, last bool) ([]monitor.Row, error) {
+	l.find(now, last)
+	read := (*monitor.Tail).Poll
+	if last {
+		read = (*monitor.Tail).Finish
+	}
 	var rows []monitor.Row
 	var err error
 	if l.tail != nil {
-		rows, err = l.tail.Poll(now)
+		rows, err = read(l.tail, now)
 	}
 	if l.tail == nil || l.tail.Stats().Rows == 0 {
 		for _, t := range []*monitor.Tail{l.stdout, l.stderr} {
-			more, e := t.Poll(now)
+			more, e := read(t, now)
 			rows = append(rows, more...)
 			if err == nil {
 				err = e
@@ -198,9 +216,17 @@ func (r *run) closeInstruments() {
 }
 
 // readLog takes in the new rows of the training log.
-func (r *run) readLog() {
+func (r *run) readLog() { r.takeRows(false) }
+
+// readLastRows takes in all that is left of it when nobody writes it any more.
+func (r *run) readLastRows() {
+	for r.takeRows(true) > 0 {
+	}
+}
+
+func (r *run) takeRows(last bool) int {
 	now := r.Clock.Now()
-	rows, err := r.log.poll(now)
+	rows, err := r.log.poll(now, last)
 	if err != nil && err.Error() != r.log.failed {
 		r.log.failed = err.Error()
 		r.event(Warning, "%v", err)
@@ -214,6 +240,7 @@ func (r *run) readLog() {
 		r.append(r.tables.Log, line)
 		r.writePerformance(&rows[i], at)
 	}
+	return len(rows)
 }
 
 // learnTraining keeps what the log says of the model, and its latest results.
@@ -284,15 +311,12 @@ func (s *sampling) addEnergy(gpus []monitor.GPUSample) {
 // projection is the run seen to its end from now; nil where it cannot be.
 type projection struct {
 	seconds, cost *sla.Interval
-	// plausible is how far the current pace can be trusted: false while the job is on its way to another allocation.
-	at time.Duration
 }
 
 // project predicts the finish and the bill at the present allocation, and judges the agreement.
 func (r *run) project() {
-	if r.model != nil && r.progress.Rows > r.modelRows && r.elapsed()-r.projected.at > 10*time.Second || r.model == nil && len(r.progress.Observations()) > 0 {
-		r.refit()
-		r.projected.at = r.elapsed()
+	if r.progress.Rows > r.modelRows && r.rested() {
+		r.think(r.refit)
 	}
 	r.projected.seconds, r.projected.cost = nil, nil
 	if rest, ok := r.progress.Remaining(); ok && r.model != nil {

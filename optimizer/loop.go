@@ -316,7 +316,7 @@ func signalName(s os.Signal) string {
 
 // exited handles the end of the job's processes, asked for or not.
 func (r *run) exited(ctx context.Context, exit launch.Exit) {
-	r.readLog()
+	r.readLastRows()
 	now := r.elapsed()
 	seg := r.progress.Current()
 	r.closeSegment(now)
@@ -352,6 +352,7 @@ func (r *run) startNext(ctx context.Context, l *leaving, exit launch.Exit) {
 	}
 	if !l.Checkpoint {
 		r.progress.Restarted()
+		r.log.restart(r.dir.Path(fmt.Sprintf("training-%d.csv", r.launches()+1)), r.Clock.Now())
 	}
 	r.launch(ctx, *l.Next, l.Label, l.Checkpoint)
 	if l.Checkpoint && r.job != nil {

@@ -79,7 +79,6 @@ type Progress struct {
 	Segments []*Segment `json:"segments"`
 
 	TotalHint float64 `json:"total_hint"` // from --epochs or the script's default
-	ZeroBased bool    `json:"zero_based"` // the log counts from 0 (Keras): unit 0 finished is one unit done
 
 	markAt    time.Duration // end of the last timed block
 	markDone  float64
@@ -190,6 +189,9 @@ func (p *Progress) learnUnit(row *monitor.Row) {
 	totalEpochs, hasTotalEpochs := row.Value(monitor.TotalEpochs)
 	_, hasStep := row.Value(monitor.Step)
 	totalSteps, hasTotalSteps := row.Value(monitor.TotalSteps)
+	if p.Unit == "step" && p.Total == 0 && hasEpoch { // a log that names its epochs only from the end of the first
+		p.Unit, p.Done, p.haveMark = "", 0, false
+	}
 	if p.Unit == "" {
 		switch {
 		case hasEpoch && (hasTotalEpochs || !hasTotalSteps):
@@ -227,14 +229,7 @@ func (p *Progress) position(row *monitor.Row) (float64, bool) {
 	case "step":
 		column = monitor.Step
 	}
-	v, ok := row.Value(column)
-	if ok && v == 0 {
-		p.ZeroBased = true
-	}
-	if p.ZeroBased {
-		v++
-	}
-	return v, ok
+	return row.Value(column)
 }
 
 // Finished reports whether all announced work is done.

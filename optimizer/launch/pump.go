@@ -16,6 +16,7 @@ import (
 // written, so the job never waits for a full disk.
 func pump(from *os.File, to *rotated) {
 	buf := make([]byte, 32<<10)
+	to.open() // a job that says nothing leaves an empty file, not none
 	for {
 		n, err := from.Read(buf)
 		to.write(buf[:n])
