@@ -298,6 +298,36 @@ func TestCase08PidReused(t *testing.T) {
 	}
 }
 
+// Without a keeper, a process is known by the run id in its environment, if it is not older than the job.
+func TestCase08StrayKnownByRunID(t *testing.T) {
+	c := exec.Command(selfExe(), asChild, "deaf")
+	c.Env = []string{runIDVariable + "stray-test"}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Process.Kill(); c.Wait() })
+	stray, err := readStat(c.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		h     Handle
+		runID string
+		found bool
+	}{
+		"of this job":       {Handle{PID: 1 << 30, Start: stray.Start}, "stray-test", true},
+		"older than it":     {Handle{PID: 1 << 30, Start: stray.Start + 1}, "stray-test", false},
+		"of another run":    {Handle{PID: 1 << 30, Start: stray.Start}, "stray-tes", false},
+		"the run has no id": {Handle{PID: 1 << 30, Start: stray.Start}, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if list := leftovers(tc.h, tc.runID, nil); (len(list) > 0) != tc.found {
+				t.Errorf("leftovers = %s, want found: %v", describe(list), tc.found)
+			}
+		})
+	}
+}
+
 // A handle from before the machine was restarted names nothing that runs now, even if pid and start
 // time agree.
 func TestCase08HandleFromBeforeRestart(t *testing.T) {

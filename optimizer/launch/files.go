@@ -184,7 +184,7 @@ func reserve(path string) error {
 		return err
 	}
 	_, err = f.Write(make([]byte, 4096))
-	return errors.Join(err, f.Sync(), f.Close())
+	return errors.Join(err, f.Close())
 }
 
 // writeReserved is writeFile, durable, into the space that reserve has set aside.

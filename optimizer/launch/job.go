@@ -47,9 +47,10 @@ type job struct {
 	done   chan struct{}
 	exit   Exit // set before done is closed
 
-	mu      sync.Mutex
-	want    control
-	stopped bool // Stop was called here
+	mu   sync.Mutex
+	want control
+	// byUs says that we ended it with our own hands, which the keeper cannot know.
+	byUs bool
 }
 
 var _ Job = (*job)(nil)
@@ -89,11 +90,11 @@ func (j *job) watch() {
 
 func (j *job) end(e Exit) {
 	j.mu.Lock()
-	if j.stopped && (e.Reason == Killed || e.Reason == Lost) { // the keeper had not heard of our stop
-		e.Detail = "stopped on request; " + e.Detail
-		if e.Reason == Killed {
+	if j.byUs {
+		if e.Reason == Killed || e.Reason == Exited || e.Reason == OOM {
 			e.Reason = Stopped
 		}
+		e.Detail = "stopped on request; " + e.Detail
 	}
 	j.mu.Unlock()
 	j.exit = e
@@ -230,6 +231,9 @@ func (j *job) Apply(a resources.Allocation) ([]string, error) {
 
 // demand tells the keeper what is wanted now. change edits a copy of what was wanted before.
 func (j *job) demand(change func(*control)) error {
+	if j.hasEnded() {
+		return os.ErrProcessDone
+	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	want := j.want
@@ -321,9 +325,6 @@ func (j *job) Stop(ctx context.Context, grace time.Duration) (Exit, error) {
 	}
 	limit := time.NewTimer(grace + stopSlack)
 	defer limit.Stop()
-	j.mu.Lock()
-	j.stopped = true
-	j.mu.Unlock()
 	escalate := grace
 	if err := j.demand(func(c *control) { c.Stop = shorter(c.Stop, grace) }); err == nil {
 		j.keeper.signal(unix.SIGCONT) // should somebody have stopped it
@@ -359,8 +360,15 @@ func shorter(old *time.Duration, grace time.Duration) *time.Duration {
 	return &grace
 }
 
+func (j *job) endedByUs() {
+	j.mu.Lock()
+	j.byUs = true
+	j.mu.Unlock()
+}
+
 // termAll is what the keeper would do at the beginning of a stop.
 func (j *job) termAll() {
+	j.endedByUs()
 	inGroup := j.signalGroup(unix.SIGTERM) == nil
 	if inGroup {
 		j.signalGroup(unix.SIGCONT)
@@ -375,6 +383,7 @@ func (j *job) termAll() {
 }
 
 func (j *job) killAll() {
+	j.endedByUs()
 	if j.enforce != nil {
 		j.enforce.Kill()
 	}

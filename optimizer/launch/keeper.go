@@ -80,8 +80,9 @@ type keeper struct {
 	poke      chan os.Signal
 	ended     chan event // from the reaper
 	oomStart  uint64     // of the job's cgroup
-	oomLately []uint64   // of the machine: at the last two ticks
-	samples   int        // of memory
+	oomNear   oomCounter
+	oomLately []uint64 // of oomNear, at the last two ticks
+	samples   int      // of memory
 
 	mu     sync.Mutex // holds the reaper off while a signal is sent
 	reaped bool
@@ -105,6 +106,7 @@ func (k *keeper) setUp() error {
 		return fmt.Errorf("read own start time: %w", err)
 	}
 	k.self = self.process
+	k.oomNear = nearestOOMCounter()
 	k.catchSignals()
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		k.missing = append(k.missing, fmt.Sprintf("processes that leave the job's tree cannot be followed: %v", err))
@@ -253,7 +255,7 @@ func (k *keeper) startFailed(f *startFailure) int {
 func (k *keeper) run() {
 	k.began = monotonic()
 	s := started{Schema: fileSchema, Handle: k.handle(), At: time.Now(), Missing: k.missing}
-	if err := writeJSON(filepath.Join(k.dir, startedFile), s, true); err != nil {
+	if err := writeJSON(filepath.Join(k.dir, startedFile), s, false); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
 	json.NewEncoder(k.hello).Encode(hello{Started: &s}) // nobody may be there to read it
@@ -284,7 +286,7 @@ func (k *keeper) run() {
 
 // sample notes what the verdict and the totals need from before the end.
 func (k *keeper) sample() {
-	if n, ok := oomKillsOnMachine(); ok {
+	if n, ok := k.oomNear.read(); ok {
 		k.oomLately = append(k.oomLately[max(len(k.oomLately)-1, 0):], n)
 	}
 	if k.enforce != nil {
@@ -393,21 +395,8 @@ func (k *keeper) finish() int {
 	if k.watch.askedAt > 0 {
 		o.sinceAsk = now - k.watch.askedAt
 	}
-	if k.enforce != nil {
-		if n, ok := k.enforce.OOMKills(); ok && n > k.oomStart {
-			o.oomKills = n - k.oomStart
-		}
-	}
-	if n, ok := oomKillsOnMachine(); ok && len(k.oomLately) > 0 {
-		o.oomNearby = n > k.oomLately[0]
-	}
-	for _, r := range k.readers {
-		r.SetReadDeadline(time.Now().Add(drainWithin))
-	}
-	k.pumps.Wait()
-	k.out.close()
-	k.err.close()
-	o.lostBytes = k.out.lost + k.err.lost
+	o.oomKills, o.oomNearby = k.oomKills()
+	o.lostBytes = k.drain()
 
 	e := o.verdict()
 	e.At, e.Ran = time.Now(), now-k.began
@@ -423,6 +412,38 @@ func (k *keeper) finish() int {
 
 // fewSamples of memory, one a second, may have missed the peak.
 const fewSamples = 10
+
+// oomKills counts the processes of the job that the kernel has killed for memory, by the job's own
+// cgroup, which counts them whoever ran short. Without one, nearby tells whether the kernel has
+// killed some process near the job in the last two ticks.
+func (k *keeper) oomKills() (own uint64, nearby bool) {
+	if k.enforce != nil {
+		if n, ok := k.enforce.OOMKills(); ok {
+			return n - min(n, k.oomStart), false
+		}
+	}
+	n, ok := k.oomNear.read()
+	return 0, ok && len(k.oomLately) > 0 && n > k.oomLately[0]
+}
+
+// drain waits for the last output, and returns how much was lost in all. A file system that hangs
+// does not hold up the exit record.
+func (k *keeper) drain() (lost int64) {
+	for _, r := range k.readers {
+		r.SetReadDeadline(time.Now().Add(drainWithin))
+	}
+	done := make(chan struct{})
+	go func() { k.pumps.Wait(); close(done) }()
+	select {
+	case <-done:
+		k.out.close()
+		k.err.close()
+		return k.out.lost + k.err.lost
+	case <-time.After(3 * drainWithin):
+		fmt.Fprintln(os.Stderr, "the last output of the job could not be written in time")
+		return 0
+	}
+}
 
 // drainWithin is how long output is still read after the end; only a writer outside the tree, or
 // one that cannot be killed, makes it last so long.

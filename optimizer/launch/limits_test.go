@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -62,4 +63,45 @@ func TestTotals(t *testing.T) {
 			t.Errorf("exit = %+v, want the processor time of both children, a little above 0.6 s", e)
 		}
 	})
+}
+
+func TestOOMCounters(t *testing.T) {
+	for name, tc := range map[string]struct {
+		cgroups string
+		want    []oomCounter
+	}{
+		"v2":        {"0::/user.slice/a\n", []oomCounter{"/sys/fs/cgroup/user.slice/a/memory.events"}},
+		"container": {"0::/\n", []oomCounter{"/sys/fs/cgroup/memory.events"}},
+		"hybrid": {"3:cpu,cpuacct:/x\n2:memory:/y\n0::/z\n",
+			[]oomCounter{"/sys/fs/cgroup/memory/y/memory.oom_control", "/sys/fs/cgroup/z/memory.events"}},
+		"colon in the path": {"2:memory:/a:b\n", []oomCounter{"/sys/fs/cgroup/memory/a:b/memory.oom_control"}},
+		"nothing":           {"", nil},
+		"nonsense":          {"x\n1:2\n", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := oomCounters(tc.cgroups); !slices.Equal(got, tc.want) {
+				t.Errorf("%v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestOOMCounterReads(t *testing.T) {
+	for name, tc := range map[string]struct {
+		text string
+		n    uint64
+		ok   bool
+	}{
+		"v1":     {"oom_kill_disable 0\nunder_oom 0\noom_kill 3\n", 3, true},
+		"v2":     {"low 0\nhigh 0\nmax 7\noom 2\noom_kill 1\noom_group_kill 0\n", 1, true},
+		"old v1": {"oom_kill_disable 0\nunder_oom 0\n", 0, false},
+		"empty":  {"", 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := oomCounter(write(t, filepath.Join(t.TempDir(), "f"), tc.text, 0o600))
+			if n, ok := c.read(); n != tc.n || ok != tc.ok {
+				t.Errorf("%d, %v; want %d, %v", n, ok, tc.n, tc.ok)
+			}
+		})
+	}
 }

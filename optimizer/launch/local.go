@@ -162,7 +162,7 @@ func (l Local) launch(ctx context.Context, c Command, s spec, enforce enforcer, 
 		err = writeJSON(filepath.Join(dir, controlFile), want, false)
 	}
 	if err == nil {
-		err = writeJSON(filepath.Join(dir, specFile), s, true)
+		err = writeJSON(filepath.Join(dir, specFile), s, false)
 	}
 	if err != nil {
 		return nil, because(shortage("prepare the run directory", err))

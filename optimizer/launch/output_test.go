@@ -153,7 +153,7 @@ func TestStopOnFullDisk(t *testing.T) {
 	says(t, j, "ready")
 	os.WriteFile(filepath.Join(dir, "ballast"), make([]byte, 1<<20), 0o600)
 	e, err := j.Stop(context.Background(), 5*time.Second)
-	if err != nil || e.Code != 3 {
+	if err != nil || e.Code != 3 || e.Reason != Stopped {
 		t.Errorf("Stop = %+v, %v; want the job's own code 3", e, err)
 	}
 }

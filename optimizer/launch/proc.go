@@ -268,21 +268,6 @@ func monotonic() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// oomKillsOnMachine counts the processes that the kernel has killed for memory since boot.
-func oomKillsOnMachine() (uint64, bool) {
-	text, err := os.ReadFile("/proc/vmstat")
-	if err != nil {
-		return 0, false
-	}
-	_, rest, ok := strings.Cut(string(text), "\noom_kill ")
-	if !ok {
-		return 0, false
-	}
-	line, _, _ := strings.Cut(rest, "\n")
-	n, err := strconv.ParseUint(strings.TrimSpace(line), 10, 64)
-	return n, err == nil
-}
-
 // pidOf is si_pid of a siginfo that waitid has filled: the first member of its union, which is
 // aligned as a pointer is.
 func pidOf(info *unix.Siginfo) int {

@@ -14,26 +14,30 @@ import (
 )
 
 // P3: SIGTERM reaches the job within 100 ms of Stop. The bound here is for a machine that is busy
-// with other tests; what was measured is in the log.
+// with other tests, and the best of three counts; still it is below the second after which the keeper
+// would look by itself. What was measured is in the log.
 func TestP3TermReachesJobAtOnce(t *testing.T) {
-	j := start(t, testLocal(), testCommand(t, "term", "5"))
-	says(t, j, "ready")
-	before := monotonic()
-	e, err := j.Stop(context.Background(), 10*time.Second)
-	if err != nil {
-		t.Fatal(err)
+	best := time.Hour
+	for range 3 {
+		j := start(t, testLocal(), testCommand(t, "term", "5"))
+		says(t, j, "ready")
+		before := monotonic()
+		e, err := j.Stop(context.Background(), 10*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, err := strconv.ParseInt(says(t, j, "term "), 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		best = min(best, time.Duration(at)-before)
+		if e.Reason != Stopped || e.Code != 5 || e.Signal != "" {
+			t.Errorf("exit = %+v, want stopped with the job's own code 5", e)
+		}
 	}
-	at, err := strconv.ParseInt(says(t, j, "term "), 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	took := time.Duration(at) - before
-	t.Logf("SIGTERM took %s", took)
-	if took > 2*time.Second {
-		t.Errorf("SIGTERM took %s, want at most 100ms on an idle machine", took)
-	}
-	if e.Reason != Stopped || e.Code != 5 || e.Signal != "" {
-		t.Errorf("exit = %+v, want stopped with the job's own code 5", e)
+	t.Logf("SIGTERM took %s", best)
+	if best > 500*time.Millisecond {
+		t.Errorf("SIGTERM took %s, want at most 100ms on an idle machine", best)
 	}
 }
 
