@@ -15,7 +15,8 @@ import (
 // Adopt implements Launcher. The returned Job is attached when the keeper lives; has ended when the
 // exit record is there; and is Lost when neither is, its Done closed as soon as no process of it
 // lives (see Leftovers). A process that merely has the number of the keeper or of the job is never
-// touched. The error is for a record that cannot be read.
+// touched. The error is for a record that cannot be read, and ErrBusy for a keeper that lives in
+// another container or on another machine, from where it can be adopted.
 func (l Local) Adopt(ctx context.Context, h Handle) (Job, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("adopt job %d of %s: %w", h.PID, h.RunDir, err)
@@ -32,6 +33,9 @@ func (l Local) Adopt(ctx context.Context, h Handle) (Job, error) {
 	if e, ok := readExit(h); ok {
 		j.end(e)
 		return j, nil
+	}
+	if m.known && keeperElsewhere(h.RunDir) {
+		return nil, fmt.Errorf("adopt job %d of %s: its keeper lives where we cannot see it (another container or machine): %w", h.PID, h.RunDir, ErrBusy)
 	}
 	if len(leftovers(h, m.runID, m.enforce)) == 0 {
 		j.lose()
@@ -75,6 +79,15 @@ func Leftovers(h Handle) []int {
 	return pids
 }
 
+// keeperElsewhere reports whether some keeper holds the lock of the run directory.
+func keeperElsewhere(dir string) bool {
+	lock, err := lockRunDir(dir)
+	if err == nil {
+		lock.Close()
+	}
+	return errors.Is(err, ErrBusy)
+}
+
 // here reports whether the handle is from this run of the machine.
 func (j *job) here() bool {
 	now := bootID()
@@ -93,7 +106,7 @@ func recall(h Handle) (memory, error) {
 	if err != nil || !sameJob(s.Handle, h) {
 		return m, nil
 	}
-	m.missing = s.Missing
+	m.known, m.missing = true, s.Missing
 	var sp spec
 	if err := readJSON(filepath.Join(h.RunDir, specFile), &sp); err == nil {
 		m.grace, m.runID = sp.Grace, string(sp.RunID)

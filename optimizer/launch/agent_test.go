@@ -122,6 +122,27 @@ func TestCase07HandleFoundInRunDirectory(t *testing.T) {
 	adopt(t, found)
 }
 
+// A keeper that only its lock shows, as from another container, is not taken for dead.
+func TestAdoptFindsKeeperElsewhere(t *testing.T) {
+	c := testCommand(t, "exit", "0")
+	j := start(t, testLocal(), c)
+	waitEnd(t, j)
+	if err := os.Remove(filepath.Join(c.RunDir, exitFile)); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := lockRunDir(c.RunDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := testLocal().Adopt(context.Background(), j.Handle()); !errors.Is(err, ErrBusy) {
+		t.Errorf("Adopt = %v, want ErrBusy", err)
+	}
+	lock.Close()
+	if e := adopt(t, j.Handle()).Exit(); e.Reason != Lost {
+		t.Errorf("without the lock: %+v, want lost", e)
+	}
+}
+
 // A second job in the run directory of a living one is refused, and the refusal names the first.
 func TestSecondStartInOneRunDirectory(t *testing.T) {
 	c := testCommand(t, "sleep")

@@ -18,6 +18,10 @@
 // The job itself is the leader of a session and a process group of its own, has /dev/null as stdin,
 // and gets the environment of the Command and nothing else.
 //
+// The keeper survives what kills the agent, but not what kills the agent's whole cgroup: a service
+// manager's stop, the end of a container or of a batch job. The job is then gone too, or found by
+// Leftovers.
+//
 // What happens when is decided in watch.go, a step machine without clock or processes; how an end is
 // named is decided in exit.go. The package decides nothing about allocations, and it starts no shell.
 // It needs Linux.

@@ -132,7 +132,7 @@ func explainLookup(name string, env []string) startFailure {
 }
 
 func explainDir(dir string, err error) startFailure {
-	f := startFailure{Reason: fmt.Sprintf("working directory %q: %v", dir, cause0(err)), Advice: "check the directory", Errno: errnoOf(err)}
+	f := startFailure{Reason: fmt.Sprintf("working directory %q: %v", dir, bare(err)), Advice: "check the directory", Errno: errnoOf(err)}
 	switch f.Errno {
 	case unix.ENOENT:
 		f.Reason = fmt.Sprintf("the working directory %q does not exist", dir)
@@ -146,7 +146,7 @@ func explainDir(dir string, err error) startFailure {
 
 // explainExec puts in words why path could not be executed from the directory dir.
 func explainExec(path, dir string, err error) startFailure {
-	f := startFailure{Reason: fmt.Sprintf("%q: %v", path, cause0(err)), Errno: errnoOf(err)}
+	f := startFailure{Reason: fmt.Sprintf("%q: %v", path, bare(err)), Errno: errnoOf(err)}
 	switch f.Errno {
 	case unix.ENOENT:
 		explainMissing(&f, path, dir)
@@ -222,7 +222,7 @@ func explainDenied(f *startFailure, path string) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		f.Reason = fmt.Sprintf("%q may not be reached: %v", path, cause0(err))
+		f.Reason = fmt.Sprintf("%q may not be reached: %v", path, bare(err))
 		f.Advice = "check the rights of the directories above it"
 	case info.IsDir():
 		f.Reason = fmt.Sprintf("%q is a directory", path)
@@ -293,8 +293,8 @@ func errnoOf(err error) syscall.Errno {
 	return n
 }
 
-// cause0 is the innermost error: the path that wraps it is already in the sentence.
-func cause0(err error) error {
+// bare is the innermost error: the path that wraps it is already in the sentence.
+func bare(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {
 		return p.Err

@@ -196,7 +196,7 @@ func replaceFile(path, temp string, flags int, data []byte, durable bool) (err e
 	defer func() {
 		if err != nil {
 			os.Remove(temp)
-			err = fmt.Errorf("write %s: %w", path, cause0(err))
+			err = fmt.Errorf("write %s: %w", path, bare(err))
 		}
 	}()
 	f, err := os.OpenFile(temp, os.O_CREATE|os.O_WRONLY|flags, 0o600)

@@ -57,6 +57,7 @@ var _ Job = (*job)(nil)
 
 // memory is what is known of a job besides its handle.
 type memory struct {
+	known   bool // the run directory speaks of this job
 	grace   time.Duration
 	runID   string
 	missing []string
@@ -91,14 +92,23 @@ func (j *job) watch() {
 func (j *job) end(e Exit) {
 	j.mu.Lock()
 	if j.byUs {
-		if e.Reason == Killed || e.Reason == Exited || e.Reason == OOM {
-			e.Reason = Stopped
-		}
-		e.Detail = "stopped on request; " + e.Detail
+		e = e.wanted()
 	}
 	j.mu.Unlock()
 	j.exit = e
 	close(j.done)
+}
+
+// wanted is e for a job that was stopped past its keeper.
+func (e Exit) wanted() Exit {
+	switch {
+	case e.Reason == Killed && (e.Signal == "SIGTERM" || e.Signal == "SIGKILL"):
+		e.Reason, e.Detail = Stopped, "ended by "+e.Signal
+	case e.Reason == Killed || e.Reason == Exited || e.Reason == OOM:
+		e.Reason = Stopped
+	}
+	e.Detail = "stopped on request; " + e.Detail
+	return e
 }
 
 // lose ends a job of which nothing is left, and no record.
@@ -311,8 +321,9 @@ func (j *job) signalGroup(sig syscall.Signal) error {
 }
 
 // Stop implements Job. A grace of 0 kills at once after SIGTERM; a negative one means that of the
-// Command. A second Stop with a shorter grace shortens the first. When ctx ends, Stop returns its
-// error, and the keeper completes the stop alone. The error names processes that could not be killed.
+// Command. A second Stop with a shorter grace shortens the first. When ctx ends, Stop returns the zero
+// Exit and ctx's error, and the keeper completes the stop alone. Any other error names processes that
+// could not be killed.
 func (j *job) Stop(ctx context.Context, grace time.Duration) (Exit, error) {
 	if grace < 0 {
 		grace = j.grace
@@ -347,7 +358,8 @@ func (j *job) Stop(ctx context.Context, grace time.Duration) (Exit, error) {
 			kill.Reset(orphanTick)
 		case <-limit.C:
 			list, _ := j.processes()
-			return Exit{}, fmt.Errorf("stop job %d: it has not ended %s after SIGTERM; still there: %s",
+			e := Exit{Reason: Stopped, Code: -1, Detail: "stopped on request; could not be killed: " + describe(list), At: time.Now()}
+			return e, fmt.Errorf("stop job %d: it has not ended %s after SIGTERM; still there: %s",
 				j.main.PID, grace+stopSlack, describe(list))
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -97,7 +98,7 @@ func (l Local) start(ctx context.Context, c Command) (*job, *failed) {
 	if err != nil {
 		return nil, &failed{startFailure{Reason: err.Error(), Advice: "choose another allocation"}, err}
 	}
-	j, fail := l.launch(ctx, c, s, enforce, lock)
+	j, fail := launch(ctx, c, s, enforce, lock)
 	if fail != nil {
 		enforce.Remove() // nothing was started that could be in it
 		return nil, fail
@@ -132,10 +133,14 @@ func (l Local) spec(c Command) (spec, *startFailure) {
 	if err != nil {
 		return none, shortage("find the working directory", err)
 	}
+	self := slices.Clone(l.Self)
+	if self[0], err = filepath.Abs(self[0]); err != nil {
+		return none, shortage("find this program", err)
+	}
 	if err := os.MkdirAll(runDir, 0o700); err != nil {
 		return none, shortage("make the run directory", err)
 	}
-	s := spec{Schema: fileSchema, Self: texts(l.Self), Args: texts(c.Args), Dir: text(dir), RunDir: text(runDir),
+	s := spec{Schema: fileSchema, Self: texts(self), Args: texts(c.Args), Dir: text(dir), RunDir: text(runDir),
 		Allocation: c.Allocation, Limits: c.Limits, Grace: c.Grace, LogLimit: l.LogLimit, Pace: l.pace,
 		RunID: text(runIDOf(c.Env))}
 	if s.Grace <= 0 {
@@ -151,7 +156,7 @@ func (l Local) spec(c Command) (spec, *startFailure) {
 }
 
 // launch writes what later agents need, starts the keeper and waits for its answer.
-func (l Local) launch(ctx context.Context, c Command, s spec, enforce enforcer, lock *os.File) (*job, *failed) {
+func launch(ctx context.Context, c Command, s spec, enforce enforcer, lock *os.File) (*job, *failed) {
 	dir := string(s.RunDir)
 	want := control{Schema: fileSchema}
 	if c.StopAfter > 0 {
@@ -169,7 +174,7 @@ func (l Local) launch(ctx context.Context, c Command, s spec, enforce enforcer, 
 	}
 	recipe := enforce.Recipe()
 	s.Env, s.Recipe = texts(c.Env), &recipe
-	k, f := l.spawn(s, lock)
+	k, f := spawn(s, lock)
 	if f != nil {
 		return nil, because(f)
 	}
@@ -209,7 +214,7 @@ type child struct {
 }
 
 // spawn starts the keeper in a session of its own, where no signal of our terminal reaches it.
-func (l Local) spawn(s spec, lock *os.File) (*child, *startFailure) {
+func spawn(s spec, lock *os.File) (*child, *startFailure) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return nil, shortage("open "+os.DevNull, err)
@@ -230,7 +235,7 @@ func (l Local) spawn(s spec, lock *os.File) (*child, *startFailure) {
 		unix.Close(answerWrite)
 		return nil, shortage("make a pipe to the keeper", err)
 	}
-	pid, err := syscall.ForkExec(l.Self[0], l.Self, &syscall.ProcAttr{
+	pid, err := syscall.ForkExec(string(s.Self[0]), plain(s.Self), &syscall.ProcAttr{
 		Dir:   "/",
 		Env:   os.Environ(),
 		Files: []uintptr{null.Fd(), null.Fd(), log.Fd(), uintptr(answerWrite), lock.Fd(), uintptr(ordersRead)},

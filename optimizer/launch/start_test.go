@@ -264,6 +264,11 @@ func TestCase12ProcessLimit(t *testing.T) {
 	poor(t, "no-process", testCommand(t, "exit", "7"))
 }
 
+// A limit on the size of files bounds the output that is kept, not the keeper.
+func TestFileSizeLimit(t *testing.T) {
+	poor(t, "file-size", testCommand(t, "flood", "20000", "0"))
+}
+
 // poor runs a part of a test in an agent process with a limit of its own; root has no limit on
 // processes, so there it is run as nobody.
 func poor(t *testing.T, what string, c Command) {
@@ -309,7 +314,7 @@ func poorAgentMain(args []string) int {
 		fmt.Println(err)
 		return 1
 	}
-	if err := map[string]func(Command) error{"descriptors": fewDescriptors, "no-descriptor": noDescriptor, "no-process": noProcess}[args[0]](c); err != nil {
+	if err := map[string]func(Command) error{"descriptors": fewDescriptors, "no-descriptor": noDescriptor, "no-process": noProcess, "file-size": smallFiles}[args[0]](c); err != nil {
 		fmt.Println(err)
 		if errors.Is(err, errors.ErrUnsupported) {
 			return 77
@@ -353,6 +358,17 @@ func fewDescriptors(c Command) error {
 	}
 	if after := openDescriptors(); after > before {
 		return fmt.Errorf("%d descriptors are open after 12 jobs, %d after one", after, before)
+	}
+	return nil
+}
+
+func smallFiles(c Command) error {
+	if err := limit(unix.RLIMIT_FSIZE, 64<<10); err != nil {
+		return err
+	}
+	e, err := runOnce(c)
+	if err != nil || e.Code != 0 || !strings.Contains(e.Detail, "could not be written") {
+		return fmt.Errorf("exit %+v, %v: want code 0 and the loss in words", e, err)
 	}
 	return nil
 }

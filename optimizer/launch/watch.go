@@ -66,11 +66,11 @@ const killAgain = 50 * time.Millisecond
 // step takes one event at time now and says what to do, in order.
 func (w *watch) step(now time.Duration, e event) []action {
 	var do []action
+	if e.mainEnded { // first: a stop that comes with it did not end it
+		do = append(do, w.others(now)...)
+	}
 	if e.control != nil {
 		do = append(do, w.obey(now, *e.control)...)
-	}
-	if e.mainEnded {
-		do = append(do, w.others(now)...)
 	}
 	if e.allEnded {
 		w.phase = over

@@ -1,0 +1,199 @@
+package launch
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// File descriptors that the agent gives to the keeper. Its stdin and stdout are /dev/null, its
+// stderr is keeper.log.
+const (
+	helloFD  = 3 // one hello to the agent
+	lockFD   = 4 // the locked lock file: the lock lasts as long as the keeper
+	ordersFD = 5 // the spec, to its end
+)
+
+// hello is the keeper's answer to the agent that started it: one of the two.
+type hello struct {
+	Started *started      `json:"started,omitempty"`
+	Failure *startFailure `json:"failure,omitempty"`
+}
+
+// execTrampoline is the argument that makes the keeper's program the trampoline.
+const execTrampoline = "exec"
+
+// startWithin is how long exec may take, for instance from a slow network file system.
+const startWithin = 30 * time.Second
+
+// setUp makes this process fit to look after a job.
+func (k *keeper) setUp() error {
+	closeInherited()
+	data, err := io.ReadAll(os.NewFile(ordersFD, "orders"))
+	if err != nil {
+		return fmt.Errorf("read the orders of the agent: %w", err)
+	}
+	if err := json.Unmarshal(data, &k.spec); err != nil {
+		return fmt.Errorf("read the orders of the agent: %w", err)
+	}
+	k.dir, k.boot = string(k.spec.RunDir), bootID()
+	k.hello = os.NewFile(helloFD, "hello")
+	self, err := readStat(os.Getpid())
+	if err != nil {
+		return fmt.Errorf("read own start time: %w", err)
+	}
+	k.self = self.process
+	k.oomNear = nearestOOMCounter()
+	k.catchSignals()
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		k.missing = append(k.missing, fmt.Sprintf("processes that leave the job's tree cannot be followed: %v", err))
+	}
+	if state, err := os.ReadFile(filepath.Join(k.dir, enforceFile)); err == nil {
+		if k.enforce, err = openEnforcer(state); err != nil {
+			k.missing = append(k.missing, fmt.Sprintf("the keeper cannot see the job's limits: %v", err))
+		} else {
+			k.oomStart, _ = k.enforce.OOMKills()
+		}
+	}
+	if err := reserve(filepath.Join(k.dir, exitFile)); err != nil {
+		fmt.Fprintln(os.Stderr, "set disk space aside for the exit record:", err)
+	}
+	k.watch = watch{grace: k.spec.Grace, pace: k.spec.Pace}
+	return nil
+}
+
+// closeInherited closes what the agent had inherited from whoever started it, which would otherwise
+// stay open as long as the job. Our own descriptors are all close-on-exec, those are not.
+func closeInherited() {
+	for _, fd := range []int{helloFD, lockFD, ordersFD} {
+		syscall.CloseOnExec(fd)
+	}
+	names, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return
+	}
+	for _, name := range names {
+		fd, err := strconv.Atoi(name.Name())
+		if err != nil || fd <= 2 {
+			continue
+		}
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+			unix.Close(fd)
+		}
+	}
+}
+
+// catchSignals lets nothing but SIGKILL end the keeper. Signals are caught and not ignored, because
+// the job would inherit that; one that was already ignored (nohup) stays so, for the job too.
+func (k *keeper) catchSignals() {
+	deaf := make(chan os.Signal, 1) // never read: what does not fit is dropped
+	for _, sig := range []os.Signal{unix.SIGINT, unix.SIGHUP, unix.SIGTERM, unix.SIGQUIT, unix.SIGUSR1, unix.SIGPIPE, unix.SIGALRM,
+		unix.SIGXFSZ, unix.SIGXCPU} {
+		if !signal.Ignored(sig) {
+			signal.Notify(deaf, sig)
+		}
+	}
+	k.poke = make(chan os.Signal, 1)
+	signal.Notify(k.poke, unix.SIGUSR2)
+}
+
+// start starts the trampoline and waits until it has become the job.
+func (k *keeper) start() *startFailure {
+	outRead, outWrite, err := pipe(true)
+	if err != nil {
+		return shortage("make a pipe for the job's stdout", err)
+	}
+	errRead, errWrite, err := pipe(true)
+	if err != nil {
+		return shortage("make a pipe for the job's stderr", err)
+	}
+	reportRead, reportWrite, err := pipe(true)
+	if err != nil {
+		return shortage("make a pipe to the job", err)
+	}
+	specWrite, specRead, err := pipe(false)
+	if err != nil {
+		return shortage("make a pipe to the job", err)
+	}
+	defer reportRead.Close()
+	pid, err := syscall.ForkExec(string(k.spec.Self[0]), append(plain(k.spec.Self), execTrampoline), &syscall.ProcAttr{
+		Dir: "/",
+		Env: os.Environ(),
+		// Descriptor 0 of the keeper is /dev/null.
+		Files: []uintptr{0, uintptr(outWrite), uintptr(errWrite), uintptr(specRead), uintptr(reportWrite)},
+		Sys:   &syscall.SysProcAttr{Setsid: true},
+	})
+	for _, fd := range []int{outWrite, errWrite, specRead, reportWrite} {
+		unix.Close(fd)
+	}
+	if err != nil {
+		specWrite.Close()
+		return shortage("start a process for the job", err)
+	}
+	k.main.PID = pid
+	if s, err := readStat(pid); err == nil {
+		k.main.Start = s.Start // it does not change with exec
+	}
+	k.out = &rotated{path: filepath.Join(k.dir, stdoutFile), limit: k.spec.LogLimit}
+	k.err = &rotated{path: filepath.Join(k.dir, stderrFile), limit: k.spec.LogLimit}
+	k.readers = []*os.File{outRead, errRead}
+	k.pumps.Go(func() { pump(outRead, k.out) })
+	k.pumps.Go(func() { pump(errRead, k.err) })
+
+	specWrite.SetWriteDeadline(time.Now().Add(startWithin))
+	err = json.NewEncoder(specWrite).Encode(k.spec)
+	specWrite.Close()
+	k.spec.Env, k.spec.Recipe = nil, nil
+	if err != nil {
+		return shortage("tell the job's process what to run", err)
+	}
+	reportRead.SetReadDeadline(time.Now().Add(startWithin))
+	return k.awaitExec(json.NewDecoder(reportRead))
+}
+
+// awaitExec reads the trampoline's reports until exec closes the pipe.
+func (k *keeper) awaitExec(reports *json.Decoder) *startFailure {
+	var first, second execReport
+	if err := reports.Decode(&first); err != nil {
+		return &startFailure{Reason: fmt.Sprintf("the process that was to become the job ended before that: %v", err),
+			Advice: "its last words, if any, are in " + stderrFile}
+	}
+	if first.Failure != nil {
+		return first.Failure
+	}
+	k.missing = append(k.missing, first.Missing...)
+	switch err := reports.Decode(&second); {
+	case err == nil && second.Failure != nil:
+		return second.Failure
+	case err == io.EOF:
+		return nil
+	default:
+		return &startFailure{Reason: fmt.Sprintf("the program did not start within %s", startWithin),
+			Advice: "check the file system that it is on"}
+	}
+}
+
+// startFailed records and reports that there is no job.
+func (k *keeper) startFailed(f *startFailure) int {
+	if k.main.PID > 0 {
+		k.main.signal(unix.SIGKILL)
+		for range 50 { // it is our child; a hung file system may keep it
+			if pid, err := unix.Wait4(k.main.PID, nil, unix.WNOHANG, nil); pid != 0 && err != unix.EINTR {
+				break
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		k.drain() // its last words
+	}
+	code := k.record(ended{Exit: Exit{Reason: StartFailed, Code: -1, Detail: f.String(), At: time.Now()}, Start: f})
+	json.NewEncoder(k.hello).Encode(hello{Failure: f})
+	return code
+}
