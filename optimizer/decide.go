@@ -334,9 +334,20 @@ func (r *run) closeProbe(seg *Segment) {
 	p := r.probeRecord(seg, r.elapsed())
 	p.InJob = r.resumable || len(r.rec.Probes) == 0
 	r.rec.Probes = append(r.rec.Probes, p)
+	r.noteDisturbance(seg)
 	per := median(seg.Blocks)
 	if len(seg.Blocks) > 0 {
 		r.event(Info, "measured %s: %.3g s per %s, peak memory %.2f GiB", seg.Allocation, per, r.progress.Unit, seg.PeakGiB)
+	}
+}
+
+// noteDisturbance says when other programs used so much of the machine while something was measured that the job cannot
+// have had the CPUs that it was given.
+func (r *run) noteDisturbance(seg *Segment) {
+	foreign := mean(seg.Foreign, seg.CPUN)
+	if free := r.sampler.machineCPUs - foreign; free < float64(seg.Allocation.CPUs)-0.25 {
+		r.event(Warning, "while %s was measured, other programs used %.1f of the machine's %g CPUs: what is predicted from it, and a saving against it, holds only if that goes on",
+			seg.Allocation, foreign, r.sampler.machineCPUs)
 	}
 }
 

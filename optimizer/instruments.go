@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
+	"strings"
 	"slices"
 	"time"
 
@@ -177,8 +179,19 @@ type sampling struct {
 	last    monitor.Sample
 	energy  map[string]float64 // first reading per device
 	joules  float64
-	haveJ   bool
-	said    map[string]bool
+	// machineCPUs is the number of CPUs of the whole machine, of which the host's utilisation is a share.
+	machineCPUs float64
+	haveJ       bool
+	said        map[string]bool
+}
+
+// machineCPUs counts the CPUs of the machine, those that we may not use included.
+func machineCPUs() float64 {
+	data, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return float64(runtime.NumCPU())
+	}
+	return math.Max(1, float64(strings.Count(string(data), "\ncpu")))
 }
 
 func (s *sampling) pids() ([]int, error) {
@@ -199,6 +212,7 @@ func (r *run) openInstruments() {
 	r.log = r.openLog()
 	r.sampler = &sampling{energy: map[string]float64{}, said: map[string]bool{}}
 	r.sampler.last = monitor.NoSample(r.Clock.Now())
+	r.sampler.machineCPUs = machineCPUs()
 	r.sampler.sampler = &monitor.Sampler{Collectors: []monitor.Collector{&monitor.Host{}, &monitor.Tree{PIDs: r.sampler.pids}}}
 	if r.limits.GPUs.Max > 0 && r.host.Described == "" {
 		r.sampler.sampler.Collectors = append(r.sampler.sampler.Collectors, monitor.OpenNVML())
@@ -289,6 +303,9 @@ func (r *run) sample(ctx context.Context) {
 	if v := s.Tree.CPUPercent; !math.IsNaN(v) && r.current.CPUs > 0 {
 		seg.CPUSum += v / float64(r.current.CPUs)
 		seg.CPUN++
+		if host := s.Host.CPUPercent; !math.IsNaN(host) {
+			seg.Foreign += math.Max(0, (host*r.sampler.machineCPUs-v)/100)
+		}
 	}
 	if v := s.GPUMean(); !math.IsNaN(v) {
 		seg.GPUSum += v

@@ -36,6 +36,7 @@ type Segment struct {
 	PeakGiB     float64              `json:"peak_gib"` // 0 when not measured
 	CPUSum      float64              `json:"cpu_sum"`  // sum of utilisation samples of the allocated CPUs, %
 	CPUN        int                  `json:"cpu_n"`
+	Foreign     float64              `json:"foreign_cpus"` // sum over the samples of the CPUs that other programs used
 	GPUSum      float64              `json:"gpu_sum"`
 	GPUN        int                  `json:"gpu_n"`
 	StartUSD    float64              `json:"start_usd"`    // money of the run when it began

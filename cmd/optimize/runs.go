@@ -15,7 +15,7 @@ import (
 	"trainopt/optimizer/report"
 )
 
-// findRun turns a run id, a unique part of one, "last", or a path into a run directory.
+// findRun turns a run id, a unique part of one, "latest", or a path into a run directory.
 func findRun(e *env, c *common, ref string) (string, error) {
 	dir, err := journal.Find(c.absoluteState(e), ref)
 	if err != nil {
@@ -29,7 +29,7 @@ func reportCommand(e *env, c *common) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "report [RUN]", Short: "The cost and SLA report of a run, finished or not (default: the latest)", Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ref := "last"
+			ref := "latest"
 			if len(args) == 1 {
 				ref = args[0]
 			}
