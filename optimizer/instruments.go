@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"strings"
 	"slices"
+	"strings"
 	"time"
 
 	"trainopt/cost"

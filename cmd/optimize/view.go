@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -89,7 +90,8 @@ func (v *lines) Finished(rec *journal.Record, dir string) {
 	if v.quiet {
 		err = report.Summary(v.report, []*journal.Record{rec})
 	} else {
-		err = report.Render(v.report, data, "text")
+		err = report.Brief(v.report, data)
+		fmt.Fprintf(v.report, "\nthe whole report: optimize report %s, or open %s\n", filepath.Base(dir), filepath.Join(dir, "report.html"))
 	}
 	if err != nil {
 		fmt.Fprintf(v.out, "warning: report: %v\n", err)

@@ -298,7 +298,7 @@ func realised(r *journal.Record) []realisation {
 
 func savingAnswer(d *Data) answer {
 	r := d.Record
-	a := answer{Question: "Saved", Text: "not measured", Light: muted}
+	a := answer{Question: "Against yours", Text: "not measured", Light: muted}
 	c := r.Comparison
 	if !c.SecondsChangePct.Known() && !c.CostChangePct.Known() {
 		if r.Baseline == nil {

@@ -21,6 +21,19 @@ const (
 // renderText writes the report for a terminal.
 func renderText(w io.Writer, d *Data) error {
 	doc := build(d)
+	return writeText(w, doc, doc.Sections)
+}
+
+// Brief writes the first screen of the report for a terminal: the answers, and the options with what each gives up.
+func Brief(w io.Writer, d *Data) error {
+	var sections []section
+	if s := optionsSection(d); len(s.Blocks) > 0 || s.Intro != "" {
+		sections = append(sections, s)
+	}
+	return writeText(w, build(d), sections)
+}
+
+func writeText(w io.Writer, doc document, sections []section) error {
 	var b bytes.Buffer
 	hang(&b, "", clean(doc.Title)+": "+doc.State)
 	hang(&b, "", clean(doc.Subtitle))
@@ -30,26 +43,32 @@ func renderText(w io.Writer, d *Data) error {
 		if mark == "" {
 			mark = " "
 		}
-		head := fmt.Sprintf("%s %-10s ", mark, a.Question)
+		head := fmt.Sprintf("%s %-13s ", mark, a.Question)
 		hang(&b, head, clean(a.Text))
 	}
-	for _, s := range doc.Sections {
-		title := s.Title
-		fmt.Fprintf(&b, "\n%s\n%s\n", strings.ToUpper(title), strings.Repeat("─", twwidth.Width(title)))
-		if s.Intro != "" {
-			hang(&b, "", clean(s.Intro))
-		}
-		for i, bl := range s.Blocks {
-			if i > 0 || s.Intro != "" {
-				b.WriteByte('\n')
-			}
-			if err := textBlock(&b, bl); err != nil {
-				return err
-			}
+	for _, s := range sections {
+		if err := textSection(&b, s); err != nil {
+			return err
 		}
 	}
 	_, err := io.WriteString(w, plainBlanks(b.String()))
 	return err
+}
+
+func textSection(b *bytes.Buffer, s section) error {
+	fmt.Fprintf(b, "\n%s\n%s\n", strings.ToUpper(s.Title), strings.Repeat("─", twwidth.Width(s.Title)))
+	if s.Intro != "" {
+		hang(b, "", clean(s.Intro))
+	}
+	for i, bl := range s.Blocks {
+		if i > 0 || s.Intro != "" {
+			b.WriteByte('\n')
+		}
+		if err := textBlock(b, bl); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func textBlock(b *bytes.Buffer, bl block) error {
