@@ -7,6 +7,7 @@ import (
 	"io"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -66,42 +67,76 @@ func run(e *env) optimizer.Code {
 	return code
 }
 
-// rewriteArgs makes the short form `optimize --train SCRIPT …` and `optimize -- command` the long one.
+// rewriteArgs makes the short forms the long ones: `optimize --train SCRIPT …` and `optimize -- command` are `optimize train
+// …`; `--resumable yes` is `--resumable=yes`; `--offline-logs A B` is `--offline-logs A --offline-logs B`.
 func rewriteArgs(args []string) []string {
-	for _, a := range args {
-		if a == "--" {
-			return append([]string{"train"}, args...)
-		}
-		if !strings.HasPrefix(a, "-") {
-			break // a command's name (or the value of a flag before --train: then the user writes `train`)
-		}
-		name, _, _ := strings.Cut(strings.TrimLeft(a, "-"), "=")
-		if n := string(normalize(nil, name)); n == "train" {
-			return append([]string{"train"}, args...)
-		}
-		if a == "-h" || a == "--help" || a == "--version" {
-			return args
-		}
-	}
+	args = joinValues(args)
 	if commandNamed(args) {
 		return args
 	}
 	for _, a := range args {
-		name, _, _ := strings.Cut(strings.TrimLeft(a, "-"), "=")
-		if strings.HasPrefix(a, "--") && string(normalize(nil, name)) == "train" {
+		if a == "--" || strings.HasPrefix(a, "--") && flagName(a) == "train" {
 			return append([]string{"train"}, args...)
 		}
 	}
 	return args
 }
 
-// commandNamed reports whether the first word that is not a flag is a command of ours.
-func commandNamed(args []string) bool {
-	for _, a := range args {
-		switch a {
-		case "train", "report", "runs", "doctor", "version", "completion", "help", "config":
-			return true
+// flagName is the present name of a flag as it was typed; empty for anything else.
+func flagName(arg string) string {
+	if !strings.HasPrefix(arg, "--") {
+		return ""
+	}
+	name, _, _ := strings.Cut(arg[2:], "=")
+	return string(normalize(nil, name))
+}
+
+func joinValues(args []string) []string {
+	var out []string
+	for i := 0; i < len(args); i++ {
+		a := args[i]
+		if a == "--" {
+			return append(out, args[i:]...)
 		}
+		bare := !strings.Contains(a, "=")
+		switch {
+		case bare && flagName(a) == "resumable" && i+1 < len(args) && slices.Contains([]string{"auto", "yes", "no"}, args[i+1]):
+			out = append(out, a+"="+args[i+1])
+			i++
+		case bare && flagName(a) == "offline-logs":
+			out = append(out, a)
+			for n := 0; i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") && (n == 0 || isLog(args[i+1])); n++ {
+				if n > 0 {
+					out = append(out, a)
+				}
+				i++
+				out = append(out, args[i])
+			}
+		default:
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// isLog tells a further log from a script that follows.
+func isLog(name string) bool {
+	return slices.Contains([]string{".csv", ".json", ".jsonl", ".log", ".tsv", ".txt"}, strings.ToLower(filepath.Ext(name)))
+}
+
+// commandNamed reports whether the first word is a command, so that nothing is to be rewritten.
+func commandNamed(args []string) bool {
+	for i, a := range args {
+		if a == "--" {
+			return false
+		}
+		if strings.HasPrefix(a, "-") {
+			continue
+		}
+		if i > 0 && slices.Contains([]string{"config", "state-dir", "log-level"}, flagName(args[i-1])) && !strings.Contains(args[i-1], "=") {
+			continue // the value of a common flag
+		}
+		return slices.Contains([]string{"train", "report", "runs", "doctor", "version", "completion", "help", "config", "__complete"}, a)
 	}
 	return false
 }

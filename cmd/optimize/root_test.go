@@ -1,0 +1,48 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"trainopt/optimizer"
+)
+
+func TestRewriteArgs(t *testing.T) {
+	for in, want := range map[string]string{
+		"--train a.py":                  "train --train a.py",
+		"--budget 5 --train a.py":       "train --budget 5 --train a.py",
+		"--training_file a.py":          "train --training_file a.py",
+		"-- python3 a.py":               "train -- python3 a.py",
+		"--json --train=a.py":           "train --json --train=a.py",
+		"train a.py":                    "train a.py",
+		"--state-dir x runs list":       "--state-dir x runs list",
+		"--state-dir runs --train a.py": "train --state-dir runs --train a.py",
+		"report":                        "report",
+		"--help":                        "--help",
+		"--train a.py --resumable no":   "train --train a.py --resumable=no",
+		"--train a.py --resumable":      "train --train a.py --resumable",
+		"--train a.py --offline_logs a.csv b.csv -- x": "train --train a.py --offline_logs a.csv --offline_logs b.csv -- x",
+		"train --offline-logs a.csv b.py":              "train --offline-logs a.csv b.py",
+		"--train a.py -- --resumable yes":              "train --train a.py -- --resumable yes",
+	} {
+		if got := rewriteArgs(strings.Fields(in)); !slices.Equal(got, strings.Fields(want)) {
+			t.Errorf("%q becomes %q, want %q", in, got, want)
+		}
+	}
+}
+
+// TestSeveralScripts: each is optimised in turn, with one summary; the exit code is the first that is not 0.
+func TestSeveralScripts(t *testing.T) {
+	needPython(t)
+	w := newWorld(t)
+	w.write("good.py", "print('Epoch 1/1')\n")
+	w.write("bad.py", "raise SystemExit(9)\n")
+	code, out, errs := w.run("--train", "good.py", "--train", "bad.py", "--train", "good.py", "--cpus", "1", "--quiet")
+	if code != optimizer.CodeTraining {
+		t.Errorf("exit %d, want 5\n%s", code, errs)
+	}
+	if strings.Count(out, "good") < 2 || !strings.Contains(out, "bad") {
+		t.Errorf("the summary does not name all three:\n%s", out)
+	}
+}
