@@ -284,10 +284,13 @@ func (k *keeper) usage(oom bool) (peakGiB, cpuSeconds *float64) {
 		cpuSeconds = &cpu
 	}
 	_, peak, ok := k.enforce.Memory()
+	gib := float64(peak)
 	if mark, marked := k.enforce.KernelPeak(); oom && marked {
-		peak = mark
+		gib, peakGiB = float64(mark), nil
+	} else if !ok {
+		return peakGiB, cpuSeconds
 	}
-	if gib := float64(peak); ok && (oom || k.samples >= fewSamples || peakGiB == nil || gib > *peakGiB) {
+	if k.samples >= fewSamples || peakGiB == nil || gib > *peakGiB {
 		peakGiB = &gib
 	}
 	return peakGiB, cpuSeconds
