@@ -138,7 +138,7 @@ func (c Config) Validate() error {
 	default:
 		bad("--resumable %q: want auto, yes or no", c.Resume)
 	}
-	if c.Ratio < 0 || c.Ratio > 1 {
+	if !(c.Ratio >= 0 && c.Ratio <= 1) {
 		bad("--baseline-ratio %g: want a share between 0 and 1", c.Ratio)
 	}
 	if c.Epochs < 0 {
@@ -154,7 +154,7 @@ func (c Config) Validate() error {
 		bad("--progress-pattern: %w", err)
 	}
 	for _, w := range c.Warn {
-		if w <= 0 || w >= 1 {
+		if !(w > 0 && w < 1) {
 			bad("sla.warn_at %g: want a share between 0 and 1", w)
 		}
 	}

@@ -94,6 +94,7 @@ func (r *run) learnMemory(peakGiB float64) {
 func (r *run) refit() {
 	obs := append(r.progress.Observations(), r.recalled...)
 	if len(obs) == 0 {
+		r.model = nil // what was timed in an other unit of work predicts nothing
 		return
 	}
 	m, err := training.Fit(obs, training.FitOptions{Seed: uint64(r.Config.Seed)})

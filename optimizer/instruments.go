@@ -402,15 +402,8 @@ func (r *run) throughput() float64 {
 	}
 	units, seconds := 0.0, 0.0
 	for _, s := range r.progress.Segments {
-		if len(s.Blocks) == 0 {
-			continue
-		}
-		sum := 0.0
-		for _, b := range s.Blocks {
-			sum += b
-		}
 		units += s.Units
-		seconds += s.Units * sum / float64(len(s.Blocks))
+		seconds += s.Timed
 	}
 	if seconds == 0 {
 		return math.NaN()

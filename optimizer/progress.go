@@ -30,7 +30,8 @@ type Segment struct {
 	EndedAt     time.Duration        `json:"ended_at"`     // 0 while it runs
 	Launch      bool                 `json:"launch"`       // false when it began with a live change
 	Blocks      []float64            `json:"blocks"`       // seconds per unit, one value a timed block
-	Units       float64              `json:"units"`        // units of work in the blocks
+	Units       float64              `json:"units"`        // units of work timed
+	Timed       float64              `json:"timed_s"`      // seconds that they took
 	StartDone   float64              `json:"start_done"`   // progress when it began
 	Rows        int                  `json:"rows"`
 	PeakGiB     float64              `json:"peak_gib"` // 0 when not measured
@@ -174,12 +175,14 @@ func (p *Progress) mark(at time.Duration, done float64) {
 func (s *Segment) addBlock(secondsPerUnit, units float64) {
 	s.Blocks = append(s.Blocks, secondsPerUnit)
 	s.Units += units
+	s.Timed += secondsPerUnit * units
 	if len(s.Blocks) > maxBlocks {
-		half := s.Blocks[:0]
-		for i := 0; i+1 < len(s.Blocks); i += 2 {
-			half = append(half, (s.Blocks[i]+s.Blocks[i+1])/2)
+		half := make([]float64, 0, maxBlocks) // a new slice: observations share the one before
+		for len(s.Blocks) > 1 {
+			half = append(half, (s.Blocks[0]+s.Blocks[1])/2)
+			s.Blocks = s.Blocks[2:]
 		}
-		s.Blocks = half
+		s.Blocks = append(half, s.Blocks...) // the newest stays as it is
 	}
 }
 
@@ -191,7 +194,7 @@ func (p *Progress) learnUnit(row *monitor.Row) {
 	_, hasStep := row.Value(monitor.Step)
 	totalSteps, hasTotalSteps := row.Value(monitor.TotalSteps)
 	if p.Unit == "step" && p.Total == 0 && hasEpoch { // a log that names its epochs only from the end of the first
-		p.Unit, p.Done, p.haveMark = "", 0, false
+		p.forgetSteps()
 	}
 	if p.Unit == "" {
 		switch {
@@ -219,6 +222,14 @@ func (p *Progress) learnUnit(row *monitor.Row) {
 		}
 	} else if n, ok := row.Value(monitor.BatchSize); ok && n > 0 && p.Unit == "step" {
 		p.UnitSamples = n
+	}
+}
+
+// forgetSteps begins to count anew, in an other unit: what was timed in the one before says nothing of it.
+func (p *Progress) forgetSteps() {
+	p.Unit, p.Done, p.UnitSamples, p.haveMark = "", 0, 0, false
+	for _, s := range p.Segments {
+		s.Blocks, s.Units, s.Timed, s.StartDone = nil, 0, 0, 0
 	}
 }
 
@@ -256,9 +267,9 @@ func (p *Progress) Observations() []training.Observation {
 	return out
 }
 
-// RestartSeconds are the measured costs of each restart: from asking the job to leave until the first row
-// after it, less the work that this row holds (the rest of the unit that was interrupted). Work that the job
-// lost and did again counts as cost.
+// RestartSeconds are the measured costs of each restart: from asking the job to leave, or from its last row where it
+// finished its unit first, until the first row after it, less the work that this row holds (the rest of the unit that
+// was interrupted). Work that the job lost and did again counts as cost.
 func (p *Progress) RestartSeconds() []float64 {
 	var out []float64
 	for i, s := range p.Segments {
@@ -269,8 +280,9 @@ func (p *Progress) RestartSeconds() []float64 {
 		if len(before.Blocks) == 0 || len(s.Blocks) == 0 || before.LastRowAt == 0 {
 			continue
 		}
-		part := math.Min(1, math.Max(0, (s.RestartFrom-before.LastRowAt).Seconds()/median(before.Blocks)))
-		out = append(out, math.Max(0, (s.FirstRowAt-s.RestartFrom).Seconds()-(1-part)*median(s.Blocks)))
+		from := max(s.RestartFrom, before.LastRowAt)
+		part := math.Min(1, (from-before.LastRowAt).Seconds()/median(before.Blocks))
+		out = append(out, math.Max(0, (s.FirstRowAt-from).Seconds()-(1-part)*median(s.Blocks)))
 	}
 	return out
 }
