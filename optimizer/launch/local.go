@@ -96,11 +96,12 @@ func (l Local) start(ctx context.Context, c Command) (*job, *failed) {
 	enforce, err := resources.NewEnforcer(resources.EnforceOptions{RunID: uniqueName(dir), Allocation: c.Allocation,
 		Limits: c.Limits, Host: l.Host, Roots: l.Roots})
 	if err != nil {
-		return nil, &failed{startFailure{Reason: err.Error(), Advice: "choose another allocation"}, err}
+		return nil, &failed{startFailure{Reason: strings.ReplaceAll(err.Error(), "\n", "; "), Advice: "choose another allocation"}, err}
 	}
 	j, fail := launch(ctx, c, s, enforce, lock)
 	if fail != nil {
-		enforce.Remove() // nothing was started that could be in it
+		enforce.Kill() // a keeper that failed halfway may have left something in it
+		enforce.Remove()
 		return nil, fail
 	}
 	return j, nil

@@ -131,7 +131,7 @@ func TestCase10BadCommand(t *testing.T) {
 		"run directory is a file":     {func(c *Command) { c.RunDir = write(t, filepath.Join(t.TempDir(), "f"), "", 0o600) }, "run directory"},
 		"working directory missing":   {func(c *Command) { c.Dir += "/none" }, "does not exist"},
 		"working directory is a file": {func(c *Command) { c.Dir = write(t, filepath.Join(t.TempDir(), "f"), "", 0o600) }, "not a directory"},
-		"impossible allocation":       {func(c *Command) { c.Allocation.CPUs = 0 }, "0 CPUs"},
+		"impossible allocation":       {func(c *Command) { c.Allocation = resources.Allocation{GPUs: -1} }, "0 CPUs"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := testCommand(t, "exit", "0")
