@@ -76,7 +76,7 @@ func (p *progress) read(text []byte, r *Row) bool {
 
 // mayMatter is a quick look: progress has a digit and one of a few signs.
 func mayMatter(text []byte) bool {
-	return bytes.IndexAny(text, "0123456789") >= 0 && bytes.IndexAny(text, "/:=%[") >= 0 || hasWord(text, "poch") || hasWord(text, "tep ")
+	return bytes.ContainsAny(text, "0123456789") && bytes.ContainsAny(text, "/:=%[") || hasWord(text, "poch") || hasWord(text, "tep ")
 }
 
 func hasWord(text []byte, word string) bool { return bytes.Contains(text, []byte(word)) }

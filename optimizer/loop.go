@@ -564,13 +564,3 @@ func describeChange(from, to resources.Allocation) string {
 	}
 	return parts
 }
-
-func usd(v cost.USD) string {
-	switch {
-	case v != 0 && v < 0.01:
-		return fmt.Sprintf("$%.5f", float64(v))
-	case v < 10:
-		return fmt.Sprintf("$%.4f", float64(v))
-	}
-	return fmt.Sprintf("$%.2f", float64(v))
-}

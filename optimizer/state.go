@@ -176,6 +176,12 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 	if r.ins, err = job.Inspect(r.rec.Script.Path); err != nil {
 		r.ins = job.Inspection{Path: r.rec.Script.Path}
 	}
+	if change.TimeMax == r.Config.SLA.TimeMax {
+		change.TimeMax = 0
+	}
+	if change.CostMaxUSD == r.Config.SLA.CostMaxUSD {
+		change.CostMaxUSD = 0
+	}
 	if change.TimeMax > 0 {
 		r.Config.SLA.TimeMax = change.TimeMax
 	}

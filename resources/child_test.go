@@ -9,12 +9,16 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
+
+// sink keeps the busy loops from being empty.
+var sink atomic.Int64
 
 // The test binary is its own child: with RESOURCES_CHILD set it plays the named part.
 func TestMain(m *testing.M) {
@@ -48,7 +52,8 @@ func childMain(part string) {
 		for range 3 {
 			go func() {
 				runtime.LockOSThread()
-				for {
+				for x := 0; ; x++ {
+					sink.Store(int64(x))
 				}
 			}()
 		}

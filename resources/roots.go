@@ -42,9 +42,6 @@ func (r Roots) cgroupMount(mountPoint string) (dir string, ok bool) {
 	return filepath.Join(r.Cgroup, rel), true
 }
 
-// live reports whether r is the running machine and not a recording.
-func (r Roots) live() bool { return r.Proc == "" || r.Proc == procRoot }
-
 // allowedCPUs reads the affinity mask of the calling process from status.
 func (r Roots) allowedCPUs() ([]int, error) {
 	path := r.proc("self", "status")

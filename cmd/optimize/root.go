@@ -173,6 +173,12 @@ reports what was promised, predicted, paid and saved.`,
 	pf.BoolVar(&c.json, "json", false, "print JSON on standard output")
 	pf.BoolVar(&c.quiet, "quiet", false, "print nothing but results and errors")
 	pf.StringVar(&c.logLevel, "log-level", "info", "what to show on stderr: debug|info|warn|error")
+	root.PersistentPreRunE = func(*cobra.Command, []string) error {
+		if !slices.Contains([]string{"debug", "info", "warn", "warning", "error"}, strings.ToLower(c.logLevel)) {
+			return usageError{fmt.Errorf("--log-level %q: want debug, info, warn or error", c.logLevel)}
+		}
+		return nil
+	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{explainFlag(root, err)} })
 	root.AddCommand(trainCommand(e, c), reportCommand(e, c), runsCommand(e, c), doctorCommand(e, c), configCommand(e), versionCommand(e, c))
 	for _, cmd := range root.Commands() {

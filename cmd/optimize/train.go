@@ -121,7 +121,7 @@ func (e *env) trainOne(c *common, f *trainFlags, cfg optimizer.Config) optimizer
 	if !cfg.DryRun && !f.fresh {
 		if dir := optimizer.LeftBehind(cfg); dir != "" {
 			view.Event(optimizer.Info, fmt.Sprintf("found %s of the same training, left by an agent that died: going on with it (--fresh starts a new one)", filepath.Base(dir)))
-			return agent.Resume(cmdContext(), dir, optimizer.Change{}, e.signals)
+			return agent.Resume(cmdContext(), dir, optimizer.Change{TimeMax: cfg.SLA.TimeMax, CostMaxUSD: cfg.SLA.CostMaxUSD}, e.signals)
 		}
 	}
 	return agent.Run(cmdContext(), e.signals)

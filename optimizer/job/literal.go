@@ -44,16 +44,6 @@ func isPlainNumber(tokens []token) bool {
 	return true
 }
 
-// firstString returns the first string literal among the tokens.
-func firstString(tokens []token) (token, bool) {
-	for _, t := range tokens {
-		if t.kind == text {
-			return t, true
-		}
-	}
-	return token{}, false
-}
-
 // lastString returns the last string literal among the tokens.
 func lastString(tokens []token) (token, bool) {
 	for i := len(tokens) - 1; i >= 0; i-- {
@@ -135,10 +125,9 @@ func (s *script) heaviest(clues []clue) Finding {
 
 // option is one argparse, click or absl option with its default.
 type option struct {
-	names  []string // without dashes, dashes as underscores
-	value  []token  // default; nil when it has none
-	choice []token
-	line   int
+	names []string // without dashes, dashes as underscores
+	value []token  // default; nil when it has none
+	line  int
 }
 
 // readOptions lists the command-line options that the script declares.

@@ -1,7 +1,6 @@
 package job
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,7 +19,7 @@ func shownTokens(tokens []token) string {
 		} else if n == "" {
 			n = t.s
 		}
-		parts = append(parts, fmt.Sprintf("%s", n))
+		parts = append(parts, n)
 	}
 	return strings.Join(parts, " ")
 }

@@ -37,7 +37,7 @@ func TestRunIDIsASafeSortableName(t *testing.T) {
 			t.Errorf("%q: %v", script, err)
 		}
 	}
-	if NewRunID(at, "a") == NewRunID(at, "a") {
+	if first, second := NewRunID(at, "a"), NewRunID(at, "a"); first == second {
 		t.Error("two runs in one second have one id")
 	}
 	if NewRunID(at, "z") > NewRunID(at.Add(time.Second), "a") {

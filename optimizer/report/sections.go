@@ -61,7 +61,7 @@ func comparisonSection(d *Data) section {
 	c := r.Comparison
 	g := &grid{Columns: append(left("Per unit of the same work"), right("Yours (predicted)", "This run", "Change", "90 % interval")...)}
 	var seconds, cost, rate sla.Interval
-	compliance := journal.Unknown()
+	var compliance journal.Number
 	if b := r.Baseline; b != nil {
 		seconds, cost, rate, compliance = b.Seconds, b.CostUSD, b.Throughput, b.Compliance
 		s.Intro = "Yours: " + given(b.Allocation) + ". Its pace was measured and is projected to the work that this run did; " +
@@ -156,7 +156,6 @@ func baselineStatus(r *journal.Record, v sla.Verdict) (sla.Status, string) {
 			}
 			x := float64(map[sla.Objective]journal.Number{sla.Memory: m.PeakMemoryGiB, sla.GPUUtil: m.GPUUtil, sla.CPUUtil: m.CPUUtil}[v.Objective])
 			if known(x) {
-				p = sla.Interval{P5: x, P50: x, P95: x}
 				if broken(v.Objective, x, v.Limit) {
 					return sla.Violated, one(x) + " (measured)"
 				}

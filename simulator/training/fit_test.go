@@ -209,7 +209,7 @@ func TestSameSeedSameBytes(t *testing.T) {
 		return string(out)
 	}
 	one := bytes(1, 3)
-	if bytes(16, 3) != one || bytes(16, 3) != one {
+	if first, second := bytes(16, 3), bytes(16, 3); first != one || second != one {
 		t.Error("the fit depends on the number of cores or on chance")
 	}
 	if bytes(1, 4) == one {
