@@ -86,7 +86,7 @@ func Compare(before, after Config) Comparison {
 		c.TimeChangePct = changePct(before.Time.Seconds(), after.Time.Seconds())
 	}
 	c.Resources = resourceChanges(before, after)
-	c.Quality = quality(1+c.TotalChangePct/100, 1+c.TimeChangePct/100)
+	c.Quality = Judge(1+c.TotalChangePct/100, 1+c.TimeChangePct/100)
 	c.Words = c.words()
 	return c
 }
@@ -109,8 +109,8 @@ func resourceChanges(before, after Config) []ResourceChange {
 	}
 }
 
-// quality judges the factors by which total cost and time change.
-func quality(cost, time float64) Quality {
+// Judge judges the factors by which total cost and time change, as Compare does; not positive or infinite is unknown.
+func Judge(cost, time float64) Quality {
 	if !(cost > 0) || !(time > 0) || math.IsInf(cost, 0) || math.IsInf(time, 0) {
 		return Undecided
 	}

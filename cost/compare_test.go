@@ -64,11 +64,11 @@ func TestQualityIsConsistent(t *testing.T) {
 	factor := rapid.Float64Range(0.05, 20)
 	rapid.Check(t, func(t *rapid.T) {
 		c, s, less := factor.Draw(t, "cost"), factor.Draw(t, "time"), rapid.Float64Range(0.05, 1).Draw(t, "less")
-		q := quality(c, s)
-		if a, b := quality(c*less, s), quality(c, s*less); rank[a] > rank[q] || rank[b] > rank[q] {
+		q := Judge(c, s)
+		if a, b := Judge(c*less, s), Judge(c, s*less); rank[a] > rank[q] || rank[b] > rank[q] {
 			t.Errorf("%g %g is %s; ×%g money %s, ×%g time %s", c, s, q, less, a, less, b)
 		}
-		if back := quality(1/c, 1/s); q == Excellent && back != Bad {
+		if back := Judge(1/c, 1/s); q == Excellent && back != Bad {
 			t.Errorf("%g %g is excellent and the way back %s", c, s, back)
 		}
 	})

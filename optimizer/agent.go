@@ -79,6 +79,7 @@ type run struct {
 	phase    phase
 	leaving  *leaving
 	backoff  launch.Backoff
+	failures int           // that were followed, or could have been, by another start
 	retryAt  time.Duration // when to start again after a failure; 0: not waiting
 
 	log     *logReader
@@ -91,6 +92,7 @@ type run struct {
 	decided     bool
 	adaptedAt   float64 // progress at the last look for a better allocation
 	lastAction  string
+	broken      bool // a part of the optimiser has failed
 	watching    watching
 	advised     map[string]bool
 	verdicts    []sla.Verdict
@@ -99,12 +101,14 @@ type run struct {
 	lastSave    time.Duration
 	lastRecord  time.Duration
 
-	base     time.Duration // elapsed time of earlier agents
-	started  time.Duration // monotonic clock when this agent took the run
-	saved    savedState    // what the earlier agent left; zero for a fresh run
-	ended    *ending
-	killed   int // interrupts so far
-	userCode Code
+	base       time.Duration // elapsed time of earlier agents
+	started    time.Duration // monotonic clock when this agent took the run
+	saved      savedState    // what the earlier agent left; zero for a fresh run
+	ended      *ending
+	endedAt    time.Duration // elapsed time at the end
+	killed     bool          // SIGKILL has been asked for
+	stopFailed chan error
+	userCode   Code
 }
 
 // ending is how the run ended.
@@ -153,18 +157,30 @@ func (a Agent) Run(ctx context.Context, interrupts <-chan os.Signal) Result {
 	r.started = r.Clock.Monotonic()
 	r.openInstruments()
 	defer r.closeInstruments()
+	r.log.rememberOld()
 	first, label := r.firstAllocation()
-	r.launch(ctx, first, label, false)
+	select {
+	case s := <-interrupts:
+		r.interrupt(ctx, s)
+	default:
+		r.launch(ctx, first, label, false)
+	}
 	r.loop(ctx, interrupts)
 	return r.finish()
 }
 
 func newRun(a Agent) *run {
-	return &run{Agent: a, advised: map[string]bool{}, saidVerdict: map[sla.Objective]saidVerdict{}}
+	return &run{Agent: a, advised: map[string]bool{}, saidVerdict: map[sla.Objective]saidVerdict{}, stopFailed: make(chan error, 1)}
 }
 
 // elapsed is the run's own time: supervised time, outages of the agent with no living job left out.
-func (r *run) elapsed() time.Duration { return r.base + r.Clock.Monotonic() - r.started }
+// After the end it stands still: what we do then is not the job's time.
+func (r *run) elapsed() time.Duration {
+	if r.ended != nil && r.endedAt > 0 {
+		return r.endedAt
+	}
+	return r.base + r.Clock.Monotonic() - r.started
+}
 
 func (r *run) event(level Level, format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
@@ -192,6 +208,9 @@ func (r *run) prepare(ctx context.Context) (Result, bool) {
 	r.argv, r.ins, err = job.Resolve(cfg.Train, cfg.Args, job.ResolveOptions{Python: cfg.Python, Dir: cfg.Dir})
 	if err != nil {
 		return fail(CodeUsage, err)
+	}
+	if cfg.Log == "" {
+		cfg.Log = lookup(r.Environ, "OPTIMIZER_LOG")
 	}
 	if cfg.Name == "" {
 		cfg.Name = runName(cfg.Train, r.argv)
@@ -223,6 +242,17 @@ func (r *run) prepare(ctx context.Context) (Result, bool) {
 	return Result{}, false
 }
 
+// lookup reads a variable of an environment; the last one counts.
+func lookup(environ []string, name string) string {
+	value := ""
+	for _, kv := range environ {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			value = v
+		}
+	}
+	return value
+}
+
 func runName(train string, argv []string) string {
 	name := train
 	if name == "" && len(argv) > 0 {
@@ -241,13 +271,13 @@ func runName(train string, argv []string) string {
 // refuseIfHopeless refuses before start when earlier runs of the same training show that no allowed
 // allocation can keep the agreement.
 func (r *run) refuseIfHopeless() (Result, bool) {
-	p, err := r.decide()
+	_, err := r.decide()
 	var no *plan.Infeasible
 	if !errors.As(err, &no) || no.Nearest.Chance > 0 {
 		return Result{}, false
 	}
-	_ = p
 	if r.Confirm != nil && r.Confirm("No allocation keeps the agreement: "+no.Why+"\nStart all the same, and stop at the limit?") {
+		r.Config.Anyway = true
 		r.warn("started although earlier runs say that no allocation keeps the agreement: " + no.Why)
 		return Result{}, false
 	}
@@ -307,9 +337,23 @@ func (r *run) resolveRates() {
 	}
 	gpu := ""
 	if len(r.host.GPUs) > 0 {
-		gpu = r.host.GPUs[0].Name
+		if gpu = r.host.GPUs[0].Name; gpu == "" {
+			gpu = "unknown"
+		}
 	}
 	r.rates = cost.Default(gpu)
+	given := false
+	for _, o := range []struct {
+		price *cost.USD
+		into  *cost.USD
+	}{{r.Config.GPUHour, &r.rates.GPUHour}, {r.Config.CPUHour, &r.rates.CPUHour}, {r.Config.GiBHour, &r.rates.GiBHour}} {
+		if o.price != nil {
+			*o.into, given = *o.price, true
+		}
+	}
+	if given {
+		r.rates.Source = "given by the user, the rest " + r.rates.Source
+	}
 }
 
 func (r *run) open() error {
@@ -323,6 +367,6 @@ func (r *run) open() error {
 	r.rec.StartedAt = r.Clock.Now().UTC()
 	r.rec.State = journal.Running
 	r.phase, r.meter = probing, cost.NewMeter()
-	r.backoff = launch.Backoff{Failures: max(1, r.Config.Restarts), Seed: uint64(r.Config.Seed)}
+	r.backoff = launch.Backoff{Failures: max(1, r.Config.Restarts) + 1, Seed: uint64(r.Config.Seed)}
 	return r.newGuard()
 }

@@ -39,15 +39,21 @@ type Config struct {
 	Planner    string          `json:"planner"` // static, rules, model
 	Rates      *cost.Rates     `json:"rates"`   // nil: default rates for the GPU model found
 
+	// GPUHour, CPUHour and GiBHour replace single default rates, USD; nil: the default. Not with Rates.
+	GPUHour *cost.USD `json:"gpu_hour"`
+	CPUHour *cost.USD `json:"cpu_hour"`
+	GiBHour *cost.USD `json:"gib_hour"`
+
 	// GPUs, CPUs, Memory and BatchSize narrow what may be used, in the form "A:B"; empty means what the machine offers.
 	GPUs      string `json:"gpus"`
 	CPUs      string `json:"cpus"`
 	Memory    string `json:"memory"`
 	BatchSize string `json:"batch_size"`
 
-	Epochs  int    `json:"epochs"` // 0: the script's own
-	Dataset string `json:"dataset"`
-	Seed    int64  `json:"seed"`
+	Epochs    int    `json:"epochs"` // 0: the script's own
+	Dataset   string `json:"dataset"`
+	Seed      int64  `json:"seed"`
+	SeedGiven bool   `json:"seed_given"` // false: the script's own seed
 
 	Log      string            `json:"log"`        // empty: $OPTIMIZER_LOG, else the newest CSV that the script writes
 	Format   string            `json:"log_format"` // empty: by content
@@ -66,8 +72,10 @@ type Config struct {
 	// Described is a machine that is not this one; only plans are made for it, unless the script declares
 	// itself a replay of a measured profile.
 	Described *resources.Host `json:"described"`
-	DryRun    bool            `json:"dry_run"`
-	Explain   bool            `json:"explain"`
+	// Anyway is the user's consent to start, and go on, although no allocation keeps the agreement.
+	Anyway  bool `json:"anyway"`
+	DryRun  bool `json:"dry_run"`
+	Explain bool `json:"explain"`
 }
 
 // Defaults that the zero value stands for.
@@ -128,6 +136,11 @@ func (c Config) Validate() error {
 	if c.Rates != nil {
 		if err := c.Rates.Validate(); err != nil {
 			errs = append(errs, err)
+		}
+	}
+	for name, v := range map[string]*cost.USD{"gpu-hour": c.GPUHour, "cpu-hour": c.CPUHour, "gb-hour": c.GiBHour} {
+		if v != nil && !(*v >= 0 && *v < 1e6) {
+			bad("--%s %g: want a price in USD per hour, 0 or more", name, float64(*v))
 		}
 	}
 	if _, ok := plan.Planners[c.Planner]; !ok && c.Planner != "" {

@@ -29,7 +29,7 @@ func plannerNames() string {
 
 // recall looks for earlier runs of the same training and fits the model on them.
 func (r *run) recall() {
-	key := history.Key{ScriptSHA256: r.ins.SHA256, Command: r.argv, CPUs: r.host.CPUs, Described: r.host.Described}
+	key := history.Key{ScriptSHA256: r.ins.SHA256, Command: r.argv, Epochs: r.Config.Epochs, Dataset: r.Config.Dataset, CPUs: r.host.CPUs, Described: r.host.Described}
 	if r.dir != nil {
 		key.Except = r.dir.ID()
 	}
@@ -53,7 +53,7 @@ func (r *run) recall() {
 	r.recalled = append(found.Observations, offline...)
 	r.restartS, r.startupS = found.RestartSeconds, found.StartupSeconds
 	r.progress.TotalHint = float64(r.Config.Epochs)
-	if found.Total > 0 && r.Config.Epochs == 0 {
+	if found.Total > 0 && r.progress.Total == 0 {
 		r.progress.Total, r.progress.Unit = found.Total, found.Unit
 	}
 	if found.Total == 0 && len(offline) > 0 && r.progress.TotalHint == 0 {
@@ -193,22 +193,27 @@ func (r *run) planner() plan.Planner { return plan.Planners[r.Config.Planner] }
 
 // decide asks the planner. On Infeasible the error is returned with the plan for the nearest allocation.
 func (r *run) decide() (p plan.Plan, err error) {
-	defer func() { // the optimiser may fail; the training never fails because of it (P8)
+	failed := func(why any) (plan.Plan, error) { // the optimiser may fail; the training never fails because of it (P8)
+		r.once(Warning, "planner", "the %s planner failed (%v): going on with your own settings", r.Config.Planner, why)
+		return r.ownSettings(), nil
+	}
+	defer func() {
 		if x := recover(); x != nil {
-			p, err = r.ownSettings(), nil
-			r.event(Warning, "the %s planner failed (%v): going on with your own settings", r.Config.Planner, x)
+			p, err = failed(x)
 		}
 	}()
 	p, err = r.planner().Decide(r.snapshot())
 	var no *plan.Infeasible
-	if err != nil && !errors.As(err, &no) {
-		r.event(Warning, "the %s planner failed (%v): going on with your own settings", r.Config.Planner, err)
-		return r.ownSettings(), nil
+	switch {
+	case errors.As(err, &no):
+		p = no.Plan
+	case err != nil:
+		return failed(err)
 	}
-	if no != nil {
-		return no.Plan, err
+	if bad := r.limits.Check(p.Allocation, r.host); bad != nil {
+		return failed(bad)
 	}
-	return p, nil
+	return p, err
 }
 
 func (r *run) ownSettings() plan.Plan {
@@ -282,7 +287,7 @@ func (r *run) planRecord(p plan.Plan, at float64) *journal.Plan {
 		out.Options = []plan.Option{}
 	}
 	if p.Predicted {
-		out.Prediction = &journal.Prediction{Seconds: p.Chosen.Seconds, CostUSD: p.Chosen.CostUSD, Throughput: p.Chosen.Throughput}
+		out.Prediction = &journal.Prediction{AtS: journal.Number(at), Seconds: p.Chosen.Seconds, CostUSD: p.Chosen.CostUSD, Throughput: p.Chosen.Throughput}
 	}
 	return out
 }
@@ -294,6 +299,9 @@ func measuredEnough(s *Segment) bool {
 
 // probeStep decides, while measuring, whether to measure somewhere else or to plan.
 func (r *run) probeStep(ctx context.Context) {
+	if r.progress.Finished() {
+		return // it only has to write its last words
+	}
 	seg := r.progress.Current()
 	if !measuredEnough(seg) {
 		r.giveUpSlowProbe(ctx, seg)
@@ -425,7 +433,7 @@ func (r *run) settle(ctx context.Context) {
 	var no *plan.Infeasible
 	if errors.As(err, &no) {
 		r.event(Problem, "%s", no.Why)
-		if no.Nearest.Chance == 0 && !r.resumable {
+		if no.Nearest.Chance == 0 && !r.resumable && !r.Config.Anyway {
 			r.adopt(p)
 			r.event(Problem, "the job cannot be resumed, so whatever it still computes would be lost: stopping now")
 			r.leave(ctx, &leaving{Why: "infeasible"})
@@ -513,7 +521,11 @@ func (r *run) adaptStep(ctx context.Context) {
 	if r.model == nil {
 		return
 	}
-	if err != nil || sameShape(p.Allocation, r.current) {
+	var no *plan.Infeasible
+	if errors.As(err, &no) {
+		r.once(Warning, "infeasible", "%s", no.Why)
+	}
+	if sameShape(p.Allocation, r.current) {
 		if sameShape(p.Allocation, r.current) && p.Allocation.Memory > r.current.Memory {
 			r.applyLive(p.Allocation, "measured need with a margin of 25 %")
 		}
@@ -525,5 +537,11 @@ func (r *run) adaptStep(ctx context.Context) {
 	}
 	p.Reason = why
 	r.plan = p
+	first := r.rec.Plan.Prediction
+	r.rec.Plan = r.planRecord(p, r.elapsed().Seconds())
+	if first != nil { // what is compared with the outcome stays the first one
+		r.rec.Plan.Prediction = first
+	}
+	r.writeFront(p)
 	r.moveTo(ctx, p, false)
 }

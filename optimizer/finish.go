@@ -30,6 +30,7 @@ func (r *run) newRecord() *journal.Record {
 		rec.Warnings = append(rec.Warnings, fmt.Sprintf("the machine is described (%s), not this one: nothing here was measured on it", r.host.Described))
 	}
 	rec.SLA = slaRecord(r.Config.SLA)
+	rec.Handed = journal.Handed{Epochs: r.Config.Epochs, Dataset: r.Config.Dataset}
 	rec.Prices, rec.Preference, rec.Seed = journal.PricesOf(r.rates), r.Config.Preference, r.Config.Seed
 	rec.Warnings = append(rec.Warnings, r.ins.Warnings...)
 	rec.StartedAt = r.Clock.Now().UTC()
@@ -205,11 +206,9 @@ func (r *run) compareWithBaseline() {
 	}
 	rec.Baseline = b
 	name := "your own configuration (" + b.Allocation.String() + ")"
-	judged := cost.Compare(cost.Config{Allocation: b.Allocation, Rates: r.rates, Time: time.Duration(sec.P50 * float64(time.Second))},
-		cost.Config{Allocation: r.current, Rates: r.rates, Time: r.elapsed()})
 	pct := func(now, before float64) float64 { return 100 * (now/before - 1) }
 	t, c := r.elapsed().Seconds(), r.spent()
-	rec.Comparison = journal.Comparison{Against: &name, Quality: string(judged.Quality),
+	rec.Comparison = journal.Comparison{Against: &name, Quality: string(cost.Judge(r.spent()/money.P50, r.elapsed().Seconds()/sec.P50)),
 		SecondsChangePct: journal.Number(pct(t, sec.P50)), CostChangePct: journal.Number(pct(c, money.P50)),
 		ThroughputChangePct: journal.Number(pct(float64(rec.Outcome.Throughput), b.Throughput.P50)),
 		ComplianceChangePct: journal.Number(100 * (float64(rec.SLA.Compliance) - float64(b.Compliance))),
@@ -245,8 +244,8 @@ func (r *run) countWaste(overheadSeconds float64) {
 				idle, haveIdle = idle+lost, true
 			}
 		}
-		if s.Label == "failed" {
-			w.Failed += journal.Number(s.Spent)
+		if s.Lost > 0 {
+			w.Failed += journal.Number(s.Lost)
 		}
 	}
 	if haveOver {
@@ -284,7 +283,7 @@ func (r *run) finish() Result {
 	if e.exit != nil {
 		if e.exit.Signal != "" {
 			rec.Exit.Signal = &e.exit.Signal
-		} else if e.reason != "start-failed" {
+		} else if e.exit.Code >= 0 && e.reason != "start-failed" {
 			rec.Exit.Code = &e.exit.Code
 		}
 	}
@@ -300,11 +299,14 @@ func (r *run) finish() Result {
 	n := int(code)
 	rec.ExitCode = &n
 	r.finalTables()
-	if err := r.dir.WriteRecord(rec); err != nil {
+	err := r.dir.WriteRecord(rec)
+	if err != nil {
 		r.View.Event(Problem, err.Error())
 	}
 	r.saveState()
-	r.writeReports()
+	if err == nil { // they are made from it
+		r.writeReports()
+	}
 	r.View.Finished(rec, r.dir.Dir())
 	return Result{Record: rec, Dir: r.dir.Dir(), Code: code, Err: e.err}
 }

@@ -1,8 +1,11 @@
 package optimizer
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -25,10 +28,11 @@ import (
 // ownLog is the file that the script may write its CSV to ($OPTIMIZER_LOG).
 const ownLog = "training.csv"
 
-// logReader reads the training's progress from the best source there is: the log that the user named, else
-// $OPTIMIZER_LOG, else the newest CSV that the script writes, else progress lines on its standard output.
+// logReader reads the training's progress from the best source there is: the log that the user named (--log, or
+// $OPTIMIZER_LOG of the user's own environment), else our $OPTIMIZER_LOG, else the newest CSV that the script writes,
+// else progress lines on its standard output.
 type logReader struct {
-	named   string
+	named   string // absolute; empty when the user named none
 	own     string
 	dirs    []string
 	since   time.Time
@@ -38,14 +42,66 @@ type logReader struct {
 	stderr  *monitor.Tail
 	tail    *monitor.Tail // the structured log, nil until found
 	path    string
-	looked  time.Time
+	before  map[string]oldLog // what CSV files held before the job began
+	skip    int               // lines of path that an earlier training wrote
+	lookAt  time.Time         // when to look for a log again
 	lastRow time.Time
 	failed  string // last error, said once
 }
 
+// oldLog is a log as it was before the job began: its rows are not this run's.
+type oldLog struct {
+	size  int64
+	lines int
+	head  [sha256.Size]byte // of the first headBytes
+}
+
+const headBytes = 64 << 10
+
+// readOldLog looks at a file that is there before the job begins.
+func readOldLog(path string) (oldLog, bool) {
+	f, err := os.Open(path)
+	if err != nil {
+		return oldLog{}, false
+	}
+	defer f.Close()
+	var o oldLog
+	buf := make([]byte, headBytes)
+	for first := true; ; first = false {
+		n, err := io.ReadFull(f, buf)
+		if first {
+			o.head = sha256.Sum256(buf[:n])
+		}
+		o.size += int64(n)
+		o.lines += bytes.Count(buf[:n], []byte("\n"))
+		if err != nil {
+			return o, o.size > 0
+		}
+	}
+}
+
+// grown reports whether the file still begins with the old content; changed whether it is any different at all.
+func (o oldLog) grown(path string) (still, changed bool) {
+	f, err := os.Open(path)
+	if err != nil {
+		return false, true
+	}
+	defer f.Close()
+	buf := make([]byte, min(headBytes, o.size))
+	n, _ := io.ReadFull(f, buf)
+	info, err := f.Stat()
+	if err != nil || n < len(buf) || info.Size() < o.size || sha256.Sum256(buf[:n]) != o.head {
+		return false, true
+	}
+	return true, info.Size() != o.size
+}
+
 func (r *run) openLog() *logReader {
-	l := &logReader{named: r.Config.Log, own: r.dir.Path(ownLog), since: r.Clock.Now().Add(-time.Second),
+	l := &logReader{own: r.dir.Path(ownLog), since: r.Clock.Now().Add(-time.Second), before: map[string]oldLog{},
 		options: monitor.TailOptions{Format: r.Config.Format, Aliases: r.Config.Columns}}
+	if r.Config.Log != "" {
+		l.named = absolute(r.Config.Dir, r.Config.Log)
+	}
 	l.dirs = []string{r.Config.Dir}
 	if r.Config.Train != "" {
 		if d := filepath.Dir(absolute(r.Config.Dir, r.Config.Train)); d != r.Config.Dir {
@@ -59,10 +115,24 @@ func (r *run) openLog() *logReader {
 	}
 	l.stdout, _ = monitor.Open(r.dir.Path("job.stdout"), plain)
 	l.stderr, _ = monitor.Open(r.dir.Path("job.stderr"), plain)
-	if l.named != "" {
-		l.use(absolute(r.Config.Dir, l.named))
-	}
 	return l
+}
+
+// rememberOld takes note of the logs that are there before the first start.
+func (l *logReader) rememberOld() {
+	paths := []string{l.named}
+	for _, d := range l.dirs {
+		for _, pattern := range []string{"*.csv", "*/*.csv", "*.jsonl", "*/trainer_state.json"} {
+			found, _ := filepath.Glob(filepath.Join(d, pattern))
+			paths = append(paths, found...)
+		}
+	}
+	const most = 200
+	for i, p := range paths {
+		if o, ok := readOldLog(p); ok && i < most {
+			l.before[p] = o
+		}
+	}
 }
 
 func absolute(dir, path string) string {
@@ -75,11 +145,16 @@ func absolute(dir, path string) string {
 // restart looks for the log anew, for a job that begins from nothing: $OPTIMIZER_LOG is then another file, so that its
 // rows are not taken for those of the start before.
 func (l *logReader) restart(own string, now time.Time) {
-	l.own, l.since = own, now
-	if l.named == "" && l.tail != nil {
+	l.own, l.since, l.before = own, now, map[string]oldLog{}
+	l.drop()
+	l.rememberOld()
+}
+
+func (l *logReader) drop() {
+	if l.tail != nil {
 		l.tail.Close()
-		l.tail, l.path, l.looked = nil, "", time.Time{}
 	}
+	l.tail, l.path, l.skip, l.lookAt = nil, "", 0, time.Time{}
 }
 
 func (l *logReader) use(path string) {
@@ -88,7 +163,12 @@ func (l *logReader) use(path string) {
 		l.failed = err.Error()
 		return
 	}
-	l.tail, l.path = t, path
+	l.tail, l.path, l.skip = t, path, 0
+	if o, old := l.before[path]; old {
+		if still, _ := o.grown(path); still {
+			l.skip = o.lines
+		}
+	}
 }
 
 // watch gives hints that a log may have grown; polling stays the truth.
@@ -96,7 +176,7 @@ func (l *logReader) watch(ctx context.Context) (<-chan struct{}, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	dirs := append([]string{filepath.Dir(l.own)}, l.dirs...)
 	if l.named != "" {
-		dirs = append(dirs, filepath.Dir(l.path))
+		dirs = append(dirs, filepath.Dir(l.named))
 	}
 	hints, err := monitor.Watch(ctx, dirs...)
 	if err != nil {
@@ -105,22 +185,50 @@ func (l *logReader) watch(ctx context.Context) (<-chan struct{}, func()) {
 	return hints, cancel
 }
 
-// find looks for a structured log, at most once a second, or at once when the job has ended.
+// find looks for a structured log: every second, less often where looking is slow, or at once when the job has ended. A file
+// that has given no row so far may still be exchanged for a better one.
 func (l *logReader) find(now time.Time, last bool) {
-	if l.tail != nil || now.Sub(l.looked) < time.Second && !last {
+	if l.tail != nil && l.tail.Stats().Rows > 0 || now.Before(l.lookAt) && !last {
 		return
 	}
-	l.looked = now
-	if info, err := os.Stat(l.own); err == nil && info.Size() > 0 {
-		l.use(l.own)
-		return
-	}
-	if now.Sub(l.since) < 3*time.Second && !last {
-		return // a job that writes $OPTIMIZER_LOG needs a moment to make it; another CSV beside the script can wait
-	}
-	if path, err := monitor.Discover(monitor.DiscoverOptions{Dirs: l.dirs, Since: l.since, Ignore: l.ignore, Tail: l.options}); err == nil {
+	if path := l.candidate(now, last); path != "" && path != l.path {
+		l.drop()
 		l.use(path)
 	}
+	l.lookAt = now.Add(time.Second + 100*time.Since(now))
+}
+
+// candidate is the log to read by now; empty when there is none yet. A file as it was before the job began is none.
+func (l *logReader) candidate(now time.Time, last bool) string {
+	fresh := func(path string) bool {
+		info, err := os.Stat(path)
+		if err != nil || info.Size() == 0 {
+			return false
+		}
+		o, old := l.before[path]
+		if !old {
+			return true
+		}
+		_, changed := o.grown(path)
+		return changed
+	}
+	if l.named != "" {
+		if fresh(l.named) {
+			return l.named
+		}
+		return ""
+	}
+	if fresh(l.own) {
+		return l.own
+	}
+	if now.Sub(l.since) < 3*time.Second && !last {
+		return "" // a job that writes $OPTIMIZER_LOG needs a moment to make it; another CSV beside the script can wait
+	}
+	path, err := monitor.Discover(monitor.DiscoverOptions{Dirs: l.dirs, Since: l.since, Ignore: l.ignore, Tail: l.options})
+	if err != nil || !fresh(path) {
+		return ""
+	}
+	return path
 }
 
 // poll returns the new rows of the source in use. Progress lines on the standard streams count only while no
@@ -135,7 +243,12 @@ func (l *logReader) poll(now time.Time, last bool) ([]monitor.Row, error) {
 	var rows []monitor.Row
 	var err error
 	if l.tail != nil {
+		resets := l.tail.Stats().Resets
 		rows, err = read(l.tail, now)
+		if l.tail.Stats().Resets > resets {
+			l.skip = 0 // truncated or replaced: what is in it now is this run's
+		}
+		rows = slices.DeleteFunc(rows, func(r monitor.Row) bool { return r.Line <= l.skip })
 	}
 	if l.tail == nil || l.tail.Stats().Rows == 0 {
 		for _, t := range []*monitor.Tail{l.stdout, l.stderr} {
@@ -332,14 +445,18 @@ type projection struct {
 
 // project predicts the finish and the bill at the present allocation, and judges the agreement.
 func (r *run) project() {
+	r.projected.seconds, r.projected.cost = nil, nil
+	r.safely(r.projectToEnd)
+	r.verdicts = sla.Evaluate(r.Config.SLA, r.measures(false))
+}
+
+func (r *run) projectToEnd() {
 	if r.progress.Rows > r.modelRows && r.rested() {
 		r.think(r.refit)
 	}
-	r.projected.seconds, r.projected.cost = nil, nil
 	if rest, ok := r.progress.Remaining(); ok && r.model != nil {
 		r.projected.seconds, r.projected.cost = r.toTheEnd(rest)
 	}
-	r.verdicts = sla.Evaluate(r.Config.SLA, r.measures(false))
 }
 
 func (r *run) toTheEnd(rest float64) (*sla.Interval, *sla.Interval) {
@@ -439,10 +556,17 @@ func (r *run) status() Status {
 // jobEnvironment is what the script gets (contract, section 3).
 func (r *run) jobEnvironment(a resources.Allocation, resume bool) []string {
 	price := func(v cost.USD) *float64 { f := float64(v); return &f }
-	e := resources.JobEnvironment{RunID: r.rec.RunID, Allocation: a, Epochs: r.Config.Epochs, Dataset: r.Config.Dataset, Log: r.log.own,
+	log := r.log.own
+	if r.log.named != "" {
+		log = r.log.named
+	}
+	if a.NumWorkers == 0 { // as many loaders as there are CPUs to run them, at most 8
+		a.NumWorkers = min(8, a.CPUs)
+	}
+	e := resources.JobEnvironment{RunID: r.rec.RunID, Allocation: a, Epochs: r.Config.Epochs, Dataset: r.Config.Dataset, Log: log,
 		Checkpoint: r.dir.Path("checkpoint"), Resume: resume,
 		GPUHour: price(r.rates.GPUHour), CPUHour: price(r.rates.CPUHour), GiBHour: price(r.rates.GiBHour)}
-	if r.Config.Seed != 0 {
+	if r.Config.SeedGiven {
 		e.Seed = &r.Config.Seed
 	}
 	if a.GPUs > 0 {
@@ -452,10 +576,10 @@ func (r *run) jobEnvironment(a resources.Allocation, resume bool) []string {
 	return e.Environ(r.Environ)
 }
 
-// append adds a row to a table; a disk that fails is said once by the table, and the run goes on.
+// append adds a row to a table; a disk that fails is said once, whatever was to be written, and the run goes on.
 func (r *run) append(t *monitor.Table, v monitor.Values) {
 	if err := t.Append(v); err != nil {
-		r.event(Warning, "%v (the training goes on)", err)
+		r.saidOnce(err)
 	}
 }
 

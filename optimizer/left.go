@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"trainopt/cost"
 	"trainopt/optimizer/job"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
@@ -28,7 +29,8 @@ func LeftBehind(cfg Config) string {
 		if e.Record == nil || e.Agent != nil || e.Record.State != journal.Running {
 			continue
 		}
-		if e.Record.Script.SHA256 == ins.SHA256 && slices.Equal(e.Record.Command, argv) && e.Record.Dir == cfg.Dir {
+		if e.Record.Script.SHA256 == ins.SHA256 && slices.Equal(e.Record.Command, argv) && e.Record.Dir == cfg.Dir &&
+			e.Record.Handed == (journal.Handed{Epochs: cfg.Epochs, Dataset: cfg.Dataset}) {
 			return e.Dir
 		}
 	}
@@ -61,7 +63,7 @@ func StopRun(ctx context.Context, l launch.Launcher, dir string, grace time.Dura
 	if _, err := run.LoadState(&s); err != nil {
 		return "", fmt.Errorf("stop %s: %w", id, err)
 	}
-	if s.Handle == nil || s.Ended {
+	if s.Handle = latestJob(dir, s.Handle); s.Handle == nil || s.Ended {
 		return id + ": nothing runs", nil
 	}
 	j, err := l.Adopt(ctx, *s.Handle)
@@ -76,7 +78,7 @@ func StopRun(ctx context.Context, l launch.Launcher, dir string, grace time.Dura
 			return "", fmt.Errorf("stop %s: %w", id, err)
 		}
 	}
-	if err := markStopped(run, exit); err != nil {
+	if err := markStopped(run, s, exit); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%s: stopped (%s)", id, describeExit(exit)), nil
@@ -94,10 +96,16 @@ func stopAdopted(ctx context.Context, j launch.Job, resumable bool, grace time.D
 }
 
 // markStopped writes into run.json that the run was stopped without an agent.
-func markStopped(run *journal.Run, exit launch.Exit) error {
+func markStopped(run *journal.Run, s savedState, exit launch.Exit) error {
 	rec, err := journal.ReadRecord(run.Dir())
 	if err != nil {
 		return err
+	}
+	if meter, err := cost.RestoreMeter(s.Meter); err == nil && exit.Reason != launch.Lost { // what it cost while no agent ran
+		if seg := s.Progress.Current(); seg != nil {
+			end := max(s.Elapsed, seg.LaunchedAt+exit.Ran)
+			rec.Outcome.Seconds, rec.Outcome.CostUSD = journal.Number(end.Seconds()), journal.Number(meter.Total(end))
+		}
 	}
 	at := exit.At.UTC()
 	code := int(CodeTerminated)
@@ -105,7 +113,7 @@ func markStopped(run *journal.Run, exit launch.Exit) error {
 	rec.Exit = &journal.Exit{Reason: "user", Detail: "stopped while no agent ran; " + describeExit(exit)}
 	if exit.Signal != "" {
 		rec.Exit.Signal = &exit.Signal
-	} else {
+	} else if exit.Code >= 0 {
 		rec.Exit.Code = &exit.Code
 	}
 	return run.WriteRecord(rec)

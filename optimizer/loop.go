@@ -43,11 +43,17 @@ func (r *run) loop(ctx context.Context, interrupts <-chan os.Signal) {
 		select {
 		case <-ticker.C:
 			r.tick(ctx)
-		case <-watch:
+		case _, open := <-watch:
+			if !open {
+				watch = nil
+			}
 			r.readLog()
 		case <-alarm.C:
 			r.guardStep(ctx)
+			r.escalate(ctx)
 			r.retry(ctx)
+		case err := <-r.stopFailed:
+			r.end(&ending{state: journal.Failed, reason: "lost", detail: err.Error(), code: CodeOurs, err: err})
 		case <-done:
 			r.exited(ctx, r.job.Exit())
 		case s := <-interrupts:
@@ -88,6 +94,7 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 		return
 	}
 	r.beginSegment(now, a, label, true)
+	r.save(true) // before the start: an agent that dies now must leave a run that can be found
 	j, err := r.Launcher.Start(ctx, launch.Command{Args: r.argv, Dir: r.Config.Dir, Env: r.jobEnvironment(a, resume), RunDir: r.dir.Dir(),
 		Allocation: a, Limits: r.limits, Grace: r.Config.Grace, StopAfter: r.deadMan()})
 	if err != nil {
@@ -128,6 +135,21 @@ func (r *run) nearestLimit() (why string, left time.Duration) {
 	return why, left
 }
 
+// safely runs a part of the optimiser. The optimiser may fail; the training never fails because of it (P8): from then on
+// the run stays where it is.
+func (r *run) safely(part func()) {
+	if r.broken {
+		return
+	}
+	defer func() {
+		if x := recover(); x != nil {
+			r.broken, r.phase = true, working
+			r.event(Warning, "the optimiser failed (%v): the training goes on where it is, guarded but not optimised", x)
+		}
+	}()
+	part()
+}
+
 // beginSegment opens a stretch at one allocation, after closing the one before.
 func (r *run) beginSegment(now time.Duration, a resources.Allocation, label string, launch bool) {
 	r.closeSegment(now)
@@ -157,9 +179,9 @@ func (r *run) tick(ctx context.Context) {
 		r.watchGPUs()
 		switch r.phase {
 		case probing:
-			r.probeStep(ctx)
+			r.safely(func() { r.probeStep(ctx) })
 		case working:
-			r.adaptStep(ctx)
+			r.safely(func() { r.adaptStep(ctx) })
 		}
 	}
 	r.writeSample()
@@ -203,6 +225,7 @@ func (r *run) guardStep(ctx context.Context) {
 		r.event(Problem, "%s", d.Words)
 		if d.AlreadyStopping && r.leaving != nil {
 			r.leaving.Why, r.leaving.Next = why, nil
+			r.saveState()
 			return
 		}
 		r.leave(ctx, &leaving{Why: why})
@@ -230,6 +253,7 @@ func (r *run) newGuard() error {
 func (r *run) leave(ctx context.Context, l *leaving) {
 	l.AskedAt = r.elapsed()
 	r.leaving = l
+	defer r.saveState()
 	if r.job == nil { // between two launches: nothing to stop
 		r.retryAt = 0
 		r.end(r.stopped(nil))
@@ -249,29 +273,38 @@ func (r *run) leave(ctx context.Context, l *leaving) {
 }
 
 func (r *run) terminate(ctx context.Context) {
+	r.stop(ctx, r.Config.Grace)
+}
+
+// stop ends the job's processes; the exit arrives through Done, a stop that fails through stopFailed.
+func (r *run) stop(ctx context.Context, grace time.Duration) {
 	r.leaving.Terminated = true
-	go func(j launch.Job, grace time.Duration) {
-		_, _ = j.Stop(context.WithoutCancel(ctx), grace) // the exit arrives through Done
-	}(r.job, r.Config.Grace)
+	go func(j launch.Job) {
+		if _, err := j.Stop(context.WithoutCancel(ctx), grace); err != nil {
+			select {
+			case r.stopFailed <- err:
+			default:
+			}
+		}
+	}(r.job)
 }
 
 func (r *run) kill(ctx context.Context) {
-	if r.job == nil || r.killed >= 2 {
+	if r.job == nil || r.killed {
 		return
 	}
-	r.killed = 2
-	r.leaving.Terminated = true
-	go func(j launch.Job) { _, _ = j.Stop(context.WithoutCancel(ctx), 0) }(r.job)
+	r.killed = true
+	r.stop(ctx, 0)
 }
 
-// escalate turns a checkpoint that does not come into SIGTERM.
+// escalate turns a checkpoint that does not come into SIGTERM, so that the two together take one grace.
 func (r *run) escalate(ctx context.Context) {
 	l := r.leaving
-	if l == nil || r.job == nil || l.Terminated || r.elapsed()-l.AskedAt < r.Config.Grace {
+	if l == nil || r.job == nil || l.Terminated || r.elapsed()-l.AskedAt < r.Config.Grace/2 {
 		return
 	}
-	r.event(Warning, "no checkpoint within %s of asking: stopping the job by SIGTERM", r.Config.Grace)
-	r.terminate(ctx)
+	r.event(Warning, "no checkpoint within %s of asking: stopping the job by SIGTERM", r.Config.Grace/2)
+	r.stop(ctx, r.Config.Grace/2)
 }
 
 // interrupt is the user's signal: once = checkpoint and stop, twice = kill.
@@ -291,6 +324,7 @@ func (r *run) interrupt(ctx context.Context, s os.Signal) {
 		r.event(Info, "%s: %s (once more: kill)", signalName(s), how)
 		if r.leaving != nil && r.job != nil { // on its way out already: do not come back
 			r.leaving.Why, r.leaving.Next = "user", nil
+			r.saveState()
 			return
 		}
 		r.leave(ctx, &leaving{Why: "user"})
@@ -330,7 +364,7 @@ func (r *run) exited(ctx context.Context, exit launch.Exit) {
 		seg.CheckpointS = (now - l.AskedAt).Seconds()
 	}
 	switch {
-	case r.progress.Finished() && exit.Reason == launch.Exited && exit.Code == 0:
+	case r.progress.Finished() && exit.Signal == "" && exit.Code == 0 && (exit.Reason == launch.Exited || exit.Reason == launch.Stopped):
 		r.end(&ending{state: journal.Done, reason: "exited", exit: &exit}) // finished while being asked to go is finished
 	case l == nil:
 		r.leftByItself(exit, now)
@@ -347,10 +381,20 @@ func (r *run) startNext(ctx context.Context, l *leaving, exit launch.Exit) {
 	if l.Checkpoint && exit.Signal == "SIGUSR1" {
 		r.event(Warning, "the job died of SIGUSR1 instead of saving a checkpoint: it will not be restarted again")
 		r.resumable = false
+		if r.phase == probing { // nothing more is measured elsewhere
+			r.adopt(r.ownSettings())
+			l.Next, l.Label = &r.plan.Allocation, "run"
+		}
 		r.launch(ctx, *l.Next, l.Label, true)
 		return
 	}
-	if !l.Checkpoint {
+	if !l.Checkpoint { // what it had done is lost
+		for _, s := range r.progress.Segments {
+			s.Lost = s.Spent
+		}
+		for i := range r.rec.Probes {
+			r.rec.Probes[i].InJob = false
+		}
 		r.progress.Restarted()
 		r.log.restart(r.dir.Path(fmt.Sprintf("training-%d.csv", r.launches()+1)), r.Clock.Now())
 	}
@@ -369,14 +413,22 @@ func (r *run) leftByItself(exit launch.Exit, now time.Duration) {
 		r.end(&ending{state: journal.Done, reason: "exited", exit: &exit})
 		return
 	}
-	if exit.Reason == launch.Stopped { // the keeper's dead-man's switch: our timer was late or the limit passed while no agent ran
-		why, _ := r.nearestLimit()
+	if why, left := r.nearestLimit(); exit.Reason == launch.Stopped && left <= r.reserve() {
+		// The keeper's dead-man's switch: our timer was late, or the limit came while no agent ran.
 		r.leaving = &leaving{Why: why, AskedAt: now, Checkpoint: r.resumable}
 		r.end(r.stopped(&exit))
 		return
 	}
 	if r.mayRestart(exit) {
-		next, retry := r.backoff.Next(exit)
+		r.failures++
+		life := exit
+		if seg := r.progress.Current(); r.progress.Done <= seg.StartDone {
+			life.Ran = 0 // however long it lived, it got nowhere
+		}
+		next, retry := r.backoff.Next(life)
+		if r.failures > r.Config.Restarts && !retry.GiveUp {
+			retry = launch.Retry{GiveUp: true, Reason: fmt.Sprintf("gave up after %d failures (--max-restarts %d)", r.failures, r.Config.Restarts)}
+		}
 		r.backoff = next
 		if !retry.GiveUp {
 			r.event(Warning, "the training failed (%s): %s", describeExit(exit), retry.Reason)
@@ -425,6 +477,7 @@ func (r *run) stopped(exit *launch.Exit) *ending {
 			e.code = CodeTerminated
 		}
 	case "infeasible":
+		e.reason, _ = r.nearestLimit()
 		e.code = CodeInfeasible
 	default:
 		e.code = CodeGuard
@@ -444,6 +497,7 @@ func savedCheckpoint(e launch.Exit) bool {
 
 func (r *run) end(e *ending) {
 	if r.ended == nil {
+		r.endedAt = r.elapsed()
 		r.ended = e
 	}
 }

@@ -42,6 +42,7 @@ type Segment struct {
 	GPUN        int                  `json:"gpu_n"`
 	StartUSD    float64              `json:"start_usd"`    // money of the run when it began
 	Spent       float64              `json:"spent_usd"`    // in this stretch, once it has ended
+	Lost        float64              `json:"lost_usd"`     // of Spent, for work that was not kept
 	CheckpointS float64              `json:"checkpoint_s"` // how long the checkpoint that ended it took, 0 when none
 }
 

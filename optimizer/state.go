@@ -41,6 +41,8 @@ type savedState struct {
 	AdaptedAt float64                `json:"adapted_at"`
 	Decided   bool                   `json:"decided"`
 	Backoff   launch.Backoff         `json:"backoff"`
+	Failures  int                    `json:"failures"`
+	OwnLog    string                 `json:"own_log"`
 	Joules    float64                `json:"joules"`
 	LogPath   string                 `json:"log_path"`
 	Log       *monitor.TailState     `json:"log"`
@@ -83,7 +85,7 @@ func (r *run) saidOnce(err error) {
 func (r *run) saveState() {
 	s := savedState{Config: r.Config, Argv: r.argv, Host: r.host, Limits: r.limits, Rates: r.rates, Baseline: r.baseline, Current: r.current,
 		Resumable: r.resumable, Need: r.needMemory, RestartS: r.restartS, StartupS: r.startupS, Progress: r.progress,
-		Meter: r.meter.State(), Guard: r.guard.State(), Phase: r.phase, Leaving: r.leaving, AdaptedAt: r.adaptedAt, Decided: r.decided, Backoff: r.backoff,
+		Meter: r.meter.State(), Guard: r.guard.State(), Phase: r.phase, Leaving: r.leaving, AdaptedAt: r.adaptedAt, Decided: r.decided, Backoff: r.backoff, Failures: r.failures, OwnLog: r.log.own,
 		Joules: r.sampler.joules, LogPath: r.log.path, Elapsed: r.elapsed(), Monotonic: r.Clock.Monotonic(), BootID: bootID(), Ended: r.ended != nil}
 	if r.job != nil {
 		h := r.job.Handle()
@@ -170,6 +172,7 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 	r.baseline, r.current, r.resumable, r.needMemory = s.Baseline, s.Current, s.Resumable, s.Need
 	r.restartS, r.startupS, r.progress = s.RestartS, s.StartupS, s.Progress
 	r.phase, r.leaving, r.adaptedAt, r.decided, r.backoff = s.Phase, s.Leaving, s.AdaptedAt, s.Decided, s.Backoff
+	r.failures = s.Failures
 	if r.phase == "" {
 		r.phase = probing
 	}
@@ -208,6 +211,9 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 	r.base, r.started = s.Elapsed, r.Clock.Monotonic()
 	r.openInstruments()
 	r.sampler.joules = s.Joules
+	if s.OwnLog != "" {
+		r.log.own = s.OwnLog
+	}
 	if s.LogPath != "" && s.Log != nil {
 		r.log.options.Resume = s.Log
 		r.log.use(s.LogPath)
@@ -229,7 +235,8 @@ func (r *run) restoreClock(s savedState) error {
 
 // pickUp finds the job again, or starts it again.
 func (r *run) pickUp(ctx context.Context) error {
-	s := r.saved
+	s := &r.saved
+	s.Handle = latestJob(r.dir.Dir(), s.Handle)
 	if s.Handle == nil || s.Ended {
 		r.leaving = nil
 		return r.startAgain(ctx, "")
@@ -241,7 +248,7 @@ func (r *run) pickUp(ctx context.Context) error {
 	select {
 	case <-j.Done():
 		exit := j.Exit()
-		if s.BootID == bootID() && exit.Reason != launch.Lost { // it lived on for a while without us
+		if exit.Reason != launch.Lost { // it lived on for a while without us
 			if ran := r.jobTime(exit); ran > s.Elapsed {
 				r.base = ran
 			}
@@ -250,7 +257,7 @@ func (r *run) pickUp(ctx context.Context) error {
 	default:
 	}
 	if s.BootID == bootID() { // it has run and cost money all the while
-		r.base += r.Clock.Monotonic() - s.Monotonic
+		r.base += r.started - s.Monotonic
 	}
 	r.job = j
 	r.sampler.attach(j, r.current)
@@ -260,6 +267,14 @@ func (r *run) pickUp(ctx context.Context) error {
 		r.warn(fmt.Sprintf("move the keeper's own limit: %v", err))
 	}
 	return nil
+}
+
+// latestJob is the job that the keeper itself has on record, when an agent died between starting it and saving that.
+func latestJob(dir string, saved *launch.Handle) *launch.Handle {
+	if h, err := launch.Find(dir); err == nil {
+		return &h
+	}
+	return saved
 }
 
 // jobTime is the run's elapsed time at which the current job ended by the keeper's own measure.
@@ -289,13 +304,24 @@ func (r *run) afterOutage(ctx context.Context, exit launch.Exit) error {
 	return nil
 }
 
+// giveUp writes into run.json that the run is over.
+func (r *run) giveUp(why string) {
+	r.refresh(true)
+	now, code := r.Clock.Now().UTC(), int(CodeTraining)
+	r.rec.State, r.rec.FinishedAt, r.rec.ExitCode = journal.Failed, &now, &code
+	r.rec.Exit = &journal.Exit{Reason: "lost", Detail: why}
+	if err := r.dir.WriteRecord(r.rec); err != nil {
+		r.event(Warning, "%v", err)
+	}
+}
+
 // startAgain launches the job from its checkpoint.
 func (r *run) startAgain(ctx context.Context, why string) error {
 	if !r.resumable {
 		if why == "" {
 			why = "its job has ended"
 		}
-		r.rec.State = journal.Failed
+		r.giveUp(why)
 		return fmt.Errorf("resume %s: %s, and the script keeps no checkpoint to resume from (--resumable yes if it does): %w", r.dir.ID(), why, ErrNotResumable)
 	}
 	if err := r.Config.SLA.Exhausted(r.elapsed(), r.spent()); err != nil {

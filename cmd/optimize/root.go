@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -153,6 +154,7 @@ func newRoot(e *env) *cobra.Command {
 wraps the unmodified script: it recalls similar runs, measures briefly, models time and cost, picks an
 allocation by your preference, runs the training under control, keeps the deadline and the budget, and
 reports what was promised, predicted, paid and saved.`,
+		Version:      programVersion(),
 		SilenceUsage: true, SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -223,22 +225,22 @@ var version string
 
 func versionCommand(e *env, c *common) *cobra.Command {
 	return &cobra.Command{Use: "version", Short: "Show the version", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
-		v, goVersion := version, ""
-		if info, ok := debug.ReadBuildInfo(); ok {
-			goVersion = info.GoVersion
-			if v == "" {
-				v = info.Main.Version
-			}
-		}
-		if v == "" || v == "(devel)" {
-			v = "development"
-		}
 		if c.json {
-			return printJSON(e.stdout, map[string]any{"schema": 1, "version": v, "go": goVersion})
+			return printJSON(e.stdout, map[string]any{"schema": 1, "version": programVersion(), "go": runtime.Version()})
 		}
-		_, err := fmt.Fprintf(e.stdout, "optimize %s (%s)\n", v, goVersion)
+		_, err := fmt.Fprintf(e.stdout, "optimize %s (%s)\n", programVersion(), runtime.Version())
 		return err
 	}}
+}
+
+func programVersion() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
+	}
+	return "development"
 }
 
 // stateDir is the absolute state directory.

@@ -140,6 +140,12 @@ func resumeCommand(e *env, c *common) *cobra.Command {
 				vals.v.Set("sla.cost_max", budget)
 				change.CostMaxUSD = vals.number("sla.cost_max", &errs)
 			}
+			if deadline != "" && change.TimeMax <= 0 {
+				errs = append(errs, fmt.Errorf("--deadline %q: want a duration above 0", deadline))
+			}
+			if budget != "" && !(change.CostMaxUSD > 0) {
+				errs = append(errs, fmt.Errorf("--budget %q: want USD above 0", budget))
+			}
 			if len(errs) > 0 {
 				return usageError{errors.Join(errs...)}
 			}

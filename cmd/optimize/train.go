@@ -121,7 +121,11 @@ func (e *env) trainOne(c *common, f *trainFlags, cfg optimizer.Config) optimizer
 	if !cfg.DryRun && !f.fresh {
 		if dir := optimizer.LeftBehind(cfg); dir != "" {
 			view.Event(optimizer.Info, fmt.Sprintf("found %s of the same training, left by an agent that died: going on with it (--fresh starts a new one)", filepath.Base(dir)))
-			return agent.Resume(cmdContext(), dir, optimizer.Change{TimeMax: cfg.SLA.TimeMax, CostMaxUSD: cfg.SLA.CostMaxUSD}, e.signals)
+			res := agent.Resume(cmdContext(), dir, optimizer.Change{TimeMax: cfg.SLA.TimeMax, CostMaxUSD: cfg.SLA.CostMaxUSD}, e.signals)
+			if !errors.Is(res.Err, optimizer.ErrNotResumable) {
+				return res
+			}
+			view.Event(optimizer.Warning, res.Err.Error()+"; starting a new run")
 		}
 	}
 	return agent.Run(cmdContext(), e.signals)
@@ -172,6 +176,17 @@ func makeConfig(e *env, c *common, f *trainFlags, v *values) (optimizer.Config, 
 		Every: v.whole("rl.epoch_adjustment_frequency", &errs), Grace: v.length("engine.grace", &errs),
 		Restarts: v.whole("engine.max_restarts", &errs), Python: v.text("engine.python"),
 	}
+	none := func(key string, n *int) { // an explicit 0 means none, not the default
+		if v.set(key) && *n == 0 {
+			*n = -1
+		}
+	}
+	none("rl.baseline_samples", &cfg.Samples)
+	none("engine.max_restarts", &cfg.Restarts)
+	if v.set("rl.baseline_ratio") && cfg.Ratio == 0 {
+		cfg.Samples = -1
+	}
+	cfg.SeedGiven = v.set("resource.seed")
 	given := map[sla.Objective]float64{}
 	limit := func(o sla.Objective, key string, value float64) {
 		if v.set(key) {
@@ -194,8 +209,17 @@ func makeConfig(e *env, c *common, f *trainFlags, v *values) (optimizer.Config, 
 	if name := v.text("engine.name"); name != "local" {
 		errs = append(errs, fmt.Errorf("--engine %q: this build runs jobs with \"local\" only", name))
 	}
-	if cfg.Rates, err = makeRates(e, v, &errs); err != nil {
+	if cfg.Rates, err = makeRates(e, v); err != nil {
 		errs = append(errs, err)
+	}
+	for key, into := range map[string]**cost.USD{"cost.gpu_hour": &cfg.GPUHour, "cost.cpu_hour": &cfg.CPUHour, "cost.gb_hour": &cfg.GiBHour} {
+		if v.set(key) {
+			price := cost.USD(v.number(key, &errs))
+			*into = &price
+			if cfg.Rates != nil {
+				errs = append(errs, fmt.Errorf("%s excludes --rates and --instance: both say what the machine costs", v.src[key]))
+			}
+		}
 	}
 	if f.host != "" {
 		if err := describeHost(e, f.host, v, &cfg); err != nil {
@@ -205,8 +229,8 @@ func makeConfig(e *env, c *common, f *trainFlags, v *values) (optimizer.Config, 
 	return cfg, errors.Join(errs...)
 }
 
-// makeRates: a rates file, an instance, or single rates over the defaults; nil when nothing was given.
-func makeRates(e *env, v *values, errs *[]error) (*cost.Rates, error) {
+// makeRates: a rates file or an instance; nil when neither was given.
+func makeRates(e *env, v *values) (*cost.Rates, error) {
 	var r *cost.Rates
 	if file := v.text("cost.rates"); file != "" {
 		loaded, err := cost.LoadRates(inDir(e.dir, file))
@@ -225,22 +249,6 @@ func makeRates(e *env, v *values, errs *[]error) (*cost.Rates, error) {
 		}
 		rates := offer.Rates()
 		r = &rates
-	}
-	for key, into := range map[string]func(*cost.Rates) *cost.USD{
-		"cost.gpu_hour": func(r *cost.Rates) *cost.USD { return &r.GPUHour },
-		"cost.cpu_hour": func(r *cost.Rates) *cost.USD { return &r.CPUHour },
-		"cost.gb_hour":  func(r *cost.Rates) *cost.USD { return &r.GiBHour },
-	} {
-		if !v.set(key) {
-			continue
-		}
-		if r == nil {
-			d := cost.Default("")
-			d.Source = "given by the user, the rest " + d.Source
-			r = &d
-		}
-		*into(r) = cost.USD(v.number(key, errs))
-		r.Instance = 0
 	}
 	return r, nil
 }

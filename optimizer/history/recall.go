@@ -20,6 +20,10 @@ type Key struct {
 	CPUs      float64
 	GPUs      []string // device names
 	Described string
+	// Epochs and Dataset are what is handed to the script: a run with another data set did other work, one with other
+	// epochs the same work for another length.
+	Epochs  int
+	Dataset string
 	// AnyMachine takes runs of other machines too: all that there is when planning for a machine that is not this one.
 	AnyMachine bool
 	// Except is a run to leave out: the one that asks.
@@ -60,7 +64,7 @@ func Recall(stateDir string, key Key) (Recalled, []string) {
 		if e.Record == nil || e.ID == key.Except || !same(e.Record, key) || e.Record.State == journal.Running {
 			continue
 		}
-		if add(&out, e.Record) {
+		if add(&out, e.Record, key.Epochs) {
 			out.Runs = append(out.Runs, e.Record.RunID)
 		}
 	}
@@ -69,6 +73,9 @@ func Recall(stateDir string, key Key) (Recalled, []string) {
 
 func same(rec *journal.Record, key Key) bool {
 	if key.ScriptSHA256 == "" || rec.Script.SHA256 != key.ScriptSHA256 || len(rec.Command) != len(key.Command) {
+		return false
+	}
+	if rec.Handed.Dataset != key.Dataset {
 		return false
 	}
 	if !key.AnyMachine && !sameMachine(rec.Host, key) {
@@ -91,7 +98,7 @@ func sameMachine(h journal.Host, key Key) bool {
 	return true
 }
 
-func add(out *Recalled, rec *journal.Record) bool {
+func add(out *Recalled, rec *journal.Record, epochs int) bool {
 	found := false
 	for _, s := range rec.Measured {
 		units := make([]float64, 0, len(s.UnitSeconds))
@@ -117,7 +124,7 @@ func add(out *Recalled, rec *journal.Record) bool {
 	if !found {
 		return false
 	}
-	if len(out.Runs) == 0 && rec.Training.TotalUnits.Known() {
+	if out.Total == 0 && rec.Handed.Epochs == epochs && rec.Training.TotalUnits.Known() {
 		out.Total, out.Unit = float64(rec.Training.TotalUnits), rec.Training.Unit
 	}
 	for _, v := range rec.Overheads.RestartSeconds {
@@ -126,7 +133,7 @@ func add(out *Recalled, rec *journal.Record) bool {
 	for _, v := range rec.Overheads.StartupSeconds {
 		out.StartupSeconds = append(out.StartupSeconds, float64(v))
 	}
-	if rec.State == journal.Done && rec.Outcome.Seconds.Known() {
+	if rec.State == journal.Done && rec.Handed.Epochs == epochs && rec.Outcome.Seconds.Known() {
 		out.Baselines = append(out.Baselines, sla.Baseline{
 			Time:    time.Duration(float64(rec.Outcome.Seconds) * float64(time.Second)),
 			CostUSD: float64(rec.Outcome.CostUSD), Throughput: float64(rec.Outcome.Throughput),

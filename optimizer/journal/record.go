@@ -77,6 +77,7 @@ type Record struct {
 	Prices       Prices          `json:"prices"`
 	Preference   plan.Preference `json:"preference"`
 	Seed         int64           `json:"seed"`
+	Handed       Handed          `json:"handed"`   // what was handed to the script beside its allocation
 	Measured     []Probe         `json:"measured"` // every stretch at one allocation that was timed, probes included
 	Overheads    Overheads       `json:"overheads"`
 	Probes       []Probe         `json:"probes"`
@@ -92,6 +93,12 @@ type Record struct {
 	Training     Training        `json:"training"` // model information and last values read from the log
 	Log          Log             `json:"log"`
 	Warnings     []string        `json:"warnings"`
+}
+
+// Handed is what the user gave the script through us; runs that differ in it did different work.
+type Handed struct {
+	Epochs  int    `json:"epochs"`  // 0: the script's own
+	Dataset string `json:"dataset"` // path; empty: the script's own
 }
 
 // Script is what inspection found.
@@ -198,6 +205,7 @@ type Plan struct {
 
 // Prediction of the whole run, made at Plan.AtS.
 type Prediction struct {
+	AtS        Number       `json:"at_s"` // when it was made: with the run's first plan
 	Seconds    sla.Interval `json:"seconds"`
 	CostUSD    sla.Interval `json:"cost_usd"`
 	Throughput sla.Interval `json:"throughput"`

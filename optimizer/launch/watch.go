@@ -133,8 +133,12 @@ func (w *watch) others(now time.Duration) []action {
 func (w *watch) escalate(now time.Duration) []action {
 	switch {
 	case w.phase == running && w.stopAt > 0 && now >= w.stopAt:
-		w.cause, w.askedAt = byLimit, now
+		w.cause = byLimit
 		w.phase, w.until = checkpointing, now+w.grace
+		if w.askedAt > 0 {
+			return nil // it is saving already: a second signal might tear what it writes
+		}
+		w.askedAt = now
 		return []action{askCheckpoint}
 	case w.phase == running || w.phase == over || now < w.until:
 		return nil
