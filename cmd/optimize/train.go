@@ -256,13 +256,14 @@ func makeRates(e *env, v *values) (*cost.Rates, error) {
 // describeHost fills in a machine that is not this one, from a file or a cloud's type.
 func describeHost(e *env, name string, v *values, cfg *optimizer.Config) error {
 	var host resources.Host
+	priced := cfg.Rates != nil || cfg.GPUHour != nil || cfg.CPUHour != nil || cfg.GiBHour != nil
 	if cloud, _, ok := strings.Cut(name, ":"); ok && !strings.ContainsAny(cloud, "/.") {
 		offer, err := cost.Lookup(name)
 		if err != nil {
 			return fmt.Errorf("--host: %w", err)
 		}
 		host = offer.Host()
-		if cfg.Rates == nil {
+		if !priced {
 			rates := offer.Rates()
 			cfg.Rates = &rates
 		}
@@ -272,7 +273,7 @@ func describeHost(e *env, name string, v *values, cfg *optimizer.Config) error {
 			return fmt.Errorf("--host: %w", err)
 		}
 		host = d.Host()
-		if d.Price != nil && cfg.Rates == nil {
+		if d.Price != nil && !priced {
 			cfg.Rates = describedRates(d.Price)
 		}
 	}

@@ -208,7 +208,11 @@ func predictionSection(d *Data) section {
 		s.Intro = "Nothing was predicted for this run."
 		return s
 	}
-	s.Intro = "The prediction was made " + number(r.Plan.AtS, duration) + " after the start, for the whole run."
+	made := r.Plan.AtS
+	if r.Plan.Prediction != nil && r.Plan.Prediction.AtS > 0 {
+		made = r.Plan.Prediction.AtS
+	}
+	s.Intro = "The prediction was made " + number(made, duration) + " after the start, for the whole run."
 	if !r.Plan.AtS.Known() {
 		s.Intro = "The prediction is for the whole run."
 	}
