@@ -191,11 +191,12 @@ func (l *logReader) find(now time.Time, last bool) {
 	if l.tail != nil && l.tail.Stats().Rows > 0 || now.Before(l.lookAt) && !last {
 		return
 	}
+	began := time.Now()
 	if path := l.candidate(now, last); path != "" && path != l.path {
 		l.drop()
 		l.use(path)
 	}
-	l.lookAt = now.Add(time.Second + 100*time.Since(now))
+	l.lookAt = now.Add(time.Second + 100*time.Since(began))
 }
 
 // candidate is the log to read by now; empty when there is none yet. A file as it was before the job began is none.

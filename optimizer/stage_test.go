@@ -185,6 +185,7 @@ func (s *stage) Start(_ context.Context, c launch.Command) (launch.Job, error) {
 	if s.onStart != nil {
 		s.onStart(a.n, c)
 	}
+	a.write() // so that the agent's first look finds it
 	go func() {
 		exit := s.play(a)
 		exit.At, exit.Ran = s.clock.Now(), s.clock.Monotonic()-a.from
@@ -244,24 +245,31 @@ func (a *actor) work(total int, seconds float64) bool {
 	before, ticks := s.seen()
 	a.epoch++
 	s.clock.advance(at(seconds))
-	path := a.setting("OPTIMIZER_LOG")
-	if s.cfg.Log != "" {
-		path = s.cfg.Log
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
-	if err != nil {
-		s.t.Errorf("write the training log: %v", err)
-		return false
-	}
-	if st, err := f.Stat(); err == nil && st.Size() == 0 {
-		fmt.Fprintln(f, "epoch,total_epochs,data_count,train_loss")
-	}
-	fmt.Fprintf(f, "%d,%d,100,%g\n", a.epoch, total, 1/float64(a.epoch))
-	f.Close()
+	a.write(fmt.Sprintf("%d,%d,100,%g\n", a.epoch, total, 1/float64(a.epoch)))
 	e := float64(a.epoch)
 	return s.wait(fmt.Sprintf("epoch %d", a.epoch), func(st Status, n int) bool {
 		return a.mustGo() || before.Done < e && st.Done >= e && n > ticks || n >= ticks+2
 	}) && !a.mustGo()
+}
+
+// write appends rows to the training log, after its header.
+func (a *actor) write(rows ...string) {
+	path := a.setting("OPTIMIZER_LOG")
+	if a.stage.cfg.Log != "" {
+		path = a.stage.cfg.Log
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+	if err != nil {
+		a.stage.t.Errorf("write the training log: %v", err)
+		return
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err == nil && st.Size() == 0 {
+		rows = append([]string{"epoch,total_epochs,data_count,train_loss\n"}, rows...)
+	}
+	if _, err := f.WriteString(strings.Join(rows, "")); err != nil {
+		a.stage.t.Errorf("write the training log: %v", err)
+	}
 }
 
 func (a *actor) mustGo() bool {
