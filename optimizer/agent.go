@@ -89,7 +89,6 @@ type run struct {
 	modelRows   int           // log rows that the model has seen
 	thinkAgain  time.Duration // monotonic clock before which the agent does not fit or plan again
 	plan        plan.Plan
-	decided     bool
 	adaptedAt   float64 // progress at the last look for a better allocation
 	lastAction  string
 	broken      bool // a part of the optimiser has failed

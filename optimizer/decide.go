@@ -264,7 +264,7 @@ func sameShape(a, b resources.Allocation) bool {
 
 // adopt makes a plan the run's plan.
 func (r *run) adopt(p plan.Plan) {
-	r.plan, r.decided, r.phase = p, true, working
+	r.plan, r.phase = p, working
 	if r.model != nil {
 		r.rec.Model = modelRecord(r.model)
 	}

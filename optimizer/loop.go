@@ -18,7 +18,7 @@ import (
 
 // leaving is a job that has been asked to go, and what follows.
 type leaving struct {
-	Why        string                `json:"why"`  // restart, failed-probe, budget, deadline, user, infeasible
+	Why        string                `json:"why"`  // restart, budget, deadline, user, infeasible
 	Next       *resources.Allocation `json:"next"` // nil: the run ends
 	Label      string                `json:"label"`
 	AskedAt    time.Duration         `json:"asked_at"`

@@ -15,41 +15,38 @@ import (
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/resources"
-	"trainopt/simulator/training"
 )
 
 // savedState is the file `state`: all that another agent needs to go on with the run.
 type savedState struct {
-	Config    Config                 `json:"config"`
-	Argv      []string               `json:"argv"`
-	Host      resources.Host         `json:"host"`
-	Limits    resources.Limits       `json:"limits"`
-	Rates     cost.Rates             `json:"rates"`
-	Baseline  resources.Allocation   `json:"baseline"`
-	Current   resources.Allocation   `json:"current"`
-	Resumable bool                   `json:"resumable"`
-	Need      resources.GiB          `json:"need_memory_gib"`
-	Recalled  []training.Observation `json:"-"`
-	RestartS  []float64              `json:"restart_s"`
-	StartupS  []float64              `json:"startup_s"`
-	Progress  Progress               `json:"progress"`
-	Meter     json.RawMessage        `json:"meter"`
-	Guard     json.RawMessage        `json:"guard"`
-	Phase     phase                  `json:"phase"`
-	Leaving   *leaving               `json:"leaving"`
-	Handle    *launch.Handle         `json:"handle"`
-	AdaptedAt float64                `json:"adapted_at"`
-	Decided   bool                   `json:"decided"`
-	Backoff   launch.Backoff         `json:"backoff"`
-	Failures  int                    `json:"failures"`
-	OwnLog    string                 `json:"own_log"`
-	Joules    float64                `json:"joules"`
-	LogPath   string                 `json:"log_path"`
-	Log       *monitor.TailState     `json:"log"`
-	Elapsed   time.Duration          `json:"elapsed"`
-	Monotonic time.Duration          `json:"monotonic"`
-	BootID    string                 `json:"boot_id"`
-	Ended     bool                   `json:"ended"`
+	Config    Config               `json:"config"`
+	Argv      []string             `json:"argv"`
+	Host      resources.Host       `json:"host"`
+	Limits    resources.Limits     `json:"limits"`
+	Rates     cost.Rates           `json:"rates"`
+	Baseline  resources.Allocation `json:"baseline"`
+	Current   resources.Allocation `json:"current"`
+	Resumable bool                 `json:"resumable"`
+	Need      resources.GiB        `json:"need_memory_gib"`
+	RestartS  []float64            `json:"restart_s"`
+	StartupS  []float64            `json:"startup_s"`
+	Progress  Progress             `json:"progress"`
+	Meter     json.RawMessage      `json:"meter"`
+	Guard     json.RawMessage      `json:"guard"`
+	Phase     phase                `json:"phase"`
+	Leaving   *leaving             `json:"leaving"`
+	Handle    *launch.Handle       `json:"handle"`
+	AdaptedAt float64              `json:"adapted_at"`
+	Backoff   launch.Backoff       `json:"backoff"`
+	Failures  int                  `json:"failures"`
+	OwnLog    string               `json:"own_log"`
+	Joules    float64              `json:"joules"`
+	LogPath   string               `json:"log_path"`
+	Log       *monitor.TailState   `json:"log"`
+	Elapsed   time.Duration        `json:"elapsed"`
+	Monotonic time.Duration        `json:"monotonic"`
+	BootID    string               `json:"boot_id"`
+	Ended     bool                 `json:"ended"`
 }
 
 // bootID names this boot of the machine: monotonic times of another boot mean nothing here.
@@ -85,7 +82,7 @@ func (r *run) saidOnce(err error) {
 func (r *run) saveState() {
 	s := savedState{Config: r.Config, Argv: r.argv, Host: r.host, Limits: r.limits, Rates: r.rates, Baseline: r.baseline, Current: r.current,
 		Resumable: r.resumable, Need: r.needMemory, RestartS: r.restartS, StartupS: r.startupS, Progress: r.progress,
-		Meter: r.meter.State(), Guard: r.guard.State(), Phase: r.phase, Leaving: r.leaving, AdaptedAt: r.adaptedAt, Decided: r.decided, Backoff: r.backoff, Failures: r.failures, OwnLog: r.log.own,
+		Meter: r.meter.State(), Guard: r.guard.State(), Phase: r.phase, Leaving: r.leaving, AdaptedAt: r.adaptedAt, Backoff: r.backoff, Failures: r.failures, OwnLog: r.log.own,
 		Joules: r.sampler.joules, LogPath: r.log.path, Elapsed: r.elapsed(), Monotonic: r.Clock.Monotonic(), BootID: bootID(), Ended: r.ended != nil}
 	if r.job != nil {
 		h := r.job.Handle()
@@ -160,18 +157,12 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 	if s.Ended && r.rec.State == journal.Done {
 		return fmt.Errorf("%s is done: %w", jd.ID(), ErrNotResumable)
 	}
-	environ, view, discover := r.Environ, r.View, r.Discover
 	r.Config = s.Config
 	r.Agent = r.Agent.withDefaults()
-	r.Environ = environ
-	if view != nil {
-		r.View = view
-	}
-	_ = discover
 	r.argv, r.host, r.limits, r.rates = s.Argv, s.Host, s.Limits, s.Rates
 	r.baseline, r.current, r.resumable, r.needMemory = s.Baseline, s.Current, s.Resumable, s.Need
 	r.restartS, r.startupS, r.progress = s.RestartS, s.StartupS, s.Progress
-	r.phase, r.leaving, r.adaptedAt, r.decided, r.backoff = s.Phase, s.Leaving, s.AdaptedAt, s.Decided, s.Backoff
+	r.phase, r.leaving, r.adaptedAt, r.backoff = s.Phase, s.Leaving, s.AdaptedAt, s.Backoff
 	r.failures = s.Failures
 	if r.phase == "" {
 		r.phase = probing
@@ -224,11 +215,6 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 	}
 	r.rec.State, r.rec.Exit, r.rec.FinishedAt, r.rec.ExitCode = journal.Running, nil, nil, nil
 	r.recall()
-	return r.restoreClock(s)
-}
-
-// restoreClock adds the time that the job lived without an agent.
-func (r *run) restoreClock(s savedState) error {
 	r.saved = s
 	return nil
 }

@@ -23,8 +23,9 @@ type env struct {
 	environ []string
 	dir     string   // working directory
 	self    []string // how the binary runs itself as keeper
-	signals <-chan os.Signal
-	clock   optimizer.Clock
+	// listen begins to take the user's signals; before, and in commands that run no job, they end the program as usual.
+	listen func() (signals <-chan os.Signal, stop func())
+	clock  optimizer.Clock
 	// width is the terminal's width on stderr, 0 when it is not a terminal; ask is true when a question
 	// can be answered on stdin.
 	width func() int
@@ -41,12 +42,16 @@ func (e *env) getenv(name string) string {
 	return ""
 }
 
-func processEnv() (*env, func()) {
+func listen() (<-chan os.Signal, func()) {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	if !signal.Ignored(syscall.SIGHUP) { // under nohup a hang-up stays ignored
 		signal.Notify(signals, syscall.SIGHUP)
 	}
+	return signals, func() { signal.Stop(signals) }
+}
+
+func processEnv() *env {
 	dir, err := os.Getwd()
 	if err != nil {
 		dir = "."
@@ -57,7 +62,7 @@ func processEnv() (*env, func()) {
 	}
 	e := &env{
 		args: os.Args[1:], stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
-		environ: os.Environ(), dir: dir, self: []string{self, keeperArg}, signals: signals, clock: optimizer.SystemClock{},
+		environ: os.Environ(), dir: dir, self: []string{self, keeperArg}, listen: listen, clock: optimizer.SystemClock{},
 		ask: term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd())),
 	}
 	e.width = func() int {
@@ -71,5 +76,5 @@ func processEnv() (*env, func()) {
 		}
 		return w
 	}
-	return e, func() { signal.Stop(signals) }
+	return e
 }

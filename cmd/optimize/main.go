@@ -13,8 +13,5 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == keeperArg {
 		os.Exit(launch.KeeperMain(os.Args[2:]))
 	}
-	e, stop := processEnv()
-	code := run(e)
-	stop()
-	os.Exit(int(code))
+	os.Exit(int(run(processEnv())))
 }

@@ -25,10 +25,7 @@ func TestMain(m *testing.M) {
 	}
 	if os.Getenv(agentVariable) != "" {
 		os.Unsetenv(agentVariable)
-		e, stop := processEnv()
-		code := run(e)
-		stop()
-		os.Exit(int(code))
+		os.Exit(int(run(processEnv())))
 	}
 	os.Exit(m.Run())
 }
@@ -62,9 +59,8 @@ func (w *world) run(args ...string) (code optimizer.Code, stdout, stderr string)
 	w.t.Helper()
 	var out, errs bytes.Buffer
 	e := &env{args: args, stdin: strings.NewReader(""), stdout: &out, stderr: &errs, environ: w.environ, dir: w.dir,
-		self: []string{os.Args[0], keeperArg}, signals: w.signals, clock: optimizer.SystemClock{}, width: func() int { return 0 }}
-	args = append([]string{}, args...)
-	e.args = args
+		self: []string{os.Args[0], keeperArg}, clock: optimizer.SystemClock{}, width: func() int { return 0 }}
+	e.listen = func() (<-chan os.Signal, func()) { return w.signals, func() {} }
 	if !hasStateDir(args) {
 		e.environ = append(append([]string{}, w.environ...), "OPTIMIZE_STATE_DIR="+w.state())
 	}

@@ -150,7 +150,9 @@ func resumeCommand(e *env, c *common) *cobra.Command {
 				return usageError{errors.Join(errs...)}
 			}
 			agent := optimizer.Agent{Launcher: launch.Local{Self: e.self}, View: e.view(c), Clock: e.clock, Environ: e.environ}
-			res := agent.Resume(cmdContext(), dir, change, e.signals)
+			signals, unlisten := e.listen()
+			defer unlisten()
+			res := agent.Resume(cmdContext(), dir, change, signals)
 			if c.json && res.Record != nil {
 				if err := printJSON(e.stdout, res.Record); err != nil {
 					return err

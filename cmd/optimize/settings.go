@@ -24,7 +24,6 @@ const (
 	whole
 	length // a duration: 90m, 2h30m, or a number of seconds
 	list
-	toggle
 	table // text → text, only in a file
 )
 
@@ -102,8 +101,6 @@ func addSettings(fs *pflag.FlagSet) {
 		switch s.kind {
 		case list:
 			fs.StringSlice(s.flag, nil, s.help)
-		case toggle:
-			fs.Bool(s.flag, false, s.help)
 		default:
 			fs.String(s.flag, s.value, s.help)
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -112,30 +113,42 @@ func (e *env) train(cmd *cobra.Command, c *common, f *trainFlags, args []string)
 
 func (e *env) trainOne(c *common, f *trainFlags, cfg optimizer.Config) optimizer.Result {
 	view := e.view(c)
+	signals, stop := e.listen()
+	defer stop()
 	agent := optimizer.Agent{Config: cfg, Launcher: launch.Local{Self: e.self}, View: view, Clock: e.clock, Environ: e.environ}
 	if f.yes {
 		agent.Confirm = func(string) bool { return true }
 	} else if e.ask && !c.json {
-		agent.Confirm = e.confirm
+		agent.Confirm = func(question string) bool { return e.confirm(question, signals) }
 	}
 	if !cfg.DryRun && !f.fresh {
 		if dir := optimizer.LeftBehind(cfg); dir != "" {
 			view.Event(optimizer.Info, fmt.Sprintf("found %s of the same training, left by an agent that died: going on with it (--fresh starts a new one)", filepath.Base(dir)))
-			res := agent.Resume(cmdContext(), dir, optimizer.Change{TimeMax: cfg.SLA.TimeMax, CostMaxUSD: cfg.SLA.CostMaxUSD}, e.signals)
+			res := agent.Resume(cmdContext(), dir, optimizer.Change{TimeMax: cfg.SLA.TimeMax, CostMaxUSD: cfg.SLA.CostMaxUSD}, signals)
 			if !errors.Is(res.Err, optimizer.ErrNotResumable) {
 				return res
 			}
 			view.Event(optimizer.Warning, res.Err.Error()+"; starting a new run")
 		}
 	}
-	return agent.Run(cmdContext(), e.signals)
+	return agent.Run(cmdContext(), signals)
 }
 
-func (e *env) confirm(question string) bool {
+// confirm asks a yes/no question; a signal is a no.
+func (e *env) confirm(question string, signals <-chan os.Signal) bool {
 	fmt.Fprintf(e.stderr, "%s [y/N] ", question)
-	line, _ := bufio.NewReader(e.stdin).ReadString('\n')
-	answer := strings.ToLower(strings.TrimSpace(line))
-	return answer == "y" || answer == "yes"
+	answered := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(e.stdin).ReadString('\n')
+		answered <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	select {
+	case answer := <-answered:
+		return answer == "y" || answer == "yes"
+	case <-signals:
+		fmt.Fprintln(e.stderr)
+		return false
+	}
 }
 
 func (e *env) printRecords(c *common, cfg optimizer.Config, records []*journal.Record, scripts int) error {
