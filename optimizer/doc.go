@@ -6,5 +6,5 @@
 // keeps the agreement (sla.Guard), and carries decisions out.
 //
 //	agent := optimizer.Agent{Config: cfg, Launcher: launcher, View: view, Clock: optimizer.SystemClock{}}
-//	result, err := agent.Run(ctx, interrupts)
+//	result := agent.Run(ctx, interrupts)
 package optimizer

@@ -3,5 +3,5 @@
 //
 // It is not a prediction for other jobs; it answers only for the same script with the same arguments.
 //
-//	recalled, err := history.Recall(stateDir, history.Key{Script: sha, Args: args})
+//	recalled, notes := history.Recall(stateDir, history.Key{ScriptSHA256: sha, Command: argv})
 package history

@@ -1,7 +1,9 @@
 package history
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"path/filepath"
 	"slices"
@@ -60,6 +62,9 @@ func Recall(stateDir string, key Key) (Recalled, []string) {
 	for _, e := range entries {
 		if len(out.Runs) >= maxRuns {
 			break
+		}
+		if e.Record == nil && e.ID != key.Except && !errors.Is(e.Err, fs.ErrNotExist) { // one that is just starting has no record yet
+			notes = append(notes, fmt.Sprintf("earlier run %s is left out: %v", e.ID, e.Err))
 		}
 		if e.Record == nil || e.ID == key.Except || !same(e.Record, key) || e.Record.State == journal.Running {
 			continue

@@ -1,0 +1,260 @@
+package history
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"trainopt/optimizer/journal"
+	"trainopt/resources"
+)
+
+var eightCPUs = resources.Allocation{CPUs: 8, Memory: 16}
+
+// past is a run that was measured: train.py with two arguments on eight CPUs and one GPU, 0.5 s an epoch.
+func past(change func(*journal.Record)) *journal.Record {
+	rec := journal.NewRecord()
+	rec.State = journal.Done
+	rec.Script.SHA256 = "abc"
+	rec.Command = []string{"/usr/bin/python3", "/jobs/train.py", "--lr", "0.1"}
+	rec.Host = journal.Host{CPUs: 8, GPUs: []journal.GPU{{Name: "H100"}}}
+	rec.Measured = []journal.Probe{{Allocation: eightCPUs, UnitSeconds: []journal.Number{0.5, 0.5}, UnitSamples: 100, PeakMemoryGiB: 3}}
+	rec.Training.TotalUnits, rec.Training.Unit = 40, "epoch"
+	rec.Overheads = journal.Overheads{StartupSeconds: []journal.Number{2}, RestartSeconds: []journal.Number{3}}
+	rec.Outcome.Seconds, rec.Outcome.CostUSD = 22, 0.5
+	if change != nil {
+		change(rec)
+	}
+	return rec
+}
+
+// asks is the key of the same training.
+func asks(change func(*Key)) Key {
+	k := Key{ScriptSHA256: "abc", Command: []string{"/opt/conda/bin/python3", "/jobs/train.py", "--lr", "0.1"}, CPUs: 8, GPUs: []string{"H100"}}
+	if change != nil {
+		change(&k)
+	}
+	return k
+}
+
+// keep writes runs into a state directory, each a minute after the one before, and returns it with their names.
+func keep(t *testing.T, records ...*journal.Record) (string, []string) {
+	t.Helper()
+	state := filepath.Join(t.TempDir(), "state")
+	var ids []string
+	for i, rec := range records {
+		run, err := journal.Create(state, journal.NewRunID(time.Date(2026, 3, 1, 12, i, 0, 0, time.UTC), "train"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec.RunID = run.ID()
+		if err := run.WriteRecord(rec); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, run.ID())
+	}
+	return state, ids
+}
+
+// TestRecallMatches: only what was measured of the same work on the same kind of machine is recalled.
+func TestRecallMatches(t *testing.T) {
+	for name, c := range map[string]struct {
+		rec  func(*journal.Record)
+		key  func(*Key)
+		want bool
+	}{
+		"the same, by another path of the interpreter": {nil, nil, true},
+		"another script":           {func(r *journal.Record) { r.Script.SHA256 = "def" }, nil, false},
+		"no script at all":         {func(r *journal.Record) { r.Script.SHA256 = "" }, func(k *Key) { k.ScriptSHA256 = "" }, false},
+		"another argument":         {func(r *journal.Record) { r.Command[3] = "0.2" }, nil, false},
+		"one argument more":        {func(r *journal.Record) { r.Command = append(r.Command, "--big") }, nil, false},
+		"another interpreter":      {func(r *journal.Record) { r.Command[0] = "/usr/bin/pypy3" }, nil, false},
+		"another data set":         {func(r *journal.Record) { r.Handed.Dataset = "/data/b" }, func(k *Key) { k.Dataset = "/data/a" }, false},
+		"the same data set":        {func(r *journal.Record) { r.Handed.Dataset = "/data/a" }, func(k *Key) { k.Dataset = "/data/a" }, true},
+		"fewer CPUs":               {func(r *journal.Record) { r.Host.CPUs = 4 }, nil, false},
+		"another GPU":              {func(r *journal.Record) { r.Host.GPUs[0].Name = "A100" }, nil, false},
+		"no GPU":                   {func(r *journal.Record) { r.Host.GPUs = nil }, nil, false},
+		"a described machine":      {func(r *journal.Record) { r.Host.Described = "aws:x" }, nil, false},
+		"that described machine":   {func(r *journal.Record) { r.Host.Described = "aws:x" }, func(k *Key) { k.Described = "aws:x" }, true},
+		"any machine will do":      {func(r *journal.Record) { r.Host.CPUs = 4 }, func(k *Key) { k.AnyMachine = true }, true},
+		"any machine, not any job": {func(r *journal.Record) { r.Command[3] = "0.2" }, func(k *Key) { k.AnyMachine = true }, false},
+		"failed, but measured":     {func(r *journal.Record) { r.State = journal.Failed }, nil, true},
+		"stopped, but measured":    {func(r *journal.Record) { r.State = journal.Stopped }, nil, true},
+		"still running":            {func(r *journal.Record) { r.State = journal.Running }, nil, false},
+		"nothing was timed":        {func(r *journal.Record) { r.Measured[0].UnitSeconds = nil }, nil, false},
+		"timed as unknown":         {func(r *journal.Record) { r.Measured[0].UnitSeconds = []journal.Number{journal.Unknown(), 0} }, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			state, ids := keep(t, past(c.rec))
+			got, _ := Recall(state, asks(c.key))
+			if found := slices.Equal(got.Runs, ids); found != c.want {
+				t.Errorf("recalled %v of %v, want %t", got.Runs, ids, c.want)
+			}
+			if len(got.Observations) > 0 != c.want || math.IsNaN(got.PeakMemoryGiB) == c.want || (got.Total == 40) != c.want {
+				t.Errorf("recalled %+v, want %t", got, c.want)
+			}
+		})
+	}
+}
+
+// TestRecallExcept: the run that asks is not its own history.
+func TestRecallExcept(t *testing.T) {
+	state, ids := keep(t, past(nil), past(nil))
+	got, _ := Recall(state, asks(func(k *Key) { k.Except = ids[1] }))
+	if !slices.Equal(got.Runs, ids[:1]) || len(got.Observations) != 1 {
+		t.Errorf("recalled %v of %v, want the first alone", got.Runs, ids)
+	}
+}
+
+// TestRecallWhat: what the runs measured, the newest first, for the length that is asked for.
+func TestRecallWhat(t *testing.T) {
+	state, ids := keep(t,
+		past(func(r *journal.Record) { r.Measured[0].PeakMemoryGiB = 5 }),
+		past(func(r *journal.Record) { r.Handed.Epochs, r.Training.TotalUnits = 7, 7 }),
+		past(func(r *journal.Record) {
+			r.State = journal.Failed
+			r.Training.TotalUnits = journal.Unknown()
+			r.Measured[0].PeakMemoryGiB, r.Measured[0].UnitSamples = journal.Unknown(), journal.Unknown()
+			r.Measured[0].UnitSeconds = []journal.Number{0.7, journal.Unknown(), 0.9}
+		}))
+	got, notes := Recall(state, asks(nil))
+	if want := []string{ids[2], ids[1], ids[0]}; !slices.Equal(got.Runs, want) || len(notes) != 0 {
+		t.Fatalf("recalled %v with notes %q, want %v", got.Runs, notes, want)
+	}
+	if got.Total != 40 || got.Unit != "epoch" {
+		t.Errorf("%g %ss of work, want 40 epochs: by a run of that length which says so", got.Total, got.Unit)
+	}
+	if o := got.Observations[0]; !slices.Equal(o.UnitSeconds, []float64{0.7, 0.9}) || o.UnitSamples != 0 || !math.IsNaN(o.PeakMemoryGiB) || !o.Recalled || !o.Allocation.Same(eightCPUs) {
+		t.Errorf("observation %+v of the newest", o)
+	}
+	if got.PeakMemoryGiB != 5 {
+		t.Errorf("peak memory %g GiB, want the largest, 5", got.PeakMemoryGiB)
+	}
+	if len(got.Baselines) != 1 || got.Baselines[0].Time != 22*time.Second || got.Baselines[0].CostUSD != 0.5 {
+		t.Errorf("baselines %+v, want the one run that finished the same length", got.Baselines)
+	}
+	if !slices.Equal(got.StartupSeconds, []float64{2, 2, 2}) || !slices.Equal(got.RestartSeconds, []float64{3, 3, 3}) {
+		t.Errorf("start-ups %v, restarts %v", got.StartupSeconds, got.RestartSeconds)
+	}
+}
+
+// TestRecallBounds: old runs beyond the bound are left alone.
+func TestRecallBounds(t *testing.T) {
+	var all []*journal.Record
+	for range maxRuns + 3 {
+		all = append(all, past(nil))
+	}
+	state, ids := keep(t, all...)
+	got, _ := Recall(state, asks(nil))
+	if len(got.Runs) != maxRuns || got.Runs[0] != ids[len(ids)-1] {
+		t.Errorf("recalled %d runs from %v, want the newest %d", len(got.Runs), got.Runs, maxRuns)
+	}
+}
+
+// TestRecallNothing: no directory, and a run that cannot be read, are no history and no failure.
+func TestRecallNothing(t *testing.T) {
+	got, notes := Recall(filepath.Join(t.TempDir(), "absent"), asks(nil))
+	if len(got.Runs) != 0 || len(notes) != 0 || !math.IsNaN(got.PeakMemoryGiB) {
+		t.Errorf("%+v, notes %q", got, notes)
+	}
+	state, ids := keep(t, past(nil), past(nil))
+	if err := os.WriteFile(filepath.Join(state, "runs", ids[1], journal.RecordFile), []byte(`{"schema": 1, "state`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got, notes = Recall(state, asks(nil))
+	if !slices.Equal(got.Runs, ids[:1]) {
+		t.Errorf("recalled %v, want the run that can be read", got.Runs)
+	}
+	if len(notes) != 1 || !strings.Contains(notes[0], ids[1]) || strings.Contains(notes[0], "\n") {
+		t.Errorf("notes %q, want one that names the run that was left out", notes)
+	}
+}
+
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestReadLogs: logs of several formats give what they hold; what they lack is said.
+func TestReadLogs(t *testing.T) {
+	type seen struct {
+		gpus, cpus int
+		seconds    []float64
+		samples    float64
+		peak       float64 // 0: unknown
+	}
+	for name, c := range map[string]struct {
+		file, text string
+		aliases    map[string]string
+		want       []seen
+		notes      []string
+	}{
+		"our own columns": {"a.csv", "epoch,epoch_time,cpu_count,gpu_count,data_count,memory_used_gb\n1,9,4,1,500,2\n2,5,4,1,500,2.5\n3,6,4,1,500,2.4\n", nil,
+			[]seen{{1, 4, []float64{5, 6}, 500, 2.5}}, nil},
+		"two allocations in one": {"a.csv", "epoch,epoch_time,cpu_count\n1,9,4\n2,5,4\n3,8,2\n4,7,2\n", nil,
+			[]seen{{2, 4, []float64{5}, 0, 0}, {2, 2, []float64{7}, 0, 0}}, nil},
+		"a single row is not only warm-up": {"a.csv", "epoch,epoch_time,cpu_count\n1,9,4\n", nil, []seen{{2, 4, []float64{9}, 0, 0}}, nil},
+		"ultralytics: a running time, no allocation": {"results.csv", "  epoch,   time, train/box_loss\n  1,  12,  1.5\n  2,  20,  1.3\n  3,  29,  1.2\n", nil,
+			[]seen{{2, 8, []float64{9}, 0, 0}}, []string{"does not say cpu_count"}},
+		"a running time that began again": {"a.csv", "epoch,elapsed_s,cpu_count\n1,10,4\n2,20,4\n1,9,4\n2,18,4\n", nil, []seen{{2, 4, []float64{9}, 0, 0}}, nil},
+		"keras: no times":                 {"history.csv", "epoch,accuracy,loss,val_loss\n0,0.8,0.5,0.4\n1,0.9,0.4,0.3\n", nil, nil, []string{"no column with the time of an epoch"}},
+		"json lines": {"a.jsonl", `{"epoch": 1, "epoch_time": 9, "cpu_count": 4}` + "\n" + `{"epoch": 2, "epoch_time": 5, "cpu_count": 4}` + "\n", nil,
+			[]seen{{2, 4, []float64{5}, 0, 0}}, nil},
+		"the user's names": {"a.csv", "epoch,dauer,kerne\n1,9,4\n2,5,4\n", map[string]string{"dauer": "epoch_time", "kerne": "cpu_count"}, []seen{{2, 4, []float64{5}, 0, 0}}, nil},
+		"bad rows":         {"a.csv", "epoch,epoch_time,cpu_count\n1,9,4\nrubbish\n2,5,4\n", nil, []seen{{2, 4, []float64{5}, 0, 0}}, []string{"1 of 3 rows skipped"}},
+		"impossible times": {"a.csv", "epoch,epoch_time,cpu_count\n1,9,4\n2,0,4\n3,inf,4\n4,nan,4\n5,5,4\n", nil, []seen{{2, 4, []float64{5}, 0, 0}}, nil},
+		"empty":            {"a.csv", "", nil, nil, []string{"no row"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := write(t, c.file, c.text)
+			got, notes := ReadLogs([]string{path}, c.aliases, resources.Allocation{GPUs: 2, GPUIDs: []string{"a", "b"}, CPUs: 8})
+			if len(got) != len(c.want) {
+				t.Fatalf("%d observations %+v, want %d; notes %q", len(got), got, len(c.want), notes)
+			}
+			for i, o := range got {
+				w := c.want[i]
+				if o.Allocation.GPUs != w.gpus || o.Allocation.CPUs != w.cpus || !slices.EqualFunc(o.UnitSeconds, w.seconds, func(a, b float64) bool { return math.Abs(a-b) < 1e-9 }) || o.UnitSamples != w.samples || !o.Recalled {
+					t.Errorf("observation %d: %+v, want %+v", i, o, w)
+				}
+				if math.IsNaN(o.PeakMemoryGiB) != (w.peak == 0) || w.peak > 0 && o.PeakMemoryGiB != w.peak {
+					t.Errorf("peak memory %g GiB, want %g (0: unknown)", o.PeakMemoryGiB, w.peak)
+				}
+			}
+			for _, want := range c.notes {
+				if !slices.ContainsFunc(notes, func(n string) bool { return strings.Contains(n, want) && strings.Contains(n, path) }) {
+					t.Errorf("notes %q, want one of %s with %q", notes, path, want)
+				}
+			}
+			if len(c.notes) == 0 && len(notes) > 0 {
+				t.Errorf("notes %q, want none", notes)
+			}
+		})
+	}
+}
+
+// TestReadLogsSeveral: one that is not there does not keep the others from being read.
+func TestReadLogsSeveral(t *testing.T) {
+	a := write(t, "a.csv", "epoch,epoch_time,cpu_count,total_epochs\n1,9,4,12\n2,5,4,12\n")
+	b := write(t, "b.csv", "epoch,epoch_time,cpu_count\n29,9,2\n30,8,2\n")
+	absent := filepath.Join(t.TempDir(), "absent.csv")
+	got, notes := ReadLogs([]string{a, absent, b}, nil, eightCPUs)
+	if len(got) != 2 || got[0].Allocation.CPUs != 4 || got[1].Allocation.CPUs != 2 {
+		t.Errorf("observations %+v, want one of each log", got)
+	}
+	if len(notes) != 1 || !strings.Contains(notes[0], "absent.csv") {
+		t.Errorf("notes %q, want one on the log that is absent", notes)
+	}
+	for want, paths := range map[float64][]string{12: {a}, 30: {a, absent, b}, 0: {absent}} {
+		if n := Epochs(paths, nil); n != want {
+			t.Errorf("%g epochs in %v, want %g", n, paths, want)
+		}
+	}
+}
