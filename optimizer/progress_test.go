@@ -205,7 +205,7 @@ func TestProgressAfterARestart(t *testing.T) {
 		"the last epoch told again": {[]float64{10, 11}, 11, false, 0, []float64{1}},
 		"one epoch done again":      {[]float64{9, 10, 11}, 11, false, 1, []float64{1}}, // 2 s for the epochs 10 and 11
 		"began from nothing":        {[]float64{1, 2, 3}, 3, true, 1, []float64{1, 1}},
-		"began from an older save":  {[]float64{6, 7}, 7, true, 1, []float64{1}},
+		"began from an older save":  {[]float64{8, 9}, 9, true, 1, []float64{1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var p Progress
