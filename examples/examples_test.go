@@ -343,7 +343,7 @@ func TestTorch(t *testing.T) {
 		}
 	}
 	env := []string{"OPTIMIZER_LOG=cut.csv", "OPTIMIZER_CHECKPOINT_DIR=cut", "OPTIMIZER_RESUME=1", "OPTIMIZER_NUM_WORKERS=1"}
-	if code := p.interrupted(syscall.SIGUSR1, 2*time.Second, env, small...); code != 75 && code != 0 {
+	if code := p.interrupted(syscall.SIGUSR1, 300*time.Millisecond, env, small...); code != 75 && code != 0 {
 		t.Errorf("exit %d, want 75", code)
 	}
 	p.run(env, small...)

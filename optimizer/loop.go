@@ -366,6 +366,10 @@ func (r *run) exited(ctx context.Context, exit launch.Exit) {
 	switch {
 	case r.progress.Finished() && exit.Signal == "" && exit.Code == 0 && (exit.Reason == launch.Exited || exit.Reason == launch.Stopped):
 		r.end(&ending{state: journal.Done, reason: "exited", exit: &exit}) // finished while being asked to go is finished
+	case r.progress.Finished() && l != nil && l.Checkpoint && exit.Signal == "SIGUSR1":
+		// An interpreter gives up its handlers as it ends: our request met it there.
+		r.event(Warning, "all work was done when the request for a checkpoint ended the job by SIGUSR1")
+		r.end(&ending{state: journal.Done, reason: "exited", exit: &exit})
 	case l == nil:
 		r.leftByItself(exit, now)
 	case l.Next != nil:

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -22,12 +24,15 @@ func keeperPeakMiB(t testing.TB, h Handle) float64 { return statusMiB(t, h.Keepe
 func statusMiB(t testing.TB, pid int, key string) float64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+		return 0 // it has ended in this moment
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, ok := strings.Cut(string(text), key)
 	if !ok {
-		t.Fatalf("no %s in the status of the keeper", key)
+		return 0 // a zombie has no memory
 	}
 	kib, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
 	if err != nil {
@@ -81,8 +86,8 @@ func TestCase11HundredMegabyteLine(t *testing.T) {
 		}
 	}
 	t.Logf("keeper: at most %.1f MiB", peak)
-	if peak > 64 {
-		t.Errorf("the keeper took %.1f MiB, want below 64", peak)
+	if peak > 64 || peak == 0 {
+		t.Errorf("the keeper took %.1f MiB, want a measurement below 64", peak)
 	}
 	var total int64
 	for _, name := range []string{stderrFile, stderrFile + ".1"} {
