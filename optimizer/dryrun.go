@@ -33,5 +33,5 @@ func (r *run) wouldProbe() string {
 	if n <= 1 || r.Config.Samples < 0 {
 		return ""
 	}
-	return fmt.Sprintf(", then up to %d more of the %d allowed allocations, for at most %.0f %% of the job's cost", r.Config.WithDefaults().Samples-1, n, 100*r.Config.Ratio)
+	return fmt.Sprintf(", then up to %d of the other %d allowed allocations, for at most %.0f %% of the job's cost", min(n-1, r.Config.Samples-1), n-1, 100*r.Config.Ratio)
 }

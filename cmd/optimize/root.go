@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
@@ -158,6 +159,9 @@ reports what was promised, predicted, paid and saved.`,
 		SilenceUsage: true, SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
+				if _, err := os.Stat(inDir(e.dir, args[0])); err == nil {
+					return usageError{fmt.Errorf("unknown command %q: to train it, say `optimize --train %s`", args[0], args[0])}
+				}
 				return usageError{fmt.Errorf("unknown command %q: `optimize help` lists them", args[0])}
 			}
 			return cmd.Help()

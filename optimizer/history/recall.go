@@ -17,7 +17,8 @@ import (
 // Key names a training: runs with the same key did the same work.
 type Key struct {
 	ScriptSHA256 string
-	Command      []string // without the interpreter's path
+	Script       string   // its path; a copy elsewhere is the same script
+	Command      []string
 	// Host is the machine's shape; measurements of another shape do not carry over.
 	CPUs      float64
 	GPUs      []string // device names
@@ -86,9 +87,11 @@ func same(rec *journal.Record, key Key) bool {
 	if !key.AnyMachine && !sameMachine(rec.Host, key) {
 		return false
 	}
-	// The interpreter may be named by another path; everything after it must be equal.
-	return len(key.Command) == 0 || filepath.Base(rec.Command[0]) == filepath.Base(key.Command[0]) &&
-		slices.Equal(rec.Command[1:], key.Command[1:])
+	// The interpreter and the script may be named by another path; everything else must be equal.
+	return slices.EqualFunc(rec.Command, key.Command, func(was, is string) bool {
+		return was == is || was == rec.Script.Path && is == key.Script ||
+			was == rec.Command[0] && is == key.Command[0] && filepath.Base(was) == filepath.Base(is)
+	})
 }
 
 func sameMachine(h journal.Host, key Key) bool {
