@@ -17,7 +17,7 @@ import (
 // Key names a training: runs with the same key did the same work.
 type Key struct {
 	ScriptSHA256 string
-	Script       string   // its path; a copy elsewhere is the same script
+	Script       string // its path; a copy elsewhere is the same script
 	Command      []string
 	// Host is the machine's shape; measurements of another shape do not carry over.
 	CPUs      float64
