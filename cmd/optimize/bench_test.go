@@ -67,7 +67,7 @@ func BenchmarkSupervision(b *testing.B) {
 		if err := os.WriteFile(script, []byte(counting), 0o600); err != nil {
 			b.Fatal(err)
 		}
-		cmd := command(b, dir, "--train", script, "--epochs", "100000", "--quiet", "--budget", "100", "--deadline", "10h")
+		cmd := command(b, dir, "--train", script, "--epochs", "100000", "--quiet", "--budget", "100", "--deadline", "10h", "--planner", "static")
 		cmd.Env = append(cmd.Env, "PACE=0.4")
 		if err := cmd.Start(); err != nil {
 			b.Fatal(err)
