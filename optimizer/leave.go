@@ -1,0 +1,307 @@
+package optimizer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"syscall"
+	"time"
+
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/launch"
+	"trainopt/resources"
+)
+
+// leaving is a job that has been asked to go, and what follows.
+type leaving struct {
+	Why        string                `json:"why"`  // restart, budget, deadline, user, infeasible
+	Next       *resources.Allocation `json:"next"` // nil: the run ends
+	Label      string                `json:"label"`
+	AskedAt    time.Duration         `json:"asked_at"`
+	Checkpoint bool                  `json:"checkpoint"` // asked by SIGUSR1; SIGTERM follows after the grace
+	Terminated bool                  `json:"terminated"`
+}
+
+// leave asks the job to go: a resumable one saves a checkpoint first.
+func (r *run) leave(ctx context.Context, l *leaving) {
+	l.AskedAt = r.elapsed()
+	r.leaving = l
+	defer r.saveState()
+	if r.job == nil { // between two launches: nothing to stop
+		r.retryAt = 0
+		r.end(r.stopped(nil))
+		return
+	}
+	if r.resumable {
+		l.Checkpoint = true
+		err := r.job.Checkpoint()
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, launch.ErrNoCheckpoint) {
+			r.event(Warning, "ask for a checkpoint: %v", err)
+		}
+	}
+	r.terminate(ctx) // SIGTERM: a resumable job may save on it as well
+}
+
+func (r *run) terminate(ctx context.Context) {
+	r.stop(ctx, r.Config.Grace)
+}
+
+// stop ends the job's processes; the exit arrives through Done, a stop that fails through stopFailed.
+func (r *run) stop(ctx context.Context, grace time.Duration) {
+	r.leaving.Terminated = true
+	go func(j launch.Job) {
+		if _, err := j.Stop(context.WithoutCancel(ctx), grace); err != nil {
+			select {
+			case r.stopFailed <- err:
+			default:
+			}
+		}
+	}(r.job)
+}
+
+func (r *run) kill(ctx context.Context) {
+	if r.job == nil || r.killed {
+		return
+	}
+	r.killed = true
+	r.stop(ctx, 0)
+}
+
+// escalate turns a checkpoint that does not come into SIGTERM, so that the two together take one grace.
+func (r *run) escalate(ctx context.Context) {
+	l := r.leaving
+	if l == nil || r.job == nil || l.Terminated || r.elapsed()-l.AskedAt < r.Config.Grace/2 {
+		return
+	}
+	r.event(Warning, "no checkpoint within %s of asking: stopping the job by SIGTERM", r.Config.Grace/2)
+	r.stop(ctx, r.Config.Grace/2)
+}
+
+// interrupt is the user's signal: once = checkpoint and stop, twice = kill.
+func (r *run) interrupt(ctx context.Context, s os.Signal) {
+	if r.ended != nil {
+		return
+	}
+	if r.userCode == 0 {
+		r.userCode = CodeInterrupt
+		if s == syscall.SIGTERM || s == syscall.SIGHUP {
+			r.userCode = CodeTerminated
+		}
+		how := "stopping"
+		if r.resumable {
+			how = "saving a checkpoint and stopping"
+		}
+		r.event(Info, "%s: %s (once more: kill)", signalName(s), how)
+		if r.leaving != nil && r.job != nil { // on its way out already: do not come back
+			r.leaving.Why, r.leaving.Next = "user", nil
+			r.saveState()
+			return
+		}
+		r.leave(ctx, &leaving{Why: "user"})
+		return
+	}
+	r.event(Info, "%s again: killing", signalName(s))
+	r.kill(ctx)
+}
+
+func signalName(s os.Signal) string {
+	if n, ok := s.(syscall.Signal); ok {
+		switch n {
+		case syscall.SIGINT:
+			return "SIGINT"
+		case syscall.SIGTERM:
+			return "SIGTERM"
+		case syscall.SIGHUP:
+			return "SIGHUP"
+		}
+	}
+	return s.String()
+}
+
+// exited handles the end of the job's processes, asked for or not.
+func (r *run) exited(ctx context.Context, exit launch.Exit) {
+	r.readLastRows()
+	now := r.elapsed()
+	seg := r.progress.Current()
+	r.closeSegment(now)
+	if exit.PeakMemoryGiB != nil {
+		seg.PeakGiB = math.Max(seg.PeakGiB, *exit.PeakMemoryGiB)
+	}
+	r.job = nil
+	r.sampler.detach()
+	l := r.leaving
+	if l != nil && l.Checkpoint && savedCheckpoint(exit) {
+		seg.CheckpointS = (now - l.AskedAt).Seconds()
+	}
+	switch {
+	case r.progress.Finished() && exit.Signal == "" && exit.Code == 0 && (exit.Reason == launch.Exited || exit.Reason == launch.Stopped):
+		r.end(&ending{state: journal.Done, reason: "exited", exit: &exit}) // finished while being asked to go is finished
+	case r.progress.Finished() && l != nil && l.Checkpoint && exit.Signal == "SIGUSR1":
+		// An interpreter gives up its handlers as it ends: our request met it there.
+		r.event(Warning, "all work was done when the request for a checkpoint ended the job by SIGUSR1")
+		r.end(&ending{state: journal.Done, reason: "exited", exit: &exit})
+	case l == nil:
+		r.leftByItself(exit, now)
+	case l.Next != nil:
+		r.leaving = nil
+		r.startNext(ctx, l, exit)
+	default:
+		r.end(r.stopped(&exit))
+	}
+}
+
+// startNext launches what follows a wanted exit, and notices a job that did not keep the protocol.
+func (r *run) startNext(ctx context.Context, l *leaving, exit launch.Exit) {
+	if l.Checkpoint && exit.Signal == "SIGUSR1" {
+		r.event(Warning, "the job died of SIGUSR1 instead of saving a checkpoint: it will not be restarted again")
+		r.resumable = false
+		if r.phase == probing { // nothing more is measured elsewhere
+			r.adopt(r.ownSettings())
+			l.Next, l.Label = &r.plan.Allocation, "run"
+		}
+		r.launch(ctx, *l.Next, l.Label, true)
+		return
+	}
+	if !l.Checkpoint { // what it had done is lost
+		for _, s := range r.progress.Segments {
+			s.Lost = s.Spent
+		}
+		for i := range r.rec.Probes {
+			r.rec.Probes[i].InJob = false
+		}
+		r.progress.Restarted()
+		r.log.restart(r.dir.Path(fmt.Sprintf("training-%d.csv", r.launches()+1)), r.Clock.Now())
+	}
+	r.launch(ctx, *l.Next, l.Label, l.Checkpoint)
+	if l.Checkpoint && r.job != nil {
+		r.progress.Current().RestartFrom = l.AskedAt
+	}
+}
+
+// leftByItself is the end of a job that nobody asked to go.
+func (r *run) leftByItself(exit launch.Exit, now time.Duration) {
+	if exit.Reason == launch.Exited && exit.Code == 0 {
+		if rest, ok := r.progress.Remaining(); ok && rest > 0 {
+			r.event(Warning, "the training ended with %g of %g %ss", r.progress.Done, r.progress.Total, r.progress.Unit)
+		}
+		r.end(&ending{state: journal.Done, reason: "exited", exit: &exit})
+		return
+	}
+	if why, left := r.nearestLimit(); exit.Reason == launch.Stopped && left <= r.reserve() {
+		// The keeper's dead-man's switch: our timer was late, or the limit came while no agent ran.
+		r.leaving = &leaving{Why: why, AskedAt: now, Checkpoint: r.resumable}
+		r.end(r.stopped(&exit))
+		return
+	}
+	if r.mayRestart(exit) {
+		r.failures++
+		life := exit
+		if seg := r.progress.Current(); r.progress.Done <= seg.StartDone {
+			life.Ran = 0 // however long it lived, it got nowhere
+		}
+		next, retry := r.backoff.Next(life)
+		if r.failures > r.Config.Restarts && !retry.GiveUp {
+			retry = launch.Retry{GiveUp: true, Reason: fmt.Sprintf("gave up after %d failures (--max-restarts %d)", r.failures, r.Config.Restarts)}
+		}
+		r.backoff = next
+		if !retry.GiveUp {
+			r.event(Warning, "the training failed (%s): %s", describeExit(exit), retry.Reason)
+			r.retryAt = now + max(retry.After, time.Millisecond)
+			return
+		}
+		r.event(Problem, "%s", retry.Reason)
+		exit.Detail = joinDetail(exit.Detail, retry.Reason)
+	}
+	reason := string(exit.Reason)
+	r.end(&ending{state: journal.Failed, reason: reason, detail: exit.Detail, exit: &exit, code: CodeTraining,
+		err: errors.New("the training failed: " + describeExit(exit))})
+}
+
+// mayRestart: only a resumable job that has made progress, or was killed from outside, is worth another start; a
+// script that fails at once fails for a reason that another start does not mend.
+func (r *run) mayRestart(exit launch.Exit) bool {
+	if !r.resumable || r.Config.Restarts < 0 || exit.Reason == launch.StartFailed {
+		return false
+	}
+	return r.progress.Rows > 0 || exit.Reason == launch.Killed || exit.Code == exitTryAgain
+}
+
+// exitTryAgain is EX_TEMPFAIL: a job says that it wants to be started again.
+const exitTryAgain = 75
+
+func (r *run) retry(ctx context.Context) {
+	if r.retryAt == 0 || r.ended != nil || r.elapsed() < r.retryAt {
+		return
+	}
+	r.retryAt = 0
+	label := "run"
+	if r.phase == probing {
+		label = "probe"
+	}
+	r.launch(ctx, r.current, label, true)
+}
+
+// stopped is the ending of a run that the guard or the user ended.
+func (r *run) stopped(exit *launch.Exit) *ending {
+	e := &ending{state: journal.Stopped, reason: r.leaving.Why, exit: exit}
+	switch r.leaving.Why {
+	case "user":
+		e.code = r.userCode
+		if e.code == 0 {
+			e.code = CodeTerminated
+		}
+	case "infeasible":
+		e.reason, _ = r.nearestLimit()
+		e.code = CodeInfeasible
+	default:
+		e.code = CodeGuard
+	}
+	if exit != nil && r.leaving.Checkpoint && savedCheckpoint(*exit) {
+		e.detail = "checkpoint saved"
+	} else if exit != nil {
+		e.detail = describeExit(*exit)
+	}
+	return e
+}
+
+// savedCheckpoint: by the protocol, a job that was asked to save exits with 0 or 75.
+func savedCheckpoint(e launch.Exit) bool {
+	return e.Signal == "" && (e.Code == 0 || e.Code == exitTryAgain)
+}
+
+func (r *run) end(e *ending) {
+	if r.ended == nil {
+		r.endedAt = r.elapsed()
+		r.ended = e
+	}
+}
+
+func describeExit(e launch.Exit) string {
+	text := ""
+	switch {
+	case e.Reason == launch.OOM:
+		text = "out of memory"
+	case e.Reason == launch.Lost:
+		text = "gone without a record"
+	case e.Signal != "":
+		text = "died of " + e.Signal
+	default:
+		text = fmt.Sprintf("exit code %d", e.Code)
+	}
+	return joinDetail(text, e.Detail)
+}
+
+func joinDetail(a, b string) string {
+	switch {
+	case a == "":
+		return b
+	case b == "" || a == b:
+		return a
+	}
+	return a + "; " + b
+}

@@ -1,0 +1,264 @@
+package optimizer
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"trainopt/optimizer/plan"
+	"trainopt/resources"
+)
+
+// measuredEnough says whether the current segment tells its pace: two timed blocks, or one long unit.
+func measuredEnough(s *Segment) bool {
+	return len(s.Blocks) >= 2 || len(s.Blocks) == 1 && s.Blocks[0]*s.Units >= longUnit.Seconds()
+}
+
+// probeStep decides, while measuring, whether to measure somewhere else or to plan.
+func (r *run) probeStep(ctx context.Context) {
+	if r.progress.Finished() {
+		return // it only has to write its last words
+	}
+	seg := r.progress.Current()
+	if !measuredEnough(seg) {
+		r.giveUpSlowProbe(ctx, seg)
+		return
+	}
+	r.closeProbe(seg)
+	r.refit()
+	if r.model == nil {
+		return
+	}
+	if next, why := r.nextProbe(); next != nil {
+		r.event(Info, "measure at %s: %s", *next, why)
+		r.leave(ctx, &leaving{Why: "restart", Next: next, Label: "probe"})
+		return
+	}
+	r.settle(ctx)
+}
+
+// giveUpSlowProbe ends a probe that has used up what all probes may cost without telling its pace: the
+// plan is then made without it.
+func (r *run) giveUpSlowProbe(ctx context.Context, seg *Segment) {
+	if len(r.rec.Probes) == 0 || r.model == nil {
+		return // the user's own configuration is never cut short
+	}
+	if budget, ok := r.probeBudget(); !ok || r.spent() < budget {
+		return
+	}
+	r.event(Warning, "the probe at %s tells too little within what probes may cost: planning without it", seg.Allocation)
+	r.closeProbe(seg)
+	r.settle(ctx)
+}
+
+// closeProbe records the current segment as a probe.
+func (r *run) closeProbe(seg *Segment) {
+	seg.Spent = r.spent() - seg.StartUSD
+	if seg.PeakGiB > 0 {
+		r.learnMemory(seg.PeakGiB)
+	}
+	p := r.probeRecord(seg, r.elapsed())
+	p.InJob = r.resumable || len(r.rec.Probes) == 0
+	r.rec.Probes = append(r.rec.Probes, p)
+	r.noteDisturbance(seg)
+	per := median(seg.Blocks)
+	if len(seg.Blocks) > 0 {
+		r.event(Info, "measured %s: %.3g s per %s, peak memory %.2f GiB", seg.Allocation, per, r.progress.Unit, seg.PeakGiB)
+	}
+}
+
+// noteDisturbance says when other programs used so much of the machine while something was measured that the job cannot
+// have had the CPUs that it was given.
+func (r *run) noteDisturbance(seg *Segment) {
+	foreign := mean(seg.Foreign, seg.CPUN)
+	if free := r.sampler.machineCPUs - foreign; free < float64(seg.Allocation.CPUs)-0.25 {
+		r.event(Warning, "while %s was measured, other programs used %.1f of the machine's %g CPUs: what is predicted from it, and a saving against it, holds only if that goes on",
+			seg.Allocation, foreign, r.sampler.machineCPUs)
+	}
+}
+
+// probeBudget is the money at which measuring must end: a share of the job's predicted cost at the best
+// allocation known. ok is false when the job's length is not known.
+func (r *run) probeBudget() (float64, bool) {
+	total := r.progress.Total
+	if total <= 0 || r.model == nil {
+		return 0, false
+	}
+	best := math.Inf(1)
+	for _, o := range r.progress.Observations() {
+		at := r.model.UnitSeconds(o.Allocation).P50 * total / 3600 * float64(r.rates.Hourly(r.withMemory(o.Allocation)))
+		best = math.Min(best, at)
+	}
+	return best * r.Config.Ratio, !math.IsInf(best, 1)
+}
+
+func (r *run) withMemory(a resources.Allocation) resources.Allocation {
+	if r.needMemory > 0 {
+		a.Memory = r.needMemory
+	}
+	return a
+}
+
+// nextProbe is the allocation whose measurement tells most, among those whose measurement is affordable; nil
+// when the job should be planned now.
+func (r *run) nextProbe() (*resources.Allocation, string) {
+	if len(r.rec.Probes) >= r.Config.Samples {
+		return nil, ""
+	}
+	budget, ok := r.probeBudget()
+	if !ok {
+		if len(r.rec.Probes) == 1 {
+			r.event(Info, "the job does not say how long it is: no further probes")
+		}
+		return nil, ""
+	}
+	rest := budget - r.spent()
+	if !r.resumable && r.progress.Done > 0.5*r.progress.Total {
+		return nil, ""
+	}
+	var affordable []resources.Allocation
+	for _, c := range plan.Allocations(r.snapshot()) {
+		if r.probeCost(c) <= rest {
+			affordable = append(affordable, c)
+		}
+	}
+	next, why := plan.NextProbe(r.snapshot(), r.progress.Observations(), affordable)
+	if next == nil && len(r.rec.Probes) == 1 && len(affordable) == 0 {
+		r.event(Info, "a probe elsewhere would cost more than %.0f %% of the job: planning on one measurement", 100*r.Config.Ratio)
+	}
+	if next != nil {
+		*next = r.withMemory(*next)
+	}
+	return next, why
+}
+
+// probeCost is what measuring at an allocation is predicted to cost: leaving, start-up, one unit to warm up and the
+// units of two timed blocks.
+func (r *run) probeCost(a resources.Allocation) float64 {
+	unit := r.model.UnitSeconds(a).P50
+	blocks := 2 * math.Max(1, math.Ceil(minBlock.Seconds()/unit))
+	if unit >= longUnit.Seconds() {
+		blocks = 1
+	}
+	seconds := r.restartCost().P50 + (1+blocks)*unit
+	return seconds / 3600 * float64(r.rates.Hourly(r.withMemory(a)))
+}
+
+// settle makes the plan and goes there.
+func (r *run) settle(ctx context.Context) {
+	p, err := r.decide()
+	var no *plan.Infeasible
+	if errors.As(err, &no) {
+		r.event(Problem, "%s", no.Why)
+		if no.Nearest.Chance == 0 && !r.resumable && !r.Config.Anyway {
+			r.adopt(p)
+			r.event(Problem, "the job cannot be resumed, so whatever it still computes would be lost: stopping now")
+			r.leave(ctx, &leaving{Why: "infeasible"})
+			return
+		}
+	}
+	r.adopt(p)
+	r.event(Info, "plan: %s — %s", p.Allocation, p.Reason)
+	if r.Config.Explain {
+		r.View.Planned(r.rec)
+	}
+	r.moveTo(ctx, p, true)
+}
+
+// moveTo brings the job to the plan's allocation by the gentlest way that works: nothing, live, or restart.
+func (r *run) moveTo(ctx context.Context, p plan.Plan, fresh bool) {
+	to := p.Allocation
+	if sameShape(to, r.current) {
+		if to.Memory != r.current.Memory && r.fitsMemory(to.Memory) {
+			r.applyLive(to, "measured need with a margin of 25 %")
+		}
+		r.progress.Current().Label = "run"
+		return
+	}
+	switch {
+	case r.resumable:
+		r.act(to, p.Reason, "restart")
+		r.leave(ctx, &leaving{Why: "restart", Next: &to, Label: "run"})
+	case fresh && r.worthStartingAgain(to):
+		r.act(to, p.Reason+"; the job cannot be resumed: started again", "restart")
+		r.leave(ctx, &leaving{Why: "restart", Next: &to, Label: "run"})
+	case to.GPUs == r.current.GPUs && to.BatchSize == r.current.BatchSize && to.CPUs < r.current.CPUs:
+		r.applyLive(to, p.Reason)
+	default:
+		r.advise(to, p.Reason+"; the job cannot be resumed, so it stays where it is")
+	}
+}
+
+func (r *run) fitsMemory(g resources.GiB) bool {
+	used := r.sampler.last.Tree.MemoryGiB
+	return math.IsNaN(used) || used < float64(g)
+}
+
+// worthStartingAgain compares, for a job that cannot be resumed, going on where it is with starting from nothing
+// at another allocation, in the money and time that remain.
+func (r *run) worthStartingAgain(to resources.Allocation) bool {
+	if r.model == nil || r.progress.Total <= 0 {
+		return false
+	}
+	worth, _ := plan.Worth(r.snapshot(), r.plan)
+	return worth && r.progress.Done <= r.Config.Ratio*r.progress.Total
+}
+
+func (r *run) advise(to resources.Allocation, why string) {
+	if key := to.String(); !r.advised[key] {
+		r.advised[key] = true
+		r.act(to, why, "recommended")
+	}
+}
+
+// adaptStep looks, every few units of work, for an allocation that is better for what remains.
+func (r *run) adaptStep(ctx context.Context) {
+	if r.progress.Rewound && r.resumable {
+		r.resumable = false
+		r.event(Warning, "after the restart the log began again from %s %g: the job does not resume; it will not be restarted again", r.progress.Unit, r.progress.Done)
+	}
+	if r.progress.Done-r.adaptedAt < float64(r.Config.Every) || r.progress.Finished() || r.Config.Planner == "static" || r.retryAt > 0 {
+		return
+	}
+	if !r.rested() {
+		return
+	}
+	r.adaptedAt = r.progress.Done
+	if seg := r.progress.Current(); seg.PeakGiB > 0 {
+		r.learnMemory(seg.PeakGiB)
+	}
+	var p plan.Plan
+	var err error
+	r.think(func() {
+		r.refit()
+		if r.model != nil {
+			p, err = r.decide()
+		}
+	})
+	if r.model == nil {
+		return
+	}
+	var no *plan.Infeasible
+	if errors.As(err, &no) {
+		r.once(Warning, "infeasible", "%s", no.Why)
+	}
+	if sameShape(p.Allocation, r.current) {
+		if sameShape(p.Allocation, r.current) && p.Allocation.Memory > r.current.Memory {
+			r.applyLive(p.Allocation, "measured need with a margin of 25 %")
+		}
+		return
+	}
+	worth, why := plan.Worth(r.snapshot(), p)
+	if !worth {
+		return
+	}
+	p.Reason = why
+	r.plan = p
+	first := r.rec.Plan.Prediction
+	r.rec.Plan = r.planRecord(p, r.elapsed().Seconds())
+	if first != nil { // what is compared with the outcome stays the first one
+		r.rec.Plan.Prediction = first
+	}
+	r.writeFront(p)
+	r.moveTo(ctx, p, false)
+}
