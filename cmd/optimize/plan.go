@@ -3,15 +3,13 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/olekukonko/tablewriter"
 	"github.com/olekukonko/tablewriter/tw"
 
 	"trainopt/optimizer/journal"
-	"trainopt/optimizer/plan"
-	"trainopt/sla"
+	"trainopt/optimizer/report"
 )
 
 // Planned prints the evidence for a plan.
@@ -78,57 +76,7 @@ func printPlan(w io.Writer, rec *journal.Record) error {
 	if rec.Plan == nil || rec.Plan.Prediction == nil {
 		return nil
 	}
-	return printChoices(w, rec)
-}
-
-func printChoices(w io.Writer, rec *journal.Record) error {
-	fmt.Fprintln(w, "\nwhat each preference would choose, and what it gives up against the plan")
-	t := newTable(w, "prefer", "allocation", "time", "cost", "Δ time", "Δ cost", "Δ resource")
-	for _, o := range rec.Plan.Options {
-		c := o.Candidate
-		if err := t.Append(o.Prefer, c.Allocation.String(), span(c.Seconds, seconds), span(c.CostUSD, money), percent(o.SecondsPct), percent(o.CostPct), percent(o.ResourcePct)); err != nil {
-			return err
-		}
-	}
-	if err := t.Render(); err != nil {
-		return err
-	}
-	fmt.Fprintln(w, "\nallocations weighed (✓ feasible, ● on the Pareto front)")
-	t = newTable(w, "", "allocation", "time", "cost", "resource", "chance")
-	shown := slices.Clone(rec.Plan.Candidates)
-	slices.SortStableFunc(shown, func(a, b plan.Candidate) int {
-		switch {
-		case a.OnFront != b.OnFront && a.OnFront:
-			return -1
-		case a.OnFront != b.OnFront:
-			return 1
-		case a.Seconds.P50 < b.Seconds.P50:
-			return -1
-		case a.Seconds.P50 > b.Seconds.P50:
-			return 1
-		}
-		return 0
-	})
-	const most = 20
-	for i, c := range shown {
-		if i == most {
-			break
-		}
-		marks := map[bool]string{true: "✓", false: "✗"}[c.Feasible] + map[bool]string{true: "●", false: " "}[c.OnFront]
-		if c.Allocation.Same(rec.Plan.Allocation) {
-			marks += " plan"
-		}
-		if err := t.Append(marks, c.Allocation.String(), span(c.Seconds, seconds), span(c.CostUSD, money), fmt.Sprintf("%.0f %%", 100*c.Resource), fmt.Sprintf("%.0f %%", 100*c.Chance)); err != nil {
-			return err
-		}
-	}
-	if err := t.Render(); err != nil {
-		return err
-	}
-	if n := len(shown) - most; n > 0 {
-		fmt.Fprintf(w, "… and %d more (--json has all)\n", n)
-	}
-	return nil
+	return report.Options(w, rec)
 }
 
 func newTable(w io.Writer, header ...any) *tablewriter.Table {
@@ -136,17 +84,6 @@ func newTable(w io.Writer, header ...any) *tablewriter.Table {
 		tablewriter.WithHeaderAutoFormat(tw.Off), tablewriter.WithHeaderAlignment(tw.AlignLeft), tablewriter.WithRowAutoWrap(tw.WrapNone))
 	t.Header(header...)
 	return t
-}
-
-func span(v sla.Interval, f func(float64) string) string {
-	return fmt.Sprintf("%s (%s–%s)", f(v.P50), f(v.P5), f(v.P95))
-}
-
-func percent(v *float64) string {
-	if v == nil {
-		return "no data"
-	}
-	return fmt.Sprintf("%+.0f %%", *v)
 }
 
 func foundWords(s journal.Script) string {

@@ -11,6 +11,8 @@ import (
 	"github.com/olekukonko/tablewriter/pkg/twwidth"
 	"github.com/olekukonko/tablewriter/renderer"
 	"github.com/olekukonko/tablewriter/tw"
+
+	"trainopt/optimizer/journal"
 )
 
 const (
@@ -31,6 +33,16 @@ func Brief(w io.Writer, d *Data) error {
 		sections = append(sections, s)
 	}
 	return writeText(w, build(d), sections)
+}
+
+// Options writes what each preference would choose and what it gives up, and the allocations that were weighed.
+func Options(w io.Writer, rec *journal.Record) error {
+	var b bytes.Buffer
+	if err := textSection(&b, optionsSection(&Data{Record: rec})); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, plainBlanks(b.String()))
+	return err
 }
 
 func writeText(w io.Writer, doc document, sections []section) error {
