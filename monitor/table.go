@@ -101,6 +101,9 @@ func (t *Table) Append(v Values) error {
 	return t.once(t.flush())
 }
 
+// Touch makes the file with its header when it is not there. Errors are as with Append.
+func (t *Table) Touch() error { return t.once(t.flush()) }
+
 // once lets the first error of the table through.
 func (t *Table) once(err error) error {
 	if err == nil || t.failed {
@@ -133,7 +136,7 @@ func (t *Table) flush() error {
 		}
 		t.torn = false
 	}
-	if len(t.held) == 0 {
+	if len(t.held) == 0 && t.size > 0 {
 		return nil
 	}
 	data, header := t.held, 0

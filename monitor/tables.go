@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Tables are the metric tables of a run directory. Each file appears with its first row.
+// Tables are the metric tables of a run directory.
 type Tables struct {
 	Samples      *Table // samples.csv: one row per sampling interval
 	Log          *Table // log.csv: the training rows as read, normalised
@@ -70,8 +70,8 @@ func logColumns() []string {
 	return columns
 }
 
-// OpenTables names the tables of a run directory, and makes it when it is not there. It always gives tables that can
-// be appended to: an error says that writing will not work for now, and is a warning.
+// OpenTables makes the tables of a run directory, each with its header, or continues them. It always gives tables that can be
+// appended to: an error says that writing does not work at present, and is a warning.
 func OpenTables(dir string) (*Tables, error) {
 	table := func(name string, columns []string) *Table { return NewTable(filepath.Join(dir, name), columns...) }
 	t := &Tables{
@@ -87,6 +87,11 @@ func OpenTables(dir string) (*Tables, error) {
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return t, fmt.Errorf("make the run directory for metric tables: %w", err)
+	}
+	for _, table := range t.All() {
+		if err := table.Touch(); err != nil {
+			return t, err
+		}
 	}
 	return t, nil
 }

@@ -77,6 +77,11 @@ func (r *run) act(to resources.Allocation, why, applied string) {
 	}
 }
 
+// stay records the decision to leave things as they are.
+func (r *run) stay(why string) {
+	r.writeDecision(journal.Action{Action: r.actions().Stay(), Description: "no change", From: r.current, To: r.current, Reason: why})
+}
+
 func (r *run) actions() resources.ActionSpace {
 	return resources.ActionSpace{Limits: r.limits, WithMemory: true}
 }

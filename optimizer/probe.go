@@ -171,6 +171,8 @@ func (r *run) moveTo(ctx context.Context, p plan.Plan, fresh bool) {
 	if sameShape(to, r.current) {
 		if to.Memory != r.current.Memory && r.fitsMemory(to.Memory) {
 			r.applyLive(to, "measured need with a margin of 25 %")
+		} else {
+			r.stay(p.Reason)
 		}
 		r.progress.Current().Label = "run"
 		return
@@ -243,21 +245,24 @@ func (r *run) adaptStep(ctx context.Context) {
 		r.once(Warning, "infeasible", "%s", no.Why)
 	}
 	if sameShape(p.Allocation, r.current) {
-		if sameShape(p.Allocation, r.current) && p.Allocation.Memory > r.current.Memory {
+		if p.Allocation.Memory > r.current.Memory {
 			r.applyLive(p.Allocation, "measured need with a margin of 25 %")
+		} else {
+			r.stay("nothing allowed is better")
 		}
 		return
 	}
 	worth, why := plan.Worth(r.snapshot(), p)
 	if !worth {
+		r.stay(why)
 		return
 	}
 	p.Reason = why
 	r.plan = p
-	first := r.rec.Plan.Prediction
+	before := r.rec.Plan
 	r.rec.Plan = r.planRecord(p, r.elapsed().Seconds())
-	if first != nil { // what is compared with the outcome stays the first one
-		r.rec.Plan.Prediction = first
+	if before != nil && before.Prediction != nil { // what is compared with the outcome stays the first one
+		r.rec.Plan.Prediction = before.Prediction
 	}
 	r.writeFront(p)
 	r.moveTo(ctx, p, false)
