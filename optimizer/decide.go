@@ -249,16 +249,11 @@ func (r *run) ownPlan() plan.Plan {
 func measuredAllocations(obs []training.Observation) int {
 	n := 0
 	for i, o := range obs {
-		if !slices.ContainsFunc(obs[:i], func(x training.Observation) bool { return sameShape(x.Allocation, o.Allocation) }) {
+		if !slices.ContainsFunc(obs[:i], func(x training.Observation) bool { return x.Allocation.SameShape(o.Allocation) }) {
 			n++
 		}
 	}
 	return n
-}
-
-// sameShape ignores memory, which does not change the speed of a job that has enough.
-func sameShape(a, b resources.Allocation) bool {
-	return a.GPUs == b.GPUs && a.CPUs == b.CPUs && a.BatchSize == b.BatchSize
 }
 
 // adopt makes a plan the run's plan.

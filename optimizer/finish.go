@@ -178,10 +178,10 @@ func (r *run) compareWithBaseline() {
 	rec := r.rec
 	measured := false
 	for _, s := range r.progress.Segments {
-		measured = measured || len(s.Blocks) > 0 && sameShape(s.Allocation, r.baseline)
+		measured = measured || len(s.Blocks) > 0 && s.Allocation.SameShape(r.baseline)
 	}
 	for _, o := range r.recalled {
-		measured = measured || sameShape(o.Allocation, r.baseline)
+		measured = measured || o.Allocation.SameShape(r.baseline)
 	}
 	if !measured || r.model == nil || r.progress.Done <= 0 {
 		return
@@ -220,9 +220,8 @@ func (r *run) compareWithBaseline() {
 // countWaste splits off money that bought nothing, by cause. Causes are counted only where there are measurements.
 func (r *run) countWaste(overheadSeconds float64) {
 	w := &r.rec.Waste
-	rate := float64(r.rates.Hourly(r.current))
-	w.Restarts = journal.Number(overheadSeconds / 3600 * rate)
-	w.Idle, w.InputBound, w.OverProvisioned, w.Failed = journal.Unknown(), journal.Unknown(), journal.Unknown(), 0
+	w.Restarts = journal.Number(overheadSeconds / 3600 * r.meanRate())
+	w.Idle, w.InputBound, w.OverProvisioned, w.Failed = journal.Unknown(), journal.Unknown(), journal.Unknown(), r.lostMoney()
 	var over, idle, input float64
 	var haveOver, haveIdle, haveInput bool
 	for _, s := range r.progress.Segments {
@@ -244,9 +243,6 @@ func (r *run) countWaste(overheadSeconds float64) {
 				idle, haveIdle = idle+lost, true
 			}
 		}
-		if s.Lost > 0 {
-			w.Failed += journal.Number(s.Lost)
-		}
 	}
 	if haveOver {
 		w.OverProvisioned = journal.Number(over)
@@ -257,6 +253,36 @@ func (r *run) countWaste(overheadSeconds float64) {
 	if haveInput {
 		w.InputBound = journal.Number(input)
 	}
+}
+
+// meanRate is what an hour of this run cost on average, USD.
+func (r *run) meanRate() float64 {
+	if hours := r.elapsed().Hours(); hours > 0 {
+		return r.spent() / hours
+	}
+	return 0
+}
+
+// lostMoney is what was paid for work that was not kept: that of starts given up for another allocation, and all of a run
+// that ended early without a checkpoint. What a resumable job lost since its last checkpoint is not known.
+func (r *run) lostMoney() journal.Number {
+	if e := r.ended; e != nil && e.state != journal.Done {
+		saved := e.exit != nil && r.leaving != nil && r.leaving.Checkpoint && savedCheckpoint(*e.exit)
+		switch {
+		case !r.resumable:
+			return journal.Number(r.spent())
+		case !saved:
+			return journal.Unknown()
+		}
+	}
+	if r.failures > 0 {
+		return journal.Unknown()
+	}
+	lost := 0.0
+	for _, s := range r.progress.Segments {
+		lost += s.Lost
+	}
+	return journal.Number(lost)
 }
 
 // finish writes the run's last words.

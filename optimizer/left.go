@@ -63,7 +63,7 @@ func StopRun(ctx context.Context, l launch.Launcher, dir string, grace time.Dura
 	if _, err := run.LoadState(&s); err != nil {
 		return "", fmt.Errorf("stop %s: %w", id, err)
 	}
-	if s.Handle = latestJob(dir, s.Handle); s.Handle == nil || s.Ended {
+	if s.Handle = latestJob(dir, &s); s.Handle == nil || s.Ended {
 		return id + ": nothing runs", nil
 	}
 	j, err := l.Adopt(ctx, *s.Handle)

@@ -168,7 +168,7 @@ func (r *run) settle(ctx context.Context) {
 // moveTo brings the job to the plan's allocation by the gentlest way that works: nothing, live, or restart.
 func (r *run) moveTo(ctx context.Context, p plan.Plan, fresh bool) {
 	to := p.Allocation
-	if sameShape(to, r.current) {
+	if to.SameShape(r.current) {
 		if to.Memory != r.current.Memory && r.fitsMemory(to.Memory) {
 			r.applyLive(to, "measured need with a margin of 25 %")
 		} else {
@@ -244,7 +244,7 @@ func (r *run) adaptStep(ctx context.Context) {
 	if errors.As(err, &no) {
 		r.once(Warning, "infeasible", "%s", no.Why)
 	}
-	if sameShape(p.Allocation, r.current) {
+	if p.Allocation.SameShape(r.current) {
 		if p.Allocation.Memory > r.current.Memory {
 			r.applyLive(p.Allocation, "measured need with a margin of 25 %")
 		} else {

@@ -222,7 +222,7 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 // pickUp finds the job again, or starts it again.
 func (r *run) pickUp(ctx context.Context) error {
 	s := &r.saved
-	s.Handle = latestJob(r.dir.Dir(), s.Handle)
+	s.Handle = latestJob(r.dir.Dir(), s)
 	if s.Handle == nil || s.Ended {
 		r.leaving = nil
 		return r.startAgain(ctx, "")
@@ -256,12 +256,17 @@ func (r *run) pickUp(ctx context.Context) error {
 }
 
 // latestJob is the job that the keeper itself has on record, when an agent died between starting it and saving that.
-func latestJob(dir string, saved *launch.Handle) *launch.Handle {
-	if h, err := launch.Find(dir); err == nil {
-		return &h
+// What the keeper has on record from before a state that knows of no job is the job before, which has ended.
+func latestJob(dir string, s *savedState) *launch.Handle {
+	h, err := launch.Find(dir)
+	if err != nil || s.Handle == nil && time.Duration(h.KeeperStart)*clockTick < s.Monotonic-clockTick {
+		return s.Handle
 	}
-	return saved
+	return &h
 }
+
+// clockTick is the unit of process start times (USER_HZ is 100 on Linux).
+const clockTick = 10 * time.Millisecond
 
 // jobTime is the run's elapsed time at which the current job ended by the keeper's own measure.
 func (r *run) jobTime(exit launch.Exit) time.Duration {

@@ -42,6 +42,12 @@ func (a Allocation) Same(b Allocation) bool {
 		a.BatchSize == b.BatchSize && a.NumWorkers == b.NumWorkers
 }
 
+// SameShape compares what the speed of a job that has enough memory can depend on: GPUs, CPUs and batch. Memory,
+// workers and the devices chosen make no difference.
+func (a Allocation) SameShape(b Allocation) bool {
+	return a.GPUs == b.GPUs && a.CPUs == b.CPUs && a.BatchSize == b.BatchSize
+}
+
 // String is one short phrase for people, such as "2 GPU, 8 CPU, 16 GiB, batch 256".
 func (a Allocation) String() string {
 	parts := []string{}

@@ -246,6 +246,9 @@ func TestTrainingFails(t *testing.T) {
 			if code != optimizer.CodeTraining || rec.State != journal.Failed {
 				t.Fatalf("exit %d, state %s, want 5, failed\n%s", code, rec.State, errs)
 			}
+			if lost := float64(rec.Waste.Failed); lost != float64(rec.Outcome.CostUSD) {
+				t.Errorf("$%g of $%g counted as lost: nothing of a failed job without checkpoint is kept", lost, rec.Outcome.CostUSD)
+			}
 			switch {
 			case c.signal != "" && (rec.Exit.Signal == nil || *rec.Exit.Signal != c.signal || rec.Exit.Code != nil):
 				t.Errorf("exit %+v, want signal %s", rec.Exit, c.signal)
@@ -267,6 +270,14 @@ for e in range(1, 13):
 `), "--cpus", "1")
 	if code != optimizer.CodeDone || float64(rec.Outcome.Epochs) != 12 {
 		t.Errorf("exit %d, %v epochs, want 12 from the output\n%s", code, rec.Outcome.Epochs, errs)
+	}
+	code, rec, errs = w.record("--train", w.write("announce.py", `import time
+for e in range(1, 5):
+    print("Epoch %d/4" % e, flush=True)
+    time.sleep(0.3)
+`), "--cpus", "1")
+	if code != optimizer.CodeDone || float64(rec.Outcome.Epochs) != 4 {
+		t.Errorf("exit %d, %v epochs of a job that announces each of its 4: %v\n%s", code, rec.Outcome.Epochs, rec.Warnings, errs)
 	}
 	code, rec, errs = w.record("--train", w.write("mute.py", "import time\ntime.sleep(1.5)\n"), "--cpus", "1", "--min-throughput", "10")
 	if code != optimizer.CodeDone {

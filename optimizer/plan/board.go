@@ -21,11 +21,11 @@ func newBoard(s Snapshot) *board {
 
 func (b *board) add(o outcome) int {
 	s, i := b.forecast.s, len(b.cs)
-	if c := s.Current; c != nil && sameShape(*c, o.Allocation) {
+	if c := s.Current; c != nil && c.SameShape(o.Allocation) {
 		o.Allocation.GPUIDs = c.GPUIDs
 		b.current = i
 	}
-	if sameShape(s.Baseline, o.Allocation) {
+	if s.Baseline.SameShape(o.Allocation) {
 		b.baseline = i
 	}
 	b.outcomes, b.cs = append(b.outcomes, o), append(b.cs, o.Candidate)

@@ -153,11 +153,6 @@ func clipMemory(m resources.GiB, s Snapshot) resources.GiB {
 	return m
 }
 
-// sameShape ignores memory, workers and devices, which do not change the speed of a job that has enough.
-func sameShape(a, b resources.Allocation) bool {
-	return a.GPUs == b.GPUs && a.CPUs == b.CPUs && a.BatchSize == b.BatchSize
-}
-
 // clip puts an allocation within the limits.
 func clip(a resources.Allocation, s Snapshot) resources.Allocation {
 	l := s.Limits

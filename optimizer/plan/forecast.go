@@ -76,7 +76,7 @@ func (f *forecast) moveTo(a resources.Allocation) move {
 	switch {
 	case c == nil:
 		return begin
-	case sameShape(*c, a):
+	case c.SameShape(a):
 		return stay
 	case f.s.Resumable:
 		return restart

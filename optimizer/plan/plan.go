@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"math"
 	"time"
 
 	"trainopt/cost"
@@ -103,6 +102,3 @@ type Infeasible struct {
 }
 
 func (e *Infeasible) Error() string { return e.Why }
-
-// NoData is the NaN that stands for a number nobody measured.
-func NoData() float64 { return math.NaN() }

@@ -163,7 +163,7 @@ func TestWhatIsUsedCounts(t *testing.T) {
 	s := cpuScene().prefer("time").running(cpu(16), 40, minutes(5), 1, 20).snapshot(t)
 	p := decide(t, s)
 	here := p.Chosen
-	if !sameShape(p.Allocation, cpu(16)) {
+	if !p.Allocation.SameShape(cpu(16)) {
 		t.Fatalf("left 16 CPUs for %v", p.Allocation)
 	}
 	if want := 300 + 60*1.19; math.Abs(here.Seconds.P50/want-1) > 0.05 {

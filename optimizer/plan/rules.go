@@ -37,7 +37,7 @@ func (p Rules) Decide(s Snapshot) (Plan, error) {
 	}
 	prefer := s.Preference.leading()
 	to := clip(applyRule(prefer, from, s), s)
-	if sameShape(to, from) {
+	if to.SameShape(from) {
 		to.GPUIDs = from.GPUIDs
 	}
 	util := "unknown"
@@ -116,7 +116,7 @@ func fixed(planner string, s Snapshot, a resources.Allocation, reason string) (P
 	b := newBoard(s)
 	at := -1
 	for i, c := range b.cs {
-		if sameShape(c.Allocation, a) && c.Allocation.Memory == a.Memory {
+		if c.Allocation.SameShape(a) && c.Allocation.Memory == a.Memory {
 			at = i
 		}
 	}

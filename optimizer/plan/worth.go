@@ -21,7 +21,7 @@ func Worth(s Snapshot, p Plan) (bool, string) {
 	switch {
 	case s.Current == nil:
 		return true, "nothing runs yet"
-	case sameShape(*s.Current, p.Allocation):
+	case s.Current.SameShape(p.Allocation):
 		return false, "it runs there already"
 	case s.Model == nil:
 		return false, "nothing is measured yet"

@@ -7,7 +7,6 @@ import (
 
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/plan"
-	"trainopt/resources"
 	"trainopt/sla"
 )
 
@@ -151,7 +150,7 @@ func baselineStatus(r *journal.Record, v sla.Verdict) (sla.Status, string) {
 		p = b.Throughput
 	default:
 		for _, m := range stretches(r) {
-			if !sameShape(m.Allocation, b.Allocation) {
+			if !m.Allocation.SameShape(b.Allocation) {
 				continue
 			}
 			x := float64(map[sla.Objective]journal.Number{sla.Memory: m.PeakMemoryGiB, sla.GPUUtil: m.GPUUtil, sla.CPUUtil: m.CPUUtil}[v.Objective])
@@ -185,11 +184,6 @@ func broken(o sla.Objective, x, limit float64) bool {
 		return x > limit
 	}
 	return x < limit
-}
-
-// sameShape compares what a job can feel of an allocation: memory beyond its need makes no difference.
-func sameShape(a, b resources.Allocation) bool {
-	return a.GPUs == b.GPUs && a.CPUs == b.CPUs && a.BatchSize == b.BatchSize
 }
 
 // stretches are all timed stretches at one allocation.
