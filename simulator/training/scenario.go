@@ -1,0 +1,62 @@
+package training
+
+import (
+	"trainopt/cost"
+	"trainopt/resources"
+	"trainopt/sla"
+)
+
+// Workload is the truth about one kind of training job on one kind of machine: what its work takes at any allocation.
+// Implementations are immutable.
+type Workload interface {
+	// UnitSeconds is the mean seconds of one unit of work, at full statistical worth (a unit at a batch size that
+	// learns less from each sample takes longer); NaN where the job cannot run or nothing is known.
+	UnitSeconds(a resources.Allocation) float64
+	// Watts is the mean power of all devices held while it runs, NaN when unknown.
+	Watts(a resources.Allocation) float64
+}
+
+// Noise is how measured units scatter around their mean: the log of a unit's seconds is a first-order autoregression
+// with relative standard deviation Unit and correlation Memory from one unit to the next, 0 ≤ Memory < 1.
+type Noise struct{ Unit, Memory float64 }
+
+// Interruption is a time at which the machine is taken away (spot capacity reclaimed) and how long it stays away,
+// seconds from the start of the job.
+type Interruption struct{ At, Away float64 }
+
+// Scenario is one job to be trained: the truth, what its user knows, and what was agreed.
+type Scenario struct {
+	Name     string
+	Workload Workload
+
+	Units       float64 // total work
+	UnitSamples float64 // training samples in a unit, 0 unknown
+	GPUsPerNode int     // 0: all in one node
+
+	Limits   resources.Limits
+	Baseline resources.Allocation // the user's own configuration
+	Rates    cost.Rates
+	Spec     sla.Spec // zero: nothing agreed
+
+	Startup float64 // seconds from launch to the first unit
+	Restart float64 // seconds that one more restart costs: checkpoint, exit, start, warm-up
+	Noise   Noise
+	// Interruptions are in ascending order of At; nil on capacity that is not taken away.
+	Interruptions []Interruption
+}
+
+// Candidates lists every allocation that the scenario's planner may choose among and the truth is known for.
+// A planner sees Limits only; this is for exhaustive search by whoever judges it.
+func (s *Scenario) Candidates() []resources.Allocation {
+	var out []resources.Allocation
+	for g := s.Limits.GPUs.Min; g <= s.Limits.GPUs.Max; g++ {
+		for c := max(1, s.Limits.CPUs.Min); c <= s.Limits.CPUs.Max; c++ {
+			a := s.Baseline
+			a.GPUs, a.CPUs, a.GPUIDs = g, c, nil
+			if u := s.Workload.UnitSeconds(a); u > 0 { // NaN is not
+				out = append(out, a)
+			}
+		}
+	}
+	return out
+}
