@@ -1,0 +1,342 @@
+package bandit
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// problem is a set of arms with known mean costs: each pull scatters by the same relative noise, share fail of the pulls
+// of some arms never succeed.
+type problem struct {
+	means, fail []float64
+	noise       float64
+}
+
+// pull runs one pull until it succeeds or has cost the threshold.
+func (p problem) pull(arm int, threshold float64, rng *rand.Rand) Observation {
+	cost := p.means[arm] * math.Exp(p.noise*rng.NormFloat64())
+	failed := p.fail != nil && rng.Float64() < p.fail[arm]
+	if failed {
+		cost = 10 * p.means[arm]
+	}
+	if cost >= threshold {
+		return Observation{Arm: arm, Cost: threshold, Stopped: true}
+	}
+	return Observation{Arm: arm, Cost: cost, Stopped: failed}
+}
+
+func (p problem) play(t testing.TB, b *Thompson, pulls int, rng *rand.Rand) {
+	for range pulls {
+		if err := b.Observe(p.pull(b.Next(rng).Arm, b.Threshold(), rng)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func make1(t testing.TB, arms int, s Settings) *Thompson {
+	t.Helper()
+	b, err := New(arms, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func generator(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 7)) }
+
+var valley = problem{means: []float64{4, 2, 1.3, 1, 1.15, 1.6, 2.5, 5}, noise: 0.1}
+
+var eight = []float64{0, 1, 2, 3, 4, 5, 6, 7}
+
+// TestFindsTheBestArm: after a known number of pulls at least 95 % of the seeds settle on the best arm.
+func TestFindsTheBestArm(t *testing.T) {
+	failing := valley
+	failing.fail = []float64{1, 0, 0, 0, 0, 0, 0.5, 1}
+	flat := problem{means: []float64{1, 1.3, 1.3, 1.3, 0.8}, noise: 0.1}
+	for name, c := range map[string]struct {
+		problem  problem
+		settings Settings
+		pulls    int
+		best     int
+	}{
+		"independent, after pruning":  {valley, Settings{Default: 6}, 60, 3},
+		"independent, no pruning":     {valley, Settings{Default: 6, Rounds: -1}, 60, 3},
+		"neighbours tell":             {valley, Settings{Default: 6, Rounds: -1, Positions: eight}, 40, 3},
+		"some arms fail":              {failing, Settings{Default: 5}, 60, 3},
+		"some arms fail, neighbours":  {failing, Settings{Default: 5, Rounds: -1, Positions: eight}, 40, 3},
+		"the default fails":           {failing, Settings{Default: 7}, 60, 3},
+		"not a valley":                {flat, Settings{Default: 1}, 40, 4},
+		"not a valley, no neighbours": {flat, Settings{Default: 1, Rounds: -1, Positions: eight[:5]}, 40, 4},
+		"one arm":                     {problem{means: []float64{3}}, Settings{}, 3, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			right := 0
+			const seeds = 200
+			for seed := range uint64(seeds) {
+				b := make1(t, len(c.problem.means), c.settings)
+				c.problem.play(t, b, c.pulls, generator(seed))
+				if arm, ok := b.Best(); ok && arm == c.best {
+					right++
+				}
+			}
+			t.Logf("%d of %d seeds", right, seeds)
+			if right < seeds*95/100 {
+				t.Errorf("%d of %d seeds settle on arm %d after %d pulls, want 95 %%", right, seeds, c.best, c.pulls)
+			}
+		})
+	}
+}
+
+// TestRegretIsSublinear: the cost above the best arm's of the second half of the pulls is far below that of the first.
+func TestRegretIsSublinear(t *testing.T) {
+	for name, s := range map[string]Settings{
+		"independent": {Default: 7}, "smooth": {Default: 7, Rounds: -1, Positions: eight},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var early, late float64
+			for seed := range uint64(40) {
+				b, rng := make1(t, len(valley.means), s), generator(seed)
+				valley.play(t, b, 200, rng)
+				for i, o := range b.History() {
+					if i < 100 {
+						early += valley.means[o.Arm] - 1
+					} else {
+						late += valley.means[o.Arm] - 1
+					}
+				}
+			}
+			t.Logf("regret of a pull: first half %.4f, second half %.4f", early/4000, late/4000)
+			if late > early/4 {
+				t.Errorf("regret of the second half %g, of the first %g: want less than a quarter", late, early)
+			}
+		})
+	}
+}
+
+// TestDriftIsFollowed: with a window the bandit leaves an arm that became bad for one that became good and was dropped.
+func TestDriftIsFollowed(t *testing.T) {
+	before := problem{means: []float64{1, 1.5, 2, 3, 4}, noise: 0.05}
+	after := problem{means: []float64{4, 3, 2, 1.5, 1}, noise: 0.05}
+	for name, c := range map[string]struct {
+		settings Settings
+		want     bool
+	}{
+		"window":         {Settings{Default: 2, Window: 30}, true},
+		"window, smooth": {Settings{Default: 2, Window: 30, Rounds: -1, Positions: eight[:5]}, true},
+		"no window":      {Settings{Default: 2}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			followed := 0
+			for seed := range uint64(50) {
+				b, rng := make1(t, 5, c.settings), generator(seed)
+				before.play(t, b, 60, rng)
+				if arm, _ := b.Best(); arm != 0 {
+					t.Fatalf("seed %d: settled on %d before the drift", seed, arm)
+				}
+				after.play(t, b, 60, rng)
+				if arm, ok := b.Best(); ok && arm == 4 {
+					followed++
+				}
+			}
+			if (followed >= 47) != c.want {
+				t.Errorf("%d of 50 seeds follow the drift, want nearly all: %t", followed, c.want)
+			}
+		})
+	}
+}
+
+// TestPruning: arms are tried outwards from the default, and one that fails ends its side.
+func TestPruning(t *testing.T) {
+	p := problem{means: []float64{9, 2.1, 1, 1.2, 1.5, 2.9, 1}}
+	b := make1(t, 7, Settings{Default: 3})
+	var order []int
+	for range 9 {
+		pull := b.Next(generator(0))
+		if want := 1 + len(order)/5; pull.Round != want && len(order) < 8 {
+			t.Errorf("pull %d is of round %d, want %d", len(order), pull.Round, want)
+		}
+		order = append(order, pull.Arm)
+		_ = b.Observe(p.pull(pull.Arm, b.Threshold(), generator(0)))
+	}
+	// 3, down 2, 1 (2.1 ≥ 2×1 fails, so 0 is never tried), up 4, 5 (fails, so 6 is never tried); then round two from the best, 2.
+	if want := []int{3, 2, 1, 4, 5, 2, 3, 4}; !slices.Equal(order[:8], want) {
+		t.Errorf("arms tried %v, want %v", order[:8], want)
+	}
+	for a, belief := range b.Beliefs() {
+		if want := a < 2 || a > 4; belief.Dropped != want {
+			t.Errorf("arm %d dropped: %t, want %t", a, belief.Dropped, want)
+		}
+	}
+}
+
+// TestFirstPullIsTheDefault with or without pruning, and nothing is known before it.
+func TestFirstPullIsTheDefault(t *testing.T) {
+	for _, s := range []Settings{{Default: 4}, {Default: 4, Rounds: -1}, {Default: 4, Rounds: -1, Positions: eight}} {
+		b := make1(t, 8, s)
+		if pull := b.Next(generator(1)); pull.Arm != 4 {
+			t.Errorf("%+v: first pull %+v", s, pull)
+		}
+		if arm, ok := b.Best(); arm != 4 || ok {
+			t.Errorf("best %d, %t before anything is known", arm, ok)
+		}
+		if x := b.Beliefs()[2]; !math.IsNaN(x.Mean) || !math.IsInf(x.SD, 1) || !math.IsInf(b.Threshold(), 1) {
+			t.Errorf("belief %+v and threshold %g from nothing", x, b.Threshold())
+		}
+	}
+}
+
+// TestBeliefs: known answers.
+func TestBeliefs(t *testing.T) {
+	b := make1(t, 3, Settings{Spread: 0.1})
+	for _, o := range []Observation{{0, 9, false}, {0, 11, false}, {1, 5, true}, {0, 10, false}} {
+		if err := b.Observe(o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := b.Beliefs()
+	// Mean 10; variance (1² + 1² + 1² + 0) / 3 with the pseudo-observation of 10 % of 10.
+	if g := got[0]; math.Abs(g.Mean-10) > 1e-12 || math.Abs(g.SD-1/math.Sqrt(3)) > 1e-12 || g.Pulls != 3 || g.Stopped != 0 {
+		t.Errorf("arm 0: %+v", g)
+	}
+	if g := got[1]; !(g.Mean > 5) || g.Pulls != 1 || g.Stopped != 1 {
+		t.Errorf("arm 1, stopped at 5: %+v: its mean is more than 5", g)
+	}
+	if got[2].Pulls != 0 || !math.IsNaN(got[2].Mean) {
+		t.Errorf("arm 2: %+v, never pulled", got[2])
+	}
+	// E[x | x > m] of a normal is m + s √(2/π); far out it is just above the limit.
+	if x := beyond(10, 10, 1, 0.1); math.Abs(x-10-math.Sqrt(2/math.Pi)) > 1e-12 {
+		t.Errorf("beyond the mean: %g", x)
+	}
+	if x := beyond(20, 10, 1, 0.1); x <= 20 || x > 20.11 {
+		t.Errorf("beyond ten deviations: %g", x)
+	}
+}
+
+// TestSmoothInterpolates: between two good arms an arm that was never pulled is believed good, far away nothing is believed.
+func TestSmoothInterpolates(t *testing.T) {
+	b := make1(t, 8, Settings{Rounds: -1, Positions: eight})
+	for _, o := range []Observation{{0, 10, false}, {2, 5, false}, {4, 5, false}, {2, 5, false}} {
+		_ = b.Observe(o)
+	}
+	got := b.Beliefs()
+	if g := got[3]; g.Mean < 4 || g.Mean > 5.5 || g.SD > 0.2*g.Mean {
+		t.Errorf("between two arms of cost 5: %+v", g)
+	}
+	if !(got[7].SD > 3*got[3].SD) {
+		t.Errorf("far away is as sure as near: %+v, %+v", got[7], got[3])
+	}
+	if arm, _ := b.Best(); arm != 2 && arm != 4 {
+		t.Errorf("best is %d, which was never pulled or is dear", arm)
+	}
+}
+
+// TestSettingsAreChecked with all problems at once.
+func TestSettingsAreChecked(t *testing.T) {
+	_, err := New(0, Settings{Default: -1, Beta: 0.5, Window: -1, Positions: []float64{math.NaN()}})
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, want := range []string{"0 arms", "default", "beta", "window", "positions", "NaN"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: does not name %s", err, want)
+		}
+	}
+	b := make1(t, 2, Settings{})
+	for _, o := range []Observation{{2, 1, false}, {-1, 1, false}, {0, 0, false}, {0, -1, false}, {0, math.NaN(), false}, {0, math.Inf(1), true}} {
+		if b.Observe(o) == nil {
+			t.Errorf("%+v is accepted", o)
+		}
+	}
+	if len(b.History()) != 0 {
+		t.Errorf("refused observations are remembered")
+	}
+}
+
+// Whatever was observed: an arm that exists and is not dropped is chosen, the same every time; thresholds and beliefs
+// are sane; and a bandit rebuilt from its history goes on as this one.
+func TestPromises(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		arms := rapid.IntRange(1, 8).Draw(r, "arms")
+		s := Settings{
+			Default: rapid.IntRange(0, arms-1).Draw(r, "default"), Rounds: rapid.IntRange(-1, 3).Draw(r, "rounds"),
+			Window: rapid.IntRange(0, 20).Draw(r, "window"),
+		}
+		if rapid.Bool().Draw(r, "smooth") {
+			s.Positions = rapid.SliceOfN(rapid.Float64Range(-20, 20), arms, arms).Draw(r, "positions")
+		}
+		b := make1(t, arms, s)
+		for range rapid.IntRange(0, 40).Draw(r, "n") {
+			o := Observation{rapid.IntRange(0, arms-1).Draw(r, "arm"), math.Exp(rapid.Float64Range(-5, 15).Draw(r, "cost")), rapid.Bool().Draw(r, "stopped")}
+			if err := b.Observe(o); err != nil {
+				r.Fatal(err)
+			}
+		}
+		var file bytes.Buffer
+		if err := b.Save(&file); err != nil {
+			r.Fatal(err)
+		}
+		again, err := Load(&file, arms, s)
+		if err != nil || !slices.Equal(again.History(), b.History()) {
+			r.Fatalf("%v: not the same history after save and load", err)
+		}
+		seed := rapid.Uint64().Draw(r, "seed")
+		pull := b.Next(generator(seed))
+		if pull != again.Next(generator(seed)) || pull != b.Next(generator(seed)) {
+			r.Fatalf("the same history and generator give an other pull than %+v", pull)
+		}
+		beliefs := b.Beliefs()
+		if pull.Arm < 0 || pull.Arm >= arms || beliefs[pull.Arm].Dropped {
+			r.Fatalf("pull %+v of %+v", pull, beliefs)
+		}
+		if !(b.Threshold() > leastCost(b.recent())) && !math.IsInf(b.Threshold(), 1) {
+			r.Fatalf("threshold %g", b.Threshold())
+		}
+		for a, x := range beliefs {
+			if x.Stopped > x.Pulls || x.SD < 0 || x.Pulls > 0 && !(x.Mean > 0) {
+				r.Fatalf("arm %d: %+v", a, x)
+			}
+		}
+		if best, ok := b.Best(); ok && (beliefs[best].Dropped || beliefs[best].Pulls == beliefs[best].Stopped) {
+			r.Fatalf("best %d of %+v", best, beliefs)
+		}
+	})
+}
+
+// FuzzLoad: whatever is in the file, there is a bandit or an error that says what was read.
+func FuzzLoad(f *testing.F) {
+	for _, text := range []string{"[]", "null", "", `[{"arm":1,"cost":2.5},{"arm":0,"cost":3,"stopped":true}]`, `[{"arm":9,"cost":1}]`, `[{"arm":0,"cost":-1}]`, `{"arm":0}`, `[{"arm":0,"cost":1,"x":2}]`} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		b, err := Load(strings.NewReader(text), 3, Settings{})
+		if err != nil {
+			if !strings.HasPrefix(err.Error(), "load a bandit") {
+				t.Errorf("error %q does not say what failed", err)
+			}
+			return
+		}
+		if a := b.Next(generator(1)).Arm; a < 0 || a > 2 {
+			t.Errorf("arm %d of 3", a)
+		}
+	})
+}
+
+func BenchmarkNext(bench *testing.B) {
+	for name, s := range map[string]Settings{"independent": {Rounds: -1}, "smooth": {Rounds: -1, Positions: eight}} {
+		b := make1(bench, 8, s)
+		valley.play(bench, b, 100, generator(1))
+		rng := generator(2)
+		bench.Run(name, func(bench *testing.B) {
+			for bench.Loop() {
+				b.Next(rng)
+			}
+		})
+	}
+}
