@@ -1,0 +1,172 @@
+package network
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+)
+
+// ErrCorrupt is the cause of every ReadFrom that failed for what the bytes say (not for the reader's own error).
+var ErrCorrupt = errors.New("not a network, or a damaged one")
+
+// The stored form, little-endian: magic, number of hidden layers, inputs, hidden sizes, outputs, dropout (uint32 or
+// float32 each), CRC-32C of all that; parameters (float32), CRC-32C of the parameters.
+const (
+	magic     = 0x314e5254 // "TRN1"
+	maxHidden = 64
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// WriteTo stores Config and parameters, little-endian, with checksums. Moments of a Trainer are not part of it.
+// It returns the number of bytes written.
+func (n *Network) WriteTo(w io.Writer) (int64, error) {
+	if err := n.Validate(); err != nil {
+		return 0, fmt.Errorf("write network: %w", err)
+	}
+	if len(n.Hidden) > maxHidden {
+		return 0, fmt.Errorf("write network: %d hidden layers, at most %d", len(n.Hidden), maxHidden)
+	}
+	b := binary.LittleEndian.AppendUint32(nil, magic)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(n.Hidden)))
+	b = binary.LittleEndian.AppendUint32(b, uint32(n.Inputs))
+	for _, h := range n.Hidden {
+		b = binary.LittleEndian.AppendUint32(b, uint32(h))
+	}
+	b = binary.LittleEndian.AppendUint32(b, uint32(n.Outputs))
+	b = binary.LittleEndian.AppendUint32(b, math.Float32bits(n.Dropout))
+	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	body := len(b)
+	for _, p := range n.params {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(p))
+	}
+	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[body:], castagnoli))
+	done, err := w.Write(b)
+	if err != nil {
+		err = fmt.Errorf("write network: %w", err)
+	}
+	return int64(done), err
+}
+
+// ReadFrom replaces the network by one that WriteTo stored, and reads not a byte more, so that several may follow each
+// other. Parameters of the same sizes are read in place (a Trainer stays valid). On an error, which wraps ErrCorrupt when
+// the bytes are wrong, cut off or not finite numbers, the network is unchanged. It returns the number of bytes read.
+func (n *Network) ReadFrom(r io.Reader) (int64, error) {
+	in := &sumReader{r: r}
+	c, err := readConfig(in)
+	var params []float32
+	if err == nil {
+		params, err = readParams(in, c)
+	}
+	if err != nil {
+		return in.n, fmt.Errorf("read network: at byte %d: %w", in.n, err)
+	}
+	if c.Inputs != n.Inputs || c.Outputs != n.Outputs || !equalSizes(c.Hidden, n.Hidden) || n.params == nil {
+		n.shape(c)
+	}
+	n.Dropout = c.Dropout
+	copy(n.params, params)
+	return in.n, nil
+}
+
+func equalSizes(a, b []int) bool {
+	return Config{Hidden: a}.equal(Config{Hidden: b})
+}
+
+func readConfig(in *sumReader) (c Config, err error) {
+	first, err := in.word()
+	if err == nil && first != magic {
+		err = fmt.Errorf("%w: it starts with %#x, want %#x", ErrCorrupt, first, magic)
+	}
+	if err != nil {
+		return c, err
+	}
+	hidden, err := in.word()
+	if err == nil && hidden > maxHidden {
+		err = fmt.Errorf("%w: %d hidden layers, at most %d", ErrCorrupt, hidden, maxHidden)
+	}
+	if err != nil {
+		return c, err
+	}
+	sizes := make([]int, hidden+2)
+	for i := range sizes {
+		v, err := in.word()
+		if err != nil {
+			return c, err
+		}
+		sizes[i] = int(min(v, math.MaxInt32))
+	}
+	bits, err := in.word()
+	if err != nil {
+		return c, err
+	}
+	c = Config{Inputs: sizes[0], Outputs: sizes[hidden+1], Dropout: math.Float32frombits(bits)}
+	if hidden > 0 {
+		c.Hidden = sizes[1 : hidden+1]
+	}
+	if err := in.check(); err != nil {
+		return c, err
+	}
+	if err := c.Validate(); err != nil {
+		return c, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return c, nil
+}
+
+// readParams reads in pieces, so that a header that promises too much costs no more memory than the bytes there are.
+func readParams(in *sumReader, c Config) ([]float32, error) {
+	_, total := c.layers()
+	var params []float32
+	piece := make([]byte, 4*min(total, 1<<16))
+	for len(params) < total {
+		b := piece[:4*min(total-len(params), 1<<16)]
+		if err := in.fill(b); err != nil {
+			return nil, err
+		}
+		for ; len(b) > 0; b = b[4:] {
+			v := math.Float32frombits(binary.LittleEndian.Uint32(b))
+			if v-v != 0 {
+				return nil, fmt.Errorf("%w: parameter %d is %v", ErrCorrupt, len(params), v)
+			}
+			params = append(params, v)
+		}
+	}
+	return params, in.check()
+}
+
+// sumReader counts and sums what it reads.
+type sumReader struct {
+	r   io.Reader
+	n   int64
+	sum uint32
+}
+
+func (s *sumReader) fill(b []byte) error {
+	n, err := io.ReadFull(s.r, b)
+	s.n += int64(n)
+	s.sum = crc32.Update(s.sum, castagnoli, b[:n])
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("%w: %w", ErrCorrupt, io.ErrUnexpectedEOF)
+	}
+	return err
+}
+
+func (s *sumReader) word() (uint32, error) {
+	var b [4]byte
+	err := s.fill(b[:])
+	return binary.LittleEndian.Uint32(b[:]), err
+}
+
+// check reads a checksum of what was read since the last one.
+func (s *sumReader) check() error {
+	want := s.sum
+	got, err := s.word()
+	if err == nil && got != want {
+		err = fmt.Errorf("%w: checksum %#x, stored %#x", ErrCorrupt, want, got)
+	}
+	s.sum = 0
+	return err
+}

@@ -1,0 +1,181 @@
+package network
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+// Adam are the settings of the optimiser (Kingma and Ba, 2015, algorithm 1).
+type Adam struct {
+	Rate         float32 // 0: 3e-4
+	Beta1, Beta2 float32 // 0: 0.9, 0.999
+	Epsilon      float32 // 0: 1e-8
+	ClipNorm     float32 // largest global norm of a gradient, 0: no clipping
+}
+
+func (o Adam) withDefaults() Adam {
+	or := func(v *float32, d float32) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	or(&o.Rate, 3e-4)
+	or(&o.Beta1, 0.9)
+	or(&o.Beta2, 0.999)
+	or(&o.Epsilon, 1e-8)
+	return o
+}
+
+// Trainer holds what training one network needs: activations, gradients, moments. One goroutine at a time.
+type Trainer struct {
+	net      *Network
+	opt      Adam
+	maxRows  int
+	rows     int         // of the last Forward; 0: none
+	x        []float32   // its inputs, copied
+	acts     [][]float32 // outputs of each layer, after ReLU and dropout
+	deltas   [2][]float32
+	turned   []float32 // a layer's weights, transposed
+	keys     []uint64  // of each hidden layer's dropout mask
+	dropping bool
+	gradient []float32
+	m, v     []float32 // Adam's moments
+	pow1     float64   // Beta1 to the number of steps
+	pow2     float64
+}
+
+// NewTrainer prepares training of n on batches of at most rows. A zero Adam has the documented settings.
+// Memory: four times the parameters, and two times the activations of a batch.
+func NewTrainer(n *Network, rows int, o Adam) *Trainer {
+	t := &Trainer{net: n, opt: o.withDefaults(), maxRows: rows, pow1: 1, pow2: 1}
+	t.x = make([]float32, rows*n.Inputs)
+	widest, heaviest := 0, 0
+	for _, l := range n.layers {
+		t.acts = append(t.acts, make([]float32, rows*l.out))
+		widest, heaviest = max(widest, l.in), max(heaviest, l.in*l.out)
+	}
+	for i := range t.deltas {
+		t.deltas[i] = make([]float32, rows*widest)
+	}
+	t.turned = make([]float32, heaviest)
+	t.keys = make([]uint64, len(n.Hidden))
+	t.gradient = make([]float32, len(n.params))
+	t.m, t.v = make([]float32, len(n.params)), make([]float32, len(n.params))
+	return t
+}
+
+// Forward computes the outputs of rows inputs (rows×Inputs, row-major) and keeps the activations for Backward. Hidden
+// units are dropped with masks drawn from rng (one draw a hidden layer); nil: no dropout. The result (rows×Outputs) is
+// valid until the next Forward. It panics when rows exceed those of NewTrainer.
+func (t *Trainer) Forward(x []float32, rows int, rng *rand.Rand) []float32 {
+	checkRows("Trainer.Forward", x, rows, t.net.Inputs)
+	if rows > t.maxRows {
+		panic("network: Trainer.Forward: more rows than NewTrainer prepared for")
+	}
+	t.rows = rows
+	x = t.x[:copy(t.x, x)]
+	t.dropping = rng != nil && t.net.Dropout > 0
+	last := len(t.acts) - 1
+	for i, l := range t.net.layers {
+		y := t.acts[i][:rows*l.out]
+		affine(y, x, l.w(t.net.params), l.b(t.net.params), rows, l.in, l.out, i < last)
+		if i < last && t.dropping {
+			t.keys[i] = rng.Uint64()
+			drop(y, t.keys[i], threshold(t.net.Dropout), t.keepScale())
+		}
+		x = y
+	}
+	return t.acts[last][:rows*t.net.Outputs]
+}
+
+// keepScale is the factor of the hidden units that the last Forward kept.
+func (t *Trainer) keepScale() float32 {
+	if !t.dropping {
+		return 1
+	}
+	return 1 / (1 - t.net.Dropout)
+}
+
+// Mask writes the dropout factors of a hidden layer (0 the first) in the last Forward into dst (rows × the layer's
+// size, row-major), which is allocated when nil or too small: 0 for a dropped unit, 1/(1-p) for a kept one; all 1 when
+// that Forward dropped nothing.
+func (t *Trainer) Mask(dst []float32, hidden int) []float32 {
+	dst = resize(dst, t.rows*t.net.Hidden[hidden])
+	for i := range dst {
+		dst[i] = 1
+	}
+	if t.dropping {
+		drop(dst, t.keys[hidden], threshold(t.net.Dropout), t.keepScale())
+	}
+	return dst
+}
+
+// Backward adds to the gradient that of a loss whose derivative by the outputs of the last Forward is dOut (rows×Outputs).
+// dInput, when not nil, receives the derivative by the inputs (rows×Inputs). It panics without a Forward before it.
+func (t *Trainer) Backward(dOut, dInput []float32) {
+	checkRows("Backward: dOut", dOut, t.rows, t.net.Outputs)
+	if dInput != nil {
+		checkRows("Backward: dInput", dInput, t.rows, t.net.Inputs)
+	}
+	delta := dOut
+	for i := len(t.net.layers) - 1; i >= 0; i-- {
+		l := t.net.layers[i]
+		x := t.x
+		if i > 0 {
+			x = t.acts[i-1]
+		}
+		x = x[:t.rows*l.in]
+		addWeightGradient(l.w(t.gradient), x, delta, t.rows, l.in, l.out)
+		addColumnSums(l.b(t.gradient), delta, t.rows, l.out)
+		if i == 0 && dInput == nil {
+			return
+		}
+		below := dInput
+		if i > 0 {
+			below = t.deltas[i%2][:t.rows*l.in]
+		}
+		w := t.turned[:l.in*l.out]
+		transpose(w, l.w(t.net.params), l.in, l.out)
+		inputGradient(below, delta, w, t.rows, l.in, l.out)
+		if i > 0 {
+			reluBackward(below, x, t.keepScale())
+		}
+		delta = below
+	}
+}
+
+// Gradient aliases the gradient accumulated since the last Step, in the order of Params.
+func (t *Trainer) Gradient() []float32 { return t.gradient }
+
+// Step clips the gradient, moves the parameters by Adam, and clears the gradient. It returns the norm before clipping.
+// A gradient with NaN or infinity moves nothing, is cleared too, and shows as a norm that is NaN or infinite.
+func (t *Trainer) Step() float32 {
+	norm := math.Sqrt(sumOfSquares(t.gradient))
+	if math.IsNaN(norm) || math.IsInf(norm, 0) {
+		clear(t.gradient)
+		return float32(norm)
+	}
+	scale := float32(1)
+	if t.opt.ClipNorm > 0 && norm > float64(t.opt.ClipNorm) {
+		scale = float32(float64(t.opt.ClipNorm) / norm)
+	}
+	t.pow1 *= float64(t.opt.Beta1)
+	t.pow2 *= float64(t.opt.Beta2)
+	adam(t.net.params, t.gradient, t.m, t.v, adamFactors{
+		scale: scale,
+		beta1: t.opt.Beta1, beta2: t.opt.Beta2,
+		rest1: 1 - t.opt.Beta1, rest2: 1 - t.opt.Beta2,
+		rate:    float32(float64(t.opt.Rate) / (1 - t.pow1)),
+		root:    float32(1 / math.Sqrt(1-t.pow2)),
+		epsilon: t.opt.Epsilon,
+	})
+	return float32(norm)
+}
+
+// Forget clears gradient and moments: the next Step is the first.
+func (t *Trainer) Forget() {
+	clear(t.gradient)
+	clear(t.m)
+	clear(t.v)
+	t.pow1, t.pow2 = 1, 1
+}
