@@ -1,0 +1,255 @@
+package morl
+
+import (
+	"math"
+
+	"trainopt/morl/network"
+)
+
+// Conditioned is an actor-critic with one actor and an ensemble of vector critics, all of which take the preference as an
+// input, so that one agent serves every preference (conditioning: Abels et al., Dynamic weights in multi-objective deep
+// reinforcement learning, ICML 2019).
+//
+// Critics: for each action one value an objective, trained on
+//
+//	y = r + γ Σ_a π(a|s',w) Q̄(s',a,w)
+//
+// Actor: moved towards the Boltzmann policy of its critics, π* ∝ exp(w·Q/α) over the allowed actions, by cross-entropy
+// (the projection of maximum a posteriori policy optimisation, Abdolmaleki et al., ICLR 2018). α falls with exploration
+// to a final temperature; w·Q is in the networks' scale, of order 1.
+//
+// Transitions are relabelled with preferences drawn afresh. A gradient step costs O(batch × (critics + 1) × parameters).
+type Conditioned struct {
+	learner
+	actor   *network.Network
+	trainer *network.Trainer
+	critics []*critic
+
+	in, logits     []float32
+	w, tilde       []float32
+	x, next        []float32
+	pi, q, meanQ   []float32
+	grad           []float32
+	y, tiny, prior []float32
+}
+
+// critic is one member of an ensemble: the network, its slowly following copy, its training.
+type critic struct {
+	online, target *network.Network
+	trainer        *network.Trainer
+	out, goal      []float32
+}
+
+func newCritic(nc network.Config, c Config, seed, which uint64) *critic {
+	rng := stream(seed, which)
+	k := &critic{online: network.New(nc, rng), target: network.New(nc, stream(seed, which))}
+	k.target.CopyFrom(k.online)
+	k.trainer = network.NewTrainer(k.online, c.Batch, network.Adam{Rate: float32(c.Rate), ClipNorm: 10})
+	return k
+}
+
+// finalTemperature is where α ends, firstTemperature where it begins.
+const (
+	firstTemperature = 0.1
+	finalTemperature = 0.001
+)
+
+var _ Agent = (*Conditioned)(nil)
+
+// NewConditioned makes an untrained agent.
+func NewConditioned(s Shape, c Config, seed uint64) *Conditioned {
+	a := &Conditioned{learner: newLearner("conditioned", s, c, seed)}
+	c = a.config
+	m := len(s.Objectives)
+	ac := network.Config{Inputs: s.State + m, Hidden: c.Hidden, Outputs: s.Actions, Dropout: float32(c.Dropout)}
+	a.actor = network.New(ac, stream(seed, 3))
+	a.trainer = network.NewTrainer(a.actor, c.Batch, network.Adam{Rate: float32(c.Rate), ClipNorm: 10})
+	cc := ac
+	cc.Outputs = s.Actions * m
+	for i := range c.Critics {
+		a.critics = append(a.critics, newCritic(cc, c, seed, uint64(10+i)))
+	}
+	a.tiny = make([]float32, m)
+	return a
+}
+
+// Act takes the actor's most probable action; with explore it samples, and an ε of the actions is uniform.
+func (a *Conditioned) Act(o Observation, w []float32, explore bool) int {
+	if explore && a.acting.Float64() < a.epsilon() {
+		return random(o.Mask, a.shape.Actions, a.acting)
+	}
+	pi := a.Policy(o, w)
+	if !explore {
+		return argmax(pi)
+	}
+	u := a.acting.Float32()
+	for i, p := range pi {
+		if u -= p; u < 0 && p > 0 {
+			return i
+		}
+	}
+	return argmax(pi)
+}
+
+// Policy is the probability of each action, 0 where masked; valid until the next call.
+func (a *Conditioned) Policy(o Observation, w []float32) []float32 {
+	a.in = resize(a.in, a.shape.State+len(w))
+	a.join(a.in, o.State, w, 1)
+	a.logits = a.actor.Forward(a.logits, a.in, 1)
+	softmax(a.logits, o.Mask)
+	return a.logits
+}
+
+// Q is the critics' vector value of each action in the networks' scale: mean and standard deviation over the ensemble,
+// each actions × objectives.
+func (a *Conditioned) Q(o Observation, w []float32) (mean, sd []float32) {
+	a.in = resize(a.in, a.shape.State+len(w))
+	a.join(a.in, o.State, w, 1)
+	n := a.shape.Actions * len(a.shape.Objectives)
+	mean, sd = make([]float32, n), make([]float32, n)
+	for _, c := range a.critics {
+		c.out = c.online.Forward(c.out, a.in, 1)
+		for i, v := range c.out {
+			mean[i] += v / float32(len(a.critics))
+		}
+	}
+	for _, c := range a.critics {
+		for i, v := range c.out {
+			sd[i] += (v - mean[i]) * (v - mean[i]) / float32(max(1, len(a.critics)-1))
+		}
+	}
+	for i, v := range sd {
+		sd[i] = float32(math.Sqrt(float64(v)))
+	}
+	return mean, sd
+}
+
+// Observe stores a transition and trains when due.
+func (a *Conditioned) Observe(t Transition, w []float32) {
+	for range a.store(t) {
+		a.update()
+	}
+}
+
+// temperature is the present α.
+func (a *Conditioned) temperature() float32 {
+	done := min(1, float64(a.stats.Steps)/float64(a.config.ExploreSteps))
+	return float32(firstTemperature * math.Pow(finalTemperature/firstTemperature, done))
+}
+
+func (a *Conditioned) update() {
+	n, s, m := a.config.Batch, a.shape.State, len(a.shape.Objectives)
+	a.replay.Sample(&a.batch, n, a.sampler)
+	a.w, a.tilde = resize(a.w, n*m), resize(a.tilde, n*m)
+	for k := range n {
+		a.preference(a.w[k*m : (k+1)*m])
+		a.scaled(a.tilde[k*m:(k+1)*m], a.w[k*m:(k+1)*m])
+	}
+	a.x, a.next = resize(a.x, n*(s+m)), resize(a.next, n*(s+m))
+	a.join(a.x, a.batch.State, a.w, n)
+	a.join(a.next, a.batch.Next, a.w, n)
+	loss := a.updateCritics(n)
+	a.updateActor(n)
+	a.stats.Updates++
+	a.smooth(loss)
+}
+
+func (a *Conditioned) updateCritics(n int) (loss float64) {
+	m, actions := len(a.shape.Objectives), a.shape.Actions
+	a.pi = a.actor.Forward(a.pi, a.next, n)
+	for k := range n {
+		softmax(a.pi[k*actions:(k+1)*actions], a.batch.NextMask[k*actions:(k+1)*actions])
+	}
+	a.meanQ = resize(a.meanQ, n*actions*m)
+	clear(a.meanQ)
+	for _, c := range a.critics {
+		c.goal = c.target.Forward(c.goal, a.next, n)
+	}
+	a.y = resize(a.y, n*m)
+	for _, c := range a.critics { // each has targets of its own, so that their spread means something
+		for k := range n {
+			for i := range m {
+				v := a.batch.Reward[k*m+i] / a.scale[i]
+				if d := a.batch.Discount[k]; d > 0 {
+					var follow float32
+					for b := range actions {
+						follow += a.pi[k*actions+b] * c.goal[(k*actions+b)*m+i]
+					}
+					v += d * follow
+				}
+				a.y[k*m+i] = v
+			}
+		}
+		q := c.trainer.Forward(a.x, n, nil)
+		a.grad = resize(a.grad, len(q))
+		clear(a.grad)
+		for k := range n {
+			loss += vectorLoss(a.grad, q, a.y[k*m:(k+1)*m], a.tilde[k*m:(k+1)*m], (k*actions+a.batch.Action[k])*m, n)
+		}
+		for i, v := range q {
+			a.meanQ[i] += v / float32(len(a.critics))
+		}
+		c.trainer.Backward(a.grad, nil)
+		c.trainer.SetRate(a.rate())
+		c.trainer.Step()
+		c.target.Blend(c.online, float32(a.config.Tau))
+	}
+	return loss / float64(n*len(a.critics))
+}
+
+// updateActor moves the actor towards the Boltzmann policy of the critics' mean.
+func (a *Conditioned) updateActor(n int) {
+	m, actions := len(a.shape.Objectives), a.shape.Actions
+	alpha := a.temperature()
+	logits := a.trainer.Forward(a.x, n, nil)
+	a.grad = resize(a.grad, len(logits))
+	a.prior = resize(a.prior, actions)
+	copy(a.grad, logits)
+	for k := range n {
+		row, mask := a.grad[k*actions:(k+1)*actions], a.batch.Mask[k*actions:(k+1)*actions]
+		softmax(row, mask)
+		for b := range actions {
+			a.prior[b] = utility(a.tilde[k*m:(k+1)*m], a.meanQ[(k*actions+b)*m:(k*actions+b+1)*m]) / alpha
+		}
+		softmax(a.prior, mask)
+		for b := range row {
+			row[b] = (row[b] - a.prior[b]) / float32(n)
+		}
+	}
+	a.trainer.Backward(a.grad, nil)
+	a.trainer.SetRate(a.rate())
+	a.trainer.Step()
+}
+
+// softmax turns logits into probabilities in place, 0 where masked.
+func softmax(v []float32, mask []bool) {
+	most := float32(math.Inf(-1))
+	for i, x := range v {
+		if (mask == nil || mask[i]) && x > most {
+			most = x
+		}
+	}
+	var sum float32
+	for i, x := range v {
+		if mask != nil && !mask[i] {
+			v[i] = 0
+			continue
+		}
+		e := float32(math.Exp(float64(x - most)))
+		v[i] = e
+		sum += e
+	}
+	for i := range v {
+		v[i] /= sum
+	}
+}
+
+func argmax(v []float32) int {
+	at := 0
+	for i, x := range v {
+		if x > v[at] {
+			at = i
+		}
+	}
+	return at
+}

@@ -1,0 +1,201 @@
+package morl
+
+import (
+	"trainopt/morl/network"
+)
+
+const (
+	// envelopeAnchors is the number of preferences over which the target is maximised, beside a transition's own.
+	envelopeAnchors = 4
+	// scalarShare is the share of the scalarised error in the loss (the λ of Yang et al.), the rest is the vector's.
+	scalarShare = 0.5
+)
+
+// Envelope is multi-objective Q-learning over all linear preferences at once (Yang, Sun, Narasimhan, A generalized
+// algorithm for multi-objective reinforcement learning and policy adaptation, NeurIPS 2019). One network maps
+// (state, preference) to a vector Q of each action. The target of a transition is the best, for its preference, of the
+// next state's values over actions *and* over a sample of preferences:
+//
+//	y = r + γ Q̄(s', a*, w*),  (a*, w*) = argmax over a and w' of w·Q̄(s', a, w')
+//
+// both by slowly following target networks. As a maximum over noisy values is too high, and here it runs over preferences
+// too, an ensemble of networks is trained and the lowest utility among them counts (clipped double Q-learning, Fujimoto,
+// van Hoof, Meger, ICML 2018); with one network values run away even on deep-sea-treasure. Every transition is trained for preferences drawn
+// afresh (hindsight relabelling). The loss is a fixed mix of the vector's squared error and the utility's.
+//
+// A gradient step costs O(batch × anchors × parameters).
+type Envelope struct {
+	learner
+	critics []*critic
+
+	in, mean       []float32 // acting
+	w, wide, tilde []float32 // preferences of a batch; [own + anchors] × batch; scaled
+	x, next        []float32
+	grad           []float32
+}
+
+var _ Agent = (*Envelope)(nil)
+
+// NewEnvelope makes an untrained agent.
+func NewEnvelope(s Shape, c Config, seed uint64) *Envelope {
+	a := &Envelope{learner: newLearner("envelope", s, c, seed)}
+	c = a.config
+	m := len(s.Objectives)
+	nc := network.Config{Inputs: s.State + m, Hidden: c.Hidden, Outputs: s.Actions * m, Dropout: float32(c.Dropout)}
+	for i := range c.Critics {
+		a.critics = append(a.critics, newCritic(nc, c, seed, uint64(10+i)))
+	}
+	return a
+}
+
+// Act is greedy in w·Q; with explore an ε of the actions is random.
+func (a *Envelope) Act(o Observation, w []float32, explore bool) int {
+	if explore && a.acting.Float64() < a.epsilon() {
+		return random(o.Mask, a.shape.Actions, a.acting)
+	}
+	q := a.Q(o, w)
+	tilde := resize(a.tilde, len(w))
+	a.scaled(tilde, w)
+	action, _ := best(q, tilde, o.Mask)
+	return action
+}
+
+// Q is the vector value of each action, actions × objectives, in the networks' scale, the mean of the networks; valid
+// until the next call.
+func (a *Envelope) Q(o Observation, w []float32) []float32 {
+	a.in = resize(a.in, a.shape.State+len(w))
+	a.join(a.in, o.State, w, 1)
+	a.mean = resize(a.mean, a.shape.Actions*len(w))
+	clear(a.mean)
+	for _, c := range a.critics {
+		c.out = c.online.Forward(c.out, a.in, 1)
+		for i, v := range c.out {
+			a.mean[i] += v / float32(len(a.critics))
+		}
+	}
+	return a.mean
+}
+
+// Observe stores a transition and trains when due.
+func (a *Envelope) Observe(t Transition, w []float32) {
+	for range a.store(t) {
+		a.update()
+	}
+}
+
+func (a *Envelope) update() {
+	n, s, m := a.config.Batch, a.shape.State, len(a.shape.Objectives)
+	a.replay.Sample(&a.batch, n, a.sampler)
+	a.draw(n)
+	y := a.goal(n)
+	a.x = resize(a.x, n*(s+m))
+	a.join(a.x, a.batch.State, a.w, n)
+	loss := 0.0
+	for _, c := range a.critics {
+		q := c.trainer.Forward(a.x, n, nil)
+		a.grad = resize(a.grad, len(q))
+		clear(a.grad)
+		for k := range n {
+			loss += vectorLoss(a.grad, q, y[k*m:(k+1)*m], a.tilde[k*m:(k+1)*m], (k*a.shape.Actions+a.batch.Action[k])*m, n)
+		}
+		c.trainer.Backward(a.grad, nil)
+		c.trainer.SetRate(a.rate())
+		c.trainer.Step()
+		c.target.Blend(c.online, float32(a.config.Tau))
+	}
+	a.stats.Updates++
+	a.smooth(loss / float64(n*len(a.critics)))
+}
+
+// vectorLoss adds the gradient of one row's loss at position at of q, and returns the loss: the mix of half the squared
+// error of the vector and m/2 times that of the utility.
+func vectorLoss(grad, q, y, tilde []float32, at, rows int) float64 {
+	m := len(y)
+	var du float32
+	var loss float64
+	for i := range m {
+		e := q[at+i] - y[i]
+		du += tilde[i] * e
+		grad[at+i] += (1 - scalarShare) * e / float32(rows)
+		loss += 0.5 * (1 - scalarShare) * float64(e) * float64(e)
+	}
+	weight := scalarShare * float32(m) * du
+	for i := range m {
+		grad[at+i] += weight * tilde[i] / float32(rows)
+	}
+	return loss + 0.5*float64(weight)*float64(du)
+}
+
+// draw draws the batch's preferences and the anchors, and lays them out for the next states: own, then each anchor.
+func (a *Envelope) draw(n int) {
+	m := len(a.shape.Objectives)
+	a.w, a.tilde = resize(a.w, n*m), resize(a.tilde, n*m)
+	a.wide = resize(a.wide, (1+envelopeAnchors)*n*m)
+	for k := range n {
+		w := a.w[k*m : (k+1)*m]
+		a.preference(w)
+		a.scaled(a.tilde[k*m:(k+1)*m], w)
+	}
+	copy(a.wide, a.w)
+	var anchor [16]float32
+	for j := 1; j <= envelopeAnchors; j++ {
+		a.preference(anchor[:m])
+		for k := range n {
+			copy(a.wide[(j*n+k)*m:], anchor[:m])
+		}
+	}
+}
+
+// goal is the target vector of each row, in the networks' scale.
+func (a *Envelope) goal(n int) []float32 {
+	s, m := a.shape.State, len(a.shape.Objectives)
+	rows := (1 + envelopeAnchors) * n
+	a.next = resize(a.next, rows*(s+m))
+	for j := 0; j <= envelopeAnchors; j++ {
+		a.join(a.next[j*n*(s+m):], a.batch.Next, a.wide[j*n*m:], n)
+	}
+	for _, c := range a.critics {
+		c.goal = c.target.Forward(c.goal, a.next, rows)
+	}
+	y := a.batch.Reward
+	for k := range n {
+		var follow []float32
+		if a.batch.Discount[k] > 0 {
+			follow = a.envelope(k, n)
+		}
+		for i := range m {
+			v := y[k*m+i] / a.scale[i]
+			if follow != nil {
+				v += a.batch.Discount[k] * follow[i]
+			}
+			y[k*m+i] = v
+		}
+	}
+	return y
+}
+
+// envelope is the best value of row k's next state over actions and preferences.
+func (a *Envelope) envelope(k, n int) (value []float32) {
+	m, actions := len(a.shape.Objectives), a.shape.Actions
+	tilde, open := a.tilde[k*m:(k+1)*m], a.batch.NextMask[k*actions:(k+1)*actions]
+	var most float32
+	for j := 0; j <= envelopeAnchors; j++ {
+		for b := range actions {
+			if !open[b] {
+				continue
+			}
+			at := ((j*n+k)*actions + b) * m
+			var least []float32
+			var u float32
+			for _, c := range a.critics {
+				if v := utility(tilde, c.goal[at:at+m]); least == nil || v < u {
+					least, u = c.goal[at:at+m], v
+				}
+			}
+			if value == nil || u > most {
+				value, most = least, u
+			}
+		}
+	}
+	return value
+}

@@ -1,0 +1,88 @@
+package morl
+
+import (
+	"math/rand/v2"
+)
+
+// Replay is a ring buffer of transitions: fixed memory, the oldest are overwritten, sampling is uniform and seeded.
+type Replay struct {
+	shape Shape
+	size  int // capacity
+	n     int // stored
+	next  int // where the next one goes
+
+	state, following []float32 // size × State
+	reward           []float32 // size × Objectives
+	discount         []float32 // γ^work, 0 when done
+	action           []int32
+	open, openNext   []bool // size × Actions
+}
+
+// NewReplay makes a buffer for size transitions; all its memory is taken at once.
+func NewReplay(s Shape, size int) *Replay {
+	return &Replay{shape: s, size: size, state: make([]float32, size*s.State), following: make([]float32, size*s.State),
+		reward: make([]float32, size*len(s.Objectives)), discount: make([]float32, size), action: make([]int32, size),
+		open: make([]bool, size*s.Actions), openNext: make([]bool, size*s.Actions)}
+}
+
+// Len is the number of transitions stored, Cap the most that fit.
+func (r *Replay) Len() int { return r.n }
+
+// Cap is the most transitions that fit.
+func (r *Replay) Cap() int { return r.size }
+
+// Add stores a copy of a transition; discount is what multiplies the value of what follows, 0 at the end.
+func (r *Replay) Add(t Transition, discount float32) {
+	i, s, m, a := r.next, r.shape.State, len(r.shape.Objectives), r.shape.Actions
+	copy(r.state[i*s:(i+1)*s], t.State)
+	copy(r.following[i*s:(i+1)*s], t.Next)
+	copy(r.reward[i*m:(i+1)*m], t.Reward)
+	r.discount[i], r.action[i] = discount, int32(t.Action)
+	copyMask(r.open[i*a:(i+1)*a], t.Mask)
+	copyMask(r.openNext[i*a:(i+1)*a], t.NextMask)
+	r.next = (i + 1) % r.size
+	r.n = min(r.n+1, r.size)
+}
+
+func copyMask(dst, mask []bool) {
+	if mask == nil {
+		for i := range dst {
+			dst[i] = true
+		}
+		return
+	}
+	copy(dst, mask)
+}
+
+// Batch is a sample of transitions, flat and row by row; it is overwritten by the next Sample into it.
+type Batch struct {
+	Rows        int
+	State, Next []float32 // Rows × State
+	Reward      []float32 // Rows × Objectives
+	Discount    []float32 // Rows
+	Action      []int     // Rows
+	Mask        []bool    // Rows × Actions, in State
+	NextMask    []bool    // Rows × Actions, in Next
+}
+
+// Sample fills b with rows transitions drawn with replacement; it panics when the buffer is empty.
+func (r *Replay) Sample(b *Batch, rows int, rng *rand.Rand) {
+	s, m, a := r.shape.State, len(r.shape.Objectives), r.shape.Actions
+	if b.Rows != rows {
+		*b = Batch{Rows: rows, State: make([]float32, rows*s), Next: make([]float32, rows*s), Reward: make([]float32, rows*m),
+			Discount: make([]float32, rows), Action: make([]int, rows), Mask: make([]bool, rows*a), NextMask: make([]bool, rows*a)}
+	}
+	for k := range rows {
+		r.fetch(b, k, rng.IntN(r.n))
+	}
+}
+
+func (r *Replay) fetch(b *Batch, k, i int) {
+	s, m, a := r.shape.State, len(r.shape.Objectives), r.shape.Actions
+	copy(b.State[k*s:(k+1)*s], r.state[i*s:(i+1)*s])
+	copy(b.Next[k*s:(k+1)*s], r.following[i*s:(i+1)*s])
+	copy(b.Reward[k*m:(k+1)*m], r.reward[i*m:(i+1)*m])
+	b.Discount[k], b.Action[k] = r.discount[i], int(r.action[i])
+	copy(b.Mask[k*a:(k+1)*a], r.open[i*a:(i+1)*a])
+	copy(b.NextMask[k*a:(k+1)*a], r.openNext[i*a:(i+1)*a])
+}

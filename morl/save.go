@@ -1,0 +1,129 @@
+package morl
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"trainopt/morl/network"
+)
+
+// ErrForeign says that a saved agent is of an other kind or shape.
+var ErrForeign = errors.New("saved by an other kind of agent")
+
+// header is what precedes the networks of a saved agent: enough to refuse a foreign one.
+type header struct {
+	Magic                      [8]byte
+	State, Actions, Objectives int32
+	Steps, Updates, Resets     int64
+	Loss                       float64
+	Networks                   int32
+}
+
+// save writes the header, the scale and the networks.
+func (l *learner) save(w io.Writer, nets ...*network.Network) error {
+	h := header{State: int32(l.shape.State), Actions: int32(l.shape.Actions), Objectives: int32(len(l.shape.Objectives)), Steps: int64(l.stats.Steps),
+		Updates: int64(l.stats.Updates), Resets: int64(l.stats.Resets), Loss: l.stats.Loss, Networks: int32(len(nets))}
+	copy(h.Magic[:], l.name)
+	if err := binary.Write(w, binary.LittleEndian, h); err != nil {
+		return fmt.Errorf("save agent %s: %w", l.name, err)
+	}
+	scale := make([]float32, len(l.shape.Objectives))
+	for i := range scale {
+		scale[i] = float32(math.NaN())
+	}
+	copy(scale, l.scale)
+	if err := binary.Write(w, binary.LittleEndian, scale); err != nil {
+		return fmt.Errorf("save agent %s: %w", l.name, err)
+	}
+	for i, n := range nets {
+		if _, err := n.WriteTo(w); err != nil {
+			return fmt.Errorf("save agent %s: network %d: %w", l.name, i, err)
+		}
+	}
+	return nil
+}
+
+// load reads what save wrote into networks of the same sizes; the agent is unchanged after an error.
+func (l *learner) load(r io.Reader, nets ...*network.Network) error {
+	var h header
+	if err := binary.Read(r, binary.LittleEndian, &h); err != nil {
+		return fmt.Errorf("load agent %s: %w", l.name, err)
+	}
+	var magic [8]byte
+	copy(magic[:], l.name)
+	if h.Magic != magic || int(h.State) != l.shape.State || int(h.Actions) != l.shape.Actions || int(h.Objectives) != len(l.shape.Objectives) ||
+		int(h.Networks) != len(nets) {
+		return fmt.Errorf("load agent %s (%d state numbers, %d actions, %d objectives, %d networks): found %q (%d, %d, %d, %d): %w", l.name, l.shape.State,
+			l.shape.Actions, len(l.shape.Objectives), len(nets), h.Magic[:], h.State, h.Actions, h.Objectives, h.Networks, ErrForeign)
+	}
+	scale := make([]float32, len(l.shape.Objectives))
+	if err := binary.Read(r, binary.LittleEndian, scale); err != nil {
+		return fmt.Errorf("load agent %s: %w", l.name, err)
+	}
+	read := make([]*network.Network, len(nets))
+	for i := range nets {
+		read[i] = new(network.Network)
+		if _, err := read[i].ReadFrom(r); err != nil {
+			return fmt.Errorf("load agent %s: network %d: %w", l.name, i, err)
+		}
+		if len(read[i].Params()) != len(nets[i].Params()) || read[i].Inputs != nets[i].Inputs || read[i].Outputs != nets[i].Outputs {
+			return fmt.Errorf("load agent %s: network %d has %d inputs, %d outputs, %d parameters, want %d, %d, %d: %w", l.name, i, read[i].Inputs,
+				read[i].Outputs, len(read[i].Params()), nets[i].Inputs, nets[i].Outputs, len(nets[i].Params()), ErrForeign)
+		}
+	}
+	for i := range nets {
+		nets[i].CopyFrom(read[i])
+	}
+	l.scale = nil
+	if !math.IsNaN(float64(scale[0])) {
+		l.scale = scale
+	}
+	l.stats = Stats{Steps: int(h.Steps), Updates: int(h.Updates), Resets: int(h.Resets), Loss: h.Loss}
+	return nil
+}
+
+// Save writes the networks.
+func (a *Envelope) Save(w io.Writer) error { return a.save(w, online(a.critics)...) }
+
+// Load restores what Save wrote; replay starts empty.
+func (a *Envelope) Load(r io.Reader) error {
+	if err := a.load(r, online(a.critics)...); err != nil {
+		return err
+	}
+	restart(a.critics)
+	return nil
+}
+
+// Save writes actor and critics.
+func (a *Conditioned) Save(w io.Writer) error {
+	return a.save(w, append(online(a.critics), a.actor)...)
+}
+
+// Load restores what Save wrote; replay starts empty.
+func (a *Conditioned) Load(r io.Reader) error {
+	if err := a.load(r, append(online(a.critics), a.actor)...); err != nil {
+		return err
+	}
+	a.trainer.Forget()
+	restart(a.critics)
+	return nil
+}
+
+func online(critics []*critic) []*network.Network {
+	var nets []*network.Network
+	for _, c := range critics {
+		nets = append(nets, c.online)
+	}
+	return nets
+}
+
+// restart makes the targets equal to what was loaded.
+func restart(critics []*critic) {
+	for _, c := range critics {
+		c.target.CopyFrom(c.online)
+		c.trainer.Forget()
+	}
+}

@@ -1,0 +1,134 @@
+package morl
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+)
+
+// TrainOptions say how an agent is trained.
+type TrainOptions struct {
+	Steps int    // decisions to take in all, those of Agent.Stats included: a loaded agent goes on
+	Seed  uint64 // of the environment and of the preferences
+	// Preferences draws the preference of an episode into w; nil: uniform on the simplex, half of the time near a focus.
+	Preferences func(w []float32, rng *rand.Rand)
+	// Every so many decisions Report is called, and once at the end; 0: a hundred times in all. It may look at the
+	// agent, and may change the preferences that are focused on.
+	Every  int
+	Report func(p Progress) error
+}
+
+// Progress is how far training is.
+type Progress struct {
+	Steps, Episodes int
+	// Return is the mean return of the episodes since the last report, one number an objective, undiscounted, explored
+	// under preferences drawn at random; nil when none ended.
+	Return []float64
+	Focus  func([][]float32) // sets the focus of episodes and, where it has one, of the agent
+}
+
+// focuser is an agent that can train more for some preferences than for others.
+type focuser interface{ Focus([][]float32) }
+
+// Train lets an agent decide in an environment and learn, until the steps are done or the context ends (its error is
+// returned, the agent stays usable). The same agent, environment and options give the same result.
+func Train(ctx context.Context, a Agent, env Environment, o TrainOptions) error {
+	s := env.Shape()
+	if got := a.Shape(); got.State != s.State || got.Actions != s.Actions || len(got.Objectives) != len(s.Objectives) {
+		return fmt.Errorf("train %s: the agent is for %d state numbers, %d actions, %d objectives; the environment has %d, %d, %d",
+			a.Name(), got.State, got.Actions, len(got.Objectives), s.State, s.Actions, len(s.Objectives))
+	}
+	if o.Every == 0 {
+		o.Every = max(1, o.Steps/100)
+	}
+	t := trainee{agent: a, env: env, options: o, rng: stream(o.Seed, 0x7ea1), w: make([]float32, len(s.Objectives)),
+		state: make([]float32, s.State), sum: make([]float64, len(s.Objectives))}
+	// A loaded agent sees other episodes than it saw before.
+	t.world = stream(o.Seed, 0xe0+uint64(a.Stats().Steps)<<8)
+	for t.steps = a.Stats().Steps; t.steps < o.Steps; {
+		if err := t.episode(ctx); err != nil {
+			return err
+		}
+	}
+	return t.report()
+}
+
+type trainee struct {
+	agent   Agent
+	env     Environment
+	options TrainOptions
+	rng     *rand.Rand // preferences
+	world   *rand.Rand
+	focus   [][]float32
+	w       []float32
+	state   []float32
+	mask    []bool
+
+	steps, episodes, ended int
+	sum                    []float64
+}
+
+func (t *trainee) episode(ctx context.Context) error {
+	if t.options.Preferences != nil {
+		t.options.Preferences(t.w, t.rng)
+	} else {
+		drawPreference(t.w, t.focus, t.rng)
+	}
+	gain := make([]float64, len(t.w))
+	o := t.env.Reset(t.world)
+	for over := false; !over && t.steps < t.options.Steps; {
+		copy(t.state, o.State)
+		t.mask = append(t.mask[:0], o.Mask...)
+		here := Observation{State: t.state}
+		if o.Mask != nil {
+			here.Mask = t.mask
+		}
+		action := t.agent.Act(here, t.w, true)
+		out := t.env.Step(action)
+		t.agent.Observe(Transition{State: t.state, Mask: here.Mask, Action: action, Reward: out.Reward, Next: out.State,
+			NextMask: out.Mask, Done: out.Done, Cut: out.Cut, Work: out.Work}, t.w)
+		for i, r := range out.Reward {
+			gain[i] += float64(r)
+		}
+		o, over = out.Observation, out.Done || out.Cut
+		t.steps++
+		if over {
+			t.episodes++
+			t.ended++
+			for i, g := range gain {
+				t.sum[i] += g
+			}
+		}
+		if t.steps%t.options.Every == 0 && t.steps < t.options.Steps {
+			if err := t.report(); err != nil {
+				return err
+			}
+		}
+		if t.steps&127 == 0 {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (t *trainee) report() error {
+	if t.options.Report == nil {
+		return nil
+	}
+	p := Progress{Steps: t.steps, Episodes: t.episodes, Focus: func(f [][]float32) {
+		t.focus = f
+		if a, ok := t.agent.(focuser); ok {
+			a.Focus(f)
+		}
+	}}
+	if t.ended > 0 {
+		for _, v := range t.sum {
+			p.Return = append(p.Return, v/float64(t.ended))
+		}
+	}
+	clear(t.sum)
+	t.ended = 0
+	return t.options.Report(p)
+}
