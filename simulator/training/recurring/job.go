@@ -1,0 +1,129 @@
+package recurring
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// Setting is what a recurrence may choose.
+type Setting struct {
+	Batch int     `json:"batch"`
+	Watts float64 `json:"watts"` // the GPU's power limit
+}
+
+// Job is one recurring training on one kind of GPU. It does not change and may be used by several goroutines.
+type Job struct {
+	Dataset, Network, GPU string
+	// Batches and Limits (in W) are what may be chosen, ascending.
+	Batches []int
+	Limits  []float64
+	// Default is what the user would take: the batch size of the model's authors and the greatest power limit.
+	Default Setting
+	// MaxEpochs is when a run that does not reach the target gives up: the longest that the measured runs were followed.
+	MaxEpochs float64
+
+	truth truth
+}
+
+// truth is what one GPU really does.
+type truth interface {
+	// epoch is the seconds and the mean power in W of an epoch.
+	epoch(Setting) (seconds, watts float64)
+	// draw is the number of epochs until one run reaches the target; NaN when it never does.
+	draw(batch int, rng *rand.Rand) float64
+	// mean is the mean number of epochs, NaN when some runs never reach the target.
+	mean(batch int) float64
+}
+
+// Name is dataset/network on GPU.
+func (j *Job) Name() string { return j.Dataset + "/" + j.Network + " on " + j.GPU }
+
+// Settings are all choices: every batch size at every power limit, in ascending order.
+func (j *Job) Settings() []Setting {
+	var out []Setting
+	for _, b := range j.Batches {
+		for _, w := range j.Limits {
+			out = append(out, Setting{b, w})
+		}
+	}
+	return out
+}
+
+// Published is the number of recurrences over which Zeus was evaluated: 2·|batches|·|limits| (section 6.1).
+func (j *Job) Published() int { return 2 * len(j.Batches) * len(j.Limits) }
+
+// Epoch is the seconds and joules of an epoch.
+func (j *Job) Epoch(s Setting) (seconds, joules float64) {
+	seconds, watts := j.truth.epoch(s)
+	return seconds, seconds * watts
+}
+
+// Expected is the mean of the seconds and joules of a run until the target, NaN where some runs never reach it.
+func (j *Job) Expected(s Setting) (seconds, joules float64) {
+	seconds, joules = j.Epoch(s)
+	n := j.truth.mean(s.Batch)
+	return n * seconds, n * joules
+}
+
+// Cost is what a run costs in joules: eta·energy + (1-eta)·(greatest power limit)·time (Zeus, equation 2). Eta 1 is energy
+// alone, 0 time alone.
+func (j *Job) Cost(eta, seconds, joules float64) float64 {
+	return eta*joules + (1-eta)*j.Limits[len(j.Limits)-1]*seconds
+}
+
+// Optimum is the setting with the least expected cost, by exhaustive search over those that always reach the target.
+func (j *Job) Optimum(eta float64) Setting {
+	best, least := j.Default, math.Inf(1)
+	for _, s := range j.Settings() {
+		if c := j.ExpectedCost(eta, s); c < least {
+			best, least = s, c
+		}
+	}
+	return best
+}
+
+// Run is one run to the target, or until it is given up.
+type Run struct {
+	Seconds, Joules float64
+	Reached         bool
+}
+
+// Stretch is a time at one power limit.
+type Stretch struct {
+	Watts, Seconds float64
+}
+
+// Run trains once with a batch size: first the stretches (at whose limits it is measured), then at the limit given, until
+// the target is reached, the cost with the given eta reaches the threshold (+Inf: none), or after MaxEpochs.
+func (j *Job) Run(batch int, first []Stretch, watts, eta, threshold float64, rng *rand.Rand) Run {
+	left := j.truth.draw(batch, rng)
+	reaches := left <= j.MaxEpochs // NaN does not
+	if !reaches {
+		left = j.MaxEpochs
+	}
+	var r Run
+	for _, s := range append(slices.Clone(first), Stretch{watts, math.Inf(1)}) {
+		perEpoch, power := j.truth.epoch(Setting{batch, s.Watts})
+		seconds := min(s.Seconds, left*perEpoch)
+		afford := (threshold - j.Cost(eta, r.Seconds, r.Joules)) / j.Cost(eta, 1, power)
+		if stop := afford <= seconds; stop {
+			r.Seconds += max(0, afford)
+			r.Joules += max(0, afford) * power
+			return r
+		}
+		r.Seconds += seconds
+		r.Joules += seconds * power
+		if left -= seconds / perEpoch; left <= 1e-9 {
+			break
+		}
+	}
+	r.Reached = reaches
+	return r
+}
+
+// ExpectedCost is the cost of the expected run, NaN where some runs never reach the target.
+func (j *Job) ExpectedCost(eta float64, s Setting) float64 {
+	seconds, joules := j.Expected(s)
+	return j.Cost(eta, seconds, joules)
+}
