@@ -1,0 +1,77 @@
+// Package pareto keeps, measures and chooses among outcomes with several objectives: the non-dominated archive and front,
+// the exact hypervolume and the other indicators of a front, weights on the simplex, and the point that a preference
+// selects with what it gives up.
+//
+// It is not a solver: it never makes points, and it knows nothing of what they mean. A point is a []float64 with one
+// number an objective; more is better in each. A point dominates another when it is at least as good in all objectives
+// and better in one. A point with a NaN is refused everywhere: it is on no front, adds nothing and is never selected.
+// Points of different lengths in one call are a mistake of the program, and panic.
+//
+// All results are functions of the set of points: another order of the input gives the same bytes, but for positions.
+//
+// Example:
+//
+//	var a pareto.Archive[string]
+//	a.Add([]float64{-60, -2.0}, "1 GPU") // minus minutes, minus USD
+//	a.Add([]float64{-20, -2.5}, "4 GPUs")
+//	a.Add([]float64{-30, -9.0}, "8 old GPUs") // dominated: false
+//	points := a.Points()
+//	volume := pareto.Hypervolume(points, []float64{-100, -10})
+//	choice, err := pareto.Select(points, []float64{0.5, 0.5}, pareto.Normalisation{})
+package pareto
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+)
+
+// dominates reports whether a is at least as good as b everywhere and better somewhere.
+func dominates(a, b []float64) bool {
+	better := false
+	for i, v := range a {
+		if v < b[i] {
+			return false
+		}
+		better = better || v > b[i]
+	}
+	return better
+}
+
+// covers reports whether a is at least as good as b everywhere.
+func covers(a, b []float64) bool {
+	for i, v := range a {
+		if v < b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// compare orders points by the first objective that differs.
+func compare(a, b []float64) int {
+	for i, v := range a {
+		if c := cmp.Compare(v, b[i]); c != 0 {
+			return c
+		}
+	}
+	return 0
+}
+
+func refused(p []float64) bool {
+	for _, v := range p {
+		if math.IsNaN(v) {
+			return true
+		}
+	}
+	return false
+}
+
+// wantLength panics unless all points have n objectives.
+func wantLength(what string, points [][]float64, n int) {
+	for i, p := range points {
+		if len(p) != n {
+			panic(fmt.Sprintf("pareto: %s %d has %d objectives, want %d", what, i, len(p), n))
+		}
+	}
+}
