@@ -36,7 +36,7 @@ type Problem interface {
 	Limit() int
 	// Reference is the customary reference point for the hypervolume, one number an objective.
 	Reference() []float64
-	// KnownFront lists the expected discounted returns of the Pareto-optimal policies at discount gamma in [0, 1], one
+	// KnownFront lists the expected discounted returns of the Pareto-optimal deterministic stationary policies at discount gamma in [0, 1], one
 	// row a point, sorted by the first objective, then the next ones; no two are equal. exact is false where the points
 	// are an approximation, which agents may exceed. It panics on another gamma.
 	KnownFront(gamma float64) (front [][]float64, exact bool)
@@ -50,6 +50,9 @@ type Problem interface {
 var ByName = map[string]func() Problem{
 	"deep-sea-treasure":         func() Problem { return DeepSeaTreasure(Convex) },
 	"deep-sea-treasure-concave": func() Problem { return DeepSeaTreasure(Concave) },
+	"fruit-tree-5":              func() Problem { return FruitTree(5) },
+	"fruit-tree-6":              func() Problem { return FruitTree(6) },
+	"resource-gathering":        func() Problem { return ResourceGathering() },
 }
 
 // Actions of the problems on a grid.

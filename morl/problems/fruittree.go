@@ -1,0 +1,39 @@
+package problems
+
+import "fmt"
+
+// Actions in a fruit tree.
+const (
+	LeftChild = iota
+	RightChild
+)
+
+// FruitTree is the full binary tree of Yang, Sun, Narasimhan (2019) with 2^depth leaves, depth 5 or 6 (it panics on
+// others): each action goes to a child, and only the leaf pays, six nutrients at once, all of them on the front. The
+// state is one-hot over the 2^depth − 1 inner nodes, level by level; it is all zeros at a leaf, where the episode is
+// over. Nothing is random. Limit depth (no episode is cut); reference (−1, …, −1).
+func FruitTree(depth int) Problem {
+	leaves, ok := fruits[depth]
+	if !ok {
+		panic(fmt.Sprintf("problems: fruit-tree: no fruits for depth %d, want 5 or 6", depth))
+	}
+	inner := len(leaves) - 1
+	t := &table{
+		name:       fmt.Sprintf("fruit-tree-%d", depth),
+		objectives: []string{"protein", "carbohydrates", "fats", "vitamins", "minerals", "water"},
+		states:     inner, actions: 2, limit: depth,
+		reference: []float64{-1, -1, -1, -1, -1, -1},
+	}
+	nothing := make([]float64, len(t.objectives))
+	for node := range inner {
+		for a := range t.actions {
+			child := 2*node + 1 + a
+			b := branch{probability: 1, next: child, reward: nothing}
+			if child >= inner {
+				b = branch{probability: 1, next: over, reward: leaves[child-inner], done: true}
+			}
+			t.outcomes = append(t.outcomes, []branch{b})
+		}
+	}
+	return t
+}

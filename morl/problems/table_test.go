@@ -1,0 +1,165 @@
+package problems
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+func tables() []*table {
+	return []*table{
+		DeepSeaTreasure(Convex).(*table), DeepSeaTreasure(Concave).(*table),
+		ResourceGathering().(*table), FruitTree(5).(*table), FruitTree(6).(*table),
+	}
+}
+
+// ask makes a Policy of a list of the actions by state.
+func (t *table) ask(actions []int) Policy {
+	return func(state []float32, _ []bool) int {
+		for s, x := range state {
+			if x == 1 {
+				return actions[s]
+			}
+		}
+		panic("no state")
+	}
+}
+
+// follow makes a Policy of the actions of one episode in which nobody dies.
+func (t *table) follow(test *testing.T, actions []int) Policy {
+	test.Helper()
+	by := make([]int, t.states)
+	for s := range by {
+		by[s] = -1
+	}
+	state := t.start
+	for i, a := range actions {
+		if by[state] >= 0 && by[state] != a {
+			test.Fatalf("%s: action %d comes back to a state and acts differently: %v", t.name, i, actions)
+		}
+		by[state] = a
+		_, state, _ = t.expect(state, a)
+		if (state == over) != (i == len(actions)-1) {
+			test.Fatalf("%s: after action %d of %v: state %d", t.name, i, actions, state)
+		}
+	}
+	return t.ask(by)
+}
+
+// play is the mean discounted return of episodes in the environment.
+func play(p Problem, policy Policy, gamma float64, episodes int, rng *rand.Rand) []float64 {
+	mean := make([]float64, len(p.Shape().Objectives))
+	for range episodes {
+		discount, o := 1.0, p.Reset(rng)
+		for {
+			out := p.Step(policy(o.State, o.Mask))
+			for i, r := range out.Reward {
+				mean[i] += discount * float64(r) / float64(episodes)
+			}
+			if out.Done || out.Cut {
+				break
+			}
+			discount *= gamma
+			o = out.Observation
+		}
+	}
+	return mean
+}
+
+// Every point of a front is earned by playing its way, and Return says so.
+func TestKnownWaysEarnTheKnownFront(t *testing.T) {
+	for _, p := range tables() {
+		for _, gamma := range []float64{1, 0.99, 0.9} {
+			for _, w := range p.knownWays(gamma) {
+				policy := p.follow(t, w.actions)
+				if got := p.Return(policy, gamma); !near(got, w.earns, 1e-9) {
+					t.Errorf("%s at %v: Return of %v is %v, the front says %v", p.name, gamma, w.actions, got, w.earns)
+				}
+				episodes, tolerance := 1, 1e-4
+				if p.name == "resource-gathering" {
+					episodes, tolerance = 20_000, 0.02
+				}
+				got := play(p, policy, gamma, episodes, rand.New(rand.NewPCG(1, 2)))
+				if !near(got, w.earns, tolerance) {
+					t.Errorf("%s at %v: %v earns %v, the front says %v", p.name, gamma, w.actions, got, w.earns)
+				}
+			}
+		}
+	}
+}
+
+// Return agrees with play for policies that are no good, which wander, die and are cut.
+func TestReturnIsWhatEpisodesEarn(t *testing.T) {
+	for _, p := range tables() {
+		rng := rand.New(rand.NewPCG(7, 7))
+		for trial := range 20 {
+			actions := make([]int, p.states)
+			for s := range actions {
+				actions[s] = rng.IntN(p.actions)
+			}
+			episodes, tolerance := 1, 1e-3
+			if p.name == "resource-gathering" {
+				episodes, tolerance = 4000, 0.05
+			}
+			for _, gamma := range []float64{1, 0.95} {
+				exact := p.Return(p.ask(actions), gamma)
+				if got := play(p, p.ask(actions), gamma, episodes, rng); !near(got, exact, tolerance) {
+					t.Errorf("%s, policy %d at %v: episodes earn %v, Return says %v", p.name, trial, gamma, got, exact)
+				}
+			}
+		}
+	}
+}
+
+func TestReturnOfNeverEnding(t *testing.T) {
+	p := DeepSeaTreasure(Convex)
+	asked := 0
+	up := func([]float32, []bool) int { asked++; return Up }
+	for gamma, want := range map[float64]float64{1: -100, 0.99: -(1 - math.Pow(0.99, 100)) / 0.01, 0: -1} {
+		if got := p.Return(up, gamma); !near(got, []float64{0, want}, 1e-9) {
+			t.Errorf("at %v: %v, want %v", gamma, got, want)
+		}
+	}
+	if asked != 3 {
+		t.Errorf("the policy was asked %d times, want once each of 3 calls", asked)
+	}
+}
+
+// Staying with the enemy E2 against the wall is dying slowly: −Σ 0.1·0.9^k·γ^(7+k) until the limit.
+func TestReturnOfStayingWithAnEnemy(t *testing.T) {
+	p := ResourceGathering().(*table)
+	way := []int{Right, Up, Up, Up, Up} // to (0, 3)
+	actions := make([]int, p.states)    // Up everywhere else
+	state := p.start
+	for _, a := range way {
+		actions[state] = a
+		_, state, _ = p.expect(state, a)
+	}
+	const gamma = 0.9
+	want := 0.0
+	for k := range p.limit - 4 {
+		want -= 0.1 * math.Pow(0.9, float64(k)) * math.Pow(gamma, float64(4+k))
+	}
+	if got := p.Return(p.ask(actions), gamma); !near(got, []float64{want, 0, 0}, 1e-12) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+func TestReturnDoesNotDisturbAnEpisode(t *testing.T) {
+	for name, build := range ByName {
+		p, undisturbed := build(), build()
+		p.Reset(rand.New(rand.NewPCG(3, 4)))
+		undisturbed.Reset(rand.New(rand.NewPCG(3, 4)))
+		first := func([]float32, []bool) int { return 1 }
+		for i := range 4 {
+			p.Return(first, 0.9)
+			a, b := p.Step(i%2), undisturbed.Step(i%2)
+			if !same(a, b) {
+				t.Fatalf("%s: step %d gives %v after Return, %v without", name, i, a, b)
+			}
+			if a.Done {
+				break
+			}
+		}
+	}
+}
