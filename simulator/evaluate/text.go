@@ -1,0 +1,132 @@
+package evaluate
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/olekukonko/tablewriter"
+	"github.com/olekukonko/tablewriter/renderer"
+	"github.com/olekukonko/tablewriter/tw"
+)
+
+// renderText writes the comparison for a terminal: an overview, each headline metric with its intervals and tests, and
+// the means of the details.
+func renderText(w io.Writer, c *Comparison) error {
+	var b bytes.Buffer
+	for i, t := range c.tables() {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintf(&b, "%s\n%s\n\n", t.title(), t.subtitle())
+		if err := textGrid(&b, t.overview(false)); err != nil {
+			return err
+		}
+		for _, m := range t.Definitions {
+			if m.Detail {
+				continue
+			}
+			fmt.Fprintf(&b, "\n%s\n", m.caption())
+			if err := textGrid(&b, t.metric(m)); err != nil {
+				return err
+			}
+		}
+		if g := t.overview(true); len(g.Lines) > 0 {
+			b.WriteString("\ndetails, means\n")
+			if err := textGrid(&b, g); err != nil {
+				return err
+			}
+			for _, m := range t.Definitions {
+				if m.Detail && m.caption() != "" {
+					fmt.Fprintf(&b, "  %s: %s\n", m.Name, m.caption())
+				}
+			}
+		}
+		for _, n := range t.Notes {
+			fmt.Fprintf(&b, "note: %s\n", n)
+		}
+	}
+	var lines []string
+	for _, l := range strings.Split(b.String(), "\n") {
+		lines = append(lines, strings.TrimRight(l, " "))
+	}
+	_, err := io.WriteString(w, strings.Join(lines, "\n"))
+	return err
+}
+
+func textGrid(w io.Writer, g grid) error {
+	align := make([]tw.Align, len(g.Head))
+	for i := range align {
+		align[i] = tw.AlignRight
+	}
+	align[0] = tw.AlignLeft
+	cell := tw.CellConfig{Formatting: tw.CellFormatting{AutoWrap: tw.WrapNone, AutoFormat: tw.Off},
+		Alignment: tw.CellAlignment{PerColumn: align}, Padding: tw.CellPadding{Global: tw.PaddingDefault}}
+	t := tablewriter.NewTable(w,
+		tablewriter.WithRenderer(renderer.NewBlueprint(tw.Rendition{Borders: tw.BorderNone, Symbols: tw.NewSymbols(tw.StyleLight),
+			Settings: tw.Settings{Lines: tw.Lines{ShowTop: tw.Off, ShowBottom: tw.Off, ShowHeaderLine: tw.On, ShowFooterLine: tw.Off},
+				Separators: tw.Separators{BetweenColumns: tw.Off, BetweenRows: tw.Off, ShowHeader: tw.On, ShowFooter: tw.Off}}})),
+		tablewriter.WithConfig(tablewriter.Config{Header: cell, Row: cell}))
+	t.Header(g.Head)
+	if err := t.Bulk(g.Lines); err != nil {
+		return fmt.Errorf("write comparison as text: %w", err)
+	}
+	if err := t.Render(); err != nil {
+		return fmt.Errorf("write comparison as text: %w", err)
+	}
+	return nil
+}
+
+// renderMarkdown writes the same tables as GitHub's Markdown.
+func renderMarkdown(w io.Writer, c *Comparison) error {
+	var b strings.Builder
+	for i, t := range c.tables() {
+		fmt.Fprintf(&b, "%s %s\n\n%s\n\n", strings.Repeat("#", min(i+1, 2)), escape(t.title()), escape(t.subtitle()))
+		markdownGrid(&b, t.overview(false))
+		for _, m := range t.Definitions {
+			if !m.Detail {
+				fmt.Fprintf(&b, "\n**%s** — %s\n\n", escape(m.Name), escape(m.caption()))
+				markdownGrid(&b, t.metric(m))
+			}
+		}
+		if g := t.overview(true); len(g.Lines) > 0 {
+			b.WriteString("\n**details, means**\n\n")
+			markdownGrid(&b, g)
+			b.WriteByte('\n')
+			for _, m := range t.Definitions {
+				if m.Detail && m.caption() != "" {
+					fmt.Fprintf(&b, "- %s: %s\n", escape(m.Name), escape(m.caption()))
+				}
+			}
+		}
+		b.WriteByte('\n')
+		for _, n := range t.Notes {
+			fmt.Fprintf(&b, "- %s\n", escape(n))
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func markdownGrid(b *strings.Builder, g grid) {
+	line := func(cells []string) {
+		for _, c := range cells {
+			b.WriteString("| " + escape(c) + " ")
+		}
+		b.WriteString("|\n")
+	}
+	line(g.Head)
+	for i := range g.Head {
+		b.WriteString(map[bool]string{true: "|---", false: "|---:"}[i == 0])
+	}
+	b.WriteString("|\n")
+	for _, l := range g.Lines {
+		line(l)
+	}
+}
+
+// escape keeps text from being read as Markdown or HTML.
+func escape(s string) string {
+	return strings.NewReplacer("|", `\|`, "<", "&lt;", ">", "&gt;", "*", `\*`, "_", `\_`, "\n", " ").Replace(s)
+}
