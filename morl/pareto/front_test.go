@@ -147,6 +147,15 @@ func TestArchiveTolerance(t *testing.T) {
 				t.Fatalf("nothing kept is within the tolerance of %v: %v", p, a.Points())
 			}
 		}
+		if a.Len() > 0 {
+			p := a.Points()[a.Len()-1]
+			if a.Add([]float64{p[0] + 0.25, p[1] + 0.5}, -1) {
+				t.Fatalf("a point within the tolerance of %v was kept", p)
+			}
+			if !a.Add([]float64{p[0] + 0.75, p[1] + 0.25}, -1) {
+				t.Fatalf("a point better than %v by more than the tolerance was refused", p)
+			}
+		}
 		if n := len(Front(a.Points())); n != a.Len() {
 			t.Fatalf("%d of %d kept are non-dominated", n, a.Len())
 		}

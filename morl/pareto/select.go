@@ -50,21 +50,7 @@ type Trade struct {
 // points are not selected. ErrEmpty when nothing is left; an error too for a preference or normalisation that is none.
 // O(n log n) beyond Front.
 func Select(points [][]float64, preference []float64, by Normalisation) (Choice, error) {
-	w, err := normalised(preference)
-	if err != nil {
-		return Choice{}, fmt.Errorf("select from a front: %w", err)
-	}
-	wantLength("point", points, len(w))
-	var front []int
-	for _, i := range Front(points) {
-		if finite(points[i]) {
-			front = append(front, i)
-		}
-	}
-	if len(front) == 0 {
-		return Choice{}, fmt.Errorf("select from a front: %w", ErrEmpty)
-	}
-	sc, err := by.scale(points, front)
+	sc, front, w, err := by.prepare(points, preference)
 	if err != nil {
 		return Choice{}, fmt.Errorf("select from a front: %w", err)
 	}
@@ -77,11 +63,37 @@ func Select(points [][]float64, preference []float64, by Normalisation) (Choice,
 	}
 	for k, v := range points[c.Index] {
 		c.Scores = append(c.Scores, sc.score(k, v))
-		if t, ok := sc.trade(points, front, c.Index, k, w); ok {
-			c.Trades = append(c.Trades, t)
+	}
+	c.Trades = sc.trades(points, front, c.Index, w)
+	return c, nil
+}
+
+// Trades are the Trades of a Choice for a point that was chosen otherwise; errors are those of Select. It panics when at is
+// not a position in points.
+func Trades(points [][]float64, at int, preference []float64, by Normalisation) ([]Trade, error) {
+	sc, front, w, err := by.prepare(points, preference)
+	if err != nil {
+		return nil, fmt.Errorf("trade on a front: %w", err)
+	}
+	return sc.trades(points, front, at, w), nil
+}
+
+// prepare checks the arguments of Select and gives the finite part of the front and the weights that sum to 1.
+func (by Normalisation) prepare(points [][]float64, preference []float64) (sc scale, front []int, w []float64, err error) {
+	if w, err = normalised(preference); err != nil {
+		return scale{}, nil, nil, err
+	}
+	wantLength("point", points, len(w))
+	for _, i := range Front(points) {
+		if finite(points[i]) {
+			front = append(front, i)
 		}
 	}
-	return c, nil
+	if len(front) == 0 {
+		return scale{}, nil, nil, ErrEmpty
+	}
+	sc, err = by.scale(points, front)
+	return sc, front, w, err
 }
 
 func normalised(preference []float64) ([]float64, error) {
@@ -161,6 +173,17 @@ func (sc scale) utility(p, w []float64) float64 {
 		}
 	}
 	return sum
+}
+
+// trades has the trade in each objective in which the front offers more than the point.
+func (sc scale) trades(points [][]float64, front []int, from int, w []float64) []Trade {
+	var out []Trade
+	for k := range w {
+		if t, ok := sc.trade(points, front, from, k, w); ok {
+			out = append(out, t)
+		}
+	}
+	return out
 }
 
 // trade is the cheapest move from a point to one better in an objective: the least utility of the other objectives (all
