@@ -168,9 +168,13 @@ func (t *Trainer) Step() float32 {
 		rate:    float32(float64(t.opt.Rate) / (1 - t.pow1)),
 		root:    float32(1 / math.Sqrt(1-t.pow2)),
 		epsilon: t.opt.Epsilon,
+		tinyM:   1e-30, tinyV: 1e-36,
 	})
 	return float32(norm)
 }
+
+// SetRate changes the learning rate of the steps to come; moments are kept.
+func (t *Trainer) SetRate(rate float32) { t.opt.Rate = rate }
 
 // Forget clears gradient and moments: the next Step is the first.
 func (t *Trainer) Forget() {

@@ -1,0 +1,58 @@
+package network
+
+// level is an instruction set that the vector routines are written for.
+type level int
+
+const (
+	levelGo       level = iota // no C: loops in Go, over an axpy in assembly where gonum has one
+	levelPortable              // C for four lanes; NEON on arm64
+	levelAVX2                  // AVX2 and FMA
+	levelAVX512                // AVX-512F
+)
+
+func (l level) String() string {
+	return [...]string{"Go", "C", "C, AVX2", "C, AVX-512"}[l]
+}
+
+// current is what this processor and this build have best. Only tests change it.
+var current = bestLevel()
+
+// Kernel names the arithmetic in use: "C, AVX-512", "C, AVX2", "C" (portable, NEON on arm64) or "Go". The C kernels give
+// the same bits as each other: every element of a product is one chain of fused multiply-adds in order, whatever the
+// vector width. Go, which is used in builds without cgo and on processors without fused multiply-add, rounds products
+// before adding (except where the Go compiler fuses them, as on arm64), and so differs in the last bits of products;
+// dropout masks, Adam, Blend and norms have the same bits everywhere.
+func Kernel() string { return current.String() }
+
+// The start and end of a product.
+const (
+	accumulate = 1 // start from c, not from the bias or zero
+	relu       = 2 // end with max(0, ·)
+)
+
+// affine computes y (rows×out) = x (rows×in) · w (in×out) + b, then max(0, ·) for hidden layers.
+func affine(y, x, w, b []float32, rows, in, out int, hidden bool) {
+	flags := 0
+	if hidden {
+		flags = relu
+	}
+	product(rows, out, in, x, in, 1, w, y, b, flags)
+}
+
+// addWeightGradient adds xᵀ (in×rows) · delta (rows×out) to g (in×out).
+func addWeightGradient(g, x, delta []float32, rows, in, out int) {
+	product(in, out, rows, x, 1, in, delta, g, nil, accumulate)
+}
+
+// inputGradient computes dx (rows×in) = delta (rows×out) · turned (out×in), the transposed weights.
+func inputGradient(dx, delta, turned []float32, rows, in, out int) {
+	product(rows, in, out, delta, out, 1, turned, dx, nil, 0)
+}
+
+// threshold turns a probability below 1 into the number of 32-bit values that mean "dropped".
+func threshold(p float32) uint32 { return uint32(float64(p) * (1 << 32)) }
+
+// adamFactors are the numbers of one step of Adam, in the order that the C code reads: gradient scale, decays and their
+// rests, bias-corrected rate, inverse root of the second correction, epsilon, and the sizes below which moments become
+// zero (too small to matter; subnormal numbers would slow every later step).
+type adamFactors struct{ scale, beta1, beta2, rest1, rest2, rate, root, epsilon, tinyM, tinyV float32 }
