@@ -52,6 +52,7 @@ var ByName = map[string]func() Problem{
 	"deep-sea-treasure-concave": func() Problem { return DeepSeaTreasure(Concave) },
 	"fruit-tree-5":              func() Problem { return FruitTree(5) },
 	"fruit-tree-6":              func() Problem { return FruitTree(6) },
+	"minecart-deterministic":    func() Problem { return MinecartDeterministic() },
 	"resource-gathering":        func() Problem { return ResourceGathering() },
 }
 

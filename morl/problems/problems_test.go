@@ -18,6 +18,7 @@ func TestRandomPlay(t *testing.T) {
 		"deep-sea-treasure":         {[]float32{0, -1}, []float32{23.7, -1}},
 		"deep-sea-treasure-concave": {[]float32{0, -1}, []float32{124, -1}},
 		"resource-gathering":        {[]float32{-1, 0, 0}, []float32{0, 1, 1}},
+		"minecart-deterministic":    {[]float32{0, 0, -0.2200001}, []float32{1.5, 1.5, -0.02}},
 		"fruit-tree-5":              {make([]float32, 6), slices.Repeat([]float32{10}, 6)},
 		"fruit-tree-6":              {make([]float32, 6), slices.Repeat([]float32{10}, 6)},
 	}

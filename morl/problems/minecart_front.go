@@ -1,0 +1,103 @@
+package problems
+
+import (
+	"math"
+	"slices"
+)
+
+// KnownFront is the approximation that MO-Gymnasium ships (exact is false). It does not play the episodes: for each mine
+// it lists the ways of turning towards it, accelerating or idling there, braking, turning round, mining once or more,
+// and accelerating and idling back alike, with what they would earn if the distances came out; and one short trip to
+// no mine. Policies can be better (returning otherwise, turning while rolling), and some listed ways may fall short of
+// the base when played: it is a mark to compare with, not a bound.
+func (m *minecart) KnownFront(gamma float64) (front [][]float64, exact bool) {
+	checkGamma(m.Name(), gamma)
+	for _, plan := range listedPlans() {
+		front = append(front, plan.earns(gamma))
+	}
+	front = nonDominated(front)
+	slices.SortFunc(front, slices.Compare[[]float64])
+	return front, false
+}
+
+// listedPlan is a sequence of actions, and the ore it is listed to bring with the last one.
+type listedPlan struct {
+	actions []int
+	ore     [ores]float64
+}
+
+func (p listedPlan) earns(gamma float64) []float64 {
+	total := make([]float64, ores+1)
+	discount := 1.0
+	for i, a := range p.actions {
+		total[ores] += discount * fuel(a)
+		if i == len(p.actions)-1 {
+			for k, x := range p.ore {
+				total[k] = discount * x
+			}
+		}
+		discount *= gamma
+	}
+	return total
+}
+
+func listedPlans() []listedPlan {
+	const perTurn = turn * frames
+	round := slices.Repeat([]int{TurnLeft}, 4) // 160°: the most whole actions within half a turn
+	var plans []listedPlan
+	for _, m := range mines {
+		degrees := math.Abs(math.Atan2(m.y, m.x)*180/math.Pi - facing)
+		turns := slices.Repeat([]int{TurnLeft}, int(math.Ceil(degrees/perTurn)))
+		perAction, sum := m.ore, 0.0
+		for i := range perAction {
+			perAction[i] *= frames
+			sum += perAction[i]
+		}
+		for _, drive := range drives(length(m.x, m.y) - mineRadius - baseRadius/2) {
+			for times := 1; times <= int(math.Ceil(capacity/sum)); times++ {
+				p := listedPlan{actions: slices.Concat(turns, drive, []int{Brake}, round,
+					slices.Repeat([]int{Mine}, times), drive)}
+				for i, x := range perAction {
+					p.ore[i] = x * float64(times) / max(1, sum*float64(times)/capacity)
+				}
+				plans = append(plans, p)
+			}
+		}
+	}
+	// To the edge of the base and back.
+	for _, drive := range drives(baseRadius - mineRadius - baseRadius/2) {
+		plans = append(plans, listedPlan{actions: slices.Concat(drive, round, []int{Idle}, drive[1:])})
+	}
+	return plans
+}
+
+// drives lists the sequences of Accelerate and Idle, Accelerate first and of two actions or more, that cover a distance
+// with their last action and not before. Exponential in their length, which is at most 9 for the mines here.
+func drives(distance float64) [][]int {
+	var list [][]int
+	var extend func(sofar []int, speed, left float64)
+	extend = func(sofar []int, speed, left float64) {
+		for _, a := range []int{Accelerate, Idle} {
+			next := append(slices.Clone(sofar), a)
+			faster, remains := speed, left
+			for range frames {
+				if a == Accelerate {
+					faster += acceleration
+				}
+				remains -= faster
+			}
+			if remains <= 0 {
+				list = append(list, next)
+			} else {
+				extend(next, faster, remains)
+			}
+		}
+	}
+	speed, left := 0.0, distance
+	for range frames {
+		speed += acceleration
+		left -= speed
+	}
+	extend([]int{Accelerate}, speed, left)
+	return list
+}
