@@ -84,8 +84,8 @@ func TestMinecartListedPlanCanBeEarned(t *testing.T) {
 			t.Errorf("%s: earns %v, want %v", name, got, want)
 		}
 		front, _ := p.KnownFront(0.98)
-		if !covered(front, want) {
-			t.Errorf("%s: %v is not on the listed front", name, want)
+		if !covered(front, got) {
+			t.Errorf("%s: %v is not on the listed front", name, got)
 		}
 	}
 }
