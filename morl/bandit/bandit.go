@@ -13,7 +13,7 @@
 //	rng := rand.New(rand.NewPCG(1, 2))
 //	for range 50 {
 //		pull := b.Next(rng)
-//		cost, stopped := try(pull.Arm, b.Threshold()) // gives up when the cost reaches the threshold
+//		cost, stopped := try(pull.Arm, b.Threshold(pull.Arm)) // gives up when the cost reaches the threshold
 //		err = b.Observe(bandit.Observation{Arm: pull.Arm, Cost: cost, Stopped: stopped})
 //	}
 //	arm, ok := b.Best()
@@ -56,7 +56,7 @@ type Settings struct {
 	// Positions, one an arm, place the arms on a line: arms that are near have similar costs, so that a pull tells of its
 	// neighbours too. nil keeps the arms independent. See smooth.go.
 	Positions []float64
-	// Length is the distance between positions over which costs stay similar; 0 is 2.
+	// Length is the distance between positions over which costs stay similar; 0 is 3.
 	Length float64
 }
 
@@ -104,7 +104,7 @@ func New(arms int, s Settings) (*Thompson, error) {
 	s.Rounds = map[bool]int{true: 2, false: max(s.Rounds, 0)}[s.Rounds == 0]
 	s.Beta = orElse(s.Beta, 2)
 	s.Spread = orElse(s.Spread, 0.1)
-	s.Length = orElse(s.Length, 2)
+	s.Length = orElse(s.Length, 3)
 	s.Positions = slices.Clone(s.Positions)
 	return &Thompson{arms: arms, settings: s}, nil
 }
@@ -142,9 +142,25 @@ func (t *Thompson) recent() []Observation {
 	return t.history
 }
 
-// Threshold is the cost at which a pull should be given up: Beta times the least cost of a pull that succeeded; +Inf
-// before the first.
-func (t *Thompson) Threshold() float64 { return t.settings.Beta * leastCost(t.recent()) }
+// Threshold is the cost at which a pull of an arm should be given up; +Inf before any pull has succeeded. Independent arms:
+// Beta times the least cost of a pull that succeeded, as published. With positions: Beta times the cost believed of the
+// best arm, or of the arm itself where it has succeeded before and is dearer, as giving up what is known to succeed gains
+// nothing.
+func (t *Thompson) Threshold(arm int) float64 {
+	if t.settings.Positions == nil {
+		return t.settings.Beta * leastCost(t.recent())
+	}
+	best, ok := t.Best()
+	if !ok {
+		return math.Inf(1)
+	}
+	beliefs := t.Beliefs()
+	worth := beliefs[best].Mean
+	if own := beliefs[arm]; own.Pulls > own.Stopped {
+		worth = max(worth, own.Mean)
+	}
+	return t.settings.Beta * worth
+}
 
 // leastCost is that of the pulls that succeeded; +Inf when none did.
 func leastCost(obs []Observation) float64 {

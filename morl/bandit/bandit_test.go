@@ -33,7 +33,8 @@ func (p problem) pull(arm int, threshold float64, rng *rand.Rand) Observation {
 
 func (p problem) play(t testing.TB, b *Thompson, pulls int, rng *rand.Rand) {
 	for range pulls {
-		if err := b.Observe(p.pull(b.Next(rng).Arm, b.Threshold(), rng)); err != nil {
+		arm := b.Next(rng).Arm
+		if err := b.Observe(p.pull(arm, b.Threshold(arm), rng)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -162,7 +163,7 @@ func TestPruning(t *testing.T) {
 			t.Errorf("pull %d is of round %d, want %d", len(order), pull.Round, want)
 		}
 		order = append(order, pull.Arm)
-		_ = b.Observe(p.pull(pull.Arm, b.Threshold(), generator(0)))
+		_ = b.Observe(p.pull(pull.Arm, b.Threshold(pull.Arm), generator(0)))
 	}
 	// 3, down 2, 1 (2.1 ≥ 2×1 fails, so 0 is never tried), up 4, 5 (fails, so 6 is never tried); then round two from the best, 2.
 	if want := []int{3, 2, 1, 4, 5, 2, 3, 4}; !slices.Equal(order[:8], want) {
@@ -185,8 +186,8 @@ func TestFirstPullIsTheDefault(t *testing.T) {
 		if arm, ok := b.Best(); arm != 4 || ok {
 			t.Errorf("best %d, %t before anything is known", arm, ok)
 		}
-		if x := b.Beliefs()[2]; !math.IsNaN(x.Mean) || !math.IsInf(x.SD, 1) || !math.IsInf(b.Threshold(), 1) {
-			t.Errorf("belief %+v and threshold %g from nothing", x, b.Threshold())
+		if x := b.Beliefs()[2]; !math.IsNaN(x.Mean) || !math.IsInf(x.SD, 1) || !math.IsInf(b.Threshold(2), 1) {
+			t.Errorf("belief %+v and threshold %g from nothing", x, b.Threshold(2))
 		}
 	}
 }
@@ -295,8 +296,8 @@ func TestPromises(t *testing.T) {
 		if pull.Arm < 0 || pull.Arm >= arms || beliefs[pull.Arm].Dropped {
 			r.Fatalf("pull %+v of %+v", pull, beliefs)
 		}
-		if !(b.Threshold() > leastCost(b.recent())) && !math.IsInf(b.Threshold(), 1) {
-			r.Fatalf("threshold %g", b.Threshold())
+		if x := b.Threshold(pull.Arm); !(x > 0) || math.IsInf(x, 1) != math.IsInf(leastCost(b.recent()), 1) && s.Rounds < 1 {
+			r.Fatalf("threshold %g", x)
 		}
 		for a, x := range beliefs {
 			if x.Stopped > x.Pulls || x.SD < 0 || x.Pulls > 0 && !(x.Mean > 0) {

@@ -10,9 +10,10 @@ import (
 // With positions the logarithms of the arms' mean costs are a Gaussian process (as in GP-TS, Chowdhury and Gopalan 2017):
 // a common level, a smooth curve of amplitude curveSD and Length, and an independent deviation of each arm. Costs scatter
 // around their arm's mean by a relative noise that is the same for all arms and estimated from repeated pulls.
+
 const (
 	levelSD     = 3.0  // log: a factor of 20 either way
-	curveSD     = 1.0  // log: a factor of e
+	curveSD     = 0.7  // log: a factor of 2
 	deviationSD = 0.05 // log: 5 %
 )
 

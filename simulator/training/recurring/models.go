@@ -1,0 +1,113 @@
+package recurring
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+)
+
+// modelsJSON holds the fitted models. It is written by
+//
+//	go test ./simulator/training/recurring -run TestModels -update
+//
+//go:embed models.json
+var modelsJSON []byte
+
+// Source of all figures.
+const Source = "fitted to the traces of github.com/ml-energy/zeus at 75a8b939 (Apache-2.0): You, Chung, Chowdhury, Zeus, NSDI 2023"
+
+// modelsFile is models.json.
+type modelsFile struct {
+	Source string      `json:"source"`
+	Jobs   []fittedJob `json:"jobs"`
+}
+
+type fittedJob struct {
+	Dataset   string    `json:"dataset"`
+	Network   string    `json:"network"`
+	GPU       string    `json:"gpu"`
+	Limits    []float64 `json:"limits_watts"`
+	Default   Setting   `json:"default"`
+	MaxEpochs float64   `json:"max_epochs"`
+	model
+}
+
+// Fitted are the jobs of the embedded models: the same as those of Load, to within the Misfit of Fit.
+func Fitted() ([]*Job, error) { return readModels(modelsJSON) }
+
+func readModels(data []byte) ([]*Job, error) {
+	var file modelsFile
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&file); err != nil {
+		return nil, fmt.Errorf("read fitted models: %w", err)
+	}
+	var jobs []*Job
+	for i, f := range file.Jobs {
+		j, err := f.job()
+		if err != nil {
+			return nil, fmt.Errorf("read fitted models: job %d: %w", i+1, err)
+		}
+		jobs = append(jobs, j)
+	}
+	return jobs, nil
+}
+
+func (f fittedJob) job() (*Job, error) {
+	m := f.model
+	j := &Job{Dataset: f.Dataset, Network: f.Network, GPU: f.GPU, Limits: f.Limits, Default: f.Default, MaxEpochs: f.MaxEpochs, truth: &m}
+	for _, b := range f.Batches {
+		j.Batches = append(j.Batches, b.Batch)
+		if !(b.Reached >= 0 && b.Reached <= 1 && b.LogSpread >= 0) || math.Abs(b.LogEpochs) > 100 || b.LogSpread > 10 {
+			return nil, fmt.Errorf("%s: epochs of batch %d make no sense: %+v", j.Name(), b.Batch, b)
+		}
+	}
+	switch {
+	case !ascending(j.Batches) || !ascending(j.Limits) || len(j.Batches) == 0 || len(j.Limits) == 0 || j.Batches[0] < 1:
+		return nil, fmt.Errorf("%s: batch sizes %v and limits %v must ascend", j.Name(), j.Batches, j.Limits)
+	case !slices.Contains(j.Settings(), j.Default):
+		return nil, fmt.Errorf("%s: the default %+v is not among the settings", j.Name(), j.Default)
+	case !(j.MaxEpochs > 0):
+		return nil, fmt.Errorf("%s: %g epochs at most", j.Name(), j.MaxEpochs)
+	case m.at(j.Default.Batch).Reached < 1:
+		return nil, fmt.Errorf("%s: the default does not always reach the target", j.Name())
+	}
+	for _, s := range j.Settings() {
+		if seconds, joules := j.Epoch(s); !(seconds > 0 && joules > 0) || math.IsInf(seconds, 0) || math.IsInf(joules, 0) {
+			return nil, fmt.Errorf("%s: an epoch at %+v takes %g s and %g J", j.Name(), s, seconds, joules)
+		}
+	}
+	return j, nil
+}
+
+func ascending[T int | float64](v []T) bool {
+	for i := 1; i < len(v); i++ {
+		if !(v[i-1] < v[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// WriteModels writes fitted jobs as models.json; it refuses jobs that are not from Fit or Fitted.
+func WriteModels(w io.Writer, jobs []*Job) error {
+	file := modelsFile{Source: Source}
+	for _, j := range jobs {
+		m, ok := j.truth.(*model)
+		if !ok {
+			return fmt.Errorf("write fitted models: %s: %w", j.Name(), errors.New("it is not fitted"))
+		}
+		file.Jobs = append(file.Jobs, fittedJob{j.Dataset, j.Network, j.GPU, j.Limits, j.Default, j.MaxEpochs, *m})
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", " ")
+	if err := e.Encode(file); err != nil {
+		return fmt.Errorf("write fitted models: %w", err)
+	}
+	return nil
+}

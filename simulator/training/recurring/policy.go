@@ -1,0 +1,161 @@
+package recurring
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"trainopt/morl/bandit"
+)
+
+// Policy makes the player of one job. Players see only what runs cost, except the oracle.
+type Policy func(j *Job, eta float64, rng *rand.Rand) (Player, error)
+
+// Player decides one run after the other.
+type Player interface {
+	// Next is the next run to make; last says that the run before it in this recurrence failed.
+	Next(retry bool) Attempt
+	// Observe is told how it went, and what it cost.
+	Observe(a Attempt, r Run, cost float64)
+	// Settled is what it would choose if nothing more were to be learned.
+	Settled() Setting
+}
+
+// Attempt is one run as it is decided.
+type Attempt struct {
+	Setting
+	Profile   []Stretch // power limits to measure first
+	Threshold float64   // the cost at which to give up, +Inf: never
+}
+
+// Policies by name. A new policy is one function and one line here.
+//
+//	default  the user's own setting, always
+//	oracle   the setting with the least expected cost, known from the start
+//	grid     every setting once, from the default outwards, without the batch sizes that failed; then the cheapest seen
+//	random   every setting once in random order; then the cheapest seen
+//	zeus     Zeus as published: pruning, then Thompson sampling with independent beliefs over batch sizes; gives up at
+//	         twice the least cost; the power limit by measuring each inside the first run of a batch size
+//	smooth   ours: neighbouring batch sizes tell of each other, so that nothing must be tried twice before sampling;
+//	         gives up at 1.5 times the least cost; of the power limits, three inside the first run of a batch size,
+//	         next to the best one of the nearest batch size, and two more inside each later one until all are known
+var Policies = map[string]Policy{
+	"default": func(j *Job, _ float64, _ *rand.Rand) (Player, error) { return fixed{j.Default}, nil },
+	"oracle":  func(j *Job, eta float64, _ *rand.Rand) (Player, error) { return fixed{j.Optimum(eta)}, nil },
+	"grid":    func(j *Job, _ float64, _ *rand.Rand) (Player, error) { return newSearch(j, nil), nil },
+	"random":  func(j *Job, _ float64, rng *rand.Rand) (Player, error) { return newSearch(j, rng), nil },
+	"zeus": func(j *Job, eta float64, rng *rand.Rand) (Player, error) {
+		return newBatches(j, bandit.Settings{}, newProfiler(j, eta, len(j.Limits), 0, rng), rng)
+	},
+	"smooth": func(j *Job, eta float64, rng *rand.Rand) (Player, error) {
+		return newBatches(j, bandit.Settings{Rounds: -1, Beta: 1.5, Positions: octaves(j.Batches)}, newProfiler(j, eta, 3, 2, rng), rng)
+	},
+}
+
+// fixed always takes the same setting.
+type fixed struct{ Setting }
+
+func (f fixed) Next(bool) Attempt             { return Attempt{Setting: f.Setting, Threshold: math.Inf(1)} }
+func (f fixed) Observe(Attempt, Run, float64) {}
+func (f fixed) Settled() Setting              { return f.Setting }
+
+// search tries every setting once, leaves out batch sizes that failed, and then stays with the cheapest.
+type search struct {
+	job    *Job
+	order  []Setting
+	failed map[int]bool
+	best   Setting
+	least  float64
+}
+
+func newSearch(j *Job, rng *rand.Rand) *search {
+	s := &search{job: j, failed: map[int]bool{}, best: j.Default, least: math.Inf(1)}
+	all := j.Settings()
+	if rng != nil {
+		for _, i := range rng.Perm(len(all)) {
+			s.order = append(s.order, all[i])
+		}
+		return s
+	}
+	// From the default outwards: batch sizes by their distance to it, power from the greatest down.
+	for _, i := range outwards(len(j.Batches), indexOf(j.Batches, j.Default.Batch)) {
+		for k := range j.Limits {
+			s.order = append(s.order, Setting{j.Batches[i], j.Limits[len(j.Limits)-1-k]})
+		}
+	}
+	return s
+}
+
+func (s *search) Next(retry bool) Attempt {
+	a := Attempt{Setting: s.best, Threshold: math.Inf(1)}
+	if retry && !math.IsInf(s.least, 1) {
+		return a
+	}
+	for len(s.order) > 0 {
+		next := s.order[0]
+		s.order = s.order[1:]
+		if !s.failed[next.Batch] {
+			a.Setting = next
+			break
+		}
+	}
+	return a
+}
+
+func (s *search) Observe(a Attempt, r Run, cost float64) {
+	switch {
+	case !r.Reached:
+		s.failed[a.Batch] = true
+	case cost < s.least:
+		s.best, s.least = a.Setting, cost
+	}
+}
+
+func (s *search) Settled() Setting { return s.best }
+
+// batches chooses the batch size by a bandit and the power limit by measuring inside the run.
+type batches struct {
+	job    *Job
+	bandit *bandit.Thompson
+	power  *profiler
+	rng    *rand.Rand
+}
+
+func newBatches(j *Job, s bandit.Settings, power *profiler, rng *rand.Rand) (*batches, error) {
+	s.Default = indexOf(j.Batches, j.Default.Batch)
+	b, err := bandit.New(len(j.Batches), s)
+	if err != nil {
+		return nil, err
+	}
+	return &batches{j, b, power, rng}, nil
+}
+
+// Next is the bandit's choice; a recurrence that failed goes on with the best batch size known, without giving up again.
+func (b *batches) Next(retry bool) Attempt {
+	arm, known := b.bandit.Best()
+	if !retry || !known {
+		arm = b.bandit.Next(b.rng).Arm
+	}
+	a := Attempt{Threshold: b.bandit.Threshold(arm)}
+	if retry && known {
+		a.Threshold = math.Inf(1)
+	}
+	a.Batch = b.job.Batches[arm]
+	a.Profile, a.Watts = b.power.profile(a.Batch)
+	return a
+}
+
+func (b *batches) Observe(a Attempt, r Run, cost float64) {
+	_ = b.bandit.Observe(bandit.Observation{Arm: indexOf(b.job.Batches, a.Batch), Cost: cost, Stopped: !r.Reached}) // a run always costs something
+	rest := r.Seconds
+	for _, s := range a.Profile {
+		rest -= s.Seconds
+	}
+	b.power.measure(a.Batch, slices.Index(b.job.Limits, a.Watts), rest)
+}
+
+func (b *batches) Settled() Setting {
+	arm, _ := b.bandit.Best()
+	batch := b.job.Batches[arm]
+	return Setting{batch, b.job.Limits[b.power.best(batch)]}
+}
