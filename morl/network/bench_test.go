@@ -54,7 +54,7 @@ func BenchmarkProduct(b *testing.B) {
 	})
 	b.Run("weights", func(b *testing.B) {
 		for b.Loop() {
-			addWeightGradient(w, x, y, 64, 256, 256)
+			addWeightGradient(w, x, y, nil, 64, 256, 256)
 		}
 		b.ReportMetric(float64(b.N)*2*64*256*256/b.Elapsed().Seconds()/1e9, "GFLOP/s")
 	})

@@ -125,7 +125,7 @@ func (t *Trainer) Backward(dOut, dInput []float32) {
 			x = t.acts[i-1]
 		}
 		x = x[:t.rows*l.in]
-		addWeightGradient(l.w(t.gradient), x, delta, t.rows, l.in, l.out)
+		addWeightGradient(l.w(t.gradient), x, delta, t.turned, t.rows, l.in, l.out)
 		addColumnSums(l.b(t.gradient), delta, t.rows, l.out)
 		if i == 0 && dInput == nil {
 			return

@@ -7,7 +7,10 @@
 
 #pragma STDC FP_CONTRACT OFF
 
-enum { CHUNK = 512 };
+enum {
+  CHUNK = 512, // factors whose zeros are listed at a time
+  NARROW = 3,  // columns fewer than this plus one are computed in scalars
+};
 
 static inline __attribute__((always_inline)) uint32_t mix(uint32_t x) {
   x ^= x >> 16;
@@ -45,6 +48,15 @@ static inline v4 load4(const float *p, long n) {
 static inline void store4(float *p, long n, v4 v) {
   for (long i = 0; i < n; i++) p[i] = v[i];
 }
+static inline void squares4(long n, const float *g, double *lanes) {
+  for (int l = 0; l < 32; l++) lanes[l] = 0;
+  for (; n >= 32; n -= 32, g += 32)
+    for (int l = 0; l < 32; l++) lanes[l] += (double)g[l] * g[l];
+}
+static inline void transpose4(float *t, long tn, const float *w, long wn) {
+  for (int x = 0; x < 8; x++)
+    for (int y = 0; y < 8; y++) t[x * tn + y] = w[y * wn + x];
+}
 static inline v4 keep4(v4 v, i4 yes) { return (v4)((i4)v & yes); }
 
 #define NAME(f) portable_##f
@@ -68,6 +80,8 @@ static inline v4 keep4(v4 v, i4 yes) { return (v4)((i4)v & yes); }
 #define SQRT(a) sqrt4(a)
 #define RECTIFY(a) keep4(a, ~((a) < ZERO))
 #define FLUSH(a, tiny) flush4(a, tiny)
+#define SQUARES squares4
+#define TRANSPOSE8 transpose4
 static inline v4 flush4(v4 a, v4 tiny) { return keep4(a, ~((a < tiny) & (a > -tiny))); }
 #include "vector_body.h"
 
@@ -95,6 +109,8 @@ static inline v4 flush4(v4 a, v4 tiny) { return keep4(a, ~((a < tiny) & (a > -ti
 #undef SQRT
 #undef RECTIFY
 #undef FLUSH
+#undef SQUARES
+#undef TRANSPOSE8
 
 static const int32_t lanes8[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
 
@@ -119,9 +135,45 @@ static const int32_t lanes8[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
 #define SQRT(a) _mm256_sqrt_ps(a)
 #define RECTIFY(a) _mm256_max_ps(_mm256_setzero_ps(), a)
 #define FLUSH(a, tiny) avx2_flush(a, tiny)
+#define SQUARES avx2_squares
+#define TRANSPOSE8 avx2_transpose8
 static inline TARGET __m256 avx2_flush(__m256 a, __m256 tiny) {
   const __m256 size = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a);
   return _mm256_andnot_ps(_mm256_cmp_ps(size, tiny, _CMP_LT_OQ), a);
+}
+static inline TARGET void avx2_squares(long n, const float *g, double *lanes) {
+  __m256d sum[8];
+  for (int q = 0; q < 8; q++) sum[q] = _mm256_setzero_pd();
+  for (; n >= 32; n -= 32, g += 32)
+#pragma GCC unroll 8
+    for (int q = 0; q < 8; q++) {
+      const __m256d d = _mm256_cvtps_pd(_mm_loadu_ps(g + 4 * q));
+      sum[q] = _mm256_fmadd_pd(d, d, sum[q]);
+    }
+  for (int q = 0; q < 8; q++) _mm256_storeu_pd(lanes + 4 * q, sum[q]);
+}
+// Eight rows of eight: pairs within halves, then quadruples, then the halves.
+static inline TARGET void avx2_transpose8(float *t, long tn, const float *w, long wn) {
+  __m256 r[8], s[8];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; i++) r[i] = _mm256_loadu_ps(w + i * wn);
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; i += 2) {
+    s[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
+    s[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; i += 4) {
+    r[i] = _mm256_shuffle_ps(s[i], s[i + 2], 0x44);
+    r[i + 1] = _mm256_shuffle_ps(s[i], s[i + 2], 0xee);
+    r[i + 2] = _mm256_shuffle_ps(s[i + 1], s[i + 3], 0x44);
+    r[i + 3] = _mm256_shuffle_ps(s[i + 1], s[i + 3], 0xee);
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < 4; i++) {
+    _mm256_storeu_ps(t + i * tn, _mm256_permute2f128_ps(r[i], r[i + 4], 0x20));
+    _mm256_storeu_ps(t + (i + 4) * tn, _mm256_permute2f128_ps(r[i], r[i + 4], 0x31));
+  }
 }
 #include "vector_body.h"
 
@@ -146,6 +198,8 @@ static inline TARGET __m256 avx2_flush(__m256 a, __m256 tiny) {
 #undef SQRT
 #undef RECTIFY
 #undef FLUSH
+#undef SQUARES
+#undef TRANSPOSE8
 
 #define NAME(f) avx512_##f
 #define TARGET __attribute__((target("avx512f,avx2,fma")))
@@ -167,7 +221,20 @@ static inline TARGET __m256 avx2_flush(__m256 a, __m256 tiny) {
 #define DIV(a, b) _mm512_div_ps(a, b)
 #define SQRT(a) _mm512_sqrt_ps(a)
 #define RECTIFY(a) _mm512_max_ps(_mm512_setzero_ps(), a)
+#define SQUARES avx512_squares
+#define TRANSPOSE8 avx2_transpose8
 #define FLUSH(a, tiny) _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(_mm512_abs_ps(a), tiny, _CMP_NLT_UQ), a)
+static inline TARGET void avx512_squares(long n, const float *g, double *lanes) {
+  __m512d sum[4];
+  for (int q = 0; q < 4; q++) sum[q] = _mm512_setzero_pd();
+  for (; n >= 32; n -= 32, g += 32)
+#pragma GCC unroll 4
+    for (int q = 0; q < 4; q++) {
+      const __m512d d = _mm512_cvtps_pd(_mm256_loadu_ps(g + 8 * q));
+      sum[q] = _mm512_fmadd_pd(d, d, sum[q]);
+    }
+  for (int q = 0; q < 4; q++) _mm512_storeu_pd(lanes + 8 * q, sum[q]);
+}
 #include "vector_body.h"
 
 int net_best_level(void) {

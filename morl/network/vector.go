@@ -39,9 +39,22 @@ func affine(y, x, w, b []float32, rows, in, out int, hidden bool) {
 	product(rows, out, in, x, in, 1, w, y, b, flags)
 }
 
-// addWeightGradient adds xᵀ (in×rows) · delta (rows×out) to g (in×out).
-func addWeightGradient(g, x, delta []float32, rows, in, out int) {
-	product(in, out, rows, x, 1, in, delta, g, nil, accumulate)
+// few outputs make the product of a weight gradient nearly empty vectors: it is computed transposed.
+const few = 8
+
+// addWeightGradient adds xᵀ (in×rows) · delta (rows×out) to g (in×out). Work holds in×out numbers.
+func addWeightGradient(g, x, delta, work []float32, rows, in, out int) {
+	if out >= few {
+		product(in, out, rows, x, 1, in, delta, g, nil, accumulate)
+		return
+	}
+	work = work[:in*out]
+	product(out, in, rows, delta, 1, out, x, work, nil, 0)
+	for j := range out {
+		for i, v := range work[j*in : (j+1)*in] {
+			g[i*out+j] += v
+		}
+	}
 }
 
 // inputGradient computes dx (rows×in) = delta (rows×out) · turned (out×in), the transposed weights.

@@ -40,10 +40,29 @@ static inline __attribute__((always_inline)) TARGET void NAME(tile)(
   }
 }
 
+// column computes R rows of one column, in scalars: for the last few columns, where vectors would be nearly empty.
+static inline __attribute__((always_inline)) TARGET void NAME(column)(const int R, long k, const float *a, long rs, long cs,
+                                                                      const float *b, long n, float *c,
+                                                                      const float *bias, int flags) {
+  float acc[8];
+#pragma GCC unroll 16
+  for (int r = 0; r < R; r++) acc[r] = flags & ACCUMULATE ? c[r * n] : bias ? *bias : 0;
+  for (long p = 0; p < k; p++) {
+#pragma GCC unroll 16
+    for (int r = 0; r < R; r++) acc[r] = __builtin_fmaf(a[r * rs + p * cs], b[p * n], acc[r]);
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < R; r++) {
+    const float s = acc[r] + 0.0f;
+    c[r * n] = flags & RELU && s < 0 ? 0 : s;
+  }
+}
+
 #define WIDE(R, N) \
   for (; n - j >= (N) * LANES; j += (N) * LANES) \
   NAME(tile)(R, N, 0, 0, MASKN(LANES), 0, k, a, rs, cs, b + j, n, c + j, bias ? bias + j : 0, flags)
 #define REST(R) \
+  for (; j < n && n - j <= NARROW; j++) NAME(column)(R, k, a, rs, cs, b + j, n, c + j, bias ? bias + j : 0, flags); \
   if (j < n) NAME(tile)(R, 1, 1, 0, MASKN(n - j), 0, k, a, rs, cs, b + j, n, c + j, bias ? bias + j : 0, flags)
 #define ROWS(R) \
   static TARGET __attribute__((noinline)) void NAME(rows##R)(long n, long k, const float *a, long rs, long cs, \
@@ -181,23 +200,25 @@ static TARGET void NAME(blend)(long n, float *p, const float *o, float tau) {
   for (long i = 0; i < n; i++) p[i] += tau * (o[i] - p[i]);
 }
 
+// sum_of_squares adds in 32 lanes of double, in which the products are exact, then the lanes in order.
 static TARGET double NAME(sum_of_squares)(long n, const float *g) {
-  double lanes[16] = {0}, s = 0;
-  long i = 0;
-  for (; n - i >= 16; i += 16)
-    for (int l = 0; l < 16; l++) lanes[l] += (double)g[i + l] * g[i + l];
-  for (int l = 0; i < n; i++, l++) lanes[l] += (double)g[i] * g[i];
-  for (int l = 0; l < 16; l++) s += lanes[l];
+  double lanes[32], s = 0;
+  SQUARES(n, g, lanes);
+  for (long i = n & ~31L; i < n; i++) lanes[i & 31] += (double)g[i] * g[i];
+  for (int l = 0; l < 32; l++) s += lanes[l];
   return s;
 }
 
+// transpose goes by blocks of 16×16, so that whole cache lines are read and written.
 static TARGET void NAME(transpose)(long rows, long cols, float *t, const float *w) {
-  for (long i = 0; i < rows; i += 8)
-    for (long j = 0; j < cols; j += 8)
-      if (rows - i >= 8 && cols - j >= 8)
-        for (int x = 0; x < 8; x++)
-          for (int y = 0; y < 8; y++) t[(j + x) * rows + i + y] = w[(i + y) * cols + j + x];
+  for (long i = 0; i < rows; i += 16)
+    for (long j = 0; j < cols; j += 16)
+      if (rows - i >= 16 && cols - j >= 16)
+        for (int q = 0; q < 4; q++) {
+          const long y = i + 8 * (q & 1), x = j + 8 * (q >> 1);
+          TRANSPOSE8(t + x * rows + y, rows, w + y * cols + x, cols);
+        }
       else
-        for (long x = j; x < cols && x < j + 8; x++)
-          for (long y = i; y < rows && y < i + 8; y++) t[x * rows + y] = w[y * cols + x];
+        for (long x = j; x < cols && x < j + 16; x++)
+          for (long y = i; y < rows && y < i + 16; y++) t[x * rows + y] = w[y * cols + x];
 }

@@ -96,11 +96,11 @@ func mix(x uint32) uint32 {
 	return x ^ x>>16
 }
 
-// goSumOfSquares adds in 16 lanes of float64, in which the products are exact, then the lanes in order.
+// goSumOfSquares adds in 32 lanes of float64, in which the products are exact, then the lanes in order.
 func goSumOfSquares(g []float32) float64 {
-	var lanes [16]float64
+	var lanes [32]float64
 	for i, v := range g {
-		lanes[i%16] += float64(v) * float64(v)
+		lanes[i%32] += float64(v) * float64(v)
 	}
 	s := 0.0
 	for _, l := range lanes {
