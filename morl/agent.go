@@ -130,6 +130,7 @@ func (c Config) Validate() error {
 		{"exploration steps", c.ExploreSteps}, {"annealing steps", c.Anneal}, {"critics", c.Critics}} {
 		bad(n.v < 0, "%s %d, want at least 0", n.name, n.v)
 	}
+	errs = append(errs, c.Resets.Validate())
 	return errors.Join(errs...)
 }
 
@@ -137,6 +138,8 @@ func (c Config) Validate() error {
 var Agents = map[string]func(s Shape, c Config, seed uint64) Agent{
 	"envelope":    func(s Shape, c Config, seed uint64) Agent { return NewEnvelope(s, c, seed) },
 	"conditioned": func(s Shape, c Config, seed uint64) Agent { return NewConditioned(s, c, seed) },
+	"simple":      func(s Shape, c Config, seed uint64) Agent { return NewSimple(s, c, seed) },
+	"multi":       func(s Shape, c Config, seed uint64) Agent { return NewMulti(s, c, seed) },
 }
 
 // New makes an agent by its name in Agents.
@@ -150,6 +153,9 @@ func New(name string, s Shape, c Config, seed uint64) (Agent, error) {
 	}
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("agent %s: %w", name, err)
+	}
+	if c.Resets.Mode != "" && c.Resets.Debt >= len(s.Objectives) {
+		return nil, fmt.Errorf("agent %s: resets look at objective %d of %d", name, c.Resets.Debt, len(s.Objectives))
 	}
 	return make(s, c, seed), nil
 }

@@ -129,6 +129,7 @@ func (a *Conditioned) Observe(t Transition, w []float32) {
 	for range a.store(t) {
 		a.update()
 	}
+	a.renew.check(a, t.Reward, a.stats.Steps, "")
 }
 
 // temperature is the present α.
@@ -138,8 +139,23 @@ func (a *Conditioned) temperature() float32 {
 }
 
 func (a *Conditioned) update() {
-	n, s, m := a.config.Batch, a.shape.State, len(a.shape.Objectives)
+	n := a.config.Batch
+	a.sample(n)
+	loss := a.updateCritics(n)
+	a.updateActor(n)
+	a.stats.Updates++
+	a.smooth(loss)
+}
+
+// sample draws a batch and what it is trained for.
+func (a *Conditioned) sample(n int) {
 	a.replay.Sample(&a.batch, n, a.sampler)
+	a.prepare(n)
+}
+
+// prepare draws preferences for the batch and joins them with its states.
+func (a *Conditioned) prepare(n int) {
+	s, m := a.shape.State, len(a.shape.Objectives)
 	a.w, a.tilde = resize(a.w, n*m), resize(a.tilde, n*m)
 	for k := range n {
 		a.preference(a.w[k*m : (k+1)*m])
@@ -148,38 +164,46 @@ func (a *Conditioned) update() {
 	a.x, a.next = resize(a.x, n*(s+m)), resize(a.next, n*(s+m))
 	a.join(a.x, a.batch.State, a.w, n)
 	a.join(a.next, a.batch.Next, a.w, n)
-	loss := a.updateCritics(n)
-	a.updateActor(n)
-	a.stats.Updates++
-	a.smooth(loss)
 }
 
-func (a *Conditioned) updateCritics(n int) (loss float64) {
-	m, actions := len(a.shape.Objectives), a.shape.Actions
+// follow computes the policy and the critics' values of the next states.
+func (a *Conditioned) follow(n int) {
+	actions := a.shape.Actions
 	a.pi = a.actor.Forward(a.pi, a.next, n)
 	for k := range n {
 		softmax(a.pi[k*actions:(k+1)*actions], a.batch.NextMask[k*actions:(k+1)*actions])
 	}
-	a.meanQ = resize(a.meanQ, n*actions*m)
-	clear(a.meanQ)
 	for _, c := range a.critics {
 		c.goal = c.target.Forward(c.goal, a.next, n)
 	}
+}
+
+// goal is the target vector of each row for one critic, in the networks' scale.
+func (a *Conditioned) goal(c *critic, n int) {
+	m, actions := len(a.shape.Objectives), a.shape.Actions
 	a.y = resize(a.y, n*m)
-	for _, c := range a.critics { // each has targets of its own, so that their spread means something
-		for k := range n {
-			for i := range m {
-				v := a.batch.Reward[k*m+i] / a.scale[i]
-				if d := a.batch.Discount[k]; d > 0 {
-					var follow float32
-					for b := range actions {
-						follow += a.pi[k*actions+b] * c.goal[(k*actions+b)*m+i]
-					}
-					v += d * follow
+	for k := range n {
+		for i := range m {
+			v := a.batch.Reward[k*m+i] / a.scale[i]
+			if d := a.batch.Discount[k]; d > 0 {
+				var follow float32
+				for b := range actions {
+					follow += a.pi[k*actions+b] * c.goal[(k*actions+b)*m+i]
 				}
-				a.y[k*m+i] = v
+				v += d * follow
 			}
+			a.y[k*m+i] = v
 		}
+	}
+}
+
+func (a *Conditioned) updateCritics(n int) (loss float64) {
+	m, actions := len(a.shape.Objectives), a.shape.Actions
+	a.follow(n)
+	a.meanQ = resize(a.meanQ, n*actions*m)
+	clear(a.meanQ)
+	for _, c := range a.critics { // each has targets of its own, so that their spread means something
+		a.goal(c, n)
 		q := c.trainer.Forward(a.x, n, nil)
 		a.grad = resize(a.grad, len(q))
 		clear(a.grad)

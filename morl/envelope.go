@@ -20,8 +20,10 @@ const (
 //
 // both by slowly following target networks. As a maximum over noisy values is too high, and here it runs over preferences
 // too, an ensemble of networks is trained and the lowest utility among them counts (clipped double Q-learning, Fujimoto,
-// van Hoof, Meger, ICML 2018); with one network values run away even on deep-sea-treasure. Every transition is trained for preferences drawn
-// afresh (hindsight relabelling). The loss is a fixed mix of the vector's squared error and the utility's.
+// van Hoof, Meger, ICML 2018); with one network values run away even on deep-sea-treasure. Both the maximum over
+// preferences and the plain one over actions have the same fixed point; the first carries what was learned for one
+// preference to others and is used while exploring, ever less, the second is the more accurate. Every transition is trained
+// for preferences drawn afresh (hindsight relabelling). The loss is a fixed mix of the vector's squared error and the utility's.
 //
 // A gradient step costs O(batch × anchors × parameters).
 type Envelope struct {
@@ -81,13 +83,18 @@ func (a *Envelope) Observe(t Transition, w []float32) {
 	for range a.store(t) {
 		a.update()
 	}
+	a.renew.check(a, t.Reward, a.stats.Steps, "")
 }
 
 func (a *Envelope) update() {
 	n, s, m := a.config.Batch, a.shape.State, len(a.shape.Objectives)
 	a.replay.Sample(&a.batch, n, a.sampler)
 	a.draw(n)
-	y := a.goal(n)
+	anchors := 0
+	if a.sampler.Float64() >= float64(a.stats.Steps)/float64(a.config.ExploreSteps) {
+		anchors = envelopeAnchors
+	}
+	y := a.goal(n, anchors)
 	a.x = resize(a.x, n*(s+m))
 	a.join(a.x, a.batch.State, a.w, n)
 	loss := 0.0
@@ -147,21 +154,32 @@ func (a *Envelope) draw(n int) {
 }
 
 // goal is the target vector of each row, in the networks' scale.
-func (a *Envelope) goal(n int) []float32 {
+func (a *Envelope) goal(n, anchors int) []float32 {
 	s, m := a.shape.State, len(a.shape.Objectives)
-	rows := (1 + envelopeAnchors) * n
+	rows := (1 + anchors) * n
 	a.next = resize(a.next, rows*(s+m))
-	for j := 0; j <= envelopeAnchors; j++ {
+	for j := 0; j <= anchors; j++ {
 		a.join(a.next[j*n*(s+m):], a.batch.Next, a.wide[j*n*m:], n)
 	}
+	a.mean = resize(a.mean, rows*a.shape.Actions*m)
+	clear(a.mean)
 	for _, c := range a.critics {
 		c.goal = c.target.Forward(c.goal, a.next, rows)
+		for i, v := range c.goal {
+			a.mean[i] += v / float32(len(a.critics))
+		}
 	}
 	y := a.batch.Reward
 	for k := range n {
 		var follow []float32
 		if a.batch.Discount[k] > 0 {
-			follow = a.envelope(k, n)
+			if anchors > 0 {
+				follow = a.envelope(k, n, anchors)
+			} else {
+				q := a.mean[k*a.shape.Actions*m : (k+1)*a.shape.Actions*m]
+				b, _ := best(q, a.tilde[k*m:(k+1)*m], a.batch.NextMask[k*a.shape.Actions:(k+1)*a.shape.Actions])
+				follow = q[b*m : (b+1)*m]
+			}
 		}
 		for i := range m {
 			v := y[k*m+i] / a.scale[i]
@@ -175,11 +193,11 @@ func (a *Envelope) goal(n int) []float32 {
 }
 
 // envelope is the best value of row k's next state over actions and preferences.
-func (a *Envelope) envelope(k, n int) (value []float32) {
+func (a *Envelope) envelope(k, n, anchors int) (value []float32) {
 	m, actions := len(a.shape.Objectives), a.shape.Actions
 	tilde, open := a.tilde[k*m:(k+1)*m], a.batch.NextMask[k*actions:(k+1)*actions]
 	var most float32
-	for j := 0; j <= envelopeAnchors; j++ {
+	for j := 0; j <= anchors; j++ {
 		for b := range actions {
 			if !open[b] {
 				continue

@@ -12,7 +12,7 @@ type learner struct {
 	shape  Shape
 	config Config
 
-	replay  *Replay
+	replay  *Replay // nil until the first transition: an agent that only acts needs none
 	batch   Batch
 	acting  *rand.Rand // exploration
 	sampler *rand.Rand // replay and preferences
@@ -25,14 +25,16 @@ type learner struct {
 	discount   float64
 
 	focus [][]float32
+	renew renewer
 }
 
 func newLearner(name string, s Shape, c Config, seed uint64) learner {
 	c = c.withDefaults()
 	m := len(s.Objectives)
-	l := learner{name: name, shape: s, config: c, replay: NewReplay(s, c.Buffer), acting: stream(seed, 1), sampler: stream(seed, 2),
+	l := learner{name: name, shape: s, config: c, acting: stream(seed, 1), sampler: stream(seed, 2),
 		gain: make([]float64, m), most: make([]float64, m), discount: 1}
 	l.stats.Loss = math.NaN()
+	l.renew = newRenewer(c, m, seed)
 	if c.Scale != nil {
 		l.scale = make([]float32, m)
 		for i, v := range c.Scale {
@@ -60,6 +62,10 @@ func (l *learner) store(t Transition) int {
 	next := float32(g)
 	if t.Done {
 		next = 0
+	}
+	if l.replay == nil {
+		l.replay = NewReplay(l.shape, l.config.Buffer)
+		l.replay.holdOut = l.renew.config.Mode == "evidence"
 	}
 	l.replay.Add(t, next)
 	l.stats.Steps++
@@ -106,7 +112,7 @@ func (l *learner) rate() float32 {
 func (l *learner) preference(w []float32) { drawPreference(w, l.focus, l.sampler) }
 
 // drawPreference draws uniformly on the simplex, or, where there is a focus, half of the time near one of its points:
-// exactly there, or mixed with up to a tenth of a uniform draw.
+// exactly there, or mixed with up to a tenth of a uniform draw, mostly much less.
 func drawPreference(w []float32, focus [][]float32, rng *rand.Rand) {
 	UniformPreference(w, rng)
 	if len(focus) == 0 || rng.IntN(2) == 0 {
@@ -115,7 +121,8 @@ func drawPreference(w []float32, focus [][]float32, rng *rand.Rand) {
 	near := focus[rng.IntN(len(focus))]
 	mix := float32(0)
 	if rng.IntN(2) == 0 {
-		mix = 0.1 * rng.Float32()
+		u := rng.Float32()
+		mix = 0.1 * u * u * u
 	}
 	for i := range w {
 		w[i] = (1-mix)*near[i] + mix*w[i]

@@ -16,6 +16,8 @@ type Replay struct {
 	discount         []float32 // γ^work, 0 when done
 	action           []int32
 	open, openNext   []bool // size × Actions
+
+	holdOut bool // a tenth of the places is not sampled, see heldOut
 }
 
 // NewReplay makes a buffer for size transitions; all its memory is taken at once.
@@ -67,13 +69,21 @@ type Batch struct {
 
 // Sample fills b with rows transitions drawn with replacement; it panics when the buffer is empty.
 func (r *Replay) Sample(b *Batch, rows int, rng *rand.Rand) {
+	r.shapeBatch(b, rows)
+	for k := range rows {
+		i := rng.IntN(r.n)
+		for r.holdOut && heldOut(i) {
+			i = rng.IntN(r.n)
+		}
+		r.fetch(b, k, i)
+	}
+}
+
+func (r *Replay) shapeBatch(b *Batch, rows int) {
 	s, m, a := r.shape.State, len(r.shape.Objectives), r.shape.Actions
 	if b.Rows != rows {
 		*b = Batch{Rows: rows, State: make([]float32, rows*s), Next: make([]float32, rows*s), Reward: make([]float32, rows*m),
 			Discount: make([]float32, rows), Action: make([]int, rows), Mask: make([]bool, rows*a), NextMask: make([]bool, rows*a)}
-	}
-	for k := range rows {
-		r.fetch(b, k, rng.IntN(r.n))
 	}
 }
 

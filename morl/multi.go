@@ -1,0 +1,372 @@
+package morl
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"trainopt/morl/network"
+)
+
+// MultiPolicy has several policies, each for one preference, with an actor, a critic, their target networks and
+// optimisers, and a replay buffer of its own, as SLA-MORL has (arXiv 2508.03509 and its code); a decision is made and
+// learned by the policy whose preference is nearest. Against that code: preferences really weigh the rewards (the critic
+// has one output an objective), the actor is moved by the expectation over all actions instead of by soft actions that no
+// critic was trained on, actions are sampled from the policy, and dropout is on in training.
+//
+// The critic of a policy takes state ⊕ action (one-hot) and is trained on y = r + γ Σ_a π̄(a|s') Q̄(s',a); the actor on
+// E_π[w·Q] + α H(π) (discrete soft actor-critic: Christodoulou 2019, arXiv 1910.07207), α falling with exploration.
+// A gradient step costs O(batch × actions × parameters).
+type MultiPolicy struct {
+	shape    Shape
+	policies []*policy
+}
+
+var (
+	_ Agent    = (*MultiPolicy)(nil)
+	_ Resetter = (*MultiPolicy)(nil)
+)
+
+// NewMulti makes untrained policies for DefaultPreferences.
+func NewMulti(s Shape, c Config, seed uint64) *MultiPolicy {
+	return NewMultiFor(DefaultPreferences(len(s.Objectives)), s, c, seed)
+}
+
+// NewMultiFor makes one untrained policy for each preference (weights ≥ 0 that sum to 1, one an objective).
+func NewMultiFor(preferences [][]float32, s Shape, c Config, seed uint64) *MultiPolicy {
+	if c.Dropout == 0 {
+		c.Dropout = defaultDropout
+	}
+	a := &MultiPolicy{shape: s}
+	for k, w := range preferences {
+		a.policies = append(a.policies, newPolicy(w, s, c, seed+uint64(k)*0x9e3779b97f4a7c15))
+	}
+	return a
+}
+
+// DefaultPreferences are the balanced one, then for each objective one that it leads: 0.6, and 0.4 over the others. With
+// three objectives they are SLA-MORL's four.
+func DefaultPreferences(objectives int) [][]float32 {
+	m := objectives
+	if m == 1 {
+		return [][]float32{{1}}
+	}
+	out := [][]float32{make([]float32, m)}
+	for i := range m {
+		out[0][i] = 1 / float32(m)
+		w := make([]float32, m)
+		for j := range w {
+			w[j] = 0.4 / float32(m-1)
+		}
+		w[i] = 0.6
+		out = append(out, w)
+	}
+	return out
+}
+
+// Name is the agent's name in Agents.
+func (a *MultiPolicy) Name() string { return "multi" }
+
+// Shape is the shape of the environment that the agent was made for.
+func (a *MultiPolicy) Shape() Shape { return a.shape }
+
+// Preferences are those of the policies, in their order; not to be changed.
+func (a *MultiPolicy) Preferences() [][]float32 {
+	var out [][]float32
+	for _, p := range a.policies {
+		out = append(out, p.w)
+	}
+	return out
+}
+
+// Select is the index of the policy to decide for preference w when the violations that the objectives repair are
+// projected with these severities (0…1, one an objective; nil: nothing is at risk): the one nearest to w moved by
+// Weights, so that a violation leads to the policy of the objective that repairs it, the sooner the more of it the
+// preference asks for, and without risk the user's preference decides. Of equally near ones it is the first.
+func (a *MultiPolicy) Select(w []float32, severities []float64) int {
+	return nearest(a.policies, Weights{}.Target(w, severities))
+}
+
+func nearest(policies []*policy, w []float32) int {
+	at, least := 0, float32(math.Inf(1))
+	for k, p := range policies {
+		var d float32
+		for i, v := range p.w {
+			d += (v - w[i]) * (v - w[i])
+		}
+		if d < least {
+			at, least = k, d
+		}
+	}
+	return at
+}
+
+// Act asks the policy nearest to w for its most probable action; with explore it samples, and an ε of the actions is
+// uniform. ε falls with the decisions of that policy.
+func (a *MultiPolicy) Act(o Observation, w []float32, explore bool) int {
+	return a.policies[nearest(a.policies, w)].act(o, explore)
+}
+
+// Observe gives a transition to the policy that decided it, and trains it when due.
+func (a *MultiPolicy) Observe(t Transition, w []float32) {
+	k := nearest(a.policies, w)
+	p := a.policies[k]
+	for range p.store(t) {
+		p.update()
+	}
+	p.renew.check(p, t.Reward, a.Stats().Steps, fmt.Sprintf("policy %d: ", k))
+}
+
+// Stats sums the policies' counts; the loss is the mean of theirs.
+func (a *MultiPolicy) Stats() Stats {
+	var s Stats
+	var sum float64
+	known := 0
+	for _, p := range a.policies {
+		s.Steps += p.stats.Steps
+		s.Updates += p.stats.Updates
+		s.Resets += p.stats.Resets
+		if !math.IsNaN(p.stats.Loss) {
+			sum += p.stats.Loss
+			known++
+		}
+	}
+	s.Loss = sum / float64(known) // NaN when there is none
+	return s
+}
+
+// ResetLog lists the resets of all policies' critics in the order of their steps.
+func (a *MultiPolicy) ResetLog() []Reset {
+	var all []Reset
+	for _, p := range a.policies {
+		all = append(all, p.renew.log...)
+	}
+	slices.SortStableFunc(all, func(x, y Reset) int { return x.Step - y.Step })
+	return all
+}
+
+// Reset forgets all that policy k learned and saw.
+func (a *MultiPolicy) Reset(k int) {
+	old := a.policies[k]
+	c := old.config
+	if c.Dropout == 0 {
+		c.Dropout = -1 // none was asked for
+	}
+	c.Scale = old.givenScale
+	a.policies[k] = newPolicy(old.w, a.shape, c, old.seed)
+}
+
+// Save writes the preferences and every policy's actor and critic.
+func (a *MultiPolicy) Save(w io.Writer) error {
+	if err := binary.Write(w, binary.LittleEndian, a.head()); err != nil {
+		return fmt.Errorf("save agent multi: %w", err)
+	}
+	for k, p := range a.policies {
+		if err := p.save(w, p.actor, p.critics[0].online); err != nil {
+			return fmt.Errorf("policy %d: %w", k, err)
+		}
+	}
+	return nil
+}
+
+// head is the number of policies and their preferences.
+func (a *MultiPolicy) head() []float32 {
+	h := []float32{float32(len(a.policies))}
+	for _, p := range a.policies {
+		h = append(h, p.w...)
+	}
+	return h
+}
+
+// Load restores what Save wrote of an agent with the same preferences; replay starts empty. After an error the agent is
+// unchanged.
+func (a *MultiPolicy) Load(r io.Reader) error {
+	head := make([]float32, len(a.head()))
+	if err := binary.Read(r, binary.LittleEndian, head); err != nil {
+		return fmt.Errorf("load agent multi: %w", err)
+	}
+	if !slices.Equal(head, a.head()) {
+		return fmt.Errorf("load agent multi: other preferences than %v: %w", a.Preferences(), ErrForeign)
+	}
+	var read []*policy
+	for k, p := range a.policies {
+		c := p.config
+		c.Buffer = 1
+		fresh := newPolicy(p.w, a.shape, c, p.seed)
+		if err := fresh.load(r, fresh.actor, fresh.critics[0].online); err != nil {
+			return fmt.Errorf("policy %d: %w", k, err)
+		}
+		read = append(read, fresh)
+	}
+	for k, p := range a.policies {
+		p.actor.CopyFrom(read[k].actor)
+		p.target.CopyFrom(read[k].actor)
+		p.trainer.Forget()
+		p.critics[0].online.CopyFrom(read[k].critics[0].online)
+		restart(p.critics)
+		p.scale, p.stats = read[k].scale, read[k].stats
+	}
+	return nil
+}
+
+// policy is one of the policies of a MultiPolicy.
+type policy struct {
+	learner
+	seed          uint64
+	givenScale    []float64
+	w             []float32
+	actor, target *network.Network
+	trainer       *network.Trainer
+	critics       []*critic // one
+	dropping      *rand.Rand
+
+	in, logits, pi   []float32
+	x, wide, y, grad []float32
+	q, tilde         []float32
+}
+
+func newPolicy(w []float32, s Shape, c Config, seed uint64) *policy {
+	p := &policy{learner: newLearner("multi", s, c, seed), seed: seed, givenScale: c.Scale, w: slices.Clone(w), dropping: stream(seed, 5)}
+	c = p.config
+	m := len(s.Objectives)
+	ac := network.Config{Inputs: s.State, Hidden: c.Hidden, Outputs: s.Actions, Dropout: float32(c.Dropout)}
+	p.actor, p.target = network.New(ac, stream(seed, 3)), network.New(ac, stream(seed, 3))
+	p.trainer = network.NewTrainer(p.actor, c.Batch, network.Adam{Rate: float32(c.Rate), ClipNorm: 10})
+	cc := ac
+	cc.Inputs, cc.Outputs = s.State+s.Actions, m
+	p.critics = []*critic{newCritic(cc, c, seed, 10)}
+	p.tilde = make([]float32, m)
+	return p
+}
+
+func (p *policy) act(o Observation, explore bool) int {
+	if explore && p.acting.Float64() < p.epsilon() {
+		return random(o.Mask, p.shape.Actions, p.acting)
+	}
+	p.logits = p.actor.Forward(p.logits, o.State, 1)
+	softmax(p.logits, o.Mask)
+	if !explore {
+		return argmax(p.logits)
+	}
+	return draw(p.logits, p.acting)
+}
+
+func (p *policy) update() {
+	loss := p.updateCritic()
+	p.updateActor()
+	p.stats.Updates++
+	p.smooth(loss)
+}
+
+// updateCritic draws a batch and makes a step of the critic on it.
+func (p *policy) updateCritic() float64 {
+	n, m := p.config.Batch, len(p.shape.Objectives)
+	p.replay.Sample(&p.batch, n, p.sampler)
+	p.scaled(p.tilde, p.w)
+	y := p.goal(n)
+	c := p.critics[0]
+	q := c.trainer.Forward(p.pairs(n), n, p.dropping)
+	p.grad = resize(p.grad, len(q))
+	clear(p.grad)
+	loss := 0.0
+	for k := range n {
+		loss += vectorLoss(p.grad, q, y[k*m:(k+1)*m], p.tilde, k*m, n)
+	}
+	c.trainer.Backward(p.grad, nil)
+	c.trainer.SetRate(p.rate())
+	c.trainer.Step()
+	c.target.Blend(c.online, float32(p.config.Tau))
+	return loss / float64(n)
+}
+
+// goal is the target vector of each row of the batch, in the networks' scale.
+func (p *policy) goal(n int) []float32 {
+	m, actions := len(p.shape.Objectives), p.shape.Actions
+	p.pi = p.target.Forward(p.pi, p.batch.Next, n)
+	c := p.critics[0]
+	c.goal = c.target.Forward(c.goal, p.everyAction(p.batch.Next, n), n*actions)
+	p.y = resize(p.y, n*m)
+	for k := range n {
+		pi := p.pi[k*actions : (k+1)*actions]
+		softmax(pi, p.batch.NextMask[k*actions:(k+1)*actions])
+		for i := range m {
+			v := p.batch.Reward[k*m+i] / p.scale[i]
+			if d := p.batch.Discount[k]; d > 0 {
+				var follow float32
+				for b, q := range pi {
+					follow += q * c.goal[(k*actions+b)*m+i]
+				}
+				v += d * follow
+			}
+			p.y[k*m+i] = v
+		}
+	}
+	return p.y
+}
+
+// pairs are the batch's states, each with the action taken.
+func (p *policy) pairs(n int) []float32 {
+	s, width := p.shape.State, p.shape.State+p.shape.Actions
+	p.x = resize(p.x, n*width)
+	clear(p.x)
+	for k := range n {
+		copy(p.x[k*width:], p.batch.State[k*s:(k+1)*s])
+		p.x[k*width+s+p.batch.Action[k]] = 1
+	}
+	return p.x
+}
+
+// everyAction are rows states, each with every action in turn.
+func (p *policy) everyAction(states []float32, rows int) []float32 {
+	s, actions := p.shape.State, p.shape.Actions
+	width := s + actions
+	p.wide = resize(p.wide, rows*actions*width)
+	clear(p.wide)
+	for k := range rows {
+		for b := range actions {
+			row := p.wide[(k*actions+b)*width : (k*actions+b+1)*width]
+			copy(row, states[k*s:(k+1)*s])
+			row[s+b] = 1
+		}
+	}
+	return p.wide
+}
+
+// updateActor makes a step along the gradient of Σ_a π(a|s) (w·Q(s,a) − α log π(a|s)), exact over the actions.
+func (p *policy) updateActor() {
+	n, m, actions := p.config.Batch, len(p.shape.Objectives), p.shape.Actions
+	done := min(1, float64(p.stats.Steps)/float64(p.config.ExploreSteps))
+	alpha := firstTemperature * math.Pow(finalTemperature/firstTemperature, done)
+	p.q = p.critics[0].online.Forward(p.q, p.everyAction(p.batch.State, n), n*actions)
+	logits := p.trainer.Forward(p.batch.State, n, p.dropping)
+	p.grad = resize(p.grad, n*actions)
+	copy(p.grad, logits)
+	for k := range n {
+		pi := p.grad[k*actions : (k+1)*actions]
+		softmax(pi, p.batch.Mask[k*actions:(k+1)*actions])
+		var mean float64
+		for b, v := range pi {
+			if v > 0 {
+				mean += float64(v) * p.regret(k*actions+b, v, m, alpha)
+			}
+		}
+		for b, v := range pi {
+			if v > 0 {
+				pi[b] = v * float32((p.regret(k*actions+b, v, m, alpha)-mean)/float64(n))
+			}
+		}
+	}
+	p.trainer.Backward(p.grad, nil)
+	p.trainer.SetRate(p.rate())
+	p.trainer.Step()
+	p.target.Blend(p.actor, float32(p.config.Tau))
+}
+
+// regret is log π − w·Q/α of one action.
+func (p *policy) regret(at int, pi float32, m int, alpha float64) float64 {
+	return math.Log(float64(pi)) - float64(utility(p.tilde, p.q[at*m:(at+1)*m]))/alpha
+}
+
