@@ -36,6 +36,8 @@ var below = map[string][]string{
 	"optimizer/journal": {"optimizer/plan", "optimizer/launch"},
 	"optimizer/history": {"optimizer/journal", "optimizer/plan"},
 	"optimizer/report":  {"optimizer/journal", "optimizer/plan", "optimizer/history"},
+	"optimizer/trial":   {"optimizer", "optimizer/plan"},
+	"optimizer/front":   {"optimizer/journal", "optimizer/plan", "optimizer/history", "optimizer/report"},
 }
 
 // forbidden words for packages and files: they say nothing about what is inside.

@@ -1,0 +1,292 @@
+package trial
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"trainopt/optimizer/plan"
+	"trainopt/resources"
+	"trainopt/simulator/training"
+	"trainopt/sla"
+)
+
+var (
+	forTime  = plan.Preference{Time: 1}
+	forCost  = plan.Preference{Cost: 1}
+	balanced = plan.Preference{Time: 1. / 3, Cost: 1. / 3, Resource: 1. / 3}
+)
+
+func mustRun(t *testing.T, arm string, j Job, o Options) (*Outcome, *Truth) {
+	t.Helper()
+	a, err := Lookup(arm, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	truth := Search(j.Scenario, j.Seed)
+	out, err := a.Run(j, truth, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out, truth
+}
+
+func TestModelFindsTheBestAllocation(t *testing.T) {
+	for name, test := range map[string]struct {
+		s      *training.Scenario
+		prefer plan.Preference
+		gpus   []int // where the work may be done
+		most   float64
+	}{
+		"cost: one or two GPUs": {with(func(s *training.Scenario) { s.Units = 2000 }), forCost, []int{1, 2}, 0.05},
+		"time: all":             {with(func(s *training.Scenario) { s.Units = 2000 }), forTime, []int{7, 8}, 0.02},
+		"cost by a deadline":    {with(func(s *training.Scenario) { s.Units = 2000; s.Spec.TimeMax = 4 * time.Hour }), forCost, []int{4, 5, 6}, 0.15},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, truth := mustRun(t, "model", Job{test.s, 3, test.prefer}, Options{})
+			last := out.Pieces[len(out.Pieces)-1]
+			if !out.Kept() || !slices.Contains(test.gpus, last.Allocation.GPUs) {
+				t.Errorf("ends at %s (kept: %v), want GPUs %v", last.Allocation, out.Kept(), test.gpus)
+			}
+			if r := truth.Regret(test.prefer, out); !(r.Total < test.most) || r.Total < -1e-9 && test.s.Spec.TimeMax == 0 {
+				t.Errorf("regret %+v, want less than %g", r, test.most)
+			}
+			if out.Probes < 2 || out.Probes > 4 || out.ProbeUSD+out.MoveSeconds == 0 {
+				t.Errorf("%d probes for %g USD, want 2 to 4 that are paid", out.Probes, out.ProbeUSD)
+			}
+		})
+	}
+}
+
+func TestOracleIsTheLeastAndUserIsFree(t *testing.T) {
+	for _, prefer := range []plan.Preference{forTime, forCost, balanced} {
+		j := Job{agreed(2*time.Hour, 20), 5, prefer}
+		out, truth := mustRun(t, "oracle", j, Options{})
+		if r := truth.Regret(prefer, out); math.Abs(r.Total) > 1e-9 || math.Abs(r.Choice) > 1e-9 || !out.Kept() {
+			t.Errorf("%v: the oracle has regret %+v", prefer, r)
+		}
+		for _, arm := range []string{"user", "random", "model", "rules"} {
+			out, truth := mustRun(t, arm, j, Options{})
+			if r := truth.Regret(prefer, out); out.Finished && r.Total < -1e-9 { // no limit binds here
+				t.Errorf("%v: %s beats the oracle by %g", prefer, arm, -r.Total)
+			}
+		}
+	}
+	out, truth := mustRun(t, "user", Job{job(), 5, forTime}, Options{})
+	if out.Seconds != truth.Own.Seconds || out.USD != truth.Own.USD || out.Joules != truth.Own.Joules || out.Restarts != 0 || out.Probes != 0 {
+		t.Errorf("the user's own run is %+v, want %+v", out, truth.Own)
+	}
+}
+
+func TestGuardHoldsTheLimits(t *testing.T) {
+	for name, test := range map[string]struct {
+		s    *training.Scenario
+		stop sla.Objective
+	}{
+		"a budget that nothing can keep":   {agreed(0, 0.5), sla.Cost},
+		"a deadline that nothing can keep": {agreed(5*time.Minute, 0), sla.Time},
+		"a budget below a long unit": {with(func(s *training.Scenario) {
+			s.Workload, s.Units, s.Spec.CostMaxUSD = amdahl{900, 100, 0, 0}, 50, 3
+		}), sla.Cost},
+	} {
+		for _, arm := range []string{"user", "model", "random", "rules", "oracle"} {
+			t.Run(name+", "+arm, func(t *testing.T) {
+				out, truth := mustRun(t, arm, Job{test.s, 2, forCost}, Options{})
+				if truth.Feasible || out.Finished || out.Stopped != test.stop || out.Kept() {
+					t.Fatalf("stopped by %q, finished %v, feasible %v; want a stop for %s", out.Stopped, out.Finished, truth.Feasible, test.stop)
+				}
+				if out.BudgetOverrun > 0.01 {
+					t.Errorf("the budget is overrun by %.2f %%", 100*out.BudgetOverrun)
+				}
+				if d := test.s.Spec.TimeMax.Seconds(); d > 0 && out.Seconds > 1.01*d {
+					t.Errorf("%g s used of %g", out.Seconds, d)
+				}
+				used := out.USD / max(test.s.Spec.CostMaxUSD, 1e-9)
+				if test.stop == sla.Cost && used < 0.9 {
+					t.Errorf("stopped when %.0f %% of the budget was used", 100*used)
+				}
+				if !math.IsNaN(truth.Regret(forCost, out).Total) {
+					t.Error("a job that was not finished has a regret")
+				}
+			})
+		}
+	}
+}
+
+func TestFailingPlannersEndNoRun(t *testing.T) {
+	for name, p := range map[string]plan.Planner{
+		"panics": planner(func(plan.Snapshot) (plan.Plan, error) { panic("no") }),
+		"errors": planner(func(plan.Snapshot) (plan.Plan, error) { return plan.Plan{}, errors.New("no") }),
+		"plans what is not there": planner(func(plan.Snapshot) (plan.Plan, error) {
+			return plan.Plan{Allocation: resources.Allocation{GPUs: 99, CPUs: 4, Memory: 1}}, nil
+		}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := Run(Job{job(), 1, forCost}, p, Options{})
+			if err != nil || !out.Finished || len(out.Fallbacks) == 0 || !strings.Contains(out.Fallbacks[0], "odd") {
+				t.Errorf("%v, finished %v, fallbacks %v", err, out.Finished, out.Fallbacks)
+			}
+		})
+	}
+	s := with(func(s *training.Scenario) { s.Workload, s.Baseline.GPUs = amdahl{2, 20, 0.2, 4}, 4 })
+	p := planner(func(plan.Snapshot) (plan.Plan, error) {
+		return plan.Plan{Allocation: resources.Allocation{GPUs: 8, CPUs: 4, Memory: 16}}, nil
+	})
+	out, err := Run(Job{s, 1, forCost}, p, Options{})
+	if err != nil || !out.Finished || len(out.Fallbacks) == 0 || out.Fallbacks[0] != "the job does not run at 8 GPU, 4 CPU, 16 GiB" {
+		t.Fatalf("%v, %+v", err, out.Fallbacks)
+	}
+	if last := out.Pieces[len(out.Pieces)-1]; last.Allocation.GPUs > 4 {
+		t.Errorf("it ends at %s, where it cannot run", last.Allocation)
+	}
+}
+
+type planner func(plan.Snapshot) (plan.Plan, error)
+
+func (planner) Name() string                                { return "odd" }
+func (p planner) Decide(s plan.Snapshot) (plan.Plan, error) { return p(s) }
+
+func TestPlannersSeeWhatWasMeasured(t *testing.T) {
+	var seen []plan.Snapshot
+	p := planner(func(s plan.Snapshot) (plan.Plan, error) { seen = append(seen, s); return plan.Model{}.Decide(s) })
+	j := Job{job(), 9, forCost}
+	if _, err := Run(j, p, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	s := seen[0]
+	if s.Model == nil || s.Current == nil || s.Done < 3 || s.Total != 200 || s.Spent <= 0 || s.Elapsed <= 0 || !s.Resumable || s.Startup.P50 <= 0 {
+		t.Errorf("the first snapshot is %+v", s)
+	}
+	if e := s.Startup.P50/10 - 1; math.Abs(e) > 0.2 {
+		t.Errorf("start-up was measured as %g s, is 10", s.Startup.P50)
+	}
+	if s := seen[len(seen)-1]; math.Abs(s.Restart.P50-15) > 5 {
+		t.Errorf("restarts were measured as %g s, are 15", s.Restart.P50)
+	}
+}
+
+func TestInterruptionsArePaidAndTold(t *testing.T) {
+	s := with(func(s *training.Scenario) {
+		s.Interruptions = []training.Interruption{{At: 100, Away: 60}, {At: 400, Away: 0}}
+	})
+	for _, arm := range []string{"user", "model", "oracle"} {
+		out, truth := mustRun(t, arm, Job{s, 4, forTime}, Options{})
+		lost := 0.0
+		for _, p := range out.Pieces {
+			if p.Kind == Lost {
+				lost += p.Seconds
+			}
+		}
+		if out.Interruptions != 2 || lost < 60+2*15 || lost > 60+2*15+2*30 || !out.Finished {
+			t.Errorf("%s: %d interruptions, %g s lost, finished %v", arm, out.Interruptions, lost, out.Finished)
+		}
+		if r := truth.Regret(forTime, out); arm == "oracle" && math.Abs(r.Lost) > 1e-9 {
+			t.Errorf("the oracle regrets its own interruptions: %+v", r)
+		}
+	}
+}
+
+// TestPiecesAddUp: whatever the job, nothing is spent that is not in a piece, regret is the sum of its causes, and the
+// limits hold.
+func TestPiecesAddUp(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		seed := rapid.Uint64Range(0, 1e6).Draw(t, "seed")
+		rng := rand.New(rand.NewPCG(seed, 1))
+		s := job()
+		s.Workload = amdahl{5 * rng.Float64(), 60 * rng.Float64(), rng.Float64(), 0}
+		s.Units = 1 + 150*rng.Float64()
+		s.Noise = training.Noise{Unit: 0.2 * rng.Float64(), Memory: 0.9 * rng.Float64()}
+		s.Startup, s.Restart = 30*rng.Float64(), 60*rng.Float64()
+		s.Baseline.GPUs = 1 + rng.IntN(8)
+		for at := 300 * rng.Float64(); at < 2000 && rng.Float64() < 0.5; at += 50 + 900*rng.Float64() {
+			s.Interruptions = append(s.Interruptions, training.Interruption{At: at, Away: 40 * rng.Float64()})
+		}
+		own := Search(s, seed).Own
+		if rng.Float64() < 0.5 {
+			s.Spec.TimeMax = seconds(own.Seconds * (0.4 + 1.5*rng.Float64()))
+		}
+		if rng.Float64() < 0.5 {
+			s.Spec.CostMaxUSD = own.USD * (0.4 + 1.5*rng.Float64())
+		}
+		truth := Search(s, seed)
+		prefer := []plan.Preference{forTime, forCost, balanced}[rng.IntN(3)]
+		for _, name := range []string{"user", "oracle", []string{"random", "model", "rules"}[rng.IntN(3)]} {
+			arm, _ := Lookup(name, nil)
+			out, err := arm.Run(Job{s, seed, prefer}, truth, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var sec, usd, units float64
+			for _, p := range out.Pieces {
+				sec, usd, units = sec+p.Seconds, usd+p.USD, units+p.Units
+				if p.Seconds < -1e-9 || p.USD < -1e-9 || p.Units < 0 {
+					t.Fatalf("%s: negative piece %+v", name, p)
+				}
+			}
+			near := func(a, b float64) bool { return math.Abs(a-b) <= 1e-6*(1+math.Abs(b)) }
+			if !near(sec, out.Seconds) || !near(usd, out.USD) || !near(units, out.Done) {
+				t.Fatalf("%s: pieces sum to %g s, %g USD, %g units; spent %g, %g, %g", name, sec, usd, units, out.Seconds, out.USD, out.Done)
+			}
+			if out.BudgetOverrun > 0.01 || s.Spec.TimeMax > 0 && out.Seconds > 1.01*s.Spec.TimeMax.Seconds()+0.01 {
+				t.Fatalf("%s: %g s of %v, overrun %g", name, out.Seconds, s.Spec.TimeMax, out.BudgetOverrun)
+			}
+			if out.Finished == (out.Stopped != "") || out.Finished && !near(out.Done, s.Units) {
+				t.Fatalf("%s: finished %v and stopped by %q with %g of %g units", name, out.Finished, out.Stopped, out.Done, s.Units)
+			}
+			if r := truth.Regret(prefer, out); out.Finished && truth.Feasible && !near(r.Total, r.Choice+r.Probe+r.Move+r.Lost) {
+				t.Fatalf("%s: regret %+v does not add up", name, r)
+			}
+		}
+	})
+}
+
+func TestSameSeedSameOutcome(t *testing.T) {
+	j := Job{agreed(3*time.Hour, 0), 12, balanced}
+	for _, arm := range []string{"model", "random", "rules"} {
+		a, _ := mustRun(t, arm, j, Options{})
+		b, _ := mustRun(t, arm, j, Options{})
+		x, err1 := json.Marshal(a)
+		y, err2 := json.Marshal(b)
+		if err1 != nil || err2 != nil || string(x) != string(y) {
+			t.Errorf("%s: two runs differ: %v %v", arm, err1, err2)
+		}
+	}
+}
+
+func TestLookup(t *testing.T) {
+	loaded := func(name string) (plan.Planner, error) {
+		switch name {
+		case "mine":
+			return plan.Model{}, nil
+		case "torn":
+			return nil, errors.New("checksum is wrong")
+		}
+		return nil, nil
+	}
+	for name, want := range map[string]string{"user": "", "model": "", "static": "", "mine": "", "torn": "checksum", "nobody": "want one of"} {
+		_, err := Lookup(name, loaded)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+}
+
+func TestJobsThatMakeNoSense(t *testing.T) {
+	for name, s := range map[string]*training.Scenario{
+		"none":            nil,
+		"no work":         with(func(s *training.Scenario) { s.Units = 0 }),
+		"cannot run":      with(func(s *training.Scenario) { s.Workload = amdahl{1, 1, 0, 2} }),
+		"negative budget": with(func(s *training.Scenario) { s.Spec.CostMaxUSD = -1 }),
+	} {
+		if _, err := Run(Job{Scenario: s}, plan.Model{}, Options{}); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
