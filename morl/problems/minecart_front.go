@@ -5,11 +5,9 @@ import (
 	"slices"
 )
 
-// KnownFront is the approximation that MO-Gymnasium ships (exact is false). It does not play the episodes: for each mine
-// it lists the ways of turning towards it, accelerating or idling there, braking, turning round, mining once or more,
-// and accelerating and idling back alike, with what they would earn if the distances came out; and one short trip to
-// no mine. Policies can be better (returning otherwise, turning while rolling), and some listed ways may fall short of
-// the base when played: it is a mark to compare with, not a bound.
+// KnownFront does not play episodes: for each mine it lists the ways of turning towards it, accelerating or idling
+// there, braking, turning round, mining once or more, and accelerating and idling back alike, with what they would earn
+// if the distances came out; and one short trip to no mine.
 func (m *minecart) KnownFront(gamma float64) (front [][]float64, exact bool) {
 	checkGamma(m.Name(), gamma)
 	for _, plan := range listedPlans() {

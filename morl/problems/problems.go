@@ -36,9 +36,9 @@ type Problem interface {
 	Limit() int
 	// Reference is the customary reference point for the hypervolume, one number an objective.
 	Reference() []float64
-	// KnownFront lists the expected discounted returns of the Pareto-optimal deterministic stationary policies at discount gamma in [0, 1], one
-	// row a point, sorted by the first objective, then the next ones; no two are equal. exact is false where the points
-	// are an approximation, which agents may exceed. It panics on another gamma.
+	// KnownFront lists the expected discounted returns of the Pareto-optimal deterministic stationary policies at
+	// discount gamma in [0, 1], one row a point, sorted by the first objective, then the next ones; no two are equal.
+	// exact is false where the points are an approximation, which agents may exceed. It panics on another gamma.
 	KnownFront(gamma float64) (front [][]float64, exact bool)
 	// Return is the exact expected discounted return of an episode under a deterministic policy that depends on the
 	// state alone: Σ γ^t r_t over the at most Limit actions of the episode. It does not disturb an episode under way.

@@ -3,6 +3,7 @@ package problems
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -160,6 +161,35 @@ func TestReturnDoesNotDisturbAnEpisode(t *testing.T) {
 			if a.Done {
 				break
 			}
+		}
+	}
+}
+
+func TestBordersAndRocksKeepInPlace(t *testing.T) {
+	const u, d, l, r = Up, Down, Left, Right
+	cases := map[string]struct {
+		problem string
+		actions []int // the last one does not move
+		over    bool  // but ends the episode
+	}{
+		"sea, upper border":        {"deep-sea-treasure", []int{u}, false},
+		"sea, left border":         {"deep-sea-treasure", []int{l}, false},
+		"sea, right border":        {"deep-sea-treasure", []int{r, r, r, r, r, r, r, r, r, r, r}, false},
+		"sea, lower border":        {"deep-sea-treasure", []int{r, r, r, r, r, r, r, r, r, r, d, d, d, d, d, d, d, d, d, d, d}, false},
+		"sea, rock":                {"deep-sea-treasure", []int{r, r, r, r, r, r, d, d, d, d, d, l}, false},
+		"gathering, left border":   {"resource-gathering", []int{l, l, l}, false},
+		"gathering, lower border":  {"resource-gathering", []int{r, d}, false},
+		"gathering, into the home": {"resource-gathering", []int{d}, true},
+	}
+	for name, c := range cases {
+		p := ByName[c.problem]()
+		before := append([]float32(nil), p.Reset(nil).State...)
+		for i, a := range c.actions {
+			out, last := p.Step(a), i == len(c.actions)-1
+			if slices.Equal(out.State, before) != last || out.Done != (last && c.over) || out.Reward[0] != 0 {
+				t.Errorf("%s: action %d: %v after %v", name, i+1, out, before)
+			}
+			copy(before, out.State)
 		}
 	}
 }
