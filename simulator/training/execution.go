@@ -31,33 +31,36 @@ func (s *Scenario) Start(seed uint64) *Execution {
 }
 
 // Run moves to the allocation (started or restarted when it is not the current one) and does the given units of work,
-// or what is left. It returns the seconds of each unit as the job's log would show them (whole units; a last part
-// counts as a unit scaled to a whole one). A unit that an interruption cuts is done again after a restart.
-// It panics when the workload cannot run at the allocation.
+// or what is left; with nothing left nothing happens. It returns the seconds of each unit as the job's log would show them
+// (whole units; a last part counts as a unit scaled to a whole one). A unit or a start that an interruption cuts is done
+// again after a restart. It panics when the workload cannot run at the allocation.
 func (x *Execution) Run(a resources.Allocation, units float64) []float64 {
 	s := x.scenario
 	mean := s.Workload.UnitSeconds(a)
 	if !(mean > 0) {
 		panic("training: the workload cannot run at " + a.String())
 	}
+	units = min(units, s.Units-x.Done)
+	if units <= negligible {
+		return nil // nothing to start for
+	}
 	switch {
 	case !x.started:
-		x.pass(a, s.Startup)
+		x.start(a, s.Startup)
 	case !a.SameShape(x.Current):
 		x.Restarts++
-		x.pass(a, s.Restart)
+		x.start(a, s.Restart)
 	}
 	x.Current, x.started = a, true
-	units = min(units, s.Units-x.Done)
 	var out []float64
-	for left := units; left > 1e-9; {
+	for left := units; left > negligible; {
 		part := min(1, left)
 		t := mean * x.noise()
-		if x.next < len(s.Interruptions) && x.Elapsed+t*part > s.Interruptions[x.next].At {
-			x.interrupted(a)
+		if !x.hold(a, t*part) {
+			x.Restarts++
+			x.start(a, s.Restart)
 			continue
 		}
-		x.pass(a, t*part)
 		x.Done += part
 		left -= part
 		out = append(out, t)
@@ -65,16 +68,35 @@ func (x *Execution) Run(a resources.Allocation, units float64) []float64 {
 	return out
 }
 
-// interrupted loses the unit under way and waits for the machine to come back.
-func (x *Execution) interrupted(a resources.Allocation) {
-	i := x.scenario.Interruptions[x.next]
+// negligible is a part of a unit that only rounding leaves over.
+const negligible = 1e-9
+
+// start brings the job up, again after each interruption of that.
+func (x *Execution) start(a resources.Allocation, seconds float64) {
+	for !x.hold(a, seconds) {
+		x.Restarts++
+		seconds = x.scenario.Restart
+	}
+}
+
+// hold keeps the machine for some seconds, paid. When it is taken away before they are over it reports false: the time until
+// then is lost and paid, and the machine is back.
+func (x *Execution) hold(a resources.Allocation, seconds float64) bool {
+	all := x.scenario.Interruptions
+	for x.next < len(all) && all[x.next].At+all[x.next].Away <= x.Elapsed {
+		x.next++ // over already: the machine was away or given back then
+	}
+	if x.next == len(all) || x.Elapsed+seconds <= all[x.next].At {
+		x.pass(a, seconds)
+		return true
+	}
+	i := all[x.next]
 	x.next++
 	if lost := i.At - x.Elapsed; lost > 0 {
 		x.pass(a, lost)
 	}
-	x.Elapsed += max(0, i.At+i.Away-x.Elapsed)
-	x.Restarts++
-	x.pass(a, x.scenario.Restart)
+	x.Elapsed = max(x.Elapsed, i.At+i.Away)
+	return false
 }
 
 // pass lets seconds go by at an allocation, paid.

@@ -1,6 +1,8 @@
 package training
 
 import (
+	"math"
+
 	"trainopt/cost"
 	"trainopt/resources"
 	"trainopt/sla"
@@ -59,4 +61,66 @@ func (s *Scenario) Candidates() []resources.Allocation {
 		}
 	}
 	return out
+}
+
+// Outcome is what a job comes to.
+type Outcome struct {
+	Seconds float64 // from launch to the end
+	USD     float64
+	Share   float64 // of the limits that is held, 0…1, as ResourceShare
+	Joules  float64 // NaN unknown
+}
+
+// Outcome is the mean outcome of running wholly at one allocation from the start: start-up included, no noise, and no
+// interruptions. All NaN where the job cannot run. For whoever judges a planner; a planner must not ask.
+func (s *Scenario) Outcome(a resources.Allocation) Outcome {
+	quiet := *s
+	quiet.Interruptions = nil
+	return quiet.Realised(a)
+}
+
+// Realised is Outcome with the scenario's own interruptions, still without noise. O(interruptions).
+func (s *Scenario) Realised(a resources.Allocation) Outcome {
+	unit := s.Workload.UnitSeconds(a)
+	if !(unit > 0) {
+		return Outcome{math.NaN(), math.NaN(), math.NaN(), math.NaN()}
+	}
+	var now, held, done float64
+	starting := s.Startup
+	for _, i := range s.Interruptions {
+		if i.At+i.Away <= now {
+			continue
+		}
+		// Elapsed at the end if nothing came between.
+		if now+starting+(s.Units-done)*unit <= i.At {
+			break
+		}
+		if i.At > now {
+			done += math.Floor(max(0, i.At-now-starting) / unit)
+			held += i.At - now
+		}
+		now = max(now, i.At+i.Away)
+		starting = s.Restart
+	}
+	rest := starting + (s.Units-done)*unit
+	now, held = now+rest, held+rest
+	return Outcome{
+		Seconds: now,
+		USD:     held / 3600 * float64(s.Rates.Hourly(a)),
+		Share:   ResourceShare(a, s.Limits),
+		Joules:  held * s.Workload.Watts(a),
+	}
+}
+
+// Best is the candidate with the smallest score, the first of equals; NaN scores are passed over. ok is false when none is
+// left. O(candidates).
+func (s *Scenario) Best(score func(resources.Allocation, Outcome) float64) (best resources.Allocation, o Outcome, ok bool) {
+	least := math.Inf(1)
+	for _, a := range s.Candidates() {
+		out := s.Outcome(a)
+		if v := score(a, out); v < least {
+			least, best, o, ok = v, a, out, true
+		}
+	}
+	return best, o, ok
 }

@@ -1,0 +1,99 @@
+package profile
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"trainopt/cost"
+	"trainopt/simulator/training"
+	"trainopt/sla"
+)
+
+// prices decides whether the job is on spot capacity and sets its rates; Interruptions follow when the work is known.
+func (j *Job) prices(rng *rand.Rand, share float64, gpu string, rates func(spot bool) (cost.Rates, bool)) {
+	spot := rng.Float64() < share
+	if spot {
+		if r, ok := rates(true); ok {
+			j.Rates, j.onSpot = r, true
+			return
+		}
+	}
+	j.Rates, _ = rates(false)
+}
+
+// capacity draws the interruptions of a job on spot capacity, over three times the longest run and 50 h.
+func (d *Draw) capacity(rng *rand.Rand, j *Job) {
+	if !j.onSpot {
+		return
+	}
+	longest := 0.0
+	for _, a := range j.Candidates() {
+		longest = max(longest, j.Outcome(a).Seconds)
+	}
+	horizon := 3*longest + 50*3600
+	if n := len(d.o.Traces); n > 0 {
+		j.Interruptions = d.o.Traces[rng.IntN(n)].Interruptions(rng, horizon)
+		return
+	}
+	j.Interruptions = DrawSpot(rng).Interruptions(rng, horizon)
+}
+
+// agree draws what was agreed, relative to the best that can be had and to the user's own way.
+func agree(rng *rand.Rand, j *Job) {
+	kind := rng.Float64()
+	timely, thrifty := kind >= 0.25 && kind < 0.55 || kind >= 0.75, kind >= 0.55
+	impossible, onTime, squeeze := rng.Float64() < 0.05, rng.IntN(2) == 0, 0.6+0.35*rng.Float64()
+	slackTime, slackMoney := rng.Float64(), rng.Float64()
+
+	var outs []training.Outcome
+	fastest := math.Inf(1)
+	for _, a := range j.Candidates() {
+		o := j.Realised(a)
+		outs = append(outs, o)
+		fastest = min(fastest, o.Seconds)
+	}
+	user := j.Realised(j.Baseline)
+	deadline := math.Inf(1)
+	if timely {
+		deadline = (fastest + j.Restart) * between(slackTime, 1.08, max(1.5, 1.5*user.Seconds/fastest))
+		if impossible && (onTime || !thrifty) {
+			deadline = fastest * squeeze
+		}
+		deadline = math.Ceil(deadline)
+		j.Spec.TimeMax = time.Duration(deadline) * time.Second
+	}
+	if thrifty {
+		cheapest := math.Inf(1)
+		for _, o := range outs {
+			if o.Seconds <= max(deadline*spare-j.Restart, fastest) {
+				cheapest = min(cheapest, o.USD*(1+j.Restart/o.Seconds))
+			}
+		}
+		budget := cheapest * between(slackMoney, 1.08, max(1.4, 1.3*user.USD/cheapest))
+		if impossible && !(timely && onTime) {
+			budget = cheapest * squeeze
+		}
+		j.Spec.CostMaxUSD = math.Ceil(budget*100) / 100
+	}
+	j.judge(outs)
+}
+
+// spare is the part of a limit that a candidate may use when the job counts as feasible.
+const spare = 0.97
+
+func (j *Job) judge(outs []training.Outcome) {
+	n := 0
+	for _, o := range outs {
+		hourly := o.USD / o.Seconds // at most what a second costs
+		if (j.Spec.TimeMax == 0 || o.Seconds+j.Restart <= spare*j.Spec.TimeMax.Seconds()) &&
+			(j.Spec.CostMaxUSD == 0 || o.USD+hourly*j.Restart <= spare*j.Spec.CostMaxUSD) {
+			n++
+		}
+	}
+	j.Feasible = n > 0
+	j.Tight = j.Feasible && j.Spec != (sla.Spec{}) && 5*n < len(outs)
+}
+
+// between is log-uniform from a uniform number.
+func between(u, lo, hi float64) float64 { return lo * math.Exp(u*math.Log(hi/lo)) }

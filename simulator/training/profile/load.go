@@ -1,0 +1,214 @@
+package profile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"slices"
+
+	"trainopt/resources"
+)
+
+// PolluxOrigin and GavelOrigin say where the embedded numbers come from.
+var (
+	PolluxOrigin = Origin{
+		Source:  "Pollux (OSDI 2021) measured step times and gradient statistics, in pkusys/ElasticFlow pollux/pollux_simulator/traces",
+		Commit:  "04a0109a6acdd7d89f4cb31b6a6a7a128bee6bb0",
+		Licence: "Apache-2.0",
+	}
+	GavelOrigin = Origin{
+		Source:  "Gavel (OSDI 2020) simulation_throughputs.json, in stanford-futuredata/gavel scheduler",
+		Commit:  "c4fa40097339e9608ab71fd64c8bdea96a5e4a4c",
+		Licence: "MIT",
+	}
+	siaOrigin = Origin{
+		Source:  "Sia (SOSP 2023) measured step times, in siasosp23/artifacts sia-simulator; gradient statistics of Pollux",
+		Commit:  "aaf7a0de7b6cb5eab06ea020467ede5d2fd18e70",
+		Licence: "none",
+	}
+)
+
+// BatchRange is the range of batches per GPU of rows.
+func BatchRange(rows []StepRow) [2]int {
+	lo, hi := math.Inf(1), 0.0
+	for _, r := range rows {
+		lo, hi = min(lo, r.Batch), max(hi, r.Batch)
+	}
+	if hi == 0 {
+		return [2]int{}
+	}
+	return [2]int{int(math.Ceil(lo)), int(hi)}
+}
+
+// CurveError is how far a curve is from measured rows.
+func CurveError(c StepCurve, rows []StepRow) FitError {
+	var errs []float64
+	for _, r := range rows {
+		errs = append(errs, math.Abs(c.Seconds(r.GPUs(), len(r.Placement), r.Batch)/r.Seconds-1))
+	}
+	return SummariseErrors(errs)
+}
+
+// SummariseErrors gives median and 90 % quantile of relative errors, to four digits after the point.
+func SummariseErrors(errs []float64) FitError {
+	s := slices.Sorted(slices.Values(errs))
+	if len(s) == 0 {
+		return FitError{}
+	}
+	at := func(q float64) float64 { return math.Round(s[int(q*float64(len(s)-1)+0.5)]*1e4) / 1e4 }
+	return FitError{Points: len(s), Median: at(0.5), P90: at(0.9)}
+}
+
+// polluxFamilies are the models of both artefacts.
+var polluxFamilies = []string{"bert", "cifar10", "deepspeech2", "imagenet", "ncf"}
+
+// siaMachines are the GPU kinds of the Sia tables. Its "aws" is the machine of the Pollux tables, "dgx" a part of "dgx-ext".
+// The paper does not name "azure"; the artefact's configuration says ND40rs_v2.
+var siaMachines = []struct {
+	suffix, short, gpu string
+	perNode, most      int
+}{
+	{"rtx", "rtx2080ti", "RTX 2080 Ti", 8, 16},
+	{"quad", "rtx6000", "RTX 6000", 4, 4},
+	{"dgx-ext", "a100", "A100 40GB", 8, 16},
+	{"azure", "v100-32gb", "V100 32GB", 8, 16},
+}
+
+// Load reads the measured tables below dir (pollux-profiles, sia-profiles, gavel; those that are there) and returns the kinds
+// sorted by name: the same names as Embedded for those that are embedded, answering from the tables. Between measured
+// batches the step time is interpolated; outside them, and at numbers of GPUs without a measurement, it is NaN. The Sia kinds
+// use the gradient statistics of pollux-profiles and are left out without them. The error wraps fs.ErrNotExist when there is
+// nothing to read.
+func Load(dir string) ([]Kind, error) {
+	var out []Kind
+	pollux := filepath.Join(dir, "pollux-profiles")
+	for _, family := range polluxFamilies {
+		t, err := LoadPolluxTables(filepath.Join(pollux, family))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		k := tableKind(family+"/t4", family, PolluxOrigin, t, 4, 16)
+		k.GPU = "T4"
+		out = append(out, k)
+		sia, err := loadSia(filepath.Join(dir, "sia-profiles", family), family, t.Progress)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, sia...)
+	}
+	counts, err := LoadGavel(filepath.Join(dir, "gavel"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, c := range counts {
+		c.Origin = GavelOrigin
+		k := c.kind()
+		k.Measured = true
+		out = append(out, k)
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("load measured profiles below %s: none of pollux-profiles, gavel is there: %w", dir, fs.ErrNotExist)
+	}
+	return sortKinds(out)
+}
+
+func loadSia(dir, family string, p []Progress) ([]Kind, error) {
+	var out []Kind
+	for _, m := range siaMachines {
+		name := filepath.Join(dir, "placements-"+m.suffix+".csv")
+		f, err := open(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		rows, err := ReadPlacements(f)
+		f.Close()
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", name, err)
+		}
+		k := tableKind(family+"/"+m.short, family, siaOrigin, PolluxTables{rows, p}, m.perNode, m.most)
+		k.GPU, k.HeldOut = m.gpu, true
+		out = append(out, k)
+	}
+	return out, nil
+}
+
+func tableKind(name, family string, o Origin, t PolluxTables, perNode, most int) Kind {
+	steps := newTableSteps(t, perNode, most)
+	first, last := t.Progress[0], t.Progress[len(t.Progress)-1]
+	k := Kind{
+		Name: name, Family: family, Source: o.Source + " @ " + o.Commit, Licence: o.Licence, Measured: true,
+		GPUsPerNode: perNode, HeldOut: heldOut[family],
+		TotalBatch: resources.Range{Min: first.Batch, Max: last.Batch}, WorkSamples: first.Reference * float64(first.Batch),
+		step: steps,
+	}
+	k.Restart, k.RestartKnown = restartOf(family)
+	lo, hi := math.Inf(1), 0.0
+	for g, c := range steps.curves {
+		if len(c.batch) > 0 {
+			k.MaxGPUs = g
+			lo, hi = min(lo, c.batch[0]), max(hi, c.batch[len(c.batch)-1])
+		}
+	}
+	k.Batch = resources.Range{Min: int(math.Ceil(lo)), Max: int(hi)}
+	k.DefaultBatch = max(k.Batch.Min, min(k.Batch.Max, first.Batch))
+	return k
+}
+
+// tableSteps answers from measured rows.
+type tableSteps struct {
+	curves []batchCurve // by GPUs, nodes filled one after the other
+	worth  batchCurve   // by total batch
+}
+
+// batchCurve is a quantity over the batch, ascending; straight lines between the points in logarithms, NaN outside.
+type batchCurve struct{ batch, value []float64 }
+
+func newTableSteps(t PolluxTables, perNode, most int) tableSteps {
+	s := tableSteps{curves: make([]batchCurve, most+1)}
+	for _, r := range t.Steps {
+		if g := r.GPUs(); g <= most && r.Packed(perNode) {
+			s.curves[g].add(r.Batch, r.Seconds)
+		}
+	}
+	for _, p := range t.Progress {
+		s.worth.add(float64(p.Batch), p.Efficiency(t.Progress[0].Batch))
+	}
+	return s
+}
+
+// add inserts a point; of two at one batch the first stays.
+func (c *batchCurve) add(batch, value float64) {
+	i, found := slices.BinarySearch(c.batch, batch)
+	if !found {
+		c.batch, c.value = slices.Insert(c.batch, i, batch), slices.Insert(c.value, i, value)
+	}
+}
+
+func (c batchCurve) at(batch float64) float64 {
+	i, found := slices.BinarySearch(c.batch, batch)
+	switch {
+	case found:
+		return c.value[i]
+	case i == 0 || i == len(c.batch):
+		return math.NaN()
+	}
+	t := math.Log(batch/c.batch[i-1]) / math.Log(c.batch[i]/c.batch[i-1])
+	return math.Exp((1-t)*math.Log(c.value[i-1]) + t*math.Log(c.value[i]))
+}
+
+func (s tableSteps) seconds(gpus int, perGPU float64) float64 {
+	if gpus < 1 || gpus >= len(s.curves) {
+		return math.NaN()
+	}
+	return s.curves[gpus].at(perGPU)
+}
+
+func (s tableSteps) efficiency(total float64) float64 { return s.worth.at(total) }
