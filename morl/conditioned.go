@@ -51,7 +51,7 @@ func newCritic(nc network.Config, c Config, seed, which uint64) *critic {
 // finalTemperature is where α ends, firstTemperature where it begins.
 const (
 	firstTemperature = 0.1
-	finalTemperature = 0.001
+	finalTemperature = 1e-4
 )
 
 var _ Agent = (*Conditioned)(nil)

@@ -1,0 +1,105 @@
+package morl
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// FileVersion is the version of the agent files written here.
+const FileVersion = 1
+
+// fileMagic starts every agent file.
+const fileMagic = "optimize agent\n"
+
+// maxMeta bounds the description of an agent file, maxAgent its networks, in bytes.
+const (
+	maxMeta  = 1 << 20
+	maxAgent = 1 << 28
+)
+
+// ErrCorrupt says that an agent file is damaged, ErrNewer that a newer program wrote it.
+var (
+	ErrCorrupt = errors.New("damaged agent file")
+	ErrNewer   = errors.New("agent file of a newer version")
+)
+
+// Meta describes a saved agent: how to make it again, and where it comes from.
+type Meta struct {
+	Agent  string `json:"agent"`       // its name in Agents
+	Env    string `json:"environment"` // what it was trained in
+	Shape  Shape  `json:"shape"`
+	Config Config `json:"config"`
+	Seed   uint64 `json:"seed"`
+	Stats  Stats  `json:"-"`
+	// Notes are further facts, such as what the environment's data were; name → value.
+	Notes map[string]string `json:"notes,omitempty"`
+}
+
+// WriteFile writes an agent file: magic, version, lengths, description (JSON), networks, SHA-256 of all before it.
+func WriteFile(w io.Writer, m Meta, a Agent) error {
+	var networks bytes.Buffer
+	if err := a.Save(&networks); err != nil {
+		return err
+	}
+	meta, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("describe agent %s: %w", m.Agent, err)
+	}
+	var b bytes.Buffer
+	b.WriteString(fileMagic)
+	for _, n := range []uint32{FileVersion, uint32(len(meta)), uint32(networks.Len())} {
+		binary.Write(&b, binary.LittleEndian, n)
+	}
+	b.Write(meta)
+	b.Write(networks.Bytes())
+	sum := sha256.Sum256(b.Bytes())
+	b.Write(sum[:])
+	if _, err := w.Write(b.Bytes()); err != nil {
+		return fmt.Errorf("write agent file: %w", err)
+	}
+	return nil
+}
+
+// ReadFile reads an agent file and makes the agent. The error is, or wraps, ErrCorrupt, ErrNewer or ErrForeign where the
+// file is to blame.
+func ReadFile(r io.Reader) (Meta, Agent, error) {
+	var m Meta
+	head := make([]byte, len(fileMagic)+12)
+	if _, err := io.ReadFull(r, head); err != nil || string(head[:len(fileMagic)]) != fileMagic {
+		return m, nil, fmt.Errorf("read agent file: no agent file: %w", ErrForeign)
+	}
+	number := func(i int) uint32 { return binary.LittleEndian.Uint32(head[len(fileMagic)+4*i:]) }
+	if v := number(0); v > FileVersion {
+		return m, nil, fmt.Errorf("read agent file: version %d, this program knows %d: %w", v, FileVersion, ErrNewer)
+	}
+	metaLen, agentLen := number(1), number(2)
+	if metaLen > maxMeta || agentLen > maxAgent {
+		return m, nil, fmt.Errorf("read agent file: %d + %d bytes announced: %w", metaLen, agentLen, ErrCorrupt)
+	}
+	var body bytes.Buffer
+	want := int64(metaLen) + int64(agentLen) + sha256.Size
+	if n, err := io.CopyN(&body, r, want); err != nil {
+		return m, nil, fmt.Errorf("read agent file: ends after %d of %d bytes: %w", n, want, ErrCorrupt)
+	}
+	data := body.Bytes()[:int(metaLen)+int(agentLen)]
+	if sha256.Sum256(append(head, data...)) != [sha256.Size]byte(body.Bytes()[len(data):]) {
+		return m, nil, fmt.Errorf("read agent file: checksum: %w", ErrCorrupt)
+	}
+	if err := json.Unmarshal(data[:metaLen], &m); err != nil {
+		return m, nil, fmt.Errorf("read agent file: description: %v: %w", err, ErrCorrupt)
+	}
+	a, err := New(m.Agent, m.Shape, m.Config, m.Seed)
+	if err != nil {
+		return m, nil, fmt.Errorf("read agent file: %v: %w", err, ErrForeign)
+	}
+	if err := a.Load(bytes.NewReader(data[metaLen:])); err != nil {
+		return m, nil, fmt.Errorf("read agent file: %w", err)
+	}
+	m.Stats = a.Stats()
+	return m, a, nil
+}
