@@ -369,4 +369,3 @@ func (p *policy) updateActor() {
 func (p *policy) regret(at int, pi float32, m int, alpha float64) float64 {
 	return math.Log(float64(pi)) - float64(utility(p.tilde, p.q[at*m:(at+1)*m]))/alpha
 }
-

@@ -41,16 +41,16 @@ type SimplePolicy struct {
 
 // rollout is what was seen since the last step, row by row.
 type rollout struct {
-	rows          int
-	input         []float32 // state and preference
-	w, reward     []float32
-	mask          []bool
-	action        []int
-	discount      []float32 // γ^work, 0 when nothing follows
-	epsilon       []float32
-	cut           []bool      // the episode was cut after this one
-	beyond        [][]float32 // what follows a cut, joined with its preference; nil elsewhere
-	last          []float32   // what follows the last one
+	rows      int
+	input     []float32 // state and preference
+	w, reward []float32
+	mask      []bool
+	action    []int
+	discount  []float32 // γ^work, 0 when nothing follows
+	epsilon   []float32
+	cut       []bool      // the episode was cut after this one
+	beyond    [][]float32 // what follows a cut, joined with its preference; nil elsewhere
+	last      []float32   // what follows the last one
 }
 
 var _ Agent = (*SimplePolicy)(nil)

@@ -1,0 +1,209 @@
+package morl
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+var replayShape = Shape{State: 3, Actions: 4, Objectives: []string{"a", "b"}}
+
+func numbered(i int) Transition {
+	v := float32(i)
+	return Transition{State: []float32{v, v + 0.1, v + 0.2}, Mask: []bool{true, i%2 == 0, false, true}, Action: i % 4, Reward: []float32{v, -v},
+		Next: []float32{v + 1, 0, 0}, NextMask: []bool{i%3 == 0, true, true, false}}
+}
+
+func filled(size, added int) *Replay {
+	r := NewReplay(replayShape, size)
+	for i := range added {
+		r.Add(numbered(i), 0.5)
+	}
+	return r
+}
+
+func TestReplayOverwritesTheOldest(t *testing.T) {
+	for name, c := range map[string]struct{ size, added, stored, oldest int }{
+		"empty":       {5, 0, 0, 0},
+		"partly":      {5, 3, 3, 0},
+		"just full":   {5, 5, 5, 0},
+		"over":        {5, 7, 5, 2},
+		"twice round": {5, 13, 5, 8},
+		"one place":   {1, 4, 1, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := filled(c.size, c.added)
+			if r.Len() != c.stored || r.Cap() != c.size {
+				t.Fatalf("%d of %d, want %d", r.Len(), r.Cap(), c.stored)
+			}
+			seen := map[float32]bool{}
+			var b Batch
+			if c.stored > 0 {
+				r.Sample(&b, 200, rand.New(rand.NewPCG(1, 2)))
+			}
+			for k := range b.Rows {
+				seen[b.Reward[2*k]] = true
+			}
+			for i := range c.added {
+				if seen[float32(i)] != (i >= c.oldest) {
+					t.Fatalf("number %d sampled: %v, the oldest is %d", i, seen[float32(i)], c.oldest)
+				}
+			}
+		})
+	}
+}
+
+func TestReplayTakesNoMoreMemory(t *testing.T) {
+	r, one := filled(50, 3), numbered(1)
+	var b Batch
+	rng := rand.New(rand.NewPCG(1, 2))
+	r.Sample(&b, 16, rng)
+	if n := testing.AllocsPerRun(200, func() { r.Add(one, 1); r.Sample(&b, 16, rng) }); n > 0 {
+		t.Fatalf("%v allocations for a transition and a sample", n)
+	}
+}
+
+func TestReplaySamplesUniformly(t *testing.T) {
+	const places, draws = 100, 50_000
+	for name, hold := range map[string]bool{"all": false, "without those held out": true} {
+		t.Run(name, func(t *testing.T) {
+			r := filled(places, 130)
+			r.holdOut = hold
+			var hits [places]int
+			var b Batch
+			r.Sample(&b, draws, rand.New(rand.NewPCG(3, 4)))
+			for k := range draws {
+				hits[int(b.Reward[2*k])%places]++
+			}
+			open := 0
+			for i := range places {
+				if !hold || !heldOut(i) {
+					open++
+				} else if hits[i] > 0 {
+					t.Fatalf("place %d is held out and was drawn", i)
+				}
+			}
+			want, chi := float64(draws)/float64(open), 0.0
+			for i := range places {
+				if !hold || !heldOut(i) {
+					chi += (float64(hits[i]) - want) * (float64(hits[i]) - want) / want
+				}
+			}
+			// The 0.1 % and 99.9 % quantiles of χ² with 85–99 degrees of freedom lie within 48 and 149.
+			if chi < 48 || chi > 149 {
+				t.Fatalf("χ² = %.1f over %d places", chi, open)
+			}
+			if hold && (open < 80 || open > 97) {
+				t.Fatalf("%d of %d places in training, want about nine tenths", open, places)
+			}
+			var again Batch
+			r.Sample(&again, draws, rand.New(rand.NewPCG(3, 4)))
+			if !reflect.DeepEqual(b, again) {
+				t.Fatal("the same seed gave an other sample")
+			}
+		})
+	}
+}
+
+func TestReplayHoldsOutATenth(t *testing.T) {
+	n := 0
+	for i := range 100_000 {
+		if heldOut(i) {
+			n++
+		}
+	}
+	if n < 9_700 || n > 10_300 || heldOut(0) {
+		t.Fatalf("%d of 100000 places held out (the first: %v)", n, heldOut(0))
+	}
+}
+
+func TestReplayRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		size := rapid.IntRange(1, 20).Draw(t, "size")
+		r := filled(size, rapid.IntRange(0, 50).Draw(t, "added"))
+		var b bytes.Buffer
+		if err := r.Save(&b); err != nil {
+			t.Fatal(err)
+		}
+		b.WriteString("what follows")
+		back := filled(size, rapid.IntRange(0, 30).Draw(t, "before"))
+		in := bytes.NewReader(b.Bytes())
+		if err := back.Load(in); err != nil {
+			t.Fatal(err)
+		}
+		if in.Len() != len("what follows") {
+			t.Fatalf("%d bytes left, want those that are not its own", in.Len())
+		}
+		for i := range 30 { // equal now, and after the same additions
+			var x, y bytes.Buffer
+			r.Save(&x)
+			back.Save(&y)
+			if !bytes.Equal(x.Bytes(), y.Bytes()) {
+				t.Fatalf("not the same after %d additions", i)
+			}
+			r.Add(numbered(1000+i), 0)
+			back.Add(numbered(1000+i), 0)
+		}
+	})
+}
+
+func TestReplayRefusesDamage(t *testing.T) {
+	var b bytes.Buffer
+	filled(6, 9).Save(&b)
+	var before bytes.Buffer
+	r := filled(6, 4)
+	r.Save(&before)
+	refuse := func(what string, at int, bytesOf []byte) {
+		t.Helper()
+		if err := r.Load(bytes.NewReader(bytesOf)); !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrForeign) {
+			t.Fatalf("%s at %d: %v", what, at, err)
+		}
+		var after bytes.Buffer
+		if r.Save(&after); !bytes.Equal(before.Bytes(), after.Bytes()) {
+			t.Fatalf("%s at %d changed the buffer", what, at)
+		}
+	}
+	for i := range b.Bytes() {
+		flipped := bytes.Clone(b.Bytes())
+		flipped[i] ^= 0x10
+		refuse("a flipped bit", i, flipped)
+		refuse("an end", i, b.Bytes()[:i])
+	}
+	for name, other := range map[string]*Replay{
+		"larger":     filled(7, 3),
+		"wider":      NewReplay(Shape{State: 4, Actions: 4, Objectives: []string{"a", "b"}}, 6),
+		"objectives": NewReplay(Shape{State: 3, Actions: 4, Objectives: []string{"a"}}, 6),
+	} {
+		if err := other.Load(bytes.NewReader(b.Bytes())); !errors.Is(err, ErrForeign) {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+}
+
+func FuzzReplayLoad(f *testing.F) {
+	for _, added := range []int{0, 2, 9} {
+		var b bytes.Buffer
+		filled(4, added).Save(&b)
+		f.Add(b.Bytes())
+		f.Add(b.Bytes()[:b.Len()/2])
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r := filled(4, 3)
+		if err := r.Load(bytes.NewReader(data)); err != nil {
+			return
+		}
+		var b bytes.Buffer
+		r.Save(&b)
+		if !bytes.HasPrefix(data, b.Bytes()) {
+			t.Fatal("what was taken is not what is saved")
+		}
+		var batch Batch
+		if r.Len() > 0 {
+			r.Sample(&batch, 8, rand.New(rand.NewPCG(1, 1)))
+		}
+	})
+}
