@@ -208,8 +208,17 @@ func (p *planned) decide() (d plan.Plan, err error) {
 		return own(err)
 	}
 	d.Allocation.GPUIDs = nil
-	if bad := r.s.Limits.Check(d.Allocation, r.host); bad != nil {
+	if bad := r.check(d.Allocation); bad != nil {
 		return own(bad)
 	}
 	return d, err
+}
+
+// check says what is wrong with an allocation. Memory is no matter in a job that says nothing of it.
+func (r *runner) check(a resources.Allocation) error {
+	limits, host := r.s.Limits, r.host
+	if limits.MemoryMax <= 0 {
+		limits.MemoryMin, limits.MemoryMax, host.Memory, a.Memory = 0, 1, 1, 1
+	}
+	return limits.Check(a, host)
 }

@@ -49,22 +49,20 @@ func newRunner(job Job, o Options) (*runner, error) {
 		pause: float64(o.Every)}, nil
 }
 
-// withMemory gives the user's configuration the memory that a planner would take for it, so that all candidates of a
-// scenario that says nothing of memory are priced alike.
+// withMemory gives a user's configuration that says nothing of memory what a planner would take for it, so that all
+// candidates are priced alike.
 func withMemory(s *training.Scenario) *training.Scenario {
-	if s.Baseline.Memory > 0 {
+	if s.Baseline.Memory > 0 || s.Limits.MemoryMax <= 0 {
 		return s
 	}
 	c := *s
-	if c.Baseline.Memory = c.Limits.MemoryMax; c.Baseline.Memory <= 0 {
-		c.Baseline.Memory = 1
-	}
+	c.Baseline.Memory = c.Limits.MemoryMax
 	return &c
 }
 
 // hostOf is a machine that offers what the limits allow.
 func hostOf(l resources.Limits) resources.Host {
-	h := resources.Host{CPUs: float64(l.CPUs.Max), Memory: max(l.MemoryMax, 1)}
+	h := resources.Host{CPUs: float64(l.CPUs.Max), Memory: l.MemoryMax}
 	for i := range l.GPUs.Max {
 		h.GPUs = append(h.GPUs, resources.GPU{Index: i, Memory: 1})
 	}

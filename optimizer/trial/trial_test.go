@@ -47,11 +47,17 @@ func TestModelFindsTheBestAllocation(t *testing.T) {
 	}{
 		"cost: one or two GPUs": {with(func(s *training.Scenario) { s.Units = 2000 }), forCost, []int{1, 2}, 0.05},
 		"time: all":             {with(func(s *training.Scenario) { s.Units = 2000 }), forTime, []int{7, 8}, 0.02},
-		"cost by a deadline":    {with(func(s *training.Scenario) { s.Units = 2000; s.Spec.TimeMax = 4 * time.Hour }), forCost, []int{4, 5, 6}, 0.15},
+		"nothing said of memory": {with(func(s *training.Scenario) {
+			s.Units, s.Limits.MemoryMin, s.Limits.MemoryMax, s.Baseline.Memory = 2000, 0, 0, 0
+		}), forCost, []int{1, 2}, 0.05},
+		"cost by a deadline": {with(func(s *training.Scenario) { s.Units = 2000; s.Spec.TimeMax = 4 * time.Hour }), forCost, []int{4, 5, 6}, 0.15},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, truth := mustRun(t, "model", Job{test.s, 3, test.prefer}, Options{})
 			last := out.Pieces[len(out.Pieces)-1]
+			if len(out.Fallbacks) > 0 {
+				t.Errorf("the planner failed: %v", out.Fallbacks)
+			}
 			if !out.Kept() || !slices.Contains(test.gpus, last.Allocation.GPUs) {
 				t.Errorf("ends at %s (kept: %v), want GPUs %v", last.Allocation, out.Kept(), test.gpus)
 			}

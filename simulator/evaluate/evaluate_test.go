@@ -177,6 +177,7 @@ func sample(seeds int) ([]Case, Options, Trial) {
 		{Name: "wait_s", Unit: "s", Better: Lower, Means: "mean wait"},
 		{Name: "hit", Unit: "share", Better: Higher},
 		{Name: "restarts", Detail: true, Means: "how often"},
+		{Name: "joules", Means: "nobody knows"},
 	}}
 	trial := func(_ context.Context, policy string, k int) (map[string]float64, error) {
 		rng := rand.New(rand.NewPCG(cases[k].Seed, uint64(k)))
@@ -215,8 +216,8 @@ func TestRunComparesInPairs(t *testing.T) {
 	if r, _ := c.Row("odd", "wait_s"); r.N != 1 || r.Mean != 5 || r.Lo.Known() {
 		t.Errorf("one value gives %+v, want its mean without an interval", r)
 	}
-	if _, ok := c.Pair("bad", "bad", "wait_s"); ok || len(c.Paired) != 6 {
-		t.Errorf("%d pairs, want 2 policies × 3 metrics against bad", len(c.Paired))
+	if _, ok := c.Pair("bad", "bad", "wait_s"); ok || len(c.Paired) != 8 {
+		t.Errorf("%d pairs, want 2 policies × 4 metrics against bad", len(c.Paired))
 	}
 }
 
@@ -331,6 +332,9 @@ func TestFormats(t *testing.T) {
 				if !strings.Contains(b.String(), w) {
 					t.Errorf("%s lacks %q:\n%.2000s", format, w, b.String())
 				}
+			}
+			if told := strings.Contains(b.String(), "joules"); told != (format == "json" || format == "csv") {
+				t.Errorf("a metric in which nobody has a value: shown %v", told)
 			}
 			switch format {
 			case "html":

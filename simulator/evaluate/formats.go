@@ -87,11 +87,18 @@ type grid struct {
 	Lines [][]string
 }
 
+// shown are the metrics in which any policy has a value.
+func (c *Comparison) shown() []Metric {
+	return slices.DeleteFunc(slices.Clone(c.Definitions), func(m Metric) bool {
+		return !slices.ContainsFunc(c.Rows, func(r Row) bool { return r.Metric == m.Name && r.N > 0 })
+	})
+}
+
 // overview is the means of all policies in the headline metrics, or in the details.
 func (c *Comparison) overview(detail bool) grid {
 	g := grid{Head: []string{"policy"}}
 	var of []Metric
-	for _, m := range c.Definitions {
+	for _, m := range c.shown() {
 		if m.Detail == detail {
 			of = append(of, m)
 			g.Head = append(g.Head, m.Name)

@@ -123,7 +123,7 @@ func renderHTML(w io.Writer, c *Comparison) error {
 	var tables []table
 	for _, t := range c.tables() {
 		d := table{Title: t.title(), Subtitle: t.subtitle(), Overview: t.overview(false), Detail: t.overview(true), Notes: t.Notes}
-		for _, m := range t.Definitions {
+		for _, m := range t.shown() {
 			if m.Detail {
 				m.Means = m.caption()
 				d.Explained = append(d.Explained, m)

@@ -23,7 +23,7 @@ func renderText(w io.Writer, c *Comparison) error {
 		if err := textGrid(&b, t.overview(false)); err != nil {
 			return err
 		}
-		for _, m := range t.Definitions {
+		for _, m := range t.shown() {
 			if m.Detail {
 				continue
 			}
@@ -37,7 +37,7 @@ func renderText(w io.Writer, c *Comparison) error {
 			if err := textGrid(&b, g); err != nil {
 				return err
 			}
-			for _, m := range t.Definitions {
+			for _, m := range t.shown() {
 				if m.Detail && m.caption() != "" {
 					fmt.Fprintf(&b, "  %s: %s\n", m.Name, m.caption())
 				}
@@ -84,7 +84,7 @@ func renderMarkdown(w io.Writer, c *Comparison) error {
 	for i, t := range c.tables() {
 		fmt.Fprintf(&b, "%s %s\n\n%s\n\n", strings.Repeat("#", min(i+1, 2)), escape(t.title()), escape(t.subtitle()))
 		markdownGrid(&b, t.overview(false))
-		for _, m := range t.Definitions {
+		for _, m := range t.shown() {
 			if !m.Detail {
 				fmt.Fprintf(&b, "\n**%s** — %s\n\n", escape(m.Name), escape(m.caption()))
 				markdownGrid(&b, t.metric(m))
@@ -94,7 +94,7 @@ func renderMarkdown(w io.Writer, c *Comparison) error {
 			b.WriteString("\n**details, means**\n\n")
 			markdownGrid(&b, g)
 			b.WriteByte('\n')
-			for _, m := range t.Definitions {
+			for _, m := range t.shown() {
 				if m.Detail && m.caption() != "" {
 					fmt.Fprintf(&b, "- %s: %s\n", escape(m.Name), escape(m.caption()))
 				}

@@ -1,0 +1,320 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+
+	"trainopt/optimizer"
+	"trainopt/optimizer/plan"
+	"trainopt/optimizer/trial"
+	"trainopt/simulator/evaluate"
+	"trainopt/simulator/training"
+	"trainopt/simulator/training/profile"
+)
+
+// compared are the engines whose policies can be compared. A new one is one line here.
+var compared = map[string]func(*env, *common) *cobra.Command{
+	"training": compareTrainingCommand,
+}
+
+func compareCommand(e *env, c *common) *cobra.Command {
+	names := slices.Sorted(maps.Keys(compared))
+	cmd := &cobra.Command{
+		Use: "compare ENGINE", Short: "Several policies on the same jobs over several seeds: means, intervals, paired tests", Args: cobra.ArbitraryArgs,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usageError{fmt.Errorf("compare: name what to simulate: %s", strings.Join(names, ", "))}
+			}
+			return usageError{fmt.Errorf("compare %q: unknown, want %s", args[0], strings.Join(names, ", "))}
+		},
+	}
+	for _, n := range names {
+		cmd.AddCommand(compared[n](e, c))
+	}
+	return cmd
+}
+
+// comparing are the flags that every comparison has.
+type comparing struct {
+	policies, against       []string
+	seeds                   string
+	format, output, jobsOut string
+}
+
+func (f *comparing) add(cmd *cobra.Command, policies []string) {
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.policies, "policies", policies, "what is compared, `A,B,…`")
+	flags.StringSliceVar(&f.against, "against", nil, "with which of them all others are compared in pairs (default: model and user, else the first)")
+	flags.StringVar(&f.seeds, "seeds", "0:9", "seeds, `A:B` (both included) or a list")
+	flags.StringVar(&f.format, "format", "text", "text|csv|html|json|markdown (default: by the name of --out)")
+	flags.StringVarP(&f.output, "out", "o", "", "write to `FILE` instead of standard output")
+	flags.StringVar(&f.jobsOut, "jobs-out", "", "write every single job to `FILE` as CSV")
+}
+
+// resolve checks the flags and fills in what follows from others.
+func (f *comparing) resolve(cmd *cobra.Command, c *common) ([]uint64, error) {
+	switch {
+	case cmd.Flags().Changed("format"):
+	case c.json:
+		f.format = "json"
+	default:
+		if byName, ok := map[string]string{".csv": "csv", ".html": "html", ".htm": "html", ".json": "json", ".md": "markdown"}[filepath.Ext(f.output)]; ok {
+			f.format = byName
+		}
+	}
+	if !slices.Contains(evaluate.Formats(), f.format) {
+		return nil, fmt.Errorf("--format %q: unknown, want one of %s", f.format, strings.Join(evaluate.Formats(), ", "))
+	}
+	if f.against == nil {
+		for _, p := range []string{"model", "user"} {
+			if slices.Contains(f.policies, p) {
+				f.against = append(f.against, p)
+			}
+		}
+	}
+	for i, p := range f.policies {
+		if slices.Contains(f.policies[:i], p) {
+			return nil, fmt.Errorf("--policies: %q is named twice", p)
+		}
+	}
+	for _, p := range f.against {
+		if !slices.Contains(f.policies, p) {
+			return nil, fmt.Errorf("--against %q: not among --policies", p)
+		}
+	}
+	return parseSeeds(f.seeds)
+}
+
+// maxSeeds bounds what one comparison may be asked for.
+const maxSeeds = 10000
+
+// parseSeeds reads "A:B", both included, or "A,B,C".
+func parseSeeds(text string) ([]uint64, error) {
+	fail := func() ([]uint64, error) {
+		return nil, fmt.Errorf("--seeds %q: want A:B, both included, or a list of different whole numbers, at most %d", text, maxSeeds)
+	}
+	if lo, hi, ok := strings.Cut(text, ":"); ok {
+		a, err1 := strconv.ParseUint(lo, 10, 64)
+		b, err2 := strconv.ParseUint(hi, 10, 64)
+		if err1 != nil || err2 != nil || b < a || b-a >= maxSeeds {
+			return fail()
+		}
+		var out []uint64
+		for s := a; ; s++ {
+			if out = append(out, s); s == b {
+				return out, nil
+			}
+		}
+	}
+	var out []uint64
+	for _, part := range strings.Split(text, ",") {
+		s, err := strconv.ParseUint(strings.TrimSpace(part), 10, 64)
+		if err != nil || slices.Contains(out, s) || len(out) == maxSeeds {
+			return fail()
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+func compareTrainingCommand(e *env, c *common) *cobra.Command {
+	var f comparing
+	var prefer []string
+	var kinds, profiles string
+	var jobs int
+	cmd := &cobra.Command{
+		Use: "training", Short: "Who decides best on the allocation of a training job", Args: cobra.NoArgs,
+		Long: `Runs simulated training jobs under several policies and compares time, cost, energy, deadlines, budgets and regret.
+
+The jobs are drawn from measured training jobs; each policy meets the same jobs with the same agreement and noise.
+What a policy measures and every restart is charged to it. Policies: ` + strings.Join(trial.Names(), ", ") + `.`,
+		Example: `  optimize compare training --policies user,oracle,random,rules,model --seeds 0:9
+  optimize compare training --kinds held-out --prefer cost --jobs 20 --out comparison.html --jobs-out jobs.csv`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			seeds, err := f.resolve(cmd, c)
+			if err != nil {
+				return usageError{err}
+			}
+			draw, err := e.drawTraining(kinds, profiles, jobs)
+			if err != nil {
+				return err
+			}
+			for _, p := range prefer {
+				if _, err := plan.ParsePreference(p); err != nil {
+					return usageError{fmt.Errorf("--prefer: %w", err)}
+				}
+			}
+			for _, p := range f.policies {
+				if _, err := trial.Lookup(p, nil); err != nil {
+					return usageError{fmt.Errorf("--policies: %w", err)}
+				}
+			}
+			bench := trial.Bench{Policies: f.policies, Draw: draw, Seeds: seeds, Prefer: prefer, Evaluate: evaluate.Options{
+				Against: f.against, Title: fmt.Sprintf("Decisions on simulated training jobs (%s), preferring %s", kinds, strings.Join(prefer, ", "))}}
+			return e.compareTraining(c, &f, &bench)
+		},
+	}
+	f.add(cmd, []string{"user", "oracle", "random", "rules", "model"})
+	cmd.Flags().StringSliceVar(&prefer, "prefer", []string{"time", "cost", "balanced"}, "preferences under which each job is run: time, cost, resource, balanced")
+	cmd.Flags().StringVar(&kinds, "kinds", "train", "jobs of which kinds: train|held-out|sia|all")
+	cmd.Flags().StringVar(&profiles, "profiles", "", "`DIR` with the measured tables (default: the curves fitted to them)")
+	cmd.Flags().IntVar(&jobs, "jobs", 8, "jobs of each seed")
+	return cmd
+}
+
+// drawTraining gives the jobs of a seed.
+func (e *env) drawTraining(kinds, dir string, jobs int) (func(uint64) ([]training.Scenario, error), error) {
+	if jobs < 1 || jobs > maxSeeds {
+		return nil, usageError{fmt.Errorf("--jobs %d: want 1 to %d", jobs, maxSeeds)}
+	}
+	o := profile.DrawOptions{Kinds: profile.Embedded()}
+	if dir != "" {
+		loaded, err := profile.Load(inDir(e.dir, dir))
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--profiles: %w", err)}
+		}
+		o.Kinds = loaded
+	}
+	switch kinds {
+	case "train", "held-out", "all":
+		o.Set = profile.Set(kinds)
+	case "sia":
+		o.Set = profile.All
+		o.Kinds = slices.DeleteFunc(o.Kinds, func(k profile.Kind) bool { return !strings.HasPrefix(k.Source, "Sia") })
+		if len(o.Kinds) == 0 {
+			return nil, usageError{errors.New("--kinds sia: the Sia tables are not part of the program: give their directory with --profiles DIR")}
+		}
+	default:
+		return nil, usageError{fmt.Errorf("--kinds %q: want train, held-out, sia or all", kinds)}
+	}
+	return func(seed uint64) ([]training.Scenario, error) { return profile.Scenarios(jobs, seed, o) }, nil
+}
+
+// compareTraining runs the benchmark and writes what came out. An interrupt ends it early: what is complete is still written.
+func (e *env) compareTraining(c *common, f *comparing, bench *trial.Bench) error {
+	signals, stop := e.listen()
+	defer stop()
+	ctx, cancel := context.WithCancelCause(cmdContext())
+	defer cancel(nil)
+	go func() {
+		select {
+		case s := <-signals:
+			cancel(interruptedBy{s})
+		case <-ctx.Done():
+		}
+	}()
+	from := e.clock.Monotonic()
+	bar := e.bar(c, "comparing")
+	bench.Evaluate.Progress = bar.at
+	comparison, trials, err := bench.Run(ctx)
+	bar.done()
+	var broken interruptedBy
+	if err != nil && !errors.As(context.Cause(ctx), &broken) {
+		return err
+	}
+	if comparison != nil {
+		comparison.WallS = evaluate.Number((e.clock.Monotonic() - from).Seconds())
+		if broken.signal != nil {
+			comparison.Notes = append(comparison.Notes, "interrupted: not all cases were run")
+		}
+		if err := e.writeComparison(f, comparison, trials); err != nil {
+			return err
+		}
+	}
+	if broken.signal != nil {
+		return exitError{broken.code(), fmt.Errorf("compare: %w", broken)}
+	}
+	return nil
+}
+
+// interruptedBy is the user's signal as the cause of an end.
+type interruptedBy struct{ signal os.Signal }
+
+func (i interruptedBy) Error() string { return fmt.Sprintf("interrupted by %v", i.signal) }
+
+func (i interruptedBy) code() optimizer.Code {
+	if i.signal == syscall.SIGTERM || i.signal == syscall.SIGHUP {
+		return optimizer.CodeTerminated
+	}
+	return optimizer.CodeInterrupt
+}
+
+func (e *env) writeComparison(f *comparing, comparison *evaluate.Comparison, trials []*trial.Trial) error {
+	var b bytes.Buffer
+	if err := evaluate.Render(&b, comparison, f.format); err != nil {
+		return err
+	}
+	if f.output == "" {
+		if err := writeAll(e.stdout, b.Bytes()); err != nil {
+			return fmt.Errorf("write comparison: %w", err)
+		}
+	} else if err := os.WriteFile(inDir(e.dir, f.output), b.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("write comparison: %w", err)
+	}
+	if f.jobsOut == "" {
+		return nil
+	}
+	b.Reset()
+	if err := trial.WriteTrials(&b, trials); err != nil {
+		return err
+	}
+	if err := os.WriteFile(inDir(e.dir, f.jobsOut), b.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("write jobs: %w", err)
+	}
+	return nil
+}
+
+// progressBar shows how far long work is; silent where nobody looks.
+type progressBar struct {
+	all *mpb.Progress
+	bar *mpb.Bar
+	new func(total int)
+}
+
+func (e *env) bar(c *common, what string) *progressBar {
+	p := &progressBar{}
+	if e.width == nil || e.width() == 0 || c.quiet {
+		return p
+	}
+	var out io.Writer = e.stderr
+	p.new = func(total int) {
+		p.all = mpb.New(mpb.WithOutput(out), mpb.WithWidth(min(60, e.width()-30)), mpb.WithAutoRefresh(), mpb.WithRefreshRate(time.Second/4))
+		p.bar = p.all.New(int64(total), mpb.BarStyle().Lbound("").Filler("█").Tip("").Padding("░").Rbound(""), mpb.BarRemoveOnComplete(),
+			mpb.PrependDecorators(decor.Name(what+" ")),
+			mpb.AppendDecorators(decor.CountersNoUnit(" %d/%d "), decor.OnComplete(decor.AverageETA(decor.ET_STYLE_GO), "")))
+	}
+	return p
+}
+
+// at is told how much is done, from one goroutine at a time.
+func (p *progressBar) at(done, total int) {
+	if p.new != nil {
+		p.new(total)
+		p.new = nil
+	}
+	if p.bar != nil {
+		p.bar.SetCurrent(int64(done))
+	}
+}
+
+func (p *progressBar) done() {
+	if p.bar != nil {
+		p.bar.Abort(true)
+		p.all.Wait()
+	}
+}
