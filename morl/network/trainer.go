@@ -13,7 +13,8 @@ type Adam struct {
 	ClipNorm     float32 // largest global norm of a gradient, 0: no clipping
 }
 
-func (o Adam) withDefaults() Adam {
+// WithDefaults replaces zeros by the settings that they mean.
+func (o Adam) WithDefaults() Adam {
 	or := func(v *float32, d float32) {
 		if *v == 0 {
 			*v = d
@@ -47,7 +48,7 @@ type Trainer struct {
 // NewTrainer prepares training of n on batches of at most rows. A zero Adam has the documented settings.
 // Memory: four times the parameters, and two times the activations of a batch.
 func NewTrainer(n *Network, rows int, o Adam) *Trainer {
-	t := &Trainer{net: n, opt: o.withDefaults(), maxRows: rows, pow1: 1, pow2: 1}
+	t := &Trainer{net: n, opt: o.WithDefaults(), maxRows: rows, pow1: 1, pow2: 1}
 	t.x = make([]float32, rows*n.Inputs)
 	widest, heaviest := 0, 0
 	for _, l := range n.layers {
