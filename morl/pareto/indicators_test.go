@@ -208,6 +208,13 @@ func TestSelectProperties(t *testing.T) {
 				t.Fatalf("a gain for nothing: the choice is dominated: %+v", tr)
 			}
 		}
+		utilities, err := Utilities(points, preference, Normalisation{})
+		if err != nil || utilities[c.Index] != c.Utility || slices.Max(utilities) > c.Utility+1e-9 {
+			t.Fatalf("utilities %v, %v: the choice %d has %v", utilities, err, c.Index, c.Utility)
+		}
+		if trades, err := Trades(points, c.Index, preference, Normalisation{}); err != nil || len(trades) != len(c.Trades) {
+			t.Fatalf("trades %v, %v, want %v", trades, err, c.Trades)
+		}
 		// Units do not matter.
 		scaled := make([][]float64, len(points))
 		for i, p := range points {

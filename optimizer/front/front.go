@@ -1,0 +1,311 @@
+// Package front shows the Pareto front of (time, cost, resource use) of a training job, the point that a preference
+// selects, and what one gives up there per unit gained. Points come from a recorded run (its candidates), from a run's
+// performance model asked afresh, or from finished runs and training logs, each one measured point.
+//
+// It decides nothing for a job (optimizer/plan does) and measures nothing; it only reads what runs have left.
+//
+// Example:
+//
+//	set, err := front.OfRun(dir)
+//	…
+//	f, err := front.Choose(set, preference)
+//	err = front.Render(os.Stdout, f, "text", 80)
+package front
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"trainopt/morl/pareto"
+	"trainopt/optimizer/plan"
+	"trainopt/resources"
+	"trainopt/sla"
+)
+
+// ErrNoPoint says that a source has nothing to make a front of.
+var ErrNoPoint = errors.New("no point with time, cost and resources")
+
+// Point is one way to do the work, less is better in everything.
+type Point struct {
+	// Label is "A", "B", … along the front from the fastest; empty off it.
+	Label string `json:"label,omitempty"`
+	// Name is the allocation, or the log or run that it was measured in.
+	Name       string               `json:"name"`
+	Allocation resources.Allocation `json:"allocation"`
+	// Seconds and CostUSD are of the whole job; where measured the three quantiles are the same.
+	Seconds sla.Interval `json:"seconds"`
+	CostUSD sla.Interval `json:"cost_usd"`
+	// Resource is the share of the limits that is held, 0…1 (of measured points: of the most that any of them held).
+	Resource float64 `json:"resource"`
+	// Feasible: keeps the agreement with at least 95 % probability; true where none was made.
+	Feasible bool `json:"feasible"`
+	OnFront  bool `json:"on_front"`
+	Chosen   bool `json:"chosen"` // by the preference
+	Taken    bool `json:"taken"`  // the plan of the recorded run
+}
+
+// objectives are the three coordinates, more is better as in morl/pareto.
+func (p Point) objectives() []float64 { return []float64{-p.Seconds.P50, -p.CostUSD.P50, -p.Resource} }
+
+func (p Point) finite() bool {
+	sum := p.Seconds.P50 + p.CostUSD.P50 + p.Resource
+	return !math.IsNaN(sum) && !math.IsInf(sum, 0)
+}
+
+// Set is what a source offers.
+type Set struct {
+	Subject   string // what it is about: a run id, "3 finished runs"
+	Source    string // run, model, measured
+	Basis     string // where the numbers come from, one sentence
+	Predicted bool
+	Share     string // what Resource is a share of, in words
+	Points    []Point
+	// Preference of the run; nil when there is none.
+	Preference *plan.Preference
+	Notes      []string // what was left out or assumed
+}
+
+// Front is a set with its front marked and a point chosen.
+type Front struct {
+	Set                        // Points sorted by time, cost, resources, allocation, name
+	Preferred  plan.Preference // the preference that chose
+	Chosen     int             // position in Points
+	Dominated  int             // points that are off the front although they keep the agreement
+	Infeasible int             // points that are off it because they may break the agreement
+	Trades     []Trade         // from the chosen point, at most one an objective
+	Steps      []Step          // along the front of time and cost, from the slowest
+}
+
+// Trade is a move from the chosen point to another of the front that gains in one objective: the one that
+// gives up the least for it by the preference.
+type Trade struct {
+	Objective string  `json:"objective"` // time, cost, resource
+	From      string  `json:"from"`
+	To        string  `json:"to"` // labels
+	Gained    float64 `json:"gained"`
+	Given     Amounts `json:"given"` // negative: gained too
+	PerUnit   Amounts `json:"given_per_unit"`
+	Words     string  `json:"words"`
+}
+
+// Amounts are seconds, USD and a share of the resources; per unit they are divided by the unit of what is gained.
+type Amounts struct {
+	Seconds  float64 `json:"seconds"`
+	CostUSD  float64 `json:"cost_usd"`
+	Resource float64 `json:"resource"`
+}
+
+// Step is the rate between neighbours in time among the points that no other beats in both time and cost.
+type Step struct {
+	From         string  `json:"from"` // the slower and cheaper
+	To           string  `json:"to"`
+	SecondsLess  float64 `json:"seconds_less"`
+	USDMore      float64 `json:"usd_more"`
+	USDPerHour   float64 `json:"usd_per_hour_less"`
+	ResourceMore float64 `json:"resource_more"`
+}
+
+var objectiveNames = [3]string{"time", "cost", "resource"}
+
+// The rule of the planner (optimizer/plan, choose), so that a front and a plan select the same point: an objective's whole
+// step is at least leastRange of its best, and within tie of the best the cheapest wins, the fastest when cost leads.
+const (
+	leastRange = 0.25
+	tie        = 0.01
+)
+
+// Choose marks the front of a set and selects the point that the preference asks for. Points that may break the agreement are
+// not on the front while another keeps it. Of points that are equal in everything the one with the fewest resources
+// is on the front. The error wraps ErrNoPoint when no point has all three numbers. O(n log n).
+func Choose(set Set, preference plan.Preference) (*Front, error) {
+	f := &Front{Set: set, Preferred: preference, Chosen: -1}
+	f.Points = nil
+	for _, p := range set.Points {
+		if p.finite() {
+			p.Label, p.OnFront, p.Chosen = "", false, false
+			f.Points = append(f.Points, p)
+		}
+	}
+	if len(f.Points) == 0 {
+		return nil, fmt.Errorf("front of %s: %w", set.Subject, ErrNoPoint)
+	}
+	slices.SortStableFunc(f.Points, order)
+	among := f.candidates()
+	onFront := f.mark(among)
+	weights := []float64{preference.Time, preference.Cost, preference.Resource}
+	at, trades, err := choose(onFront, weights)
+	if err != nil {
+		return nil, fmt.Errorf("front of %s: %w", set.Subject, err)
+	}
+	labelled := f.labelled()
+	f.Chosen = labelled[at]
+	f.Points[f.Chosen].Chosen = true
+	for _, t := range trades {
+		f.Trades = append(f.Trades, f.trade(t, labelled))
+	}
+	f.steps()
+	f.remark(among)
+	return f, nil
+}
+
+// choose selects one of the points and says what one gives up there.
+func choose(points [][]float64, w []float64) (at int, trades []pareto.Trade, err error) {
+	by := pareto.Normalisation{LeastRange: leastRange}
+	c, err := pareto.Select(points, w, by)
+	if err != nil {
+		return 0, nil, err
+	}
+	utilities, err := pareto.Utilities(points, w, by)
+	if err != nil {
+		return 0, nil, err
+	}
+	at = breakTie(points, utilities, c.Index, w)
+	trades, err = pareto.Trades(points, at, w, by)
+	return at, trades, err
+}
+
+func order(a, b Point) int {
+	return cmp.Or(slices.Compare(b.objectives(), a.objectives()), cmp.Compare(a.Allocation.GPUs, b.Allocation.GPUs),
+		cmp.Compare(a.Allocation.CPUs, b.Allocation.CPUs), cmp.Compare(a.Allocation.Memory, b.Allocation.Memory),
+		cmp.Compare(a.Allocation.BatchSize, b.Allocation.BatchSize), strings.Compare(a.Name, b.Name))
+}
+
+// candidates are the positions that may be on the front.
+func (f *Front) candidates() []int {
+	var kept, all []int
+	for i, p := range f.Points {
+		all = append(all, i)
+		if p.Feasible {
+			kept = append(kept, i)
+		}
+	}
+	if len(kept) == 0 {
+		f.Notes = append(slices.Clone(f.Notes), "no point is sure to keep the agreement: the front is of all points")
+		return all
+	}
+	f.Infeasible = len(all) - len(kept)
+	return kept
+}
+
+// mark labels the front and gives its objectives in the order of the labels.
+func (f *Front) mark(among []int) [][]float64 {
+	points := make([][]float64, len(among))
+	for k, i := range among {
+		points[k] = f.Points[i].objectives()
+	}
+	var out [][]float64
+	for n, k := range pareto.Front(points) {
+		p := &f.Points[among[k]]
+		p.OnFront, p.Label = true, label(n)
+		out = append(out, points[k])
+	}
+	f.Dominated = len(among) - len(out)
+	return out
+}
+
+// label counts A, B, … Z, AA, AB, …
+func label(n int) string {
+	if n < 26 {
+		return string(rune('A' + n))
+	}
+	return label(n/26-1) + label(n%26)
+}
+
+func (f *Front) labelled() []int {
+	var out []int
+	for i, p := range f.Points {
+		if p.OnFront {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// breakTie takes the cheapest of the points that are as good as the best.
+func breakTie(points [][]float64, utilities []float64, best int, w []float64) int {
+	first := []int{1, 0, 2}
+	if w[1] > 0 && w[1] >= max(w[0], w[2]) && w[1] > min(w[0], w[2]) {
+		first = []int{0, 1, 2}
+	}
+	chosen := best
+	for i, p := range points {
+		if relativeLoss(p, points[best], w) > tie || utilities[i] < utilities[best]-tie/leastRange {
+			continue
+		}
+		for _, k := range first {
+			if p[k] != points[chosen][k] {
+				if p[k] > points[chosen][k] {
+					chosen = i
+				}
+				break
+			}
+		}
+	}
+	return chosen
+}
+
+// relativeLoss is the weighted relative loss of a against b; what a gains does not count.
+func relativeLoss(a, b, w []float64) float64 {
+	var sum float64
+	for k, weight := range w {
+		if weight > 0 && a[k] < b[k] {
+			sum += weight * (a[k]/min(b[k], -math.SmallestNonzeroFloat64) - 1)
+		}
+	}
+	return sum
+}
+
+func amounts(v []float64) Amounts { return Amounts{Seconds: v[0], CostUSD: v[1], Resource: v[2]} }
+
+func (f *Front) trade(t pareto.Trade, labelled []int) Trade {
+	from, to := f.Points[f.Chosen], f.Points[labelled[t.To]]
+	out := Trade{Objective: objectiveNames[t.Objective], From: from.Label, To: to.Label, Gained: t.Gained, Given: amounts(t.Given), PerUnit: amounts(t.Rates)}
+	out.Words = tradeWords(out, to)
+	return out
+}
+
+// edge are the points that no other beats in both time and cost, the fastest first.
+func (f *Front) edge() []Point {
+	var edge []Point
+	least := math.Inf(1)
+	for _, i := range f.labelled() { // ascending in time
+		if p := f.Points[i]; p.CostUSD.P50 < least {
+			edge, least = append(edge, p), p.CostUSD.P50
+		}
+	}
+	return edge
+}
+
+// steps goes along the edge.
+func (f *Front) steps() {
+	edge := f.edge()
+	for i := len(edge) - 1; i > 0; i-- {
+		slow, fast := edge[i], edge[i-1]
+		s := Step{From: slow.Label, To: fast.Label, SecondsLess: slow.Seconds.P50 - fast.Seconds.P50, USDMore: fast.CostUSD.P50 - slow.CostUSD.P50,
+			ResourceMore: fast.Resource - slow.Resource}
+		s.USDPerHour = s.USDMore / s.SecondsLess * 3600
+		f.Steps = append(f.Steps, s)
+	}
+}
+
+// remark says what a reader might wonder about.
+func (f *Front) remark(among []int) {
+	notes := slices.Clone(f.Notes)
+	for k := 1; k < len(among); k++ {
+		p, q := f.Points[among[k]], f.Points[among[k-1]]
+		if slices.Equal(p.objectives(), q.objectives()) {
+			notes = append(notes, fmt.Sprintf("%s and %s are the same in time, cost and resources: one of them is shown on the front", q.Name, p.Name))
+		}
+	}
+	switch onFront := len(among) - f.Dominated; {
+	case len(f.Points) == 1:
+		notes = append(notes, "there is only one point: nothing to choose between")
+	case onFront == 1:
+		notes = append(notes, "one point is best in time, cost and resources: every preference selects it")
+	}
+	f.Notes = notes
+}

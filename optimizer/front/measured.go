@@ -1,0 +1,157 @@
+package front
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+
+	"trainopt/cost"
+	"trainopt/monitor"
+	"trainopt/optimizer/journal"
+	"trainopt/resources"
+	"trainopt/simulator/training"
+	"trainopt/sla"
+)
+
+// Finished is what one finished training says of itself.
+type Finished struct {
+	Name       string
+	Allocation resources.Allocation
+	Seconds    float64
+	CostUSD    float64 // NaN: not known, to be priced
+	Units      float64 // work done: epochs, else steps, else rows
+	Notes      []string
+}
+
+// ReadLog reads the training log of a finished run, of any framework that monitor reads. Time is the largest time_so_far,
+// else the sum of epoch_time; the allocation is the largest gpu_count and cpu_count, and the peak of memory_used_gb; what
+// the log does not say of it is taken from fallback. Cost is the largest cost_so_far. The error wraps monitor.ErrNoData for an
+// empty log, and ErrNoPoint for one without times, or without cpu_count when fallback has no CPUs.
+func ReadLog(path string, aliases map[string]string, fallback resources.Allocation) (Finished, error) {
+	rows, stats, err := monitor.ReadLog(path, monitor.TailOptions{Aliases: aliases})
+	if err != nil {
+		return Finished{}, err
+	}
+	f := Finished{Name: filepath.Base(path), CostUSD: math.NaN()}
+	if stats.Bad > 0 {
+		f.Notes = append(f.Notes, fmt.Sprintf("%s: %d of %d rows skipped, first: %s", f.Name, stats.Bad, stats.Rows+stats.Bad, stats.FirstBad[0]))
+	}
+	most := func(c monitor.Column) float64 {
+		v := math.NaN()
+		for i := range rows {
+			if x, ok := rows[i].Value(c); ok && !math.IsInf(x, 0) && !(x <= v) {
+				v = x
+			}
+		}
+		return v
+	}
+	if f.Seconds = most(monitor.TimeSoFar); !(f.Seconds > 0) {
+		f.Seconds = 0
+		for i := range rows {
+			if x, ok := rows[i].Value(monitor.EpochTime); ok && x > 0 && !math.IsInf(x, 0) {
+				f.Seconds += x
+			}
+		}
+	}
+	if f.Seconds == 0 {
+		return f, fmt.Errorf("read training log %s: no column with times (time_so_far or epoch_time): %w", path, ErrNoPoint)
+	}
+	f.CostUSD = most(monitor.CostSoFar)
+	f.Units = float64(len(rows))
+	for _, c := range []monitor.Column{monitor.Epoch, monitor.Step} {
+		if v := most(c); !math.IsNaN(v) {
+			f.Units = v
+			break
+		}
+	}
+	f.Allocation = fallback
+	if v := most(monitor.GPUCount); v >= 0 {
+		f.Allocation.GPUs, f.Allocation.GPUIDs = int(v), nil
+	}
+	if v := most(monitor.CPUCount); v >= 1 {
+		f.Allocation.CPUs = int(v)
+	} else if fallback.CPUs < 1 {
+		return f, fmt.Errorf("read training log %s: it has no cpu_count: say what it ran with, --cpus N (and --gpus N): %w", path, ErrNoPoint)
+	} else {
+		f.Notes = append(f.Notes, fmt.Sprintf("%s does not say cpu_count: taken to be made with %d CPU", f.Name, fallback.CPUs))
+	}
+	if v := most(monitor.MemoryUsed); v > 0 && fallback.Memory <= 0 {
+		f.Allocation.Memory = resources.GiB(v)
+	}
+	if v := most(monitor.BatchSize); v >= 1 {
+		f.Allocation.BatchSize = int(v)
+	}
+	return f, nil
+}
+
+// ReadRun reads the outcome of a finished run. The error wraps ErrNoPoint for one that is not done.
+func ReadRun(dir string) (Finished, error) {
+	rec, err := journal.ReadRecord(dir)
+	if err != nil {
+		return Finished{}, fmt.Errorf("read run %s: %w", filepath.Base(dir), err)
+	}
+	if rec.State != journal.Done || rec.Plan == nil || !rec.Outcome.Seconds.Known() {
+		return Finished{}, fmt.Errorf("read run %s: state %s, and only a finished run is a measured point: %w", rec.RunID, rec.State, ErrNoPoint)
+	}
+	f := Finished{Name: rec.RunID, Allocation: rec.Plan.Allocation, Seconds: float64(rec.Outcome.Seconds), CostUSD: float64(rec.Outcome.CostUSD), Units: float64(rec.Outcome.Epochs)}
+	if !rec.Outcome.Epochs.Known() {
+		f.Units = float64(rec.Outcome.Rows)
+	}
+	if rec.Outcome.Restarts > 0 {
+		f.Notes = append(f.Notes, fmt.Sprintf("%s changed its allocation on the way (%s): it is shown at its last", f.Name, plural(rec.Outcome.Restarts, "restart")))
+	}
+	return f, nil
+}
+
+// AssumedRates are the default prices for trainings that do not say what they ran on, with or without GPUs of an unknown model.
+func AssumedRates(gpus bool) cost.Rates {
+	if gpus {
+		return cost.Default("unknown")
+	}
+	return cost.Default("")
+}
+
+// OfFinished makes each finished training one measured point. With rates every point costs its time at them; without, what
+// it says itself, and otherwise its time at AssumedRates. Resources are a share of the most that any of
+// them held. It says so when the trainings did different amounts of work.
+func OfFinished(list []Finished, rates *cost.Rates) Set {
+	set := Set{Subject: plural(len(list), "finished run"), Source: "measured", Share: "the most that any of them held"}
+	set.Basis = "measured: the whole time and cost of each finished run"
+	var most resources.Limits
+	for _, f := range list {
+		most.GPUs.Max, most.CPUs.Max = max(most.GPUs.Max, f.Allocation.GPUs), max(most.CPUs.Max, f.Allocation.CPUs)
+		most.MemoryMax = max(most.MemoryMax, f.Allocation.Memory)
+	}
+	for _, f := range list {
+		if f.Allocation.Memory <= 0 && most.MemoryMax > 0 {
+			most.MemoryMax = 0
+			set.Notes = append(set.Notes, f.Name+" does not say memory_used_gb: memory is not counted among the resources, and is not in its price")
+		}
+	}
+	assumed := AssumedRates(most.GPUs.Max > 0)
+	priced := false
+	for i, f := range list {
+		set.Notes = append(set.Notes, f.Notes...)
+		usd := f.CostUSD
+		switch {
+		case rates != nil:
+			usd = f.Seconds / 3600 * float64(rates.Hourly(f.Allocation))
+		case math.IsNaN(usd):
+			usd, priced = f.Seconds/3600*float64(assumed.Hourly(f.Allocation)), true
+		}
+		same := func(v float64) sla.Interval { return sla.Interval{P5: v, P50: v, P95: v} }
+		set.Points = append(set.Points, Point{Name: clean(f.Name) + ", " + given(f.Allocation), Allocation: f.Allocation, Seconds: same(f.Seconds), CostUSD: same(usd),
+			Resource: training.ResourceShare(f.Allocation, most), Feasible: true})
+		if first := list[0]; i > 0 && f.Units != first.Units {
+			set.Notes = append(set.Notes, fmt.Sprintf("%s did %g units of work and %s %g: their times and costs are not of the same work", first.Name, first.Units, f.Name, f.Units))
+		}
+	}
+	switch {
+	case rates != nil:
+		set.Basis += fmt.Sprintf("; prices: %s, %s", rates.Source, rates.Dated)
+	case priced:
+		set.Notes = append(set.Notes, fmt.Sprintf("what does not say its cost is priced at %s per GPU, %s per CPU and %s per GiB and hour (%s, %s): give --rates, --instance or --cpu-hour",
+			usd(float64(assumed.GPUHour)), usd(float64(assumed.CPUHour)), usd(float64(assumed.GiBHour)), assumed.Source, assumed.Dated))
+	}
+	return set
+}

@@ -1,0 +1,244 @@
+package front
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"trainopt/optimizer/plan"
+	"trainopt/resources"
+	"trainopt/sla"
+)
+
+// significant writes three significant digits.
+func significant(v float64) string {
+	a := math.Abs(v)
+	switch {
+	case a == 0:
+		return "0"
+	case a >= 99.95:
+		return thousands(v)
+	case a >= 0.0001:
+		return strconv.FormatFloat(v, 'f', max(0, 2-int(math.Floor(math.Log10(a)+1e-9))), 64)
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}
+
+func thousands(v float64) string {
+	s := strconv.FormatFloat(math.Abs(v), 'f', 0, 64)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	if v < 0 {
+		return "-" + s
+	}
+	return s
+}
+
+// duration writes seconds: "8.3 s", "3 m 05 s", "2 h 07 m", "3 d 04 h".
+func duration(s float64) string {
+	if s < 0 {
+		return "-" + duration(-s)
+	}
+	whole := int64(math.Round(s))
+	switch {
+	case s < 59.95:
+		return significant(s) + " s"
+	case whole < 3600:
+		return fmt.Sprintf("%d m %02d s", whole/60, whole%60)
+	case whole < 48*3600:
+		whole = int64(math.Round(s / 60))
+		return fmt.Sprintf("%d h %02d m", whole/60, whole%60)
+	}
+	whole = int64(math.Round(s / 3600))
+	return fmt.Sprintf("%d d %02d h", whole/24, whole%24)
+}
+
+// usd writes cents from a dollar up, three significant digits below.
+func usd(v float64) string {
+	switch a := math.Abs(v); {
+	case v < 0:
+		return "-" + usd(-v)
+	case a >= 999.5:
+		return "$" + thousands(v)
+	case a >= 0.9995 || a == 0:
+		return "$" + strconv.FormatFloat(a, 'f', 2, 64)
+	}
+	return "$" + significant(v)
+}
+
+func share(v float64) string { return strconv.FormatFloat(100*v, 'f', 0, 64) + " %" }
+
+func points(v float64) string {
+	n := significant(100 * v)
+	if n == "1.00" {
+		return "1 point"
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(n, "0"), ".") + " points"
+}
+
+func interval(i sla.Interval, one func(float64) string) string {
+	if i.P5 == i.P95 {
+		return one(i.P50)
+	}
+	return one(i.P50) + " (" + one(i.P5) + " to " + one(i.P95) + ")"
+}
+
+// unit is what a rate is given per.
+type unit struct {
+	size float64
+	name string
+}
+
+// one is the unit with its article.
+func (u unit) one() string {
+	if u.name == "hour" {
+		return "an hour"
+	}
+	return "a " + u.name
+}
+
+// timeUnit is the largest of hour, minute and second of which at least one is gained.
+func timeUnit(seconds float64) unit {
+	switch {
+	case seconds >= 3600:
+		return unit{3600, "hour"}
+	case seconds >= 60:
+		return unit{60, "minute"}
+	}
+	return unit{1, "second"}
+}
+
+// readable is the smallest of the units from this one up in which a rate in USD per second is not below a tenth of a cent.
+func readable(u unit, usdPerSecond float64) unit {
+	for _, larger := range []unit{{60, "minute"}, {3600, "hour"}} {
+		if larger.size > u.size && usdPerSecond > 0 && usdPerSecond*u.size < 1e-3 {
+			u = larger
+		}
+	}
+	return u
+}
+
+// moneyUnit is a dollar, or the power of ten below of which at least one is gained.
+func moneyUnit(v float64) unit {
+	size := min(1, math.Pow(10, math.Floor(math.Log10(v)+1e-9)))
+	switch {
+	case size == 1:
+		return unit{1, "dollar"}
+	case size > 0.009:
+		return unit{size, map[bool]string{true: "$0.10", false: "cent"}[size > 0.09]}
+	case size < 1e-6:
+		return unit{size, "$" + strconv.FormatFloat(size, 'g', 3, 64)}
+	}
+	return unit{size, "$" + strconv.FormatFloat(size, 'f', -1, 64)}
+}
+
+// unitOf is the unit in which a trade gains.
+func unitOf(t Trade) unit {
+	switch t.Objective {
+	case "time":
+		return readable(timeUnit(t.Gained), t.PerUnit.CostUSD)
+	case "cost":
+		return moneyUnit(t.Gained)
+	}
+	return unit{0.01, "point of the resources"}
+}
+
+// tradeWords says a trade in two clauses: what the move gains and gives, and the price of one unit.
+func tradeWords(t Trade, to Point) string {
+	gained := map[string]string{"time": duration(t.Gained) + " less", "cost": usd(t.Gained) + " less", "resource": points(t.Gained) + " of the resources less"}[t.Objective]
+	more, less := giving(t.Objective, t.Given)
+	text := fmt.Sprintf("%s to %s, %s: %s", t.From, t.To, to.Name, gained)
+	if len(less) > 0 {
+		text += " and " + strings.Join(less, " and ") + " less"
+	}
+	text += " for " + strings.Join(more, " and ") + " more"
+	u := unitOf(t)
+	switch per, _ := giving(t.Objective, Amounts{t.PerUnit.Seconds * u.size, t.PerUnit.CostUSD * u.size, t.PerUnit.Resource * u.size}); {
+	case math.Abs(t.Gained/u.size-1) < 1e-3: // the move is the unit
+		return text
+	case t.Gained < u.size: // less than a unit is gained: only the rate
+		return text + "; that is " + per[0] + " " + u.one()
+	case t.Objective == "time" && t.Given.CostUSD > 0:
+		return text + fmt.Sprintf("; each %s less costs %s more", u.name, strings.Join(per, " and "))
+	default:
+		return text + fmt.Sprintf("; each %s less takes %s more", u.name, strings.Join(per, " and "))
+	}
+}
+
+// giving splits amounts into what is more and what is less, in words, leaving out the objective itself.
+func giving(objective string, a Amounts) (more, less []string) {
+	for _, x := range []struct {
+		name  string
+		value float64
+		words func(float64) string
+	}{{"time", a.Seconds, duration}, {"cost", a.CostUSD, usd}, {"resource", a.Resource, func(v float64) string { return points(v) + " of the resources" }}} {
+		switch {
+		case x.name == objective:
+		case x.value > 0:
+			more = append(more, x.words(x.value))
+		case x.value < 0:
+			less = append(less, x.words(-x.value))
+		}
+	}
+	return more, less
+}
+
+// preferenceWords names a preset, and says the weights.
+func preferenceWords(p plan.Preference) string {
+	weights := fmt.Sprintf("time %.2g, cost %.2g, resources %.2g", p.Time, p.Cost, p.Resource)
+	if name := p.String(); !strings.Contains(name, "=") {
+		return name + " (" + weights + ")"
+	}
+	return weights
+}
+
+func plural(n int, word string) string {
+	if n != 1 {
+		word += "s"
+	}
+	return thousands(float64(n)) + " " + word
+}
+
+// countWords says how many points there are and how many the front has.
+func (f *Front) countWords() string {
+	onFront := len(f.Points) - f.Dominated - f.Infeasible
+	text := fmt.Sprintf("%s, %d on the front", plural(len(f.Points), "point"), onFront)
+	if f.Infeasible > 0 {
+		text += fmt.Sprintf(", %d may break the agreement", f.Infeasible)
+	}
+	return text
+}
+
+// chosenWords describes the choice.
+func (f *Front) chosenWords() string {
+	p := f.Points[f.Chosen]
+	text := fmt.Sprintf("%s: %s: %s, %s, %s of the resources", p.Label, p.Name, interval(p.Seconds, duration), interval(p.CostUSD, usd), share(p.Resource))
+	if f.Predicted {
+		text += "; predicted, with 90 % intervals"
+	}
+	return text
+}
+
+// given writes an allocation; memory that is not known is left out.
+func given(a resources.Allocation) string {
+	if a.Memory <= 0 {
+		return strings.Replace(a.String(), ", 0 GiB", "", 1)
+	}
+	return a.String()
+}
+
+// clean makes text from scripts and logs safe to print in one line on any terminal.
+func clean(s string) string {
+	return strings.Map(func(c rune) rune {
+		switch {
+		case c == '\n' || c == '\t' || c == '\r':
+			return ' '
+		case unicode.IsControl(c) || unicode.Is(unicode.Bidi_Control, c) || c == '\u2028' || c == '\u2029':
+			return -1
+		}
+		return c
+	}, strings.ToValidUTF8(s, "·"))
+}
