@@ -14,6 +14,10 @@ import (
 //
 // With Kp = Kd = 0 it is the usual gradient ascent on λ, which overshoots and oscillates, as the multiplier only grows
 // while the constraint is broken and only falls while it is kept. Errors are relative to the limit (to 1 when it is 0).
+//
+// The terms beside the integral are for costs that follow λ slowly, as when a policy learns or the cost is a mean over the
+// last decisions. A conditioned agent answers a new weight at once, with jumps from one point of the front to the next:
+// there, feed the mean cost, or set Smooth, or the proportional term makes the jumps larger.
 type PID struct {
 	Kp, Ki, Kd float64 // gains; all zero: 1, 0.1, 1
 	// Smooth is the weight of the past in the moving averages of e and J that the proportional and the derivative term
@@ -61,7 +65,7 @@ func (p *PID) Update(cost, limit float64) float64 {
 	if unit == 0 {
 		unit = 1
 	}
-	e := (cost - limit) / unit
+	e := bounded((cost - limit) / unit)
 	if !p.started {
 		p.error, p.cost, p.started = e, cost, true
 	}
@@ -71,9 +75,12 @@ func (p *PID) Update(cost, limit float64) float64 {
 	if p.lambda < most || e < 0 {
 		p.integral = min(most, max(0, p.integral+ki*e))
 	}
-	p.lambda = min(most, max(0, kp*p.error+p.integral+kd*max(0, p.cost-before)/unit))
+	p.lambda = min(most, max(0, kp*p.error+p.integral+kd*bounded(max(0, p.cost-before)/unit)))
 	return p.lambda
 }
+
+// bounded keeps relative errors to numbers that can be added up.
+func bounded(v float64) float64 { return max(-1e9, min(1e9, v)) }
 
 // Lambda is the present multiplier, 0 before the first Update.
 func (p *PID) Lambda() float64 { return p.lambda }
@@ -101,7 +108,7 @@ func Constrained(w []float32, lambda []float64) []float32 {
 type Weights struct {
 	Kappa float64 // how much more an objective counts whose violation is certain: 1 + κ times; default 4
 	// Floor is the weight from which an objective at full risk is counted up even when the preference gives it none,
-	// in proportion to the severity; default 0.1, negative: none.
+	// in proportion to the severity; default 0.25, negative: none.
 	Floor float64
 	// Rate is the most that any weight changes from one decision to the next, default 0.1.
 	Rate float64
@@ -115,7 +122,7 @@ func (c Weights) Target(preference []float32, severity []float64) []float32 {
 		kappa = 4
 	}
 	if floor == 0 {
-		floor = 0.1
+		floor = 0.25
 	}
 	out := make([]float32, len(preference))
 	copy(out, preference)

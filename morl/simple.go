@@ -11,15 +11,16 @@ import (
 const (
 	// The weight of the entropy bonus falls, as exploration does, from the first to the final one; advantages are of
 	// order 1.
-	firstEntropy = 0.05
-	finalEntropy = 0.005
+	firstEntropy = 0.2
+	finalEntropy = 0.01
 	// longestRollout is the number of batches after which an episode that has not ended is trained on in parts.
 	longestRollout = 16
 )
 
 // SimplePolicy is REINFORCE (Williams 1992, Simple statistical gradient-following algorithms for connectionist
 // reinforcement learning) on the scalarised return Σ γ^work w·r. The preference is an input of the policy, so one
-// policy serves all. A second network learns the return as a baseline, which takes variance from the gradient and adds no
+// policy serves all; but as with any on-policy gradient the preferences of large advantages rule, and an agent trained for
+// one preference (TrainOptions.Preferences) does better by it. A second network learns the return as a baseline, which takes variance from the gradient and adds no
 // bias; advantages are divided by their spread, and an entropy bonus keeps the policy from committing itself early.
 //
 // Actions are sampled from the policy mixed with ε of uniform ones, and the gradient is that of the mixture, so that data
