@@ -46,11 +46,11 @@ func agree(rng *rand.Rand, j *Job) {
 	impossible, onTime, squeeze := rng.Float64() < 0.05, rng.IntN(2) == 0, 0.6+0.35*rng.Float64()
 	slackTime, slackMoney := rng.Float64(), rng.Float64()
 
-	var outs []training.Outcome
+	var outs []withSpare
 	fastest := math.Inf(1)
 	for _, a := range j.Candidates() {
 		o := j.Realised(a)
-		outs = append(outs, o)
+		outs = append(outs, withSpare{o, float64(j.Rates.Hourly(a)) / 3600 * j.Restart})
 		fastest = min(fastest, o.Seconds)
 	}
 	user := j.Realised(j.Baseline)
@@ -67,7 +67,7 @@ func agree(rng *rand.Rand, j *Job) {
 		cheapest := math.Inf(1)
 		for _, o := range outs {
 			if o.Seconds <= max(deadline*spare-j.Restart, fastest) {
-				cheapest = min(cheapest, o.USD*(1+j.Restart/o.Seconds))
+				cheapest = min(cheapest, o.USD+o.restartUSD)
 			}
 		}
 		budget := cheapest * between(slackMoney, 1.08, max(1.4, 1.3*user.USD/cheapest))
@@ -79,15 +79,20 @@ func agree(rng *rand.Rand, j *Job) {
 	j.judge(outs)
 }
 
+// withSpare is an outcome and what one more restart would cost.
+type withSpare struct {
+	training.Outcome
+	restartUSD float64
+}
+
 // spare is the part of a limit that a candidate may use when the job counts as feasible.
 const spare = 0.97
 
-func (j *Job) judge(outs []training.Outcome) {
+func (j *Job) judge(outs []withSpare) {
 	n := 0
 	for _, o := range outs {
-		hourly := o.USD / o.Seconds // at most what a second costs
 		if (j.Spec.TimeMax == 0 || o.Seconds+j.Restart <= spare*j.Spec.TimeMax.Seconds()) &&
-			(j.Spec.CostMaxUSD == 0 || o.USD+hourly*j.Restart <= spare*j.Spec.CostMaxUSD) {
+			(j.Spec.CostMaxUSD == 0 || o.USD+o.restartUSD <= spare*j.Spec.CostMaxUSD) {
 			n++
 		}
 	}

@@ -17,7 +17,9 @@
 // noise scale and M0 the reference batch (Pollux, section 3.1). The tables have no CPU and no memory dimension: there, CPUs do
 // not matter. Power was not measured: Watts is NaN and so is the energy of such a job.
 //
-//	jobs, err := profile.Draw(profile.DrawOptions{Set: profile.Train, Seed: 1})
-//	s := jobs.At(0)          // training.Scenario; the same seed and index give the same job
-//	best, out, ok := s.Best(func(_ resources.Allocation, o training.Outcome) float64 { return o.USD })
+//	jobs, err := profile.NewDraw(profile.DrawOptions{Set: profile.Train, Seed: 1})
+//	job := jobs.At(0) // the same seed and index give the same job
+//	cheapest, out, ok := job.Best(func(_ resources.Allocation, o training.Outcome) float64 { return o.USD })
+//	run := job.Start(1)
+//	seconds := run.Run(job.Baseline, 3) // of the first three units
 package profile

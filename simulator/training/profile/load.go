@@ -178,8 +178,9 @@ func newTableSteps(t PolluxTables, perNode, most int) tableSteps {
 			s.curves[g].add(r.Batch, r.Seconds)
 		}
 	}
-	for _, p := range t.Progress {
-		s.worth.add(float64(p.Batch), p.Efficiency(t.Progress[0].Batch))
+	first := t.Progress[0]
+	for _, p := range t.Progress { // 1 at the reference batch, where the tables are off by a step
+		s.worth.add(float64(p.Batch), p.Efficiency(first.Batch)/first.Efficiency(first.Batch))
 	}
 	return s
 }

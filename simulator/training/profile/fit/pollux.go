@@ -116,7 +116,7 @@ func fitNoiseScale(ps []profile.Progress) (float64, profile.FitError) {
 	return best, profile.SummariseErrors(errs)
 }
 
-// round keeps five digits, so that the file is short and the same on every machine.
+// round keeps five digits, so that the file is short.
 func round(x float64) float64 {
 	f, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 5, 64), 64)
 	return f

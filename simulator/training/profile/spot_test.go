@@ -1,0 +1,163 @@
+package profile
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"trainopt/simulator/training"
+)
+
+func generator(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
+
+// The ranges of spot.go are the 10 % and 90 % quantiles of the published traces, rounded.
+func TestSpotFacts(t *testing.T) {
+	traces, err := LoadSpot(needData(t, "spot-traces"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(traces) != 26 {
+		t.Errorf("%d traces, spot.go says 26", len(traces))
+	}
+	var ups, aways []float64
+	for _, s := range traces {
+		up, away, err := s.Means()
+		if err != nil {
+			t.Fatalf("%s: %v", s.Name, err)
+		}
+		ups, aways = append(ups, up), append(aways, away)
+		for _, i := range s.Interruptions(generator(1), 1e6) {
+			if math.Mod(i.At+1e-6, s.Tick) > 1e-5 || i.Away < s.Tick {
+				t.Fatalf("%s: %+v is not on its ticks", s.Name, i)
+			}
+		}
+	}
+	for what, c := range map[string]struct{ got, want float64 }{
+		"up, low": {spotUpLow, quantileOf(ups, 0.1)}, "up, high": {spotUpHigh, quantileOf(ups, 0.9)},
+		"away, low": {spotAwayLow, quantileOf(aways, 0.1)}, "away, high": {spotAwayHigh, quantileOf(aways, 0.9)},
+	} {
+		if math.Abs(c.got/c.want-1) > 0.005 {
+			t.Errorf("%s: %v, the traces say %v", what, c.got, c.want)
+		}
+	}
+}
+
+func TestSpotTraceByHand(t *testing.T) {
+	s, err := ReadSpot(strings.NewReader(`{"metadata":{"gap_seconds":10},"data":[4,3,0,4,4,4]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// From tick 3 (up): up 3, 4, 5, 0, away 1, 2; again and again.
+	for seed := uint64(0); seed < 20; seed++ {
+		list := s.Interruptions(generator(seed), 200)
+		if len(list) < 3 || list[0].At > 40 {
+			t.Fatalf("%+v", list)
+		}
+		for i, x := range list {
+			if x.Away != 20 || i > 0 && x.At != list[i-1].At+60 {
+				t.Fatalf("%+v: want 20 s away every 60 s", list)
+			}
+		}
+	}
+	one, _ := ReadSpot(strings.NewReader(`{"metadata":{"gap_seconds":10},"data":[1,1]}`))
+	if list := one.Interruptions(generator(1), 100); list != nil {
+		t.Errorf("never away: %v", list)
+	}
+	if up, away, err := s.Means(); err == nil {
+		t.Errorf("one stretch away and none up between two: %v, %v, want an error", up, away)
+	}
+}
+
+func TestReadSpotRefuses(t *testing.T) {
+	for name, text := range map[string]string{
+		"not JSON": `[`, "no gap": `{"data":[1,0]}`, "no data": `{"metadata":{"gap_seconds":1}}`,
+		"never up": `{"metadata":{"gap_seconds":1},"data":[0,0]}`, "negative": `{"metadata":{"gap_seconds":1},"data":[1,-1]}`,
+	} {
+		if _, err := ReadSpot(strings.NewReader(text)); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+func TestSpotModelMeans(t *testing.T) {
+	list := SpotModel{MeanUp: 100, MeanAway: 30}.Interruptions(generator(2), 1e6)
+	up, away, before := 0.0, 0.0, 0.0
+	for _, i := range list {
+		up += i.At - before
+		away += i.Away
+		before = i.At + i.Away
+	}
+	n := float64(len(list))
+	if math.Abs(up/n-100) > 4 || math.Abs(away/n-30) > 1.5 {
+		t.Errorf("mean up %v, away %v, want 100 and 30", up/n, away/n)
+	}
+}
+
+func TestDrawNoiseFollowsTheQuantiles(t *testing.T) {
+	rng := generator(3)
+	var unit, memory []float64
+	for range 4000 {
+		n := DrawNoise(rng)
+		unit, memory = append(unit, n.Unit), append(memory, n.Memory)
+		if n.Unit < noiseUnit[0] || n.Memory >= 1 || n.Memory < 0 {
+			t.Fatalf("%+v", n)
+		}
+	}
+	for i, level := range noiseLevels[1:6] {
+		if u, m := quantileOf(unit, level), quantileOf(memory, level); math.Abs(u/noiseUnit[i+1]-1) > 0.12 || math.Abs(m/noiseMemory[i+1]-1) > 0.12 {
+			t.Errorf("quantile %v: drawn %v and %v, want %v and %v", level, u, m, noiseUnit[i+1], noiseMemory[i+1])
+		}
+	}
+}
+
+func FuzzReadSpot(f *testing.F) {
+	f.Add(`{"metadata":{"gap_seconds":10},"data":[4,3,0,4]}`)
+	f.Add(`{"metadata":{"gap_seconds":1e-300},"data":[1,0,1]}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := ReadSpot(strings.NewReader(text))
+		if err != nil {
+			return
+		}
+		var list []training.Interruption = s.Interruptions(generator(1), 20*s.Tick)
+		for i, x := range list {
+			if !(x.At > 0) || !(x.Away > 0) || i > 0 && x.At < list[i-1].At+list[i-1].Away {
+				t.Fatalf("%v", list)
+			}
+		}
+	})
+}
+
+func FuzzReadPlacements(f *testing.F) {
+	f.Add("placement,local_bsz,step_time,sync_time\n14,32,0.1,0.05\n")
+	f.Add("local_bsz,step_time,sync_time,placement\n115.0,0.2,0,1\n\"")
+	f.Add("placement,local_bsz,step_time\n1,1e999,1\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		rows, err := ReadPlacements(strings.NewReader(text))
+		if (err == nil) != (len(rows) > 0) {
+			t.Fatalf("%d rows, error %v", len(rows), err)
+		}
+		for _, r := range rows {
+			if !(r.Seconds > 0) || !(r.Batch >= 1) || r.GPUs() < 1 || math.IsInf(r.Seconds, 0) {
+				t.Fatalf("%+v", r)
+			}
+		}
+		_, _ = ReadProgress(strings.NewReader(text), 10)
+	})
+}
+
+func FuzzReadGavel(f *testing.F) {
+	f.Add(`{"k80":{"('LM (batch size 5)', 1)":{"null":2.5},"('LM (batch size 5)', 2)":{"null":4}}}`)
+	f.Add(`{"v100":{"('LM (batch size 5)', 99999999999999999999)":{"null":"x"}}}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		counts, err := ReadGavel(strings.NewReader(text))
+		if err != nil {
+			return
+		}
+		for _, c := range counts {
+			if err := c.check(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
