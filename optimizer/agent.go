@@ -70,6 +70,8 @@ type run struct {
 	startupS   []float64 // recalled
 	needMemory resources.GiB
 
+	recurrences []plan.Recurrence // recalled
+
 	progress Progress
 	meter    *cost.Meter
 	guard    *sla.Guard

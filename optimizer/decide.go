@@ -50,7 +50,7 @@ func (r *run) recall() {
 		r.event(Warning, "%s", n)
 	}
 	r.recalled = append(found.Observations, offline...)
-	r.restartS, r.startupS = found.RestartSeconds, found.StartupSeconds
+	r.restartS, r.startupS, r.recurrences = found.RestartSeconds, found.StartupSeconds, found.Recurrences
 	r.progress.TotalHint = float64(r.Config.Epochs)
 	if found.Total > 0 && r.progress.Total == 0 {
 		r.progress.Total, r.progress.Unit = found.Total, found.Unit
@@ -142,7 +142,7 @@ func (r *run) snapshot() plan.Snapshot {
 	s := plan.Snapshot{Host: r.host, Limits: r.limits, Spec: r.Config.SLA, Rates: r.rates, Preference: r.Config.Preference,
 		Model: r.model, Done: r.progress.Done, Total: r.progress.Total, Baseline: r.baseline, Resumable: r.resumable,
 		LiveCPU: r.job != nil, Memory: r.needMemory, Startup: r.startup(), Restart: r.restartCost(),
-		GPUUtil: math.NaN(), CPUUtil: math.NaN(), Throughput: math.NaN()}
+		GPUUtil: math.NaN(), CPUUtil: math.NaN(), Throughput: math.NaN(), Recurrences: r.recurrences}
 	if s.Total == 0 {
 		s.Total = r.progress.TotalHint
 	}
@@ -226,7 +226,7 @@ func (r *run) firstAllocation() (resources.Allocation, string) {
 		r.adopt(r.ownPlan())
 		return r.plan.Allocation, "run"
 	}
-	if r.model != nil && measuredAllocations(r.recalled) >= 2 {
+	if r.model != nil && measuredAllocations(r.recalled) >= 2 || r.Config.Planner == "bandit" && len(r.recurrences) > 0 {
 		p, err := r.decide()
 		if err != nil {
 			r.event(Problem, "%v", err)

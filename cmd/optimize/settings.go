@@ -54,7 +54,7 @@ var settings = []setting{
 	{key: "resource.epochs", flag: "epochs", kind: whole, help: "epochs, handed to the script"},
 	{key: "resource.dataset", flag: "dataset", kind: text, help: "data set `PATH`, handed to the script"},
 	{key: "resource.seed", flag: "seed", kind: whole, help: "random seed, handed to the script"},
-	{key: "rl.planner", flag: "planner", kind: text, value: "model", help: "who decides: model|rules|static"},
+	{key: "rl.planner", flag: "planner", kind: text, value: "model", help: "who decides: model|bandit|rules|static"},
 	{key: "rl.baseline_samples", flag: "baseline-samples", kind: whole, help: "probes at most (default 4; -1: none)"},
 	{key: "rl.baseline_ratio", flag: "baseline-ratio", kind: number, help: "share of the job's predicted cost that probes may take (default 0.10)"},
 	{key: "rl.epoch_adjustment_frequency", flag: "epoch-adjustment-frequency", kind: whole, help: "epochs between two adaptations (default 5)"},

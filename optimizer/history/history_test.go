@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/plan"
 	"trainopt/resources"
 )
 
@@ -171,6 +172,52 @@ func TestRecallNothing(t *testing.T) {
 	}
 	if len(notes) != 1 || !strings.Contains(notes[0], ids[1]) || strings.Contains(notes[0], "\n") {
 		t.Errorf("notes %q, want one that names the run that was left out", notes)
+	}
+}
+
+// TestRecallRecurrences: finished runs of the same length, and those that their batch size may have kept from it, the oldest
+// first and further back than measurements.
+func TestRecallRecurrences(t *testing.T) {
+	ended := func(state journal.State, reason string, batch int) func(*journal.Record) {
+		return func(r *journal.Record) {
+			r.State, r.Exit = state, &journal.Exit{Reason: reason}
+			r.Outcome.Seconds, r.Outcome.CostUSD, r.Outcome.EnergyJoules = journal.Number(batch), 0.5, journal.Unknown()
+			r.Plan = &journal.Plan{Allocation: resources.Allocation{CPUs: 2, BatchSize: batch}}
+		}
+	}
+	with := func(f, also func(*journal.Record)) func(*journal.Record) {
+		return func(r *journal.Record) { f(r); also(r) }
+	}
+	records := []*journal.Record{
+		past(ended(journal.Done, "exited", 1)),
+		past(with(ended(journal.Done, "exited", 2), func(r *journal.Record) { r.Measured = nil })),
+		past(with(ended(journal.Done, "exited", 3), func(r *journal.Record) { r.Plan = nil; r.Training.BatchSize = 64 })),
+		past(with(ended(journal.Done, "exited", 4), func(r *journal.Record) { r.Handed.Epochs = 9 })),
+		past(ended(journal.Stopped, "budget", 5)),
+		past(ended(journal.Failed, "oom", 6)),
+		past(ended(journal.Stopped, "user", 7)),
+		past(ended(journal.Failed, "exited", 8)),
+		past(with(ended(journal.Done, "exited", 9), func(r *journal.Record) { r.Script.SHA256 = "def" })),
+	}
+	for range maxRuns {
+		records = append(records, past(ended(journal.Done, "exited", 10)))
+	}
+	state, _ := keep(t, records...)
+	found, _ := Recall(state, asks(nil))
+	if len(found.Recurrences) != 5+maxRuns || len(found.Runs) != maxRuns {
+		t.Fatalf("%d recurrences and %d runs, want %d and %d: %+v", len(found.Recurrences), len(found.Runs), 5+maxRuns, maxRuns, found.Recurrences)
+	}
+	for i, want := range []plan.Recurrence{
+		{Allocation: resources.Allocation{CPUs: 2, BatchSize: 1}, Seconds: 1, Reached: true},
+		{Allocation: resources.Allocation{CPUs: 2, BatchSize: 2}, Seconds: 2, Reached: true},
+		{Allocation: resources.Allocation{CPUs: 8, BatchSize: 64}, Seconds: 3, Reached: true},
+		{Allocation: resources.Allocation{CPUs: 2, BatchSize: 5}, Seconds: 5},
+		{Allocation: resources.Allocation{CPUs: 2, BatchSize: 6}, Seconds: 6},
+	} {
+		got := found.Recurrences[i]
+		if !got.Allocation.SameShape(want.Allocation) || got.Seconds != want.Seconds || got.Reached != want.Reached || got.USD != 0.5 || !math.IsNaN(got.Joules) {
+			t.Errorf("recurrence %d: %+v, want %+v for $0.5", i, got, want)
+		}
 	}
 }
 

@@ -9,7 +9,9 @@ import (
 	"slices"
 	"time"
 
+	"trainopt/cost"
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/plan"
 	"trainopt/simulator/training"
 	"trainopt/sla"
 )
@@ -44,12 +46,19 @@ type Recalled struct {
 	PeakMemoryGiB float64
 	// Baselines are the finished runs, for sla.Forecast.
 	Baselines []sla.Baseline
+	// Recurrences are the runs of the same length that finished, or that their batch size may have kept from it, the oldest
+	// first.
+	Recurrences []plan.Recurrence
 	// RestartSeconds and StartupSeconds were measured at restarts and starts.
 	RestartSeconds, StartupSeconds []float64
 }
 
-// maxRuns bounds how far back Recall looks: the newest runs describe the machine as it is now.
-const maxRuns = 8
+const (
+	// maxRuns bounds how far back Recall looks for measurements: the newest runs describe the machine as it is now.
+	maxRuns = 8
+	// maxRecurrences bounds Recalled.Recurrences.
+	maxRecurrences = 256
+)
 
 // Recall reads the runs of a state directory. A missing directory or a run that cannot be read is
 // no history, not an error; notes name the runs that were left out.
@@ -61,20 +70,44 @@ func Recall(stateDir string, key Key) (Recalled, []string) {
 	}
 	var notes []string
 	for _, e := range entries {
-		if len(out.Runs) >= maxRuns {
+		enough := len(out.Runs) >= maxRuns
+		if enough && len(out.Recurrences) >= maxRecurrences {
 			break
 		}
-		if e.Record == nil && e.ID != key.Except && !errors.Is(e.Err, fs.ErrNotExist) { // one that is just starting has no record yet
+		if !enough && e.Record == nil && e.ID != key.Except && !errors.Is(e.Err, fs.ErrNotExist) { // one that is just starting has no record yet
 			notes = append(notes, fmt.Sprintf("earlier run %s is left out: %v", e.ID, e.Err))
 		}
 		if e.Record == nil || e.ID == key.Except || !same(e.Record, key) || e.Record.State == journal.Running {
 			continue
 		}
-		if add(&out, e.Record, key.Epochs) {
+		if x, ok := recurrence(e.Record, key.Epochs); ok && len(out.Recurrences) < maxRecurrences {
+			out.Recurrences = append(out.Recurrences, x)
+		}
+		if !enough && add(&out, e.Record, key.Epochs) {
 			out.Runs = append(out.Runs, e.Record.RunID)
 		}
 	}
+	slices.Reverse(out.Recurrences)
 	return out, notes
+}
+
+// recurrence is what a run cost to its end, ok when that tells of its batch size: it finished, or ran into its budget or
+// deadline or out of memory.
+func recurrence(rec *journal.Record, epochs int) (x plan.Recurrence, ok bool) {
+	if rec.Handed.Epochs != epochs || !rec.Outcome.Seconds.Known() || rec.Exit == nil {
+		return x, false
+	}
+	x = plan.Recurrence{Seconds: float64(rec.Outcome.Seconds), USD: cost.USD(rec.Outcome.CostUSD), Joules: float64(rec.Outcome.EnergyJoules), Reached: rec.State == journal.Done}
+	switch last := len(rec.Measured) - 1; {
+	case rec.Plan != nil:
+		x.Allocation = rec.Plan.Allocation
+	case last >= 0: // it ended before anything was planned
+		x.Allocation = rec.Measured[last].Allocation
+	}
+	if b := rec.Training.BatchSize; x.Allocation.BatchSize == 0 && b.Known() && b >= 1 {
+		x.Allocation.BatchSize = int(b) // the script's own, as its log says
+	}
+	return x, x.Reached || slices.Contains([]string{"budget", "deadline", "oom"}, rec.Exit.Reason)
 }
 
 func same(rec *journal.Record, key Key) bool {

@@ -44,6 +44,19 @@ type Snapshot struct {
 	Memory resources.GiB
 	// Utilisation measured lately, in %; NaN when there is no data. Used by the rules planner.
 	GPUUtil, CPUUtil, Throughput float64
+	// Recurrences are earlier runs of the same job to the same end, the oldest first. Used by the bandit planner.
+	Recurrences []Recurrence
+}
+
+// Recurrence is an earlier run of the same job.
+type Recurrence struct {
+	// Allocation is what it was planned with, zero when it ended before that; BatchSize is 0 when it is not known.
+	Allocation resources.Allocation
+	Seconds    float64
+	USD        cost.USD // NaN when unknown
+	Joules     float64  // NaN when unknown
+	// Reached is whether it finished its training; else what it took until it was stopped or died.
+	Reached bool
 }
 
 // Candidate is one allowed allocation with its predicted outcome for the whole run: what is already
