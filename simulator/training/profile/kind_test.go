@@ -152,3 +152,19 @@ func TestParseModelsRefuses(t *testing.T) {
 		}
 	}
 }
+
+func TestStepCurveByHand(t *testing.T) {
+	c := StepCurve{Fixed: 1, PerBatch: 0.5, Exponent: 2, Local: 2, LocalPerGPU: 1, Nodes: [3]float64{10, 20, 30}, NodesPerGPU: 0.1, OverlapPower: 1}
+	for _, x := range []struct {
+		gpus, nodes int
+		want        float64
+	}{{1, 1, 9}, {2, 1, 9 + 2}, {4, 1, 9 + 4}, {5, 2, 9 + 10.3}, {12, 3, 9 + 21}, {16, 4, 9 + 31.4}, {20, 5, 9 + 31.8}} {
+		if got := c.Seconds(x.gpus, x.nodes, 4); math.Abs(got-x.want) > 1e-9 {
+			t.Errorf("%d GPUs on %d nodes: %v s, want %v", x.gpus, x.nodes, got, x.want)
+		}
+	}
+	c.OverlapPower = 2
+	if got := c.Seconds(4, 1, 4); math.Abs(got-math.Hypot(9, 4)) > 1e-9 {
+		t.Errorf("overlapped: %v s, want %v", got, math.Hypot(9, 4))
+	}
+}
