@@ -73,6 +73,7 @@ type Thompson struct {
 	arms     int
 	settings Settings
 	history  []Observation
+	beliefs  []Belief // of the history; nil: not worked out yet
 }
 
 // New makes a bandit of the given number of arms (at least 1) that has seen nothing.
@@ -124,7 +125,7 @@ func (t *Thompson) Observe(o Observation) error {
 	if !(o.Cost > 0) || math.IsInf(o.Cost, 1) {
 		return fmt.Errorf("observe arm %d: cost %g, want a positive number", o.Arm, o.Cost)
 	}
-	t.history = append(t.history, o)
+	t.history, t.beliefs = append(t.history, o), nil
 	return nil
 }
 
@@ -154,7 +155,7 @@ func (t *Thompson) Threshold(arm int) float64 {
 	if !ok {
 		return math.Inf(1)
 	}
-	beliefs := t.Beliefs()
+	beliefs := t.believed()
 	worth := beliefs[best].Mean
 	if own := beliefs[arm]; own.Pulls > own.Stopped {
 		worth = max(worth, own.Mean)
@@ -202,7 +203,7 @@ func argmin(v []float64, kept []bool) int {
 // succeeded; the arm is then the default.
 func (t *Thompson) Best() (arm int, ok bool) {
 	best, least := t.settings.Default, math.Inf(1)
-	for a, b := range t.Beliefs() {
+	for a, b := range t.believed() {
 		if b.Pulls > b.Stopped && !b.Dropped && b.Mean < least {
 			best, least = a, b.Mean
 		}

@@ -296,7 +296,7 @@ func TestPromises(t *testing.T) {
 		if pull.Arm < 0 || pull.Arm >= arms || beliefs[pull.Arm].Dropped {
 			r.Fatalf("pull %+v of %+v", pull, beliefs)
 		}
-		if x := b.Threshold(pull.Arm); !(x > 0) || math.IsInf(x, 1) != math.IsInf(leastCost(b.recent()), 1) && s.Rounds < 1 {
+		if x := b.Threshold(pull.Arm); !(x > 0) || math.IsInf(x, 1) != math.IsInf(leastCost(b.recent()), 1) && s.Rounds < 0 {
 			r.Fatalf("threshold %g", x)
 		}
 		for a, x := range beliefs {

@@ -3,6 +3,7 @@ package bandit
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 )
 
 // Belief is what is known of an arm's mean cost.
@@ -16,7 +17,17 @@ type Belief struct {
 }
 
 // Beliefs of all arms. O(observations + arms); O(arms³) with positions.
-func (t *Thompson) Beliefs() []Belief {
+func (t *Thompson) Beliefs() []Belief { return slices.Clone(t.believed()) }
+
+// believed are the beliefs, worked out once for a history.
+func (t *Thompson) believed() []Belief {
+	if t.beliefs == nil {
+		t.beliefs = t.believe()
+	}
+	return t.beliefs
+}
+
+func (t *Thompson) believe() []Belief {
 	obs := t.recent()
 	kept, _ := t.prune(obs)
 	out := make([]Belief, t.arms)

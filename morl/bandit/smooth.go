@@ -9,8 +9,9 @@ import (
 
 // With positions the logarithms of the arms' mean costs are a Gaussian process (as in GP-TS, Chowdhury and Gopalan 2017):
 // a common level, a smooth curve of amplitude curveSD and Length, and an independent deviation of each arm. Costs scatter
-// around their arm's mean by a relative noise that is the same for all arms and estimated from repeated pulls.
-
+// around their arm's mean by a relative noise that is the same for all arms and estimated from repeated pulls. The scales are
+// those of training runs over batch sizes: they were chosen on the six V100 jobs of the Zeus traces and checked on the eight
+// of other GPUs (trainopt/simulator/training/recurring).
 const (
 	levelSD     = 3.0  // log: a factor of 20 either way
 	curveSD     = 0.7  // log: a factor of 2
