@@ -1,6 +1,8 @@
 package morl
 
 import (
+	"math"
+
 	"trainopt/morl/network"
 )
 
@@ -114,8 +116,8 @@ func (a *Envelope) update() {
 	a.smooth(loss / float64(n*len(a.critics)))
 }
 
-// vectorLoss adds the gradient of one row's loss at position at of q, and returns the loss: the mix of half the squared
-// error of the vector and m/2 times that of the utility.
+// vectorLoss adds the gradient of one row's loss at position at of q, and returns the loss: a mix of the Huber losses of
+// the vector's components and of m times that of the utility, linear beyond an error of 1.
 func vectorLoss(grad, q, y, tilde []float32, at, rows int) float64 {
 	m := len(y)
 	var du float32
@@ -123,14 +125,24 @@ func vectorLoss(grad, q, y, tilde []float32, at, rows int) float64 {
 	for i := range m {
 		e := q[at+i] - y[i]
 		du += tilde[i] * e
-		grad[at+i] += (1 - scalarShare) * e / float32(rows)
-		loss += 0.5 * (1 - scalarShare) * float64(e) * float64(e)
+		g, l := huber(e)
+		grad[at+i] += (1 - scalarShare) * g / float32(rows)
+		loss += (1 - scalarShare) * l
 	}
-	weight := scalarShare * float32(m) * du
+	g, l := huber(du)
 	for i := range m {
-		grad[at+i] += weight * tilde[i] / float32(rows)
+		grad[at+i] += scalarShare * float32(m) * g * tilde[i] / float32(rows)
 	}
-	return loss + 0.5*float64(weight)*float64(du)
+	return loss + scalarShare*float64(m)*l
+}
+
+// huber is the derivative and the value of the Huber loss with threshold 1.
+func huber(e float32) (derivative float32, loss float64) {
+	a := math.Abs(float64(e))
+	if a <= 1 {
+		return e, 0.5 * a * a
+	}
+	return float32(math.Copysign(1, float64(e))), a - 0.5
 }
 
 // draw draws the batch's preferences and the anchors, and lays them out for the next states: own, then each anchor.

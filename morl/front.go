@@ -27,9 +27,9 @@ type FrontOptions struct {
 }
 
 // Front is what an agent's greedy policies earn over preferences, the non-dominated points only, in ascending order of the
-// first objective. With two objectives the preferences are equally spaced, and then, as optimistic linear support does
-// (Roijers, Whiteson, Oliehoek 2015), those at which neighbouring points tie are asked until nothing new comes up;
-// otherwise they are the unit vectors and uniform draws from the simplex.
+// first objective. With two objectives the preferences are equally spaced, and then every interval at whose ends the
+// agent earns different returns is halved down to 1e-5, so that a policy that is chosen in a narrow interval only is
+// found; otherwise they are the unit vectors and uniform draws from the simplex.
 func Front(a Agent, e Evaluator, o FrontOptions) []Reached {
 	if o.Gamma == 0 {
 		o.Gamma = 0.99
@@ -41,11 +41,12 @@ func Front(a Agent, e Evaluator, o FrontOptions) []Reached {
 		if n == 0 {
 			n = 101
 		}
-		for i := range n {
+		last := f.ask([]float32{0, 1})
+		for i := 1; i < n; i++ {
 			w := float32(i) / float32(n-1)
-			f.ask([]float32{w, 1 - w})
-		}
-		for f.corners() {
+			next := f.ask([]float32{w, 1 - w})
+			f.halve(last, next)
+			last = next
 		}
 		return f.found
 	}
@@ -65,53 +66,61 @@ func Front(a Agent, e Evaluator, o FrontOptions) []Reached {
 	return f.found
 }
 
+// Corners are the preferences that matter most for learning a front: for which its points are reached and, with two
+// objectives, at which neighbours on it tie. If a point between them is missing, it is best there (the corner weights
+// of optimistic linear support, Roijers, Whiteson, Oliehoek 2015).
+func Corners(front []Reached) [][]float32 {
+	var out [][]float32
+	for i, r := range front {
+		out = append(out, r.Preference)
+		if i == 0 || len(r.Value) != 2 {
+			continue
+		}
+		a, b := front[i-1].Value, r.Value
+		rise, fall := b[0]-a[0], a[1]-b[1]
+		w := float32(fall / (rise + fall))
+		out = append(out, []float32{w, 1 - w})
+	}
+	return out
+}
+
 type fronting struct {
 	agent   Agent
 	problem Evaluator
 	gamma   float64
-	asked   [][]float32
 	found   []Reached
 }
 
-// ask adds what the agent earns for a preference, and reports whether that is a new point of the front.
-func (f *fronting) ask(w []float32) bool {
-	f.asked = append(f.asked, w)
-	value := f.problem.Return(func(state []float32, mask []bool) int {
+// ask adds what the agent earns for a preference to the front.
+func (f *fronting) ask(w []float32) Reached {
+	r := Reached{Preference: w, Value: f.problem.Return(func(state []float32, mask []bool) int {
 		return f.agent.Act(Observation{State: state, Mask: mask}, w, false)
-	}, f.gamma)
-	for _, r := range f.found {
-		if slices.Equal(r.Value, value) {
-			return false
+	}, f.gamma)}
+	for _, known := range f.found {
+		if slices.Equal(known.Value, r.Value) {
+			return r
 		}
 	}
-	all := append(slices.Clone(f.found), Reached{Value: value, Preference: w})
+	all := append(slices.Clone(f.found), r)
 	points := make([][]float64, len(all))
-	for i, r := range all {
-		points[i] = r.Value
+	for i, p := range all {
+		points[i] = p.Value
 	}
 	f.found = f.found[:0]
-	kept := false
 	for _, i := range pareto.Front(points) {
 		f.found = append(f.found, all[i])
-		kept = kept || i == len(all)-1
 	}
 	slices.SortFunc(f.found, func(a, b Reached) int { return slices.Compare(a.Value, b.Value) })
-	return kept
+	return r
 }
 
-// corners asks for the preferences at which neighbours on the front tie, and reports whether anything new came up.
-func (f *fronting) corners() bool {
-	found := slices.Clone(f.found)
-	anything := false
-	for i := 1; i < len(found); i++ {
-		a, b := found[i-1].Value, found[i].Value
-		rise, fall := b[0]-a[0], a[1]-b[1]
-		w := float32(fall / (rise + fall))
-		at := []float32{w, 1 - w}
-		if slices.ContainsFunc(f.asked, func(o []float32) bool { return slices.Equal(o, at) }) {
-			continue
-		}
-		anything = f.ask(at) || anything
+// halve looks for what the agent earns between two preferences, with two objectives.
+func (f *fronting) halve(a, b Reached) {
+	if slices.Equal(a.Value, b.Value) || b.Preference[0]-a.Preference[0] < 1e-5 {
+		return
 	}
-	return anything
+	w := (a.Preference[0] + b.Preference[0]) / 2
+	middle := f.ask([]float32{w, 1 - w})
+	f.halve(a, middle)
+	f.halve(middle, b)
 }

@@ -17,8 +17,8 @@ var Objectives = []string{"cost", "time", "resource", "sla"}
 type EnvironmentOptions struct {
 	// WithMemory gives the 27 actions, false the 9.
 	WithMemory bool
-	// Chunks is the number of pieces into which the work is cut, with a decision before each; default 5.
-	Chunks int
+	// Decisions is the number of decisions in an episode, the remaining work being cut into as many pieces; default 1.
+	Decisions int
 	// Edits is the most changes to the plan at one decision; default 16.
 	Edits int
 }
@@ -27,16 +27,15 @@ type EnvironmentOptions struct {
 // a workload's truth, seen through an Outlook. A fresh job is drawn for each episode.
 //
 // An episode starts with a few units at the user's own configuration and at up to two other allocations, as probes do,
-// and a performance model is fitted to them. Then, before each chunk of work, the agent edits a *proposed* allocation
-// by the steps of resources.ActionSpace; nothing happens to the job until it says "no change", which moves the job to the
-// proposal (the restart is paid when it is another allocation) and does the chunk there. Work is measured, the model
-// fitted anew. The state shows the proposal; its phase is 1 where the job runs already.
+// half of the time with a longer stretch of work after them, and a performance model is fitted to what was measured. Then
+// the agent edits a *proposed* allocation by the steps of resources.ActionSpace, free to move but not to settle on one that is Dominated; nothing happens to the job until it says "no change", which moves the job to the
+// proposal (the restart is paid when it is another allocation) and does the rest of the work there, or, with several
+// decisions in an episode, its next part. The state shows the proposal; its phase is 1 where the job runs already.
 //
-// The reward is what the chunk took (USD, seconds, share of the limits × seconds, relative to the user's own
+// The reward is what that took (USD, seconds, share of the limits × seconds, relative to the user's own
 // configuration; at the end 1 when an agreed limit was missed), all negative, shaped by the potential of the outlook:
 // F = Φ(s') − Φ(s) (Ng, Harada, Russell 1999: the best policies stay the same). So the immediate reward of an edit is the
-// improvement that the performance model expects of it, and what a critic learns is by how much the model is wrong, and
-// what may still be done about it.
+// improvement that the performance model expects of it, and what a critic learns is by how much the model is wrong.
 //
 // Work is the share of the job done by an action, 0 for an edit, so that γ discounts work and not decisions.
 type Environment struct {
@@ -48,12 +47,14 @@ type Environment struct {
 	seen     []Observation
 	outlook  Outlook
 	space    resources.ActionSpace
+	board    []Weighing // what could be chosen now
 	proposal Weighing
 	edits    int
-	chunks   int
+	left     int // decisions
 	over     bool
 	state    [StateSize]float32
 	reward   [4]float32
+	spent    [4]float64 // what the last chunk took
 	mask     []bool
 }
 
@@ -62,8 +63,8 @@ var _ morl.Environment = (*Environment)(nil)
 // NewEnvironment makes an environment of the jobs that draw gives. Jobs must be resumable and feasible to run at their
 // Baseline.
 func NewEnvironment(draw func(rng *rand.Rand) Scenario, o EnvironmentOptions) *Environment {
-	if o.Chunks == 0 {
-		o.Chunks = 5
+	if o.Decisions == 0 {
+		o.Decisions = 1
 	}
 	if o.Edits == 0 {
 		o.Edits = 16
@@ -96,7 +97,7 @@ func (e *Environment) Reset(rng *rand.Rand) morl.Observation {
 
 func (e *Environment) begin(rng *rand.Rand) error {
 	s := &e.scenario
-	e.run, e.seen, e.over, e.edits, e.chunks = s.Start(rng.Uint64()), e.seen[:0], false, 0, 0
+	e.run, e.seen, e.over, e.edits, e.left = s.Start(rng.Uint64()), e.seen[:0], false, 0, e.options.Decisions
 	if !(s.Workload.UnitSeconds(s.Baseline) > 0) {
 		return fmt.Errorf("%s does not run at %s", s.Name, s.Baseline)
 	}
@@ -112,8 +113,29 @@ func (e *Environment) begin(rng *rand.Rand) error {
 	if err := e.look(true); err != nil {
 		return err
 	}
-	e.proposal = e.outlook.Weigh(e.run.Current)
+	if rng.IntN(2) == 0 { // the decision comes when some of the work is done
+		at := s.Baseline
+		if open := e.Board(); len(open) > 0 && rng.IntN(2) == 0 {
+			at = open[rng.IntN(len(open))]
+		}
+		if units := (0.7*rng.Float64())*s.Units - e.run.Done; units > 1 {
+			e.measure(at, math.Round(units))
+			if err := e.look(true); err != nil {
+				return err
+			}
+		}
+	}
+	e.propose(rng)
 	return nil
+}
+
+// propose starts a deliberation: where the job runs, or, half of the time, at something that could be chosen, so that
+// agents learn what becomes of every choice.
+func (e *Environment) propose(rng *rand.Rand) {
+	e.proposal = e.outlook.Weigh(e.run.Current)
+	if open := e.Board(); len(open) > 0 && rng.IntN(2) == 0 {
+		e.proposal = e.outlook.Weigh(open[rng.IntN(len(open))])
+	}
 }
 
 // measure runs some units and keeps what was seen.
@@ -137,21 +159,67 @@ func (e *Environment) look(refit bool) error {
 	}
 	current := e.run.Current
 	e.outlook.Done, e.outlook.Elapsed, e.outlook.SpentUSD, e.outlook.Current = e.run.Done, e.run.Elapsed, e.run.SpentUSD, &current
+	e.board = e.board[:0]
+	for _, a := range e.choices() {
+		e.board = append(e.board, e.outlook.Weigh(a))
+	}
 	return nil
 }
+
+// choices are the allocations at which the job can run, CPU counts thinned to the powers of two, and where it runs.
+func (e *Environment) choices() []resources.Allocation {
+	var out []resources.Allocation
+	for _, a := range e.scenario.Candidates() {
+		if c := a.CPUs; c&(c-1) == 0 || c == e.scenario.Limits.CPUs.Max || a.SameShape(e.run.Current) || a.SameShape(e.scenario.Baseline) {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// Board lists what a planner would choose among: where the job can run, without what Dominated leaves out.
+func (e *Environment) Board() []resources.Allocation {
+	var out []resources.Allocation
+	for _, w := range e.board {
+		if !Dominated(w, e.board) {
+			out = append(out, w.Allocation)
+		}
+	}
+	return out
+}
+
+// Dominated reports whether an allocation is out of the question by the performance model: another keeps the agreement
+// with 95 % probability and this one does not, or another is better by a tenth in both cost and time with no less chance.
+func Dominated(w Weighing, by []Weighing) bool {
+	for _, o := range by {
+		if o.Chance >= sure && w.Chance < sure {
+			return true
+		}
+		if o.Chance >= min(sure, w.Chance) && o.Potential[0] > 0.9*w.Potential[0] && o.Potential[1] > 0.9*w.Potential[1] {
+			return true
+		}
+	}
+	return false
+}
+
+// sure is the probability from which an agreement counts as kept.
+const sure = 0.95
 
 func (e *Environment) observe() morl.Observation {
 	for i, v := range e.proposal.State {
 		e.state[i] = float32(v)
 	}
 	e.mask = e.space.Mask(e.proposal.Allocation)
+	elsewhere := false
 	for a, open := range e.mask {
 		if a == e.space.Stay() || !open {
 			continue
 		}
 		to := e.space.Apply(a, e.proposal.Allocation)
 		e.mask[a] = e.edits < e.options.Edits && e.scenario.Workload.UnitSeconds(to) > 0
+		elsewhere = elsewhere || e.mask[a]
 	}
+	e.mask[e.space.Stay()] = !elsewhere || e.proposal.Allocation.SameShape(e.run.Current) || !Dominated(e.proposal, e.board)
 	return morl.Observation{State: e.state[:], Mask: e.mask}
 }
 
@@ -171,27 +239,26 @@ func (e *Environment) Step(action int) morl.Outcome {
 		return morl.Outcome{Observation: e.observe(), Reward: e.reward[:]}
 	}
 	seconds, usd, done := e.run.Elapsed, e.run.SpentUSD, e.run.Done
-	moved := !e.run.Current.SameShape(e.proposal.Allocation)
-	e.measure(e.proposal.Allocation, max(1, e.scenario.Units/float64(e.options.Chunks)))
-	e.chunks++
+	e.measure(e.proposal.Allocation, max(1, (e.scenario.Units-e.run.Done)/float64(e.left)))
+	e.left = max(1, e.left-1)
 	e.edits = 0
 	took := e.run.Elapsed - seconds
 	own := e.outlook.Own
-	spent := [4]float64{-(e.run.SpentUSD - usd) / own.USD, -took / own.Seconds,
+	e.spent = [4]float64{-(e.run.SpentUSD - usd) / own.USD, -took / own.Seconds,
 		-took * ResourceShare(e.proposal.Allocation, e.scenario.Limits) / (own.Seconds * own.Share)}
 	out := morl.Outcome{Reward: e.reward[:], Work: float32((e.run.Done - done) / e.scenario.Units)}
 	if e.run.Done >= e.scenario.Units-1e-9 {
 		e.over, out.Done = true, true
-		spent[3] = -e.missed()
-		e.pay(before, [4]float64{}, spent)
+		e.spent[3] = -e.missed()
+		e.pay(before, [4]float64{}, e.spent)
 		out.State = e.state[:]
 		return out
 	}
-	if err := e.look(moved || e.chunks == 1); err != nil {
+	if err := e.look(true); err != nil {
 		e.look(false) // the earlier model is kept
 	}
 	e.proposal = e.outlook.Weigh(e.run.Current)
-	e.pay(before, e.proposal.Potential, spent)
+	e.pay(before, e.proposal.Potential, e.spent)
 	out.Observation = e.observe()
 	return out
 }
@@ -212,4 +279,16 @@ func (e *Environment) missed() float64 {
 		return 1
 	}
 	return 0
+}
+
+// Outlook is what is known at the present decision.
+func (e *Environment) Outlook() *Outlook { return &e.outlook }
+
+// Commit goes on at any allocation in one step, whatever the steps of the action space, as a planner does. The reward
+// is what the chunk took, without shaping.
+func (e *Environment) Commit(to resources.Allocation) (reward [4]float64, done bool) {
+	e.proposal = e.outlook.Weigh(to)
+	e.mask[e.space.Stay()] = true
+	out := e.Step(e.space.Stay())
+	return e.spent, out.Done
 }

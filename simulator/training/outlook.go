@@ -2,6 +2,7 @@ package training
 
 import (
 	"math"
+	"slices"
 
 	"trainopt/cost"
 	"trainopt/resources"
@@ -39,8 +40,8 @@ type Weighing struct {
 	Chance float64
 }
 
-// Weigh predicts the rest of the run at an allocation. The cost is that of the model's draws. Utilisation is taken as
-// unknown: the measured profiles that agents learn from hold none.
+// Weigh predicts the rest of the run at an allocation. The cost is that of the model's draws. The utilisation in
+// the state is the predicted efficiency of scaling from one device of the kind: measured profiles hold no other.
 func (o *Outlook) Weigh(a resources.Allocation) Weighing {
 	if o.Own.Seconds == 0 {
 		o.Own = o.own()
@@ -96,7 +97,15 @@ func (o *Outlook) state(a resources.Allocation, unit float64, seconds, usd sla.I
 	} else {
 		per = 1
 	}
-	return BuildState(StateInput{Allocation: a, Limits: o.Limits, GPUUtil: math.NaN(), CPUUtil: math.NaN(), MemoryGiB: o.Model.PeakMemoryGiB(),
+	one := a
+	one.CPUs = 1
+	cpu := 100 * o.Model.median(one) / (float64(a.CPUs) * unit)
+	gpu := math.NaN()
+	if one = a; a.GPUs > 0 {
+		one.GPUs = 1
+		gpu = 100 * o.Model.median(one) / (float64(a.GPUs) * unit)
+	}
+	return BuildState(StateInput{Allocation: a, Limits: o.Limits, GPUUtil: gpu, CPUUtil: cpu, MemoryGiB: o.Model.PeakMemoryGiB(),
 		Done: o.Done, Total: o.Total, Throughput: per / unit, Elapsed: o.Elapsed, SpentUSD: o.SpentUSD, Spec: o.Spec,
 		ReferenceSeconds: o.Own.Seconds, ReferenceUSD: o.Own.USD, ReferenceSamples: per * o.Total / o.Own.Seconds,
 		Verdicts: sla.Evaluate(o.Spec, measures), Probing: o.Current == nil || !o.Current.SameShape(a)})
@@ -104,3 +113,16 @@ func (o *Outlook) state(a resources.Allocation, unit float64, seconds, usd sla.I
 
 // OwnRun is what a whole run at the user's own configuration takes: seconds, USD, share of the limits held (0…1).
 type OwnRun struct{ Seconds, USD, Share float64 }
+
+// median is the posterior median of the seconds per unit, by a sample of the draws.
+func (m *Model) median(a resources.Allocation) float64 {
+	p := m.pointer.at(a)
+	phi := feature(p)
+	var out [31]float64
+	for i := range out {
+		d := &m.draws[i*len(m.draws)/len(out)]
+		out[i] = d.level + m.curve.logShape(d.nat, p) + dot(&phi, &d.waves)
+	}
+	slices.Sort(out[:])
+	return math.Exp(out[len(out)/2])
+}
