@@ -21,6 +21,7 @@ import (
 	"strings"
 
 	"trainopt/morl/pareto"
+	"trainopt/optimizer/journal"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
 	"trainopt/sla"
@@ -83,30 +84,30 @@ type Front struct {
 // Trade is a move from the chosen point to another of the front that gains in one objective: the one that
 // gives up the least for it by the preference.
 type Trade struct {
-	Objective string  `json:"objective"` // time, cost, resource
-	From      string  `json:"from"`
-	To        string  `json:"to"` // labels
-	Gained    float64 `json:"gained"`
-	Given     Amounts `json:"given"` // negative: gained too
-	PerUnit   Amounts `json:"given_per_unit"`
-	Words     string  `json:"words"`
+	Objective string         `json:"objective"` // time, cost, resource
+	From      string         `json:"from"`
+	To        string         `json:"to"` // labels
+	Gained    journal.Number `json:"gained"`
+	Given     Amounts        `json:"given"` // negative: gained too
+	PerUnit   Amounts        `json:"given_per_unit"`
+	Words     string         `json:"words"`
 }
 
 // Amounts are seconds, USD and a share of the resources; per unit they are divided by the unit of what is gained.
 type Amounts struct {
-	Seconds  float64 `json:"seconds"`
-	CostUSD  float64 `json:"cost_usd"`
-	Resource float64 `json:"resource"`
+	Seconds  journal.Number `json:"seconds"`
+	CostUSD  journal.Number `json:"cost_usd"`
+	Resource journal.Number `json:"resource"`
 }
 
 // Step is the rate between neighbours in time among the points that no other beats in both time and cost.
 type Step struct {
-	From         string  `json:"from"` // the slower and cheaper
-	To           string  `json:"to"`
-	SecondsLess  float64 `json:"seconds_less"`
-	USDMore      float64 `json:"usd_more"`
-	USDPerHour   float64 `json:"usd_per_hour_less"`
-	ResourceMore float64 `json:"resource_more"`
+	From         string         `json:"from"` // the slower and cheaper
+	To           string         `json:"to"`
+	SecondsLess  journal.Number `json:"seconds_less"`
+	USDMore      journal.Number `json:"usd_more"`
+	USDPerHour   journal.Number `json:"usd_per_hour_less"`
+	ResourceMore journal.Number `json:"resource_more"`
 }
 
 var objectiveNames = [3]string{"time", "cost", "resource"}
@@ -259,11 +260,13 @@ func relativeLoss(a, b, w []float64) float64 {
 	return sum
 }
 
-func amounts(v []float64) Amounts { return Amounts{Seconds: v[0], CostUSD: v[1], Resource: v[2]} }
+func amounts(v []float64) Amounts {
+	return Amounts{Seconds: journal.Number(v[0]), CostUSD: journal.Number(v[1]), Resource: journal.Number(v[2])}
+}
 
 func (f *Front) trade(t pareto.Trade, labelled []int) Trade {
 	from, to := f.Points[f.Chosen], f.Points[labelled[t.To]]
-	out := Trade{Objective: objectiveNames[t.Objective], From: from.Label, To: to.Label, Gained: t.Gained, Given: amounts(t.Given), PerUnit: amounts(t.Rates)}
+	out := Trade{Objective: objectiveNames[t.Objective], From: from.Label, To: to.Label, Gained: journal.Number(t.Gained), Given: amounts(t.Given), PerUnit: amounts(t.Rates)}
 	out.Words = tradeWords(out, to)
 	return out
 }
@@ -285,8 +288,8 @@ func (f *Front) steps() {
 	edge := f.edge()
 	for i := len(edge) - 1; i > 0; i-- {
 		slow, fast := edge[i], edge[i-1]
-		s := Step{From: slow.Label, To: fast.Label, SecondsLess: slow.Seconds.P50 - fast.Seconds.P50, USDMore: fast.CostUSD.P50 - slow.CostUSD.P50,
-			ResourceMore: fast.Resource - slow.Resource}
+		s := Step{From: slow.Label, To: fast.Label, SecondsLess: journal.Number(slow.Seconds.P50 - fast.Seconds.P50), USDMore: journal.Number(fast.CostUSD.P50 - slow.CostUSD.P50),
+			ResourceMore: journal.Number(fast.Resource - slow.Resource)}
 		s.USDPerHour = s.USDMore / s.SecondsLess * 3600
 		f.Steps = append(f.Steps, s)
 	}

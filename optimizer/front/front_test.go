@@ -58,6 +58,8 @@ func TestChoose(t *testing.T) {
 		"not known is left out":   {[]Point{named("y", at(1, nan, 1)), named("x", at(2, 2, 1))}, balanced, "x", 1, ""},
 		"may break the agreement": {[]Point{named("y", breaks), named("x", at(20, 2, 0.2))}, balanced, "x", 1, ""},
 		"all may break it":        {[]Point{named("y", breaks)}, balanced, "y", 1, "no point is sure"},
+		// One percent slower and a third cheaper: by ranges alone both ends would be alike.
+		"small ranges weigh little": {[]Point{named("y", at(100, 60, 1)), named("x", at(101.5, 40, 1))}, plan.Preference{Time: 0.5, Cost: 0.5}, "x", 2, ""},
 		// Within one percent in time the cheaper is taken.
 		"tie": {[]Point{named("y", at(100, 9, 1)), named("x", at(100.5, 1, 0.5))}, fastest, "x", 2, ""},
 	}
@@ -93,7 +95,7 @@ func TestWhatIsGivenUp(t *testing.T) {
 		t.Fatalf("trades %+v: want C to B for time, C to D for cost and resources", f.Trades)
 	}
 	b := f.Trades[0]
-	if b.Gained != 2700 || math.Abs(b.Given.CostUSD-2.19) > 1e-9 || math.Abs(b.PerUnit.CostUSD-2.19/2700) > 1e-12 {
+	if b.Gained != 2700 || math.Abs(float64(b.Given.CostUSD)-2.19) > 1e-9 || math.Abs(float64(b.PerUnit.CostUSD)-2.19/2700) > 1e-12 {
 		t.Errorf("C to B: %+v", b)
 	}
 	want := []string{
@@ -102,7 +104,7 @@ func TestWhatIsGivenUp(t *testing.T) {
 	if got := f.tradeLines(); !slices.Equal(got, want) {
 		t.Errorf("in words:\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if len(f.Steps) != 3 || f.Steps[2].From != "B" || f.Steps[2].To != "A" || math.Abs(f.Steps[2].USDPerHour-8.84*6) > 1e-9 {
+	if len(f.Steps) != 3 || f.Steps[2].From != "B" || f.Steps[2].To != "A" || math.Abs(float64(f.Steps[2].USDPerHour)-8.84*6) > 1e-9 {
 		t.Errorf("steps %+v", f.Steps)
 	}
 }

@@ -72,14 +72,7 @@ func renderJSON(w io.Writer, f *Front, _ int) error {
 		d.Points = append(d.Points, p)
 	}
 	d.Chosen = d.Points[f.Chosen]
-	for _, t := range f.Trades {
-		t.Gained, t.Given, t.PerUnit = nine(t.Gained), t.Given.nine(), t.PerUnit.nine()
-		d.Trades = append(d.Trades, t)
-	}
-	for _, s := range f.Steps {
-		s.SecondsLess, s.USDMore, s.USDPerHour, s.ResourceMore = nine(s.SecondsLess), nine(s.USDMore), nine(s.USDPerHour), nine(s.ResourceMore)
-		d.Steps = append(d.Steps, s)
-	}
+	d.Trades, d.Steps = append(d.Trades, f.Trades...), append(d.Steps, f.Steps...)
 	data, err := json.MarshalIndent(d, "", "  ")
 	if err != nil {
 		return err
@@ -93,8 +86,6 @@ func nine(v float64) float64 {
 	r, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 9, 64), 64)
 	return r
 }
-
-func (a Amounts) nine() Amounts { return Amounts{nine(a.Seconds), nine(a.CostUSD), nine(a.Resource)} }
 
 // renderCSV writes one row a point, with the columns of a run's pareto_front.csv and some more.
 func renderCSV(w io.Writer, f *Front, _ int) error {
@@ -129,7 +120,7 @@ type row struct {
 func (f *Front) rows() []row {
 	rates, u := map[string]string{}, f.rateUnit()
 	for _, s := range f.Steps {
-		rates[s.To] = usd(s.USDPerHour / 3600 * u.size)
+		rates[s.To] = usd(float64(s.USDPerHour) / 3600 * u.size)
 	}
 	var out []row
 	for _, i := range f.labelled() {
@@ -154,7 +145,7 @@ func (f *Front) rows() []row {
 func (f *Front) rateUnit() unit {
 	u := unit{1, "second"}
 	for _, s := range f.Steps {
-		u = readable(u, s.USDPerHour/3600)
+		u = readable(u, float64(s.USDPerHour)/3600)
 	}
 	return u
 }

@@ -96,6 +96,34 @@ func TestEveryFormatKeepsItsForm(t *testing.T) {
 	}
 }
 
+// What may break the agreement is shown as such, unless nothing keeps it.
+func TestPointsThatMayBreakTheAgreement(t *testing.T) {
+	set := four()
+	for i := range set.Points {
+		set.Points[i].Feasible = set.Points[i].Name != "a"
+	}
+	some, err := Choose(set, fastest)
+	if err != nil || some.Points[some.Chosen].Name != "b" || some.Infeasible != 1 {
+		t.Fatalf("%+v, %v: want b, as a may break the agreement", some, err)
+	}
+	for i := range set.Points {
+		set.Points[i].Feasible = false
+	}
+	none, err := Choose(set, fastest)
+	if err != nil || none.Points[none.Chosen].Name != "a" {
+		t.Fatalf("%+v, %v: want a, as nothing keeps the agreement", none, err)
+	}
+	for format, mark := range map[string]string{"text": "x: may break", "svg": "offer hollow", "html": "may break the agreement</span>"} {
+		if in := strings.Contains(rendered(t, some, format, 80), mark); !in {
+			t.Errorf("%s: no %q for a point that may break the agreement", format, mark)
+		}
+		picture := strings.SplitN(rendered(t, none, format, 80), "note:", 2)[0]
+		if strings.Contains(picture, mark) {
+			t.Errorf("%s: %q although all may break it", format, mark)
+		}
+	}
+}
+
 func wellFormed(t interface{ Fatalf(string, ...any) }, text string) {
 	d := xml.NewDecoder(strings.NewReader(text))
 	for {

@@ -76,7 +76,7 @@ func (f *Front) picture(style string) string {
 	for _, on := range []bool{false, true} {
 		for _, p := range f.Points {
 			if p.OnFront == on {
-				c.point(p, f.Predicted)
+				c.point(p, f)
 			}
 		}
 	}
@@ -111,12 +111,12 @@ func (c *canvas) edge(f *Front) {
 	}
 }
 
-func (c *canvas) point(p Point, predicted bool) {
+func (c *canvas) point(p Point, f *Front) {
 	class := "offer"
 	switch {
 	case p.OnFront:
 		class += " on"
-	case !p.Feasible:
+	case !p.Feasible && f.Infeasible > 0:
 		class += " hollow"
 	}
 	words := map[bool]string{true: "on the Pareto front", false: "dominated"}[p.OnFront]
@@ -126,7 +126,7 @@ func (c *canvas) point(p Point, predicted bool) {
 	if p.Taken {
 		words += ", the run's plan"
 	}
-	if predicted {
+	if f.Predicted {
 		words += ", predicted"
 	}
 	c.f(`<circle class="%s" cx="%.1f" cy="%.1f" r="%.1f"><title>%s`, class, c.px(p.Seconds.P50), c.py(p.CostUSD.P50), radius(p), esc(strings.TrimPrefix(p.Label+": "+p.Name, ": ")))

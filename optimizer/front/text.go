@@ -65,22 +65,15 @@ func (f *Front) table(w io.Writer, width int) {
 		}
 		rows = append(rows, []string{mark, r.Label, name, r.Time, r.Cost, r.Resource, r.Rate})
 	}
-	if len(f.Steps) == 0 {
+	widths, over := columnWidths(rows, width)
+	rates := len(f.Steps) > 0 && over <= 0
+	if !rates { // nothing to say, or no room to say it
 		for i := range rows {
 			rows[i] = rows[i][:6]
 		}
+		widths, over = columnWidths(rows, width)
 	}
-	widths := make([]int, len(rows[0]))
-	total := 0
-	for k := range widths {
-		for _, r := range rows {
-			widths[k] = max(widths[k], utf8.RuneCountInString(r[k]))
-		}
-		total += widths[k] + 2
-	}
-	if over := total - 3 - width; over > 0 { // the first gap is one blank, the last none
-		widths[2] = max(10, widths[2]-over)
-	}
+	widths[2] = max(10, widths[2]-max(0, over))
 	for i, r := range rows {
 		var b strings.Builder
 		for k, cell := range r {
@@ -101,9 +94,22 @@ func (f *Front) table(w io.Writer, width int) {
 	if rest := len(all) - to; rest > 0 {
 		fmt.Fprintf(w, "   … %d slower (all: --format csv)\n", rest)
 	}
-	if len(f.Steps) > 0 {
+	if rates {
 		wrap(w, width, "", f.rateWords())
 	}
+}
+
+// columnWidths gives the width that each column needs, and by how much the row is then too wide.
+func columnWidths(rows [][]string, width int) (widths []int, over int) {
+	widths = make([]int, len(rows[0]))
+	over = -3 - width // the first gap is one blank, the last none
+	for k := range widths {
+		for _, r := range rows {
+			widths[k] = max(widths[k], utf8.RuneCountInString(r[k]))
+		}
+		over += widths[k] + 2
+	}
+	return widths, over
 }
 
 // window is the part of a long front around the chosen point.

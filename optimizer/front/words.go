@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode"
 
+	"trainopt/optimizer/journal"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
 	"trainopt/sla"
@@ -139,27 +140,28 @@ func moneyUnit(v float64) unit {
 func unitOf(t Trade) unit {
 	switch t.Objective {
 	case "time":
-		return readable(timeUnit(t.Gained), t.PerUnit.CostUSD)
+		return readable(timeUnit(float64(t.Gained)), float64(t.PerUnit.CostUSD))
 	case "cost":
-		return moneyUnit(t.Gained)
+		return moneyUnit(float64(t.Gained))
 	}
 	return unit{0.01, "point of the resources"}
 }
 
 // tradeWords says a trade in two clauses: what the move gains and gives, and the price of one unit.
 func tradeWords(t Trade, to Point) string {
-	gained := map[string]string{"time": duration(t.Gained) + " less", "cost": usd(t.Gained) + " less", "resource": points(t.Gained) + " of the resources less"}[t.Objective]
-	more, less := giving(t.Objective, t.Given)
+	gain := float64(t.Gained)
+	gained := map[string]string{"time": duration(gain) + " less", "cost": usd(gain) + " less", "resource": points(gain) + " of the resources less"}[t.Objective]
+	more, less := giving(t.Objective, t.Given, 1)
 	text := fmt.Sprintf("%s to %s, %s: %s", t.From, t.To, to.Name, gained)
 	if len(less) > 0 {
 		text += " and " + strings.Join(less, " and ") + " less"
 	}
 	text += " for " + strings.Join(more, " and ") + " more"
 	u := unitOf(t)
-	switch per, _ := giving(t.Objective, Amounts{t.PerUnit.Seconds * u.size, t.PerUnit.CostUSD * u.size, t.PerUnit.Resource * u.size}); {
-	case math.Abs(t.Gained/u.size-1) < 1e-3: // the move is the unit
+	switch per, _ := giving(t.Objective, t.PerUnit, u.size); {
+	case math.Abs(gain/u.size-1) < 1e-3 || len(per) == 0: // the move is the unit
 		return text
-	case t.Gained < u.size: // less than a unit is gained: only the rate
+	case gain < u.size: // less than a unit is gained: only the rate
 		return text + "; that is " + per[0] + " " + u.one()
 	case t.Objective == "time" && t.Given.CostUSD > 0:
 		return text + fmt.Sprintf("; each %s less costs %s more", u.name, strings.Join(per, " and "))
@@ -168,19 +170,20 @@ func tradeWords(t Trade, to Point) string {
 	}
 }
 
-// giving splits amounts into what is more and what is less, in words, leaving out the objective itself.
-func giving(objective string, a Amounts) (more, less []string) {
+// giving splits amounts times a factor into what is more and what is less, in words, leaving out the objective itself and
+// what is too large for a number.
+func giving(objective string, a Amounts, times float64) (more, less []string) {
 	for _, x := range []struct {
 		name  string
-		value float64
+		value journal.Number
 		words func(float64) string
 	}{{"time", a.Seconds, duration}, {"cost", a.CostUSD, usd}, {"resource", a.Resource, func(v float64) string { return points(v) + " of the resources" }}} {
-		switch {
-		case x.name == objective:
-		case x.value > 0:
-			more = append(more, x.words(x.value))
-		case x.value < 0:
-			less = append(less, x.words(-x.value))
+		switch v := float64(x.value) * times; {
+		case x.name == objective || math.IsInf(v, 0):
+		case v > 0:
+			more = append(more, x.words(v))
+		case v < 0:
+			less = append(less, x.words(-v))
 		}
 	}
 	return more, less
