@@ -192,7 +192,11 @@ func runCosts(s Snapshot, own int) (costs []float64, measure string) {
 		}
 	}
 	for i, r := range s.Recurrences {
-		if !r.Reached && !math.IsInf(least, 1) && !(costs[i] >= failedFactor*least) { // unknown too
+		switch {
+		case r.Reached:
+		case math.IsInf(least, 1): // nothing has finished yet
+			costs[i] = 1
+		case !(costs[i] >= failedFactor*least): // unknown too
 			costs[i] = failedFactor * least
 		}
 		if !(costs[i] > 0) || math.IsInf(costs[i], 1) {

@@ -97,6 +97,59 @@ func TestBanditAvoidsWhatFails(t *testing.T) {
 	}
 }
 
+// TestBanditLeavesAnOwnBatchThatFails although nothing has finished yet.
+func TestBanditLeavesAnOwnBatchThatFails(t *testing.T) {
+	s := batchScene().snapshot(t)
+	s.Recurrences = []Recurrence{{Allocation: s.Baseline, Seconds: 3, Joules: math.NaN()}}
+	if p, err := (Bandit{}).Decide(s); err != nil || p.Allocation.BatchSize != 128 {
+		t.Errorf("%v: %s because %s; want batch 128", err, p.Allocation, p.Reason)
+	}
+}
+
+// TestRunCosts: known answers.
+func TestRunCosts(t *testing.T) {
+	at := func(batch int, seconds float64, usd cost.USD, reached bool) Recurrence {
+		return Recurrence{Allocation: resources.Allocation{BatchSize: batch}, Seconds: seconds, USD: usd, Joules: math.NaN(), Reached: reached}
+	}
+	s := Snapshot{Preference: Preference{Time: 0.5, Cost: 0.25, Resource: 0.25}, Recurrences: []Recurrence{
+		at(64, 90, 3, true), at(64, 110, 3, true), at(32, 50, 6, true), at(16, 2, 0.1, false), at(8, 1000, 3, false)}}
+	got, words := runCosts(s, 64) // 64 takes 100 s and $3: two thirds time, one third cost
+	want := []float64{2.0/3*0.9 + 1.0/3, 2.0/3*1.1 + 1.0/3, 2.0/3*0.5 + 2.0/3, 2 * (2.0/3*0.9 + 1.0/3), 2.0/3*10 + 1.0/3}
+	for i := range want {
+		if math.Abs(got[i]-want[i]) > 1e-12 {
+			t.Errorf("costs %v, want %v", got, want)
+			break
+		}
+	}
+	if words != "time and cost" {
+		t.Errorf("weighed %q", words)
+	}
+}
+
+// TestBanditCountsFailures: runs that died early are not cheap, even where such a batch size has worked once.
+func TestBanditCountsFailures(t *testing.T) {
+	s := batchScene().snapshot(t)
+	add := func(batch int, seconds float64, reached bool) {
+		a := s.Baseline
+		a.BatchSize = batch
+		s.Recurrences = append(s.Recurrences, Recurrence{Allocation: a, Seconds: seconds, Joules: math.NaN(), Reached: reached})
+	}
+	for _, batch := range []int{256, 128, 64, 32, 16} {
+		add(batch, valleySeconds(batch), true)
+	}
+	add(64, 400, true)
+	for range 6 {
+		add(128, 3, false)
+	}
+	for i := range 10 {
+		p, err := Bandit{}.Decide(s)
+		if err != nil || p.Allocation.BatchSize != 64 {
+			t.Fatalf("%v: %s because %s; want batch 64", err, p.Allocation, p.Reason)
+		}
+		add(64, 400+float64(i), true)
+	}
+}
+
 // TestBanditWeighs: the preference decides what a cheap run is.
 func TestBanditWeighs(t *testing.T) {
 	s := batchScene().snapshot(t)

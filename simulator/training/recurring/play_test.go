@@ -205,3 +205,35 @@ func TestThresholdHolds(t *testing.T) {
 		}
 	})
 }
+
+// TestProfiling: a power limit is known only where the run lasted long enough to measure it; all are known in the end, and
+// the best of them is found.
+func TestProfiling(t *testing.T) {
+	j := fitted(t)[1]
+	batch := j.Default.Batch
+	rng := rand.New(rand.NewPCG(1, 1))
+	p := newProfiler(j, 1, 3, 2, rng)
+	for run, c := range []struct {
+		stretches int
+		seconds   float64
+		known     int
+	}{{3, 12, 2}, {2, 1000, 4}, {2, 1000, 6}, {1, 1000, 7}, {0, 1000, 7}} {
+		stretches, watts := p.profile(batch)
+		p.ran(Attempt{Setting: Setting{batch, watts}, Profile: stretches}, Run{Seconds: c.seconds})
+		known := 0
+		for _, m := range p.known[batch] {
+			if m.seconds > 0 {
+				known++
+			}
+		}
+		if len(stretches) != c.stretches || known != c.known {
+			t.Errorf("run %d measured %v, %d limits are known after %g s; want %d stretches and %d known", run+1, stretches, known, c.seconds, c.stretches, c.known)
+		}
+	}
+	got := j.ExpectedCost(1, Setting{batch, j.Limits[p.best(batch)]})
+	for _, w := range j.Limits {
+		if least := j.ExpectedCost(1, Setting{batch, w}); got > 1.03*least {
+			t.Errorf("settled on %g W, which costs %.1f %% more than %g W", j.Limits[p.best(batch)], percent(got, least), w)
+		}
+	}
+}

@@ -3,7 +3,6 @@ package recurring
 import (
 	"math"
 	"math/rand/v2"
-	"slices"
 
 	"trainopt/morl/bandit"
 )
@@ -13,7 +12,7 @@ type Policy func(j *Job, eta float64, rng *rand.Rand) (Player, error)
 
 // Player decides one run after the other.
 type Player interface {
-	// Next is the next run to make; last says that the run before it in this recurrence failed.
+	// Next is the next run to make; retry says that the run before it in this recurrence failed.
 	Next(retry bool) Attempt
 	// Observe is told how it went, and what it cost.
 	Observe(a Attempt, r Run, cost float64)
@@ -37,7 +36,7 @@ type Attempt struct {
 //	zeus     Zeus as published: pruning, then Thompson sampling with independent beliefs over batch sizes; gives up at
 //	         twice the least cost; the power limit by measuring each inside the first run of a batch size
 //	smooth   ours: neighbouring batch sizes tell of each other, so that nothing must be tried twice before sampling;
-//	         gives up at 1.5 times the least cost; of the power limits, three inside the first run of a batch size,
+//	         gives up at 1.5 times the cost believed of the best; of the power limits, three inside the first run of a batch size,
 //	         next to the best one of the nearest batch size, and two more inside each later one until all are known
 var Policies = map[string]Policy{
 	"default": func(j *Job, _ float64, _ *rand.Rand) (Player, error) { return fixed{j.Default}, nil },
@@ -45,7 +44,7 @@ var Policies = map[string]Policy{
 	"grid":    func(j *Job, _ float64, _ *rand.Rand) (Player, error) { return newSearch(j, nil), nil },
 	"random":  func(j *Job, _ float64, rng *rand.Rand) (Player, error) { return newSearch(j, rng), nil },
 	"zeus": func(j *Job, eta float64, rng *rand.Rand) (Player, error) {
-		return newBatches(j, bandit.Settings{}, newProfiler(j, eta, len(j.Limits), 0, rng), rng)
+		return newBatches(j, bandit.Settings{}, newProfiler(j, eta, len(j.Limits), len(j.Limits), rng), rng)
 	},
 	"smooth": func(j *Job, eta float64, rng *rand.Rand) (Player, error) {
 		return newBatches(j, bandit.Settings{Rounds: -1, Beta: 1.5, Positions: octaves(j.Batches)}, newProfiler(j, eta, 3, 2, rng), rng)
@@ -147,11 +146,7 @@ func (b *batches) Next(retry bool) Attempt {
 
 func (b *batches) Observe(a Attempt, r Run, cost float64) {
 	_ = b.bandit.Observe(bandit.Observation{Arm: indexOf(b.job.Batches, a.Batch), Cost: cost, Stopped: !r.Reached}) // a run always costs something
-	rest := r.Seconds
-	for _, s := range a.Profile {
-		rest -= s.Seconds
-	}
-	b.power.measure(a.Batch, slices.Index(b.job.Limits, a.Watts), rest)
+	b.power.ran(a, r)
 }
 
 func (b *batches) Settled() Setting {

@@ -62,6 +62,21 @@ func (p *profiler) next(batch, at int) int {
 	return -1
 }
 
+// ran takes note of how the run went: what it was too short to measure is not known, and its rest measured its own limit.
+func (p *profiler) ran(a Attempt, r Run) {
+	known, left := p.known[a.Batch], r.Seconds
+	if known == nil {
+		return
+	}
+	for _, s := range a.Profile {
+		if left < s.Seconds {
+			known[slices.Index(p.job.Limits, s.Watts)] = measured{}
+		}
+		left -= s.Seconds
+	}
+	p.measure(a.Batch, slices.Index(p.job.Limits, a.Watts), left)
+}
+
 // measure takes note of what an epoch costs at a limit, over some seconds.
 func (p *profiler) measure(batch, limit int, seconds float64) {
 	if !(seconds > 0) {
