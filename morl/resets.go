@@ -17,9 +17,10 @@ import (
 //
 //   - is off below Ratio updates a transition;
 //   - fires only when severe violations persist *and* the critic explains held-out transitions badly, compared with the
-//     best that it did;
+//     best that it did, at two checks in a row;
 //   - trains the fresh critic on the replay buffer before anything uses it, and swaps it in only when it explains the
-//     held-out transitions better.
+//     held-out transitions clearly better: when the buffer itself contradicts what happens now, no critic can, and the
+//     old one stays.
 //
 // A tenth of the places of the buffer, fixed by index, is held out of training for that.
 type Resets struct {
@@ -99,7 +100,9 @@ const (
 	heldOutMost  = 256 // transitions that one check looks at, the latest held out
 	heldOutLeast = 32  // with fewer there is no evidence
 	// unexplainedFine is the share of unexplained variance below which a critic is never called stale.
-	unexplainedFine = 0.05
+	unexplainedFine = 0.2
+	// gainLeast is how many times less than the old critic a fresh one must leave unexplained to take over.
+	gainLeast = 2
 	// shadowTau is the least rate of a fresh critic's target network, so that values spread within Resets.Steps.
 	shadowTau   = 0.02
 	shadowCheck = 100 // gradient steps of a fresh critic between looks at the held-out transitions
@@ -134,6 +137,7 @@ type renewer struct {
 	seen    int
 	count   int     // severe ones in the ring
 	best    float64 // least unexplained share so far
+	stale   int     // checks in a row at which the critic was
 	attempt int     // transitions seen at the last attempt
 	held    Batch
 	log     []Reset
@@ -209,17 +213,25 @@ func (r *renewer) evidence(a renewable, step int, label string) {
 		return
 	}
 	r.best = min(r.best, now)
-	if r.seen < len(r.severe) || 2*r.count <= len(r.severe) || r.seen-r.attempt < r.config.Cooldown ||
-		now <= max(r.config.Stale*r.best, unexplainedFine) {
+	if r.stale++; now <= max(r.config.Stale*r.best, unexplainedFine) {
+		r.stale = 0
+	}
+	if r.stale < 2 || r.seen < len(r.severe) || 2*r.count <= len(r.severe) || r.seen-r.attempt < r.config.Cooldown {
 		return
 	}
-	r.attempt = r.seen
+	r.replaceIfBetter(a, now, step, label)
+}
+
+// replaceIfBetter trains fresh critics, and lets them take over when they are clearly better than the old, which leave
+// now unexplained.
+func (r *renewer) replaceIfBetter(a renewable, now float64, step int, label string) {
+	r.attempt, r.stale = r.seen, 0
 	e := Reset{Step: step, HeldOutBefore: now, Trigger: fmt.Sprintf(
 		"%s%d of the last %d transitions had a violation more severe than %g, and the critic left %.3g of the variance of held-out transitions unexplained, %.3g at its best",
 		label, r.count, len(r.severe), r.config.Severe, now, r.best)}
 	old := r.refresh(a)
 	e.HeldOutAfter = r.train(a)
-	if e.Swapped = e.HeldOutAfter < now; e.Swapped {
+	if e.Swapped = e.HeldOutAfter*gainLeast < now; e.Swapped {
 		a.core().stats.Resets++
 	} else {
 		for i, c := range a.ensemble() {

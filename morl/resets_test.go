@@ -1,0 +1,219 @@
+package morl
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+// renewing has as many gradient steps as transitions, so that resets of the evidence kind are on.
+func renewing(mode string) Config {
+	c := small
+	c.Every, c.Exploration, c.Buffer = 1, 0.1, 600
+	c.Resets = Resets{Mode: mode, Debt: 1, Severe: 0.3, Interval: 100, Window: 100, Cooldown: 500, Steps: 600}
+	return c
+}
+
+var renewables = []string{"conditioned", "envelope", "multi"}
+
+func logOf(a Agent) []Reset { return a.(Resetter).ResetLog() }
+
+// kill makes every hidden unit of the critics inactive: such a network learns no more, whatever it is shown.
+func kill(a Agent) {
+	each(a, func(l renewable) {
+		for _, c := range l.ensemble() {
+			p, at := c.online.Params(), c.online.Inputs*c.online.Hidden[0]
+			for i := range c.online.Hidden[0] {
+				p[at+i] = -100
+			}
+			c.target.CopyFrom(c.online)
+		}
+	})
+}
+
+func each(a Agent, do func(renewable)) {
+	if m, ok := a.(*MultiPolicy); ok {
+		for _, p := range m.policies {
+			do(p)
+		}
+		return
+	}
+	do(a.(renewable))
+}
+
+// ForceReset makes the attempt that evidence leads to, on every critic, and returns what came of it.
+func ForceReset(a Agent) []Reset {
+	each(a, func(l renewable) {
+		r := &l.core().renew
+		r.replaceIfBetter(l, r.unexplained(l), a.Stats().Steps, "a test, ")
+	})
+	return logOf(a)
+}
+
+func worthOf(env *Corridor, a Agent) float64 {
+	g := env.Greedy(a, []float32{0.5, 0.5}, 0.99)
+	return 0.5*g[0] + 0.5*g[1]
+}
+
+// lived trains for 3000 steps, then something happens, and it trains for some more; it returns what the greedy policy is
+// worth before that, and the mean of ten times after.
+func lived(t *testing.T, name string, c Config, seed uint64, env *Corridor, happens func(Agent), more int) (a Agent, before, after float64) {
+	t.Helper()
+	a, err := New(name, env.Shape(), c, seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	train(t, a, env, 3000, seed)
+	before = worthOf(env, a)
+	happens(a)
+	for k := range 10 {
+		train(t, a, env, 3000+more/10*(k+1), seed)
+		after += worthOf(env, a) / 10
+	}
+	return a, before, after
+}
+
+func TestResetsFireOnTheirTriggerOnly(t *testing.T) {
+	type with = func(*Config)
+	for name, c := range map[string]struct {
+		cost  float32 // of a step, which is the severity of the violation
+		die   bool
+		with  with
+		fires bool
+	}{
+		"violations and a dead critic":         {0.4, true, func(*Config) {}, true},
+		"a dead critic, no violation":          {0.2, true, func(*Config) {}, false},
+		"violations, a sound critic":           {0.4, false, func(*Config) {}, false},
+		"nothing":                              {0.2, false, func(*Config) {}, false},
+		"off":                                  {0.4, true, func(c *Config) { c.Resets = Resets{} }, false},
+		"too few gradient steps":               {0.4, true, func(c *Config) { c.Every, c.Updates = 3, 2 }, false},
+		"few gradient steps, ratio set to any": {0.4, true, func(c *Config) { c.Every, c.Updates, c.Resets.Ratio = 3, 2, -1 }, true},
+	} {
+		for _, agent := range renewables {
+			t.Run(agent+"/"+name, func(t *testing.T) {
+				conf := renewing("evidence")
+				c.with(&conf)
+				a, _, _ := lived(t, agent, conf, 1, &Corridor{Cells: 9, Left: 1, Right: 1, Cost: c.cost}, func(a Agent) {
+					if c.die {
+						kill(a)
+					}
+				}, 1000)
+				log := logOf(a)
+				if (len(log) > 0) != c.fires {
+					t.Fatalf("resets %+v, want some: %v", log, c.fires)
+				}
+				swapped := 0
+				for _, r := range log {
+					if r.Swapped {
+						swapped++
+					}
+					if r.Swapped && r.Step <= 3000 || !strings.Contains(r.Trigger, "of the last 100 transitions had a violation more severe than 0.3") ||
+						r.Swapped != (2*r.HeldOutAfter < r.HeldOutBefore) || !(r.HeldOutBefore > unexplainedFine) {
+						t.Errorf("%+v", r)
+					}
+				}
+				if a.Stats().Resets != swapped {
+					t.Errorf("%d resets counted, %d in the log", a.Stats().Resets, swapped)
+				}
+			})
+		}
+	}
+}
+
+func TestResetRepairsADeadCritic(t *testing.T) {
+	for _, agent := range renewables {
+		t.Run(agent, func(t *testing.T) {
+			var worth [2]float64 // without, with
+			for i, mode := range []string{"", "evidence"} {
+				a, before, after := lived(t, agent, renewing(mode), 2, &Corridor{Cells: 9, Left: 1, Right: 1, Cost: 0.4}, kill, 2000)
+				worth[i] = after
+				t.Logf("%q: worth %.3f before, %.3f after; %d resets", mode, before, after, len(logOf(a)))
+			}
+			if worth[1] < worth[0]+0.1 {
+				t.Errorf("worth %.3f with resets, %.3f without", worth[1], worth[0])
+			}
+		})
+	}
+}
+
+// The pay moves to the other end when the learning rate is all but zero: old transitions leave the buffer, and the critic
+// does not follow.
+func TestResetFollowsAChangedWorld(t *testing.T) {
+	var sum [2]float64
+	for seed := range uint64(4) {
+		for i, mode := range []string{"", "evidence"} {
+			c := renewing(mode)
+			c.Anneal = 3000
+			env := &Corridor{Cells: 9, Right: 1, Cost: 0.4}
+			_, _, after := lived(t, "envelope", c, seed, env, func(Agent) { env.Left, env.Right = 1, 0 }, 3000)
+			sum[i] += after / 4
+		}
+	}
+	t.Logf("worth after the change: %.3f without resets, %.3f with", sum[0], sum[1])
+	if sum[1] < sum[0]+0.01 {
+		t.Errorf("worth %.3f with resets, %.3f without", sum[1], sum[0])
+	}
+}
+
+// In a world that does not change, with violations all the time, evidence resets must not lower what is earned by more
+// than 1 % of it; random ones may.
+func TestEvidenceResetsDoNoHarm(t *testing.T) {
+	for _, agent := range renewables {
+		t.Run(agent, func(t *testing.T) {
+			worth := map[string]float64{}
+			for _, mode := range []string{"", "evidence", "random"} {
+				for seed := range uint64(3) {
+					a, _, after := lived(t, agent, renewing(mode), seed, &Corridor{Cells: 9, Right: 1, Cost: 0.4}, func(Agent) {}, 500)
+					worth[mode] += after / 3
+					if mode == "random" && len(logOf(a)) == 0 {
+						t.Error("no random reset")
+					}
+				}
+			}
+			t.Logf("worth without resets %.4f, by evidence %.4f, at random %.4f", worth[""], worth["evidence"], worth["random"])
+			if worth["evidence"] < worth[""]-0.01*math.Abs(worth[""]) {
+				t.Errorf("worth %.4f with evidence resets, %.4f without", worth["evidence"], worth[""])
+			}
+		})
+	}
+}
+
+func TestRandomResetsAreTheAncestors(t *testing.T) {
+	for name, c := range map[string]struct {
+		cost  float32
+		share float64
+	}{"no violation": {0.1, 0.3}, "severe": {0.4, 0.36}} {
+		t.Run(name, func(t *testing.T) {
+			conf := small
+			conf.Every, conf.Hidden = 50, []int{4}
+			conf.Resets = Resets{Mode: "random", Debt: 1, Interval: 10}
+			a, err := New("envelope", (&Corridor{Cells: 5}).Shape(), conf, 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			train(t, a, &Corridor{Cells: 5, Right: 1, Cost: c.cost}, 10_000, 1)
+			log := logOf(a)
+			if got := float64(len(log)) / 1000; math.Abs(got-c.share) > 0.05 {
+				t.Fatalf("a share of %.3f of the checks reset, want %.2f", got, c.share)
+			}
+			if len(log) != a.Stats().Resets {
+				t.Fatalf("%d counted, %d in the log", a.Stats().Resets, len(log))
+			}
+			for _, r := range log {
+				if r.Step%10 != 0 || !r.Swapped || !math.IsNaN(r.HeldOutBefore) || !strings.Contains(r.Trigger, "coin") {
+					t.Fatalf("%+v", r)
+				}
+			}
+		})
+	}
+}
+
+func TestResetSettingsAreChecked(t *testing.T) {
+	shape := (&Corridor{Cells: 5}).Shape()
+	for name, r := range map[string]Resets{"mode": {Mode: "often"}, "probability": {Probability: 2}, "negative": {Window: -1},
+		"objective": {Mode: "evidence", Debt: 2}} {
+		if _, err := New("envelope", shape, Config{Resets: r}, 1); err == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+}
