@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
+	"slices"
 )
 
 // ErrCorrupt is the cause of every ReadFrom that failed for what the bytes say (not for the reader's own error).
@@ -64,16 +65,12 @@ func (n *Network) ReadFrom(r io.Reader) (int64, error) {
 	if err != nil {
 		return in.n, fmt.Errorf("read network: at byte %d: %w", in.n, err)
 	}
-	if c.Inputs != n.Inputs || c.Outputs != n.Outputs || !equalSizes(c.Hidden, n.Hidden) || n.params == nil {
+	if c.Inputs != n.Inputs || c.Outputs != n.Outputs || !slices.Equal(c.Hidden, n.Hidden) || n.params == nil {
 		n.shape(c)
 	}
 	n.Dropout = c.Dropout
 	copy(n.params, params)
 	return in.n, nil
-}
-
-func equalSizes(a, b []int) bool {
-	return Config{Hidden: a}.equal(Config{Hidden: b})
 }
 
 func readConfig(in *sumReader) (c Config, err error) {

@@ -1,5 +1,6 @@
 // Package network has the function approximators of the learning agents: multilayer perceptrons in float32, their
-// exact gradients, and Adam.
+// exact gradients, and Adam. Nothing is allocated in steady state, and nothing runs in threads of its own: the same seed
+// gives the same bits on any number of cores. Kernel says which arithmetic is in use and what its bits depend on.
 //
 // It is not a general tool for automatic differentiation: one shape of network, trained on one core. morl/network/graph
 // has the same networks as Gorgonia graphs, and the tests there show that both agree.
@@ -121,7 +122,8 @@ func (n *Network) Params() []float32 { return n.params }
 
 // Forward computes the outputs of rows inputs (row-major, rows×Inputs) without dropout into dst (rows×Outputs), which is
 // allocated when nil or too small, and returns it. It allocates nothing else in steady state. Safe for concurrent
-// readers. A row's result has the same bits whatever the number of rows beside it.
+// readers. A row's result has the same bits whatever the number of rows beside it (as long as the parameters are finite:
+// the weights of an input that is zero may not be read).
 // Cost: O(rows × parameters).
 func (n *Network) Forward(dst, x []float32, rows int) []float32 {
 	checkRows("Forward", x, rows, n.Inputs)

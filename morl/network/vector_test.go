@@ -23,7 +23,7 @@ func levels() []level {
 	}
 }
 
-// at runs f with one kernel.
+// with runs f with one kernel.
 func with(l level, f func()) {
 	old := current
 	defer func() { current = old }()
