@@ -96,8 +96,8 @@ func TestMultiLearns(t *testing.T) {
 func TestMultiLearnsDeepSeaTreasure(t *testing.T) {
 	p := problems.DeepSeaTreasure(problems.Convex)
 	prefer := [][]float32{{0.5, 0.5}, {0.02, 0.98}}
-	a := morl.NewMultiFor(prefer, p.Shape(), morl.Config{Hidden: []int{64}, Every: 4, Rate: 2e-3, Tau: 0.02, Warmup: 1000, ExploreSteps: 5000, Anneal: 7000}, 3)
-	learn(t, a, p, morl.TrainOptions{Steps: 14_000, Seed: 4})
+	a := morl.NewMultiFor(prefer, p.Shape(), morl.Config{Hidden: []int{64}, Every: 5, Rate: 2e-3, Tau: 0.02, Warmup: 1000, ExploreSteps: 5000, Anneal: 7000}, 3)
+	learn(t, a, p, morl.TrainOptions{Steps: 10_000, Seed: 4})
 	for _, w := range prefer {
 		got, most := worth(a, p, w, 0.99)
 		t.Logf("%v: %.3f of %.3f", w, got, most)
