@@ -66,11 +66,35 @@ func (b *board) predicted(c Candidate) string {
 	return fmt.Sprintf("%s (90 %%: %s–%s) for %s", b.length(c.Seconds.P50), duration(c.Seconds.P5), duration(c.Seconds.P95), usd(c.CostUSD.P50))
 }
 
+// nearer orders what does not meet the agreement with enough probability: by the chance that it still does, and by how
+// far it misses where there is hardly any.
+func nearer(a, b *outcome) bool {
+	x, y := a.odds(), b.odds()
+	if max(x, y) > hardly {
+		return x > y || x == y && a.excess < b.excess
+	}
+	return a.excess < b.excess
+}
+
+// hardly is a chance that is not worth the greater miss of all the other cases.
+const hardly = 0.01
+
+// odds is the chance that all limits hold: time and cost together, and each of the others.
+func (o *outcome) odds() float64 {
+	p := o.Chance
+	for _, objective := range []sla.Objective{sla.Throughput, sla.Memory, sla.GPUUtil, sla.CPUUtil} {
+		if c, ok := o.chances[objective]; ok {
+			p *= c
+		}
+	}
+	return p
+}
+
 // infeasible reports the nearest candidate, or the given one when the planner has its own.
 func (b *board) infeasible(planner string, own int) (Plan, error) {
 	nearest := -1
-	for i, o := range b.outcomes {
-		if finite(b.cs[i]) && (nearest < 0 || o.excess < b.outcomes[nearest].excess) {
+	for i := range b.outcomes {
+		if finite(b.cs[i]) && (nearest < 0 || nearer(&b.outcomes[i], &b.outcomes[nearest])) {
 			nearest = i
 		}
 	}

@@ -1,0 +1,45 @@
+package plan
+
+import (
+	"errors"
+	"testing"
+
+	"trainopt/resources"
+	"trainopt/sla"
+)
+
+// TestNearestIsTheMostLikely: when nothing is sure enough, the plan goes where the agreement is most likely to hold, and
+// not where the worst case is least bad: an allocation that was measured and just misses is no better than a certain miss.
+func TestNearestIsTheMostLikely(t *testing.T) {
+	for name, test := range map[string]struct {
+		s    scene
+		spec sla.Spec
+		luck float64 // the chance that some allocation has
+	}{
+		"only the own configuration measured, a budget just below it": {cpuScene().with(cpu(16)), sla.Spec{CostMaxUSD: 0.019}, 0.2},
+		"the same on GPUs":                        {gpuScene().with(gpu(8, 32)), sla.Spec{CostMaxUSD: 3.2}, 0.2},
+		"a deadline that only luck keeps":         {cpuScene().with(cpu(4)), sla.Spec{TimeMax: minutes(2)}, 0.05},
+		"both limits, and what keeps one is dear": {cpuScene().with(cpu(16), cpu(1)), sla.Spec{TimeMax: minutes(3.2), CostMaxUSD: 0.021}, 0.02},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := Model{}.Decide(test.s.agreed(test.spec).snapshot(t))
+			var no *Infeasible
+			if !errors.As(err, &no) {
+				t.Fatalf("%v with %s at %.2f, want *Infeasible", err, p.Allocation, p.Chosen.Chance)
+			}
+			luck := 0.0
+			for _, c := range no.Plan.Candidates {
+				luck = max(luck, c.Chance)
+			}
+			if luck < test.luck || no.Nearest.Chance < luck || !no.Plan.Allocation.SameShape(no.Nearest.Allocation) {
+				t.Errorf("nearest %s with a chance of %.2f, another has %.2f; want at least %.2f", no.Nearest.Allocation, no.Nearest.Chance, luck, test.luck)
+			}
+		})
+	}
+}
+
+// with measures somewhere else.
+func (s scene) with(measured ...resources.Allocation) scene {
+	s.measured = measured
+	return s
+}
