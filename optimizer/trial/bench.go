@@ -37,7 +37,7 @@ type Trial struct {
 	Job      int // of the seed, from 0
 	Prefer   string
 	Scenario *training.Scenario
-	Feasible bool // some fixed allocation keeps the agreement
+	Truth    *Truth
 	Oracle   Static
 	Outcome  *Outcome
 	Regret   Regret
@@ -127,9 +127,9 @@ func (c *benchCase) try(policy string, arm Arm, o Options) (*Trial, error) {
 		return nil, err
 	}
 	oracle, _ := truth.Oracle(c.job.Prefer)
-	t := &Trial{Policy: policy, Seed: c.seed, Job: c.number, Prefer: c.prefer, Scenario: c.job.Scenario, Feasible: truth.Feasible,
+	t := &Trial{Policy: policy, Seed: c.seed, Job: c.number, Prefer: c.prefer, Scenario: c.job.Scenario, Truth: truth,
 		Oracle: oracle, Outcome: out, Regret: truth.Regret(c.job.Prefer, out)}
-	t.Values = t.values(&truth.Own)
+	t.Values = t.values()
 	return t, nil
 }
 
@@ -139,6 +139,8 @@ func metrics(prefer []string) []evaluate.Metric {
 		{Name: "regret", Unit: "share", Better: evaluate.Lower, Means: "excess over the best fixed allocation in hindsight, in what is preferred; finished jobs, everything charged"},
 		{Name: "deadline_hit", Unit: "share", Better: evaluate.Higher, Means: "finished in time, of the jobs with a deadline whose agreement some fixed allocation keeps"},
 		{Name: "agreement_kept", Unit: "share", Better: evaluate.Higher, Means: "finished in time and within the budget, of the jobs with an agreement that some fixed allocation keeps"},
+		{Name: "deadline_hit_in_reach", Unit: "share", Better: evaluate.Higher, Detail: true, Means: "the same, of the jobs whose agreement can still be kept after one unit of work at the user's own configuration, where everybody who measures begins"},
+		{Name: "agreement_kept_in_reach", Unit: "share", Better: evaluate.Higher, Detail: true, Means: "likewise, within time and budget"},
 		{Name: "budget_overrun", Unit: "share", Better: evaluate.Lower, Means: "spent beyond the budget, of all jobs with one"},
 		{Name: "time_vs_user", Unit: "share", Better: evaluate.Lower, Means: "time against the user's own configuration; finished jobs"},
 		{Name: "cost_vs_user", Unit: "share", Better: evaluate.Lower, Means: "cost against the user's own configuration; finished jobs"},
@@ -175,8 +177,8 @@ var notes = []string{
 }
 
 // values are the trial's numbers by metric; what does not apply to it is NaN.
-func (t *Trial) values(own *Static) map[string]float64 {
-	out, spec, nan := t.Outcome, t.Scenario.Spec, math.NaN()
+func (t *Trial) values() map[string]float64 {
+	out, spec, own, nan := t.Outcome, t.Scenario.Spec, &t.Truth.Own, math.NaN()
 	where := func(applies bool, v float64) float64 {
 		if !applies {
 			return nan
@@ -189,20 +191,22 @@ func (t *Trial) values(own *Static) map[string]float64 {
 	v := map[string]float64{
 		"regret":           r.Total,
 		"regret_of_probes": r.Probe, "regret_of_moves": r.Move, "regret_of_choice": r.Choice, "regret_of_loss": r.Lost,
-		"deadline_hit":   where(spec.TimeMax > 0 && t.Feasible, yes(out.Finished && out.DeadlineMet)),
-		"agreement_kept": where(agreed && t.Feasible, yes(out.Kept())),
-		"budget_overrun": where(spec.CostMaxUSD > 0, out.BudgetOverrun),
-		"seconds":        where(out.Finished, out.Seconds),
-		"usd":            where(out.Finished, out.USD),
-		"joules":         where(out.Finished, out.Joules),
-		"time_vs_user":   where(out.Finished, out.Seconds/own.Seconds-1),
-		"cost_vs_user":   where(out.Finished && own.USD > 0, out.USD/own.USD-1),
-		"energy_vs_user": where(out.Finished && own.Joules > 0, out.Joules/own.Joules-1),
-		"restarts":       float64(out.Restarts),
-		"finished":       yes(out.Finished),
-		"probes":         float64(out.Probes),
-		"probe_share":    where(out.USD > 0, out.ProbeUSD/out.USD),
-		"fallbacks":      float64(len(out.Fallbacks)),
+		"deadline_hit":            where(spec.TimeMax > 0 && t.Truth.Feasible, yes(out.Finished && out.DeadlineMet)),
+		"deadline_hit_in_reach":   where(spec.TimeMax > 0 && t.Truth.Reachable, yes(out.Finished && out.DeadlineMet)),
+		"agreement_kept_in_reach": where(agreed && t.Truth.Reachable, yes(out.Kept())),
+		"agreement_kept":          where(agreed && t.Truth.Feasible, yes(out.Kept())),
+		"budget_overrun":          where(spec.CostMaxUSD > 0, out.BudgetOverrun),
+		"seconds":                 where(out.Finished, out.Seconds),
+		"usd":                     where(out.Finished, out.USD),
+		"joules":                  where(out.Finished, out.Joules),
+		"time_vs_user":            where(out.Finished, out.Seconds/own.Seconds-1),
+		"cost_vs_user":            where(out.Finished && own.USD > 0, out.USD/own.USD-1),
+		"energy_vs_user":          where(out.Finished && own.Joules > 0, out.Joules/own.Joules-1),
+		"restarts":                float64(out.Restarts),
+		"finished":                yes(out.Finished),
+		"probes":                  float64(out.Probes),
+		"probe_share":             where(out.USD > 0, out.ProbeUSD/out.USD),
+		"fallbacks":               float64(len(out.Fallbacks)),
 	}
 	v["regret_"+t.Prefer] = r.Total
 	return v
@@ -223,7 +227,7 @@ func WriteTrials(w io.Writer, trials []*Trial) error {
 		}
 		return number(v)
 	}
-	lines := [][]string{{"policy", "seed", "job", "name", "prefer", "deadline_s", "budget_usd", "feasible", "finished", "stopped_by", "seconds", "usd", "joules",
+	lines := [][]string{{"policy", "seed", "job", "name", "prefer", "deadline_s", "budget_usd", "feasible", "reachable", "finished", "stopped_by", "seconds", "usd", "joules",
 		"regret", "regret_of_probes", "regret_of_moves", "regret_of_choice", "regret_of_loss", "restarts", "interruptions", "probes", "probe_usd",
 		"allocation", "oracle", "oracle_seconds", "oracle_usd", "fallbacks"}}
 	for _, t := range trials {
@@ -235,7 +239,7 @@ func WriteTrials(w io.Writer, trials []*Trial) error {
 			}
 		}
 		lines = append(lines, []string{t.Policy, strconv.FormatUint(t.Seed, 10), strconv.Itoa(t.Job), s.Name, t.Prefer, limit(s.Spec.TimeMax.Seconds()), limit(s.Spec.CostMaxUSD),
-			strconv.FormatBool(t.Feasible), strconv.FormatBool(o.Finished), string(o.Stopped), number(o.Seconds), number(o.USD), number(o.Joules),
+			strconv.FormatBool(t.Truth.Feasible), strconv.FormatBool(t.Truth.Reachable), strconv.FormatBool(o.Finished), string(o.Stopped), number(o.Seconds), number(o.USD), number(o.Joules),
 			number(r.Total), number(r.Probe), number(r.Move), number(r.Choice), number(r.Lost), strconv.Itoa(o.Restarts), strconv.Itoa(o.Interruptions),
 			strconv.Itoa(o.Probes), number(o.ProbeUSD), last, t.Oracle.Allocation.String(), number(t.Oracle.Seconds), number(t.Oracle.USD), strconv.Itoa(len(o.Fallbacks))})
 	}

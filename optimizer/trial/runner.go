@@ -200,13 +200,13 @@ func (r *runner) account(a resources.Allocation, from mark, work float64, moving
 	if !r.working {
 		kind = Probe
 	}
-	if interrupted == 0 {
-		work = all // what a stop left of it
+	units := r.x.Done - from.done
+	if interrupted == 0 { // the rest, which is what a stop left of it
+		r.piece(Piece{Kind: kind, Allocation: a, Seconds: all, USD: usd, Units: units})
+		return
 	}
-	take(kind, work, r.x.Done-from.done)
-	if all > 0 || usd > 0 {
-		r.piece(Piece{Kind: Lost, Allocation: a, Seconds: all, USD: usd})
-	}
+	take(kind, work, units)
+	r.piece(Piece{Kind: Lost, Allocation: a, Seconds: all, USD: usd})
 }
 
 // piece adds a piece, to the last one where it goes on.

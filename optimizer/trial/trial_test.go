@@ -296,3 +296,25 @@ func TestJobsThatMakeNoSense(t *testing.T) {
 		}
 	}
 }
+
+func TestReach(t *testing.T) {
+	for name, test := range map[string]struct {
+		deadline            time.Duration
+		gpus                int
+		feasible, reachable bool
+	}{
+		"lost before it begins: one unit on one GPU": {1170 * time.Second, 1, true, false},
+		"as tight, begun on all":                     {1170 * time.Second, 8, true, true},
+		"loose":                                      {1300 * time.Second, 1, true, true},
+		"impossible":                                 {900 * time.Second, 8, false, false},
+	} {
+		t.Run(name, func(t *testing.T) { // 8 GPUs: 10 + 200 × 5.9 s
+			s := with(func(s *training.Scenario) {
+				s.Noise, s.Spec.TimeMax, s.Baseline.GPUs = training.Noise{}, test.deadline+30*time.Second, test.gpus
+			})
+			if got := Search(s, 1); got.Feasible != test.feasible || got.Reachable != test.reachable {
+				t.Errorf("feasible %v, reachable %v; want %v, %v", got.Feasible, got.Reachable, test.feasible, test.reachable)
+			}
+		})
+	}
+}

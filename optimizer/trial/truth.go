@@ -29,13 +29,16 @@ type Truth struct {
 	Statics []Static
 	// Feasible: at least one of them keeps the agreement.
 	Feasible bool
+	// Reachable: the agreement can be kept by somebody who begins at the user's own configuration, does one unit of work
+	// there, and then goes to the allocation that turns out best. Whoever has to measure first can do no better.
+	Reachable bool
 	// Own is the user's own configuration, as it would run with nobody to stop it.
 	Own Static
 
 	best [3]float64 // least seconds, USD and share of the limits among the feasible ones, among all when none is
 }
 
-// Search runs every allocation of a scenario with one seed. O(candidates × units).
+// Search runs every allocation of a scenario with one seed, twice. O(candidates × units).
 func Search(scenario *training.Scenario, seed uint64) *Truth {
 	s := withMemory(scenario)
 	t := &Truth{best: [3]float64{math.Inf(1), math.Inf(1), math.Inf(1)}}
@@ -43,6 +46,7 @@ func Search(scenario *training.Scenario, seed uint64) *Truth {
 		o := static(s, a, seed)
 		t.Statics = append(t.Statics, o)
 		t.Feasible = t.Feasible || o.Feasible
+		t.Reachable = t.Reachable || afterOne(s, a, seed).Feasible
 	}
 	t.Own = static(s, s.Baseline, seed)
 	for _, o := range t.Statics {
@@ -56,11 +60,22 @@ func Search(scenario *training.Scenario, seed uint64) *Truth {
 }
 
 func static(s *training.Scenario, a resources.Allocation, seed uint64) Static {
+	return ended(s, a, s.Start(seed), 0)
+}
+
+// afterOne is a run that does its first unit at the user's own configuration.
+func afterOne(s *training.Scenario, a resources.Allocation, seed uint64) Static {
 	x := s.Start(seed)
+	x.Run(s.Baseline, 1)
+	return ended(s, a, x, x.Done)
+}
+
+// ended runs the rest at an allocation.
+func ended(s *training.Scenario, a resources.Allocation, x *training.Execution, done float64) Static {
 	per := x.Run(a, s.Units)
 	work := 0.0
 	for i, unit := range per {
-		work += unit * min(1, s.Units-float64(i)) // the last may be a part
+		work += unit * min(1, s.Units-done-float64(i)) // the last may be a part
 	}
 	hourly := float64(s.Rates.Hourly(a))
 	o := Static{Allocation: a, Seconds: x.Elapsed, USD: x.SpentUSD, Joules: x.Joules, Resource: training.ResourceShare(a, s.Limits),
