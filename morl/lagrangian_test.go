@@ -45,6 +45,13 @@ func TestPIDDoesNotWindUp(t *testing.T) {
 	if p.Lambda() != 0 {
 		t.Fatalf("λ = %g ten kept updates after a long violation, want 0", p.Lambda())
 	}
+	p = morl.PID{Kp: 100, Ki: 0.1, Most: 5}
+	for range 1000 { // at its bound by the proportional term: nothing to add up
+		p.Update(3, 1)
+	}
+	if l := p.Update(1, 1); l > 0.21 {
+		t.Fatalf("λ = %g when the limit is just met, want what the first violation added, 0.2", l)
+	}
 }
 
 func TestPIDIsNeverNegative(t *testing.T) {

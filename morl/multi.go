@@ -155,7 +155,6 @@ func (a *MultiPolicy) Reset(k int) {
 	if c.Dropout == 0 {
 		c.Dropout = -1 // none was asked for
 	}
-	c.Scale = old.givenScale
 	a.policies[k] = newPolicy(old.w, a.shape, c, old.seed)
 }
 
@@ -216,7 +215,6 @@ func (a *MultiPolicy) Load(r io.Reader) error {
 type policy struct {
 	learner
 	seed          uint64
-	givenScale    []float64
 	w             []float32
 	actor, target *network.Network
 	trainer       *network.Trainer
@@ -229,7 +227,7 @@ type policy struct {
 }
 
 func newPolicy(w []float32, s Shape, c Config, seed uint64) *policy {
-	p := &policy{learner: newLearner("multi", s, c, seed), seed: seed, givenScale: c.Scale, w: slices.Clone(w), dropping: stream(seed, 5)}
+	p := &policy{learner: newLearner("multi", s, c, seed), seed: seed, w: slices.Clone(w), dropping: stream(seed, 5)}
 	c = p.config
 	m := len(s.Objectives)
 	ac := network.Config{Inputs: s.State, Hidden: c.Hidden, Outputs: s.Actions, Dropout: float32(c.Dropout)}

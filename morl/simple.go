@@ -124,7 +124,7 @@ func (a *SimplePolicy) Observe(t Transition, w []float32) {
 	n := a.roll.rows
 	over := t.Done || t.Cut
 	switch {
-	case a.scale == nil: // the policy has not changed yet: all of it is still on policy
+	case a.scale == nil || a.stats.Steps < a.config.Warmup: // the policy has not changed yet: all of it is still on policy
 		if n >= a.config.Warmup+longestRollout*a.config.Batch {
 			a.roll.rows = 0
 		}
