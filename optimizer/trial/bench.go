@@ -41,6 +41,7 @@ type Trial struct {
 	Oracle   Static
 	Outcome  *Outcome
 	Regret   Regret
+	floor    float64
 	Values   map[string]float64
 }
 
@@ -128,7 +129,7 @@ func (c *benchCase) try(policy string, arm Arm, o Options) (*Trial, error) {
 	}
 	oracle, _ := truth.Oracle(c.job.Prefer)
 	t := &Trial{Policy: policy, Seed: c.seed, Job: c.number, Prefer: c.prefer, Scenario: c.job.Scenario, Truth: truth,
-		Oracle: oracle, Outcome: out, Regret: truth.Regret(c.job.Prefer, out)}
+		Oracle: oracle, Outcome: out, Regret: truth.Regret(c.job.Prefer, out), floor: truth.Floor(c.job.Prefer)}
 	t.Values = t.values()
 	return t, nil
 }
@@ -159,6 +160,7 @@ func metrics(prefer []string) []evaluate.Metric {
 	detail("regret_of_moves", "share", "part of the regret: restarts by choice")
 	detail("regret_of_choice", "share", "part of the regret: work at other allocations than the oracle's")
 	detail("regret_of_loss", "share", "part of the regret: interruptions, over those of the oracle")
+	detail("regret_floor", "share", "regret of whoever does one unit of work at the user's own configuration and then knows everything; the same for all policies")
 	detail("seconds", "s", "finished jobs")
 	detail("usd", "USD", "finished jobs")
 	detail("joules", "J", "finished jobs whose power is known")
@@ -209,6 +211,7 @@ func (t *Trial) values() map[string]float64 {
 		"fallbacks":               float64(len(out.Fallbacks)),
 	}
 	v["regret_"+t.Prefer] = r.Total
+	v["regret_floor"] = t.floor
 	return v
 }
 

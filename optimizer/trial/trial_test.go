@@ -312,8 +312,16 @@ func TestReach(t *testing.T) {
 			s := with(func(s *training.Scenario) {
 				s.Noise, s.Spec.TimeMax, s.Baseline.GPUs = training.Noise{}, test.deadline+30*time.Second, test.gpus
 			})
-			if got := Search(s, 1); got.Feasible != test.feasible || got.Reachable != test.reachable {
+			got := Search(s, 1)
+			if got.Feasible != test.feasible || got.Reachable != test.reachable {
 				t.Errorf("feasible %v, reachable %v; want %v, %v", got.Feasible, got.Reachable, test.feasible, test.reachable)
+			}
+			want := math.NaN() // on one GPU a unit takes 22 s instead of 5.9, and a restart follows
+			if test.reachable {
+				want = float64(8-test.gpus) / 7 * (22 - 5.9 + 15) / 1190
+			}
+			if floor := got.Floor(forTime); math.Abs(floor-want) > 1e-9 || math.IsNaN(floor) != math.IsNaN(want) {
+				t.Errorf("the floor of the regret is %g, want %g", floor, want)
 			}
 		})
 	}

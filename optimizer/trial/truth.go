@@ -35,6 +35,8 @@ type Truth struct {
 	// Own is the user's own configuration, as it would run with nobody to stop it.
 	Own Static
 
+	after []Static // after one unit at the user's own configuration, as Statics
+
 	best [3]float64 // least seconds, USD and share of the limits among the feasible ones, among all when none is
 }
 
@@ -46,7 +48,9 @@ func Search(scenario *training.Scenario, seed uint64) *Truth {
 		o := static(s, a, seed)
 		t.Statics = append(t.Statics, o)
 		t.Feasible = t.Feasible || o.Feasible
-		t.Reachable = t.Reachable || afterOne(s, a, seed).Feasible
+		late := afterOne(s, a, seed)
+		t.after = append(t.after, late)
+		t.Reachable = t.Reachable || late.Feasible
 	}
 	t.Own = static(s, s.Baseline, seed)
 	for _, o := range t.Statics {
@@ -67,7 +71,10 @@ func static(s *training.Scenario, a resources.Allocation, seed uint64) Static {
 func afterOne(s *training.Scenario, a resources.Allocation, seed uint64) Static {
 	x := s.Start(seed)
 	x.Run(s.Baseline, 1)
-	return ended(s, a, x, x.Done)
+	first := x.Elapsed
+	o := ended(s, a, x, x.Done)
+	o.Resource += first / o.Seconds * (training.ResourceShare(s.Baseline, s.Limits) - o.Resource)
+	return o
 }
 
 // ended runs the rest at an allocation.
@@ -125,6 +132,19 @@ func (t *Truth) Oracle(p plan.Preference) (best Static, ok bool) {
 		}
 	}
 	return best, ok
+}
+
+// Floor is the regret of somebody who begins at the user's own configuration, does one unit of work there, and then knows
+// everything: what measuring first costs even then. NaN when the agreement is not Reachable.
+func (t *Truth) Floor(p plan.Preference) float64 {
+	oracle, ok := t.Oracle(p)
+	least := math.NaN()
+	for _, o := range t.after {
+		if u := t.Utility(p, o.objectives()); ok && o.Feasible && !(least <= u) {
+			least = u
+		}
+	}
+	return least/t.Utility(p, oracle.objectives()) - 1
 }
 
 // Regret is by how much an outcome exceeds the oracle's utility, relative, and why: Total is the sum of the others.
