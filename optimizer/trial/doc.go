@@ -14,6 +14,7 @@
 //   - fitting and planning take no time of the job, except that looks keep the pause that the agent keeps after them;
 //   - GPU utilisation, which only the rules look at, is the efficiency of scaling from one GPU; CPU utilisation is
 //     unknown;
+//   - the performance model is told how many GPUs a node has, which the agent, on one machine, need not be;
 //   - a checkpoint takes what a restart costs beyond a first start-up.
 //
 // Example:
