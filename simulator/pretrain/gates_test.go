@@ -1,0 +1,103 @@
+package pretrain
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"trainopt/morl/pareto"
+	"trainopt/morl/problems"
+)
+
+var (
+	gatesFlag = flag.Bool("gates", false, "train every agent of the gates on every problem, over ten seeds (make problems; about an hour of one core)")
+	seedsFlag = flag.Int("gates.seeds", 10, "seeds of each gate, from 0")
+)
+
+// gate is what an agent must reach on a problem with the recipe.
+type gate struct {
+	problem, agent string
+	best           float64 // the hypervolume of the exact front, or what linear preferences can reach of it
+	share          float64 // of best that counts as reached
+	seeds          float64 // share of the seeds that must reach it
+}
+
+// gates: deep-sea-treasure wants all ten points. With linear preferences the inner points of the concave front cannot be
+// chosen; its two ends come to 3391.566.
+var gates = []gate{
+	{"deep-sea-treasure", "envelope", 854.850, 1, 0.9},
+	{"deep-sea-treasure", "conditioned", 854.850, 1, 0.9},
+	{"deep-sea-treasure-concave", "envelope", 3391.566, 1, 0.9},
+	{"deep-sea-treasure-concave", "conditioned", 3391.566, 1, 0.9},
+	{"resource-gathering", "envelope", 3.5194, 0.995, 1},
+	{"resource-gathering", "conditioned", 3.5194, 0.995, 1},
+	{"fruit-tree-6", "envelope", 46034.802, 0.99, 1},
+	{"fruit-tree-6", "conditioned", 46034.802, 0.99, 1},
+}
+
+// TestGatesAreTheKnownFronts: the figures of the gates are those of the exact fronts.
+func TestGatesAreTheKnownFronts(t *testing.T) {
+	for _, g := range gates {
+		p := problems.ByName[g.problem]()
+		front, exact := p.KnownFront(0.99)
+		if g.problem == "deep-sea-treasure-concave" { // only the ends are best for some linear preference
+			front = [][]float64{front[0], front[len(front)-1]}
+		}
+		if v := pareto.Hypervolume(front, p.Reference()); !exact || math.Abs(v-g.best) > 6e-5*math.Max(1, g.best/100) {
+			t.Errorf("%s: the front has %.4f (exact: %t), the gate %.4f", g.problem, v, exact, g.best)
+		}
+	}
+}
+
+// TestGates trains with the recipes and prints a table; it is asked for by -gates.
+func TestGates(t *testing.T) {
+	if !*gatesFlag {
+		t.Skip("trains for about an hour: ask for it with -gates (make problems)")
+	}
+	var table strings.Builder
+	fmt.Fprintf(&table, "%-26s %-12s %9s %11s %11s %11s %11s %8s %8s\n", "problem", "agent", "reached", "best known", "least", "median", "most", "s, most", "s, mean")
+	for _, g := range gates {
+		t.Run(g.problem+"/"+g.agent, func(t *testing.T) {
+			var reached, seconds []float64
+			passed := 0
+			for seed := range *seedsFlag {
+				from := time.Now()
+				r, err := Train(context.Background(), Options{Env: problemPrefix + g.problem, Agent: g.agent, Seed: uint64(seed)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				seconds = append(seconds, time.Since(from).Seconds())
+				reached = append(reached, r.Hypervolume)
+				if g.passes(r.Hypervolume) {
+					passed++
+				}
+				t.Logf("seed %d: hypervolume %.4f of %.4f, %d points, kept at step %d, %.1f s", seed, r.Hypervolume, g.best, len(r.Front), r.Meta.Stats.Steps, seconds[seed])
+			}
+			if float64(passed) < g.seeds*float64(*seedsFlag) {
+				t.Errorf("%d of %d seeds reach %.2f %% of %.3f, want %.0f %% of them", passed, *seedsFlag, 100*g.share, g.best, 100*g.seeds)
+			}
+			slices.Sort(reached)
+			n := len(reached)
+			fmt.Fprintf(&table, "%-26s %-12s %9s %11.4f %11.4f %11.4f %11.4f %8.1f %8.1f\n", g.problem, g.agent, fmt.Sprintf("%d of %d", passed, n), g.best, reached[0],
+				(reached[(n-1)/2]+reached[n/2])/2, reached[n-1], slices.Max(seconds), mean(seconds))
+		})
+	}
+	fmt.Print(table.String())
+}
+
+// passes allows for the figures of a gate being rounded.
+func (g gate) passes(hypervolume float64) bool {
+	return hypervolume >= g.share*g.best-0.0006*math.Max(0.1, math.Min(1, g.best/100))
+}
+
+func mean(v []float64) (m float64) {
+	for _, x := range v {
+		m += x / float64(len(v))
+	}
+	return m
+}

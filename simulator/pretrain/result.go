@@ -1,0 +1,125 @@
+package pretrain
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"math"
+	"strconv"
+
+	"trainopt/morl"
+)
+
+// Schema is the version of the JSON of a Result.
+const Schema = 1
+
+// Result is a training that ended, or was interrupted. An unknown number is NaN, and null in JSON.
+type Result struct {
+	Agent morl.Agent // what was kept, ready to act
+	Meta  morl.Meta
+	Data  []byte // its agent file
+	// Present is the checkpoint to go on from; nil when all steps are done.
+	Present []byte
+	Curve   []Point
+
+	Measured          // of the agent that was kept; zero with nothing measured
+	Known       bool  // something was measured
+	Point       Point // of the agent that was kept
+	Reference   []float64
+	Objectives  []string
+	Steps       int // made
+	Of          int // asked for
+	WallSeconds float64
+}
+
+func (t *Training) result(complete bool) (*Result, error) {
+	r := &Result{Curve: t.curve, Reference: t.world.reference, Objectives: t.agent.Shape().Objectives, Steps: t.agent.Stats().Steps, Of: t.steps,
+		WallSeconds: t.wall(), Data: t.bestData, Point: t.bestAt}
+	var err error
+	if t.best != nil {
+		r.Measured, r.Known = *t.best, true
+	} else if r.Data, err = t.file(t.agent, r.Steps); err != nil { // interrupted before anything was measured
+		return nil, err
+	}
+	if !complete {
+		if r.Present, err = t.present(); err != nil {
+			return nil, err
+		}
+	}
+	r.Meta, r.Agent, err = morl.ReadFile(bytes.NewReader(r.Data))
+	return r, err
+}
+
+// number is a float64 that JSON shows as null when it is unknown.
+type number float64
+
+func (n number) MarshalJSON() ([]byte, error) {
+	if math.IsNaN(float64(n)) || math.IsInf(float64(n), 0) {
+		return []byte("null"), nil
+	}
+	return strconv.AppendFloat(nil, float64(n), 'g', 10, 64), nil
+}
+
+func (n *number) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		*n = number(math.NaN())
+		return nil
+	}
+	return json.Unmarshal(data, (*float64)(n))
+}
+
+func numbers(v []float64) []number {
+	out := make([]number, len(v))
+	for i, x := range v {
+		out[i] = number(x)
+	}
+	return out
+}
+
+// WriteJSON writes the result as one object, schema 1. returns is the mean return of the training's episodes between the
+// last two measurements before the kept agent, one number an objective; file is where the agent was written, "" nowhere.
+func (r *Result) WriteJSON(w io.Writer, file string) error {
+	type jobs struct {
+		Jobs        int    `json:"jobs"`
+		Agent       number `json:"utility"`
+		Own         number `json:"own_configuration"`
+		Model       number `json:"model"`
+		OverModel   number `json:"over_model"`
+		OverModelSE number `json:"over_model_se"`
+	}
+	out := struct {
+		Schema          int        `json:"schema"`
+		Env             string     `json:"env"`
+		Agent           string     `json:"agent"`
+		Seed            uint64     `json:"seed"`
+		Steps           int        `json:"steps"`
+		Objectives      []string   `json:"objectives"`
+		Front           [][]number `json:"front"`
+		Hypervolume     number     `json:"hypervolume"`
+		Reference       []number   `json:"reference"`
+		ExpectedUtility number     `json:"expected_utility"`
+		Returns         []number   `json:"returns"`
+		Evaluation      *jobs      `json:"evaluation,omitempty"`
+		KeptAt          int        `json:"kept_at_step"`
+		WallS           number     `json:"wall_s"`
+		File            *string    `json:"file"`
+		Interrupted     bool       `json:"interrupted,omitempty"`
+	}{Schema: Schema, Env: r.Meta.Env, Agent: r.Meta.Agent, Seed: r.Meta.Seed, Steps: r.Steps, Objectives: r.Objectives, Front: [][]number{},
+		Hypervolume: number(math.NaN()), Reference: numbers(r.Reference), ExpectedUtility: number(math.NaN()), Returns: numbers(r.Point.Returns),
+		KeptAt: r.Meta.Stats.Steps, WallS: number(r.WallSeconds), Interrupted: r.Steps < r.Of}
+	if r.Known {
+		out.Hypervolume, out.ExpectedUtility = number(r.Hypervolume), number(r.ExpectedUtility)
+	}
+	for _, p := range r.Front {
+		out.Front = append(out.Front, numbers(p))
+	}
+	if j := r.Jobs; j != nil {
+		out.Evaluation = &jobs{j.Jobs, number(j.Agent), number(j.Own), number(j.Model), number(j.OverModel), number(j.OverModelSE)}
+	}
+	if file != "" {
+		out.File = &file
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(out)
+}

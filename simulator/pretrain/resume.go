@@ -1,0 +1,194 @@
+package pretrain
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"trainopt/morl"
+)
+
+// Names in morl.Meta.Notes.
+const (
+	noteSteps    = "steps"    // that were asked for
+	noteKept     = "kept"     // the step of the agent in the file
+	noteData     = "data"     // what the environment is made of
+	noteCurve    = "curve"    // of a checkpoint: the points measured so far, JSON
+	noteEpisodes = "episodes" // of a checkpoint
+	noteWall     = "wall"     // of a checkpoint: seconds
+)
+
+// present is the checkpoint: the networks as they are now.
+func (t *Training) present() ([]byte, error) {
+	m := t.meta
+	curve, err := json.Marshal(t.curve)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: curve: %w", err)
+	}
+	m.Notes = map[string]string{noteSteps: strconv.Itoa(t.steps), noteCurve: string(curve), noteEpisodes: strconv.Itoa(t.earlier + t.episodes),
+		noteWall: "0"}
+	if t.o.Now != nil {
+		m.Notes[noteWall] = strconv.FormatFloat(t.wall(), 'g', -1, 64)
+	}
+	if t.world.data != "" {
+		m.Notes[noteData] = t.world.data
+	}
+	var b bytes.Buffer
+	if err := morl.WriteFile(&b, m, t.agent); err != nil {
+		return nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// resume goes on from an agent file, and from its checkpoint where there is one.
+func (t *Training) resume() error {
+	meta, best, err := morl.ReadFile(bytes.NewReader(t.o.Resume))
+	if err != nil {
+		return err
+	}
+	if err := t.sameAs(meta); err != nil {
+		return err
+	}
+	present, at := best, meta
+	if t.o.Checkpoint != nil {
+		if at, present, err = morl.ReadFile(bytes.NewReader(t.o.Checkpoint)); err != nil {
+			return fmt.Errorf("checkpoint: %w", err)
+		}
+		if at.Agent != meta.Agent || at.Env != meta.Env || at.Seed != meta.Seed || !slices.Equal(at.Config.Hidden, meta.Config.Hidden) ||
+			at.Config.Critics != meta.Config.Critics || at.Stats.Steps < meta.Stats.Steps {
+			return fmt.Errorf("checkpoint: it is not that of this agent: %w", morl.ErrForeign)
+		}
+		if err := t.history(at.Notes); err != nil {
+			return err
+		}
+	}
+	if err := t.goOn(meta, present); err != nil {
+		return err
+	}
+	t.resumed = best
+	return nil
+}
+
+// weighResumed measures what was kept before: what is learned now has to be as good.
+func (t *Training) weighResumed() {
+	m := t.world.measure(t.resumed)
+	t.best, t.bestData = &m, t.o.Resume
+	at := slices.IndexFunc(t.curve, func(p Point) bool { return p.Kept })
+	if at < 0 {
+		x := t.point(&m, t.resumed.Stats().Steps, t.earlier)
+		x.Kept = true
+		t.curve, at = append(t.curve, x), len(t.curve)
+	}
+	t.bestAt = t.curve[at]
+}
+
+// sameAs takes environment and agent from the file, and refuses others than it has.
+func (t *Training) sameAs(m morl.Meta) error {
+	for _, x := range []struct {
+		what  string
+		given *string
+		has   string
+	}{{"agent", &t.o.Agent, m.Agent}, {"environment", &t.o.Env, m.Env}} {
+		if *x.given == "" {
+			*x.given = x.has
+		}
+		if *x.given != x.has {
+			return fmt.Errorf("it holds %s %q, and %q was asked for: %w", x.what, x.has, *x.given, morl.ErrForeign)
+		}
+	}
+	if _, ok := worlds[m.Env]; !ok {
+		return fmt.Errorf("it was trained in %q, which this program does not know: %w", m.Env, morl.ErrForeign)
+	}
+	if t.o.Seed != 0 && t.o.Seed != m.Seed {
+		return fmt.Errorf("its seed is %d, and %d was asked for: %w", m.Seed, t.o.Seed, morl.ErrForeign)
+	}
+	t.o.Seed = m.Seed
+	if m.Env == "training" && t.o.Jobs.Actions == 0 {
+		t.o.Jobs.Actions = m.Shape.Actions
+	}
+	return nil
+}
+
+// history reads what a checkpoint says of the training so far.
+func (t *Training) history(notes map[string]string) error {
+	if err := json.Unmarshal([]byte(notes[noteCurve]), &t.curve); err != nil {
+		return fmt.Errorf("checkpoint: curve: %v: %w", err, morl.ErrCorrupt)
+	}
+	var err error
+	if t.earlier, err = strconv.Atoi(notes[noteEpisodes]); err != nil {
+		return fmt.Errorf("checkpoint: episodes %q: %w", notes[noteEpisodes], morl.ErrCorrupt)
+	}
+	seconds, err := strconv.ParseFloat(notes[noteWall], 64)
+	if err != nil || !(seconds >= 0 && seconds < 1e9) {
+		return fmt.Errorf("checkpoint: wall %q: %w", notes[noteWall], morl.ErrCorrupt)
+	}
+	t.before = time.Duration(seconds * float64(time.Second))
+	return nil
+}
+
+// goOn makes environment and agent.
+func (t *Training) goOn(meta morl.Meta, present morl.Agent) error {
+	t.recipe, _ = RecipeFor(meta.Env, meta.Agent)
+	planned, err := strconv.Atoi(meta.Notes[noteSteps])
+	if err != nil || planned < 1 {
+		return fmt.Errorf("steps %q: %w", meta.Notes[noteSteps], morl.ErrForeign)
+	}
+	if t.steps = t.o.Steps; t.steps == 0 {
+		t.steps = planned
+	}
+	if done := present.Stats().Steps; t.steps <= done {
+		return fmt.Errorf("it has made %d of %d steps: ask for more", done, t.steps)
+	}
+	config := meta.Config
+	if t.steps != planned { // the schedules end with the training
+		config.ExploreSteps = int(float64(config.ExploreSteps) * float64(t.steps) / float64(planned))
+		config.Anneal = int(float64(config.Anneal) * float64(t.steps) / float64(planned))
+	}
+	if t.o.NoResets {
+		config.Resets = morl.Resets{}
+	}
+	config = merge(config, t.o.Config)
+	if !slices.Equal(config.Hidden, meta.Config.Hidden) || config.Critics != meta.Config.Critics {
+		return fmt.Errorf("networks of %v hidden units cannot become %v", meta.Config.Hidden, config.Hidden)
+	}
+	if err := t.settle(config); err != nil {
+		return err
+	}
+	if want, got := t.world.env.Shape(), meta.Shape; want.State != got.State || want.Actions != got.Actions || !slices.Equal(want.Objectives, got.Objectives) {
+		return fmt.Errorf("it is for %d state numbers and %d actions, the environment has %d and %d: %w", got.State, got.Actions, want.State, want.Actions, morl.ErrForeign)
+	}
+	if was := meta.Notes[noteData]; was != t.world.data {
+		return fmt.Errorf("it was trained on jobs of the %s profiles, these are the %s: %w", was, t.world.data, morl.ErrForeign)
+	}
+	t.meta = morl.Meta{Agent: meta.Agent, Env: meta.Env, Shape: meta.Shape, Config: config, Seed: meta.Seed}
+	t.agent, err = refill(t.meta, present)
+	return err
+}
+
+// refill copies an agent into one that fills its replay before it learns on.
+func refill(m morl.Meta, from morl.Agent) (morl.Agent, error) {
+	var b bytes.Buffer
+	if err := from.Save(&b); err != nil {
+		return nil, err
+	}
+	c, done := m.Config, from.Stats().Steps
+	if p, ok := from.(interface{ Preferences() [][]float32 }); ok { // each policy counts its own
+		done /= len(p.Preferences())
+	}
+	warmup := c.Warmup
+	if warmup == 0 {
+		warmup = refillSteps
+	}
+	c.Warmup = done + warmup
+	a, err := morl.New(m.Agent, m.Shape, c, m.Seed)
+	if err != nil {
+		return nil, err
+	}
+	return a, a.Load(&b)
+}
+
+// refillSteps is the number of decisions to take in again where the configuration names none.
+const refillSteps = 1000

@@ -1,0 +1,224 @@
+package pretrain
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"trainopt/morl"
+)
+
+// Training is a training that is set up and can be run once.
+type Training struct {
+	o      Options
+	recipe Recipe
+	world  *world
+	agent  morl.Agent
+	meta   morl.Meta
+	steps  int // in all
+	tick   int // decisions between reports
+	from   time.Duration
+	before time.Duration // that an interrupted training took already
+
+	curve    []Point
+	window   []float64 // sum of the returns of the episodes since the last measurement
+	ended    int       // of them
+	episodes int
+	earlier  int // episodes of an interrupted training
+
+	resumed  morl.Agent // what was kept before an interruption, to be measured again
+	best     *Measured  // of what is kept; nil before the first measurement
+	bestData []byte
+	bestAt   Point
+}
+
+// Train trains an agent: Prepare and Run.
+func Train(ctx context.Context, o Options) (*Result, error) {
+	t, err := Prepare(o)
+	if err != nil {
+		return nil, err
+	}
+	return t.Run(ctx)
+}
+
+// Prepare checks the options, makes environment and agent, and reads what is resumed. Every error is the caller's: a
+// setting that makes no sense, or a file that is damaged (morl.ErrCorrupt), newer (morl.ErrNewer) or something else
+// (morl.ErrForeign).
+func Prepare(o Options) (*Training, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	t := &Training{o: o}
+	var err error
+	if o.Resume != nil {
+		err = t.resume()
+	} else {
+		err = t.begin()
+	}
+	if err != nil {
+		return nil, err
+	}
+	t.tick = tickOf(t.recipe.Measure)
+	return t, nil
+}
+
+// tickOf is the number of decisions between reports: a part of that between measurements, so that a reader sees it move.
+func tickOf(measure int) int {
+	for n := 10; n > 1; n-- {
+		if measure%n == 0 {
+			return measure / n
+		}
+	}
+	return measure
+}
+
+// settle finds the recipe and makes the environment.
+func (t *Training) settle(config morl.Config) error {
+	var err error
+	if t.o.Measure > 0 {
+		t.recipe.Measure = t.o.Measure
+	}
+	t.world, err = worlds[t.o.Env](&t.o, config, t.recipe)
+	return err
+}
+
+func (t *Training) begin() error {
+	var ok bool
+	if t.recipe, ok = RecipeFor(t.o.Env, t.o.Agent); !ok {
+		return fmt.Errorf("environment %q: no recipe", t.o.Env)
+	}
+	if t.steps = t.o.Steps; t.steps == 0 {
+		t.steps = t.recipe.Steps
+	}
+	config := schedule(merge(t.recipe.Config, t.o.Config), t.steps)
+	if err := t.settle(config); err != nil {
+		return err
+	}
+	a, err := morl.New(t.o.Agent, t.world.env.Shape(), config, t.o.Seed)
+	if err != nil {
+		return err
+	}
+	t.agent = a
+	t.meta = morl.Meta{Agent: t.o.Agent, Env: t.o.Env, Shape: a.Shape(), Config: config, Seed: t.o.Seed}
+	return nil
+}
+
+// Steps is how many decisions are made in all, and how many of them are made already.
+func (t *Training) Steps() (of, done int) { return t.steps, t.agent.Stats().Steps }
+
+// Run trains until the steps are done or ctx ends. Then too, with ctx's error, there is a result: what was kept so far.
+func (t *Training) Run(ctx context.Context) (*Result, error) {
+	if t.o.Now != nil {
+		t.from = t.o.Now()
+	}
+	t.window = make([]float64, len(t.agent.Shape().Objectives))
+	if t.resumed != nil {
+		t.weighResumed()
+	}
+	err := morl.Train(ctx, t.agent, t.world.env, morl.TrainOptions{Steps: t.steps, Seed: t.meta.Seed, Every: t.tick, Report: t.report})
+	if err != nil && ctx.Err() == nil {
+		return nil, err
+	}
+	r, failed := t.result(err == nil)
+	if failed != nil {
+		return nil, failed
+	}
+	return r, err
+}
+
+// report is called by morl.Train: it adds up, and measures when a measurement is due.
+func (t *Training) report(p morl.Progress) error {
+	if n := p.Episodes - t.episodes; n > 0 {
+		for i, v := range p.Return {
+			t.window[i] += v * float64(n)
+		}
+		t.ended += n
+	}
+	t.episodes = p.Episodes
+	if p.Steps%t.recipe.Measure == 0 || p.Steps >= t.steps {
+		if err := t.measure(p); err != nil {
+			return err
+		}
+	}
+	if t.o.Progress != nil {
+		now := Progress{Steps: p.Steps, Of: t.steps, Episodes: t.earlier + p.Episodes, Loss: t.agent.Stats().Loss}
+		if n := len(t.curve); n > 0 {
+			now.Point = &t.curve[n-1]
+		}
+		t.o.Progress(now)
+	}
+	return nil
+}
+
+func (t *Training) measure(p morl.Progress) error {
+	m := t.world.measure(t.agent)
+	if t.recipe.Focus && p.Focus != nil {
+		p.Focus(morl.Corners(m.reached))
+	}
+	x := t.point(&m, p.Steps, t.earlier+p.Episodes)
+	if t.best == nil || t.o.KeepLast || !t.world.outdoes(t.best, &m) {
+		data, err := t.file(t.agent, p.Steps)
+		if err != nil {
+			return err
+		}
+		t.best, t.bestData, t.bestAt = &m, data, x
+		for i := range t.curve {
+			t.curve[i].Kept = false
+		}
+		x.Kept = true
+	}
+	t.curve = append(t.curve, x)
+	if t.o.Save == nil {
+		return nil
+	}
+	present, err := t.present()
+	if err != nil {
+		return err
+	}
+	return t.o.Save(t.bestData, present)
+}
+
+func (t *Training) point(m *Measured, steps, episodes int) Point {
+	x := Point{Steps: steps, Episodes: episodes, WallS: t.wall(), Loss: t.agent.Stats().Loss, Returns: t.returns(), FrontSize: len(m.Front),
+		Hypervolume: m.Hypervolume, ExpectedUtility: m.ExpectedUtility, Own: math.NaN(), Model: math.NaN()}
+	if m.Jobs != nil {
+		x.Own, x.Model = m.Jobs.Own, m.Jobs.Model
+	}
+	return x
+}
+
+// returns is the mean return of the episodes since the last measurement, NaN when none ended.
+func (t *Training) returns() []float64 {
+	out := make([]float64, len(t.window))
+	for i, v := range t.window {
+		out[i] = v / float64(t.ended) // 0/0 is NaN
+	}
+	clear(t.window)
+	t.ended = 0
+	return out
+}
+
+// wall is the seconds spent so far, NaN without a clock.
+func (t *Training) wall() float64 {
+	if t.o.Now == nil {
+		return math.NaN()
+	}
+	return (t.before + t.o.Now() - t.from).Seconds()
+}
+
+// file is an agent file; step is when the agent was measured.
+func (t *Training) file(a morl.Agent, step int) ([]byte, error) {
+	m := t.meta
+	m.Notes = map[string]string{noteSteps: strconv.Itoa(t.steps), noteKept: strconv.Itoa(step)}
+	if t.world.data != "" {
+		m.Notes[noteData] = t.world.data
+	}
+	var b bytes.Buffer
+	if err := morl.WriteFile(&b, m, a); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}

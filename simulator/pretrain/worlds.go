@@ -1,0 +1,94 @@
+package pretrain
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"trainopt/morl"
+	"trainopt/morl/pareto"
+	"trainopt/morl/problems"
+)
+
+// Measured is what an agent earns, as its environment tells.
+type Measured struct {
+	// Front are the non-dominated returns of the agent's policies, one number an objective.
+	Front [][]float64
+	// Hypervolume is that of Front above the reference point of the environment.
+	Hypervolume float64
+	// ExpectedUtility is the mean over preferences of what the agent earns for each: on a problem the best point of the front
+	// by equally spaced (two objectives), lattice (three) or uniformly drawn preferences; for jobs, see Jobs.
+	ExpectedUtility float64
+	// Jobs compares with others; nil on a problem.
+	Jobs *Comparison
+
+	reached []morl.Reached
+}
+
+// world is an environment with what is needed to measure an agent in it.
+type world struct {
+	env       morl.Environment
+	data      string // what it is made of, "" when the name says all
+	reference []float64
+	measure   func(a morl.Agent) Measured
+	// outdoes says that what was measured before is better than what is measured now, beyond noise.
+	outdoes func(before, now *Measured) bool
+}
+
+// worlds makes each environment. A new one is one line here, and its recipe.
+var worlds = map[string]func(o *Options, c morl.Config, r Recipe) (*world, error){
+	"training":                          jobWorld,
+	"problem:deep-sea-treasure":         problemWorld,
+	"problem:deep-sea-treasure-concave": problemWorld,
+	"problem:fruit-tree-5":              problemWorld,
+	"problem:fruit-tree-6":              problemWorld,
+	"problem:minecart-deterministic":    problemWorld,
+	"problem:resource-gathering":        problemWorld,
+}
+
+// problemPrefix precedes the name of a problem in that of its environment.
+const problemPrefix = "problem:"
+
+func problemWorld(o *Options, c morl.Config, r Recipe) (*world, error) {
+	p := problems.ByName[o.Env[len(problemPrefix):]]()
+	if c.Resets.Mode == "evidence" {
+		return nil, fmt.Errorf("resets on evidence need an agreement that can be violated: %s has none", o.Env)
+	}
+	weights := utilityWeights(len(p.Shape().Objectives))
+	return &world{
+		env: p, reference: p.Reference(),
+		measure: func(a morl.Agent) Measured {
+			var m Measured
+			m.reached = morl.Front(a, p, morl.FrontOptions{Gamma: c.Gamma, Preferences: r.Preferences})
+			for _, x := range m.reached {
+				m.Front = append(m.Front, x.Value)
+			}
+			m.Hypervolume = pareto.Hypervolume(m.Front, p.Reference())
+			m.ExpectedUtility = pareto.ExpectedUtility(m.Front, weights)
+			return m
+		},
+		outdoes: func(before, now *Measured) bool { return before.Hypervolume > now.Hypervolume },
+	}, nil
+}
+
+// utilityWeights are the preferences that the expected utility is the mean over: 50 equally spaced, the lattice of 231, or
+// 20,000 drawn uniformly.
+func utilityWeights(objectives int) [][]float64 {
+	switch objectives {
+	case 1, 2:
+		return pareto.Weights(50, objectives, nil)
+	case 3:
+		return pareto.Lattice(3, 20)
+	}
+	return pareto.Weights(20_000, objectives, rand.New(rand.NewPCG(1, 0xe0e)))
+}
+
+// nonDominated are the points of the front, sorted.
+func nonDominated(points [][]float64) [][]float64 {
+	var out [][]float64
+	for _, i := range pareto.Front(points) {
+		out = append(out, points[i])
+	}
+	slices.SortFunc(out, slices.Compare)
+	return out
+}
