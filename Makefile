@@ -10,7 +10,7 @@ LINT    := honnef.co/go/tools/cmd/staticcheck@v0.8.0
 
 export CGO_ENABLED ?= $(shell command -v $${CC:-cc} >/dev/null 2>&1 && echo 1 || echo 0)
 
-.PHONY: run build test bench lint vet fuzz clean check-go
+.PHONY: run build test bench lint vet fuzz problems agent clean check-go
 
 build: check-go $(BIN)
 
@@ -42,6 +42,15 @@ fuzz:
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+# Do the learning agents reach what can be reached on problems with known answers? About half an hour of one core.
+problems: check-go
+	$(GO) test ./simulator/pretrain -run '^TestGates$$' -gates -count=1 -timeout 4h -v
+
+# Trains the agent that is part of the program.
+agent: build
+	@mkdir -p simulator/training/pretrained
+	$(BIN) pretrain --env training --agent conditioned --seed 1 --out simulator/training/pretrained/agent.bin --curves bin/agent.html --curves bin/agent.csv
 
 clean:
 	rm -rf bin .optimize

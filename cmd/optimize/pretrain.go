@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
@@ -77,6 +78,14 @@ give the same bytes as one that was never interrupted. One that was not does, fo
 	fs.IntVar(&f.actions, "actions", 0, "of the environment training: 9 (GPUs and CPUs) or 27 (and memory) (default 9)")
 	fs.StringVar(&f.profiles, "profiles", "", "`DIR` with measured tables to draw jobs from (default: the curves fitted to them)")
 	fs.StringVar(&f.resets, "resets", "never", "when critics are replaced: evidence|random|never")
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		if name, ok := strings.CutPrefix(err.Error(), "unknown flag: --"); ok {
+			known := map[string]string{"json": "", "quiet": ""}
+			fs.VisitAll(func(f *pflag.Flag) { known[f.Name] = "" })
+			err = fmt.Errorf("%w: nearest known is --%s", err, nearest(name, known))
+		}
+		return usageError{err}
+	})
 	return cmd
 }
 

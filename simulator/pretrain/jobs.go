@@ -20,8 +20,8 @@ var JobPreferences = [][4]float64{
 	{0.25, 0.25, 0.20, 0.30}, // balanced
 }
 
-// Comparison is how an agent's choices for jobs compare with others': mean utilities over the same jobs and preferences,
-// where −1 is about the whole run at the user's own configuration.
+// Comparison is how an agent's choices for jobs compare with others': mean utilities over the same jobs and preferences.
+// The whole run at the user's own configuration is about −0.7 when it keeps the agreement and −1 when it does not.
 type Comparison struct {
 	Jobs              int
 	Agent, Own, Model float64 // the agent; the user's own configuration; what the performance model alone chooses

@@ -30,7 +30,7 @@ type line struct {
 // chart is one picture over the steps.
 type chart struct {
 	Title, Note string
-	log         bool
+	log, whole  bool
 	Lines       []line
 	Empty       bool
 	SVG         template.HTML
@@ -41,11 +41,14 @@ func (r *Result) charts() []chart {
 	utility := chart{Title: "Expected utility", Note: "mean over preferences, of the measured agent", Lines: []line{
 		{Name: "agent", Class: "s1", value: func(p *Point) float64 { return p.ExpectedUtility }}}}
 	if r.Jobs != nil {
-		utility.Note = "mean over preferences and jobs that were not trained on; −1 is about the own configuration"
+		utility.Note = "mean over preferences and jobs that were not trained on"
 		utility.Lines = append(utility.Lines, line{Name: "performance model alone", Class: "s2", Dash: true, value: func(p *Point) float64 { return p.Model }},
 			line{Name: "own configuration", Class: "s3", Dash: true, value: func(p *Point) float64 { return p.Own }})
 	}
 	returns := chart{Title: "Return of the training's episodes", Note: "while exploring, under preferences drawn at random"}
+	if r.Jobs != nil {
+		returns.Note = "while exploring; 0 is what the performance model predicted"
+	}
 	for i, o := range r.Objectives {
 		returns.Lines = append(returns.Lines, line{Name: o, Class: fmt.Sprintf("s%d", i%6+1), value: func(p *Point) float64 {
 			if i >= len(p.Returns) {
@@ -55,10 +58,10 @@ func (r *Result) charts() []chart {
 		}})
 	}
 	return []chart{
-		{Title: "Hypervolume", Note: "of the measured front, reference " + strings.Trim(fmt.Sprint(r.Reference), "[]"),
+		{Title: "Hypervolume", Note: "of the measured front, above (" + strings.Join(figures(r.Reference), ", ") + ")",
 			Lines: []line{{Name: "hypervolume", Class: "s1", value: func(p *Point) float64 { return p.Hypervolume }}}},
 		utility,
-		{Title: "Points on the front", Lines: []line{{Name: "points", Class: "s1", value: func(p *Point) float64 { return float64(p.FrontSize) }}}},
+		{Title: "Points on the front", whole: true, Lines: []line{{Name: "points", Class: "s1", value: func(p *Point) float64 { return float64(p.FrontSize) }}}},
 		{Title: "Loss of the critics", Note: "moving average, logarithmic", log: true,
 			Lines: []line{{Name: "loss", Class: "s1", value: func(p *Point) float64 { return p.Loss }}}},
 		returns,
@@ -101,13 +104,17 @@ func (r *Result) WriteHTML(w io.Writer) error {
 func (r *Result) frontRows() [][]string {
 	var rows [][]string
 	for _, p := range r.Front {
-		var row []string
-		for _, v := range p {
-			row = append(row, figure(v))
-		}
-		rows = append(rows, row)
+		rows = append(rows, figures(p))
 	}
 	return rows
+}
+
+func figures(v []float64) []string {
+	var out []string
+	for _, x := range v {
+		out = append(out, figure(x))
+	}
+	return out
 }
 
 // Size and margins of a picture, in its own units.
@@ -185,9 +192,9 @@ func (c *chart) grid(b *strings.Builder, x, y axis) {
 		if c.log {
 			v = math.Pow(10, t)
 			text = fmt.Sprintf("10<tspan dy=\"-4\" font-size=\"8\">%d</tspan>", int(math.Round(t)))
-			if t != math.Round(t) {
-				continue
-			}
+		}
+		if (c.log || c.whole) && t != math.Round(t) {
+			continue
 		}
 		fmt.Fprintf(b, `<line class="grid" x1="%g" x2="%g" y1="%s" y2="%s"/><text class="tick end" x="%g" y="%s" dy="4">%s</text>`, left, wide-right, y.at(v), y.at(v), left-6, y.at(v), text)
 	}

@@ -118,7 +118,7 @@ func (t *Training) history(notes map[string]string) error {
 		return fmt.Errorf("checkpoint: curve: %v: %w", err, morl.ErrCorrupt)
 	}
 	var err error
-	if t.earlier, err = strconv.Atoi(notes[noteEpisodes]); err != nil {
+	if t.earlier, err = strconv.Atoi(notes[noteEpisodes]); err != nil || t.earlier < 0 {
 		return fmt.Errorf("checkpoint: episodes %q: %w", notes[noteEpisodes], morl.ErrCorrupt)
 	}
 	seconds, err := strconv.ParseFloat(notes[noteWall], 64)

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"trainopt/optimizer"
+)
+
+// learn is a command line that trains for a moment.
+func learn(more ...string) []string {
+	return append([]string{"pretrain", "--env", "problem:deep-sea-treasure", "--agent", "conditioned", "--steps", "1200", "--measure", "400", "--hidden", "24", "--batch", "32"}, more...)
+}
+
+// TestPretrain: the agent file is there, the JSON says what the contract promises, the curves are written.
+func TestPretrain(t *testing.T) {
+	w := newWorld(t)
+	code, out, errs := w.run(learn("--seed", "4", "--out", "a.bin", "--curves", "c.csv", "--curves", "c.html", "--json")...)
+	if code != optimizer.CodeDone {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	var got map[string]any
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatalf("%v in %s", err, out)
+	}
+	for _, key := range []string{"schema", "env", "agent", "seed", "steps", "front", "hypervolume", "reference", "expected_utility", "returns", "wall_s", "file"} {
+		if got[key] == nil {
+			t.Errorf("no %s in %s", key, out)
+		}
+	}
+	if got["seed"] != 4.0 || got["steps"] != 1200.0 || got["file"] != "a.bin" {
+		t.Errorf("%s", out)
+	}
+	for name, begins := range map[string]string{"a.bin": "optimize agent\n", "c.csv": "steps,episodes,wall_s,loss,return_treasure", "c.html": "<!DOCTYPE html>"} {
+		if data, err := os.ReadFile(filepath.Join(w.dir, name)); err != nil || !strings.HasPrefix(string(data), begins) {
+			t.Errorf("%s: %v, %.40q", name, err, data)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(w.dir, ".*")); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	// The same seed gives the same file again.
+	if code, _, errs := w.run(learn("--seed", "4", "--out", "b.bin", "--quiet")...); code != optimizer.CodeDone {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	a, _ := os.ReadFile(filepath.Join(w.dir, "a.bin"))
+	if b, err := os.ReadFile(filepath.Join(w.dir, "b.bin")); err != nil || string(a) != string(b) {
+		t.Errorf("an other file for the same seed: %v", err)
+	}
+}
+
+// TestPretrainInterrupted: an interrupt saves, says how to go on, and that works.
+func TestPretrainInterrupted(t *testing.T) {
+	for name, s := range map[string]struct {
+		signal os.Signal
+		code   optimizer.Code
+	}{"interrupt": {os.Interrupt, optimizer.CodeInterrupt}, "terminated": {syscall.SIGTERM, optimizer.CodeTerminated}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.signals <- s.signal
+			code, out, errs := w.run("pretrain", "--env", "problem:deep-sea-treasure", "--agent", "envelope", "--steps", "500000", "--hidden", "24", "--out", "my agent")
+			if code != s.code || !strings.Contains(errs, "go on with: optimize pretrain --resume 'my agent'") {
+				t.Fatalf("exit %d, %s\n%s", code, errs, out)
+			}
+			for _, file := range []string{"my agent", "my agent.checkpoint"} {
+				if _, err := os.Stat(filepath.Join(w.dir, file)); err != nil {
+					t.Error(err)
+				}
+			}
+			for len(w.signals) > 0 {
+				<-w.signals
+			}
+			code, out, errs = w.run("pretrain", "--resume", "my agent", "--steps", "5000", "--json")
+			if code != optimizer.CodeDone || !strings.Contains(out, `"steps": 5000`) || !strings.Contains(out, `"agent": "envelope"`) {
+				t.Fatalf("exit %d, %s\n%s", code, errs, out)
+			}
+			if _, err := os.Stat(filepath.Join(w.dir, "my agent.checkpoint")); err == nil {
+				t.Error("the checkpoint is still there")
+			}
+		})
+	}
+}
+
+func TestPretrainBadInput(t *testing.T) {
+	w := newWorld(t)
+	w.write("text.agent", "not an agent")
+	w.write("deep-sea-treasure-envelope.agent", "keep me")
+	for says, args := range map[string]string{
+		"nearest known is problem:deep-sea-treasure":    "--env problem:deep-sea --agent envelope",
+		"nearest known is training":                     "--env trainin --agent envelope",
+		"nearest known is envelope":                     "--env training --agent enveloppe",
+		"--steps 0":                                     "--env training --agent envelope --steps 0",
+		"--steps -7":                                    "--env training --agent envelope --steps -7",
+		"--gamma 1.5":                                   "--env training --agent envelope --gamma 1.5",
+		"cannot write into its directory":               "--env training --agent envelope --out no/where.agent",
+		"ends in .csv or .html":                         "--env training --agent envelope --curves c.png",
+		"no agent file":                                 "--resume text.agent",
+		"no such file":                                  "--resume nothing.agent",
+		"a problem has its own":                         "--env problem:fruit-tree-5 --agent envelope --actions 9",
+		"--resets sometimes":                            "--env training --agent envelope --resets sometimes",
+		"is there already":                              "--env problem:deep-sea-treasure --agent envelope",
+		"--profiles":                                    "--env training --agent envelope --profiles nowhere",
+		"nearest known is --steps":                      "--env training --agent envelope --step 5",
+		"--env is needed":                               "--agent envelope",
+		"unknown command \"x\" for \"optimize pretrain": "x",
+	} {
+		code, out, errs := w.run(append([]string{"pretrain"}, strings.Fields(args)...)...)
+		if code != optimizer.CodeUsage || !strings.Contains(errs, says) || strings.Count(errs, "\n") != 1 || out != "" {
+			t.Errorf("%s: exit %d, %q, want %q", args, code, errs, says)
+		}
+	}
+	if data, _ := os.ReadFile(filepath.Join(w.dir, "deep-sea-treasure-envelope.agent")); string(data) != "keep me" {
+		t.Error("a file of the user's was overwritten")
+	}
+}

@@ -1,0 +1,419 @@
+package pretrain
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"trainopt/morl"
+	"trainopt/morl/pareto"
+	"trainopt/morl/problems"
+)
+
+// small is a training of a second.
+func small(env, agent string) Options {
+	if env == "training" {
+		return Options{Env: env, Agent: agent, Steps: 600, Measure: 200, Seed: 3, Config: morl.Config{Hidden: []int{24}, Warmup: 100, Batch: 32}, Jobs: JobOptions{Count: 3}}
+	}
+	return Options{Env: env, Agent: agent, Steps: 1500, Measure: 500, Seed: 3, Config: morl.Config{Hidden: []int{24}, Warmup: 200, Batch: 32}, Jobs: JobOptions{Count: 3}}
+}
+
+func run(t *testing.T, o Options) *Result {
+	t.Helper()
+	r, err := Train(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestLearnsDeepSeaTreasure: with a seventh of the recipe's steps most of the front is found, and what the file holds earns
+// what the result says.
+func TestLearnsDeepSeaTreasure(t *testing.T) {
+	if testing.Short() {
+		t.Skip("trains for some seconds")
+	}
+	r := run(t, Options{Env: "problem:deep-sea-treasure", Agent: "conditioned", Steps: 8000, Seed: 1, Config: morl.Config{Hidden: []int{64, 64}, Every: 2}})
+	if r.Hypervolume < 0.9*854.850 {
+		t.Errorf("hypervolume %.1f, want at least nine tenths of 854.850", r.Hypervolume)
+	}
+	_, a, err := morl.ReadFile(bytes.NewReader(r.Data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := problems.DeepSeaTreasure(problems.Convex)
+	var points [][]float64
+	for _, x := range morl.Front(a, p, morl.FrontOptions{}) {
+		points = append(points, x.Value)
+	}
+	if v := pareto.Hypervolume(points, p.Reference()); v != r.Hypervolume {
+		t.Errorf("the file's agent reaches %v, the result says %v", v, r.Hypervolume)
+	}
+	best := 0.0
+	for _, x := range r.Curve {
+		best = max(best, x.Hypervolume)
+	}
+	if r.Hypervolume != best {
+		t.Errorf("kept %v, the best measured is %v", r.Hypervolume, best)
+	}
+}
+
+func TestSameSeedSameFile(t *testing.T) {
+	for name, o := range map[string]Options{"problem": small("problem:deep-sea-treasure", "envelope"), "training": small("training", "conditioned"),
+		"drawn weights": small("problem:fruit-tree-5", "conditioned")} {
+		t.Run(name, func(t *testing.T) {
+			with := func(cores int) *Result {
+				defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
+				return run(t, o)
+			}
+			one, two := with(1), with(2)
+			if !bytes.Equal(one.Data, two.Data) {
+				t.Error("other bytes of the agent file on two cores")
+			}
+			var a, b bytes.Buffer
+			if one.WriteCSV(&a) != nil || two.WriteCSV(&b) != nil || !bytes.Equal(a.Bytes(), b.Bytes()) {
+				t.Errorf("other curves on two cores:\n%s%s", a.String(), b.String())
+			}
+			if o.Seed++; o.Env != "training" && bytes.Equal(run(t, o).Data, one.Data) {
+				t.Error("an other seed gives the same agent")
+			}
+		})
+	}
+}
+
+// interrupted trains until n measurements were made.
+func interrupted(t *testing.T, o Options, n int) *Result {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	o.Progress = func(p Progress) {
+		if p.Point != nil && p.Point.Steps >= n*o.Measure {
+			cancel()
+		}
+	}
+	r, err := Train(ctx, o)
+	if !errors.Is(err, context.Canceled) || r == nil || r.Present == nil {
+		t.Fatalf("interrupted: %v, result %v", err, r)
+	}
+	return r
+}
+
+func TestInterruptedGoesOn(t *testing.T) {
+	for _, agent := range Agents() {
+		t.Run(agent, func(t *testing.T) {
+			o := small("problem:deep-sea-treasure", agent)
+			broken := interrupted(t, o, 1)
+			if broken.Steps < 500 || broken.Steps > 1000 || len(broken.Curve) != 1 {
+				t.Fatalf("interrupted after %d steps with %d points", broken.Steps, len(broken.Curve))
+			}
+			r := run(t, Options{Resume: broken.Data, Checkpoint: broken.Present})
+			if r.Steps != 1500 || r.Meta.Seed != 3 || r.Present != nil || len(r.Curve) < 2 || r.Curve[0].Steps != 500 {
+				t.Fatalf("went on to %d steps, seed %d, curve %+v", r.Steps, r.Meta.Seed, r.Curve)
+			}
+			for i := range r.Curve[1:] {
+				if a, b := r.Curve[i], r.Curve[i+1]; b.Steps <= a.Steps || b.Episodes < a.Episodes || b.WallS < a.WallS {
+					t.Errorf("the curve goes back: %+v, %+v", a, b)
+				}
+			}
+			best := slices.MaxFunc(r.Curve, func(a, b Point) int { return int(math.Copysign(1, a.Hypervolume-b.Hypervolume)) })
+			if r.Hypervolume < best.Hypervolume-1e-9 {
+				t.Errorf("kept %v, measured %v", r.Hypervolume, best.Hypervolume)
+			}
+		})
+	}
+}
+
+// TestResumedKeepsTheBetterAgent: what an interrupted training found is not lost to a worse one.
+func TestResumedKeepsTheBetterAgent(t *testing.T) {
+	o := small("problem:deep-sea-treasure", "conditioned")
+	o.Steps = 4000
+	good := run(t, o)
+	// Learning at such a rate ruins the agent.
+	r := run(t, Options{Resume: good.Data, Steps: 5000, Config: morl.Config{Rate: 1, Warmup: 100}, Measure: 500})
+	if r.Hypervolume != good.Hypervolume || r.Meta.Stats.Steps != good.Meta.Stats.Steps {
+		t.Errorf("%v of step %d became %v of step %d", good.Hypervolume, good.Meta.Stats.Steps, r.Hypervolume, r.Meta.Stats.Steps)
+	}
+	last := run(t, Options{Resume: good.Data, Steps: 5000, KeepLast: true, Measure: 500})
+	if last.Meta.Stats.Steps != 5000 {
+		t.Errorf("asked to keep the last, it kept step %d", last.Meta.Stats.Steps)
+	}
+}
+
+func TestResumeRefuses(t *testing.T) {
+	o := small("problem:deep-sea-treasure", "conditioned")
+	broken := interrupted(t, o, 1)
+	other := interrupted(t, small("problem:deep-sea-treasure", "envelope"), 1)
+	flipped := slices.Clone(broken.Data)
+	flipped[len(flipped)/2] ^= 1
+	newer := slices.Clone(broken.Data)
+	newer[len("optimize agent\n")]++
+	for name, c := range map[string]struct {
+		o    Options
+		want error
+		says string
+	}{
+		"no agent file":      {Options{Resume: []byte("hello")}, morl.ErrForeign, "no agent file"},
+		"empty file":         {Options{Resume: []byte{}}, morl.ErrForeign, "no agent file"},
+		"damaged":            {Options{Resume: flipped}, morl.ErrCorrupt, "checksum"},
+		"cut off":            {Options{Resume: broken.Data[:900]}, morl.ErrCorrupt, "ends after"},
+		"newer":              {Options{Resume: newer}, morl.ErrNewer, "version 2"},
+		"damaged checkpoint": {Options{Resume: broken.Data, Checkpoint: flipped}, morl.ErrCorrupt, "checkpoint"},
+		"other's checkpoint": {Options{Resume: broken.Data, Checkpoint: other.Present}, morl.ErrForeign, "checkpoint"},
+		"no checkpoint":      {Options{Resume: broken.Data, Checkpoint: other.Data}, morl.ErrForeign, "checkpoint"},
+		"other agent":        {Options{Resume: broken.Data, Agent: "envelope"}, morl.ErrForeign, `"conditioned"`},
+		"other environment":  {Options{Resume: broken.Data, Env: "training"}, morl.ErrForeign, "deep-sea-treasure"},
+		"other seed":         {Options{Resume: broken.Data, Seed: 9}, morl.ErrForeign, "seed is 3"},
+		"other networks":     {Options{Resume: broken.Data, Config: morl.Config{Hidden: []int{25}}}, nil, "hidden"},
+		"nothing to do":      {Options{Resume: broken.Data, Steps: 100}, nil, "100 steps"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Prepare(c.o)
+			if err == nil || c.want != nil && !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v, want %v that says %q", err, c.want, c.says)
+			}
+		})
+	}
+}
+
+func TestBadOptions(t *testing.T) {
+	for says, change := range map[string]func(o *Options){
+		`environment "problem:nowhere"`: func(o *Options) { o.Env = "problem:nowhere" },
+		`agent "nobody"`:                func(o *Options) { o.Agent = "nobody" },
+		"-1 steps":                      func(o *Options) { o.Steps = -1 },
+		"8192":                          func(o *Options) { o.Config.Hidden = []int{1 << 20} },
+		"γ":                             func(o *Options) { o.Config.Gamma = 2 },
+		"9 or 27":                       func(o *Options) { o.Jobs.Actions = 10 },
+		"agreement":                     func(o *Options) { o.Config.Resets.Mode = "evidence" },
+		"one gradient step a decision": func(o *Options) {
+			o.Env, o.Config.Resets.Mode = "training", "evidence"
+		},
+	} {
+		o := small("problem:deep-sea-treasure", "envelope")
+		change(&o)
+		if _, err := Prepare(o); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want an error that says %q", err, says)
+		}
+	}
+}
+
+func TestEveryEnvironmentAndAgentHasARecipe(t *testing.T) {
+	var problemNames []string
+	for _, env := range Environments() {
+		for _, agent := range Agents() {
+			r, ok := RecipeFor(env, agent)
+			if !ok || r.Steps < 1 || r.Measure < 1 || r.Steps%r.Measure != 0 || r.Config.Validate() != nil {
+				t.Errorf("%s, %s: recipe %+v", env, agent, r)
+			}
+			if _, err := Prepare(Options{Env: env, Agent: agent}); err != nil {
+				t.Errorf("%s, %s: %v", env, agent, err)
+			}
+		}
+		if p, ok := strings.CutPrefix(env, problemPrefix); ok {
+			problemNames = append(problemNames, p)
+		}
+	}
+	if len(problemNames) != len(problems.ByName) {
+		t.Errorf("environments of %v, there are %d problems", problemNames, len(problems.ByName))
+	}
+}
+
+// TestJobs: 27 actions too; and an agent without critics is measured as well.
+func TestJobs(t *testing.T) {
+	for name, change := range map[string]func(o *Options){"27 actions": func(o *Options) { o.Jobs.Actions = 27 }, "without critics": func(o *Options) { o.Agent = "simple" }} {
+		t.Run(name, func(t *testing.T) {
+			o := small("training", "conditioned")
+			o.Steps, o.Measure = 300, 300
+			change(&o)
+			r := run(t, o)
+			j := r.Jobs
+			if j == nil || j.Jobs != 3 || !(j.Agent < 0 && j.Own < -0.3 && j.Own > -1.5 && j.Model < 0) {
+				t.Fatalf("measured %+v", j)
+			}
+			if math.Abs(j.Agent-j.Model-j.OverModel) > 1e-12 || r.ExpectedUtility != j.Agent {
+				t.Errorf("%+v, expected utility %v", j, r.ExpectedUtility)
+			}
+			if want := max(9, o.Jobs.Actions); r.Meta.Shape.Actions != want || r.Meta.Notes[noteData] != "embedded" {
+				t.Errorf("%d actions, notes %v", r.Meta.Shape.Actions, r.Meta.Notes)
+			}
+		})
+	}
+}
+
+// TestNoiseDoesNotKeepAnOldAgent: on jobs an earlier agent is kept only when it is better beyond chance.
+func TestNoiseDoesNotKeepAnOldAgent(t *testing.T) {
+	of := func(v ...float64) *Measured { return &Measured{Jobs: &Comparison{byJob: v}} }
+	for name, c := range map[string]struct {
+		before, now *Measured
+		want        bool
+	}{
+		"clearly better": {of(-0.5, -0.6, -0.7, -0.5), of(-0.6, -0.7, -0.81, -0.6), true},
+		"by chance":      {of(-0.5, -0.6, -0.7, -0.5), of(-0.5, -0.6, -0.7, -0.6), false},
+		"equal":          {of(-0.5, -0.6), of(-0.5, -0.6), false},
+		"worse":          {of(-0.9, -0.9, -0.9), of(-0.5, -0.5, -0.51), false},
+		"one job":        {of(-0.1), of(-0.5), false},
+	} {
+		if got := outdoesOnJobs(c.before, c.now); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+func TestResultJSON(t *testing.T) {
+	o := small("problem:deep-sea-treasure", "envelope")
+	clock := time.Duration(0)
+	o.Now = func() time.Duration { clock += time.Second; return clock }
+	r := run(t, o)
+	var b bytes.Buffer
+	if err := r.WriteJSON(&b, "agent.bin"); err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Schema, Steps int
+		Env, Agent    string
+		Seed          uint64
+		Front         [][]float64
+		Hypervolume   float64
+		Reference     []float64
+		Utility       float64 `json:"expected_utility"`
+		Returns       []float64
+		Wall          float64 `json:"wall_s"`
+		File          string
+	}
+	d := json.NewDecoder(&b)
+	if err := d.Decode(&got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Schema != 1 || got.Steps != 1500 || got.Env != o.Env || got.Agent != "envelope" || got.Seed != 3 || len(got.Returns) != 2 || !(got.Wall > 1) || got.File != "agent.bin" {
+		t.Errorf("%+v", got)
+	}
+	if v := pareto.Hypervolume(got.Front, got.Reference); math.Abs(v-got.Hypervolume) > 1e-4 || got.Utility == 0 {
+		t.Errorf("front of hypervolume %v, said %v; utility %v", v, got.Hypervolume, got.Utility)
+	}
+	// Nothing measured, nowhere written: null and not 0.
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	o.Measure = 0
+	empty, err := Train(ctx, o)
+	if !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	b.Reset()
+	if err := empty.WriteJSON(&b, ""); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"hypervolume": null`, `"expected_utility": null`, `"file": null`, `"front": []`, `"interrupted": true`} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %s in\n%s", want, b.String())
+		}
+	}
+}
+
+func TestCurves(t *testing.T) {
+	for _, env := range []string{"problem:deep-sea-treasure", "training"} {
+		r := run(t, small(env, "envelope"))
+		var text, html bytes.Buffer
+		if err := r.WriteCSV(&text); err != nil {
+			t.Fatal(err)
+		}
+		rows, err := csv.NewReader(&text).ReadAll()
+		if err != nil || len(rows) != 4 || rows[0][0] != "steps" || rows[3][0] != strconv.Itoa(r.Of) {
+			t.Fatalf("%v, rows %v", err, rows)
+		}
+		if slices.Contains(rows[0], "utility_model") != (env == "training") {
+			t.Errorf("%s: columns %v", env, rows[0])
+		}
+		if err := r.WriteHTML(&html); err != nil {
+			t.Fatal(err)
+		}
+		page := html.String()
+		for _, want := range []string{"<svg", "Hypervolume", "kept", "prefers-color-scheme: dark", env, r.Objectives[1]} {
+			if !strings.Contains(page, want) {
+				t.Errorf("%s: no %q in the page", env, want)
+			}
+		}
+		for _, bad := range []string{"NaN", "Inf", "http", "<script", "ZgotmplZ"} {
+			if strings.Contains(page, bad) {
+				t.Errorf("%s: %q in the page", env, bad)
+			}
+		}
+	}
+}
+
+// TestPointsSurviveACheckpoint: unknown numbers stay unknown.
+func TestPointsSurviveACheckpoint(t *testing.T) {
+	p := Point{Steps: 5, Episodes: 2, WallS: math.NaN(), Loss: 0.25, Returns: []float64{1.5, math.NaN()}, FrontSize: 3, Hypervolume: 854.85, ExpectedUtility: -1,
+		Own: math.NaN(), Model: -0.5, Kept: true}
+	data, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var q Point
+	if err := json.Unmarshal(data, &q); err != nil {
+		t.Fatal(err)
+	}
+	again, _ := json.Marshal(q)
+	if !bytes.Equal(data, again) || !math.IsNaN(q.WallS) || q.Hypervolume != p.Hypervolume || !q.Kept {
+		t.Errorf("%s became %s", data, again)
+	}
+}
+
+// FuzzHistory: whatever a checkpoint says of its past, it is understood or refused.
+func FuzzHistory(f *testing.F) {
+	f.Add(`[{"s":500,"e":3,"w":1.5,"l":null,"r":[1,null],"f":2,"h":379.3,"u":2.7,"o":null,"m":null,"k":true}]`, "3", "1.5")
+	f.Add(`null`, "-1", "-2")
+	f.Add(`[{}]`, "1e9", "NaN")
+	f.Fuzz(func(t *testing.T, curve, episodes, wall string) {
+		var tr Training
+		if err := tr.history(map[string]string{noteCurve: curve, noteEpisodes: episodes, noteWall: wall}); err != nil {
+			if !errors.Is(err, morl.ErrCorrupt) {
+				t.Fatal(err)
+			}
+			return
+		}
+		r := Result{Curve: tr.curve, Objectives: []string{"a", "b"}}
+		var b bytes.Buffer
+		if err := errors.Join(r.WriteCSV(&b), r.WriteHTML(&b)); err != nil {
+			t.Fatal(err)
+		}
+		if tr.before < 0 || tr.earlier < 0 {
+			t.Fatalf("%v, %d episodes", tr.before, tr.earlier)
+		}
+	})
+}
+
+func TestReplace(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a")
+	for _, data := range []string{"old", "new"} {
+		if err := Replace(path, []byte(data)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != data {
+			t.Fatalf("%q, %v", got, err)
+		}
+	}
+	if err := Replace(filepath.Join(dir, "nowhere", "a"), nil); err == nil {
+		t.Error("wrote into a directory that is not there")
+	}
+	if err := os.Mkdir(filepath.Join(dir, "d"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := Replace(filepath.Join(dir, "d"), []byte("x")); err == nil {
+		t.Error("replaced a directory")
+	}
+	left, _ := os.ReadDir(dir)
+	if len(left) != 2 {
+		t.Errorf("left behind: %v", left)
+	}
+}
