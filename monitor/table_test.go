@@ -278,14 +278,15 @@ func TestTableProperty(t *testing.T) {
 			}
 			return table
 		}
-		table := open()
+		table, used := open(), false
 		for i := range rapid.IntRange(1, 40).Draw(rt, "rows") {
 			table.Append(Values{"a": i, "b": i})
+			used = true
 			if rapid.IntRange(0, 9).Draw(rt, "crash") == 0 {
 				if table.file != nil {
 					table.file.Close() // without writing what is held
 				}
-				table = open()
+				table, used = open(), false
 			}
 		}
 		table.Close()
@@ -308,7 +309,7 @@ func TestTableProperty(t *testing.T) {
 			}
 			last = a
 		}
-		if torn && !table.torn {
+		if torn && used && !table.torn { // one that was not written to has not looked
 			rt.Fatalf("half a row is left and nobody knows: %q", data)
 		}
 	})

@@ -28,7 +28,9 @@ var samplesColumns = []string{"time_s", "gpus", "cpus", "memory_gib", "tree_cpu_
 
 var rlColumns = []string{"time_s", "state", "action", "action_description", "gpus", "cpus", "memory_gib", "batch_size",
 	"reward_time", "reward_cost", "reward_resource", "reward_sla", "reward_scalar", "policy",
-	"sla_time_met", "sla_cost_met", "sla_throughput_met", "sla_memory_met", "sla_gpu_util_met", "sla_cpu_util_met", "critic_reset"}
+	"sla_time_met", "sla_cost_met", "sla_throughput_met", "sla_memory_met", "sla_gpu_util_met", "sla_cpu_util_met", "critic_reset",
+	"weight_time", "weight_cost", "weight_resource", "weight_sla", "value_time", "value_cost", "value_resource", "value_sla",
+	"uncertainty", "agent_action", "fallback"}
 
 var allocationColumns = []string{"time_s", "gpus", "cpus", "memory_gib", "batch_size", "num_workers", "applied", "reason"}
 

@@ -7,6 +7,8 @@ type Valuer interface {
 	// actions × objectives, in the units of the reward. Their spread tells how unsure the agent is. Each call gives new
 	// slices.
 	Values(o Observation, w []float32) [][]float32
+	// Prefer is the action without exploration. Unlike Act it may be called from several goroutines, as Values may.
+	Prefer(o Observation, w []float32) int
 }
 
 var (
@@ -20,6 +22,27 @@ func (a *Envelope) Values(o Observation, w []float32) [][]float32 { return a.val
 // Values are the values of each critic.
 func (a *Conditioned) Values(o Observation, w []float32) [][]float32 {
 	return a.values(a.critics, o, w)
+}
+
+// Prefer is greedy in w·Q.
+func (a *Envelope) Prefer(o Observation, w []float32) int {
+	mean := make([]float32, a.shape.Actions*len(w))
+	for _, q := range a.Values(o, w) {
+		for i, v := range q {
+			mean[i] += v
+		}
+	}
+	action, _ := best(mean, w, o.Mask)
+	return action
+}
+
+// Prefer is the actor's most probable action.
+func (a *Conditioned) Prefer(o Observation, w []float32) int {
+	in := make([]float32, a.shape.State+len(w))
+	a.join(in, o.State, w, 1)
+	logits := a.actor.Forward(nil, in, 1)
+	softmax(logits, o.Mask)
+	return argmax(logits)
 }
 
 func (l *learner) values(critics []*critic, o Observation, w []float32) [][]float32 {

@@ -71,6 +71,8 @@ type run struct {
 	needMemory resources.GiB
 
 	recurrences []plan.Recurrence // recalled
+	learner     *plan.MORL        // with the agent file that was named
+	weights     *[4]float64       // with which the agent was last asked
 
 	progress Progress
 	meter    *cost.Meter

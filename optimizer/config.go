@@ -36,7 +36,8 @@ type Config struct {
 
 	SLA        sla.Spec        `json:"sla"`
 	Preference plan.Preference `json:"preference"`
-	Planner    string          `json:"planner"` // static, rules, model
+	Planner    string          `json:"planner"` // a name of plan.Planners; empty: model
+	Agent      string          `json:"agent"`   // agent file of the morl planner; empty: the agent in the binary
 	Rates      *cost.Rates     `json:"rates"`   // nil: default rates for the GPU model found
 
 	// GPUHour, CPUHour and GiBHour replace single default rates, USD; nil: the default. Not with Rates.

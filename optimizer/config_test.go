@@ -27,7 +27,7 @@ func TestConfigValidate(t *testing.T) {
 		"price of NaN":          {func(c *Config) { c.Rates = &cost.Rates{GiBHour: cost.USD(math.NaN())} }, "gib_hour"},
 		"price of nothing":      {func(c *Config) { c.Rates = &cost.Rates{} }, "all prices are 0"},
 		"unknown planner":       {func(c *Config) { c.Planner = "oracle" }, `"oracle"`},
-		"its choices are named": {func(c *Config) { c.Planner = "oracle" }, "model, rules, static"},
+		"its choices are named": {func(c *Config) { c.Planner = "oracle" }, "model, morl, rules, static"},
 		"unknown resumable":     {func(c *Config) { c.Resume = "maybe" }, `--resumable "maybe"`},
 		"resumable yes":         {func(c *Config) { c.Resume = ResumableYes }, ""},
 		"ratio above 1":         {func(c *Config) { c.Ratio = 1.5 }, "--baseline-ratio 1.5"},

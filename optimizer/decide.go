@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -142,7 +143,7 @@ func (r *run) snapshot() plan.Snapshot {
 	s := plan.Snapshot{Host: r.host, Limits: r.limits, Spec: r.Config.SLA, Rates: r.rates, Preference: r.Config.Preference,
 		Model: r.model, Done: r.progress.Done, Total: r.progress.Total, Baseline: r.baseline, Resumable: r.resumable,
 		LiveCPU: r.job != nil, Memory: r.needMemory, Startup: r.startup(), Restart: r.restartCost(),
-		GPUUtil: math.NaN(), CPUUtil: math.NaN(), Throughput: math.NaN(), Recurrences: r.recurrences}
+		GPUUtil: math.NaN(), CPUUtil: math.NaN(), Throughput: math.NaN(), Weights: r.weights, Reserve: r.reserve(), Recurrences: r.recurrences}
 	if s.Total == 0 {
 		s.Total = r.progress.TotalHint
 	}
@@ -188,7 +189,25 @@ func spread(v []float64) sla.Interval {
 	return sla.Interval{P5: math.Max(0, m-(m-lo)*widen-0.1*m/float64(len(v))), P50: m, P95: m + (hi-m)*widen + 0.5*m/float64(len(v))}
 }
 
-func (r *run) planner() plan.Planner { return plan.Planners[r.Config.Planner] }
+// planner is the one that was asked for. An agent file that cannot be read leaves the decisions to the model (P8).
+func (r *run) planner() plan.Planner {
+	if r.Config.Planner != "morl" || r.Config.Agent == "" {
+		return plan.Planners[r.Config.Planner]
+	}
+	if r.learner == nil {
+		r.learner = new(plan.MORL)
+		f, err := os.Open(r.Config.Agent)
+		if err == nil {
+			r.learner.Agent, err = plan.LoadAgent(f)
+			f.Close()
+		}
+		if err != nil {
+			r.learner.Broken = fmt.Errorf("agent file %s: %w", r.Config.Agent, err)
+			r.warn(fmt.Sprintf("%v: the model decides", r.learner.Broken))
+		}
+	}
+	return *r.learner
+}
 
 // decide asks the planner. On Infeasible the error is returned with the plan for the nearest allocation.
 func (r *run) decide() (p plan.Plan, err error) {
@@ -202,6 +221,9 @@ func (r *run) decide() (p plan.Plan, err error) {
 		}
 	}()
 	p, err = r.planner().Decide(r.snapshot())
+	if p.Learned != nil && p.Learned.Agent != "" {
+		r.weights = &p.Learned.Weights
+	}
 	var no *plan.Infeasible
 	switch {
 	case errors.As(err, &no):

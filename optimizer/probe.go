@@ -43,7 +43,7 @@ func (r *run) giveUpSlowProbe(ctx context.Context, seg *Segment) {
 	if len(r.rec.Probes) == 0 || r.model == nil {
 		return // the user's own configuration is never cut short
 	}
-	if budget, ok := r.probeBudget(); !ok || r.spent() < budget {
+	if budget, ok := r.probeBudget(); !ok || r.probesSpent()+r.spent()-seg.StartUSD < budget {
 		return
 	}
 	r.event(Warning, "the probe at %s tells too little within what probes may cost: planning without it", seg.Allocation)
@@ -77,8 +77,20 @@ func (r *run) noteDisturbance(seg *Segment) {
 	}
 }
 
-// probeBudget is the money at which measuring must end: a share of the job's predicted cost at the best
-// allocation known. ok is false when the job's length is not known.
+// probesSpent is what the finished probes cost, without the first: what is done at the user's own configuration would
+// have been done anyway.
+func (r *run) probesSpent() float64 {
+	sum := 0.0
+	for i, p := range r.rec.Probes {
+		if i > 0 {
+			sum += float64(p.CostUSD)
+		}
+	}
+	return sum
+}
+
+// probeBudget is the money that probes may take: a share of the job's predicted cost at the best allocation known. ok is
+// false when the job's length is not known.
 func (r *run) probeBudget() (float64, bool) {
 	total := r.progress.Total
 	if total <= 0 || r.model == nil {
@@ -112,7 +124,7 @@ func (r *run) nextProbe() (*resources.Allocation, string) {
 		}
 		return nil, ""
 	}
-	rest := budget - r.spent()
+	rest := budget - r.probesSpent()
 	if !r.resumable && r.progress.Done > 0.5*r.progress.Total {
 		return nil, ""
 	}
@@ -213,6 +225,22 @@ func (r *run) advise(to resources.Allocation, why string) {
 	}
 }
 
+// probeAgain measures at another allocation during the work, where that is worth it, or else stays.
+func (r *run) probeAgain(ctx context.Context, why string) {
+	var next *resources.Allocation
+	var reason string
+	if r.resumable && !errors.Is(ctx.Err(), context.Canceled) {
+		r.think(func() { next, reason = r.nextProbe() })
+	}
+	if next == nil {
+		r.stay(why)
+		return
+	}
+	r.event(Info, "measure at %s: %s", *next, reason)
+	r.phase = probing
+	r.leave(ctx, &leaving{Why: "restart", Next: next, Label: "probe"})
+}
+
 // adaptStep looks, every few units of work, for an allocation that is better for what remains.
 func (r *run) adaptStep(ctx context.Context) {
 	if r.progress.Rewound && r.resumable {
@@ -248,13 +276,13 @@ func (r *run) adaptStep(ctx context.Context) {
 		if p.Allocation.Memory > r.current.Memory {
 			r.applyLive(p.Allocation, "measured need with a margin of 25 %")
 		} else {
-			r.stay("nothing allowed is better")
+			r.probeAgain(ctx, "nothing allowed is better")
 		}
 		return
 	}
 	worth, why := plan.Worth(r.snapshot(), p)
 	if !worth {
-		r.stay(why)
+		r.probeAgain(ctx, why)
 		return
 	}
 	p.Reason = why

@@ -119,6 +119,9 @@ func (r *run) writeDecision(a journal.Action) {
 	if a.To.BatchSize > 0 {
 		line["batch_size"] = a.To.BatchSize
 	}
+	if l := r.plan.Learned; l != nil {
+		learnedValues(line, l)
+	}
 	for _, v := range r.verdicts {
 		if v.Status != sla.Unknown {
 			line["sla_"+string(v.Objective)+"_met"] = v.Status == sla.Met
@@ -127,6 +130,26 @@ func (r *run) writeDecision(a journal.Action) {
 	r.append(r.tables.RL, line)
 	r.append(r.tables.Reward, monitor.Values{"time_s": at, "reward_time": reward.Time, "reward_cost": reward.Cost, "reward_resource": reward.Resource,
 		"reward_sla": reward.SLA, "reward_scalar": scalar, "weight_time": w.Time, "weight_cost": w.Cost, "weight_resource": w.Resource, "policy": r.Config.Planner})
+}
+
+// learnedValues adds what a learning agent thought: the weights with which it was asked, what its critics expect of the rest
+// of the run (relative to the user's own configuration), how far they differ, its own next step, and why the model
+// decided instead.
+func learnedValues(line monitor.Values, l *plan.Learned) {
+	if l.Fallback != "" {
+		line["fallback"] = l.Fallback
+	}
+	if l.Agent == "" { // it was not asked
+		return
+	}
+	line["policy"] = "morl: " + l.Agent
+	line["agent_action"] = l.Action
+	var sum float64
+	for i, name := range training.Objectives {
+		line["weight_"+name], line["value_"+name] = l.Weights[i], l.Value[i]
+		sum += l.Weights[i] * l.Weights[i] * l.Spread[i] * l.Spread[i]
+	}
+	line["uncertainty"] = math.Sqrt(sum)
 }
 
 // reward is the vector reward of being at an allocation, per unit of work.

@@ -77,7 +77,7 @@ give the same bytes as one that was never interrupted. One that was not does, fo
 	fs.StringVar(&f.keep, "keep", "best", "which agent the file holds in the end: best|last")
 	fs.IntVar(&f.actions, "actions", 0, "of the environment training: 9 (GPUs and CPUs) or 27 (and memory) (default 9)")
 	fs.StringVar(&f.profiles, "profiles", "", "`DIR` with measured tables to draw jobs from (default: the curves fitted to them)")
-	fs.StringVar(&f.resets, "resets", "never", "when critics are replaced: evidence|random|never")
+	fs.StringVar(&f.resets, "resets", "", "when critics are replaced: evidence|random|never (default: the recipe's)")
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
 		if name, ok := strings.CutPrefix(err.Error(), "unknown flag: --"); ok {
 			known := map[string]string{"json": "", "quiet": ""}
@@ -177,8 +177,9 @@ func (e *env) pretrainOptions(cmd *cobra.Command, f *pretrainFlags) (pretrain.Op
 		}
 	}
 	switch f.resets {
+	case "":
 	case "never":
-		o.NoResets = cmd.Flags().Changed("resets")
+		o.NoResets = true
 	default:
 		o.Config.Resets.Mode = f.resets
 		if !strings.HasPrefix(f.env, "problem:") {

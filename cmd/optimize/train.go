@@ -180,7 +180,7 @@ func makeConfig(e *env, c *common, f *trainFlags, v *values) (optimizer.Config, 
 	var errs []error
 	cfg := optimizer.Config{
 		Dir: e.dir, StateDir: c.absoluteState(e), DryRun: f.dryRun, Explain: f.explain,
-		Planner: v.text("rl.planner"), GPUs: v.text("resource.gpus"), CPUs: v.text("resource.cpus"), Memory: v.text("resource.memory"),
+		Planner: v.text("rl.planner"), Agent: v.text("rl.agent"), GPUs: v.text("resource.gpus"), CPUs: v.text("resource.cpus"), Memory: v.text("resource.memory"),
 		BatchSize: v.text("resource.batch_size"), Epochs: v.whole("resource.epochs", &errs), Dataset: v.text("resource.dataset"),
 		Seed: int64(v.whole("resource.seed", &errs)), Log: v.text("monitor.log"), Format: v.text("monitor.log_format"),
 		Columns: v.table("monitor.columns"), Pattern: v.text("monitor.progress_pattern"), Offline: v.list("monitor.offline_logs"),

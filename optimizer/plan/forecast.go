@@ -99,6 +99,10 @@ type outcome struct {
 func (f *forecast) outcome(a resources.Allocation) outcome {
 	unit := f.s.Model.Draws(a)
 	o := outcome{Candidate: Candidate{Allocation: a, Resource: training.ResourceShare(a, f.s.Limits)}}
+	if c := f.s.Current; c != nil && !f.perUnit && f.s.Done > 0 && f.moveTo(a) != again {
+		done := min(1, f.s.Done/f.s.Total)
+		o.Resource = done*training.ResourceShare(*c, f.s.Limits) + (1-done)*o.Resource
+	}
 	o.Throughput = f.throughput(unit)
 	o.seconds, o.usd = f.spend(a, unit, 1)
 	o.Seconds, o.CostUSD = quantiles(o.seconds), quantiles(o.usd)
@@ -162,6 +166,8 @@ func (f *forecast) judge(o *outcome, unit []float64) {
 		o.excess += (1 - o.chances[sla.Time]) + (1 - o.chances[sla.Cost])
 	} else {
 		inTime, inCost := 0.0, 0.0
+		// The guard stops the run this long before a limit.
+		timeMax, costMax = short(timeMax, f.s.Reserve.Seconds()), short(costMax, f.s.Reserve.Hours()*float64(f.s.Rates.Hourly(o.Allocation)))
 		for k := range unit {
 			t, c := asChance(timeMax <= 0 || o.seconds[k] <= timeMax), asChance(costMax <= 0 || o.usd[k] <= costMax)
 			inTime, inCost, both = inTime+t, inCost+c, both+t*c
@@ -224,6 +230,9 @@ func (f *forecast) judgeUtil(o *outcome, objective sla.Objective, measured, leas
 	o.chances[objective] = hold / float64(len(unit))
 	o.excess += excess(least, quantiles(p50).P5)
 }
+
+// short is a limit less what is kept in front of it, at least a hundredth of it; 0, no limit, stays.
+func short(limit, reserve float64) float64 { return max(limit-reserve, 0.01*limit) }
 
 func asChance(ok bool) float64 {
 	if ok {

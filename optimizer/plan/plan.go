@@ -38,12 +38,17 @@ type Snapshot struct {
 	// Startup is the measured time from launch to the first unit of work, seconds; Restart is what one more
 	// restart costs (checkpoint, exit, start, warm-up), seconds; the zero Interval means not measured.
 	Startup, Restart sla.Interval
+	// Reserve is the time before a limit at which the guard stops the run, for an orderly exit: plans end before it.
+	Reserve time.Duration
 	// Resumable and LiveCPU say what may be done to a running job.
 	Resumable, LiveCPU bool
 	// Memory is what the job needs by measurement, with margin; 0 when not measured.
 	Memory resources.GiB
 	// Utilisation measured lately, in %; NaN when there is no data. Used by the rules planner.
 	GPUUtil, CPUUtil, Throughput float64
+	// Weights are those with which a learning agent was asked at the last decision (cost, time, resource, SLA), nil before
+	// the first.
+	Weights *[4]float64
 	// Recurrences are earlier runs of the same job to the same end, the oldest first. Used by the bandit planner.
 	Recurrences []Recurrence
 }
@@ -66,7 +71,8 @@ type Candidate struct {
 	Seconds    sla.Interval         `json:"seconds"`
 	CostUSD    sla.Interval         `json:"cost_usd"`
 	Throughput sla.Interval         `json:"throughput"` // samples/s (units/s when samples are unknown)
-	// Resource is the share of the limits that it holds, 0…1: the mean over GPUs, CPUs and memory of given/allowed.
+	// Resource is the share of the limits that is held, 0…1, averaged over the work of the run (what is done already
+	// counts as done where the job runs now): the mean over GPUs, CPUs and memory of given/allowed.
 	Resource float64 `json:"resource"`
 	// Feasible: every agreed limit is met with at least 95 % probability by the model.
 	Feasible bool `json:"feasible"`
@@ -98,6 +104,7 @@ type Plan struct {
 	Predicted  bool
 	Candidates []Candidate // all that were weighed, the front marked
 	Options    []Option    // time, cost, resource, balanced, always all four when Predicted
+	Learned    *Learned    // what a learning agent adds; nil for other planners
 }
 
 // Planner chooses an allocation. Decide is a pure function of the snapshot.
@@ -109,7 +116,7 @@ type Planner interface {
 
 // Infeasible says that nothing allowed meets the agreement, and what comes nearest.
 type Infeasible struct {
-	Nearest Candidate // least violation
+	Nearest Candidate // most likely to meet it all the same; the least violation where hardly anything can
 	Why     string    // which limit, by how much, and what agreement would be feasible
 	Plan    Plan      // the plan for Nearest, should the user go on
 }

@@ -470,8 +470,8 @@ func TestNextProbe(t *testing.T) {
 	}
 	snapshot := s.snapshot(t)
 	next, why := NextProbe(snapshot, obs, Allocations(snapshot))
-	if next == nil || next.CPUs != 1 || why == "" {
-		t.Errorf("first probe %v, %q, want the far end", next, why)
+	if next == nil || next.CPUs > 4 || why == "" { // 16 are measured, the balance is at 4; one alone takes 16 units' time
+		t.Errorf("first probe %v, %q, want few CPUs", next, why)
 	}
 	if next, _ := NextProbe(snapshot, obs, nil); next != nil {
 		t.Errorf("nothing is affordable, but %v", next)

@@ -4,6 +4,7 @@ package plan
 var Planners = map[string]Planner{
 	"bandit": Bandit{},
 	"model":  Model{},
+	"morl":   MORL{},
 	"rules":  Rules{},
 	"static": Static{},
 }

@@ -7,7 +7,7 @@ import (
 
 // NextProbe says which of the affordable allocations to measure next, and why; nil when nothing is worth measuring. A
 // probe must be expected to improve the choice, in the preference's regret and with missed limits counted, by more
-// than it costs itself (two restarts and three units of work).
+// than it costs itself: the restarts, and a few units of work done there and not at the best choice known.
 func NextProbe(s Snapshot, measured []training.Observation, affordable []resources.Allocation) (*resources.Allocation, string) {
 	if s.Model == nil || len(affordable) == 0 {
 		return nil, ""
@@ -21,7 +21,8 @@ func NextProbe(s Snapshot, measured []training.Observation, affordable []resourc
 		return nil, ""
 	}
 	sc := scaleOf(b.cs, frontAmong(b.cs, among))
-	options := training.ProbeOptions{MinGain: max(0.005, b.probeRegret(sc)), Loss: b.expectedLoss(sc), Choices: Allocations(s)}
+	options := training.ProbeOptions{MinGain: 0.005, Choices: Allocations(s), Cost: b.probeCost(sc, among),
+		Loss: func(a resources.Allocation, unit float64) float64 { return b.runLoss(sc, a, unit, 0, 0) }}
 	var at []resources.Allocation
 	for _, o := range measured {
 		at = append(at, o.Allocation)
@@ -33,31 +34,62 @@ func NextProbe(s Snapshot, measured []training.Observation, affordable []resourc
 	return &probe.Allocation, probe.Reason
 }
 
-// expectedLoss is the regret of a run at given seconds per unit, with three times the relative excess over its limits.
-func (b *board) expectedLoss(sc scale) func(resources.Allocation, float64) float64 {
+// runLoss is the regret of a run with a given rest at an allocation, at given seconds per unit and after so much more time
+// and money than now, with three times the relative excess over its limits.
+func (b *board) runLoss(sc scale, a resources.Allocation, unit, seconds, usd float64) float64 {
 	s := b.forecast.s
-	return func(a resources.Allocation, unit float64) float64 {
-		seconds, money := unit, unit/3600*float64(s.Rates.Hourly(a))
-		over := 0.0
-		if !b.forecast.perUnit {
-			left := max(0, s.Total-s.Done)
-			seconds, money = s.Elapsed.Seconds()+left*seconds, float64(s.Spent)+left*money
-			over = excess(seconds, s.Spec.TimeMax.Seconds()) + excess(money, s.Spec.CostMaxUSD)
+	seconds, usd = seconds+unit, usd+unit/3600*float64(s.Rates.Hourly(a))
+	over := 0.0
+	if !b.forecast.perUnit {
+		left := max(0, s.Total-s.Done-1)
+		seconds, usd = seconds+s.Elapsed.Seconds()+left*unit, usd+float64(s.Spent)+left*unit/3600*float64(s.Rates.Hourly(a))
+		over = excess(seconds, short(s.Spec.TimeMax.Seconds(), s.Reserve.Seconds())) +
+			excess(usd, short(s.Spec.CostMaxUSD, s.Reserve.Hours()*float64(s.Rates.Hourly(a))))
+	}
+	return sc.regret([3]float64{seconds, usd, training.ResourceShare(a, s.Limits)}, b.preference) + 3*over
+}
+
+// probeCost is what measuring at an allocation adds to the expected loss of the best choice known: the restarts to go there
+// and on, and a few units of work done there and not at that choice. Nil when the whole run is not known.
+func (b *board) probeCost(sc scale, among []int) func(resources.Allocation) float64 {
+	s := b.forecast.s
+	best := choose(b.cs, among, b.preference, b.current)
+	if b.forecast.perUnit || best < 0 {
+		return nil
+	}
+	plan := b.cs[best].Allocation
+	draws := s.Model.Draws(plan)
+	loss := func(seconds, usd float64) float64 {
+		sum := 0.0
+		for _, u := range draws {
+			sum += b.runLoss(sc, plan, u, seconds, usd)
 		}
-		return sc.regret([3]float64{seconds, money, training.ResourceShare(a, s.Limits)}, b.preference) + 3*over
+		return sum / float64(len(draws))
+	}
+	here := loss(0, 0)
+	there, hourlyThere := s.Model.UnitSeconds(plan).P50, float64(s.Rates.Hourly(plan))
+	return func(a resources.Allocation) float64 {
+		restarts := 0.0 // more than going to the plan at once takes
+		if !a.SameShape(plan) {
+			restarts = 1
+			if s.Current != nil && s.Current.SameShape(plan) {
+				restarts = 2
+			}
+		}
+		unit, hourly := s.Model.UnitSeconds(a).P50, float64(s.Rates.Hourly(a))
+		seconds := restarts*s.Restart.P50 + probeUnits(unit)*(unit-there)
+		usd := (restarts*s.Restart.P50*hourly + probeUnits(unit)*(unit*hourly-there*hourlyThere)) / 3600
+		return probeWeight * (loss(seconds, usd) - here)
 	}
 }
 
-// probeRegret is what a probe costs, in regret.
-func (b *board) probeRegret(sc scale) float64 {
-	s := b.forecast.s
-	if b.forecast.perUnit {
-		return 0
+// probeUnits is how many units of work tell the pace: one to warm up, and one that is long, or two.
+func probeUnits(seconds float64) float64 {
+	if seconds >= 30 {
+		return 2
 	}
-	unit := s.Model.UnitSeconds(s.Baseline).P50
-	seconds := 2*s.Restart.P50 + 3*unit
-	x := sc.best
-	x[0] += seconds
-	x[1] += seconds / 3600 * float64(s.Rates.Hourly(s.Baseline))
-	return sc.regret(x, b.preference)
+	return 3
 }
+
+// probeWeight is how many times a probe must be expected to win back what it costs: expected gains are optimistic.
+const probeWeight = 2

@@ -9,13 +9,13 @@ const (
 	restartWeight = 1.5  // a move must win back this many times what it costs
 	leastGain     = 0.02 // and this much of what remains, in regret
 	improvement   = 0.9  // with this probability
-	chanceGain    = 0.10 // or raise the chance of meeting the limits by this much
+	chanceGain    = 0.05 // or raise the chance of meeting the limits by this much
 )
 
 // Worth reports whether moving the running job from Current to the plan's allocation is worth the restart, and why, in
 // words. The test is on paired draws over the remaining work, in the preference's own regret: better with probability
 // at least 0.9 and on average also when the restart cost 1.5 times as much, by at least 2 % of a step; or the chance of
-// meeting the limits rises by 10 points from below 95 %. A move that endangers limits which hold is never worth it, nor
+// meeting the limits rises by 5 points from below 95 %. A move that endangers limits which hold is never worth it, nor
 // is one whose restart cost is not measured or whose remaining work is unknown: those can only be recommended.
 func Worth(s Snapshot, p Plan) (bool, string) {
 	switch {

@@ -140,7 +140,7 @@ func metrics(prefer []string) []evaluate.Metric {
 		{Name: "regret", Unit: "share", Better: evaluate.Lower, Means: "excess over the best fixed allocation in hindsight, in what is preferred; finished jobs, everything charged"},
 		{Name: "deadline_hit", Unit: "share", Better: evaluate.Higher, Means: "finished in time, of the jobs with a deadline whose agreement some fixed allocation keeps"},
 		{Name: "agreement_kept", Unit: "share", Better: evaluate.Higher, Means: "finished in time and within the budget, of the jobs with an agreement that some fixed allocation keeps"},
-		{Name: "deadline_hit_in_reach", Unit: "share", Better: evaluate.Higher, Detail: true, Means: "the same, of the jobs whose agreement can still be kept after one unit of work at the user's own configuration, where everybody who measures begins"},
+		{Name: "deadline_hit_in_reach", Unit: "share", Better: evaluate.Higher, Detail: true, Means: "the same, of the jobs whose agreement leaves room for one unit of work at the user's own configuration, a tenth of the run for measuring, and an orderly exit"},
 		{Name: "agreement_kept_in_reach", Unit: "share", Better: evaluate.Higher, Detail: true, Means: "likewise, within time and budget"},
 		{Name: "budget_overrun", Unit: "share", Better: evaluate.Lower, Means: "spent beyond the budget, of all jobs with one"},
 		{Name: "time_vs_user", Unit: "share", Better: evaluate.Lower, Means: "time against the user's own configuration; finished jobs"},

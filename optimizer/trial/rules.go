@@ -30,7 +30,7 @@ func (r *runner) probeTooSlow() bool {
 		return false
 	}
 	budget, ok := r.probeBudget()
-	return ok && r.x.SpentUSD >= budget
+	return ok && r.probesUSD+r.x.SpentUSD-r.probeFrom >= budget
 }
 
 // probeBudget is the money at which measuring ends; ok is false when nothing is measured.
@@ -106,7 +106,7 @@ func (r *runner) refit() {
 func (r *runner) snapshot() plan.Snapshot {
 	s := plan.Snapshot{Host: r.host, Limits: r.s.Limits, Spec: r.s.Spec, Rates: r.s.Rates, Preference: r.prefer, Model: r.model,
 		Done: r.x.Done, Total: r.s.Units, Baseline: r.s.Baseline, Resumable: true, LiveCPU: r.started,
-		Startup: r.startup(), Restart: r.restartCost(), GPUUtil: math.NaN(), CPUUtil: math.NaN(), Throughput: math.NaN()}
+		Startup: r.startup(), Restart: r.restartCost(), Reserve: r.reserve(), GPUUtil: math.NaN(), CPUUtil: math.NaN(), Throughput: math.NaN()}
 	if !r.started {
 		return s
 	}
@@ -147,7 +147,7 @@ func (p *planned) next() (*resources.Allocation, string) {
 		return nil, ""
 	}
 	s := r.snapshot()
-	rest := budget - r.x.SpentUSD
+	rest := budget - r.probesUSD
 	var affordable []resources.Allocation
 	for _, c := range plan.Allocations(s) {
 		if r.probeCost(c) <= rest && !r.runsNot(c) {
@@ -177,13 +177,23 @@ func (p *planned) look() (*resources.Allocation, string) {
 	}
 	d, _ := p.decide()
 	if d.Allocation.SameShape(r.x.Current) || r.runsNot(d.Allocation) {
-		return nil, "nothing allowed is better"
+		return p.probeAgain("nothing allowed is better")
 	}
 	worth, why := plan.Worth(r.snapshot(), d)
 	if !worth {
-		return nil, why
+		return p.probeAgain(why)
 	}
 	return &d.Allocation, why
+}
+
+// probeAgain measures at another allocation during the work where that is worth it.
+func (p *planned) probeAgain(why string) (*resources.Allocation, string) {
+	next, reason := p.next()
+	if next == nil {
+		return nil, why
+	}
+	p.r.working = false
+	return next, reason
 }
 
 // decide asks the planner; one that fails is noted, and the user's own configuration taken, as the agent does.

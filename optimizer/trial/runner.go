@@ -29,6 +29,8 @@ type runner struct {
 	working   bool                 // at the planned allocation, no longer measuring
 	target    resources.Allocation // where the next unit is done
 	probes    int
+	probeFrom float64                // USD spent when the probe under way began
+	probesUSD float64                // spent on finished probes but the first, whose work would have been done anyway
 	refused   []resources.Allocation // where the job was found not to run
 	lookedAt  float64                // units of work done
 	pause     float64                // units of work until the next look

@@ -150,7 +150,10 @@ func (r *runner) probeStep(s strategy) {
 	if !measuredEnough(r.progress.Current()) && !r.probeTooSlow() {
 		return
 	}
-	r.probes++
+	if r.probes++; r.probes > 1 {
+		r.probesUSD += r.x.SpentUSD - r.probeFrom
+	}
+	r.probeFrom = r.x.SpentUSD
 	if next, why := s.next(); next != nil {
 		r.decided("probe", *next, why)
 		r.target = *next
@@ -167,7 +170,7 @@ func (r *runner) workStep(s strategy) {
 		return
 	}
 	r.lookedAt, r.restUntil = r.x.Done, r.x.Elapsed+rest
-	r.pause *= 2
+	r.pause = min(2*r.pause, max(float64(r.o.Every), r.s.Units/20))
 	a, why := s.look()
 	if a == nil {
 		if why != "" {
@@ -175,7 +178,11 @@ func (r *runner) workStep(s strategy) {
 		}
 		return
 	}
-	r.decided("move", *a, why)
+	what := "move"
+	if !r.working {
+		what, r.probeFrom = "probe", r.x.SpentUSD
+	}
+	r.decided(what, *a, why)
 	r.target, r.pause = *a, float64(r.o.Every)
 }
 

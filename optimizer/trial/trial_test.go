@@ -64,8 +64,8 @@ func TestModelFindsTheBestAllocation(t *testing.T) {
 			if r := truth.Regret(test.prefer, out); !(r.Total < test.most) || r.Total < -1e-9 && test.s.Spec.TimeMax == 0 {
 				t.Errorf("regret %+v, want less than %g", r, test.most)
 			}
-			if out.Probes < 2 || out.Probes > 4 || out.ProbeUSD+out.MoveSeconds == 0 {
-				t.Errorf("%d probes for %g USD, want 2 to 4 that are paid", out.Probes, out.ProbeUSD)
+			if out.Probes < 1 || out.Probes > 4 || out.ProbeUSD == 0 { // the first is always measured, others where they pay
+				t.Errorf("%d probes for %g USD, want 1 to 4 that are paid", out.Probes, out.ProbeUSD)
 			}
 		})
 	}
@@ -304,8 +304,9 @@ func TestReach(t *testing.T) {
 		feasible, reachable bool
 	}{
 		"lost before it begins: one unit on one GPU": {1170 * time.Second, 1, true, false},
-		"as tight, begun on all":                     {1170 * time.Second, 8, true, true},
-		"loose":                                      {1300 * time.Second, 1, true, true},
+		"as tight, begun on all":                     {1170 * time.Second, 8, true, false},
+		"loose, begun on all":                        {1320 * time.Second, 8, true, true},
+		"loose, begun on one":                        {1350 * time.Second, 1, true, true},
 		"impossible":                                 {900 * time.Second, 8, false, false},
 	} {
 		t.Run(name, func(t *testing.T) { // 8 GPUs: 10 + 200 × 5.9 s
@@ -317,7 +318,7 @@ func TestReach(t *testing.T) {
 				t.Errorf("feasible %v, reachable %v; want %v, %v", got.Feasible, got.Reachable, test.feasible, test.reachable)
 			}
 			want := math.NaN() // on one GPU a unit takes 22 s instead of 5.9, and a restart follows
-			if test.reachable {
+			if test.reachable || test.feasible && test.gpus == 8 { // who begins where it is best loses nothing
 				want = float64(8-test.gpus) / 7 * (22 - 5.9 + 15) / 1190
 			}
 			if floor := got.Floor(forTime); math.Abs(floor-want) > 1e-9 || math.IsNaN(floor) != math.IsNaN(want) {

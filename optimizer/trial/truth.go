@@ -29,8 +29,10 @@ type Truth struct {
 	Statics []Static
 	// Feasible: at least one of them keeps the agreement.
 	Feasible bool
-	// Reachable: the agreement can be kept by somebody who begins at the user's own configuration, does one unit of work
-	// there, and then goes to the allocation that turns out best. Whoever has to measure first can do no better.
+	// Reachable: the agreement can be kept by somebody who has to measure first: who begins at the user's own configuration,
+	// does one unit of work there, spends a tenth of the run's time and money on measuring (what probes may take), and
+	// then goes to the allocation that turns out best, in time for the guard, which stops a run as long before a limit as
+	// an orderly exit takes.
 	Reachable bool
 	// Own is the user's own configuration, as it would run with nobody to stop it.
 	Own Static
@@ -50,7 +52,7 @@ func Search(scenario *training.Scenario, seed uint64) *Truth {
 		t.Feasible = t.Feasible || o.Feasible
 		late := afterOne(s, a, seed)
 		t.after = append(t.after, late)
-		t.Reachable = t.Reachable || late.Feasible
+		t.Reachable = t.Reachable || late.keeps(s, allowance)
 	}
 	t.Own = static(s, s.Baseline, seed)
 	for _, o := range t.Statics {
@@ -61,6 +63,17 @@ func Search(scenario *training.Scenario, seed uint64) *Truth {
 		}
 	}
 	return t
+}
+
+// allowance is the share of a run's time and money that probes may take.
+const allowance = 0.10
+
+// keeps reports whether the agreement is kept although measuring takes a share of the run, with a checkpoint in hand.
+func (o *Static) keeps(s *training.Scenario, share float64) bool {
+	exit := s.Restart + 1.5*max(1, s.Restart-s.Startup)
+	usd := exit / 3600 * float64(s.Rates.Hourly(o.Allocation))
+	t, c := s.Spec.TimeMax.Seconds(), s.Spec.CostMaxUSD
+	return o.Feasible && (t <= 0 || o.Seconds*(1+share)+exit <= t) && (c <= 0 || o.USD*(1+share)+usd <= c)
 }
 
 func static(s *training.Scenario, a resources.Allocation, seed uint64) Static {
@@ -135,7 +148,7 @@ func (t *Truth) Oracle(p plan.Preference) (best Static, ok bool) {
 }
 
 // Floor is the regret of somebody who begins at the user's own configuration, does one unit of work there, and then knows
-// everything: what measuring first costs even then. NaN when the agreement is not Reachable.
+// everything: what measuring first costs even then. NaN when the agreement cannot be kept from there.
 func (t *Truth) Floor(p plan.Preference) float64 {
 	oracle, ok := t.Oracle(p)
 	least := math.NaN()

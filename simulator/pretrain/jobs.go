@@ -9,6 +9,7 @@ import (
 	"trainopt/morl/pareto"
 	"trainopt/resources"
 	"trainopt/simulator/training"
+	"trainopt/simulator/training/pretrained"
 	"trainopt/simulator/training/profile"
 )
 
@@ -38,7 +39,7 @@ const defaultJobs = 30
 var jobReference = []float64{-2, -2, -2, -2}
 
 func jobWorld(o *Options, c morl.Config, _ Recipe) (*world, error) {
-	if r := c.Resets; r.Mode == "evidence" && r.Ratio == 0 && max(1, c.Updates) < c.Every {
+	if r := o.Config.Resets; r.Mode == "evidence" && r.Ratio == 0 && max(1, c.Updates) < c.Every {
 		return nil, fmt.Errorf("resets on evidence are off below one gradient step a decision, and there is one every %d decisions", c.Every)
 	}
 	trained, err := drawer(o.Jobs, 2*o.Seed+1)
@@ -60,7 +61,9 @@ func jobWorld(o *Options, c morl.Config, _ Recipe) (*world, error) {
 	if data == "" {
 		data = "embedded"
 	}
-	return &world{env: training.NewEnvironment(trained, e), data: data, reference: jobReference, measure: b.measure, outdoes: outdoesOnJobs}, nil
+	env, curriculum := training.NewEnvironment(trained, e), pretrained.NewCurriculum()
+	return &world{env: env, data: data, reference: jobReference, measure: b.measure, outdoes: outdoesOnJobs, preferences: curriculum.Draw,
+		settle: func() { curriculum.Update(env.Take()) }, note: func(m *morl.Meta) { pretrained.Note(m, curriculum.Multiplier()) }}, nil
 }
 
 // judgedSeed draws the jobs to measure on; it is even, those to train on are odd.

@@ -22,7 +22,7 @@ type Options struct {
 	Seed  uint64 // of the agent, the environment and the preferences; a resumed training keeps its own
 	// Config: every field that is not zero takes the place of the recipe's, or of the resumed agent's.
 	Config morl.Config
-	// NoResets takes resets out of a resumed agent's configuration.
+	// NoResets takes resets out of the recipe's or the resumed agent's configuration.
 	NoResets bool
 	// Measure is the number of decisions between two measurements, 0: that of the recipe.
 	Measure int

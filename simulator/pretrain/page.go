@@ -120,7 +120,7 @@ func figures(v []float64) []string {
 // Size and margins of a picture, in its own units.
 const (
 	wide, high           = 560.0, 250.0
-	left, right          = 62.0, 14.0
+	left, right          = 62.0, 26.0
 	top, bottom          = 12.0, 34.0
 	mostDots             = 120
 	logFloor, logDecades = 1e-12, 8.0

@@ -1,12 +1,15 @@
 package pretrain
 
-import "trainopt/morl"
+import (
+	"trainopt/morl"
+	"trainopt/simulator/training/pretrained"
+)
 
 // Recipe are the settings that an agent is trained with in an environment when the user gives no others. ExploreSteps of
 // its Config is half of the steps, Anneal all of them, whatever their number.
 type Recipe struct {
 	Steps   int
-	Measure int // decisions between measurements
+	Measure int // decisions between measurements, 0: a twentieth of the steps
 	// Preferences is for how many the agent is asked in a measurement on a problem, 0: the default of morl.FrontOptions.
 	Preferences int
 	// Focus trains more for the preferences at which the measured front has its corners (with two objectives).
@@ -44,9 +47,14 @@ var (
 	// An episode takes hundreds of decisions, and so does each policy that is measured.
 	cart = Recipe{Steps: 200_000, Measure: 20_000, Preferences: 60, Config: morl.Config{Hidden: []int{128, 128}, Gamma: 0.98, Every: 2,
 		Rate: 1e-3, Tau: 0.01, Exploration: 0.1, Warmup: 1000}}
-	jobs = Recipe{Steps: 100_000, Measure: 10_000, Config: morl.Config{Hidden: []int{128, 128}, Gamma: 1, Every: 2, Rate: 1e-3, Tau: 0.01,
-		Exploration: 0.1, Warmup: 1000, Critics: 4, Scale: []float64{1, 1, 1, 1}}}
+	jobs = Recipe{Steps: 200_000, Config: unscheduled(pretrained.Config(1))}
 )
+
+// unscheduled leaves the schedules to schedule.
+func unscheduled(c morl.Config) morl.Config {
+	c.ExploreSteps, c.Anneal = 0, 0
+	return c
+}
 
 // onPolicy is a recipe for an agent that uses each decision once: it needs larger batches, and more of them.
 func onPolicy(r Recipe) Recipe {

@@ -33,9 +33,7 @@ func (t *Training) present() ([]byte, error) {
 	if t.o.Now != nil {
 		m.Notes[noteWall] = strconv.FormatFloat(t.wall(), 'g', -1, 64)
 	}
-	if t.world.data != "" {
-		m.Notes[noteData] = t.world.data
-	}
+	t.describe(&m)
 	var b bytes.Buffer
 	if err := morl.WriteFile(&b, m, t.agent); err != nil {
 		return nil, fmt.Errorf("checkpoint: %w", err)

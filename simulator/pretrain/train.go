@@ -78,8 +78,11 @@ func tickOf(measure int) int {
 // settle finds the recipe and makes the environment.
 func (t *Training) settle(config morl.Config) error {
 	var err error
-	if t.o.Measure > 0 {
+	switch {
+	case t.o.Measure > 0:
 		t.recipe.Measure = t.o.Measure
+	case t.recipe.Measure == 0:
+		t.recipe.Measure = max(1, t.steps/20)
 	}
 	t.world, err = worlds[t.o.Env](&t.o, config, t.recipe)
 	return err
@@ -94,6 +97,9 @@ func (t *Training) begin() error {
 		t.steps = t.recipe.Steps
 	}
 	config := schedule(merge(t.recipe.Config, t.o.Config), t.steps)
+	if t.o.NoResets {
+		config.Resets = morl.Resets{}
+	}
 	if err := t.settle(config); err != nil {
 		return err
 	}
@@ -118,7 +124,8 @@ func (t *Training) Run(ctx context.Context) (*Result, error) {
 	if t.resumed != nil {
 		t.weighResumed()
 	}
-	err := morl.Train(ctx, t.agent, t.world.env, morl.TrainOptions{Steps: t.steps, Seed: t.meta.Seed, Every: t.tick, Report: t.report})
+	err := morl.Train(ctx, t.agent, t.world.env, morl.TrainOptions{Steps: t.steps, Seed: t.meta.Seed, Every: t.tick, Report: t.report,
+		Preferences: t.world.preferences})
 	if err != nil && ctx.Err() == nil {
 		return nil, err
 	}
@@ -159,6 +166,9 @@ func (t *Training) measure(p morl.Progress) error {
 		p.Focus(morl.Corners(m.reached))
 	}
 	x := t.point(&m, p.Steps, t.earlier+p.Episodes)
+	if t.world.settle != nil {
+		t.world.settle()
+	}
 	if t.best == nil || t.o.KeepLast || !t.world.outdoes(t.best, &m) {
 		data, err := t.file(t.agent, p.Steps)
 		if err != nil {
@@ -209,13 +219,21 @@ func (t *Training) wall() float64 {
 	return (t.before + t.o.Now() - t.from).Seconds()
 }
 
+// describe adds what the environment says to the notes.
+func (t *Training) describe(m *morl.Meta) {
+	if t.world.data != "" {
+		m.Notes[noteData] = t.world.data
+	}
+	if t.world.note != nil {
+		t.world.note(m)
+	}
+}
+
 // file is an agent file; step is when the agent was measured.
 func (t *Training) file(a morl.Agent, step int) ([]byte, error) {
 	m := t.meta
 	m.Notes = map[string]string{noteSteps: strconv.Itoa(t.steps), noteKept: strconv.Itoa(step)}
-	if t.world.data != "" {
-		m.Notes[noteData] = t.world.data
-	}
+	t.describe(&m)
 	var b bytes.Buffer
 	if err := morl.WriteFile(&b, m, a); err != nil {
 		return nil, err

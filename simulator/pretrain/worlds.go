@@ -2,6 +2,7 @@ package pretrain
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -23,6 +24,7 @@ type Measured struct {
 	Jobs *Comparison
 
 	reached []morl.Reached
+	linear  float64 // hypervolume of the points of Front that are best for some linear preference
 }
 
 // world is an environment with what is needed to measure an agent in it.
@@ -31,6 +33,11 @@ type world struct {
 	data      string // what it is made of, "" when the name says all
 	reference []float64
 	measure   func(a morl.Agent) Measured
+	// preferences draws those of the episodes; nil: see morl.TrainOptions. settle is told after each measurement that it may
+	// change them, note what is to be kept of it in the agent file; both may be nil.
+	preferences func(w []float32, rng *rand.Rand)
+	settle      func()
+	note        func(m *morl.Meta)
 	// outdoes says that what was measured before is better than what is measured now, beyond noise.
 	outdoes func(before, now *Measured) bool
 }
@@ -54,7 +61,7 @@ func problemWorld(o *Options, c morl.Config, r Recipe) (*world, error) {
 	if c.Resets.Mode == "evidence" {
 		return nil, fmt.Errorf("resets on evidence need an agreement that can be violated: %s has none", o.Env)
 	}
-	weights := utilityWeights(len(p.Shape().Objectives))
+	weights, dense := utilityWeights(len(p.Shape().Objectives)), denseWeights(len(p.Shape().Objectives))
 	return &world{
 		env: p, reference: p.Reference(),
 		measure: func(a morl.Agent) Measured {
@@ -64,11 +71,52 @@ func problemWorld(o *Options, c morl.Config, r Recipe) (*world, error) {
 				m.Front = append(m.Front, x.Value)
 			}
 			m.Hypervolume = pareto.Hypervolume(m.Front, p.Reference())
+			m.linear = pareto.Hypervolume(chosen(m.Front, dense), p.Reference())
 			m.ExpectedUtility = pareto.ExpectedUtility(m.Front, weights)
 			return m
 		},
-		outdoes: func(before, now *Measured) bool { return before.Hypervolume > now.Hypervolume },
+		outdoes: func(before, now *Measured) bool { return before.linear > now.linear },
 	}, nil
+}
+
+// chosen are the points that are best for at least one of the weights. Others are no merit of an agent that serves linear
+// preferences: it earned them where another of its points is better.
+func chosen(points, weights [][]float64) [][]float64 {
+	if len(points) == 0 {
+		return nil
+	}
+	best := make([]bool, len(points))
+	for _, w := range weights {
+		at, most := 0, math.Inf(-1)
+		for i, p := range points {
+			u := 0.0
+			for k, v := range w {
+				u += v * p[k]
+			}
+			if u > most {
+				at, most = i, u
+			}
+		}
+		best[at] = true
+	}
+	var out [][]float64
+	for i, p := range points {
+		if best[i] {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// denseWeights are preferences so close together that a point that is best in a narrow range only is best for one of them.
+func denseWeights(objectives int) [][]float64 {
+	switch objectives {
+	case 1, 2:
+		return pareto.Weights(10_001, objectives, nil)
+	case 3:
+		return pareto.Lattice(3, 100)
+	}
+	return utilityWeights(objectives)
 }
 
 // utilityWeights are the preferences that the expected utility is the mean over: 50 equally spaced, the lattice of 231, or

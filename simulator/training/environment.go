@@ -37,7 +37,9 @@ type EnvironmentOptions struct {
 // F = Φ(s') − Φ(s) (Ng, Harada, Russell 1999: the best policies stay the same). So the immediate reward of an edit is the
 // improvement that the performance model expects of it, and what a critic learns is by how much the model is wrong.
 //
-// Work is the share of the job done by an action, 0 for an edit, so that γ discounts work and not decisions.
+// Work is 1 for every action: with γ < 1 an improvement counts the less the more edits lead to it, and going in circles
+// among equal proposals, on which learned values would run away, does not pay. What the job itself does is not
+// discounted.
 type Environment struct {
 	draw    func(rng *rand.Rand) Scenario
 	options EnvironmentOptions
@@ -52,10 +54,27 @@ type Environment struct {
 	edits    int
 	left     int // decisions
 	over     bool
+	tally    Tally
+	promised bool // what was agreed could be kept when the decision came
 	state    [StateSize]float32
 	reward   [4]float32
 	spent    [4]float64 // what the last chunk took
 	mask     []bool
+}
+
+// Tally counts episodes that ended.
+type Tally struct {
+	Episodes int
+	// Agreed are those with an agreement that could be kept, by the performance model, when the decision came; Missed
+	// those of them that missed it.
+	Agreed, Missed int
+}
+
+// Take returns the tally since the last Take.
+func (e *Environment) Take() Tally {
+	t := e.tally
+	e.tally = Tally{}
+	return t
 }
 
 var _ morl.Environment = (*Environment)(nil)
@@ -126,6 +145,10 @@ func (e *Environment) begin(rng *rand.Rand) error {
 		}
 	}
 	e.propose(rng)
+	e.promised = false
+	for _, w := range e.board {
+		e.promised = e.promised || w.Chance >= sure && (s.Spec.TimeMax > 0 || s.Spec.CostMaxUSD > 0)
+	}
 	return nil
 }
 
@@ -236,9 +259,9 @@ func (e *Environment) Step(action int) morl.Outcome {
 		e.edits++
 		e.proposal = e.outlook.Weigh(e.space.Apply(action, e.proposal.Allocation))
 		e.pay(before, e.proposal.Potential, [4]float64{})
-		return morl.Outcome{Observation: e.observe(), Reward: e.reward[:]}
+		return morl.Outcome{Observation: e.observe(), Reward: e.reward[:], Work: 1}
 	}
-	seconds, usd, done := e.run.Elapsed, e.run.SpentUSD, e.run.Done
+	seconds, usd := e.run.Elapsed, e.run.SpentUSD
 	e.measure(e.proposal.Allocation, max(1, (e.scenario.Units-e.run.Done)/float64(e.left)))
 	e.left = max(1, e.left-1)
 	e.edits = 0
@@ -246,10 +269,16 @@ func (e *Environment) Step(action int) morl.Outcome {
 	own := e.outlook.Own
 	e.spent = [4]float64{-(e.run.SpentUSD - usd) / own.USD, -took / own.Seconds,
 		-took * ResourceShare(e.proposal.Allocation, e.scenario.Limits) / (own.Seconds * own.Share)}
-	out := morl.Outcome{Reward: e.reward[:], Work: float32((e.run.Done - done) / e.scenario.Units)}
+	out := morl.Outcome{Reward: e.reward[:], Work: 1}
 	if e.run.Done >= e.scenario.Units-1e-9 {
 		e.over, out.Done = true, true
-		e.spent[3] = -e.missed()
+		missed := e.missed()
+		e.spent[3] = -missed
+		e.tally.Episodes++
+		if e.promised {
+			e.tally.Agreed++
+			e.tally.Missed += int(missed)
+		}
 		e.pay(before, [4]float64{}, e.spent)
 		out.State = e.state[:]
 		return out
@@ -280,6 +309,9 @@ func (e *Environment) missed() float64 {
 	}
 	return 0
 }
+
+// Proposal is the allocation under consideration.
+func (e *Environment) Proposal() Weighing { return e.proposal }
 
 // Outlook is what is known at the present decision.
 func (e *Environment) Outlook() *Outlook { return &e.outlook }

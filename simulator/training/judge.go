@@ -13,6 +13,8 @@ type Judgement struct {
 	// Value is the expected rest of the run as the agent corrects the performance model: Potential plus the value that
 	// its critics give to "no change", the mean over the critics. The order is that of Objectives.
 	Value [4]float64
+	// Spread is the standard deviation of Value over the critics.
+	Spread [4]float64
 	// Utility is preference · Value, by critic; Mean its mean.
 	Utility []float64
 	Mean    float64
@@ -33,15 +35,21 @@ func (o *Outlook) Judge(v morl.Valuer, stay int, allocations []resources.Allocat
 			state[i] = float32(x)
 		}
 		members := v.Values(morl.Observation{State: state}, w)
+		n := float64(len(members))
+		var square [4]float64
 		for _, q := range members {
 			u := 0.0
 			for i := range j.Value {
 				corrected := j.Potential[i] + float64(q[stay*len(w)+i])
-				j.Value[i] += corrected / float64(len(members))
+				j.Value[i] += corrected / n
+				square[i] += corrected * corrected / n
 				u += preference[i] * corrected
 			}
 			j.Utility = append(j.Utility, u)
-			j.Mean += u / float64(len(members))
+			j.Mean += u / n
+		}
+		for i := range square {
+			j.Spread[i] = math.Sqrt(max(0, square[i]-j.Value[i]*j.Value[i]))
 		}
 		out[k] = j
 	}

@@ -31,7 +31,7 @@ type Model struct {
 func (m *Model) Draws(a resources.Allocation) []float64 {
 	out := m.logDraws(a)
 	extra := 0.0
-	if across(m.pointer.at(a), m.options.GPUsPerNode) {
+	if p := m.pointer.at(a); across(p, m.options.GPUsPerNode) && !m.timedAt(p) {
 		extra = acrossDrift
 	}
 	for k := range out {
@@ -39,6 +39,11 @@ func (m *Model) Draws(a resources.Allocation) []float64 {
 		out[k] = math.Exp(out[k] + d.drift*math.Hypot(d.delta, extra))
 	}
 	return out
+}
+
+// timedAt reports whether this run itself was timed at a point.
+func (m *Model) timedAt(p point) bool {
+	return slices.ContainsFunc(m.stretches, func(s stretch) bool { return !s.recalled && m.pointer.at(s.at) == p })
 }
 
 // logDraws are log seconds per unit without the drift of the remainder.

@@ -24,15 +24,18 @@ type ProbeOptions struct {
 	Choices []resources.Allocation
 	// MinGain is the least gain worth a probe, in units of the loss; 0 means 0.01.
 	MinGain float64
+	// Cost is what measuring at an allocation costs, in units of the loss; a probe must gain more than that. With it the
+	// far ends are not measured for their own sake. Nil: nothing.
+	Cost func(a resources.Allocation) float64
 	// Units is how many units a probe will measure; 0 means 3.
 	Units int
 }
 
-// NextProbe says which candidate to measure next, or nil when nothing is worth it. First the far end of each knob
+// NextProbe says which candidate to measure next, or nil when nothing is worth it. Without a Cost, first the far end of each knob
 // (GPUs, then CPUs) from the first measurement, the other knobs unchanged, so that effects do not mix; with one knob
 // also its geometric middle; these fix the shape of any form. Then the candidate with the largest knowledge gradient
 // with correlated beliefs (Frazier, Powell, Dayanik 2009): the expected decrease of the smallest expected loss once
-// it is measured, from the joint draws of the model. The measured allocations are those of the model and of measured.
+// it is measured, less what measuring costs, from the joint draws of the model. The measured allocations are those of the model and of measured.
 // O(candidates × choices × draws) with at most 64 candidates and 128 choices.
 func NextProbe(m *Model, candidates, measured []resources.Allocation, o ProbeOptions) *Probe {
 	if m == nil || len(candidates) == 0 {
@@ -52,8 +55,11 @@ func NextProbe(m *Model, candidates, measured []resources.Allocation, o ProbeOpt
 			points = append(points, p)
 		}
 	}
-	if p := spreading(m, candidates, points); p != nil {
-		return p
+	if o.Cost == nil {
+		if p := spreading(m, candidates, points); p != nil {
+			return p
+		}
+		o.Cost = func(resources.Allocation) float64 { return 0 }
 	}
 	return knowledgeGradient(m, thinned(candidates, 64), seen, o)
 }
@@ -154,6 +160,7 @@ func knowledgeGradient(m *Model, candidates []resources.Allocation, seen map[poi
 		return nil
 	}
 	var out *Probe
+	most := 0.0
 	noise := m.probeNoise(o.Units)
 	slope := make([]float64, len(losses))
 	for _, a := range candidates {
@@ -166,8 +173,8 @@ func knowledgeGradient(m *Model, candidates []resources.Allocation, seen map[poi
 			slope[j] = covariance(losses[j], log) / spread
 		}
 		gain := best - expectedMinimum(mean, slope)
-		if gain >= o.MinGain && (out == nil || gain > out.Gain) {
-			out = &Probe{a, gain, "measuring it is expected to improve the choice most"}
+		if net := gain - o.Cost(a); gain >= o.MinGain && net > most {
+			most, out = net, &Probe{a, gain, "measuring it is expected to improve the choice most, for what it costs"}
 		}
 	}
 	return out

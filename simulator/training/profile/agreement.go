@@ -56,7 +56,7 @@ func agree(rng *rand.Rand, j *Job) {
 	user := j.Realised(j.Baseline)
 	deadline := math.Inf(1)
 	if timely {
-		deadline = (fastest + j.Restart) * between(slackTime, 1.08, max(1.5, 1.5*user.Seconds/fastest))
+		deadline = (fastest + j.Restart) * between(slackTime, 1.2, max(1.5, 1.5*user.Seconds/fastest))
 		if impossible && (onTime || !thrifty) {
 			deadline = fastest * squeeze
 		}
@@ -70,7 +70,7 @@ func agree(rng *rand.Rand, j *Job) {
 				cheapest = min(cheapest, o.USD+o.restartUSD)
 			}
 		}
-		budget := cheapest * between(slackMoney, 1.08, max(1.4, 1.3*user.USD/cheapest))
+		budget := cheapest * between(slackMoney, 1.2, max(1.5, 1.3*user.USD/cheapest))
 		if impossible && !(timely && onTime) {
 			budget = cheapest * squeeze
 		}

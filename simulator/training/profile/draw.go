@@ -88,14 +88,14 @@ type Job struct {
 //	input pipeline   CPUs that keep one GPU busy, log-uniform 0.5–16; saturation log-uniform 4–64 CPUs; corner 4–10
 //	CPU jobs         serial share log-uniform 0.5–30 %; saturation log-uniform 2–128 CPUs; half with coherency, log-uniform
 //	                 10⁻⁵–10⁻³ a CPU
-//	own run time     log-uniform 0.3–24 h; units: log-uniform 20–400, whole
+//	own run time     log-uniform 0.3–24 h; units, the lines of its log: half log-uniform 20–400, half 400–2,000
 //	restart          that of the kind (CPU jobs: log-uniform 5–60 s) × 0.8–1.25; start-up 0.5–1 of it
 //	prices           measured: machine price / GPUs; others: unit rates; spot 20 % of GPU jobs, where there is a price
 //	spot             a trace from a random tick, or times up and away exponential with means of DrawSpot
 //	noise            DrawNoise
 //	agreement        none 25 %, deadline 30 %, budget 20 %, both 25 %
-//	deadline         (fastest candidate + one restart) × log-uniform 1.08…max(1.5, 1.5 × own / fastest)
-//	budget           (cheapest candidate that keeps the deadline, one restart more) × log-uniform 1.08…max(1.4, 1.3 × own / cheapest)
+//	deadline         (fastest candidate + one restart) × log-uniform 1.2…max(1.5, 1.5 × own / fastest)
+//	budget           (cheapest candidate that keeps the deadline, one restart more) × log-uniform 1.2…max(1.5, 1.3 × own / cheapest)
 //	impossible       5 % of agreements: one limit × 0.6–0.95 of the best
 type Draw struct {
 	o     DrawOptions
@@ -202,7 +202,10 @@ func (d *Draw) try(rng *rand.Rand) (Job, bool) {
 	}
 	j.Baseline = own(rng, j.Limits, j.Baseline.BatchSize)
 	seconds := 3600 * logUniform(rng, 0.3, 24)
-	j.Units = math.Round(logUniform(rng, 20, 400))
+	j.Units = math.Round(logUniform(rng, 20, 400)) // a log line an epoch
+	if rng.IntN(2) == 0 {
+		j.Units = math.Round(logUniform(rng, 400, 2000)) // a log line every so many steps
+	}
 	j.UnitSamples = seconds / j.Units / j.Workload.UnitSeconds(j.Baseline)
 	j.Workload = work(j.UnitSamples)
 	j.Restart *= logUniform(rng, 0.8, 1.25)

@@ -64,7 +64,7 @@ func TestDrawDistribution(t *testing.T) {
 	if f := count["feasible"] / count["agreed"]; f < 0.88 || f > 0.99 {
 		t.Errorf("%.3f of the agreements are feasible, want most and not all", f)
 	}
-	if f := count["tight"] / count["agreed"]; f < 0.15 || f > 0.7 {
+	if f := count["tight"] / count["agreed"]; f < 0.08 || f > 0.5 {
 		t.Errorf("%.3f of the agreements are tight, want some", f)
 	}
 	t.Logf("%v", count)
@@ -85,7 +85,7 @@ func TestDrawnJobsAreSound(t *testing.T) {
 		}
 		own := j.Outcome(j.Baseline)
 		hours := (own.Seconds - j.Startup) / 3600
-		if hours < 0.3*0.999 || hours > 24*1.001 || j.Units < 20 || j.Units > 400 || j.Units != math.Trunc(j.Units) {
+		if hours < 0.3*0.999 || hours > 24*1.001 || j.Units < 20 || j.Units > 2000 || j.Units != math.Trunc(j.Units) {
 			t.Fatalf("%s: %v units, %v h", j.Name, j.Units, hours)
 		}
 		if j.Limits.GPUs.Max > o.MaxGPUs || j.Startup <= 0 || j.Restart < j.Startup || !(own.USD > 0) {

@@ -1,0 +1,17 @@
+package plan
+
+import (
+	"fmt"
+	"sync"
+
+	"trainopt/simulator/training/pretrained"
+)
+
+// embedded is the agent in the binary, read once.
+var embedded = sync.OnceValues(func() (*Agent, error) {
+	a, err := LoadAgent(pretrained.File())
+	if err != nil {
+		return nil, fmt.Errorf("the agent in this program: %w", err)
+	}
+	return a, nil
+})

@@ -1,0 +1,264 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"trainopt/morl"
+	"trainopt/resources"
+	"trainopt/simulator/training"
+	"trainopt/simulator/training/pretrained"
+)
+
+// MORL plans with a pretrained multi-objective agent, inside what the performance model allows.
+//
+// The agent learned in simulation (training.Environment) by how much a performance model that is fitted to a few
+// measurements is wrong, and when. Here its critics correct what the model predicts for each allocation that keeps the
+// agreement; the preference then chooses among the corrected predictions as Model does among the plain ones. What the
+// actor would do, step by step from where the job runs, is one of the candidates.
+//
+// It decides as Model does, and says why, when there is nothing to correct (no model, total work unknown), when the job
+// cannot be moved, when no allocation keeps the agreement, when the agent's file is broken or made for something else,
+// and when its critics do not agree among themselves that another allocation is better: their mean advantage must exceed
+// its standard deviation.
+type MORL struct {
+	// Agent decides; nil is the one in the binary.
+	Agent *Agent
+	// Broken says why there is no agent; then the model decides.
+	Broken error
+}
+
+var _ Planner = MORL{}
+
+// Name is "morl".
+func (MORL) Name() string { return "morl" }
+
+// Agent is a pretrained agent, safe for use by several goroutines.
+type Agent struct {
+	Meta    morl.Meta
+	critics morl.Valuer
+	// multiplier is the Lagrange multiplier of the agreement with which it was trained.
+	multiplier float64
+}
+
+// ErrNoJudge says that a saved agent cannot judge training jobs.
+var ErrNoJudge = errors.New("not an agent for training jobs")
+
+// LoadAgent reads an agent file (morl.WriteFile) of an agent with critics that was trained in a training.Environment.
+func LoadAgent(r io.Reader) (*Agent, error) {
+	meta, a, err := morl.ReadFile(r)
+	if err != nil {
+		return nil, err
+	}
+	critics, ok := a.(morl.Valuer)
+	s := meta.Shape
+	if !ok || s.State != training.StateSize || s.Actions != 9 && s.Actions != 27 || !slices.Equal(s.Objectives, training.Objectives) {
+		return nil, fmt.Errorf("agent %q for %q (%d state numbers, %d actions, objectives %v): %w", meta.Agent, meta.Env, s.State, s.Actions, s.Objectives, ErrNoJudge)
+	}
+	return &Agent{Meta: meta, critics: critics, multiplier: pretrained.Multiplier(meta)}, nil
+}
+
+// Learned is the part of a plan that a learning agent adds.
+type Learned struct {
+	Agent string // kind and training, in words
+	// State is that of the chosen allocation; Action the actor's first step from where the job runs, of 9 or 27; Actions
+	// how many there are; Walk where its steps lead.
+	State   training.State
+	Action  int
+	Actions int
+	Walk    resources.Allocation
+	// Weights are those with which the agent was asked (cost, time, resource, SLA), Value what its critics expect of the
+	// rest of the run at the choice, relative to the whole run at the user's own configuration, with their spread.
+	Weights, Value, Spread [4]float64
+	// Fallback says why the model decided; empty when the agent did or agrees.
+	Fallback string
+}
+
+// Decide chooses as described above. *Infeasible and errors are those of Model.
+func (p MORL) Decide(s Snapshot) (Plan, error) {
+	base, err := Model{}.Decide(s)
+	base.Planner = p.Name()
+	if err != nil {
+		var no *Infeasible
+		if errors.As(err, &no) {
+			no.Plan.Planner = p.Name()
+		}
+		return base, err
+	}
+	agent, err := p.agent()
+	why := ""
+	switch {
+	case err != nil:
+		why = err.Error()
+	case !base.Predicted:
+		why = "nothing is measured yet"
+	case !(s.Total > 0):
+		why = "the job does not say how much work remains"
+	case s.Current != nil && !s.Resumable:
+		why = "the job cannot be moved"
+	}
+	if why != "" {
+		base.Learned = &Learned{Fallback: why}
+		if base.Predicted {
+			base.Reason += "; the model's choice, as " + why
+		}
+		return base, nil
+	}
+	return agent.decide(s, base), nil
+}
+
+func (p MORL) agent() (*Agent, error) {
+	if p.Agent != nil || p.Broken != nil {
+		return p.Agent, p.Broken
+	}
+	return embedded()
+}
+
+// decide corrects the model's candidates and chooses again.
+func (a *Agent) decide(s Snapshot, base Plan) Plan {
+	o := outlook(s)
+	w := a.weights(s, base)
+	l := &Learned{Agent: fmt.Sprintf("%s, %d decisions", a.Meta.Agent, a.Meta.Stats.Steps), Weights: w, Actions: a.Meta.Shape.Actions}
+	l.Action, l.Walk = a.walk(o, s, w)
+	cs := slices.Clone(base.Candidates)
+	current, model := -1, -1
+	var among []int
+	for i, c := range cs {
+		if s.Current != nil && c.Allocation.SameShape(*s.Current) {
+			current = i
+		}
+		own := c.Allocation.Same(base.Allocation)
+		if own {
+			model = i
+		}
+		if feasible(c) && (c.OnFront || own || i == current || c.Allocation.SameShape(l.Walk)) {
+			among = append(among, i)
+		}
+	}
+	if model < 0 { // never, as long as Model chooses among its candidates
+		return base
+	}
+	at := make([]resources.Allocation, len(among))
+	for k, i := range among {
+		at[k] = cs[i].Allocation
+	}
+	judged := o.Judge(a.critics, resources.ActionSpace{WithMemory: l.Actions == 27}.Stay(), at, w)
+	by := make(map[int]*training.Judgement, len(judged))
+	for k, i := range among {
+		by[i] = &judged[k]
+		correct(&cs[i], judged[k], o.Own)
+	}
+	chosen := choose(cs, among, s.Preference.normalised(), current)
+	if chosen >= 0 && chosen != model {
+		if gain, sd := by[chosen].Prefers(*by[model]); !(gain > sd) {
+			l.Fallback = fmt.Sprintf("the critics are not sure that %s is better (%+.3f ± %.3f)", cs[chosen].Allocation, gain, sd)
+			chosen = model
+		}
+	}
+	if chosen < 0 {
+		chosen = model
+	}
+	l.State, l.Value, l.Spread = by[chosen].State, by[chosen].Value, by[chosen].Spread
+	return a.plan(s, base, chosen, model, l)
+}
+
+// plan is the model's plan with the agent's choice in it.
+func (a *Agent) plan(s Snapshot, base Plan, chosen, model int, l *Learned) Plan {
+	out := base
+	if chosen != model {
+		b := newBoard(s)
+		out = b.plan(base.Planner, chosen, b.reason(chosen)+fmt.Sprintf("; the agent prefers it to the model's choice, %s", base.Candidates[model].Allocation))
+	}
+	out.Learned = l
+	if l.Fallback != "" {
+		out.Reason += "; the model's choice, as " + l.Fallback
+	}
+	return out
+}
+
+// correct moves a candidate's medians by what the critics expect beyond the model, at most by half of them.
+func correct(c *Candidate, j training.Judgement, own training.OwnRun) {
+	shift := func(i int, v, scale float64) float64 {
+		d := (j.Potential[i] - j.Value[i]) * scale
+		return v + min(max(d, -0.5*v), 0.5*v)
+	}
+	c.CostUSD.P50 = shift(0, c.CostUSD.P50, own.USD)
+	c.Seconds.P50 = shift(1, c.Seconds.P50, own.Seconds)
+}
+
+// weights are what the agent is asked with: the preference, with the multiplier of its agreement, and with more weight on
+// what is at risk where the job runs.
+func (a *Agent) weights(s Snapshot, base Plan) [4]float64 {
+	p := s.Preference.normalised()
+	w := morl.Constrained([]float32{float32(p.Cost), float32(p.Time), float32(p.Resource), 0}, []float64{0, 0, 0, a.multiplier})
+	at := base.Chosen
+	for _, c := range base.Candidates {
+		if s.Current != nil && c.Allocation.SameShape(*s.Current) {
+			at = c
+		}
+	}
+	severity := []float64{0, 0, 0, 1 - at.Chance}
+	if t := s.Spec.TimeMax.Seconds(); t > 0 {
+		severity[1] = excess(at.Seconds.P50, t)
+	}
+	if m := s.Spec.CostMaxUSD; m > 0 {
+		severity[0] = excess(at.CostUSD.P50, m)
+	}
+	var before []float32
+	if s.Weights != nil {
+		for _, v := range s.Weights {
+			before = append(before, float32(v))
+		}
+	}
+	var out [4]float64
+	for i, v := range (morl.Weights{}).Next(before, w, severity) {
+		out[i] = float64(v)
+	}
+	return out
+}
+
+// walk follows the actor from where the job runs, or would, until it wants no change: its first action, and the end.
+func (a *Agent) walk(o *training.Outlook, s Snapshot, w [4]float64) (first int, end resources.Allocation) {
+	space := resources.ActionSpace{Limits: s.Limits, WithMemory: a.Meta.Shape.Actions == 27}
+	at := clip(s.Baseline, s)
+	if s.Current != nil {
+		at = *s.Current
+	}
+	pref := make([]float32, len(w))
+	for i, v := range w {
+		pref[i] = float32(v)
+	}
+	first = space.Stay()
+	state := make([]float32, training.StateSize)
+	for step := range 16 {
+		for i, v := range o.Weigh(at).State {
+			state[i] = float32(v)
+		}
+		action := a.critics.Prefer(morl.Observation{State: state, Mask: space.Mask(at)}, pref)
+		if step == 0 {
+			first = action
+		}
+		if action == space.Stay() {
+			break
+		}
+		at = space.Apply(action, at)
+	}
+	return first, at
+}
+
+// outlook is the snapshot as agents see it.
+func outlook(s Snapshot) *training.Outlook {
+	return &training.Outlook{Limits: s.Limits, Spec: s.Spec, Rates: s.Rates, Model: s.Model, Done: s.Done, Total: s.Total,
+		Elapsed: s.Elapsed.Seconds(), SpentUSD: float64(s.Spent), Current: s.Current, Baseline: s.Baseline,
+		Startup: positive(s.Startup.P50), Restart: positive(s.Restart.P50)}
+}
+
+func positive(v float64) float64 {
+	if v > 0 && !math.IsInf(v, 0) {
+		return v
+	}
+	return 0
+}

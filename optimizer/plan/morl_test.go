@@ -1,0 +1,219 @@
+package plan
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"trainopt/morl"
+	"trainopt/resources"
+	"trainopt/simulator/training"
+	"trainopt/simulator/training/pretrained"
+	"trainopt/sla"
+)
+
+// opinion is an agent whose critics value "no change" as a test says, by the state.
+type opinion struct {
+	morl.Valuer
+	each []func(s training.State) [4]float64
+}
+
+func (o opinion) Values(x morl.Observation, _ []float32) [][]float32 {
+	var s training.State
+	for i, v := range x.State {
+		s[i] = float64(v)
+	}
+	var out [][]float32
+	for _, f := range o.each {
+		q := make([]float32, 4*9)
+		for i, v := range f(s) {
+			q[4*4+i] = float32(v)
+		}
+		out = append(out, q)
+	}
+	return out
+}
+
+func (opinion) Prefer(morl.Observation, []float32) int { return 4 }
+
+func critical(each ...func(s training.State) [4]float64) MORL {
+	return MORL{Agent: &Agent{Meta: morl.Meta{Agent: "conditioned", Shape: morl.Shape{State: training.StateSize, Actions: 9, Objectives: training.Objectives}},
+		critics: opinion{each: each}, multiplier: 0.5}}
+}
+
+func none(training.State) [4]float64 { return [4]float64{} }
+
+// big finds that all GPUs together take half as much time again as the model predicts.
+func big(s training.State) [4]float64 {
+	if s[0] == 1 {
+		return [4]float64{0, -0.5, 0, 0}
+	}
+	return [4]float64{}
+}
+
+func TestCriticsWithoutAnOpinionChooseAsTheModel(t *testing.T) {
+	for _, prefer := range []string{"time", "cost", "resource", "balanced"} {
+		s := gpuScene().prefer(prefer).snapshot(t)
+		want, err := Model{}.Decide(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := critical(none, none).Decide(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !got.Allocation.Same(want.Allocation) || got.Planner != "morl" || got.Learned == nil || got.Learned.Fallback != "" {
+			t.Errorf("%s: %s by %s (%+v), the model takes %s", prefer, got.Allocation, got.Planner, got.Learned, want.Allocation)
+		}
+	}
+}
+
+func TestCriticsThatAgreeMoveTheChoice(t *testing.T) {
+	s := gpuScene().prefer("time").snapshot(t)
+	model, _ := Model{}.Decide(s)
+	p, err := critical(big, big, big).Decide(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Allocation.GPUs > 7 || model.Allocation.GPUs != 8 {
+		t.Errorf("chose %s (the model: %s), want fewer than all 8 GPUs", p.Allocation, model.Allocation)
+	}
+	if !p.Chosen.Allocation.Same(p.Allocation) || !strings.Contains(p.Reason, "agent prefers") {
+		t.Errorf("chosen %s for %s, %q", p.Chosen.Allocation, p.Allocation, p.Reason)
+	}
+	if w := p.Learned.Weights; math.Abs(w[0]+w[1]+w[2]+w[3]-1) > 1e-6 || w[1] < w[0] {
+		t.Errorf("weights %v", w)
+	}
+}
+
+func TestCriticsThatDisagreeLeaveItToTheModel(t *testing.T) {
+	s := gpuScene().prefer("time").snapshot(t)
+	model, _ := Model{}.Decide(s)
+	against := func(s training.State) [4]float64 {
+		v := big(s)
+		v[1] *= -0.9
+		return v
+	}
+	p, err := critical(big, big, against).Decide(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !p.Allocation.Same(model.Allocation) || !strings.Contains(p.Learned.Fallback, "not sure") {
+		t.Errorf("chose %s, %q; the model: %s", p.Allocation, p.Learned.Fallback, model.Allocation)
+	}
+}
+
+// Whatever the agent thinks, an allocation that breaks the agreement by the model is not taken.
+func TestAgentNeverLeavesWhatKeepsTheAgreement(t *testing.T) {
+	tempting := func(s training.State) [4]float64 { return [4]float64{10 * (1 - s[0]), 10 * (1 - s[0]), 0, 0} }
+	scene := gpuScene().prefer("cost").agreed(sla.Spec{TimeMax: 20 * time.Minute})
+	p, err := critical(tempting, tempting).Decide(scene.snapshot(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !p.Chosen.Feasible {
+		t.Errorf("chose %s, which breaks %v", p.Allocation, p.Chosen.Breaks)
+	}
+}
+
+func TestMORLFallsBack(t *testing.T) {
+	ready := gpuScene().prefer("time")
+	open := ready
+	open.Total = 0
+	fixed := ready.running(gpu(8, 32), 5, time.Minute, 1, 20)
+	fixed.Resumable = false
+	unmeasured := ready
+	unmeasured.measured = nil
+	for name, c := range map[string]struct {
+		planner MORL
+		scene   scene
+		why     string
+	}{
+		"work unknown":     {critical(big, big), open, "how much work"},
+		"cannot be moved":  {critical(big, big), fixed, "cannot be moved"},
+		"nothing measured": {critical(big, big), unmeasured, "nothing is measured"},
+		"broken file":      {MORL{Broken: errors.New("agent file x: damaged")}, ready, "damaged"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := c.scene.snapshot(t)
+			want, err := Model{}.Decide(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := c.planner.Decide(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !got.Allocation.Same(want.Allocation) || !strings.Contains(got.Learned.Fallback, c.why) {
+				t.Errorf("chose %s because %q, want %s because %q", got.Allocation, got.Learned.Fallback, want.Allocation, c.why)
+			}
+		})
+	}
+	_, err := critical(big).Decide(gpuScene().agreed(sla.Spec{TimeMax: time.Second}).snapshot(t))
+	var no *Infeasible
+	if !errors.As(err, &no) || no.Plan.Planner != "morl" {
+		t.Errorf("an agreement that nothing keeps: %v", err)
+	}
+}
+
+func TestAgentFilesOfOtherKindsAreRefused(t *testing.T) {
+	write := func(name string, s morl.Shape) []byte {
+		a, err := morl.New(name, s, morl.Config{Hidden: []int{4}}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		if err := morl.WriteFile(&b, morl.Meta{Agent: name, Env: "training", Shape: s, Config: morl.Config{Hidden: []int{4}}, Seed: 1}, a); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	right := morl.Shape{State: training.StateSize, Actions: 9, Objectives: training.Objectives}
+	good := write("conditioned", right)
+	if _, err := LoadAgent(bytes.NewReader(good)); err != nil {
+		t.Errorf("a good file: %v", err)
+	}
+	flipped := bytes.Clone(good)
+	flipped[len(flipped)/2] ^= 1
+	for name, c := range map[string]struct {
+		data []byte
+		want error
+	}{
+		"other problem":  {write("conditioned", morl.Shape{State: 72, Actions: 4, Objectives: []string{"treasure", "time"}}), ErrNoJudge},
+		"without critic": {write("simple", right), ErrNoJudge},
+		"flipped bit":    {flipped, morl.ErrCorrupt},
+		"half of it":     {good[:len(good)/2], morl.ErrCorrupt},
+		"something else": {[]byte("#!/bin/sh\necho hello, this is no agent file\n"), morl.ErrForeign},
+		"empty":          {nil, morl.ErrForeign},
+	} {
+		if _, err := LoadAgent(bytes.NewReader(c.data)); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+}
+
+// The agent in the binary can be read and decides on every scene, among what keeps the agreement.
+func TestEmbeddedAgentDecides(t *testing.T) {
+	a, err := LoadAgent(pretrained.File())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Meta.Stats.Updates == 0 {
+		t.Error("the agent in the binary was never trained")
+	}
+	for name, sc := range map[string]scene{"cpu": cpuScene(), "gpu": gpuScene()} {
+		for _, prefer := range []string{"time", "cost", "resource", "balanced"} {
+			p, err := MORL{}.Decide(sc.prefer(prefer).snapshot(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !p.Chosen.Feasible || p.Learned.Agent == "" || (resources.Allocation{}).SameShape(p.Allocation) {
+				t.Errorf("%s, %s: %+v", name, prefer, p.Chosen)
+			}
+			t.Logf("%s, %s: %s (%s)", name, prefer, p.Allocation, p.Reason)
+		}
+	}
+}
