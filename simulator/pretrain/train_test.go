@@ -25,7 +25,7 @@ import (
 // small is a training of a second.
 func small(env, agent string) Options {
 	if env == "training" {
-		return Options{Env: env, Agent: agent, Steps: 600, Measure: 200, Seed: 3, Config: morl.Config{Hidden: []int{24}, Warmup: 100, Batch: 32}, Jobs: JobOptions{Count: 3}}
+		return Options{Env: env, Agent: agent, Steps: 300, Measure: 100, Seed: 3, Config: morl.Config{Hidden: []int{24}, Warmup: 100, Batch: 32}, Jobs: JobOptions{Count: 2}}
 	}
 	return Options{Env: env, Agent: agent, Steps: 1500, Measure: 500, Seed: 3, Config: morl.Config{Hidden: []int{24}, Warmup: 200, Batch: 32}, Jobs: JobOptions{Count: 3}}
 }
@@ -235,11 +235,11 @@ func TestJobs(t *testing.T) {
 	for name, change := range map[string]func(o *Options){"27 actions": func(o *Options) { o.Jobs.Actions = 27 }, "without critics": func(o *Options) { o.Agent = "simple" }} {
 		t.Run(name, func(t *testing.T) {
 			o := small("training", "conditioned")
-			o.Steps, o.Measure = 300, 300
+			o.Steps, o.Measure = 200, 200
 			change(&o)
 			r := run(t, o)
 			j := r.Jobs
-			if j == nil || j.Jobs != 3 || !(j.Agent < 0 && j.Own < -0.3 && j.Own > -1.5 && j.Model < 0) {
+			if j == nil || j.Jobs != 2 || !(j.Agent < 0 && j.Own < -0.3 && j.Own > -1.5 && j.Model < 0) {
 				t.Fatalf("measured %+v", j)
 			}
 			if math.Abs(j.Agent-j.Model-j.OverModel) > 1e-12 || r.ExpectedUtility != j.Agent {
