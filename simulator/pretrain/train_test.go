@@ -152,6 +152,23 @@ func TestResumedKeepsTheBetterAgent(t *testing.T) {
 	}
 }
 
+// TestResumedFillsItsReplayFirst: with an empty replay nothing is learned, or the first decisions would be overfitted.
+func TestResumedFillsItsReplayFirst(t *testing.T) {
+	broken := interrupted(t, small("problem:deep-sea-treasure", "conditioned"), 1) // a warm-up of 200
+	done := broken.Steps
+	updates := func(steps int) int {
+		r := run(t, Options{Resume: broken.Data, Checkpoint: broken.Present, Steps: steps, Measure: 10, KeepLast: true})
+		return r.Meta.Stats.Updates
+	}
+	before := updates(done + 100)
+	if _, present, err := morl.ReadFile(bytes.NewReader(broken.Present)); err != nil || present.Stats().Updates != before {
+		t.Errorf("%v; %d gradient steps became %d while the replay was filled", err, present.Stats().Updates, before)
+	}
+	if after := updates(done + 400); after <= before {
+		t.Errorf("still %d gradient steps when the replay was filled", after)
+	}
+}
+
 func TestResumeRefuses(t *testing.T) {
 	o := small("problem:deep-sea-treasure", "conditioned")
 	broken := interrupted(t, o, 1)
@@ -245,8 +262,8 @@ func TestJobs(t *testing.T) {
 			if math.Abs(j.Agent-j.Model-j.OverModel) > 1e-12 || r.ExpectedUtility != j.Agent {
 				t.Errorf("%+v, expected utility %v", j, r.ExpectedUtility)
 			}
-			if m := pretrained.Multiplier(r.Meta); r.Meta.Notes["sla_multiplier"] == "" || !(m > 0) {
-				t.Errorf("no multiplier of the agreement in the notes %v", r.Meta.Notes)
+			if m := pretrained.Multiplier(r.Meta); r.Meta.Notes["sla_multiplier"] == "" || !(m > 0) || m == pretrained.NewCurriculum().Multiplier() {
+				t.Errorf("the multiplier of the agreement was not adapted and kept: notes %v", r.Meta.Notes)
 			}
 			if want := max(9, o.Jobs.Actions); r.Meta.Shape.Actions != want || r.Meta.Notes[noteData] != "embedded" {
 				t.Errorf("%d actions, notes %v", r.Meta.Shape.Actions, r.Meta.Notes)
