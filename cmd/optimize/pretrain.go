@@ -99,15 +99,19 @@ func (e *env) pretrain(cmd *cobra.Command, c *common, f *pretrainFlags) error {
 	}
 	ui := e.learning(c)
 	o.Now, o.Progress = e.clock.Monotonic, ui.at
-	out := inDir(e.dir, f.out)
-	saved := e.clock.Monotonic()
+	files := agentFiles{path: inDir(e.dir, f.out), ours: f.out == f.resume}
+	saved, warned := e.clock.Monotonic(), false
 	o.Save = func(agent, present []byte) error {
-		if now := e.clock.Monotonic(); now-saved < saveEvery {
+		now := e.clock.Monotonic()
+		if now-saved < saveEvery {
 			return nil
-		} else {
-			saved = now
 		}
-		return errors.Join(pretrain.Replace(out, agent), pretrain.Replace(out+checkpointSuffix, present))
+		saved = now
+		if err := files.save(agent, present); err != nil && !warned {
+			warned = true // what is learned is not given up for it: the next time may do
+			fmt.Fprintf(e.stderr, "optimize: save while learning: %v\n", err)
+		}
+		return nil
 	}
 	t, err := pretrain.Prepare(o)
 	if err != nil {
@@ -133,7 +137,7 @@ func (e *env) pretrain(cmd *cobra.Command, c *common, f *pretrainFlags) error {
 	if err != nil && !errors.As(context.Cause(ctx), &broken) {
 		return fmt.Errorf("pretrain: %w", err)
 	}
-	if err := e.writePretrained(c, f, r); err != nil {
+	if err := e.writePretrained(c, f, files, r); err != nil {
 		return err
 	}
 	if r.Present != nil {
@@ -278,15 +282,43 @@ var curveFormats = map[string]func(r *pretrain.Result, b *bytes.Buffer) error{
 	".htm":  func(r *pretrain.Result, b *bytes.Buffer) error { return r.WriteHTML(b) },
 }
 
-// writePretrained writes agent, checkpoint and curves, and says what came out. Each is tried even when another failed.
-func (e *env) writePretrained(c *common, f *pretrainFlags, r *pretrain.Result) error {
-	out := inDir(e.dir, f.out)
-	errs := []error{pretrain.Replace(out, r.Data)}
-	if r.Present != nil {
-		errs = append(errs, pretrain.Replace(out+checkpointSuffix, r.Present))
-	} else if err := os.Remove(out + checkpointSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		errs = append(errs, err)
+// agentFiles are an agent file and its checkpoint. After a crash between two writes they still fit together: the checkpoint is
+// never older than the agent, but where there is none.
+type agentFiles struct {
+	path string
+	ours bool // a checkpoint that is there is of this training
+}
+
+// save writes both; without a present the training is over and the checkpoint goes.
+func (a *agentFiles) save(agent, present []byte) error {
+	checkpoint := a.path + checkpointSuffix
+	if a.ours && present != nil {
+		if err := pretrain.Replace(checkpoint, present); err != nil {
+			return err
+		}
+		return pretrain.Replace(a.path, agent)
 	}
+	if !a.ours { // of an earlier training that the user writes over
+		if err := os.Remove(checkpoint); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if err := pretrain.Replace(a.path, agent); err != nil {
+		return err
+	}
+	a.ours = true
+	if present != nil {
+		return pretrain.Replace(checkpoint, present)
+	}
+	if err := os.Remove(checkpoint); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// writePretrained writes agent, checkpoint and curves, and says what came out. Each is tried even when another failed.
+func (e *env) writePretrained(c *common, f *pretrainFlags, files agentFiles, r *pretrain.Result) error {
+	errs := []error{files.save(r.Data, r.Present)}
 	for _, curve := range f.curves {
 		var b bytes.Buffer
 		if err := curveFormats[strings.ToLower(filepath.Ext(curve))](r, &b); err != nil {

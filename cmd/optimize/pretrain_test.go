@@ -85,6 +85,52 @@ func TestPretrainInterrupted(t *testing.T) {
 	}
 }
 
+// TestAgentFiles: whenever a crash comes, what lies there fits together.
+func TestAgentFiles(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a")
+	has := func(want string) {
+		t.Helper()
+		agent, _ := os.ReadFile(path)
+		checkpoint, _ := os.ReadFile(path + checkpointSuffix)
+		if got := string(agent) + "|" + string(checkpoint); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	save := func(f *agentFiles, agent, present string) {
+		t.Helper()
+		var p []byte
+		if present != "" {
+			p = []byte(present)
+		}
+		if err := f.save([]byte(agent), p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old := &agentFiles{path: path}
+	save(old, "old", "old+")
+	fresh := &agentFiles{path: path} // the user writes over it
+	save(fresh, "new", "new+")
+	has("new|new+")
+	resumed := &agentFiles{path: path, ours: true}
+	// The agent cannot be written: the checkpoint alone is newer, which is fine.
+	if err := os.Mkdir(filepath.Join(dir, ".a.tmp"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, ".a.tmp", "x"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if resumed.save([]byte("newer"), []byte("newer+")) == nil {
+		t.Error("no error")
+	}
+	has("new|newer+")
+	if err := os.RemoveAll(filepath.Join(dir, ".a.tmp")); err != nil {
+		t.Fatal(err)
+	}
+	save(resumed, "done", "")
+	has("done|")
+}
+
 func TestPretrainBadInput(t *testing.T) {
 	w := newWorld(t)
 	w.write("text.agent", "not an agent")

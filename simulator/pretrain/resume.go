@@ -50,17 +50,10 @@ func (t *Training) resume() error {
 	if err := t.sameAs(meta); err != nil {
 		return err
 	}
-	present, at := best, meta
+	present := best
 	if t.o.Checkpoint != nil {
-		if at, present, err = morl.ReadFile(bytes.NewReader(t.o.Checkpoint)); err != nil {
+		if present, err = t.checkpoint(meta, best); err != nil {
 			return fmt.Errorf("checkpoint: %w", err)
-		}
-		if at.Agent != meta.Agent || at.Env != meta.Env || at.Seed != meta.Seed || !slices.Equal(at.Config.Hidden, meta.Config.Hidden) ||
-			at.Config.Critics != meta.Config.Critics || at.Stats.Steps < meta.Stats.Steps {
-			return fmt.Errorf("checkpoint: it is not that of this agent: %w", morl.ErrForeign)
-		}
-		if err := t.history(at.Notes); err != nil {
-			return err
 		}
 	}
 	if err := t.goOn(meta, present); err != nil {
@@ -70,15 +63,40 @@ func (t *Training) resume() error {
 	return nil
 }
 
+// checkpoint reads the networks and the past from a checkpoint; one that is older than the agent is of no use.
+func (t *Training) checkpoint(meta morl.Meta, best morl.Agent) (morl.Agent, error) {
+	at, present, err := morl.ReadFile(bytes.NewReader(t.o.Checkpoint))
+	if err != nil {
+		return nil, err
+	}
+	if at.Agent != meta.Agent || at.Env != meta.Env || at.Seed != meta.Seed || at.Notes[noteCurve] == "" ||
+		!slices.Equal(at.Config.Hidden, meta.Config.Hidden) || at.Config.Critics != meta.Config.Critics {
+		return nil, fmt.Errorf("it is not that of this agent: %w", morl.ErrForeign)
+	}
+	if at.Stats.Steps < meta.Stats.Steps {
+		return best, nil
+	}
+	return present, t.history(at.Notes)
+}
+
 // weighResumed measures what was kept before: what is learned now has to be as good.
 func (t *Training) weighResumed() {
 	m := t.world.measure(t.resumed)
 	t.best, t.bestData = &m, t.o.Resume
-	at := slices.IndexFunc(t.curve, func(p Point) bool { return p.Kept })
+	at := -1
+	for i := range t.curve {
+		if t.curve[i].Kept = t.curve[i].Steps == t.resumed.Stats().Steps; t.curve[i].Kept {
+			at = i
+		}
+	}
 	if at < 0 {
 		x := t.point(&m, t.resumed.Stats().Steps, t.earlier)
 		x.Kept = true
-		t.curve, at = append(t.curve, x), len(t.curve)
+		at = len(t.curve)
+		for at > 0 && t.curve[at-1].Steps > x.Steps {
+			at--
+		}
+		t.curve = slices.Insert(t.curve, at, x)
 	}
 	t.bestAt = t.curve[at]
 }
@@ -113,15 +131,15 @@ func (t *Training) sameAs(m morl.Meta) error {
 // history reads what a checkpoint says of the training so far.
 func (t *Training) history(notes map[string]string) error {
 	if err := json.Unmarshal([]byte(notes[noteCurve]), &t.curve); err != nil {
-		return fmt.Errorf("checkpoint: curve: %v: %w", err, morl.ErrCorrupt)
+		return fmt.Errorf("curve: %v: %w", err, morl.ErrCorrupt)
 	}
 	var err error
 	if t.earlier, err = strconv.Atoi(notes[noteEpisodes]); err != nil || t.earlier < 0 {
-		return fmt.Errorf("checkpoint: episodes %q: %w", notes[noteEpisodes], morl.ErrCorrupt)
+		return fmt.Errorf("episodes %q: %w", notes[noteEpisodes], morl.ErrCorrupt)
 	}
 	seconds, err := strconv.ParseFloat(notes[noteWall], 64)
 	if err != nil || !(seconds >= 0 && seconds < 1e9) {
-		return fmt.Errorf("checkpoint: wall %q: %w", notes[noteWall], morl.ErrCorrupt)
+		return fmt.Errorf("wall %q: %w", notes[noteWall], morl.ErrCorrupt)
 	}
 	t.before = time.Duration(seconds * float64(time.Second))
 	return nil
@@ -152,7 +170,7 @@ func (t *Training) goOn(meta morl.Meta, present morl.Agent) error {
 	if !slices.Equal(config.Hidden, meta.Config.Hidden) || config.Critics != meta.Config.Critics {
 		return fmt.Errorf("networks of %v hidden units cannot become %v", meta.Config.Hidden, config.Hidden)
 	}
-	if err := t.settle(config); err != nil {
+	if err := t.enter(config); err != nil {
 		return err
 	}
 	if want, got := t.world.env.Shape(), meta.Shape; want.State != got.State || want.Actions != got.Actions || !slices.Equal(want.Objectives, got.Objectives) {

@@ -75,8 +75,8 @@ func tickOf(measure int) int {
 	return measure
 }
 
-// settle finds the recipe and makes the environment.
-func (t *Training) settle(config morl.Config) error {
+// enter makes the environment and says how often the agent is measured in it.
+func (t *Training) enter(config morl.Config) error {
 	var err error
 	switch {
 	case t.o.Measure > 0:
@@ -100,7 +100,7 @@ func (t *Training) begin() error {
 	if t.o.NoResets {
 		config.Resets = morl.Resets{}
 	}
-	if err := t.settle(config); err != nil {
+	if err := t.enter(config); err != nil {
 		return err
 	}
 	a, err := morl.New(t.o.Agent, t.world.env.Shape(), config, t.o.Seed)
@@ -174,11 +174,11 @@ func (t *Training) measure(p morl.Progress) error {
 		if err != nil {
 			return err
 		}
-		t.best, t.bestData, t.bestAt = &m, data, x
 		for i := range t.curve {
 			t.curve[i].Kept = false
 		}
 		x.Kept = true
+		t.best, t.bestData, t.bestAt = &m, data, x
 	}
 	t.curve = append(t.curve, x)
 	if t.o.Save == nil {

@@ -169,6 +169,16 @@ func TestResumedFillsItsReplayFirst(t *testing.T) {
 	}
 }
 
+// TestOldCheckpointIsOfNoUse: after a crash between two writes a checkpoint can be older than the agent.
+func TestOldCheckpointIsOfNoUse(t *testing.T) {
+	o := small("problem:deep-sea-treasure", "conditioned")
+	old := interrupted(t, o, 1)
+	r := run(t, Options{Resume: run(t, o).Data, Checkpoint: old.Present, Steps: 2500, Measure: 500})
+	if r.Curve[0].Steps <= old.Steps || r.Steps != 2500 {
+		t.Errorf("went on from step %d to %d", r.Curve[0].Steps, r.Steps)
+	}
+}
+
 func TestResumeRefuses(t *testing.T) {
 	o := small("problem:deep-sea-treasure", "conditioned")
 	broken := interrupted(t, o, 1)
