@@ -2,6 +2,7 @@ package plan
 
 import (
 	"errors"
+	"fmt"
 
 	"trainopt/resources"
 )
@@ -25,11 +26,15 @@ func (p Model) Decide(s Snapshot) (Plan, error) {
 		return unpredicted(p.Name(), clip(s.Baseline, s), "nothing is measured yet: the user's own configuration"), nil
 	}
 	b := newBoard(s)
-	chosen := choose(b.cs, where(b.cs, feasible), b.preference, b.current)
+	chosen, back := b.choose()
 	if chosen < 0 {
 		return b.infeasible(p.Name(), -1)
 	}
 	plan := b.plan(p.Name(), chosen, b.reason(chosen))
+	if j := back; j >= 0 {
+		plan.Recourse = &b.cs[j].Allocation
+		plan.Reason += fmt.Sprintf("; it keeps the agreement with %.0f %% probability, and if not, %s still does", percentOf(b.cs[chosen].Chance), b.cs[j].Allocation)
+	}
 	for i, preset := range Presets { // the choice may have stayed where it runs
 		if preset.Preference == b.preference {
 			plan.Options[i] = b.option(preset.Name, chosen, chosen)

@@ -134,7 +134,7 @@ func (a *Agent) decide(s Snapshot, base Plan) Plan {
 		if own {
 			model = i
 		}
-		if feasible(c) && (c.OnFront || own || i == current || c.Allocation.SameShape(l.Walk)) {
+		if own || feasible(c) && (c.OnFront || i == current || c.Allocation.SameShape(l.Walk)) {
 			among = append(among, i)
 		}
 	}

@@ -104,7 +104,10 @@ type Plan struct {
 	Predicted  bool
 	Candidates []Candidate // all that were weighed, the front marked
 	Options    []Option    // time, cost, resource, balanced, always all four when Predicted
-	Learned    *Learned    // what a learning agent adds; nil for other planners
+	// Recourse is where the job can still go to keep the agreement when Allocation, which keeps it with less than 95 %
+	// probability, turns out slower or dearer than expected; nil when Allocation keeps it, or nothing does.
+	Recourse *resources.Allocation
+	Learned  *Learned // what a learning agent adds; nil for other planners
 }
 
 // Planner chooses an allocation. Decide is a pure function of the snapshot.

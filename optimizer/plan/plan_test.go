@@ -294,7 +294,7 @@ func TestWorth(t *testing.T) {
 	move := func(s scene, to resources.Allocation) (bool, string) {
 		snapshot := s.snapshot(t)
 		p := decide(t, snapshot)
-		p.Allocation = to
+		p.Allocation, p.Recourse = to, nil
 		return Worth(snapshot, p)
 	}
 	long := cpuScene().prefer("time")

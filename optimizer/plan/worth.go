@@ -42,7 +42,7 @@ func Worth(s Snapshot, p Plan) (bool, string) {
 	if here.Chance < sure && there.Chance >= here.Chance+chanceGain {
 		return true, fmt.Sprintf("the chance of meeting the agreement rises from %.0f %% to %.0f %% at %s", 100*here.Chance, 100*there.Chance, p.Allocation)
 	}
-	if there.Chance < min(sure, here.Chance) || here.Feasible && !there.Feasible {
+	if p.Recourse == nil && (there.Chance < min(sure, here.Chance) || here.Feasible && !there.Feasible) {
 		return false, fmt.Sprintf("the chance of meeting the agreement would be %.0f %%, now %.0f %%", 100*there.Chance, 100*here.Chance)
 	}
 	return f.gain(s, p, here, there)

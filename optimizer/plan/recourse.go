@@ -1,0 +1,97 @@
+package plan
+
+import (
+	"math"
+	"slices"
+
+	"trainopt/resources"
+)
+
+// likely is the least chance of an allocation that is taken because another can still be turned to.
+const likely = 0.5
+
+// worthTrying is how much better, relative, an allocation must be to be tried although it may have to be left again.
+const worthTrying = 0.1
+
+// recourse finds, for an allocation that keeps the agreement with less than 95 % probability, another that still keeps it
+// if turned to at the next look: after a few units of work and a restart. With one, the first may be tried: if it turns
+// out as slow or dear as feared, nothing is lost. It returns the position of the other, -1 when there is none, or the
+// job could not be moved. O(candidates × draws).
+func (b *board) recourse(i int, among []int) int {
+	f, o := b.forecast, b.outcomes[i]
+	s := f.s
+	if f.perUnit || !s.Resumable || o.Feasible || o.Chance < likely || !finite(o.Candidate) {
+		return -1
+	}
+	for _, other := range o.Breaks { // only what is used up can be saved
+		if other != "time" && other != "cost" {
+			return -1
+		}
+	}
+	left := max(0, s.Total-s.Done)
+	trial := min(left, max(6, 0.06*s.Total))
+	hourly := float64(s.Rates.Hourly(o.Allocation))
+	best, most := -1, sure
+	unit := s.Model.Draws(o.Allocation)
+	for _, j := range among {
+		if j == i || !b.cs[j].Feasible {
+			continue
+		}
+		to := b.cs[j].Allocation
+		rest, dearness := s.Model.Draws(to), float64(s.Rates.Hourly(to))
+		kept := 0.0
+		for k, u := range unit {
+			first := trial * u
+			if d := f.delay(o.Allocation); d != nil {
+				first += d[k]
+			}
+			then := f.restart[k] + (left-trial)*rest[k]
+			seconds := s.Elapsed.Seconds() + first + then
+			usd := float64(s.Spent) + (first*hourly+then*dearness)/3600
+			t, c := short(s.Spec.TimeMax.Seconds(), s.Reserve.Seconds()), short(s.Spec.CostMaxUSD, s.Reserve.Hours()*dearness)
+			kept += asChance((t <= 0 || seconds <= t) && (c <= 0 || usd <= c)) / float64(len(unit))
+		}
+		if kept >= most {
+			best, most = j, kept
+		}
+	}
+	return best
+}
+
+// choose is the preference's choice among the candidates that keep the agreement, -1 when none does. One that is better by
+// a tenth and may be tried, because there is a way back, is chosen instead; back is then the way back, else -1.
+func (b *board) choose() (chosen, back int) {
+	safe := where(b.cs, feasible)
+	chosen = choose(b.cs, safe, b.preference, b.current)
+	if chosen < 0 {
+		return -1, -1
+	}
+	edge := frontAmong(b.cs, safe)
+	ways := make(map[int]int)
+	among := slices.Clone(safe)
+	for i := range b.cs {
+		if j := b.recourse(i, edge); j >= 0 {
+			ways[i] = j
+			among = append(among, i)
+		}
+	}
+	tried := choose(b.cs, among, b.preference, b.current)
+	if j, ok := ways[tried]; ok && loss(objectives(b.cs[chosen]), objectives(b.cs[tried]), b.preference) >= worthTrying {
+		return tried, j
+	}
+	return chosen, -1
+}
+
+// delay is the time by draw to get to an allocation, nil for none.
+func (f *forecast) delay(a resources.Allocation) []float64 {
+	switch f.moveTo(a) {
+	case begin, again:
+		return f.startup
+	case restart:
+		return f.restart
+	}
+	return nil
+}
+
+// percentOf is a probability in words.
+func percentOf(p float64) float64 { return math.Round(100 * p) }
