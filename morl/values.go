@@ -1,6 +1,6 @@
 package morl
 
-// Valuer is an agent with critics: it says what it expects of each action.
+// Valuer is an agent with critics: it says what it expects of each action. Several goroutines may ask while none trains.
 type Valuer interface {
 	Agent
 	// Values are each critic's expected discounted return of each action, then following the agent's policy for w:
@@ -14,6 +14,7 @@ type Valuer interface {
 var (
 	_ Valuer = (*Envelope)(nil)
 	_ Valuer = (*Conditioned)(nil)
+	_ Valuer = (*MultiPolicy)(nil)
 )
 
 // Values are the values of each of the networks.
@@ -41,6 +42,36 @@ func (a *Conditioned) Prefer(o Observation, w []float32) int {
 	in := make([]float32, a.shape.State+len(w))
 	a.join(in, o.State, w, 1)
 	logits := a.actor.Forward(nil, in, 1)
+	softmax(logits, o.Mask)
+	return argmax(logits)
+}
+
+// Values are what the critic of each policy expects, whatever w: each values what follows by its own policy, so their
+// spread is also that of the policies, except where nothing follows.
+func (a *MultiPolicy) Values(o Observation, _ []float32) [][]float32 {
+	var out [][]float32
+	for _, p := range a.policies {
+		s, actions := p.shape.State, p.shape.Actions
+		in := make([]float32, actions*(s+actions))
+		for b := range actions {
+			row := in[b*(s+actions):]
+			copy(row, o.State)
+			row[s+b] = 1
+		}
+		q := p.critics[0].online.Forward(nil, in, actions)
+		for i := range q {
+			if p.scale != nil {
+				q[i] *= p.scale[i%len(p.w)]
+			}
+		}
+		out = append(out, q)
+	}
+	return out
+}
+
+// Prefer is the most probable action of the policy nearest to w.
+func (a *MultiPolicy) Prefer(o Observation, w []float32) int {
+	logits := a.policies[nearest(a.policies, w)].actor.Forward(nil, o.State, 1)
 	softmax(logits, o.Mask)
 	return argmax(logits)
 }
