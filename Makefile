@@ -43,7 +43,7 @@ fuzz:
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
-# Do the learning agents reach what can be reached on problems with known answers? About half an hour of one core.
+# Do the learning agents reach what can be reached on problems with known answers? About 50 minutes of one core.
 problems: check-go
 	$(GO) test ./simulator/pretrain -run '^TestGates$$' -gates -count=1 -timeout 4h -v
 

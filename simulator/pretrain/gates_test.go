@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	gatesFlag = flag.Bool("gates", false, "train every agent of the gates on every problem, over ten seeds (make problems; about an hour of one core)")
+	gatesFlag = flag.Bool("gates", false, "train every agent of the gates on every problem, over ten seeds (make problems; about 50 minutes of one core)")
 	seedsFlag = flag.Int("gates.seeds", 10, "seeds of each gate, from 0")
 )
 
@@ -58,7 +58,7 @@ func TestGatesAreTheKnownFronts(t *testing.T) {
 // TestGates trains with the recipes and prints a table; it is asked for by -gates.
 func TestGates(t *testing.T) {
 	if !*gatesFlag {
-		t.Skip("trains for about an hour: ask for it with -gates (make problems)")
+		t.Skip("trains for most of an hour: ask for it with -gates (make problems)")
 	}
 	var table strings.Builder
 	fmt.Fprintf(&table, "%-26s %-12s %9s %11s %11s %11s %11s %11s %8s %8s\n", "problem", "agent", "reached", "wanted", "best known", "least", "median", "most", "s, most", "s, mean")
