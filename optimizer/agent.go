@@ -73,6 +73,8 @@ type run struct {
 	recurrences []plan.Recurrence // recalled
 	learner     *plan.MORL        // with the agent file that was named
 	weights     *[4]float64       // with which the agent was last asked
+	doubt       doubt             // evidence against its critics
+	criticReset bool              // they were replaced since the last decision was logged
 
 	progress Progress
 	meter    *cost.Meter

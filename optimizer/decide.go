@@ -191,7 +191,7 @@ func spread(v []float64) sla.Interval {
 
 // planner is the one that was asked for. An agent file that cannot be read leaves the decisions to the model (P8).
 func (r *run) planner() plan.Planner {
-	if r.Config.Planner != "morl" || r.Config.Agent == "" {
+	if r.Config.Planner != "morl" || r.Config.Agent == "" && r.learner == nil {
 		return plan.Planners[r.Config.Planner]
 	}
 	if r.learner == nil {
@@ -223,6 +223,7 @@ func (r *run) decide() (p plan.Plan, err error) {
 	p, err = r.planner().Decide(r.snapshot())
 	if p.Learned != nil && p.Learned.Agent != "" {
 		r.weights = &p.Learned.Weights
+		r.doubt.expect(p, r.progress.Total-r.progress.Done)
 	}
 	var no *plan.Infeasible
 	switch {

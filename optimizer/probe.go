@@ -261,6 +261,7 @@ func (r *run) adaptStep(ctx context.Context) {
 	var err error
 	r.think(func() {
 		r.refit()
+		r.checkAgent(ctx)
 		if r.model != nil {
 			p, err = r.decide()
 		}

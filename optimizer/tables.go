@@ -114,7 +114,7 @@ func (r *run) writeDecision(a journal.Action) {
 	state, reward, w := r.state(), r.reward(a.To), r.Config.Preference
 	scalar := w.Time*reward.Time + w.Cost*reward.Cost + w.Resource*reward.Resource + reward.SLA
 	line := monitor.Values{"time_s": at, "state": monitor.FormatState(state[:]), "action": a.Action, "action_description": a.Description,
-		"gpus": a.To.GPUs, "cpus": a.To.CPUs, "memory_gib": a.To.Memory, "policy": r.Config.Planner, "critic_reset": 0,
+		"gpus": a.To.GPUs, "cpus": a.To.CPUs, "memory_gib": a.To.Memory, "policy": r.Config.Planner, "critic_reset": r.criticReset,
 		"reward_time": reward.Time, "reward_cost": reward.Cost, "reward_resource": reward.Resource, "reward_sla": reward.SLA, "reward_scalar": scalar}
 	if a.To.BatchSize > 0 {
 		line["batch_size"] = a.To.BatchSize
@@ -127,6 +127,7 @@ func (r *run) writeDecision(a journal.Action) {
 			line["sla_"+string(v.Objective)+"_met"] = v.Status == sla.Met
 		}
 	}
+	r.criticReset = false
 	r.append(r.tables.RL, line)
 	r.append(r.tables.Reward, monitor.Values{"time_s": at, "reward_time": reward.Time, "reward_cost": reward.Cost, "reward_resource": reward.Resource,
 		"reward_sla": reward.SLA, "reward_scalar": scalar, "weight_time": w.Time, "weight_cost": w.Cost, "weight_resource": w.Resource, "policy": r.Config.Planner})

@@ -73,6 +73,9 @@ type Learned struct {
 	// Weights are those with which the agent was asked (cost, time, resource, SLA), Value what its critics expect of the
 	// rest of the run at the choice, relative to the whole run at the user's own configuration, with their spread.
 	Weights, Value, Spread [4]float64
+	// UnitSeconds is what the model expects of a unit of work at the choice, Shift the factor by which the critics correct
+	// the seconds of the whole run.
+	UnitSeconds, Shift float64
 	// Fallback says why the model decided; empty when the agent did or agrees.
 	Fallback string
 }
@@ -109,6 +112,9 @@ func (p MORL) Decide(s Snapshot) (Plan, error) {
 	}
 	return agent.decide(s, base), nil
 }
+
+// Current is the agent that decides.
+func (p MORL) Current() (*Agent, error) { return p.agent() }
 
 func (p MORL) agent() (*Agent, error) {
 	if p.Agent != nil || p.Broken != nil {
@@ -161,6 +167,7 @@ func (a *Agent) decide(s Snapshot, base Plan) Plan {
 	if chosen < 0 {
 		chosen = model
 	}
+	l.UnitSeconds, l.Shift = s.Model.UnitSeconds(cs[chosen].Allocation).P50, cs[chosen].Seconds.P50/base.Candidates[chosen].Seconds.P50
 	l.State, l.Value, l.Spread = by[chosen].State, by[chosen].Value, by[chosen].Spread
 	return a.plan(s, base, chosen, model, l)
 }

@@ -14,7 +14,7 @@ type drawn struct {
 }
 
 // UnitSeconds is that draw's.
-func (d drawn) UnitSeconds(a resources.Allocation) float64 { return d.model.Draws(a)[d.draw] }
+func (d drawn) UnitSeconds(a resources.Allocation) float64 { return d.model.drawAt(a, d.draw) }
 
 // Watts is not known from timings.
 func (drawn) Watts(resources.Allocation) float64 { return math.NaN() }

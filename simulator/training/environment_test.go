@@ -206,3 +206,16 @@ func TestCalibratedJobsAreLikeTheMeasuredOne(t *testing.T) {
 		t.Error("no decisions")
 	}
 }
+
+func TestACalibratedJobIsOneDrawOfTheModel(t *testing.T) {
+	e := training.NewEnvironment(steady, training.EnvironmentOptions{})
+	e.Reset(rand.New(rand.NewPCG(4, 1)))
+	o := e.Outlook()
+	s := training.Calibrated("again", *o, 0)(rand.New(rand.NewPCG(1, 1)))
+	for g := 1; g <= 4; g++ {
+		a := resources.Allocation{GPUs: g, CPUs: 8}
+		if u := s.Workload.UnitSeconds(a); !slices.Contains(o.Model.Draws(a), u) {
+			t.Errorf("%s: %g s is none of the model's draws", a, u)
+		}
+	}
+}

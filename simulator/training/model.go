@@ -30,15 +30,27 @@ type Model struct {
 // allocations are compared draw by draw. The order of the draws means nothing.
 func (m *Model) Draws(a resources.Allocation) []float64 {
 	out := m.logDraws(a)
-	extra := 0.0
-	if p := m.pointer.at(a); across(p, m.options.GPUsPerNode) && !m.timedAt(p) {
-		extra = acrossDrift
-	}
+	extra := m.drift(m.pointer.at(a))
 	for k := range out {
 		d := &m.draws[k]
 		out[k] = math.Exp(out[k] + d.drift*math.Hypot(d.delta, extra))
 	}
 	return out
+}
+
+// drawAt is draw k of Draws.
+func (m *Model) drawAt(a resources.Allocation, k int) float64 {
+	p, d := m.pointer.at(a), &m.draws[k]
+	phi := feature(p)
+	return math.Exp(d.level + m.curve.logShape(d.nat, p) + dot(&phi, &d.waves) + d.drift*math.Hypot(d.delta, m.drift(p)))
+}
+
+// drift is the further drift at a point where gradients are exchanged between nodes and this run was not timed.
+func (m *Model) drift(p point) float64 {
+	if across(p, m.options.GPUsPerNode) && !m.timedAt(p) {
+		return acrossDrift
+	}
+	return 0
 }
 
 // timedAt reports whether this run itself was timed at a point.

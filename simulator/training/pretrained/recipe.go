@@ -10,7 +10,7 @@ import (
 
 // Config are the settings of the default agent.
 func Config(steps int) morl.Config {
-	return morl.Config{Hidden: []int{128, 128}, Gamma: 0.95, Tau: 0.01, Rate: 1e-3, Every: 2, Warmup: 2000, Exploration: 0.1,
+	return morl.Config{Hidden: []int{128, 128}, Gamma: 0.95, Tau: 0.01, Rate: 1e-3, Every: 1, Warmup: 2000, Exploration: 0.1,
 		ExploreSteps: steps / 2, Anneal: steps, Critics: 4, Scale: []float64{1, 1, 1, 1}, Resets: morl.Resets{Mode: "evidence", Debt: 3}}
 }
 
