@@ -199,6 +199,16 @@ func makeConfig(e *env, c *common, f *trainFlags, v *values) (optimizer.Config, 
 	if v.set("rl.baseline_ratio") && cfg.Ratio == 0 {
 		cfg.Samples = -1
 	}
+	if cfg.Agent != "" {
+		if !filepath.IsAbs(cfg.Agent) {
+			cfg.Agent = filepath.Join(e.dir, cfg.Agent)
+		}
+		if _, err := os.Stat(cfg.Agent); err != nil {
+			errs = append(errs, fmt.Errorf("--agent: %w", err))
+		} else if cfg.Planner != "morl" {
+			errs = append(errs, fmt.Errorf("--agent is for --planner morl, not %s", cfg.Planner))
+		}
+	}
 	cfg.SeedGiven = v.set("resource.seed")
 	given := map[sla.Objective]float64{}
 	limit := func(o sla.Objective, key string, value float64) {
