@@ -20,11 +20,7 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 
 	"trainopt/optimizer"
-	"trainopt/optimizer/plan"
-	"trainopt/optimizer/trial"
 	"trainopt/simulator/evaluate"
-	"trainopt/simulator/training"
-	"trainopt/simulator/training/profile"
 )
 
 // compared are the engines whose policies can be compared. A new one is one line here.
@@ -59,7 +55,7 @@ type comparing struct {
 func (f *comparing) add(cmd *cobra.Command, policies []string) {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.policies, "policies", policies, "what is compared, `A,B,…`")
-	flags.StringSliceVar(&f.against, "against", nil, "with which of them all others are compared in pairs (default: model and user, else the first)")
+	flags.StringSliceVar(&f.against, "against", nil, "with which of them all others are compared in pairs (default: those of model, zeus and user that are, else the first)")
 	flags.StringVar(&f.seeds, "seeds", "0:9", "seeds, `A:B` (both included) or a list")
 	flags.StringVar(&f.format, "format", "text", "text|csv|html|json|markdown (default: by the name of --out)")
 	flags.StringVarP(&f.output, "out", "o", "", "write to `FILE` instead of standard output")
@@ -81,7 +77,7 @@ func (f *comparing) resolve(cmd *cobra.Command, c *common) ([]uint64, error) {
 		return nil, fmt.Errorf("--format %q: unknown, want one of %s", f.format, strings.Join(evaluate.Formats(), ", "))
 	}
 	if f.against == nil {
-		for _, p := range []string{"model", "user"} {
+		for _, p := range []string{"model", "zeus", "user"} {
 			if slices.Contains(f.policies, p) {
 				f.against = append(f.against, p)
 			}
@@ -132,81 +128,9 @@ func parseSeeds(text string) ([]uint64, error) {
 	return out, nil
 }
 
-func compareTrainingCommand(e *env, c *common) *cobra.Command {
-	var f comparing
-	var prefer []string
-	var kinds, profiles string
-	var jobs int
-	cmd := &cobra.Command{
-		Use: "training", Short: "Who decides best on the allocation of a training job", Args: cobra.NoArgs,
-		Long: `Runs simulated training jobs under several policies and compares time, cost, energy, deadlines, budgets and regret.
-
-The jobs are drawn from measured training jobs; each policy meets the same jobs with the same agreement and noise.
-What a policy measures and every restart is charged to it. Policies: ` + strings.Join(trial.Names(), ", ") + `.`,
-		Example: `  optimize compare training --policies user,oracle,random,rules,model --seeds 0:9
-  optimize compare training --kinds held-out --prefer cost --jobs 20 --out comparison.html --jobs-out jobs.csv`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			seeds, err := f.resolve(cmd, c)
-			if err != nil {
-				return usageError{err}
-			}
-			draw, err := e.drawTraining(kinds, profiles, jobs)
-			if err != nil {
-				return err
-			}
-			for _, p := range prefer {
-				if _, err := plan.ParsePreference(p); err != nil {
-					return usageError{fmt.Errorf("--prefer: %w", err)}
-				}
-			}
-			for _, p := range f.policies {
-				if _, err := trial.Lookup(p, nil); err != nil {
-					return usageError{fmt.Errorf("--policies: %w", err)}
-				}
-			}
-			bench := trial.Bench{Policies: f.policies, Draw: draw, Seeds: seeds, Prefer: prefer, Evaluate: evaluate.Options{
-				Against: f.against, Title: fmt.Sprintf("Decisions on simulated training jobs (%s), preferring %s", kinds, strings.Join(prefer, ", "))}}
-			return e.compareTraining(c, &f, &bench)
-		},
-	}
-	f.add(cmd, []string{"user", "oracle", "random", "rules", "model"})
-	cmd.Flags().StringSliceVar(&prefer, "prefer", []string{"time", "cost", "balanced"}, "preferences under which each job is run: time, cost, resource, balanced")
-	cmd.Flags().StringVar(&kinds, "kinds", "train", "jobs of which kinds: train|held-out|sia|all")
-	cmd.Flags().StringVar(&profiles, "profiles", "", "`DIR` with the measured tables (default: the curves fitted to them)")
-	cmd.Flags().IntVar(&jobs, "jobs", 8, "jobs of each seed")
-	return cmd
-}
-
-// drawTraining gives the jobs of a seed.
-func (e *env) drawTraining(kinds, dir string, jobs int) (func(uint64) ([]training.Scenario, error), error) {
-	if jobs < 1 || jobs > maxSeeds {
-		return nil, usageError{fmt.Errorf("--jobs %d: want 1 to %d", jobs, maxSeeds)}
-	}
-	o := profile.DrawOptions{Kinds: profile.Embedded()}
-	if dir != "" {
-		loaded, err := profile.Load(inDir(e.dir, dir))
-		if err != nil {
-			return nil, usageError{fmt.Errorf("--profiles: %w", err)}
-		}
-		o.Kinds = loaded
-	}
-	switch kinds {
-	case "train", "held-out", "all":
-		o.Set = profile.Set(kinds)
-	case "sia":
-		o.Set = profile.All
-		o.Kinds = slices.DeleteFunc(o.Kinds, func(k profile.Kind) bool { return !strings.HasPrefix(k.Source, "Sia") })
-		if len(o.Kinds) == 0 {
-			return nil, usageError{errors.New("--kinds sia: the Sia tables are not part of the program: give their directory with --profiles DIR")}
-		}
-	default:
-		return nil, usageError{fmt.Errorf("--kinds %q: want train, held-out, sia or all", kinds)}
-	}
-	return func(seed uint64) ([]training.Scenario, error) { return profile.Scenarios(jobs, seed, o) }, nil
-}
-
-// compareTraining runs the benchmark and writes what came out. An interrupt ends it early: what is complete is still written.
-func (e *env) compareTraining(c *common, f *comparing, bench *trial.Bench) error {
+// runComparison runs a comparison, which writes its single jobs with the function it returns. An interrupt ends it early:
+// what is complete is still written.
+func (e *env) runComparison(c *common, f *comparing, run func(ctx context.Context, progress func(done, total int)) (*evaluate.Comparison, func(io.Writer) error, error)) error {
 	signals, stop := e.listen()
 	defer stop()
 	ctx, cancel := context.WithCancelCause(cmdContext())
@@ -220,8 +144,7 @@ func (e *env) compareTraining(c *common, f *comparing, bench *trial.Bench) error
 	}()
 	from := e.clock.Monotonic()
 	bar := e.bar(c, "comparing")
-	bench.Evaluate.Progress = bar.at
-	comparison, trials, err := bench.Run(ctx)
+	comparison, jobs, err := run(ctx, bar.at)
 	bar.done()
 	var broken interruptedBy
 	if err != nil && !errors.As(context.Cause(ctx), &broken) {
@@ -232,7 +155,7 @@ func (e *env) compareTraining(c *common, f *comparing, bench *trial.Bench) error
 		if broken.signal != nil {
 			comparison.Notes = append(comparison.Notes, "interrupted: not all cases were run")
 		}
-		if err := e.writeComparison(f, comparison, trials); err != nil {
+		if err := e.writeComparison(f, comparison, jobs); err != nil {
 			return err
 		}
 	}
@@ -254,7 +177,7 @@ func (i interruptedBy) code() optimizer.Code {
 	return optimizer.CodeInterrupt
 }
 
-func (e *env) writeComparison(f *comparing, comparison *evaluate.Comparison, trials []*trial.Trial) error {
+func (e *env) writeComparison(f *comparing, comparison *evaluate.Comparison, jobs func(io.Writer) error) error {
 	var b bytes.Buffer
 	if err := evaluate.Render(&b, comparison, f.format); err != nil {
 		return err
@@ -270,7 +193,7 @@ func (e *env) writeComparison(f *comparing, comparison *evaluate.Comparison, tri
 		return nil
 	}
 	b.Reset()
-	if err := trial.WriteTrials(&b, trials); err != nil {
+	if err := jobs(&b); err != nil {
 		return err
 	}
 	if err := os.WriteFile(inDir(e.dir, f.jobsOut), b.Bytes(), 0o644); err != nil {

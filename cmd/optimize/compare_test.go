@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/csv"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,7 +12,9 @@ import (
 	"testing"
 
 	"trainopt/optimizer"
+	"trainopt/optimizer/plan"
 	"trainopt/simulator/evaluate"
+	"trainopt/simulator/training/pretrained"
 )
 
 func TestCompareTrainingJSON(t *testing.T) {
@@ -88,14 +91,152 @@ func TestCompareRefusals(t *testing.T) {
 		"compare training --policies user --against model": `--against "model"`,
 		"compare training --prefer speed":                  "--prefer",
 		"compare training --jobs 0":                        "--jobs 0",
-		"compare training --kinds other":                   "want train, held-out, sia or all",
+		"compare training --kinds other":                   "want train, held-out, sia, all or zeus",
 		"compare training --kinds sia":                     "--profiles DIR",
 		"compare training --profiles nowhere":              "--profiles",
+		"compare training --eta 0.5":                       "--eta says nothing with --kinds train",
+		"compare training --recurrences 3":                 "--recurrences says nothing",
+		"compare training --kinds zeus --jobs 3":           "--jobs says nothing with --kinds zeus",
+		"compare training --kinds zeus --prefer cost":      "--prefer says nothing",
+		"compare training --kinds zeus --agent a=b":        "--agent says nothing",
+		"compare training --kinds zeus --policies model":   `"model" is unknown for recurring jobs, want one of bandit, grid`,
+		"compare training --kinds zeus --eta 1.5":          "--eta 1.5: want 0",
+		"compare training --kinds zeus --eta NaN":          "--eta NaN",
+		"compare training --kinds zeus --recurrences 0":    "--recurrences 0: want 1",
+		"compare training --kinds zeus --profiles nowhere": "--profiles",
 		"compare training --format pdf":                    "want one of csv, html, json, markdown, text",
 	} {
 		code, out, errs := w.run(strings.Fields(line)...)
 		if code != optimizer.CodeUsage || out != "" || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
 			t.Errorf("%s: exit %d, want 2 and one line with %q\n%s%s", line, code, want, out, errs)
+		}
+	}
+}
+
+// TestCompareAgents: an agent from a file is a policy of its own; the one in the binary, from a file, decides as morl.
+func TestCompareAgents(t *testing.T) {
+	w := newWorld(t)
+	data, err := io.ReadAll(pretrained.File())
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name string, data []byte) {
+		if err := os.WriteFile(filepath.Join(w.dir, name), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("a.bin", data)
+	code, out, errs := w.run("compare", "training", "--agent", "mine=a.bin", "--policies", "morl,mine", "--seeds", "0", "--jobs", "2", "--prefer", "cost", "--json")
+	if code != optimizer.CodeDone || errs != "" {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	var c evaluate.Comparison
+	if err := json.Unmarshal([]byte(out), &c); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range c.Metrics {
+		a, _ := c.Row("morl", m)
+		if b, ok := c.Row("mine", m); !ok || b.N != a.N || b.N > 0 && b.Mean != a.Mean {
+			t.Errorf("%s: %+v, want %+v", m, b, a)
+		}
+	}
+	if !slices.ContainsFunc(c.Notes, func(n string) bool { return strings.Contains(n, "mine is the planner morl with the agent of a.bin") }) {
+		t.Errorf("nothing says what mine is: %q", c.Notes)
+	}
+
+	write("corrupt.bin", append(slices.Clone(data[:len(data)-1]), data[len(data)-1]^1))
+	write("short.bin", data[:100])
+	if code, _, errs := w.run(learn("--steps", "20", "--measure", "20", "--out", "foreign.bin")...); code != optimizer.CodeDone {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	for line, want := range map[string]string{
+		"--agent mine=none.bin":                            "no such file",
+		"--agent mine=.":                                   "directory",
+		"--agent mine=corrupt.bin":                         "--agent mine=corrupt.bin: ",
+		"--agent mine=short.bin":                           "--agent mine=short.bin: ",
+		"--agent mine=foreign.bin":                         "not an agent for training jobs",
+		"--agent morl=a.bin":                               "there is a policy morl already",
+		"--agent user=a.bin":                               "there is a policy user already",
+		"--agent mine=a.bin --agent mine=a.bin":            "mine is given twice",
+		"--agent mine":                                     "want NAME=FILE",
+		"--agent mine=":                                    "want NAME=FILE",
+		"--agent =a.bin":                                   "want NAME=FILE",
+		"--agent a,b=a.bin":                                "want NAME=FILE",
+		"--agent mine=a.bin --policies model":              `"mine" is not among --policies`,
+		"--agent mine=a.bin --policies model,mine,theirs":  `"theirs" is unknown`,
+		"--agent mine=a.bin --policies mine --against you": `--against "you"`,
+	} {
+		code, out, errs := w.run(append([]string{"compare", "training"}, strings.Fields(line)...)...)
+		if code != optimizer.CodeUsage || out != "" || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%s: exit %d, want 2 and one line with %q\n%s%s", line, code, want, out, errs)
+		}
+	}
+	agents, err := (&env{dir: w.dir}).loadAgents([]string{"mine=a.bin", "theirs=a.bin"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err := agents.planner("theirs"); err != nil || p != (plan.MORL{Agent: agents[1].agent}) || agents[1].agent == nil || agents[1].agent == agents[0].agent {
+		t.Errorf("theirs is %+v, %v", p, err)
+	}
+}
+
+// TestCompareRecurring: the recurring jobs, in JSON, as text and as rows.
+func TestCompareRecurring(t *testing.T) {
+	w := newWorld(t)
+	base := []string{"compare", "training", "--kinds", "zeus", "--seeds", "0:4", "--recurrences", "40"}
+	code, out, errs := w.run(append(base, "--json", "--jobs-out", "rows.csv")...)
+	if code != optimizer.CodeDone || errs != "" {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	var c evaluate.Comparison
+	if err := json.Unmarshal([]byte(out), &c); err != nil {
+		t.Fatal(err)
+	}
+	if c.Schema != 1 || c.Engine != "training" || c.Seeds != 5 || c.Cases != 5*14 || !slices.Equal(c.Policies, []string{"user", "oracle", "grid", "random", "zeus", "bandit"}) ||
+		!slices.Equal(c.Against, []string{"zeus", "user"}) {
+		t.Errorf("schema %d, engine %s, %d seeds, %d cases, %v against %v", c.Schema, c.Engine, c.Seeds, c.Cases, c.Policies, c.Against)
+	}
+	if p, ok := c.Pair("bandit", "user", "energy_vs_user"); !ok || !(p.Hi < -0.2) {
+		t.Errorf("the bandit saves %+v of the user's energy, want more than a fifth", p)
+	}
+	f, err := os.Open(filepath.Join(w.dir, "rows.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil || len(rows) != 1+6*5*14 {
+		t.Errorf("%d rows, want a header and 6 policies × 5 seeds × 14 jobs: %v", len(rows), err)
+	}
+	_, text, _ := w.run(append(base, "--policies", "user,bandit")...)
+	for _, want := range []string{"bandit, job by job", "imagenet v100", "256/250", "eta 1"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the text lacks %q:\n%.3000s", want, text)
+		}
+	}
+}
+
+// TestCompareRecurringTables reads measured tables, in the folder itself or one below.
+func TestCompareRecurringTables(t *testing.T) {
+	const shared = "../../../shared/data"
+	dir, err := filepath.Abs(shared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "zeus-nsdi23")); err != nil {
+		t.Skip("the measured tables are not here")
+	}
+	w := newWorld(t)
+	var first string
+	for _, d := range []string{dir, filepath.Join(dir, "zeus-nsdi23")} {
+		code, out, errs := w.run("compare", "training", "--kinds", "zeus", "--profiles", d, "--policies", "bandit", "--seeds", "0:1", "--recurrences", "20")
+		if code != optimizer.CodeDone || !strings.Contains(out, "tables of the Zeus traces") {
+			t.Fatalf("%s: exit %d: %s%.200s", d, code, errs, out)
+		}
+		if first == "" {
+			first = out
+		} else if out != first {
+			t.Error("the same tables give other bytes")
 		}
 	}
 }

@@ -100,8 +100,18 @@ type Comparison struct {
 	Seeds       int      `json:"seeds"`
 	Cases       int      `json:"cases"`
 	Notes       []string `json:"notes,omitempty"`
+	// Tables are for people: what the caller adds to the overview.
+	Tables []Table `json:"tables,omitempty"`
 	// Also are further tables with other cases or metrics, shown after this one.
 	Also []*Comparison `json:"also,omitempty"`
+}
+
+// Table is a table in words and figures as they are to be read: the first column is text, the others are figures. Every
+// line has as many cells as the head.
+type Table struct {
+	Title string     `json:"title"`
+	Head  []string   `json:"head"`
+	Lines [][]string `json:"lines"`
 }
 
 // Row returns the row of a policy in a metric; ok is false when there is none.

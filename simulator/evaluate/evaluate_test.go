@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"pgregory.net/rapid"
 )
@@ -316,12 +317,13 @@ func TestFormats(t *testing.T) {
 	again := *c
 	again.Title = "a second table"
 	c.Also = []*Comparison{&again}
+	c.Tables = []Table{{Title: "job by job", Head: []string{"job", "best"}, Lines: [][]string{{"a|b", "−74.7"}}}}
 	for format, want := range map[string][]string{
-		"text":     {"A <test> | of tables", "12 cases from 4 seeds", "good", "− bad", "100 %", "note: made up", "a second table", "–"},
-		"markdown": {`# A &lt;test&gt; \| of tables`, "| good |", "## a second table"},
+		"text":     {"A <test> | of tables", "12 cases from 4 seeds", "good", "− bad", "100 %", "note: made up", "a second table", "–", "job by job", "a|b  −74.7"},
+		"markdown": {`# A &lt;test&gt; \| of tables`, "| good |", "## a second table", "job by job", `| a\|b | −74.7 |`},
 		"csv":      {"kind,table,metric,policy", "row,A <test> | of tables,wait_s,good,", "pair,", "a second table"},
-		"html":     {"A &lt;test&gt; | of tables", "prefers-color-scheme: dark", "<circle", "a second table"},
-		"json":     {`"schema": 1`, `"engine": "test"`, `"wall_s": null`, `"p_holm"`, `"also"`},
+		"html":     {"A &lt;test&gt; | of tables", "prefers-color-scheme: dark", "<circle", "a second table", "job by job", ">−74.7</td>"},
+		"json":     {`"schema": 1`, `"engine": "test"`, `"wall_s": null`, `"p_holm"`, `"also"`, `"head": [`},
 	} {
 		t.Run(format, func(t *testing.T) {
 			var b bytes.Buffer
@@ -361,6 +363,97 @@ func TestFormats(t *testing.T) {
 	}
 	if err := Render(&bytes.Buffer{}, c, "pdf"); err == nil || !strings.Contains(err.Error(), "csv, html, json, markdown, text") {
 		t.Errorf("an unknown format: %v", err)
+	}
+}
+
+// TestTextFits: whatever there is to show, no line is wider than promised, and nothing is lost in the split.
+func TestTextFits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		words := rapid.StringMatching(`[a-zé−_]{1,18}( [a-z]{1,18}){0,20}`)
+		names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z_]{1,18}`), 1, 9, rapid.ID)
+		policies := names.Draw(t, "policies")
+		var metrics []Metric
+		for _, n := range names.Draw(t, "metrics") {
+			metrics = append(metrics, Metric{Name: n, Unit: rapid.SampledFrom([]string{"", "s", "share"}).Draw(t, "unit"), Means: words.Draw(t, "means"), Detail: rapid.Bool().Draw(t, "detail")})
+		}
+		o := Options{Title: words.Draw(t, "title"), Metrics: metrics, Against: policies[:min(len(policies), rapid.IntRange(1, 3).Draw(t, "against"))], Notes: []string{words.Draw(t, "note")}, Resamples: 50}
+		cases := make([]Case, rapid.IntRange(1, 8).Draw(t, "seeds"))
+		for k := range cases {
+			cases[k].Seed = uint64(k)
+		}
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "values"), 1))
+		values := make([][]map[string]float64, len(policies))
+		for i := range values {
+			for range cases {
+				v := map[string]float64{}
+				for _, m := range metrics {
+					v[m.Name] = rng.NormFloat64() * math.Pow(10, 8*rng.Float64()-4)
+				}
+				values[i] = append(values[i], v)
+			}
+		}
+		c := Assemble(policies, cases, o, values)
+		var b bytes.Buffer
+		if err := Render(&b, c, "text"); err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range strings.Split(b.String(), "\n") {
+			if n := utf8.RuneCountInString(l); n > textWidth {
+				t.Fatalf("a line of %d characters:\n%s", n, l)
+			}
+		}
+		for _, m := range metrics {
+			if !strings.Contains(b.String(), m.Name) || !strings.Contains(strings.Join(strings.Fields(b.String()), " "), m.Means) {
+				t.Fatalf("%s is not shown or not explained:\n%s", m.Name, b.String())
+			}
+		}
+	})
+}
+
+func TestSplit(t *testing.T) {
+	g := grid{Head: []string{"p", "aa", "bb", "cc", "dd"}, Lines: [][]string{{"x", "1", "2", "3", "4"}}, Groups: []int{1, 2, 1}}
+	for width, want := range map[int]string{
+		100: "[p aa bb cc dd]",
+		19:  "[p aa bb cc dd]", // 3 + 4·4
+		18:  "[p aa bb cc] [p dd]",
+		14:  "[p aa] [p bb cc] [p dd]",
+		1:   "[p aa] [p bb cc] [p dd]", // a group is never broken
+	} {
+		var got []string
+		for _, part := range g.within(width) {
+			got = append(got, fmt.Sprint(part.Head))
+			if len(part.Lines[0]) != len(part.Head) || part.Lines[0][0] != "x" {
+				t.Errorf("width %d: the line %v under %v", width, part.Lines[0], part.Head)
+			}
+		}
+		if s := strings.Join(got, " "); s != want {
+			t.Errorf("width %d: %s, want %s", width, s, want)
+		}
+	}
+}
+
+// TestTooFewSeeds: below five seeds people are told so instead of being shown a p that means nothing; files keep it.
+func TestTooFewSeeds(t *testing.T) {
+	for seeds, few := range map[int]bool{1: true, 2: true, 4: true, 5: false, 10: false} {
+		cases, o, trial := sample(seeds)
+		c, err := Run(t.Context(), []string{"good", "bad", "odd"}, cases, o, trial)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, format := range []string{"text", "markdown", "html"} {
+			var b bytes.Buffer
+			if err := Render(&b, c, format); err != nil {
+				t.Fatal(err)
+			}
+			text := strings.Join(strings.Fields(b.String()), " ")
+			p := strings.Contains(text, "interval p") || strings.Contains(text, "| p |") || strings.Contains(text, ">p</th>")
+			if strings.Contains(text, "too few seeds for a test") != few || p == few {
+				t.Errorf("%d seeds as %s: column p shown %v:\n%.1500s", seeds, format, p, b.String())
+			}
+		}
+		if p, _ := c.Pair("good", "bad", "wait_s"); !p.P.Known() {
+			t.Errorf("%d seeds: p is not in the files", seeds)
+		}
 	}
 }
 

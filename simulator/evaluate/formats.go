@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // formats are the ways to write a comparison. A new one is one function and one line here.
@@ -75,16 +76,73 @@ func (c *Comparison) title() string {
 	return c.Engine
 }
 
+// enoughSeeds is the number of seeds from which people are shown p-values: with four seeds the sign-flip test cannot
+// show less than 0.125, whatever the difference.
+const enoughSeeds = 5
+
 // subtitle says what the table rests on.
 func (c *Comparison) subtitle() string {
-	return fmt.Sprintf("%d policies, %d cases from %d seeds; 95 %% intervals (BCa bootstrap over seeds); p: sign-flip test over seeds, Holm-corrected in each metric",
-		len(c.Policies), c.Cases, c.Seeds)
+	test := "p: sign-flip test over seeds, Holm-corrected in each metric"
+	if !c.tested() {
+		test = fmt.Sprintf("too few seeds for a test (below %d)", enoughSeeds)
+	}
+	return fmt.Sprintf("%d policies, %d cases from %d seeds; 95 %% intervals (BCa bootstrap over seeds); %s", len(c.Policies), c.Cases, c.Seeds, test)
 }
+
+// tested reports whether there are enough seeds for a test to tell anything.
+func (c *Comparison) tested() bool { return c.Seeds >= enoughSeeds }
 
 // grid is a table ready to be written: the first column is text, the others are figures.
 type grid struct {
 	Head  []string
 	Lines [][]string
+	// Groups are the numbers of columns, after the first, that stay together where a table is too wide; nil: each alone.
+	Groups []int
+}
+
+// grid of the table.
+func (t *Table) grid() grid { return grid{Head: t.Head, Lines: t.Lines} }
+
+// within splits a table that is wider than width characters into narrower ones, each with the first column.
+func (g grid) within(width int) []grid {
+	sizes := make([]int, len(g.Head))
+	for _, l := range append([][]string{g.Head}, g.Lines...) {
+		for i, c := range l {
+			sizes[i] = max(sizes[i], utf8.RuneCountInString(c)+2) // a space on both sides
+		}
+	}
+	groups := g.Groups
+	if groups == nil {
+		groups = slices.Repeat([]int{1}, max(0, len(g.Head)-1))
+	}
+	var out []grid
+	var columns []int
+	used, at := 0, 1
+	flush := func() {
+		part := grid{Lines: make([][]string, len(g.Lines))}
+		for _, c := range append([]int{0}, columns...) {
+			part.Head = append(part.Head, g.Head[c])
+			for i := range g.Lines {
+				part.Lines[i] = append(part.Lines[i], g.Lines[i][c])
+			}
+		}
+		out, columns, used = append(out, part), nil, 0
+	}
+	for _, n := range groups {
+		size := 0
+		for c := at; c < at+n; c++ {
+			size += sizes[c]
+		}
+		if len(columns) > 0 && sizes[0]+used+size > width {
+			flush()
+		}
+		for ; n > 0; n, at = n-1, at+1 {
+			columns = append(columns, at)
+		}
+		used += size
+	}
+	flush()
+	return out
 }
 
 // shown are the metrics in which any policy has a value.
@@ -123,9 +181,14 @@ func (c *Comparison) overview(detail bool) grid {
 
 // metric is one headline metric with its intervals and tests.
 func (c *Comparison) metric(m Metric) grid {
-	g := grid{Head: []string{m.Name, "mean", "95 % interval", "worst", "n"}}
+	g := grid{Head: []string{m.Name, "mean", "95 % interval", "worst", "n"}, Groups: []int{4}}
+	group := 2 // columns of a pair
+	if c.tested() {
+		group = 3
+	}
 	for _, b := range c.Against {
-		g.Head = append(g.Head, "− "+b, "95 % interval", "p")
+		g.Head = append(g.Head, []string{"− " + b, "95 % interval", "p"}[:group]...)
+		g.Groups = append(g.Groups, group)
 	}
 	for _, policy := range c.Policies {
 		r, _ := c.Row(policy, m.Name)
@@ -135,12 +198,11 @@ func (c *Comparison) metric(m Metric) grid {
 		}
 		line := []string{policy, m.show(r.Mean), m.between(r.Lo, r.Hi), m.show(worst), strconv.Itoa(r.N)}
 		for _, b := range c.Against {
-			p, ok := c.Pair(policy, b, m.Name)
-			if !ok {
-				line = append(line, "", "", "")
-				continue
+			cells := []string{"", "", ""}
+			if p, ok := c.Pair(policy, b, m.Name); ok {
+				cells = []string{m.signed(p.Difference), m.between(p.Lo, p.Hi), probability(p.PHolm)}
 			}
-			line = append(line, m.signed(p.Difference), m.between(p.Lo, p.Hi), probability(p.PHolm))
+			line = append(line, cells[:group]...)
 		}
 		g.Lines = append(g.Lines, line)
 	}

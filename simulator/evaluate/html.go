@@ -116,13 +116,14 @@ func renderHTML(w io.Writer, c *Comparison) error {
 	type table struct {
 		Title, Subtitle  string
 		Overview, Detail grid
+		More             []Table
 		Forests          []forest
 		Explained        []Metric
 		Notes            []string
 	}
 	var tables []table
 	for _, t := range c.tables() {
-		d := table{Title: t.title(), Subtitle: t.subtitle(), Overview: t.overview(false), Detail: t.overview(true), Notes: t.Notes}
+		d := table{Title: t.title(), Subtitle: t.subtitle(), Overview: t.overview(false), Detail: t.overview(true), More: t.Tables, Notes: t.Notes}
 		for _, m := range t.shown() {
 			if m.Detail {
 				m.Means = m.caption()

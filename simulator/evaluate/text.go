@@ -5,46 +5,26 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/olekukonko/tablewriter"
 	"github.com/olekukonko/tablewriter/renderer"
 	"github.com/olekukonko/tablewriter/tw"
 )
 
-// renderText writes the comparison for a terminal: an overview, each headline metric with its intervals and tests, and
-// the means of the details.
+// textWidth is how wide text gets, in characters: it fits half of a wide terminal.
+const textWidth = 100
+
+// renderText writes the comparison for a terminal: an overview, the caller's tables, each headline metric with its
+// intervals and tests, and the means of the details. Tables that are too wide go on below.
 func renderText(w io.Writer, c *Comparison) error {
 	var b bytes.Buffer
 	for i, t := range c.tables() {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		fmt.Fprintf(&b, "%s\n%s\n\n", t.title(), t.subtitle())
-		if err := textGrid(&b, t.overview(false)); err != nil {
-			return err
-		}
-		for _, m := range t.shown() {
-			if m.Detail {
-				continue
-			}
-			fmt.Fprintf(&b, "\n%s\n", m.caption())
-			if err := textGrid(&b, t.metric(m)); err != nil {
-				return err
-			}
-		}
-		if g := t.overview(true); len(g.Lines) > 0 {
-			b.WriteString("\ndetails, means\n")
-			if err := textGrid(&b, g); err != nil {
-				return err
-			}
-			for _, m := range t.shown() {
-				if m.Detail && m.caption() != "" {
-					fmt.Fprintf(&b, "  %s: %s\n", m.Name, m.caption())
-				}
-			}
-		}
-		for _, n := range t.Notes {
-			fmt.Fprintf(&b, "note: %s\n", n)
+		if err := t.text(&b); err != nil {
+			return fmt.Errorf("write comparison as text: %w", err)
 		}
 	}
 	var lines []string
@@ -53,6 +33,83 @@ func renderText(w io.Writer, c *Comparison) error {
 	}
 	_, err := io.WriteString(w, strings.Join(lines, "\n"))
 	return err
+}
+
+func (c *Comparison) text(b *bytes.Buffer) error {
+	b.WriteString(wrapped(c.title(), "") + wrapped(c.subtitle(), "") + "\n")
+	if err := textGrids(b, c.overview(false)); err != nil {
+		return err
+	}
+	for _, t := range c.Tables {
+		b.WriteString("\n" + wrapped(t.Title, ""))
+		if err := textGrids(b, t.grid()); err != nil {
+			return err
+		}
+	}
+	for _, m := range c.shown() {
+		if m.Detail {
+			continue
+		}
+		b.WriteString("\n" + wrapped(m.Name+": "+m.caption(), ""))
+		if err := textGrids(b, c.metric(m)); err != nil {
+			return err
+		}
+	}
+	if g := c.overview(true); len(g.Lines) > 0 {
+		b.WriteString("\ndetails, means\n")
+		if err := textGrids(b, g); err != nil {
+			return err
+		}
+		for _, m := range c.shown() {
+			if m.Detail && m.caption() != "" {
+				b.WriteString(wrapped("  "+m.Name+": "+m.caption(), "    "))
+			}
+		}
+	}
+	for _, n := range c.Notes {
+		b.WriteString(wrapped("note: "+n, "  "))
+	}
+	return nil
+}
+
+// wrapped breaks text at spaces so that it is at most textWidth wide; lines after the first are indented.
+func wrapped(text, indent string) string {
+	var b strings.Builder
+	at := 0
+	for i, word := range strings.Split(text, " ") {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+		case at+1+n > textWidth:
+			b.WriteString("\n" + indent)
+			at = len(indent)
+		default:
+			b.WriteByte(' ')
+			at++
+		}
+		b.WriteString(word)
+		at += n
+	}
+	b.WriteByte('\n')
+	return b.String()
+}
+
+// textGrids writes a table, and what does not fit beside it below.
+func textGrids(w io.Writer, g grid) error {
+	if len(g.Lines) == 0 {
+		return nil
+	}
+	for i, part := range g.within(textWidth) {
+		if i > 0 {
+			if _, err := io.WriteString(w, "\n"); err != nil {
+				return err
+			}
+		}
+		if err := textGrid(w, part); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func textGrid(w io.Writer, g grid) error {
@@ -70,12 +127,9 @@ func textGrid(w io.Writer, g grid) error {
 		tablewriter.WithConfig(tablewriter.Config{Header: cell, Row: cell}))
 	t.Header(g.Head)
 	if err := t.Bulk(g.Lines); err != nil {
-		return fmt.Errorf("write comparison as text: %w", err)
+		return err
 	}
-	if err := t.Render(); err != nil {
-		return fmt.Errorf("write comparison as text: %w", err)
-	}
-	return nil
+	return t.Render()
 }
 
 // renderMarkdown writes the same tables as GitHub's Markdown.
@@ -84,6 +138,10 @@ func renderMarkdown(w io.Writer, c *Comparison) error {
 	for i, t := range c.tables() {
 		fmt.Fprintf(&b, "%s %s\n\n%s\n\n", strings.Repeat("#", min(i+1, 2)), escape(t.title()), escape(t.subtitle()))
 		markdownGrid(&b, t.overview(false))
+		for _, more := range t.Tables {
+			fmt.Fprintf(&b, "\n%s\n\n", escape(more.Title))
+			markdownGrid(&b, more.grid())
+		}
 		for _, m := range t.shown() {
 			if !m.Detail {
 				fmt.Fprintf(&b, "\n**%s** — %s\n\n", escape(m.Name), escape(m.caption()))
