@@ -17,6 +17,9 @@
 //   - the performance model is told how many GPUs a node has, which the agent, on one machine, need not be;
 //   - a checkpoint takes what a restart costs beyond a first start-up.
 //
+// Beside it, Recurring compares policies on trainings that recur (simulator/training/recurring), where batch size and
+// power limit are chosen instead of an allocation.
+//
 // Example:
 //
 //	job := trial.Job{Scenario: s, Seed: 7, Prefer: plan.Preference{Cost: 1}}

@@ -82,6 +82,8 @@ type Pair struct {
 	P     Number `json:"p"`
 	PHolm Number `json:"p_holm"`
 	N     int    `json:"n"`
+	// Seeds is from how many seeds the N cases are.
+	Seeds int `json:"seeds"`
 }
 
 // Comparison is the outcome. Rows are in the order metric, policy; pairs in the order metric, a, b.

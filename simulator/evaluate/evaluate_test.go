@@ -451,8 +451,11 @@ func TestTooFewSeeds(t *testing.T) {
 				t.Errorf("%d seeds as %s: column p shown %v:\n%.1500s", seeds, format, p, b.String())
 			}
 		}
-		if p, _ := c.Pair("good", "bad", "wait_s"); !p.P.Known() {
-			t.Errorf("%d seeds: p is not in the files", seeds)
+		if p, _ := c.Pair("good", "bad", "wait_s"); !p.P.Known() || p.Seeds != seeds {
+			t.Errorf("%d seeds: %+v: p is not in the files", seeds, p)
+		}
+		if p, _ := c.Pair("odd", "bad", "wait_s"); p.Seeds != 1 || p.probability() != "too few" { // odd has a value once
+			t.Errorf("%d seeds, but one with a value: %+v is shown as %s", seeds, p, p.probability())
 		}
 	}
 }

@@ -200,7 +200,7 @@ func (c *Comparison) metric(m Metric) grid {
 		for _, b := range c.Against {
 			cells := []string{"", "", ""}
 			if p, ok := c.Pair(policy, b, m.Name); ok {
-				cells = []string{m.signed(p.Difference), m.between(p.Lo, p.Hi), probability(p.PHolm)}
+				cells = []string{m.signed(p.Difference), m.between(p.Lo, p.Hi), p.probability()}
 			}
 			line = append(line, cells[:group]...)
 		}
@@ -266,12 +266,14 @@ func figure(v float64) string {
 	return strings.Replace(s, "-", "−", 1)
 }
 
-func probability(p Number) string {
+func (p Pair) probability() string {
 	switch {
-	case !p.Known():
+	case !p.PHolm.Known():
 		return "–"
-	case p < 0.0005:
+	case p.Seeds < enoughSeeds:
+		return "too few"
+	case p.PHolm < 0.0005:
 		return "< 0.001"
 	}
-	return strconv.FormatFloat(float64(p), 'f', 3, 64)
+	return strconv.FormatFloat(float64(p.PHolm), 'f', 3, 64)
 }

@@ -61,6 +61,17 @@ func (r *resampler) bySeed(column []float64, group []int) clustered {
 	return c
 }
 
+// seeds is the number of seeds with a value.
+func (c *clustered) seeds() int {
+	n := 0
+	for _, k := range c.count {
+		if k > 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // mean over all cases; NaN when there is none.
 func (c *clustered) mean() float64 {
 	var s, n float64
@@ -90,12 +101,7 @@ func (c *clustered) without(drop int) float64 {
 // resample does not scatter, which is common among shares of met deadlines. NaN with fewer than two seeds; with five
 // the coverage is 92 %. O(resamples × seeds).
 func (r *resampler) interval(c clustered) (lo, hi float64) {
-	n := 0
-	for _, k := range c.count {
-		if k > 0 {
-			n++
-		}
-	}
+	n := c.seeds()
 	if n < 2 || len(r.draws) == 0 {
 		return math.NaN(), math.NaN()
 	}
@@ -190,5 +196,5 @@ func (r *resampler) pair(a, b, metric string, x, y []float64, group []int, o *Op
 	if c.n > 0 {
 		p = SignFlip(c.sum, o.Flips, o.Seed)
 	}
-	return Pair{A: a, B: b, Metric: metric, Difference: Number(c.mean()), Lo: Number(lo), Hi: Number(hi), P: Number(p), PHolm: Number(math.NaN()), N: c.n}
+	return Pair{A: a, B: b, Metric: metric, Difference: Number(c.mean()), Lo: Number(lo), Hi: Number(hi), P: Number(p), PHolm: Number(math.NaN()), N: c.n, Seeds: c.seeds()}
 }
