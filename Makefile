@@ -10,7 +10,7 @@ LINT    := honnef.co/go/tools/cmd/staticcheck@v0.8.0
 
 export CGO_ENABLED ?= $(shell command -v $${CC:-cc} >/dev/null 2>&1 && echo 1 || echo 0)
 
-.PHONY: run build test bench lint vet fuzz problems agent clean check-go
+.PHONY: run build test bench lint vet fuzz problems agent models clean check-go
 
 build: check-go $(BIN)
 
@@ -48,9 +48,16 @@ problems: check-go
 	$(GO) test ./simulator/pretrain -run '^TestGates$$' -gates -count=1 -timeout 4h -v
 
 # Trains the agent that is part of the program.
+# The agent in the binary: trained in simulation on jobs drawn from the embedded models, five minutes of one core.
 agent: build
 	@mkdir -p simulator/training/pretrained
 	$(BIN) pretrain --env training --agent conditioned --seed 1 --out simulator/training/pretrained/agent.bin --curves bin/agent.html --curves bin/agent.csv
+
+# The embedded models of measured jobs, fitted again to the tables in DATA (docs/learning.md says where they are from).
+models: check-go
+	@[ -n "$(DATA)" ] || { echo "usage: make models DATA=FOLDER with pollux-profiles, gavel and zeus-nsdi23 in it"; exit 2; }
+	$(GO) run ./simulator/training/profile/fit --data $(DATA)
+	$(GO) test ./simulator/training/recurring -run TestModels -update
 
 clean:
 	rm -rf bin .optimize

@@ -317,7 +317,7 @@ func TestReach(t *testing.T) {
 			if got.Feasible != test.feasible || got.Reachable != test.reachable {
 				t.Errorf("feasible %v, reachable %v; want %v, %v", got.Feasible, got.Reachable, test.feasible, test.reachable)
 			}
-			want := math.NaN() // on one GPU a unit takes 22 s instead of 5.9, and a restart follows
+			want := math.NaN()                                     // on one GPU a unit takes 22 s instead of 5.9, and a restart follows
 			if test.reachable || test.feasible && test.gpus == 8 { // who begins where it is best loses nothing
 				want = float64(8-test.gpus) / 7 * (22 - 5.9 + 15) / 1190
 			}
