@@ -225,7 +225,7 @@ func TestBadOptions(t *testing.T) {
 		"9 or 27":                       func(o *Options) { o.Jobs.Actions = 10 },
 		"agreement":                     func(o *Options) { o.Config.Resets.Mode = "evidence" },
 		"one gradient step a decision": func(o *Options) {
-			o.Env, o.Config.Resets.Mode = "training", "evidence"
+			o.Env, o.Config.Resets.Mode, o.Config.Every = "training", "evidence", 2
 		},
 	} {
 		o := small("problem:deep-sea-treasure", "envelope")
