@@ -34,7 +34,7 @@ type EnvironmentOptions struct {
 //
 // The reward is what that took (USD, seconds, share of the limits × seconds, relative to the user's own
 // configuration; at the end 1 when an agreed limit was missed), all negative, shaped by the potential of the outlook:
-// F = Φ(s') − Φ(s) (Ng, Harada, Russell 1999: the best policies stay the same). So the immediate reward of an edit is the
+// F = Φ(s') − Φ(s) (after Ng, Harada, Russell 1999, whose proof that the best policies stay the same is exact for γ = 1). So the immediate reward of an edit is the
 // improvement that the performance model expects of it, and what a critic learns is by how much the model is wrong.
 //
 // Work is 1 for every action: with γ < 1 an improvement counts the less the more edits lead to it, and going in circles

@@ -56,7 +56,7 @@ func (o *Outlook) Judge(v morl.Valuer, stay int, allocations []resources.Allocat
 	return out
 }
 
-// Prefers compares two judgements critic by critic: the mean advantage of a over b and its standard error.
+// Prefers compares two judgements critic by critic: the mean advantage of a over b and its standard deviation over the critics.
 func (a Judgement) Prefers(b Judgement) (advantage, sd float64) {
 	n := float64(len(a.Utility))
 	for i := range a.Utility {

@@ -1,7 +1,7 @@
 // Package pretrained has the agent that is in the binary: trained in simulator/training's Environment on jobs drawn
 // from licensed profiles (`make agent`), as an agent file of package morl.
 //
-// It does not train (optimizer/pretrain does) and does not decide (optimizer/plan does).
+// It does not train (simulator/pretrain does) and does not decide (optimizer/plan does).
 //
 // Example:
 //
