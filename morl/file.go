@@ -40,6 +40,23 @@ type Meta struct {
 	Notes map[string]string `json:"notes,omitempty"`
 }
 
+// plausible bounds what a file can make this program allocate.
+func (m Meta) plausible() error {
+	s, c := m.Shape, m.Config
+	if s.State < 1 || s.State > 1<<16 || s.Actions < 1 || s.Actions > 1<<12 || len(s.Objectives) < 1 || len(s.Objectives) > 64 {
+		return fmt.Errorf("%d state numbers, %d actions, %d objectives", s.State, s.Actions, len(s.Objectives))
+	}
+	if len(c.Hidden) > 8 || c.Critics > 64 || c.Batch > 1<<14 || c.Buffer > 1<<24 {
+		return fmt.Errorf("%d hidden layers, %d critics, batches of %d, a buffer of %d", len(c.Hidden), c.Critics, c.Batch, c.Buffer)
+	}
+	for _, h := range c.Hidden {
+		if h > 1<<11 {
+			return fmt.Errorf("a hidden layer of %d units", h)
+		}
+	}
+	return nil
+}
+
 // WriteFile writes an agent file: magic, version, lengths, description (JSON), networks, SHA-256 of all before it.
 func WriteFile(w io.Writer, m Meta, a Agent) error {
 	var networks bytes.Buffer
@@ -92,6 +109,9 @@ func ReadFile(r io.Reader) (Meta, Agent, error) {
 	}
 	if err := json.Unmarshal(data[:metaLen], &m); err != nil {
 		return m, nil, fmt.Errorf("read agent file: description: %v: %w", err, ErrCorrupt)
+	}
+	if err := m.plausible(); err != nil {
+		return m, nil, fmt.Errorf("read agent file: %v: %w", err, ErrCorrupt)
 	}
 	a, err := New(m.Agent, m.Shape, m.Config, m.Seed)
 	if err != nil {
