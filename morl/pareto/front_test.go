@@ -149,7 +149,7 @@ func TestArchiveTolerance(t *testing.T) {
 		}
 		if a.Len() > 0 {
 			p := a.Points()[a.Len()-1]
-			if a.Add([]float64{p[0] + 0.25, p[1] + 0.5}, -1) {
+			if a.Add([]float64{p[0] + 0.25, p[1] + 0.49}, -1) {
 				t.Fatalf("a point within the tolerance of %v was kept", p)
 			}
 			if !a.Add([]float64{p[0] + 0.75, p[1] + 0.25}, -1) {

@@ -83,6 +83,10 @@ func (l Local) start(ctx context.Context, c Command) (*job, *failed) {
 	}
 	dir := string(s.RunDir)
 	lock, err := lockRunDir(dir)
+	for waited := time.Duration(0); errors.Is(err, ErrBusy) && hasEnded(dir) && waited < leavesWithin; waited += leavesWithin / 200 {
+		time.Sleep(leavesWithin / 200)
+		lock, err = lockRunDir(dir)
+	}
 	if errors.Is(err, ErrBusy) {
 		return nil, &failed{startFailure{Reason: err.Error(), Advice: "stop it first, or use another run directory"}, ErrBusy}
 	}
@@ -300,6 +304,15 @@ func (k *child) reap() {
 	if k.wait(ctx) == nil {
 		unix.Wait4(k.PID, nil, unix.WNOHANG, nil)
 	}
+}
+
+// leavesWithin is how long the keeper of a job that has ended may take to be gone.
+const leavesWithin = 2 * time.Second
+
+// hasEnded reports whether the exit of the directory's last job is on record: its keeper is leaving.
+func hasEnded(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, exitFile))
+	return err == nil
 }
 
 // lockRunDir takes the lock that tells whether a keeper lives. A file system without locks gives
