@@ -28,7 +28,7 @@ type Conditioned struct {
 	in, logits     []float32
 	w, tilde       []float32
 	x, next        []float32
-	pi, q, meanQ   []float32
+	pi, meanQ      []float32
 	grad           []float32
 	y, tiny, prior []float32
 }

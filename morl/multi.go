@@ -221,7 +221,7 @@ type policy struct {
 	critics       []*critic // one
 	dropping      *rand.Rand
 
-	in, logits, pi   []float32
+	logits, pi       []float32
 	x, wide, y, grad []float32
 	q, tilde         []float32
 }

@@ -34,10 +34,10 @@ type SimplePolicy struct {
 	trainer, baseTrainer *network.Trainer
 	dropping             *rand.Rand
 
-	roll                     rollout
-	in, logits, x, grad, out []float32
-	gain, advantage          []float32
-	tilde                    []float32
+	roll                  rollout
+	in, logits, grad, out []float32
+	gain, advantage       []float32
+	tilde                 []float32
 }
 
 // rollout is what was seen since the last step, row by row.

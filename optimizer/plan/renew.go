@@ -22,7 +22,7 @@ type Renewal struct {
 
 const (
 	renewSteps = 800 // decisions that fresh critics learn from
-	renewJobs  = 24   // held out
+	renewJobs  = 24  // held out
 )
 
 // ErrNoModel says that nothing is measured to learn from.
