@@ -86,24 +86,29 @@ func (s *Scenario) Realised(a resources.Allocation) Outcome {
 		return Outcome{math.NaN(), math.NaN(), math.NaN(), math.NaN()}
 	}
 	var now, held, done float64
-	starting := s.Startup
-	for _, i := range s.Interruptions {
-		if i.At+i.Away <= now {
-			continue
+	starting, next := s.Startup, 0
+	for {
+		for next < len(s.Interruptions) && s.Interruptions[next].At+s.Interruptions[next].Away <= now {
+			next++
 		}
-		// Elapsed at the end if nothing came between.
-		if now+starting+(s.Units-done)*unit <= i.At {
+		cut := math.Inf(1)
+		if next < len(s.Interruptions) {
+			cut = s.Interruptions[next].At
+		}
+		// One by one, as the execution does it, so that a unit that ends just at a cut counts here and there alike.
+		begun, t := now, now+starting
+		for t <= cut && done < s.Units && t+min(1, s.Units-done)*unit <= cut {
+			t += min(1, s.Units-done) * unit
+			done += min(1, s.Units-done)
+		}
+		if done >= s.Units {
+			now, held = t, held+t-begun
 			break
 		}
-		if i.At > now {
-			done += math.Floor(max(0, i.At-now-starting) / unit)
-			held += i.At - now
-		}
-		now = max(now, i.At+i.Away)
+		held += max(0, cut-begun)
+		now = max(now, cut+s.Interruptions[next].Away)
 		starting = s.Restart
 	}
-	rest := starting + (s.Units-done)*unit
-	now, held = now+rest, held+rest
 	return Outcome{
 		Seconds: now,
 		USD:     held / 3600 * float64(s.Rates.Hourly(a)),
