@@ -25,12 +25,12 @@ type Conditioned struct {
 	trainer *network.Trainer
 	critics []*critic
 
-	in, logits     []float32
-	w, tilde       []float32
-	x, next        []float32
-	pi, meanQ      []float32
-	grad           []float32
-	y, tiny, prior []float32
+	in, logits []float32
+	w, tilde   []float32
+	x, next    []float32
+	pi, meanQ  []float32
+	grad       []float32
+	y, prior   []float32
 }
 
 // critic is one member of an ensemble: the network, its slowly following copy, its training.
@@ -69,7 +69,6 @@ func NewConditioned(s Shape, c Config, seed uint64) *Conditioned {
 	for i := range c.Critics {
 		a.critics = append(a.critics, newCritic(cc, c, seed, uint64(10+i)))
 	}
-	a.tiny = make([]float32, m)
 	return a
 }
 
