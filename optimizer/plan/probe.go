@@ -50,7 +50,8 @@ func (b *board) runLoss(sc scale, a resources.Allocation, unit, seconds, usd flo
 }
 
 // probeCost is what measuring at an allocation adds to the expected loss of the best choice known: the restarts to go there
-// and on, and a few units of work done there and not at that choice. Nil when the whole run is not known.
+// and on, a few units of work done there and not at that choice, and, where the job cannot be resumed, all that is done
+// again. Nil when the whole run is not known.
 func (b *board) probeCost(sc scale, among []int) func(resources.Allocation) float64 {
 	s := b.forecast.s
 	best := choose(b.cs, among, b.preference, b.current)
@@ -79,6 +80,10 @@ func (b *board) probeCost(sc scale, among []int) func(resources.Allocation) floa
 		unit, hourly := s.Model.UnitSeconds(a).P50, float64(s.Rates.Hourly(a))
 		seconds := restarts*s.Restart.P50 + probeUnits(unit)*(unit-there)
 		usd := (restarts*s.Restart.P50*hourly + probeUnits(unit)*(unit*hourly-there*hourlyThere)) / 3600
+		if !s.Resumable { // what is done until then is done again
+			again := s.Done + probeUnits(unit)
+			seconds, usd = seconds+again*there, usd+again*there*hourlyThere/3600
+		}
 		return probeWeight * (loss(seconds, usd) - here)
 	}
 }
