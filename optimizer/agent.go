@@ -74,6 +74,7 @@ type run struct {
 	learner     *plan.MORL        // with the agent file that was named
 	weights     *[4]float64       // with which the agent was last asked
 	doubt       doubt             // evidence against its critics
+	renewing    *renewing         // fresh ones are being trained; nil: none
 	criticReset bool              // they were replaced since the last decision was logged
 
 	progress Progress

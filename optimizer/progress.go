@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"trainopt/monitor"
+	"trainopt/optimizer/plan"
 	"trainopt/resources"
 	"trainopt/simulator/training"
 )
@@ -14,7 +15,7 @@ import (
 const minBlock = 400 * time.Millisecond
 
 // longUnit is the length from which one unit of work, warm-up included, is measurement enough.
-const longUnit = 30 * time.Second
+const longUnit = plan.LongUnit
 
 // maxBlocks bounds the memory of one segment; older blocks are merged pairwise away.
 const maxBlocks = 400

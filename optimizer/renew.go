@@ -18,7 +18,8 @@ type doubt struct {
 	worse   float64 // sum of how much further off they were than the model, in log seconds
 	// said is what was expected at the last decision, seconds per unit of work: by the model, and as corrected.
 	model, corrected float64
-	at               int // looks at the last renewal
+	// rest is how many looks must pass before the next attempt.
+	rest int
 }
 
 const (
@@ -55,11 +56,27 @@ func (d *doubt) look(measured float64, verdicts []sla.Verdict) string {
 		d.looks++
 		d.worse += math.Abs(math.Log(measured/d.corrected)) - math.Abs(math.Log(measured/d.model))
 	}
-	if d.missing < missingLooks || d.looks == 0 || d.looks-d.at < min(d.looks, renewCooldown) && d.at > 0 || d.worse/float64(d.looks) < worseBy {
+	if d.rest > 0 {
+		d.rest--
+		return ""
+	}
+	if d.missing < missingLooks || d.looks == 0 || d.worse/float64(d.looks) < worseBy {
 		return ""
 	}
 	return fmt.Sprintf("an agreed limit is projected to be missed by %.0f %% at %d looks in a row, and the critics foresaw the pace %.0f %% worse than the model alone",
 		100*severe, d.missing, 100*(math.Exp(d.worse/float64(d.looks))-1))
+}
+
+// renewing is a renewal under way, beside the agent's loop: it takes seconds, and guard, signals and samples do not wait.
+type renewing struct {
+	trigger string
+	done    chan renewed // of one, so that nobody waits for a run that has ended
+}
+
+type renewed struct {
+	agent *plan.Agent
+	how   plan.Renewal
+	err   error
 }
 
 // checkAgent renews the critics of a learning planner when the evidence is against them; every attempt is recorded.
@@ -67,37 +84,57 @@ func (r *run) checkAgent(ctx context.Context) {
 	if r.Config.Planner != "morl" || r.model == nil {
 		return
 	}
+	if r.renewing != nil {
+		select {
+		case got := <-r.renewing.done:
+			r.finishRenewal(r.renewing.trigger, got)
+			r.renewing = nil
+		default:
+		}
+		return
+	}
 	measured := math.NaN()
 	if seg := r.progress.Current(); seg != nil && len(seg.Blocks) > 0 {
 		measured = median(seg.Blocks)
 	}
 	trigger := r.doubt.look(measured, r.verdicts)
-	if trigger == "" {
-		return
-	}
 	planner, ok := r.planner().(plan.MORL)
-	if !ok {
+	if trigger == "" || !ok {
 		return
 	}
-	r.doubt.at, r.doubt.missing = r.doubt.looks, 0
 	agent, err := planner.Current()
 	if err != nil {
 		return
 	}
-	renewed, how, err := agent.Renew(ctx, r.snapshot(), uint64(r.Config.Seed)+uint64(len(r.rec.CriticResets))+1)
-	if err != nil {
-		r.event(Warning, "%v", err)
+	r.doubt = doubt{rest: renewCooldown}
+	r.renewing = &renewing{trigger: trigger, done: make(chan renewed, 1)}
+	snapshot, seed, done := r.snapshot(), uint64(r.Config.Seed)+uint64(len(r.rec.CriticResets))+1, r.renewing.done
+	go func() {
+		var got renewed
+		defer func() {
+			if x := recover(); x != nil { // the optimiser may fail; the training never fails because of it (P8)
+				got.err = fmt.Errorf("renew the agent: %v", x)
+			}
+			done <- got
+		}()
+		got.agent, got.how, got.err = agent.Renew(ctx, snapshot, seed)
+	}()
+}
+
+// finishRenewal takes the better critics and records the attempt.
+func (r *run) finishRenewal(trigger string, got renewed) {
+	if got.err != nil {
+		r.event(Warning, "%v", got.err)
 		return
 	}
-	words := fmt.Sprintf("%s; fresh critics, trained on the run's own measurements, err by %.3f, the old ones by %.3f: ", trigger, how.After, how.Before)
-	if how.Swapped {
-		r.learner = &plan.MORL{Agent: renewed}
-		r.doubt = doubt{}
+	words := fmt.Sprintf("%s; fresh critics, trained on the run's own measurements, err by %.3f, the old ones by %.3f: ", trigger, got.how.After, got.how.Before)
+	if got.how.Swapped {
+		r.learner = &plan.MORL{Agent: got.agent}
 		words += "replaced"
 	} else {
 		words += "kept"
 	}
 	r.event(Warning, "critic reset: %s", words)
 	r.rec.CriticResets = append(r.rec.CriticResets, journal.CriticReset{AtS: journal.Number(r.elapsed().Seconds()), Policy: "morl", Trigger: words})
-	r.criticReset = how.Swapped
+	r.criticReset = got.how.Swapped
 }

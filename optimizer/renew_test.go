@@ -2,9 +2,15 @@ package optimizer
 
 import (
 	"math"
+	"strings"
 	"testing"
+	"time"
 
+	"trainopt/cost"
+	"trainopt/optimizer/journal"
 	"trainopt/optimizer/plan"
+	"trainopt/resources"
+	"trainopt/simulator/training"
 	"trainopt/sla"
 )
 
@@ -42,11 +48,56 @@ func TestDoubtNeedsAllItsEvidence(t *testing.T) {
 			t.Errorf("look %d: %s", k, why)
 		}
 	}
+	d = doubt{rest: 6} // an attempt was made lately
+	for k := range 9 {
+		d.expect(plan.Plan{Learned: &plan.Learned{Agent: "conditioned", UnitSeconds: 10, Shift: 2}}, 50)
+		if got := d.look(10, severity(1)) != ""; got != (k >= 6) {
+			t.Errorf("look %d after an attempt: triggered %v", k, got)
+		}
+	}
 	d = doubt{}
 	d.expect(plan.Plan{}, 50) // the model decided: nothing of the critics to check
 	for range 9 {
 		if why := d.look(math.NaN(), severity(1)); why != "" {
 			t.Error(why)
 		}
+	}
+}
+
+// A renewal runs beside the agent's loop: the look that starts it returns at once, a later one takes the result, and
+// nothing is started twice.
+func TestRenewalDoesNotHoldTheLoop(t *testing.T) {
+	agent := newStage(t, nil).agent()
+	agent.Config.Planner = "morl"
+	r := newRun(agent)
+	r.rec, r.meter = &journal.Record{}, cost.NewMeter()
+	r.baseline = resources.Allocation{CPUs: 4, Memory: 1}
+	r.limits = resources.Limits{CPUs: resources.Range{Min: 1, Max: 4}, MemoryMin: 1, MemoryMax: 1}
+	r.rates = *agent.Config.Rates
+	var err error
+	if r.model, err = training.Fit([]training.Observation{{Allocation: r.baseline, UnitSeconds: []float64{1, 1, 1}, PeakMemoryGiB: math.NaN()}}, training.FitOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.progress.Total = 100
+	severe := 1.0
+	r.verdicts = []sla.Verdict{{Objective: sla.Time, Severity: &severe}}
+	r.doubt = doubt{missing: missingLooks, looks: 1, worse: 1}
+	r.checkAgent(t.Context())
+	if r.renewing == nil || len(r.rec.CriticResets) != 0 {
+		t.Fatalf("after the look that triggers: under way %v, %d on record", r.renewing != nil, len(r.rec.CriticResets))
+	}
+	first := r.renewing
+	r.checkAgent(t.Context())
+	if r.renewing != nil && r.renewing != first {
+		t.Error("another renewal was started while one is under way")
+	}
+	for deadline := time.Now().Add(time.Minute); r.renewing != nil && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		r.checkAgent(t.Context())
+	}
+	if len(r.rec.CriticResets) != 1 || r.rec.CriticResets[0].Policy != "morl" || !strings.Contains(r.rec.CriticResets[0].Trigger, "fresh critics") {
+		t.Errorf("on record: %+v, warnings %v", r.rec.CriticResets, r.rec.Warnings)
+	}
+	if r.doubt.rest == 0 {
+		t.Error("no rest before the next attempt")
 	}
 }

@@ -131,17 +131,8 @@ func parseSeeds(text string) ([]uint64, error) {
 // runComparison runs a comparison, which writes its single jobs with the function it returns. An interrupt ends it early:
 // what is complete is still written.
 func (e *env) runComparison(c *common, f *comparing, run func(ctx context.Context, progress func(done, total int)) (*evaluate.Comparison, func(io.Writer) error, error)) error {
-	signals, stop := e.listen()
+	ctx, stop := e.untilSignal()
 	defer stop()
-	ctx, cancel := context.WithCancelCause(cmdContext())
-	defer cancel(nil)
-	go func() {
-		select {
-		case s := <-signals:
-			cancel(interruptedBy{s})
-		case <-ctx.Done():
-		}
-	}()
 	from := e.clock.Monotonic()
 	bar := e.bar(c, "comparing")
 	comparison, jobs, err := run(ctx, bar.at)
@@ -239,5 +230,22 @@ func (p *progressBar) done() {
 	if p.bar != nil {
 		p.bar.Abort(true)
 		p.all.Wait()
+	}
+}
+
+// untilSignal is a context that ends, with interruptedBy as its cause, at the first signal; call the function when done.
+func (e *env) untilSignal() (context.Context, func()) {
+	signals, stop := e.listen()
+	ctx, cancel := context.WithCancelCause(cmdContext())
+	go func() {
+		select {
+		case s := <-signals:
+			cancel(interruptedBy{s})
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		cancel(nil)
+		stop()
 	}
 }

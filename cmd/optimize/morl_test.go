@@ -24,7 +24,7 @@ func TestMORLDecidesARun(t *testing.T) {
 	if rec.Plan == nil || rec.Plan.Planner != "morl" || rec.CriticResets == nil {
 		t.Fatalf("plan %+v, critic resets %v", rec.Plan, rec.CriticResets)
 	}
-	rows := rowsOf(t, w, "rl_metrics.csv")
+	rows := rowsOf(t, w, rec.RunID, "rl_metrics.csv")
 	if len(rows) == 0 {
 		t.Fatal("no decision was logged")
 	}
@@ -79,20 +79,10 @@ open(os.environ.get("OPTIMIZER_LOG", "log.csv"), "w").write("epoch,total_epochs,
 	}
 }
 
-// rowsOf reads a table of the newest run.
-func rowsOf(t *testing.T, w *world, name string) []map[string]string {
+// rowsOf reads a table of a run.
+func rowsOf(t *testing.T, w *world, id, name string) []map[string]string {
 	t.Helper()
-	files, _ := filepath.Glob(filepath.Join(w.dir, ".optimize", "runs", "*", "metrics", name))
-	if len(files) == 0 {
-		files, _ = filepath.Glob(filepath.Join(w.dir, ".optimize", "*", "*", name))
-	}
-	if len(files) == 0 {
-		files, _ = filepath.Glob(filepath.Join(w.dir, ".optimize", "*", "*", "*", name))
-	}
-	if len(files) == 0 {
-		t.Fatalf("no %s", name)
-	}
-	f, err := os.Open(files[len(files)-1])
+	f, err := os.Open(filepath.Join(w.state(), "runs", id, name))
 	if err != nil {
 		t.Fatal(err)
 	}

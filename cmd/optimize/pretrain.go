@@ -120,17 +120,8 @@ func (e *env) pretrain(cmd *cobra.Command, c *common, f *pretrainFlags) error {
 		}
 		return usageError{err}
 	}
-	signals, stop := e.listen()
+	ctx, stop := e.untilSignal()
 	defer stop()
-	ctx, cancel := context.WithCancelCause(cmdContext())
-	defer cancel(nil)
-	go func() {
-		select {
-		case s := <-signals:
-			cancel(interruptedBy{s})
-		case <-ctx.Done():
-		}
-	}()
 	r, err := t.Run(ctx)
 	ui.done()
 	var broken interruptedBy

@@ -88,29 +88,6 @@ static inline v4 flush4(v4 a, v4 tiny) { return keep4(a, ~((a < tiny) & (a > -ti
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#undef NAME
-#undef TARGET
-#undef REGISTERS
-#undef LANES
-#undef V
-#undef MASK
-#undef MASKN
-#undef ZERO
-#undef SET1
-#undef LOAD
-#undef STORE
-#undef LOADM
-#undef STOREM
-#undef FMA
-#undef ADD
-#undef SUB
-#undef MUL
-#undef DIV
-#undef SQRT
-#undef RECTIFY
-#undef FLUSH
-#undef SQUARES
-#undef TRANSPOSE8
 
 static const int32_t lanes8[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
 
@@ -177,29 +154,6 @@ static inline TARGET void avx2_transpose8(float *t, long tn, const float *w, lon
 }
 #include "vector_body.h"
 
-#undef NAME
-#undef TARGET
-#undef REGISTERS
-#undef LANES
-#undef V
-#undef MASK
-#undef MASKN
-#undef ZERO
-#undef SET1
-#undef LOAD
-#undef STORE
-#undef LOADM
-#undef STOREM
-#undef FMA
-#undef ADD
-#undef SUB
-#undef MUL
-#undef DIV
-#undef SQRT
-#undef RECTIFY
-#undef FLUSH
-#undef SQUARES
-#undef TRANSPOSE8
 
 #define NAME(f) avx512_##f
 #define TARGET __attribute__((target("avx512f,avx2,fma")))

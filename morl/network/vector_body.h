@@ -222,3 +222,28 @@ static TARGET void NAME(transpose)(long rows, long cols, float *t, const float *
         for (long x = j; x < cols && x < j + 16; x++)
           for (long y = i; y < rows && y < i + 16; y++) t[x * rows + y] = w[y * cols + x];
 }
+
+// The next kernel defines its own.
+#undef NAME
+#undef TARGET
+#undef REGISTERS
+#undef LANES
+#undef V
+#undef MASK
+#undef MASKN
+#undef ZERO
+#undef SET1
+#undef LOAD
+#undef STORE
+#undef LOADM
+#undef STOREM
+#undef FMA
+#undef ADD
+#undef SUB
+#undef MUL
+#undef DIV
+#undef SQRT
+#undef RECTIFY
+#undef FLUSH
+#undef SQUARES
+#undef TRANSPOSE8

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"time"
+
 	"trainopt/resources"
 	"trainopt/simulator/training"
 )
@@ -88,9 +90,12 @@ func (b *board) probeCost(sc scale, among []int) func(resources.Allocation) floa
 	}
 }
 
+// LongUnit is the length from which one unit of work is measurement enough.
+const LongUnit = 30 * time.Second
+
 // probeUnits is how many units of work tell the pace: one to warm up, and one that is long, or two.
 func probeUnits(seconds float64) float64 {
-	if seconds >= 30 {
+	if seconds >= LongUnit.Seconds() {
 		return 2
 	}
 	return 3

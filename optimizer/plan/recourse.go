@@ -1,10 +1,10 @@
 package plan
 
 import (
-	"math"
 	"slices"
 
 	"trainopt/resources"
+	"trainopt/sla"
 )
 
 // likely is the least chance of an allocation that is taken because another can still be turned to.
@@ -23,8 +23,8 @@ func (b *board) recourse(i int, among []int) int {
 	if f.perUnit || !s.Resumable || o.Feasible || o.Chance < likely || !finite(o.Candidate) {
 		return -1
 	}
-	for _, other := range o.Breaks { // only what is used up can be saved
-		if other != "time" && other != "cost" {
+	for _, limit := range o.Breaks { // only what is used up can be saved
+		if limit != sla.Time && limit != sla.Cost {
 			return -1
 		}
 	}
@@ -92,6 +92,3 @@ func (f *forecast) delay(a resources.Allocation) []float64 {
 	}
 	return nil
 }
-
-// percentOf is a probability in words.
-func percentOf(p float64) float64 { return math.Round(100 * p) }

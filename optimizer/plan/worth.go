@@ -15,7 +15,8 @@ const (
 // Worth reports whether moving the running job from Current to the plan's allocation is worth the restart, and why, in
 // words. The test is on paired draws over the remaining work, in the preference's own regret: better with probability
 // at least 0.9 and on average also when the restart cost 1.5 times as much, by at least 2 % of a step; or the chance of
-// meeting the limits rises by 5 points from below 95 %. A move that endangers limits which hold is never worth it, nor
+// meeting the limits rises by 5 points from below 95 %. A move that endangers limits which hold is never worth it, unless the plan has a
+// way back (Recourse), nor
 // is one whose restart cost is not measured or whose remaining work is unknown: those can only be recommended.
 func Worth(s Snapshot, p Plan) (bool, string) {
 	switch {

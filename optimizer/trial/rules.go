@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"trainopt/cost"
 	"trainopt/optimizer"
@@ -16,8 +17,8 @@ import (
 
 // The rules below are those of the agent (optimizer/probe.go and decide.go), which has them inside.
 const (
-	longUnit = 30.0 // s: one unit of this length is measurement enough
-	minBlock = 0.4  // s: the shortest stretch that is timed
+	longUnit = float64(plan.LongUnit / time.Second) // s
+	minBlock = 0.4                                  // s: the shortest stretch that is timed
 )
 
 func measuredEnough(s *optimizer.Segment) bool {
