@@ -1,0 +1,3 @@
+package monitor
+
+import _ "google.golang.org/protobuf/encoding/protowire"

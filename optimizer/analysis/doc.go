@@ -1,0 +1,2 @@
+// Package analysis tells what finished trainings have in common: statistics, scaling, the best configuration of each model.
+package analysis
