@@ -21,6 +21,9 @@ type FitOptions struct {
 	GPUsPerNode int
 	// Seed selects the fixed set of posterior draws; 0 is a good seed.
 	Seed uint64
+	// Widen multiplies the distance of the posterior draws from their median, in the logarithm of the seconds: above 1 when
+	// earlier predictions were too sure of themselves. 0 means 1.
+	Widen float64
 }
 
 // maxStretches bounds the time of a fit; beyond it the oldest recalled observations, then the oldest, are left out.

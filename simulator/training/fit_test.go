@@ -313,3 +313,36 @@ func TestUnitNoise(t *testing.T) {
 		t.Errorf("unit noise %.3f, want 0.10", got)
 	}
 }
+
+// TestWiden: the factor stretches every draw about the median of its allocation, keeps their order, and shows in the basis.
+func TestWiden(t *testing.T) {
+	obs := []Observation{
+		{Allocation: resources.Allocation{CPUs: 8}, UnitSeconds: []float64{2.1, 2.0, 2.1}},
+		{Allocation: resources.Allocation{CPUs: 2}, UnitSeconds: []float64{6.9, 7.0}},
+	}
+	plain, err := Fit(obs, FitOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wide, err := Fit(obs, FitOptions{Widen: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := resources.Allocation{CPUs: 4}
+	before, after := plain.Draws(a), wide.Draws(a)
+	middle := plain.UnitSeconds(a).P50
+	for k := range before {
+		if want := 2 * math.Log(before[k]/middle); math.Abs(math.Log(after[k]/middle)-want) > 1e-3 {
+			t.Fatalf("draw %d: %g after %g about %g, want twice as far on log scale", k, after[k], before[k], middle)
+		}
+		if one := wide.drawAt(a, k); one != after[k] {
+			t.Fatalf("draw %d alone is %g, among all %g", k, one, after[k])
+		}
+	}
+	if _, params, basis := wide.Describe(); params["widen"] != 2 || !strings.Contains(basis, "×2.00") {
+		t.Errorf("parameters %v, basis %q: want the factor in both", params, basis)
+	}
+	if _, params, _ := plain.Describe(); params["widen"] != 0 {
+		t.Errorf("parameters %v of a fit that was not widened", params)
+	}
+}

@@ -33,13 +33,32 @@ func (m *Model) Draws(a resources.Allocation) []float64 {
 	extra := m.drift(m.pointer.at(a))
 	for k := range out {
 		d := &m.draws[k]
-		out[k] = math.Exp(out[k] + d.drift*math.Hypot(d.delta, extra))
+		out[k] += d.drift * math.Hypot(d.delta, extra)
+	}
+	m.widen(out)
+	for k := range out {
+		out[k] = math.Exp(out[k])
 	}
 	return out
 }
 
+// widen moves each draw of a logarithm away from their median by the factor that earlier predictions ask for.
+func (m *Model) widen(log []float64) {
+	w := m.options.Widen
+	if w <= 0 || w == 1 {
+		return
+	}
+	middle := quantiles(slices.Clone(log)).P50
+	for k := range log {
+		log[k] = middle + w*(log[k]-middle)
+	}
+}
+
 // drawAt is draw k of Draws.
 func (m *Model) drawAt(a resources.Allocation, k int) float64 {
+	if m.options.Widen > 0 && m.options.Widen != 1 {
+		return m.Draws(a)[k]
+	}
 	p, d := m.pointer.at(a), &m.draws[k]
 	phi := feature(p)
 	return math.Exp(d.level + m.curve.logShape(d.nat, p) + dot(&phi, &d.waves) + d.drift*math.Hypot(d.delta, m.drift(p)))
@@ -139,6 +158,9 @@ func (m *Model) Describe() (formName string, params map[string]float64, basis st
 		delta[k] = m.draws[k].delta
 	}
 	params["delta"] = median(delta)
+	if m.options.Widen > 0 {
+		params["widen"] = m.options.Widen
+	}
 	recalled, units := 0, 0
 	for _, s := range m.stretches {
 		if s.recalled {
@@ -151,6 +173,9 @@ func (m *Model) Describe() (formName string, params map[string]float64, basis st
 	basis = fmt.Sprintf("%s at %s", count(units, "unit"), count(len(m.Measured()), "allocation"))
 	if recalled > 0 {
 		basis += fmt.Sprintf(", %d of %s from earlier runs", recalled, count(len(m.stretches), "stretch"))
+	}
+	if w := m.options.Widen; w > 0 && w != 1 {
+		basis += fmt.Sprintf("; intervals widened ×%.2f after earlier predictions", w)
 	}
 	return m.form, params, basis
 }
