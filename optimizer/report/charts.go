@@ -5,32 +5,32 @@ import (
 	"math"
 	"strings"
 
+	"trainopt/optimizer/chart"
 	"trainopt/optimizer/journal"
 )
 
 // pictures draws everything there is to see of a run over its time.
-func pictures(d *Data) []picture {
+func pictures(d *Data) []chart.Picture {
 	marks := moments(d)
-	list := []picture{frontPicture(d)}
-	for _, c := range []func(*Data) *chart{moneyChart, finishChart, throughputChart, utilisationChart, memoryChart, allocationChart} {
-		chart := c(d)
-		chart.moments = marks
-		list = append(list, chart.picture())
+	list := []chart.Picture{frontPicture(d)}
+	for _, c := range []func(*Data) *chart.Chart{moneyChart, finishChart, throughputChart, utilisationChart, memoryChart, allocationChart} {
+		over := c(d)
+		over.Moments = marks
+		list = append(list, over.Picture())
 	}
-	for _, c := range []func(*Data) *chart{lossChart, accuracyChart} {
-		chart := c(d)
-		list = append(list, chart.picture())
+	for _, c := range []func(*Data) *chart.Chart{lossChart, accuracyChart} {
+		list = append(list, c(d).Picture())
 	}
-	if power := powerChart(d); !power.empty() { // only a machine with accelerators has one
-		power.moments = marks
-		list = append(list, power.picture())
+	if power := powerChart(d); !power.Empty() { // only a machine with accelerators has one
+		power.Moments = marks
+		list = append(list, power.Picture())
 	}
 	return list
 }
 
 // moments are the restarts, live changes and pieces of advice.
-func moments(d *Data) []moment {
-	var list []moment
+func moments(d *Data) []chart.Moment {
+	var list []chart.Moment
 	t := d.allocations
 	for i := range t.rows {
 		if at := t.number(i, "time_s"); at > 0 && (i > 0 || t.text(i, "applied") != "launch") { // the first launch changes nothing
@@ -38,7 +38,7 @@ func moments(d *Data) []moment {
 			if g := t.number(i, "gpus"); g > 0 {
 				what += ", " + count(g) + " GPU"
 			}
-			list = append(list, moment{at, momentClass(t.text(i, "applied")), join(what, t.text(i, "reason"))})
+			list = append(list, chart.Moment{X: at, Class: momentClass(t.text(i, "applied")), Title: join(what, t.text(i, "reason"))})
 		}
 	}
 	if len(list) > 0 {
@@ -46,7 +46,7 @@ func moments(d *Data) []moment {
 	}
 	for _, a := range d.Record.Actions {
 		if a.AtS.Known() {
-			list = append(list, moment{float64(a.AtS), momentClass(a.Applied), join(number(a.AtS, duration)+": "+a.Description+" ("+a.Applied+")", a.Reason)})
+			list = append(list, chart.Moment{X: float64(a.AtS), Class: momentClass(a.Applied), Title: join(number(a.AtS, duration)+": "+a.Description+" ("+a.Applied+")", a.Reason)})
 		}
 	}
 	return list
@@ -62,15 +62,15 @@ func momentClass(applied string) string {
 	return "restart"
 }
 
-func limit(name string, n journal.Number) []level {
+func limit(name string, n journal.Number) []chart.Level {
 	if !n.Known() || n <= 0 {
 		return nil
 	}
-	return []level{{name, float64(n), "limit"}}
+	return []chart.Level{{Name: name, Value: float64(n), Class: "limit"}}
 }
 
 // bands are the projections of an objective with their 90 % interval.
-func bands(d *Data, objective string) (line []point, around []band) {
+func bands(d *Data, objective string) (line []chart.Point, around []chart.Band) {
 	t := d.slaMetrics
 	for i := range t.rows {
 		if t.text(i, "objective") != objective {
@@ -80,9 +80,9 @@ func bands(d *Data, objective string) (line []point, around []band) {
 		if !known(x) || !known(p) {
 			continue
 		}
-		line = append(line, point{x, p})
+		line = append(line, chart.Point{X: x, Y: p})
 		if lo, hi := t.number(i, "projected_p5"), t.number(i, "projected_p95"); known(lo) && known(hi) {
-			around = append(around, band{x, lo, hi})
+			around = append(around, chart.Band{X: x, Lo: lo, Hi: hi})
 		}
 	}
 	return line, around
@@ -91,85 +91,85 @@ func bands(d *Data, objective string) (line []point, around []band) {
 // wholeWork reports whether the baseline, which is projected to the work that was done, stands for the whole job.
 func wholeWork(r *journal.Record) bool { return r.State == journal.Done }
 
-func moneyChart(d *Data) *chart {
+func moneyChart(d *Data) *chart.Chart {
 	line, around := bands(d, "cost")
 	if len(line) == 0 {
 		line = d.samples.series("time_s", "projected_cost_usd")
 	}
-	c := &chart{ID: "money", Title: "Money spent and predicted", unit: "USD", zero: true, why: "no samples of this run",
-		series: []series{
-			{name: "spent", class: "s1", points: d.samples.series("time_s", "cost_usd"), one: usd, area: true, keep: last},
-			{name: "predicted at the end", class: "s2", points: line, one: usd, dashed: true, band: around},
+	c := &chart.Chart{ID: "money", Title: "Money spent and predicted", Unit: "USD", Zero: true, Why: "no samples of this run",
+		Series: []chart.Series{
+			{Name: "spent", Class: "s1", Points: d.samples.series("time_s", "cost_usd"), One: usd, Area: true, Keep: chart.Last},
+			{Name: "predicted at the end", Class: "s2", Points: line, One: usd, Dashed: true, Band: around},
 		},
-		levels: limit("budget", d.Record.SLA.BudgetUSD)}
+		Levels: limit("budget", d.Record.SLA.BudgetUSD)}
 	if b := d.Record.Baseline; b != nil && wholeWork(d.Record) && predicted(b.CostUSD) {
-		c.levels = append(c.levels, level{"yours (predicted)", b.CostUSD.P50, "base"})
+		c.Levels = append(c.Levels, chart.Level{Name: "yours (predicted)", Value: b.CostUSD.P50, Class: "base"})
 	}
 	return c
 }
 
-func finishChart(d *Data) *chart {
+func finishChart(d *Data) *chart.Chart {
 	line, around := bands(d, "time")
 	if len(line) == 0 {
 		line = d.samples.series("time_s", "projected_s")
 	}
 	elapsed := d.samples.series("time_s", "time_s")
-	c := &chart{ID: "finish", Title: "Time passed and predicted finish", zero: true, timeY: true, why: "no samples of this run",
-		series: []series{
-			{name: "passed", class: "s1", points: elapsed, one: duration, area: true, keep: last},
-			{name: "predicted finish", class: "s2", points: line, one: duration, dashed: true, band: around},
+	c := &chart.Chart{ID: "finish", Title: "Time passed and predicted finish", Zero: true, TimeY: true, Why: "no samples of this run",
+		Series: []chart.Series{
+			{Name: "passed", Class: "s1", Points: elapsed, One: duration, Area: true, Keep: chart.Last},
+			{Name: "predicted finish", Class: "s2", Points: line, One: duration, Dashed: true, Band: around},
 		},
-		levels: limit("deadline", d.Record.SLA.DeadlineS)}
+		Levels: limit("deadline", d.Record.SLA.DeadlineS)}
 	if b := d.Record.Baseline; b != nil && wholeWork(d.Record) && predicted(b.Seconds) {
-		c.levels = append(c.levels, level{"yours (predicted)", b.Seconds.P50, "base"})
+		c.Levels = append(c.Levels, chart.Level{Name: "yours (predicted)", Value: b.Seconds.P50, Class: "base"})
 	}
-	c.unit = "time"
+	c.Unit = "time"
 	return c
 }
 
-func throughputChart(d *Data) *chart {
-	c := &chart{ID: "throughput", Title: "Throughput", unit: "samples/s", zero: true, why: "the training log had no rows with a throughput",
-		series: []series{{name: "measured", class: "s1", points: d.performance.series("time_s", "throughput"), one: throughput}},
-		levels: limit("agreed minimum", d.Record.SLA.MinThroughput)}
+func throughputChart(d *Data) *chart.Chart {
+	c := &chart.Chart{ID: "throughput", Title: "Throughput", Unit: "samples/s", Zero: true, Why: "the training log had no rows with a throughput",
+		Series: []chart.Series{{Name: "measured", Class: "s1", Points: d.performance.series("time_s", "throughput"), One: throughput}},
+		Levels: limit("agreed minimum", d.Record.SLA.MinThroughput)}
 	if b := d.Record.Baseline; b != nil && predicted(b.Throughput) {
-		c.levels = append(c.levels, level{"yours (predicted)", b.Throughput.P50, "base"})
+		c.Levels = append(c.Levels, chart.Level{Name: "yours (predicted)", Value: b.Throughput.P50, Class: "base"})
 	}
 	return c
 }
 
-func utilisationChart(d *Data) *chart {
+func utilisationChart(d *Data) *chart.Chart {
 	t := d.samples
-	var cpu []point
+	var cpu []chart.Point
 	for i := range t.rows {
 		if at := t.number(i, "time_s"); known(at) {
 			v := t.number(i, "tree_cpu_percent") / t.number(i, "cpus")
 			if math.IsInf(v, 0) {
 				v = math.NaN()
 			}
-			cpu = append(cpu, point{at, v})
+			cpu = append(cpu, chart.Point{X: at, Y: v})
 		}
 	}
-	return &chart{ID: "utilisation", Title: "Utilisation of what was given", unit: "%", zero: true, top: 100, why: "no samples of this run",
-		series: []series{
-			{name: "CPU", class: "s1", points: cpu, one: percent, dense: true},
-			{name: "GPU", class: "s3", points: t.series("time_s", "gpu_util_percent"), one: percent, dense: true},
+	return &chart.Chart{ID: "utilisation", Title: "Utilisation of what was given", Unit: "%", Zero: true, Top: 100, Why: "no samples of this run",
+		Series: []chart.Series{
+			{Name: "CPU", Class: "s1", Points: cpu, One: percent, Dense: true},
+			{Name: "GPU", Class: "s3", Points: t.series("time_s", "gpu_util_percent"), One: percent, Dense: true},
 		},
-		levels: append(limit("agreed minimum, CPU", d.Record.SLA.MinCPUUtil), limit("agreed minimum, GPU", d.Record.SLA.MinGPUUtil)...)}
+		Levels: append(limit("agreed minimum, CPU", d.Record.SLA.MinCPUUtil), limit("agreed minimum, GPU", d.Record.SLA.MinGPUUtil)...)}
 }
 
-func memoryChart(d *Data) *chart {
+func memoryChart(d *Data) *chart.Chart {
 	t := d.samples
-	return &chart{ID: "memory", Title: "Memory", unit: "GiB", zero: true, why: "no samples of this run",
-		series: []series{
-			{name: "host memory of the job", class: "s1", points: t.series("time_s", "tree_memory_gib"), one: gib, area: true, keep: largest},
-			{name: "GPU memory", class: "s3", points: t.series("time_s", "gpu_memory_gib"), one: gib, dense: true, keep: largest},
-			{name: "host memory given", class: "s4", points: t.series("time_s", "memory_gib"), one: gib, step: true},
+	return &chart.Chart{ID: "memory", Title: "Memory", Unit: "GiB", Zero: true, Why: "no samples of this run",
+		Series: []chart.Series{
+			{Name: "host memory of the job", Class: "s1", Points: t.series("time_s", "tree_memory_gib"), One: gib, Area: true, Keep: chart.Largest},
+			{Name: "GPU memory", Class: "s3", Points: t.series("time_s", "gpu_memory_gib"), One: gib, Dense: true, Keep: chart.Largest},
+			{Name: "host memory given", Class: "s4", Points: t.series("time_s", "memory_gib"), One: gib, Step: true},
 		},
-		levels: limit("agreed maximum", d.Record.SLA.MaxMemoryGiB)}
+		Levels: limit("agreed maximum", d.Record.SLA.MaxMemoryGiB)}
 }
 
 // allocationChart shows what was given, from the samples, or from the history when there are none.
-func allocationChart(d *Data) *chart {
+func allocationChart(d *Data) *chart.Chart {
 	t := d.samples
 	if t.len() == 0 {
 		t = &table{columns: d.allocations.columns}
@@ -179,46 +179,46 @@ func allocationChart(d *Data) *chart {
 			}
 		}
 	}
-	c := &chart{ID: "allocation", Title: "Processors given", unit: "number", zero: true, whole: true, why: "no samples and no allocation history",
-		series: []series{{name: "CPUs", class: "s1", points: t.series("time_s", "cpus"), one: count, step: true}}}
+	c := &chart.Chart{ID: "allocation", Title: "Processors given", Unit: "number", Zero: true, Whole: true, Why: "no samples and no allocation history",
+		Series: []chart.Series{{Name: "CPUs", Class: "s1", Points: t.series("time_s", "cpus"), One: count, Step: true}}}
 	gpus := t.series("time_s", "gpus")
 	for _, p := range gpus {
-		if p.y > 0 {
-			c.series = append(c.series, series{name: "GPUs", class: "s3", points: gpus, one: count, step: true})
+		if p.Y > 0 {
+			c.Series = append(c.Series, chart.Series{Name: "GPUs", Class: "s3", Points: gpus, One: count, Step: true})
 			break
 		}
 	}
 	return c
 }
 
-func powerChart(d *Data) *chart {
-	return &chart{ID: "power", Title: "Power of the GPUs", unit: "W", zero: true,
-		series: []series{{name: "power", class: "s3", points: d.samples.series("time_s", "gpu_power_w"), one: func(v float64) string { return withUnit(v, "W") }, area: true}}}
+func powerChart(d *Data) *chart.Chart {
+	return &chart.Chart{ID: "power", Title: "Power of the GPUs", Unit: "W", Zero: true,
+		Series: []chart.Series{{Name: "power", Class: "s3", Points: d.samples.series("time_s", "gpu_power_w"), One: func(v float64) string { return withUnit(v, "W") }, Area: true}}}
 }
 
 // progressAxis is the column that counts the work: epochs, else steps, else time.
 func progressAxis(t *table) (column, name string) {
 	for _, c := range []string{"epoch", "step"} {
-		if hasValue(t.series(c, c)) {
+		if chart.HasValue(t.series(c, c)) {
 			return c, c
 		}
 	}
 	return "time_s", ""
 }
 
-func learningChart(d *Data, id, title, train, test, unit string, zero bool) *chart {
+func learningChart(d *Data, id, title, train, test, unit string, zero bool) *chart.Chart {
 	x, name := progressAxis(d.performance)
-	return &chart{ID: id, Title: title, unit: unit, xName: name, zero: zero, why: "the training log had no such column",
-		series: []series{
-			{name: "training", class: "s1", points: d.performance.series(x, train), one: significant},
-			{name: "test", class: "s2", points: d.performance.series(x, test), one: significant},
+	return &chart.Chart{ID: id, Title: title, Unit: unit, XName: name, Zero: zero, Why: "the training log had no such column",
+		Series: []chart.Series{
+			{Name: "training", Class: "s1", Points: d.performance.series(x, train), One: significant},
+			{Name: "test", Class: "s2", Points: d.performance.series(x, test), One: significant},
 		}}
 }
 
-func lossChart(d *Data) *chart {
+func lossChart(d *Data) *chart.Chart {
 	return learningChart(d, "loss", "Loss", "train_loss", "test_loss", "loss", true)
 }
 
-func accuracyChart(d *Data) *chart {
+func accuracyChart(d *Data) *chart.Chart {
 	return learningChart(d, "accuracy", "Accuracy", "train_accuracy", "test_accuracy", "as the script writes it", false)
 }

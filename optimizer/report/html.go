@@ -6,13 +6,12 @@ import (
 	"html/template"
 	"io"
 	"strings"
+
+	"trainopt/optimizer/chart"
 )
 
 //go:embed report.html.tmpl
 var pageText string
-
-//go:embed report.css
-var styleText string
 
 var page = template.Must(template.New("report").Funcs(template.FuncMap{
 	"clean": clean,
@@ -25,7 +24,7 @@ var page = template.Must(template.New("report").Funcs(template.FuncMap{
 		return [2]string{figure, unit}
 	},
 	"cells": func(g *grid) []titledRow { return g.titled() },
-}).Parse(pageText))
+}).Parse(chart.Figures + pageText))
 
 type titledCell struct {
 	cell
@@ -56,7 +55,7 @@ func renderHTML(w io.Writer, d *Data) error {
 	list := pictures(d)
 	events := map[string]bool{}
 	for _, m := range moments(d) {
-		events[m.class] = true
+		events[m.Class] = true
 	}
 	var b bytes.Buffer
 	err := page.Execute(&b, struct {
@@ -64,12 +63,12 @@ func renderHTML(w io.Writer, d *Data) error {
 		Style template.CSS
 		// NoPictures: none of them has data.
 		NoPictures bool
-		Front      picture
-		Pictures   []picture
+		Front      chart.Picture
+		Pictures   []chart.Picture
 		Events     map[string]bool
 		RunID      string
 		Missing    []string
-	}{build(d), template.CSS(styleText), allEmpty(list), list[0], list[1:], events, d.Record.RunID, d.Missing})
+	}{build(d), template.CSS(chart.Style), allEmpty(list), list[0], list[1:], events, d.Record.RunID, d.Missing})
 	if err != nil {
 		return err
 	}
@@ -77,7 +76,7 @@ func renderHTML(w io.Writer, d *Data) error {
 	return err
 }
 
-func allEmpty(list []picture) bool {
+func allEmpty(list []chart.Picture) bool {
 	for _, p := range list {
 		if p.Empty == "" {
 			return false

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"trainopt/optimizer/chart"
 	"trainopt/optimizer/journal"
 )
 
@@ -151,11 +152,11 @@ func (t *table) yes(row int, column string) bool {
 }
 
 // series is a column against time_s, or against x; rows without both are gaps (NaN).
-func (t *table) series(x, column string) []point {
-	points := make([]point, 0, t.len())
+func (t *table) series(x, column string) []chart.Point {
+	points := make([]chart.Point, 0, t.len())
 	for i := range t.rows {
 		if at := t.number(i, x); !math.IsNaN(at) {
-			points = append(points, point{at, t.number(i, column)})
+			points = append(points, chart.Point{X: at, Y: t.number(i, column)})
 		}
 	}
 	return points

@@ -7,6 +7,7 @@ import (
 	"sort"
 	"strings"
 
+	"trainopt/optimizer/chart"
 	"trainopt/optimizer/journal"
 	"trainopt/resources"
 	"trainopt/sla"
@@ -72,9 +73,9 @@ func offers(d *Data) []offer {
 
 // frontPicture is time × cost of all candidates: the front joined, the choice, the user's own configuration and the
 // outcome marked, resource use as the size of a point.
-func frontPicture(d *Data) picture {
+func frontPicture(d *Data) chart.Picture {
 	r := d.Record
-	p := picture{ID: "front", Title: "Time and cost of every candidate (predicted)"}
+	p := chart.Picture{ID: "front", Title: "Time and cost of every candidate (predicted)"}
 	list := offers(d)
 	if len(list) == 0 {
 		p.Empty = "No data: nothing was predicted"
@@ -98,28 +99,32 @@ func frontPicture(d *Data) picture {
 		xs, ys = append(xs, float64(r.Outcome.Seconds)), append(ys, float64(r.Outcome.CostUSD))
 	}
 	sort.SliceStable(list, func(i, j int) bool { return list[i].seconds.P50 < list[j].seconds.P50 })
-	draw := func(z size, id string) template.HTML {
+	draw := func(z chart.Size, id string) template.HTML {
 		x, y := frontAxes(xs, ys)
-		z.fit(x, y)
-		pic := newDrawing(z, id, p.Title, fmt.Sprintf("%s, %d on the Pareto front", plural(len(list), "candidate"), countFront(list)))
+		z.Fit(x, y)
+		pic := frontDrawing{chart.NewDrawing(z, id, p.Title, fmt.Sprintf("%s, %d on the Pareto front", plural(len(list), "candidate"), countFront(list)))}
 		pic.frontOf(r, list, b, ran, x, y)
-		return pic.finish()
+		return pic.Finish()
 	}
-	p.SVG, p.Narrow = draw(wideSize, "front"), draw(normalSize, "front-narrow")
-	p.Keys = []key{{"ring", "chosen, with 90 % interval"}, {"disc", "Pareto front"}, {"disc quiet", "keeps the agreement"}, {"disc hollow", "not sure to keep it"}}
+	p.SVG, p.Narrow = draw(chart.WideSize, "front"), draw(chart.NormalSize, "front-narrow")
+	p.Keys = []chart.Key{{Class: "ring", Name: "chosen, with 90 % interval"}, {Class: "disc", Name: "Pareto front"},
+		{Class: "disc quiet", Name: "keeps the agreement"}, {Class: "disc hollow", Name: "not sure to keep it"}}
 	if b != nil {
-		p.Keys = append(p.Keys, key{"diamond", "your own configuration"})
+		p.Keys = append(p.Keys, chart.Key{Class: "diamond", Name: "your own configuration"})
 	}
 	if ran {
-		p.Keys = append(p.Keys, key{"cross", "this run (measured)"})
+		p.Keys = append(p.Keys, chart.Key{Class: "cross", Name: "this run (measured)"})
 	}
-	p.Keys = append(p.Keys, key{"sizes", "size: share of the resources held"})
+	p.Keys = append(p.Keys, chart.Key{Class: "sizes", Name: "size: share of the resources held"})
 	return p
 }
 
+// frontDrawing is a picture of a front.
+type frontDrawing struct{ *chart.Drawing }
+
 // frontOf draws the candidates, and above them what is marked.
-func (d *drawing) frontOf(r *journal.Record, list []offer, b *journal.Baseline, ran bool, x, y *scale) {
-	d.axes(x, y, "time of the whole run, "+x.unit, "cost of the whole run, USD")
+func (d frontDrawing) frontOf(r *journal.Record, list []offer, b *journal.Baseline, ran bool, x, y *chart.Scale) {
+	d.Axes(x, y, "time of the whole run, "+x.Unit, "cost of the whole run, USD")
 	d.limits(r, x, y)
 	d.front(list, x, y)
 	for _, pass := range []bool{false, true} { // those on the front above the others
@@ -129,31 +134,31 @@ func (d *drawing) frontOf(r *journal.Record, list []offer, b *journal.Baseline, 
 			}
 		}
 	}
-	words := &labels{d: d}
+	words := d.Labels()
 	var marks []func()
 	mark := func(px, py, gap float64, text, class string, draw func()) {
-		words.avoid(px, py, gap-3, gap-3)
-		marks = append(marks, func() { draw(); words.put(px, py, gap, text, class) })
+		words.Avoid(px, py, gap-3, gap-3)
+		marks = append(marks, func() { draw(); words.Put(px, py, gap, text, class) })
 	}
 	for _, o := range list {
-		words.avoid(x.at(o.seconds.P50), y.at(o.cost.P50), 5, 5)
+		words.Avoid(x.At(o.seconds.P50), y.At(o.cost.P50), 5, 5)
 		if o.chosen {
-			cx, cy := x.at(o.seconds.P50), y.at(o.cost.P50)
-			words.avoid(cx, cy, math.Abs(x.at(o.seconds.P95)-x.at(o.seconds.P5))/2, 1)
-			words.avoid(cx, cy, 1, math.Abs(y.at(o.cost.P95)-y.at(o.cost.P5))/2)
+			cx, cy := x.At(o.seconds.P50), y.At(o.cost.P50)
+			words.Avoid(cx, cy, math.Abs(x.At(o.seconds.P95)-x.At(o.seconds.P5))/2, 1)
+			words.Avoid(cx, cy, 1, math.Abs(y.At(o.cost.P95)-y.At(o.cost.P5))/2)
 			mark(cx, cy, 14, "chosen", "chosen", func() { d.chosen(o, x, y) })
 		}
 	}
 	if b != nil {
-		at := point{x.at(b.Seconds.P50), y.at(b.CostUSD.P50)}
-		mark(at.x, at.y, 11, "yours", "yours", func() {
-			d.diamond(at.x, at.y, "your own configuration, "+given(b.Allocation)+"\ntime "+interval(b.Seconds, duration)+"\ncost "+interval(b.CostUSD, usd))
+		at := chart.Point{X: x.At(b.Seconds.P50), Y: y.At(b.CostUSD.P50)}
+		mark(at.X, at.Y, 11, "yours", "yours", func() {
+			d.diamond(at.X, at.Y, "your own configuration, "+given(b.Allocation)+"\ntime "+interval(b.Seconds, duration)+"\ncost "+interval(b.CostUSD, usd))
 		})
 	}
 	if ran {
-		at := point{x.at(float64(r.Outcome.Seconds)), y.at(float64(r.Outcome.CostUSD))}
-		mark(at.x, at.y, 10, "this run", "ran", func() {
-			d.cross(at.x, at.y, "this run, measured\ntime "+number(r.Outcome.Seconds, duration)+"\ncost "+number(r.Outcome.CostUSD, usd))
+		at := chart.Point{X: x.At(float64(r.Outcome.Seconds)), Y: y.At(float64(r.Outcome.CostUSD))}
+		mark(at.X, at.Y, 10, "this run", "ran", func() {
+			d.cross(at.X, at.Y, "this run, measured\ntime "+number(r.Outcome.Seconds, duration)+"\ncost "+number(r.Outcome.CostUSD, usd))
 		})
 	}
 	for _, m := range marks {
@@ -171,48 +176,48 @@ func countFront(list []offer) int {
 	return n
 }
 
-func frontAxes(xs, ys []float64) (x, y *scale) {
+func frontAxes(xs, ys []float64) (x, y *chart.Scale) {
 	const wide = 25 // a range of more than this factor is drawn on a logarithmic axis
-	spreadOut := func(v []float64) bool { lo := minOf(v); return lo > 0 && maxOf(v)/lo > wide }
+	spreadOut := func(v []float64) bool { lo := chart.Least(v); return lo > 0 && chart.Most(v)/lo > wide }
 	if spreadOut(xs) {
-		x = newScale(xs, 6, false, true)
-		label := x.label
-		x.unit, x.label = "seconds (logarithmic)", func(v float64) string { return label(v) }
+		x = chart.NewScale(xs, 6, false, true)
+		label := x.Label
+		x.Unit, x.Label = "seconds (logarithmic)", func(v float64) string { return label(v) }
 	} else {
-		room := (maxOf(xs) - minOf(xs)) * .05
-		x = newTimeScale(append(xs, minOf(xs)-room, maxOf(xs)+room), 7, minOf(xs) < maxOf(xs)*.3, false)
+		room := (chart.Most(xs) - chart.Least(xs)) * .05
+		x = chart.NewTimeScale(append(xs, chart.Least(xs)-room, chart.Most(xs)+room), 7, chart.Least(xs) < chart.Most(xs)*.3, false)
 	}
-	y = newScale(append(ys, maxOf(ys)*1.05), 5, minOf(ys) < maxOf(ys)*.4 && !spreadOut(ys), spreadOut(ys))
+	y = chart.NewScale(append(ys, chart.Most(ys)*1.05), 5, chart.Least(ys) < chart.Most(ys)*.4 && !spreadOut(ys), spreadOut(ys))
 	return x, y
 }
 
 // limits draws deadline and budget where they are in sight.
-func (d *drawing) limits(r *journal.Record, x, y *scale) {
-	if v := float64(r.SLA.DeadlineS); v > 0 && v > x.min && v < x.max {
-		at := px(x.at(v))
-		d.f(`<line class="level limit" x1="%s" x2="%s" y1="%g" y2="%g"/>`, at, at, y.to, y.from)
-		d.f(`<text class="level-name halo limit end" x="%s" y="%g">deadline</text>`, px(x.at(v)-4), y.to+9)
+func (d frontDrawing) limits(r *journal.Record, x, y *chart.Scale) {
+	if v := float64(r.SLA.DeadlineS); v > 0 && v > x.Min && v < x.Max {
+		at := chart.Px(x.At(v))
+		d.F(`<line class="level limit" x1="%s" x2="%s" y1="%g" y2="%g"/>`, at, at, y.To, y.From)
+		d.F(`<text class="level-name halo limit end" x="%s" y="%g">deadline</text>`, chart.Px(x.At(v)-4), y.To+9)
 	}
-	if v := float64(r.SLA.BudgetUSD); v > 0 && v > y.min && v < y.max {
-		at := px(y.at(v))
-		d.f(`<line class="level limit" x1="%s" x2="%s" y1="%s" y2="%s"/>`, px(x.from), px(x.to), at, at)
-		d.f(`<text class="level-name halo limit end" x="%s" y="%s">budget</text>`, px(x.to-4), px(y.at(v)-5))
+	if v := float64(r.SLA.BudgetUSD); v > 0 && v > y.Min && v < y.Max {
+		at := chart.Px(y.At(v))
+		d.F(`<line class="level limit" x1="%s" x2="%s" y1="%s" y2="%s"/>`, chart.Px(x.From), chart.Px(x.To), at, at)
+		d.F(`<text class="level-name halo limit end" x="%s" y="%s">budget</text>`, chart.Px(x.To-4), chart.Px(y.At(v)-5))
 	}
 }
 
-func (d *drawing) front(list []offer, x, y *scale) {
+func (d frontDrawing) front(list []offer, x, y *chart.Scale) {
 	var at []string
 	for _, o := range list {
 		if o.onFront {
-			at = append(at, px(x.at(o.seconds.P50))+" "+px(y.at(o.cost.P50)))
+			at = append(at, chart.Px(x.At(o.seconds.P50))+" "+chart.Px(y.At(o.cost.P50)))
 		}
 	}
 	if len(at) > 1 {
-		d.f(`<path class="front" d="M%s"/>`, strings.Join(at, "L"))
+		d.F(`<path class="front" d="M%s"/>`, strings.Join(at, "L"))
 	}
 }
 
-func (d *drawing) offer(o offer, x, y *scale) {
+func (d frontDrawing) offer(o offer, x, y *chart.Scale) {
 	class := "offer"
 	switch {
 	case o.onFront:
@@ -225,82 +230,32 @@ func (d *drawing) offer(o offer, x, y *scale) {
 	}
 	radius := 4.0
 	if known(o.resource) {
-		radius = 3 + 4.5*math.Sqrt(clamp(o.resource, 0, 1))
+		radius = 3 + 4.5*math.Sqrt(chart.Clamp(o.resource, 0, 1))
 	}
 	words := map[bool]string{true: "keeps the agreement", false: "not sure to keep the agreement"}[o.feasible]
 	if o.onFront {
 		words += ", on the Pareto front"
 	}
-	d.f(`<circle class="%s" cx="%s" cy="%s" r="%s"><title>%s`, class, px(x.at(o.seconds.P50)), px(y.at(o.cost.P50)), px(radius), esc(o.name))
-	d.f("\n%s\n%s\n%s\n%s</title></circle>", esc("time "+interval(o.seconds, duration)+", predicted"), esc("cost "+interval(o.cost, usd)+", predicted"),
-		esc("resources "+share(o.resource)), esc(words))
+	d.F(`<circle class="%s" cx="%s" cy="%s" r="%s"><title>%s`, class, chart.Px(x.At(o.seconds.P50)), chart.Px(y.At(o.cost.P50)), chart.Px(radius), chart.Esc(o.name))
+	d.F("\n%s\n%s\n%s\n%s</title></circle>", chart.Esc("time "+interval(o.seconds, duration)+", predicted"), chart.Esc("cost "+interval(o.cost, usd)+", predicted"),
+		chart.Esc("resources "+share(o.resource)), chart.Esc(words))
 }
 
 // chosen draws the choice with the 90 % intervals of its time and cost.
-func (d *drawing) chosen(o offer, x, y *scale) {
-	cx, cy := x.at(o.seconds.P50), y.at(o.cost.P50)
-	at := func(s *scale, v float64) float64 {
-		return clamp(s.at(v), math.Min(s.from, s.to), math.Max(s.from, s.to))
+func (d frontDrawing) chosen(o offer, x, y *chart.Scale) {
+	cx, cy := x.At(o.seconds.P50), y.At(o.cost.P50)
+	at := func(s *chart.Scale, v float64) float64 {
+		return chart.Clamp(s.At(v), math.Min(s.From, s.To), math.Max(s.From, s.To))
 	}
-	d.f(`<path class="whisker" d="M%s %sH%sM%s %sV%s"/>`, px(at(x, o.seconds.P5)), px(cy), px(at(x, o.seconds.P95)), px(cx), px(at(y, o.cost.P5)), px(at(y, o.cost.P95)))
-	d.f(`<circle class="ring" cx="%s" cy="%s" r="10"/>`, px(cx), px(cy))
+	d.F(`<path class="whisker" d="M%s %sH%sM%s %sV%s"/>`, chart.Px(at(x, o.seconds.P5)), chart.Px(cy), chart.Px(at(x, o.seconds.P95)), chart.Px(cx), chart.Px(at(y, o.cost.P5)), chart.Px(at(y, o.cost.P95)))
+	d.F(`<circle class="ring" cx="%s" cy="%s" r="10"/>`, chart.Px(cx), chart.Px(cy))
 }
 
-func (d *drawing) diamond(cx, cy float64, title string) {
-	d.f(`<path class="diamond" d="M%s %sl7 7l-7 7l-7 -7z"><title>%s</title></path>`, px(cx), px(cy-7), escLines(title))
+func (d frontDrawing) diamond(cx, cy float64, title string) {
+	d.F(`<path class="diamond" d="M%s %sl7 7l-7 7l-7 -7z"><title>%s</title></path>`, chart.Px(cx), chart.Px(cy-7), chart.EscLines(title))
 }
 
-func (d *drawing) cross(cx, cy float64, title string) {
-	d.f(`<g class="cross"><title>%s</title><path class="halo-line" d="M%s %sl10 10m0 -10l-10 10"/><path d="M%s %sl10 10m0 -10l-10 10"/></g>`,
-		escLines(title), px(cx-5), px(cy-5), px(cx-5), px(cy-5))
-}
-
-func escLines(s string) string {
-	lines := strings.Split(s, "\n")
-	for i := range lines {
-		lines[i] = esc(lines[i])
-	}
-	return strings.Join(lines, "\n")
-}
-
-// labels places words beside points so that they do not lie over each other.
-type labels struct {
-	d     *drawing
-	taken [][4]float64
-}
-
-// avoid keeps words off a point.
-func (l *labels) avoid(cx, cy, dx, dy float64) {
-	l.taken = append(l.taken, [4]float64{cx - dx, cy - dy, cx + dx, cy + dy})
-}
-
-func (l *labels) put(cx, cy, gap float64, text, class string) {
-	width, height := 7*float64(len(text)), 13.0
-	type place struct {
-		x, y   float64
-		anchor string
-	}
-	places := []place{{cx, cy - gap, "mid"}, {cx, cy + gap + 11, "mid"}, {cx + gap, cy + 4, ""}, {cx - gap, cy + 4, "end"}, {cx + gap, cy - gap + 4, ""}, {cx + gap, cy + gap + 6, ""},
-		{cx - gap, cy - gap + 4, "end"}, {cx - gap, cy + gap + 6, "end"}}
-	best := places[0]
-	for _, p := range places {
-		left := p.x
-		switch p.anchor {
-		case "mid":
-			left -= width / 2
-		case "end":
-			left -= width
-		}
-		box := [4]float64{left, p.y - height, left + width, p.y}
-		free := box[0] >= marginLeft && box[2] <= l.d.width-4 && box[1] >= 2 && box[3] <= l.d.height-marginBottom
-		for _, t := range l.taken {
-			free = free && (box[2] < t[0] || box[0] > t[2] || box[3] < t[1] || box[1] > t[3])
-		}
-		if free {
-			best = p
-			l.taken = append(l.taken, box)
-			break
-		}
-	}
-	l.d.f(`<text class="mark halo %s %s" x="%s" y="%s">%s</text>`, best.anchor, class, px(best.x), px(best.y), esc(text))
+func (d frontDrawing) cross(cx, cy float64, title string) {
+	d.F(`<g class="cross"><title>%s</title><path class="halo-line" d="M%s %sl10 10m0 -10l-10 10"/><path d="M%s %sl10 10m0 -10l-10 10"/></g>`,
+		chart.EscLines(title), chart.Px(cx-5), chart.Px(cy-5), chart.Px(cx-5), chart.Px(cy-5))
 }

@@ -1,134 +1,41 @@
 package report
 
 import (
-	"fmt"
-	"math"
 	"strconv"
 	"strings"
-	"unicode"
 
+	"trainopt/optimizer/chart"
 	"trainopt/optimizer/journal"
 	"trainopt/resources"
 	"trainopt/sla"
 )
 
-// noData stands wherever a number was not measured or predicted.
-const noData = "no data"
+// The words for numbers are those of every page.
+const (
+	noData = chart.NoData
+	nb     = chart.Blank
+)
 
-// nb is the fixed blank between a number and its unit: no line is broken there. plainBlanks takes it back.
-const nb = "\u00a0"
-
-func plainBlanks(s string) string { return strings.ReplaceAll(s, nb, " ") }
-
-func known(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+var (
+	known       = chart.Known
+	significant = chart.Significant
+	thousands   = chart.Thousands
+	withUnit    = chart.WithUnit
+	duration    = chart.Duration
+	usd         = chart.USD
+	gib         = chart.GiB
+	percent     = chart.Percent
+	throughput  = chart.Throughput
+	share       = chart.Share
+	count       = chart.Count
+	plural      = chart.Plural
+	clean       = chart.Clean
+	plainBlanks = chart.PlainBlanks
+)
 
 // predicted reports whether an interval says anything: the zero Interval stands for "not predicted".
 func predicted(i sla.Interval) bool {
 	return i != sla.Interval{} && known(i.P5) && known(i.P50) && known(i.P95)
-}
-
-// significant writes v with three significant digits, and whole numbers from 100 up with thousands separated.
-func significant(v float64) string {
-	switch a := math.Abs(v); {
-	case !known(v):
-		return noData
-	case a == 0:
-		return "0"
-	case a >= 99.95:
-		return thousands(v)
-	case a >= 9.995:
-		return strconv.FormatFloat(v, 'f', 1, 64)
-	case a >= 0.9995:
-		return strconv.FormatFloat(v, 'f', 2, 64)
-	case a >= 0.0001:
-		return strconv.FormatFloat(v, 'f', 2-int(math.Floor(math.Log10(a))), 64)
-	}
-	return strconv.FormatFloat(v, 'g', 3, 64)
-}
-
-func thousands(v float64) string {
-	s := strconv.FormatFloat(math.Abs(v), 'f', 0, 64)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	if v < 0 {
-		return "-" + s
-	}
-	return s
-}
-
-func withUnit(v float64, unit string) string {
-	if !known(v) {
-		return noData
-	}
-	return significant(v) + nb + unit
-}
-
-// duration writes seconds: "0.8 s", "42.3 s", "3 m 05 s", "2 h 07 m", "3 d 04 h".
-func duration(s float64) string {
-	if !known(s) {
-		return noData
-	}
-	if s < 0 {
-		return "-" + duration(-s)
-	}
-	if s < 59.95 {
-		if s >= 9.995 {
-			return strconv.FormatFloat(s, 'f', 1, 64) + nb + "s"
-		}
-		return significant(s) + nb + "s"
-	}
-	whole := int64(math.Round(s))
-	switch {
-	case whole < 3600:
-		return fmt.Sprintf("%d m %02d s", whole/60, whole%60)
-	case whole < 48*3600:
-		whole = int64(math.Round(s / 60))
-		return fmt.Sprintf("%d h %02d m", whole/60, whole%60)
-	}
-	whole = int64(math.Round(s / 3600))
-	return fmt.Sprintf("%d d %02d h", whole/24, whole%24)
-}
-
-// usd writes money: cents from a dollar up, three significant digits below.
-func usd(v float64) string {
-	switch a := math.Abs(v); {
-	case !known(v):
-		return noData
-	case v < 0:
-		return "-" + usd(-v)
-	case a >= 999.995:
-		cents := strconv.FormatFloat(a-math.Floor(a), 'f', 2, 64)
-		if cents == "1.00" {
-			return "$" + thousands(math.Floor(a)+1) + ".00"
-		}
-		return "$" + thousands(math.Floor(a)) + cents[1:]
-	case a >= 0.9995 || a == 0:
-		return "$" + strconv.FormatFloat(a, 'f', 2, 64)
-	}
-	s := significant(v)
-	for strings.Contains(s, ".") && strings.HasSuffix(s, "0") && len(s)-strings.IndexByte(s, '.') > 3 {
-		s = s[:len(s)-1] // $0.01, not $0.0100
-	}
-	return "$" + s
-}
-
-func gib(v float64) string        { return withUnit(v, "GiB") }
-func percent(v float64) string    { return withUnit(v, "%") }
-func throughput(v float64) string { return withUnit(v, "samples/s") }
-func share(v float64) string {
-	if !known(v) {
-		return noData
-	}
-	return strconv.FormatFloat(100*v, 'f', 0, 64) + nb + "%"
-}
-
-// count writes a number of things: whole numbers without decimals.
-func count(v float64) string {
-	if known(v) && v == math.Trunc(v) {
-		return thousands(v)
-	}
-	return significant(v)
 }
 
 // change writes a percentage with its sign: "+12.3 %", "-0.4 %".
@@ -189,30 +96,6 @@ func yesNo(b *bool) string {
 		return "yes"
 	}
 	return "no"
-}
-
-func plural(n int, word string) string {
-	if n != 1 {
-		word += "s"
-	}
-	return thousands(float64(n)) + " " + word
-}
-
-// clean makes text from scripts and logs safe to print on any terminal and in one line: control characters
-// (escape sequences), and the marks that turn the direction of writing, become spaces or go.
-func clean(s string) string {
-	s = strings.Map(func(c rune) rune {
-		switch {
-		case c == '\n' || c == '\t' || c == '\r':
-			return ' '
-		case unicode.IsControl(c) || c == unicode.ReplacementChar:
-			return '·'
-		case unicode.Is(unicode.Bidi_Control, c) || c == '\u2028' || c == '\u2029':
-			return -1
-		}
-		return c
-	}, strings.ToValidUTF8(s, "·"))
-	return strings.Join(strings.FieldsFunc(s, func(c rune) bool { return c == ' ' || unicode.IsSpace(c) && string(c) != nb }), " ")
 }
 
 // objectiveName is how people call an objective.

@@ -1,0 +1,236 @@
+package chart
+
+import (
+	"fmt"
+	"html"
+	"html/template"
+	"math"
+	"sort"
+	"strings"
+)
+
+// The pictures are written here rather than with gonum/plot: its SVG has fixed colours, sizes and no titles, while these
+// follow the reader's light or dark page through CSS classes, name every Point on hover, and speak to screen readers.
+
+// Point is a pair of data; a Y that is not a number is a gap.
+type Point struct{ X, Y float64 }
+
+// Drawing writes SVG. All text in it goes through Esc.
+type Drawing struct {
+	b strings.Builder
+	Size
+}
+
+// NewDrawing begins a picture; its title and description are what a screen reader says. The id is unique in the page.
+func NewDrawing(z Size, id, title, description string) *Drawing {
+	d := &Drawing{Size: z}
+	d.F(`<svg viewBox="0 0 %g %g" role="img" aria-labelledby="%s-t %s-d" preserveAspectRatio="xMidYMid meet">`, z.Width, z.Height, id, id)
+	d.F(`<title id="%s-t">%s</title><desc id="%s-d">%s</desc>`, id, Esc(title), id, Esc(description))
+	return d
+}
+
+// F adds SVG, formatted as by fmt.
+func (d *Drawing) F(format string, args ...any) { fmt.Fprintf(&d.b, format, args...) }
+
+// Finish closes the picture and returns it.
+func (d *Drawing) Finish() template.HTML {
+	d.b.WriteString("</svg>")
+	return template.HTML(d.b.String()) // every text in it was escaped by Esc
+}
+
+// Esc makes text safe inside SVG.
+func Esc(s string) string { return html.EscapeString(Clean(s)) }
+
+// Px writes a coordinate.
+func Px(v float64) string { return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0") }
+
+// Axes draws both axes with their ticks and names; Size.Fit has set their pixels.
+func (d *Drawing) Axes(x, y *Scale, xTitle, yTitle string) {
+	for _, t := range y.Ticks {
+		if t > y.Max*(1+1e-9) {
+			continue
+		}
+		at := y.At(t)
+		class := "grid"
+		if t == y.Min {
+			class = "axis"
+		}
+		d.F(`<line class="%s" x1="%g" x2="%g" y1="%s" y2="%s"/>`, class, marginLeft, d.Width-marginRight, Px(at), Px(at))
+		d.F(`<text class="tick end" x="%g" y="%s">%s</text>`, marginLeft-8, Px(at+4), Esc(y.Label(t)))
+	}
+	for _, t := range x.Ticks {
+		at := x.At(t)
+		d.F(`<line class="axis" x1="%s" x2="%s" y1="%g" y2="%g"/>`, Px(at), Px(at), d.Height-marginBottom, d.Height-marginBottom+4)
+		d.F(`<text class="tick mid" x="%s" y="%g">%s</text>`, Px(at), d.Height-marginBottom+17, Esc(x.Label(t)))
+	}
+	d.F(`<text class="unit" x="%g" y="%g">%s</text>`, 4.0, 13.0, Esc(yTitle))
+	d.F(`<text class="unit end" x="%g" y="%g">%s</text>`, d.Width-marginRight, d.Height-6, Esc(xTitle))
+}
+
+func (d *Drawing) bandOf(s Series, x, y *Scale) {
+	bands := s.Band
+	if len(bands) > maxPoints {
+		step := float64(len(bands)) / maxPoints
+		var fewer []Band
+		for i := range maxPoints {
+			fewer = append(fewer, bands[int(float64(i)*step)])
+		}
+		bands = append(fewer, bands[len(bands)-1])
+	}
+	if len(bands) < 2 {
+		return
+	}
+	d.F(`<path class="band %s" d="`, s.Class)
+	for i, b := range bands {
+		d.F("%s%s %s", map[bool]string{true: "M", false: "L"}[i == 0], Px(x.At(b.X)), Px(Clamp(y.At(b.Hi), y.To, y.From)))
+	}
+	for i := len(bands) - 1; i >= 0; i-- {
+		d.F("L%s %s", Px(x.At(bands[i].X)), Px(Clamp(y.At(bands[i].Lo), y.To, y.From)))
+	}
+	d.F(`Z"/>`)
+}
+
+// Clamp is v within lo and hi.
+func Clamp(v, lo, hi float64) float64 { return math.Max(lo, math.Min(hi, v)) }
+
+// levels draws the lines and returns their names, which belong above everything.
+func (d *Drawing) levels(c *Chart, x, y *Scale) string {
+	names, levels := &Drawing{}, c.Levels
+	sort.SliceStable(levels, func(i, j int) bool { return levels[i].Value > levels[j].Value })
+	above := math.Inf(-1)
+	for _, l := range levels {
+		if !Known(l.Value) || l.Value < y.Min || l.Value > y.Max*(1+1e-9) {
+			continue
+		}
+		at := y.At(l.Value)
+		d.F(`<line class="level %s" x1="%s" x2="%s" y1="%s" y2="%s"/>`, l.Class, Px(x.From), Px(x.To), Px(at), Px(at))
+		label := at - 5
+		if label < above+13 || label < y.To-6 {
+			label = math.Max(above+13, at+14)
+		}
+		above = label
+		side, edge := "end", x.To-4
+		if right := c.clearance(label, .72, 1, x, y); right < 12 && c.clearance(label, 0, .28, x, y) > right {
+			side, edge = "start", x.From+6
+		}
+		names.F(`<text class="level-name halo %s %s" x="%s" y="%s">%s</text>`, side, l.Class, Px(edge), Px(label), Esc(l.Name))
+	}
+	return names.b.String()
+}
+
+// clearance is how far the lines keep from a height, in pixels, over a part of the axis.
+func (c *Chart) clearance(height, from, to float64, x, y *Scale) float64 {
+	free := math.Inf(1)
+	for _, s := range c.Series {
+		for _, p := range s.Points {
+			if at := (p.X - x.Min) / (x.Max - x.Min); Known(p.Y) && at >= from && at <= to {
+				free = math.Min(free, math.Abs(y.At(p.Y)-(height-4)))
+			}
+		}
+	}
+	return free
+}
+
+func (d *Drawing) moment(m Moment, x *Scale) {
+	at := Px(x.At(m.X))
+	d.F(`<line class="moment %s" x1="%s" x2="%s" y1="%g" y2="%g"/>`, m.Class, at, at, marginTop, d.Height-marginBottom)
+}
+
+// momentHandle is what one points at: it lies above everything.
+func (d *Drawing) momentHandle(m Moment, x *Scale) {
+	at := x.At(m.X)
+	d.F(`<g class="handle %s"><title>%s</title><rect class="reach" x="%s" y="%g" width="14" height="16"/>`, m.Class, Esc(m.Title), Px(at-7), marginTop-12)
+	d.F(`<path d="M%s %gl4 -6h-8z"/></g>`, Px(at), marginTop)
+}
+
+func (d *Drawing) lineOf(s Series, x, y *Scale) {
+	path, open := &strings.Builder{}, false
+	var first, last, before Point
+	area := &strings.Builder{}
+	closeArea := func() {
+		if s.Area && open {
+			fmt.Fprintf(area, "L%s %sL%s %sZ", Px(x.At(last.X)), Px(y.From), Px(x.At(first.X)), Px(y.From))
+		}
+	}
+	for _, p := range s.Points {
+		if !Known(p.Y) || y.Log && p.Y <= 0 {
+			closeArea()
+			open = false
+			continue
+		}
+		px1, py1 := Px(x.At(p.X)), Px(Clamp(y.At(p.Y), y.To, y.From))
+		for _, b := range []*strings.Builder{path, area} {
+			switch {
+			case !open:
+				fmt.Fprintf(b, "M%s %s", px1, py1)
+			case s.Step:
+				fmt.Fprintf(b, "L%s %sL%s %s", px1, Px(y.At(before.Y)), px1, py1)
+			default:
+				fmt.Fprintf(b, "L%s %s", px1, py1)
+			}
+		}
+		if !open {
+			first = p
+		}
+		open, last, before = true, p, p
+	}
+	closeArea()
+	if s.Area {
+		d.F(`<path class="area %s" d="%s"/>`, s.Class, area)
+	}
+	dash := ""
+	if s.Dashed {
+		dash = " dashed"
+	}
+	d.F(`<path class="line %s%s" d="%s"/>`, s.Class, dash, path)
+	if len(s.Points) <= 60 && !s.Step && !s.Area && !s.Dashed && !s.Dense {
+		for _, p := range s.Points {
+			if Known(p.Y) {
+				d.F(`<circle class="dot %s" cx="%s" cy="%s" r="2.4"/>`, s.Class, Px(x.At(p.X)), Px(Clamp(y.At(p.Y), y.To, y.From)))
+			}
+		}
+	}
+}
+
+// hover lays invisible slices over a chart; each names the values below it.
+func (d *Drawing) hover(c *Chart, x *Scale) {
+	n := hoverSlices
+	width := (x.To - x.From) / float64(n)
+	indexes := make([]int, len(c.Series))
+	d.F(`<g class="hover">`)
+	for i := range n {
+		mid := x.Min + (x.Max-x.Min)*(float64(i)+.5)/float64(n)
+		half := (x.Max - x.Min) / float64(n)
+		var lines []string
+		at := mid
+		for k, s := range c.Series {
+			best := -1
+			for j := indexes[k]; j < len(s.Points) && s.Points[j].X <= mid+half; j++ {
+				indexes[k] = j
+				if Known(s.Points[j].Y) && (math.Abs(s.Points[j].X-mid) <= half || s.Step) &&
+					(best < 0 || math.Abs(s.Points[j].X-mid) < math.Abs(s.Points[best].X-mid)) {
+					best = j
+				}
+			}
+			if best >= 0 {
+				if !s.Step {
+					at = s.Points[best].X
+				}
+				lines = append(lines, s.Name+": "+s.One(s.Points[best].Y))
+			}
+		}
+		if len(lines) == 0 {
+			continue
+		}
+		head := Duration(at)
+		if c.XName != "" {
+			head = c.XName + " " + Count(math.Round(at))
+		}
+		d.F(`<rect x="%s" y="%g" width="%s" height="%g"><title>%s`, Px(x.From+width*float64(i)), marginTop, Px(width), d.Height-marginBottom-marginTop, Esc(head))
+		for _, l := range lines {
+			d.F("\n%s", Esc(l))
+		}
+		d.F(`</title></rect>`)
+	}
+	d.F(`</g>`)
+}

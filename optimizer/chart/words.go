@@ -1,0 +1,159 @@
+package chart
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// NoData stands wherever a number was not measured or predicted.
+const NoData = "no data"
+
+// Blank is the fixed blank between a number and its unit: no line is broken there. PlainBlanks takes it back.
+const Blank = "\u00a0"
+
+// PlainBlanks makes every fixed blank a usual one, for terminals and files.
+func PlainBlanks(s string) string { return strings.ReplaceAll(s, Blank, " ") }
+
+// Known reports whether v is a number: neither NaN nor infinite.
+func Known(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+// Significant writes v with three significant digits, and whole numbers from 100 up with thousands separated.
+func Significant(v float64) string {
+	switch a := math.Abs(v); {
+	case !Known(v):
+		return NoData
+	case a == 0:
+		return "0"
+	case a >= 99.95:
+		return Thousands(v)
+	case a >= 9.995:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	case a >= 0.9995:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	case a >= 0.0001:
+		return strconv.FormatFloat(v, 'f', 2-int(math.Floor(math.Log10(a))), 64)
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}
+
+// Thousands writes a whole number, its thousands separated: "12,345".
+func Thousands(v float64) string {
+	s := strconv.FormatFloat(math.Abs(v), 'f', 0, 64)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	if v < 0 {
+		return "-" + s
+	}
+	return s
+}
+
+// WithUnit writes a number of a unit: "42.3 GiB".
+func WithUnit(v float64, unit string) string {
+	if !Known(v) {
+		return NoData
+	}
+	return Significant(v) + Blank + unit
+}
+
+// Duration writes seconds: "0.8 s", "42.3 s", "3 m 05 s", "2 h 07 m", "3 d 04 h".
+func Duration(s float64) string {
+	if !Known(s) {
+		return NoData
+	}
+	if s < 0 {
+		return "-" + Duration(-s)
+	}
+	if s < 59.95 {
+		if s >= 9.995 {
+			return strconv.FormatFloat(s, 'f', 1, 64) + Blank + "s"
+		}
+		return Significant(s) + Blank + "s"
+	}
+	whole := int64(math.Round(s))
+	switch {
+	case whole < 3600:
+		return fmt.Sprintf("%d m %02d s", whole/60, whole%60)
+	case whole < 48*3600:
+		whole = int64(math.Round(s / 60))
+		return fmt.Sprintf("%d h %02d m", whole/60, whole%60)
+	}
+	whole = int64(math.Round(s / 3600))
+	return fmt.Sprintf("%d d %02d h", whole/24, whole%24)
+}
+
+// USD writes money: cents from a dollar up, three significant digits below.
+func USD(v float64) string {
+	switch a := math.Abs(v); {
+	case !Known(v):
+		return NoData
+	case v < 0:
+		return "-" + USD(-v)
+	case a >= 999.995:
+		cents := strconv.FormatFloat(a-math.Floor(a), 'f', 2, 64)
+		if cents == "1.00" {
+			return "$" + Thousands(math.Floor(a)+1) + ".00"
+		}
+		return "$" + Thousands(math.Floor(a)) + cents[1:]
+	case a >= 0.9995 || a == 0:
+		return "$" + strconv.FormatFloat(a, 'f', 2, 64)
+	}
+	s := Significant(v)
+	for strings.Contains(s, ".") && strings.HasSuffix(s, "0") && len(s)-strings.IndexByte(s, '.') > 3 {
+		s = s[:len(s)-1] // $0.01, not $0.0100
+	}
+	return "$" + s
+}
+
+// GiB writes memory.
+func GiB(v float64) string { return WithUnit(v, "GiB") }
+
+// Percent writes a number that counts percent.
+func Percent(v float64) string { return WithUnit(v, "%") }
+
+// Throughput writes samples per second.
+func Throughput(v float64) string { return WithUnit(v, "samples/s") }
+
+// Share writes a share of 1 as whole percent.
+func Share(v float64) string {
+	if !Known(v) {
+		return NoData
+	}
+	return strconv.FormatFloat(100*v, 'f', 0, 64) + Blank + "%"
+}
+
+// Count writes a number of things: whole numbers without decimals.
+func Count(v float64) string {
+	if Known(v) && v == math.Trunc(v) {
+		return Thousands(v)
+	}
+	return Significant(v)
+}
+
+// Plural writes a number of things, the word in its plural where there is not one: "3 runs".
+func Plural(n int, word string) string {
+	if n != 1 {
+		word += "s"
+	}
+	return Thousands(float64(n)) + " " + word
+}
+
+// Clean makes text from scripts and logs safe to print on any terminal and in one line: control characters
+// (escape sequences), and the marks that turn the direction of writing, become spaces or go.
+func Clean(s string) string {
+	s = strings.Map(func(c rune) rune {
+		switch {
+		case c == '\n' || c == '\t' || c == '\r':
+			return ' '
+		case unicode.IsControl(c) || c == unicode.ReplacementChar:
+			return '·'
+		case unicode.Is(unicode.Bidi_Control, c) || c == '\u2028' || c == '\u2029':
+			return -1
+		}
+		return c
+	}, strings.ToValidUTF8(s, "·"))
+	return strings.Join(strings.FieldsFunc(s, func(c rune) bool { return c == ' ' || unicode.IsSpace(c) && string(c) != Blank }), " ")
+}
