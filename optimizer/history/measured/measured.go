@@ -1,26 +1,91 @@
-// Package measured holds published measurements of trainings as entries of the runs database.
+// Package measured holds published measurements of trainings as entries of the runs database, and the published peaks of GPUs.
+//
+// It is not the database of the user's own runs (package history), and it predicts nothing (package transfer). An entry of it
+// was measured by others, on their machines, with their script: good as a prior and to judge predictions by, never the last
+// word on the user's job.
+//
+// Embedded are measurements in the binary, from sources whose licence allows it: Gavel (MIT), and Pollux, ElasticFlow and MLPerf
+// Training v5.0 (Apache-2.0), thinned and rounded to four digits by
+//
+//	go run ./optimizer/history/measured/make --data DIR
+//
+// Load reads the tables themselves, and with them those without a licence: Sia and MLPerf Training v4.1. The id of an entry is
+// the same both ways, except for MLPerf, of which the binary holds medians:
+//
+//	pollux/bert/t4/4x2/b12           4 GPUs on each of 2 nodes, 12 samples a GPU and step
+//	sia/bert/rtx/1+4/b12             1 GPU on one node, 4 on another
+//	sia/bert/azure/r12n5/b12         12 GPUs on 5 nodes, how many on each is not said
+//	gavel/resnet50/v100/4x1/b64
+//	elasticflow/bert/a100/8/g64      8 GPUs, 64 samples a step over all of them
+//	mlperf-v5.0/llama2_70b_lora/Dell/XE9680  one submission
+//	mlperf/llama2_70b_lora/h100/8x1/g8       the median over submitters
+//
+// Throughput is samples/s. An entry of MLPerf knows only Seconds, the time of a whole training to its target quality, whose
+// one unit is "training". Times were computed from the published logs and are no official MLPerf results.
+//
+//	for _, e := range measured.Embedded() {
+//		fmt.Println(e.Job.Model, e.Observed.GPU, e.Observed.GPUs, e.Throughput)
+//	}
 package measured
 
-import "trainopt/optimizer/history"
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"trainopt/optimizer/history"
+)
+
+// Load reads the tables themselves below dir (sia-profiles, pollux-profiles, gavel, elasticflow, mlperf; those that are
+// there), sorted by id: for evaluation only, since some carry no licence. A measurement that two tables hold is told once:
+// Sia's "aws" is Pollux's, and its two A100 tables of NCF are one. The error names file and line of what is damaged, and wraps
+// fs.ErrNotExist when there is nothing to read.
+func Load(dir string) ([]history.Entry, error) {
+	var all []history.Entry
+	for _, read := range []func(string) ([]history.Entry, error){loadPollux, loadSia, loadGavel, loadElasticFlow, loadMLPerf} {
+		entries, err := read(dir)
+		if err != nil {
+			return nil, fmt.Errorf("load published measurements: %w", err)
+		}
+		all = append(all, entries...)
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("load published measurements below %s: none of pollux-profiles, sia-profiles, gavel, elasticflow, mlperf is there: %w",
+			dir, fs.ErrNotExist)
+	}
+	return sortEntries(distinct(all))
+}
+
+// distinct leaves out measurements that an earlier entry holds already: the same work on the same configuration at exactly the
+// same speed.
+func distinct(entries []history.Entry) []history.Entry {
+	type what struct {
+		model, dataset, gpu            string
+		nodes                          int
+		gpus, batch, throughput, count float64
+	}
+	seen := map[what]bool{}
+	return slices.DeleteFunc(entries, func(e history.Entry) bool {
+		w := what{e.Job.Model, e.Job.Dataset, e.Observed.GPU, e.Observed.Nodes, e.Observed.GPUs, e.Observed.Batch, e.Throughput, e.UnitCount}
+		again := seen[w]
+		seen[w] = true
+		return again // never when the throughput is NaN, which equals nothing
+	})
+}
+
+// sortEntries sorts by id; an id that occurs twice is an error.
+func sortEntries(entries []history.Entry) ([]history.Entry, error) {
+	slices.SortFunc(entries, func(a, b history.Entry) int { return strings.Compare(a.ID, b.ID) })
+	var errs []error
+	for i := 1; i < len(entries); i++ {
+		if entries[i].ID == entries[i-1].ID {
+			errs = append(errs, fmt.Errorf("published measurement %q occurs twice", entries[i].ID))
+		}
+	}
+	return entries, errors.Join(errs...)
+}
 
 // Embedded are the measurements in the binary, a fresh slice.
 func Embedded() []history.Entry { return nil }
-
-// Load reads the tables themselves below dir (sia-profiles, pollux-profiles, gavel, elasticflow, mlperf; those that are
-// there): for evaluation only.
-func Load(dir string) ([]history.Entry, error) { return nil, nil }
-
-// Device is the published peak of a GPU model.
-type Device struct {
-	Name         string  // as package cost names it
-	TFLOPS       float64 // dense, of the number format that trainings of its day use: tensor cores FP16/BF16, else FP32
-	FP32         float64 // TFLOPS
-	BandwidthGBs float64 // memory, GB/s
-	MemoryGiB    float64
-	LinkGBs      float64 // GPU to GPU in one machine, GB/s, 0 unknown
-	Year         int
-	Source       string
-}
-
-// Devices are all known GPU models by name.
-func Devices() map[string]Device { return nil }

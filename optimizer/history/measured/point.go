@@ -1,0 +1,97 @@
+package measured
+
+import (
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+
+	"trainopt/optimizer/history"
+)
+
+// point is a measurement as the embedded table holds it: an entry is made from it, and from its id.
+type point struct {
+	id            string // "source/model/…"
+	gpu           string // canonical
+	gpus, nodes   int
+	batch         float64 // total
+	framework     string
+	machine       string  // "" unknown
+	throughput    float64 // samples/s, 0 not measured
+	seconds       float64 // of the whole training, 0 not measured
+	count, spread float64 // of how many measurements it is the mean or median; their relative spread, 0 unknown
+}
+
+// entry makes the entry of a point. It refuses an id whose source or model is not known.
+func (p point) entry() (history.Entry, error) {
+	e := history.NewEntry(history.Table, p.id)
+	source, rest, _ := strings.Cut(p.id, "/")
+	model, rest, _ := strings.Cut(rest, "/")
+	if source == "elasticflow" && strings.HasPrefix(rest, "t4/") {
+		source = elasticFlowT4
+	}
+	o, known := origins[source]
+	if !known {
+		return e, fmt.Errorf("%s: source %q is not known", p.id, source)
+	}
+	if e.Job, known = jobOf(source, model, p.framework); !known {
+		return e, fmt.Errorf("%s: model %q of %s is not known", p.id, model, source)
+	}
+	e.Source = o.words()
+	e.Observed.GPU, e.Observed.GPUs, e.Observed.Nodes, e.Observed.Batch = p.gpu, float64(p.gpus), p.nodes, p.batch
+	e.Observed.Machine = p.machine
+	if p.throughput > 0 {
+		e.Throughput, e.Unit, e.UnitTime = p.throughput, "step", p.batch/p.throughput
+	}
+	if p.seconds > 0 {
+		e.Seconds, e.Units, e.Unit, e.UnitTime = p.seconds, 1, "training", p.seconds
+	}
+	if p.count > 0 {
+		e.UnitCount = p.count
+	}
+	if p.spread > 0 {
+		e.UnitSpread = p.spread
+	}
+	return e, nil
+}
+
+// entriesOf makes the entries of points of one file.
+func entriesOf(file string, points []point) ([]history.Entry, error) {
+	out := make([]history.Entry, 0, len(points))
+	for _, p := range points {
+		e, err := p.entry()
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", file, err)
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+// open opens path, or path with ".gz" added, decompressed. It answers the name that it found.
+func open(path string) (io.ReadCloser, string, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		path += ".gz"
+		f, err = os.Open(path)
+	}
+	if err != nil || !strings.HasSuffix(path, ".gz") {
+		return f, path, err
+	}
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		f.Close()
+		return nil, path, fmt.Errorf("decompress %s: %w", path, err)
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{z, f}, path, nil
+}
+
+// short writes a number without trailing zeros.
+func short(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }

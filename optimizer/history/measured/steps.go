@@ -1,0 +1,189 @@
+package measured
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"trainopt/optimizer/history"
+	"trainopt/simulator/training/profile"
+)
+
+// stepFamilies are the models of Pollux and Sia, folders below their tables.
+var stepFamilies = []string{"bert", "cifar10", "deepspeech2", "imagenet", "ncf"}
+
+// stepMachine is a machine on which step times were measured.
+type stepMachine struct {
+	file    string // what its tables have in their names, "-rtx"
+	name    string // in ids
+	gpu     string
+	machine string
+}
+
+var (
+	polluxMachines = []stepMachine{{"", "t4", "T4", "aws:g4dn.12xlarge"}}
+	// siaMachines: the paper does not name the GPU of its azure machines.
+	siaMachines = []stepMachine{
+		{"-aws", "aws", "T4", "aws:g4dn.12xlarge"}, {"-azure", "azure", "azure (unnamed)", "sia:azure"},
+		{"-dgx", "dgx", "A100 40GB", "sia:dgx"}, {"-dgx-ext", "dgx-ext", "A100 40GB", "sia:dgx"},
+		{"-quad", "quad", "RTX 6000", "sia:quad"}, {"-rtx", "rtx", "RTX 2080 Ti", "sia:rtx"},
+	}
+)
+
+func loadPollux(dir string) ([]history.Entry, error) {
+	return loadSteps(filepath.Join(dir, "pollux-profiles"), "pollux", polluxMachines)
+}
+
+func loadSia(dir string) ([]history.Entry, error) {
+	return loadSteps(filepath.Join(dir, "sia-profiles"), "sia", siaMachines)
+}
+
+func loadSteps(dir, source string, machines []stepMachine) ([]history.Entry, error) {
+	var all []history.Entry
+	for _, family := range stepFamilies {
+		for _, m := range machines {
+			placed, err1 := readSteps(filepath.Join(dir, family, "placements"+m.file+".csv"), readPlacements)
+			scaled, err2 := readSteps(filepath.Join(dir, family, "scalability"+m.file+".csv"), readScalability)
+			if err := errors.Join(err1, err2); err != nil {
+				return nil, err
+			}
+			entries, err := entriesOf(dir, stepPoints(source+"/"+family+"/"+m.name, m, merge(placed, scaled)))
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, entries...)
+		}
+	}
+	return all, nil
+}
+
+// stepRow is one measured step time.
+type stepRow struct {
+	place       string // of the id: "4x2", "1+4", "r7n6"
+	gpus, nodes int
+	local       float64 // samples a GPU
+	seconds     float64
+}
+
+// readSteps reads a table; one that is not there has no rows.
+func readSteps(path string, read func(io.Reader) ([]stepRow, error)) ([]stepRow, error) {
+	f, path, err := open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	rows, err := read(f)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return rows, nil
+}
+
+func readPlacements(r io.Reader) ([]stepRow, error) {
+	table, err := profile.ReadPlacements(r)
+	rows := make([]stepRow, 0, len(table))
+	for _, s := range table {
+		slices.Sort(s.Placement)
+		rows = append(rows, stepRow{placeName(s.Placement), s.GPUs(), len(s.Placement), s.Batch, s.Seconds})
+	}
+	return rows, err
+}
+
+// placeName is "4x2" for 4 GPUs on each of 2 nodes, "1+4" for unequal ones.
+func placeName(placement []int) string {
+	if first, last := placement[0], placement[len(placement)-1]; first == last {
+		return fmt.Sprintf("%dx%d", first, len(placement))
+	}
+	parts := make([]string, len(placement))
+	for i, g := range placement {
+		parts[i] = strconv.Itoa(g)
+	}
+	return strings.Join(parts, "+")
+}
+
+// readScalability reads a table with columns num_nodes, num_replicas (GPUs of all nodes), local_bsz and step_time, in any
+// order. Rows with a time that is not positive are measurements that failed and are left out.
+func readScalability(r io.Reader) ([]stepRow, error) {
+	var out []stepRow
+	err := eachRow(csv.NewReader(r), []string{"num_nodes", "num_replicas", "local_bsz", "step_time"}, func(v []string) error {
+		nodes, err1 := whole(v[0])
+		gpus, err2 := whole(v[1])
+		local, err3 := whole(v[2])
+		seconds, err4 := number(v[3])
+		if err := errors.Join(err1, err2, err3, err4); err != nil {
+			return fmt.Errorf("num_nodes, num_replicas, local_bsz, step_time: %w", err)
+		}
+		row := stepRow{gpus: gpus, nodes: nodes, local: float64(local), seconds: seconds}
+		if row.gpus < row.nodes {
+			return fmt.Errorf("%d replicas on %d nodes, want one on each at least", row.gpus, row.nodes)
+		}
+		row.place = fmt.Sprintf("r%dn%d", row.gpus, row.nodes)
+		if row.gpus%row.nodes == 0 {
+			row.place = fmt.Sprintf("%dx%d", row.gpus/row.nodes, row.nodes)
+		}
+		if row.seconds > 0 {
+			out = append(out, row)
+		}
+		return nil
+	})
+	return out, err
+}
+
+// merge adds to the rows of placements those of the other table that are not the very same measurement: the same GPUs, nodes,
+// batch and time.
+func merge(placed, scaled []stepRow) []stepRow {
+	same := func(r stepRow) stepRow { r.place = ""; return r }
+	known := map[stepRow]bool{}
+	for _, r := range placed {
+		known[same(r)] = true
+	}
+	for _, r := range scaled {
+		if !known[same(r)] {
+			placed = append(placed, r)
+		}
+	}
+	return placed
+}
+
+// stepPoints averages the rows of one place and batch.
+func stepPoints(prefix string, m stepMachine, rows []stepRow) []point {
+	times := map[string][]float64{}
+	var points []point
+	for _, r := range rows {
+		id := prefix + "/" + r.place + "/b" + short(r.local)
+		if times[id] == nil {
+			points = append(points, point{id: id, gpu: m.gpu, machine: m.machine, gpus: r.gpus, nodes: r.nodes, batch: r.local * float64(r.gpus)})
+		}
+		times[id] = append(times[id], r.seconds)
+	}
+	for i := range points {
+		p := &points[i]
+		mean, spread := meanSpread(times[p.id])
+		p.throughput, p.count, p.spread = p.batch/mean, float64(len(times[p.id])), spread
+	}
+	return points
+}
+
+// meanSpread are mean and relative standard deviation; the latter 0, unknown, of fewer than two.
+func meanSpread(x []float64) (mean, spread float64) {
+	for _, v := range x {
+		mean += v / float64(len(x))
+	}
+	if len(x) < 2 {
+		return mean, 0
+	}
+	for _, v := range x {
+		spread += (v - mean) * (v - mean) / float64(len(x)-1)
+	}
+	return mean, math.Sqrt(spread) / mean
+}
