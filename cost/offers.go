@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -208,6 +209,21 @@ func (o Offer) Host() resources.Host {
 	return h
 }
 
+// graviton matches the names of AWS families with Graviton CPUs: a1, or a generation followed by a "g" among its attributes.
+var graviton = regexp.MustCompile(`^(a1|[a-z]+[0-9]+[a-z]*g[a-z]*)\.`)
+
+// Arch is the architecture of the machine's CPUs as Go names it: "arm64" for AWS's Graviton families and NVIDIA's Grace (GH200, GB200),
+// "amd64" for all others that the lists have.
+func (o Offer) Arch() string {
+	if o.Cloud == "aws" && graviton.MatchString(o.Type) || strings.HasPrefix(o.GPU, "GH200") || strings.HasPrefix(o.GPU, "GB200") {
+		return "arm64"
+	}
+	return "amd64"
+}
+
+// ownSoftware are the accelerators that run no CUDA, so that an ordinary training script does not use them.
+var ownSoftware = map[string]bool{"Inferentia": true, "Inferentia2": true, "Trainium": true, "Radeon Pro V520": true}
+
 // ErrNoOffer is what a failed Lookup wraps.
 var ErrNoOffer = errors.New("no such offer")
 
@@ -219,6 +235,10 @@ func Lookup(name string) (Offer, error) {
 	if err != nil {
 		return Offer{}, err
 	}
+	return lookup(offers, name)
+}
+
+func lookup(offers []Offer, name string) (Offer, error) {
 	cloud, kind, market, err := splitOfferName(name)
 	if err != nil {
 		return Offer{}, err
@@ -255,14 +275,7 @@ func splitOfferName(name string) (cloud, kind, market string, err error) {
 }
 
 func offerKey(cloud, kind string) string {
-	kind = strings.TrimPrefix(strings.ToLower(strings.TrimSpace(kind)), "standard")
-	kind = strings.Map(func(r rune) rune {
-		if strings.ContainsRune("-_. ", r) {
-			return -1
-		}
-		return r
-	}, kind)
-	return strings.ToLower(strings.TrimSpace(cloud)) + ":" + kind
+	return strings.ToLower(strings.TrimSpace(cloud)) + ":" + strings.TrimPrefix(plain(kind), "standard")
 }
 
 // nearestOffers names the three offers whose names differ by the fewest edits.
