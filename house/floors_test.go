@@ -36,17 +36,18 @@ var below = map[string][]string{
 	"optimizer/journal": {"optimizer/plan", "optimizer/launch"},
 	"optimizer/history": {"optimizer/journal", "optimizer/plan"},
 	"optimizer/chart":   {},
+	"optimizer/page":    {"optimizer/chart"},
 
-	"optimizer/history/logs":        {"optimizer/history"},
+	"optimizer/history/logs":        {"optimizer/history", "optimizer/job"},
 	"optimizer/history/measured":    {"optimizer/history"},
 	"optimizer/history/transfer":    {"optimizer/history", "optimizer/history/measured"},
 	"optimizer/history/calibration": {"optimizer/history"},
 
-	"optimizer/report":   {"optimizer/journal", "optimizer/plan", "optimizer/history", "optimizer/history/calibration", "optimizer/chart"},
+	"optimizer/report":   {"optimizer/journal", "optimizer/plan", "optimizer/history", "optimizer/history/calibration", "optimizer/chart", "optimizer/page"},
 	"optimizer/trial":    {"optimizer", "optimizer/plan"},
 	"optimizer/front":    {"optimizer/journal", "optimizer/plan", "optimizer/history", "optimizer/report"},
-	"optimizer/analysis": {"optimizer/history", "optimizer/history/logs", "optimizer/chart"},
-	"optimizer/predict":  {"optimizer/history", "optimizer/history/measured", "optimizer/history/transfer", "optimizer/plan", "optimizer/job", "optimizer/chart"},
+	"optimizer/analysis": {"optimizer/history", "optimizer/history/logs", "optimizer/chart", "optimizer/page"},
+	"optimizer/predict":  {"optimizer/history", "optimizer/history/measured", "optimizer/history/transfer", "optimizer/plan", "optimizer/job", "optimizer/chart", "optimizer/page"},
 }
 
 // forbidden words for packages and files: they say nothing about what is inside.

@@ -113,6 +113,9 @@ var datasetFamilies = families(
 	"california-housing", `california_?housing`,
 )
 
+// Family is the family of models that a model's name belongs to: "resnet" for "ResNet50"; "" when it is of none that is known.
+func Family(model string) string { return modelFamilies.match(model) }
+
 // match returns the family of a name, "" when it is of none.
 func (v *vocabulary) match(s string) string {
 	if len(s) < 2 || len(s) > 200 {

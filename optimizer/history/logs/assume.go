@@ -1,0 +1,88 @@
+package logs
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+
+	"trainopt/optimizer/history"
+	"trainopt/optimizer/job"
+)
+
+// asker fills what a log does not say with what is assumed, and collects notes: each is said once, with how many trainings it
+// is of where the log holds several.
+type asker struct {
+	assume history.Entry
+	said   map[string]int
+	order  []string
+	thisIs int            // the training that is being asked about
+	of     map[string]int // text → the last training that it was said of
+}
+
+func newAsker(assume history.Entry) *asker {
+	return &asker{assume: assume, said: map[string]int{}, of: map[string]int{}}
+}
+
+func (a *asker) note(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if last, ok := a.of[text]; ok && last == a.thisIs {
+		return
+	}
+	if a.said[text] == 0 {
+		a.order = append(a.order, text)
+	}
+	a.of[text] = a.thisIs
+	a.said[text]++
+}
+
+// notes lists them; trainings is how many there are.
+func (a *asker) notes(trainings int) []string {
+	var out []string
+	for _, text := range a.order {
+		if n := a.said[text]; n < trainings {
+			text = fmt.Sprintf("%s (%d of %d trainings)", text, n, trainings)
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+// fill completes an entry. Where nothing was made with history.NewEntry (no Kind), 0 is unknown everywhere.
+func (a *asker) fill(e *history.Entry) {
+	s := &a.assume
+	for _, f := range []struct {
+		name     string
+		to, from *string
+	}{
+		{"a script", &e.Job.Script, &s.Job.Script}, {"the script's SHA-256", &e.Job.ScriptSHA256, &s.Job.ScriptSHA256},
+		{"a framework", &e.Job.Framework, &s.Job.Framework}, {"model_name", &e.Job.Model, &s.Job.Model}, {"dataset", &e.Job.Dataset, &s.Job.Dataset},
+		{"a GPU model", &e.Observed.GPU, &s.Observed.GPU}, {"a machine", &e.Observed.Machine, &s.Observed.Machine},
+	} {
+		if *f.to == "" && *f.from != "" && !(f.to == &e.Observed.GPU && e.Observed.GPUs == 0) {
+			*f.to = *f.from
+			a.note("does not say %s: taken as %s", f.name, *f.from)
+		}
+	}
+	if e.Job.Family = job.Family(e.Job.Model); e.Job.Family == "" {
+		e.Job.Family = s.Job.Family
+	}
+	if e.Observed.Nodes == 0 && s.Observed.Nodes > 0 {
+		e.Observed.Nodes = s.Observed.Nodes
+		a.note("does not say how many nodes: taken as %d", s.Observed.Nodes)
+	}
+	for _, f := range []struct {
+		name     string
+		to, from *float64
+	}{
+		{"model_params", &e.Job.Params, &s.Job.Params}, {"model_layers", &e.Job.Layers, &s.Job.Layers}, {"data_count", &e.Job.DataCount, &s.Job.DataCount},
+		{"data_size_mb", &e.Job.DataSizeMB, &s.Job.DataSizeMB}, {"total_epochs", &e.Job.Epochs, &s.Job.Epochs},
+		{"gpu_count", &e.Observed.GPUs, &s.Observed.GPUs}, {"cpu_count", &e.Observed.CPUs, &s.Observed.CPUs},
+		{"the host's memory", &e.Observed.MemoryGiB, &s.Observed.MemoryGiB}, {"batch_size", &e.Observed.Batch, &s.Observed.Batch},
+	} {
+		none := *f.from == 0 && f.from == &s.Observed.GPUs && s.Kind != ""
+		if math.IsNaN(*f.to) && (*f.from > 0 || none) && !math.IsInf(*f.from, 0) {
+			*f.to = *f.from
+			a.note("does not say %s: taken as %s", f.name, strconv.FormatFloat(*f.from, 'g', -1, 64))
+		}
+	}
+}

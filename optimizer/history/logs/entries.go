@@ -1,0 +1,242 @@
+package logs
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+	"unicode"
+
+	"trainopt/cost"
+	"trainopt/optimizer/history"
+)
+
+// frameworks are those that a format tells of.
+var frameworks = map[string]string{"keras": "keras", "lightning": "lightning", "huggingface": "huggingface", "ultralytics": "pytorch"}
+
+var unitNames = [numPositions]string{byEpoch: "epoch", byStep: "step", byRow: ""}
+
+// unit is what the run counts its work in: epochs where their time or number is known, else steps, else rows.
+func (u *run) unit() int {
+	for position := range numPositions {
+		for _, s := range u.stretches {
+			if s.measured(position) {
+				return position
+			}
+		}
+	}
+	switch {
+	case !math.IsNaN(u.epoch):
+		return byEpoch
+	case !math.IsNaN(u.step):
+		return byStep
+	}
+	return byRow
+}
+
+// entries makes the entries of a run: one, or one of the whole and one of the stretch at each allocation.
+func (u *run) entries(path, format string, ask *asker) ([]history.Entry, []*stretch) {
+	u.end(format)
+	whole := history.NewEntry(history.Log, u.digest.hex())
+	whole.Source, whole.At, whole.Job = path, u.started(), u.job
+	whole.Job.Framework = frameworks[format]
+	unit, clock := u.unit(), u.clockUsed()
+	parts := make([]history.Entry, len(u.stretches))
+	for i, s := range u.stretches {
+		e := whole
+		s.fill(&e, unit, clock)
+		if len(parts) > 1 {
+			e.ID, e.Parent, e.At = fmt.Sprintf("%s/%d", whole.ID, i+1), whole.ID, time.Time{}
+		}
+		ask.fill(&e)
+		s.rates(&e, unit)
+		parts[i] = e
+	}
+	u.notes(ask, clock, parts)
+	if len(parts) == 1 {
+		e := &parts[0]
+		e.Restarts = u.restarts
+		e.TrainLoss, e.TestAccuracy = finite(u.loss), finite(u.accuracy)
+		if math.IsNaN(e.UnitTime) && clock == ofCounter && e.Units > 0 && unit != byRow {
+			e.UnitTime, e.UnitCount = finite(e.Seconds/e.Units), e.Units
+			ask.note("the seconds of a %s are the mean of the whole run, warm-up included: the log says no more", e.Unit)
+			u.stretches[0].rates(e, unit)
+		}
+		return parts, u.stretches
+	}
+	whole.Observed, whole.Unit = parts[0].Observed, parts[0].Unit
+	join(&whole, parts)
+	whole.Job = parts[len(parts)-1].Job
+	whole.Restarts = u.restarts
+	whole.TrainLoss, whole.TestAccuracy = finite(u.loss), finite(u.accuracy)
+	return append([]history.Entry{whole}, parts...), u.stretches
+}
+
+// started is when the run began, as far as timestamps and the times beside them tell.
+func (u *run) started() time.Time {
+	at := u.firstStamp
+	if at.IsZero() {
+		return at
+	}
+	if at.Location() == written { // no zone was written: the machine's
+		at = time.Date(at.Year(), at.Month(), at.Day(), at.Hour(), at.Minute(), at.Second(), at.Nanosecond(), time.Local)
+	}
+	if u.beforeStamp > 0 && u.beforeStamp < math.MaxInt64/2e9 {
+		at = at.Add(-time.Duration(u.beforeStamp * float64(time.Second)))
+	}
+	return at
+}
+
+// The times of a whole run, the best first: a counter or a timestamp clock, else the sum of the epochs.
+const ofEpochs = numClocks
+
+func (u *run) clockUsed() int {
+	for c := range numClocks {
+		for _, s := range u.stretches {
+			if s.seconds[c].some {
+				return c
+			}
+		}
+	}
+	return ofEpochs
+}
+
+// fill takes what was measured of a stretch.
+func (s *stretch) fill(e *history.Entry, unit, clock int) {
+	e.Rows, e.Unit = s.rows, unitNames[unit]
+	e.Observed.GPU, e.Observed.GPUs = gpuModel(s.device), s.gpuCount()
+	e.Observed.CPUs, e.Observed.Batch = s.cpus, s.batch
+	if e.Units = finite(s.units[unit].value()); unit == byEpoch && !s.units[unit].some && s.epochs.n > 0 {
+		e.Units = s.epochs.n
+	}
+	if clock == ofEpochs {
+		e.Seconds = finite(s.epochs.value() * s.epochs.n)
+	} else {
+		e.Seconds = finite(s.seconds[clock].value())
+	}
+	e.CostUSD = finite(s.cost.value())
+	e.GPUUtil, e.CPUUtil = finite(s.gpuUse()), finite(s.cpuUtil.value())
+	e.PeakMemoryGiB, e.GPUMemoryGiB = finite(s.memory), finite(s.gpuMemory)
+	e.TrainLoss, e.TestAccuracy = finite(s.loss), finite(s.accuracy)
+	mean, spread, count := s.unitTimes(unit).steady()
+	e.UnitTime, e.UnitSpread, e.UnitCount = finite(mean), finite(spread), finite(count)
+}
+
+// rates completes what follows from a time and a size: the throughput, as the log says it, else the samples of a step over its
+// time, else those of an epoch over its.
+func (s *stretch) rates(e *history.Entry, unit int) {
+	step, _, _ := s.unitTimes(byStep).steady()
+	if unit == byStep {
+		step = e.UnitTime
+	}
+	if s.mixed { // no batch size of its own
+		step = math.NaN()
+	}
+	e.Throughput = finite(s.speed.median())
+	if math.IsNaN(e.Throughput) {
+		e.Throughput = finite(e.Observed.Batch / step)
+	}
+	if math.IsNaN(e.Throughput) && unit == byEpoch {
+		e.Throughput = finite(e.Job.DataCount / e.UnitTime)
+	}
+}
+
+// join makes the whole of its stretches: totals are sums, peaks the largest, shares the means by rows, and what differs from
+// stretch to stretch is unknown, the time of a unit too.
+func join(whole *history.Entry, parts []history.Entry) {
+	total := func(of func(*history.Entry) *float64) {
+		var t sum
+		for i := range parts {
+			if v := *of(&parts[i]); !math.IsNaN(v) {
+				t.add(v)
+			}
+		}
+		*of(whole) = finite(t.value())
+	}
+	total(func(e *history.Entry) *float64 { return &e.Units })
+	total(func(e *history.Entry) *float64 { return &e.Seconds })
+	total(func(e *history.Entry) *float64 { return &e.CostUSD })
+	peak := func(of func(*history.Entry) *float64) {
+		for i := range parts {
+			if v := *of(&parts[i]); !(v <= *of(whole)) && !math.IsNaN(v) {
+				*of(whole) = v
+			}
+		}
+	}
+	peak(func(e *history.Entry) *float64 { return &e.PeakMemoryGiB })
+	peak(func(e *history.Entry) *float64 { return &e.GPUMemoryGiB })
+	share := func(of func(*history.Entry) *float64) {
+		var m mean
+		for i := range parts {
+			if v := *of(&parts[i]); !math.IsNaN(v) {
+				m.sum += v * float64(parts[i].Rows)
+				m.n += float64(parts[i].Rows)
+			}
+		}
+		*of(whole) = m.value()
+	}
+	share(func(e *history.Entry) *float64 { return &e.GPUUtil })
+	share(func(e *history.Entry) *float64 { return &e.CPUUtil })
+	for i := range parts {
+		p, w := &parts[i].Observed, &whole.Observed
+		whole.Rows += parts[i].Rows
+		if p.GPU != w.GPU {
+			w.GPU = ""
+		}
+		for _, v := range [][2]*float64{{&w.GPUs, &p.GPUs}, {&w.CPUs, &p.CPUs}, {&w.Batch, &p.Batch}, {&w.MemoryGiB, &p.MemoryGiB}} {
+			if !same(*v[0], *v[1]) {
+				*v[0] = math.NaN()
+			}
+		}
+	}
+}
+
+// notes says what is odd about a run.
+func (u *run) notes(ask *asker, clock int, parts []history.Entry) {
+	timed := false
+	for i := range parts {
+		timed = timed || !math.IsNaN(parts[i].UnitTime)
+	}
+	if !timed {
+		ask.note(noTimes)
+	}
+	if u.late {
+		ask.note("the log begins in the middle of the training: the work before its first row is not counted")
+	}
+	if u.restarts > 0 {
+		ask.note("epoch, step or time goes back: work done again after a restart is counted in time and money, not in units")
+	}
+	if u.turns > 2 {
+		ask.note("rows go back and forth: two writers may have written one log, and times between rows mean little")
+	}
+	if clock == ofStamp && u.beforeStamp == 0 {
+		ask.note("the time of the run goes from its first row to its last: what came before the first is not known")
+	}
+	if u.stretches[len(u.stretches)-1].mixed {
+		ask.note("more than %d allocations or batch sizes: the others are not told apart", maxStretches)
+	}
+}
+
+const noTimes = "no column with the time of an epoch (epoch_time or time_so_far), and no timestamps"
+
+// finite is v where it can be a measurement, else NaN.
+func finite(v float64) float64 {
+	if math.IsInf(v, 0) {
+		return math.NaN()
+	}
+	return v
+}
+
+// gpuModel is the GPU that a device_type names; "" where it names none ("cuda", "cpu", "gpu:0").
+func gpuModel(device string) string {
+	name, _, _ := strings.Cut(device, ":")
+	letter, digit := false, false
+	for _, r := range name {
+		letter = letter || unicode.IsLetter(r)
+		digit = digit || unicode.IsDigit(r)
+	}
+	if !letter || !digit {
+		return ""
+	}
+	return cost.GPUModel(name)
+}

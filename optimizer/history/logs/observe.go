@@ -1,0 +1,112 @@
+package logs
+
+import (
+	"fmt"
+	"math"
+
+	"trainopt/resources"
+	"trainopt/simulator/training"
+)
+
+// Observations are what a log measured of a job's speed, one for each allocation and batch size, for the performance model.
+// Where the log says no GPU or CPU count it is taken to be made at fallback. There is none without times of units.
+func Observations(log Log, fallback resources.Allocation) []training.Observation {
+	type key struct{ gpus, cpus, batch int }
+	var out []training.Observation
+	var firsts [][]float64
+	index := map[key]int{}
+	for _, m := range log.stretches {
+		if m.times.n == 0 {
+			continue
+		}
+		e := &log.Entries[m.entry]
+		a := fallback
+		if e.Observed.GPUs >= 0 {
+			a.GPUs, a.GPUIDs = int(e.Observed.GPUs), nil
+		}
+		if e.Observed.CPUs >= 1 {
+			a.CPUs = int(e.Observed.CPUs)
+		}
+		k := key{gpus: a.GPUs, cpus: a.CPUs}
+		if e.Observed.Batch >= 1 {
+			k.batch = int(e.Observed.Batch)
+		}
+		at, seen := index[k]
+		if !seen {
+			at = len(out)
+			index[k] = at
+			out = append(out, training.Observation{Allocation: a, PeakMemoryGiB: math.NaN(), Recalled: true})
+			firsts = append(firsts, nil)
+		}
+		ob := &out[at]
+		ob.UnitSeconds = append(ob.UnitSeconds, m.times.kept...)
+		firsts[at] = append(firsts[at], m.times.first)
+		switch {
+		case m.unit == byEpoch && e.Job.DataCount > 0:
+			ob.UnitSamples = e.Job.DataCount
+		case m.unit == byStep && e.Observed.Batch > 0:
+			ob.UnitSamples = e.Observed.Batch
+		}
+		if !(e.PeakMemoryGiB <= ob.PeakMemoryGiB) && !math.IsNaN(e.PeakMemoryGiB) {
+			ob.PeakMemoryGiB = e.PeakMemoryGiB
+		}
+	}
+	for i := range out {
+		if len(out[i].UnitSeconds) > 0 {
+			continue
+		}
+		out[i].UnitSeconds = firsts[i] // warm-up is better than nothing
+		if len(firsts[i]) > 1 {
+			out[i].UnitSeconds = firsts[i][1:]
+		}
+	}
+	return out
+}
+
+// Recalled is what the logs of earlier runs tell a run that is about to begin.
+type Recalled struct {
+	Observations []training.Observation
+	// Epochs is the largest epoch count of the logs; 0 when none says.
+	Epochs float64
+	// Notes name the logs that could not be used, and what was skipped or taken to be so in the others.
+	Notes []string
+}
+
+// Recall reads the logs of earlier runs of a job. A log that cannot be read or has no times is named in the notes and left out.
+func Recall(paths []string, o Options, fallback resources.Allocation) Recalled {
+	var out Recalled
+	for _, path := range paths {
+		log, err := Read(path, o)
+		if err != nil {
+			out.Notes = append(out.Notes, fmt.Sprintf("offline log: %v", err))
+			continue
+		}
+		note := func(format string, args ...any) {
+			out.Notes = append(out.Notes, fmt.Sprintf("offline log %s", path)+fmt.Sprintf(format, args...))
+		}
+		out.Epochs = math.Max(out.Epochs, log.epochs)
+		if log.Bad > 0 {
+			note(": %s", log.skipped())
+		}
+		found := Observations(log, fallback)
+		if len(found) == 0 {
+			note(": %s: not used", noTimes)
+			continue
+		}
+		if log.silentOnCPUs() {
+			note(" does not say cpu_count: taken to be made with %s", fallback)
+		}
+		out.Observations = append(out.Observations, found...)
+	}
+	return out
+}
+
+// silentOnCPUs reports whether a stretch with times does not say how many CPUs it had.
+func (log *Log) silentOnCPUs() bool {
+	for _, m := range log.stretches {
+		if m.times.n > 0 && math.IsNaN(log.Entries[m.entry].Observed.CPUs) {
+			return true
+		}
+	}
+	return false
+}

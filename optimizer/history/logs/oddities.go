@@ -1,0 +1,22 @@
+package logs
+
+import (
+	"fmt"
+
+	"trainopt/monitor"
+)
+
+// maxWords is how many bad lines and oddities are kept in words; all are counted.
+const maxWords = 20
+
+// oddities counts values that were not taken because they cannot be.
+type oddities struct {
+	n     int
+	words []string
+}
+
+func (o *oddities) add(line int, format string, args ...any) {
+	if o.n++; len(o.words) < maxWords {
+		o.words = append(o.words, monitor.BadRow{Line: line, Reason: fmt.Sprintf(format, args...)}.String())
+	}
+}

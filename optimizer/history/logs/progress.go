@@ -1,0 +1,125 @@
+package logs
+
+import (
+	"math"
+
+	"trainopt/monitor"
+)
+
+// progress credits the stretch with the work that a row says is done beyond what was.
+func (u *run) progress(p place) {
+	u.at.units[byRow].add(1)
+	switch {
+	case math.IsNaN(p.epoch):
+	case math.IsNaN(u.epoch):
+		before := math.Max(0, math.Ceil(p.epoch)-1)
+		u.late = before > 0
+		u.at.units[byEpoch].add(p.epoch - before)
+		u.epoch = p.epoch
+	case p.epoch > u.epoch:
+		u.at.units[byEpoch].add(p.epoch - u.epoch)
+		u.epoch = p.epoch
+	}
+	switch {
+	case math.IsNaN(p.step):
+	case math.IsNaN(u.step):
+		u.step, u.firstStep = p.step, u.at
+	case p.step > u.step:
+		if u.firstStep != nil {
+			u.firstStep.units[byStep].add(firstSteps(u.step, p.step-u.step))
+			u.firstStep = nil
+		}
+		u.at.units[byStep].add(p.step - u.step)
+		u.step = p.step
+	}
+}
+
+// firstSteps is how many steps the first row of a log tells of, when the second comes interval steps later: 50 for 49, 99 …
+// (counted from 0) and for 50, 100 …; none for 0, 50 … (told before the first).
+func firstSteps(first, interval float64) float64 {
+	if first-interval >= -1 {
+		return interval
+	}
+	return first
+}
+
+// timing takes what a row says of time.
+func (u *run) timing(r *monitor.Row, p place, o *oddities) {
+	took, hasTook := r.Value(monitor.EpochTime)
+	if hasTook && took == 0 {
+		o.add(r.Line, "%s is 0: no data", monitor.EpochTime)
+		hasTook = false
+	}
+	if !math.IsNaN(p.time) {
+		u.at.seconds[ofCounter].add(u.clock.advance(p.time))
+	}
+	stamp := math.NaN()
+	if !r.Stamp.IsZero() {
+		if u.firstStamp.IsZero() {
+			u.firstStamp, u.stamp = r.Stamp, r.Stamp
+			if hasTook {
+				u.beforeStamp = took
+				u.at.seconds[ofStamp].add(took)
+			}
+			if !math.IsNaN(p.time) {
+				u.beforeStamp = p.time
+			}
+		}
+		if d := r.Stamp.Sub(u.stamp).Seconds(); d > 0 {
+			u.at.seconds[ofStamp].add(d)
+		}
+		u.stamp = r.Stamp
+		stamp = r.Stamp.Sub(u.firstStamp).Seconds()
+	}
+	row := math.NaN()
+	if math.IsNaN(u.epoch) && math.IsNaN(u.step) {
+		row = float64(u.rows)
+	}
+	for position, v := range [numPositions]float64{byEpoch: p.epoch, byStep: p.step, byRow: row} {
+		for clock, t := range [numClocks]float64{ofCounter: p.time, ofStamp: stamp} {
+			if seconds, ok := u.paces[position][clock].advance(t, v); ok {
+				u.at.paces[position][clock].add(seconds)
+			}
+		}
+	}
+	if hasTook {
+		if !same(p.epoch, u.epochOf) || math.IsNaN(p.epoch) {
+			u.endEpoch()
+		}
+		u.epochTime, u.epochOf = took, p.epoch
+	}
+}
+
+// endEpoch credits the stretch with the epoch_time of the epoch that is over; of several rows of it, the last one tells.
+func (u *run) endEpoch() {
+	if math.IsNaN(u.epochTime) {
+		return
+	}
+	u.at.epochTime.add(u.epochTime)
+	u.at.epochs.add(u.epochTime)
+	u.epochTime, u.epochOf = math.NaN(), math.NaN()
+}
+
+// results takes the last loss and accuracy.
+func (u *run) results(r *monitor.Row) {
+	if v, ok := r.Value(monitor.TrainLoss); ok {
+		u.lossBefore, u.loss, u.at.loss = u.loss, v, v
+		_, u.lossTimed = r.Value(monitor.TimeSoFar)
+	}
+	if v, ok := r.Value(monitor.TestAccuracy); ok {
+		u.accuracy, u.at.accuracy = v, v
+	}
+}
+
+// end settles what had to wait for another row.
+func (u *run) end(format string) {
+	u.endEpoch()
+	if u.firstStep != nil && u.step > 0 {
+		u.firstStep.units[byStep].add(u.step)
+	}
+	// The last entry of a Hugging Face log_history has the run time, and as train_loss the mean of the whole run.
+	if format == "huggingface" && u.lossTimed && !math.IsNaN(u.lossBefore) {
+		u.loss = u.lossBefore
+		u.at.loss = u.lossBefore
+	}
+}

@@ -1,0 +1,246 @@
+package logs
+
+import (
+	"math"
+	"time"
+
+	"trainopt/monitor"
+	"trainopt/optimizer/history"
+)
+
+// maxStretches bounds how many allocations of one run are told apart; rows at further ones are counted together.
+const maxStretches = 64
+
+// run is one training in a log.
+type run struct {
+	digest    *digest
+	firstLine int
+	job       history.Job
+
+	start, last place   // of the first row, and of what was said last
+	epoch, step float64 // the furthest
+	totalSteps  float64
+	rows        int
+	late        bool // the log begins in the middle
+	restarts    int  // how often it went back
+	turns       int  // how often right after it had gone back
+	sinceBack   int  // rows
+
+	clock, cost counter
+	paces       [numPositions][numClocks]pace
+	firstStamp  time.Time
+	beforeStamp float64 // seconds from the start to firstStamp, as its row says
+	stamp       time.Time
+	epochTime   float64  // epoch_time of the epoch under way, which more rows may tell
+	epochOf     float64  // that epoch
+	firstStep   *stretch // where the first step was made; nil once its length is known
+
+	now       config
+	at        *stretch
+	stretches []*stretch
+
+	loss, lossBefore float64 // the last two
+	lossTimed        bool    // the last one stands beside a time
+	accuracy         float64
+}
+
+// place is where a row stands; NaN is not said.
+type place struct{ epoch, step, time float64 }
+
+func placeOf(r *monitor.Row) (p place) {
+	p.epoch, _ = r.Value(monitor.Epoch)
+	p.step, _ = r.Value(monitor.Step)
+	p.time, _ = r.Value(monitor.TimeSoFar)
+	return p
+}
+
+// order compares two numbers: -1 and 1 as usual, 0 when they are equal or one is not known.
+func order(a, b float64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// backFrom reports whether p lies before q: by epoch, else by step, else by time.
+func (p place) backFrom(q place) bool {
+	if c := order(p.epoch, q.epoch); c != 0 {
+		return c < 0
+	}
+	if c := order(p.step, q.step); c != 0 {
+		return c < 0
+	}
+	return p.time < q.time
+}
+
+// asEarlyAs reports whether p lies where a run begins that began at q.
+func (p place) asEarlyAs(q place) bool {
+	if c := order(p.epoch, q.epoch); c != 0 {
+		return c < 0
+	}
+	if !math.IsNaN(p.step) && !math.IsNaN(q.step) {
+		return p.step <= q.step
+	}
+	if p.epoch == q.epoch {
+		return true
+	}
+	return p.time < 2*q.time
+}
+
+// after is where a log stands after q and then p: what p does not say is as it was.
+func (p place) after(q place) place {
+	keep := func(a, b float64) float64 {
+		if math.IsNaN(a) {
+			return b
+		}
+		return a
+	}
+	return place{keep(p.epoch, q.epoch), keep(p.step, q.step), keep(p.time, q.time)}
+}
+
+func newRun(r *monitor.Row) *run {
+	n := math.NaN()
+	u := &run{digest: newDigest(), firstLine: r.Line, job: history.NewEntry(history.Log, "").Job, start: placeOf(r), last: place{n, n, n},
+		epoch: n, step: n, totalSteps: n, clock: newCounter(), cost: newCounter(), epochTime: n, epochOf: n, now: noConfig(),
+		loss: n, lossBefore: n, accuracy: n}
+	u.at = newStretch(noConfig())
+	u.stretches = []*stretch{u.at}
+	return u
+}
+
+// finished reports whether the run has reached the end that it said it has; true when it never said.
+func (u *run) finished() bool {
+	switch {
+	case !math.IsNaN(u.job.Epochs) && !math.IsNaN(u.epoch):
+		return u.epoch >= u.job.Epochs
+	case !math.IsNaN(u.totalSteps) && !math.IsNaN(u.step):
+		return u.step >= u.totalSteps-1
+	}
+	return true
+}
+
+// beginsAnew reports whether a row is of another run of the same training: it stands where this one began, and this one was
+// over.
+func (u *run) beginsAnew(r *monitor.Row) bool {
+	p := placeOf(r)
+	return p.backFrom(u.last) && p.asEarlyAs(u.start) && u.finished()
+}
+
+// take adds one row to the run.
+func (u *run) take(r *monitor.Row, o *oddities) {
+	u.digest.row(r)
+	u.describe(r, o)
+	p := placeOf(r)
+	if p.backFrom(u.last) || p.time < u.last.time {
+		u.goneBack()
+	}
+	u.move(r, o)
+	u.rows++
+	u.sinceBack++
+	u.last = p.after(u.last)
+	u.progress(p)
+	u.timing(r, p, o)
+	if v, ok := r.Value(monitor.CostSoFar); ok {
+		u.at.cost.add(u.cost.advance(v))
+	}
+	u.results(r)
+	u.at.take(r, o)
+}
+
+// goneBack takes note that the job was started again from a checkpoint, or from its start.
+func (u *run) goneBack() {
+	u.restarts++
+	if u.sinceBack < 2 {
+		u.turns++
+	}
+	u.sinceBack = 0
+	u.last = place{math.NaN(), math.NaN(), math.NaN()}
+	u.begin()
+}
+
+// begin says that the unit under way is warm-up.
+func (u *run) begin() {
+	u.endEpoch()
+	u.at.begin()
+}
+
+// describe takes what a row says of the job.
+func (u *run) describe(r *monitor.Row, o *oddities) {
+	if r.Model != "" {
+		u.job.Model = r.Model
+	}
+	if r.Dataset != "" {
+		u.job.Dataset = r.Dataset
+	}
+	for _, f := range [...]struct {
+		c  monitor.Column
+		to *float64
+	}{{monitor.ModelParams, &u.job.Params}, {monitor.ModelLayers, &u.job.Layers}, {monitor.DataCount, &u.job.DataCount},
+		{monitor.DataSizeMB, &u.job.DataSizeMB}, {monitor.TotalEpochs, &u.job.Epochs}, {monitor.TotalSteps, &u.totalSteps}} {
+		setPositive(f.to, r, f.c, o)
+	}
+}
+
+// setPositive takes a value that says nothing when it is 0.
+func setPositive(to *float64, r *monitor.Row, c monitor.Column, o *oddities) {
+	if v, ok := r.Value(c); ok && v > 0 {
+		*to = v
+	} else if ok {
+		o.add(r.Line, "%s is %g: no data", c, v)
+	}
+}
+
+// maxCount is the most GPUs, CPUs or samples in a step that is taken for one.
+const maxCount = 1e9
+
+func setCount(to *float64, r *monitor.Row, c monitor.Column, least float64, o *oddities) {
+	if v, ok := r.Value(c); ok && v >= least && v <= maxCount {
+		*to = v
+	} else if ok {
+		o.add(r.Line, "%s is %g: no data", c, v)
+	}
+}
+
+// move finds the stretch of a row: the allocation is as before where the row does not say.
+func (u *run) move(r *monitor.Row, o *oddities) {
+	was := u.now
+	setCount(&u.now.gpus, r, monitor.GPUCount, 0, o)
+	setCount(&u.now.cpus, r, monitor.CPUCount, 1, o)
+	setCount(&u.now.batch, r, monitor.BatchSize, 1, o)
+	if r.Device != "" {
+		u.now.device = r.Device
+	}
+	if u.now.same(&was) {
+		return
+	}
+	if u.now.completes(&was) && !u.at.mixed {
+		u.at.config = u.now
+		return
+	}
+	u.endEpoch()
+	u.at = u.stretchAt(u.now)
+	u.at.begin()
+}
+
+// stretchAt finds the stretch at an allocation, or makes it.
+func (u *run) stretchAt(c config) *stretch {
+	for _, s := range u.stretches {
+		if s.same(&c) && !s.mixed {
+			return s
+		}
+	}
+	last := u.stretches[len(u.stretches)-1]
+	if last.mixed {
+		return last
+	}
+	s := newStretch(c)
+	if len(u.stretches) == maxStretches {
+		s = newStretch(noConfig())
+		s.mixed = true
+	}
+	u.stretches = append(u.stretches, s)
+	return s
+}

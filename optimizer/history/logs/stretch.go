@@ -1,0 +1,202 @@
+package logs
+
+import (
+	"cmp"
+	"math"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"trainopt/monitor"
+)
+
+// The positions and the clocks that a log may have; a pace is kept for each pair.
+const (
+	byEpoch = iota
+	byStep
+	byRow // neither epoch nor step: each row is one unit
+	numPositions
+)
+
+const (
+	ofCounter = iota // time_so_far
+	ofStamp          // timestamp
+	numClocks
+)
+
+// config is what a row says of where it ran. NaN and "" are not said.
+type config struct {
+	gpus, cpus, batch float64
+	device            string
+}
+
+func noConfig() config { return config{gpus: math.NaN(), cpus: math.NaN(), batch: math.NaN()} }
+
+// same reports whether two numbers are equal, or both unknown.
+func same(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) }
+
+func (c *config) same(d *config) bool {
+	return same(c.gpus, d.gpus) && same(c.cpus, d.cpus) && same(c.batch, d.batch) && c.device == d.device
+}
+
+// completes reports whether c says all that d does, and the same.
+func (c *config) completes(d *config) bool {
+	agree := func(a, b float64) bool { return a == b || math.IsNaN(b) }
+	return agree(c.gpus, d.gpus) && agree(c.cpus, d.cpus) && agree(c.batch, d.batch) && (c.device == d.device || d.device == "")
+}
+
+// mean is an online mean; NaN while empty.
+type mean struct{ sum, n float64 }
+
+func (m *mean) add(v float64) { m.sum += v; m.n++ }
+func (m *mean) value() float64 {
+	if m.n == 0 {
+		return math.NaN()
+	}
+	return m.sum / m.n
+}
+
+// sum is a total that is NaN until something is added.
+type sum struct {
+	v    float64
+	some bool
+}
+
+func (s *sum) add(v float64) { s.v += v; s.some = true }
+func (s *sum) value() float64 {
+	if !s.some {
+		return math.NaN()
+	}
+	return s.v
+}
+
+// stretch is what a run did at one allocation, over all the times that it was there.
+type stretch struct {
+	config
+	mixed     bool // rows at many allocations that are not told apart
+	rows      int
+	units     [numPositions]sum
+	seconds   [numClocks]sum
+	epochs    mean // of epoch_time
+	cost      sum
+	epochTime samples
+	paces     [numPositions][numClocks]samples
+	speed     samples // throughput
+	gpuUtil   []mean  // of each GPU
+	busy      uint64  // GPUs that were ever in use
+	cpuUtil   mean
+	memory    float64 // peak
+	gpuMemory float64 // peak
+	loss      float64 // last
+	accuracy  float64 // last
+}
+
+func newStretch(c config) *stretch {
+	n := math.NaN()
+	return &stretch{config: c, memory: n, gpuMemory: n, loss: n, accuracy: n}
+}
+
+// begin says that the job comes to this allocation, for the first time or again.
+func (s *stretch) begin() {
+	s.epochTime.begin()
+	s.speed.begin()
+	for p := range s.paces {
+		for c := range s.paces[p] {
+			s.paces[p][c].begin()
+		}
+	}
+}
+
+// gpuCount is the number of GPUs used: as the log says it, none on a device that is a CPU, else those that were ever busy. That
+// no GPU was busy is not known to mean that there was none.
+func (s *stretch) gpuCount() float64 {
+	switch {
+	case !math.IsNaN(s.gpus):
+		return s.gpus
+	case strings.EqualFold(s.device, "cpu"):
+		return 0
+	case s.busy != 0:
+		return float64(bits.OnesCount64(s.busy))
+	}
+	return math.NaN()
+}
+
+// gpuUse is the mean utilisation, in %, of the GPUs used: the mean over the rows of each, then over them. A log that lists
+// more GPUs than the job used (all of the machine's) says so of the busiest.
+func (s *stretch) gpuUse() float64 {
+	var each []float64
+	for i := range s.gpuUtil {
+		if v := s.gpuUtil[i].value(); !math.IsNaN(v) {
+			each = append(each, v)
+		}
+	}
+	if used := s.gpuCount(); used >= 1 && used < float64(len(each)) {
+		slices.SortFunc(each, func(a, b float64) int { return cmp.Compare(b, a) })
+		each = each[:int(used)]
+	}
+	var m mean
+	for _, v := range each {
+		m.add(v)
+	}
+	return m.value()
+}
+
+// measured reports whether there is a time of a unit by the position.
+func (s *stretch) measured(position int) bool {
+	for c := range s.paces[position] {
+		if s.paces[position][c].n > 0 {
+			return true
+		}
+	}
+	return position == byEpoch && s.epochTime.n > 0
+}
+
+// unitTimes are the best times of a unit that the log gives: epoch_time, else differences of time_so_far, else of timestamps.
+func (s *stretch) unitTimes(position int) *samples {
+	if position == byEpoch && s.epochTime.n > 0 {
+		return &s.epochTime
+	}
+	for c := range s.paces[position] {
+		if s.paces[position][c].n > 0 {
+			return &s.paces[position][c]
+		}
+	}
+	return &samples{}
+}
+
+// take adds what one row says beyond time and position.
+func (s *stretch) take(r *monitor.Row, o *oddities) {
+	s.rows++
+	for i, v := range r.GPUUtil {
+		switch {
+		case math.IsNaN(v):
+			continue
+		case v > 100:
+			o.add(r.Line, "gpu_utilization is %g %%: no data", v)
+			continue
+		}
+		for len(s.gpuUtil) <= i {
+			s.gpuUtil = append(s.gpuUtil, mean{})
+		}
+		s.gpuUtil[i].add(v)
+		if v > 0 && i < 64 {
+			s.busy |= 1 << i
+		}
+	}
+	if v, ok := r.Value(monitor.CPUPercent); ok && v <= 100 {
+		s.cpuUtil.add(v)
+	} else if ok {
+		o.add(r.Line, "cpu_percent is %g %%: no data", v)
+	}
+	if v, ok := r.Value(monitor.Throughput); ok {
+		s.speed.add(v)
+	}
+	largest(&s.memory, r, monitor.MemoryUsed)
+	largest(&s.gpuMemory, r, monitor.GPUMemoryUsed)
+}
+
+func largest(to *float64, r *monitor.Row, c monitor.Column) {
+	if v, ok := r.Value(c); ok && !(v <= *to) {
+		*to = v
+	}
+}
