@@ -10,6 +10,7 @@ import (
 
 	"trainopt/cost"
 	"trainopt/monitor"
+	"trainopt/optimizer/history"
 	"trainopt/optimizer/job"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/report"
@@ -332,6 +333,9 @@ func (r *run) finish() Result {
 	r.saveState()
 	if err == nil { // they are made from it
 		r.writeReports()
+	}
+	for _, note := range history.Remember(r.Config.StateDir, time.Second) {
+		r.View.Event(Warning, note)
 	}
 	r.View.Finished(rec, r.dir.Dir())
 	return Result{Record: rec, Dir: r.dir.Dir(), Code: code, Err: e.err}

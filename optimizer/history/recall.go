@@ -1,10 +1,12 @@
 package history
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -58,33 +60,100 @@ const (
 	maxRuns = 8
 	// maxRecurrences bounds Recalled.Recurrences.
 	maxRecurrences = 256
+	// recallPatience and recallWithin bound how long the runs database may keep a training from starting: another process that
+	// writes to it, and the first look at a state directory with many runs, of which a later one goes on.
+	recallPatience = 2 * time.Second
+	recallWithin   = 30 * time.Second
 )
 
-// Recall reads the runs of a state directory. A missing directory or a run that cannot be read is
-// no history, not an error; notes name the runs that were left out.
+// Recall reads what the runs of a state directory measured of a training. It finds them through the runs database, and by
+// reading every run where that cannot be used. A missing directory or a run that cannot be read is no history, not an
+// error; notes name the runs that were left out.
 func Recall(stateDir string, key Key) (Recalled, []string) {
-	out := Recalled{PeakMemoryGiB: math.NaN()}
-	entries, err := journal.List(stateDir)
-	if err != nil {
-		return out, []string{fmt.Sprintf("recall earlier runs in %s: %v", stateDir, err)}
+	if _, err := os.Stat(journal.RunsDir(stateDir)); errors.Is(err, fs.ErrNotExist) {
+		return Recalled{PeakMemoryGiB: math.NaN()}, nil
 	}
-	var notes []string
+	found, notes, err := candidates(stateDir, key)
+	if err != nil {
+		notes = append(notes, fmt.Sprintf("%v: every run is read instead", err))
+		if found, err = everyRun(stateDir); err != nil {
+			notes = append(notes, fmt.Sprintf("recall earlier runs in %s: %v", stateDir, err))
+		}
+	}
+	out, left := recall(found, key)
+	return out, append(notes, left...)
+}
+
+// earlier is a run of which the record is read when it is wanted.
+type earlier struct {
+	id   string
+	read func() (*journal.Record, error)
+}
+
+// candidates are the runs of the key's script by the runs database, and those that cannot be read, the newest first.
+func candidates(stateDir string, key Key) (found []earlier, notes []string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), recallWithin)
+	defer cancel()
+	db, err := open(ctx, stateDir, recallPatience)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer db.Close()
+	var runs []seen
+	err = db.do(ctx, "bring up to date", func() error {
+		runs, err = db.sync(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, db.Notes(), err
+	}
+	for _, r := range runs {
+		switch {
+		case r.problem != "":
+			found = append(found, earlier{r.id, func() (*journal.Record, error) { return nil, errors.New(r.problem) }})
+		case key.ScriptSHA256 != "" && r.scriptSHA256 == key.ScriptSHA256:
+			dir := filepath.Join(journal.RunsDir(stateDir), r.id)
+			found = append(found, earlier{r.id, func() (*journal.Record, error) { return journal.ReadRecord(dir) }})
+		}
+	}
+	return found, db.Notes(), nil
+}
+
+func everyRun(stateDir string) ([]earlier, error) {
+	entries, err := journal.List(stateDir)
+	var found []earlier
 	for _, e := range entries {
+		found = append(found, earlier{e.ID, func() (*journal.Record, error) { return e.Record, e.Err }})
+	}
+	return found, err
+}
+
+func recall(found []earlier, key Key) (Recalled, []string) {
+	out := Recalled{PeakMemoryGiB: math.NaN()}
+	var notes []string
+	for _, p := range found {
 		enough := len(out.Runs) >= maxRuns
 		if enough && len(out.Recurrences) >= maxRecurrences {
 			break
 		}
-		if !enough && e.Record == nil && e.ID != key.Except && !errors.Is(e.Err, fs.ErrNotExist) { // one that is just starting has no record yet
-			notes = append(notes, fmt.Sprintf("earlier run %s is left out: %v", e.ID, e.Err))
-		}
-		if e.Record == nil || e.ID == key.Except || !same(e.Record, key) || e.Record.State == journal.Running {
+		if p.id == key.Except {
 			continue
 		}
-		if x, ok := recurrence(e.Record, key.Epochs); ok && len(out.Recurrences) < maxRecurrences {
+		rec, err := p.read()
+		if err != nil {
+			if !enough && !errors.Is(err, fs.ErrNotExist) { // one that is just starting has no record yet
+				notes = append(notes, leftOut(p.id, err))
+			}
+			continue
+		}
+		if !same(rec, key) || rec.State == journal.Running {
+			continue
+		}
+		if x, ok := recurrence(rec, key.Epochs); ok && len(out.Recurrences) < maxRecurrences {
 			out.Recurrences = append(out.Recurrences, x)
 		}
-		if !enough && add(&out, e.Record, key.Epochs) {
-			out.Runs = append(out.Runs, e.Record.RunID)
+		if !enough && add(&out, rec, key.Epochs) {
+			out.Runs = append(out.Runs, rec.RunID)
 		}
 	}
 	slices.Reverse(out.Recurrences)

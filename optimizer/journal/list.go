@@ -22,10 +22,13 @@ type Entry struct {
 	Agent *Holder
 }
 
+// RunsDir is where a state directory keeps its run directories.
+func RunsDir(stateDir string) string { return filepath.Join(stateDir, runsDir) }
+
 // List lists the runs of a state directory, the newest first. A run that cannot be read is listed with
 // the reason. A state directory that does not exist has no runs.
 func List(stateDir string) ([]Entry, error) {
-	runs := filepath.Join(stateDir, runsDir)
+	runs := RunsDir(stateDir)
 	dirs, err := os.ReadDir(runs)
 	if absent(err) {
 		return []Entry{}, nil
@@ -52,7 +55,7 @@ func Find(stateDir, ref string) (string, error) {
 	if strings.ContainsRune(ref, filepath.Separator) || ref == "." {
 		return findPath(ref)
 	}
-	runs := filepath.Join(stateDir, runsDir)
+	runs := RunsDir(stateDir)
 	dirs, err := os.ReadDir(runs)
 	if err != nil && !absent(err) {
 		return "", fmt.Errorf("find run %q: %w", ref, err)

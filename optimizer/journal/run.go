@@ -84,20 +84,27 @@ func checkID(id string) error {
 	return nil
 }
 
-// Create makes the directory of a new run below stateDir. A run of that name that is already there is
-// an error (fs.ErrExist). A state directory that did not exist is made with a .gitignore, so that
-// nobody commits it unawares.
+// MakeStateDir makes a state directory that is not there yet, with a .gitignore, so that nobody commits it unawares.
+func MakeStateDir(stateDir string) error {
+	_, statErr := os.Lstat(stateDir)
+	if err := os.MkdirAll(stateDir, 0o755); err != nil {
+		return err
+	}
+	if errors.Is(statErr, fs.ErrNotExist) {
+		_ = os.WriteFile(filepath.Join(stateDir, ".gitignore"), []byte("*\n"), 0o644) // a courtesy: no harm without
+	}
+	return nil
+}
+
+// Create makes the directory of a new run below stateDir, and that if need be. A run of that name that is already there is
+// an error (fs.ErrExist).
 func Create(stateDir, runID string) (*Run, error) {
 	if err := checkID(runID); err != nil {
 		return nil, fmt.Errorf("create run in %s: %w", stateDir, err)
 	}
-	_, statErr := os.Lstat(stateDir)
-	runs := filepath.Join(stateDir, runsDir)
-	if err := os.MkdirAll(runs, 0o755); err != nil {
+	runs := RunsDir(stateDir)
+	if err := errors.Join(MakeStateDir(stateDir), os.MkdirAll(runs, 0o755)); err != nil {
 		return nil, fmt.Errorf("create run %s: %w", runID, err)
-	}
-	if errors.Is(statErr, fs.ErrNotExist) {
-		_ = os.WriteFile(filepath.Join(stateDir, ".gitignore"), []byte("*\n"), 0o644) // a courtesy: no harm without
 	}
 	dir, err := filepath.Abs(filepath.Join(runs, runID))
 	if err != nil {

@@ -1,0 +1,231 @@
+package history
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"trainopt/cost"
+	"trainopt/sla"
+)
+
+// Column is one column of the runs database and of its exports, for the documentation.
+type Column struct {
+	Name    string
+	Unit    string // "s", "USD", "GiB"; "" where there is none
+	Meaning string
+}
+
+// Columns lists the columns of the runs database in the order of every export.
+func Columns() []Column {
+	out := make([]Column, len(columns))
+	for i, c := range columns {
+		out[i] = c.Column
+	}
+	return out
+}
+
+// column is a column with its place in an Entry. All that stores or writes entries is made from the list of them.
+type column struct {
+	Column
+	// since is the format of the database that brought the column in.
+	since int
+	// field points to the value in an entry that was laid open: *string, *float64, *int or *time.Time.
+	field func(*Entry) any
+	// zeroUnknown is true where an int of 0 is unknown.
+	zeroUnknown bool
+	// constraint is what SQL is told beside the type.
+	constraint string
+}
+
+// columns is the one place that names what an entry holds.
+var columns = []column{
+	{Column: Column{"id", "", "unique: the run id; RUN/probe-2; for a log the SHA-256 of what it holds and the number of the stretch"}, since: 1,
+		field: func(e *Entry) any { return &e.ID }, constraint: "NOT NULL PRIMARY KEY"},
+	{Column: Column{"parent", "", "the run that a probe belongs to; its work is part of that run's"}, since: 1,
+		field: func(e *Entry) any { return &e.Parent }, constraint: "REFERENCES entries(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED"},
+	{Column: Column{"kind", "", "run (a whole run of ours), probe (a timed stretch of one at one allocation), log (an imported training log), table (a published measurement)"}, since: 1,
+		field: func(e *Entry) any { return (*string)(&e.Kind) }, constraint: "NOT NULL"},
+	text("source", "where it was read: the run directory, the path of the log, the publication", func(e *Entry) *string { return &e.Source }),
+	{Column: Column{"started_at", "", "start, UTC"}, since: 1, field: func(e *Entry) any { return &e.At }},
+
+	text("script", "path or name of the training script", func(e *Entry) *string { return &e.Job.Script }),
+	text("script_sha256", "SHA-256 of the script", func(e *Entry) *string { return &e.Job.ScriptSHA256 }),
+	text("framework", "what it is written with", func(e *Entry) *string { return &e.Job.Framework }),
+	text("model", "model, as the log or the script says it", func(e *Entry) *string { return &e.Job.Model }),
+	text("family", "family of models that resemble each other", func(e *Entry) *string { return &e.Job.Family }),
+	text("dataset", "data set", func(e *Entry) *string { return &e.Job.Dataset }),
+	number("model_params", "parameters", "trained parameters", func(e *Entry) *float64 { return &e.Job.Params }),
+	number("model_layers", "layers", "layers", func(e *Entry) *float64 { return &e.Job.Layers }),
+	number("data_count", "samples", "samples in one epoch", func(e *Entry) *float64 { return &e.Job.DataCount }),
+	number("data_size_mb", "MB", "size of the data set", func(e *Entry) *float64 { return &e.Job.DataSizeMB }),
+	number("epochs", "epochs", "epochs of the whole training", func(e *Entry) *float64 { return &e.Job.Epochs }),
+
+	text("requested_gpu", "GPU model of what was asked for", func(e *Entry) *string { return &e.Requested.GPU }),
+	number("requested_gpus", "GPUs", "GPUs that were asked for", func(e *Entry) *float64 { return &e.Requested.GPUs }),
+	nodes("requested_nodes", "machines that were asked for", func(e *Entry) *int { return &e.Requested.Nodes }),
+	number("requested_cpus", "CPUs", "logical CPUs that were asked for", func(e *Entry) *float64 { return &e.Requested.CPUs }),
+	number("requested_memory_gib", "GiB", "host memory that was asked for", func(e *Entry) *float64 { return &e.Requested.MemoryGiB }),
+	number("requested_batch_size", "samples", "samples a step over all GPUs that were asked for", func(e *Entry) *float64 { return &e.Requested.Batch }),
+	text("requested_machine", "machine that was asked for", func(e *Entry) *string { return &e.Requested.Machine }),
+
+	text("gpu", "GPU model that it ran on", func(e *Entry) *string { return &e.Observed.GPU }),
+	number("gpus", "GPUs", "GPUs that it ran on; 0 is none", func(e *Entry) *float64 { return &e.Observed.GPUs }),
+	nodes("nodes", "machines that it ran on", func(e *Entry) *int { return &e.Observed.Nodes }),
+	number("cpus", "CPUs", "logical CPUs that it ran on", func(e *Entry) *float64 { return &e.Observed.CPUs }),
+	number("memory_gib", "GiB", "host memory that it was given", func(e *Entry) *float64 { return &e.Observed.MemoryGiB }),
+	number("batch_size", "samples", "samples a step over all GPUs", func(e *Entry) *float64 { return &e.Observed.Batch }),
+	text("machine", "machine that it ran on, such as aws:p4d.24xlarge", func(e *Entry) *string { return &e.Observed.Machine }),
+
+	text("state", "how a run ended: done, failed, stopped", func(e *Entry) *string { return &e.State }),
+	text("reason", "why: exited, killed, oom, budget, deadline, user, start-failed, lost", func(e *Entry) *string { return &e.Reason }),
+	number("seconds", "s", "wall clock from first start to end, restarts included", func(e *Entry) *float64 { return &e.Seconds }),
+	number("units", "units", "work done, in unit", func(e *Entry) *float64 { return &e.Units }),
+	text("unit", "what the log counts: epoch or step", func(e *Entry) *string { return &e.Unit }),
+	whole("rows", "rows", "rows of the training log that were taken", func(e *Entry) *int { return &e.Rows }),
+	whole("bad_rows", "rows", "rows of the training log that were skipped", func(e *Entry) *int { return &e.Bad }),
+	whole("restarts", "restarts", "restarts", func(e *Entry) *int { return &e.Restarts }),
+	number("unit_seconds", "s", "mean time of a unit in steady state, warm-up left out", func(e *Entry) *float64 { return &e.UnitTime }),
+	number("unit_spread", "", "standard deviation of one unit, as a share of unit_seconds", func(e *Entry) *float64 { return &e.UnitSpread }),
+	number("unit_count", "units", "how many units unit_seconds is the mean of", func(e *Entry) *float64 { return &e.UnitCount }),
+	number("throughput", "samples/s", "samples a second in steady state", func(e *Entry) *float64 { return &e.Throughput }),
+	number("startup_seconds", "s", "mean time from launch to the first work", func(e *Entry) *float64 { return &e.Startup }),
+	number("restart_seconds", "s", "mean time of a restart", func(e *Entry) *float64 { return &e.Restart }),
+
+	number("peak_memory_gib", "GiB", "peak host memory of the job", func(e *Entry) *float64 { return &e.PeakMemoryGiB }),
+	number("gpu_memory_gib", "GiB", "peak memory of the fullest GPU", func(e *Entry) *float64 { return &e.GPUMemoryGiB }),
+	number("gpu_util", "%", "mean utilisation of the GPUs", func(e *Entry) *float64 { return &e.GPUUtil }),
+	number("cpu_util", "%", "mean utilisation of the given CPUs", func(e *Entry) *float64 { return &e.CPUUtil }),
+	number("energy_joules", "J", "energy of the GPUs", func(e *Entry) *float64 { return &e.EnergyJoules }),
+	number("train_loss", "", "last training loss", func(e *Entry) *float64 { return &e.TrainLoss }),
+	number("test_accuracy", "", "last test accuracy, as the script writes it", func(e *Entry) *float64 { return &e.TestAccuracy }),
+
+	number("cost_usd", "USD", "what it cost", func(e *Entry) *float64 { return &e.CostUSD }),
+	number("gpu_hour", "USD/h", "price of a GPU", func(e *Entry) *float64 { return (*float64)(&e.Rates.GPUHour) }),
+	number("cpu_hour", "USD/h", "price of a CPU", func(e *Entry) *float64 { return (*float64)(&e.Rates.CPUHour) }),
+	number("gib_hour", "USD/h", "price of a GiB of host memory", func(e *Entry) *float64 { return (*float64)(&e.Rates.GiBHour) }),
+	number("instance_hour", "USD/h", "price of the whole machine, where that was paid", func(e *Entry) *float64 { return (*float64)(&e.Rates.Instance) }),
+	text("prices_source", "where the prices come from", func(e *Entry) *string { return &e.Rates.Source }),
+	text("prices_dated", "of which day the prices are, YYYY-MM-DD", func(e *Entry) *string { return &e.Rates.Dated }),
+	text("prices_assumed", "what was assumed for want of a price", func(e *Entry) *string { return &e.Rates.Assumed }),
+
+	number("predicted_seconds_p5", "s", "foretold length of the run, 5th percentile", func(e *Entry) *float64 { return &e.Predicted.Seconds.P5 }),
+	number("predicted_seconds_p50", "s", "foretold length of the run, median", func(e *Entry) *float64 { return &e.Predicted.Seconds.P50 }),
+	number("predicted_seconds_p95", "s", "foretold length of the run, 95th percentile", func(e *Entry) *float64 { return &e.Predicted.Seconds.P95 }),
+	number("predicted_cost_usd_p5", "USD", "foretold cost of the run, 5th percentile", func(e *Entry) *float64 { return &e.Predicted.CostUSD.P5 }),
+	number("predicted_cost_usd_p50", "USD", "foretold cost of the run, median", func(e *Entry) *float64 { return &e.Predicted.CostUSD.P50 }),
+	number("predicted_cost_usd_p95", "USD", "foretold cost of the run, 95th percentile", func(e *Entry) *float64 { return &e.Predicted.CostUSD.P95 }),
+	number("predicted_throughput_p5", "samples/s", "foretold throughput, 5th percentile", func(e *Entry) *float64 { return &e.Predicted.Throughput.P5 }),
+	number("predicted_throughput_p50", "samples/s", "foretold throughput, median", func(e *Entry) *float64 { return &e.Predicted.Throughput.P50 }),
+	number("predicted_throughput_p95", "samples/s", "foretold throughput, 95th percentile", func(e *Entry) *float64 { return &e.Predicted.Throughput.P95 }),
+	text("planner", "who foretold it", func(e *Entry) *string { return &e.Predicted.Planner }),
+}
+
+func text(name, meaning string, field func(*Entry) *string) column {
+	return column{Column: Column{name, "", meaning}, since: 1, field: func(e *Entry) any { return field(e) }}
+}
+
+func number(name, unit, meaning string, field func(*Entry) *float64) column {
+	return column{Column: Column{name, unit, meaning}, since: 1, field: func(e *Entry) any { return field(e) }}
+}
+
+func whole(name, unit, meaning string, field func(*Entry) *int) column {
+	return column{Column: Column{name, unit, meaning}, since: 1, field: func(e *Entry) any { return field(e) }}
+}
+
+func nodes(name, meaning string, field func(*Entry) *int) column {
+	c := whole(name, "machines", meaning, field)
+	c.zeroUnknown = true
+	return c
+}
+
+// open lays an entry open so that every column has a place in it: what is not there becomes unknown.
+func (e Entry) open() *Entry {
+	n := math.NaN()
+	unknown := sla.Interval{P5: n, P50: n, P95: n}
+	f := Forecast{Seconds: unknown, CostUSD: unknown, Throughput: unknown}
+	if e.Predicted != nil {
+		f = *e.Predicted
+	}
+	e.Predicted = &f
+	r := &e.Rates
+	if *r == (cost.Rates{}) { // none; a price of 0 beside others is one
+		r.GPUHour, r.CPUHour, r.GiBHour = cost.USD(n), cost.USD(n), cost.USD(n)
+	}
+	if r.Instance == 0 {
+		r.Instance = cost.USD(n)
+	}
+	return &e
+}
+
+// folded undoes open.
+func (e *Entry) folded() Entry {
+	f := e.Predicted
+	known := f.Planner != ""
+	for _, i := range []sla.Interval{f.Seconds, f.CostUSD, f.Throughput} {
+		known = known || !math.IsNaN(i.P5) || !math.IsNaN(i.P50) || !math.IsNaN(i.P95)
+	}
+	if !known {
+		e.Predicted = nil
+	}
+	for _, p := range []*cost.USD{&e.Rates.GPUHour, &e.Rates.CPUHour, &e.Rates.GiBHour, &e.Rates.Instance} {
+		if math.IsNaN(float64(*p)) {
+			*p = 0
+		}
+	}
+	return *e
+}
+
+// value is what a column holds of an entry that was laid open: string, float64, int64 or time.Time, nil when it is unknown.
+// A number that is not finite, and a year that has no four digits, are unknown.
+func (c *column) value(e *Entry) any {
+	switch p := c.field(e).(type) {
+	case *string:
+		if *p != "" {
+			return strings.ToValidUTF8(*p, "\uFFFD")
+		}
+	case *float64:
+		if !math.IsNaN(*p) && !math.IsInf(*p, 0) {
+			return *p + 0 // no negative zero
+		}
+	case *int:
+		if *p != 0 || !c.zeroUnknown {
+			return int64(*p)
+		}
+	case *time.Time:
+		if t := p.UTC(); !p.IsZero() && t.Year() > 0 && t.Year() < 10000 {
+			return t
+		}
+	}
+	return nil
+}
+
+// set puts into an entry what value gave.
+func (c *column) set(e *Entry, v any) error {
+	ok := false
+	switch p := c.field(e).(type) {
+	case *string:
+		if *p = ""; v != nil {
+			*p, ok = v.(string)
+		}
+	case *float64:
+		if *p = math.NaN(); v != nil {
+			*p, ok = v.(float64)
+		}
+	case *int:
+		if *p = 0; v != nil {
+			var n int64
+			n, ok = v.(int64)
+			*p = int(n)
+		}
+	case *time.Time:
+		if *p = (time.Time{}); v != nil {
+			*p, ok = v.(time.Time)
+		}
+	}
+	if v != nil && !ok {
+		return fmt.Errorf("column %s holds %v (%T)", c.Name, v, v)
+	}
+	return nil
+}

@@ -1,0 +1,180 @@
+package history
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"modernc.org/sqlite"
+)
+
+// damage says what is wrong with a file that is not what was written.
+type damage string
+
+func (d damage) Error() string { return string(d) }
+
+// SQLite's result codes (sqlite3.h), of which the low byte counts.
+const (
+	codePermission = 3
+	codeBusy       = 5
+	codeReadOnly   = 8
+	codeCorrupt    = 11
+	codeCantOpen   = 14
+	codeNotADB     = 26
+)
+
+func sqliteCode(err error) int {
+	var e *sqlite.Error
+	if errors.As(err, &e) {
+		return e.Code() & 0xff
+	}
+	return 0
+}
+
+func damaged(err error) bool {
+	var d damage
+	code := sqliteCode(err)
+	return errors.As(err, &d) || code == codeCorrupt || code == codeNotADB
+}
+
+// rebuild sets the damaged database aside and makes a new one: from the run directories, and with the imported logs that
+// can still be read. It has the file for itself meanwhile, so that nobody writes into what is set aside. Two processes may
+// see the damage at once: the second finds a sound file.
+func (db *DB) rebuild(ctx context.Context, why error) error {
+	if err := db.disconnect(); err != nil {
+		return err
+	}
+	if err := db.lock.exclusive(db.patience); err != nil {
+		return fmt.Errorf("%w; it cannot be set aside: %w", why, err)
+	}
+	defer db.lock.shared()
+	err := db.connect(ctx)
+	if err == nil {
+		err = db.verify(ctx)
+	}
+	if !damaged(err) {
+		return err
+	}
+	if err := db.disconnect(); err != nil {
+		return err
+	}
+	kept := db.salvage(ctx)
+	aside, err := setAside(db.path)
+	if err != nil {
+		return fmt.Errorf("%w; it cannot be set aside: %w", why, err)
+	}
+	if err := db.connect(ctx); err != nil {
+		return err
+	}
+	if _, err = db.sync(ctx); err == nil {
+		err = db.transaction(ctx, func(tx *sql.Tx) error { return put(ctx, tx, kept) })
+	}
+	db.notes = append(db.notes, fmt.Sprintf("the runs database was damaged (%v): set aside as %s and made again from the run directories, with %d imported entries; "+
+		"import again what is missing", why, aside, len(kept)))
+	return err
+}
+
+// verify reads all rows against their checksums.
+func (db *DB) verify(ctx context.Context) error {
+	err := each(ctx, db.sql, "SELECT rowid, "+entryNames+" FROM entries", nil, func(_ int64, _ Entry, err error) error { return err })
+	if err == nil {
+		_, err = seenRuns(ctx, db.sql)
+	}
+	return err
+}
+
+// salvage reads from a damaged file what no run directory holds, row by row, as far as it can be read.
+func (db *DB) salvage(ctx context.Context) (kept []Entry) {
+	pool, err := openFile(db.path, db.patience)
+	if err != nil {
+		return nil
+	}
+	defer pool.Close()
+	const near, far = 256, 1 << 40 // rows: more than some pages of a file hold; more than a file holds
+	query := "SELECT rowid, " + entryNames + " FROM entries NOT INDEXED WHERE rowid > ? ORDER BY rowid"
+	for at, stride, misses := int64(0), int64(1), 0; at < far; {
+		last := at
+		err := each(ctx, pool, query, []any{at}, func(rowid int64, e Entry, err error) error {
+			last = rowid
+			if err == nil && e.Kind != Run && e.Kind != Probe {
+				kept = append(kept, e)
+			}
+			return nil
+		})
+		if err == nil || ctx.Err() != nil {
+			return kept
+		}
+		if last > at {
+			at, stride, misses = last, 1, 0
+			continue
+		}
+		if misses++; misses > near {
+			stride *= 2
+		}
+		at += stride
+	}
+	return kept
+}
+
+// setAside renames a database and what SQLite keeps beside it.
+func setAside(path string) (aside string, err error) {
+	aside = path + ".corrupt-" + time.Now().UTC().Format("20060102-150405")
+	for n := 2; ; n++ {
+		if _, err := os.Lstat(aside); errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		aside = fmt.Sprintf("%s.corrupt-%s-%d", path, time.Now().UTC().Format("20060102-150405"), n)
+	}
+	if err := os.Rename(path, aside); err != nil {
+		return "", err
+	}
+	for _, suffix := range []string{"-journal", "-wal", "-shm"} {
+		if err := os.Rename(path+suffix, aside+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+	}
+	return aside, nil
+}
+
+// fileLock is an flock(2) on a file beside the database: all who use the database share it, who sets it aside has it alone.
+// On a file system without such locks it is not taken.
+type fileLock struct{ file *os.File }
+
+func lockShared(path string, patience time.Duration) (*fileLock, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	l := &fileLock{f}
+	if err := l.take(unix.LOCK_SH, patience); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return l, nil
+}
+
+func (l *fileLock) exclusive(patience time.Duration) error { return l.take(unix.LOCK_EX, patience) }
+
+func (l *fileLock) shared() { _ = l.take(unix.LOCK_SH, 0) } // from alone to shared nobody is waited for
+
+func (l *fileLock) take(how int, patience time.Duration) error {
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		err := unix.Flock(int(l.file.Fd()), how|unix.LOCK_NB)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case !errors.Is(err, unix.EWOULDBLOCK):
+			if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOLCK) {
+				return nil
+			}
+			return err
+		case time.Now().After(deadline):
+			return fmt.Errorf("another process uses it, for more than %s", patience)
+		}
+	}
+}
+
+func (l *fileLock) release() error { return l.file.Close() }

@@ -1,0 +1,297 @@
+package history
+
+import (
+	"cmp"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gonum.org/v1/gonum/stat"
+
+	"trainopt/cost"
+	"trainopt/optimizer/journal"
+	"trainopt/resources"
+	"trainopt/sla"
+)
+
+// runEntries are the entries of a run that has ended: the run itself and each stretch of it that was timed at one
+// allocation. None for a run that has not ended.
+func runEntries(id, dir string, rec *journal.Record) []Entry {
+	if rec.State == journal.Running || rec.State == journal.Planned {
+		return nil
+	}
+	stretches := timed(rec)
+	last := lastLogged(filepath.Join(dir, "log.csv"))
+	run := runEntry(id, dir, rec, stretches, last)
+	out := []Entry{run}
+	for i, s := range stretches {
+		e := NewEntry(Probe, fmt.Sprintf("%s/probe-%d", id, i+1))
+		e.Parent, e.Source, e.At, e.Job, e.Rates, e.Unit, e.State = id, dir, run.At, run.Job, run.Rates, run.Unit, run.State
+		e.Requested = configOf(rec, s.Allocation)
+		e.Observed = observed(rec, s.Allocation, nil)
+		if i == len(stretches)-1 {
+			e.Observed = observed(rec, s.Allocation, last)
+		}
+		e.Seconds, e.CostUSD, e.PeakMemoryGiB = float64(s.Seconds), float64(s.CostUSD), float64(s.PeakMemoryGiB)
+		e.GPUUtil, e.CPUUtil, e.Throughput, e.Rows = float64(s.GPUUtil), float64(s.CPUUtil), float64(s.Throughput), s.Rows
+		e.setUnitTimes(s.UnitSeconds)
+		out = append(out, e)
+	}
+	return out
+}
+
+func runEntry(id, dir string, rec *journal.Record, stretches []journal.Probe, last map[string]float64) Entry {
+	e := NewEntry(Run, id)
+	e.Source, e.At, e.Job, e.Rates = dir, rec.StartedAt, jobOf(rec), ratesOf(rec.Prices)
+	e.State, e.Unit = string(rec.State), rec.Training.Unit
+	if rec.Exit != nil {
+		e.Reason = rec.Exit.Reason
+	}
+	o := &rec.Outcome
+	e.Seconds, e.CostUSD, e.EnergyJoules = float64(o.Seconds), float64(o.CostUSD), float64(o.EnergyJoules)
+	e.Rows, e.Bad, e.Restarts = rec.Log.Rows, rec.Log.BadRows, o.Restarts
+	e.PeakMemoryGiB, e.GPUUtil, e.CPUUtil, e.Throughput = float64(o.PeakMemoryGiB), float64(o.GPUUtil), float64(o.CPUUtil), float64(o.Throughput)
+	e.TrainLoss, e.TestAccuracy = float64(rec.Training.TrainLoss), float64(rec.Training.TestAccuracy)
+	e.Startup, e.Restart = mean(rec.Overheads.StartupSeconds), mean(rec.Overheads.RestartSeconds)
+	switch {
+	case o.Epochs.Known():
+		e.Units = float64(o.Epochs)
+	case rec.State == journal.Done && rec.Training.Unit != "":
+		e.Units = float64(rec.Training.TotalUnits)
+	}
+	if rec.Plan != nil {
+		e.Requested = configOf(rec, rec.Plan.Allocation)
+		e.Observed = observed(rec, rec.Plan.Allocation, last)
+		e.Predicted = forecastOf(rec.Plan)
+	}
+	if n := len(stretches); n > 0 { // what it ended with is what it ran on
+		at := stretches[n-1].Allocation
+		e.Observed = observed(rec, at, last)
+		var units []journal.Number
+		for _, s := range stretches {
+			if s.Allocation.SameShape(at) && s.Allocation.BatchSize == at.BatchSize {
+				units = append(units, s.UnitSeconds...)
+			}
+		}
+		e.setUnitTimes(units)
+	}
+	if e.Observed.GPUs == 1 { // samples.csv has the sum over the devices
+		e.GPUMemoryGiB = largest(filepath.Join(dir, "samples.csv"), "gpu_memory_gib")
+	}
+	return e
+}
+
+// timed are the stretches of a run that were timed, each once: a probe whose units were timed is among the measured ones.
+func timed(rec *journal.Record) []journal.Probe {
+	out := slices.Clone(rec.Measured)
+	for _, p := range rec.Probes {
+		if !slices.ContainsFunc(out, func(m journal.Probe) bool { return sameStretch(m, p) }) {
+			out = append(out, p)
+		}
+	}
+	return slices.DeleteFunc(out, func(p journal.Probe) bool { return len(known(p.UnitSeconds)) == 0 })
+}
+
+func sameStretch(a, b journal.Probe) bool {
+	return a.Allocation.Same(b.Allocation) && a.Rows == b.Rows && slices.Equal(known(a.UnitSeconds), known(b.UnitSeconds))
+}
+
+// known are the numbers that are there and above 0.
+func known(v []journal.Number) []float64 {
+	var out []float64
+	for _, x := range v {
+		if x.Known() && x > 0 {
+			out = append(out, float64(x))
+		}
+	}
+	return out
+}
+
+// mean of the numbers that are there; NaN when none is.
+func mean(v []journal.Number) float64 {
+	sum, n := 0.0, 0.0
+	for _, x := range v {
+		if x.Known() {
+			sum, n = sum+float64(x), n+1
+		}
+	}
+	return sum / n
+}
+
+// setUnitTimes sets the unit times from what a record keeps of them: warm-up is left out there. One alone has no spread.
+func (e *Entry) setUnitTimes(units []journal.Number) {
+	v := known(units)
+	if len(v) == 0 {
+		return
+	}
+	e.UnitTime, e.UnitCount = stat.Mean(v, nil), float64(len(v))
+	if len(v) > 1 {
+		e.UnitSpread = stat.StdDev(v, nil) / e.UnitTime
+	}
+}
+
+func jobOf(rec *journal.Record) Job {
+	said := func(s *string) string {
+		if s == nil {
+			return ""
+		}
+		return *s
+	}
+	t := &rec.Training
+	j := Job{Script: rec.Script.Path, ScriptSHA256: rec.Script.SHA256, Framework: said(rec.Script.Framework), Family: said(rec.Script.Model),
+		Model:   cmp.Or(said(t.Model), said(rec.Script.Model)),
+		Dataset: cmp.Or(said(t.Dataset), rec.Handed.Dataset, said(rec.Script.Dataset)),
+		Params:  float64(t.ModelParams), Layers: float64(t.ModelLayers), DataCount: float64(t.DataCount), DataSizeMB: float64(t.DataSizeMB), Epochs: math.NaN()}
+	switch {
+	case rec.Handed.Epochs > 0:
+		j.Epochs = float64(rec.Handed.Epochs)
+	case t.Unit == "epoch":
+		j.Epochs = float64(t.TotalUnits)
+	}
+	return j
+}
+
+// configOf is an allocation on the machine of a run.
+func configOf(rec *journal.Record, a resources.Allocation) Config {
+	positive := func(v float64) float64 {
+		if v > 0 {
+			return v
+		}
+		return math.NaN()
+	}
+	c := Config{GPUs: float64(a.GPUs), Nodes: 1, CPUs: positive(float64(a.CPUs)), MemoryGiB: positive(float64(a.Memory)),
+		Batch: positive(float64(a.BatchSize)), Machine: rec.Host.Described}
+	if a.GPUs > 0 && len(rec.Host.GPUs) > 0 {
+		c.GPU = cost.GPUModel(rec.Host.GPUs[0].Name)
+		for _, g := range rec.Host.GPUs {
+			if slices.Contains(a.GPUIDs, g.UUID) {
+				c.GPU = cost.GPUModel(g.Name)
+				break
+			}
+		}
+	}
+	return c
+}
+
+// observed is what a stretch at an allocation really ran on: what it was given, and of that no more than the script's own log
+// names. The batch size is the log's word.
+func observed(rec *journal.Record, a resources.Allocation, logged map[string]float64) Config {
+	c := configOf(rec, a)
+	if n, ok := logged["gpu_count"]; ok && n >= 0 && n < c.GPUs {
+		if c.GPUs = n; n == 0 {
+			c.GPU = ""
+		}
+	}
+	if n, ok := logged["cpu_count"]; ok && n >= 1 && n < c.CPUs {
+		c.CPUs = n
+	}
+	if b := rec.Training.BatchSize; b.Known() && b > 0 {
+		c.Batch = float64(b)
+	}
+	if n, ok := logged["batch_size"]; ok && n > 0 {
+		c.Batch = n
+	}
+	return c
+}
+
+// ratesOf is the prices of a run; none when they are not all known.
+func ratesOf(p journal.Prices) cost.Rates {
+	if !p.GPUHour.Known() || !p.CPUHour.Known() || !p.GiBHour.Known() {
+		return cost.Rates{}
+	}
+	r := cost.Rates{GPUHour: cost.USD(p.GPUHour), CPUHour: cost.USD(p.CPUHour), GiBHour: cost.USD(p.GiBHour), Source: p.Source, Dated: p.Dated}
+	if p.InstanceHour.Known() {
+		r.Instance = cost.USD(p.InstanceHour)
+	}
+	return r
+}
+
+// forecastOf is what was foretold of a run; an interval that is all 0 was not.
+func forecastOf(p *journal.Plan) *Forecast {
+	if p.Prediction == nil {
+		return nil
+	}
+	said := func(i sla.Interval) sla.Interval {
+		if i == (sla.Interval{}) {
+			n := math.NaN()
+			return sla.Interval{P5: n, P50: n, P95: n}
+		}
+		return i
+	}
+	return &Forecast{Seconds: said(p.Prediction.Seconds), CostUSD: said(p.Prediction.CostUSD), Throughput: said(p.Prediction.Throughput), Planner: p.Planner}
+}
+
+// lastLogged are the numbers in the last whole row of a table; nil when it has none.
+func lastLogged(path string) map[string]float64 {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	const tail = 64 << 10 // bytes: more than some rows are
+	head := make([]byte, tail)
+	n, _ := f.ReadAt(head, 0)
+	header, rest, ok := strings.Cut(string(head[:n]), "\n")
+	if !ok {
+		return nil
+	}
+	if st, err := f.Stat(); err == nil && st.Size() > tail {
+		n, _ = f.ReadAt(head, st.Size()-tail)
+		rest = string(head[:n])
+	}
+	lines := strings.Split(rest, "\n")
+	if len(lines) < 2 { // what follows the last line feed is half a row
+		return nil
+	}
+	names, err1 := csv.NewReader(strings.NewReader(header)).Read()
+	cells, err2 := csv.NewReader(strings.NewReader(lines[len(lines)-2])).Read()
+	if err1 != nil || err2 != nil || len(names) != len(cells) {
+		return nil
+	}
+	out := map[string]float64{}
+	for i, name := range names {
+		if v, err := strconv.ParseFloat(cells[i], 64); err == nil && !math.IsNaN(v) {
+			out[name] = v
+		}
+	}
+	return out
+}
+
+// largest is the largest number in a column of a table; NaN when there is none.
+func largest(path, column string) float64 {
+	most := math.NaN()
+	f, err := os.Open(path)
+	if err != nil {
+		return most
+	}
+	defer f.Close()
+	in := csv.NewReader(f)
+	in.FieldsPerRecord, in.ReuseRecord = -1, true
+	at := -1
+	for {
+		row, err := in.Read()
+		if err == io.EOF {
+			return most
+		}
+		if err != nil {
+			continue
+		}
+		if at < 0 {
+			if at = slices.Index(row, column); at < 0 {
+				return most
+			}
+			continue
+		}
+		if at < len(row) {
+			if v, err := strconv.ParseFloat(row[at], 64); err == nil && !(v <= most) {
+				most = v
+			}
+		}
+	}
+}

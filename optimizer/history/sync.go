@@ -1,0 +1,244 @@
+package history
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"trainopt/optimizer/journal"
+)
+
+// seen is what is known of a run directory without reading it again.
+type seen struct {
+	id           string
+	modifiedNs   int64 // of run.json; 0 when it is to be read again whatever its age
+	size         int64
+	scriptSHA256 string
+	problem      string // why run.json could not be read; "" when it could
+}
+
+func (s *seen) row() []any { return []any{s.id, s.modifiedNs, s.size, s.scriptSHA256, s.problem} }
+
+const (
+	// settled is the age from which a file's time tells that it was not written since: younger ones may be written again
+	// within the same tick of the file system's clock.
+	settled = 2 * time.Second
+	// batch is how many runs are taken in by one transaction.
+	batch = 100
+)
+
+// Sync takes in the run directories that are new or have changed, and drops what is gone. Runs that have not ended are left
+// out. A run that cannot be read is left out, and a note says so.
+func (db *DB) Sync() (notes []string, err error) {
+	ctx := context.Background()
+	var runs []seen
+	err = db.do(ctx, "bring up to date", func() error {
+		runs, err = db.sync(ctx)
+		return err
+	})
+	return unreadable(runs), err
+}
+
+func unreadable(runs []seen) (notes []string) {
+	for _, r := range runs {
+		if r.problem != "" {
+			notes = append(notes, leftOut(r.id, r.problem))
+		}
+	}
+	return notes
+}
+
+func leftOut(id string, why any) string {
+	return fmt.Sprintf("earlier run %s is left out: %v", id, why)
+}
+
+// Remember takes in what has changed in a state directory, at the end of a run, within a time; what is left over then is
+// taken in the next time that the database is opened. Nothing that happens to the database is more than a note.
+func Remember(stateDir string, within time.Duration) (notes []string) {
+	done := make(chan []string, 1) // a file system that hangs is not waited for
+	go func() {
+		defer func() {
+			if x := recover(); x != nil {
+				done <- []string{fmt.Sprintf("runs database in %s: %v", stateDir, x)}
+			}
+		}()
+		done <- remember(stateDir, within*3/4)
+	}()
+	select {
+	case notes = <-done:
+		return notes
+	case <-time.After(within):
+		return []string{fmt.Sprintf("the runs database in %s did not answer within %s: this run is taken in later", stateDir, within)}
+	}
+}
+
+func remember(stateDir string, within time.Duration) []string {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	db, err := open(ctx, stateDir, within)
+	if err != nil {
+		return []string{fmt.Sprintf("%v: this run is taken in later", err)}
+	}
+	defer db.Close()
+	err = db.do(ctx, "bring up to date", func() error {
+		_, err := db.sync(ctx)
+		return err
+	})
+	notes := db.Notes()
+	if err != nil && ctx.Err() == nil { // many runs that are new to it are taken in by and by
+		notes = append(notes, fmt.Sprintf("%v: this run is taken in later", err))
+	}
+	return notes
+}
+
+// sync is Sync; it returns the runs that there are, the newest first. When ctx ends, what was taken in so far stays, the
+// newest runs before the others.
+func (db *DB) sync(ctx context.Context) ([]seen, error) {
+	before, err := seenRuns(ctx, db.sql) // before the directories are listed: who is known by then and not listed is gone
+	if err != nil {
+		return nil, err
+	}
+	now, changed, err := look(db.stateDir, before)
+	if err != nil {
+		return nil, err
+	}
+	var gone []string
+	for id := range before {
+		gone = append(gone, id)
+	}
+	if len(gone) > 0 {
+		slices.Sort(gone)
+		err := db.transaction(ctx, func(tx *sql.Tx) error {
+			for _, id := range gone {
+				if err := remove(ctx, tx, id); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	for part := range slices.Chunk(changed, batch) {
+		if err := db.take(ctx, now, part); err != nil {
+			return nil, err
+		}
+	}
+	return now, nil
+}
+
+// look lists the run directories, the newest first, and which of them are to be read. Those that are there are taken out
+// of before.
+func look(stateDir string, before map[string]seen) (now []seen, changed []int, err error) {
+	runs := journal.RunsDir(stateDir)
+	dirs, err := os.ReadDir(runs)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, fmt.Errorf("list runs: %w", err)
+	}
+	recent := time.Now().Add(-settled)
+	for _, d := range slices.Backward(dirs) { // ReadDir sorts by name, and names begin with the time
+		if !d.IsDir() || strings.HasPrefix(d.Name(), ".") {
+			continue
+		}
+		run := seen{id: d.Name()}
+		st, err := os.Stat(filepath.Join(runs, run.id, journal.RecordFile))
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // one that is just starting has no record yet
+			continue
+		case err != nil:
+			run.problem = err.Error()
+		default:
+			run.modifiedNs, run.size = st.ModTime().UnixNano(), st.Size()
+		}
+		old, known := before[run.id]
+		delete(before, run.id)
+		if known && old.modifiedNs == run.modifiedNs && old.size == run.size && run.problem == "" {
+			run = old
+		} else {
+			changed = append(changed, len(now))
+			if run.problem == "" && st.ModTime().After(recent) {
+				run.modifiedNs = 0
+			}
+		}
+		now = append(now, run)
+	}
+	return now, changed, nil
+}
+
+// take reads some runs and writes what they hold in one transaction; now is told what was found.
+func (db *DB) take(ctx context.Context, now []seen, changed []int) error {
+	entries := make([][]Entry, 0, len(changed))
+	read := changed[:0:0]
+	for _, i := range changed {
+		if ctx.Err() != nil {
+			break
+		}
+		run := &now[i]
+		dir := filepath.Join(journal.RunsDir(db.stateDir), run.id)
+		var own []Entry
+		rec, err := journal.ReadRecord(dir)
+		switch {
+		case err != nil:
+			run.problem = err.Error()
+			var d *journal.Damage
+			if !errors.As(err, &d) { // it may be read another time, or by a newer version of this program
+				run.modifiedNs = 0
+			}
+		default:
+			run.scriptSHA256 = rec.Script.SHA256
+			own = runEntries(run.id, dir, rec)
+		}
+		entries, read = append(entries, own), append(read, i)
+	}
+	err := db.transaction(context.WithoutCancel(ctx), func(tx *sql.Tx) error {
+		statement, err := tx.PrepareContext(context.WithoutCancel(ctx), "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?)")
+		if err != nil {
+			return err
+		}
+		defer statement.Close()
+		for k, i := range read {
+			if err := remove(context.WithoutCancel(ctx), tx, now[i].id); err != nil {
+				return err
+			}
+			if err := put(context.WithoutCancel(ctx), tx, entries[k]); err != nil {
+				return err
+			}
+			row := now[i].row()
+			if _, err := statement.Exec(append(row, checksum(row))...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return errors.Join(err, ctx.Err())
+}
+
+// seenRuns reads what is known of the run directories.
+func seenRuns(ctx context.Context, q querier) (map[string]seen, error) {
+	rows, err := q.QueryContext(ctx, "SELECT id, modified_ns, size, script_sha256, problem, checksum FROM runs")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := map[string]seen{}
+	for rows.Next() {
+		var s seen
+		var sum int64
+		if err := rows.Scan(&s.id, &s.modifiedNs, &s.size, &s.scriptSHA256, &s.problem, &sum); err != nil {
+			return nil, damage(err.Error())
+		}
+		if checksum(s.row()) != sum {
+			return nil, damage(fmt.Sprintf("what is known of run %s does not fit its checksum", s.id))
+		}
+		out[s.id] = s
+	}
+	return out, rows.Err()
+}
