@@ -5,12 +5,14 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"trainopt/optimizer/page"
 )
 
 // formats is the registry: one file and one line each.
 var formats = map[string]func(io.Writer, *Data) error{
 	"text":     renderText,
-	"markdown": renderMarkdown,
+	"markdown": func(w io.Writer, d *Data) error { return page.Markdown(w, build(d)) },
 	"json":     renderJSON,
 	"html":     renderHTML,
 	"csv":      renderCSV,

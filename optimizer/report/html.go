@@ -1,79 +1,41 @@
 package report
 
 import (
-	"bytes"
-	_ "embed"
-	"html/template"
 	"io"
-	"strings"
 
 	"trainopt/optimizer/chart"
+	"trainopt/optimizer/page"
 )
-
-//go:embed report.html.tmpl
-var pageText string
-
-var page = template.Must(template.New("report").Funcs(template.FuncMap{
-	"clean": clean,
-	"mark":  func(l light) string { return l.mark() },
-	"split": func(v string) [2]string { // a figure and its unit
-		figure, unit, ok := strings.Cut(clean(v), nb)
-		if !ok || strings.Contains(unit, nb) || v == noData {
-			return [2]string{clean(v)}
-		}
-		return [2]string{figure, unit}
-	},
-	"cells": func(g *grid) []titledRow { return g.titled() },
-}).Parse(chart.Figures + pageText))
-
-type titledCell struct {
-	cell
-	Sub    string // the interval, below the figure
-	Column string
-	Right  bool
-}
-
-type titledRow []titledCell
-
-// titled gives each cell the name of its column.
-func (g *grid) titled() []titledRow {
-	rows := make([]titledRow, len(g.Rows))
-	for i, r := range g.Rows {
-		for k, c := range r {
-			t := titledCell{cell: c, Column: g.Columns[k].Name, Right: g.Columns[k].Right}
-			if figure, rest, ok := strings.Cut(c.Text, " ("); t.Right && ok && strings.HasSuffix(rest, ")") {
-				t.Text, t.Sub = figure, strings.TrimSuffix(rest, ")")
-			}
-			rows[i] = append(rows[i], t)
-		}
-	}
-	return rows
-}
 
 // renderHTML writes one file that needs nothing else: no network, no script.
 func renderHTML(w io.Writer, d *Data) error {
+	doc := build(d)
 	list := pictures(d)
+	doc.Wide, doc.Pictures = &list[0], list[1:]
+	if allEmpty(list) {
+		doc.Nothing = "Nothing was recorded of this run, so there is nothing to draw."
+	}
 	events := map[string]bool{}
 	for _, m := range moments(d) {
 		events[m.Class] = true
 	}
-	var b bytes.Buffer
-	err := page.Execute(&b, struct {
-		document
-		Style template.CSS
-		// NoPictures: none of them has data.
-		NoPictures bool
-		Front      chart.Picture
-		Pictures   []chart.Picture
-		Events     map[string]bool
-		RunID      string
-		Missing    []string
-	}{build(d), template.CSS(chart.Style), allEmpty(list), list[0], list[1:], events, d.Record.RunID, d.Missing})
-	if err != nil {
-		return err
+	for _, m := range []struct {
+		class string
+		mark  page.Mark
+	}{
+		{"restart", page.Mark{Sign: "▼", Name: "restart at another allocation"}},
+		{"live", page.Mark{Sign: "▼", Name: "changed while running (dashed)"}},
+		{"recommended", page.Mark{Sign: "▽", Name: "advice, not applied (dotted)"}},
+	} {
+		if events[m.class] {
+			doc.Marks = append(doc.Marks, m.mark)
+		}
 	}
-	_, err = io.WriteString(w, strings.TrimLeft(b.String(), "\n"))
-	return err
+	doc.Footer = d.Record.RunID + " · all numbers are measured unless they are marked as predicted; intervals are from the 5th to the 95th percentile."
+	if len(d.Missing) > 0 {
+		doc.Footer += " Some tables of this run are missing or damaged, see the warnings."
+	}
+	return page.HTML(w, doc)
 }
 
 func allEmpty(list []chart.Picture) bool {

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/page"
 )
 
 // Summary writes one table over several runs, one line each and a total, for a terminal.
@@ -37,7 +38,7 @@ func Summary(w io.Writer, records []*journal.Record) error {
 		_, err := fmt.Fprintln(w, "No runs.")
 		return err
 	}
-	if err := textTable(&b, g); err != nil {
+	if err := page.TextTable(&b, g); err != nil {
 		return fmt.Errorf("summary of %d runs: %w", len(records), err)
 	}
 	fmt.Fprintf(&b, "\n%s, %s", plural(len(g.Rows), "run"), usd(total))

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/plan"
 	"trainopt/sla"
@@ -166,15 +164,4 @@ func TestRecommend(t *testing.T) {
 
 func option(r *journal.Record, prefer string, seconds, cost float64) {
 	r.Plan.Options = []plan.Option{{Prefer: prefer, SecondsPct: &seconds, CostPct: &cost, Candidate: plan.Candidate{Allocation: cpus(32, 16), Feasible: true}}}
-}
-
-func TestWrap(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		text := clean(rapid.String().Draw(t, "text"))
-		width := rapid.IntRange(4, 40).Draw(t, "width")
-		lines := wrap(text, width)
-		if got := strings.ReplaceAll(strings.Join(lines, ""), " ", ""); got != strings.ReplaceAll(text, " ", "") {
-			t.Fatalf("%q became %q", text, lines)
-		}
-	})
 }

@@ -1,20 +1,21 @@
-package report
+package page
 
 import (
 	"bytes"
 	"fmt"
 	"io"
 	"strings"
+
+	"trainopt/optimizer/chart"
 )
 
-// renderMarkdown writes the report as GitHub's Markdown.
-func renderMarkdown(w io.Writer, d *Data) error {
-	doc := build(d)
+// Markdown writes a document as GitHub's Markdown.
+func Markdown(w io.Writer, doc Document) error {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# %s: %s\n\n%s\n\n", escape(doc.Title), doc.State, escape(doc.Subtitle))
+	fmt.Fprintf(&b, "# %s\n\n%s\n\n", escape(doc.heading()), escape(doc.Subtitle))
 	for _, a := range doc.Answers {
 		mark := ""
-		if m := a.Light.mark(); m != "" {
+		if m := a.Light.Mark(); m != "" {
 			mark = m + " "
 		}
 		fmt.Fprintf(&b, "- %s**%s:** %s\n", mark, a.Question, escape(a.Text))
@@ -43,11 +44,11 @@ func renderMarkdown(w io.Writer, d *Data) error {
 			}
 		}
 	}
-	_, err := io.WriteString(w, plainBlanks(b.String()))
+	_, err := io.WriteString(w, chart.PlainBlanks(b.String()))
 	return err
 }
 
-func markdownTable(b *bytes.Buffer, g *grid) {
+func markdownTable(b *bytes.Buffer, g *Table) {
 	for _, c := range g.Columns {
 		fmt.Fprintf(b, "| %s ", escape(c.Name))
 	}
@@ -59,7 +60,7 @@ func markdownTable(b *bytes.Buffer, g *grid) {
 	for _, r := range g.Rows {
 		for _, c := range r {
 			text := escape(c.Text)
-			if m := c.Light.mark(); m != "" {
+			if m := c.Light.Mark(); m != "" {
 				text = m + " " + text
 			}
 			fmt.Fprintf(b, "| %s ", text)
@@ -71,7 +72,7 @@ func markdownTable(b *bytes.Buffer, g *grid) {
 // escape keeps text from being read as Markdown or HTML.
 func escape(s string) string {
 	var b strings.Builder
-	for _, c := range clean(s) {
+	for _, c := range chart.Clean(s) {
 		switch c {
 		case '<':
 			b.WriteString("&lt;")

@@ -1,0 +1,81 @@
+package page
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/olekukonko/tablewriter/pkg/twwidth"
+	"pgregory.net/rapid"
+
+	"trainopt/optimizer/chart"
+)
+
+func TestWrap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := chart.Clean(rapid.String().Draw(t, "text"))
+		width := rapid.IntRange(4, 40).Draw(t, "width")
+		lines := wrap(text, width)
+		if got := strings.ReplaceAll(strings.Join(lines, ""), " ", ""); got != strings.ReplaceAll(text, " ", "") {
+			t.Fatalf("%q became %q", text, lines)
+		}
+	})
+}
+
+// TestHostileText: what comes from scripts and logs neither moves the cursor nor becomes Markdown or HTML, in any part.
+func TestHostileText(t *testing.T) {
+	const hostile = "a\x1b[31m<script>alert(1)</script>|*b*\n# c"
+	doc := Document{Title: hostile, Subtitle: hostile, State: "done", Light: Good, Footer: hostile,
+		Answers: []Answer{{"Question", hostile, Warn}}, Tiles: []Tile{{hostile, hostile, hostile, Bad}},
+		Sections: []Section{{ID: "s", Title: "Part", Intro: hostile, Blocks: []Block{
+			{Caption: hostile, Fields: Fields(hostile, hostile)}, {Notes: []string{hostile}},
+			{Table: &Table{Columns: append(Left(hostile), Right("n")...), Rows: [][]Cell{With(Row(hostile, "1"), Muted)}}},
+		}}}}
+	for name, render := range map[string]func(*bytes.Buffer) error{
+		"text":     func(b *bytes.Buffer) error { return Text(b, doc) },
+		"markdown": func(b *bytes.Buffer) error { return Markdown(b, doc) },
+		"html":     func(b *bytes.Buffer) error { return HTML(b, doc) },
+	} {
+		var b bytes.Buffer
+		if err := render(&b); err != nil {
+			t.Fatal(err)
+		}
+		out := b.String()
+		if strings.Contains(out, "\x1b") || name != "text" && strings.Contains(out, "<script") {
+			t.Errorf("%s: hostile text came through:\n%s", name, out)
+		}
+		for _, line := range strings.Split(out, "\n") {
+			if strings.HasPrefix(line, "# c") {
+				t.Errorf("%s: a heading was smuggled in", name)
+			}
+			if w := twwidth.Width(line); name == "text" && w > textWidth+4 {
+				t.Errorf("text is %d columns wide: %s", w, line)
+			}
+		}
+		if n := strings.Count(out, "alert(1)"); n < 7 {
+			t.Errorf("%s: shows the text %d times, want it in every part", name, n)
+		}
+	}
+}
+
+// TestLongTables: text shows the first rows and says how many more there are; Markdown and HTML have all of them.
+func TestLongTables(t *testing.T) {
+	table := &Table{Columns: Left("name"), Long: true}
+	for range longRows + 3 {
+		table.Rows = append(table.Rows, Row("value"))
+	}
+	doc := Document{Title: "Long", Sections: []Section{{Title: "All", Blocks: []Block{{Table: table}}}}}
+	var text, html bytes.Buffer
+	if err := Text(&text, doc); err != nil {
+		t.Fatal(err)
+	}
+	if err := HTML(&html, doc); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(text.String(), "value"); n != longRows || !strings.Contains(text.String(), "3 rows more") {
+		t.Errorf("text shows %d rows:\n%s", n, text.String())
+	}
+	if n := strings.Count(html.String(), ">value<"); n != longRows+3 {
+		t.Errorf("HTML shows %d rows, want all %d", n, longRows+3)
+	}
+}
