@@ -15,10 +15,32 @@ func EmbeddedCatalogue() (*Catalogue, error) {
 	return &Catalogue{Offers: list}, err
 }
 
-// OpenCatalogue is the embedded table with what was imported into a state directory over it.
-func OpenCatalogue(stateDir string) (*Catalogue, error) { return EmbeddedCatalogue() }
+// OpenCatalogue is the embedded table with what was imported into a state directory over it, newer prices over older. When the imported
+// file cannot be read, the catalogue is the embedded one and the error, which names the file, says why: who only wants some price can go on.
+func OpenCatalogue(stateDir string) (*Catalogue, error) {
+	c, err := EmbeddedCatalogue()
+	if err != nil {
+		return c, err
+	}
+	imported, err := loadPrices(stateDir)
+	if err != nil {
+		return c, err
+	}
+	at := map[string]int{}
+	for i, o := range c.Offers {
+		at[offerKey(o.Cloud, o.Type)] = i
+	}
+	for _, o := range imported {
+		if i, known := at[offerKey(o.Cloud, o.Type)]; known {
+			c.Offers[i], _ = over(c.Offers[i], o)
+		} else {
+			c.Offers = append(c.Offers, o)
+		}
+	}
+	return c, nil
+}
 
-// Lookup finds an offer; see the function of the same name.
+// Lookup finds an offer as the function of the same name does, in this catalogue.
 func (c *Catalogue) Lookup(name string) (Offer, error) { return lookup(c.Offers, name) }
 
 // Filter selects offers; the zero value selects all.
@@ -82,10 +104,4 @@ func plain(name string) string {
 		}
 		return r
 	}, strings.ToLower(name))
-}
-
-// Rejected is a row of an imported list that was refused, and why.
-type Rejected struct {
-	Line int
-	What string
 }

@@ -2,6 +2,7 @@ package cost
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"encoding/csv"
 	"errors"
@@ -13,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"unicode"
+	"unicode/utf8"
 
 	"trainopt/resources"
 )
@@ -31,6 +34,13 @@ type Offer struct {
 	Source    string        // where the on-demand price comes from, in words
 	Dated     string        // its date, YYYY-MM-DD
 	SpotDated string        // the date of the spot price; empty when unknown
+	// SpotSource says where the spot price comes from; empty when unknown. It is the median over SpotZones zones of Region, with SpotLow
+	// and SpotHigh their ends; 0 where the list does not tell zones apart.
+	SpotSource        string
+	SpotLow, SpotHigh USD
+	SpotZones         int
+	Region            string // whose prices these are; empty where the list does not say
+	Imported          bool   // not from the table in the binary
 	// UseSpot says that the spot price was asked for: Price and Rates then use it.
 	UseSpot bool
 }
@@ -119,7 +129,7 @@ func parseOffer(rec []string) (Offer, error) {
 	o := Offer{Cloud: rec[0], Type: rec[1], GPU: rec[2], GPUs: whole(3), GPUMemory: resources.GiB(number(4)), CPUs: whole(5),
 		Memory: resources.GiB(number(6)), OnDemand: USD(number(7)), Spot: USD(number(8)), Source: source.words, Dated: source.dated}
 	if o.Spot != 0 {
-		o.SpotDated = spotDated
+		o.SpotDated, o.SpotSource = spotDated, priceSources["list-2025-03"].words
 	}
 	return o, errors.Join(problems...)
 }
@@ -132,6 +142,8 @@ func (o Offer) Validate() error {
 	wrong := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	if o.Cloud == "" || o.Type == "" {
 		wrong("cloud or type is missing")
+	} else if name := o.Cloud + o.Type; len(name) > longestName || strings.ContainsFunc(name, notInNames) {
+		wrong("%q is no name of a machine", name)
 	}
 	if o.CPUs <= 0 {
 		wrong("%d CPUs", o.CPUs)
@@ -153,6 +165,13 @@ func (o Offer) Validate() error {
 		wrong("spot price %g is not below the on-demand price %g", float64(o.Spot), float64(o.OnDemand))
 	}
 	return errors.Join(problems...)
+}
+
+const longestName = 120 // bytes
+
+// notInNames are the characters that would break CLOUD:TYPE on a command line, or a screen.
+func notInNames(r rune) bool {
+	return r == ':' || r == '/' || r == utf8.RuneError || !unicode.IsGraphic(r)
 }
 
 // Name is how the offer is asked for: "aws:p4d.24xlarge", with ":spot" when that price is used.
@@ -179,19 +198,12 @@ func (o Offer) Rates() Rates {
 	whole := r.Hourly(resources.Allocation{GPUs: o.GPUs, CPUs: o.CPUs, Memory: o.Memory})
 	price := o.Price()
 	scale := price / whole
-	dated, market := o.Dated, "on demand"
+	dated, source, market := o.Dated, o.Source, "on demand"
 	if o.UseSpot {
-		dated, market = o.SpotDated, "spot"
+		dated, source, market = o.SpotDated, o.SpotSource, "spot"
 	}
 	return Rates{GPUHour: r.GPUHour * scale, CPUHour: r.CPUHour * scale, GiBHour: r.GiBHour * scale, Instance: price,
-		Source: fmt.Sprintf("%s:%s %s, %s", o.Cloud, o.Type, market, o.sourceWords()), Dated: dated}
-}
-
-func (o Offer) sourceWords() string {
-	if o.UseSpot {
-		return priceSources["list-2025-03"].words
-	}
-	return o.Source
+		Source: fmt.Sprintf("%s:%s %s, %s", o.Cloud, o.Type, market, source), Dated: dated}
 }
 
 // Host describes the machine for planning without it. Its GPUs have invented identities ("described-0" …) that no real
@@ -278,17 +290,22 @@ func offerKey(cloud, kind string) string {
 	return strings.ToLower(strings.TrimSpace(cloud)) + ":" + strings.TrimPrefix(plain(kind), "standard")
 }
 
-// nearestOffers names the three offers whose names differ by the fewest edits.
+// nearestOffers names the three offers whose names differ by the fewest edits; of the same number, those that begin alike longest.
 func nearestOffers(offers []Offer, key string) string {
 	type near struct {
-		name     string
-		distance int
+		name            string
+		distance, alike int
 	}
 	list := make([]near, len(offers))
 	for i, o := range offers {
-		list[i] = near{o.Name(), edits(key, offerKey(o.Cloud, o.Type))}
+		other := offerKey(o.Cloud, o.Type)
+		alike := 0
+		for alike < min(len(key), len(other)) && key[alike] == other[alike] {
+			alike++
+		}
+		list[i] = near{o.Name(), edits(key, other), alike}
 	}
-	slices.SortStableFunc(list, func(a, b near) int { return a.distance - b.distance })
+	slices.SortStableFunc(list, func(a, b near) int { return cmp.Or(a.distance-b.distance, b.alike-a.alike) })
 	var names []string
 	for _, n := range list[:min(3, len(list))] {
 		names = append(names, n.name)

@@ -100,7 +100,7 @@ func TestWarnings(t *testing.T) {
 	if w := r.Warnings(day("2026-08-01")); len(w) != 2 || r.Validate() != nil {
 		t.Errorf("unusual prices: %q, %v", w, r.Validate())
 	}
-	if w := Default("Radeon Pro V520").Warnings(day("2026-08-01")); len(w) != 1 || !strings.Contains(w[0], "Radeon Pro V520") || !strings.Contains(w[0], "--gpu-hour") {
+	if w := Default("Radeon Pro V620").Warnings(day("2026-08-01")); len(w) != 1 || !strings.Contains(w[0], "Radeon Pro V620") || !strings.Contains(w[0], "--gpu-hour") {
 		t.Errorf("unknown GPU: %q", w)
 	}
 }

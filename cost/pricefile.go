@@ -1,0 +1,138 @@
+package cost
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// PriceFile is where imported prices are kept below a state directory.
+const PriceFile = "prices.csv"
+
+// ErrDamaged is what the error of a price file wraps that was not written by this program, or not wholly.
+var ErrDamaged = errors.New("damaged price file")
+
+// ownColumns are the columns of our own lists; on_demand and spot in USD per hour, memory in GiB, dates YYYY-MM-DD.
+var ownColumns = []string{"cloud", "type", "gpu", "gpus", "gpu_gib", "vcpus", "ram_gib", "on_demand", "dated", "source", "region",
+	"spot", "spot_low", "spot_high", "spot_zones", "spot_dated", "spot_source"}
+
+// priceVersion is the first line of a price file, with the checksum of all that follows it.
+const priceVersion = "# prices of optimize, version 1, crc32 "
+
+// WriteList writes offers as a list of our own layout, which [ReadList] reads.
+func WriteList(w io.Writer, offers []Offer) error {
+	out := csv.NewWriter(w)
+	if err := out.Write(ownColumns); err != nil {
+		return err
+	}
+	number := func(v float64) string {
+		if v == 0 {
+			return ""
+		}
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	for _, o := range offers {
+		if err := out.Write([]string{o.Cloud, o.Type, o.GPU, strconv.Itoa(o.GPUs), number(float64(o.GPUMemory)), strconv.Itoa(o.CPUs),
+			number(float64(o.Memory)), number(float64(o.OnDemand)), o.Dated, o.Source, o.Region, number(float64(o.Spot)), number(float64(o.SpotLow)),
+			number(float64(o.SpotHigh)), number(float64(o.SpotZones)), o.SpotDated, o.SpotSource}); err != nil {
+			return err
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// encodePrices is the content of a price file.
+func encodePrices(offers []Offer) ([]byte, error) {
+	var body bytes.Buffer
+	if err := WriteList(&body, offers); err != nil {
+		return nil, err
+	}
+	return append(fmt.Appendf(nil, "%s%08x\n", priceVersion, crc32.ChecksumIEEE(body.Bytes())), body.Bytes()...), nil
+}
+
+// decodePrices reads a price file. It takes all of it or nothing: what this program wrote has no bad rows.
+func decodePrices(data []byte) ([]Offer, error) {
+	first, body, _ := bytes.Cut(data, []byte("\n"))
+	sum, ours := strings.CutPrefix(string(first), priceVersion)
+	switch {
+	case !ours && strings.HasPrefix(string(first), "# prices of optimize, version "):
+		return nil, fmt.Errorf("%q is of another version of this program: %w", first, ErrDamaged)
+	case !ours:
+		return nil, fmt.Errorf("its first line is not that of a price file: %w", ErrDamaged)
+	case sum != fmt.Sprintf("%08x", crc32.ChecksumIEEE(body)):
+		return nil, fmt.Errorf("its checksum does not hold, it is torn or was changed: %w", ErrDamaged)
+	}
+	list, err := ReadList(bytes.NewReader(body), nil, ListOptions{})
+	if err == nil && (len(list.Rejected) > 0 || list.Layout != "our own") {
+		err = fmt.Errorf("%d of its rows are refused", len(list.Rejected))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", err, ErrDamaged)
+	}
+	for i := range list.Offers {
+		list.Offers[i].Imported = true
+	}
+	return list.Offers, nil
+}
+
+// loadPrices reads what was imported into a state directory; nothing when nothing was. The error names the file.
+func loadPrices(stateDir string) ([]Offer, error) {
+	path := filepath.Join(stateDir, PriceFile)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read imported prices: %w", err)
+	}
+	offers, err := decodePrices(data)
+	if err != nil {
+		return nil, fmt.Errorf("read imported prices %s: %w; move it away and import the lists again", path, err)
+	}
+	return offers, nil
+}
+
+// savePrices replaces what was imported into a state directory: the file is the old one or the new one, never half.
+func savePrices(stateDir string, offers []Offer) error {
+	data, err := encodePrices(offers)
+	if err == nil {
+		err = os.MkdirAll(stateDir, 0o755)
+	}
+	if err == nil {
+		err = replaceFile(filepath.Join(stateDir, PriceFile), data)
+	}
+	if err != nil {
+		return fmt.Errorf("keep imported prices: %w", err)
+	}
+	return nil
+}
+
+func replaceFile(path string, data []byte) error {
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // gone already when all went well
+	_, err = f.Write(data)
+	if err := errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

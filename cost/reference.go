@@ -1,0 +1,128 @@
+package cost
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"trainopt/resources"
+)
+
+// reference is what is known of machines: it completes the rows of lists that leave shapes out, and tells absurd prices.
+type reference struct {
+	silent bool                     // knows nothing, compares nothing
+	offers map[string]Offer         // by offerKey
+	memory map[string]resources.GiB // of GPU models
+	perGPU map[string]USD           // median price of a whole machine divided by its GPUs, of GPU models
+}
+
+// neuronMemory is the memory of AWS's own accelerators, which the price lists leave out (AWS Neuron documentation, architecture of Inf1, Inf2
+// and Trn1).
+var neuronMemory = map[string]resources.GiB{"Inferentia": 8, "Inferentia2": 32, "Trainium": 32}
+
+func newReference(c *Catalogue) reference {
+	r := reference{silent: c == nil, offers: map[string]Offer{}, memory: map[string]resources.GiB{}, perGPU: map[string]USD{}}
+	for model, gib := range neuronMemory {
+		r.memory[model] = gib
+	}
+	if r.silent {
+		return r
+	}
+	prices := map[string][]USD{}
+	for _, o := range c.Offers {
+		r.offers[offerKey(o.Cloud, o.Type)] = o
+		if o.GPUs > 0 {
+			r.memory[o.GPU] = o.GPUMemory
+			prices[o.GPU] = append(prices[o.GPU], o.OnDemand/USD(o.GPUs))
+		}
+	}
+	for model, list := range prices {
+		slices.Sort(list)
+		r.perGPU[model] = list[len(list)/2]
+	}
+	return r
+}
+
+// complete fills in what the list does not say of a machine. A shape that it does say stays.
+func (r reference) complete(o Offer) (Offer, error) {
+	same, known := r.offers[offerKey(o.Cloud, o.Type)]
+	if known {
+		o.Type = same.Type
+		if o.CPUs == 0 && o.Memory == 0 && o.GPUs == 0 {
+			o.GPU, o.GPUs, o.GPUMemory, o.CPUs, o.Memory = same.GPU, same.GPUs, same.GPUMemory, same.CPUs, same.Memory
+		}
+	}
+	if o.GPUs > 0 && o.GPUMemory == 0 {
+		o.GPUMemory = r.memory[o.GPU]
+	}
+	switch {
+	case !known && o.CPUs == 0 && o.Memory == 0:
+		return o, errors.New("its CPUs and memory are neither in the list nor known")
+	case o.GPUs > 0 && o.GPUMemory == 0:
+		return o, fmt.Errorf("the memory of a %s is neither in the list nor known", o.GPU)
+	}
+	return o, nil
+}
+
+// check refuses a row; a bad spot price alone is a doubt, not a refusal.
+func (r reference) check(o Offer, today time.Time) error {
+	if what := wrongDate(o.Dated, today); what != "" {
+		return errors.New(what)
+	}
+	if err := o.withoutSpot().Validate(); err != nil {
+		return err
+	}
+	if usual, of := r.usual(o); usual > 0 && !r.silent {
+		if ratio := float64(o.OnDemand / usual); ratio > absurd || ratio < 1.0/absurd {
+			return fmt.Errorf("%g USD/h is absurd: %s is %.4g", float64(o.OnDemand), of, float64(usual))
+		}
+	}
+	return nil
+}
+
+// usual is what a machine like this should cost; 0 when nothing is known.
+func (r reference) usual(o Offer) (price USD, of string) {
+	if same, ok := r.offers[offerKey(o.Cloud, o.Type)]; ok {
+		return same.OnDemand, "the known price of " + same.Dated
+	}
+	if o.GPUs == 0 {
+		return Default("").Hourly(resources.Allocation{CPUs: o.CPUs, Memory: o.Memory}), "usual for its CPUs and memory"
+	}
+	return r.perGPU[o.GPU] * USD(o.GPUs), fmt.Sprintf("usual for %d × %s", o.GPUs, o.GPU)
+}
+
+// doubt takes a useless spot price away and says what is unusual; empty when nothing is.
+func (r reference) doubt(o *Offer) string {
+	switch what := implausible(o.Spot, maxInstance); {
+	case what != "":
+		*o = o.withoutSpot()
+		return "spot price " + what + ": taken without it"
+	case o.Spot >= o.OnDemand:
+		spot := o.Spot
+		*o = o.withoutSpot()
+		return fmt.Sprintf("spot price %g USD/h is not below the %g on demand: taken without it", float64(spot), float64(o.OnDemand))
+	case o.Spot > 0 && o.Spot < o.OnDemand/100:
+		spot := o.Spot
+		*o = o.withoutSpot()
+		return fmt.Sprintf("spot price %g USD/h is below a hundredth of the %g on demand: taken without it", float64(spot), float64(o.OnDemand))
+	case o.Spot > 0 && wrongDate(o.SpotDated, time.Time{}) != "":
+		*o = o.withoutSpot()
+		return "the spot price has no date: taken without it"
+	}
+	if !(o.SpotLow > 0) || !(o.SpotHigh < o.OnDemand) || o.SpotLow > o.Spot || o.SpotHigh < o.Spot || o.SpotZones < 2 {
+		o.SpotLow, o.SpotHigh, o.SpotZones = 0, 0, 0
+	}
+	usual, of := r.usual(*o)
+	switch {
+	case r.silent:
+		return ""
+	case usual <= 0:
+		return "no price of a " + o.GPU + " is known to compare with"
+	}
+	if ratio := float64(o.OnDemand / usual); ratio > unusual || ratio < 1.0/unusual {
+		return fmt.Sprintf("%g USD/h is %.2g times what it should be: %s is %.4g", float64(o.OnDemand), ratio, of, math.Round(float64(usual)*1e4)/1e4)
+	}
+	return ""
+}
