@@ -11,6 +11,7 @@ import (
 
 	"trainopt/cost"
 	"trainopt/optimizer/history"
+	"trainopt/optimizer/history/logs"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
@@ -47,18 +48,18 @@ func (r *run) recall() {
 	for _, n := range notes {
 		r.warn(n)
 	}
-	offline, notes := history.ReadLogs(r.Config.Offline, r.Config.Columns, r.baseline)
-	for _, n := range notes {
+	offline := logs.Recall(r.Config.Offline, logs.Options{Aliases: r.Config.Columns}, r.baseline)
+	for _, n := range offline.Notes {
 		r.event(Warning, "%s", n)
 	}
-	r.recalled = append(found.Observations, offline...)
+	r.recalled = append(found.Observations, offline.Observations...)
 	r.restartS, r.startupS, r.recurrences = found.RestartSeconds, found.StartupSeconds, found.Recurrences
 	r.progress.TotalHint = float64(r.Config.Epochs)
 	if found.Total > 0 && r.progress.Total == 0 {
 		r.progress.Total, r.progress.Unit = found.Total, found.Unit
 	}
-	if found.Total == 0 && len(offline) > 0 && r.progress.TotalHint == 0 {
-		r.progress.TotalHint = history.Epochs(r.Config.Offline, r.Config.Columns)
+	if found.Total == 0 && len(offline.Observations) > 0 && r.progress.TotalHint == 0 {
+		r.progress.TotalHint = offline.Epochs
 	}
 	if len(found.Runs) > 0 {
 		if r.progress.UnitSamples == 0 && len(found.Observations) > 0 {
