@@ -39,8 +39,9 @@ import (
 )
 
 // Load reads the tables themselves below dir (sia-profiles, pollux-profiles, gavel, elasticflow, mlperf; those that are
-// there), sorted by id: for evaluation only, since some carry no licence. A measurement that two tables hold is told once:
-// Sia's "aws" is Pollux's, and its two A100 tables of NCF are one. The error names file and line of what is damaged, and wraps
+// there), sorted by id: for evaluation only, since some carry no licence. A measurement that is there twice is told
+// once: Sia's "aws" is Pollux's, its two A100 tables of NCF are one, nine rates of ElasticFlow on T4 are Pollux's to the last
+// digit, and nine submissions to MLPerf v4.1 were made again to v5.0 or under a second name. The error names file and line of what is damaged, and wraps
 // fs.ErrNotExist when there is nothing to read.
 func Load(dir string) ([]history.Entry, error) {
 	var all []history.Entry
@@ -58,20 +59,21 @@ func Load(dir string) ([]history.Entry, error) {
 	return sortEntries(distinct(all))
 }
 
-// distinct leaves out measurements that an earlier entry holds already: the same work on the same configuration at exactly the
-// same speed.
+// distinct leaves out measurements that an earlier entry holds already: the same work on the same configuration, and exactly
+// the same figure.
 func distinct(entries []history.Entry) []history.Entry {
 	type what struct {
-		model, dataset, gpu            string
-		nodes                          int
-		gpus, batch, throughput, count float64
+		model, dataset, gpu, unit string
+		nodes                     int
+		gpus, batch, unitTime     float64
 	}
 	seen := map[what]bool{}
 	return slices.DeleteFunc(entries, func(e history.Entry) bool {
-		w := what{e.Job.Model, e.Job.Dataset, e.Observed.GPU, e.Observed.Nodes, e.Observed.GPUs, e.Observed.Batch, e.Throughput, e.UnitCount}
+		c := e.Observed
+		w := what{e.Job.Model, e.Job.Dataset, c.GPU, e.Unit, c.Nodes, c.GPUs, c.Batch, e.UnitTime}
 		again := seen[w]
 		seen[w] = true
-		return again // never when the throughput is NaN, which equals nothing
+		return again
 	})
 }
 
@@ -86,6 +88,3 @@ func sortEntries(entries []history.Entry) ([]history.Entry, error) {
 	}
 	return entries, errors.Join(errs...)
 }
-
-// Embedded are the measurements in the binary, a fresh slice.
-func Embedded() []history.Entry { return nil }

@@ -7,31 +7,14 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"trainopt/optimizer/history"
 )
 
-// submission is a row of the MLPerf table.
-type submission struct {
-	point
-	version, submitter, benchmark string
-}
-
+// loadMLPerf reads the submissions, the newer version first.
 func loadMLPerf(dir string) ([]history.Entry, error) {
-	rows, err := loadSubmissions(dir)
-	if err != nil {
-		return nil, err
-	}
-	var points []point
-	for _, s := range rows {
-		points = append(points, s.point)
-	}
-	return entriesOf(filepath.Join(dir, "mlperf"), points)
-}
-
-// loadSubmissions reads the table; none when it is not there.
-func loadSubmissions(dir string) ([]submission, error) {
 	f, name, err := open(filepath.Join(dir, "mlperf", "training_results_v4.1_v5.0.csv"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -40,18 +23,19 @@ func loadSubmissions(dir string) ([]submission, error) {
 		return nil, err
 	}
 	defer f.Close()
-	rows, err := readSubmissions(f)
+	points, err := readSubmissions(f)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
-	return rows, nil
+	slices.SortStableFunc(points, func(a, b point) int { return strings.Compare(b.id, a.id) })
+	return entriesOf(name, points)
 }
 
 var submissionColumns = []string{"mlperf_training_version", "submitter", "system", "benchmark", "accelerator", "nodes", "accelerators_total",
 	"framework", "runs_success", "time_to_train_min_olympic_mean", "time_to_train_min_stdev", "global_batch_size"}
 
-func readSubmissions(r io.Reader) ([]submission, error) {
-	var out []submission
+func readSubmissions(r io.Reader) ([]point, error) {
+	var out []point
 	err := eachRow(csv.NewReader(r), submissionColumns, func(v []string) error {
 		nodes, err1 := whole(v[5])
 		gpus, err2 := whole(v[6])
@@ -65,12 +49,11 @@ func readSubmissions(r io.Reader) ([]submission, error) {
 		if !(minutes > 0) || deviation < 0 {
 			return fmt.Errorf("%g minutes to train, deviation %g: want more than 0, and 0 or more", minutes, deviation)
 		}
-		s := submission{version: v[0], submitter: v[1], benchmark: v[3], point: point{
+		out = append(out, point{
 			id:  fmt.Sprintf("mlperf-v%s/%s/%s/%s", v[0], v[3], v[1], strings.ReplaceAll(v[2], "/", "_")),
 			gpu: GPUName(v[4]), gpus: gpus, nodes: nodes, batch: float64(batch), framework: mlperfFramework(v[3], v[7]), machine: v[2],
 			seconds: 60 * minutes, count: float64(runs), spread: deviation / minutes,
-		}}
-		out = append(out, s)
+		})
 		return nil
 	})
 	return out, err

@@ -29,11 +29,7 @@ type point struct {
 // entry makes the entry of a point. It refuses an id whose source or model is not known.
 func (p point) entry() (history.Entry, error) {
 	e := history.NewEntry(history.Table, p.id)
-	source, rest, _ := strings.Cut(p.id, "/")
-	model, rest, _ := strings.Cut(rest, "/")
-	if source == "elasticflow" && strings.HasPrefix(rest, "t4/") {
-		source = elasticFlowT4
-	}
+	source, model := sourceOf(p.id)
 	o, known := origins[source]
 	if !known {
 		return e, fmt.Errorf("%s: source %q is not known", p.id, source)
@@ -43,7 +39,9 @@ func (p point) entry() (history.Entry, error) {
 	}
 	e.Source = o.words()
 	e.Observed.GPU, e.Observed.GPUs, e.Observed.Nodes, e.Observed.Batch = p.gpu, float64(p.gpus), p.nodes, p.batch
-	e.Observed.Machine = p.machine
+	if e.Observed.Machine = p.machine; p.machine == "" {
+		e.Observed.Machine = o.Machine
+	}
 	if p.throughput > 0 {
 		e.Throughput, e.Unit, e.UnitTime = p.throughput, "step", p.batch/p.throughput
 	}
@@ -57,6 +55,16 @@ func (p point) entry() (history.Entry, error) {
 		e.UnitSpread = p.spread
 	}
 	return e, nil
+}
+
+// sourceOf are the key of an id's origin, and the model.
+func sourceOf(id string) (source, model string) {
+	source, rest, _ := strings.Cut(id, "/")
+	model, rest, _ = strings.Cut(rest, "/")
+	if source == "elasticflow" && strings.HasPrefix(rest, "t4/") {
+		source = elasticFlowT4
+	}
+	return source, model
 }
 
 // entriesOf makes the entries of points of one file.

@@ -24,11 +24,11 @@ type stepMachine struct {
 	file    string // what its tables have in their names, "-rtx"
 	name    string // in ids
 	gpu     string
-	machine string
+	machine string // "" as its origin says
 }
 
 var (
-	polluxMachines = []stepMachine{{"", "t4", "T4", "aws:g4dn.12xlarge"}}
+	polluxMachines = []stepMachine{{"", "t4", "T4", ""}}
 	// siaMachines: the paper does not name the GPU of its azure machines.
 	siaMachines = []stepMachine{
 		{"-aws", "aws", "T4", "aws:g4dn.12xlarge"}, {"-azure", "azure", "azure (unnamed)", "sia:azure"},

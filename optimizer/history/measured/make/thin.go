@@ -1,0 +1,125 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"trainopt/optimizer/history"
+	"trainopt/optimizer/history/measured"
+)
+
+// Thin takes of all entries those that go into the binary:
+//
+//	pollux       nodes filled alike with 1, 2 or 4 GPUs, or one node, on 1, 2, 4, 8 or 16 nodes; of each such place the smallest
+//	             and largest batch per GPU, and between them those that are about twice the one before
+//	gavel        all but irregular curves (measured.Irregular)
+//	elasticflow  all on A100; of those on T4, which were computed from the tables of Pollux, the model that those lack
+//	mlperf       of v5.0, for each benchmark, accelerator, number of nodes and accelerators and batch, the median over submitters
+//
+// Tables without a licence (Sia, MLPerf v4.1) are left out.
+func Thin(entries []history.Entry) []history.Entry {
+	irregular := measured.Irregular(entries)
+	polluxModels := map[string]bool{}
+	places := map[string][]history.Entry{}
+	submissions := map[string][]history.Entry{}
+	var out []history.Entry
+	for _, e := range entries {
+		part := strings.Split(e.ID, "/")
+		switch part[0] {
+		case "pollux":
+			polluxModels[part[1]] = true
+			if alike(e.Observed) && !strings.Contains(part[3], "+") {
+				place := strings.Join(part[:4], "/")
+				places[place] = append(places[place], e)
+			}
+		case "gavel":
+			if !irregular[e.ID] {
+				out = append(out, e)
+			}
+		case "mlperf-v5.0":
+			id := configID(part[1], e.Observed)
+			submissions[id] = append(submissions[id], e)
+		}
+	}
+	for _, e := range entries {
+		part := strings.Split(e.ID, "/")
+		if part[0] == "elasticflow" && (part[2] == "a100" || !polluxModels[part[1]]) {
+			out = append(out, e)
+		}
+	}
+	for _, place := range slices.Sorted(maps.Keys(places)) {
+		out = append(out, everySecond(places[place])...)
+	}
+	for _, id := range slices.Sorted(maps.Keys(submissions)) {
+		out = append(out, median(id, submissions[id]))
+	}
+	return out
+}
+
+// alike tells whether a place is one of those taken.
+func alike(c history.Config) bool {
+	perNode := int(c.GPUs) / c.Nodes
+	return c.Nodes == 1 || int(c.GPUs)%c.Nodes == 0 && slices.Contains([]int{1, 2, 4}, perNode) && slices.Contains([]int{2, 4, 8, 16}, c.Nodes)
+}
+
+// everySecond keeps a geometric grid of batches, factor about 2, with both ends.
+func everySecond(entries []history.Entry) []history.Entry {
+	slices.SortFunc(entries, func(a, b history.Entry) int { return int(a.Observed.Batch - b.Observed.Batch) })
+	var out []history.Entry
+	for i, e := range entries {
+		if i == 0 || i == len(entries)-1 || e.Observed.Batch >= 1.9*out[len(out)-1].Observed.Batch {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// configID is the id of a benchmark on a configuration.
+func configID(benchmark string, c history.Config) string {
+	place := fmt.Sprintf("r%.0fn%d", c.GPUs, c.Nodes)
+	if int(c.GPUs)%c.Nodes == 0 {
+		place = fmt.Sprintf("%dx%d", int(c.GPUs)/c.Nodes, c.Nodes)
+	}
+	return fmt.Sprintf("mlperf/%s/%s/%s/g%.0f", benchmark, strings.ToLower(strings.ReplaceAll(c.GPU, " ", "-")), place, c.Batch)
+}
+
+// median is the entry of a configuration: the median over submitters of the median of each one's systems. UnitCount is the
+// number of submitters, UnitSpread their relative standard deviation; the framework is unknown where they differ.
+func median(id string, submissions []history.Entry) history.Entry {
+	bySubmitter := map[string][]float64{}
+	out := history.NewEntry(history.Table, id)
+	out.Job, out.Observed = submissions[0].Job, submissions[0].Observed
+	for _, e := range submissions {
+		submitter := strings.Split(e.ID, "/")[2]
+		bySubmitter[submitter] = append(bySubmitter[submitter], e.Seconds)
+		if e.Job.Framework != out.Job.Framework {
+			out.Job.Framework = ""
+		}
+	}
+	var each []float64
+	for _, seconds := range bySubmitter {
+		each = append(each, middle(seconds))
+	}
+	slices.Sort(each)
+	out.Seconds, out.UnitCount = middle(each), float64(len(each))
+	if len(each) > 1 {
+		mean, squares := 0.0, 0.0
+		for _, s := range each {
+			mean += s / float64(len(each))
+		}
+		for _, s := range each {
+			squares += (s - mean) * (s - mean)
+		}
+		out.UnitSpread = math.Sqrt(squares/float64(len(each)-1)) / mean
+	}
+	return out
+}
+
+// middle is the median.
+func middle(x []float64) float64 {
+	x = slices.Sorted(slices.Values(x))
+	return (x[(len(x)-1)/2] + x[len(x)/2]) / 2
+}
