@@ -1,0 +1,220 @@
+package predict
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"trainopt/cost"
+	"trainopt/optimizer/history"
+	"trainopt/optimizer/history/transfer"
+	"trainopt/resources"
+	"trainopt/sla"
+)
+
+// ErrNoMachine says that no machine is left to run on, by the bounds that were given.
+var ErrNoMachine = errors.New("no machine")
+
+// Answer is what was foretold.
+type Answer struct {
+	Question *Question
+	Work     Work
+	// Startup is the time from launch to the first work; unknown where no run says, and then counted as nothing.
+	Startup sla.Interval
+	// Configurations have a prediction; those without basis are left out, and the notes say how many.
+	Configurations []Configuration
+	Options        []Option
+	// Chosen is the position of the option that the preference selects; −1 when nothing fits. Feasible says that it keeps
+	// the limits; where it does not, nothing does, and Nearest says what deadline or budget would.
+	Chosen   int
+	Feasible bool
+	Nearest  string
+	// OnDemand and SpotCapacity are the positions of the cheapest options that fit.
+	OnDemand, SpotCapacity []int
+	Interruptions          cost.Interruptions // of one spot machine, as reckoned with
+	Basis                  []Ground           // of the chosen configuration, the weightiest first
+	Uncertainty            *Uncertainty       // of the chosen option; nil when nothing is chosen
+	Changes                []Change
+	Notes                  []string
+}
+
+// Ask answers a question from measurements. The error wraps [transfer.ErrNoBasis] when nothing measured resembles the
+// question, and [ErrNoMachine] when its bounds leave nothing to run on. One prediction for each of at most
+// mostConfigurations configurations, and for some of them again with imagined measurements.
+func Ask(q *Question, entries []history.Entry, learn Learner) (*Answer, error) {
+	if err := q.Validate(); err != nil {
+		return nil, err
+	}
+	same := sameTraining(q, entries)
+	configs, places, notes := lay(q, same)
+	if len(configs) == 0 {
+		return nil, fmt.Errorf("%w %s: widen --gpus, --cpus, --gpu, --cloud or --instance", ErrNoMachine, q.boundsWords())
+	}
+	s := &scene{question: q, entries: entries, learn: learn, startup: startUp(same), busyCPUs: busyCPUs(same), interruptions: interruptionsOf(q, same)}
+	left, err := s.predict(works(q, same), configs, places)
+	if err != nil {
+		return nil, err
+	}
+	a := &Answer{Question: q, Work: s.work, Startup: s.startup, Configurations: s.configs, Options: s.options(), Interruptions: s.interruptions}
+	a.Notes = append(append(a.Notes, q.Notes...), notes...)
+	if left > 0 {
+		a.Notes = append(a.Notes, fmt.Sprintf("%d of %d configurations are left out: nothing measured says how fast they are", left, left+len(s.configs)))
+	}
+	a.Chosen = selection(a.Options, q.market(), q.limits(), q.Preference)
+	a.OnDemand, a.SpotCapacity = cheapest(a.Options, OnDemand, q.top()), cheapest(a.Options, Spot, q.top())
+	if a.Chosen >= 0 {
+		a.Feasible = a.Options[a.Chosen].Feasible
+		a.Basis = grounds(entries, s.configs[a.Options[a.Chosen].Config].Rate)
+		a.Uncertainty = s.uncertainty(a)
+		a.Changes = s.changes(a)
+	}
+	if !a.Feasible {
+		a.Nearest = nearest(a)
+	}
+	a.remark()
+	return a, nil
+}
+
+// scene is all that options are made of.
+type scene struct {
+	question      *Question
+	entries       []history.Entry
+	learn         Learner
+	startup       sla.Interval
+	busyCPUs      float64
+	interruptions cost.Interruptions
+	predictor     Predictor
+	work          Work
+	configs       []Configuration
+	places        []place
+}
+
+// predict predicts all configurations with the first measure of the work that has a basis for all of them, else with the one
+// that has it for most. It returns how many configurations have none.
+func (s *scene) predict(ways []Work, configs []Configuration, places []place) (left int, err error) {
+	s.predictor = s.learn(s.entries)
+	var moved map[int]int
+	for _, w := range ways {
+		found, to, err := s.foretellAll(w, configs)
+		if err != nil {
+			return 0, err
+		}
+		if len(found) > len(s.configs) {
+			s.work, s.configs, moved = w, found, to
+		}
+		if len(s.configs) == len(configs) {
+			break
+		}
+	}
+	if len(s.configs) == 0 {
+		return 0, fmt.Errorf("%w: %s", transfer.ErrNoBasis, s.question.whatToGive())
+	}
+	for _, p := range places {
+		if at, ok := moved[p.config]; ok {
+			s.places = append(s.places, place{p.machine, at})
+		}
+	}
+	return len(configs) - len(s.configs), nil
+}
+
+// foretellAll predicts the configurations that can be, and says where each has gone.
+func (s *scene) foretellAll(w Work, configs []Configuration) (found []Configuration, moved map[int]int, err error) {
+	moved = map[int]int{}
+	for i, c := range configs {
+		c, ok, err := foretell(s.predictor, s.question.Job, w, s.startup, c)
+		if err != nil {
+			return nil, nil, err
+		}
+		if ok {
+			moved[i] = len(found)
+			found = append(found, c)
+		}
+	}
+	return found, moved, nil
+}
+
+// options are all options of the scene, in the order of its machines.
+func (s *scene) options() []Option {
+	var out []Option
+	var held []resources.Allocation
+	for _, p := range s.places {
+		c := &s.configs[p.config]
+		for _, market := range p.machine.markets() {
+			if o, ok := price(c, p.config, p.machine, market, s.interruptions, s.busyCPUs); ok {
+				out, held = append(out, o), append(held, p.machine.allocation(c))
+			}
+		}
+	}
+	share(out, held)
+	return out
+}
+
+func (m *Machine) markets() []Market {
+	var out []Market
+	if m.Rates != nil {
+		return []Market{Owned}
+	}
+	if m.Offer.OnDemand > 0 {
+		out = append(out, OnDemand)
+	}
+	if m.Offer.Spot > 0 {
+		out = append(out, Spot)
+	}
+	return out
+}
+
+// What is assumed of a job on spot capacity where no run says: hours for a restart, and between two checkpoints.
+const (
+	assumedRestart    = 5. / 60
+	assumedCheckpoint = 0.5
+)
+
+// interruptionsOf is what spot capacity is expected to do to the job.
+func interruptionsOf(q *Question, same []history.Entry) cost.Interruptions {
+	restart := restartSeconds(same) / 3600
+	if math.IsNaN(restart) {
+		restart = assumedRestart
+	}
+	return cost.AssumedSpot(restart, assumedCheckpoint/2, q.Resumable != nil && *q.Resumable)
+}
+
+// remark says what a reader might wonder about.
+func (a *Answer) remark() {
+	note := func(format string, args ...any) { a.Notes = append(a.Notes, fmt.Sprintf(format, args...)) }
+	q := a.Question
+	if !known(a.Startup) {
+		note("the time from launch to the first work is not known and not counted")
+	}
+	if !math.IsNaN(q.Batch) && a.Work.Quantity != transfer.Trainings {
+		note("the batch of %s samples is over all GPUs, whatever their number", significant(q.Batch))
+	}
+	if a.Work.Quantity == transfer.Trainings && q.Job.Epochs > 0 {
+		note("the %s do not count: only whole trainings to their target were measured", plural(q.Job.Epochs, "epoch"))
+	}
+	if len(a.SpotCapacity) > 0 {
+		note("%s", a.spotWords())
+	}
+	var lacking int
+	for _, o := range a.Options {
+		if o.Fit == TooFew {
+			lacking++
+		}
+	}
+	if lacking > 0 {
+		note("%d of %d options do not fit and are left out", lacking, len(a.Options))
+	}
+	if c := a.chosenConfiguration(); c != nil && len(c.Rate.Extrapolates) > 0 {
+		note("beyond what was measured: %s", strings.Join(c.Rate.Extrapolates, "; "))
+	}
+	if !q.CPUOnly {
+		note("the CPUs beside the GPUs are taken to keep them fed")
+	}
+}
+
+func (a *Answer) chosenConfiguration() *Configuration {
+	if a.Chosen < 0 {
+		return nil
+	}
+	return &a.Configurations[a.Options[a.Chosen].Config]
+}

@@ -1,0 +1,197 @@
+package predict
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"trainopt/optimizer/chart"
+	"trainopt/optimizer/history"
+	"trainopt/optimizer/history/transfer"
+)
+
+// Ground is one group of measurements that an answer rests on, in words.
+type Ground struct {
+	transfer.Ground
+	Kinds  map[history.Kind]int // how many entries of each kind
+	Newest string               // id of the newest run or log; "" when there is none
+}
+
+// closest is the similarity from which on measurements count as of the same training.
+const closest = 0.98
+
+// grounds are those of an estimate, the weightiest first.
+func grounds(entries []history.Entry, e transfer.Estimate) []Ground {
+	byID := map[string]*history.Entry{}
+	for i := range entries {
+		byID[entries[i].ID] = &entries[i]
+	}
+	var out []Ground
+	for _, g := range e.Basis {
+		ground := Ground{Ground: g, Kinds: map[history.Kind]int{}}
+		var newest *history.Entry
+		for _, id := range g.Entries {
+			x := byID[id]
+			if x == nil {
+				continue
+			}
+			ground.Kinds[x.Kind]++
+			if x.Kind != history.Table && (newest == nil || x.At.After(newest.At)) {
+				newest = x
+			}
+		}
+		if newest != nil {
+			ground.Newest = newest.ID
+			if newest.Parent != "" {
+				ground.Newest = newest.Parent
+			}
+		}
+		out = append(out, ground)
+	}
+	return out
+}
+
+// counted says how many measurements a ground has: "2 runs and 3 probes", "4 published".
+func (g *Ground) counted() string {
+	var parts []string
+	for _, k := range []history.Kind{history.Run, history.Probe, history.Log} {
+		if n := g.Kinds[k]; n > 0 {
+			parts = append(parts, chart.Plural(n, string(k)))
+		}
+	}
+	if n := g.Kinds[history.Table]; n > 0 {
+		parts = append(parts, fmt.Sprintf("%d published", n))
+	}
+	if len(parts) == 0 {
+		return chart.Plural(len(g.Entries), "measurement")
+	}
+	return strings.Join(parts, " and ")
+}
+
+// what names the training of a ground.
+func (g *Ground) what() string {
+	j := g.Job
+	for _, name := range []string{j.Model, j.Script, j.Family, j.Dataset} {
+		if name != "" {
+			if j.Dataset != "" && name != j.Dataset {
+				return name + " on " + j.Dataset
+			}
+			return name
+		}
+	}
+	return "an unnamed training"
+}
+
+// words is the ground in one line: "2 runs of resnet50 on cifar10 (newest 20261120-…): 1, 2 GPUs of T4".
+func (g *Ground) words() string {
+	text := g.counted() + " of " + g.what()
+	if g.Newest != "" {
+		text += " (newest " + short(g.Newest) + ")"
+	} else if g.Source != "" {
+		text += " (" + g.Source + ")"
+	}
+	if g.Measured != "" {
+		text += ": " + g.Measured
+	}
+	return text
+}
+
+// short keeps the beginning of a log's id, which is a hash.
+func short(id string) string {
+	if len(id) > 40 {
+		return id[:12] + "…"
+	}
+	return id
+}
+
+// basisWords says in one sentence what an answer rests on: "3 runs of resnet50 (newest 20261120-…), 2 similar (vgg16 0.71),
+// public: Gavel".
+func basisWords(list []Ground, prior float64) string {
+	var parts, similar, public []string
+	more := 0
+	for i := range list {
+		g := &list[i]
+		switch {
+		case len(g.Kinds) > 0 && g.Kinds[history.Table] == len(g.Entries):
+			if !slices.Contains(public, g.Source) && g.Source != "" {
+				public = append(public, g.Source)
+			}
+		case g.Similarity >= closest:
+			text := g.counted() + " of " + g.what()
+			if g.Newest != "" {
+				text += " (newest " + short(g.Newest) + ")"
+			}
+			parts = append(parts, text)
+		default:
+			more += len(g.Entries)
+			similar = append(similar, fmt.Sprintf("%s %.2f", g.what(), g.Similarity))
+		}
+	}
+	if more > 0 {
+		parts = append(parts, fmt.Sprintf("%d similar (%s)", more, listed(similar, 3)))
+	}
+	if len(public) > 0 {
+		parts = append(parts, "public: "+listed(public, 3))
+	}
+	if prior >= 0.005 {
+		parts = append(parts, fmt.Sprintf("%s of it on no measurement of a similar training", chart.PlainBlanks(chart.Share(prior))))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// listed joins the first n, and says how many follow.
+func listed(list []string, n int) string {
+	if len(list) > n {
+		return strings.Join(list[:n], ", ") + fmt.Sprintf(" and %d more", len(list)-n)
+	}
+	return strings.Join(list, ", ")
+}
+
+// named is an entry as people call it.
+func named(e history.Entry) string {
+	if e.Kind == history.Log {
+		return "log " + e.Source
+	}
+	if e.Parent != "" {
+		return "run " + e.Parent
+	}
+	return string(e.Kind) + " " + e.ID
+}
+
+// whatToGive says what would give a basis.
+func (q *Question) whatToGive() string {
+	j := q.Job
+	var give []string
+	if j.Params != j.Params {
+		give = append(give, "--params")
+	}
+	if j.Model == "" {
+		give = append(give, "--model")
+	}
+	if math.IsNaN(j.Epochs) {
+		give = append(give, "--epochs")
+	}
+	if math.IsNaN(j.DataCount) {
+		give = append(give, "--data-count")
+	}
+	text := "nothing measured resembles " + q.subject()
+	if len(give) > 0 {
+		text += "; give " + strings.Join(give, ", ") + ","
+	} else {
+		text += "; give"
+	}
+	return text + " or --like RUN|LOG of a similar training, or run it briefly: `optimize --train SCRIPT`"
+}
+
+func (q *Question) subject() string {
+	if q.Subject != "" {
+		return q.Subject
+	}
+	for _, name := range []string{q.Job.Model, q.Job.Script, q.Job.Family} {
+		if name != "" {
+			return name
+		}
+	}
+	return "the training asked about"
+}

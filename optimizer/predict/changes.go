@@ -1,0 +1,362 @@
+package predict
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"trainopt/optimizer/history"
+	"trainopt/optimizer/history/transfer"
+	"trainopt/sla"
+)
+
+// Uncertainty says where the width of the chosen option's time comes from, and what one measurement would do to it.
+type Uncertainty struct {
+	// Work, Rate and Startup are the shares of the variance of the (logarithm of the) undisturbed time, summing to 1; Prior
+	// is the share of the rate's estimate that rests on no measurement of a similar training.
+	Work, Rate, Startup, Prior float64
+	Probe                      *Probe // nil where none can be imagined
+}
+
+// Probe is a brief run of the job itself, imagined to show what is foretold for it.
+type Probe struct {
+	Configuration Configuration
+	// Seconds of the chosen option as it would then be foretold.
+	Seconds sla.Interval
+	// Slow and Fast are the positions of the options that would be chosen if it ran as slow as P5 or as fast as P95.
+	Slow, Fast int
+}
+
+// Kinds of Change.
+const (
+	ByProbe    = "probe"
+	ByDeadline = "deadline"
+	ByBudget   = "budget"
+	ByMarket   = "market"
+	ByEpochs   = "epochs"
+	ByBatch    = "batch"
+)
+
+// Change is something that would make another option the chosen one.
+type Change struct {
+	Kind   string
+	Option int // that would be chosen
+	// Seconds and CostUSD are what it would then take and cost; its difference from the choice is in Words.
+	Seconds, CostUSD sla.Interval
+	Words            string
+}
+
+// uncertainty takes the time of the chosen option apart.
+func (s *scene) uncertainty(a *Answer) *Uncertainty {
+	c := a.chosenConfiguration()
+	u := &Uncertainty{Prior: c.Rate.Prior}
+	work, rate := width(s.work.Amount), width(c.Rate.Value)
+	u.Work, u.Rate = work*work, rate*rate
+	if known(s.startup) {
+		running := s.work.Amount.P50 / c.Rate.Value.P50
+		part := s.startup.P50 / (running + s.startup.P50)
+		start := width(s.startup) * part
+		u.Work, u.Rate, u.Startup = u.Work*(1-part)*(1-part), u.Rate*(1-part)*(1-part), start*start
+	}
+	if total := u.Work + u.Rate + u.Startup; total > 0 {
+		u.Work, u.Rate, u.Startup = u.Work/total, u.Rate/total, u.Startup/total
+	}
+	u.Probe = s.probe(a)
+	return u
+}
+
+// imagined are the units that an imagined probe measures.
+const imagined = 8
+
+// probe imagines a probe of the job on the smallest division of the chosen GPU model, or of its CPUs; nil for whole
+// trainings, which no probe measures.
+func (s *scene) probe(a *Answer) *Probe {
+	if s.work.Quantity == transfer.Trainings || s.learn == nil {
+		return nil
+	}
+	c := *a.chosenConfiguration()
+	if c.GPUs > 0 {
+		c.GPUs, c.Nodes = 1, 1
+	}
+	c, ok, err := foretell(s.predictor, s.question.Job, s.work, unknown, c)
+	if !ok || err != nil {
+		return nil
+	}
+	p := &Probe{Configuration: c}
+	middle := s.learn(append(slices.Clone(s.entries), s.measuredAs(c, c.Rate.Value.P50)))
+	then, ok, err := foretell(middle, s.question.Job, s.work, s.startup, *a.chosenConfiguration())
+	if !ok || err != nil {
+		return nil
+	}
+	p.Seconds = then.Seconds
+	p.Slow, p.Fast = s.chosenIf(a, c, c.Rate.Value.P5), s.chosenIf(a, c, c.Rate.Value.P95)
+	return p
+}
+
+// measuredAs is the entry of a probe that ran at so many units of work a second.
+func (s *scene) measuredAs(c Configuration, rate float64) history.Entry {
+	e := history.NewEntry(history.Probe, "imagined probe")
+	e.Job, e.Observed = s.question.Job, c.query(s.question.Job).Config
+	e.UnitCount, e.UnitSpread = imagined, 0.05
+	if s.work.Quantity == transfer.Throughput {
+		e.Throughput = rate
+		return e
+	}
+	e.Unit, e.UnitTime = s.work.Unit[:len(s.work.Unit)-1], 1/rate
+	if known(c.Throughput) {
+		e.Throughput = c.Throughput.P50 * rate / c.Rate.Value.P50
+	}
+	return e
+}
+
+// mostReconsidered bounds how many configurations are predicted again for an imagined change.
+const mostReconsidered = 8
+
+// reconsidered are the configurations that an imagined change could make the choice: those of the front, and of the chosen.
+func reconsidered(a *Answer) []int {
+	list := []int{a.Options[a.Chosen].Config}
+	for _, o := range a.Options {
+		if o.OnFront && !slices.Contains(list, o.Config) && len(list) < mostReconsidered {
+			list = append(list, o.Config)
+		}
+	}
+	return list
+}
+
+// chosenIf is the option that would be chosen had a probe run at this rate; the present choice where that cannot be said.
+func (s *scene) chosenIf(a *Answer, c Configuration, rate float64) int {
+	p := s.learn(append(slices.Clone(s.entries), s.measuredAs(c, rate)))
+	options, ok := s.again(p, s.question.Job, s.work, a, func(c Configuration) Configuration { return c })
+	if !ok {
+		return a.Chosen
+	}
+	if at := selection(options, s.question.market(), s.question.limits(), s.question.Preference); at >= 0 {
+		return at
+	}
+	return a.Chosen
+}
+
+// again makes the options anew with another predictor, work or configuration; those of configurations that are not
+// reconsidered are taken out of the choice.
+func (s *scene) again(p Predictor, job history.Job, w Work, a *Answer, change func(Configuration) Configuration) ([]Option, bool) {
+	t := *s
+	t.configs = slices.Clone(s.configs)
+	list := reconsidered(a)
+	for _, i := range list {
+		c, ok, err := foretell(p, job, w, s.startup, change(s.configs[i]))
+		if !ok || err != nil {
+			return nil, false
+		}
+		t.configs[i] = c
+	}
+	options := t.options()
+	if len(options) != len(a.Options) { // a job that on spot capacity would never end
+		return nil, false
+	}
+	for i := range options {
+		if !slices.Contains(list, options[i].Config) {
+			options[i].Fit = TooFew
+		}
+	}
+	return options, true
+}
+
+// changes are what would make another option the chosen one, each computed.
+func (s *scene) changes(a *Answer) []Change {
+	var out []Change
+	for _, find := range []func(*Answer) (Change, bool){s.byProbe, s.byDeadline, s.byBudget, s.byMarket, s.byEpochs, s.byBatch} {
+		if c, ok := find(a); ok {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// byProbe: a probe's result may change the choice.
+func (s *scene) byProbe(a *Answer) (Change, bool) {
+	p := a.Uncertainty.Probe
+	if p == nil || p.Slow == a.Chosen && p.Fast == a.Chosen {
+		return Change{}, false
+	}
+	was := "it stays"
+	words := func(at int) string {
+		if at == a.Chosen {
+			return was
+		}
+		return a.optionWords(&a.Options[at])
+	}
+	at := p.Slow
+	if at == a.Chosen {
+		at = p.Fast
+	}
+	o := &a.Options[at]
+	return Change{Kind: ByProbe, Option: at, Seconds: o.Seconds, CostUSD: o.CostUSD,
+		Words: fmt.Sprintf("a probe on %s: if it runs at %s %s/s (P5), %s; if at %s (P95), %s", p.Configuration.words(), significant(p.Configuration.Rate.Value.P5), s.work.Unit,
+			words(p.Slow), significant(p.Configuration.Rate.Value.P95), words(p.Fast))}, true
+}
+
+// chosenWith is the option that other limits would choose, with the options as they are then.
+func (s *scene) chosenWith(a *Answer, l limits) (int, []Option) {
+	options := slices.Clone(a.Options)
+	return selection(options, s.question.market(), l, s.question.Preference), options
+}
+
+// byDeadline: the shortest longer deadline with which a cheaper option is chosen.
+func (s *scene) byDeadline(a *Answer) (Change, bool) {
+	l := s.question.limits()
+	if l.seconds <= 0 || !a.Feasible {
+		return Change{}, false
+	}
+	was := a.Options[a.Chosen]
+	for _, seconds := range ascending(a.Options, l.seconds, func(o Option) float64 { return o.Seconds.P95 }) {
+		at, _ := s.chosenWith(a, limits{seconds, l.usd})
+		if o := a.Options[at]; at != a.Chosen && o.CostUSD.P50 < was.CostUSD.P50*(1-tie) {
+			return Change{Kind: ByDeadline, Option: at, Seconds: o.Seconds, CostUSD: o.CostUSD, Words: fmt.Sprintf("a deadline of %s instead of %s: %s, which saves %s (%s)",
+				deadlineUp(seconds), duration(l.seconds), a.optionWords(&o), usd(was.CostUSD.P50-o.CostUSD.P50), percent(o.CostUSD.P50, was.CostUSD.P50))}, true
+		}
+	}
+	return Change{}, false
+}
+
+// byBudget: the smallest larger budget with which a faster option is chosen.
+func (s *scene) byBudget(a *Answer) (Change, bool) {
+	l := s.question.limits()
+	if l.usd <= 0 || !a.Feasible {
+		return Change{}, false
+	}
+	was := a.Options[a.Chosen]
+	for _, budget := range ascending(a.Options, l.usd, func(o Option) float64 { return o.CostUSD.P95 }) {
+		at, _ := s.chosenWith(a, limits{l.seconds, budget})
+		if o := a.Options[at]; at != a.Chosen && o.Seconds.P50 < was.Seconds.P50*(1-tie) {
+			return Change{Kind: ByBudget, Option: at, Seconds: o.Seconds, CostUSD: o.CostUSD, Words: fmt.Sprintf("a budget of %s instead of %s: %s, which saves %s (%s)",
+				budgetUp(budget), usd(l.usd), a.optionWords(&o), duration(was.Seconds.P50-o.Seconds.P50), percent(o.Seconds.P50, was.Seconds.P50))}, true
+		}
+	}
+	return Change{}, false
+}
+
+// ascending are the values of the options above a limit, in order.
+func ascending(options []Option, above float64, value func(Option) float64) []float64 {
+	var out []float64
+	for _, o := range options {
+		if v := value(o); v > above && o.Fit != TooFew {
+			out = append(out, v)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// byMarket: what the other market would choose, where that is cheaper, or feasible when nothing here is.
+func (s *scene) byMarket(a *Answer) (Change, bool) {
+	was := a.Options[a.Chosen]
+	other := Spot
+	if was.Market == Spot {
+		other = OnDemand
+	}
+	options := slices.Clone(a.Options)
+	at := selection(options, other, s.question.limits(), s.question.Preference)
+	if at < 0 || options[at].Market != other {
+		return Change{}, false
+	}
+	o := options[at]
+	cheaper, surer := o.Feasible == a.Feasible && o.CostUSD.P50 < was.CostUSD.P50*(1-tie), o.Feasible && !a.Feasible
+	if !cheaper && !surer {
+		return Change{}, false
+	}
+	words := fmt.Sprintf("%s: %s: %s instead of %s, %s instead of %s", other, a.optionWords(&o), usd(o.CostUSD.P50), usd(was.CostUSD.P50), duration(o.Seconds.P50), duration(was.Seconds.P50))
+	if o.Interruption > 0 {
+		words += fmt.Sprintf("; of that %s for interruptions", usd(float64(o.Interruption)))
+	}
+	return Change{Kind: ByMarket, Option: at, Seconds: o.Seconds, CostUSD: o.CostUSD, Words: words}, true
+}
+
+// byEpochs: twice the work.
+func (s *scene) byEpochs(a *Answer) (Change, bool) {
+	if s.work.Quantity == transfer.Trainings {
+		return Change{}, false
+	}
+	w := s.work
+	w.Amount = scaled(w.Amount, 2)
+	t := *s
+	t.configs = slices.Clone(s.configs)
+	for i := range t.configs {
+		c := &t.configs[i]
+		c.Seconds = ratio(w.Amount, c.Rate.Value)
+		if known(s.startup) {
+			c.Seconds = sum(c.Seconds, s.startup)
+		}
+	}
+	options := t.options()
+	if len(options) != len(a.Options) {
+		return Change{}, false
+	}
+	return s.another(a, options, ByEpochs, "twice the epochs")
+}
+
+// byBatch: twice the batch, where it is known.
+func (s *scene) byBatch(a *Answer) (Change, bool) {
+	if math.IsNaN(s.question.Batch) {
+		return Change{}, false
+	}
+	options, ok := s.again(s.predictor, s.question.Job, s.work, a, func(c Configuration) Configuration { c.Batch *= 2; return c })
+	if !ok {
+		return Change{}, false
+	}
+	return s.another(a, options, ByBatch, fmt.Sprintf("a batch of %s instead of %s", significant(2*s.question.Batch), significant(s.question.Batch)))
+}
+
+// another is the change to the option that is chosen among changed ones, where it is another one.
+func (s *scene) another(a *Answer, options []Option, kind, what string) (Change, bool) {
+	at := selection(options, s.question.market(), s.question.limits(), s.question.Preference)
+	if at < 0 || at == a.Chosen {
+		return Change{}, false
+	}
+	o := options[at]
+	words := fmt.Sprintf("%s: %s: %s, %s", what, a.optionWords(&o), duration(o.Seconds.P50), usd(o.CostUSD.P50))
+	if a.Feasible && !o.Feasible {
+		words += fmt.Sprintf("; the limits would hold with %s only", chanceWords(o.Chance))
+	}
+	return Change{Kind: kind, Option: at, Seconds: o.Seconds, CostUSD: o.CostUSD, Words: words}, true
+}
+
+// nearest says what would be feasible where nothing is, from the same numbers.
+func nearest(a *Answer) string {
+	l, market := a.Question.limits(), a.Question.market()
+	if a.Chosen < 0 {
+		for i := range a.Options {
+			if o := &a.Options[i]; o.Fit == TooFew {
+				return fmt.Sprintf("none of the %d options fits; %s lacks: %s", len(a.Options), o.Machine, o.Lacks)
+			}
+		}
+		return fmt.Sprintf("nothing is offered %s", market)
+	}
+	best := func(value func(Option) float64, ok func(Option) bool) *Option {
+		var least *Option
+		for i := range a.Options {
+			o := &a.Options[i]
+			if o.Fit != TooFew && (o.Market == market || o.Market == Owned) && ok(*o) && (least == nil || value(*o) < value(*least)) {
+				least = o
+			}
+		}
+		return least
+	}
+	seconds, cost := func(o Option) float64 { return o.Seconds.P95 }, func(o Option) float64 { return o.CostUSD.P95 }
+	inTime := func(o Option) bool { return l.seconds <= 0 || o.Seconds.P95 <= l.seconds }
+	inCost := func(o Option) bool { return l.usd <= 0 || o.CostUSD.P95 <= l.usd }
+	text := fmt.Sprintf("nothing keeps the %s with 95 %% probability", l.words())
+	later, dearer := best(seconds, inCost), best(cost, inTime)
+	if l.seconds > 0 && later != nil {
+		text += fmt.Sprintf("; a deadline of %s would do (%s, at most %s)", deadlineUp(later.Seconds.P95), a.optionWords(later), usd(later.CostUSD.P95))
+	}
+	if l.usd > 0 && dearer != nil {
+		text += fmt.Sprintf("; a budget of %s would do (%s, in at most %s)", budgetUp(dearer.CostUSD.P95), a.optionWords(dearer), duration(dearer.Seconds.P95))
+	}
+	if later == nil && dearer == nil {
+		all := func(Option) bool { return true }
+		fast, cheap := best(seconds, all), best(cost, all)
+		text += fmt.Sprintf("; neither would one of them alone: the fastest needs %s and %s, the cheapest %s and %s", deadlineUp(fast.Seconds.P95), budgetUp(fast.CostUSD.P95),
+			deadlineUp(cheap.Seconds.P95), budgetUp(cheap.CostUSD.P95))
+	}
+	return text
+}

@@ -1,0 +1,270 @@
+package predict
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"trainopt/cost"
+	"trainopt/optimizer/history"
+	"trainopt/optimizer/history/measured"
+	"trainopt/optimizer/history/transfer"
+	"trainopt/resources"
+	"trainopt/sla"
+)
+
+// Configuration is what a prediction depends on, with the prediction. The host around GPUs is not part of it.
+type Configuration struct {
+	GPU   string // model; "" for none
+	GPUs  int    // of each machine
+	Nodes int    // machines
+	CPUs  int    // of each machine, for jobs without GPUs; else 0
+	Batch float64
+
+	Rate       transfer.Estimate // units of the work per second
+	Seconds    sla.Interval      // of the whole job, start-up included, undisturbed
+	HostPeak   sla.Interval      // GiB; unknown where nothing was measured
+	GPUPeak    sla.Interval      // GiB of the fullest GPU; unknown where nothing was measured
+	Throughput sla.Interval      // samples/s; unknown where nothing was measured
+	cheapest   cost.USD          // an hour, of the machines that have it
+	preferred  bool              // its GPU model was measured with this very training
+}
+
+const (
+	// mostConfigurations bounds how many are predicted.
+	mostConfigurations = 40
+	// mostNodes bounds how many machines work on one job.
+	mostNodes = 16
+)
+
+// query is what the predictor is asked.
+func (c *Configuration) query(job history.Job) transfer.Query {
+	config := history.Config{GPU: c.GPU, GPUs: float64(c.GPUs * c.Nodes), Nodes: c.Nodes, CPUs: math.NaN(), MemoryGiB: math.NaN(), Batch: c.Batch}
+	if c.GPUs == 0 {
+		config.CPUs = float64(c.CPUs * c.Nodes)
+	}
+	return transfer.Query{Job: job, Config: config}
+}
+
+// same reports whether two are the same but for what is predicted.
+func (c *Configuration) same(d *Configuration) bool {
+	return c.GPU == d.GPU && c.GPUs == d.GPUs && c.Nodes == d.Nodes && c.CPUs == d.CPUs
+}
+
+// place is one way to use a machine.
+type place struct {
+	machine *Machine
+	config  int // position among the configurations
+}
+
+// lay lists the configurations that the machines offer within the bounds of the question, and who offers each. At most
+// mostConfigurations are kept; the notes say how many were left out.
+func lay(q *Question, same []history.Entry) (configs []Configuration, places []place, notes []string) {
+	for i := range q.Machines {
+		m := &q.Machines[i]
+		for _, c := range q.divisions(m) {
+			at := slices.IndexFunc(configs, func(d Configuration) bool { return c.same(&d) })
+			price := m.hourly(&c, m.cheapest())
+			if at < 0 {
+				at = len(configs)
+				c.Batch, c.cheapest = q.Batch, price
+				c.preferred = slices.ContainsFunc(same, func(e history.Entry) bool { return e.Observed.GPU == c.GPU })
+				configs = append(configs, c)
+			}
+			configs[at].cheapest = min(configs[at].cheapest, price)
+			places = append(places, place{m, at})
+		}
+	}
+	if len(configs) <= mostConfigurations {
+		return configs, places, nil
+	}
+	keep := prune(configs)
+	var kept []Configuration
+	moved := map[int]int{}
+	for i, c := range configs {
+		if keep[i] {
+			moved[i] = len(kept)
+			kept = append(kept, c)
+		}
+	}
+	places = slices.DeleteFunc(places, func(p place) bool { return !keep[p.config] })
+	for i := range places {
+		places[i].config = moved[places[i].config]
+	}
+	return kept, places, []string{fmt.Sprintf("%d of %d configurations are weighed: those with the most published computing power, and the most of it for their price (all of one GPU model: --gpu MODEL)",
+		len(kept), len(configs))}
+}
+
+// prune selects mostConfigurations: those on GPU models that this training was measured on, then in turn the most computing
+// power per dollar and the most computing power.
+func prune(configs []Configuration) map[int]bool {
+	devices := measured.Devices()
+	power := func(c Configuration) float64 {
+		if c.GPUs == 0 {
+			return float64(c.CPUs * c.Nodes)
+		}
+		return devices[c.GPU].TFLOPS * float64(c.GPUs*c.Nodes)
+	}
+	order := func(worth func(Configuration) float64) []int {
+		list := make([]int, len(configs))
+		for i := range list {
+			list[i] = i
+		}
+		slices.SortStableFunc(list, func(a, b int) int { return cmp.Compare(worth(configs[b]), worth(configs[a])) })
+		return list
+	}
+	lists := [][]int{order(func(c Configuration) float64 { return power(c) / float64(c.cheapest) }), order(power)}
+	keep := map[int]bool{}
+	for i, c := range configs {
+		if c.preferred && len(keep) < mostConfigurations {
+			keep[i] = true
+		}
+	}
+	for at := range configs {
+		for _, list := range lists {
+			if len(keep) < mostConfigurations {
+				keep[list[at]] = true
+			}
+		}
+	}
+	return keep
+}
+
+// divisions are the configurations of a machine, and of several of it where the question asks for more than one has.
+func (q *Question) divisions(m *Machine) []Configuration {
+	if q.CPUOnly != (m.Offer.GPUs == 0) && !(q.CPUOnly && m.Divide) {
+		return nil
+	}
+	var out []Configuration
+	add := func(c Configuration) {
+		if within(q.GPUs, c.GPUs*c.Nodes) && (q.CPUOnly || c.GPUs > 0) && within(q.CPUs, q.cpusOf(m, &c)) && !(q.OneGPU && c.GPUs*c.Nodes > 1) {
+			out = append(out, c)
+		}
+	}
+	whole := m.Offer.GPUs
+	if q.CPUOnly {
+		whole = m.Offer.CPUs
+	}
+	for _, n := range counts(whole, m.Divide) {
+		c := Configuration{GPU: m.Offer.GPU, GPUs: n, Nodes: 1}
+		if q.CPUOnly {
+			c = Configuration{Nodes: 1, CPUs: n}
+		}
+		add(c)
+	}
+	if most := q.GPUs.Max; most > whole && q.severalOf(m) {
+		for n := 2; n <= mostNodes && n*whole <= most; n *= 2 {
+			add(Configuration{GPU: m.Offer.GPU, GPUs: whole, Nodes: n})
+		}
+	}
+	return out
+}
+
+// severalOf reports whether several machines may work on the job: of each GPU model of a cloud, those with the most GPUs.
+func (q *Question) severalOf(m *Machine) bool {
+	if m.Rates != nil || q.CPUOnly {
+		return false
+	}
+	return !slices.ContainsFunc(q.Machines, func(x Machine) bool {
+		return x.Offer.Cloud == m.Offer.Cloud && x.Offer.GPU == m.Offer.GPU && x.Offer.GPUs > m.Offer.GPUs
+	})
+}
+
+// cpusOf is how many CPUs a configuration holds on a machine: its share of them where the machine is divided.
+func (q *Question) cpusOf(m *Machine, c *Configuration) int {
+	if c.GPUs == 0 {
+		return c.CPUs * c.Nodes
+	}
+	if m.Rates != nil && m.Offer.GPUs > 0 {
+		return max(1, m.Offer.CPUs*c.GPUs/m.Offer.GPUs)
+	}
+	return m.Offer.CPUs * c.Nodes
+}
+
+// counts are 1, 2, 4 … and all of n, or only all.
+func counts(n int, divide bool) []int {
+	if n <= 0 {
+		return nil
+	}
+	var out []int
+	for k := 1; divide && k < n; k *= 2 {
+		out = append(out, k)
+	}
+	return append(out, n)
+}
+
+func within(r resources.Range, n int) bool { return r == resources.Range{} || r.Min <= n && n <= r.Max }
+
+// cheapest is the market in which a machine costs least.
+func (m *Machine) cheapest() Market {
+	if m.Rates != nil {
+		return Owned
+	}
+	if m.Offer.Spot > 0 {
+		return Spot
+	}
+	return OnDemand
+}
+
+// allocation is what a configuration holds of a machine.
+func (m *Machine) allocation(c *Configuration) resources.Allocation {
+	part := 1.0
+	switch o := m.Offer; {
+	case m.Rates == nil:
+	case c.GPUs > 0:
+		part = float64(c.GPUs) / float64(o.GPUs)
+	default:
+		part = float64(c.CPUs) / float64(o.CPUs)
+	}
+	gpus := m.Offer.GPUs * c.Nodes
+	if m.Rates != nil {
+		gpus = c.GPUs
+	}
+	return resources.Allocation{GPUs: gpus, CPUs: max(1, int(part*float64(m.Offer.CPUs*c.Nodes))), Memory: resources.GiB(part) * m.Offer.Memory * resources.GiB(c.Nodes)}
+}
+
+// hourly is what a configuration costs an hour on a machine.
+func (m *Machine) hourly(c *Configuration, market Market) cost.USD {
+	switch market {
+	case Owned:
+		return m.Rates.Hourly(m.allocation(c))
+	case Spot:
+		return m.Offer.Spot * cost.USD(c.Nodes)
+	}
+	return m.Offer.OnDemand * cost.USD(c.Nodes)
+}
+
+// foretell predicts one configuration; ok is false when nothing resembles it. Any other failure of the predictor is an error.
+func foretell(p Predictor, job history.Job, w Work, start sla.Interval, c Configuration) (Configuration, bool, error) {
+	query := c.query(job)
+	rate, err := p.Predict(query, w.Quantity)
+	if err != nil || !known(rate.Value) {
+		if err == nil || errors.Is(err, transfer.ErrNoBasis) {
+			return c, false, nil
+		}
+		return c, false, fmt.Errorf("predict %s of %s: %w", w.Quantity, c.words(), err)
+	}
+	c.Rate = rate
+	c.Seconds = ratio(w.Amount, rate.Value)
+	if known(start) {
+		c.Seconds = sum(c.Seconds, start)
+	}
+	c.HostPeak, c.GPUPeak, c.Throughput = unknown, unknown, unknown
+	further := func(what transfer.Quantity, into *sla.Interval) {
+		if e, err := p.Predict(query, what); err == nil && known(e.Value) {
+			*into = e.Value
+		}
+	}
+	further(transfer.HostMemory, &c.HostPeak)
+	if c.GPUs > 0 {
+		further(transfer.GPUMemory, &c.GPUPeak)
+	}
+	if w.Quantity == transfer.Throughput {
+		c.Throughput = rate.Value
+	} else {
+		further(transfer.Throughput, &c.Throughput)
+	}
+	return c, true, nil
+}

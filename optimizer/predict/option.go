@@ -1,0 +1,244 @@
+package predict
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+
+	"trainopt/cost"
+	"trainopt/morl/pareto"
+	"trainopt/optimizer/plan"
+	"trainopt/resources"
+	"trainopt/simulator/training"
+	"trainopt/sla"
+)
+
+// Fit says whether a machine holds what the job needs.
+type Fit string
+
+const (
+	Fits    Fit = "fits"
+	TooFew  Fit = "does not fit"
+	NotSeen Fit = "not checked" // what it needs is not known
+)
+
+// Option is one configuration on one machine in one market.
+type Option struct {
+	Config  int // position in Answer.Configurations
+	Machine string
+	Offer   cost.Offer
+	Market  Market
+	Hourly  cost.USD // of all machines of the configuration
+	Seconds sla.Interval
+	CostUSD sla.Interval
+	// PaidHours are hours that are paid for: those of Seconds but on spot capacity, which costs nothing while it is away.
+	PaidHours sla.Interval
+	// Interruption is the part of CostUSD.P50 that interruptions of spot capacity are expected to cost.
+	Interruption cost.USD
+	// Resource is the share of the most that any option holds, 0…1: the mean over GPUs, CPUs and memory.
+	Resource float64
+	Fit      Fit
+	Lacks    string // why it does not fit, or what could not be checked
+	// Chance is the probability that the deadline and the budget both hold. Both are functions of how long the work takes, so
+	// it is the smaller of the two probabilities.
+	Chance   float64
+	Feasible bool // it does not lack anything, and Chance is at least 95 %
+	OnFront  bool
+	Chosen   bool
+}
+
+// margin is added to the median of a predicted peak; its P95 must fit anyway.
+const margin = 0.15
+
+// need is what the offers must have; the P95 of a predicted peak, and its median with a margin.
+func need(c *Configuration, busyCPUs float64) cost.Need {
+	peak := func(i sla.Interval) float64 {
+		if !known(i) {
+			return math.NaN()
+		}
+		return max(i.P95, (1+margin)*i.P50)
+	}
+	return cost.Need{GPUs: c.GPUs, GPU: c.GPU, GPUMemoryGiB: peak(c.GPUPeak), CPUs: busyCPUs, MemoryGiB: peak(c.HostPeak), Margin: -1}
+}
+
+// checkFit says whether a machine holds what a configuration of the job needs.
+func checkFit(c *Configuration, o cost.Offer, busyCPUs float64) (Fit, string) {
+	n := need(c, busyCPUs)
+	if o.GPUMemory <= 0 {
+		n.GPUMemoryGiB = math.NaN() // of a machine at hand whose driver does not say
+	}
+	if ok, lacks := n.Fits(o); !ok {
+		return TooFew, lacks
+	}
+	n.CPUs = 0 // nothing fails for want of CPUs: it is slower
+	if unchecked := n.Unchecked(); len(unchecked) > 0 {
+		return NotSeen, strings.Join(unchecked, ", ") + " not known: fit not checked"
+	}
+	return Fits, ""
+}
+
+// price makes the option of a configuration on a machine in a market; false when it has no price there or never ends.
+func price(c *Configuration, at int, m *Machine, market Market, spot cost.Interruptions, busyCPUs float64) (Option, bool) {
+	o := Option{Config: at, Machine: m.Offer.Name(), Offer: m.Offer, Market: market, Hourly: m.hourly(c, market)}
+	offer := m.Offer
+	offer.OnDemand, offer.Spot, offer.UseSpot = o.Hourly, 0, false
+	if market == Spot {
+		offer.Spot, offer.UseSpot = o.Hourly, true
+		spot.PerHour, spot.PerHourLow, spot.PerHourHigh = nodes(c, spot.PerHour), nodes(c, spot.PerHourLow), nodes(c, spot.PerHourHigh)
+	}
+	hours := scaled(c.Seconds, 1./3600)
+	quote, ok := cost.QuoteOffer(offer, cost.Spread(hours), spot)
+	if !ok {
+		return o, false
+	}
+	o.Seconds, o.PaidHours, o.CostUSD, o.Interruption = scaled(sla.Interval(quote.Wall), 3600), sla.Interval(quote.Paid), sla.Interval(quote.Cost), quote.Interruption
+	o.Fit, o.Lacks = checkFit(c, m.Offer, busyCPUs)
+	return o, true
+}
+
+// nodes is a rate of interruptions of all machines of a configuration: any of them stops the job.
+func nodes(c *Configuration, perHour float64) float64 { return perHour * float64(c.Nodes) }
+
+// share sets the resource share of options: of the most that any of them holds.
+func share(options []Option, held []resources.Allocation) {
+	var most resources.Limits
+	for _, a := range held {
+		most.GPUs.Max, most.CPUs.Max, most.MemoryMax = max(most.GPUs.Max, a.GPUs), max(most.CPUs.Max, a.CPUs), max(most.MemoryMax, a.Memory)
+	}
+	for i := range options {
+		options[i].Resource = training.ResourceShare(held[i], most)
+	}
+}
+
+// judge sets how likely an option keeps the limits.
+func (o *Option) judge(l limits) {
+	o.Chance = min(chance(o.Seconds, l.seconds), chance(o.CostUSD, l.usd))
+	o.Feasible = o.Fit != TooFew && o.Chance >= sure-1e-12
+}
+
+func (o *Option) objectives() []float64 {
+	return []float64{-o.Seconds.P50, -o.CostUSD.P50, -o.Resource}
+}
+
+// The rule of optimizer/plan, so that a prediction and a plan select alike: a whole step of an objective is at least leastRange
+// of its best, and within tie of the best the cheapest wins, the fastest when cost leads.
+const (
+	leastRange = 0.25
+	tie        = 0.01
+)
+
+// selection marks the front of the options of a market (and of machines at hand) and returns the position of the one that
+// the preference selects; where none is feasible, of the one that is most likely to keep the limits; −1 when nothing fits.
+func selection(options []Option, market Market, l limits, preference plan.Preference) int {
+	var feasible, fitting []int
+	for i := range options {
+		o := &options[i]
+		o.judge(l)
+		o.OnFront, o.Chosen = false, false
+		if o.Fit == TooFew || o.Market != market && o.Market != Owned {
+			continue
+		}
+		fitting = append(fitting, i)
+		if o.Feasible {
+			feasible = append(feasible, i)
+		}
+	}
+	among := feasible
+	if len(among) == 0 {
+		among = fitting
+	}
+	if len(among) == 0 {
+		return -1
+	}
+	points := make([][]float64, len(among))
+	for k, i := range among {
+		points[k] = options[i].objectives()
+	}
+	edge := pareto.Front(points)
+	for _, k := range edge {
+		options[among[k]].OnFront = true
+	}
+	chosen := among[choose(points, edge, []float64{preference.Time, preference.Cost, preference.Resource})]
+	if len(feasible) == 0 {
+		chosen = likeliest(options, fitting)
+	}
+	options[chosen].Chosen = true
+	return chosen
+}
+
+// likeliest is the option most likely to keep the limits; where hardly any can, the one that misses them by least.
+func likeliest(options []Option, among []int) int {
+	return slices.MaxFunc(among, func(i, j int) int {
+		a, b := &options[i], &options[j]
+		return cmp.Or(cmp.Compare(math.Round(100*a.Chance), math.Round(100*b.Chance)), cmp.Compare(b.CostUSD.P95*b.Seconds.P95, a.CostUSD.P95*a.Seconds.P95))
+	})
+}
+
+// choose selects a point of the front.
+func choose(points [][]float64, edge []int, w []float64) int {
+	by := pareto.Normalisation{LeastRange: leastRange}
+	utilities, err := pareto.Utilities(points, w, by)
+	if err != nil { // a preference that is none counts as balanced, as in optimizer/plan
+		w = []float64{1, 1, 1}
+		if utilities, err = pareto.Utilities(points, w, by); err != nil {
+			return edge[0]
+		}
+	}
+	best := edge[0]
+	for _, i := range edge {
+		if utilities[i] > utilities[best] {
+			best = i
+		}
+	}
+	first := []int{1, 0, 2}
+	if w[1] > max(w[0], w[2]) {
+		first = []int{0, 1, 2}
+	}
+	chosen := best
+	for _, i := range edge {
+		if relativeLoss(points[i], points[best], w) <= tie && utilities[i] >= utilities[best]-tie/leastRange && before(points[i], points[chosen], first) {
+			chosen = i
+		}
+	}
+	return chosen
+}
+
+// relativeLoss is the weighted relative loss of a against b; what a gains does not count.
+func relativeLoss(a, b, w []float64) float64 {
+	var sum float64
+	for k, weight := range w {
+		if weight > 0 && a[k] < b[k] {
+			sum += weight * (a[k]/min(b[k], -math.SmallestNonzeroFloat64) - 1)
+		}
+	}
+	return sum
+}
+
+func before(a, b []float64, order []int) bool {
+	for _, k := range order {
+		if a[k] != b[k] {
+			return a[k] > b[k]
+		}
+	}
+	return false
+}
+
+// cheapest are the positions of the n cheapest options of a market that fit, those that keep the limits first; then by
+// time, resources and name.
+func cheapest(options []Option, market Market, n int) []int {
+	var list []int
+	for i := range options {
+		if options[i].Market == market && options[i].Fit != TooFew {
+			list = append(list, i)
+		}
+	}
+	slices.SortStableFunc(list, func(i, j int) int {
+		a, b := &options[i], &options[j]
+		if a.Feasible != b.Feasible {
+			return map[bool]int{true: -1, false: 1}[a.Feasible]
+		}
+		return cmp.Or(cmp.Compare(a.CostUSD.P50, b.CostUSD.P50), cmp.Compare(a.Seconds.P50, b.Seconds.P50), cmp.Compare(a.Resource, b.Resource), strings.Compare(a.Machine, b.Machine))
+	})
+	return list[:min(n, len(list))]
+}

@@ -1,0 +1,39 @@
+package predict
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// formats is the registry: one function and one line each.
+var formats = map[string]func(io.Writer, *Answer) error{
+	"text":     renderText,
+	"json":     renderJSON,
+	"csv":      renderCSV,
+	"html":     renderHTML,
+	"markdown": renderMarkdown,
+}
+
+// Known reports whether Render knows the format.
+func Known(format string) bool { return formats[format] != nil }
+
+// FormatNames lists the formats for people.
+func FormatNames() string { return strings.Join(slices.Sorted(maps.Keys(formats)), ", ") }
+
+// Render writes an answer in one of the formats; its bytes depend on the answer alone.
+func Render(w io.Writer, a *Answer, format string) error {
+	render := formats[format]
+	if render == nil {
+		return fmt.Errorf("render prediction as %q: unknown format, want one of %s", format, FormatNames())
+	}
+	var b bytes.Buffer
+	if err := render(&b, a); err != nil {
+		return fmt.Errorf("render prediction of %s as %s: %w", a.Question.subject(), format, err)
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}

@@ -1,0 +1,196 @@
+package predict
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"trainopt/optimizer/chart"
+	"trainopt/optimizer/history"
+	"trainopt/optimizer/plan"
+	"trainopt/sla"
+)
+
+func significant(v float64) string    { return chart.PlainBlanks(chart.Significant(v)) }
+func duration(seconds float64) string { return chart.PlainBlanks(chart.Duration(seconds)) }
+func usd(v float64) string            { return chart.PlainBlanks(chart.USD(v)) }
+
+// plural writes a number of things, which need not be whole.
+func plural(n float64, word string) string {
+	if n != 1 {
+		word += "s"
+	}
+	return significantCount(n) + " " + word
+}
+
+func significantCount(n float64) string {
+	if n == math.Trunc(n) {
+		return chart.Thousands(n)
+	}
+	return significant(n)
+}
+
+// interval writes the median and, in brackets, the ends.
+func interval(i sla.Interval, one func(float64) string) string {
+	switch {
+	case !known(i):
+		return chart.NoData
+	case i.P5 == i.P95:
+		return one(i.P50)
+	}
+	return one(i.P50) + " (" + ends(i, one) + ")"
+}
+
+func ends(i sla.Interval, one func(float64) string) string {
+	return one(i.P5) + " to " + one(i.P95)
+}
+
+// words names a configuration: "4 × T4", "2 machines of 8 × A100 40GB", "16 CPUs".
+func (c *Configuration) words() string {
+	text := fmt.Sprintf("%d × %s", c.GPUs, c.GPU)
+	if c.GPUs == 0 {
+		text = chart.Plural(c.CPUs, "CPU")
+	}
+	if c.Nodes > 1 {
+		text = fmt.Sprintf("%d machines of %s", c.Nodes, text)
+	}
+	return text
+}
+
+// optionWords names an option: "4 × T4, aws:g4dn.12xlarge, on demand".
+func (a *Answer) optionWords(o *Option) string {
+	return fmt.Sprintf("%s, %s, %s", a.Configurations[o.Config].words(), o.Machine, o.Market)
+}
+
+// chanceWords writes a probability without claiming certainty.
+func chanceWords(p float64) string {
+	switch {
+	case p > 0.995:
+		return "> 99 %"
+	case p < 0.005:
+		return "< 1 %"
+	}
+	return strconv.FormatFloat(100*p, 'f', 0, 64) + " %"
+}
+
+func preferenceWords(p plan.Preference) string {
+	name := p.String()
+	if strings.Contains(name, "=") {
+		return "weights " + name
+	}
+	return name
+}
+
+// deadlineUp rounds up to what a user would type as a deadline.
+func deadlineUp(seconds float64) string {
+	step := 1.0
+	switch {
+	case seconds >= 36000:
+		step = 600
+	case seconds >= 600:
+		step = 60
+	}
+	text := (time.Duration(math.Ceil(seconds/step)*step) * time.Second).String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// budgetUp rounds up to three significant digits, at least to cents.
+func budgetUp(v float64) string {
+	unit := math.Pow(10, math.Floor(math.Log10(v))-2)
+	return "$" + strconv.FormatFloat(math.Ceil(v/unit-1e-9)*unit, 'f', max(0, int(-math.Floor(math.Log10(unit)+1e-9))), 64)
+}
+
+// percent is a change against what was, in percent.
+func percent(now, was float64) string { return fmt.Sprintf("%.0f %%", 100*math.Abs(now/was-1)) }
+
+// jobWords describes the training.
+func jobWords(j history.Job, batch float64) string {
+	var parts []string
+	add := func(text, value string) {
+		if value != "" {
+			parts = append(parts, text+value)
+		}
+	}
+	number := func(v float64) string {
+		if math.IsNaN(v) {
+			return ""
+		}
+		return significant(v)
+	}
+	add("model ", j.Model)
+	if j.Family != j.Model {
+		add("family ", j.Family)
+	}
+	add("data set ", j.Dataset)
+	add("framework ", j.Framework)
+	for _, n := range []struct {
+		value float64
+		word  string
+	}{{j.Params, " parameters"}, {j.Layers, " layers"}, {j.DataCount, " samples an epoch"}, {j.DataSizeMB, " MB"}, {batch, " samples a batch"}} {
+		if text := number(n.value); text != "" {
+			parts = append(parts, text+n.word)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// workWords says how much there is to do.
+func (w *Work) workWords() string {
+	text := w.Words
+	if w.Amount.P5 != w.Amount.P95 {
+		text += fmt.Sprintf(": %s to %s %s", significant(w.Amount.P5), significant(w.Amount.P95), w.Unit)
+	}
+	return text
+}
+
+// boundsWords says what the question allows.
+func (q *Question) boundsWords() string {
+	kind := "with GPUs"
+	if q.CPUOnly {
+		kind = "without GPUs"
+	}
+	text := "among " + chart.Plural(len(q.Machines), "machine") + " has what is allowed: " + kind
+	if q.GPUs.Max > 0 {
+		text += fmt.Sprintf(", %d to %d GPUs", q.GPUs.Min, q.GPUs.Max)
+	}
+	if q.CPUs.Max > 0 {
+		text += fmt.Sprintf(", %d to %d CPUs", q.CPUs.Min, q.CPUs.Max)
+	}
+	if q.OneGPU {
+		text += ", one GPU (nothing in the script spreads work over several)"
+	}
+	return text
+}
+
+// spotWords says what was reckoned with on spot capacity.
+func (a *Answer) spotWords() string {
+	i := a.Interruptions
+	words := "a job that is not known to resume begins again each time"
+	switch r := a.Question.Resumable; {
+	case r != nil && *r:
+		words = fmt.Sprintf("the job goes on from its last checkpoint, %s ago on average, after %s", duration(i.LostHours*3600), duration(i.RestartHours*3600))
+	case r != nil:
+		words = "a job that does not resume begins again each time"
+	}
+	return i.Assumed + "; " + words
+}
+
+// limitsWords says what was agreed.
+func (l limits) words() string {
+	var parts []string
+	if l.seconds > 0 {
+		parts = append(parts, "deadline "+duration(l.seconds))
+	}
+	if l.usd > 0 {
+		parts = append(parts, "budget "+usd(l.usd))
+	}
+	return strings.Join(parts, " and ")
+}
