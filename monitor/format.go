@@ -12,17 +12,17 @@ import (
 
 // sink takes what a parser finds. A parser never stops at a bad line: it says so here and goes on.
 type sink interface {
-	// row takes one row. extra is a hash of its columns that are not in Row, so that rows which differ only
-	// there are not taken for the same.
-	row(r Row, extra uint64)
+	// row takes one row, which holds during the call. extra is a hash of its columns that are not in Row, so that
+	// rows which differ only there are not taken for the same.
+	row(r *Row, extra uint64)
 	// bad says that the line gave no row.
 	bad(line int, reason string)
 	// note says that the line was used, or rightly left out, but was odd.
 	note(line int, reason string)
 	// header says that a header was read again.
 	header()
-	// full reports that enough rows were taken for now; only a document asks.
-	full() bool
+	// enough reports that no more rows are wanted for now; only a document asks.
+	enough() bool
 }
 
 // parser reads the lines of one log, in order. It keeps no lines back except where pending says so.
@@ -84,25 +84,32 @@ func (b *epochBase) fix(r *Row) {
 
 // format is one kind of training log.
 type format struct {
-	// detect says how sure it is that a file which begins like this is of this kind: 0 no, 100 certainly.
+	// detect says how sure it is that a text which begins like this is of this kind: 0 no, 100 certainly.
 	detect func(h *head) int
-	// Either lines or document is set.
+	// One of lines, document and records is set.
 	lines    func(o *parseOptions) parser
 	document func(o *parseOptions) document
+	// records reads a log that is no text, and which is over: no Tail follows it. It says how many bytes it read, and how
+	// many at the end make no whole record. magic recognises such a file by its first recordHeader bytes, instead of detect.
+	records func(path string, o *parseOptions, out sink) (read, behind int64, err error)
+	magic   func(first []byte) bool
 	// json is true for formats that begin with an object or a list; no other is tried on such a file.
 	json bool
 	// repeats is true when the same line may rightly come many times, as in progress output.
 	repeats bool
+	// sparse is true when what belongs to one step is written in several rows, one after the other.
+	sparse bool
 }
 
 // formats is the register of log formats. To add one: write its file, add its line here and its recording in testdata/formats.
 var formats = map[string]format{
 	"csv":         {detect: detectContract, lines: newContract},
 	"keras":       {detect: detectKeras, lines: newKeras},
-	"lightning":   {detect: detectLightning, lines: newLightning},
+	"lightning":   {detect: detectLightning, lines: newLightning, sparse: true},
 	"ultralytics": {detect: detectUltralytics, lines: newUltralytics},
-	"huggingface": {detect: detectHuggingFace, document: newHuggingFace, json: true},
+	"huggingface": {detect: detectHuggingFace, document: newHuggingFace, json: true, sparse: true},
 	"jsonl":       {detect: detectJSONLines, lines: newJSONLines, json: true},
+	"tensorboard": {magic: isEvents, records: readEvents},
 	"stdout":      {detect: detectStdout, lines: newStdout, repeats: true},
 }
 
@@ -172,7 +179,7 @@ func (h *head) all() []byte {
 func detectFormat(h *head) string {
 	best, name := 0, ""
 	for _, n := range Formats() {
-		if h.json() && !formats[n].json {
+		if formats[n].detect == nil || h.json() && !formats[n].json {
 			continue
 		}
 		if score := formats[n].detect(h); score > best {
@@ -180,6 +187,16 @@ func detectFormat(h *head) string {
 		}
 	}
 	return name
+}
+
+// recordFormat names the format of a file that is no text by its first bytes; empty when there is none.
+func recordFormat(first []byte) string {
+	for _, n := range Formats() {
+		if magic := formats[n].magic; magic != nil && magic(first) {
+			return n
+		}
+	}
+	return ""
 }
 
 // fallbackFormat is for a file that nothing recognises: a table when it is called one, else text.
@@ -198,10 +215,10 @@ func checkFormat(name string) error {
 }
 
 // hashText is FNV-1a: stable over processes and machines, unlike hash/maphash.
-func hashText(s []byte) uint64 {
+func hashText[T []byte | string](s T) uint64 {
 	h := uint64(14695981039346656037)
-	for _, c := range s {
-		h = (h ^ uint64(c)) * 1099511628211
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * 1099511628211
 	}
 	return h
 }

@@ -244,7 +244,7 @@ func (t *table) row(fields [][]byte, n int, out sink) {
 	if t.dialect.adjust != nil {
 		t.dialect.adjust(t, &r, fields)
 	}
-	out.row(r, extra)
+	out.row(&r, extra)
 }
 
 // value stores one field. fatal means that the row cannot be used: what should be its position is text.

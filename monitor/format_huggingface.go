@@ -115,13 +115,16 @@ func (p *huggingFace) entries(dec *json.Decoder, fields *jsonFields, out sink) e
 		if out == nil {
 			continue
 		}
-		if out.full() {
+		if out.enough() {
 			return errEnough
 		}
 		object, ok := decodeObject(entry)
 		if !ok {
 			out.bad(n, "entry is not an object: "+clip(entry))
 			continue
+		}
+		if _, last := object["train_runtime"]; last {
+			delete(object, "train_loss") // the mean over the whole training, not the loss at this step
 		}
 		r, extra, ok := fields.row(object, n, out)
 		if !ok {
@@ -130,7 +133,7 @@ func (p *huggingFace) entries(dec *json.Decoder, fields *jsonFields, out sink) e
 		if e, _ := r.Value(Epoch); e == 0 {
 			r.Set(Epoch, math.NaN()) // no epoch is complete
 		}
-		out.row(r, extra)
+		out.row(&r, extra)
 	}
 	_, err := dec.Token() // the closing bracket
 	return err

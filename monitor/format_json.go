@@ -52,7 +52,7 @@ func (p *jsonLines) line(text []byte, n int, out sink) {
 	}
 	if r, extra, ok := p.fields.row(object, n, out); ok {
 		p.base.fix(&r)
-		out.row(r, extra)
+		out.row(&r, extra)
 	}
 }
 

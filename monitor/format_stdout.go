@@ -52,7 +52,7 @@ func (p *progress) load(s parserState) { p.zero, p.epoch, p.total = s.ZeroBased,
 func (p *progress) line(text []byte, n int, out sink) {
 	r := Row{Line: n}
 	if p.read(text, &r) {
-		out.row(r, 0)
+		out.row(&r, 0)
 	}
 }
 

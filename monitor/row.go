@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -51,36 +52,39 @@ type Row struct {
 	// restart, or a second writer.
 	Again bool
 
-	values [NumColumns]float64
-	set    bool // values were initialised to NaN
+	values [NumColumns]float64 // of the columns in has; the others hold nothing of worth
+	has    uint32              // a bit for each column
 }
 
 // Value returns the value of a column and whether the row has one.
 func (r *Row) Value(c Column) (float64, bool) {
-	if !r.set || c < 0 || c >= NumColumns {
+	if c < 0 || c >= NumColumns || r.has&(1<<c) == 0 {
 		return math.NaN(), false
 	}
-	v := r.values[c]
-	return v, !math.IsNaN(v)
+	return r.values[c], true
 }
 
 // Set stores a value; NaN clears it.
 func (r *Row) Set(c Column, v float64) {
-	if !r.set {
-		for i := range r.values {
-			r.values[i] = math.NaN()
-		}
-		r.set = true
+	if math.IsNaN(v) {
+		r.has &^= 1 << c
+		return
 	}
-	r.values[c] = v
+	r.values[c], r.has = v, r.has|1<<c
+}
+
+// Clone is a copy that shares nothing with r, to keep a row beyond the call that Scan made with it.
+func (r *Row) Clone() Row {
+	c := *r
+	c.GPUUtil = slices.Clone(r.GPUUtil)
+	return c
+}
+
+// begin makes r the empty row of a line; the room of its slices is used again.
+func (r *Row) begin(line int) {
+	r.Line, r.At, r.Stamp, r.Again, r.has = line, time.Time{}, time.Time{}, false, 0
+	r.Model, r.Dataset, r.Device, r.GPUUtil = "", "", "", r.GPUUtil[:0]
 }
 
 // known reports whether any numeric column has a value.
-func (r *Row) known() bool {
-	for _, v := range r.values {
-		if r.set && !math.IsNaN(v) {
-			return true
-		}
-	}
-	return false
-}
+func (r *Row) known() bool { return r.has != 0 }

@@ -1,16 +1,257 @@
 package monitor
 
-import "time"
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
 
-// Scan reads a log that nobody writes any more, row by row: memory does not grow with the file. A row is valid during the
-// call only. Errors are those of ReadLog; what each returns ends the scan and is returned.
+// Scan reads a log that nobody writes any more, once and in one pass, and calls each with every row, oldest first. The
+// row and its slices hold during the call only; Clone keeps one. Rows have the zero At. What each returns ends the scan
+// and is returned.
+//
+// The path is a log of any of the Formats, plain or compressed by gzip (by content, whatever its name), or a directory
+// in which a framework leaves its log: trainer_state.json (also in the last checkpoint-N of a run), results.csv,
+// metrics.csv, or TensorBoard's event files. Stats name the file that was read.
+//
+// Memory does not grow with the file: a line is held up to MaxLine, and of the rows only the hashes of the last 1024. So a
+// row that says the same as one of the 1024 before it is left out as a duplicate; one that repeats an older row is given
+// out, with Again set where its epoch or step had been passed. Of Lightning's and Hugging Face's logs, which write training
+// and validation values of one step in separate rows, those that follow each other are given out as one.
+//
+// MaxBytes, MaxRows and Resume of the options are for a Tail and have no meaning here. The error wraps ErrNoData when
+// there is no row, and fs.ErrNotExist when there is no file.
 func Scan(path string, o TailOptions, each func(*Row) error) (TailStats, error) {
-	rows, s, err := ReadLog(path, o)
-	for i := range rows {
-		rows[i].At = time.Time{}
-		if err := each(&rows[i]); err != nil {
-			return s, err
+	s := scan{each: each}
+	if err := s.begin(path, o); err != nil {
+		return TailStats{Path: path}, fmt.Errorf("open training log %s: %w", path, err)
+	}
+	s.give, s.full = s.take, func() bool { return s.err != nil }
+	err := s.run(path)
+	if s.err == nil {
+		s.release()
+	}
+	stats := s.report()
+	switch {
+	case s.err != nil:
+		return stats, s.err
+	case err != nil:
+		return stats, fmt.Errorf("read training log %s: %w", stats.Path, err)
+	case stats.Rows == 0:
+		return stats, fmt.Errorf("read training log %s: no row in it%s: %w", stats.Path, firstBad(stats), ErrNoData)
+	}
+	return stats, nil
+}
+
+func firstBad(s TailStats) string {
+	if len(s.FirstBad) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d bad lines, the first: %s)", s.Bad, s.FirstBad[0])
+}
+
+// ReadLog is Scan with all rows in memory.
+func ReadLog(path string, o TailOptions) ([]Row, TailStats, error) {
+	var rows []Row
+	s, err := Scan(path, o, func(r *Row) error {
+		rows = append(rows, r.Clone())
+		return nil
+	})
+	return rows, s, err
+}
+
+// scan is one call of Scan.
+type scan struct {
+	ingest
+	each func(*Row) error
+	err  error // what each returned
+	held Row   // of a sparse format: the row that the next one may complete
+	has  bool
+}
+
+// take hands a row on, or holds it until it is known whether the next one belongs to it.
+func (s *scan) take(r *Row) {
+	switch {
+	case s.err != nil:
+	case !s.kind.sparse:
+		s.err = s.each(r)
+	case s.has && s.held.complete(r):
+		s.stats.Rows--
+	default:
+		s.release()
+		s.held, s.has = r.Clone(), true
+	}
+}
+
+func (s *scan) release() {
+	if s.has && s.err == nil {
+		s.has = false
+		s.err = s.each(&s.held)
+	}
+}
+
+// run reads what is at the path.
+func (s *scan) run(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return pathless(err)
+	}
+	if info.IsDir() {
+		if path, err = logIn(path, s.name); err != nil {
+			return err
+		}
+		if info, err = os.Stat(path); err != nil {
+			return pathless(err)
+		}
+		s.stats.Path = path
+	}
+	switch {
+	case info.IsDir():
+		s.use("tensorboard")
+		return s.records(path)
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("it is a %s, not a file", kindOf(info.Mode()))
+	}
+	src, err := openSource(path)
+	if err != nil {
+		return pathless(err)
+	}
+	defer src.Close()
+	s.path = src.name()
+	s.forgetHead()
+	if s.name == "" {
+		if name := recordFormat(src.peek()); name != "" {
+			s.use(name)
 		}
 	}
-	return s, err
+	switch {
+	case s.kind.records != nil:
+		return s.records(path)
+	case s.doc != nil:
+		return s.document(src)
+	}
+	return s.text(src)
 }
+
+// pathless takes the path out of an error that gets it from Scan.
+func pathless(err error) error {
+	if pe := new(os.PathError); errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
+}
+
+// records reads a log that is no text.
+func (s *scan) records(path string) error {
+	var err error
+	s.stats.Bytes, s.stats.Behind, err = s.kind.records(path, &s.parse, s)
+	return err
+}
+
+// document reads one JSON value; of one that is not complete, what is whole.
+func (s *scan) document(src *source) error {
+	if err := src.rewind(); err != nil {
+		return err
+	}
+	err := s.doc.read(src, s, true)
+	s.stats.Bytes = src.read
+	if err == nil || errors.Is(err, errEnough) || errors.Is(err, errNotDocument) {
+		return ignore(err, errEnough)
+	}
+	s.bad(0, "JSON is not complete: "+err.Error())
+	return nil
+}
+
+func ignore(err, target error) error {
+	if errors.Is(err, target) {
+		return nil
+	}
+	return err
+}
+
+// scanChunk is how many bytes are read at once.
+const scanChunk = 256 << 10
+
+// text reads lines. Compressed data that is damaged ends the log there; what stands before is used.
+func (s *scan) text(src *source) error {
+	chunk, kept := make([]byte, scanChunk), 0
+	for s.err == nil {
+		n, err := io.ReadFull(src, chunk[kept:])
+		got := chunk[:kept+n]
+		nuls := s.lines.nuls
+		used := s.lines.feed(got, s.emit)
+		if nuls == 0 && s.lines.nuls > 0 {
+			s.note(s.lines.n, "NUL bytes left out")
+		}
+		if used == len(got) && used >= headSize && zeros(got) == used {
+			s.lines.jump(src.skipHole(s.lines.readTo()))
+		}
+		kept = copy(chunk, got[used:])
+		s.stats.Bytes = src.read
+		if s.detect(false); s.doc != nil {
+			return s.document(src)
+		}
+		switch {
+		case err == nil:
+			continue
+		case errors.Is(err, errCompressed):
+			s.bad(0, err.Error())
+		case err != io.EOF && err != io.ErrUnexpectedEOF:
+			return err
+		}
+		return s.end(src)
+	}
+	return nil
+}
+
+// emit takes a line unless the caller has had enough.
+func (s *scan) emit(text []byte, n int) {
+	if s.err == nil {
+		s.line(text, n)
+	}
+}
+
+// end takes what has no end of line, and what was held back.
+func (s *scan) end(src *source) error {
+	if s.detect(true); s.doc != nil {
+		return s.document(src)
+	}
+	if s.lp != nil {
+		s.lines.last(s.emit)
+		s.lp.flush(s)
+	}
+	return nil
+}
+
+// complete takes over what o says of the same step, when nothing that both say differs; false when they are two rows. Of
+// the epochs that are complete, the greater number holds: a row within an epoch and one at its end share the step.
+func (r *Row) complete(o *Row) bool {
+	step, ok := r.Value(Step)
+	if other, has := o.Value(Step); !ok || !has || step != other || len(r.GPUUtil)+len(o.GPUUtil) > 0 {
+		return false
+	}
+	for c := Column(0); c < NumColumns; c++ {
+		a, inR := r.Value(c)
+		if b, inO := o.Value(c); inR && inO && a != b && c != Epoch {
+			return false
+		}
+	}
+	for c := Column(0); c < NumColumns; c++ {
+		if v, ok := o.Value(c); ok {
+			if old, has := r.Value(c); !has || v > old {
+				r.Set(c, v)
+			}
+		}
+	}
+	r.Again = r.Again || o.Again
+	r.Model, r.Dataset, r.Device = cmp.Or(r.Model, o.Model), cmp.Or(r.Dataset, o.Dataset), cmp.Or(r.Device, o.Device)
+	if o.Stamp.After(r.Stamp) {
+		r.Stamp = o.Stamp
+	}
+	return true
+}
+
+// errCompressed says that compressed data is damaged or ends early.
+var errCompressed = errors.New("compressed data is damaged")

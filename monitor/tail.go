@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"regexp"
 	"time"
 )
@@ -50,7 +49,7 @@ func (b BadRow) String() string {
 // keptReports is how many bad rows and notes are kept in words; all are counted.
 const keptReports = 20
 
-// TailStats says what was read so far, restarts of the agent included.
+// TailStats says what was read so far of a log that is followed, restarts of the agent included, or of one that is over.
 type TailStats struct {
 	Path   string `json:"path"`
 	Format string `json:"format"` // empty until known
@@ -73,7 +72,8 @@ type TailStats struct {
 	// that were then seen again and left out.
 	Resets   int `json:"resets"`
 	Replayed int `json:"replayed"`
-	// Bytes is what was read of the log, in bytes; Behind is what is there and not yet read.
+	// Bytes is what was read of the log, in bytes, uncompressed; Behind is what is there and not yet read: of a log that is
+	// over, the record that was cut off at its end.
 	Bytes  int64 `json:"bytes"`
 	Behind int64 `json:"behind"`
 	// LastRow is when the last row was read; zero when there is none.
@@ -85,36 +85,14 @@ type TailStats struct {
 // Tail follows one training log. It is driven by Poll, has no goroutine, and is not safe for use by several
 // goroutines at once.
 type Tail struct {
-	path   string
-	opts   TailOptions
-	parse  parseOptions
-	stats  TailStats
+	ingest
 	follow follower
-	lines  splitter
 
-	// The format, empty until detected, and either its parser or its document.
-	name   string
-	lp     parser
-	doc    document
 	docAt  docMark
 	docErr error
-	// The beginning of a file whose format is not yet known.
-	head  head
-	headN []int // line numbers of head.lines
-	headB int   // bytes in head.lines
-
-	seen      memory
-	badSeen   map[uint64]bool
-	furthest  position
-	replaying bool
-	waiting   []BadRow // notes of a line that may be a replay
-	// Hashes of the first row of this file and of the one before it; rows of this file so far.
-	first, before uint64
-	fileRows      int
 
 	chunk  []byte
 	rows   []Row
-	now    time.Time
 	resume *TailState // not yet applied
 	closed bool
 }
@@ -123,35 +101,18 @@ type Tail struct {
 // It fails on options that make no sense (unknown format, alias to an unknown column, a pattern without
 // named groups) and on a state of another version or path.
 func Open(path string, o TailOptions) (*Tail, error) {
-	if err := checkFormat(o.Format); err != nil {
-		return nil, fmt.Errorf("open training log %s: %w", path, err)
-	}
-	names, err := userAliases(o.Aliases)
-	if err != nil {
-		return nil, fmt.Errorf("open training log %s: %w", path, err)
-	}
-	if err := checkPatterns(o.Patterns); err != nil {
-		return nil, fmt.Errorf("open training log %s: %w", path, err)
-	}
-	if o.Location == nil {
-		o.Location = time.Local
-	}
+	t := &Tail{resume: o.Resume, chunk: make([]byte, 32<<10)}
 	setDefault(&o.MaxBytes, 1<<20)
 	setDefault(&o.MaxRows, 4096)
-	setDefault(&o.MaxLine, 1<<20)
-	t := &Tail{
-		path: path, opts: o, resume: o.Resume,
-		parse: parseOptions{aliases: names, patterns: o.Patterns, location: o.Location},
-		stats: TailStats{Path: path, Missing: true},
-		chunk: make([]byte, 32<<10), badSeen: map[uint64]bool{},
+	if err := t.begin(path, o); err != nil {
+		return nil, fmt.Errorf("open training log %s: %w", path, err)
 	}
-	t.opts.Resume = nil
-	t.lines.maxLine = o.MaxLine
-	t.furthest.clear()
-	t.forgetHead()
-	if o.Format != "" {
-		t.use(o.Format)
+	if t.kind.records != nil {
+		return nil, fmt.Errorf("open training log %s: %w", path, errNotFollowed)
 	}
+	t.stats.Missing = true
+	t.full = func() bool { return len(t.rows) >= t.opts.MaxRows }
+	t.give = func(r *Row) { t.rows = append(t.rows, r.Clone()) }
 	if t.resume != nil {
 		if err := t.resume.check(path); err != nil {
 			return nil, fmt.Errorf("resume training log %s: %w", path, err)
@@ -161,11 +122,8 @@ func Open(path string, o TailOptions) (*Tail, error) {
 	return t, nil
 }
 
-func setDefault[T int | int64](v *T, def T) {
-	if *v <= 0 {
-		*v = def
-	}
-}
+// errNotFollowed says that a log is of a kind that only Scan reads.
+var errNotFollowed = errors.New("TensorBoard event files are read when the training is over, not followed")
 
 // Poll reads what is new and returns the rows that are complete, oldest first. now becomes their At. A missing
 // file is not an error and gives no rows; an error says that the log could not be read this time, comes with
@@ -192,9 +150,7 @@ func (t *Tail) Finish(now time.Time) ([]Row, error) {
 	if err != nil || t.closed || t.stats.Behind > 0 {
 		return rows, err
 	}
-	if t.name == "" {
-		t.detect(true)
-	}
+	t.recognise(true)
 	if t.doc != nil && t.follow.file != nil {
 		err = errors.Join(t.readDocument(false), t.finishDocument())
 	}
@@ -212,11 +168,7 @@ func (t *Tail) Finish(now time.Time) ([]Row, error) {
 }
 
 // Stats says what was read so far. The slices must not be changed.
-func (t *Tail) Stats() TailStats {
-	s := t.stats
-	s.Format = t.name
-	return s
-}
+func (t *Tail) Stats() TailStats { return t.report() }
 
 // Close releases the file. State may still be asked for.
 func (t *Tail) Close() error {
@@ -242,7 +194,7 @@ func (t *Tail) step() error {
 	t.stats.Missing = false
 	if t.follow.file != nil && !t.follow.same(fi) {
 		// Renamed, recreated or a symlink switched: what was written to the old file comes first.
-		if err := t.read(); err != nil || t.stats.Behind > 0 || t.full() {
+		if err := t.read(); err != nil || t.stats.Behind > 0 || t.enough() {
 			return err
 		}
 		if err := t.replace(); err != nil {
@@ -328,6 +280,9 @@ func (t *Tail) read() error {
 		at := t.lines.readTo()
 		n, err := t.follow.file.ReadAt(t.chunk[:max(want, 2)], at)
 		if n > 0 {
+			if at == 0 && t.name == "" && recordFormat(t.chunk[:n]) != "" {
+				return errNotFollowed
+			}
 			nuls := t.lines.nuls
 			used := t.lines.feed(t.chunk[:n], t.line)
 			if nuls == 0 && t.lines.nuls > 0 {
@@ -342,10 +297,7 @@ func (t *Tail) read() error {
 			if used >= headSize && zeros(t.chunk[:used]) == used {
 				t.lines.jump(t.follow.hole(t.lines.readTo()))
 			}
-			if t.name == "" {
-				t.detect(false)
-			}
-			if t.doc != nil {
+			if t.recognise(false); t.doc != nil {
 				return t.readDocument(false)
 			}
 		}
@@ -367,75 +319,12 @@ func (t *Tail) read() error {
 	return nil
 }
 
-// line takes one complete line.
-func (t *Tail) line(text []byte, n int) {
-	if text == nil {
-		t.bad(n, fmt.Sprintf("longer than %d bytes", t.opts.MaxLine))
-		return
-	}
-	if t.lp != nil {
-		t.lp.line(text, n, t)
-		if !t.lp.pending() {
-			t.lines.commit()
-		}
-		return
-	}
-	t.head.lines = append(t.head.lines, append([]byte(nil), text...))
-	t.headN = append(t.headN, n)
-	t.headB += len(text) + 1
-	if len(t.head.lines) == 1 || len(t.head.lines)%8 == 0 || t.headB > headBytes {
-		t.detect(false)
-	}
-}
-
-// detect finds out the format from what was read so far. With final, or when enough was read, it decides.
-func (t *Tail) detect(final bool) {
-	if t.name != "" {
-		return
-	}
-	t.head.rest = t.lines.partial()
-	seen := t.head
-	if final {
-		seen.lines = append(seen.lines[:len(seen.lines):len(seen.lines)], seen.rest)
-	}
-	name := detectFormat(&seen)
-	if name == "" && (final && len(t.head.lines)+len(t.head.rest) > 0 || len(t.head.lines) >= headLines || t.headB+len(t.head.rest) >= headBytes) {
-		name = fallbackFormat(t.path)
-	}
-	if name == "" {
-		return
-	}
-	t.use(name)
-	if t.doc != nil { // it is read whole
-		t.forgetHead()
+// recognise finds out the format; a document is then read from its beginning.
+func (t *Tail) recognise(final bool) {
+	if t.detect(final); t.doc != nil {
 		t.lines.reset()
 		t.follow.forget()
-		return
 	}
-	lines, numbers := t.head.lines, t.headN
-	t.forgetHead()
-	for i, text := range lines {
-		t.lp.line(text, numbers[i], t)
-	}
-	if !t.lp.pending() {
-		t.lines.commit()
-	}
-}
-
-// use fixes the format.
-func (t *Tail) use(name string) {
-	t.name = name
-	f := formats[name]
-	if f.document != nil {
-		t.doc = f.document(&t.parse)
-		return
-	}
-	t.lp = f.lines(&t.parse)
-}
-
-func (t *Tail) forgetHead() {
-	t.head = head{path: filepath.Base(t.path), opts: &t.parse}
-	t.headN, t.headB = nil, 0
 }
 
 // reset begins the file anew; rows that were given out before are then left out.

@@ -77,12 +77,21 @@ func (f *follower) remember(at int64, b []byte) {
 	f.tail = append(f.tail, b...)
 }
 
-// hole gives how many NUL bytes from an offset on are not stored at all: what a writer leaves whose file was truncated
-// under it. 0 when there are none, or the file system does not tell.
+// hole is holeAt for the open file, and remembers it as read.
 func (f *follower) hole(at int64) int64 {
-	next, err := unix.Seek(int(f.file.Fd()), at, unix.SEEK_DATA)
+	n := holeAt(f.file, at)
+	if n > 0 {
+		f.tail = append(f.tail[:0], make([]byte, tailSize)...)
+	}
+	return n
+}
+
+// holeAt gives how many NUL bytes from an offset on are not stored at all: what a writer leaves whose file was truncated
+// under it. 0 when there are few or none, or the file system does not tell. It moves the file's own offset.
+func holeAt(file *os.File, at int64) int64 {
+	next, err := unix.Seek(int(file.Fd()), at, unix.SEEK_DATA)
 	if errors.Is(err, syscall.ENXIO) { // nothing but the hole
-		if info, err := f.file.Stat(); err == nil {
+		if info, err := file.Stat(); err == nil {
 			next = info.Size()
 		}
 	} else if err != nil {
@@ -91,7 +100,6 @@ func (f *follower) hole(at int64) int64 {
 	if next-at < headSize {
 		return 0
 	}
-	f.tail = append(f.tail[:0], make([]byte, tailSize)...)
 	return next - at
 }
 

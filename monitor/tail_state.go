@@ -68,6 +68,8 @@ func (s *TailState) check(path string) error {
 		return fmt.Errorf("state is of %s", s.Path)
 	case s.Offset < 0 || s.Line < 0 || s.Given < len(s.Seen):
 		return fmt.Errorf("state is damaged: offset %d, line %d, %d rows", s.Offset, s.Line, s.Given)
+	case formats[s.Format].records != nil:
+		return errNotFollowed
 	}
 	return checkFormat(s.Format)
 }

@@ -1,0 +1,161 @@
+package monitor
+
+import (
+	"encoding/binary"
+	"math"
+	"strconv"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// The messages Event, Summary and TensorProto of TensorFlow, as far as they hold scalars. The numbers are those of
+// tensorflow/core/util/event.proto, framework/summary.proto and framework/tensor.proto.
+
+// event is one record of an event file.
+type event struct {
+	wall    float64 // s since 1970
+	step    int64
+	summary []byte // its Summary; empty for the records that have none
+}
+
+// protoField is one field of a message: a number of up to 64 bits, or bytes.
+type protoField struct {
+	num   protowire.Number
+	kind  protowire.Type
+	bits  uint64
+	bytes []byte
+}
+
+// eachField walks over a message; false when it is damaged.
+func eachField(b []byte, take func(f protoField)) bool {
+	for len(b) > 0 {
+		num, kind, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return false
+		}
+		b = b[n:]
+		f := protoField{num: num, kind: kind}
+		switch kind {
+		case protowire.VarintType:
+			f.bits, n = protowire.ConsumeVarint(b)
+		case protowire.Fixed32Type:
+			var v uint32
+			v, n = protowire.ConsumeFixed32(b)
+			f.bits = uint64(v)
+		case protowire.Fixed64Type:
+			f.bits, n = protowire.ConsumeFixed64(b)
+		case protowire.BytesType:
+			f.bytes, n = protowire.ConsumeBytes(b)
+		default:
+			n = protowire.ConsumeFieldValue(num, kind, b)
+		}
+		if n < 0 {
+			return false
+		}
+		b = b[n:]
+		take(f)
+	}
+	return true
+}
+
+func decodeEvent(b []byte) (e event, ok bool) {
+	e.wall = math.NaN()
+	ok = eachField(b, func(f protoField) {
+		switch {
+		case f.num == 1 && f.kind == protowire.Fixed64Type:
+			e.wall = math.Float64frombits(f.bits)
+		case f.num == 2 && f.kind == protowire.VarintType:
+			e.step = int64(f.bits)
+		case f.num == 5 && f.kind == protowire.BytesType:
+			e.summary = f.bytes
+		}
+	})
+	return e, ok
+}
+
+// eachScalar walks over the values of a Summary that are one number; false when it is damaged.
+func eachScalar(summary []byte, take func(tag []byte, v float64)) bool {
+	whole := true
+	ok := eachField(summary, func(f protoField) {
+		if f.num != 1 || f.kind != protowire.BytesType {
+			return
+		}
+		var tag []byte
+		v, some := 0., false
+		whole = eachField(f.bytes, func(f protoField) {
+			switch {
+			case f.num == 1 && f.kind == protowire.BytesType:
+				tag = f.bytes
+			case f.num == 2 && f.kind == protowire.Fixed32Type: // simple_value
+				v, some = single(uint32(f.bits)), true
+			case f.num == 8 && f.kind == protowire.BytesType:
+				v, some = scalarTensor(f.bytes)
+			}
+		}) && whole
+		if some {
+			take(tag, v)
+		}
+	})
+	return ok && whole
+}
+
+// The types of tensors that scalars have (types.proto).
+const (
+	tensorFloat  = 1
+	tensorDouble = 2
+)
+
+// scalarTensor reads a TensorProto that holds one float or double, as TensorFlow 2 and Keras write a scalar.
+func scalarTensor(b []byte) (v float64, ok bool) {
+	var kind uint64
+	var content, floats, doubles []byte
+	whole := eachField(b, func(f protoField) {
+		switch {
+		case f.num == 1 && f.kind == protowire.VarintType:
+			kind = f.bits
+		case f.num == 4 && f.kind == protowire.BytesType:
+			content = f.bytes
+		case f.num == 5:
+			floats = packed(floats, f)
+		case f.num == 6:
+			doubles = packed(doubles, f)
+		}
+	})
+	if kind == tensorFloat && len(content) == 0 {
+		content = floats
+	}
+	if kind == tensorDouble && len(content) == 0 {
+		content = doubles
+	}
+	switch {
+	case !whole:
+	case kind == tensorFloat && len(content) == 4:
+		return single(binary.LittleEndian.Uint32(content)), true
+	case kind == tensorDouble && len(content) == 8:
+		return math.Float64frombits(binary.LittleEndian.Uint64(content)), true
+	}
+	return 0, false
+}
+
+// packed adds a repeated field, packed or one by one, to what was read of it.
+func packed(to []byte, f protoField) []byte {
+	switch f.kind {
+	case protowire.BytesType:
+		return append(to, f.bytes...)
+	case protowire.Fixed32Type:
+		return binary.LittleEndian.AppendUint32(to, uint32(f.bits))
+	case protowire.Fixed64Type:
+		return binary.LittleEndian.AppendUint64(to, f.bits)
+	}
+	return to
+}
+
+// single makes a float64 of a float32 as a person would write it: 0.1 and not 0.10000000149011612.
+func single(bits uint32) float64 {
+	short := math.Float32frombits(bits)
+	v, err := strconv.ParseFloat(strconv.FormatFloat(float64(short), 'g', -1, 32), 64)
+	if err != nil {
+		return float64(short)
+	}
+	return v
+}

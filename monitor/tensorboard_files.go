@@ -1,0 +1,96 @@
+package monitor
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// eventStream is one directory of a run: its event files in the order in which they were begun.
+type eventStream struct {
+	split split
+	files []string
+}
+
+// eventStreams finds the event files of a run: the file itself, or those of a directory and of the ones in it that are
+// named for a part of the data (train, validation, Loss_train). A directory that holds one run only stands for that run;
+// several runs are an error that names them. No event file is no stream and no error.
+func eventStreams(path string) ([]eventStream, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, pathless(err)
+	}
+	if !info.IsDir() {
+		return []eventStream{{split: splitWords[strings.ToLower(filepath.Base(filepath.Dir(path)))], files: []string{path}}}, nil
+	}
+	return onlyRun(path, 0)
+}
+
+// maxRunDepth is how many directories deep a run is looked for: lightning_logs/version_0 is 2.
+const maxRunDepth = 4
+
+// onlyRun finds the one run in a directory.
+func onlyRun(dir string, depth int) ([]eventStream, error) {
+	streams, below, err := runStreams(dir)
+	if err != nil || len(streams) > 0 || depth == maxRunDepth {
+		return streams, err
+	}
+	var names []string
+	for _, sub := range below {
+		found, err := onlyRun(sub, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		if len(found) > 0 {
+			streams, names = found, append(names, filepath.Base(sub))
+		}
+	}
+	if len(names) > 1 {
+		return nil, fmt.Errorf("%s holds the event files of %d runs (%s): name one", filepath.Base(dir), len(names), clip([]byte(strings.Join(names, ", "))))
+	}
+	return streams, nil
+}
+
+// runStreams lists the streams of a run in a directory, and the directories in which others may be.
+func runStreams(dir string) (streams []eventStream, below []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, nil, pathless(err)
+	}
+	if files := eventFiles(dir, entries); len(files) > 0 {
+		streams = append(streams, eventStream{split: splitWords[strings.ToLower(filepath.Base(dir))], files: files})
+	}
+	own := len(streams) > 0
+	for _, e := range entries {
+		if !e.IsDir() || hidden(e.Name()) {
+			continue
+		}
+		sub := filepath.Join(dir, e.Name())
+		below = append(below, sub)
+		name := normalizeName(e.Name())
+		s := splitWords[name]
+		if _, said := cutSplit(name); own && s == splitUnsaid {
+			s = said // SummaryWriter.add_scalars: Loss_train
+		}
+		if s == splitUnsaid {
+			continue
+		}
+		if inside, err := os.ReadDir(sub); err == nil {
+			if files := eventFiles(sub, inside); len(files) > 0 {
+				streams = append(streams, eventStream{split: s, files: files})
+			}
+		}
+	}
+	return streams, below, nil
+}
+
+// eventFiles picks the event files of a directory, oldest first: their names hold when they were begun.
+func eventFiles(dir string, entries []os.DirEntry) (files []string) {
+	for _, e := range entries {
+		if strings.Contains(e.Name(), "tfevents") && isFile(filepath.Join(dir, e.Name())) {
+			files = append(files, filepath.Join(dir, e.Name()))
+		}
+	}
+	return files
+}
