@@ -138,7 +138,7 @@ func (c *Catalogue) take(list List, today time.Time) Imported {
 }
 
 // over lays a newer offer over an older one of the same name. The price on demand, with the shape of the machine, and the spot price
-// go by their own dates; of the same day, the newcomer's hold.
+// go by their own dates; of the same day, the newcomer's hold. A spot price that is not below the price on demand is dropped.
 func over(old, listed Offer) (held Offer, what string) {
 	held, what = old, "older"
 	if listed.Dated >= old.Dated {
@@ -147,7 +147,7 @@ func over(old, listed Offer) (held Offer, what string) {
 		held.SpotDated, held.SpotSource = old.SpotDated, old.SpotSource
 		what = "unchanged"
 	}
-	if listed.Spot > 0 && (old.Spot == 0 || listed.SpotDated >= old.SpotDated) {
+	if listed.Spot > 0 && listed.Spot < held.OnDemand && (old.Spot == 0 || listed.SpotDated >= old.SpotDated) {
 		held.Spot, held.SpotLow, held.SpotHigh, held.SpotZones = listed.Spot, listed.SpotLow, listed.SpotHigh, listed.SpotZones
 		held.SpotDated, held.SpotSource = listed.SpotDated, listed.SpotSource
 		what = "unchanged"

@@ -301,7 +301,7 @@ func foldZones(rows []row) Offer {
 		return o.withoutSpot()
 	case len(rows) > 1:
 		o.Spot, o.SpotLow, o.SpotHigh, o.SpotZones = (spots[(n-1)/2]+spots[n/2])/2, 0, 0, 0
-		if n > 1 {
+		if spots[0] < spots[n-1] { // else the list repeats itself
 			o.SpotLow, o.SpotHigh, o.SpotZones = spots[0], spots[n-1], n
 		}
 	}

@@ -3,7 +3,6 @@ package cost
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -61,7 +60,7 @@ func (r reference) complete(o Offer) (Offer, error) {
 	case !known && o.CPUs == 0 && o.Memory == 0:
 		return o, errors.New("its CPUs and memory are neither in the list nor known")
 	case o.GPUs > 0 && o.GPUMemory == 0:
-		return o, fmt.Errorf("the memory of a %s is neither in the list nor known", o.GPU)
+		return o, fmt.Errorf("the memory of GPU %s is neither in the list nor known", o.GPU)
 	}
 	return o, nil
 }
@@ -76,7 +75,7 @@ func (r reference) check(o Offer, today time.Time) error {
 	}
 	if usual, of := r.usual(o); usual > 0 && !r.silent {
 		if ratio := float64(o.OnDemand / usual); ratio > absurd || ratio < 1.0/absurd {
-			return fmt.Errorf("%g USD/h is absurd: %s is %.4g", float64(o.OnDemand), of, float64(usual))
+			return fmt.Errorf("%g USD/h is absurd beside %.4g, %s", float64(o.OnDemand), float64(usual), of)
 		}
 	}
 	return nil
@@ -119,10 +118,10 @@ func (r reference) doubt(o *Offer) string {
 	case r.silent:
 		return ""
 	case usual <= 0:
-		return "no price of a " + o.GPU + " is known to compare with"
+		return "no price of GPU " + o.GPU + " is known to compare with"
 	}
 	if ratio := float64(o.OnDemand / usual); ratio > unusual || ratio < 1.0/unusual {
-		return fmt.Sprintf("%g USD/h is %.2g times what it should be: %s is %.4g", float64(o.OnDemand), ratio, of, math.Round(float64(usual)*1e4)/1e4)
+		return fmt.Sprintf("%g USD/h is %.2g times %.4g, %s", float64(o.OnDemand), ratio, float64(usual), of)
 	}
 	return ""
 }
