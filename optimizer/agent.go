@@ -71,6 +71,7 @@ type run struct {
 	needMemory resources.GiB
 
 	recurrences []plan.Recurrence // recalled
+	widen       float64           // factor on the width of intervals that past predictions ask for; 0 is 1
 	learner     *plan.MORL        // with the agent file that was named
 	weights     *[4]float64       // with which the agent was last asked
 	doubt       doubt             // evidence against its critics

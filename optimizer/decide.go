@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"trainopt/cost"
 	"trainopt/optimizer/history"
+	"trainopt/optimizer/history/calibration"
 	"trainopt/optimizer/history/logs"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/plan"
@@ -75,7 +77,34 @@ func (r *run) recall() {
 			r.event(Info, "no agreement given; from earlier runs a fair one would be --deadline %s --budget %.4g", spec.TimeMax.Round(time.Second), spec.CostMaxUSD)
 		}
 	}
+	r.learnCalibration()
 	r.refit()
+}
+
+// mostScored bounds how many past runs are looked at for how well predictions held.
+const mostScored = 500
+
+// learnCalibration takes over by how much earlier predictions of this family of models were too sure of themselves.
+func (r *run) learnCalibration() {
+	if _, err := os.Stat(filepath.Join(r.Config.StateDir, history.File)); err != nil {
+		return // no run has ended here yet
+	}
+	db, _, err := history.Open(r.Config.StateDir)
+	if err != nil {
+		return // recall has said so
+	}
+	defer db.Close()
+	entries, err := db.Entries(history.Filter{Kinds: []history.Kind{history.Run}, Limit: mostScored})
+	if err != nil {
+		r.event(Warning, "how earlier predictions held is not known: %v", err)
+		return
+	}
+	scored := calibration.Of(entries)
+	family := r.ins.Model.Value
+	r.widen = scored.Widen(family)
+	if s := scored.All.Of[calibration.Seconds]; math.Abs(r.widen-1) >= 0.005 {
+		r.event(Info, "intervals are made %.2f times as wide: %d of %d earlier predictions held", r.widen, s.Inside, s.N)
+	}
 }
 
 func plural(n int) string {
@@ -99,7 +128,7 @@ func (r *run) refit() {
 		r.model = nil // what was timed in an other unit of work predicts nothing
 		return
 	}
-	m, err := training.Fit(obs, training.FitOptions{Seed: uint64(r.Config.Seed)})
+	m, err := training.Fit(obs, training.FitOptions{Seed: uint64(r.Config.Seed), Widen: r.widen})
 	if err != nil {
 		r.warn(fmt.Sprintf("performance model: %v", err))
 		return

@@ -26,9 +26,19 @@ func findRun(e *env, c *common, ref string) (string, error) {
 
 func reportCommand(e *env, c *common) *cobra.Command {
 	var format, output string
+	var scored bool
 	cmd := &cobra.Command{
 		Use: "report [RUN]", Short: "The cost and SLA report of a run, finished or not (default: the latest)", Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if c.json && !cmd.Flags().Changed("format") {
+				format = "json"
+			}
+			if scored {
+				if len(args) > 0 {
+					return usageError{fmt.Errorf("--calibration is about all runs, and %s was named", args[0])}
+				}
+				return e.calibration(c, format, output)
+			}
 			ref := "latest"
 			if len(args) == 1 {
 				ref = args[0]
@@ -37,14 +47,12 @@ func reportCommand(e *env, c *common) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if c.json && !cmd.Flags().Changed("format") {
-				format = "json"
-			}
 			return e.writeReport(dir, format, output)
 		},
 	}
 	cmd.Flags().StringVar(&format, "format", "text", "text|json|html|markdown|csv")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "write to `FILE` instead of standard output")
+	cmd.Flags().BoolVar(&scored, "calibration", false, "how often the predictions of all runs held, by model family")
 	return cmd
 }
 

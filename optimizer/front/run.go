@@ -68,7 +68,13 @@ func OfModel(dir string, d Described) (Set, error) {
 	if len(obs) == 0 {
 		return fail(fmt.Errorf("no unit of work was timed in it: %w", ErrNoPoint))
 	}
-	model, err := training.Fit(obs, training.FitOptions{Seed: d.Seed})
+	options := training.FitOptions{Seed: d.Seed}
+	if rec.Model != nil {
+		if w, ok := rec.Model.Params["widen"]; ok && w.Known() {
+			options.Widen = float64(w)
+		}
+	}
+	model, err := training.Fit(obs, options)
 	if err != nil {
 		return fail(err)
 	}

@@ -1,0 +1,296 @@
+package report
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"time"
+
+	"trainopt/optimizer/chart"
+	"trainopt/optimizer/history/calibration"
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/page"
+)
+
+// calibrationFormats are the ways to show how predictions held.
+var calibrationFormats = map[string]func(io.Writer, *calibration.Table) error{
+	"text":     func(w io.Writer, t *calibration.Table) error { return page.Text(w, calibrationPage(t)) },
+	"markdown": func(w io.Writer, t *calibration.Table) error { return page.Markdown(w, calibrationPage(t)) },
+	"html":     calibrationHTML,
+	"json":     calibrationJSON,
+	"csv":      calibrationCSV,
+}
+
+// Calibration writes how the predictions of past runs held, in one of the formats of a report.
+func Calibration(w io.Writer, t *calibration.Table, format string) error {
+	render := calibrationFormats[format]
+	if render == nil {
+		return fmt.Errorf("write calibration as %q: unknown format, want one of %s", format, FormatNames())
+	}
+	if err := render(w, t); err != nil {
+		return fmt.Errorf("write calibration as %s: %w", format, err)
+	}
+	return nil
+}
+
+// fewRuns is below how many scored runs nothing can be told apart: of 10 intervals that should hold 9 times in 10, between 7
+// and 10 do in 99 cases of 100.
+const fewRuns = 10
+
+func calibrationPage(t *calibration.Table) document {
+	doc := document{Title: "Calibration", Subtitle: "How often what was foretold came true. A 90 % interval should hold nine times in ten.",
+		Footer: "Scored are runs that finished their work and for which something was predicted before. Off by: realised against the median of the prediction."}
+	doc.Answers = []answer{heldAnswer(t), offAnswer(t), widenAnswer(t)}
+	if t.All.Runs == 0 {
+		doc.Answers = doc.Answers[:1]
+		return doc
+	}
+	doc.Sections = []section{
+		{ID: "families", Title: "By model family", Blocks: []block{{Table: familyTable(t)}}},
+		{ID: "quantities", Title: "By what was predicted", Blocks: []block{{Table: quantityTable(t)}}},
+	}
+	if len(t.Scores) > 0 {
+		doc.Sections = append(doc.Sections, section{ID: "scores", Title: "Predicted and realised", Blocks: []block{{Table: scoreTable(t)}}})
+	}
+	return doc
+}
+
+func heldAnswer(t *calibration.Table) answer {
+	a := answer{Question: "Held", Light: muted}
+	s := t.All.Of[calibration.Seconds]
+	switch {
+	case t.All.Runs == 0:
+		a.Text = "no run was predicted yet: nothing to score"
+	case s.N == 0:
+		a.Text = plural(t.All.Runs, "run") + " predicted, none of them finished: nothing to score"
+	default:
+		a.Text = fmt.Sprintf("%d of %s of the time, %s (in truth between %s and %s)", s.Inside, plural(s.N, "prediction"), share(s.Share), share(s.Lo), share(s.Hi))
+		a.Light = good
+		if s.Hi < 0.9 {
+			a.Light = bad
+			a.Text += ": too narrow"
+		} else if s.N < fewRuns {
+			a.Light = muted
+			a.Text += ": too few to judge"
+		}
+	}
+	return a
+}
+
+func offAnswer(t *calibration.Table) answer {
+	s := t.All.Of[calibration.Seconds]
+	if s.N == 0 {
+		return answer{Question: "Off by", Text: noData, Light: muted}
+	}
+	return answer{Question: "Off by", Text: fmt.Sprintf("%s of the time (median); half of the runs took %s or more against what was predicted; an interval spans a factor of %.2f", percent(100*s.MedianError), change(100*s.Bias), s.Width)}
+}
+
+func widenAnswer(t *calibration.Table) answer {
+	a := answer{Question: "Next", Text: "intervals are taken as the model gives them"}
+	if w := t.All.Widen; math.Abs(w-1) >= 0.005 {
+		a.Text = fmt.Sprintf("intervals of the next prediction are made %.2f times as wide (on log scale; each family has its own factor below)", w)
+	}
+	return a
+}
+
+func familyTable(t *calibration.Table) *grid {
+	g := &grid{Columns: append(left("Family"), right("Predicted", "Scored", "Held", "95 % of that", "Off by", "Bias", "Next ×")...)}
+	line := func(l calibration.Line, name string) {
+		s := l.Of[calibration.Seconds]
+		cells := row(name, count(float64(l.Runs)), count(float64(l.Scored)), noData, noData, noData, noData, fmt.Sprintf("%.2f", l.Widen))
+		if s.N > 0 {
+			cells[3].Text, cells[4].Text = share(s.Share), share(s.Lo)+" to "+share(s.Hi)
+			cells[5].Text, cells[6].Text = percent(100*s.MedianError), change(100*s.Bias)
+		}
+		g.Rows = append(g.Rows, cells)
+	}
+	for _, l := range t.Families {
+		line(l, l.Family)
+	}
+	line(t.All, "all")
+	return g
+}
+
+func quantityTable(t *calibration.Table) *grid {
+	g := &grid{Columns: append(left("What"), right("Scored", "Held", "Came to less", "Came to more", "Off by", "Bias", "Spans ×")...)}
+	for _, q := range calibration.Quantities {
+		s := t.All.Of[q]
+		if s.N == 0 {
+			continue
+		}
+		g.Rows = append(g.Rows, row(quantityWords[q].name, count(float64(s.N)), share(s.Share), count(float64(s.Below)), count(float64(s.Above)),
+			percent(100*s.MedianError), change(100*s.Bias), fmt.Sprintf("%.2f", s.Width)))
+	}
+	return g
+}
+
+var quantityWords = map[calibration.Quantity]struct {
+	name string
+	one  func(float64) string
+}{
+	calibration.Seconds:    {"time", duration},
+	calibration.CostUSD:    {"cost", usd},
+	calibration.Throughput: {"throughput", throughput},
+}
+
+func scoreTable(t *calibration.Table) *grid {
+	g := &grid{Columns: append(left("Run", "Family", "What"), right("Predicted", "Realised", "Off by")...), Long: true}
+	for _, s := range t.Scores {
+		words := quantityWords[s.Quantity]
+		l := good
+		if s.Side != 0 {
+			l = bad
+		}
+		g.Rows = append(g.Rows, with(row(s.Run, s.Family, words.name, interval(s.Predicted, words.one), words.one(s.Realised), change(100*math.Expm1(s.LogError))), l))
+	}
+	return g
+}
+
+// calibrationHTML adds the pictures.
+func calibrationHTML(w io.Writer, t *calibration.Table) error {
+	doc := calibrationPage(t)
+	if t.All.Of[calibration.Seconds].N > 0 {
+		ratio, pit := ratioChart(t), pitChart(t)
+		wide := ratio.Picture()
+		doc.Wide, doc.Pictures = &wide, []chart.Picture{pit.Picture()}
+	}
+	return page.HTML(w, doc)
+}
+
+// times are the scores of the time, the oldest first.
+func times(t *calibration.Table) []calibration.Score {
+	var out []calibration.Score
+	for i := len(t.Scores) - 1; i >= 0; i-- {
+		if t.Scores[i].Quantity == calibration.Seconds {
+			out = append(out, t.Scores[i])
+		}
+	}
+	return out
+}
+
+// ratioChart is how long each run took against what was foretold, within the interval.
+func ratioChart(t *calibration.Table) *chart.Chart {
+	ratio := func(v float64) string { return fmt.Sprintf("%.3f", v) }
+	came := chart.Series{Name: "realised / predicted median, with the 90 % interval", Class: "s1", One: ratio}
+	for k, s := range times(t) {
+		x := float64(k + 1)
+		came.Points = append(came.Points, chart.Point{X: x, Y: s.Realised / s.Predicted.P50})
+		came.Band = append(came.Band, chart.Band{X: x, Lo: s.Predicted.P5 / s.Predicted.P50, Hi: s.Predicted.P95 / s.Predicted.P50})
+	}
+	return &chart.Chart{ID: "ratio", Title: "Time realised against predicted, run by run", Unit: "×", XName: "scored run, the oldest first",
+		Series: []chart.Series{came}, Levels: []chart.Level{{Name: "as predicted", Value: 1, Class: "base"}}, Whole: false}
+}
+
+// pitBins is the number of bars of the histogram.
+const pitBins = 10
+
+// pitChart is the histogram of where outcomes fell in their predictive distributions: flat when calibrated, a U when the
+// intervals are too narrow, a hill when they are too wide.
+func pitChart(t *calibration.Table) *chart.Chart {
+	scores := times(t)
+	var bars [pitBins]float64
+	for _, s := range scores {
+		bars[min(int(s.PIT*pitBins), pitBins-1)]++
+	}
+	line := chart.Series{Name: "runs", Class: "s2", Step: true, Area: true, One: count}
+	for k, n := range bars {
+		line.Points = append(line.Points, chart.Point{X: float64(100 * k / pitBins), Y: n})
+	}
+	line.Points = append(line.Points, chart.Point{X: 100, Y: bars[pitBins-1]})
+	return &chart.Chart{ID: "pit", Title: "Where outcomes fell in what was predicted", Unit: "runs", XName: "percentile of the prediction", Zero: true,
+		Series: []chart.Series{line}, Levels: []chart.Level{{Name: "calibrated", Value: float64(len(scores)) / pitBins, Class: "base"}}}
+}
+
+type calibrationSummary struct {
+	N           int            `json:"n"`
+	Inside      int            `json:"inside"`
+	Below       int            `json:"below"`
+	Above       int            `json:"above"`
+	Share       journal.Number `json:"share"`
+	Lo          journal.Number `json:"lo"` // 95 % interval of the share
+	Hi          journal.Number `json:"hi"`
+	MedianError journal.Number `json:"median_error"` // |realised/median − 1|
+	Bias        journal.Number `json:"bias"`         // median of realised/median − 1
+	Width       journal.Number `json:"width"`        // median of p95/p5
+	Interval    journal.Number `json:"interval_score"`
+}
+
+type calibrationLine struct {
+	Family  string                                      `json:"family"`
+	Runs    int                                         `json:"runs"`
+	Scored  int                                         `json:"scored"`
+	Stopped int                                         `json:"stopped"`
+	Failed  int                                         `json:"failed"`
+	Widen   journal.Number                              `json:"widen"`
+	Of      map[calibration.Quantity]calibrationSummary `json:"of"`
+}
+
+func lineJSON(l calibration.Line) calibrationLine {
+	out := calibrationLine{Family: l.Family, Runs: l.Runs, Scored: l.Scored, Stopped: l.Stopped, Failed: l.Failed, Widen: journal.Number(l.Widen),
+		Of: map[calibration.Quantity]calibrationSummary{}}
+	for q, s := range l.Of {
+		out.Of[q] = calibrationSummary{N: s.N, Inside: s.Inside, Below: s.Below, Above: s.Above, Share: journal.Number(s.Share), Lo: journal.Number(s.Lo), Hi: journal.Number(s.Hi),
+			MedianError: journal.Number(s.MedianError), Bias: journal.Number(s.Bias), Width: journal.Number(s.Width), Interval: journal.Number(s.Interval)}
+	}
+	return out
+}
+
+func calibrationJSON(w io.Writer, t *calibration.Table) error {
+	type score struct {
+		Run      string               `json:"run"`
+		At       *time.Time           `json:"at"`
+		Family   string               `json:"family"`
+		Quantity calibration.Quantity `json:"quantity"`
+		P5       journal.Number       `json:"p5"`
+		P50      journal.Number       `json:"p50"`
+		P95      journal.Number       `json:"p95"`
+		Realised journal.Number       `json:"realised"`
+		Inside   bool                 `json:"inside_90"`
+		Z        journal.Number       `json:"z"`
+		PIT      journal.Number       `json:"pit"`
+	}
+	out := struct {
+		Schema   int               `json:"schema"`
+		All      calibrationLine   `json:"all"`
+		Families []calibrationLine `json:"families"`
+		Scores   []score           `json:"scores"`
+	}{Schema: 1, All: lineJSON(t.All), Families: []calibrationLine{}, Scores: []score{}}
+	for _, l := range t.Families {
+		out.Families = append(out.Families, lineJSON(l))
+	}
+	for _, s := range t.Scores {
+		line := score{Run: s.Run, Family: s.Family, Quantity: s.Quantity, P5: journal.Number(s.Predicted.P5), P50: journal.Number(s.Predicted.P50),
+			P95: journal.Number(s.Predicted.P95), Realised: journal.Number(s.Realised), Inside: s.Side == 0, Z: journal.Number(s.Z), PIT: journal.Number(s.PIT)}
+		if !s.At.IsZero() {
+			line.At = &s.At
+		}
+		out.Scores = append(out.Scores, line)
+	}
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(out)
+}
+
+// calibrationCSV writes one score a line.
+func calibrationCSV(w io.Writer, t *calibration.Table) error {
+	out := csv.NewWriter(w)
+	if err := out.Write([]string{"run", "at", "family", "quantity", "p5", "p50", "p95", "realised", "inside_90", "z", "pit"}); err != nil {
+		return err
+	}
+	for _, s := range t.Scores {
+		at := ""
+		if !s.At.IsZero() {
+			at = s.At.Format(time.RFC3339)
+		}
+		err := out.Write([]string{s.Run, at, s.Family, string(s.Quantity), plain(s.Predicted.P5), plain(s.Predicted.P50), plain(s.Predicted.P95),
+			plain(s.Realised), strconv.FormatBool(s.Side == 0), plain(s.Z), plain(s.PIT)})
+		if err != nil {
+			return err
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
