@@ -16,12 +16,13 @@ import (
 // without a batch (A3C, CycleGAN) and rates of 0 (did not fit in memory) are left out by the reader.
 func loadGavel(dir string) ([]history.Entry, error) {
 	dir = filepath.Join(dir, "gavel")
+	file := filepath.Join(dir, "simulation_throughputs.json")
 	models, err := profile.LoadGavel(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, err)
+		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	var points []point
 	for _, m := range models {
@@ -33,5 +34,5 @@ func loadGavel(dir string) ([]history.Entry, error) {
 			})
 		}
 	}
-	return entriesOf(dir, points)
+	return entriesOf(file, points)
 }

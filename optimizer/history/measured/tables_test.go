@@ -27,12 +27,12 @@ func TestLoadRefusesDamage(t *testing.T) {
 		"rate": {"elasticflow/throughputs_A100/bert.csv", "global_batch_size,1,2,4,8,16,32,64\n64,6,8,,0,nan,1,-3\n",
 			`bert.csv: line 2: rate on 64 GPUs "-3"`},
 		"new model": {"elasticflow/throughputs_A100/gpt9.csv", "global_batch_size,1,2,4,8,16,32,64\n64,6,,,,,,\n", `gpt9.csv: elasticflow/gpt9/a100/1/g64: model "gpt9" of elasticflow is not known`},
-		"gavel":     {"gavel/simulation_throughputs.json", `{"v100": 3}`, "gavel: read Gavel throughputs"},
+		"gavel":     {"gavel/simulation_throughputs.json", `{"v100": 3}`, "simulation_throughputs.json: read Gavel throughputs"},
 		"minutes":   {"mlperf/training_results_v4.1_v5.0.csv", mlperfHeader + "5.0,A,s,bert,H100,1,8,PyTorch,10,0,0,768\n", "line 2: 0 minutes to train"},
 		"accelerators": {"mlperf/training_results_v4.1_v5.0.csv", mlperfHeader + "5.0,A,s,bert,H100,1,,PyTorch,10,3,0,768\n",
 			`line 2: "", want a whole number from 1`},
 		"version": {"mlperf/training_results_v4.1_v5.0.csv", mlperfHeader + "9.9,A,s,bert,H100,1,8,PyTorch,10,3,0,768\n", `source "mlperf-v9.9" is not known`},
-		"twice": {"mlperf/training_results_v4.1_v5.0.csv", mlperfHeader + strings.Repeat("5.0,A,s,bert,H100,1,8,PyTorch,10,3,0,768\n", 1) +
+		"twice": {"mlperf/training_results_v4.1_v5.0.csv", mlperfHeader + "5.0,A,s,bert,H100,1,8,PyTorch,10,3,0,768\n" +
 			"5.0,A,s,bert,H100,1,8,PyTorch,10,4,0,768\n", `"mlperf-v5.0/bert/A/s" occurs twice`},
 	} {
 		t.Run(name, func(t *testing.T) {
