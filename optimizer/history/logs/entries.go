@@ -36,7 +36,7 @@ func (u *run) unit() int {
 
 // entries makes the entries of a run: one, or one of the whole and one of the stretch at each allocation.
 func (u *run) entries(path, format string, ask *asker) ([]history.Entry, []*stretch) {
-	u.end(format)
+	u.end()
 	whole := history.NewEntry(history.Log, u.digest.hex())
 	whole.Source, whole.At, whole.Job = path, u.started(), u.job
 	whole.Job.Framework = frameworks[format]
@@ -52,23 +52,25 @@ func (u *run) entries(path, format string, ask *asker) ([]history.Entry, []*stre
 		s.rates(&e, unit)
 		parts[i] = e
 	}
-	u.notes(ask, clock, parts)
 	if len(parts) == 1 {
 		e := &parts[0]
-		e.Restarts = u.restarts
-		e.TrainLoss, e.TestAccuracy = finite(u.loss), finite(u.accuracy)
 		if math.IsNaN(e.UnitTime) && clock == ofCounter && e.Units > 0 && unit != byRow {
 			e.UnitTime, e.UnitCount = finite(e.Seconds/e.Units), e.Units
-			ask.note("the seconds of a %s are the mean of the whole run, warm-up included: the log says no more", e.Unit)
 			u.stretches[0].rates(e, unit)
+			ask.note("the seconds per %s are the mean of the whole run, warm-up included: the log says no more", e.Unit)
 		}
-		return parts, u.stretches
+		whole = *e
+	} else {
+		whole.Job = parts[0].Job
+		whole.Observed, whole.Unit = parts[0].Observed, parts[0].Unit
+		join(&whole, parts)
 	}
-	whole.Observed, whole.Unit = parts[0].Observed, parts[0].Unit
-	join(&whole, parts)
-	whole.Job = parts[len(parts)-1].Job
+	u.notes(ask, clock, parts)
 	whole.Restarts = u.restarts
 	whole.TrainLoss, whole.TestAccuracy = finite(u.loss), finite(u.accuracy)
+	if len(parts) == 1 {
+		return []history.Entry{whole}, u.stretches
+	}
 	return append([]history.Entry{whole}, parts...), u.stretches
 }
 

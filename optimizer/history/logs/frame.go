@@ -2,7 +2,6 @@ package logs
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/go-gota/gota/dataframe"
 
@@ -22,9 +21,7 @@ func frame(path string, o Options, most int) (dataframe.DataFrame, error) {
 		if len(rows) == most {
 			return fmt.Errorf("read training log %s: more than %d rows, too many to hold at once in a data frame", path, most)
 		}
-		kept := *r
-		kept.GPUUtil = slices.Clone(r.GPUUtil)
-		rows = append(rows, kept)
+		rows = append(rows, r.Clone())
 		return nil
 	})
 	if err != nil {

@@ -103,8 +103,7 @@ func (u *run) endEpoch() {
 // results takes the last loss and accuracy.
 func (u *run) results(r *monitor.Row) {
 	if v, ok := r.Value(monitor.TrainLoss); ok {
-		u.lossBefore, u.loss, u.at.loss = u.loss, v, v
-		_, u.lossTimed = r.Value(monitor.TimeSoFar)
+		u.loss, u.at.loss = v, v
 	}
 	if v, ok := r.Value(monitor.TestAccuracy); ok {
 		u.accuracy, u.at.accuracy = v, v
@@ -112,14 +111,9 @@ func (u *run) results(r *monitor.Row) {
 }
 
 // end settles what had to wait for another row.
-func (u *run) end(format string) {
+func (u *run) end() {
 	u.endEpoch()
 	if u.firstStep != nil && u.step > 0 {
 		u.firstStep.units[byStep].add(u.step)
-	}
-	// The last entry of a Hugging Face log_history has the run time, and as train_loss the mean of the whole run.
-	if format == "huggingface" && u.lossTimed && !math.IsNaN(u.lossBefore) {
-		u.loss = u.lossBefore
-		u.at.loss = u.lossBefore
 	}
 }

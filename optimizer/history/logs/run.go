@@ -39,9 +39,7 @@ type run struct {
 	at        *stretch
 	stretches []*stretch
 
-	loss, lossBefore float64 // the last two
-	lossTimed        bool    // the last one stands beside a time
-	accuracy         float64
+	loss, accuracy float64 // the last
 }
 
 // place is where a row stands; NaN is not said.
@@ -105,7 +103,7 @@ func newRun(r *monitor.Row) *run {
 	n := math.NaN()
 	u := &run{digest: newDigest(), firstLine: r.Line, job: history.NewEntry(history.Log, "").Job, start: placeOf(r), last: place{n, n, n},
 		epoch: n, step: n, totalSteps: n, clock: newCounter(), cost: newCounter(), epochTime: n, epochOf: n, now: noConfig(),
-		loss: n, lossBefore: n, accuracy: n}
+		loss: n, accuracy: n}
 	u.at = newStretch(noConfig())
 	u.stretches = []*stretch{u.at}
 	return u
