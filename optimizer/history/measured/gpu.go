@@ -59,6 +59,7 @@ var devices = []Device{
 	{"RTX 2080 Ti", 53.8, 13.4, 616, 11, 32, 2018, "NVIDIA Turing white paper, GeForce RTX 2080 Ti reference"},
 	{"RTX 6000", 130.5, 16.3, 672, 24, 32, 2018, "NVIDIA Quadro RTX 6000 data sheet"},
 	{"RTX 5000", 89.2, 11.2, 448, 16, 32, 2018, "NVIDIA Quadro RTX 5000 data sheet"},
+	{"RTX 4000", 57, 7.1, 416, 8, 32, 2018, "NVIDIA Quadro RTX 4000 data sheet"},
 	{"A100 40GB", 312, 19.5, 1555, 40, 600, 2020, "NVIDIA A100 data sheet, SXM4"},
 	{"A100 80GB", 312, 19.5, 2039, 80, 600, 2020, "NVIDIA A100 data sheet, SXM4"},
 	{"A40", 149.7, 37.4, 696, 48, 64, 2020, "NVIDIA A40 data sheet"},
@@ -86,11 +87,14 @@ var devices = []Device{
 	{"MI300X", 1307.4, 163.4, 5300, 192, 896, 2023, "AMD Instinct MI300X data sheet"},
 	{"MI325X", 1307.4, 163.4, 6000, 256, 896, 2024, "AMD Instinct MI325X data sheet"},
 	{"RX 7900 XTX", 122.8, 61.4, 960, 24, 64, 2022, "AMD Radeon RX 7900 XTX specifications"},
+	{"Radeon Pro V520", 7.4, 7.4, 512, 8, 32, 2020, "AMD Radeon Pro V520 specifications"},
+	{"Trainium", 190, 47.5, 820, 32, 0, 2020, "AWS Neuron documentation, Trainium architecture"},
 	{"TPU v5p", 459, 0, 2765, 95, 600, 2023, "Google Cloud TPU v5p documentation"},
 	{"TPU v6e", 918, 0, 1638, 32, 800, 2024, "Google Cloud TPU v6e documentation"},
 }
 
-// Devices are all known GPU models by name, a fresh map.
+// Devices are all known GPU models by name, a fresh map. Of what can be rented, the T4G is missing, which has no data sheet, and
+// Inferentia, which trains nothing.
 func Devices() map[string]Device {
 	out := make(map[string]Device, len(devices))
 	for _, d := range devices {

@@ -39,10 +39,10 @@ import (
 )
 
 // Load reads the tables themselves below dir (sia-profiles, pollux-profiles, gavel, elasticflow, mlperf; those that are
-// there), sorted by id: for evaluation only, since some carry no licence. A measurement that is there twice is told
-// once: Sia's "aws" is Pollux's, its two A100 tables of NCF are one, nine rates of ElasticFlow on T4 are Pollux's to the last
-// digit, and nine submissions to MLPerf v4.1 were made again to v5.0 or under a second name. Curves of
-// Gavel that came from different machines are among the entries: see Irregular. The error names file and line of what is damaged, and wraps
+// there), sorted by id: for evaluation only, since some carry no licence. A measurement that is there twice is told once:
+// Sia's "aws" is Pollux's, its two A100 tables of NCF are one, nine rates of ElasticFlow on T4 are Pollux's to the last digit,
+// and nine submissions to MLPerf v4.1 were made again to v5.0 or under a second name. Curves of Gavel whose points came from
+// different machines are among the entries: see Irregular. The error names file and line of what is damaged, and wraps
 // fs.ErrNotExist when there is nothing to read.
 func Load(dir string) ([]history.Entry, error) {
 	var all []history.Entry
