@@ -1,0 +1,141 @@
+package analysis
+
+import (
+	"slices"
+	"time"
+
+	"trainopt/optimizer/history"
+	"trainopt/sla"
+)
+
+// Agreement says which runs keep given limits.
+type Agreement struct {
+	Terms []Term `json:"terms"`
+	// Broken are the violations, the gravest of each limit first.
+	Broken []Violation `json:"broken"`
+}
+
+// Term is one limit over all runs.
+type Term struct {
+	Objective sla.Objective `json:"objective"`
+	Limit     Number        `json:"limit"`
+	Unit      string        `json:"unit"`
+	Met       int           `json:"met"`
+	Violated  int           `json:"violated"`
+	Unknown   int           `json:"unknown"` // not measured, or not known how it ended
+	// Share is that of the runs that break it among those of which it is known, 0…1.
+	Share Number `json:"share_violated"`
+}
+
+// Violation is a limit that a run breaks.
+type Violation struct {
+	RunID     string        `json:"run_id"`
+	Name      string        `json:"name"`
+	Model     string        `json:"model"`
+	Objective sla.Objective `json:"objective"`
+	Limit     Number        `json:"limit"`
+	Value     Number        `json:"value"`
+	Unit      string        `json:"unit"`
+	// OverPct is by how much, in percent of the limit: above a maximum, below a minimum.
+	OverPct Number `json:"over_pct"`
+}
+
+// Judge holds a finished run against limits: one verdict for each that is given, unknown where the run has no such number.
+// A throughput is that in steady state; time and money are those of the whole run, and of one that failed or was stopped
+// within them it is not known whether its work would have kept them. The same for the rows of one training log is sla.Violations.
+func Judge(e history.Entry, limits sla.Spec) []sla.Verdict {
+	r := newRun(e, nil)
+	return r.judge(limits)
+}
+
+func (r *Run) judge(limits sla.Spec) []sla.Verdict {
+	m := map[sla.Objective]sla.Measure{}
+	for objective, value := range map[sla.Objective]float64{sla.Time: r.Seconds, sla.Cost: r.USD, sla.Throughput: r.Speed,
+		sla.Memory: r.PeakMemoryGiB, sla.GPUUtil: r.GPUUtil, sla.CPUUtil: r.CPUUtil} {
+		m[objective] = sla.Measure{Value: value, Final: true}
+	}
+	if r.On.GPUs == 0 { // a floor for GPUs says nothing of a run without
+		delete(m, sla.GPUUtil)
+	}
+	verdicts := sla.Evaluate(limits, m)
+	for i := range verdicts {
+		v := &verdicts[i]
+		if unfinished := r.State == "failed" || r.State == "stopped"; unfinished && v.Status == sla.Met && (v.Objective == sla.Time || v.Objective == sla.Cost) {
+			v.Status = sla.Unknown // the work that the limit is for was not done
+		}
+	}
+	return verdicts
+}
+
+// agreement is nil when no limit is given.
+func agreement(list []Training, limits sla.Spec) *Agreement {
+	agreed := limits.Agreed()
+	if len(agreed) == 0 {
+		return nil
+	}
+	a := &Agreement{Broken: []Violation{}}
+	terms := map[sla.Objective]*Term{}
+	for _, o := range agreed {
+		limit, _, unit, _ := limits.Limit(o)
+		terms[o] = &Term{Objective: o, Limit: Number(limit), Unit: unit}
+	}
+	for _, t := range list {
+		for _, v := range t.Whole.judge(limits) {
+			term := terms[v.Objective]
+			switch v.Status {
+			case sla.Met:
+				term.Met++
+			case sla.Violated:
+				term.Violated++
+				a.Broken = append(a.Broken, Violation{RunID: t.Whole.ID, Name: t.Whole.name(), Model: modelName(t.Whole.Job), Objective: v.Objective,
+					Limit: Number(v.Limit), Value: Number(*v.Value), Unit: v.Unit, OverPct: overLimit(v)})
+			default:
+				term.Unknown++
+			}
+		}
+	}
+	for _, o := range agreed {
+		t := terms[o]
+		t.Share = Number(float64(t.Violated) / float64(t.Met+t.Violated))
+		a.Terms = append(a.Terms, *t)
+	}
+	slices.SortStableFunc(a.Broken, func(x, y Violation) int {
+		if c := slices.Index(agreed, x.Objective) - slices.Index(agreed, y.Objective); c != 0 {
+			return c
+		}
+		switch {
+		case x.OverPct > y.OverPct:
+			return -1
+		case x.OverPct < y.OverPct:
+			return 1
+		}
+		return 0
+	})
+	return a
+}
+
+// overLimit is the excess or shortfall of a broken limit, %; unlike the severity it is not cut.
+func overLimit(v sla.Verdict) Number {
+	pct := 100 * (*v.Value/v.Limit - 1)
+	if pct < 0 {
+		pct = -pct
+	}
+	return Number(pct)
+}
+
+// span is the first and the last start that is known.
+func span(list []Training) (from, to time.Time) {
+	for _, t := range list {
+		at := t.Whole.At
+		if at.IsZero() {
+			continue
+		}
+		if from.IsZero() || at.Before(from) {
+			from = at
+		}
+		if at.After(to) {
+			to = at
+		}
+	}
+	return from, to
+}

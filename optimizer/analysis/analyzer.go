@@ -1,0 +1,186 @@
+package analysis
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-gota/gota/dataframe"
+
+	"trainopt/cost"
+	"trainopt/optimizer/chart"
+	"trainopt/optimizer/history"
+	"trainopt/optimizer/history/logs"
+	"trainopt/sla"
+)
+
+// Options say how runs are judged. The zero value prices runs at what they say themselves and knows no limits.
+type Options struct {
+	// Rates price every run anew; nil leaves each at its own price.
+	Rates *cost.Rates
+	// Limits are what every run is held against; the zero value holds none.
+	Limits sla.Spec
+}
+
+// Analyzer collects finished trainings. The zero value is not usable: see New.
+type Analyzer struct {
+	options Options
+	entries map[string]history.Entry
+	sources []source
+	logs    []ReadLog
+	notes   []string
+}
+
+// source is what one call added.
+type source struct {
+	name string
+	ids  []string
+}
+
+// ReadLog is what the reading of one log came to.
+type ReadLog struct {
+	Path     string   `json:"path"`
+	Format   string   `json:"format"`
+	Rows     int      `json:"rows"`
+	Bad      int      `json:"bad"`
+	FirstBad []string `json:"first_bad"`
+}
+
+// New returns an analyzer that holds nothing yet.
+func New(o Options) *Analyzer {
+	return &Analyzer{options: o, entries: map[string]history.Entry{}}
+}
+
+// AddLog reads a training log of any framework and adds what it holds; the same log twice counts once. The error is that of
+// logs.Read, and one for a log from which nothing can be learnt; nothing is then added.
+func (a *Analyzer) AddLog(path string, o logs.Options) error {
+	log, err := logs.Read(path, o)
+	if err != nil {
+		return err
+	}
+	if len(log.Entries) == 0 {
+		return fmt.Errorf("read training log %s: no row with the time or the progress of a training", path)
+	}
+	a.logs = append(a.logs, ReadLog{Path: path, Format: log.Format, Rows: log.Rows, Bad: log.Bad, FirstBad: append([]string{}, log.FirstBad...)})
+	for _, n := range log.Notes {
+		a.Note(path + ": " + n)
+	}
+	a.add(path, log.Entries)
+	return nil
+}
+
+// AddEntries adds entries of the runs database. An entry with the ID of an earlier one takes its place, so a finished run
+// updates what was known of it.
+func (a *Analyzer) AddEntries(entries []history.Entry) { a.add("runs database", entries) }
+
+func (a *Analyzer) add(name string, entries []history.Entry) {
+	s := source{name: name}
+	for _, e := range entries {
+		a.entries[e.ID] = e
+		s.ids = append(s.ids, e.ID)
+	}
+	a.sources = append(a.sources, s)
+}
+
+// Note adds something that a reader of the report must know, such as what the database could not take in.
+func (a *Analyzer) Note(words ...string) {
+	for _, w := range words {
+		a.notes = append(a.notes, chart.Clean(w))
+	}
+}
+
+// Frame is what one call added, one row a run, with the columns of the CSV in which a row has a value.
+type Frame struct {
+	Name string // the log's path, or "runs database"
+	Data dataframe.DataFrame
+}
+
+// Frames are the data frames of what was added, in that order. The Err of an empty one is set: gota has none.
+func (a *Analyzer) Frames() []Frame {
+	list := make([]Frame, len(a.sources))
+	for i, s := range a.sources {
+		var runs []Run
+		for _, id := range s.ids {
+			runs = append(runs, newRun(a.entries[id], a.options.Rates))
+		}
+		list[i] = Frame{Name: s.name, Data: frame(runs)}
+	}
+	return list
+}
+
+// Combined is the data frame of all runs, in the order of the report.
+func (a *Analyzer) Combined() dataframe.DataFrame { return frame(a.runs(nil)) }
+
+// runs are those of some kinds (nil: all), priced and in order.
+func (a *Analyzer) runs(kinds []history.Kind) []Run {
+	var list []Run
+	for _, e := range a.entries {
+		if kinds == nil || slices.Contains(kinds, e.Kind) {
+			list = append(list, newRun(e, a.options.Rates))
+		}
+	}
+	ordered(list)
+	return list
+}
+
+// Characteristics are what is known of a model and its data, over all its runs.
+type Characteristics struct {
+	Model    string   `json:"model"`
+	Families []string `json:"families"`
+	Datasets []string `json:"datasets"`
+	// Frameworks and Scripts that it was trained with.
+	Frameworks []string `json:"frameworks"`
+	Scripts    []string `json:"scripts"`
+	Params     Summary  `json:"params"`       // trained parameters
+	Layers     Summary  `json:"layers"`       //
+	DataCount  Summary  `json:"data_count"`   // samples in one epoch
+	DataSizeMB Summary  `json:"data_size_mb"` // MB
+}
+
+// Characteristics says of each model what is known of it, by name.
+func (a *Analyzer) Characteristics() []Characteristics {
+	return characteristics(a.runs([]history.Kind{history.Run, history.Log}))
+}
+
+func characteristics(runs []Run) []Characteristics {
+	byModel := map[string][]Run{}
+	for _, r := range runs {
+		byModel[modelName(r.Job)] = append(byModel[modelName(r.Job)], r)
+	}
+	var list []Characteristics
+	for _, model := range sortedKeys(byModel) {
+		c := Characteristics{Model: model}
+		texts := func(of func(history.Job) string) []string {
+			seen := []string{}
+			for _, r := range byModel[model] {
+				if s := chart.Clean(of(r.Job)); s != "" && !slices.Contains(seen, s) {
+					seen = append(seen, s)
+				}
+			}
+			slices.Sort(seen)
+			return seen
+		}
+		numbers := func(of func(history.Job) float64) Summary {
+			var v []float64
+			for _, r := range byModel[model] {
+				v = append(v, of(r.Job))
+			}
+			return summarize(v)
+		}
+		c.Families, c.Datasets = texts(func(j history.Job) string { return j.Family }), texts(func(j history.Job) string { return j.Dataset })
+		c.Frameworks, c.Scripts = texts(func(j history.Job) string { return j.Framework }), texts(func(j history.Job) string { return j.Script })
+		c.Params, c.Layers = numbers(func(j history.Job) float64 { return j.Params }), numbers(func(j history.Job) float64 { return j.Layers })
+		c.DataCount, c.DataSizeMB = numbers(func(j history.Job) float64 { return j.DataCount }), numbers(func(j history.Job) float64 { return j.DataSizeMB })
+		list = append(list, c)
+	}
+	return list
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, strings.Compare)
+	return keys
+}

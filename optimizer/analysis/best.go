@@ -1,0 +1,149 @@
+package analysis
+
+import (
+	"slices"
+	"strings"
+
+	"trainopt/optimizer/history"
+)
+
+// Best is the configuration that did the same work best, by one measure.
+type Best struct {
+	By string `json:"by"` // "time", "cost", "throughput_per_dollar"
+	// Config in words, and what it is.
+	Config string       `json:"config"`
+	On     ConfigRecord `json:"on"`
+	Value  Estimate     `json:"value"`
+	Unit   string       `json:"unit"` // "s per epoch", "USD per epoch", "samples per USD"
+	RunIDs []string     `json:"run_ids"`
+	// Configs is the number of configurations that could be compared, this one among them.
+	Configs int `json:"configs"`
+	// ThanMedianPct and ThanSecondPct say how much better it is than their median and than the second best, in percent of
+	// those; unknown where it is the only one.
+	ThanMedianPct Number `json:"better_than_median_pct"`
+	ThanSecondPct Number `json:"better_than_second_pct"`
+	Second        string `json:"second"`
+	// Distinct says whether the 90 % interval of the ratio to the second excludes 1; nil unless both rest on several runs.
+	Distinct *bool `json:"distinct"`
+}
+
+// ConfigRecord is a configuration in JSON.
+type ConfigRecord struct {
+	GPU       string `json:"gpu"`
+	GPUs      Number `json:"gpus"`
+	Nodes     Number `json:"nodes"`
+	CPUs      Number `json:"cpus"`
+	MemoryGiB Number `json:"memory_gib"`
+	BatchSize Number `json:"batch_size"`
+	Machine   string `json:"machine"`
+}
+
+func recordOf(c history.Config) ConfigRecord {
+	return ConfigRecord{c.GPU, Number(c.GPUs), Number(positive(float64(c.Nodes))), Number(c.CPUs), Number(c.MemoryGiB), Number(c.Batch), c.Machine}
+}
+
+// criterion is a way to be best.
+type criterion struct {
+	name   string
+	unit   func(work string, samples bool) string
+	of     func(measured) float64
+	better float64 // 1: more is better, −1: less
+}
+
+var criteria = []criterion{
+	{"time", func(work string, _ bool) string { return "s per " + work }, func(m measured) float64 { return m.seconds }, -1},
+	{"cost", func(work string, _ bool) string { return "USD per " + work }, func(m measured) float64 { return m.usd }, -1},
+	{"throughput_per_dollar", func(work string, samples bool) string {
+		if samples {
+			return "samples per USD"
+		}
+		return plural(work) + " per USD"
+	}, func(m measured) float64 { return m.perUSD }, 1},
+}
+
+func plural(unit string) string {
+	if strings.HasSuffix(unit, "s") {
+		return unit
+	}
+	return unit + "s"
+}
+
+// arm is a configuration with the measurements of its runs.
+type arm struct {
+	key   string
+	on    history.Config
+	value Estimate
+	ids   []string
+}
+
+// best finds the best configuration by each measure that is known of a run. Runs that failed are left out: what failed is
+// not to be repeated. The value of a configuration is the geometric mean over its runs. O(n log n).
+func best(work Work, runs []measured) []Best {
+	samples := !slices.ContainsFunc(runs, func(m measured) bool { return !known(m.Speed) })
+	if !samples { // all by the same measure
+		runs = slices.Clone(runs)
+		for i := range runs {
+			runs[i].perUSD = positive(3600 / (runs[i].seconds * runs[i].HourUSD))
+		}
+	}
+	list := []Best{}
+	for _, c := range criteria {
+		if arms := armsOf(runs, c); len(arms) > 0 {
+			b := winner(arms, c.better)
+			b.By, b.Unit = c.name, c.unit(work.Unit, samples)
+			list = append(list, b)
+		}
+	}
+	return list
+}
+
+// armsOf groups runs by configuration, the best first, equals in the order of their configuration.
+func armsOf(runs []measured, c criterion) []arm {
+	byKey := map[string][]measured{}
+	for _, m := range runs {
+		if v := c.of(m); m.State != "failed" && known(v) && v > 0 {
+			byKey[configKey(m.On)] = append(byKey[configKey(m.On)], m)
+		}
+	}
+	var arms []arm
+	for _, key := range sortedKeys(byKey) {
+		a := arm{key: key, on: byKey[key][0].On}
+		var values []float64
+		for _, m := range byKey[key] {
+			values, a.ids = append(values, c.of(m)), append(a.ids, m.ID)
+		}
+		a.value = estimate(values)
+		arms = append(arms, a)
+	}
+	slices.SortStableFunc(arms, func(a, b arm) int {
+		switch d := float64(a.value.Mean-b.value.Mean) * c.better; {
+		case d > 0:
+			return -1
+		case d < 0:
+			return 1
+		}
+		return 0
+	})
+	return arms
+}
+
+func winner(arms []arm, better float64) Best {
+	first := arms[0]
+	b := Best{Config: configWords(first.on), On: recordOf(first.on), Value: first.value, RunIDs: first.ids, Configs: len(arms),
+		ThanMedianPct: Number(unknown()), ThanSecondPct: Number(unknown())}
+	if len(arms) < 2 {
+		return b
+	}
+	var values []float64
+	for _, a := range arms {
+		values = append(values, float64(a.value.Mean))
+	}
+	than := func(v float64) Number { return Number(100 * better * (float64(first.value.Mean)/v - 1)) }
+	second := arms[1]
+	b.ThanMedianPct, b.ThanSecondPct, b.Second = than(median(knownOf(values))), than(float64(second.value.Mean)), configWords(second.on)
+	if r := first.value.over(second.value); r.Lo.Known() {
+		distinct := r.Hi < 1 || r.Lo > 1
+		b.Distinct = &distinct
+	}
+	return b
+}

@@ -1,0 +1,152 @@
+package analysis
+
+import (
+	"math"
+	"slices"
+	"strconv"
+
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// Number is a figure of the report; NaN and infinities are unknown and null in JSON, others have nine significant digits.
+type Number float64
+
+// Known reports whether the figure is known.
+func (n Number) Known() bool { return known(float64(n)) }
+
+// MarshalJSON writes null for what is unknown.
+func (n Number) MarshalJSON() ([]byte, error) {
+	if !n.Known() {
+		return []byte("null"), nil
+	}
+	return []byte(plain(float64(n))), nil
+}
+
+// plain writes a number for machines; an unknown one is empty.
+func plain(v float64) string {
+	if !known(v) {
+		return ""
+	}
+	return strconv.FormatFloat(v, 'g', 9, 64)
+}
+
+func known(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+func unknown() float64 { return math.NaN() }
+
+// confidence is that of every interval here.
+const confidence = 0.90
+
+// Estimate is the geometric mean of positive measurements, one a run, and its 90 % confidence interval: Student's t on the
+// logarithms, so it supposes that runs scatter by factors. Lo and Hi are unknown of a single run.
+type Estimate struct {
+	Mean Number `json:"mean"`
+	Lo   Number `json:"lo"`
+	Hi   Number `json:"hi"`
+	Runs int    `json:"runs"`
+
+	logs []float64
+}
+
+// estimate leaves out what is not positive. The order of the values does not matter to a single bit.
+func estimate(values []float64) Estimate {
+	e := Estimate{Mean: Number(unknown()), Lo: Number(unknown()), Hi: Number(unknown())}
+	for _, v := range values {
+		if known(v) && v > 0 {
+			e.logs = append(e.logs, math.Log(v))
+		}
+	}
+	slices.Sort(e.logs)
+	e.Runs = len(e.logs)
+	switch e.Runs {
+	case 0:
+	case 1:
+		e.Mean = Number(math.Exp(e.logs[0]))
+	default:
+		mean, sd := stat.MeanStdDev(e.logs, nil)
+		n := float64(e.Runs)
+		half := quantile(n-1) * sd / math.Sqrt(n)
+		e.Mean, e.Lo, e.Hi = Number(math.Exp(mean)), Number(math.Exp(mean-half)), Number(math.Exp(mean+half))
+	}
+	return e
+}
+
+// over is the ratio of two estimates with its 90 % interval, by Welch's t on the logarithms; the interval is unknown unless
+// both rest on several runs.
+func (e Estimate) over(of Estimate) Estimate {
+	r := Estimate{Mean: e.Mean / of.Mean, Lo: Number(unknown()), Hi: Number(unknown()), Runs: min(e.Runs, of.Runs)}
+	if r.Runs < 2 {
+		return r
+	}
+	a, b := stat.Variance(e.logs, nil)/float64(e.Runs), stat.Variance(of.logs, nil)/float64(of.Runs)
+	half := 0.0
+	if a+b > 0 {
+		freedom := (a + b) * (a + b) / (a*a/float64(e.Runs-1) + b*b/float64(of.Runs-1))
+		half = quantile(freedom) * math.Sqrt(a+b)
+	}
+	mid := math.Log(float64(r.Mean))
+	r.Lo, r.Hi = Number(math.Exp(mid-half)), Number(math.Exp(mid+half))
+	return r
+}
+
+// times scales an estimate by a constant.
+func (e Estimate) times(f float64) Estimate {
+	return Estimate{Mean: e.Mean * Number(f), Lo: e.Lo * Number(f), Hi: e.Hi * Number(f), Runs: e.Runs}
+}
+
+// quantile is that of Student's t for a two-sided interval.
+func quantile(freedom float64) float64 {
+	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: freedom}.Quantile(1 - (1-confidence)/2)
+}
+
+// Summary describes measurements of which each run has at most one.
+type Summary struct {
+	Median Number `json:"median"`
+	Min    Number `json:"min"`
+	Max    Number `json:"max"`
+	Runs   int    `json:"runs"` // that say anything
+}
+
+func summarize(values []float64) Summary {
+	values = knownOf(values)
+	s := Summary{Median: Number(median(values)), Min: Number(unknown()), Max: Number(unknown()), Runs: len(values)}
+	if len(values) > 0 {
+		s.Min, s.Max = Number(values[0]), Number(values[len(values)-1])
+	}
+	return s
+}
+
+// knownOf are the known values, sorted.
+func knownOf(values []float64) []float64 {
+	var out []float64
+	for _, v := range values {
+		if known(v) {
+			out = append(out, v)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// median of sorted values; unknown of none.
+func median(sorted []float64) float64 {
+	n := len(sorted)
+	if n == 0 {
+		return unknown()
+	}
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// total is the sum of the known values; unknown of none.
+func total(values []float64) Number {
+	values = knownOf(values)
+	if len(values) == 0 {
+		return Number(unknown())
+	}
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return Number(sum)
+}

@@ -1,0 +1,126 @@
+package analysis
+
+import (
+	"fmt"
+	"strings"
+
+	"trainopt/optimizer/chart"
+)
+
+// moneyBars are the cost of each model, what failed apart.
+func (r *Report) moneyBars() chart.Picture {
+	b := chart.Bars{ID: "money", Title: "Cost of each model", Why: "no run has a price",
+		Keys: []chart.Key{{Class: "block s1", Name: "runs that did not fail"}, {Class: "block s2", Name: "failed runs"}}}
+	for i := range r.Models {
+		t := &r.Models[i].Totals
+		lost := float64(t.LostUSD)
+		if !known(lost) {
+			lost = 0
+		}
+		text := chart.USD(float64(t.CostUSD))
+		b.Rows = append(b.Rows, chart.Bar{Name: r.Models[i].name(), Text: text, Title: r.Models[i].name() + "\n" + text + " for " + chart.Plural(t.Priced, "run"),
+			Parts: []chart.Part{{Value: float64(t.CostUSD) - lost, Class: "s1"}, {Value: lost, Class: "s2"}}})
+	}
+	return b.Picture()
+}
+
+// timeBars are the time of each model.
+func (r *Report) timeBars() chart.Picture {
+	b := chart.Bars{ID: "time", Title: "Time of each model", Why: "no run says how long it took", Keys: []chart.Key{{Class: "block s3", Name: "all runs"}}}
+	for i := range r.Models {
+		t := &r.Models[i].Totals
+		text := chart.Duration(float64(t.Seconds))
+		b.Rows = append(b.Rows, chart.Bar{Name: r.Models[i].name(), Text: text, Title: r.Models[i].name() + "\n" + text + " for " + chart.Plural(t.Timed, "run"),
+			Parts: []chart.Part{{Value: float64(t.Seconds), Class: "s3"}}})
+	}
+	return b.Picture()
+}
+
+// plane is time against cost of the runs of a model that did the same work, the best ones marked.
+func (g *Group) plane(id string) chart.Picture {
+	s := chart.Scatter{ID: id, Title: "Time and cost of each run, per " + g.Work.Unit, TimeX: true,
+		XName: "time per " + g.Work.Unit, YName: "USD per " + g.Work.Unit, Why: "no run has both a time and a price for a unit of its work",
+		Keys: []chart.Key{{Class: "disc", Name: "run"}, {Class: "disc hollow", Name: "failed"}, {Class: "ring", Name: "best configuration"}}}
+	if g.Work.Unit == "" {
+		s.Title = "Time and cost of each run"
+	}
+	rings := map[string][]string{}
+	for _, b := range g.Best {
+		word := map[string]string{"time": "fastest", "cost": "cheapest"}[b.By]
+		if word != "" && len(b.RunIDs) > 0 && b.Configs > 1 {
+			id := nearest(g.comparable, b)
+			rings[id] = append(rings[id], word)
+		}
+	}
+	for _, m := range g.comparable {
+		mark := chart.Mark{X: m.seconds, Y: m.usd, Class: "on-front", Ring: strings.Join(rings[m.ID], ", "),
+			Title: m.name() + "\n" + configWords(m.On) + "\n" + chart.Duration(m.seconds) + ", " + chart.USD(m.usd) + " per " + g.Work.Unit}
+		if m.State == "failed" {
+			mark.Class = "hollow"
+		}
+		s.Marks = append(s.Marks, mark)
+	}
+	return s.Picture()
+}
+
+// nearest is the run of a best configuration that is the best itself.
+func nearest(runs []measured, b Best) string {
+	of := func(m measured) float64 {
+		if b.By == "cost" {
+			return m.usd
+		}
+		return m.seconds
+	}
+	id, least := "", 0.0
+	for _, m := range runs {
+		for _, of1 := range b.RunIDs {
+			if v := of(m); m.ID == of1 && known(v) && (id == "" || v < least) {
+				id, least = m.ID, v
+			}
+		}
+	}
+	return id
+}
+
+const mostSeries = 4 // colours
+
+// scalingPictures draw the curves of each knob, and beside each the efficiency where the knob is paid for.
+func (g *Group) scalingPictures(id string) []chart.Picture {
+	var list []chart.Picture
+	for _, k := range knobs {
+		speed := chart.Chart{ID: id + "-" + k.name, Title: "Speed over " + knobNames[k.name], XName: knobNames[k.name], Zero: true}
+		efficiency := chart.Chart{ID: speed.ID + "-efficiency", Title: "Efficiency over " + knobNames[k.name] + ", against the smallest measured", XName: speed.XName, Unit: "%", Zero: true,
+			Levels: []chart.Level{{Name: "in proportion", Value: 100, Class: "base"}}}
+		for _, c := range g.Curves {
+			if c.Knob != k.name || len(speed.Series) == mostSeries {
+				continue
+			}
+			speed.Unit = c.Unit
+			s := chart.Series{Name: seriesName(&c), Class: fmt.Sprintf("s%d", len(speed.Series)+1), One: func(v float64) string { return chart.WithUnit(v, c.Unit) }}
+			e := chart.Series{Name: s.Name, Class: s.Class, One: chart.Percent}
+			for _, p := range c.Points {
+				s.Points = append(s.Points, chart.Point{X: p.At, Y: float64(p.Speed.Mean)})
+				if p.Speed.Lo.Known() {
+					s.Band = append(s.Band, chart.Band{X: p.At, Lo: float64(p.Speed.Lo), Hi: float64(p.Speed.Hi)})
+				}
+				e.Points = append(e.Points, chart.Point{X: p.At, Y: 100 * float64(p.Efficiency.Mean)})
+			}
+			speed.Series, efficiency.Series = append(speed.Series, s), append(efficiency.Series, e)
+		}
+		if len(speed.Series) == 0 {
+			continue
+		}
+		list = append(list, speed.Picture())
+		if k.paid {
+			list = append(list, efficiency.Picture())
+		}
+	}
+	return list
+}
+
+func seriesName(c *Curve) string {
+	if c.GPU == "" {
+		return c.Held
+	}
+	return chart.Clean(c.GPU) + ", " + c.Held
+}

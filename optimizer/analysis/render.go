@@ -1,0 +1,42 @@
+package analysis
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// formats is the registry: one function and one line each.
+var formats = map[string]func(io.Writer, *Report) error{
+	"text": writeText,
+	"json": writeJSON,
+	"csv":  writeCSV,
+	"html": writeHTML,
+}
+
+// Known reports whether Render knows the format.
+func Known(format string) bool { return formats[format] != nil }
+
+// FormatNames lists the formats for people.
+func FormatNames() string { return strings.Join(slices.Sorted(maps.Keys(formats)), ", ") }
+
+// Render writes a report in one of the formats; its bytes depend on the report alone.
+func Render(w io.Writer, r *Report, format string) error {
+	write := formats[format]
+	if write == nil {
+		return fmt.Errorf("write the analysis as %q: unknown format, want one of %s", format, FormatNames())
+	}
+	return write(w, r)
+}
+
+func writeJSON(w io.Writer, r *Report) error {
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(data, '\n'))
+	return err
+}

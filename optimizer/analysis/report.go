@@ -1,0 +1,358 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"trainopt/cost"
+	"trainopt/optimizer/chart"
+	"trainopt/optimizer/history"
+)
+
+// Schema is the version of the JSON form.
+const Schema = 1
+
+// Report is what finished trainings say. All times are in seconds, money in USD, memory in GiB, utilisation in percent.
+type Report struct {
+	Schema int `json:"schema"`
+	// Runs counts trainings: runs of ours and imported logs. Probes and published measurements are not among them.
+	Runs   int        `json:"runs"`
+	Logs   int        `json:"logs"` // of Runs
+	Probes int        `json:"probes"`
+	From   *time.Time `json:"from"` // first and last start that is known
+	To     *time.Time `json:"to"`
+	Totals Totals     `json:"totals"`
+	// Models are the runs by model and data set, by name.
+	Models          []Group           `json:"models"`
+	Characteristics []Characteristics `json:"characteristics"`
+	// Findings are ordered by the money they cost, the dearest first, those without a figure last.
+	Findings  []Finding  `json:"findings"`
+	Agreement *Agreement `json:"agreement"`
+	Read      []ReadLog  `json:"logs_read"`
+	Notes     []string   `json:"notes"`
+
+	runs      []Run // of the CSV
+	trainings []Training
+}
+
+// Totals are sums over runs, each known only where some run says it, with the number of runs that do.
+type Totals struct {
+	Runs    int `json:"runs"`
+	Failed  int `json:"failed"`
+	Stopped int `json:"stopped"`
+	// EndUnknown are those of which it is not known how they ended, such as imported logs.
+	EndUnknown int `json:"end_unknown"`
+	// FailedShare is that of the runs whose end is known, 0…1.
+	FailedShare Number `json:"failed_share"`
+
+	Seconds       Number `json:"seconds"`
+	MedianSeconds Number `json:"median_seconds"`
+	Timed         int    `json:"timed"`
+	CostUSD       Number `json:"cost_usd"`
+	MedianUSD     Number `json:"median_usd"`
+	Priced        int    `json:"priced"`
+	Unpriced      int    `json:"unpriced"`
+	// LostUSD is what failed runs cost, of LostOf that have a price.
+	LostUSD      Number  `json:"lost_usd"`
+	LostOf       int     `json:"lost_of"`
+	EnergyJoules Number  `json:"energy_joules"`
+	Metered      int     `json:"metered"` // runs whose energy is known
+	Prices       []Price `json:"prices"`
+}
+
+// Price is what runs were priced at.
+type Price struct {
+	Words string      `json:"words"`
+	Rates *cost.Rates `json:"rates"` // nil where the log says the money and no price
+	Runs  int         `json:"runs"`
+}
+
+// Group is the runs of one model on one data set.
+type Group struct {
+	Model   string `json:"model"`
+	Dataset string `json:"dataset"` // "" unknown
+	Totals  Totals `json:"totals"`
+
+	Throughput    Summary `json:"throughput"` // samples/s in steady state
+	GPUUtil       Summary `json:"gpu_util"`
+	CPUUtil       Summary `json:"cpu_util"`
+	PeakMemoryGiB Summary `json:"peak_memory_gib"`
+	GPUMemoryGiB  Summary `json:"gpu_memory_gib"`
+
+	Work   Work    `json:"work"`
+	Best   []Best  `json:"best"`
+	Curves []Curve `json:"scaling"`
+
+	comparable []measured
+}
+
+// name is how people call a group.
+func (g *Group) name() string {
+	if g.Dataset == "" {
+		return g.Model
+	}
+	return g.Model + " on " + g.Dataset
+}
+
+// Analyze looks at everything that was added. It changes nothing and its result does not depend on the order of adding.
+func (a *Analyzer) Analyze() *Report {
+	r := &Report{Schema: Schema, Models: []Group{}, Findings: []Finding{}, Read: append([]ReadLog{}, a.logs...), Notes: append([]string{}, a.notes...)}
+	slices.SortStableFunc(r.Read, func(x, y ReadLog) int { return strings.Compare(x.Path, y.Path) })
+	slices.Sort(r.Notes)
+	r.Notes = slices.Compact(r.Notes)
+	all := a.runs([]history.Kind{history.Run, history.Log, history.Probe})
+	var probes, whole []Run
+	unended := 0
+	for _, run := range all {
+		switch {
+		case run.State == "planned" || run.State == "running":
+			unended++
+		case run.Kind == history.Probe:
+			probes = append(probes, run)
+		default:
+			whole = append(whole, run)
+		}
+	}
+	r.Probes = len(probes)
+	r.trainings = trainings(whole)
+	r.Runs = len(r.trainings)
+	for _, t := range r.trainings {
+		r.runs = append(r.runs, t.Whole)
+		if t.Whole.Kind == history.Log {
+			r.Logs++
+		}
+	}
+	if from, to := span(r.trainings); !from.IsZero() {
+		r.From, r.To = &from, &to
+	}
+	r.Totals = totals(r.trainings)
+	r.Characteristics = append([]Characteristics{}, characteristics(r.runs)...)
+	r.groups(probes)
+	r.Agreement = agreement(r.trainings, a.options.Limits)
+	r.caveats(unended, len(a.runs([]history.Kind{history.Table})))
+	return r
+}
+
+// groups fills Models and Findings.
+func (r *Report) groups(probes []Run) {
+	byKey := map[string][]Training{}
+	pieces := map[string][]Run{} // with the probes, for the curves
+	for _, t := range r.trainings {
+		key := groupKey(t.Whole.Job)
+		byKey[key] = append(byKey[key], t)
+		pieces[key] = append(pieces[key], t.Parts...)
+	}
+	for _, p := range probes {
+		key := groupKey(p.Job)
+		pieces[key] = append(pieces[key], p)
+	}
+	for _, key := range sortedKeys(byKey) {
+		list := byKey[key]
+		g := Group{Model: modelName(list[0].Whole.Job), Dataset: chart.Clean(list[0].Whole.Job.Dataset), Totals: totals(list)}
+		var parts []Run
+		for _, t := range list {
+			parts = append(parts, t.Parts...)
+		}
+		for _, s := range []struct {
+			into *Summary
+			of   func(*Run) float64
+		}{
+			{&g.Throughput, func(r *Run) float64 { return r.Speed }}, {&g.GPUUtil, func(r *Run) float64 { return r.GPUUtil }},
+			{&g.CPUUtil, func(r *Run) float64 { return r.CPUUtil }}, {&g.PeakMemoryGiB, func(r *Run) float64 { return r.PeakMemoryGiB }},
+			{&g.GPUMemoryGiB, func(r *Run) float64 { return r.GPUMemoryGiB }},
+		} {
+			var v []float64
+			for i := range list {
+				v = append(v, s.of(&list[i].Whole))
+			}
+			*s.into = summarize(v)
+		}
+		g.Work, g.comparable = commonWork(parts)
+		g.Best = best(g.Work, g.comparable)
+		g.Curves = curves(pieces[key])
+		r.Models = append(r.Models, g)
+		r.Findings = append(r.Findings, findings(&g, parts, pieces[key], list)...)
+	}
+	slices.SortStableFunc(r.Findings, func(x, y Finding) int {
+		a, b := float64(x.LostUSD), float64(y.LostUSD)
+		switch {
+		case known(a) && !known(b), a > b:
+			return -1
+		case known(b) && !known(a), a < b:
+			return 1
+		}
+		return 0
+	})
+}
+
+func groupKey(j history.Job) string { return modelName(j) + "\x00" + chart.Clean(j.Dataset) }
+
+func findings(g *Group, parts, pieces []Run, list []Training) []Finding {
+	all := append(unused(g, parts), flatCurves(g, pieces)...)
+	if g.Totals.Failed == 0 {
+		return all
+	}
+	reasons := map[string]int{}
+	f := Finding{Model: g.Model, Dataset: g.Dataset, Cause: "failed", LostUSD: g.Totals.LostUSD,
+		Advice: "look at the last lines of their output (optimize runs show ID); a training that saves checkpoints loses less"}
+	for _, t := range list {
+		if t.Whole.State == "failed" {
+			f.RunIDs = append(f.RunIDs, t.Whole.ID)
+			reasons[chart.Clean(t.Whole.Reason)]++
+		}
+	}
+	var words []string
+	for _, reason := range sortedKeys(reasons) {
+		if reason != "" {
+			words = append(words, fmt.Sprintf("%s %d", reason, reasons[reason]))
+		}
+	}
+	f.Evidence = fmt.Sprintf("%d of %s failed", g.Totals.Failed, chart.Plural(g.Totals.Runs-g.Totals.EndUnknown, "run"))
+	if len(words) > 0 {
+		f.Evidence += " (" + strings.Join(words, ", ") + ")"
+	}
+	switch {
+	case g.Totals.LostOf == 0:
+		f.Basis = "cannot be computed: they have no price"
+	case g.Totals.LostOf < g.Totals.Failed:
+		f.Basis = fmt.Sprintf("the cost of %d of them, the others have no price", g.Totals.LostOf)
+	default:
+		f.Basis = "all that they cost"
+	}
+	return append(all, f)
+}
+
+// totals adds up over trainings.
+func totals(list []Training) Totals {
+	t := Totals{Runs: len(list)}
+	var seconds, usd, lost, joules []float64
+	priced := map[string]*Price{}
+	for _, one := range list {
+		w := &one.Whole
+		switch w.State {
+		case "failed":
+			t.Failed++
+			lost = append(lost, w.USD)
+		case "stopped":
+			t.Stopped++
+		case "":
+			t.EndUnknown++
+		}
+		seconds, usd, joules = append(seconds, w.Seconds), append(usd, w.USD), append(joules, w.EnergyJoules)
+		if known(w.USD) {
+			p := priceOf(w)
+			if priced[p.Words] == nil {
+				priced[p.Words] = &p
+			}
+			priced[p.Words].Runs++
+		}
+	}
+	t.FailedShare = Number(float64(t.Failed) / float64(t.Runs-t.EndUnknown))
+	t.Seconds, t.MedianSeconds, t.Timed = total(seconds), Number(median(knownOf(seconds))), len(knownOf(seconds))
+	t.CostUSD, t.MedianUSD, t.Priced = total(usd), Number(median(knownOf(usd))), len(knownOf(usd))
+	t.Unpriced = t.Runs - t.Priced
+	t.LostUSD, t.LostOf = total(lost), len(knownOf(lost))
+	t.EnergyJoules, t.Metered = total(joules), len(knownOf(joules))
+	t.Prices = []Price{}
+	for _, words := range sortedKeys(priced) {
+		t.Prices = append(t.Prices, *priced[words])
+	}
+	return t
+}
+
+// priceOf says what a run's money stands on.
+func priceOf(r *Run) Price {
+	if r.Price == (cost.Rates{}) {
+		return Price{Words: "as the log says it, at a price that it does not name"}
+	}
+	rates := r.Price
+	p := Price{Rates: &rates}
+	var parts []string
+	if r.Price.Instance > 0 {
+		parts = append(parts, chart.USD(float64(r.Price.Instance))+" a machine and hour")
+	} else {
+		for _, u := range []struct {
+			usd  cost.USD
+			what string
+		}{{r.Price.GPUHour, "GPU"}, {r.Price.CPUHour, "CPU"}, {r.Price.GiBHour, "GiB"}} {
+			if u.usd > 0 {
+				parts = append(parts, chart.USD(float64(u.usd))+" a "+u.what)
+			}
+		}
+		if len(parts) == 0 {
+			parts = []string{"nothing"}
+		}
+		parts[len(parts)-1] += " and hour"
+	}
+	p.Words = strings.Join(parts, ", ")
+	if r.Price.Source != "" {
+		p.Words += ", " + chart.Clean(r.Price.Source)
+	}
+	if r.Price.Dated != "" {
+		p.Words += " of " + chart.Clean(r.Price.Dated)
+	}
+	return p
+}
+
+// caveats are what a reader must know to judge the figures.
+func (r *Report) caveats(unended, published int) {
+	add := func(n int, one, several string) {
+		switch {
+		case n == 1:
+			r.Notes = append(r.Notes, one)
+		case n > 1:
+			r.Notes = append(r.Notes, fmt.Sprintf(several, n))
+		}
+	}
+	add(unended, "1 run has not ended: left out", "%d runs have not ended: left out")
+	add(published, "1 published measurement is not a run: left out", "%d published measurements are not runs: left out")
+	add(r.Totals.Unpriced, "1 run has no price: --instance or --gpu-hour and --cpu-hour give one", "%d runs have no price: --instance or --gpu-hour and --cpu-hour give one")
+	memory, bad, rows := 0, 0, 0
+	for i := range r.runs {
+		run := &r.runs[i]
+		if run.computed && known(run.USD) && run.Price.Instance == 0 && run.Price.GiBHour > 0 && !known(run.On.MemoryGiB) {
+			memory++
+		}
+		bad, rows = bad+run.Bad, rows+run.Rows
+	}
+	add(memory, "the memory of 1 run is not known and not in its price", "the memory of %d runs is not known and not in their price")
+	if bad > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("%s of the training logs could not be read (%s %% of %s)", chart.Plural(bad, "row"),
+			chart.Significant(100*float64(bad)/float64(bad+rows)), chart.Thousands(float64(bad+rows))))
+	}
+	for _, t := range r.trainings {
+		if w := t.Whole; w.Price.Assumed != "" {
+			r.Notes = append(r.Notes, "price assumed: "+chart.Clean(w.Price.Assumed))
+		}
+	}
+	for i := range r.Models {
+		g := &r.Models[i]
+		if scripts, params := r.spread(g); scripts > 1 || params > 1.01 {
+			r.Notes = append(r.Notes, fmt.Sprintf("%s: %s with parameters that differ by a factor of %s: not surely the same training", g.name(),
+				chart.Plural(max(1, scripts), "script"), chart.Significant(math.Max(1, params))))
+		}
+	}
+	slices.Sort(r.Notes)
+	r.Notes = slices.Compact(r.Notes)
+}
+
+// spread is the number of different scripts and the largest over the smallest number of parameters in a group.
+func (r *Report) spread(g *Group) (scripts int, params float64) {
+	seen := map[string]bool{}
+	var sizes []float64
+	for i := range r.runs {
+		if j := r.runs[i].Job; modelName(j) == g.Model && chart.Clean(j.Dataset) == g.Dataset {
+			if j.ScriptSHA256 != "" {
+				seen[j.ScriptSHA256] = true
+			}
+			sizes = append(sizes, positive(j.Params))
+		}
+	}
+	if sizes = knownOf(sizes); len(sizes) > 0 {
+		params = sizes[len(sizes)-1] / sizes[0]
+	}
+	return len(seen), params
+}

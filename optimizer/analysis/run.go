@@ -1,0 +1,256 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"trainopt/cost"
+	"trainopt/optimizer/chart"
+	"trainopt/optimizer/history"
+	"trainopt/resources"
+)
+
+// Run is one training, or one stretch of it at one allocation: an entry of the database with what follows from it.
+type Run struct {
+	history.Entry
+	// On is what it ran on: as observed, else as requested.
+	On history.Config
+	// USD is what it cost, HourUSD the price of On an hour, GPUShare the part of that which is for GPUs, 0…1; NaN unknown.
+	USD, HourUSD, GPUShare float64
+	// Price is what USD stands on; the zero value when the log said the money itself, or nothing did.
+	Price cost.Rates
+	// PerUnit are the samples of one unit of work, Speed samples/s in steady state; NaN unknown.
+	PerUnit, Speed float64
+
+	computed bool // USD is time at Price, not what the run says itself
+}
+
+// newRun works out what follows from an entry. Rates that are given price every run; else it costs what it says.
+func newRun(e history.Entry, rates *cost.Rates) Run {
+	r := Run{Entry: e, On: configOf(e), USD: e.CostUSD, HourUSD: unknown(), GPUShare: unknown(), Price: e.Rates}
+	r.price(rates)
+	r.PerUnit = r.samplesPerUnit()
+	r.Speed = e.Throughput
+	if !(r.Speed > 0) {
+		r.Speed = r.PerUnit / e.UnitTime
+	}
+	if !known(r.Speed) || r.Speed <= 0 {
+		r.Speed = unknown()
+	}
+	return r
+}
+
+// configOf is what was observed, and where nothing was, what was requested.
+func configOf(e history.Entry) history.Config {
+	on, asked := e.Observed, e.Requested
+	if on.GPU == "" {
+		on.GPU = asked.GPU
+	}
+	if on.Machine == "" {
+		on.Machine = asked.Machine
+	}
+	if on.Nodes == 0 {
+		on.Nodes = asked.Nodes
+	}
+	for _, f := range []struct{ into, from *float64 }{{&on.GPUs, &asked.GPUs}, {&on.CPUs, &asked.CPUs}, {&on.MemoryGiB, &asked.MemoryGiB}, {&on.Batch, &asked.Batch}} {
+		if !known(*f.into) {
+			*f.into = *f.from
+		}
+	}
+	if on.GPUs == 0 {
+		on.GPU = ""
+	}
+	return on
+}
+
+func (r *Run) price(rates *cost.Rates) {
+	if rates != nil {
+		r.Price, r.USD = *rates, unknown()
+	}
+	if r.Price != (cost.Rates{}) {
+		a, complete := allocation(r.On)
+		machines := float64(max(1, r.On.Nodes))
+		split := r.Price.HourlySplit(a)
+		switch {
+		case r.Price.Instance > 0:
+			r.HourUSD = float64(r.Price.Instance) * machines
+		case complete:
+			r.HourUSD = float64(split.Sum())
+		}
+		if complete && split.Sum() > 0 {
+			r.GPUShare = float64(split.GPU / split.Sum())
+		}
+		if rates != nil || !known(r.USD) {
+			r.USD, r.computed = r.HourUSD*r.Seconds/3600, true
+		}
+	}
+	if r.On.GPUs == 0 {
+		r.GPUShare = 0
+	}
+	if !known(r.HourUSD) && r.Seconds > 0 {
+		r.HourUSD = r.USD / r.Seconds * 3600
+	}
+}
+
+// allocation is a configuration as package cost prices it; incomplete when a count that costs money is unknown. Unknown
+// memory counts as none.
+func allocation(c history.Config) (a resources.Allocation, complete bool) {
+	if known(c.GPUs) {
+		a.GPUs = int(c.GPUs)
+	}
+	if known(c.CPUs) {
+		a.CPUs = int(c.CPUs)
+	}
+	if known(c.MemoryGiB) {
+		a.Memory = resources.GiB(c.MemoryGiB)
+	}
+	return a, known(c.GPUs) && known(c.CPUs)
+}
+
+func (r *Run) samplesPerUnit() float64 {
+	switch {
+	case r.Unit == "epoch" && r.Job.DataCount > 0:
+		return r.Job.DataCount
+	case r.Unit == "step" && r.On.Batch > 0:
+		return r.On.Batch
+	case r.Throughput > 0 && r.UnitTime > 0:
+		return r.Throughput * r.UnitTime
+	}
+	return unknown()
+}
+
+// unitSeconds is the time of one unit of work in steady state; where it is not known, the mean of the whole run.
+func (r *Run) unitSeconds() (seconds float64, steady bool) {
+	if r.UnitTime > 0 {
+		return r.UnitTime, true
+	}
+	if r.Units > 0 && r.Seconds > 0 {
+		return r.Seconds / r.Units, false
+	}
+	return unknown(), false
+}
+
+// unitUSD is what one unit of work cost: all that was paid for the run, over its units.
+func (r *Run) unitUSD() float64 {
+	if r.Units > 0 && r.USD >= 0 {
+		return r.USD / r.Units
+	}
+	return unknown()
+}
+
+// origin tells one training from another: probes and stretches are of the one that they belong to.
+func origin(e history.Entry) string {
+	if e.Parent != "" {
+		return e.Parent
+	}
+	return e.ID
+}
+
+// name is how people find a run again.
+func (r *Run) name() string {
+	if r.Kind == history.Log && r.Source != "" {
+		return chart.Clean(r.Source)
+	}
+	return chart.Clean(r.ID)
+}
+
+// modelName is what a run's model is called; without one, its script.
+func modelName(j history.Job) string {
+	switch {
+	case j.Model != "":
+		return chart.Clean(j.Model)
+	case j.Script != "":
+		return "script " + chart.Clean(j.Script[strings.LastIndexByte(j.Script, '/')+1:])
+	}
+	return "unknown model"
+}
+
+// configWords names a configuration: "4× A100 40GB, 32 CPU, 128 GiB, batch 512".
+func configWords(c history.Config) string {
+	var parts []string
+	switch {
+	case !known(c.GPUs):
+		parts = append(parts, "GPUs unknown")
+	case c.GPUs == 0:
+		parts = append(parts, "no GPU")
+	case c.GPU == "":
+		parts = append(parts, chart.Count(c.GPUs)+" GPU")
+	default:
+		parts = append(parts, chart.Count(c.GPUs)+"× "+chart.Clean(c.GPU))
+	}
+	if c.Nodes > 1 {
+		parts = append(parts, fmt.Sprintf("%d nodes", c.Nodes))
+	}
+	if known(c.CPUs) {
+		parts = append(parts, chart.Count(c.CPUs)+" CPU")
+	}
+	if known(c.MemoryGiB) {
+		parts = append(parts, chart.Count(c.MemoryGiB)+" GiB")
+	}
+	if known(c.Batch) {
+		parts = append(parts, "batch "+chart.Count(c.Batch))
+	}
+	if c.Machine != "" {
+		parts = append(parts, chart.Clean(c.Machine))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// configKey is the same for equal configurations only; unknown equals unknown.
+func configKey(c history.Config) string {
+	return fmt.Sprintf("%q %v %d %v %v %v %q", c.GPU, c.GPUs, c.Nodes, c.CPUs, c.MemoryGiB, c.Batch, c.Machine)
+}
+
+// Training is one run or one training of a log.
+type Training struct {
+	Whole Run
+	// Parts are its stretches at one allocation each; the whole where it was at one only.
+	Parts []Run
+}
+
+// trainings puts the stretches of logs to the trainings that they are of. What is a stretch of nothing that is known is a training
+// itself. The order is that of the runs.
+func trainings(runs []Run) []Training {
+	at := map[string]int{}
+	for _, r := range runs {
+		at[r.ID] = -1
+	}
+	var list []Training
+	var stretches []Run
+	for _, r := range runs {
+		if _, ok := at[r.Parent]; ok && r.Parent != "" {
+			stretches = append(stretches, r)
+			continue
+		}
+		at[r.ID] = len(list)
+		list = append(list, Training{Whole: r})
+	}
+	for _, r := range stretches {
+		if i := at[r.Parent]; i >= 0 {
+			list[i].Parts = append(list[i].Parts, r)
+		}
+	}
+	for i := range list {
+		if len(list[i].Parts) == 0 {
+			list[i].Parts = []Run{list[i].Whole}
+		}
+	}
+	return list
+}
+
+// ordered sorts runs by start and then by identity, so that the order in which they were added does not matter.
+func ordered(runs []Run) {
+	slices.SortFunc(runs, func(a, b Run) int {
+		if c := a.At.Compare(b.At); c != 0 {
+			return c
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
+}
+
+func round(v float64, digits int) float64 {
+	p := math.Pow(10, float64(digits))
+	return math.Round(v*p) / p
+}

@@ -1,0 +1,261 @@
+package analysis
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"trainopt/optimizer/chart"
+	"trainopt/optimizer/history"
+)
+
+// Curve is the speed of a model over one knob, the others held.
+type Curve struct {
+	Knob string `json:"knob"` // "gpus", "cpus", "batch_size"
+	GPU  string `json:"gpu"`  // model; "" without GPUs or unknown
+	Held string `json:"held"` // what is the same at all points, in words
+	Unit string `json:"unit"` // of Speed: "samples/s", "epochs/s"
+	// Points ascend. Each rests on runs and probes: one value a training, however often it was there.
+	Points []CurvePoint `json:"points"`
+	// Notes name what is not the same at all points though it may matter.
+	Notes []string `json:"notes"`
+}
+
+// CurvePoint is the speed at one setting, against the smallest.
+type CurvePoint struct {
+	At    float64  `json:"at"`
+	Speed Estimate `json:"speed"`
+	// Speedup is the speed over that of the smallest setting; Efficiency that over the ratio of the settings, unknown for the
+	// batch, which costs nothing.
+	Speedup    Estimate `json:"speedup"`
+	Efficiency Estimate `json:"efficiency"`
+	RunIDs     []string `json:"run_ids"`
+}
+
+// observation is the speed of one training at one configuration.
+type observation struct {
+	on     history.Config
+	speed  float64
+	origin string
+	ids    []string
+	runs   []Run
+}
+
+// observations are one for each training and configuration, of runs, probes and logs; the mean where a training was there
+// several times. Speeds are samples/s where any run says so, else units/s of the most common unit.
+func observations(runs []Run) (list []observation, unit string) {
+	unit = "samples/s"
+	speed := func(r *Run) float64 { return r.Speed }
+	if !slices.ContainsFunc(runs, func(r Run) bool { return known(r.Speed) }) {
+		counts := map[string]int{}
+		for i := range runs {
+			if s, _ := runs[i].unitSeconds(); known(s) && runs[i].Unit != "" {
+				counts[runs[i].Unit]++
+			}
+		}
+		if len(counts) == 0 {
+			return nil, ""
+		}
+		units := sortedKeys(counts)
+		slices.SortStableFunc(units, func(a, b string) int { return counts[b] - counts[a] })
+		unit = plural(units[0]) + "/s"
+		speed = func(r *Run) float64 {
+			if s, _ := r.unitSeconds(); r.Unit == units[0] {
+				return 1 / s
+			}
+			return unknown()
+		}
+	}
+	at := map[string]int{}
+	for _, r := range runs {
+		v := speed(&r)
+		if !known(v) || v <= 0 {
+			continue
+		}
+		key := origin(r.Entry) + "\x00" + configKey(r.On)
+		i, ok := at[key]
+		if !ok {
+			i = len(list)
+			at[key] = i
+			list = append(list, observation{on: r.On, origin: origin(r.Entry)})
+		}
+		o := &list[i]
+		o.speed += (v - o.speed) / float64(len(o.runs)+1)
+		o.ids, o.runs = append(o.ids, r.ID), append(o.runs, r)
+	}
+	return list, unit
+}
+
+// hold is a way to keep the other knobs the same.
+type hold struct {
+	name string
+	of   func(history.Config) float64
+}
+
+var (
+	gpusHeld    = hold{"GPU", func(c history.Config) float64 { return c.GPUs }}
+	cpusHeld    = hold{"CPU", func(c history.Config) float64 { return c.CPUs }}
+	batchHeld   = hold{"batch", func(c history.Config) float64 { return c.Batch }}
+	cpusPerGPU  = hold{"CPU per GPU", func(c history.Config) float64 { return c.CPUs / c.GPUs }}
+	batchPerGPU = hold{"batch per GPU", func(c history.Config) float64 { return c.Batch / c.GPUs }}
+)
+
+func (h hold) words(c history.Config) string {
+	v := h.of(c)
+	if !known(v) {
+		return h.name + " unknown"
+	}
+	if strings.HasPrefix(h.name, "batch") {
+		return h.name + " " + chart.Count(v)
+	}
+	return chart.Count(v) + " " + h.name
+}
+
+// knobs are what speed is shown over, each with the ways to hold the others, the strictest first.
+var knobs = []struct {
+	name  string
+	of    func(history.Config) float64
+	holds [][]hold
+	paid  bool
+}{
+	{"gpus", gpusHeld.of, [][]hold{{cpusHeld, batchHeld}, {cpusPerGPU, batchPerGPU}, {cpusHeld, batchPerGPU}, {cpusPerGPU, batchHeld}}, true},
+	{"cpus", cpusHeld.of, [][]hold{{gpusHeld, batchHeld}}, true},
+	{"batch_size", batchHeld.of, [][]hold{{gpusHeld, cpusHeld}}, false},
+}
+
+// curves are all that runs of one model and data set show: at least two settings of a knob with the others held. A curve
+// whose points are all in one before it is left out.
+func curves(runs []Run) []Curve {
+	seen, unit := observations(runs)
+	list := []Curve{}
+	for _, k := range knobs {
+		var shown []string // the configurations of the curves of this knob
+		for _, holds := range k.holds {
+			contexts := map[string][]observation{}
+			for _, o := range seen {
+				if v := k.of(o.on); known(v) && v > 0 {
+					key := contextOf(o.on, k.name, holds)
+					contexts[key] = append(contexts[key], o)
+				}
+			}
+			for _, key := range sortedKeys(contexts) {
+				group := contexts[key]
+				covered := fingerprint(group)
+				if !severalSettings(group, k.of) || slices.ContainsFunc(shown, func(s string) bool { return containsAll(s, covered) }) {
+					continue
+				}
+				shown = append(shown, strings.Join(covered, "\n"))
+				c := curveOf(group, k.of, k.paid)
+				c.Knob, c.Unit, c.GPU = k.name, unit, group[0].on.GPU
+				c.Held = heldWords(group[0].on, holds)
+				list = append(list, c)
+			}
+		}
+	}
+	return list
+}
+
+// contextOf is the same for observations between which only the knob differs. Nodes may differ along the GPUs alone.
+func contextOf(c history.Config, knob string, holds []hold) string {
+	key := c.GPU
+	if knob != "gpus" {
+		key += fmt.Sprintf(" on %d", c.Nodes)
+	}
+	for _, h := range holds {
+		key += fmt.Sprintf("|%v", round(h.of(c), 6))
+	}
+	return key
+}
+
+func fingerprint(group []observation) []string {
+	var keys []string
+	for _, o := range group {
+		if k := o.origin + configKey(o.on); !slices.Contains(keys, k) {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+func containsAll(joined string, keys []string) bool {
+	have := strings.Split(joined, "\n")
+	return !slices.ContainsFunc(keys, func(k string) bool { return !slices.Contains(have, k) })
+}
+
+func severalSettings(group []observation, of func(history.Config) float64) bool {
+	return slices.ContainsFunc(group, func(o observation) bool { return of(o.on) != of(group[0].on) })
+}
+
+func heldWords(c history.Config, holds []hold) string {
+	var parts []string
+	for _, h := range holds {
+		parts = append(parts, h.words(c))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func curveOf(group []observation, of func(history.Config) float64, paid bool) Curve {
+	c := Curve{Notes: []string{}}
+	values, ids := map[float64][]float64{}, map[float64][]string{}
+	for _, o := range group {
+		at := of(o.on)
+		values[at], ids[at] = append(values[at], o.speed), append(ids[at], o.ids...)
+	}
+	for at, v := range values {
+		c.Points = append(c.Points, CurvePoint{At: at, Speed: estimate(v), RunIDs: ids[at]})
+	}
+	slices.SortFunc(c.Points, func(a, b CurvePoint) int { return cmp.Compare(a.At, b.At) })
+	first := c.Points[0]
+	for i := range c.Points {
+		p := &c.Points[i]
+		p.Speedup = p.Speed.over(first.Speed)
+		if i == 0 {
+			p.Speedup = Estimate{Mean: 1, Lo: 1, Hi: 1, Runs: p.Speed.Runs}
+		}
+		p.Efficiency = p.Speedup.times(first.At / p.At)
+		if !paid {
+			p.Efficiency = estimate(nil)
+		}
+	}
+	c.Notes = append(c.Notes, differing(group)...)
+	if probed := probesOnly(group, of); len(probed) > 0 {
+		c.Notes = append(c.Notes, "probes only at "+strings.Join(probed, ", "))
+	}
+	return c
+}
+
+// probesOnly are the settings at which no whole run was.
+func probesOnly(group []observation, of func(history.Config) float64) []string {
+	whole := map[float64]bool{}
+	for _, o := range group {
+		whole[of(o.on)] = whole[of(o.on)] || slices.ContainsFunc(o.runs, func(r Run) bool { return r.Kind != history.Probe })
+	}
+	var words []string
+	for _, at := range slices.Sorted(maps.Keys(whole)) {
+		if !whole[at] {
+			words = append(words, chart.Count(at))
+		}
+	}
+	return words
+}
+
+// differing names what is not held and differs.
+func differing(group []observation) []string {
+	machines, nodes, memory := map[string]bool{}, map[int]bool{}, map[string]bool{}
+	for _, o := range group {
+		machines[o.on.Machine], nodes[o.on.Nodes], memory[plain(o.on.MemoryGiB)] = true, true, true
+	}
+	var notes []string
+	if len(machines) > 1 {
+		notes = append(notes, "over different machines")
+	}
+	if len(nodes) > 1 {
+		notes = append(notes, "over different numbers of nodes")
+	}
+	if len(memory) > 1 {
+		notes = append(notes, "memory differs")
+	}
+	return notes
+}

@@ -1,0 +1,132 @@
+package analysis
+
+import (
+	"encoding/csv"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/go-gota/gota/dataframe"
+	"github.com/go-gota/gota/series"
+
+	"trainopt/optimizer/chart"
+)
+
+// column is one column of the table of runs, of the CSV and of the data frames alike.
+type column struct {
+	name   string
+	text   func(*Run) string  // or
+	number func(*Run) float64 // NaN: unknown
+}
+
+// columns are the table of runs. What reads the CSV relies on names and order: add at the end only.
+var columns = []column{
+	{name: "id", text: func(r *Run) string { return r.ID }},
+	{name: "kind", text: func(r *Run) string { return string(r.Kind) }},
+	{name: "source", text: func(r *Run) string { return r.Source }},
+	{name: "started_at", text: func(r *Run) string {
+		if r.At.IsZero() {
+			return ""
+		}
+		return r.At.UTC().Format(time.RFC3339)
+	}},
+	{name: "model", text: func(r *Run) string { return r.Job.Model }},
+	{name: "family", text: func(r *Run) string { return r.Job.Family }},
+	{name: "dataset", text: func(r *Run) string { return r.Job.Dataset }},
+	{name: "script", text: func(r *Run) string { return r.Job.Script }},
+	{name: "framework", text: func(r *Run) string { return r.Job.Framework }},
+	{name: "state", text: func(r *Run) string { return r.State }},
+	{name: "reason", text: func(r *Run) string { return r.Reason }},
+	{name: "gpu", text: func(r *Run) string { return r.On.GPU }},
+	{name: "gpus", number: func(r *Run) float64 { return r.On.GPUs }},
+	{name: "nodes", number: func(r *Run) float64 { return positive(float64(r.On.Nodes)) }},
+	{name: "cpus", number: func(r *Run) float64 { return r.On.CPUs }},
+	{name: "memory_gib", number: func(r *Run) float64 { return r.On.MemoryGiB }},
+	{name: "batch_size", number: func(r *Run) float64 { return r.On.Batch }},
+	{name: "machine", text: func(r *Run) string { return r.On.Machine }},
+	{name: "seconds", number: func(r *Run) float64 { return r.Seconds }},
+	{name: "unit", text: func(r *Run) string { return r.Unit }},
+	{name: "units", number: func(r *Run) float64 { return r.Units }},
+	{name: "seconds_per_unit", number: func(r *Run) float64 { s, _ := r.unitSeconds(); return s }},
+	{name: "samples_per_unit", number: func(r *Run) float64 { return r.PerUnit }},
+	{name: "throughput", number: func(r *Run) float64 { return r.Speed }},
+	{name: "cost_usd", number: func(r *Run) float64 { return r.USD }},
+	{name: "usd_per_unit", number: func(r *Run) float64 { return r.unitUSD() }},
+	{name: "usd_per_hour", number: func(r *Run) float64 { return r.HourUSD }},
+	{name: "price_source", text: func(r *Run) string { return r.Price.Source }},
+	{name: "price_dated", text: func(r *Run) string { return r.Price.Dated }},
+	{name: "peak_memory_gib", number: func(r *Run) float64 { return r.PeakMemoryGiB }},
+	{name: "gpu_memory_gib", number: func(r *Run) float64 { return r.GPUMemoryGiB }},
+	{name: "gpu_util", number: func(r *Run) float64 { return r.GPUUtil }},
+	{name: "cpu_util", number: func(r *Run) float64 { return r.CPUUtil }},
+	{name: "energy_joules", number: func(r *Run) float64 { return r.EnergyJoules }},
+	{name: "restarts", number: func(r *Run) float64 { return float64(r.Restarts) }},
+	{name: "rows", number: func(r *Run) float64 { return float64(r.Rows) }},
+	{name: "bad_rows", number: func(r *Run) float64 { return float64(r.Bad) }},
+	{name: "model_params", number: func(r *Run) float64 { return r.Job.Params }},
+}
+
+func positive(v float64) float64 {
+	if v > 0 {
+		return v
+	}
+	return unknown()
+}
+
+// writeCSV writes one row a run or training of a log. Unknown cells are empty.
+func writeCSV(w io.Writer, r *Report) error {
+	out := csv.NewWriter(w)
+	row := make([]string, len(columns))
+	for i, c := range columns {
+		row[i] = c.name
+	}
+	if err := out.Write(row); err != nil {
+		return err
+	}
+	for k := range r.runs {
+		for i, c := range columns {
+			if c.text != nil {
+				row[i] = chart.PlainBlanks(chart.Clean(c.text(&r.runs[k])))
+			} else {
+				row[i] = plain(c.number(&r.runs[k]))
+			}
+		}
+		if err := out.Write(row); err != nil {
+			return err
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// frame makes a data frame of the columns in which at least one run has a value. gota's Mean, Max and the like do not skip
+// NaN: filter first.
+func frame(runs []Run) dataframe.DataFrame {
+	var list []series.Series
+	for _, c := range columns {
+		some := false
+		if c.text != nil {
+			values := make([]string, len(runs))
+			for i := range runs {
+				values[i] = c.text(&runs[i])
+				some = some || values[i] != ""
+			}
+			if some {
+				list = append(list, series.New(values, series.String, c.name))
+			}
+			continue
+		}
+		values := make([]float64, len(runs))
+		for i := range runs {
+			values[i] = c.number(&runs[i])
+			some = some || known(values[i])
+		}
+		if some {
+			list = append(list, series.New(values, series.Float, c.name))
+		}
+	}
+	if len(list) == 0 {
+		return dataframe.DataFrame{Err: errors.New("data frame of runs: there are no runs")}
+	}
+	return dataframe.New(list...)
+}

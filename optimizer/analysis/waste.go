@@ -1,0 +1,196 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"trainopt/cost"
+	"trainopt/optimizer/chart"
+)
+
+// Finding is money that bought no work, or seems to: what shows it, what it cost and what to try.
+type Finding struct {
+	Model   string `json:"model"`
+	Dataset string `json:"dataset"`
+	// Cause is one of cost.Diagnosis ("input-bound", "idle", "not-on-gpu", "count-mismatch", "columns-absent"), or "flat-gpus",
+	// "flat-cpus", "flat-batch" (speed does not follow the knob), or "failed".
+	Cause    string   `json:"cause"`
+	Evidence string   `json:"evidence"`
+	Advice   string   `json:"advice"`
+	RunIDs   []string `json:"run_ids"`
+	// LostUSD is the money, null where it cannot be computed; Basis says how it was.
+	LostUSD Number `json:"lost_usd"`
+	Basis   string `json:"basis"`
+}
+
+// flat is the speed-up up to which a knob that was at least doubled counts as without effect.
+const (
+	flat   = 1.10
+	raised = 2.0
+)
+
+// unused are the diagnoses of runs that pay for GPUs, one a cause: the worst run is the evidence, the money is the sum.
+func unused(g *Group, runs []Run) []Finding {
+	type found struct {
+		diagnosis cost.Diagnosis
+		worst     *Run
+		runs      []*Run
+	}
+	byCause := map[string]*found{}
+	var order []string
+	for i := range runs {
+		r := &runs[i]
+		for _, d := range cost.DiagnoseZeroGPU(evidence(r)) {
+			f := byCause[d.Cause]
+			if f == nil {
+				f = &found{diagnosis: d, worst: r}
+				byCause[d.Cause] = f
+				order = append(order, d.Cause)
+			}
+			if r.GPUUtil < f.worst.GPUUtil {
+				f.diagnosis, f.worst = d, r
+			}
+			f.runs = append(f.runs, r)
+		}
+	}
+	slices.Sort(order)
+	var list []Finding
+	for _, cause := range order {
+		f := byCause[cause]
+		n := Finding{Model: g.Model, Dataset: g.Dataset, Cause: cause, Advice: f.diagnosis.Advice, LostUSD: Number(unknown())}
+		n.Evidence = fmt.Sprintf("%d of %s: %s", len(f.runs), chart.Plural(len(runs), "run"), f.diagnosis.Evidence)
+		if cause != "columns-absent" && len(f.runs) > 1 {
+			n.Evidence += " (the worst, " + f.worst.name() + ")"
+		}
+		var lost []float64
+		for _, r := range f.runs {
+			n.RunIDs = append(n.RunIDs, r.ID)
+			lost = append(lost, r.USD*r.GPUShare*(1-r.GPUUtil/100))
+		}
+		n.LostUSD = total(lost)
+		n.Basis = lostWords("the price of the GPUs for the time that they were idle", knownOf(lost), len(f.runs), cause == "columns-absent")
+		list = append(list, n)
+	}
+	return list
+}
+
+// lostWords say how money was computed, and of how many runs it could not be.
+func lostWords(how string, lost []float64, runs int, never bool) string {
+	switch {
+	case never:
+		return ""
+	case len(lost) == 0:
+		return "cannot be computed: no price by resource"
+	case len(lost) < runs:
+		return fmt.Sprintf("%s, in %d of %d runs that have prices by resource", how, len(lost), runs)
+	}
+	return how
+}
+
+// evidence is what an entry says of its GPUs.
+func evidence(r *Run) cost.GPUEvidence {
+	e := cost.GPUEvidence{Columns: -1, MemoryGiB: r.GPUMemoryGiB, CPUPct: r.CPUUtil, Processes: -1}
+	if r.On.GPUs > 0 {
+		e.Allocated = int(math.Ceil(r.On.GPUs))
+	}
+	if known(r.GPUUtil) {
+		e.Util = []float64{r.GPUUtil}
+	}
+	return e
+}
+
+// flatCurves are the curves along which speed does not follow a knob that was at least doubled.
+func flatCurves(g *Group, runs []Run) []Finding {
+	byID := map[string]*Run{}
+	for i := range runs {
+		byID[runs[i].ID] = &runs[i]
+	}
+	var list []Finding
+	for _, c := range g.Curves {
+		first, last := c.Points[0], c.Points[len(c.Points)-1]
+		if last.At < raised*first.At || !(last.Speedup.Mean <= flat) || last.Speedup.Hi > raised {
+			continue
+		}
+		if c.Knob == "batch_size" && !hasGPUs(last, byID) {
+			continue // on CPUs a larger batch is not expected to be faster
+		}
+		f := Finding{Model: g.Model, Dataset: g.Dataset, Cause: flatCause[c.Knob], Advice: flatAdvice[c.Knob], LostUSD: Number(unknown())}
+		f.Evidence = fmt.Sprintf("%s: %s at %s, %s at %s (%s)%s", knobNames[c.Knob], chart.WithUnit(float64(first.Speed.Mean), c.Unit), chart.Count(first.At),
+			chart.Significant(float64(last.Speed.Mean)), chart.Count(last.At), c.Held, use(last, byID))
+		f.RunIDs = slices.Clone(last.RunIDs)
+		var lost []float64
+		for _, id := range last.RunIDs {
+			if r := byID[id]; r != nil && c.Knob != "batch_size" {
+				lost = append(lost, overpaid(r, first, byID))
+			}
+		}
+		f.LostUSD = total(lost)
+		if f.LostUSD.Known() {
+			f.Basis = lostWords(fmt.Sprintf("what they cost more for the same work than at %s", chart.Count(first.At)), knownOf(lost), len(lost), false)
+		}
+		list = append(list, f)
+	}
+	return list
+}
+
+var (
+	flatCause = map[string]string{"gpus": "flat-gpus", "cpus": "flat-cpus", "batch_size": "flat-batch"}
+	knobNames = map[string]string{"gpus": "GPUs", "cpus": "CPUs", "batch_size": "batch"}
+
+	flatAdvice = map[string]string{
+		"gpus":       "more GPUs bought no speed: use fewer, or find what they wait for (input, a larger batch per GPU, the network between them)",
+		"cpus":       "more CPUs bought no speed: use fewer, or let the script use them (threads, loader workers)",
+		"batch_size": "the GPU is not the limit: look at the input (loader workers, decoding, storage) before a larger batch",
+	}
+)
+
+func hasGPUs(p CurvePoint, byID map[string]*Run) bool {
+	return slices.ContainsFunc(p.RunIDs, func(id string) bool { r := byID[id]; return r != nil && r.On.GPUs > 0 })
+}
+
+// use says how busy GPUs and CPUs were at a point, where that is known.
+func use(p CurvePoint, byID map[string]*Run) string {
+	var gpu, cpu []float64
+	for _, id := range p.RunIDs {
+		if r := byID[id]; r != nil {
+			gpu, cpu = append(gpu, r.GPUUtil), append(cpu, r.CPUUtil)
+		}
+	}
+	var parts []string
+	if v := median(knownOf(gpu)); known(v) {
+		parts = append(parts, "GPU "+chart.Percent(v))
+	}
+	if v := median(knownOf(cpu)); known(v) {
+		parts = append(parts, "CPU "+chart.Percent(v))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return ", " + strings.Join(parts, ", ")
+}
+
+// overpaid is what a run paid more than the same work would have cost at the speed and price of a point; unknown without prices,
+// and never negative.
+func overpaid(r *Run, at CurvePoint, byID map[string]*Run) float64 {
+	var hourly []float64
+	for _, id := range at.RunIDs {
+		if o := byID[id]; o != nil {
+			hourly = append(hourly, o.HourUSD)
+		}
+	}
+	price := median(knownOf(hourly))
+	seconds, _ := r.unitSeconds()
+	speed := r.Speed
+	if !known(speed) {
+		speed = 1 / seconds
+	}
+	there := price / float64(at.Speed.Mean)
+	here := r.HourUSD / speed
+	lost := r.USD * (1 - there/here)
+	if !known(lost) {
+		return unknown()
+	}
+	return math.Max(0, lost)
+}

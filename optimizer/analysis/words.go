@@ -1,0 +1,254 @@
+package analysis
+
+import (
+	"fmt"
+	"strings"
+
+	"trainopt/optimizer/chart"
+	"trainopt/sla"
+)
+
+// grid is a table for people, in text and on the page.
+type grid struct {
+	Columns []string
+	Left    int // columns from the left that are words; the others are numbers
+	Rows    [][]string
+}
+
+// moneyTable is what each model took and cost.
+func (r *Report) moneyTable() grid {
+	g := grid{Columns: []string{"model", "runs", "failed", "time", "median", "cost", "median", "in failed"}, Left: 1}
+	for i := range r.Models {
+		m := &r.Models[i]
+		g.Rows = append(g.Rows, append([]string{m.name()}, m.Totals.cells()...))
+	}
+	if len(r.Models) > 1 {
+		g.Rows = append(g.Rows, append([]string{"all"}, r.Totals.cells()...))
+		last := g.Rows[len(g.Rows)-1]
+		last[4], last[6] = "", "" // a median over different models says nothing
+	}
+	return g
+}
+
+func (t *Totals) cells() []string {
+	failed := "no data"
+	if t.FailedShare.Known() {
+		failed = fmt.Sprintf("%d (%s)", t.Failed, chart.Share(float64(t.FailedShare)))
+	}
+	lost := chart.USD(float64(t.LostUSD))
+	if t.Failed == 0 && t.FailedShare.Known() {
+		lost = "–"
+	}
+	return []string{chart.Thousands(float64(t.Runs)), failed, chart.Duration(float64(t.Seconds)), chart.Duration(float64(t.MedianSeconds)),
+		chart.USD(float64(t.CostUSD)), chart.USD(float64(t.MedianUSD)), lost}
+}
+
+// useTable is how each model used what it was given.
+func (r *Report) useTable() grid {
+	g := grid{Columns: []string{"model", "samples/s", "GPU", "CPU", "memory", "GPU memory", "energy"}, Left: 1}
+	for i := range r.Models {
+		m := &r.Models[i]
+		g.Rows = append(g.Rows, []string{m.name(), ranged(m.Throughput), chart.Percent(float64(m.GPUUtil.Median)), chart.Percent(float64(m.CPUUtil.Median)),
+			chart.GiB(float64(m.PeakMemoryGiB.Max)), chart.GiB(float64(m.GPUMemoryGiB.Max)), energy(float64(m.Totals.EnergyJoules))})
+	}
+	return g
+}
+
+// ranged writes "1,234 (980 to 1,400)".
+func ranged(s Summary) string {
+	text, lo, hi := chart.Significant(float64(s.Median)), chart.Significant(float64(s.Min)), chart.Significant(float64(s.Max))
+	if lo != hi {
+		text += " (" + lo + " to " + hi + ")"
+	}
+	return text
+}
+
+func energy(joules float64) string {
+	switch {
+	case !known(joules):
+		return chart.NoData
+	case joules >= 3.6e6:
+		return chart.WithUnit(joules/3.6e6, "kWh")
+	}
+	return chart.WithUnit(joules/1000, "kJ")
+}
+
+// measures are the words for what is best.
+var measures = map[string]string{"time": "fastest", "cost": "cheapest", "throughput_per_dollar": "most for a dollar"}
+
+// value writes the figure of a best configuration.
+func (b Best) value() string { return b.number(float64(b.Value.Mean)) + b.per() }
+
+func (b Best) number(v float64) string {
+	switch b.By {
+	case "time":
+		return chart.Duration(v)
+	case "cost":
+		return chart.USD(v)
+	}
+	return chart.Significant(v)
+}
+
+func (b Best) per() string {
+	if i := strings.Index(b.Unit, " per "); i >= 0 && b.By != "throughput_per_dollar" {
+		return b.Unit[i:]
+	}
+	return " " + b.Unit
+}
+
+// support says what a best configuration rests on and against what it is best.
+func (b Best) support() string {
+	parts := []string{chart.Plural(b.Value.Runs, "run")}
+	if lo, hi := b.number(float64(b.Value.Lo)), b.number(float64(b.Value.Hi)); b.Value.Lo.Known() && lo != hi {
+		parts[0] += ", 90 % interval " + lo + " to " + hi
+	}
+	if b.Configs < 2 {
+		return strings.Join(append(parts, "the only configuration that can be compared"), "; ")
+	}
+	word := map[bool]string{true: "more", false: "less"}[b.By == "throughput_per_dollar"]
+	parts = append(parts, fmt.Sprintf("%s %s than the median of %d configurations", pct(b.ThanMedianPct), word, b.Configs))
+	second := fmt.Sprintf("%s %s than the second (%s)", pct(b.ThanSecondPct), word, b.Second)
+	switch {
+	case b.Distinct == nil:
+		second += ", too few runs to say whether that is chance"
+	case *b.Distinct:
+		second += ", beyond chance"
+	default:
+		second += ", which may be chance"
+	}
+	return strings.Join(append(parts, second), "; ")
+}
+
+func pct(n Number) string {
+	if !n.Known() {
+		return chart.NoData
+	}
+	return fmt.Sprintf("%.1f %%", float64(n))
+}
+
+// curveTable is a scaling curve.
+func (c *Curve) table() grid {
+	g := grid{Columns: []string{knobNames[c.Knob], "runs", c.Unit, "90 % interval", "speed-up", "efficiency"}}
+	for _, p := range c.Points {
+		efficiency := "–"
+		if p.Efficiency.Mean.Known() {
+			efficiency = chart.Share(float64(p.Efficiency.Mean))
+		}
+		g.Rows = append(g.Rows, []string{chart.Count(p.At), fmt.Sprint(p.Speed.Runs), chart.Significant(float64(p.Speed.Mean)), p.Speed.between(), chart.Significant(float64(p.Speedup.Mean)) + "×", efficiency})
+	}
+	return g
+}
+
+func (e Estimate) between() string {
+	if !e.Lo.Known() {
+		return "–"
+	}
+	return chart.Significant(float64(e.Lo)) + " to " + chart.Significant(float64(e.Hi))
+}
+
+// title says what a curve shows.
+func (c *Curve) title() string {
+	s := "Speed over " + knobNames[c.Knob]
+	var held []string
+	if c.GPU != "" {
+		held = append(held, chart.Clean(c.GPU))
+	}
+	if c.Held != "" {
+		held = append(held, c.Held)
+	}
+	if len(held) > 0 {
+		s += ", at " + strings.Join(held, ", ")
+	}
+	if len(c.Notes) > 0 {
+		s += " (" + strings.Join(c.Notes, ", ") + ")"
+	}
+	return s
+}
+
+// causes are the words for what was found.
+var causes = map[string]string{
+	"input-bound": "GPUs wait for input", "idle": "GPUs paid for and idle", "not-on-gpu": "model not on the GPU", "no-device": "no GPU visible",
+	"count-mismatch": "GPUs paid for and not used", "columns-absent": "GPU use not measured", "failed": "failed runs",
+	"flat-gpus": "speed does not rise with GPUs", "flat-cpus": "speed does not rise with CPUs", "flat-batch": "speed does not rise with the batch",
+}
+
+// lost writes the money of a finding.
+func (f Finding) lost() string {
+	switch {
+	case f.LostUSD.Known():
+		return chart.USD(float64(f.LostUSD)) + ": " + f.Basis
+	case f.Basis != "":
+		return f.Basis
+	}
+	return ""
+}
+
+// limits are the words for objectives.
+var limits = map[sla.Objective]struct {
+	name string
+	one  func(float64) string
+}{
+	sla.Time: {"finish within", chart.Duration}, sla.Cost: {"spend at most", chart.USD}, sla.Throughput: {"throughput at least", chart.Throughput},
+	sla.Memory: {"memory at most", chart.GiB}, sla.GPUUtil: {"GPU use at least", chart.Percent}, sla.CPUUtil: {"CPU use at least", chart.Percent},
+}
+
+// termTable is how many runs keep each limit.
+func (a *Agreement) termTable() grid {
+	g := grid{Columns: []string{"limit", "kept", "broken", "unknown", "share broken"}, Left: 1}
+	for _, t := range a.Terms {
+		w := limits[t.Objective]
+		g.Rows = append(g.Rows, []string{w.name + " " + w.one(float64(t.Limit)), fmt.Sprint(t.Met), fmt.Sprint(t.Violated), fmt.Sprint(t.Unknown), chart.Share(float64(t.Share))})
+	}
+	return g
+}
+
+// brokenTable is which runs break which limit.
+func (a *Agreement) brokenTable() grid {
+	g := grid{Columns: []string{"run", "model", "limit", "value", "beyond by"}, Left: 3}
+	for _, v := range a.Broken {
+		w := limits[v.Objective]
+		g.Rows = append(g.Rows, []string{v.Name, v.Model, w.name + " " + w.one(float64(v.Limit)), w.one(float64(v.Value)), pct(v.OverPct)})
+	}
+	return g
+}
+
+// headline is the first line of every form.
+func (r *Report) headline() string {
+	if r.Runs == 0 {
+		return "No finished run to analyze"
+	}
+	s := chart.Plural(r.Runs, "run")
+	if r.Logs == r.Runs {
+		s = chart.Plural(r.Runs, "training log")
+	} else if r.Logs > 0 {
+		s += fmt.Sprintf(" (%s)", chart.Plural(r.Logs, "imported log"))
+	}
+	models := map[string]bool{}
+	for _, g := range r.Models {
+		models[g.Model] = true
+	}
+	return s + " of " + chart.Plural(len(models), "model")
+}
+
+// subtitle is when, how long and for how much.
+func (r *Report) subtitle() string {
+	var parts []string
+	if r.From != nil {
+		from, to := r.From.UTC().Format("2006-01-02"), r.To.UTC().Format("2006-01-02")
+		if from != to {
+			from += " to " + to
+		}
+		parts = append(parts, from)
+	}
+	parts = append(parts, "time "+chart.Duration(float64(r.Totals.Seconds)), "cost "+chart.USD(float64(r.Totals.CostUSD)))
+	if r.Totals.Priced > 0 && r.Totals.Unpriced > 0 {
+		parts[len(parts)-1] += fmt.Sprintf(" (%d without a price)", r.Totals.Unpriced)
+	}
+	if r.Totals.Failed > 0 {
+		parts = append(parts, fmt.Sprintf("%d failed", r.Totals.Failed))
+	}
+	if r.Probes > 0 {
+		parts = append(parts, chart.Plural(r.Probes, "probe"))
+	}
+	return strings.Join(parts, " · ")
+}

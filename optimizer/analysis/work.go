@@ -1,0 +1,114 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"trainopt/optimizer/chart"
+)
+
+// Work is the piece of work by which the runs of a model and data set are compared.
+type Work struct {
+	// Unit is "epoch", "step" or "million samples"; "" when no two runs can be compared by anything.
+	Unit string `json:"unit"`
+	// Comparable is the number of runs that did it, Left those that did other work or of which it is not known.
+	Comparable int `json:"comparable"`
+	Left       int `json:"left"`
+	// Longest is the largest over the smallest amount of it that a run did: start-up weighs on the shorter.
+	Longest Number `json:"longest_over_shortest"`
+	// WholeRun is the number of runs whose time per unit is the mean of the whole run, for want of a steady state.
+	WholeRun int `json:"whole_run"`
+}
+
+const million = 1e6
+
+// measured is a run with what one unit of the common work took and cost.
+type measured struct {
+	*Run
+	seconds, usd float64 // NaN unknown
+	perUSD       float64 // samples, or units where samples are unknown, for a dollar in steady state; NaN unknown
+}
+
+// commonWork finds the unit of work that most runs of a model and data set have in common and gives those runs, in their order.
+// Epochs are the same work when they have equally many samples, steps when they have the same batch. Where all say how many samples a unit has but
+// the units differ, samples are the work; else the units of the largest class are, and the others are left out.
+func commonWork(runs []Run) (Work, []measured) {
+	w := Work{Longest: Number(unknown())}
+	classes := map[string][]*Run{}
+	samples := 0
+	var timed []*Run
+	for i := range runs {
+		r := &runs[i]
+		if s, _ := r.unitSeconds(); !known(s) || r.Unit == "" {
+			w.Left++
+			continue
+		}
+		timed = append(timed, r)
+		if known(r.PerUnit) {
+			samples++
+		}
+		key := r.Unit
+		if r.Unit == "step" || known(r.Job.DataCount) {
+			key = fmt.Sprintf("%s of %v", r.Unit, math.Round(r.PerUnit))
+		}
+		classes[key] = append(classes[key], r)
+	}
+	if len(timed) == 0 {
+		return w, nil
+	}
+	same := timed
+	w.Unit = timed[0].Unit
+	scale := func(*Run) float64 { return 1 }
+	switch {
+	case len(classes) == 1:
+	case samples == len(timed):
+		w.Unit, scale = "million samples", func(r *Run) float64 { return million / r.PerUnit }
+	default:
+		keys := sortedKeys(classes)
+		slices.SortStableFunc(keys, func(a, b string) int { return len(classes[b]) - len(classes[a]) })
+		same = classes[keys[0]]
+		w.Unit, w.Left = same[0].Unit, w.Left+len(timed)-len(same)
+	}
+	w.Comparable = len(same)
+	var list []measured
+	var amounts []float64
+	for _, r := range same {
+		seconds, steady := r.unitSeconds()
+		if !steady {
+			w.WholeRun++
+		}
+		m := measured{Run: r, seconds: seconds * scale(r), usd: r.unitUSD() * scale(r)}
+		m.perUSD = 3600 / (seconds * r.HourUSD)
+		if known(r.Speed) {
+			m.perUSD = r.Speed * 3600 / r.HourUSD
+		}
+		if !known(m.perUSD) || m.perUSD <= 0 {
+			m.perUSD = unknown()
+		}
+		list = append(list, m)
+		amounts = append(amounts, positive(r.Units/scale(r)))
+	}
+	if amounts = knownOf(amounts); len(amounts) > 0 {
+		w.Longest = Number(amounts[len(amounts)-1] / amounts[0])
+	}
+	return w, list
+}
+
+// words say what is compared and what that leaves out.
+func (w Work) words() string {
+	if w.Unit == "" {
+		return "No run says how long a unit of its work takes: nothing can be compared."
+	}
+	s := fmt.Sprintf("Compared per %s, %s", w.Unit, chart.Plural(w.Comparable, "run"))
+	if w.Left > 0 {
+		s += fmt.Sprintf(" (%d left out: other work, or no times)", w.Left)
+	}
+	if w.WholeRun > 0 {
+		s += fmt.Sprintf("; %d without a steady state: their mean over the whole run, start-up included", w.WholeRun)
+	}
+	if w.Longest >= 2 {
+		s += fmt.Sprintf("; the longest did %s times the work of the shortest, on which start-up weighs more", chart.Significant(float64(w.Longest)))
+	}
+	return s + "."
+}
