@@ -153,9 +153,7 @@ func scoreTable(t *calibration.Table) *grid {
 func calibrationHTML(w io.Writer, t *calibration.Table) error {
 	doc := calibrationPage(t)
 	if t.All.Of[calibration.Seconds].N > 0 {
-		ratio, pit := ratioChart(t), pitChart(t)
-		wide := ratio.Picture()
-		doc.Wide, doc.Pictures = &wide, []chart.Picture{pit.Picture()}
+		doc.Pictures = []chart.Picture{ratioChart(t).Picture(), pitChart(t).Picture()}
 	}
 	return page.HTML(w, doc)
 }
@@ -174,14 +172,14 @@ func times(t *calibration.Table) []calibration.Score {
 // ratioChart is how long each run took against what was foretold, within the interval.
 func ratioChart(t *calibration.Table) *chart.Chart {
 	ratio := func(v float64) string { return fmt.Sprintf("%.3f", v) }
-	came := chart.Series{Name: "realised / predicted median, with the 90 % interval", Class: "s1", One: ratio}
+	came := chart.Series{Name: "realised / predicted median", Class: "s1", One: ratio}
 	for k, s := range times(t) {
 		x := float64(k + 1)
 		came.Points = append(came.Points, chart.Point{X: x, Y: s.Realised / s.Predicted.P50})
 		came.Band = append(came.Band, chart.Band{X: x, Lo: s.Predicted.P5 / s.Predicted.P50, Hi: s.Predicted.P95 / s.Predicted.P50})
 	}
 	return &chart.Chart{ID: "ratio", Title: "Time realised against predicted, run by run", Unit: "×", XName: "scored run, the oldest first",
-		Series: []chart.Series{came}, Levels: []chart.Level{{Name: "as predicted", Value: 1, Class: "base"}}, Whole: false}
+		Series: []chart.Series{came}, Levels: []chart.Level{{Name: "as predicted", Value: 1, Class: "base"}}}
 }
 
 // pitBins is the number of bars of the histogram.
