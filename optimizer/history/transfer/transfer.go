@@ -1,10 +1,14 @@
-// Package transfer predicts how a training goes where it never ran, from measurements of it and of others that resemble it.
 package transfer
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
+	"math"
+	"slices"
 
 	"trainopt/optimizer/history"
+	"trainopt/optimizer/history/measured"
 	"trainopt/sla"
 )
 
@@ -54,10 +58,177 @@ type Estimate struct {
 }
 
 // Model predicts. It does not change and may be used by several goroutines.
-type Model struct{}
+type Model struct {
+	entries []history.Entry
+	widen   func(string) float64
+	tables  map[Quantity]*table
+}
 
-// New learns from entries, in any order.
-func New(entries []history.Entry, o Options) *Model { return &Model{} }
+// table is what is known of one quantity.
+type table struct {
+	quantity Quantity
+	hyper    hyper
+	index    *index
+	points   []point
+	devices  map[string]device
+	group    map[int]float64 // roughness by group
+	source   map[int]float64 // and by source
+}
 
-// Predict predicts a quantity. The error wraps ErrNoBasis when nothing measured resembles the question.
-func (m *Model) Predict(q Query, what Quantity) (Estimate, error) { return Estimate{}, ErrNoBasis }
+// New learns from entries, in any order. It costs O(n log n) for n entries, and milliseconds for each group of
+// measurements of one training on one kind of device.
+func New(entries []history.Entry, o Options) *Model {
+	m := &Model{entries: slices.Clone(entries), widen: o.Widen, tables: map[Quantity]*table{}}
+	slices.SortStableFunc(m.entries, func(a, b history.Entry) int { return cmp.Compare(a.ID, b.ID) })
+	peaks := measured.Devices()
+	for q, h := range hypers {
+		m.tables[q] = newTable(m.entries, q, h, peaks)
+	}
+	return m
+}
+
+func newTable(entries []history.Entry, q Quantity, h hyper, peaks map[string]measured.Device) *table {
+	t := &table{quantity: q, hyper: h, index: newIndex(), devices: map[string]device{}}
+	for name := range peaks {
+		t.devices[name] = newDevice(name, peaks)
+	}
+	t.points = gather(t.index, entries, q)
+	t.index.frozen = true
+	t.group, t.source = h.roughness(t.points, t.device)
+	return t
+}
+
+// device of an unknown name has no known peaks.
+func (t *table) device(name string) device { return t.devices[name] }
+
+// Predict predicts a quantity. The error wraps ErrNoBasis when nothing measured resembles the question: when the job has no
+// name, hash, family or parameter count, when the width is unknown, or when nothing was measured that shares one of the
+// names, and the sizes of the job or of everything measured are unknown too. A unit rate needs measurements of the same
+// training. It costs O(n) for n entries plus a few milliseconds.
+func (m *Model) Predict(q Query, what Quantity) (Estimate, error) {
+	t, ok := m.tables[what]
+	if !ok {
+		return Estimate{}, fmt.Errorf("predict %q: no such quantity: %w", what, ErrNoBasis)
+	}
+	fail := func(why string) (Estimate, error) {
+		return Estimate{}, fmt.Errorf("predict %s of %s: %s: %w", what, calledBy(q.Job), why, ErrNoBasis)
+	}
+	if len(t.points) == 0 {
+		return fail("it was never measured")
+	}
+	p, ok := t.index.place(q.Job, q.Config, "")
+	if !ok {
+		return fail("the question does not say on how many GPUs or CPUs")
+	}
+	points := t.candidates(&p)
+	if why := lacking(p.trait, points); why != "" {
+		return fail(why)
+	}
+	t.settle(&p, points, q.Config.Machine)
+	g := t.regress(&p, points)
+	return m.estimate(q, t, &p, points, g), nil
+}
+
+// candidates are the points that a question may rest on: all, but for unit rates those of the same training (the same script
+// by its hash, or the same model and data set where one of the hashes is unknown) in the unit that it is known in best.
+func (t *table) candidates(p *place) []*point {
+	var out []*point
+	units := map[string]int{}
+	for i := range t.points {
+		q := &t.points[i]
+		if t.quantity == UnitRate && !sameTraining(p.trait, q.trait) {
+			continue
+		}
+		units[q.unit] += len(q.entries)
+		out = append(out, q)
+	}
+	if t.quantity != UnitRate || len(units) < 2 {
+		return out
+	}
+	var best string
+	for u, n := range units {
+		if n > units[best] || n == units[best] && u < best {
+			best = u
+		}
+	}
+	return slices.DeleteFunc(out, func(q *point) bool { return q.unit != best })
+}
+
+func sameTraining(a, b trait) bool {
+	if a.script != 0 && b.script != 0 {
+		return a.script == b.script
+	}
+	return a.dataset == b.dataset && a.dataset > 0
+}
+
+// lacking says why points are no basis, "" when they are.
+func lacking(asked trait, points []*point) string {
+	if asked.model == 0 && asked.family == 0 && asked.size[0] == unknown {
+		return "neither its model, family, script nor its parameters are known"
+	}
+	for _, p := range points {
+		t := p.trait
+		if t.model == asked.model && t.model > 0 || t.family == asked.family && t.family > 0 || t.size[0] != unknown && asked.size[0] != unknown {
+			return ""
+		}
+	}
+	return "nothing of the same model or family was measured, and nothing comparable by parameters"
+}
+
+// settle decides where the question is asked: where it says, when the machine that it names, or a publication, is among what
+// was measured; else where the user ran the same training, next to what is asked; else at a site of which nothing is known.
+func (t *table) settle(p *place, points []*point, named string) {
+	p.source = t.index.machines[named]
+	if p.source == 0 {
+		var best *point
+		top := math.Inf(-1)
+		for _, q := range points {
+			if !q.own || !sameTraining(p.trait, q.trait) {
+				continue
+			}
+			score := -math.Abs(q.width-p.width) - math.Abs(q.nodes-p.nodes)/2
+			if q.device == p.device {
+				score += 100
+			}
+			if score > top {
+				best, top = q, score
+			}
+		}
+		if best == nil {
+			return
+		}
+		p.source = best.source
+	}
+	p.group = number(t.index, t.index.groups, [3]int{p.trait.dataset, p.device, p.source})
+}
+
+func (m *Model) estimate(q Query, t *table, p *place, points []*point, g regression) Estimate {
+	width := math.Sqrt(g.variance) * t.hyper.Width
+	if m.widen != nil {
+		if f := m.widen(q.Job.Family); f > 0 && !math.IsInf(f, 0) {
+			width *= f
+		}
+	}
+	middle := g.mean
+	if t.quantity.rate() {
+		middle += p.width * math.Ln2
+	}
+	const fifth = 1.6449 // standard normal quantile of 95 %
+	up := fifth
+	if !t.quantity.rate() {
+		up *= memoryUp
+	}
+	e := Estimate{Value: sla.Interval{P5: math.Exp(middle - fifth*width), P50: math.Exp(middle), P95: math.Exp(middle + up*width)}}
+	e.Prior = max(0, min(1, g.left))
+	e.Basis = m.grounds(t, g, 1-e.Prior)
+	e.Extrapolates = t.extrapolates(p, points)
+	return e
+}
+
+// memoryUp widens the upper side of the interval of a memory: too little memory kills a job, too much costs little.
+const memoryUp = 1.25
+
+// calledBy names a job in an error.
+func calledBy(j history.Job) string {
+	return cmp.Or(j.Model, j.Script, j.Family, "an unnamed training")
+}

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"trainopt/optimizer/history"
+	"trainopt/optimizer/history/transfer"
+)
+
+// The cases: what is hidden, and which points are asked for.
+const (
+	interpolation = "GPU count, between" // all of a model on a GPU at one count, between counts that are visible
+	extrapolation = "GPU count, beyond"  // the same, below or above all visible counts
+	newDevice     = "GPU type"           // all of a model on a GPU
+	profiled      = "GPU type, 1 known"  // all but what one GPU of the type does; more GPUs are asked for
+	newModel      = "model"              // all of a model, everywhere
+)
+
+var cases = []string{interpolation, extrapolation, newDevice, profiled, newModel}
+
+// hiding is one thing left out.
+type hiding struct {
+	kind   string
+	name   string
+	hidden []int // entries that are taken away
+	asked  []int // those of them that are asked for
+}
+
+// outcome is one answer about an entry that was hidden.
+type outcome struct {
+	kind, source string
+	err          float64 // |predicted / measured - 1|
+	covered      bool
+	basis        bool // an answer was given
+}
+
+// source is the first part of the id of a published entry.
+func source(e *history.Entry) string {
+	s, _, _ := strings.Cut(e.ID, "/")
+	return s
+}
+
+// asks is the quantity that an entry can judge, and its value.
+func asks(e *history.Entry) (transfer.Quantity, float64) {
+	if e.Throughput > 0 {
+		return transfer.Throughput, e.Throughput
+	}
+	return transfer.Trainings, 1 / e.Seconds
+}
+
+// hidings lists everything that is left out in turn; of each, at most perHiding entries are asked for, drawn by their ids.
+func hidings(entries []history.Entry, perHiding int) []hiding {
+	type onDevice struct{ model, gpu, quantity string }
+	type count struct {
+		onDevice
+		gpus float64
+	}
+	counts, devices, models := map[count][]int{}, map[onDevice][]int{}, map[string][]int{}
+	widths := map[onDevice]map[float64]bool{}
+	kinds := map[string]map[string]bool{}
+	for i := range entries {
+		e := &entries[i]
+		q, _ := asks(e)
+		d := onDevice{e.Job.Model, e.Observed.GPU, string(q)}
+		counts[count{d, e.Observed.GPUs}] = append(counts[count{d, e.Observed.GPUs}], i)
+		devices[d] = append(devices[d], i)
+		models[e.Job.Model] = append(models[e.Job.Model], i)
+		if widths[d] == nil {
+			widths[d] = map[float64]bool{}
+		}
+		widths[d][e.Observed.GPUs] = true
+		if kinds[e.Job.Model] == nil {
+			kinds[e.Job.Model] = map[string]bool{}
+		}
+		kinds[e.Job.Model][e.Observed.GPU] = true
+	}
+	var out []hiding
+	for c, hidden := range counts {
+		below, above := false, false
+		for w := range widths[c.onDevice] {
+			below, above = below || w < c.gpus, above || w > c.gpus
+		}
+		kind := extrapolation
+		switch {
+		case below && above:
+			kind = interpolation
+		case !below && !above:
+			continue
+		}
+		out = append(out, hiding{kind, fmt.Sprint(c), hidden, draw(entries, hidden, perHiding)})
+	}
+	for d, hidden := range devices {
+		if len(kinds[d.model]) > 1 {
+			out = append(out, hiding{newDevice, fmt.Sprint(d), hidden, draw(entries, hidden, 2*perHiding)})
+		}
+		wider := slices.DeleteFunc(slices.Clone(hidden), func(i int) bool { return entries[i].Observed.GPUs == 1 })
+		if len(wider) > 0 && len(wider) < len(hidden) {
+			out = append(out, hiding{profiled, fmt.Sprint(d), wider, draw(entries, wider, 2*perHiding)})
+		}
+	}
+	for m, hidden := range models {
+		out = append(out, hiding{newModel, m, hidden, draw(entries, hidden, 4*perHiding)})
+	}
+	slices.SortFunc(out, func(a, b hiding) int { return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name)) })
+	return out
+}
+
+// draw takes at most n by the hash of their ids, the same ones every time.
+func draw(entries []history.Entry, from []int, n int) []int {
+	out := slices.Clone(from)
+	slices.SortFunc(out, func(a, b int) int { return cmp.Compare(hash(entries[a].ID), hash(entries[b].ID)) })
+	return out[:min(n, len(out))]
+}
+
+func hash(s string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(s))
+	return h.Sum64()
+}
+
+// leaveOut asks for everything that is hidden, from all the rest.
+func leaveOut(entries []history.Entry, list []hiding) []outcome {
+	out := make([][]outcome, len(list))
+	var wait sync.WaitGroup
+	next := make(chan int)
+	for range min(2, runtime.GOMAXPROCS(0)) {
+		wait.Go(func() {
+			for i := range next {
+				out[i] = one(entries, list[i])
+			}
+		})
+	}
+	for i := range list {
+		next <- i
+	}
+	close(next)
+	wait.Wait()
+	return slices.Concat(out...)
+}
+
+func one(entries []history.Entry, h hiding) []outcome {
+	hidden := make(map[int]bool, len(h.hidden))
+	for _, i := range h.hidden {
+		hidden[i] = true
+	}
+	visible := make([]history.Entry, 0, len(entries))
+	for i := range entries {
+		if !hidden[i] {
+			visible = append(visible, entries[i])
+		}
+	}
+	m := transfer.New(visible, transfer.Options{})
+	var out []outcome
+	for _, i := range h.asked {
+		e := &entries[i]
+		q, truth := asks(e)
+		o := outcome{kind: h.kind, source: source(e)}
+		c := e.Observed
+		c.Machine = e.Source // asked of the machines of that publication
+		if est, err := m.Predict(transfer.Query{Job: e.Job, Config: c}, q); err == nil {
+			o.basis = true
+			o.err = math.Abs(est.Value.P50/truth - 1)
+			o.covered = truth >= est.Value.P5 && truth <= est.Value.P95
+		}
+		out = append(out, o)
+	}
+	return out
+}
+
+// row is one line of the table.
+type row struct {
+	kind, source   string
+	points, silent int     // answered; without a basis
+	median, ninety float64 // of |predicted / measured - 1|
+	coverage       float64
+	low, high      float64 // of the coverage: 95 %, Wilson, as if the points were independent
+}
+
+// tabulate makes a row of each case and source, and of each case over all.
+func tabulate(outcomes []outcome) []row {
+	type key struct{ kind, source string }
+	by := map[key][]outcome{}
+	for _, o := range outcomes {
+		for _, s := range []string{o.source, "all"} {
+			by[key{o.kind, s}] = append(by[key{o.kind, s}], o)
+		}
+	}
+	var out []row
+	for k, list := range by {
+		r := row{kind: k.kind, source: k.source}
+		var errs []float64
+		covered := 0
+		for _, o := range list {
+			if !o.basis {
+				r.silent++
+				continue
+			}
+			errs = append(errs, o.err)
+			if o.covered {
+				covered++
+			}
+		}
+		if r.points = len(errs); r.points > 0 {
+			slices.Sort(errs)
+			r.median, r.ninety = errs[len(errs)/2], errs[len(errs)*9/10]
+			r.coverage = float64(covered) / float64(len(errs))
+			r.low, r.high = wilson(covered, len(errs))
+		}
+		out = append(out, r)
+	}
+	slices.SortFunc(out, func(a, b row) int {
+		return cmp.Or(cmp.Compare(slices.Index(cases, a.kind), slices.Index(cases, b.kind)), cmp.Compare(a.source, b.source))
+	})
+	return out
+}
+
+// wilson is the 95 % interval of a share.
+func wilson(k, n int) (low, high float64) {
+	const z = 1.96
+	p, m := float64(k)/float64(n), float64(n)
+	centre := p + z*z/(2*m)
+	half := z * math.Sqrt(p*(1-p)/m+z*z/(4*m*m))
+	return (centre - half) / (1 + z*z/m), (centre + half) / (1 + z*z/m)
+}

@@ -1,0 +1,54 @@
+// Command evaluate says how well package transfer predicts what it has not seen: it hides published measurements, asks for
+// them, and prints how far off the answers are and how often the 90 % interval holds the truth.
+//
+//	go run ./optimizer/history/transfer/evaluate --data DIR
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+
+	"trainopt/optimizer/history"
+	"trainopt/optimizer/history/measured"
+)
+
+func main() {
+	if err := run(os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "evaluate:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string, w io.Writer) error {
+	flags := flag.NewFlagSet("evaluate", flag.ContinueOnError)
+	data := flags.String("data", "", "folder with the tables; without it the measurements in the binary")
+	points := flags.Int("points", 6, "measurements asked for of each GPU count that is hidden; of a GPU type twice, of a model four times as many")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	entries, err := tables(*data)
+	if err != nil {
+		return err
+	}
+	list := hidings(entries, *points)
+	fmt.Fprintf(w, "%d measurements, %d hidden in turn\n\n", len(entries), len(list))
+	write(w, tabulate(leaveOut(entries, list)))
+	return nil
+}
+
+func tables(dir string) ([]history.Entry, error) {
+	if dir == "" {
+		return measured.Embedded(), nil
+	}
+	return measured.Load(dir)
+}
+
+func write(w io.Writer, rows []row) {
+	fmt.Fprintf(w, "%-20s %-12s %7s %8s %8s %9s  %-15s %s\n", "hidden", "source", "points", "median", "90th", "coverage", "95 % interval", "no basis")
+	for _, r := range rows {
+		fmt.Fprintf(w, "%-20s %-12s %7d %7.1f%% %7.1f%% %8.1f%%  %5.1f…%5.1f%%   %d\n",
+			r.kind, r.source, r.points, 100*r.median, 100*r.ninety, 100*r.coverage, 100*r.low, 100*r.high, r.silent)
+	}
+}

@@ -1,0 +1,322 @@
+package transfer
+
+import (
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gonum.org/v1/gonum/mat"
+
+	"trainopt/optimizer/history"
+	"trainopt/optimizer/history/measured"
+)
+
+var (
+	fitQuantity = flag.String("fit", "", "fit the hyper-parameters of this quantity on the tables and print them")
+	fitData     = flag.String("data", "../../../../shared/data", "folder with the tables")
+	fitTime     = flag.Duration("fit-time", 3*time.Minute, "how long to search")
+	fitPoints   = flag.Int("fit-points", 2, "points kept of one GPU count of one model on one GPU")
+)
+
+// TestFit is no test: it prints hyper-parameters. Run it as
+//
+//	go test ./optimizer/history/transfer -run TestFit -fit throughput -fit-time 5m -timeout 1h -v
+func TestFit(t *testing.T) {
+	if *fitQuantity == "" {
+		t.Skip("asked for by -fit only")
+	}
+	entries, err := measured.Load(*fitData)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := Quantity(*fitQuantity)
+	f := newFitting(entries, q)
+	h := hypers[q]
+	t.Logf("%d points, %d hidden groups", len(f.points), len(f.hidden))
+	f.search(&h, time.Now().Add(*fitTime), t.Logf)
+	v := reflect.ValueOf(h)
+	for i := range v.NumField() {
+		fmt.Printf("\t\t%s: %.3g,\n", v.Type().Field(i).Name, v.Field(i).Float())
+	}
+	f.report(&h, os.Stdout)
+}
+
+type hidden struct {
+	kind   string // count, device, model
+	source string
+	points []int
+	weight float64
+}
+
+type fitting struct {
+	points  []point
+	devices []device
+	hidden  []hidden
+	y       []float64
+	all     []point
+	rough   map[int]float64
+}
+
+func newFitting(entries []history.Entry, q Quantity) *fitting {
+	x := newIndex()
+	all := gather(x, entries, q)
+	f := &fitting{all: all}
+	peaks := measured.Devices()
+	kept := map[string]int{}
+	order := make([]int, len(all))
+	for i := range order {
+		order[i] = i
+	}
+	rank := func(i int) uint32 {
+		h := fnv.New32a()
+		h.Write([]byte(entries[all[i].entries[0]].ID))
+		return h.Sum32()
+	}
+	slices.SortFunc(order, func(a, b int) int { return int(int64(rank(a)) - int64(rank(b))) })
+	groups := map[string]*hidden{}
+	var names []string
+	for _, i := range order {
+		p := all[i]
+		e := &entries[p.entries[0]]
+		source, _, _ := strings.Cut(e.ID, "/")
+		key := fmt.Sprint("count ", source, e.Job.Model, "/", p.gpu, "/", math.Round(p.width*100))
+		if kept[key]++; kept[key] > *fitPoints {
+			continue
+		}
+		n := len(f.points)
+		f.points = append(f.points, p)
+		f.y = append(f.y, p.y)
+		f.devices = append(f.devices, newDevice(p.gpu, peaks))
+		for kind, name := range map[string]string{
+			"count":   fmt.Sprint("count ", e.Job.Model, "/", p.gpu, "/", math.Round(p.width*100)),
+			"device":  fmt.Sprint("device ", e.Job.Model, "/", p.gpu),
+			"model":   fmt.Sprint("model ", e.Job.Model),
+			"profile": fmt.Sprint("profile ", e.Job.Model, "/", p.gpu),
+		} {
+			if kind == "profile" && (p.width == 0 || source == "gavel" || source == "elasticflow") {
+				continue
+			}
+			if groups[name] == nil {
+				groups[name] = &hidden{kind: kind, source: source}
+				names = append(names, name)
+			}
+			groups[name].points = append(groups[name].points, n)
+		}
+	}
+	slices.Sort(names)
+	total := map[string]float64{}
+	for _, n := range names {
+		g := groups[n]
+		total[g.kind+g.source] += float64(len(g.points))
+	}
+	share := map[string]float64{"count": 0.6, "device": 0.2, "model": 0.05, "profile": 0.15}
+	for _, n := range names {
+		g := *groups[n]
+		g.weight = share[g.kind] * math.Pow(total[g.kind+g.source], -0.5)
+		f.hidden = append(f.hidden, g)
+	}
+	return f
+}
+
+// leaveOut calls with the residual and the predictive variance of each point of each hidden group.
+func (f *fitting) leaveOut(h *hyper, each func(g *hidden, point int, residual, variance float64)) bool {
+	n := len(f.points)
+	k := mat.NewSymDense(n, nil)
+	jobs := map[[2]int]jobPair{}
+	r := mat.NewVecDense(n, nil)
+	for i := range f.points {
+		a := &f.points[i]
+		r.SetVec(i, f.y[i]-h.mean(&a.place, f.devices[i]))
+		for l := i; l < n; l++ {
+			b := &f.points[l]
+			j, ok := jobs[[2]int{a.job, b.job}]
+			if !ok {
+				j = h.jobs(a.trait, b.trait)
+				jobs[[2]int{a.job, b.job}] = j
+			}
+			v := h.covariance(&a.place, &b.place, j, h.devices(f.devices[i], f.devices[l], a.device == b.device)).total(f.rough[a.group])
+			if i == l {
+				v += h.noise(a) * sq(f.rough[a.group])
+			}
+			k.SetSym(i, l, v)
+		}
+	}
+	var c mat.Cholesky
+	if !c.Factorize(k) {
+		return false
+	}
+	var inv mat.SymDense
+	if c.InverseTo(&inv) != nil {
+		return false
+	}
+	var alpha mat.VecDense
+	alpha.MulVec(&inv, r)
+	for gi := range f.hidden {
+		g := &f.hidden[gi]
+		m := len(g.points)
+		a := mat.NewSymDense(m, nil)
+		ag := mat.NewVecDense(m, nil)
+		for i, pi := range g.points {
+			ag.SetVec(i, alpha.AtVec(pi))
+			for l := i; l < m; l++ {
+				a.SetSym(i, l, inv.At(pi, g.points[l]))
+			}
+		}
+		var ca mat.Cholesky
+		if !ca.Factorize(a) {
+			return false
+		}
+		var s mat.SymDense
+		var res mat.VecDense
+		if ca.InverseTo(&s) != nil || ca.SolveVecTo(&res, ag) != nil {
+			return false
+		}
+		for i, pi := range g.points {
+			each(g, pi, res.AtVec(i), s.At(i, i))
+		}
+	}
+	return true
+}
+
+func (f *fitting) roughen(h *hyper) {
+	peaks := measured.Devices()
+	f.rough, _ = h.roughness(f.all, func(name string) device { return newDevice(name, peaks) })
+}
+
+// loss is the weighted mean of minus the log density (Student, 5 degrees of freedom) of what is hidden.
+func (f *fitting) loss(h *hyper) float64 {
+	var sum, weight float64
+	ok := f.leaveOut(h, func(g *hidden, _ int, r, v float64) {
+		sum -= g.weight * logStudent(r, v)
+		weight += g.weight
+	})
+	if !ok || math.IsNaN(sum) {
+		return math.Inf(1)
+	}
+	return sum / weight
+}
+
+// assumed are not fitted: the tables cannot tell them.
+var assumed = []string{"Width", "ExactShare", "SourceJob", "SourceLevel", "GroupLevel"}
+
+func (f *fitting) search(h *hyper, until time.Time, logf func(string, ...any)) {
+	v := reflect.ValueOf(h).Elem()
+	step := make([]float64, v.NumField())
+	for i := range step {
+		step[i] = 0.5
+	}
+	f.roughen(h)
+	start := *h
+	v0 := reflect.ValueOf(start)
+	// Where the tables say little a parameter stays where it was put.
+	prior := func() (sum float64) {
+		for i := range v.NumField() {
+			a, b := v.Field(i).Float(), v0.Field(i).Float()
+			if strings.HasPrefix(v.Type().Field(i).Name, "Mean") {
+				sum += sq(a - b)
+			} else {
+				sum += sq(math.Log(a / b))
+			}
+		}
+		return 0.002 * sum
+	}
+	score := func() float64 { return f.loss(h) + prior() }
+	best := score()
+	logf("start %.4f", best)
+	for sweep := 0; time.Now().Before(until); sweep++ {
+		moved := false
+		for i := range step {
+			if slices.Contains(assumed, v.Type().Field(i).Name) || step[i] < 0.04 || time.Now().After(until) {
+				continue
+			}
+			name := v.Type().Field(i).Name
+			old := v.Field(i).Float()
+			try := func(s float64) bool {
+				x := old * math.Exp(s)
+				switch {
+				case strings.HasPrefix(name, "Mean"):
+					x = old + s
+				case name == "ShapeGeneral" || name == "DeviceOwn" || name == "LossBatch":
+					x = 1 / (1 + math.Exp(-(math.Log(old/(1-old)) + s)))
+				}
+				if name == "MeanBatch" {
+					x = max(0, min(0.6, x))
+				}
+				if name == "MeanWidth" || name == "MeanNodes" {
+					x = max(-0.5, min(0, x))
+				}
+				if name == "MeanParams" {
+					x = max(-2, min(0, x))
+				}
+				if name == "SizeLength" || name == "BatchLength" || name == "DeviceLength" || strings.HasSuffix(name, "Length") {
+					x = min(x, 20)
+				}
+				v.Field(i).SetFloat(x)
+				l := score()
+				if l < best-1e-5 {
+					best = l
+					return true
+				}
+				v.Field(i).SetFloat(old)
+				return false
+			}
+			if try(step[i]) || try(-step[i]) {
+				step[i] *= 1.4
+				moved = true
+			} else {
+				step[i] *= 0.45
+			}
+		}
+		logf("sweep %d: %.4f", sweep, best)
+		f.roughen(h)
+		best = score()
+		if !moved {
+			return
+		}
+	}
+}
+
+func (f *fitting) report(h *hyper, w *os.File) {
+	type tally struct {
+		err    []float64
+		in, n  float64
+		z2, sd float64
+	}
+	table := map[string]*tally{}
+	f.leaveOut(h, func(g *hidden, _ int, r, v float64) {
+		for _, key := range []string{g.kind + " " + g.source, g.kind + " all"} {
+			t := table[key]
+			if t == nil {
+				t = &tally{}
+				table[key] = t
+			}
+			t.err = append(t.err, math.Abs(math.Expm1(-r)))
+			t.n++
+			t.sd += math.Sqrt(v)
+			if math.Abs(r) < 1.645*math.Sqrt(v) {
+				t.in++
+			}
+		}
+	})
+	peaks := measured.Devices()
+	_, bySource := h.roughness(f.all, func(name string) device { return newDevice(name, peaks) })
+	fmt.Fprintln(w, bySource)
+	for _, k := range slices.Sorted(func(yield func(string) bool) {
+		for k := range table {
+			if !yield(k) {
+				return
+			}
+		}
+	}) {
+		t := table[k]
+		slices.Sort(t.err)
+		fmt.Fprintf(w, "%-30s n %5.0f median %5.1f%% p90 %6.1f%% coverage %5.1f%% mean sd %.3f\n", k, t.n, 100*t.err[len(t.err)/2], 100*t.err[len(t.err)*9/10], 100*t.in/t.n, t.sd/t.n)
+	}
+}

@@ -1,0 +1,172 @@
+package transfer
+
+import "math"
+
+// hyper are the hyper-parameters of one quantity; sd are in log units (0.1 is about 10 %). See doc.go for the formula.
+type hyper struct {
+	// Mean of the prior.
+	Mean, MeanParams, MeanCompute, MeanBandwidth, MeanBatch, MeanWidth, MeanNodes float64
+
+	// Level, sd: of everything; of a job; per decade of each size; of a device; of a job on a device; of a source;
+	// of a job in a source; of the group job × device × source; of the slope over log peak compute and bandwidth.
+	General, JobLevel, DeviceLevel, JobDevice, SourceLevel, SourceJob, GroupLevel, DeviceSlope float64
+	// Batch per GPU, sd per octave of the slope, and sd of the curve around it.
+	BatchSlope, BatchCurve, BatchDevice, BatchGroup, BatchLength, BatchGroupLength float64
+	// Loss by scaling, sd at one octave of GPUs.
+	LossGeneral, LossCluster, LossJob, LossJobDevice, LossGroup float64
+	// Shape of the loss: variance of the smooth part, of that over nodes, of the step from one node to several, relative
+	// to the rough part; share that depends on the batch, over how many octaves.
+	Smooth, Nodes, Step, LossBatch, LossBatchLength float64
+	// Oddness of one (GPUs, nodes) count, sd.
+	OddCluster, OddGroup, OddBatchLength float64
+	// Noise of one measurement, sd.
+	Noise float64
+
+	// Similarity of jobs: shares of what is alike in the same job, with the same data set, model and family; the rest is
+	// shared by sizes alone. SizeLength is in decades.
+	ExactShare, DatasetShare, ModelShare, FamilyShare, SizeLength float64
+	// The same for shapes (batch, loss), where more is shared: the weight of the general part.
+	ShapeGeneral float64
+	// Devices: share that is the device's own, length over log peaks.
+	DeviceOwn, DeviceLength float64
+	// Width multiplies the widths of intervals.
+	Width float64
+}
+
+// pair is what two jobs and two devices have in common, computed once for many points.
+type jobPair struct {
+	level, shape, group float64
+}
+
+type devicePair struct {
+	alike, compute, bandwidth float64
+	same                      bool
+}
+
+func (h *hyper) jobs(a, b trait) jobPair {
+	unk := 1.0
+	for i := range a.size {
+		w := sizeWeights[i]
+		ka, kb := a.size[i] != unknown, b.size[i] != unknown
+		switch {
+		case ka && kb:
+			d := (a.size[i] - b.size[i]) / h.SizeLength
+			unk *= halfKnown*halfKnown + (1-halfKnown*halfKnown)*math.Exp(-w*d*d/2)
+		case ka != kb:
+			unk *= halfKnown
+		}
+	}
+	total := h.ExactShare + h.DatasetShare + h.ModelShare + h.FamilyShare + 1
+	eq := func(x, y int) float64 {
+		if x == y && x > 0 {
+			return 1
+		}
+		return 0
+	}
+	if a == b && a.exact > 0 {
+		return jobPair{1, 1, 1}
+	}
+	v := (h.ExactShare*eq(a.exact, b.exact) + h.DatasetShare*eq(a.dataset, b.dataset) + h.ModelShare*eq(a.model, b.model) + h.FamilyShare*eq(a.family, b.family)*unk + unk) / total
+	return jobPair{level: v, shape: h.ShapeGeneral + (1-h.ShapeGeneral)*v, group: eq(a.dataset, b.dataset)}
+}
+
+// halfKnown is the correlation over a size that only one of two jobs is known by.
+const halfKnown = 0.7
+
+// sizeWeights are the parts of parameters, layers, samples and MB of data in the distance of two jobs.
+var sizeWeights = [sizes]float64{1, 1, 0.5, 0.25}
+
+func (h *hyper) devices(a, b device, same bool) devicePair {
+	p := devicePair{same: same}
+	if a.known && b.known {
+		c, w := a.compute-b.compute, a.bandwidth-b.bandwidth
+		p.alike = (1 - h.DeviceOwn) * math.Exp(-(c*c+w*w)/(2*h.DeviceLength*h.DeviceLength))
+		p.compute, p.bandwidth = a.compute*b.compute, a.bandwidth*b.bandwidth
+	}
+	if same {
+		p.alike = 1
+	}
+	return p
+}
+
+func sq(x float64) float64 { return x * x }
+
+// batchAlike is exp(-d²/2ℓ²) over octaves of batch per GPU; an unknown batch is halfway to all.
+func batchAlike(a, b, length float64) float64 {
+	switch {
+	case math.IsNaN(a) && math.IsNaN(b):
+		return 1
+	case math.IsNaN(a) || math.IsNaN(b):
+		return 0.5
+	}
+	d := (a - b) / length
+	return 0.25 + 0.75*math.Exp(-d*d/2)
+}
+
+const batchCentre = 5 // log2 of 32
+
+// parts are those of a covariance: of what the places have in common, of all trainings, and of the group's own, which
+// its roughness multiplies.
+type parts struct{ similar, general, own float64 }
+
+// total is the covariance of points of groups of roughness s; own is 0 between groups.
+func (c parts) total(s float64) float64 { return c.similar + c.general + s*s*c.own }
+
+func (h *hyper) covariance(a, b *place, j jobPair, d devicePair) parts {
+	if a.cpu != b.cpu {
+		return parts{similar: sq(h.JobLevel) * j.level * 0.25, general: sq(h.General)}
+	}
+	sameSource, sameGroup, exactSource, cluster := 0.0, 0.0, 0.0, 0.0
+	if a.source == b.source && a.source > 0 {
+		sameSource, exactSource = 1, j.group
+		if d.same {
+			sameGroup, cluster = j.group, 1
+		}
+	}
+	own := 0.0
+	k := sq(h.JobLevel)*j.level + sq(h.DeviceLevel)*d.alike + sq(h.JobDevice)*j.level*d.alike + sq(h.SourceLevel)*sameSource +
+		sq(h.SourceJob)*exactSource + sq(h.GroupLevel)*sameGroup + sq(h.DeviceSlope)*(0.3+0.7*j.level)*(d.compute+d.bandwidth)
+	// batch
+	lin := 0.0
+	if !math.IsNaN(a.batch) && !math.IsNaN(b.batch) {
+		lin = (a.batch - batchCentre) * (b.batch - batchCentre)
+	}
+	rb := batchAlike(a.batch, b.batch, h.BatchLength)
+	k += j.shape * (sq(h.BatchSlope)*lin + sq(h.BatchCurve)*rb + sq(h.BatchDevice)*d.alike*rb)
+	if sameGroup > 0 {
+		k += sameGroup * sq(h.BatchGroup) * batchAlike(a.batch, b.batch, h.BatchGroupLength)
+	}
+	// loss
+	m, w := min(a.width, b.width), max(a.width, b.width)
+	if m > 0 {
+		scope := sq(h.LossGeneral) + sq(h.LossCluster)*cluster + sq(h.LossJob)*j.shape + sq(h.LossJobDevice)*j.shape*d.alike
+		shape := m + h.Smooth*m*m*(3*w-m)/6
+		if v := min(a.nodes, b.nodes); v > 0 {
+			shape += h.Step + h.Nodes*v
+		}
+		shape *= (1 - h.LossBatch + h.LossBatch*batchAlike(a.batch, b.batch, h.LossBatchLength))
+		k += scope * shape
+		own = sq(h.LossGroup) * sameGroup * shape
+		if math.Abs(a.width-b.width) < 1e-3 && math.Abs(a.nodes-b.nodes) < 1e-3 {
+			same := batchAlike(a.batch, b.batch, h.OddBatchLength)
+			k += sq(h.OddCluster) * cluster * same
+			own += sq(h.OddGroup) * sameGroup * same
+		}
+	}
+	return parts{similar: k, general: sq(h.General), own: own}
+}
+
+// mean is the prior's.
+func (h *hyper) mean(p *place, d device) float64 {
+	m := h.Mean
+	if p.trait.size[0] != unknown {
+		m += h.MeanParams * (p.trait.size[0] - 7.5)
+	}
+	if d.known {
+		m += h.MeanCompute*d.compute + h.MeanBandwidth*d.bandwidth
+	}
+	if !math.IsNaN(p.batch) {
+		m += h.MeanBatch * (p.batch - batchCentre)
+	}
+	return m + h.MeanWidth*p.width + h.MeanNodes*p.nodes
+}

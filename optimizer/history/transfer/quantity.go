@@ -1,0 +1,110 @@
+package transfer
+
+import (
+	"math"
+
+	"trainopt/optimizer/history"
+)
+
+// rate says that a quantity is a speed, which the kernel sees per GPU or CPU.
+func (q Quantity) rate() bool { return q == Throughput || q == UnitRate || q == Trainings }
+
+// observed is the value of a quantity in an entry, NaN where it is not known.
+func (q Quantity) observed(e *history.Entry) float64 {
+	v := math.NaN()
+	switch q {
+	case Throughput:
+		v = e.Throughput
+		if math.IsNaN(v) && e.Unit == "step" {
+			v = e.Observed.Batch / e.UnitTime
+		}
+	case UnitRate:
+		v = 1 / e.UnitTime
+	case Trainings:
+		finished := e.Kind == history.Table || e.Kind == history.Run && e.State == "done"
+		if finished && math.IsNaN(e.Throughput) {
+			v = 1 / e.Seconds
+		}
+	case HostMemory:
+		v = e.PeakMemoryGiB
+	case GPUMemory:
+		v = e.GPUMemoryGiB
+	}
+	if !(v > 0) || math.IsInf(v, 0) {
+		return math.NaN()
+	}
+	return v
+}
+
+// ran is the configuration of an entry: what was seen, and where nothing was, what was asked for.
+func ran(e *history.Entry) history.Config {
+	c, r := e.Observed, e.Requested
+	if math.IsNaN(c.GPUs) {
+		c.GPUs = r.GPUs
+	}
+	if c.GPU == "" {
+		c.GPU = r.GPU
+	}
+	if math.IsNaN(c.CPUs) {
+		c.CPUs = r.CPUs
+	}
+	if math.IsNaN(c.Batch) {
+		c.Batch = r.Batch
+	}
+	if c.Nodes == 0 {
+		c.Nodes = r.Nodes
+	}
+	if c.Machine == "" {
+		c.Machine = r.Machine
+	}
+	return c
+}
+
+// site is where an entry was measured: one publication, or one machine of the user's. Units of different kinds are told apart
+// as if they were measured in different places.
+func site(e *history.Entry, q Quantity) string {
+	s := "own " + ran(e).Machine
+	if e.Kind == history.Table {
+		s = "publication " + e.Source
+	}
+	if q == UnitRate {
+		s += "\x00" + e.Unit
+	}
+	return s
+}
+
+// gather makes points of the entries that know a quantity.
+func gather(x *index, entries []history.Entry, q Quantity) []point {
+	var out []point
+	for i := range entries {
+		e := &entries[i]
+		v := q.observed(e)
+		if math.IsNaN(v) {
+			continue
+		}
+		p, ok := x.place(e.Job, ran(e), site(e, q))
+		if !ok || p.trait.dataset == 0 && p.trait.family == 0 {
+			continue
+		}
+		y := math.Log(v)
+		if q.rate() {
+			y -= p.width * math.Ln2
+		}
+		out = append(out, point{place: p, y: y, count: 1, scatter: scatter(e), entries: []int{i}, own: e.Kind != history.Table, unit: e.Unit})
+		if m := ran(e).Machine; m != "" && x.machines[m] == 0 {
+			x.machines[m] = p.source
+		}
+		if e.Kind == history.Table {
+			x.machines[e.Source] = p.source
+		}
+	}
+	return merge(out)
+}
+
+// scatter is the variance of the mean of an entry's units, 0 where the entry does not know it.
+func scatter(e *history.Entry) float64 {
+	if v := e.UnitSpread * e.UnitSpread / e.UnitCount; v > 0 && v < 1 {
+		return v
+	}
+	return 0
+}
