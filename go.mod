@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/NVIDIA/go-nvml v0.13.0-1
+	github.com/bartolsthoorn/gohighs v1.0.1
 	github.com/fsnotify/fsnotify v1.10.1
 	github.com/go-gota/gota v0.12.0
 	github.com/olekukonko/tablewriter v1.1.5

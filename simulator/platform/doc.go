@@ -1,0 +1,2 @@
+// Package platform describes the machines of a simulated cluster.
+package platform

@@ -1,0 +1,5 @@
+//go:build highs && cgo
+
+package solve
+
+import _ "github.com/bartolsthoorn/gohighs/highs"

@@ -1,0 +1,18 @@
+// Package workload is what a cluster is asked to run: jobs, from traces and from generators.
+package workload
+
+// Job is one training that is submitted to a cluster. A number that a trace does not say is NaN.
+type Job struct {
+	ID      int     // from 0 in order of arrival, unless the trace numbers them
+	Type    string  // what is trained, as throughput tables name it: "ResNet-18 (batch size 64)"
+	Arrival float64 // seconds from the start of the trace
+	GPUs    int     // asked for; Gavel's scale factor
+	Steps   float64 // of work, whole job; generated jobs have fractions
+	Seconds float64 // alone on the reference device
+	Weight  float64 // priority weight, 1 is normal
+	SLO     float64 // deadline as a multiple of Seconds after arrival; NaN none
+	// Deadline is absolute, seconds from the start of the trace; NaN none.
+	Deadline float64
+	// User and Queue (virtual cluster) where a trace names them.
+	User, Queue string
+}
