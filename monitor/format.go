@@ -19,6 +19,8 @@ type sink interface {
 	bad(line int, reason string)
 	// note says that the line was used, or rightly left out, but was odd.
 	note(line int, reason string)
+	// wordy reports whether the words of a note are still of use: only the first ones are kept, and the others need no making.
+	wordy() bool
 	// header says that a header was read again.
 	header()
 	// enough reports that no more rows are wanted for now; only a document asks.

@@ -53,7 +53,6 @@ type table struct {
 	opts      *parseOptions
 	dialect   dialect
 	cells     []cell
-	gpus      int // gpu_utilization columns
 	delim     byte
 	base      epochBase
 	fresh     bool // no line of this file has been seen
@@ -62,9 +61,8 @@ type table struct {
 	held     [][]byte // lines of a record with an open quote
 	heldLine int
 	fields   [][]byte // scratch
-	quoted   []bool   // scratch
-
-	model, dataset, device string // last values, so that a repeated text costs nothing
+	scratch  Row
+	texts    texts
 }
 
 func newTable(o *parseOptions, d dialect) *table {
@@ -145,7 +143,7 @@ func (t *table) record(text []byte, n int, out sink) {
 	if t.cells != nil {
 		fields = t.split(text)
 	}
-	if !anyNumber(fields) {
+	if mayBeHeader(text) && !anyNumber(fields) {
 		if names, delim, ok := headerOf(text, t.opts); ok {
 			t.readHeader(names, delim, n, out)
 			return
@@ -206,22 +204,17 @@ func (t *table) sameNames(names []string) bool {
 // setHeader decides where each column goes. When two columns have the same target, the one with the
 // column's own name wins, else the first; the other is taken where that one is empty.
 func (t *table) setHeader(names []string) {
-	t.cells, t.gpus = make([]cell, len(names)), 0
+	t.cells = make([]cell, len(names))
 	for i, name := range names {
-		if to := t.dialect.resolve(name); to.kind == toGPUUtil {
-			t.gpus = max(t.gpus, to.gpu+1)
-		}
 		t.cells[i] = cell{target: t.dialect.resolve(name), name: name, hash: hashText([]byte(normalizeName(name)))}
 	}
 }
 
 func (t *table) row(fields [][]byte, n int, out sink) {
-	r := Row{Line: n}
-	if t.gpus > 0 {
-		r.GPUUtil = make([]float64, 0, t.gpus)
-	}
+	r := &t.scratch
+	r.begin(n)
 	extra, some := uint64(0), false
-	exact := [NumColumns]bool{}
+	exact := uint32(0)
 	for i, f := range fields {
 		c := &t.cells[i]
 		if c.kind == toNowhere {
@@ -230,7 +223,7 @@ func (t *table) row(fields [][]byte, n int, out sink) {
 			}
 			continue
 		}
-		ok, fatal := t.value(&r, c, f, t.quoted[i], &exact, out)
+		ok, fatal := t.value(r, c, f, &exact, out)
 		if fatal {
 			return
 		}
@@ -240,15 +233,16 @@ func (t *table) row(fields [][]byte, n int, out sink) {
 		out.bad(n, "no known column has a value: "+clip(bytes.Join(fields, []byte{t.delim})))
 		return
 	}
-	t.base.fix(&r)
+	t.base.fix(r)
 	if t.dialect.adjust != nil {
-		t.dialect.adjust(t, &r, fields)
+		t.dialect.adjust(t, r, fields)
 	}
-	out.row(&r, extra)
+	out.row(r, extra)
 }
 
-// value stores one field. fatal means that the row cannot be used: what should be its position is text.
-func (t *table) value(r *Row, c *cell, f []byte, quoted bool, exact *[NumColumns]bool, out sink) (ok, fatal bool) {
+// value stores one field. exact has a bit for each column that was stored by its own name. fatal means that the row cannot
+// be used: what should be its position is text.
+func (t *table) value(r *Row, c *cell, f []byte, exact *uint32, out sink) (ok, fatal bool) {
 	switch c.kind {
 	case toStamp:
 		if r.Stamp.IsZero() || c.exact {
@@ -256,16 +250,44 @@ func (t *table) value(r *Row, c *cell, f []byte, quoted bool, exact *[NumColumns
 		}
 		return !r.Stamp.IsZero(), false
 	case toModel:
-		return setText(&r.Model, &t.model, f), false
+		return t.texts.set(&r.Model, f), false
 	case toDataset:
-		return setText(&r.Dataset, &t.dataset, f), false
+		return t.texts.set(&r.Dataset, f), false
 	case toDevice:
-		return setText(&r.Device, &t.device, f), false
+		return t.texts.set(&r.Device, f), false
 	}
+	v, ok := plainFloat(f)
+	if !ok || v < 0 {
+		if v, fatal = t.oddValue(r.Line, c, f, out); fatal {
+			return false, true
+		}
+	}
+	if c.kind == toGPUUtil {
+		setGPUUtil(r, c.gpu, v)
+	}
+	if math.IsNaN(v) {
+		return false, false
+	}
+	bit := uint32(1) << c.column
+	switch {
+	case c.kind == toGPUUtil:
+	case c.kind == toSum && r.has&bit != 0:
+		r.values[c.column] += v
+	case r.has&bit == 0 || (c.exact && *exact&bit == 0):
+		r.Set(c.column, v)
+		if c.exact {
+			*exact |= bit
+		}
+	}
+	return true, false
+}
+
+// oddValue reads a field that is no plain positive number, and notes what was odd about it.
+func (t *table) oddValue(line int, c *cell, f []byte, out sink) (v float64, fatal bool) {
 	v, how := parseNumber(f, c.kind != toGPUUtil && c.column.counts())
 	if how == readText && (c.column == Epoch || c.column == Step) && c.kind == toColumn {
-		out.bad(r.Line, fmt.Sprintf("%s is not a number: %s", c.name, clip(f)))
-		return false, true
+		out.bad(line, fmt.Sprintf("%s is not a number: %s", c.name, clip(f)))
+		return v, true
 	}
 	if how == readComma && t.noteComma {
 		how = readNumber // said once
@@ -273,28 +295,7 @@ func (t *table) value(r *Row, c *cell, f []byte, quoted bool, exact *[NumColumns
 	if how == readComma {
 		t.noteComma = true
 	}
-	v = checkNumber(v, how, c.target, c.name, f, r.Line, out)
-	if c.kind == toGPUUtil {
-		setGPUUtil(r, c.gpu, v)
-	}
-	if math.IsNaN(v) {
-		return false, false
-	}
-	switch {
-	case c.kind == toGPUUtil:
-	case c.kind == toSum:
-		old, _ := r.Value(c.column)
-		if math.IsNaN(old) {
-			old = 0
-		}
-		r.Set(c.column, old+v)
-	default:
-		if _, has := r.Value(c.column); !has || (c.exact && !exact[c.column]) {
-			r.Set(c.column, v)
-			exact[c.column] = c.exact
-		}
-	}
-	return true, false
+	return checkNumber(v, how, c.target, c.name, f, line, out), false
 }
 
 // checkNumber notes what was odd about a number and gives NaN where it must not be used.
@@ -302,17 +303,26 @@ func checkNumber(v float64, how reading, to target, name string, f []byte, line 
 	isLoss := to.kind == toColumn && (to.column == TrainLoss || to.column == TestLoss)
 	switch {
 	case how == readText, how == readInf, how == readNaN && isLoss:
-		out.note(line, fmt.Sprintf("%s is %s: no data", name, clip(f)))
+		noteValue(out, line, name, f, ": no data")
 	case how == readRange:
-		out.note(line, fmt.Sprintf("%s is %s, out of range: no data", name, clip(f)))
+		noteValue(out, line, name, f, ", out of range: no data")
 	case how == readComma:
-		out.note(line, fmt.Sprintf("%s is %s: read as %g", name, clip(f), v))
+		noteValue(out, line, name, f, fmt.Sprintf(": read as %g", v))
 	}
 	if v < 0 && (to.kind == toGPUUtil || !to.column.signed()) {
-		out.note(line, fmt.Sprintf("%s is %s, negative: no data", name, clip(f)))
+		noteValue(out, line, name, f, ", negative: no data")
 		return math.NaN()
 	}
 	return v
+}
+
+// noteValue notes what became of a field.
+func noteValue(out sink, line int, name string, f []byte, what string) {
+	if !out.wordy() {
+		out.note(line, "")
+		return
+	}
+	out.note(line, name+" is "+clip(f)+what)
 }
 
 func setGPUUtil(r *Row, gpu int, v float64) {
@@ -322,16 +332,27 @@ func setGPUUtil(r *Row, gpu int, v float64) {
 	r.GPUUtil[gpu] = v
 }
 
-// setText stores a text value, reusing the last one when it is the same.
-func setText(to, last *string, f []byte) bool {
+// texts are the values of text columns, each held once.
+type texts map[string]string
+
+// maxTexts bounds how many are held: a column may say something else in every row.
+const maxTexts = 1024
+
+// set stores a text; false when there is none.
+func (t *texts) set(to *string, f []byte) bool {
 	f = bytes.TrimSpace(f)
 	if len(f) == 0 {
 		return false
 	}
-	if *last != string(f) {
-		*last = strings.ToValidUTF8(string(f), "\ufffd")
+	text, known := (*t)[string(f)]
+	if !known {
+		text = strings.ToValidUTF8(string(f), "\ufffd")
+		if len(*t) >= maxTexts || *t == nil {
+			*t = texts{}
+		}
+		(*t)[string(f)] = text
 	}
-	*to = *last
+	*to = text
 	return true
 }
 

@@ -6,58 +6,72 @@ import "bytes"
 var delimiters = []byte{',', ';', '\t', '|'}
 
 // split cuts a record at the delimiter. Fields are slices of text or of scratch space and hold until the
-// next call. quoted tells which fields were in quotes.
+// next call.
 func (t *table) split(text []byte) [][]byte {
-	t.fields, t.quoted = t.fields[:0], t.quoted[:0]
-	if bytes.IndexByte(text, '"') < 0 {
-		for {
-			i := bytes.IndexByte(text, t.delim)
-			if i < 0 {
-				t.fields, t.quoted = append(t.fields, text), append(t.quoted, false)
-				return t.fields
-			}
-			t.fields, t.quoted = append(t.fields, text[:i]), append(t.quoted, false)
-			text = text[i+1:]
+	t.fields = t.fields[:0]
+	start := 0
+	for i, c := range text {
+		switch c {
+		case t.delim:
+			t.fields = append(t.fields, text[start:i])
+			start = i + 1
+		case '"':
+			t.fields = splitQuoted(text, t.delim, t.fields[:0])
+			return t.fields
 		}
 	}
-	t.fields, t.quoted = splitQuoted(text, t.delim, t.fields, t.quoted)
+	t.fields = append(t.fields, text[start:])
 	return t.fields
 }
 
 // splitQuoted cuts a record with quotes: a field in quotes may hold the delimiter, line ends and doubled quotes.
-func splitQuoted(text []byte, delim byte, fields [][]byte, quoted []bool) ([][]byte, []bool) {
+func splitQuoted(text []byte, delim byte, fields [][]byte) [][]byte {
 	for {
 		trimmed := bytes.TrimLeft(text, " ")
 		if len(trimmed) > 0 && trimmed[0] == '"' {
-			var field []byte
-			rest := trimmed[1:]
-			for {
-				i := bytes.IndexByte(rest, '"')
-				if i < 0 { // no end: everything
-					field, rest = append(field, rest...), nil
-					break
-				}
-				field, rest = append(field, rest[:i]...), rest[i+1:]
-				if len(rest) == 0 || rest[0] != '"' {
-					break
-				}
-				field, rest = append(field, '"'), rest[1:]
-			}
-			fields, quoted = append(fields, field), append(quoted, true)
+			field, rest := unquote(trimmed[1:])
+			fields = append(fields, field)
 			i := bytes.IndexByte(rest, delim)
 			if i < 0 {
-				return fields, quoted
+				return fields
 			}
 			text = rest[i+1:]
 			continue
 		}
 		i := bytes.IndexByte(text, delim)
 		if i < 0 {
-			return append(fields, text), append(quoted, false)
+			return append(fields, text)
 		}
-		fields, quoted = append(fields, text[:i]), append(quoted, false)
+		fields = append(fields, text[:i])
 		text = text[i+1:]
 	}
+}
+
+// unquote reads a field behind its first quote up to the last; without one, everything.
+func unquote(text []byte) (field, rest []byte) {
+	for {
+		i := bytes.IndexByte(text, '"')
+		if i < 0 {
+			return append(field, text...), nil
+		}
+		field, text = append(field, text[:i]...), text[i+1:]
+		if len(text) == 0 || text[0] != '"' {
+			return field, text
+		}
+		field, text = append(field, '"'), text[1:]
+	}
+}
+
+// mayBeHeader is a quick look: a record that begins like a number is a row.
+func mayBeHeader(text []byte) bool {
+	for _, c := range text {
+		switch {
+		case c == ' ' || c == '\t' || c == '"' || c == '\'':
+		default:
+			return !(c >= '0' && c <= '9' || c == '-' || c == '{')
+		}
+	}
+	return false
 }
 
 // headerOf recognises a header: at least one known column, no field that is a number, and either a
@@ -66,14 +80,14 @@ func headerOf(text []byte, o *parseOptions) (names []string, delim byte, ok bool
 	if len(text) == 0 || len(text) > headBytes {
 		return nil, 0, false
 	}
-	if c := bytes.TrimLeft(text, " \t\"'\ufeff"); len(c) == 0 || c[0] >= '0' && c[0] <= '9' || c[0] == '-' || c[0] == '{' {
-		return nil, 0, false // quickly: a row
+	if !mayBeHeader(bytes.TrimLeft(text, "\ufeff")) {
+		return nil, 0, false
 	}
 	best := 0
 	for _, d := range delimiters {
 		known := 0
 		var cut []string
-		fields, _ := splitQuoted(text, d, nil, nil)
+		fields := splitQuoted(text, d, nil)
 		for _, f := range fields {
 			if _, how := parseNumber(f, false); how == readNumber || how == readInf || how == readNaN {
 				known = 0

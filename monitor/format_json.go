@@ -75,8 +75,8 @@ func decodeObject(text []byte) (map[string]any, bool) {
 
 // jsonFields makes rows of JSON objects.
 type jsonFields struct {
-	opts                   *parseOptions
-	model, dataset, device string
+	opts  *parseOptions
+	texts texts
 	// fixed are values of the document that hold for every row.
 	fixed map[Column]float64
 }
@@ -143,11 +143,11 @@ func (w *jsonWalk) field(t target, name string, text []byte) bool {
 		}
 		return !r.Stamp.IsZero()
 	case toModel:
-		return setText(&r.Model, &p.model, text)
+		return p.texts.set(&r.Model, text)
 	case toDataset:
-		return setText(&r.Dataset, &p.dataset, text)
+		return p.texts.set(&r.Dataset, text)
 	case toDevice:
-		return setText(&r.Device, &p.device, text)
+		return p.texts.set(&r.Device, text)
 	}
 	v, how := parseNumber(text, t.kind != toGPUUtil && t.column.counts())
 	v = checkNumber(v, how, t, name, text, r.Line, w.out)

@@ -185,6 +185,8 @@ func (in *ingest) note(line int, reason string) {
 	}
 }
 
+func (in *ingest) wordy() bool { return in.replaying || len(in.stats.FirstNoted) < keptReports }
+
 func (in *ingest) header() { in.stats.Headers++ }
 
 func (in *ingest) enough() bool { return in.full() }
@@ -215,10 +217,11 @@ func (in *ingest) row(r *Row, extra uint64) {
 		in.waiting = in.waiting[:0]
 	}
 	in.seen.add(h)
-	if again, from := in.furthest.advance(r); again && !in.kind.repeats {
+	before := in.furthest
+	if in.furthest.advance(r) && !in.kind.repeats {
 		r.Again = true
 		in.stats.Again++
-		in.note(r.Line, from)
+		in.noteAgain(r, &before)
 	}
 	if at, ok := r.Value(TimeSoFar); ok {
 		if at < in.furthest.Time {
@@ -230,6 +233,14 @@ func (in *ingest) row(r *Row, extra uint64) {
 	in.stats.Rows++
 	in.stats.LastRow = in.now
 	in.give(r)
+}
+
+func (in *ingest) noteAgain(r *Row, furthest *position) {
+	reason := ""
+	if in.wordy() {
+		reason = furthest.again(r)
+	}
+	in.note(r.Line, reason)
 }
 
 // isRepeat decides whether the row has been given out before, and counts it.

@@ -25,6 +25,9 @@ const (
 // parseNumber reads one field. whole says that the column counts things, so that "60,000" is sixty thousand.
 // The value is NaN unless the reading is readNumber or readComma. A trailing % is dropped.
 func parseNumber(b []byte, whole bool) (float64, reading) {
+	if v, ok := plainFloat(b); ok {
+		return v, readNumber
+	}
 	b = bytes.TrimSpace(b)
 	if n := len(b); n > 1 && b[n-1] == '%' {
 		b = bytes.TrimSpace(b[:n-1])
@@ -63,11 +66,53 @@ func parseNumber(b []byte, whole bool) (float64, reading) {
 	return math.NaN(), readText
 }
 
+// tens are the powers of ten that a float64 holds exactly.
+var tens = [...]float64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22}
+
+// plainFloat reads digits with a sign and a point, where a float64 holds the digits and the power of ten exactly, so that
+// one division gives the nearest number (Clinger 1990). ok is false for everything else.
+func plainFloat(b []byte) (v float64, ok bool) {
+	i := 0
+	if len(b) > 0 && (b[0] == '-' || b[0] == '+') {
+		i = 1
+	}
+	mantissa, point, digits := uint64(0), -1, 0
+	for ; i < len(b); i++ {
+		switch c := b[i]; {
+		case c >= '0' && c <= '9':
+			mantissa = mantissa*10 + uint64(c-'0')
+			digits++
+		case c == '.' && point < 0:
+			point = digits
+		default:
+			return 0, false
+		}
+	}
+	if digits == 0 || digits > 19 || mantissa > 1<<53 {
+		return 0, false
+	}
+	v = float64(mantissa)
+	if point >= 0 {
+		v /= tens[digits-point]
+	}
+	if b[0] == '-' {
+		v = -v
+	}
+	return v, true
+}
+
 func wordReading(b []byte) reading {
 	if len(b) > 16 {
 		return readText
 	}
-	switch strings.ToLower(string(b)) {
+	var lower [16]byte
+	n := copy(lower[:], b)
+	for i, c := range lower[:n] {
+		if c >= 'A' && c <= 'Z' {
+			lower[i] = c | 0x20
+		}
+	}
+	switch string(lower[:n]) {
 	case "na", "n/a", "null", "none", "<na>", "undefined":
 		return readEmpty
 	case "nan", "-nan", "+nan":
@@ -125,6 +170,9 @@ func parseStamp(b []byte, loc *time.Location) time.Time {
 	if len(b) == 0 || len(b) > 40 {
 		return time.Time{}
 	}
+	if t, ok := plainStamp(b, loc); ok {
+		return t
+	}
 	if v, r := parseNumber(b, false); r == readNumber {
 		for v >= 1e11 { // later than the year 5000 in seconds: a finer unit
 			v /= 1000
@@ -145,4 +193,43 @@ func parseStamp(b []byte, loc *time.Location) time.Time {
 		}
 	}
 	return time.Time{}
+}
+
+// plainStamp reads "2006-01-02 15:04:05" or "2006-01-02T15:04:05", with a fraction of a second or without: what most scripts
+// write. It reads them as time.ParseInLocation does. ok is false for everything else.
+func plainStamp(b []byte, loc *time.Location) (t time.Time, ok bool) {
+	if len(b) < 19 || b[4] != '-' || b[7] != '-' || b[10] != ' ' && b[10] != 'T' || b[13] != ':' || b[16] != ':' {
+		return time.Time{}, false
+	}
+	year, month, day := digitsOf(b[:4]), digitsOf(b[5:7]), digitsOf(b[8:10])
+	hour, minute, second := digitsOf(b[11:13]), digitsOf(b[14:16]), digitsOf(b[17:19])
+	nanos := 0
+	if len(b) > 19 {
+		fraction := b[20:]
+		if b[19] != '.' || len(fraction) == 0 || len(fraction) > 9 {
+			return time.Time{}, false
+		}
+		if nanos = digitsOf(fraction); nanos >= 0 {
+			nanos *= int(tens[9-len(fraction)])
+		}
+	}
+	if year < 0 || month < 1 || month > 12 || day < 1 || hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 59 || nanos < 0 {
+		return time.Time{}, false
+	}
+	if day > 28 && day > time.Date(year, time.Month(month)+1, 0, 0, 0, 0, 0, time.UTC).Day() {
+		return time.Time{}, false
+	}
+	return time.Date(year, time.Month(month), day, hour, minute, second, nanos, loc), true
+}
+
+// digitsOf reads up to nine digits; -1 when there is anything else.
+func digitsOf(b []byte) int {
+	n := 0
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			return -1
+		}
+		n = n*10 + int(c-'0')
+	}
+	return n
 }

@@ -31,38 +31,41 @@ func (p *position) compare(r *Row) int {
 	return 0
 }
 
+// results are the columns in which a row may say something new about a point that was reached.
+const results uint32 = 1<<TrainLoss | 1<<TrainAccuracy | 1<<TestLoss | 1<<TestAccuracy | 1<<EpochTime
+
 // advance moves the furthest point. again is true when the row says what had been said: it lies before that
 // point, or at it with a result that was given there already (the validation row of a step has others than its
-// training row); from says so in words.
-func (p *position) advance(r *Row) (again bool, from string) {
-	said := uint32(0)
-	for _, c := range []Column{TrainLoss, TrainAccuracy, TestLoss, TestAccuracy, EpochTime} {
-		if _, ok := r.Value(c); ok {
-			said |= 1 << c
-		}
-	}
-	e, hasEpoch := r.Value(Epoch)
-	s, hasStep := r.Value(Step)
+// training row).
+func (p *position) advance(r *Row) (again bool) {
+	said := r.has & results
 	switch p.compare(r) {
 	case -1:
-		if hasEpoch {
-			return true, fmt.Sprintf("epoch goes back from %g to %g", p.Epoch, e)
-		}
-		return true, fmt.Sprintf("step goes back from %g to %g", p.Step, s)
+		return true
 	case 0:
 		again = said&p.Said != 0 || said == 0
 		p.Said |= said
-		if hasEpoch {
-			return again, fmt.Sprintf("epoch %g again", e)
-		}
-		return again, fmt.Sprintf("step %g again", s)
+		return again
 	}
-	if hasEpoch {
+	if e, ok := r.Value(Epoch); ok {
 		p.Epoch = e
 	}
-	if hasStep {
+	if s, ok := r.Value(Step); ok {
 		p.Step = s
 	}
 	p.Said = said
-	return false, ""
+	return false
+}
+
+// again says in words why a row brings nothing new to a log that had come as far as p.
+func (p *position) again(r *Row) string {
+	back := p.compare(r) < 0
+	name, at, to := "step", p.Step, r.values[Step]
+	if e, ok := r.Value(Epoch); ok && !(back && e == p.Epoch) {
+		name, at, to = "epoch", p.Epoch, e
+	}
+	if back {
+		return fmt.Sprintf("%s goes back from %g to %g", name, at, to)
+	}
+	return fmt.Sprintf("%s %g again", name, to)
 }
