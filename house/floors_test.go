@@ -34,7 +34,7 @@ var below = map[string][]string{
 	"optimizer/plan":    {},
 	"optimizer/launch":  {},
 	"optimizer/journal": {"optimizer/plan", "optimizer/launch"},
-	"optimizer/history": {"optimizer/journal", "optimizer/plan"},
+	"optimizer/history": {"optimizer/journal", "optimizer/plan", "optimizer/job"},
 	"optimizer/chart":   {},
 	"optimizer/page":    {"optimizer/chart"},
 

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/optimizer"
+	"trainopt/optimizer/history"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/report"
@@ -103,27 +104,39 @@ func runsCommand(e *env, c *common) *cobra.Command {
 				return err
 			}
 			fmt.Fprintln(e.stdout, said)
+			e.remember(c, filepath.Dir(filepath.Dir(dir)))
 			return nil
 		}}
 	stop.Flags().DurationVar(&grace, "grace", 30*time.Second, "time between SIGTERM and SIGKILL")
 	cmd.AddCommand(stop, resumeCommand(e, c))
 	cmd.AddCommand(&cobra.Command{Use: "rm RUN…", Short: "Remove runs that are over", Args: cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			var errs []error
-			for _, ref := range args {
-				dir, err := findRun(e, c, ref)
-				if err == nil {
-					err = journal.Remove(dir)
-				}
-				if err != nil {
-					errs = append(errs, err)
-					continue
-				}
-				fmt.Fprintf(e.stdout, "removed %s\n", filepath.Base(dir))
-			}
-			return errors.Join(errs...)
-		}})
+		RunE: func(_ *cobra.Command, args []string) error { return e.removeRuns(c, args) }})
+	cmd.AddCommand(runsExportCommand(e, c), runsImportCommand(e, c))
 	return cmd
+}
+
+func (e *env) removeRuns(c *common, refs []string) error {
+	var errs []error
+	for _, ref := range refs {
+		dir, err := findRun(e, c, ref)
+		if err == nil {
+			err = journal.Remove(dir)
+		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		fmt.Fprintf(e.stdout, "removed %s\n", filepath.Base(dir))
+		e.remember(c, filepath.Dir(filepath.Dir(dir)))
+	}
+	return errors.Join(errs...)
+}
+
+// remember brings the runs database of a state directory up to date, so far as that goes.
+func (e *env) remember(c *common, stateDir string) {
+	for _, note := range history.Remember(stateDir, 5*time.Second) {
+		e.view(c).Event(optimizer.Warning, note)
+	}
 }
 
 func resumeCommand(e *env, c *common) *cobra.Command {

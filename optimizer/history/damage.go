@@ -90,7 +90,7 @@ func (db *DB) verify(ctx context.Context) error {
 
 // salvage reads from a damaged file what no run directory holds, row by row, as far as it can be read.
 func (db *DB) salvage(ctx context.Context) (kept []Entry) {
-	pool, err := openFile(db.path, db.patience)
+	pool, err := openFile(db.path, db.patience, "_pragma=writable_schema(1)") // SQLite then reads a file that is shorter than it should be
 	if err != nil {
 		return nil
 	}

@@ -94,7 +94,7 @@ func (db *DB) connect(ctx context.Context) error {
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	pool, err := openFile(db.path, db.patience)
+	pool, err := openFile(db.path, db.patience, "_defensive=1")
 	if err != nil {
 		return err
 	}
@@ -108,9 +108,9 @@ func (db *DB) connect(ctx context.Context) error {
 	return nil
 }
 
-func openFile(path string, patience time.Duration) (*sql.DB, error) {
+func openFile(path string, patience time.Duration, option string) (*sql.DB, error) {
 	source := url.URL{Scheme: "file", Path: path, RawQuery: fmt.Sprintf("_busy_timeout=%d&_pragma=cell_size_check(1)&_journal_mode=DELETE"+
-		"&_synchronous=FULL&_foreign_keys=1&_txlock=immediate&_dqs=0&_defensive=1&_error_rc=1", patience.Milliseconds())}
+		"&_synchronous=FULL&_foreign_keys=1&_txlock=immediate&_dqs=0&_error_rc=1&%s", patience.Milliseconds(), option)}
 	pool, err := sql.Open("sqlite", source.String())
 	if err == nil {
 		pool.SetMaxOpenConns(1)

@@ -118,7 +118,7 @@ func inspect(ctx context.Context, db *sql.DB, path string, steps []step) error {
 		return err
 	}
 	if found != "ok" {
-		return damage(found)
+		return damage(strings.ReplaceAll(found, "\n", ": "))
 	}
 	tables, err := stringsOf(ctx, tx, "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
 	if err != nil {

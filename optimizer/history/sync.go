@@ -75,7 +75,7 @@ func Remember(stateDir string, within time.Duration) (notes []string) {
 	case notes = <-done:
 		return notes
 	case <-time.After(within):
-		return []string{fmt.Sprintf("the runs database in %s did not answer within %s: this run is taken in later", stateDir, within)}
+		return []string{fmt.Sprintf("the runs database in %s did not answer within %s: it is brought up to date another time", stateDir, within)}
 	}
 }
 
@@ -84,7 +84,7 @@ func remember(stateDir string, within time.Duration) []string {
 	defer cancel()
 	db, err := open(ctx, stateDir, within)
 	if err != nil {
-		return []string{fmt.Sprintf("%v: this run is taken in later", err)}
+		return []string{fmt.Sprintf("%v: it is brought up to date another time", err)}
 	}
 	defer db.Close()
 	err = db.do(ctx, "bring up to date", func() error {
@@ -93,7 +93,7 @@ func remember(stateDir string, within time.Duration) []string {
 	})
 	notes := db.Notes()
 	if err != nil && ctx.Err() == nil { // many runs that are new to it are taken in by and by
-		notes = append(notes, fmt.Sprintf("%v: this run is taken in later", err))
+		notes = append(notes, fmt.Sprintf("%v: it is brought up to date another time", err))
 	}
 	return notes
 }

@@ -1,0 +1,235 @@
+package main
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+
+	"trainopt/optimizer"
+	"trainopt/optimizer/history"
+	"trainopt/optimizer/journal"
+)
+
+// past leaves a run of a model that has ended; it returns its id.
+func (w *world) past(model string, day int) string {
+	w.t.Helper()
+	at := time.Date(2026, 3, day, 12, 0, 0, 0, time.UTC)
+	run, err := journal.Create(w.state(), journal.NewRunID(at, model))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	rec := journal.NewRecord()
+	rec.RunID, rec.State, rec.StartedAt, rec.Training.Model = run.ID(), journal.Done, at, &model
+	rec.Outcome.Seconds, rec.Outcome.CostUSD = 100, 0.25
+	stretch := journal.Blank[journal.Probe]()
+	stretch.UnitSeconds, stretch.Allocation.CPUs = []journal.Number{1, 2}, 4
+	rec.Measured = []journal.Probe{stretch}
+	if err := run.WriteRecord(rec); err != nil {
+		w.t.Fatal(err)
+	}
+	return run.ID()
+}
+
+// table runs a command that prints CSV and returns its rows by column.
+func (w *world) table(args ...string) []map[string]string {
+	w.t.Helper()
+	code, out, errs := w.run(args...)
+	if code != optimizer.CodeDone {
+		w.t.Fatalf("%q: exit %d\n%s", args, code, errs)
+	}
+	rows, err := csv.NewReader(strings.NewReader(out)).ReadAll()
+	if err != nil || len(rows) == 0 {
+		w.t.Fatalf("%q: %v in %s", args, err, out)
+	}
+	var list []map[string]string
+	for _, cells := range rows[1:] {
+		row := map[string]string{}
+		for i, name := range rows[0] {
+			row[name] = cells[i]
+		}
+		list = append(list, row)
+	}
+	return list
+}
+
+const smallLog = "epoch,epoch_time,total_epochs,train_loss\n1,9,3,0.9\n2,5,3,0.5\nrubbish\n3,5,3,0.4\n"
+
+// TestRunsExport: which rows, in which format, to where.
+func TestRunsExport(t *testing.T) {
+	w := newWorld(t)
+	old, young := w.past("resnet50", 1), w.past("bert", 2)
+	w.write("log.csv", smallLog)
+	if code, _, errs := w.run("runs", "import", "log.csv", "--model", "bert"); code != optimizer.CodeDone {
+		t.Fatal(errs)
+	}
+	for args, want := range map[string]string{
+		"":                             young + "/probe-1 " + young + " " + old + "/probe-1 " + old + " log",
+		"--kind run":                   young + " " + old,
+		"--kind probe,log":             young + "/probe-1 " + old + "/probe-1 log",
+		"--model BERT":                 young + "/probe-1 " + young + " log",
+		"--since 2026-03-02":           young + "/probe-1 " + young,
+		"--since 2026-03-02T13:00:00Z": "",
+	} {
+		var got []string
+		for _, row := range w.table(append([]string{"runs", "export"}, strings.Fields(args)...)...) {
+			id := row["id"]
+			if row["kind"] == "log" {
+				id = "log"
+			}
+			got = append(got, id)
+		}
+		if text := strings.Join(got, " "); text != want {
+			t.Errorf("runs export %s: %s, want %s", args, text, want)
+		}
+	}
+	if row := w.table("runs", "export", "--kind", "run")[1]; row["seconds"] != "100" || row["cost_usd"] != "0.25" || row["gpu_util"] != "" || row["started_at"] != "2026-03-01T12:00:00Z" {
+		t.Errorf("row %v", row)
+	}
+	_, out, _ := w.run("runs", "export", "--json", "--kind", "run")
+	var doc struct {
+		Schema  int
+		Entries []map[string]any
+	}
+	if err := json.Unmarshal([]byte(out), &doc); err != nil || doc.Schema != 1 || len(doc.Entries) != 2 || doc.Entries[0]["gpu_util"] != nil || doc.Entries[0]["seconds"] != 100.0 {
+		t.Errorf("%v in %s", err, out)
+	}
+	if code, out, errs := w.run("runs", "export", "-o", "all.parquet"); code != optimizer.CodeDone || out != "" {
+		t.Fatalf("exit %d, %q, %s", code, out, errs)
+	}
+	data, err := os.ReadFile(filepath.Join(w.dir, "all.parquet"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
+	if err != nil || file.NumRows() != 5 || len(file.Schema().Columns()) != len(history.Columns()) {
+		t.Errorf("parquet: %v, %+v", err, file)
+	}
+	if left, _ := filepath.Glob(filepath.Join(w.dir, ".all.parquet*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// TestRunsRefusals: one line that says what is wrong, with the code of a usage error.
+func TestRunsRefusals(t *testing.T) {
+	w := newWorld(t)
+	w.write("log.csv", smallLog)
+	w.write("empty.csv", "")
+	for name, c := range map[string]struct {
+		args string
+		code optimizer.Code
+		want string
+	}{
+		"format":        {"runs export --format xls", 2, "csv, json, parquet"},
+		"kind":          {"runs export --kind table", 2, "run, probe or log"},
+		"date":          {"runs export --since yesterday", 2, "2026-01-31"},
+		"no such place": {"runs export -o absent/a.csv", 1, "absent"},
+		"no log named":  {"runs import", 2, "import"},
+		"no such log":   {"runs import absent.csv", 1, "absent.csv"},
+		"no row":        {"runs import empty.csv", 1, "empty.csv"},
+		"log format":    {"runs import log.csv --format word", 2, "keras"},
+		"GPUs":          {"runs import log.csv --gpus -1", 2, "0 or more"},
+		"CPUs":          {"runs import log.csv --cpus 0", 2, "1 or more"},
+		"which GPUs":    {"runs import log.csv --gpus 0 --gpu-model T4", 2, "--gpu-model"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out, errs := w.run(strings.Fields(c.args)...)
+			if code != c.code || out != "" || !strings.Contains(errs, c.want) || strings.Count(errs, "\n") != 1 {
+				t.Errorf("exit %d, %q, %q: want %d and one line with %q", code, out, errs, c.code, c.want)
+			}
+		})
+	}
+}
+
+// TestParquetToATerminal: refused, with what to do.
+func TestParquetToATerminal(t *testing.T) {
+	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("no terminal to be had: %v", err)
+	}
+	defer terminal.Close()
+	w := newWorld(t)
+	var errs bytes.Buffer
+	e := &env{args: []string{"runs", "export", "--format", "parquet"}, stdout: terminal, stderr: &errs, environ: w.environ, dir: w.dir, clock: optimizer.SystemClock{}, width: func() int { return 0 }}
+	if code := run(e); code != optimizer.CodeUsage || !strings.Contains(errs.String(), "-o") {
+		t.Errorf("exit %d, %s", code, errs.String())
+	}
+}
+
+// TestRunsImport: what was taken and what was not; the same again changes nothing; what a log does not say is taken from the
+// flags; one bad log does not keep the others out.
+func TestRunsImport(t *testing.T) {
+	w := newWorld(t)
+	w.write("log.csv", smallLog)
+	w.write("copy of it.csv", smallLog)
+	code, out, errs := w.run("runs", "import", "log.csv", "--gpus", "2", "--gpu-model", "Tesla T4", "--cpus", "8", "--model", "resnet50", "--params", "25e6", "--nodes", "1")
+	if code != optimizer.CodeDone || !strings.HasPrefix(out, "log.csv (") || !strings.Contains(out, "3 rows taken, 1 skipped (line 4: ") {
+		t.Fatalf("exit %d, %s%s", code, out, errs)
+	}
+	for range 2 {
+		rows := w.table("runs", "export")
+		if len(rows) != 1 {
+			t.Fatalf("%d entries, want 1: the same log is the same entry", len(rows))
+		}
+		if r := rows[0]; r["kind"] != "log" || r["gpus"] != "2" || r["gpu"] != "T4" || r["cpus"] != "8" || r["nodes"] != "1" || r["model"] != "resnet50" ||
+			r["family"] != "resnet" || r["model_params"] != "2.5e+07" || r["rows"] != "3" || r["bad_rows"] != "1" || r["units"] != "3" || r["memory_gib"] != "" {
+			t.Errorf("entry %v", r)
+		}
+		if code, _, errs := w.run("runs", "import", "copy of it.csv", "--gpus", "2", "--gpu-model", "Tesla T4", "--cpus", "8", "--model", "resnet50", "--params", "25e6", "--nodes", "1"); code != optimizer.CodeDone {
+			t.Fatal(errs)
+		}
+	}
+	w.write("other.csv", "epoch,epoch_time\n1,2\n2,3\n")
+	code, out, errs = w.run("--json", "runs", "import", "absent.csv", "other.csv")
+	var doc struct {
+		Schema int
+		Logs   []imported
+	}
+	if err := json.Unmarshal([]byte(out), &doc); err != nil || len(doc.Logs) != 1 || doc.Logs[0].Rows != 2 || len(doc.Logs[0].Entries) != 1 {
+		t.Errorf("%v in %s", err, out)
+	}
+	if code != optimizer.CodeOurs || !strings.Contains(errs, "absent.csv") {
+		t.Errorf("exit %d, %s", code, errs)
+	}
+	if rows := w.table("runs", "export"); len(rows) != 2 {
+		t.Errorf("%d entries, want 2", len(rows))
+	}
+}
+
+// TestRunsRemoveForgets: what is removed is gone from the history too.
+func TestRunsRemoveForgets(t *testing.T) {
+	w := newWorld(t)
+	gone, stays := w.past("a", 1), w.past("b", 2)
+	if n := len(w.table("runs", "export")); n != 4 {
+		t.Fatalf("%d entries", n)
+	}
+	if code, _, errs := w.run("runs", "rm", gone); code != optimizer.CodeDone {
+		t.Fatal(errs)
+	}
+	db, _, err := history.Open(w.state())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	entries, err := db.Entries(history.Filter{})
+	if err != nil || len(entries) != 2 || entries[1].ID != stays {
+		t.Errorf("%v, %+v", err, entries)
+	}
+}
+
+// TestExportMakesNoStateDirectory: looking at nothing leaves nothing behind.
+func TestExportMakesNoStateDirectory(t *testing.T) {
+	w := newWorld(t)
+	if rows := w.table("runs", "export"); len(rows) != 0 {
+		t.Errorf("%v", rows)
+	}
+	if _, err := os.Stat(w.state()); err == nil {
+		t.Errorf("%s was made", w.state())
+	}
+}

@@ -1,0 +1,108 @@
+package history
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"trainopt/optimizer/journal"
+)
+
+// manyRuns is a state directory with n runs of 500 scripts, all of which ended long ago.
+func manyRuns(b *testing.B, n int) string {
+	b.Helper()
+	state := b.TempDir()
+	then := time.Now().Add(-24 * time.Hour)
+	for i := range n {
+		id := journal.NewRunID(then.Add(-time.Duration(n-i)*time.Minute), "train")
+		rec := past(func(r *journal.Record) {
+			r.RunID, r.Script.SHA256 = id, fmt.Sprint("script ", i%500)
+			for range 40 {
+				r.Measured[0].UnitSeconds = append(r.Measured[0].UnitSeconds, 0.5)
+			}
+			for j := range 20 {
+				r.Warnings = append(r.Warnings, fmt.Sprintf("warning %d: %s", j, strings.Repeat("w", 80)))
+			}
+		})
+		data, err := journal.Encode(rec)
+		if err != nil {
+			b.Fatal(err)
+		}
+		dir := filepath.Join(journal.RunsDir(state), id)
+		file := filepath.Join(dir, journal.RecordFile)
+		if os.MkdirAll(dir, 0o755) != nil || os.WriteFile(file, data, 0o644) != nil || os.Chtimes(file, then, then) != nil {
+			b.Fatal("cannot write the runs")
+		}
+	}
+	return state
+}
+
+// BenchmarkRecall is what a start of a training waits for with 10,000 earlier runs, of which 20 are of its script: through
+// the runs database (aim: well under a second), and by reading every run. The very first time fills the database. MiB-more is
+// what each adds to the peak of this process' resident memory.
+func BenchmarkRecall(b *testing.B) {
+	state := manyRuns(b, 10000)
+	key := asks(func(k *Key) { k.ScriptSHA256 = "script 7" })
+	check := func(b *testing.B, got Recalled, notes []string) {
+		if len(got.Runs) != maxRuns || len(notes) > 0 {
+			b.Fatalf("%d runs, notes %q", len(got.Runs), notes)
+		}
+	}
+	from := time.Now()
+	got, notes := Recall(state, key)
+	check(b, got, notes)
+	first := time.Since(from).Seconds()
+	before := peakMiB()
+	report := func(b *testing.B) {
+		b.ReportMetric(peakMiB()-before, "MiB-more")
+		before = peakMiB()
+	}
+	b.Run("database", func(b *testing.B) {
+		for b.Loop() {
+			got, notes := Recall(state, key)
+			check(b, got, notes)
+		}
+		b.ReportMetric(first, "s-first-time")
+		report(b)
+	})
+	b.Run("directories", func(b *testing.B) {
+		for b.Loop() {
+			found, err := everyRun(state)
+			got, notes := recall(found, key)
+			if err != nil {
+				b.Fatal(err)
+			}
+			check(b, got, notes)
+		}
+		report(b)
+	})
+}
+
+// peakMiB is the largest resident memory of this process so far.
+func peakMiB() float64 {
+	data, _ := os.ReadFile("/proc/self/status")
+	_, rest, _ := strings.Cut(string(data), "VmHWM:")
+	fields := strings.Fields(rest)
+	if len(fields) == 0 {
+		return 0
+	}
+	kib, _ := strconv.ParseFloat(fields[0], 64)
+	return kib / 1024
+}
+
+// BenchmarkEntries reads a history of 10,000 runs and their probes back.
+func BenchmarkEntries(b *testing.B) {
+	db := opened(b, manyRuns(b, 10000))
+	if _, err := db.Sync(); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if got := all(b, db, Filter{}); len(got) != 20000 {
+			b.Fatal(len(got))
+		}
+	}
+}
