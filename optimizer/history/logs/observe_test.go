@@ -11,6 +11,8 @@ import (
 	"trainopt/resources"
 )
 
+var eightCPUs = resources.Allocation{CPUs: 8}
+
 func write(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -83,8 +85,7 @@ func TestRecallSeveral(t *testing.T) {
 	a := write(t, "a.csv", "epoch,epoch_time,cpu_count,total_epochs\n1,9,4,12\n2,5,4,12\n")
 	b := write(t, "b.csv", "epoch,epoch_time,cpu_count\n29,9,2\n30,8,2\n")
 	absent := filepath.Join(t.TempDir(), "absent.csv")
-	eight := resources.Allocation{CPUs: 8}
-	found := Recall([]string{a, absent, b}, Options{}, eight)
+	found := Recall([]string{a, absent, b}, Options{}, eightCPUs)
 	got, notes := found.Observations, found.Notes
 	if len(got) != 2 || got[0].Allocation.CPUs != 4 || got[1].Allocation.CPUs != 2 {
 		t.Errorf("observations %+v, want one of each log", got)
@@ -93,7 +94,7 @@ func TestRecallSeveral(t *testing.T) {
 		t.Errorf("notes %q, want one on the log that is absent", notes)
 	}
 	for want, paths := range map[float64][]string{12: {a}, 30: {a, absent, b}, 0: {absent}} {
-		if n := Recall(paths, Options{}, eight).Epochs; n != want {
+		if n := Recall(paths, Options{}, eightCPUs).Epochs; n != want {
 			t.Errorf("%g epochs in %v, want %g", n, paths, want)
 		}
 	}

@@ -139,6 +139,8 @@ func TestRead(t *testing.T) {
 			want: []string{"rows=6 epochs=6 s=5070 each=10 spread=0.08165 n=4"}},
 		"a longer unit now and then counts": {text: lines("epoch,epoch_time", "1,30", "2,10", "3,10", "4,20", "5,10", "6,10", "7,20"),
 			want: []string{"rows=7 epochs=7 s=110 each=13.33 spread=0.3873 n=6"}},
+		"an evaluation now and then counts": {text: lines("epoch,epoch_time", "1,30", "2,10", "3,10", "4,10", "5,90", "6,10", "7,10", "8,10", "9,95", "10,10", "11,10", "12,10", "13,85", "14,9000"),
+			want: []string{"rows=14 epochs=14 s=9390 each=30 spread=1.208 n=12"}},
 		"timestamps only": {text: lines("timestamp,epoch", "2025-07-01 10:00:20,1", "2025-07-01 10:00:30,2", "2025-07-01 10:00:42,3"),
 			want:  []string{"rows=3 epochs=3 s=22 each=12 n=1"},
 			notes: []string{"first row to its last"}},

@@ -11,6 +11,8 @@ const (
 	maxKept = 1024
 	// pause is the factor beyond which a value is no steady state but a pause, a restart or a stalled machine.
 	pause = 3
+	// recurs is how many values beyond that make a pattern.
+	recurs = 3
 	// seed of the samples: the same log gives the same bytes.
 	seed = 0x10_95
 )
@@ -65,32 +67,57 @@ func (s *samples) values() []float64 {
 func (s *samples) median() float64 { return median(s.values()) }
 
 // steady is the mean of the steady values, their relative standard deviation (NaN for fewer than two) and how many were
-// measured. A value beyond three times the median, or below a third of it, is left out: a pause does not ruin the mean, and
-// units that regularly take somewhat longer, such as those with an evaluation, still count.
+// measured. A value beyond three times the median, or below a third of it, is left out: a pause does not ruin the mean. But
+// where three or more of those are alike they are work that recurs, such as an evaluation after each thousand steps, and
+// count.
 func (s *samples) steady() (mean, spread, count float64) {
 	all := s.values()
 	middle := median(all)
-	n, m2 := 0.0, 0.0
+	var slow, fast []float64
+	var m moments
 	for _, v := range all {
-		if v > pause*middle || v < middle/pause {
-			continue
+		switch {
+		case v > pause*middle:
+			slow = append(slow, v)
+		case v < middle/pause:
+			fast = append(fast, v)
+		default:
+			m.add(v)
 		}
-		n++
-		d := v - mean
-		mean += d / n
-		m2 += d * (v - mean)
 	}
-	if n == 0 {
+	for _, odd := range [][]float64{slow, fast} {
+		if alike := like(odd, median(odd)); len(alike) >= recurs {
+			for _, v := range alike {
+				m.add(v)
+			}
+		}
+	}
+	if m.n == 0 {
 		return math.NaN(), math.NaN(), math.NaN()
 	}
-	spread, count = math.NaN(), n
-	if n > 1 {
-		spread = math.Sqrt(m2/(n-1)) / mean
+	spread, count = math.NaN(), m.n
+	if m.n > 1 {
+		spread = math.Sqrt(m.m2/(m.n-1)) / m.mean
 	}
 	if measured := s.n - 1; measured > len(all) {
-		count = math.Round(float64(measured) * n / float64(len(all)))
+		count = math.Round(float64(measured) * m.n / float64(len(all)))
 	}
-	return mean, spread, count
+	return m.mean, spread, count
+}
+
+// like are the values within the factor pause of the middle.
+func like(values []float64, middle float64) []float64 {
+	return slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return v > pause*middle || v < middle/pause })
+}
+
+// moments are an online mean and sum of squared deviations (Welford 1962).
+type moments struct{ n, mean, m2 float64 }
+
+func (m *moments) add(v float64) {
+	m.n++
+	d := v - m.mean
+	m.mean += d / m.n
+	m.m2 += d * (v - m.mean)
 }
 
 func median(v []float64) float64 {
