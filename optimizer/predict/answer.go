@@ -4,12 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"trainopt/cost"
+	"trainopt/optimizer/chart"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/transfer"
-	"trainopt/resources"
 	"trainopt/sla"
 )
 
@@ -136,17 +137,20 @@ func (s *scene) foretellAll(w Work, configs []Configuration) (found []Configurat
 
 // options are all options of the scene, in the order of its machines.
 func (s *scene) options() []Option {
+	most := 0
+	for i := range s.configs {
+		most = max(most, s.configs[i].devices())
+	}
 	var out []Option
-	var held []resources.Allocation
 	for _, p := range s.places {
 		c := &s.configs[p.config]
 		for _, market := range p.machine.markets() {
 			if o, ok := price(c, p.config, p.machine, market, s.interruptions, s.busyCPUs); ok {
-				out, held = append(out, o), append(held, p.machine.allocation(c))
+				o.Resource = float64(c.devices()) / float64(most)
+				out = append(out, o)
 			}
 		}
 	}
-	share(out, held)
 	return out
 }
 
@@ -187,13 +191,15 @@ func (a *Answer) remark() {
 		note("the time from launch to the first work is not known and not counted")
 	}
 	if !math.IsNaN(q.Batch) && a.Work.Quantity != transfer.Trainings {
-		note("the batch of %s samples is over all GPUs, whatever their number", significant(q.Batch))
+		note("the batch of %s samples is over all GPUs, whatever their number", chart.Significant(q.Batch))
 	}
 	if a.Work.Quantity == transfer.Trainings && q.Job.Epochs > 0 {
 		note("the %s do not count: only whole trainings to their target were measured", plural(q.Job.Epochs, "epoch"))
 	}
-	if len(a.SpotCapacity) > 0 {
+	if len(a.SpotCapacity) > 0 || q.market() == Spot {
 		note("%s", a.spotWords())
+	} else if slices.ContainsFunc(a.Options, func(o Option) bool { return o.Market == Spot }) {
+		note("spot capacity is expected to cost more than on demand: %s", a.spotWords())
 	}
 	var lacking int
 	for _, o := range a.Options {

@@ -89,12 +89,18 @@ func (g *Ground) words() string {
 	if g.Newest != "" {
 		text += " (newest " + short(g.Newest) + ")"
 	} else if g.Source != "" {
-		text += " (" + g.Source + ")"
+		text += " (" + origin(g.Source) + ")"
 	}
 	if g.Measured != "" {
 		text += ": " + g.Measured
 	}
 	return text
+}
+
+// origin is the name of a publication, without what was taken of it: "Pollux (OSDI 2021)".
+func origin(source string) string {
+	name, _, _ := strings.Cut(source, ",")
+	return name
 }
 
 // short keeps the beginning of a log's id, which is a hash.
@@ -114,8 +120,8 @@ func basisWords(list []Ground, prior float64) string {
 		g := &list[i]
 		switch {
 		case len(g.Kinds) > 0 && g.Kinds[history.Table] == len(g.Entries):
-			if !slices.Contains(public, g.Source) && g.Source != "" {
-				public = append(public, g.Source)
+			if o := origin(g.Source); !slices.Contains(public, o) && o != "" {
+				public = append(public, o)
 			}
 		case g.Similarity >= closest:
 			text := g.counted() + " of " + g.what()
@@ -155,6 +161,9 @@ func named(e history.Entry) string {
 	}
 	if e.Parent != "" {
 		return "run " + e.Parent
+	}
+	if e.Kind == history.Table {
+		return origin(e.Source)
 	}
 	return string(e.Kind) + " " + e.ID
 }

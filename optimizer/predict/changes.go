@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"trainopt/optimizer/chart"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/transfer"
 	"trainopt/sla"
@@ -68,29 +69,35 @@ func (s *scene) uncertainty(a *Answer) *Uncertainty {
 // imagined are the units that an imagined probe measures.
 const imagined = 8
 
-// probe imagines a probe of the job on the smallest division of the chosen GPU model, or of its CPUs; nil for whole
-// trainings, which no probe measures.
+// narrower is how much narrower an interval must become for a probe to be worth a word.
+const narrower = 0.95
+
+// probe imagines a probe of the job, on one GPU of the chosen model if that narrows the prediction, else on the chosen
+// configuration; nil where neither does, and for whole trainings, which no probe measures.
 func (s *scene) probe(a *Answer) *Probe {
-	if s.work.Quantity == transfer.Trainings || s.learn == nil {
+	if s.work.Quantity == transfer.Trainings {
 		return nil
 	}
-	c := *a.chosenConfiguration()
-	if c.GPUs > 0 {
-		c.GPUs, c.Nodes = 1, 1
+	chosen := *a.chosenConfiguration()
+	small := chosen
+	if small.GPUs > 0 {
+		small.GPUs, small.Nodes = 1, 1
 	}
-	c, ok, err := foretell(s.predictor, s.question.Job, s.work, unknown, c)
-	if !ok || err != nil {
-		return nil
+	for _, c := range []Configuration{small, chosen} {
+		c, ok, err := foretell(s.predictor, s.question.Job, s.work, unknown, c)
+		if !ok || err != nil {
+			continue
+		}
+		middle := s.learn(append(slices.Clone(s.entries), s.measuredAs(c, c.Rate.Value.P50)))
+		then, ok, err := foretell(middle, s.question.Job, s.work, s.startup, chosen)
+		if ok && err == nil && width(then.Seconds) < narrower*width(chosen.Seconds) {
+			return &Probe{Configuration: c, Seconds: then.Seconds, Slow: s.chosenIf(a, c, c.Rate.Value.P5), Fast: s.chosenIf(a, c, c.Rate.Value.P95)}
+		}
+		if small.same(&chosen) {
+			break
+		}
 	}
-	p := &Probe{Configuration: c}
-	middle := s.learn(append(slices.Clone(s.entries), s.measuredAs(c, c.Rate.Value.P50)))
-	then, ok, err := foretell(middle, s.question.Job, s.work, s.startup, *a.chosenConfiguration())
-	if !ok || err != nil {
-		return nil
-	}
-	p.Seconds = then.Seconds
-	p.Slow, p.Fast = s.chosenIf(a, c, c.Rate.Value.P5), s.chosenIf(a, c, c.Rate.Value.P95)
-	return p
+	return nil
 }
 
 // measuredAs is the entry of a probe that ran at so many units of work a second.
@@ -191,8 +198,8 @@ func (s *scene) byProbe(a *Answer) (Change, bool) {
 	}
 	o := &a.Options[at]
 	return Change{Kind: ByProbe, Option: at, Seconds: o.Seconds, CostUSD: o.CostUSD,
-		Words: fmt.Sprintf("a probe on %s: if it runs at %s %s/s (P5), %s; if at %s (P95), %s", p.Configuration.words(), significant(p.Configuration.Rate.Value.P5), s.work.Unit,
-			words(p.Slow), significant(p.Configuration.Rate.Value.P95), words(p.Fast))}, true
+		Words: fmt.Sprintf("a probe on %s: if it runs at %s %s/s (P5), %s; if at %s (P95), %s", p.Configuration.words(), chart.Significant(p.Configuration.Rate.Value.P5), s.work.Unit,
+			words(p.Slow), chart.Significant(p.Configuration.Rate.Value.P95), words(p.Fast))}, true
 }
 
 // chosenWith is the option that other limits would choose, with the options as they are then.
@@ -212,7 +219,7 @@ func (s *scene) byDeadline(a *Answer) (Change, bool) {
 		at, _ := s.chosenWith(a, limits{seconds, l.usd})
 		if o := a.Options[at]; at != a.Chosen && o.CostUSD.P50 < was.CostUSD.P50*(1-tie) {
 			return Change{Kind: ByDeadline, Option: at, Seconds: o.Seconds, CostUSD: o.CostUSD, Words: fmt.Sprintf("a deadline of %s instead of %s: %s, which saves %s (%s)",
-				deadlineUp(seconds), duration(l.seconds), a.optionWords(&o), usd(was.CostUSD.P50-o.CostUSD.P50), percent(o.CostUSD.P50, was.CostUSD.P50))}, true
+				deadlineUp(seconds), chart.Duration(l.seconds), a.optionWords(&o), chart.USD(was.CostUSD.P50-o.CostUSD.P50), percent(o.CostUSD.P50, was.CostUSD.P50))}, true
 		}
 	}
 	return Change{}, false
@@ -229,7 +236,7 @@ func (s *scene) byBudget(a *Answer) (Change, bool) {
 		at, _ := s.chosenWith(a, limits{l.seconds, budget})
 		if o := a.Options[at]; at != a.Chosen && o.Seconds.P50 < was.Seconds.P50*(1-tie) {
 			return Change{Kind: ByBudget, Option: at, Seconds: o.Seconds, CostUSD: o.CostUSD, Words: fmt.Sprintf("a budget of %s instead of %s: %s, which saves %s (%s)",
-				budgetUp(budget), usd(l.usd), a.optionWords(&o), duration(was.Seconds.P50-o.Seconds.P50), percent(o.Seconds.P50, was.Seconds.P50))}, true
+				budgetUp(budget), chart.USD(l.usd), a.optionWords(&o), chart.Duration(was.Seconds.P50-o.Seconds.P50), percent(o.Seconds.P50, was.Seconds.P50))}, true
 		}
 	}
 	return Change{}, false
@@ -264,9 +271,9 @@ func (s *scene) byMarket(a *Answer) (Change, bool) {
 	if !cheaper && !surer {
 		return Change{}, false
 	}
-	words := fmt.Sprintf("%s: %s: %s instead of %s, %s instead of %s", other, a.optionWords(&o), usd(o.CostUSD.P50), usd(was.CostUSD.P50), duration(o.Seconds.P50), duration(was.Seconds.P50))
+	words := fmt.Sprintf("%s: %s: %s instead of %s, %s instead of %s", other, a.optionWords(&o), chart.USD(o.CostUSD.P50), chart.USD(was.CostUSD.P50), chart.Duration(o.Seconds.P50), chart.Duration(was.Seconds.P50))
 	if o.Interruption > 0 {
-		words += fmt.Sprintf("; of that %s for interruptions", usd(float64(o.Interruption)))
+		words += fmt.Sprintf("; of that %s for interruptions", chart.USD(float64(o.Interruption)))
 	}
 	return Change{Kind: ByMarket, Option: at, Seconds: o.Seconds, CostUSD: o.CostUSD, Words: words}, true
 }
@@ -303,7 +310,7 @@ func (s *scene) byBatch(a *Answer) (Change, bool) {
 	if !ok {
 		return Change{}, false
 	}
-	return s.another(a, options, ByBatch, fmt.Sprintf("a batch of %s instead of %s", significant(2*s.question.Batch), significant(s.question.Batch)))
+	return s.another(a, options, ByBatch, fmt.Sprintf("a batch of %s instead of %s", chart.Significant(2*s.question.Batch), chart.Significant(s.question.Batch)))
 }
 
 // another is the change to the option that is chosen among changed ones, where it is another one.
@@ -313,7 +320,7 @@ func (s *scene) another(a *Answer, options []Option, kind, what string) (Change,
 		return Change{}, false
 	}
 	o := options[at]
-	words := fmt.Sprintf("%s: %s: %s, %s", what, a.optionWords(&o), duration(o.Seconds.P50), usd(o.CostUSD.P50))
+	words := fmt.Sprintf("%s: %s: %s, %s", what, a.optionWords(&o), chart.Duration(o.Seconds.P50), chart.USD(o.CostUSD.P50))
 	if a.Feasible && !o.Feasible {
 		words += fmt.Sprintf("; the limits would hold with %s only", chanceWords(o.Chance))
 	}
@@ -347,10 +354,10 @@ func nearest(a *Answer) string {
 	text := fmt.Sprintf("nothing keeps the %s with 95 %% probability", l.words())
 	later, dearer := best(seconds, inCost), best(cost, inTime)
 	if l.seconds > 0 && later != nil {
-		text += fmt.Sprintf("; a deadline of %s would do (%s, at most %s)", deadlineUp(later.Seconds.P95), a.optionWords(later), usd(later.CostUSD.P95))
+		text += fmt.Sprintf("; a deadline of %s would do (%s, at most %s)", deadlineUp(later.Seconds.P95), a.optionWords(later), chart.USD(later.CostUSD.P95))
 	}
 	if l.usd > 0 && dearer != nil {
-		text += fmt.Sprintf("; a budget of %s would do (%s, in at most %s)", budgetUp(dearer.CostUSD.P95), a.optionWords(dearer), duration(dearer.Seconds.P95))
+		text += fmt.Sprintf("; a budget of %s would do (%s, in at most %s)", budgetUp(dearer.CostUSD.P95), a.optionWords(dearer), chart.Duration(dearer.Seconds.P95))
 	}
 	if later == nil && dearer == nil {
 		all := func(Option) bool { return true }

@@ -43,9 +43,17 @@ const (
 func (c *Configuration) query(job history.Job) transfer.Query {
 	config := history.Config{GPU: c.GPU, GPUs: float64(c.GPUs * c.Nodes), Nodes: c.Nodes, CPUs: math.NaN(), MemoryGiB: math.NaN(), Batch: c.Batch}
 	if c.GPUs == 0 {
-		config.CPUs = float64(c.CPUs * c.Nodes)
+		config.CPUs = float64(c.devices())
 	}
 	return transfer.Query{Job: job, Config: config}
+}
+
+// devices is how many GPUs it holds, CPUs of a job without.
+func (c *Configuration) devices() int {
+	if c.GPUs > 0 {
+		return c.GPUs * c.Nodes
+	}
+	return c.CPUs * c.Nodes
 }
 
 // same reports whether two are the same but for what is predicted.
@@ -139,6 +147,9 @@ func (q *Question) divisions(m *Machine) []Configuration {
 	}
 	var out []Configuration
 	add := func(c Configuration) {
+		if q.Batch < float64(c.GPUs*c.Nodes) {
+			return // not a sample for each GPU
+		}
 		if within(q.GPUs, c.GPUs*c.Nodes) && (q.CPUOnly || c.GPUs > 0) && within(q.CPUs, q.cpusOf(m, &c)) && !(q.OneGPU && c.GPUs*c.Nodes > 1) {
 			out = append(out, c)
 		}
@@ -177,8 +188,8 @@ func (q *Question) cpusOf(m *Machine, c *Configuration) int {
 	if c.GPUs == 0 {
 		return c.CPUs * c.Nodes
 	}
-	if m.Rates != nil && m.Offer.GPUs > 0 {
-		return max(1, m.Offer.CPUs*c.GPUs/m.Offer.GPUs)
+	if m.Rates != nil {
+		return m.part(c).CPUs
 	}
 	return m.Offer.CPUs * c.Nodes
 }
@@ -208,28 +219,20 @@ func (m *Machine) cheapest() Market {
 	return OnDemand
 }
 
-// allocation is what a configuration holds of a machine.
-func (m *Machine) allocation(c *Configuration) resources.Allocation {
-	part := 1.0
-	switch o := m.Offer; {
-	case m.Rates == nil:
-	case c.GPUs > 0:
-		part = float64(c.GPUs) / float64(o.GPUs)
-	default:
-		part = float64(c.CPUs) / float64(o.CPUs)
+// part is what a configuration holds of a machine at hand: its share of the GPUs (CPUs), and as much of the rest.
+func (m *Machine) part(c *Configuration) resources.Allocation {
+	part := float64(c.CPUs) / float64(m.Offer.CPUs)
+	if c.GPUs > 0 {
+		part = float64(c.GPUs) / float64(m.Offer.GPUs)
 	}
-	gpus := m.Offer.GPUs * c.Nodes
-	if m.Rates != nil {
-		gpus = c.GPUs
-	}
-	return resources.Allocation{GPUs: gpus, CPUs: max(1, int(part*float64(m.Offer.CPUs*c.Nodes))), Memory: resources.GiB(part) * m.Offer.Memory * resources.GiB(c.Nodes)}
+	return resources.Allocation{GPUs: c.GPUs, CPUs: max(1, int(part*float64(m.Offer.CPUs))), Memory: resources.GiB(part) * m.Offer.Memory}
 }
 
 // hourly is what a configuration costs an hour on a machine.
 func (m *Machine) hourly(c *Configuration, market Market) cost.USD {
 	switch market {
 	case Owned:
-		return m.Rates.Hourly(m.allocation(c))
+		return m.Rates.Hourly(m.part(c))
 	case Spot:
 		return m.Offer.Spot * cost.USD(c.Nodes)
 	}

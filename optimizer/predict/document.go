@@ -9,52 +9,31 @@ import (
 
 	"trainopt/optimizer/chart"
 	"trainopt/optimizer/history/transfer"
+	"trainopt/optimizer/page"
 	"trainopt/sla"
 )
 
-// document is an answer in words, as text, Markdown and HTML show it.
-type document struct {
-	Title, Sub string
-	Fields     []field
-	Sections   []section
-}
-
-type field struct{ Name, Value string }
-
-type section struct {
-	ID, Title string
-	Intro     string
-	Table     *table
-	Items     []string
-}
-
-// table is a grid of words; columns from Right on are numbers.
-type table struct {
-	Columns []string
-	Right   int
-	Rows    [][]string
-	Marked  int // the row of the chosen option; −1 none
-}
-
 // document puts an answer into words.
-func (a *Answer) document() document {
+func (a *Answer) document() page.Document {
 	q := a.Question
-	d := document{Title: "Prediction for " + chart.Clean(q.subject()), Sub: jobWords(q.Job, q.Batch), Fields: a.fields()}
-	add := func(s section) {
-		if s.Table != nil && len(s.Table.Rows) > 0 || len(s.Items) > 0 {
-			d.Sections = append(d.Sections, s)
+	picture := a.picture()
+	d := page.Document{Title: "Prediction for " + chart.Clean(q.subject()), Subtitle: jobWords(q.Job, q.Batch), Answers: a.answers(), Wide: &picture,
+		Footer: "All numbers are predicted unless they are said to be measured; intervals are from the 5th to the 95th percentile. Prices are those of the dated catalogue."}
+	add := func(id, title, intro string, b page.Block) {
+		if b.Table != nil && len(b.Table.Rows) > 0 || len(b.Notes) > 0 {
+			d.Sections = append(d.Sections, page.Section{ID: id, Title: title, Intro: intro, Blocks: []page.Block{b}})
 		}
 	}
-	add(section{ID: "basis", Title: "What it rests on", Items: a.basisItems()})
-	add(section{ID: "options", Title: "The choices", Intro: a.frontIntro(), Table: a.table(a.front())})
-	add(section{ID: "ondemand", Title: "Cheapest that fit, on demand", Intro: a.checkedWords(a.OnDemand), Table: a.table(a.OnDemand)})
-	add(section{ID: "spot", Title: "Cheapest that fit, spot", Intro: "expected interruptions are in time and cost; the column “for them” is what they cost", Table: a.spotTable()})
+	add("Basis", "What it rests on", "", page.Block{Table: a.basisTable()})
+	add("options", "The choices", a.frontIntro(), page.Block{Table: a.table(a.front(), false)})
+	add("on-demand", "Cheapest that fit, on demand", a.checkedWords(a.OnDemand), page.Block{Table: a.table(a.OnDemand, false)})
+	add("spot", "Cheapest that fit, spot", "expected interruptions are in time and cost; the last column is what those cost", page.Block{Table: a.table(a.SpotCapacity, true)})
 	var changes []string
 	for _, c := range a.Changes {
 		changes = append(changes, c.Words)
 	}
-	add(section{ID: "changes", Title: "What would change the choice", Items: changes})
-	add(section{ID: "notes", Title: "Notes", Items: a.Notes})
+	add("changes", "What would change the choice", "", page.Block{Notes: changes})
+	add("notes", "Notes", "", page.Block{Notes: a.Notes})
 	return d
 }
 
@@ -68,47 +47,50 @@ func (a *Answer) checkedWords(list []int) string {
 	return ""
 }
 
-// fields are the answer itself.
-func (a *Answer) fields() []field {
+// answers are what was asked.
+func (a *Answer) answers() []page.Answer {
 	q := a.Question
-	list := []field{{"work", a.Work.workWords()}}
-	add := func(name, format string, args ...any) { list = append(list, field{name, fmt.Sprintf(format, args...)}) }
+	list := []page.Answer{{Question: "Work", Text: a.Work.words()}}
+	add := func(name, format string, args ...any) {
+		list = append(list, page.Answer{Question: name, Text: fmt.Sprintf(format, args...)})
+	}
 	if a.Chosen < 0 {
-		add("chosen", "nothing: %s", a.Nearest)
+		add("Chosen", "nothing: %s", a.Nearest)
 		return list
 	}
 	o, c := &a.Options[a.Chosen], a.chosenConfiguration()
-	add("chosen", "%s, %s an hour (preference %s)", a.optionWords(o), usd(float64(o.Hourly)), preferenceWords(q.Preference))
-	add("time", "%s", interval(o.Seconds, duration))
-	cost := interval(o.CostUSD, usd)
+	add("Chosen", "%s, %s an hour (preference %s)", a.optionWords(o), chart.USD(float64(o.Hourly)), preferenceWords(q.Preference))
+	add("Time", "%s", interval(o.Seconds, chart.Duration))
+	cost := interval(o.CostUSD, chart.USD)
 	if o.Interruption > 0 {
-		cost += fmt.Sprintf(", of that %s for interruptions", usd(float64(o.Interruption)))
+		cost += fmt.Sprintf(", of that %s for interruptions", chart.USD(float64(o.Interruption)))
 	}
-	add("cost", "%s", cost)
+	add("Cost", "%s", cost)
 	if known(c.Throughput) {
-		add("throughput", "%s samples/s", interval(c.Throughput, significant))
+		add("Throughput", "%s samples/s", interval(c.Throughput, chart.Significant))
 	} else if a.Work.Quantity != transfer.Trainings {
-		add("speed", "%s %s an hour", interval(scaled(c.Rate.Value, 3600), significant), a.Work.Unit)
+		add("Speed", "%s %s an hour", interval(scaled(c.Rate.Value, 3600), chart.Significant), a.Work.Unit)
 	}
 	if c.GPUs > 0 {
 		add("GPU memory", "%s", peakWords(c.GPUPeak, float64(o.Offer.GPUMemory)))
 	}
-	add("memory", "%s", peakWords(c.HostPeak, float64(o.Offer.Memory)))
-	add("resources", "%s of the most that any choice holds", chart.PlainBlanks(chart.Share(o.Resource)))
+	add("Memory", "%s", peakWords(c.HostPeak, float64(o.Offer.Memory)))
+	add("Resources", "%s of the most %s that any choice holds", chart.Share(o.Resource), map[bool]string{true: "GPUs", false: "CPUs"}[c.GPUs > 0])
 	if l := q.limits(); l.any() {
 		words := fmt.Sprintf("%s: kept with a probability of %s", l.words(), chanceWords(o.Chance))
 		if !a.Feasible {
 			words += "; " + a.Nearest
 		}
-		add("limits", "%s", words)
+		add("Limits", "%s", words)
+		list[len(list)-1].Light = light(a.Feasible)
 	}
-	add("basis", "%s", basisWords(a.Basis, c.Rate.Prior))
-	add("spread", "%s", a.spreadWords())
+	add("Basis", "%s", basisWords(a.Basis, c.Rate.Prior))
+	add("Spread", "%s", a.spreadWords())
 	return list
 }
 
 func peakWords(peak sla.Interval, has float64) string {
-	gib := func(v float64) string { return significant(v) + " GiB" }
+	gib := func(v float64) string { return chart.Significant(v) + " GiB" }
 	if !known(peak) {
 		return "peak not known: fit not checked"
 	}
@@ -136,7 +118,7 @@ func (a *Answer) spreadWords() string {
 		text = "none: the time is exact"
 	}
 	if p := u.Probe; p != nil {
-		text += fmt.Sprintf("; a probe on %s would leave %s to %s of undisturbed time, now %s", p.Configuration.words(), duration(p.Seconds.P5), duration(p.Seconds.P95), ends(a.chosenConfiguration().Seconds, duration))
+		text += fmt.Sprintf("; a probe on %s would leave %s to %s of undisturbed time, now %s", p.Configuration.words(), chart.Duration(p.Seconds.P5), chart.Duration(p.Seconds.P95), ends(a.chosenConfiguration().Seconds, chart.Duration))
 	}
 	return text
 }
@@ -144,17 +126,18 @@ func (a *Answer) spreadWords() string {
 // mostGrounds bounds how many are listed.
 const mostGrounds = 6
 
-func (a *Answer) basisItems() []string {
-	var out []string
+// basisTable lists the grounds of the choice.
+func (a *Answer) basisTable() *page.Table {
+	t := &page.Table{Columns: append(page.Right("share", "similarity"), page.Left("measured")...)}
 	for i := range a.Basis {
 		g := &a.Basis[i]
 		if i == mostGrounds {
-			out = append(out, fmt.Sprintf("… %d more (all: --format json)", len(a.Basis)-i))
+			t.Rows = append(t.Rows, page.Row("", "", fmt.Sprintf("… %d more (all: --format json)", len(a.Basis)-i)))
 			break
 		}
-		out = append(out, fmt.Sprintf("%3.0f %%  %s; similarity %.2f", 100*g.Weight, g.words(), g.Similarity))
+		t.Rows = append(t.Rows, page.Row(chart.Share(g.Weight), strconv.FormatFloat(g.Similarity, 'f', 2, 64), g.words()))
 	}
-	return out
+	return t
 }
 
 // front are the positions of the options on the front, the fastest first, and the chosen one.
@@ -190,13 +173,15 @@ func (a *Answer) frontIntro() string {
 // mostRows bounds a table for people.
 const mostRows = 12
 
-// table shows options; a long list is cut around the chosen one.
-func (a *Answer) table(list []int) *table {
-	unit := timeUnit(a.median())
-	t := &table{Columns: []string{"configuration", "machine", "$/h", unit.name + " (P5–P95)", "USD (P5–P95)"}, Right: 2, Marked: -1}
-	limited := a.Question.limits().any()
+// table shows options, with what interruptions cost them where asked; a long list is cut around the chosen one.
+func (a *Answer) table(list []int, interruptions bool) *page.Table {
+	unit, limited := timeUnit(a.median()), a.Question.limits().any()
+	t := &page.Table{Columns: append(page.Left("configuration", "machine"), page.Right("$/h", unit.name+" (P5–P95)", "USD (P5–P95)")...)}
 	if limited {
-		t.Columns = append(t.Columns, "keeps")
+		t.Columns = append(t.Columns, page.Right("keeps")...)
+	}
+	if interruptions {
+		t.Columns = append(t.Columns, page.Right("for those")...)
 	}
 	from := 0
 	for k, i := range list {
@@ -210,26 +195,26 @@ func (a *Answer) table(list []int) *table {
 		if o.Fit == NotSeen {
 			name += " ?"
 		}
-		row := []string{name, o.Machine, price3(float64(o.Hourly)), compact(scaled(o.Seconds, 1/unit.size), significant), compact(o.CostUSD, price3)}
-		if limited {
-			row = append(row, chanceWords(o.Chance))
-		}
 		if i == a.Chosen {
-			t.Marked = len(t.Rows)
+			name = "▸ " + name
+		}
+		row := page.Row(strings.ReplaceAll(name, " ", chart.Blank), o.Machine, dollars(float64(o.Hourly)), compact(scaled(o.Seconds, 1/unit.size), chart.Significant), compact(o.CostUSD, dollars))
+		if limited {
+			row = append(row, page.Cell{Text: chanceWords(o.Chance), Light: light(o.Feasible)})
+		}
+		if interruptions {
+			row = append(row, page.Cell{Text: dollars(float64(o.Interruption))})
 		}
 		t.Rows = append(t.Rows, row)
 	}
 	return t
 }
 
-// spotTable has what interruptions cost beside.
-func (a *Answer) spotTable() *table {
-	t := a.table(a.SpotCapacity)
-	t.Columns = append(t.Columns, "for them")
-	for k := range t.Rows {
-		t.Rows[k] = append(t.Rows[k], price3(float64(a.Options[a.SpotCapacity[k]].Interruption)))
+func light(ok bool) page.Light {
+	if ok {
+		return page.Good
 	}
-	return t
+	return page.Bad
 }
 
 func (a *Answer) median() float64 {
@@ -265,15 +250,12 @@ func compact(i sla.Interval, one func(float64) string) string {
 	return fmt.Sprintf("%s (%s–%s)", one(i.P50), one(i.P5), one(i.P95))
 }
 
-// price3 writes money without its sign: cents from a dollar up, three significant digits below and whole dollars from a thousand.
-func price3(v float64) string {
-	if v >= 1 && v < 999.5 {
-		return strconv.FormatFloat(v, 'f', 2, 64)
-	}
+// dollars writes money without its sign, three significant digits, cents from one to ten.
+func dollars(v float64) string {
 	if math.Abs(v) < 1e-9 {
 		return "0"
 	}
-	return significant(v)
+	return chart.Significant(v)
 }
 
 // sortBy sorts positions by their keys, smallest first, stable.

@@ -150,7 +150,7 @@ func renderJSON(w io.Writer, a *Answer) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.Write(append(data, '\n'))
+	_, err = io.WriteString(w, chart.PlainBlanks(string(data))+"\n")
 	return err
 }
 

@@ -9,8 +9,6 @@ import (
 	"trainopt/cost"
 	"trainopt/morl/pareto"
 	"trainopt/optimizer/plan"
-	"trainopt/resources"
-	"trainopt/simulator/training"
 	"trainopt/sla"
 )
 
@@ -36,7 +34,8 @@ type Option struct {
 	PaidHours sla.Interval
 	// Interruption is the part of CostUSD.P50 that interruptions of spot capacity are expected to cost.
 	Interruption cost.USD
-	// Resource is the share of the most that any option holds, 0…1: the mean over GPUs, CPUs and memory.
+	// Resource is the share of the most GPUs that any option holds (CPUs, for jobs without), 0…1. What comes with the GPUs of
+	// a machine is in its price.
 	Resource float64
 	Fit      Fit
 	Lacks    string // why it does not fit, or what could not be checked
@@ -80,7 +79,7 @@ func checkFit(c *Configuration, o cost.Offer, busyCPUs float64) (Fit, string) {
 
 // price makes the option of a configuration on a machine in a market; false when it has no price there or never ends.
 func price(c *Configuration, at int, m *Machine, market Market, spot cost.Interruptions, busyCPUs float64) (Option, bool) {
-	o := Option{Config: at, Machine: m.Offer.Name(), Offer: m.Offer, Market: market, Hourly: m.hourly(c, market)}
+	o := Option{Config: at, Machine: m.name(), Offer: m.Offer, Market: market, Hourly: m.hourly(c, market)}
 	offer := m.Offer
 	offer.OnDemand, offer.Spot, offer.UseSpot = o.Hourly, 0, false
 	if market == Spot {
@@ -94,22 +93,19 @@ func price(c *Configuration, at int, m *Machine, market Market, spot cost.Interr
 	}
 	o.Seconds, o.PaidHours, o.CostUSD, o.Interruption = scaled(sla.Interval(quote.Wall), 3600), sla.Interval(quote.Paid), sla.Interval(quote.Cost), quote.Interruption
 	o.Fit, o.Lacks = checkFit(c, m.Offer, busyCPUs)
-	return o, true
+	return o, known(o.Seconds) && known(o.CostUSD)
+}
+
+// name is the offer's, or what the machine at hand is called.
+func (m *Machine) name() string {
+	if m.Offer.Cloud == "" {
+		return m.Offer.Type
+	}
+	return m.Offer.Name()
 }
 
 // nodes is a rate of interruptions of all machines of a configuration: any of them stops the job.
 func nodes(c *Configuration, perHour float64) float64 { return perHour * float64(c.Nodes) }
-
-// share sets the resource share of options: of the most that any of them holds.
-func share(options []Option, held []resources.Allocation) {
-	var most resources.Limits
-	for _, a := range held {
-		most.GPUs.Max, most.CPUs.Max, most.MemoryMax = max(most.GPUs.Max, a.GPUs), max(most.CPUs.Max, a.CPUs), max(most.MemoryMax, a.Memory)
-	}
-	for i := range options {
-		options[i].Resource = training.ResourceShare(held[i], most)
-	}
-}
 
 // judge sets how likely an option keeps the limits.
 func (o *Option) judge(l limits) {
@@ -224,12 +220,13 @@ func before(a, b []float64, order []int) bool {
 	return false
 }
 
-// cheapest are the positions of the n cheapest options of a market that fit, those that keep the limits first; then by
-// time, resources and name.
+// cheapest are the positions of the n cheapest options of a market that fit, of each configuration the cheapest of a cloud,
+// those that keep the limits first; then by time, resources and name. Spot capacity that is expected to cost more than the
+// same machine on demand is left out.
 func cheapest(options []Option, market Market, n int) []int {
 	var list []int
 	for i := range options {
-		if options[i].Market == market && options[i].Fit != TooFew {
+		if o := &options[i]; o.Market == market && o.Fit != TooFew && !(market == Spot && o.CostUSD.P50 >= onDemand(o)) {
 			list = append(list, i)
 		}
 	}
@@ -240,5 +237,22 @@ func cheapest(options []Option, market Market, n int) []int {
 		}
 		return cmp.Or(cmp.Compare(a.CostUSD.P50, b.CostUSD.P50), cmp.Compare(a.Seconds.P50, b.Seconds.P50), cmp.Compare(a.Resource, b.Resource), strings.Compare(a.Machine, b.Machine))
 	})
+	type kind struct {
+		config int
+		cloud  string
+	}
+	seen := map[kind]bool{}
+	list = slices.DeleteFunc(list, func(i int) bool {
+		k := kind{options[i].Config, options[i].Offer.Cloud}
+		double := seen[k]
+		seen[k] = true
+		return double
+	})
 	return list[:min(n, len(list))]
+}
+
+// onDemand is what an option on spot capacity would cost at the price on demand, uninterrupted, USD.
+func onDemand(o *Option) float64 {
+	undisturbed := o.CostUSD.P50 - float64(o.Interruption)
+	return undisturbed * float64(o.Offer.OnDemand/o.Offer.Spot)
 }

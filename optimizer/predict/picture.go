@@ -131,7 +131,7 @@ func (d *drawing) option(o *Option) {
 	if !o.Feasible {
 		class += " hollow"
 	}
-	lines := []string{d.answer.optionWords(o), "time " + interval(o.Seconds, duration), "cost " + interval(o.CostUSD, usd)}
+	lines := []string{d.answer.optionWords(o), "time " + interval(o.Seconds, chart.Duration), "cost " + interval(o.CostUSD, chart.USD)}
 	if d.answer.Question.limits().any() {
 		lines = append(lines, "keeps the limits with "+chanceWords(o.Chance))
 	}

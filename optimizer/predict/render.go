@@ -7,15 +7,17 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"trainopt/optimizer/page"
 )
 
 // formats is the registry: one function and one line each.
 var formats = map[string]func(io.Writer, *Answer) error{
-	"text":     renderText,
+	"text":     func(w io.Writer, a *Answer) error { return page.Text(w, a.document()) },
 	"json":     renderJSON,
 	"csv":      renderCSV,
-	"html":     renderHTML,
-	"markdown": renderMarkdown,
+	"html":     func(w io.Writer, a *Answer) error { return page.HTML(w, a.document()) },
+	"markdown": func(w io.Writer, a *Answer) error { return page.Markdown(w, a.document()) },
 }
 
 // Known reports whether Render knows the format.

@@ -13,23 +13,19 @@ import (
 	"trainopt/sla"
 )
 
-func significant(v float64) string    { return chart.PlainBlanks(chart.Significant(v)) }
-func duration(seconds float64) string { return chart.PlainBlanks(chart.Duration(seconds)) }
-func usd(v float64) string            { return chart.PlainBlanks(chart.USD(v)) }
-
 // plural writes a number of things, which need not be whole.
 func plural(n float64, word string) string {
 	if n != 1 {
 		word += "s"
 	}
-	return significantCount(n) + " " + word
+	return count(n) + " " + word
 }
 
-func significantCount(n float64) string {
+func count(n float64) string {
 	if n == math.Trunc(n) {
 		return chart.Thousands(n)
 	}
-	return significant(n)
+	return chart.Significant(n)
 }
 
 // interval writes the median and, in brackets, the ends.
@@ -123,7 +119,7 @@ func jobWords(j history.Job, batch float64) string {
 		if math.IsNaN(v) {
 			return ""
 		}
-		return significant(v)
+		return chart.Significant(v)
 	}
 	add("model ", j.Model)
 	if j.Family != j.Model {
@@ -143,10 +139,10 @@ func jobWords(j history.Job, batch float64) string {
 }
 
 // workWords says how much there is to do.
-func (w *Work) workWords() string {
+func (w *Work) words() string {
 	text := w.Words
 	if w.Amount.P5 != w.Amount.P95 {
-		text += fmt.Sprintf(": %s to %s %s", significant(w.Amount.P5), significant(w.Amount.P95), w.Unit)
+		text += fmt.Sprintf(": %s to %s %s", chart.Significant(w.Amount.P5), chart.Significant(w.Amount.P95), w.Unit)
 	}
 	return text
 }
@@ -176,7 +172,7 @@ func (a *Answer) spotWords() string {
 	words := "a job that is not known to resume begins again each time"
 	switch r := a.Question.Resumable; {
 	case r != nil && *r:
-		words = fmt.Sprintf("the job goes on from its last checkpoint, %s ago on average, after %s", duration(i.LostHours*3600), duration(i.RestartHours*3600))
+		words = fmt.Sprintf("the job goes on from its last checkpoint, %s ago on average, after %s", chart.Duration(i.LostHours*3600), chart.Duration(i.RestartHours*3600))
 	case r != nil:
 		words = "a job that does not resume begins again each time"
 	}
@@ -187,10 +183,10 @@ func (a *Answer) spotWords() string {
 func (l limits) words() string {
 	var parts []string
 	if l.seconds > 0 {
-		parts = append(parts, "deadline "+duration(l.seconds))
+		parts = append(parts, "deadline "+chart.Duration(l.seconds))
 	}
 	if l.usd > 0 {
-		parts = append(parts, "budget "+usd(l.usd))
+		parts = append(parts, "budget "+chart.USD(l.usd))
 	}
 	return strings.Join(parts, " and ")
 }

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
+	"trainopt/optimizer/chart"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/transfer"
 	"trainopt/sla"
@@ -25,7 +27,7 @@ func works(q *Question, same []history.Entry) []Work {
 		out = append(out, w)
 	}
 	if n := q.Job.Epochs * q.Job.DataCount; n > 0 {
-		out = append(out, Work{transfer.Throughput, exactly(n), "samples", fmt.Sprintf("%s of %s samples", plural(q.Job.Epochs, "epoch"), significant(q.Job.DataCount))})
+		out = append(out, Work{transfer.Throughput, exactly(n), "samples", fmt.Sprintf("%s of %s samples", plural(q.Job.Epochs, "epoch"), chart.Significant(q.Job.DataCount))})
 	}
 	return append(out, Work{transfer.Trainings, exactly(1), "trainings", "one training to its target, as far as published ones went"})
 }
@@ -33,20 +35,25 @@ func works(q *Question, same []history.Entry) []Work {
 // ownUnits is the work in units of the log of earlier runs of the same training, scaled to the epochs and samples that are
 // asked for. Where these are not given, finished runs that differ in length make it uncertain.
 func ownUnits(q *Question, same []history.Entry) (Work, bool) {
-	w := Work{Quantity: transfer.UnitRate}
+	var w Work
+	unit := commonUnit(same)
 	var logs []float64
 	for _, e := range same {
-		if !(e.Units > 0) || e.Unit == "" || e.Kind == history.Probe || w.Unit != "" && w.Unit != e.Unit+"s" {
+		if !(e.Units > 0) || e.Unit != unit || e.Kind == history.Probe || e.Parent != "" {
 			continue
 		}
 		amount, exact, words := asked(q, e)
+		quantity, what := transfer.UnitRate, unit+"s"
+		if batch := e.Observed.Batch; unit == "step" && batch > 0 { // steps of another batch are other steps
+			quantity, what, amount, words = transfer.Throughput, "samples", amount*batch, words+", each of "+chart.Significant(batch)+" samples"
+		}
 		if w.Unit == "" {
-			w.Unit, w.Amount, w.Words = e.Unit+"s", exactly(amount), words
+			w.Quantity, w.Unit, w.Amount, w.Words = quantity, what, exactly(amount), words
 			if exact {
 				return w, true
 			}
 		}
-		if e.State == "done" {
+		if e.State == "done" && w.Unit == what {
 			logs = append(logs, math.Log(amount))
 		}
 	}
@@ -58,6 +65,23 @@ func ownUnits(q *Question, same []history.Entry) (Work, bool) {
 		w.Words += fmt.Sprintf("; %d finished runs differ by %.0f %%", len(logs), 100*sd)
 	}
 	return w, true
+}
+
+// commonUnit is the unit that most entries are in, as package transfer takes it: "epoch", "step"; "" where none says.
+func commonUnit(same []history.Entry) string {
+	units := map[string]int{}
+	for _, e := range same {
+		if e.Unit != "" {
+			units[e.Unit]++
+		}
+	}
+	var best string
+	for u, n := range units {
+		if best == "" || n > units[best] || n == units[best] && u < best {
+			best = u
+		}
+	}
+	return best
 }
 
 // asked is the work of an earlier run scaled to what is asked for; exact when the epochs are given.
@@ -72,7 +96,7 @@ func asked(q *Question, e history.Entry) (amount float64, exact bool, words stri
 	}
 	if more := q.Job.DataCount / e.Job.DataCount; more > 0 && math.Abs(more-1) > 1e-9 {
 		amount *= more
-		words += fmt.Sprintf(", times %s for %s samples instead of %s", significant(more), significant(q.Job.DataCount), significant(e.Job.DataCount))
+		words += fmt.Sprintf(", times %s for %s samples instead of %s", chart.Significant(more), chart.Significant(q.Job.DataCount), chart.Significant(e.Job.DataCount))
 	}
 	return amount, exact, words
 }
@@ -92,11 +116,14 @@ func deviation(v []float64) float64 {
 	return math.Sqrt(squares / float64(len(v)-1))
 }
 
-// sameTraining are the entries of the very training that is asked about, the newest first.
+// sameTraining are the entries of the very training that is asked about, the newest first: those that are named, those of
+// the same script, and where one of the scripts is not known those of the user's own of the same model and data set.
 func sameTraining(q *Question, entries []history.Entry) []history.Entry {
 	var out []history.Entry
 	for _, e := range entries {
-		if q.Job.ScriptSHA256 != "" && e.Job.ScriptSHA256 == q.Job.ScriptSHA256 || slices.Contains(q.Same, e.ID) {
+		hashes := q.Job.ScriptSHA256 != "" && e.Job.ScriptSHA256 != ""
+		names := !hashes && e.Kind != history.Table && q.Job.Model != "" && q.Job.Dataset != "" && strings.EqualFold(e.Job.Model, q.Job.Model) && strings.EqualFold(e.Job.Dataset, q.Job.Dataset)
+		if hashes && e.Job.ScriptSHA256 == q.Job.ScriptSHA256 || names || slices.Contains(q.Same, e.ID) {
 			out = append(out, e)
 		}
 	}

@@ -1,0 +1,274 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"trainopt/cost"
+	"trainopt/optimizer/history"
+	"trainopt/optimizer/history/logs"
+	"trainopt/optimizer/job"
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/predict"
+	"trainopt/resources"
+)
+
+// subject is a job that is asked about, with the measurements that there are.
+type subject struct {
+	question *predict.Question
+	entries  []history.Entry
+	usesGPU  *bool // nil: not known
+}
+
+// describe adds to the question what --like or --script say of the job.
+func (e *env) describe(c *common, f *predictFlags, v *values, s *subject) error {
+	q := s.question
+	switch {
+	case f.like != "":
+		if err := e.likeness(c, f.like, v, s); err != nil {
+			return err
+		}
+	case f.script != "":
+		if err := e.inspected(f.script, s); err != nil {
+			return err
+		}
+	case q.Job.Model == "" && !(q.Job.Params > 0):
+		return errors.New("predict what? give --like RUN|LOG, --script SCRIPT, or --model NAME with --params and --epochs")
+	}
+	predict.Fill(&q.Job, q.Job)
+	if v.text("resource.gpus") != "" {
+		gpus := q.GPUs.Max > 0
+		s.usesGPU = &gpus
+	}
+	if f.gpu != "" {
+		if s.usesGPU != nil && !*s.usesGPU && q.GPUs.Max == 0 && v.text("resource.gpus") != "" {
+			return errors.New("--gpus 0 and --gpu exclude each other")
+		}
+		gpus := true
+		s.usesGPU = &gpus
+	}
+	if s.usesGPU != nil && !*s.usesGPU {
+		q.CPUOnly, q.GPUs = true, resources.Range{}
+	}
+	return nil
+}
+
+// likeness takes the job, the batch and the work of a run or a log.
+func (e *env) likeness(c *common, ref string, v *values, s *subject) error {
+	var like history.Entry
+	if path := inDir(e.dir, ref); isFile(path) {
+		log, err := logs.Read(path, logs.Options{Aliases: v.table("monitor.columns")})
+		if err != nil {
+			return fmt.Errorf("--like: %w", err)
+		}
+		if len(log.Entries) == 0 {
+			return fmt.Errorf("--like: read training log %s: no training in it: %s", ref, strings.Join(append(log.Notes, log.FirstBad...), "; "))
+		}
+		like = log.Entries[0]
+		s.question.Notes = append(s.question.Notes, log.Notes...)
+		trainings := 0
+		for _, x := range log.Entries {
+			if x.Parent == "" {
+				trainings++
+			}
+			if !slices.ContainsFunc(s.entries, func(y history.Entry) bool { return y.ID == x.ID }) {
+				s.entries = append(s.entries, x)
+			}
+		}
+		if trainings > 1 {
+			s.question.Notes = append(s.question.Notes, fmt.Sprintf("%s holds %d trainings: the first is taken", filepath.Base(ref), trainings))
+		}
+		s.question.Subject = "a job like " + filepath.Base(ref)
+	} else {
+		dir, err := e.runOrLog(c, ref)
+		if err != nil {
+			return fmt.Errorf("--like: %w", err)
+		}
+		at := slices.IndexFunc(s.entries, func(x history.Entry) bool { return x.ID == filepath.Base(dir) })
+		if at < 0 {
+			return fmt.Errorf("--like %s: run %s is not in the runs database: it has no record that can be read", ref, filepath.Base(dir))
+		}
+		like = s.entries[at]
+		s.question.Subject = "a job like run " + like.ID
+		if rec, err := journal.ReadRecord(dir); err == nil && s.question.Resumable == nil {
+			s.question.Resumable = rec.Script.Resumable
+		}
+	}
+	s.take(like)
+	for _, x := range s.entries {
+		if x.ID == like.ID || x.Parent == like.ID {
+			s.question.Same = append(s.question.Same, x.ID)
+		}
+	}
+	return nil
+}
+
+// take takes from an earlier run what the flags do not say. Its epochs are those of the whole training, as far as it knows.
+func (s *subject) take(like history.Entry) {
+	q := s.question
+	if !(q.Job.Epochs > 0) && !(like.Job.Epochs > 0) && like.Unit == "epoch" {
+		like.Job.Epochs = like.Units
+	}
+	predict.Fill(&q.Job, like.Job)
+	if !(q.Batch > 0) {
+		q.Batch = like.Observed.Batch
+	}
+	if s.usesGPU == nil && like.Observed.GPUs >= 0 {
+		gpus := like.Observed.GPUs > 0
+		s.usesGPU = &gpus
+	}
+}
+
+// inspected takes what a script shows, and what earlier runs of it knew.
+func (e *env) inspected(script string, s *subject) error {
+	ins, err := job.Inspect(inDir(e.dir, script))
+	if err != nil {
+		return fmt.Errorf("--script: %w", err)
+	}
+	q := s.question
+	q.Subject = filepath.Base(script)
+	q.Job.Script, q.Job.ScriptSHA256 = script, ins.SHA256
+	for _, x := range s.entries { // the newest first
+		if x.Kind == history.Run && x.Job.ScriptSHA256 == ins.SHA256 {
+			s.take(x)
+			break
+		}
+	}
+	found := history.NewEntry(history.Run, "").Job
+	found.Framework, found.Family, found.Dataset = ins.Framework.Value, ins.Model.Value, ins.Dataset.Value
+	if q.Job.Model != "" {
+		found.Family = "" // a name that is given says it better
+	}
+	if n, err := strconv.ParseFloat(ins.Epochs.Value, 64); err == nil && n > 0 {
+		found.Epochs = n
+	}
+	predict.Fill(&q.Job, found)
+	if n, err := strconv.ParseFloat(ins.BatchSize.Value, 64); err == nil && n > 0 && !(q.Batch > 0) {
+		q.Batch = n
+	}
+	if gpu := ins.GPU.Value == "yes"; s.usesGPU == nil && ins.GPU.Value != "" {
+		s.usesGPU = &gpu
+	}
+	if ins.GPU.Value == "yes" && ins.MultiGPU.Value == "" && (ins.Framework.Value == "pytorch" || ins.Framework.Value == "huggingface") {
+		q.OneGPU = true
+		q.Notes = append(q.Notes, "nothing in the script spreads work over several GPUs: one is weighed")
+	}
+	if resumable := ins.Resumable.Value == "yes"; q.Resumable == nil && ins.Resumable.Value != "" {
+		q.Resumable = &resumable
+	}
+	return nil
+}
+
+// machines are where the job may run: this machine, those that are named, or the offers of the catalogue.
+func (e *env) machines(c *common, f *predictFlags, v *values, s *subject) ([]predict.Machine, error) {
+	named := v.text("cost.instance")
+	if f.here {
+		if named != "" || len(f.clouds) > 0 || f.spot {
+			return nil, errors.New("--here excludes --instance, --cloud and --spot: this machine is not one of a cloud")
+		}
+		return e.thisMachine(v, s)
+	}
+	for _, key := range []string{"cost.rates", "cost.gpu_hour", "cost.cpu_hour", "cost.gb_hour"} {
+		if strings.HasPrefix(v.src[key], "--") {
+			return nil, fmt.Errorf("%s says what this machine costs: add --here, or import the price of a machine with `optimize prices import`", v.src[key])
+		}
+	}
+	catalogue, err := cost.OpenCatalogue(c.absoluteState(e))
+	if err != nil {
+		return nil, err
+	}
+	if named != "" {
+		if len(f.clouds) > 0 {
+			return nil, errors.New("--instance and --cloud exclude each other: both say where the job may run")
+		}
+		return namedMachines(catalogue, named, f.gpu, s)
+	}
+	filter := cost.Filter{Clouds: f.clouds, GPU: f.gpu}
+	if s.question.CPUOnly {
+		filter.GPU = "none"
+	} else {
+		filter.MinGPUs = 1
+	}
+	var out []predict.Machine
+	for _, o := range catalogue.Select(filter) {
+		out = append(out, predict.Machine{Offer: o})
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("no offer of the price catalogue is%s%s: `optimize prices list` shows them", words(" of ", strings.Join(f.clouds, ", ")), words(" with GPU ", f.gpu))
+	}
+	return out, nil
+}
+
+func words(before, text string) string {
+	if text == "" {
+		return ""
+	}
+	return before + text
+}
+
+func namedMachines(catalogue *cost.Catalogue, names, gpu string, s *subject) ([]predict.Machine, error) {
+	if gpu != "" {
+		return nil, errors.New("--instance and --gpu exclude each other: a machine has its own GPUs")
+	}
+	var out []predict.Machine
+	spot := 0
+	for _, name := range strings.Split(names, ",") {
+		o, err := catalogue.Lookup(strings.TrimSpace(name))
+		if err != nil {
+			return nil, fmt.Errorf("--instance: %w", err)
+		}
+		if o.UseSpot {
+			spot++
+			o.UseSpot = false
+		}
+		out = append(out, predict.Machine{Offer: o, Divide: true})
+		if s.usesGPU == nil {
+			s.question.CPUOnly = o.GPUs == 0
+		}
+	}
+	switch spot {
+	case 0:
+	case len(out):
+		s.question.Market = predict.Spot
+	default:
+		return nil, fmt.Errorf("--instance %s: spot for some and not for others; ask twice, or for all", names)
+	}
+	return out, nil
+}
+
+// thisMachine is what this machine offers, at the rates that are given for it, else at those of its kind.
+func (e *env) thisMachine(v *values, s *subject) ([]predict.Machine, error) {
+	ctx, cancel := context.WithTimeout(cmdContext(), 30*time.Second)
+	defer cancel()
+	host, err := resources.Discover(ctx, resources.Roots{})
+	if err != nil {
+		return nil, fmt.Errorf("--here: %w", err)
+	}
+	o := cost.Offer{Type: "this machine", GPUs: len(host.GPUs), CPUs: max(1, int(host.CPUs)), Memory: host.Memory}
+	for _, g := range host.GPUs {
+		o.GPU, o.GPUMemory = cost.GPUModel(g.Name), g.Memory
+	}
+	base := func() cost.Rates { return cost.Default(o.GPU) }
+	rates, err := e.pricesFor(v, base)
+	if err != nil {
+		return nil, err
+	}
+	if rates == nil {
+		r := base()
+		rates = &r
+	}
+	s.question.Notes = append(s.question.Notes, fmt.Sprintf("this machine is reckoned at the prices of %s (%s)", rates.Source, rates.Dated))
+	if rates.Assumed != "" {
+		s.question.Notes = append(s.question.Notes, rates.Assumed)
+	}
+	if s.usesGPU == nil {
+		s.question.CPUOnly = o.GPUs == 0
+	}
+	return []predict.Machine{{Offer: o, Rates: rates, Divide: true}}, nil
+}
