@@ -17,9 +17,10 @@ func EmbeddedCatalogue() (*Catalogue, error) {
 
 // OpenCatalogue is the embedded table with what was imported into a state directory over it, newer prices over older. When the imported
 // file cannot be read, the catalogue is the embedded one and the error, which names the file, says why: who only wants some price can go on.
+// "" is no state directory.
 func OpenCatalogue(stateDir string) (*Catalogue, error) {
 	c, err := EmbeddedCatalogue()
-	if err != nil {
+	if err != nil || stateDir == "" {
 		return c, err
 	}
 	imported, err := loadPrices(stateDir)

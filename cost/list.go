@@ -49,7 +49,7 @@ type Rejected struct {
 }
 
 // ErrUndated says that neither a list nor its reader says of which day its prices are.
-var ErrUndated = errors.New("no date")
+var ErrUndated = errors.New("it does not say of which day its prices are")
 
 // absurd and unusual are the factors by which a price may differ from what is known.
 const (
@@ -86,7 +86,7 @@ func ReadList(r io.Reader, known *Catalogue, o ListOptions) (List, error) {
 	}
 	o.Dated = cmp.Or(o.Dated, heading)
 	reader := csv.NewReader(text)
-	reader.FieldsPerRecord, reader.ReuseRecord, reader.TrimLeadingSpace = -1, false, true
+	reader.FieldsPerRecord, reader.TrimLeadingSpace = -1, true
 	reader.Comment = '#'
 	header, err := reader.Read()
 	if err != nil {
@@ -100,50 +100,71 @@ func ReadList(r io.Reader, known *Catalogue, o ListOptions) (List, error) {
 	if l == nil {
 		return List{}, fmt.Errorf("the columns %s are of no known layout; known are %s", firstFew(header), Layouts())
 	}
-	list := List{Layout: l.name}
-	table := newReference(known)
-	var rows []row
+	t := &table{list: List{Layout: l.name}, layout: l, columns: columns, options: o, known: newReference(known)}
 	for {
 		record, err := reader.Read()
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		var broken *csv.ParseError
-		if err != nil && !errors.As(err, &broken) {
+		switch {
+		case errors.As(err, &broken):
+			t.list.Rows++
+			t.reject(broken.StartLine, broken.Err.Error())
+		case err != nil:
 			return List{}, err
+		default:
+			line, _ := reader.FieldPos(0)
+			if err := t.take(line, record); err != nil {
+				return List{}, err
+			}
 		}
-		list.Rows++
-		if broken != nil {
-			list.Rejected = append(list.Rejected, Rejected{broken.StartLine, broken.Err.Error()})
-			continue
-		}
-		line, _ := reader.FieldPos(0)
-		f := &fields{columns: columns, record: record, options: o}
-		offer, err := l.row(f)
-		err = errors.Join(append(f.problems, err)...)
-		if err == nil {
-			offer, err = table.complete(offer)
-		}
-		if err == nil && offer.Dated == "" {
-			return List{}, fmt.Errorf("line %d: %w: neither the list nor --dated says of which day its prices are", line, ErrUndated)
-		}
-		if err == nil {
-			err = table.check(offer, o.Today)
-		}
-		if err != nil {
-			list.Rejected = append(list.Rejected, Rejected{line, fmt.Sprintf("%s:%s: %s", offer.Cloud, offer.Type, strings.ReplaceAll(err.Error(), "\n", ", "))})
-			continue
-		}
-		if doubt := table.doubt(&offer); doubt != "" {
-			list.Flagged = append(list.Flagged, Rejected{line, offer.Name() + ": " + doubt})
-		}
-		rows = append(rows, row{line, offer})
 	}
 	if l.rename != nil {
-		l.rename(rows)
+		l.rename(t.rows)
 	}
-	list.Offers, list.Elsewhere, err = fold(rows, o.Region)
-	return list, err
+	t.list.Offers, t.list.Elsewhere, err = fold(t.rows, o.Region)
+	return t.list, err
+}
+
+// table is a list that is being read.
+type table struct {
+	list    List
+	layout  *layout
+	columns map[string]int
+	options ListOptions
+	known   reference
+	rows    []row
+}
+
+func (t *table) reject(line int, what string) {
+	t.list.Rejected = append(t.list.Rejected, Rejected{line, strings.ReplaceAll(what, "\n", ", ")})
+}
+
+// take checks one row and keeps it, or what is wrong with it; the error is about the list.
+func (t *table) take(line int, record []string) error {
+	t.list.Rows++
+	f := &fields{columns: t.columns, record: record, options: t.options}
+	offer, err := t.layout.row(f)
+	err = errors.Join(append(f.problems, err)...)
+	if err == nil {
+		offer, err = t.known.complete(offer)
+	}
+	if err == nil && offer.Dated == "" {
+		return ErrUndated
+	}
+	if err == nil {
+		err = t.known.check(offer, t.options.Today)
+	}
+	if err != nil {
+		t.reject(line, fmt.Sprintf("%s:%s: %v", offer.Cloud, offer.Type, err))
+		return nil
+	}
+	if doubt := t.known.doubt(&offer); doubt != "" {
+		t.list.Flagged = append(t.list.Flagged, Rejected{line, offer.Name() + ": " + doubt})
+	}
+	t.rows = append(t.rows, row{line, offer})
+	return nil
 }
 
 // unpacked is the text of a list, without gzip and without a byte-order mark.

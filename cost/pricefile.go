@@ -20,6 +20,9 @@ const PriceFile = "prices.csv"
 // ErrDamaged is what the error of a price file wraps that was not written by this program, or not wholly.
 var ErrDamaged = errors.New("damaged price file")
 
+// ErrNotKept is what the error of an import wraps when the prices were read but could not be written.
+var ErrNotKept = errors.New("imported prices were not kept")
+
 // ownColumns are the columns of our own lists; on_demand and spot in USD per hour, memory in GiB, dates YYYY-MM-DD.
 var ownColumns = []string{"cloud", "type", "gpu", "gpus", "gpu_gib", "vcpus", "ram_gib", "on_demand", "dated", "source", "region",
 	"spot", "spot_low", "spot_high", "spot_zones", "spot_dated", "spot_source"}
@@ -111,7 +114,7 @@ func savePrices(stateDir string, offers []Offer) error {
 		err = replaceFile(filepath.Join(stateDir, PriceFile), data)
 	}
 	if err != nil {
-		return fmt.Errorf("keep imported prices: %w", err)
+		return fmt.Errorf("%w: %w", ErrNotKept, err)
 	}
 	return nil
 }

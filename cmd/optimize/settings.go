@@ -113,6 +113,8 @@ func addSettings(fs *pflag.FlagSet) {
 type values struct {
 	v   *viper.Viper
 	src map[string]string // key → where it came from, for messages
+	// stateDir is the state directory as it was given, where imported prices are.
+	stateDir string
 }
 
 // loadSettings merges flags over environment over the file over defaults. An unknown key in the file or
@@ -120,6 +122,9 @@ type values struct {
 func loadSettings(e *env, fs *pflag.FlagSet, file string) (*values, error) {
 	v := viper.New()
 	vals := &values{v: v, src: map[string]string{}}
+	if f := fs.Lookup("state-dir"); f != nil {
+		vals.stateDir = f.Value.String()
+	}
 	var errs []error
 	known := map[string]string{} // any accepted key → canonical key
 	for _, s := range settings {

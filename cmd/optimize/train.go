@@ -266,7 +266,7 @@ func makeRates(e *env, v *values) (*cost.Rates, error) {
 		if r != nil {
 			return nil, errors.New("--rates and --instance exclude each other: both say what the machine costs")
 		}
-		offer, err := cost.Lookup(name)
+		offer, err := e.offer(v, name)
 		if err != nil {
 			return nil, fmt.Errorf("--instance: %w", err)
 		}
@@ -281,7 +281,7 @@ func describeHost(e *env, name string, v *values, cfg *optimizer.Config) error {
 	var host resources.Host
 	priced := cfg.Rates != nil || cfg.GPUHour != nil || cfg.CPUHour != nil || cfg.GiBHour != nil
 	if cloud, _, ok := strings.Cut(name, ":"); ok && !strings.ContainsAny(cloud, "/.") {
-		offer, err := cost.Lookup(name)
+		offer, err := e.offer(v, name)
 		if err != nil {
 			return fmt.Errorf("--host: %w", err)
 		}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"trainopt/cost"
+)
+
+// priceWidth is what a list of prices fits where there is no terminal.
+const priceWidth = 100
+
+// priceColumn is a column of the list; of those with a positive rank, the highest goes first when the screen is narrow.
+type priceColumn struct {
+	head  string
+	right bool
+	rank  int
+	cell  func(cost.Offer) string
+}
+
+func (e *env) priceColumns() []priceColumn {
+	mark := func(text, dated string) string {
+		if e.stale(dated) {
+			return text + "*"
+		}
+		return text
+	}
+	return []priceColumn{
+		{"cloud:type", false, 0, func(o cost.Offer) string { return shortName(o) }},
+		{"GPUs (GiB each)", false, 0, gpuWords},
+		{"vCPU", true, 0, func(o cost.Offer) string { return fmt.Sprint(o.CPUs) }},
+		{"GiB", true, 0, func(o cost.Offer) string { return fmt.Sprintf("%.4g", float64(o.Memory)) }},
+		{"$/h", true, 0, func(o cost.Offer) string { return mark(hourly(o.OnDemand), o.Dated) }},
+		{"$/GPU-h", true, 2, func(o cost.Offer) string {
+			if o.GPUs == 0 {
+				return ""
+			}
+			return hourly(o.OnDemand / cost.USD(o.GPUs))
+		}},
+		{"spot/h", true, 0, func(o cost.Offer) string {
+			if o.Spot <= 0 {
+				return ""
+			}
+			return mark(hourly(o.Spot), o.SpotDated)
+		}},
+		{"dated", false, 1, func(o cost.Offer) string { return o.Dated }},
+	}
+}
+
+// shortName leaves out what every Azure type begins with; names are found without it.
+func shortName(o cost.Offer) string {
+	o.UseSpot = false
+	return oneLine(o.Cloud + ":" + strings.TrimPrefix(o.Type, "Standard_"))
+}
+
+func gpuWords(o cost.Offer) string {
+	if o.GPUs == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d×%s (%.3g)", o.GPUs, oneLine(o.GPU), float64(o.GPUMemory))
+}
+
+// hourly is a price in four or five digits.
+func hourly(p cost.USD) string {
+	switch {
+	case p >= 100:
+		return fmt.Sprintf("%.1f", float64(p))
+	case p >= 10:
+		return fmt.Sprintf("%.2f", float64(p))
+	case p >= 1:
+		return fmt.Sprintf("%.3f", float64(p))
+	}
+	return fmt.Sprintf("%.4f", float64(p))
+}
+
+func (e *env) printOffers(offers []cost.Offer, of int, quiet bool) error {
+	width := e.width()
+	if width <= 0 {
+		width = priceWidth
+	}
+	if len(offers) > 0 {
+		if err := writeColumns(e.stdout, e.priceColumns(), offers, width); err != nil {
+			return err
+		}
+	}
+	if quiet {
+		return nil
+	}
+	stale := slices.ContainsFunc(offers, func(o cost.Offer) bool { return e.stale(o.Dated) || o.Spot > 0 && e.stale(o.SpotDated) })
+	foot := fmt.Sprintf("%d of %d machines", len(offers), of)
+	if stale {
+		foot += fmt.Sprintf("; * the price is older than %.0f days", cost.StaleAfter.Hours()/24)
+	}
+	_, err := fmt.Fprintln(e.stdout, foot)
+	return err
+}
+
+// writeColumns writes a table, without the columns that a narrow screen has no room for.
+func writeColumns(w io.Writer, columns []priceColumn, offers []cost.Offer, width int) error {
+	cells := make([][]string, len(columns))
+	widths := make([]int, len(columns))
+	for i, c := range columns {
+		cells[i] = []string{c.head}
+		for _, o := range offers {
+			cells[i] = append(cells[i], c.cell(o))
+		}
+		for _, text := range cells[i] {
+			widths[i] = max(widths[i], utf8.RuneCountInString(text))
+		}
+	}
+	hidden := map[int]bool{}
+	for {
+		total, last := -2, -1
+		for i, c := range columns {
+			if hidden[i] {
+				continue
+			}
+			total += widths[i] + 2
+			if c.rank > 0 && (last < 0 || c.rank > columns[last].rank) {
+				last = i
+			}
+		}
+		if total <= width || last < 0 {
+			break
+		}
+		hidden[last] = true
+	}
+	var b strings.Builder
+	for r := range cells[0] {
+		var line strings.Builder
+		for i, c := range columns {
+			if hidden[i] {
+				continue
+			}
+			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cells[i][r]))
+			if c.right {
+				line.WriteString(pad + cells[i][r] + "  ")
+			} else {
+				line.WriteString(cells[i][r] + pad + "  ")
+			}
+		}
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	return writeAll(w, []byte(b.String()))
+}
