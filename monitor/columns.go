@@ -75,9 +75,9 @@ type target struct {
 
 // aliases are other names under which scripts and frameworks write the columns, normalised as by normalizeName.
 var aliases = map[string]Column{
-	"epochs_done": Epoch, "epoch_num": Epoch, "epoch_number": Epoch, "current_epoch": Epoch, "ep": Epoch,
+	"epochs_done": Epoch, "epoch_num": Epoch, "epoch_number": Epoch, "current_epoch": Epoch, "ep": Epoch, "train_epoch": Epoch,
 	"epochs": TotalEpochs, "num_epochs": TotalEpochs, "n_epochs": TotalEpochs, "max_epochs": TotalEpochs, "epochs_total": TotalEpochs, "num_train_epochs": TotalEpochs,
-	"global_step": Step, "iteration": Step, "iter": Step, "steps_done": Step, "current_step": Step,
+	"global_step": Step, "iteration": Step, "iter": Step, "steps_done": Step, "current_step": Step, "train_global_step": Step, "trainer_global_step": Step,
 	"max_steps": TotalSteps, "num_steps": TotalSteps, "steps_total": TotalSteps, "total_iterations": TotalSteps, "max_iters": TotalSteps,
 	"params": ModelParams, "num_params": ModelParams, "n_params": ModelParams, "parameters": ModelParams, "num_parameters": ModelParams, "model_parameters": ModelParams,
 	"layers": ModelLayers, "num_layers": ModelLayers,
@@ -92,7 +92,7 @@ var aliases = map[string]Column{
 	"eval_accuracy": TestAccuracy, "eval_acc": TestAccuracy, "test_acc": TestAccuracy, "dev_accuracy": TestAccuracy,
 	"epoch_time_s": EpochTime, "epoch_seconds": EpochTime, "epoch_duration": EpochTime, "time_per_epoch": EpochTime, "seconds_per_epoch": EpochTime,
 	"elapsed": TimeSoFar, "elapsed_s": TimeSoFar, "elapsed_time": TimeSoFar, "elapsed_seconds": TimeSoFar, "time_elapsed": TimeSoFar,
-	"total_time": TimeSoFar, "wall_time": TimeSoFar, "train_runtime": TimeSoFar,
+	"total_time": TimeSoFar, "wall_time": TimeSoFar, "train_runtime": TimeSoFar, "runtime": TimeSoFar,
 	"samples_per_second": Throughput, "samples_per_sec": Throughput, "samples_s": Throughput, "samples_sec": Throughput, "examples_per_second": Throughput,
 	"images_per_second": Throughput, "images_per_sec": Throughput, "images_sec": Throughput, "img_s": Throughput, "train_samples_per_second": Throughput,
 	"gpu_memory_gb": GPUMemoryUsed, "gpu_mem_gb": GPUMemoryUsed, "gpu_memory_used": GPUMemoryUsed,

@@ -7,7 +7,7 @@ type position struct {
 	Epoch float64 `json:"epoch"`
 	Step  float64 `json:"step"`
 	Time  float64 `json:"time"` // time_so_far of the last row
-	// Said has a bit for each result column that was given at this point.
+	// Said has a bit for each column that was given at this point.
 	Said uint32 `json:"said"`
 }
 
@@ -36,15 +36,14 @@ const results uint32 = 1<<TrainLoss | 1<<TrainAccuracy | 1<<TestLoss | 1<<TestAc
 
 // advance moves the furthest point. again is true when the row says what had been said: it lies before that
 // point, or at it with a result that was given there already (the validation row of a step has others than its
-// training row).
+// training row), or with neither a result nor anything else that is new.
 func (p *position) advance(r *Row) (again bool) {
-	said := r.has & results
 	switch p.compare(r) {
 	case -1:
 		return true
 	case 0:
-		again = said&p.Said != 0 || said == 0
-		p.Said |= said
+		again = r.has&p.Said&results != 0 || r.has&(results|^p.Said) == 0
+		p.Said |= r.has
 		return again
 	}
 	if e, ok := r.Value(Epoch); ok {
@@ -53,7 +52,7 @@ func (p *position) advance(r *Row) (again bool) {
 	if s, ok := r.Value(Step); ok {
 		p.Step = s
 	}
-	p.Said = said
+	p.Said = r.has
 	return false
 }
 

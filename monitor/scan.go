@@ -225,24 +225,21 @@ func (s *scan) end(src *source) error {
 	return nil
 }
 
-// complete takes over what o says of the same step, when nothing that both say differs; false when they are two rows. Of
-// the epochs that are complete, the greater number holds: a row within an epoch and one at its end share the step.
+// complete takes over what o says of the same epoch and step; false when they are two rows, because both say the same thing
+// differently.
 func (r *Row) complete(o *Row) bool {
-	step, ok := r.Value(Step)
-	if other, has := o.Value(Step); !ok || !has || step != other || len(r.GPUUtil)+len(o.GPUUtil) > 0 {
+	if (r.has^o.has)&(1<<Epoch|1<<Step) != 0 || r.has&(1<<Step) == 0 || len(r.GPUUtil)+len(o.GPUUtil) > 0 {
 		return false
 	}
 	for c := Column(0); c < NumColumns; c++ {
 		a, inR := r.Value(c)
-		if b, inO := o.Value(c); inR && inO && a != b && c != Epoch {
+		if b, inO := o.Value(c); inR && inO && a != b {
 			return false
 		}
 	}
 	for c := Column(0); c < NumColumns; c++ {
 		if v, ok := o.Value(c); ok {
-			if old, has := r.Value(c); !has || v > old {
-				r.Set(c, v)
-			}
+			r.Set(c, v)
 		}
 	}
 	r.Again = r.Again || o.Again

@@ -276,7 +276,7 @@ func (b *board) scalar(f *eventFile, e *event, tag []byte, v float64) {
 	if !r.some {
 		r.some, r.step, r.Line = true, e.step, b.record
 	}
-	if _, has := r.Value(to.column); !has {
+	if _, has := r.Value(to.column); !has || to.epochEnd { // Lightning's loss of the epoch after that of its last step
 		r.Set(to.column, v)
 	}
 	r.wall = later(r.wall, e.wall)
