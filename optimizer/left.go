@@ -21,15 +21,12 @@ func LeftBehind(cfg Config) string {
 	if err != nil {
 		return ""
 	}
-	entries, err := journal.List(cfg.StateDir)
+	entries, err := journal.ListRunning(cfg.StateDir)
 	if err != nil {
 		return ""
 	}
 	for _, e := range entries {
-		if e.Record == nil || e.Agent != nil || e.Record.State != journal.Running {
-			continue
-		}
-		if e.Record.Script.SHA256 == ins.SHA256 && slices.Equal(e.Record.Command, argv) && e.Record.Dir == cfg.Dir &&
+		if e.Agent == nil && e.Record.Script.SHA256 == ins.SHA256 && slices.Equal(e.Record.Command, argv) && e.Record.Dir == cfg.Dir &&
 			e.Record.Handed == (journal.Handed{Epochs: cfg.Epochs, Dataset: cfg.Dataset}) {
 			return e.Dir
 		}

@@ -1,12 +1,14 @@
 package journal
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -28,6 +30,28 @@ func RunsDir(stateDir string) string { return filepath.Join(stateDir, runsDir) }
 // List lists the runs of a state directory, the newest first. A run that cannot be read is listed with
 // the reason. A state directory that does not exist has no runs.
 func List(stateDir string) ([]Entry, error) {
+	return list(stateDir, func(string) bool { return true })
+}
+
+// ListRunning lists the runs of which the record says that they run, the newest first: with an agent, or left by one that died.
+// Only their records are decoded, so that it stays fast, and small, among many that have ended.
+func ListRunning(stateDir string) ([]Entry, error) {
+	var buffer bytes.Buffer
+	word := []byte(strconv.Quote(string(Running)))
+	entries, err := list(stateDir, func(dir string) bool {
+		f, err := os.Open(filepath.Join(dir, RecordFile))
+		if err != nil {
+			return false
+		}
+		defer f.Close()
+		buffer.Reset()
+		_, err = buffer.ReadFrom(f)
+		return err == nil && bytes.Contains(buffer.Bytes(), word)
+	})
+	return slices.DeleteFunc(entries, func(e Entry) bool { return e.Record == nil || e.Record.State != Running }), err
+}
+
+func list(stateDir string, wanted func(dir string) bool) ([]Entry, error) {
 	runs := RunsDir(stateDir)
 	dirs, err := os.ReadDir(runs)
 	if absent(err) {
@@ -38,10 +62,10 @@ func List(stateDir string) ([]Entry, error) {
 	}
 	list := []Entry{}
 	for _, d := range slices.Backward(dirs) { // ReadDir sorts by name, and names begin with the time
-		if !d.IsDir() || strings.HasPrefix(d.Name(), ".") {
+		e := Entry{ID: d.Name(), Dir: filepath.Join(runs, d.Name())}
+		if !d.IsDir() || strings.HasPrefix(e.ID, ".") || !wanted(e.Dir) {
 			continue
 		}
-		e := Entry{ID: d.Name(), Dir: filepath.Join(runs, d.Name())}
 		e.Record, e.Err = ReadRecord(e.Dir)
 		e.Agent = HolderOf(e.Dir)
 		list = append(list, e)

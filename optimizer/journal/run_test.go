@@ -167,6 +167,30 @@ func TestListShowsBrokenRunsWithTheReason(t *testing.T) {
 	}
 }
 
+func TestListRunning(t *testing.T) {
+	state := t.TempDir()
+	for id, change := range map[string]func(*Record){
+		"20260101-000000-a-000000": func(r *Record) { r.State = Running },
+		"20260102-000000-b-000000": func(r *Record) { r.State = Done },
+		"20260103-000000-c-000000": func(r *Record) { r.State, r.Name = Failed, "running" },
+		"20260104-000000-d-000000": func(r *Record) { r.State = Running },
+	} {
+		r, err := Create(state, id)
+		must(t, err)
+		rec := NewRecord()
+		rec.RunID = id
+		change(rec)
+		must(t, r.WriteRecord(rec))
+	}
+	_, err := Create(state, "20260105-000000-starting-000000")
+	must(t, err)
+	list, err := ListRunning(state)
+	must(t, err)
+	if len(list) != 2 || list[0].ID != "20260104-000000-d-000000" || list[1].Record.RunID != "20260101-000000-a-000000" {
+		t.Errorf("got %+v, want the two that run, the newest first", list)
+	}
+}
+
 func TestFind(t *testing.T) {
 	state := t.TempDir()
 	if _, err := Find(state, "latest"); err == nil || !strings.Contains(err.Error(), "no runs") {
