@@ -103,7 +103,7 @@ func (i Interruptions) stretches(hours float64) (stretch, whole, rest float64) {
 	if i.Resumable {
 		stretch = min(2*i.LostHours, hours)
 	}
-	if stretch == 0 {
+	if stretch < 1e-9 { // microseconds: no stretch at all, and no trouble with numbers near 0
 		return 0, 0, 0
 	}
 	whole = math.Floor(hours / stretch)
@@ -112,10 +112,10 @@ func (i Interruptions) stretches(hours float64) (stretch, whole, rest float64) {
 
 // mean is the expected time of a stretch.
 func (i Interruptions) mean(stretch float64) float64 {
-	if stretch == 0 {
-		return 0
+	if x := i.PerHour * stretch; x > 1e-9 {
+		stretch = math.Expm1(x) / i.PerHour
 	}
-	return math.Exp(i.PerHour*i.RestartHours) * math.Expm1(i.PerHour*stretch) / i.PerHour
+	return math.Exp(i.PerHour*i.RestartHours) * stretch
 }
 
 // variance is that of the time of a stretch. The first attempt lasts τ; each further one R + τ, and V, the time of those

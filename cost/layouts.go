@@ -15,7 +15,7 @@ type layout struct {
 	name    string
 	columns []string // all of which it has, as columnKey writes them
 	row     func(*fields) (Offer, error)
-	rename  func([]row) // makes names that the list gives to several machines differ; nil: it gives none
+	rename  func([]Offer) // makes names that the list gives to several machines differ; nil: it gives none
 }
 
 var layouts = []layout{
@@ -111,17 +111,17 @@ func crossCloudRow(f *fields) (Offer, error) {
 }
 
 // renameCrossCloud tells machines without a name of their own apart by their CPUs, where a cloud has several with the same GPUs.
-func renameCrossCloud(rows []row) {
+func renameCrossCloud(rows []Offer) {
 	shapes := map[string]map[int]bool{}
-	for _, r := range rows {
-		name := r.offer.Name()
+	for _, o := range rows {
+		name := o.Name()
 		if shapes[name] == nil {
 			shapes[name] = map[int]bool{}
 		}
-		shapes[name][r.offer.CPUs] = true
+		shapes[name][o.CPUs] = true
 	}
 	for i := range rows {
-		if o := &rows[i].offer; len(shapes[o.Name()]) > 1 {
+		if o := &rows[i]; len(shapes[o.Name()]) > 1 {
 			o.Type += fmt.Sprintf("-%dcpu", o.CPUs)
 		}
 	}

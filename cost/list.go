@@ -60,16 +60,10 @@ const (
 // maxList bounds what is read of a list, unpacked, bytes: several times the largest known.
 const maxList = 256 << 20
 
-// row is one row of a list.
-type row struct {
-	line  int
-	offer Offer
-}
-
 // ReadList reads a list of prices, plain or gzip, in one of the layouts of [Layouts], which it tells by the columns. Rows are checked one
 // by one; shapes that the list leaves out are those of known, as are the prices that absurd ones are told by; with nil, prices
-// are not compared. Rows of one type in several zones and regions become one offer: on demand the price of one region, see ListOptions; on spot capacity the
-// median over that region's zones. The error is about the list as a whole; it wraps ErrUndated when a date is missing.
+// are not compared. Rows of one type in several zones and regions become one offer: on demand the price of one region, see
+// ListOptions; on spot capacity the median over that region's zones. The error is about the list as a whole; it wraps ErrUndated when a date is missing.
 func ReadList(r io.Reader, known *Catalogue, o ListOptions) (List, error) {
 	if o.Dated != "" {
 		if what := wrongDate(o.Dated, o.Today); what != "" {
@@ -134,7 +128,7 @@ type table struct {
 	columns map[string]int
 	options ListOptions
 	known   reference
-	rows    []row
+	rows    []Offer
 }
 
 func (t *table) reject(line int, what string) {
@@ -163,7 +157,7 @@ func (t *table) take(line int, record []string) error {
 	if doubt := t.known.doubt(&offer); doubt != "" {
 		t.list.Flagged = append(t.list.Flagged, Rejected{line, offer.Name() + ": " + doubt})
 	}
-	t.rows = append(t.rows, row{line, offer})
+	t.rows = append(t.rows, offer)
 	return nil
 }
 
@@ -246,13 +240,13 @@ func wrongDate(date string, today time.Time) string {
 }
 
 // fold makes one offer of all rows of one type, and counts the rows of regions that are not taken.
-func fold(rows []row, region string) (list []Offer, elsewhere int, err error) {
-	groups := map[string][]row{}
+func fold(rows []Offer, region string) (list []Offer, elsewhere int, err error) {
+	groups := map[string][]Offer{}
 	regions := map[string]bool{}
 	for _, r := range rows {
-		key := offerKey(r.offer.Cloud, r.offer.Type)
+		key := offerKey(r.Cloud, r.Type)
 		groups[key] = append(groups[key], r)
-		regions[strings.ToLower(r.offer.Region)] = true
+		regions[strings.ToLower(r.Region)] = true
 	}
 	if region != "" && len(rows) > 0 && !regions[strings.ToLower(region)] {
 		return nil, 0, fmt.Errorf("no row is of region %q; regions are %s", region, fewRegions(regions))
@@ -283,19 +277,19 @@ func fewRegions(regions map[string]bool) string {
 var referenceRegions = map[string]string{"aws": "us-east-1", "azure": "eastus", "gcp": "us-central1"}
 
 // regionOf is the region whose prices stand for a type.
-func regionOf(group []row) string {
-	reference := referenceRegions[group[0].offer.Cloud]
+func regionOf(group []Offer) string {
+	reference := referenceRegions[group[0].Cloud]
 	if len(inRegion(group, reference)) > 0 {
 		return reference
 	}
-	byPrice := slices.SortedStableFunc(slices.Values(group), func(a, b row) int { return cmp.Compare(a.offer.OnDemand, b.offer.OnDemand) })
-	return byPrice[(len(byPrice)-1)/2].offer.Region
+	byPrice := slices.SortedStableFunc(slices.Values(group), func(a, b Offer) int { return cmp.Compare(a.OnDemand, b.OnDemand) })
+	return byPrice[(len(byPrice)-1)/2].Region
 }
 
-func inRegion(group []row, region string) []row {
-	var list []row
+func inRegion(group []Offer, region string) []Offer {
+	var list []Offer
 	for _, r := range group {
-		if strings.EqualFold(r.offer.Region, region) {
+		if strings.EqualFold(r.Region, region) {
 			list = append(list, r)
 		}
 	}
@@ -304,16 +298,16 @@ func inRegion(group []row, region string) []row {
 
 // foldZones makes one offer of the rows of one type in one region: of their latest day, the price on demand in the middle and the
 // median of the spot prices.
-func foldZones(rows []row) Offer {
-	latest := slices.MaxFunc(rows, func(a, b row) int { return strings.Compare(a.offer.Dated, b.offer.Dated) }).offer.Dated
-	rows = slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return r.offer.Dated != latest })
-	slices.SortStableFunc(rows, func(a, b row) int { return cmp.Compare(a.offer.OnDemand, b.offer.OnDemand) })
-	o := rows[len(rows)/2].offer
+func foldZones(rows []Offer) Offer {
+	latest := slices.MaxFunc(rows, func(a, b Offer) int { return strings.Compare(a.Dated, b.Dated) }).Dated
+	rows = slices.DeleteFunc(slices.Clone(rows), func(o Offer) bool { return o.Dated != latest })
+	slices.SortStableFunc(rows, func(a, b Offer) int { return cmp.Compare(a.OnDemand, b.OnDemand) })
+	o := rows[len(rows)/2]
 	var spots []USD
 	for _, r := range rows {
-		if r.offer.Spot > 0 && r.offer.Spot < o.OnDemand {
-			spots = append(spots, r.offer.Spot)
-			o.SpotDated, o.SpotSource = r.offer.SpotDated, r.offer.SpotSource
+		if r.Spot > 0 && r.Spot < o.OnDemand {
+			spots = append(spots, r.Spot)
+			o.SpotDated, o.SpotSource = r.SpotDated, r.SpotSource
 		}
 	}
 	slices.Sort(spots)

@@ -206,6 +206,11 @@ func TestZonesAndRegionsBecomeOne(t *testing.T) {
 			t.Errorf("%s: a type that the reference region lacks: %+v, want the region in the middle", name, list.Offers[1])
 		}
 	}
+	days := ownHead + "ours,n,,,,4,16,0.3,2026-05-05,x,,\nours,n,,,,4,16,0.2,2026-06-05,x,0.1,2026-06-05\nours,n,,,,4,16,0.4,2026-05-09,x,0.3,2026-05-09\n"
+	if list, err := ReadList(strings.NewReader(days), embedded(t), ListOptions{Today: today}); err != nil || len(list.Offers) != 1 || list.Offers[0].OnDemand != 0.2 ||
+		list.Offers[0].Dated != "2026-06-05" || list.Offers[0].Spot != 0.1 {
+		t.Errorf("a type of several days: %+v, %v; want the latest", list, err)
+	}
 	if _, err := ReadList(strings.NewReader(text), embedded(t), ListOptions{Dated: "2026-07-20", Region: "mars"}); err == nil || !strings.Contains(err.Error(), "regions are eu-north-1, us-east-1") {
 		t.Errorf("an unknown region: %v", err)
 	}

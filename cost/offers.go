@@ -45,7 +45,13 @@ type Offer struct {
 	UseSpot bool
 }
 
-// priceSource describes one source of the table.
+// priceSource describes one source of the table. The figures are from
+//
+//	aws-2026-07    the prices that aws/karpenter-provider-aws carries (Apache-2.0), generated 2026-07-20
+//	azure-2026-06  the prices that Azure/karpenter-provider-azure carries (Apache-2.0), generated 2026-06-18
+//	list-2025-03   docs/cloud-gpus of the-full-stack/website (MIT), changed last 2025-03-07
+//
+// and are joined by `go run ./cost/make`.
 type priceSource struct{ words, dated string }
 
 var priceSources = map[string]priceSource{
