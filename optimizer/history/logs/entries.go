@@ -131,9 +131,6 @@ func (s *stretch) rates(e *history.Entry, unit int) {
 	if unit == byStep {
 		step = e.UnitTime
 	}
-	if s.mixed { // no batch size of its own
-		step = math.NaN()
-	}
 	e.Throughput = finite(s.speed.median())
 	if math.IsNaN(e.Throughput) {
 		e.Throughput = finite(e.Observed.Batch / step)

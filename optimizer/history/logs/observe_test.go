@@ -48,6 +48,8 @@ func TestRecall(t *testing.T) {
 		"json lines": {"a.jsonl", `{"epoch": 1, "epoch_time": 9, "cpu_count": 4}` + "\n" + `{"epoch": 2, "epoch_time": 5, "cpu_count": 4}` + "\n", nil,
 			[]seen{{2, 4, []float64{5}, 0, 0}}, nil},
 		"the user's names": {"a.csv", "epoch,dauer,kerne\n1,9,4\n2,5,4\n", map[string]string{"dauer": "epoch_time", "kerne": "cpu_count"}, []seen{{2, 4, []float64{5}, 0, 0}}, nil},
+		"steps":            {"a.csv", "step,time_so_far,cpu_count,batch_size\n1,9,4,32\n2,14,4,32\n3,20,4,32\n", nil, []seen{{2, 4, []float64{6}, 32, 0}}, nil},
+		"timestamps":       {"a.csv", "timestamp,epoch,cpu_count\n2025-07-01 10:00:00,1,4\n2025-07-01 10:00:05,2,4\n2025-07-01 10:00:11,3,4\n", nil, []seen{{2, 4, []float64{6}, 0, 0}}, nil},
 		"bad rows":         {"a.csv", "epoch,epoch_time,cpu_count\n1,9,4\nrubbish\n2,5,4\n", nil, []seen{{2, 4, []float64{5}, 0, 0}}, []string{"1 of 3 rows skipped"}},
 		"impossible times": {"a.csv", "epoch,epoch_time,cpu_count\n1,9,4\n2,0,4\n3,inf,4\n4,nan,4\n5,5,4\n", nil, []seen{{2, 4, []float64{5}, 0, 0}}, nil},
 		"empty":            {"a.csv", "", nil, nil, []string{"no row"}},

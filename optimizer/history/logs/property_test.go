@@ -145,6 +145,17 @@ func TestSteady(t *testing.T) {
 	})
 }
 
+// TestSample: of a long stretch that grows slower, the whole counts, not its beginning.
+func TestSample(t *testing.T) {
+	var s samples
+	for i := range 50001 {
+		s.add(1 + float64(i)/50000)
+	}
+	if mean, _, count := s.steady(); math.Abs(mean-1.5) > 0.03 || count != 50000 {
+		t.Errorf("mean %g of %g values from 1 to 2", mean, count)
+	}
+}
+
 // FuzzRead reads any bytes: it never panics, reads the same twice, counts add up, and nothing that no row says is a number.
 func FuzzRead(f *testing.F) {
 	for _, folder := range []string{"../../../monitor/testdata/formats/*", "testdata/*.csv"} {

@@ -151,7 +151,7 @@ func (u *run) take(r *monitor.Row, o *oddities) {
 // goneBack takes note that the job was started again from a checkpoint, or from its start.
 func (u *run) goneBack() {
 	u.restarts++
-	if u.sinceBack < 2 {
+	if u.sinceBack <= 2 {
 		u.turns++
 	}
 	u.sinceBack = 0

@@ -152,7 +152,11 @@ func (s *stretch) measured(position int) bool {
 }
 
 // unitTimes are the best times of a unit that the log gives: epoch_time, else differences of time_so_far, else of timestamps.
+// Those at allocations that are not told apart are not times of one unit.
 func (s *stretch) unitTimes(position int) *samples {
+	if s.mixed {
+		return &samples{}
+	}
 	if position == byEpoch && s.epochTime.n > 0 {
 		return &s.epochTime
 	}
