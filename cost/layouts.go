@@ -127,7 +127,10 @@ func renameCrossCloud(rows []Offer) {
 	}
 }
 
-var memoryInfo = regexp.MustCompile(`'SizeInMiB': ?([0-9.]+)`)
+var (
+	memoryInfo  = regexp.MustCompile(`'SizeInMiB': ?([0-9.]+)`)
+	memoryTotal = regexp.MustCompile(`'TotalGpuMemoryInMiB': ?([0-9.]+)`)
+)
 
 // skypilotRow reads SkyPilot's vms.csv. Its cloud is not in the list. The memory of a GPU stands in GpuInfo, for some clouds
 // in GiB under the name of MiB; accelerators that are sold apart from a machine have no InstanceType.
@@ -146,9 +149,12 @@ func skypilotRow(f *fields) (Offer, error) {
 		var each float64
 		if m := memoryInfo.FindStringSubmatch(f.text("gpuinfo")); m != nil {
 			each, _ = strconv.ParseFloat(m[1], 64)
-			if each >= 1024 {
-				each /= 1024
-			}
+		} else if m := memoryTotal.FindStringSubmatch(f.text("gpuinfo")); m != nil {
+			each, _ = strconv.ParseFloat(m[1], 64)
+			each /= count
+		}
+		if each >= 1024 {
+			each /= 1024
 		}
 		o.GPU, o.GPUs, o.GPUMemory = modelOf(name, each), int(count), gib(each)
 	}

@@ -57,6 +57,8 @@ func TestReadListLayouts(t *testing.T) {
 			Offer{Cloud: "aws", Type: "p9.large", GPU: "V100 16GB", GPUs: 8, GPUMemory: 16, CPUs: 64, Memory: 488, OnDemand: 24.48, Spot: 7.1, Region: "us-east-1"}},
 		"SkyPilot, GiB called MiB": {skypilotHead + `1x_A100-80GB_SECURE,A100-80GB,1.0,8.0,117.0,1.59,0.8,CA,,"{'Gpus': [{'MemoryInfo': {'SizeInMiB': 80}}]}"` + "\n", sky("runpod"), "SkyPilot catalogue",
 			Offer{Cloud: "runpod", Type: "1x_A100-80GB_SECURE", GPU: "A100 80GB", GPUs: 1, GPUMemory: 80, CPUs: 8, Memory: 117, OnDemand: 1.59, Spot: 0.8, Region: "CA"}},
+		"SkyPilot, all memory together": {skypilotHead + `2x_L40S,L40S,2.0,32.0,124.0,2.18,,CA,,"{'TotalGpuMemoryInMiB': 96}"` + "\n", sky("runpod"), "SkyPilot catalogue",
+			Offer{Cloud: "runpod", Type: "2x_L40S", GPU: "L40S", GPUs: 2, GPUMemory: 48, CPUs: 32, Memory: 124, OnDemand: 2.18, Region: "CA"}},
 		"SkyPilot, no GPU info, no GPU zone": {skypilotHead + "gpu_1x_a10,A10,1.0,30.0,200.0,0.75,,us-east-1,,\n", sky("lambda"), "SkyPilot catalogue",
 			Offer{Cloud: "lambda", Type: "gpu_1x_a10", GPU: "A10", GPUs: 1, GPUMemory: 24, CPUs: 30, Memory: 200, OnDemand: 0.75, Region: "us-east-1"}},
 		"our own": {ownHead + "ours,node-7,NVIDIA L4,2,24,32,128,1.5,2026-05-05,contract,0.5,2026-06-06\n", ListOptions{Today: today}, "our own",
