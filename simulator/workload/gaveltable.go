@@ -1,0 +1,126 @@
+package workload
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// ReadThroughputs reads a throughput table of Gavel (OSDI 2020) or Shockwave (NSDI 2023):
+//
+//	{"v100": {"('ResNet-18 (batch size 16)', 1)": {"null": 77.3, "('A3C', 1)": [40.1, 5.2]}}}
+//
+// "null" is alone, another job is beside it, with both rates. A key without a number of devices means one. Pairs of different
+// numbers of devices, which no simulation forms, are refused.
+func ReadThroughputs(r io.Reader) (*Throughputs, error) {
+	var rates []Rate
+	dec := json.NewDecoder(r)
+	err := object(dec, func(device string) error {
+		return object(dec, func(job string) error {
+			name, gpus := splitJobKey(job)
+			return object(dec, func(other string) error {
+				rate, err := readRate(dec, device, name, gpus, other)
+				rates = append(rates, rate)
+				return err
+			})
+		})
+	})
+	if err == nil {
+		_, err = dec.Token()
+		if err == nil {
+			err = errors.New("something follows the table")
+		} else if err == io.EOF {
+			err = nil
+		}
+	}
+	var t *Throughputs
+	if err == nil {
+		t, err = NewThroughputs(rates)
+	}
+	if err == nil && len(rates) == 0 {
+		err = errors.New("no rate in it")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read throughputs: %w", err)
+	}
+	return t, nil
+}
+
+// LoadThroughputs reads the file at path, compressed by gzip or not.
+func LoadThroughputs(path string) (*Throughputs, error) {
+	f, err := open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read throughputs: %w", err)
+	}
+	defer f.Close()
+	t, err := ReadThroughputs(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return t, nil
+}
+
+// object walks the members of a JSON object in their order, which is the order of job types.
+func object(dec *json.Decoder, member func(key string) error) error {
+	start, err := dec.Token()
+	if err != nil {
+		return ended(err)
+	}
+	if start != json.Delim('{') {
+		return fmt.Errorf("%v where an object was expected, at byte %d", start, dec.InputOffset())
+	}
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return ended(err)
+		}
+		if err := member(key.(string)); err != nil {
+			return err
+		}
+	}
+	_, err = dec.Token()
+	return ended(err)
+}
+
+func ended(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+func readRate(dec *json.Decoder, device, job string, gpus int, other string) (Rate, error) {
+	r := Rate{Device: device, Job: job, GPUs: gpus}
+	if other == "null" {
+		if err := dec.Decode(&r.PerSecond); err != nil {
+			return r, fmt.Errorf("%s on %s alone: %w", job, device, err)
+		}
+		return r, nil
+	}
+	var pair []float64
+	if err := dec.Decode(&pair); err != nil {
+		return r, fmt.Errorf("%s on %s beside %s: %w", job, device, other, err)
+	}
+	var count int
+	r.Other, count = splitJobKey(other)
+	if len(pair) != 2 || count != gpus {
+		return r, fmt.Errorf("%s on %d %s beside %s: %d rates, want 2 and the same number of devices", job, gpus, device, other, len(pair))
+	}
+	r.PerSecond, r.OtherRate = pair[0], pair[1]
+	return r, nil
+}
+
+// splitJobKey takes "('A3C', 2)" apart, a tuple as Python prints it. Anything else is the name of a job on one device.
+func splitJobKey(key string) (job string, gpus int) {
+	inside, ok1 := strings.CutPrefix(key, "('")
+	inside, ok2 := strings.CutSuffix(inside, ")")
+	if i := strings.LastIndex(inside, "', "); ok1 && ok2 && i >= 0 {
+		if n, err := strconv.Atoi(inside[i+3:]); err == nil {
+			return inside[:i], n
+		}
+	}
+	return key, 1
+}

@@ -1,0 +1,160 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Options say which jobs Gavel's generator draws. The zero value of each switch is off.
+type Options struct {
+	Seed int64
+	// Lambda is the mean time between arrivals, seconds; 0 is static, all jobs at time 0.
+	Lambda float64
+	// MultiGPU draws 1, 2, 4 or 8 GPUs for 70, 10, 15 and 5 % of the jobs; else each has one.
+	MultiGPU bool
+	// MultiPriority gives 20 % of the jobs weight 5.
+	MultiPriority bool
+	// SLOs gives each job a deadline of 1.2, 2 or 10 times Seconds after its arrival, a third each.
+	SLOs bool
+	// Seconds is the same duration for every job; 0 draws each.
+	Seconds float64
+	// Reference is the device type on which durations hold; "" is v100.
+	Reference string
+}
+
+// PerHour is the mean time between arrivals, in seconds, of so many jobs per hour, as Options.Lambda wants it.
+func PerHour(jobs float64) (lambda float64) { return 3600 / jobs }
+
+// Validate names all that is wrong.
+func (o Options) Validate() error {
+	var errs []error
+	if !(o.Lambda >= 0) || math.IsInf(o.Lambda, 1) {
+		errs = append(errs, fmt.Errorf("mean time between arrivals %v s: want a number from 0", o.Lambda))
+	}
+	if !(o.Seconds >= 0) || math.IsInf(o.Seconds, 1) {
+		errs = append(errs, fmt.Errorf("duration %v s: want a number from 0", o.Seconds))
+	}
+	return errors.Join(errs...)
+}
+
+// Generator draws jobs without end, as the simulations of Gavel (OSDI 2020, section 7.1) do: the same seed gives the same jobs
+// as random.Random of Python gives there. The streams are seed+2 for jobs, +3 for arrivals, +6 for SLOs.
+type Generator struct {
+	options             Options
+	table               *Throughputs
+	jobs, arrivals, slo *Python
+	drawn               int
+	at                  float64
+}
+
+// NewGenerator draws jobs whose steps follow from their durations by the table.
+func NewGenerator(o Options, table *Throughputs) (*Generator, error) {
+	if o.Reference == "" {
+		o.Reference = "v100"
+	}
+	if err := o.Validate(); err != nil {
+		return nil, fmt.Errorf("generate jobs: %w", err)
+	}
+	counts := []int{1}
+	if o.MultiGPU {
+		counts = []int{1, 2, 4, 8}
+	}
+	if err := requireTemplates(table, o.Reference, counts); err != nil {
+		return nil, err
+	}
+	return &Generator{
+		options: o, table: table,
+		jobs: NewPython(o.Seed + 2), arrivals: NewPython(o.Seed + 3), slo: NewPython(o.Seed + 6),
+	}, nil
+}
+
+// requireTemplates says which templates the table cannot turn into steps.
+func requireTemplates(table *Throughputs, reference string, counts []int) error {
+	var jobs []Job
+	for _, t := range Templates {
+		for _, n := range counts {
+			if n == 1 || t.Distributed {
+				jobs = append(jobs, Job{Type: t.Type, GPUs: n})
+			}
+		}
+	}
+	if err := table.Require(jobs, []string{reference}); err != nil {
+		return fmt.Errorf("generate jobs: %w", err)
+	}
+	return nil
+}
+
+// Next is the next job. Arrivals do not decrease; the first is at 0.
+func (g *Generator) Next() Job {
+	if g.drawn > 0 && g.options.Lambda > 0 {
+		g.at += -math.Log(1-g.arrivals.Random()) / (1 / g.options.Lambda)
+	}
+	p := g.jobs
+	j := Job{ID: g.drawn, Arrival: g.at, Weight: 1, SLO: math.NaN(), Deadline: math.NaN()}
+	g.drawn++
+
+	j.GPUs = gpusOf(p.Uniform(0, 1))
+	if !g.options.MultiGPU {
+		j.GPUs = 1
+	}
+	if j.Seconds = g.options.Seconds; j.Seconds == 0 {
+		j.Seconds = drawSeconds(p)
+	}
+	t := Choice(p, Templates)
+	for j.GPUs > 1 && !t.Distributed {
+		t = Choice(p, Templates)
+	}
+	j.Type = t.Type
+	if g.options.MultiPriority && p.Uniform(0, 1) <= 0.2 {
+		j.Weight = 5
+	}
+	if g.options.SLOs {
+		j.SLO = sloOf(g.slo.Uniform(0, 1))
+		j.Deadline = j.Arrival + float64(j.SLO*j.Seconds)
+	}
+	j.Steps = j.Seconds * g.table.Alone(g.options.Reference, j.Type, j.GPUs)
+	return j
+}
+
+// Take is the next n jobs.
+func (g *Generator) Take(n int) []Job {
+	out := make([]Job, n)
+	for i := range out {
+		out[i] = g.Next()
+	}
+	return out
+}
+
+func gpusOf(u float64) int {
+	switch {
+	case u < 0.7:
+		return 1
+	case u <= 0.8:
+		return 2
+	case u <= 0.95:
+		return 4
+	}
+	return 8
+}
+
+// drawSeconds is log-uniform in 32 minutes … 17 hours for 80 % of the jobs, in 17 hours … 7 days for the others.
+func drawSeconds(p *Python) float64 {
+	exponent := 0.0
+	if p.Random() >= 0.8 {
+		exponent = p.Uniform(3, 4)
+	} else {
+		exponent = p.Uniform(1.5, 3)
+	}
+	return 60 * math.Pow(10, exponent)
+}
+
+func sloOf(u float64) float64 {
+	switch {
+	case u < 0.33:
+		return 1.2
+	case u < 0.67:
+		return 2
+	}
+	return 10
+}

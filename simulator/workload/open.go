@@ -1,0 +1,43 @@
+package workload
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"os"
+)
+
+// plain is r, unpacked when it is compressed by gzip; told by its first bytes, not by a name.
+func plain(r io.Reader) (io.Reader, error) {
+	b := bufio.NewReaderSize(r, 1<<16)
+	head, _ := b.Peek(2)
+	if !bytes.Equal(head, []byte{0x1f, 0x8b}) {
+		return b, nil
+	}
+	z, err := gzip.NewReader(b)
+	if err != nil {
+		return nil, fmt.Errorf("unpack: %w", err)
+	}
+	return z, nil
+}
+
+type unpacked struct {
+	io.Reader
+	io.Closer
+}
+
+// open opens a file, compressed by gzip or not.
+func open(path string) (io.ReadCloser, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	r, err := plain(f)
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return unpacked{r, f}, nil
+}
