@@ -157,7 +157,7 @@ func (db *DB) wrap(what string, err error) error {
 	case codeCantOpen, codeReadOnly, codePermission:
 		text += ": can the directory be written?"
 	}
-	return fmt.Errorf("%s runs database %s: %w", what, db.path, said{text, err})
+	return fmt.Errorf("%s runs database %s: %w", what, db.path, said{strings.ReplaceAll(text, "\n", "; "), err})
 }
 
 // said gives an error other words.

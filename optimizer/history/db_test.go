@@ -238,13 +238,13 @@ func TestUnknownIsNotZero(t *testing.T) {
 func TestEntries(t *testing.T) {
 	db := opened(t, t.TempDir())
 	day := func(n int) time.Time { return time.Date(2026, 3, n, 0, 0, 0, 0, time.UTC) }
-	make := func(kind Kind, id, parent, model, sha string, at time.Time) Entry {
+	entry := func(kind Kind, id, parent, model, sha string, at time.Time) Entry {
 		e := NewEntry(kind, id)
 		e.Parent, e.Job.Model, e.Job.ScriptSHA256, e.At = parent, model, sha, at
 		return e
 	}
-	err := db.Put(make(Probe, "r1/probe-1", "r1", "resnet50", "s1", day(1)), make(Run, "r1", "", "resnet50", "s1", day(1)),
-		make(Run, "r2", "", "BERT", "s2", day(3)), make(Log, "abc", "", "bert", "", day(2)), make(Log, "abc/1", "abc", "bert", "", time.Time{}))
+	err := db.Put(entry(Probe, "r1/probe-1", "r1", "resnet50", "s1", day(1)), entry(Run, "r1", "", "resnet50", "s1", day(1)),
+		entry(Run, "r2", "", "BERT", "s2", day(3)), entry(Log, "abc", "", "bert", "", day(2)), entry(Log, "abc/1", "abc", "bert", "", time.Time{}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,15 @@
-// Package history recalls earlier runs of the same training: what was measured at which allocation, so
-// that a run need not measure it again.
+// Package history is the memory of a state directory: the runs database, and what it recalls of earlier runs of the same
+// training, so that a run need not measure again what was measured.
 //
-// It is not a prediction for other jobs; it answers only for the same script with the same arguments.
+// The database (history.db) holds one Entry for each run that has ended, for each stretch of one that was timed at one
+// allocation, and for each imported log. Columns lists what an entry holds, in which unit. Our own runs are read from their
+// directories, which stay the truth; the database can be made again from them, and is when it is damaged.
 //
+// It predicts nothing: packages transfer and calibration below do, from its entries; Recall answers only for the same script
+// with the same arguments.
+//
+//	db, notes, err := history.Open(stateDir)
+//	notes, err = db.Sync()
+//	entries, err := db.Entries(history.Filter{Models: []string{"resnet50"}})
 //	recalled, notes := history.Recall(stateDir, history.Key{ScriptSHA256: sha, Command: argv})
 package history

@@ -99,11 +99,7 @@ func candidates(stateDir string, key Key) (found []earlier, notes []string, err 
 		return nil, nil, err
 	}
 	defer db.Close()
-	var runs []seen
-	err = db.do(ctx, "bring up to date", func() error {
-		runs, err = db.sync(ctx)
-		return err
-	})
+	runs, err := db.upToDate(ctx)
 	if err != nil {
 		return nil, db.Notes(), err
 	}

@@ -27,6 +27,7 @@ func first(ctx context.Context, tx *sql.Tx) error {
 	}
 	for _, statement := range []string{
 		"CREATE TABLE entries (" + b.String() + "checksum INTEGER NOT NULL)",
+		"CREATE INDEX entries_kind ON entries(kind, started_at)",
 		"CREATE INDEX entries_parent ON entries(parent)",
 		"CREATE INDEX entries_script ON entries(script_sha256)",
 		`CREATE TABLE runs (id TEXT NOT NULL PRIMARY KEY, modified_ns INTEGER NOT NULL, size INTEGER NOT NULL,

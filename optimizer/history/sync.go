@@ -37,22 +37,22 @@ const (
 // Sync takes in the run directories that are new or have changed, and drops what is gone. Runs that have not ended are left
 // out. A run that cannot be read is left out, and a note says so.
 func (db *DB) Sync() (notes []string, err error) {
-	ctx := context.Background()
-	var runs []seen
-	err = db.do(ctx, "bring up to date", func() error {
-		runs, err = db.sync(ctx)
-		return err
-	})
-	return unreadable(runs), err
-}
-
-func unreadable(runs []seen) (notes []string) {
+	runs, err := db.upToDate(context.Background())
 	for _, r := range runs {
 		if r.problem != "" {
 			notes = append(notes, leftOut(r.id, r.problem))
 		}
 	}
-	return notes
+	return notes, err
+}
+
+// upToDate is Sync for a while; it returns the runs that there are, the newest first.
+func (db *DB) upToDate(ctx context.Context) (runs []seen, err error) {
+	err = db.do(ctx, "bring up to date", func() error {
+		runs, err = db.sync(ctx)
+		return err
+	})
+	return runs, err
 }
 
 func leftOut(id string, why any) string {
@@ -87,10 +87,7 @@ func remember(stateDir string, within time.Duration) []string {
 		return []string{fmt.Sprintf("%v: it is brought up to date another time", err)}
 	}
 	defer db.Close()
-	err = db.do(ctx, "bring up to date", func() error {
-		_, err := db.sync(ctx)
-		return err
-	})
+	_, err = db.upToDate(ctx)
 	notes := db.Notes()
 	if err != nil && ctx.Err() == nil { // many runs that are new to it are taken in by and by
 		notes = append(notes, fmt.Sprintf("%v: it is brought up to date another time", err))
@@ -98,8 +95,7 @@ func remember(stateDir string, within time.Duration) []string {
 	return notes
 }
 
-// sync is Sync; it returns the runs that there are, the newest first. When ctx ends, what was taken in so far stays, the
-// newest runs before the others.
+// sync takes in what has changed. When ctx ends, what was taken in so far stays, the newest runs before the others.
 func (db *DB) sync(ctx context.Context) ([]seen, error) {
 	before, err := seenRuns(ctx, db.sql) // before the directories are listed: who is known by then and not listed is gone
 	if err != nil {
@@ -198,21 +194,22 @@ func (db *DB) take(ctx context.Context, now []seen, changed []int) error {
 		}
 		entries, read = append(entries, own), append(read, i)
 	}
-	err := db.transaction(context.WithoutCancel(ctx), func(tx *sql.Tx) error {
-		statement, err := tx.PrepareContext(context.WithoutCancel(ctx), "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?)")
+	whole := context.WithoutCancel(ctx) // what was read is written
+	err := db.transaction(whole, func(tx *sql.Tx) error {
+		statement, err := tx.PrepareContext(whole, "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?)")
 		if err != nil {
 			return err
 		}
 		defer statement.Close()
 		for k, i := range read {
-			if err := remove(context.WithoutCancel(ctx), tx, now[i].id); err != nil {
+			if err := remove(whole, tx, now[i].id); err != nil {
 				return err
 			}
-			if err := put(context.WithoutCancel(ctx), tx, entries[k]); err != nil {
+			if err := put(whole, tx, entries[k]); err != nil {
 				return err
 			}
 			row := now[i].row()
-			if _, err := statement.Exec(append(row, checksum(row))...); err != nil {
+			if _, err := statement.ExecContext(whole, append(row, checksum(row))...); err != nil {
 				return err
 			}
 		}
