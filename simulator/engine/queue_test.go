@@ -1,0 +1,167 @@
+package engine
+
+import (
+	"cmp"
+	"container/heap"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// Against a slice that is kept sorted, with few distinct times so that many events coincide.
+func TestQueueIsASortedSlice(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		type event struct {
+			at float64
+			id int
+		}
+		var q Queue[int]
+		var want []event
+		added := 0
+		t.Repeat(map[string]func(*rapid.T){
+			"add": func(t *rapid.T) {
+				at := q.Now() + float64(rapid.IntRange(0, 5).Draw(t, "later"))/4
+				q.Push(at, added)
+				want = append(want, event{at, added})
+				slices.SortStableFunc(want, func(a, b event) int { return cmp.Compare(a.at, b.at) })
+				added++
+			},
+			"take": func(t *rapid.T) {
+				if len(want) == 0 {
+					t.Skip("nothing to take")
+				}
+				before := q.Now()
+				at, id := q.Pop()
+				if (event{at, id}) != want[0] {
+					t.Fatalf("got event %d at %v, want %+v", id, at, want[0])
+				}
+				if at < before || q.Now() != at {
+					t.Fatalf("the clock went from %v to %v with an event at %v", before, q.Now(), at)
+				}
+				want = want[1:]
+			},
+			"": func(t *rapid.T) {
+				at, ok := q.Peek()
+				if q.Len() != len(want) || ok != (len(want) > 0) || ok && at != want[0].at {
+					t.Fatalf("%d events, next at %v (%v), want %v", q.Len(), at, ok, want)
+				}
+			},
+		})
+	})
+}
+
+func TestSimultaneousEventsComeAsTheyWereAdded(t *testing.T) {
+	var q Queue[string]
+	for _, e := range []string{"first", "second", "third"} {
+		q.Push(7, e)
+	}
+	q.Push(3, "early")
+	var got []string
+	for q.Len() > 0 {
+		at, e := q.Pop()
+		if e == "first" {
+			q.Push(at, "added meanwhile")
+		}
+		got = append(got, e)
+	}
+	if want := "early, first, second, third, added meanwhile"; strings.Join(got, ", ") != want {
+		t.Errorf("got %v, want %s", got, want)
+	}
+}
+
+func TestMistakesPanicInWords(t *testing.T) {
+	later := func() *Queue[int] {
+		var q Queue[int]
+		q.Push(5, 0)
+		q.Pop()
+		return &q
+	}
+	tests := map[string]struct {
+		do   func(*Queue[int])
+		want string
+	}{
+		"not a number": {func(q *Queue[int]) { q.Push(math.NaN(), 1) }, "an event at NaN s"},
+		"infinite":     {func(q *Queue[int]) { q.Push(math.Inf(1), 1) }, "an event at +Inf s"},
+		"in the past":  {func(q *Queue[int]) { q.Push(4.5, 1) }, "at 4.5 s cannot be added when the clock stands at 5 s"},
+		"none waits":   {func(q *Queue[int]) { q.Pop() }, "none waits"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			q := later()
+			defer func() {
+				if said, _ := recover().(string); !strings.Contains(said, test.want) {
+					t.Errorf("got a panic with %q, want %q", said, test.want)
+				}
+				if q.Len() != 0 || q.Now() != 5 {
+					t.Errorf("the queue changed: %d events, clock at %v", q.Len(), q.Now())
+				}
+			}()
+			test.do(q)
+		})
+	}
+}
+
+func TestNothingIsAllocatedPerEvent(t *testing.T) {
+	var q Queue[int]
+	for i := range 1000 {
+		q.Push(float64(i%37), i)
+	}
+	if n := testing.AllocsPerRun(1000, func() {
+		at, i := q.Pop()
+		q.Push(at+float64(i%11), i)
+	}); n != 0 {
+		t.Errorf("%v allocations to take and add an event, want none", n)
+	}
+}
+
+// boxed is the same queue on container/heap, to compare with.
+type boxed []event[int]
+
+func (b boxed) Len() int           { return len(b) }
+func (b boxed) Less(i, j int) bool { return b[i].before(&b[j]) }
+func (b boxed) Swap(i, j int)      { b[i], b[j] = b[j], b[i] }
+func (b *boxed) Push(x any)        { *b = append(*b, x.(event[int])) }
+func (b *boxed) Pop() any {
+	last := len(*b) - 1
+	e := (*b)[last]
+	*b = (*b)[:last]
+	return e
+}
+
+const waiting = 10_000 // events in the queue while it is measured
+
+// One event taken and one added, at 10,000 that wait.
+func BenchmarkQueue(b *testing.B) {
+	random := rand.New(rand.NewPCG(1, 2))
+	var q Queue[int]
+	for i := range waiting {
+		q.Push(random.Float64(), i)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		at, i := q.Pop()
+		q.Push(at+random.Float64(), i)
+	}
+}
+
+func BenchmarkContainerHeap(b *testing.B) {
+	random := rand.New(rand.NewPCG(1, 2))
+	var h boxed
+	turn := uint64(0)
+	push := func(at float64, i int) {
+		heap.Push(&h, event[int]{at, turn, i})
+		turn++
+	}
+	for i := range waiting {
+		push(random.Float64(), i)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		e := heap.Pop(&h).(event[int])
+		push(e.at+random.Float64(), e.what)
+	}
+}

@@ -1,0 +1,137 @@
+package platform
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Accelerators are those of one kind in a cluster.
+type Accelerators struct {
+	Name      string // as throughput tables name it: "v100"
+	Count     int
+	PerServer int     // in one server, at least 1; the last server may have fewer
+	USDHour   float64 // price of one for an hour; NaN unknown
+	// PriceFrom is where the price is from and of which day; "" when it is unknown.
+	PriceFrom string
+	Watts     float64 // drawn by one at work, at most, see PowerLimit; NaN unknown
+}
+
+// Servers is the number of servers that they stand in.
+func (a Accelerators) Servers() int { return (a.Count + a.PerServer - 1) / a.PerServer }
+
+// Cluster is a set of accelerators, sorted by name, each kind once.
+type Cluster []Accelerators
+
+// maxCount bounds the accelerators of one kind: beyond it a number is taken for a slip.
+const maxCount = 1_000_000
+
+// Parse reads how many accelerators of which kind there are, "v100=36,p100=36,k80=36", each in a server of its own. Names are
+// those in known, whatever their case (any name when known is empty); a kind of which there are 0 is left out. The error names
+// everything that is wrong, in one line. Prices are unknown.
+func Parse(s string, known []string) (Cluster, error) {
+	var c Cluster
+	var problems []error
+	seen := map[string]bool{}
+	for part := range strings.SplitSeq(s, ",") {
+		a, err := parseKind(strings.TrimSpace(part), known)
+		switch {
+		case err != nil:
+			problems = append(problems, err)
+		case seen[a.Name]:
+			problems = append(problems, fmt.Errorf("%s is there twice", a.Name))
+		case a.Count > 0:
+			c = append(c, a)
+		}
+		seen[a.Name] = true
+	}
+	if len(problems) == 0 && len(c) == 0 {
+		problems = append(problems, errors.New("it has no accelerator"))
+	}
+	if len(problems) > 0 {
+		words := make([]string, len(problems))
+		for i, p := range problems {
+			words[i] = p.Error()
+		}
+		return nil, fmt.Errorf("read cluster %q: %s", s, strings.Join(words, "; "))
+	}
+	slices.SortFunc(c, func(a, b Accelerators) int { return strings.Compare(a.Name, b.Name) })
+	return c, nil
+}
+
+func parseKind(part string, known []string) (Accelerators, error) {
+	name, number, ok := strings.Cut(part, "=")
+	name, number = strings.TrimSpace(name), strings.TrimSpace(number)
+	if !ok || name == "" {
+		return Accelerators{}, fmt.Errorf("%q: want a kind and its number, such as v100=36", part)
+	}
+	if i := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, name) }); i >= 0 {
+		name = known[i]
+	} else if len(known) > 0 {
+		return Accelerators{Name: name}, fmt.Errorf("%q is not known, did you mean %s?", name, strings.Join(nearest(name, known), " or "))
+	}
+	n, err := strconv.Atoi(number)
+	if err != nil || n < 0 || n > maxCount {
+		return Accelerators{Name: name}, fmt.Errorf("%q accelerators of kind %s: want a whole number up to %d", number, name, maxCount)
+	}
+	return Accelerators{Name: name, Count: n, PerServer: 1, USDHour: math.NaN(), Watts: PowerLimit(name)}, nil
+}
+
+// InServersOf is the same cluster with so many accelerators in each server, at least 1.
+func (c Cluster) InServersOf(n int) Cluster {
+	out := slices.Clone(c)
+	for i := range out {
+		out[i].PerServer = max(n, 1)
+	}
+	return out
+}
+
+// Accelerators is how many there are of all kinds.
+func (c Cluster) Accelerators() int {
+	n := 0
+	for _, a := range c {
+		n += a.Count
+	}
+	return n
+}
+
+// String is the form that Parse reads.
+func (c Cluster) String() string {
+	parts := make([]string, len(c))
+	for i, a := range c {
+		parts[i] = fmt.Sprintf("%s=%d", a.Name, a.Count)
+	}
+	return strings.Join(parts, ",")
+}
+
+// nearest are up to two names with the fewest letters to change.
+func nearest(name string, known []string) []string {
+	sorted := slices.Clone(known)
+	slices.SortStableFunc(sorted, func(a, b string) int { return letters(name, a) - letters(name, b) })
+	return sorted[:min(2, len(sorted))]
+}
+
+// letters is the edit distance of Levenshtein (1966), whatever the case; O(len(a)·len(b)).
+func letters(a, b string) int {
+	a, b = strings.ToLower(a), strings.ToLower(b)
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

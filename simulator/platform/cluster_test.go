@@ -1,0 +1,97 @@
+package platform
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+var kinds = []string{"k80", "p100", "v100"}
+
+func TestParse(t *testing.T) {
+	tests := map[string]struct {
+		text string
+		want string // of the cluster, or a part of the error when it starts with "!"
+	}{
+		"Gavel's simulated cluster": {"v100=36,p100=36,k80=36", "k80=36,p100=36,v100=36"},
+		"case and blanks":           {" V100 = 4 , k80=2", "k80=2,v100=4"},
+		"none of a kind":            {"v100=2,p100=0,k80=4", "k80=4,v100=2"},
+		"none at all":               {"v100=0", "!no accelerator"},
+		"empty":                     {"", "!want a kind and its number"},
+		"no number":                 {"v100", `!"v100": want a kind and its number`},
+		"unknown":                   {"v10=3", `!"v10" is not known, did you mean v100 or`},
+		"twice":                     {"v100=1,V100=2", "!v100 is there twice"},
+		"negative":                  {"v100=-1", `!"-1" accelerators of kind v100`},
+		"fraction":                  {"v100=1.5", "!want a whole number"},
+		"absurd":                    {"v100=99999999999", "!want a whole number up to 1000000"},
+		"all problems at once":      {"v100=x,h1=2", `!did you mean`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			c, err := Parse(test.text, kinds)
+			if part, bad := strings.CutPrefix(test.want, "!"); bad {
+				if err == nil || !strings.Contains(err.Error(), part) || strings.Contains(err.Error(), "\n") {
+					t.Fatalf("got %v, %v, want one line with %q", c, err, part)
+				}
+				return
+			}
+			if err != nil || c.String() != test.want {
+				t.Fatalf("got %v, %v, want %s", c, err, test.want)
+			}
+			for _, a := range c {
+				if a.PerServer != 1 || !math.IsNaN(a.USDHour) || !(a.Watts > 0) {
+					t.Errorf("%+v: want 1 a server, no price and the power of a known kind", a)
+				}
+			}
+		})
+	}
+}
+
+func TestServers(t *testing.T) {
+	c, err := Parse("v100=10,k80=8", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in4 := c.InServersOf(4)
+	if k, v := in4[0].Servers(), in4[1].Servers(); k != 2 || v != 3 {
+		t.Errorf("8 and 10 accelerators in fours: got %d and %d servers, want 2 and 3", k, v)
+	}
+	if c[0].PerServer != 1 || in4.Accelerators() != 18 {
+		t.Errorf("the first cluster changed, or accelerators were lost: %+v, %+v", c, in4)
+	}
+}
+
+func TestWhatIsPrintedIsRead(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		counts := rapid.MapOfN(rapid.SampledFrom(kinds), rapid.IntRange(1, maxCount), 1, 3).Draw(t, "counts")
+		var c Cluster
+		for name, n := range counts {
+			c = append(c, Accelerators{Name: name, Count: n})
+		}
+		got, err := Parse(c.String(), kinds)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range got {
+			if counts[a.Name] != a.Count {
+				t.Fatalf("%s: got %d, want %d", a.Name, a.Count, counts[a.Name])
+			}
+		}
+		if len(got) != len(counts) {
+			t.Fatalf("got %v of %v", got, counts)
+		}
+	})
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("v100=36,p100=36,k80=36")
+	f.Add("=,=,")
+	f.Fuzz(func(t *testing.T, s string) {
+		c, err := Parse(s, kinds)
+		if err == nil && (c.Accelerators() < 1 || len(c) > 3) {
+			t.Errorf("%q: got %v", s, c)
+		}
+	})
+}

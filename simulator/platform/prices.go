@@ -1,0 +1,143 @@
+package platform
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"trainopt/cost"
+)
+
+// PriceList says what one accelerator costs for an hour, by its name in lower case.
+type PriceList struct {
+	Name string
+	// Kinds are the prices; there may be further ones, see Prices.
+	Kinds map[string]Price
+	other func(kind string) (Price, bool)
+}
+
+// Price is of one accelerator, with what of its server is rented along with it.
+type Price struct {
+	USDHour float64
+	From    string // source and day
+}
+
+const gavelSource = "Gavel (OSDI 2020), github.com/stanford-futuredata/gavel at c4fa4009 of 2022-01-15: "
+
+// gavelList is a list of the prices that the code or the notebooks of Gavel contain.
+func gavelList(name, from string, v100, p100, k80 float64) PriceList {
+	from = gavelSource + from
+	return PriceList{Name: name, Kinds: map[string]Price{"v100": {v100, from}, "p100": {p100, from}, "k80": {k80, from}}}
+}
+
+// Prices is a price list by its name:
+//
+//	gavel            what Gavel's simulator uses of Google Cloud: preemptible capacity
+//	gavel-on-demand  the same on demand, from its notebook of motivation
+//	catalogue        the cheapest offer on demand, per accelerator, of the embedded catalogue of package cost
+//
+// The day of Gavel's prices is not known; theirs is that of the code. Any other name is taken for a file, see ReadPrices.
+func Prices(name string) (PriceList, error) {
+	switch name {
+	case "gavel":
+		return gavelList(name, "Google Cloud, preemptible", 0.74, 0.43, 0.135), nil
+	case "gavel-on-demand":
+		return gavelList(name, "Google Cloud, on demand", 2.85, 1.68, 0.52), nil
+	case "catalogue":
+		c, err := cost.EmbeddedCatalogue()
+		if err != nil {
+			return PriceList{}, fmt.Errorf("read the price catalogue: %w", err)
+		}
+		return PriceList{Name: name, other: func(kind string) (Price, bool) { return cheapest(c, kind) }}, nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return PriceList{}, fmt.Errorf("prices: %q is neither gavel, gavel-on-demand, catalogue nor a file that can be read: %w", name, err)
+	}
+	defer f.Close()
+	return ReadPrices(f, name)
+}
+
+// cheapest is the lowest price of an accelerator in machines with nothing but such.
+func cheapest(c *cost.Catalogue, kind string) (best Price, ok bool) {
+	model := cost.GPUModel(kind)
+	for _, o := range c.Offers {
+		if o.GPU != model || o.GPUs < 1 || !(o.OnDemand > 0) {
+			continue
+		}
+		if each := float64(o.OnDemand) / float64(o.GPUs); !ok || each < best.USDHour {
+			best, ok = Price{each, fmt.Sprintf("%s / its %d accelerators, %s, %s", o.Name(), o.GPUs, o.Source, o.Dated)}, true
+		}
+	}
+	return best, ok
+}
+
+// ReadPrices reads a list with the columns kind and usd_hour, and optionally source and dated, in any order under a header.
+// name is that of the file, for errors and for rows without a source.
+func ReadPrices(r io.Reader, name string) (PriceList, error) {
+	list := PriceList{Name: name, Kinds: map[string]Price{}}
+	rows := csv.NewReader(r)
+	rows.TrimLeadingSpace = true
+	header, err := rows.Read()
+	if err != nil {
+		return list, fmt.Errorf("read prices %s: header: %w", name, err)
+	}
+	column := func(name string) int {
+		return slices.IndexFunc(header, func(h string) bool { return strings.EqualFold(strings.TrimSpace(h), name) })
+	}
+	kind, usd, source, dated := column("kind"), column("usd_hour"), column("source"), column("dated")
+	if kind < 0 || usd < 0 {
+		return list, fmt.Errorf("read prices %s: columns %s: want kind and usd_hour", name, strings.Join(header, ","))
+	}
+	for {
+		row, err := rows.Read()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return list, fmt.Errorf("read prices %s: %w", name, err)
+		}
+		line, _ := rows.FieldPos(0)
+		price, err := strconv.ParseFloat(strings.TrimSpace(row[usd]), 64)
+		if err != nil || !(price > 0) || math.IsInf(price, 1) {
+			return list, fmt.Errorf("read prices %s: line %d: %q USD an hour: want a number above 0", name, line, row[usd])
+		}
+		key := strings.ToLower(strings.TrimSpace(row[kind]))
+		if _, twice := list.Kinds[key]; twice || key == "" {
+			return list, fmt.Errorf("read prices %s: line %d: kind %q is empty or there twice", name, line, row[kind])
+		}
+		from := name
+		if source >= 0 && row[source] != "" {
+			from = row[source]
+		}
+		if dated >= 0 && row[dated] != "" {
+			from += ", " + row[dated]
+		}
+		list.Kinds[key] = Price{price, from}
+	}
+	if len(list.Kinds) == 0 {
+		return list, fmt.Errorf("read prices %s: no row below the header", name)
+	}
+	return list, nil
+}
+
+// Price gives every kind its price by the list, and returns the kinds that it does not have, whose price is unknown from now on.
+func (c Cluster) Price(list PriceList) (unpriced []string) {
+	for i := range c {
+		p, ok := list.Kinds[strings.ToLower(c[i].Name)]
+		if !ok && list.other != nil {
+			p, ok = list.other(c[i].Name)
+		}
+		if !ok {
+			p.USDHour = math.NaN()
+			unpriced = append(unpriced, c[i].Name)
+		}
+		c[i].USDHour, c[i].PriceFrom = p.USDHour, p.From
+	}
+	return unpriced
+}
