@@ -2,10 +2,215 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"trainopt/cost"
+	"trainopt/monitor"
+	"trainopt/optimizer/analysis"
+	"trainopt/optimizer/history"
+	"trainopt/optimizer/history/logs"
+	"trainopt/optimizer/journal"
+	"trainopt/sla"
 )
 
+// analyzeSettings are the settings that analyze takes as flags, with what they mean here.
+var analyzeSettings = map[string]string{
+	"deadline": "say which runs took longer than `DUR`", "budget": "say which runs cost more than `USD`",
+	"min-throughput": "say which runs were slower than `X` samples/s", "max-memory": "say which runs used more than `GiB` of memory",
+	"min-gpu-util": "say which runs used their GPUs less than `%`", "min-cpu-util": "say which runs used their CPUs less than `%`",
+	"rates": "price all runs anew: `FILE` with what the machine costs", "instance": "price all runs anew: `CLOUD:TYPE[:spot]`",
+	"gpu-hour": "price all runs anew: `USD` per GPU and hour", "cpu-hour": "price all runs anew: `USD` per CPU and hour",
+	"gb-hour": "price all runs anew: `USD` per GiB of memory and hour", "log-format": "format of the logs (default: by their content)",
+}
+
+// repricing are the flags that price all runs anew.
+var repricing = []string{"rates", "instance", "gpu-hour", "cpu-hour", "gb-hour"}
+
+type analyzeFlags struct {
+	format, output string
+	assumed        importFlags
+}
+
 func analyzeCommand(e *env, c *common) *cobra.Command {
-	return &cobra.Command{Use: "analyze", Hidden: true, RunE: func(*cobra.Command, []string) error { return errors.New("not written yet") }}
+	f := &analyzeFlags{assumed: importFlags{numbers: map[string]*float64{}}}
+	cmd := &cobra.Command{
+		Use: "analyze [LOG…|RUN…]", Short: "What finished trainings say: time, money, scaling, the best configuration of each model, waste",
+		Long: `What finished trainings say: what each model took and cost, how its speed scales with GPUs, CPUs and batch, which configuration
+did the same work fastest, cheapest and for the least money a sample, which runs break given limits, and where money went
+without work being done.
+
+Training logs of any framework and runs can be named together; without any, all runs and imported logs of the state
+directory are looked at. Time and money are compared per unit of the same work.`,
+		Example: `  optimize analyze
+  optimize analyze old/*.csv --gpu-hour 2.5 --cpu-hour 0.04
+  optimize analyze latest results.csv --deadline 2h --min-gpu-util 60
+  optimize analyze --format html -o analysis.html`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error { return e.analyze(cmd.Flags(), c, f, args) },
+	}
+	fs := cmd.Flags()
+	fs.SetNormalizeFunc(normalize)
+	fs.StringVar(&f.format, "format", "text", "text|json|csv|html")
+	fs.StringVarP(&f.output, "output", "o", "", "write to `FILE` instead of standard output")
+	for _, s := range settings {
+		if help, ok := analyzeSettings[s.flag]; ok && s.flag != "" {
+			fs.String(s.flag, "", help)
+		}
+	}
+	for _, n := range importNumbers {
+		f.assumed.numbers[n.flag] = fs.Float64(n.flag, math.NaN(), "of a log that does not say: "+n.help)
+		fs.Lookup(n.flag).DefValue = ""
+	}
+	fs.StringVar(&f.assumed.gpuModel, "gpu-model", "", "of a log that does not say: `NAME` of the GPUs")
+	fs.StringVar(&f.assumed.model, "model", "", "of a log that does not say: `NAME` of the model")
+	fs.StringVar(&f.assumed.dataset, "dataset", "", "of a log that does not say: `NAME` of the data set")
+	return cmd
+}
+
+func (e *env) analyze(fs *pflag.FlagSet, c *common, f *analyzeFlags, args []string) error {
+	if c.json && !fs.Changed("format") {
+		f.format = "json"
+	}
+	if !analysis.Known(f.format) {
+		return usageError{fmt.Errorf("--format %q: unknown, want one of %s", f.format, analysis.FormatNames())}
+	}
+	vals, err := loadSettings(e, fs, c.config)
+	if err != nil {
+		return usageError{err}
+	}
+	options, err := e.analyzeOptions(fs, vals)
+	if err != nil {
+		return usageError{err}
+	}
+	read, err := f.logOptions(vals)
+	if err != nil {
+		return usageError{err}
+	}
+	a := analysis.New(options)
+	if err := e.collect(c, a, read, args); err != nil {
+		return err
+	}
+	report := a.Analyze()
+	if report.Runs == 0 {
+		return usageError{errors.New(nothingToAnalyze(c, args, report))}
+	}
+	if f.output == "" {
+		return analysis.Render(e.stdout, report, f.format)
+	}
+	return replaceFile(inDir(e.dir, f.output), func(w io.Writer) error { return analysis.Render(w, report, f.format) })
+}
+
+func nothingToAnalyze(c *common, args []string, r *analysis.Report) string {
+	if len(args) > 0 {
+		return fmt.Sprintf("analyze %s: no finished run%s", strings.Join(args, ", "), suffix(r.Notes))
+	}
+	return fmt.Sprintf("analyze: there are no finished runs in %s%s; name a training log, or take one in with `optimize runs import`", c.stateDir, suffix(r.Notes))
+}
+
+func suffix(notes []string) string {
+	if len(notes) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(notes, "; ") + ")"
+}
+
+// analyzeOptions are the limits and prices that the user gives.
+func (e *env) analyzeOptions(fs *pflag.FlagSet, v *values) (analysis.Options, error) {
+	var o analysis.Options
+	var errs []error
+	given := map[sla.Objective]float64{}
+	for objective, key := range map[sla.Objective]string{sla.Cost: "sla.cost_max", sla.Throughput: "sla.throughput_min", sla.Memory: "sla.memory_max",
+		sla.GPUUtil: "sla.gpu_util_min", sla.CPUUtil: "sla.cpu_util_min"} {
+		if v.set(key) {
+			given[objective] = v.number(key, &errs)
+		}
+	}
+	if v.set("sla.time_max") {
+		given[sla.Time] = v.length("sla.time_max", &errs).Seconds()
+	}
+	if len(errs) == 0 {
+		limits, err := sla.New(given)
+		errs, o.Limits = append(errs, err), limits
+	}
+	if slices.ContainsFunc(repricing, fs.Changed) {
+		today := e.clock.Now().Format(time.DateOnly)
+		rates, err := e.pricesFor(v, func() cost.Rates { return cost.Rates{Source: "nothing", Dated: today} })
+		errs, o.Rates = append(errs, err), rates
+	}
+	return o, errors.Join(errs...)
+}
+
+// logOptions say how logs are read, and what they do not say themselves.
+func (f *analyzeFlags) logOptions(v *values) (logs.Options, error) {
+	f.assumed.format = v.text("monitor.log_format")
+	assume, err := f.assumed.assume()
+	if err != nil {
+		if strings.Contains(err.Error(), "--format") {
+			err = fmt.Errorf("--log-format %q: unknown, want one of %s", f.assumed.format, strings.Join(monitor.Formats(), ", "))
+		}
+		return logs.Options{}, err
+	}
+	return logs.Options{Format: f.assumed.format, Aliases: v.table("monitor.columns"), Assume: assume}, nil
+}
+
+// collect adds what the arguments name: logs and runs; without any, the whole history.
+func (e *env) collect(c *common, a *analysis.Analyzer, o logs.Options, args []string) error {
+	if len(args) == 0 {
+		entries, err := e.historyEntries(c, history.Filter{})
+		a.AddEntries(entries)
+		return err
+	}
+	var errs []error
+	for _, arg := range args {
+		if path := inDir(e.dir, arg); isFile(path) {
+			errs = append(errs, a.AddLog(path, o))
+			continue
+		}
+		dir, err := e.runOrLog(c, arg)
+		if info, stat := os.Stat(inDir(e.dir, arg)); err != nil && stat == nil && info.IsDir() {
+			err = fmt.Errorf("analyze %s: a directory, and not that of a run: name the logs in it", arg)
+		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if err := e.addRun(c, a, dir); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return usageError{err}
+	}
+	return nil
+}
+
+// addRun adds a run and its probes, from the history of the state directory that it is in.
+func (e *env) addRun(c *common, a *analysis.Analyzer, dir string) error {
+	of := *c
+	of.stateDir = filepath.Dir(filepath.Dir(dir))
+	entries, err := e.historyEntries(&of, history.Filter{})
+	if err != nil {
+		return err
+	}
+	id := filepath.Base(dir)
+	entries = slices.DeleteFunc(entries, func(entry history.Entry) bool { return entry.ID != id && entry.Parent != id })
+	if len(entries) == 0 {
+		rec, err := journal.ReadRecord(dir)
+		if err != nil {
+			return err
+		}
+		return fmt.Errorf("analyze run %s: it is %s, not finished", id, rec.State)
+	}
+	a.AddEntries(entries)
+	return nil
 }

@@ -44,6 +44,9 @@ type ReadLog struct {
 	Rows     int      `json:"rows"`
 	Bad      int      `json:"bad"`
 	FirstBad []string `json:"first_bad"`
+	// Odd counts values and rows that could be read and cannot be, such as a negative time.
+	Odd      int      `json:"odd"`
+	FirstOdd []string `json:"first_odd"`
 }
 
 // New returns an analyzer that holds nothing yet.
@@ -61,7 +64,16 @@ func (a *Analyzer) AddLog(path string, o logs.Options) error {
 	if len(log.Entries) == 0 {
 		return fmt.Errorf("read training log %s: no row with the time or the progress of a training", path)
 	}
-	a.logs = append(a.logs, ReadLog{Path: path, Format: log.Format, Rows: log.Rows, Bad: log.Bad, FirstBad: append([]string{}, log.FirstBad...)})
+	a.logs = append(a.logs, ReadLog{Path: path, Format: log.Format, Rows: log.Rows, Bad: log.Bad, FirstBad: append([]string{}, log.FirstBad...),
+		Odd: log.Odd, FirstOdd: append([]string{}, log.FirstOdd...)})
+	if log.Odd > 0 {
+		a.Note(fmt.Sprintf("%s: %s, first: %s", path, chart.Plural(log.Odd, "odd value"), log.FirstOdd[0]))
+	}
+	for _, e := range log.Entries {
+		if before, ok := a.entries[e.ID]; ok && e.Parent == "" && before.Source != e.Source {
+			a.Note(fmt.Sprintf("%s holds the same training as %s: counted once", path, before.Source))
+		}
+	}
 	for _, n := range log.Notes {
 		a.Note(path + ": " + n)
 	}
@@ -120,6 +132,7 @@ func (a *Analyzer) runs(kinds []history.Kind) []Run {
 		}
 	}
 	ordered(list)
+	named(list)
 	return list
 }
 

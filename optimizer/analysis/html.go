@@ -27,7 +27,7 @@ type tile struct{ Label, Value, Note string }
 type modelPage struct {
 	ID, Name, Work string
 	Best           grid
-	Plane          chart.Picture
+	Plane          *chart.Picture // nil: nothing to see
 	Pictures       []chart.Picture
 	Curves         []curvePage
 }
@@ -60,12 +60,12 @@ func writeHTML(w io.Writer, r *Report) error {
 		Terms, Broken            *grid
 		Prices, Skipped          []string
 	}{Report: r, Style: template.CSS(chart.Style), Title: r.headline(), Subtitle: r.subtitle(), Overlap: overlapWords, Tiles: r.tiles(), Money: r.moneyTable(), Use: r.useTable(),
-		MoneyBars: r.moneyBars(), TimeBars: r.timeBars(), Found: findings, Skipped: r.skipped()}
+		MoneyBars: r.moneyBars(), TimeBars: r.timeBars(), Found: findings}
 	for i := range r.Models {
 		data.Pages = append(data.Pages, r.Models[i].page(fmt.Sprintf("m%d", i)))
 	}
 	for _, p := range r.Totals.Prices {
-		data.Prices = append(data.Prices, chart.Plural(p.Runs, "run")+" at "+p.Words)
+		data.Prices = append(data.Prices, chart.Plural(p.Runs, "run")+" "+p.Words)
 	}
 	if r.Agreement != nil {
 		terms, broken := r.Agreement.termTable(), r.Agreement.brokenTable()
@@ -113,15 +113,4 @@ func (g *Group) page(id string) modelPage {
 		p.Curves = append(p.Curves, curvePage{c.title(), c.table()})
 	}
 	return p
-}
-
-// skipped names the rows of logs that were not taken.
-func (r *Report) skipped() []string {
-	var list []string
-	for _, l := range r.Read {
-		if l.Bad > 0 {
-			list = append(list, fmt.Sprintf("%s: %d of %d rows skipped: %s", l.Path, l.Bad, l.Rows+l.Bad, strings.Join(l.FirstBad, "; ")))
-		}
-	}
-	return list
 }

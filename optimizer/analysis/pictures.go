@@ -36,14 +36,21 @@ func (r *Report) timeBars() chart.Picture {
 	return b.Picture()
 }
 
-// plane is time against cost of the runs of a model that did the same work, the best ones marked.
-func (g *Group) plane(id string) chart.Picture {
-	s := chart.Scatter{ID: id, Title: "Time and cost of each run, per " + g.Work.Unit, TimeX: true,
-		XName: "time per " + g.Work.Unit, YName: "USD per " + g.Work.Unit, Why: "no run has both a time and a price for a unit of its work",
-		Keys: []chart.Key{{Class: "disc", Name: "run"}, {Class: "disc hollow", Name: "failed"}, {Class: "ring", Name: "best configuration"}}}
-	if g.Work.Unit == "" {
-		s.Title = "Time and cost of each run"
+// plane is time against cost of the runs of a model that did the same work, the best ones marked; nil when there are not two
+// to see.
+func (g *Group) plane(id string) *chart.Picture {
+	seen := 0
+	for _, m := range g.comparable {
+		if known(m.seconds) && known(m.usd) {
+			seen++
+		}
 	}
+	if seen < 2 {
+		return nil
+	}
+	s := chart.Scatter{ID: id, Title: "Time and cost of each run, per " + g.Work.Unit, TimeX: true,
+		XName: "time per " + g.Work.Unit, YName: "USD per " + g.Work.Unit,
+		Keys: []chart.Key{{Class: "disc", Name: "run"}, {Class: "disc hollow", Name: "failed"}, {Class: "ring", Name: "best configuration"}}}
 	rings := map[string][]string{}
 	for _, b := range g.Best {
 		word := map[string]string{"time": "fastest", "cost": "cheapest"}[b.By]
@@ -54,13 +61,14 @@ func (g *Group) plane(id string) chart.Picture {
 	}
 	for _, m := range g.comparable {
 		mark := chart.Mark{X: m.seconds, Y: m.usd, Class: "on-front", Ring: strings.Join(rings[m.ID], ", "),
-			Title: m.name() + "\n" + configWords(m.On) + "\n" + chart.Duration(m.seconds) + ", " + chart.USD(m.usd) + " per " + g.Work.Unit}
+			Title: m.name + "\n" + configWords(m.On) + "\n" + chart.Duration(m.seconds) + ", " + chart.USD(m.usd) + " per " + g.Work.Unit}
 		if m.State == "failed" {
 			mark.Class = "hollow"
 		}
 		s.Marks = append(s.Marks, mark)
 	}
-	return s.Picture()
+	p := s.Picture()
+	return &p
 }
 
 // nearest is the run of a best configuration that is the best itself.
@@ -96,7 +104,8 @@ func (g *Group) scalingPictures(id string) []chart.Picture {
 				continue
 			}
 			speed.Unit = c.Unit
-			s := chart.Series{Name: seriesName(&c), Class: fmt.Sprintf("s%d", len(speed.Series)+1), One: func(v float64) string { return chart.WithUnit(v, c.Unit) }}
+			s := chart.Series{Name: seriesName(&c), Class: fmt.Sprintf("s%d", len(speed.Series)+1), Whiskers: true,
+				One: func(v float64) string { return chart.WithUnit(v, c.Unit) }}
 			e := chart.Series{Name: s.Name, Class: s.Class, One: chart.Percent}
 			for _, p := range c.Points {
 				s.Points = append(s.Points, chart.Point{X: p.At, Y: float64(p.Speed.Mean)})

@@ -76,7 +76,7 @@ type Group struct {
 	Dataset string `json:"dataset"` // "" unknown
 	Totals  Totals `json:"totals"`
 
-	Throughput    Summary `json:"throughput"` // samples/s in steady state
+	Throughput    Summary `json:"throughput"` // samples/s in steady state, of each stretch at one allocation
 	GPUUtil       Summary `json:"gpu_util"`
 	CPUUtil       Summary `json:"cpu_util"`
 	PeakMemoryGiB Summary `json:"peak_memory_gib"`
@@ -160,7 +160,7 @@ func (r *Report) groups(probes []Run) {
 			into *Summary
 			of   func(*Run) float64
 		}{
-			{&g.Throughput, func(r *Run) float64 { return r.Speed }}, {&g.GPUUtil, func(r *Run) float64 { return r.GPUUtil }},
+			{&g.GPUUtil, func(r *Run) float64 { return r.GPUUtil }},
 			{&g.CPUUtil, func(r *Run) float64 { return r.CPUUtil }}, {&g.PeakMemoryGiB, func(r *Run) float64 { return r.PeakMemoryGiB }},
 			{&g.GPUMemoryGiB, func(r *Run) float64 { return r.GPUMemoryGiB }},
 		} {
@@ -170,6 +170,11 @@ func (r *Report) groups(probes []Run) {
 			}
 			*s.into = summarize(v)
 		}
+		var speeds []float64
+		for _, p := range parts {
+			speeds = append(speeds, p.Speed)
+		}
+		g.Throughput = summarize(speeds)
 		g.Work, g.comparable = commonWork(parts)
 		g.Best = best(g.Work, g.comparable)
 		g.Curves = curves(pieces[key])
@@ -266,7 +271,7 @@ func totals(list []Training) Totals {
 // priceOf says what a run's money stands on.
 func priceOf(r *Run) Price {
 	if r.Price == (cost.Rates{}) {
-		return Price{Words: "as the log says it, at a price that it does not name"}
+		return Price{Words: "as the log says, at a price that it does not name"}
 	}
 	rates := r.Price
 	p := Price{Rates: &rates}
@@ -287,7 +292,7 @@ func priceOf(r *Run) Price {
 		}
 		parts[len(parts)-1] += " and hour"
 	}
-	p.Words = strings.Join(parts, ", ")
+	p.Words = "at " + strings.Join(parts, ", ")
 	if r.Price.Source != "" {
 		p.Words += ", " + chart.Clean(r.Price.Source)
 	}

@@ -3,6 +3,7 @@ package analysis
 import (
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -24,6 +25,7 @@ type Run struct {
 	// PerUnit are the samples of one unit of work, Speed samples/s in steady state; NaN unknown.
 	PerUnit, Speed float64
 
+	name     string
 	computed bool // USD is time at Price, not what the run says itself
 }
 
@@ -148,12 +150,33 @@ func origin(e history.Entry) string {
 	return e.ID
 }
 
-// name is how people find a run again.
-func (r *Run) name() string {
-	if r.Kind == history.Log && r.Source != "" {
-		return chart.Clean(r.Source)
+// named gives every run the name by which people find it again: its ID; of a log, its file, with the folders where two have
+// files of the same name, and of a stretch its number.
+func named(runs []Run) {
+	folders := map[string]map[string]bool{} // by file name
+	for i := range runs {
+		if source := runs[i].Source; runs[i].Kind == history.Log && source != "" {
+			file := filepath.Base(source)
+			if folders[file] == nil {
+				folders[file] = map[string]bool{}
+			}
+			folders[file][source] = true
+		}
 	}
-	return chart.Clean(r.ID)
+	for i := range runs {
+		r := &runs[i]
+		r.name = chart.Clean(r.ID)
+		if r.Kind != history.Log || r.Source == "" {
+			continue
+		}
+		if r.name = filepath.Base(r.Source); len(folders[r.name]) > 1 {
+			r.name = r.Source
+		}
+		if _, number, ok := strings.Cut(r.ID, "/"); ok && r.Parent != "" {
+			r.name += " " + number
+		}
+		r.name = chart.Clean(r.name)
+	}
 }
 
 // modelName is what a run's model is called; without one, its script.

@@ -14,7 +14,6 @@ const (
 	textWidth  = 98 // columns, at most
 	longBroken = 12 // violations that are shown
 	longCurves = 4  // curves of a model that are shown
-	longLogs   = 3  // bad rows of a log that are shown
 )
 
 // overlapWords go with the findings.
@@ -45,7 +44,12 @@ func writeText(w io.Writer, r *Report) error {
 	if r.Agreement != nil && r.Runs > 0 {
 		t.agreement(r.Agreement)
 	}
-	t.remarks(r)
+	if len(r.Notes) > 0 {
+		t.section("Notes")
+	}
+	for _, n := range r.Notes {
+		t.line("- ", n)
+	}
 	_, err := io.WriteString(w, chart.PlainBlanks(t.b.String()))
 	return err
 }
@@ -143,7 +147,7 @@ func clip(s string, width int) string {
 
 func (t *terminal) prices(r *Report) {
 	for _, p := range r.Totals.Prices {
-		t.line("  ", fmt.Sprintf("%s at %s", chart.Plural(p.Runs, "run"), p.Words))
+		t.line("  ", chart.Plural(p.Runs, "run")+" "+p.Words)
 	}
 	if r.Totals.Unpriced > 0 {
 		t.line("  ", chart.Plural(r.Totals.Unpriced, "run")+" without a price")
@@ -196,28 +200,5 @@ func (t *terminal) agreement(a *Agreement) {
 	t.table(g)
 	if left > 0 {
 		fmt.Fprintf(&t.b, "  … %d more: --format html or json\n", left)
-	}
-}
-
-func (t *terminal) remarks(r *Report) {
-	bad := false
-	for _, l := range r.Read {
-		bad = bad || l.Bad > 0
-	}
-	if len(r.Notes) == 0 && !bad {
-		return
-	}
-	t.section("Notes")
-	for _, n := range r.Notes {
-		t.line("- ", n)
-	}
-	for _, l := range r.Read {
-		if l.Bad > 0 {
-			first := l.FirstBad
-			if len(first) > longLogs {
-				first = append(append([]string{}, first[:longLogs]...), "…")
-			}
-			t.line("- ", fmt.Sprintf("%s: %d of %d rows skipped: %s", l.Path, l.Bad, l.Rows+l.Bad, strings.Join(first, "; ")))
-		}
 	}
 }

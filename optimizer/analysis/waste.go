@@ -62,7 +62,7 @@ func unused(g *Group, runs []Run) []Finding {
 		n := Finding{Model: g.Model, Dataset: g.Dataset, Cause: cause, Advice: f.diagnosis.Advice, LostUSD: Number(unknown())}
 		n.Evidence = fmt.Sprintf("%d of %s: %s", len(f.runs), chart.Plural(len(runs), "run"), f.diagnosis.Evidence)
 		if cause != "columns-absent" && len(f.runs) > 1 {
-			n.Evidence += " (the worst, " + f.worst.name() + ")"
+			n.Evidence += " (the worst, " + f.worst.name + ")"
 		}
 		var lost []float64
 		for _, r := range f.runs {

@@ -12,11 +12,15 @@ import (
 type Work struct {
 	// Unit is "epoch", "step" or "million samples"; "" when no two runs can be compared by anything.
 	Unit string `json:"unit"`
-	// Comparable is the number of runs that did it, Left those that did other work or of which it is not known.
+	// Comparable is the number of runs that did it, a stretch of a log at one allocation being one; Trainings that of whole
+	// trainings among which they are; Left those that did other work or of which it is not known.
 	Comparable int `json:"comparable"`
+	Trainings  int `json:"trainings"`
 	Left       int `json:"left"`
 	// Longest is the largest over the smallest amount of it that a run did: start-up weighs on the shorter.
 	Longest Number `json:"longest_over_shortest"`
+	// Batches is the number of different batch sizes: an epoch at another batch does not learn the same.
+	Batches int `json:"batch_sizes"`
 	// WholeRun is the number of runs whose time per unit is the mean of the whole run, for want of a steady state.
 	WholeRun int `json:"whole_run"`
 }
@@ -73,7 +77,12 @@ func commonWork(runs []Run) (Work, []measured) {
 	w.Comparable = len(same)
 	var list []measured
 	var amounts []float64
+	origins, batches := map[string]bool{}, map[float64]bool{}
 	for _, r := range same {
+		origins[origin(r.Entry)] = true
+		if known(r.On.Batch) {
+			batches[r.On.Batch] = true
+		}
 		seconds, steady := r.unitSeconds()
 		if !steady {
 			w.WholeRun++
@@ -89,6 +98,7 @@ func commonWork(runs []Run) (Work, []measured) {
 		list = append(list, m)
 		amounts = append(amounts, positive(r.Units/scale(r)))
 	}
+	w.Trainings, w.Batches = len(origins), len(batches)
 	if amounts = knownOf(amounts); len(amounts) > 0 {
 		w.Longest = Number(amounts[len(amounts)-1] / amounts[0])
 	}
@@ -101,8 +111,14 @@ func (w Work) words() string {
 		return "No run says how long a unit of its work takes: nothing can be compared."
 	}
 	s := fmt.Sprintf("Compared per %s, %s", w.Unit, chart.Plural(w.Comparable, "run"))
+	if w.Trainings < w.Comparable {
+		s = fmt.Sprintf("Compared per %s, %d stretches at one allocation each in %s", w.Unit, w.Comparable, chart.Plural(w.Trainings, "training"))
+	}
 	if w.Left > 0 {
 		s += fmt.Sprintf(" (%d left out: other work, or no times)", w.Left)
+	}
+	if w.Batches > 1 {
+		s += fmt.Sprintf("; %d batch sizes, and the same work at another batch does not learn the same", w.Batches)
 	}
 	if w.WholeRun > 0 {
 		s += fmt.Sprintf("; %d without a steady state: their mean over the whole run, start-up included", w.WholeRun)

@@ -21,6 +21,8 @@ type Series struct {
 	Dense  bool // sampled: single points need no dot
 	Keep   Keep
 	Band   []Band // around it, may be empty
+	// Whiskers draws the band as one whisker at each of its points, for measurements that are apart.
+	Whiskers bool
 }
 
 // Keep says what stays of a stretch of points that is drawn as one.
@@ -125,7 +127,7 @@ func (c *Chart) Picture() Picture {
 		}
 		if HasValue(s.Points) {
 			name := s.Name
-			if len(s.Band) > 1 {
+			if len(s.Band) > 1 || s.Whiskers && len(s.Band) > 0 {
 				name += ", with 90 % interval"
 			}
 			p.Keys = append(p.Keys, Key{class, name})

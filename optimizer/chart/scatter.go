@@ -97,10 +97,14 @@ func spread(v []float64) float64 {
 	return 0
 }
 
-// looseScale is an axis with some room above the data.
+// looseScale is an axis with some room around the data.
 func looseScale(v []float64, n int) *Scale {
+	lo, hi := Least(v), Most(v)
 	log := spread(v) > wideSpread
-	return NewScale(append(slices.Clone(v), Most(v)*1.05), n, Least(v) < Most(v)*.4 && !log, log)
+	if room := (hi - lo) * .1; !log && lo > room {
+		lo -= room
+	}
+	return NewScale(append(slices.Clone(v), lo, hi*1.05), n, lo < hi*.4 && !log, log)
 }
 
 // Bar is one row of Bars.

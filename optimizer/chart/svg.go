@@ -68,6 +68,13 @@ func (d *Drawing) Axes(x, y *Scale, xTitle, yTitle string) {
 }
 
 func (d *Drawing) bandOf(s Series, x, y *Scale) {
+	if s.Whiskers {
+		for _, b := range s.Band {
+			at, lo, hi := x.At(b.X), Clamp(y.At(b.Lo), y.To, y.From), Clamp(y.At(b.Hi), y.To, y.From)
+			d.F(`<path class="whisker %s" d="M%s %sV%sM%s %sh6M%s %sh6"/>`, s.Class, Px(at), Px(lo), Px(hi), Px(at-3), Px(lo), Px(at-3), Px(hi))
+		}
+		return
+	}
 	bands := s.Band
 	if len(bands) > maxPoints {
 		step := float64(len(bands)) / maxPoints
