@@ -13,6 +13,13 @@
 //		saved := t.State() // so that a restarted agent goes on without counting twice
 //	}
 //
+// Reading one that is finished, of any framework and any size, row by row:
+//
+//	stats, err := monitor.Scan("lightning_logs/version_0", monitor.TailOptions{}, func(r *monitor.Row) error {
+//		loss, known := r.Value(monitor.TrainLoss)
+//		…
+//	})
+//
 // Sampling once a second, where a hanging driver cannot stop the loop:
 //
 //	s := monitor.Sampler{Collectors: []monitor.Collector{&monitor.Host{}, &monitor.Tree{PIDs: job.PIDs}, monitor.OpenNVML()}}

@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -93,6 +94,11 @@ func FuzzTail(f *testing.F) {
 		}
 		if stats.Rows != len(whole) || stats.Bad < 0 || len(stats.FirstBad) > keptReports || len(stats.FirstNoted) > keptReports {
 			t.Fatalf("%d rows, stats %+v", len(whole), stats)
+		}
+		if rows, scanned, err := ReadLog(path, TailOptions{MaxLine: 4096, Location: time.UTC}); scanned.Format == stats.Format && !formats[stats.Format].sparse {
+			if a, b := rowText(whole), rowText(rows); a != b || scanned.Bad != stats.Bad || scanned.Noted != stats.Noted || err != nil && !errors.Is(err, ErrNoData) {
+				t.Fatalf("followed %s %+v\nscanned %s %+v\n%v", a, stats, b, scanned, err)
+			}
 		}
 		parts, partStats := read(data[:at], data[at:])
 		if partStats.Format != stats.Format {

@@ -66,6 +66,7 @@ type board struct {
 	active       float64 // seconds that the earlier sessions took
 	ended        float64 // when the session before ended, s since 1970; NaN for the first
 	base         epochBase
+	text         []byte // scratch
 }
 
 // eventFile is one file under way: the row that was read of it, ahead of the others.
@@ -223,11 +224,7 @@ func (b *board) fill(f *eventFile) error {
 		case errors.Is(err, errCompressed):
 			b.out.bad(b.record, fmt.Sprintf("%s: %s", f.name, err))
 		case errors.Is(err, errCutOff):
-			rest, err := io.Copy(io.Discard, f.records.src)
-			if err != nil {
-				return err
-			}
-			f.behind = rest
+			f.behind = f.src.read - f.records.at
 		case err != io.EOF:
 			return err
 		}
@@ -263,14 +260,15 @@ func (b *board) scalar(f *eventFile, e *event, tag []byte, v float64) {
 		f.row, f.ready, f.next = f.next, true, eventRow{}
 	}
 	r := &f.next
-	how := readNumber
+	how, text := readNumber, strconv.AppendFloat(b.text[:0], v, 'g', -1, 64)
+	b.text = text
 	switch {
 	case math.IsNaN(v):
 		how = readNaN
 	case math.IsInf(v, 0):
 		v, how = math.NaN(), readInf
 	}
-	if v = checkNumber(v, how, to.target, string(tag), strconv.AppendFloat(nil, v, 'g', -1, 32), b.record, b.out); math.IsNaN(v) {
+	if v = checkNumber(v, how, to.target, string(tag), text, b.record, b.out); math.IsNaN(v) {
 		return
 	}
 	if !r.some {

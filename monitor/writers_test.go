@@ -1,12 +1,15 @@
 package monitor
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -144,4 +147,75 @@ func TestWritersDetails(t *testing.T) {
 			t.Errorf("%s as %s: %v, %+v", name, format, err, s)
 		}
 	}
+}
+
+// damages are what happens to a log on disk, and what it may cost: the rows of other lines stay as they are.
+var damages = map[string]struct {
+	spoil  func(log []byte) []byte
+	header bool // only for logs with a header
+	json   bool // for a JSON document too
+	lost   int  // rows that may be lost at most
+	bad    int  // lines that must be counted
+}{
+	"as it is": {spoil: func(b []byte) []byte { return b }, json: true},
+	"CRLF": {spoil: func(b []byte) []byte {
+		return bytes.ReplaceAll(bytes.ReplaceAll(b, []byte("\r"), nil), []byte("\n"), []byte("\r\n"))
+	}, json: true},
+	"byte order mark":          {spoil: func(b []byte) []byte { return append([]byte("\ufeff"), b...) }},
+	"UTF-16":                   {spoil: func(b []byte) []byte { return utf16le("\ufeff" + string(b)) }},
+	"cut within the last line": {spoil: func(b []byte) []byte { return b[:len(b)-12] }, json: true, lost: 1},
+	"a block of NULs":          {spoil: func(b []byte) []byte { return insert(b, strings.Repeat("\x00", 512)) }},
+	"NULs within a line": {spoil: func(b []byte) []byte {
+		return append(append(bytes.Clone(b[:len(b)-8]), make([]byte, 512)...), b[len(b)-8:]...)
+	}},
+	"a row of another width": {spoil: func(b []byte) []byte { return insert(b, "1,2\n") }, bad: 1},
+	"another program's line": {spoil: func(b []byte) []byte { return insert(b, "Killed by signal 9\n") }, bad: 1},
+	"header in the middle":   {spoil: func(b []byte) []byte { h, _, _ := bytes.Cut(b, []byte("\n")); return insert(b, string(h)+"\n") }, header: true},
+}
+
+// insert puts text between two lines in the middle.
+func insert(log []byte, text string) []byte {
+	at := len(log)/2 + bytes.IndexByte(log[len(log)/2:], '\n') + 1
+	return append(append(bytes.Clone(log[:at]), text...), log[at:]...)
+}
+
+// Every log that a writer left is read as before when it is damaged, but for what the damage hit.
+func TestWritersDamaged(t *testing.T) {
+	dir, _ := train(t)
+	for name, log := range writtenLogs {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil || log.format == "tensorboard" { // a directory; TestEventsDamaged has the event files
+			continue
+		}
+		whole, _, err := ReadLog(filepath.Join(dir, name), TailOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for how, d := range damages {
+			if d.header && log.format == "jsonl" || !d.json && log.format == "huggingface" {
+				continue
+			}
+			t.Run(name+"/"+how, func(t *testing.T) {
+				path := writeLog(t, filepath.Base(name), d.spoil(bytes.Clone(data)))
+				rows, stats, err := ReadLog(path, TailOptions{Format: log.format})
+				if err != nil || len(rows) < len(whole)-d.lost || len(rows) > len(whole) {
+					t.Fatalf("%d rows of %d: %v", len(rows), len(whole), err)
+				}
+				kept := whole[:len(whole)-d.lost]
+				want(t, "rows", valuesOf(rows[:len(kept)]), valuesOf(kept))
+				if stats.Bad < d.bad || stats.Bad > d.bad+d.lost {
+					t.Errorf("%d bad lines, want %d: %v", stats.Bad, d.bad, stats.FirstBad)
+				}
+			})
+		}
+	}
+}
+
+// valuesOf is what rows say, without their lines.
+func valuesOf(rows []Row) string {
+	s := ""
+	for i := range rows {
+		s += fmt.Sprintf("%x ", rowHash(&rows[i], 0))
+	}
+	return s
 }
