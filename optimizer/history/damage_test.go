@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -169,6 +170,39 @@ func TestFlippedBytes(t *testing.T) {
 		t.Errorf("%d rebuilt, %d unharmed: the test looks in the wrong place", rebuilt, unharmed)
 	}
 	t.Logf("bytes: %d unharmed, %d rebuilt, of whose %d logs %d were lost, %d refused", unharmed, rebuilt, 20*rebuilt, lost, refused)
+}
+
+// TestDamageSeenBySeveral: several who find the damage at once set it aside once, and all go on.
+func TestDamageSeenBySeveral(t *testing.T) {
+	state, want := filled(t, 20)
+	path := filepath.Join(state, File)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary.BigEndian.PutUint32(data[60:], 0) // the format number: every row can be saved
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var wait sync.WaitGroup
+	for range 4 {
+		wait.Go(func() {
+			db, _, err := Open(state)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer db.Close()
+			entries, err := db.Entries(Filter{})
+			if got := slices.Sorted(slices.Values(ids(entries))); err != nil || !slices.Equal(got, want) {
+				t.Errorf("%v: %v, want %v", err, got, want)
+			}
+		})
+	}
+	wait.Wait()
+	if aside := asides(t, state); len(aside) != 1 {
+		t.Errorf("set aside %v, want one", aside)
+	}
 }
 
 // TestNotOurs: what another put there is not touched.
