@@ -135,7 +135,7 @@ func TestCurvesHoldTheOtherKnobs(t *testing.T) {
 		"batch grows with the GPUs":    {[]history.Entry{at("a", 1, 8, 64, 100), at("b", 4, 8, 256, 380)}, []string{"gpus: 8 CPU, batch per GPU 64: 1 4"}},
 		"all grows with the GPUs":      {[]history.Entry{at("a", 1, 8, 64, 100), at("b", 2, 16, 128, 200)}, []string{"gpus: 8 CPU per GPU, batch per GPU 64: 1 2"}},
 		"two knobs at once":            {[]history.Entry{at("a", 1, 8, 64, 100), at("b", 2, 12, 300, 200)}, nil},
-		"CPUs":                         {[]history.Entry{at("a", 0, 2, 64, 100), at("b", 0, 8, 64, 300), at("c", 0, 4, 64, 190)}, []string{"cpus: 0 GPU, batch 64: 2 4 8"}},
+		"CPUs":                         {[]history.Entry{at("a", 0, 2, 64, 100), at("b", 0, 8, 64, 300), at("c", 0, 4, 64, 190)}, []string{"cpus: no GPU, batch 64: 2 4 8"}},
 		"batch":                        {[]history.Entry{at("a", 1, 8, 64, 100), at("b", 1, 8, 128, 110)}, []string{"batch_size: 1 GPU, 8 CPU: 64 128"}},
 		"another GPU is another curve": {[]history.Entry{at("a", 1, 8, 64, 100), func() history.Entry { e := at("b", 2, 8, 64, 100); e.Observed.GPU = "T4"; return e }()}, nil},
 		"one setting":                  {[]history.Entry{at("a", 1, 8, 64, 100), at("b", 1, 8, 64, 101)}, nil},

@@ -212,7 +212,7 @@ func findings(g *Group, parts, pieces []Run, list []Training) []Finding {
 	var words []string
 	for _, reason := range sortedKeys(reasons) {
 		if reason != "" {
-			words = append(words, fmt.Sprintf("%s %d", reason, reasons[reason]))
+			words = append(words, fmt.Sprintf("%d× %s", reasons[reason], reason))
 		}
 	}
 	f.Evidence = fmt.Sprintf("%d of %s failed", g.Totals.Failed, chart.Plural(g.Totals.Runs-g.Totals.EndUnknown, "run"))

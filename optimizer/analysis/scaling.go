@@ -107,6 +107,9 @@ func (h hold) words(c history.Config) string {
 	if !known(v) {
 		return h.name + " unknown"
 	}
+	if v == 0 {
+		return "no " + h.name
+	}
 	if strings.HasPrefix(h.name, "batch") {
 		return h.name + " " + chart.Count(v)
 	}

@@ -66,8 +66,9 @@ var columns = []column{
 	{name: "model_params", number: func(r *Run) float64 { return r.Job.Params }},
 }
 
+// positive is v where it is a number above 0, else unknown.
 func positive(v float64) float64 {
-	if v > 0 {
+	if v > 0 && known(v) {
 		return v
 	}
 	return unknown()

@@ -32,77 +32,79 @@ type measured struct {
 	*Run
 	seconds, usd float64 // NaN unknown
 	perUSD       float64 // samples, or units where samples are unknown, for a dollar in steady state; NaN unknown
+	amount       float64 // units of the common work that it did; NaN unknown
+	steady       bool    // seconds are those of a steady state
 }
 
 // commonWork finds the unit of work that most runs of a model and data set have in common and gives those runs, in their order.
-// Epochs are the same work when they have equally many samples, steps when they have the same batch. Where all say how many samples a unit has but
-// the units differ, samples are the work; else the units of the largest class are, and the others are left out.
+// Epochs are the same work when they have equally many samples, steps when they have the same batch. Where all say how many
+// samples a unit has but the units differ, samples are the work; else the units of the largest class are, and the others are
+// left out.
 func commonWork(runs []Run) (Work, []measured) {
 	w := Work{Longest: Number(unknown())}
 	classes := map[string][]*Run{}
-	samples := 0
+	samples := true
 	var timed []*Run
 	for i := range runs {
 		r := &runs[i]
 		if s, _ := r.unitSeconds(); !known(s) || r.Unit == "" {
-			w.Left++
 			continue
 		}
-		timed = append(timed, r)
-		if known(r.PerUnit) {
-			samples++
-		}
+		timed, samples = append(timed, r), samples && known(r.PerUnit)
 		key := r.Unit
 		if r.Unit == "step" || known(r.Job.DataCount) {
 			key = fmt.Sprintf("%s of %v", r.Unit, math.Round(r.PerUnit))
 		}
 		classes[key] = append(classes[key], r)
 	}
-	if len(timed) == 0 {
-		return w, nil
-	}
 	same := timed
-	w.Unit = timed[0].Unit
 	scale := func(*Run) float64 { return 1 }
-	switch {
-	case len(classes) == 1:
-	case samples == len(timed):
+	if len(classes) > 1 && samples {
 		w.Unit, scale = "million samples", func(r *Run) float64 { return million / r.PerUnit }
-	default:
+	} else if len(classes) > 0 {
 		keys := sortedKeys(classes)
 		slices.SortStableFunc(keys, func(a, b string) int { return len(classes[b]) - len(classes[a]) })
 		same = classes[keys[0]]
-		w.Unit, w.Left = same[0].Unit, w.Left+len(timed)-len(same)
+		w.Unit = same[0].Unit
 	}
-	w.Comparable = len(same)
-	var list []measured
-	var amounts []float64
+	w.Comparable, w.Left = len(same), len(runs)-len(same)
+	list := make([]measured, len(same))
+	for i, r := range same {
+		list[i] = measure(r, scale(r))
+	}
+	w.describe(list)
+	return w, list
+}
+
+// measure is what a unit of work took and cost a run, of which it has so many of its own units.
+func measure(r *Run, units float64) measured {
+	seconds, steady := r.unitSeconds()
+	m := measured{Run: r, seconds: seconds * units, usd: r.unitUSD() * units, amount: positive(r.Units / units), steady: steady}
+	m.perUSD = positive(3600 / (m.seconds * r.HourUSD))
+	if known(r.Speed) {
+		m.perUSD = positive(r.Speed * 3600 / r.HourUSD)
+	}
+	return m
+}
+
+// describe fills in what differs between the runs that did the work.
+func (w *Work) describe(list []measured) {
 	origins, batches := map[string]bool{}, map[float64]bool{}
-	for _, r := range same {
-		origins[origin(r.Entry)] = true
-		if known(r.On.Batch) {
-			batches[r.On.Batch] = true
+	var amounts []float64
+	for _, m := range list {
+		origins[origin(m.Entry)] = true
+		if known(m.On.Batch) {
+			batches[m.On.Batch] = true
 		}
-		seconds, steady := r.unitSeconds()
-		if !steady {
+		if !m.steady {
 			w.WholeRun++
 		}
-		m := measured{Run: r, seconds: seconds * scale(r), usd: r.unitUSD() * scale(r)}
-		m.perUSD = 3600 / (seconds * r.HourUSD)
-		if known(r.Speed) {
-			m.perUSD = r.Speed * 3600 / r.HourUSD
-		}
-		if !known(m.perUSD) || m.perUSD <= 0 {
-			m.perUSD = unknown()
-		}
-		list = append(list, m)
-		amounts = append(amounts, positive(r.Units/scale(r)))
+		amounts = append(amounts, m.amount)
 	}
 	w.Trainings, w.Batches = len(origins), len(batches)
 	if amounts = knownOf(amounts); len(amounts) > 0 {
 		w.Longest = Number(amounts[len(amounts)-1] / amounts[0])
 	}
-	return w, list
 }
 
 // words say what is compared and what that leaves out.
