@@ -195,10 +195,11 @@ func (e *env) asked(f *predictFlags, v *values) (*predict.Question, error) {
 		j.Epochs = amount(v.src["resource.epochs"], v.text("resource.epochs"), &errs)
 	}
 	q.Deadline, q.Budget = v.length("sla.time_max", &errs), cost.USD(v.number("sla.cost_max", &errs))
-	for key, what := range map[string]bool{"sla.time_max": q.Deadline <= 0, "sla.cost_max": !(q.Budget > 0)} {
-		if v.set(key) && what && len(errs) == 0 {
-			errs = append(errs, v.wrong(key, v.text(key), "more than 0"))
-		}
+	if v.set("sla.time_max") && q.Deadline <= 0 {
+		errs = append(errs, v.wrong("sla.time_max", v.text("sla.time_max"), "a duration above 0"))
+	}
+	if v.set("sla.cost_max") && !(q.Budget > 0) {
+		errs = append(errs, v.wrong("sla.cost_max", v.text("sla.cost_max"), "an amount above 0"))
 	}
 	for _, r := range []struct {
 		key  string

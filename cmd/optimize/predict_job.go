@@ -112,8 +112,8 @@ func (e *env) likeness(c *common, ref string, v *values, s *subject) error {
 // take takes from an earlier run what the flags do not say. Its epochs are those of the whole training, as far as it knows.
 func (s *subject) take(like history.Entry) {
 	q := s.question
-	if !(q.Job.Epochs > 0) && !(like.Job.Epochs > 0) && like.Unit == "epoch" {
-		like.Job.Epochs = like.Units
+	if like.Unit == "epoch" && (like.State == "done" || !(like.Job.Epochs > 0)) {
+		like.Job.Epochs = like.Units // what it did, whatever it was handed
 	}
 	predict.Fill(&q.Job, like.Job)
 	if !(q.Batch > 0) {

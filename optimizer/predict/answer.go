@@ -53,7 +53,7 @@ func Ask(q *Question, entries []history.Entry, learn Learner) (*Answer, error) {
 		return nil, fmt.Errorf("%w %s: widen --gpus, --cpus, --gpu, --cloud or --instance", ErrNoMachine, q.boundsWords())
 	}
 	s := &scene{question: q, entries: entries, learn: learn, startup: startUp(same), busyCPUs: busyCPUs(same), interruptions: interruptionsOf(q, same)}
-	left, err := s.predict(works(q, same), configs, places)
+	left, err := s.predict(works(q, same), configs, places, same)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func Ask(q *Question, entries []history.Entry, learn Learner) (*Answer, error) {
 	a.OnDemand, a.SpotCapacity = cheapest(a.Options, OnDemand, q.top()), cheapest(a.Options, Spot, q.top())
 	if a.Chosen >= 0 {
 		a.Feasible = a.Options[a.Chosen].Feasible
-		a.Basis = grounds(entries, s.configs[a.Options[a.Chosen].Config].Rate)
+		a.Basis = grounds(q, entries, s.configs[a.Options[a.Chosen].Config].Rate)
 		a.Uncertainty = s.uncertainty(a)
 		a.Changes = s.changes(a)
 	}
@@ -85,45 +85,76 @@ type scene struct {
 	startup       sla.Interval
 	busyCPUs      float64
 	interruptions cost.Interruptions
-	predictor     Predictor
+	all           Predictor // learned from all entries
+	predictor     Predictor // of the speed: learned from all, or from those in the unit of the work
 	work          Work
 	configs       []Configuration
 	places        []place
 }
 
-// predict predicts all configurations with the first measure of the work that has a basis for all of them, else with the one
-// that has it for most. It returns how many configurations have none.
-func (s *scene) predict(ways []Work, configs []Configuration, places []place) (left int, err error) {
-	s.predictor = s.learn(s.entries)
+// clearly is how much narrower intervals must be for a way to measure the work to be taken before a surer one.
+const clearly = 0.75
+
+// predict predicts all configurations, with the measure of the work that has a basis for most of them; among those with the
+// surest, or one whose intervals are clearly narrower. It returns how many configurations have none.
+func (s *scene) predict(ways []Work, configs []Configuration, places []place, same []history.Entry) (left int, err error) {
+	all := s.learn(s.entries)
 	var moved map[int]int
 	for _, w := range ways {
-		found, to, err := s.foretellAll(w, configs)
+		p := all
+		if w.Quantity == transfer.UnitRate {
+			p = s.learn(inUnit(same, w))
+		}
+		found, to, err := foretellAll(p, s.question.Job, w, s.startup, configs)
 		if err != nil {
 			return 0, err
 		}
-		if len(found) > len(s.configs) {
-			s.work, s.configs, moved = w, found, to
+		if w.Quantity == transfer.Trainings && len(s.configs) > 0 {
+			break // only where nothing else says
 		}
-		if len(s.configs) == len(configs) {
-			break
+		if len(found) > len(s.configs) || len(found) == len(s.configs) && len(found) > 0 && meanWidth(found) < clearly*meanWidth(s.configs) {
+			s.work, s.configs, s.predictor, moved = w, found, p, to
 		}
 	}
 	if len(s.configs) == 0 {
 		return 0, fmt.Errorf("%w: %s", transfer.ErrNoBasis, s.question.whatToGive())
+	}
+	for i := range s.configs {
+		s.configs[i].foretellPeaks(all, s.question.Job, s.work)
 	}
 	for _, p := range places {
 		if at, ok := moved[p.config]; ok {
 			s.places = append(s.places, place{p.machine, at})
 		}
 	}
+	s.all = all
 	return len(configs) - len(s.configs), nil
 }
 
+// inUnit are the entries of the training that are in the unit of the work: rates of other units say nothing of it.
+func inUnit(same []history.Entry, w Work) []history.Entry {
+	var out []history.Entry
+	for _, e := range same {
+		if e.Unit+"s" == w.Unit {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+func meanWidth(configs []Configuration) float64 {
+	var sum float64
+	for i := range configs {
+		sum += width(configs[i].Rate.Value) / float64(len(configs))
+	}
+	return sum
+}
+
 // foretellAll predicts the configurations that can be, and says where each has gone.
-func (s *scene) foretellAll(w Work, configs []Configuration) (found []Configuration, moved map[int]int, err error) {
+func foretellAll(p Predictor, job history.Job, w Work, start sla.Interval, configs []Configuration) (found []Configuration, moved map[int]int, err error) {
 	moved = map[int]int{}
 	for i, c := range configs {
-		c, ok, err := foretell(s.predictor, s.question.Job, w, s.startup, c)
+		c, ok, err := foretell(p, job, w, start, c)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -187,14 +218,11 @@ func interruptionsOf(q *Question, same []history.Entry) cost.Interruptions {
 func (a *Answer) remark() {
 	note := func(format string, args ...any) { a.Notes = append(a.Notes, fmt.Sprintf(format, args...)) }
 	q := a.Question
-	if !known(a.Startup) {
+	if !known(a.Startup) && a.Work.Quantity != transfer.Trainings {
 		note("the time from launch to the first work is not known and not counted")
 	}
 	if !math.IsNaN(q.Batch) && a.Work.Quantity != transfer.Trainings {
 		note("the batch of %s samples is over all GPUs, whatever their number", chart.Significant(q.Batch))
-	}
-	if a.Work.Quantity == transfer.Trainings && q.Job.Epochs > 0 {
-		note("the %s do not count: only whole trainings to their target were measured", plural(q.Job.Epochs, "epoch"))
 	}
 	if len(a.SpotCapacity) > 0 || q.market() == Spot {
 		note("%s", a.spotWords())
@@ -213,7 +241,9 @@ func (a *Answer) remark() {
 	if c := a.chosenConfiguration(); c != nil && len(c.Rate.Extrapolates) > 0 {
 		note("beyond what was measured: %s", strings.Join(c.Rate.Extrapolates, "; "))
 	}
-	if !q.CPUOnly {
+	if q.CPUOnly {
+		note("a CPU of any machine is taken to be as fast as those that were measured")
+	} else {
 		note("the CPUs beside the GPUs are taken to keep them fed")
 	}
 }

@@ -3,6 +3,7 @@ package predict
 import (
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -16,13 +17,11 @@ type Ground struct {
 	transfer.Ground
 	Kinds  map[history.Kind]int // how many entries of each kind
 	Newest string               // id of the newest run or log; "" when there is none
+	Same   bool                 // of the very training that is asked about
 }
 
-// closest is the similarity from which on measurements count as of the same training.
-const closest = 0.98
-
-// grounds are those of an estimate, the weightiest first.
-func grounds(entries []history.Entry, e transfer.Estimate) []Ground {
+// grounds are those of an estimate for a job, the weightiest first.
+func grounds(q *Question, entries []history.Entry, e transfer.Estimate) []Ground {
 	byID := map[string]*history.Entry{}
 	for i := range entries {
 		byID[entries[i].ID] = &entries[i]
@@ -36,6 +35,7 @@ func grounds(entries []history.Entry, e transfer.Estimate) []Ground {
 			if x == nil {
 				continue
 			}
+			ground.Same = ground.Same || slices.Contains(q.Same, id) || sameJob(q.Job, x.Job)
 			ground.Kinds[x.Kind]++
 			if x.Kind != history.Table && (newest == nil || x.At.After(newest.At)) {
 				newest = x
@@ -72,8 +72,8 @@ func (g *Ground) counted() string {
 // what names the training of a ground.
 func (g *Ground) what() string {
 	j := g.Job
-	for _, name := range []string{j.Model, j.Script, j.Family, j.Dataset} {
-		if name != "" {
+	for _, name := range []string{j.Model, filepath.Base(j.Script), j.Family, j.Dataset} {
+		if name != "" && name != "." {
 			if j.Dataset != "" && name != j.Dataset {
 				return name + " on " + j.Dataset
 			}
@@ -123,7 +123,7 @@ func basisWords(list []Ground, prior float64) string {
 			if o := origin(g.Source); !slices.Contains(public, o) && o != "" {
 				public = append(public, o)
 			}
-		case g.Similarity >= closest:
+		case g.Same:
 			text := g.counted() + " of " + g.what()
 			if g.Newest != "" {
 				text += " (newest " + short(g.Newest) + ")"

@@ -84,12 +84,11 @@ func (s *scene) probe(a *Answer) *Probe {
 		small.GPUs, small.Nodes = 1, 1
 	}
 	for _, c := range []Configuration{small, chosen} {
-		c, ok, err := foretell(s.predictor, s.question.Job, s.work, unknown, c)
+		c, ok, err := s.anew(s.predictor, c)
 		if !ok || err != nil {
 			continue
 		}
-		middle := s.learn(append(slices.Clone(s.entries), s.measuredAs(c, c.Rate.Value.P50)))
-		then, ok, err := foretell(middle, s.question.Job, s.work, s.startup, chosen)
+		then, ok, err := s.anew(s.learnWith(a, c, c.Rate.Value.P50), chosen)
 		if ok && err == nil && width(then.Seconds) < narrower*width(chosen.Seconds) {
 			return &Probe{Configuration: c, Seconds: then.Seconds, Slow: s.chosenIf(a, c, c.Rate.Value.P5), Fast: s.chosenIf(a, c, c.Rate.Value.P95)}
 		}
@@ -98,6 +97,31 @@ func (s *scene) probe(a *Answer) *Probe {
 		}
 	}
 	return nil
+}
+
+// learnWith learns from what the configurations that are reconsidered rest on, and from an imagined probe: the other
+// measurements hardly matter, and learning from all of them again would take as long as the first time.
+func (s *scene) learnWith(a *Answer, c Configuration, rate float64) Predictor {
+	wanted := map[string]bool{}
+	for _, i := range reconsidered(a) {
+		for _, g := range s.configs[i].Rate.Basis {
+			for _, id := range g.Entries {
+				wanted[id] = true
+			}
+		}
+	}
+	var list []history.Entry
+	for _, e := range s.entries {
+		if wanted[e.ID] && (s.work.Quantity != transfer.UnitRate || e.Unit+"s" == s.work.Unit) {
+			list = append(list, e)
+		}
+	}
+	return s.learn(append(list, s.measuredAs(c, rate)))
+}
+
+// anew predicts the speed and the time of a configuration again; its peaks of memory stay.
+func (s *scene) anew(p Predictor, c Configuration) (Configuration, bool, error) {
+	return foretell(p, s.question.Job, s.work, s.startup, c)
 }
 
 // measuredAs is the entry of a probe that ran at so many units of work a second.
@@ -132,8 +156,8 @@ func reconsidered(a *Answer) []int {
 
 // chosenIf is the option that would be chosen had a probe run at this rate; the present choice where that cannot be said.
 func (s *scene) chosenIf(a *Answer, c Configuration, rate float64) int {
-	p := s.learn(append(slices.Clone(s.entries), s.measuredAs(c, rate)))
-	options, ok := s.again(p, s.question.Job, s.work, a, func(c Configuration) Configuration { return c })
+	p := s.learnWith(a, c, rate)
+	options, ok := s.again(a, func(c Configuration) (Configuration, bool, error) { return s.anew(p, c) })
 	if !ok {
 		return a.Chosen
 	}
@@ -143,14 +167,14 @@ func (s *scene) chosenIf(a *Answer, c Configuration, rate float64) int {
 	return a.Chosen
 }
 
-// again makes the options anew with another predictor, work or configuration; those of configurations that are not
-// reconsidered are taken out of the choice.
-func (s *scene) again(p Predictor, job history.Job, w Work, a *Answer, change func(Configuration) Configuration) ([]Option, bool) {
+// again makes the options anew with configurations that are predicted otherwise; those that are not reconsidered are taken
+// out of the choice.
+func (s *scene) again(a *Answer, otherwise func(Configuration) (Configuration, bool, error)) ([]Option, bool) {
 	t := *s
 	t.configs = slices.Clone(s.configs)
 	list := reconsidered(a)
 	for _, i := range list {
-		c, ok, err := foretell(p, job, w, s.startup, change(s.configs[i]))
+		c, ok, err := otherwise(s.configs[i])
 		if !ok || err != nil {
 			return nil, false
 		}
@@ -306,7 +330,14 @@ func (s *scene) byBatch(a *Answer) (Change, bool) {
 	if math.IsNaN(s.question.Batch) {
 		return Change{}, false
 	}
-	options, ok := s.again(s.predictor, s.question.Job, s.work, a, func(c Configuration) Configuration { c.Batch *= 2; return c })
+	options, ok := s.again(a, func(c Configuration) (Configuration, bool, error) {
+		c.Batch *= 2
+		c, ok, err := s.anew(s.predictor, c)
+		if ok {
+			c.foretellPeaks(s.all, s.question.Job, s.work)
+		}
+		return c, ok, err
+	})
 	if !ok {
 		return Change{}, false
 	}
@@ -328,7 +359,9 @@ func (s *scene) another(a *Answer, options []Option, kind, what string) (Change,
 }
 
 // nearest says what would be feasible where nothing is, from the same numbers.
-func nearest(a *Answer) string {
+func nearest(a *Answer) string { return chart.PlainBlanks(nearestWords(a)) }
+
+func nearestWords(a *Answer) string {
 	l, market := a.Question.limits(), a.Question.market()
 	if a.Chosen < 0 {
 		for i := range a.Options {

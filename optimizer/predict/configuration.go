@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"trainopt/cost"
 	"trainopt/optimizer/history"
@@ -239,35 +240,44 @@ func (m *Machine) hourly(c *Configuration, market Market) cost.USD {
 	return m.Offer.OnDemand * cost.USD(c.Nodes)
 }
 
-// foretell predicts one configuration; ok is false when nothing resembles it. Any other failure of the predictor is an error.
+// foretell predicts the speed of one configuration and its time; ok is false when nothing resembles it. Any other failure
+// of the predictor is an error. Whole trainings of other models say nothing of how much work one is; their time has its
+// start-up in it.
 func foretell(p Predictor, job history.Job, w Work, start sla.Interval, c Configuration) (Configuration, bool, error) {
-	query := c.query(job)
-	rate, err := p.Predict(query, w.Quantity)
+	rate, err := p.Predict(c.query(job), w.Quantity)
 	if err != nil || !known(rate.Value) {
 		if err == nil || errors.Is(err, transfer.ErrNoBasis) {
 			return c, false, nil
 		}
 		return c, false, fmt.Errorf("predict %s of %s: %w", w.Quantity, c.words(), err)
 	}
+	whole := w.Quantity == transfer.Trainings
+	if whole && !slices.ContainsFunc(rate.Basis, func(g transfer.Ground) bool { return sameJob(job, g.Job) || sameModel(job, g.Job) }) {
+		return c, false, nil
+	}
 	c.Rate = rate
 	c.Seconds = ratio(w.Amount, rate.Value)
-	if known(start) {
+	if known(start) && !whole {
 		c.Seconds = sum(c.Seconds, start)
 	}
-	c.HostPeak, c.GPUPeak, c.Throughput = unknown, unknown, unknown
-	further := func(what transfer.Quantity, into *sla.Interval) {
-		if e, err := p.Predict(query, what); err == nil && known(e.Value) {
-			*into = e.Value
-		}
-	}
-	further(transfer.HostMemory, &c.HostPeak)
-	if c.GPUs > 0 {
-		further(transfer.GPUMemory, &c.GPUPeak)
-	}
-	if w.Quantity == transfer.Throughput {
-		c.Throughput = rate.Value
-	} else {
-		further(transfer.Throughput, &c.Throughput)
-	}
 	return c, true, nil
+}
+
+func sameModel(a, b history.Job) bool { return a.Model != "" && strings.EqualFold(a.Model, b.Model) }
+
+// foretellPeaks predicts the memory of a configuration, and its throughput where its speed is in another unit.
+func (c *Configuration) foretellPeaks(p Predictor, job history.Job, w Work) {
+	further := func(what transfer.Quantity) sla.Interval {
+		if e, err := p.Predict(c.query(job), what); err == nil && known(e.Value) {
+			return e.Value
+		}
+		return unknown
+	}
+	c.HostPeak, c.GPUPeak, c.Throughput = further(transfer.HostMemory), unknown, c.Rate.Value
+	if c.GPUs > 0 {
+		c.GPUPeak = further(transfer.GPUMemory)
+	}
+	if w.Quantity != transfer.Throughput {
+		c.Throughput = further(transfer.Throughput)
+	}
 }

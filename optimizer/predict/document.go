@@ -24,7 +24,7 @@ func (a *Answer) document() page.Document {
 			d.Sections = append(d.Sections, page.Section{ID: id, Title: title, Intro: intro, Blocks: []page.Block{b}})
 		}
 	}
-	add("Basis", "What it rests on", "", page.Block{Table: a.basisTable()})
+	add("basis", "What it rests on", "", page.Block{Table: a.basisTable()})
 	add("options", "The choices", a.frontIntro(), page.Block{Table: a.table(a.front(), false)})
 	add("on-demand", "Cheapest that fit, on demand", a.checkedWords(a.OnDemand), page.Block{Table: a.table(a.OnDemand, false)})
 	add("spot", "Cheapest that fit, spot", "expected interruptions are in time and cost; the last column is what those cost", page.Block{Table: a.table(a.SpotCapacity, true)})
@@ -50,12 +50,13 @@ func (a *Answer) checkedWords(list []int) string {
 // answers are what was asked.
 func (a *Answer) answers() []page.Answer {
 	q := a.Question
-	list := []page.Answer{{Question: "Work", Text: a.Work.words()}}
+	var list []page.Answer
 	add := func(name, format string, args ...any) {
 		list = append(list, page.Answer{Question: name, Text: fmt.Sprintf(format, args...)})
 	}
 	if a.Chosen < 0 {
 		add("Chosen", "nothing: %s", a.Nearest)
+		add("Work", "%s", a.Work.words())
 		return list
 	}
 	o, c := &a.Options[a.Chosen], a.chosenConfiguration()
@@ -66,6 +67,14 @@ func (a *Answer) answers() []page.Answer {
 		cost += fmt.Sprintf(", of that %s for interruptions", chart.USD(float64(o.Interruption)))
 	}
 	add("Cost", "%s", cost)
+	if l := q.limits(); l.any() {
+		words := fmt.Sprintf("%s: kept with a probability of %s", l.words(), chanceWords(o.Chance))
+		if !a.Feasible {
+			words += "; " + a.Nearest
+		}
+		add("Limits", "%s", words)
+		list[len(list)-1].Light = light(a.Feasible)
+	}
 	if known(c.Throughput) {
 		add("Throughput", "%s samples/s", interval(c.Throughput, chart.Significant))
 	} else if a.Work.Quantity != transfer.Trainings {
@@ -76,14 +85,7 @@ func (a *Answer) answers() []page.Answer {
 	}
 	add("Memory", "%s", peakWords(c.HostPeak, float64(o.Offer.Memory)))
 	add("Resources", "%s of the most %s that any choice holds", chart.Share(o.Resource), map[bool]string{true: "GPUs", false: "CPUs"}[c.GPUs > 0])
-	if l := q.limits(); l.any() {
-		words := fmt.Sprintf("%s: kept with a probability of %s", l.words(), chanceWords(o.Chance))
-		if !a.Feasible {
-			words += "; " + a.Nearest
-		}
-		add("Limits", "%s", words)
-		list[len(list)-1].Light = light(a.Feasible)
-	}
+	add("Work", "%s", a.Work.words())
 	add("Basis", "%s", basisWords(a.Basis, c.Rate.Prior))
 	add("Spread", "%s", a.spreadWords())
 	return list

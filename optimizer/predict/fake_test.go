@@ -123,6 +123,13 @@ func ran(id string, epochs float64, day int) history.Entry {
 	return e
 }
 
+// published is a published measurement of a model.
+func published(model string) history.Entry {
+	e := history.NewEntry(history.Table, "published/"+model)
+	e.Source, e.Job.Model = "Gavel (OSDI 2020), isolated rates", model
+	return e
+}
+
 func near(got, want, tolerance float64) bool { return math.Abs(got-want) <= tolerance*math.Abs(want) }
 
 func chosen(a *Answer) string {

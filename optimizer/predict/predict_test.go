@@ -146,7 +146,9 @@ func TestWork(t *testing.T) {
 			e.Job.DataCount = 1000
 			return e
 		}()}, 1000, 0, transfer.UnitRate, 20, "epochs", "times 2.00 for 2,000 samples", false},
-		"a whole training": {func(q *Question) { q.Job.DataCount = math.NaN() }, nil, 0, 3.6e6, transfer.Trainings, 1, "trainings", "to its target", false},
+		"a whole training": {func(q *Question) { q.Job.DataCount = math.NaN() }, []history.Entry{published("resnet50")}, 0, 3.6e6, transfer.Trainings, 1, "trainings", "one training to its target", false},
+		"a whole run": {func(q *Question) { q.Job.ScriptSHA256, q.Job.DataCount, q.Job.Epochs = "abc", math.NaN(), 40 }, []history.Entry{ran("r1", 20, 1)}, 0, 3.6e6,
+			transfer.Trainings, 2, "trainings", "40 epochs; run r1 did 20", false},
 		"no run of the own log has a rate": {func(q *Question) { q.Job.ScriptSHA256 = "abc" }, []history.Entry{ran("r1", 20, 1)}, 0, 0,
 			transfer.Throughput, 3.6e6, "samples", "10 epochs of", false},
 	} {
@@ -191,7 +193,8 @@ func TestNoBasis(t *testing.T) {
 		words  []string
 	}{
 		"nothing measured":      {nil, map[string]float64{}, transfer.ErrNoBasis, []string{"no basis", "resnet50", "--params", "--like"}},
-		"no work known":         {func(q *Question) { q.Job.Epochs = math.NaN() }, newFake().speed, transfer.ErrNoBasis, []string{"--epochs"}},
+		"no work known":         {func(q *Question) { q.Job.Model, q.Job.Epochs = "", math.NaN() }, newFake().speed, transfer.ErrNoBasis, []string{"--epochs"}},
+		"another training":      {func(q *Question) { q.Job.Model, q.Job.Epochs = "vgg16", math.NaN() }, newFake().speed, transfer.ErrNoBasis, []string{"--epochs"}},
 		"nothing offered":       {func(q *Question) { q.GPUs = resources.Range{Min: 640, Max: 650} }, newFake().speed, ErrNoMachine, []string{"640 to 650 GPUs", "--gpus"}},
 		"no machine":            {func(q *Question) { q.Machines = nil }, newFake().speed, ErrNoMachine, nil},
 		"numbers that are none": {func(q *Question) { q.Job.Epochs, q.Budget = -1, -2 }, newFake().speed, nil, []string{"epochs -1", "budget -2"}},
@@ -199,8 +202,8 @@ func TestNoBasis(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFake()
-			f.speed = c.speed
-			a, err := Ask(asking(c.change), nil, f.learn)
+			f.speed, f.train = c.speed, 3.6e6
+			a, err := Ask(asking(c.change), []history.Entry{published("resnet50")}, f.learn)
 			if err == nil || c.err != nil && !errors.Is(err, c.err) {
 				t.Fatalf("%v, %v; want %v", a, err, c.err)
 			}
@@ -393,13 +396,13 @@ func TestBasisWords(t *testing.T) {
 	run, table := ran("20261120-093000-ab12", 10, 1), history.NewEntry(history.Table, "gavel-1")
 	table.Source = "Gavel"
 	vgg := ran("20261001-1", 5, 1)
-	vgg.Job.Model = "vgg16"
+	vgg.Job.Model, vgg.Job.ScriptSHA256 = "vgg16", "def"
 	e := transfer.Estimate{Basis: []transfer.Ground{
 		{Job: run.Job, Entries: []string{run.ID}, Similarity: 1, Weight: 0.6},
 		{Job: vgg.Job, Entries: []string{vgg.ID}, Similarity: 0.71, Weight: 0.2},
 		{Source: "Gavel", Job: table.Job, Entries: []string{table.ID}, Similarity: 0.5, Weight: 0.1},
 	}}
-	got := basisWords(grounds([]history.Entry{run, table, vgg}, e), 0.1)
+	got := basisWords(grounds(asking(func(q *Question) { q.Job.ScriptSHA256 = "abc" }), []history.Entry{run, table, vgg}, e), 0.1)
 	want := "1 run of resnet50 (newest 20261120-093000-ab12), 1 similar (vgg16 0.71), public: Gavel, 10 % of it on no measurement of a similar training"
 	if got != want {
 		t.Errorf("%q\nwant %q", got, want)

@@ -119,7 +119,7 @@ func jobWords(j history.Job, batch float64) string {
 		if math.IsNaN(v) {
 			return ""
 		}
-		return chart.Significant(v)
+		return count(v)
 	}
 	add("model ", j.Model)
 	if j.Family != j.Model {

@@ -27,9 +27,27 @@ func works(q *Question, same []history.Entry) []Work {
 		out = append(out, w)
 	}
 	if n := q.Job.Epochs * q.Job.DataCount; n > 0 {
-		out = append(out, Work{transfer.Throughput, exactly(n), "samples", fmt.Sprintf("%s of %s samples", plural(q.Job.Epochs, "epoch"), chart.Significant(q.Job.DataCount))})
+		out = append(out, Work{transfer.Throughput, exactly(n), "samples", fmt.Sprintf("%s of %s samples", plural(q.Job.Epochs, "epoch"), count(q.Job.DataCount))})
 	}
-	return append(out, Work{transfer.Trainings, exactly(1), "trainings", "one training to its target, as far as published ones went"})
+	return append(out, wholeTraining(q, same))
+}
+
+// wholeTraining is one training as the measured ones went: the user's own where one finished, scaled to the epochs that are
+// asked for, else published ones to their target.
+func wholeTraining(q *Question, same []history.Entry) Work {
+	w := Work{transfer.Trainings, exactly(1), "trainings", "one training to its target, as the published ones went"}
+	for _, e := range same {
+		if e.Kind != history.Run || e.State != "done" {
+			continue
+		}
+		w.Words = "one training, as " + named(e) + " went"
+		if e.Unit == "epoch" && e.Units > 0 && q.Job.Epochs > 0 && q.Job.Epochs != e.Units {
+			w.Amount = exactly(q.Job.Epochs / e.Units)
+			w.Words = fmt.Sprintf("%s; %s did %s", plural(q.Job.Epochs, "epoch"), named(e), count(e.Units))
+		}
+		break
+	}
+	return w
 }
 
 // ownUnits is the work in units of the log of earlier runs of the same training, scaled to the epochs and samples that are
@@ -116,19 +134,26 @@ func deviation(v []float64) float64 {
 	return math.Sqrt(squares / float64(len(v)-1))
 }
 
-// sameTraining are the entries of the very training that is asked about, the newest first: those that are named, those of
-// the same script, and where one of the scripts is not known those of the user's own of the same model and data set.
+// sameTraining are the entries of the very training that is asked about, the newest first: those that are named, and those
+// of the user's own that are the same job.
 func sameTraining(q *Question, entries []history.Entry) []history.Entry {
 	var out []history.Entry
 	for _, e := range entries {
-		hashes := q.Job.ScriptSHA256 != "" && e.Job.ScriptSHA256 != ""
-		names := !hashes && e.Kind != history.Table && q.Job.Model != "" && q.Job.Dataset != "" && strings.EqualFold(e.Job.Model, q.Job.Model) && strings.EqualFold(e.Job.Dataset, q.Job.Dataset)
-		if hashes && e.Job.ScriptSHA256 == q.Job.ScriptSHA256 || names || slices.Contains(q.Same, e.ID) {
+		if e.Kind != history.Table && sameJob(q.Job, e.Job) || slices.Contains(q.Same, e.ID) {
 			out = append(out, e)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b history.Entry) int { return b.At.Compare(a.At) })
 	return out
+}
+
+// sameJob reports whether two jobs are the same training: of the same script, and where one of the scripts is not known of
+// the same model and data set.
+func sameJob(a, b history.Job) bool {
+	if a.ScriptSHA256 != "" && b.ScriptSHA256 != "" {
+		return a.ScriptSHA256 == b.ScriptSHA256
+	}
+	return a.Model != "" && a.Dataset != "" && strings.EqualFold(a.Model, b.Model) && strings.EqualFold(a.Dataset, b.Dataset)
 }
 
 // startSpread is the least spread of a start-up time: a single one says nothing about the next better than this.

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"trainopt/optimizer"
+	"trainopt/optimizer/history"
+)
+
+// epochLog writes a training log of a GPU job: so many epochs of so many seconds, of 50,000 samples.
+func (w *world) epochLog(name string, gpus, epochs int, seconds float64) string {
+	var b strings.Builder
+	b.WriteString("epoch,total_epochs,model_name,model_params,model_layers,dataset,data_count,batch_size,device_type,gpu_count,cpu_count,epoch_time,time_so_far,throughput,memory_used_gb,gpu_memory_used_gb\n")
+	for i := 1; i <= epochs; i++ {
+		took := seconds * (1 + 0.02*float64(i%3-1))
+		fmt.Fprintf(&b, "%d,%d,resnet18,11173962,18,cifar10,50000,256,T4,%d,8,%.4f,%.4f,%.3f,5.5,4.2\n", i, epochs, gpus, took, seconds*float64(i), 50000/took)
+	}
+	return w.write(name, b.String())
+}
+
+// predicted is the JSON form as far as the tests read it.
+type predicted struct {
+	Schema int
+	Work   struct {
+		Quantity, Unit, Words string
+		Amount                struct{ P50 float64 }
+	}
+	Chosen *struct {
+		GPU, Machine, Market string
+		GPUs                 int
+		Chance               float64
+		Seconds              struct{ P5, P50, P95 float64 }
+		Cost                 struct{ P5, P50, P95 float64 } `json:"cost_usd"`
+	}
+	Feasible bool
+	Nearest  string
+	Options  []struct {
+		GPU     *string
+		GPUs    int
+		Machine string
+		Market  string
+		Seconds struct{ P5, P50, P95 float64 }
+	}
+	Basis []struct {
+		Words   string
+		Entries []string
+	}
+	Notes []string
+}
+
+func (w *world) predicted(args ...string) (optimizer.Code, predicted, string) {
+	w.t.Helper()
+	code, out, errs := w.run(append([]string{"predict", "--json"}, args...)...)
+	var p predicted
+	if err := json.Unmarshal([]byte(out), &p); err != nil {
+		w.t.Fatalf("exit %d, output is not a prediction: %v\nstdout: %s\nstderr: %s", code, err, out, errs)
+	}
+	return code, p, errs
+}
+
+// TestPredictLikeLog: a log in hand is the basis, and what is asked for scales from it.
+func TestPredictLikeLog(t *testing.T) {
+	w := newWorld(t)
+	w.epochLog("one.csv", 1, 12, 40)
+	code, p, errs := w.predicted("--like", "one.csv", "--gpu", "T4", "--gpus", "1", "--prefer", "cost")
+	if code != optimizer.CodeDone || errs != "" || p.Chosen == nil || p.Chosen.GPU != "T4" || p.Chosen.GPUs != 1 {
+		t.Fatalf("exit %d, %+v, %s; want one T4", code, p.Chosen, errs)
+	}
+	if s := p.Chosen.Seconds; !(s.P5 < 480 && 480 < s.P95) || s.P95/s.P5 > 4 {
+		t.Errorf("%+v s for what took 480 s; want it inside an interval that says something", s)
+	}
+	if len(p.Basis) == 0 || !strings.Contains(p.Basis[0].Words, "log") {
+		t.Errorf("basis %+v does not begin with the log", p.Basis)
+	}
+	_, twice, _ := w.predicted("--like", "one.csv", "--gpu", "T4", "--gpus", "1", "--prefer", "cost", "--epochs", "24")
+	if r := twice.Chosen.Seconds.P50 / p.Chosen.Seconds.P50; r < 1.99 || r > 2.01 {
+		t.Errorf("twice the epochs take %.3f times as long", r)
+	}
+	if _, err := os.Stat(w.state()); err == nil {
+		t.Error("asking made a state directory")
+	}
+}
+
+// TestPredictFromDatabase: an imported run is found by its model and data set.
+func TestPredictFromDatabase(t *testing.T) {
+	w := newWorld(t)
+	db, _, err := history.Open(w.state())
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := history.NewEntry(history.Log, "imported")
+	e.Job.Model, e.Job.Family, e.Job.Dataset, e.Job.DataCount, e.Job.Params = "mynet", "mynet", "mydata", 1000, 1e6
+	e.Observed.GPU, e.Observed.GPUs, e.Observed.Nodes, e.Observed.Batch = "T4", 1, 1, 32
+	e.Units, e.Unit, e.UnitTime, e.UnitCount, e.UnitSpread, e.Throughput = 10, "epoch", 50, 10, 0.02, 20
+	if err := db.Put(e); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	code, p, errs := w.predicted("--model", "mynet", "--dataset", "mydata", "--gpu", "T4", "--gpus", "1", "--batch", "32")
+	if code != optimizer.CodeDone || p.Work.Unit != "epochs" || p.Work.Amount.P50 != 10 || len(p.Basis) == 0 || p.Basis[0].Entries[0] != "imported" {
+		t.Errorf("exit %d, %s, work %+v, basis %+v; want ten epochs as imported", code, errs, p.Work, p.Basis)
+	}
+	if s := p.Chosen.Seconds; !(s.P5 < 500 && 500 < s.P95) {
+		t.Errorf("%+v s for what took 500 s", s)
+	}
+}
+
+// TestPredictLikeRun: a run of ours, on this machine and on machines of the catalogue; then its script.
+func TestPredictLikeRun(t *testing.T) {
+	needPython(t)
+	w := newWorld(t)
+	script := w.write("train.py", "import csv, os, time\nwith open(os.environ['OPTIMIZER_LOG'], 'w') as f:\n    out = csv.writer(f)\n    out.writerow(['epoch', 'total_epochs', 'epoch_time'])\n"+
+		"    for e in range(1, 9):\n        time.sleep(0.4)\n        out.writerow([e, 8, 0.4])\n        f.flush()\n")
+	if code, _, errs := w.run("train", script, "--yes", "--quiet", "--baseline-samples", "-1"); code != optimizer.CodeDone {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	for name, args := range map[string][]string{
+		"the run":               {"--like", "latest"},
+		"the run, here":         {"--like", "latest", "--here", "--cpu-hour", "0.05", "--gb-hour", "0.004"},
+		"its script":            {"--script", script},
+		"an instance":           {"--like", "latest", "--instance", "aws:m7i.xlarge"},
+		"the script, by epochs": {"--script", script, "--epochs", "8"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, p, errs := w.predicted(args...)
+			if code != optimizer.CodeDone || p.Chosen == nil || p.Chosen.GPUs != 0 || p.Work.Amount.P50 != 8 || p.Work.Unit != "epochs" {
+				t.Fatalf("exit %d, %s, %+v, %+v; want eight epochs without GPUs", code, errs, p.Chosen, p.Work)
+			}
+			if name == "the run, here" && (p.Chosen.Machine != "this machine" || p.Chosen.Market != "own rates") {
+				t.Errorf("%+v: want this machine", p.Chosen)
+			}
+		})
+	}
+}
+
+// TestPredictPublished: a described job rests on published measurements, and says which.
+func TestPredictPublished(t *testing.T) {
+	w := newWorld(t)
+	code, out, errs := w.run("predict", "--model", "resnet50", "--dataset", "imagenet", "--epochs", "90", "--batch", "256", "--gpu", "v100")
+	if code != optimizer.CodeDone || errs != "" {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	for _, part := range []string{"Prediction for resnet50", "90 epochs of 1,281,167 samples", "public: ", "Gavel (OSDI 2020)", "CHEAPEST THAT FIT, ON DEMAND", "V100", "fit not checked"} {
+		if !strings.Contains(out, part) {
+			t.Errorf("no %q in\n%s", part, out)
+		}
+	}
+	for format, begins := range map[string]string{"html": "<!DOCTYPE html>", "markdown": "# Prediction", "csv": "gpu,gpus,", "json": "{"} {
+		file := filepath.Join(w.dir, "out."+format)
+		if code, out, errs := w.run("predict", "--model", "resnet50", "--dataset", "imagenet", "--epochs", "90", "--gpu", "v100", "--format", format, "-o", "out."+format); code != optimizer.CodeDone || out != "" {
+			t.Errorf("%s: exit %d, %q, %s", format, code, out, errs)
+		}
+		if data, err := os.ReadFile(file); err != nil || !strings.HasPrefix(string(data), begins) {
+			t.Errorf("%s: %v, begins with %.40q, want %q", format, err, data, begins)
+		}
+	}
+}
+
+// TestPredictInfeasible: what cannot be kept is answered all the same, and the exit code says so.
+func TestPredictInfeasible(t *testing.T) {
+	w := newWorld(t)
+	w.epochLog("one.csv", 1, 12, 40)
+	code, p, errs := w.predicted("--like", "one.csv", "--gpu", "T4", "--gpus", "1", "--deadline", "1s")
+	if code != optimizer.CodeInfeasible || p.Feasible || p.Chosen == nil || !strings.Contains(p.Nearest, "a deadline of") || !strings.Contains(errs, p.Nearest) || strings.Count(errs, "\n") != 1 {
+		t.Errorf("exit %d, %+v, nearest %q, %q; want 6, with the deadline that would do", code, p.Chosen, p.Nearest, errs)
+	}
+}
+
+// TestPredictRefusals: one line that says what was wrong, exit code 2, and nothing on standard output.
+func TestPredictRefusals(t *testing.T) {
+	w := newWorld(t)
+	w.epochLog("one.csv", 1, 3, 40)
+	w.write("empty.csv", "epoch,epoch_time\n")
+	w.write("noise.csv", "\x00\x01\x02\xff\n\n,,,,\n")
+	for args, want := range map[string]string{
+		"":                                "give --like RUN|LOG, --script SCRIPT, or --model NAME",
+		"extra":                           "predict:",
+		"--model nosuchnet":               "no basis: nothing measured resembles nosuchnet; give --params, --epochs, --data-count",
+		"--model resnet50":                "--epochs",
+		"--like missing.csv":              "read training log missing.csv: there is no such file",
+		"--like nosuchrun":                "find run \"nosuchrun\"",
+		"--like empty.csv":                "empty.csv",
+		"--like noise.csv":                "noise.csv",
+		"--like .":                        "--like",
+		"--script missing.py":             "missing.py: no such file",
+		"--like a --script b":             "exclude each other",
+		"--model a --epochs -1":           "--epochs \"-1\": want a number above 0",
+		"--model a --epochs 1e999":        "--epochs",
+		"--model a --params 12Q":          "--params \"12Q\"",
+		"--model a --batch 0":             "--batch \"0\"",
+		"--model a --data-count nan":      "--data-count \"nan\"",
+		"--model a --deadline -3h":        "--deadline \"-3h\"",
+		"--model a --deadline soon":       "--deadline \"soon\"",
+		"--model a --budget 0":            "--budget \"0\"",
+		"--model a --prefer speed":        "preference \"speed\"",
+		"--model a --gpus 4:2":            "from 4 to 2 is empty",
+		"--model a --gpus 0 --gpu T4":     "exclude each other",
+		"--model a --gpu K99":             "no offer of the price catalogue is with GPU K99",
+		"--model a --cloud nocloud":       "no offer of the price catalogue is of nocloud",
+		"--model a --instance aws:nosuch": "look up \"aws:nosuch\"",
+		"--model a --instance aws:p3.2xlarge --cloud aws":                       "exclude each other",
+		"--model a --instance aws:p3.2xlarge,aws:p3.8xlarge:spot":               "spot for some",
+		"--model a --here --spot":                                               "--here excludes",
+		"--model a --gpu-hour 3":                                                "add --here",
+		"--model a --format pdf":                                                "--format \"pdf\": unknown, want one of csv, html, json, markdown, text",
+		"--model a --top 0":                                                     "--top 0: want a number from 1 on",
+		"--model a --resumable=perhaps":                                         "auto, yes or no",
+		"--like one.csv --gpus 1000:2000":                                       "no machine among",
+		"--model resnet50 --dataset imagenet --epochs 1 --gpu T4 --gpus 99:100": "no machine among",
+	} {
+		t.Run(args, func(t *testing.T) {
+			code, out, errs := w.run(append([]string{"predict"}, strings.Fields(args)...)...)
+			if code != optimizer.CodeUsage || out != "" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, want) {
+				t.Errorf("exit %d, %q, %q; want 2 and one line with %q", code, out, errs, want)
+			}
+		})
+	}
+}
