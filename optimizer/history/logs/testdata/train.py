@@ -49,7 +49,7 @@ def table(name, rows):
 
 
 ours, keras, lightning, ultralytics, history, steps = [], [], [], [], [], []
-began, cost, took = time.time(), 0.0, []
+began, cost, took, ends = time.time(), 0.0, [], []
 for epoch in range(epochs):
     epoch_began = time.time()
     for step in range(STEPS):
@@ -69,6 +69,7 @@ for epoch in range(epochs):
     seconds = time.time() - epoch_began
     took.append(seconds)
     so_far = time.time() - began
+    ends.append(so_far)
     cost += seconds / 3600 * 3.6
     ours.append({
         "timestamp": time.strftime("%Y-%m-%d %H:%M:%S"), "epoch": epoch + 1, "model_name": "LogisticRegression", "model_params": FEATURES,
@@ -96,5 +97,6 @@ with open(os.path.join(folder, "results.csv"), "w") as f:
 with open(os.path.join(folder, "steps.jsonl"), "w") as f:
     for r in steps:
         f.write(json.dumps(r) + "\n")
-json.dump({"epochs": epochs, "steps": epochs * STEPS, "samples": SAMPLES, "batch": BATCH, "took": took, "so_far": so_far, "runtime": runtime,
-           "cost": cost, "loss": train_loss, "accuracy": test_accuracy, "cpus": os.cpu_count(), "params": FEATURES}, sys.stdout)
+json.dump({"epochs": epochs, "steps": epochs * STEPS, "samples": SAMPLES, "batch": BATCH, "epoch_seconds": took, "epoch_ends": ends,
+           "step_ends": [r["elapsed_s"] for r in steps], "runtime": runtime, "cost": cost, "loss": train_loss, "step_loss": loss,
+           "accuracy": test_accuracy, "cpus": os.cpu_count(), "params": FEATURES}, sys.stdout)
