@@ -110,19 +110,35 @@ func newFitting(entries []history.Entry, q Quantity) *fitting {
 			groups[name].points = append(groups[name].points, n)
 		}
 	}
+	for _, n := range names {
+		if g := groups[n]; g.kind == "count" && edge(f.points, g.points[0]) {
+			g.kind = "beyond"
+		}
+	}
 	slices.Sort(names)
 	total := map[string]float64{}
 	for _, n := range names {
 		g := groups[n]
 		total[g.kind+g.source] += float64(len(g.points))
 	}
-	share := map[string]float64{"count": 0.6, "device": 0.2, "model": 0.05, "profile": 0.15}
+	share := map[string]float64{"count": 0.35, "beyond": 0.3, "device": 0.15, "model": 0.05, "profile": 0.15}
 	for _, n := range names {
 		g := *groups[n]
 		g.weight = share[g.kind] * math.Pow(total[g.kind+g.source], -0.5)
 		f.hidden = append(f.hidden, g)
 	}
 	return f
+}
+
+// edge reports whether a point is of the smallest or the largest GPU count of its model on its GPU.
+func edge(points []point, i int) bool {
+	p, below, above := &points[i], false, false
+	for l := range points {
+		if q := &points[l]; q.trait.model == p.trait.model && q.device == p.device {
+			below, above = below || q.width < p.width, above || q.width > p.width
+		}
+	}
+	return !below || !above
 }
 
 // leaveOut calls with the residual and the predictive variance of each point of each hidden group.
@@ -204,7 +220,7 @@ func (f *fitting) loss(h *hyper) float64 {
 }
 
 // assumed are not fitted: the tables cannot tell them.
-var assumed = []string{"Width", "ExactShare", "SourceJob", "SourceLevel", "GroupLevel"}
+var assumed = []string{"Width", "ExactShare", "SourceJob", "SourceLevel", "GroupLevel", "Noise", "MeanCompute", "MeanBandwidth"}
 
 func (f *fitting) search(h *hyper, until time.Time, logf func(string, ...any)) {
 	v := reflect.ValueOf(h).Elem()
@@ -230,6 +246,7 @@ func (f *fitting) search(h *hyper, until time.Time, logf func(string, ...any)) {
 	score := func() float64 { return f.loss(h) + prior() }
 	best := score()
 	logf("start %.4f", best)
+	least, winner := best, *h
 	for sweep := 0; time.Now().Before(until); sweep++ {
 		moved := false
 		for i := range step {
@@ -247,13 +264,13 @@ func (f *fitting) search(h *hyper, until time.Time, logf func(string, ...any)) {
 					x = 1 / (1 + math.Exp(-(math.Log(old/(1-old)) + s)))
 				}
 				if name == "MeanBatch" {
-					x = max(0, min(0.6, x))
+					x = max(0, min(0.5, x))
 				}
-				if name == "MeanWidth" || name == "MeanNodes" {
+				if slices.Contains([]string{"MeanWidth", "MeanNodes", "MeanStart", "MeanStep"}, name) {
 					x = max(-0.5, min(0, x))
 				}
 				if name == "MeanParams" {
-					x = max(-2, min(0, x))
+					x = max(-1, min(0, x))
 				}
 				if name == "SizeLength" || name == "BatchLength" || name == "DeviceLength" || strings.HasSuffix(name, "Length") {
 					x = min(x, 20)
@@ -276,11 +293,16 @@ func (f *fitting) search(h *hyper, until time.Time, logf func(string, ...any)) {
 		}
 		logf("sweep %d: %.4f", sweep, best)
 		f.roughen(h)
-		best = score()
+		if best = score(); best < least {
+			least, winner = best, *h
+		}
 		if !moved {
-			return
+			break
 		}
 	}
+	*h = winner
+	f.roughen(h)
+	logf("best %.4f", least)
 }
 
 func (f *fitting) report(h *hyper, w *os.File) {

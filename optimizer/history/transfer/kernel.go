@@ -5,7 +5,7 @@ import "math"
 // hyper are the hyper-parameters of one quantity; sd are in log units (0.1 is about 10 %). See doc.go for the formula.
 type hyper struct {
 	// Mean of the prior.
-	Mean, MeanParams, MeanCompute, MeanBandwidth, MeanBatch, MeanWidth, MeanNodes float64
+	Mean, MeanParams, MeanCompute, MeanBandwidth, MeanBatch, MeanStart, MeanWidth, MeanStep, MeanNodes float64
 
 	// Level, sd: of everything; of a job; per decade of each size; of a device; of a job on a device; of a source;
 	// of a job in a source; of the group job × device × source; of the slope over log peak compute and bandwidth.
@@ -14,9 +14,9 @@ type hyper struct {
 	BatchSlope, BatchCurve, BatchDevice, BatchGroup, BatchLength, BatchGroupLength float64
 	// Loss by scaling, sd at one octave of GPUs.
 	LossGeneral, LossCluster, LossJob, LossJobDevice, LossGroup float64
-	// Shape of the loss: variance of the smooth part, of that over nodes, of the step from one node to several, relative
-	// to the rough part; share that depends on the batch, over how many octaves.
-	Smooth, Nodes, Step, LossBatch, LossBatchLength float64
+	// Shape of the loss: variance of the step from one GPU to several, of the smooth part, of that over nodes, of the step
+	// from one node to several, relative to the rough part; share that depends on the batch, over how many octaves.
+	Start, Smooth, Nodes, Step, LossBatch, LossBatchLength float64
 	// Oddness of one (GPUs, nodes) count, sd.
 	OddCluster, OddGroup, OddBatchLength float64
 	// Noise of one measurement, sd.
@@ -33,27 +33,32 @@ type hyper struct {
 	Width float64
 }
 
-// pair is what two jobs and two devices have in common, computed once for many points.
+// jobPair is how much two jobs have in common, 0…1, computed once for many points: for levels, for shapes (batch, loss),
+// and 1 or 0 for whether they may be of one group.
 type jobPair struct {
 	level, shape, group float64
 }
 
+// devicePair is the same of two devices: 0…1, and the products of their log peaks.
 type devicePair struct {
 	alike, compute, bandwidth float64
 	same                      bool
 }
 
 func (h *hyper) jobs(a, b trait) jobPair {
-	unk := 1.0
+	if a == b && a.exact > 0 {
+		return jobPair{1, 1, 1}
+	}
+	near := 1.0
 	for i := range a.size {
 		w := sizeWeights[i]
 		ka, kb := a.size[i] != unknown, b.size[i] != unknown
 		switch {
 		case ka && kb:
 			d := (a.size[i] - b.size[i]) / h.SizeLength
-			unk *= halfKnown*halfKnown + (1-halfKnown*halfKnown)*math.Exp(-w*d*d/2)
+			near *= halfKnown*halfKnown + (1-halfKnown*halfKnown)*math.Exp(-w*d*d/2)
 		case ka != kb:
-			unk *= halfKnown
+			near *= halfKnown
 		}
 	}
 	total := h.ExactShare + h.DatasetShare + h.ModelShare + h.FamilyShare + 1
@@ -63,10 +68,8 @@ func (h *hyper) jobs(a, b trait) jobPair {
 		}
 		return 0
 	}
-	if a == b && a.exact > 0 {
-		return jobPair{1, 1, 1}
-	}
-	v := (h.ExactShare*eq(a.exact, b.exact) + h.DatasetShare*eq(a.dataset, b.dataset) + h.ModelShare*eq(a.model, b.model) + h.FamilyShare*eq(a.family, b.family)*unk + unk) / total
+	v := (h.ExactShare*eq(a.exact, b.exact) + h.DatasetShare*eq(a.dataset, b.dataset) + h.ModelShare*eq(a.model, b.model) +
+		h.FamilyShare*max(eq(a.family, b.family), eq(a.model, b.model))*near + near) / total
 	return jobPair{level: v, shape: h.ShapeGeneral + (1-h.ShapeGeneral)*v, group: eq(a.dataset, b.dataset)}
 }
 
@@ -112,6 +115,7 @@ type parts struct{ similar, general, own float64 }
 // total is the covariance of points of groups of roughness s; own is 0 between groups.
 func (c parts) total(s float64) float64 { return c.similar + c.general + s*s*c.own }
 
+// covariance of two places, without noise: levels, then batch, then loss and oddness (doc.go).
 func (h *hyper) covariance(a, b *place, j jobPair, d devicePair) parts {
 	if a.cpu != b.cpu {
 		return parts{similar: sq(h.JobLevel) * j.level * 0.25, general: sq(h.General)}
@@ -126,7 +130,7 @@ func (h *hyper) covariance(a, b *place, j jobPair, d devicePair) parts {
 	own := 0.0
 	k := sq(h.JobLevel)*j.level + sq(h.DeviceLevel)*d.alike + sq(h.JobDevice)*j.level*d.alike + sq(h.SourceLevel)*sameSource +
 		sq(h.SourceJob)*exactSource + sq(h.GroupLevel)*sameGroup + sq(h.DeviceSlope)*(0.3+0.7*j.level)*(d.compute+d.bandwidth)
-	// batch
+
 	lin := 0.0
 	if !math.IsNaN(a.batch) && !math.IsNaN(b.batch) {
 		lin = (a.batch - batchCentre) * (b.batch - batchCentre)
@@ -136,11 +140,11 @@ func (h *hyper) covariance(a, b *place, j jobPair, d devicePair) parts {
 	if sameGroup > 0 {
 		k += sameGroup * sq(h.BatchGroup) * batchAlike(a.batch, b.batch, h.BatchGroupLength)
 	}
-	// loss
+
 	m, w := min(a.width, b.width), max(a.width, b.width)
 	if m > 0 {
 		scope := sq(h.LossGeneral) + sq(h.LossCluster)*cluster + sq(h.LossJob)*j.shape + sq(h.LossJobDevice)*j.shape*d.alike
-		shape := m + h.Smooth*m*m*(3*w-m)/6
+		shape := h.Start + m + h.Smooth*m*m*(3*w-m)/6
 		if v := min(a.nodes, b.nodes); v > 0 {
 			shape += h.Step + h.Nodes*v
 		}
@@ -168,5 +172,11 @@ func (h *hyper) mean(p *place, d device) float64 {
 	if !math.IsNaN(p.batch) {
 		m += h.MeanBatch * (p.batch - batchCentre)
 	}
-	return m + h.MeanWidth*p.width + h.MeanNodes*p.nodes
+	if p.width > 0 {
+		m += h.MeanStart + h.MeanWidth*p.width
+	}
+	if p.nodes > 0 {
+		m += h.MeanStep + h.MeanNodes*p.nodes
+	}
+	return m
 }

@@ -29,7 +29,7 @@ type point struct {
 	scatter float64 // variance of y that the entries themselves tell, 0 unknown
 	entries []int   // indices into the entries
 	own     bool    // measured by the user, not published by others
-	unit    string  // of the entries' log
+	unit    string  // of the entries' log, for unit rates
 }
 
 // trait is what the kernel knows of a job: nested names, each 0 where unknown, and sizes in decades.
@@ -50,14 +50,18 @@ type index struct {
 	jobs     map[trait]int
 	device   map[string]int
 	sources  map[string]int
-	machines map[string]int // source by the name of a machine, or of a publication
+	machines map[string]int // source by the name of a machine or an entry's source, and unit
 	groups   map[[3]int]int
-	frozen   bool // no new numbers: what is asked may be unknown
+	size     map[int][sizes]float64 // what the entries of a model say of its sizes
+	frozen   bool                   // no new numbers: what is asked may be unknown
 }
 
 func newIndex() *index {
-	return &index{names: map[string]int{}, jobs: map[trait]int{}, device: map[string]int{}, sources: map[string]int{}, machines: map[string]int{}, groups: map[[3]int]int{}}
+	return &index{names: map[string]int{}, jobs: map[trait]int{}, device: map[string]int{}, sources: map[string]int{}, machines: map[string]int{}, groups: map[[3]int]int{}, size: map[int][sizes]float64{}}
 }
+
+// alone is the source of a question that is asked where nothing was measured.
+const alone = math.MaxInt32
 
 // absent is the number of a name that no entry has.
 const absent = -1
@@ -87,6 +91,19 @@ const unknown = math.MaxFloat64
 
 // trait reads a job. 0 is an unknown name.
 func (x *index) trait(j history.Job) trait {
+	t := x.stated(j)
+	if known, ok := x.size[t.model]; ok && t.model > 0 {
+		for i, v := range known {
+			if v == unknown || t.size[i] == unknown {
+				t.size[i] = v
+			}
+		}
+	}
+	return t
+}
+
+// stated is what a job says of itself.
+func (x *index) stated(j history.Job) trait {
 	t := trait{}
 	if model := cmp.Or(j.Model, j.ScriptSHA256, j.Script); model != "" {
 		t.model = x.name("model", model)
@@ -106,6 +123,25 @@ func (x *index) trait(j history.Job) trait {
 		}
 	}
 	return t
+}
+
+// learnSizes notes what an entry says of its model's sizes, so that all entries of a model, and a question about it, know
+// the same ones: one run that logged the parameters and one that did not are not strangers.
+func (x *index) learnSizes(j history.Job) {
+	t := x.stated(j)
+	if t.model == 0 {
+		return
+	}
+	known, ok := x.size[t.model]
+	if !ok {
+		known = t.size
+	}
+	for i, v := range t.size {
+		if known[i] == unknown {
+			known[i] = v
+		}
+	}
+	x.size[t.model] = known
 }
 
 // number is the number of a key, from 1; a frozen index gives none to a new key.
@@ -159,7 +195,7 @@ func merge(points []point) []point {
 	var out []point
 	for from := 0; from < len(points); {
 		to := from + 1
-		for to < len(points) && points[to].beside(&points[from].place) {
+		for to < len(points) && points[to].job == points[from].job && points[to].beside(&points[from].place) {
 			to++
 		}
 		out = append(out, middle(points[from:to]))
@@ -193,7 +229,7 @@ func middle(points []point) point {
 	return p
 }
 
-// comparePlaces orders places by what they are, not by the numbers that they were given.
+// comparePlaces orders places; numbers are given in the order of ids, so that it is always the same.
 func comparePlaces(a, b place) int {
-	return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.width, b.width), cmp.Compare(a.nodes, b.nodes), cmp.Compare(a.batch, b.batch))
+	return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.job, b.job), cmp.Compare(a.width, b.width), cmp.Compare(a.nodes, b.nodes), cmp.Compare(a.batch, b.batch))
 }

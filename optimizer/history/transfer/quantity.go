@@ -75,6 +75,9 @@ func site(e *history.Entry, q Quantity) string {
 
 // gather makes points of the entries that know a quantity.
 func gather(x *index, entries []history.Entry, q Quantity) []point {
+	for i := range entries {
+		x.learnSizes(entries[i].Job)
+	}
 	var out []point
 	for i := range entries {
 		e := &entries[i]
@@ -90,12 +93,15 @@ func gather(x *index, entries []history.Entry, q Quantity) []point {
 		if q.rate() {
 			y -= p.width * math.Ln2
 		}
-		out = append(out, point{place: p, y: y, count: 1, scatter: scatter(e), entries: []int{i}, own: e.Kind != history.Table, unit: e.Unit})
-		if m := ran(e).Machine; m != "" && x.machines[m] == 0 {
-			x.machines[m] = p.source
+		o := point{place: p, y: y, count: 1, scatter: scatter(e), entries: []int{i}, own: e.Kind != history.Table}
+		if q == UnitRate {
+			o.unit = e.Unit
 		}
-		if e.Kind == history.Table {
-			x.machines[e.Source] = p.source
+		out = append(out, o)
+		for _, name := range []string{ran(e).Machine, e.Source} {
+			if k := name + "\x00" + o.unit; name != "" && x.machines[k] == 0 {
+				x.machines[k] = p.source
+			}
 		}
 	}
 	return merge(out)

@@ -33,9 +33,6 @@ func (t *table) regress(p *place, points []*point) regression {
 	k, cross, y := mat.NewSymDense(n, nil), mat.NewVecDense(n, nil), mat.NewVecDense(n, nil)
 	g := regression{points: near, weight: make([]float64, n), similar: make([]float64, n)}
 	self := h.covariance(p, p, jobPair{1, 1, 1}, h.devices(t.device(p.gpu), t.device(p.gpu), true))
-	if p.source <= 0 { // a site of its own
-		self.similar += sq(h.SourceLevel) + sq(h.SourceJob) + sq(h.GroupLevel)
-	}
 	pairs := newPairs(t, near)
 	for i, a := range near {
 		y.SetVec(i, a.y-h.mean(&a.place, t.device(a.gpu)))

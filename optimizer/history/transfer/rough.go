@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 )
@@ -13,7 +14,7 @@ import (
 var roughSteps = [...]float64{-1.6, -1.2, -0.8, -0.4, 0, 0.4, 0.8, 1.2, 1.6, 2, 2.4}
 
 const (
-	roughSpread  = 0.5 // sd of log s between groups of a source
+	roughSpread  = 0.6 // sd of log s between groups of a source
 	sourceSpread = 0.7 // sd of log s between sources
 	roughPoints  = 40  // points of a group that are looked at
 )
@@ -40,80 +41,123 @@ func (p *profile) weigh(mean, sd float64) (m, v float64) {
 	return m, second/sum - m*m
 }
 
-// profileOf judges a group by leaving out each GPU count in turn. False: fewer than three counts.
+// profileOf judges a group by leaving out each count of GPUs in turn. Counts that are wildly off, one in five at most, are
+// taken for mishaps and not for the nature of the group. False: fewer than three counts.
 func (h *hyper) profileOf(points []*point, d device) (p profile, ok bool) {
 	points = thin(points, roughPoints)
-	counts := map[float64][]int{}
-	var order []float64
-	for i, q := range points {
-		if counts[q.width] == nil {
-			order = append(order, q.width)
+	for mishaps := distinctWidths(points) / 5; ; mishaps-- {
+		if distinctWidths(points) < 3 {
+			return p, false
 		}
-		counts[q.width] = append(counts[q.width], i)
-	}
-	if len(order) < 3 {
-		return p, false
-	}
-	n := len(points)
-	fixed, scaled := make([]float64, n*n), make([]float64, n*n)
-	same := h.devices(d, d, true)
-	r := mat.NewVecDense(n, nil)
-	for i, a := range points {
-		r.SetVec(i, a.y-h.mean(&a.place, d))
-		for l := i; l < n; l++ {
-			b := points[l]
-			c := h.covariance(&a.place, &b.place, jobPair{1, 1, 1}, same)
-			fixed[i*n+l] = c.similar + c.general
-			scaled[i*n+l] = c.own
+		g := h.groupMatrix(points, d)
+		if w, z := g.strangest(); mishaps > 0 && z > mishap {
+			points = slices.DeleteFunc(slices.Clone(points), func(q *point) bool { return q.width == w })
+			continue
 		}
-		scaled[i*n+i] += h.noise(a)
-	}
-	k := mat.NewSymDense(n, nil)
-	for step, s := range roughSteps {
-		f := math.Exp(2 * s)
-		for i := range n {
-			for l := i; l < n; l++ {
-				k.SetSym(i, l, fixed[i*n+l]+f*scaled[i*n+l])
-			}
+		for step, s := range roughSteps {
+			p[step] = g.leftOut(s)
 		}
-		p[step] = leftOut(k, r, order, counts)
+		return p, true
 	}
-	return p, true
 }
 
-// leftOut is the log likelihood of each count given the others, a mean over the points of a count: they err together.
-func leftOut(k *mat.SymDense, r *mat.VecDense, order []float64, counts map[float64][]int) float64 {
-	var c mat.Cholesky
-	if !c.Factorize(k) {
-		return -1e6
+const mishap = 6 // standard deviations
+
+func distinctWidths(points []*point) int {
+	n := 0
+	for i, p := range points {
+		if !slices.ContainsFunc(points[:i], func(q *point) bool { return q.width == p.width }) {
+			n++
+		}
 	}
+	return n
+}
+
+// groupMatrix is the covariance of the points of a group, apart by what roughness multiplies.
+type groupMatrix struct {
+	n             int
+	fixed, scaled []float64 // n × n, upper triangle
+	residual      *mat.VecDense
+	widths        []float64 // distinct ones
+	members       map[float64][]int
+}
+
+func (h *hyper) groupMatrix(points []*point, d device) *groupMatrix {
+	n := len(points)
+	g := &groupMatrix{n: n, fixed: make([]float64, n*n), scaled: make([]float64, n*n), residual: mat.NewVecDense(n, nil), members: map[float64][]int{}}
+	same := h.devices(d, d, true)
+	for i, a := range points {
+		if g.members[a.width] == nil {
+			g.widths = append(g.widths, a.width)
+		}
+		g.members[a.width] = append(g.members[a.width], i)
+		g.residual.SetVec(i, a.y-h.mean(&a.place, d))
+		for l := i; l < n; l++ {
+			c := h.covariance(&a.place, &points[l].place, jobPair{1, 1, 1}, same)
+			g.fixed[i*n+l], g.scaled[i*n+l] = c.similar+c.general, c.own
+		}
+		g.scaled[i*n+i] += h.noise(a)
+	}
+	return g
+}
+
+// leaveOut tells of each count how far off its points are when the others foretell them, and the variance expected.
+func (g *groupMatrix) leaveOut(logS float64, each func(width, residual, variance, share float64)) bool {
+	k := mat.NewSymDense(g.n, nil)
+	f := math.Exp(2 * logS)
+	for i := range g.n {
+		for l := i; l < g.n; l++ {
+			k.SetSym(i, l, g.fixed[i*g.n+l]+f*g.scaled[i*g.n+l])
+		}
+	}
+	var c mat.Cholesky
 	var inv mat.SymDense
 	var alpha mat.VecDense
-	if c.InverseTo(&inv) != nil {
-		return -1e6
+	if !c.Factorize(k) || c.InverseTo(&inv) != nil {
+		return false
 	}
-	alpha.MulVec(&inv, r)
-	var sum float64
-	for _, w := range order {
-		g := counts[w]
-		a, b := mat.NewSymDense(len(g), nil), mat.NewVecDense(len(g), nil)
-		for i, gi := range g {
-			b.SetVec(i, alpha.AtVec(gi))
-			for l := i; l < len(g); l++ {
-				a.SetSym(i, l, inv.At(gi, g[l]))
+	alpha.MulVec(&inv, g.residual)
+	for _, w := range g.widths {
+		m := g.members[w]
+		a, b := mat.NewSymDense(len(m), nil), mat.NewVecDense(len(m), nil)
+		for i, mi := range m {
+			b.SetVec(i, alpha.AtVec(mi))
+			for l := i; l < len(m); l++ {
+				a.SetSym(i, l, inv.At(mi, m[l]))
 			}
 		}
 		var ca mat.Cholesky
 		var s mat.SymDense
 		var res mat.VecDense
 		if !ca.Factorize(a) || ca.InverseTo(&s) != nil || ca.SolveVecTo(&res, b) != nil {
-			return -1e6
+			return false
 		}
-		for i := range g {
-			sum += logStudent(res.AtVec(i), s.At(i, i)) / float64(len(g))
+		for i := range m {
+			each(w, res.AtVec(i), s.At(i, i), 1/float64(len(m)))
 		}
 	}
+	return true
+}
+
+// leftOut is the log likelihood of each count given the others, a mean over the points of a count: they err together.
+func (g *groupMatrix) leftOut(logS float64) float64 {
+	var sum float64
+	if !g.leaveOut(logS, func(_, r, v, share float64) { sum += share * logStudent(r, v) }) {
+		return -1e6
+	}
 	return sum
+}
+
+// strangest is the count that is furthest off, in standard deviations at roughness 1.
+func (g *groupMatrix) strangest() (width, z float64) {
+	mean := map[float64]float64{}
+	g.leaveOut(0, func(w, r, v, share float64) { mean[w] += share * math.Abs(r) / math.Sqrt(v) })
+	for _, w := range g.widths {
+		if mean[w] > z {
+			width, z = w, mean[w]
+		}
+	}
+	return width, z
 }
 
 // logStudent is the log density, up to a constant, of a Student distribution with 5 degrees of freedom and a variance.

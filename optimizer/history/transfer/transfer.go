@@ -178,7 +178,7 @@ func lacking(asked trait, points []*point) string {
 // settle decides where the question is asked: where it says, when the machine that it names, or a publication, is among what
 // was measured; else where the user ran the same training, next to what is asked; else at a site of which nothing is known.
 func (t *table) settle(p *place, points []*point, named string) {
-	p.source = t.index.machines[named]
+	p.source = t.index.machines[named+"\x00"+points[0].unit]
 	if p.source == 0 {
 		var best *point
 		top := math.Inf(-1)
@@ -195,6 +195,7 @@ func (t *table) settle(p *place, points []*point, named string) {
 			}
 		}
 		if best == nil {
+			p.source = alone
 			return
 		}
 		p.source = best.source

@@ -12,6 +12,7 @@ import (
 
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/transfer"
+	"trainopt/sla"
 )
 
 // The cases: what is hidden, and which points are asked for.
@@ -35,10 +36,10 @@ type hiding struct {
 
 // outcome is one answer about an entry that was hidden.
 type outcome struct {
-	kind, source string
-	err          float64 // |predicted / measured - 1|
-	covered      bool
-	basis        bool // an answer was given
+	kind, source, id string
+	truth            float64
+	answer           sla.Interval
+	basis            bool // an answer was given
 }
 
 // source is the first part of the id of a published entry.
@@ -161,13 +162,11 @@ func one(entries []history.Entry, h hiding) []outcome {
 	for _, i := range h.asked {
 		e := &entries[i]
 		q, truth := asks(e)
-		o := outcome{kind: h.kind, source: source(e)}
+		o := outcome{kind: h.kind, source: source(e), id: e.ID, truth: truth}
 		c := e.Observed
 		c.Machine = e.Source // asked of the machines of that publication
 		if est, err := m.Predict(transfer.Query{Job: e.Job, Config: c}, q); err == nil {
-			o.basis = true
-			o.err = math.Abs(est.Value.P50/truth - 1)
-			o.covered = truth >= est.Value.P5 && truth <= est.Value.P95
+			o.basis, o.answer = true, est.Value
 		}
 		out = append(out, o)
 	}
@@ -202,8 +201,8 @@ func tabulate(outcomes []outcome) []row {
 				r.silent++
 				continue
 			}
-			errs = append(errs, o.err)
-			if o.covered {
+			errs = append(errs, math.Abs(o.answer.P50/o.truth-1))
+			if o.truth >= o.answer.P5 && o.truth <= o.answer.P95 {
 				covered++
 			}
 		}

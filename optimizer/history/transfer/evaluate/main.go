@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/measured"
@@ -25,6 +27,8 @@ func run(args []string, w io.Writer) error {
 	flags := flag.NewFlagSet("evaluate", flag.ContinueOnError)
 	data := flags.String("data", "", "folder with the tables; without it the measurements in the binary")
 	points := flags.Int("points", 6, "measurements asked for of each GPU count that is hidden; of a GPU type twice, of a model four times as many")
+	only := flags.String("case", "", "only cases whose name contains this")
+	each := flags.Bool("list", false, "print every answer too")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -32,9 +36,15 @@ func run(args []string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	list := hidings(entries, *points)
+	list := slices.DeleteFunc(hidings(entries, *points), func(h hiding) bool { return !strings.Contains(h.kind, *only) })
 	fmt.Fprintf(w, "%d measurements, %d hidden in turn\n\n", len(entries), len(list))
-	write(w, tabulate(leaveOut(entries, list)))
+	outcomes := leaveOut(entries, list)
+	if *each {
+		for _, o := range outcomes {
+			fmt.Fprintf(w, "%-20s %-50s measured %10.4g, predicted %10.4g (%.4g…%.4g)\n", o.kind, o.id, o.truth, o.answer.P50, o.answer.P5, o.answer.P95)
+		}
+	}
+	write(w, tabulate(outcomes))
 	return nil
 }
 
