@@ -9,9 +9,9 @@ import (
 	"trainopt/optimizer/job"
 )
 
-// asker fills what a log does not say with what is assumed, and collects notes: each is said once, with how many trainings it
+// remarks fills what a log does not say with what is assumed, and collects notes: each is said once, with how many trainings it
 // is of where the log holds several.
-type asker struct {
+type remarks struct {
 	assume history.Entry
 	said   map[string]int
 	order  []string
@@ -19,11 +19,11 @@ type asker struct {
 	of     map[string]int // text → the last training that it was said of
 }
 
-func newAsker(assume history.Entry) *asker {
-	return &asker{assume: assume, said: map[string]int{}, of: map[string]int{}}
+func newRemarks(assume history.Entry) *remarks {
+	return &remarks{assume: assume, said: map[string]int{}, of: map[string]int{}}
 }
 
-func (a *asker) note(format string, args ...any) {
+func (a *remarks) note(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if last, ok := a.of[text]; ok && last == a.thisIs {
 		return
@@ -36,7 +36,7 @@ func (a *asker) note(format string, args ...any) {
 }
 
 // notes lists them; trainings is how many there are.
-func (a *asker) notes(trainings int) []string {
+func (a *remarks) notes(trainings int) []string {
 	var out []string
 	for _, text := range a.order {
 		if n := a.said[text]; n < trainings {
@@ -48,7 +48,7 @@ func (a *asker) notes(trainings int) []string {
 }
 
 // fill completes an entry. Where nothing was made with history.NewEntry (no Kind), 0 is unknown everywhere.
-func (a *asker) fill(e *history.Entry) {
+func (a *remarks) fill(e *history.Entry) {
 	s := &a.assume
 	for _, f := range []struct {
 		name     string

@@ -35,7 +35,7 @@ func (u *run) unit() int {
 }
 
 // entries makes the entries of a run: one, or one of the whole and one of the stretch at each allocation.
-func (u *run) entries(path, format string, ask *asker) ([]history.Entry, []*stretch) {
+func (u *run) entries(path, format string, say *remarks) ([]history.Entry, []*stretch) {
 	u.end()
 	whole := history.NewEntry(history.Log, u.digest.hex())
 	whole.Source, whole.At, whole.Job = path, u.started(), u.job
@@ -48,7 +48,7 @@ func (u *run) entries(path, format string, ask *asker) ([]history.Entry, []*stre
 		if len(parts) > 1 {
 			e.ID, e.Parent, e.At = fmt.Sprintf("%s/%d", whole.ID, i+1), whole.ID, time.Time{}
 		}
-		ask.fill(&e)
+		say.fill(&e)
 		s.rates(&e, unit)
 		parts[i] = e
 	}
@@ -57,7 +57,7 @@ func (u *run) entries(path, format string, ask *asker) ([]history.Entry, []*stre
 		if math.IsNaN(e.UnitTime) && clock == ofCounter && e.Units > 0 && unit != byRow {
 			e.UnitTime, e.UnitCount = finite(e.Seconds/e.Units), e.Units
 			u.stretches[0].rates(e, unit)
-			ask.note("the seconds per %s are the mean of the whole run, warm-up included: the log says no more", e.Unit)
+			say.note("the seconds per %s are the mean of the whole run, warm-up included: the log says no more", e.Unit)
 		}
 		whole = *e
 	} else {
@@ -65,7 +65,7 @@ func (u *run) entries(path, format string, ask *asker) ([]history.Entry, []*stre
 		whole.Observed, whole.Unit = parts[0].Observed, parts[0].Unit
 		join(&whole, parts)
 	}
-	u.notes(ask, clock, parts)
+	u.notes(say, clock, parts)
 	whole.Restarts = u.restarts
 	whole.TrainLoss, whole.TestAccuracy = finite(u.loss), finite(u.accuracy)
 	if len(parts) == 1 {
@@ -89,16 +89,22 @@ func (u *run) started() time.Time {
 	return at
 }
 
-// The times of a whole run, the best first: a counter or a timestamp clock, else the sum of the epochs.
+// ofEpochs are the seconds of a run as the sum of its epochs.
 const ofEpochs = numClocks
 
+// clockUsed is what tells the seconds of the run: time_so_far, else timestamps or the sum of the epochs, whichever tells of
+// more (timestamps may lack the first epoch, or stand in a few rows only).
 func (u *run) clockUsed() int {
-	for c := range numClocks {
-		for _, s := range u.stretches {
-			if s.seconds[c].some {
-				return c
-			}
+	var stamps, epochs float64
+	for _, s := range u.stretches {
+		if s.seconds[ofCounter].some {
+			return ofCounter
 		}
+		stamps += s.seconds[ofStamp].v
+		epochs += s.epochs.sum
+	}
+	if stamps > 0 && stamps >= epochs {
+		return ofStamp
 	}
 	return ofEpochs
 }
@@ -112,7 +118,7 @@ func (s *stretch) fill(e *history.Entry, unit, clock int) {
 		e.Units = s.epochs.n
 	}
 	if clock == ofEpochs {
-		e.Seconds = finite(s.epochs.value() * s.epochs.n)
+		e.Seconds = finite(s.epochs.total())
 	} else {
 		e.Seconds = finite(s.seconds[clock].value())
 	}
@@ -191,28 +197,28 @@ func join(whole *history.Entry, parts []history.Entry) {
 }
 
 // notes says what is odd about a run.
-func (u *run) notes(ask *asker, clock int, parts []history.Entry) {
+func (u *run) notes(say *remarks, clock int, parts []history.Entry) {
 	timed := false
 	for i := range parts {
 		timed = timed || !math.IsNaN(parts[i].UnitTime)
 	}
 	if !timed {
-		ask.note(noTimes)
+		say.note(noTimes)
 	}
 	if u.late {
-		ask.note("the log begins in the middle of the training: the work before its first row is not counted")
+		say.note("the log begins in the middle of the training: the work before its first row is not counted")
 	}
 	if u.restarts > 0 {
-		ask.note("epoch, step or time goes back: work done again after a restart is counted in time and money, not in units")
+		say.note("epoch, step or time goes back: work done again after a restart is counted in time and money, not in units")
 	}
 	if u.turns > 2 {
-		ask.note("rows go back and forth: two writers may have written one log, and times between rows mean little")
+		say.note("rows go back and forth: two writers may have written one log, and times between rows mean little")
 	}
 	if clock == ofStamp && u.beforeStamp == 0 {
-		ask.note("the time of the run goes from its first row to its last: what came before the first is not known")
+		say.note("the time of the run goes from its first row to its last: what came before the first is not known")
 	}
 	if u.stretches[len(u.stretches)-1].mixed {
-		ask.note("more than %d allocations or batch sizes: the others are not told apart", maxStretches)
+		say.note("more than %d allocations or batch sizes: the others are not told apart", maxStretches)
 	}
 }
 

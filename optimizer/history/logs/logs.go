@@ -64,7 +64,7 @@ const maxTrainings = 4096
 // same ID everywhere.
 var written = time.FixedZone("as written", 0)
 
-// Read reads a log, streaming: memory does not grow with its rows. Times are in seconds, memory in the log's gigabytes taken as
+// Read reads a log, streaming: memory does not grow with its rows. The path is what monitor.Scan takes. Times are in seconds, memory in the log's gigabytes taken as
 // GiB; what a log does not say is NaN or "". An entry's ID is the SHA-256 of the normalised rows: the same training under
 // another name, or in another format that says the same, is the same entry.
 //
@@ -92,7 +92,7 @@ func Read(path string, o Options) (Log, error) {
 
 // assemble makes the entries of what was read.
 func (log *Log) assemble(f *file, stats monitor.TailStats, o Options) {
-	ask := newAsker(o.Assume)
+	say := newRemarks(o.Assume)
 	if log.Bad > 0 {
 		log.Notes = append(log.Notes, log.skipped())
 	}
@@ -100,10 +100,10 @@ func (log *Log) assemble(f *file, stats monitor.TailStats, o Options) {
 	seen := map[string]bool{}
 	trainings := 0
 	for i, u := range f.order {
-		ask.thisIs = i + 1
-		entries, stretches := u.entries(log.Path, log.Format, ask)
+		say.thisIs = i + 1
+		entries, stretches := u.entries(log.Path, log.Format, say)
 		if seen[entries[0].ID] {
-			ask.note("holds the same training twice")
+			say.note("holds the same training twice")
 			continue
 		}
 		seen[entries[0].ID] = true
@@ -124,7 +124,7 @@ func (log *Log) assemble(f *file, stats monitor.TailStats, o Options) {
 	if trainings > 1 {
 		log.Notes = append(log.Notes, fmt.Sprintf("holds %d trainings", trainings))
 	}
-	log.Notes = append(log.Notes, ask.notes(len(f.order))...)
+	log.Notes = append(log.Notes, say.notes(len(f.order))...)
 }
 
 // skipped says how many lines gave no row.

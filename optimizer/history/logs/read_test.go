@@ -147,6 +147,7 @@ func TestRead(t *testing.T) {
 		"timestamps only": {text: lines("timestamp,epoch", "2025-07-01 10:00:20,1", "2025-07-01 10:00:30,2", "2025-07-01 10:00:42,3"),
 			want:  []string{"rows=3 epochs=3 s=22 each=12 n=1"},
 			notes: []string{"first row to its last"}},
+		"one timestamp": {text: lines("timestamp,epoch,epoch_time", "2025-07-01 10:00:20,1,9", ",2,5", ",3,5.5"), want: []string{"rows=3 epochs=3 s=19.5 each=5.25 spread=0.06734 n=2"}},
 		"many steps in a second": {text: lines("timestamp,step,batch_size", "1751364000,10,8", "1751364000,20,8", "1751364001,30,8", "1751364001,40,8", "1751364002,50,8", "1751364002,60,8", "1751364003,70,8"),
 			want:  []string{"rows=7 batch=8 steps=70 s=3 each=0.05 spread=0 n=2 speed=160"},
 			notes: []string{"first row to its last"}},

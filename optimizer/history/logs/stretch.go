@@ -56,6 +56,9 @@ func (m *mean) value() float64 {
 	return m.sum / m.n
 }
 
+// total is the sum; NaN while empty.
+func (m *mean) total() float64 { return m.value() * m.n }
+
 // sum is a total that is NaN until something is added.
 type sum struct {
 	v    float64
