@@ -171,24 +171,22 @@ func ignore(err, target error) error {
 	return err
 }
 
-// scanChunk is how many bytes are read at once.
+// scanChunk is how many bytes are read at once: an even number, so that no character of two bytes is cut.
 const scanChunk = 256 << 10
 
 // text reads lines. Compressed data that is damaged ends the log there; what stands before is used.
 func (s *scan) text(src *source) error {
-	chunk, kept := make([]byte, scanChunk), 0
+	chunk := make([]byte, scanChunk)
 	for s.err == nil {
-		n, err := io.ReadFull(src, chunk[kept:])
-		got := chunk[:kept+n]
+		n, err := io.ReadFull(src, chunk)
 		nuls := s.lines.nuls
-		used := s.lines.feed(got, s.emit)
+		s.lines.feed(chunk[:n], s.emit)
 		if nuls == 0 && s.lines.nuls > 0 {
 			s.note(s.lines.n, "NUL bytes left out")
 		}
-		if used == len(got) && used >= headSize && zeros(got) == used {
+		if n == scanChunk && zeros(chunk) == n {
 			s.lines.jump(src.skipHole(s.lines.readTo()))
 		}
-		kept = copy(chunk, got[used:])
 		s.stats.Bytes = src.read
 		if s.detect(false); s.doc != nil {
 			return s.document(src)
