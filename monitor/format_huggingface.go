@@ -52,7 +52,8 @@ func (p *huggingFace) read(src io.ReadSeeker, out sink, salvage bool) error {
 
 // pass reads the document once: the values for all rows when out is nil, else the entries.
 func (p *huggingFace) pass(src io.Reader, fields *jsonFields, out sink) error {
-	dec := json.NewDecoder(&nanReader{src: src})
+	in := &nanReader{src: src}
+	dec := json.NewDecoder(in)
 	dec.UseNumber()
 	tok, err := dec.Token()
 	if err != nil {
@@ -60,7 +61,7 @@ func (p *huggingFace) pass(src io.Reader, fields *jsonFields, out sink) error {
 	}
 	switch tok {
 	case json.Delim('['):
-		return p.entries(dec, fields, out)
+		return p.entries(in, dec, fields, out)
 	case json.Delim('{'):
 	default:
 		return errNotDocument
@@ -79,7 +80,7 @@ func (p *huggingFace) pass(src io.Reader, fields *jsonFields, out sink) error {
 				return errNotDocument
 			}
 			found = true
-			if err := p.entries(dec, fields, out); err != nil {
+			if err := p.entries(in, dec, fields, out); err != nil {
 				return err
 			}
 			continue
@@ -88,6 +89,7 @@ func (p *huggingFace) pass(src io.Reader, fields *jsonFields, out sink) error {
 		if err := dec.Decode(&value); err != nil {
 			return err
 		}
+		in.taken()
 		if c, ok := documentColumns[key]; ok && out == nil {
 			if v, how := parseNumber(value, false); how == readNumber && v > 0 {
 				fields.fixed[c] = v
@@ -106,12 +108,13 @@ func (p *huggingFace) pass(src io.Reader, fields *jsonFields, out sink) error {
 // documentColumns are the values of the document that hold for the whole training.
 var documentColumns = map[any]Column{"max_steps": TotalSteps, "num_train_epochs": TotalEpochs, "train_batch_size": BatchSize}
 
-func (p *huggingFace) entries(dec *json.Decoder, fields *jsonFields, out sink) error {
+func (p *huggingFace) entries(in *nanReader, dec *json.Decoder, fields *jsonFields, out sink) error {
 	for n := 1; dec.More(); n++ {
 		var entry json.RawMessage
 		if err := dec.Decode(&entry); err != nil {
 			return err
 		}
+		in.taken()
 		if out == nil {
 			continue
 		}

@@ -228,16 +228,28 @@ func (f *nanFilter) apply(dst, src []byte) []byte {
 	return dst
 }
 
-// nanReader is a nanFilter over a reader.
+// maxValue is the most bytes that one value of a JSON document may have, and its decoder hold.
+const maxValue = 4 << 20
+
+// nanReader is a nanFilter over a reader, which gives at most maxValue bytes until it is told that a value was taken.
 type nanReader struct {
 	src    io.Reader
 	filter nanFilter
+	given  int // bytes since the last value
 	raw    [4096]byte
 	buf    []byte // backing of ready
 	ready  []byte
 }
 
+// taken says that a value was used.
+func (r *nanReader) taken() { r.given = 0 }
+
+var errLongValue = fmt.Errorf("one value has more than %d bytes", maxValue)
+
 func (r *nanReader) Read(p []byte) (int, error) {
+	if r.given > maxValue {
+		return 0, errLongValue
+	}
 	for len(r.ready) == 0 {
 		n, err := r.src.Read(r.raw[:])
 		r.buf = r.filter.apply(r.buf[:0], r.raw[:n])
@@ -248,5 +260,6 @@ func (r *nanReader) Read(p []byte) (int, error) {
 	}
 	n := copy(p, r.ready)
 	r.ready = r.ready[n:]
+	r.given += n
 	return n, nil
 }

@@ -39,10 +39,10 @@ func (s *source) Close() error { return s.file.Close() }
 
 // name is the path without what compression added to it.
 func (s *source) name() string {
-	if s.gz == nil {
-		return s.file.Name()
+	if ext := filepath.Ext(s.file.Name()); s.gz != nil && strings.EqualFold(ext, ".gz") {
+		return strings.TrimSuffix(s.file.Name(), ext)
 	}
-	return strings.TrimSuffix(s.file.Name(), filepath.Ext(s.file.Name()))
+	return s.file.Name()
 }
 
 func (s *source) Read(p []byte) (n int, err error) {

@@ -226,6 +226,8 @@ func TestScan_20_memory(t *testing.T) {
 			t.Skipf("this file system has no sparse files of 5 GB: %v", err)
 		}
 	}
+	document := []byte(`{"log_history": [` + strings.Repeat(`{"epoch": 1, "loss": 0.5, "step": 1},`+"\n", 100_000) + `{"epoch": 2, "step": 2, "loss": "`)
+	document = append(append(document, bytes.Repeat([]byte("9"), 40<<20)...), `"}]}`...)
 	b.append("\n" + epochRows(9001, 9003) + strings.Repeat("9", 3<<20) + "\n9004,0.1\n")
 	logs := map[string]struct {
 		path      string
@@ -235,6 +237,7 @@ func TestScan_20_memory(t *testing.T) {
 		"many rows":                {writeLog(t, "rows.csv", []byte(header2+epochRows(1, 300_000))), 300_000, 0},
 		"many bad rows":            {writeLog(t, "bad.csv", []byte(header2+"1,1\n"+strings.Repeat("1,2,3\n", 1_000_000))), 1, 1_000_000},
 		"a different text in each": {writeLog(t, "texts.csv", []byte("epoch,model_name\n"+strings.ReplaceAll(epochRows(1, 300_000), "0.", "m"))), 300_000, 0},
+		"a value of 40 MB":         {writeLog(t, "trainer_state.json", document), 1, 1},
 		"one step for ever":        {writeLog(t, "metrics.csv", []byte("epoch,step,val_loss\n"+strings.Repeat("1,1,\n", 300_000))), 1, 0},
 	}
 	for name, log := range logs {

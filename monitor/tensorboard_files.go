@@ -52,6 +52,9 @@ func onlyRun(dir string, depth int) ([]eventStream, error) {
 	return streams, nil
 }
 
+// maxStreams bounds how many directories are read together: each takes an open file.
+const maxStreams = 64
+
 // runStreams lists the streams of a run in a directory, and the directories in which others may be.
 func runStreams(dir string) (streams []eventStream, below []string, err error) {
 	entries, err := os.ReadDir(dir)
@@ -81,6 +84,9 @@ func runStreams(dir string) (streams []eventStream, below []string, err error) {
 				streams = append(streams, eventStream{split: s, files: files})
 			}
 		}
+	}
+	if len(streams) > maxStreams {
+		return nil, nil, fmt.Errorf("%s has event files in %d directories, more than %d: name one", filepath.Base(dir), len(streams), maxStreams)
 	}
 	return streams, below, nil
 }
