@@ -29,17 +29,18 @@ func PerHour(jobs float64) (lambda float64) { return 3600 / jobs }
 // Validate names all that is wrong.
 func (o Options) Validate() error {
 	var errs []error
-	if !(o.Lambda >= 0) || math.IsInf(o.Lambda, 1) {
+	if !(o.Lambda >= 0) || o.Lambda > maxSeconds {
 		errs = append(errs, fmt.Errorf("mean time between arrivals %v s: want a number from 0", o.Lambda))
 	}
-	if !(o.Seconds >= 0) || math.IsInf(o.Seconds, 1) {
+	if !(o.Seconds >= 0) || o.Seconds > maxSeconds {
 		errs = append(errs, fmt.Errorf("duration %v s: want a number from 0", o.Seconds))
 	}
 	return errors.Join(errs...)
 }
 
-// Generator draws jobs without end, as the simulations of Gavel (OSDI 2020, section 7.1) do: the same seed gives the same jobs
-// as random.Random of Python gives there. The streams are seed+2 for jobs, +3 for arrivals, +6 for SLOs.
+// Generator draws jobs without end, as the simulations of Gavel (OSDI 2020, section 7.1) do: the same seed gives the same jobs,
+// to the last bit of durations and steps, as random.Random of Python gives there. Times between arrivals, which are logarithms, may
+// differ in the last bit. The streams are seed+2 for jobs, +3 for arrivals, +6 for SLOs.
 type Generator struct {
 	options             Options
 	table               *Throughputs
@@ -146,7 +147,7 @@ func drawSeconds(p *Python) float64 {
 	} else {
 		exponent = p.Uniform(1.5, 3)
 	}
-	return 60 * math.Pow(10, exponent)
+	return 60 * pow10(exponent)
 }
 
 func sloOf(u float64) float64 {

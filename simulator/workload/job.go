@@ -15,4 +15,6 @@ type Job struct {
 	Deadline float64
 	// User and Queue (virtual cluster) where a trace names them.
 	User, Queue string
+	// Mode is how the batch size changes while the job runs, where a trace says it (Shockwave: static, accordion, gns).
+	Mode string
 }

@@ -1,0 +1,128 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+func readPhillyRow(r *row, j *Job) {
+	j.Arrival = r.date("timestamp")
+	j.Seconds = r.number("duration")
+	j.GPUs = r.whole("num_gpus")
+	j.Queue = r.name("cluster")
+	if math.IsNaN(j.Seconds) {
+		r.fail("no duration")
+	}
+}
+
+// The date of time 0 is 1970 when the trace has none.
+func writePhillyRow(t *Trace, j *Job) ([]string, error) {
+	if math.IsNaN(j.Seconds) {
+		return nil, errors.New("its duration is not known")
+	}
+	start := t.Start
+	if start.IsZero() {
+		start = time.Unix(0, 0).UTC()
+	}
+	at := start.Add(time.Duration(math.Round(j.Arrival)) * time.Second)
+	return []string{at.Format(time.DateTime), decimal(j.Seconds), strconv.Itoa(j.GPUs), decimal(j.Seconds * float64(j.GPUs)), j.Queue}, nil
+}
+
+// readPhillySLORow reads minutes. Deadlines count from the arrival; jobs of best effort have a column of them that says nothing.
+func readPhillySLORow(r *row, j *Job) {
+	const minute = 60
+	j.ID = r.whole("job_id")
+	j.Queue = r.name("user")
+	j.Type = r.name("model_name")
+	j.GPUs = r.whole("num_gpu")
+	j.Steps = r.number("iterations")
+	j.Arrival = r.number("submit_time") * minute
+	j.Seconds = r.number("duration") * minute
+	if math.IsNaN(j.Seconds) {
+		r.fail("no duration")
+	}
+	switch kind := r.text("job_type"); kind {
+	case "best":
+	case "strict", "soft":
+		first, _, _ := strings.Cut(r.text("expect_time_list"), "-")
+		after, err := strconv.ParseFloat(first, 64)
+		if err != nil || math.IsNaN(after) {
+			r.fail("expect_time_list is not a list of numbers")
+		}
+		j.Deadline = j.Arrival + after*minute
+	default:
+		r.fail("job_type is none of strict, soft, best")
+	}
+}
+
+func readElasticFlowRow(r *row, j *Job) {
+	j.ID = r.whole("job_id")
+	j.Type = typeOf(r, "model_name")
+	j.GPUs = r.whole("num_gpu")
+	j.Steps = r.number("iteration")
+	j.Arrival = r.number("submit_time")
+	j.Seconds = r.number("duration")
+	if math.IsNaN(j.Seconds) {
+		r.fail("no duration")
+	}
+	if r.text("best_effort") != "1" {
+		j.Deadline = r.number("ddl")
+	}
+}
+
+func writeElasticFlowRow(_ *Trace, j *Job) ([]string, error) {
+	model, batch, ok := splitBatch(j.Type)
+	if !ok {
+		return nil, fmt.Errorf("job type %q says no batch size", j.Type)
+	}
+	bestEffort := "0"
+	if math.IsNaN(j.Deadline) {
+		bestEffort = "1"
+	}
+	return []string{strconv.Itoa(j.ID), decimal(j.Arrival), decimal(j.Steps), model, decimal(j.Deadline), strconv.Itoa(batch),
+		strconv.Itoa(j.GPUs), decimal(j.Seconds), bestEffort}, nil
+}
+
+func readSiaRow(r *row, j *Job) {
+	j.Type = typeOf(r, "application")
+	j.GPUs = r.whole("num_replicas")
+	j.Arrival = r.number("time")
+}
+
+// Sia names jobs by their application and their number.
+func writeSiaRow(_ *Trace, j *Job) ([]string, error) {
+	model, batch, ok := splitBatch(j.Type)
+	if !ok {
+		return nil, fmt.Errorf("job type %q says no batch size", j.Type)
+	}
+	return []string{fmt.Sprintf("%s-%d", model, j.ID), decimal(j.Arrival), model, strconv.Itoa(j.GPUs), strconv.Itoa(batch)}, nil
+}
+
+// typeOf joins a model and its batch size as throughput tables do.
+func typeOf(r *row, model string) string {
+	name, batch := r.text(model), r.whole("batch_size")
+	if name == "" || batch < 1 {
+		r.fail("no model or no batch size")
+	}
+	full := WithBatch(name, batch)
+	if kept, ok := r.names[full]; ok {
+		return kept
+	}
+	r.names[full] = full
+	return full
+}
+
+// splitBatch takes "ResNet-18 (batch size 64)" apart.
+func splitBatch(job string) (model string, batch int, ok bool) {
+	rest, ok := strings.CutSuffix(job, ")")
+	i := strings.LastIndex(rest, " (batch size ")
+	if !ok || i < 0 {
+		return "", 0, false
+	}
+	batch, err := strconv.Atoi(rest[i+len(" (batch size "):])
+	return rest[:i], batch, err == nil
+}

@@ -1,0 +1,26 @@
+package workload
+
+import (
+	"math"
+	"strconv"
+)
+
+func readJobsRow(r *row, j *Job) {
+	j.ID = r.whole("id")
+	j.Type = r.name("type")
+	j.Arrival = r.number("arrival_s")
+	j.GPUs = r.whole("gpus")
+	j.Steps = r.number("steps")
+	j.Seconds = r.number("seconds")
+	if w := r.number("weight"); !math.IsNaN(w) {
+		j.Weight = w
+	}
+	j.SLO = r.number("slo")
+	j.Deadline = r.number("deadline_s")
+	j.User, j.Queue, j.Mode = r.name("user"), r.name("queue"), r.name("mode")
+}
+
+func writeJobsRow(_ *Trace, j *Job) ([]string, error) {
+	return []string{strconv.Itoa(j.ID), j.Type, decimal(j.Arrival), strconv.Itoa(j.GPUs), decimal(j.Steps), decimal(j.Seconds),
+		decimal(j.Weight), decimal(j.SLO), decimal(j.Deadline), j.User, j.Queue, j.Mode}, nil
+}

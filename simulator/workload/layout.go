@@ -1,0 +1,390 @@
+package workload
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// layout is a format of traces: how it is told, read and written. Each is one entry in layouts.
+type layout struct {
+	name    string
+	what    string   // in words, for whoever chooses
+	tabs    bool     // separated by tabs and without a header; else CSV with one
+	columns []string // of a file with tabs: all, in order; of CSV: those by which it is told and which are written
+	further []string // columns of CSV that are written too, but may be absent
+
+	strict    bool // the first wrong row ends the reading
+	ordered   bool // arrivals have to ascend
+	ids       bool // rows have numbers of their own
+	dated     bool // arrivals are dates, read as seconds since 1970
+	fromFirst bool // times count from the first arrival
+	notes     []string
+
+	read func(r *row, j *Job)
+	// write gives the fields in the order of columns and further; nil when the format is only read.
+	write func(t *Trace, j *Job) ([]string, error)
+}
+
+// layouts are in the order in which they are tried: of two that fit, the one with more columns comes first.
+var layouts = []*layout{
+	{
+		name: "gavel", what: "Gavel's trace files, ten columns", tabs: true, strict: true, ordered: true,
+		columns: []string{"type", "command", "directory", "flag", "data", "steps", "gpus", "weight", "slo", "arrival"},
+		read:    readGavelRow, write: writeGavelRow,
+	},
+	{
+		name: "gavel-msr", what: "Gavel's older trace files of the Philly cluster, seven columns", tabs: true, strict: true, ordered: true,
+		columns: []string{"type", "command", "flag", "data", "steps", "arrival", "gpus"},
+		read:    readGavelRow,
+	},
+	{
+		name: "shockwave", what: "Shockwave's trace files, twelve columns", tabs: true, strict: true, ordered: true,
+		columns: []string{"type", "command", "directory", "flag", "data", "steps", "gpus", "mode", "weight", "slo", "duration", "arrival"},
+		read:    readGavelRow, write: writeShockwaveRow,
+	},
+	{
+		name: "philly-slo", what: "jobs of the Philly cluster with deadlines, of Chronus (SoCC 2021)", ids: true,
+		columns: []string{"job_id", "user", "num_gpu", "submit_time", "iterations", "model_name", "duration", "expect_time_list", "job_type"},
+		notes:   []string{"this format does not say its unit of time: taken as minutes", "of several deadlines of a job the first is taken"},
+		read:    readPhillySLORow,
+	},
+	{
+		name: "elasticflow", what: "ElasticFlow's traces with deadlines (ASPLOS 2023)", ids: true, fromFirst: true,
+		columns: []string{"job_id", "submit_time", "iteration", "model_name", "ddl", "batch_size", "num_gpu", "duration"},
+		further: []string{"best_effort"},
+		read:    readElasticFlowRow, write: writeElasticFlowRow,
+	},
+	{
+		name: "philly", what: "the Philly cluster's log as one CSV", dated: true, fromFirst: true,
+		columns: []string{"timestamp", "duration", "num_gpus", "gpu_time", "cluster"},
+		notes:   []string{"dates are local and without a zone: read as UTC"},
+		read:    readPhillyRow, write: writePhillyRow,
+	},
+	{
+		name: "sia", what: "Sia's workloads (SOSP 2023): neither steps nor duration",
+		columns: []string{"name", "time", "application", "num_replicas", "batch_size"},
+		read:    readSiaRow, write: writeSiaRow,
+	},
+	{
+		name: "jobs", what: "our own CSV: every field of a job", strict: true, ids: true,
+		columns: []string{"id", "type", "arrival_s", "gpus"},
+		further: []string{"steps", "seconds", "weight", "slo", "deadline_s", "user", "queue", "mode"},
+		read:    readJobsRow, write: writeJobsRow,
+	},
+}
+
+// Formats are the names of trace formats, each with what it is.
+func Formats() [][2]string {
+	out := make([][2]string, len(layouts))
+	for i, l := range layouts {
+		out[i] = [2]string{l.name, l.what}
+	}
+	return out
+}
+
+func layoutNamed(name string) (*layout, error) {
+	if i := slices.IndexFunc(layouts, func(l *layout) bool { return strings.EqualFold(l.name, name) }); i >= 0 {
+		return layouts[i], nil
+	}
+	names := make([]string, len(layouts))
+	for i, l := range layouts {
+		names[i] = l.name
+	}
+	return nil, fmt.Errorf("format %q is not one of %s", name, strings.Join(names, ", "))
+}
+
+// chooseLayout tells the format by the first line, unless it is given.
+func chooseLayout(head, name string) (*layout, error) {
+	if name != "" {
+		return layoutNamed(name)
+	}
+	if tabs := strings.Count(head, "\t"); tabs > 0 {
+		if i := slices.IndexFunc(layouts, func(l *layout) bool { return l.tabs && len(l.columns) == tabs+1 }); i >= 0 {
+			return layouts[i], nil
+		}
+		return nil, fmt.Errorf("%d columns separated by tabs: no format has that many (Gavel's have 10 or 7, Shockwave's 12)", tabs+1)
+	}
+	header, err := csv.NewReader(strings.NewReader(head)).Read()
+	if err != nil {
+		return nil, fmt.Errorf("header: %w", err)
+	}
+	for _, l := range layouts {
+		if !l.tabs && len(l.missing(header)) == 0 {
+			return l, nil
+		}
+	}
+	if len(head) > 200 {
+		head = strings.ToValidUTF8(head[:200], "") + "…"
+	}
+	return nil, fmt.Errorf("its first line is not the header of a format that is known: %q", head)
+}
+
+func (l *layout) missing(header []string) []string {
+	var out []string
+	for _, c := range l.columns {
+		if !slices.ContainsFunc(header, func(h string) bool { return columnName(h) == c }) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func columnName(header string) string {
+	return strings.ToLower(strings.TrimSpace(strings.TrimPrefix(header, "\ufeff")))
+}
+
+// each calls take with every row; the row is only good until the call returns.
+func (l *layout) each(r io.Reader, take func(*row) error) error {
+	if l.tabs {
+		return l.eachTabbed(r, take)
+	}
+	counted := &lineCounter{in: r}
+	rows := csv.NewReader(counted)
+	rows.FieldsPerRecord = -1
+	rows.ReuseRecord = true
+	header, err := rows.Read()
+	if err != nil {
+		return fmt.Errorf("header: %w", err)
+	}
+	if missing := l.missing(header); len(missing) > 0 {
+		return fmt.Errorf("the header has no column %s, which format %s has", strings.Join(missing, ", "), l.name)
+	}
+	out := newRow(header)
+	expected, _ := rows.FieldPos(0) // line on which the next row stands, unless lines before it are blank
+	for fields := header; ; {
+		expected += 1 + newlines(fields)
+		fields, err = rows.Read()
+		line := counted.lines() + 1
+		if err == nil {
+			line, _ = rows.FieldPos(0)
+		} else if err != io.EOF {
+			return err
+		}
+		for ; expected < line; expected++ {
+			if err := take(out.next(expected, nil)); err != nil {
+				return err
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err := take(out.next(line, fields)); err != nil {
+			return err
+		}
+	}
+}
+
+func newlines(fields []string) int {
+	n := 0
+	for _, f := range fields {
+		n += strings.Count(f, "\n")
+	}
+	return n
+}
+
+// lineCounter counts the lines that went through, since the reader of CSV passes over blank ones in silence.
+type lineCounter struct {
+	in   io.Reader
+	ends int
+	last byte
+}
+
+func (c *lineCounter) Read(p []byte) (int, error) {
+	n, err := c.in.Read(p)
+	if n > 0 {
+		c.ends += bytes.Count(p[:n], []byte{'\n'})
+		c.last = p[n-1]
+	}
+	return n, err
+}
+
+// lines is all of them, once everything is read.
+func (c *lineCounter) lines() int {
+	if c.last == '\n' {
+		return c.ends
+	}
+	return c.ends + 1
+}
+
+const maxLine = 1 << 20 // bytes
+
+func (l *layout) eachTabbed(r io.Reader, take func(*row) error) error {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(make([]byte, 1<<16), maxLine)
+	out := newRow(l.columns)
+	n := 0
+	for lines.Scan() {
+		n++
+		text := lines.Text()
+		if n == 1 {
+			text = strings.TrimPrefix(text, "\ufeff")
+		}
+		if err := take(out.next(n, strings.Split(text, "\t"))); err != nil {
+			return err
+		}
+	}
+	if errors.Is(lines.Err(), bufio.ErrTooLong) {
+		return fmt.Errorf("line %d: longer than %d bytes", n+1, maxLine)
+	}
+	return lines.Err()
+}
+
+// row is a row of a trace. The first thing that is wrong with it stays in problem, in words that do not repeat the row.
+type row struct {
+	line    int
+	fields  []string
+	column  map[string]int
+	columns int
+	names   map[string]string // each name once, so that a job does not hold its row
+	problem string
+}
+
+func newRow(header []string) *row {
+	r := &row{column: map[string]int{}, columns: len(header), names: map[string]string{}}
+	for i, h := range header {
+		if _, twice := r.column[columnName(h)]; !twice {
+			r.column[columnName(h)] = i
+		}
+	}
+	return r
+}
+
+func (r *row) next(line int, fields []string) *row {
+	r.line, r.fields, r.problem = line, fields, ""
+	if len(fields) != r.columns {
+		r.problem = fmt.Sprintf("%d columns, want %d", len(fields), r.columns)
+	}
+	return r
+}
+
+func (r *row) empty() bool {
+	return !slices.ContainsFunc(r.fields, func(f string) bool { return strings.TrimSpace(f) != "" })
+}
+
+func (r *row) fail(problem string) {
+	if r.problem == "" {
+		r.problem = problem
+	}
+}
+
+// text is a field without blanks around it; "" when the file has no such column.
+func (r *row) text(column string) string {
+	i, ok := r.column[column]
+	if !ok || i >= len(r.fields) {
+		return ""
+	}
+	return strings.TrimSpace(r.fields[i])
+}
+
+// name is text that many rows share.
+func (r *row) name(column string) string {
+	s := r.text(column)
+	kept, ok := r.names[s]
+	if !ok {
+		kept = strings.Clone(s)
+		r.names[kept] = kept
+	}
+	return kept
+}
+
+// number is a finite number; NaN where the field is empty.
+func (r *row) number(column string) float64 {
+	s := r.text(column)
+	if s == "" {
+		return math.NaN()
+	}
+	x, err := strconv.ParseFloat(s, 64)
+	if err != nil || math.IsInf(x, 0) || math.IsNaN(x) {
+		r.fail(column + " is not a number")
+	}
+	return x
+}
+
+// whole is a whole number, also written "1.0".
+func (r *row) whole(column string) int {
+	x := r.number(column)
+	if math.IsNaN(x) {
+		r.fail("no " + column)
+		return 0
+	}
+	if x != math.Trunc(x) || math.Abs(x) > 1<<53 {
+		r.fail(column + " is not a whole number")
+		return 0
+	}
+	return int(x)
+}
+
+// noneBelow0 is a number that is absent when it is negative.
+func (r *row) noneBelow0(column string) float64 {
+	if x := r.number(column); !(x < 0) {
+		return x
+	}
+	return math.NaN()
+}
+
+// date is seconds since 1970 of a date without a zone.
+func (r *row) date(column string) float64 {
+	s := r.text(column)
+	if s == "" {
+		return math.NaN()
+	}
+	t, err := time.Parse(time.DateTime, s)
+	if err != nil {
+		r.fail(column + " is not a date")
+		return math.NaN()
+	}
+	return float64(t.Unix())
+}
+
+// WriteTrace writes jobs in a format. It refuses jobs that the format cannot hold and formats that are only read.
+func WriteTrace(w io.Writer, t *Trace, format string) error {
+	l, err := layoutNamed(format)
+	if err == nil && l.write == nil {
+		err = fmt.Errorf("format %s has columns that a job does not say: it is only read", l.name)
+	}
+	if err != nil {
+		return fmt.Errorf("write trace: %w", err)
+	}
+	rows := csv.NewWriter(w)
+	b := bufio.NewWriter(w)
+	put := rows.Write
+	if l.tabs {
+		put = func(fields []string) error {
+			_, err := b.WriteString(strings.Join(fields, "\t") + "\n")
+			return err
+		}
+	} else if err := put(slices.Concat(l.columns, l.further)); err != nil {
+		return fmt.Errorf("write trace: %w", err)
+	}
+	for i := range t.Jobs {
+		fields, err := l.write(t, &t.Jobs[i])
+		if err == nil {
+			err = put(fields)
+		}
+		if err != nil {
+			return fmt.Errorf("write trace: job %d: %w", t.Jobs[i].ID, err)
+		}
+	}
+	rows.Flush()
+	if err := errors.Join(rows.Error(), b.Flush()); err != nil {
+		return fmt.Errorf("write trace: %w", err)
+	}
+	return nil
+}
+
+// decimal is a number in the shortest form that reads the same; "" for one that is not known.
+func decimal(x float64) string {
+	if math.IsNaN(x) {
+		return ""
+	}
+	return strconv.FormatFloat(x, 'f', -1, 64)
+}
