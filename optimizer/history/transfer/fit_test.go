@@ -1,11 +1,12 @@
 package transfer
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"math"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -45,11 +46,10 @@ func TestFit(t *testing.T) {
 	for i := range v.NumField() {
 		fmt.Printf("\t\t%s: %.3g,\n", v.Type().Field(i).Name, v.Field(i).Float())
 	}
-	f.report(&h, os.Stdout)
 }
 
 type hidden struct {
-	kind   string // count, device, model
+	kind   string // count, beyond, device, model, profile
 	source string
 	points []int
 	weight float64
@@ -66,68 +66,58 @@ type fitting struct {
 
 func newFitting(entries []history.Entry, q Quantity) *fitting {
 	x := newIndex()
-	all := gather(x, entries, q)
-	f := &fitting{all: all}
+	f := &fitting{all: gather(x, entries, x.traits(entries), q)}
+	id := func(p point) string { return entries[p.entries[0]].ID }
+	drawn := slices.Clone(f.all)
+	slices.SortFunc(drawn, func(a, b point) int { return cmp.Or(cmp.Compare(rank(id(a)), rank(id(b))), cmp.Compare(id(a), id(b))) })
 	peaks := measured.Devices()
 	kept := map[string]int{}
-	order := make([]int, len(all))
-	for i := range order {
-		order[i] = i
-	}
-	rank := func(i int) uint32 {
-		h := fnv.New32a()
-		h.Write([]byte(entries[all[i].entries[0]].ID))
-		return h.Sum32()
-	}
-	slices.SortFunc(order, func(a, b int) int { return int(int64(rank(a)) - int64(rank(b))) })
 	groups := map[string]*hidden{}
-	var names []string
-	for _, i := range order {
-		p := all[i]
-		e := &entries[p.entries[0]]
-		source, _, _ := strings.Cut(e.ID, "/")
-		key := fmt.Sprint("count ", source, e.Job.Model, "/", p.gpu, "/", math.Round(p.width*100))
-		if kept[key]++; kept[key] > *fitPoints {
+	for _, p := range drawn {
+		source, _, _ := strings.Cut(id(p), "/")
+		model := entries[p.entries[0]].Job.Model
+		device, count := fmt.Sprint(model, "/", p.gpu), fmt.Sprint(model, "/", p.gpu, "/", math.Round(p.width*100))
+		if kept[source+count]++; kept[source+count] > *fitPoints {
 			continue
 		}
 		n := len(f.points)
-		f.points = append(f.points, p)
-		f.y = append(f.y, p.y)
-		f.devices = append(f.devices, newDevice(p.gpu, peaks))
-		for kind, name := range map[string]string{
-			"count":   fmt.Sprint("count ", e.Job.Model, "/", p.gpu, "/", math.Round(p.width*100)),
-			"device":  fmt.Sprint("device ", e.Job.Model, "/", p.gpu),
-			"model":   fmt.Sprint("model ", e.Job.Model),
-			"profile": fmt.Sprint("profile ", e.Job.Model, "/", p.gpu),
-		} {
-			if kind == "profile" && (p.width == 0 || source == "gavel" || source == "elasticflow") {
+		f.points, f.y, f.devices = append(f.points, p), append(f.y, p.y), append(f.devices, newDevice(p.gpu, peaks))
+		for kind, name := range map[string]string{"count": count, "device": device, "model": model, "profile": device} {
+			if kind == "profile" && p.width == 0 {
 				continue
 			}
+			name = kind + " " + name
 			if groups[name] == nil {
 				groups[name] = &hidden{kind: kind, source: source}
-				names = append(names, name)
 			}
 			groups[name].points = append(groups[name].points, n)
 		}
 	}
-	for _, n := range names {
-		if g := groups[n]; g.kind == "count" && edge(f.points, g.points[0]) {
+	f.weigh(groups)
+	return f
+}
+
+func rank(s string) uint32 {
+	h := fnv.New32a()
+	h.Write([]byte(s))
+	return h.Sum32()
+}
+
+// weigh gives each kind its share of the score, and within it each source the root of its number of points.
+func (f *fitting) weigh(groups map[string]*hidden) {
+	total := map[string]float64{}
+	for _, g := range groups {
+		if g.kind == "count" && edge(f.points, g.points[0]) {
 			g.kind = "beyond"
 		}
-	}
-	slices.Sort(names)
-	total := map[string]float64{}
-	for _, n := range names {
-		g := groups[n]
 		total[g.kind+g.source] += float64(len(g.points))
 	}
 	share := map[string]float64{"count": 0.35, "beyond": 0.3, "device": 0.15, "model": 0.05, "profile": 0.15}
-	for _, n := range names {
+	for _, n := range slices.Sorted(maps.Keys(groups)) {
 		g := *groups[n]
-		g.weight = share[g.kind] * math.Pow(total[g.kind+g.source], -0.5)
+		g.weight = share[g.kind] / math.Sqrt(total[g.kind+g.source])
 		f.hidden = append(f.hidden, g)
 	}
-	return f
 }
 
 // edge reports whether a point is of the smallest or the largest GPU count of its model on its GPU.
@@ -222,6 +212,27 @@ func (f *fitting) loss(h *hyper) float64 {
 // assumed are not fitted: the tables cannot tell them.
 var assumed = []string{"Width", "ExactShare", "SourceJob", "SourceLevel", "GroupLevel", "Noise", "MeanCompute", "MeanBandwidth"}
 
+// shifted is a parameter one step away, on the scale and within the bounds that suit it.
+func shifted(name string, x, step float64) float64 {
+	switch {
+	case name == "Mean":
+		return x + step
+	case name == "MeanBatch": // a step of twice the batch takes up to twice the time
+		return max(0, min(0.5, x+step))
+	case name == "MeanParams": // at most as much more work as there are parameters
+		return max(-1, min(0, x+step))
+	case strings.HasPrefix(name, "Mean"):
+		return max(-0.5, min(0, x+step))
+	case name == "ShapeGeneral" || name == "DeviceOwn" || name == "LossBatch":
+		return 1 / (1 + (1/x-1)*math.Exp(-step))
+	case strings.HasSuffix(name, "Length"):
+		return min(20, x*math.Exp(step))
+	}
+	return x * math.Exp(step)
+}
+
+// search is a compass search, one parameter at a time, with steps that grow and shrink; after each round roughness is learned
+// anew.
 func (f *fitting) search(h *hyper, until time.Time, logf func(string, ...any)) {
 	v := reflect.ValueOf(h).Elem()
 	step := make([]float64, v.NumField())
@@ -256,25 +267,7 @@ func (f *fitting) search(h *hyper, until time.Time, logf func(string, ...any)) {
 			name := v.Type().Field(i).Name
 			old := v.Field(i).Float()
 			try := func(s float64) bool {
-				x := old * math.Exp(s)
-				switch {
-				case strings.HasPrefix(name, "Mean"):
-					x = old + s
-				case name == "ShapeGeneral" || name == "DeviceOwn" || name == "LossBatch":
-					x = 1 / (1 + math.Exp(-(math.Log(old/(1-old)) + s)))
-				}
-				if name == "MeanBatch" {
-					x = max(0, min(0.5, x))
-				}
-				if slices.Contains([]string{"MeanWidth", "MeanNodes", "MeanStart", "MeanStep"}, name) {
-					x = max(-0.5, min(0, x))
-				}
-				if name == "MeanParams" {
-					x = max(-1, min(0, x))
-				}
-				if name == "SizeLength" || name == "BatchLength" || name == "DeviceLength" || strings.HasSuffix(name, "Length") {
-					x = min(x, 20)
-				}
+				x := shifted(name, old, s)
 				v.Field(i).SetFloat(x)
 				l := score()
 				if l < best-1e-5 {
@@ -303,42 +296,4 @@ func (f *fitting) search(h *hyper, until time.Time, logf func(string, ...any)) {
 	*h = winner
 	f.roughen(h)
 	logf("best %.4f", least)
-}
-
-func (f *fitting) report(h *hyper, w *os.File) {
-	type tally struct {
-		err    []float64
-		in, n  float64
-		z2, sd float64
-	}
-	table := map[string]*tally{}
-	f.leaveOut(h, func(g *hidden, _ int, r, v float64) {
-		for _, key := range []string{g.kind + " " + g.source, g.kind + " all"} {
-			t := table[key]
-			if t == nil {
-				t = &tally{}
-				table[key] = t
-			}
-			t.err = append(t.err, math.Abs(math.Expm1(-r)))
-			t.n++
-			t.sd += math.Sqrt(v)
-			if math.Abs(r) < 1.645*math.Sqrt(v) {
-				t.in++
-			}
-		}
-	})
-	peaks := measured.Devices()
-	_, bySource := h.roughness(f.all, func(name string) device { return newDevice(name, peaks) })
-	fmt.Fprintln(w, bySource)
-	for _, k := range slices.Sorted(func(yield func(string) bool) {
-		for k := range table {
-			if !yield(k) {
-				return
-			}
-		}
-	}) {
-		t := table[k]
-		slices.Sort(t.err)
-		fmt.Fprintf(w, "%-30s n %5.0f median %5.1f%% p90 %6.1f%% coverage %5.1f%% mean sd %.3f\n", k, t.n, 100*t.err[len(t.err)/2], 100*t.err[len(t.err)*9/10], 100*t.in/t.n, t.sd/t.n)
-	}
 }

@@ -158,7 +158,7 @@ func number[K comparable](x *index, m map[K]int, k K) int {
 }
 
 // place reads a configuration. False: it does not say how wide the training is.
-func (x *index) place(j history.Job, c history.Config, source string) (place, bool) {
+func (x *index) place(t trait, c history.Config, source string) (place, bool) {
 	p := place{cpu: c.GPUs == 0, batch: math.NaN()}
 	wide, device := c.GPUs, c.GPU
 	if p.cpu {
@@ -182,7 +182,7 @@ func (x *index) place(j history.Job, c history.Config, source string) (place, bo
 			p.batch -= p.width
 		}
 	}
-	p.gpu, p.trait = device, x.trait(j)
+	p.gpu, p.trait = device, t
 	p.job, p.device, p.source = number(x, x.jobs, p.trait), number(x, x.device, device), number(x, x.sources, source)
 	p.group = number(x, x.groups, [3]int{p.trait.dataset, p.device, p.source})
 	return p, true

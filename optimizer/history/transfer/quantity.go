@@ -73,11 +73,20 @@ func site(e *history.Entry, q Quantity) string {
 	return s
 }
 
-// gather makes points of the entries that know a quantity.
-func gather(x *index, entries []history.Entry, q Quantity) []point {
+// traits reads the jobs of all entries.
+func (x *index) traits(entries []history.Entry) []trait {
 	for i := range entries {
 		x.learnSizes(entries[i].Job)
 	}
+	out := make([]trait, len(entries))
+	for i := range entries {
+		out[i] = x.trait(entries[i].Job)
+	}
+	return out
+}
+
+// gather makes points of the entries that know a quantity.
+func gather(x *index, entries []history.Entry, traits []trait, q Quantity) []point {
 	var out []point
 	for i := range entries {
 		e := &entries[i]
@@ -85,7 +94,7 @@ func gather(x *index, entries []history.Entry, q Quantity) []point {
 		if math.IsNaN(v) {
 			continue
 		}
-		p, ok := x.place(e.Job, ran(e), site(e, q))
+		p, ok := x.place(traits[i], ran(e), site(e, q))
 		if !ok || p.trait.dataset == 0 && p.trait.family == 0 {
 			continue
 		}

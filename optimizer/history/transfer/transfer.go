@@ -81,21 +81,19 @@ func New(entries []history.Entry, o Options) *Model {
 	m := &Model{entries: slices.Clone(entries), widen: o.Widen, tables: map[Quantity]*table{}}
 	slices.SortStableFunc(m.entries, func(a, b history.Entry) int { return cmp.Compare(a.ID, b.ID) })
 	peaks := measured.Devices()
-	for q, h := range hypers {
-		m.tables[q] = newTable(m.entries, q, h, peaks)
-	}
-	return m
-}
-
-func newTable(entries []history.Entry, q Quantity, h hyper, peaks map[string]measured.Device) *table {
-	t := &table{quantity: q, hyper: h, index: newIndex(), devices: map[string]device{}}
+	devices := map[string]device{}
 	for name := range peaks {
-		t.devices[name] = newDevice(name, peaks)
+		devices[name] = newDevice(name, peaks)
 	}
-	t.points = gather(t.index, entries, q)
-	t.index.frozen = true
-	t.group, t.source = h.roughness(t.points, t.device)
-	return t
+	x := newIndex()
+	traits := x.traits(m.entries)
+	for _, q := range []Quantity{Throughput, UnitRate, Trainings, HostMemory, GPUMemory} {
+		t := &table{quantity: q, hyper: hypers[q], index: x, devices: devices, points: gather(x, m.entries, traits, q)}
+		t.group, t.source = t.hyper.roughness(t.points, t.device)
+		m.tables[q] = t
+	}
+	x.frozen = true
+	return m
 }
 
 // device of an unknown name has no known peaks.
@@ -116,7 +114,7 @@ func (m *Model) Predict(q Query, what Quantity) (Estimate, error) {
 	if len(t.points) == 0 {
 		return fail("it was never measured")
 	}
-	p, ok := t.index.place(q.Job, q.Config, "")
+	p, ok := t.index.place(t.index.trait(q.Job), q.Config, "")
 	if !ok {
 		return fail("the question does not say on how many GPUs or CPUs")
 	}
