@@ -115,7 +115,8 @@ var formats = map[string]format{
 	"stdout":      {detect: detectStdout, lines: newStdout, repeats: true},
 }
 
-// Formats lists the names of the log formats that can be forced with TailOptions.Format, sorted.
+// Formats lists the names of the log formats that can be forced with TailOptions.Format, sorted. All are read by Scan and
+// ReadLog; "tensorboard" is not followed by a Tail: Open refuses it.
 func Formats() []string {
 	names := make([]string, 0, len(formats))
 	for name := range formats {
