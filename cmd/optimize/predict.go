@@ -207,10 +207,13 @@ func (e *env) asked(f *predictFlags, v *values) (*predict.Question, error) {
 	}{{"resource.gpus", &q.GPUs}, {"resource.cpus", &q.CPUs}} {
 		if text := v.text(r.key); text != "" {
 			var err error
-			if *r.into, err = resources.ParseRange(text, resources.Range{Max: math.MaxInt32}); err != nil {
+			if *r.into, err = resources.ParseRange(text, resources.Range{Max: predict.Unbounded}); err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", v.src[r.key], err))
 			}
 		}
+	}
+	if v.text("resource.cpus") != "" && q.CPUs.Max == 0 && len(errs) == 0 {
+		errs = append(errs, v.wrong("resource.cpus", v.text("resource.cpus"), "at least 1"))
 	}
 	var err error
 	if q.Preference, err = plan.ParsePreference(v.text("multi_objective.prefer")); err != nil {

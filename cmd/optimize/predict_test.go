@@ -201,6 +201,8 @@ func TestPredictRefusals(t *testing.T) {
 		"--model a --budget 0":            "--budget \"0\"",
 		"--model a --prefer speed":        "preference \"speed\"",
 		"--model a --gpus 4:2":            "from 4 to 2 is empty",
+		"--model a --cpus 0":              "--cpus \"0\"",
+		"--like one.csv --gpus 999:":      "no machine among",
 		"--model a --gpus 0 --gpu T4":     "exclude each other",
 		"--model a --gpu K99":             "no offer of the price catalogue is with GPU K99",
 		"--model a --cloud nocloud":       "no offer of the price catalogue is of nocloud",

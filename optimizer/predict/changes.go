@@ -162,7 +162,17 @@ func (s *scene) chosenIf(a *Answer, c Configuration, rate float64) int {
 		return a.Chosen
 	}
 	if at := selection(options, s.question.market(), s.question.limits(), s.question.Preference); at >= 0 {
-		return at
+		return a.like(options[at])
+	}
+	return a.Chosen
+}
+
+// like is the position of the option on the same configuration, machine and market; the chosen one where there is none.
+func (a *Answer) like(o Option) int {
+	for i, x := range a.Options {
+		if x.Config == o.Config && x.Machine == o.Machine && x.Market == o.Market {
+			return i
+		}
 	}
 	return a.Chosen
 }
@@ -181,9 +191,6 @@ func (s *scene) again(a *Answer, otherwise func(Configuration) (Configuration, b
 		t.configs[i] = c
 	}
 	options := t.options()
-	if len(options) != len(a.Options) { // a job that on spot capacity would never end
-		return nil, false
-	}
 	for i := range options {
 		if !slices.Contains(list, options[i].Config) {
 			options[i].Fit = TooFew
@@ -318,11 +325,7 @@ func (s *scene) byEpochs(a *Answer) (Change, bool) {
 			c.Seconds = sum(c.Seconds, s.startup)
 		}
 	}
-	options := t.options()
-	if len(options) != len(a.Options) {
-		return Change{}, false
-	}
-	return s.another(a, options, ByEpochs, "twice the epochs")
+	return s.another(a, t.options(), ByEpochs, "twice the epochs")
 }
 
 // byBatch: twice the batch, where it is known.
@@ -347,7 +350,7 @@ func (s *scene) byBatch(a *Answer) (Change, bool) {
 // another is the change to the option that is chosen among changed ones, where it is another one.
 func (s *scene) another(a *Answer, options []Option, kind, what string) (Change, bool) {
 	at := selection(options, s.question.market(), s.question.limits(), s.question.Preference)
-	if at < 0 || at == a.Chosen {
+	if at < 0 || a.like(options[at]) == a.Chosen {
 		return Change{}, false
 	}
 	o := options[at]
@@ -355,7 +358,7 @@ func (s *scene) another(a *Answer, options []Option, kind, what string) (Change,
 	if a.Feasible && !o.Feasible {
 		words += fmt.Sprintf("; the limits would hold with %s only", chanceWords(o.Chance))
 	}
-	return Change{Kind: kind, Option: at, Seconds: o.Seconds, CostUSD: o.CostUSD, Words: words}, true
+	return Change{Kind: kind, Option: a.like(o), Seconds: o.Seconds, CostUSD: o.CostUSD, Words: words}, true
 }
 
 // nearest says what would be feasible where nothing is, from the same numbers.

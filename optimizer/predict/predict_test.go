@@ -15,6 +15,7 @@ import (
 	"trainopt/optimizer/history/transfer"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
+	"trainopt/sla"
 )
 
 // TestAskKnownAnswer: ten hours on a T4 at half a dollar, and everything that follows from it.
@@ -110,6 +111,13 @@ func TestChance(t *testing.T) {
 		if got := chance(i, c[0]); math.Abs(got-c[1]) > 1e-6 {
 			t.Errorf("%s: %g, want %g", name, got, c[1])
 		}
+	}
+	skewed := sla.Interval{P5: 90, P50: 100, P95: 200}
+	if p := chance(skewed, 90); math.Abs(p-0.05) > 1e-6 {
+		t.Errorf("P5 of a skewed interval: %g, want 0.05", p)
+	}
+	if p := chance(skewed, 199.999); math.Abs(p-0.95) > 1e-4 {
+		t.Errorf("just below P95 of a skewed interval: %g, want 0.95", p)
 	}
 	if chance(exactly(5), 5) < sure || chance(exactly(5), 4) != 0 || chance(exactly(5), 6) != 1 {
 		t.Error("an exact value keeps a limit or does not")
@@ -350,6 +358,75 @@ func TestSpot(t *testing.T) {
 	}
 }
 
+// TestSpotNotWorthIt: capacity that interruptions make dearer than the machine on demand is not listed, and the notes say why.
+func TestSpotNotWorthIt(t *testing.T) {
+	a := ask(t, newFake(), asking(func(q *Question) { q.Job.Epochs = 100 }))
+	for _, i := range a.SpotCapacity {
+		if o := a.Options[i]; o.CostUSD.P50 >= a.Configurations[o.Config].Seconds.P50/3600*float64(o.Offer.OnDemand) {
+			t.Errorf("%s costs %.2f on spot capacity and is listed", o.Machine, o.CostUSD.P50)
+		}
+	}
+	if len(a.SpotCapacity) > 0 && a.Options[a.SpotCapacity[0]].Config == 0 {
+		t.Error("a hundred hours on a T4 begun again and again are listed")
+	}
+	a = ask(t, newFake(), asking(func(q *Question) { q.Job.Epochs, q.Machines = 100, q.Machines[:1] }))
+	if len(a.SpotCapacity) != 0 || !strings.Contains(strings.Join(a.Notes, "; "), "spot capacity is expected to cost more than on demand") {
+		t.Errorf("%v, %q: want no spot capacity, and why", a.SpotCapacity, a.Notes)
+	}
+}
+
+// TestSeveralMachines: any of them may be taken away, and each is paid for.
+func TestSeveralMachines(t *testing.T) {
+	yes := true
+	ratio := map[int]float64{}
+	for _, gpus := range []int{8, 16} {
+		a := ask(t, newFake(), asking(func(q *Question) {
+			q.Job.Epochs, q.GPUs, q.Resumable, q.Machines = 200, resources.Range{Min: gpus, Max: gpus}, &yes, []Machine{offer("v8", "V100 16GB", 8, 24, 8)}
+		}))
+		for _, o := range a.Options {
+			if want := o.Offer.OnDemand * cost.USD(gpus/8); o.Market == OnDemand && o.Hourly != want {
+				t.Errorf("%d GPUs cost %g an hour, want %g", gpus, float64(o.Hourly), float64(want))
+			}
+			if o.Market == Spot {
+				ratio[gpus] = float64(o.Interruption) / (o.CostUSD.P50 - float64(o.Interruption))
+			}
+		}
+	}
+	if r := ratio[16] / ratio[8]; r < 1.8 {
+		t.Errorf("interruptions of two machines cost %.2f times as much of the whole as of one, want about twice", r)
+	}
+}
+
+// TestSmallBatch: no more GPUs than samples in a step.
+func TestSmallBatch(t *testing.T) {
+	for _, c := range ask(t, newFake(), asking(func(q *Question) { q.Batch = 4 })).Configurations {
+		if c.GPUs > 4 {
+			t.Errorf("%s for four samples a step", c.words())
+		}
+	}
+}
+
+// TestOwnUnits: rates in another unit than that of the work are not learned from.
+func TestOwnUnits(t *testing.T) {
+	f := newFake()
+	f.units = 3.6e5
+	var learned [][]history.Entry
+	steps := ran("r2", 999, 2)
+	steps.Unit = "step"
+	_, err := Ask(asking(func(q *Question) { q.Job.ScriptSHA256 = "abc" }), []history.Entry{ran("r1", 10, 1), ran("r3", 10, 3), steps, published("resnet50")}, func(list []history.Entry) Predictor {
+		learned = append(learned, list)
+		return f.learn(list)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range learned[1] { // the first is of all
+		if e.Unit != "epoch" {
+			t.Errorf("the rate of epochs is learned from %s in %ss", e.ID, e.Unit)
+		}
+	}
+}
+
 // TestChanges: each is listed when it changes the choice, with what it saves, and not otherwise.
 func TestChanges(t *testing.T) {
 	kinds := func(a *Answer) map[string]Change {
@@ -363,6 +440,10 @@ func TestChanges(t *testing.T) {
 	c, ok := kinds(a)[ByDeadline]
 	if !ok || chosen(a) != "sky:a1" || a.Options[c.Option].Machine != "sky:t1" || !strings.Contains(c.Words, "13h54m") && !strings.Contains(c.Words, "14h") {
 		t.Errorf("chosen %s, %+v: want that a longer deadline allows the T4", chosen(a), a.Changes)
+	}
+	a = ask(t, newFake(), asking(func(q *Question) { q.Deadline, q.Preference = 10*time.Minute*2, plan.Preference{Time: 1} }))
+	if c, ok := kinds(a)[ByDeadline]; ok && a.Options[c.Option].CostUSD.P50 >= a.Options[a.Chosen].CostUSD.P50 {
+		t.Errorf("%+v: a longer deadline for nothing cheaper", c)
 	}
 	a = ask(t, newFake(), asking(func(q *Question) { q.Budget, q.Preference = 7, plan.Preference{Time: 1} }))
 	c, ok = kinds(a)[ByBudget]
@@ -422,6 +503,7 @@ func TestProperties(t *testing.T) {
 		q.Market = rapid.SampledFrom([]Market{OnDemand, Spot}).Draw(t, "market")
 		twin := rapid.SampledFrom(sky()[:6]).Draw(t, "twin")
 		twin.Offer.Type += "-dear"
+		twin.Offer.Cloud = rapid.SampledFrom([]string{"sky", "sea"}).Draw(t, "cloud")
 		twin.Offer.OnDemand, twin.Offer.Spot = twin.Offer.OnDemand*1.5, twin.Offer.Spot*1.5
 		q.Machines = append(q.Machines, twin)
 		a, err := Ask(q, nil, f.learn)
@@ -452,7 +534,7 @@ func TestProperties(t *testing.T) {
 			for k, i := range list {
 				for _, j := range list[k+1:] {
 					x, y := a.Options[i], a.Options[j]
-					if strings.TrimSuffix(y.Machine, "-dear") == strings.TrimSuffix(x.Machine, "-dear") && y.CostUSD.P50 < x.CostUSD.P50 {
+					if x.Config == y.Config && y.CostUSD.P50 < x.CostUSD.P50 {
 						t.Fatalf("the dearer %s stands above %s", x.Machine, y.Machine)
 					}
 				}

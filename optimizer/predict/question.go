@@ -43,6 +43,9 @@ type Machine struct {
 	Divide bool
 }
 
+// Unbounded is the upper end of a range that has none.
+const Unbounded = math.MaxInt32
+
 // Question is what is asked. Unknown numbers are NaN, as in [history.NewEntry]; the zero value of the rest is useful.
 type Question struct {
 	Subject string      // what is asked about, in words: "run 20261120-093000-ab12", "train.py"

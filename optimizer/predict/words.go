@@ -10,6 +10,7 @@ import (
 	"trainopt/optimizer/chart"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/plan"
+	"trainopt/resources"
 	"trainopt/sla"
 )
 
@@ -154,11 +155,16 @@ func (q *Question) boundsWords() string {
 		kind = "without GPUs"
 	}
 	text := "among " + chart.Plural(len(q.Machines), "machine") + " has what is allowed: " + kind
-	if q.GPUs.Max > 0 {
-		text += fmt.Sprintf(", %d to %d GPUs", q.GPUs.Min, q.GPUs.Max)
-	}
-	if q.CPUs.Max > 0 {
-		text += fmt.Sprintf(", %d to %d CPUs", q.CPUs.Min, q.CPUs.Max)
+	for _, r := range []struct {
+		name string
+		resources.Range
+	}{{"GPUs", q.GPUs}, {"CPUs", q.CPUs}} {
+		switch {
+		case r.Max == Unbounded:
+			text += fmt.Sprintf(", at least %d %s", r.Min, r.name)
+		case r.Max > 0:
+			text += fmt.Sprintf(", %d to %d %s", r.Min, r.Max, r.name)
+		}
 	}
 	if q.OneGPU {
 		text += ", one GPU (nothing in the script spreads work over several)"
