@@ -119,7 +119,7 @@ func (m *Model) Predict(q Query, what Quantity) (Estimate, error) {
 		return fail("the question does not say on how many GPUs or CPUs")
 	}
 	points := t.candidates(&p)
-	if why := lacking(p.trait, points); why != "" {
+	if why := lacking(p.trait, points); why != "" && (what != UnitRate || len(points) == 0) {
 		return fail(why)
 	}
 	t.settle(&p, points, q.Config.Machine)
@@ -201,6 +201,7 @@ func (t *table) settle(p *place, points []*point, named string) {
 	p.group = number(t.index, t.index.groups, [3]int{p.trait.dataset, p.device, p.source})
 }
 
+// estimate puts an answer in the question's units and says what it rests on.
 func (m *Model) estimate(q Query, t *table, p *place, points []*point, g regression) Estimate {
 	width := math.Sqrt(g.variance) * t.hyper.Width
 	if m.widen != nil {
