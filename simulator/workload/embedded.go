@@ -2,10 +2,11 @@ package workload
 
 import (
 	"bufio"
+	"cmp"
 	_ "embed"
-	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -82,6 +83,9 @@ func ReadTable(r io.Reader) (*Throughputs, error) {
 		switch first, rest, _ := strings.Cut(s.Text(), " "); first {
 		case "", "#":
 		case "type":
+			if slices.Contains(types, rest) {
+				err = fmt.Errorf("type %q is there twice", rest)
+			}
 			types = append(types, rest)
 		case "on":
 			i := strings.LastIndexByte(rest, ' ')
@@ -134,7 +138,7 @@ func tableRow(rates []Rate, r Rate, types, fields []string) ([]Rate, error) {
 		r.Other, err1 = name(parts[0])
 		r.PerSecond, err2 = strconv.ParseFloat(parts[1], 64)
 		r.OtherRate, err3 = strconv.ParseFloat(parts[2], 64)
-		if err := errors.Join(err1, err2, err3); err != nil {
+		if err := cmp.Or(err1, err2, err3); err != nil {
 			return nil, err
 		}
 		rates = append(rates, r)

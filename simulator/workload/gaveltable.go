@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 )
@@ -14,11 +15,25 @@ import (
 //	{"v100": {"('ResNet-18 (batch size 16)', 1)": {"null": 77.3, "('A3C', 1)": [40.1, 5.2]}}}
 //
 // "null" is alone, another job is beside it, with both rates. A key without a number of devices means one. Pairs of different
-// numbers of devices, which no simulation forms, are refused.
+// numbers of devices, which no simulation forms, are refused. The file may be compressed by gzip.
 func ReadThroughputs(r io.Reader) (*Throughputs, error) {
-	var rates []Rate
-	dec := json.NewDecoder(r)
-	err := object(dec, func(device string) error {
+	r, err := plain(r)
+	if err != nil {
+		return nil, fmt.Errorf("read throughputs: %w", err)
+	}
+	rates, err := readRates(json.NewDecoder(r))
+	var t *Throughputs
+	if err == nil {
+		t, err = NewThroughputs(rates)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read throughputs: %w", err)
+	}
+	return t, nil
+}
+
+func readRates(dec *json.Decoder) (rates []Rate, err error) {
+	err = object(dec, func(device string) error {
 		return object(dec, func(job string) error {
 			name, gpus := splitJobKey(job)
 			return object(dec, func(other string) error {
@@ -28,30 +43,21 @@ func ReadThroughputs(r io.Reader) (*Throughputs, error) {
 			})
 		})
 	})
-	if err == nil {
-		_, err = dec.Token()
-		if err == nil {
-			err = errors.New("something follows the table")
-		} else if err == io.EOF {
-			err = nil
-		}
-	}
-	var t *Throughputs
-	if err == nil {
-		t, err = NewThroughputs(rates)
-	}
-	if err == nil && len(rates) == 0 {
-		err = errors.New("no rate in it")
-	}
 	if err != nil {
-		return nil, fmt.Errorf("read throughputs: %w", err)
+		return nil, err
 	}
-	return t, nil
+	if _, err := dec.Token(); err != io.EOF {
+		return nil, errors.New("something follows the table")
+	}
+	if len(rates) == 0 {
+		return nil, errors.New("no rate in it")
+	}
+	return rates, nil
 }
 
 // LoadThroughputs reads the file at path, compressed by gzip or not.
 func LoadThroughputs(path string) (*Throughputs, error) {
-	f, err := open(path)
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("read throughputs: %w", err)
 	}

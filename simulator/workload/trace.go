@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -65,7 +66,7 @@ func ReadTrace(r io.Reader, name, format string) (*Trace, error) {
 
 // LoadTrace reads the file at path; see ReadTrace.
 func LoadTrace(path, format string) (*Trace, error) {
-	f, err := open(path)
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("read trace: %w", err)
 	}
@@ -132,6 +133,7 @@ func (in *intake) row(r *row) error {
 	}
 	j := Job{Weight: 1, Arrival: math.NaN(), Steps: math.NaN(), Seconds: math.NaN(), SLO: math.NaN(), Deadline: math.NaN()}
 	in.layout.read(r, &j)
+	j.setDeadline()
 	problem := r.problem
 	if problem == "" {
 		problem = j.problem()
@@ -236,9 +238,6 @@ func (in *intake) finish() {
 		}
 	}
 	t.Notes = append(t.Notes, in.layout.notes...)
-	for i := range t.Jobs {
-		t.Jobs[i].setDeadline()
-	}
 }
 
 // setDeadline follows from the SLO where the trace says no time.
@@ -302,6 +301,9 @@ func Complete(jobs []Job, table *Throughputs, reference string) error {
 			j.Seconds = j.Steps / rate
 		}
 		j.setDeadline()
+		if problem := j.problem(); problem != "" {
+			return fmt.Errorf("work out steps and durations: job %d (%s): %s", j.ID, j.Type, problem)
+		}
 	}
 	return nil
 }

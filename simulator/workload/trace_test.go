@@ -210,9 +210,9 @@ func TestUnsortedLogsAreSortedAndThatIsSaid(t *testing.T) {
 
 func TestComplete(t *testing.T) {
 	jobs := []Job{
-		{ID: 0, Type: "A3C", GPUs: 1, Steps: 30, Seconds: nan, SLO: 2, Arrival: 5, Deadline: nan},
-		{ID: 1, Type: "A3C", GPUs: 1, Steps: nan, Seconds: 10, SLO: nan, Deadline: nan},
-		{ID: 2, Type: "unknown but whole", GPUs: 1, Steps: 1, Seconds: 1, SLO: nan, Deadline: nan},
+		{ID: 0, Type: "A3C", GPUs: 1, Steps: 30, Seconds: nan, Weight: 1, SLO: 2, Arrival: 5, Deadline: nan},
+		{ID: 1, Type: "A3C", GPUs: 1, Steps: nan, Seconds: 10, Weight: 1, SLO: nan, Deadline: nan},
+		{ID: 2, Type: "unknown but whole", GPUs: 1, Steps: 1, Seconds: 1, Weight: 1, SLO: nan, Deadline: nan},
 	}
 	table, err := NewThroughputs([]Rate{{Device: "v100", Job: "A3C", GPUs: 1, PerSecond: 3}, {Device: "k80", Job: "CycleGAN", GPUs: 1, PerSecond: 0}})
 	if err != nil {
@@ -237,14 +237,14 @@ func TestComplete(t *testing.T) {
 func anyJob(t *rapid.T, id int, arrival float64) Job {
 	maybe := func(name string) float64 {
 		if rapid.Bool().Draw(t, name+" known") {
-			return rapid.Float64Range(1e-3, 1e9).Draw(t, name)
+			return rapid.Float64Range(10, 1e9).Draw(t, name)
 		}
 		return nan
 	}
 	text := rapid.StringMatching(`[a-zA-Z0-9 ,"'äé\n()-]{0,8}[a-z]`)
 	return Job{
 		ID: id, Type: text.Draw(t, "type"), Arrival: arrival, GPUs: rapid.IntRange(1, 100).Draw(t, "GPUs"), Steps: maybe("steps"), Seconds: maybe("seconds"),
-		Weight: rapid.Float64Range(0.1, 10).Draw(t, "weight"), SLO: maybe("SLO"), Deadline: arrival + maybe("deadline"),
+		Weight: rapid.Float64Range(0.1, 10).Draw(t, "weight"), SLO: maybe("SLO") / 1e9 * 5, Deadline: arrival + maybe("deadline"),
 		User: text.Draw(t, "user"), Queue: text.Draw(t, "queue"), Mode: text.Draw(t, "mode"),
 	}
 }

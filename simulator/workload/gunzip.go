@@ -6,7 +6,6 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
-	"os"
 )
 
 // plain is r, unpacked when it is compressed by gzip; told by its first bytes, not by a name.
@@ -21,23 +20,4 @@ func plain(r io.Reader) (io.Reader, error) {
 		return nil, fmt.Errorf("unpack: %w", err)
 	}
 	return z, nil
-}
-
-type unpacked struct {
-	io.Reader
-	io.Closer
-}
-
-// open opens a file, compressed by gzip or not.
-func open(path string) (io.ReadCloser, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	r, err := plain(f)
-	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return unpacked{r, f}, nil
 }
