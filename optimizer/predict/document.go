@@ -158,14 +158,13 @@ func (a *Answer) front() []int {
 }
 
 func (a *Answer) frontIntro() string {
-	text := fmt.Sprintf("%s weighed %s; these are best in time, cost or resources", chart.Plural(len(a.Options), "option"), a.Question.market())
-	count := 0
+	weighed := 0
 	for _, o := range a.Options {
-		if o.Market == a.Question.market() || o.Market == Owned {
-			count++
+		if o.Fit != TooFew && (o.Market == a.Question.market() || o.Market == Owned) {
+			weighed++
 		}
 	}
-	text = strings.Replace(text, chart.Plural(len(a.Options), "option"), chart.Plural(count, "option"), 1)
+	text := fmt.Sprintf("%s weighed; these are best in time, cost or resources", chart.Plural(weighed, "option"))
 	if a.Question.limits().any() && a.Feasible {
 		text += " of those that keep the limits"
 	}
