@@ -89,8 +89,8 @@ func (c Cluster) InServersOf(n int) Cluster {
 	return out
 }
 
-// Accelerators is how many there are of all kinds.
-func (c Cluster) Accelerators() int {
+// Total is how many accelerators there are of all kinds.
+func (c Cluster) Total() int {
 	n := 0
 	for _, a := range c {
 		n += a.Count

@@ -58,7 +58,7 @@ func TestServers(t *testing.T) {
 	if k, v := in4[0].Servers(), in4[1].Servers(); k != 2 || v != 3 {
 		t.Errorf("8 and 10 accelerators in fours: got %d and %d servers, want 2 and 3", k, v)
 	}
-	if c[0].PerServer != 1 || in4.Accelerators() != 18 {
+	if c[0].PerServer != 1 || in4.Total() != 18 {
 		t.Errorf("the first cluster changed, or accelerators were lost: %+v, %+v", c, in4)
 	}
 }
@@ -90,7 +90,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("=,=,")
 	f.Fuzz(func(t *testing.T, s string) {
 		c, err := Parse(s, kinds)
-		if err == nil && (c.Accelerators() < 1 || len(c) > 3) {
+		if err == nil && (c.Total() < 1 || len(c) > 3) {
 			t.Errorf("%q: got %v", s, c)
 		}
 	})

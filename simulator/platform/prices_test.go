@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"trainopt/cost"
 )
 
 func TestPrices(t *testing.T) {
@@ -50,6 +52,35 @@ func TestPrices(t *testing.T) {
 				t.Errorf("an unknown kind: got %+v", a)
 			}
 		})
+	}
+}
+
+func TestCatalogueGivesTheCheapest(t *testing.T) {
+	offers, err := cost.Offers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := Prices("catalogue")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := Parse("v100=1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Price(list)
+	found := false
+	for _, o := range offers {
+		if o.GPU != "V100 16GB" || !(o.OnDemand > 0) {
+			continue
+		}
+		each := float64(o.OnDemand) / float64(o.GPUs)
+		if found = found || each == c[0].USDHour; each < c[0].USDHour {
+			t.Errorf("%s is %v USD an hour each, the price found is %v", o.Name(), each, c[0].USDHour)
+		}
+	}
+	if !found {
+		t.Errorf("no offer costs the price found, %v USD from %s", c[0].USDHour, c[0].PriceFrom)
 	}
 }
 

@@ -2,7 +2,6 @@ package workload
 
 import (
 	"bufio"
-	"cmp"
 	_ "embed"
 	"fmt"
 	"io"
@@ -134,24 +133,16 @@ func tableRow(rates []Rate, r Rate, types, fields []string) ([]Rate, error) {
 		if len(parts) != 3 {
 			return nil, fmt.Errorf("%q: want type:rate:rate", f)
 		}
-		var err1, err2, err3 error
-		r.Other, err1 = name(parts[0])
-		r.PerSecond, err2 = strconv.ParseFloat(parts[1], 64)
-		r.OtherRate, err3 = strconv.ParseFloat(parts[2], 64)
-		if err := cmp.Or(err1, err2, err3); err != nil {
+		if r.Other, err = name(parts[0]); err != nil {
+			return nil, err
+		}
+		if r.PerSecond, err = strconv.ParseFloat(parts[1], 64); err != nil {
+			return nil, err
+		}
+		if r.OtherRate, err = strconv.ParseFloat(parts[2], 64); err != nil {
 			return nil, err
 		}
 		rates = append(rates, r)
 	}
 	return rates, nil
-}
-
-// GavelTableHead is the head of the embedded table.
-func GavelTableHead() []string {
-	return []string{
-		"Steps per second of training jobs, alone and in pairs on shared GPUs. Made by simulator/workload/make.",
-		"source: Gavel (OSDI 2020), scheduler/simulation_throughputs.json of github.com/stanford-futuredata/gavel",
-		"commit: c4fa40097339e9608ab71fd64c8bdea96a5e4a4c of 2022-01-15",
-		"licence: MIT, Copyright (c) 2020 Stanford Future Data Systems",
-	}
 }

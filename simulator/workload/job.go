@@ -1,4 +1,10 @@
-// Package workload is what a cluster is asked to run: jobs, from traces and from generators.
+// Package workload is what a cluster is asked to run: jobs, from traces (LoadTrace) and from generators (NewGenerator, GenerateFile),
+// and how fast each kind of job runs on each kind of device (Throughputs). It does not run them.
+//
+//	trace, err := workload.LoadTrace("jobs.trace.gz", "") // its format is told by its contents
+//	table := workload.GavelTable()
+//	err = workload.Complete(trace.Jobs, table, "v100") // durations from steps
+//	rate := table.Alone("k80", trace.Jobs[0].Type, trace.Jobs[0].GPUs)
 package workload
 
 // Job is one training that is submitted to a cluster. A number that a trace does not say is NaN.

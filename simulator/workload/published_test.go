@@ -21,20 +21,6 @@ func published(t *testing.T, path string) string {
 	return full
 }
 
-func TestEmbeddedTableIsThePublishedOne(t *testing.T) {
-	table, err := LoadThroughputs(published(t, "gavel/simulation_throughputs.json.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var b bytes.Buffer
-	if err := table.WriteTable(&b, GavelTableHead()...); err != nil {
-		t.Fatal(err)
-	}
-	if b.String() != gavelTable {
-		t.Error("gavel.table differs from what simulator/workload/make writes: run it again")
-	}
-}
-
 func TestEmbeddedTable(t *testing.T) {
 	table := GavelTable()
 	if len(gavelTable) > 120_000 {

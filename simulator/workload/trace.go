@@ -217,7 +217,7 @@ func (in *intake) finish() {
 			}
 			return 0
 		})
-		t.Notes = append(t.Notes, fmt.Sprintf("%d rows arrive before the row above them: sorted by arrival", in.unsorted))
+		t.Notes = append(t.Notes, fmt.Sprintf("sorted by arrival, since %d of %d rows arrived before the row above them", in.unsorted, t.Rows))
 		if !in.layout.ids {
 			for i := range t.Jobs {
 				t.Jobs[i].ID = i

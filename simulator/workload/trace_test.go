@@ -199,7 +199,7 @@ func TestUnsortedLogsAreSortedAndThatIsSaid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "1 of 3 rows left out: empty row, first on line 4; 1 rows arrive before the row above them: sorted by arrival; dates are local and without a zone: read as UTC"
+	want := "1 of 3 rows left out: empty row, first on line 4; sorted by arrival, since 1 of 3 rows arrived before the row above them; dates are local and without a zone: read as UTC"
 	if got := strings.Join(tr.Warnings(), "; "); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

@@ -2,11 +2,13 @@
 //
 //	go run ./simulator/workload/make --data FOLDER [--out FILE]
 //
-// FOLDER has simulation_throughputs.json (or .json.gz) of the repository stanford-futuredata/gavel in a folder gavel.
+// FOLDER has gavel/simulation_throughputs.json.gz: scheduler/simulation_throughputs.json of the repository
+// stanford-futuredata/gavel, compressed by gzip or not.
 package main
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -14,6 +16,14 @@ import (
 
 	"trainopt/simulator/workload"
 )
+
+// head says where the table is from.
+var head = []string{
+	"Steps per second of training jobs, alone and in pairs on shared GPUs. Made by simulator/workload/make.",
+	"source: Gavel (OSDI 2020), scheduler/simulation_throughputs.json of github.com/stanford-futuredata/gavel",
+	"commit: c4fa40097339e9608ab71fd64c8bdea96a5e4a4c of 2022-01-15",
+	"licence: MIT, Copyright (c) 2020 Stanford Future Data Systems",
+}
 
 func main() {
 	data := flag.String("data", "", "folder with gavel/simulation_throughputs.json.gz")
@@ -27,18 +37,14 @@ func main() {
 
 func run(data, out string) error {
 	if data == "" {
-		return fmt.Errorf("--data FOLDER is missing")
+		return errors.New("--data FOLDER is missing")
 	}
-	path := filepath.Join(data, "gavel", "simulation_throughputs.json.gz")
-	if _, err := os.Stat(path); err != nil {
-		path = filepath.Join(data, "gavel", "simulation_throughputs.json")
-	}
-	t, err := workload.LoadThroughputs(path)
+	t, err := workload.LoadThroughputs(filepath.Join(data, "gavel", "simulation_throughputs.json.gz"))
 	if err != nil {
 		return err
 	}
 	var b bytes.Buffer
-	if err := t.WriteTable(&b, workload.GavelTableHead()...); err != nil {
+	if err := t.WriteTable(&b, head...); err != nil {
 		return err
 	}
 	return os.WriteFile(out, b.Bytes(), 0o644)
