@@ -3,6 +3,7 @@ package workload
 import (
 	"bufio"
 	_ "embed"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -115,12 +116,12 @@ func tableRow(rates []Rate, r Rate, types, fields []string) ([]Rate, error) {
 		}
 		return types[i], nil
 	}
+	if len(fields) < 2 {
+		return nil, errors.New("want a type and its rate")
+	}
 	var err error
 	if r.Job, err = name(fields[0]); err != nil {
 		return nil, err
-	}
-	if len(fields) < 2 {
-		return nil, fmt.Errorf("no rate after %s", fields[0])
 	}
 	if fields[1] != "-" {
 		if r.PerSecond, err = strconv.ParseFloat(fields[1], 64); err != nil {

@@ -192,7 +192,8 @@ func TestTablesThatAreRefused(t *testing.T) {
 	tests := map[string]struct{ text, want string }{
 		"no such type":       {"type a\non d 1\n1 5\n", `line 3: "1" is not the number of one of 1 types`},
 		"a type twice":       {"type a\ntype a\n", `line 2: type "a" is there twice`},
-		"no rate":            {"type a\non d 1\n0\n", "line 3: no rate after 0"},
+		"no rate":            {"type a\non d 1\n0\n", "line 3: want a type and its rate"},
+		"blanks":             {"\v\n", "line 1: want a type and its rate"},
 		"a pair of one rate": {"type a\non d 1\n0 5 0:1\n", `line 3: "0:1": want type:rate:rate`},
 		"words":              {"type a\non d 1\n0 fast\n", "line 3"},
 		"no device":          {"type a\n0 5\n", "a name is missing"},
