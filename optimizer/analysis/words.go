@@ -5,33 +5,27 @@ import (
 	"strings"
 
 	"trainopt/optimizer/chart"
+	"trainopt/optimizer/page"
 	"trainopt/sla"
 )
 
-// grid is a table for people, in text and on the page.
-type grid struct {
-	Columns []string
-	Left    int // columns from the left that are words; the others are numbers
-	Rows    [][]string
-}
-
 // moneyTable is what each model took and cost.
-func (r *Report) moneyTable() grid {
-	g := grid{Columns: []string{"model", "runs", "failed", "time", "median", "cost", "median", "in failed"}, Left: 1}
+func (r *Report) moneyTable() *page.Table {
+	g := &page.Table{Columns: append(page.Left("model"), page.Right("runs", "failed", "time", "median", "cost", "median", "in failed")...)}
 	for i := range r.Models {
 		m := &r.Models[i]
-		g.Rows = append(g.Rows, append([]string{m.name()}, m.Totals.cells()...))
+		g.Rows = append(g.Rows, m.Totals.row(m.name()))
 	}
 	if len(r.Models) > 1 {
-		g.Rows = append(g.Rows, append([]string{"all"}, r.Totals.cells()...))
-		last := g.Rows[len(g.Rows)-1]
-		last[4], last[6] = "", "" // a median over different models says nothing
+		all := r.Totals.row("all")
+		all[4].Text, all[6].Text = "", "" // a median over different models says nothing
+		g.Rows = append(g.Rows, all)
 	}
 	return g
 }
 
-func (t *Totals) cells() []string {
-	failed := "no data"
+func (t *Totals) row(name string) []page.Cell {
+	failed := chart.NoData
 	if t.FailedShare.Known() {
 		failed = fmt.Sprintf("%d (%s)", t.Failed, chart.Share(float64(t.FailedShare)))
 	}
@@ -39,17 +33,17 @@ func (t *Totals) cells() []string {
 	if t.Failed == 0 && t.FailedShare.Known() {
 		lost = "–"
 	}
-	return []string{chart.Thousands(float64(t.Runs)), failed, chart.Duration(float64(t.Seconds)), chart.Duration(float64(t.MedianSeconds)),
-		chart.USD(float64(t.CostUSD)), chart.USD(float64(t.MedianUSD)), lost}
+	return page.Row(name, chart.Thousands(float64(t.Runs)), failed, chart.Duration(float64(t.Seconds)), chart.Duration(float64(t.MedianSeconds)),
+		chart.USD(float64(t.CostUSD)), chart.USD(float64(t.MedianUSD)), lost)
 }
 
 // useTable is how each model used what it was given.
-func (r *Report) useTable() grid {
-	g := grid{Columns: []string{"model", "samples/s", "GPU", "CPU", "memory", "GPU memory", "energy"}, Left: 1}
+func (r *Report) useTable() *page.Table {
+	g := &page.Table{Columns: append(page.Left("model"), page.Right("samples/s", "GPU", "CPU", "memory", "GPU memory", "energy")...)}
 	for i := range r.Models {
 		m := &r.Models[i]
-		g.Rows = append(g.Rows, []string{m.name(), ranged(m.Throughput), chart.Percent(float64(m.GPUUtil.Median)), chart.Percent(float64(m.CPUUtil.Median)),
-			chart.GiB(float64(m.PeakMemoryGiB.Max)), chart.GiB(float64(m.GPUMemoryGiB.Max)), energy(float64(m.Totals.EnergyJoules))})
+		g.Rows = append(g.Rows, page.Row(m.name(), ranged(m.Throughput), chart.Percent(float64(m.GPUUtil.Median)), chart.Percent(float64(m.CPUUtil.Median)),
+			chart.GiB(float64(m.PeakMemoryGiB.Max)), chart.GiB(float64(m.GPUMemoryGiB.Max)), energy(float64(m.Totals.EnergyJoules))))
 	}
 	return g
 }
@@ -126,15 +120,15 @@ func pct(n Number) string {
 	return fmt.Sprintf("%.1f %%", float64(n))
 }
 
-// curveTable is a scaling curve.
-func (c *Curve) table() grid {
-	g := grid{Columns: []string{knobNames[c.Knob], "runs", c.Unit, "90 % interval", "speed-up", "efficiency"}}
+// table is a scaling curve.
+func (c *Curve) table() *page.Table {
+	g := &page.Table{Columns: page.Right(knobNames[c.Knob], "runs", c.Unit, "90 % interval", "speed-up", "efficiency"), Folded: true}
 	for _, p := range c.Points {
 		efficiency := "–"
 		if p.Efficiency.Mean.Known() {
 			efficiency = chart.Share(float64(p.Efficiency.Mean))
 		}
-		g.Rows = append(g.Rows, []string{chart.Count(p.At), fmt.Sprint(p.Speed.Runs), chart.Significant(float64(p.Speed.Mean)), p.Speed.between(), chart.Significant(float64(p.Speedup.Mean)) + "×", efficiency})
+		g.Rows = append(g.Rows, page.Row(chart.Count(p.At), fmt.Sprint(p.Speed.Runs), chart.Significant(float64(p.Speed.Mean)), p.Speed.between(), chart.Significant(float64(p.Speedup.Mean))+"×", efficiency))
 	}
 	return g
 }
@@ -193,21 +187,21 @@ var limits = map[sla.Objective]struct {
 }
 
 // termTable is how many runs keep each limit.
-func (a *Agreement) termTable() grid {
-	g := grid{Columns: []string{"limit", "kept", "broken", "unknown", "share broken"}, Left: 1}
+func (a *Agreement) termTable() *page.Table {
+	g := &page.Table{Columns: append(page.Left("limit"), page.Right("kept", "broken", "unknown", "share broken")...)}
 	for _, t := range a.Terms {
 		w := limits[t.Objective]
-		g.Rows = append(g.Rows, []string{w.name + " " + w.one(float64(t.Limit)), fmt.Sprint(t.Met), fmt.Sprint(t.Violated), fmt.Sprint(t.Unknown), chart.Share(float64(t.Share))})
+		g.Rows = append(g.Rows, page.Row(w.name+" "+w.one(float64(t.Limit)), fmt.Sprint(t.Met), fmt.Sprint(t.Violated), fmt.Sprint(t.Unknown), chart.Share(float64(t.Share))))
 	}
 	return g
 }
 
 // brokenTable is which runs break which limit.
-func (a *Agreement) brokenTable() grid {
-	g := grid{Columns: []string{"run", "model", "limit", "value", "beyond by"}, Left: 3}
+func (a *Agreement) brokenTable() *page.Table {
+	g := &page.Table{Columns: append(page.Left("run", "model", "limit"), page.Right("value", "beyond by")...), Long: len(a.Broken) > 12}
 	for _, v := range a.Broken {
 		w := limits[v.Objective]
-		g.Rows = append(g.Rows, []string{v.Name, v.Model, w.name + " " + w.one(float64(v.Limit)), w.one(float64(v.Value)), pct(v.OverPct)})
+		g.Rows = append(g.Rows, page.Row(v.Name, v.Model, w.name+" "+w.one(float64(v.Limit)), w.one(float64(v.Value)), pct(v.OverPct)))
 	}
 	return g
 }

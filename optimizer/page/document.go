@@ -67,18 +67,27 @@ type Section struct {
 	Blocks    []Block
 }
 
-// Block is one of: a list of fields, a table, a list of sentences.
+// Block is a part of a section: pictures, a list of fields, a list of sentences, a table, in this order.
 type Block struct {
 	Caption string
-	Fields  []Field
-	Table   *Table
-	Notes   []string
+	// Wide is a picture over the whole page, Pictures are two in a row; both are shown in HTML only.
+	Wide     *chart.Picture
+	Pictures []chart.Picture
+	Fields   []Field
+	Notes    []string
+	Table    *Table
+}
+
+// wordless reports whether there is nothing to read in a block.
+func (b *Block) wordless() bool {
+	return b.Caption == "" && len(b.Fields) == 0 && len(b.Notes) == 0 && b.Table == nil
 }
 
 // Field is a named value.
 type Field struct {
 	Name, Value string
 	Light       Light
+	Note        string // a further line that says more, may be empty
 }
 
 // Table has one row of cells, as many as columns, for each thing.
@@ -87,7 +96,12 @@ type Table struct {
 	Rows    [][]Cell
 	// Long tables are folded in HTML, and cut in text.
 	Long bool
+	// Folded tables are behind their caption in HTML, and whole in text.
+	Folded bool
 }
+
+// Behind reports whether a table is behind its caption in HTML.
+func (g *Table) Behind() bool { return g.Long || g.Folded }
 
 // Column is the head of a column.
 type Column struct {

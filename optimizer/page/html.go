@@ -30,7 +30,7 @@ type titledCell struct {
 	Cell
 	Sub    string // the interval, below the figure
 	Column string
-	Right  bool
+	Class  string
 }
 
 type titledRow []titledCell
@@ -40,8 +40,14 @@ func (g *Table) titled() []titledRow {
 	rows := make([]titledRow, len(g.Rows))
 	for i, r := range g.Rows {
 		for k, c := range r {
-			t := titledCell{Cell: c, Column: g.Columns[k].Name, Right: g.Columns[k].Right}
-			if figure, rest, ok := strings.Cut(c.Text, " ("); t.Right && ok && strings.HasSuffix(rest, ")") {
+			t := titledCell{Cell: c, Column: g.Columns[k].Name}
+			if g.Columns[k].Right {
+				t.Class = "r"
+			}
+			if c.Text == chart.NoData {
+				t.Class = strings.TrimSpace(t.Class + " nodata")
+			}
+			if figure, rest, ok := strings.Cut(c.Text, " ("); g.Columns[k].Right && ok && strings.HasSuffix(rest, ")") {
 				t.Text, t.Sub = figure, strings.TrimSuffix(rest, ")")
 			}
 			rows[i] = append(rows[i], t)

@@ -12,7 +12,10 @@ import (
 // Markdown writes a document as GitHub's Markdown.
 func Markdown(w io.Writer, doc Document) error {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# %s\n\n%s\n\n", escape(doc.heading()), escape(doc.Subtitle))
+	fmt.Fprintf(&b, "# %s\n\n", escape(doc.heading()))
+	if doc.Subtitle != "" {
+		fmt.Fprintf(&b, "%s\n\n", escape(doc.Subtitle))
+	}
 	for _, a := range doc.Answers {
 		mark := ""
 		if m := a.Light.Mark(); m != "" {
@@ -21,11 +24,14 @@ func Markdown(w io.Writer, doc Document) error {
 		fmt.Fprintf(&b, "- %s**%s:** %s\n", mark, a.Question, escape(a.Text))
 	}
 	for _, s := range doc.Sections {
-		fmt.Fprintf(&b, "\n## %s\n", s.Title)
+		fmt.Fprintf(&b, "\n## %s\n", escape(s.Title))
 		if s.Intro != "" {
 			fmt.Fprintf(&b, "\n%s\n", escape(s.Intro))
 		}
 		for _, bl := range s.Blocks {
+			if bl.wordless() {
+				continue
+			}
 			if bl.Caption != "" {
 				fmt.Fprintf(&b, "\n**%s**\n", escape(bl.Caption))
 			}
@@ -34,7 +40,11 @@ func Markdown(w io.Writer, doc Document) error {
 				b.WriteString("| | |\n|---|---|\n")
 			}
 			for _, f := range bl.Fields {
-				fmt.Fprintf(&b, "| %s | %s |\n", escape(f.Name), escape(f.Value))
+				value := escape(f.Value)
+				if f.Note != "" {
+					value += "<br>" + escape(f.Note)
+				}
+				fmt.Fprintf(&b, "| %s | %s |\n", escape(f.Name), value)
 			}
 			for _, n := range bl.Notes {
 				fmt.Fprintf(&b, "- %s\n", escape(n))

@@ -2,6 +2,8 @@ package page
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"strings"
 	"testing"
 
@@ -27,8 +29,8 @@ func TestHostileText(t *testing.T) {
 	const hostile = "a\x1b[31m<script>alert(1)</script>|*b*\n# c"
 	doc := Document{Title: hostile, Subtitle: hostile, State: "done", Light: Good, Footer: hostile,
 		Answers: []Answer{{"Question", hostile, Warn}}, Tiles: []Tile{{hostile, hostile, hostile, Bad}},
-		Sections: []Section{{ID: "s", Title: "Part", Intro: hostile, Blocks: []Block{
-			{Caption: hostile, Fields: Fields(hostile, hostile)}, {Notes: []string{hostile}},
+		Sections: []Section{{ID: "s", Title: hostile, Intro: hostile, Blocks: []Block{
+			{Caption: hostile, Fields: []Field{{Name: hostile, Value: hostile, Note: hostile}}}, {Notes: []string{hostile}},
 			{Table: &Table{Columns: append(Left(hostile), Right("n")...), Rows: [][]Cell{With(Row(hostile, "1"), Muted)}}},
 		}}}}
 	for name, render := range map[string]func(*bytes.Buffer) error{
@@ -52,7 +54,7 @@ func TestHostileText(t *testing.T) {
 				t.Errorf("text is %d columns wide: %s", w, line)
 			}
 		}
-		if n := strings.Count(out, "alert(1)"); n < 7 {
+		if n := strings.Count(strings.ToLower(out), "alert(1)"); n < 11 {
 			t.Errorf("%s: shows the text %d times, want it in every part", name, n)
 		}
 	}
@@ -77,5 +79,37 @@ func TestLongTables(t *testing.T) {
 	}
 	if n := strings.Count(html.String(), ">value<"); n != longRows+3 {
 		t.Errorf("HTML shows %d rows, want all %d", n, longRows+3)
+	}
+}
+
+// TestPictures: what is only a picture leaves no trace in text and Markdown, and stands where it belongs in HTML.
+func TestPictures(t *testing.T) {
+	plain := Document{Title: "Runs", Sections: []Section{{ID: "a", Title: "One", Blocks: []Block{{Notes: []string{"first"}}, {Caption: "Numbers", Table: &Table{Columns: Left("name"), Rows: [][]Cell{Row("value")}}}}}}}
+	drawn := plain
+	drawn.Sections = []Section{plain.Sections[0]}
+	table := *plain.Sections[0].Blocks[1].Table
+	table.Folded = true
+	drawn.Sections[0].Blocks = []Block{plain.Sections[0].Blocks[0], {Wide: &chart.Picture{Title: "wide", SVG: "<svg id='w'></svg>"}, Pictures: []chart.Picture{{Title: "small", Empty: "No data"}}},
+		{Caption: "Numbers", Table: &table}}
+	for name, render := range map[string]func(io.Writer, Document) error{"text": Text, "markdown": Markdown} {
+		var with, without bytes.Buffer
+		if err := errors.Join(render(&with, drawn), render(&without, plain)); err != nil {
+			t.Fatal(err)
+		}
+		if with.String() != without.String() {
+			t.Errorf("%s: a picture changes the words:\n%s", name, with.String())
+		}
+	}
+	var html bytes.Buffer
+	if err := HTML(&html, drawn); err != nil {
+		t.Fatal(err)
+	}
+	at := 0
+	for _, want := range []string{"<li>first</li>", "<figcaption>wide</figcaption>", "<svg id='w'>", "<figcaption>small</figcaption>", "No data", "<summary>Numbers</summary>", ">value<"} {
+		next := strings.Index(html.String()[at:], want)
+		if next < 0 {
+			t.Fatalf("no %s after byte %d:\n%s", want, at, html.String())
+		}
+		at += next
 	}
 }

@@ -24,8 +24,12 @@ const (
 func Text(w io.Writer, doc Document) error {
 	var b bytes.Buffer
 	hang(&b, "", chart.Clean(doc.heading()))
-	hang(&b, "", chart.Clean(doc.Subtitle))
-	b.WriteByte('\n')
+	if doc.Subtitle != "" {
+		hang(&b, "", chart.Clean(doc.Subtitle))
+	}
+	if len(doc.Answers) > 0 {
+		b.WriteByte('\n')
+	}
 	for _, a := range doc.Answers {
 		mark := a.Light.Mark()
 		if mark == "" {
@@ -59,14 +63,22 @@ func TextSections(w io.Writer, sections ...Section) error {
 func TextTable(w io.Writer, g *Table) error { return textTable(w, g) }
 
 func textSection(b *bytes.Buffer, s Section) error {
-	fmt.Fprintf(b, "\n%s\n%s\n", strings.ToUpper(s.Title), strings.Repeat("─", twwidth.Width(s.Title)))
+	title := strings.ToUpper(chart.Clean(s.Title))
+	b.WriteByte('\n')
+	hang(b, "", title)
+	b.WriteString(strings.Repeat("─", min(twwidth.Width(title), textWidth)) + "\n")
 	if s.Intro != "" {
 		hang(b, "", chart.Clean(s.Intro))
 	}
-	for i, bl := range s.Blocks {
-		if i > 0 || s.Intro != "" {
+	first := s.Intro == ""
+	for _, bl := range s.Blocks {
+		if bl.wordless() {
+			continue
+		}
+		if !first {
 			b.WriteByte('\n')
 		}
+		first = false
 		if err := textBlock(b, bl); err != nil {
 			return err
 		}
@@ -84,7 +96,11 @@ func textBlock(b *bytes.Buffer, bl Block) error {
 	}
 	for _, f := range bl.Fields {
 		name := chart.Clean(f.Name)
-		hang(b, "  "+name+strings.Repeat(" ", width-twwidth.Width(name)+2), chart.Clean(f.Value))
+		head := "  " + name + strings.Repeat(" ", width-twwidth.Width(name)+2)
+		hang(b, head, chart.Clean(f.Value))
+		if f.Note != "" {
+			hang(b, strings.Repeat(" ", twwidth.Width(head)), chart.Clean(f.Note))
+		}
 	}
 	for _, n := range bl.Notes {
 		hang(b, "  - ", chart.Clean(n))

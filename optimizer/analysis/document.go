@@ -1,0 +1,125 @@
+package analysis
+
+import (
+	"fmt"
+	"io"
+	"math"
+
+	"trainopt/optimizer/chart"
+	"trainopt/optimizer/page"
+)
+
+// longCurves are the curves of a model that text shows.
+const longCurves = 4
+
+func writeText(w io.Writer, r *Report) error { return page.Text(w, r.document(longCurves)) }
+
+func writeHTML(w io.Writer, r *Report) error { return page.HTML(w, r.document(math.MaxInt)) }
+
+// document puts a report into words, with so many curves of each model.
+func (r *Report) document(curves int) page.Document {
+	d := page.Document{Title: r.headline(),
+		Footer: "All figures are measured. Means of several runs are geometric, intervals 90 % (Student's t on logarithms). What was not measured is “no data”."}
+	if r.Runs > 0 {
+		d.Subtitle, d.Tiles = r.subtitle(), r.tiles()
+		d.Sections = []page.Section{
+			{ID: "money-and-time", Title: "Time and money", Blocks: []page.Block{
+				{Pictures: []chart.Picture{r.moneyBars(), r.timeBars()}}, {Table: r.moneyTable()}, {Notes: r.Totals.prices()}}},
+			{ID: "use", Title: "Use of what was given", Blocks: []page.Block{{Table: r.useTable()}}},
+		}
+	}
+	for i := range r.Models {
+		d.Sections = append(d.Sections, r.Models[i].section(fmt.Sprintf("m%d", i), curves))
+	}
+	if len(r.Findings) > 0 {
+		s := page.Section{ID: "findings", Title: "Where money goes without work", Intro: "The same dollar may appear under several findings: they do not add up."}
+		for _, f := range r.Findings {
+			s.Blocks = append(s.Blocks, f.block())
+		}
+		d.Sections = append(d.Sections, s)
+	}
+	if r.Agreement != nil && r.Runs > 0 {
+		d.Sections = append(d.Sections, r.Agreement.section())
+	}
+	if len(r.Notes) > 0 {
+		d.Sections = append(d.Sections, page.Section{ID: "notes", Title: "Notes", Blocks: []page.Block{{Notes: r.Notes}}})
+	}
+	return d
+}
+
+func (r *Report) tiles() []page.Tile {
+	t := &r.Totals
+	tile := func(label, value, note string) page.Tile {
+		light := page.Dark
+		if value == chart.NoData {
+			light = page.Muted
+		}
+		return page.Tile{Label: label, Value: value, Note: note, Light: light}
+	}
+	of := func(n int) string { return "of " + chart.Plural(n, "run") }
+	failed := tile("Failed", chart.NoData, "no run says how it ended")
+	if t.FailedShare.Known() {
+		failed = tile("Failed", chart.Share(float64(t.FailedShare)), fmt.Sprintf("%d of %d", t.Failed, t.Runs-t.EndUnknown))
+	}
+	lost := tile("Lost in failed runs", chart.USD(float64(t.LostUSD)), of(t.LostOf))
+	if t.Failed == 0 {
+		lost.Note = "none failed, as far as is known"
+	}
+	return []page.Tile{
+		tile("Runs", chart.Thousands(float64(t.Runs)), fmt.Sprintf("%d with an unknown end", t.EndUnknown)),
+		tile("Time", chart.Duration(float64(t.Seconds)), of(t.Timed)),
+		tile("Cost", chart.USD(float64(t.CostUSD)), of(t.Priced)),
+		failed, lost,
+		tile("Energy", energy(float64(t.EnergyJoules)), of(t.Metered)),
+	}
+}
+
+// prices say at which prices how many runs are.
+func (t *Totals) prices() []string {
+	var list []string
+	for _, p := range t.Prices {
+		list = append(list, chart.Plural(p.Runs, "run")+" "+p.Words)
+	}
+	if t.Unpriced > 0 {
+		list = append(list, chart.Plural(t.Unpriced, "run")+" without a price")
+	}
+	return list
+}
+
+// section is what there is to say of a model.
+func (g *Group) section(id string, curves int) page.Section {
+	s := page.Section{ID: id, Title: g.name(), Intro: g.Work.words()}
+	var best []page.Field
+	for _, b := range g.Best {
+		best = append(best, page.Field{Name: measures[b.By], Value: b.value() + ": " + b.Config, Note: b.support()})
+	}
+	if len(best) > 0 {
+		s.Blocks = append(s.Blocks, page.Block{Fields: best})
+	}
+	s.Blocks = append(s.Blocks, page.Block{Wide: g.plane(id + "-plane"), Pictures: g.scalingPictures(id)})
+	for i := range g.Curves {
+		if i == curves {
+			s.Blocks = append(s.Blocks, page.Block{Notes: []string{"… " + chart.Plural(len(g.Curves)-i, "curve") + " more: --format html or json"}})
+			break
+		}
+		s.Blocks = append(s.Blocks, page.Block{Caption: g.Curves[i].title(), Table: g.Curves[i].table()})
+	}
+	return s
+}
+
+func (f Finding) block() page.Block {
+	b := page.Block{Caption: (&Group{Model: f.Model, Dataset: f.Dataset}).name() + ", " + causes[f.Cause], Fields: page.Fields("evidence", f.Evidence)}
+	if lost := f.lost(); lost != "" {
+		b.Fields = append(b.Fields, page.Field{Name: "money", Value: lost})
+	}
+	b.Fields = append(b.Fields, page.Field{Name: "try", Value: f.Advice})
+	return b
+}
+
+func (a *Agreement) section() page.Section {
+	s := page.Section{ID: "limits", Title: "Limits", Blocks: []page.Block{{Table: a.termTable()}}}
+	if len(a.Broken) > 0 {
+		s.Blocks = append(s.Blocks, page.Block{Caption: "Broken by", Table: a.brokenTable()})
+	}
+	return s
+}
