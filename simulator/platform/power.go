@@ -6,10 +6,10 @@ import (
 	"trainopt/cost"
 )
 
-// powerLimits are the power limits of NVIDIA's data sheets, in watts, of the form that clouds rent (SXM where there is one). A K80
-// board draws 300 W and has two accelerators.
+// powerLimits are the power limits of NVIDIA's data sheets, in watts, of the form that draws most (SXM over PCIe). A K80 board has
+// 300 W for its two accelerators.
 var powerLimits = map[string]float64{
-	"K80": 150, "P100": 250, "V100 16GB": 300, "V100 32GB": 300, "T4": 70,
+	"K80": 150, "P100": 300, "V100 16GB": 300, "V100 32GB": 300, "T4": 70,
 	"A100 40GB": 400, "A100 80GB": 400, "L4": 72, "H100": 700, "H200": 700,
 }
 
