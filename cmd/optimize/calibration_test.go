@@ -109,3 +109,35 @@ func TestReportCalibrationRefusals(t *testing.T) {
 		}
 	}
 }
+
+// TestCalibrationWidensTheNextPrediction: after predictions that did not hold, a run says that its intervals are wider, and
+// its model records by how much; after those that did, it does not.
+func TestCalibrationWidensTheNextPrediction(t *testing.T) {
+	needPython(t)
+	for name, c := range map[string]struct {
+		kept int
+		want bool
+	}{"held": {12, false}, "did not hold": {4, true}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			script := w.write("count.py", counting)
+			foretold(t, w, 12, c.kept)
+			if code, _, stderr := w.run("report", "--calibration"); code != 0 { // takes the runs into the database, as their own end would
+				t.Fatal(stderr)
+			}
+			code, rec, stderr := w.record("--train", script, "--epochs", "20", "--cpus", "1")
+			if code != 0 || rec == nil {
+				t.Fatalf("exit %d: %s", code, stderr)
+			}
+			if said := strings.Contains(stderr, "times as wide"); said != c.want {
+				t.Errorf("said %t, want %t:\n%s", said, c.want, stderr)
+			}
+			if rec.Model == nil {
+				t.Fatal("no model was recorded")
+			}
+			if widen := float64(rec.Model.Params["widen"]); (widen > 1.2) != c.want {
+				t.Errorf("the model's factor is %g", widen)
+			}
+		})
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"trainopt/optimizer"
 )
@@ -185,7 +186,7 @@ reports what was promised, predicted, paid and saved.`,
 		}
 		return nil
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{explainFlag(root, err)} })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{explainFlag(cmd, err)} })
 	root.AddCommand(trainCommand(e, c), reportCommand(e, c), runsCommand(e, c), paretoCommand(e, c), analyzeCommand(e, c), predictCommand(e, c), pricesCommand(e, c), compareCommand(e, c), pretrainCommand(e, c), doctorCommand(e, c), configCommand(e), versionCommand(e, c))
 	for _, cmd := range root.Commands() {
 		wrapArgs(cmd)
@@ -208,18 +209,24 @@ func wrapArgs(cmd *cobra.Command) {
 	}
 }
 
-// explainFlag names the nearest known flag.
-func explainFlag(root *cobra.Command, err error) error {
+// explainFlag names the nearest flag that the command has.
+func explainFlag(cmd *cobra.Command, err error) error {
 	text := err.Error()
 	const unknown = "unknown flag: --"
 	if !strings.HasPrefix(text, unknown) {
 		return err
 	}
-	known := map[string]string{"train": "", "dry-run": "", "explain": "", "yes": "", "host": "", "config": "", "state-dir": "", "json": "", "quiet": "", "log-level": ""}
-	for _, s := range settings {
-		if s.flag != "" {
-			known[s.flag] = ""
+	known := map[string]string{}
+	add := func(f *pflag.Flag) { known[f.Name] = "" }
+	cmd.Flags().VisitAll(add)
+	cmd.InheritedFlags().VisitAll(add)
+	if cmd.Parent() == nil { // what is no command is a training
+		for _, s := range settings {
+			if s.flag != "" {
+				known[s.flag] = ""
+			}
 		}
+		known["train"] = ""
 	}
 	return fmt.Errorf("%s: nearest known is --%s", text, nearest(strings.TrimPrefix(text, unknown), known))
 }
