@@ -1,6 +1,6 @@
 // Package cost turns resources and time into money: what an allocation costs per hour ([Rates]), what a machine of a
 // cloud costs ([Offer], [Lookup]; with newer prices that were imported, [Catalogue], [Import]), what a job comes to on each machine that fits it,
-// interruptions of spot capacity included ([Need], [Quotes]), what a run has cost so far over all its changes and restarts ([Meter]), whether a change of
+// interruptions of spot capacity included ([Need], [QuoteOffer]), what a run has cost so far over all its changes and restarts ([Meter]), whether a change of
 // configuration was worth its money ([Compare]), and where money goes without work being done ([EfficiencyMonitor],
 // [DiagnoseZeroGPU], [CheckGPUBatch]).
 //

@@ -1,10 +1,8 @@
 package cost
 
 import (
-	"cmp"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 )
 
@@ -137,36 +135,4 @@ func orElse(value, other float64) float64 {
 		return value
 	}
 	return other
-}
-
-// Quotes prices a job on every offer that fits the need, on demand and, where the spot price is known, on spot capacity, the
-// cheapest at the middle first, then the shortest, then by name. hours says how long the job runs undisturbed on an offer,
-// and false where nothing is known of that. interruptions is asked for spot capacity only; nil leaves that out.
-func Quotes(offers []Offer, need Need, hours func(Offer) (p5, p50, p95 float64, ok bool), interruptions func(Offer) Interruptions) []Quote {
-	var list []Quote
-	for _, o := range offers {
-		if ok, _ := need.Fits(o); !ok {
-			continue
-		}
-		o.UseSpot = false
-		p5, p50, p95, ok := hours(o)
-		if !ok {
-			continue
-		}
-		h := Spread{p5, p50, p95}
-		if q, ok := QuoteOffer(o, h, Interruptions{}); ok {
-			list = append(list, q)
-		}
-		if o.Spot <= 0 || interruptions == nil {
-			continue
-		}
-		o.UseSpot = true
-		if q, ok := QuoteOffer(o, h, interruptions(o)); ok {
-			list = append(list, q)
-		}
-	}
-	slices.SortStableFunc(list, func(a, b Quote) int {
-		return cmp.Or(cmp.Compare(a.Cost.P50, b.Cost.P50), cmp.Compare(a.Wall.P50, b.Wall.P50), cmp.Compare(a.Offer.Name(), b.Offer.Name()))
-	})
-	return list
 }

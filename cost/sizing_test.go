@@ -48,49 +48,25 @@ func TestNeedFits(t *testing.T) {
 	}
 }
 
-func TestQuotes(t *testing.T) {
-	offers := []Offer{
-		{Cloud: "aws", Type: "big", GPU: "A100 40GB", GPUs: 8, GPUMemory: 40, CPUs: 96, Memory: 1152, OnDemand: 22, Spot: 8, UseSpot: true},
-		{Cloud: "aws", Type: "small", GPU: "A100 40GB", GPUs: 1, GPUMemory: 40, CPUs: 12, Memory: 100, OnDemand: 3},
-		{Cloud: "aws", Type: "unknown", GPU: "A100 40GB", GPUs: 1, GPUMemory: 40, CPUs: 12, Memory: 100, OnDemand: 1},
-		{Cloud: "aws", Type: "none", CPUs: 12, Memory: 100, OnDemand: 0.1},
+func TestQuoteOffer(t *testing.T) {
+	big := Offer{Cloud: "aws", Type: "big", GPU: "A100 40GB", GPUs: 8, GPUMemory: 40, CPUs: 96, Memory: 1152, OnDemand: 22, Spot: 8}
+	spot := big
+	spot.UseSpot = true
+	hours := Spread{8, 10, 14}
+	if q, ok := QuoteOffer(big, hours, AssumedSpot(0.1, 0.25, true)); !ok || q.Cost != (Spread{176, 220, 308}) || q.Paid != hours || q.Wall != hours || q.Interruption != 0 || q.Interruptions != (Interruptions{}) {
+		t.Errorf("on demand, a larger machine paid whole: %t %+v", ok, q)
 	}
-	hours := func(o Offer) (p5, p50, p95 float64, ok bool) { return 8, 10, 14, o.Type != "unknown" }
-	spot := func(o Offer) Interruptions {
-		if !o.UseSpot {
-			t.Errorf("%s: asked for interruptions on demand", o.Name())
-		}
-		return AssumedSpot(0.1, 0.25, true)
-	}
-	list := Quotes(offers, Need{GPUs: 1, GPU: "A100 40GB"}, hours, spot)
-	var names []string
-	for _, q := range list {
-		names = append(names, q.Offer.Name())
-	}
-	if !slices.Equal(names, []string{"aws:small", "aws:big:spot", "aws:big"}) {
-		t.Fatalf("quotes %q: the cheapest first, machines without hours or GPU left out", names)
-	}
-	if q := list[0]; q.Cost != (Spread{24, 30, 42}) || q.Paid != q.Hours || q.Wall != q.Hours || q.Interruption != 0 {
-		t.Errorf("on demand: %+v", q)
-	}
-	if q := list[2]; q.Cost != (Spread{176, 220, 308}) || q.Interruptions != (Interruptions{}) {
-		t.Errorf("a larger machine is paid whole: %+v", q)
-	}
-	q := list[1]
+	q, ok := QuoteOffer(spot, hours, AssumedSpot(0.1, 0.25, true))
 	paid, wall := q.Interruptions.Expected(10)
-	if !near(USD(q.Cost.P50), USD(8*paid)) || !near(q.Interruption, USD(8*(paid-10))) || q.Wall.P50 != wall || q.Interruptions.Assumed == "" ||
+	if !ok || !near(USD(q.Cost.P50), USD(8*paid)) || !near(q.Interruption, USD(8*(paid-10))) || q.Wall.P50 != wall || q.Interruptions.Assumed == "" ||
 		!(q.Cost.P5 >= 8*8 && q.Cost.P5 < q.Cost.P50 && q.Cost.P95 > q.Cost.P50) || q.Wall.P95 < q.Paid.P95 {
-		t.Errorf("spot: %+v; want %g hours paid, %g wall", q, paid, wall)
+		t.Errorf("spot: %t %+v; want %g hours paid, %g wall", ok, q, paid, wall)
 	}
-	if only := Quotes(offers, Need{GPUs: 1}, hours, nil); len(only) != 2 {
-		t.Errorf("without interruptions %d quotes, want those on demand", len(only))
-	}
-	never := func(Offer) Interruptions { return Interruptions{PerHour: 500} }
-	if left := Quotes(offers[:1], Need{}, hours, never); len(left) != 1 || left[0].Offer.UseSpot {
-		t.Errorf("a job that never ends on spot capacity: %+v", left)
+	if q, ok := QuoteOffer(spot, hours, Interruptions{PerHour: 500}); ok {
+		t.Errorf("a job that never ends on spot capacity was priced: %+v", q)
 	}
 	for name, h := range map[string]Spread{"0": {0, 1, 2}, "NaN": {1, math.NaN(), 3}, "disordered": {1, 3, 2}, "infinite": {1, 2, math.Inf(1)}} {
-		if q, ok := QuoteOffer(offers[1], h, Interruptions{}); ok {
+		if q, ok := QuoteOffer(big, h, Interruptions{}); ok {
 			t.Errorf("hours %s were priced: %+v", name, q)
 		}
 	}
