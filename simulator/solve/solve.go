@@ -1,10 +1,28 @@
-// Package solve solves the optimisation programs that scheduling policies need.
+// Package solve solves the optimisation programs that scheduling policies need: shares of time on a cluster with several kinds
+// of devices, and assignments.
+//
+// The programs have one shape (program.go): every job has a few columns and at most three rows of its own, and only the
+// capacities couple jobs. One interior-point method that exploits the shape (interior.go) solves all of them; jobs that are
+// equal in every number are one block. What it returns is proven: Solution.Gap is the distance of a feasible point to a bound
+// that the prices give, computed from the inputs anew and not from the method's own residuals.
+//
+// It is no general solver: no integers but in Assign, no rows beyond those of Sharing.
+//
+//	s := solve.Sharing{Rate: [][]float64{{1, 2}, {1, 4}}, Scale: []float64{1, 1}, Devices: []float64{1, 1}}
+//	best, err := solve.MaxMin(s, []float64{1, 1}, nil)
 package solve
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"math"
+)
 
 // ErrInfeasible says that no shares meet the demands.
 var ErrInfeasible = errors.New("infeasible")
+
+// ErrUnfinished says that the proven gap is still above what is promised; the solution beside it is feasible.
+var ErrUnfinished = errors.New("not solved to the promised gap")
 
 // Sharing is a cluster that is shared in time: n jobs, J kinds of devices. A share x_ij is the part of its time that job i
 // spends on kind j: x ≥ 0, Σ_j x_ij ≤ 1, Σ_i Scale_i x_ij ≤ Devices_j.
@@ -30,38 +48,49 @@ type Solution struct {
 	Gap   float64 // proven distance to the optimum, relative
 }
 
-// MaxMin maximises min_i weight_i · (what job i gets done per second), over jobs with a weight above 0, where each job
-// also gets at least floor_i (nil: none).
-func MaxMin(s Sharing, weight, floor []float64) (Solution, error) {
-	return Solution{}, errors.New("not written yet")
+const (
+	wantedGap   = 1e-10 // where iterating ends
+	promisedGap = 1e-7  // above it there is an error
+	slackGap    = 1e-9  // how far floors and demands may be missed, relative
+)
+
+// check refuses shapes and numbers that no program can be made of. perJob are further slices of length n (nil is fine).
+func (s *Sharing) check(what string, perJob ...[]float64) error {
+	n, J := len(s.Rate), len(s.Devices)
+	if len(s.Scale) != n {
+		return fmt.Errorf("%s: %d scales for %d jobs", what, len(s.Scale), n)
+	}
+	for j, d := range s.Devices {
+		if !(d >= 0) || math.IsInf(d, 1) {
+			return fmt.Errorf("%s: %g devices of kind %d", what, d, j)
+		}
+	}
+	for i, r := range s.Rate {
+		if len(r) != J {
+			return fmt.Errorf("%s: job %d has %d rates for %d kinds", what, i, len(r), J)
+		}
+		if !(s.Scale[i] > 0) || math.IsInf(s.Scale[i], 1) {
+			return fmt.Errorf("%s: job %d takes %g devices", what, i, s.Scale[i])
+		}
+		for j, v := range r {
+			if !(v >= 0) || math.IsInf(v, 1) {
+				return fmt.Errorf("%s: job %d has rate %g on kind %d", what, i, v, j)
+			}
+		}
+	}
+	for _, list := range perJob {
+		if list != nil && len(list) != n {
+			return fmt.Errorf("%s: %d weights, floors or demands for %d jobs", what, len(list), n)
+		}
+		for i, v := range list {
+			if !(v >= 0) || math.IsInf(v, 1) {
+				return fmt.Errorf("%s: weight, floor or demand %g of job %d", what, v, i)
+			}
+		}
+	}
+	return nil
 }
 
-// Demand finds shares by which every job gets at least its demand done per second, with as much spare as can be spread evenly,
-// or says ErrInfeasible.
-func Demand(s Sharing, demand []float64) (Solution, error) {
-	return Solution{}, errors.New("not written yet")
+func unfinished(what string, gap float64) error {
+	return fmt.Errorf("%s: %w: reached %.2g", what, ErrUnfinished, gap)
 }
-
-// MaxSum maximises Σ_ij value_ij x_ij (pairs: pairValue), where each job gets at least floor_i done per second (nil: none).
-func MaxSum(s Sharing, value, pairValue [][]float64, floor []float64) (Solution, error) {
-	return Solution{}, errors.New("not written yet")
-}
-
-// WaterFill is max-min that goes on above the worst: the lexicographic optimum of weight_i · (what job i gets done).
-func WaterFill(s Sharing, weight []float64) (Solution, error) {
-	return Solution{}, errors.New("not written yet")
-}
-
-// Central is a solution of MaxMin in the middle of the optimal face (the analytic centre), as interior-point solvers return.
-func Central(s Sharing, weight, floor []float64) (Solution, error) {
-	return Solution{}, errors.New("not written yet")
-}
-
-// Nash maximises Σ_i log(weight_i · what job i gets done): proportional fairness.
-func Nash(s Sharing, weight []float64) (Solution, error) {
-	return Solution{}, errors.New("not written yet")
-}
-
-// Assign is a minimum-cost assignment of every row to a column of its own; cost is rows × columns, rows ≤ columns. The result is
-// the column of each row.
-func Assign(cost [][]float64) []int { return nil }

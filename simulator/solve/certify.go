@@ -1,0 +1,239 @@
+package solve
+
+import "math"
+
+// point is a feasible point of a program: shares by column, per job of the group.
+type point struct {
+	x            []float64
+	value, bound float64 // bound: no feasible point is better
+}
+
+// gap is the relative distance of the value to the bound.
+func (p *point) gap() float64 {
+	d := p.bound - p.value
+	switch {
+	case d <= 0:
+		return 0
+	case math.IsNaN(d) || math.IsInf(d, 1):
+		return math.Inf(1)
+	}
+	return d / max(math.Abs(p.bound), math.Abs(p.value))
+}
+
+// repair copies the shares of the iterate, without the rounding that would break a row of time or capacity.
+func (s *interior) repair(x []float64) {
+	usage := make([]float64, len(s.capacity))
+	for g, m := range s.count {
+		time := 0.0
+		for k := s.start[g]; k < s.start[g+1]; k++ {
+			x[k] = max(0, s.x[k])
+			time += x[k]
+		}
+		shrink := 1.0
+		if time > 1 {
+			shrink = 1 / time
+		}
+		for k := s.start[g]; k < s.start[g+1]; k++ {
+			x[k] *= shrink
+			usage[s.kind[k]] += m * s.use[k] * x[k]
+		}
+	}
+	over := false
+	for j, c := range s.capacity {
+		usage[j] = min(1, c/usage[j])
+		over = over || usage[j] < 1
+	}
+	if over {
+		for k := range x {
+			x[k] *= usage[s.kind[k]]
+		}
+	}
+}
+
+// valueOf is the objective of a linear program at x.
+func (p *program) valueOf(x []float64) float64 {
+	sum, least := 0.0, math.Inf(1)
+	for g, m := range p.count {
+		rate := 0.0
+		for k := p.start[g]; k < p.start[g+1]; k++ {
+			rate += p.rate[k] * x[k]
+			sum += m * p.gain[k] * x[k]
+		}
+		if p.levelled[g] && p.level[g] > 0 {
+			least = min(least, rate/p.level[g])
+		}
+	}
+	if p.rising {
+		return least
+	}
+	return sum
+}
+
+// dualBound is the value that the prices of the iterate prove to be out of reach: for any prices ≥ 0 of capacities, progress
+// and least progress it is Σ capacity·price + what every job would pay for its time − the floors. The price of a job's time is
+// taken as low as its columns allow.
+func (s *interior) dualBound() float64 {
+	bound, level := 0.0, 0.0
+	for j, c := range s.capacity {
+		bound += c * s.z[s.c0+j]
+	}
+	for g, m := range s.count {
+		progress, least := s.z[s.v0+g], s.z[s.w0+g]
+		best := 0.0
+		for k := s.start[g]; k < s.start[g+1]; k++ {
+			v := (progress+least)*s.rate[k] + s.gain[k] - s.use[k]*s.z[s.c0+int(s.kind[k])]
+			if l := s.link[k]; l >= 0 {
+				v -= s.side[k] * s.linkPrice[l]
+			}
+			best = max(best, v)
+		}
+		bound += m * (best - least*s.floor[g])
+		level += m * progress * s.level[g]
+	}
+	if s.rising {
+		bound /= level
+	}
+	return bound
+}
+
+// optimise runs a linear program until the certified gap is small, and returns the best certified point. enough may end it
+// earlier (nil: never).
+func (s *interior) optimise(enough func(*point) bool) *point {
+	best := &point{x: make([]float64, s.cols), value: math.Inf(-1), bound: math.Inf(1)}
+	trial := make([]float64, s.cols)
+	look := func() bool {
+		best.bound = min(best.bound, s.dualBound())
+		s.repair(trial)
+		if !s.meetsFloors(trial) {
+			return false
+		}
+		if v := s.valueOf(trial); v > best.value {
+			best.value = v
+			copy(best.x, trial)
+		}
+		return best.gap() <= wantedGap || enough != nil && enough(best)
+	}
+	s.run(func(now progress) bool {
+		near := now.gap < 1e-5*s.worth && now.primal < 1e-6
+		return (near || enough != nil) && look()
+	})
+	look()
+	return best
+}
+
+// meetsFloors says whether least progress is made up to slackGap.
+func (p *program) meetsFloors(x []float64) bool {
+	for g := range p.count {
+		if !p.floored[g] {
+			continue
+		}
+		rate := 0.0
+		for k := p.start[g]; k < p.start[g+1]; k++ {
+			rate += p.rate[k] * x[k]
+		}
+		if rate < p.floor[g]*(1-slackGap) {
+			return false
+		}
+	}
+	return true
+}
+
+// begin places the iterate: shares as if the cluster were cut into equal parts, prices that value the whole cluster like the
+// objective there.
+func (s *interior) begin() {
+	jobs := 0.0
+	for _, m := range s.count {
+		jobs += m
+	}
+	const inside = 0.6
+	worth := s.beginShares(inside, jobs)
+	s.worth = worth
+	J := float64(len(s.capacity))
+	for j, c := range s.capacity {
+		i := s.c0 + j
+		s.x[i] = max(c-s.x[i], 0.1*c)
+		s.z[i] = worth / (J * c)
+		if s.centred {
+			s.z[i] = 1 / s.x[i]
+		}
+	}
+	for g := range s.count {
+		s.beginPrices(g, worth, jobs)
+	}
+}
+
+// beginShares sets the columns and the slacks of the groups; the usage of a capacity is left in the place of its slack. It
+// returns the objective there.
+func (s *interior) beginShares(inside, jobs float64) float64 {
+	least, sum := math.Inf(1), 0.0
+	for g, m := range s.count {
+		time, rate := 0.0, 0.0
+		for k := s.start[g]; k < s.start[g+1]; k++ {
+			s.x[k] = s.capacity[s.kind[k]] / (jobs * s.use[k])
+			time += s.x[k]
+		}
+		shrink := inside / max(1, time)
+		for k := s.start[g]; k < s.start[g+1]; k++ {
+			s.x[k] *= shrink
+			rate += s.rate[k] * s.x[k]
+			sum += m * max(0, s.gain[k]) * s.x[k]
+			s.x[s.c0+int(s.kind[k])] += m * s.use[k] * s.x[k]
+		}
+		s.x[s.u0+g] = 1 - time*shrink
+		s.x[s.v0+g] = rate // t is subtracted once it is known
+		if s.levelled[g] && s.level[g] > 0 {
+			least = min(least, rate/s.level[g])
+		}
+		if s.floored[g] {
+			s.x[s.w0+g] = max(rate-s.floor[g], 0.1*s.floor[g])
+		}
+	}
+	if s.rising {
+		s.t = 0.5 * least
+		for g := range s.count {
+			s.x[s.v0+g] -= s.level[g] * s.t
+		}
+		return least
+	}
+	if s.logs || s.centred {
+		return jobs
+	}
+	return max(sum, 1e-3)
+}
+
+func (s *interior) beginPrices(g int, worth, jobs float64) {
+	u, v, w := s.u0+g, s.v0+g, s.w0+g
+	share := worth / jobs
+	if s.levelled[g] {
+		switch {
+		case s.logs || s.centred:
+			s.z[v] = 1 / s.x[v]
+		default:
+			s.z[v] = 1 / (jobs * s.level[g])
+		}
+	} else {
+		s.x[v] = 1
+	}
+	if s.floored[g] {
+		s.z[w] = 0.1 * share / s.floor[g]
+	}
+	most := 0.0
+	for k := s.start[g]; k < s.start[g+1]; k++ {
+		s.z[k] = s.use[k]*s.z[s.c0+int(s.kind[k])] - (s.z[v]+s.z[w])*s.rate[k] - s.gain[k]
+		most = max(most, -s.z[k])
+	}
+	s.z[u] = most + 0.1*share
+	for k := s.start[g]; k < s.start[g+1]; k++ {
+		s.z[k] += s.z[u]
+	}
+	if s.centred {
+		s.z[u] = 1 / s.x[u]
+		s.z[w] = 0
+		if s.floored[g] {
+			s.z[w] = 1 / s.x[w]
+		}
+		for k := s.start[g]; k < s.start[g+1]; k++ {
+			s.z[k] = 1 / s.x[k]
+		}
+	}
+}

@@ -1,0 +1,301 @@
+package solve
+
+import "math"
+
+// interior is a primal-dual interior-point method (Mehrotra's predictor and corrector, 1992) for a program. Its iterates tend
+// to the analytic centre of the optimal face; nothing is rounded to a vertex. One iteration is O(Σ_g (columns of g)² + R³)
+// with R capacities and links.
+type interior struct {
+	*program
+	cols, groupsN, rows int // rows: capacities and links
+	u0, v0, w0, c0, n   int // where the slacks of a kind begin in x and z; how many there are
+
+	x, z      []float64 // columns, then slacks u, v, w, c; z are their duals, so z[u0+g] is the price of a job's time
+	weight    []float64 // how many equal pairs (x, z) this one stands for; 0: the row does not exist
+	target    []float64 // what x·z is to become in the end: 0, or 1 where the objective is a logarithm
+	t         float64
+	linkPrice []float64
+
+	dx, dz             []float64
+	dt                 float64
+	dRows              []float64 // change of the row prices
+	kappa              []float64
+	fact               []factor
+	theta, rd, wish, g []float64 // by column: x/z, dual residual, right-hand side, the answer to progress
+	inverse            []float64 // by group: columns × columns
+	rowResidual        []float64
+	residual           []rowResiduals
+	schur, right       []float64 // of the capacities, the links and t
+	pivots             []int
+	tResidual, tRight  float64
+	touched            []groupRows
+	ordinary           float64 // Σ weight of the pairs whose target is 0
+	worth              float64 // the objective where it began
+}
+
+// factor is the factorisation of the 3×3 block of a group, by sums that do not cancel.
+type factor struct {
+	at                          int // where the inverse begins
+	d1, h, inv2, inv3, ratio, e float64
+	part                        float64 // of e that is due to the slack of progress
+}
+
+type rowResiduals struct{ time, progress, floor float64 }
+
+// groupRows are the coupling rows that a group touches, and the place of each column's rows in that list.
+type groupRows struct {
+	rows []int32
+	kind []int32
+	link []int32 // −1: none
+}
+
+const (
+	maxIterations = 200
+	finestMu      = 1e-15
+)
+
+func newInterior(p *program) *interior {
+	s := &interior{program: p, cols: len(p.rate), groupsN: p.groups(), rows: len(p.capacity) + p.links}
+	s.u0 = s.cols
+	s.v0 = s.u0 + s.groupsN
+	s.w0 = s.v0 + s.groupsN
+	s.c0 = s.w0 + s.groupsN
+	s.n = s.c0 + len(p.capacity)
+	s.fact = make([]factor, s.groupsN)
+	squares := 0
+	for g := range s.fact {
+		k := p.start[g+1] - p.start[g]
+		s.fact[g].at = squares
+		squares += k * k
+	}
+	buffer := make([]float64, 7*s.n+4*s.cols+squares+3*s.rows+1+(s.rows+1)*(s.rows+1)+p.links)
+	take := func(n int) []float64 {
+		b := buffer[:n:n]
+		buffer = buffer[n:]
+		return b
+	}
+	s.x, s.z, s.weight, s.target = take(s.n), take(s.n), take(s.n), take(s.n)
+	s.dx, s.dz, s.kappa = take(s.n), take(s.n), take(s.n)
+	s.theta, s.rd, s.wish, s.g = take(s.cols), take(s.cols), take(s.cols), take(s.cols)
+	s.inverse = take(squares)
+	s.rowResidual, s.right, s.dRows = take(s.rows), take(s.rows+1), take(s.rows)
+	s.pivots = make([]int, s.rows+1)
+	s.schur, s.linkPrice = take((s.rows+1)*(s.rows+1)), take(p.links)
+	s.residual = make([]rowResiduals, s.groupsN)
+	s.touched = p.touchedRows()
+	s.weigh()
+	return s
+}
+
+// touchedRows lists the coupling rows by group. Groups whose columns have the same kinds and links share one list.
+func (p *program) touchedRows() []groupRows {
+	place := make([]int32, len(p.capacity)+p.links)
+	for i := range place {
+		place[i] = -1
+	}
+	all := make([]groupRows, p.groups())
+	for g := range all {
+		from, to := p.start[g], p.start[g+1]
+		if g > 0 && p.sameRows(g-1, g) {
+			all[g] = all[g-1]
+			continue
+		}
+		t := groupRows{kind: make([]int32, to-from), link: make([]int32, to-from)}
+		at := func(row int32) int32 {
+			if place[row] < 0 {
+				place[row] = int32(len(t.rows))
+				t.rows = append(t.rows, row)
+			}
+			return place[row]
+		}
+		for k := from; k < to; k++ {
+			t.kind[k-from] = at(p.kind[k])
+			t.link[k-from] = -1
+			if p.link[k] >= 0 {
+				t.link[k-from] = at(int32(len(p.capacity)) + p.link[k])
+			}
+		}
+		for _, r := range t.rows {
+			place[r] = -1
+		}
+		all[g] = t
+	}
+	return all
+}
+
+func (p *program) sameRows(a, b int) bool {
+	n := p.start[a+1] - p.start[a]
+	if p.start[b+1]-p.start[b] != n {
+		return false
+	}
+	for k := range n {
+		ka, kb := p.start[a]+k, p.start[b]+k
+		if p.kind[ka] != p.kind[kb] || p.link[ka] != p.link[kb] {
+			return false
+		}
+	}
+	return true
+}
+
+// weigh sets the weights and targets of all pairs and puts rows that do not exist out of the way.
+func (s *interior) weigh() {
+	pair := func(i int, weight float64, log bool) {
+		s.weight[i] = weight
+		if log {
+			s.target[i] = 1
+		} else {
+			s.ordinary += weight
+		}
+	}
+	for g, m := range s.count {
+		for k := s.start[g]; k < s.start[g+1]; k++ {
+			pair(k, m, s.centred)
+		}
+		pair(s.u0+g, m, s.centred)
+		s.x[s.v0+g], s.z[s.v0+g], s.x[s.w0+g], s.z[s.w0+g] = 1, 0, 1, 0
+		if s.levelled[g] {
+			pair(s.v0+g, m, s.logs || s.centred)
+		}
+		if s.floored[g] {
+			pair(s.w0+g, m, s.centred)
+		}
+	}
+	for j := range s.capacity {
+		pair(s.c0+j, 1, s.centred)
+	}
+}
+
+// progress says how far the iterate is from the optimum.
+type progress struct {
+	primal, dual float64 // largest residuals, in the scale of the rows
+	gap          float64 // Σ x·z of the ordinary pairs
+	mu           float64 // the same per pair
+	spread       float64 // largest distance of a logarithmic pair from its target
+}
+
+// run iterates until done says so, until no progress is possible, or for maxIterations. It returns the last measure.
+func (s *interior) run(done func(progress) bool) progress {
+	var now progress
+	best, stalled := math.Inf(1), 0
+	for range maxIterations {
+		now = s.measure()
+		if math.IsNaN(now.primal + now.dual + now.gap + now.spread) {
+			return now
+		}
+		if done(now) {
+			return now
+		}
+		merit := now.primal + now.dual + now.gap + now.spread
+		if merit < 0.9*best {
+			best, stalled = merit, 0
+		} else if stalled++; stalled > 12 {
+			return now
+		}
+		if now.mu > 0 && now.mu < finestMu {
+			return now
+		}
+		if !s.iterate(now.mu) {
+			return now
+		}
+	}
+	return now
+}
+
+// iterate is one predictor and corrector step.
+func (s *interior) iterate(mu float64) bool {
+	for i := range s.x {
+		s.kappa[i] = s.target[i] - s.x[i]*s.z[i]
+	}
+	if !s.factorise() || !s.direction() {
+		return false
+	}
+	ap, ad := s.reach()
+	if s.ordinary > 0 {
+		after := 0.0
+		for i, w := range s.weight {
+			if w > 0 && s.target[i] == 0 {
+				after += w * (s.x[i] + ap*s.dx[i]) * (s.z[i] + ad*s.dz[i])
+			}
+		}
+		after /= s.ordinary
+		sigma := after / mu
+		sigma = max(sigma*sigma*sigma, 1e-6)
+		s.correct(sigma*mu, ap*ad)
+	} else {
+		s.correct(0, ap*ad)
+	}
+	if !s.direction() {
+		return false
+	}
+	ap, ad = s.reach()
+	const short = 0.995
+	s.move(min(1, short*ap), min(1, short*ad))
+	return ap > 1e-10 || ad > 1e-10
+}
+
+// correct sets the right-hand side of the corrector: the target mu and the second-order term of the predictor, which counts
+// as far as the predictor could go.
+func (s *interior) correct(mu, second float64) {
+	for i := range s.x {
+		k := mu - s.x[i]*s.z[i] - second*s.dx[i]*s.dz[i]
+		if s.target[i] > 0 {
+			k = s.target[i] - s.x[i]*s.z[i] - second*s.dx[i]*s.dz[i]
+		}
+		s.kappa[i] = k
+	}
+}
+
+// centre takes Newton steps towards the point of the central path at mu, so that what is left does not depend on the path taken.
+func (s *interior) centre(mu float64, steps int) {
+	for range steps {
+		worst := 0.0
+		for i, w := range s.weight {
+			if w == 0 {
+				continue
+			}
+			goal := mu
+			if s.target[i] > 0 {
+				goal = s.target[i]
+			}
+			s.kappa[i] = goal - s.x[i]*s.z[i]
+			worst = max(worst, math.Abs(s.kappa[i])/goal)
+		}
+		if worst < 1e-3 {
+			return
+		}
+		s.measure()
+		if !s.factorise() || !s.direction() {
+			return
+		}
+		ap, ad := s.reach()
+		a := min(1, 0.9*min(ap, ad))
+		s.move(a, a)
+	}
+}
+
+// reach is how far x and z may go along the direction before one of them becomes 0.
+func (s *interior) reach() (primal, dual float64) {
+	return reach(s.x, s.dx), reach(s.z, s.dz)
+}
+
+func reach(x, dx []float64) float64 {
+	bx, bd := 1e10, 1.0 // the smallest x / −dx so far, as a fraction
+	dx = dx[:len(x)]
+	for i, v := range x {
+		if d := -dx[i]; d*bx > v*bd {
+			bx, bd = v, d
+		}
+	}
+	return bx / bd
+}
+
+func (s *interior) move(primal, dual float64) {
+	for i := range s.x {
+		s.x[i] += primal * s.dx[i]
+		s.z[i] += dual * s.dz[i]
+	}
+	s.t += primal * s.dt
+	for l := range s.linkPrice {
+		s.linkPrice[l] += dual * s.dRows[len(s.capacity)+l]
+	}
+}
