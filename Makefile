@@ -10,7 +10,7 @@ LINT    := honnef.co/go/tools/cmd/staticcheck@v0.8.0
 
 export CGO_ENABLED ?= $(shell command -v $${CC:-cc} >/dev/null 2>&1 && echo 1 || echo 0)
 
-.PHONY: run build test bench lint vet fuzz problems agent models clean check-go
+.PHONY: run build test bench lint vet fuzz problems agent models prices measurements clean check-go
 
 build: check-go $(BIN)
 
@@ -58,6 +58,16 @@ models: check-go
 	@[ -n "$(DATA)" ] || { echo "usage: make models DATA=FOLDER with pollux-profiles, gavel and zeus-nsdi23 in it"; exit 2; }
 	$(GO) run ./simulator/training/profile/fit --data $(DATA)
 	$(GO) test ./simulator/training/recurring -run TestModels -update
+
+# The embedded prices, made again from the lists in DATA (cost/make says where they are from).
+prices: check-go
+	@[ -n "$(DATA)" ] || { echo "usage: make prices DATA=FOLDER with aws_ondemand.csv.gz, azure_ondemand_n_series.csv.gz and cloud-gpus.csv in it"; exit 2; }
+	$(GO) run ./cost/make --data $(DATA)
+
+# The embedded measurements, thinned again from the published tables in DATA (docs/prediction.md says where they are from).
+measurements: check-go
+	@[ -n "$(DATA)" ] || { echo "usage: make measurements DATA=FOLDER with pollux-profiles, gavel, elasticflow and mlperf in it"; exit 2; }
+	$(GO) run ./optimizer/history/measured/make --data $(DATA)
 
 clean:
 	rm -rf bin .optimize
