@@ -1,0 +1,171 @@
+package rounds
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// PolicyError says that a policy failed, and ended the run: it returned an error or shares that cannot be, panicked, or took
+// longer than it may.
+type PolicyError struct {
+	Policy string
+	At     float64 // simulated seconds
+	// Job is the ID of the job that the reason is about or, when it is about none, of the one that arrived last; −1 when there
+	// is no job.
+	Job int
+	Err error
+}
+
+func (e *PolicyError) Error() string {
+	return fmt.Sprintf("policy %s at %.0f s, job %d: %v", e.Policy, e.At, e.Job, e.Err)
+}
+
+func (e *PolicyError) Unwrap() error { return e.Err }
+
+// ErrPolicyTime says that a decision took longer than Config.PolicyLimit.
+var ErrPolicyTime = errors.New("no decision in time")
+
+// decide asks the policy for shares and checks them.
+func (s *simulation) decide() (Allocation, error) {
+	s.decisions++
+	if len(s.active) == 0 {
+		return Allocation{}, nil
+	}
+	s.look()
+	var began time.Duration
+	if s.Clock != nil {
+		began = s.Clock()
+	}
+	a, err := s.call()
+	if s.Clock != nil {
+		s.deciding += s.Clock() - began
+	}
+	about := s.active[len(s.active)-1].ID
+	if err == nil {
+		var i int
+		if i, err = a.check(&s.snapshot, s.traits); i >= 0 {
+			about = s.active[i].ID
+		}
+	}
+	if err != nil {
+		if s.ctx.Err() != nil {
+			return a, fmt.Errorf("interrupted at %.0f s of simulated time: %w", s.now, s.ctx.Err())
+		}
+		return a, &PolicyError{s.traits.Name, s.now, about, err}
+	}
+	return a, nil
+}
+
+// look brings the snapshot up to date.
+func (s *simulation) look() {
+	s.snapshot.Now = s.now
+	s.snapshot.Jobs = s.snapshot.Jobs[:0]
+	for _, j := range s.active {
+		s.snapshot.Jobs = append(s.snapshot.Jobs, JobState{
+			Job: j.Job, Rate: j.kind.rate, Remaining: j.remaining(), Attained: j.attained,
+			Seconds: j.Seconds * (j.remaining() / j.Steps),
+		})
+	}
+}
+
+func (s *simulation) pairRate(a, b, device int) (ra, rb float64) {
+	p := s.rates.pair(s.active[a].kind, s.active[b].kind)
+	return p.a[device], p.b[device]
+}
+
+// call runs the policy in a goroutine of its own, so that one that never returns cannot hold up the run. It is left behind then,
+// with the snapshot.
+func (s *simulation) call() (Allocation, error) {
+	type answer struct {
+		Allocation
+		error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		var a answer
+		defer func() {
+			if r := recover(); r != nil {
+				a.error = fmt.Errorf("it panicked: %v", r)
+			}
+			done <- a
+		}()
+		a.Allocation, a.error = s.policy.Decide(&s.snapshot)
+	}()
+	limit := time.NewTimer(s.PolicyLimit)
+	defer limit.Stop()
+	select {
+	case a := <-done:
+		return a.Allocation, a.error
+	case <-limit.C:
+		return Allocation{}, fmt.Errorf("%w: it may take %v", ErrPolicyTime, s.PolicyLimit)
+	case <-s.ctx.Done():
+		return Allocation{}, s.ctx.Err()
+	}
+}
+
+// shareSlack is how much shares may exceed what there is: solvers are precise to about 1e-8.
+const shareSlack = 1e-6
+
+// Check says what is wrong with an allocation for a snapshot: an entry of a job that is not there or is there twice, a share that is not
+// a number in 0…1, a job with more than all its time, a device type with more work than devices (unless traits allow it).
+func (a Allocation) Check(s *Snapshot, t Traits) error {
+	_, err := a.check(s, t)
+	return err
+}
+
+// check also says which job, as an index into s.Jobs, the error is about; −1 for none.
+func (a Allocation) check(s *Snapshot, t Traits) (about int, err error) {
+	timeOf := make([]float64, len(s.Jobs))
+	load := make([]float64, len(s.Devices))
+	seen := make(map[[2]int]bool, len(a.Entries))
+	for _, e := range a.Entries {
+		if e.A < 0 || e.A >= len(s.Jobs) || e.B < -1 || e.B >= len(s.Jobs) || e.A == e.B {
+			return -1, fmt.Errorf("shares for jobs %d and %d of the snapshot, which has %d", e.A, e.B, len(s.Jobs))
+		}
+		key := [2]int{min(e.A, e.B), max(e.A, e.B)}
+		if seen[key] {
+			return e.A, errors.New("shares twice for the same job or pair")
+		}
+		seen[key] = true
+		if err := e.check(s, t, timeOf, load); err != nil {
+			return e.A, err
+		}
+	}
+	for i, x := range timeOf {
+		if x > 1+shareSlack {
+			return i, fmt.Errorf("shares of one job add up to %v of its time", x)
+		}
+	}
+	for d, x := range load {
+		if n := float64(s.Devices[d].Count); x > n*(1+shareSlack) && !t.Overcommits {
+			return -1, fmt.Errorf("shares add up to %v devices of type %s, and there are %v", x, s.Devices[d].Name, n)
+		}
+	}
+	return -1, nil
+}
+
+func (e *Entry) check(s *Snapshot, t Traits, timeOf, load []float64) error {
+	if len(e.X) != len(s.Devices) {
+		return fmt.Errorf("%d shares for %d device types", len(e.X), len(s.Devices))
+	}
+	gpus := s.Jobs[e.A].GPUs
+	if e.B >= 0 && !t.Packs {
+		return errors.New("shares for a pair, from a policy that does not pack")
+	}
+	if e.B >= 0 && s.Jobs[e.B].GPUs != gpus {
+		return fmt.Errorf("shares for a pair with job %d, which asks for %d devices, not %d", s.Jobs[e.B].ID, s.Jobs[e.B].GPUs, gpus)
+	}
+	for d, x := range e.X {
+		if !(x >= -shareSlack && x <= 1+shareSlack) || math.IsNaN(x) {
+			return fmt.Errorf("a share of %v on device type %s, want 0 to 1", x, s.Devices[d].Name)
+		}
+		timeOf[e.A] += x
+		if e.B >= 0 {
+			timeOf[e.B] += x
+		}
+		load[d] += float64(x * float64(gpus))
+	}
+	return nil
+}

@@ -1,0 +1,334 @@
+package rounds
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"trainopt/simulator/workload"
+)
+
+// gavel is the round-based mechanism of Gavel (OSDI 2020, section 5) exactly as the published code simulates it: commit
+// c4fa4009 of stanford-futuredata/gavel. In each round of 6 minutes the entries (jobs and, under policies that pack, pairs)
+// with the highest share received so far relative to the share due are chosen greedily, type by type. Its quirks decide results
+// to the last digit, and are kept:
+//
+//   - Shares are decided anew only when jobs came or went and 1920 s after the last time; a job that came since waits.
+//   - Times received start at half a round, for a pair that has just become possible at 0.
+//   - Entries without a share fill devices that would stay idle, unless the policy has OnlyShares; those that the last decision
+//     did not know hold devices without running.
+//   - A round ends with its last piece of work: devices of a job that ends earlier stay idle, and when nothing ran, what starts
+//     next is charged from the end of the last round.
+//   - Steps of a round are rounded down, and split over devices by whole numbers: a job with less than one step per device left
+//     fails, and is given up after five times.
+//
+// Sums are done in the order of the original, which needs explicit conversions: a fused multiply-add would break ties otherwise.
+type gavel struct {
+	*simulation
+	entries []*entry          // in the order in which they became possible
+	pairs   map[[2]int]*entry // by number of both jobs, the lower one first
+	total   []float64         // time received by everybody since the last decision, by device type
+
+	shuffle   *workload.Python
+	order     []int // device types, as they are filled in this round
+	decideNow bool  // jobs came or went since the last decision
+	reset     float64
+	round     int
+
+	roundStart, roundEnd float64
+	running              []piece // the latest finish first
+	placed               []*entry
+	ran                  bool // a round was run before
+	stuck                bool // nothing ran in the last round, and nobody comes any more
+
+	selection
+	placement
+}
+
+// piece is the work of an entry in a round.
+type piece struct {
+	entry       *entry
+	finish      float64
+	steps, both float64 // of the first job, and of the second
+}
+
+// maxFailures is how many rounds in a row a job may get nothing done.
+const maxFailures = 5
+
+func newGavel(s *simulation) *gavel {
+	g := &gavel{
+		simulation: s, pairs: map[[2]int]*entry{}, total: make([]float64, len(s.Devices)),
+		shuffle: workload.NewPython(s.Seed + 5), decideNow: true,
+	}
+	g.selection.init(s.Devices)
+	g.placement.init(s.Devices)
+	return g
+}
+
+func (g *gavel) step() error {
+	g.advance()
+	for i := range g.running {
+		g.complete(&g.running[i])
+	}
+	g.running = g.running[:0]
+	g.forget()
+	g.arrive(g.enter)
+	if err := g.maybeDecide(); err != nil {
+		return err
+	}
+	g.typeOrder()
+	g.choose()
+	g.place()
+	g.dispatch()
+	return g.unblock()
+}
+
+// advance moves the clock to the end of the round or, when nothing runs, to the next arrival.
+func (g *gavel) advance() {
+	if len(g.running) > 0 && g.running[0].finish > 0 {
+		if g.ran {
+			g.roundStart = g.roundEnd
+		}
+		g.ran, g.roundEnd = true, g.running[0].finish
+		g.now = g.roundEnd
+	} else if next := g.source.peek(); next != nil {
+		g.now = max(g.now, next.Arrival)
+	}
+}
+
+// complete books a piece of work.
+func (g *gavel) complete(p *piece) {
+	g.events++
+	e := p.entry
+	seconds := p.finish - g.roundStart
+	if !worked(p.steps, e.gpus, seconds) || e.b != nil && !worked(p.both, e.gpus, seconds) {
+		g.fail(e, p.finish)
+		return
+	}
+	g.charge(e, e.device, seconds)
+	g.progress(e.a, p.steps, p.finish)
+	if e.b != nil {
+		g.progress(e.b, p.both, p.finish)
+	} else {
+		e.a.failures = 0
+	}
+	e.got[e.device] += seconds
+	g.total[e.device] += seconds
+}
+
+// worked says whether every device had a step to do, and time: all get the same whole number, the last one gets the rest.
+func worked(steps float64, gpus int, seconds float64) bool {
+	return steps > 0 && (gpus == 1 || steps >= float64(gpus)) && seconds > 0
+}
+
+func (g *gavel) fail(e *entry, at float64) {
+	g.decideNow = true
+	if e.b != nil {
+		return
+	}
+	if e.a.failures++; e.a.failures >= maxFailures {
+		g.warnings.add("jobs given up because they had less than a step per device left, as in Gavel's simulation", e.a.ID)
+		g.end(e.a, math.NaN())
+	}
+}
+
+func (g *gavel) progress(j *job, steps, at float64) {
+	j.done += steps
+	if j.remaining() <= 0 {
+		g.end(j, at)
+		g.decideNow = true
+	}
+}
+
+// forget drops the entries of jobs that have ended.
+func (g *gavel) forget() {
+	if !slices.ContainsFunc(g.placed, (*entry).gone) {
+		return
+	}
+	g.sweep()
+	kept := g.entries[:0]
+	for _, e := range g.entries {
+		switch {
+		case !e.gone():
+			kept = append(kept, e)
+		case e.b != nil:
+			delete(g.pairs, [2]int{e.a.number, e.b.number})
+		}
+	}
+	clear(g.entries[len(kept):])
+	g.entries = kept
+}
+
+// enter adds a job, and the pairs with jobs of its size.
+func (g *gavel) enter(j *job) {
+	g.decideNow = true
+	j.alone = newEntry(j, nil, j.kind.rate, nil, g.Interval/2)
+	g.entries = append(g.entries, j.alone)
+	if !g.traits.Packs {
+		return
+	}
+	for _, other := range g.active {
+		if other != j && other.GPUs == j.GPUs {
+			r := g.rates.pair(other.kind, j.kind)
+			e := newEntry(other, j, r.a, r.b, 0)
+			g.entries = append(g.entries, e)
+			g.pairs[[2]int{other.number, j.number}] = e
+		}
+	}
+}
+
+// maybeDecide settles accounts and has the policy decide, when it is time to.
+func (g *gavel) maybeDecide() error {
+	if !g.decideNow || g.reset != 0 && g.now-g.reset < g.MinRecompute {
+		return nil
+	}
+	g.settle()
+	a, err := g.decide()
+	if err != nil {
+		return err
+	}
+	for _, e := range g.entries {
+		e.known = true
+		clear(e.x)
+	}
+	for _, shares := range a.Entries {
+		e := g.entryOf(shares)
+		for d, x := range shares.X {
+			e.x[d] = min(max(x, 0), 1)
+		}
+	}
+	g.decideNow = false
+	return nil
+}
+
+func (g *gavel) entryOf(e Entry) *entry {
+	if e.B < 0 {
+		return g.active[e.A].alone
+	}
+	return g.pairs[[2]int{g.active[min(e.A, e.B)].number, g.active[max(e.A, e.B)].number}]
+}
+
+// settle adds what everybody should have got since the last decision, and did not, to its deficit.
+func (g *gavel) settle() {
+	elapsed, half := g.now-g.reset, g.Interval/2
+	for d := range g.total {
+		g.total[d] = 0
+		for _, e := range g.entries {
+			received := e.got[d] - half
+			due := 0.0
+			if e.known {
+				due = float64(e.x[d] * elapsed)
+			}
+			e.deficit[d] += due - received
+			e.got[d] = half
+			g.total[d] += half
+		}
+	}
+	g.reset = g.now
+}
+
+// typeOrder is the order in which device types are filled: from the last name to the first, shuffled when the policy does not
+// know that types differ.
+func (g *gavel) typeOrder() {
+	g.order = g.order[:0]
+	for d := len(g.Devices) - 1; d >= 0; d-- {
+		g.order = append(g.order, d)
+	}
+	if !g.traits.FixedOrder {
+		workload.Shuffle(g.shuffle, g.order)
+	}
+}
+
+// choose selects what runs in this round.
+func (g *gavel) choose() {
+	g.round++
+	g.selection.start(g.round, len(g.active))
+	for _, d := range g.order {
+		g.selection.fill(d, g.Devices[d].Count, g.entries, g.total[d], g.traits.OnlyShares)
+	}
+}
+
+// place puts what was chosen onto devices.
+func (g *gavel) place() {
+	for _, e := range g.placed {
+		if !e.a.gone || e.b != nil && !e.b.gone {
+			g.lease.chances++
+		}
+	}
+	g.placement.start(g.round)
+	for _, d := range g.order {
+		g.placement.put(d, g.selection.chosen[d])
+	}
+	for _, e := range g.placement.placed {
+		if e.stays {
+			g.lease.extended++
+		}
+	}
+	for _, e := range g.placed {
+		e.device = -1
+	}
+	g.placed, g.placement.placed = g.placement.placed, g.placed
+	for _, e := range g.placed {
+		e.settleDown()
+	}
+}
+
+// dispatch starts the work of the round.
+func (g *gavel) dispatch() {
+	for _, e := range g.placed {
+		p := piece{entry: e, finish: g.now}
+		delay := g.resume(e)
+		p.steps = g.plan(&p, e.a, e.rate[e.device], delay)
+		if e.b != nil {
+			p.both = g.plan(&p, e.b, e.rateB[e.device], delay)
+		}
+		g.running = append(g.running, p)
+	}
+	slices.SortFunc(g.running, func(a, b piece) int {
+		if c := cmp.Compare(b.finish, a.finish); c != 0 {
+			return c
+		}
+		return a.entry.a.number - b.entry.a.number
+	})
+}
+
+// plan is how many steps a job does in this round; the piece ends when the last of its jobs has done them.
+func (g *gavel) plan(p *piece, j *job, rate, delay float64) float64 {
+	steps := min(math.Trunc(rate*(g.Interval-delay)), j.remaining())
+	p.finish = max(p.finish, g.now+delay+steps/rate)
+	return steps
+}
+
+// resume charges a job for going on elsewhere, and returns the seconds that it takes.
+func (g *gavel) resume(e *entry) float64 {
+	delay := 0.0
+	for _, j := range []*job{e.a, e.b} {
+		if j == nil {
+			continue
+		}
+		if j.started && !e.stays {
+			g.paused.count++
+			delay = min(g.Preemption.Seconds, g.Interval)
+			g.paused.seconds += float64(delay * float64(j.GPUs))
+			j.done = max(0, j.done-g.Preemption.Steps)
+		}
+		j.started = true
+	}
+	return delay
+}
+
+// unblock lets the policy decide at once when nothing runs and nobody comes any more, which the original does by setting its
+// timer back; if even then nothing runs, nothing ever will.
+func (g *gavel) unblock() error {
+	if len(g.running) > 0 || len(g.active) == 0 || g.source.peek() != nil {
+		g.stuck = false
+		return nil
+	}
+	if g.stuck {
+		return &PolicyError{g.traits.Name, g.now, g.active[0].ID,
+			fmt.Errorf("it gives no device to any of the %d jobs, and no other will come", len(g.active))}
+	}
+	g.stuck, g.reset, g.decideNow = true, 0, true
+	return nil
+}

@@ -1,0 +1,77 @@
+package rounds
+
+import "slices"
+
+// placement puts the chosen entries of a round onto devices: the largest first; of equal size first those that keep the devices
+// of the last round, then the others from the first device that is free. Devices of a server have consecutive numbers, so that
+// this fills one server after the other.
+type placement struct {
+	placed []*entry
+	taken  [][]int // by device type and device: round in which it was taken last
+	round  int
+}
+
+func (p *placement) init(devices []DeviceType) {
+	p.taken = make([][]int, len(devices))
+	for d := range devices {
+		p.taken[d] = make([]int, devices[d].Count)
+	}
+}
+
+func (p *placement) start(round int) { p.round, p.placed = round, p.placed[:0] }
+
+// put places the chosen entries of a device type. Who is not known to the last decision gets nothing, though its devices
+// are counted as taken: they stay idle.
+func (p *placement) put(device int, chosen []*entry) {
+	slices.SortStableFunc(chosen, func(a, b *entry) int { return b.gpus - a.gpus })
+	next := 0
+	for len(chosen) > 0 {
+		same := 1
+		for same < len(chosen) && chosen[same].gpus == chosen[0].gpus {
+			same++
+		}
+		for _, e := range chosen[:same] {
+			e.next.device, e.next.where = -1, e.next.where[:0]
+			if e.device == device && p.free(device, e.where) {
+				p.take(e, device, e.where)
+			}
+		}
+		for _, e := range chosen[:same] {
+			if e.next.device < 0 && e.known {
+				next = p.fromFirst(e, device, next)
+			}
+		}
+		chosen = chosen[same:]
+	}
+}
+
+func (p *placement) free(device int, where []int32) bool {
+	for _, g := range where {
+		if p.taken[device][g] == p.round {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *placement) take(e *entry, device int, where []int32) {
+	for _, g := range where {
+		p.taken[device][g] = p.round
+	}
+	e.next.device, e.next.where = device, append(e.next.where, where...)
+	e.stays = true
+	p.placed = append(p.placed, e)
+}
+
+// fromFirst takes the first free devices from next on, and returns where it stopped.
+func (p *placement) fromFirst(e *entry, device, next int) int {
+	e.next.device, e.stays = device, false
+	for ; len(e.next.where) < e.gpus; next++ {
+		if p.taken[device][next] != p.round {
+			p.taken[device][next] = p.round
+			e.next.where = append(e.next.where, int32(next))
+		}
+	}
+	p.placed = append(p.placed, e)
+	return next
+}

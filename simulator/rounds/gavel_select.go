@@ -1,0 +1,97 @@
+package rounds
+
+// selection chooses what runs in a round: by priority (share due over share received), then by deficit, then by share, each
+// entry that still fits onto the devices that are left and whose jobs are not chosen yet.
+type selection struct {
+	chosen [][]*entry // by device type
+	round  int
+	left   int // jobs that are not chosen yet
+	heap   []candidate
+}
+
+// candidate is an entry with what it is ordered by.
+type candidate struct {
+	priority, deficit, share float64
+	turn                     int32 // place in the list of entries
+	entry                    *entry
+}
+
+// before is a total order: it is that of a stable sort.
+func (c *candidate) before(o *candidate) bool {
+	switch {
+	case c.priority != o.priority:
+		return c.priority > o.priority
+	case c.deficit != o.deficit:
+		return c.deficit > o.deficit
+	case c.share != o.share:
+		return c.share > o.share
+	}
+	return c.turn < o.turn
+}
+
+func (s *selection) init(devices []DeviceType) { s.chosen = make([][]*entry, len(devices)) }
+
+func (s *selection) start(round, jobs int) { s.round, s.left = round, jobs }
+
+// noTime stands for an infinite priority: a share, and nothing received.
+const noTime = 1e9
+
+// fill chooses for one device type with so many devices. total is the time that all entries received there. It is a heap sort
+// that stops when nothing is left to be had.
+func (s *selection) fill(device, free int, entries []*entry, total float64, onlyShares bool) {
+	h := s.heap[:0]
+	for i, e := range entries {
+		share := e.x[device]
+		if share == 0 && onlyShares || !e.runs(device) || e.chosen(s.round) {
+			continue
+		}
+		priority := 0.0
+		if share != 0 {
+			priority = share * noTime
+			if total != 0 && e.got[device]/total > 0 {
+				priority = share / (e.got[device] / total)
+			}
+		}
+		h = append(h, candidate{priority, e.deficit[device], share, int32(i), e})
+	}
+	for i := len(h)/2 - 1; i >= 0; i-- {
+		down(h, i)
+	}
+	s.heap = h
+	chosen := s.chosen[device][:0]
+	for len(h) > 0 && free > 0 && s.left > 0 {
+		e := h[0].entry
+		h[0] = h[len(h)-1]
+		h = h[:len(h)-1]
+		down(h, 0)
+		if e.gpus > free || e.chosen(s.round) {
+			continue
+		}
+		free -= e.gpus
+		s.left--
+		if e.b != nil {
+			s.left--
+		}
+		e.choose(s.round)
+		chosen = append(chosen, e)
+	}
+	s.chosen[device] = chosen
+}
+
+// down restores a heap whose first is at i.
+func down(h []candidate, i int) {
+	for {
+		first := 2*i + 1
+		if first >= len(h) {
+			return
+		}
+		if second := first + 1; second < len(h) && h[second].before(&h[first]) {
+			first = second
+		}
+		if !h[first].before(&h[i]) {
+			return
+		}
+		h[i], h[first] = h[first], h[i]
+		i = first
+	}
+}

@@ -1,0 +1,161 @@
+package rounds
+
+import (
+	"slices"
+
+	"trainopt/simulator/workload"
+)
+
+// fifo gives whole devices to jobs in the order in which they arrived, each on a random type among those that have room, and
+// leaves it there until it ends: first come, first served by someone who does not know that devices differ. The first job for
+// which no type has room blocks those behind it. O(jobs · types).
+type fifo struct {
+	random *workload.Python
+	held   map[int]int // device type by job ID
+}
+
+var _ Described = (*fifo)(nil)
+
+func newFIFO(o PolicyOptions) Policy {
+	if o.Compat {
+		return &publishedFIFO{random: workload.NewPython(o.Seed), held: map[int]holding{}}
+	}
+	return &fifo{random: workload.NewPython(o.Seed), held: map[int]int{}}
+}
+
+// Traits are those of Gavel's FIFO.
+func (*fifo) Traits() Traits { return Traits{Name: "FIFO", OnlyShares: true} }
+
+// Decide gives every job that fits one device type for all its time.
+func (p *fifo) Decide(s *Snapshot) (Allocation, error) {
+	free, _ := freeDevices(s)
+	held := make(map[int]int, len(p.held))
+	var placed []whole
+	for i := range s.Jobs {
+		if d, ok := p.held[s.Jobs[i].ID]; ok {
+			held[s.Jobs[i].ID] = d
+			placed = append(placed, whole{i, -1, d})
+			free[d] -= s.Jobs[i].GPUs
+		}
+	}
+	p.held = held
+	var room []int
+	for i := range s.Jobs {
+		j := &s.Jobs[i]
+		if _, ok := held[j.ID]; ok {
+			continue
+		}
+		room = room[:0]
+		for d, n := range free {
+			if n >= j.GPUs && j.Rate[d] > 0 {
+				room = append(room, d)
+			}
+		}
+		if len(room) == 0 {
+			break
+		}
+		d := workload.Choice(p.random, room)
+		held[j.ID] = d
+		placed = append(placed, whole{i, -1, d})
+		free[d] -= j.GPUs
+	}
+	return wholeShares(s, placed), nil
+}
+
+// publishedFIFO is Gavel's FIFO as its code is. The type is drawn, but the one that is given is the last in the alphabet that
+// is not taken out of the list, also when it has no room; and what is taken out, when a type has exactly none left, is the drawn
+// one. When many jobs wait at once, most of them end up on one type for good.
+type publishedFIFO struct {
+	random *workload.Python
+	held   map[int]holding // by job ID
+}
+
+type holding struct{ device, gpus int }
+
+var _ Described = (*publishedFIFO)(nil)
+
+// Traits are those of Gavel's FIFO, whose shares may add up to more than there is.
+func (*publishedFIFO) Traits() Traits {
+	return Traits{Name: "FIFO", OnlyShares: true, Overcommits: true}
+}
+
+// Decide gives jobs one device type for all their time.
+func (p *publishedFIFO) Decide(s *Snapshot) (Allocation, error) {
+	index := make(map[int]int, len(s.Jobs)) // by ID
+	var queue []int
+	for i := range s.Jobs {
+		index[s.Jobs[i].ID] = i
+		if _, ok := p.held[s.Jobs[i].ID]; !ok {
+			queue = append(queue, i)
+		}
+	}
+	free, _ := freeDevices(s)
+	queue = p.replace(s, index, queue, free)
+	p.fill(s, queue, free)
+	var placed []whole
+	for i := range s.Jobs {
+		if h, ok := p.held[s.Jobs[i].ID]; ok {
+			placed = append(placed, whole{i, -1, h.device})
+		}
+	}
+	return wholeShares(s, placed), nil
+}
+
+// replace gives the place of each job that ended to the head of the queue, if it runs there and fits into what jobs with lower
+// IDs have left.
+func (p *publishedFIFO) replace(s *Snapshot, index map[int]int, queue, free []int) []int {
+	ids := make([]int, 0, len(p.held))
+	for id := range p.held {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		h := p.held[id]
+		if _, running := index[id]; running {
+			free[h.device] -= h.gpus
+			continue
+		}
+		if len(queue) > 0 {
+			head := &s.Jobs[queue[0]]
+			if head.GPUs <= free[h.device] && head.Rate[h.device] > 0 {
+				queue = queue[1:]
+				p.held[head.ID] = holding{h.device, head.GPUs}
+				free[h.device] -= head.GPUs
+			}
+		}
+		delete(p.held, id)
+	}
+	return queue
+}
+
+func (p *publishedFIFO) fill(s *Snapshot, queue, free []int) {
+	var types []int
+	for d, n := range free {
+		if n > 0 {
+			types = append(types, d)
+		}
+	}
+	for len(queue) > 0 && len(types) > 0 {
+		j := &s.Jobs[queue[0]]
+		queue = queue[1:]
+		var room []int // indices into types
+		for i, d := range types {
+			if free[d] >= j.GPUs {
+				room = append(room, i)
+			}
+		}
+		if len(room) == 0 {
+			return
+		}
+		drawn := workload.Choice(p.random, room)
+		last := types[len(types)-1]
+		if j.Rate[last] <= 0 {
+			continue
+		}
+		p.held[j.ID] = holding{last, j.GPUs}
+		free[last] -= j.GPUs
+		if free[last] == 0 {
+			types = slices.Delete(types, drawn, drawn+1)
+		}
+	}
+}

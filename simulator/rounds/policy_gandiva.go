@@ -1,0 +1,103 @@
+package rounds
+
+import (
+	"slices"
+
+	"trainopt/simulator/workload"
+)
+
+// gandiva shares the cluster evenly, and when it is too small for all jobs, puts random pairs of equal size onto the same devices
+// and breaks up those that get too little done (Xiao et al., "Gandiva", OSDI 2018, as Gavel implements it for comparison).
+// O(jobs · types) and one draw per job without a partner.
+type gandiva struct {
+	random *workload.Python
+	paired map[int]int // ID of the partner, in both directions
+}
+
+var _ Described = (*gandiva)(nil)
+
+func newGandiva(o PolicyOptions) Policy {
+	return &gandiva{random: workload.NewPython(o.Seed), paired: map[int]int{}}
+}
+
+// Traits are those of Gavel's Gandiva_Packing.
+func (*gandiva) Traits() Traits {
+	return Traits{Name: "Gandiva_Packing", Packs: true, FixedOrder: true}
+}
+
+// Decide shares evenly over jobs, or over pairs and those without a partner.
+func (p *gandiva) Decide(s *Snapshot) (Allocation, error) {
+	index := make(map[int]int, len(s.Jobs)) // by ID
+	asked := 0
+	for i := range s.Jobs {
+		index[s.Jobs[i].ID] = i
+		asked += s.Jobs[i].GPUs
+	}
+	p.dissolve(s, index)
+	if _, devices := freeDevices(s); asked <= devices {
+		return isolated{}.Decide(s)
+	}
+	p.match(s)
+	var who []whole
+	for i := range s.Jobs {
+		partner, ok := p.paired[s.Jobs[i].ID]
+		switch {
+		case !ok:
+			who = append(who, whole{a: i, b: -1})
+		case i < index[partner]:
+			who = append(who, whole{a: i, b: index[partner]})
+		}
+	}
+	return equalShares(s, who), nil
+}
+
+// dissolve breaks up pairs of which one job has ended, and those that get less than 1 done: Gavel's code adds the relative
+// throughputs over all device types, so that 1 is little, and takes a type on which the pair does not fit for 0 in all.
+func (p *gandiva) dissolve(s *Snapshot, index map[int]int) {
+	var broken []int
+	for id, partner := range p.paired {
+		a, ok1 := index[id]
+		b, ok2 := index[partner]
+		if !ok1 || !ok2 || pairQuality(s, min(a, b), max(a, b)) < 1 {
+			broken = append(broken, id)
+		}
+	}
+	for _, id := range broken {
+		delete(p.paired, id)
+	}
+}
+
+func pairQuality(s *Snapshot, a, b int) float64 {
+	sum := 0.0
+	for d := range s.Devices {
+		ra, rb := s.Pair(a, b, d)
+		if ra <= 0 || rb <= 0 {
+			return 0
+		}
+		sum += ra / s.Jobs[a].Rate[d]
+		sum += rb / s.Jobs[b].Rate[d]
+	}
+	return sum
+}
+
+// match draws two jobs without a partner as often as there are such jobs, and pairs those of equal size.
+func (p *gandiva) match(s *Snapshot) {
+	var alone []int
+	for i := range s.Jobs {
+		if _, ok := p.paired[s.Jobs[i].ID]; !ok {
+			alone = append(alone, i)
+		}
+	}
+	for range len(alone) {
+		if len(alone) < 2 {
+			return
+		}
+		two := workload.Sample(p.random, alone, 2)
+		a, b := &s.Jobs[two[0]], &s.Jobs[two[1]]
+		if a.GPUs != b.GPUs {
+			continue
+		}
+		p.paired[a.ID], p.paired[b.ID] = b.ID, a.ID
+		alone = slices.DeleteFunc(alone, func(i int) bool { return i == two[0] || i == two[1] })
+	}
+}

@@ -1,0 +1,52 @@
+package rounds
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// PolicyOptions are what a new policy is told.
+type PolicyOptions struct {
+	Seed int64
+	// Compat asks for the behaviour of Gavel's code where it differs from what the code intends.
+	Compat bool
+	// Alpha is the parameter that a name ends with ("allox_alpha=0.5"); nil when it has none.
+	Alpha *float64
+}
+
+// Policies are the policies by name, each with what makes a new one. A new policy is used by one run.
+var Policies = map[string]func(PolicyOptions) Policy{
+	"allox":        newAlloX,
+	"fifo":         newFIFO,
+	"fifo_packed":  newFIFOPacked,
+	"fifo_perf":    newFIFOPerf,
+	"gandiva":      newGandiva,
+	"isolated":     newIsolated,
+	"proportional": newProportional,
+}
+
+// PolicyNames are the names of Policies, sorted.
+func PolicyNames() []string { return slices.Sorted(maps.Keys(Policies)) }
+
+// NewPolicy makes a policy by its name, which may end with "_alpha=" and a number from 0 to 1.
+func NewPolicy(name string, o PolicyOptions) (Policy, error) {
+	plain, number, hasAlpha := strings.Cut(name, "_alpha=")
+	if hasAlpha {
+		alpha, err := strconv.ParseFloat(number, 64)
+		if err != nil || !(alpha >= 0 && alpha <= 1) {
+			return nil, fmt.Errorf("policy %q: alpha is %q, want a number from 0 to 1", name, number)
+		}
+		if plain != "allox" {
+			return nil, fmt.Errorf("policy %q: only allox has an alpha", name)
+		}
+		o.Alpha = &alpha
+	}
+	make, ok := Policies[plain]
+	if !ok {
+		return nil, fmt.Errorf("policy %q: there is none of this name; there are %s", name, strings.Join(PolicyNames(), ", "))
+	}
+	return make(o), nil
+}

@@ -1,0 +1,224 @@
+package rounds
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Run simulates until every job of the window, or of the list, has ended. The Result is there, with what is known so far, also when
+// the error says that the run was interrupted (ctx), was stopped at its limit (ErrLimit) or is not stable (ErrNotStable), or
+// that the policy failed (*PolicyError).
+func Run(ctx context.Context, c Config) (*Result, error) {
+	if err := c.Validate(); err != nil {
+		return nil, fmt.Errorf("simulate rounds: %w", err)
+	}
+	s, err := newSimulation(ctx, c.withDefaults())
+	if err != nil {
+		return nil, fmt.Errorf("simulate rounds: %w", err)
+	}
+	if err = s.run(newMechanism(s)); err != nil {
+		err = fmt.Errorf("simulate rounds: %w", err)
+	}
+	return s.result(err), err
+}
+
+// mechanism turns shares into work. It owns the order of things and the entries; the simulation owns jobs, time and money.
+type mechanism interface {
+	// step goes on to the next point in time at which something is decided.
+	step() error
+}
+
+// newMechanism is the mechanism that a Config asks for.
+func newMechanism(s *simulation) mechanism {
+	if s.Ideal {
+		return newIdeal(s)
+	}
+	return newGavel(s)
+}
+
+// simulation is the state that every mechanism shares.
+type simulation struct {
+	Config
+	ctx     context.Context
+	policy  Policy
+	traits  Traits
+	rates   *rates
+	source  *source
+	now     float64
+	active  []*job // by arrival
+	arrived int
+	demand  int // devices that active jobs ask for
+	devices int
+	used    []float64 // device-seconds, by type
+
+	ended    []JobResult // of the window
+	inWindow int         // jobs of the window that have ended
+	expected int         // jobs of the window; 0 unknown
+	usd      float64
+
+	snapshot  Snapshot
+	decisions int
+	events    int
+	lease     leases
+	paused    pauses
+	backlog   backlog
+	warnings  warnings
+
+	began, deciding time.Duration
+}
+
+// leases count how often who ran in a round was still there in the next one, and how often on the same devices.
+type leases struct{ chances, extended int }
+
+// pauses count how often jobs went on after a pause or elsewhere, and what that took.
+type pauses struct {
+	count   int
+	seconds float64 // device-seconds
+}
+
+func newSimulation(ctx context.Context, c Config) (*simulation, error) {
+	policy := c.Custom
+	if policy == nil {
+		var err error
+		if policy, err = NewPolicy(c.Policy, PolicyOptions{Seed: c.Seed, Compat: c.Compat}); err != nil {
+			return nil, err
+		}
+	}
+	src, err := newSource(c)
+	if err != nil {
+		return nil, err
+	}
+	s := &simulation{
+		Config: c, ctx: ctx, policy: policy, traits: traitsOf(policy, c.Policy), source: src,
+		rates: newRates(c.Throughputs, c.Devices), used: make([]float64, len(c.Devices)), expected: expectedJobs(c),
+	}
+	for _, d := range c.Devices {
+		s.devices += d.Count
+	}
+	s.snapshot.Devices = c.Devices
+	if s.traits.Packs {
+		s.snapshot.Pair = s.pairRate
+	}
+	s.backlog.init(s)
+	if c.Clock != nil {
+		s.began = c.Clock()
+	}
+	return s, nil
+}
+
+// expectedJobs is how many jobs the window has, 0 when only the run will tell.
+func expectedJobs(c Config) int {
+	if c.Jobs == nil {
+		if c.Window != (Window{}) {
+			return c.Window.End - c.Window.Start
+		}
+		return c.Total
+	}
+	n := 0
+	for i := range c.Jobs {
+		if c.Window.has(c.Jobs[i].ID) {
+			n++
+		}
+	}
+	return n
+}
+
+// stepsBetweenChecks is how many steps pass between looks at ctx and calls of Progress.
+const stepsBetweenChecks = 256
+
+func (s *simulation) run(m mechanism) error {
+	for i := 0; s.inWindow < s.expected; i++ {
+		if i%stepsBetweenChecks == 0 {
+			if err := s.ctx.Err(); err != nil {
+				return fmt.Errorf("interrupted at %.0f s of simulated time: %w", s.now, err)
+			}
+			if s.Progress != nil {
+				s.Progress(Progress{Now: s.now, Arrived: s.arrived, Done: s.inWindow, Window: s.expected, Active: len(s.active)})
+			}
+		}
+		if err := m.step(); err != nil {
+			return err
+		}
+		if s.now > s.Limit {
+			return fmt.Errorf("%w of %.0f s: %d of %d jobs have ended, %d are in the cluster", ErrLimit, s.Limit, s.inWindow, s.expected, len(s.active))
+		}
+		if err := s.backlog.check(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// arrive takes in the jobs that have arrived by now, and calls enter for each that can run.
+func (s *simulation) arrive(enter func(*job)) {
+	for next := s.source.peek(); next != nil && next.Arrival <= s.now; next = s.source.peek() {
+		j := &job{Job: s.source.take(), number: s.arrived, chosen: -1}
+		j.kind = s.rates.kind(j.Job)
+		s.arrived++
+		s.events++
+		if !j.kind.runs {
+			s.warnings.add("jobs left out because no device type has as many devices as they ask for, or a rate for them", j.ID)
+			s.record(j, math.NaN())
+			continue
+		}
+		s.active = append(s.active, j)
+		s.demand += j.GPUs
+		s.backlog.add(j)
+		enter(j)
+	}
+}
+
+// end takes a job out of the cluster; its time of completion is NaN when it was given up.
+func (s *simulation) end(j *job, at float64) {
+	j.gone = true
+	s.demand -= j.GPUs
+	s.record(j, at)
+}
+
+// record reports a job of the window.
+func (s *simulation) record(j *job, at float64) {
+	if !s.Window.has(j.ID) {
+		return
+	}
+	s.inWindow++
+	s.ended = append(s.ended, newJobResult(j, at))
+}
+
+// sweep forgets jobs that have ended.
+func (s *simulation) sweep() {
+	kept := s.active[:0]
+	for _, j := range s.active {
+		if !j.gone {
+			kept = append(kept, j)
+		}
+	}
+	clear(s.active[len(kept):])
+	s.active = kept
+}
+
+// charge books devices of a type for a time on the jobs that had them. As Gavel counts, each job of a pair pays the full price
+// in compat mode; otherwise they share it.
+func (s *simulation) charge(e *entry, device int, seconds float64) {
+	s.used[device] += float64(seconds * float64(e.gpus))
+	usd := s.Devices[device].USDHour * seconds / 3600 * float64(e.gpus)
+	joules := s.Devices[device].Watts * seconds * float64(e.gpus)
+	s.chargeJob(e.a, seconds, usd, joules, e.b != nil)
+	if e.b != nil {
+		s.chargeJob(e.b, seconds, usd, joules, true)
+	}
+}
+
+func (s *simulation) chargeJob(j *job, seconds, usd, joules float64, shared bool) {
+	j.attained += seconds * float64(j.GPUs)
+	if shared {
+		joules /= 2
+		if !s.Compat {
+			usd /= 2
+		}
+	}
+	j.usd += usd
+	j.joules += joules
+	s.usd += usd
+}
