@@ -53,6 +53,8 @@ type Metric struct {
 	Unit   string    `json:"unit,omitempty"` // "s", "USD"; "share" is printed in percent; empty: a plain number
 	Better Direction `json:"better,omitempty"`
 	Means  string    `json:"means,omitempty"` // one sentence: over which cases, against what
+	// Hours prints a metric in seconds in hours, for people.
+	Hours bool `json:"-"`
 	// Detail metrics explain others: text and HTML show their means only.
 	Detail bool `json:"detail,omitempty"`
 }
@@ -104,6 +106,8 @@ type Comparison struct {
 	Notes       []string `json:"notes,omitempty"`
 	// Tables are for people: what the caller adds to the overview.
 	Tables []Table `json:"tables,omitempty"`
+	// Charts are pictures for pages; the numbers in them are in the rows, or in what the caller writes elsewhere.
+	Charts []Chart `json:"-"`
 	// Also are further tables with other cases or metrics, shown after this one.
 	Also []*Comparison `json:"also,omitempty"`
 }

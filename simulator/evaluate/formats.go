@@ -215,7 +215,10 @@ func (m Metric) caption() string {
 	if m.Means != "" {
 		parts = append(parts, m.Means)
 	}
-	if m.Unit != "" && m.Unit != "share" {
+	switch {
+	case m.Hours:
+		parts = append(parts, "in h")
+	case m.Unit != "" && m.Unit != "share":
 		parts = append(parts, "in "+m.Unit)
 	}
 	if m.Better != Neither {
@@ -231,6 +234,9 @@ func (m Metric) show(n Number) string {
 	}
 	if m.Unit == "share" {
 		return figure(100*float64(n)) + " %"
+	}
+	if m.Hours {
+		n /= 3600
 	}
 	return figure(float64(n))
 }
@@ -249,6 +255,9 @@ func (m Metric) between(lo, hi Number) string {
 	}
 	if m.Unit == "share" {
 		return figure(100*float64(lo)) + " … " + figure(100*float64(hi)) + " %"
+	}
+	if m.Hours {
+		lo, hi = lo/3600, hi/3600
 	}
 	return figure(float64(lo)) + " … " + figure(float64(hi))
 }

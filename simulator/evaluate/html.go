@@ -14,7 +14,8 @@ var pageText string
 //go:embed comparison.css
 var styleText string
 
-var page = template.Must(template.New("comparison").Parse(pageText))
+// pages are the templates "comparison" and "page", in one look.
+var pages = template.Must(template.New("").Parse(pageText))
 
 // forest is the picture of one metric: a dot and its interval for each policy. Coordinates are in the picture's units.
 type forest struct {
@@ -117,13 +118,14 @@ func renderHTML(w io.Writer, c *Comparison) error {
 		Title, Subtitle  string
 		Overview, Detail grid
 		More             []Table
+		Pictures         []chartPicture
 		Forests          []forest
 		Explained        []Metric
 		Notes            []string
 	}
 	var tables []table
 	for _, t := range c.tables() {
-		d := table{Title: t.title(), Subtitle: t.subtitle(), Overview: t.overview(false), Detail: t.overview(true), More: t.Tables, Notes: t.Notes}
+		d := table{Title: t.title(), Subtitle: t.subtitle(), Overview: t.overview(false), Detail: t.overview(true), More: t.Tables, Notes: t.Notes, Pictures: pictures(t.Charts)}
 		for _, m := range t.shown() {
 			if m.Detail {
 				m.Means = m.caption()
@@ -135,7 +137,7 @@ func renderHTML(w io.Writer, c *Comparison) error {
 		tables = append(tables, d)
 	}
 	var b bytes.Buffer
-	err := page.Execute(&b, struct {
+	err := pages.ExecuteTemplate(&b, "comparison", struct {
 		Title  string
 		Style  template.CSS
 		Tables []table
