@@ -45,7 +45,7 @@ var below = map[string][]string{
 
 	"optimizer/report":   {"optimizer/journal", "optimizer/plan", "optimizer/history", "optimizer/history/calibration", "optimizer/chart", "optimizer/page"},
 	"optimizer/trial":    {"optimizer", "optimizer/plan"},
-	"optimizer/front":    {"optimizer/journal", "optimizer/plan", "optimizer/history", "optimizer/report"},
+	"optimizer/front":    {"optimizer/journal", "optimizer/plan", "optimizer/history", "optimizer/report", "optimizer/chart", "optimizer/page"},
 	"optimizer/analysis": {"optimizer/history", "optimizer/history/logs", "optimizer/chart", "optimizer/page"},
 	"optimizer/predict":  {"optimizer/history", "optimizer/history/measured", "optimizer/history/transfer", "optimizer/plan", "optimizer/job", "optimizer/chart", "optimizer/page"},
 }

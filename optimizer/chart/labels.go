@@ -25,17 +25,35 @@ func (l *Labels) Avoid(cx, cy, dx, dy float64) {
 	l.taken = append(l.taken, [4]float64{cx - dx, cy - dy, cx + dx, cy + dy})
 }
 
-// Put writes a text above, below or beside a point, a gap away, where nothing lies yet. The class picks its colour.
+// Put writes a text above, below or beside a point, a gap away, where nothing lies yet, else above. The class picks its colour.
 func (l *Labels) Put(cx, cy, gap float64, text, class string) {
-	width, height := 7*float64(len(text)), 13.0
-	type place struct {
-		x, y   float64
-		anchor string
+	best, _ := l.place(cx, cy, gap, text)
+	l.write(best, text, class)
+}
+
+// Try is Put for a text that is left out where there is no room.
+func (l *Labels) Try(cx, cy, gap float64, text, class string) {
+	if best, free := l.place(cx, cy, gap, text); free {
+		l.write(best, text, class)
 	}
-	places := []place{{cx, cy - gap, "mid"}, {cx, cy + gap + 11, "mid"}, {cx + gap, cy + 4, ""}, {cx - gap, cy + 4, "end"}, {cx + gap, cy - gap + 4, ""}, {cx + gap, cy + gap + 6, ""},
+}
+
+// spot is where a text begins, ends or has its middle.
+type spot struct {
+	x, y   float64
+	anchor string
+}
+
+func (l *Labels) write(at spot, text, class string) {
+	l.d.F(`<text class="mark halo %s %s" x="%s" y="%s">%s</text>`, at.anchor, class, Px(at.x), Px(at.y), Esc(text))
+}
+
+// place finds room for a text and takes it.
+func (l *Labels) place(cx, cy, gap float64, text string) (best spot, free bool) {
+	width, height := 7*float64(len(text)), 13.0
+	spots := []spot{{cx, cy - gap, "mid"}, {cx, cy + gap + 11, "mid"}, {cx + gap, cy + 4, ""}, {cx - gap, cy + 4, "end"}, {cx + gap, cy - gap + 4, ""}, {cx + gap, cy + gap + 6, ""},
 		{cx - gap, cy - gap + 4, "end"}, {cx - gap, cy + gap + 6, "end"}}
-	best := places[0]
-	for _, p := range places {
+	for _, p := range spots {
 		left := p.x
 		switch p.anchor {
 		case "mid":
@@ -49,10 +67,9 @@ func (l *Labels) Put(cx, cy, gap float64, text, class string) {
 			free = free && (box[2] < t[0] || box[0] > t[2] || box[3] < t[1] || box[1] > t[3])
 		}
 		if free {
-			best = p
 			l.taken = append(l.taken, box)
-			break
+			return p, true
 		}
 	}
-	l.d.F(`<text class="mark halo %s %s" x="%s" y="%s">%s</text>`, best.anchor, class, Px(best.x), Px(best.y), Esc(text))
+	return spots[0], false
 }

@@ -77,8 +77,11 @@ func (s *Scale) ticksEvery(step float64) {
 	}
 	decimals := max(0, -int(math.Floor(math.Log10(step)+1e-9)))
 	s.Label = func(v float64) string {
-		if decimals == 0 {
+		switch {
+		case decimals == 0:
 			return Thousands(v)
+		case decimals > 8:
+			return strconv.FormatFloat(v, 'g', 6, 64)
 		}
 		return strconv.FormatFloat(v, 'f', decimals, 64)
 	}
@@ -140,16 +143,8 @@ func NewTimeScale(values []float64, n int, zero, tight bool) *Scale {
 	ends := &Scale{Min: lo, Max: hi}
 	ends.widen()
 	lo, hi = ends.Min, ends.Max
-	s.Unit = "seconds"
-	unit := 1.0
-	switch {
-	case hi > 3*86400:
-		unit, s.Unit = 86400, "days"
-	case hi > 3*3600:
-		unit, s.Unit = 3600, "hours"
-	case hi > 180:
-		unit, s.Unit = 60, "minutes"
-	}
+	unit, name := timeUnit(hi)
+	s.Unit = name
 	step := (hi - lo) / float64(n)
 	for _, nice := range []float64{1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400} {
 		if nice >= step*(1-1e-9) {
@@ -181,5 +176,35 @@ func NewTimeScale(values []float64, n int, zero, tight bool) *Scale {
 		}
 		return strconv.FormatFloat(v, 'g', 4, 64)
 	}
+	return s
+}
+
+// timeUnit is what an axis up to so many seconds is written in.
+func timeUnit(most float64) (seconds float64, name string) {
+	switch {
+	case most > 3*86400:
+		return 86400, "days"
+	case most > 3*3600:
+		return 3600, "hours"
+	case most > 180:
+		return 60, "minutes"
+	}
+	return 1, "seconds"
+}
+
+// newLogTimeScale is a logarithmic axis of seconds with round numbers of one unit.
+func newLogTimeScale(values []float64) *Scale {
+	unit, name := timeUnit(Most(values))
+	inUnit := make([]float64, len(values))
+	for i, v := range values {
+		inUnit[i] = v / unit
+	}
+	s := NewScale(inUnit, 0, false, true)
+	s.Unit, s.Min, s.Max = name, s.Min*unit, s.Max*unit
+	for i := range s.Ticks {
+		s.Ticks[i] *= unit
+	}
+	label := s.Label
+	s.Label = func(v float64) string { return label(v / unit) }
 	return s
 }

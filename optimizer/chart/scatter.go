@@ -5,6 +5,7 @@ import (
 	"html/template"
 	"math"
 	"slices"
+	"strings"
 )
 
 // Mark is one point of a Scatter.
@@ -13,31 +14,49 @@ type Mark struct {
 	// Class is "on-front", "quiet" or "hollow".
 	Class string
 	Title string // shown on hover, may have lines
+	// Radius in pixels; 0: 5.
+	Radius float64
+	// Name is a word beside the point, left out where it would lie on another; empty for none.
+	Name string
 	// Ring is a word beside a ring around the point; empty for none.
 	Ring string
+	// Whiskers are the intervals of both values, drawn where a ring is; nil for none.
+	Whiskers *Whiskers
+	// Sign is the point in a Sketch, "·" if empty.
+	Sign string
 }
 
-// Scatter is a picture of points in the plane, such as the time and cost of runs. Axes whose values differ by more than a
-// factor of 25 are logarithmic.
+// Whiskers are the ends of the intervals of a Mark.
+type Whiskers struct{ XLo, XHi, YLo, YHi float64 }
+
+// Scatter is a picture of points in the plane, such as the time and cost of runs; later marks lie above earlier ones. Axes
+// whose values differ by more than a factor of 25 are logarithmic.
 type Scatter struct {
 	ID, Title    string
+	About        string // what the picture says, for who cannot see it; empty: the number of points
 	XName, YName string
 	TimeX        bool // X is in seconds
 	Marks        []Mark
+	Edge         []Point // joined by a line, below the marks
 	Keys         []Key
 	Why          string // why there is nothing to see
+}
+
+// known are the marks that can be drawn.
+func (s *Scatter) known() []Mark {
+	var list []Mark
+	for _, m := range s.Marks {
+		if Known(m.X) && Known(m.Y) {
+			list = append(list, m)
+		}
+	}
+	return list
 }
 
 // Picture draws the scatter for a wide and for a narrow page; points that are not known are left out.
 func (s *Scatter) Picture() Picture {
 	p := Picture{ID: s.ID, Title: s.Title, Keys: s.Keys}
-	var xs, ys []float64
-	var marks []Mark
-	for _, m := range s.Marks {
-		if Known(m.X) && Known(m.Y) {
-			marks, xs, ys = append(marks, m), append(xs, m.X), append(ys, m.Y)
-		}
-	}
+	marks := s.known()
 	if len(marks) == 0 {
 		p.Empty, p.Keys = "No data", nil
 		if s.Why != "" {
@@ -45,45 +64,111 @@ func (s *Scatter) Picture() Picture {
 		}
 		return p
 	}
+	about := s.About
+	if about == "" {
+		about = Plural(len(marks), "point")
+	}
 	draw := func(z Size, id string) template.HTML {
-		x, xName := s.xAxis(xs)
-		y := looseScale(ys, 5)
+		x, y, xName, yName := s.axes(marks, 7, 5)
 		z.Fit(x, y)
-		d := NewDrawing(z, id, s.Title, Plural(len(marks), "point"))
-		d.Axes(x, y, xName, s.YName)
-		words := d.Labels()
-		for _, m := range marks {
-			words.Avoid(x.At(m.X), y.At(m.Y), 5, 5)
-			d.F(`<circle class="offer %s" cx="%s" cy="%s" r="5"><title>%s</title></circle>`, Esc(m.Class), Px(x.At(m.X)), Px(y.At(m.Y)), EscLines(m.Title))
-		}
-		for _, m := range marks {
-			if m.Ring != "" {
-				d.F(`<circle class="ring" cx="%s" cy="%s" r="10"/>`, Px(x.At(m.X)), Px(y.At(m.Y)))
-				words.Avoid(x.At(m.X), y.At(m.Y), 11, 11)
-			}
-		}
-		for _, m := range marks {
-			if m.Ring != "" {
-				words.Put(x.At(m.X), y.At(m.Y), 14, m.Ring, "chosen")
-			}
-		}
+		d := plane{NewDrawing(z, id, s.Title, about), x, y}
+		d.Axes(x, y, xName, yName)
+		d.edge(s.Edge)
+		d.marks(marks)
 		return d.Finish()
 	}
 	p.SVG, p.Narrow = draw(WideSize, s.ID), draw(NormalSize, s.ID+"-narrow")
 	return p
 }
 
-func (s *Scatter) xAxis(xs []float64) (*Scale, string) {
-	if !s.TimeX || spread(xs) > wideSpread {
-		x := looseScale(xs, 6)
-		if s.TimeX {
-			return x, s.XName + ", seconds (logarithmic)"
-		}
-		return x, s.XName
+// plane is a drawing with its axes.
+type plane struct {
+	*Drawing
+	x, y *Scale
+}
+
+func (d plane) edge(points []Point) {
+	var at []string
+	for _, p := range points {
+		at = append(at, Px(d.x.At(p.X))+" "+Px(d.y.At(p.Y)))
 	}
-	room := (Most(xs) - Least(xs)) * .05
-	x := NewTimeScale(append(slices.Clone(xs), Least(xs)-room, Most(xs)+room), 7, Least(xs) < Most(xs)*.3, false)
-	return x, s.XName + ", " + x.Unit
+	if len(at) > 1 {
+		d.F(`<path class="front" d="M%s"/>`, strings.Join(at, "L"))
+	}
+}
+
+// marks draws the points, above them the rings, above those the words: those of the rings first.
+func (d plane) marks(marks []Mark) {
+	words := d.Labels()
+	for _, m := range marks {
+		at, r := d.at(m), m.radius()
+		words.Avoid(at.X, at.Y, r, r)
+		d.F(`<circle class="offer %s" cx="%s" cy="%s" r="%s"><title>%s</title></circle>`, Esc(m.Class), Px(at.X), Px(at.Y), Px(r), EscLines(m.Title))
+	}
+	for _, m := range marks {
+		if at, r := d.at(m), m.radius()+5; m.Ring != "" {
+			d.whiskers(m)
+			d.F(`<circle class="ring" cx="%s" cy="%s" r="%s"/>`, Px(at.X), Px(at.Y), Px(r))
+			words.Avoid(at.X, at.Y, r+1, r+1)
+		}
+	}
+	for _, m := range marks {
+		if at := d.at(m); m.Ring != "" {
+			words.Put(at.X, at.Y, m.radius()+9, m.Ring, "chosen")
+		}
+	}
+	for _, m := range marks {
+		if at := d.at(m); m.Name != "" {
+			words.Try(at.X, at.Y, m.radius()+4, m.Name, "ran")
+		}
+	}
+}
+
+func (d plane) at(m Mark) Point { return Point{d.x.At(m.X), d.y.At(m.Y)} }
+
+// whiskers draws both intervals, cut at the edges of the picture.
+func (d plane) whiskers(m Mark) {
+	if m.Whiskers == nil {
+		return
+	}
+	end := func(s *Scale, v float64) string { return Px(s.At(Clamp(v, s.Min, s.Max))) }
+	at, w := d.at(m), m.Whiskers
+	d.F(`<path class="whisker" d="M%s %sH%sM%s %sV%s"/>`, end(d.x, w.XLo), Px(at.Y), end(d.x, w.XHi), Px(at.X), end(d.y, w.YLo), end(d.y, w.YHi))
+}
+
+func (m Mark) radius() float64 {
+	if m.Radius > 0 {
+		return m.Radius
+	}
+	return 5
+}
+
+// axes are those of the marks, about so many ticks on each, and their names.
+func (s *Scatter) axes(marks []Mark, nx, ny int) (x, y *Scale, xName, yName string) {
+	var xs, ys []float64
+	for _, m := range marks {
+		xs, ys = append(xs, m.X), append(ys, m.Y)
+	}
+	switch {
+	case !s.TimeX:
+		x = looseScale(xs, nx)
+	case spread(xs) > wideSpread:
+		x = newLogTimeScale(append(slices.Clone(xs), Most(xs)*1.05))
+	default:
+		room := (Most(xs) - Least(xs)) * .05
+		x = NewTimeScale(append(slices.Clone(xs), Least(xs)-room, Most(xs)+room), nx, Least(xs) < Most(xs)*.3, false)
+	}
+	y = looseScale(ys, ny)
+	name := func(name string, of *Scale) string {
+		if of.Unit != "" {
+			name += ", " + of.Unit
+		}
+		if of.Log {
+			name += " (logarithmic)"
+		}
+		return name
+	}
+	return x, y, name(s.XName, x), name(s.YName, y)
 }
 
 // wideSpread is the factor between values beyond which an axis is logarithmic.

@@ -1,8 +1,12 @@
 package chart
 
 import (
+	"encoding/xml"
+	"errors"
+	"io"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"pgregory.net/rapid"
 )
@@ -60,5 +64,74 @@ func TestWhiskersStandAlone(t *testing.T) {
 	p := c.Picture()
 	if strings.Count(string(p.SVG), `class="whisker s1"`) != 1 || strings.Contains(string(p.SVG), `class="band`) || !strings.Contains(p.Keys[0].Name, "90 % interval") {
 		t.Errorf("%+v", p)
+	}
+}
+
+// runs are three on an edge, one ringed, and one off it, an hour to two days.
+func runs() *Scatter {
+	return &Scatter{ID: "a", Title: "a", XName: "time", YName: "USD", TimeX: true, Edge: []Point{{3600, 32}, {7200, 20}},
+		Marks: []Mark{{X: 170000, Y: 40, Class: "quiet"}, {X: 3600, Y: 32, Class: "on-front", Name: "A", Sign: "A"}, {X: 3610, Y: 32.01, Class: "on-front", Name: "B", Sign: "B"},
+			{X: 90000, Y: 20, Class: "on-front", Ring: "C chosen", Sign: "C", Radius: 8, Whiskers: &Whiskers{XLo: 1, XHi: 1e9, YLo: 10, YHi: 50}}, {X: nan, Y: 1, Sign: "Z"}}}
+}
+
+func TestScatterOfAFront(t *testing.T) {
+	svg := string(runs().Picture().SVG)
+	for _, want := range []string{`<path class="front" d="M`, `r="13"`, `>C chosen<`, `>A<`, ">time, hours (logarithmic)<", `class="whisker" d="M58 `} {
+		if !strings.Contains(svg, want) {
+			t.Errorf("no %s in %s", want, svg)
+		}
+	}
+	if strings.Count(svg, "<circle class=\"offer") != 4 || strings.Contains(svg, "NaN") {
+		t.Error("want every known point and no other")
+	}
+}
+
+func TestSketch(t *testing.T) {
+	lines := runs().Sketch(60)
+	drawn := strings.Join(lines, "\n")
+	if len(lines) != sketchRows+4 || strings.Count(drawn, "*") != 1 || strings.ContainsAny(drawn, "ABZ") || strings.Count(drawn, "[C]") != 1 || strings.Count(drawn, "·") != 1 {
+		t.Errorf("want A and B as one, C ringed, a dot:\n%s", drawn)
+	}
+	for _, l := range lines {
+		if n := utf8.RuneCountInString(l); n > 60 {
+			t.Errorf("%d columns: %s", n, l)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		s := &Scatter{TimeX: rapid.Bool().Draw(t, "time")}
+		value := rapid.OneOf(rapid.Float64Range(0, 1e9), rapid.SampledFrom([]float64{0, 1, nan}))
+		for range rapid.IntRange(0, 8).Draw(t, "n") {
+			s.Marks = append(s.Marks, Mark{X: value.Draw(t, "x"), Y: value.Draw(t, "y"), Sign: rapid.SampledFrom([]string{"", "A", "AB", "x"}).Draw(t, "sign"), Ring: rapid.SampledFrom([]string{"", "r"}).Draw(t, "ring")})
+		}
+		width := rapid.IntRange(40, 120).Draw(t, "width")
+		for _, l := range s.Sketch(width) {
+			if n := utf8.RuneCountInString(l); n > width {
+				t.Fatalf("%d columns in %d: %s", n, width, l)
+			}
+		}
+	})
+}
+
+func TestFile(t *testing.T) {
+	file := runs().Picture().File()
+	d := xml.NewDecoder(strings.NewReader(file))
+	texts := ""
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatalf("not XML: %v", err)
+		}
+		if text, ok := token.(xml.CharData); ok {
+			texts += string(text)
+		}
+	}
+	if !strings.Contains(texts, "svg .offer.on-front { fill: var(--s1)") || !strings.Contains(texts, "C chosen") {
+		t.Error("want the style sheet and the picture in one file")
+	}
+	if f := (Picture{Empty: "No data"}).File(); f != "" {
+		t.Errorf("%q of nothing", f)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"trainopt/cost"
 	"trainopt/monitor"
+	"trainopt/optimizer/chart"
 	"trainopt/optimizer/journal"
 	"trainopt/resources"
 	"trainopt/simulator/training"
@@ -98,7 +99,7 @@ func ReadRun(dir string) (Finished, error) {
 		f.Units = float64(rec.Outcome.Rows)
 	}
 	if rec.Outcome.Restarts > 0 {
-		f.Notes = append(f.Notes, fmt.Sprintf("%s changed its allocation on the way (%s): it is shown at its last", f.Name, plural(rec.Outcome.Restarts, "restart")))
+		f.Notes = append(f.Notes, fmt.Sprintf("%s changed its allocation on the way (%s): it is shown at its last", f.Name, chart.Plural(rec.Outcome.Restarts, "restart")))
 	}
 	return f, nil
 }
@@ -115,7 +116,7 @@ func AssumedRates(gpus bool) cost.Rates {
 // it says itself, and otherwise its time at AssumedRates. Resources are a share of the most that any of
 // them held. It says so when the trainings did different amounts of work.
 func OfFinished(list []Finished, rates *cost.Rates) Set {
-	set := Set{Subject: plural(len(list), "finished run"), Source: "measured", Share: "the most that any of them held"}
+	set := Set{Subject: chart.Plural(len(list), "finished run"), Source: "measured", Share: "the most that any of them held"}
 	set.Basis = "measured: the whole time and cost of each finished run"
 	var most resources.Limits
 	for _, f := range list {
@@ -140,7 +141,7 @@ func OfFinished(list []Finished, rates *cost.Rates) Set {
 			usd, priced = f.Seconds/3600*float64(assumed.Hourly(f.Allocation)), true
 		}
 		same := func(v float64) sla.Interval { return sla.Interval{P5: v, P50: v, P95: v} }
-		set.Points = append(set.Points, Point{Name: clean(f.Name) + ", " + given(f.Allocation), Allocation: f.Allocation, Seconds: same(f.Seconds), CostUSD: same(usd),
+		set.Points = append(set.Points, Point{Name: chart.PlainBlanks(chart.Clean(f.Name)) + ", " + given(f.Allocation), Allocation: f.Allocation, Seconds: same(f.Seconds), CostUSD: same(usd),
 			Resource: training.ResourceShare(f.Allocation, most), Feasible: true})
 		if first := list[0]; i > 0 && f.Units != first.Units {
 			set.Notes = append(set.Notes, fmt.Sprintf("%s did %g units of work and %s %g: their times and costs are not of the same work", first.Name, first.Units, f.Name, f.Units))

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"trainopt/optimizer/chart"
 	"trainopt/optimizer/plan"
 )
 
@@ -102,91 +103,9 @@ func renderCSV(w io.Writer, f *Front, _ int) error {
 	yes := func(b bool) string { return map[bool]string{true: "1", false: "0"}[b] }
 	for _, p := range f.Points {
 		a := p.Allocation
-		rows = append(rows, []string{p.Label, clean(p.Name), strconv.Itoa(a.GPUs), strconv.Itoa(a.CPUs), number(float64(a.Memory)), whole(a.BatchSize), whole(a.NumWorkers),
+		rows = append(rows, []string{p.Label, chart.PlainBlanks(chart.Clean(p.Name)), strconv.Itoa(a.GPUs), strconv.Itoa(a.CPUs), number(float64(a.Memory)), whole(a.BatchSize), whole(a.NumWorkers),
 			number(p.Seconds.P5), number(p.Seconds.P50), number(p.Seconds.P95), number(p.CostUSD.P5), number(p.CostUSD.P50), number(p.CostUSD.P95),
 			number(p.Resource), yes(p.Feasible), yes(p.OnFront), yes(p.Chosen), yes(p.Taken)})
 	}
 	return out.WriteAll(rows)
-}
-
-// row is a point of the front in words.
-type row struct {
-	Mark, Label, Name, Time, Cost, Resource, Rate string
-	TimeRange, CostRange                          string
-	Chosen, Taken                                 bool
-}
-
-// rows are the points of the front, the fastest first.
-func (f *Front) rows() []row {
-	rates, u := map[string]string{}, f.rateUnit()
-	for _, s := range f.Steps {
-		rates[s.To] = usd(float64(s.USDPerHour) / 3600 * u.size)
-	}
-	var out []row
-	for _, i := range f.labelled() {
-		p := f.Points[i]
-		r := row{Label: p.Label, Name: clean(p.Name), Time: duration(p.Seconds.P50), Cost: usd(p.CostUSD.P50), Resource: share(p.Resource), Rate: rates[p.Label],
-			Chosen: p.Chosen, Taken: p.Taken}
-		if p.Seconds.P5 != p.Seconds.P95 {
-			r.TimeRange, r.CostRange = duration(p.Seconds.P5)+" to "+duration(p.Seconds.P95), usd(p.CostUSD.P5)+" to "+usd(p.CostUSD.P95)
-		}
-		if p.Chosen {
-			r.Mark = "chosen"
-		}
-		if p.Taken {
-			r.Mark = strings.TrimPrefix(r.Mark+", the run's plan", ", ")
-		}
-		out = append(out, r)
-	}
-	return out
-}
-
-// rateUnit is the time in which all rates of the table are given.
-func (f *Front) rateUnit() unit {
-	u := unit{1, "second"}
-	for _, s := range f.Steps {
-		u = readable(u, float64(s.USDPerHour)/3600)
-	}
-	return u
-}
-
-// rateName heads the column of rates.
-func (f *Front) rateName() string { return f.rateUnit().one() + " less" }
-
-// rateWords explains it.
-func (f *Front) rateWords() string {
-	return fmt.Sprintf("%s: what it costs more than the next cheaper point, per %s less", f.rateName(), f.rateUnit().name)
-}
-
-func renderMarkdown(w io.Writer, f *Front, _ int) error {
-	escape := strings.NewReplacer("|", `\|`, "<", "&lt;", "`", "'", "*", `\*`, "_", `\_`).Replace
-	fmt.Fprintf(w, "# Pareto front: %s\n\n%s; %s.\n\n", escape(clean(f.Subject)), escape(clean(f.Basis)), f.countWords())
-	fmt.Fprintf(w, "Preference %s selects **%s**.\n\n", preferenceWords(f.Preferred), escape(clean(f.chosenWords())))
-	fmt.Fprintf(w, "| | allocation | time | cost | resources | %s | |\n|---|---|--:|--:|--:|--:|---|\n", f.rateName())
-	for _, r := range f.rows() {
-		fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %s | %s |\n", r.Label, escape(r.Name), r.Time, r.Cost, r.Resource, r.Rate, r.Mark)
-	}
-	for _, s := range []struct {
-		title string
-		lines []string
-	}{{"What one gives up", f.tradeLines()}, {"Notes", f.Notes}} {
-		if len(s.lines) > 0 {
-			fmt.Fprintf(w, "\n## %s\n\n", s.title)
-			for _, l := range s.lines {
-				fmt.Fprintf(w, "- %s\n", escape(clean(l)))
-			}
-		}
-	}
-	return nil
-}
-
-// tradeLines are the trades in words, one for each point that they lead to.
-func (f *Front) tradeLines() []string {
-	var out []string
-	for i, t := range f.Trades {
-		if !slices.ContainsFunc(f.Trades[:i], func(before Trade) bool { return before.To == t.To }) {
-			out = append(out, t.Words)
-		}
-	}
-	return out
 }

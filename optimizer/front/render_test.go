@@ -34,16 +34,17 @@ func chooseFour(t *testing.T) *Front {
 func TestText(t *testing.T) {
 	text := rendered(t, chooseFour(t), "text", 80)
 	for _, want := range []string{
-		"Pareto front of four: 5 points, 4 on the front",
-		"chosen     C: c: 1 h 55 m, $10.25, 25 % of the resources",
-		"> C  c           1 h 55 m  $10.25       25 %        $0.0151\n",
-		"[C] chosen", "·: dominated", "each\n  minute less costs $0.0487",
+		"Pareto front of four\n5 points, 4 on the front\n",
+		"Chosen        C: c: 1 h 55 m, $10.25, 25 % of the resources",
+		" C ▸  c           1 h 55 m  $10.25       25 %        $0.0151\n",
+		"[C] chosen", "·: dominated", "each minute less costs $0.0487",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
-	plot := text[strings.Index(text, "cost, USD")+len("cost, USD") : strings.Index(text, "[C] chosen")]
+	_, plot, _ := strings.Cut(text, "cost of the whole job, USD")
+	plot, _, _ = strings.Cut(plot, "time of the whole job, hours")
 	for _, mark := range []string{"A", "B", "[C]", "D", "·"} {
 		if strings.Count(plot, mark) != 1 {
 			t.Errorf("%q is %d times in the picture\n%s", mark, strings.Count(plot, mark), plot)
@@ -88,7 +89,7 @@ func TestEveryFormatKeepsItsForm(t *testing.T) {
 			t.Errorf("html: %q: the page must need nothing else", never)
 		}
 	}
-	if md := rendered(t, f, "markdown", 0); !strings.Contains(md, "| C | c | 1 h 55 m | $10.25 | 25 % | $0.0151 | chosen |") {
+	if md := rendered(t, f, "markdown", 0); !strings.Contains(md, "| C ▸ | c | 1 h 55 m | $10.25 | 25 % | $0.0151 |") {
 		t.Errorf("markdown:\n%s", md)
 	}
 	if err := Render(io.Discard, f, "pdf", 0); err == nil || !strings.Contains(err.Error(), "csv, html, json, markdown, svg, text") {
@@ -117,7 +118,7 @@ func TestPointsThatMayBreakTheAgreement(t *testing.T) {
 		if in := strings.Contains(rendered(t, some, format, 80), mark); !in {
 			t.Errorf("%s: no %q for a point that may break the agreement", format, mark)
 		}
-		picture := strings.SplitN(rendered(t, none, format, 80), "note:", 2)[0]
+		picture := strings.SplitN(rendered(t, none, format, 80), "NOTES", 2)[0]
 		if strings.Contains(picture, mark) {
 			t.Errorf("%s: %q although all may break it", format, mark)
 		}

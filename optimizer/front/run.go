@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"trainopt/cost"
+	"trainopt/optimizer/chart"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
@@ -104,7 +105,7 @@ func OfModel(dir string, d Described) (Set, error) {
 		}
 	}
 	if outside > 0 {
-		set.Notes = append(set.Notes, fmt.Sprintf("%d of %s lie outside of what was measured: see how wide their intervals are", outside, plural(len(p.Candidates), "allocation")))
+		set.Notes = append(set.Notes, fmt.Sprintf("%d of %s lie outside of what was measured: see how wide their intervals are", outside, chart.Plural(len(p.Candidates), "allocation")))
 	}
 	return set, nil
 }

@@ -5,75 +5,32 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"unicode"
 
+	"trainopt/optimizer/chart"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
 	"trainopt/sla"
 )
 
-// significant writes three significant digits.
-func significant(v float64) string {
-	a := math.Abs(v)
-	switch {
-	case a == 0:
-		return "0"
-	case a >= 99.95:
-		return thousands(v)
-	case a >= 0.0001:
-		return strconv.FormatFloat(v, 'f', max(0, 2-int(math.Floor(math.Log10(a)+1e-9))), 64)
-	}
-	return strconv.FormatFloat(v, 'g', 3, 64)
-}
+// duration writes seconds with usual blanks, as the words in the JSON form have them.
+func duration(s float64) string { return chart.PlainBlanks(chart.Duration(s)) }
 
-func thousands(v float64) string {
-	s := strconv.FormatFloat(math.Abs(v), 'f', 0, 64)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	if v < 0 {
-		return "-" + s
-	}
-	return s
-}
-
-// duration writes seconds: "8.3 s", "3 m 05 s", "2 h 07 m", "3 d 04 h".
-func duration(s float64) string {
-	if s < 0 {
-		return "-" + duration(-s)
-	}
-	whole := int64(math.Round(s))
-	switch {
-	case s < 59.95:
-		return significant(s) + " s"
-	case whole < 3600:
-		return fmt.Sprintf("%d m %02d s", whole/60, whole%60)
-	case whole < 48*3600:
-		whole = int64(math.Round(s / 60))
-		return fmt.Sprintf("%d h %02d m", whole/60, whole%60)
-	}
-	whole = int64(math.Round(s / 3600))
-	return fmt.Sprintf("%d d %02d h", whole/24, whole%24)
-}
-
-// usd writes cents from a dollar up, three significant digits below.
+// usd writes cents from a dollar up, whole dollars from a thousand up, three significant digits below a dollar.
 func usd(v float64) string {
 	switch a := math.Abs(v); {
 	case v < 0:
 		return "-" + usd(-v)
 	case a >= 999.5:
-		return "$" + thousands(v)
+		return "$" + chart.Thousands(v)
 	case a >= 0.9995 || a == 0:
 		return "$" + strconv.FormatFloat(a, 'f', 2, 64)
 	}
-	return "$" + significant(v)
+	return "$" + chart.Significant(v)
 }
 
-func share(v float64) string { return strconv.FormatFloat(100*v, 'f', 0, 64) + " %" }
-
 func points(v float64) string {
-	n := significant(100 * v)
+	n := chart.Significant(100 * v)
 	if n == "1.00" {
 		return "1 point"
 	}
@@ -84,8 +41,10 @@ func interval(i sla.Interval, one func(float64) string) string {
 	if i.P5 == i.P95 {
 		return one(i.P50)
 	}
-	return one(i.P50) + " (" + one(i.P5) + " to " + one(i.P95) + ")"
+	return one(i.P50) + " (" + ends(i, one) + ")"
 }
+
+func ends(i sla.Interval, one func(float64) string) string { return one(i.P5) + " to " + one(i.P95) }
 
 // unit is what a rate is given per.
 type unit struct {
@@ -198,17 +157,10 @@ func preferenceWords(p plan.Preference) string {
 	return weights
 }
 
-func plural(n int, word string) string {
-	if n != 1 {
-		word += "s"
-	}
-	return thousands(float64(n)) + " " + word
-}
-
 // countWords says how many points there are and how many the front has.
 func (f *Front) countWords() string {
 	onFront := len(f.Points) - f.Dominated - f.Infeasible
-	text := fmt.Sprintf("%s, %d on the front", plural(len(f.Points), "point"), onFront)
+	text := fmt.Sprintf("%s, %d on the front", chart.Plural(len(f.Points), "point"), onFront)
 	if f.Infeasible > 0 {
 		text += fmt.Sprintf(", %d may break the agreement", f.Infeasible)
 	}
@@ -218,7 +170,7 @@ func (f *Front) countWords() string {
 // chosenWords describes the choice.
 func (f *Front) chosenWords() string {
 	p := f.Points[f.Chosen]
-	text := fmt.Sprintf("%s: %s: %s, %s, %s of the resources", p.Label, p.Name, interval(p.Seconds, duration), interval(p.CostUSD, usd), share(p.Resource))
+	text := fmt.Sprintf("%s: %s: %s, %s, %s of the resources", p.Label, p.Name, interval(p.Seconds, chart.Duration), interval(p.CostUSD, usd), chart.Share(p.Resource))
 	if f.Predicted {
 		text += "; predicted, with 90 % intervals"
 	}
@@ -231,17 +183,4 @@ func given(a resources.Allocation) string {
 		return strings.Replace(a.String(), ", 0 GiB", "", 1)
 	}
 	return a.String()
-}
-
-// clean makes text from scripts and logs safe to print in one line on any terminal.
-func clean(s string) string {
-	return strings.Map(func(c rune) rune {
-		switch {
-		case c == '\n' || c == '\t' || c == '\r':
-			return ' '
-		case unicode.IsControl(c) || unicode.Is(unicode.Bidi_Control, c) || c == '\u2028' || c == '\u2029':
-			return -1
-		}
-		return c
-	}, strings.ToValidUTF8(s, "·"))
 }

@@ -73,12 +73,13 @@ type Block struct {
 	// Wide is a picture over the whole page, Pictures are two in a row; both are shown in HTML only.
 	Wide     *chart.Picture
 	Pictures []chart.Picture
+	Sketch   []string // a picture in characters, line by line, shown in text only
 	Fields   []Field
 	Notes    []string
 	Table    *Table
 }
 
-// wordless reports whether there is nothing to read in a block.
+// wordless reports whether there is nothing to read in a block; a sketch is not read.
 func (b *Block) wordless() bool {
 	return b.Caption == "" && len(b.Fields) == 0 && len(b.Notes) == 0 && b.Table == nil
 }
@@ -113,6 +114,7 @@ type Column struct {
 type Cell struct {
 	Text  string
 	Light Light
+	Sub   string // smaller, below the text in HTML, in brackets in Markdown, not in text
 }
 
 // Left are columns of words.

@@ -28,14 +28,13 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 
 type titledCell struct {
 	Cell
-	Sub    string // the interval, below the figure
 	Column string
 	Class  string
 }
 
 type titledRow []titledCell
 
-// titled gives each cell the name of its column.
+// titled gives each cell the name of its column, and puts the interval of a figure below it.
 func (g *Table) titled() []titledRow {
 	rows := make([]titledRow, len(g.Rows))
 	for i, r := range g.Rows {

@@ -70,6 +70,9 @@ func markdownTable(b *bytes.Buffer, g *Table) {
 	for _, r := range g.Rows {
 		for _, c := range r {
 			text := escape(c.Text)
+			if c.Sub != "" {
+				text += " (" + escape(c.Sub) + ")"
+			}
 			if m := c.Light.Mark(); m != "" {
 				text = m + " " + text
 			}

@@ -31,7 +31,7 @@ func TestHostileText(t *testing.T) {
 		Answers: []Answer{{"Question", hostile, Warn}}, Tiles: []Tile{{hostile, hostile, hostile, Bad}},
 		Sections: []Section{{ID: "s", Title: hostile, Intro: hostile, Blocks: []Block{
 			{Caption: hostile, Fields: []Field{{Name: hostile, Value: hostile, Note: hostile}}}, {Notes: []string{hostile}},
-			{Table: &Table{Columns: append(Left(hostile), Right("n")...), Rows: [][]Cell{With(Row(hostile, "1"), Muted)}}},
+			{Table: &Table{Columns: append(Left(hostile), Right("n")...), Rows: [][]Cell{With(Row(hostile, "1"), Muted), {{Text: "2", Sub: hostile}, {Text: "3"}}}}},
 		}}}}
 	for name, render := range map[string]func(*bytes.Buffer) error{
 		"text":     func(b *bytes.Buffer) error { return Text(b, doc) },
@@ -111,5 +111,29 @@ func TestPictures(t *testing.T) {
 			t.Fatalf("no %s after byte %d:\n%s", want, at, html.String())
 		}
 		at += next
+	}
+}
+
+// TestTextWithin: words and tables keep to any width, and every word is there; a sketch is drawn as it is.
+func TestTextWithin(t *testing.T) {
+	doc := Document{Title: "Some runs of a model", Subtitle: "that took their time", Answers: []Answer{{Question: "Chosen", Text: "two of them, at last"}},
+		Sections: []Section{{Title: "All of the runs that there were", Blocks: []Block{{Sketch: []string{"a|", " |"}}, {Caption: "What they say of themselves", Fields: Fields("cost", "not a dollar"), Notes: []string{"nothing more is known of them"}},
+			{Table: &Table{Columns: append(Left("what it is"), Right("money")...), Rows: [][]Cell{Row("the first of the runs", "1,000 USD")}}}}}}}
+	for width := 30; width <= 120; width += 15 {
+		var b bytes.Buffer
+		if err := TextWithin(&b, doc, width); err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range strings.Split(b.String(), "\n") {
+			if n := twwidth.Width(line); n > width {
+				t.Errorf("%d columns in %d: %s", n, width, line)
+			}
+		}
+		words := strings.Join(strings.Fields(b.String()), " ")
+		for _, want := range []string{"a| |", "two of them, at last", "nothing more is known of them"} {
+			if !strings.Contains(words, want) {
+				t.Errorf("%d columns: no %q in\n%s", width, want, b.String())
+			}
+		}
 	}
 }

@@ -16,79 +16,89 @@ import (
 )
 
 const (
-	textWidth = 96 // the widest line of the text format
+	textWidth = 96 // the widest line of the text format, unless another is asked for
 	longRows  = 12 // what is shown of a long table
 )
 
 // Text writes a document for a terminal, at most 96 columns wide.
-func Text(w io.Writer, doc Document) error {
-	var b bytes.Buffer
-	hang(&b, "", chart.Clean(doc.heading()))
+func Text(w io.Writer, doc Document) error { return TextWithin(w, doc, textWidth) }
+
+// TextWithin writes a document for a terminal of so many columns.
+func TextWithin(w io.Writer, doc Document, width int) error {
+	t := terminal{width: width}
+	t.hang("", chart.Clean(doc.heading()))
 	if doc.Subtitle != "" {
-		hang(&b, "", chart.Clean(doc.Subtitle))
+		t.hang("", chart.Clean(doc.Subtitle))
 	}
 	if len(doc.Answers) > 0 {
-		b.WriteByte('\n')
+		t.WriteByte('\n')
 	}
 	for _, a := range doc.Answers {
 		mark := a.Light.Mark()
 		if mark == "" {
 			mark = " "
 		}
-		head := fmt.Sprintf("%s %-13s ", mark, chart.Clean(a.Question))
-		hang(&b, head, chart.Clean(a.Text))
+		t.hang(fmt.Sprintf("%s %-13s ", mark, chart.Clean(a.Question)), chart.Clean(a.Text))
 	}
-	for _, s := range doc.Sections {
-		if err := textSection(&b, s); err != nil {
-			return err
-		}
-	}
-	_, err := io.WriteString(w, chart.PlainBlanks(b.String()))
-	return err
+	return t.sections(w, doc.Sections)
 }
 
 // TextSections writes sections alone.
 func TextSections(w io.Writer, sections ...Section) error {
-	var b bytes.Buffer
-	for _, s := range sections {
-		if err := textSection(&b, s); err != nil {
-			return err
-		}
-	}
-	_, err := io.WriteString(w, chart.PlainBlanks(b.String()))
-	return err
+	t := terminal{width: textWidth}
+	return t.sections(w, sections)
 }
 
 // TextTable writes a table alone.
-func TextTable(w io.Writer, g *Table) error { return textTable(w, g) }
+func TextTable(w io.Writer, g *Table) error { return textTable(w, g, textWidth) }
 
-func textSection(b *bytes.Buffer, s Section) error {
+// terminal is text of a width.
+type terminal struct {
+	bytes.Buffer
+	width int
+}
+
+// sections adds sections and writes everything.
+func (t *terminal) sections(w io.Writer, sections []Section) error {
+	for _, s := range sections {
+		if err := t.section(s); err != nil {
+			return err
+		}
+	}
+	_, err := io.WriteString(w, chart.PlainBlanks(t.String()))
+	return err
+}
+
+func (t *terminal) section(s Section) error {
 	title := strings.ToUpper(chart.Clean(s.Title))
-	b.WriteByte('\n')
-	hang(b, "", title)
-	b.WriteString(strings.Repeat("─", min(twwidth.Width(title), textWidth)) + "\n")
+	t.WriteByte('\n')
+	t.hang("", title)
+	t.WriteString(strings.Repeat("─", min(twwidth.Width(title), t.width)) + "\n")
 	if s.Intro != "" {
-		hang(b, "", chart.Clean(s.Intro))
+		t.hang("", chart.Clean(s.Intro))
 	}
 	first := s.Intro == ""
 	for _, bl := range s.Blocks {
-		if bl.wordless() {
+		if bl.wordless() && len(bl.Sketch) == 0 {
 			continue
 		}
 		if !first {
-			b.WriteByte('\n')
+			t.WriteByte('\n')
 		}
 		first = false
-		if err := textBlock(b, bl); err != nil {
+		if err := t.block(bl); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func textBlock(b *bytes.Buffer, bl Block) error {
+func (t *terminal) block(bl Block) error {
 	if bl.Caption != "" {
-		hang(b, "", chart.Clean(bl.Caption)+":")
+		t.hang("", chart.Clean(bl.Caption)+":")
+	}
+	for _, line := range bl.Sketch {
+		t.WriteString(line + "\n")
 	}
 	width := 0
 	for _, f := range bl.Fields {
@@ -97,13 +107,13 @@ func textBlock(b *bytes.Buffer, bl Block) error {
 	for _, f := range bl.Fields {
 		name := chart.Clean(f.Name)
 		head := "  " + name + strings.Repeat(" ", width-twwidth.Width(name)+2)
-		hang(b, head, chart.Clean(f.Value))
+		t.hang(head, chart.Clean(f.Value))
 		if f.Note != "" {
-			hang(b, strings.Repeat(" ", twwidth.Width(head)), chart.Clean(f.Note))
+			t.hang(strings.Repeat(" ", twwidth.Width(head)), chart.Clean(f.Note))
 		}
 	}
 	for _, n := range bl.Notes {
-		hang(b, "  - ", chart.Clean(n))
+		t.hang("  - ", chart.Clean(n))
 	}
 	g := bl.Table
 	if g == nil {
@@ -113,23 +123,23 @@ func textBlock(b *bytes.Buffer, bl Block) error {
 	if g.Long && left > 0 {
 		g = &Table{Columns: g.Columns, Rows: g.Rows[:longRows]}
 	}
-	if err := textTable(b, g); err != nil {
+	if err := textTable(t, g, t.width); err != nil {
 		return err
 	}
 	if g != bl.Table {
-		fmt.Fprintf(b, " … %s more; all are in the other formats\n", chart.Plural(left, "row"))
+		fmt.Fprintf(t, " … %s more; all are in the other formats\n", chart.Plural(left, "row"))
 	}
 	return nil
 }
 
 // hang writes a text after a head, wrapped, the further lines indented as far as the head.
-func hang(b *bytes.Buffer, head, text string) {
+func (t *terminal) hang(head, text string) {
 	indent := twwidth.Width(head)
-	for i, line := range wrap(text, textWidth-indent) {
+	for i, line := range wrap(text, max(t.width-indent, 1)) {
 		if i > 0 {
 			head = strings.Repeat(" ", indent)
 		}
-		b.WriteString(strings.TrimRight(head+line, " ") + "\n")
+		t.WriteString(strings.TrimRight(head+line, " ") + "\n")
 	}
 }
 
@@ -171,8 +181,8 @@ func fitting(word string, width int) int {
 
 const columnGap = 2
 
-// textTable lays a table out within textWidth: the columns that are too wide are wrapped.
-func textTable(w io.Writer, g *Table) error {
+// textTable lays a table out within a width: the columns that are too wide are wrapped.
+func textTable(w io.Writer, g *Table, width int) error {
 	cells := make([][]string, 0, len(g.Rows)+1)
 	head := make([]string, len(g.Columns))
 	for i, c := range g.Columns {
@@ -189,7 +199,7 @@ func textTable(w io.Writer, g *Table) error {
 		}
 		cells = append(cells, line)
 	}
-	widths := fit(cells, textWidth-2-columnGap*(len(head)-1))
+	widths := fit(cells, width-2-columnGap*(len(head)-1))
 	for _, line := range cells {
 		for i := range line {
 			line[i] = strings.Join(wrap(line[i], widths[i]), "\n")
