@@ -119,16 +119,21 @@ func (a Allocation) Check(s *Snapshot, t Traits) error {
 func (a Allocation) check(s *Snapshot, t Traits) (about int, err error) {
 	timeOf := make([]float64, len(s.Jobs))
 	load := make([]float64, len(s.Devices))
-	seen := make(map[[2]int]bool, len(a.Entries))
+	alone := make([]bool, len(s.Jobs))
+	pairs := map[[2]int]bool{}
 	for _, e := range a.Entries {
 		if e.A < 0 || e.A >= len(s.Jobs) || e.B < -1 || e.B >= len(s.Jobs) || e.A == e.B {
 			return -1, fmt.Errorf("shares for jobs %d and %d of the snapshot, which has %d", e.A, e.B, len(s.Jobs))
 		}
-		key := [2]int{min(e.A, e.B), max(e.A, e.B)}
-		if seen[key] {
+		pair := [2]int{min(e.A, e.B), max(e.A, e.B)}
+		if e.B < 0 && alone[e.A] || e.B >= 0 && pairs[pair] {
 			return e.A, errors.New("shares twice for the same job or pair")
 		}
-		seen[key] = true
+		if e.B < 0 {
+			alone[e.A] = true
+		} else {
+			pairs[pair] = true
+		}
 		if err := e.check(s, t, timeOf, load); err != nil {
 			return e.A, err
 		}

@@ -1,7 +1,6 @@
 package rounds
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -41,6 +40,7 @@ type gavel struct {
 	placed               []*entry
 	ran                  bool // a round was run before
 	stuck                bool // nothing ran in the last round, and nobody comes any more
+	foregone             bool // what was chosen last is all that may be chosen
 
 	selection
 	placement
@@ -71,13 +71,17 @@ func (g *gavel) step() error {
 	for i := range g.running {
 		g.complete(&g.running[i])
 	}
-	g.running = g.running[:0]
 	g.forget()
 	g.arrive(g.enter)
 	if err := g.maybeDecide(); err != nil {
 		return err
 	}
 	g.typeOrder()
+	if g.foregone && slices.ContainsFunc(g.placed, func(e *entry) bool { return !e.gone() }) {
+		g.repeat()
+		return nil
+	}
+	g.running = g.running[:0]
 	g.choose()
 	g.place()
 	g.dispatch()
@@ -198,7 +202,7 @@ func (g *gavel) maybeDecide() error {
 			e.x[d] = min(max(x, 0), 1)
 		}
 	}
-	g.decideNow = false
+	g.decideNow, g.foregone = false, false
 	return nil
 }
 
@@ -247,15 +251,26 @@ func (g *gavel) choose() {
 	for _, d := range g.order {
 		g.selection.fill(d, g.Devices[d].Count, g.entries, g.total[d], g.traits.OnlyShares)
 	}
+	g.foregone = g.traits.OnlyShares && g.selection.everyone
+}
+
+// repeat runs what ran in the last round and has not ended on the same devices, as choosing and placing would come to.
+func (g *gavel) repeat() {
+	g.running = slices.DeleteFunc(g.running, func(p piece) bool { return p.entry.gone() })
+	g.countChances()
+	g.placed = slices.DeleteFunc(g.placed, (*entry).gone)
+	g.lease.extended += len(g.placed)
+	for i := range g.running {
+		e := g.running[i].entry
+		e.stays = true
+		g.running[i] = g.piece(e, 0)
+	}
+	g.sortRunning()
 }
 
 // place puts what was chosen onto devices.
 func (g *gavel) place() {
-	for _, e := range g.placed {
-		if !e.a.gone || e.b != nil && !e.b.gone {
-			g.lease.chances++
-		}
-	}
+	g.countChances()
 	g.placement.start(g.round)
 	for _, d := range g.order {
 		g.placement.put(d, g.selection.chosen[d])
@@ -274,30 +289,49 @@ func (g *gavel) place() {
 	}
 }
 
+// countChances counts who ran in the last round and has not ended.
+func (g *gavel) countChances() {
+	for _, e := range g.placed {
+		if !e.a.gone || e.b != nil && !e.b.gone {
+			g.lease.chances++
+		}
+	}
+}
+
 // dispatch starts the work of the round.
 func (g *gavel) dispatch() {
 	for _, e := range g.placed {
-		p := piece{entry: e, finish: g.now}
-		delay := g.resume(e)
-		p.steps = g.plan(&p, e.a, e.rate[e.device], delay)
-		if e.b != nil {
-			p.both = g.plan(&p, e.b, e.rateB[e.device], delay)
-		}
-		g.running = append(g.running, p)
+		g.running = append(g.running, g.piece(e, g.resume(e)))
 	}
-	slices.SortFunc(g.running, func(a, b piece) int {
-		if c := cmp.Compare(b.finish, a.finish); c != 0 {
-			return c
-		}
-		return a.entry.a.number - b.entry.a.number
-	})
+	g.sortRunning()
 }
 
-// plan is how many steps a job does in this round; the piece ends when the last of its jobs has done them.
+// piece is what an entry does in this round after a delay. It ends when the last of its jobs has done its steps.
+func (g *gavel) piece(e *entry, delay float64) piece {
+	p := piece{entry: e, finish: g.now}
+	p.steps = g.plan(&p, e.a, e.rate[e.device], delay)
+	if e.b != nil {
+		p.both = g.plan(&p, e.b, e.rateB[e.device], delay)
+	}
+	return p
+}
+
 func (g *gavel) plan(p *piece, j *job, rate, delay float64) float64 {
 	steps := min(math.Trunc(rate*(g.Interval-delay)), j.remaining())
 	p.finish = max(p.finish, g.now+delay+steps/rate)
 	return steps
+}
+
+func (g *gavel) sortRunning() {
+	slices.SortFunc(g.running, func(a, b piece) int {
+		switch {
+		case a.finish > b.finish:
+			return -1
+		case a.finish < b.finish:
+			return 1
+		}
+		return a.entry.a.number - b.entry.a.number
+	})
 }
 
 // resume charges a job for going on elsewhere, and returns the seconds that it takes.

@@ -6,6 +6,8 @@ type selection struct {
 	chosen [][]*entry // by device type
 	round  int
 	left   int // jobs that are not chosen yet
+	// everyone says that every entry was chosen that could have been.
+	everyone bool
 	heap   []candidate
 }
 
@@ -31,7 +33,7 @@ func (c *candidate) before(o *candidate) bool {
 
 func (s *selection) init(devices []DeviceType) { s.chosen = make([][]*entry, len(devices)) }
 
-func (s *selection) start(round, jobs int) { s.round, s.left = round, jobs }
+func (s *selection) start(round, jobs int) { s.round, s.left, s.everyone = round, jobs, true }
 
 // noTime stands for an infinite priority: a share, and nothing received.
 const noTime = 1e9
@@ -42,7 +44,11 @@ func (s *selection) fill(device, free int, entries []*entry, total float64, only
 	h := s.heap[:0]
 	for i, e := range entries {
 		share := e.x[device]
-		if share == 0 && onlyShares || !e.runs(device) || e.chosen(s.round) {
+		if share == 0 && onlyShares || !e.runs(device) {
+			continue
+		}
+		if e.chosen(s.round) {
+			s.everyone = false
 			continue
 		}
 		priority := 0.0
@@ -65,6 +71,7 @@ func (s *selection) fill(device, free int, entries []*entry, total float64, only
 		h = h[:len(h)-1]
 		down(h, 0)
 		if e.gpus > free || e.chosen(s.round) {
+			s.everyone = false
 			continue
 		}
 		free -= e.gpus
@@ -75,6 +82,7 @@ func (s *selection) fill(device, free int, entries []*entry, total float64, only
 		e.choose(s.round)
 		chosen = append(chosen, e)
 	}
+	s.everyone = s.everyone && len(h) == 0
 	s.chosen[device] = chosen
 }
 
