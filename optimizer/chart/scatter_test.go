@@ -4,6 +4,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -75,6 +76,11 @@ func runs() *Scatter {
 }
 
 func TestScatterOfAFront(t *testing.T) {
+	front := runs()
+	front.Marks = append(front.Marks, slices.Repeat([]Mark{{X: 50000, Y: 25, Name: "several"}}, 30)...)
+	if n := strings.Count(string(front.Picture().SVG), ">several<"); n == 0 || n > 8 {
+		t.Errorf("%d names at one point, want those that lie on no other", n)
+	}
 	svg := string(runs().Picture().SVG)
 	for _, want := range []string{`<path class="front" d="M`, `r="13"`, `>C chosen<`, `>A<`, ">time, hours (logarithmic)<", `class="whisker" d="M58 `} {
 		if !strings.Contains(svg, want) {
@@ -91,6 +97,10 @@ func TestSketch(t *testing.T) {
 	drawn := strings.Join(lines, "\n")
 	if len(lines) != sketchRows+4 || strings.Count(drawn, "*") != 1 || strings.ContainsAny(drawn, "ABZ") || strings.Count(drawn, "[C]") != 1 || strings.Count(drawn, "·") != 1 {
 		t.Errorf("want A and B as one, C ringed, a dot:\n%s", drawn)
+	}
+	ringed := &Scatter{Marks: []Mark{{X: 1, Y: 1, Ring: "chosen", Sign: "C"}, {X: 1, Y: 1, Sign: "A"}, {X: 2, Y: 2}}}
+	if drawn := strings.Join(ringed.Sketch(60), "\n"); !strings.Contains(drawn, "[C]") {
+		t.Errorf("what is ringed lies below another:\n%s", drawn)
 	}
 	for _, l := range lines {
 		if n := utf8.RuneCountInString(l); n > 60 {

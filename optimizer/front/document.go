@@ -85,7 +85,7 @@ func (f *Front) table(most int) *page.Table {
 	more := func(n int, word string) {
 		if n > 0 {
 			row := make([]page.Cell, len(t.Columns))
-			row[1].Text = fmt.Sprintf("… %d %s (all: --format csv)", n, word)
+			row[1].Text = fmt.Sprintf("… %d %s: --format csv", n, word)
 			t.Rows = append(t.Rows, row)
 		}
 	}

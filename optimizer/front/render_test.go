@@ -6,12 +6,15 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
+
+	"trainopt/optimizer/plan"
 )
 
 func rendered(t interface{ Fatal(...any) }, f *Front, format string, width int) string {
@@ -64,6 +67,25 @@ func TestText(t *testing.T) {
 	rd, cd := find("D")
 	if !(ra < rd && ca < cd) {
 		t.Errorf("A at %d,%d and D at %d,%d", ra, ca, rd, cd)
+	}
+}
+
+// A long front is cut around the chosen point in text, and whole in the other forms.
+func TestLongFront(t *testing.T) {
+	set := Set{Subject: "long"}
+	for i := range 40 {
+		set.Points = append(set.Points, named(fmt.Sprintf("p%02d", i), at(float64(100+i), 1000/float64(1+i), 1)))
+	}
+	f, err := Choose(set, plan.Preference{Time: .1, Cost: .9})
+	if err != nil || f.Chosen < 1 {
+		t.Fatal(err, f.Chosen)
+	}
+	text, page := rendered(t, f, "text", 80), rendered(t, f, "html", 0)
+	if strings.Count(text, "  p") != mostRows || !strings.Contains(text, "▸  "+f.Points[f.Chosen].Name) || !strings.Contains(text, "faster: --format csv") || !strings.Contains(text, "slower: --format csv") {
+		t.Errorf("want %d rows around %s:\n%s", mostRows, f.Points[f.Chosen].Name, text)
+	}
+	if n := strings.Count(page, "<span>p"); n != 40 || strings.Contains(page, "faster:") {
+		t.Errorf("the page has %d rows of 40", n)
 	}
 }
 

@@ -137,3 +137,14 @@ func TestTextWithin(t *testing.T) {
 		}
 	}
 }
+
+// TestSubordinate: what is below a figure is there where there is room.
+func TestSubordinate(t *testing.T) {
+	doc := Document{Title: "Costs", Sections: []Section{{Title: "All", Blocks: []Block{{Table: &Table{Columns: Right("USD"), Rows: [][]Cell{{{Text: "5", Sub: "4 to 7"}}}}}}}}}
+	for want, render := range map[string]func(io.Writer, Document) error{"5\n": Text, "| 5 (4 to 7) |": Markdown, "<span>5</span><small>4 to 7</small>": HTML} {
+		var b bytes.Buffer
+		if err := render(&b, doc); err != nil || !strings.Contains(b.String(), want) {
+			t.Errorf("%v, no %q in\n%s", err, want, b.String())
+		}
+	}
+}
