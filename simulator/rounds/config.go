@@ -34,8 +34,10 @@ type Config struct {
 	Ideal bool
 
 	Interval     float64 // length of a round, seconds; 0 is 360
-	MinRecompute float64 // least time between two decisions, seconds; 0 is 1920, below 0 is none
-	Preemption   Preemption
+	MinRecompute float64 // least time between two decisions, seconds; 0 is 1920 in compat mode and else none, below 0 is none
+	// WholeRounds has every round last to its end, with devices idle that become free before; compat mode always does that.
+	WholeRounds bool
+	Preemption  Preemption
 
 	Limit float64 // simulated seconds after which the run ends; 0 is none
 	// Backlog ends a run as not stable when jobs that ask for so many times the devices are in the cluster, and their number
@@ -82,7 +84,7 @@ func (c Config) withDefaults() Config {
 		c.Interval = defaultInterval
 	}
 	switch {
-	case c.MinRecompute == 0:
+	case c.MinRecompute == 0 && (c.Compat || c.Ideal):
 		c.MinRecompute = defaultMinRecompute
 	case c.MinRecompute < 0:
 		c.MinRecompute = 0

@@ -25,7 +25,9 @@ type job struct {
 	usd      float64
 	joules   float64
 	alone    *entry
-	chosen   int // round in which it was last chosen
+	chosen   int     // round in which it was last chosen
+	last     spot    // that it had before it was stopped
+	stopped  float64 // when
 	gone     bool
 }
 

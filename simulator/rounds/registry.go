@@ -26,6 +26,8 @@ var Policies = map[string]func(PolicyOptions) Policy{
 	"gandiva":      newGandiva,
 	"isolated":     newIsolated,
 	"proportional": newProportional,
+	"best_match":   newBestMatch,
+	"srtf":         newSRTF,
 
 	"finish_time_fairness":                              newFinishTimeFairness(reference),
 	"finish_time_fairness_packed":                       newFinishTimeFairness(paired),

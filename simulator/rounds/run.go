@@ -32,10 +32,13 @@ type mechanism interface {
 
 // newMechanism is the mechanism that a Config asks for.
 func newMechanism(s *simulation) mechanism {
-	if s.Ideal {
+	switch {
+	case s.Ideal:
 		return newIdeal(s)
+	case s.Compat:
+		return newGavel(s)
 	}
-	return newGavel(s)
+	return newImproved(s)
 }
 
 // simulation is the state that every mechanism shares.
@@ -204,14 +207,14 @@ func (s *simulation) charge(e *entry, device int, seconds float64) {
 	s.used[device] += float64(seconds * float64(e.gpus))
 	usd := s.Devices[device].USDHour * seconds / 3600 * float64(e.gpus)
 	joules := s.Devices[device].Watts * seconds * float64(e.gpus)
-	s.chargeJob(e.a, seconds, usd, joules, e.b != nil)
+	s.chargeJob(e.a, e.gpus, seconds, usd, joules, e.b != nil)
 	if e.b != nil {
-		s.chargeJob(e.b, seconds, usd, joules, true)
+		s.chargeJob(e.b, e.gpus, seconds, usd, joules, true)
 	}
 }
 
-func (s *simulation) chargeJob(j *job, seconds, usd, joules float64, shared bool) {
-	j.attained += seconds * float64(j.GPUs)
+func (s *simulation) chargeJob(j *job, gpus int, seconds, usd, joules float64, shared bool) {
+	j.attained += seconds * float64(gpus)
 	if shared {
 		joules /= 2
 		if !s.Compat {

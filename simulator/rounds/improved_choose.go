@@ -1,0 +1,176 @@
+package rounds
+
+import (
+	"cmp"
+	"slices"
+)
+
+// chooser hands out device types in a round.
+type chooser struct {
+	chosen []*tenant
+	left   []int // devices by type that nobody has yet
+	round  int
+	owed   []claim
+	gains  []claim
+}
+
+// claim is what a tenant can say for getting a device type.
+type claim struct {
+	tenant *tenant
+	device int
+	weight float64
+	debt   float64
+}
+
+// compare puts the strongest claim first. It is a total order.
+func (a claim) compare(b claim) int {
+	switch {
+	case a.weight != b.weight:
+		return cmp.Compare(b.weight, a.weight)
+	case a.debt != b.debt:
+		return cmp.Compare(b.debt, a.debt)
+	case a.tenant.a.number != b.tenant.a.number:
+		return a.tenant.a.number - b.tenant.a.number
+	case a.tenant.b != b.tenant.b:
+		return number(a.tenant.b) - number(b.tenant.b)
+	}
+	return b.device - a.device
+}
+
+func number(j *job) int {
+	if j == nil {
+		return -1
+	}
+	return j.number
+}
+
+// choose decides who has which device type in this round: first those that have one for all their time, then those that are owed
+// most, then, unless the policy forbids it, whoever gains most from what is left.
+func (m *improved) choose() {
+	m.round++
+	m.chosen, m.left = m.chosen[:0], m.left[:0]
+	for d := range m.Devices {
+		m.left = append(m.left, m.Devices[d].Count)
+	}
+	m.owed = m.owed[:0]
+	for _, t := range m.list {
+		t.want, t.counted = -1, -1
+		m.claimShares(t)
+	}
+	slices.SortFunc(m.owed, claim.compare)
+	for _, c := range m.owed {
+		if m.give(c.tenant, c.device) {
+			c.tenant.counted = c.device
+		}
+	}
+	if !m.traits.OnlyShares {
+		m.fill()
+		m.moveUp()
+	}
+}
+
+// claimShares gives a tenant the type that is its own, or else lists its claims to each.
+func (m *improved) claimShares(t *tenant) {
+	for d, x := range t.x {
+		switch {
+		case x <= leastShare || t.gone() || !t.runs(d):
+		case x >= wholeShare && m.give(t, d):
+			t.counted = d
+			return
+		default:
+			debt := t.deficit[d] + float64(x*m.Interval)
+			if t.device == d {
+				debt += m.leaseSeconds()
+			}
+			m.owed = append(m.owed, claim{t, d, debt, x})
+		}
+	}
+}
+
+// leaseSeconds is how much more than the holder of a device somebody must be owed to get it.
+func (m *improved) leaseSeconds() float64 { return m.Interval/2 + 20*m.Preemption.Seconds }
+
+func (m *improved) give(t *tenant, device int) bool {
+	if t.gpus > m.left[device] || t.chosen(m.round) {
+		return false
+	}
+	m.left[device] -= t.gpus
+	t.want = device
+	t.choose(m.round)
+	m.chosen = append(m.chosen, t)
+	return true
+}
+
+// fill gives what is left to jobs that have nothing, by how fast they are there compared with where they are fastest.
+func (m *improved) fill() {
+	if !m.anyLeft() {
+		return
+	}
+	m.gains = m.gains[:0]
+	for _, t := range m.list {
+		if t.b != nil || t.gone() || t.chosen(m.round) {
+			continue
+		}
+		best, debt := m.best(t), 0.0
+		for d := range t.x {
+			debt += t.deficit[d]
+		}
+		for d, r := range t.rate {
+			if r > 0 && t.gpus <= m.left[d] {
+				m.gains = append(m.gains, claim{t, d, r / best, debt})
+			}
+		}
+	}
+	slices.SortFunc(m.gains, claim.compare)
+	for _, c := range m.gains {
+		m.give(c.tenant, c.device)
+	}
+}
+
+func (m *improved) anyLeft() bool {
+	return slices.ContainsFunc(m.left, func(n int) bool { return n > 0 })
+}
+
+// best is what a job alone gets done where it is fastest.
+func (m *improved) best(t *tenant) float64 {
+	most := 0.0
+	for d, r := range t.rate {
+		if t.gpus <= m.Devices[d].Count {
+			most = max(most, r)
+		}
+	}
+	return most
+}
+
+// moveUp moves jobs onto better types that would stay idle, the one that gains most first.
+func (m *improved) moveUp() {
+	for m.anyLeft() {
+		var most claim
+		for _, t := range m.chosen {
+			if t.b != nil {
+				continue
+			}
+			best := m.best(t)
+			for d, r := range t.rate {
+				c := claim{tenant: t, device: d, weight: (r - t.rate[t.want]) / best}
+				if t.gpus <= m.left[d] && c.weight > m.leastGain(t, d) && (most.tenant == nil || c.compare(most) < 0) {
+					most = c
+				}
+			}
+		}
+		if most.tenant == nil {
+			return
+		}
+		m.left[most.tenant.want] += most.tenant.gpus
+		m.left[most.device] -= most.tenant.gpus
+		most.tenant.want = most.device
+	}
+}
+
+// leastGain is by how much a job must be faster elsewhere to move: nothing, unless moving costs time.
+func (m *improved) leastGain(t *tenant, device int) float64 {
+	if t.device == device || t.device < 0 {
+		return 1e-9
+	}
+	return max(1e-9, 2*m.Preemption.Seconds/m.Interval)
+}

@@ -1,0 +1,89 @@
+package rounds
+
+import "slices"
+
+// floor is which devices are free, by type and server. Devices of a server have consecutive numbers.
+type floor struct {
+	kinds []floorKind
+	order []int // memory for servers
+}
+
+type floorKind struct {
+	perServer int
+	taken     []bool
+	idle      []int // devices by server
+}
+
+func (f *floor) init(devices []DeviceType) {
+	f.kinds = make([]floorKind, len(devices))
+	for d := range devices {
+		per := max(devices[d].PerServer, 1)
+		k := floorKind{perServer: per, taken: make([]bool, devices[d].Count), idle: make([]int, (devices[d].Count+per-1)/per)}
+		for g := range k.taken {
+			k.idle[g/per]++
+		}
+		f.kinds[d] = k
+	}
+}
+
+func (f *floor) free(t *tenant) {
+	k := &f.kinds[t.device]
+	for _, g := range t.where {
+		k.taken[g] = false
+		k.idle[int(g)/k.perServer]++
+	}
+}
+
+// take chooses devices: those of last where all are still free, else in as few servers as possible, of which those that are left
+// with the fewest idle devices. spread says that there are more servers than so many devices need. O(servers · log servers).
+func (f *floor) take(device, gpus int, where []int32, last spot) (taken []int32, spread bool) {
+	k := &f.kinds[device]
+	if last.device == device && len(last.where) == gpus && !slices.ContainsFunc(last.where, func(g int32) bool { return k.taken[g] }) {
+		where = append(where, last.where...)
+		for _, g := range where {
+			k.take(int(g))
+		}
+	} else {
+		where = f.fresh(k, gpus, where)
+	}
+	servers := 1
+	for i := 1; i < len(where); i++ {
+		if int(where[i])/k.perServer != int(where[i-1])/k.perServer {
+			servers++
+		}
+	}
+	return where, servers > (gpus+k.perServer-1)/k.perServer
+}
+
+func (k *floorKind) take(g int) {
+	k.taken[g] = true
+	k.idle[g/k.perServer]--
+}
+
+func (f *floor) fresh(k *floorKind, gpus int, where []int32) []int32 {
+	for left := gpus; left > 0; {
+		server := k.tightest(left)
+		for g := server * k.perServer; g < len(k.taken) && g < (server+1)*k.perServer && left > 0; g++ {
+			if !k.taken[g] {
+				k.take(g)
+				where = append(where, int32(g))
+				left--
+			}
+		}
+	}
+	return where
+}
+
+// tightest is the first server with as few idle devices as are enough or, when none has enough, with the most.
+func (k *floorKind) tightest(gpus int) int {
+	best := 0
+	for s, n := range k.idle {
+		switch b := k.idle[best]; {
+		case n == gpus:
+			return s
+		case n > gpus && (b < gpus || n < b), n < gpus && n > b:
+			best = s
+		}
+	}
+	return best
+}
