@@ -6,18 +6,20 @@ import "math"
 type point struct {
 	x            []float64
 	value, bound float64 // bound: no feasible point is better
+	unit         float64 // what the distance is measured by, at least
 }
 
-// gap is the relative distance of the value to the bound.
+// gap is the relative distance of the value to the bound. A value above the bound, which only floors missed by a rounding allow,
+// counts as far as it is above.
 func (p *point) gap() float64 {
-	d := p.bound - p.value
-	switch {
-	case d <= 0:
+	d := math.Abs(p.bound - p.value)
+	if d == 0 {
 		return 0
-	case math.IsNaN(d) || math.IsInf(d, 1):
+	}
+	if math.IsNaN(d) || math.IsInf(d, 1) {
 		return math.Inf(1)
 	}
-	return d / max(math.Abs(p.bound), math.Abs(p.value))
+	return d / max(math.Abs(p.bound), math.Abs(p.value), p.unit)
 }
 
 // repair copies the shares of the iterate, without the rounding that would break a row of time or capacity.
@@ -50,7 +52,7 @@ func (s *interior) repair(x []float64) {
 	}
 }
 
-// valueOf is the objective of a linear program at x.
+// valueOf is the objective at x.
 func (p *program) valueOf(x []float64) float64 {
 	sum, least := 0.0, math.Inf(1)
 	for g, m := range p.count {
@@ -59,7 +61,10 @@ func (p *program) valueOf(x []float64) float64 {
 			rate += p.rate[k] * x[k]
 			sum += m * p.gain[k] * x[k]
 		}
-		if p.levelled[g] && p.level[g] > 0 {
+		switch {
+		case p.levelled[g] && p.logs:
+			sum += m * math.Log(rate)
+		case p.levelled[g] && p.level[g] > 0:
 			least = min(least, rate/p.level[g])
 		}
 	}
@@ -71,7 +76,7 @@ func (p *program) valueOf(x []float64) float64 {
 
 // dualBound is the value that the prices of the iterate prove to be out of reach: for any prices ≥ 0 of capacities, progress
 // and least progress it is Σ capacity·price + what every job would pay for its time − the floors. The price of a job's time is
-// taken as low as its columns allow.
+// taken as low as its columns allow. A logarithm is bounded by its tangent, log v ≤ price·v − 1 − log price.
 func (s *interior) dualBound() float64 {
 	bound, level := 0.0, 0.0
 	for j, c := range s.capacity {
@@ -89,6 +94,9 @@ func (s *interior) dualBound() float64 {
 		}
 		bound += m * (best - least*s.floor[g])
 		level += m * progress * s.level[g]
+		if s.logs && s.levelled[g] {
+			bound -= m * (1 + math.Log(progress))
+		}
 	}
 	if s.rising {
 		bound /= level
@@ -99,7 +107,7 @@ func (s *interior) dualBound() float64 {
 // optimise runs a linear program until the certified gap is small, and returns the best certified point. enough may end it
 // earlier (nil: never).
 func (s *interior) optimise(enough func(*point) bool) *point {
-	best := &point{x: make([]float64, s.cols), value: math.Inf(-1), bound: math.Inf(1)}
+	best := &point{x: make([]float64, s.cols), value: math.Inf(-1), bound: math.Inf(1), unit: s.unit()}
 	trial := make([]float64, s.cols)
 	look := func() bool {
 		best.bound = min(best.bound, s.dualBound())
@@ -107,8 +115,9 @@ func (s *interior) optimise(enough func(*point) bool) *point {
 		if !s.meetsFloors(trial) {
 			return false
 		}
-		if v := s.valueOf(trial); v > best.value {
-			best.value = v
+		next := point{value: s.valueOf(trial), bound: best.bound, unit: best.unit}
+		if next.gap() < best.gap() {
+			best.value = next.value
 			copy(best.x, trial)
 		}
 		return best.gap() <= wantedGap || enough != nil && enough(best)
@@ -119,6 +128,19 @@ func (s *interior) optimise(enough func(*point) bool) *point {
 	})
 	look()
 	return best
+}
+
+// unit is what gaps are measured by at least, since floors may leave nothing to the objective: a thousandth of about what equal
+// parts give. Logarithms are compared per job, so that the gap is that of their geometric mean.
+func (p *program) unit() float64 {
+	if !p.logs {
+		return 1e-3
+	}
+	jobs := 0.0
+	for _, m := range p.count {
+		jobs += m
+	}
+	return jobs
 }
 
 // meetsFloors says whether least progress is made up to slackGap.

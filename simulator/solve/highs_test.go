@@ -33,7 +33,7 @@ func (r *reference) highs() (float64, error) {
 		}
 		m.AddSparseRow(highs.NegInf(), cols, values, r.limit[i])
 	}
-	sol, err := m.Solve(highs.WithOutput(false), highs.WithThreads(1),
+	sol, err := m.Solve(highs.WithOutput(false), highs.WithThreads(1), highs.WithTimeLimit(5),
 		highs.WithFloatOption("primal_feasibility_tolerance", 1e-10), highs.WithFloatOption("dual_feasibility_tolerance", 1e-10))
 	if err != nil {
 		return 0, err

@@ -6,8 +6,6 @@ import (
 	"math"
 	"testing"
 
-	"gonum.org/v1/gonum/mat"
-	"gonum.org/v1/gonum/optimize/convex/lp"
 	"pgregory.net/rapid"
 )
 
@@ -44,6 +42,9 @@ func newReference(s Sharing) *reference {
 		}
 		r.add(row, 1)
 	}
+	row := r.row()
+	row[len(row)-1] = 1
+	r.add(row, unbounded)
 	return r
 }
 
@@ -102,32 +103,99 @@ func (r *reference) floors(s Sharing, floor []float64) {
 	}
 }
 
-// dense solves by gonum's dense simplex method; for a handful of jobs.
+// dense solves by the simplex method on a full tableau with Bland's rule, which ends; for a handful of jobs.
 func (r *reference) dense() (float64, error) {
 	m, n := len(r.rows), len(r.cost)
-	a := mat.NewDense(m, n+m, nil)
-	b := make([]float64, m)
-	c := make([]float64, n+m)
-	for k, v := range r.cost {
-		c[k] = -v
-	}
+	width := n + 2*m + 1 // columns, slacks, artificials, limits
+	table := make([][]float64, m)
+	basis := make([]int, m)
+	first := make([]float64, width) // phase 1: minus the artificials
 	for i, row := range r.rows {
-		sign := 1.0
+		table[i] = make([]float64, width)
+		copy(table[i], row)
+		table[i][n+i], table[i][width-1] = 1, r.limit[i]
+		basis[i] = n + i
 		if r.limit[i] < 0 {
-			sign = -1
+			for k := range table[i] {
+				table[i][k] = -table[i][k]
+			}
+			table[i][n+m+i] = 1
+			basis[i] = n + m + i
+			first[n+m+i] = -1
 		}
-		for k, v := range row {
-			a.Set(i, k, sign*v)
-		}
-		a.Set(i, n+i, sign)
-		b[i] = sign * r.limit[i]
 	}
-	v, _, err := lp.Simplex(c, a, b, 1e-10, nil)
-	return -v, err
+	if v := bland(table, basis, first, width-1); v < -1e-7 {
+		return 0, fmt.Errorf("no feasible point: %g missing", -v)
+	}
+	for i, b := range basis { // artificials at 0 must not come back
+		for k := 0; b >= n+m && k < n+m; k++ {
+			if math.Abs(table[i][k]) > 1e-9 {
+				pivot(table, i, k)
+				basis[i], b = k, k
+			}
+		}
+	}
+	return bland(table, basis, append(append([]float64{}, r.cost...), make([]float64, width-n)...), n+m), nil
+}
+
+// bland maximises cost over the tableau, entering columns below limit only.
+func bland(table [][]float64, basis []int, cost []float64, limit int) float64 {
+	last := len(cost) - 1
+	for {
+		enter := -1
+		for k := 0; k < limit && enter < 0; k++ {
+			gain := cost[k]
+			for i, b := range basis {
+				gain -= cost[b] * table[i][k]
+			}
+			if gain > 1e-9 {
+				enter = k
+			}
+		}
+		leave := -1
+		for i := range table {
+			if enter >= 0 && table[i][enter] > 1e-9 {
+				if leave < 0 {
+					leave = i
+					continue
+				}
+				a, b := table[i][last]*table[leave][enter], table[leave][last]*table[i][enter]
+				if a < b || a == b && basis[i] < basis[leave] {
+					leave = i
+				}
+			}
+		}
+		if leave < 0 {
+			value := 0.0
+			for i, b := range basis {
+				value += cost[b] * table[i][last]
+			}
+			return value
+		}
+		pivot(table, leave, enter)
+		basis[leave] = enter
+	}
+}
+
+func pivot(table [][]float64, row, col int) {
+	inverse := 1 / table[row][col]
+	for k := range table[row] {
+		table[row][k] *= inverse
+	}
+	for i := range table {
+		if f := table[i][col]; i != row && f != 0 {
+			for k, v := range table[row] {
+				table[i][k] -= f * v
+			}
+		}
+	}
 }
 
 // solver is what the programs of this package are compared with; a build with HiGHS uses that.
 var solver = (*reference).dense
+
+// unbounded limits t where no job has a weight.
+const unbounded = 1e6
 
 var largest = 5 // jobs in a comparison
 
@@ -234,7 +302,6 @@ func TestMaxMinAgainstReference(t *testing.T) {
 		method := rapid.SampledFrom([]func(Sharing, []float64, []float64) (Solution, error){MaxMin, Central}).Draw(t, "method")
 		sol, err := method(s, weight, floor)
 		r := maxMinReference(s, weight, floor)
-		r.add(func() []float64 { row := r.row(); row[len(row)-1] = 1; return row }(), 1e6) // without weights t is unbounded
 		want, refErr := solver(r)
 		if refErr != nil {
 			if !errors.Is(err, ErrInfeasible) {
@@ -254,13 +321,114 @@ func TestMaxMinAgainstReference(t *testing.T) {
 				t.Fatalf("job %d gets %.17g done, asked %g", i, done[i], f)
 			}
 		}
-		if want == 1e6 {
+		if want == unbounded {
 			want = 0
 		} else if got := worst(weight, done); sol.Value > got*(1+1e-12) {
 			t.Fatalf("value %.17g, but the shares give %.17g", sol.Value, got)
 		}
 		if !near(sol.Value, want, 1e-7) || sol.Gap > promisedGap {
 			t.Fatalf("value %.12g with gap %g, reference %.12g", sol.Value, sol.Gap, want)
+		}
+	})
+}
+
+func TestMaxSumAgainstReference(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawSharing(t)
+		n, J := len(s.Rate), len(s.Devices)
+		floor := drawList(t, n, "floor", 0, 0, 0, 0, 0.1, 0.5, 2)
+		value := make([][]float64, n)
+		r := newReference(s)
+		for i := range value {
+			value[i] = rapid.SliceOfN(rapid.SampledFrom([]float64{0, 1, 1, 3, -1, 1e4, 0.01}), J, J).Draw(t, "value")
+			copy(r.cost[i*J:], value[i])
+		}
+		r.floors(s, floor)
+		sol, err := MaxSum(s, value, nil, floor)
+		want, refErr := solver(r)
+		if refErr != nil {
+			if !errors.Is(err, ErrInfeasible) {
+				t.Fatalf("the reference says %v, not %v (value %g)", refErr, err, sol.Value)
+			}
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := feasible(s, sol); err != nil {
+			t.Fatal(err)
+		}
+		got := 0.0
+		for i, row := range sol.X {
+			for j, x := range row {
+				got += value[i][j] * x
+			}
+		}
+		if !near(got, want, 1e-7) || !near(sol.Value, want, 1e-7) {
+			t.Fatalf("value %.12g (the shares give %.12g) with gap %g, reference %.12g", sol.Value, got, sol.Gap, want)
+		}
+	})
+}
+
+func TestDemandAgainstReference(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawSharing(t)
+		n := len(s.Rate)
+		asked := drawList(t, n, "demand", 0, 0.1, 0.1, 0.5, 0.01, 2)
+		r := newReference(s)
+		r.floors(s, asked)
+		sol, err := Demand(s, asked)
+		if _, refErr := solver(r); refErr != nil {
+			if !errors.Is(err, ErrInfeasible) {
+				t.Fatalf("the reference says %v, not %v (value %g)", refErr, err, sol.Value)
+			}
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := feasible(s, sol); err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range doneBy(s, sol) {
+			if v < asked[i]*(1-2e-9) {
+				t.Fatalf("job %d gets %.17g done, asked %g", i, v, asked[i])
+			}
+		}
+	})
+}
+
+// The conditions of Karush, Kuhn and Tucker need no other solver: no small move of time from anything to anything else improves
+// the sum of logarithms.
+func TestNashCannotBeImproved(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawSharing(t)
+		n := len(s.Rate)
+		weight := drawList(t, n, "weight", 0, 1, 1, 2)
+		sol, err := Nash(s, weight)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := feasible(s, sol); err != nil {
+			t.Fatal(err)
+		}
+		// Linearised at the solution, the best feasible point is no better: Σ X'_i/X_i ≤ number of jobs.
+		r := newReference(s)
+		jobs := 0.0
+		for i, v := range doneBy(s, sol) {
+			if weight[i] > 0 && s.best(i) > 0 {
+				jobs++
+				for k, c := range r.done(s, i) {
+					r.cost[k] += c / v
+				}
+			}
+		}
+		best, err := solver(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if best > jobs*(1+1e-6) {
+			t.Fatalf("Σ X'/X can be %.9g for %g jobs", best, jobs)
 		}
 	})
 }
