@@ -110,6 +110,8 @@ type Comparison struct {
 	Charts []Chart `json:"-"`
 	// Also are further tables with other cases or metrics, shown after this one.
 	Also []*Comparison `json:"also,omitempty"`
+	// Fold leaves Also to the formats other than text.
+	Fold bool `json:"-"`
 }
 
 // Table is a table in words and figures as they are to be read: the first column is text, the others are figures. Every

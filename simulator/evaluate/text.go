@@ -19,13 +19,20 @@ const textWidth = 100
 // intervals and tests, and the means of the details. Tables that are too wide go on below.
 func renderText(w io.Writer, c *Comparison) error {
 	var b bytes.Buffer
-	for i, t := range c.tables() {
+	tables := c.tables()
+	if c.Fold {
+		tables = tables[:1]
+	}
+	for i, t := range tables {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
 		if err := t.text(&b); err != nil {
 			return fmt.Errorf("write comparison as text: %w", err)
 		}
+	}
+	if c.Fold && len(c.Also) > 0 {
+		fmt.Fprintf(&b, "\n%d further tables, with intervals, tests and notes: as html, markdown, csv or json\n", len(c.Also))
 	}
 	var lines []string
 	for _, l := range strings.Split(b.String(), "\n") {
@@ -36,12 +43,12 @@ func renderText(w io.Writer, c *Comparison) error {
 }
 
 func (c *Comparison) text(b *bytes.Buffer) error {
-	b.WriteString(wrapped(c.title(), "") + wrapped(c.subtitle(), "") + "\n")
+	b.WriteString(Wrapped(c.title(), "") + Wrapped(c.subtitle(), "") + "\n")
 	if err := textGrids(b, c.overview(false)); err != nil {
 		return err
 	}
 	for _, t := range c.Tables {
-		b.WriteString("\n" + wrapped(t.Title, ""))
+		b.WriteString("\n" + Wrapped(t.Title, ""))
 		if err := textGrids(b, t.grid()); err != nil {
 			return err
 		}
@@ -50,7 +57,7 @@ func (c *Comparison) text(b *bytes.Buffer) error {
 		if m.Detail {
 			continue
 		}
-		b.WriteString("\n" + wrapped(m.Name+": "+m.caption(), ""))
+		b.WriteString("\n" + Wrapped(m.Name+": "+m.caption(), ""))
 		if err := textGrids(b, c.metric(m)); err != nil {
 			return err
 		}
@@ -62,18 +69,19 @@ func (c *Comparison) text(b *bytes.Buffer) error {
 		}
 		for _, m := range c.shown() {
 			if m.Detail && m.caption() != "" {
-				b.WriteString(wrapped("  "+m.Name+": "+m.caption(), "    "))
+				b.WriteString(Wrapped("  "+m.Name+": "+m.caption(), "    "))
 			}
 		}
 	}
 	for _, n := range c.Notes {
-		b.WriteString(wrapped("note: "+n, "  "))
+		b.WriteString(Wrapped("note: "+n, "  "))
 	}
 	return nil
 }
 
-// wrapped breaks text at spaces so that it is at most textWidth wide; lines after the first are indented.
-func wrapped(text, indent string) string {
+// Wrapped breaks text at spaces so that it is at most 100 characters wide, as all text here; lines after the first begin with
+// indent, the last ends with a line feed.
+func Wrapped(text, indent string) string {
 	var b strings.Builder
 	at := 0
 	for i, word := range strings.Split(text, " ") {

@@ -1,0 +1,257 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"trainopt/simulator/platform"
+	"trainopt/simulator/rounds"
+	"trainopt/simulator/rounds/sweep"
+	"trainopt/simulator/workload"
+)
+
+// roundsFlags are the flags of a simulation in rounds that do not say how much load there is: the cluster, the kind of jobs, the
+// mechanism.
+type roundsFlags struct {
+	trace, traceFormat, generate, window, reference string
+	throughputs, prices                             string
+	clusters                                        []string
+	perServer                                       int
+	slos, priorities, compat, ideal                 bool
+	duration, interval, recompute, preemption       string
+	limit                                           string
+	preemptionSteps, backlog                        float64
+}
+
+const defaultCluster = "v100=36,p100=36,k80=36"
+
+func (f *roundsFlags) add(fs *pflag.FlagSet) {
+	fs.StringVar(&f.trace, "trace", "", "jobs of a `FILE`, which may be compressed by gzip")
+	fs.StringVar(&f.traceFormat, "trace-format", "", "its format, when it is not to be told by its contents")
+	fs.StringVar(&f.generate, "generate", "", "draw jobs as Gavel does: single|multi (devices of a job) (default single)")
+	fs.StringVar(&f.window, "window", "", "of which jobs there are figures, `A:B` (IDs, B not included)")
+	fs.StringVar(&f.duration, "duration", "", "every drawn job takes `DUR` alone on the reference device (default: drawn)")
+	fs.StringVar(&f.reference, "reference", "v100", "device type on which durations hold")
+	fs.BoolVar(&f.priorities, "priorities", false, "20 % of the drawn jobs get weight 5")
+	fs.BoolVar(&f.slos, "slos", false, "drawn jobs have deadlines of 1.2, 2 or 10 times their duration")
+	fs.IntVar(&f.perServer, "gpus-per-server", 1, "devices of one server")
+	fs.StringVar(&f.throughputs, "throughputs", "", "throughput table, `FILE` in Gavel's form (default: Gavel's, in the binary)")
+	fs.StringVar(&f.prices, "prices", "gavel", "gavel|gavel-on-demand|catalogue or a `FILE` with kind,usd_hour")
+	fs.BoolVar(&f.compat, "compat", false, "simulate as the published code of Gavel does")
+	fs.BoolVar(&f.ideal, "ideal", false, "no rounds: every job gets exactly its shares")
+	fs.StringVar(&f.interval, "interval", "360", "length of a round, `DUR` or seconds")
+	fs.StringVar(&f.recompute, "recompute", "", "least time between two decisions, `DUR` or seconds (default: 1920 with --compat, else none)")
+	fs.StringVar(&f.preemption, "preemption-cost", "0", "what a job loses each time it goes on after a pause or elsewhere, `DUR` or seconds")
+	fs.Float64Var(&f.preemptionSteps, "preemption-steps", 0, "and so many steps that it does again")
+	fs.StringVar(&f.limit, "limit", "", "end after `DUR` of simulated time")
+	fs.Float64Var(&f.backlog, "backlog", 0, "not stable when jobs ask for so many times the devices, and more and more (default 25, below 0 never)")
+}
+
+// jobsOf is where the jobs of a simulation come from, read and checked.
+type jobsOf struct {
+	base  rounds.Config // without Devices, load and policy
+	trace *workload.Trace
+	words string // the jobs without the load: "jobs of x.trace"
+	notes []string
+}
+
+// jobs reads what does not depend on load and cluster.
+func (f *roundsFlags) jobs(e *env, cmd *cobra.Command) (*jobsOf, error) {
+	out := &jobsOf{base: rounds.Config{Compat: f.compat, Ideal: f.ideal, Backlog: f.backlog, Clock: e.clock.Monotonic}}
+	c := &out.base
+	var duration float64
+	var errs []error
+	span := func(flag, text string, into *float64) {
+		if text == "" {
+			return
+		}
+		v, err := parseSpan(text)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--%s %w", flag, err))
+		}
+		*into = v
+	}
+	span("interval", f.interval, &c.Interval)
+	span("preemption-cost", f.preemption, &c.Preemption.Seconds)
+	span("limit", f.limit, &c.Limit)
+	span("recompute", f.recompute, &c.MinRecompute)
+	span("duration", f.duration, &duration)
+	if f.recompute != "" && c.MinRecompute == 0 {
+		c.MinRecompute = -1
+	}
+	if f.interval != "" && c.Interval <= 0 {
+		errs = append(errs, fmt.Errorf("--interval %s: want more than 0", f.interval))
+	}
+	if !(f.preemptionSteps >= 0) || math.IsInf(f.preemptionSteps, 0) {
+		errs = append(errs, fmt.Errorf("--preemption-steps %v: want a number from 0", f.preemptionSteps))
+	}
+	if math.IsNaN(f.backlog) {
+		errs = append(errs, errors.New("--backlog NaN: want a number"))
+	}
+	c.Preemption.Steps = f.preemptionSteps
+	errs = append(errs, f.conflicts(cmd))
+	window, err := parseWindow(f.window)
+	errs = append(errs, err)
+	c.Window = window
+	if f.throughputs != "" {
+		table, err := workload.LoadThroughputs(inDir(e.dir, f.throughputs))
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--throughputs: %w", err))
+		}
+		c.Throughputs = table
+	} else {
+		c.Throughputs = workload.GavelTable()
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	if f.trace != "" {
+		return out, out.readTrace(e, f)
+	}
+	o := workload.Options{MultiGPU: f.generate == "multi", MultiPriority: f.priorities, SLOs: f.slos, Seconds: duration, Reference: f.reference}
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	if _, err := workload.NewGenerator(o, c.Throughputs); err != nil {
+		return nil, fmt.Errorf("--generate: %w", err)
+	}
+	c.Generate = &o
+	out.words = map[bool]string{false: "jobs on one device each", true: "jobs on 1 to 8 devices"}[o.MultiGPU]
+	return out, nil
+}
+
+// conflicts are flags that say nothing together.
+func (f *roundsFlags) conflicts(cmd *cobra.Command) error {
+	var errs []error
+	if f.generate != "" && f.generate != "single" && f.generate != "multi" {
+		errs = append(errs, fmt.Errorf("--generate %q: want single or multi", f.generate))
+	}
+	if f.trace != "" {
+		for _, flag := range []string{"generate", "rate", "rates", "static", "slos", "priorities", "duration"} {
+			if cmd.Flags().Changed(flag) {
+				errs = append(errs, fmt.Errorf("--%s says nothing with --trace", flag))
+			}
+		}
+	} else if f.traceFormat != "" {
+		errs = append(errs, errors.New("--trace-format says nothing without --trace"))
+	}
+	if f.compat && f.preemption != "" && cmd.Flags().Changed("preemption-cost") {
+		errs = append(errs, errors.New("--preemption-cost says nothing with --compat: Gavel's simulation has none"))
+	}
+	return errors.Join(errs...)
+}
+
+func (o *jobsOf) readTrace(e *env, f *roundsFlags) error {
+	trace, err := workload.LoadTrace(inDir(e.dir, f.trace), f.traceFormat)
+	if err != nil {
+		return fmt.Errorf("--trace: %w", err)
+	}
+	if len(trace.Jobs) == 0 {
+		return fmt.Errorf("--trace %s: it has no jobs", f.trace)
+	}
+	if err := workload.Complete(trace.Jobs, o.base.Throughputs, f.reference); err != nil {
+		return fmt.Errorf("--trace %s: %w", f.trace, err)
+	}
+	o.trace, o.base.Jobs, o.notes = trace, trace.Jobs, trace.Warnings()
+	o.words = fmt.Sprintf("%d jobs of %s", len(trace.Jobs), f.trace)
+	return nil
+}
+
+// devices are those of one cluster, with prices, and what a reader must know of these.
+func (f *roundsFlags) devices(e *env, o *jobsOf, text string) ([]rounds.DeviceType, string, error) {
+	var known []string
+	for _, d := range o.base.Throughputs.Devices() {
+		if !strings.HasSuffix(d, "_unconsolidated") {
+			known = append(known, d)
+		}
+	}
+	cluster, err := platform.Parse(text, known)
+	if err != nil {
+		return nil, "", fmt.Errorf("--cluster: %w", err)
+	}
+	if f.perServer < 1 {
+		return nil, "", fmt.Errorf("--gpus-per-server %d: want at least 1", f.perServer)
+	}
+	cluster = cluster.InServersOf(f.perServer)
+	name := f.prices
+	if !slices.Contains([]string{"gavel", "gavel-on-demand", "catalogue"}, name) {
+		name = inDir(e.dir, name)
+	}
+	prices, err := platform.Prices(name)
+	if err != nil {
+		return nil, "", fmt.Errorf("--prices: %w", err)
+	}
+	unpriced := cluster.Price(prices)
+	var words []string
+	from := ""
+	for _, a := range cluster {
+		if a.PriceFrom != "" {
+			words, from = append(words, fmt.Sprintf("%s %g", a.Name, a.USDHour)), a.PriceFrom
+		}
+	}
+	note := ""
+	if len(words) > 0 {
+		note = fmt.Sprintf("USD per device-hour: %s; %s", strings.Join(words, ", "), from)
+	}
+	if len(unpriced) > 0 {
+		note = strings.TrimPrefix(note+"; no price of "+strings.Join(unpriced, ", ")+": costs are unknown", "; ")
+	}
+	c := o.base
+	c.Devices = rounds.Devices(cluster)
+	if err := sweep.Fits(&c); err != nil {
+		return nil, "", err
+	}
+	return c.Devices, note, nil
+}
+
+// parseSpan reads a duration, or a number of seconds, from 0.
+func parseSpan(text string) (float64, error) {
+	if v, err := strconv.ParseFloat(text, 64); err == nil && v >= 0 && v < 1e12 {
+		return v, nil
+	}
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return d.Seconds(), nil
+	}
+	return 0, fmt.Errorf("%q: want a duration such as 6m or 2h30m, or seconds, from 0", text)
+}
+
+// parseWindow reads "A:B"; "" is no window.
+func parseWindow(text string) (rounds.Window, error) {
+	if text == "" {
+		return rounds.Window{}, nil
+	}
+	lo, hi, ok := strings.Cut(text, ":")
+	a, err1 := strconv.Atoi(lo)
+	b, err2 := strconv.Atoi(hi)
+	if !ok || err1 != nil || err2 != nil || a < 0 || b <= a {
+		return rounds.Window{}, fmt.Errorf("--window %q: want A:B, IDs of jobs with 0 ≤ A < B", text)
+	}
+	return rounds.Window{Start: a, End: b}, nil
+}
+
+// knownPolicy refuses a policy that does not exist, naming the most similar ones.
+func knownPolicy(flag, name string) error {
+	_, err := rounds.NewPolicy(name, rounds.PolicyOptions{})
+	if err == nil || slices.Contains(rounds.PolicyNames(), strings.SplitN(name, "_alpha=", 2)[0]) {
+		return err
+	}
+	left := map[string]string{}
+	for _, n := range rounds.PolicyNames() {
+		left[n] = ""
+	}
+	var near []string
+	for range 3 {
+		n := nearest(name, left)
+		near = append(near, n)
+		delete(left, n)
+	}
+	return fmt.Errorf("%s %q: unknown, nearest known are %s; `optimize simulate rounds --policies` lists all", flag, name, strings.Join(near, ", "))
+}

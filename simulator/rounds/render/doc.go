@@ -1,0 +1,96 @@
+// Package render writes what came out of a simulation in rounds: as text for a terminal, as JSON, as a CSV of its jobs, and as
+// a page. It simulates and compares nothing; several runs beside each other are a sweep.
+//
+//	err := render.Write(os.Stdout, &render.Run{Result: result, What: "100 jobs at once"}, "text")
+package render
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"trainopt/simulator/rounds"
+)
+
+// Run is a result with what a reader must know beside it.
+type Run struct {
+	*rounds.Result
+	What     string  // the jobs, in a few words
+	Interval float64 // length of a round, seconds; 0 when there are none
+	Notes    []string
+}
+
+// formats are the ways to write a run. A new one is one function and one line here.
+var formats = map[string]func(io.Writer, *Run) error{
+	"csv":  func(w io.Writer, r *Run) error { return Jobs(w, r.Result) },
+	"html": page,
+	"json": asJSON,
+	"text": text,
+}
+
+// Formats lists the names that Write knows.
+func Formats() []string { return slices.Sorted(maps.Keys(formats)) }
+
+// Write writes a run in one of Formats.
+func Write(w io.Writer, r *Run, format string) error {
+	f, ok := formats[format]
+	if !ok {
+		return fmt.Errorf("write simulation: format %q is unknown, want one of %s", format, strings.Join(Formats(), ", "))
+	}
+	return f(w, r)
+}
+
+func asJSON(w io.Writer, r *Run) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(struct {
+		*rounds.Result
+		Workload  string        `json:"workload"`
+		IntervalS rounds.Number `json:"interval_s"`
+	}{r.Result, r.What, rounds.Number(orUnknown(r.Interval))})
+}
+
+func orUnknown(v float64) float64 {
+	if v == 0 {
+		return math.NaN()
+	}
+	return v
+}
+
+// JobColumns are the columns of Jobs.
+var JobColumns = []string{"id", "arrival_s", "jct_s", "deadline_s", "missed", "cost_usd", "energy_joules"}
+
+// Jobs writes the jobs of a result as CSV, with a header; what is unknown is empty.
+func Jobs(w io.Writer, r *rounds.Result) error {
+	out := csv.NewWriter(w)
+	lines := [][]string{JobColumns}
+	for i := range r.Jobs {
+		lines = append(lines, JobCells(&r.Jobs[i]))
+	}
+	if err := out.WriteAll(lines); err != nil {
+		return fmt.Errorf("write jobs as CSV: %w", err)
+	}
+	return nil
+}
+
+// JobCells is a job in JobColumns.
+func JobCells(j *rounds.JobResult) []string {
+	cell := func(n rounds.Number) string {
+		if v := float64(n); !math.IsNaN(v) && !math.IsInf(v, 0) {
+			return strconv.FormatFloat(v, 'g', -1, 64)
+		}
+		return ""
+	}
+	missed := ""
+	if j.Missed != nil {
+		missed = strconv.FormatBool(*j.Missed)
+	}
+	return []string{strconv.Itoa(j.ID), cell(j.ArrivalS), cell(j.JCTS), cell(j.DeadlineS), missed, cell(j.CostUSD), cell(j.EnergyJoules)}
+}

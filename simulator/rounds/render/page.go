@@ -1,0 +1,60 @@
+package render
+
+import (
+	"cmp"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+
+	"trainopt/simulator/evaluate"
+	"trainopt/simulator/rounds"
+)
+
+// slowest is how many jobs a page lists.
+const slowest = 15
+
+func page(w io.Writer, r *Run) error {
+	p := evaluate.Page{Title: r.title(), Subtitle: r.subtitle(), Facts: r.facts(), Notes: r.notes()}
+	p.Charts = []evaluate.Chart{{
+		Title: "Completion times", Note: "share of the jobs that took at most so long, from arrival to completion",
+		X: evaluate.Axis{Name: "hours", Log: true}, Y: evaluate.Axis{Name: "share of jobs", Zero: true, Share: true},
+		Lines: []evaluate.Line{evaluate.Distribution(r.Policy, Hours(r.Result))},
+	}}
+	jobs := slices.DeleteFunc(slices.Clone(r.Jobs), func(j rounds.JobResult) bool { return math.IsNaN(float64(j.JCTS)) })
+	slices.SortStableFunc(jobs, func(a, b rounds.JobResult) int { return cmp.Compare(b.JCTS, a.JCTS) })
+	t := evaluate.Table{Title: "The slowest jobs", Head: []string{"job", "arrived", "took", "cost", "deadline"}}
+	for _, j := range jobs[:min(slowest, len(jobs))] {
+		t.Lines = append(t.Lines, []string{strconv.Itoa(j.ID), span(j.ArrivalS), span(j.JCTS), dollars(j.CostUSD), verdict(&j)})
+	}
+	if len(t.Lines) > 0 {
+		p.Tables = append(p.Tables, t)
+	}
+	return p.Write(w)
+}
+
+// Hours are the completion times of the jobs of a result, in hours and in its order; NaN where a job did not end.
+func Hours(r *rounds.Result) []float64 {
+	out := make([]float64, len(r.Jobs))
+	for i := range r.Jobs {
+		out[i] = float64(r.Jobs[i].JCTS) / 3600
+	}
+	return out
+}
+
+func dollars(n rounds.Number) string {
+	if !known(n) {
+		return "unknown"
+	}
+	return strconv.FormatFloat(float64(n), 'f', 2, 64) + " USD"
+}
+
+func verdict(j *rounds.JobResult) string {
+	switch {
+	case j.Missed == nil:
+		return "none"
+	case *j.Missed:
+		return "missed"
+	}
+	return "met"
+}

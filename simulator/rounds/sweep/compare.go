@@ -1,0 +1,238 @@
+package sweep
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"trainopt/simulator/evaluate"
+	"trainopt/simulator/rounds"
+	"trainopt/simulator/workload"
+)
+
+// measure is a metric and how it is read from a run.
+type measure struct {
+	evaluate.Metric
+	of func(r *rounds.Result) float64
+}
+
+// measures are those that every run has. A new one is one line here.
+var measures = []measure{
+	{evaluate.Metric{Name: "mean_jct_s", Unit: "s", Hours: true, Better: evaluate.Lower, Means: "mean time from arrival to completion"}, func(r *rounds.Result) float64 { return float64(r.MeanJCTS) }},
+	{evaluate.Metric{Name: "p50_jct_s", Unit: "s", Hours: true, Better: evaluate.Lower, Detail: true, Means: "median of that time"}, func(r *rounds.Result) float64 { return float64(r.P50JCTS) }},
+	{evaluate.Metric{Name: "p99_jct_s", Unit: "s", Hours: true, Better: evaluate.Lower, Detail: true, Means: "what 99 % of the jobs stay below"}, func(r *rounds.Result) float64 { return float64(r.P99JCTS) }},
+	{evaluate.Metric{Name: "makespan_s", Unit: "s", Hours: true, Better: evaluate.Lower, Detail: true, Means: "when the last job ended"}, func(r *rounds.Result) float64 { return float64(r.MakespanS) }},
+	{evaluate.Metric{Name: "utilization", Unit: "share", Better: evaluate.Neither, Detail: true, Means: "of devices, mean over the run"}, func(r *rounds.Result) float64 { return float64(r.Utilization) }},
+	{evaluate.Metric{Name: "cost_usd", Unit: "USD", Better: evaluate.Lower, Detail: true, Means: "of all jobs that ran, for the time that they had devices"}, func(r *rounds.Result) float64 { return float64(r.CostUSD) }},
+	{evaluate.Metric{Name: "energy_joules", Unit: "J", Better: evaluate.Lower, Detail: true, Means: "at most, by the power limits of the devices"}, func(r *rounds.Result) float64 { return float64(r.EnergyJoules) }},
+	{evaluate.Metric{Name: "deadlines_missed", Unit: "share", Better: evaluate.Lower, Means: "of the jobs that have a deadline"}, missed},
+	{evaluate.Metric{Name: "devices_kept", Unit: "share", Better: evaluate.Higher, Detail: true, Means: "of the times that a job ran on: with the same devices"}, func(r *rounds.Result) float64 { return float64(r.LeaseExtensions) }},
+	{evaluate.Metric{Name: "pauses", Better: evaluate.Lower, Detail: true, Means: "times that a job went on after a pause or on other devices"}, func(r *rounds.Result) float64 { return float64(r.Pauses) }},
+	{evaluate.Metric{Name: "decisions", Better: evaluate.Neither, Detail: true, Means: "of the policy"}, func(r *rounds.Result) float64 { return float64(r.Allocations) }},
+}
+
+// Metrics of fairness and of priorities, which need more than the run.
+var (
+	fairness = evaluate.Metric{Name: "fairness", Better: evaluate.Lower,
+		Means: "finish-time fairness: completion time by that of the same job under isolated, mean over jobs; below 1 a job is better off than with its own part of the cluster"}
+	unfair = evaluate.Metric{Name: "worse_off", Unit: "share", Better: evaluate.Lower, Detail: true, Means: "of jobs with a finish-time fairness above 1"}
+	low    = evaluate.Metric{Name: "mean_jct_low_s", Unit: "s", Hours: true, Better: evaluate.Lower, Means: "mean completion time of jobs of normal priority"}
+	high   = evaluate.Metric{Name: "mean_jct_high_s", Unit: "s", Hours: true, Better: evaluate.Lower, Means: "mean completion time of jobs of higher priority"}
+)
+
+func missed(r *rounds.Result) float64 {
+	n, of := 0.0, 0.0
+	for i := range r.Jobs {
+		if m := r.Jobs[i].Missed; m != nil {
+			of++
+			if *m {
+				n++
+			}
+		}
+	}
+	return n / of // 0/0 is NaN: nobody has a deadline
+}
+
+// compare fills in Comparison from the cells.
+func (o *Outcome) compare() {
+	each := make([]*evaluate.Comparison, len(o.Scenarios))
+	for k := range o.Scenarios {
+		each[k] = o.scenario(k)
+	}
+	if len(each) == 1 {
+		o.Comparison = each[0]
+		o.Comparison.Title = joined(o.Title, o.Scenarios[0].Name)
+		o.Comparison.Notes = append(slices.Clone(o.Notes), o.Comparison.Notes...)
+		return
+	}
+	c := &evaluate.Comparison{Schema: 1, Engine: "rounds", Title: o.Title, Metrics: []string{}, Rows: []evaluate.Row{}, Paired: []evaluate.Pair{},
+		Policies: o.Policies, Against: each[0].Against, Definitions: []evaluate.Metric{}, Seeds: len(o.Seeds), Cases: len(o.Seeds) * len(o.Scenarios),
+		WallS: evaluate.Number(math.NaN()), Notes: o.Notes, Also: each, Fold: len(each) > 3}
+	headline := o.headline()
+	c.Tables = []evaluate.Table{o.byLoad(headline)}
+	c.Charts = []evaluate.Chart{o.loadChart(headline)}
+	o.Comparison = c
+}
+
+func joined(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ": ")
+}
+
+// headline is the makespan where all jobs come at once, else the mean completion time.
+func (o *Outcome) headline() measure {
+	name := "mean_jct_s"
+	if o.static() {
+		name = "makespan_s"
+	}
+	return measures[slices.IndexFunc(measures, func(m measure) bool { return m.Name == name })]
+}
+
+// static says whether all jobs of all scenarios come at once.
+func (o *Outcome) static() bool {
+	return !slices.ContainsFunc(o.Scenarios, func(s Scenario) bool { return s.Config.Generate == nil || s.Config.Generate.Lambda > 0 })
+}
+
+// scenario compares the policies in one scenario.
+func (o *Outcome) scenario(k int) *evaluate.Comparison {
+	opt := evaluate.Options{Engine: "rounds", Title: o.Scenarios[k].Name, Against: o.Against}
+	shown := []string{"mean_jct_s", "deadlines_missed"}
+	if o.Scenarios[k].Config.Generate == nil || o.Scenarios[k].Config.Generate.Lambda == 0 {
+		shown = append(shown, "makespan_s")
+	}
+	if priced(o.Scenarios[k].Config.Devices) {
+		shown = append(shown, "cost_usd")
+	}
+	for _, m := range measures {
+		m.Detail = !slices.Contains(shown, m.Name)
+		opt.Metrics = append(opt.Metrics, m.Metric)
+	}
+	opt.Metrics = append(opt.Metrics, fairness, unfair, low, high)
+	cases := make([]evaluate.Case, len(o.Seeds))
+	values := make([][]map[string]float64, len(o.Policies))
+	for p := range o.Policies {
+		values[p] = make([]map[string]float64, len(o.Seeds))
+		for i, seed := range o.Seeds {
+			cases[i] = evaluate.Case{Name: fmt.Sprintf("seed %d", seed), Seed: seed}
+			values[p][i] = o.values(&o.Cells[p][k][i], k, i)
+		}
+	}
+	c := evaluate.Assemble(o.Policies, cases, opt, values)
+	c.Notes = o.reasons(k)
+	c.Charts = o.distributions(k)
+	return c
+}
+
+func priced(devices []rounds.DeviceType) bool {
+	return !slices.ContainsFunc(devices, func(d rounds.DeviceType) bool { return math.IsNaN(d.USDHour) })
+}
+
+// values are the metrics of a run; empty when it has none.
+func (o *Outcome) values(c *Cell, scenario, seed int) map[string]float64 {
+	out := map[string]float64{}
+	if !c.known() {
+		return out
+	}
+	for _, m := range measures {
+		out[m.Name] = m.of(c.Result)
+	}
+	if f := o.fairness(c, scenario, seed); f != nil {
+		out[fairness.Name] = mean(f)
+		worse, n := 0.0, 0.0
+		for _, v := range f {
+			if !math.IsNaN(v) {
+				n++
+				if v > 1 {
+					worse++
+				}
+			}
+		}
+		out[unfair.Name] = worse / n
+	}
+	if low10, high10, ok := o.priorities(c.Result, scenario, o.Seeds[seed]); ok {
+		out[low.Name], out[high.Name] = low10, high10
+	}
+	return out
+}
+
+// fairness is that of the jobs of a run; nil when it is not known.
+func (o *Outcome) fairness(c *Cell, scenario, seed int) []float64 {
+	if o.isolated == nil || !o.isolated[scenario][seed].known() || !c.known() {
+		return nil
+	}
+	return rounds.FinishTimeFairness(c.Result, o.isolated[scenario][seed].Result)
+}
+
+// priorities are mean completion times by priority, of runs whose jobs have several.
+func (o *Outcome) priorities(r *rounds.Result, scenario int, seed uint64) (low, high float64, ok bool) {
+	c := o.Scenarios[scenario].Config
+	if c.Generate == nil || !c.Generate.MultiPriority {
+		return 0, 0, false
+	}
+	opt := *c.Generate
+	opt.Seed = int64(seed)
+	table := c.Throughputs
+	if table == nil {
+		table = workload.GavelTable()
+	}
+	g, err := workload.NewGenerator(opt, table)
+	if err != nil || len(r.Jobs) == 0 {
+		return 0, 0, false
+	}
+	weights := g.Take(r.Jobs[len(r.Jobs)-1].ID + 1)
+	var jcts [2][]float64
+	for i := range r.Jobs {
+		class := 0
+		if weights[r.Jobs[i].ID].Weight > 1 {
+			class = 1
+		}
+		jcts[class] = append(jcts[class], float64(r.Jobs[i].JCTS))
+	}
+	return mean(jcts[0]), mean(jcts[1]), true
+}
+
+// mean of what is known; NaN of nothing.
+func mean(v []float64) float64 {
+	s, n := 0.0, 0.0
+	for _, x := range v {
+		if !math.IsNaN(x) {
+			s, n = s+x, n+1
+		}
+	}
+	return s / n
+}
+
+// reasons say, policy by policy, why runs of a scenario have no figures, and what was warned of.
+func (o *Outcome) reasons(scenario int) []string {
+	var out []string
+	for p, policy := range o.Policies {
+		seeds := map[string][]string{}
+		var order []string
+		for i, seed := range o.Seeds {
+			c := &o.Cells[p][scenario][i]
+			about := []string{}
+			if c.Result != nil {
+				about = append(about, c.Result.Warnings...)
+			}
+			if c.Err != nil {
+				about = append(about, c.Err.Error())
+			} else if c.Reason != "" {
+				about = append(about, c.Reason)
+			}
+			for _, a := range about {
+				if seeds[a] == nil {
+					order = append(order, a)
+				}
+				seeds[a] = append(seeds[a], fmt.Sprint(seed))
+			}
+		}
+		for _, a := range order {
+			word := "seeds "
+			if len(seeds[a]) == 1 {
+				word = "seed "
+			}
+			out = append(out, policy+", "+word+strings.Join(seeds[a], ", ")+": "+a)
+		}
+	}
+	return out
+}

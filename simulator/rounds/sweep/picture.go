@@ -1,0 +1,154 @@
+package sweep
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+
+	"trainopt/simulator/evaluate"
+	"trainopt/simulator/rounds/render"
+)
+
+// groups are the groups of the scenarios, in order.
+func (o *Outcome) groups() []string {
+	var out []string
+	for i := range o.Scenarios {
+		if !slices.Contains(out, o.Scenarios[i].Group) {
+			out = append(out, o.Scenarios[i].Group)
+		}
+	}
+	return out
+}
+
+// lineName is how a policy in a group is called.
+func (o *Outcome) lineName(policy, group string) string {
+	if group == "" || len(o.groups()) == 1 {
+		return policy
+	}
+	if len(o.Policies) == 1 {
+		return group
+	}
+	return policy + ", " + group
+}
+
+// byLoad is a metric by policy and load; "–" where it is unknown for some seed.
+func (o *Outcome) byLoad(m measure) evaluate.Table {
+	var xs []float64
+	for i := range o.Scenarios {
+		xs = append(xs, o.Scenarios[i].X)
+	}
+	slices.Sort(xs)
+	xs = slices.Compact(xs)
+	t := evaluate.Table{Title: fmt.Sprintf("%s in hours, mean over seeds, by %s; – where a run has none, see the notes of each", m.Name, o.XName), Head: []string{o.XName}}
+	for _, x := range xs {
+		t.Head = append(t.Head, short(x))
+	}
+	for _, group := range o.groups() {
+		for p, policy := range o.Policies {
+			line := []string{o.lineName(policy, group)}
+			for _, x := range xs {
+				v := math.NaN()
+				if k := o.find(group, x); k >= 0 {
+					v = o.Mean(p, k, m.of) / 3600
+				}
+				line = append(line, hours(v))
+			}
+			t.Lines = append(t.Lines, line)
+		}
+	}
+	return t
+}
+
+// find is the scenario of a group at x; −1 none.
+func (o *Outcome) find(group string, x float64) int {
+	return slices.IndexFunc(o.Scenarios, func(s Scenario) bool { return s.Group == group && s.X == x })
+}
+
+func hours(v float64) string {
+	if math.IsNaN(v) {
+		return "–"
+	}
+	return strconv.FormatFloat(v, 'f', 2, 64)
+}
+
+// short is a number without digits that say nothing.
+func short(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
+
+// loadChart is a metric against the load, a line for each policy and group.
+func (o *Outcome) loadChart(m measure) evaluate.Chart {
+	title := map[string]string{"mean_jct_s": "Mean completion time by load", "makespan_s": "Makespan by load"}[m.Name]
+	c := evaluate.Chart{Title: title, Note: "mean over seeds; a line ends where a run is not stable",
+		X: evaluate.Axis{Name: o.XName}, Y: evaluate.Axis{Name: "hours", Zero: true}}
+	for _, group := range o.groups() {
+		for p, policy := range o.Policies {
+			l := evaluate.Line{Name: o.lineName(policy, group), Dots: true}
+			for k := range o.Scenarios {
+				if s := &o.Scenarios[k]; s.Group == group {
+					l.Points = append(l.Points, evaluate.Point{X: s.X, Y: o.Mean(p, k, m.of) / 3600})
+				}
+			}
+			c.Lines = append(c.Lines, l)
+		}
+	}
+	return c
+}
+
+// distributions are how completion times and fairness of a scenario are distributed, over all seeds.
+func (o *Outcome) distributions(scenario int) []evaluate.Chart {
+	share := evaluate.Axis{Name: "share of jobs", Zero: true, Share: true}
+	jct := evaluate.Chart{Title: "Completion times", Note: "share of the jobs that took at most so long; all seeds", X: evaluate.Axis{Name: "hours", Log: true}, Y: share}
+	ftf := evaluate.Chart{Title: "Finish-time fairness", Note: "share of the jobs with at most so many times the completion time that they have under isolated; all seeds",
+		X: evaluate.Axis{Name: "times that of isolated", Log: true}, Y: share}
+	for p, policy := range o.Policies {
+		var times, ratios []float64
+		for i := range o.Seeds {
+			c := &o.Cells[p][scenario][i]
+			if c.known() {
+				times = append(times, render.Hours(c.Result)...)
+				ratios = append(ratios, o.fairness(c, scenario, i)...)
+			}
+		}
+		jct.Lines = append(jct.Lines, evaluate.Distribution(policy, times))
+		if policy != baseline {
+			l := evaluate.Distribution(policy, ratios)
+			l.Color = p%8 + 1
+			ftf.Lines = append(ftf.Lines, l)
+		}
+	}
+	charts := []evaluate.Chart{jct}
+	if o.isolated != nil && len(ftf.Lines) > 0 {
+		charts = append(charts, ftf)
+	}
+	return charts
+}
+
+// WriteJobs writes every job of every run as CSV.
+func (o *Outcome) WriteJobs(w io.Writer) error {
+	out := csv.NewWriter(w)
+	lines := [][]string{append([]string{"scenario", "policy", "seed", "fairness"}, render.JobColumns...)}
+	for k := range o.Scenarios {
+		for p, policy := range o.Policies {
+			for i, seed := range o.Seeds {
+				c := &o.Cells[p][k][i]
+				if c.Result == nil {
+					continue
+				}
+				ratios := o.fairness(c, k, i)
+				for n := range c.Result.Jobs {
+					ratio := ""
+					if ratios != nil && !math.IsNaN(ratios[n]) {
+						ratio = strconv.FormatFloat(ratios[n], 'g', 6, 64)
+					}
+					lines = append(lines, append([]string{o.Scenarios[k].Name, policy, strconv.FormatUint(seed, 10), ratio}, render.JobCells(&c.Result.Jobs[n])...))
+				}
+			}
+		}
+	}
+	if err := out.WriteAll(lines); err != nil {
+		return fmt.Errorf("write jobs as CSV: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,252 @@
+// Package sweep runs policies of simulations in rounds over loads and seeds, in parallel, and compares them: mean completion
+// times against the load, how completion times and fairness are distributed, with the intervals and tests of package evaluate.
+//
+// A run that is not stable, or that reaches its limit, has no figures: its mean would be that of the jobs that happened to
+// end. It is counted and said; higher loads of the same policy and seed are then not tried.
+//
+//	outcome, err := sweep.Run(ctx, &sweep.Sweep{
+//		Policies:  []string{"fifo", "fifo_perf"},
+//		Seeds:     []uint64{0, 1, 2},
+//		Scenarios: scenarios, // the same cluster at 1, 2, … jobs per hour
+//	})
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"trainopt/simulator/evaluate"
+	"trainopt/simulator/rounds"
+)
+
+// Scenario is what every policy is tried on, with every seed.
+type Scenario struct {
+	Name string // "4 jobs/h"
+	// Group and X are where it stands in charts: scenarios of a group make a line for each policy, in the order of X.
+	Group string
+	X     float64
+	// Config is what is simulated. Policy and the seeds of policy and generator are filled in.
+	Config rounds.Config
+}
+
+// Sweep is what is compared. Policies, Seeds and Scenarios are needed.
+type Sweep struct {
+	Title    string
+	XName    string // of Scenario.X, with the unit
+	Policies []string
+	Against  []string // nil: the first policy
+	Seeds    []uint64
+	// Scenarios of a group follow each other, by X.
+	Scenarios []Scenario
+	// Fairness runs the policy "isolated" too, to tell finish-time fairness.
+	Fairness bool
+	// Timeout is real time that one run may take; 0 is no limit. What runs into it depends on the machine.
+	Timeout time.Duration
+	Workers int // runs at the same time; 0: one a core
+	// Progress is told after each run, from one goroutine at a time; nil: nobody is.
+	Progress func(done, total int)
+	Notes    []string
+}
+
+// Cell is one run.
+type Cell struct {
+	Result *rounds.Result // nil when it was not run
+	// Reason says why there are no figures; "" when there are.
+	Reason string
+	Err    error // the policy failed, or what was asked for cannot be simulated
+}
+
+// known says whether the run has figures.
+func (c *Cell) known() bool { return c.Result != nil && c.Reason == "" }
+
+// Outcome is what came out.
+type Outcome struct {
+	*Sweep
+	Comparison *evaluate.Comparison
+	Cells      [][][]Cell // by policy, scenario and seed
+	isolated   [][]Cell   // by scenario and seed; nil when nobody asked
+}
+
+// baseline is the policy that finish-time fairness compares with.
+const baseline = "isolated"
+
+// Run runs everything. The outcome is the same, byte for byte, whatever the number of workers, unless a run meets Timeout. When
+// the context ends, what is known comes with the context's error. The first run that fails, in the order of policies,
+// scenarios and seeds, is the error, and the outcome has the others.
+func Run(ctx context.Context, s *Sweep) (*Outcome, error) {
+	o := newOutcome(s)
+	tasks := o.tasks()
+	workers := s.Workers
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	done, total := 0, 0
+	for _, t := range tasks {
+		total += t.to - t.from
+	}
+	var told sync.Mutex
+	tell := func(n int) {
+		if s.Progress == nil {
+			return
+		}
+		told.Lock()
+		defer told.Unlock()
+		done += n
+		s.Progress(done, total)
+	}
+	next := make(chan task)
+	var wait sync.WaitGroup
+	for range min(workers, len(tasks)) {
+		wait.Go(func() {
+			for t := range next {
+				o.runLine(ctx, t, tell)
+			}
+		})
+	}
+	for _, t := range tasks {
+		next <- t
+	}
+	close(next)
+	wait.Wait()
+	o.compare()
+	if err := ctx.Err(); err != nil {
+		return o, err
+	}
+	return o, o.firstError()
+}
+
+func newOutcome(s *Sweep) *Outcome {
+	o := &Outcome{Sweep: s, Cells: make([][][]Cell, len(s.Policies))}
+	grid := func() [][]Cell {
+		g := make([][]Cell, len(s.Scenarios))
+		for k := range g {
+			g[k] = make([]Cell, len(s.Seeds))
+		}
+		return g
+	}
+	for p := range o.Cells {
+		o.Cells[p] = grid()
+	}
+	if i := slices.Index(s.Policies, baseline); i >= 0 {
+		o.isolated = o.Cells[i]
+	} else if s.Fairness {
+		o.isolated = grid()
+	}
+	return o
+}
+
+// task are the runs of a policy with a seed on the scenarios from…to−1, one group, one after the other.
+type task struct {
+	policy   string
+	cells    [][]Cell
+	seed     int
+	from, to int
+}
+
+// tasks are in an order in which policies and seeds of a group get done together.
+func (o *Outcome) tasks() []task {
+	var out []task
+	for from := 0; from < len(o.Scenarios); {
+		to := from + 1
+		for to < len(o.Scenarios) && o.Scenarios[to].Group == o.Scenarios[from].Group {
+			to++
+		}
+		for seed := range o.Seeds {
+			for p, name := range o.Policies {
+				out = append(out, task{name, o.Cells[p], seed, from, to})
+			}
+			if o.isolated != nil && !slices.Contains(o.Policies, baseline) {
+				out = append(out, task{baseline, o.isolated, seed, from, to})
+			}
+		}
+		from = to
+	}
+	return out
+}
+
+// runLine runs one task; what comes after a run that is not stable is not run.
+func (o *Outcome) runLine(ctx context.Context, t task, tell func(int)) {
+	for k := t.from; k < t.to; k++ {
+		cell := &t.cells[k][t.seed]
+		if ctx.Err() == nil {
+			*cell = o.runOne(ctx, t.policy, &o.Scenarios[k], o.Seeds[t.seed])
+		}
+		if cell.Result == nil || cell.Result.NotStable == nil {
+			tell(1)
+			continue
+		}
+		for rest := k + 1; rest < t.to; rest++ {
+			t.cells[rest][t.seed].Reason = "not run: not stable at " + o.Scenarios[k].Name
+		}
+		tell(t.to - k)
+		return
+	}
+}
+
+func (o *Outcome) runOne(ctx context.Context, policy string, s *Scenario, seed uint64) (cell Cell) {
+	defer func() {
+		if x := recover(); x != nil {
+			cell = Cell{Reason: "failed", Err: fmt.Errorf("policy %s, %s, seed %d: panic: %v", policy, s.Name, seed, x)}
+		}
+	}()
+	c := s.Config
+	c.Policy, c.Seed = policy, int64(seed)
+	if c.Generate != nil {
+		g := *c.Generate
+		g.Seed = int64(seed)
+		c.Generate = &g
+	}
+	inner, stop := ctx, context.CancelFunc(func() {})
+	if o.Timeout > 0 {
+		inner, stop = context.WithTimeout(ctx, o.Timeout)
+	}
+	defer stop()
+	r, err := rounds.Run(inner, c)
+	cell.Result = r
+	switch {
+	case err == nil:
+	case errors.Is(err, rounds.ErrNotStable):
+		cell.Reason = fmt.Sprintf("not stable: jobs in the cluster asked for %d devices, of %d, and more and more", r.NotStable.Demand[2], r.NotStable.Devices)
+	case errors.Is(err, rounds.ErrLimit):
+		cell.Reason = "stopped at the limit of simulated time"
+	case ctx.Err() != nil:
+		cell = Cell{}
+	case inner.Err() != nil:
+		cell.Reason = fmt.Sprintf("stopped after %v of real time", o.Timeout)
+	default:
+		cell = Cell{Reason: "failed", Err: fmt.Errorf("policy %s, %s, seed %d: %w", policy, s.Name, seed, err)}
+	}
+	return cell
+}
+
+func (o *Outcome) firstError() error {
+	for _, policy := range append(slices.Clone(o.Cells), o.isolated) {
+		for _, scenario := range policy {
+			for _, cell := range scenario {
+				if cell.Err != nil {
+					return cell.Err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// Mean is the mean over seeds of the mean completion time, in seconds, of a policy in a scenario; NaN unless all seeds have one.
+func (o *Outcome) Mean(policy, scenario int, of func(*rounds.Result) float64) float64 {
+	sum := 0.0
+	for i := range o.Cells[policy][scenario] {
+		c := &o.Cells[policy][scenario][i]
+		if !c.known() {
+			return math.NaN()
+		}
+		sum += of(c.Result)
+	}
+	return sum / float64(len(o.Seeds))
+}
