@@ -69,7 +69,7 @@ directory are looked at. Time and money are compared per unit of the same work.`
 	}
 	for _, n := range importNumbers {
 		f.assumed.numbers[n.flag] = fs.Float64(n.flag, math.NaN(), "of a log that does not say: "+n.help)
-		fs.Lookup(n.flag).DefValue = ""
+		fs.Lookup(n.flag).DefValue = "0" // help then shows none
 	}
 	fs.StringVar(&f.assumed.gpuModel, "gpu-model", "", "of a log that does not say: `NAME` of the GPUs")
 	fs.StringVar(&f.assumed.model, "model", "", "of a log that does not say: `NAME` of the model")

@@ -15,7 +15,8 @@ func pricesImportCommand(e *env, c *common) *cobra.Command {
 	cmd := &cobra.Command{Use: "import FILE", Short: "Import a newer list of prices, plain or .gz", Args: cobra.ExactArgs(1),
 		Long: `Import a newer list of prices, plain or .gz, into the state directory.
 
-Layouts, told by their columns: ` + strings.ReplaceAll(cost.Layouts(), "; ", "\n  ") + `
+Layouts, told by their columns, in which case and punctuation do not matter:
+  ` + strings.ReplaceAll(cost.Layouts(), "; ", "\n  ") + `
 
 A newer price replaces an older one of the same CLOUD:TYPE; an older one does not. On demand and spot go by their own
 dates. Of several regions one is taken: --region, else us-east-1 (AWS), eastus (Azure), us-central1 (GCP), else the one in

@@ -34,14 +34,14 @@ var importNumbers = []struct {
 	least      float64
 	field      func(*history.Entry) *float64
 }{
-	{"gpus", "GPUs that it ran on; 0: none", 0, func(e *history.Entry) *float64 { return &e.Observed.GPUs }},
-	{"cpus", "logical CPUs that it ran on", 1, func(e *history.Entry) *float64 { return &e.Observed.CPUs }},
+	{"gpus", "GPUs that it ran on, `N`; 0: none", 0, func(e *history.Entry) *float64 { return &e.Observed.GPUs }},
+	{"cpus", "logical CPUs that it ran on, `N`", 1, func(e *history.Entry) *float64 { return &e.Observed.CPUs }},
 	{"memory", "host memory, `GiB`", 0, func(e *history.Entry) *float64 { return &e.Observed.MemoryGiB }},
-	{"batch-size", "samples a step over all GPUs", 1, func(e *history.Entry) *float64 { return &e.Observed.Batch }},
-	{"params", "trained parameters of the model", 1, func(e *history.Entry) *float64 { return &e.Job.Params }},
-	{"layers", "layers of the model", 1, func(e *history.Entry) *float64 { return &e.Job.Layers }},
-	{"data-count", "samples in one epoch", 1, func(e *history.Entry) *float64 { return &e.Job.DataCount }},
-	{"epochs", "epochs of the whole training", 1, func(e *history.Entry) *float64 { return &e.Job.Epochs }},
+	{"batch-size", "samples a step over all GPUs, `N`", 1, func(e *history.Entry) *float64 { return &e.Observed.Batch }},
+	{"params", "trained parameters of the model, `N`", 1, func(e *history.Entry) *float64 { return &e.Job.Params }},
+	{"layers", "layers of the model, `N`", 1, func(e *history.Entry) *float64 { return &e.Job.Layers }},
+	{"data-count", "samples in one epoch, `N`", 1, func(e *history.Entry) *float64 { return &e.Job.DataCount }},
+	{"epochs", "epochs of the whole training, `N`", 1, func(e *history.Entry) *float64 { return &e.Job.Epochs }},
 }
 
 func runsImportCommand(e *env, c *common) *cobra.Command {
@@ -59,9 +59,9 @@ itself is taken from the flags. The same log again replaces what it gave before.
 	fs.StringVar(&f.format, "format", "", "format of the logs: "+strings.Join(monitor.Formats(), "|")+" (default: by their content)")
 	for _, n := range importNumbers {
 		f.numbers[n.flag] = fs.Float64(n.flag, math.NaN(), n.help)
-		fs.Lookup(n.flag).DefValue = ""
+		fs.Lookup(n.flag).DefValue = "0" // help then shows none
 	}
-	fs.IntVar(&f.nodes, "nodes", 0, "machines that it ran on")
+	fs.IntVar(&f.nodes, "nodes", 0, "machines that it ran on, `N`")
 	fs.StringVar(&f.gpuModel, "gpu-model", "", "`NAME` of the GPUs")
 	fs.StringVar(&f.machine, "machine", "", "`NAME` of the machine, such as aws:p4d.24xlarge")
 	fs.StringVar(&f.model, "model", "", "`NAME` of the model")

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"trainopt/cost"
+	"trainopt/monitor"
+	"trainopt/optimizer/history"
+)
+
+func document(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("../..", path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// commandLines are the lines of a text that call the program, cut into words, each behind where it stands.
+func commandLines(where, text string) map[string][]string {
+	line := regexp.MustCompile("(?m)(?:^[ \\t$]*|`)optimize ((?:\"[^\"\n]*\"|[^\"`\n])+)")
+	word := regexp.MustCompile(`"[^"]*"|\S+`)
+	out := map[string][]string{}
+	for _, m := range line.FindAllStringSubmatch(text, -1) {
+		var words []string
+		for _, w := range word.FindAllString(m[1], -1) {
+			if w == ">" || w == "#" || w == "|" {
+				break
+			}
+			words = append(words, strings.Trim(w, `"`))
+		}
+		out[fmt.Sprintf("%s: optimize %s", where, m[1])] = words
+	}
+	return out
+}
+
+// TestDocumentedCommandsAreUnderstood takes every command line of the documents and of the help texts: the command and its flags
+// must be known.
+func TestDocumentedCommandsAreUnderstood(t *testing.T) {
+	lines := map[string][]string{}
+	add := func(where, text string) {
+		for k, v := range commandLines(where, text) {
+			lines[k] = v
+		}
+	}
+	paths, _ := filepath.Glob("../../docs/*.md")
+	for _, path := range append(paths, "../../README.md") {
+		add(filepath.Base(path), document(t, strings.TrimPrefix(path, "../../")))
+	}
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		add(cmd.CommandPath(), cmd.Example)
+		for _, sub := range cmd.Commands() {
+			visit(sub)
+		}
+	}
+	visit(newRoot(&env{}))
+	if len(lines) < 40 {
+		t.Fatalf("only %d command lines found: the check looks in the wrong place", len(lines))
+	}
+	for where, words := range lines {
+		root := newRoot(&env{})
+		cmd, rest, err := root.Find(rewriteArgs(words))
+		if err == nil {
+			err = cmd.ParseFlags(rest)
+		}
+		if err == nil && cmd == root && cmd.Flags().NArg() > 0 {
+			err = fmt.Errorf("unknown command %q", cmd.Flags().Arg(0))
+		}
+		if err != nil && !errors.Is(err, pflag.ErrHelp) {
+			t.Errorf("%s: %v", where, err)
+		}
+	}
+}
+
+// TestFilesListsAllColumnsFormatsAndLayouts keeps docs/files.md complete. A failure prints what belongs there.
+func TestFilesListsAllColumnsFormatsAndLayouts(t *testing.T) {
+	files := document(t, "docs/files.md")
+	var columns strings.Builder
+	columns.WriteString("| column | unit | meaning |\n|---|---|---|\n")
+	for _, c := range history.Columns() {
+		unit := c.Unit
+		if unit == "" {
+			unit = "–"
+		}
+		fmt.Fprintf(&columns, "| `%s` | %s | %s |\n", c.Name, unit, c.Meaning)
+	}
+	if !strings.Contains(files, columns.String()) {
+		t.Errorf("docs/files.md does not have this table of the columns of the runs database:\n%s", columns.String())
+	}
+	for _, name := range monitor.Formats() {
+		if !strings.Contains(files, "\n| `"+name+"` |") {
+			t.Errorf("docs/files.md has no row for the log format %s", name)
+		}
+	}
+	for _, layout := range strings.Split(cost.Layouts(), "; ") {
+		if name, _, _ := strings.Cut(layout, " ("); !strings.Contains(files, "\n| "+name+" |") {
+			t.Errorf("docs/files.md has no row for the price layout %q", name)
+		}
+	}
+}
