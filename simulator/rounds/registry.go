@@ -20,14 +20,19 @@ type PolicyOptions struct {
 // Policies are the policies by name, each with what makes a new one. A new policy is used by one run.
 var Policies = map[string]func(PolicyOptions) Policy{
 	"allox":        newAlloX,
+	"best_match":   newBestMatch,
+	"cheapest":     newCheapest,
+	"elasticflow":  newElasticFlow,
 	"fifo":         newFIFO,
 	"fifo_packed":  newFIFOPacked,
 	"fifo_perf":    newFIFOPerf,
 	"gandiva":      newGandiva,
 	"isolated":     newIsolated,
 	"proportional": newProportional,
-	"best_match":   newBestMatch,
+	"sia":          newSia,
 	"srtf":         newSRTF,
+	"themis":       newThemis,
+	"tiresias":     newTiresias,
 
 	"finish_time_fairness":                              newFinishTimeFairness(reference),
 	"finish_time_fairness_packed":                       newFinishTimeFairness(paired),
