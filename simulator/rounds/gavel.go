@@ -26,6 +26,7 @@ import (
 type gavel struct {
 	*simulation
 	entries []*entry          // in the order in which they became possible
+	sharing []*entry          // those of them that have a share
 	pairs   map[[2]int]*entry // by number of both jobs, the lower one first
 	total   []float64         // time received by everybody since the last decision, by device type
 
@@ -34,6 +35,7 @@ type gavel struct {
 	decideNow bool  // jobs came or went since the last decision
 	reset     float64
 	round     int
+	turns     int // entries that ever became possible
 
 	roundStart, roundEnd float64
 	running              []piece // the latest finish first
@@ -151,24 +153,20 @@ func (g *gavel) forget() {
 		return
 	}
 	g.sweep()
-	kept := g.entries[:0]
 	for _, e := range g.entries {
-		switch {
-		case !e.gone():
-			kept = append(kept, e)
-		case e.b != nil:
+		if e.b != nil && e.gone() {
 			delete(g.pairs, [2]int{e.a.number, e.b.number})
 		}
 	}
-	clear(g.entries[len(kept):])
-	g.entries = kept
+	g.entries = slices.DeleteFunc(g.entries, (*entry).gone)
+	g.sharing = slices.DeleteFunc(g.sharing, (*entry).gone)
 }
 
 // enter adds a job, and the pairs with jobs of its size.
 func (g *gavel) enter(j *job) {
 	g.decideNow = true
 	j.alone = newEntry(j, nil, j.kind.rate, nil, g.Interval/2)
-	g.entries = append(g.entries, j.alone)
+	g.append(j.alone)
 	if !g.traits.Packs {
 		return
 	}
@@ -176,10 +174,16 @@ func (g *gavel) enter(j *job) {
 		if other != j && other.GPUs == j.GPUs {
 			r := g.rates.pair(other.kind, j.kind)
 			e := newEntry(other, j, r.a, r.b, 0)
-			g.entries = append(g.entries, e)
+			g.append(e)
 			g.pairs[[2]int{other.number, j.number}] = e
 		}
 	}
+}
+
+func (g *gavel) append(e *entry) {
+	e.turn = g.turns
+	g.turns++
+	g.entries = append(g.entries, e)
 }
 
 // maybeDecide settles accounts and has the policy decide, when it is time to.
@@ -200,6 +204,12 @@ func (g *gavel) maybeDecide() error {
 		e := g.entryOf(shares)
 		for d, x := range shares.X {
 			e.x[d] = min(max(x, 0), 1)
+		}
+	}
+	g.sharing = g.sharing[:0]
+	for _, e := range g.entries {
+		if slices.ContainsFunc(e.x, func(x float64) bool { return x > 0 }) {
+			g.sharing = append(g.sharing, e)
 		}
 	}
 	g.decideNow, g.foregone = false, false
@@ -249,7 +259,10 @@ func (g *gavel) choose() {
 	g.round++
 	g.selection.start(g.round, len(g.active))
 	for _, d := range g.order {
-		g.selection.fill(d, g.Devices[d].Count, g.entries, g.total[d], g.traits.OnlyShares)
+		g.selection.fill(d, g.Devices[d].Count, g.total[d], g.sharing)
+		if !g.traits.OnlyShares {
+			g.selection.fillUp(d, g.entries)
+		}
 	}
 	g.foregone = g.traits.OnlyShares && g.selection.everyone
 }

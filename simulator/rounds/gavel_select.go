@@ -5,16 +5,16 @@ package rounds
 type selection struct {
 	chosen [][]*entry // by device type
 	round  int
+	free   int // devices left of the type that is being filled
 	left   int // jobs that are not chosen yet
-	// everyone says that every entry was chosen that could have been.
+	// everyone says that every entry with a share was chosen.
 	everyone bool
-	heap   []candidate
+	heap     []candidate
 }
 
 // candidate is an entry with what it is ordered by.
 type candidate struct {
 	priority, deficit, share float64
-	turn                     int32 // place in the list of entries
 	entry                    *entry
 }
 
@@ -28,7 +28,7 @@ func (c *candidate) before(o *candidate) bool {
 	case c.share != o.share:
 		return c.share > o.share
 	}
-	return c.turn < o.turn
+	return c.entry.turn < o.entry.turn
 }
 
 func (s *selection) init(devices []DeviceType) { s.chosen = make([][]*entry, len(devices)) }
@@ -38,52 +38,68 @@ func (s *selection) start(round, jobs int) { s.round, s.left, s.everyone = round
 // noTime stands for an infinite priority: a share, and nothing received.
 const noTime = 1e9
 
-// fill chooses for one device type with so many devices. total is the time that all entries received there. It is a heap sort
-// that stops when nothing is left to be had.
-func (s *selection) fill(device, free int, entries []*entry, total float64, onlyShares bool) {
+// fill chooses among those with a share of a device type with so many devices. total is the time that all entries received there.
+func (s *selection) fill(device, free int, total float64, sharing []*entry) {
+	s.free, s.chosen[device] = free, s.chosen[device][:0]
 	h := s.heap[:0]
-	for i, e := range entries {
+	for _, e := range sharing {
 		share := e.x[device]
-		if share == 0 && onlyShares || !e.runs(device) {
+		if share == 0 || !e.runs(device) {
 			continue
 		}
 		if e.chosen(s.round) {
 			s.everyone = false
 			continue
 		}
-		priority := 0.0
-		if share != 0 {
-			priority = share * noTime
-			if total != 0 && e.got[device]/total > 0 {
-				priority = share / (e.got[device] / total)
-			}
+		priority := share * noTime
+		if total != 0 && e.got[device]/total > 0 {
+			priority = share / (e.got[device] / total)
 		}
-		h = append(h, candidate{priority, e.deficit[device], share, int32(i), e})
+		h = append(h, candidate{priority, e.deficit[device], share, e})
 	}
+	s.heap = h
+	s.take(device)
+}
+
+// fillUp chooses among those without a share for the devices that are left.
+func (s *selection) fillUp(device int, entries []*entry) {
+	if s.free == 0 || s.left == 0 {
+		return
+	}
+	h := s.heap[:0]
+	for _, e := range entries {
+		if e.x[device] == 0 && !e.chosen(s.round) && e.runs(device) {
+			h = append(h, candidate{deficit: e.deficit[device], entry: e})
+		}
+	}
+	s.heap = h
+	s.take(device)
+}
+
+// take chooses from the heap, first to last, until nothing is left to be had.
+func (s *selection) take(device int) {
+	h := s.heap
 	for i := len(h)/2 - 1; i >= 0; i-- {
 		down(h, i)
 	}
-	s.heap = h
-	chosen := s.chosen[device][:0]
-	for len(h) > 0 && free > 0 && s.left > 0 {
+	for len(h) > 0 && s.free > 0 && s.left > 0 {
 		e := h[0].entry
 		h[0] = h[len(h)-1]
 		h = h[:len(h)-1]
 		down(h, 0)
-		if e.gpus > free || e.chosen(s.round) {
+		if e.gpus > s.free || e.chosen(s.round) {
 			s.everyone = false
 			continue
 		}
-		free -= e.gpus
+		s.free -= e.gpus
 		s.left--
 		if e.b != nil {
 			s.left--
 		}
 		e.choose(s.round)
-		chosen = append(chosen, e)
+		s.chosen[device] = append(s.chosen[device], e)
 	}
 	s.everyone = s.everyone && len(h) == 0
-	s.chosen[device] = chosen
 }
 
 // down restores a heap whose first is at i.

@@ -95,6 +95,7 @@ type entry struct {
 	got     []float64 // seconds since the last decision, and half a round
 	deficit []float64 // seconds
 	known   bool      // to the last decision
+	turn    int       // place in the order in which entries became possible
 	spot              // in this round
 	next    spot      // in the next one, while it is worked out
 	stays   bool      // on the same devices as in the last round
