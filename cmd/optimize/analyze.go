@@ -45,12 +45,12 @@ func analyzeCommand(e *env, c *common) *cobra.Command {
 	f := &analyzeFlags{assumed: importFlags{numbers: map[string]*float64{}}}
 	cmd := &cobra.Command{
 		Use: "analyze [LOG…|RUN…]", Short: "What finished trainings say: time, money, scaling, the best configuration of each model, waste",
-		Long: `What finished trainings say: what each model took and cost, how its speed scales with GPUs, CPUs and batch, which configuration
-did the same work fastest, cheapest and for the least money a sample, which runs break given limits, and where money went
-without work being done.
+		Long: `What finished trainings say: what each model took and cost, how its speed scales with GPUs, CPUs
+and batch, which configuration did the same work fastest, cheapest and for the least money a
+sample, which runs break given limits, and where money went without work being done.
 
-Training logs of any framework and runs can be named together; without any, all runs and imported logs of the state
-directory are looked at. Time and money are compared per unit of the same work.`,
+Training logs of any framework and runs can be named together; without any, all runs and imported
+logs of the state directory are looked at. Time and money are compared per unit of the same work.`,
 		Example: `  optimize analyze
   optimize analyze old/*.csv --gpu-hour 2.5 --cpu-hour 0.04
   optimize analyze latest results.csv --deadline 2h --min-gpu-util 60

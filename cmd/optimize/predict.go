@@ -50,17 +50,18 @@ func predictCommand(e *env, c *common) *cobra.Command {
 	f := &predictFlags{}
 	cmd := &cobra.Command{
 		Use: "predict", Short: "Time, cost and resources of a job that has not run, with intervals, and the cheapest offers that fit",
-		Long: `Time, cost and resources of a job that has not run, with 90 % intervals, what they rest on, the cheapest offers that fit,
-and what would change the choice.
+		Long: `Time, cost and resources of a job that has not run, with 90 % intervals, what they rest on, the
+cheapest offers that fit, and what would change the choice.
 
-The job is like an earlier run or a training log (--like), a script (--script: earlier runs of it are used), or described
-(--model, --params …). Predictions rest on the runs database, the log and published measurements; where nothing measured
-resembles the job there is no answer. Machines are those of the price catalogue (optimize prices), or this one (--here).
+The job is like an earlier run or a training log (--like), a script (--script: earlier runs of it
+are used), or described (--model, --params …). Predictions rest on the runs database, the log and
+published measurements; where nothing measured resembles the job there is no answer. Machines are
+those of the price catalogue (optimize prices), or this one (--here).
 
 Exit code 6: no machine keeps the deadline and the budget with 95 % probability.`,
 		Example: `  optimize predict --like latest --epochs 200 --deadline 8h --prefer cost
   optimize predict --script train.py --gpu t4 --top 10
-  optimize predict --model resnet50 --dataset imagenet --epochs 90 --batch 256 --budget 100 --format html -o prediction.html`,
+  optimize predict --model resnet50 --dataset imagenet --epochs 90 --format html -o prediction.html`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return e.predict(cmd, c, f) },
 	}

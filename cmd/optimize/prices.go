@@ -37,10 +37,11 @@ func (e *env) catalogue(c *common) (*cost.Catalogue, []string, error) {
 
 func pricesCommand(e *env, c *common) *cobra.Command {
 	list := pricesListCommand(e, c)
-	cmd := &cobra.Command{Use: "prices", Short: "The dated price catalogue: list, show, import", Args: cobra.NoArgs, Long: `The dated price catalogue: machines of several clouds with their prices, on demand and on spot capacity.
+	cmd := &cobra.Command{Use: "prices", Short: "The dated price catalogue: list, show, import", Args: cobra.NoArgs, Long: `The dated price catalogue: machines of several clouds with their prices, on demand and on spot
+capacity.
 
-The program carries a table; newer prices are imported over it into the state directory. Every price has a source and
-a date, and a run keeps both with what it paid.`,
+The program carries a table; newer prices are imported over it into the state directory. Every
+price has a source and a date, and a run keeps both with what it paid.`,
 		Example: `  optimize prices list --gpu a100 --max-hourly 30
   optimize prices show aws:p4d.24xlarge:spot
   optimize prices import prices.csv.gz --dated 2026-07-20 --dry-run`, RunE: list.RunE}

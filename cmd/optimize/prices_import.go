@@ -18,11 +18,12 @@ func pricesImportCommand(e *env, c *common) *cobra.Command {
 Layouts, told by their columns, in which case and punctuation do not matter:
   ` + strings.ReplaceAll(cost.Layouts(), "; ", "\n  ") + `
 
-A newer price replaces an older one of the same CLOUD:TYPE; an older one does not. On demand and spot go by their own
-dates. Of several regions one is taken: --region, else us-east-1 (AWS), eastus (Azure), us-central1 (GCP), else the one in
-the middle; of several zones the median spot price, with the lowest and the highest noted.`,
+A newer price replaces an older one of the same CLOUD:TYPE; an older one does not. On demand and
+spot go by their own dates. Of several regions one is taken: --region, else us-east-1 (AWS), eastus
+(Azure), us-central1 (GCP), else the one in the middle; of several zones the median spot price, with
+the lowest and the highest noted.`,
 		Example: `  optimize prices import aws.csv.gz --dated 2026-07-20 --source "AWS price list API"
-  optimize prices import catalogs/v8/gcp/vms.csv --cloud gcp --region europe-west4 --dated 2026-07-20 --dry-run
+  optimize prices import gcp/vms.csv --cloud gcp --region europe-west4 --dated 2026-07-20 --dry-run
   optimize prices list --format csv > mine.csv    # change it, then import it`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Today = e.clock.Now()

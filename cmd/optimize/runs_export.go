@@ -27,8 +27,9 @@ func runsExportCommand(e *env, c *common) *cobra.Command {
 	f := &exportFlags{}
 	cmd := &cobra.Command{
 		Use: "export", Short: "Write the history of all runs and imported logs as CSV, JSON or Parquet", Args: cobra.NoArgs,
-		Long: `Write the history as a table: one row a run, one for each stretch of a run that was timed at one allocation (kind probe;
-its work is part of the run's), one for each imported log. A cell is empty, or null, where nothing is known. Columns:
+		Long: `Write the history as a table: one row a run, one for each stretch of a run that was timed at one
+allocation (kind probe; its work is part of the run's), one for each imported log. A cell is empty,
+or null, where nothing is known. Columns:
 
 ` + columnList(),
 		Example: `  optimize runs export --kind run --since 2026-01-01 > runs.csv

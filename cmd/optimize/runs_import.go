@@ -48,8 +48,9 @@ func runsImportCommand(e *env, c *common) *cobra.Command {
 	f := &importFlags{numbers: map[string]*float64{}}
 	cmd := &cobra.Command{
 		Use: "import LOG…", Short: "Take training logs of other programs into the history", Args: cobra.MinimumNArgs(1),
-		Long: `Take training logs of other programs into the history, so that predictions and analyses use them. What a log does not say of
-itself is taken from the flags. The same log again replaces what it gave before.`,
+		Long: `Take training logs of other programs into the history, so that predictions and analyses use them.
+A log may be compressed by gzip, or be the directory in which a framework left it. What it does not
+say of itself is taken from the flags. The same log again replaces what it gave before.`,
 		Example: `  optimize runs import results.csv --gpus 1 --gpu-model "Tesla T4" --cpus 8 --model yolov8n
   optimize runs import old/*.csv --format keras`,
 		RunE: func(cmd *cobra.Command, args []string) error { return e.importLogs(cmd.Flags(), c, f, args) },
