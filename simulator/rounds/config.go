@@ -67,7 +67,7 @@ type Progress struct {
 	Now     float64 // simulated seconds
 	Arrived int     // jobs
 	Done    int     // jobs of the window
-	Window  int     // jobs in the window; 0 unknown
+	Window  int     // jobs in the window
 	Active  int     // jobs in the cluster
 }
 
@@ -108,7 +108,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate names all that is wrong.
+// Validate names all that is wrong, in one line.
 func (c Config) Validate() error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -142,13 +142,23 @@ func (c Config) Validate() error {
 		}
 	}
 	errs = append(errs, validateJobs(c.Jobs)...)
+	if len(c.Jobs) > 0 && expectedJobs(c) == 0 {
+		wrong("window %d:%d: no job of the list is in it", c.Window.Start, c.Window.End)
+	}
 	if c.Jobs != nil && len(c.Devices) > 0 {
 		if err := requireRates(c); err != nil {
 			errs = append(errs, err)
 		}
 	}
-	slices.SortStableFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
-	return errors.Join(errs...)
+	if len(errs) == 0 {
+		return nil
+	}
+	words := make([]string, len(errs))
+	for i, err := range errs {
+		words[i] = err.Error()
+	}
+	slices.Sort(words)
+	return errors.New(strings.Join(words, "; "))
 }
 
 func validateDevices(devices []DeviceType) (errs []error) {

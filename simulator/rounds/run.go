@@ -58,7 +58,7 @@ type simulation struct {
 
 	ended    []JobResult // of the window
 	inWindow int         // jobs of the window that have ended
-	expected int         // jobs of the window; 0 unknown
+	expected int         // jobs of the window
 	usd      float64
 
 	snapshot  Snapshot
@@ -111,7 +111,7 @@ func newSimulation(ctx context.Context, c Config) (*simulation, error) {
 	return s, nil
 }
 
-// expectedJobs is how many jobs the window has, 0 when only the run will tell.
+// expectedJobs is how many jobs the window has.
 func expectedJobs(c Config) int {
 	if c.Jobs == nil {
 		if c.Window != (Window{}) {

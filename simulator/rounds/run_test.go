@@ -156,11 +156,14 @@ func TestBadConfigurationsAreRefused(t *testing.T) {
 		change func(*rounds.Config)
 		want   string
 	}{
-		"no jobs":            {func(c *rounds.Config) { c.Generate = nil }, "either a list or a generator"},
-		"empty list":         {func(c *rounds.Config) { c.Generate, c.Jobs = nil, []workload.Job{} }, "empty"},
-		"no end":             {func(c *rounds.Config) { c.Total = 0 }, "a window or a total"},
-		"window past total":  {func(c *rounds.Config) { c.Window.End = 50 }, "never ends"},
-		"window backwards":   {func(c *rounds.Config) { c.Window = rounds.Window{Start: 5, End: 3} }, "start < end"},
+		"no jobs":           {func(c *rounds.Config) { c.Generate = nil }, "either a list or a generator"},
+		"empty list":        {func(c *rounds.Config) { c.Generate, c.Jobs = nil, []workload.Job{} }, "empty"},
+		"no end":            {func(c *rounds.Config) { c.Total = 0 }, "a window or a total"},
+		"window past total": {func(c *rounds.Config) { c.Window.End = 50 }, "never ends"},
+		"window backwards":  {func(c *rounds.Config) { c.Window = rounds.Window{Start: 5, End: 3} }, "start < end"},
+		"empty window": {func(c *rounds.Config) {
+			c.Generate, c.Total, c.Jobs, c.Window = nil, 0, []workload.Job{job(2, 0, 9, 1)}, rounds.Window{Start: 3, End: 5}
+		}, "no job of the list"},
 		"no cluster":         {func(c *rounds.Config) { c.Devices = nil }, "no device"},
 		"unsorted cluster":   {func(c *rounds.Config) { c.Devices[0].Name = "z" }, "in order"},
 		"negative devices":   {func(c *rounds.Config) { c.Devices[0].Count = -1 }, "there are -1"},

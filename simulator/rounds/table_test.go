@@ -3,16 +3,12 @@ package rounds_test
 import (
 	"fmt"
 	"math"
-	"os"
 	"testing"
 	"time"
 
 	"trainopt/simulator/rounds"
 	"trainopt/simulator/workload"
 )
-
-// long says whether runs of minutes are wanted.
-func long() bool { return os.Getenv("ROUNDS_LONG") != "" }
 
 // row is a run whose mean completion time or makespan the original's own runs gave, to two or three digits after the point.
 type row struct {
@@ -23,47 +19,46 @@ type row struct {
 	policy        string
 	jct, makespan float64 // hours; 0 not given
 	cost          float64 // USD; 0 not given
-	long          bool
 }
 
 var table = []row{
-	{"36:36:36", "single", 4, 400, 500, "fifo", 13.432, 0, 0, false},
-	{"36:36:36", "single", 4, 400, 500, "fifo_perf", 12.276, 0, 0, false},
-	{"36:36:36", "single", 4, 400, 500, "isolated", 18.308, 0, 0, false},
-	{"36:36:36", "single", 4, 400, 500, "allox", 12.402, 0, 0, false},
-	{"36:36:36", "single", 4, 4000, 5000, "fifo", 26.272, 0, 0, true},
-	{"36:36:36", "single", 4, 4000, 5000, "fifo_perf", 17.331, 0, 0, false},
-	{"36:36:36", "single", 4, 4000, 5000, "isolated", 23.756, 0, 0, true},
-	{"36:36:36", "single", 4, 4000, 5000, "allox", 18.017, 0, 0, true},
-	{"36:36:36", "multi", 2, 400, 500, "fifo_perf", 15.724, 0, 0, false},
-	{"36:36:36", "multi", 2, 400, 500, "isolated", 23.828, 0, 0, false},
-	{"36:36:36", "multi", 2, 4000, 5000, "fifo_perf", 22.121, 0, 0, false},
-	{"4:4:4", "single", 0.5, 100, 200, "fifo_packed", 15.283, 0, 0, false},
-	{"4:4:4", "single", 0.5, 100, 200, "isolated", 21.221, 0, 0, false},
-	{"4:4:4", "single", 0.5, 100, 200, "gandiva", 17.242, 0, 0, false},
-	{"4:4:4", "single", 0.5, 100, 200, "allox", 15.759, 0, 0, false},
-	{"36:36:36", "single", 0, 0, 100, "fifo", 31.161, 702.99, 0, false},
-	{"36:36:36", "single", 0, 0, 100, "fifo_perf", 14.282, 123.86, 0, false},
-	{"36:36:36", "single", 0, 0, 100, "isolated", 20.782, 206.87, 0, false},
-	{"36:36:36", "single", 0, 0, 100, "gandiva", 16.660, 138.62, 0, false},
-	{"36:36:36", "single", 0, 0, 100, "allox", 16.254, 137.40, 0, false},
-	{"36:36:36", "multi", 0, 0, 100, "fifo", 0, 660.82, 0, false},
-	{"36:36:36", "multi", 0, 0, 100, "fifo_perf", 0, 180.36, 0, false},
-	{"36:36:36", "multi", 0, 0, 100, "isolated", 0, 287.40, 0, false},
-	{"36:36:36", "multi", 0, 0, 100, "gandiva", 0, 168.90, 0, false},
-	{"8:16:24", "minimize_makespan.trace", 0, 0, 0, "fifo", 58.76, 76.17, 0, false},
-	{"8:16:24", "minimize_makespan.trace", 0, 0, 0, "fifo_perf", 11.18, 25.19, 0, false},
-	{"8:16:24", "minimize_makespan.trace", 0, 0, 0, "isolated", 10.44, 23.04, 0, false},
-	{"8:16:24", "minimize_makespan.trace", 0, 0, 0, "gandiva", 9.74, 21.11, 0, false},
-	{"8:16:24", "max_min_fairness.trace", 0, 0, 0, "fifo", 9.97, 0, 0, false},
-	{"8:16:24", "max_min_fairness.trace", 0, 0, 0, "fifo_perf", 5.42, 0, 0, false},
-	{"8:16:24", "max_min_fairness.trace", 0, 0, 0, "isolated", 5.52, 0, 0, false},
-	{"8:16:24", "max_min_fairness.trace", 0, 0, 0, "gandiva", 4.83, 0, 0, false},
-	{"2:0:4", "artifact_evaluation.trace", 0, 0, 0, "fifo", 0, 3.28, 0, false},
-	{"2:0:4", "artifact_evaluation.trace", 0, 0, 0, "fifo_perf", 0, 3.61, 0, false},
-	{"2:0:4", "artifact_evaluation.trace", 0, 0, 0, "isolated", 0, 2.96, 0, false},
-	{"16:16:16", "single", 0, 0, 100, "fifo_perf", 0, 0, 890, false},
-	{"16:16:16", "single", 0, 0, 100, "isolated", 0, 0, 898, false},
+	{"36:36:36", "single", 4, 400, 500, "fifo", 13.432, 0, 0},
+	{"36:36:36", "single", 4, 400, 500, "fifo_perf", 12.276, 0, 0},
+	{"36:36:36", "single", 4, 400, 500, "isolated", 18.308, 0, 0},
+	{"36:36:36", "single", 4, 400, 500, "allox", 12.402, 0, 0},
+	{"36:36:36", "single", 4, 4000, 5000, "fifo", 26.272, 0, 0},
+	{"36:36:36", "single", 4, 4000, 5000, "fifo_perf", 17.331, 0, 0},
+	{"36:36:36", "single", 4, 4000, 5000, "isolated", 23.756, 0, 0},
+	{"36:36:36", "single", 4, 4000, 5000, "allox", 18.017, 0, 0},
+	{"36:36:36", "multi", 2, 400, 500, "fifo_perf", 15.724, 0, 0},
+	{"36:36:36", "multi", 2, 400, 500, "isolated", 23.828, 0, 0},
+	{"36:36:36", "multi", 2, 4000, 5000, "fifo_perf", 22.121, 0, 0},
+	{"4:4:4", "single", 0.5, 100, 200, "fifo_packed", 15.283, 0, 0},
+	{"4:4:4", "single", 0.5, 100, 200, "isolated", 21.221, 0, 0},
+	{"4:4:4", "single", 0.5, 100, 200, "gandiva", 17.242, 0, 0},
+	{"4:4:4", "single", 0.5, 100, 200, "allox", 15.759, 0, 0},
+	{"36:36:36", "single", 0, 0, 100, "fifo", 31.161, 702.99, 0},
+	{"36:36:36", "single", 0, 0, 100, "fifo_perf", 14.282, 123.86, 0},
+	{"36:36:36", "single", 0, 0, 100, "isolated", 20.782, 206.87, 0},
+	{"36:36:36", "single", 0, 0, 100, "gandiva", 16.660, 138.62, 0},
+	{"36:36:36", "single", 0, 0, 100, "allox", 16.254, 137.40, 0},
+	{"36:36:36", "multi", 0, 0, 100, "fifo", 0, 660.82, 0},
+	{"36:36:36", "multi", 0, 0, 100, "fifo_perf", 0, 180.36, 0},
+	{"36:36:36", "multi", 0, 0, 100, "isolated", 0, 287.40, 0},
+	{"36:36:36", "multi", 0, 0, 100, "gandiva", 0, 168.90, 0},
+	{"8:16:24", "minimize_makespan.trace", 0, 0, 0, "fifo", 58.76, 76.17, 0},
+	{"8:16:24", "minimize_makespan.trace", 0, 0, 0, "fifo_perf", 11.18, 25.19, 0},
+	{"8:16:24", "minimize_makespan.trace", 0, 0, 0, "isolated", 10.44, 23.04, 0},
+	{"8:16:24", "minimize_makespan.trace", 0, 0, 0, "gandiva", 9.74, 21.11, 0},
+	{"8:16:24", "max_min_fairness.trace", 0, 0, 0, "fifo", 9.97, 0, 0},
+	{"8:16:24", "max_min_fairness.trace", 0, 0, 0, "fifo_perf", 5.42, 0, 0},
+	{"8:16:24", "max_min_fairness.trace", 0, 0, 0, "isolated", 5.52, 0, 0},
+	{"8:16:24", "max_min_fairness.trace", 0, 0, 0, "gandiva", 4.83, 0, 0},
+	{"2:0:4", "artifact_evaluation.trace", 0, 0, 0, "fifo", 0, 3.28, 0},
+	{"2:0:4", "artifact_evaluation.trace", 0, 0, 0, "fifo_perf", 0, 3.61, 0},
+	{"2:0:4", "artifact_evaluation.trace", 0, 0, 0, "isolated", 0, 2.96, 0},
+	{"16:16:16", "single", 0, 0, 100, "fifo_perf", 0, 0, 890},
+	{"16:16:16", "single", 0, 0, 100, "isolated", 0, 0, 898},
 }
 
 func (r row) String() string {
@@ -73,8 +68,8 @@ func (r row) String() string {
 func TestTheRunsOfTheOriginal(t *testing.T) {
 	for _, r := range table {
 		t.Run(r.String(), func(t *testing.T) {
-			if r.long && !long() {
-				t.Skip("takes seconds to minutes: set ROUNDS_LONG")
+			if testing.Short() && r.end == 5000 {
+				t.Skip("takes up to a second")
 			}
 			c := rounds.Config{Devices: cluster(t, r.cluster), Policy: r.policy, Compat: true, Window: rounds.Window{Start: r.start, End: r.end}}
 			switch r.jobs {
@@ -131,8 +126,8 @@ func TestSampleRunsOfExperiments(t *testing.T) {
 		{0.4, 15, 54834.129989, 0.060839},
 	} {
 		t.Run(fmt.Sprintf("%v per h, seed %d", r.rate, r.seed), func(t *testing.T) {
-			if r.seed != 42 && !long() {
-				t.Skip("takes seconds: set ROUNDS_LONG")
+			if testing.Short() && r.seed != 42 {
+				t.Skip("takes up to a second")
 			}
 			got := run(t, rounds.Config{
 				Devices: cluster(t, "36:36:36"), Policy: "allox", Seed: r.seed, Compat: true, Window: rounds.Window{Start: 4000, End: 5000},
