@@ -25,6 +25,7 @@ import (
 
 // compared are the engines whose policies can be compared. A new one is one line here.
 var compared = map[string]func(*env, *common) *cobra.Command{
+	"rounds":   compareRoundsCommand,
 	"training": compareTrainingCommand,
 }
 

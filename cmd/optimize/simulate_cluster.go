@@ -23,9 +23,8 @@ import (
 type roundsFlags struct {
 	trace, traceFormat, generate, window, reference string
 	throughputs, prices                             string
-	clusters                                        []string
 	perServer                                       int
-	slos, priorities, compat, ideal                 bool
+	slos, priorities, compat, ideal, wholeRounds    bool
 	duration, interval, recompute, preemption       string
 	limit                                           string
 	preemptionSteps, backlog                        float64
@@ -47,6 +46,7 @@ func (f *roundsFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.prices, "prices", "gavel", "gavel|gavel-on-demand|catalogue or a `FILE` with kind,usd_hour")
 	fs.BoolVar(&f.compat, "compat", false, "simulate as the published code of Gavel does")
 	fs.BoolVar(&f.ideal, "ideal", false, "no rounds: every job gets exactly its shares")
+	fs.BoolVar(&f.wholeRounds, "whole-rounds", false, "devices that become free stay idle to the end of the round (as with --compat)")
 	fs.StringVar(&f.interval, "interval", "360", "length of a round, `DUR` or seconds")
 	fs.StringVar(&f.recompute, "recompute", "", "least time between two decisions, `DUR` or seconds (default: 1920 with --compat, else none)")
 	fs.StringVar(&f.preemption, "preemption-cost", "0", "what a job loses each time it goes on after a pause or elsewhere, `DUR` or seconds")
@@ -65,7 +65,7 @@ type jobsOf struct {
 
 // jobs reads what does not depend on load and cluster.
 func (f *roundsFlags) jobs(e *env, cmd *cobra.Command) (*jobsOf, error) {
-	out := &jobsOf{base: rounds.Config{Compat: f.compat, Ideal: f.ideal, Backlog: f.backlog, Clock: e.clock.Monotonic}}
+	out := &jobsOf{base: rounds.Config{Compat: f.compat, Ideal: f.ideal, WholeRounds: f.wholeRounds, Backlog: f.backlog, Clock: e.clock.Monotonic}}
 	c := &out.base
 	var duration float64
 	var errs []error

@@ -59,6 +59,7 @@ Exit code 1: not stable (jobs arrive faster than the policy gets them done), wit
 		},
 	}
 	fs := cmd.Flags()
+	fs.SetNormalizeFunc(normalize)
 	f.add(fs)
 	fs.StringVar(&f.cluster, "cluster", defaultCluster, "how many devices of which types")
 	fs.StringVar(&f.policy, "policy", "max_min_fairness_perf", "who decides, see --policies")

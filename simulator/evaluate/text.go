@@ -43,9 +43,12 @@ func renderText(w io.Writer, c *Comparison) error {
 }
 
 func (c *Comparison) text(b *bytes.Buffer) error {
-	b.WriteString(Wrapped(c.title(), "") + Wrapped(c.subtitle(), "") + "\n")
-	if err := textGrids(b, c.overview(false)); err != nil {
-		return err
+	b.WriteString(Wrapped(c.title(), "") + Wrapped(c.subtitle(), ""))
+	if g := c.overview(false); len(g.Lines) > 0 {
+		b.WriteByte('\n')
+		if err := textGrids(b, g); err != nil {
+			return err
+		}
 	}
 	for _, t := range c.Tables {
 		b.WriteString("\n" + Wrapped(t.Title, ""))
@@ -145,7 +148,9 @@ func renderMarkdown(w io.Writer, c *Comparison) error {
 	var b strings.Builder
 	for i, t := range c.tables() {
 		fmt.Fprintf(&b, "%s %s\n\n%s\n\n", strings.Repeat("#", min(i+1, 2)), escape(t.title()), escape(t.subtitle()))
-		markdownGrid(&b, t.overview(false))
+		if g := t.overview(false); len(g.Lines) > 0 {
+			markdownGrid(&b, g)
+		}
 		for _, more := range t.Tables {
 			fmt.Fprintf(&b, "\n%s\n\n", escape(more.Title))
 			markdownGrid(&b, more.grid())

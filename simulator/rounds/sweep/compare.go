@@ -69,9 +69,11 @@ func (o *Outcome) compare() {
 	c := &evaluate.Comparison{Schema: 1, Engine: "rounds", Title: o.Title, Metrics: []string{}, Rows: []evaluate.Row{}, Paired: []evaluate.Pair{},
 		Policies: o.Policies, Against: each[0].Against, Definitions: []evaluate.Metric{}, Seeds: len(o.Seeds), Cases: len(o.Seeds) * len(o.Scenarios),
 		WallS: evaluate.Number(math.NaN()), Notes: o.Notes, Also: each, Fold: len(each) > 3}
-	headline := o.headline()
-	c.Tables = []evaluate.Table{o.byLoad(headline)}
-	c.Charts = []evaluate.Chart{o.loadChart(headline)}
+	for _, m := range o.headlines() {
+		c.Tables = append(c.Tables, o.byLoad(m))
+		c.Charts = append(c.Charts, o.loadChart(m))
+	}
+	c.Notes = append(slices.Clone(c.Notes), o.ends()...)
 	o.Comparison = c
 }
 
@@ -79,13 +81,36 @@ func joined(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ": ")
 }
 
-// headline is the makespan where all jobs come at once, else the mean completion time.
-func (o *Outcome) headline() measure {
-	name := "mean_jct_s"
-	if o.static() {
-		name = "makespan_s"
+// headlines are what is shown against the load: mean completion times, and the makespan where all jobs come at once.
+func (o *Outcome) headlines() []measure {
+	var out []measure
+	for _, m := range measures {
+		if m.Name == "mean_jct_s" || m.Name == "makespan_s" && o.static() {
+			out = append(out, m)
+		}
 	}
-	return measures[slices.IndexFunc(measures, func(m measure) bool { return m.Name == name })]
+	return out
+}
+
+// ends say where lines end: for each policy and group the first load at which a seed has no figures.
+func (o *Outcome) ends() []string {
+	var out []string
+	for _, group := range o.groups() {
+		for p, policy := range o.Policies {
+			k := slices.IndexFunc(o.Scenarios, func(s Scenario) bool { return s.Group == group })
+			for ; k < len(o.Scenarios) && o.Scenarios[k].Group == group; k++ {
+				i := slices.IndexFunc(o.Cells[p][k], func(c Cell) bool { return !c.known() })
+				if i < 0 {
+					continue
+				}
+				if reason := o.Cells[p][k][i].Reason; reason != "" {
+					out = append(out, fmt.Sprintf("%s, from %s %s, seed %d: %s", o.lineName(policy, group), short(o.Scenarios[k].X), o.XName, o.Seeds[i], reason))
+				}
+				break
+			}
+		}
+	}
+	return out
 }
 
 // static says whether all jobs of all scenarios come at once.
@@ -235,4 +260,12 @@ func (o *Outcome) reasons(scenario int) []string {
 		}
 	}
 	return out
+}
+
+// At is the comparison of a scenario.
+func (o *Outcome) At(scenario int) *evaluate.Comparison {
+	if len(o.Scenarios) == 1 {
+		return o.Comparison
+	}
+	return o.Comparison.Also[scenario]
 }

@@ -42,7 +42,7 @@ func (o *Outcome) byLoad(m measure) evaluate.Table {
 	}
 	slices.Sort(xs)
 	xs = slices.Compact(xs)
-	t := evaluate.Table{Title: fmt.Sprintf("%s in hours, mean over seeds, by %s; – where a run has none, see the notes of each", m.Name, o.XName), Head: []string{o.XName}}
+	t := evaluate.Table{Title: fmt.Sprintf("%s in hours, mean over seeds, by %s; – where a seed has none", m.Name, o.XName), Head: []string{o.XName}}
 	for _, x := range xs {
 		t.Head = append(t.Head, short(x))
 	}

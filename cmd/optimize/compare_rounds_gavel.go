@@ -1,0 +1,101 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// gavelFlag is an option of the original's sweep scripts, and what it is here. Its long form is known, to be answered.
+type gavelFlag struct {
+	long, short string
+	here        string
+	takes       bool // a value
+	same        bool // it is called the same here
+}
+
+// gavelFlags are all options of the original's sweep scripts.
+var gavelFlags = []gavelFlag{
+	{long: "policies", short: "-p", here: "--policies A,B,… or all", same: true},
+	{long: "seeds", here: "--seeds 0:2 or 0,1,2", same: true},
+	{long: "cluster-spec", short: "-c", takes: true, here: "--cluster v100=36,p100=36,k80=36, may be repeated"},
+	{long: "num-gpus-per-server", takes: true, here: "--gpus-per-server N, the same for all types"},
+	{long: "window-start", short: "-s", takes: true, here: "--window A:B"},
+	{long: "window-end", short: "-e", takes: true, here: "--window A:B"},
+	{long: "throughput-lower-bound", short: "-a", takes: true, here: "--rates A:B:N"},
+	{long: "throughput-upper-bound", short: "-b", takes: true, here: "--rates A:B:N"},
+	{long: "num-total-jobs-lower-bound", short: "-a", takes: true, here: "--static A:B:N"},
+	{long: "num-total-jobs-upper-bound", short: "-b", takes: true, here: "--static A:B:N"},
+	{long: "num-data-points", short: "-n", takes: true, here: "the N of --rates or --static A:B:N"},
+	{long: "interval", short: "-i", here: "--interval 360", same: true},
+	{long: "fixed-job-duration", short: "-f", takes: true, here: "--duration DUR"},
+	{long: "generate-multi-gpu-jobs", short: "-m", here: "--generate multi"},
+	{long: "generate-multi-priority-jobs", here: "--priorities"},
+	{long: "assign-SLOs", here: "--slos"},
+	{long: "ideal", here: "--ideal", same: true},
+	{long: "throughputs-file", takes: true, here: "--throughputs FILE"},
+	{long: "per-instance-type-prices-dir", takes: true, here: "--prices FILE"},
+	{long: "available-clouds", takes: true, here: "--prices FILE, with the prices of those clouds"},
+	{long: "timeout", short: "-t", here: "--timeout DUR", same: true},
+	{long: "processes", short: "-j", here: "--processes N", same: true},
+	{long: "log-dir", short: "-l", takes: true, here: "--out FILE, --jobs-out FILE"},
+	{long: "num-active-jobs", short: "-n", takes: true, here: "--figure runtime, with --points N"},
+	{long: "num-trials", takes: true, here: "--figure runtime: one for each seed of --seeds"},
+	{long: "verbose", short: "-v", here: "nothing: a bar shows how far it is; --quiet hides it"},
+	{long: "cutoff-throughputs-file", takes: true, here: "nothing: loads above one that is not stable are not tried"},
+	{long: "utilization-threshold", short: "-u", takes: true, here: "nothing: the original reads it and does nothing with it"},
+	{long: "checkpoint-threshold", takes: true, here: "nothing: a run takes seconds and is not saved on its way"},
+	{long: "solver", takes: true, here: "nothing: programs are solved exactly, by our own solvers"},
+	{long: "simulate-steady-state", here: "not simulated: --window leaves out the jobs of the time in which the cluster fills"},
+	{long: "enable-global-queue", here: "not simulated: device types are always filled one after the other"},
+	{long: "profiling-percentages", takes: true, here: "not simulated: throughputs are known, as with 1.0"},
+	{long: "num-reference-models", takes: true, here: "not simulated: throughputs are known, as with all 26"},
+}
+
+// gavelOptionTable is what the help says of them.
+func gavelOptionTable() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "  %-36s %s\n", "theirs", "here")
+	for _, g := range gavelFlags {
+		name := "--" + g.long
+		if g.short != "" {
+			name = g.short + ", " + name
+		}
+		fmt.Fprintf(&b, "  %-36s %s\n", name, g.here)
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// addGavelOptions makes those that are called otherwise known, so that they are answered.
+func addGavelOptions(fs *pflag.FlagSet) {
+	for _, g := range gavelFlags {
+		if g.same {
+			continue
+		}
+		fs.String(g.long, "", g.here)
+		flag := fs.Lookup(g.long)
+		flag.Hidden = true
+		if !g.takes {
+			flag.NoOptDefVal = "true"
+		}
+	}
+}
+
+// gavelOption says what is asked for instead of the first of them that is given.
+func gavelOption(cmd *cobra.Command) error {
+	for _, g := range gavelFlags {
+		if g.same || !cmd.Flags().Changed(g.long) {
+			continue
+		}
+		if what, none := strings.CutPrefix(g.here, "nothing: "); none {
+			return fmt.Errorf("--%s of Gavel's scripts has no meaning here: %s", g.long, what)
+		}
+		if what, none := strings.CutPrefix(g.here, "not simulated: "); none {
+			return fmt.Errorf("--%s of Gavel's scripts is not simulated: %s", g.long, what)
+		}
+		return fmt.Errorf("--%s is an option of Gavel's scripts: here it is %s", g.long, g.here)
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package figures
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"trainopt/simulator/evaluate"
+	"trainopt/simulator/rounds"
+	"trainopt/simulator/workload"
+)
+
+// entities is among how many users the jobs are divided, in turn.
+const entities = 5
+
+// DecisionOptions are how long decisions are measured.
+type DecisionOptions struct {
+	Seeds  []uint64 // of the jobs: each is a measurement
+	Points int      // the first so many numbers of jobs, 16, 32, 64, …; 0 is all that were published
+	// Limit leaves out larger numbers of jobs of a policy after a decision that took so long.
+	Limit    time.Duration
+	Clock    func() time.Duration
+	Progress func(done, total int)
+}
+
+// Decisions measures figure 12: how long one decision takes for 16, 32, 64, … jobs on 1 to 8 devices each, on a quarter as many
+// devices of each of three types. One policy at a time, on one core unless the policy uses more. When the context ends, what is
+// known comes with its error.
+func Decisions(ctx context.Context, o DecisionOptions) (*evaluate.Comparison, error) {
+	points := 0
+	for i := range runtimes {
+		points = max(points, len(runtimes[i].Hours))
+	}
+	if o.Points > 0 {
+		points = min(points, o.Points)
+	}
+	took := make([][]float64, len(runtimes))
+	done := 0
+	var err error
+	for i := range runtimes {
+		took[i] = make([]float64, points)
+		slow := false
+		for k := range took[i] {
+			took[i][k] = math.NaN()
+			if k < len(runtimes[i].Hours) && !slow && err == nil {
+				took[i][k], err = meanDecision(ctx, runtimes[i].Policy, 16<<k, &o)
+				slow = took[i][k] > o.Limit.Seconds() && o.Limit > 0
+			}
+			if done++; o.Progress != nil {
+				o.Progress(done, len(runtimes)*points)
+			}
+		}
+	}
+	return decisionTable(took, points, &o), err
+}
+
+// meanDecision is the mean over seeds of the seconds of one decision.
+func meanDecision(ctx context.Context, policy string, jobs int, o *DecisionOptions) (float64, error) {
+	sum := 0.0
+	for _, seed := range o.Seeds {
+		if err := ctx.Err(); err != nil {
+			return math.NaN(), err
+		}
+		s, err := snapshot(jobs, int64(seed)+2)
+		if err != nil {
+			return math.NaN(), err
+		}
+		p, err := rounds.NewPolicy(policy, rounds.PolicyOptions{})
+		if err != nil {
+			return math.NaN(), err
+		}
+		from := o.Clock()
+		if _, err := p.Decide(s); err != nil {
+			return math.NaN(), fmt.Errorf("policy %s, %d jobs: %w", policy, jobs, err)
+		}
+		sum += (o.Clock() - from).Seconds()
+	}
+	return sum / float64(len(o.Seeds)), nil
+}
+
+// snapshot is a cluster with so many jobs.
+func snapshot(jobs int, seed int64) (*rounds.Snapshot, error) {
+	table := workload.GavelTable()
+	g, err := workload.NewGenerator(workload.Options{Seed: seed, MultiGPU: true}, table)
+	if err != nil {
+		return nil, err
+	}
+	s := &rounds.Snapshot{}
+	for _, name := range []string{"k80", "p100", "v100"} {
+		s.Devices = append(s.Devices, rounds.DeviceType{Name: name, Count: jobs / 4, PerServer: 1, USDHour: 1, Watts: math.NaN()})
+	}
+	list := g.Take(jobs)
+	for i := range list {
+		j := rounds.JobState{Job: &list[i], Remaining: list[i].Steps, Seconds: list[i].Seconds}
+		j.User = strconv.Itoa(i % entities)
+		for _, d := range s.Devices {
+			j.Rate = append(j.Rate, table.Alone(d.Name, j.Type, j.GPUs))
+		}
+		s.Jobs = append(s.Jobs, j)
+	}
+	s.Pair = func(a, b, device int) (ra, rb float64) {
+		if s.Jobs[a].GPUs != s.Jobs[b].GPUs {
+			return 0, 0
+		}
+		ra, rb, _ = table.Beside(s.Devices[device].Name, s.Jobs[a].Type, s.Jobs[b].Type, s.Jobs[a].GPUs)
+		return ra, rb
+	}
+	return s, nil
+}
+
+func decisionTable(took [][]float64, points int, o *DecisionOptions) *evaluate.Comparison {
+	c := &evaluate.Comparison{Schema: 1, Engine: "rounds", Title: "Gavel, time that decisions take (figure 12)", Metrics: []string{"decision_s"},
+		Rows: []evaluate.Row{}, Paired: []evaluate.Pair{}, Against: []string{}, Seeds: len(o.Seeds), Cases: points * len(o.Seeds), WallS: evaluate.Number(math.NaN()),
+		Notes: []string{"published was measured on another machine, which is not known; ours is real time on this one",
+			fmt.Sprintf("hierarchical: jobs are divided among %d users of equal weight, in turn", entities)}}
+	nan := evaluate.Number(math.NaN())
+	t := evaluate.Table{Title: "seconds of a decision: published, ours, and ours by published", Head: []string{"jobs"}}
+	chart := evaluate.Chart{Title: "Time of a decision", Note: "dashed: published", X: evaluate.Axis{Name: "jobs", Log: true}, Y: evaluate.Axis{Name: "seconds", Log: true}}
+	for k := range points {
+		t.Head = append(t.Head, strconv.Itoa(16<<k))
+	}
+	for i := range runtimes {
+		l := &runtimes[i]
+		c.Policies = append(c.Policies, l.Policy)
+		theirs := evaluate.Line{Name: l.Policy + ", published", Dash: true, Color: i + 1}
+		ours := evaluate.Line{Name: l.Policy, Dots: true, Color: i + 1}
+		lines := [3][]string{{l.Policy}, {"  ours"}, {"  ours / published"}}
+		for k := range points {
+			p, m := math.NaN(), took[i][k]
+			if k < len(l.Hours) {
+				p = l.Hours[k]
+			}
+			theirs.Points = append(theirs.Points, evaluate.Point{X: float64(int(16) << k), Y: p})
+			ours.Points = append(ours.Points, evaluate.Point{X: float64(int(16) << k), Y: m})
+			lines[0], lines[1], lines[2] = append(lines[0], significant(p)), append(lines[1], significant(m)), append(lines[2], significant(m/p))
+			c.Rows = append(c.Rows, evaluate.Row{Policy: l.Policy, Metric: fmt.Sprintf("decision_s of %d jobs", 16<<k), Mean: evaluate.Number(m), Lo: nan, Hi: nan, Min: nan, Max: nan, N: len(o.Seeds)})
+		}
+		chart.Lines = append(chart.Lines, theirs, ours)
+		t.Lines = append(t.Lines, lines[:]...)
+	}
+	c.Tables, c.Charts, c.Definitions = []evaluate.Table{t}, []evaluate.Chart{chart}, []evaluate.Metric{}
+	return c
+}
+
+func significant(v float64) string {
+	if math.IsNaN(v) {
+		return "–"
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}

@@ -1,0 +1,127 @@
+package figures
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"os"
+	"slices"
+	"testing"
+
+	"trainopt/simulator/rounds"
+	"trainopt/simulator/rounds/sweep"
+)
+
+// source is the published values as they were read back.
+const source = "../../../../shared/data/gavel/paper_figures.json"
+
+// TestPublished: every value of the source is in the table, at its place, and the table has no other.
+func TestPublished(t *testing.T) {
+	data, err := os.ReadFile(source)
+	if err != nil {
+		t.Skipf("the values of the figures are not here: %v", err)
+	}
+	var figures map[string]struct {
+		File  string
+		Lines map[string][][2]float64
+	}
+	if err := json.Unmarshal(data, &figures); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range published {
+		for _, theirs := range figures {
+			if theirs.File != f.file+".pdf" {
+				continue
+			}
+			for _, l := range f.Lines {
+				if !slices.ContainsFunc(keys(theirs.Lines), func(k string) bool { return same(&l, f.step, theirs.Lines[k]) }) {
+					t.Errorf("figure %s: %s is no line of %s", f.Name, f.name(&l), theirs.File)
+				}
+			}
+			if len(f.Lines) != len(theirs.Lines) {
+				t.Errorf("figure %s has %d lines, %s has %d", f.Name, len(f.Lines), theirs.File, len(theirs.Lines))
+			}
+		}
+	}
+}
+
+func keys(m map[string][][2]float64) (out []string) {
+	for k := range m {
+		out = append(out, k)
+	}
+	return out
+}
+
+// same says whether a line is one of the source, whose last points may be marks that it goes on.
+func same(l *Line, step float64, points [][2]float64) bool {
+	for i, v := range l.Hours {
+		if i >= len(points) || math.Abs(points[i][0]-float64(i+1)*step) > 1e-6 || math.Abs(points[i][1]-v) > 0.005 {
+			return false
+		}
+	}
+	for _, p := range points[min(len(l.Hours), len(points)):] {
+		if p[1] < 105 && math.Abs(p[0]/step-math.Round(p[0]/step)) < 1e-6 {
+			return false
+		}
+	}
+	return true
+}
+
+func TestFind(t *testing.T) {
+	for in, want := range map[string]string{"8": "8", "fig9": "9", "figure 10": "10", "13a": "ideal", "single-las": "8", "makespan": "makespan"} {
+		if f, err := Find(in); err != nil || f.Name != want {
+			t.Errorf("%q is %v, want %s: %v", in, f, want, err)
+		}
+	}
+	for _, in := range []string{"", "7", "14", "single"} {
+		if f, err := Find(in); err == nil {
+			t.Errorf("%q is %v, want an error", in, f)
+		}
+	}
+}
+
+// TestSweeps: every figure is a sweep that can be run, over the loads that were published.
+func TestSweeps(t *testing.T) {
+	for _, f := range published {
+		s, err := f.Sweep(Options{Seeds: []uint64{0}, Compat: true})
+		if err != nil {
+			t.Errorf("figure %s: %v", f.Name, err)
+			continue
+		}
+		for _, sc := range s.Scenarios {
+			c := sc.Config
+			for _, c.Policy = range s.Policies {
+				if err := c.Validate(); err != nil {
+					t.Errorf("figure %s, %s: %v", f.Name, sc.Name, err)
+				}
+			}
+		}
+		if xs := f.Xs(3); len(xs) != 3 || xs[2] != f.Xs(0)[len(f.Xs(0))-1] || !slices.IsSorted(xs) {
+			t.Errorf("figure %s at three points: %v", f.Name, xs)
+		}
+	}
+}
+
+// TestBeside: a small part of a figure has the published values, ours, and how they compare.
+func TestBeside(t *testing.T) {
+	f, err := Find("single-fifo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := f.Sweep(Options{Seeds: []uint64{0}, Points: 2, Window: rounds.Window{Start: 0, End: 20}, Compat: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := sweep.Run(context.Background(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Beside(o)
+	table := o.Comparison.Tables[0]
+	if len(table.Lines) != 9 || !slices.Equal(table.Lines[3][:2], []string{"fifo_perf", "15.30"}) || table.Lines[4][1] == "–" {
+		t.Errorf("%v", table.Lines)
+	}
+	if n := len(o.Comparison.Charts[0].Lines); n != 6 {
+		t.Errorf("%d lines in the chart, want 6", n)
+	}
+}
