@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"trainopt/simulator/solve"
 	"trainopt/simulator/workload"
@@ -279,23 +280,116 @@ func (p solver) fairWeights(g *program) ([]float64, error) {
 	return weight, nil
 }
 
-// spread solves for shares by which the worst of weight_i · (rate of job i) is best. With compat it is the point in the middle of all
-// such shares, where interior-point solvers end; else what is left over goes to the next worst, and so on, so that nobody waits
-// while devices are idle.
+// spread solves for shares by which the worst of weight_i · (rate of job i) is best. They are in the middle of all such shares, where
+// interior-point solvers end, so that what is left over is spread. Without compat, jobs that wait then get the time of devices
+// that would stay idle.
 func (p solver) spread(g *program, weight []float64) (solve.Solution, error) {
-	if len(g.jobs) == 0 {
+	switch {
+	case len(g.jobs) == 0:
 		return solve.Solution{}, nil
-	}
-	if p.compat {
+	case p.compat:
 		return usable(solve.Central(g.Sharing, weight, nil))
 	}
-	return usable(solve.WaterFill(g.Sharing, weight))
+	if best, ok := p.allBest(g); ok {
+		return best, nil
+	}
+	sol, err := usable(solve.Central(g.Sharing, weight, nil))
+	if err == nil {
+		g.useIdle(sol)
+	}
+	return sol, err
+}
+
+// allBest has every job on its fastest device type for all its time, which no other shares can beat for any job, when there is
+// room.
+func (p solver) allBest(g *program) (sol solve.Solution, ok bool) {
+	if p.compat || p.sees == alike || p.sees == reference {
+		return sol, false
+	}
+	free := slices.Clone(g.Devices)
+	shares := make([]float64, len(g.jobs)*len(free))
+	for i, rate := range g.Rate {
+		best := 0
+		for d, n := range g.Devices {
+			if n > 0 && (rate[d] > rate[best] || g.Devices[best] == 0) {
+				best = d
+			}
+		}
+		if free[best] -= g.Scale[i]; free[best] < 0 {
+			return sol, false
+		}
+		x := shares[i*len(free) : (i+1)*len(free)]
+		x[best] = 1
+		sol.X = append(sol.X, x)
+	}
+	return sol, true
+}
+
+// useIdle gives devices that are not shared out to the jobs that wait and can use them: on each type, from the last to the first,
+// all of them wait less by the same part.
+func (g *program) useIdle(sol solve.Solution) {
+	wait, idle := make([]float64, len(g.jobs)), slices.Clone(g.Devices)
+	take := func(x []float64, who ...int) {
+		for d, v := range x {
+			idle[d] -= v * g.Scale[who[0]]
+			for _, i := range who {
+				wait[i] -= v
+			}
+		}
+	}
+	for i, x := range sol.X {
+		wait[i]++
+		take(x, i)
+	}
+	for k, x := range sol.Pairs {
+		take(x, g.Pairs[k].A, g.Pairs[k].B)
+	}
+	for d := len(idle) - 1; d >= 0; d-- {
+		asked := 0.0
+		for i, w := range wait {
+			if g.Rate[i][d] > 0 && w > 0 {
+				asked += w * g.Scale[i]
+			}
+		}
+		if asked == 0 || idle[d] <= 0 {
+			continue
+		}
+		part := min(1, idle[d]/asked)
+		for i, w := range wait {
+			if g.Rate[i][d] > 0 && w > 0 {
+				sol.X[i][d] += part * w
+				wait[i] -= part * w
+			}
+		}
+	}
 }
 
 // usable takes a solution that can be used though it is not proven to the last digit.
 func usable(sol solve.Solution, err error) (solve.Solution, error) {
 	if errors.Is(err, solve.ErrUnfinished) && sol.X != nil {
 		return sol, nil
+	}
+	return sol, err
+}
+
+// margins are left below floors that have just been found to be all that is possible.
+var margins = []float64{1e-7, 1e-6, 1e-5, 1e-4, 1e-3}
+
+// above solves a program with floors that can be met. Where they are all that is possible they leave a program no room, and it
+// takes some to be solved: the margin below them is the first with which it is.
+func above(floor []float64, program func(floor []float64) (solve.Solution, error)) (sol solve.Solution, err error) {
+	if floor == nil {
+		return usable(program(nil))
+	}
+	lower := make([]float64, len(floor))
+	for _, m := range margins {
+		for i, v := range floor {
+			lower[i] = v * (1 - m)
+		}
+		sol, err = usable(program(lower))
+		if !errors.Is(err, solve.ErrUnfinished) && !errors.Is(err, solve.ErrInfeasible) {
+			break
+		}
 	}
 	return sol, err
 }

@@ -1,16 +1,15 @@
 package rounds
 
 import (
-	"cmp"
+	"errors"
 	"math"
-	"slices"
 
 	"trainopt/simulator/solve"
 	"trainopt/simulator/workload"
 )
 
 // waterFilling is max-min fairness that goes on above the worst: jobs that cannot get more keep what they have, the others rise
-// (Gavel, section 4.3 "Weighted fairness"). One program without compat; with compat two for each step, as Gavel goes.
+// (Gavel, section 4.3 "Weighted fairness"). One program for each step.
 type waterFilling struct{ solver }
 
 var _ Described = waterFilling{}
@@ -28,18 +27,28 @@ func (p waterFilling) Decide(s *Snapshot) (Allocation, error) {
 	if err != nil || len(g.jobs) == 0 {
 		return Allocation{}, err
 	}
-	if !p.compat {
-		sol, err := p.spread(g, weight)
-		return g.allocation(sol), err
+	if best, ok := p.allBest(g); ok {
+		return g.allocation(best), nil
 	}
 	f := newFilling(g, weight)
-	f.step = 1e-4
 	for i := range f.lowest {
-		w, _ := priority(g.job(i).Job)
-		f.lowest[i] = 0.1 * g.Scale[i] / w
+		if w, _ := priority(g.job(i).Job); p.compat {
+			f.lowest[i] = 0.1 * g.Scale[i] / w
+		}
 	}
-	sol, err := f.run(func([]bool) []float64 { return nil })
+	sol, err := f.run(evenParts)
 	return g.allocation(sol), err
+}
+
+// evenParts raise all jobs that are not full alike.
+func evenParts(full []bool) []float64 {
+	part := make([]float64, len(full))
+	for i := range part {
+		if !full[i] {
+			part[i] = 1
+		}
+	}
+	return part
 }
 
 // Hierarchy is a cluster that is divided among entities, such as the teams of a company, and what an entity gets among its jobs
@@ -91,7 +100,6 @@ func (p hierarchical) Decide(s *Snapshot) (Allocation, error) {
 		entity[i] = p.of(j)
 	}
 	f := newFilling(g, weight)
-	f.step = fullAt
 	sol, err := f.run(func(full []bool) []float64 { return p.parts(g, entity, full) })
 	return g.allocation(sol), err
 }
@@ -133,13 +141,14 @@ func (p hierarchical) parts(g *program, entity []string, full []bool) []float64 
 type filling struct {
 	g      *program
 	weight []float64 // what a rate is multiplied by before it is compared
-	level  []float64 // rate of each job so far
+	level  []float64 // rate of each job so far, times weight
 	full   []bool
-	step   float64 // who can get so much more, relative, is not full
 	// Gavel's test of who is full has no answer when someone who is full is below lowest, and is then taken to say that all are.
 	lowest []float64
 }
 
+// fullAt is the relative distance to its level at which a job is full. In the analytic centre of a polytope no slack is smaller
+// than the largest it can have by more than the number of rows, so that who could rise by 1e-4 is seen among hundreds of jobs.
 const fullAt = 1e-6
 
 func newFilling(g *program, weight []float64) *filling {
@@ -147,134 +156,96 @@ func newFilling(g *program, weight []float64) *filling {
 	return &filling{g: g, weight: weight, level: make([]float64, n), full: make([]bool, n), lowest: make([]float64, n)}
 }
 
-// run ends when all are full. parts tells by how much each job rises, 0 is not at all; nil is all alike.
-func (f *filling) run(parts func(full []bool) []float64) (solve.Solution, error) {
-	for {
-		sol, err := f.rise(parts(f.full))
-		if err != nil {
-			return sol, err
-		}
-		more, err := f.findFull(sol)
-		if err != nil || !more {
-			return sol, err
+// run ends when all are full, after at most as many steps as there are jobs. parts tells how fast each job rises that is not
+// full; 0 is not at all. Where there is so little room that a program cannot be solved, nobody rises.
+func (f *filling) run(parts func(full []bool) []float64) (best solve.Solution, err error) {
+	for more := true; more; {
+		part := parts(f.full)
+		sol, err := f.rise(part)
+		switch {
+		case err == nil:
+			best = sol
+			more = f.findFull(part, f.g.done(sol))
+		case errors.Is(err, solve.ErrUnfinished) && best.X != nil:
+			more = f.markFull(part)
+		default:
+			return best, err
 		}
 	}
+	return best, nil
 }
 
-// rise raises those that are not full. The shares are in the middle of all that are as good.
-func (f *filling) rise(part []float64) (solve.Solution, error) {
-	g := f.g
-	floor, inverse := make([]float64, len(f.level)), make([]float64, len(f.level))
-	var rising []int
-	for i, level := range f.level {
-		switch {
-		case !f.full[i] && (part == nil || part[i] > 0):
-			rising = append(rising, i)
-		default:
-			floor[i] = level / f.weight[i] * (1 - margin)
+// rise raises those that have a part, as far as all of them can go. The shares are in the middle of all that are as good.
+func (f *filling) rise(part []float64) (sol solve.Solution, err error) {
+	floor := make([]float64, len(part))
+	for i, v := range part {
+		if v == 0 {
+			floor[i] = f.level[i] / f.weight[i]
 		}
-	}
-	partOf := func(i int) float64 {
-		if part == nil {
-			return 1
-		}
-		return part[i]
-	}
-	demand := func(by float64) []float64 {
-		for _, i := range rising {
-			inverse[i] = f.weight[i] / (f.level[i] + by*partOf(i))
-		}
-		return inverse
 	}
 	by, err := threshold(bounds{0, math.Inf(1)}, 1, func(by float64) (probe, error) {
-		sol, err := usable(solve.MaxMin(g.Sharing, demand(by), floor))
+		sol, err = above(floor, func(floor []float64) (solve.Solution, error) {
+			return solve.Central(f.g.Sharing, f.raised(part, by), floor)
+		})
 		at := bounds{math.Inf(1), 0}
-		for _, i := range rising {
-			// Where a job has factor times what is asked, it has risen by so much.
-			risen := sol.Value*by + (sol.Value-1)*f.level[i]/partOf(i)
-			at = bounds{min(at.lo, risen), max(at.hi, risen)}
+		for i, v := range part {
+			if v > 0 {
+				// Where a job has factor times what is asked, it has risen by so much.
+				risen := sol.Value*by + (sol.Value-1)*f.level[i]/v
+				at = bounds{min(at.lo, risen), max(at.hi, risen)}
+			}
 		}
 		return probe{sol.Value, at}, err
 	})
 	if err != nil {
-		return solve.Solution{}, err
+		return sol, err
 	}
-	sol, err := usable(solve.Central(g.Sharing, demand(by), floor))
-	for _, i := range rising {
-		f.level[i] += by * partOf(i)
-	}
-	return sol, err
-}
-
-// findFull marks the jobs that cannot get more without taking it from others, and says whether any is left that is not marked.
-// Those that have more in the middle of the best shares can. Of the rest it is tried how much more they can have together,
-// without those that turn out to get some, until none of them does.
-func (f *filling) findFull(sol solve.Solution) (more bool, err error) {
-	var risen []int
-	for i := range f.level {
-		if f.level[i] > 0 && !f.full[i] {
-			risen = append(risen, i)
-		}
-	}
-	stuck := f.stuck(risen, sol)
-	if len(stuck) == 0 {
-		stuck = []int{f.least(risen, sol)}
-	}
-	for tried := len(risen) + 1; len(stuck) > 0 && len(stuck) < tried; {
-		tried = len(stuck)
-		if sol, err = f.reach(stuck); err != nil {
-			return false, err
-		}
-		if rest := f.stuck(stuck, sol); len(rest) > 0 {
-			stuck = rest
-		}
-	}
-	if slices.ContainsFunc(stuck, func(i int) bool { return f.level[i] < f.lowest[i] }) {
-		stuck = risen
-	}
-	for _, i := range stuck {
-		f.full[i] = true
-	}
-	return slices.Contains(f.full, false), nil
-}
-
-// stuck are those of some jobs that do not have more than their level.
-func (f *filling) stuck(who []int, sol solve.Solution) []int {
 	rate := f.g.done(sol)
-	return slices.DeleteFunc(slices.Clone(who), func(i int) bool { return f.weight[i]*rate[i] > f.level[i]*(1+f.step) })
+	for i, v := range part {
+		f.level[i] = min(f.level[i]+by*v, f.weight[i]*rate[i]*(1+margins[0]))
+	}
+	return sol, nil
 }
 
-// least is the one that has least more than its level.
-func (f *filling) least(who []int, sol solve.Solution) int {
-	rate := f.g.done(sol)
-	return slices.MinFunc(who, func(a, b int) int {
-		return cmp.Compare(f.weight[a]*rate[a]/f.level[a], f.weight[b]*rate[b]/f.level[b])
-	})
+// raised are the inverse rates of those that have a part, when they have risen by so much; of the others, 0.
+func (f *filling) raised(part []float64, by float64) []float64 {
+	out := make([]float64, len(part))
+	for i, v := range part {
+		if v > 0 {
+			out[i] = f.weight[i] / (f.level[i] + by*v)
+		}
+	}
+	return out
 }
 
-// reach is the most that some jobs can have together when nobody has less than its level.
-func (f *filling) reach(who []int) (solve.Solution, error) {
-	g, J := f.g, len(f.g.Devices)
-	gain := make([]float64, len(f.level)) // of a step per second
-	for _, i := range who {
-		gain[i] = f.weight[i] / f.level[i]
-	}
-	floor := make([]float64, len(f.level))
-	alone := make([][]float64, len(g.Rate))
-	for i, r := range g.Rate {
-		floor[i] = f.level[i] / f.weight[i] * (1 - margin)
-		alone[i] = make([]float64, J)
-		for d := range r {
-			alone[i][d] = gain[i] * r[d]
+// findFull marks those that have no more than their level in the middle of all shares that are as good, and says whether any
+// job is left that is not marked.
+func (f *filling) findFull(part, rate []float64) (more bool) {
+	least, blind := math.Inf(1), false
+	over := func(i int) float64 { return f.weight[i] * rate[i] / f.level[i] }
+	for i, v := range part {
+		if v > 0 {
+			least = min(least, over(i))
 		}
 	}
-	pairs := make([][]float64, len(g.Pairs))
-	for k := range pairs {
-		p := &g.Pairs[k]
-		pairs[k] = make([]float64, J)
-		for d := range J {
-			pairs[k][d] = gain[p.A]*p.RateA[d] + gain[p.B]*p.RateB[d]
+	stuck := make([]float64, len(part))
+	for i, v := range part {
+		if v > 0 && over(i) <= max(1+fullAt, least) {
+			stuck[i] = v
+			blind = blind || f.level[i] < f.lowest[i]
 		}
 	}
-	return usable(solve.MaxSum(g.Sharing, alone, pairs, floor))
+	if blind {
+		stuck = part
+	}
+	return f.markFull(stuck)
+}
+
+// markFull marks those that have a part, and says whether any job is left that is not marked.
+func (f *filling) markFull(part []float64) (more bool) {
+	for i, v := range part {
+		f.full[i] = f.full[i] || v > 0
+		more = more || !f.full[i]
+	}
+	return more
 }

@@ -54,20 +54,28 @@ func (p maxSumThroughput) Decide(s *Snapshot) (Allocation, error) {
 	if err != nil {
 		return Allocation{}, err
 	}
-	var floor []float64
-	if p.deadlines {
-		floor = g.paces()
-		if !p.compat {
-			if floor, err = g.meetable(floor); err != nil {
-				return Allocation{}, err
-			}
-		}
-	}
-	sol, err := usable(solve.MaxSum(g.Sharing, value, pairs, floor))
-	if errors.Is(err, solve.ErrInfeasible) && floor != nil {
-		sol, err = usable(solve.MaxSum(g.Sharing, value, pairs, nil))
-	}
+	sol, err := p.solve(g, func(floor []float64) (solve.Solution, error) { return solve.MaxSum(g.Sharing, value, pairs, floor) })
 	return g.allocation(sol), err
+}
+
+// solve chooses the floors of a program.
+func (p maxSumThroughput) solve(g *program, program func(floor []float64) (solve.Solution, error)) (solve.Solution, error) {
+	pace := g.paces()
+	switch {
+	case !p.deadlines || !slices.ContainsFunc(pace, func(v float64) bool { return v > 0 }):
+		return usable(program(nil))
+	case p.compat:
+		sol, err := usable(program(pace))
+		if errors.Is(err, solve.ErrInfeasible) || errors.Is(err, solve.ErrUnfinished) {
+			return usable(program(nil))
+		}
+		return sol, err
+	}
+	floor, err := g.meetable(pace)
+	if err != nil {
+		return solve.Solution{}, err
+	}
+	return above(floor, program)
 }
 
 // values are what the time of a job, and of a pair, on a device type is worth. A cluster of which no price is known has equal
@@ -117,8 +125,8 @@ func (g *program) paces() []float64 {
 	return pace
 }
 
-// margin is left below floors that have just been found to be all that is possible.
-const margin = 1e-8
+// almost is what is taken for all of a pace.
+const almost = 1 - 1e-8
 
 // meetable are floors that can be met: the paces of as many deadlines as possible in full, and of the others, as far as a
 // device alone could meet them, all by the same part. It goes through deadlines from the earliest, and where they cannot all be
@@ -126,7 +134,7 @@ const margin = 1e-8
 func (g *program) meetable(pace []float64) ([]float64, error) {
 	var open []int
 	for i, v := range pace {
-		if v > 0 && v <= g.bestRate(i)*(1+margin) {
+		if v > 0 && v*almost <= g.bestRate(i) {
 			open = append(open, i)
 		}
 	}
@@ -152,7 +160,7 @@ func (g *program) meetable(pace []float64) ([]float64, error) {
 	}
 	floor := make([]float64, len(pace))
 	for _, i := range open {
-		floor[i] = pace[i] * (1 - margin)
+		floor[i] = pace[i]
 	}
 	return floor, g.addSoft(floor, pace, soft)
 }
@@ -178,8 +186,8 @@ func (g *program) prefix(pace []float64, order []int, n int) (int, error) {
 }
 
 func (g *program) meets(pace []float64, who []int) (bool, error) {
-	sol, err := g.part(nil, pace, who)
-	return err == nil && sol >= 1-margin/2, err
+	part, err := g.part(nil, pace, who)
+	return err == nil && part >= almost, err
 }
 
 // part is how much of their paces some jobs can all get, above floors.
@@ -188,7 +196,7 @@ func (g *program) part(floor, pace []float64, who []int) (float64, error) {
 	for _, i := range who {
 		weight[i] = 1 / pace[i]
 	}
-	sol, err := usable(solve.MaxMin(g.Sharing, weight, floor))
+	sol, err := above(floor, func(floor []float64) (solve.Solution, error) { return solve.MaxMin(g.Sharing, weight, floor) })
 	return sol.Value, err
 }
 
@@ -198,7 +206,7 @@ func (g *program) addSoft(floor, pace []float64, soft []int) error {
 	}
 	part, err := g.part(floor, pace, soft)
 	for _, i := range soft {
-		floor[i] = pace[i] * min(part, 1) * (1 - margin)
+		floor[i] = pace[i] * min(part, 1)
 	}
 	return err
 }

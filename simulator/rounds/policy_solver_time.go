@@ -38,6 +38,9 @@ func (p *finishTimeFairness) Decide(s *Snapshot) (Allocation, error) {
 	if err != nil || len(g.jobs) == 0 {
 		return Allocation{}, err
 	}
+	if best, ok := p.allBest(g); ok {
+		return g.allocation(best), nil
+	}
 	p.ratio, err = terms.least(&g.Sharing, p.ratio)
 	if err != nil {
 		return Allocation{}, err
