@@ -87,7 +87,7 @@ func agreement(list []Training, limits sla.Spec) *Agreement {
 				term.Met++
 			case sla.Violated:
 				term.Violated++
-				a.Broken = append(a.Broken, Violation{RunID: t.Whole.ID, Name: t.Whole.name, Model: modelName(t.Whole.Job), Objective: v.Objective,
+				a.Broken = append(a.Broken, Violation{RunID: t.Whole.ID, Name: t.Whole.name, Model: t.Whole.model, Objective: v.Objective,
 					Limit: Number(v.Limit), Value: Number(*v.Value), Unit: v.Unit, OverPct: overLimit(v)})
 			default:
 				term.Unknown++

@@ -158,7 +158,7 @@ func (a *Analyzer) Characteristics() []Characteristics {
 func characteristics(runs []Run) []Characteristics {
 	byModel := map[string][]Run{}
 	for _, r := range runs {
-		byModel[modelName(r.Job)] = append(byModel[modelName(r.Job)], r)
+		byModel[r.model] = append(byModel[r.model], r)
 	}
 	var list []Characteristics
 	for _, model := range sortedKeys(byModel) {

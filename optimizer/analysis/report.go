@@ -141,17 +141,17 @@ func (r *Report) groups(probes []Run) {
 	byKey := map[string][]Training{}
 	pieces := map[string][]Run{} // with the probes, for the curves
 	for _, t := range r.trainings {
-		key := groupKey(t.Whole.Job)
+		key := groupKey(&t.Whole)
 		byKey[key] = append(byKey[key], t)
 		pieces[key] = append(pieces[key], t.Parts...)
 	}
 	for _, p := range probes {
-		key := groupKey(p.Job)
+		key := groupKey(&p)
 		pieces[key] = append(pieces[key], p)
 	}
 	for _, key := range sortedKeys(byKey) {
 		list := byKey[key]
-		g := Group{Model: modelName(list[0].Whole.Job), Dataset: chart.Clean(list[0].Whole.Job.Dataset), Totals: totals(list)}
+		g := Group{Model: list[0].Whole.model, Dataset: chart.Clean(list[0].Whole.Job.Dataset), Totals: totals(list)}
 		var parts []Run
 		for _, t := range list {
 			parts = append(parts, t.Parts...)
@@ -193,7 +193,7 @@ func (r *Report) groups(probes []Run) {
 	})
 }
 
-func groupKey(j history.Job) string { return modelName(j) + "\x00" + chart.Clean(j.Dataset) }
+func groupKey(r *Run) string { return r.model + "\x00" + chart.Clean(r.Job.Dataset) }
 
 func findings(g *Group, parts, pieces []Run, list []Training) []Finding {
 	all := append(unused(g, parts), flatCurves(g, pieces)...)
@@ -333,12 +333,19 @@ func (r *Report) caveats(unended, published int) {
 			r.Notes = append(r.Notes, "price assumed: "+chart.Clean(w.Price.Assumed))
 		}
 	}
+	unnamed := 0
 	for i := range r.Models {
 		g := &r.Models[i]
+		if strings.HasPrefix(g.Model, unknownModel+" in ") {
+			unnamed++
+		}
 		if scripts, params := r.spread(g); scripts > 1 || params > 1.01 {
 			r.Notes = append(r.Notes, fmt.Sprintf("%s: %s with parameters that differ by a factor of %s: not surely the same training", g.name(),
 				chart.Plural(max(1, scripts), "script"), chart.Significant(math.Max(1, params))))
 		}
+	}
+	if unnamed > 1 {
+		r.Notes = append(r.Notes, fmt.Sprintf("neither model nor data set nor script is known of what %d logs hold: they are not compared with each other (--model and --dataset name them)", unnamed))
 	}
 	slices.Sort(r.Notes)
 	r.Notes = slices.Compact(r.Notes)
@@ -349,7 +356,8 @@ func (r *Report) spread(g *Group) (scripts int, params float64) {
 	seen := map[string]bool{}
 	var sizes []float64
 	for i := range r.runs {
-		if j := r.runs[i].Job; modelName(j) == g.Model && chart.Clean(j.Dataset) == g.Dataset {
+		if run := &r.runs[i]; run.model == g.Model && chart.Clean(run.Job.Dataset) == g.Dataset {
+			j := run.Job
 			if j.ScriptSHA256 != "" {
 				seen[j.ScriptSHA256] = true
 			}

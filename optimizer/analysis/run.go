@@ -26,7 +26,8 @@ type Run struct {
 	PerUnit, Speed float64
 
 	name     string
-	computed bool // USD is time at Price, not what the run says itself
+	model    string // what its model is called
+	computed bool   // USD is time at Price, not what the run says itself
 }
 
 // newRun works out what follows from an entry. Rates that are given price every run; else it costs what it says.
@@ -167,11 +168,13 @@ func named(runs []Run) {
 		r := &runs[i]
 		r.name = chart.Clean(r.ID)
 		if r.Kind != history.Log || r.Source == "" {
+			r.model = modelName(r.Job, chart.Clean(origin(r.Entry)))
 			continue
 		}
 		if r.name = filepath.Base(r.Source); len(folders[r.name]) > 1 {
 			r.name = r.Source
 		}
+		r.model = modelName(r.Job, chart.Clean(r.name))
 		if _, number, ok := strings.Cut(r.ID, "/"); ok && r.Parent != "" {
 			r.name += " " + number
 		}
@@ -179,15 +182,23 @@ func named(runs []Run) {
 	}
 }
 
-// modelName is what a run's model is called; without one, its script.
-func modelName(j history.Job) string {
+// unknownModel is what a model is called of which nothing is known.
+const unknownModel = "unknown model"
+
+// modelName is what a run's model is called; without one, its script. Where the data set is unknown too, the place that the run
+// was read from is part of the name: nothing says that what two places hold is the same work.
+func modelName(j history.Job, place string) string {
 	switch {
 	case j.Model != "":
 		return chart.Clean(j.Model)
 	case j.Script != "":
 		return "script " + chart.Clean(j.Script[strings.LastIndexByte(j.Script, '/')+1:])
+	case j.Dataset != "":
+		return unknownModel
+	case j.ScriptSHA256 != "":
+		return "script " + chart.Clean(j.ScriptSHA256[:min(12, len(j.ScriptSHA256))])
 	}
-	return "unknown model"
+	return unknownModel + " in " + place
 }
 
 // configWords names a configuration: "4× A100 40GB, 32 CPU, 128 GiB, batch 512".

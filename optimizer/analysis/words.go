@@ -217,9 +217,19 @@ func (r *Report) headline() string {
 	} else if r.Logs > 0 {
 		s += fmt.Sprintf(" (%s)", chart.Plural(r.Logs, "imported log"))
 	}
-	models := map[string]bool{}
+	models, unnamed := map[string]bool{}, false
 	for _, g := range r.Models {
-		models[g.Model] = true
+		if strings.HasPrefix(g.Model, unknownModel) {
+			unnamed = true
+		} else {
+			models[g.Model] = true
+		}
+	}
+	switch {
+	case len(models) == 0:
+		return s + " of unknown models"
+	case unnamed:
+		return s + " of " + chart.Plural(len(models), "model") + " and of unknown ones"
 	}
 	return s + " of " + chart.Plural(len(models), "model")
 }
