@@ -64,8 +64,8 @@ func (m *improved) choose() {
 		}
 	}
 	if !m.traits.OnlyShares {
-		m.fill()
-		m.moveUp()
+		for m.fill(); m.moveUp(); m.fill() {
+		}
 	}
 }
 
@@ -142,29 +142,31 @@ func (m *improved) best(t *tenant) float64 {
 	return most
 }
 
-// moveUp moves jobs onto better types that would stay idle, the one that gains most first.
-func (m *improved) moveUp() {
-	for m.anyLeft() {
-		var most claim
-		for _, t := range m.chosen {
-			if t.b != nil {
-				continue
-			}
-			best := m.best(t)
-			for d, r := range t.rate {
-				c := claim{tenant: t, device: d, weight: (r - t.rate[t.want]) / best}
-				if t.gpus <= m.left[d] && c.weight > m.leastGain(t, d) && (most.tenant == nil || c.compare(most) < 0) {
-					most = c
-				}
-			}
-		}
-		if most.tenant == nil {
-			return
-		}
-		m.left[most.tenant.want] += most.tenant.gpus
-		m.left[most.device] -= most.tenant.gpus
-		most.tenant.want = most.device
+// moveUp moves the job that gains most onto a better type that would stay idle, and says whether there was one.
+func (m *improved) moveUp() bool {
+	if !m.anyLeft() {
+		return false
 	}
+	var most claim
+	for _, t := range m.chosen {
+		if t.b != nil {
+			continue
+		}
+		best := m.best(t)
+		for d, r := range t.rate {
+			c := claim{tenant: t, device: d, weight: (r - t.rate[t.want]) / best}
+			if t.gpus <= m.left[d] && c.weight > m.leastGain(t, d) && (most.tenant == nil || c.compare(most) < 0) {
+				most = c
+			}
+		}
+	}
+	if most.tenant == nil {
+		return false
+	}
+	m.left[most.tenant.want] += most.tenant.gpus
+	m.left[most.device] -= most.tenant.gpus
+	most.tenant.want = most.device
+	return true
 }
 
 // leastGain is by how much a job must be faster elsewhere to move: nothing, unless moving costs time.

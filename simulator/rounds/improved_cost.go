@@ -10,7 +10,7 @@ import (
 // cheapest runs every job on the type of device where the rest of it costs least, by price and rate, and pays more only as far as
 // deadlines ask for it. Dear devices stay idle while nobody needs them. It plans all jobs that are there, each without
 // interruption, in the order of deadlines: the cheapest type on which a job ends in time, given those before it. When one cannot
-// be in time, the longest of those planned so far is given up, so that as many as can be are in time (Moore, "An n job, one
+// be in time, it and those before it are planned where they end first instead; if it still cannot, the longest of them is given up, so that as many as can be are in time (Moore, "An n job, one
 // machine sequencing algorithm for minimizing the number of late jobs", 1968; with several types of devices that is a heuristic).
 // Jobs without a deadline, or given up, follow on their cheapest type, the shortest first. What the plan starts now is decided;
 // everybody is planned anew at the next decision.
@@ -34,7 +34,10 @@ func (cheapest) Decide(s *Snapshot) (Allocation, error) {
 	}
 	p := newCostPlan(s)
 	for late := p.run(); late >= 0; late = p.run() {
-		p.giveUp(late)
+		if p.hurried > late {
+			p.giveUp(late)
+		}
+		p.hurried = max(p.hurried, late+1)
 	}
 	p.runLate()
 	var now []whole
@@ -49,8 +52,9 @@ func (cheapest) Decide(s *Snapshot) (Allocation, error) {
 // costPlan is when and where jobs are to run.
 type costPlan struct {
 	*Snapshot
-	jobs []costJob   // by deadline
-	free [][]float64 // by type: when each device becomes free, ascending
+	hurried int         // how many of the first jobs run where they end first
+	jobs    []costJob   // by deadline
+	free    [][]float64 // by type: when each device becomes free, ascending
 }
 
 type costJob struct {
@@ -110,18 +114,27 @@ func (p *costPlan) run() int {
 		if j.late {
 			continue
 		}
-		j.device = -1
-		for _, d := range j.types {
-			if p.starts(j, d)+p.seconds(j, d) <= j.deadline {
-				p.put(j, d)
+		if j.device = p.inTime(j, i < p.hurried); j.device < 0 {
+			return i
+		}
+		p.put(j, j.device)
+	}
+	return -1
+}
+
+// inTime is the cheapest type, or with first the one where it ends first, on which a job ends in time; −1 none.
+func (p *costPlan) inTime(j *costJob, first bool) int {
+	best, end := -1, math.Inf(1)
+	for _, d := range j.types {
+		at := p.starts(j, d) + p.seconds(j, d)
+		if at <= j.deadline && at < end {
+			best, end = d, at
+			if !first {
 				break
 			}
 		}
-		if j.device < 0 {
-			return i
-		}
 	}
-	return -1
+	return best
 }
 
 func (p *costPlan) seconds(j *costJob, device int) float64 {
