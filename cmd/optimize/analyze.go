@@ -54,13 +54,14 @@ logs of the state directory are looked at. Time and money are compared per unit 
 		Example: `  optimize analyze
   optimize analyze old/*.csv --gpu-hour 2.5 --cpu-hour 0.04
   optimize analyze latest results.csv --deadline 2h --min-gpu-util 60
-  optimize analyze --format html -o analysis.html`,
+  optimize analyze --format html -o analysis.html
+  optimize analyze --format markdown -o analysis.md`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return e.analyze(cmd.Flags(), c, f, args) },
 	}
 	fs := cmd.Flags()
 	fs.SetNormalizeFunc(normalize)
-	fs.StringVar(&f.format, "format", "text", "text|json|csv|html")
+	fs.StringVar(&f.format, "format", "text", "text|json|csv|html|markdown")
 	fs.StringVarP(&f.output, "output", "o", "", "write to `FILE` instead of standard output")
 	for _, s := range settings {
 		if help, ok := analyzeSettings[s.flag]; ok && s.flag != "" {

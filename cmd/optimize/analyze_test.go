@@ -125,6 +125,9 @@ func TestAnalyzeForms(t *testing.T) {
 	if code != 0 || out != "" || err != nil || strings.Contains(string(page), "http://") || strings.Contains(string(page), "<script") || strings.Count(string(page), "<svg") < 3 {
 		t.Errorf("exit %d, %v, %s: want a page with pictures that needs no network", code, err, errs)
 	}
+	if _, text, errs := w.run(append([]string{"analyze", "--format", "markdown"}, logs...)...); !strings.HasPrefix(text, "# 3 training logs of 1 model\n") || !strings.Contains(text, "\n## resnet50 on cifar10\n") || !strings.Contains(text, "|---") {
+		t.Errorf("Markdown:\n%s%s", text, errs)
+	}
 	if _, err := os.Stat(w.state()); !os.IsNotExist(err) {
 		t.Errorf("looking at logs made a state directory (%v)", err)
 	}
@@ -168,7 +171,7 @@ func TestAnalyzeRefuses(t *testing.T) {
 		"one of two":        {[]string{good, "none.csv"}, "none.csv: there is no such file"},
 		"no such run":       {[]string{"20260101"}, `"20260101"`},
 		"nothing yet":       {nil, "no finished runs"},
-		"format":            {[]string{good, "--format", "pdf"}, "want one of csv, html, json, text"},
+		"format":            {[]string{good, "--format", "pdf"}, "want one of csv, html, json, markdown, text"},
 		"format of a log":   {[]string{good, "--log-format", "excel"}, "--log-format \"excel\": unknown"},
 		"limit":             {[]string{good, "--deadline", "-5"}, "deadline"},
 		"price":             {[]string{good, "--gpu-hour", "-1"}, "gpu_hour"},

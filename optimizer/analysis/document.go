@@ -16,6 +16,8 @@ func writeText(w io.Writer, r *Report) error { return page.Text(w, r.document(lo
 
 func writeHTML(w io.Writer, r *Report) error { return page.HTML(w, r.document(math.MaxInt)) }
 
+func writeMarkdown(w io.Writer, r *Report) error { return page.Markdown(w, r.document(math.MaxInt)) }
+
 // document puts a report into words, with so many curves of each model.
 func (r *Report) document(curves int) page.Document {
 	d := page.Document{Title: r.headline(),

@@ -11,10 +11,11 @@ import (
 
 // formats is the registry: one function and one line each.
 var formats = map[string]func(io.Writer, *Report) error{
-	"text": writeText,
-	"json": writeJSON,
-	"csv":  writeCSV,
-	"html": writeHTML,
+	"text":     writeText,
+	"json":     writeJSON,
+	"csv":      writeCSV,
+	"html":     writeHTML,
+	"markdown": writeMarkdown,
 }
 
 // Known reports whether Render knows the format.
