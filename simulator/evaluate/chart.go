@@ -108,9 +108,9 @@ func place(v float64) string { return strconv.FormatFloat(math.Round(10*v)/10, '
 func (s *scale) ticks() []chartTick {
 	var out []chartTick
 	add := func(v float64) {
-		text := figure(v)
+		text := strconv.FormatFloat(v, 'g', 4, 64)
 		if s.Share {
-			text = figure(100*v) + " %"
+			text = strconv.FormatFloat(100*v, 'g', 4, 64) + " %"
 		}
 		out = append(out, chartTick{s.at(v), text})
 	}

@@ -159,7 +159,7 @@ func (c *Comparison) overview(detail bool) grid {
 	for _, m := range c.shown() {
 		if m.Detail == detail {
 			of = append(of, m)
-			g.Head = append(g.Head, m.Name)
+			g.Head = append(g.Head, m.label())
 		}
 	}
 	if len(of) == 0 {
@@ -181,7 +181,7 @@ func (c *Comparison) overview(detail bool) grid {
 
 // metric is one headline metric with its intervals and tests.
 func (c *Comparison) metric(m Metric) grid {
-	g := grid{Head: []string{m.Name, "mean", "95 % interval", "worst", "n"}, Groups: []int{4}}
+	g := grid{Head: []string{m.label(), "mean", "95 % interval", "worst", "n"}, Groups: []int{4}}
 	group := 2 // columns of a pair
 	if c.tested() {
 		group = 3
@@ -207,6 +207,14 @@ func (c *Comparison) metric(m Metric) grid {
 		g.Lines = append(g.Lines, line)
 	}
 	return g
+}
+
+// label is what people see a metric called: with the unit in which they see it.
+func (m Metric) label() string {
+	if m.Hours {
+		return strings.TrimSuffix(m.Name, "_s") + " (h)"
+	}
+	return m.Name
 }
 
 // caption explains a metric in a line.

@@ -50,7 +50,7 @@ const (
 )
 
 func (c *Comparison) forest(m Metric) forest {
-	f := forest{Metric: m.Name, Caption: m.caption(), Table: c.metric(m), Width: pictureWidth, Left: labelWidth,
+	f := forest{Metric: m.label(), Caption: m.caption(), Table: c.metric(m), Width: pictureWidth, Left: labelWidth,
 		Bottom: rowHeight*float64(len(c.Policies)) + 4}
 	f.Height = f.Bottom + 20
 	lo, hi := math.Inf(1), math.Inf(-1)
@@ -128,7 +128,7 @@ func renderHTML(w io.Writer, c *Comparison) error {
 		d := table{Title: t.title(), Subtitle: t.subtitle(), Overview: t.overview(false), Detail: t.overview(true), More: t.Tables, Notes: t.Notes, Pictures: pictures(t.Charts)}
 		for _, m := range t.shown() {
 			if m.Detail {
-				m.Means = m.caption()
+				m.Means, m.Name = m.caption(), m.label()
 				d.Explained = append(d.Explained, m)
 			} else {
 				d.Forests = append(d.Forests, t.forest(m))

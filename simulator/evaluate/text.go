@@ -60,7 +60,7 @@ func (c *Comparison) text(b *bytes.Buffer) error {
 		if m.Detail {
 			continue
 		}
-		b.WriteString("\n" + Wrapped(m.Name+": "+m.caption(), ""))
+		b.WriteString("\n" + Wrapped(m.label()+": "+m.caption(), ""))
 		if err := textGrids(b, c.metric(m)); err != nil {
 			return err
 		}
@@ -72,7 +72,7 @@ func (c *Comparison) text(b *bytes.Buffer) error {
 		}
 		for _, m := range c.shown() {
 			if m.Detail && m.caption() != "" {
-				b.WriteString(Wrapped("  "+m.Name+": "+m.caption(), "    "))
+				b.WriteString(Wrapped("  "+m.label()+": "+m.caption(), "    "))
 			}
 		}
 	}
@@ -157,7 +157,7 @@ func renderMarkdown(w io.Writer, c *Comparison) error {
 		}
 		for _, m := range t.shown() {
 			if !m.Detail {
-				fmt.Fprintf(&b, "\n**%s** — %s\n\n", escape(m.Name), escape(m.caption()))
+				fmt.Fprintf(&b, "\n**%s** — %s\n\n", escape(m.label()), escape(m.caption()))
 				markdownGrid(&b, t.metric(m))
 			}
 		}
@@ -167,7 +167,7 @@ func renderMarkdown(w io.Writer, c *Comparison) error {
 			b.WriteByte('\n')
 			for _, m := range t.shown() {
 				if m.Detail && m.caption() != "" {
-					fmt.Fprintf(&b, "- %s: %s\n", escape(m.Name), escape(m.caption()))
+					fmt.Fprintf(&b, "- %s: %s\n", escape(m.label()), escape(m.caption()))
 				}
 			}
 		}

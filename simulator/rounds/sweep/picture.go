@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"trainopt/simulator/evaluate"
 	"trainopt/simulator/rounds/render"
@@ -42,7 +43,7 @@ func (o *Outcome) byLoad(m measure) evaluate.Table {
 	}
 	slices.Sort(xs)
 	xs = slices.Compact(xs)
-	t := evaluate.Table{Title: fmt.Sprintf("%s in hours, mean over seeds, by %s; – where a seed has none", m.Name, o.XName), Head: []string{o.XName}}
+	t := evaluate.Table{Title: fmt.Sprintf("%s (h), mean over seeds, by %s; – where a seed has none", strings.TrimSuffix(m.Name, "_s"), o.XName), Head: []string{o.XName}}
 	for _, x := range xs {
 		t.Head = append(t.Head, short(x))
 	}
