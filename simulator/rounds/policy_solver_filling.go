@@ -3,13 +3,14 @@ package rounds
 import (
 	"errors"
 	"math"
+	"slices"
 
 	"trainopt/simulator/solve"
 	"trainopt/simulator/workload"
 )
 
 // waterFilling is max-min fairness that goes on above the worst: jobs that cannot get more keep what they have, the others rise
-// (Gavel, section 4.3 "Weighted fairness"). One program for each step.
+// (Gavel, section 4.3 "Weighted fairness"). Its cost is that of solve.WaterFill; with compat one program for each step.
 type waterFilling struct{ solver }
 
 var _ Described = waterFilling{}
@@ -30,25 +31,67 @@ func (p waterFilling) Decide(s *Snapshot) (Allocation, error) {
 	if best, ok := p.allBest(g); ok {
 		return g.allocation(best), nil
 	}
-	f := newFilling(g, weight)
-	for i := range f.lowest {
-		if w, _ := priority(g.job(i).Job); p.compat {
-			f.lowest[i] = 0.1 * g.Scale[i] / w
-		}
+	var sol solve.Solution
+	if p.compat {
+		sol, err = g.fillAsGavel(weight)
+	} else {
+		sol, err = p.filled(g, weight)(solve.WaterFill(g.Sharing, weight))
 	}
-	sol, err := f.run(evenParts)
 	return g.allocation(sol), err
 }
 
-// evenParts raise all jobs that are not full alike.
-func evenParts(full []bool) []float64 {
-	part := make([]float64, len(full))
-	for i := range part {
-		if !full[i] {
-			part[i] = 1
+// filled takes, where rounding has kept filling from its end, shares that are only best for the worst job.
+func (p solver) filled(g *program, weight []float64) func(solve.Solution, error) (solve.Solution, error) {
+	return func(sol solve.Solution, err error) (solve.Solution, error) {
+		if errors.Is(err, solve.ErrUnfinished) && sol.X == nil {
+			return p.spread(g, weight)
 		}
+		return usable(sol, err)
 	}
-	return part
+}
+
+// fullAt is the relative distance to its level at which a job is full. In the analytic centre of a polytope no slack is smaller
+// than the largest it can have by more than the number of rows, so that who could rise by 1e-4 is seen among hundreds of jobs.
+const fullAt = 1e-6
+
+// fillAsGavel raises jobs in the steps of Gavel: all that are not full rise as far as they can, and those that cannot get more in
+// any shares that are as good are full. Gavel's test for that has no answer when a job is full whose share of proportional
+// rates is below 0.1, and is then taken to say that all are. The shares of the last step stand, in the middle of all that
+// are as good.
+func (g *program) fillAsGavel(weight []float64) (best solve.Solution, err error) {
+	rising := slices.Clone(weight)
+	floor := make([]float64, len(weight))
+	for left := len(weight); left > 0; {
+		sol, err := above(floor, func(floor []float64) (solve.Solution, error) { return solve.Central(g.Sharing, rising, floor) })
+		switch {
+		case err != nil && best.X != nil:
+			return best, nil
+		case err != nil:
+			return best, err
+		}
+		best = sol
+		var full []int
+		rate, least := g.done(sol), math.Inf(1)
+		for i, w := range rising {
+			if w > 0 {
+				least = min(least, w*rate[i])
+			}
+		}
+		for i, w := range rising {
+			if w > 0 && w*rate[i] <= least*(1+fullAt) {
+				w, _ := priority(g.job(i).Job)
+				if least < 0.1*g.Scale[i]/w {
+					return best, nil
+				}
+				full = append(full, i)
+			}
+		}
+		for _, i := range full {
+			floor[i], rising[i] = rate[i], 0
+		}
+		left -= len(full)
+	}
+	return best, nil
 }
 
 // Hierarchy is a cluster that is divided among entities, such as the teams of a company, and what an entity gets among its jobs
@@ -56,7 +99,7 @@ func evenParts(full []bool) []float64 {
 type Hierarchy struct {
 	// Of names the entity of a job; nil is its Queue, or its User where it has none.
 	Of func(*workload.Job) string
-	// Weight is that of an entity; those that are not there have 1.
+	// Weight is that of an entity, above 0; those that are not there have 1.
 	Weight map[string]float64
 	// FIFO are the entities that give all they have to the first of their jobs that can use it. The others divide by the weights
 	// of jobs.
@@ -65,8 +108,7 @@ type Hierarchy struct {
 	AllFIFO bool
 }
 
-// hierarchical fills like waterFilling, with weights that change: what jobs that are full can no longer use goes to their own
-// entity first.
+// hierarchical fills like waterFilling, by entities: what jobs that are full can no longer use goes to their own entity first.
 type hierarchical struct {
 	solver
 	Hierarchy
@@ -85,22 +127,33 @@ func newHierarchical(sees sight, fifo bool) func(PolicyOptions) Policy {
 	}
 }
 
-// Decide fills until no job can get more: at most as many steps as there are jobs.
+// Decide fills until no job can get more.
 func (p hierarchical) Decide(s *Snapshot) (Allocation, error) {
 	g := p.program(s)
 	weight, err := p.fairWeights(g)
 	if err != nil || len(g.jobs) == 0 {
 		return Allocation{}, err
 	}
-	entity := make([]string, len(g.jobs))
-	for i := range entity {
-		j := g.job(i).Job
-		w, _ := priority(j)
-		weight[i] *= w
-		entity[i] = p.of(j)
+	if best, ok := p.allBest(g); ok {
+		return g.allocation(best), nil
 	}
-	f := newFilling(g, weight)
-	sol, err := f.run(func(full []bool) []float64 { return p.parts(g, entity, full) })
+	number := map[string]int{}
+	var entities []solve.Entity
+	for i := range g.jobs {
+		j := g.job(i).Job
+		name := p.of(j)
+		k, ok := number[name]
+		if !ok {
+			k = len(entities)
+			number[name] = k
+			entities = append(entities, p.entity(name))
+		}
+		w, _ := priority(j)
+		weight[i] *= w // it counts inside the entity
+		e := &entities[k]
+		e.Jobs, e.Part = append(e.Jobs, i), append(e.Part, w)
+	}
+	sol, err := p.filled(g, weight)(solve.WaterFillEntities(g.Sharing, weight, entities))
 	return g.allocation(sol), err
 }
 
@@ -114,138 +167,10 @@ func (p hierarchical) of(j *workload.Job) string {
 	return j.User
 }
 
-// parts are the weights of jobs that are not full: those of their entities, divided.
-func (p hierarchical) parts(g *program, entity []string, full []bool) []float64 {
-	sum := map[string]float64{}
-	out := make([]float64, len(entity))
-	for i, e := range entity {
-		if full[i] || sum[e] > 0 && (p.AllFIFO || p.FIFO[e]) {
-			continue
-		}
-		out[i], _ = priority(g.job(i).Job)
-		sum[e] += out[i]
+func (p hierarchical) entity(name string) solve.Entity {
+	w, named := p.Weight[name]
+	if !named {
+		w = 1
 	}
-	for i, e := range entity {
-		if out[i] > 0 {
-			w, named := p.Weight[e]
-			if !named {
-				w = 1
-			}
-			out[i] *= w / sum[e]
-		}
-	}
-	return out
-}
-
-// filling raises all jobs that are not full, each in proportion to its part, as far as all can go; then finds out who is full.
-type filling struct {
-	g      *program
-	weight []float64 // what a rate is multiplied by before it is compared
-	level  []float64 // rate of each job so far, times weight
-	full   []bool
-	// Gavel's test of who is full has no answer when someone who is full is below lowest, and is then taken to say that all are.
-	lowest []float64
-}
-
-// fullAt is the relative distance to its level at which a job is full. In the analytic centre of a polytope no slack is smaller
-// than the largest it can have by more than the number of rows, so that who could rise by 1e-4 is seen among hundreds of jobs.
-const fullAt = 1e-6
-
-func newFilling(g *program, weight []float64) *filling {
-	n := len(g.jobs)
-	return &filling{g: g, weight: weight, level: make([]float64, n), full: make([]bool, n), lowest: make([]float64, n)}
-}
-
-// run ends when all are full, after at most as many steps as there are jobs. parts tells how fast each job rises that is not
-// full; 0 is not at all. Where there is so little room that a program cannot be solved, nobody rises.
-func (f *filling) run(parts func(full []bool) []float64) (best solve.Solution, err error) {
-	for more := true; more; {
-		part := parts(f.full)
-		sol, err := f.rise(part)
-		switch {
-		case err == nil:
-			best = sol
-			more = f.findFull(part, f.g.done(sol))
-		case errors.Is(err, solve.ErrUnfinished) && best.X != nil:
-			more = f.markFull(part)
-		default:
-			return best, err
-		}
-	}
-	return best, nil
-}
-
-// rise raises those that have a part, as far as all of them can go. The shares are in the middle of all that are as good.
-func (f *filling) rise(part []float64) (sol solve.Solution, err error) {
-	floor := make([]float64, len(part))
-	for i, v := range part {
-		if v == 0 {
-			floor[i] = f.level[i] / f.weight[i]
-		}
-	}
-	by, err := threshold(bounds{0, math.Inf(1)}, 1, func(by float64) (probe, error) {
-		sol, err = above(floor, func(floor []float64) (solve.Solution, error) {
-			return solve.Central(f.g.Sharing, f.raised(part, by), floor)
-		})
-		at := bounds{math.Inf(1), 0}
-		for i, v := range part {
-			if v > 0 {
-				// Where a job has factor times what is asked, it has risen by so much.
-				risen := sol.Value*by + (sol.Value-1)*f.level[i]/v
-				at = bounds{min(at.lo, risen), max(at.hi, risen)}
-			}
-		}
-		return probe{sol.Value, at}, err
-	})
-	if err != nil {
-		return sol, err
-	}
-	rate := f.g.done(sol)
-	for i, v := range part {
-		f.level[i] = min(f.level[i]+by*v, f.weight[i]*rate[i]*(1+margins[0]))
-	}
-	return sol, nil
-}
-
-// raised are the inverse rates of those that have a part, when they have risen by so much; of the others, 0.
-func (f *filling) raised(part []float64, by float64) []float64 {
-	out := make([]float64, len(part))
-	for i, v := range part {
-		if v > 0 {
-			out[i] = f.weight[i] / (f.level[i] + by*v)
-		}
-	}
-	return out
-}
-
-// findFull marks those that have no more than their level in the middle of all shares that are as good, and says whether any
-// job is left that is not marked.
-func (f *filling) findFull(part, rate []float64) (more bool) {
-	least, blind := math.Inf(1), false
-	over := func(i int) float64 { return f.weight[i] * rate[i] / f.level[i] }
-	for i, v := range part {
-		if v > 0 {
-			least = min(least, over(i))
-		}
-	}
-	stuck := make([]float64, len(part))
-	for i, v := range part {
-		if v > 0 && over(i) <= max(1+fullAt, least) {
-			stuck[i] = v
-			blind = blind || f.level[i] < f.lowest[i]
-		}
-	}
-	if blind {
-		stuck = part
-	}
-	return f.markFull(stuck)
-}
-
-// markFull marks those that have a part, and says whether any job is left that is not marked.
-func (f *filling) markFull(part []float64) (more bool) {
-	for i, v := range part {
-		f.full[i] = f.full[i] || v > 0
-		more = more || !f.full[i]
-	}
-	return more
+	return solve.Entity{Weight: w, FIFO: p.AllFIFO || p.FIFO[name]}
 }

@@ -255,15 +255,11 @@ func decide(t *testing.T, name string, compat bool, s *rounds.Snapshot) rounds.A
 	return a
 }
 
-// feasible says what is wrong with shares beyond rounding.
-func feasible(s *rounds.Snapshot, a rounds.Allocation) error {
-	const slack = 1e-9
-	time, used := make([]float64, len(s.Jobs)), make([]float64, len(s.Devices))
+// totals are, by job, the part of its time that it has devices, and by type, how many devices are shared out.
+func totals(s *rounds.Snapshot, a rounds.Allocation) (time, used []float64) {
+	time, used = make([]float64, len(s.Jobs)), make([]float64, len(s.Devices))
 	for _, e := range a.Entries {
 		for d, x := range e.X {
-			if !(x >= 0 && x <= 1) {
-				return fmt.Errorf("jobs %d and %d have a share of %v on %s", e.A, e.B, x, s.Devices[d].Name)
-			}
 			used[d] += x * float64(s.Jobs[e.A].GPUs)
 			time[e.A] += x
 			if e.B >= 0 {
@@ -271,6 +267,20 @@ func feasible(s *rounds.Snapshot, a rounds.Allocation) error {
 			}
 		}
 	}
+	return time, used
+}
+
+// feasible says what is wrong with shares beyond rounding.
+func feasible(s *rounds.Snapshot, a rounds.Allocation) error {
+	const slack = 1e-9
+	for _, e := range a.Entries {
+		for d, x := range e.X {
+			if !(x >= 0 && x <= 1) {
+				return fmt.Errorf("jobs %d and %d have a share of %v on %s", e.A, e.B, x, s.Devices[d].Name)
+			}
+		}
+	}
+	time, used := totals(s, a)
 	for i, v := range time {
 		if v > 1+slack {
 			return fmt.Errorf("job %d has %v of its time", i, v)

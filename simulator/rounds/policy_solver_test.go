@@ -1,10 +1,10 @@
 package rounds_test
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -13,7 +13,7 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// cases are policies that solve programs.
+// solverPolicies are the names of policies that solve programs.
 func solverPolicies() []string {
 	names := slices.Collect(maps.Keys(objectives))
 	names = append(names, "strategy_proof", "strategy_proof_perf", "hierarchical_fairness_perf", "hierarchical_fifo_perf",
@@ -136,7 +136,7 @@ func runnable(s *rounds.Snapshot) *rounds.Snapshot {
 	return permuted(&out, order)
 }
 
-func TestOrderOfJobsDoesNotMatterAndDevicesHelp(t *testing.T) {
+func TestOrderOfJobsDoesNotMatter(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(objectives)) {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
@@ -162,4 +162,193 @@ func indices(n int) []int {
 	return out
 }
 
-var _ = fmt.Sprint
+func TestMoreDevicesAreNoWorse(t *testing.T) {
+	for _, name := range []string{
+		"max_min_fairness", "max_sum_throughput_perf", "min_total_duration", "min_total_duration_packed", "min_total_duration_perf",
+	} {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				s := runnable(anySnapshot(t))
+				if len(s.Jobs) == 0 {
+					t.Skip("no job")
+				}
+				before := value(t, name, s)
+				s.Devices = slices.Clone(s.Devices)
+				s.Devices[rapid.IntRange(0, 2).Draw(t, "type")].Count++
+				after := value(t, name, s)
+				if objectives[name].least {
+					before, after = after, before
+				}
+				if after < before*(1-1e-6) {
+					t.Fatalf("%.10g, with another device %.10g", before, after)
+				}
+			})
+		})
+	}
+}
+
+func TestNobodyWaitsForADeviceThatStaysIdle(t *testing.T) {
+	for _, name := range []string{"max_min_fairness_perf", "finish_time_fairness_perf", "min_total_duration_perf", "max_min_fairness_water_filling_perf"} {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				s := runnable(anySnapshot(t))
+				p, err := rounds.NewPolicy(name, rounds.PolicyOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				a, err := p.Decide(s)
+				if err != nil {
+					t.Fatal(err)
+				}
+				time, used := totals(s, a)
+				for d, n := range used {
+					for i, busy := range time {
+						if free := float64(s.Devices[d].Count) - n; free > 1e-5 && busy < 1-1e-5 {
+							t.Fatalf("job %d waits %g of its time, and %g devices of type %d are idle", i, 1-busy, free, d)
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+// jobsOf are jobs of a type on one device each, with as many V100s.
+func jobsOf(v100s int, jobs ...*workload.Job) *rounds.Snapshot {
+	s := &rounds.Snapshot{Devices: []rounds.DeviceType{{Name: "v100", Count: v100s, PerServer: 1, USDHour: 1}}}
+	for i, j := range jobs {
+		j.ID, j.GPUs, j.Weight = i, max(j.GPUs, 1), max(j.Weight, 1)
+		s.Jobs = append(s.Jobs, rounds.JobState{Job: j, Rate: []float64{2}, Remaining: j.Steps, Seconds: j.Steps / 2})
+	}
+	return s
+}
+
+func sharesOf(t *testing.T, p rounds.Policy, s *rounds.Snapshot) []float64 {
+	t.Helper()
+	a, err := p.Decide(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time, _ := totals(s, a)
+	return time
+}
+
+func TestEntitiesDivideByWeightThenInside(t *testing.T) {
+	job := func(queue string, weight float64) *workload.Job {
+		return &workload.Job{Queue: queue, Weight: weight, Steps: 100}
+	}
+	for name, c := range map[string]struct {
+		hierarchy rounds.Hierarchy
+		devices   int
+		want      []float64
+	}{
+		"equal entities, whatever the number of jobs": {rounds.Hierarchy{}, 1, []float64{.125, .375, .5}},
+		"weights of entities":                         {rounds.Hierarchy{Weight: map[string]float64{"b": 3}}, 1, []float64{.0625, .1875, .75}},
+		"what one cannot use goes on":                 {rounds.Hierarchy{}, 2, []float64{.25, .75, 1}},
+		"first come, first served":                    {rounds.Hierarchy{FIFO: map[string]bool{"a": true}}, 1, []float64{.5, 0, .5}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := jobsOf(c.devices, job("a", 1), job("a", 3), job("b", 1))
+			got := sharesOf(t, rounds.NewHierarchical(c.hierarchy), s)
+			for i := range got {
+				if math.Abs(got[i]-c.want[i]) > 1e-5 {
+					t.Fatalf("shares of time %.6f, want %v", got, c.want)
+				}
+			}
+		})
+	}
+}
+
+// Two deadlines that take 80 % of the device each: one is met, and the other gets what is left. With compat none counts.
+func TestAsManyDeadlinesAsPossible(t *testing.T) {
+	s := jobsOf(1, &workload.Job{Steps: 160, Deadline: 100}, &workload.Job{Steps: 170, Deadline: 100}, &workload.Job{Steps: 1, Deadline: math.NaN()})
+	s.Jobs[2].Rate = []float64{50}
+	got := sharesOf(t, newPolicy(t, "max_sum_throughput_normalized_by_cost_perf_SLOs", false), s)
+	if math.Abs(got[0]-.8) > 1e-3 || math.Abs(got[1]-.2) > 1e-3 {
+		t.Errorf("shares of time %.4f, want the first deadline met and the rest for the second", got)
+	}
+	got = sharesOf(t, newPolicy(t, "max_sum_throughput_normalized_by_cost_perf_SLOs", true), s)
+	if math.Abs(got[2]-1) > 1e-3 {
+		t.Errorf("compat: shares of time %.4f, want all for the fastest job", got)
+	}
+}
+
+// A job that got less than its part of the cluster before has a claim on more.
+func TestFinishTimeFairnessRemembers(t *testing.T) {
+	p := newPolicy(t, "finish_time_fairness_perf", false)
+	s := jobsOf(1, &workload.Job{Steps: 1000}, &workload.Job{Steps: 1000})
+	if got := sharesOf(t, p, s); math.Abs(got[0]-got[1]) > 1e-6 {
+		t.Errorf("shares of equal jobs are %v", got)
+	}
+	s.Now, s.Jobs[0].Remaining = 400, 200 // the first got everything
+	if got := sharesOf(t, p, s); got[1] < 0.6 {
+		t.Errorf("shares are %v after the first job got everything", got)
+	}
+}
+
+func TestPriceOfSomeDevicesIsUnknown(t *testing.T) {
+	s := jobsOf(1, &workload.Job{Steps: 1000})
+	s.Devices = append(s.Devices, rounds.DeviceType{Name: "z", Count: 1, USDHour: math.NaN()})
+	s.Jobs[0].Rate = []float64{1, 1}
+	if _, err := newPolicy(t, "max_sum_throughput_normalized_by_cost_perf", false).Decide(s); err == nil || !strings.Contains(err.Error(), "the price of 1 of 2 device types is unknown") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func newPolicy(t *testing.T, name string, compat bool) rounds.Policy {
+	t.Helper()
+	p, err := rounds.NewPolicy(name, rounds.PolicyOptions{Compat: compat})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// What the original discounts, it writes with 6 decimals.
+func TestDiscountsAreThoseOfTheOriginal(t *testing.T) {
+	for _, in := range decidedInstances(t) {
+		want, stored := in.Results["strategy_proof"]
+		if !stored {
+			continue
+		}
+		s := in.snapshot()
+		a := decide(t, "strategy_proof_perf", false, s)
+		got, ref := measure(s, a).Rates, measure(s, rounded(t, want.Shares)).Rates
+		for i := range got {
+			if math.Abs(got[i]/ref[i]-1) > 5e-5 {
+				t.Errorf("%s: job %d gets %v steps/s, from the original %v", in.ID, i, got[i], ref[i])
+			}
+		}
+	}
+}
+
+// A decision among 70 jobs, as many as 4 jobs an hour leave in a cluster of 108 GPUs.
+func BenchmarkMaxMinFairnessPerf(b *testing.B) {
+	for name, compat := range map[string]bool{"compat": true, "default": false} {
+		b.Run(name, func(b *testing.B) {
+			s := &rounds.Snapshot{}
+			for _, d := range []string{"k80", "p100", "v100"} {
+				s.Devices = append(s.Devices, rounds.DeviceType{Name: d, Count: 36, PerServer: 1})
+			}
+			table := workload.GavelTable()
+			types := table.Types()
+			for i := range 70 {
+				j := &workload.Job{ID: i, Type: types[i%len(types)], GPUs: 1, Weight: 1}
+				state := rounds.JobState{Job: j, Remaining: 1e5, Seconds: math.NaN()}
+				for _, d := range s.Devices {
+					state.Rate = append(state.Rate, table.Alone(d.Name, j.Type, 1))
+				}
+				s.Jobs = append(s.Jobs, state)
+			}
+			p, err := rounds.NewPolicy("max_min_fairness_perf", rounds.PolicyOptions{Compat: compat})
+			for range b.N {
+				if err == nil {
+					_, err = p.Decide(s)
+				}
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
+}
