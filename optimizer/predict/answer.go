@@ -26,6 +26,7 @@ type Answer struct {
 	// Configurations have a prediction; those without basis are left out, and the notes say how many.
 	Configurations []Configuration
 	Options        []Option
+	Endless        int // how many options on spot capacity are left out because they would hardly ever end
 	// Chosen is the position of the option that the preference selects; −1 when nothing fits. Feasible says that it keeps
 	// the limits; where it does not, nothing does, and Nearest says what deadline or budget would.
 	Chosen   int
@@ -52,7 +53,7 @@ func Ask(q *Question, entries []history.Entry, learn Learner) (*Answer, error) {
 	if len(configs) == 0 {
 		return nil, fmt.Errorf("%w %s: widen --gpus, --cpus, --gpu, --cloud or --instance", ErrNoMachine, q.boundsWords())
 	}
-	s := &scene{question: q, entries: entries, learn: learn, startup: startUp(same), busyCPUs: busyCPUs(same), interruptions: interruptionsOf(q, same)}
+	s := &scene{question: q, entries: entries, learn: learn, startup: startUp(same), least: cost.Need{CPUs: busyCPUs(same), Arch: q.Arch}, interruptions: interruptionsOf(q, same)}
 	left, err := s.predict(works(q, same), configs, places, same)
 	if err != nil {
 		return nil, err
@@ -61,6 +62,9 @@ func Ask(q *Question, entries []history.Entry, learn Learner) (*Answer, error) {
 	a.Notes = append(append(a.Notes, q.Notes...), notes...)
 	if left > 0 {
 		a.Notes = append(a.Notes, fmt.Sprintf("%d of %d configurations are left out: nothing measured says how fast they are", left, left+len(s.configs)))
+	}
+	if a.Endless = s.endless(a.Options); a.Endless > 0 {
+		a.Notes = append(a.Notes, fmt.Sprintf("%s on spot capacity left out: interrupted as often as is assumed, the job would hardly ever end", chart.Plural(a.Endless, "option")))
 	}
 	a.Chosen = selection(a.Options, q.market(), q.limits(), q.Preference)
 	a.OnDemand, a.SpotCapacity = cheapest(a.Options, OnDemand, q.top()), cheapest(a.Options, Spot, q.top())
@@ -83,7 +87,7 @@ type scene struct {
 	entries       []history.Entry
 	learn         Learner
 	startup       sla.Interval
-	busyCPUs      float64
+	least         cost.Need // what any machine must have, whatever the configuration
 	interruptions cost.Interruptions
 	all           Predictor // learned from all entries
 	predictor     Predictor // of the speed: learned from all, or from those in the unit of the work
@@ -117,7 +121,7 @@ func (s *scene) predict(ways []Work, configs []Configuration, places []place, sa
 		}
 	}
 	if len(s.configs) == 0 {
-		return 0, fmt.Errorf("%w: %s", transfer.ErrNoBasis, s.question.whatToGive())
+		return 0, fmt.Errorf("%w: %s", transfer.ErrNoBasis, s.question.whatToGive(s.speedKnown(all, configs)))
 	}
 	for i := range s.configs {
 		s.configs[i].foretellPeaks(all, s.question.Job, s.work)
@@ -129,6 +133,14 @@ func (s *scene) predict(ways []Work, configs []Configuration, places []place, sa
 	}
 	s.all = all
 	return len(configs) - len(s.configs), nil
+}
+
+// speedKnown reports whether the speed of some configuration has a basis, in samples a second.
+func (s *scene) speedKnown(p Predictor, configs []Configuration) bool {
+	return slices.ContainsFunc(configs, func(c Configuration) bool {
+		e, err := p.Predict(c.query(s.question.Job), transfer.Throughput)
+		return err == nil && known(e.Value)
+	})
 }
 
 // inUnit are the entries of the training that are in the unit of the work: rates of other units say nothing of it.
@@ -166,7 +178,16 @@ func foretellAll(p Predictor, job history.Job, w Work, start sla.Interval, confi
 	return found, moved, nil
 }
 
-// options are all options of the scene, in the order of its machines.
+// endless is how many options of the scene are none because they would hardly ever end.
+func (s *scene) endless(options []Option) int {
+	n := -len(options)
+	for _, p := range s.places {
+		n += len(p.machine.markets())
+	}
+	return n
+}
+
+// options are all options of the scene that end, in the order of its machines.
 func (s *scene) options() []Option {
 	most := 0
 	for i := range s.configs {
@@ -176,7 +197,7 @@ func (s *scene) options() []Option {
 	for _, p := range s.places {
 		c := &s.configs[p.config]
 		for _, market := range p.machine.markets() {
-			if o, ok := price(c, p.config, p.machine, market, s.interruptions, s.busyCPUs); ok {
+			if o, ok := price(c, p.config, p.machine, market, s.interruptions, s.least); ok {
 				o.Resource = float64(c.devices()) / float64(most)
 				out = append(out, o)
 			}

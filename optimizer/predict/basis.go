@@ -168,24 +168,27 @@ func named(e history.Entry) string {
 	return string(e.Kind) + " " + e.ID
 }
 
-// whatToGive says what would give a basis.
-func (q *Question) whatToGive() string {
+// whatToGive says what would give a basis; where the speed has one, the amount of work lacks.
+func (q *Question) whatToGive(speedKnown bool) string {
 	j := q.Job
-	var give []string
-	if j.Params != j.Params {
+	var work, give []string
+	if math.IsNaN(j.Epochs) {
+		work = append(work, "--epochs")
+	}
+	if math.IsNaN(j.DataCount) {
+		work = append(work, "--data-count")
+	}
+	if speedKnown && len(work) > 0 {
+		return "the speed of " + q.subject() + " can be foretold, how much work it is cannot: give " + strings.Join(work, " and ") + ", or --like RUN|LOG of an earlier training of it"
+	}
+	if math.IsNaN(j.Params) {
 		give = append(give, "--params")
 	}
 	if j.Model == "" {
 		give = append(give, "--model")
 	}
-	if math.IsNaN(j.Epochs) {
-		give = append(give, "--epochs")
-	}
-	if math.IsNaN(j.DataCount) {
-		give = append(give, "--data-count")
-	}
 	text := "nothing measured resembles " + q.subject()
-	if len(give) > 0 {
+	if give = append(give, work...); len(give) > 0 {
 		text += "; give " + strings.Join(give, ", ") + ","
 	} else {
 		text += "; give"

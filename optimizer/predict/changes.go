@@ -372,6 +372,9 @@ func nearestWords(a *Answer) string {
 				return fmt.Sprintf("none of the %d options fits; %s lacks: %s", len(a.Options), o.Machine, o.Lacks)
 			}
 		}
+		if market == Spot && a.Endless > 0 {
+			return "on spot capacity, interrupted as often as is assumed, the job would hardly ever end: leave out --spot, or say --resumable if it goes on from a checkpoint"
+		}
 		return fmt.Sprintf("nothing is offered %s", market)
 	}
 	best := func(value func(Option) float64, ok func(Option) bool) *Option {

@@ -50,20 +50,24 @@ type Option struct {
 // margin is added to the median of a predicted peak; its P95 must fit anyway.
 const margin = 0.15
 
-// need is what the offers must have; the P95 of a predicted peak, and its median with a margin.
-func need(c *Configuration, busyCPUs float64) cost.Need {
+// need is what the offers must have: the least that any must, the P95 of a predicted peak, and its median with a margin. A job
+// on GPUs runs on the CPUs that come with them.
+func need(c *Configuration, least cost.Need) cost.Need {
 	peak := func(i sla.Interval) float64 {
 		if !known(i) {
 			return math.NaN()
 		}
 		return max(i.P95, (1+margin)*i.P50)
 	}
-	return cost.Need{GPUs: c.GPUs, GPU: c.GPU, GPUMemoryGiB: peak(c.GPUPeak), CPUs: busyCPUs, MemoryGiB: peak(c.HostPeak), Margin: -1}
+	if c.GPUs > 0 {
+		least.Arch = ""
+	}
+	return cost.Need{GPUs: c.GPUs, GPU: c.GPU, GPUMemoryGiB: peak(c.GPUPeak), CPUs: least.CPUs, MemoryGiB: peak(c.HostPeak), Arch: least.Arch, Margin: -1}
 }
 
 // checkFit says whether a machine holds what a configuration of the job needs.
-func checkFit(c *Configuration, o cost.Offer, busyCPUs float64) (Fit, string) {
-	n := need(c, busyCPUs)
+func checkFit(c *Configuration, o cost.Offer, least cost.Need) (Fit, string) {
+	n := need(c, least)
 	if o.GPUMemory <= 0 {
 		n.GPUMemoryGiB = math.NaN() // of a machine at hand whose driver does not say
 	}
@@ -77,8 +81,11 @@ func checkFit(c *Configuration, o cost.Offer, busyCPUs float64) (Fit, string) {
 	return Fits, ""
 }
 
-// price makes the option of a configuration on a machine in a market; false when it has no price there or never ends.
-func price(c *Configuration, at int, m *Machine, market Market, spot cost.Interruptions, busyCPUs float64) (Option, bool) {
+// endless is how many times its undisturbed time (P95 of both) an option may take: what is beyond hardly ever ends.
+const endless = 1000
+
+// price makes the option of a configuration on a machine in a market; false when it has no price there or hardly ever ends.
+func price(c *Configuration, at int, m *Machine, market Market, spot cost.Interruptions, least cost.Need) (Option, bool) {
 	o := Option{Config: at, Machine: m.name(), Offer: m.Offer, Market: market, Hourly: m.hourly(c, market)}
 	offer := m.Offer
 	offer.OnDemand, offer.Spot, offer.UseSpot = o.Hourly, 0, false
@@ -92,8 +99,8 @@ func price(c *Configuration, at int, m *Machine, market Market, spot cost.Interr
 		return o, false
 	}
 	o.Seconds, o.PaidHours, o.CostUSD, o.Interruption = scaled(sla.Interval(quote.Wall), 3600), sla.Interval(quote.Paid), sla.Interval(quote.Cost), quote.Interruption
-	o.Fit, o.Lacks = checkFit(c, m.Offer, busyCPUs)
-	return o, known(o.Seconds) && known(o.CostUSD)
+	o.Fit, o.Lacks = checkFit(c, m.Offer, least)
+	return o, known(o.Seconds) && known(o.CostUSD) && o.Seconds.P95 <= endless*c.Seconds.P95
 }
 
 // name is the offer's, or what the machine at hand is called.

@@ -57,6 +57,8 @@ type Question struct {
 	CPUOnly bool
 	// GPUs and CPUs bound what may be used, over all machines of a job; the zero Range is no bound.
 	GPUs, CPUs resources.Range
+	// Arch is the architecture that machines without GPUs must have, "amd64" or "arm64"; "" any.
+	Arch string
 	// OneGPU says that nothing in the script spreads work over several GPUs.
 	OneGPU bool
 	// Resumable says whether the job goes on after an interruption; nil: not known.
