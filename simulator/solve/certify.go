@@ -84,15 +84,7 @@ func (s *interior) dualBound() float64 {
 	}
 	for g, m := range s.count {
 		progress, least := s.z[s.v0+g], s.z[s.w0+g]
-		best := 0.0
-		for k := s.start[g]; k < s.start[g+1]; k++ {
-			v := (progress+least)*s.rate[k] + s.gain[k] - s.use[k]*s.z[s.c0+int(s.kind[k])]
-			if l := s.link[k]; l >= 0 {
-				v -= s.side[k] * s.linkPrice[l]
-			}
-			best = max(best, v)
-		}
-		bound += m * (best - least*s.floor[g])
+		bound += m * (s.timePrice(g) - least*s.floor[g])
 		level += m * progress * s.level[g]
 		if s.logs && s.levelled[g] {
 			bound -= m * (1 + math.Log(progress))
@@ -104,9 +96,32 @@ func (s *interior) dualBound() float64 {
 	return bound
 }
 
+// timePrice is the lowest price of a job's time at which none of its columns is worth more than it costs.
+func (s *interior) timePrice(g int) float64 {
+	best := 0.0
+	both := s.z[s.v0+g] + s.z[s.w0+g]
+	for k := s.start[g]; k < s.start[g+1]; k++ {
+		v := both*s.rate[k] + s.gain[k] - s.use[k]*s.z[s.c0+int(s.kind[k])]
+		if l := s.link[k]; l >= 0 {
+			v -= s.side[k] * s.linkPrice[l]
+		}
+		best = max(best, v)
+	}
+	return best
+}
+
+// levelPrice is Σ count · level · price of progress, by which bounds of t are divided.
+func (s *interior) levelPrice() float64 {
+	sum := 0.0
+	for g, m := range s.count {
+		sum += m * s.level[g] * s.z[s.v0+g]
+	}
+	return sum
+}
+
 // optimise runs a linear program until the certified gap is small, and returns the best certified point. enough may end it
 // earlier (nil: never).
-func (s *interior) optimise(enough func(*point) bool) *point {
+func (s *interior) optimise(wanted float64, enough func(*point) bool) *point {
 	best := &point{x: make([]float64, s.cols), value: math.Inf(-1), bound: math.Inf(1), unit: s.unit()}
 	trial := make([]float64, s.cols)
 	look := func() bool {
@@ -120,10 +135,10 @@ func (s *interior) optimise(enough func(*point) bool) *point {
 			best.value = next.value
 			copy(best.x, trial)
 		}
-		return best.gap() <= wantedGap || enough != nil && enough(best)
+		return best.gap() <= wanted || enough != nil && enough(best)
 	}
 	s.run(func(now progress) bool {
-		near := now.gap < 1e-5*s.worth && now.primal < 1e-6
+		near := now.gap < max(1e-5, 10*wanted)*s.worth && now.primal < 1e-6
 		return (near || enough != nil) && look()
 	})
 	look()
@@ -137,8 +152,10 @@ func (p *program) unit() float64 {
 		return 1e-3
 	}
 	jobs := 0.0
-	for _, m := range p.count {
-		jobs += m
+	for g, m := range p.count {
+		if p.levelled[g] {
+			jobs += m
+		}
 	}
 	return jobs
 }
@@ -191,7 +208,7 @@ func (s *interior) beginShares(inside, jobs float64) float64 {
 	for g, m := range s.count {
 		time, rate := 0.0, 0.0
 		for k := s.start[g]; k < s.start[g+1]; k++ {
-			s.x[k] = s.capacity[s.kind[k]] / (jobs * s.use[k])
+			s.x[k] = s.capacity[s.kind[k]] / (jobs * s.use[k] * float64(s.columnsOf(g, s.kind[k])))
 			time += s.x[k]
 		}
 		shrink := inside / max(1, time)
@@ -258,4 +275,15 @@ func (s *interior) beginPrices(g int, worth, jobs float64) {
 			s.z[k] = 1 / s.x[k]
 		}
 	}
+}
+
+// columnsOf counts the columns of a group on a kind.
+func (p *program) columnsOf(g int, kind int32) int {
+	n := 0
+	for _, k := range p.kind[p.start[g]:p.start[g+1]] {
+		if k == kind {
+			n++
+		}
+	}
+	return n
 }

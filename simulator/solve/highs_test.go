@@ -11,6 +11,7 @@ import (
 
 func init() {
 	solver = (*reference).highs
+	solverSlack = 1e-8
 	largest = 40
 }
 

@@ -11,7 +11,8 @@ func MaxMin(s Sharing, weight, floor []float64) (Solution, error) {
 }
 
 // Central is a solution of MaxMin in the middle of the optimal face (the analytic centre), as interior-point solvers return.
-// Shares on kinds where a job gets nothing done count like all others there, so some may be above 0.
+// Shares on kinds where a job gets nothing done count like all others there, so some may be above 0. With pairs it is the
+// middle over those that were needed.
 func Central(s Sharing, weight, floor []float64) (Solution, error) {
 	return maxMin("central max-min", &s, weight, floor, true)
 }
@@ -20,32 +21,51 @@ func maxMin(what string, s *Sharing, weight, floor []float64, central bool) (Sol
 	if err := s.check(what, weight, floor); err != nil {
 		return Solution{}, err
 	}
-	m := newMaxMin(s, weight, floor)
+	pairing, err := newPairing(what, s, nil)
+	if err != nil {
+		return Solution{}, err
+	}
+	m := newMaxMin(s, pairing, weight, floor)
 	if !m.rising {
-		sol, err := demand(what, s, floor)
+		sol, err := demand(what, s, pairing, floor)
 		sol.Value = 0
 		return sol, err
 	}
-	if _, err := s.meet(what, floor); err != nil {
+	if _, err := meet(what, s, pairing, floor); err != nil {
 		return Solution{}, err
 	}
-	it := newInterior(m.program)
-	it.begin()
-	p := it.optimise(nil)
-	if gap := p.gap(); !(gap <= promisedGap) {
-		return Solution{}, unfinished(what, gap)
-	}
+	p, it := m.optimise(m.set, nil)
 	if central {
 		it.recentre(p)
 	}
-	sol := Solution{X: m.shares(s, p.x), Value: p.value * m.scale, Gap: p.gap()}
+	sol := m.solution(p)
+	sol.Value = m.scale * sol.Value
+	if m.pairing != nil {
+		m.revalue(&sol, m.worst(&sol))
+	}
 	if m.stuck {
 		sol.Value, sol.Gap = 0, 0
 	}
-	return sol, nil
+	return sol, m.judge(what, sol.Gap)
 }
 
-// recentre moves the point to the central path at the smallest gap that rounding allows, when it stays as good.
+// judge is the error of a gap above what is promised; nil below.
+func (l *layout) judge(what string, gap float64) error {
+	limit := promisedGap
+	switch {
+	case l.pairing == nil:
+	case l.pairing.uneven():
+		limit = nearly
+	default:
+		limit = promisedPairsGap
+	}
+	if gap <= limit {
+		return nil
+	}
+	return unfinished(what, gap)
+}
+
+// recentre moves the point to the central path at the gap reached, when it stays as good.
 func (s *interior) recentre(p *point) {
 	mu := s.measure().mu
 	s.centre(mu, 20)
@@ -59,44 +79,78 @@ func (s *interior) recentre(p *point) {
 
 // maxMinProgram is the program of MaxMin, with t in the unit of scale.
 type maxMinProgram struct {
-	*alone
-	scale float64
-	stuck bool // a weighted job can get nothing done
+	*layout
+	weight, floor []float64
+	scale         float64
+	stuck         bool // a weighted job can get nothing done
 }
 
 // newMaxMin builds the program. The unit of t is what the worst job has when every kind is cut into equal parts.
-func newMaxMin(s *Sharing, weight, floor []float64) *maxMinProgram {
-	m := &maxMinProgram{scale: math.Inf(1)}
-	weightOf := func(i int) float64 {
-		if weight == nil {
-			return 1
-		}
-		return weight[i]
+func newMaxMin(s *Sharing, p *pairing, weight, floor []float64) *maxMinProgram {
+	m := &maxMinProgram{weight: weight, floor: floor, scale: math.Inf(1)}
+	for i := range s.Rate {
+		m.stuck = m.stuck || m.weightOf(i) > 0 && s.idle(p, i)
 	}
-	m.alone = groupAlone(s, func(i int) bool {
-		idle := s.best(i) == 0
-		m.stuck = m.stuck || idle && weightOf(i) > 0
-		return idle
-	}, nil, weight, floor)
-	for g, i := range m.member {
-		if w := weightOf(i); w > 0 {
-			m.scale = min(m.scale, w*s.equalPart(i))
-		}
-		if floor != nil && floor[i] > 0 {
-			m.setFloor(g, floor[i]/m.unit[g])
-		}
-	}
-	for g, i := range m.member {
-		if w := weightOf(i); w > 0 {
-			m.setLevel(g, m.scale/w/m.unit[g])
+	m.layout = newLayout(s, p, nil, nil, weight, floor)
+	for _, i := range m.member {
+		if w := m.risingWeight(i); w > 0 {
+			m.scale = min(m.scale, w*m.equalPart(i))
 			m.rising = true
 		}
 	}
 	return m
 }
 
-// equalPart is what a job gets done when every kind is cut into equal parts for all jobs.
-func (s *Sharing) equalPart(i int) float64 {
+// risingWeight is the weight of a job whose progress counts: 0 where it gets nothing done anywhere.
+func (m *maxMinProgram) risingWeight(i int) float64 {
+	if m.sharing.idle(m.pairing, i) {
+		return 0
+	}
+	return m.weightOf(i)
+}
+
+// worst is the objective that the shares of a solution have.
+func (m *maxMinProgram) worst(sol *Solution) float64 {
+	least := math.Inf(1)
+	for i, v := range sol.done(m.sharing) {
+		if w := m.risingWeight(i); w > 0 {
+			least = min(least, w*v)
+		}
+	}
+	return least
+}
+
+func (m *maxMinProgram) weightOf(i int) float64 {
+	if m.weight == nil {
+		return 1
+	}
+	return m.weight[i]
+}
+
+func (m *maxMinProgram) set() {
+	for g, i := range m.member {
+		if w := m.risingWeight(i); w > 0 {
+			m.setLevel(g, m.scale/w/m.unit[g])
+		}
+	}
+	m.setFloors(m.floor)
+}
+
+// setFloors sets what the jobs are to get done per second at least; nil: nothing.
+func (l *layout) setFloors(floor []float64) {
+	if floor == nil {
+		return
+	}
+	for g, i := range l.member {
+		if floor[i] > 0 {
+			l.setFloor(g, floor[i]/l.unit[g])
+		}
+	}
+}
+
+// equalPart is about what a job gets done when every kind is cut into equal parts for all jobs.
+func (l *layout) equalPart(i int) float64 {
+	s := l.sharing
 	n := float64(len(s.Rate))
 	time, rate := 0.0, 0.0
 	for j, d := range s.Devices {
@@ -104,5 +158,9 @@ func (s *Sharing) equalPart(i int) float64 {
 		time += x
 		rate += x * s.Rate[i][j]
 	}
-	return rate / max(1, time)
+	rate /= max(1, time)
+	if rate == 0 { // it runs beside others only
+		rate = l.pairing.best(i) * min(1, time) / 2
+	}
+	return rate
 }

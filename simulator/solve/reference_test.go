@@ -194,6 +194,9 @@ func pivot(table [][]float64, row, col int) {
 // solver is what the programs of this package are compared with; a build with HiGHS uses that.
 var solver = (*reference).dense
 
+// solverSlack is how far below an optimum of it a floor must be for the floor to count as feasible.
+var solverSlack = 1e-11
+
 // unbounded limits t where no job has a weight.
 const unbounded = 1e6
 
@@ -211,7 +214,7 @@ func drawSharing(t *rapid.T) Sharing {
 	for range J {
 		s.Devices = append(s.Devices, rapid.SampledFrom([]float64{0, 1, 1, 2, 3, 8}).Draw(t, "devices"))
 	}
-	rate := rapid.OneOf(rapid.SampledFrom([]float64{0, 1, 1, 2, 3}), rapid.Float64Range(0.01, 50))
+	rate := rapid.OneOf(rapid.SampledFrom([]float64{0, 1, 1, 2, 3}), rapid.Map(rapid.Float64Range(0.01, 50), func(v float64) float64 { return math.Round(v*1000) / 1000 }))
 	for i := range n {
 		if i > 0 && rapid.IntRange(0, 3).Draw(t, "equal") == 0 {
 			s.Rate, s.Scale = append(s.Rate, s.Rate[i-1]), append(s.Scale, s.Scale[i-1])
@@ -296,6 +299,9 @@ func worst(weight, done []float64) float64 {
 func TestMaxMinAgainstReference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSharing(t)
+		if false {
+			drawPairs(t, &s)
+		}
 		n := len(s.Rate)
 		weight := drawList(t, n, "weight", 0, 1, 1, 1, 2, 0.01)
 		floor := drawList(t, n, "floor", 0, 0, 0, 0, 0.1, 0.5, 2)
@@ -335,6 +341,9 @@ func TestMaxMinAgainstReference(t *testing.T) {
 func TestMaxSumAgainstReference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSharing(t)
+		if false {
+			drawPairs(t, &s)
+		}
 		n, J := len(s.Rate), len(s.Devices)
 		floor := drawList(t, n, "floor", 0, 0, 0, 0, 0.1, 0.5, 2)
 		value := make([][]float64, n)
@@ -343,8 +352,13 @@ func TestMaxSumAgainstReference(t *testing.T) {
 			value[i] = rapid.SliceOfN(rapid.SampledFrom([]float64{0, 1, 1, 3, -1, 1e4, 0.01}), J, J).Draw(t, "value")
 			copy(r.cost[i*J:], value[i])
 		}
+		pairValue := make([][]float64, len(s.Pairs))
+		for q := range pairValue {
+			pairValue[q] = rapid.SliceOfN(rapid.SampledFrom([]float64{0, 1, 3, -1}), J, J).Draw(t, "pair value")
+			copy(r.cost[(n+q)*J:], pairValue[q])
+		}
 		r.floors(s, floor)
-		sol, err := MaxSum(s, value, nil, floor)
+		sol, err := MaxSum(s, value, pairValue, floor)
 		want, refErr := solver(r)
 		if refErr != nil {
 			if !errors.Is(err, ErrInfeasible) {
@@ -364,6 +378,11 @@ func TestMaxSumAgainstReference(t *testing.T) {
 				got += value[i][j] * x
 			}
 		}
+		for q, row := range sol.Pairs {
+			for j, x := range row {
+				got += pairValue[q][j] * x
+			}
+		}
 		if !near(got, want, 1e-7) || !near(sol.Value, want, 1e-7) {
 			t.Fatalf("value %.12g (the shares give %.12g) with gap %g, reference %.12g", sol.Value, got, sol.Gap, want)
 		}
@@ -373,6 +392,9 @@ func TestMaxSumAgainstReference(t *testing.T) {
 func TestDemandAgainstReference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSharing(t)
+		if false {
+			drawPairs(t, &s)
+		}
 		n := len(s.Rate)
 		asked := drawList(t, n, "demand", 0, 0.1, 0.1, 0.5, 0.01, 2)
 		r := newReference(s)
@@ -403,6 +425,9 @@ func TestDemandAgainstReference(t *testing.T) {
 func TestNashCannotBeImproved(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSharing(t)
+		if false {
+			drawPairs(t, &s)
+		}
 		n := len(s.Rate)
 		weight := drawList(t, n, "weight", 0, 1, 1, 2)
 		sol, err := Nash(s, weight)
@@ -416,7 +441,7 @@ func TestNashCannotBeImproved(t *testing.T) {
 		r := newReference(s)
 		jobs := 0.0
 		for i, v := range doneBy(s, sol) {
-			if weight[i] > 0 && s.best(i) > 0 {
+			if weight[i] > 0 && v > 0 {
 				jobs++
 				for k, c := range r.done(s, i) {
 					r.cost[k] += c / v
@@ -431,4 +456,44 @@ func TestNashCannotBeImproved(t *testing.T) {
 			t.Fatalf("Σ X'/X can be %.9g for %g jobs", best, jobs)
 		}
 	})
+}
+
+// drawPairs adds pairs: of classes of jobs, all of the same rates, or a few of any rates.
+func drawPairs(t *rapid.T, s *Sharing) {
+	n, J := len(s.Rate), len(s.Devices)
+	rates := func() []float64 {
+		return rapid.SliceOfN(rapid.SampledFrom([]float64{0, 0.4, 0.7, 1, 2}), J, J).Draw(t, "pair")
+	}
+	known := map[[2]int][2][]float64{}
+	byClass := rapid.Bool().Draw(t, "by class")
+	class := make([]int, n)
+	for i := range class {
+		for class[i] < i && !(equal(s.Rate[class[i]], s.Rate[i]) && s.Scale[class[i]] == s.Scale[i]) {
+			class[i]++
+		}
+	}
+	for b := range n {
+		for a := range b {
+			if s.Scale[a] != s.Scale[b] || !byClass && rapid.Bool().Draw(t, "apart") {
+				continue
+			}
+			ra, rb := rates(), rates()
+			if byClass {
+				x, y := min(class[a], class[b]), max(class[a], class[b])
+				two, seen := known[[2]int{x, y}]
+				if !seen {
+					if x == y {
+						rb = ra
+					}
+					two = [2][]float64{ra, rb}
+					known[[2]int{x, y}] = two
+				}
+				ra, rb = two[0], two[1]
+				if class[a] != x {
+					ra, rb = rb, ra
+				}
+			}
+			s.Pairs = append(s.Pairs, Pair{A: a, B: b, RateA: ra, RateB: rb})
+		}
+	}
 }

@@ -21,7 +21,7 @@ import (
 // ErrInfeasible says that no shares meet the demands.
 var ErrInfeasible = errors.New("infeasible")
 
-// ErrUnfinished says that the proven gap is still above what is promised; the solution beside it is feasible.
+// ErrUnfinished says that the proven gap is still above what is promised; the solution beside it is feasible and its gap proven.
 var ErrUnfinished = errors.New("not solved to the promised gap")
 
 // Sharing is a cluster that is shared in time: n jobs, J kinds of devices. A share x_ij is the part of its time that job i
@@ -32,6 +32,10 @@ type Sharing struct {
 	Devices []float64   // J
 	// Pairs share devices: further columns. A job's time in all its pairs and alone is at most 1.
 	Pairs []Pair
+	// Beside is the short form of Pairs: what a job of class a gets done beside one of class b, and that one, by kind; nil when
+	// they cannot. Jobs of a Class have equal rates and scales. Of two jobs of one class both get the mean of the two rates.
+	Class  []int // n
+	Beside func(a, b int) (rateA, rateB []float64)
 }
 
 // Pair is two jobs of equal Scale that run beside each other.
@@ -44,14 +48,23 @@ type Pair struct {
 type Solution struct {
 	X     [][]float64 // n × J, alone
 	Pairs [][]float64 // by pair × J
-	Value float64
-	Gap   float64 // proven distance to the optimum, relative
+	// Shared are the pairs with a share when they were given by class, by A and B; A < B.
+	Shared []PairShare
+	Value  float64
+	Gap    float64 // proven distance to the optimum, relative
+}
+
+// PairShare is the share of time that two jobs spend beside each other, by kind.
+type PairShare struct {
+	A, B int
+	X    []float64
 }
 
 const (
-	wantedGap   = 1e-10 // where iterating ends
-	promisedGap = 1e-7  // above it there is an error
-	slackGap    = 1e-9  // how far floors and demands may be missed, relative
+	wantedGap        = 1e-10 // where iterating ends
+	promisedGap      = 1e-7  // above it there is an error
+	promisedPairsGap = 1e-4  // the same with pairs
+	slackGap         = 1e-9  // how far floors and demands may be missed, relative
 )
 
 // check refuses shapes and numbers that no program can be made of. perJob are further slices of length n (nil is fine).

@@ -1,0 +1,236 @@
+package solve
+
+import (
+	"cmp"
+	"slices"
+)
+
+// solution gives the shares of a point of the program to the jobs, alone and in pairs. The value is that of the program.
+func (l *layout) solution(p *point) Solution {
+	s := l.sharing
+	sol := Solution{X: zeros(len(s.Rate), len(s.Devices)), Value: p.value, Gap: p.gap()}
+	for i, g := range l.groupOf {
+		if g < 0 {
+			continue
+		}
+		for c, j := range l.kinds {
+			sol.X[i][j] = p.x[l.start[g]+c]
+		}
+	}
+	if l.pairing == nil {
+		return sol
+	}
+	together := l.divide(p.x)
+	if s.Beside != nil {
+		sol.Shared = together.list()
+	} else {
+		sol.Pairs = together.listed(s)
+	}
+	l.fit(&sol)
+	return sol
+}
+
+// revalue replaces the value by that of the shares, which dividing them into pairs rounded, and measures the gap by it.
+func (l *layout) revalue(sol *Solution, value float64) {
+	if sol.Value > 0 && value < sol.Value {
+		sol.Gap += (sol.Value - value) / sol.Value
+	}
+	sol.Value = value
+}
+
+// done is what every job gets done per second.
+func (sol *Solution) done(s *Sharing) []float64 {
+	out := make([]float64, len(s.Rate))
+	for i, row := range sol.X {
+		for j, x := range row {
+			out[i] += x * s.Rate[i][j]
+		}
+	}
+	for q, row := range sol.Pairs {
+		p := &s.Pairs[q]
+		for j, x := range row {
+			out[p.A] += x * p.RateA[j]
+			out[p.B] += x * p.RateB[j]
+		}
+	}
+	for _, p := range sol.Shared {
+		ra, rb := s.Beside(s.Class[p.A], s.Class[p.B])
+		if s.Class[p.A] == s.Class[p.B] {
+			ra, rb = evenRates(ra, rb)
+		}
+		for j, x := range p.X {
+			out[p.A] += x * ra[j]
+			out[p.B] += x * rb[j]
+		}
+	}
+	return out
+}
+
+// together are the times of pairs of jobs, the smaller index first.
+type together struct {
+	kinds int
+	at    map[[2]int]int
+	pairs []PairShare
+}
+
+func (t *together) add(a, b, kind int, x float64) {
+	if x <= 0 {
+		return
+	}
+	key := [2]int{min(a, b), max(a, b)}
+	at, known := t.at[key]
+	if !known {
+		at = len(t.pairs)
+		t.at[key] = at
+		t.pairs = append(t.pairs, PairShare{A: key[0], B: key[1], X: make([]float64, t.kinds)})
+	}
+	t.pairs[at].X[kind] += x
+}
+
+// list is in the order of the jobs.
+func (t *together) list() []PairShare {
+	slices.SortFunc(t.pairs, func(a, b PairShare) int { return cmp.Or(a.A-b.A, a.B-b.B) })
+	return t.pairs
+}
+
+// listed is in the order of the list of pairs. Of two jobs listed twice the first counts.
+func (t *together) listed(s *Sharing) [][]float64 {
+	out := zeros(len(s.Pairs), len(s.Devices))
+	for q := range s.Pairs {
+		key := [2]int{min(s.Pairs[q].A, s.Pairs[q].B), max(s.Pairs[q].A, s.Pairs[q].B)}
+		if at, known := t.at[key]; known {
+			copy(out[q], t.pairs[at].X)
+			delete(t.at, key)
+		}
+	}
+	return out
+}
+
+// spending is a job and the time that it spends on an option.
+type spending struct {
+	job  int
+	time float64
+}
+
+// divide divides the time that classes spend beside each other into pairs of jobs: at most as many pairs as there are jobs in both.
+func (l *layout) divide(x []float64) *together {
+	t := &together{kinds: len(l.sharing.Devices), at: map[[2]int]int{}}
+	next := l.optionColumns()
+	var a, b []spending
+	for _, o := range l.active {
+		option := &l.pairing.options[o]
+		a, b = l.spent(a[:0], x, next, option.a), b[:0]
+		kind := l.kinds[option.kind]
+		if option.a == option.b {
+			acrossCircle(a, func(i, k int, v float64) { t.add(i, k, kind, v) })
+		} else {
+			b = l.spent(b, x, next, option.b)
+			sideBySide(a, b, func(i, k int, v float64) { t.add(i, k, kind, v) })
+		}
+		l.advance(next, option)
+	}
+	return t
+}
+
+// spent is what the jobs of a class spend on the option whose columns come next.
+func (l *layout) spent(list []spending, x []float64, next []int, class int) []spending {
+	for _, i := range l.pairing.jobs[class] {
+		if g := l.groupOf[i]; g >= 0 && x[next[g]] > 1e-12 {
+			list = append(list, spending{i, x[next[g]]})
+		}
+	}
+	return list
+}
+
+// sideBySide pairs two lists of equal sums in order (the north-west corner rule); what rounding leaves over is dropped.
+func sideBySide(a, b []spending, pair func(i, k int, v float64)) {
+	for len(a) > 0 && len(b) > 0 {
+		v := min(a[0].time, b[0].time)
+		pair(a[0].job, b[0].job, v)
+		a[0].time -= v
+		b[0].time -= v
+		if a[0].time <= b[0].time {
+			a = a[1:]
+		} else {
+			b = b[1:]
+		}
+	}
+}
+
+// acrossCircle pairs the jobs of one list: laid along a circle, what stands opposite is a pair. Nobody stands opposite itself
+// unless it has more than half of the circle; such time is dropped.
+func acrossCircle(a []spending, pair func(i, k int, v float64)) {
+	total := 0.0
+	for _, s := range a {
+		total += s.time
+	}
+	half := total / 2
+	var near, far []spending
+	at := 0.0
+	for _, s := range a {
+		first := min(s.time, max(0, half-at))
+		if first > 0 {
+			near = append(near, spending{s.job, first})
+		}
+		if s.time > first {
+			far = append(far, spending{s.job, s.time - first})
+		}
+		at += s.time
+	}
+	sideBySide(near, far, func(i, k int, v float64) {
+		if i != k {
+			pair(i, k, v)
+		}
+	})
+}
+
+// fit shrinks all shares together where rounding took a row of time or capacity over its limit.
+func (l *layout) fit(sol *Solution) {
+	s := l.sharing
+	time := make([]float64, len(s.Rate))
+	used := make([]float64, len(s.Devices))
+	count := func(a, b int, row []float64) {
+		for j, x := range row {
+			time[a] += x
+			if b >= 0 {
+				time[b] += x
+			}
+			used[j] += s.Scale[a] * x
+		}
+	}
+	for i, row := range sol.X {
+		count(i, -1, row)
+	}
+	for q, row := range sol.Pairs {
+		count(s.Pairs[q].A, s.Pairs[q].B, row)
+	}
+	for _, p := range sol.Shared {
+		count(p.A, p.B, p.X)
+	}
+	most := 1.0
+	for _, v := range time {
+		most = max(most, v)
+	}
+	for j, v := range used {
+		if v > 0 {
+			most = max(most, v/s.Devices[j])
+		}
+	}
+	if most == 1 {
+		return
+	}
+	shrink := func(row []float64) {
+		for j := range row {
+			row[j] /= most
+		}
+	}
+	for _, row := range sol.X {
+		shrink(row)
+	}
+	for _, row := range sol.Pairs {
+		shrink(row)
+	}
+	for _, p := range sol.Shared {
+		shrink(p.X)
+	}
+}

@@ -1,0 +1,288 @@
+package solve
+
+import (
+	"fmt"
+	"math"
+)
+
+// Entity is a party that owns jobs. What it gets rises in proportion to its weight.
+type Entity struct {
+	Weight float64 // at least 0
+	Jobs   []int
+	Part   []float64 // by job of Jobs: in what proportion the entity divides among those that can still rise; nil: equal
+	FIFO   bool      // all goes to the first of Jobs that can still rise; Part is ignored
+}
+
+// WaterFill is max-min that goes on above the worst: the lexicographic optimum of weight_i · (what job i gets done), over jobs with
+// a weight above 0 (nil: all count 1). What is left over in the end goes to jobs without weight. The value is the worst; Gap
+// is how far any job may be below what is proven to be possible for it without taking from jobs that are no better off.
+//
+// All jobs rise together until some cannot: either they have all their time on the best kind they may use, which is known
+// beforehand, or kinds of devices are full, which a program over shares tells. Between such events levels are found by Newton's
+// method on the prices. Without pairs at least one kind is full after every program, so that there are at most as many as kinds
+// (each of some steps), not as many as jobs.
+func WaterFill(s Sharing, weight []float64) (Solution, error) {
+	return waterFill("water filling", &s, weight, nil)
+}
+
+// WaterFillEntities is WaterFill where levels rise by entities: weight_i · (what job i gets done) rises at the rate of the entity's
+// weight times the job's part among the jobs of the entity that can still rise (Gavel, section 4.3: hierarchical fairness,
+// and first come first served inside an entity). Jobs of no entity do not rise.
+func WaterFillEntities(s Sharing, weight []float64, entities []Entity) (Solution, error) {
+	const what = "water filling by entities"
+	owner := make([]bool, len(s.Rate))
+	for e, entity := range entities {
+		if !(entity.Weight >= 0) || math.IsInf(entity.Weight, 1) {
+			return Solution{}, fmt.Errorf("%s: entity %d has weight %g", what, e, entity.Weight)
+		}
+		if entity.Part != nil && len(entity.Part) != len(entity.Jobs) {
+			return Solution{}, fmt.Errorf("%s: entity %d has %d parts for %d jobs", what, e, len(entity.Part), len(entity.Jobs))
+		}
+		for _, i := range entity.Jobs {
+			if i < 0 || i >= len(owner) || owner[i] {
+				return Solution{}, fmt.Errorf("%s: job %d of entity %d is of another, too, or does not exist", what, i, e)
+			}
+			owner[i] = true
+		}
+		for _, v := range entity.Part {
+			if !(v >= 0) || math.IsInf(v, 1) {
+				return Solution{}, fmt.Errorf("%s: entity %d has a part of %g", what, e, v)
+			}
+		}
+	}
+	if entities == nil {
+		entities = []Entity{}
+	}
+	return waterFill(what, &s, weight, entities)
+}
+
+// filling is the state of water filling. Amounts are what is done per second.
+type filling struct {
+	what     string
+	sharing  *Sharing // its rates are 0 where a job may no longer rise
+	pairing  *pairing
+	weight   []float64
+	entities []Entity // nil: every job is one
+	level    []float64
+	limit    []float64 // the most that a job gets done on the kinds where it may still rise
+	full     []bool
+	courses  []course
+	point    *point // the last point that meets the levels
+	program  *maxMinProgram
+	prices   *interior
+	shortage float64
+}
+
+func waterFill(what string, s *Sharing, weight []float64, entities []Entity) (Solution, error) {
+	if err := s.check(what, weight); err != nil {
+		return Solution{}, err
+	}
+	pairing, err := newPairing(what, s, nil)
+	if err != nil {
+		return Solution{}, err
+	}
+	own := *s
+	own.Rate = append([][]float64{}, s.Rate...)
+	n := len(s.Rate)
+	f := &filling{
+		what: what, sharing: &own, pairing: pairing, weight: weight, entities: entities,
+		level: make([]float64, n), limit: make([]float64, n), full: make([]bool, n),
+	}
+	stuck := false
+	for i := range f.limit {
+		f.limit[i] = s.best(i)
+		if pairing != nil {
+			f.limit[i] = max(f.limit[i], pairing.best(i))
+		}
+		f.full[i] = f.limit[i] == 0 || f.weightOf(i) == 0
+		stuck = stuck || f.limit[i] == 0 && f.weightOf(i) > 0
+	}
+	if err := f.run(); err != nil {
+		return Solution{}, err
+	}
+	if f.point == nil {
+		return demand(what, s, pairing, nil)
+	}
+	sol := f.program.solution(f.point)
+	sol.Value, sol.Gap = math.Inf(1), f.shortage
+	for i, v := range f.level {
+		if w := f.weightOf(i); w > 0 {
+			sol.Value = min(sol.Value, w*v)
+		}
+	}
+	if stuck {
+		sol.Value = 0
+	}
+	return sol, f.program.judge(what, sol.Gap)
+}
+
+func (f *filling) weightOf(i int) float64 {
+	if f.weight == nil {
+		return 1
+	}
+	return f.weight[i]
+}
+
+// run fills until every job is full.
+func (f *filling) run() error {
+	for range len(f.full) + len(f.sharing.Devices) + 1 {
+		f.plan()
+		if len(f.courses) == 0 {
+			return nil
+		}
+		all, err := f.rise()
+		if err != nil || all {
+			return err
+		}
+		f.fillUp()
+	}
+	return unfinished(f.what, 1)
+}
+
+// rise raises the levels as far as all together can go. all says that no job can rise any more. From a height that cannot be
+// reached the prices that prove it give a lower one, and so on; every height is at least what can be reached.
+func (f *filling) rise() (all bool, err error) {
+	top := f.top()
+	height := top
+	level := make([]float64, len(f.level))
+	for range 100 {
+		copy(level, f.level)
+		f.at(height, level)
+		factor, bound := f.reach(level)
+		if factor >= 1-levelGap {
+			break
+		}
+		lower := f.lower(height, level, bound)
+		if !(lower < height) {
+			break // rounding: the shortage tells
+		}
+		height = lower
+	}
+	reached := min(1, f.point.value*f.program.scale) * (1 - levelGap)
+	f.shortage += 1 - reached
+	for i, v := range level {
+		f.level[i] = v * reached
+	}
+	return height == top, nil
+}
+
+// levelGap is the part of a level that may be missing when it counts as reached. As much is then taken off, so that the levels
+// of full jobs are not what stops the others: the prices would be on both, in any proportion, and tell nothing.
+const levelGap = 1e-9
+
+// reach solves for the largest factor by which all levels can be multiplied: what was reached, and what is proven to be out of
+// reach. It may stop when the levels are out of reach.
+func (f *filling) reach(level []float64) (factor, bound float64) {
+	inverse := make([]float64, len(level))
+	any := false
+	for i, v := range level {
+		if v > 0 {
+			inverse[i] = 1 / v
+			any = true
+		}
+	}
+	if !any {
+		return 1, 1
+	}
+	m := newMaxMin(f.sharing, f.pairing, inverse, nil)
+	m.wanted = 0.01 * levelGap
+	p, it := m.optimise(m.set, func(p *point) bool { return p.bound*m.scale < 1-1e-6 && p.gap() < 1e-3 })
+	f.program, f.point, f.prices = m, p, it
+	return p.value * m.scale, p.bound * m.scale
+}
+
+// lower is the greatest height at which the prices allow the levels: what jobs pay for their progress is at most bound times
+// what they pay at the height tried.
+func (f *filling) lower(height float64, level []float64, bound float64) float64 {
+	price := make([]float64, len(level))
+	paid := 0.0
+	for i, g := range f.program.groupOf {
+		if g >= 0 {
+			price[i] = f.prices.z[f.prices.v0+g] / f.program.unit[g]
+			paid += price[i] * level[i]
+		}
+	}
+	limit := bound * paid
+	lo, hi := 0.0, height
+	trial := make([]float64, len(level))
+	for range 80 {
+		mid := 0.5 * (lo + hi)
+		if mid == lo || mid == hi {
+			break
+		}
+		copy(trial, f.level)
+		f.at(mid, trial)
+		sum := 0.0
+		for i, v := range trial {
+			sum += price[i] * v
+		}
+		if sum <= limit {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return hi
+}
+
+// fillUp finds the jobs that cannot rise any more. Without pairs: with prices on some kinds (strictly complementary, as in the
+// middle of the optimal face), a job that has a price on its progress needs a kind with a price, and one that has none uses
+// such kinds in no optimum. So jobs rise on through kinds without a price, and those that can get no more there are full.
+func (f *filling) fillUp() {
+	if f.pairing != nil || !f.moveOn() {
+		f.fillByPrice()
+	}
+}
+
+// moveOn takes kinds with a price from jobs without; false when that changes nothing.
+func (f *filling) moveOn() (changed bool) {
+	it := f.prices
+	priced := make([]bool, len(f.sharing.Devices))
+	some := false
+	for c, j := range f.program.kinds {
+		priced[j] = it.z[it.c0+c] > it.x[it.c0+c]
+		some = some || priced[j]
+	}
+	for i, rate := range f.sharing.Rate {
+		if f.full[i] {
+			continue
+		}
+		rest := make([]float64, len(rate))
+		most := 0.0
+		for j, r := range rate {
+			if !priced[j] && f.sharing.Devices[j] > 0 {
+				rest[j] = r
+				most = max(most, r)
+			}
+		}
+		if most <= f.level[i]*(1+1e-7) || !some {
+			f.full[i], changed = true, true
+			continue
+		}
+		changed = changed || most < f.limit[i]
+		f.sharing.Rate[i], f.limit[i] = rest, most
+	}
+	return changed
+}
+
+// fillByPrice takes the jobs whose progress has a price as full, at least the one with the highest.
+func (f *filling) fillByPrice() {
+	it, m := f.prices, f.program
+	highest, who := 0.0, -1
+	for i, g := range m.groupOf {
+		if g < 0 || f.full[i] || !m.levelled[g] {
+			continue
+		}
+		share := it.z[it.v0+g] * m.level[g] * float64(len(m.groupOf))
+		if share > it.x[it.v0+g]/m.level[g] {
+			f.full[i] = true
+			highest, who = 1, -1
+		}
+		if share > highest {
+			highest, who = share, i
+		}
+	}
+	if who >= 0 {
+		f.full[who] = true
+	}
+}

@@ -1,0 +1,209 @@
+package solve
+
+import "math"
+
+// layout is the program of a Sharing, and where its groups and columns come from. All jobs that are equal in every number are one
+// group: the programs are convex and do not change when equal jobs change places, so the mean over all such changes of an
+// optimum is an optimum in which equal jobs have equal shares, and the centre of the optimal face is such a point already.
+type layout struct {
+	*program
+	sharing *Sharing
+	kinds   []int     // the kinds that have devices
+	groupOf []int     // by job; −1: not in the program
+	member  []int     // by group: a job of it
+	unit    []float64 // by group: what its rates were divided by
+	gains   [][]float64
+	pairing *pairing // nil: no pairs
+	active  []int    // the options of pairing that have columns
+	again   func(*pairing) *layout
+	wanted  float64 // the gap at which solving ends
+}
+
+// newLayout groups the jobs, but for those that skip says true of, by their rates, scales and keys (nil slices are skipped).
+// The columns are those of jobs alone.
+func newLayout(s *Sharing, p *pairing, skip func(i int) bool, gains [][]float64, keys ...[]float64) *layout {
+	l := &layout{sharing: s, pairing: p, groupOf: make([]int, len(s.Rate)), gains: gains, wanted: wantedGap}
+	l.again = func(p *pairing) *layout { return newLayout(s, p, skip, gains, keys...) }
+	for j, d := range s.Devices {
+		if d > 0 {
+			l.kinds = append(l.kinds, j)
+		}
+	}
+	seen := newNumberTable(len(s.Rate))
+	var count []float64
+	numbers := make([]float64, 0, 16)
+	for i, rate := range s.Rate {
+		l.groupOf[i] = -1
+		if len(l.kinds) == 0 || s.useless(p, i) && gains == nil || skip != nil && skip(i) {
+			continue
+		}
+		numbers = append(numbers[:0], s.Scale[i])
+		if p != nil {
+			numbers = append(numbers, float64(p.classOf[i]))
+		}
+		for _, j := range l.kinds {
+			numbers = append(numbers, rate[j])
+			if gains != nil {
+				numbers = append(numbers, gains[i][j])
+			}
+		}
+		for _, k := range keys {
+			if k != nil {
+				numbers = append(numbers, k[i])
+			}
+		}
+		g, known := seen.find(numbers, len(count))
+		l.groupOf[i] = g
+		if known {
+			count[g]++
+			continue
+		}
+		count = append(count, 1)
+		l.member = append(l.member, i)
+		unit := s.best(i)
+		if p != nil {
+			unit = max(unit, p.best(i))
+		}
+		if unit == 0 {
+			unit = 1
+		}
+		l.unit = append(l.unit, unit)
+	}
+	l.program = &program{count: count}
+	l.fillColumns()
+	return l
+}
+
+// fillColumns writes the columns of all groups, those of the active options after those alone. Rates are divided by the unit of
+// the group, capacities are 1.
+func (l *layout) fillColumns() {
+	old := l.program
+	p := &program{rising: old.rising, logs: old.logs, centred: old.centred, links: 0}
+	for range l.kinds {
+		p.capacity = append(p.capacity, 1)
+	}
+	link := l.numberLinks(p)
+	for g, i := range l.member {
+		p.addGroup(old.count[g])
+		for c, j := range l.kinds {
+			gain := 0.0
+			if l.gains != nil {
+				gain = l.gains[i][j]
+			}
+			p.addColumn(c, l.sharing.Rate[i][j]/l.unit[g], l.sharing.Scale[i]/l.sharing.Devices[j], gain)
+		}
+		if l.pairing == nil {
+			continue
+		}
+		for a, o := range l.active {
+			option := &l.pairing.options[o]
+			if side := option.sideOf(l.pairing.classOf[i]); side != 0 {
+				l.addPairColumn(p, g, option, side, link[a])
+			}
+		}
+	}
+	if len(old.level) == len(p.count) {
+		p.level, p.levelled, p.floor, p.floored = old.level, old.levelled, old.floor, old.floored
+	}
+	l.program = p
+}
+
+// numberLinks gives a link to every active option between different classes; −1 to the others.
+func (l *layout) numberLinks(p *program) []int32 {
+	link := make([]int32, len(l.active))
+	for a, o := range l.active {
+		link[a] = -1
+		if option := &l.pairing.options[o]; option.a != option.b {
+			link[a] = int32(p.links)
+			p.links++
+		}
+	}
+	return link
+}
+
+func (l *layout) addPairColumn(p *program, g int, o *option, side float64, link int32) {
+	i := l.member[g]
+	rate := o.rateA
+	if side < 0 {
+		rate = o.rateB
+	}
+	j := l.kinds[o.kind]
+	gain := 0.0
+	if l.gains != nil {
+		gain = 0.5 * o.gain
+	}
+	p.addColumn(o.kind, rate/l.unit[g], 0.5*l.sharing.Scale[i]/l.sharing.Devices[j], gain)
+	last := len(p.rate) - 1
+	p.link[last] = link
+	if link >= 0 {
+		p.side[last] = side
+	}
+}
+
+// idle says that a job gets nothing done anywhere.
+func (s *Sharing) idle(p *pairing, i int) bool {
+	return s.best(i) == 0 && (p == nil || p.best(i) == 0)
+}
+
+// useless says that a job need not be in a program: it gets nothing done, and nobody can run beside it.
+func (s *Sharing) useless(p *pairing, i int) bool {
+	return s.best(i) == 0 && (p == nil || !p.partner[p.classOf[i]])
+}
+
+// best is the largest rate of a job alone on kinds that have devices.
+func (s *Sharing) best(i int) float64 {
+	most := 0.0
+	for j, r := range s.Rate[i] {
+		if s.Devices[j] > 0 {
+			most = max(most, r)
+		}
+	}
+	return most
+}
+
+// numberTable finds lists of numbers that were seen before. All lists of a table have the same length.
+type numberTable struct {
+	slots   []int32 // index+1 of a list
+	numbers []float64
+	stored  []int
+}
+
+func newNumberTable(n int) *numberTable {
+	size := 16
+	for size < 2*n {
+		size *= 2
+	}
+	return &numberTable{slots: make([]int32, size)}
+}
+
+// find returns what was stored for these numbers, or stores fresh.
+func (t *numberTable) find(numbers []float64, fresh int) (stored int, known bool) {
+	width := len(numbers)
+	h := uint64(1469598103934665603)
+	for _, v := range numbers {
+		h = (h ^ math.Float64bits(v)) * 0x9E3779B97F4A7C15
+		h ^= h >> 29
+	}
+	mask := uint64(len(t.slots) - 1)
+	for at := h & mask; ; at = (at + 1) & mask {
+		e := int(t.slots[at])
+		if e == 0 {
+			t.numbers = append(t.numbers, numbers...)
+			t.stored = append(t.stored, fresh)
+			t.slots[at] = int32(len(t.stored))
+			return fresh, false
+		}
+		if equal(t.numbers[(e-1)*width:e*width], numbers) {
+			return t.stored[e-1], true
+		}
+	}
+}
+
+func equal(a, b []float64) bool {
+	for i, v := range a {
+		if v != b[i] {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,409 @@
+package solve
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// pairing is what jobs get done beside each other, by classes: jobs of a class have the same rates alone and beside any job of any
+// class. What two classes do together on a kind is an option; the time that jobs of class a spend on it beside b and that of b
+// beside a are equal in sum, and any two such lists of times can be divided into pairs (divide.go), so the program over options
+// has the value of the program over all pairs.
+type pairing struct {
+	classOf []int // by job
+	jobs    [][]int
+	options []option
+	top     []float64 // by class: the largest rate beside another
+	partner []bool    // by class: it is in an option
+}
+
+// option is two classes beside each other on a kind.
+type option struct {
+	a, b         int // a ≤ b
+	kind         int // index into the kinds that have devices
+	rateA, rateB float64
+	high         float64 // two jobs of a class with different rates: the larger; rateA and rateB are then the smaller
+	gain         float64
+	dead         bool // a class beside itself that has one job only
+}
+
+// sideOf is 1 for class a (also when both are the same), −1 for class b and 0 for others.
+func (o *option) sideOf(class int) float64 {
+	switch class {
+	case o.a:
+		return 1
+	case o.b:
+		return -1
+	}
+	return 0
+}
+
+// best is the largest rate that a job has beside another.
+func (p *pairing) best(i int) float64 { return p.top[p.classOf[i]] }
+
+// newPairing finds the classes of a sharing; nil when it has no pairs.
+func newPairing(what string, s *Sharing, values [][]float64) (*pairing, error) {
+	switch {
+	case len(s.Pairs) > 0 && s.Beside != nil:
+		return nil, fmt.Errorf("%s: pairs are given both as a list and by class", what)
+	case len(s.Pairs) > 0:
+		return pairsListed(what, s, values)
+	case s.Beside != nil:
+		return pairsByClass(what, s)
+	}
+	return nil, nil
+}
+
+// pairsByClass takes the classes as given.
+func pairsByClass(what string, s *Sharing) (*pairing, error) {
+	if len(s.Class) != len(s.Rate) {
+		return nil, fmt.Errorf("%s: %d classes for %d jobs", what, len(s.Class), len(s.Rate))
+	}
+	p := &pairing{classOf: make([]int, len(s.Rate))}
+	number := map[int]int{}
+	var name []int
+	for i, c := range s.Class {
+		k, known := number[c]
+		if !known {
+			k = len(name)
+			number[c] = k
+			name = append(name, c)
+			p.jobs = append(p.jobs, nil)
+		} else if m := p.jobs[k][0]; s.Scale[m] != s.Scale[i] || !equal(s.Rate[m], s.Rate[i]) {
+			return nil, fmt.Errorf("%s: jobs %d and %d of class %d differ in scale or rates", what, m, i, c)
+		}
+		p.classOf[i] = k
+		p.jobs[k] = append(p.jobs[k], i)
+	}
+	for a := range name {
+		for b := a; b < len(name); b++ {
+			if s.Scale[p.jobs[a][0]] != s.Scale[p.jobs[b][0]] || a == b && len(p.jobs[a]) == 1 {
+				continue
+			}
+			ra, rb := s.Beside(name[a], name[b])
+			if ra == nil && rb == nil {
+				continue
+			}
+			if err := s.checkPair(what, ra, rb); err != nil {
+				return nil, fmt.Errorf("%w (classes %d and %d)", err, name[a], name[b])
+			}
+			if a == b {
+				ra, rb = evenRates(ra, rb)
+			}
+			p.addOptions(s, a, b, ra, rb, nil)
+		}
+	}
+	p.findTop()
+	return p, nil
+}
+
+// evenRates are the rates of two jobs of one class beside each other: the mean.
+func evenRates(ra, rb []float64) (a, b []float64) {
+	mean := make([]float64, len(ra))
+	for j := range mean {
+		mean[j] = 0.5 * (ra[j] + rb[j])
+	}
+	return mean, mean
+}
+
+func (s *Sharing) checkPair(what string, ra, rb []float64) error {
+	if len(ra) != len(s.Devices) || len(rb) != len(s.Devices) {
+		return fmt.Errorf("%s: a pair has %d and %d rates for %d kinds", what, len(ra), len(rb), len(s.Devices))
+	}
+	for j := range ra {
+		if v := min(ra[j], rb[j]); !(v >= 0) || math.IsInf(max(ra[j], rb[j]), 1) {
+			return fmt.Errorf("%s: a pair has rates %g and %g on kind %d", what, ra[j], rb[j], j)
+		}
+	}
+	return nil
+}
+
+// addOptions adds what two classes can do together on the kinds that have devices.
+func (p *pairing) addOptions(s *Sharing, a, b int, ra, rb, value []float64) {
+	kind := 0
+	for j, d := range s.Devices {
+		if d <= 0 {
+			continue
+		}
+		o := option{a: a, b: b, kind: kind, rateA: ra[j], rateB: rb[j]}
+		kind++
+		if value != nil {
+			o.gain = value[j]
+		}
+		if a == b && o.rateA != o.rateB {
+			o.high = max(o.rateA, o.rateB)
+			o.rateA = min(o.rateA, o.rateB)
+			o.rateB = o.rateA
+		}
+		if o.rateA > 0 || o.rateB > 0 || o.high > 0 || o.gain > 0 {
+			p.options = append(p.options, o)
+		}
+	}
+}
+
+func (p *pairing) findTop() {
+	p.top, p.partner = make([]float64, len(p.jobs)), make([]bool, len(p.jobs))
+	for _, o := range p.options {
+		p.top[o.a] = max(p.top[o.a], o.rateA)
+		p.top[o.b] = max(p.top[o.b], o.rateB)
+		p.partner[o.a], p.partner[o.b] = true, true
+	}
+}
+
+// pairsListed finds classes in a list of pairs: jobs of equal rates and scale, where between two classes all pairs are listed, with
+// the same rates and values. Classes for which that does not hold are taken apart into single jobs.
+func pairsListed(what string, s *Sharing, values [][]float64) (*pairing, error) {
+	if err := s.checkPairs(what, values); err != nil {
+		return nil, err
+	}
+	p := &pairing{classOf: make([]int, len(s.Rate))}
+	seen := newNumberTable(len(s.Rate))
+	numbers := make([]float64, len(s.Devices)+1)
+	classes := 0
+	for i, r := range s.Rate {
+		copy(numbers, r)
+		numbers[len(r)] = s.Scale[i]
+		c, known := seen.find(numbers, classes)
+		if !known {
+			classes++
+		}
+		p.classOf[i] = c
+	}
+	if odd := p.unlike(s, values, classes); len(odd) > 0 {
+		p.takeApart(odd, classes)
+	}
+	p.collect(s, values)
+	p.findTop()
+	return p, nil
+}
+
+func (s *Sharing) checkPairs(what string, values [][]float64) error {
+	if values != nil && len(values) != len(s.Pairs) {
+		return fmt.Errorf("%s: values of %d pairs for %d pairs", what, len(values), len(s.Pairs))
+	}
+	for q := range s.Pairs {
+		pair := &s.Pairs[q]
+		if n := len(s.Rate); pair.A < 0 || pair.B < 0 || pair.A >= n || pair.B >= n || pair.A == pair.B {
+			return fmt.Errorf("%s: pair %d is of jobs %d and %d of %d", what, q, pair.A, pair.B, n)
+		}
+		if s.Scale[pair.A] != s.Scale[pair.B] {
+			return fmt.Errorf("%s: pair %d is of jobs that take %g and %g devices", what, q, s.Scale[pair.A], s.Scale[pair.B])
+		}
+		if err := s.checkPair(what, pair.RateA, pair.RateB); err != nil {
+			return fmt.Errorf("%w (pair %d)", err, q)
+		}
+		if values == nil {
+			continue
+		}
+		for j, v := range values[q] {
+			if math.IsNaN(v) || math.IsInf(v, 0) || len(values[q]) != len(s.Devices) {
+				return fmt.Errorf("%s: value %g of pair %d on kind %d", what, v, q, j)
+			}
+		}
+	}
+	return nil
+}
+
+// oriented is a pair with the job of the smaller class first, and the index of its pair of classes.
+func (p *pairing) oriented(pair *Pair, classes int) (at, a, b int, ra, rb []float64) {
+	a, b, ra, rb = p.classOf[pair.A], p.classOf[pair.B], pair.RateA, pair.RateB
+	if a > b {
+		a, b, ra, rb = b, a, rb, ra
+	}
+	return a*classes + b, a, b, ra, rb
+}
+
+// unlike are the classes whose pairs are not all listed, or not all the same.
+func (p *pairing) unlike(s *Sharing, values [][]float64, classes int) map[int]bool {
+	size := make([]int, classes)
+	for _, c := range p.classOf {
+		size[c]++
+	}
+	first := make([]int32, classes*classes) // pair+1
+	count := make([]int, classes*classes)
+	odd := map[int]bool{}
+	for q := range s.Pairs {
+		at, a, b, ra, rb := p.oriented(&s.Pairs[q], classes)
+		count[at]++
+		if first[at] == 0 {
+			first[at] = int32(q + 1)
+		}
+		f := int(first[at] - 1)
+		_, _, _, fa, fb := p.oriented(&s.Pairs[f], classes)
+		same := equal(ra, fa) && equal(rb, fb) || a == b && equal(ra, fb) && equal(rb, fa)
+		if a == b && !alike(ra, rb) {
+			odd[a] = true
+		}
+		if !same || values != nil && !equal(values[q], values[f]) {
+			odd[a], odd[b] = true, true
+		}
+	}
+	for a := range classes {
+		for b := a; b < classes; b++ {
+			all := size[a] * size[b]
+			if a == b {
+				all = size[a] * (size[a] - 1) / 2
+			}
+			if c := count[a*classes+b]; c != 0 && c != all {
+				odd[a], odd[b] = true, true
+			}
+		}
+	}
+	return odd
+}
+
+// nearly is how far the rates of two equal jobs beside each other may differ.
+const nearly = 0.1
+
+func alike(ra, rb []float64) bool {
+	for j, a := range ra {
+		if math.Abs(a-rb[j]) > nearly*max(a, rb[j]) {
+			return false
+		}
+	}
+	return true
+}
+
+// uneven says that equal jobs have different rates beside each other somewhere, so that the bound is not quite met.
+func (p *pairing) uneven() bool {
+	return slices.ContainsFunc(p.options, func(o option) bool { return o.high > 0 })
+}
+
+// takeApart makes a class of every job of the odd classes.
+func (p *pairing) takeApart(odd map[int]bool, classes int) {
+	for i, c := range p.classOf {
+		if odd[c] {
+			p.classOf[i] = classes
+			classes++
+		}
+	}
+}
+
+// collect numbers the classes that have jobs and takes the options from the first pair of every two classes. Two jobs listed twice
+// keep the first.
+func (p *pairing) collect(s *Sharing, values [][]float64) {
+	number := map[int]int{}
+	for i, c := range p.classOf {
+		k, known := number[c]
+		if !known {
+			k = len(p.jobs)
+			number[c] = k
+			p.jobs = append(p.jobs, nil)
+		}
+		p.classOf[i] = k
+		p.jobs[k] = append(p.jobs[k], i)
+	}
+	classes := len(p.jobs)
+	done := make([]bool, classes*classes)
+	for q := range s.Pairs {
+		at, a, b, ra, rb := p.oriented(&s.Pairs[q], classes)
+		if done[at] {
+			continue
+		}
+		done[at] = true
+		var value []float64
+		if values != nil {
+			value = values[q]
+		}
+		p.addOptions(s, a, b, ra, rb, value)
+	}
+}
+
+// without is the pairing in which a job is a class of its own.
+func (p *pairing) without(job int) *pairing {
+	old, fresh := p.classOf[job], len(p.jobs)
+	q := &pairing{
+		classOf: slices.Clone(p.classOf), jobs: slices.Clone(p.jobs),
+		options: slices.Clone(p.options),
+		top:     append(slices.Clone(p.top), p.top[old]), partner: append(slices.Clone(p.partner), p.partner[old]),
+	}
+	q.classOf[job] = fresh
+	q.jobs[old] = slices.DeleteFunc(slices.Clone(p.jobs[old]), func(i int) bool { return i == job })
+	q.jobs = append(q.jobs, []int{job})
+	for k, o := range p.options {
+		switch old {
+		case o.a:
+			o.a = fresh
+		case o.b:
+			o.b = fresh
+		default:
+			continue
+		}
+		if o.a != o.b && (o.a == old || o.b == old) && len(q.jobs[old]) < 2 {
+			q.options[k].dead = true
+		}
+		if len(q.jobs[old]) > 0 || o.a != old && o.b != old {
+			q.options = append(q.options, o)
+		}
+	}
+	return q
+}
+
+// price finds options without columns that would improve the program, best first, and by how much the bound of the iterate rises
+// when all options are counted. For prices π of time, λ of progress and p of capacity the dual asks of every option
+// max_{i∈a}(λ_i r_a − π_i) + max_{i∈b}(λ_i r_b − π_i) ≤ s·p − gain; where it does not hold, the prices of time of both classes
+// are raised by half of what is missing.
+func (l *layout) price(it *interior) (improving []int, extra float64) {
+	p := l.pairing
+	classGroups := make([][]int, len(p.jobs))
+	time := make([]float64, len(l.count))
+	for g := range l.count {
+		c := p.classOf[l.member[g]]
+		classGroups[c] = append(classGroups[c], g)
+		time[g] = it.timePrice(g)
+	}
+	raise := make([]float64, len(p.jobs))
+	active := make([]bool, len(p.options))
+	for _, o := range l.active {
+		active[o] = true
+	}
+	side := func(class int, rate float64) float64 {
+		best := math.Inf(-1)
+		for _, g := range classGroups[class] {
+			best = max(best, (it.z[it.v0+g]+it.z[it.w0+g])*rate/l.unit[g]-time[g])
+		}
+		return best
+	}
+	type offer struct {
+		option int
+		worth  float64
+	}
+	var offers []offer
+	for o := range p.options {
+		option := &p.options[o]
+		groups := classGroups[option.a]
+		if option.dead || len(groups) == 0 || len(classGroups[option.b]) == 0 {
+			continue
+		}
+		use := l.sharing.Scale[l.member[groups[0]]] / l.sharing.Devices[l.kinds[option.kind]]
+		rest := -use * it.z[it.c0+option.kind]
+		if l.gains != nil {
+			rest += option.gain
+		}
+		worth := side(option.a, option.rateA) + side(option.b, option.rateB) + rest
+		if worth > 0 && !active[o] {
+			offers = append(offers, offer{o, worth})
+		}
+		if option.high > 0 {
+			worth = side(option.a, option.high) + side(option.b, option.high) + rest
+		}
+		raise[option.a], raise[option.b] = max(raise[option.a], worth/2), max(raise[option.b], worth/2)
+	}
+	for g, m := range l.count {
+		extra += m * raise[p.classOf[l.member[g]]]
+	}
+	slices.SortFunc(offers, func(a, b offer) int { return cmp.Or(cmp.Compare(b.worth, a.worth), a.option-b.option) })
+	taken := make([]int, len(p.jobs))
+	for _, f := range offers {
+		o := &p.options[f.option]
+		const most = 3 // of a class at once
+		if taken[o.a] < most || taken[o.b] < most {
+			taken[o.a]++
+			taken[o.b]++
+			improving = append(improving, f.option)
+		}
+	}
+	return improving, extra
+}

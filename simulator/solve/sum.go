@@ -1,0 +1,107 @@
+package solve
+
+import (
+	"fmt"
+	"math"
+)
+
+// MaxSum maximises Σ_ij value_ij x_ij (pairs: pairValue, nil: 0), where each job gets at least floor_i done per second (nil: none;
+// met to 1e-9 relative), or says ErrInfeasible. Gap is relative to the value, or to a thousandth of what equal parts of the
+// cluster are worth where that is more. Pairs by class have no values.
+func MaxSum(s Sharing, value, pairValue [][]float64, floor []float64) (Solution, error) {
+	const what = "max-sum"
+	if err := s.check(what, floor); err != nil {
+		return Solution{}, err
+	}
+	if err := s.checkValues(what, value); err != nil {
+		return Solution{}, err
+	}
+	pairing, err := newPairing(what, &s, pairValue)
+	if err != nil {
+		return Solution{}, err
+	}
+	first, err := meet(what, &s, pairing, floor)
+	if err != nil {
+		return Solution{}, err
+	}
+	unit := s.worth(value)
+	if first.asked() {
+		pairing = first.pairing
+	}
+	m := newLayout(&s, pairing.divided(unit), nil, scaled(value, unit), floor)
+	if len(m.count) == 0 {
+		return Solution{X: zeros(len(s.Rate), len(s.Devices)), Pairs: zeros(len(s.Pairs), len(s.Devices))}, nil
+	}
+	if first.asked() {
+		m.activate(first.active)
+	}
+	p, _ := m.optimise(func() { m.setFloors(floor) }, nil)
+	sol := m.solution(p)
+	sol.Value *= unit
+	return sol, m.judge(what, sol.Gap)
+}
+
+func (s *Sharing) checkValues(what string, value [][]float64) error {
+	if len(value) != len(s.Rate) {
+		return fmt.Errorf("%s: values of %d jobs for %d jobs", what, len(value), len(s.Rate))
+	}
+	for i, row := range value {
+		if len(row) != len(s.Devices) {
+			return fmt.Errorf("%s: %d values of job %d for %d kinds", what, len(row), i, len(s.Devices))
+		}
+		for j, v := range row {
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				return fmt.Errorf("%s: value %g of job %d on kind %d", what, v, i, j)
+			}
+		}
+	}
+	return nil
+}
+
+func scaled(value [][]float64, unit float64) [][]float64 {
+	out := make([][]float64, len(value))
+	for i, row := range value {
+		out[i] = make([]float64, len(row))
+		for j, v := range row {
+			out[i][j] = v / unit
+		}
+	}
+	return out
+}
+
+// divided is the pairing with its values in another unit.
+func (p *pairing) divided(unit float64) *pairing {
+	if p == nil {
+		return nil
+	}
+	q := *p
+	q.options = make([]option, len(p.options))
+	for i, o := range p.options {
+		o.gain /= unit
+		q.options[i] = o
+	}
+	return &q
+}
+
+// worth is the value of the cluster when every kind is cut into equal parts, of what is worth something.
+func (s *Sharing) worth(value [][]float64) float64 {
+	n := float64(len(s.Rate))
+	sum, most := 0.0, 0.0
+	for i, row := range value {
+		time, worth := 0.0, 0.0
+		for j, d := range s.Devices {
+			x := d / (n * s.Scale[i])
+			time += x
+			worth += x * max(0, row[j])
+			most = max(most, math.Abs(row[j]))
+		}
+		sum += worth / max(1, time)
+	}
+	switch {
+	case sum > 0:
+		return sum
+	case most > 0:
+		return most
+	}
+	return 1
+}
