@@ -243,7 +243,7 @@ func (a *Answer) remark() {
 		note("the time from launch to the first work is not known and not counted")
 	}
 	if !math.IsNaN(q.Batch) && a.Work.Quantity != transfer.Trainings {
-		note("the batch of %s samples is over all GPUs, whatever their number", chart.Significant(q.Batch))
+		note("the batch is %s samples over all %s, whatever their number", chart.Significant(q.Batch), map[bool]string{true: "CPUs", false: "GPUs"}[q.CPUOnly])
 	}
 	if len(a.SpotCapacity) > 0 || q.market() == Spot {
 		note("%s", a.spotWords())
