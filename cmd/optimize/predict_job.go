@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,6 +25,7 @@ type subject struct {
 	question *predict.Question
 	entries  []history.Entry
 	usesGPU  *bool // nil: not known
+	own      bool  // a run of this machine did it, so that it runs on CPUs of its architecture
 }
 
 // describe adds to the question what --like or --script say of the job.
@@ -112,6 +114,7 @@ func (e *env) likeness(c *common, ref string, v *values, s *subject) error {
 // take takes from an earlier run what the flags do not say. Its epochs are those of the whole training, as far as it knows.
 func (s *subject) take(like history.Entry) {
 	q := s.question
+	s.own = like.Kind == history.Run
 	if like.Unit == "epoch" && (like.State == "done" || !(like.Job.Epochs > 0)) {
 		like.Job.Epochs = like.Units // what it did, whatever it was handed
 	}
@@ -192,6 +195,7 @@ func (e *env) machines(c *common, f *predictFlags, v *values, s *subject) ([]pre
 	filter := cost.Filter{Clouds: f.clouds, GPU: f.gpu}
 	if s.question.CPUOnly {
 		filter.GPU = "none"
+		s.needArch()
 	} else {
 		filter.MinGPUs = 1
 	}
@@ -203,6 +207,23 @@ func (e *env) machines(c *common, f *predictFlags, v *values, s *subject) ([]pre
 		return nil, fmt.Errorf("no offer of the price catalogue is%s%s: `optimize prices list` shows them", words(" of ", strings.Join(f.clouds, ", ")), words(" with GPU ", f.gpu))
 	}
 	return out, nil
+}
+
+// arch is the architecture of CPUs that the job is taken to need: that on which it ran here, else that of most machines.
+func (s *subject) arch() string {
+	if s.own {
+		return runtime.GOARCH
+	}
+	return "amd64"
+}
+
+// needArch has a job without GPUs run on CPUs of its architecture only.
+func (s *subject) needArch() {
+	s.question.Arch = s.arch()
+	if s.own {
+		return
+	}
+	s.question.Notes = append(s.question.Notes, "on which CPUs the job runs is not known: machines with amd64 (x86) CPUs are weighed; others with --instance")
 }
 
 func words(before, text string) string {
@@ -230,6 +251,9 @@ func namedMachines(catalogue *cost.Catalogue, names, gpu string, s *subject) ([]
 		out = append(out, predict.Machine{Offer: o, Divide: true})
 		if s.usesGPU == nil {
 			s.question.CPUOnly = o.GPUs == 0
+		}
+		if s.question.CPUOnly && o.Arch() != s.arch() {
+			s.question.Notes = append(s.question.Notes, fmt.Sprintf("%s has %s CPUs: that the job runs on them is assumed", o.Name(), o.Arch()))
 		}
 	}
 	switch spot {
@@ -263,7 +287,7 @@ func (e *env) thisMachine(v *values, s *subject) ([]predict.Machine, error) {
 		r := base()
 		rates = &r
 	}
-	s.question.Notes = append(s.question.Notes, fmt.Sprintf("this machine is reckoned at the prices of %s (%s)", rates.Source, rates.Dated))
+	s.question.Notes = append(s.question.Notes, fmt.Sprintf("prices of this machine: %s%s", rates.Source, words(", dated ", rates.Dated)))
 	if rates.Assumed != "" {
 		s.question.Notes = append(s.question.Notes, rates.Assumed)
 	}

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
+	"trainopt/cost"
 	"trainopt/optimizer"
 	"trainopt/optimizer/history"
 )
@@ -44,6 +46,7 @@ type predicted struct {
 		GPUs    int
 		Machine string
 		Market  string
+		Fit     string
 		Seconds struct{ P5, P50, P95 float64 }
 	}
 	Basis []struct {
@@ -123,6 +126,7 @@ func TestPredictLikeRun(t *testing.T) {
 	}
 	for name, args := range map[string][]string{
 		"the run":               {"--like", "latest"},
+		"the run, here, as AWS": {"--like", "latest", "--here"},
 		"the run, here":         {"--like", "latest", "--here", "--cpu-hour", "0.05", "--gb-hour", "0.004"},
 		"its script":            {"--script", script},
 		"an instance":           {"--like", "latest", "--instance", "aws:m7i.xlarge"},
@@ -133,10 +137,41 @@ func TestPredictLikeRun(t *testing.T) {
 			if code != optimizer.CodeDone || p.Chosen == nil || p.Chosen.GPUs != 0 || p.Work.Amount.P50 != 8 || p.Work.Unit != "epochs" {
 				t.Fatalf("exit %d, %s, %+v, %+v; want eight epochs without GPUs", code, errs, p.Chosen, p.Work)
 			}
+			for _, o := range p.Options {
+				if o.Machine != "this machine" && o.Fit != "does not fit" && (cost.Offer{Cloud: "aws", Type: strings.TrimPrefix(o.Machine, "aws:")}).Arch() != runtime.GOARCH {
+					t.Errorf("%s is offered to what ran on %s", o.Machine, runtime.GOARCH)
+				}
+			}
+			if notes := strings.Join(p.Notes, "; "); strings.Contains(notes, "prices of derived") || strings.Contains(notes, "GPU") || strings.Contains(notes, "not known: machines with amd64") {
+				t.Errorf("notes %q of a CPU job that ran here", p.Notes)
+			}
 			if name == "the run, here" && (p.Chosen.Machine != "this machine" || p.Chosen.Market != "own rates") {
 				t.Errorf("%+v: want this machine", p.Chosen)
 			}
 		})
+	}
+}
+
+// TestPredictArchOfLog: on which CPUs a log's job runs is not known: those of most machines are weighed, and a note says so.
+func TestPredictArchOfLog(t *testing.T) {
+	w := newWorld(t)
+	w.write("cpu.csv", "epoch,model_name,dataset,data_count,batch_size,gpu_count,cpu_count,epoch_time\n1,mlp,mnist,60000,64,0,4,50\n2,mlp,mnist,60000,64,0,4,51\n3,mlp,mnist,60000,64,0,4,50\n")
+	_, p, errs := w.predicted("--like", "cpu.csv", "--cpus", "4")
+	if p.Chosen == nil || !strings.Contains(strings.Join(p.Notes, "; "), "amd64 (x86)") || !strings.Contains(strings.Join(p.Notes, "; "), "64.0 samples over all CPUs") {
+		t.Fatalf("%+v, %q, %s", p.Chosen, p.Notes, errs)
+	}
+	arm := 0
+	for _, o := range p.Options {
+		if strings.HasPrefix(o.Machine, "aws:c8g.") {
+			arm++
+			if o.Fit != "does not fit" {
+				t.Errorf("%s: %s", o.Machine, o.Fit)
+			}
+		}
+	}
+	_, p, _ = w.predicted("--like", "cpu.csv", "--instance", "aws:c8g.xlarge")
+	if p.Chosen == nil || arm == 0 || !strings.Contains(strings.Join(p.Notes, "; "), "aws:c8g.xlarge has arm64 CPUs") {
+		t.Errorf("%d arm machines, %+v, %q: want the one that is named", arm, p.Chosen, p.Notes)
 	}
 }
 
