@@ -15,10 +15,18 @@ type assigner struct {
 	value       []float64 // job × type; at most 0 is no
 	room        []int     // by type
 	at          []int     // by job: type; types is none
+	sizes       []int     // that there are, ascending
 	best        []mover   // from × to
 
 	path, chain []int
 	most        float64
+	queue       []rankedJob
+}
+
+// rankedJob is a job with its highest value per device.
+type rankedJob struct {
+	job     int
+	density float64
 }
 
 // mover is the job that gains most by going from one type to another.
@@ -28,18 +36,28 @@ type mover struct {
 }
 
 func newAssigner(s *Snapshot) *assigner {
-	a := &assigner{types: len(s.Devices), jobs: len(s.Jobs)}
-	a.gpus = make([]int, a.jobs)
-	a.value = make([]float64, a.jobs*a.types)
-	a.at = make([]int, a.jobs)
-	a.best = make([]mover, (a.types+1)*(a.types+1))
-	a.path = make([]int, 0, longestChain+1)
-	for i := range a.gpus {
-		a.gpus[i] = s.Jobs[i].GPUs
-		a.at[i] = a.types
+	a := &assigner{}
+	a.reset(s)
+	return a
+}
+
+// reset begins anew with the jobs of a snapshot, none of which is worth anything yet.
+func (a *assigner) reset(s *Snapshot) {
+	a.types, a.jobs = len(s.Devices), len(s.Jobs)
+	a.gpus, a.at = a.gpus[:0], a.at[:0]
+	for i := range s.Jobs {
+		a.gpus = append(a.gpus, s.Jobs[i].GPUs)
+		a.at = append(a.at, a.types)
+	}
+	a.sizes = append(a.sizes[:0], a.gpus...)
+	slices.Sort(a.sizes)
+	a.sizes = slices.Compact(a.sizes)
+	a.value = slices.Grow(a.value[:0], a.jobs*a.types)[:a.jobs*a.types]
+	clear(a.value)
+	if n := a.types + 1; len(a.best) != n*n {
+		a.best, a.path = make([]mover, n*n), make([]int, 0, longestChain+1)
 	}
 	a.room, _ = freeDevices(s)
-	return a
 }
 
 // of is what a job is worth of a job on a type; 0 on none.
@@ -52,10 +70,9 @@ func (a *assigner) of(job, device int) float64 {
 
 func (a *assigner) run() {
 	a.fill()
-	sizes := slices.Compact(slices.Sorted(slices.Values(a.gpus)))
 	for rest := 4 * a.jobs; rest > 0; rest-- {
 		gained := false
-		for _, size := range sizes {
+		for _, size := range a.sizes {
 			gained = a.exchange(size) || gained
 		}
 		if !gained {
@@ -66,14 +83,13 @@ func (a *assigner) run() {
 
 // fill takes jobs by value per device.
 func (a *assigner) fill() {
-	order := make([]int, a.jobs)
-	density := make([]float64, a.jobs)
-	for i := range order {
-		order[i] = i
-		density[i] = slices.Max(a.value[i*a.types:(i+1)*a.types]) / float64(a.gpus[i])
+	a.queue = a.queue[:0]
+	for i := range a.jobs {
+		a.queue = append(a.queue, rankedJob{i, slices.Max(a.value[i*a.types:(i+1)*a.types]) / float64(a.gpus[i])})
 	}
-	slices.SortStableFunc(order, func(i, k int) int { return cmp.Compare(density[k], density[i]) })
-	for _, i := range order {
+	slices.SortStableFunc(a.queue, func(x, y rankedJob) int { return cmp.Compare(y.density, x.density) })
+	for _, r := range a.queue {
+		i := r.job
 		for d := range a.types {
 			if a.gpus[i] <= a.room[d] && a.of(i, d) > a.of(i, a.at[i]) {
 				a.at[i] = d
@@ -155,7 +171,7 @@ func (a *assigner) findMovers(size int) {
 
 // shares is the allocation: all the time of a type for each job that has one.
 func (a *assigner) shares(s *Snapshot) Allocation {
-	var placed []whole
+	placed := make([]whole, 0, a.jobs)
 	for i, d := range a.at {
 		if d < a.types {
 			placed = append(placed, whole{i, -1, d})

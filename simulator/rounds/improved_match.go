@@ -13,13 +13,16 @@ import "math"
 // value of a job, gives good types to short jobs that would hardly miss them and is worse by a third near saturation.
 //
 // O(jobs · types) for each exchange of the assignment.
-type bestMatch struct{ shortest bool }
+type bestMatch struct {
+	shortest bool
+	assigner *assigner // its memory
+}
 
 var _ Described = bestMatch{}
 
-func newBestMatch(PolicyOptions) Policy { return bestMatch{} }
+func newBestMatch(PolicyOptions) Policy { return bestMatch{assigner: &assigner{}} }
 
-func newSRTF(PolicyOptions) Policy { return bestMatch{shortest: true} }
+func newSRTF(PolicyOptions) Policy { return bestMatch{shortest: true, assigner: &assigner{}} }
 
 // Traits say that all is decided here.
 func (p bestMatch) Traits() Traits {
@@ -38,7 +41,8 @@ const (
 
 // Decide assigns whole devices.
 func (p bestMatch) Decide(s *Snapshot) (Allocation, error) {
-	a := newAssigner(s)
+	a := p.assigner
+	a.reset(s)
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
 		best := j.best(s)
