@@ -25,9 +25,9 @@ func (a *Answer) document() page.Document {
 		}
 	}
 	add("basis", "What it rests on", "", page.Block{Table: a.basisTable()})
-	add("options", "The choices", a.frontIntro(), page.Block{Table: a.table(a.front(), false)})
-	add("on-demand", "Cheapest that fit, on demand", a.checkedWords(a.OnDemand), page.Block{Table: a.table(a.OnDemand, false)})
-	add("spot", "Cheapest that fit, spot", "expected interruptions are in time and cost; the last column is what those cost", page.Block{Table: a.table(a.SpotCapacity, true)})
+	add("options", "The choices", joined(a.frontIntro(), a.marksWords(a.cut(a.front()))), page.Block{Table: a.table(a.front(), false)})
+	add("on-demand", "Cheapest that fit, on demand", a.marksWords(a.cut(a.OnDemand)), page.Block{Table: a.table(a.OnDemand, false)})
+	add("spot", "Cheapest that fit, spot", joined("expected interruptions are in time and cost; the last column is what those cost", a.marksWords(a.cut(a.SpotCapacity))), page.Block{Table: a.table(a.SpotCapacity, true)})
 	var changes []string
 	for _, c := range a.Changes {
 		changes = append(changes, c.Words)
@@ -37,14 +37,34 @@ func (a *Answer) document() page.Document {
 	return d
 }
 
-// checkedWords explains the mark of options whose fit could not be checked.
-func (a *Answer) checkedWords(list []int) string {
+// Marks of options in tables.
+const (
+	unchecked = " ?" // what it needs is not known
+	beyond    = " *" // its speed is beyond what was measured
+)
+
+// marksWords explain the marks that a list of options has.
+func (a *Answer) marksWords(list []int) string {
+	var lacks, far string
 	for _, i := range list {
-		if o := &a.Options[i]; o.Fit == NotSeen {
-			return "?: " + o.Lacks
+		o := &a.Options[i]
+		if o.Fit == NotSeen && lacks == "" {
+			lacks = "?:" + chart.Blank + o.Lacks
+		}
+		if a.extrapolated(o) {
+			far = "*:" + chart.Blank + "its speed is beyond what was measured"
 		}
 	}
-	return ""
+	return joined(lacks, far)
+}
+
+func (a *Answer) extrapolated(o *Option) bool {
+	return len(a.Configurations[o.Config].Rate.Extrapolates) > 0
+}
+
+// joined are the texts that say something.
+func joined(texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(s string) bool { return s == "" }), "; ")
 }
 
 // answers are what was asked.
@@ -174,7 +194,18 @@ func (a *Answer) frontIntro() string {
 // mostRows bounds a table for people.
 const mostRows = 12
 
-// table shows options, with what interruptions cost them where asked; a long list is cut around the chosen one.
+// cut is what a table shows of a list: of a long one what is around the chosen option.
+func (a *Answer) cut(list []int) []int {
+	from := 0
+	for k, i := range list {
+		if i == a.Chosen {
+			from = min(max(0, k-mostRows/2), max(0, len(list)-mostRows))
+		}
+	}
+	return list[from:min(len(list), from+mostRows)]
+}
+
+// table shows options, with what interruptions cost them where asked.
 func (a *Answer) table(list []int, interruptions bool) *page.Table {
 	unit, limited := timeUnit(a.median()), a.Question.limits().any()
 	t := &page.Table{Columns: append(page.Left("configuration", "machine"), page.Right("$/h", unit.name+" (P5–P95)", "USD (P5–P95)")...)}
@@ -184,17 +215,14 @@ func (a *Answer) table(list []int, interruptions bool) *page.Table {
 	if interruptions {
 		t.Columns = append(t.Columns, page.Right("for those")...)
 	}
-	from := 0
-	for k, i := range list {
-		if i == a.Chosen {
-			from = min(max(0, k-mostRows/2), max(0, len(list)-mostRows))
-		}
-	}
-	for _, i := range list[from:min(len(list), from+mostRows)] {
+	for _, i := range a.cut(list) {
 		o := &a.Options[i]
 		name := a.Configurations[o.Config].words()
 		if o.Fit == NotSeen {
-			name += " ?"
+			name += unchecked
+		}
+		if a.extrapolated(o) {
+			name += beyond
 		}
 		if i == a.Chosen {
 			name = "▸ " + name

@@ -22,6 +22,7 @@ type fake struct {
 	gpu     float64
 	units   float64 // samples of a unit of the job's own log; 0: UnitRate has no basis
 	train   float64 // samples of a whole training; 0: Trainings has no basis
+	upTo    float64 // devices that were measured; 0: all
 	entries []history.Entry
 	fails   error
 }
@@ -51,6 +52,9 @@ func (f *fake) Predict(q transfer.Query, what transfer.Quantity) (transfer.Estim
 	}
 	median := speed * math.Pow(n, 0.9)
 	e := transfer.Estimate{Prior: 0.25}
+	if f.upTo > 0 && n > f.upTo {
+		e.Extrapolates = []string{fmt.Sprintf("%g GPUs: measured 1…%g", n, f.upTo)}
+	}
 	for _, x := range f.entries {
 		if x.ID == "imagined probe" {
 			median *= x.Throughput / (f.speed[x.Observed.GPU] * math.Pow(max(x.Observed.GPUs, 1), 0.9))

@@ -153,6 +153,21 @@ func TestNothingFits(t *testing.T) {
 	}
 }
 
+// TestExtrapolationIsMarked: in every table an option whose speed is beyond what was measured has a sign, and its meaning stands above.
+func TestExtrapolationIsMarked(t *testing.T) {
+	f := newFake()
+	f.upTo = 4
+	text := rendered(t, ask(t, f, asking(func(q *Question) { q.Preference = plan.Preference{Cost: 1} })), "text")
+	for _, part := range []string{" 8 × A100 40GB *  sky:a8", " 4 × T4     ", "*: its speed is beyond what was measured"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("no %q in\n%s", part, text)
+		}
+	}
+	if text := rendered(t, shown(t), "text"); strings.Contains(text, "*") {
+		t.Errorf("a mark where nothing is extrapolated:\n%s", text)
+	}
+}
+
 // TestHTML: nothing comes from elsewhere, and hostile names stay text.
 func TestHTML(t *testing.T) {
 	a := ask(t, newFake(), asking(func(q *Question) { q.Subject, q.Deadline = `<script>alert(1)</script>"'`, 20*time.Hour }))
