@@ -170,19 +170,23 @@ func (o *Outcome) tasks() []task {
 	return out
 }
 
-// runLine runs one task; what comes after a run that is not stable is not run.
+// runLine runs one task; what comes after a run that is not stable, or was stopped, is not run.
 func (o *Outcome) runLine(ctx context.Context, t task, tell func(int)) {
 	for k := t.from; k < t.to; k++ {
 		cell := &t.cells[k][t.seed]
 		if ctx.Err() == nil {
 			*cell = o.runOne(ctx, t.policy, &o.Scenarios[k], o.Seeds[t.seed])
 		}
-		if cell.Result == nil || cell.Result.NotStable == nil {
+		if cell.Result == nil || cell.Reason == "" {
 			tell(1)
 			continue
 		}
+		why := "stopped at "
+		if cell.Result.NotStable != nil {
+			why = "not stable at "
+		}
 		for rest := k + 1; rest < t.to; rest++ {
-			t.cells[rest][t.seed].Reason = "not run: not stable at " + o.Scenarios[k].Name
+			t.cells[rest][t.seed].Reason = "not run: " + why + o.Scenarios[k].Name
 		}
 		tell(t.to - k)
 		return
