@@ -49,8 +49,8 @@ func analyzeCommand(e *env, c *common) *cobra.Command {
 and batch, which configuration did the same work fastest, cheapest and for the least money a
 sample, which runs break given limits, and where money went without work being done.
 
-Training logs of any framework and runs can be named together; without any, all runs and imported
-logs of the state directory are looked at. Time and money are compared per unit of the same work.`,
+Training logs of any framework, or the directories in which they were left, and runs can be named
+together; without any, all runs and imported logs of the state directory are looked at. Time and money are compared per unit of the same work.`,
 		Example: `  optimize analyze
   optimize analyze old/*.csv --gpu-hour 2.5 --cpu-hour 0.04
   optimize analyze latest results.csv --deadline 2h --min-gpu-util 60
@@ -173,26 +173,33 @@ func (e *env) collect(c *common, a *analysis.Analyzer, o logs.Options, args []st
 	}
 	var errs []error
 	for _, arg := range args {
-		if path := inDir(e.dir, arg); isFile(path) {
-			errs = append(errs, a.AddLog(path, o))
-			continue
+		log, run, err := e.logOrRun(c, arg)
+		switch {
+		case err != nil:
+		case log != "":
+			err = a.AddLog(log, o)
+		default:
+			err = e.addRun(c, a, run)
 		}
-		dir, err := e.runOrLog(c, arg)
-		if info, stat := os.Stat(inDir(e.dir, arg)); err != nil && stat == nil && info.IsDir() {
-			err = fmt.Errorf("analyze %s: a directory, and not that of a run: name the logs in it", arg)
-		}
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		if err := e.addRun(c, a, dir); err != nil {
-			errs = append(errs, err)
-		}
+		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return usageError{err}
 	}
 	return nil
+}
+
+// logOrRun is the path of a training log, which may be the directory in which a framework left it, or else the directory of a run.
+func (e *env) logOrRun(c *common, ref string) (log, run string, err error) {
+	path := inDir(e.dir, ref)
+	if isFile(path) {
+		return path, "", nil
+	}
+	run, err = e.runOrLog(c, ref)
+	if info, stat := os.Stat(path); err != nil && stat == nil && info.IsDir() {
+		return path, "", nil
+	}
+	return "", run, err
 }
 
 // addRun adds a run and its probes, from the history of the state directory that it is in.

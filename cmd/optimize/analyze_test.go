@@ -152,6 +152,30 @@ func TestAnalyzeHistory(t *testing.T) {
 	}
 }
 
+// checkpoints leaves what Hugging Face's trainer leaves: a directory with its state.
+func (w *world) checkpoints(name string) string {
+	w.t.Helper()
+	if err := os.Mkdir(filepath.Join(w.dir, name), 0o755); err != nil {
+		w.t.Fatal(err)
+	}
+	w.write(name+"/trainer_state.json", `{"epoch": 3.0, "global_step": 300, "max_steps": 300, "num_train_epochs": 3, "train_batch_size": 8, "log_history": [
+		{"epoch": 1.0, "step": 100, "loss": 0.9, "learning_rate": 1e-5}, {"epoch": 2.0, "step": 200, "loss": 0.6, "learning_rate": 5e-6},
+		{"epoch": 3.0, "step": 300, "loss": 0.5, "learning_rate": 0}, {"epoch": 3.0, "step": 300, "train_runtime": 600.0, "train_samples_per_second": 4.0, "train_steps_per_second": 0.5, "train_loss": 0.66}]}`)
+	return name
+}
+
+// TestDirectoryOfALog: analyze and predict take what runs import takes.
+func TestDirectoryOfALog(t *testing.T) {
+	w := newWorld(t)
+	dir := w.checkpoints("checkpoint-300")
+	if a := w.analyze(dir); a.Runs != 1 || a.Logs != 1 || len(a.LogsRead) != 1 {
+		t.Errorf("%+v: want the log in the directory", a)
+	}
+	if _, p, errs := w.predicted("--like", dir, "--model", "bert", "--params", "110M", "--data-count", "800", "--gpu", "T4", "--gpus", "1"); p.Chosen == nil || !strings.Contains(p.Work.Words, "3 epochs") {
+		t.Errorf("%+v, %s", p, errs)
+	}
+}
+
 func TestAnalyzeRefuses(t *testing.T) {
 	w := newWorld(t)
 	w.write("empty.csv", "")
@@ -167,7 +191,7 @@ func TestAnalyzeRefuses(t *testing.T) {
 		"no such file":      {[]string{"none.csv"}, "none.csv: there is no such file"},
 		"empty":             {[]string{"empty.csv"}, "empty.csv"},
 		"binary":            {[]string{"binary.csv"}, "binary.csv"},
-		"a folder":          {[]string{"folder"}, "folder: a directory"},
+		"a folder":          {[]string{"folder"}, "folder: it is a directory with neither"},
 		"one of two":        {[]string{good, "none.csv"}, "none.csv: there is no such file"},
 		"no such run":       {[]string{"20260101"}, `"20260101"`},
 		"nothing yet":       {nil, "no finished runs"},

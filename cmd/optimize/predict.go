@@ -67,7 +67,7 @@ Exit code 6: no machine keeps the deadline and the budget with 95 % probability.
 	}
 	flags := cmd.Flags()
 	flags.SetNormalizeFunc(normalize)
-	flags.StringVar(&f.like, "like", "", "a job as this `RUN` or training log did it")
+	flags.StringVar(&f.like, "like", "", "a job as this `RUN` or training log (or its directory) did it")
 	flags.StringVar(&f.script, "script", "", "the job of this `SCRIPT`, which is read and not run")
 	flags.StringVar(&f.model, "model", "", "`NAME` of the model, such as resnet50")
 	flags.StringVar(&f.framework, "framework", "", "`NAME` of the framework, such as pytorch")

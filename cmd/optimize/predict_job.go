@@ -63,44 +63,18 @@ func (e *env) describe(c *common, f *predictFlags, v *values, s *subject) error 
 
 // likeness takes the job, the batch and the work of a run or a log.
 func (e *env) likeness(c *common, ref string, v *values, s *subject) error {
+	log, run, err := e.logOrRun(c, ref)
+	if err != nil {
+		return fmt.Errorf("--like: %w", err)
+	}
 	var like history.Entry
-	if path := inDir(e.dir, ref); isFile(path) {
-		log, err := logs.Read(path, logs.Options{Aliases: v.table("monitor.columns")})
-		if err != nil {
-			return fmt.Errorf("--like: %w", err)
-		}
-		if len(log.Entries) == 0 {
-			return fmt.Errorf("--like: read training log %s: no training in it: %s", ref, strings.Join(append(log.Notes, log.FirstBad...), "; "))
-		}
-		like = log.Entries[0]
-		s.question.Notes = append(s.question.Notes, log.Notes...)
-		trainings := 0
-		for _, x := range log.Entries {
-			if x.Parent == "" {
-				trainings++
-			}
-			if !slices.ContainsFunc(s.entries, func(y history.Entry) bool { return y.ID == x.ID }) {
-				s.entries = append(s.entries, x)
-			}
-		}
-		if trainings > 1 {
-			s.question.Notes = append(s.question.Notes, fmt.Sprintf("%s holds %d trainings: the first is taken", filepath.Base(ref), trainings))
-		}
-		s.question.Subject = "a job like " + filepath.Base(ref)
+	if log != "" {
+		like, err = s.likeLog(ref, log, logs.Options{Aliases: v.table("monitor.columns")})
 	} else {
-		dir, err := e.runOrLog(c, ref)
-		if err != nil {
-			return fmt.Errorf("--like: %w", err)
-		}
-		at := slices.IndexFunc(s.entries, func(x history.Entry) bool { return x.ID == filepath.Base(dir) })
-		if at < 0 {
-			return fmt.Errorf("--like %s: run %s is not in the runs database: it has no record that can be read", ref, filepath.Base(dir))
-		}
-		like = s.entries[at]
-		s.question.Subject = "a job like run " + like.ID
-		if rec, err := journal.ReadRecord(dir); err == nil && s.question.Resumable == nil {
-			s.question.Resumable = rec.Script.Resumable
-		}
+		like, err = s.likeRun(ref, run)
+	}
+	if err != nil {
+		return err
 	}
 	s.take(like)
 	for _, x := range s.entries {
@@ -109,6 +83,52 @@ func (e *env) likeness(c *common, ref string, v *values, s *subject) error {
 		}
 	}
 	return nil
+}
+
+// likeLog reads a log, adds what it holds to the measurements, and gives its first training.
+func (s *subject) likeLog(ref, path string, o logs.Options) (like history.Entry, err error) {
+	log, err := logs.Read(path, o)
+	if err != nil {
+		return like, fmt.Errorf("--like: %w", err)
+	}
+	if len(log.Entries) == 0 {
+		return like, fmt.Errorf("--like: read training log %s: no training in it: %s", ref, strings.Join(append(log.Notes, log.FirstBad...), "; "))
+	}
+	s.question.Notes = append(s.question.Notes, log.Notes...)
+	trainings := 0
+	for _, x := range log.Entries {
+		if x.Parent == "" {
+			trainings++
+		}
+		if !slices.ContainsFunc(s.entries, func(y history.Entry) bool { return y.ID == x.ID }) {
+			s.entries = append(s.entries, x)
+		}
+	}
+	if trainings > 1 {
+		s.question.Notes = append(s.question.Notes, fmt.Sprintf("%s holds %d trainings: the first is taken", filepath.Base(ref), trainings))
+	}
+	s.question.Subject = "a job like " + filepath.Base(ref)
+	return log.Entries[0], nil
+}
+
+// likeRun is the entry of a run that is over.
+func (s *subject) likeRun(ref, dir string) (like history.Entry, err error) {
+	id := filepath.Base(dir)
+	rec, err := journal.ReadRecord(dir)
+	at := slices.IndexFunc(s.entries, func(x history.Entry) bool { return x.ID == id })
+	switch {
+	case at < 0 && err != nil:
+		return like, fmt.Errorf("--like %s: run %s is not in the runs database: %w", ref, id, err)
+	case at < 0 && (rec.State == journal.Planned || rec.State == journal.Running):
+		return like, fmt.Errorf("--like %s: run %s is not over (it is %s): wait for its end, or name its training log", ref, id, rec.State)
+	case at < 0:
+		return like, fmt.Errorf("--like %s: run %s is not in the runs database of this state directory", ref, id)
+	}
+	if err == nil && s.question.Resumable == nil {
+		s.question.Resumable = rec.Script.Resumable
+	}
+	s.question.Subject = "a job like run " + id
+	return s.entries[at], nil
 }
 
 // take takes from an earlier run what the flags do not say. Its epochs are those of the whole training, as far as it knows.

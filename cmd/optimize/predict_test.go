@@ -8,10 +8,12 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"trainopt/cost"
 	"trainopt/optimizer"
 	"trainopt/optimizer/history"
+	"trainopt/optimizer/journal"
 )
 
 // epochLog writes a training log of a GPU job: so many epochs of so many seconds, of 50,000 samples.
@@ -172,6 +174,24 @@ func TestPredictArchOfLog(t *testing.T) {
 	_, p, _ = w.predicted("--like", "cpu.csv", "--instance", "aws:c8g.xlarge")
 	if p.Chosen == nil || arm == 0 || !strings.Contains(strings.Join(p.Notes, "; "), "aws:c8g.xlarge has arm64 CPUs") {
 		t.Errorf("%d arm machines, %+v, %q: want the one that is named", arm, p.Chosen, p.Notes)
+	}
+}
+
+// TestPredictLikeUnfinished: a run that is not over says how far it is, and not that it cannot be read.
+func TestPredictLikeUnfinished(t *testing.T) {
+	w := newWorld(t)
+	run, err := journal.Create(w.state(), journal.NewRunID(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), "bert"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec := journal.NewRecord()
+	rec.RunID, rec.State = run.ID(), journal.Running
+	if err := run.WriteRecord(rec); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := w.run("predict", "--like", "latest")
+	if code != optimizer.CodeUsage || out != "" || !strings.Contains(errs, run.ID()+" is not over (it is running)") {
+		t.Errorf("exit %d, %s%s; want that it is not over", code, out, errs)
 	}
 }
 
