@@ -284,17 +284,14 @@ func (p solver) fairWeights(g *program) ([]float64, error) {
 // interior-point solvers end, so that what is left over is spread. Without compat, jobs that wait then get the time of devices
 // that would stay idle.
 func (p solver) spread(g *program, weight []float64) (solve.Solution, error) {
-	switch {
-	case len(g.jobs) == 0:
+	if len(g.jobs) == 0 {
 		return solve.Solution{}, nil
-	case p.compat:
-		return usable(solve.Central(g.Sharing, weight, nil))
 	}
 	if best, ok := p.allBest(g); ok {
 		return best, nil
 	}
-	sol, err := usable(solve.Central(g.Sharing, weight, nil))
-	if err == nil {
+	sol, err := g.solve(func(s solve.Sharing) (solve.Solution, error) { return solve.Central(s, weight, nil) })
+	if err == nil && !p.compat {
 		g.useIdle(sol)
 	}
 	return sol, err
@@ -364,7 +361,26 @@ func (g *program) useIdle(sol solve.Solution) {
 	}
 }
 
-// usable takes a solution that can be used though it is not proven to the last digit.
+// solve solves a program. One that rounding keeps from its end leaves shares that can be, of which Gap says how good they are; with
+// pairs, they are compared with those without, of which the program is easier.
+func (g *program) solve(with func(solve.Sharing) (solve.Solution, error)) (solve.Solution, error) {
+	sol, err := with(g.Sharing)
+	if !errors.Is(err, solve.ErrUnfinished) || sol.X != nil && sol.Gap <= closeGap {
+		return usable(sol, err)
+	}
+	if len(g.Pairs) > 0 {
+		alone := g.Sharing
+		alone.Pairs = nil
+		if other, err := with(alone); err == nil && (sol.X == nil || other.Value > sol.Value) {
+			return other, nil
+		}
+	}
+	return usable(sol, err)
+}
+
+const closeGap = 1e-4
+
+// usable takes shares that are not proven to be the best.
 func usable(sol solve.Solution, err error) (solve.Solution, error) {
 	if errors.Is(err, solve.ErrUnfinished) && sol.X != nil {
 		return sol, nil
@@ -377,18 +393,18 @@ var margins = []float64{1e-7, 1e-6, 1e-5, 1e-4, 1e-3}
 
 // above solves a program with floors that can be met. Where they are all that is possible they leave a program no room, and it
 // takes some to be solved: the margin below them is the first with which it is.
-func above(floor []float64, program func(floor []float64) (solve.Solution, error)) (sol solve.Solution, err error) {
-	if floor == nil {
-		return usable(program(nil))
-	}
+func (g *program) above(floor []float64, with func(s solve.Sharing, floor []float64) (solve.Solution, error)) (sol solve.Solution, err error) {
 	lower := make([]float64, len(floor))
 	for _, m := range margins {
 		for i, v := range floor {
 			lower[i] = v * (1 - m)
 		}
-		sol, err = usable(program(lower))
-		if !errors.Is(err, solve.ErrUnfinished) && !errors.Is(err, solve.ErrInfeasible) {
-			break
+		sol, err = g.solve(func(s solve.Sharing) (solve.Solution, error) { return with(s, lower) })
+		if err == nil && sol.Gap <= closeGap {
+			return sol, nil
+		}
+		if err != nil && !errors.Is(err, solve.ErrUnfinished) && !errors.Is(err, solve.ErrInfeasible) {
+			return sol, err
 		}
 	}
 	return sol, err

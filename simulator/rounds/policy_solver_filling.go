@@ -62,7 +62,9 @@ func (g *program) fillAsGavel(weight []float64) (best solve.Solution, err error)
 	rising := slices.Clone(weight)
 	floor := make([]float64, len(weight))
 	for left := len(weight); left > 0; {
-		sol, err := above(floor, func(floor []float64) (solve.Solution, error) { return solve.Central(g.Sharing, rising, floor) })
+		sol, err := g.above(floor, func(s solve.Sharing, floor []float64) (solve.Solution, error) {
+			return solve.Central(s, rising, floor)
+		})
 		switch {
 		case err != nil && best.X != nil:
 			return best, nil

@@ -41,7 +41,7 @@ func (p *finishTimeFairness) Decide(s *Snapshot) (Allocation, error) {
 	if best, ok := p.allBest(g); ok {
 		return g.allocation(best), nil
 	}
-	p.ratio, err = terms.least(&g.Sharing, p.ratio)
+	p.ratio, err = terms.least(g, p.ratio)
 	if err != nil {
 		return Allocation{}, err
 	}
@@ -96,7 +96,7 @@ func (t *finishTerms) weights(ratio float64) []float64 {
 }
 
 // least is the smallest ratio that can be reached. It lies between that of a cluster for each job alone and that of equal parts.
-func (t *finishTerms) least(s *solve.Sharing, guess float64) (float64, error) {
+func (t *finishTerms) least(g *program, guess float64) (float64, error) {
 	within := bounds{}
 	offset := bounds{lo: math.Inf(1)}
 	for i := range t.work {
@@ -109,7 +109,8 @@ func (t *finishTerms) least(s *solve.Sharing, guess float64) (float64, error) {
 		guess = within.lo
 	}
 	return threshold(within, guess, func(ratio float64) (probe, error) {
-		sol, err := usable(solve.MaxMin(*s, t.weights(ratio), nil))
+		weight := t.weights(ratio)
+		sol, err := g.solve(func(s solve.Sharing) (solve.Solution, error) { return solve.MaxMin(s, weight, nil) })
 		if err != nil {
 			return probe{}, err
 		}
@@ -144,7 +145,7 @@ func (p minTotalDuration) Decide(s *Snapshot) (Allocation, error) {
 		sol, err := p.spread(g, weight)
 		return g.allocation(sol), err
 	}
-	best, err := usable(solve.MaxMin(g.Sharing, weight, nil))
+	best, err := g.solve(func(s solve.Sharing) (solve.Solution, error) { return solve.MaxMin(s, weight, nil) })
 	if err != nil {
 		return Allocation{}, err
 	}
@@ -153,7 +154,7 @@ func (p minTotalDuration) Decide(s *Snapshot) (Allocation, error) {
 	for i := range demand {
 		demand[i] = g.job(i).Remaining / T
 	}
-	sol, err := usable(solve.Demand(g.Sharing, demand))
+	sol, err := g.solve(func(s solve.Sharing) (solve.Solution, error) { return solve.Demand(s, demand) })
 	return g.allocation(sol), err
 }
 
