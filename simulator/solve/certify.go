@@ -6,6 +6,7 @@ import "math"
 type point struct {
 	x            []float64
 	value, bound float64 // bound: no feasible point is better
+	latest       float64 // the bound of the last prices
 	unit         float64 // what the distance is measured by, at least
 }
 
@@ -65,7 +66,7 @@ func (p *program) valueOf(x []float64) float64 {
 		case p.levelled[g] && p.logs:
 			sum += m * math.Log(rate)
 		case p.levelled[g] && p.level[g] > 0:
-			least = min(least, rate/p.level[g])
+			least = min(least, (rate-p.base[g])/p.level[g])
 		}
 	}
 	if p.rising {
@@ -84,7 +85,7 @@ func (s *interior) dualBound() float64 {
 	}
 	for g, m := range s.count {
 		progress, least := s.z[s.v0+g], s.z[s.w0+g]
-		bound += m * (s.timePrice(g) - least*s.floor[g])
+		bound += m * (s.timePrice(g) - least*s.floor[g] - progress*s.base[g])
 		level += m * progress * s.level[g]
 		if s.logs && s.levelled[g] {
 			bound -= m * (1 + math.Log(progress))
@@ -125,7 +126,8 @@ func (s *interior) optimise(wanted float64, enough func(*point) bool) *point {
 	best := &point{x: make([]float64, s.cols), value: math.Inf(-1), bound: math.Inf(1), unit: s.unit()}
 	trial := make([]float64, s.cols)
 	look := func() bool {
-		best.bound = min(best.bound, s.dualBound())
+		best.latest = s.dualBound()
+		best.bound = min(best.bound, best.latest)
 		s.repair(trial)
 		if !s.meetsFloors(trial) {
 			return false
@@ -221,18 +223,18 @@ func (s *interior) beginShares(inside, jobs float64) float64 {
 		s.x[s.u0+g] = 1 - time*shrink
 		s.x[s.v0+g] = rate // t is subtracted once it is known
 		if s.levelled[g] && s.level[g] > 0 {
-			least = min(least, rate/s.level[g])
+			least = min(least, (rate-s.base[g])/s.level[g])
 		}
 		if s.floored[g] {
 			s.x[s.w0+g] = max(rate-s.floor[g], 0.1*s.floor[g])
 		}
 	}
 	if s.rising {
-		s.t = 0.5 * least
+		s.t = least - 0.5*max(1, math.Abs(least))
 		for g := range s.count {
-			s.x[s.v0+g] -= s.level[g] * s.t
+			s.x[s.v0+g] -= s.base[g] + s.level[g]*s.t
 		}
-		return least
+		return max(1, least)
 	}
 	if s.logs || s.centred {
 		return jobs

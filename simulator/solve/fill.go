@@ -94,6 +94,7 @@ func waterFill(what string, s *Sharing, weight []float64, entities []Entity) (So
 		if pairing != nil {
 			f.limit[i] = max(f.limit[i], pairing.best(i))
 		}
+		f.limit[i] *= 1 - levelGap
 		f.full[i] = f.limit[i] == 0 || f.weightOf(i) == 0
 		stuck = stuck || f.limit[i] == 0 && f.weightOf(i) > 0
 	}
@@ -140,16 +141,19 @@ func (f *filling) run() error {
 }
 
 // rise raises the levels as far as all together can go. all says that no job can rise any more. From a height that cannot be
-// reached the prices that prove it give a lower one, and so on; every height is at least what can be reached.
+// reached on the straight way from here, the prices that prove it give a lower one, and so on; every height is at least what
+// can be reached, as no way bends upwards.
 func (f *filling) rise() (all bool, err error) {
 	top := f.top()
 	height := top
 	level := make([]float64, len(f.level))
+	part := 0.0
 	for range 100 {
 		copy(level, f.level)
 		f.at(height, level)
-		factor, bound := f.reach(level)
-		if factor >= 1-levelGap {
+		var bound float64
+		part, bound = f.reach(level)
+		if part >= 1-levelGap {
 			break
 		}
 		lower := f.lower(height, level, bound)
@@ -158,51 +162,74 @@ func (f *filling) rise() (all bool, err error) {
 		}
 		height = lower
 	}
-	reached := min(1, f.point.value*f.program.scale) * (1 - levelGap)
-	f.shortage += 1 - reached
+	part = min(1, part)
+	f.shortage = max(f.shortage, 1-part, levelGap)
 	for i, v := range level {
-		f.level[i] = v * reached
+		f.level[i] += max(0, v-f.level[i]) * part
 	}
 	return height == top, nil
 }
 
-// levelGap is the part of a level that may be missing when it counts as reached. As much is then taken off, so that the levels
-// of full jobs are not what stops the others: the prices would be on both, in any proportion, and tell nothing.
-const levelGap = 1e-9
+// levelGap is the part of a rise that may be missing when it counts as done. As much is taken off levels and limits of full jobs, so
+// that rounding does not make them impossible.
+const levelGap = 1e-10
 
-// reach solves for the largest factor by which all levels can be multiplied: what was reached, and what is proven to be out of
-// reach. It may stop when the levels are out of reach.
-func (f *filling) reach(level []float64) (factor, bound float64) {
-	inverse := make([]float64, len(level))
-	any := false
-	for i, v := range level {
-		if v > 0 {
-			inverse[i] = 1 / v
-			any = true
-		}
-	}
-	if !any {
+// reach solves for the largest part of the way from the present levels to others: what was reached, and what the prices kept prove
+// to be out of reach. It may stop when all of the way is out of reach.
+func (f *filling) reach(level []float64) (part, bound float64) {
+	m := newRise(f.sharing, f.pairing, f.level, level)
+	if !m.rising {
 		return 1, 1
 	}
-	m := newMaxMin(f.sharing, f.pairing, inverse, nil)
-	m.wanted = 0.01 * levelGap
-	p, it := m.optimise(m.set, func(p *point) bool { return p.bound*m.scale < 1-1e-6 && p.gap() < 1e-3 })
+	p, it := m.optimise(m.set, func(p *point) bool { return p.latest*m.scale < 1-1e-6 && p.gap() < 1e-3 })
 	f.program, f.point, f.prices = m, p, it
-	return p.value * m.scale, p.bound * m.scale
+	bound = it.dualBound()
+	if f.pairing != nil {
+		_, extra := m.price(it)
+		bound += extra / it.levelPrice()
+	}
+	return p.value * m.scale, bound * m.scale
 }
 
-// lower is the greatest height at which the prices allow the levels: what jobs pay for their progress is at most bound times
-// what they pay at the height tried.
+// newRise builds the program that raises jobs from one level to another, all by the same part of the way. Jobs with no way to
+// go keep their level.
+func newRise(s *Sharing, p *pairing, from, to []float64) *maxMinProgram {
+	n := len(from)
+	m := &maxMinProgram{weight: make([]float64, n), floor: make([]float64, n), base: make([]float64, n), scale: math.Inf(1)}
+	for i := range from {
+		if way := to[i] - from[i]; way > 0 {
+			m.weight[i] = 1 / way
+			m.base[i] = from[i] * (1 - levelGap)
+		} else {
+			m.floor[i] = from[i] * (1 - levelGap)
+		}
+	}
+	m.layout = newLayout(s, p, nil, nil, m.weight, m.floor, m.base)
+	m.wanted = 0.01 * levelGap
+	for _, i := range m.member {
+		if w := m.weight[i]; w > 0 {
+			m.scale = min(m.scale, w*(m.equalPart(i)-m.base[i]))
+			m.rising = true
+		}
+	}
+	if !(m.scale > 0) {
+		m.scale = 1
+	}
+	return m
+}
+
+// lower is the greatest height at which the prices allow the levels: of the way from the present levels to those of the height
+// tried, weighted by the prices, no more than the bound.
 func (f *filling) lower(height float64, level []float64, bound float64) float64 {
 	price := make([]float64, len(level))
-	paid := 0.0
+	limit := 0.0
 	for i, g := range f.program.groupOf {
 		if g >= 0 {
 			price[i] = f.prices.z[f.prices.v0+g] / f.program.unit[g]
-			paid += price[i] * level[i]
+			limit += price[i] * (level[i] - f.level[i])
 		}
 	}
-	limit := bound * paid
+	limit *= max(0, bound)
 	lo, hi := 0.0, height
 	trial := make([]float64, len(level))
 	for range 80 {
@@ -214,7 +241,7 @@ func (f *filling) lower(height float64, level []float64, bound float64) float64 
 		f.at(mid, trial)
 		sum := 0.0
 		for i, v := range trial {
-			sum += price[i] * v
+			sum += price[i] * (v - f.level[i])
 		}
 		if sum <= limit {
 			lo = mid
@@ -259,6 +286,7 @@ func (f *filling) moveOn() (changed bool) {
 			f.full[i], changed = true, true
 			continue
 		}
+		most *= 1 - levelGap
 		changed = changed || most < f.limit[i]
 		f.sharing.Rate[i], f.limit[i] = rest, most
 	}

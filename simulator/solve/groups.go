@@ -103,7 +103,8 @@ func (l *layout) fillColumns() {
 		}
 	}
 	if len(old.level) == len(p.count) {
-		p.level, p.levelled, p.floor, p.floored = old.level, old.levelled, old.floor, old.floored
+		p.base, p.level, p.levelled = old.base, old.level, old.levelled
+		p.floor, p.floored = old.floor, old.floored
 	}
 	l.program = p
 }

@@ -81,6 +81,7 @@ func (s *interior) recentre(p *point) {
 type maxMinProgram struct {
 	*layout
 	weight, floor []float64
+	base          []float64 // nil: 0
 	scale         float64
 	stuck         bool // a weighted job can get nothing done
 }
@@ -131,6 +132,9 @@ func (m *maxMinProgram) set() {
 	for g, i := range m.member {
 		if w := m.risingWeight(i); w > 0 {
 			m.setLevel(g, m.scale/w/m.unit[g])
+			if m.base != nil {
+				m.program.base[g] = m.base[i] / m.unit[g]
+			}
 		}
 	}
 	m.setFloors(m.floor)

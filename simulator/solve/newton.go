@@ -33,7 +33,7 @@ func (s *interior) measure() progress {
 		}
 		r := rowResiduals{time: 1 - time - s.x[s.u0+g]}
 		if s.levelled[g] {
-			r.progress = rate - s.level[g]*s.t - s.x[s.v0+g]
+			r.progress = rate - s.base[g] - s.level[g]*s.t - s.x[s.v0+g]
 			level += m * s.level[g] * s.z[s.v0+g]
 		}
 		if s.floored[g] {

@@ -3,9 +3,9 @@ package solve
 // program is a linear program in the block form that all programs of this package share. A group stands for count equal jobs;
 // its columns are what a job of it can do with its time. Per job of the group:
 //
-//	Σ_k x_k + u = 1                                    time
-//	Σ_k rate_k x_k − v = level · t    (if levelled)    progress
-//	Σ_k rate_k x_k − w = floor        (if floored)     least progress
+//	Σ_k x_k + u = 1                                           time
+//	Σ_k rate_k x_k − v = base + level · t    (if levelled)    progress
+//	Σ_k rate_k x_k − w = floor               (if floored)     least progress
 //
 // and over all jobs, with t free and everything else ≥ 0,
 //
@@ -22,6 +22,7 @@ type program struct {
 	link     []int32 // −1: none
 	side     []float64
 	count    []float64
+	base     []float64
 	level    []float64
 	levelled []bool
 	floor    []float64
@@ -42,6 +43,7 @@ func (p *program) addGroup(count float64) int {
 	}
 	p.start = append(p.start, len(p.rate))
 	p.count = append(p.count, count)
+	p.base = append(p.base, 0)
 	p.level = append(p.level, 0)
 	p.levelled = append(p.levelled, false)
 	p.floor = append(p.floor, 0)
