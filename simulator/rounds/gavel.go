@@ -112,7 +112,7 @@ func (g *gavel) complete(p *piece) {
 		g.fail(e, p.finish)
 		return
 	}
-	g.charge(e, e.device, seconds)
+	g.charge(e, e.device, g.roundStart, seconds, 1)
 	g.progress(e.a, p.steps, p.finish)
 	if e.b != nil {
 		g.progress(e.b, p.both, p.finish)

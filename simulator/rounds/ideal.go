@@ -91,7 +91,7 @@ func (m *ideal) work(seconds float64, whole bool) {
 				continue
 			}
 			m.events++
-			m.charge(&entry{a: s.a, b: s.b, gpus: s.a.GPUs}, d, x*seconds)
+			m.charge(&entry{a: s.a, b: s.b, gpus: s.a.GPUs}, d, m.now, seconds, x)
 			s.a.done += steps(x, s.rate[d])
 			if s.b != nil {
 				s.b.done += steps(x, s.rateB[d])

@@ -19,7 +19,7 @@ func (m *improved) settle(t *tenant) {
 	if t.device < 0 || seconds <= 0 {
 		return
 	}
-	m.charge(&t.entry, t.device, seconds)
+	m.charge(&t.entry, t.device, t.since, seconds, 1)
 	worked := m.now - max(t.since, t.resumes)
 	t.since = m.now
 	if worked <= 0 {

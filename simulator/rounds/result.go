@@ -63,6 +63,8 @@ type Result struct {
 	MakespanS Number `json:"makespan_s"`
 	// Utilization is the mean over devices of the share of the time during which they were taken.
 	Utilization Number `json:"utilization"`
+	// Timeline is how Utilization came about, over time.
+	Timeline *Timeline `json:"timeline"`
 	// CostUSD is of all jobs that ran, not only those of the window.
 	CostUSD        Number `json:"cost_usd"`
 	EnergyJoules   Number `json:"energy_joules"`
@@ -112,6 +114,7 @@ func (s *simulation) result(stopped error) *Result {
 	}
 	r.Utilization = Number(busy / float64(s.devices) / s.now)
 	r.EnergyJoules = Number(joules)
+	r.Timeline = s.usage.timeline(s.Devices, s.now)
 	if s.Clock != nil {
 		r.PolicyS, r.WallS = Number(s.deciding.Seconds()), Number((s.Clock() - s.began).Seconds())
 	}

@@ -55,6 +55,7 @@ type simulation struct {
 	demand  int // devices that active jobs ask for
 	devices int
 	used    []float64 // device-seconds, by type
+	usage   usage
 
 	ended    []JobResult // of the window
 	inWindow int         // jobs of the window that have ended
@@ -95,7 +96,7 @@ func newSimulation(ctx context.Context, c Config) (*simulation, error) {
 	}
 	s := &simulation{
 		Config: c, ctx: ctx, policy: policy, traits: traitsOf(policy, c.Policy), source: src,
-		rates: newRates(c.Throughputs, c.Devices), used: make([]float64, len(c.Devices)), expected: expectedJobs(c),
+		rates: newRates(c.Throughputs, c.Devices), used: make([]float64, len(c.Devices)), usage: newUsage(len(c.Devices)), expected: expectedJobs(c),
 	}
 	for _, d := range c.Devices {
 		s.devices += d.Count
@@ -201,9 +202,11 @@ func (s *simulation) sweep() {
 	s.active = kept
 }
 
-// charge books devices of a type for a time on the jobs that had them. As Gavel counts, each job of a pair pays the full price
-// in compat mode; otherwise they share it.
-func (s *simulation) charge(e *entry, device int, seconds float64) {
+// charge books devices of a type on the jobs that had them: from a time on, for some seconds, a share of each. As Gavel counts,
+// each job of a pair pays the full price in compat mode; otherwise they share it.
+func (s *simulation) charge(e *entry, device int, from, seconds, share float64) {
+	s.usage.add(device, from, from+seconds, float64(share*float64(e.gpus)))
+	seconds *= share
 	s.used[device] += float64(seconds * float64(e.gpus))
 	usd := s.Devices[device].USDHour * seconds / 3600 * float64(e.gpus)
 	joules := s.Devices[device].Watts * seconds * float64(e.gpus)
