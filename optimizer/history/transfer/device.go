@@ -10,6 +10,7 @@ import (
 type device struct {
 	known              bool
 	compute, bandwidth float64 // log of TFLOPS / 100, GB/s / 1000
+	single, link       float64 // log of FP32 TFLOPS / 20, GB/s between GPUs / 300; 0 where they are not known
 }
 
 func newDevice(name string, peaks map[string]measured.Device) device {
@@ -17,5 +18,15 @@ func newDevice(name string, peaks map[string]measured.Device) device {
 	if !ok || !(d.TFLOPS > 0) || !(d.BandwidthGBs > 0) {
 		return device{}
 	}
-	return device{known: true, compute: math.Log(d.TFLOPS / 100), bandwidth: math.Log(d.BandwidthGBs / 1000)}
+	out := device{known: true, compute: math.Log(d.TFLOPS / 100), bandwidth: math.Log(d.BandwidthGBs / 1000)}
+	if d.FP32 > 0 {
+		out.single = math.Log(d.FP32 / 20)
+	}
+	if d.LinkGBs > 0 {
+		out.link = math.Log(d.LinkGBs / 300)
+	}
+	return out
 }
+
+// pace is the log of how fast a device works off a batch, as far as its peaks tell.
+func (d device) pace() float64 { return (d.bandwidth + d.single) / 2 }

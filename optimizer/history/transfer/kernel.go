@@ -5,11 +5,16 @@ import "math"
 // hyper are the hyper-parameters of one quantity; sd are in log units (0.1 is about 10 %). See doc.go for the formula.
 type hyper struct {
 	// Mean of the prior.
-	Mean, MeanParams, MeanCompute, MeanBandwidth, MeanBatch, MeanStart, MeanWidth, MeanStep, MeanNodes float64
+	Mean, MeanParams, MeanCompute, MeanSingle, MeanBandwidth, MeanBatch, MeanStart, MeanWidth, MeanStep, MeanNodes float64
+	// BatchPace: octaves that the batch of a device e times as fast is shifted by. Exponents of the loss: over the pace of a
+	// device, the link between its GPUs, the batch per GPU, and (natural, per decade) the parameters of the job.
+	BatchPace, LossPace, LossLink, LossWork, LossSize float64
 
 	// Level, sd: of everything; of a job; per decade of each size; of a device; of a job on a device; of a source;
-	// of a job in a source; of the group job × device × source; of the slope over log peak compute and bandwidth.
+	// of a job in a source; of the group job × device × source; of the slope over the log peaks of a device.
 	General, JobLevel, DeviceLevel, JobDevice, SourceLevel, SourceJob, GroupLevel, DeviceSlope float64
+	// Single is the weight of FP32 among the peaks: 0 where all trainings use tensor cores.
+	Single float64
 	// Batch per GPU, sd per octave of the slope, and sd of the curve around it.
 	BatchSlope, BatchCurve, BatchDevice, BatchGroup, BatchLength, BatchGroupLength float64
 	// Loss by scaling, sd at one octave of GPUs.
@@ -39,10 +44,11 @@ type jobPair struct {
 	level, shape, group float64
 }
 
-// devicePair is the same of two devices: 0…1, and the products of their log peaks.
+// devicePair is the same of two devices: 0…1, the sum of the products of their log peaks, by how many octaves each shifts the
+// batch, and the product of how much they suffer from communication.
 type devicePair struct {
-	alike, compute, bandwidth float64
-	same                      bool
+	alike, slopes, shiftA, shiftB, sync float64
+	same                                bool
 }
 
 func (h *hyper) jobs(a, b trait) jobPair {
@@ -69,7 +75,7 @@ func (h *hyper) jobs(a, b trait) jobPair {
 		return 0
 	}
 	v := (h.ExactShare*eq(a.exact, b.exact) + h.DatasetShare*eq(a.dataset, b.dataset) + h.ModelShare*eq(a.model, b.model) +
-		h.FamilyShare*max(eq(a.family, b.family), eq(a.model, b.model))*near + near) / total
+		h.FamilyShare*eq(a.family, b.family)*near + near) / total
 	return jobPair{level: v, shape: h.ShapeGeneral + (1-h.ShapeGeneral)*v, group: eq(a.dataset, b.dataset)}
 }
 
@@ -80,11 +86,11 @@ const halfKnown = 0.7
 var sizeWeights = [sizes]float64{1, 1, 0.5, 0.25}
 
 func (h *hyper) devices(a, b device, same bool) devicePair {
-	p := devicePair{same: same}
+	p := devicePair{same: same, shiftA: h.shift(a), shiftB: h.shift(b), sync: h.sync(a) * h.sync(b)}
 	if a.known && b.known {
-		c, w := a.compute-b.compute, a.bandwidth-b.bandwidth
-		p.alike = (1 - h.DeviceOwn) * math.Exp(-(c*c+w*w)/(2*h.DeviceLength*h.DeviceLength))
-		p.compute, p.bandwidth = a.compute*b.compute, a.bandwidth*b.bandwidth
+		c, w, f := a.compute-b.compute, a.bandwidth-b.bandwidth, h.Single*(a.single-b.single)
+		p.alike = (1 - h.DeviceOwn) * math.Exp(-(c*c+w*w+f*f)/(2*h.DeviceLength*h.DeviceLength))
+		p.slopes = a.compute*b.compute + sq(h.Single)*a.single*b.single + a.bandwidth*b.bandwidth
 	}
 	if same {
 		p.alike = 1
@@ -120,22 +126,21 @@ func (h *hyper) covariance(a, b *place, j jobPair, d devicePair) parts {
 	if a.cpu != b.cpu {
 		return parts{similar: sq(h.JobLevel) * j.level * 0.25, general: sq(h.General)}
 	}
-	sameSource, sameGroup, exactSource, cluster := 0.0, 0.0, 0.0, 0.0
-	if a.source == b.source && a.source > 0 {
-		sameSource, exactSource = 1, j.group
-		if d.same {
-			sameGroup, cluster = j.group, 1
-		}
+	sameSource := a.nearby(b)
+	sameGroup, exactSource, cluster := 0.0, sameSource*j.group, 0.0
+	if d.same {
+		sameGroup, cluster = exactSource, sameSource
 	}
 	own := 0.0
 	k := sq(h.JobLevel)*j.level + sq(h.DeviceLevel)*d.alike + sq(h.JobDevice)*j.level*d.alike + sq(h.SourceLevel)*sameSource +
-		sq(h.SourceJob)*exactSource + sq(h.GroupLevel)*sameGroup + sq(h.DeviceSlope)*(0.3+0.7*j.level)*(d.compute+d.bandwidth)
+		sq(h.SourceJob)*exactSource + sq(h.GroupLevel)*sameGroup + sq(h.DeviceSlope)*(0.3+0.7*j.level)*d.slopes
 
+	za, zb := a.batch-d.shiftA, b.batch-d.shiftB
 	lin := 0.0
 	if !math.IsNaN(a.batch) && !math.IsNaN(b.batch) {
-		lin = (a.batch - batchCentre) * (b.batch - batchCentre)
+		lin = (za - batchCentre) * (zb - batchCentre)
 	}
-	rb := batchAlike(a.batch, b.batch, h.BatchLength)
+	rb := batchAlike(za, zb, h.BatchLength)
 	k += j.shape * (sq(h.BatchSlope)*lin + sq(h.BatchCurve)*rb + sq(h.BatchDevice)*d.alike*rb)
 	if sameGroup > 0 {
 		k += sameGroup * sq(h.BatchGroup) * batchAlike(a.batch, b.batch, h.BatchGroupLength)
@@ -143,12 +148,12 @@ func (h *hyper) covariance(a, b *place, j jobPair, d devicePair) parts {
 
 	m, w := min(a.width, b.width), max(a.width, b.width)
 	if m > 0 {
-		scope := sq(h.LossGeneral) + sq(h.LossCluster)*cluster + sq(h.LossJob)*j.shape + sq(h.LossJobDevice)*j.shape*d.alike
+		scope := (sq(h.LossGeneral)+sq(h.LossCluster)*cluster)*h.bytes(a)*h.bytes(b) + sq(h.LossJob)*j.shape + sq(h.LossJobDevice)*j.shape*d.alike
 		shape := h.Start + m + h.Smooth*m*m*(3*w-m)/6
 		if v := min(a.nodes, b.nodes); v > 0 {
 			shape += h.Step + h.Nodes*v
 		}
-		shape *= (1 - h.LossBatch + h.LossBatch*batchAlike(a.batch, b.batch, h.LossBatchLength))
+		shape *= h.work(a) * h.work(b) * d.sync * (1 - h.LossBatch + h.LossBatch*batchAlike(a.batch, b.batch, h.LossBatchLength))
 		k += scope * shape
 		own = sq(h.LossGroup) * sameGroup * shape
 		if math.Abs(a.width-b.width) < 1e-3 && math.Abs(a.nodes-b.nodes) < 1e-3 {
@@ -167,16 +172,38 @@ func (h *hyper) mean(p *place, d device) float64 {
 		m += h.MeanParams * (p.trait.size[0] - 7.5)
 	}
 	if d.known {
-		m += h.MeanCompute*d.compute + h.MeanBandwidth*d.bandwidth
+		m += h.MeanCompute*d.compute + h.MeanSingle*d.single + h.MeanBandwidth*d.bandwidth
 	}
 	if !math.IsNaN(p.batch) {
-		m += h.MeanBatch * (p.batch - batchCentre)
+		m += h.MeanBatch * (p.batch - h.shift(d) - batchCentre)
 	}
 	if p.width > 0 {
-		m += h.MeanStart + h.MeanWidth*p.width
+		m += (h.MeanStart + h.MeanWidth*p.width) * h.work(p) * h.bytes(p) * h.sync(d)
 	}
 	if p.nodes > 0 {
-		m += h.MeanStep + h.MeanNodes*p.nodes
+		m += (h.MeanStep + h.MeanNodes*p.nodes) * h.work(p) * h.bytes(p) * h.sync(d)
 	}
 	return m
+}
+
+// shift is by how many octaves the batch that fills a device is larger than that of one of pace 0.
+func (h *hyper) shift(d device) float64 { return h.BatchPace * d.pace() / math.Ln2 }
+
+// sync is how large a part of a step communication is on a device: a faster one waits longer for the same bytes.
+func (h *hyper) sync(d device) float64 { return math.Exp(h.LossPace*d.pace() - h.LossLink*d.link) }
+
+// work is how small it is for the batch of a place.
+func (h *hyper) work(p *place) float64 {
+	if math.IsNaN(p.batch) {
+		return 1
+	}
+	return math.Exp2(-h.LossWork * max(-8, min(8, p.batch-batchCentre)))
+}
+
+// bytes is how much there is to communicate for the parameters of a job.
+func (h *hyper) bytes(p *place) float64 {
+	if p.trait.size[0] == unknown {
+		return 1
+	}
+	return math.Exp(h.LossSize * (p.trait.size[0] - 7.5))
 }

@@ -12,8 +12,9 @@ import (
 // place is one training at one width as the kernel sees it. Widths are in octaves (log2).
 type place struct {
 	trait               trait
-	job, device, source int // numbers in the index, absent for what no entry has
-	group               int // model and data set × device × source
+	job, device, source int  // numbers in the index, absent for what no entry has
+	group               int  // model and data set × device × home
+	own, unnamed        bool // at a machine of the user's; at one without a name
 	gpu                 string
 	cpu                 bool
 	width               float64 // log2 GPUs, or CPUs where there is no GPU
@@ -28,7 +29,6 @@ type point struct {
 	count   float64 // measurements that it is the middle of
 	scatter float64 // variance of y that the entries themselves tell, 0 unknown
 	entries []int   // indices into the entries
-	own     bool    // measured by the user, not published by others
 	unit    string  // of the entries' log, for unit rates
 }
 
@@ -49,19 +49,17 @@ type index struct {
 	names    map[string]int
 	jobs     map[trait]int
 	device   map[string]int
-	sources  map[string]int
-	machines map[string]int // source by the name of a machine or an entry's source, and unit
+	sources  map[site]int
+	machines map[string]site // by the name of a machine or an entry's source, and unit
 	groups   map[[3]int]int
 	size     map[int][sizes]float64 // what the entries of a model say of its sizes
+	family   map[int]int            // and of its family
 	frozen   bool                   // no new numbers: what is asked may be unknown
 }
 
 func newIndex() *index {
-	return &index{names: map[string]int{}, jobs: map[trait]int{}, device: map[string]int{}, sources: map[string]int{}, machines: map[string]int{}, groups: map[[3]int]int{}, size: map[int][sizes]float64{}}
+	return &index{names: map[string]int{}, jobs: map[trait]int{}, device: map[string]int{}, sources: map[site]int{}, machines: map[string]site{}, groups: map[[3]int]int{}, size: map[int][sizes]float64{}, family: map[int]int{}}
 }
-
-// alone is the source of a question that is asked where nothing was measured.
-const alone = math.MaxInt32
 
 // absent is the number of a name that no entry has.
 const absent = -1
@@ -89,9 +87,15 @@ func plain(s string) string {
 // unknown stands for NaN in traits, so that equal traits are equal keys.
 const unknown = math.MaxFloat64
 
-// trait reads a job. 0 is an unknown name.
+// trait reads a job. 0 is an unknown name. A model has one family, its own where none is said, so that likeness is transitive,
+// as a covariance must be.
 func (x *index) trait(j history.Job) trait {
 	t := x.stated(j)
+	if family, ok := x.family[t.model]; ok {
+		t.family = family
+	} else if t.family == 0 && t.model != 0 {
+		t.family = x.name("family of", cmp.Or(j.Model, j.ScriptSHA256, j.Script))
+	}
 	if known, ok := x.size[t.model]; ok && t.model > 0 {
 		for i, v := range known {
 			if v == unknown || t.size[i] == unknown {
@@ -125,12 +129,15 @@ func (x *index) stated(j history.Job) trait {
 	return t
 }
 
-// learnSizes notes what an entry says of its model's sizes, so that all entries of a model, and a question about it, know
+// learnModel notes what an entry says of its model's family and sizes, so that all entries of a model, and a question about it, know
 // the same ones: one run that logged the parameters and one that did not are not strangers.
-func (x *index) learnSizes(j history.Job) {
+func (x *index) learnModel(j history.Job) {
 	t := x.stated(j)
 	if t.model == 0 {
 		return
+	}
+	if x.family[t.model] == 0 && t.family != 0 {
+		x.family[t.model] = t.family
 	}
 	known, ok := x.size[t.model]
 	if !ok {
@@ -158,7 +165,7 @@ func number[K comparable](x *index, m map[K]int, k K) int {
 }
 
 // place reads a configuration. False: it does not say how wide the training is.
-func (x *index) place(t trait, c history.Config, source string) (place, bool) {
+func (x *index) place(t trait, c history.Config, s site) (place, bool) {
 	p := place{cpu: c.GPUs == 0, batch: math.NaN()}
 	wide, device := c.GPUs, c.GPU
 	if p.cpu {
@@ -183,10 +190,44 @@ func (x *index) place(t trait, c history.Config, source string) (place, bool) {
 		}
 	}
 	p.gpu, p.trait = device, t
-	p.job, p.device, p.source = number(x, x.jobs, p.trait), number(x, x.device, device), number(x, x.sources, source)
-	p.group = number(x, x.groups, [3]int{p.trait.dataset, p.device, p.source})
+	p.job, p.device = number(x, x.jobs, p.trait), number(x, x.device, device)
+	x.settle(&p, s)
 	return p, true
 }
+
+// settle puts a place at a site.
+func (x *index) settle(p *place, s site) {
+	p.source, p.own, p.unnamed = number(x, x.sources, s), s.own, s.own && s.name == ""
+	p.group = number(x, x.groups, [3]int{p.trait.dataset, p.device, p.home()})
+}
+
+// home is the source of a publication, and one number for all machines of the user's.
+func (p *place) home() int {
+	if p.own {
+		return ownHome
+	}
+	return p.source
+}
+
+const ownHome = 0
+
+// nearby is how much of what is particular to a site two places share.
+func (p *place) nearby(q *place) float64 {
+	switch {
+	case p.own != q.own:
+		return 0
+	case p.source == q.source && p.unnamed == q.unnamed:
+		return 1
+	case !p.own:
+		return 0
+	case p.unnamed || q.unnamed:
+		return betweenMachines
+	}
+	return betweenMachines * betweenMachines
+}
+
+// betweenMachines is the correlation of one machine of the user's with what all of them share.
+const betweenMachines = 0.95
 
 // merge makes one point of equal places, their median, so that a thousand repetitions cost what one does and a wild one
 // costs nothing.
@@ -208,7 +249,7 @@ func merge(points []point) []point {
 func (p *place) beside(q *place) bool {
 	const octaves = 1. / 256
 	near := func(a, b float64) bool { return math.Abs(a-b) < octaves || math.IsNaN(a) && math.IsNaN(b) }
-	return p.group == q.group && near(p.width, q.width) && near(p.nodes, q.nodes) && near(p.batch, q.batch)
+	return p.group == q.group && p.source == q.source && near(p.width, q.width) && near(p.nodes, q.nodes) && near(p.batch, q.batch)
 }
 
 func middle(points []point) point {
@@ -231,5 +272,5 @@ func middle(points []point) point {
 
 // comparePlaces orders places; numbers are given in the order of ids, so that it is always the same.
 func comparePlaces(a, b place) int {
-	return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.job, b.job), cmp.Compare(a.width, b.width), cmp.Compare(a.nodes, b.nodes), cmp.Compare(a.batch, b.batch))
+	return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.job, b.job), cmp.Compare(a.source, b.source), cmp.Compare(a.width, b.width), cmp.Compare(a.nodes, b.nodes), cmp.Compare(a.batch, b.batch))
 }

@@ -60,23 +60,24 @@ func ran(e *history.Entry) history.Config {
 	return c
 }
 
-// site is where an entry was measured: one publication, or one machine of the user's. Units of different kinds are told apart
-// as if they were measured in different places.
-func site(e *history.Entry, q Quantity) string {
-	s := "own " + ran(e).Machine
+// site is where something was measured: one publication, or one machine of the user's, "" where it has no name. Units of
+// different kinds are told apart as if they were measured in different places.
+type site struct {
+	own        bool
+	name, unit string
+}
+
+func siteOf(e *history.Entry, unit string) site {
 	if e.Kind == history.Table {
-		s = "publication " + e.Source
+		return site{name: e.Source, unit: unit}
 	}
-	if q == UnitRate {
-		s += "\x00" + e.Unit
-	}
-	return s
+	return site{own: true, name: ran(e).Machine, unit: unit}
 }
 
 // traits reads the jobs of all entries.
 func (x *index) traits(entries []history.Entry) []trait {
 	for i := range entries {
-		x.learnSizes(entries[i].Job)
+		x.learnModel(entries[i].Job)
 	}
 	out := make([]trait, len(entries))
 	for i := range entries {
@@ -94,7 +95,12 @@ func gather(x *index, entries []history.Entry, traits []trait, q Quantity) []poi
 		if math.IsNaN(v) {
 			continue
 		}
-		p, ok := x.place(traits[i], ran(e), site(e, q))
+		unit := ""
+		if q == UnitRate {
+			unit = e.Unit
+		}
+		s := siteOf(e, unit)
+		p, ok := x.place(traits[i], ran(e), s)
 		if !ok || p.trait.dataset == 0 && p.trait.family == 0 {
 			continue
 		}
@@ -102,14 +108,10 @@ func gather(x *index, entries []history.Entry, traits []trait, q Quantity) []poi
 		if q.rate() {
 			y -= p.width * math.Ln2
 		}
-		o := point{place: p, y: y, count: 1, scatter: scatter(e), entries: []int{i}, own: e.Kind != history.Table}
-		if q == UnitRate {
-			o.unit = e.Unit
-		}
-		out = append(out, o)
+		out = append(out, point{place: p, y: y, count: 1, scatter: scatter(e), entries: []int{i}, unit: unit})
 		for _, name := range []string{ran(e).Machine, e.Source} {
-			if k := name + "\x00" + o.unit; name != "" && x.machines[k] == 0 {
-				x.machines[k] = p.source
+			if k := name + "\x00" + unit; name != "" && x.machines[k] == (site{}) {
+				x.machines[k] = s
 			}
 		}
 	}

@@ -12,6 +12,7 @@ const (
 	neighbours = 192 // points that an answer rests on at most: the rest is left out for time
 	crowd      = 12  // a group's points beyond this number give way to those of other groups
 	farOut     = 3   // standard deviations at which a point is odd among the others
+	companions = 4   // points of its group without which a point is news, and not odd
 	oddPasses  = 3
 )
 
@@ -68,10 +69,14 @@ func isCondition(err error) bool {
 	return ok
 }
 
-// isolate factorizes k. Where a point contradicts all others, it gives the point an effect of its own, at its place only,
+// isolate factorizes k. Where a point of a group that has several contradicts all others, it gives the point an effect of its own, at its place only,
 // so that the neighbours are not bent to it while an answer at that place still is what was measured there.
 func (t *table) isolate(p *place, near []*point, k *mat.SymDense, cross, y *mat.VecDense, c *mat.Cholesky) {
 	n := len(near)
+	company := map[int]int{}
+	for _, q := range near {
+		company[q.group]++
+	}
 	for pass := 0; ; pass++ {
 		for jitter := 1e-9; !c.Factorize(k); jitter *= 10 {
 			for i := range n {
@@ -89,6 +94,9 @@ func (t *table) isolate(p *place, near []*point, k *mat.SymDense, cross, y *mat.
 		alpha.MulVec(&inv, y)
 		worst, far := -1, float64(farOut)
 		for i := range n {
+			if company[near[i].group] < companions {
+				continue
+			}
 			if z := math.Abs(alpha.AtVec(i)) / math.Sqrt(inv.At(i, i)); z > far {
 				worst, far = i, z
 			}
@@ -110,10 +118,11 @@ func (t *table) roughnessOf(p *place) float64 {
 	if s, ok := t.group[p.group]; ok {
 		return s
 	}
-	if s, ok := t.source[p.source]; ok {
+	if s, ok := t.source[p.home()]; ok {
 		return s
 	}
-	return 1
+	m, _ := new(profile).weigh(0, roughSpread)
+	return math.Exp(m)
 }
 
 // nearest are the points of the largest squared prior correlation with a place. A group that has many points gives way,

@@ -193,6 +193,7 @@ func (h *hyper) roughness(points []point, devices func(string) device) (group, s
 	profiles := map[int]profile{}
 	type sums struct{ weight, mean float64 }
 	bySource := map[int]sums{}
+	middle, spread := new(profile).weigh(0, sourceSpread+roughSpread)
 	for _, g := range groups {
 		first := members[g][0]
 		p, ok := h.profileOf(members[g], devices(first.gpu))
@@ -201,19 +202,21 @@ func (h *hyper) roughness(points []point, devices func(string) device) (group, s
 		}
 		profiles[g] = p
 		m, v := p.weigh(0, sourceSpread+roughSpread)
+		m -= middle * v / spread // what the steps, more of them up than down, tell without any evidence
 		w := 1 / (v + sq(roughSpread))
-		s := bySource[first.source]
-		bySource[first.source] = sums{s.weight + w, s.mean + w*m}
+		s := bySource[first.home()]
+		bySource[first.home()] = sums{s.weight + w, s.mean + w*m}
 	}
 	group, source = map[int]float64{}, map[int]float64{}
 	for s, t := range bySource {
 		source[s] = t.mean / (t.weight + 1/sq(sourceSpread))
 	}
 	for _, g := range groups {
-		group[g] = source[members[g][0].source]
-		if p, ok := profiles[g]; ok {
-			group[g], _ = p.weigh(source[members[g][0].source], roughSpread)
-		}
+		p := profiles[g] // says nothing where there is none
+		group[g], _ = p.weigh(source[members[g][0].home()], roughSpread)
+	}
+	for s, m := range source {
+		source[s], _ = new(profile).weigh(m, roughSpread)
 	}
 	for _, m := range []map[int]float64{group, source} {
 		for k, v := range m {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -30,6 +31,8 @@ const (
 type Options struct {
 	// Widen gives the factor on the log-width of intervals for a model family that past predictions ask for; nil is 1.
 	Widen func(family string) float64
+	// Tuned are hyper-parameters in the place of those that the package has, for evaluations.
+	Tuned []Tuning
 }
 
 // Query is a training and where it would run.
@@ -87,8 +90,12 @@ func New(entries []history.Entry, o Options) *Model {
 	}
 	x := newIndex()
 	traits := x.traits(m.entries)
+	tuned := maps.Clone(hypers)
+	for _, t := range o.Tuned {
+		tuned[t.quantity] = t.hyper
+	}
 	for _, q := range []Quantity{Throughput, UnitRate, Trainings, HostMemory, GPUMemory} {
-		t := &table{quantity: q, hyper: hypers[q], index: x, devices: devices, points: gather(x, m.entries, traits, q)}
+		t := &table{quantity: q, hyper: tuned[q], index: x, devices: devices, points: gather(x, m.entries, traits, q)}
 		t.group, t.source = t.hyper.roughness(t.points, t.device)
 		m.tables[q] = t
 	}
@@ -114,7 +121,7 @@ func (m *Model) Predict(q Query, what Quantity) (Estimate, error) {
 	if len(t.points) == 0 {
 		return fail("it was never measured")
 	}
-	p, ok := t.index.place(t.index.trait(q.Job), q.Config, "")
+	p, ok := t.index.place(t.index.trait(q.Job), q.Config, site{})
 	if !ok {
 		return fail("the question does not say on how many GPUs or CPUs")
 	}
@@ -122,7 +129,7 @@ func (m *Model) Predict(q Query, what Quantity) (Estimate, error) {
 	if why := lacking(p.trait, points); why != "" && (what != UnitRate || len(points) == 0) {
 		return fail(why)
 	}
-	t.settle(&p, points, q.Config.Machine)
+	t.settle(&p, points[0].unit, q.Config.Machine)
 	g := t.regress(&p, points)
 	return m.estimate(q, t, &p, points, g), nil
 }
@@ -174,31 +181,13 @@ func lacking(asked trait, points []*point) string {
 }
 
 // settle decides where the question is asked: where it says, when the machine that it names, or a publication, is among what
-// was measured; else where the user ran the same training, next to what is asked; else at a site of which nothing is known.
-func (t *table) settle(p *place, points []*point, named string) {
-	p.source = t.index.machines[named+"\x00"+points[0].unit]
-	if p.source == 0 {
-		var best *point
-		top := math.Inf(-1)
-		for _, q := range points {
-			if !q.own || !sameTraining(p.trait, q.trait) {
-				continue
-			}
-			score := -math.Abs(q.width-p.width) - math.Abs(q.nodes-p.nodes)/2
-			if q.device == p.device {
-				score += 100
-			}
-			if score > top {
-				best, top = q, score
-			}
-		}
-		if best == nil {
-			p.source = alone
-			return
-		}
-		p.source = best.source
+// was measured; else at a machine of the user's of which nothing is known but what all of them share.
+func (t *table) settle(p *place, unit, named string) {
+	s, ok := t.index.machines[named+"\x00"+unit]
+	if !ok {
+		s = site{own: true, name: named, unit: unit}
 	}
-	p.group = number(t.index, t.index.groups, [3]int{p.trait.dataset, p.device, p.source})
+	t.index.settle(p, s)
 }
 
 // estimate puts an answer in the question's units and says what it rests on.

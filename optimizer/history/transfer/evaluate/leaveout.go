@@ -127,14 +127,14 @@ func hash(s string) uint64 {
 }
 
 // leaveOut asks for everything that is hidden, from all the rest.
-func leaveOut(entries []history.Entry, list []hiding) []outcome {
+func leaveOut(entries []history.Entry, list []hiding, o transfer.Options) []outcome {
 	out := make([][]outcome, len(list))
 	var wait sync.WaitGroup
 	next := make(chan int)
 	for range min(2, runtime.GOMAXPROCS(0)) {
 		wait.Go(func() {
 			for i := range next {
-				out[i] = one(entries, list[i])
+				out[i] = one(entries, list[i], o)
 			}
 		})
 	}
@@ -146,7 +146,7 @@ func leaveOut(entries []history.Entry, list []hiding) []outcome {
 	return slices.Concat(out...)
 }
 
-func one(entries []history.Entry, h hiding) []outcome {
+func one(entries []history.Entry, h hiding, options transfer.Options) []outcome {
 	hidden := make(map[int]bool, len(h.hidden))
 	for _, i := range h.hidden {
 		hidden[i] = true
@@ -157,7 +157,7 @@ func one(entries []history.Entry, h hiding) []outcome {
 			visible = append(visible, entries[i])
 		}
 	}
-	m := transfer.New(visible, transfer.Options{})
+	m := transfer.New(visible, options)
 	var out []outcome
 	for _, i := range h.asked {
 		e := &entries[i]

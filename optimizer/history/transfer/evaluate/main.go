@@ -2,6 +2,8 @@
 // them, and prints how far off the answers are and how often the 90 % interval holds the truth.
 //
 //	go run ./optimizer/history/transfer/evaluate --data DIR
+//	go run ./optimizer/history/transfer/evaluate --data DIR --cross source
+//	go run ./optimizer/history/transfer/evaluate --data DIR --fit throughput --sweeps 20
 package main
 
 import (
@@ -14,6 +16,7 @@ import (
 
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/measured"
+	"trainopt/optimizer/history/transfer"
 )
 
 func main() {
@@ -29,6 +32,10 @@ func run(args []string, w io.Writer) error {
 	points := flags.Int("points", 6, "measurements asked for of each GPU count that is hidden; of a GPU type twice, of a model four times as many")
 	only := flags.String("case", "", "only cases whose name contains this")
 	each := flags.Bool("list", false, "print every answer too")
+	cross := flags.String("cross", "", "hide from the hyper-parameters, too, what is asked for: they are fitted anew without each source, or each family")
+	fit := flags.String("fit", "", "fit the hyper-parameters of this quantity and print them, nothing else")
+	sweeps := flags.Int("sweeps", 10, "of a fit, at most")
+	kept := flags.Int("fit-points", 1, "measurements of one GPU count of one model on one GPU that a fit keeps")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -36,9 +43,20 @@ func run(args []string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
+	how := transfer.Fitting{Points: *kept, Sweeps: *sweeps, Logf: func(format string, a ...any) { fmt.Fprintf(os.Stderr, format+"\n", a...) }}
+	if *fit != "" {
+		tuned, err := transfer.Fit(entries, transfer.Quantity(*fit), how)
+		fmt.Fprint(w, tuned)
+		return err
+	}
 	list := slices.DeleteFunc(hidings(entries, *points), func(h hiding) bool { return !strings.Contains(h.kind, *only) })
 	fmt.Fprintf(w, "%d measurements, %d hidden in turn\n\n", len(entries), len(list))
-	outcomes := leaveOut(entries, list)
+	var outcomes []outcome
+	if *cross == "" {
+		outcomes = leaveOut(entries, list, transfer.Options{})
+	} else if outcomes, err = crossed(entries, list, *cross, how); err != nil {
+		return err
+	}
 	if *each {
 		for _, o := range outcomes {
 			fmt.Fprintf(w, "%-20s %-50s measured %10.4g, predicted %10.4g (%.4g…%.4g)\n", o.kind, o.id, o.truth, o.answer.P50, o.answer.P5, o.answer.P95)

@@ -2,7 +2,6 @@ package transfer
 
 import (
 	"cmp"
-	"flag"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -10,8 +9,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"testing"
-	"time"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -19,33 +16,43 @@ import (
 	"trainopt/optimizer/history/measured"
 )
 
-var (
-	fitQuantity = flag.String("fit", "", "fit the hyper-parameters of this quantity on the tables and print them")
-	fitData     = flag.String("data", "../../../../shared/data", "folder with the tables")
-	fitTime     = flag.Duration("fit-time", 3*time.Minute, "how long to search")
-	fitPoints   = flag.Int("fit-points", 2, "points kept of one GPU count of one model on one GPU")
-)
+// Tuning are the hyper-parameters of one quantity.
+type Tuning struct {
+	quantity Quantity
+	hyper    hyper
+}
 
-// TestFit is no test: it prints hyper-parameters. Run it as
-//
-//	go test ./optimizer/history/transfer -run TestFit -fit throughput -fit-time 5m -timeout 1h -v
-func TestFit(t *testing.T) {
-	if *fitQuantity == "" {
-		t.Skip("asked for by -fit only")
-	}
-	entries, err := measured.Load(*fitData)
-	if err != nil {
-		t.Fatal(err)
-	}
-	q := Quantity(*fitQuantity)
-	f := newFitting(entries, q)
-	h := hypers[q]
-	t.Logf("%d points, %d hidden groups", len(f.points), len(f.hidden))
-	f.search(&h, time.Now().Add(*fitTime), t.Logf)
-	v := reflect.ValueOf(h)
+// String is the tuning as hyper.go has it.
+func (t Tuning) String() string {
+	var s strings.Builder
+	v := reflect.ValueOf(t.hyper)
 	for i := range v.NumField() {
-		fmt.Printf("\t\t%s: %.3g,\n", v.Type().Field(i).Name, v.Field(i).Float())
+		fmt.Fprintf(&s, "\t\t%s: %.3g,\n", v.Type().Field(i).Name, v.Field(i).Float())
 	}
+	return s.String()
+}
+
+// Fitting says how Fit searches.
+type Fitting struct {
+	Points int                  // kept of one GPU count of one model on one GPU at one source; 0 is 2
+	Sweeps int                  // over all hyper-parameters at most; 0 is 20
+	Logf   func(string, ...any) // told of each sweep; nil is nobody
+}
+
+// Fit finds the hyper-parameters that foretell best what is left out of entries, from a start that no table told. It costs
+// O(n³) a trial for n points that are kept, some hundred trials a sweep: minutes. The error says that nothing knows the quantity.
+func Fit(entries []history.Entry, q Quantity, o Fitting) (Tuning, error) {
+	if o.Logf == nil {
+		o.Logf = func(string, ...any) {}
+	}
+	f := newFitting(entries, q, cmp.Or(o.Points, 2))
+	if len(f.hidden) == 0 {
+		return Tuning{}, fmt.Errorf("fit %s: nothing can be left out of %d entries: %w", q, len(entries), ErrNoBasis)
+	}
+	o.Logf("%s: %d points, %d groups hidden in turn", q, len(f.points), len(f.hidden))
+	h := untold(q)
+	f.search(&h, cmp.Or(o.Sweeps, 20), o.Logf)
+	return Tuning{q, h}, nil
 }
 
 type hidden struct {
@@ -64,7 +71,7 @@ type fitting struct {
 	rough   map[int]float64
 }
 
-func newFitting(entries []history.Entry, q Quantity) *fitting {
+func newFitting(entries []history.Entry, q Quantity, perCount int) *fitting {
 	x := newIndex()
 	f := &fitting{all: gather(x, entries, x.traits(entries), q)}
 	id := func(p point) string { return entries[p.entries[0]].ID }
@@ -77,7 +84,7 @@ func newFitting(entries []history.Entry, q Quantity) *fitting {
 		source, _, _ := strings.Cut(id(p), "/")
 		model := entries[p.entries[0]].Job.Model
 		device, count := fmt.Sprint(model, "/", p.gpu), fmt.Sprint(model, "/", p.gpu, "/", math.Round(p.width*100))
-		if kept[source+count]++; kept[source+count] > *fitPoints {
+		if kept[source+count]++; kept[source+count] > perCount {
 			continue
 		}
 		n := len(f.points)
@@ -135,7 +142,7 @@ func edge(points []point, i int) bool {
 func (f *fitting) leaveOut(h *hyper, each func(g *hidden, point int, residual, variance float64)) bool {
 	n := len(f.points)
 	k := mat.NewSymDense(n, nil)
-	jobs := map[[2]int]jobPair{}
+	jobs, devices := map[[2]int]jobPair{}, map[[2]int]devicePair{}
 	r := mat.NewVecDense(n, nil)
 	for i := range f.points {
 		a := &f.points[i]
@@ -147,7 +154,12 @@ func (f *fitting) leaveOut(h *hyper, each func(g *hidden, point int, residual, v
 				j = h.jobs(a.trait, b.trait)
 				jobs[[2]int{a.job, b.job}] = j
 			}
-			v := h.covariance(&a.place, &b.place, j, h.devices(f.devices[i], f.devices[l], a.device == b.device)).total(f.rough[a.group])
+			d, ok := devices[[2]int{a.device, b.device}]
+			if !ok {
+				d = h.devices(f.devices[i], f.devices[l], a.device == b.device)
+				devices[[2]int{a.device, b.device}] = d
+			}
+			v := h.covariance(&a.place, &b.place, j, d).total(f.rough[a.group])
 			if i == l {
 				v += h.noise(a) * sq(f.rough[a.group])
 			}
@@ -210,12 +222,12 @@ func (f *fitting) loss(h *hyper) float64 {
 }
 
 // assumed are not fitted: the tables cannot tell them.
-var assumed = []string{"Width", "ExactShare", "SourceJob", "SourceLevel", "GroupLevel", "Noise", "MeanCompute", "MeanBandwidth"}
+var assumed = []string{"Width", "ExactShare", "SourceJob", "SourceLevel", "GroupLevel", "Noise", "MeanCompute", "MeanBandwidth", "MeanSingle", "Single"}
 
 // shifted is a parameter one step away, on the scale and within the bounds that suit it.
 func shifted(name string, x, step float64) float64 {
 	switch {
-	case name == "Mean":
+	case name == "Mean" || name == "MeanHalf":
 		return x + step
 	case name == "MeanBatch": // a step of twice the batch takes up to twice the time
 		return max(0, min(0.5, x+step))
@@ -233,7 +245,7 @@ func shifted(name string, x, step float64) float64 {
 
 // search is a compass search, one parameter at a time, with steps that grow and shrink; after each round roughness is learned
 // anew.
-func (f *fitting) search(h *hyper, until time.Time, logf func(string, ...any)) {
+func (f *fitting) search(h *hyper, sweeps int, logf func(string, ...any)) {
 	v := reflect.ValueOf(h).Elem()
 	step := make([]float64, v.NumField())
 	for i := range step {
@@ -258,10 +270,10 @@ func (f *fitting) search(h *hyper, until time.Time, logf func(string, ...any)) {
 	best := score()
 	logf("start %.4f", best)
 	least, winner := best, *h
-	for sweep := 0; time.Now().Before(until); sweep++ {
+	for sweep := range sweeps {
 		moved := false
 		for i := range step {
-			if slices.Contains(assumed, v.Type().Field(i).Name) || step[i] < 0.04 || time.Now().After(until) {
+			if slices.Contains(assumed, v.Type().Field(i).Name) || step[i] < 0.04 {
 				continue
 			}
 			name := v.Type().Field(i).Name
@@ -296,4 +308,23 @@ func (f *fitting) search(h *hyper, until time.Time, logf func(string, ...any)) {
 	*h = winner
 	f.roughen(h)
 	logf("best %.4f", least)
+}
+
+// untold are hyper-parameters of the right order of magnitude: where a search starts.
+func untold(q Quantity) hyper {
+	h := hyper{
+		Mean: 4, MeanParams: -0.8, MeanCompute: 0.2, MeanSingle: 0.3, MeanBandwidth: 0.4, MeanBatch: 0.1, MeanStart: -0.2, MeanWidth: -0.1,
+		General: 0.3, JobLevel: 0.7, DeviceLevel: 0.3, JobDevice: 0.5, SourceLevel: 0.2, SourceJob: 0.15, GroupLevel: 0.1, DeviceSlope: 0.5, Single: 1,
+		BatchPace: 0.3, BatchSlope: 0.7, BatchCurve: 0.3, BatchDevice: 0.5, BatchGroup: 0.15, BatchLength: 4, BatchGroupLength: 2,
+		LossPace: 0.2, LossLink: 0.2, LossWork: 0.1, LossSize: 0.1,
+		LossGeneral: 0.02, LossCluster: 0.02, LossJob: 0.02, LossJobDevice: 0.02, LossGroup: 0.06,
+		Start: 8, Smooth: 0.5, Nodes: 3, Step: 12, LossBatch: 0.9, LossBatchLength: 3,
+		OddCluster: 0.01, OddGroup: 0.06, OddBatchLength: 2.5, Noise: 0.085,
+		ExactShare: 0.5, DatasetShare: 0.2, ModelShare: 0.5, FamilyShare: 8, SizeLength: 1.5, ShapeGeneral: 0.5,
+		DeviceOwn: 0.05, DeviceLength: 4, Width: 1,
+	}
+	if q == Trainings {
+		h.Mean, h.MeanParams, h.MeanBatch, h.Noise, h.SourceJob, h.GroupLevel, h.ExactShare = -10, -1, 0, 0.046, 0.05, 0.05, 0.1
+	}
+	return h
 }

@@ -1,0 +1,108 @@
+package transfer_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"trainopt/optimizer/history"
+	"trainopt/optimizer/history/measured"
+)
+
+// A third GPU count is the first to tell how rough a group is, and may widen what was narrow for want of it.
+const (
+	slack      = 1.001
+	roughSlack = 1.4
+)
+
+// threeCounts reports whether a GPU is among entries of a model with three GPU counts.
+func threeCounts(entries []history.Entry, model string) bool {
+	seen, counts := map[string]bool{}, map[string]int{}
+	for _, e := range entries {
+		if k := fmt.Sprint(e.Observed.GPU, e.Observed.GPUs); e.Kind != history.Table && e.Job.Model == model && !seen[k] {
+			seen[k] = true
+			counts[e.Observed.GPU]++
+		}
+	}
+	for _, n := range counts {
+		if n >= 3 {
+			return true
+		}
+	}
+	return false
+}
+
+// What a user measures and finds as it was foretold makes no interval of that training wider, whatever else is known: not one
+// at a new machine, on a new GPU, nor the first of all.
+func TestAgreeingMeasurementsNeverWiden(t *testing.T) {
+	tables := map[string][]history.Entry{"nothing": nil, "the tables": measured.Embedded()}
+	gpus := []string{"T4", "RTX 6000", "A100 40GB", "A100 80GB", "H100"}
+	machines := []string{"", "alpha", "beta"}
+	rapid.Check(t, func(rt *rapid.T) {
+		pick := func(what string, from []string) string { return rapid.SampledFrom(from).Draw(rt, what) }
+		model := pick("model", []string{"a", "resnet50", "bert"})
+		place := func(id string) history.Entry {
+			k := math.Exp2(float64(rapid.IntRange(0, 4).Draw(rt, id+" octaves")))
+			e := run(id, model, k, k*rapid.SampledFrom([]float64{16, 32, 64}).Draw(rt, id+" batch"), 0)
+			e.Observed.GPU, e.Observed.Machine, e.Observed.Nodes = pick(id+" gpu", gpus), pick(id+" machine", machines), 0
+			return e
+		}
+		entries := tables[pick("known", []string{"nothing", "the tables"})]
+		entries = append(entries[:len(entries):len(entries)], scaling("b", 1, 8)...)
+		for i := range rapid.IntRange(0, 8).Draw(rt, "runs") {
+			e := place(fmt.Sprint("run", i))
+			k := e.Observed.GPUs
+			e.Throughput = speed(k) * math.Pow(e.Observed.Batch/k/32, 0.3) * math.Exp(rapid.Float64Range(-0.05, 0.05).Draw(rt, "luck"))
+			entries = append(entries, e)
+		}
+		q := place("question")
+		before := predict(t, entries, q).Value
+		probe := q
+		if rapid.Bool().Draw(rt, "elsewhere") {
+			probe = place("probe")
+		}
+		probe.ID, probe.Kind = "probe", history.Probe
+		probe.Throughput = predict(t, entries, probe).Value.P50
+		entries = append(entries, probe)
+		limit := slack
+		if threeCounts(entries, model) {
+			limit = roughSlack
+		}
+		if after := predict(t, entries, q).Value; width(after) > limit*width(before) {
+			rt.Fatalf("%.4f becomes %.4f", width(before), width(after))
+		}
+	})
+}
+
+// The first probe at a machine that is not the one of the runs before is as good as one there, and better than none.
+func TestProbeAtANewMachineNarrows(t *testing.T) {
+	for name, gpu := range map[string]string{"on the GPU of the runs": "T4", "on another GPU": "A100 80GB"} {
+		t.Run(name, func(t *testing.T) {
+			entries := scaling("a", 1, 2, 3, 4, 6, 8)
+			for i := range entries {
+				entries[i].Observed.Machine = "home"
+			}
+			q := run("q", "a", 8, 256, 0)
+			q.Observed.GPU, q.Observed.Machine = gpu, "aws:new"
+			before := predict(t, entries, q).Value
+			probe := q
+			probe.ID, probe.Kind, probe.Observed.GPUs, probe.Observed.Batch = "probe", history.Probe, 1, 32
+			probe.Throughput = predict(t, entries, probe).Value.P50
+			if after := predict(t, append(entries, probe), q).Value; width(after) >= width(before) {
+				t.Errorf("%.4f becomes %.4f", width(before), width(after))
+			}
+		})
+	}
+}
+
+// A model that two people give different families is one model, and no answer is surer than its noise lets it be.
+func TestFamiliesThatDisagree(t *testing.T) {
+	table := measured.Embedded()
+	q := run("q", "resnet50", 1, 16, 0)
+	q.Observed.GPU = "A100 80GB"
+	if v := predict(t, append(scaling("b", 1, 8), table...), q).Value; len(table) > 0 && width(v) < 0.5 {
+		t.Errorf("nothing of it was measured, and %+v is sure", v)
+	}
+}
