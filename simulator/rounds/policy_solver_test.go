@@ -233,6 +233,28 @@ func sharesOf(t *testing.T, p rounds.Policy, s *rounds.Snapshot) []float64 {
 	return time
 }
 
+// A job on two devices needs half the time for as many device-seconds; one of weight 3 gets three times as much.
+func TestFairnessCountsDevicesAndWeights(t *testing.T) {
+	for name, c := range map[string]struct {
+		jobs []*workload.Job
+		want []float64
+	}{
+		"devices": {[]*workload.Job{{Steps: 1e4}, {Steps: 1e4, GPUs: 2}}, []float64{1, .5}},
+		"weights": {[]*workload.Job{{Steps: 1e4}, {Steps: 1e4}, {Steps: 1e4, Weight: 3, GPUs: 2}}, []float64{.4, .4, .6}},
+	} {
+		for _, policy := range []string{"max_min_fairness", "max_min_fairness_perf", "max_min_fairness_water_filling_perf"} {
+			for _, compat := range []bool{true, false} {
+				got := sharesOf(t, newPolicy(t, policy, compat), jobsOf(2, c.jobs...))
+				for i := range got {
+					if math.Abs(got[i]-c.want[i]) > 1e-6 {
+						t.Fatalf("%s, %s, compat %v: shares of time %.6f, want %v", name, policy, compat, got, c.want)
+					}
+				}
+			}
+		}
+	}
+}
+
 func TestEntitiesDivideByWeightThenInside(t *testing.T) {
 	job := func(queue string, weight float64) *workload.Job {
 		return &workload.Job{Queue: queue, Weight: weight, Steps: 100}
