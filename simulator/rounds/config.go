@@ -23,6 +23,8 @@ type Config struct {
 	Window Window
 	// Throughputs say how fast jobs run; nil is workload.GavelTable.
 	Throughputs *workload.Throughputs
+	// Profiling is what is known of pairs of jobs before they share devices; the zero value is everything.
+	Profiling Profiling
 
 	Policy string // see NewPolicy
 	// Custom is a policy that is used instead of the one that Policy names; Policy is then its name in the Result.
@@ -142,6 +144,7 @@ func (c Config) Validate() error {
 		}
 	}
 	errs = append(errs, validateJobs(c.Jobs)...)
+	errs = append(errs, validateProfiling(c)...)
 	if len(c.Jobs) > 0 && expectedJobs(c) == 0 {
 		wrong("window %d:%d: no job of the list is in it", c.Window.Start, c.Window.End)
 	}

@@ -71,7 +71,11 @@ func (s *simulation) look() {
 }
 
 func (s *simulation) pairRate(a, b, device int) (ra, rb float64) {
-	p := s.rates.pair(s.active[a].kind, s.active[b].kind)
+	if a > b {
+		rb, ra = s.pairRate(b, a, device)
+		return ra, rb
+	}
+	p := s.believed(s.active[a], s.active[b])
 	return p.a[device], p.b[device]
 }
 

@@ -107,6 +107,9 @@ func (g *gavel) advance() {
 func (g *gavel) complete(p *piece) {
 	g.events++
 	e := p.entry
+	if g.learn(e, e.device) {
+		g.foregone = false
+	}
 	seconds := p.finish - g.roundStart
 	if !worked(p.steps, e.gpus, seconds) || e.b != nil && !worked(p.both, e.gpus, seconds) {
 		g.fail(e, p.finish)
@@ -172,7 +175,7 @@ func (g *gavel) enter(j *job) {
 	}
 	for _, other := range g.active {
 		if other != j && other.GPUs == j.GPUs {
-			r := g.rates.pair(other.kind, j.kind)
+			r := g.believed(other, j)
 			e := newEntry(other, j, r.a, r.b, 0)
 			g.append(e)
 			g.pairs[[2]int{other.number, j.number}] = e
@@ -322,14 +325,18 @@ func (g *gavel) dispatch() {
 // piece is what an entry does in this round after a delay. It ends when the last of its jobs has done its steps.
 func (g *gavel) piece(e *entry, delay float64) piece {
 	p := piece{entry: e, finish: g.now}
-	p.steps = g.plan(&p, e.a, e.rate[e.device], delay)
+	rate, rateB := g.pace(e, e.device)
+	p.steps = g.plan(&p, e.a, rate, delay)
 	if e.b != nil {
-		p.both = g.plan(&p, e.b, e.rateB[e.device], delay)
+		p.both = g.plan(&p, e.b, rateB, delay)
 	}
 	return p
 }
 
 func (g *gavel) plan(p *piece, j *job, rate, delay float64) float64 {
+	if rate <= 0 {
+		return 0
+	}
 	steps := min(math.Trunc(rate*(g.Interval-delay)), j.remaining())
 	p.finish = max(p.finish, g.now+delay+steps/rate)
 	return steps

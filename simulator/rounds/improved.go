@@ -139,6 +139,7 @@ func (m *improved) finish(t *tenant) {
 // turn begins a round: it settles what was owed, has the policy decide when jobs came or went, and hands out devices.
 func (m *improved) turn() error {
 	m.account()
+	m.observe()
 	since := m.now - m.decided
 	if m.changed && since >= m.MinRecompute || since >= m.every {
 		if err := m.redecide(); err != nil {
@@ -148,7 +149,7 @@ func (m *improved) turn() error {
 	m.choose()
 	m.move()
 	m.tick = math.Inf(1)
-	if m.shared || m.changed || m.WholeRounds && len(m.running) > 0 {
+	if m.shared || m.changed || m.WholeRounds && len(m.running) > 0 || m.surprise() {
 		m.tick = m.now + m.Interval
 	}
 	m.tick = min(m.tick, max(m.now+1, m.decided+m.every))
@@ -240,7 +241,7 @@ func (m *improved) tenantOf(a, b *job) *tenant {
 	}
 	rate, rateB := a.kind.rate, []float64(nil)
 	if b != nil {
-		p := m.rates.pair(a.kind, b.kind)
+		p := m.believed(a, b)
 		rate, rateB = p.a, p.b
 	}
 	t := &tenant{entry: *newEntry(a, b, rate, rateB, 0), want: -1, counted: -1}

@@ -104,9 +104,9 @@ func (m *improved) resume(t *tenant) float64 {
 // paces are steps/s on the devices that a tenant has. Where a table has jobs a little faster on more servers, that is taken for the
 // noise of its measurements.
 func (m *improved) paces(t *tenant) (a, b float64) {
-	a = t.rate[t.device]
+	a, b = m.pace(&t.entry, t.device)
 	if t.b != nil {
-		return a, t.rateB[t.device]
+		return a, b
 	}
 	if t.spread {
 		slow := m.Devices[t.device].Name + "_unconsolidated"

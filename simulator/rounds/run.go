@@ -48,6 +48,7 @@ type simulation struct {
 	policy  Policy
 	traits  Traits
 	rates   *rates
+	beliefs *beliefs
 	source  *source
 	now     float64
 	active  []*job // by arrival
@@ -100,6 +101,9 @@ func newSimulation(ctx context.Context, c Config) (*simulation, error) {
 	}
 	for _, d := range c.Devices {
 		s.devices += d.Count
+	}
+	if s.beliefs, err = newBeliefs(c, s.traits); err != nil {
+		return nil, err
 	}
 	s.snapshot.Devices = c.Devices
 	if s.traits.Packs {
@@ -170,6 +174,7 @@ func (s *simulation) arrive(enter func(*job)) {
 		s.active = append(s.active, j)
 		s.demand += j.GPUs
 		s.backlog.add(j)
+		s.profile(j)
 		enter(j)
 	}
 }
@@ -177,6 +182,7 @@ func (s *simulation) arrive(enter func(*job)) {
 // end takes a job out of the cluster; its time of completion is NaN when it was given up.
 func (s *simulation) end(j *job, at float64) {
 	j.gone = true
+	s.beliefs.forget(j)
 	s.demand -= j.GPUs
 	s.record(j, at)
 }
