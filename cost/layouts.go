@@ -169,10 +169,13 @@ func (o Offer) withSpot(price float64) Offer {
 	return o
 }
 
-// cloudName is short and lower case: "Oracle Cloud" and "OVHcloud" are "oracle" and "ovh".
+// cloudName is short and lower case: "Oracle Cloud" and "OVHcloud" are "oracle" and "ovh". A word that ends in "cloud" stays.
 func cloudName(name string) string {
 	name = strings.ToLower(strings.TrimSpace(name))
-	for _, end := range []string{".sh", "cloud", "compute"} {
+	if name == "ovhcloud" {
+		return "ovh"
+	}
+	for _, end := range []string{".sh", " cloud", " compute"} {
 		if short := strings.TrimSpace(strings.TrimSuffix(name, end)); short != "" {
 			name = short
 		}

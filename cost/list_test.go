@@ -280,3 +280,12 @@ func FuzzReadList(f *testing.F) {
 		}
 	})
 }
+
+func TestCloudName(t *testing.T) {
+	for name, want := range map[string]string{"Oracle Cloud": "oracle", "OVHcloud": "ovh", "mycloud": "mycloud", "AcmeCompute": "acmecompute", "Massed Compute": "massed",
+		"fly.sh": "fly", "Cloud": "cloud", " AWS ": "aws", "Two Words": "two-words"} {
+		if got := cloudName(name); got != want {
+			t.Errorf("%q is called %q, want %q", name, got, want)
+		}
+	}
+}
