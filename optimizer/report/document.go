@@ -10,9 +10,7 @@ type (
 	tile     = page.Tile
 	section  = page.Section
 	block    = page.Block
-	field    = page.Field
 	grid     = page.Table
-	cell     = page.Cell
 )
 
 const (
