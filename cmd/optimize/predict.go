@@ -195,11 +195,12 @@ func (e *env) asked(f *predictFlags, v *values) (*predict.Question, error) {
 	if v.set("resource.epochs") {
 		j.Epochs = amount(v.src["resource.epochs"], v.text("resource.epochs"), &errs)
 	}
-	q.Deadline, q.Budget = v.length("sla.time_max", &errs), cost.USD(v.number("sla.cost_max", &errs))
-	if v.set("sla.time_max") && q.Deadline <= 0 {
+	before := len(errs)
+	if q.Deadline = v.length("sla.time_max", &errs); v.set("sla.time_max") && q.Deadline <= 0 && len(errs) == before {
 		errs = append(errs, v.wrong("sla.time_max", v.text("sla.time_max"), "a duration above 0"))
 	}
-	if v.set("sla.cost_max") && !(q.Budget > 0) {
+	before = len(errs)
+	if q.Budget = cost.USD(v.number("sla.cost_max", &errs)); v.set("sla.cost_max") && !(q.Budget > 0) && len(errs) == before {
 		errs = append(errs, v.wrong("sla.cost_max", v.text("sla.cost_max"), "an amount above 0"))
 	}
 	for _, r := range []struct {

@@ -92,7 +92,7 @@ func runsCommand(e *env, c *common) *cobra.Command {
 			}
 			return e.writeReport(dir, format, "")
 		}})
-	var grace time.Duration
+	grace := 30 * time.Second
 	stop := &cobra.Command{Use: "stop RUN", Short: "Stop a run: checkpoint, then SIGTERM, then SIGKILL", Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			dir, err := findRun(e, c, args[0])
@@ -107,7 +107,7 @@ func runsCommand(e *env, c *common) *cobra.Command {
 			e.remember(c, filepath.Dir(filepath.Dir(dir)))
 			return nil
 		}}
-	stop.Flags().DurationVar(&grace, "grace", 30*time.Second, "time between SIGTERM and SIGKILL")
+	stop.Flags().Var(span{&grace}, "grace", "time between SIGTERM and SIGKILL")
 	cmd.AddCommand(stop, resumeCommand(e, c))
 	cmd.AddCommand(&cobra.Command{Use: "rm RUN…", Short: "Remove runs that are over", Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return e.removeRuns(c, args) }})
@@ -161,10 +161,10 @@ func resumeCommand(e *env, c *common) *cobra.Command {
 				vals.v.Set("sla.cost_max", budget)
 				change.CostMaxUSD = vals.number("sla.cost_max", &errs)
 			}
-			if deadline != "" && change.TimeMax <= 0 {
+			if deadline != "" && change.TimeMax <= 0 && len(errs) == 0 {
 				errs = append(errs, fmt.Errorf("--deadline %q: want a duration above 0", deadline))
 			}
-			if budget != "" && !(change.CostMaxUSD > 0) {
+			if budget != "" && !(change.CostMaxUSD > 0) && len(errs) == 0 {
 				errs = append(errs, fmt.Errorf("--budget %q: want USD above 0", budget))
 			}
 			if len(errs) > 0 {

@@ -22,7 +22,7 @@ const (
 	text kind = iota
 	number
 	whole
-	length // a duration: 90m, 2h30m, or a number of seconds
+	length // a duration: 90m, 2h30m, 5d, or a number of seconds
 	list
 	table // text → text, only in a file
 )
@@ -301,12 +301,9 @@ func (v *values) length(key string, errs *[]error) time.Duration {
 	if s == "" {
 		return 0
 	}
-	if f, err := strconv.ParseFloat(s, 64); err == nil && f < 1e9 && f > -1e9 {
-		return time.Duration(f * float64(time.Second))
-	}
-	d, err := time.ParseDuration(s)
+	d, err := parseDuration(s)
 	if err != nil {
-		*errs = append(*errs, v.wrong(key, s, "a duration such as 90m or 2h30m, or seconds"))
+		*errs = append(*errs, v.wrong(key, s, strings.TrimPrefix(err.Error(), "want ")))
 	}
 	return d
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -27,7 +26,8 @@ type roundsFlags struct {
 	slos, priorities, compat, ideal, wholeRounds    bool
 	duration, interval, recompute, preemption       string
 	limit                                           string
-	preemptionSteps, backlog                        float64
+	preemptionSteps, backlog, profiled              float64
+	referenceModels                                 int
 }
 
 const defaultCluster = "v100=36,p100=36,k80=36"
@@ -51,6 +51,8 @@ func (f *roundsFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.recompute, "recompute", "", "least time between two decisions, `DUR` or seconds (default: 1920 with --compat, else none)")
 	fs.StringVar(&f.preemption, "preemption-cost", "0", "what a job loses each time it goes on after a pause or elsewhere, `DUR` or seconds")
 	fs.Float64Var(&f.preemptionSteps, "preemption-steps", 0, "and so many steps that it does again")
+	fs.Float64Var(&f.profiled, "profiling-percentage", 1, "share (0 to 1) of the pairs with reference models that is measured before jobs are paired")
+	fs.IntVar(&f.referenceModels, "reference-models", 0, "how many kinds of jobs are measured beside each other before (default: all)")
 	fs.StringVar(&f.limit, "limit", "", "end after `DUR` of simulated time")
 	fs.Float64Var(&f.backlog, "backlog", 0, "not stable when jobs ask for so many times the devices, and more and more (default 25, below 0 never)")
 }
@@ -95,6 +97,13 @@ func (f *roundsFlags) jobs(e *env, cmd *cobra.Command) (*jobsOf, error) {
 	}
 	if math.IsNaN(f.backlog) {
 		errs = append(errs, errors.New("--backlog NaN: want a number"))
+	}
+	if !(f.profiled > 0 && f.profiled <= 1) {
+		errs = append(errs, fmt.Errorf("--profiling-percentage %v: want a share above 0 and at most 1", f.profiled))
+	}
+	c.Profiling = rounds.Profiling{Share: f.profiled, References: f.referenceModels}
+	if f.profiled == 1 && f.referenceModels == 0 {
+		c.Profiling = rounds.Profiling{}
 	}
 	c.Preemption.Steps = f.preemptionSteps
 	errs = append(errs, f.conflicts(cmd))
@@ -215,12 +224,12 @@ func (f *roundsFlags) devices(e *env, o *jobsOf, text string) ([]rounds.DeviceTy
 // parseSpan reads a duration, or a number of seconds, from 0.
 func parseSpan(text string) (float64, error) {
 	if v, err := strconv.ParseFloat(text, 64); err == nil && v >= 0 && v < 1e12 {
-		return v, nil
+		return v, nil // beyond what a duration holds
 	}
-	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+	if d, err := parseDuration(text); err == nil && d >= 0 {
 		return d.Seconds(), nil
 	}
-	return 0, fmt.Errorf("%q: want a duration such as 6m or 2h30m, or seconds, from 0", text)
+	return 0, fmt.Errorf("%q: want a duration such as 6m, 2h30m or 5d, or seconds, from 0", text)
 }
 
 // parseWindow reads "A:B"; "" is no window.

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"trainopt/cost"
+	"trainopt/optimizer/chart"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/transfer"
 	"trainopt/optimizer/plan"
@@ -77,10 +78,10 @@ func TestLimits(t *testing.T) {
 		"a day":                      {24 * time.Hour, 0, true, "sky:t1", nil},
 		"not on one T4":              {12 * time.Hour, 0, true, "sky:a1", nil},
 		"only eight are fast enough": {40 * time.Minute, 0, true, "sky:a8", nil},
-		"nothing is":                 {10 * time.Minute, 0, false, "", []string{"a deadline of 19m would do", "sky:a8"}},
+		"nothing is":                 {10 * time.Minute, 0, false, "", []string{"a deadline of 19 m 00 s would do", "sky:a8"}},
 		"a small budget":             {0, 7, true, "sky:t1", nil},
 		"too small a budget":         {0, 3, false, "", []string{"a budget of $6.95 would do", "sky:t1"}},
-		"each holds, not both":       {40 * time.Minute, 8, false, "", []string{"a deadline of 2h would do", "a budget of $9.78 would do"}},
+		"each holds, not both":       {40 * time.Minute, 8, false, "", []string{"a deadline of 2 h 00 m would do", "a budget of $9.78 would do"}},
 		"none of both":               {time.Minute, 1, false, "", []string{"neither would one of them alone"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -454,7 +455,7 @@ func TestChanges(t *testing.T) {
 	}
 	a := ask(t, newFake(), asking(func(q *Question) { q.Deadline, q.Preference = 12*time.Hour, plan.Preference{Cost: 1} }))
 	c, ok := kinds(a)[ByDeadline]
-	if !ok || chosen(a) != "sky:a1" || a.Options[c.Option].Machine != "sky:t1" || !strings.Contains(c.Words, "13h54m") && !strings.Contains(c.Words, "14h") {
+	if !ok || chosen(a) != "sky:a1" || a.Options[c.Option].Machine != "sky:t1" || !strings.Contains(strings.ReplaceAll(c.Words, chart.Blank, " "), "a deadline of 14 h 00 m instead") {
 		t.Errorf("chosen %s, %+v: want that a longer deadline allows the T4", chosen(a), a.Changes)
 	}
 	a = ask(t, newFake(), asking(func(q *Question) { q.Deadline, q.Preference = 10*time.Minute*2, plan.Preference{Time: 1} }))

@@ -5,7 +5,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"time"
 
 	"trainopt/optimizer/chart"
 	"trainopt/optimizer/history"
@@ -80,23 +79,18 @@ func preferenceWords(p plan.Preference) string {
 	return name
 }
 
-// deadlineUp rounds up to what a user would type as a deadline.
+// deadlineUp rounds up to a deadline that is written in full.
 func deadlineUp(seconds float64) string {
 	step := 1.0
 	switch {
+	case seconds >= 48*3600-600:
+		step = 3600
 	case seconds >= 36000:
 		step = 600
 	case seconds >= 600:
 		step = 60
 	}
-	text := (time.Duration(math.Ceil(seconds/step)*step) * time.Second).String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
+	return chart.Duration(math.Ceil(seconds/step) * step)
 }
 
 // budgetUp rounds up to three significant digits, at least to cents.
