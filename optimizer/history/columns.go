@@ -43,7 +43,7 @@ type column struct {
 var columns = []column{
 	{Column: Column{"id", "", "unique: the run id; RUN/probe-2; for a log the SHA-256 of what it holds and the number of the stretch"}, since: 1,
 		field: func(e *Entry) any { return &e.ID }, constraint: "NOT NULL PRIMARY KEY"},
-	{Column: Column{"parent", "", "the run that a probe belongs to; its work is part of that run's"}, since: 1,
+	{Column: Column{"parent", "", "the run that a probe belongs to, or the log that a stretch of it does; its work is part of theirs"}, since: 1,
 		field: func(e *Entry) any { return &e.Parent }, constraint: "REFERENCES entries(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED"},
 	{Column: Column{"kind", "", "run (a whole run of ours), probe (a timed stretch of one at one allocation), log (an imported training log), table (a published measurement)"}, since: 1,
 		field: func(e *Entry) any { return (*string)(&e.Kind) }, constraint: "NOT NULL"},
