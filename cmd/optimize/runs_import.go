@@ -152,12 +152,15 @@ const firstBad = 3
 
 func (e *env) showImported(c *common, list []imported) error {
 	if c.json {
-		return printJSON(e.stdout, map[string]any{"schema": 1, "logs": list})
+		return printJSON(e.stdout, struct {
+			Schema int        `json:"schema"`
+			Logs   []imported `json:"logs"`
+		}{1, list})
 	}
 	view := e.view(c)
 	for _, one := range list {
 		for _, n := range one.Notes {
-			view.Event(optimizer.Info, n)
+			view.Event(optimizer.Info, filepath.Base(one.Path)+": "+n)
 		}
 		skipped := ""
 		if one.BadRows > 0 {

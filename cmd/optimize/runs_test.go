@@ -194,8 +194,11 @@ func TestRunsImport(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &doc); err != nil || len(doc.Logs) != 1 || doc.Logs[0].Rows != 2 || len(doc.Logs[0].Entries) != 1 {
 		t.Errorf("%v in %s", err, out)
 	}
-	if code != optimizer.CodeOurs || !strings.Contains(errs, "absent.csv") {
-		t.Errorf("exit %d, %s", code, errs)
+	if code != optimizer.CodeOurs || !strings.Contains(errs, "absent.csv") || !strings.HasPrefix(out, "{\n  \"schema\": 1,") {
+		t.Errorf("exit %d, %s%s: want the schema first", code, out, errs)
+	}
+	if _, _, errs := w.run("runs", "import", "log.csv"); !strings.Contains(errs, "log.csv: ") {
+		t.Errorf("the notes do not name the log: %s", errs)
 	}
 	if rows := w.table("runs", "export"); len(rows) != 2 {
 		t.Errorf("%d entries, want 2", len(rows))
