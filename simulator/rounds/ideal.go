@@ -28,11 +28,9 @@ func newIdeal(s *simulation) *ideal { return &ideal{simulation: s, decideNow: tr
 
 func (m *ideal) step() error {
 	next := m.source.peek()
-	at := math.Inf(1)
+	at := m.now + m.untilFirst()
 	if next != nil {
 		at = max(m.now, next.Arrival)
-	} else {
-		at = m.now + m.untilFirst()
 	}
 	if math.IsInf(at, 1) {
 		if !m.decideNow && m.decided == m.now {

@@ -5,7 +5,6 @@ import "slices"
 // floor is which devices are free, by type and server. Devices of a server have consecutive numbers.
 type floor struct {
 	kinds []floorKind
-	order []int // memory for servers
 }
 
 type floorKind struct {
