@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -191,7 +192,44 @@ reports what was promised, predicted, paid and saved.`,
 	for _, cmd := range root.Commands() {
 		wrapArgs(cmd)
 	}
+	wrapHelp(root)
 	return root
+}
+
+// helpWidth is what help texts fit.
+const helpWidth = 100
+
+// wrapHelp breaks the long texts of a command and of those below it where they are wider than helpWidth; what follows of a line
+// is indented as it is.
+func wrapHelp(cmd *cobra.Command) {
+	lines := strings.Split(cmd.Long, "\n")
+	for i, line := range lines {
+		lines[i] = wrapLine(line)
+	}
+	cmd.Long = strings.Join(lines, "\n")
+	for _, sub := range cmd.Commands() {
+		wrapHelp(sub)
+	}
+}
+
+func wrapLine(line string) string {
+	if utf8.RuneCountInString(line) <= helpWidth {
+		return line
+	}
+	indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
+	var out []string
+	now := indent
+	for _, word := range strings.Fields(line) {
+		switch {
+		case now == indent:
+			now += word
+		case utf8.RuneCountInString(now+" "+word) > helpWidth:
+			out, now = append(out, now), indent+word
+		default:
+			now += " " + word
+		}
+	}
+	return strings.Join(append(out, now), "\n")
 }
 
 // wrapArgs makes a wrong number of arguments a usage error.

@@ -4,6 +4,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
 
 	"trainopt/optimizer"
 )
@@ -44,5 +47,25 @@ func TestSeveralScripts(t *testing.T) {
 	}
 	if strings.Count(out, "good") < 2 || !strings.Contains(out, "bad") {
 		t.Errorf("the summary does not name all three:\n%s", out)
+	}
+}
+
+// TestHelpFits: no description of a command is wider than a hundred columns, and nothing of it is lost.
+func TestHelpFits(t *testing.T) {
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		for _, line := range strings.Split(cmd.Long, "\n") {
+			if utf8.RuneCountInString(line) > helpWidth {
+				t.Errorf("%s: %d columns: %s", cmd.CommandPath(), utf8.RuneCountInString(line), line)
+			}
+		}
+		for _, sub := range cmd.Commands() {
+			visit(sub)
+		}
+	}
+	visit(newRoot(&env{}))
+	line := "  " + strings.Repeat("word ", 40) + "end"
+	if got := wrapLine(line); strings.Join(strings.Fields(got), " ") != strings.TrimSpace(line) || !strings.Contains(got, "\n  word") {
+		t.Errorf("%q", got)
 	}
 }
