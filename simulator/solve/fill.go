@@ -148,7 +148,7 @@ func (f *filling) rise() (all bool, err error) {
 	height := top
 	level := make([]float64, len(f.level))
 	part := 0.0
-	for range 100 {
+	for range 60 {
 		copy(level, f.level)
 		f.at(height, level)
 		var bound float64
@@ -156,18 +156,33 @@ func (f *filling) rise() (all bool, err error) {
 		if part >= 1-levelGap {
 			break
 		}
+		if !(part >= -levelGap) { // not even the present levels were met: there is no room between rounding and limits
+			f.giveWay()
+			continue
+		}
 		lower := f.lower(height, level, bound)
 		if !(lower < height) {
 			break // rounding: the shortage tells
 		}
 		height = lower
 	}
-	part = min(1, part)
-	f.shortage = max(f.shortage, 1-part, levelGap)
+	part = max(0, min(1, part))
 	for i, v := range level {
-		f.level[i] += max(0, v-f.level[i]) * part
+		if way := v - f.level[i]; way > 0 {
+			f.shortage = max(f.shortage, (1-part)*way/v+levelGap)
+			f.level[i] += way * part
+		}
 	}
 	return height == top, nil
+}
+
+// giveWay makes room by a small part of all levels.
+func (f *filling) giveWay() {
+	const room = 1e-8
+	f.shortage += room
+	for i := range f.level {
+		f.level[i] *= 1 - room
+	}
 }
 
 // levelGap is the part of a rise that may be missing when it counts as done. As much is taken off levels and limits of full jobs, so

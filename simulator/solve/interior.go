@@ -188,7 +188,7 @@ func (s *interior) run(done func(progress) bool) progress {
 		merit := now.primal + now.dual + now.gap + now.spread
 		if merit < 0.9*best {
 			best, stalled = merit, 0
-		} else if stalled++; stalled > 5 {
+		} else if stalled++; stalled > 15 {
 			return now
 		}
 		if now.mu > 0 && now.mu < finestMu {

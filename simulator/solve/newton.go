@@ -124,11 +124,18 @@ func (s *interior) factorise() bool {
 			last[s.rows] -= m * s.level[g] * s.level[g] * (f.inv2 + keep*keep*f.inv3)
 		}
 	}
+	for i := range s.rows {
+		s.schur[i*R+i] *= 1 + steady
+	}
 	if !s.rising {
 		last[s.rows] = 1
 	}
 	return decompose(s.schur, s.pivots)
 }
+
+// steady is what the diagonal of the coupling rows is enlarged by. It is above the rounding of their sums, so that rows which
+// depend on each other do not get a step out of rounding; later iterations make up for what it takes from others.
+const steady = 1e-14
 
 // addSchur adds a product of two different columns (twice) or of a column with itself to the lower triangle.
 func (s *interior) addSchur(a, b int, v float64, twice bool) {

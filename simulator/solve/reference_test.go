@@ -214,7 +214,7 @@ func drawSharing(t *rapid.T) Sharing {
 	for range J {
 		s.Devices = append(s.Devices, rapid.SampledFrom([]float64{0, 1, 1, 2, 3, 8}).Draw(t, "devices"))
 	}
-	rate := rapid.OneOf(rapid.SampledFrom([]float64{0, 1, 1, 2, 3}), rapid.Map(rapid.Float64Range(0.01, 50), func(v float64) float64 { return math.Round(v*1000) / 1000 }))
+	rate := rapid.OneOf(rapid.SampledFrom([]float64{0, 1, 1, 2, 3}), rapid.Map(rapid.Float64Range(0.1, 20), func(v float64) float64 { return math.Round(v*1000) / 1000 }))
 	for i := range n {
 		if i > 0 && rapid.IntRange(0, 3).Draw(t, "equal") == 0 {
 			s.Rate, s.Scale = append(s.Rate, s.Rate[i-1]), append(s.Scale, s.Scale[i-1])

@@ -7,7 +7,7 @@ import (
 
 // MaxSum maximises Σ_ij value_ij x_ij (pairs: pairValue, nil: 0), where each job gets at least floor_i done per second (nil: none;
 // met to 1e-9 relative), or says ErrInfeasible. Gap is relative to the value, or to a thousandth of what equal parts of the
-// cluster are worth where that is more. Pairs by class have no values.
+// cluster are worth or cost where that is more. Pairs by class have no values.
 func MaxSum(s Sharing, value, pairValue [][]float64, floor []float64) (Solution, error) {
 	const what = "max-sum"
 	if err := s.check(what, floor); err != nil {
@@ -83,7 +83,7 @@ func (p *pairing) divided(unit float64) *pairing {
 	return &q
 }
 
-// worth is the value of the cluster when every kind is cut into equal parts, of what is worth something.
+// worth is the value of the cluster when every kind is cut into equal parts, costs taken for values.
 func (s *Sharing) worth(value [][]float64) float64 {
 	n := float64(len(s.Rate))
 	sum, most := 0.0, 0.0
@@ -92,7 +92,7 @@ func (s *Sharing) worth(value [][]float64) float64 {
 		for j, d := range s.Devices {
 			x := d / (n * s.Scale[i])
 			time += x
-			worth += x * max(0, row[j])
+			worth += x * math.Abs(row[j])
 			most = max(most, math.Abs(row[j]))
 		}
 		sum += worth / max(1, time)
