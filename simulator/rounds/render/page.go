@@ -20,7 +20,7 @@ func page(w io.Writer, r *Run) error {
 		Title: "Completion times", Note: "share of the jobs that took at most so long, from arrival to completion",
 		X: evaluate.Axis{Name: "hours", Log: true}, Y: evaluate.Axis{Name: "share of jobs", Zero: true, Share: true},
 		Lines: []evaluate.Line{evaluate.Distribution(r.Policy, Hours(r.Result))},
-	}}
+	}, UtilizationChart("share of the devices of a type that are taken", deviceLines(r.Result))}
 	jobs := slices.DeleteFunc(slices.Clone(r.Jobs), func(j rounds.JobResult) bool { return math.IsNaN(float64(j.JCTS)) })
 	slices.SortStableFunc(jobs, func(a, b rounds.JobResult) int { return cmp.Compare(b.JCTS, a.JCTS) })
 	t := evaluate.Table{Title: "The slowest jobs", Head: []string{"job", "arrived", "took", "cost", "deadline"}}

@@ -9,80 +9,92 @@ import (
 	"trainopt/simulator/rounds"
 )
 
-// about is a policy in a few words: what it does, and what it must be told of jobs beside how many devices they ask for.
-type about struct{ does, needs string }
+// about is a policy in a few words: what it does, what it must be told of jobs beside how many devices they ask for, and where it is
+// from.
+type about struct{ does, needs, from string }
 
 // What policies need to know.
 const (
 	nothing   = "nothing"
 	rates     = "throughputs"
-	together  = "throughputs, alone and in pairs"
+	pairs     = ", throughputs of pairs"
 	work      = "throughputs, steps that remain"
-	workPairs = "throughputs, alone and in pairs, steps that remain"
+	equal     = "priorities"
 	weights   = "throughputs, priorities"
+	teams     = weights + ", users or queues"
 	deadlines = "throughputs, steps that remain, deadlines, prices"
+	sizes     = "throughputs by number of devices"
 )
 
-// described are the policies of which more is said than their traits.
+// Where policies are from.
+const (
+	gavel     = "Gavel, Narayanan et al., OSDI 2020"
+	fifos     = gavel + ", section 4.4"
+	fair      = gavel + ", section 4.1"
+	others    = gavel + ", section 4.2"
+	filling   = gavel + ", section 4.3"
+	themis    = "Themis, Mahajan et al., NSDI 2020"
+	themisToo = themis + "; as a program: " + others
+	nash      = "Cole, Gkatzelis and Goel, Mechanism design for fair division, EC 2013"
+	ours      = "this program"
+)
+
+const andPairs = ", and pairs may share devices"
+
+// described are all policies. A new policy needs a line here.
 var described = map[string]about{
-	"allox":                                      {"least mean completion time of jobs on one device, by assignment (AlloX)", work},
-	"fifo":                                       {"first come, first served, on any device type", nothing},
-	"fifo_perf":                                  {"first come, first served, on the fastest device type that is free", rates},
-	"fifo_packed":                                {"fifo_perf, and who waits may share devices", together},
-	"gandiva":                                    {"equal shares; random pairs share devices while that helps", together},
-	"isolated":                                   {"each job has its own equal part of the cluster", nothing},
-	"proportional":                               {"each job has every device type for the same share of time", nothing},
-	"srtf":                                       {"least remaining time first", work},
-	"finish_time_fairness":                       {"least slowdown against having an own part of the cluster (Themis), device types taken as alike", work},
-	"finish_time_fairness_perf":                  {"least slowdown against having an own part of the cluster (Themis)", work},
-	"finish_time_fairness_packed":                {"the same, and pairs may share devices", workPairs},
-	"hierarchical_fairness_perf":                 {"weighted fairness among users, fairness within each", weights},
-	"hierarchical_fairness_packed":               {"the same, and pairs may share devices", weights + ", pairs"},
-	"hierarchical_fifo_perf":                     {"weighted fairness among users, first come first served within each", weights},
-	"hierarchical_fifo_packed":                   {"the same, and pairs may share devices", weights + ", pairs"},
-	"max_min_fairness":                           {"least attained service: equal time for all, device types taken as alike", "priorities"},
-	"max_min_fairness_perf":                      {"least attained service by throughput: whoever gets least gets as much as possible", weights},
-	"max_min_fairness_packed":                    {"the same, and pairs may share devices", weights + ", pairs"},
-	"max_min_fairness_water_filling":             {"max_min_fairness, and then the next least, and so on", "priorities"},
-	"max_min_fairness_water_filling_perf":        {"max_min_fairness_perf, and then the next least, and so on", weights},
-	"max_min_fairness_water_filling_packed":      {"the same, and pairs may share devices", weights + ", pairs"},
-	"max_sum_throughput_perf":                    {"most steps per second of all jobs together", rates},
-	"max_sum_throughput_normalized_by_cost_perf": {"most steps per dollar", "throughputs, prices"},
-	"max_sum_throughput_normalized_by_cost_perf_SLOs":   {"most steps per dollar that keep deadlines", deadlines},
-	"max_sum_throughput_normalized_by_cost_packed_SLOs": {"the same, and pairs may share devices", deadlines + ", pairs"},
-	"min_total_duration":                                {"least makespan, device types taken as alike", work},
-	"min_total_duration_perf":                           {"least makespan", work},
-	"min_total_duration_packed":                         {"least makespan, and pairs may share devices", workPairs},
-	"strategy_proof":                                    {"greatest product of progress, with payment for what others lose, device types taken as alike", weights},
-	"strategy_proof_perf":                               {"greatest product of progress, with payment for what others lose", weights},
+	"allox":        {"least mean completion time of jobs on one device, by assignment", work, "AlloX, Le et al., EuroSys 2020"},
+	"best_match":   {"most done, each job measured by the device type that is best for it: whole devices go to whom they help most", rates, ours},
+	"cheapest":     {"least cost; pays more only as far as deadlines ask for it; dear devices may stay idle", deadlines, ours + "; late jobs: Moore, 1968"},
+	"elasticflow":  {"most deadlines met, with as few devices as are enough; the rest to whom they help most; numbers of devices change", sizes + ", steps that remain, deadlines", "ElasticFlow, Gu et al., ASPLOS 2023, sections 4.2 and 4.3, simplified"},
+	"fifo":         {"first come, first served, on any device type", nothing, fifos},
+	"fifo_packed":  {"fifo_perf, and who waits may share devices", rates + pairs, fifos},
+	"fifo_perf":    {"first come, first served, on the fastest device type that is free", rates, fifos},
+	"gandiva":      {"equal shares; random pairs share devices while that helps", rates + pairs, "Gandiva, Xiao et al., OSDI 2018, as in Gavel's comparison"},
+	"isolated":     {"each job has its own equal part of the cluster", nothing, fair},
+	"proportional": {"each job has every device type for the same share of time", nothing, fair + ", its normaliser"},
+	"sia":          {"most throughput relative to each job's least, evened out; numbers of devices change", sizes, "Sia, Jayaram Subramanya et al., SOSP 2023, section 3.3, with throughput for goodput"},
+	"srtf":         {"least remaining time first, weighed against how much a device helps", work, "Schrage, 1968, with the assignment of best_match"},
+	"themis":       {"least finish-time unfairness: whole devices go to the jobs that are worst off", work, themis + ", simplified: no auction"},
+	"tiresias":     {"least attained service, in queues", "throughputs, only to choose a device type", "Tiresias, Gu et al., NSDI 2019, section 3.2"},
+
+	"finish_time_fairness":         {"least slowdown against having an own part of the cluster, device types taken as alike", work, themisToo},
+	"finish_time_fairness_packed":  {"finish_time_fairness_perf" + andPairs, work + pairs, themisToo},
+	"finish_time_fairness_perf":    {"least slowdown against having an own part of the cluster", work, themisToo},
+	"hierarchical_fairness_packed": {"hierarchical_fairness_perf" + andPairs, teams + pairs, filling},
+	"hierarchical_fairness_perf":   {"weighted fairness among users, fairness within each", teams, filling},
+	"hierarchical_fifo_packed":     {"hierarchical_fifo_perf" + andPairs, teams + pairs, filling},
+	"hierarchical_fifo_perf":       {"weighted fairness among users, first come first served within each", teams, filling},
+
+	"max_min_fairness":                      {"least attained service: equal time for all, device types taken as alike", equal, fair},
+	"max_min_fairness_packed":               {"max_min_fairness_perf" + andPairs, weights + pairs, fair},
+	"max_min_fairness_perf":                 {"least attained service by throughput: whoever gets least gets as much as possible", weights, fair},
+	"max_min_fairness_water_filling":        {"max_min_fairness, and then the next least, and so on", equal, filling},
+	"max_min_fairness_water_filling_packed": {"max_min_fairness_water_filling_perf" + andPairs, weights + pairs, filling},
+	"max_min_fairness_water_filling_perf":   {"max_min_fairness_perf, and then the next least, and so on", weights, filling},
+
+	"max_sum_throughput_normalized_by_cost_packed_SLOs": {"max_sum_throughput_normalized_by_cost_perf_SLOs" + andPairs, deadlines + pairs, others},
+	"max_sum_throughput_normalized_by_cost_perf":        {"most steps per dollar", "throughputs, prices", others},
+	"max_sum_throughput_normalized_by_cost_perf_SLOs":   {"most steps per dollar that keep deadlines", deadlines, others},
+	"max_sum_throughput_perf":                           {"most steps per second of all jobs together", rates, others},
+
+	"min_total_duration":        {"least makespan, device types taken as alike", work, others},
+	"min_total_duration_packed": {"least makespan" + andPairs, work + pairs, others},
+	"min_total_duration_perf":   {"least makespan", work, others},
+	"strategy_proof":            {"greatest product of progress, with payment for what others lose, device types taken as alike", equal, nash},
+	"strategy_proof_perf":       {"greatest product of progress, with payment for what others lose: no job gains by claiming wrong rates", weights, nash},
 }
 
-// Policies writes which policies there are, what each does, and what it must be told of jobs.
+// Policies writes which policies there are, what each optimises, what it must be told of jobs, and where it is from.
 func Policies(w io.Writer) error {
 	var b strings.Builder
 	for _, n := range rounds.PolicyNames() {
-		d, ok := described[n]
-		if !ok {
-			d = undescribed(n)
-		}
+		d := described[n]
 		fmt.Fprintf(&b, "%s\n", n)
-		for _, line := range []string{d.does, "must know: " + d.needs} {
-			b.WriteString("  " + evaluate.Wrapped(line, "  "))
+		for _, line := range []string{d.does, "must know: " + d.needs, "from: " + d.from} {
+			b.WriteString("  " + evaluate.Wrapped(line, "    "))
 		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// undescribed is what the traits of a policy say.
-func undescribed(name string) about {
-	a := about{does: "see its source", needs: "see its source"}
-	p, err := rounds.NewPolicy(name, rounds.PolicyOptions{})
-	if err != nil {
-		return a
-	}
-	if d, ok := p.(rounds.Described); ok && d.Traits().Packs {
-		a.needs = together
-	}
-	return a
 }

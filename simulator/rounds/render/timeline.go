@@ -1,0 +1,55 @@
+package render
+
+import (
+	"maps"
+	"math"
+	"slices"
+
+	"trainopt/simulator/evaluate"
+	"trainopt/simulator/rounds"
+)
+
+// shownSteps is about how many points a line over time has.
+const shownSteps = 120
+
+// UtilizationChart shows what is in use over time.
+func UtilizationChart(note string, lines []evaluate.Line) evaluate.Chart {
+	return evaluate.Chart{Title: "Utilisation over time", Note: note, X: evaluate.Axis{Name: "hours", Zero: true},
+		Y: evaluate.Axis{Name: "share of devices", Zero: true, Share: true}, Lines: lines}
+}
+
+// deviceLines are a line for each device type.
+func deviceLines(r *rounds.Result) []evaluate.Line {
+	var out []evaluate.Line
+	for _, name := range slices.Sorted(maps.Keys(r.Cluster)) {
+		out = append(out, UtilizationLine(name, r, name))
+	}
+	return out
+}
+
+// UtilizationLine is the share of the devices of some types that were in use, over hours; without types, of all devices. Each of its
+// at most 120 points is the mean over a part of the time, and stands in its middle.
+func UtilizationLine(name string, r *rounds.Result, types ...string) evaluate.Line {
+	line := evaluate.Line{Name: name}
+	if r.Timeline == nil {
+		return line
+	}
+	if len(types) == 0 {
+		types = slices.Sorted(maps.Keys(r.Cluster))
+	}
+	steps := r.Timeline.Steps()
+	together := max(1, (steps+shownSteps-1)/shownSteps)
+	for k := 0; k < steps; k += together {
+		from := float64(k) * float64(r.Timeline.StepS)
+		to := math.Min(float64(k+together)*float64(r.Timeline.StepS), float64(r.MakespanS))
+		used, devices := 0.0, 0
+		for _, t := range types {
+			devices += r.Cluster[t]
+			for _, v := range r.Timeline.UsedS[t][k:min(k+together, steps)] {
+				used += float64(v)
+			}
+		}
+		line.Points = append(line.Points, evaluate.Point{X: (from + to) / 2 / 3600, Y: used / (float64(devices) * (to - from))})
+	}
+	return line
+}
