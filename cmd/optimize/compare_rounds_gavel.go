@@ -50,8 +50,8 @@ var gavelFlags = []gavelFlag{
 	{long: "solver", takes: true, here: "nothing: programs are solved exactly, by our own solvers"},
 	{long: "simulate-steady-state", here: "not simulated: --window leaves out the jobs of the time in which the cluster fills"},
 	{long: "enable-global-queue", here: "not simulated: device types are always filled one after the other"},
-	{long: "profiling-percentages", takes: true, here: "not simulated: throughputs are known, as with 1.0"},
-	{long: "num-reference-models", takes: true, here: "not simulated: throughputs are known, as with all 26"},
+	{long: "profiling-percentages", takes: true, here: "--profiling-percentage P, one in each run"},
+	{long: "num-reference-models", takes: true, here: "--reference-models N, one in each run"},
 }
 
 // gavelOptionTable is what the help says of them.

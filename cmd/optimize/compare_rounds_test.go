@@ -151,7 +151,7 @@ func TestCompareRoundsRefusals(t *testing.T) {
 		"--window-start 4000 --window-end 5000":     "here it is --window A:B",
 		"--generate_multi_gpu_jobs":                 "here it is --generate multi",
 		"--simulate-steady-state":                   "is not simulated",
-		"--profiling_percentages 0.2 0.4":           "is not simulated: throughputs are known",
+		"--profiling_percentages 0.2 0.4":           "here it is --profiling-percentage P",
 		"--solver ECOS":                             "has no meaning here",
 		"--cluster-spec 36:36:36 --seeds 0 1 2":     "here it is --cluster",
 		"--checkpoint-threshold 3":                  "has no meaning here",
