@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -225,12 +224,12 @@ func (f *roundsFlags) devices(e *env, o *jobsOf, text string) ([]rounds.DeviceTy
 // parseSpan reads a duration, or a number of seconds, from 0.
 func parseSpan(text string) (float64, error) {
 	if v, err := strconv.ParseFloat(text, 64); err == nil && v >= 0 && v < 1e12 {
-		return v, nil
+		return v, nil // beyond what a duration holds
 	}
-	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+	if d, err := parseDuration(text); err == nil && d >= 0 {
 		return d.Seconds(), nil
 	}
-	return 0, fmt.Errorf("%q: want a duration such as 6m or 2h30m, or seconds, from 0", text)
+	return 0, fmt.Errorf("%q: want a duration such as 6m, 2h30m or 5d, or seconds, from 0", text)
 }
 
 // parseWindow reads "A:B"; "" is no window.
