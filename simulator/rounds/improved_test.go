@@ -271,3 +271,22 @@ func BenchmarkDefault5000(b *testing.B) {
 		b.ReportMetric(float64(r.Events), "events")
 	}
 }
+
+// A job that is paused twice loses the time of both restarts, and nothing of what it did.
+func TestRestartsTakeTheirTime(t *testing.T) {
+	table, err := workload.NewThroughputs([]workload.Rate{{Device: "a", Job: "x", GPUs: 1, PerSecond: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var jobs []workload.Job
+	for id, steps := range []float64{1000, 10, 10} {
+		jobs = append(jobs, workload.Job{ID: id, Type: "x", GPUs: 1, Steps: steps, Arrival: float64(100 * id), Deadline: math.NaN(), SLO: math.NaN()})
+	}
+	got := run(t, rounds.Config{
+		Devices: []rounds.DeviceType{{Name: "a", Count: 1, PerServer: 1}}, Throughputs: table, Policy: "srtf", Jobs: jobs,
+		Preemption: rounds.Preemption{Seconds: 50, Steps: 7},
+	})
+	if want := rounds.Number(1000 + 2*10 + 2*50 + 2*7); math.Abs(float64(got.Jobs[0].JCTS-want)) > 1e-6 || got.Pauses != 2 {
+		t.Errorf("the job takes %v s with %d pauses, want %v s with 2", got.Jobs[0].JCTS, got.Pauses, want)
+	}
+}
