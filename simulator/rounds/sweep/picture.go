@@ -123,7 +123,20 @@ func (o *Outcome) distributions(scenario int) []evaluate.Chart {
 	if o.isolated != nil && len(ftf.Lines) > 0 {
 		charts = append(charts, ftf)
 	}
-	return charts
+	return append(charts, o.utilization(scenario))
+}
+
+// utilization is what is in use over time in a scenario, with the first seed.
+func (o *Outcome) utilization(scenario int) evaluate.Chart {
+	var lines []evaluate.Line
+	for p, policy := range o.Policies {
+		if c := &o.Cells[p][scenario][0]; c.known() {
+			l := render.UtilizationLine(policy, c.Result)
+			l.Color = p%8 + 1
+			lines = append(lines, l)
+		}
+	}
+	return render.UtilizationChart(fmt.Sprintf("share of all devices that are taken; seed %d", o.Seeds[0]), lines)
 }
 
 // WriteJobs writes every job of every run as CSV.
