@@ -114,6 +114,9 @@ func waterFill(what string, s *Sharing, weight []float64, entities []Entity) (So
 	if stuck {
 		sol.Value = 0
 	}
+	if sol.Gap <= promisedLevelGap {
+		return sol, nil
+	}
 	return sol, f.program.judge(what, sol.Gap)
 }
 
@@ -176,6 +179,9 @@ func (f *filling) rise() (all bool, err error) {
 	return height == top, nil
 }
 
+// promisedLevelGap is what is promised of levels: they add up the gaps of several programs.
+const promisedLevelGap = 1e-6
+
 // giveWay makes room by a small part of all levels.
 func (f *filling) giveWay() {
 	const room = 1e-8
@@ -196,8 +202,11 @@ func (f *filling) reach(level []float64) (part, bound float64) {
 	if !m.rising {
 		return 1, 1
 	}
+	if f.program != nil && f.pairing != nil {
+		m.activate(f.program.active)
+	}
 	p, it := m.optimise(m.set, func(p *point) bool { return p.latest*m.scale < 1-1e-6 && p.gap() < 1e-3 })
-	f.program, f.point, f.prices = m, p, it
+	f.program, f.point, f.prices, f.pairing = m, p, it, m.pairing
 	bound = it.dualBound()
 	if f.pairing != nil {
 		_, extra := m.price(it)

@@ -66,7 +66,7 @@ func levelsByProgram(t *rapid.T, s Sharing, weight []float64) []float64 {
 func TestWaterFillAgainstReference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSharing(t)
-		if false {
+		if rapid.Bool().Draw(t, "pairs") {
 			drawPairs(t, &s)
 		}
 		weight := drawList(t, len(s.Rate), "weight", 0, 1, 1, 1, 2, 0.1)

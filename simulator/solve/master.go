@@ -91,12 +91,13 @@ func (l *layout) generate(enough func(*point) bool) (*point, *interior) {
 	for round := 0; ; round++ {
 		it := newInterior(l.program)
 		it.begin()
-		p := it.optimise(rough, enough)
+		p := it.optimise(rough, nil) // only the bound over all options may end it early
 		more, extra := l.price(it)
 		if l.rising {
 			extra /= it.levelPrice()
 		}
-		bound = min(bound, p.bound+extra)
+		p.latest += extra
+		bound = min(bound, p.latest)
 		inner := p.gap()
 		p.bound = max(bound, min(p.value, p.bound))
 		gap := p.gap()

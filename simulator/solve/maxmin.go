@@ -31,8 +31,13 @@ func maxMin(what string, s *Sharing, weight, floor []float64, central bool) (Sol
 		sol.Value = 0
 		return sol, err
 	}
-	if _, err := meet(what, s, pairing, floor); err != nil {
+	first, err := meet(what, s, pairing, floor)
+	if err != nil {
 		return Solution{}, err
+	}
+	if first.asked() && pairing != nil {
+		m = newMaxMin(s, first.pairing, weight, floor)
+		m.activate(first.active)
 	}
 	p, it := m.optimise(m.set, nil)
 	if central {

@@ -226,6 +226,14 @@ func drawSharing(t *rapid.T) Sharing {
 	return s
 }
 
+// drawFloors draws floors that are often impossible. Without pairs they may leave no room at all.
+func drawFloors(t *rapid.T, s Sharing) []float64 {
+	if len(s.Pairs) > 0 {
+		return drawList(t, len(s.Rate), "floor", 0, 0, 0, 0, 0.0971, 0.5133, 1.937)
+	}
+	return drawList(t, len(s.Rate), "floor", 0, 0, 0, 0, 0.1, 0.5, 2)
+}
+
 func drawList(t *rapid.T, n int, what string, of ...float64) []float64 {
 	return rapid.SliceOfN(rapid.SampledFrom(of), n, n).Draw(t, what)
 }
@@ -299,12 +307,12 @@ func worst(weight, done []float64) float64 {
 func TestMaxMinAgainstReference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSharing(t)
-		if false {
+		if rapid.Bool().Draw(t, "pairs") {
 			drawPairs(t, &s)
 		}
 		n := len(s.Rate)
 		weight := drawList(t, n, "weight", 0, 1, 1, 1, 2, 0.01)
-		floor := drawList(t, n, "floor", 0, 0, 0, 0, 0.1, 0.5, 2)
+		floor := drawFloors(t, s)
 		method := rapid.SampledFrom([]func(Sharing, []float64, []float64) (Solution, error){MaxMin, Central}).Draw(t, "method")
 		sol, err := method(s, weight, floor)
 		r := maxMinReference(s, weight, floor)
@@ -341,11 +349,11 @@ func TestMaxMinAgainstReference(t *testing.T) {
 func TestMaxSumAgainstReference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSharing(t)
-		if false {
+		if rapid.Bool().Draw(t, "pairs") {
 			drawPairs(t, &s)
 		}
 		n, J := len(s.Rate), len(s.Devices)
-		floor := drawList(t, n, "floor", 0, 0, 0, 0, 0.1, 0.5, 2)
+		floor := drawFloors(t, s)
 		value := make([][]float64, n)
 		r := newReference(s)
 		for i := range value {
@@ -392,7 +400,7 @@ func TestMaxSumAgainstReference(t *testing.T) {
 func TestDemandAgainstReference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSharing(t)
-		if false {
+		if rapid.Bool().Draw(t, "pairs") {
 			drawPairs(t, &s)
 		}
 		n := len(s.Rate)
@@ -425,7 +433,7 @@ func TestDemandAgainstReference(t *testing.T) {
 func TestNashCannotBeImproved(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSharing(t)
-		if false {
+		if rapid.Bool().Draw(t, "pairs") {
 			drawPairs(t, &s)
 		}
 		n := len(s.Rate)
