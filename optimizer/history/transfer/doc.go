@@ -64,7 +64,7 @@
 //
 //	hidden                          as shipped        crossed
 //	GPU count, between others       3.9 %, 93.6 %     4.4 %, 90.7 %
-//	GPU count, beyond others        8.2 %, 92.0 %    10.7 %, 80.7 %
+//	GPU count, beyond others        8.0 %, 92.7 %    10.7 %, 80.7 %
 //	GPU type                       13.4 %, 97.5 %    16.2 %, 81.8 %
 //	GPU type but for one GPU       19.1 %, 90.2 %    16.3 %, 82.9 %
 //
