@@ -10,7 +10,7 @@ import "math"
 // It knows rates alone; with shortest it also knows how many steps are left, and when there are too few devices those with the
 // longest rest wait, as shortest remaining time first would have it, which has the least mean completion time on one device (Schrage,
 // "A proof of the optimality of the shortest remaining processing time discipline", 1968). That order alone, with 1/(time left) as the
-// value of a job, gives good types to short jobs that would hardly miss them and is worse by a third near saturation.
+// value of a job, gives good types to short jobs that would hardly miss them, and near saturation it starves long jobs.
 //
 // O(jobs · types) for each exchange of the assignment.
 type bestMatch struct {
