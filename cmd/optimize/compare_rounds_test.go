@@ -143,7 +143,7 @@ func TestCompareRoundsRefusals(t *testing.T) {
 		"--timeout 0":                               "--timeout",
 		"--points 3":                                "--points says nothing without --figure",
 		"--figure 7":                                "unknown, want one of 8, 9, 10",
-		"--figure 14":                               "estimated throughputs",
+		"--figure 11":                               "one run over time",
 		"--figure 8 --points 0":                     "--points 0",
 		"--figure 8 --rates 1":                      "--rates says nothing with --figure",
 		"--figure runtime --window 1:2":             "--window says nothing with --figure runtime",

@@ -8,6 +8,7 @@
 package figures
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -27,17 +28,19 @@ type Figure struct {
 	About      string
 	Lines      []Line
 
-	file       string // in the repository
-	step       float64
-	multi      bool
-	priorities bool
-	static     bool // all jobs come at once
+	file        string // in the repository
+	first, step float64
+	cluster     string // "" is 36 of each type
+	note        string // on what was published
+	multi       bool
+	priorities  bool
+	static      bool // all jobs come at once
 }
 
 // Line is a line of a figure: a policy, in one of several groups of runs ("" where there is only one).
 type Line struct {
 	Policy, Group, Metric string
-	Hours                 []float64 // at step, 2·step, …
+	Hours                 []float64 // at first, first + step, first + 2·step, …
 }
 
 // Runtime is the name of figure 12, which is no sweep; see Decisions.
@@ -48,7 +51,6 @@ const runtimeAlso = "12"
 
 // unavailable are figures that cannot be run, and why.
 var unavailable = map[string]string{
-	"14": "estimated throughputs of pairs are not simulated",
 	"11": "it shows one run over time, of which the repository has no values",
 }
 
@@ -102,8 +104,11 @@ func (f *Figure) Xs(n int) []float64 {
 	for _, l := range f.Lines {
 		most = max(most, len(l.Hours))
 	}
-	return thinned(most, n, func(i int) float64 { return math.Round(float64(i+1)*f.step*1e6) / 1e6 })
+	return thinned(most, n, f.x)
 }
+
+// x is the load of the i-th value of a line, as it was published.
+func (f *Figure) x(i int) float64 { return math.Round((f.first+float64(i)*f.step)*1e6) / 1e6 }
 
 // thinned are at most n of the values of(0) … of(all−1), the last one and others evenly before it; 0 is all.
 func thinned(all, n int, of func(int) float64) []float64 {
@@ -119,7 +124,7 @@ func thinned(all, n int, of func(int) float64) []float64 {
 
 // Sweep is what the figure shows.
 func (f *Figure) Sweep(o Options) (*sweep.Sweep, error) {
-	cluster, err := platform.Parse("v100=36,p100=36,k80=36", nil)
+	cluster, err := platform.Parse(cmp.Or(f.cluster, "v100=36,p100=36,k80=36"), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -130,6 +135,9 @@ func (f *Figure) Sweep(o Options) (*sweep.Sweep, error) {
 	cluster.Price(prices)
 	s := &sweep.Sweep{Title: "Gavel, " + f.About, Seeds: o.Seeds, XName: map[bool]string{true: "jobs", false: "jobs/h"}[f.static]}
 	s.Notes = append(s.Notes, fmt.Sprintf("published: %s of the repository of Gavel, mean of seeds 0, 1 and 2, from an older version of its code; the version of 2022-01-15 itself gives values that differ from these by a few percent", f.file))
+	if f.note != "" {
+		s.Notes = append(s.Notes, f.note)
+	}
 	if !o.Compat {
 		s.Notes = append(s.Notes, "ours is our mechanism; --compat simulates as the code of Gavel does")
 	}
@@ -169,10 +177,13 @@ func (f *Figure) Sweep(o Options) (*sweep.Sweep, error) {
 	return s, nil
 }
 
-// mechanism is what a group of lines has of its own: "ideal", or "rounds of … s".
+// mechanism is what a group of lines has of its own: "ideal", "rounds of … s", or whether rates of pairs are "measured" or
+// "estimated" as in figure 14.
 func mechanism(group string, c *rounds.Config) error {
 	switch text, ok := strings.CutPrefix(group, "rounds of "); {
-	case group == "":
+	case group == "", group == "measured":
+	case group == "estimated":
+		c.Profiling = rounds.Profiling{Share: 0.2, References: 16}
 	case group == "ideal":
 		c.Ideal = true
 	case ok:
@@ -195,8 +206,8 @@ func joined(a, b string) string {
 func short(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
 
 // at is the published value at a load; NaN when there is none.
-func (l *Line) at(x, step float64) float64 {
-	i := int(math.Round(x/step)) - 1
+func (f *Figure) at(l *Line, x float64) float64 {
+	i := int(math.Round((x - f.first) / f.step))
 	if i < 0 || i >= len(l.Hours) {
 		return math.NaN()
 	}
@@ -235,12 +246,12 @@ func (f *Figure) Beside(o *sweep.Outcome) {
 		l := &f.Lines[i]
 		theirs := evaluate.Line{Name: f.name(l) + ", published", Dash: true, Color: i%8 + 1}
 		for k, v := range l.Hours {
-			theirs.Points = append(theirs.Points, evaluate.Point{X: float64(k+1) * f.step, Y: v})
+			theirs.Points = append(theirs.Points, evaluate.Point{X: f.x(k), Y: v})
 		}
 		ours := evaluate.Line{Name: f.name(l), Dots: true, Color: i%8 + 1}
 		lines := [3][]string{{f.name(l)}, {"  ours"}, {"  ours / published"}}
 		for _, x := range xs {
-			p, m := l.at(x, f.step), value(o, l, x)/3600
+			p, m := f.at(l, x), value(o, l, x)/3600
 			ours.Points = append(ours.Points, evaluate.Point{X: x, Y: m})
 			lines[0], lines[1], lines[2] = append(lines[0], hours(p, 2)), append(lines[1], hours(m, 2)), append(lines[2], hours(m/p, 3))
 		}
