@@ -44,8 +44,9 @@ start (--static). Without any of them ` + fmt.Sprint(defaultStatic) + ` jobs are
 training on V100, P100 and K80 are in the binary.
 
 --json prints: schema, engine, policy, seed, compat, cluster, jobs[id, arrival_s, jct_s, deadline_s, missed, cost_usd,
-energy_joules], mean_jct_s, p50_jct_s, p99_jct_s, makespan_s, utilization, cost_usd, energy_joules, deadline_misses,
-lease_extensions, pauses, pause_s, allocations, policy_s, events, wall_s, stopped, not_stable, warnings[], workload, interval_s.
+energy_joules], mean_jct_s, p50_jct_s, p99_jct_s, makespan_s, utilization, timeline, cost_usd, energy_joules,
+deadline_misses, lease_extensions, pauses, pause_s, allocations, policy_s, events, wall_s, stopped, not_stable, warnings[], workload,
+interval_s.
 Exit code 1: not stable (jobs arrive faster than the policy gets them done), with the evidence; what is known is printed.`,
 		Example: `  optimize simulate rounds --policy fifo_perf
   optimize simulate rounds --rate 4 --window 400:500 --policy max_min_fairness_perf --compat
