@@ -164,6 +164,10 @@ func (p *program) unit() float64 {
 
 // meetsFloors says whether least progress is made up to slackGap.
 func (p *program) meetsFloors(x []float64) bool {
+	slack := slackGap
+	if p.links > 0 {
+		slack = slackPairsGap
+	}
 	for g := range p.count {
 		if !p.floored[g] {
 			continue
@@ -172,7 +176,7 @@ func (p *program) meetsFloors(x []float64) bool {
 		for k := p.start[g]; k < p.start[g+1]; k++ {
 			rate += p.rate[k] * x[k]
 		}
-		if rate < p.floor[g]*(1-slackGap) {
+		if rate < p.floor[g]*(1-slack) {
 			return false
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Demand finds shares by which every job gets at least its demand done per second (met to 1e-9 relative), with as much spare as
+// Demand finds shares by which every job gets at least its demand done per second (met to 1e-9 relative, with pairs to 1e-6), with as much spare as
 // can be spread evenly, or says ErrInfeasible. The shares are the analytic centre of all that are feasible, as an
 // interior-point solver without an objective returns (with pairs: over those that were needed); the value is min_i (what job
 // i gets done / its demand), over jobs with a demand; 0 when no job has one.

@@ -20,7 +20,8 @@ type Entity struct {
 // All jobs rise together until some cannot: either they have all their time on the best kind they may use, which is known
 // beforehand, or kinds of devices are full, which a program over shares tells. Between such events levels are found by Newton's
 // method on the prices. Without pairs at least one kind is full after every program, so that there are at most as many as kinds
-// (each of some steps), not as many as jobs.
+// (each of some steps), not as many as jobs. With pairs there may be as many as groups of equal jobs, each level is exact to about
+// 1e-5, and levels above the worst may be off by as much as faster jobs can make of that.
 func WaterFill(s Sharing, weight []float64) (Solution, error) {
 	return waterFill("water filling", &s, weight, nil)
 }
@@ -71,6 +72,7 @@ type filling struct {
 	program  *maxMinProgram
 	prices   *interior
 	shortage float64
+	room     float64 // by which levels were last lowered for want of room
 }
 
 func waterFill(what string, s *Sharing, weight []float64, entities []Entity) (Solution, error) {
@@ -129,32 +131,42 @@ func (f *filling) weightOf(i int) float64 {
 
 // run fills until every job is full.
 func (f *filling) run() error {
-	for range len(f.full) + len(f.sharing.Devices) + 1 {
+	const again = 20 // rises that rounding ended early
+	for range len(f.full) + len(f.sharing.Devices) + again {
 		f.plan()
 		if len(f.courses) == 0 {
 			return nil
 		}
-		all, err := f.rise()
-		if err != nil || all {
-			return err
+		switch f.rise() {
+		case roseToTop:
+			return nil
+		case roseToPrices:
+			f.fillUp()
 		}
-		f.fillUp()
 	}
 	return unfinished(f.what, 1)
 }
 
-// rise raises the levels as far as all together can go. all says that no job can rise any more. From a height that cannot be
+// rose is how a rise ended.
+type rose int
+
+const (
+	roseToTop    rose = iota // no job can rise any more
+	roseToPrices             // prices prove that all together cannot go on
+	roseSome                 // rounding ended it before that was proven
+)
+
+// rise raises the levels as far as all together can go. From a height that cannot be
 // reached on the straight way from here, the prices that prove it give a lower one, and so on; every height is at least what
 // can be reached, as no way bends upwards.
-func (f *filling) rise() (all bool, err error) {
+func (f *filling) rise() rose {
 	top := f.top()
 	height := top
 	level := make([]float64, len(f.level))
-	part := 0.0
+	part, bound := 0.0, 0.0
 	for range 60 {
 		copy(level, f.level)
 		f.at(height, level)
-		var bound float64
 		part, bound = f.reach(level)
 		if part >= 1-levelGap {
 			break
@@ -170,24 +182,34 @@ func (f *filling) rise() (all bool, err error) {
 		height = lower
 	}
 	part = max(0, min(1, part))
+	missing, gained := 0.0, 0.0
 	for i, v := range level {
 		if way := v - f.level[i]; way > 0 {
-			f.shortage = max(f.shortage, (1-part)*way/v+levelGap)
+			missing = max(missing, (bound-part)*way/v)
+			gained = max(gained, part*way/v)
 			f.level[i] += way * part
 		}
 	}
-	return height == top, nil
+	switch {
+	case height == top && part >= 1-levelGap:
+		return roseToTop
+	case missing > 0.1*promisedLevelGap && gained > promisedLevelGap:
+		return roseSome
+	}
+	f.shortage = max(f.shortage, max(0, min(missing, 1))+levelGap)
+	return roseToPrices
 }
 
 // promisedLevelGap is what is promised of levels: they add up the gaps of several programs.
 const promisedLevelGap = 1e-6
 
-// giveWay makes room by a small part of all levels.
+// giveWay makes room by a small part of all levels, every time a larger one.
 func (f *filling) giveWay() {
-	const room = 1e-8
-	f.shortage += room
+	const first, last = 1e-8, 2e-5
+	f.room = min(last, max(first, 4*f.room))
+	f.shortage += f.room
 	for i := range f.level {
-		f.level[i] *= 1 - room
+		f.level[i] *= 1 - f.room
 	}
 }
 

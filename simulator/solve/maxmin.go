@@ -3,7 +3,7 @@ package solve
 import "math"
 
 // MaxMin maximises min_i weight_i · (what job i gets done per second), over jobs with a weight above 0 (nil: all count 1), where
-// each job also gets at least floor_i (nil: none; met to 1e-9 relative). When a weighted job can get nothing done anywhere the
+// each job also gets at least floor_i (nil: none; met to 1e-9 relative, with pairs to 1e-6). When a weighted job can get nothing done anywhere the
 // value is 0 and the shares are those of the program without such jobs. Without a weighted job the value is 0 and the shares
 // are those of Demand.
 func MaxMin(s Sharing, weight, floor []float64) (Solution, error) {

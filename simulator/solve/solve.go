@@ -64,6 +64,7 @@ const (
 	wantedGap        = 1e-10 // where iterating ends
 	promisedGap      = 1e-7  // above it there is an error
 	promisedPairsGap = 1e-4  // the same with pairs
+	slackPairsGap    = 1e-6  // the same with pairs
 	slackGap         = 1e-9  // how far floors and demands may be missed, relative
 )
 

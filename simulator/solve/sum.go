@@ -6,7 +6,7 @@ import (
 )
 
 // MaxSum maximises Σ_ij value_ij x_ij (pairs: pairValue, nil: 0), where each job gets at least floor_i done per second (nil: none;
-// met to 1e-9 relative), or says ErrInfeasible. Gap is relative to the value, or to a thousandth of what equal parts of the
+// met to 1e-9 relative, with pairs to 1e-6), or says ErrInfeasible. Gap is relative to the value, or to a thousandth of what equal parts of the
 // cluster are worth or cost where that is more. Pairs by class have no values.
 func MaxSum(s Sharing, value, pairValue [][]float64, floor []float64) (Solution, error) {
 	const what = "max-sum"
