@@ -29,6 +29,8 @@ type interior struct {
 	pivots             []int
 	tResidual, tRight  float64
 	touched            []groupRows
+	longest            float64 // of the way to where something becomes 0, the part that a step may go
+	leastCentring      float64 // of mu, the part that a step aims at, at least
 	ordinary           float64 // Σ weight of the pairs whose target is 0
 	worth              float64 // the objective where it began
 }
@@ -55,7 +57,7 @@ const (
 )
 
 func newInterior(p *program) *interior {
-	s := &interior{program: p, cols: len(p.rate), groupsN: p.groups(), rows: len(p.capacity) + p.links}
+	s := &interior{program: p, cols: len(p.rate), groupsN: p.groups(), rows: len(p.capacity) + p.links, longest: 0.995, leastCentring: 1e-6}
 	s.u0 = s.cols
 	s.v0 = s.u0 + s.groupsN
 	s.w0 = s.v0 + s.groupsN
@@ -219,7 +221,7 @@ func (s *interior) iterate(mu float64) bool {
 		}
 		after /= s.ordinary
 		sigma := after / mu
-		sigma = max(sigma*sigma*sigma, 1e-6)
+		sigma = max(sigma*sigma*sigma, s.leastCentring)
 		s.correct(sigma*mu, ap*ad)
 	} else {
 		s.correct(0, ap*ad)
@@ -228,8 +230,7 @@ func (s *interior) iterate(mu float64) bool {
 		return false
 	}
 	ap, ad = s.reach()
-	const short = 0.995
-	s.move(min(1, short*ap), min(1, short*ad))
+	s.move(min(1, s.longest*ap), min(1, s.longest*ad))
 	return ap > 1e-10 || ad > 1e-10
 }
 
@@ -244,6 +245,9 @@ func (s *interior) correct(mu, second float64) {
 		s.kappa[i] = k
 	}
 }
+
+// careful makes steps shorter and keeps closer to the central path.
+func (s *interior) careful() { s.longest, s.leastCentring = 0.9, 0.05 }
 
 // centre takes Newton steps towards the point of the central path at mu, so that what is left does not depend on the path taken.
 func (s *interior) centre(mu float64, steps int) {

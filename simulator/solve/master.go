@@ -13,9 +13,7 @@ const rounds = 60
 func (l *layout) optimise(set func(), enough func(*point) bool) (*point, *interior) {
 	set()
 	if l.pairing == nil {
-		it := newInterior(l.program)
-		it.begin()
-		return it.optimise(l.wanted, enough), it
+		return l.program.optimise(l.wanted, enough)
 	}
 	for {
 		p, it := l.generate(enough)
@@ -29,6 +27,23 @@ func (l *layout) optimise(set func(), enough func(*point) bool) (*point, *interi
 		l.activate(old.active)
 		set()
 	}
+}
+
+// optimise solves a program; where that ends too far from the optimum, once more with care.
+func (p *program) optimise(wanted float64, enough func(*point) bool) (*point, *interior) {
+	it := newInterior(p)
+	it.begin()
+	best := it.optimise(wanted, enough)
+	if best.gap() <= max(wanted, promisedGap) || enough != nil && enough(best) {
+		return best, it
+	}
+	careful := newInterior(p)
+	careful.careful()
+	careful.begin()
+	if again := careful.optimise(wanted, enough); again.gap() < best.gap() {
+		return again, careful
+	}
+	return best, it
 }
 
 // lonely is a job that would have to stand beside itself, since it spends more time beside its own class than all others of the
@@ -89,9 +104,7 @@ func (l *layout) generate(enough func(*point) bool) (*point, *interior) {
 	bound := math.Inf(1)
 	rough := 1e-2
 	for round := 0; ; round++ {
-		it := newInterior(l.program)
-		it.begin()
-		p := it.optimise(rough, nil) // only the bound over all options may end it early
+		p, it := l.program.optimise(rough, nil) // only the bound over all options may end it early
 		more, extra := l.price(it)
 		if l.rising {
 			extra /= it.levelPrice()
