@@ -1,10 +1,8 @@
 package solve
 
 import (
-	"errors"
 	"fmt"
 	"math"
-	"testing"
 
 	"pgregory.net/rapid"
 )
@@ -254,6 +252,16 @@ func feasible(s Sharing, sol Solution) error {
 			time[i] += x
 		}
 	}
+	for _, p := range sol.Shared {
+		for j, x := range p.X {
+			if !(x >= 0) || p.A >= p.B || s.Scale[p.A] != s.Scale[p.B] {
+				return fmt.Errorf("share %g of jobs %d and %d on kind %d", x, p.A, p.B, j)
+			}
+			used[j] += s.Scale[p.A] * x
+			time[p.A] += x
+			time[p.B] += x
+		}
+	}
 	for q, row := range sol.Pairs {
 		for j, x := range row {
 			if !(x >= 0) {
@@ -318,168 +326,6 @@ func worst(weight, done []float64) float64 {
 		}
 	}
 	return least
-}
-
-func TestMaxMinAgainstReference(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := drawSharing(t)
-		if rapid.Bool().Draw(t, "pairs") {
-			drawPairs(t, &s)
-		}
-		n := len(s.Rate)
-		weight := drawList(t, n, "weight", 0, 1, 1, 1, 2, 0.01)
-		floor := drawFloors(t, s)
-		method := rapid.SampledFrom([]func(Sharing, []float64, []float64) (Solution, error){MaxMin, Central}).Draw(t, "method")
-		sol, err := method(s, weight, floor)
-		r := maxMinReference(s, weight, floor)
-		want, refErr := solver(r)
-		if refErr != nil {
-			if !errors.Is(err, ErrInfeasible) {
-				t.Fatalf("the reference says %v, not %v (value %g)", refErr, err, sol.Value)
-			}
-			return
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := feasible(s, sol); err != nil {
-			t.Fatal(err)
-		}
-		done := doneBy(s, sol)
-		for i, f := range floor {
-			if done[i] < f*(1-2*slackOf(s)) {
-				t.Fatalf("job %d gets %.17g done, asked %g", i, done[i], f)
-			}
-		}
-		if want == unbounded {
-			want = 0
-		} else if got := worst(weight, done); sol.Value > got*(1+1e-12) {
-			t.Fatalf("value %.17g, but the shares give %.17g", sol.Value, got)
-		}
-		if !near(sol.Value, want, toleranceOf(s)) || sol.Gap > toleranceOf(s) {
-			t.Fatalf("value %.12g with gap %g, reference %.12g", sol.Value, sol.Gap, want)
-		}
-	})
-}
-
-func TestMaxSumAgainstReference(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := drawSharing(t)
-		if rapid.Bool().Draw(t, "pairs") {
-			drawPairs(t, &s)
-		}
-		n, J := len(s.Rate), len(s.Devices)
-		floor := drawFloors(t, s)
-		value := make([][]float64, n)
-		r := newReference(s)
-		for i := range value {
-			value[i] = rapid.SliceOfN(rapid.SampledFrom([]float64{0, 1, 1, 3, -1, 1e4, 0.01}), J, J).Draw(t, "value")
-			copy(r.cost[i*J:], value[i])
-		}
-		pairValue := make([][]float64, len(s.Pairs))
-		for q := range pairValue {
-			pairValue[q] = rapid.SliceOfN(rapid.SampledFrom([]float64{0, 1, 3, -1}), J, J).Draw(t, "pair value")
-			copy(r.cost[(n+q)*J:], pairValue[q])
-		}
-		r.floors(s, floor)
-		sol, err := MaxSum(s, value, pairValue, floor)
-		want, refErr := solver(r)
-		if refErr != nil {
-			if !errors.Is(err, ErrInfeasible) {
-				t.Fatalf("the reference says %v, not %v (value %g)", refErr, err, sol.Value)
-			}
-			return
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := feasible(s, sol); err != nil {
-			t.Fatal(err)
-		}
-		got := 0.0
-		for i, row := range sol.X {
-			for j, x := range row {
-				got += value[i][j] * x
-			}
-		}
-		for q, row := range sol.Pairs {
-			for j, x := range row {
-				got += pairValue[q][j] * x
-			}
-		}
-		if !near(got, want, toleranceOf(s)) || !near(sol.Value, want, toleranceOf(s)) {
-			t.Fatalf("value %.12g (the shares give %.12g) with gap %g, reference %.12g", sol.Value, got, sol.Gap, want)
-		}
-	})
-}
-
-func TestDemandAgainstReference(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := drawSharing(t)
-		if rapid.Bool().Draw(t, "pairs") {
-			drawPairs(t, &s)
-		}
-		n := len(s.Rate)
-		asked := drawList(t, n, "demand", 0, 0.1, 0.1, 0.5, 0.01, 2)
-		r := newReference(s)
-		r.floors(s, asked)
-		sol, err := Demand(s, asked)
-		if _, refErr := solver(r); refErr != nil {
-			if !errors.Is(err, ErrInfeasible) {
-				t.Fatalf("the reference says %v, not %v (value %g)", refErr, err, sol.Value)
-			}
-			return
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := feasible(s, sol); err != nil {
-			t.Fatal(err)
-		}
-		for i, v := range doneBy(s, sol) {
-			if v < asked[i]*(1-2*slackOf(s)) {
-				t.Fatalf("job %d gets %.17g done, asked %g", i, v, asked[i])
-			}
-		}
-	})
-}
-
-// The conditions of Karush, Kuhn and Tucker need no other solver: no small move of time from anything to anything else improves
-// the sum of logarithms.
-func TestNashCannotBeImproved(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := drawSharing(t)
-		if rapid.Bool().Draw(t, "pairs") {
-			drawPairs(t, &s)
-		}
-		n := len(s.Rate)
-		weight := drawList(t, n, "weight", 0, 1, 1, 2)
-		sol, err := Nash(s, weight)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := feasible(s, sol); err != nil {
-			t.Fatal(err)
-		}
-		// Linearised at the solution, the best feasible point is no better: Σ X'_i/X_i ≤ number of jobs.
-		r := newReference(s)
-		jobs := 0.0
-		for i, v := range doneBy(s, sol) {
-			if weight[i] > 0 && v > 0 {
-				jobs++
-				for k, c := range r.done(s, i) {
-					r.cost[k] += c / v
-				}
-			}
-		}
-		best, err := solver(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if best > jobs*(1+1e-6) {
-			t.Fatalf("Σ X'/X can be %.9g for %g jobs", best, jobs)
-		}
-	})
 }
 
 // drawPairs adds pairs: of classes of jobs, all of the same rates, or a few of any rates.
