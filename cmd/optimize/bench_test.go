@@ -1,12 +1,14 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"sort"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,18 +17,38 @@ import (
 	"trainopt/optimizer/journal"
 )
 
-// command is a real process of this program, for benchmarks: the test binary as the agent.
+// program is the program as users build it: the test binary is larger and starts slower.
+var program = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "bench")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "optimize")
+	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the program: %w: %s", err, out)
+	}
+	return path, nil
+})
+
+// command is a process of the program.
 func command(b *testing.B, dir string, args ...string) *exec.Cmd {
 	b.Helper()
-	cmd := exec.Command(os.Args[0], args...)
+	path, err := program()
+	if err != nil {
+		b.Fatal(err)
+	}
+	cmd := exec.Command(path, args...)
 	cmd.Dir = dir
-	cmd.Env = append(cleanEnviron(), agentVariable+"=1")
+	cmd.Env = cleanEnviron()
 	return cmd
 }
 
 // BenchmarkStartup is the time from exec to exit of `optimize version`: what every command pays.
 func BenchmarkStartup(b *testing.B) {
 	dir := b.TempDir()
+	if _, err := program(); err != nil {
+		b.Fatal(err)
+	}
 	for b.Loop() {
 		if err := command(b, dir, "version").Run(); err != nil {
 			b.Fatal(err)
