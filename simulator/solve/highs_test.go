@@ -5,6 +5,7 @@ package solve
 import (
 	"errors"
 	"fmt"
+	"testing"
 
 	"github.com/bartolsthoorn/gohighs/highs"
 )
@@ -43,4 +44,48 @@ func (r *reference) highs() (float64, error) {
 		return 0, fmt.Errorf("HiGHS: %v", sol.Status)
 	}
 	return sol.Objective, nil
+}
+
+// BenchmarkHiGHS solves the programs of BenchmarkMaxMin, written out.
+func BenchmarkHiGHS(b *testing.B) {
+	for _, n := range []int{128, 512} {
+		s, w := instance(n, n, oneTo8)
+		r := sparseMaxMin(s, w)
+		for _, method := range []string{"simplex", "ipm"} {
+			b.Run(fmt.Sprintf("max-min/%s/jobs=%d", method, n), func(b *testing.B) {
+				for b.Loop() {
+					sol, err := r.Solve(highs.WithOutput(false), highs.WithThreads(1), highs.WithStringOption("solver", method))
+					if err != nil || !sol.IsOptimal() {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// sparseMaxMin is the max-min program with its entries only.
+func sparseMaxMin(s Sharing, weight []float64) *highs.Model {
+	n, J := len(s.Rate), len(s.Devices)
+	m := &highs.Model{Maximize: true, ColCosts: make([]float64, n*J+1), ColLower: make([]float64, n*J+1)}
+	t := n * J
+	m.ColCosts[t] = 1
+	for i, rate := range s.Rate {
+		var cols []int
+		var ones, done []float64
+		for j, r := range rate {
+			cols, ones, done = append(cols, i*J+j), append(ones, 1), append(done, r)
+		}
+		m.AddSparseRow(highs.NegInf(), cols, ones, 1)
+		m.AddSparseRow(0, append(cols, t), append(done, -1/weight[i]), highs.Inf())
+	}
+	for j, d := range s.Devices {
+		var cols []int
+		var scales []float64
+		for i, scale := range s.Scale {
+			cols, scales = append(cols, i*J+j), append(scales, scale)
+		}
+		m.AddSparseRow(highs.NegInf(), cols, scales, d)
+	}
+	return m
 }

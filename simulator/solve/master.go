@@ -5,8 +5,10 @@ import (
 	"slices"
 )
 
-// rounds is how often columns may be generated.
-const rounds = 60
+const (
+	rounds      = 60   // how often columns may be generated
+	mostOptions = 1000 // options with columns: a step of the method takes time with its third power
+)
 
 // optimise solves the program; set writes its levels and floors, which the columns do not change. enough may end it earlier
 // (nil: never).
@@ -115,7 +117,7 @@ func (l *layout) generate(enough func(*point) bool) (*point, *interior) {
 		p.bound = max(bound, min(p.value, p.bound))
 		gap := p.gap()
 		switch {
-		case gap <= l.wanted || round == rounds || enough != nil && enough(p):
+		case gap <= l.wanted || round == rounds || len(l.active) > mostOptions || enough != nil && enough(p):
 			return p, it
 		case len(more) == 0 || gap <= 3*inner:
 			if rough <= l.wanted {

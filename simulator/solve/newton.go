@@ -54,6 +54,12 @@ func (s *interior) measure() progress {
 		s.tResidual = level - 1
 		now.dual = max(now.dual, math.Abs(s.tResidual))
 	}
+	s.products(&now)
+	return now
+}
+
+// products sums up x·z.
+func (s *interior) products(now *progress) {
 	for i, w := range s.weight {
 		switch {
 		case w == 0:
@@ -66,7 +72,6 @@ func (s *interior) measure() progress {
 	if s.ordinary > 0 {
 		now.mu = now.gap / s.ordinary
 	}
-	return now
 }
 
 // factorise eliminates the rows of every group and factorises what remains: the capacities, the links and t.
@@ -79,50 +84,7 @@ func (s *interior) factorise() bool {
 	}
 	for g, m := range s.count {
 		s.block(g)
-		f := &s.fact[g]
-		rows := &s.touched[g]
-		K := len(rows.kind)
-		P := s.inverse[f.at : f.at+K*K]
-		from := s.start[g]
-		at := 0.0
-		if s.rising {
-			at = m * s.level[g] * f.part
-		}
-		for k := range K {
-			row, use := int(rows.rows[rows.kind[k]]), s.use[from+k]
-			last[row] -= at * use * s.g[from+k]
-			other, side := -1, 0.0
-			if b := rows.link[k]; b >= 0 {
-				other, side = int(rows.rows[b]), s.side[from+k]
-				last[other] -= at * side * s.g[from+k]
-			}
-			for l := range k + 1 {
-				v := m * P[k*K+l]
-				twice := k != l
-				row2, use2 := int(rows.rows[rows.kind[l]]), s.use[from+l]
-				s.addSchur(row, row2, use*use2*v, twice)
-				b := rows.link[l]
-				if other < 0 && b < 0 {
-					continue
-				}
-				if other >= 0 {
-					s.addSchur(other, row2, side*use2*v, twice)
-				}
-				if b >= 0 {
-					other2, side2 := int(rows.rows[b]), s.side[from+l]
-					if twice {
-						s.addSchur(row, other2, use*side2*v, true)
-					}
-					if other >= 0 {
-						s.addSchur(other, other2, side*side2*v, twice)
-					}
-				}
-			}
-		}
-		if s.rising && s.level[g] != 0 {
-			keep := 1 - f.ratio
-			last[s.rows] -= m * s.level[g] * s.level[g] * (f.inv2 + keep*keep*f.inv3)
-		}
+		s.couple(g, m, last)
 	}
 	for i := range s.rows {
 		s.schur[i*R+i] *= 1 + steady
@@ -131,6 +93,54 @@ func (s *interior) factorise() bool {
 		last[s.rows] = 1
 	}
 	return decompose(s.schur, s.pivots)
+}
+
+// couple adds what a group leaves on the coupling rows and on that of t.
+func (s *interior) couple(g int, m float64, last []float64) {
+	f := &s.fact[g]
+	rows := &s.touched[g]
+	K := len(rows.kind)
+	P := s.inverse[f.at : f.at+K*K]
+	from := s.start[g]
+	at := 0.0
+	if s.rising {
+		at = m * s.level[g] * f.part
+	}
+	for k := range K {
+		row, use := int(rows.rows[rows.kind[k]]), s.use[from+k]
+		last[row] -= at * use * s.g[from+k]
+		other, side := -1, 0.0
+		if b := rows.link[k]; b >= 0 {
+			other, side = int(rows.rows[b]), s.side[from+k]
+			last[other] -= at * side * s.g[from+k]
+		}
+		for l := range k + 1 {
+			v := m * P[k*K+l]
+			twice := k != l
+			row2, use2 := int(rows.rows[rows.kind[l]]), s.use[from+l]
+			s.addSchur(row, row2, use*use2*v, twice)
+			b := rows.link[l]
+			if other < 0 && b < 0 {
+				continue
+			}
+			if other >= 0 {
+				s.addSchur(other, row2, side*use2*v, twice)
+			}
+			if b >= 0 {
+				other2, side2 := int(rows.rows[b]), s.side[from+l]
+				if twice {
+					s.addSchur(row, other2, use*side2*v, true)
+				}
+				if other >= 0 {
+					s.addSchur(other, other2, side*side2*v, twice)
+				}
+			}
+		}
+	}
+	if s.rising && s.level[g] != 0 {
+		keep := 1 - f.ratio
+		last[s.rows] -= m * s.level[g] * s.level[g] * (f.inv2 + keep*keep*f.inv3)
+	}
 }
 
 // steady is what the diagonal of the coupling rows is enlarged by. It is above the rounding of their sums, so that rows which
@@ -157,7 +167,6 @@ func (s *interior) addSchur(a, b int, v float64, twice bool) {
 //	P_kl = −θ_k θ_l (e + Σ_m θ_m (r_k − r_m)(r_l − r_m)) / D
 func (s *interior) block(g int) {
 	from, to := s.start[g], s.start[g+1]
-	K := to - from
 	f := &s.fact[g]
 	th, rate := s.theta[from:to], s.rate[from:to]
 	du := s.x[s.u0+g] / s.z[s.u0+g]
@@ -198,7 +207,16 @@ func (s *interior) block(g int) {
 		square = 1
 	}
 	f.e = e
-	D := s0 * (q*square + e)
+	s.invert(g, square, s0*(q*square+e))
+}
+
+// invert writes the inverse of a group's matrix and its product with the rates; square is 1 when it has rows of progress.
+func (s *interior) invert(g int, square, D float64) {
+	from, to := s.start[g], s.start[g+1]
+	K := to - from
+	f := &s.fact[g]
+	th, rate := s.theta[from:to], s.rate[from:to]
+	du, e := s.x[s.u0+g]/s.z[s.u0+g], f.e
 	P := s.inverse[f.at : f.at+K*K]
 	for k, a := range th {
 		lean, others := 0.0, du // D without column k, of both kinds
@@ -385,8 +403,8 @@ func (s *interior) groupStep(g int, m float64) {
 }
 
 // decompose factorises a symmetric matrix of which the lower triangle is given, L U with row exchanges, in place. The matrix
-// is indefinite (t is free), and its block of capacities may be all but singular where t decides; so no Cholesky. A pivot that
-// is only rounding is made huge, which leaves its unknown out of the step.
+// is indefinite (t is free), and its block of capacities may be all but singular where t decides; so no Cholesky. A pivot of 0
+// is made huge, which leaves its unknown out of the step.
 func decompose(a []float64, pivots []int) bool {
 	n := len(pivots)
 	for i := range n {

@@ -341,6 +341,31 @@ func (p *pairing) without(job int) *pairing {
 	return q
 }
 
+// offer is an option without columns and by how much it is worth more than it costs.
+type offer struct {
+	option int
+	worth  float64
+}
+
+// pick takes the best offers, a few of each class.
+func (p *pairing) pick(offers []offer) (improving []int) {
+	slices.SortFunc(offers, func(a, b offer) int { return cmp.Or(cmp.Compare(b.worth, a.worth), a.option-b.option) })
+	taken := make([]int, len(p.jobs))
+	most := 3 // of a class at once
+	if len(p.jobs) > 40 {
+		most = 1
+	}
+	for _, f := range offers {
+		o := &p.options[f.option]
+		if taken[o.a] < most && taken[o.b] < most {
+			taken[o.a]++
+			taken[o.b]++
+			improving = append(improving, f.option)
+		}
+	}
+	return improving
+}
+
 // price finds options without columns that would improve the program, best first, and by how much the bound of the iterate rises
 // when all options are counted. For prices π of time, λ of progress and p of capacity the dual asks of every option
 // max_{i∈a}(λ_i r_a − π_i) + max_{i∈b}(λ_i r_b − π_i) ≤ s·p − gain; where it does not hold, the prices of time of both classes
@@ -366,10 +391,6 @@ func (l *layout) price(it *interior) (improving []int, extra float64) {
 		}
 		return best
 	}
-	type offer struct {
-		option int
-		worth  float64
-	}
 	var offers []offer
 	for o := range p.options {
 		option := &p.options[o]
@@ -394,16 +415,5 @@ func (l *layout) price(it *interior) (improving []int, extra float64) {
 	for g, m := range l.count {
 		extra += m * raise[p.classOf[l.member[g]]]
 	}
-	slices.SortFunc(offers, func(a, b offer) int { return cmp.Or(cmp.Compare(b.worth, a.worth), a.option-b.option) })
-	taken := make([]int, len(p.jobs))
-	for _, f := range offers {
-		o := &p.options[f.option]
-		const most = 3 // of a class at once
-		if taken[o.a] < most || taken[o.b] < most {
-			taken[o.a]++
-			taken[o.b]++
-			improving = append(improving, f.option)
-		}
-	}
-	return improving, extra
+	return p.pick(offers), extra
 }
