@@ -13,10 +13,12 @@ import (
 // ErrCorrupt is the cause of every ReadFrom that failed for what the bytes say (not for the reader's own error).
 var ErrCorrupt = errors.New("not a network, or a damaged one")
 
-// The stored form, little-endian: magic, number of hidden layers, inputs, hidden sizes, outputs, dropout (uint32 or
-// float32 each), CRC-32C of all that; parameters (float32), CRC-32C of the parameters.
+// The stored form, little-endian: magic, number of hidden layers, inputs, hidden sizes, outputs, dropout, in files that
+// start with activated the activation (uint32 or float32 each), CRC-32C of all that; parameters (float32), CRC-32C of the
+// parameters. Networks of ReLU are stored as they always were.
 const (
 	magic     = 0x314e5254 // "TRN1"
+	activated = 0x324e5254 // "TRN2"
 	maxHidden = 64
 )
 
@@ -31,7 +33,11 @@ func (n *Network) WriteTo(w io.Writer) (int64, error) {
 	if len(n.Hidden) > maxHidden {
 		return 0, fmt.Errorf("write network: %d hidden layers, at most %d", len(n.Hidden), maxHidden)
 	}
-	b := binary.LittleEndian.AppendUint32(nil, magic)
+	first := uint32(magic)
+	if n.Activation != ReLU {
+		first = activated
+	}
+	b := binary.LittleEndian.AppendUint32(nil, first)
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(n.Hidden)))
 	b = binary.LittleEndian.AppendUint32(b, uint32(n.Inputs))
 	for _, h := range n.Hidden {
@@ -39,6 +45,9 @@ func (n *Network) WriteTo(w io.Writer) (int64, error) {
 	}
 	b = binary.LittleEndian.AppendUint32(b, uint32(n.Outputs))
 	b = binary.LittleEndian.AppendUint32(b, math.Float32bits(n.Dropout))
+	if n.Activation != ReLU {
+		b = binary.LittleEndian.AppendUint32(b, uint32(n.Activation))
+	}
 	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 	body := len(b)
 	for _, p := range n.params {
@@ -68,15 +77,15 @@ func (n *Network) ReadFrom(r io.Reader) (int64, error) {
 	if c.Inputs != n.Inputs || c.Outputs != n.Outputs || !slices.Equal(c.Hidden, n.Hidden) || n.params == nil {
 		n.shape(c)
 	}
-	n.Dropout = c.Dropout
+	n.Dropout, n.Activation = c.Dropout, c.Activation
 	copy(n.params, params)
 	return in.n, nil
 }
 
 func readConfig(in *sumReader) (c Config, err error) {
 	first, err := in.word()
-	if err == nil && first != magic {
-		err = fmt.Errorf("%w: it starts with %#x, want %#x", ErrCorrupt, first, magic)
+	if err == nil && first != magic && first != activated {
+		err = fmt.Errorf("%w: it starts with %#x, want %#x or %#x", ErrCorrupt, first, magic, activated)
 	}
 	if err != nil {
 		return c, err
@@ -103,6 +112,16 @@ func readConfig(in *sumReader) (c Config, err error) {
 	c = Config{Inputs: sizes[0], Outputs: sizes[hidden+1], Dropout: math.Float32frombits(bits)}
 	if hidden > 0 {
 		c.Hidden = sizes[1 : hidden+1]
+	}
+	if first == activated {
+		v, err := in.word()
+		if err != nil {
+			return c, err
+		}
+		if v == uint32(ReLU) || v > uint32(LeakyReLU) {
+			return c, fmt.Errorf("%w: activation %d", ErrCorrupt, v)
+		}
+		c.Activation = Activation(v)
 	}
 	if err := in.check(); err != nil {
 		return c, err

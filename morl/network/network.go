@@ -26,18 +26,19 @@ import (
 	"sync"
 )
 
-// Config describes a perceptron: fully connected layers, ReLU and dropout after each hidden one, linear outputs.
+// Config describes a perceptron: fully connected layers, an activation and dropout after each hidden one, linear outputs.
 type Config struct {
 	Inputs, Outputs int
 	Hidden          []int   // sizes of the hidden layers; nil: a linear map
 	Dropout         float32 // probability of dropping a hidden unit while training, 0 ≤ p < 1 (inverted scaling)
+	Activation      Activation
 }
 
 // maxParams bounds a network that is read or made: 256 MiB of parameters.
 const maxParams = 1 << 26
 
 // Validate says what is wrong with the configuration: a size below 1, a network of more than 2²⁶ parameters, a
-// probability outside [0, 1).
+// probability outside [0, 1), an unknown activation.
 func (c Config) Validate() error {
 	in, total := c.Inputs, 0
 	for i, out := range append(slices.Clone(c.Hidden), c.Outputs) {
@@ -52,11 +53,15 @@ func (c Config) Validate() error {
 	if !(c.Dropout >= 0 && c.Dropout < 1) {
 		return fmt.Errorf("network dropout %v: want 0 ≤ p < 1", c.Dropout)
 	}
+	if c.Activation > LeakyReLU {
+		return fmt.Errorf("network activation %d: want 0 to %d", c.Activation, LeakyReLU)
+	}
 	return nil
 }
 
 func (c Config) equal(o Config) bool {
-	return c.Inputs == o.Inputs && c.Outputs == o.Outputs && c.Dropout == o.Dropout && slices.Equal(c.Hidden, o.Hidden)
+	return c.Inputs == o.Inputs && c.Outputs == o.Outputs && c.Dropout == o.Dropout && c.Activation == o.Activation &&
+		slices.Equal(c.Hidden, o.Hidden)
 }
 
 // layer is one fully connected layer inside a slice of parameters: in×out weights, row-major, at weights; out biases
@@ -89,8 +94,8 @@ type Network struct {
 }
 
 // New makes a network with He-normal weights (He et al., 2015, section 2.2) and zero biases; the output layer's weights
-// are scaled by 0.1, so that the first policy is nearly uniform and the first values nearly zero. It panics when the
-// configuration is not valid.
+// are scaled by 0.1, so that the first policy is nearly uniform and the first values nearly zero. Another start is written
+// into Params. It panics when the configuration is not valid.
 func New(c Config, rng *rand.Rand) *Network {
 	if err := c.Validate(); err != nil {
 		panic(err)
@@ -139,7 +144,7 @@ func (n *Network) Forward(dst, x []float32, rows int) []float32 {
 			s[i%2] = resize(s[i%2], rows*l.out)
 			y = s[i%2]
 		}
-		affine(y, x, l.w(n.params), l.b(n.params), rows, l.in, l.out, i < last)
+		n.Activation.layer(y, x, l, n.params, rows, i < last)
 		x = y
 	}
 	n.scratch.Put(s)

@@ -2,7 +2,9 @@ package network
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -200,6 +202,7 @@ func TestConfigValidate(t *testing.T) {
 		"overflow":     {Inputs: math.MaxInt, Outputs: math.MaxInt},
 		"dropout 1":    {Inputs: 1, Outputs: 1, Dropout: 1},
 		"dropout NaN":  {Inputs: 1, Outputs: 1, Dropout: float32(math.NaN())},
+		"activation":   {Inputs: 1, Outputs: 1, Activation: LeakyReLU + 1},
 	} {
 		if c.Validate() == nil {
 			t.Errorf("%s: %v is accepted", name, c)
@@ -217,7 +220,9 @@ func stored(t testing.TB, n *Network) []byte {
 }
 
 func TestFileRoundTrip(t *testing.T) {
-	for name, c := range map[string]Config{"linear": {Inputs: 2, Outputs: 3}, "small": small} {
+	for name, c := range map[string]Config{"linear": {Inputs: 2, Outputs: 3}, "small": small,
+		"tanh": {Inputs: 2, Hidden: []int{5}, Outputs: 3, Activation: Tanh}, "leaky": {Inputs: 2, Hidden: []int{5}, Outputs: 3, Activation: LeakyReLU},
+	} {
 		n := made(c)
 		b := stored(t, n)
 		var back Network
@@ -236,7 +241,15 @@ func TestFileRoundTrip(t *testing.T) {
 }
 
 func TestFileDamageIsRefusedAndChangesNothing(t *testing.T) {
-	n := made(Config{Inputs: 3, Hidden: []int{4}, Outputs: 2, Dropout: 0.5})
+	for _, a := range []Activation{ReLU, Tanh} {
+		checkDamage(t, made(Config{Inputs: 3, Hidden: []int{4}, Outputs: 2, Dropout: 0.5, Activation: a}))
+	}
+	if _, err := made(small).ReadFrom(failing{}); errors.Is(err, ErrCorrupt) || !errors.Is(err, errFailing) {
+		t.Errorf("a reader's own failure came back as %v", err)
+	}
+}
+
+func checkDamage(t *testing.T, n *Network) {
 	good := stored(t, n)
 	check := func(what string, at int, b []byte) {
 		t.Helper()
@@ -260,9 +273,6 @@ func TestFileDamageIsRefusedAndChangesNothing(t *testing.T) {
 	}
 	n.Params()[5] = float32(math.NaN())
 	check("not a number", 5, stored(t, n))
-	if _, err := made(small).ReadFrom(failing{}); errors.Is(err, ErrCorrupt) || !errors.Is(err, errFailing) {
-		t.Errorf("a reader's own failure came back as %v", err)
-	}
 }
 
 var errFailing = errors.New("disk on fire")
@@ -276,6 +286,7 @@ func FuzzReadFrom(f *testing.F) {
 	f.Add(good)
 	f.Add(good[:40])
 	f.Add(stored(f, made(Config{Inputs: 1, Outputs: 1})))
+	f.Add(stored(f, made(Config{Inputs: 1, Outputs: 1, Activation: Tanh})))
 	f.Add([]byte("TRN1\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var n Network
@@ -290,4 +301,30 @@ func FuzzReadFrom(f *testing.F) {
 			t.Error("what was read is written differently")
 		}
 	})
+}
+
+// What each unit computes, and that a network without hidden layers has none.
+func TestActivationKnownAnswer(t *testing.T) {
+	for a, want := range map[Activation][2]float32{ReLU: {0, 2}, Tanh: {-0.9640276, 0.9640276}, LeakyReLU: {-0.02, 2}} {
+		n := made(Config{Inputs: 1, Hidden: []int{1}, Outputs: 1, Activation: a})
+		copy(n.Params(), []float32{1, 0, 1, 0})
+		if y := n.Forward(nil, []float32{-2, 2}, 2); y[0] != want[0] || y[1] != want[1] {
+			t.Errorf("%v of -2 and 2 is %v, want %v", a, y, want)
+		}
+	}
+}
+
+// A file of a build that knew ReLU alone, byte for byte.
+func TestOldFileStaysAsItWas(t *testing.T) {
+	old := []byte("TRN1\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00")
+	old = binary.LittleEndian.AppendUint32(old, crc32.Checksum(old, castagnoli))
+	params := make([]byte, 16)
+	old = binary.LittleEndian.AppendUint32(append(old, params...), crc32.Checksum(params, castagnoli))
+	var n Network
+	if _, err := n.ReadFrom(bytes.NewReader(old)); err != nil || n.Activation != ReLU {
+		t.Fatalf("activation %v, %v", n.Activation, err)
+	}
+	if !bytes.Equal(stored(t, &n), old) {
+		t.Error("it is written differently now")
+	}
 }

@@ -34,7 +34,7 @@ type Trainer struct {
 	maxRows  int
 	rows     int         // of the last Forward; 0: none
 	x        []float32   // its inputs, copied
-	acts     [][]float32 // outputs of each layer, after ReLU and dropout
+	acts     [][]float32 // outputs of each layer, after activation and dropout
 	deltas   [2][]float32
 	turned   []float32 // a layer's weights, transposed
 	keys     []uint64  // of each hidden layer's dropout mask
@@ -79,7 +79,7 @@ func (t *Trainer) Forward(x []float32, rows int, rng *rand.Rand) []float32 {
 	last := len(t.acts) - 1
 	for i, l := range t.net.layers {
 		y := t.acts[i][:rows*l.out]
-		affine(y, x, l.w(t.net.params), l.b(t.net.params), rows, l.in, l.out, i < last)
+		t.net.Activation.layer(y, x, l, t.net.params, rows, i < last)
 		if i < last && t.dropping {
 			t.keys[i] = rng.Uint64()
 			drop(y, t.keys[i], threshold(t.net.Dropout), t.keepScale())
@@ -139,7 +139,10 @@ func (t *Trainer) Backward(dOut, dInput []float32) {
 		transpose(w, l.w(t.net.params), l.in, l.out)
 		inputGradient(below, delta, w, t.rows, l.in, l.out)
 		if i > 0 {
-			reluBackward(below, x, t.keepScale())
+			if t.dropping && t.net.Activation != ReLU { // whose dropped units are zero, and so not active
+				drop(below, t.keys[i-1], threshold(t.net.Dropout), t.keepScale())
+			}
+			t.net.Activation.backward(below, x, t.keepScale())
 		}
 		delta = below
 	}

@@ -15,6 +15,10 @@ func TestGradientAgainstDifferences(t *testing.T) {
 		"wide, drop":  {Inputs: 21, Hidden: []int{33, 40}, Outputs: 27, Dropout: 0.1},
 		"value":       {Inputs: 48, Hidden: []int{20, 17}, Outputs: 1},
 		"three, drop": {Inputs: 2, Hidden: []int{16, 8, 32}, Outputs: 1, Dropout: 0.5},
+		"tanh":        {Inputs: 5, Hidden: []int{17, 6}, Outputs: 3, Activation: Tanh},
+		"tanh, drop":  {Inputs: 4, Hidden: []int{9, 33}, Outputs: 2, Dropout: 0.4, Activation: Tanh},
+		"leaky":       {Inputs: 5, Hidden: []int{17, 6}, Outputs: 3, Activation: LeakyReLU},
+		"leaky, drop": {Inputs: 4, Hidden: []int{9, 33}, Outputs: 2, Dropout: 0.4, Activation: LeakyReLU},
 	} {
 		t.Run(name, func(t *testing.T) { checkGradient(t, c, 11) })
 	}
@@ -65,13 +69,14 @@ func normals(rng *rand.Rand, n int) []float32 {
 // reference is the network of a trainer in float64 with the masks of its last Forward; the loss is Σ dOut·output.
 type reference struct {
 	layers          []layer
+	activation      Activation
 	params, x, dOut []float64
 	masks           [][]float32
 	rows            int
 }
 
 func newReference(t *Trainer, x, dOut []float32) *reference {
-	r := &reference{layers: t.net.layers, params: widen(t.net.params), x: widen(x), dOut: widen(dOut), rows: t.rows}
+	r := &reference{layers: t.net.layers, activation: t.net.Activation, params: widen(t.net.params), x: widen(x), dOut: widen(dOut), rows: t.rows}
 	for i := range t.net.Hidden {
 		r.masks = append(r.masks, t.Mask(nil, i))
 	}
@@ -99,8 +104,13 @@ func (r *reference) run() (out []float64, active uint64) {
 				}
 				if i < len(r.layers)-1 {
 					active *= 0x100000001b3
-					if s <= 0 {
-						s = 0
+					switch {
+					case r.activation == Tanh:
+						s = math.Tanh(s)
+					case s <= 0:
+						if s *= 0.01; r.activation == ReLU {
+							s = 0
+						}
 						active++
 					}
 					s *= float64(r.masks[i][row*l.out+j])

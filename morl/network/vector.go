@@ -30,10 +30,10 @@ const (
 	relu       = 2 // end with max(0, ·)
 )
 
-// affine computes y (rows×out) = x (rows×in) · w (in×out) + b, then max(0, ·) for hidden layers.
-func affine(y, x, w, b []float32, rows, in, out int, hidden bool) {
+// affine computes y (rows×out) = x (rows×in) · w (in×out) + b, then max(0, ·) when rectified.
+func affine(y, x, w, b []float32, rows, in, out int, rectified bool) {
 	flags := 0
-	if hidden {
+	if rectified {
 		flags = relu
 	}
 	product(rows, out, in, x, in, 1, w, y, b, flags)

@@ -149,18 +149,22 @@ func TestElementwiseSameBitsEverywhere(t *testing.T) {
 
 // Whole training runs have the same bits on every C kernel.
 func TestTrainingSameBitsOnEveryKernel(t *testing.T) {
-	var want []float32
-	for _, l := range levels() {
-		if l == levelGo {
-			continue
-		}
-		var got []float32
-		with(l, func() { got = trainSome(Config{Inputs: 21, Hidden: []int{65, 40}, Outputs: 9, Dropout: 0.2}, 30) })
-		if want == nil {
-			want = got
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%v: parameters differ from those of %v", l, levelPortable)
+	for _, a := range []Activation{ReLU, Tanh, LeakyReLU} {
+		var want []float32
+		for _, l := range levels() {
+			var got []float32
+			with(l, func() {
+				got = trainSome(Config{Inputs: 21, Hidden: []int{65, 40}, Outputs: 9, Dropout: 0.2, Activation: a}, 30)
+			})
+			if l == levelGo { // rounds otherwise
+				continue
+			}
+			if want == nil {
+				want = got
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%v, %v: parameters differ from those of %v", l, a, levelPortable)
+			}
 		}
 	}
 }

@@ -86,6 +86,9 @@ func newPerceptron[T Float](c network.Config, rows int, adam network.Adam, input
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
+	if c.Activation != network.ReLU {
+		return nil, fmt.Errorf("graph of a network with activation %v: only relu is built", c.Activation)
+	}
 	if rows < 1 {
 		return nil, fmt.Errorf("graph of %d rows: want 1 or more", rows)
 	}

@@ -356,6 +356,7 @@ func TestStepMovesOnlyAlongAFiniteGradient(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for name, c := range map[string]CriticConfig{
 		"no outputs":   {Config: network.Config{Inputs: 3}, Rows: 1},
+		"tanh":         {Config: network.Config{Inputs: 3, Outputs: 1, Activation: network.Tanh}, Rows: 1},
 		"no rows":      {Config: network.Config{Inputs: 3, Outputs: 1}},
 		"only actions": {Config: network.Config{Inputs: 3, Outputs: 1}, Actions: 3, Rows: 1},
 	} {
