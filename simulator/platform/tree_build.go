@@ -1,0 +1,232 @@
+package platform
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+)
+
+// Description is HDeepRM's form of a platform: how many nodes of which types stand in which clusters.
+//
+//	{"clusters": [{"id": "a", "nodes": [{"type": "Dell R720", "number": 2}], "local_links": {"type": "InfiniBand QDR", "latency": "0us"}}],
+//	 "global_links": {"type": "InfiniBand QDR", "latency": "0us"}}
+type Description struct {
+	Clusters []ClusterDescription `json:"clusters"`
+	Global   LinkDescription      `json:"global_links"`
+}
+
+// ClusterDescription is a group of nodes; its ID is for people only.
+type ClusterDescription struct {
+	ID    string          `json:"id"`
+	Nodes []Group         `json:"nodes"`
+	Local LinkDescription `json:"local_links"`
+}
+
+// LinkDescription is a kind of network with a latency ("0us").
+type LinkDescription struct {
+	Type    string `json:"type"`
+	Latency string `json:"latency"`
+}
+
+// maxCores bounds what a description may ask for.
+const maxCores = 1 << 24
+
+// Examples are the names of the platforms in the binary: HDeepRM's six and mini, which is ours.
+func Examples() []string { return slices.Clone(embedded().names) }
+
+// Example is a platform of the binary by its name.
+func Example(name string) (*Tree, error) {
+	d, err := ExampleDescription(name)
+	if err != nil {
+		return nil, err
+	}
+	return embedded().library.Build(d)
+}
+
+// ExampleDescription is the description of which Example is built. It is not to be changed.
+func ExampleDescription(name string) (*Description, error) {
+	d := embedded().platforms[name]
+	if d == nil {
+		return nil, fmt.Errorf("platform: unknown example %q; there are %s", name, strings.Join(embedded().names, ", "))
+	}
+	return d, nil
+}
+
+// ReadTree reads a platform from a file: HDeepRM's JSON with the types of the library in the binary, or a Batsim platform in XML,
+// see ReadXML. Where there is no such file, path may be the name of an example.
+func ReadTree(path string) (*Tree, error) { return embedded().library.ReadTree(path) }
+
+// ReadTree is like the function of its name, with the types of l.
+func (l *Library) ReadTree(path string) (*Tree, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) && embedded().platforms[path] != nil {
+		return Example(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read platform: %w", err)
+	}
+	t, err := l.parseTree(data)
+	if err != nil {
+		return nil, fmt.Errorf("read platform %s: %w", path, err)
+	}
+	return t, nil
+}
+
+func (l *Library) parseTree(data []byte) (*Tree, error) {
+	d, err := ParseDescription(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	return l.Build(d)
+}
+
+// ParseDescription reads HDeepRM's JSON; keys that it does not know are refused. Types are looked up by Library.Build.
+func ParseDescription(r io.Reader) (*Description, error) {
+	var d Description
+	j := json.NewDecoder(r)
+	j.DisallowUnknownFields()
+	if err := j.Decode(&d); err != nil {
+		return nil, err
+	}
+	if _, err := j.Token(); err != io.EOF {
+		return nil, errors.New("something follows after the platform")
+	}
+	return &d, nil
+}
+
+// Build makes the machine that a description asks for. Errors join all types that are not in the library.
+func (l *Library) Build(d *Description) (*Tree, error) {
+	if err := l.check(d); err != nil {
+		return nil, err
+	}
+	t := &Tree{Global: l.link(d.Global)}
+	for k, c := range d.Clusters {
+		t.Clusters = append(t.Clusters, Subcluster{Name: c.ID, Local: l.link(c.Local), First: len(t.Nodes)})
+		for _, g := range c.Nodes {
+			for range g.Number {
+				t.addNode(k, g.Type, l.Nodes[g.Type], l.Processors)
+			}
+		}
+		t.Clusters[k].Nodes = len(t.Nodes) - t.Clusters[k].First
+	}
+	t.index()
+	return t, nil
+}
+
+func (l *Library) link(d LinkDescription) Link {
+	latency := d.Latency
+	if latency == "" {
+		latency = "0us"
+	}
+	return Link{d.Type, l.Networks[d.Type], latency}
+}
+
+// check joins what is wrong with a description before anything is built.
+func (l *Library) check(d *Description) error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	cores := 0
+	for k, c := range d.Clusters {
+		where := fmt.Sprintf("cluster %d (%q)", k, c.ID)
+		if _, ok := l.Networks[c.Local.Type]; !ok {
+			bad("%s: unknown network %q", where, c.Local.Type)
+		}
+		if len(c.Nodes) == 0 {
+			bad("%s has no nodes", where)
+		}
+		for _, g := range c.Nodes {
+			n, ok := l.Nodes[g.Type]
+			if !ok {
+				bad("%s: unknown node %q", where, g.Type)
+				continue
+			}
+			if g.Number < 1 || g.Number > maxCores {
+				bad("%s: %d of node %q, want 1 to %d", where, g.Number, g.Type, maxCores)
+				continue
+			}
+			for _, p := range n.Processors {
+				cores += min(g.Number*p.Number, maxCores+1) * l.Processors[p.Type].Cores
+				cores = min(cores, maxCores+1)
+			}
+		}
+	}
+	if _, ok := l.Networks[d.Global.Type]; !ok && len(d.Clusters) > 0 {
+		bad("global links: unknown network %q", d.Global.Type)
+	}
+	if len(d.Clusters) == 0 {
+		bad("no clusters")
+	}
+	if cores > maxCores {
+		bad("more than %d cores", maxCores)
+	}
+	return errors.Join(errs...)
+}
+
+func (t *Tree) addNode(cluster int, name string, n NodeType, types map[string]ProcessorType) {
+	node := Node{Type: name, Cluster: cluster, Memory: n.Gigabytes * 1000, First: len(t.Processors)}
+	for _, g := range n.Processors {
+		p := types[g.Type]
+		for range g.Number {
+			t.addProcessor(Processor{Type: g.Type, Node: len(t.Nodes), Bandwidth: p.Bandwidth, GFLOPS: p.GHz * p.OpsPerCycle,
+				Watts: p.Watts / float64(p.Cores), Cores: p.Cores})
+		}
+	}
+	node.Processors = len(t.Processors) - node.First
+	t.Nodes = append(t.Nodes, node)
+}
+
+func (t *Tree) addProcessor(p Processor) {
+	p.First = t.Cores
+	t.Processors = append(t.Processors, p)
+	t.Cores += p.Cores
+}
+
+// index fills in what follows from the processors: ProcessorOf and Reference.
+func (t *Tree) index() {
+	t.ProcessorOf = make([]int32, 0, t.Cores)
+	sum := 0.0
+	for i, p := range t.Processors {
+		for range p.Cores {
+			t.ProcessorOf = append(t.ProcessorOf, int32(i))
+			sum += p.GFLOPS
+		}
+	}
+	t.Reference = sum / float64(max(t.Cores, 1))
+}
+
+// Uniform is a machine of equal parts for tests and for machines that nobody described: nodes with so many MB of memory and so
+// many processors each, of so many cores each. Of p, Type, Bandwidth, GFLOPS and Watts are taken. It panics when a number is
+// below 1.
+func Uniform(nodes, processors, cores int, memory float64, p Processor) *Tree {
+	if nodes < 1 || processors < 1 || cores < 1 {
+		panic(fmt.Sprintf("platform.Uniform: %d nodes of %d processors of %d cores", nodes, processors, cores))
+	}
+	link := Link{"InfiniBand QDR", "10.0Gbps", "0us"}
+	t := &Tree{Clusters: []Subcluster{{Name: "uniform", Local: link, Nodes: nodes}}, Global: link}
+	for n := range nodes {
+		t.Nodes = append(t.Nodes, Node{Type: "uniform", Memory: memory, First: n * processors, Processors: processors})
+		for range processors {
+			p.Node, p.Cores = n, cores
+			t.addProcessor(p)
+		}
+	}
+	t.index()
+	return t
+}
+
+// NodeOf is the node of a core.
+func (t *Tree) NodeOf(core int) int { return t.Processors[t.ProcessorOf[core]].Node }
+
+// GFLOPS is the speed of all cores together.
+func (t *Tree) GFLOPS() float64 {
+	sum := 0.0
+	for _, p := range t.Processors {
+		sum += p.GFLOPS * float64(p.Cores)
+	}
+	return sum
+}
