@@ -78,6 +78,13 @@ func (l *Library) ReadTree(path string) (*Tree, error) {
 }
 
 func (l *Library) parseTree(data []byte) (*Tree, error) {
+	if bytes.HasPrefix(bytes.TrimLeft(data, "\ufeff \t\r\n"), []byte("<")) {
+		hosts, err := ReadXML(bytes.NewReader(data))
+		if err != nil {
+			return nil, err
+		}
+		return HostTree(hosts)
+	}
 	d, err := ParseDescription(bytes.NewReader(data))
 	if err != nil {
 		return nil, err
@@ -189,14 +196,37 @@ func (t *Tree) addProcessor(p Processor) {
 // index fills in what follows from the processors: ProcessorOf and Reference.
 func (t *Tree) index() {
 	t.ProcessorOf = make([]int32, 0, t.Cores)
-	sum := 0.0
 	for i, p := range t.Processors {
 		for range p.Cores {
 			t.ProcessorOf = append(t.ProcessorOf, int32(i))
-			sum += p.GFLOPS
 		}
 	}
-	t.Reference = sum / float64(max(t.Cores, 1))
+	t.Reference = t.pairwise(0, t.Cores) / float64(max(t.Cores, 1))
+}
+
+// pairwise is the sum of the speeds of n cores from first on, added in the order in which NumPy adds an array, so that Reference
+// has the bits that HDeepRM's has: in halves, below 129 numbers in eight running sums. O(n).
+func (t *Tree) pairwise(first, n int) float64 {
+	if n > 128 {
+		half := n / 2
+		half -= half % 8
+		return t.pairwise(first, half) + t.pairwise(first+half, n-half)
+	}
+	speed := func(i int) float64 { return t.Processors[t.ProcessorOf[first+i]].GFLOPS }
+	sum, i := 0.0, 0
+	if n >= 8 {
+		var r [8]float64
+		for ; i+8 <= n; i += 8 {
+			for k := range r {
+				r[k] += speed(i + k)
+			}
+		}
+		sum = ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]))
+	}
+	for ; i < n; i++ {
+		sum += speed(i)
+	}
+	return sum
 }
 
 // Uniform is a machine of equal parts for tests and for machines that nobody described: nodes with so many MB of memory and so
