@@ -1,0 +1,183 @@
+package cores
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"trainopt/simulator/queue"
+)
+
+// Start runs a job from now on, on cores that are free: as many as it asks for, ascending, each once. States are left as they are,
+// so those of the cores that do not compute must be set before the next step.
+func (s *Simulation) Start(job int32, cores []int32) error {
+	if err := s.startable(job, cores); err != nil {
+		return fmt.Errorf("start %s at %v s: %w", s.name(job), s.now, err)
+	}
+	r := &s.run[job]
+	from := len(s.arena)
+	if from+len(cores) > cap(s.arena) { // older allocations keep their own array
+		s.arena, from = make([]int32, 0, max(4096, 2*cap(s.arena), len(cores))), 0
+	}
+	s.arena = append(s.arena, cores...)
+	r.cores = s.arena[from:len(s.arena):len(s.arena)]
+	for _, c := range cores {
+		s.serves[c] = job
+	}
+	r.state, r.start, r.last, r.left, r.rate, r.end = queue.Running, s.now, s.now, work(&s.jobs[job]), 0, math.Inf(1)
+	r.place = int32(len(s.ends))
+	s.ends = append(s.ends, job)
+	s.fix(r.place)
+	s.unsettle(job)
+	return nil
+}
+
+func (s *Simulation) startable(job int32, cores []int32) error {
+	if job < 0 || int(job) >= len(s.jobs) {
+		return fmt.Errorf("there are %d jobs", len(s.jobs))
+	}
+	if err := s.waiting(job); err != nil {
+		return err
+	}
+	if want := s.jobs[job].Procs; len(cores) != want {
+		return fmt.Errorf("it got %d cores, want %d", len(cores), want)
+	}
+	for i, c := range cores {
+		switch {
+		case c < 0 || int(c) >= len(s.state):
+			return fmt.Errorf("there is no core %d, they are 0…%d", c, len(s.state)-1)
+		case i > 0 && c <= cores[i-1]:
+			return fmt.Errorf("core %d comes after core %d, want each once, ascending", c, cores[i-1])
+		case s.serves[c] >= 0:
+			return fmt.Errorf("core %d is busy with %s", c, s.name(s.serves[c]))
+		}
+	}
+	return nil
+}
+
+// waiting is an error unless the job was submitted and neither started nor rejected.
+func (s *Simulation) waiting(job int32) error {
+	switch r := &s.run[job]; {
+	case r.state != queue.Waiting:
+		return fmt.Errorf("it is %s already", [...]string{"waiting", "running", "completed", "killed", "rejected"}[r.state])
+	case s.jobs[job].Submit > s.now:
+		return fmt.Errorf("it is submitted only at %v s", s.jobs[job].Submit)
+	}
+	return nil
+}
+
+func (s *Simulation) name(job int32) string {
+	if job < 0 || int(job) >= len(s.jobs) {
+		return fmt.Sprintf("job at place %d", job)
+	}
+	return name(&s.jobs[job])
+}
+
+// SetState sets the state of cores, in any order. Each call with cores is one grouped switch and one switch of each of them, also
+// of those that were in that state already.
+func (s *Simulation) SetState(cores []int32, state uint8) error {
+	if state >= states {
+		return fmt.Errorf("set the state of %d cores at %v s: there is no state P%d, they are P0…P%d", len(cores), s.now, state, states-1)
+	}
+	for _, c := range cores {
+		if c < 0 || int(c) >= len(s.state) {
+			return fmt.Errorf("set the state of %d cores at %v s: there is no core %d, they are 0…%d", len(cores), s.now, c, len(s.state)-1)
+		}
+	}
+	if len(cores) == 0 {
+		return nil
+	}
+	for _, c := range cores {
+		was := s.state[c]
+		if was == state {
+			continue
+		}
+		k := &s.idling[s.kind[c]]
+		k[was]--
+		k[state]++
+		s.state[c], s.stale = state, true
+		if job := s.serves[c]; job >= 0 && speedOf[was] != speedOf[state] {
+			s.unsettle(job)
+		}
+	}
+	s.result.grouped++
+	s.result.switches += len(cores)
+	s.changed = true
+	return nil
+}
+
+// Kill stops a running job now; the next step, at the same instant, says that it stopped.
+func (s *Simulation) Kill(job int32) error {
+	if job < 0 || int(job) >= len(s.jobs) || s.run[job].state != queue.Running {
+		return fmt.Errorf("kill %s at %v s: it does not run", s.name(job), s.now)
+	}
+	s.end(job, queue.Killed)
+	s.killed = append(s.killed, job)
+	return nil
+}
+
+// Reject gives up a job that waits: it will never run.
+func (s *Simulation) Reject(job int32) error {
+	if job < 0 || int(job) >= len(s.jobs) {
+		return fmt.Errorf("reject %s: there are %d jobs", s.name(job), len(s.jobs))
+	}
+	if err := s.waiting(job); err != nil {
+		return fmt.Errorf("reject %s at %v s: %w", s.name(job), s.now, err)
+	}
+	s.run[job].state = queue.Rejected
+	return nil
+}
+
+// Wake asks for a step at a time, s, not before now.
+func (s *Simulation) Wake(at float64) error {
+	if !(at >= s.now) || math.IsInf(at, 1) {
+		return fmt.Errorf("wake at %v s: the time is %v s already, or that is no time", at, s.now)
+	}
+	i, _ := slices.BinarySearch(s.wakes, at)
+	s.wakes = slices.Insert(s.wakes, i, at)
+	return nil
+}
+
+// The heap of running jobs by expected end; of those that end together the order does not count.
+
+// fix moves the job at a place of the heap to where its end belongs.
+func (s *Simulation) fix(at int32) {
+	job := s.ends[at]
+	end := s.run[job].end
+	for at > 0 {
+		above := (at - 1) / 2
+		if s.run[s.ends[above]].end <= end {
+			break
+		}
+		s.put(at, s.ends[above])
+		at = above
+	}
+	for {
+		below := 2*at + 1
+		if below >= int32(len(s.ends)) {
+			break
+		}
+		if below+1 < int32(len(s.ends)) && s.run[s.ends[below+1]].end < s.run[s.ends[below]].end {
+			below++
+		}
+		if s.run[s.ends[below]].end >= end {
+			break
+		}
+		s.put(at, s.ends[below])
+		at = below
+	}
+	s.put(at, job)
+}
+
+func (s *Simulation) put(at, job int32) { s.ends[at], s.run[job].place = job, at }
+
+// remove takes the job at a place out of the heap.
+func (s *Simulation) remove(at int32) {
+	last := int32(len(s.ends) - 1)
+	moved := s.ends[last]
+	s.ends = s.ends[:last]
+	if at != last {
+		s.put(at, moved)
+		s.fix(at)
+	}
+}

@@ -1,0 +1,375 @@
+package cores
+
+import (
+	"math/bits"
+	"slices"
+
+	"trainopt/simulator/platform"
+	"trainopt/simulator/queue"
+)
+
+// Machine knows which cores are free, what memory and bandwidth is left, and the state that each core should have. Memory is that of
+// a node and is never overdrawn; bandwidth is that of a processor and may be: then all its cores that serve are slowed.
+//
+// Taking or releasing a core costs O(1), and O(cores of its processor) where the processor becomes busy, idle, oversubscribed or
+// not. It is not safe for use by several goroutines.
+type Machine struct {
+	tree      *platform.Tree
+	total     int
+	free      set       // of cores
+	freeOf    []int32   // of each processor
+	freeIn    []int32   // of each node
+	bandwidth []float64 // GB/s left, of each processor
+	memory    []float64 // MB left, of each node
+	state     []uint8   // of each core
+	owner     []int32   // of each core, −1 free
+
+	ranks   [2]ranking // processors with free cores, by speed and by power
+	byBusy  []set      // processors with free cores, by the number of busy ones
+	byFree  []set      // and by the number of free ones
+	touched []int32    // cores whose state was set since the last Changes
+	marked  []bool
+	grouped [states][]int32
+
+	// Watch, where it is not nil, is called before the speed of a core that serves changes while it serves.
+	Watch func(core, owner int32)
+}
+
+// Fit says whether a job found its place.
+type Fit uint8
+
+const (
+	Fits        Fit = iota
+	LacksCores      // fewer cores are free than the job asks for
+	LacksMemory     // enough are free, but not on nodes with memory enough
+)
+
+// NewMachine is an idle machine.
+func NewMachine(tree *platform.Tree) *Machine {
+	m := &Machine{
+		tree: tree, free: newSet(tree.Cores),
+		freeOf: make([]int32, len(tree.Processors)), freeIn: make([]int32, len(tree.Nodes)),
+		bandwidth: make([]float64, len(tree.Processors)), memory: make([]float64, len(tree.Nodes)),
+		state: make([]uint8, tree.Cores), owner: make([]int32, tree.Cores), marked: make([]bool, tree.Cores),
+	}
+	widest := 0
+	for _, p := range tree.Processors {
+		widest = max(widest, p.Cores)
+	}
+	m.ranks[fastest] = rank(tree.Processors, func(p *platform.Processor) float64 { return -p.GFLOPS })
+	m.ranks[thriftiest] = rank(tree.Processors, func(p *platform.Processor) float64 { return p.Watts })
+	for range widest + 1 {
+		m.byBusy = append(m.byBusy, newSet(len(tree.Processors)))
+		m.byFree = append(m.byFree, newSet(len(tree.Processors)))
+	}
+	m.Reset()
+	return m
+}
+
+// Reset makes the machine idle again. It allocates nothing.
+func (m *Machine) Reset() {
+	m.total = m.tree.Cores
+	m.free.fill(m.tree.Cores)
+	for c := range m.state {
+		m.state[c], m.owner[c], m.marked[c] = Asleep, -1, false
+	}
+	m.touched = m.touched[:0]
+	clear(m.freeIn)
+	for i := range m.byBusy {
+		clear(m.byBusy[i])
+		clear(m.byFree[i])
+	}
+	for i := range m.tree.Processors {
+		p := &m.tree.Processors[i]
+		m.freeOf[i], m.bandwidth[i] = int32(p.Cores), p.Bandwidth
+		m.freeIn[p.Node] += int32(p.Cores)
+		if p.Cores > 0 {
+			m.list(int32(i), true)
+		}
+	}
+	for i := range m.tree.Nodes {
+		m.memory[i] = m.tree.Nodes[i].Memory
+	}
+}
+
+// CopyFrom makes this machine the same as another one of the same tree: for trying what a decision would lead to. It allocates
+// nothing; Watch stays as it is.
+func (m *Machine) CopyFrom(o *Machine) {
+	m.total = o.total
+	copy(m.free, o.free)
+	copy(m.freeOf, o.freeOf)
+	copy(m.freeIn, o.freeIn)
+	copy(m.bandwidth, o.bandwidth)
+	copy(m.memory, o.memory)
+	copy(m.state, o.state)
+	copy(m.owner, o.owner)
+	copy(m.marked, o.marked)
+	m.touched = append(m.touched[:0], o.touched...)
+	for i := range m.ranks {
+		copy(m.ranks[i].some, o.ranks[i].some)
+	}
+	for i := range m.byBusy {
+		copy(m.byBusy[i], o.byBusy[i])
+		copy(m.byFree[i], o.byFree[i])
+	}
+}
+
+// Tree is the tree of the machine.
+func (m *Machine) Tree() *platform.Tree { return m.tree }
+
+// Free is the number of cores that serve nothing.
+func (m *Machine) Free() int { return m.total }
+
+// FreeOf is the number of free cores of a processor.
+func (m *Machine) FreeOf(processor int32) int { return int(m.freeOf[processor]) }
+
+// Bandwidth is what a processor has left, GB/s; negative where more is asked of it than it has.
+func (m *Machine) Bandwidth(processor int32) float64 { return m.bandwidth[processor] }
+
+// Memory is what a node has left, MB.
+func (m *Machine) Memory(node int32) float64 { return m.memory[node] }
+
+// State is the state of a core.
+func (m *Machine) State(core int32) uint8 { return m.state[core] }
+
+// Owner is the job that a core serves, −1 when it is free.
+func (m *Machine) Owner(core int32) int32 { return m.owner[core] }
+
+// FreeCore is the free core of a processor with the lowest number of at least from; −1 when there is none.
+func (m *Machine) FreeCore(processor, from int32) int32 {
+	p := &m.tree.Processors[processor]
+	c := m.free.next(max(int(from), p.First))
+	if c < 0 || c >= p.First+p.Cores {
+		return -1
+	}
+	return int32(c)
+}
+
+// Room is how many cores of a job the processor can take now: as many as are free, and as its node has memory for.
+func (m *Machine) Room(processor int32, job *queue.Job) int {
+	room := int(m.freeOf[processor])
+	if left := m.memory[m.tree.Processors[processor].Node]; job.Memory > 0 && left < float64(room)*job.Memory {
+		room = int(left / job.Memory)
+	}
+	return room
+}
+
+// Most is how many cores of a job the machine could take if it were idle: a job that asks for more can never run.
+func Most(tree *platform.Tree, job *queue.Job) int {
+	most := 0
+	for i := range tree.Nodes {
+		n, cores := &tree.Nodes[i], 0
+		for p := n.First; p < n.First+n.Processors; p++ {
+			cores += tree.Processors[p].Cores
+		}
+		if job.Memory > 0 && n.Memory < float64(cores)*job.Memory {
+			cores = int(n.Memory / job.Memory)
+		}
+		most += cores
+	}
+	return most
+}
+
+// A Chooser says where the next cores of a job are taken. Start is called once for each job, and then Next until the job has all
+// its cores, with how many it still wants: the answer is a free core and how many to take, from that core upward, among the free
+// ones of the same processor; none says that there is no place. What is chosen is taken before Next is called again.
+type Chooser interface {
+	Start(m *Machine, job *queue.Job)
+	Next(m *Machine, job *queue.Job, want int) (first int32, count int)
+}
+
+// TryPlace takes the cores that a job asks for, one after the other, where the chooser says, and appends them, ascending, to into.
+// When the job does not fit, all is as it was before, and the result is into. Owner names the job; it is at least 0.
+func (m *Machine) TryPlace(owner int32, job *queue.Job, chooser Chooser, into []int32) ([]int32, Fit) {
+	if m.total < job.Procs {
+		return into, LacksCores
+	}
+	before, known := len(into), len(m.touched)
+	chooser.Start(m, job)
+	for want := job.Procs; want > 0; {
+		took := 0
+		if first, count := chooser.Next(m, job, want); count > 0 {
+			processor := m.tree.ProcessorOf[first]
+			for c := first; took < min(count, want) && c >= 0; c = m.FreeCore(processor, c+1) {
+				if m.memory[m.tree.Processors[processor].Node] < job.Memory || m.owner[c] >= 0 {
+					break
+				}
+				m.take(owner, job, c, processor)
+				into = append(into, c)
+				took++
+			}
+		}
+		if took == 0 {
+			m.withdraw(job, into[before:], known)
+			return into[:before], LacksMemory
+		}
+		want -= took
+	}
+	slices.Sort(into[before:])
+	return into, Fits
+}
+
+// withdraw gives back what was taken, in the order of taking, as if no state had been set.
+func (m *Machine) withdraw(job *queue.Job, cores []int32, known int) {
+	for _, c := range cores {
+		m.release(job, c)
+	}
+	for _, c := range m.touched[known:] {
+		m.marked[c] = false
+	}
+	m.touched = m.touched[:known]
+}
+
+// Release frees the cores of a job.
+func (m *Machine) Release(job *queue.Job, cores []int32) {
+	for _, c := range cores {
+		m.release(job, c)
+	}
+}
+
+func (m *Machine) take(owner int32, job *queue.Job, c, processor int32) {
+	p := &m.tree.Processors[processor]
+	m.list(processor, false)
+	m.total--
+	m.freeOf[processor]--
+	m.freeIn[p.Node]--
+	m.list(processor, true)
+	m.free.remove(int(c))
+	m.owner[c] = owner
+	over := m.bandwidth[processor] < 0
+	m.bandwidth[processor] -= job.Bandwidth
+	m.memory[p.Node] -= job.Memory
+	m.set(c, Serving)
+	if int(m.freeOf[processor]) == p.Cores-1 {
+		for sibling := int32(p.First); sibling < int32(p.First+p.Cores); sibling++ {
+			if sibling != c {
+				m.set(sibling, Ready)
+			}
+		}
+	}
+	switch {
+	case m.bandwidth[processor] >= 0:
+	case over:
+		m.set(c, Slowed)
+	default:
+		m.pace(p, Slowed)
+	}
+}
+
+func (m *Machine) release(job *queue.Job, c int32) {
+	processor := m.tree.ProcessorOf[c]
+	p := &m.tree.Processors[processor]
+	m.list(processor, false)
+	m.total++
+	m.freeOf[processor]++
+	m.freeIn[p.Node]++
+	m.list(processor, true)
+	m.free.add(int(c))
+	m.owner[c] = -1
+	over := m.bandwidth[processor] < 0
+	m.bandwidth[processor] += job.Bandwidth
+	m.memory[p.Node] += job.Memory
+	m.set(c, Ready)
+	switch {
+	case int(m.freeOf[processor]) == p.Cores:
+		for sibling := int32(p.First); sibling < int32(p.First+p.Cores); sibling++ {
+			m.set(sibling, Asleep)
+		}
+	case over && m.bandwidth[processor] >= 0:
+		m.pace(p, Serving)
+	}
+}
+
+// pace sets the state of all cores of a processor that serve.
+func (m *Machine) pace(p *platform.Processor, state uint8) {
+	for c := int32(p.First); c < int32(p.First+p.Cores); c++ {
+		if m.owner[c] < 0 {
+			continue
+		}
+		if m.Watch != nil {
+			m.Watch(c, m.owner[c])
+		}
+		m.set(c, state)
+	}
+}
+
+func (m *Machine) set(c int32, state uint8) {
+	m.state[c] = state
+	if !m.marked[c] {
+		m.marked[c] = true
+		m.touched = append(m.touched, c)
+	}
+}
+
+// list enters a processor with free cores where choosers look, or takes it out.
+func (m *Machine) list(processor int32, in bool) {
+	free := m.freeOf[processor]
+	if free == 0 {
+		if in {
+			for i := range m.ranks {
+				m.ranks[i].some.remove(int(m.ranks[i].of[processor]))
+			}
+		}
+		return
+	}
+	busy := int32(m.tree.Processors[processor].Cores) - free
+	if !in {
+		m.byBusy[busy].remove(int(processor))
+		m.byFree[free].remove(int(processor))
+		return
+	}
+	m.byBusy[busy].add(int(processor))
+	m.byFree[free].add(int(processor))
+	for i := range m.ranks {
+		m.ranks[i].some.add(int(m.ranks[i].of[processor]))
+	}
+}
+
+// Changes calls send with the cores whose state was set since the last call, by state, at most once for each, P0 first. A core
+// counts also when it has the state that it had before. The cores are overwritten by the next call.
+func (m *Machine) Changes(send func(state uint8, cores []int32)) {
+	for i := range m.grouped {
+		m.grouped[i] = m.grouped[i][:0]
+	}
+	for _, c := range m.touched {
+		m.grouped[m.state[c]] = append(m.grouped[m.state[c]], c)
+		m.marked[c] = false
+	}
+	m.touched = m.touched[:0]
+	for state, cores := range m.grouped {
+		if len(cores) > 0 {
+			send(uint8(state), cores)
+		}
+	}
+}
+
+// set is a set of small numbers.
+type set []uint64
+
+func newSet(n int) set { return make(set, (n+63)/64) }
+
+func (s set) add(i int)    { s[i>>6] |= 1 << (i & 63) }
+func (s set) remove(i int) { s[i>>6] &^= 1 << (i & 63) }
+
+func (s set) fill(n int) {
+	clear(s)
+	for i := range n {
+		s.add(i)
+	}
+}
+
+// next is the smallest member of at least i, −1 when there is none.
+func (s set) next(i int) int {
+	w := i >> 6
+	if w >= len(s) {
+		return -1
+	}
+	for word := s[w] >> (i & 63) << (i & 63); ; word = s[w] {
+		if word != 0 {
+			return w<<6 + bits.TrailingZeros64(word)
+		}
+		if w++; w == len(s) {
+			return -1
+		}
+	}
+}
