@@ -29,14 +29,20 @@ func (a Activation) String() string {
 // layer computes the outputs y of a layer for rows inputs x, hidden ones through the activation.
 func (a Activation) layer(y, x []float32, l layer, params []float32, rows int, hidden bool) {
 	affine(y, x, l.w(params), l.b(params), rows, l.in, l.out, hidden && a == ReLU)
-	if hidden {
-		a.apply(y[:rows*l.out])
+	if hidden && a != ReLU {
+		a.Apply(y[:rows*l.out])
 	}
 }
 
-// apply replaces sums by activations; those of ReLU were made where the sums were.
-func (a Activation) apply(z []float32) {
+// Apply replaces sums by activations.
+func (a Activation) Apply(z []float32) {
 	switch a {
+	case ReLU:
+		for i, v := range z {
+			if v < 0 {
+				z[i] = 0
+			}
+		}
 	case Tanh:
 		for i, v := range z {
 			z[i] = float32(math.Tanh(float64(v)))
@@ -49,6 +55,9 @@ func (a Activation) apply(z []float32) {
 		}
 	}
 }
+
+// Backward turns derivatives d by the activations h into those by the sums.
+func (a Activation) Backward(d, h []float32) { a.backward(d, h, 1) }
 
 // backward turns derivatives d by the activations h of a layer into those by its sums. Kept units were scaled by scale, and
 // where units were dropped, derivatives are masked already.

@@ -1,0 +1,127 @@
+package gradient
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// FileVersion is the version of the policy files written here.
+const FileVersion = 1
+
+const (
+	fileMagic = "optimize policy\n"
+	maxMeta   = 1 << 20
+	maxNets   = 1 << 28
+)
+
+// ErrForeign says that a file is no policy, ErrCorrupt that it is damaged, ErrNewer that a newer program wrote it.
+var (
+	ErrForeign = errors.New("no policy file")
+	ErrCorrupt = errors.New("damaged policy file")
+	ErrNewer   = errors.New("policy file of a newer version")
+)
+
+// Meta describes a stored policy: how to make it again, what it decides on, and where it comes from.
+type Meta struct {
+	Kind    string            `json:"kind"` // what the observations are, as the package that makes them calls it
+	Shape   Shape             `json:"shape"`
+	Config  Config            `json:"config"`
+	Seed    uint64            `json:"seed"`
+	Updates uint64            `json:"updates"`
+	Shift   float64           `json:"shift"`
+	Scale   float64           `json:"scale"`
+	Notes   map[string]string `json:"notes,omitempty"` // name → value: data, method, results
+}
+
+// WriteFile writes a policy file: magic, version, lengths, description (JSON), networks, SHA-256 of all before it. Of meta, kind
+// and notes count. The moments of Adam are not part of it: a policy that learns on begins with fresh ones.
+func WriteFile(w io.Writer, meta Meta, l *Learner) error {
+	meta.Shape, meta.Config, meta.Seed, meta.Updates = l.shape, l.config, l.seed, l.updates
+	meta.Shift, meta.Scale = l.shift, l.scale
+	var nets bytes.Buffer
+	for _, n := range l.nets {
+		if _, err := n.WriteTo(&nets); err != nil {
+			return fmt.Errorf("write policy file: %w", err)
+		}
+	}
+	text, err := json.Marshal(meta)
+	if err != nil {
+		return fmt.Errorf("write policy file: %w", err)
+	}
+	b := []byte(fileMagic)
+	for _, n := range []int{FileVersion, len(text), nets.Len()} {
+		b = binary.LittleEndian.AppendUint32(b, uint32(n))
+	}
+	b = append(append(b, text...), nets.Bytes()...)
+	sum := sha256.Sum256(b)
+	if _, err := w.Write(append(b, sum[:]...)); err != nil {
+		return fmt.Errorf("write policy file: %w", err)
+	}
+	return nil
+}
+
+// ReadFile reads a policy file and makes the learner. The error wraps ErrForeign, ErrCorrupt or ErrNewer where the file is to
+// blame.
+func ReadFile(r io.Reader) (Meta, *Learner, error) {
+	m, l, err := readFile(r)
+	if err != nil {
+		return Meta{}, nil, fmt.Errorf("read policy file: %w", err)
+	}
+	return m, l, nil
+}
+
+func readFile(r io.Reader) (m Meta, l *Learner, err error) {
+	head := make([]byte, len(fileMagic)+12)
+	if _, err := io.ReadFull(r, head); err != nil || string(head[:len(fileMagic)]) != fileMagic {
+		return m, nil, ErrForeign
+	}
+	number := func(i int) uint32 { return binary.LittleEndian.Uint32(head[len(fileMagic)+4*i:]) }
+	if v := number(0); v > FileVersion {
+		return m, nil, fmt.Errorf("version %d, this program knows %d: %w", v, FileVersion, ErrNewer)
+	}
+	metaLen, netsLen := int64(number(1)), int64(number(2))
+	if metaLen > maxMeta || netsLen > maxNets {
+		return m, nil, fmt.Errorf("%d + %d bytes announced: %w", metaLen, netsLen, ErrCorrupt)
+	}
+	var body bytes.Buffer
+	if n, err := io.CopyN(&body, r, metaLen+netsLen+sha256.Size); err != nil {
+		return m, nil, fmt.Errorf("it ends after %d of %d bytes: %w", n, metaLen+netsLen+sha256.Size, ErrCorrupt)
+	}
+	data := body.Bytes()[:metaLen+netsLen]
+	if sha256.Sum256(append(head, data...)) != [sha256.Size]byte(body.Bytes()[len(data):]) {
+		return m, nil, fmt.Errorf("checksum: %w", ErrCorrupt)
+	}
+	if err := json.Unmarshal(data[:metaLen], &m); err != nil {
+		return m, nil, fmt.Errorf("description: %v: %w", err, ErrCorrupt)
+	}
+	l, err = New(m.Shape, m.Config, m.Seed)
+	if err != nil {
+		return m, nil, fmt.Errorf("%v: %w", err, ErrCorrupt)
+	}
+	if !(m.Scale > 0) {
+		return m, nil, fmt.Errorf("returns scaled by %v: %w", m.Scale, ErrCorrupt)
+	}
+	l.updates, l.shift, l.scale = m.Updates, m.Shift, m.Scale
+	return m, l, l.readNets(bytes.NewReader(data[metaLen:]))
+}
+
+func (l *Learner) readNets(r *bytes.Reader) error {
+	for i, n := range l.nets {
+		params := n.Params()
+		if _, err := n.ReadFrom(r); err != nil {
+			return fmt.Errorf("network %d: %v: %w", i, err, ErrCorrupt)
+		}
+		if len(params) != len(n.Params()) || &params[0] != &n.Params()[0] || n.Activation != l.layout.nets[i].Activation {
+			return fmt.Errorf("network %d is %v, want %v: %w", i, n.Config, l.layout.nets[i], ErrCorrupt)
+		}
+	}
+	if r.Len() > 0 {
+		return fmt.Errorf("%d bytes behind the networks: %w", r.Len(), ErrCorrupt)
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+package gradient
+
+import "trainopt/morl/network"
+
+// flatLayout is a perceptron from the whole observation to the logits of the actions, and another one to its value.
+func flatLayout(s Shape, c Config) layout {
+	net := network.Config{Inputs: s.Features, Hidden: c.Hidden, Outputs: s.Actions, Activation: c.Activation}
+	value := net
+	value.Outputs = 1
+	return layout{nets: []network.Config{net, value}, policy: 1, value: 1, pass: newFlatPass}
+}
+
+type flatPass struct {
+	policy, value *network.Trainer
+	x             []float32
+}
+
+func newFlatPass(_ Shape, nets []*network.Network, rows int, adam func(int) network.Adam) pass {
+	return &flatPass{policy: network.NewTrainer(nets[0], rows, adam(0)), value: network.NewTrainer(nets[1], rows, adam(1))}
+}
+
+func (p *flatPass) trainers() []*network.Trainer { return []*network.Trainer{p.policy, p.value} }
+
+func (p *flatPass) logits(b *batch, idx []int) []float32 {
+	p.x = b.gather(p.x, idx)
+	return p.policy.Forward(p.x, len(idx), nil)
+}
+
+func (p *flatPass) values(b *batch, idx []int) []float32 {
+	p.x = b.gather(p.x, idx)
+	return p.value.Forward(p.x, len(idx), nil)
+}
+
+func (p *flatPass) backward(dLogits, dValues []float32) {
+	if dLogits != nil {
+		p.policy.Backward(dLogits, nil)
+	}
+	if dValues != nil {
+		p.value.Backward(dValues, nil)
+	}
+}
+
+// sharedLayout is HDeepRM's actor-critic: the first hidden layer is one for both, the rest of them and the outputs are of the
+// policy and of the critic.
+func sharedLayout(s Shape, c Config) layout {
+	trunk := network.Config{Inputs: s.Features, Outputs: c.Hidden[0]} // its activation is applied by the pass
+	head := network.Config{Inputs: c.Hidden[0], Hidden: c.Hidden[1:], Outputs: s.Actions, Activation: c.Activation}
+	value := head
+	value.Outputs = 1
+	return layout{nets: []network.Config{trunk, head, value}, policy: 2, value: 2,
+		pass: func(_ Shape, nets []*network.Network, rows int, adam func(int) network.Adam) pass {
+			p := &sharedPass{activation: c.Activation}
+			for i, n := range nets {
+				p.all = append(p.all, network.NewTrainer(n, rows, adam(i)))
+			}
+			return p
+		}}
+}
+
+type sharedPass struct {
+	all         []*network.Trainer // trunk, policy, critic
+	activation  network.Activation
+	x, h, d, dv []float32
+}
+
+func (p *sharedPass) trainers() []*network.Trainer { return p.all }
+
+func (p *sharedPass) trunk(b *batch, idx []int) []float32 {
+	p.x = b.gather(p.x, idx)
+	p.h = append(p.h[:0], p.all[0].Forward(p.x, len(idx), nil)...)
+	p.activation.Apply(p.h)
+	return p.h
+}
+
+func (p *sharedPass) logits(b *batch, idx []int) []float32 {
+	return p.all[1].Forward(p.trunk(b, idx), len(idx), nil)
+}
+
+func (p *sharedPass) values(b *batch, idx []int) []float32 {
+	return p.all[2].Forward(p.trunk(b, idx), len(idx), nil)
+}
+
+func (p *sharedPass) backward(dLogits, dValues []float32) {
+	p.d = append(p.d[:0], p.h...) // of the same size
+	clear(p.d)
+	for i, d := range [][]float32{dLogits, dValues} {
+		if d == nil {
+			continue
+		}
+		p.dv = append(p.dv[:0], p.h...)
+		p.all[1+i].Backward(d, p.dv)
+		for j, v := range p.dv {
+			p.d[j] += v
+		}
+	}
+	p.activation.Backward(p.d, p.h)
+	p.all[0].Backward(p.d, nil)
+}

@@ -1,0 +1,78 @@
+package gradient
+
+import "trainopt/morl/network"
+
+// kernelLayout is the policy of RLScheduler (Zhang et al., SC 2020, section IV): one small perceptron gives every row its logit,
+// so that the order of rows does not matter to their probabilities. With eight features and hidden layers of 32, 16 and 8 it has
+// 961 parameters. Its critic gives every row a number by another such perceptron, absent ones that of the padding, and a value
+// to all these numbers by a third. Cost: O(rows × parameters).
+func kernelLayout(s Shape, c Config) layout {
+	row := network.Config{Inputs: s.Features, Hidden: c.Hidden, Outputs: 1, Activation: c.Activation}
+	head := network.Config{Inputs: s.Rows, Hidden: c.HeadHidden, Outputs: 1, Activation: c.Activation}
+	return layout{nets: []network.Config{row, row, head}, policy: 1, value: 1, pass: newKernelPass, rowActions: true}
+}
+
+type kernelPass struct {
+	rows             int // of a full observation
+	padding          []float32
+	policy, row, all *network.Trainer
+	x, worth, dWorth []float32
+	dRow             []float32
+	counts           []int // rows of the steps of the last values
+}
+
+func newKernelPass(s Shape, nets []*network.Network, rows int, adam func(int) network.Adam) pass {
+	p := &kernelPass{rows: s.Rows, padding: s.Padding}
+	if p.padding == nil {
+		p.padding = make([]float32, s.Features)
+	}
+	p.policy = network.NewTrainer(nets[0], rows, adam(0))
+	p.row = network.NewTrainer(nets[1], rows+1, adam(1))
+	p.all = network.NewTrainer(nets[2], rows, adam(2)) // no more steps than rows
+	return p
+}
+
+func (p *kernelPass) trainers() []*network.Trainer { return []*network.Trainer{p.policy, p.row, p.all} }
+
+func (p *kernelPass) logits(b *batch, idx []int) []float32 {
+	p.x = b.gather(p.x, idx)
+	return p.policy.Forward(p.x, len(p.x)/b.features, nil)
+}
+
+func (p *kernelPass) values(b *batch, idx []int) []float32 {
+	p.x = append(b.gather(p.x, idx), p.padding...)
+	worth := p.row.Forward(p.x, len(p.x)/b.features, nil)
+	absent := worth[len(worth)-1]
+	p.worth, p.counts = p.worth[:0], p.counts[:0]
+	for _, i := range idx {
+		n := b.start[i+1] - b.start[i]
+		p.counts = append(p.counts, n)
+		p.worth = append(p.worth, worth[:n]...)
+		worth = worth[n:]
+		for range p.rows - n {
+			p.worth = append(p.worth, absent)
+		}
+	}
+	return p.all.Forward(p.worth, len(idx), nil)
+}
+
+func (p *kernelPass) backward(dLogits, dValues []float32) {
+	if dLogits != nil {
+		p.policy.Backward(dLogits, nil)
+	}
+	if dValues == nil {
+		return
+	}
+	p.dWorth = append(p.dWorth[:0], p.worth...) // of the same size
+	p.all.Backward(dValues, p.dWorth)
+	p.dRow = p.dRow[:0]
+	var absent float32
+	for i, n := range p.counts {
+		d := p.dWorth[i*p.rows : (i+1)*p.rows]
+		p.dRow = append(p.dRow, d[:n]...)
+		for _, v := range d[n:] {
+			absent += v
+		}
+	}
+	p.row.Backward(append(p.dRow, absent), nil)
+}

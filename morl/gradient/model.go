@@ -1,0 +1,118 @@
+package gradient
+
+import (
+	"math/rand/v2"
+
+	"trainopt/morl/network"
+)
+
+// layout describes the networks of a policy and how they are put together. nets[:policy] make logits; nets[value:] make values.
+// pass makes what computes them forward and backward for a chunk of steps.
+type layout struct {
+	nets   []network.Config
+	policy int
+	value  int
+	pass   func(s Shape, nets []*network.Network, rows int, adam func(net int) network.Adam) pass
+	// rowActions says that an action is a row.
+	rowActions bool
+}
+
+// pass computes the steps idx of a batch forward, and adds to the gradients of its trainers backward.
+type pass interface {
+	logits(b *batch, idx []int) []float32 // of one step after the other, as many as each has actions
+	values(b *batch, idx []int) []float32 // one a step
+	// backward takes derivatives by the last logits and values; nil for none.
+	backward(dLogits, dValues []float32)
+	trainers() []*network.Trainer // in the order of the networks
+}
+
+// batch is steps of several episodes, one after the other.
+type batch struct {
+	features int
+	actions  int       // 0: as many as rows
+	x        []float32 // rows of all steps
+	start    []int     // first row of each step, and the end
+	mask     []bool    // of all actions of all steps
+	from     []int     // first action of each step in mask, and the end
+	taken    []int     // action of each step
+	logp     []float64 // its log-probability then
+	reward   []float64 // of each step
+	episode  []int     // first step of each episode, and the end
+}
+
+func newBatch(s Shape) *batch {
+	return &batch{features: s.Features, actions: s.Actions, start: []int{0}, from: []int{0}, episode: []int{0}}
+}
+
+func (b *batch) steps() int { return len(b.taken) }
+
+// add appends a step; its reward is set later.
+func (b *batch) add(o Observation, action int, logp float64) {
+	b.x = append(b.x, o.X...)
+	b.start = append(b.start, len(b.x)/b.features)
+	n := b.actions
+	if n == 0 {
+		n = len(o.X) / b.features
+	}
+	for i := range n {
+		b.mask = append(b.mask, o.Mask == nil || o.Mask[i])
+	}
+	b.from = append(b.from, len(b.mask))
+	b.taken = append(b.taken, action)
+	b.logp = append(b.logp, logp)
+	b.reward = append(b.reward, 0)
+}
+
+// join appends the only episode of another batch.
+func (b *batch) join(o *batch) {
+	rows, actions := len(b.x)/b.features, len(b.mask)
+	b.x = append(b.x, o.x...)
+	b.mask = append(b.mask, o.mask...)
+	for i := range o.steps() {
+		b.start = append(b.start, rows+o.start[i+1])
+		b.from = append(b.from, actions+o.from[i+1])
+	}
+	b.taken = append(b.taken, o.taken...)
+	b.logp = append(b.logp, o.logp...)
+	b.reward = append(b.reward, o.reward...)
+	b.episode = append(b.episode, b.steps())
+}
+
+// gather copies the rows of some steps behind one another.
+func (b *batch) gather(dst []float32, idx []int) []float32 {
+	dst = dst[:0]
+	for _, i := range idx {
+		dst = append(dst, b.x[b.start[i]*b.features:b.start[i+1]*b.features]...)
+	}
+	return dst
+}
+
+// chunkRows is how many rows are computed at a time: they and their activations stay in a cache.
+const chunkRows = 1024
+
+// chunks cuts steps into runs of at most chunkRows rows, or one step.
+func (b *batch) chunks(idx []int) [][]int {
+	var list [][]int
+	first, rows := 0, 0
+	for i, step := range idx {
+		n := b.start[step+1] - b.start[step]
+		if rows+n > chunkRows && i > first {
+			list = append(list, idx[first:i])
+			first, rows = i, 0
+		}
+		rows += n
+	}
+	if first < len(idx) {
+		list = append(list, idx[first:])
+	}
+	return list
+}
+
+// newNets makes the networks of a layout; the same generator gives the same ones.
+func (l layout) newNets(rng *rand.Rand) []*network.Network {
+	var nets []*network.Network
+	for _, c := range l.nets {
+		nets = append(nets, network.New(c, rng))
+	}
+	return nets
+}

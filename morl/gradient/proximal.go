@@ -1,0 +1,125 @@
+package gradient
+
+import "math/rand/v2"
+
+// proximal is proximal policy optimisation (Schulman et al. 2017, algorithm 1, with the clipped objective), in the form that
+// RLScheduler took from Spinning Up: several passes over the batch, which end where the policies have diverged, then as many for
+// the critic. Cost: O(steps × rows × parameters) a pass.
+func (l *Learner) proximal(b *batch) (Report, error) {
+	n, rng := b.steps(), spread(l.seed, l.updates, forMinibatches)
+	advantage, goal := l.estimate(b)
+	var r Report
+	for range l.config.Iterations {
+		done, err := l.minibatches(n, rng, func(idx []int) (bool, error) {
+			j := l.policyGradient(b, idx, advantage)
+			if r.KL = j.kl / float64(len(idx)); r.Iterations == 0 {
+				r.PolicyLoss, r.Entropy = j.loss, j.entropy/float64(len(idx))
+			}
+			if !(r.KL <= 1.5*l.config.TargetKL) {
+				l.forget()
+				return true, nil
+			}
+			return false, l.step(0, l.layout.policy)
+		})
+		if err != nil {
+			return r, err
+		}
+		if done {
+			break
+		}
+		r.Iterations++
+	}
+	for ; r.ValueIteration < l.config.ValueIterations; r.ValueIteration++ {
+		_, err := l.minibatches(n, rng, func(idx []int) (bool, error) {
+			j := l.valueGradient(b, idx, goal)
+			if r.ValueIteration == 0 {
+				r.ValueLoss = j.value
+			}
+			return false, l.step(l.layout.value, len(l.nets))
+		})
+		if err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+// minibatches calls f for the steps in a random order, so many at a time, or for all of them at once, until it is done.
+func (l *Learner) minibatches(n int, rng *rand.Rand, f func(idx []int) (done bool, err error)) (bool, error) {
+	idx := steps(n)
+	size := l.config.Minibatch
+	if size == 0 || size >= n {
+		return f(idx)
+	}
+	rng.Shuffle(n, func(i, j int) { idx[i], idx[j] = idx[j], idx[i] })
+	for len(idx) > 0 {
+		k := min(size, len(idx))
+		if done, err := f(idx[:k]); done || err != nil {
+			return done, err
+		}
+		idx = idx[k:]
+	}
+	return false, nil
+}
+
+// estimate is the normalised generalised advantage of every step, and its discounted return in the critic's scale.
+func (l *Learner) estimate(b *batch) (advantage, goal []float64) {
+	n := b.steps()
+	advantage, goal = make([]float64, n), make([]float64, n)
+	for i, end := range b.episode[1:] {
+		discounted(goal[b.episode[i]:end], b.reward[b.episode[i]:end], l.config.Gamma)
+	}
+	if l.config.ScaleReturns && l.updates == 0 {
+		if shift, scale := moments(goal, 0); scale > 0 {
+			l.shift, l.scale = shift, scale
+		}
+	}
+	value := make([]float64, n)
+	l.over(b, steps(n), func(p pass, chunk []int, _ int) judged {
+		for k, v := range p.values(b, chunk) {
+			value[chunk[k]] = l.shift + l.scale*float64(v)
+		}
+		return judged{}
+	})
+	for i, end := range b.episode[1:] {
+		from := b.episode[i]
+		generalised(advantage[from:end], b.reward[from:end], value[from:end], l.config.Gamma, l.config.Lambda)
+	}
+	mean, deviation := moments(advantage, 0)
+	for i := range advantage {
+		advantage[i] = (advantage[i] - mean) / (deviation + 1e-8)
+		goal[i] = (goal[i] - l.shift) / l.scale
+	}
+	return advantage, goal
+}
+
+// policyGradient adds up the gradient of the mean clipped loss of the steps idx.
+func (l *Learner) policyGradient(b *batch, idx []int, advantage []float64) judged {
+	share := 1 / float64(len(idx))
+	return l.over(b, idx, func(p pass, chunk []int, _ int) judged {
+		logits := p.logits(b, chunk)
+		d := make([]float32, len(logits))
+		j := b.differentiate(d, logits, make([]float64, len(logits)), chunk, func(i int, logp float64) (float64, float64) {
+			loss, slope := clipped(logp, b.logp[i], advantage[i], l.config.Clip)
+			return loss * share, slope * share
+		}, l.config.Entropy*share)
+		p.backward(d, nil)
+		return j
+	})
+}
+
+// valueGradient adds up the gradient of the mean squared error of the critic.
+func (l *Learner) valueGradient(b *batch, idx []int, goal []float64) judged {
+	share := 1 / float64(len(idx))
+	return l.over(b, idx, func(p pass, chunk []int, _ int) (j judged) {
+		values := p.values(b, chunk)
+		d := make([]float32, len(values))
+		for k, i := range chunk {
+			e := float64(values[k]) - goal[i]
+			j.value += e * e * share
+			d[k] = float32(2 * e * share)
+		}
+		p.backward(nil, d)
+		return j
+	})
+}
