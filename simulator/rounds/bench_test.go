@@ -72,3 +72,8 @@ func BenchmarkFIFOPerfMillion(b *testing.B) {
 func BenchmarkFIFOPerfMillionLong(b *testing.B) {
 	benchmark(b, rounds.Config{Devices: simulated, Policy: "fifo_perf", Generate: arriving(4), Total: 1_000_000})
 }
+
+// The original took 82 s.
+func BenchmarkMaxMin5000(b *testing.B) {
+	benchmark(b, rounds.Config{Devices: simulated, Policy: "max_min_fairness_perf", Generate: arriving(4), Window: rounds.Window{Start: 4000, End: 5000}})
+}

@@ -123,9 +123,11 @@ func (s *interior) levelPrice() float64 {
 // optimise runs a linear program until the certified gap is small, and returns the best certified point. enough may end it
 // earlier (nil: never).
 func (s *interior) optimise(wanted float64, enough func(*point) bool) *point {
+	s.triple = newTriple(s)
 	best := &point{x: make([]float64, s.cols), value: math.Inf(-1), bound: math.Inf(1), unit: s.unit()}
 	trial := make([]float64, s.cols)
 	look := func() bool {
+		s.current()
 		best.latest = s.dualBound()
 		best.bound = min(best.bound, best.latest)
 		s.repair(trial)

@@ -33,6 +33,7 @@ type interior struct {
 	leastCentring      float64 // of mu, the part that a step aims at, at least
 	ordinary           float64 // Σ weight of the pairs whose target is 0
 	worth              float64 // the objective where it began
+	triple             *triple // nil: the program has another shape
 }
 
 // factor is the factorisation of the 3×3 block of a group, by sums that do not cancel.
@@ -54,6 +55,7 @@ type groupRows struct {
 const (
 	maxIterations = 200
 	finestMu      = 1e-15
+	centredEnough = 1e-3 // how far from mu, relative, the products of a centred point may be
 )
 
 func newInterior(p *program) *interior {
@@ -180,7 +182,7 @@ func (s *interior) run(done func(progress) bool) progress {
 	var now progress
 	best, stalled := math.Inf(1), 0
 	for range maxIterations {
-		now = s.measure()
+		now = s.look()
 		if math.IsNaN(now.primal + now.dual + now.gap + now.spread) {
 			return now
 		}
@@ -203,8 +205,30 @@ func (s *interior) run(done func(progress) bool) progress {
 	return now
 }
 
+// look is measure, and for a triple what a step begins with.
+func (s *interior) look() progress {
+	if s.triple == nil {
+		return s.measure()
+	}
+	now, sound := s.triple.prepare()
+	if !sound {
+		now.gap = math.NaN()
+	}
+	return now
+}
+
+// current has x and z be those of the iterate.
+func (s *interior) current() {
+	if s.triple != nil {
+		s.triple.store()
+	}
+}
+
 // iterate is one predictor and corrector step.
 func (s *interior) iterate(mu float64) bool {
+	if s.triple != nil {
+		return s.triple.iterate(mu)
+	}
 	for i := range s.x {
 		s.kappa[i] = s.target[i] - s.x[i]*s.z[i]
 	}
@@ -251,6 +275,10 @@ func (s *interior) careful() { s.longest, s.leastCentring = 0.9, 0.05 }
 
 // centre takes Newton steps towards the point of the central path at mu, so that what is left does not depend on the path taken.
 func (s *interior) centre(mu float64, steps int) {
+	if s.triple != nil {
+		s.triple.centre(mu, steps)
+		return
+	}
 	for range steps {
 		worst := 0.0
 		for i, w := range s.weight {
@@ -264,7 +292,7 @@ func (s *interior) centre(mu float64, steps int) {
 			s.kappa[i] = goal - s.x[i]*s.z[i]
 			worst = max(worst, math.Abs(s.kappa[i])/goal)
 		}
-		if worst < 1e-3 {
+		if worst < centredEnough {
 			return
 		}
 		s.measure()
