@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
@@ -44,8 +45,9 @@ type Simulation struct {
 	jobs    []queue.Job
 	arrival []int32 // jobs in the order of submission
 	speed   []float64
-	kind    []int32   // of each core: its place in watts
-	watts   []float64 // the different powers at work
+	kind    []int32           // of each core: its place in watts
+	watts   []float64         // the different powers at work
+	draw    [][states]float64 // of each of them in each state, W
 
 	now     float64
 	arrived int // of arrival
@@ -110,6 +112,12 @@ func NewSimulation(tree *platform.Tree, jobs []queue.Job) (*Simulation, error) {
 		}
 	}
 	s.idling = make([][states]int32, len(s.watts))
+	s.draw = make([][states]float64, len(s.watts))
+	for k, watts := range s.watts {
+		for state, share := range powerOf {
+			s.draw[k][state] = share * watts
+		}
+	}
 	s.Reset()
 	return s, nil
 }
@@ -143,6 +151,16 @@ func name(j *queue.Job) string {
 		return "job " + j.Name
 	}
 	return fmt.Sprintf("job %d", j.ID)
+}
+
+// RoundPower rounds the power of a core in each state to 1 mW, as the platform files have it that HDeepRM writes for Batsim. It is
+// for before the first step.
+func (s *Simulation) RoundPower() {
+	for k := range s.draw {
+		for state, watts := range s.draw[k] {
+			s.draw[k][state], _ = strconv.ParseFloat(strconv.FormatFloat(watts, 'f', 3, 64), 64)
+		}
+	}
 }
 
 // Reset goes back to before the first submission. It allocates nothing.
@@ -268,11 +286,9 @@ func (s *Simulation) advance(to float64) {
 		if s.stale {
 			s.power, s.stale = 0, false
 			for k, counts := range s.idling {
-				shares := 0.0
 				for state, n := range counts {
-					shares += float64(n) * powerOf[state]
+					s.power += float64(n) * s.draw[k][state]
 				}
-				s.power += shares * s.watts[k]
 			}
 		}
 		s.energy += s.power * (to - s.now)

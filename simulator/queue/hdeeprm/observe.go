@@ -1,0 +1,214 @@
+package hdeeprm
+
+import (
+	"math"
+	"slices"
+
+	"trainopt/simulator/queue"
+	"trainopt/simulator/queue/cores"
+)
+
+// quartiles of what waiting jobs ask for are in every observation, and one number for the length of the queue.
+var quartiles = [...]float64{0, 0.25, 0.5, 0.75, 1}
+
+// ofQueue is how many numbers of an observation are about the queue.
+const ofQueue = 4*len(quartiles) + 1
+
+// view is what an agent sees: the requests of the waiting jobs, kept sorted, and how far the running ones are.
+type view struct {
+	process *Process
+	asked   [4][]float64 // requested time, cores, memory, bandwidth of the waiting jobs, ascending
+	length  int          // of the queue at the last observation
+	out     []float32
+
+	progress []progress // of each job
+	unclear  []int32    // running jobs whose speed may have changed
+}
+
+// progress is how much of a job is done, as far as a scheduler can know.
+type progress struct {
+	left    float64 // of the requested operations
+	rate    float64
+	last    float64 // s
+	unclear bool
+}
+
+// asks are the keys of what is seen of the queue.
+var asks = [4]func(*queue.Job) float64{keys[Shortest], keys[Smallest], keys[LowMem], keys[LowMemBW]}
+
+// ObservationSize is the number of values of an observation.
+func (p *Process) ObservationSize() int {
+	nodes, processors := len(p.tree.Nodes), len(p.tree.Processors)
+	switch p.settings.View {
+	case Normal:
+		return nodes + processors + 3*p.tree.Cores + ofQueue
+	case Small:
+		return nodes + processors + ofQueue
+	}
+	return ofQueue
+}
+
+func (v *view) reset() {
+	for i := range v.asked {
+		v.asked[i] = v.asked[i][:0]
+	}
+	v.length, v.unclear = 0, v.unclear[:0]
+	if v.process.settings.View == Normal {
+		v.progress = slices.Grow(v.progress[:0], len(v.process.jobs))[:len(v.process.jobs)]
+		clear(v.progress)
+	}
+}
+
+func (v *view) add(j *queue.Job) {
+	if v.process.blind {
+		return
+	}
+	for i, ask := range asks {
+		x := ask(j)
+		at, _ := slices.BinarySearch(v.asked[i], x)
+		v.asked[i] = slices.Insert(v.asked[i], at, x)
+	}
+}
+
+func (v *view) start(job int32) {
+	if v.process.blind {
+		return
+	}
+	j := &v.process.jobs[job]
+	for i, ask := range asks {
+		at, _ := slices.BinarySearch(v.asked[i], ask(j))
+		v.asked[i] = slices.Delete(v.asked[i], at, at+1)
+	}
+	if v.process.settings.View == Normal {
+		r := &v.progress[job]
+		*r = progress{left: j.RequestOps, last: v.process.now, unclear: r.unclear}
+		v.touch(job)
+	}
+}
+
+func (v *view) touch(job int32) {
+	if r := &v.progress[job]; !r.unclear {
+		r.unclear = true
+		v.unclear = append(v.unclear, job)
+	}
+}
+
+// watch is told before the speed of a core changes while it serves a job.
+func (v *view) watch(core, job int32) {
+	if v.process.settings.Compat {
+		v.pass(core, job)
+	} else {
+		v.touch(job)
+	}
+}
+
+// pass is how HDeepRM takes note of time: each core of a job may, with its own speed and in GFLOPS.
+func (v *view) pass(core, job int32) {
+	p, r := v.process, &v.progress[job]
+	speed := p.tree.Processors[p.tree.ProcessorOf[core]].GFLOPS
+	if p.machine.State(core) == cores.Slowed {
+		speed *= slowed
+	}
+	r.left -= speed * (p.now - r.last)
+	r.last = p.now
+}
+
+// settle notes the time that passed and the new speed of each job of which that may have changed: its slowest core's.
+func (v *view) settle() {
+	p := v.process
+	for _, job := range v.unclear {
+		r := &v.progress[job]
+		r.unclear = false
+		if p.settings.Compat || p.at[job] < 0 {
+			continue
+		}
+		rate := math.Inf(1)
+		for _, c := range p.cores[job] {
+			speed := p.tree.Processors[p.tree.ProcessorOf[c]].GFLOPS * 1e9
+			if p.machine.State(c) == cores.Slowed {
+				speed *= slowed
+			}
+			rate = min(rate, speed)
+		}
+		r.left -= r.rate * (p.now - r.last)
+		r.last, r.rate = p.now, rate
+	}
+	v.unclear = v.unclear[:0]
+}
+
+// remaining is the part of a running job that is left, as the agent sees it on one of its cores.
+func (v *view) remaining(core, job int32) float64 {
+	p, r, j := v.process, &v.progress[job], &v.process.jobs[job]
+	switch {
+	case p.settings.Compat && j.RequestOps > 0:
+		v.pass(core, job)
+		return r.left / j.RequestOps
+	case j.RequestOps > 0:
+		return min(1, max(0, (r.left-r.rate*(p.now-r.last))/j.RequestOps))
+	case j.Request > 0: // a delay
+		return min(1, max(0, 1-(p.now-r.last)/j.Request))
+	}
+	return 0
+}
+
+// Observe is what the agent sees; it is overwritten by the next observation. In the order of the tree: of each node the part of its
+// memory that is left; of each of its processors the part of its bandwidth; of each of that one's cores speed and power, as parts
+// of what they are at full work, and the part of its job that is left, 0 when it is free. Then, for requested time, cores, memory
+// and bandwidth of the waiting jobs: minimum, quartiles and maximum, by the limits. Last how the queue's length changed since the
+// last observation: 0.5 is unchanged, 0 and 1 are by at least the queue sensitivity. What HDeepRM calls small lacks the cores,
+// minimal all but the queue. O(values).
+func (p *Process) Observe() []float32 {
+	v := &p.seen
+	if v.out = v.out[:0]; p.blind {
+		return v.out
+	}
+	if p.settings.View != Minimal {
+		for n := range p.tree.Nodes {
+			v.node(n)
+		}
+	}
+	for i, limit := range [4]float64{p.limits.Time, p.limits.Cores, p.limits.Memory, p.limits.Bandwidth} {
+		for _, q := range quartiles {
+			v.out = append(v.out, float32(percentile(v.asked[i], q)/limit))
+		}
+	}
+	n, change := p.waiting.len(), 1.0
+	if v.length > 0 {
+		q := p.settings.QueueSensitivity
+		change = float64(n-v.length) / float64(min(n, v.length))
+		change = max(0, min(1, (change+q)/(2*q)))
+	}
+	v.length = n
+	v.out = append(v.out, float32(change))
+	return v.out
+}
+
+func (v *view) node(n int) {
+	p := v.process
+	t := &p.tree.Nodes[n]
+	v.out = append(v.out, float32(p.machine.Memory(int32(n))/t.Memory))
+	for k := t.First; k < t.First+t.Processors; k++ {
+		processor := &p.tree.Processors[k]
+		v.out = append(v.out, float32(max(0, p.machine.Bandwidth(int32(k)))/processor.Bandwidth))
+		if p.settings.View != Normal {
+			continue
+		}
+		for c := int32(processor.First); c < int32(processor.First+processor.Cores); c++ {
+			speed, power, left := 0.0, 1.0, 0.0
+			switch p.machine.State(c) {
+			case cores.Serving:
+				speed = 1
+			case cores.Slowed:
+				speed = slowed
+			case cores.Ready:
+				power = p.ready
+			default:
+				power = asleep
+			}
+			if job := p.machine.Owner(c); job >= 0 {
+				left = v.remaining(c, job)
+			}
+			v.out = append(v.out, float32(speed), float32(power), float32(left))
+		}
+	}
+}

@@ -1,0 +1,276 @@
+package hdeeprm
+
+import (
+	"bufio"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"trainopt/simulator/platform"
+	"trainopt/simulator/queue"
+)
+
+// published is a file of the published data, which a checkout need not have.
+func published(t testing.TB, path string) string {
+	t.Helper()
+	full := filepath.Join("../../../../shared/data/hdeeprm", path)
+	if _, err := os.Stat(full); err != nil {
+		t.Skipf("the published data are not here: %v", err)
+	}
+	return full
+}
+
+func example(t testing.TB, name string) *platform.Tree {
+	t.Helper()
+	tree, err := platform.Example(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tree
+}
+
+// learningJobs are the two jobs of HDeepRM's learning experiment.
+func learningJobs() []queue.Job {
+	j := queue.Job{Procs: 1, Request: 5, Ops: 21e9, RequestOps: 21e9, Memory: 8000, Bandwidth: 24}
+	k := j
+	k.ID = 1
+	return []queue.Job{j, k}
+}
+
+// twister is NumPy's legacy generator as HDeepRM's converter uses it.
+type twister struct {
+	s [624]uint32
+	i int
+}
+
+func newTwister(seed uint32) *twister {
+	t := &twister{i: 624}
+	t.s[0] = seed
+	for i := 1; i < 624; i++ {
+		t.s[i] = 1812433253*(t.s[i-1]^t.s[i-1]>>30) + uint32(i)
+	}
+	return t
+}
+
+func (t *twister) word() uint32 {
+	if t.i == 624 {
+		for i := range t.s {
+			y := t.s[i]&(1<<31) | t.s[(i+1)%624]&(1<<31-1)
+			t.s[i] = t.s[(i+397)%624] ^ y>>1 ^ -(y&1)&0x9908b0df
+		}
+		t.i = 0
+	}
+	y := t.s[t.i]
+	t.i++
+	y ^= y >> 11
+	y ^= y << 7 & 0x9d2c5680
+	y ^= y << 15 & 0xefc60000
+	return y ^ y>>18
+}
+
+// miniJobs converts mini.swf as HDeepRM does.
+func miniJobs(t testing.TB, tree *platform.Tree, seed uint32) []queue.Job {
+	t.Helper()
+	f, err := os.Open(published(t, "workloads/mini.swf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var shares []float64
+	for i := range 25 {
+		p := 0.02
+		switch {
+		case i == 0:
+			p = 0.15
+		case i == 1:
+			p = 0.09
+		case i == 2:
+			p = 0.07
+		case i < 8:
+			p = 0.04
+		case i < 13:
+			p = 0.03
+		case i == 23:
+			p = 0.06
+		case i == 24:
+			p = 0.08
+		}
+		if i > 0 {
+			p += shares[i-1]
+		}
+		shares = append(shares, p)
+	}
+	for i := range shares {
+		shares[i] /= shares[24]
+	}
+	r := newTwister(seed)
+	first, jobs := -1, []queue.Job{}
+	profiles := map[[3]int]float64{}
+	for scan := bufio.NewScanner(f); scan.Scan(); {
+		if strings.HasPrefix(scan.Text(), ";") {
+			continue
+		}
+		var v []int
+		for _, s := range strings.Fields(scan.Text()) {
+			n, err := strconv.Atoi(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v = append(v, n)
+		}
+		if first < 0 {
+			first = v[1]
+		}
+		a, b := r.word(), r.word()
+		d := (float64(a>>5)*(1<<26) + float64(b>>6)) / (1 << 53)
+		u := 0.05 * float64(1+slices.IndexFunc(shares, func(s float64) bool { return d < s }))
+		w := r.word() & 7
+		for w > 5 {
+			w = r.word() & 7
+		}
+		bandwidth := 4 * (int(w) + 1)
+		key := [3]int{v[8], v[9] / 1000, bandwidth}
+		ops, known := profiles[key]
+		if !known {
+			ops = math.Trunc(tree.Reference * u * float64(v[8]) * 1e9)
+			profiles[key] = ops
+		}
+		jobs = append(jobs, queue.Job{
+			ID: len(jobs), Submit: float64(v[1] - first), Procs: v[7], Request: float64(v[8]), Ops: ops,
+			RequestOps: math.Trunc(tree.Reference * float64(v[8]) * 1e9), Memory: float64(v[9] / 1000), Bandwidth: float64(bandwidth),
+		})
+	}
+	return jobs
+}
+
+// expected is what the original's decisions lead to.
+type expected struct {
+	Jobs        int     `json:"nb_jobs_finished"`
+	Makespan    float64 `json:"makespan"`
+	Wait        float64 `json:"mean_waiting_time"`
+	Turnaround  float64 `json:"mean_turnaround_time"`
+	Slowdown    float64 `json:"mean_slowdown"`
+	MaxWait     float64 `json:"max_waiting_time"`
+	MaxTurn     float64 `json:"max_turnaround_time"`
+	MaxSlowdown float64 `json:"max_slowdown"`
+	Energy      float64 `json:"consumed_joules"`
+	Grouped     int     `json:"nb_grouped_switches"`
+	Switches    int     `json:"nb_machine_switches"`
+	Schedule    []struct {
+		ID            int
+		Start, Finish float64
+		Alloc         []int32
+	} `json:"jobs"`
+}
+
+func summary(r *queue.Result) expected {
+	e := expected{Energy: r.Energy, Grouped: r.GroupedSwitches, Switches: r.Switches}
+	n := float64(len(r.Jobs))
+	for i := range r.Jobs {
+		o := &r.Jobs[i]
+		if o.State != queue.Completed {
+			continue
+		}
+		e.Jobs++
+		e.Makespan = max(e.Makespan, o.End)
+		e.Wait += o.Wait() / n
+		e.Turnaround += o.Turnaround() / n
+		e.Slowdown += o.Slowdown() / n
+		e.MaxWait = max(e.MaxWait, o.Wait())
+		e.MaxTurn = max(e.MaxTurn, o.Turnaround())
+		e.MaxSlowdown = max(e.MaxSlowdown, o.Slowdown())
+	}
+	return e
+}
+
+func (e expected) numbers() []float64 {
+	return []float64{e.Makespan, e.Wait, e.Turnaround, e.Slowdown, e.MaxWait, e.MaxTurn, e.MaxSlowdown, e.Energy}
+}
+
+func near(a, b, relative float64) bool {
+	return math.Abs(a-b) <= relative*max(math.Abs(a), math.Abs(b), 1e-300)
+}
+
+func readExpected(t testing.TB) map[string]map[string]expected {
+	t.Helper()
+	b, err := os.ReadFile(published(t, "expected/policy_pairs.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all map[string]map[string]expected
+	if err := json.Unmarshal(b, &all); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestPublishedPairs(t *testing.T) {
+	for scenario, pairs := range readExpected(t) {
+		tree := example(t, scenario)
+		jobs := learningJobs()
+		if scenario == "mini" {
+			jobs = miniJobs(t, tree, miniSeed)
+		}
+		for name, want := range pairs {
+			t.Run(scenario+"/"+name, func(t *testing.T) {
+				pair, err := ParsePair(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, compat := range []bool{false, true} {
+					r, _, err := RunPair(tree, jobs, pair, 0, compat)
+					if err != nil {
+						t.Fatal(err)
+					}
+					compare(t, r, want, compat)
+				}
+			})
+		}
+	}
+}
+
+func compare(t *testing.T, r *queue.Result, want expected, compat bool) {
+	t.Helper()
+	got := summary(r)
+	for i, x := range got.numbers() {
+		tolerance := 1e-9
+		if !compat && i == 7 {
+			tolerance = 2e-5 // the published energy is of rounded powers
+		}
+		if y := want.numbers()[i]; !near(x, y, tolerance) {
+			t.Errorf("number %d: got %v, want %v (relative difference %.2g)", i, x, y, x/y-1)
+		}
+	}
+	if got.Jobs != want.Jobs || got.Grouped != want.Grouped || got.Switches != want.Switches {
+		t.Errorf("jobs, grouped switches, machine switches: got %d, %d, %d, want %d, %d, %d", got.Jobs, got.Grouped, got.Switches, want.Jobs, want.Grouped, want.Switches)
+	}
+	for _, j := range want.Schedule {
+		o := r.Jobs[j.ID]
+		if !near(o.Start, j.Start, 1e-9) || !near(o.End, j.Finish, 1e-9) || !slices.Equal(o.Cores, j.Alloc) {
+			t.Errorf("job %d: got %v…%v on %v, want %v…%v on %v", j.ID, o.Start, o.End, o.Cores, j.Start, j.Finish, j.Alloc)
+		}
+	}
+}
+
+const miniSeed = 2009
+
+// Reference points of all pairs on mini.
+func TestMiniPairs(t *testing.T) {
+	tree := example(t, "mini")
+	jobs := miniJobs(t, tree, miniSeed)
+	for _, p := range Table() {
+		for _, seed := range []int64{0, miniSeed} {
+			r, c, err := RunPair(tree, jobs, p, seed, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := summary(r)
+			t.Logf("%-24v %d %.1f %.3f %.1f %.1f %.2f %+v", p, seed, s.Makespan, s.Slowdown, s.Wait, s.Turnaround, s.Energy/1e6, c)
+		}
+	}
+}
