@@ -5,7 +5,10 @@
 // Times are seconds. Everything is deterministic.
 package queue
 
-import "math"
+import (
+	"math"
+	"strconv"
+)
 
 // Job is one batch job. What its workload does not say is −1 where that is noted, else 0.
 type Job struct {
@@ -27,6 +30,14 @@ type Job struct {
 
 	User, Group, Executable int     // −1 unknown
 	Deadline                float64 // absolute, s; NaN none
+}
+
+// Label is the job's name, else its ID.
+func (j *Job) Label() string {
+	if j.Name != "" {
+		return j.Name
+	}
+	return strconv.Itoa(j.ID)
 }
 
 // State is how a job ended.

@@ -1,0 +1,76 @@
+package queue
+
+import (
+	"maps"
+	"math"
+	"slices"
+)
+
+// Order says which job of a queue is next: the one of the lowest score; of equals the one submitted first, then the lower ID.
+type Order struct {
+	// Score of a job that has waited so many seconds. NaN counts as the largest there is.
+	Score func(j *Job, wait float64) float64
+	// Aging is set where the score changes with the wait, so that the queue is sorted anew whenever something may start; else it
+	// is asked once, at submission, with a wait of 0.
+	Aging bool
+	// AsPublished is the score as RLScheduler (SC 2020) coded it, where that differs; nil where it does not. It never ages.
+	AsPublished func(j *Job) float64
+	// What it prefers, for people, with the paper it is from.
+	What string
+}
+
+// Orders by name. Request below is the requested time, 0.1 s at least in F1 to F4, as published; submission is a Job's own, so F1
+// to F4 rank differently on a trace whose time begins at 0.
+var Orders = map[string]Order{
+	"fcfs":     {Score: func(j *Job, _ float64) float64 { return j.Submit }, What: "first come, first served"},
+	"lcfs":     {Score: func(j *Job, _ float64) float64 { return -j.Submit }, What: "last come, first served"},
+	"sjf":      {Score: func(j *Job, _ float64) float64 { return j.Request }, What: "shortest request"},
+	"saf":      {Score: func(j *Job, _ float64) float64 { return j.Request * float64(j.Procs) }, What: "smallest area: request times processors"},
+	"smallest": {Score: func(j *Job, _ float64) float64 { return float64(j.Procs) }, What: "fewest processors"},
+	"wfp3": {Score: wfp3, Aging: true, AsPublished: func(j *Job) float64 { return wfp3(j, -1-j.Submit) },
+		What: "(wait/request)³ × processors, largest first (Tang et al., Cluster 2009)"},
+	"unicep": {Score: unicep, Aging: true, AsPublished: unicepPublished,
+		What: "wait/(request × log2 processors), largest first (Tang et al., Cluster 2009)"},
+	"f1": {Score: f1, What: "log10(request) × processors + 870 log10(submission) (Carastan-Santos and de Camargo, SC 2017)"},
+	"f2": {Score: f2, What: "√request × processors + 25600 log10(submission) (same)"},
+	"f3": {Score: f3, What: "request × processors + 6860000 log10(submission) (same)"},
+	"f4": {Score: f4, What: "request × √processors + 530000 log10(submission) (same)"},
+}
+
+// OrderNames are the names of Orders, sorted.
+func OrderNames() []string { return slices.Sorted(maps.Keys(Orders)) }
+
+func wfp3(j *Job, wait float64) float64 { return -math.Pow(wait/j.Request, 3) * float64(j.Procs) }
+
+// unicep takes a serial job for one of two processors, whose logarithm is 1: by the formula it would always be first.
+func unicep(j *Job, wait float64) float64 {
+	return -wait / (math.Log2(math.Max(float64(j.Procs), 2)) * j.Request)
+}
+
+// unicepPublished has a wait counted from a start time that is not set yet, −1, and puts serial jobs last.
+func unicepPublished(j *Job) float64 {
+	return -((-1 - j.Submit) + 1e-15) / (math.Log2(float64(j.Procs)+1e-15) * j.Request)
+}
+
+func f1(j *Job, _ float64) float64 {
+	return math.Log10(positive(j.Request))*float64(j.Procs) + 870*math.Log10(positive(j.Submit))
+}
+
+func f2(j *Job, _ float64) float64 {
+	return math.Sqrt(positive(j.Request))*float64(j.Procs) + 25600*math.Log10(positive(j.Submit))
+}
+
+func f3(j *Job, _ float64) float64 {
+	return positive(j.Request)*float64(j.Procs) + 6.86e6*math.Log10(positive(j.Submit))
+}
+
+func f4(j *Job, _ float64) float64 {
+	return positive(j.Request)*math.Sqrt(float64(j.Procs)) + 5.3e5*math.Log10(positive(j.Submit))
+}
+
+func positive(v float64) float64 {
+	if v <= 0 {
+		return 0.1
+	}
+	return v
+}

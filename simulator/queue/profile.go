@@ -1,0 +1,81 @@
+package queue
+
+import "slices"
+
+// profile is how many processors are free from now on, by the estimates: steps[i].free from steps[i].at until steps[i+1].at, and
+// from the last step for ever. No two steps that follow each other are alike.
+type profile struct {
+	steps []step
+}
+
+type step struct {
+	at   float64
+	free int32
+}
+
+func newProfile(now float64, free int32) profile { return profile{[]step{{now, free}}} }
+
+// advance forgets what was before now.
+func (p *profile) advance(now float64) {
+	i := 0
+	for i+1 < len(p.steps) && p.steps[i+1].at <= now {
+		i++
+	}
+	p.steps = slices.Delete(p.steps, 0, i)
+	p.steps[0].at = max(p.steps[0].at, now)
+}
+
+// earliest is the first time at which procs are free for so many seconds. Cost: O(steps).
+func (p *profile) earliest(procs int32, seconds float64) float64 {
+	anchor := -1
+	for i := range p.steps {
+		if p.steps[i].free < procs {
+			anchor = -1
+			continue
+		}
+		if anchor < 0 {
+			anchor = i
+		}
+		if i+1 == len(p.steps) || p.steps[i+1].at >= p.steps[anchor].at+seconds {
+			break
+		}
+	}
+	return p.steps[anchor].at
+}
+
+// add makes procs more (fewer where negative) free from one time until another.
+func (p *profile) add(from, to float64, procs int32) {
+	if from >= to {
+		return
+	}
+	i := p.split(from)
+	k := p.split(to)
+	for j := i; j < k; j++ {
+		p.steps[j].free += procs
+	}
+	p.merge(k)
+	p.merge(i)
+}
+
+// split returns the step that begins at a time, which is made when there is none.
+func (p *profile) split(at float64) int {
+	lo, hi := 0, len(p.steps)
+	for lo < hi {
+		if mid := int(uint(lo+hi) / 2); p.steps[mid].at < at {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	if lo == len(p.steps) || p.steps[lo].at != at {
+		p.steps = slices.Insert(p.steps, lo, step{at, p.steps[max(lo-1, 0)].free})
+	}
+	return lo
+}
+
+// merge takes out a step that changes nothing.
+func (p *profile) merge(i int) {
+	if i > 0 && i < len(p.steps) && p.steps[i].free == p.steps[i-1].free {
+		p.steps = slices.Delete(p.steps, i, i+1)
+	}
+}

@@ -1,0 +1,127 @@
+package queue
+
+import "math"
+
+// Figures are the mean and the largest of something; NaN where there is nothing.
+type Figures struct {
+	Mean, Max float64
+}
+
+// Summary are the metrics of a simulation. Means are over the jobs that ended, completed or killed; times in s.
+type Summary struct {
+	Jobs, Completed, Killed, Rejected, Unfinished int
+
+	BoundedSlowdown Figures // at 10 s
+	Slowdown        Figures // without a bound, as Batsim reports it; jobs that took no time are left out
+	Wait            Figures
+	Turnaround      Figures
+
+	Makespan float64 // the date of the last end, as Batsim 3 and 4 report it; NaN where nothing ended
+	Span     float64 // from the first submission to the last end
+	// Utilization is the processor seconds that jobs had by those of the machine during Span.
+	Utilization float64
+	// PublishedUtilization is RLScheduler's: the same, but only until the last start, though the work after it is counted.
+	PublishedUtilization float64
+
+	Deadlines, DeadlineMisses int     // jobs that have one, and of these those that ended later or not at all
+	Energy                    float64 // J; NaN unknown
+}
+
+// Window is the result of length jobs from number first on (from 0, in the order of the workload), fewer where it ends. It shares
+// the jobs; energy and switches, which are the machine's, are unknown unless it is all of it.
+func (r *Result) Window(first, length int) *Result {
+	first = min(max(first, 0), len(r.Jobs))
+	last := first + min(max(length, 0), len(r.Jobs)-first)
+	w := *r
+	w.Jobs = r.Jobs[first:last]
+	if len(w.Jobs) < len(r.Jobs) {
+		w.Energy, w.Switches, w.GroupedSwitches = math.NaN(), 0, 0
+	}
+	return &w
+}
+
+// tally is a sum that knows its largest part.
+type tally struct {
+	n        int
+	sum, max float64
+}
+
+func (t *tally) add(v float64) {
+	t.n++
+	t.sum += v
+	t.max = max(t.max, v)
+}
+
+func (t *tally) figures() Figures {
+	if t.n == 0 {
+		return Figures{math.NaN(), math.NaN()}
+	}
+	return Figures{t.sum / float64(t.n), t.max}
+}
+
+// Summary of all jobs of the result. Cost: O(jobs).
+func (r *Result) Summary() Summary {
+	s := Summary{Jobs: len(r.Jobs), Energy: r.Energy}
+	var bounded, slowdown, wait, turnaround tally
+	first, last, lastStart, work := math.Inf(1), math.Inf(-1), math.Inf(-1), 0.0
+	for i := range r.Jobs {
+		o := &r.Jobs[i]
+		first = min(first, o.Job.Submit)
+		s.deadline(o)
+		switch o.State {
+		case Completed:
+			s.Completed++
+		case Killed:
+			s.Killed++
+		case Rejected:
+			s.Rejected++
+			continue
+		default:
+			s.Unfinished++
+			continue
+		}
+		last, lastStart = max(last, o.End), max(lastStart, o.Start)
+		work += (o.End - o.Start) * float64(o.Job.Procs)
+		bounded.add(o.BoundedSlowdown())
+		wait.add(o.Wait())
+		turnaround.add(o.Turnaround())
+		if o.End > o.Start {
+			slowdown.add(o.Slowdown())
+		}
+	}
+	s.BoundedSlowdown, s.Slowdown, s.Wait, s.Turnaround = bounded.figures(), slowdown.figures(), wait.figures(), turnaround.figures()
+	s.Makespan, s.Span, s.Utilization, s.PublishedUtilization = math.NaN(), math.NaN(), math.NaN(), math.NaN()
+	if wait.n > 0 {
+		s.Makespan, s.Span = last, last-first
+		s.Utilization = work / (s.Span * float64(r.Procs))
+		s.PublishedUtilization = work / ((lastStart - first) * float64(r.Procs))
+	}
+	return s
+}
+
+func (s *Summary) deadline(o *Outcome) {
+	if d := o.Job.Deadline; !math.IsNaN(d) && d != 0 {
+		s.Deadlines++
+		if !(o.End <= d) || o.State == Killed {
+			s.DeadlineMisses++
+		}
+	}
+}
+
+// Metric is one number of a Summary by the name that it has in files and tables.
+type Metric struct {
+	Name  string
+	Value float64 // NaN unknown
+}
+
+// Metrics are the numbers of the summary in the order in which they are shown.
+func (s *Summary) Metrics() []Metric {
+	return []Metric{
+		{"mean_bounded_slowdown", s.BoundedSlowdown.Mean}, {"max_bounded_slowdown", s.BoundedSlowdown.Max},
+		{"mean_slowdown", s.Slowdown.Mean}, {"max_slowdown", s.Slowdown.Max},
+		{"mean_wait_s", s.Wait.Mean}, {"max_wait_s", s.Wait.Max},
+		{"mean_turnaround_s", s.Turnaround.Mean}, {"max_turnaround_s", s.Turnaround.Max},
+		{"utilization", s.Utilization}, {"published_utilization", s.PublishedUtilization},
+		{"makespan_s", s.Makespan}, {"span_s", s.Span}, {"energy_joules", s.Energy},
+	}
+}

@@ -1,0 +1,299 @@
+package swf
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"os"
+	"slices"
+	"strings"
+
+	"trainopt/simulator/queue"
+)
+
+// Options say which jobs of a trace are used, and how. The zero value is strict.
+type Options struct {
+	// Procs is the size of the machine; 0 is what the header says (MaxProcs, else MaxNodes).
+	Procs int
+	// First is how many jobs are used at most, the first that can be; 0 is all.
+	First int
+	// CapProcs makes jobs that are larger than the machine as large as it is; else they are dropped.
+	CapProcs bool
+	// RequestedProcs takes the processors that were asked for where they are known; else the larger of asked for and had.
+	RequestedProcs bool
+	// Kill has a job killed when its run time passes the one that it asked for, where it did ask.
+	Kill bool
+	// KeepSubmit leaves the submission times as they are; else the first used job is submitted at 0.
+	KeepSubmit bool
+	// SkipDamaged counts lines that are no jobs and a cut-off end as dropped; else they are errors.
+	SkipDamaged bool
+}
+
+// Validate names all that is wrong.
+func (o Options) Validate() error {
+	var errs []error
+	if o.Procs < 0 || o.Procs > maxProcs {
+		errs = append(errs, fmt.Errorf("a machine of %d processors: want 0 (as the header says) to %d", o.Procs, maxProcs))
+	}
+	if o.First < 0 {
+		errs = append(errs, fmt.Errorf("the first %d jobs: want 0 (all) or more", o.First))
+	}
+	return errors.Join(errs...)
+}
+
+// Why a line of a trace is dropped.
+const (
+	Damaged     = "line is not a job"
+	CutOff      = "file is cut off"
+	NoNumber    = "no job number"
+	SameNumber  = "job number seen before"
+	NoSubmit    = "no submission time"
+	NoRun       = "no run time"
+	NoProcs     = "no processors"
+	TooLarge    = "larger than the machine"
+	PartOfJob   = "part of a job (status 2 to 4)"
+	OutOfBounds = "number out of bounds"
+)
+
+// What is changed in a job that is used.
+const (
+	Capped     = "processors cut to the machine's"
+	NoEstimate = "no requested time: the run time taken"
+	NotInOrder = "not in the order of submission: sorted"
+)
+
+// Count is how many, and the line of the first.
+type Count struct {
+	Jobs, Line int
+}
+
+// Trace is a workload ready to be simulated, with the account of how it became so.
+type Trace struct {
+	// Jobs by submission, then by number. Memory is the requested, else the used memory of a processor in MB (1000 KB), 0 where
+	// neither is known; Deadline is NaN.
+	Jobs   []queue.Job
+	Procs  int // of the machine
+	Header Header
+	Lines  int // that were read, with comments and blank ones
+	Extra  int // columns beyond the 18th, ignored
+
+	Dropped  map[string]Count // jobs by the reason; every job that was read is in Jobs or here, but those after the First
+	Adjusted map[string]Count // jobs by what was changed
+}
+
+// Summary is the account in one line; "" when nothing was dropped or changed.
+func (t *Trace) Summary() string {
+	var parts []string
+	for _, m := range []struct {
+		what  string
+		count map[string]Count
+	}{{"dropped", t.Dropped}, {"changed", t.Adjusted}} {
+		for _, reason := range slices.Sorted(maps.Keys(m.count)) {
+			c := m.count[reason]
+			parts = append(parts, fmt.Sprintf("%s %d: %s (first in line %d)", m.what, c.Jobs, reason, c.Line))
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Errors of traces that are in order but cannot be used.
+var (
+	ErrNoJobs = errors.New("no job can be used")
+	ErrNoSize = errors.New("the header names neither MaxProcs nor MaxNodes: the number of processors must be given")
+)
+
+// Load reads and cleans the trace of a file, plain or compressed by gzip.
+func Load(path string, o Options) (*Trace, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	r, err := NewReader(f)
+	if err != nil {
+		return nil, fmt.Errorf("trace %s: %w", path, err)
+	}
+	t, err := Clean(r, o)
+	if err != nil {
+		return nil, fmt.Errorf("trace %s: %w", path, err)
+	}
+	return t, nil
+}
+
+// Clean reads the jobs that a simulation can use: those with a number, a submission time, a run time and processors, none twice,
+// none larger than the machine, none that are parts of others. Cost: O(n), and O(n log n) when they are not in order.
+func Clean(r *Reader, o Options) (*Trace, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	c := cleaner{o: o, t: &Trace{Dropped: map[string]Count{}, Adjusted: map[string]Count{}}}
+	if err := c.readAll(r); err != nil {
+		return nil, err
+	}
+	t := c.t
+	t.Header, t.Lines, t.Extra = r.Header(), r.Line(), r.Extra()
+	if len(t.Jobs) == 0 {
+		if why := t.Summary(); why != "" {
+			return nil, fmt.Errorf("%w: %s", ErrNoJobs, why)
+		}
+		return nil, ErrNoJobs
+	}
+	t.Procs = c.procs
+	if c.unsorted > 0 {
+		slices.SortStableFunc(t.Jobs, func(a, b queue.Job) int {
+			return cmp.Or(cmp.Compare(a.Submit, b.Submit), cmp.Compare(a.ID, b.ID))
+		})
+	}
+	if !o.KeepSubmit {
+		first := t.Jobs[0].Submit
+		for i := range t.Jobs {
+			t.Jobs[i].Submit -= first
+		}
+	}
+	return t, nil
+}
+
+type cleaner struct {
+	o        Options
+	t        *Trace
+	procs    int
+	unsorted int
+	seen     map[int]struct{} // numbers, once they do not ascend
+}
+
+func (c *cleaner) readAll(r *Reader) error {
+	var rec Record
+	for {
+		err := r.Read(&rec)
+		if err == io.EOF {
+			return nil
+		}
+		var damaged *LineError
+		switch {
+		case err == nil:
+		case errors.As(err, &damaged) && c.o.SkipDamaged:
+			drop(c.t.Dropped, Damaged, r.Line())
+			continue
+		case errors.Is(err, io.ErrUnexpectedEOF) && c.o.SkipDamaged:
+			drop(c.t.Dropped, CutOff, r.Line())
+			return nil
+		default:
+			return err
+		}
+		if c.procs == 0 {
+			if c.procs = c.o.Procs; c.procs == 0 {
+				c.procs = r.Header().Procs()
+			}
+			if c.procs == 0 {
+				return ErrNoSize
+			}
+		}
+		if c.o.First > 0 && len(c.t.Jobs) == c.o.First {
+			return nil
+		}
+		c.add(&rec, r.Line())
+	}
+}
+
+func drop(m map[string]Count, reason string, line int) {
+	k, ok := m[reason]
+	if !ok {
+		k.Line = line
+	}
+	k.Jobs++
+	m[reason] = k
+}
+
+func (c *cleaner) add(rec *Record, line int) {
+	procs := rec.Processors()
+	if c.o.RequestedProcs && rec[Requested] > 0 {
+		procs = rec[Requested]
+	}
+	if reason := c.unfit(rec, procs); reason != "" {
+		drop(c.t.Dropped, reason, line)
+		return
+	}
+	id := int(rec[Number])
+	if c.twice(id) {
+		drop(c.t.Dropped, SameNumber, line)
+		return
+	}
+	if procs > float64(c.procs) {
+		drop(c.t.Adjusted, Capped, line)
+		procs = float64(c.procs)
+	}
+	j := queue.Job{
+		ID: id, Submit: rec[Submit], Procs: int(math.Ceil(procs)), Run: rec[Run], Request: rec[RequestedTime],
+		User: count(rec[User]), Group: count(rec[Group]), Executable: count(rec[Executable]), Deadline: math.NaN(),
+	}
+	if kb := rec[RequestedMemory]; kb > 0 {
+		j.Memory = kb / 1000
+	} else if kb := rec[Memory]; kb > 0 {
+		j.Memory = kb / 1000
+	}
+	if j.Request <= 0 {
+		drop(c.t.Adjusted, NoEstimate, line)
+		j.Request = j.Run
+	} else if c.o.Kill {
+		j.Limit = j.Request
+	}
+	if n := len(c.t.Jobs); n > 0 {
+		last := &c.t.Jobs[n-1]
+		if j.Submit < last.Submit || j.Submit == last.Submit && j.ID < last.ID {
+			drop(c.t.Adjusted, NotInOrder, line)
+			c.unsorted++
+		}
+	}
+	c.t.Jobs = append(c.t.Jobs, j)
+}
+
+// unfit is why a record cannot be used, "" when it can.
+func (c *cleaner) unfit(rec *Record, procs float64) string {
+	switch {
+	case rec[Number] < 0:
+		return NoNumber
+	case rec[Submit] < 0:
+		return NoSubmit
+	case rec[Run] <= 0:
+		return NoRun
+	case procs <= 0:
+		return NoProcs
+	case rec[Status] >= 2 && rec[Status] <= 4:
+		return PartOfJob
+	case rec[Number] > 1<<53 || rec[Submit] > maxSeconds || rec[Run] > maxSeconds || rec[RequestedTime] > maxSeconds:
+		return OutOfBounds
+	case procs > float64(c.procs) && !c.o.CapProcs:
+		return TooLarge
+	}
+	return ""
+}
+
+// twice is whether a job of this number is used already. As long as numbers ascend, nothing must be remembered.
+func (c *cleaner) twice(id int) bool {
+	jobs := c.t.Jobs
+	if c.seen == nil {
+		if len(jobs) == 0 || id > jobs[len(jobs)-1].ID {
+			return false
+		}
+		c.seen = make(map[int]struct{}, 2*len(jobs))
+		for i := range jobs {
+			c.seen[jobs[i].ID] = struct{}{}
+		}
+	}
+	if _, ok := c.seen[id]; ok {
+		return true
+	}
+	c.seen[id] = struct{}{}
+	return false
+}
+
+// count is a whole number from 0, −1 where it is none.
+func count(v float64) int {
+	if !(v >= 0 && v <= 1<<53) {
+		return -1
+	}
+	return int(v)
+}

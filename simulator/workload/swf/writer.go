@@ -1,0 +1,127 @@
+package swf
+
+import (
+	"bufio"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"trainopt/simulator/queue"
+)
+
+// Writer writes a trace: the header first, then jobs. Close must be called; the first error of any call is returned by it too.
+type Writer struct {
+	out  *bufio.Writer
+	line []byte
+	err  error
+}
+
+// NewWriter writes to w, which stays open.
+func NewWriter(w io.Writer) *Writer { return &Writer{out: bufio.NewWriterSize(w, 1<<16)} }
+
+// Header writes comments. Labels and texts may not hold line breaks; those that they hold become blanks.
+func (w *Writer) Header(h Header) error {
+	oneLine := strings.NewReplacer("\n", " ", "\r", " ")
+	for _, c := range h {
+		text := ";"
+		switch {
+		case c.Label != "":
+			text = "; " + c.Label + ": " + c.Text
+		case c.Text != "":
+			text = ";       " + c.Text
+		}
+		w.put(append(append(w.line[:0], oneLine.Replace(text)...), '\n'))
+	}
+	return w.err
+}
+
+// Write writes one job.
+func (w *Writer) Write(rec *Record) error {
+	b := w.line[:0]
+	for i, v := range rec {
+		if i > 0 {
+			b = append(b, ' ')
+		}
+		if v == math.Trunc(v) && math.Abs(v) < 1<<53 {
+			b = strconv.AppendInt(b, int64(v), 10)
+		} else {
+			b = strconv.AppendFloat(b, v, 'f', -1, 64)
+		}
+	}
+	w.put(append(b, '\n'))
+	return w.err
+}
+
+func (w *Writer) put(b []byte) {
+	w.line = b
+	if w.err == nil {
+		_, w.err = w.out.Write(b)
+	}
+}
+
+// Close writes what is still held back.
+func (w *Writer) Close() error {
+	if w.err == nil {
+		w.err = w.out.Flush()
+	}
+	return w.err
+}
+
+// OfJob is a job as a record: completed, with processors and requested time as it has them; wait is the time until it started, s,
+// −1 unknown. What the format has no field for (limits, deadlines, bandwidth) is lost.
+func OfJob(j *queue.Job, wait float64) Record {
+	r := Unknown()
+	r[Number], r[Submit], r[Wait], r[Run] = float64(j.ID), j.Submit, wait, j.Run
+	r[Allocated], r[Requested], r[RequestedTime] = float64(j.Procs), float64(j.Procs), j.Request
+	if j.Memory > 0 {
+		r[RequestedMemory] = j.Memory * 1000
+	}
+	r[Status], r[User], r[Group], r[Executable] = 1, float64(j.User), float64(j.Group), float64(j.Executable)
+	return r
+}
+
+// Save writes jobs to a file, compressed when its name ends in ".gz". Where procs is not 0 the header gets MaxJobs, MaxNodes and
+// MaxProcs, in place of what it says of them.
+func Save(path string, h Header, jobs []queue.Job, procs int) (err error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if e := f.Close(); err == nil {
+			err = e
+		}
+		if err != nil {
+			err = fmt.Errorf("write trace %s: %w", path, err)
+		}
+	}()
+	var to io.Writer = f
+	if strings.HasSuffix(path, ".gz") {
+		z := gzip.NewWriter(f)
+		defer func() {
+			if e := z.Close(); err == nil {
+				err = e
+			}
+		}()
+		to = z
+	}
+	w := NewWriter(to)
+	if procs > 0 {
+		n := strconv.Itoa(procs)
+		h = slices.DeleteFunc(slices.Clone(h), func(c Comment) bool {
+			return c.Label == "MaxJobs" || c.Label == "MaxNodes" || c.Label == "MaxProcs"
+		})
+		h = append(h, Comment{"MaxJobs", strconv.Itoa(len(jobs))}, Comment{"MaxNodes", n}, Comment{"MaxProcs", n})
+	}
+	w.Header(h)
+	for i := range jobs {
+		r := OfJob(&jobs[i], -1)
+		w.Write(&r)
+	}
+	return w.Close()
+}
