@@ -25,7 +25,8 @@ import (
 type Environment interface {
 	// Reset starts an episode. It may have no decision at all: then done is true and o is not looked at.
 	Reset(rng *rand.Rand) (o Observation, done bool)
-	// Step takes an action that the last observation allows. At the end of the episode next is not looked at.
+	// Step takes an action that the last observation allows. At the end of the episode next is not looked at, and a reward that is
+	// NaN says that none came for the action, from which nothing is learned then.
 	Step(action int) (next Observation, reward float64, done bool)
 }
 

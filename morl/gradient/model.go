@@ -63,6 +63,14 @@ func (b *batch) add(o Observation, action int, logp float64) {
 	b.reward = append(b.reward, 0)
 }
 
+// drop takes the last step out again.
+func (b *batch) drop() {
+	n := b.steps() - 1
+	b.start, b.from = b.start[:n+1], b.from[:n+1]
+	b.x, b.mask = b.x[:b.start[n]*b.features], b.mask[:b.from[n]]
+	b.taken, b.logp, b.reward = b.taken[:n], b.logp[:n], b.reward[:n]
+}
+
 // join appends the only episode of another batch.
 func (b *batch) join(o *batch) {
 	rows, actions := len(b.x)/b.features, len(b.mask)

@@ -2,6 +2,7 @@ package gradient
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"sync"
 )
@@ -40,6 +41,9 @@ func play(s Shape, p *Policy, env Environment, start, actions *rand.Rand) (*batc
 		action, logp := p.Sample(o, actions)
 		b.add(o, action, logp)
 		o, b.reward[b.steps()-1], done = env.Step(action)
+	}
+	if n := b.steps(); n > 0 && math.IsNaN(b.reward[n-1]) {
+		b.drop()
 	}
 	b.episode = append(b.episode, b.steps())
 	return b, nil

@@ -1,0 +1,201 @@
+package rlscheduler
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"trainopt/morl/gradient"
+	"trainopt/simulator/queue"
+)
+
+// Sight is what an agent sees of the jobs that wait, one row each.
+type Sight string
+
+const (
+	// Published is RLScheduler's: 8 numbers a job, relative to the largest of the trace, the wait to half a day.
+	PublishedSight Sight = "published"
+	// WideSight has logarithms of times, so that seconds and days can be told apart, how long it would take until a job fits by the
+	// requests of those that run, and how full machine and queue are: 10 numbers a job. It does not depend on the trace.
+	WideSight Sight = "wide"
+)
+
+// AgentRows is the most jobs that an agent sees: of more that wait, those that come first in the orders by requested time and by
+// processors, one from each in turn.
+const AgentRows = 128
+
+// nearlyOne is the largest value of a published feature.
+const nearlyOne = 1 - 1e-5
+
+// Shape is the form of the observations. The error says which sights there are.
+func (s Sight) Shape() (gradient.Shape, error) {
+	switch s {
+	case PublishedSight:
+		return gradient.Shape{Rows: AgentRows, Features: 8, Padding: []float32{0, 1, 1, 1, 1, 1, 1, 0}}, nil
+	case WideSight:
+		return gradient.Shape{Rows: AgentRows, Features: 10, Padding: make([]float32, 10)}, nil
+	}
+	return gradient.Shape{}, fmt.Errorf("no observation is called %q: there are %s and %s", s, PublishedSight, WideSight)
+}
+
+// scales are the largest values of a trace.
+type scales struct{ run, procs, memory, user, group, executable float64 }
+
+func scalesOf(t *Trace) scales {
+	s := scales{procs: float64(t.Procs)}
+	for i := range t.Jobs {
+		j := &t.Jobs[i]
+		s.run = max(s.run, j.Run)
+		s.memory = max(s.memory, j.Memory)
+		s.user = max(s.user, float64(j.User))
+		s.group = max(s.group, float64(j.Group))
+		s.executable = max(s.executable, float64(j.Executable))
+	}
+	return s
+}
+
+// observer makes observations of an episode. Nothing is allocated in steady state.
+type observer struct {
+	sight    Sight
+	features int
+	scale    scales
+	jobs     []queue.Job
+	known    int       // jobs that the orders and fixed rows contain
+	fixed    []float32 // rows with what never changes of a job
+	short    []int     // jobs by requested time, some of which may have started
+	small    []int     // by processors
+	shown    []int     // the job of each row
+	is       []bool    // shown, by job
+	x        []float32
+	ends     []finish // of those that run, by request
+}
+
+func newObserver(t *Trace, s Sight) (*observer, error) {
+	shape, err := s.Shape()
+	return &observer{sight: s, features: shape.Features, scale: scalesOf(t)}, err
+}
+
+// begin prepares for the episode over these jobs.
+func (o *observer) begin(jobs []queue.Job) {
+	o.jobs, o.known = jobs, 0
+	o.fixed, o.short, o.small = o.fixed[:0], o.short[:0], o.small[:0]
+	o.is = append(o.is[:0], make([]bool, len(jobs))...)
+}
+
+// observe is what is seen now; row i is of the job shown[i]. It costs O(waiting × features).
+func (o *observer) observe(e *Episode) gradient.Observation {
+	for ; o.known < e.Arrived(); o.known++ {
+		o.meet(o.known)
+	}
+	o.show(e)
+	o.x = o.x[:0]
+	if o.sight == WideSight {
+		o.wide(e)
+	} else {
+		o.published(e)
+	}
+	return gradient.Observation{X: o.x}
+}
+
+// meet takes in a job that has arrived.
+func (o *observer) meet(job int) {
+	j := &o.jobs[job]
+	at, _ := slices.BinarySearchFunc(o.short, j.Request, func(k int, r float64) int {
+		return cmp.Or(cmp.Compare(o.jobs[k].Request, r), -1)
+	})
+	o.short = slices.Insert(o.short, at, job)
+	at, _ = slices.BinarySearchFunc(o.small, j.Procs, func(k, n int) int {
+		return cmp.Or(o.jobs[k].Procs-n, -1)
+	})
+	o.small = slices.Insert(o.small, at, job)
+	if o.sight == WideSight {
+		o.fixed = append(o.fixed, logTime(j.Request), float32(math.Log(float64(j.Procs))/math.Log(max(2, o.scale.procs))))
+		return
+	}
+	part := func(v, most float64, known bool) float32 {
+		if !known || most <= 0 {
+			return nearlyOne
+		}
+		return float32(min(v/most, nearlyOne))
+	}
+	o.fixed = append(o.fixed, part(j.Request, o.scale.run, true), part(float64(j.Procs), o.scale.procs, true),
+		part(j.Memory, o.scale.memory, j.Memory > 0), part(float64(j.User), o.scale.user, j.User >= 0),
+		part(float64(j.Group), o.scale.group, j.Group >= 0), part(float64(j.Executable), o.scale.executable, j.Executable >= 0))
+}
+
+// show chooses the jobs that are seen.
+func (o *observer) show(e *Episode) {
+	w := e.Waiting()
+	o.shown = o.shown[:0]
+	if len(w) <= AgentRows {
+		o.shown = append(o.shown, w...)
+		return
+	}
+	started := func(k int) bool { return !math.IsNaN(e.starts[k]) }
+	o.short = slices.DeleteFunc(o.short, started)
+	o.small = slices.DeleteFunc(o.small, started)
+	for i := range o.short {
+		for _, k := range [2]int{o.short[i], o.small[i]} {
+			if !o.is[k] && len(o.shown) < AgentRows && e.jobs[k].nodes <= e.nodes {
+				o.is[k] = true
+				o.shown = append(o.shown, k)
+			}
+		}
+		if len(o.shown) == AgentRows {
+			break
+		}
+	}
+	for _, k := range o.shown {
+		o.is[k] = false
+	}
+}
+
+func (o *observer) published(e *Episode) {
+	for _, k := range o.shown {
+		fits := float32(1e-5)
+		if e.Fits(k) {
+			fits = nearlyOne
+		}
+		o.x = append(o.x, float32(min((e.clock-o.jobs[k].Submit)/43200, nearlyOne)))
+		o.x = append(o.x, o.fixed[6*k:6*k+6]...)
+		o.x = append(o.x, fits)
+	}
+}
+
+// logTime maps seconds to about 0 … 1: a fortnight is 1.17.
+func logTime(s float64) float32 { return float32(math.Log1p(max(s, 0)) / 12) }
+
+func (o *observer) wide(e *Episode) {
+	o.ends = o.ends[:0]
+	for _, f := range e.finishing {
+		f.at = max(e.requested(f), e.clock)
+		insert(&o.ends, f)
+	}
+	free := float64(e.free) / float64(max(e.nodes, 1))
+	crowd := float32(math.Log1p(float64(len(e.waiting))) / 8)
+	for _, k := range o.shown {
+		j := &o.jobs[k]
+		nodes := e.jobs[k].nodes
+		wait, delay := max(e.clock-j.Submit, 0), o.delay(e, nodes)
+		fits := float32(0)
+		if nodes <= e.free {
+			fits = 1
+		}
+		o.x = append(o.x, o.fixed[2*k], o.fixed[2*k+1], logTime(wait), float32(math.Log1p(wait/max(j.Request, 10))/8), fits,
+			float32(min(float64(nodes)/max(1, float64(e.free)), 4)/4), logTime(delay),
+			float32(math.Log1p(delay/max(j.Request, 10))/8), float32(free), crowd)
+	}
+}
+
+// delay is the time until so many nodes are free if nothing else starts, s.
+func (o *observer) delay(e *Episode, nodes int32) float64 {
+	free := e.free
+	for i := len(o.ends) - 1; i >= 0 && free < nodes; i-- {
+		free += o.ends[i].nodes
+		if free >= nodes {
+			return o.ends[i].at - e.clock
+		}
+	}
+	return 0
+}
