@@ -1,0 +1,324 @@
+package cores_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"trainopt/simulator/platform"
+	"trainopt/simulator/queue"
+	"trainopt/simulator/queue/cores"
+	"trainopt/simulator/workload"
+)
+
+// randomTree is a tree with equal and unequal processors, so that keys tie and differ.
+func randomTree(t *rapid.T) *platform.Tree {
+	tree := &platform.Tree{Clusters: []platform.Subcluster{{}}}
+	speeds := 0.0
+	for n := range rapid.IntRange(1, 5).Draw(t, "nodes") {
+		node := platform.Node{Memory: rapid.SampledFrom([]float64{1000, 4000, 4000.5, 16000}).Draw(t, "memory"), First: len(tree.Processors), Processors: rapid.IntRange(1, 3).Draw(t, "processors")}
+		for range node.Processors {
+			p := platform.Processor{
+				Node: n, First: tree.Cores, Cores: rapid.IntRange(1, 5).Draw(t, "cores"),
+				Bandwidth: rapid.SampledFrom([]float64{16, 32, 51.2, 59.7}).Draw(t, "bandwidth"),
+				GFLOPS:    rapid.SampledFrom([]float64{1, 9.04, 11.72}).Draw(t, "speed"),
+				Watts:     rapid.SampledFrom([]float64{7.5, 11.875, 29}).Draw(t, "watts"),
+			}
+			for range p.Cores {
+				tree.ProcessorOf = append(tree.ProcessorOf, int32(len(tree.Processors)))
+				speeds += p.GFLOPS
+			}
+			tree.Cores += p.Cores
+			tree.Processors = append(tree.Processors, p)
+		}
+		tree.Nodes = append(tree.Nodes, node)
+	}
+	tree.Clusters[0].Nodes = len(tree.Nodes)
+	tree.Reference = speeds / float64(tree.Cores)
+	return tree
+}
+
+func randomJob(t *rapid.T, id, most int) queue.Job {
+	return queue.Job{
+		ID: id, Procs: rapid.IntRange(1, most).Draw(t, "procs"),
+		Memory:    rapid.SampledFrom([]float64{0, 100, 333.3, 1000, 2500, 20000}).Draw(t, "memory of a core"),
+		Bandwidth: float64(4 * rapid.IntRange(0, 6).Draw(t, "bandwidth of a core")),
+	}
+}
+
+// plain is the machine as section 2 of the model says it, with a stable sort of all cores for each core that is taken.
+type plain struct {
+	tree              *platform.Tree
+	bandwidth, memory []float64
+	state             []uint8
+	owner             []int32
+	changes           map[int32]uint8
+}
+
+func newPlain(tree *platform.Tree) *plain {
+	p := &plain{tree: tree, state: make([]uint8, tree.Cores), owner: make([]int32, tree.Cores), changes: map[int32]uint8{}}
+	for c := range p.state {
+		p.state[c], p.owner[c] = cores.Asleep, -1
+	}
+	for _, processor := range tree.Processors {
+		p.bandwidth = append(p.bandwidth, processor.Bandwidth)
+	}
+	for _, n := range tree.Nodes {
+		p.memory = append(p.memory, n.Memory)
+	}
+	return p
+}
+
+func (p *plain) siblings(c int32) (processor int32, all []int32) {
+	processor = p.tree.ProcessorOf[c]
+	t := p.tree.Processors[processor]
+	for s := t.First; s < t.First+t.Cores; s++ {
+		all = append(all, int32(s))
+	}
+	return processor, all
+}
+
+func (p *plain) take(owner int32, job *queue.Job, c int32, changes map[int32]uint8) {
+	processor, siblings := p.siblings(c)
+	p.owner[c], p.state[c], changes[c] = owner, cores.Serving, cores.Serving
+	p.bandwidth[processor] -= job.Bandwidth
+	p.memory[p.tree.Processors[processor].Node] -= job.Memory
+	for _, s := range siblings {
+		if p.state[s] == cores.Asleep {
+			p.state[s], changes[s] = cores.Ready, cores.Ready
+		}
+		if p.bandwidth[processor] < 0 && p.state[s] == cores.Serving {
+			p.state[s], changes[s] = cores.Slowed, cores.Slowed
+		}
+	}
+}
+
+func (p *plain) release(job *queue.Job, c int32, changes map[int32]uint8) {
+	processor, siblings := p.siblings(c)
+	p.owner[c], p.state[c], changes[c] = -1, cores.Ready, cores.Ready
+	p.bandwidth[processor] += job.Bandwidth
+	p.memory[p.tree.Processors[processor].Node] += job.Memory
+	idle := !slices.ContainsFunc(siblings, func(s int32) bool { return p.owner[s] >= 0 })
+	for _, s := range siblings {
+		if idle {
+			p.state[s], changes[s] = cores.Asleep, cores.Asleep
+		}
+		if p.bandwidth[processor] >= 0 && p.state[s] == cores.Slowed {
+			p.state[s], changes[s] = cores.Serving, cores.Serving
+		}
+	}
+}
+
+// key is what a core policy sorts by; nil is random.
+type key func(p *plain, c int32) float64
+
+func (p *plain) place(owner int32, job *queue.Job, by key, below func(int) int) ([]int32, cores.Fit) {
+	free := 0
+	for _, o := range p.owner {
+		if o < 0 {
+			free++
+		}
+	}
+	if free < job.Procs {
+		return nil, cores.LacksCores
+	}
+	var taken []int32
+	changes := map[int32]uint8{}
+	for range job.Procs {
+		var may []int32
+		for c, o := range p.owner {
+			if o < 0 && p.memory[p.tree.Processors[p.tree.ProcessorOf[c]].Node] >= job.Memory {
+				may = append(may, int32(c))
+			}
+		}
+		if len(may) == 0 {
+			for _, c := range taken {
+				p.release(job, c, map[int32]uint8{})
+			}
+			return nil, cores.LacksMemory
+		}
+		pick := 0
+		if by == nil {
+			pick = below(len(may))
+		} else {
+			slices.SortStableFunc(may, func(a, b int32) int {
+				if x, y := by(p, a), by(p, b); x < y {
+					return -1
+				} else if x > y {
+					return 1
+				}
+				return 0
+			})
+		}
+		p.take(owner, job, may[pick], changes)
+		taken = append(taken, may[pick])
+	}
+	for c, s := range changes {
+		p.changes[c] = s
+	}
+	slices.Sort(taken)
+	return taken, cores.Fits
+}
+
+func (p *plain) busyBeside(c int32) (busy, free float64) {
+	_, siblings := p.siblings(c)
+	for _, s := range siblings {
+		if p.owner[s] >= 0 {
+			busy++
+		} else {
+			free++
+		}
+	}
+	return busy, free
+}
+
+// policies are the choosers, each with the key that it must choose by.
+func policies(below func(int) int) []struct {
+	name    string
+	chooser cores.Chooser
+	key     key
+} {
+	of := func(p *plain, c int32) *platform.Processor { return &p.tree.Processors[p.tree.ProcessorOf[c]] }
+	return []struct {
+		name    string
+		chooser cores.Chooser
+		key     key
+	}{
+		{"random", cores.Anywhere(below), nil},
+		{"high_gflops", cores.Fastest(), func(p *plain, c int32) float64 { return -of(p, c).GFLOPS }},
+		{"low_power", cores.Thriftiest(), func(p *plain, c int32) float64 { return of(p, c).Watts }},
+		{"high_mem", cores.MostMemory(), func(p *plain, c int32) float64 { return -p.memory[of(p, c).Node] }},
+		{"high_mem_bw", cores.MostBandwidth(), func(p *plain, c int32) float64 { return -p.bandwidth[p.tree.ProcessorOf[c]] }},
+		{"high_cores", cores.Busiest(), func(p *plain, c int32) float64 { busy, _ := p.busyBeside(c); return -busy }},
+		{"high_free_cores", cores.Freest(), func(p *plain, c int32) float64 { _, free := p.busyBeside(c); return -free }},
+	}
+}
+
+// The machine with its indices does, to the last bit, what sorting all cores for each core does; policies change from job to job.
+func TestMachineIsPlain(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tree := randomTree(t)
+		seed := rapid.Int64Range(0, 1000).Draw(t, "seed")
+		m, want := cores.NewMachine(tree), newPlain(tree)
+		mine, its := workload.NewPython(seed), workload.NewPython(seed)
+		all := policies(mine.Below)
+		type placed struct {
+			job   queue.Job
+			cores []int32
+		}
+		var running []placed
+		copied := cores.NewMachine(tree)
+		for i := range rapid.IntRange(1, 30).Draw(t, "steps") {
+			if len(running) > 0 && rapid.Bool().Draw(t, "release") {
+				k := rapid.IntRange(0, len(running)-1).Draw(t, "which")
+				m.Release(&running[k].job, running[k].cores)
+				for _, c := range running[k].cores {
+					want.release(&running[k].job, c, want.changes)
+				}
+				running = slices.Delete(running, k, k+1)
+			} else {
+				job := randomJob(t, i, min(8, tree.Cores))
+				by := all[rapid.IntRange(0, len(all)-1).Draw(t, "policy")]
+				copied.CopyFrom(m)
+				got, fit := m.TryPlace(int32(i), &job, by.chooser, nil)
+				expect, expectFit := want.place(int32(i), &job, by.key, its.Below)
+				if fit != expectFit || !slices.Equal(got, expect) {
+					t.Fatalf("%s: job %+v: got %v, %v, want %v, %v", by.name, job, got, fit, expect, expectFit)
+				}
+				if fit == cores.Fits {
+					running = append(running, placed{job, got})
+				} else if fit == cores.LacksMemory && by.key != nil {
+					if again, f := copied.TryPlace(int32(i), &job, by.chooser, nil); f != fit || len(again) != 0 {
+						t.Fatalf("a copy of the machine places %v, %v", again, f)
+					}
+				}
+			}
+			sameMachine(t, m, want)
+			if rapid.Bool().Draw(t, "send") {
+				got := map[int32]uint8{}
+				m.Changes(func(state uint8, cores []int32) {
+					for _, c := range cores {
+						got[c] = state
+					}
+				})
+				if fmt.Sprint(got) != fmt.Sprint(want.changes) {
+					t.Fatalf("changes: got %v, want %v", got, want.changes)
+				}
+				clear(want.changes)
+			}
+		}
+		m.Reset()
+		sameMachine(t, m, newPlain(tree))
+	})
+}
+
+func sameMachine(t *rapid.T, m *cores.Machine, want *plain) {
+	free := 0
+	for c := range want.state {
+		if m.State(int32(c)) != want.state[c] || m.Owner(int32(c)) != want.owner[c] {
+			t.Fatalf("core %d: got P%d, job %d, want P%d, job %d", c, m.State(int32(c)), m.Owner(int32(c)), want.state[c], want.owner[c])
+		}
+		if want.owner[c] < 0 {
+			free++
+		}
+	}
+	if m.Free() != free {
+		t.Fatalf("got %d free cores, want %d", m.Free(), free)
+	}
+	for p, b := range want.bandwidth {
+		if m.Bandwidth(int32(p)) != b {
+			t.Fatalf("processor %d: got %v GB/s, want %v", p, m.Bandwidth(int32(p)), b)
+		}
+	}
+	for n, mb := range want.memory {
+		if m.Memory(int32(n)) != mb || mb < 0 {
+			t.Fatalf("node %d: got %v MB, want %v, and never below 0", n, m.Memory(int32(n)), mb)
+		}
+	}
+}
+
+// A job fits the idle machine exactly when Most says so, whatever the policy.
+func TestMost(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tree := randomTree(t)
+		job := randomJob(t, 0, tree.Cores)
+		for _, by := range policies(workload.NewPython(0).Below) {
+			_, fit := cores.NewMachine(tree).TryPlace(0, &job, by.chooser, nil)
+			if (fit == cores.Fits) != (cores.Most(tree, &job) >= job.Procs) {
+				t.Fatalf("%s: job %+v: %v, but the machine takes %d cores of it", by.name, job, fit, cores.Most(tree, &job))
+			}
+		}
+	})
+}
+
+// The learning platform by hand: the first core of a processor wakes its sibling; the second asks for more bandwidth than there is.
+func TestTransitions(t *testing.T) {
+	tree, err := platform.Example("learning")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := cores.NewMachine(tree)
+	job := queue.Job{Procs: 1, Memory: 8000, Bandwidth: 24}
+	states := func() string { return fmt.Sprint(m.State(0), m.State(1), m.State(2), m.State(3)) }
+	for i, want := range []struct {
+		states    string
+		bandwidth float64
+	}{{"3 3 0 2", 8}, {"3 3 1 1", -16}, {"0 2 1 1", -16}, {"1 1 1 1", -16}} {
+		if _, fit := m.TryPlace(int32(i), &job, cores.Fastest(), nil); fit != cores.Fits || states() != want.states || m.Bandwidth(1) != want.bandwidth {
+			t.Errorf("after job %d: %v, %s, %v GB/s, want %+v", i, fit, states(), m.Bandwidth(1), want)
+		}
+	}
+	if _, fit := m.TryPlace(9, &job, cores.Fastest(), nil); fit != cores.LacksCores {
+		t.Errorf("a job too many: %v", fit)
+	}
+	m.Release(&job, []int32{2})
+	if got := states(); got != "1 1 2 0" {
+		t.Errorf("after a release: %s, want full speed and one that idles", got)
+	}
+	if _, fit := m.TryPlace(9, &queue.Job{Procs: 1, Memory: 8001}, cores.Fastest(), nil); fit != cores.LacksMemory || math.Abs(m.Memory(0)-8000) > 0 {
+		t.Errorf("a job with too much memory: %v, %v MB left", fit, m.Memory(0))
+	}
+}
