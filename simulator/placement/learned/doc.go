@@ -1,0 +1,16 @@
+// Package learned places containers by policies that are learned by reinforcement: the agents of Metis (Wang, Weng, Wang, Chen, Li,
+// "Metis: learning to schedule long-running applications in shared container clusters at scale", SC 2020) and of its follow-up
+// George (SoCC 2021), as their programs are, and a recipe of ours that learns faster.
+//
+// Metis divides: a tree of choices among three leads from a cluster to a node, and one small network decides at each level of the
+// tree. A sub-scheduler for 27 nodes is trained once, for batches of any kind; for one batch on a large cluster a high-level agent
+// then learns, in seconds, how many containers of what app each group of 27 nodes gets. Vanilla RL chooses among all nodes at once,
+// divide-and-conquer learns the whole tree for one batch.
+//
+// It is not the way to the best placement: package exact finds the optimum in less time. It is here to be compared with.
+//
+// Example:
+//
+//	model, curve, err := learned.Train(ctx, learned.Options{Recipe: "improved", Table: placement.MetisTable()}, nil)
+//	solution, curve, err := learned.Place(ctx, problem, model, learned.PlaceOptions{Method: "metis"}, nil)
+package learned

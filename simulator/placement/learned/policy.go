@@ -1,0 +1,112 @@
+package learned
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"trainopt/morl/network"
+)
+
+// policy is a network with one hidden layer of tanh units that gives each of some actions a logit: two linear maps, so that the
+// hidden units between them can be computed faster than by the network itself.
+type policy struct {
+	first, second *network.Network
+}
+
+// hiddenUnits are those of every network of Metis.
+const hiddenUnits = 128
+
+// newPolicy starts as Metis does: weights from N(0, 0.3), biases 0.1.
+func newPolicy(inputs, actions, hidden int, rng *rand.Rand) *policy {
+	p := &policy{
+		first:  network.New(network.Config{Inputs: inputs, Outputs: hidden}, rng),
+		second: network.New(network.Config{Inputs: hidden, Outputs: actions}, rng),
+	}
+	for _, n := range []*network.Network{p.first, p.second} {
+		w := n.Params()
+		for i := range w {
+			if w[i] = 0.1; i < n.Inputs*n.Outputs {
+				w[i] = float32(0.3 * rng.NormFloat64())
+			}
+		}
+	}
+	return p
+}
+
+func (p *policy) inputs() int  { return p.first.Inputs }
+func (p *policy) actions() int { return p.second.Outputs }
+
+// clone is a copy that can be trained apart.
+func (p *policy) clone() *policy {
+	rng := rand.New(rand.NewPCG(0, 0))
+	c := &policy{first: network.New(p.first.Config, rng), second: network.New(p.second.Config, rng)}
+	c.first.CopyFrom(p.first)
+	c.second.CopyFrom(p.second)
+	return c
+}
+
+// thinking is what one goroutine needs to ask policies.
+type thinking struct {
+	hidden, logits []float32
+}
+
+// ask gives the logits of rows observations; they are valid until the next call.
+func (t *thinking) ask(p *policy, x []float32, rows int) []float32 {
+	t.hidden = p.first.Forward(t.hidden, x, rows)
+	tanh(t.hidden[:rows*p.first.Outputs])
+	t.logits = p.second.Forward(t.logits, t.hidden[:rows*p.first.Outputs], rows)
+	return t.logits[:rows*p.second.Outputs]
+}
+
+// softmax replaces logits by probabilities. Actions that mask (one bit each, all: −1) leaves out get 0.
+func softmax(z []float32, mask uint64) {
+	most := float32(math.Inf(-1))
+	for i, v := range z {
+		if v > most && allowed(mask, i) {
+			most = v
+		}
+	}
+	sum := float32(0)
+	for i, v := range z {
+		z[i] = 0
+		if allowed(mask, i) {
+			z[i] = exp(v - most)
+			sum += z[i]
+		}
+	}
+	for i := range z {
+		z[i] /= sum
+	}
+}
+
+// everything allows all actions, also those beyond the bits of a mask.
+const everything = ^uint64(0)
+
+func allowed(mask uint64, action int) bool { return mask == everything || mask>>uint(action)&1 == 1 }
+
+func exp(x float32) float32 { return float32(math.Exp(float64(x))) }
+
+// sample draws an action from probabilities.
+func sample(p []float32, rng *rand.Rand) int {
+	u, last := rng.Float32(), 0
+	for i, v := range p {
+		if v > 0 {
+			if last = i; u < v {
+				return i
+			}
+			u -= v
+		}
+	}
+	return last
+}
+
+// greedy is the action of the largest logit that is allowed, the first of several.
+func greedy(z []float32, mask uint64) int {
+	best := -1
+	for i, v := range z {
+		if allowed(mask, i) && (best < 0 || v > z[best]) {
+			best = i
+		}
+	}
+	return best
+}
