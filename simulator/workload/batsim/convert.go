@@ -1,0 +1,222 @@
+package batsim
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"trainopt/simulator/queue"
+)
+
+// ConvertOptions say how jobs of a workload become jobs of a simulator.
+type ConvertOptions struct {
+	// Reference is the speed of a core, GFLOPS, by which operations and seconds are converted where only one of them is known:
+	// platform.Tree.Reference. 0 is 1.
+	Reference float64
+}
+
+// Conversion is a workload that can be simulated.
+type Conversion struct {
+	// Jobs by submission, then as in the workload. ID is the workload's number of a job, or its place in the workload when any job
+	// of it is named by something else; then Name is that. Of every core: Ops, Memory and Bandwidth; Run is what the operations
+	// take at the reference speed. A job that waits (delay) has no Ops, and Run is how long, at any speed.
+	Jobs []queue.Job
+	// Dropped and Adjusted are the jobs that cannot be simulated and that were changed, by the reason.
+	Dropped, Adjusted map[string]int
+
+	profiles map[int]string
+}
+
+// Profile is the name of a job's profile, for the table of jobs.
+func (c *Conversion) Profile(j *queue.Job) string { return c.profiles[j.ID] }
+
+// Convert makes jobs for a simulator. Types of profiles that only a model of networks, storage or messages could run are refused by
+// name and counted. Communication is left out and counted, as is what makes the cores of a parallel job differ: each gets the
+// operations of the one that has most. O(n log n).
+func (w *Workload) Convert(o ConvertOptions) (*Conversion, error) {
+	if o.Reference == 0 {
+		o.Reference = 1
+	}
+	if !(o.Reference > 0) || math.IsInf(o.Reference, 1) {
+		return nil, fmt.Errorf("convert workload: a reference speed of %v GFLOPS, want more than 0", o.Reference)
+	}
+	c := &Conversion{Dropped: map[string]int{}, Adjusted: map[string]int{}, profiles: map[int]string{}}
+	named := slices.ContainsFunc(w.Jobs, func(j Job) bool {
+		n, err := strconv.Atoi(j.ID)
+		return err != nil || strconv.Itoa(n) != j.ID
+	})
+	for i := range w.Jobs {
+		j := &w.Jobs[i]
+		load, err := w.load(j, j.Profile, 0)
+		if err != nil {
+			var refused refusal
+			if !errors.As(err, &refused) {
+				return nil, fmt.Errorf("convert workload: job %q: %w", j.ID, err)
+			}
+			c.Dropped[string(refused)]++
+			continue
+		}
+		for note := range load.notes {
+			c.Adjusted[note]++
+		}
+		q := load.job(j, w.Profiles[j.Profile], o.Reference*1e9)
+		if q.ID = i; named {
+			q.Name = j.ID
+		} else {
+			q.ID, _ = strconv.Atoi(j.ID)
+		}
+		if math.IsInf(q.Run, 0) || math.IsInf(q.Ops, 0) {
+			return nil, fmt.Errorf("convert workload: job %q: its profile %q is too large", j.ID, j.Profile)
+		}
+		c.profiles[q.ID] = j.Profile
+		c.Jobs = append(c.Jobs, q)
+	}
+	slices.SortStableFunc(c.Jobs, func(a, b queue.Job) int { return cmp.Compare(a.Submit, b.Submit) })
+	return c, nil
+}
+
+// Summary is the account in one line; "" when nothing was dropped or changed.
+func (c *Conversion) Summary() string {
+	var parts []string
+	for _, m := range []struct {
+		verb   string
+		counts map[string]int
+	}{{"dropped", c.Dropped}, {"changed", c.Adjusted}} {
+		for _, reason := range slices.Sorted(maps.Keys(m.counts)) {
+			parts = append(parts, fmt.Sprintf("%s %d: %s", m.verb, m.counts[reason], reason))
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// refusal is why a job cannot be simulated.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+// load is what a core of a job does.
+type load struct {
+	ops, seconds      float64
+	memory, bandwidth float64
+	notes             map[string]bool
+}
+
+// deepest is how deep profiles may be composed of each other; what is deeper composes itself.
+const deepest = 32
+
+// load is what the profile of a name has each core of a job do.
+func (w *Workload) load(j *Job, name string, depth int) (load, error) {
+	p, ok := w.Profiles[name]
+	if !ok {
+		return load{}, fmt.Errorf("profile: there is no profile %q", name)
+	}
+	if depth > deepest {
+		return load{}, fmt.Errorf("profile: %q is composed of itself, or more than %d deep", name, deepest)
+	}
+	l := load{memory: p.Memory, bandwidth: p.Bandwidth, notes: map[string]bool{}}
+	if p.Return != 0 {
+		l.notes["it ends with an error: counted as a success"] = true
+	}
+	if slices.ContainsFunc(p.Com, func(bytes float64) bool { return bytes > 0 }) {
+		l.notes["communication left out"] = true
+	}
+	switch p.Type {
+	case Delay:
+		l.seconds = p.Seconds
+	case Homogeneous, HomogeneousTotal, Parallel:
+		if p.Type == Parallel && len(p.CPU) > 0 && len(p.CPU) != j.Resources {
+			return load{}, fmt.Errorf("res: %d cores, but cpu of profile %q has %d numbers", j.Resources, name, len(p.CPU))
+		}
+		if len(p.CPU) > 0 {
+			l.ops = slices.Max(p.CPU)
+			if slices.Min(p.CPU) != l.ops {
+				l.notes["cores of unequal work: all get that of the one with most"] = true
+			}
+		}
+		if p.Type == HomogeneousTotal {
+			l.ops /= float64(j.Resources)
+		}
+		if l.ops == 0 && l.notes["communication left out"] {
+			return load{}, refusal("profile of communication alone")
+		}
+	case Composed:
+		return w.composed(j, p, l, depth)
+	default:
+		return load{}, refusal(fmt.Sprintf("profile of type %q", p.Type))
+	}
+	return l, nil
+}
+
+// composed is one profile after the other.
+func (w *Workload) composed(j *Job, p Profile, l load, depth int) (load, error) {
+	for _, name := range p.Sequence {
+		part, err := w.load(j, name, depth+1)
+		if err != nil {
+			return load{}, err
+		}
+		l.ops += part.ops
+		l.seconds += part.seconds
+		l.memory, l.bandwidth = max(l.memory, part.memory), max(l.bandwidth, part.bandwidth)
+		maps.Copy(l.notes, part.notes)
+	}
+	if p.Repeat > 1 {
+		l.ops *= float64(p.Repeat)
+		l.seconds *= float64(p.Repeat)
+	}
+	if l.ops > 0 && l.seconds > 0 {
+		return load{}, refusal("profile composed of work and delays")
+	}
+	return l, nil
+}
+
+// job is a job with that load, at a speed of so many operations a second.
+func (l load) job(j *Job, p Profile, speed float64) queue.Job {
+	q := queue.Job{Submit: j.Submit, Procs: j.Resources, Limit: j.Walltime, Ops: l.ops, Memory: l.memory, Bandwidth: l.bandwidth,
+		Run: l.seconds, Request: p.RequestTime, RequestOps: p.RequestOps, User: -1, Group: -1, Executable: -1, Deadline: math.NaN()}
+	if l.ops > 0 {
+		q.Run = l.ops / speed
+	}
+	switch {
+	case q.Request > 0:
+	case j.Walltime > 0:
+		q.Request = j.Walltime
+	case p.RequestOps > 0:
+		q.Request = p.RequestOps / speed
+	default:
+		q.Request = max(q.Run, 1)
+	}
+	if q.RequestOps == 0 && l.ops > 0 {
+		q.RequestOps = q.Request * speed
+	}
+	return q
+}
+
+// FromJobs is a workload of jobs that a simulator runs, for Batsim: one profile for all jobs with the same work. resources is the
+// size of the machine. Jobs without Ops take their Run as a delay.
+func FromJobs(jobs []queue.Job, resources int) *Workload {
+	w := &Workload{Resources: resources, Profiles: map[string]Profile{}}
+	names := map[string]string{}
+	for i := range jobs {
+		j := &jobs[i]
+		p := Profile{Type: Delay, Seconds: j.Run, RequestTime: j.Request, RequestOps: j.RequestOps, Memory: j.Memory, Bandwidth: j.Bandwidth}
+		if j.Ops > 0 {
+			p.Type, p.Seconds, p.CPU, p.Com = Homogeneous, 0, []float64{j.Ops}, []float64{0}
+		}
+		key := fmt.Sprint(p)
+		if names[key] == "" {
+			names[key] = strconv.Itoa(len(names))
+			w.Profiles[names[key]] = p
+		}
+		id := j.Name
+		if id == "" {
+			id = strconv.Itoa(j.ID)
+		}
+		w.Jobs = append(w.Jobs, Job{ID: id, Submit: j.Submit, Resources: j.Procs, Profile: names[key], Walltime: j.Limit})
+	}
+	return w
+}

@@ -1,0 +1,303 @@
+package batsim
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+)
+
+// shown is how many mistakes of a file are named.
+const shown = 10
+
+// Load reads a workload from a file, plain or compressed by gzip.
+func Load(path string) (*Workload, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read workload: %w", err)
+	}
+	defer f.Close()
+	b := bufio.NewReader(f)
+	var r io.Reader = b
+	if head, _ := b.Peek(2); bytes.Equal(head, []byte{0x1f, 0x8b}) {
+		if r, err = gzip.NewReader(b); err != nil {
+			return nil, fmt.Errorf("read workload %s: unpack: %w", path, err)
+		}
+	}
+	w, err := Read(r)
+	if err != nil {
+		return nil, fmt.Errorf("read workload %s: %w", path, err)
+	}
+	return w, nil
+}
+
+// Read reads a workload in the vocabulary of any version. Errors name the job or profile and the field, the first ten of them.
+// Types of profiles that are not known are kept; Convert refuses the jobs that use them.
+func Read(r io.Reader) (*Workload, error) {
+	var file struct {
+		Resources json.RawMessage            `json:"nb_res"`
+		Jobs      []json.RawMessage          `json:"jobs"`
+		Profiles  map[string]json.RawMessage `json:"profiles"`
+	}
+	d := json.NewDecoder(r)
+	if err := d.Decode(&file); err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, errors.New("something follows after the workload")
+	}
+	if file.Jobs == nil || file.Profiles == nil {
+		return nil, errors.New("jobs and profiles must be there")
+	}
+	w := &Workload{Profiles: make(map[string]Profile, len(file.Profiles)), Jobs: make([]Job, 0, len(file.Jobs))}
+	mistakes := &mistakes{}
+	if file.Resources != nil {
+		f := fields{where: "nb_res", all: map[string]json.RawMessage{"nb_res": file.Resources}, mistakes: mistakes}
+		w.Resources = f.integer("nb_res", 0)
+	}
+	for _, name := range slices.Sorted(maps.Keys(file.Profiles)) {
+		w.Profiles[name] = readProfile(name, file.Profiles[name], mistakes)
+	}
+	seen := make(map[string]bool, len(file.Jobs))
+	for i, data := range file.Jobs {
+		j := readJob(i, data, mistakes)
+		switch _, ok := w.Profiles[j.Profile]; {
+		case seen[j.ID]:
+			mistakes.add("job %q: id: there are two of that name", j.ID)
+		case !ok && j.Profile != "":
+			mistakes.add("job %q: profile: there is no profile %q", j.ID, j.Profile)
+		}
+		seen[j.ID] = true
+		w.Jobs = append(w.Jobs, j)
+	}
+	return w, mistakes.err()
+}
+
+// mistakes are what is wrong with a file, the first few of them.
+type mistakes struct {
+	errs []error
+	more int
+}
+
+func (m *mistakes) add(format string, args ...any) {
+	if len(m.errs) == shown {
+		m.more++
+		return
+	}
+	m.errs = append(m.errs, fmt.Errorf(format, args...))
+}
+
+func (m *mistakes) err() error {
+	if m.more > 0 {
+		return errors.Join(append(m.errs, fmt.Errorf("and %d more", m.more))...)
+	}
+	return errors.Join(m.errs...)
+}
+
+// fields are those of one job or profile; what is read is taken out, so that the rest remains.
+type fields struct {
+	where    string
+	all      map[string]json.RawMessage
+	mistakes *mistakes
+}
+
+func newFields(where string, data json.RawMessage, m *mistakes) fields {
+	f := fields{where: where, mistakes: m}
+	if err := json.Unmarshal(data, &f.all); err != nil {
+		m.add("%s: want an object: %w", where, err)
+	}
+	return f
+}
+
+// take sets v to a field; false when the field is not there or null, or of a wrong kind (which is a mistake).
+func (f *fields) take(name string, v any, want string) bool {
+	data, ok := f.all[name]
+	delete(f.all, name)
+	if !ok || string(data) == "null" {
+		return false
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		f.mistakes.add("%s: %s: %s, want %s", f.where, name, clip(data), want)
+		return false
+	}
+	return true
+}
+
+func clip(data []byte) string {
+	if len(data) > 40 {
+		return string(data[:37]) + "..."
+	}
+	return string(data)
+}
+
+// number is a field that is a number from low on; otherwise when it is not there.
+func (f *fields) number(name string, low, otherwise float64) float64 {
+	var v float64
+	if !f.take(name, &v, "a number") {
+		return otherwise
+	}
+	if v < low {
+		f.mistakes.add("%s: %s: %v, want at least %v", f.where, name, v, low)
+	}
+	return v
+}
+
+func (f *fields) integer(name string, low int) int {
+	v := f.number(name, float64(low), float64(low))
+	if v != math.Trunc(v) || v > 1<<31 {
+		f.mistakes.add("%s: %s: %v, want a whole number", f.where, name, v)
+		return low
+	}
+	return int(v)
+}
+
+// numbers is a field that is a number or a list of them, none below 0.
+func (f *fields) numbers(name string) []float64 {
+	data := f.all[name]
+	var list []float64
+	if len(data) > 0 && data[0] == '[' {
+		if !f.take(name, &list, "a list of numbers") {
+			return nil
+		}
+	} else {
+		var v float64
+		if !f.take(name, &v, "a number or a list of them") {
+			return nil
+		}
+		list = []float64{v}
+	}
+	for i, v := range list {
+		if v < 0 {
+			f.mistakes.add("%s: %s: number %d is %v, want at least 0", f.where, name, i, v)
+			break
+		}
+	}
+	return list
+}
+
+func (f *fields) need(names ...string) {
+	for _, name := range names {
+		if data, ok := f.all[name]; !ok || string(data) == "null" {
+			f.mistakes.add("%s: %s is missing", f.where, name)
+		}
+	}
+}
+
+func readJob(i int, data json.RawMessage, m *mistakes) Job {
+	f := newFields(fmt.Sprintf("job number %d", i), data, m)
+	var j Job
+	var number json.Number
+	if id := f.all["id"]; len(id) > 0 && id[0] == '"' {
+		f.take("id", &j.ID, "a name or a number")
+	} else if f.take("id", &number, "a name or a number") {
+		j.ID = number.String()
+	}
+	if j.ID == "" {
+		m.add("%s: id is missing", f.where)
+		j.ID = "number " + strconv.Itoa(i)
+	}
+	f.where = fmt.Sprintf("job %q", j.ID)
+	f.need("subtime", "res", "profile")
+	j.Submit = f.number("subtime", 0, 0)
+	j.Resources = f.integer("res", 1)
+	f.take("profile", &j.Profile, "the name of a profile")
+	switch wall := f.number("walltime", -1, -1); {
+	case wall > 0:
+		j.Walltime = wall
+	case wall != -1:
+		m.add("%s: walltime: %v, want more than 0, or -1 for none", f.where, wall)
+	}
+	j.Extra = rest(f.all)
+	return j
+}
+
+func rest(all map[string]json.RawMessage) map[string]json.RawMessage {
+	if len(all) == 0 {
+		return nil
+	}
+	return all
+}
+
+func readProfile(name string, data json.RawMessage, m *mistakes) Profile {
+	f := newFields(fmt.Sprintf("profile %q", name), data, m)
+	f.need("type")
+	var p Profile
+	f.take("type", &p.Type, "the name of a type")
+	if known, ok := oldNames[p.Type]; ok {
+		p.Type = known
+	}
+	if v := f.number("ret", math.Inf(-1), 0); math.Abs(v) > 1<<31 || v != math.Trunc(v) {
+		m.add("%s: ret: %v, want a whole number", f.where, v)
+	} else {
+		p.Return = int(v)
+	}
+	f.extraData()
+	p.RequestTime, p.RequestOps = f.number("req_time", 0, 0), f.number("req_ops", 0, 0)
+	p.Memory, p.Bandwidth = f.number("mem", 0, 0), f.number("mem_bw", 0, 0)
+	f.ofType(&p)
+	p.Extra = rest(f.all)
+	return p
+}
+
+// extraData takes the fields of a user's own out of the text in which version 5 has them; text that is no object stays.
+func (f *fields) extraData() {
+	var text string
+	var extra map[string]json.RawMessage
+	data, ok := f.all["extra_data"]
+	if !ok || json.Unmarshal(data, &text) != nil || json.Unmarshal([]byte(text), &extra) != nil || extra == nil {
+		return
+	}
+	delete(f.all, "extra_data")
+	for name, v := range extra {
+		if _, there := f.all[name]; !there {
+			f.all[name] = v
+		}
+	}
+}
+
+// ofType reads what profiles of a type have.
+func (f *fields) ofType(p *Profile) {
+	switch p.Type {
+	case Delay:
+		f.need("delay")
+		p.Seconds = f.number("delay", 0, 0)
+	case Parallel, Homogeneous, HomogeneousTotal:
+		p.CPU, p.Com = f.numbers("cpu"), f.numbers("com")
+		if p.Type == Parallel {
+			if n := len(p.CPU); n > 0 && len(p.Com) > 0 && len(p.Com) != n*n {
+				f.mistakes.add("%s: com: %d numbers for %d cores, want %d", f.where, len(p.Com), n, n*n)
+			}
+			return
+		}
+		if len(p.CPU) > 1 || len(p.Com) > 1 {
+			f.mistakes.add("%s: cpu and com: want one number each in a profile of type %s", f.where, p.Type)
+		}
+		var strategy string
+		if f.take(generationStrategy, &strategy, "the name of a strategy") {
+			switch strategy {
+			case spreadUniformly:
+				p.Type = HomogeneousTotal
+			case usedForEach:
+			default:
+				f.mistakes.add("%s: %s: %q, want %s or %s", f.where, generationStrategy, strategy, usedForEach, spreadUniformly)
+			}
+		}
+	case Composed:
+		f.need("seq")
+		f.take("seq", &p.Sequence, "a list of names of profiles")
+		if _, ok := f.all["nb"]; ok { // before version 2
+			p.Repeat = f.integer("nb", 0)
+		}
+		if _, ok := f.all["repeat"]; ok {
+			p.Repeat = f.integer("repeat", 0)
+		}
+	}
+}

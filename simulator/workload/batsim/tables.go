@@ -1,0 +1,290 @@
+package batsim
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"trainopt/simulator/queue"
+)
+
+// TableOptions are what the tables say that a result does not know. The zero value is of use.
+type TableOptions struct {
+	// Workload is the name of the workload of jobs whose own name has none ("w0!17" has w0); "" is "w0".
+	Workload string
+	// Profile, Energy and Metadata are of each job; nil functions are "", −1 (unknown, J) and "".
+	Profile  func(*queue.Job) string
+	Energy   func(*queue.Outcome) float64
+	Metadata func(*queue.Job) string
+
+	// Version is written as batsim_version; "" is "trainopt".
+	Version string
+	// SinceSubmission counts the makespan from the first submission, as version 5 does; else it is the date of the last completion.
+	SinceSubmission bool
+	// SimulationTime and SchedulingTime are how long the simulation took and the decisions in it, s of a real clock.
+	SimulationTime, SchedulingTime float64
+}
+
+// jobColumns are those of jobs.csv in version 3.
+var jobColumns = []string{"job_id", "workload_name", "profile", "submission_time", "requested_number_of_resources", "requested_time",
+	"success", "final_state", "starting_time", "execution_time", "finish_time", "waiting_time", "turnaround_time", "stretch",
+	"allocated_resources", "consumed_energy", "metadata"}
+
+// WriteJobs writes the table of jobs as Batsim's version 3 does (out_jobs.csv): times in s and energy in J with six decimals, −1 where
+// a job has no limit or its energy is not known. Jobs that were rejected have no times, nor have those that did not end: their states
+// are SUBMITTED and RUNNING.
+func WriteJobs(w io.Writer, r *queue.Result, o TableOptions) error {
+	b := bufio.NewWriter(w)
+	b.WriteString(strings.Join(jobColumns, ",") + "\n")
+	for i := range r.Jobs {
+		b.WriteString(strings.Join(o.jobRow(&r.Jobs[i]), ",") + "\n")
+	}
+	return b.Flush()
+}
+
+func (o *TableOptions) jobRow(out *queue.Outcome) []string {
+	j := out.Job
+	name, workload := j.Name, o.Workload
+	if name == "" {
+		name = strconv.Itoa(j.ID)
+	}
+	if before, after, ok := strings.Cut(name, "!"); ok {
+		workload, name = before, after
+	}
+	if workload == "" {
+		workload = "w0"
+	}
+	limit, energy := -1.0, -1.0
+	var profile, metadata string
+	if j.Limit > 0 {
+		limit = j.Limit
+	}
+	if o.Profile != nil {
+		profile = o.Profile(j)
+	}
+	if o.Metadata != nil {
+		metadata = o.Metadata(j)
+	}
+	if o.Energy != nil {
+		energy = o.Energy(out)
+	}
+	success := "0"
+	if out.State == queue.Completed {
+		success = "1"
+	}
+	row := []string{quoted(name), quoted(workload), quoted(profile), decimals(j.Submit), strconv.Itoa(j.Procs), decimals(limit),
+		success, finalState[out.State], "", "", "", "", "", "", "", "", `"` + strings.ReplaceAll(metadata, `"`, `""`) + `"`}
+	if ended(out) {
+		stretch := 1.0
+		if out.End > out.Start {
+			stretch = out.Slowdown()
+		}
+		for i, v := range []float64{out.Start, out.End - out.Start, out.End, out.Wait(), out.Turnaround(), stretch} {
+			row[8+i] = decimals(v)
+		}
+		row[14], row[15] = FormatIntervals(out.Cores), decimals(energy)
+	}
+	return row
+}
+
+func ended(out *queue.Outcome) bool { return out.State == queue.Completed || out.State == queue.Killed }
+
+var finalState = map[queue.State]string{queue.Waiting: "SUBMITTED", queue.Running: "RUNNING",
+	queue.Completed: "COMPLETED_SUCCESSFULLY", queue.Killed: "COMPLETED_WALLTIME_REACHED", queue.Rejected: "REJECTED"}
+
+func decimals(v float64) string { return strconv.FormatFloat(v, 'f', 6, 64) }
+
+// quoted is a field of a table, in quotation marks where it needs them.
+func quoted(s string) string {
+	if strings.ContainsAny(s, ",\"\r\n") {
+		return `"` + strings.ReplaceAll(s, `"`, `""`) + `"`
+	}
+	return s
+}
+
+// Column is one number of the table of a schedule: an int, a float64, or the text of the version.
+type Column struct {
+	Name  string
+	Value any
+}
+
+// text is the value as the table has it.
+func (c Column) text() string {
+	switch v := c.Value.(type) {
+	case float64:
+		return decimals(v)
+	case string:
+		return quoted(v)
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
+// Schedule are the numbers by which Batsim sums up a simulation, in the order of its table. Slowdown is turnaround by run time,
+// without a bound (of jobs of 0 s: 1); means are by all jobs, also those that did not end; killed are all that ended without
+// success. Energy is −1 when it is not known. Times of computing and idleness are of all cores together, from 0 to the last end.
+func Schedule(r *queue.Result, o TableOptions) []Column {
+	s := sum(r)
+	n := float64(max(len(r.Jobs), 1))
+	makespan, joules, version := s.last, r.Energy, o.Version
+	if o.SinceSubmission {
+		makespan -= s.first
+	}
+	if math.IsNaN(joules) {
+		joules = -1
+	}
+	if version == "" {
+		version = "trainopt"
+	}
+	return []Column{
+		{"batsim_version", version},
+		{"consumed_joules", joules},
+		{"makespan", makespan},
+		{"max_slowdown", s.max[0]},
+		{"max_turnaround_time", s.max[1]},
+		{"max_waiting_time", s.max[2]},
+		{"mean_slowdown", s.total[0] / n},
+		{"mean_turnaround_time", s.total[1] / n},
+		{"mean_waiting_time", s.total[2] / n},
+		{"nb_computing_machines", r.Procs},
+		{"nb_grouped_switches", r.GroupedSwitches},
+		{"nb_jobs", len(r.Jobs)},
+		{"nb_jobs_finished", s.completed + s.killed},
+		{"nb_jobs_killed", s.killed},
+		{"nb_jobs_rejected", s.rejected},
+		{"nb_jobs_success", s.completed},
+		{"nb_machine_switches", r.Switches},
+		{"scheduling_time", o.SchedulingTime},
+		{"simulation_time", o.SimulationTime},
+		{"success_rate", float64(s.completed) / n},
+		{"time_computing", s.busy},
+		{"time_idle", max(0, float64(r.Procs)*s.last-s.busy)},
+		{"time_sleeping", 0.0},
+		{"time_switching_off", 0.0},
+		{"time_switching_on", 0.0},
+		{"time_unavailable", 0.0},
+	}
+}
+
+type sums struct {
+	completed, killed, rejected int
+	first, last, busy           float64    // the first submission, the last end, s; s of all cores together
+	max, total                  [3]float64 // of slowdown, turnaround, wait
+}
+
+func sum(r *queue.Result) sums {
+	var s sums
+	for i := range r.Jobs {
+		out := &r.Jobs[i]
+		if i == 0 || out.Job.Submit < s.first {
+			s.first = out.Job.Submit
+		}
+		switch out.State {
+		case queue.Completed:
+			s.completed++
+		case queue.Killed:
+			s.killed++
+		case queue.Rejected:
+			s.rejected++
+		}
+		if !ended(out) {
+			continue
+		}
+		slowdown := 1.0
+		if out.End > out.Start {
+			slowdown = out.Slowdown()
+		}
+		for k, v := range [3]float64{slowdown, out.Turnaround(), out.Wait()} {
+			s.max[k] = max(s.max[k], v)
+			s.total[k] += v
+		}
+		s.last = max(s.last, out.End)
+		s.busy += (out.End - out.Start) * float64(out.Job.Procs)
+	}
+	return s
+}
+
+// WriteSchedule writes Schedule as version 3 does (out_schedule.csv): a line of names and one of numbers.
+func WriteSchedule(w io.Writer, r *queue.Result, o TableOptions) error {
+	var names, values []string
+	for _, c := range Schedule(r, o) {
+		names, values = append(names, c.Name), append(values, c.text())
+	}
+	_, err := fmt.Fprintf(w, "%s\n%s\n", strings.Join(names, ","), strings.Join(values, ","))
+	return err
+}
+
+// WriteScheduleJSON writes Schedule as version 5 does (out/schedule.json): an object in the order of the names.
+func WriteScheduleJSON(w io.Writer, r *queue.Result, o TableOptions) error {
+	o.SinceSubmission = true
+	values := map[string]any{}
+	for _, c := range Schedule(r, o) {
+		values[c.Name] = c.Value
+	}
+	text, err := json.MarshalIndent(values, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write schedule: %w", err)
+	}
+	_, err = w.Write(append(text, '\n'))
+	return err
+}
+
+// WriteMachineStates writes how many cores compute and how many are idle, whenever it changes (out_machine_states.csv). Every core is
+// always on: none sleeps or is switched.
+func WriteMachineStates(w io.Writer, r *queue.Result) error {
+	type change struct {
+		at    float64
+		cores int
+	}
+	var changes []change
+	for i := range r.Jobs {
+		if out := &r.Jobs[i]; ended(out) {
+			changes = append(changes, change{out.Start, out.Job.Procs}, change{out.End, -out.Job.Procs})
+		}
+	}
+	slices.SortStableFunc(changes, func(a, b change) int {
+		switch {
+		case a.at < b.at:
+			return -1
+		case a.at > b.at:
+			return 1
+		}
+		return 0
+	})
+	b := bufio.NewWriter(w)
+	b.WriteString("time,nb_sleeping,nb_switching_on,nb_switching_off,nb_idle,nb_computing\n")
+	busy := 0
+	row := func(at float64) { fmt.Fprintf(b, "%s,0,0,0,%d,%d\n", decimals(at), r.Procs-busy, busy) }
+	if len(changes) == 0 || changes[0].at > 0 {
+		row(0)
+	}
+	for i, c := range changes {
+		busy += c.cores
+		if i+1 == len(changes) || changes[i+1].at != c.at {
+			row(c.at)
+		}
+	}
+	return b.Flush()
+}
+
+// PState is that cores take a power state at some time, s.
+type PState struct {
+	Time  float64
+	Cores []int32
+	State uint8
+}
+
+// WritePStates writes changes of power states (out_pstate_changes.csv), one line for each change.
+func WritePStates(w io.Writer, changes []PState) error {
+	b := bufio.NewWriter(w)
+	b.WriteString("time,machine_id,new_pstate\n")
+	for _, c := range changes {
+		fmt.Fprintf(b, "%s,%s,%d\n", decimals(c.Time), FormatIntervals(c.Cores), c.State)
+	}
+	return b.Flush()
+}
