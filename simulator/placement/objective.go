@@ -47,18 +47,32 @@ func (o Objective) Value(w Worth, nodes int) float64 {
 	return v
 }
 
+// Sums are the weights of the objective for sums over containers and nodes instead of means.
+func (o Objective) Sums(containers, nodes int) Objective {
+	o = o.orRPS()
+	o.RPS /= float64(max(containers, 1))
+	o.SLO /= float64(max(containers, 1))
+	o.Vacant /= float64(max(nodes, 1))
+	return o
+}
+
 // PatternValues is what each pattern adds to the objective on a node of a type of the problem, by the pattern's number; the sum over
 // all nodes is Value. O(patterns × (apps + constraints)).
 func (p *Problem) PatternValues(o Objective, kind int) []float64 {
-	o = o.orRPS()
+	return p.PatternSums(o.Sums(p.Containers(), p.Nodes()), kind)
+}
+
+// PatternSums is what each pattern adds to
+//
+//	RPS · Σ throughput + SLO · containers served + Vacant · nodes left empty − Cost · Worth.Cost − Missed · Magnitude
+func (p *Problem) PatternSums(o Objective, kind int) []float64 {
 	t := p.Types[kind].Table
-	containers, nodes := float64(max(p.Containers(), 1)), float64(max(p.Nodes(), 1))
 	values := make([]float64, t.Patterns())
-	values[0] = o.Vacant / nodes
+	values[0] = o.Vacant
 	for i := 1; i < len(values); i++ {
-		v := o.RPS*t.Throughput(i)/containers - o.Cost*p.Types[kind].Cost
+		v := o.RPS*t.Throughput(i) - o.Cost*p.Types[kind].Cost
 		if o.SLO != 0 {
-			v += o.SLO * float64(p.Served(t, i)) / containers
+			v += o.SLO * float64(p.Served(t, i))
 		}
 		if o.Missed != 0 {
 			missed, _ := p.Missed(t.Counts(i))
@@ -111,4 +125,42 @@ func (l Limits) Check(w Worth) error {
 		return fmt.Errorf("%w: a cost of %v, limit %v", ErrInfeasible, w.Cost, l.Cost)
 	}
 	return nil
+}
+
+// Row is a limit as a sum over nodes: what patterns use of it adds up to at most Most.
+type Row struct {
+	Most float64
+	Uses [][]float64 // by node type and pattern
+}
+
+// Rows are the limits that are set, each as a row. O(patterns × (apps + constraints)) for each.
+func (p *Problem) Rows(l Limits) []Row {
+	var rows []Row
+	add := func(most float64, use func(t *NodeType, pattern int) float64) {
+		row := Row{Most: most, Uses: make([][]float64, len(p.Types))}
+		for i := range p.Types {
+			row.Uses[i] = make([]float64, p.Types[i].Table.Patterns())
+			for j := range row.Uses[i] {
+				row.Uses[i][j] = use(&p.Types[i], j)
+			}
+		}
+		rows = append(rows, row)
+	}
+	if l.Missed != nil {
+		add(*l.Missed, func(t *NodeType, pattern int) float64 {
+			missed, _ := p.Missed(t.Table.Counts(pattern))
+			return missed
+		})
+	}
+	if l.SLOShare > 0 {
+		n := float64(p.Containers())
+		add(-math.Ceil((l.SLOShare-slack)*n), func(t *NodeType, pattern int) float64 { return -float64(p.Served(t.Table, pattern)) })
+	}
+	if l.Nodes > 0 {
+		add(float64(l.Nodes), func(_ *NodeType, pattern int) float64 { return float64(min(pattern, 1)) })
+	}
+	if l.Cost > 0 {
+		add(l.Cost, func(t *NodeType, pattern int) float64 { return t.Cost * float64(min(pattern, 1)) })
+	}
+	return rows
 }

@@ -51,7 +51,8 @@ type Placement [][]uint8
 // Solution is what a method found.
 type Solution struct {
 	Placement Placement
-	// Bound is what no placement exceeds in the method's objective, NaN when it proves nothing. Gap is (Bound − value) / |Bound|, 0
+	Value     float64 // of the method's objective
+	// Bound is what no placement exceeds in the method's objective, NaN when it proves nothing. Gap is (Bound − Value) / |Bound|, 0
 	// when both are 0; NaN without a bound.
 	Bound, Gap float64
 	Notes      []string

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 )
 
 // Table says how fast containers are on a node of one type, for every pattern: how many containers of each app are there. It does
@@ -24,6 +25,11 @@ type Table struct {
 	rps      []float64 // patterns × apps
 	total    []float64
 	ways     [][]int // ways[a][s]: patterns of a apps of exactly s containers
+	size     []int   // patterns of fewer containers
+	before   []int   // app, containers from it on, containers of it: patterns with fewer of it
+
+	once        sync.Once
+	plus, minus []int32 // patterns × apps: the pattern with one more, one less; −1: none
 }
 
 // maxPatterns bounds a table: 64 Mi numbers.
@@ -58,6 +64,7 @@ func NewTable(apps []string, capacity int, rate func(counts []uint8, rps []float
 			return nil, errors.New("throughput table: more than 4 Mi patterns")
 		}
 	}
+	t.number()
 	t.counts = make([]uint8, 0, patterns*n)
 	c := make([]uint8, n)
 	var fill func(app, left int)
@@ -91,6 +98,23 @@ func NewTable(apps []string, capacity int, rate func(counts []uint8, rps []float
 	return t, nil
 }
 
+// number fills size and before.
+func (t *Table) number() {
+	n, width := len(t.apps), t.capacity+1
+	t.size, t.before = make([]int, width), make([]int, n*width*width)
+	for s := 1; s < width; s++ {
+		t.size[s] = t.size[s-1] + t.ways[n][s-1]
+	}
+	for a := range n - 1 {
+		for left := range width {
+			row := t.before[(a*width+left)*width : (a*width+left+1)*width]
+			for k := 1; k <= left; k++ {
+				row[k] = row[k-1] + t.ways[n-1-a][left-k+1]
+			}
+		}
+	}
+}
+
 // Apps are the names of the apps.
 func (t *Table) Apps() []string { return t.apps }
 
@@ -115,25 +139,55 @@ func (t *Table) RPS(pattern int) []float64 {
 // Throughput is the sum over the containers of a pattern.
 func (t *Table) Throughput(pattern int) float64 { return t.total[pattern] }
 
-// Index is the number of the pattern with these counts, −1 when there is none. O(apps × capacity).
+// Index is the number of the pattern with these counts, −1 when there is none. O(apps).
 func (t *Table) Index(counts []uint8) int {
-	size := 0
-	for _, k := range counts {
-		size += int(k)
-	}
-	if len(counts) != len(t.apps) || size > t.capacity {
+	if len(counts) != len(t.apps) {
 		return -1
 	}
-	n, at := len(t.apps), 0
-	for s := range size {
-		at += t.ways[n][s]
+	left := 0
+	for _, k := range counts {
+		left += int(k)
 	}
-	left := size
-	for a, k := range counts[:n-1] {
-		for j := range int(k) {
-			at += t.ways[n-1-a][left-j]
-		}
+	if left > t.capacity {
+		return -1
+	}
+	width := t.capacity + 1
+	at := t.size[left]
+	for a, k := range counts {
+		at += t.before[(a*width+left)*width+int(k)]
 		left -= int(k)
 	}
 	return at
+}
+
+// Plus is the number of the pattern with one more container of an app, −1 when the node is full. O(1) after the first call.
+func (t *Table) Plus(pattern, app int) int {
+	t.once.Do(t.link)
+	return int(t.plus[pattern*len(t.apps)+app])
+}
+
+// Minus is the number of the pattern with one container less of an app, −1 when there is none. O(1) after the first call.
+func (t *Table) Minus(pattern, app int) int {
+	t.once.Do(t.link)
+	return int(t.minus[pattern*len(t.apps)+app])
+}
+
+// link fills plus and minus. O(patterns × apps × (apps + capacity)).
+func (t *Table) link() {
+	n := len(t.apps)
+	t.plus, t.minus = make([]int32, len(t.counts)), make([]int32, len(t.counts))
+	for i := range t.minus {
+		t.plus[i], t.minus[i] = -1, -1
+	}
+	c := make([]uint8, n)
+	for p := range t.Patterns() {
+		copy(c, t.Counts(p))
+		for a := range c {
+			c[a]++
+			if to := t.Index(c); to >= 0 {
+				t.plus[p*n+a], t.minus[to*n+a] = int32(to), int32(p)
+			}
+			c[a]--
+		}
+	}
 }

@@ -1,0 +1,193 @@
+// Package greedy places containers one at a time, each where it adds most to the objective.
+//
+// Nodes that hold the same are one candidate, so a step takes time with the number of distinct nodes and not with their number.
+// Improve then moves and exchanges containers between two nodes at a time as long as that helps; Stream places containers that come
+// and go. None of it proves anything: package exact does.
+//
+//	s, err := greedy.Place(ctx, &problem, placement.Objective{}, placement.Limits{})
+//	w, err := problem.Evaluate(s.Placement)
+package greedy
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"trainopt/simulator/placement"
+)
+
+// Settings say how far to go.
+type Settings struct {
+	InOrder bool // containers are placed by app, in order, as they would come; else the one that adds most is next
+	Improve bool // by Improve, at the end
+}
+
+// Place places the batch of a problem: of all containers left, on all nodes, the pair that adds most to the objective is next. Ties
+// go to the first app, then the first node type, then the pattern of least number. Limits are kept where a container can be placed
+// so that they are, else exceeded by as little as can be, and Improve, which then always runs, may mend that; where it does not, the
+// error wraps placement.ErrInfeasible and the solution is there all the same. The share of containers with enough throughput is no
+// limit before the end. Bound and Gap are NaN.
+//
+// O(containers × apps × states) at most, where states is how many distinct nodes there are at a time.
+func Place(ctx context.Context, p *placement.Problem, o placement.Objective, l placement.Limits, s Settings) (placement.Solution, error) {
+	c, err := begin(p, o, l)
+	if err != nil {
+		return placement.Solution{}, err
+	}
+	for n := range c.holds {
+		c.put(int32(n), int32(c.classes[c.classOf[n]].floor))
+	}
+	if err := c.fill(ctx, p.Batch, s.InOrder); err != nil {
+		return placement.Solution{}, err
+	}
+	if s.Improve || c.excess(make([]float64, len(c.rows))) > 0 {
+		if err := c.improve(ctx); err != nil {
+			return placement.Solution{}, err
+		}
+	}
+	return c.solution(p, o, l)
+}
+
+// Improve takes a placement and divides the containers of two nodes anew between them in the best way, until no two nodes are left
+// for which that helps. What exceeds a limit is mended first. Containers that a problem has as existing stay. O(states² × ways to
+// divide) for each change.
+func Improve(ctx context.Context, p *placement.Problem, o placement.Objective, l placement.Limits, at placement.Placement) (placement.Solution, error) {
+	c, err := begin(p, o, l)
+	if err != nil {
+		return placement.Solution{}, err
+	}
+	if _, err := p.Evaluate(at); err != nil {
+		return placement.Solution{}, err
+	}
+	for n := range c.holds {
+		c.put(int32(n), int32(c.classes[c.classOf[n]].table.Index(at[n])))
+	}
+	if err := c.improve(ctx); err != nil {
+		return placement.Solution{}, err
+	}
+	return c.solution(p, o, l)
+}
+
+func begin(p *placement.Problem, o placement.Objective, l placement.Limits) (*cluster, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	if err := l.Validate(); err != nil {
+		return nil, err
+	}
+	return newCluster(p, o.Sums(p.Containers(), p.Nodes()), l, p.Existing), nil
+}
+
+func (c *cluster) solution(p *placement.Problem, o placement.Objective, l placement.Limits) (placement.Solution, error) {
+	s := placement.Solution{Placement: c.placement(), Bound: math.NaN(), Gap: math.NaN()}
+	w, err := p.Evaluate(s.Placement)
+	if err != nil {
+		return s, fmt.Errorf("greedy placement: %w", err)
+	}
+	s.Value = o.Value(w, p.Nodes())
+	return s, l.Check(w)
+}
+
+// spot is where a container would go: a state of a class.
+type spot struct {
+	class, pattern int32
+	excess, gain   float64
+	ok             bool
+}
+
+// better orders spots: less beyond limits, then more gain, then the first class, then the least pattern.
+func (s spot) better(than spot) bool {
+	switch {
+	case !s.ok || !than.ok:
+		return s.ok
+	case s.excess != than.excess:
+		return s.excess < than.excess
+	case s.gain != than.gain:
+		return s.gain > than.gain
+	case s.class != than.class:
+		return s.class < than.class
+	}
+	return s.pattern < than.pattern
+}
+
+// spotIn is what a container of an app adds to a node of a class with a pattern.
+func (c *cluster) spotIn(class int32, pattern int32, app int, change []float64) spot {
+	cl := &c.classes[class]
+	to := cl.table.Plus(int(pattern), app)
+	if to < 0 {
+		return spot{}
+	}
+	s := spot{class: class, pattern: pattern, gain: cl.value[to] - cl.value[pattern], ok: true}
+	if len(c.rows) > 0 {
+		for i := range c.rows {
+			uses := c.rows[i].Uses[cl.kind]
+			change[i] = uses[to] - uses[pattern]
+			if c.rows[i].Most < 0 { // a share that is to be reached in the end
+				change[i] = c.rows[i].Most - c.used[i]
+			}
+		}
+		s.excess = c.excess(change)
+	}
+	return s
+}
+
+// bestSpot is where a container of an app adds most.
+func (c *cluster) bestSpot(app int, change []float64) spot {
+	var best spot
+	for class := range c.classes {
+		states := c.classes[class].states
+		for i := range states {
+			if s := c.spotIn(int32(class), states[i].pattern, app, change); s.better(best) {
+				best = s
+			}
+		}
+	}
+	return best
+}
+
+// fill places containers.
+func (c *cluster) fill(ctx context.Context, batch []int, inOrder bool) error {
+	left := append([]int(nil), batch...)
+	best := make([]spot, len(left))
+	change := make([]float64, len(c.rows))
+	for a := range left {
+		best[a] = c.bestSpot(a, change)
+	}
+	for step := 0; ; step++ {
+		if step%1024 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		app := -1
+		for a := range left {
+			if left[a] > 0 && (app < 0 || !inOrder && best[a].better(best[app]) && best[a].gain > best[app].gain) {
+				app = a
+			}
+		}
+		if app < 0 {
+			return nil
+		}
+		s := best[app]
+		if !s.ok {
+			return fmt.Errorf("greedy placement: no room for a container of app %d", app+1)
+		}
+		cl := &c.classes[s.class]
+		to := int32(cl.table.Plus(int(s.pattern), app))
+		nodes := cl.states[cl.at[s.pattern]-1].nodes
+		c.put(nodes[len(nodes)-1], to)
+		left[app]--
+		for a := range left {
+			switch {
+			case left[a] == 0:
+			case len(c.rows) > 0 || best[a].class == s.class && best[a].pattern == s.pattern && cl.at[s.pattern] == 0:
+				best[a] = c.bestSpot(a, change)
+			default:
+				if s := c.spotIn(s.class, to, a, change); s.better(best[a]) {
+					best[a] = s
+				}
+			}
+		}
+	}
+}
