@@ -1,0 +1,120 @@
+package rlscheduler
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+var files = map[string]string{
+	"Lublin-1": "lublin_256.swf.gz", "Lublin-2": "lublin_256_new2.swf.gz", "KTH-SP2": "KTH-SP2-1996-2.1-cln.swf.gz",
+}
+
+// load is a trace of the published evaluation, which a checkout need not have.
+func load(tb testing.TB, name string) *Trace {
+	tb.Helper()
+	path := filepath.Join("../../../../shared/data/swf", files[name])
+	if _, err := os.Stat(path); err != nil {
+		tb.Skipf("the published traces are not here: %v", err)
+	}
+	trace, err := Load(path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return trace
+}
+
+// Every entry of the table whose trace is at hand, to every printed digit.
+func TestPublishedTable(t *testing.T) {
+	for name, entries := range map[string]int{"Lublin-1": 24, "Lublin-2": 24, "KTH-SP2": 10} {
+		t.Run(name, func(t *testing.T) {
+			got, err := Reproduce(context.Background(), name, load(t, name), Published1024, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, g := range got {
+				want, ok := Find(name, g.Backfill, g.Policy)
+				if !ok {
+					continue
+				}
+				entries--
+				for _, c := range []struct {
+					what, format string
+					got, want    float64
+				}{
+					{"bounded slowdown", "%.2f", g.BoundedSlowdown, want.BoundedSlowdown}, {"utilization", "%.3f", g.Utilization, want.Utilization},
+					{"wait", "%.0f", g.Wait, want.Wait},
+				} {
+					if a, b := fmt.Sprintf(c.format, c.got), fmt.Sprintf(c.format, c.want); a != b && !math.IsNaN(c.want) {
+						t.Errorf("%s, backfill %v: %s %s, want %s", g.Policy, g.Backfill, c.what, a, b)
+					}
+				}
+			}
+			if entries != 0 {
+				t.Errorf("%d entries were not compared", entries)
+			}
+		})
+	}
+}
+
+func TestTableHasAllPublished(t *testing.T) {
+	published, ours := 0, 0
+	for _, e := range Table() {
+		if e.Ours {
+			ours++
+		} else {
+			published++
+		}
+	}
+	if published != 48 || ours != 38 {
+		t.Errorf("%d published entries and %d of this project, want 48 and 38", published, ours)
+	}
+	if e, ok := Find("HPC2N", true, "RL"); !ok || e.BoundedSlowdown != 86.14 || e.Utilization != 0.642 {
+		t.Errorf("RL on HPC2N: %+v", e)
+	}
+	if _, ok := Find("HPC2N", true, "F2"); ok {
+		t.Error("F2 on HPC2N is published nowhere")
+	}
+}
+
+func TestReproduceTooShort(t *testing.T) {
+	trace := &Trace{Jobs: jobsOf(t, [][4]int{{0, 1, 1, 1}}), Procs: 1, Nodes: 1}
+	if _, err := Reproduce(context.Background(), "short", trace, Published1024, nil); err == nil {
+		t.Error("a trace of one job has no sequence of 1,024")
+	}
+}
+
+// The published simulator, in Python, starts 4,100 jobs a second without and 14,800 with backfilling (Lublin-1, these heuristics).
+func BenchmarkEpisode(b *testing.B) {
+	trace := load(b, "Lublin-1")
+	for _, backfill := range []bool{false, true} {
+		b.Run(fmt.Sprintf("backfill=%v", backfill), func(b *testing.B) {
+			jobs := 0
+			for b.Loop() {
+				for _, h := range Published {
+					for _, start := range Starts1024 {
+						Play(trace.Episode(start, 1024, backfill), trace.Jobs[start:start+1024], h)
+						jobs += 1024
+					}
+				}
+			}
+			b.ReportMetric(float64(jobs)/b.Elapsed().Seconds(), "jobs/s")
+		})
+	}
+}
+
+// What a search pays for trying something from the middle of an episode.
+func BenchmarkCopyFrom(b *testing.B) {
+	trace := load(b, "Lublin-1")
+	e := trace.Episode(Starts1024[0], 1024, true)
+	for e.Started() < 512 {
+		e.Start(e.Waiting()[0])
+	}
+	c := e.Clone()
+	for b.Loop() {
+		c.CopyFrom(e)
+	}
+}
