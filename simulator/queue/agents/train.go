@@ -1,0 +1,214 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"trainopt/morl/gradient"
+	"trainopt/morl/network"
+	"trainopt/simulator/queue/rlscheduler"
+)
+
+// Options say how an agent is trained. Zeros have the meaning that is noted.
+type Options struct {
+	// Method is ppo, RLScheduler's, or evolution, which judges policies by whole episodes of their most probable actions; "" is
+	// evolution.
+	Method string            `json:"method"`
+	Sight  rlscheduler.Sight `json:"sight"`            // "": wide with evolution, published with ppo
+	Hidden []int             `json:"hidden,omitempty"` // of the policy; nil: 8 with evolution, 32, 16, 8 with ppo
+	Seed   uint64            `json:"seed"`
+
+	Metric   rlscheduler.Metric   `json:"metric,omitempty"`
+	Relative bool                 `json:"relative,omitempty"` // see rlscheduler.AgentSettings
+	Sequence rlscheduler.Sequence `json:"sequence"`
+
+	Updates  int `json:"updates"`  // of ppo, or generations; 0: 50
+	Episodes int `json:"episodes"` // of an update, or of each candidate; 0: 100 with ppo, 16 with evolution
+
+	// PPO is its further configuration, Evolution that of evolution; what is above goes before.
+	PPO       gradient.Config    `json:"ppo"`
+	Evolution gradient.Evolution `json:"evolution"`
+
+	// Validation are starts of sequences that the agent is judged on every Every updates (0: 10), greedily; the best parameters are
+	// kept. Empty: the last ones are.
+	Validation []int `json:"validation,omitempty"`
+	Every      int   `json:"every,omitempty"`
+
+	Workers int `json:"-"` // goroutines; 0: 1
+}
+
+// WithDefaults replaces zeros by what they mean.
+func (o Options) WithDefaults() Options {
+	if o.Method == "" {
+		o.Method = "evolution"
+	}
+	hidden, sight, episodes := []int{8}, rlscheduler.WideSight, 16
+	if o.Method == "ppo" {
+		hidden, sight, episodes = []int{32, 16, 8}, rlscheduler.PublishedSight, 100
+	}
+	if o.Hidden == nil {
+		o.Hidden = hidden
+	}
+	if o.Sight == "" {
+		o.Sight = sight
+	}
+	if o.Episodes == 0 {
+		o.Episodes = episodes
+	}
+	if o.Updates == 0 {
+		o.Updates = 50
+	}
+	if o.Every == 0 {
+		o.Every = 10
+	}
+	if o.Sequence.Length == 0 {
+		o.Sequence.Length = 256
+	}
+	return o
+}
+
+// Validate joins all that is wrong.
+func (o Options) Validate() error {
+	o = o.WithDefaults()
+	var errs []error
+	if o.Method != "ppo" && o.Method != "evolution" {
+		errs = append(errs, fmt.Errorf("training method %q: want ppo or evolution", o.Method))
+	}
+	if o.Updates < 0 || o.Every < 0 || o.Episodes < 0 {
+		errs = append(errs, fmt.Errorf("%d updates of %d episodes, judged every %d: want 0 or more", o.Updates, o.Episodes, o.Every))
+	}
+	errs = append(errs, o.settings().Validate(), o.gradient().Validate(), o.Evolution.Validate())
+	return errors.Join(errs...)
+}
+
+func (o Options) settings() rlscheduler.AgentSettings {
+	return rlscheduler.AgentSettings{Sight: o.Sight, Metric: o.Metric, Relative: o.Relative}
+}
+
+func (o Options) gradient() gradient.Config {
+	c := o.PPO
+	c.Method, c.Policy, c.Hidden, c.Episodes, c.Workers = "ppo", "kernel", o.Hidden, o.Episodes, o.Workers
+	if o.Method == "evolution" {
+		c.Activation = network.Tanh
+		c.HeadHidden = []int{1} // there is no critic
+	}
+	return c
+}
+
+// Progress is what training says after every update.
+type Progress struct {
+	Update int
+	Return float64 // mean of the episodes, or of the best candidate
+	// Validation is the mean bounded slowdown on Options.Validation, NaN where it was not looked at.
+	Validation float64
+	Report     gradient.Report // with ppo
+}
+
+// Train trains an agent on a trace, from nothing, or on from another one of the same sight and layers when from is not nil. It ends
+// early, with what it has, when the context ends, which is no error. Same options, same agent, whatever the number of workers.
+func Train(ctx context.Context, t *rlscheduler.Trace, o Options, from *Agent, say func(Progress)) (*Agent, error) {
+	o = o.WithDefaults()
+	if err := o.Validate(); err != nil {
+		return nil, fmt.Errorf("train an agent: %w", err)
+	}
+	shape, err := o.Sight.Shape()
+	if err != nil {
+		return nil, err
+	}
+	l, err := gradient.New(shape, o.gradient(), o.Seed)
+	if err != nil {
+		return nil, fmt.Errorf("train an agent: %w", err)
+	}
+	a := &Agent{Options: o, learner: l}
+	if from != nil {
+		if err := a.take(from); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := rlscheduler.NewAgentEnvironment(t, o.Sequence, o.settings()); err != nil {
+		return nil, fmt.Errorf("train an agent: %w", err)
+	}
+	update, err := a.updates(t)
+	if err != nil {
+		return nil, err
+	}
+	return a, a.train(ctx, t, update, say)
+}
+
+// take copies the networks of another agent.
+func (a *Agent) take(from *Agent) error {
+	if from.Options.Sight != a.Options.Sight || !slices.Equal(from.Options.Hidden, a.Options.Hidden) || from.Options.Method != a.Options.Method {
+		return fmt.Errorf("train on: the agent was trained by %s, sees %s, and has layers %v: want %s, %s and %v", from.Options.Method,
+			from.Options.Sight, from.Options.Hidden, a.Options.Method, a.Options.Sight, a.Options.Hidden)
+	}
+	for i, n := range a.learner.Networks() {
+		other := from.learner.Networks()[i]
+		if len(other.Params()) != len(n.Params()) {
+			return fmt.Errorf("train on: network %d is %v, want %v", i, other.Config, n.Config)
+		}
+		copy(n.Params(), other.Params())
+	}
+	return nil
+}
+
+// updates is what one update does.
+func (a *Agent) updates(t *rlscheduler.Trace) (func(*Progress) error, error) {
+	env := func() gradient.Environment {
+		e, err := rlscheduler.NewAgentEnvironment(t, a.Options.Sequence, a.Options.settings())
+		if err != nil {
+			panic(err) // the same one was made before
+		}
+		return e
+	}
+	if a.Options.Method == "ppo" {
+		return func(p *Progress) (err error) {
+			p.Report, err = a.learner.Update(env)
+			for _, r := range p.Report.Returns {
+				p.Return += r / float64(len(p.Report.Returns))
+			}
+			return err
+		}, nil
+	}
+	c := a.Options.Evolution
+	c.Episodes, c.Workers = a.Options.Episodes, a.Options.Workers
+	e, err := gradient.NewEvolver(a.learner, c)
+	return func(p *Progress) error {
+		returns, err := e.Generation(env)
+		if err == nil {
+			p.Return = returns[0]
+		}
+		return err
+	}, err
+}
+
+func (a *Agent) train(ctx context.Context, t *rlscheduler.Trace, update func(*Progress) error, say func(Progress)) error {
+	best, kept := math.Inf(1), [][]float32(nil)
+	for i := 1; i <= a.Options.Updates && ctx.Err() == nil; i++ {
+		p := Progress{Update: i, Validation: math.NaN()}
+		if err := update(&p); err != nil {
+			return err
+		}
+		if len(a.Options.Validation) > 0 && (i%a.Options.Every == 0 || i == a.Options.Updates) {
+			all, err := a.Evaluate(t, a.Options.Validation, a.Options.Sequence.Length, Play{Backfill: a.Options.Sequence.Backfill})
+			if err != nil {
+				return err
+			}
+			if p.Validation = Mean(all); p.Validation < best {
+				best, kept = p.Validation, kept[:0]
+				for _, n := range a.learner.Networks() {
+					kept = append(kept, slices.Clone(n.Params()))
+				}
+			}
+		}
+		if say != nil {
+			say(p)
+		}
+	}
+	for i, n := range kept {
+		copy(a.learner.Networks()[i].Params(), n)
+	}
+	return nil
+}
