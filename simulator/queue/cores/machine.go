@@ -19,6 +19,7 @@ type Machine struct {
 	free      set       // of cores
 	freeOf    []int32   // of each processor
 	freeIn    []int32   // of each node
+	coresIn   []int32   // of each node: all of them
 	bandwidth []float64 // GB/s left, of each processor
 	memory    []float64 // MB left, of each node
 	state     []uint8   // of each core
@@ -52,9 +53,11 @@ func NewMachine(tree *platform.Tree) *Machine {
 		bandwidth: make([]float64, len(tree.Processors)), memory: make([]float64, len(tree.Nodes)),
 		state: make([]uint8, tree.Cores), owner: make([]int32, tree.Cores), marked: make([]bool, tree.Cores),
 	}
+	m.coresIn = make([]int32, len(tree.Nodes))
 	widest := 0
 	for _, p := range tree.Processors {
 		widest = max(widest, p.Cores)
+		m.coresIn[p.Node] += int32(p.Cores)
 	}
 	m.ranks[fastest] = rank(tree.Processors, func(p *platform.Processor) float64 { return -p.GFLOPS })
 	m.ranks[thriftiest] = rank(tree.Processors, func(p *platform.Processor) float64 { return p.Watts })
@@ -74,7 +77,7 @@ func (m *Machine) Reset() {
 		m.state[c], m.owner[c], m.marked[c] = Asleep, -1, false
 	}
 	m.touched = m.touched[:0]
-	clear(m.freeIn)
+	copy(m.freeIn, m.coresIn)
 	for i := range m.byBusy {
 		clear(m.byBusy[i])
 		clear(m.byFree[i])
@@ -82,7 +85,6 @@ func (m *Machine) Reset() {
 	for i := range m.tree.Processors {
 		p := &m.tree.Processors[i]
 		m.freeOf[i], m.bandwidth[i] = int32(p.Cores), p.Bandwidth
-		m.freeIn[p.Node] += int32(p.Cores)
 		if p.Cores > 0 {
 			m.list(int32(i), true)
 		}
@@ -268,7 +270,9 @@ func (m *Machine) release(job *queue.Job, c int32) {
 	m.owner[c] = -1
 	over := m.bandwidth[processor] < 0
 	m.bandwidth[processor] += job.Bandwidth
-	m.memory[p.Node] += job.Memory
+	if m.memory[p.Node] += job.Memory; m.freeIn[p.Node] == m.coresIn[p.Node] {
+		m.memory[p.Node] = m.tree.Nodes[p.Node].Memory // what was lost by rounding comes back, so no job lacks it for ever
+	}
 	m.set(c, Ready)
 	switch {
 	case int(m.freeOf[processor]) == p.Cores:

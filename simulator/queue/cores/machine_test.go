@@ -100,7 +100,15 @@ func (p *plain) release(job *queue.Job, c int32, changes map[int32]uint8) {
 	processor, siblings := p.siblings(c)
 	p.owner[c], p.state[c], changes[c] = -1, cores.Ready, cores.Ready
 	p.bandwidth[processor] += job.Bandwidth
-	p.memory[p.tree.Processors[processor].Node] += job.Memory
+	node := p.tree.Processors[processor].Node
+	p.memory[node] += job.Memory
+	busy := false
+	for k, o := range p.owner {
+		busy = busy || o >= 0 && p.tree.Processors[p.tree.ProcessorOf[k]].Node == node
+	}
+	if !busy {
+		p.memory[node] = p.tree.Nodes[node].Memory
+	}
 	idle := !slices.ContainsFunc(siblings, func(s int32) bool { return p.owner[s] >= 0 })
 	for _, s := range siblings {
 		if idle {
