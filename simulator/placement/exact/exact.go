@@ -53,7 +53,10 @@ func Solve(ctx context.Context, p *placement.Problem, o placement.Objective, l p
 		return placement.Solution{}, err
 	}
 	set = set.orDefault()
-	g := newProgram(p, o, l)
+	g, err := newProgram(p, o, l)
+	if err != nil {
+		return placement.Solution{}, err
+	}
 	r := newRelaxation(g)
 	if err := r.run(ctx); err != nil {
 		return placement.Solution{}, err
@@ -75,7 +78,7 @@ func Solve(ctx context.Context, p *placement.Problem, o placement.Objective, l p
 		return placement.Solution{}, fmt.Errorf("exact placement: %w", err)
 	}
 	sol := placement.Solution{Placement: at, Value: o.Value(w, p.Nodes())}
-	sol.Bound = max(min(max(s.bound(), s.tight(s.others)), s.tight(r.bound))*g.scale, sol.Value)
+	sol.Bound = max(s.tight(min(max(s.bound(), s.others), r.bound))*g.scale, sol.Value)
 	sol.Gap = gap(sol.Bound, sol.Value)
 	sol.Notes = append(sol.Notes, fmt.Sprintf("linear relaxation at most %.9g after %d steps and %d looks at all patterns; %d columns, %d branches",
 		r.bound*g.scale, r.pivots, r.looks, s.cols.len(), s.branches))

@@ -1,6 +1,7 @@
 package exact
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -42,7 +43,7 @@ type program struct {
 func (g *program) rows() int { return len(g.rhs) }
 
 // newProgram lists what nodes can become. O(patterns × (apps + constraints) × types).
-func newProgram(p *placement.Problem, o placement.Objective, l placement.Limits) *program {
+func newProgram(p *placement.Problem, o placement.Objective, l placement.Limits) (*program, error) {
 	g := &program{p: p, apps: p.Apps(), rhs: make([]float64, p.Apps())}
 	for a, k := range p.Batch {
 		g.rhs[a] = float64(k)
@@ -85,7 +86,12 @@ func newProgram(p *placement.Problem, o placement.Objective, l placement.Limits)
 		}
 	}
 	g.addGroups(kindOf)
-	return g
+	for i := range g.groups {
+		if gr := &g.groups[i]; gr.patterns != nil && len(gr.patterns) == 0 {
+			return nil, fmt.Errorf("%w: what runs on node %d already is beyond one", placement.ErrInfeasible, gr.nodes[0]+1)
+		}
+	}
+	return g, nil
 }
 
 // scaleLimit divides a limit so that the largest use of a pattern is 1.
@@ -138,7 +144,7 @@ func (g *program) patternsOf(kind, floor int) []int32 {
 	for _, c := range counts {
 		room -= int(c)
 	}
-	var list []int32
+	list := []int32{}
 	var fill func(app, left int)
 	fill = func(app, left int) {
 		if app == len(counts) {
