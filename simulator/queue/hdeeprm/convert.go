@@ -1,0 +1,176 @@
+package hdeeprm
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+
+	"trainopt/simulator/workload/batsim"
+	"trainopt/simulator/workload/swf"
+)
+
+// ConvertOptions say how a trace becomes a workload for HDeepRM.
+type ConvertOptions struct {
+	Seed uint32 // of NumPy's generator
+	// Jobs is how many are taken, the first that can be; 0 is all.
+	Jobs int
+	// Resources is written into the workload (nb_res); nothing depends on it.
+	Resources int
+	// Reference is the speed to which requested times refer, GFLOPS: platform.Tree.Reference.
+	Reference float64
+	// Compat does as HDeepRM does where that is a mistake:
+	//
+	//   - jobs that ask for the same time, memory and bandwidth all run as long as was drawn for the first of them; corrected, each
+	//     as long as was drawn for itself.
+	//   - when the first job is submitted at 0, the next job's time is taken for the beginning, which puts the first one's twin at
+	//     0; corrected, the first submission is.
+	//   - a requested time of 0 is taken; corrected, dropped.
+	Compat bool
+}
+
+// Validate joins all that is wrong.
+func (o *ConvertOptions) Validate() error {
+	var problems []error
+	if !(o.Reference >= 1e-3) || o.Reference > 1e9 {
+		problems = append(problems, fmt.Errorf("a reference speed of %v GFLOPS: want at least 0.001", o.Reference))
+	}
+	if o.Jobs < 0 || o.Resources < 0 {
+		problems = append(problems, fmt.Errorf("%d jobs for %d resources: want 0 or more", o.Jobs, o.Resources))
+	}
+	return errors.Join(problems...)
+}
+
+// Converted is a trace as a workload.
+type Converted struct {
+	*batsim.Workload
+	Dropped map[string]int // jobs of the trace by why they are none here
+}
+
+// Convert reads a trace in the Standard Workload Format as HDeepRM does: jobs that say when they were submitted and how many cores,
+// how much time and memory they ask for (or used, of memory). Fields are cut to whole numbers. A core does reference · u · requested
+// time operations, u drawn as users overestimate, and takes 4 to 24 GB/s, drawn too: the numbers are those of NumPy's legacy
+// generator, to the bit. Nothing limits run times. O(n). A trace in which no job can be used is swf.ErrNoJobs.
+func Convert(r *swf.Reader, o ConvertOptions) (*Converted, error) {
+	if err := o.Validate(); err != nil {
+		return nil, fmt.Errorf("convert trace: %w", err)
+	}
+	c := &converter{ConvertOptions: o, draws: newNumpyDraws(o.Seed), first: map[string]float64{}, out: &Converted{
+		Workload: &batsim.Workload{Resources: o.Resources, Profiles: map[string]batsim.Profile{}}, Dropped: map[string]int{}}}
+	var record swf.Record
+	for o.Jobs == 0 || len(c.out.Jobs) < o.Jobs {
+		err := r.Read(&record)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("convert trace: %w", err)
+		}
+		if reason := c.take(&record); reason != "" {
+			c.out.Dropped[reason]++
+		}
+	}
+	if len(c.out.Jobs) == 0 {
+		return c.out, fmt.Errorf("convert trace: %w", swf.ErrNoJobs)
+	}
+	return c.out, c.rebase()
+}
+
+type converter struct {
+	ConvertOptions
+	draws *numpyDraws
+	out   *Converted
+	first map[string]float64 // operations of the first job of a profile's name
+}
+
+// take makes a job of a record, or says why there is none.
+func (c *converter) take(record *swf.Record) (dropped string) {
+	whole := func(field int) float64 { return math.Trunc(record[field]) }
+	memory := whole(swf.RequestedMemory)
+	if memory < 0 {
+		memory = whole(swf.Memory)
+	}
+	submit, procs, seconds := whole(swf.Submit), whole(swf.Requested), whole(swf.RequestedTime)
+	switch {
+	case submit < 0:
+		return "no submission time"
+	case procs < 1 || procs > math.MaxInt32:
+		return "no number of processors asked for"
+	case seconds < 0 || seconds == 0 && !c.Compat:
+		return "no time asked for"
+	case memory < 0:
+		return "no memory asked for or used"
+	case max(submit, seconds, memory) > 1e15:
+		return "a number too large to be true"
+	}
+	used, bandwidth := c.draws.share(), c.draws.bandwidth()
+	p := batsim.Profile{Type: batsim.Homogeneous, Com: []float64{0}, RequestTime: seconds, Memory: math.Trunc(memory / 1000),
+		Bandwidth: float64(bandwidth), RequestOps: math.Trunc(c.Reference * seconds * 1e9)}
+	p.CPU = []float64{math.Trunc(c.Reference * used * seconds * 1e9)}
+	c.out.Jobs = append(c.out.Jobs, batsim.Job{ID: strconv.Itoa(len(c.out.Jobs)), Submit: submit, Resources: int(procs), Profile: c.profile(p)})
+	return ""
+}
+
+// profile is the name of a profile with those numbers. As in HDeepRM it says what is asked for; corrected, profiles that differ in
+// what they really do are told apart by the share of the time that they use, in percent.
+func (c *converter) profile(p batsim.Profile) string {
+	name := fmt.Sprintf("%.0f_%.0f_%.0f", p.RequestTime, p.Memory, p.Bandwidth)
+	ops, known := c.first[name]
+	if !known {
+		c.first[name] = p.CPU[0]
+		c.out.Profiles[name] = p
+	}
+	if c.Compat || !known || ops == p.CPU[0] {
+		return name
+	}
+	name = fmt.Sprintf("%s_%.0f", name, 100*p.CPU[0]/p.RequestOps)
+	c.out.Profiles[name] = p
+	return name
+}
+
+// rebase has times begin with the trace.
+func (c *converter) rebase() error {
+	jobs := c.out.Jobs
+	origin := jobs[0].Submit
+	if !c.Compat {
+		for _, j := range jobs {
+			origin = min(origin, j.Submit)
+		}
+	}
+	for i := range jobs {
+		if c.Compat && origin == 0 {
+			origin = jobs[i].Submit
+		}
+		if jobs[i].Submit -= origin; jobs[i].Submit < 0 {
+			return fmt.Errorf("convert trace: job %d was submitted %v s before the first", i, -jobs[i].Submit)
+		}
+	}
+	return nil
+}
+
+// Customize sets the work of every profile to what is asked for, reference · requested time, as HDeepRM does with custom workloads
+// (hdeeprm-launch -cw). Profiles without a requested time keep the work that they have. Errors name those that have neither.
+func Customize(w *batsim.Workload, reference float64) error {
+	if !(reference > 0) || reference > 1e9 {
+		return fmt.Errorf("customize workload: a reference speed of %v GFLOPS: want more than 0", reference)
+	}
+	var problems []error
+	for _, name := range slices.Sorted(maps.Keys(w.Profiles)) {
+		p := w.Profiles[name]
+		if p.Type != batsim.Homogeneous {
+			continue
+		}
+		switch {
+		case p.RequestTime > 0:
+			p.CPU = []float64{reference * p.RequestTime * 1e9}
+			p.RequestOps = p.CPU[0]
+			w.Profiles[name] = p
+		case len(p.CPU) == 0 || p.CPU[0] == 0:
+			problems = append(problems, fmt.Errorf("customize workload: profile %q: neither req_time nor operations (cpu)", name))
+		}
+	}
+	return errors.Join(problems...)
+}
