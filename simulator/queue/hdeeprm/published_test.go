@@ -259,18 +259,50 @@ func compare(t *testing.T, r *queue.Result, want expected, compat bool) {
 
 const miniSeed = 2009
 
-// Reference points of all pairs on mini.
+// The best of the 25 pairs without chance on mini, by an independent run of the original's decision code: by makespan,
+// slowdown, wait, turnaround and energy; and how many of its decisions end for lack of cores.
 func TestMiniPairs(t *testing.T) {
 	tree := example(t, "mini")
 	jobs := miniJobs(t, tree, miniSeed)
+	best := [5]float64{math.Inf(1), math.Inf(1), math.Inf(1), math.Inf(1), math.Inf(1)}
+	var by [5]string
+	fewest, most := math.MaxInt, 0
 	for _, p := range Table() {
-		for _, seed := range []int64{0, miniSeed} {
-			r, c, err := RunPair(tree, jobs, p, seed, true)
-			if err != nil {
-				t.Fatal(err)
-			}
-			s := summary(r)
-			t.Logf("%-24v %d %.1f %.3f %.1f %.1f %.2f %+v", p, seed, s.Makespan, s.Slowdown, s.Wait, s.Turnaround, s.Energy/1e6, c)
+		if p.Job == RandomJob || p.Core == RandomCore {
+			continue
 		}
+		r, c, err := RunPair(tree, jobs, p, 0, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fewest, most = min(fewest, c.CoreBubbles), max(most, c.CoreBubbles)
+		e := summary(r)
+		for i, x := range [5]float64{e.Makespan, e.Slowdown, e.Wait, e.Turnaround, e.Energy / 1e6} {
+			if x < best[i] {
+				best[i], by[i] = x, p.String()
+			}
+		}
+	}
+	for i, want := range []struct {
+		pair             string
+		value, precision float64
+	}{
+		{"low_mem-high_gflops", 469050.7, 0.05}, {"shortest-high_gflops", 87.094, 0.0005}, {"smallest-high_gflops", 18217.9, 0.05},
+		{"smallest-high_gflops", 24902.0, 0.05}, {"low_mem-high_gflops", 452.42, 0.005},
+	} {
+		if by[i] != want.pair || math.Abs(best[i]-want.value) > want.precision {
+			t.Errorf("number %d: got %s with %v, want %s with %v", i, by[i], best[i], want.pair, want.value)
+		}
+	}
+	if fewest != 457 || most != 735 {
+		t.Errorf("decisions that end for lack of cores: got %d…%d, want 457…735", fewest, most)
+	}
+}
+
+// The best placement of the learning experiment, without any published file.
+func TestOptimalLearning(t *testing.T) {
+	r, _, err := RunPair(example(t, "learning"), learningJobs(), Pair{First, HighMemBW}, 0, false)
+	if err != nil || summary(r).Makespan != 5.25 {
+		t.Errorf("got %v, %v, want 5.25 s", summary(r).Makespan, err)
 	}
 }
