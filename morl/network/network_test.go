@@ -305,12 +305,30 @@ func FuzzReadFrom(f *testing.F) {
 
 // What each unit computes, and that a network without hidden layers has none.
 func TestActivationKnownAnswer(t *testing.T) {
-	for a, want := range map[Activation][2]float32{ReLU: {0, 2}, Tanh: {-0.9640276, 0.9640276}, LeakyReLU: {-0.02, 2}} {
+	for a, want := range map[Activation][2]float32{ReLU: {0, 2}, Tanh: {-tanh(2), tanh(2)}, LeakyReLU: {-0.02, 2}} {
 		n := made(Config{Inputs: 1, Hidden: []int{1}, Outputs: 1, Activation: a})
 		copy(n.Params(), []float32{1, 0, 1, 0})
 		if y := n.Forward(nil, []float32{-2, 2}, 2); y[0] != want[0] || y[1] != want[1] {
 			t.Errorf("%v of -2 and 2 is %v, want %v", a, y, want)
 		}
+	}
+}
+
+func TestTanh(t *testing.T) {
+	worst, last := 0.0, float32(-1)
+	for x := -12.0; x < 12; x += 1.0 / 512 {
+		y := tanh(float32(x))
+		worst = max(worst, math.Abs(float64(y)-math.Tanh(x)))
+		if y < last-2e-7 || y > 1 || y < -1 || y != -tanh(-float32(x)) {
+			t.Errorf("tanh %v is %v after %v", x, y, last)
+		}
+		last = y
+	}
+	if worst > 4e-7 {
+		t.Errorf("it is off by %v", worst)
+	}
+	if v := tanh(float32(math.NaN())); v == v {
+		t.Errorf("of NaN: %v", v)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"trainopt/morl/gradient"
-	"trainopt/morl/network"
 	"trainopt/simulator/queue/rlscheduler"
 )
 
@@ -18,7 +17,7 @@ type Options struct {
 	// evolution.
 	Method string            `json:"method"`
 	Sight  rlscheduler.Sight `json:"sight"`            // "": wide with evolution, published with ppo
-	Hidden []int             `json:"hidden,omitempty"` // of the policy; nil: 8 with evolution, 32, 16, 8 with ppo
+	Hidden []int             `json:"hidden,omitempty"` // of the policy; nil: 16 with evolution, 32, 16, 8 with ppo
 	Seed   uint64            `json:"seed"`
 
 	Metric   rlscheduler.Metric   `json:"metric,omitempty"`
@@ -45,7 +44,7 @@ func (o Options) WithDefaults() Options {
 	if o.Method == "" {
 		o.Method = "evolution"
 	}
-	hidden, sight, episodes := []int{8}, rlscheduler.WideSight, 16
+	hidden, sight, episodes := []int{16}, rlscheduler.WideSight, 16
 	if o.Method == "ppo" {
 		hidden, sight, episodes = []int{32, 16, 8}, rlscheduler.PublishedSight, 100
 	}
@@ -92,7 +91,6 @@ func (o Options) gradient() gradient.Config {
 	c := o.PPO
 	c.Method, c.Policy, c.Hidden, c.Episodes, c.Workers = "ppo", "kernel", o.Hidden, o.Episodes, o.Workers
 	if o.Method == "evolution" {
-		c.Activation = network.Tanh
 		c.HeadHidden = []int{1} // there is no critic
 	}
 	return c

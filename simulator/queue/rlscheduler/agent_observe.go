@@ -164,7 +164,7 @@ func (o *observer) published(e *Episode) {
 }
 
 // logTime maps seconds to about 0 … 1: a fortnight is 1.17.
-func logTime(s float64) float32 { return float32(math.Log1p(max(s, 0)) / 12) }
+func logTime(s float64) float32 { return float32(math.Log(1+max(s, 0)) / 12) }
 
 func (o *observer) wide(e *Episode) {
 	o.ends = o.ends[:0]
@@ -173,7 +173,7 @@ func (o *observer) wide(e *Episode) {
 		insert(&o.ends, f)
 	}
 	free := float64(e.free) / float64(max(e.nodes, 1))
-	crowd := float32(math.Log1p(float64(len(e.waiting))) / 8)
+	crowd := float32(math.Log(1+float64(len(e.waiting))) / 8)
 	for _, k := range o.shown {
 		j := &o.jobs[k]
 		nodes := e.jobs[k].nodes
@@ -182,9 +182,13 @@ func (o *observer) wide(e *Episode) {
 		if nodes <= e.free {
 			fits = 1
 		}
-		o.x = append(o.x, o.fixed[2*k], o.fixed[2*k+1], logTime(wait), float32(math.Log1p(wait/max(j.Request, 10))/8), fits,
-			float32(min(float64(nodes)/max(1, float64(e.free)), 4)/4), logTime(delay),
-			float32(math.Log1p(delay/max(j.Request, 10))/8), float32(free), crowd)
+		var until, relative float32
+		if delay > 0 {
+			until, relative = logTime(delay), float32(math.Log(1+delay/max(j.Request, 10))/8)
+		}
+		o.x = append(o.x, o.fixed[2*k], o.fixed[2*k+1], logTime(wait), float32(math.Log(1+wait/max(j.Request, 10))/8), fits,
+			float32(min(float64(nodes)/max(1, float64(e.free)), 4)/4), until,
+			relative, float32(free), crowd)
 	}
 }
 
