@@ -1,0 +1,171 @@
+// Package medea places containers so that wishes about neighbours are missed as little as can be: the integer program of Medea
+// (Garefalakis et al., EuroSys 2018) as Metis wrote it down to compare with (Wang et al., SC 2020), solved to the optimum.
+//
+// It looks at no throughput: many placements miss as little, and their throughput is anywhere in a range (Tie), so that a comparison
+// with Medea must say which it took. For throughput itself see package exact.
+//
+// The published program has a variable for every container on every node, and one for every wish of every container on every node:
+// 100,000 rows for 200 containers on 81 nodes, of which MATLAB takes 65 minutes (median), and more than 10 hours on 729 nodes.
+// Containers of an app are alike, so what is missed on a node depends on its pattern alone, and how many nodes get each pattern is
+// the same program in eight rows.
+//
+//	solution, report, err := medea.Place(ctx, problem, medea.Options{Tie: medea.BestRPS})
+package medea
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"trainopt/simulator/placement"
+	"trainopt/simulator/placement/exact"
+	"trainopt/simulator/placement/greedy"
+)
+
+// Tie says which of the placements that miss as little is taken.
+type Tie int
+
+const (
+	Any      Tie = iota // the one that the search meets first; the same every time
+	BestRPS             // one with the highest mean throughput that was found; Solution.Gap says how far that may be from the highest
+	WorstRPS            // one with the lowest
+)
+
+// Options say how; the zero value takes any optimum.
+type Options struct {
+	Tie Tie
+	// Missed is how far the search for the least that is missed goes. Its Gap 0 is none here: the optimum.
+	Missed exact.Settings
+	// Throughput is how far the search for BestRPS and WorstRPS goes. Its Gap 0 is none, too.
+	Throughput exact.Settings
+}
+
+// Report is what Medea and its comparison count.
+type Report struct {
+	// Magnitude is the objective of the program, by how much wishes are missed in all, weighted; Instances the number of (wish,
+	// container) that are missed.
+	Magnitude float64
+	Instances int
+	// Least is what no placement can miss less than; it is Magnitude when the search got to its end.
+	Least float64
+	// Slacks is the number of variables for what is missed in the published program, (wish, container of its app, node): 468 for the
+	// paper's example of six nodes. Ratio is Magnitude / Slacks, 0 when there are none.
+	Slacks int
+	Ratio  float64
+}
+
+// Place solves the program. Value, Bound and Gap of the solution are of −Magnitude, for BestRPS of the mean throughput among
+// placements that miss as little, and for WorstRPS of its negative. The error wraps placement.ErrInfeasible when the batch fits nowhere, or is the context's.
+func Place(ctx context.Context, p *placement.Problem, o Options) (*placement.Solution, Report, error) {
+	if o.Missed.Gap == 0 {
+		o.Missed.Gap = -1
+	}
+	if o.Throughput.Gap == 0 {
+		o.Throughput.Gap = -1
+	}
+	s, err := exact.Solve(ctx, p, placement.Objective{Missed: 1}, placement.Limits{}, o.Missed)
+	if err != nil {
+		return nil, Report{}, fmt.Errorf("medea: %w", err)
+	}
+	r, err := report(p, s)
+	if err != nil {
+		return nil, Report{}, err
+	}
+	if r.Least = max(0, -s.Bound); r.Magnitude-r.Least <= 1e-9*r.Magnitude {
+		r.Least = r.Magnitude // but for rounding
+	}
+	if o.Tie == Any {
+		return &s, r, nil
+	}
+	tied, err := settle(ctx, p, s, r.Magnitude, o)
+	if err != nil {
+		return nil, Report{}, fmt.Errorf("medea: among placements that miss %v: %w", r.Magnitude, err)
+	}
+	least := r.Least
+	r, err = report(p, tied)
+	r.Least = least
+	return &tied, r, err
+}
+
+// settle finds a placement that misses as little as one that is there, with the highest or lowest throughput: what is missed weighs
+// more than any throughput, then two nodes at a time.
+func settle(ctx context.Context, p *placement.Problem, s placement.Solution, missed float64, o Options) (placement.Solution, error) {
+	objective := placement.Objective{RPS: 1}
+	if o.Tie == WorstRPS {
+		objective.RPS = -1
+	}
+	weight := 0.0 // no mean throughput is above
+	for i := range p.Types {
+		weight = max(weight, most(p.Types[i].Table))
+	}
+	both, err := exact.Solve(ctx, p, placement.Objective{RPS: objective.RPS, Missed: weight}, placement.Limits{}, o.Throughput)
+	if err != nil {
+		return s, err
+	}
+	best := placement.Solution{Value: math.Inf(-1)}
+	for _, from := range []placement.Solution{s, both} {
+		t, err := greedy.Improve(ctx, p, objective, placement.Limits{Missed: &missed}, from.Placement)
+		if errors.Is(err, placement.ErrInfeasible) {
+			continue // it misses more, and that could not be mended
+		}
+		if err != nil {
+			return s, err
+		}
+		if t.Value > best.Value {
+			best = t
+		}
+	}
+	best.Bound = max(best.Value, both.Bound+weight*missed)
+	best.Gap = 0
+	if d := best.Bound - best.Value; d > 0 {
+		best.Gap = d / math.Abs(best.Bound)
+	}
+	best.Notes = append(slices.Clone(s.Notes), both.Notes...)
+	return best, nil
+}
+
+// most is the highest mean throughput of a pattern.
+func most(t *placement.Table) float64 {
+	m := 0.0
+	for i := 1; i < t.Patterns(); i++ {
+		size := 0
+		for _, k := range t.Counts(i) {
+			size += int(k)
+		}
+		m = max(m, t.Throughput(i)/float64(size))
+	}
+	return m
+}
+
+// report counts what a placement misses.
+func report(p *placement.Problem, s placement.Solution) (Report, error) {
+	w, err := p.Evaluate(s.Placement)
+	if err != nil {
+		return Report{}, fmt.Errorf("medea: %w", err)
+	}
+	containers := make([]int, p.Apps())
+	for _, counts := range s.Placement {
+		for a, k := range counts {
+			containers[a] += int(k)
+		}
+	}
+	r := Report{Magnitude: w.Magnitude, Instances: w.Instances}
+	for _, c := range p.Constraints {
+		r.Slacks += containers[c.App] * p.Nodes()
+	}
+	if r.Slacks > 0 {
+		r.Ratio = r.Magnitude / float64(r.Slacks)
+	}
+	return r, nil
+}
+
+// Method is Place in the form of the methods of package baseline; it uses no random numbers.
+func Method(o Options) func(p *placement.Problem, _ *rand.Rand) (*placement.Solution, error) {
+	return func(p *placement.Problem, _ *rand.Rand) (*placement.Solution, error) {
+		s, _, err := Place(context.Background(), p, o)
+		return s, err
+	}
+}
