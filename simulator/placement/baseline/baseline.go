@@ -15,8 +15,9 @@ import (
 	"trainopt/simulator/placement"
 )
 
-// Method places a batch. The same problem and random numbers give the same placement; methods that say so use none, and nil is seed
-// 0. The error is that of Problem.Validate, a batch that does not fit included, or says what of the problem a method cannot do.
+// Method places a batch. It maximises nothing, so that Value, Bound and Gap of the solution are NaN. The same problem and random
+// numbers give the same placement; methods that say so use none, and nil is seed 0. The error is that of Problem.Validate, a batch
+// that does not fit included.
 type Method func(p *placement.Problem, rng *rand.Rand) (*placement.Solution, error)
 
 // Methods are all by name.
@@ -80,7 +81,7 @@ func (c *cluster) inOrder(p *placement.Problem, choose func(app int) int) (*plac
 			c.load[n]++
 		}
 	}
-	return &placement.Solution{Placement: c.counts, Bound: math.NaN(), Gap: math.NaN()}, nil
+	return &placement.Solution{Placement: c.counts, Value: math.NaN(), Bound: math.NaN(), Gap: math.NaN()}, nil
 }
 
 func (c *cluster) room(n int) bool { return c.load[n] < c.capacity[n] }

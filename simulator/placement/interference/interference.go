@@ -23,6 +23,9 @@ type Options struct {
 	// Contested is the weight of what an app tolerates of a neighbour that wants it; 0 is 1. Metis has 2: Redis suffers from MMS and
 	// ISR, which gain from Redis.
 	Contested float64
+	// Others has the threshold for an app's own kind count other containers only, as placement.Constraint does. Otherwise it counts
+	// the container itself too, as Metis', so that one more is tolerated than was measured; published figures are from that.
+	Others bool
 }
 
 // Row is a wish and what it is from.
@@ -156,9 +159,7 @@ func wish(app, neighbour int, rps []float64, o Options) (Row, bool) {
 			return row, true
 		case row.RPS[k] < o.Loss:
 			row.Constraint.Threshold = k - 1
-			if app == neighbour {
-				// Metis counts the container itself here, whereas Medea's program and placement.Constraint count others only, so that
-				// one more is tolerated than was measured. Kept, since it is what the published figures are from.
+			if app == neighbour && !o.Others {
 				row.Constraint.Threshold = k
 			}
 			return row, true

@@ -138,6 +138,20 @@ func TestWhatIsContested(t *testing.T) {
 	}
 }
 
+// Of an app that runs at 1, 0.95, 0.8 with 0, 1, 2 others of its kind one other is tolerated; Metis has one more.
+func TestOwnKind(t *testing.T) {
+	tab, err := placement.NewTable([]string{"a"}, 3, func(counts []uint8, rps []float64) { rps[0] = []float64{0, 1, 0.95, 0.8}[counts[0]] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for others, want := range map[bool]int{false: 2, true: 1} {
+		rows, err := FromTable(tab, Options{Others: others})
+		if err != nil || len(rows) != 1 || rows[0].Constraint.Threshold != want {
+			t.Errorf("others %v: got %v, %v, want %d", others, rows, err, want)
+		}
+	}
+}
+
 func TestRefuses(t *testing.T) {
 	one := &placement.Samples{Apps: []string{"a", "b"}, Counts: [][]uint8{{1, 0}}, RPS: [][]float64{{1, math.NaN()}}}
 	for name, c := range map[string]struct {
