@@ -124,7 +124,7 @@ func dot(a, b []float64) float64 {
 	return s
 }
 
-// fixed is a column outside the basis that is not 0.
+// fixed is a column at a value.
 type fixed struct {
 	col int32
 	x   float64
@@ -157,6 +157,18 @@ func (b *basis) solve(outside []fixed) {
 			b.xk[g] -= b.xw[i]
 		}
 	}
+}
+
+// parts lists the basic columns and their values.
+func (b *basis) parts() []fixed {
+	list := make([]fixed, 0, len(b.work)+len(b.key))
+	for i, j := range b.work {
+		list = append(list, fixed{j, b.xw[i]})
+	}
+	for g, j := range b.key {
+		list = append(list, fixed{j, b.xk[g]})
+	}
+	return list
 }
 
 // value is the objective of the basic columns, by these costs.

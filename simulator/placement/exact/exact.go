@@ -61,24 +61,28 @@ func Solve(ctx context.Context, p *placement.Problem, o placement.Objective, l p
 	if err := r.run(ctx); err != nil {
 		return placement.Solution{}, err
 	}
-	at, value, err := r.rounded(ctx, o, l)
+	round := &rounding{ctx, g, o, l}
+	at, value, err := round.round(r.cols, r.basis.parts())
 	if err != nil {
 		return placement.Solution{}, err
 	}
-	s := r.search(set, value/g.scale)
-	s.run(ctx)
-	if s.best != nil {
-		at = g.placement(s.cols, s.best)
+	s := r.search(set, round, value)
+	s.best = at
+	if err := s.run(ctx); err != nil {
+		return placement.Solution{}, err
 	}
-	if at == nil {
-		return placement.Solution{}, s.nothing(ctx)
+	if s.best == nil {
+		return placement.Solution{}, s.nothing()
 	}
-	w, err := p.Evaluate(at)
+	w, err := p.Evaluate(s.best)
 	if err != nil {
 		return placement.Solution{}, fmt.Errorf("exact placement: %w", err)
 	}
-	sol := placement.Solution{Placement: at, Value: o.Value(w, p.Nodes())}
-	sol.Bound = max(s.tight(min(max(s.bound(), s.others), r.bound))*g.scale, sol.Value)
+	sol := placement.Solution{Placement: s.best, Value: o.Value(w, p.Nodes())}
+	sol.Bound = max(floor(min(max(s.bound(), s.others), r.bound)*g.scale, g.step), sol.Value)
+	if sol.Bound-sol.Value <= 1e-12*math.Abs(sol.Bound) {
+		sol.Bound = sol.Value
+	}
 	sol.Gap = gap(sol.Bound, sol.Value)
 	sol.Notes = append(sol.Notes, fmt.Sprintf("linear relaxation at most %.9g after %d steps and %d looks at all patterns; %d columns, %d branches",
 		r.bound*g.scale, r.pivots, r.looks, s.cols.len(), s.branches))
@@ -86,11 +90,8 @@ func Solve(ctx context.Context, p *placement.Problem, o placement.Objective, l p
 }
 
 // nothing is the error of a search that found no placement.
-func (s *search) nothing(ctx context.Context) error {
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case len(s.open) > 0 || !math.IsInf(max(s.left, s.others), -1):
+func (s *search) nothing() error {
+	if len(s.open) > 0 || !math.IsInf(max(s.left, s.others), -1) {
 		return fmt.Errorf("%w: none was found in %d branches, and there may be one", placement.ErrInfeasible, s.branches)
 	}
 	return fmt.Errorf("%w: the search is complete", placement.ErrInfeasible)

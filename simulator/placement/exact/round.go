@@ -10,40 +10,40 @@ import (
 	"trainopt/simulator/placement/greedy"
 )
 
-// rounded makes a placement of the relaxation: the whole nodes of every pattern, then what is left by the greedy method, then two
-// nodes at a time. nil: it keeps no limits.
-func (r *relaxation) rounded(ctx context.Context, o placement.Objective, l placement.Limits) (placement.Placement, float64, error) {
-	g := r.g
+// rounding makes placements of solutions in parts.
+type rounding struct {
+	ctx context.Context
+	g   *program
+	o   placement.Objective
+	l   placement.Limits
+}
+
+// round takes the whole nodes of every pattern, places what is left by the greedy method and then divides anew the containers of two
+// nodes at a time. nil: that does not keep the limits. The value is in the program's scale.
+func (r *rounding) round(cols *columns, parts []fixed) (placement.Placement, float64, error) {
+	none := math.Inf(-1)
 	var list []fixed
-	take := func(j int32, x float64) {
-		if x = math.Floor(x + 1e-6); x > 0 && r.cols.group[j] >= 0 {
-			list = append(list, fixed{j, x})
+	for _, f := range parts {
+		if f.x = math.Floor(f.x + 1e-6); f.x > 0 && cols.group[f.col] >= 0 {
+			list = append(list, f)
 		}
 	}
-	r.basis.factor()
-	r.basis.solve(nil)
-	for i, j := range r.basis.work {
-		take(j, r.basis.xw[i])
-	}
-	for n, j := range r.basis.key {
-		take(j, r.basis.xk[n])
-	}
-	q := *g.p
-	q.Existing = g.placement(r.cols, list)
-	q.Batch = slices.Clone(g.p.Batch)
+	q := *r.g.p
+	q.Existing = r.g.placement(cols, list)
+	q.Batch = slices.Clone(q.Batch)
 	for a := range q.Batch {
-		q.Batch[a] = int(g.rhs[a])
+		q.Batch[a] = int(r.g.rhs[a])
 		for _, node := range q.Existing {
 			q.Batch[a] -= int(node[a])
 		}
 	}
-	s, err := greedy.Place(ctx, &q, o, l, greedy.Settings{InOrder: true})
+	s, err := greedy.Place(r.ctx, &q, r.o, r.l, greedy.Settings{InOrder: true})
 	if err != nil && !errors.Is(err, placement.ErrInfeasible) {
-		return nil, math.Inf(-1), err
+		return nil, none, err
 	}
-	s, err = greedy.Improve(ctx, g.p, o, l, s.Placement)
+	s, err = greedy.Improve(r.ctx, r.g.p, r.o, r.l, s.Placement)
 	if errors.Is(err, placement.ErrInfeasible) {
-		return nil, math.Inf(-1), nil
+		return nil, none, nil
 	}
-	return s.Placement, s.Value, err
+	return s.Placement, s.Value / r.g.scale, err
 }

@@ -6,6 +6,8 @@ import (
 	"context"
 	"math"
 	"slices"
+
+	"trainopt/simulator/placement"
 )
 
 // branched is what a branch says about a column, and whether it stands at its upper limit while outside the basis.
@@ -61,18 +63,20 @@ type search struct {
 	row    []float64
 	keys   []float64
 
-	best     []fixed // the best placement found
+	best     placement.Placement // found so far
 	value    float64
+	round    *rounding
 	left     float64 // the highest bound of what was left out for being too little better
 	branches int
+	parts    []fixed // the solution of the branch at hand
 }
 
 // search begins a search for what is worth more than value. It has the columns that can be part of that, by what they lose at the
 // prices of the bound (a placement with a column is worth at most the bound less the column's loss), at most s.Columns.
-func (r *relaxation) search(set Settings, value float64) *search {
+func (r *relaxation) search(set Settings, round *rounding, value float64) *search {
 	g := r.g
 	s := &search{
-		cols: &columns{rows: g.rows()}, value: value, left: math.Inf(-1), others: math.Inf(-1), root: r.bound,
+		cols: &columns{rows: g.rows()}, round: round, value: value, left: math.Inf(-1), others: math.Inf(-1), root: r.bound,
 		step: g.step / g.scale, gap: max(set.Gap, 0), most: set.Branches,
 	}
 	from := make([]int32, r.cols.len()) // a column's number here
@@ -147,24 +151,32 @@ func (s *search) enough() float64 {
 	if math.IsInf(s.value, -1) {
 		return s.value
 	}
-	return max(s.value+s.gap*math.Abs(s.root), s.value+tiny)
+	return s.value + tiny
 }
 
 // tight is a bound, lowered to what values there are.
-func (s *search) tight(bound float64) float64 {
-	if s.step > 0 {
-		return math.Floor(bound/s.step+1e-6) * s.step
+func (s *search) tight(bound float64) float64 { return floor(bound, s.step) }
+
+// floor is the multiple of step, if there is one, that a value does not exceed.
+func floor(value, step float64) float64 {
+	if step > 0 {
+		return math.Floor(value/step+1e-6) * step
 	}
-	return bound
+	return value
 }
 
-// run searches until nothing open exceeds what is enough, or the branches are used up.
-func (s *search) run(ctx context.Context) {
+// run searches until the best placement is close enough to the bound or the branches are used up. Now and then, ever less often, the
+// branch at hand is rounded as the relaxation was.
+func (s *search) run(ctx context.Context) error {
 	next := &branch{bound: math.Inf(1), work: slices.Clone(s.basis.work), key: slices.Clone(s.basis.key)}
-	for ; s.branches < s.most && ctx.Err() == nil; s.branches++ {
+	rounds := 1
+	for ; s.branches < s.most; s.branches++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if next == nil {
-			if len(s.open) == 0 {
-				return
+			if len(s.open) == 0 || s.close() {
+				return nil
 			}
 			next = heap.Pop(&s.open).(*branch)
 		}
@@ -173,11 +185,27 @@ func (s *search) run(ctx context.Context) {
 			next = nil
 			continue
 		}
-		next = s.dive(next)
+		from := next
+		next = s.dive(from)
+		if next != nil && s.branches >= rounds*rounds {
+			rounds++
+			at, value, err := s.round.round(s.cols, s.parts)
+			if err != nil {
+				return err
+			}
+			s.take(at, value)
+		}
 	}
 	if next != nil {
 		heap.Push(&s.open, next)
 	}
+	return nil
+}
+
+// close says whether the best placement is as close to the bound as is wanted.
+func (s *search) close() bool {
+	bound := s.tight(max(s.value, s.left, s.others, s.open[0].bound))
+	return bound-s.value <= s.gap*math.Abs(bound)
 }
 
 // bound is what no placement of these columns exceeds.
@@ -210,9 +238,10 @@ func (s *search) dive(n *branch) *branch {
 		s.left = max(s.left, value)
 		return nil
 	}
-	col, x := s.fractional(n)
+	s.parts = append(s.basis.parts(), s.outside(n)...)
+	col, x := s.fractional()
 	if col < 0 {
-		s.take(n)
+		s.whole()
 		return nil
 	}
 	down, up := s.child(n, value, col, math.Inf(-1), math.Floor(x)), s.child(n, value, col, math.Ceil(x), math.Inf(1))
@@ -440,7 +469,7 @@ func (s *search) exchange(n *branch, leaves int, isKey, below bool, enters int32
 }
 
 // fractional is the column to branch on: a basic one with the largest part beyond a whole number; −1: all are whole.
-func (s *search) fractional(n *branch) (col int32, x float64) {
+func (s *search) fractional() (col int32, x float64) {
 	col = -1
 	most := 1e-6
 	look := func(j int32, v float64) {
@@ -455,39 +484,36 @@ func (s *search) fractional(n *branch) (col int32, x float64) {
 			most, col, x = f, j, v
 		}
 	}
-	for i, j := range s.basis.work {
-		look(j, s.basis.xw[i])
-	}
-	for g, j := range s.basis.key {
-		look(j, s.basis.xk[g])
+	for _, f := range s.parts {
+		look(f.col, f.x)
 	}
 	return col, x
 }
 
-// take keeps a whole solution.
-func (s *search) take(n *branch) {
-	list := s.outside(n)
-	for i, j := range s.basis.work {
-		list = append(list, fixed{j, s.basis.xw[i]})
-	}
-	for g, j := range s.basis.key {
-		list = append(list, fixed{j, s.basis.xk[g]})
-	}
+// whole keeps a solution in whole numbers.
+func (s *search) whole() {
 	value := 0.0
-	kept := list[:0]
-	for _, f := range list {
+	kept := s.parts[:0]
+	for _, f := range s.parts {
 		if f.x = math.Round(f.x); f.x != 0 && s.cols.group[f.col] >= 0 {
 			kept = append(kept, f)
 			value += f.x * s.cols.cost[f.col]
 		}
 	}
 	if value > s.value {
-		s.best, s.value = kept, value
-		for s.active > s.least && s.root-s.loss[s.active-1] <= s.enough() {
-			s.active--
-			s.left = max(s.left, s.root-s.loss[s.active])
-			s.cols.hi[s.active] = 0
-			s.hi[s.active] = 0
-		}
+		s.take(s.round.g.placement(s.cols, kept), value)
+	}
+}
+
+// take keeps a placement that is better than the best, and leaves columns out that cannot be part of a better one.
+func (s *search) take(at placement.Placement, value float64) {
+	if !(value > s.value) {
+		return
+	}
+	s.best, s.value = at, value
+	for s.active > s.least && s.root-s.loss[s.active-1] <= s.enough() {
+		s.active--
+		s.left = max(s.left, s.root-s.loss[s.active])
+		s.cols.hi[s.active], s.hi[s.active] = 0, 0
 	}
 }
