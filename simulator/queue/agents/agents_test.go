@@ -1,0 +1,157 @@
+package agents
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"trainopt/morl/gradient"
+	"trainopt/simulator/queue"
+	"trainopt/simulator/queue/rlscheduler"
+)
+
+// crowded is a trace of short and long jobs in which the order matters.
+func crowded(n int) *rlscheduler.Trace {
+	rng := rand.New(rand.NewPCG(7, 1))
+	t := &rlscheduler.Trace{Procs: 64, Nodes: 64}
+	clock := 0.0
+	for i := range n {
+		run := math.Ceil(math.Exp(4 + 2*rng.NormFloat64()))
+		t.Jobs = append(t.Jobs, queue.Job{ID: i + 1, Submit: clock, Run: run, Request: run, Procs: 1 + rng.IntN(40), User: -1, Group: -1, Executable: -1})
+		clock += math.Floor(100 * rng.ExpFloat64())
+	}
+	return t
+}
+
+var quick = map[string]Options{
+	"evolution": {Seed: 3, Updates: 12, Episodes: 4, Sequence: rlscheduler.Sequence{Length: 96}, Relative: true,
+		Validation: []int{500, 600}, Every: 4},
+	"ppo": {Method: "ppo", Sight: rlscheduler.WideSight, Hidden: []int{16}, Seed: 3, Updates: 12, Episodes: 32,
+		Sequence: rlscheduler.Sequence{Length: 64}, Relative: true,
+		PPO: gradient.Config{Rate: 0.01, Iterations: 10, ValueIterations: 10, TargetKL: 0.1, ScaleReturns: true}},
+}
+
+func trained(t *testing.T, o Options, from *Agent) *Agent {
+	t.Helper()
+	a, err := Train(context.Background(), crowded(1000), o, from, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// Trained agents beat first come first served where it was not learned, and are the same for any number of workers.
+func TestTrain(t *testing.T) {
+	tr, test := crowded(1000), []int{700, 796, 892}
+	fcfs := 0.0
+	for _, s := range test {
+		e := tr.Episode(s, 96, false)
+		rlscheduler.Play(e, tr.Jobs[s:s+96], rlscheduler.Published[0])
+		fcfs += rlscheduler.Measure(e).BoundedSlowdown / float64(len(test))
+	}
+	for name, o := range quick {
+		t.Run(name, func(t *testing.T) {
+			for i := 96; i < 600; i++ {
+				o.Sequence.Starts = append(o.Sequence.Starts, i)
+			}
+			a := trained(t, o, nil)
+			all, err := a.Evaluate(tr, test, 96, Play{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := Mean(all); !(got < 0.6*fcfs) {
+				t.Errorf("bounded slowdown %v, first come first served %v", got, fcfs)
+			}
+			o.Workers = 3
+			if !bytes.Equal(stored(t, a), stored(t, trained(t, o, nil))) {
+				t.Error("three workers trained another agent")
+			}
+		})
+	}
+}
+
+func stored(t *testing.T, a *Agent) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := a.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestLoad(t *testing.T) {
+	tr := crowded(1000)
+	for name, o := range quick {
+		o.Updates = 1
+		a := trained(t, o, nil)
+		file := stored(t, a)
+		back, err := Load(bytes.NewReader(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range []Play{{}, {Sample: true, Backfill: true}} {
+			want, err := a.Evaluate(tr, []int{5}, 200, p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := back.Evaluate(tr, []int{5}, 200, p); err != nil || got[0] != want[0] {
+				t.Errorf("%s: loaded, it reaches %v, %v; want %v", name, got, err, want)
+			}
+		}
+		on := trained(t, o, back)
+		if bytes.Equal(stored(t, on), file) {
+			t.Errorf("%s: training on changed nothing", name)
+		}
+		o.Hidden = []int{3}
+		if _, err := Train(context.Background(), tr, o, back, nil); err == nil {
+			t.Errorf("%s: training on with other layers is accepted", name)
+		}
+	}
+	var foreign bytes.Buffer
+	l, err := gradient.New(gradient.Shape{Rows: 1, Features: 1, Actions: 2}, gradient.Config{}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := gradient.WriteFile(&foreign, gradient.Meta{Kind: "chess"}, l); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(&foreign); !errors.Is(err, gradient.ErrForeign) {
+		t.Errorf("a policy for chess: %v", err)
+	}
+}
+
+func TestTrainRefused(t *testing.T) {
+	for name, o := range map[string]Options{
+		"method": {Method: "sarsa"},
+		"sight":  {Sight: "none"},
+		"length": {Sequence: rlscheduler.Sequence{Length: 2000}},
+		"sigma":  {Evolution: gradient.Evolution{Sigma: -1}},
+	} {
+		if _, err := Train(context.Background(), crowded(1000), o, nil, nil); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Train(ended, crowded(1000), Options{}, nil, nil); err != nil {
+		t.Errorf("an ended context: %v", err)
+	}
+}
+
+// BenchmarkUpdate is one update of RLScheduler's training: 100 episodes of 256 jobs, and as many passes over them as the target
+// divergence allows.
+func BenchmarkUpdate(b *testing.B) {
+	o := Options{Method: "ppo", Updates: 1, Seed: 1}
+	tr, passes := crowded(5000), 0
+	for b.Loop() {
+		if _, err := Train(context.Background(), tr, o, nil, func(p Progress) {
+			passes += p.Report.Iterations + p.Report.ValueIteration
+		}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(passes)/b.Elapsed().Seconds(), "passes/s")
+}
