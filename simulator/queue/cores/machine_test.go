@@ -231,6 +231,11 @@ func TestMachineIsPlain(t *testing.T) {
 				job := randomJob(t, i, min(8, tree.Cores))
 				by := all[rapid.IntRange(0, len(all)-1).Draw(t, "policy")]
 				copied.CopyFrom(m)
+				if tried, fit := copied.TryPlace(int32(i), &job, all[1+i%(len(all)-1)].chooser, nil); fit == cores.Fits {
+					copied.Undo(&job, tried)
+					sameChanges(t, copied, want)
+					copied.CopyFrom(m)
+				}
 				got, fit := m.TryPlace(int32(i), &job, by.chooser, nil)
 				expect, expectFit := want.place(int32(i), &job, by.key, its.Below)
 				if fit != expectFit || !slices.Equal(got, expect) {
@@ -246,21 +251,26 @@ func TestMachineIsPlain(t *testing.T) {
 			}
 			sameMachine(t, m, want)
 			if rapid.Bool().Draw(t, "send") {
-				got := map[int32]uint8{}
-				m.Changes(func(state uint8, cores []int32) {
-					for _, c := range cores {
-						got[c] = state
-					}
-				})
-				if fmt.Sprint(got) != fmt.Sprint(want.changes) {
-					t.Fatalf("changes: got %v, want %v", got, want.changes)
-				}
+				sameChanges(t, m, want)
 				clear(want.changes)
 			}
 		}
 		m.Reset()
 		sameMachine(t, m, newPlain(tree))
 	})
+}
+
+// sameChanges sends what changed.
+func sameChanges(t *rapid.T, m *cores.Machine, want *plain) {
+	got := map[int32]uint8{}
+	m.Changes(func(state uint8, cores []int32) {
+		for _, c := range cores {
+			got[c] = state
+		}
+	})
+	if fmt.Sprint(got) != fmt.Sprint(want.changes) {
+		t.Fatalf("changes: got %v, want %v", got, want.changes)
+	}
 }
 
 func sameMachine(t *rapid.T, m *cores.Machine, want *plain) {

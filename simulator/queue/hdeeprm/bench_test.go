@@ -80,7 +80,7 @@ func benchmark(b *testing.B, tree *platform.Tree, jobs []queue.Job, pair string,
 // BenchmarkMini is one of the 400 jobs of the mini workload, in one pair.
 func BenchmarkMini(b *testing.B) {
 	tree := example(b, "mini")
-	benchmark(b, tree, miniJobs(b, tree, miniSeed), "shortest-high_gflops", math.NaN())
+	benchmark(b, tree, miniJobs(b, tree), "shortest-high_gflops", math.NaN())
 }
 
 // BenchmarkEpisode is an episode of an agent on mini that sees the machine and the queue, with Reset.
@@ -88,7 +88,7 @@ func BenchmarkEpisode(b *testing.B) {
 	tree := example(b, "mini")
 	for _, v := range []View{Minimal, Small, Normal} {
 		b.Run(v.String(), func(b *testing.B) {
-			e, err := NewEnvironment(tree, miniJobs(b, tree, miniSeed), Limits{}, Settings{View: v})
+			e, err := NewEnvironment(tree, miniJobs(b, tree), Limits{}, Settings{View: v})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -1,18 +1,17 @@
 package hdeeprm
 
 import (
-	"bufio"
 	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"testing"
 
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
+	"trainopt/simulator/workload/batsim"
+	"trainopt/simulator/workload/swf"
 )
 
 // published is a file of the published data, which a checkout need not have.
@@ -42,110 +41,27 @@ func learningJobs() []queue.Job {
 	return []queue.Job{j, k}
 }
 
-// twister is NumPy's legacy generator as HDeepRM's converter uses it.
-type twister struct {
-	s [624]uint32
-	i int
-}
-
-func newTwister(seed uint32) *twister {
-	t := &twister{i: 624}
-	t.s[0] = seed
-	for i := 1; i < 624; i++ {
-		t.s[i] = 1812433253*(t.s[i-1]^t.s[i-1]>>30) + uint32(i)
-	}
-	return t
-}
-
-func (t *twister) word() uint32 {
-	if t.i == 624 {
-		for i := range t.s {
-			y := t.s[i]&(1<<31) | t.s[(i+1)%624]&(1<<31-1)
-			t.s[i] = t.s[(i+397)%624] ^ y>>1 ^ -(y&1)&0x9908b0df
-		}
-		t.i = 0
-	}
-	y := t.s[t.i]
-	t.i++
-	y ^= y >> 11
-	y ^= y << 7 & 0x9d2c5680
-	y ^= y << 15 & 0xefc60000
-	return y ^ y>>18
-}
-
-// miniJobs converts mini.swf as HDeepRM does.
-func miniJobs(t testing.TB, tree *platform.Tree, seed uint32) []queue.Job {
+// miniJobs are the trace mini as HDeepRM's converter draws it with seed 2009: that of the published figures.
+func miniJobs(t testing.TB, tree *platform.Tree) []queue.Job {
 	t.Helper()
 	f, err := os.Open(published(t, "workloads/mini.swf"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	var shares []float64
-	for i := range 25 {
-		p := 0.02
-		switch {
-		case i == 0:
-			p = 0.15
-		case i == 1:
-			p = 0.09
-		case i == 2:
-			p = 0.07
-		case i < 8:
-			p = 0.04
-		case i < 13:
-			p = 0.03
-		case i == 23:
-			p = 0.06
-		case i == 24:
-			p = 0.08
-		}
-		if i > 0 {
-			p += shares[i-1]
-		}
-		shares = append(shares, p)
+	r, err := swf.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for i := range shares {
-		shares[i] /= shares[24]
+	w, err := Convert(r, ConvertOptions{Seed: 2009, Reference: tree.Reference, Compat: true})
+	if err != nil {
+		t.Fatal(err)
 	}
-	r := newTwister(seed)
-	first, jobs := -1, []queue.Job{}
-	profiles := map[[3]int]float64{}
-	for scan := bufio.NewScanner(f); scan.Scan(); {
-		if strings.HasPrefix(scan.Text(), ";") {
-			continue
-		}
-		var v []int
-		for _, s := range strings.Fields(scan.Text()) {
-			n, err := strconv.Atoi(s)
-			if err != nil {
-				t.Fatal(err)
-			}
-			v = append(v, n)
-		}
-		if first < 0 {
-			first = v[1]
-		}
-		a, b := r.word(), r.word()
-		d := (float64(a>>5)*(1<<26) + float64(b>>6)) / (1 << 53)
-		u := 0.05 * float64(1+slices.IndexFunc(shares, func(s float64) bool { return d < s }))
-		w := r.word() & 7
-		for w > 5 {
-			w = r.word() & 7
-		}
-		bandwidth := 4 * (int(w) + 1)
-		key := [3]int{v[8], v[9] / 1000, bandwidth}
-		ops, known := profiles[key]
-		if !known {
-			ops = math.Trunc(tree.Reference * u * float64(v[8]) * 1e9)
-			profiles[key] = ops
-		}
-		jobs = append(jobs, queue.Job{
-			ID: len(jobs), Submit: float64(v[1] - first), Procs: v[7], Request: float64(v[8]), Ops: ops,
-			RequestOps: math.Trunc(tree.Reference * float64(v[8]) * 1e9), Memory: float64(v[9] / 1000), Bandwidth: float64(bandwidth),
-		})
+	c, err := w.Convert(batsim.ConvertOptions{Reference: tree.Reference})
+	if err != nil {
+		t.Fatal(err)
 	}
-	return jobs
+	return c.Jobs
 }
 
 // expected is what the original's decisions lead to.
@@ -214,7 +130,7 @@ func TestPublishedPairs(t *testing.T) {
 		tree := example(t, scenario)
 		jobs := learningJobs()
 		if scenario == "mini" {
-			jobs = miniJobs(t, tree, miniSeed)
+			jobs = miniJobs(t, tree)
 		}
 		for name, want := range pairs {
 			t.Run(scenario+"/"+name, func(t *testing.T) {
@@ -257,13 +173,11 @@ func compare(t *testing.T, r *queue.Result, want expected, compat bool) {
 	}
 }
 
-const miniSeed = 2009
-
 // The best of the 25 pairs without chance on mini, by an independent run of the original's decision code: by makespan,
 // slowdown, wait, turnaround and energy; and how many of its decisions end for lack of cores.
 func TestMiniPairs(t *testing.T) {
 	tree := example(t, "mini")
-	jobs := miniJobs(t, tree, miniSeed)
+	jobs := miniJobs(t, tree)
 	best := [5]float64{math.Inf(1), math.Inf(1), math.Inf(1), math.Inf(1), math.Inf(1)}
 	var by [5]string
 	fewest, most := math.MaxInt, 0
