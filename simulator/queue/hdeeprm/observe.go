@@ -52,10 +52,14 @@ func (v *view) reset() {
 	for i := range v.asked {
 		v.asked[i] = v.asked[i][:0]
 	}
-	v.length, v.unclear = 0, v.unclear[:0]
+	v.length, v.unclear, v.progress = 0, v.unclear[:0], v.progress[:0]
+}
+
+func (v *view) extend(jobs int) {
 	if v.process.settings.View == Normal {
-		v.progress = slices.Grow(v.progress[:0], len(v.process.jobs))[:len(v.process.jobs)]
-		clear(v.progress)
+		known := len(v.progress)
+		v.progress = slices.Grow(v.progress, jobs-known)[:jobs]
+		clear(v.progress[known:])
 	}
 }
 

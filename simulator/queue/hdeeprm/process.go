@@ -127,13 +127,21 @@ func (p *Process) Reset(jobs []queue.Job, commands Machinery) {
 	p.machine.Reset()
 	p.waiting.reset(jobs)
 	p.running = p.running[:0]
-	p.at = slices.Grow(p.at[:0], len(jobs))[:len(jobs)]
-	for i := range p.at {
-		p.at[i] = -1
-	}
-	p.cores = slices.Grow(p.cores, max(0, len(jobs)-len(p.cores)))[:len(jobs)]
+	p.at, p.cores = p.at[:0], p.cores[:0]
 	p.seen.reset()
+	p.Extend(jobs)
 	p.now, p.more, p.fresh, p.voided, p.owed, p.reward, p.rewards, p.idle, p.err, p.counts = 0, len(jobs), false, false, false, 0, 0, 0, nil, Counts{}
+}
+
+// Extend is for workloads that become known while they run: jobs are those of Reset, and more behind them. It is called before an
+// event names one of the new ones.
+func (p *Process) Extend(jobs []queue.Job) {
+	p.jobs, p.waiting.jobs = jobs, jobs
+	for len(p.at) < len(jobs) {
+		p.at = append(p.at, -1)
+	}
+	p.cores = slices.Grow(p.cores, len(jobs)-len(p.cores))[:len(jobs)] // what allocations were kept in is used again
+	p.seen.extend(len(jobs))
 }
 
 // random says whether any action draws numbers.
@@ -152,7 +160,7 @@ func (p *Process) Actions() int {
 // Machine is what the process knows of the machine; it is to be read only.
 func (p *Process) Machine() *cores.Machine { return p.machine }
 
-// Waiting is the number of jobs in the queue, Running of those that run.
+// Waiting is the number of jobs in the queue.
 func (p *Process) Waiting() int { return p.waiting.len() }
 
 // Running is the number of jobs that run.

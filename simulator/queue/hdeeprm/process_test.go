@@ -12,6 +12,7 @@ import (
 
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
+	"trainopt/simulator/queue/cores"
 	"trainopt/simulator/workload"
 )
 
@@ -258,6 +259,44 @@ func TestPercentile(t *testing.T) {
 	}
 	if l := LimitsOf(learningJobs()); l != (Limits{5, 1, 8000, 24}) {
 		t.Errorf("limits of the learning jobs: %+v", l)
+	}
+}
+
+// A process that learns of each job only when it is submitted decides the same, as it must for a Batsim elsewhere.
+func TestExtend(t *testing.T) {
+	tree := example(t, "learning")
+	jobs := slices.Repeat(learningJobs(), 4)
+	for i := range jobs {
+		jobs[i].ID, jobs[i].Submit = i, float64(i)
+	}
+	pairs := []Pair{{Shortest, HighMemBW}}
+	want, err := environment(t, tree, jobs, Settings{Actions: pairs}).Run(Always(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := NewProcess(tree, LimitsOf(jobs), Settings{Actions: pairs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		s, err := cores.NewSimulation(tree, jobs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Reset(nil, s)
+		for s.Next() {
+			p.Extend(jobs[:len(jobs)-s.Arrivals()])
+			p.Take(s.Now(), s.Events(), s.Arrivals())
+			for again := true; again; again = p.Close() {
+				if p.Due() {
+					p.Observe()
+					p.Act(0)
+				}
+			}
+		}
+		if p.Err() != nil || p.Finish() != nil || !same(s.Result(), want) {
+			t.Errorf("%v, %v: got %+v, want %+v", p.Err(), p.Finish(), s.Result().Jobs, want.Jobs)
+		}
 	}
 }
 
