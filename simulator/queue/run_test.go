@@ -1,0 +1,290 @@
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"trainopt/simulator/queue"
+)
+
+// job is one of so many processors; what it asks for is what it takes.
+func job(id int, submit float64, procs int, run, request float64) queue.Job {
+	return queue.Job{ID: id, Submit: submit, Procs: procs, Run: run, Request: request, Deadline: math.NaN()}
+}
+
+func run(tb interface {
+	Helper()
+	Fatal(...any)
+}, c queue.Config) *queue.Result {
+	tb.Helper()
+	r, err := queue.Run(context.Background(), c)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return r
+}
+
+func starts(r *queue.Result) string {
+	var s []float64
+	for i := range r.Jobs {
+		s = append(s, r.Jobs[i].Start)
+	}
+	return fmt.Sprint(s)
+}
+
+func TestBackfills(t *testing.T) {
+	// On four processors: the second waits for the whole machine.
+	blocked := []queue.Job{job(1, 0, 3, 10, 10), job(2, 1, 4, 10, 10), job(3, 2, 1, 8, 8), job(4, 3, 1, 5, 5)}
+	// The second leaves one processor that it does not need.
+	extra := []queue.Job{job(1, 0, 3, 10, 10), job(2, 1, 3, 10, 10), job(3, 2, 1, 30, 30)}
+	// EASY lets the fourth go before the third, which then waits longer; conservative backfilling does not.
+	third := []queue.Job{job(1, 0, 2, 10, 10), job(2, 1, 3, 10, 10), job(3, 2, 2, 10, 10), job(4, 3, 1, 30, 30)}
+	// The first ends long before its request.
+	early := []queue.Job{job(1, 0, 4, 2, 100), job(2, 1, 4, 5, 5), job(3, 1, 1, 5, 5)}
+	// The first runs for longer than its request: EASY thinks that it ends at any time and lets nothing of length go before.
+	late := []queue.Job{job(1, 0, 3, 20, 5), job(2, 1, 4, 5, 5), job(3, 6, 1, 3, 3)}
+	for name, c := range map[string]struct {
+		jobs            []queue.Job
+		order, backfill string
+		want            string
+	}{
+		"none":                      {blocked, "", "", "[0 10 20 20]"},
+		"easy until the time":       {blocked, "", "easy", "[0 10 2 20]"},
+		"easy on extra processors":  {extra, "", "easy", "[0 10 2]"},
+		"rlscheduler without":       {extra, "", "rlscheduler", "[0 10 10]"},
+		"easy delays the third":     {third, "", "easy", "[0 10 20 3]"},
+		"conservative delays none":  {third, "", "conservative", "[0 10 20 3]"},
+		"conservative compresses":   {early, "", "conservative", "[0 2 7]"},
+		"a late job, easy":          {late, "", "easy", "[0 20 25]"},
+		"a late job, conservative":  {late, "", "conservative", "[0 20 6]"},
+		"shortest first, none":      {blocked, "sjf", "none", "[0 15 2 10]"},
+		"simultaneous, lower ID":    {[]queue.Job{job(2, 0, 1, 5, 5), job(1, 0, 1, 5, 5)}, "", "none", "[5 0]"},
+		"ends come before arrivals": {[]queue.Job{job(1, 0, 1, 5, 5), job(2, 5, 1, 5, 5)}, "", "easy", "[0 5]"},
+		"no time at all":            {[]queue.Job{job(1, 3, 1, 0, 0), job(2, 3, 1, 0, 1), job(3, 3, 1, 2, 0)}, "", "conservative", "[3 3 3]"},
+		"nothing":                   {nil, "", "easy", "[]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			procs := 4
+			if strings.HasPrefix(name, "simul") || strings.HasPrefix(name, "ends") || strings.HasPrefix(name, "no time") {
+				procs = 1
+			}
+			if got := starts(run(t, queue.Config{Procs: procs, Jobs: c.jobs, Order: c.order, Backfill: c.backfill})); got != c.want {
+				t.Errorf("starts %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestStates(t *testing.T) {
+	limited := job(1, 0, 1, 10, 5)
+	limited.Limit = 5
+	within := job(2, 0, 1, 5, 5)
+	within.Limit = 5
+	r := run(t, queue.Config{Procs: 2, Jobs: []queue.Job{limited, within, job(3, 1, 3, 1, 1), job(4, 2, 2, 1, 1)}, Backfill: "easy"})
+	var got []string
+	for i := range r.Jobs {
+		o := &r.Jobs[i]
+		got = append(got, fmt.Sprintf("%d %v-%v", o.State, o.Start, o.End))
+	}
+	want := []string{
+		fmt.Sprintf("%d 0-5", queue.Killed), fmt.Sprintf("%d 0-5", queue.Completed), fmt.Sprintf("%d NaN-NaN", queue.Rejected),
+		fmt.Sprintf("%d 5-6", queue.Completed),
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	s := r.Summary()
+	if s.Killed != 1 || s.Completed != 2 || s.Rejected != 1 || s.Unfinished != 0 || s.Jobs != 4 {
+		t.Errorf("summary %+v", s)
+	}
+}
+
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var jobs []queue.Job
+	for i := range 20000 {
+		jobs = append(jobs, job(i+1, float64(i), 1, 1, 1))
+	}
+	for _, backfill := range []string{"easy", "rlscheduler"} {
+		r, err := queue.Run(ctx, queue.Config{Procs: 1, Jobs: jobs, Backfill: backfill, Progress: func(done, total int) {
+			if done > 5000 {
+				cancel()
+			}
+		}})
+		if !errors.Is(err, context.Canceled) || r == nil || r.Summary().Completed == 20000 || r.Summary().Unfinished == 0 {
+			t.Errorf("%s: got %v", backfill, err)
+		}
+	}
+}
+
+func TestValidateNamesAllThatIsWrong(t *testing.T) {
+	bad := []queue.Job{job(7, -1, 0, math.NaN(), math.Inf(1)), {ID: 8, Name: "w0!8", Procs: 1, Limit: -1}}
+	for range 12 {
+		bad = append(bad, job(9, 0, 0, 0, 0))
+	}
+	_, err := queue.Run(context.Background(), queue.Config{Jobs: bad, Order: "fastest", Backfill: "all"})
+	for _, want := range []string{
+		"a machine of 0 processors", `order "fastest"`, `backfilling "all"`, "job 7 (number 1", "0 processors, want", "submission at -1 s",
+		"run time NaN s", "requested time +Inf s", "job w0!8 (number 2", "limit -1 s", "and 4 jobs more",
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error does not say %q: %v", want, err)
+		}
+	}
+}
+
+func drawJobs(t *rapid.T, exact bool) (jobs []queue.Job, procs int) {
+	procs = rapid.IntRange(1, 8).Draw(t, "procs")
+	at := 0
+	for i := range rapid.IntRange(1, 25).Draw(t, "jobs") {
+		at += rapid.SampledFrom([]int{0, 0, 1, 2, 5}).Draw(t, "gap")
+		took := rapid.IntRange(1, 12).Draw(t, "run")
+		asked := took
+		if !exact {
+			asked += rapid.SampledFrom([]int{0, 0, 1, 10}).Draw(t, "more")
+		}
+		jobs = append(jobs, job(i+1, float64(at), rapid.IntRange(1, procs+1).Draw(t, "size"), float64(took), float64(asked)))
+	}
+	return jobs, procs
+}
+
+// Every order and every way of backfilling starts every job when the plain simulator of naive_test.go does.
+func TestAgainstNaive(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		jobs, procs := drawJobs(t, false)
+		for i := range jobs { // some are killed at their limit, some run for longer than they asked for
+			switch rapid.IntRange(0, 5).Draw(t, "kind") {
+			case 0:
+				jobs[i].Limit = math.Max(1, jobs[i].Run-2)
+			case 1:
+				jobs[i].Request = math.Max(1, jobs[i].Run-3)
+			}
+		}
+		name := rapid.SampledFrom(queue.OrderNames()).Draw(t, "order")
+		for _, backfill := range []string{"none", "easy", "conservative"} {
+			if backfill == "conservative" && slices.ContainsFunc(jobs, func(j queue.Job) bool { return j.Limit == 0 && j.Run > j.Request }) {
+				continue
+			}
+			c := queue.Config{Procs: procs, Jobs: jobs, Order: name, Backfill: backfill}
+			r := run(t, c)
+			for i, want := range simulateNaively(c, queue.Orders[name].Score) {
+				if !same(want, r.Jobs[i].Start) {
+					t.Fatalf("%s, %s: job %d starts at %v, naively at %d", name, backfill, i, r.Jobs[i].Start, want)
+				}
+			}
+		}
+	})
+}
+
+// What holds whatever the order and the backfilling, also as published.
+func TestInvariants(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		jobs, procs := drawJobs(t, false)
+		for i := range jobs {
+			if rapid.IntRange(0, 3).Draw(t, "late") == 0 {
+				jobs[i].Request = 1
+			}
+		}
+		c := queue.Config{
+			Procs: procs, Jobs: jobs, Order: rapid.SampledFrom(queue.OrderNames()).Draw(t, "order"),
+			Backfill: rapid.SampledFrom(queue.Backfills()).Draw(t, "backfill"), AsPublished: rapid.Bool().Draw(t, "published"),
+		}
+		r := run(t, c)
+		work := 0.0
+		for i := range r.Jobs {
+			o := &r.Jobs[i]
+			if jobs[i].Procs > procs {
+				if o.State != queue.Rejected {
+					t.Fatalf("job %d of %d processors: state %d", i, jobs[i].Procs, o.State)
+				}
+				continue
+			}
+			if o.State != queue.Completed || o.Start < jobs[i].Submit || o.End != o.Start+jobs[i].Run {
+				t.Fatalf("job %d: state %d, submitted %v, ran %v to %v, takes %v", i, o.State, jobs[i].Submit, o.Start, o.End, jobs[i].Run)
+			}
+			work += jobs[i].Run * float64(jobs[i].Procs)
+			used := 0 // when it starts, which is when the most are used
+			for k := range r.Jobs {
+				if p := &r.Jobs[k]; p.Start <= o.Start && o.Start < p.End {
+					used += jobs[k].Procs
+				}
+			}
+			if used > procs {
+				t.Fatalf("%d of %d processors in use at %v s", used, procs, o.Start)
+			}
+		}
+		if s := r.Summary(); s.Completed > 0 && math.Abs(s.Utilization*s.Span*float64(procs)-work) > 1e-6 {
+			t.Fatalf("%v processor seconds of work were put in, %v came out", work, s.Utilization*s.Span*float64(procs))
+		}
+		if again := run(t, c); starts(again) != starts(r) {
+			t.Fatal("the same simulation twice gives two results")
+		}
+	})
+}
+
+// Under exact estimates and first come first served, no job starts later by EASY than the reservation that it had when it became
+// first in the queue: the time at which the jobs that ran then left enough processors.
+func TestEasyKeepsTheReservation(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		jobs, procs := drawJobs(t, true)
+		r := run(t, queue.Config{Procs: procs, Jobs: jobs, Backfill: "easy"})
+		headSince := 0.0
+		for i := range r.Jobs {
+			o := &r.Jobs[i]
+			if o.State == queue.Rejected {
+				continue
+			}
+			since := math.Max(headSince, jobs[i].Submit) // all before it have started
+			headSince = math.Max(headSince, o.Start)
+			var ends []float64
+			used := 0
+			for k := range r.Jobs {
+				// Later jobs that start at this very time were let in after the reservation was made.
+				if p := &r.Jobs[k]; k < i && p.Start <= since && since < p.End || k > i && p.Start < since && since < p.End {
+					used += jobs[k].Procs
+					ends = append(ends, p.End)
+				}
+			}
+			at := since
+			slices.Sort(ends)
+			for _, end := range ends {
+				if used+jobs[i].Procs <= procs {
+					break
+				}
+				at = end
+				used = 0
+				for k := range r.Jobs {
+					if p := &r.Jobs[k]; (k < i && p.Start <= since || k > i && p.Start < since) && end < p.End {
+						used += jobs[k].Procs
+					}
+				}
+			}
+			if o.Start > at {
+				t.Fatalf("job %d was first in the queue at %v, reserved for %v, started at %v", i, since, at, o.Start)
+			}
+		}
+	})
+}
+
+// Under exact estimates the start of a job by conservative backfilling does not depend on who comes after it.
+func TestConservativeDelaysNobody(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		jobs, procs := drawJobs(t, true)
+		n := rapid.IntRange(1, len(jobs)).Draw(t, "first")
+		some := run(t, queue.Config{Procs: procs, Jobs: jobs[:n], Backfill: "conservative"})
+		all := run(t, queue.Config{Procs: procs, Jobs: jobs, Backfill: "conservative"})
+		for i := range n {
+			if some.Jobs[i].State != queue.Rejected && some.Jobs[i].Start != all.Jobs[i].Start {
+				t.Fatalf("job %d starts at %v, with %d more jobs behind it at %v", i, some.Jobs[i].Start, len(jobs)-n, all.Jobs[i].Start)
+			}
+		}
+	})
+}
