@@ -37,7 +37,7 @@ func (r *rounding) round(cols *columns, parts []fixed) (placement.Placement, flo
 			q.Batch[a] -= int(node[a])
 		}
 	}
-	s, err := greedy.Place(r.ctx, &q, r.o, r.l, greedy.Settings{InOrder: true})
+	s, err := greedy.Place(r.ctx, &q, r.o, r.l, greedy.Settings{})
 	if err != nil && !errors.Is(err, placement.ErrInfeasible) {
 		return nil, none, err
 	}

@@ -9,26 +9,27 @@
 package greedy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"trainopt/simulator/placement"
 )
 
 // Settings say how far to go.
 type Settings struct {
-	InOrder bool // containers are placed by app, in order, as they would come; else the one that adds most is next
+	InOrder bool // apps are placed in the order of the batch; else those first that others go well with
 	Improve bool // by Improve, at the end
 }
 
-// Place places the batch of a problem: of all containers left, on all nodes, the pair that adds most to the objective is next. Ties
-// go to the first app, then the first node type, then the pattern of least number. Limits are kept where a container can be placed
-// so that they are, else exceeded by as little as can be, and Improve, which then always runs, may mend that; where it does not, the
-// error wraps placement.ErrInfeasible and the solution is there all the same. The share of containers with enough throughput is no
-// limit before the end. Bound and Gap are NaN.
+// Place places the batch of a problem, app by app, each container on the node to whose worth it adds most. Ties go to the first node
+// type, then the pattern of least number. Limits are kept where a container can be placed so that they are, else exceeded by as little
+// as can be, and Improve, which then always runs, may mend that; where it does not, the error wraps placement.ErrInfeasible and the
+// solution is there all the same. The share of containers with enough throughput is no limit before the end. Bound and Gap are NaN.
 //
-// O(containers × apps × states) at most, where states is how many distinct nodes there are at a time.
+// O(containers × states) at most, where states is how many distinct nodes there are at a time.
 func Place(ctx context.Context, p *placement.Problem, o placement.Objective, l placement.Limits, s Settings) (placement.Solution, error) {
 	c, err := begin(p, o, l)
 	if err != nil {
@@ -37,7 +38,11 @@ func Place(ctx context.Context, p *placement.Problem, o placement.Objective, l p
 	for n := range c.holds {
 		c.put(int32(n), int32(c.classes[c.classOf[n]].floor))
 	}
-	if err := c.fill(ctx, p.Batch, s.InOrder); err != nil {
+	order := c.order()
+	if s.InOrder {
+		slices.Sort(order)
+	}
+	if err := c.fill(ctx, p.Batch, order); err != nil {
 		return placement.Solution{}, err
 	}
 	if s.Improve || c.excess(make([]float64, len(c.rows))) > 0 {
@@ -148,46 +153,62 @@ func (c *cluster) bestSpot(app int, change []float64) spot {
 	return best
 }
 
-// fill places containers.
-func (c *cluster) fill(ctx context.Context, batch []int, inOrder bool) error {
-	left := append([]int(nil), batch...)
-	best := make([]spot, len(left))
+// fill places containers, one app after the other.
+func (c *cluster) fill(ctx context.Context, batch, order []int) error {
 	change := make([]float64, len(c.rows))
-	for a := range left {
-		best[a] = c.bestSpot(a, change)
-	}
-	for step := 0; ; step++ {
-		if step%1024 == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		app := -1
-		for a := range left {
-			if left[a] > 0 && (app < 0 || !inOrder && best[a].better(best[app]) && best[a].gain > best[app].gain) {
-				app = a
+	for _, app := range order {
+		best := c.bestSpot(app, change)
+		for step := range batch[app] {
+			if step%256 == 0 && ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if !best.ok {
+				return fmt.Errorf("greedy placement: no room for a container of app %d", app+1)
+			}
+			to := c.add(best.class, best.pattern, app)
+			if len(c.rows) > 0 || c.classes[best.class].at[best.pattern] == 0 {
+				best = c.bestSpot(app, change)
+			} else if s := c.spotIn(best.class, to, app, change); s.better(best) {
+				best = s
 			}
 		}
-		if app < 0 {
-			return nil
-		}
-		s := best[app]
-		if !s.ok {
-			return fmt.Errorf("greedy placement: no room for a container of app %d", app+1)
-		}
-		cl := &c.classes[s.class]
-		to := int32(cl.table.Plus(int(s.pattern), app))
-		nodes := cl.states[cl.at[s.pattern]-1].nodes
-		c.put(nodes[len(nodes)-1], to)
-		left[app]--
-		for a := range left {
-			switch {
-			case left[a] == 0:
-			case len(c.rows) > 0 || best[a].class == s.class && best[a].pattern == s.pattern && cl.at[s.pattern] == 0:
-				best[a] = c.bestSpot(a, change)
-			default:
-				if s := c.spotIn(s.class, to, a, change); s.better(best[a]) {
-					best[a] = s
+	}
+	return nil
+}
+
+// add places a container on the last node of a state, which then has the pattern returned.
+func (c *cluster) add(class, pattern int32, app int) (to int32) {
+	cl := &c.classes[class]
+	nodes := cl.states[cl.at[pattern]-1].nodes
+	to = int32(cl.table.Plus(int(pattern), app))
+	c.put(nodes[len(nodes)-1], to)
+	return to
+}
+
+// order is the apps by what they gain from, or give to, the app they go best with, on all classes together: what others want to stand
+// beside is placed first. Of two apps that go together, the one that does more for others comes first.
+func (c *cluster) order() []int {
+	most, effect, order := make([]float64, c.apps), make([]float64, c.apps), make([]int, c.apps)
+	for a := range order {
+		order[a], most[a] = a, math.Inf(-1)
+		for b := range order {
+			together := 0.0
+			for i := range c.classes {
+				t, v := c.classes[i].table, c.classes[i].value
+				x, y := t.Plus(0, a), t.Plus(0, b)
+				if xy := t.Plus(x, b); xy >= 0 {
+					together += v[xy] - v[x] - v[y]
+					effect[a] += t.RPS(xy)[b] - t.RPS(y)[b]
 				}
 			}
+			most[a] = max(most[a], together)
 		}
 	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		if math.Abs(most[a]-most[b]) > 1e-12*math.Abs(most[a]) {
+			return cmp.Compare(most[b], most[a])
+		}
+		return cmp.Compare(effect[b], effect[a])
+	})
+	return order
 }
