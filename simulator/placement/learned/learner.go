@@ -17,11 +17,8 @@ const laneRows = 512
 // lesson are rows to learn from: what was seen, what was done, how good that was.
 type lesson struct {
 	x      []float32
-	action []uint8
-	mask   []uint64 // nil: all actions are allowed
-	value  float32  // of each row
-	values []float32
-	target []float32 // probabilities to imitate instead, actions of a row side by side
+	action []uint16
+	value  float32 // of each row
 }
 
 func (l *lesson) rows() int { return len(l.action) }
@@ -102,22 +99,10 @@ func (l *lane) add(e *lesson, p *policy, entropy, share float32) {
 		z := l.second.Forward(h, rows, nil)
 		d := l.dOut[:rows*k]
 		for r := range rows {
-			mask := everything
-			if e.mask != nil {
-				mask = e.mask[from+r]
-			}
-			v := e.value
-			if e.values != nil {
-				v = e.values[from+r]
-			}
 			row := d[r*k : (r+1)*k]
 			copy(row, z[r*k:(r+1)*k])
-			softmax(row, mask)
-			var target []float32
-			if e.target != nil {
-				target = e.target[(from+r)*k : (from+r+1)*k]
-			}
-			l.entropy += lossGradient(row, target, int(e.action[from+r]), v*share, entropy*share)
+			softmax(row)
+			l.entropy += lossGradient(row, int(e.action[from+r]), e.value*share, entropy*share)
 		}
 		dh := l.dHidden[:len(h)]
 		l.second.Backward(d, dh)
@@ -129,26 +114,22 @@ func (l *lane) add(e *lesson, p *policy, entropy, share float32) {
 }
 
 // lossGradient replaces the probabilities of a row by the derivatives of its loss by the logits, and returns its entropy.
-func lossGradient(p, target []float32, action int, value, weight float32) float64 {
-	negative := float32(0) // Σ p log p
-	var logs [128]float32
-	for i, v := range p {
-		if weight != 0 && v > 0 {
-			logs[i] = float32(math.Log(max(float64(v), 1e-30)))
-			negative += v * logs[i]
-		}
+func lossGradient(p []float32, action int, value, weight float32) float64 {
+	negative := 0.0 // Σ p log p
+	for _, v := range p {
+		negative += float64(v) * math.Log(max(float64(v), 1e-30))
 	}
 	for i, v := range p {
-		want := float32(0)
-		switch {
-		case target != nil:
-			want = target[i]
-		case i == action:
-			want = 1
+		d := value * v
+		if i == action {
+			d -= value
 		}
-		p[i] = value*(v-want) + weight*v*(logs[i]-negative)
+		if weight != 0 {
+			d += weight * v * float32(math.Log(max(float64(v), 1e-30))-negative)
+		}
+		p[i] = d
 	}
-	return -float64(negative)
+	return -negative
 }
 
 // normalise gives lessons their values: rewards, one a lesson, shifted by the mean over all rows and divided by the standard
@@ -168,7 +149,7 @@ func normalise(lessons []*lesson, reward []float64) {
 		unit = 1
 	}
 	for i, e := range lessons {
-		e.value, e.values = float32((reward[i]-mean)/unit), nil
+		e.value = float32((reward[i] - mean) / unit)
 	}
 }
 

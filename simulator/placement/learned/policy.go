@@ -3,6 +3,7 @@ package learned
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"trainopt/morl/network"
 )
@@ -36,15 +37,6 @@ func newPolicy(inputs, actions, hidden int, rng *rand.Rand) *policy {
 func (p *policy) inputs() int  { return p.first.Inputs }
 func (p *policy) actions() int { return p.second.Outputs }
 
-// clone is a copy that can be trained apart.
-func (p *policy) clone() *policy {
-	rng := rand.New(rand.NewPCG(0, 0))
-	c := &policy{first: network.New(p.first.Config, rng), second: network.New(p.second.Config, rng)}
-	c.first.CopyFrom(p.first)
-	c.second.CopyFrom(p.second)
-	return c
-}
-
 // thinking is what one goroutine needs to ask policies.
 type thinking struct {
 	hidden, logits []float32
@@ -58,33 +50,18 @@ func (t *thinking) ask(p *policy, x []float32, rows int) []float32 {
 	return t.logits[:rows*p.second.Outputs]
 }
 
-// softmax replaces logits by probabilities. Actions that mask (one bit each, all: −1) leaves out get 0.
-func softmax(z []float32, mask uint64) {
-	most := float32(math.Inf(-1))
-	for i, v := range z {
-		if v > most && allowed(mask, i) {
-			most = v
-		}
-	}
+// softmax replaces logits by probabilities.
+func softmax(z []float32) {
+	most := slices.Max(z)
 	sum := float32(0)
 	for i, v := range z {
-		z[i] = 0
-		if allowed(mask, i) {
-			z[i] = exp(v - most)
-			sum += z[i]
-		}
+		z[i] = float32(math.Exp(float64(v - most)))
+		sum += z[i]
 	}
 	for i := range z {
 		z[i] /= sum
 	}
 }
-
-// everything allows all actions, also those beyond the bits of a mask.
-const everything = ^uint64(0)
-
-func allowed(mask uint64, action int) bool { return mask == everything || mask>>uint(action)&1 == 1 }
-
-func exp(x float32) float32 { return float32(math.Exp(float64(x))) }
 
 // sample draws an action from probabilities.
 func sample(p []float32, rng *rand.Rand) int {
@@ -100,11 +77,11 @@ func sample(p []float32, rng *rand.Rand) int {
 	return last
 }
 
-// greedy is the action of the largest logit that is allowed, the first of several.
-func greedy(z []float32, mask uint64) int {
-	best := -1
+// greedy is the action of the largest logit, the first of several.
+func greedy(z []float32) int {
+	best := 0
 	for i, v := range z {
-		if allowed(mask, i) && (best < 0 || v > z[best]) {
+		if v > z[best] {
 			best = i
 		}
 	}

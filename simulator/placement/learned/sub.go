@@ -2,6 +2,7 @@ package learned
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 
 	"trainopt/simulator/placement"
@@ -81,7 +82,7 @@ func trainCell(ctx context.Context, o Options, class int, report func(Point)) ([
 	policies := t.newPolicies(rand.New(rand.NewPCG(o.Seed, uint64(class)<<32)))
 	learners := make([]*learner, len(policies))
 	for l, p := range policies {
-		learners[l] = newLearner(p, float32(o.Rate))
+		learners[l] = newLearner(p, 0.01)
 	}
 	const batch = 200
 	episodes := make([]*episode, batch)
@@ -114,7 +115,7 @@ func trainCell(ctx context.Context, o Options, class int, report func(Point)) ([
 		if (done+batch)%1000 == 0 {
 			entropy = max(entropy/2, 0.002)
 		}
-		report(Point{Episode: done + batch, Value: mean(rewards)})
+		report(Point{Class: class, Episode: done + batch, Value: mean(rewards), Best: math.Inf(-1)})
 	}
 	return policies, nil
 }

@@ -12,8 +12,6 @@ type tree struct {
 	start    []uint16 // containers of each app on each leaf at the start; nil: none
 	// scalar shows the app as one number instead of one of as many inputs; rest shows how many of each app are still to come.
 	scalar, rest bool
-	// scaled divides all counts by the number of nodes that they are of.
-	scaled bool
 	// limits, when there are some, say how many containers of an app a leaf may hold, leaves × apps.
 	limits []uint16
 }
@@ -66,6 +64,8 @@ type episode struct {
 	rest   []int
 	app    int
 	block  int
+	pick   int      // of a chooser
+	stuck  bool     // a container found no place
 	steps  []lesson // by level, when recording
 }
 
@@ -97,6 +97,7 @@ func (e *episode) begin(t *tree, batch []int, rng *rand.Rand) {
 	for l := range e.steps {
 		e.steps[l].x, e.steps[l].action = e.steps[l].x[:0], e.steps[l].action[:0]
 	}
+	e.block, e.stuck = 0, false
 	e.next()
 	e.full = 0
 	for i, s := range e.size {
@@ -118,7 +119,7 @@ func (e *episode) next() bool {
 
 // bad says that a leaf may not get the next container.
 func (e *episode) bad(t *tree, leaf int) bool {
-	return e.size[leaf] >= t.capacity[leaf] || t.limits != nil && e.counts[leaf*t.apps+e.app] >= t.limits[leaf*t.apps+e.app]
+	return e.size[leaf] >= t.capacity[leaf] || t.limits != nil && e.app < t.apps && e.counts[leaf*t.apps+e.app] >= t.limits[leaf*t.apps+e.app]
 }
 
 // view writes what each leaf shows and the sums of the groups above: leaves that may get no more containers show the counts of
@@ -132,6 +133,7 @@ func (e *episode) view(t *tree) {
 				good = append(good, int32(i))
 			}
 		}
+		e.stuck = e.stuck || len(good) == 0 && !e.done()
 		if k := 0; len(good) > 0 && len(good) < n {
 			for i := range n {
 				if e.bad(t, i) {
@@ -162,18 +164,11 @@ func (e *episode) observe(t *tree, level int, x []float32) []float32 {
 	fan := t.fan[level]
 	shown := e.sums[level][e.block*fan*t.apps : (e.block+1)*fan*t.apps]
 	at := len(x)
-	below, all := float32(1), float32(1)
-	if t.scaled {
-		all = 1 / float32(t.leaves())
-		for _, k := range t.fan[level+1:] {
-			below /= float32(k)
-		}
-	}
 	for _, k := range shown {
-		x = append(x, float32(k)*below)
+		x = append(x, float32(k))
 	}
 	for i := range fan {
-		x[at+i*t.apps+e.app] += below
+		x[at+i*t.apps+e.app]++
 	}
 	if t.scalar {
 		x = append(x, float32(e.app))
@@ -187,9 +182,9 @@ func (e *episode) observe(t *tree, level int, x []float32) []float32 {
 	if t.rest {
 		at = len(x)
 		for _, k := range e.rest {
-			x = append(x, float32(k)*all)
+			x = append(x, float32(k))
 		}
-		x[at+e.app] -= all
+		x[at+e.app]--
 	}
 	return x
 }
@@ -204,7 +199,7 @@ func (e *episode) place(t *tree, leaf int) {
 	e.rest[e.app]--
 	e.block = 0
 	if t.limits == nil && e.full == 0 {
-		e.next0(t, leaf)
+		e.grow(t, leaf)
 		return
 	}
 	if e.next() {
@@ -212,8 +207,8 @@ func (e *episode) place(t *tree, leaf int) {
 	}
 }
 
-// next0 keeps the sums where no leaf is full.
-func (e *episode) next0(t *tree, leaf int) {
+// grow keeps the sums where no leaf is full.
+func (e *episode) grow(t *tree, leaf int) {
 	for l := len(e.sums) - 1; l >= 0; l-- {
 		e.sums[l][leaf*t.apps+e.app]++
 		leaf /= t.fan[l]
@@ -272,21 +267,21 @@ func (r *rollout) chunk(episodes []*episode) {
 					a = r.choose(e, l)
 				}
 				if z := logits[i*k : (i+1)*k]; a < 0 && r.greedy {
-					a = greedy(z, everything)
+					a = greedy(z)
 				} else if a < 0 {
-					softmax(z, everything)
+					softmax(z)
 					a = sample(z, e.rng)
 				}
 				if r.record {
 					e.steps[l].x = append(e.steps[l].x, x[i*in:(i+1)*in]...)
-					e.steps[l].action = append(e.steps[l].action, uint8(a))
+					e.steps[l].action = append(e.steps[l].action, uint16(a))
 				}
 				e.block = e.block*k + a
 			}
 		}
 		still := active[:0]
 		for _, e := range active {
-			if e.place(t, e.block); !e.done() {
+			if e.place(t, e.block); !e.done() && !e.stuck {
 				still = append(still, e)
 			}
 		}

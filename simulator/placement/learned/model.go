@@ -1,0 +1,184 @@
+package learned
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"trainopt/morl/network"
+)
+
+// Model is a trained sub-scheduler. It does not change and may be used by several goroutines.
+type Model struct {
+	recipe   string
+	apps     []string
+	capacity int
+	notes    map[string]string
+	cells    map[int][]*policy // by class, three each: of the original recipe
+	scorer   *policy           // of the improved one
+}
+
+// Recipe is the one that the model was trained by.
+func (m *Model) Recipe() string { return m.recipe }
+
+// Notes say how the model was made: recipe, seed, episodes.
+func (m *Model) Notes() map[string]string { return maps.Clone(m.notes) }
+
+// ErrCorrupt says that a file is no model, or a damaged one; ErrNewer that a newer program wrote it.
+var (
+	ErrCorrupt = errors.New("not a placement model, or a damaged one")
+	ErrNewer   = errors.New("placement model of a newer version")
+)
+
+const (
+	modelMagic   = "optimize placement model\n"
+	modelVersion = 1
+	mostHead     = 1 << 16
+	mostBody     = 1 << 26
+)
+
+// modelHead describes a model in its file.
+type modelHead struct {
+	Recipe   string            `json:"recipe"`
+	Apps     []string          `json:"apps"`
+	Capacity int               `json:"capacity"`
+	Notes    map[string]string `json:"notes,omitempty"`
+	Classes  []int             `json:"classes,omitempty"`
+}
+
+// Save writes the model: magic, version and lengths (uint32, little-endian), description (JSON), networks, SHA-256 of all that.
+func (m *Model) Save(w io.Writer) error {
+	head := modelHead{m.recipe, m.apps, m.capacity, m.notes, slices.Sorted(maps.Keys(m.cells))}
+	text, err := json.Marshal(head)
+	if err != nil {
+		return fmt.Errorf("save placement model: %w", err)
+	}
+	var body bytes.Buffer
+	for _, p := range m.policies(head.Classes) {
+		for _, n := range []*network.Network{p.first, p.second} {
+			if _, err := n.WriteTo(&body); err != nil {
+				return fmt.Errorf("save placement model: %w", err)
+			}
+		}
+	}
+	var b bytes.Buffer
+	b.WriteString(modelMagic)
+	for _, n := range []int{modelVersion, len(text), body.Len()} {
+		binary.Write(&b, binary.LittleEndian, uint32(n))
+	}
+	b.Write(text)
+	b.Write(body.Bytes())
+	sum := sha256.Sum256(b.Bytes())
+	b.Write(sum[:])
+	if _, err := w.Write(b.Bytes()); err != nil {
+		return fmt.Errorf("save placement model: %w", err)
+	}
+	return nil
+}
+
+// policies are all networks in the order of the file.
+func (m *Model) policies(classes []int) []*policy {
+	if m.scorer != nil {
+		return []*policy{m.scorer}
+	}
+	var all []*policy
+	for _, c := range classes {
+		all = append(all, m.cells[c]...)
+	}
+	return all
+}
+
+// Load reads a model that Save wrote. The error wraps ErrCorrupt or ErrNewer where the file is to blame.
+func Load(r io.Reader) (*Model, error) {
+	m, err := load(r)
+	if err != nil {
+		return nil, fmt.Errorf("load placement model: %w", err)
+	}
+	return m, nil
+}
+
+func load(r io.Reader) (*Model, error) {
+	start := make([]byte, len(modelMagic)+12)
+	if _, err := io.ReadFull(r, start); err != nil || string(start[:len(modelMagic)]) != modelMagic {
+		return nil, ErrCorrupt
+	}
+	number := func(i int) int { return int(binary.LittleEndian.Uint32(start[len(modelMagic)+4*i:])) }
+	if v := number(0); v > modelVersion {
+		return nil, fmt.Errorf("version %d, this program knows %d: %w", v, modelVersion, ErrNewer)
+	}
+	headLen, bodyLen := number(1), number(2)
+	if headLen > mostHead || bodyLen > mostBody {
+		return nil, fmt.Errorf("%w: %d + %d bytes announced", ErrCorrupt, headLen, bodyLen)
+	}
+	var rest bytes.Buffer
+	if n, err := io.CopyN(&rest, r, int64(headLen+bodyLen+sha256.Size)); err != nil {
+		return nil, fmt.Errorf("%w: ends after %d bytes of %d", ErrCorrupt, n, headLen+bodyLen+sha256.Size)
+	}
+	data := rest.Bytes()[:headLen+bodyLen]
+	if sha256.Sum256(append(start, data...)) != [sha256.Size]byte(rest.Bytes()[len(data):]) {
+		return nil, fmt.Errorf("%w: checksum", ErrCorrupt)
+	}
+	var head modelHead
+	if err := json.Unmarshal(data[:headLen], &head); err != nil {
+		return nil, fmt.Errorf("%w: description: %v", ErrCorrupt, err)
+	}
+	if len(head.Apps) < 1 || len(head.Apps) > 255 || head.Capacity < 1 || head.Capacity > 255 || recipes[head.Recipe] == nil {
+		return nil, fmt.Errorf("%w: recipe %q for %d apps, %d containers a node", ErrCorrupt, head.Recipe, len(head.Apps), head.Capacity)
+	}
+	m := &Model{recipe: head.Recipe, apps: head.Apps, capacity: head.Capacity, notes: head.Notes}
+	in := bytes.NewReader(data[headLen:])
+	if head.Recipe == "improved" {
+		p, err := loadPolicy(in, scorerInputs(len(m.apps)), 1)
+		if err != nil {
+			return nil, err
+		}
+		m.scorer = p
+	} else if err := m.loadCells(in, head.Classes); err != nil {
+		return nil, err
+	}
+	if in.Len() > 0 {
+		return nil, fmt.Errorf("%w: %d bytes too many", ErrCorrupt, in.Len())
+	}
+	return m, nil
+}
+
+func (m *Model) loadCells(in io.Reader, list []int) error {
+	m.cells = map[int][]*policy{}
+	t := cellTree(len(m.apps), m.capacity)
+	for _, c := range list {
+		for l := range t.fan {
+			p, err := loadPolicy(in, t.inputs(l), t.fan[l])
+			if err != nil {
+				return fmt.Errorf("class %d, level %d: %w", c, l+1, err)
+			}
+			m.cells[c] = append(m.cells[c], p)
+		}
+		if c < 0 || c >= classes(m.capacity) || len(m.cells[c]) != len(t.fan) {
+			return fmt.Errorf("%w: class %d", ErrCorrupt, c)
+		}
+	}
+	if len(m.cells) == 0 {
+		return fmt.Errorf("%w: no sub-schedulers", ErrCorrupt)
+	}
+	return nil
+}
+
+// loadPolicy reads a policy of so many inputs and actions.
+func loadPolicy(in io.Reader, inputs, actions int) (*policy, error) {
+	p := &policy{first: &network.Network{}, second: &network.Network{}}
+	for _, n := range []*network.Network{p.first, p.second} {
+		if _, err := n.ReadFrom(in); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+		}
+	}
+	if p.inputs() != inputs || p.actions() != actions || p.first.Outputs != p.second.Inputs || len(p.first.Hidden)+len(p.second.Hidden) > 0 {
+		return nil, fmt.Errorf("%w: a network of %d inputs and %d actions, want %d and %d", ErrCorrupt, p.inputs(), p.actions(), inputs, actions)
+	}
+	return p, nil
+}

@@ -1,0 +1,184 @@
+package learned
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"trainopt/morl"
+)
+
+// outcome is what an episode came to.
+type outcome struct {
+	value   float64 // objective
+	cost    float64 // share of containers that break a soft constraint
+	broken  bool    // a hard constraint could not be kept: no placement
+	pattern []int   // of each node
+}
+
+// search learns to place one batch, and keeps the best placement that it meets.
+type search struct {
+	tree     *tree
+	batch    []int
+	rate     float32
+	entropy  float32
+	start    float64 // what the first best is compared with
+	update   int     // episodes between updates
+	demos    int     // episodes that are demonstrations
+	replay   bool    // good episodes and demonstrations are learned from again
+	episodes int
+	budget   float64   // limit of the cost; +Inf: none
+	price    *morl.PID // of the cost, nil without a limit
+	finish   func([]*episode) []outcome
+}
+
+// memory are episodes that are kept to learn from again.
+type memory struct {
+	steps  [][]*lesson // by episode and level
+	reward []float64
+}
+
+func (m *memory) add(e *episode, reward float64) {
+	steps := make([]*lesson, len(e.steps))
+	for l := range e.steps {
+		steps[l] = &lesson{x: slices.Clone(e.steps[l].x), action: slices.Clone(e.steps[l].action)}
+	}
+	m.steps, m.reward = append(m.steps, steps), append(m.reward, reward)
+}
+
+// keep leaves the first and the last n.
+func (m *memory) keep(n int) {
+	from := len(m.steps) - n
+	m.steps = append(m.steps[:1:1], m.steps[from:]...)
+	m.reward = append(m.reward[:1:1], m.reward[from:]...)
+}
+
+// replayed is the number of good episodes, replayedDemos that of demonstrations, that an update learns from again.
+const (
+	replayed      = 10
+	replayedDemos = 3
+	widest        = 1.02  // good episodes are at most that factor below the best
+	narrowest     = 1.001 // the factor falls to
+)
+
+// learning is a search in progress.
+type learning struct {
+	*search
+	rng        *rand.Rand
+	learners   []*learner
+	good, demo memory
+	best       float64 // of what was learned
+	bestDemo   float64
+	width      float64
+	found      outcome
+	lambda     float64
+	draw       uint64 // of the present update
+}
+
+// run learns. The error is that of ctx; the outcome is broken when no episode kept all limits. The first update is after one
+// episode more than the others, as in Metis.
+func (s *search) run(ctx context.Context, seed uint64, workers int, report func(Point)) (outcome, error) {
+	l := &learning{search: s, rng: rand.New(rand.NewPCG(seed, 1<<63)), best: s.start, bestDemo: s.start, width: widest}
+	l.found = outcome{broken: true, value: math.Inf(-1)}
+	policies := s.tree.newPolicies(l.rng)
+	for _, p := range policies {
+		l.learners = append(l.learners, newLearner(p, s.rate))
+	}
+	r := rollout{tree: s.tree, policies: policies, record: true, workers: workers}
+	pool := make([]*episode, s.update+1)
+	for i := range pool {
+		pool[i] = &episode{}
+	}
+	for done := 0; done < s.episodes; {
+		if err := ctx.Err(); err != nil {
+			return l.found, err
+		}
+		last := min(max((done+s.update-1)/s.update, 1)*s.update, s.episodes-1) // before the update
+		episodes := pool[:last+1-done]
+		for i, e := range episodes {
+			e.begin(s.tree, s.batch, rand.New(rand.NewPCG(seed, uint64(done+i))))
+		}
+		r.choose = nil
+		if last < s.demos { // which end at an update
+			r.choose = demonstrate(s.tree)
+		}
+		r.run(episodes)
+		l.learn(episodes, done, workers, report)
+		done += len(episodes)
+	}
+	return l.found, nil
+}
+
+// learn takes in episodes that start with the one numbered first, and changes the policies.
+func (l *learning) learn(episodes []*episode, first, workers int, report func(Point)) {
+	outcomes := l.finish(episodes)
+	rewards := make([]float64, len(episodes))
+	point := Point{Episode: first + len(episodes)}
+	for i, o := range outcomes {
+		rewards[i] = o.value - l.best - l.lambda*max(0, o.cost)
+		point.Value += o.value / float64(len(outcomes))
+		point.Cost += o.cost / float64(len(outcomes))
+		keeps := !o.broken && o.cost <= l.budget
+		if keeps && (l.found.broken || o.value > l.found.value) {
+			l.found = o
+		}
+		l.remember(episodes[i], first+i, o, rewards[i], keeps)
+	}
+	if l.price != nil {
+		l.lambda = l.price.Update(point.Cost, l.budget)
+	}
+	point.Best = l.found.value
+	for k, learn := range l.learners {
+		lessons, all := lessonsOf(episodes, k), slices.Clone(rewards)
+		if l.replay {
+			lessons, all = l.again(lessons, all, k)
+		}
+		normalise(lessons, all)
+		learn.update(lessons, l.entropy, workers)
+	}
+	if last := point.Episode - 1; l.replay && last%100 == 0 && last > 1 && len(l.good.steps) > 2*replayed {
+		l.width = max(0.99*l.width, narrowest)
+		l.good.keep(replayed)
+	}
+	report(point)
+}
+
+// remember keeps demonstrations and good episodes.
+func (l *learning) remember(e *episode, number int, o outcome, reward float64, keeps bool) {
+	switch {
+	case !l.replay && number >= l.demos:
+		if keeps {
+			l.best = max(l.best, o.value)
+		}
+	case number < l.demos:
+		l.bestDemo = max(l.bestDemo, o.value)
+		l.demo.add(e, reward)
+	case o.value > l.best:
+		l.width = min(widest, o.value/(l.best/l.width))
+		l.best = o.value
+		l.good = memory{}
+		l.good.add(e, reward)
+	case o.value*l.width > l.best:
+		l.good.add(e, reward)
+	}
+}
+
+// again adds what is learned from again, the same episodes at every level.
+func (l *learning) again(lessons []*lesson, rewards []float64, level int) ([]*lesson, []float64) {
+	if level == 0 {
+		l.draw = l.rng.Uint64()
+	}
+	rng := rand.New(rand.NewPCG(l.draw, 0))
+	add := func(m *memory, most int) {
+		pick := rng.Perm(len(m.steps))
+		for _, i := range pick[:min(most, len(pick))] {
+			lessons, rewards = append(lessons, m.steps[i][level]), append(rewards, m.reward[i])
+		}
+	}
+	add(&l.good, replayed)
+	if l.bestDemo > 0.95*l.best {
+		add(&l.demo, replayedDemos)
+	}
+	return lessons, rewards
+}
