@@ -2,6 +2,7 @@ package platform
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -58,7 +59,7 @@ func ExampleDescription(name string) (*Description, error) {
 }
 
 // ReadTree reads a platform from a file: HDeepRM's JSON with the types of the library in the binary, or a Batsim platform in XML,
-// see ReadXML. Where there is no such file, path may be the name of an example.
+// see ReadXML; compressed by gzip or not. Where there is no such file, path may be the name of an example.
 func ReadTree(path string) (*Tree, error) { return embedded().library.ReadTree(path) }
 
 // ReadTree is like the function of its name, with the types of l.
@@ -69,6 +70,15 @@ func (l *Library) ReadTree(path string) (*Tree, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read platform: %w", err)
+	}
+	if bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
+		z, err := gzip.NewReader(bytes.NewReader(data))
+		if err == nil {
+			data, err = io.ReadAll(z)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read platform %s: unpack: %w", path, err)
+		}
 	}
 	t, err := l.parseTree(data)
 	if err != nil {

@@ -1,10 +1,13 @@
 package platform
 
 import (
+	"bytes"
+	"compress/gzip"
 	"flag"
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -141,8 +144,26 @@ func TestXMLWithMistakes(t *testing.T) {
 }
 
 func TestReadTreeOfXML(t *testing.T) {
-	if tree, err := ReadTree("testdata/learning.xml"); err != nil || tree.Cores != 4 || tree.Reference != 4.2 {
-		t.Errorf("got %+v, %v", tree, err)
+	data, err := os.ReadFile("testdata/learning.xml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := z.Write(data); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	packed := filepath.Join(t.TempDir(), "p.xml.gz")
+	if err := os.WriteFile(packed, b.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"testdata/learning.xml", packed} {
+		if tree, err := ReadTree(path); err != nil || tree.Cores != 4 || tree.Reference != 4.2 {
+			t.Errorf("%s: got %+v, %v", path, tree, err)
+		}
 	}
 }
 
