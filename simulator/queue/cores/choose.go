@@ -2,6 +2,7 @@ package cores
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 
 	"trainopt/simulator/platform"
@@ -34,7 +35,7 @@ func MostMemory() Chooser { return &heaped{} }
 func MostBandwidth() Chooser { return &heaped{bandwidth: true} }
 
 // Anywhere takes any free core of a node with memory enough, all with the same chance; below draws a number in 0…n−1 (random).
-// O(nodes) a core.
+// O(nodes) a job and O(log nodes) a core.
 func Anywhere(below func(n int) int) Chooser { return &anywhere{below: below} }
 
 const (
@@ -195,17 +196,26 @@ func (h *heaped) down(i int) {
 	}
 }
 
-// anywhere counts the cores it may take, draws one of them, and finds it.
+// anywhere counts the cores it may take by node, in sums over ranges of nodes (Fenwick 1994), draws one of them, and finds it.
 type anywhere struct {
 	below func(int) int
-	count int // free cores on nodes with memory enough
+	count int     // free cores on nodes with memory enough
+	sums  []int32 // sums[i] is of the i&−i nodes before node i
 }
 
 func (a *anywhere) Start(m *Machine, job *queue.Job) {
 	a.count = 0
+	a.sums = append(a.sums[:0], 0)
 	for n, free := range m.freeIn {
-		if m.memory[n] >= job.Memory {
-			a.count += int(free)
+		if m.memory[n] < job.Memory {
+			free = 0
+		}
+		a.count += int(free)
+		a.sums = append(a.sums, free)
+	}
+	for i := 1; i < len(a.sums); i++ {
+		if above := i + i&-i; above < len(a.sums) {
+			a.sums[above] += a.sums[i]
 		}
 	}
 }
@@ -214,24 +224,24 @@ func (a *anywhere) Next(m *Machine, job *queue.Job, _ int) (int32, int) {
 	if a.count == 0 {
 		return -1, 0
 	}
-	at := a.below(a.count)
-	for n := range m.freeIn {
-		free := int(m.freeIn[n])
-		if m.memory[n] < job.Memory {
-			continue
+	at, n := int32(a.below(a.count)), 0
+	for step := 1 << (bits.Len(uint(len(a.sums)-1)) - 1); step > 0; step >>= 1 {
+		if n+step < len(a.sums) && a.sums[n+step] <= at {
+			n += step
+			at -= a.sums[n]
 		}
-		if at >= free {
-			at -= free
-			continue
-		}
-		if a.count--; m.memory[n]-job.Memory < job.Memory {
-			a.count -= free - 1
-		}
-		core := m.free.next(m.tree.Processors[m.tree.Nodes[n].First].First)
-		for range at {
-			core = m.free.next(core + 1)
-		}
-		return int32(core), 1
 	}
-	return -1, 0
+	gone := int32(1) // the one that is taken, or all of the node when that leaves memory for no other
+	if m.memory[n]-job.Memory < job.Memory {
+		gone = m.freeIn[n]
+	}
+	a.count -= int(gone)
+	for i := n + 1; i < len(a.sums); i += i & -i {
+		a.sums[i] -= gone
+	}
+	core := m.free.next(m.tree.Processors[m.tree.Nodes[n].First].First)
+	for range at {
+		core = m.free.next(core + 1)
+	}
+	return int32(core), 1
 }

@@ -194,6 +194,7 @@ func (m *Machine) TryPlace(owner int32, job *queue.Job, chooser Chooser, into []
 		took := 0
 		if first, count := chooser.Next(m, job, want); count > 0 {
 			processor := m.tree.ProcessorOf[first]
+			m.list(processor, false)
 			for c := first; took < min(count, want) && c >= 0; c = m.FreeCore(processor, c+1) {
 				if m.memory[m.tree.Processors[processor].Node] < job.Memory || m.owner[c] >= 0 {
 					break
@@ -202,6 +203,7 @@ func (m *Machine) TryPlace(owner int32, job *queue.Job, chooser Chooser, into []
 				into = append(into, c)
 				took++
 			}
+			m.list(processor, true)
 		}
 		if took == 0 {
 			m.withdraw(job, into[before:], known)
@@ -219,9 +221,7 @@ func (m *Machine) Undo(job *queue.Job, cores []int32) { m.withdraw(job, cores, m
 
 // withdraw gives back what was taken, in the order of taking, as if no state had been set.
 func (m *Machine) withdraw(job *queue.Job, cores []int32, known int) {
-	for _, c := range cores {
-		m.release(job, c)
-	}
+	m.Release(job, cores)
 	for _, c := range m.touched[known:] {
 		m.marked[c] = false
 	}
@@ -230,18 +230,28 @@ func (m *Machine) withdraw(job *queue.Job, cores []int32, known int) {
 
 // Release frees the cores of a job.
 func (m *Machine) Release(job *queue.Job, cores []int32) {
+	last := int32(-1)
 	for _, c := range cores {
-		m.release(job, c)
+		if p := m.tree.ProcessorOf[c]; p != last {
+			if last >= 0 {
+				m.list(last, true)
+			}
+			m.list(p, false)
+			last = p
+		}
+		m.release(job, c, last)
+	}
+	if last >= 0 {
+		m.list(last, true)
 	}
 }
 
+// take takes a free core of a processor that is not listed now.
 func (m *Machine) take(owner int32, job *queue.Job, c, processor int32) {
 	p := &m.tree.Processors[processor]
-	m.list(processor, false)
 	m.total--
 	m.freeOf[processor]--
 	m.freeIn[p.Node]--
-	m.list(processor, true)
 	m.free.remove(int(c))
 	m.owner[c] = owner
 	over := m.bandwidth[processor] < 0
@@ -264,14 +274,12 @@ func (m *Machine) take(owner int32, job *queue.Job, c, processor int32) {
 	}
 }
 
-func (m *Machine) release(job *queue.Job, c int32) {
-	processor := m.tree.ProcessorOf[c]
+// release frees a core of a processor that is not listed now.
+func (m *Machine) release(job *queue.Job, c, processor int32) {
 	p := &m.tree.Processors[processor]
-	m.list(processor, false)
 	m.total++
 	m.freeOf[processor]++
 	m.freeIn[p.Node]++
-	m.list(processor, true)
 	m.free.add(int(c))
 	m.owner[c] = -1
 	over := m.bandwidth[processor] < 0
