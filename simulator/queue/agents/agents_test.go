@@ -28,7 +28,7 @@ func crowded(n int) *rlscheduler.Trace {
 
 var quick = map[string]Options{
 	"evolution": {Seed: 3, Updates: 12, Episodes: 4, Sequence: rlscheduler.Sequence{Length: 96}, Relative: true,
-		Validation: []int{500, 600}, Every: 4},
+		Validation: 2, Every: 4},
 	"ppo": {Method: "ppo", Sight: rlscheduler.WideSight, Hidden: []int{16}, Seed: 3, Updates: 12, Episodes: 32,
 		Sequence: rlscheduler.Sequence{Length: 64}, Relative: true,
 		PPO: gradient.Config{Rate: 0.01, Iterations: 10, ValueIterations: 10, TargetKL: 0.1, ScaleReturns: true}},

@@ -18,7 +18,8 @@ var (
 	trainMode  = flag.String("agents.backfill", "", "with (yes) or without (no) backfilling only")
 	trainBy    = flag.String("agents.method", "evolution", "evolution or ppo")
 	trainSeed  = flag.Uint64("agents.seed", 1, "of the training")
-	trainLen   = flag.Int("agents.length", 512, "jobs of a sequence that is learned from")
+	trainLen   = flag.Int("agents.length", 1024, "jobs of a sequence that is learned from")
+	trainPiece = flag.Int("agents.pieces", 32, "jobs of a piece of which sequences are put together")
 	trainRel   = flag.Bool("agents.relative", false, "rewards relative to SJF's")
 	trainEps   = flag.Int("agents.episodes", 0, "of an update")
 	trainOut   = flag.String("agents.out", "", "a folder for the policy files")
@@ -64,25 +65,22 @@ func TestPublishedTable(t *testing.T) {
 		tr := trace(t, p.trace)
 		o := Options{Method: *trainBy, Seed: *trainSeed, Updates: *trainUpd, Episodes: *trainEps, Relative: *trainRel,
 			Sequence: rlscheduler.Sequence{Length: *trainLen, Backfill: p.backfill,
-				Starts: rlscheduler.Unseen(tr, rlscheduler.Starts1024, 1024, *trainLen)}}
+				Starts: rlscheduler.Unseen(tr, rlscheduler.Starts1024, 1024, *trainPiece), Pieces: *trainPiece}, Validation: 48}
 		starts := o.Sequence.Starts
-		for i := 0; i < len(starts); i += 1 + len(starts)/24 {
-			o.Validation = append(o.Validation, starts[i])
-		}
 		ctx, cancel := context.WithTimeout(context.Background(), *trainFor)
 		begin, last := time.Now(), Progress{}
 		a, err := Train(ctx, tr, o, nil, func(p Progress) {
 			last = p
 			if p.Validation == p.Validation {
-				fmt.Printf("  update %d after %.0f s: return %.4g, validation %.2f\n", p.Update, time.Since(begin).Seconds(), p.Return, p.Validation)
+				fmt.Printf("  update %d after %.0f s: return %.4g, validation %.4f\n", p.Update, time.Since(begin).Seconds(), p.Return, p.Validation)
 			}
 		})
 		cancel()
 		if err != nil {
 			t.Fatal(err)
 		}
-		report(t, tr, a, p.backfill, fmt.Sprintf("%s, backfill %v, %d starts from %d to %d, %d updates: published RL %v, best rule %v", p.trace, p.backfill,
-			len(starts), starts[0], starts[len(starts)-1], last.Update, p.rl, p.rules))
+		report(t, tr, a, p.backfill, fmt.Sprintf("%s, backfill %v, %d starts from %d to %d, %d updates, %.0f s: published RL %v, best rule %v",
+			p.trace, p.backfill, len(starts), starts[0], starts[len(starts)-1], last.Update, time.Since(begin).Seconds(), p.rl, p.rules))
 		if *trainOut != "" {
 			f, err := os.Create(filepath.Join(*trainOut, fmt.Sprintf("%s-%v-%s.policy", p.trace, p.backfill, *trainBy)))
 			if err != nil {

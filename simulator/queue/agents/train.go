@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 
 	"trainopt/morl/gradient"
@@ -31,10 +32,10 @@ type Options struct {
 	PPO       gradient.Config    `json:"ppo"`
 	Evolution gradient.Evolution `json:"evolution"`
 
-	// Validation are starts of sequences that the agent is judged on every Every updates (0: 10), greedily; the best parameters are
-	// kept. Empty: the last ones are.
-	Validation []int `json:"validation,omitempty"`
-	Every      int   `json:"every,omitempty"`
+	// Validation is a number of sequences, always the same draws from Sequence, that the agent plays greedily every Every updates
+	// (0: 10); the best parameters are kept. 0: the last ones are.
+	Validation int `json:"validation,omitempty"`
+	Every      int `json:"every,omitempty"`
 
 	Workers int `json:"-"` // goroutines; 0: 1
 }
@@ -76,8 +77,8 @@ func (o Options) Validate() error {
 	if o.Method != "ppo" && o.Method != "evolution" {
 		errs = append(errs, fmt.Errorf("training method %q: want ppo or evolution", o.Method))
 	}
-	if o.Updates < 0 || o.Every < 0 || o.Episodes < 0 {
-		errs = append(errs, fmt.Errorf("%d updates of %d episodes, judged every %d: want 0 or more", o.Updates, o.Episodes, o.Every))
+	if o.Updates < 0 || o.Every < 0 || o.Episodes < 0 || o.Validation < 0 {
+		errs = append(errs, fmt.Errorf("%d updates of %d episodes, judged by %d every %d: want 0 or more", o.Updates, o.Episodes, o.Validation, o.Every))
 	}
 	errs = append(errs, o.settings().Validate(), o.gradient().Validate(), o.Evolution.Validate())
 	return errors.Join(errs...)
@@ -100,7 +101,7 @@ func (o Options) gradient() gradient.Config {
 type Progress struct {
 	Update int
 	Return float64 // mean of the episodes, or of the best candidate
-	// Validation is the mean bounded slowdown on Options.Validation, NaN where it was not looked at.
+	// Validation is the mean return of the validation's sequences, NaN where they were not played.
 	Validation float64
 	Report     gradient.Report // with ppo
 }
@@ -183,18 +184,18 @@ func (a *Agent) updates(t *rlscheduler.Trace) (func(*Progress) error, error) {
 }
 
 func (a *Agent) train(ctx context.Context, t *rlscheduler.Trace, update func(*Progress) error, say func(Progress)) error {
-	best, kept := math.Inf(1), [][]float32(nil)
+	best, kept := math.Inf(-1), [][]float32(nil)
 	for i := 1; i <= a.Options.Updates && ctx.Err() == nil; i++ {
 		p := Progress{Update: i, Validation: math.NaN()}
 		if err := update(&p); err != nil {
 			return err
 		}
-		if len(a.Options.Validation) > 0 && (i%a.Options.Every == 0 || i == a.Options.Updates) {
-			all, err := a.Evaluate(t, a.Options.Validation, a.Options.Sequence.Length, Play{Backfill: a.Options.Sequence.Backfill})
-			if err != nil {
+		if a.Options.Validation > 0 && (i%a.Options.Every == 0 || i == a.Options.Updates) {
+			var err error
+			if p.Validation, err = a.validate(t); err != nil {
 				return err
 			}
-			if p.Validation = Mean(all); p.Validation < best {
+			if p.Validation > best {
 				best, kept = p.Validation, kept[:0]
 				for _, n := range a.learner.Networks() {
 					kept = append(kept, slices.Clone(n.Params()))
@@ -209,4 +210,22 @@ func (a *Agent) train(ctx context.Context, t *rlscheduler.Trace, update func(*Pr
 		copy(a.learner.Networks()[i].Params(), n)
 	}
 	return nil
+}
+
+// validate is the mean return of the same sequences each time, played greedily.
+func (a *Agent) validate(t *rlscheduler.Trace) (float64, error) {
+	env, err := rlscheduler.NewAgentEnvironment(t, a.Options.Sequence, a.Options.settings())
+	if err != nil {
+		return 0, err
+	}
+	sum, policy := 0.0, a.learner.Policy()
+	for i := range a.Options.Validation {
+		o, done := env.Reset(rand.New(rand.NewPCG(a.Options.Seed, uint64(i))))
+		for !done {
+			var reward float64
+			o, reward, done = env.Step(policy.Greedy(o))
+			sum += reward
+		}
+	}
+	return sum / float64(a.Options.Validation), nil
 }

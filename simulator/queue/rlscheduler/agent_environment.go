@@ -1,6 +1,7 @@
 package rlscheduler
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -27,11 +28,11 @@ var metrics = map[Metric]func(Measures) float64{
 type Sequence struct {
 	Length   int  // jobs; 0: 256
 	Backfill bool // the simulator's
-	// Starts are the job numbers (from 0) at which sequences may begin; empty: all from Length to Length+1 before the end, as in
-	// the published training.
+	// Starts are the job numbers (from 0) at which sequences may begin, or pieces of them; empty: all from Length to Length+1
+	// before the end, as in the published training.
 	Starts []int
-	// Pieces, above 0, puts sequences together from pieces of the trace of so many jobs, which begin anywhere where a sequence
-	// from Starts would lie, and follow each other by their own gaps: many more sequences than a trace has.
+	// Pieces, above 0, puts sequences together from pieces of the trace of so many jobs each, which begin at Starts and follow
+	// each other after their own gaps: many more sequences than a trace has, of which one learns less by heart.
 	Pieces int
 	// Low and High are between what the mean bounded slowdown under SJF must be, exclusive, for a sequence to be learned from:
 	// RLScheduler's trajectory filtering with 10 and 150. Zeros: no filter.
@@ -92,9 +93,10 @@ func NewAgentEnvironment(t *Trace, from Sequence, s AgentSettings) (*AgentEnviro
 			from.Starts = append(from.Starts, i)
 		}
 	}
+	long := cmp.Or(from.Pieces, from.Length)
 	for _, i := range from.Starts {
-		if i < 0 || i+from.Length > len(t.Jobs) {
-			return nil, fmt.Errorf("a sequence of %d jobs from %d on: the trace has %d", from.Length, i, len(t.Jobs))
+		if i < 0 || i+long > len(t.Jobs) {
+			return nil, fmt.Errorf("%d jobs from %d on: the trace has %d", long, i, len(t.Jobs))
 		}
 	}
 	if len(from.Starts) == 0 {
@@ -135,13 +137,11 @@ func (a *AgentEnvironment) draw(rng *rand.Rand) []queue.Job {
 	if a.from.Pieces == 0 {
 		return a.trace.Jobs[start : start+a.from.Length]
 	}
-	var jobs []queue.Job
-	for clock := 0.0; len(jobs) < a.from.Length; {
-		at := start + rng.IntN(max(1, a.from.Length-a.from.Pieces))
-		piece := a.trace.Jobs[at:min(at+a.from.Pieces, start+a.from.Length)]
-		for i, j := range piece[:min(len(piece), a.from.Length-len(jobs))] {
-			before := &a.trace.Jobs[max(at+i-1, 0)]
-			clock += max(0, j.Submit-before.Submit)
+	jobs, clock := make([]queue.Job, 0, a.from.Length), 0.0
+	for len(jobs) < a.from.Length {
+		for i := start; i < start+a.from.Pieces && len(jobs) < a.from.Length; i++ {
+			j := a.trace.Jobs[i]
+			clock += max(0, j.Submit-a.trace.Jobs[max(i-1, 0)].Submit)
 			j.Submit = clock
 			jobs = append(jobs, j)
 		}
