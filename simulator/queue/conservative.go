@@ -7,7 +7,7 @@ import (
 )
 
 // conservative gives every job, when it arrives, the earliest start that by the estimates delays none that has one already. When
-// one ends early, the others move forward, each by itself in the order of the queue, so that no start ever becomes later. Where a
+// one ends early, the others move forward, each by itself and in the order of the queue, so that no start ever becomes later. Where a
 // job runs for longer than its estimate, that is doubled, and all starts are planned anew; those may become later.
 type conservative struct {
 	profile profile
@@ -23,15 +23,19 @@ func newConservative(m *machine) *conservative {
 func (c *conservative) pass(m *machine) {
 	c.profile.advance(m.now)
 	m.resort()
-	early := false
+	n := len(m.expected)
+	early, late := false, n > 0 && m.expected[n-1].at <= m.now
 	for _, t := range m.ended {
-		if end := m.estimate[t]; end > m.now {
+		switch end := m.estimate[t]; {
+		case end > m.now:
 			c.profile.add(m.now, end, m.tasks[t].procs)
 			early = true
+		case end < m.now: // what was planned in between did not happen
+			late = true
 		}
 	}
-	switch n := len(m.expected); {
-	case n > 0 && m.expected[n-1].at <= m.now:
+	switch {
+	case late:
 		c.replan(m)
 	case early:
 		c.compress(m)
@@ -59,12 +63,22 @@ func (c *conservative) plan(m *machine, t int32) {
 	c.profile.add(at, at+k.estimate, -k.procs)
 }
 
-// compress moves every job that waits to the earliest start that there is without it; its own is one.
+// compress moves every job that waits to the earliest start that there is without it, again and again until none moves. Its own is
+// one, so that none becomes later; and as each then starts when another ends, something happens whenever a plan is due.
 func (c *conservative) compress(m *machine) {
-	for _, w := range m.waiting() {
-		if at := c.planned[w.task]; !slices.Contains(m.fresh, w.task) {
-			c.profile.add(at, at+w.estimate, w.procs)
-			c.plan(m, w.task)
+	for moved := true; moved; {
+		moved = false
+		for _, w := range m.waiting() {
+			before := c.planned[w.task]
+			if slices.Contains(m.fresh, w.task) {
+				continue
+			}
+			if at := c.profile.sooner(w.procs, before, w.estimate); at < before {
+				c.profile.add(before, before+w.estimate, w.procs)
+				c.profile.add(at, at+w.estimate, -w.procs)
+				c.planned[w.task] = at
+				moved = true
+			}
 		}
 	}
 }

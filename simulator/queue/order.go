@@ -10,7 +10,7 @@ import (
 type Order struct {
 	// Score of a job that has waited so many seconds. NaN counts as the largest there is.
 	Score func(j *Job, wait float64) float64
-	// Aging is set where the score changes with the wait, so that the queue is sorted anew whenever something may start; else it
+	// Aging is set where the score changes with the wait, so that the queue is sorted anew whenever a job arrives or ends; else it
 	// is asked once, at submission, with a wait of 0.
 	Aging bool
 	// AsPublished is the score as RLScheduler (SC 2020) coded it, where that differs; nil where it does not. It never ages.
@@ -40,7 +40,10 @@ var Orders = map[string]Order{
 // OrderNames are the names of Orders, sorted.
 func OrderNames() []string { return slices.Sorted(maps.Keys(Orders)) }
 
-func wfp3(j *Job, wait float64) float64 { return -math.Pow(wait/j.Request, 3) * float64(j.Procs) }
+func wfp3(j *Job, wait float64) float64 {
+	share := wait / j.Request
+	return -share * share * share * float64(j.Procs)
+}
 
 // unicep takes a serial job for one of two processors, whose logarithm is 1: by the formula it would always be first.
 func unicep(j *Job, wait float64) float64 {

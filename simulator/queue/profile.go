@@ -43,6 +43,31 @@ func (p *profile) earliest(procs int32, seconds float64) float64 {
 	return p.steps[anchor].at
 }
 
+// sooner is the earliest start of a job that has procs planned from a time for so many seconds, if it gave them up; that time where
+// there is none before. Cost: O(steps before that time).
+func (p *profile) sooner(procs int32, at, seconds float64) float64 {
+	anchor := -1
+	for i := range p.steps {
+		if p.steps[i].at >= at { // from here on it has its own
+			break
+		}
+		if p.steps[i].free < procs {
+			anchor = -1
+			continue
+		}
+		if anchor < 0 {
+			anchor = i
+		}
+		if i+1 < len(p.steps) && p.steps[i+1].at >= p.steps[anchor].at+seconds {
+			break
+		}
+	}
+	if anchor < 0 {
+		return at
+	}
+	return p.steps[anchor].at
+}
+
 // add makes procs more (fewer where negative) free from one time until another.
 func (p *profile) add(from, to float64, procs int32) {
 	if from >= to {
