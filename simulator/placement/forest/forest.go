@@ -1,5 +1,5 @@
 // Package forest predicts how fast containers are in patterns that nobody measured, from a sample of patterns that somebody did: a
-// regression forest for each app, as Metis has it (Wang et al., SC 2020, section 5; its default knows a fifth of the patterns).
+// regression forest for each app, as Metis has it (Wang et al., SC 2020; its default knows a fifth of the patterns).
 //
 // It is not a general learner: features are counts of containers, few and small, which is what makes it fast. It is not the way to
 // a good placement either when all patterns are measured: a method that optimises against a forest exploits the forest's errors.

@@ -128,6 +128,25 @@ func TestForestKnowsItsRows(t *testing.T) {
 	}
 }
 
+// Thresholds lie half-way between the counts that were seen, and what is on one goes to the fewer, as in scikit-learn.
+func TestThresholdsAreHalfWay(t *testing.T) {
+	s := &placement.Samples{Apps: []string{"a"}, Counts: [][]uint8{{1}, {5}}, RPS: [][]float64{{1}, {0.2}}}
+	f, _, err := Train(s, Options{HoldOut: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tree := range f.trees[0] {
+		if len(tree) == 1 {
+			continue // drew one row only
+		}
+		for count, want := range []float64{1, 1, 1, 1, 0.2, 0.2, 0.2} {
+			if got := tree.at([]uint8{uint8(count)}); got != want {
+				t.Errorf("%d containers: got %v, want %v", count, got, want)
+			}
+		}
+	}
+}
+
 func TestForestDoesNotDependOnProcessors(t *testing.T) {
 	print := func(processors int, seed uint64) string {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))

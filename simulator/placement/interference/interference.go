@@ -95,7 +95,7 @@ func (o Options) withDefaults() (Options, error) {
 	return o, errors.Join(errs...)
 }
 
-// derive goes over all pairs of apps, as Metis' InterferenceGenerate does (section 6.1 of the paper: performance constraints).
+// derive goes over all pairs of apps, as Metis does.
 func derive(apps []string, capacity int, o Options, rate func(counts []uint8, app int) (float64, bool)) ([]Row, error) {
 	o, err := o.withDefaults()
 	if err != nil {
