@@ -1,0 +1,148 @@
+package search
+
+import (
+	"flag"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"trainopt/simulator/queue"
+	"trainopt/simulator/queue/rlscheduler"
+)
+
+var full = flag.Bool("full", false, "play the published sequences of 1,024 jobs (minutes)")
+
+const traces = "../../../../shared/data/swf/"
+
+// load reads a trace or skips the test.
+func load(t testing.TB, name string) *rlscheduler.Trace {
+	trace, err := rlscheduler.Load(traces + name)
+	if err != nil {
+		t.Skipf("the trace is not here: %v", err)
+	}
+	return trace
+}
+
+// made is a trace by the model that the published traces are from, on a smaller machine.
+func made(t testing.TB, seed uint64, n int) *rlscheduler.Trace {
+	jobs, err := queue.Lublin{Jobs: n, Procs: 64, Seed: seed, Load: 0.9}.Generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &rlscheduler.Trace{Procs: 64, Nodes: 64, Jobs: jobs}
+}
+
+func TestRolloutBeatsItsRules(t *testing.T) {
+	for _, backfill := range []bool{false, true} {
+		var searched float64
+		simple := map[string]float64{}
+		const seeds = 4
+		for seed := range uint64(seeds) {
+			trace := made(t, seed, 400)
+			e, err := Play(trace, 100, 300, backfill, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if slices.ContainsFunc(e.Starts(), math.IsNaN) {
+				t.Fatal("a job never started")
+			}
+			searched += rlscheduler.Measure(e).BoundedSlowdown / seeds
+			for _, h := range mustNew(t).nominees {
+				e := trace.Episode(100, 300, backfill)
+				rlscheduler.Play(e, trace.Jobs[100:400], h)
+				simple[h.Name] += rlscheduler.Measure(e).BoundedSlowdown / seeds
+			}
+		}
+		for name, v := range simple {
+			if searched >= v {
+				t.Errorf("backfill %v: bounded slowdown %.2f by search, %.2f by %s", backfill, searched, v, name)
+			}
+		}
+	}
+}
+
+func mustNew(t *testing.T) *Rollout {
+	r, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestRolloutLooksAtNothingToCome(t *testing.T) {
+	a, b := made(t, 3, 300), made(t, 3, 300)
+	for i := 200; i < 300; i++ { // another future
+		b.Jobs[i].Run, b.Jobs[i].Request, b.Jobs[i].Procs = 5000, 5000, 32
+	}
+	ea, err1 := Play(a, 50, 250, true, Options{Samples: 2, Horizon: 10})
+	eb, err2 := Play(b, 50, 250, true, Options{Samples: 2, Horizon: 10})
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	until := a.Jobs[200].Submit
+	same := 0
+	for i, s := range ea.Starts() {
+		if s < until {
+			same++
+			if s != eb.Starts()[i] {
+				t.Fatalf("job %d starts at %v or %v, before anything differs", i, s, eb.Starts()[i])
+			}
+		}
+	}
+	if same < 50 {
+		t.Fatalf("only %d jobs started before the futures differ", same)
+	}
+}
+
+func TestRolloutRefusesWhatThereIsNot(t *testing.T) {
+	if _, err := New(Options{Rules: []string{"FASTEST"}}); err == nil || !strings.Contains(err.Error(), "FASTEST") {
+		t.Errorf("unknown rule: %v", err)
+	}
+	if _, err := New(Options{Width: -1}); err == nil {
+		t.Error("width −1 was taken")
+	}
+}
+
+// TestPublished plays RLScheduler's published sequences: bounded slowdown below its agent's and below every rule's, with each seed.
+// The limits are the smaller of both, from its README and from rlscheduler.Further.
+func TestPublished(t *testing.T) {
+	limits := []struct {
+		trace    string
+		backfill bool
+		limit    float64
+	}{
+		{"lublin_256.swf.gz", false, 254.67}, {"lublin_256.swf.gz", true, 53.64},
+		{"lublin_256_new2.swf.gz", false, 622.18}, {"lublin_256_new2.swf.gz", true, 90.72},
+	}
+	if !*full {
+		t.Skip("takes minutes: -full")
+	}
+	for _, l := range limits {
+		trace := load(t, l.trace)
+		for seed := range uint64(5) {
+			values := make([]float64, len(rlscheduler.Starts1024))
+			var group sync.WaitGroup
+			for i, s := range rlscheduler.Starts1024 {
+				group.Go(func() {
+					e, err := Play(trace, s, 1024, l.backfill, Options{Seed: seed})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					values[i] = rlscheduler.Measure(e).BoundedSlowdown
+				})
+			}
+			group.Wait()
+			mean := 0.0
+			for _, v := range values {
+				mean += v / float64(len(values))
+			}
+			t.Logf("%s, backfill %v, seed %d: %.2f (%.2f) %.1f", l.trace, l.backfill, seed, mean, l.limit, values)
+			if !(mean < l.limit) {
+				t.Errorf("%s, backfill %v, seed %d: %.2f, want below %.2f", l.trace, l.backfill, seed, mean, l.limit)
+			}
+		}
+	}
+}
