@@ -143,9 +143,15 @@ func (c *cluster) spotIn(class int32, pattern int32, app int, change []float64) 
 func (c *cluster) bestSpot(app int, change []float64) spot {
 	var best spot
 	for class := range c.classes {
-		states := c.classes[class].states
-		for i := range states {
-			if s := c.spotIn(int32(class), states[i].pattern, app, change); s.better(best) {
+		cl := &c.classes[class]
+		for i := range cl.states {
+			pattern := cl.states[i].pattern
+			if len(c.rows) == 0 { // most are not better, which takes a subtraction to see
+				if to := cl.table.Plus(int(pattern), app); to < 0 || best.ok && cl.value[to]-cl.value[pattern] < best.gain {
+					continue
+				}
+			}
+			if s := c.spotIn(int32(class), pattern, app, change); s.better(best) {
 				best = s
 			}
 		}
