@@ -154,6 +154,9 @@ func (p minTotalDuration) Decide(s *Snapshot) (Allocation, error) {
 	for i := range demand {
 		demand[i] = g.job(i).Remaining / T
 	}
+	if sol, ok := g.embedded(func(s solve.Sharing) (solve.Solution, error) { return solve.EmbeddedDemand(s, demand) }); ok {
+		return g.allocation(sol), nil
+	}
 	sol, err := g.solve(func(s solve.Sharing) (solve.Solution, error) { return solve.Demand(s, demand) })
 	return g.allocation(sol), err
 }

@@ -26,7 +26,7 @@ func (l *layout) solution(p *point) Solution {
 	} else {
 		sol.Pairs = together.listed(s)
 	}
-	l.fit(&sol)
+	sol.fitInto(l.sharing)
 	return sol
 }
 
@@ -184,9 +184,8 @@ func acrossCircle(a []spending, pair func(i, k int, v float64)) {
 	})
 }
 
-// fit shrinks all shares together where rounding took a row of time or capacity over its limit.
-func (l *layout) fit(sol *Solution) {
-	s := l.sharing
+// fitInto shrinks all shares together where rounding took a row of time or capacity over its limit.
+func (sol *Solution) fitInto(s *Sharing) {
 	time := make([]float64, len(s.Rate))
 	used := make([]float64, len(s.Devices))
 	count := func(a, b int, row []float64) {

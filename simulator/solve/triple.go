@@ -99,7 +99,8 @@ func (t *triple) prepare() (now progress, sound bool) {
 		for k := range 3 {
 			used[k] += c.taken[k] * c.x[k]
 		}
-		c.invert()
+		c.reciprocals()
+		c.invert(c.x[0]*c.invZ[0], c.x[1]*c.invZ[1], c.x[2]*c.invZ[2], c.x[3]*c.invZ[3], c.x[4]*c.invZ[4])
 		c.couple(&t.schur)
 	}
 	for j, limit := range t.capacity {
@@ -140,14 +141,15 @@ func (c *cell) measure(prices []float64, t float64, now *progress) {
 	now.gap += c.count * (sum + c.x[3]*c.z[3] + c.x[4]*c.z[4])
 }
 
-// invert is interior.block for three columns.
-func (c *cell) invert() {
+func (c *cell) reciprocals() {
 	for i := range 5 {
 		both := 1 / (c.x[i] * c.z[i])
 		c.invX[i], c.invZ[i] = both*c.z[i], both*c.x[i]
 	}
-	th0, th1, th2 := c.x[0]*c.invZ[0], c.x[1]*c.invZ[1], c.x[2]*c.invZ[2]
-	du, e := c.x[3]*c.invZ[3], c.x[4]*c.invZ[4]
+}
+
+// invert is interior.block for three columns: x/z of the columns, of the slack of time and of that of progress.
+func (c *cell) invert(th0, th1, th2, du, e float64) {
 	r0, r1, r2 := c.rate[0], c.rate[1], c.rate[2]
 	d01, d02, d12 := r0-r1, r0-r2, r1-r2
 	a01, a02, a12 := th0*th1*d01*d01, th0*th2*d02*d02, th1*th2*d12*d12
@@ -201,11 +203,14 @@ func (c *cell) plan(goal, second float64) {
 	for i := range c.kappa {
 		c.kappa[i] = goal - c.x[i]*c.z[i] - second*c.dx[i]*c.dz[i]
 	}
-	w0 := c.kappa[0]*c.invX[0] - c.unmet[0]
-	w1 := c.kappa[1]*c.invX[1] - c.unmet[1]
-	w2 := c.kappa[2]*c.invX[2] - c.unmet[2]
-	u := c.kappa[3]*c.invZ[3] - c.late
-	v := c.kappa[4]*c.invZ[4] - c.short
+	c.ask([3]float64{
+		c.kappa[0]*c.invX[0] - c.unmet[0], c.kappa[1]*c.invX[1] - c.unmet[1], c.kappa[2]*c.invX[2] - c.unmet[2],
+	}, c.kappa[3]*c.invZ[3]-c.late, c.kappa[4]*c.invZ[4]-c.short)
+}
+
+// ask finds the step that right-hand sides of the columns, of time and of progress ask for.
+func (c *cell) ask(wish [3]float64, u, v float64) {
+	w0, w1, w2 := wish[0], wish[1], wish[2]
 	p := &c.inverse
 	c.dx[0] = v*c.g[0] - c.away[0]*u + p[0]*w0 + p[1]*w1 + p[3]*w2
 	c.dx[1] = v*c.g[1] - c.away[1]*u + p[1]*w0 + p[2]*w1 + p[4]*w2
@@ -214,22 +219,28 @@ func (c *cell) plan(goal, second float64) {
 	c.dz[3] = (c.theta[0]*w0+c.theta[1]*w1+c.theta[2]*w2+u)*c.d1 + c.h*c.dz[4]
 }
 
-// follow adds to a plan what the steps of the prices and of t change.
-func (c *cell) follow(step *[4]float64) {
+// answer adds to a step what those of the prices and of t change: of the columns, and of the prices of time and progress.
+func (c *cell) answer(step *[4]float64) (dx [3]float64, du, dv float64) {
 	q0, q1, q2 := c.use[0]*step[0], c.use[1]*step[1], c.use[2]*step[2]
 	rise := c.level * step[3]
 	p := &c.inverse
-	d0 := c.dx[0] + rise*c.g[0] - p[0]*q0 - p[1]*q1 - p[3]*q2
-	d1 := c.dx[1] + rise*c.g[1] - p[1]*q0 - p[2]*q1 - p[4]*q2
-	d2 := c.dx[2] + rise*c.g[2] - p[3]*q0 - p[4]*q1 - p[5]*q2
+	dx[0] = c.dx[0] + rise*c.g[0] - p[0]*q0 - p[1]*q1 - p[3]*q2
+	dx[1] = c.dx[1] + rise*c.g[1] - p[1]*q0 - p[2]*q1 - p[4]*q2
+	dx[2] = c.dx[2] + rise*c.g[2] - p[3]*q0 - p[4]*q1 - p[5]*q2
 	more := (rise + c.lean[0]*q0 + c.lean[1]*q1 + c.lean[2]*q2) * c.q2
-	du := c.dz[3] - (c.theta[0]*q0+c.theta[1]*q1+c.theta[2]*q2)*c.d1 + c.h*more
-	c.slack(3, du, c.late-d0-d1-d2)
-	c.slack(4, c.dz[4]+more, c.short+c.rate[0]*d0+c.rate[1]*d1+c.rate[2]*d2-rise)
+	du = c.dz[3] - (c.theta[0]*q0+c.theta[1]*q1+c.theta[2]*q2)*c.d1 + c.h*more
+	return dx, du, c.dz[4] + more
+}
+
+// follow completes a plan by the steps of the prices and of t.
+func (c *cell) follow(step *[4]float64) {
+	d, du, dv := c.answer(step)
+	c.slack(3, du, c.late-d[0]-d[1]-d[2])
+	c.slack(4, dv, c.short+c.rate[0]*d[0]+c.rate[1]*d[1]+c.rate[2]*d[2]-c.level*step[3])
 	u, v := c.dz[3], c.dz[4]
-	c.dx[0], c.dz[0] = d0, q0+u-c.rate[0]*v+c.unmet[0]
-	c.dx[1], c.dz[1] = d1, q1+u-c.rate[1]*v+c.unmet[1]
-	c.dx[2], c.dz[2] = d2, q2+u-c.rate[2]*v+c.unmet[2]
+	c.dx[0], c.dz[0] = d[0], c.use[0]*step[0]+u-c.rate[0]*v+c.unmet[0]
+	c.dx[1], c.dz[1] = d[1], c.use[1]*step[1]+u-c.rate[1]*v+c.unmet[1]
+	c.dx[2], c.dz[2] = d[2], c.use[2]*step[2]+u-c.rate[2]*v+c.unmet[2]
 }
 
 // stepped says how far a step may go, and what the products come to along it.

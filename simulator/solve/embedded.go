@@ -1,0 +1,84 @@
+package solve
+
+import (
+	"fmt"
+	"math"
+)
+
+// EmbeddedMaxMin is a solution of MaxMin without floors, all weights above 0, where ECOS ends, the solver that Gavel's policies use
+// (see embedding): of the many shares that are best, those that it gives, to about 1e-6. Pairs are taken as a list. The value
+// is optimal to 1e-8 or so; ErrUnfinished says that the method did not get there, as it sometimes does not.
+// O(n) per step for three kinds and no pairs, else O(n³ + pairs).
+func EmbeddedMaxMin(s Sharing, weight []float64) (Solution, error) {
+	const what = "embedded max-min"
+	if err := s.check(what, weight); err != nil {
+		return Solution{}, err
+	}
+	for i := range s.Rate {
+		if weight != nil && weight[i] == 0 {
+			return Solution{}, fmt.Errorf("%s: weight 0 of job %d, want more", what, i)
+		}
+	}
+	return embed(what, &s, weight, nil)
+}
+
+// EmbeddedDemand is Demand where ECOS ends when it is asked for any shares by which every job gets at least its demand done per
+// second. ErrInfeasible says that there are none; the value is that of Demand.
+func EmbeddedDemand(s Sharing, asked []float64) (Solution, error) {
+	const what = "embedded demand"
+	if err := s.check(what, asked); err != nil {
+		return Solution{}, err
+	}
+	if len(asked) != len(s.Rate) {
+		return Solution{}, fmt.Errorf("%s: %d demands for %d jobs", what, len(asked), len(s.Rate))
+	}
+	return embed(what, &s, nil, asked)
+}
+
+func embed(what string, s *Sharing, weight, floor []float64) (Solution, error) {
+	if s.Beside != nil {
+		return Solution{}, fmt.Errorf("%s: pairs by class, want a list", what)
+	}
+	sol := Solution{X: zeros(len(s.Rate), len(s.Devices)), Pairs: zeros(len(s.Pairs), len(s.Devices))}
+	e, groupOf, kinds := newEmbedding(s, weight, floor)
+	if len(e.groups) == 0 {
+		return sol, nil
+	}
+	switch err := e.run(); err {
+	case nil:
+	case ErrInfeasible:
+		return Solution{}, fmt.Errorf("%s: %w", what, err)
+	default:
+		return Solution{}, fmt.Errorf("%s: %w", what, ErrUnfinished)
+	}
+	for i, g := range groupOf {
+		if g >= 0 {
+			for c, j := range kinds {
+				sol.X[i][j] = max(0, e.x[g*len(kinds)+c]/e.tau)
+			}
+		}
+	}
+	alone := len(e.groups) * len(kinds)
+	for q := range s.Pairs {
+		for c, j := range kinds {
+			sol.Pairs[q][j] = max(0, e.x[alone+q*len(kinds)+c]/e.tau)
+		}
+	}
+	sol.fitInto(s)
+	sol.Value = math.Inf(1)
+	for i, v := range sol.done(s) {
+		switch {
+		case groupOf[i] < 0:
+		case weight != nil:
+			sol.Value = min(sol.Value, weight[i]*v)
+		case floor != nil && floor[i] > 0:
+			sol.Value = min(sol.Value, v/floor[i])
+		case floor == nil:
+			sol.Value = min(sol.Value, v)
+		}
+	}
+	if math.IsInf(sol.Value, 1) {
+		sol.Value = 0
+	}
+	return sol, nil
+}
