@@ -171,17 +171,15 @@ func (c *cleaner) readAll(r *Reader) error {
 		if err == io.EOF {
 			return nil
 		}
-		var damaged *LineError
-		switch {
-		case err == nil:
-		case errors.As(err, &damaged) && c.o.SkipDamaged:
-			drop(c.t.Dropped, Damaged, r.Line())
-			continue
-		case errors.Is(err, io.ErrUnexpectedEOF) && c.o.SkipDamaged:
-			drop(c.t.Dropped, CutOff, r.Line())
-			return nil
-		default:
-			return err
+		if err != nil {
+			switch err := c.excuse(err, r.Line()); err {
+			case nil:
+				continue
+			case errCutOff:
+				return nil
+			default:
+				return err
+			}
 		}
 		if c.procs == 0 {
 			if c.procs = c.o.Procs; c.procs == 0 {
@@ -196,6 +194,25 @@ func (c *cleaner) readAll(r *Reader) error {
 		}
 		c.add(&rec, r.Line())
 	}
+}
+
+// errCutOff is the end of a file that has no more, where that is excused.
+var errCutOff = errors.New(CutOff)
+
+// excuse counts an error of reading as dropped where that is asked for, and else returns it.
+func (c *cleaner) excuse(err error, line int) error {
+	var damaged *LineError
+	switch {
+	case !c.o.SkipDamaged:
+		return err
+	case errors.As(err, &damaged):
+		drop(c.t.Dropped, Damaged, line)
+		return nil
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		drop(c.t.Dropped, CutOff, line)
+		return errCutOff
+	}
+	return err
 }
 
 func drop(m map[string]Count, reason string, line int) {
