@@ -183,6 +183,22 @@ func TestParagonChooses(t *testing.T) {
 	}
 }
 
+// With thresholds as shares of a larger node apps tolerate less, while nodes hold what they hold.
+func TestParagonWithThresholdsOfLargerNodes(t *testing.T) {
+	p := metis(t, 1000, 0, 729)
+	missed := map[int]float64{}
+	for _, capacity := range []int{0, 8, 20} {
+		s, err := Paragon{Published: true, Capacity: capacity}.Place(p, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		missed[capacity] = evaluate(t, p, s).Magnitude
+	}
+	if missed[0] != missed[8] || missed[20] >= missed[8] {
+		t.Errorf("missed by capacity: %v, want as much for 0 as for 8 and less for 20", missed)
+	}
+}
+
 func TestNames(t *testing.T) {
 	want := []string{"balanced", "binpack", "least-loaded", "paragon", "paragon-published", "random", "round-robin", "spread"}
 	if got := Names(); !slices.Equal(got, want) {

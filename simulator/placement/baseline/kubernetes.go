@@ -7,8 +7,8 @@ import (
 	"trainopt/simulator/placement"
 )
 
-// Spread scores nodes as the scheduler of Kubernetes does by default (configuration v1) for pods of one size that ask for nothing special: 2 ×
-// PodTopologySpread over host names (few pods of the same service; the built-in constraint, which may be missed) +
+// Spread scores nodes as the scheduler of Kubernetes does by default (configuration v1) for pods of one size that ask for nothing
+// special: 2 × PodTopologySpread over host names (few pods of the same service; the built-in constraint, which may be missed) +
 // NodeResourcesFit with LeastAllocated, both from 0 to 100 in whole numbers; of equal ones any. What other plugins add is the same
 // for all nodes here. All nodes are scored, while Kubernetes looks at a part of more than 100. O(containers × nodes).
 func Spread(p *placement.Problem, rng *rand.Rand) (*placement.Solution, error) {
