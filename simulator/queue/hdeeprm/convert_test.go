@@ -221,3 +221,20 @@ func TestCustomize(t *testing.T) {
 		t.Error("a speed of 0 was taken")
 	}
 }
+
+// The converter as HDeepRM has it, in Python with NumPy 1.24.2, made 13,900 to 14,700 jobs of this trace for each second of CPU time
+// on a machine of two EPYC cores.
+func BenchmarkConvert(b *testing.B) {
+	var text strings.Builder
+	const jobs = 20_000
+	for i := range jobs {
+		text.WriteString(line(i+1, 10*i, 1+i%32, 60*(1+i%997), 100_000*(1+7*i%20), -1))
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if c, err := convertText(text.String(), ConvertOptions{Seed: 1, Reference: 11}); err != nil || len(c.Jobs) != jobs {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(jobs*float64(b.N)/b.Elapsed().Seconds(), "jobs/s")
+}
