@@ -1,6 +1,7 @@
 package gradient
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -360,6 +361,62 @@ func TestClippedKnownAnswer(t *testing.T) {
 		loss, slope := clipped(math.Log(c.ratio), 0, c.advantage, 0.2)
 		if math.Abs(loss-c.loss) > 1e-12 || math.Abs(slope-c.slope) > 1e-12 {
 			t.Errorf("%s: %v, slope %v; want %v, %v", name, loss, slope, c.loss, c.slope)
+		}
+	}
+}
+
+// PPO stops where the policies have diverged by more than one and a half targets, before the step that would go on.
+func TestTargetDivergenceStops(t *testing.T) {
+	for name, c := range map[string]struct {
+		target    float64
+		all       bool
+		minibatch int
+	}{"small": {1e-4, false, 0}, "large": {1e5, true, 0}, "small, minibatches": {1e-4, false, 16}} {
+		l := made(t, slotShape, Config{Policy: "kernel", Rate: 0.05, Episodes: 20, Iterations: 20, ValueIterations: 3, TargetKL: c.target,
+			Minibatch: c.minibatch}, 1)
+		r := learn(t, l, newSlots, 1)
+		if all := r.Iterations == 20; all != c.all || all == (r.KL > 1.5*c.target) || r.ValueIteration != 3 {
+			t.Errorf("%s: %d iterations of 20, divergence %v; %d of the critic", name, r.Iterations, r.KL, r.ValueIteration)
+		}
+	}
+}
+
+// unpaid is a corridor whose last action gets no reward.
+type unpaid struct{ corridor }
+
+func (u *unpaid) Step(a int) (Observation, float64, bool) {
+	o, r, done := u.corridor.Step(a)
+	if done {
+		r = math.NaN()
+	}
+	return o, r, done
+}
+
+func TestActionsWithoutRewardAreLeftOut(t *testing.T) {
+	l := made(t, corridorShape, Config{Method: "reinforce", Episodes: 5}, 1)
+	b, err := l.collect(func() Environment { return &unpaid{} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	paid, err := l.collect(newCorridor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.steps() != paid.steps()-5 || len(b.x) != 6*b.steps() || len(b.mask) != 3*b.steps() || len(b.start) != b.steps()+1 {
+		t.Errorf("%d steps, with all rewards %d, of 5 episodes", b.steps(), paid.steps())
+	}
+	if r := learn(t, l, func() Environment { return &unpaid{} }, 1); !(r.Returns[0] < 1) {
+		t.Errorf("return %v", r.Returns)
+	}
+}
+
+func TestDivergenceIsSaid(t *testing.T) {
+	for _, method := range Methods() {
+		l := made(t, corridorShape, Config{Method: method}, 1)
+		l.nets[len(l.nets)-1].Params()[0] = float32(math.Inf(1))
+		l.nets[0].Params()[0] = float32(math.Inf(1))
+		if _, err := l.Update(newCorridor); !errors.Is(err, ErrDiverged) {
+			t.Errorf("%s: %v", method, err)
 		}
 	}
 }
