@@ -26,7 +26,10 @@ type embedding struct {
 	x, s, z  []float64
 	t        float64
 	tau, kap float64
+	mu       float64   // the mean of s·z and τ·κ
 	v        []float64 // s / z
+	overS    []float64 // 1 / s
+	overZ    []float64 // 1 / z
 	kkt      kkt
 
 	rx, rz        []float64
@@ -65,7 +68,8 @@ const (
 	embeddedReach       = 0.999
 	embeddedShortest    = 1e-6
 	embeddedCentring    = 1e-4
-	embeddedJump        = 500 // a primal residual that grows by more ends the run
+	embeddedJump        = 500  // a primal residual that grows by more ends the run
+	embeddedEasy        = 1e-3 // the mean of s·z down to which a solution of the Newton system needs no refinement
 	embeddedRefinements = 9
 	embeddedAccuracy    = 1e-14
 	embeddedRough       = 1e-4 // what then still counts as a solution
@@ -135,13 +139,14 @@ func newEmbedding(s *Sharing, weight, floor []float64) (e *embedding, groupOf, k
 
 func (e *embedding) allocate() {
 	n, cols := e.lines(), len(e.columns)
-	buffer := make([]float64, 11*n+7*cols)
+	buffer := make([]float64, 13*n+7*cols)
 	take := func(n int) []float64 {
 		b := buffer[:n:n]
 		buffer = buffer[n:]
 		return b
 	}
 	e.s, e.z, e.v, e.rz, e.q = take(n), take(n), take(n), take(n), take(n)
+	e.overS, e.overZ = take(n), take(n)
 	e.x, e.rx = take(cols), take(cols)
 	e.fixed, e.moving = step{x: take(cols), z: take(n)}, step{x: take(cols), z: take(n)}
 	e.error, e.repair = step{x: take(cols), z: take(n)}, step{x: take(cols), z: take(n)}
@@ -317,13 +322,16 @@ func (e *embedding) run() error {
 
 // advance makes one step of predictor and corrector; false says that none is possible.
 func (e *embedding) advance() bool {
-	for i := range e.v {
-		e.v[i] = e.s[i] / e.z[i]
+	for i, s := range e.s {
+		both := 1 / (s * e.z[i])
+		e.overS[i], e.overZ[i] = both*e.z[i], both*s
+		e.v[i] = s * e.overZ[i]
 	}
 	if !e.kkt.factorise(e.v) {
 		return false
 	}
-	mu := (e.dot(e.s, e.z) + e.kap*e.tau) / (e.degree() + 1)
+	e.mu = (e.dot(e.s, e.z) + e.kap*e.tau) / (e.degree() + 1)
+	mu := e.mu
 	for k := range e.columns {
 		e.moving.x[k] = 0
 	}
@@ -339,7 +347,7 @@ func (e *embedding) advance() bool {
 	for i, dz := range e.moving.z {
 		dz += dtau * e.fixed.z[i]
 		ds := -e.v[i]*dz - e.s[i]
-		reach.see(ds/e.s[i], dz/e.z[i])
+		reach.see(ds*e.overS[i], dz*e.overZ[i])
 		e.q[i] = ds * dz // of second order
 	}
 	alpha := reach.length(e.tau, dtau, e.kap, dkap)
@@ -348,7 +356,7 @@ func (e *embedding) advance() bool {
 	keep := 1 - sigma
 	for i := range e.q {
 		second := e.q[i]
-		e.q[i] = (e.s[i]*e.z[i] + second - sigma*mu) / e.z[i]
+		e.q[i] = (e.s[i]*e.z[i] + second - sigma*mu) * e.overZ[i]
 		e.rz[i] = e.q[i] - keep*e.rz[i]
 	}
 	for k := range e.rx {
@@ -366,7 +374,7 @@ func (e *embedding) follow(dtau, dkap float64) bool {
 	for i := range e.moving.z {
 		e.moving.z[i] += dtau * e.fixed.z[i]
 		e.q[i] = -e.q[i] - e.v[i]*e.moving.z[i]
-		reach.see(e.q[i]/e.s[i], e.moving.z[i]/e.z[i])
+		reach.see(e.q[i]*e.overS[i], e.moving.z[i]*e.overZ[i])
 	}
 	alpha := embeddedLongest * reach.length(e.tau, dtau, e.kap, dkap)
 	if math.IsNaN(alpha) || alpha <= embeddedLongest*embeddedShortest {
@@ -388,6 +396,9 @@ func (e *embedding) follow(dtau, dkap float64) bool {
 // solve solves the Newton system, and what was not solved of it once more, while that helps.
 func (e *embedding) solve(b []float64, bT float64, d []float64, out *step) {
 	e.kkt.solve(b, bT, d, out)
+	if e.mu > embeddedEasy {
+		return
+	}
 	most := math.Abs(bT)
 	for _, v := range b {
 		most = max(most, math.Abs(v))

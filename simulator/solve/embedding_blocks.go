@@ -7,11 +7,11 @@ type embeddedBlocks struct {
 	schur  [16]float64
 	pivots [4]int
 	v      []float64
-	wish   []float64
+	over   []float64 // 1 / v
 }
 
 func newEmbeddedBlocks(e *embedding) *embeddedBlocks {
-	b := &embeddedBlocks{embedding: e, cells: make([]cell, len(e.groups)), wish: make([]float64, len(e.columns))}
+	b := &embeddedBlocks{embedding: e, cells: make([]cell, len(e.groups)), over: make([]float64, e.lines())}
 	for g := range b.cells {
 		c := &b.cells[g]
 		c.count = e.groups[g]
@@ -28,6 +28,9 @@ func newEmbeddedBlocks(e *embedding) *embeddedBlocks {
 
 func (b *embeddedBlocks) factorise(v []float64) bool {
 	b.v = v
+	for i, v := range v {
+		b.over[i] = 1 / v
+	}
 	b.schur = [16]float64{}
 	for g := range b.cells {
 		c := &b.cells[g]
@@ -52,10 +55,8 @@ func (b *embeddedBlocks) solve(right []float64, rightT float64, d []float64, out
 	for g := range b.cells {
 		c := &b.cells[g]
 		i := 3 * g
-		for k := range 3 {
-			c.kappa[k] = right[i+k] - d[i+k]/b.v[i+k]
-		}
-		c.ask([3]float64{c.kappa[0], c.kappa[1], c.kappa[2]}, -d[b.timeLine(g)], -d[b.progressLine(g)])
+		wish := [3]float64{right[i] - d[i]*b.over[i], right[i+1] - d[i+1]*b.over[i+1], right[i+2] - d[i+2]*b.over[i+2]}
+		c.ask(wish, -d[b.timeLine(g)], -d[b.progressLine(g)])
 		for k := range 3 {
 			rows[k] += c.taken[k] * c.dx[k]
 		}
@@ -81,7 +82,7 @@ func (b *embeddedBlocks) solve(right []float64, rightT float64, d []float64, out
 // price takes the price of a line from its row where s is large against z, so that s is accurate, and otherwise as eliminated.
 func (b *embeddedBlocks) price(i int, eliminated, row float64) float64 {
 	if b.v[i] > 1 {
-		return row / b.v[i]
+		return row * b.over[i]
 	}
 	return eliminated
 }
