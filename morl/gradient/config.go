@@ -14,9 +14,9 @@ type Config struct {
 	Method string `json:"method"` // a name in Methods: reinforce, a2c, ppo; "" is ppo
 	Policy string `json:"policy"` // a name in Policies: kernel, flat, shared; "" is flat
 
-	Hidden     []int              `json:"hidden,omitempty"`      // of the policy (and its critic); nil: 32, 16, 8
-	HeadHidden []int              `json:"head_hidden,omitempty"` // of kernel's critic over the values of the rows; nil: 64, 32, 8
-	Activation network.Activation `json:"activation,omitempty"`  // of all hidden units
+	Hidden     []int              `json:"hidden"`               // of the policy (and its critic); nil: 32, 16, 8
+	HeadHidden []int              `json:"head_hidden"`          // of kernel's critic over the values of the rows; nil: 64, 32, 8
+	Activation network.Activation `json:"activation,omitempty"` // of all hidden units
 
 	Rate      float32 `json:"rate,omitempty"`       // of Adam; 0: 3e-4
 	ValueRate float32 `json:"value_rate,omitempty"` // of the critic in ppo; 0: 1e-3

@@ -123,6 +123,33 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+// Evolution starts from the smallest area, with hidden layers or without.
+func TestBegin(t *testing.T) {
+	tr := crowded(600)
+	want := tr.Episode(0, 600, true)
+	rlscheduler.Play(want, tr.Jobs, rlscheduler.Heuristic{Score: func(j *queue.Job, _ float64) float64 {
+		return math.Log(j.Request+1) + math.Log(float64(j.Procs))
+	}})
+	for _, hidden := range [][]int{{}, {12}, {10, 11}} {
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		a, err := Train(ended, tr, Options{Hidden: hidden}, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := a.Evaluate(tr, []int{0}, 600, Play{Backfill: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := all[0].BoundedSlowdown, rlscheduler.Measure(want).BoundedSlowdown; math.Abs(got-want) > 0.02*want {
+			t.Errorf("layers %v: bounded slowdown %v, the rule has %v", hidden, got, want)
+		}
+		if back, err := Load(bytes.NewReader(stored(t, a))); err != nil || len(back.Options.Hidden) != len(hidden) {
+			t.Errorf("layers %v: loaded %v, %v", hidden, back, err)
+		}
+	}
+}
+
 func TestTrainRefused(t *testing.T) {
 	for name, o := range map[string]Options{
 		"method": {Method: "sarsa"},

@@ -23,6 +23,8 @@ var (
 	trainRel   = flag.Bool("agents.relative", false, "rewards relative to SJF's")
 	trainEps   = flag.Int("agents.episodes", 0, "of an update")
 	trainOut   = flag.String("agents.out", "", "a folder for the policy files")
+	trainWide  = flag.Int("agents.hidden", 0, "units of a hidden layer; 0: none")
+	trainSigma = flag.Float64("agents.sigma", 0.2, "first deviation of evolution")
 	trainUpd   = flag.Int("agents.updates", 1000000, "at most")
 )
 
@@ -66,6 +68,10 @@ func TestPublishedTable(t *testing.T) {
 		o := Options{Method: *trainBy, Seed: *trainSeed, Updates: *trainUpd, Episodes: *trainEps, Relative: *trainRel,
 			Sequence: rlscheduler.Sequence{Length: *trainLen, Backfill: p.backfill,
 				Starts: rlscheduler.Unseen(tr, rlscheduler.Starts1024, 1024, *trainPiece), Pieces: *trainPiece}, Validation: 48}
+		if *trainWide > 0 {
+			o.Hidden = []int{*trainWide}
+		}
+		o.Evolution.Sigma = *trainSigma
 		starts := o.Sequence.Starts
 		ctx, cancel := context.WithTimeout(context.Background(), *trainFor)
 		begin, last := time.Now(), Progress{}

@@ -17,8 +17,8 @@ type Options struct {
 	// Method is ppo, RLScheduler's, or evolution, which judges policies by whole episodes of their most probable actions; "" is
 	// evolution.
 	Method string            `json:"method"`
-	Sight  rlscheduler.Sight `json:"sight"`            // "": wide with evolution, published with ppo
-	Hidden []int             `json:"hidden,omitempty"` // of the policy; nil: 16 with evolution, 32, 16, 8 with ppo
+	Sight  rlscheduler.Sight `json:"sight"`  // "": wide with evolution, published with ppo
+	Hidden []int             `json:"hidden"` // of the policy; nil: none with evolution, 32, 16, 8 with ppo
 	Seed   uint64            `json:"seed"`
 
 	Metric   rlscheduler.Metric   `json:"metric,omitempty"`
@@ -45,7 +45,7 @@ func (o Options) WithDefaults() Options {
 	if o.Method == "" {
 		o.Method = "evolution"
 	}
-	hidden, sight, episodes := []int{16}, rlscheduler.WideSight, 16
+	hidden, sight, episodes := []int{}, rlscheduler.WideSight, 16
 	if o.Method == "ppo" {
 		hidden, sight, episodes = []int{32, 16, 8}, rlscheduler.PublishedSight, 100
 	}
@@ -126,6 +126,8 @@ func Train(ctx context.Context, t *rlscheduler.Trace, o Options, from *Agent, sa
 		if err := a.take(from); err != nil {
 			return nil, err
 		}
+	} else if o.Method == "evolution" {
+		a.begin(t)
 	}
 	if _, err := rlscheduler.NewAgentEnvironment(t, o.Sequence, o.settings()); err != nil {
 		return nil, fmt.Errorf("train an agent: %w", err)
@@ -135,6 +137,34 @@ func Train(ctx context.Context, t *rlscheduler.Trace, o Options, from *Agent, sa
 		return nil, err
 	}
 	return a, a.train(ctx, t, update, say)
+}
+
+// begin writes into a policy of evolution, as far as it has room, the rule that the smallest area is first: it starts from there.
+// Features are not negative, so that hidden units of ReLU can hand them on.
+func (a *Agent) begin(t *rlscheduler.Trace) {
+	request, procs := 0, 1
+	ratio := math.Log(float64(max(2, t.Procs))) / 12 // of a step of the one feature by a step of the other, where both are logarithms
+	if a.Options.Sight == rlscheduler.PublishedSight {
+		request, procs, ratio = 1, 2, 1
+	}
+	n := a.learner.Networks()[0]
+	in, params := n.Inputs, n.Params()
+	for _, out := range n.Hidden {
+		if out < n.Inputs {
+			return
+		}
+		for i := range in {
+			for j := range n.Inputs {
+				params[i*out+j] = 0
+				if i == j {
+					params[i*out+j] = 1
+				}
+			}
+		}
+		params, in = params[(in+1)*out:], out
+	}
+	clear(params)
+	params[request], params[procs] = -1, -float32(ratio)
 }
 
 // take copies the networks of another agent.
