@@ -184,3 +184,21 @@ func TestAgainstAllPlacements(t *testing.T) {
 		}
 	})
 }
+
+// A search that ends early, or leaves patterns out, says no less than what the best placement has.
+func TestBoundOfPartialSearch(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, o, l := drawProblem(t), drawObjective(t), drawLimits(t)
+		set := Settings{Gap: -1, Branches: rapid.SampledFrom([]int{-1, 1, 3, 100}).Draw(t, "branches"), Columns: rapid.IntRange(1, 6).Draw(t, "columns")}
+		s, err := Solve(context.Background(), p, o, l, set)
+		if errors.Is(err, placement.ErrInfeasible) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := brute(t, p, o, l); s.Bound < want-1e-9 || s.Value > want+1e-9 {
+			t.Fatalf("value %v, bound %v, best %v: %v", s.Value, s.Bound, want, s.Notes)
+		}
+	})
+}

@@ -180,3 +180,13 @@ func TestMeanOfGroups(t *testing.T) {
 		}
 	}
 }
+
+// A search on too few patterns for the best placement does not take what it finds for the best.
+func TestBoundOfFewPatterns(t *testing.T) {
+	p := metis(t, 200, 81, 1)
+	best, _ := solve(t, p, placement.Objective{}, placement.Limits{}, Settings{})
+	few, _ := solve(t, p, placement.Objective{}, placement.Limits{}, Settings{Columns: 1})
+	if few.Value >= best.Value || few.Bound < best.Value {
+		t.Errorf("value %v, bound %v; with all patterns %v", few.Value, few.Bound, best.Value)
+	}
+}
