@@ -107,7 +107,12 @@ func (s *scorer) play(boards []*board, greedily bool, workers int) {
 	in := s.net.inputs()
 	parallel((len(boards)+7)/8, workers, func(i int) {
 		var think thinking
-		active := slices.Clone(boards[i*8 : min(len(boards), i*8+8)])
+		var active []*board
+		for _, b := range boards[i*8 : min(len(boards), i*8+8)] {
+			if b.app < len(b.rest) {
+				active = append(active, b)
+			}
+		}
 		var x []float32
 		var ends []int
 		for len(active) > 0 {
