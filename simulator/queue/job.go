@@ -2,6 +2,10 @@
 // of equal processors runs them. Machines of unequal cores that share memory and bandwidth are in queue/cores, the two systems
 // that this one descends from in queue/hdeeprm and queue/rlscheduler.
 //
+//	trace, err := swf.Load("KTH-SP2-1996-2.1-cln.swf.gz", swf.Options{}) // or queue.Lublin{Jobs: 10000}.Generate()
+//	result, err := queue.Run(ctx, queue.Config{Procs: trace.Procs, Jobs: trace.Jobs, Order: "sjf", Backfill: "easy"})
+//	fmt.Println(result.Summary().BoundedSlowdown.Mean)
+//
 // Times are seconds. Everything is deterministic.
 package queue
 

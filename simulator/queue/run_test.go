@@ -50,11 +50,14 @@ func TestBackfills(t *testing.T) {
 	early := []queue.Job{job(1, 0, 4, 2, 100), job(2, 1, 4, 5, 5), job(3, 1, 1, 5, 5)}
 	// The first runs for longer than its request: EASY thinks that it ends at any time and lets nothing of length go before.
 	late := []queue.Job{job(1, 0, 3, 20, 5), job(2, 1, 4, 5, 5), job(3, 6, 1, 3, 3)}
+	// The first ends early and leaves exactly what the third needs before the second.
+	hole := []queue.Job{job(1, 0, 4, 7, 10), job(2, 1, 4, 5, 5), job(3, 2, 4, 3, 3)}
 	for name, c := range map[string]struct {
 		jobs            []queue.Job
 		order, backfill string
 		want            string
 	}{
+		"a hole that fits exactly":  {hole, "sjf", "conservative", "[0 10 7]"},
 		"none":                      {blocked, "", "", "[0 10 20 20]"},
 		"easy until the time":       {blocked, "", "easy", "[0 10 2 20]"},
 		"easy on extra processors":  {extra, "", "easy", "[0 10 2]"},
@@ -65,17 +68,13 @@ func TestBackfills(t *testing.T) {
 		"a late job, easy":          {late, "", "easy", "[0 20 25]"},
 		"a late job, conservative":  {late, "", "conservative", "[0 20 6]"},
 		"shortest first, none":      {blocked, "sjf", "none", "[0 15 2 10]"},
-		"simultaneous, lower ID":    {[]queue.Job{job(2, 0, 1, 5, 5), job(1, 0, 1, 5, 5)}, "", "none", "[5 0]"},
-		"ends come before arrivals": {[]queue.Job{job(1, 0, 1, 5, 5), job(2, 5, 1, 5, 5)}, "", "easy", "[0 5]"},
-		"no time at all":            {[]queue.Job{job(1, 3, 1, 0, 0), job(2, 3, 1, 0, 1), job(3, 3, 1, 2, 0)}, "", "conservative", "[3 3 3]"},
+		"simultaneous, lower ID":    {[]queue.Job{job(2, 0, 4, 5, 5), job(1, 0, 4, 5, 5)}, "", "none", "[5 0]"},
+		"ends come before arrivals": {[]queue.Job{job(1, 0, 4, 5, 5), job(2, 5, 4, 5, 5)}, "", "easy", "[0 5]"},
+		"no time at all":            {[]queue.Job{job(1, 3, 4, 0, 0), job(2, 3, 4, 0, 1), job(3, 3, 4, 2, 0)}, "", "conservative", "[3 3 3]"},
 		"nothing":                   {nil, "", "easy", "[]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			procs := 4
-			if strings.HasPrefix(name, "simul") || strings.HasPrefix(name, "ends") || strings.HasPrefix(name, "no time") {
-				procs = 1
-			}
-			if got := starts(run(t, queue.Config{Procs: procs, Jobs: c.jobs, Order: c.order, Backfill: c.backfill})); got != c.want {
+			if got := starts(run(t, queue.Config{Procs: 4, Jobs: c.jobs, Order: c.order, Backfill: c.backfill})); got != c.want {
 				t.Errorf("starts %s, want %s", got, c.want)
 			}
 		})
