@@ -7,6 +7,12 @@
 // then learns, in seconds, how many containers of what app each group of 27 nodes gets. Vanilla RL chooses among all nodes at once,
 // divide-and-conquer learns the whole tree for one batch.
 //
+// What differs from their programs, knowingly: throughput is looked up in a table instead of asked of a forest for each node; the
+// best placement met counts even when it is a demonstration; random numbers are others; divide-conquer is the paper's tree of four
+// levels with settings of ours, unless Released is set; George's second-order steps are replaced by a PID Lagrangian on the same
+// policy gradient. The improved recipe is ours altogether: one network scores the kinds of nodes that there are, for any number of
+// nodes and containers, and learns from a teacher that knows the shadow prices of the apps (see trainImproved).
+//
 // It is not the way to the best placement: package exact finds the optimum in less time. It is here to be compared with.
 //
 // Example:

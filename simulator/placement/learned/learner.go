@@ -46,11 +46,6 @@ func newLearner(p *policy, rate float32) *learner {
 	return l
 }
 
-func (l *learner) setRate(rate float32) {
-	l.lane[0].first.SetRate(rate)
-	l.lane[0].second.SetRate(rate)
-}
-
 // update takes one step of Adam on the mean over all rows of −value · log p(action) + entropy · Σ p log p, and returns the mean
 // entropy before it. O(rows × parameters).
 func (l *learner) update(lessons []*lesson, entropy float32, workers int) float64 {

@@ -3,6 +3,7 @@ package learned
 import (
 	"context"
 	"flag"
+	"fmt"
 	"os"
 	"syscall"
 	"testing"
@@ -12,6 +13,54 @@ import (
 )
 
 var pretrain = flag.String("pretrain", "", "train the embedded model again and write it to this file; about two minutes of two cores")
+
+var (
+	curves   = flag.String("curves", "", "write learning curves of Metis's agent on groups 0 to 29 of 200 containers and on one batch for 729 nodes to this file")
+	seeds    = flag.Int("seeds", 1, "number of seeds of -curves")
+	episodes = flag.Int("episodes", 300, "episodes of -curves")
+)
+
+// TestCurves writes learning curves; seconds are those of processors:
+//
+//	go test ./simulator/placement/learned -run '^TestCurves$' -curves curves.csv -seeds 3 -count=1 -v
+func TestCurves(t *testing.T) {
+	if *curves == "" {
+		t.Skip("without -curves")
+	}
+	f, err := os.Create(*curves)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	fmt.Fprintln(f, "nodes,containers,group,seed,episode,seconds,rps,best")
+	for _, c := range []struct{ nodes, containers, groups int }{{81, 200, 30}, {729, 1000, 1}} {
+		batches, err := placement.MetisBatches(c.containers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, last, seconds := 0.0, 0.0, 0.0
+		for g := range c.groups {
+			for seed := range *seeds {
+				now := processorTime(t)
+				start := now()
+				p := &placement.Problem{Types: []placement.NodeType{{Count: c.nodes, Table: placement.MetisTable()}}, Batch: batches[g]}
+				_, curve, err := Place(context.Background(), p, Pretrained(), PlaceOptions{Episodes: *episodes, Seed: uint64(seed), Workers: 2,
+					Clock: func() time.Duration { return now() - start }}, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, q := range curve.Points {
+					fmt.Fprintf(f, "%d,%d,%d,%d,%d,%.3f,%.6f,%.6f\n", c.nodes, c.containers, g, seed, q.Episode, q.Seconds, q.Value, q.Best)
+				}
+				n := float64(c.groups * *seeds)
+				first += curve.Points[0].Value / n
+				last += curve.Points[len(curve.Points)-1].Best / n
+				seconds += curve.Points[len(curve.Points)-1].Seconds / n
+			}
+		}
+		t.Logf("%d nodes, %d containers: %.4f at first, %.4f after %d episodes, %.2f s of processors a batch", c.nodes, c.containers, first, last, *episodes, seconds)
+	}
+}
 
 // TestPretrain makes the embedded model again:
 //

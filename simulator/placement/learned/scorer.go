@@ -12,10 +12,7 @@ import (
 // scorer is our policy: one network gives every kind of node that there is a score for the next container, whatever the number of
 // nodes, and nodes that hold the same share a row. It sees what the node holds, which app comes, and how many containers of each app
 // there are and are still to come, per node.
-type scorer struct {
-	table *placement.Table
-	net   *policy
-}
+type scorer struct{ net *policy }
 
 func scorerInputs(apps int) int { return 4 * apps }
 
