@@ -1,0 +1,160 @@
+package unequal
+
+import (
+	"math"
+
+	"trainopt/simulator/platform"
+)
+
+var inf = math.Inf(1)
+
+// best tries several ways to take cores in several pools, and takes the one of least cost for the objective: what the job itself
+// takes, the time that it waits for a pool, and the harm to those that it slows. O(pools × processors log processors) a job.
+type best struct {
+	objective Objective
+	pools     []Pool
+	fastest   float64
+	idle      float64 // W of the whole machine when idle
+	cores     float64
+	picks     []pick
+	where     []int32
+}
+
+func newBest(tree *platform.Tree, objective Objective, _ uint64) Placer {
+	b := newScored(tree, objective)
+	b.pools = distinct(append(bySpeed(tree), append(upTo(tree, slowness), upTo(tree, joules)...)...))
+	b.picks = []pick{{key: packed, safe: true}, {key: thrifty}, {key: careless}}
+	if objective == Energy {
+		b.picks = append(b.picks, pick{key: thrifty, safe: true})
+	}
+	return b
+}
+
+// newThrifty is best for energy in pools of few watts.
+func newThrifty(tree *platform.Tree, _ Objective, _ uint64) Placer {
+	b := newScored(tree, Energy)
+	b.pools = upTo(tree, joules)
+	b.picks = []pick{{key: thrifty}, {key: thrifty, safe: true}}
+	return b
+}
+
+func newScored(tree *platform.Tree, objective Objective) *best {
+	b := &best{objective: objective, fastest: fastest(tree), cores: float64(tree.Cores)}
+	for _, p := range tree.Processors {
+		b.idle += 0.05 * p.Watts * float64(p.Cores)
+	}
+	return b
+}
+
+func (b *best) Pools() []Pool    { return b.pools }
+func (b *best) Fastest() float64 { return b.fastest }
+
+func (b *best) Weigh(s *State, job int32, pool int, at float64) float64 {
+	if at > s.Now {
+		k := &b.pools[pool]
+		d := s.seconds(job, s.fastest(job, k.Speed))
+		if b.objective == Energy {
+			return d*k.Watts*float64(s.Jobs[job].Procs) + b.delay(job, s)*(at-s.Now+d)
+		}
+		return at - s.Now + d
+	}
+	_, v := b.which(s, job, pool)
+	return v
+}
+
+// delay is the power with which time weighs in joules: the job's share of the idle machine.
+func (b *best) delay(job int32, s *State) float64 {
+	return b.idle * float64(s.Jobs[job].Procs) / b.cores
+}
+
+func (b *best) Take(s *State, job int32, pool int, into []int32) ([]int32, bool) {
+	i, v := b.which(s, job, pool)
+	if math.IsInf(v, 1) {
+		return into, false
+	}
+	return b.picks[i].take(s, job, &b.pools[pool], into)
+}
+
+// which pick costs the least, and how much.
+func (b *best) which(s *State, job int32, pool int) (int, float64) {
+	at, least := -1, inf
+	for i := range b.picks {
+		var ok bool
+		b.where, ok = b.picks[i].take(s, job, &b.pools[pool], b.where[:0])
+		if ok {
+			if v := b.cost(s, job, b.where); v < least {
+				at, least = i, v
+			}
+			s.Machine.Undo(&s.Jobs[job], b.where)
+		}
+		s.dirty = s.dirty[:0]
+	}
+	return at, least
+}
+
+// cost of cores that the machine has taken.
+func (b *best) cost(s *State, job int32, where []int32) float64 {
+	d := s.seconds(job, s.rate(job, where))
+	harm := s.harm(b.objective, job)
+	if b.objective != Energy {
+		return d + harm
+	}
+	return d*s.extraPower(where) + harm + b.delay(job, s)*d
+}
+
+// extraPower is by how much the power of the machine has grown through these cores, which it has taken.
+func (s *State) extraPower(where []int32) float64 {
+	sum := 0.0
+	for i := 0; i < len(where); {
+		p, count := s.Tree.ProcessorOf[where[i]], 0
+		for ; i < len(where) && s.Tree.ProcessorOf[where[i]] == p; i++ {
+			count++
+		}
+		k := &s.Tree.Processors[p]
+		if k.Cores-s.Machine.FreeOf(p) == count {
+			sum += s.powerOf(p) - 0.05*k.Watts*float64(k.Cores)
+		} else {
+			sum += 0.75 * k.Watts * float64(count)
+		}
+	}
+	return sum
+}
+
+// harm is what jobs lose that a job slows which has just taken its cores: for Finish their seconds by their cores, relative to the
+// job's; for Slowdown their seconds relative to their length, times that of the job; for Energy joules.
+func (s *State) harm(objective Objective, job int32) float64 {
+	sum := 0.0
+	for i, other := range s.dirty {
+		if contains(s.dirty[:i], other) {
+			continue
+		}
+		r := &s.running[s.slot[other]]
+		left := max(0, r.left-r.rate*(s.Now-r.last))
+		more := left/s.rate(other, r.cores) - left/r.rate
+		switch objective {
+		case Finish:
+			more *= float64(len(r.cores)) / float64(s.Jobs[job].Procs)
+		case Slowdown:
+			more *= s.length(job) / s.length(other)
+		case Energy:
+			watts := 0.0
+			for _, c := range r.cores {
+				watts += s.Tree.Processors[s.Tree.ProcessorOf[c]].Watts
+			}
+			more *= watts
+		}
+		sum += more
+	}
+	return sum
+}
+
+// length is what a job asks for at the reference speed, s, 1 at least.
+func (s *State) length(job int32) float64 {
+	return max(1, s.seconds(job, s.fastest(job, s.Tree.Reference)))
+}
+
+// undo takes back what was taken last.
+func (s *State) undo(job int32, where []int32) {
+	s.Machine.Undo(&s.Jobs[job], where)
+	s.dirty = s.dirty[:0]
+}

@@ -1,0 +1,53 @@
+package unequal
+
+import (
+	"cmp"
+	"slices"
+
+	"trainopt/simulator/platform"
+)
+
+// bySpeed are a pool for each speed, the fastest first, and then everything.
+func bySpeed(tree *platform.Tree) []Pool {
+	var speeds []float64
+	for _, p := range tree.Processors {
+		if !slices.Contains(speeds, p.GFLOPS) {
+			speeds = append(speeds, p.GFLOPS)
+		}
+	}
+	slices.SortFunc(speeds, func(a, b float64) int { return cmp.Compare(b, a) })
+	var pools []Pool
+	for _, v := range speeds {
+		pools = append(pools, newPool(tree, func(p *platform.Processor) bool { return p.GFLOPS == v }))
+	}
+	return distinct(append(pools, newPool(tree, everyProcessor)))
+}
+
+// upTo are pools of all processors up to each value of a key, the smallest first; the last is everything.
+func upTo(tree *platform.Tree, key func(*platform.Processor) float64) []Pool {
+	var values []float64
+	for i := range tree.Processors {
+		if v := key(&tree.Processors[i]); !slices.Contains(values, v) {
+			values = append(values, v)
+		}
+	}
+	slices.Sort(values)
+	var pools []Pool
+	for _, v := range values {
+		pools = append(pools, newPool(tree, func(p *platform.Processor) bool { return key(p) <= v }))
+	}
+	return distinct(pools)
+}
+
+func slowness(p *platform.Processor) float64 { return -p.GFLOPS }
+
+// distinct leaves out empty pools and those that came before.
+func distinct(pools []Pool) []Pool {
+	var out []Pool
+	for _, k := range pools {
+		if k.Cores > 0 && !slices.ContainsFunc(out, func(o Pool) bool { return slices.Equal(o.list, k.list) }) {
+			out = append(out, k)
+		}
+	}
+	return out
+}

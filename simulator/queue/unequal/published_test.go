@@ -1,0 +1,74 @@
+package unequal
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"trainopt/simulator/platform"
+	"trainopt/simulator/queue"
+	"trainopt/simulator/queue/hdeeprm"
+	"trainopt/simulator/workload/batsim"
+	"trainopt/simulator/workload/swf"
+)
+
+// mini is the platform mini, and its trace as HDeepRM's converter draws it with seed 2009. A checkout need not have the trace.
+func mini(t testing.TB) (*platform.Tree, []queue.Job) {
+	t.Helper()
+	tree, err := platform.Example("mini")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(filepath.Join("../../../../shared/data/hdeeprm", "workloads/mini.swf"))
+	if err != nil {
+		t.Skipf("the published data are not here: %v", err)
+	}
+	defer f.Close()
+	r, err := swf.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := hdeeprm.Convert(r, hdeeprm.ConvertOptions{Seed: 2009, Reference: tree.Reference, Compat: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := w.Convert(batsim.ConvertOptions{Reference: tree.Reference})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tree, c.Jobs
+}
+
+// The best of HDeepRM's 36 pairs on mini, each by another pair (package hdeeprm tests them).
+const (
+	pairMakespan = 469050.7 // s, low_mem-high_gflops
+	pairSlowdown = 87.094   // mean, without a bound, shortest-high_gflops
+	pairEnergy   = 452.42e6 // J, low_mem-high_gflops
+)
+
+// The defaults beat the best pair of each number, whatever the objective; with an objective its own number by far.
+func TestMiniBeatsTheBestPairs(t *testing.T) {
+	tree, jobs := mini(t)
+	for name, want := range map[string]struct {
+		objective                  Objective
+		makespan, slowdown, energy float64
+	}{
+		"finish":   {Finish, 0.98 * pairMakespan, 0.3 * pairSlowdown, 0.85 * pairEnergy},
+		"slowdown": {Slowdown, 0.96 * pairMakespan, 0.2 * pairSlowdown, 0.85 * pairEnergy},
+		"energy":   {Energy, inf, 0.3 * pairSlowdown, 0.7 * pairEnergy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := Run(context.Background(), Config{Tree: tree, Jobs: jobs, Objective: want.objective})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := r.Summary()
+			t.Logf("makespan %.1f s, mean slowdown %.3f, energy %.2f MJ", s.Makespan, s.Slowdown.Mean, s.Energy/1e6)
+			if s.Completed != len(jobs) || s.Makespan > want.makespan || s.Slowdown.Mean > want.slowdown || s.Energy > want.energy {
+				t.Errorf("got %d jobs, makespan %.1f s, slowdown %.3f, energy %.2f MJ, want %d, at most %.1f, %.3f, %.2f", s.Completed,
+					s.Makespan, s.Slowdown.Mean, s.Energy/1e6, len(jobs), want.makespan, want.slowdown, want.energy/1e6)
+			}
+		})
+	}
+}

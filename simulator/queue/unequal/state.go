@@ -1,0 +1,250 @@
+package unequal
+
+import (
+	"math"
+	"slices"
+
+	"trainopt/simulator/platform"
+	"trainopt/simulator/queue"
+	"trainopt/simulator/queue/cores"
+)
+
+// State is the machine, the jobs that run and those that wait, as a scheduler sees them: how long jobs really run is not in it.
+type State struct {
+	Tree    *platform.Tree
+	Machine *cores.Machine
+	Jobs    []queue.Job
+	Now     float64 // s
+
+	work    []float64 // of each job, what each of its cores is asked to do: operations, or seconds of a delay
+	running []running
+	slot    []int32 // of each job: its place in running, −1
+	waiting []waiter
+	arrived int
+	dirty   []int32 // running jobs whose speed may have changed
+	arena   []int32
+	history history
+}
+
+// running is a job that runs.
+type running struct {
+	job         int32
+	cores       []int32
+	start, last float64
+	left        float64 // of work at last, as it is believed
+	rate        float64 // of work in a second
+	end         float64 // believed
+	done        float64 // of work at last
+	real        float64 // in a rollout: what is left in truth at last
+}
+
+type waiter struct {
+	score float64
+	seq   int32
+	job   int32
+}
+
+func newState(tree *platform.Tree, jobs []queue.Job) *State {
+	s := &State{Tree: tree, Machine: cores.NewMachine(tree), Jobs: jobs, work: make([]float64, len(jobs)), slot: make([]int32, len(jobs))}
+	for i := range jobs {
+		s.slot[i] = -1
+		s.work[i] = asked(tree, &jobs[i])
+	}
+	s.Machine.Watch = s.watch
+	return s
+}
+
+// asked is what each core of a job is asked to do. A delay does seconds; who asks for nothing is taken by what he does.
+func asked(tree *platform.Tree, j *queue.Job) float64 {
+	switch {
+	case j.Ops == 0 && j.Request > 0:
+		return j.Request
+	case j.Ops == 0:
+		return j.Run
+	case j.RequestOps > 0:
+		return j.RequestOps
+	case j.Request > 0:
+		return j.Request * tree.Reference * 1e9
+	}
+	return j.Ops
+}
+
+func (s *State) watch(_, owner int32) {
+	if s.slot[owner] >= 0 && (len(s.dirty) == 0 || s.dirty[len(s.dirty)-1] != owner) {
+		s.dirty = append(s.dirty, owner)
+	}
+}
+
+// rate is the speed of a job on cores in the states that they have now, in work a second.
+func (s *State) rate(job int32, where []int32) float64 {
+	if s.Jobs[job].Ops == 0 {
+		return 1
+	}
+	least, last := math.Inf(1), int32(-1)
+	for _, c := range where {
+		p := s.Tree.ProcessorOf[c]
+		if p == last {
+			continue
+		}
+		last = p
+		v := s.Tree.Processors[p].GFLOPS * 1e9
+		if s.Machine.Bandwidth(p) < 0 {
+			v *= 0.75
+		}
+		least = min(least, v)
+	}
+	return least
+}
+
+// seconds is how long a job would take by what was asked for, at a rate.
+func (s *State) seconds(job int32, rate float64) float64 {
+	t := s.work[job] / rate
+	if l := s.Jobs[job].Limit; l > 0 {
+		t = min(t, l)
+	}
+	return t
+}
+
+// start enters a job whose cores the machine has taken.
+func (s *State) start(job int32, where []int32) {
+	if len(s.arena)+len(where) > cap(s.arena) { // older allocations keep their own array
+		s.arena = make([]int32, 0, max(4096, len(where)))
+	}
+	from := len(s.arena)
+	s.arena = append(s.arena, where...)
+	s.slot[job] = int32(len(s.running))
+	s.running = append(s.running, running{job: job, cores: s.arena[from:len(s.arena):len(s.arena)], start: s.Now, last: s.Now, left: s.work[job]})
+	s.refresh(&s.running[len(s.running)-1])
+	s.settle()
+}
+
+// finish frees the cores of a job that ended.
+func (s *State) finish(job int32) {
+	at := s.slot[job]
+	s.slot[job] = -1
+	s.Machine.Release(&s.Jobs[job], s.running[at].cores)
+	last := len(s.running) - 1
+	if int(at) != last {
+		s.running[at] = s.running[last]
+		s.slot[s.running[at].job] = at
+	}
+	s.running = s.running[:last]
+	s.settle()
+}
+
+// settle looks at the speeds that may have changed.
+func (s *State) settle() {
+	for _, job := range s.dirty {
+		if at := s.slot[job]; at >= 0 {
+			s.refresh(&s.running[at])
+		}
+	}
+	s.dirty = s.dirty[:0]
+}
+
+func (s *State) refresh(r *running) {
+	r.advance(s.Now)
+	r.rate = s.rate(r.job, r.cores)
+	r.end = s.Now + max(0, r.left)/r.rate
+	if l := s.Jobs[r.job].Limit; l > 0 {
+		r.end = min(r.end, r.start+l)
+	}
+}
+
+func (r *running) advance(now float64) {
+	did := r.rate * (now - r.last)
+	r.left -= did
+	r.real -= did
+	r.done += did
+	r.last = now
+}
+
+// outlasted has those that run for longer than was asked believed to need a tenth of it more.
+func (s *State) outlasted() {
+	for i := range s.running {
+		r := &s.running[i]
+		if r.end <= s.Now {
+			r.advance(s.Now)
+			r.left = max(s.work[r.job]*0.1, r.rate)
+			r.end = s.Now + r.left/r.rate
+		}
+	}
+}
+
+// enqueue puts a job into the queue.
+func (s *State) enqueue(job int32, o *queue.Order) {
+	w := waiter{score: score(o, &s.Jobs[job], 0), seq: int32(s.arrived), job: job}
+	s.arrived++
+	at, _ := slices.BinarySearchFunc(s.waiting, w, compare)
+	s.waiting = slices.Insert(s.waiting, at, w)
+}
+
+// sort orders the queue anew.
+func (s *State) sort(o *queue.Order) {
+	for i := range s.waiting {
+		w := &s.waiting[i]
+		w.score = score(o, &s.Jobs[w.job], s.Now-s.Jobs[w.job].Submit)
+	}
+	slices.SortFunc(s.waiting, compare)
+}
+
+func score(o *queue.Order, j *queue.Job, wait float64) float64 {
+	v := o.Score(j, wait)
+	if math.IsNaN(v) {
+		return math.Inf(1)
+	}
+	return v
+}
+
+func compare(a, b waiter) int {
+	switch {
+	case a.score < b.score:
+		return -1
+	case a.score > b.score:
+		return 1
+	}
+	return int(a.seq - b.seq)
+}
+
+// copyFrom makes this state the same as another of the same jobs. The history is shared.
+func (s *State) copyFrom(o *State) {
+	s.Now, s.arrived, s.history = o.Now, o.arrived, o.history
+	s.Machine.CopyFrom(o.Machine)
+	s.running = append(s.running[:0], o.running...)
+	s.waiting = append(s.waiting[:0], o.waiting...)
+	copy(s.slot, o.slot)
+	s.dirty, s.arena = s.dirty[:0], s.arena[:0]
+}
+
+// power is what all cores draw now, W.
+func (s *State) power() float64 {
+	sum := 0.0
+	for i := range s.Tree.Processors {
+		sum += s.powerOf(int32(i))
+	}
+	return sum
+}
+
+func (s *State) powerOf(p int32) float64 {
+	k := &s.Tree.Processors[p]
+	free := s.Machine.FreeOf(p)
+	if free == k.Cores {
+		return 0.05 * k.Watts * float64(k.Cores)
+	}
+	return k.Watts * (float64(k.Cores-free) + 0.25*float64(free))
+}
+
+// history is what share of the work asked for jobs of the past did.
+type history struct {
+	asked, done float64
+	shares      []float64
+}
+
+func (h *history) add(share float64) {
+	h.asked++
+	h.done += share
+	h.shares = append(h.shares, share)
+}
+
+// mean share, beginning at 1.
+func (h *history) mean() float64 { return (h.done + 3) / (h.asked + 3) }
