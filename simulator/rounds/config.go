@@ -19,6 +19,9 @@ type Config struct {
 	// Generate draws jobs instead, until Window is complete, or Total jobs.
 	Generate *workload.Options
 	Total    int
+	// Filled has the cluster begin full: of the jobs that Generate draws, the first arrive at 0, for each type of device until they
+	// ask for as many as there are of it; the others come after that as drawn. Needs Generate with a Lambda above 0.
+	Filled bool
 	// Window are the IDs over which jobs are reported, and whose end ends the run. The zero value is all jobs.
 	Window Window
 	// Throughputs say how fast jobs run; nil is workload.GavelTable.
@@ -36,7 +39,8 @@ type Config struct {
 	Ideal bool
 
 	Interval     float64 // length of a round, seconds; 0 is 360
-	MinRecompute float64 // least time between two decisions, seconds; 0 is 1920 in compat mode and else none, below 0 is none
+	MinRecompute float64 // least time between two decisions, seconds; 0 is 1920 in compat mode and else that of the policy, if any (Traits.Settled), below 0 is none
+	restless     bool    // MinRecompute was below 0
 	// WholeRounds has every round last to its end, with devices idle that become free before; compat mode always does that.
 	WholeRounds bool
 	Preemption  Preemption
@@ -89,7 +93,7 @@ func (c Config) withDefaults() Config {
 	case c.MinRecompute == 0 && (c.Compat || c.Ideal):
 		c.MinRecompute = defaultMinRecompute
 	case c.MinRecompute < 0:
-		c.MinRecompute = 0
+		c.MinRecompute, c.restless = 0, true
 	}
 	if c.Limit == 0 {
 		c.Limit = math.Inf(1)
@@ -120,6 +124,9 @@ func (c Config) Validate() error {
 	}
 	if c.Generate != nil && c.Total <= 0 && c.Window.End <= 0 {
 		wrong("jobs: a generator needs a window or a total")
+	}
+	if c.Filled && (c.Generate == nil || c.Generate.Lambda == 0) {
+		wrong("a cluster that begins full: want jobs that keep coming, from a generator")
 	}
 	if c.Total < 0 || c.Window.Start < 0 || c.Window.End < c.Window.Start || c.Window.End == c.Window.Start && c.Window.Start > 0 {
 		wrong("window %d:%d, total %d: want 0 ≤ start < end and a total from 0", c.Window.Start, c.Window.End, c.Total)

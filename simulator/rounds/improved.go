@@ -33,6 +33,7 @@ type improved struct {
 	every   float64 // least seconds between decisions although nobody comes or goes; +Inf never
 
 	changed    bool    // jobs came or went since the last decision
+	came       bool    // jobs came
 	decided    float64 // when; −Inf never
 	roundStart float64
 	tick       float64 // when the round ends though nobody comes or goes; +Inf it does not
@@ -95,7 +96,7 @@ func (m *improved) step() error {
 			m.finish(e.tenant)
 		}
 	}
-	m.arrive(func(j *job) { m.changed = true; m.tenantOf(j, nil) })
+	m.arrive(func(j *job) { m.changed, m.came = true, true; m.tenantOf(j, nil) })
 	switch {
 	case m.now >= m.tick:
 	case !m.changed, m.WholeRounds && !math.IsInf(m.tick, 1):
@@ -136,12 +137,20 @@ func (m *improved) finish(t *tenant) {
 	m.changed = true
 }
 
+// patience is the least time since the last decision after which there may be another, seconds.
+func (m *improved) patience() float64 {
+	if m.MinRecompute == 0 && !m.restless && !m.came {
+		return m.traits.Settled
+	}
+	return m.MinRecompute
+}
+
 // turn begins a round: it settles what was owed, has the policy decide when jobs came or went, and hands out devices.
 func (m *improved) turn() error {
 	m.account()
 	m.observe()
 	since := m.now - m.decided
-	if m.changed && since >= m.MinRecompute || since >= m.every {
+	if m.changed && since >= m.patience() || since >= m.every {
 		if err := m.redecide(); err != nil {
 			return err
 		}
@@ -189,7 +198,7 @@ func (m *improved) redecide() error {
 	if err != nil {
 		return err
 	}
-	m.decided, m.changed, m.shared = m.now, false, false
+	m.decided, m.changed, m.came, m.shared = m.now, false, false, false
 	for _, t := range m.list {
 		clear(t.x)
 		t.asked = false

@@ -290,3 +290,25 @@ func TestRestartsTakeTheirTime(t *testing.T) {
 		t.Errorf("the job takes %v s with %d pauses, want %v s with 2", got.Jobs[0].JCTS, got.Pauses, want)
 	}
 }
+
+// TestPackedMakespanDecidesSeldom: with pairs the makespan is decided again half an hour after the last time when jobs only left, which
+// takes fewer decisions and costs next to nothing; and at once when a job comes.
+func TestPackedMakespanDecidesSeldom(t *testing.T) {
+	c := rounds.Config{Devices: cluster(t, "4:4:4"), Policy: "min_total_duration_packed", Generate: &workload.Options{Seed: 3, Seconds: 7200}, Total: 30}
+	seldom := run(t, c)
+	c.MinRecompute = -1
+	always := run(t, c)
+	if seldom.Allocations*2 > always.Allocations {
+		t.Errorf("%d decisions, %d without waiting", seldom.Allocations, always.Allocations)
+	}
+	if a, b := float64(seldom.MakespanS), float64(always.MakespanS); !(a < 1.1*b) {
+		t.Errorf("all ended after %v s, without waiting after %v", a, b)
+	}
+	c.MinRecompute, c.Generate = 0, &workload.Options{Seed: 3, Lambda: 1e6, Seconds: 7200}
+	c.Total = 5
+	for _, j := range run(t, c).Jobs {
+		if float64(j.JCTS) > 1.01*7200 {
+			t.Errorf("job %d alone in the cluster took %v s", j.ID, j.JCTS)
+		}
+	}
+}

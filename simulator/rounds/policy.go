@@ -85,6 +85,9 @@ type Traits struct {
 	FixedOrder bool
 	// OnlyShares: who has no share of a device type never runs there, though devices stay idle.
 	OnlyShares bool
+	// Settled is the least time between two decisions when jobs only left, seconds, unless Config.MinRecompute says another: for
+	// policies that take long to decide and plan for jobs that leave. Gavel's mechanism does not look at it.
+	Settled float64
 	// Overcommits: shares may add up to more devices than there are. Without, such an allocation ends the run.
 	Overcommits bool
 }

@@ -131,6 +131,19 @@ func newMinTotalDuration(sees sight) func(PolicyOptions) Policy {
 	return func(o PolicyOptions) Policy { return minTotalDuration{solver{"MinTotalDuration", sees, o.Compat}} }
 }
 
+// settled is how long shares of pairs stay when jobs only left, seconds: the end of all jobs hardly moves, and pairs of many jobs take
+// a while to solve.
+const settled = 1920
+
+// Traits are those of Gavel; with pairs, what was decided holds for a while.
+func (p minTotalDuration) Traits() Traits {
+	t := p.solver.Traits()
+	if p.sees == paired {
+		t.Settled = settled
+	}
+	return t
+}
+
 // Decide solves the program.
 func (p minTotalDuration) Decide(s *Snapshot) (Allocation, error) {
 	g := p.program(s)

@@ -10,6 +10,10 @@ type source struct {
 	draw *workload.Generator
 	next *workload.Job // drawn and not taken
 	left int           // jobs that may still be drawn; −1 no end
+	// fill are the devices, by type, that jobs at 0 are still to ask for; since is when the last of those would have come.
+	fill   []int
+	since  float64
+	filled bool
 }
 
 func newSource(c Config) (*source, error) {
@@ -24,7 +28,28 @@ func newSource(c Config) (*source, error) {
 	if c.Total > 0 {
 		left = c.Total
 	}
-	return &source{draw: g, left: left}, nil
+	s := &source{draw: g, left: left, filled: c.Filled}
+	if c.Filled {
+		for _, d := range c.Devices {
+			s.fill = append(s.fill, d.Count)
+		}
+	}
+	return s, nil
+}
+
+// shift has the jobs that fill the cluster arrive at 0, and the others as long after each other as they were drawn.
+func (s *source) shift(j *workload.Job) {
+	at := 0.0
+	if len(s.fill) > 0 {
+		s.since = j.Arrival
+		if s.fill[0] -= j.GPUs; s.fill[0] <= 0 {
+			s.fill = s.fill[1:]
+		}
+	} else {
+		at = j.Arrival - s.since
+	}
+	j.Deadline += at - j.Arrival
+	j.Arrival = at
 }
 
 // peek is the job that arrives next, nil when there is none.
@@ -36,6 +61,9 @@ func (s *source) peek() *workload.Job {
 		return nil
 	case s.next == nil && s.left != 0:
 		j := s.draw.Next()
+		if s.filled {
+			s.shift(&j)
+		}
 		s.next = &j
 		s.left--
 	}

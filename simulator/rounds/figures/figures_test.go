@@ -125,3 +125,29 @@ func TestBeside(t *testing.T) {
 		t.Errorf("%d lines in the chart, want 6", n)
 	}
 }
+
+// TestBestIsBeside: what our own mechanism does best is run once more, and stands beside the published line of its policy.
+func TestBestIsBeside(t *testing.T) {
+	f, err := Find("makespan")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, compat := range []bool{true, false} {
+		s, err := f.Sweep(Options{Seeds: []uint64{0}, Points: 1, Compat: compat})
+		if err != nil {
+			t.Fatal(err)
+		}
+		groups := map[string]bool{}
+		for _, sc := range s.Scenarios {
+			groups[sc.Group] = sc.Config.Compat
+		}
+		_, extra := groups[ours]
+		if extra != compat || groups[ours] || groups[""] != compat {
+			t.Errorf("compat %v: groups and whether they are as in Gavel are %v", compat, groups)
+		}
+	}
+	published := f.Lines[slices.IndexFunc(f.Lines, func(l Line) bool { return l.Policy == f.Best.Policy })]
+	if !slices.Equal(published.Hours, f.Best.Hours) {
+		t.Errorf("beside ours stand %v, published are %v", f.Best.Hours, published.Hours)
+	}
+}
