@@ -8,7 +8,7 @@ import (
 )
 
 // Mean times to completion are those of the original. Where a policy's program is linear ours ends where its solver does, and they are
-// the same to what was printed, as a rule, and to a thousandth where a rounding decides between jobs that tie; finish times, fillings and sums have other
+// the same to what was printed, as a rule, and to half a percent where roundings decide between jobs that tie; finish times, fillings and sums have other
 // points of equal value, and are within 2 %.
 func TestMeanTimesAreThoseOfTheOriginal(t *testing.T) {
 	static := workload.Options{}
