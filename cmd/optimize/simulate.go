@@ -11,7 +11,8 @@ import (
 
 // simulated are the engines that simulate a cluster. A new one is one line here.
 var simulated = map[string]func(*env, *common) *cobra.Command{
-	"rounds": simulateRoundsCommand,
+	"placement": simulatePlacementCommand,
+	"rounds":    simulateRoundsCommand,
 }
 
 func simulateCommand(e *env, c *common) *cobra.Command {

@@ -103,8 +103,8 @@ func TestSimulateRoundsRefusals(t *testing.T) {
 	w.write("empty.trace", "")
 	w.write("prices.csv", "nothing\n")
 	for line, want := range map[string]string{
-		"simulate":                                                   "name what to simulate: rounds",
-		"simulate nothing":                                           `"nothing": unknown, want rounds`,
+		"simulate":                                                   "name what to simulate: ",
+		"simulate nothing":                                           `"nothing": unknown, want `,
 		"simulate rounds now":                                        "simulate rounds",
 		"simulate rounds --policy fifo_pref":                         `"fifo_pref": unknown, nearest known are fifo_perf`,
 		"simulate rounds --policy allox_alpha=2":                     "want a number from 0 to 1",

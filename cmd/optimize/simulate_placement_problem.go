@@ -1,0 +1,493 @@
+package main
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"trainopt/optimizer"
+	"trainopt/simulator/placement"
+	"trainopt/simulator/placement/forest"
+	"trainopt/simulator/placement/interference"
+	"trainopt/simulator/placement/learned"
+	"trainopt/simulator/placement/methods"
+)
+
+// metisData names what is in the binary, where flags want files.
+const metisData = "metis"
+
+// placementFlags say on what containers are placed, and what for.
+type placementFlags struct {
+	table, predictor, existing, constraints, nodeTypes, objective, model string
+	nodes, capacity, episodes, maxNodes                                  int
+	slo, maxMissed, minSLO, maxCost                                      float64
+	compat                                                               bool
+}
+
+func (f *placementFlags) add(fs *pflag.FlagSet) {
+	fs.IntVar(&f.nodes, "nodes", 81, "number of nodes (default for batches of Metis from 1000 on: 729)")
+	fs.IntVar(&f.capacity, "capacity", 0, "containers that a node holds (default: as many as the table has)")
+	fs.StringVar(&f.nodeTypes, "node-types", "", "instead: CSV `FILE` of node types: name, count; and as wished table, speed, cost, capacity")
+	fs.StringVar(&f.table, "table", metisData, "throughputs: `FILE`, .npz of Metis or CSV with n_APP and rps_APP, or metis (in the binary)")
+	fs.StringVar(&f.predictor, "predictor", "measured", "what methods know of throughputs: measured, forest (from a fifth of the table), or forest:`FILE`")
+	fs.Float64Var(&f.slo, "slo", 0.95, "throughput, relative to alone, from which on a container counts as served")
+	fs.StringVar(&f.existing, "existing", "", "CSV `FILE` of what runs already and does not move: a row of counts for each node")
+	fs.StringVar(&f.constraints, "constraints", "", "wishes about neighbours: `FILE`, metis, derived (from the table) or none (default: metis, for other tables derived)")
+	fs.StringVar(&f.objective, "objective", "rps", "what is maximised: rps, slo, vacant, cost, violations, or weights: `rps=1,vacant=0.5`")
+	fs.Float64Var(&f.maxMissed, "max-violations", 0, "wishes may be missed by so much, weighted; 0: they are hard (default: any)")
+	fs.Float64Var(&f.minSLO, "min-slo", 0, "at least this share of containers is served")
+	fs.IntVar(&f.maxNodes, "max-nodes", 0, "at most so many nodes are used")
+	fs.Float64Var(&f.maxCost, "max-cost", 0, "nodes that are used cost at most so much")
+	fs.IntVar(&f.episodes, "episodes", 0, "that methods play which learn (default: by method)")
+	fs.StringVar(&f.model, "model", "", "`FILE` of trained sub-schedulers for metis (default: those in the binary)")
+	fs.BoolVar(&f.compat, "compat", false, "as the published code does, see --methods")
+}
+
+// placing is what the flags say; the batch comes later.
+type placing struct {
+	problem, told *placement.Problem // told: as the method knows it, nil where it knows the throughputs
+	predictor     string
+	options       methods.Options
+	notes         []string
+}
+
+// with is the problem for a batch.
+func (p *placing) with(batch []int) (problem, told *placement.Problem) {
+	a := *p.problem
+	a.Batch = batch
+	if p.told == nil {
+		return &a, nil
+	}
+	b := *p.told
+	b.Batch = batch
+	return &a, &b
+}
+
+// apps are the names of the apps.
+func (p *placing) apps() []string { return p.problem.Types[0].Table.Apps() }
+
+// prepare reads everything but the batch.
+func (f *placementFlags) prepare(e *env, cmd *cobra.Command) (*placing, error) {
+	changed := cmd.Flags().Changed
+	switch {
+	case f.nodes < 1:
+		return nil, fmt.Errorf("--nodes %d: want at least 1", f.nodes)
+	case changed("capacity") && (f.capacity < 1 || f.capacity > 255):
+		return nil, fmt.Errorf("--capacity %d: want 1 to 255", f.capacity)
+	case !(f.slo > 0) || math.IsInf(f.slo, 1):
+		return nil, fmt.Errorf("--slo %v: want a throughput above 0, relative to alone", f.slo)
+	case changed("episodes") && f.episodes < 1:
+		return nil, fmt.Errorf("--episodes %d: want at least 1", f.episodes)
+	}
+	for _, name := range []string{"nodes", "capacity", "table"} {
+		if f.nodeTypes != "" && changed(name) {
+			return nil, fmt.Errorf("--%s says nothing with --node-types", name)
+		}
+	}
+	p := &placing{problem: &placement.Problem{SLO: f.slo}}
+	var err error
+	if p.problem.Types, err = f.types(e, p); err != nil {
+		return nil, err
+	}
+	for _, step := range []func(*env, *cobra.Command, *placing) error{f.predict, f.wish, f.load, f.aim} {
+		if err := step(e, cmd, p); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// types are the nodes. Where the table is not complete and a forest fills it in, it is what everything is measured by.
+func (f *placementFlags) types(e *env, p *placing) ([]placement.NodeType, error) {
+	if f.nodeTypes != "" {
+		return readNodeTypes(e, inDir(e.dir, f.nodeTypes))
+	}
+	t, err := readTable(e, f.table, f.capacity, 1)
+	if err != nil && f.predictor == "forest" && f.table != metisData {
+		s, sampleErr := placement.ReadSamples(inDir(e.dir, f.table))
+		if sampleErr != nil {
+			return nil, fmt.Errorf("--table: %w", sampleErr)
+		}
+		if t, err = grow(s, f.capacityOf(s)); err == nil {
+			p.notes = append(p.notes, fmt.Sprintf("%s has not all patterns: all figures are of a forest that was grown from it", f.table))
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--table: %w", err)
+	}
+	return []placement.NodeType{{Name: "node", Count: f.nodes, Table: t}}, nil
+}
+
+func (f *placementFlags) capacityOf(s *placement.Samples) int {
+	if f.capacity > 0 {
+		return f.capacity
+	}
+	return largest(s)
+}
+
+// largest is the largest number of containers in a sample.
+func largest(s *placement.Samples) int {
+	most := 0
+	for _, counts := range s.Counts {
+		n := 0
+		for _, k := range counts {
+			n += int(k)
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+// readTable reads a throughput table, for nodes that are so many times as fast; capacity 0 is all that it has.
+func readTable(e *env, name string, capacity int, speed float64) (*placement.Table, error) {
+	t := placement.MetisTable()
+	if name != metisData {
+		s, err := placement.ReadSamples(inDir(e.dir, name))
+		if err != nil {
+			return nil, err
+		}
+		if capacity == 0 {
+			capacity = largest(s)
+		}
+		if t, err = s.Table(capacity); err != nil {
+			return nil, fmt.Errorf("%s: %w; --predictor forest guesses the rest", name, err)
+		}
+	}
+	if capacity > t.Capacity() {
+		return nil, fmt.Errorf("%s has patterns of up to %d containers, not of %d; --predictor forest guesses", name, t.Capacity(), capacity)
+	}
+	if capacity == 0 || capacity == t.Capacity() {
+		capacity = t.Capacity()
+		if speed == 1 {
+			return t, nil
+		}
+	}
+	return placement.NewTable(t.Apps(), capacity, func(counts []uint8, rps []float64) {
+		for a, v := range t.RPS(t.Index(counts)) {
+			rps[a] = speed * v
+		}
+	})
+}
+
+// nodeTypeColumns are those of a file of node types; the first two must be there.
+var nodeTypeColumns = []string{"name", "count", "table", "speed", "cost", "capacity"}
+
+// readNodeTypes reads kinds of nodes: name,count and as wished table (a file, or metis), speed (throughputs are multiplied by it), cost
+// and capacity.
+func readNodeTypes(e *env, path string) ([]placement.NodeType, error) {
+	fail := func(format string, args ...any) ([]placement.NodeType, error) {
+		return nil, fmt.Errorf("--node-types: read %s: "+format, append([]any{filepath.Base(path)}, args...)...)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("--node-types: %w", err)
+	}
+	defer f.Close()
+	in := csv.NewReader(f)
+	head, err := in.Read()
+	if err != nil {
+		return fail("head: %w", err)
+	}
+	column := map[string]int{}
+	for i, name := range head {
+		name = strings.ToLower(strings.TrimSpace(name))
+		if !slices.Contains(nodeTypeColumns, name) {
+			return fail("column %q: unknown, want %s", name, strings.Join(nodeTypeColumns, ", "))
+		}
+		column[name] = i
+	}
+	for _, name := range nodeTypeColumns[:2] {
+		if _, ok := column[name]; !ok {
+			return fail("no column %q", name)
+		}
+	}
+	var out []placement.NodeType
+	for {
+		row, err := in.Read()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return fail("%w", err)
+		}
+		t, err := nodeType(e, func(name string) string {
+			if i, ok := column[name]; ok {
+				return strings.TrimSpace(row[i])
+			}
+			return ""
+		})
+		if err != nil {
+			line, _ := in.FieldPos(0)
+			return fail("line %d: %w", line, err)
+		}
+		out = append(out, t)
+	}
+	if out == nil {
+		return fail("no node types")
+	}
+	return out, nil
+}
+
+// nodeType is a line of a file of node types.
+func nodeType(e *env, cell func(string) string) (t placement.NodeType, err error) {
+	t.Name = cell("name")
+	if t.Count, err = strconv.Atoi(cell("count")); err != nil || t.Count < 0 {
+		return t, fmt.Errorf("count %q: want a whole number that is not negative", cell("count"))
+	}
+	number := func(name string, otherwise float64) float64 {
+		v := otherwise
+		if text := cell(name); text != "" && err == nil {
+			if v, err = strconv.ParseFloat(text, 64); err != nil || !(v >= 0) || math.IsInf(v, 1) {
+				err = fmt.Errorf("%s %q: want a number that is not negative", name, text)
+			}
+		}
+		return v
+	}
+	speed, capacity := number("speed", 1), number("capacity", 0)
+	t.Cost = number("cost", 0)
+	if err == nil && (capacity != math.Trunc(capacity) || capacity > 255) {
+		err = fmt.Errorf("capacity %v: want a whole number up to 255", capacity)
+	}
+	if err != nil {
+		return t, err
+	}
+	table := cell("table")
+	if table == "" {
+		table = metisData
+	}
+	t.Table, err = readTable(e, table, int(capacity), speed)
+	return t, err
+}
+
+// grow grows a forest and has it predict every pattern.
+func grow(s *placement.Samples, capacity int) (*placement.Table, error) {
+	if len(s.Counts) == 0 {
+		return nil, errors.New("no samples to grow a forest from")
+	}
+	trees, _, err := forest.Train(s, forest.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return trees.Table(capacity)
+}
+
+// fifth are a fifth of the patterns of a table, always the same ones.
+func fifth(t *placement.Table) *placement.Samples {
+	s := &placement.Samples{Apps: t.Apps()}
+	for _, i := range rand.New(rand.NewPCG(42, 0)).Perm(t.Patterns())[:(t.Patterns()+4)/5] {
+		rps := slices.Clone(t.RPS(i))
+		for a, k := range t.Counts(i) {
+			if k == 0 {
+				rps[a] = math.NaN()
+			}
+		}
+		s.Counts, s.RPS = append(s.Counts, slices.Clone(t.Counts(i))), append(s.RPS, rps)
+	}
+	return s
+}
+
+// predict is what methods know of throughputs.
+func (f *placementFlags) predict(e *env, _ *cobra.Command, p *placing) error {
+	kind, file, named := strings.Cut(f.predictor, ":")
+	switch {
+	case kind == "measured" && !named || kind == "forest" && !named && p.notes != nil:
+		return nil
+	case kind != "forest" || named && file == "":
+		return fmt.Errorf("--predictor %q: want measured, forest, or forest:FILE", f.predictor)
+	case len(p.problem.Types) > 1:
+		return errors.New("--predictor: a forest is for one type of node")
+	}
+	truth := p.problem.Types[0].Table
+	s := fifth(truth)
+	p.predictor = "forest of a fifth of the patterns"
+	if named {
+		var err error
+		if s, err = placement.ReadSamples(inDir(e.dir, file)); err != nil {
+			return fmt.Errorf("--predictor: %w", err)
+		}
+		if !slices.Equal(s.Apps, truth.Apps()) {
+			return fmt.Errorf("--predictor: %s has apps %s, the table has %s", file, strings.Join(s.Apps, ", "), strings.Join(truth.Apps(), ", "))
+		}
+		p.predictor = fmt.Sprintf("forest of the %d patterns in %s", len(s.Counts), filepath.Base(file))
+	}
+	t, err := grow(s, truth.Capacity())
+	if err != nil {
+		return fmt.Errorf("--predictor: %w", err)
+	}
+	told := *p.problem
+	told.Types = slices.Clone(told.Types)
+	told.Types[0].Table = t
+	p.told = &told
+	return nil
+}
+
+// wish are the constraints.
+func (f *placementFlags) wish(e *env, _ *cobra.Command, p *placing) error {
+	source, metis := f.constraints, slices.Equal(p.apps(), placement.MetisApps())
+	if source == "" {
+		source = map[bool]string{true: metisData, false: "derived"}[metis]
+	}
+	var out []placement.Constraint
+	switch source {
+	case "none":
+	case metisData:
+		if !metis {
+			return fmt.Errorf("--constraints metis: they are for %s, the table has %s", strings.Join(placement.MetisApps(), ", "), strings.Join(p.apps(), ", "))
+		}
+		out = placement.MetisConstraints()
+	case "derived":
+		rows, err := interference.FromTable(p.problem.Types[0].Table, interference.Options{Others: !f.compat})
+		if err != nil && f.constraints != "" {
+			return fmt.Errorf("--constraints derived: %w", err)
+		}
+		if err != nil {
+			p.notes = append(p.notes, fmt.Sprintf("no wishes about neighbours: %v", err))
+		}
+		out = interference.Constraints(rows)
+	default:
+		file, err := os.Open(inDir(e.dir, source))
+		if err != nil {
+			return fmt.Errorf("--constraints: %w", err)
+		}
+		defer file.Close()
+		if out, err = interference.ReadConstraints(file); err != nil {
+			return fmt.Errorf("--constraints: read %s: %w", source, err)
+		}
+		for i, c := range out {
+			if max(c.App, c.Neighbour) >= len(p.apps()) {
+				return fmt.Errorf("--constraints: %s: wish %d is of apps %d and %d, there are %d", source, i+1, c.App+1, c.Neighbour+1, len(p.apps()))
+			}
+		}
+	}
+	p.problem.Constraints = out
+	if p.told != nil {
+		p.told.Constraints = out
+	}
+	return nil
+}
+
+// load is what runs already.
+func (f *placementFlags) load(e *env, _ *cobra.Command, p *placing) error {
+	if f.existing == "" {
+		return nil
+	}
+	rows, err := placement.ReadBatches(inDir(e.dir, f.existing))
+	if err != nil {
+		return fmt.Errorf("--existing: %w", err)
+	}
+	if len(rows) != p.problem.Nodes() {
+		return fmt.Errorf("--existing: %s has %d rows, the cluster has %d nodes", f.existing, len(rows), p.problem.Nodes())
+	}
+	typeOf := p.problem.TypeOf()
+	for n, counts := range rows {
+		if len(counts) != len(p.apps()) {
+			return fmt.Errorf("--existing: %s, node %d: %d counts, the table has %d apps", f.existing, n+1, len(counts), len(p.apps()))
+		}
+		room, node := p.problem.Types[typeOf[n]].Table.Capacity(), make([]uint8, len(counts))
+		size := 0
+		for a, k := range counts {
+			if size += k; size > room {
+				return fmt.Errorf("--existing: %s, node %d: more containers than the %d that it holds", f.existing, n+1, room)
+			}
+			node[a] = uint8(k)
+		}
+		p.problem.Existing = append(p.problem.Existing, node)
+	}
+	if p.told != nil {
+		p.told.Existing = p.problem.Existing
+	}
+	return nil
+}
+
+// aim is what methods are asked for.
+func (f *placementFlags) aim(e *env, cmd *cobra.Command, p *placing) error {
+	changed := cmd.Flags().Changed
+	p.options = methods.Options{Compat: f.compat, Episodes: f.episodes, Clock: e.clock.Monotonic}
+	if changed("objective") {
+		o, err := parseObjective(f.objective)
+		if err != nil {
+			return err
+		}
+		priced := slices.ContainsFunc(p.problem.Types, func(t placement.NodeType) bool { return t.Cost > 0 })
+		if !priced && o.Cost != 0 {
+			return errors.New("--objective cost: no node has a cost, see --node-types")
+		}
+		if o.Missed != 0 && len(p.problem.Constraints) == 0 {
+			return errors.New("--objective violations: there are no constraints")
+		}
+		if o != (placement.Objective{RPS: 1}) {
+			p.options.Objective = o
+		}
+	}
+	l := placement.Limits{SLOShare: f.minSLO, Nodes: f.maxNodes, Cost: f.maxCost}
+	if changed("max-violations") {
+		l.Missed = &f.maxMissed
+	}
+	for name, zero := range map[string]bool{"max-nodes": f.maxNodes == 0, "max-cost": f.maxCost == 0} {
+		if zero && changed(name) {
+			return fmt.Errorf("--%s 0: want more than 0", name)
+		}
+	}
+	if err := l.Validate(); err != nil {
+		return fmt.Errorf("--max-violations, --min-slo, --max-nodes, --max-cost: %w", err)
+	}
+	p.options.Limits = l
+	if f.model == "" {
+		return nil
+	}
+	file, err := os.Open(inDir(e.dir, f.model))
+	if err != nil {
+		return fmt.Errorf("--model: %w", err)
+	}
+	defer file.Close()
+	if p.options.Model, err = learned.Load(file); err != nil {
+		return fmt.Errorf("--model: read %s: %w", f.model, err)
+	}
+	return nil
+}
+
+// parseObjective reads one word, or weights such as rps=1,vacant=0.5.
+func parseObjective(text string) (placement.Objective, error) {
+	var o placement.Objective
+	weights := map[string]*float64{"rps": &o.RPS, "slo": &o.SLO, "vacant": &o.Vacant, "cost": &o.Cost, "violations": &o.Missed}
+	for _, part := range strings.Split(text, ",") {
+		name, value, weighed := strings.Cut(strings.TrimSpace(part), "=")
+		w := weights[name]
+		if w == nil {
+			return o, fmt.Errorf("--objective %q: want rps, slo, vacant, cost, violations, each once, or weights such as rps=1,vacant=0.5", text)
+		}
+		delete(weights, name)
+		*w = 1
+		if weighed {
+			v, err := strconv.ParseFloat(value, 64)
+			if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v == 0 {
+				return o, fmt.Errorf("--objective %q: want a weight other than 0 for %s", text, name)
+			}
+			*w = v
+		}
+	}
+	return o, nil
+}
+
+// fits says that a batch is too large for the cluster: exit code 6.
+func fits(p *placement.Problem) error {
+	room := 0
+	for _, t := range p.Types {
+		room += t.Count * t.Table.Capacity()
+	}
+	if n := p.Containers(); n > room {
+		return exitError{optimizer.CodeInfeasible, fmt.Errorf("place %d containers: %d nodes hold %d", n, p.Nodes(), room)}
+	}
+	return nil
+}
