@@ -12,27 +12,31 @@ type policy struct {
 	placer   Placer
 	backfill backfill
 	depth    int
+	ended    bool // something ended since the last pass
 
 	forecast forecast
 	weights  []float64
 	where    []int32
 }
 
-// backfill starts what may be started.
+// backfill starts what may be started, and returns when it wants to be asked again although nothing happens, +∞ never.
 type backfill interface {
-	pass(p *policy, s *State, start func(int32, []int32))
+	pass(p *policy, s *State, start func(int32, []int32)) (again float64)
 }
 
 var backfills = map[string]func() backfill{
-	"none": func() backfill { return headOnly{} },
-	"easy": func() backfill { return &easy{} },
+	"none":         func() backfill { return headOnly{} },
+	"easy":         func() backfill { return &easy{} },
+	"conservative": func() backfill { return &conservative{plans: map[int32]*plan{}} },
 }
 
-func (p *policy) pass(s *State, start func(int32, []int32)) {
+func (p *policy) pass(s *State, start func(int32, []int32)) (again float64) {
 	if p.order.Aging {
 		s.sort(p.order)
 	}
-	p.backfill.pass(p, s, start)
+	again = p.backfill.pass(p, s, start)
+	p.ended = false
+	return again
 
 }
 
@@ -97,8 +101,9 @@ func (p *policy) take(s *State, job int32, pool int, h *hold) bool {
 // headOnly starts the first of the queue as long as it finds its place.
 type headOnly struct{}
 
-func (headOnly) pass(p *policy, s *State, start func(int32, []int32)) {
+func (headOnly) pass(p *policy, s *State, start func(int32, []int32)) float64 {
 	startFirst(p, s, start)
+	return inf
 }
 
 // startFirst starts the first of the queue as long as it finds its place, and returns what the next one waits for.
@@ -123,13 +128,13 @@ type easy struct {
 	hold hold
 }
 
-func (e *easy) pass(p *policy, s *State, start func(int32, []int32)) {
+func (e *easy) pass(p *policy, s *State, start func(int32, []int32)) float64 {
 	if s.Machine.Free() == 0 {
-		return
+		return inf
 	}
 	pool, at := startFirst(p, s, start)
 	if len(s.waiting) < 2 || s.Machine.Free() == 0 || pool < 0 {
-		return
+		return inf
 	}
 	e.hold.reserve(s, s.waiting[0].job, &p.placer.Pools()[pool], at)
 	last := len(s.waiting)
@@ -153,6 +158,7 @@ func (e *easy) pass(p *policy, s *State, start func(int32, []int32)) {
 		kept++
 	}
 	s.waiting = s.waiting[:kept+copy(s.waiting[kept:], s.waiting[last:])]
+	return inf
 }
 
 // hold is room for a job in a pool at a time, in the machine as it will be then.

@@ -22,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -146,7 +147,8 @@ type driver struct {
 	state      *State
 	policy     policy
 	done       int
-	failure    error // the first command that was refused
+	woken      float64 // the last time for which it asked to be woken
+	failure    error   // the first command that was refused
 }
 
 func (d *driver) failed(err error) {
@@ -214,6 +216,9 @@ func (d *driver) events() bool {
 				s.history.add(r.done / s.work[e.Job])
 			}
 			s.finish(e.Job)
+			d.policy.ended = true
+		case cores.Woken:
+			news = true
 		case cores.Submitted:
 			if cores.Most(d.config.Tree, &d.config.Jobs[e.Job]) < d.config.Jobs[e.Job].Procs {
 				d.done++
@@ -232,5 +237,8 @@ func (d *driver) decide(start func(int32, []int32)) {
 		return
 	}
 	d.state.outlasted()
-	d.policy.pass(d.state, start)
+	if again := d.policy.pass(d.state, start); !math.IsInf(again, 1) && again != d.woken {
+		d.woken = again
+		d.failed(d.simulation.Wake(again))
+	}
 }

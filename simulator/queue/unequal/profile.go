@@ -1,0 +1,230 @@
+package unequal
+
+import (
+	"math"
+	"slices"
+
+	"trainopt/simulator/platform"
+	"trainopt/simulator/queue"
+)
+
+// profile is what is free from now on by what is believed and planned: steps[i] from steps[i].at until steps[i+1].at, and the last
+// for ever.
+type profile struct {
+	tree  *platform.Tree
+	steps []step
+	low   step // scratch: the least of an interval
+}
+
+type step struct {
+	at        float64
+	free      []int32   // of each processor
+	bandwidth []float64 // of each processor
+	memory    []float64 // of each node
+}
+
+func (a *step) copyFrom(b *step) {
+	a.at = b.at
+	a.free = append(a.free[:0], b.free...)
+	a.bandwidth = append(a.bandwidth[:0], b.bandwidth...)
+	a.memory = append(a.memory[:0], b.memory...)
+}
+
+func (a *step) lower(b *step) {
+	for p := range a.free {
+		a.free[p] = min(a.free[p], b.free[p])
+		a.bandwidth[p] = min(a.bandwidth[p], b.bandwidth[p])
+	}
+	for n := range a.memory {
+		a.memory[n] = min(a.memory[n], b.memory[n])
+	}
+}
+
+// part is how many cores of a processor a job has.
+type part struct {
+	processor int32
+	count     int32
+}
+
+// parts of cores that are ascending.
+func parts(tree *platform.Tree, where []int32, into []part) []part {
+	for _, c := range where {
+		p := tree.ProcessorOf[c]
+		if n := len(into); n > 0 && into[n-1].processor == p {
+			into[n-1].count++
+		} else {
+			into = append(into, part{p, 1})
+		}
+	}
+	return into
+}
+
+// reset begins with the machine as it is, and what runs.
+func (f *profile) reset(s *State) {
+	f.tree = s.Tree
+	f.truncate(1)
+	first := &f.steps[0]
+	first.at = s.Now
+	first.free, first.bandwidth, first.memory = first.free[:0], first.bandwidth[:0], first.memory[:0]
+	for p := range s.Tree.Processors {
+		first.free = append(first.free, int32(s.Machine.FreeOf(int32(p))))
+		first.bandwidth = append(first.bandwidth, s.Machine.Bandwidth(int32(p)))
+	}
+	for n := range s.Tree.Nodes {
+		first.memory = append(first.memory, s.Machine.Memory(int32(n)))
+	}
+	var of []part
+	for i := range s.running {
+		r := &s.running[i]
+		of = parts(s.Tree, r.cores, of[:0])
+		f.add(max(r.end, s.Now), math.Inf(1), of, &s.Jobs[r.job], 1)
+	}
+}
+
+// truncate keeps n steps, new ones where there are fewer.
+func (f *profile) truncate(n int) {
+	for cap(f.steps) < n {
+		f.steps = append(f.steps[:cap(f.steps)], step{})
+	}
+	f.steps = f.steps[:n]
+}
+
+// add gives (sign 1) or takes (sign −1) the parts of a job from one time until another.
+func (f *profile) add(from, to float64, of []part, j *queue.Job, sign float64) {
+	i, k := f.split(from), len(f.steps)
+	if !math.IsInf(to, 1) {
+		k = f.split(to)
+	}
+	for ; i < k; i++ {
+		s := &f.steps[i]
+		for _, x := range of {
+			v := sign * float64(x.count)
+			s.free[x.processor] += int32(v)
+			s.bandwidth[x.processor] += v * j.Bandwidth
+			s.memory[f.tree.Processors[x.processor].Node] += v * j.Memory
+		}
+	}
+}
+
+// split returns the step that begins at a time, which is made when there is none; the first for what is before it.
+func (f *profile) split(at float64) int {
+	i, found := slices.BinarySearchFunc(f.steps, at, func(s step, at float64) int {
+		switch {
+		case s.at < at:
+			return -1
+		case s.at > at:
+			return 1
+		}
+		return 0
+	})
+	if found || i == 0 {
+		return i
+	}
+	n := len(f.steps)
+	f.truncate(n + 1)
+	spare := f.steps[n] // its arrays are used again
+	copy(f.steps[i+1:], f.steps[i:n])
+	spare.copyFrom(&f.steps[i-1])
+	spare.at = at
+	f.steps[i] = spare
+	return i
+}
+
+// slack is what rounding may take of memory, MB.
+const slack = 1e-6
+
+// sound is false when more is planned than there is.
+func (f *profile) sound() bool {
+	for i := range f.steps {
+		s := &f.steps[i]
+		for _, free := range s.free {
+			if free < 0 {
+				return false
+			}
+		}
+		for _, m := range s.memory {
+			if m < -slack {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// fits is whether the parts are free from a time until another.
+func (f *profile) fits(from, to float64, of []part, j *queue.Job) bool {
+	f.add(from, to, of, j, -1)
+	ok := f.sound()
+	if !ok {
+		f.add(from, to, of, j, 1)
+	}
+	return ok
+}
+
+// earliest is when a pool first has room for a job for as long as it takes there, and which; not later than latest. Without
+// oversubscription it takes as long as the pool's speed says, else a third more. O(steps² × processors).
+func (f *profile) earliest(s *State, job int32, pool *Pool, latest float64, into []part) (at, end float64, of []part) {
+	j := &s.Jobs[job]
+	if pool.Cores < j.Procs {
+		return inf, inf, nil
+	}
+	speed := s.fastest(job, pool.Speed)
+	for i := range f.steps {
+		at := f.steps[i].at
+		if at > latest {
+			break
+		}
+		if f.room(&f.steps[i], pool, j, false, nil) < j.Procs {
+			continue
+		}
+		for _, safe := range [2]bool{true, false} {
+			rate := speed
+			if !safe && j.Ops > 0 {
+				rate *= 0.75
+			}
+			end := at + s.seconds(job, rate)
+			f.low.copyFrom(&f.steps[i])
+			enough := f.room(&f.low, pool, j, safe, nil) >= j.Procs
+			for k := i + 1; enough && k < len(f.steps) && f.steps[k].at < end; k++ {
+				f.low.lower(&f.steps[k])
+				enough = f.room(&f.low, pool, j, safe, nil) >= j.Procs
+			}
+			if enough {
+				into = into[:0]
+				f.room(&f.low, pool, j, safe, &into)
+				return at, end, into
+			}
+		}
+	}
+	return inf, inf, nil
+}
+
+// room is how many cores of a job the pool takes in a step, safe without oversubscription. With into it stops when there are enough,
+// and says which.
+func (f *profile) room(s *step, pool *Pool, j *queue.Job, safe bool, into *[]part) int {
+	sum, node, left := 0, -1, 0
+	for _, p := range pool.list {
+		if n := f.tree.Processors[p].Node; n != node {
+			node, left = n, math.MaxInt
+			if j.Memory > 0 {
+				left = int((s.memory[n] + slack) / j.Memory)
+			}
+		}
+		count := min(int(s.free[p]), left)
+		if safe {
+			count = min(count, unslowed(s.bandwidth[p], j))
+		}
+		if count <= 0 {
+			continue
+		}
+		if into != nil {
+			if count = min(count, j.Procs-sum); count == 0 {
+				return sum
+			}
+			*into = append(*into, part{p, int32(count)})
+		}
+		sum += count
+		left -= count
+	}
+	return sum
+}
