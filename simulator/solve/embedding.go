@@ -69,7 +69,7 @@ const (
 	embeddedShortest    = 1e-6
 	embeddedCentring    = 1e-4
 	embeddedJump        = 500  // a primal residual that grows by more ends the run
-	embeddedEasy        = 1e-3 // the mean of s·z down to which a solution of the Newton system needs no refinement
+	embeddedEasy        = 1e-4 // the mean of s·z down to which a solution of the Newton system needs no refinement
 	embeddedRefinements = 9
 	embeddedAccuracy    = 1e-14
 	embeddedRough       = 1e-4 // what then still counts as a solution
