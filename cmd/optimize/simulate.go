@@ -12,6 +12,7 @@ import (
 // simulated are the engines that simulate a cluster. A new one is one line here.
 var simulated = map[string]func(*env, *common) *cobra.Command{
 	"placement": simulatePlacementCommand,
+	"queue":     simulateQueueCommand,
 	"rounds":    simulateRoundsCommand,
 }
 

@@ -1,0 +1,169 @@
+package render
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"trainopt/simulator/evaluate"
+)
+
+// title names the run in a line.
+func (r *Run) title() string {
+	machine := fmt.Sprintf("%d equal processors", r.Procs)
+	if r.Tree != nil {
+		machine = fmt.Sprintf("%d cores of %d processors in %d nodes", r.Tree.Cores, len(r.Tree.Processors), len(r.Tree.Nodes))
+	}
+	return fmt.Sprintf("%s on %s", r.Method.Policy, machine)
+}
+
+func (r *Run) words() string {
+	s := r.Workload.Name
+	if r.Source != "" {
+		s += " of " + r.Source
+	}
+	if r.Window.Length < len(r.Workload.Jobs) {
+		s = fmt.Sprintf("%v of %s", r.Window, s)
+	}
+	return s
+}
+
+func (r *Run) subtitle() string {
+	how := map[string]string{"none": "no backfilling", "easy": "EASY backfilling", "conservative": "conservative backfilling",
+		"rlscheduler": "backfilling as RLScheduler does it"}[r.Method.Backfill]
+	if r.Method.Placement != "" {
+		how += ", placement " + r.Method.Placement
+	}
+	if r.Method.AsPublished {
+		how += ", as published"
+	}
+	if r.Method.Compat {
+		how += ", as HDeepRM's code does"
+	}
+	return fmt.Sprintf("%s; %s; seed %d", r.words(), how, r.Method.Seed)
+}
+
+// facts are the figures of a run for people; what is unknown is left out.
+func (r *Run) facts() []evaluate.Fact {
+	var out []evaluate.Fact
+	add := func(name, format string, args ...any) {
+		out = append(out, evaluate.Fact{Name: name, Value: fmt.Sprintf(format, args...)})
+	}
+	s := r.Summary()
+	jobs := fmt.Sprintf("%d, all ended", s.Jobs)
+	if n := s.Jobs - s.Completed; n > 0 {
+		var parts []string
+		for _, p := range []struct {
+			n    int
+			what string
+		}{{s.Completed, "ended"}, {s.Killed, "killed at their limit"}, {s.Rejected, "rejected"}, {s.Unfinished, "not done"}} {
+			if p.n > 0 {
+				parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
+			}
+		}
+		jobs = fmt.Sprintf("%d: %s", s.Jobs, strings.Join(parts, ", "))
+	}
+	add("jobs", "%s", jobs)
+	add("bounded slowdown", "mean %s, largest %s", figure(s.BoundedSlowdown.Mean), figure(s.BoundedSlowdown.Max))
+	add("slowdown", "mean %s, largest %s", figure(s.Slowdown.Mean), figure(s.Slowdown.Max))
+	add("wait", "mean %s, longest %s", span(s.Wait.Mean), span(s.Wait.Max))
+	add("turnaround", "mean %s, longest %s", span(s.Turnaround.Mean), span(s.Turnaround.Max))
+	add("makespan", "%s from the first submission", span(s.Span))
+	add("utilisation", "%s", percent(s.Utilization))
+	if r.Method.AsPublished {
+		add("as published", "utilisation %s, until the last start", percent(s.PublishedUtilization))
+	}
+	if known(s.Energy) {
+		add("energy", "%s", joules(s.Energy))
+	}
+	if c := r.Counts; c != nil {
+		add("decisions", "%d, %d of them ended for lack of cores, %d of memory", c.Decisions, c.CoreBubbles, c.MemoryBubbles)
+	}
+	if n := len(r.Learned); n > 0 {
+		first, last := r.Learned[0], r.Learned[n-1]
+		if n == 1 {
+			add("reward", "%s", figure(last.Reward))
+		} else {
+			add("runs", "%d; reward %s in the first, %s in the last", n, figure(first.Reward), figure(last.Reward))
+		}
+		if known(last.Loss) {
+			add("loss", "%s", figure(last.Loss))
+		}
+	}
+	simulated := fmt.Sprintf("%d events", r.Events)
+	if known(r.WallS) {
+		simulated += fmt.Sprintf(" in %.3f s", r.WallS)
+	}
+	add("simulated", "%s", simulated)
+	return out
+}
+
+// notes are what a reader must be told: what was left out, and warnings.
+func (r *Run) notes() []string {
+	var out []string
+	for _, reason := range slices.Sorted(maps.Keys(r.Dropped)) {
+		if n := r.Dropped[reason]; n > 0 {
+			jobs := "jobs"
+			if n == 1 {
+				jobs = "job"
+			}
+			out = append(out, fmt.Sprintf("%d %s left out: %s", n, jobs, reason))
+		}
+	}
+	return append(out, r.Notes...)
+}
+
+func text(w io.Writer, r *Run) error {
+	var b strings.Builder
+	b.WriteString(evaluate.Wrapped(r.title(), "  ") + evaluate.Wrapped(r.subtitle(), "  ") + "\n")
+	for _, f := range r.facts() {
+		b.WriteString(evaluate.Wrapped(fmt.Sprintf("%-18s %s", f.Name, f.Value), strings.Repeat(" ", 19)))
+	}
+	for _, n := range r.notes() {
+		b.WriteString(evaluate.Wrapped("note: "+n, "  "))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func figure(v float64) string {
+	switch {
+	case !known(v):
+		return "unknown"
+	case v >= 1e5 || v <= -1e5:
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.2f", v)
+}
+
+// span is a length of time in the unit in which people would say it.
+func span(v float64) string {
+	switch {
+	case !known(v):
+		return "unknown"
+	case v < 120:
+		return fmt.Sprintf("%.1f s", v)
+	case v < 7200:
+		return fmt.Sprintf("%.1f min", v/60)
+	case v < 100*3600:
+		return fmt.Sprintf("%.2f h", v/3600)
+	default:
+		return fmt.Sprintf("%.1f days", v/86400)
+	}
+}
+
+func percent(v float64) string {
+	if !known(v) {
+		return "unknown"
+	}
+	return fmt.Sprintf("%.1f %%", 100*v)
+}
+
+func joules(v float64) string {
+	if v < 1e6 {
+		return fmt.Sprintf("%.2f J", v)
+	}
+	return fmt.Sprintf("%.2f MJ (%.2f kWh)", v/1e6, v/3.6e6)
+}

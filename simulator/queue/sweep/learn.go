@@ -1,0 +1,163 @@
+package sweep
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+
+	"trainopt/simulator/queue/hdeeprm"
+)
+
+// Launch says how the agent of options is run, as hdeeprm-launch does.
+type Launch struct {
+	Runs  int // simulations, one after the other; 0 is 1
+	Train bool
+	// Input and Output are policy files; "" is none. An input that is not there begins anew, so that both may be the same.
+	Input, Output string
+	// Say is called after each run; nil: nobody is. Its error ends the launch.
+	Say func(k int, run hdeeprm.AgentRun) error
+}
+
+// Launch has the agent of the workload's options decide, in one simulation or several: HDeepRM's classic agent, or one that
+// learns. The run is the last one, with what was learned in all of them.
+func (w *Workload) Launch(ctx context.Context, m Method, l Launch) (*Run, error) {
+	if w.Options == nil {
+		return nil, errors.New("an agent of HDeepRM needs a platform")
+	}
+	p, err := w.settle(Window{})
+	if err != nil {
+		return nil, err
+	}
+	r := &Run{Method: m, Window: p, Workload: w, Tree: w.Tree, Dropped: w.Dropped}
+	r.Method.Backfill = "none"
+	env, err := r.environment(w.Options.Settings(m.Compat))
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range w.Options.Actions {
+		r.Actions = append(r.Actions, a.String())
+	}
+	if len(r.Actions) == 0 {
+		for _, a := range hdeeprm.Table() {
+			r.Actions = append(r.Actions, a.String())
+		}
+	}
+	if w.Options.Void {
+		r.Actions = append(r.Actions, "void")
+	}
+	if !w.Options.Agent.Learning {
+		r.Method.Policy = r.Actions[0]
+		sum, err := r.play(ctx, env, func([]float32) int { return 0 })
+		if r.Result != nil {
+			s := r.Summary()
+			r.Learned = []hdeeprm.AgentRun{{Reward: sum, Loss: math.NaN(), Makespan: s.Makespan, Result: r.Result}}
+			if err == nil && l.Say != nil {
+				err = l.Say(0, r.Learned[0])
+			}
+		}
+		return r.finish(), err
+	}
+	r.Method.Policy = w.Options.Agent.Method
+	if r.Method.Policy == "" {
+		r.Method.Policy = "reinforce"
+	}
+	return r.learn(ctx, env, l)
+}
+
+// finish counts what was rejected; nil when nothing was simulated.
+func (r *Run) finish() *Run {
+	if r.Result == nil {
+		return nil
+	}
+	r.countDropped()
+	return r
+}
+
+func (r *Run) learn(ctx context.Context, env *hdeeprm.Environment, l Launch) (*Run, error) {
+	agent, err := l.agent(env, r.Workload.Options)
+	if err != nil {
+		return nil, err
+	}
+	for k := range max(1, l.Runs) {
+		run, err := agent.Run(until{env, ctx}, l.Train)
+		if err == nil {
+			err = ctx.Err()
+		}
+		if run.Result != nil {
+			r.Result = run.Result
+			c := env.Counts()
+			r.Counts = &c
+		}
+		if err != nil {
+			return r.finish(), errors.Join(fmt.Errorf("run %d of %d: %w", k+1, max(1, l.Runs), err), l.write(agent, k))
+		}
+		r.Learned = append(r.Learned, run)
+		if l.Say != nil {
+			if err := l.Say(k, run); err != nil {
+				return r.finish(), err
+			}
+		}
+	}
+	return r.finish(), l.write(agent, len(r.Learned))
+}
+
+func (l *Launch) agent(env *hdeeprm.Environment, o *hdeeprm.Options) (*hdeeprm.LearningAgent, error) {
+	if l.Input != "" {
+		data, err := os.ReadFile(l.Input)
+		if err == nil {
+			a, err := hdeeprm.ReadLearningAgent(bytes.NewReader(data), env.ObservationSize(), env.Actions())
+			if err != nil {
+				return nil, fmt.Errorf("read agent %s: %w", l.Input, err)
+			}
+			return a, nil
+		}
+		if !errors.Is(err, os.ErrNotExist) || l.Input != l.Output {
+			return nil, fmt.Errorf("read agent: %w", err)
+		}
+	}
+	return hdeeprm.NewLearningAgent(env.ObservationSize(), env.Actions(), o.Agent.AgentConfig, uint64(o.Seed))
+}
+
+// write stores the agent after so many runs; none changes nothing.
+func (l *Launch) write(a *hdeeprm.LearningAgent, runs int) error {
+	if l.Output == "" || runs == 0 {
+		return nil
+	}
+	var b bytes.Buffer
+	if err := a.Write(&b, map[string]string{"runs": fmt.Sprint(runs)}); err != nil {
+		return err
+	}
+	return replace(l.Output, b.Bytes())
+}
+
+// replace writes a file whole or not at all.
+func replace(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("write agent: %w", err)
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Chmod(0o644), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		err = errors.Join(fmt.Errorf("write agent %s: %w", path, err), os.Remove(f.Name()))
+	}
+	return err
+}
+
+// until is an environment that ends when its context does.
+type until struct {
+	*hdeeprm.Environment
+	ctx context.Context
+}
+
+func (u until) Step(action int) ([]float32, float64, bool) {
+	observation, reward, done := u.Environment.Step(action)
+	return observation, reward, done || u.ctx.Err() != nil
+}

@@ -1,0 +1,232 @@
+package sweep
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"trainopt/simulator/platform"
+	"trainopt/simulator/queue"
+	"trainopt/simulator/queue/hdeeprm"
+	"trainopt/simulator/queue/search"
+	"trainopt/simulator/queue/unequal"
+)
+
+// Rollout is the name of the policy that tries out what is next (queue/search).
+const Rollout = "rollout"
+
+// Method is how a queue is decided on.
+type Method struct {
+	// Policy is one of queue.Orders, Rollout, a pair of hdeeprm ("shortest-high_gflops"), or what Agent is called.
+	Policy string
+	// Backfill is one of queue.Backfills; "" is what Default says.
+	Backfill string
+	// AsPublished has orders as RLScheduler coded them, in its loop; see queue.Config.
+	AsPublished bool
+	// Placement is one of unequal.Placements, for orders on a platform; "" is best.
+	Placement string
+	// Objective is what placements aim for, as ParseObjective knows it; "" is an early end.
+	Objective string
+	Compat    bool // HDeepRM's mistakes, see hdeeprm.Settings
+	Seed      uint64
+	Agent     *Agent // decides instead of a named policy; nil: none does
+	// Search says how much Rollout tries; its zero value is a good one. Its seed is Seed.
+	Search search.Options
+	// Progress is told now and then how many jobs have ended; nil: nobody is.
+	Progress func(done, total int)
+}
+
+// Run is one simulation.
+type Run struct {
+	*queue.Result
+	Method   Method // with what was left out filled in
+	Window   Window
+	Workload *Workload
+	Tree     *platform.Tree
+	Dropped  map[string]int // with the jobs that no machine of this size could run
+	Counts   *hdeeprm.Counts
+	Learned  []hdeeprm.AgentRun // of runs that an agent of HDeepRM learned in or was tested by
+	Actions  []string           // what the numbers in Learned mean
+	Blocked  []float64          // s, when a decision ended since cores or memory lacked, in simulations of HDeepRM
+}
+
+// Kind says what a policy's name is.
+type Kind uint8
+
+// The kinds of policies.
+const (
+	Unknown Kind = iota
+	Order        // of queue.Orders
+	Search       // Rollout
+	Pair         // of HDeepRM
+)
+
+// KindOf says what a name is; Unknown may be a file.
+func KindOf(policy string) Kind {
+	if _, ok := queue.Orders[policy]; ok {
+		return Order
+	}
+	if policy == Rollout {
+		return Search
+	}
+	if _, err := hdeeprm.ParsePair(policy); err == nil {
+		return Pair
+	}
+	return Unknown
+}
+
+// Policies are the names of all policies for a machine: of equal processors, or of unequal cores.
+func Policies(platform bool) []string {
+	if platform {
+		var out []string
+		for _, j := range hdeeprm.JobPolicies() {
+			for _, c := range hdeeprm.CorePolicies() {
+				out = append(out, j+"-"+c)
+			}
+		}
+		return append(slices.Sorted(maps.Keys(queue.Orders)), out...)
+	}
+	return append(slices.Sorted(maps.Keys(queue.Orders)), Rollout)
+}
+
+// Settle fills in what follows from the rest and says what does not go together.
+func (m *Method) Settle(w *Workload) error {
+	kind := KindOf(m.Policy)
+	var errs []error
+	switch {
+	case kind == Unknown && m.Agent == nil:
+		return fmt.Errorf("policy %q: there is no such policy; there are %s", m.Policy, strings.Join(Policies(w.Tree != nil), ", "))
+	case w.Tree == nil && (kind == Pair || m.Agent != nil && m.Agent.Platform()):
+		errs = append(errs, fmt.Errorf("policy %s chooses among unequal cores: it needs a platform", m.Policy))
+	case w.Tree != nil && (kind == Search || m.Agent != nil && !m.Agent.Platform()):
+		errs = append(errs, fmt.Errorf("policy %s is for equal processors: on a platform want an order such as saf, or a pair such as shortest-high_gflops", m.Policy))
+	}
+	if w.Tree != nil {
+		errs = append(errs, m.settlePlatform(kind))
+	} else {
+		errs = append(errs, m.settleEqual(kind))
+	}
+	return errors.Join(errs...)
+}
+
+func (m *Method) settleEqual(kind Kind) error {
+	episodes := kind == Search || m.Agent != nil
+	if m.Backfill == "" {
+		m.Backfill = "easy"
+		if episodes {
+			m.Backfill = "rlscheduler"
+		} else if m.AsPublished {
+			m.Backfill = "none"
+		}
+	}
+	switch {
+	case m.Placement != "":
+		return fmt.Errorf("placement %s: on equal processors there is nothing to place: it needs a platform", m.Placement)
+	case !slices.Contains(queue.Backfills(), m.Backfill):
+		return fmt.Errorf("backfill %q: unknown, want one of %s", m.Backfill, strings.Join(queue.Backfills(), ", "))
+	case episodes && m.Backfill != "none" && m.Backfill != "rlscheduler":
+		return fmt.Errorf("backfill %s: %s decides in RLScheduler's episodes: want none or rlscheduler", m.Backfill, m.Policy)
+	}
+	return nil
+}
+
+func (m *Method) settlePlatform(kind Kind) error {
+	if kind == Pair || m.Agent != nil {
+		m.Backfill = cmp.Or(m.Backfill, "none")
+		if m.Backfill != "none" {
+			return fmt.Errorf("backfill %s: pairs and agents of HDeepRM pass over no job: want none, or an order such as saf", m.Backfill)
+		}
+		if m.Placement != "" {
+			return fmt.Errorf("placement %s: %s says itself where jobs run", m.Placement, m.Policy)
+		}
+		return nil
+	}
+	m.Backfill, m.Placement = cmp.Or(m.Backfill, "easy"), cmp.Or(m.Placement, "best")
+	if !slices.Contains(unequal.Backfills(), m.Backfill) {
+		return fmt.Errorf("backfill %q: on a platform want one of %s", m.Backfill, strings.Join(unequal.Backfills(), ", "))
+	}
+	if !slices.Contains(unequal.Placements(), m.Placement) {
+		return fmt.Errorf("placement %q: unknown, want one of %s", m.Placement, strings.Join(unequal.Placements(), ", "))
+	}
+	if _, _, err := ParseObjective(m.Objective); err != nil {
+		return err
+	}
+	return nil
+}
+
+// aims are what objectives are called here, HDeepRM's names first.
+var aims = []struct {
+	name, short string
+	agent       hdeeprm.Objective
+	place       unequal.Objective
+}{
+	{"makespan", "finish", hdeeprm.Makespan, unequal.Finish},
+	{"avg_job_slowdown", "slowdown", hdeeprm.Slowdown, unequal.Slowdown},
+	{"avg_job_completion", "completion", hdeeprm.Completion, unequal.Slowdown},
+	{"avg_utilization", "utilization", hdeeprm.Utilization, unequal.Finish},
+	{"energy_consumption", "energy", hdeeprm.Energy, unequal.Energy},
+	{"edp", "edp", hdeeprm.EnergyDelay, unequal.Energy},
+}
+
+// ParseObjective reads an objective by HDeepRM's name or a short one: what agents are rewarded for, and what of it placements can
+// aim for. "" is makespan.
+func ParseObjective(name string) (hdeeprm.Objective, unequal.Objective, error) {
+	var known []string
+	for i, a := range aims {
+		if name == a.name || name == a.short || name == "" && i == 0 {
+			return a.agent, a.place, nil
+		}
+		known = append(known, a.name)
+	}
+	return 0, 0, fmt.Errorf("objective %q: unknown, want one of %s", name, strings.Join(known, ", "))
+}
+
+// Run simulates a window of the workload. When ctx ends, what is known comes with its error, and the result may be nil.
+func (w *Workload) Run(ctx context.Context, m Method, p Window) (*Run, error) {
+	if err := m.Settle(w); err != nil {
+		return nil, err
+	}
+	p, err := w.settle(p)
+	if err != nil {
+		return nil, err
+	}
+	r := &Run{Method: m, Window: p, Workload: w, Tree: w.Tree}
+	switch {
+	case m.Agent != nil && w.Tree != nil:
+		err = r.agent(ctx)
+	case m.Agent != nil || m.Policy == Rollout:
+		err = r.episode(ctx)
+	case w.Tree != nil && KindOf(m.Policy) == Pair:
+		err = r.pair(ctx)
+	case w.Tree != nil:
+		err = r.order(ctx)
+	default:
+		r.Result, err = queue.Run(ctx, queue.Config{Procs: w.Procs, Jobs: w.Jobs[p.Start : p.Start+p.Length], Order: m.Policy,
+			Backfill: m.Backfill, AsPublished: m.AsPublished, Progress: m.Progress})
+	}
+	if r.Result == nil {
+		return nil, err
+	}
+	r.countDropped()
+	return r, err
+}
+
+// countDropped adds what was rejected to what the workload lacks.
+func (r *Run) countDropped() {
+	r.Dropped = maps.Clone(r.Workload.Dropped)
+	if r.Dropped == nil {
+		r.Dropped = map[string]int{}
+	}
+	for i := range r.Jobs {
+		if r.Jobs[i].State == queue.Rejected {
+			r.Dropped[NeverFits]++
+		}
+	}
+}
+
+// NeverFits is why a job was rejected at its submission.
+const NeverFits = "larger than the machine, or needs more memory than it has"

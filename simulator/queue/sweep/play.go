@@ -1,0 +1,189 @@
+package sweep
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+
+	"trainopt/morl/gradient"
+	"trainopt/simulator/queue"
+	"trainopt/simulator/queue/agents"
+	"trainopt/simulator/queue/hdeeprm"
+	"trainopt/simulator/queue/rlscheduler"
+	"trainopt/simulator/queue/search"
+	"trainopt/simulator/queue/unequal"
+)
+
+// Agent is a policy file of either kind.
+type Agent struct {
+	data  []byte
+	queue *agents.Agent // nil: one of HDeepRM's
+}
+
+// LoadAgent reads a policy file.
+func LoadAgent(path string) (*Agent, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	meta, _, err := gradient.ReadFile(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	a := &Agent{data: data}
+	switch meta.Kind {
+	case agents.Kind:
+		if a.queue, err = agents.Load(bytes.NewReader(data)); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+	case hdeeprm.AgentKind:
+	default:
+		return nil, fmt.Errorf("%s: a policy for %q, want one for %s or %s: %w", path, meta.Kind, agents.Kind, hdeeprm.AgentKind, gradient.ErrForeign)
+	}
+	return a, nil
+}
+
+// Platform says whether the agent is one of HDeepRM's, for platforms.
+func (a *Agent) Platform() bool { return a.queue == nil }
+
+// reader is the file.
+func (a *Agent) reader() io.Reader { return bytes.NewReader(a.data) }
+
+// episode plays what decides in RLScheduler's episodes.
+func (r *Run) episode(ctx context.Context) error {
+	t, err := r.Workload.trace()
+	if err != nil {
+		return err
+	}
+	p := r.Window
+	e := t.Episode(p.Start, p.Length, r.Method.Backfill == "rlscheduler")
+	next, err := r.decider(t)
+	if err != nil {
+		return err
+	}
+	for len(e.Waiting()) > 0 {
+		if err = ctx.Err(); err != nil {
+			err = fmt.Errorf("simulate a queue: stopped with %d of %d jobs started: %w", e.Started(), e.Len(), err)
+			break
+		}
+		e.Start(next(e))
+		if r.Method.Progress != nil {
+			r.Method.Progress(e.Started(), e.Len())
+		}
+	}
+	r.Result = episodeResult(e, t.Jobs[p.Start:p.Start+p.Length], t.Procs)
+	return err
+}
+
+// decider says which job is next.
+func (r *Run) decider(t *rlscheduler.Trace) (func(e *rlscheduler.Episode) int, error) {
+	p := r.Window
+	if r.Method.Agent != nil {
+		d, err := r.Method.Agent.queue.Decider(t)
+		if err != nil {
+			return nil, err
+		}
+		d.Begin(t, p.Start, p.Length)
+		var rng *rand.Rand // the most probable job
+		return func(e *rlscheduler.Episode) int { return d.Next(e, rng) }, nil
+	}
+	o := r.Method.Search
+	o.Seed = r.Method.Seed
+	s, err := search.New(o)
+	if err != nil {
+		return nil, err
+	}
+	return func(e *rlscheduler.Episode) int { return s.Next(e, t.Jobs[p.Start:], t.Jobs[:p.Start+e.Arrived()]) }, nil
+}
+
+// episodeResult is what an episode came to.
+func episodeResult(e *rlscheduler.Episode, jobs []queue.Job, procs int) *queue.Result {
+	out := &queue.Result{Procs: procs, Energy: math.NaN(), Events: 2 * e.Started(), Jobs: make([]queue.Outcome, len(jobs))}
+	for i, start := range e.Starts() {
+		o := queue.Outcome{Job: &jobs[i], Start: start, End: start + jobs[i].Run, State: queue.Completed}
+		if math.IsNaN(start) {
+			o.State = queue.Waiting
+			if jobs[i].Procs > procs {
+				o.State = queue.Rejected
+			}
+		}
+		out.Jobs[i] = o
+	}
+	return out
+}
+
+// order runs an order with backfilling and placement on a platform.
+func (r *Run) order(ctx context.Context) error {
+	_, aim, err := ParseObjective(r.Method.Objective)
+	if err != nil {
+		return err
+	}
+	m, p := &r.Method, r.Window
+	r.Result, err = unequal.Run(ctx, unequal.Config{Tree: r.Tree, Jobs: r.Workload.Jobs[p.Start : p.Start+p.Length], Order: m.Policy, Backfill: m.Backfill,
+		Placement: m.Placement, Objective: aim, Seed: m.Seed, Progress: m.Progress})
+	return err
+}
+
+// pair runs one pair of policies on a platform.
+func (r *Run) pair(ctx context.Context) error {
+	pair, err := hdeeprm.ParsePair(r.Method.Policy)
+	if err != nil {
+		return err
+	}
+	env, err := r.environment(hdeeprm.Settings{Actions: []hdeeprm.Pair{pair}, View: hdeeprm.Minimal})
+	if err != nil {
+		return err
+	}
+	_, err = r.play(ctx, env, func([]float32) int { return 0 })
+	return err
+}
+
+// environment is the simulation of the window; what is common to all is added to the settings.
+func (r *Run) environment(s hdeeprm.Settings) (*hdeeprm.Environment, error) {
+	s.Seed, s.Compat = int64(uint32(r.Method.Seed)), r.Method.Compat
+	p := r.Window
+	return hdeeprm.NewEnvironment(r.Tree, r.Workload.Jobs[p.Start:p.Start+p.Length], r.Workload.Limits, s)
+}
+
+// play runs an environment to its end, and keeps the result. It returns the sum of the rewards.
+func (r *Run) play(ctx context.Context, env *hdeeprm.Environment, choose func([]float32) int) (float64, error) {
+	observation, done := env.Reset()
+	short := 0
+	for !done && ctx.Err() == nil {
+		observation, _, done = env.Step(choose(observation))
+		if c := env.Counts(); c.CoreBubbles+c.MemoryBubbles > short {
+			short = c.CoreBubbles + c.MemoryBubbles
+			r.Blocked = append(r.Blocked, env.Simulation().Now())
+		}
+		if r.Method.Progress != nil {
+			n := len(r.Workload.Jobs)
+			r.Method.Progress(n-env.Process().Waiting()-env.Process().Running()-env.Simulation().Arrivals(), n)
+		}
+	}
+	r.Result = env.Result()
+	c := env.Counts()
+	r.Counts = &c
+	err := env.Err()
+	if ctx.Err() != nil {
+		err = fmt.Errorf("simulate a queue: stopped at %.0f s of simulated time: %w", env.Simulation().Now(), ctx.Err())
+	}
+	return env.Return(), err
+}
+
+// agent has a policy file of HDeepRM decide, by the most probable action.
+func (r *Run) agent(ctx context.Context) error {
+	env, err := r.environment(r.Workload.Options.Settings(r.Method.Compat))
+	if err != nil {
+		return err
+	}
+	a, err := hdeeprm.ReadLearningAgent(r.Method.Agent.reader(), env.ObservationSize(), env.Actions())
+	if err != nil {
+		return err
+	}
+	_, err = r.play(ctx, env, a.Greedy)
+	return err
+}

@@ -1,0 +1,150 @@
+package sweep
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"trainopt/simulator/platform"
+	"trainopt/simulator/queue"
+	"trainopt/simulator/queue/hdeeprm"
+	"trainopt/simulator/queue/rlscheduler"
+	"trainopt/simulator/workload/swf"
+)
+
+// Workload is jobs and the machine that they are for.
+type Workload struct {
+	Name string // for people: "1000 jobs of Lublin's model"
+	// Jobs by number; windows are parts of it.
+	Jobs  []queue.Job
+	Procs int // of the machine, cores on a platform
+	// Tree is the platform; nil is a machine of equal processors.
+	Tree    *platform.Tree
+	Options *hdeeprm.Options                   // of the agents of a platform; nil else
+	Limits  hdeeprm.Limits                     // of observations on a platform
+	Profile func(j *queue.Job) string          // name of a job's profile, for Batsim's tables; nil unknown
+	Dropped map[string]int                     // jobs that are not simulated, by why
+	Notes   []string                           // what a reader must know
+	trace   func() (*rlscheduler.Trace, error) // Jobs as RLScheduler's simulator takes them
+}
+
+// ErrNothing says that no job can be simulated.
+var ErrNothing = errors.New("no job can be simulated")
+
+// TraceOptions say how a trace is read.
+type TraceOptions struct {
+	Procs int // of the machine; 0 is what the trace says
+	// AsPublished reads it as RLScheduler does, which takes nearly every line; else it is cleaned, see swf.Clean.
+	AsPublished bool
+}
+
+// Load reads a trace in the Standard Workload Format for a machine of equal processors. Submissions stay as the trace has them.
+func Load(path string, o TraceOptions) (*Workload, error) {
+	if o.AsPublished {
+		t, err := rlscheduler.Load(path)
+		if err != nil {
+			return nil, err
+		}
+		if o.Procs != 0 && o.Procs != t.Procs {
+			t.Procs, t.Nodes = o.Procs, o.Procs
+		}
+		w := &Workload{Jobs: t.Jobs, Procs: t.Procs, Dropped: map[string]int{}}
+		w.trace = func() (*rlscheduler.Trace, error) { return t, w.tooLarge() }
+		if err := w.tooLarge(); err != nil {
+			return nil, fmt.Errorf("read %s: %w", path, err)
+		}
+		w.Name = fmt.Sprintf("%d jobs", len(t.Jobs))
+		return w, nil
+	}
+	t, err := swf.Load(path, swf.Options{Procs: o.Procs, KeepSubmit: true, SkipDamaged: true})
+	if err != nil {
+		return nil, err
+	}
+	w := &Workload{Name: fmt.Sprintf("%d jobs", len(t.Jobs)), Jobs: t.Jobs, Procs: t.Procs, Dropped: map[string]int{}}
+	for reason, c := range t.Dropped {
+		w.Dropped[reason] = c.Jobs
+		if reason == swf.Damaged || reason == swf.CutOff {
+			w.Notes = append(w.Notes, fmt.Sprintf("%s: %d, the first in line %d", reason, c.Jobs, c.Line))
+		}
+	}
+	for _, what := range slices.Sorted(maps.Keys(t.Adjusted)) {
+		w.Notes = append(w.Notes, fmt.Sprintf("%s: %d jobs", what, t.Adjusted[what].Jobs))
+	}
+	slices.Sort(w.Notes)
+	slices.SortStableFunc(w.Jobs, func(a, b queue.Job) int { return a.ID - b.ID })
+	w.equal()
+	return w, nil
+}
+
+// equal makes the workload playable in RLScheduler's episodes.
+func (w *Workload) equal() {
+	w.trace = func() (*rlscheduler.Trace, error) {
+		return &rlscheduler.Trace{Jobs: w.Jobs, Procs: w.Procs, Nodes: w.Procs}, w.tooLarge()
+	}
+}
+
+func (w *Workload) tooLarge() error {
+	for i := range w.Jobs {
+		if j := &w.Jobs[i]; j.Procs > w.Procs {
+			return fmt.Errorf("job %s asks for %d processors, the machine has %d", j.Label(), j.Procs, w.Procs)
+		}
+	}
+	return nil
+}
+
+// Generate draws a workload for a machine of equal processors.
+func Generate(l queue.Lublin) (*Workload, error) {
+	jobs, err := l.Generate()
+	if err != nil {
+		return nil, err
+	}
+	procs := l.Procs
+	if procs == 0 {
+		procs = 128
+	}
+	w := &Workload{Name: fmt.Sprintf("%d jobs of Lublin's model", len(jobs)), Jobs: jobs, Procs: procs, Dropped: map[string]int{}}
+	if l.Load > 0 {
+		w.Name += fmt.Sprintf(" at a load of %g", l.Load)
+	}
+	w.equal()
+	return w, nil
+}
+
+// Prepare makes ready what options of HDeepRM ask for.
+func Prepare(o *hdeeprm.Options, l hdeeprm.LaunchOptions) (*Workload, error) {
+	e, err := o.Prepare(l)
+	if err != nil {
+		return nil, err
+	}
+	w := &Workload{Name: fmt.Sprintf("%d jobs", len(e.Jobs)), Jobs: e.Jobs, Procs: e.Tree.Cores, Tree: e.Tree, Options: o, Limits: e.Limits,
+		Profile: e.Profile, Dropped: map[string]int{}, Notes: e.Warnings}
+	maps.Copy(w.Dropped, e.Dropped)
+	return w, nil
+}
+
+// Window is a part of a workload: Length jobs from number Start on, from 0. The zero value is all.
+type Window struct{ Start, Length int }
+
+// String is what a reader is told.
+func (w Window) String() string {
+	if w == (Window{}) {
+		return "all jobs"
+	}
+	return fmt.Sprintf("jobs %d to %d", w.Start, w.Start+w.Length-1)
+}
+
+// settle fills in the zero value and refuses what the workload does not have.
+func (w *Workload) settle(p Window) (Window, error) {
+	n := len(w.Jobs)
+	if n == 0 {
+		return p, ErrNothing
+	}
+	if p == (Window{}) {
+		return Window{0, n}, nil
+	}
+	if p.Start < 0 || p.Length < 1 || p.Start+p.Length > n {
+		return p, fmt.Errorf("jobs %d to %d: there are the jobs 0 to %d", p.Start, p.Start+p.Length-1, n-1)
+	}
+	return p, nil
+}
