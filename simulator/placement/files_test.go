@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -143,21 +144,25 @@ func TestProblemsThatAreWrong(t *testing.T) {
 	}
 	nodes := []NodeType{{Name: "n", Count: 2, Table: small}}
 	for want, p := range map[string]Problem{
-		"no nodes":                              {Batch: []int{1, 0}},
-		"has no throughput table":               {Types: []NodeType{{Count: 1}}, Batch: []int{1, 0}},
-		"knows 2 apps, the batch has 3":         {Types: nodes, Batch: []int{1, 1, 0}},
-		"has apps":                              {Types: []NodeType{{Count: 1, Table: other}, nodes[0]}, Batch: []int{0, 0}},
-		"5 containers on 2 nodes that hold 4":   {Types: nodes, Batch: []int{5, 0}},
-		"-1 containers of app 2":                {Types: nodes, Batch: []int{0, -1}},
-		"existing containers of 1 nodes":        {Types: nodes, Batch: []int{0, 0}, Existing: [][]uint8{{0, 0}}},
-		"3 existing containers on node 2":       {Types: nodes, Batch: []int{0, 0}, Existing: [][]uint8{{0, 0}, {1, 2}}},
-		"constraint 1":                          {Types: nodes, Batch: []int{0, 0}, Constraints: []Constraint{{App: 2}}},
-		"SLO NaN":                               {Types: nodes, Batch: []int{0, 0}, SLO: math.NaN()},
-		"costs -1":                              {Types: []NodeType{{Count: 1, Table: small, Cost: -1}}, Batch: []int{0, 0}},
-		"4 containers on 1 nodes that hold 2\n": {Types: []NodeType{{Count: 1, Table: small}}, Batch: []int{4, 0}, SLO: -1},
+		"no nodes":                      {Batch: []int{1, 0}},
+		"has no throughput table":       {Types: []NodeType{{Count: 1}}, Batch: []int{1, 0}},
+		"knows 2 apps, the batch has 3": {Types: nodes, Batch: []int{1, 1, 0}},
+		"has apps":                      {Types: []NodeType{{Count: 1, Table: other}, nodes[0]}, Batch: []int{0, 0}},
+		"limits: 5 containers on 2 nodes that hold 4": {Types: nodes, Batch: []int{5, 0}},
+		"-1 containers of app 2":                      {Types: nodes, Batch: []int{0, -1}},
+		"existing containers of 1 nodes":              {Types: nodes, Batch: []int{0, 0}, Existing: [][]uint8{{0, 0}}},
+		"3 existing containers on node 2":             {Types: nodes, Batch: []int{0, 0}, Existing: [][]uint8{{0, 0}, {1, 2}}},
+		"constraint 1":                                {Types: nodes, Batch: []int{0, 0}, Constraints: []Constraint{{App: 2}}},
+		"SLO NaN":                                     {Types: nodes, Batch: []int{0, 0}, SLO: math.NaN()},
+		"costs -1":                                    {Types: []NodeType{{Count: 1, Table: small, Cost: -1}}, Batch: []int{0, 0}},
+		"costs -1\nplacement: SLO -1":                 {Types: []NodeType{{Count: 1, Table: small, Cost: -1}}, Batch: []int{0, 0}, SLO: -1},
 	} {
-		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+		err := p.Validate()
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
+		}
+		if full := strings.Contains(want, "that hold"); errors.Is(err, ErrInfeasible) != full {
+			t.Errorf("%v: is it infeasible, not wrong: %v", err, full)
 		}
 	}
 	p := Problem{Types: nodes, Batch: []int{1, 1}, Existing: [][]uint8{{1, 0}, {0, 0}}}

@@ -100,7 +100,7 @@ func (p *Problem) Threshold() float64 {
 	return p.SLO
 }
 
-// Validate names all that is wrong, also a batch that is too large for the cluster.
+// Validate names all that is wrong. Where nothing is but that the batch is too large for the cluster, the error wraps ErrInfeasible.
 func (p *Problem) Validate() error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf("placement: "+format, args...)) }
@@ -120,9 +120,6 @@ func (p *Problem) Validate() error {
 			containers += p.validateExisting(wrong)
 		}
 	}
-	if len(errs) == 0 && containers > room {
-		wrong("%d containers on %d nodes that hold %d", containers, nodes, room)
-	}
 	for i, c := range p.Constraints {
 		if min(c.App, c.Neighbour) < 0 || max(c.App, c.Neighbour) >= len(p.Batch) || c.Threshold < 0 || !(c.Weight >= 0) || math.IsInf(c.Weight, 1) {
 			wrong("constraint %d, %+v: want apps 0 to %d, a threshold and a weight that are not negative", i+1, c, len(p.Batch)-1)
@@ -130,6 +127,9 @@ func (p *Problem) Validate() error {
 	}
 	if !(p.SLO >= 0) || math.IsInf(p.SLO, 1) {
 		wrong("SLO %v: want a throughput relative to a container alone, 0 for 0.95", p.SLO)
+	}
+	if len(errs) == 0 && containers > room {
+		wrong("%w: %d containers on %d nodes that hold %d", ErrInfeasible, containers, nodes, room)
 	}
 	return errors.Join(errs...)
 }

@@ -3,6 +3,7 @@ package exact
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 
@@ -42,6 +43,40 @@ func (r *rounding) round(cols *columns, parts []fixed) (placement.Placement, flo
 		return nil, none, err
 	}
 	s, err = greedy.Improve(r.ctx, r.g.p, r.o, r.l, s.Placement)
+	if errors.Is(err, placement.ErrInfeasible) {
+		return nil, none, nil
+	}
+	return s.Placement, s.Value / r.g.scale, err
+}
+
+// withoutLimit finds a placement where rounding keeps no limits: one limit is left out, and what it bounds is the objective, until the
+// bound is kept; then the containers of two nodes at a time are divided anew by the objective that was asked for. nil: nothing was
+// found. The error wraps placement.ErrInfeasible when that proves that there is none.
+func (r *rounding) withoutLimit(set Settings) (placement.Placement, float64, error) {
+	none := math.Inf(-1)
+	p, l := r.g.p, r.l
+	var o placement.Objective
+	var enough float64
+	switch {
+	case l.Missed != nil:
+		o.Missed, enough, l.Missed = 1, -*l.Missed, nil
+	case l.SLOShare > 0:
+		o.SLO, enough, l.SLOShare = 1, l.SLOShare, 0
+	case l.Cost > 0:
+		o.Cost, enough, l.Cost = 1, -l.Cost, 0
+	case l.Nodes > 0:
+		o.Vacant, enough, l.Nodes = 1, 1-float64(l.Nodes)/float64(p.Nodes()), 0
+	default:
+		return nil, none, nil
+	}
+	set.Gap = -1
+	s, err := solveUntil(r.ctx, p, o, l, set, enough)
+	if err == nil && s.Bound < enough-1e-6*max(1, math.Abs(enough)) {
+		return nil, none, fmt.Errorf("%w: %+v is at most %v without the limit, which is %v", placement.ErrInfeasible, o, s.Bound, enough)
+	}
+	if err == nil {
+		s, err = greedy.Improve(r.ctx, p, r.o, r.l, s.Placement)
+	}
 	if errors.Is(err, placement.ErrInfeasible) {
 		return nil, none, nil
 	}

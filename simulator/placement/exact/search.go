@@ -47,6 +47,8 @@ type search struct {
 	gap   float64 // as far from the bound as is good enough, relative
 	root  float64 // bound of all
 	most  int     // branches
+	// target is the value from which on nothing better is looked for; +Inf: none
+	target float64
 
 	loss   []float64 // by column, rising from least on
 	least  int       // columns before it stay
@@ -97,6 +99,9 @@ func (s *search) run(ctx context.Context) error {
 	for ; s.branches < s.most; s.branches++ {
 		if err := ctx.Err(); err != nil {
 			return err
+		}
+		if s.value >= s.target {
+			break
 		}
 		if next == nil {
 			if len(s.open) == 0 || s.close() {

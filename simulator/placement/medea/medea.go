@@ -16,7 +16,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -58,7 +57,8 @@ type Report struct {
 }
 
 // Place solves the program. Value, Bound and Gap of the solution are of −Magnitude, for BestRPS of the mean throughput among
-// placements that miss as little, and for WorstRPS of its negative. The error wraps placement.ErrInfeasible when the batch fits nowhere, or is the context's.
+// placements that miss as little, and for WorstRPS of its negative. The error wraps placement.ErrInfeasible when the batch fits
+// nowhere, or is the context's.
 func Place(ctx context.Context, p *placement.Problem, o Options) (*placement.Solution, Report, error) {
 	if o.Missed.Gap == 0 {
 		o.Missed.Gap = -1
@@ -90,54 +90,18 @@ func Place(ctx context.Context, p *placement.Problem, o Options) (*placement.Sol
 	return &tied, r, err
 }
 
-// settle finds a placement that misses as little as one that is there, with the highest or lowest throughput: what is missed weighs
-// more than any throughput, then two nodes at a time.
+// settle finds a placement that misses as little as one that is there, with the highest or lowest throughput.
 func settle(ctx context.Context, p *placement.Problem, s placement.Solution, missed float64, o Options) (placement.Solution, error) {
-	objective := placement.Objective{RPS: 1}
+	objective, limits := placement.Objective{RPS: 1}, placement.Limits{Missed: &missed}
 	if o.Tie == WorstRPS {
 		objective.RPS = -1
 	}
-	weight := 0.0 // no mean throughput is above
-	for i := range p.Types {
-		weight = max(weight, most(p.Types[i].Table))
+	tied, err := exact.Solve(ctx, p, objective, limits, o.Throughput)
+	if errors.Is(err, placement.ErrInfeasible) { // it went less far than the search for what can be missed at least
+		tied, err = greedy.Improve(ctx, p, objective, limits, s.Placement)
 	}
-	both, err := exact.Solve(ctx, p, placement.Objective{RPS: objective.RPS, Missed: weight}, placement.Limits{}, o.Throughput)
-	if err != nil {
-		return s, err
-	}
-	best := placement.Solution{Value: math.Inf(-1)}
-	for _, from := range []placement.Solution{s, both} {
-		t, err := greedy.Improve(ctx, p, objective, placement.Limits{Missed: &missed}, from.Placement)
-		if errors.Is(err, placement.ErrInfeasible) {
-			continue // it misses more, and that could not be mended
-		}
-		if err != nil {
-			return s, err
-		}
-		if t.Value > best.Value {
-			best = t
-		}
-	}
-	best.Bound = max(best.Value, both.Bound+weight*missed)
-	best.Gap = 0
-	if d := best.Bound - best.Value; d > 0 {
-		best.Gap = d / math.Abs(best.Bound)
-	}
-	best.Notes = append(slices.Clone(s.Notes), both.Notes...)
-	return best, nil
-}
-
-// most is the highest mean throughput of a pattern.
-func most(t *placement.Table) float64 {
-	m := 0.0
-	for i := 1; i < t.Patterns(); i++ {
-		size := 0
-		for _, k := range t.Counts(i) {
-			size += int(k)
-		}
-		m = max(m, t.Throughput(i)/float64(size))
-	}
-	return m
+	tied.Notes = append(slices.Clone(s.Notes), tied.Notes...)
+	return tied, err
 }
 
 // report counts what a placement misses.

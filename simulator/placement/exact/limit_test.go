@@ -1,0 +1,76 @@
+package exact
+
+import (
+	"context"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"trainopt/simulator/placement"
+)
+
+// A limit that is just what can be reached is kept, with the default settings: what is missed at all, served at most, the cost and the
+// nodes that it takes at least, on clusters that are too large to try everything.
+func TestTightestLimit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, o := drawProblem(t), drawObjective(t)
+		factor := rapid.IntRange(1, 8).Draw(t, "factor")
+		for i := range p.Types {
+			p.Types[i].Count *= factor
+		}
+		for a := range p.Batch {
+			p.Batch[a] *= factor
+		}
+		existing := p.Existing
+		for range factor - 1 {
+			p.Existing = append(p.Existing, existing...)
+		}
+		if p.Existing != nil && p.Validate() != nil {
+			p.Existing = nil // the rows are of nodes of other types now
+		}
+		for name, of := range map[string]struct {
+			o     placement.Objective
+			limit func(w placement.Worth) placement.Limits
+		}{
+			"missed": {placement.Objective{Missed: 1}, func(w placement.Worth) placement.Limits { return placement.Limits{Missed: &w.Magnitude} }},
+			"share": {placement.Objective{SLO: 1}, func(w placement.Worth) placement.Limits {
+				if w.SLOShare > 0 {
+					return placement.Limits{SLOShare: w.SLOShare}
+				}
+				return placement.Limits{}
+			}},
+			"nodes": {placement.Objective{Vacant: 1}, func(w placement.Worth) placement.Limits { return placement.Limits{Nodes: w.NodesUsed} }},
+			"cost":  {placement.Objective{Cost: 1}, func(w placement.Worth) placement.Limits { return placement.Limits{Cost: w.Cost} }},
+		} {
+			s, err := Solve(context.Background(), p, of.o, placement.Limits{}, Settings{Gap: -1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w, err := p.Evaluate(s.Placement)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l := of.limit(w)
+			kept, err := Solve(context.Background(), p, o, l, Settings{})
+			if err != nil {
+				t.Fatalf("%s: %+v can be kept: %v", name, w, err)
+			}
+			if w, err = p.Evaluate(kept.Placement); err != nil || l.Check(w) != nil {
+				t.Fatalf("%s: %v, %v", name, err, l.Check(w))
+			}
+		}
+	})
+}
+
+// Medea's least as a budget on clusters of which rounding and 2,000 branches alone find nothing that keeps it.
+func TestLeastMissedAsBudget(t *testing.T) {
+	for _, group := range []int{16, 23} {
+		p := metis(t, 400, 81, group)
+		least, _ := solve(t, p, placement.Objective{Missed: 1}, placement.Limits{}, Settings{Gap: -1})
+		budget := -least.Value
+		s, w := solve(t, p, placement.Objective{}, placement.Limits{Missed: &budget}, Settings{})
+		if w.Magnitude > budget || s.Gap > 0.01 {
+			t.Errorf("group %d: %+v, gap %v; at most %v missed", group, w, s.Gap, budget)
+		}
+	}
+}
