@@ -25,8 +25,10 @@ import (
 
 // compared are the engines whose policies can be compared. A new one is one line here.
 var compared = map[string]func(*env, *common) *cobra.Command{
-	"rounds":   compareRoundsCommand,
-	"training": compareTrainingCommand,
+	"placement": comparePlacementCommand,
+	"queue":     compareQueueCommand,
+	"rounds":    compareRoundsCommand,
+	"training":  compareTrainingCommand,
 }
 
 func compareCommand(e *env, c *common) *cobra.Command {

@@ -80,8 +80,8 @@ func TestCompareTrainingFormats(t *testing.T) {
 func TestCompareRefusals(t *testing.T) {
 	w := newWorld(t)
 	for line, want := range map[string]string{
-		"compare":                                          "name what to simulate: rounds, training",
-		"compare nothing":                                  `"nothing": unknown, want rounds, training`,
+		"compare":                                          "name what to simulate: ",
+		"compare nothing":                                  `"nothing": unknown, want `,
 		"compare training model":                           "compare training",
 		"compare training --seeds x":                       "want A:B",
 		"compare training --seeds 9:0":                     "want A:B",

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,7 +17,6 @@ import (
 
 	"trainopt/optimizer"
 	"trainopt/simulator/placement"
-	"trainopt/simulator/placement/forest"
 	"trainopt/simulator/placement/interference"
 	"trainopt/simulator/placement/learned"
 	"trainopt/simulator/placement/methods"
@@ -119,7 +117,7 @@ func (f *placementFlags) types(e *env, p *placing) ([]placement.NodeType, error)
 		if sampleErr != nil {
 			return nil, fmt.Errorf("--table: %w", sampleErr)
 		}
-		if t, err = grow(s, f.capacityOf(s)); err == nil {
+		if t, err = methods.Grown(s, f.capacityOf(s)); err == nil {
 			p.notes = append(p.notes, fmt.Sprintf("%s has not all patterns: all figures are of a forest that was grown from it", f.table))
 		}
 	}
@@ -270,33 +268,6 @@ func nodeType(e *env, cell func(string) string) (t placement.NodeType, err error
 	return t, err
 }
 
-// grow grows a forest and has it predict every pattern.
-func grow(s *placement.Samples, capacity int) (*placement.Table, error) {
-	if len(s.Counts) == 0 {
-		return nil, errors.New("no samples to grow a forest from")
-	}
-	trees, _, err := forest.Train(s, forest.Options{})
-	if err != nil {
-		return nil, err
-	}
-	return trees.Table(capacity)
-}
-
-// fifth are a fifth of the patterns of a table, always the same ones.
-func fifth(t *placement.Table) *placement.Samples {
-	s := &placement.Samples{Apps: t.Apps()}
-	for _, i := range rand.New(rand.NewPCG(42, 0)).Perm(t.Patterns())[:(t.Patterns()+4)/5] {
-		rps := slices.Clone(t.RPS(i))
-		for a, k := range t.Counts(i) {
-			if k == 0 {
-				rps[a] = math.NaN()
-			}
-		}
-		s.Counts, s.RPS = append(s.Counts, slices.Clone(t.Counts(i))), append(s.RPS, rps)
-	}
-	return s
-}
-
 // predict is what methods know of throughputs.
 func (f *placementFlags) predict(e *env, _ *cobra.Command, p *placing) error {
 	kind, file, named := strings.Cut(f.predictor, ":")
@@ -309,19 +280,20 @@ func (f *placementFlags) predict(e *env, _ *cobra.Command, p *placing) error {
 		return errors.New("--predictor: a forest is for one type of node")
 	}
 	truth := p.problem.Types[0].Table
-	s := fifth(truth)
 	p.predictor = "forest of a fifth of the patterns"
+	guess := func() (*placement.Table, error) { return methods.Predicted(truth, 0.2, 42) }
 	if named {
-		var err error
-		if s, err = placement.ReadSamples(inDir(e.dir, file)); err != nil {
+		s, err := placement.ReadSamples(inDir(e.dir, file))
+		if err != nil {
 			return fmt.Errorf("--predictor: %w", err)
 		}
 		if !slices.Equal(s.Apps, truth.Apps()) {
 			return fmt.Errorf("--predictor: %s has apps %s, the table has %s", file, strings.Join(s.Apps, ", "), strings.Join(truth.Apps(), ", "))
 		}
 		p.predictor = fmt.Sprintf("forest of the %d patterns in %s", len(s.Counts), filepath.Base(file))
+		guess = func() (*placement.Table, error) { return methods.Grown(s, truth.Capacity()) }
 	}
-	t, err := grow(s, truth.Capacity())
+	t, err := guess()
 	if err != nil {
 		return fmt.Errorf("--predictor: %w", err)
 	}

@@ -118,12 +118,13 @@ type result struct {
 	Cost         float64            `json:"cost"`
 	Apps         []appJSON          `json:"apps"`
 	Curve        []pointJSON        `json:"curve"`
+	Notes        []string           `json:"notes,omitempty"` // how the method came to it
 }
 
 func asJSON(w io.Writer, v *view) error {
 	out := result{Schema: 1, Engine: "placement", Method: v.Method, MeanRPS: evaluate.Number(v.worth.MeanRPS), SLOShare: evaluate.Number(v.worth.SLOShare),
 		Violations: violations{evaluate.Number(v.worth.Magnitude), v.worth.Instances}, NodesUsed: v.worth.NodesUsed,
-		Bound: evaluate.Number(v.Bound), Gap: evaluate.Number(v.Gap), SolveS: evaluate.Number(v.SolveS), Warnings: v.notes(),
+		Bound: evaluate.Number(v.Bound), Gap: evaluate.Number(v.Gap), SolveS: evaluate.Number(v.SolveS), Warnings: v.Run.Notes, Notes: v.Outcome.Notes,
 		Seed: v.Seed, Compat: v.Compat, Batch: v.What, Counts: v.Problem.Batch, Nodes: v.Problem.Nodes(), SLO: v.Problem.Threshold(),
 		Objective: weights(v.Objective), Value: evaluate.Number(v.Value), Predictor: v.predictor(), PredictedRPS: evaluate.Number(v.predicted.MeanRPS), Cost: v.worth.Cost,
 		Placement: [][]int{}, Apps: []appJSON{}, Curve: []pointJSON{}}

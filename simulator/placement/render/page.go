@@ -50,7 +50,7 @@ func (v *view) curve() evaluate.Chart {
 	return c
 }
 
-// drawn is how many columns a picture has at most: nodes, or kinds of nodes where there are more.
+// drawn is up to how many nodes a picture has a column for each.
 const drawn = 120
 
 // Size of a picture, in its own units.
@@ -71,40 +71,31 @@ type pictureData struct {
 	Width, Height float64
 }
 
-// picture draws nodes as columns of cells, those that are alike beside each other; where there are many nodes, a column is a kind.
+// picture draws nodes as columns of cells, those that are alike beside each other; where there are many they make one column.
 func (v *view) picture() pictureData {
 	p := pictureData{Width: pictureWidth, Height: pictureHeight, Note: "a column is a node, a cell a container; nodes that hold the same stand side by side", Below: counted(v.Problem.Nodes(), "node")}
 	capacity := 1
 	for _, t := range v.Problem.Types {
 		capacity = max(capacity, t.Table.Capacity())
 	}
-	columns := v.Problem.Nodes()
-	kinds := columns > drawn
+	nodes := max(v.Problem.Nodes(), 1)
+	kinds := nodes > drawn
 	if kinds {
-		columns = min(len(v.groups), drawn)
-		p.Note = "a column is all nodes that hold the same, the most frequent first; a cell is a container of each"
-		p.Below = fmt.Sprintf("%d kinds of nodes", columns)
-		if columns < len(v.groups) {
-			p.Below += fmt.Sprintf(" of %d", len(v.groups))
-		}
+		p.Note = "a column is all nodes that hold the same, as wide as there are many; a cell is a container of each"
 	}
 	for a, name := range v.names {
 		p.Legend = append(p.Legend, cell{Class: color(a), Words: name})
 	}
-	step, rise := pictureWidth/float64(max(columns, 1)), (pictureHeight-24)/float64(capacity)
-	width := min(step-min(1.5, step/6), 46)
-	at := 0
+	step, rise := pictureWidth/float64(nodes), (pictureHeight-24)/float64(capacity)
+	x := 0.0
 	for _, g := range v.groups {
-		times := g.nodes
+		times, width := g.nodes, min(step-min(1.5, step/6), 46)
 		if kinds {
-			times = 1
+			times, width = 1, max(0.5, step*float64(g.nodes)-1.5)
 		}
 		for range times {
-			if at == columns {
-				return p
-			}
-			p.Cells = append(p.Cells, v.column(&g, float64(at)*step, width, rise)...)
-			at++
+			p.Cells = append(p.Cells, v.column(&g, x, width, rise)...)
+			x += step * float64(g.nodes/times)
 		}
 	}
 	return p

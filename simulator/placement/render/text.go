@@ -68,22 +68,22 @@ func (v *view) facts() []evaluate.Fact {
 	add := func(name, format string, args ...any) {
 		out = append(out, evaluate.Fact{Name: name, Value: fmt.Sprintf(format, args...)})
 	}
-	add("mean RPS", "%s of alone", fixed(v.worth.MeanRPS, 4))
+	add("mean RPS", "%s", fixed(v.worth.MeanRPS, 4))
 	if v.Told != nil {
 		add("predicted RPS", "%s", fixed(v.predicted.MeanRPS, 4))
 	}
-	if known(v.Bound) {
-		add("bound", "%s %s", v.objective(), figure(v.Bound))
-		add("gap to it", "%s", gap(v.Gap))
+	if o := v.objective(); o != meanRPS && known(v.Value) {
+		add(o, "%s", figure(v.Value))
 	}
-	if m, err := methods.Find(v.Method); err == nil && m.Objective && v.objective() != "mean RPS" {
-		add("objective", "%s %s", v.objective(), figure(v.Value))
+	if known(v.Bound) {
+		add("at most", "%s", figure(v.Bound))
+		add("gap to that", "%s", gap(v.Gap))
 	}
 	if v.worth.NodesUsed > 0 {
-		add(fmt.Sprintf("RPS ≥ %g", v.Problem.Threshold()), "%s of containers", percent(v.worth.SLOShare))
+		add(fmt.Sprintf("RPS ≥ %g", v.Problem.Threshold()), "%s", percent(v.worth.SLOShare))
 	}
 	if len(v.Problem.Constraints) > 0 {
-		add("wishes missed", "%s, by %s in all", figure(float64(v.worth.Instances)), figure(v.worth.Magnitude))
+		add("wishes missed", "%s, by %s", figure(float64(v.worth.Instances)), figure(v.worth.Magnitude))
 	}
 	add("nodes used", "%d of %d", v.worth.NodesUsed, v.Problem.Nodes())
 	if v.worth.Cost > 0 {
@@ -95,17 +95,16 @@ func (v *view) facts() []evaluate.Fact {
 	return out
 }
 
+const meanRPS = "mean RPS"
+
 // objective is what a method's value is of.
 func (v *view) objective() string {
 	if m, err := methods.Find(v.Method); err == nil && !m.Objective {
-		if v.Method == "medea-best" || v.Method == "medea-worst" {
-			return "±mean RPS"
-		}
-		return "−missed"
+		return map[string]string{"medea": "−missed", "medea-worst": "−mean RPS"}[v.Method]
 	}
 	w := weights(v.Objective)
 	if len(w) == 1 && w["rps"] == 1 {
-		return "mean RPS"
+		return meanRPS
 	}
 	var words []string
 	for _, name := range []string{"rps", "slo", "vacant", "cost", "violations"} {
@@ -285,9 +284,9 @@ func gap(v float64) string {
 	case !known(v):
 		return "unknown"
 	case v < 5e-9:
-		return "none: nothing is better"
+		return "0 %"
 	}
-	return strconv.FormatFloat(100*v, 'g', 2, 64) + " %: nothing is better by more"
+	return strconv.FormatFloat(100*v, 'g', 2, 64) + " %"
 }
 
 func span(s float64) string {
