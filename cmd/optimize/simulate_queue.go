@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -220,9 +221,14 @@ func (e *env) runQueue(common *common, f *simulatingQueue, format, source string
 		err = exitError{broken.code(), fmt.Errorf("simulate queue: %w: %w", broken, err)}
 	case errors.Is(err, hdeeprm.ErrBlocked):
 		err = exitError{optimizer.CodeInfeasible, fmt.Errorf("simulate queue: %w", err)}
+	case err != nil:
+		err = fmt.Errorf("simulate queue: %w", err)
 	}
 	if r == nil {
 		return err
+	}
+	if !f.launched() { // what is wrong with the agent of options says nothing then
+		r.Workload.Notes = slices.DeleteFunc(r.Workload.Notes, func(n string) bool { return strings.Contains(n, "agent") })
 	}
 	out := &render.Run{Run: r, Source: source, WallS: (e.clock.Monotonic() - from).Seconds(), Notes: r.Workload.Notes}
 	if broken.signal != nil {

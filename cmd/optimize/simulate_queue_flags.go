@@ -184,6 +184,10 @@ func (f *queueFlags) onTree(e *env, cmd *cobra.Command, seed uint64, seeded bool
 	if err != nil {
 		return nil, "", err
 	}
+	if o.Workload == "" && f.custom == "" {
+		w, err := sweep.GenerateOn(o, f.lublin(seed))
+		return w, "", err
+	}
 	launch := hdeeprm.LaunchOptions{Compat: f.compat}
 	if f.custom != "" {
 		launch.Custom = inDir(e.dir, f.custom)

@@ -18,7 +18,7 @@ import (
 var described = map[string]string{
 	"none":         "nothing overtakes the first of the queue",
 	"easy":         "what does not delay the first of the queue, by the requested times (Lifka, JSSPP 1995)",
-	"conservative": "what delays no job that waits (Mu'alem and Feitelson, TPDS 2001); the job that is reserved for is always the earliest",
+	"conservative": "what delays no job that waits: each has a reservation (Mu'alem and Feitelson, TPDS 2001)",
 	"rlscheduler":  "as RLScheduler's simulator does it: less than easy (Zhang et al., SC 2020)",
 
 	"job random":     "any, anew at each look",
@@ -54,7 +54,7 @@ func Policies(w io.Writer) error {
 		line(n, queue.Orders[n].What)
 	}
 	head("Search (--policy), on equal processors")
-	line(sweep.Rollout, "candidates are tried out, while arrivals are guessed from the past; minutes for thousands of jobs (this program, after Bertsekas et al. 1997)")
+	line(sweep.Rollout, "candidates are tried out, while arrivals are guessed from the past; seconds for a thousand jobs (this program, after Bertsekas et al. 1997)")
 	head("Backfilling (--backfill): which may overtake the first")
 	for _, n := range queue.Backfills() {
 		line(n, described[n])

@@ -12,6 +12,7 @@ import (
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
 	"trainopt/simulator/queue/hdeeprm"
+	"trainopt/simulator/queue/rlscheduler"
 	"trainopt/simulator/queue/search"
 	"trainopt/simulator/queue/unequal"
 )
@@ -33,6 +34,8 @@ type Method struct {
 	Objective string
 	Compat    bool // HDeepRM's mistakes, see hdeeprm.Settings
 	Seed      uint64
+	// Heuristic plays RLScheduler\'s episodes, whatever Policy is called; nil: none does.
+	Heuristic *rlscheduler.Heuristic
 	Agent     *Agent // decides instead of a named policy; nil: none does
 	// Search says how much Rollout tries; its zero value is a good one. Its seed is Seed.
 	Search search.Options
@@ -98,6 +101,11 @@ func (m *Method) Settle(w *Workload) error {
 	kind := KindOf(m.Policy)
 	var errs []error
 	switch {
+	case m.Heuristic != nil:
+		if w.Tree != nil || m.Backfill != "none" && m.Backfill != "rlscheduler" {
+			return fmt.Errorf("policy %s: RLScheduler's heuristics are for equal processors, with backfill none or rlscheduler", m.Policy)
+		}
+		return nil
 	case kind == Unknown && m.Agent == nil:
 		return fmt.Errorf("policy %q: there is no such policy; there are %s", m.Policy, strings.Join(Policies(w.Tree != nil), ", "))
 	case w.Tree == nil && (kind == Pair || m.Agent != nil && m.Agent.Platform()):
@@ -198,7 +206,7 @@ func (w *Workload) Run(ctx context.Context, m Method, p Window) (*Run, error) {
 	switch {
 	case m.Agent != nil && w.Tree != nil:
 		err = r.agent(ctx)
-	case m.Agent != nil || m.Policy == Rollout:
+	case m.Agent != nil || m.Heuristic != nil || m.Policy == Rollout:
 		err = r.episode(ctx)
 	case w.Tree != nil && KindOf(m.Policy) == Pair:
 		err = r.pair(ctx)

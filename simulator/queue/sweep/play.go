@@ -61,6 +61,12 @@ func (r *Run) episode(ctx context.Context) error {
 	}
 	p := r.Window
 	e := t.Episode(p.Start, p.Length, r.Method.Backfill == "rlscheduler")
+	if h := r.Method.Heuristic; h != nil {
+		jobs := t.Jobs[p.Start : p.Start+p.Length]
+		rlscheduler.Play(e, jobs, *h)
+		r.Result = episodeResult(e, jobs, t.Procs)
+		return nil
+	}
 	next, err := r.decider(t)
 	if err != nil {
 		return err
@@ -134,7 +140,7 @@ func (r *Run) pair(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	env, err := r.environment(hdeeprm.Settings{Actions: []hdeeprm.Pair{pair}, View: hdeeprm.Minimal})
+	env, err := r.environment(hdeeprm.Settings{Actions: []hdeeprm.Pair{pair}, Void: true, View: hdeeprm.Minimal, Objective: hdeeprm.Completion})
 	if err != nil {
 		return err
 	}

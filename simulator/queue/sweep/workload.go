@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 
 	"trainopt/simulator/platform"
@@ -120,6 +121,32 @@ func Prepare(o *hdeeprm.Options, l hdeeprm.LaunchOptions) (*Workload, error) {
 	w := &Workload{Name: fmt.Sprintf("%d jobs", len(e.Jobs)), Jobs: e.Jobs, Procs: e.Tree.Cores, Tree: e.Tree, Options: o, Limits: e.Limits,
 		Profile: e.Profile, Dropped: map[string]int{}, Notes: e.Warnings}
 	maps.Copy(w.Dropped, e.Dropped)
+	return w, nil
+}
+
+// GenerateOn draws a workload for the platform of options: jobs of Lublin's model, of which each core takes 4 to 24 GB/s as HDeepRM
+// draws them, and 0.5 to 4 GB.
+func GenerateOn(o *hdeeprm.Options, l queue.Lublin) (*Workload, error) {
+	if o.Platform == "" {
+		return nil, errors.New("the options name no platform")
+	}
+	tree, err := platform.ReadTree(o.Platform)
+	if err != nil {
+		return nil, err
+	}
+	l.Procs = tree.Cores
+	w, err := Generate(l)
+	if err != nil {
+		return nil, err
+	}
+	rng := rand.New(rand.NewPCG(l.Seed, 1))
+	for i := range w.Jobs {
+		j := &w.Jobs[i]
+		j.Ops, j.RequestOps = j.Run*tree.Reference*1e9, j.Request*tree.Reference*1e9
+		j.Bandwidth, j.Memory = float64(4+4*rng.IntN(6)), 500*float64(int(1)<<rng.IntN(4))
+	}
+	w.Tree, w.Options, w.Limits, w.trace = tree, o, hdeeprm.LimitsOf(w.Jobs), nil
+	w.Notes = append(w.Notes, o.Warnings...)
 	return w, nil
 }
 

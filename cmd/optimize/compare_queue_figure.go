@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"trainopt/simulator/evaluate"
+	"trainopt/simulator/queue/figures"
+	"trainopt/simulator/queue/front"
+	"trainopt/simulator/queue/render"
+	"trainopt/simulator/queue/sweep"
+)
+
+// compareQueueFigure runs what was published.
+func (e *env) compareQueueFigure(cmd *cobra.Command, c *common, f *comparingQueue) error {
+	for _, flag := range []string{"policies", "against", "backfill", "placement", "windows", "starts", "length", "generate", "jobs-count", "load", "as-published"} {
+		if cmd.Flags().Changed(flag) {
+			return usageError{fmt.Errorf("--%s says nothing with --figure", flag)}
+		}
+	}
+	switch f.figure {
+	case "rlscheduler":
+		return e.compareRLScheduler(cmd, c, f)
+	case "hdeeprm":
+		return e.compareHDeepRM(cmd, c, f)
+	}
+	return usageError{fmt.Errorf("--figure %q: unknown, want rlscheduler or hdeeprm", f.figure)}
+}
+
+// compareRLScheduler plays the published sequences on each trace, without and with backfilling.
+func (e *env) compareRLScheduler(cmd *cobra.Command, c *common, f *comparingQueue) error {
+	if f.trace == "" {
+		return usageError{fmt.Errorf("--figure rlscheduler: say --trace FILE[,FILE…]: rows are there for %s, by the names of the files", strings.Join(figures.TraceNames(), ", "))}
+	}
+	if !cmd.Flags().Changed("seeds") {
+		f.seeds = "0"
+	}
+	f.policies = nil
+	seeds, err := f.resolve(cmd, c)
+	if err != nil {
+		return usageError{err}
+	}
+	if len(seeds) != 1 {
+		return usageError{fmt.Errorf("--seeds %s: want one, of the search: the sequences are given", f.seeds)}
+	}
+	type row struct {
+		trace    string
+		backfill bool
+		sweep    *sweep.Sweep
+	}
+	var rows []row
+	missing := figures.TraceNames()
+	for _, path := range strings.Split(f.trace, ",") {
+		name, ok := figures.TraceName(path)
+		if !ok {
+			return usageError{fmt.Errorf("--trace %s: its name is none of a trace of the table: %s", path, strings.Join(figures.TraceNames(), ", "))}
+		}
+		w, err := sweep.Load(inDir(e.dir, path), sweep.TraceOptions{AsPublished: true})
+		if err != nil {
+			return usageError{fmt.Errorf("--trace: %w", err)}
+		}
+		missing = deleted(missing, name)
+		for _, backfill := range []bool{false, true} {
+			s, err := figures.RLScheduler(name, w, backfill, seeds[0])
+			if err != nil {
+				return usageError{fmt.Errorf("--trace %s: %w", filepath.Base(path), err)}
+			}
+			s.Workers, s.Keep = f.workers, f.jobsOut != ""
+			rows = append(rows, row{name, backfill, s})
+		}
+	}
+	return e.runComparison(c, &f.comparing, func(ctx context.Context, progress func(done, total int)) (*evaluate.Comparison, func(io.Writer) error, error) {
+		all := &evaluate.Comparison{Schema: 1, Engine: "queue", Title: "RLScheduler's table", Metrics: []string{}, Rows: []evaluate.Row{}, Paired: []evaluate.Pair{},
+			Definitions: []evaluate.Metric{}, WallS: evaluate.Number(math.NaN())}
+		if len(missing) > 0 {
+			all.Notes = append(all.Notes, "rows without a trace here: "+strings.Join(missing, ", "))
+		}
+		var outcomes []*sweep.Outcome
+		jobs := func(w io.Writer) error {
+			var errs []error
+			for _, o := range outcomes {
+				errs = append(errs, render.ComparedJobs(w, o))
+			}
+			return errors.Join(errs...)
+		}
+		for i, r := range rows {
+			n := len(r.sweep.Cases)
+			r.sweep.Progress = func(done, _ int) { progress(i*n+done, n*len(rows)) }
+			o, err := sweep.Compare(ctx, r.sweep)
+			if o.Comparison != nil {
+				figures.Beside(o, r.trace, r.backfill)
+				outcomes = append(outcomes, o)
+				all.Also = append(all.Also, o.Comparison)
+				all.Seeds, all.Policies, all.Against = o.Comparison.Seeds, o.Comparison.Policies, o.Comparison.Against
+				all.Cases += o.Comparison.Cases
+				t := o.Comparison.Tables[len(o.Comparison.Tables)-1]
+				t.Title = r.sweep.Title + ": " + t.Title
+				all.Tables = append(all.Tables, t)
+				o.Comparison.Tables = nil
+			}
+			if err != nil {
+				return all, jobs, err
+			}
+		}
+		all.Fold = true
+		return all, jobs, nil
+	})
+}
+
+func deleted(all []string, name string) []string {
+	var out []string
+	for _, n := range all {
+		if n != name {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// compareHDeepRM tries the pairs on a platform, the learning experiment's when nobody says another.
+func (e *env) compareHDeepRM(cmd *cobra.Command, c *common, f *comparingQueue) error {
+	if !cmd.Flags().Changed("seeds") {
+		f.seeds = "0"
+	}
+	f.policies = nil
+	seeds, err := f.resolve(cmd, c)
+	if err != nil {
+		return usageError{err}
+	}
+	var preference *front.Preference
+	if f.prefer != "" {
+		p, err := queuePreference(f.prefer)
+		if err != nil {
+			return usageError{err}
+		}
+		preference = &p
+	}
+	w, err := figures.Learning()
+	if f.onPlatform() {
+		w, _, err = f.jobs(e, cmd, seeds[0], cmd.Flags().Changed("seeds"))
+	}
+	if err != nil {
+		return usageError{fmt.Errorf("compare queue: %w", err)}
+	}
+	s := figures.HDeepRM(w, f.compat, seeds)
+	s.Notes = append(s.Notes, f.about(w)...)
+	s.Workers, s.Keep = f.workers, true
+	return e.runQueueSweep(c, f, s, func(o *sweep.Outcome) error { return addFront(o, preference) })
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"trainopt/simulator/evaluate"
+	"trainopt/simulator/queue"
+	"trainopt/simulator/queue/front"
+	"trainopt/simulator/queue/sweep"
+)
+
+// queuePreference reads a preference by the names of other commands, or weights.
+func queuePreference(text string) (front.Preference, error) {
+	words := map[string]string{"balanced": "slowdown=1,energy=1,utilization=1,deadlines=1", "time": "slowdown=1", "cost": "energy=1", "resource": "utilization=1"}
+	if weights, ok := words[text]; ok {
+		p, err := front.ParsePreference(weights)
+		return p, err
+	}
+	p, err := front.ParsePreference(text)
+	if err != nil {
+		return p, fmt.Errorf("--prefer %s: %w; or balanced, time, cost, resource", text, err)
+	}
+	return p, nil
+}
+
+// meanSummary is the mean of summaries in what the front compares.
+func meanSummary(all []queue.Summary) queue.Summary {
+	out := queue.Summary{}
+	n := float64(len(all))
+	for _, s := range all {
+		out.Jobs += s.Jobs
+		out.Completed += s.Completed
+		out.Killed += s.Killed
+		out.Rejected += s.Rejected
+		out.Unfinished += s.Unfinished
+		out.Deadlines += s.Deadlines
+		out.DeadlineMisses += s.DeadlineMisses
+		out.BoundedSlowdown.Mean += s.BoundedSlowdown.Mean / n
+		out.Energy += s.Energy / n
+		out.Utilization += s.Utilization / n
+	}
+	return out
+}
+
+// weigh leaves out of a balanced preference what is not known.
+func weigh(f *front.Front, p front.Preference) front.Preference {
+	if balanced, err := queuePreference("balanced"); err != nil || p != balanced {
+		return p
+	}
+	for i, known := range f.Known {
+		if !known {
+			p[i] = 0
+		}
+	}
+	return p
+}
+
+// addFront adds which methods are on the front, and the one that the preference picks; nil picks none.
+func addFront(o *sweep.Outcome, preference *front.Preference) error {
+	results := map[string]queue.Summary{}
+	for i, m := range o.Methods {
+		var all []queue.Summary
+		for _, r := range o.Runs[i] {
+			if r != nil {
+				all = append(all, r.Summary())
+			}
+		}
+		if len(all) > 0 {
+			results[m.Name] = meanSummary(all)
+		}
+	}
+	f, err := front.Of(results)
+	if err != nil {
+		if errors.Is(err, front.ErrNothing) {
+			err = nil
+		}
+		return err
+	}
+	chosen := ""
+	if preference != nil {
+		c, err := f.Choose(weigh(f, *preference))
+		if err != nil {
+			return usageError{fmt.Errorf("--prefer: %w", err)}
+		}
+		chosen = c.Name
+		o.Comparison.Notes = append(o.Comparison.Notes, fmt.Sprintf("the preference %v picks %s", weigh(f, *preference), c.Name))
+	}
+	o.Comparison.Tables = append(o.Comparison.Tables, frontTable(f, chosen))
+	o.Comparison.Charts = append(o.Comparison.Charts, frontChart(f)...)
+	return nil
+}
+
+// frontTable are the points of a front in figures.
+func frontTable(f *front.Front, chosen string) evaluate.Table {
+	t := evaluate.Table{Title: "Pareto front: ways that no other beats in all of these", Head: []string{"policy"}}
+	for i, name := range front.Metrics() {
+		if f.Known[i] {
+			t.Head = append(t.Head, map[string]string{"slowdown": "bounded slowdown", "energy": "energy (MJ)", "utilization": "machine idle (%)",
+				"deadlines": "deadlines missed (%)"}[name])
+		}
+	}
+	t.Head = append(t.Head, "front")
+	for _, p := range f.Points {
+		line := []string{p.Name}
+		for i := range front.Metrics() {
+			if f.Known[i] {
+				line = append(line, frontCell(front.Metric(i), p.Vector[i]))
+			}
+		}
+		mark := ""
+		if p.OnFront {
+			mark = "yes"
+		}
+		if p.Name == chosen {
+			mark = "picked"
+		}
+		t.Lines = append(t.Lines, append(line, mark))
+	}
+	return t
+}
+
+func frontCell(m front.Metric, v float64) string {
+	switch {
+	case math.IsNaN(v):
+		return "–"
+	case m == front.Energy:
+		return fmt.Sprintf("%.4g", v/1e6)
+	case m == front.Slowdown:
+		return fmt.Sprintf("%.2f", v)
+	}
+	return fmt.Sprintf("%.1f", 100*v)
+}
+
+// frontChart is the front in slowdown and energy; none where energy is not known.
+func frontChart(f *front.Front) []evaluate.Chart {
+	if !f.Known[front.Slowdown] || !f.Known[front.Energy] {
+		return nil
+	}
+	on, off := evaluate.Line{Name: "on the front", Dots: true}, evaluate.Line{Name: "beaten", Dots: true}
+	var names []string
+	for _, p := range f.Points {
+		q := evaluate.Point{X: p.Vector[front.Energy] / 1e6, Y: p.Vector[front.Slowdown]}
+		if p.OnFront {
+			on.Points, names = append(on.Points, evaluate.Point{X: math.NaN()}, q), append(names, p.Name)
+		} else {
+			off.Points = append(off.Points, evaluate.Point{X: math.NaN()}, q)
+		}
+	}
+	return []evaluate.Chart{{Title: "Slowdown and energy", Note: "each way once; on the front: " + strings.Join(names, ", "),
+		X: evaluate.Axis{Name: "energy (MJ)"}, Y: evaluate.Axis{Name: "mean bounded slowdown", Log: true}, Lines: []evaluate.Line{on, off}}}
+}

@@ -1,0 +1,52 @@
+package render
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"slices"
+
+	"trainopt/simulator/evaluate"
+	"trainopt/simulator/queue/sweep"
+)
+
+// Picture adds the pictures of the first case to a comparison.
+func Picture(o *sweep.Outcome) {
+	var queues, used, slowdowns []evaluate.Line
+	for i, m := range o.Methods {
+		if len(o.Runs[i]) == 0 || o.Runs[i][0] == nil {
+			continue
+		}
+		r := o.Runs[i][0].Result
+		queues, used, slowdowns = append(queues, QueueLine(m.Name, r)), append(used, UtilizationLine(m.Name, r)), append(slowdowns, SlowdownLine(m.Name, r))
+	}
+	if len(queues) == 0 {
+		return
+	}
+	all := []evaluate.Chart{slowdownChart(slowdowns...), queueChart(queues...), utilizationChart(used...)}
+	for i := range all {
+		if len(o.Cases) > 1 {
+			all[i].Note += "; " + o.Cases[0].Name
+		}
+	}
+	o.Comparison.Charts = append(o.Comparison.Charts, all...)
+}
+
+// ComparedJobs writes every job of every run that was kept as CSV.
+func ComparedJobs(w io.Writer, o *sweep.Outcome) error {
+	out := csv.NewWriter(w)
+	lines := [][]string{append([]string{"policy", "case"}, JobColumns...)}
+	for i, m := range o.Methods {
+		for k, c := range o.Cases {
+			if r := o.Runs[i][k]; r != nil {
+				for j := range r.Jobs {
+					lines = append(lines, slices.Concat([]string{m.Name, c.Name}, JobCells(&r.Jobs[j])))
+				}
+			}
+		}
+	}
+	if err := out.WriteAll(lines); err != nil {
+		return fmt.Errorf("write jobs as CSV: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,166 @@
+package sweep
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"trainopt/simulator/evaluate"
+	"trainopt/simulator/queue"
+)
+
+// Named is a method under the name that tables have for it.
+type Named struct {
+	Name string
+	Method
+}
+
+// Case is what every method is tried on. Cases of the same Group are not independent of each other.
+type Case struct {
+	Name     string
+	Workload *Workload
+	Window   Window
+	Seed     uint64 // of methods that draw
+	Group    uint64
+}
+
+// Sweep is what is compared. Methods and Cases are needed.
+type Sweep struct {
+	Title   string
+	Methods []Named
+	Against []string // nil: the first method
+	Cases   []Case
+	Workers int // runs at the same time; 0: one a core
+	// Keep holds on to all runs, for their jobs; else to those of the first case, for pictures.
+	Keep bool
+	// Progress is told after each case, from one goroutine at a time; nil: nobody is.
+	Progress func(done, total int)
+	Notes    []string
+}
+
+// Outcome is what came out.
+type Outcome struct {
+	*Sweep
+	Comparison *evaluate.Comparison
+	Runs       [][]*Run // by method and case; nil where it was not run or not kept
+}
+
+// measures are what is compared, by the names of queue.Metric. A new one is one line here.
+var measures = []evaluate.Metric{
+	{Name: "mean_bounded_slowdown", Better: evaluate.Lower, Means: "turnaround by run time, at least 1, run times below 10 s taken as 10 s; mean over jobs"},
+	{Name: "mean_slowdown", Better: evaluate.Lower, Means: "turnaround by run time without a bound, as Batsim has it; mean over jobs", Detail: true},
+	{Name: "mean_wait_s", Unit: "s", Hours: true, Better: evaluate.Lower, Means: "from submission to start"},
+	{Name: "mean_turnaround_s", Unit: "s", Hours: true, Better: evaluate.Lower, Means: "from submission to end", Detail: true},
+	{Name: "max_bounded_slowdown", Better: evaluate.Lower, Means: "of the job that is worst off", Detail: true},
+	{Name: "max_wait_s", Unit: "s", Hours: true, Better: evaluate.Lower, Means: "of the job that waited longest", Detail: true},
+	{Name: "utilization", Unit: "share", Better: evaluate.Higher, Means: "processor seconds that jobs had by those of the machine, to the last end"},
+	{Name: "published_utilization", Unit: "share", Better: evaluate.Higher, Means: "RLScheduler's: until the last start only, though the work after it counts", Detail: true},
+	{Name: "span_s", Unit: "s", Hours: true, Better: evaluate.Lower, Means: "makespan: from the first submission to the last end", Detail: true},
+	{Name: "energy_joules", Unit: "J", Better: evaluate.Lower, Means: "of all cores from the first submission to the last end", Detail: true},
+	{Name: "not_run", Unit: "share", Better: evaluate.Lower, Means: "of the jobs that did not end", Detail: true},
+}
+
+// metrics are those of the sweep: on platforms energy and makespan come to the front.
+func (s *Sweep) metrics() []evaluate.Metric {
+	tree, long := false, false
+	for _, c := range s.Cases {
+		tree = tree || c.Workload.Tree != nil
+		for i := range c.Workload.Jobs {
+			long = long || c.Workload.Jobs[i].Request >= 600
+		}
+	}
+	var out []evaluate.Metric
+	for _, m := range measures {
+		m.Hours = m.Hours && long
+		if tree {
+			m.Detail = m.Detail && m.Name != "energy_joules" && m.Name != "span_s"
+		} else if m.Name == "energy_joules" {
+			continue
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// Values are the metrics of a result by name.
+func Values(r *queue.Result) map[string]float64 {
+	s := r.Summary()
+	out := map[string]float64{}
+	for _, m := range s.Metrics() {
+		out[m.Name] = m.Value
+	}
+	out["not_run"] = float64(s.Rejected+s.Unfinished) / float64(s.Jobs)
+	return out
+}
+
+// Compare runs every method on every case. The outcome is the same, byte for byte, whatever the number of workers. When the
+// context ends, the cases that are complete come with its error.
+func Compare(ctx context.Context, s *Sweep) (*Outcome, error) {
+	o := &Outcome{Sweep: s, Runs: make([][]*Run, len(s.Methods))}
+	index, names := map[string]int{}, make([]string, len(s.Methods))
+	for i, m := range s.Methods {
+		index[m.Name], names[i] = i, m.Name
+		o.Runs[i] = make([]*Run, len(s.Cases))
+	}
+	cases := make([]evaluate.Case, len(s.Cases))
+	for i, c := range s.Cases {
+		cases[i] = evaluate.Case{Name: c.Name, Seed: c.Group}
+	}
+	left := newTally()
+	var err error
+	o.Comparison, err = evaluate.Run(ctx, names, cases, evaluate.Options{Engine: "queue", Title: s.Title, Metrics: s.metrics(), Against: s.Against,
+		Notes: s.Notes, Workers: s.Workers, Progress: s.Progress},
+		func(ctx context.Context, policy string, k int) (map[string]float64, error) {
+			i, c := index[policy], s.Cases[k]
+			m := s.Methods[i].Method
+			m.Seed = c.Seed
+			r, err := c.Workload.Run(ctx, m, c.Window)
+			if err != nil {
+				return nil, err
+			}
+			left.add(i, r)
+			if s.Keep || k == 0 {
+				o.Runs[i][k] = r
+			}
+			return Values(r.Result), nil
+		})
+	if o.Comparison != nil {
+		for i := range names {
+			if n := left.rejected[i]; n > 0 {
+				o.Comparison.Notes = append(o.Comparison.Notes, fmt.Sprintf("%s: %d jobs of all cases %s", names[i], n, NeverFits))
+			}
+		}
+	}
+	return o, err
+}
+
+// tally counts rejected jobs by method.
+type tally struct {
+	sync.Mutex
+	rejected map[int]int
+}
+
+func newTally() *tally { return &tally{rejected: map[int]int{}} }
+
+func (t *tally) add(i int, r *Run) {
+	t.Lock()
+	defer t.Unlock()
+	for k := range r.Jobs {
+		if r.Jobs[k].State == queue.Rejected {
+			t.rejected[i]++
+		}
+	}
+}
+
+// Spread are so many windows of one length over a workload of so many jobs, evenly; ok is false when they overlap.
+func Spread(jobs, windows, length int) (out []Window, ok bool) {
+	length = min(length, jobs)
+	for k := range windows {
+		start := 0
+		if windows > 1 {
+			start = k * (jobs - length) / (windows - 1)
+		}
+		out = append(out, Window{start, length})
+	}
+	return out, windows*length <= jobs
+}
