@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"trainopt/simulator/placement"
+	"trainopt/simulator/placement/exact"
 )
 
 // pairs is a table of two apps and two containers a node, where an app runs well beside the other one only.
@@ -186,54 +187,163 @@ func TestRolloutKeepsLimits(t *testing.T) {
 	})
 }
 
-// Both recipes learn on a small table, give the same bits on one and on four goroutines, and survive a file.
+// Both recipes learn on a small table, and a trained model places well.
 func TestTrain(t *testing.T) {
 	table := pairs(t)
 	for name, o := range map[string]Options{
-		"original": {Recipe: "original", Table: table, Episodes: 6000, Classes: []int{2}},
-		"improved": {Recipe: "improved", Table: table, Episodes: 1280, Lectures: 40},
+		"original": {Recipe: "original", Table: table, Episodes: 4001, Classes: []int{2}, Workers: 2},
+		"improved": {Recipe: "improved", Table: table, Episodes: 1280, Lectures: 40, Workers: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, curve, err := Train(context.Background(), o, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			first, last := meanValue(curve.Points[:2]), meanValue(curve.Points[len(curve.Points)-4:])
+			if last < first+0.05 {
+				t.Errorf("episodes were worth %v at first, %v in the end", first, last)
+			}
+			p := problem(table, 40, 25, 20)
+			s, _, err := Place(context.Background(), p, m, PlaceOptions{Episodes: 45, Seed: 3}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w, err := p.Evaluate(s.Placement)
+			if err != nil || w.MeanRPS < 1 {
+				t.Errorf("got %+v, %v", w, err)
+			}
+		})
+	}
+}
+
+// One and four goroutines give the same bits, and so does a model that was in a file.
+func TestWorkersChangeNothing(t *testing.T) {
+	table := pairs(t)
+	for name, o := range map[string]Options{
+		"original": {Recipe: "original", Table: table, Episodes: 401, Classes: []int{2}},
+		"improved": {Recipe: "improved", Table: table, Episodes: 128, Lectures: 10},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var files [2]bytes.Buffer
+			var placed [2]*placement.Solution
 			for i := range files {
-				if o.Workers = 1 + 3*i; i == 0 && name == "original" && testing.Short() {
-					o.Episodes = 400
-				}
-				m, curve, err := Train(context.Background(), o, nil)
+				o.Workers = 1 + 3*i
+				m, _, err := Train(context.Background(), o, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
 				if err := m.Save(&files[i]); err != nil {
 					t.Fatal(err)
 				}
-				first, last := meanValue(curve.Points[:2]), meanValue(curve.Points[len(curve.Points)-4:])
-				if !testing.Short() && last < first+0.05 {
-					t.Errorf("episodes were worth %v at first, %v in the end", first, last)
+				if i == 1 {
+					if m, err = Load(bytes.NewReader(files[i].Bytes())); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if placed[i], _, err = Place(context.Background(), problem(table, 40, 25, 20), m, PlaceOptions{Episodes: 45, Workers: 1 + 3*i, Seed: 3}, nil); err != nil {
+					t.Fatal(err)
 				}
 			}
 			if !bytes.Equal(files[0].Bytes(), files[1].Bytes()) {
-				t.Fatal("one and four goroutines give different models")
-			}
-			m, err := Load(&files[0])
-			if err != nil {
-				t.Fatal(err)
-			}
-			p := problem(table, 40, 25, 20)
-			var placed [2]*placement.Solution
-			for i := range placed {
-				if placed[i], _, err = Place(context.Background(), p, m, PlaceOptions{Episodes: 45, Workers: 1 + 3*i, Seed: 3}, nil); err != nil {
-					t.Fatal(err)
-				}
+				t.Error("one and four goroutines give different models")
 			}
 			if !reflect.DeepEqual(placed[0].Placement, placed[1].Placement) {
 				t.Error("one and four goroutines place differently")
 			}
-			w, err := p.Evaluate(placed[0].Placement)
-			if err != nil || w.MeanRPS < 1 {
-				t.Errorf("got %+v, %v", w, err)
-			}
 		})
 	}
+}
+
+// Metis updates after the episodes 200, 400 and so on, counted from 0.
+func TestUntilUpdate(t *testing.T) {
+	var at []int
+	for done := 0; done < 650; {
+		done += untilUpdate(done, 200, 650)
+		at = append(at, done)
+	}
+	if want := []int{201, 401, 601, 650}; !reflect.DeepEqual(at, want) {
+		t.Errorf("updates after %v episodes, want %v", at, want)
+	}
+}
+
+// loaded is a cluster of two types with containers on it already, one node of which is full.
+func loaded(t *testing.T) *placement.Problem {
+	large, err := placement.NewTable([]string{"reader", "cache"}, 3, func(counts []uint8, rps []float64) {
+		rps[0], rps[1] = 0.7, 0.7
+		if counts[0] > 0 && counts[1] > 0 {
+			rps[0] = 1.5
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &placement.Problem{
+		Types: []placement.NodeType{{Name: "small", Count: 3, Table: pairs(t), Cost: 1}, {Name: "large", Count: 2, Table: large, Cost: 2}},
+		Batch: []int{4, 3}, Existing: [][]uint8{{2, 0}, {0, 1}, {0, 0}, {1, 0}, {0, 0}},
+	}
+}
+
+// Nodes of two types, and what runs already, are respected; any objective is learned, negative ones and constraints included.
+func TestPlaceLoadedCluster(t *testing.T) {
+	for _, method := range []string{"vanilla-rl", "divide-conquer", "george"} {
+		for name, objective := range map[string]placement.Objective{"rps": {}, "cost": {Cost: 1}, "vacant": {Vacant: 3}, "dear": {RPS: 1, Cost: 100}} {
+			t.Run(method+"/"+name, func(t *testing.T) {
+				p, o := loaded(t), PlaceOptions{Method: method, Objective: objective, Episodes: 400, Seed: 1}
+				if method == "george" {
+					o.Zones = []Zone{{App: 1, Share: 0.8}} // the last node has no cache
+					o.Budget = -1
+				}
+				s, curve, err := Place(context.Background(), p, nil, o, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				w, err := p.Evaluate(s.Placement)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, want := objective.Value(w, p.Nodes()), curve.Points[len(curve.Points)-1].Best; math.Abs(got-want) > 1e-9*math.Abs(want) {
+					t.Errorf("the placement is worth %v, the best was %v", got, want)
+				}
+				if method == "george" && s.Placement[4][1] > 0 {
+					t.Errorf("a cache outside its zone: %v", s.Placement)
+				}
+				if s, err := exact.Solve(context.Background(), p, objective, placement.Limits{}, exact.Settings{Gap: -1}); err != nil {
+					t.Error(err)
+				} else if got := objective.Value(w, p.Nodes()); method != "george" && got < s.Value-0.1*math.Abs(s.Value) {
+					t.Errorf("worth %v, the best is %v", got, s.Value)
+				}
+			})
+		}
+	}
+}
+
+// What runs outside a zone already does not use up the budget.
+func TestZoneOfWhatRuns(t *testing.T) {
+	p := loaded(t)
+	p.Existing[4], p.Batch = []uint8{0, 2}, []int{3, 3}
+	o := PlaceOptions{Method: "george", Zones: []Zone{{App: 1, Share: 0.8}}, Budget: -1, Episodes: 200}
+	if s, _, err := Place(context.Background(), p, nil, o, nil); err != nil || s.Placement[4][1] != 2 {
+		t.Errorf("got %v, %v", s, err)
+	}
+}
+
+// The value from which on an episode is good is Metis's best / range, and for objectives below 0 it is below the best too; it never
+// falls when a better one is found.
+func TestEnough(t *testing.T) {
+	l := &learning{best: 1.1, width: 1.02}
+	if got := l.enough(); math.Abs(got-1.1/1.02) > 1e-15 {
+		t.Errorf("got %v, want %v", got, 1.1/1.02)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		l := &learning{search: &search{replay: true}, best: rapid.Float64Range(-3, 3).Draw(t, "start"), width: widest}
+		for range 8 {
+			before, value := l.enough(), l.best+rapid.Float64Range(-0.1, 0.2).Draw(t, "more")
+			l.remember(&episode{}, 100, outcome{value: value}, 0, true)
+			if now := l.enough(); now < before-1e-12 || now > l.best || l.width > widest || l.width < 1 {
+				t.Fatalf("an episode of %v: good from %v on, before %v; best %v, width %v", value, now, before, l.best, l.width)
+			}
+		}
+	})
 }
 
 func TestLoadDamaged(t *testing.T) {
@@ -284,6 +394,8 @@ func TestPlaceRefuses(t *testing.T) {
 		want string
 	}{
 		"no model":   {problem(table, 3, 1, 1), PlaceOptions{}, "no model"},
+		"types":      {loaded(t), PlaceOptions{Method: "metis"}, "nodes of 2 types"},
+		"load":       {&placement.Problem{Types: problem(table, 2).Types, Batch: []int{1, 1}, Existing: [][]uint8{{0, 1}, {0, 0}}}, PlaceOptions{Method: "divide-conquer", Released: true}, "containers run already"},
 		"method":     {problem(table, 3, 1, 1), PlaceOptions{Method: "luck"}, "no such method"},
 		"too many":   {problem(table, 3, 9, 1), PlaceOptions{Method: "vanilla-rl"}, "10 containers on 3 nodes"},
 		"limits":     {problem(table, 3, 1, 1), PlaceOptions{Method: "vanilla-rl", Apart: true}, "only kept by george"},
@@ -293,7 +405,11 @@ func TestPlaceRefuses(t *testing.T) {
 			"none of 20 episodes did"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, _, err := Place(context.Background(), c.p, nil, c.o, nil); err == nil || !strings.Contains(err.Error(), c.want) {
+			var m *Model
+			if name == "types" || name == "load" {
+				m = Pretrained()
+			}
+			if _, _, err := Place(context.Background(), c.p, m, c.o, nil); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})

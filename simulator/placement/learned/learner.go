@@ -29,10 +29,10 @@ type learner struct {
 	lane   [lanes]lane
 }
 
+// lane is what one part of a batch adds to the gradient.
 type lane struct {
 	first, second *network.Trainer
 	dOut, dHidden []float32
-	entropy       float64
 }
 
 func newLearner(p *policy, rate float32) *learner {
@@ -46,33 +46,25 @@ func newLearner(p *policy, rate float32) *learner {
 	return l
 }
 
-// update takes one step of Adam on the mean over all rows of −value · log p(action) + entropy · Σ p log p, and returns the mean
-// entropy before it. O(rows × parameters).
-func (l *learner) update(lessons []*lesson, entropy float32, workers int) float64 {
-	rows := 0
-	for _, e := range lessons {
-		rows += e.rows()
-	}
-	if rows == 0 {
-		return 0
-	}
+// setRate is for the steps to come.
+func (l *learner) setRate(rate float32) {
+	l.lane[0].first.SetRate(rate)
+	l.lane[0].second.SetRate(rate)
+}
+
+// step takes one step of Adam on the gradient of n parts of a batch, each of which add adds to a lane.
+func (l *learner) step(n, workers int, add func(to *lane, part int)) {
 	parallel(lanes, workers, func(i int) {
-		l.lane[i].entropy = 0
-		for k := i; k < len(lessons); k += lanes {
-			l.lane[i].add(lessons[k], l.policy, entropy, 1/float32(rows))
+		for k := i; k < n; k += lanes {
+			add(&l.lane[i], k)
 		}
 	})
-	total := 0.0
-	for i := range l.lane {
-		total += l.lane[i].entropy
-		if i > 0 {
-			move(l.lane[0].first.Gradient(), l.lane[i].first.Gradient())
-			move(l.lane[0].second.Gradient(), l.lane[i].second.Gradient())
-		}
+	for i := range l.lane[1:] {
+		move(l.lane[0].first.Gradient(), l.lane[i+1].first.Gradient())
+		move(l.lane[0].second.Gradient(), l.lane[i+1].second.Gradient())
 	}
 	l.lane[0].first.Step()
 	l.lane[0].second.Step()
-	return total / float64(rows)
 }
 
 // move adds a gradient to another and clears it.
@@ -83,33 +75,53 @@ func move(to, from []float32) {
 	clear(from)
 }
 
+// update takes one step on the mean over all rows of −value · log p(action) + entropy · Σ p log p. O(rows × parameters).
+func (l *learner) update(lessons []*lesson, entropy float32, workers int) {
+	rows := 0
+	for _, e := range lessons {
+		rows += e.rows()
+	}
+	if rows > 0 {
+		l.step(len(lessons), workers, func(to *lane, k int) { to.add(lessons[k], l.policy, entropy, 1/float32(rows)) })
+	}
+}
+
 // add adds the gradient of a lesson's rows, each counted share times.
 func (l *lane) add(e *lesson, p *policy, entropy, share float32) {
 	in, k := p.inputs(), p.actions()
 	for from := 0; from < e.rows(); from += laneRows {
 		to := min(from+laneRows, e.rows())
 		rows := to - from
-		h := l.first.Forward(e.x[from*in:to*in], rows, nil)
-		tanh(h)
-		z := l.second.Forward(h, rows, nil)
-		d := l.dOut[:rows*k]
+		hidden, d := l.forward(e.x[from*in:to*in], rows)
 		for r := range rows {
 			row := d[r*k : (r+1)*k]
-			copy(row, z[r*k:(r+1)*k])
 			softmax(row)
-			l.entropy += lossGradient(row, int(e.action[from+r]), e.value*share, entropy*share)
+			lossGradient(row, int(e.action[from+r]), e.value*share, entropy*share)
 		}
-		dh := l.dHidden[:len(h)]
-		l.second.Backward(d, dh)
-		for i, v := range h {
-			dh[i] *= 1 - v*v
-		}
-		l.first.Backward(dh, nil)
+		l.backward(hidden, d)
 	}
 }
 
-// lossGradient replaces the probabilities of a row by the derivatives of its loss by the logits, and returns its entropy.
-func lossGradient(p []float32, action int, value, weight float32) float64 {
+// forward passes rows through the network: the hidden units and the logits, of which the latter are the caller's to change.
+func (l *lane) forward(x []float32, rows int) (hidden, logits []float32) {
+	hidden = l.first.Forward(x, rows, nil)
+	tanh(hidden)
+	z := l.second.Forward(hidden, rows, nil)
+	return hidden, append(l.dOut[:0], z...)
+}
+
+// backward adds the gradient of the rows of the last forward, by the derivatives of their loss by the logits.
+func (l *lane) backward(hidden, d []float32) {
+	dh := l.dHidden[:len(hidden)]
+	l.second.Backward(d, dh)
+	for i, v := range hidden {
+		dh[i] *= 1 - v*v
+	}
+	l.first.Backward(dh, nil)
+}
+
+// lossGradient replaces the probabilities of a row by the derivatives of its loss by the logits.
+func lossGradient(p []float32, action int, value, weight float32) {
 	negative := 0.0 // Σ p log p
 	for _, v := range p {
 		negative += float64(v) * math.Log(max(float64(v), 1e-30))
@@ -124,7 +136,6 @@ func lossGradient(p []float32, action int, value, weight float32) float64 {
 		}
 		p[i] = d
 	}
-	return -negative
 }
 
 // normalise gives lessons their values: rewards, one a lesson, shifted by the mean over all rows and divided by the standard

@@ -16,7 +16,10 @@ import (
 
 // PlaceOptions say how to place a batch. Zeros have the meaning that is noted.
 type PlaceOptions struct {
-	Method    string // a name in Methods; "" is metis
+	Method string // a name in Methods; "" is metis
+	// Objective is what is learned. Sub-schedulers are trained for the mean throughput whatever it is, so that metis only chooses what
+	// they get. What Metis's programs start from (a mean throughput of 1 or 0.1 to do better than) is for that alone; others start
+	// from the worst of the first episodes.
 	Objective placement.Objective
 	Seed      uint64
 	// Episodes are played; 0: the number of the method: metis 1500 (its program names 20 000, 2000 for 729 nodes), divide-conquer
@@ -29,7 +32,7 @@ type PlaceOptions struct {
 	// Zones are apps that may run on some nodes only, soft constraints of george; nil: for Metis's seven apps isr on 50 % of the nodes
 	// and checksum on 30 %, for others none.
 	Zones []Zone
-	// Budget is the share of all containers that may be outside their zones; 0: 0.05, negative: 0.
+	// Budget is the share of the batch that may be outside the apps' zones; 0: 0.05, negative: 0. What runs already does not count.
 	Budget float64
 	// Rate is that of Adam; 0: the method's: metis and vanilla-rl as Metis's program (0.015 and 0.001), others ours.
 	Rate float64
@@ -105,6 +108,9 @@ func place(ctx context.Context, p *placement.Problem, m *Model, o PlaceOptions, 
 	s, err := methods[o.method()](t)
 	if err != nil {
 		return nil, nil, err
+	}
+	if o.Objective != (placement.Objective{}) && o.Objective != (placement.Objective{RPS: 1}) {
+		s.start = math.NaN()
 	}
 	if o.Episodes > 0 {
 		s.episodes = o.Episodes
@@ -211,13 +217,17 @@ func (t *task) worth(pattern []int) float64 {
 
 // finishNodes judges episodes whose leaves are nodes.
 func (t *task) finishNodes(tr *tree, zones []zone) func([]*episode) []outcome {
+	worst := 0.0 // no placement is worth less
+	for _, k := range t.kind {
+		worst += slices.Min(t.values[k])
+	}
 	return func(episodes []*episode) []outcome {
 		out := make([]outcome, len(episodes))
 		counts := make([]uint8, tr.apps)
 		for i, e := range episodes {
 			o := &out[i]
 			if o.broken = e.stuck; o.broken {
-				o.cost = 1
+				o.value, o.cost = worst, 1
 				continue
 			}
 			for n, k := range t.kind {
@@ -227,7 +237,8 @@ func (t *task) finishNodes(tr *tree, zones []zone) func([]*episode) []outcome {
 				o.pattern = append(o.pattern, t.problem.Types[k].Table.Index(counts))
 				for _, z := range zones {
 					if n >= z.nodes {
-						o.cost += float64(counts[z.app]) / float64(max(t.problem.Containers(), 1))
+						placed := e.counts[n*tr.apps+z.app] - tr.start[n*tr.apps+z.app]
+						o.cost += float64(placed) / float64(max(total(t.problem.Batch), 1))
 					}
 				}
 			}
@@ -257,7 +268,7 @@ func (t *task) groups() (*search, error) {
 		return nil, errors.New("no model of trained sub-schedulers")
 	case len(t.problem.Types) != 1:
 		return nil, fmt.Errorf("nodes of %d types: sub-schedulers are trained for one", len(t.problem.Types))
-	case t.problem.Existing != nil:
+	case t.problem.Containers() > total(t.problem.Batch):
 		return nil, errors.New("containers run already: sub-schedulers are trained for nodes that are empty")
 	}
 	table := t.problem.Types[0].Table

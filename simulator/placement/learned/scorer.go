@@ -1,11 +1,9 @@
 package learned
 
 import (
-	"math"
 	"math/rand/v2"
 	"slices"
 
-	"trainopt/morl/network"
 	"trainopt/simulator/placement"
 )
 
@@ -148,14 +146,19 @@ func (s *scorer) play(boards []*board, greedily bool, workers int) {
 	})
 }
 
-// scorerLane adds up the gradient of some choices.
-type scorerLane struct {
-	first, second *network.Trainer
-	d, dh         []float32
-	loss          float64
+// teach takes one step that moves what the scorer does in each state of the boards towards what the teacher would do there.
+func (l *learner) teach(boards []*board, workers int) {
+	n := 0
+	for _, b := range boards {
+		n += len(b.lesson.sizes)
+	}
+	if n > 0 {
+		l.step(len(boards), workers, func(to *lane, k int) { to.addChoices(&boards[k].lesson, l.policy.inputs(), 1/float32(n)) })
+	}
 }
 
-func (l *scorerLane) add(g *groups, in int, share float32) {
+// addChoices adds the gradient of the cross entropy of choices and their targets, each counted share times.
+func (l *lane) addChoices(g *groups, in int, share float32) {
 	row, from := 0, 0
 	for from < len(g.sizes) {
 		to, rows := from, 0
@@ -163,75 +166,17 @@ func (l *scorerLane) add(g *groups, in int, share float32) {
 			rows += g.sizes[to]
 			to++
 		}
-		h := l.first.Forward(g.x[row*in:(row+rows)*in], rows, nil)
-		tanh(h)
-		d := l.d[:rows]
-		copy(d, l.second.Forward(h, rows, nil))
+		hidden, d := l.forward(g.x[row*in:(row+rows)*in], rows)
 		at := 0
 		for _, n := range g.sizes[from:to] {
 			softmax(d[at : at+n])
 			for i := at; i < at+n; i++ {
-				t := g.target[row+i]
-				if t > 0 {
-					l.loss -= float64(t) * math.Log(max(float64(d[i]), 1e-30))
-				}
-				d[i] = (d[i] - t) * share
+				d[i] = (d[i] - g.target[row+i]) * share
 			}
 			at += n
 		}
-		dh := l.dh[:len(h)]
-		l.second.Backward(d, dh)
-		for i, v := range h {
-			dh[i] *= 1 - v*v
-		}
-		l.first.Backward(dh, nil)
+		l.backward(hidden, d)
 		row += rows
 		from = to
 	}
-}
-
-type scorerLearner struct {
-	s    *scorer
-	lane [lanes]scorerLane
-}
-
-func newScorerLearner(s *scorer, rate float32) *scorerLearner {
-	l := &scorerLearner{s: s}
-	for i := range l.lane {
-		l.lane[i] = scorerLane{first: network.NewTrainer(s.net.first, laneRows, network.Adam{Rate: rate}), second: network.NewTrainer(s.net.second, laneRows, network.Adam{Rate: rate}),
-			d: make([]float32, laneRows), dh: make([]float32, laneRows*s.net.first.Outputs)}
-	}
-	return l
-}
-
-func (l *scorerLearner) setRate(rate float32) {
-	l.lane[0].first.SetRate(rate)
-	l.lane[0].second.SetRate(rate)
-}
-
-func (l *scorerLearner) update(boards []*board, workers int) float64 {
-	n := 0
-	for _, b := range boards {
-		n += len(b.lesson.sizes)
-	}
-	if n == 0 {
-		return 0
-	}
-	parallel(lanes, workers, func(i int) {
-		l.lane[i].loss = 0
-		for k := i; k < len(boards); k += lanes {
-			l.lane[i].add(&boards[k].lesson, l.s.net.inputs(), 1/float32(n))
-		}
-	})
-	loss := 0.0
-	for i := range l.lane {
-		loss += l.lane[i].loss
-		if i > 0 {
-			move(l.lane[0].first.Gradient(), l.lane[i].first.Gradient())
-			move(l.lane[0].second.Gradient(), l.lane[i].second.Gradient())
-		}
-	}
-	l.lane[0].first.Step()
-	l.lane[0].second.Step()
-	return loss / float64(n)
 }

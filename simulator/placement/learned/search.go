@@ -23,7 +23,7 @@ type search struct {
 	batch    []int
 	rate     float32
 	entropy  float32
-	start    float64 // what the first best is compared with
+	start    float64 // what the first best is compared with; NaN: the worst of the episodes before the first update
 	update   int     // episodes between updates
 	demos    int     // episodes that are demonstrations
 	replay   bool    // good episodes and demonstrations are learned from again
@@ -69,6 +69,7 @@ type learning struct {
 	learners   []*learner
 	good, demo memory
 	best       float64 // of what was learned
+	unit       float64 // of the objective, about the value of an episode; 1 for the mean throughput
 	bestDemo   float64
 	width      float64
 	found      outcome
@@ -76,10 +77,16 @@ type learning struct {
 	draw       uint64 // of the present update
 }
 
-// run learns. The error is that of ctx; the outcome is broken when no episode kept all limits. The first update is after one
-// episode more than the others, as in Metis.
+// untilUpdate is the number of episodes until the next update, when so many are done of all: Metis numbers them from 0 and updates
+// after those whose number is a multiple, 0 excepted, so that the first update comes one episode late.
+func untilUpdate(done, update, all int) int {
+	last := max((done+update-1)/update, 1) * update
+	return min(last+1, all) - done
+}
+
+// run learns. The error is that of ctx; the outcome is broken when no episode kept all limits.
 func (s *search) run(ctx context.Context, seed uint64, workers int, report func(Point)) (outcome, error) {
-	l := &learning{search: s, rng: rand.New(rand.NewPCG(seed, 1<<63)), best: s.start, bestDemo: s.start, width: widest}
+	l := &learning{search: s, rng: rand.New(rand.NewPCG(seed, 1<<63)), best: s.start, bestDemo: s.start, unit: 1, width: widest}
 	l.found = outcome{broken: true, value: math.Inf(-1)}
 	policies := s.tree.newPolicies(l.rng)
 	for _, p := range policies {
@@ -94,13 +101,12 @@ func (s *search) run(ctx context.Context, seed uint64, workers int, report func(
 		if err := ctx.Err(); err != nil {
 			return l.found, err
 		}
-		last := min(max((done+s.update-1)/s.update, 1)*s.update, s.episodes-1) // before the update
-		episodes := pool[:last+1-done]
+		episodes := pool[:untilUpdate(done, s.update, s.episodes)]
 		for i, e := range episodes {
 			e.begin(s.tree, s.batch, rand.New(rand.NewPCG(seed, uint64(done+i))))
 		}
 		r.choose = nil
-		if last < s.demos { // which end at an update
+		if done+len(episodes) <= s.demos { // which end at an update
 			r.choose = demonstrate(s.tree)
 		}
 		r.run(episodes)
@@ -113,10 +119,13 @@ func (s *search) run(ctx context.Context, seed uint64, workers int, report func(
 // learn takes in episodes that start with the one numbered first, and changes the policies.
 func (l *learning) learn(episodes []*episode, first, workers int, report func(Point)) {
 	outcomes := l.finish(episodes)
+	if math.IsNaN(l.best) {
+		l.begin(outcomes)
+	}
 	rewards := make([]float64, len(episodes))
 	point := Point{Episode: first + len(episodes)}
 	for i, o := range outcomes {
-		rewards[i] = o.value - l.best - l.lambda*max(0, o.cost)
+		rewards[i] = o.value - l.best - l.lambda*l.unit*max(0, o.cost)
 		point.Value += o.value / float64(len(outcomes))
 		point.Cost += o.cost / float64(len(outcomes))
 		keeps := !o.broken && o.cost <= l.budget
@@ -144,10 +153,25 @@ func (l *learning) learn(episodes []*episode, first, workers int, report func(Po
 	report(point)
 }
 
+// begin takes the start from the first episodes.
+func (l *learning) begin(outcomes []outcome) {
+	l.best, l.unit = math.Inf(1), 0
+	for _, o := range outcomes {
+		l.best = min(l.best, o.value)
+		l.unit += math.Abs(o.value) / float64(len(outcomes))
+	}
+	if l.bestDemo = l.best; l.unit == 0 {
+		l.unit = 1
+	}
+}
+
+// enough is the value above which an episode is good: the best by the width, or as far below the best where that is negative.
+func (l *learning) enough() float64 { return l.best - math.Abs(l.best)*(1-1/l.width) }
+
 // remember keeps demonstrations and good episodes.
 func (l *learning) remember(e *episode, number int, o outcome, reward float64, keeps bool) {
 	switch {
-	case !l.replay && number >= l.demos:
+	case !l.replay:
 		if keeps {
 			l.best = max(l.best, o.value)
 		}
@@ -155,11 +179,13 @@ func (l *learning) remember(e *episode, number int, o outcome, reward float64, k
 		l.bestDemo = max(l.bestDemo, o.value)
 		l.demo.add(e, reward)
 	case o.value > l.best:
-		l.width = min(widest, o.value/(l.best/l.width))
-		l.best = o.value
+		enough := l.enough() // which does not fall
+		if l.best, l.width = o.value, widest; l.enough() < enough {
+			l.width = 1 / (1 - (l.best-enough)/math.Abs(l.best))
+		}
 		l.good = memory{}
 		l.good.add(e, reward)
-	case o.value*l.width > l.best:
+	case o.value > l.enough():
 		l.good.add(e, reward)
 	}
 }
@@ -177,7 +203,7 @@ func (l *learning) again(lessons []*lesson, rewards []float64, level int) ([]*le
 		}
 	}
 	add(&l.good, replayed)
-	if l.bestDemo > 0.95*l.best {
+	if l.bestDemo > l.best-0.05*math.Abs(l.best) {
 		add(&l.demo, replayedDemos)
 	}
 	return lessons, rewards

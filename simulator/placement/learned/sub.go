@@ -84,18 +84,19 @@ func trainCell(ctx context.Context, o Options, class int, report func(Point)) ([
 	for l, p := range policies {
 		learners[l] = newLearner(p, 0.01)
 	}
-	const batch = 200
-	episodes := make([]*episode, batch)
-	rewards := make([]float64, batch)
-	for i := range episodes {
-		episodes[i] = &episode{}
+	const update = 200
+	pool := make([]*episode, update+1)
+	for i := range pool {
+		pool[i] = &episode{}
 	}
 	r := rollout{tree: t, policies: policies, record: true, workers: o.Workers}
 	entropy := 0.01
-	for done := 0; done < o.Episodes; done += batch {
+	for done := 0; done < o.Episodes; {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
+		episodes := pool[:untilUpdate(done, update, o.Episodes)]
+		rewards := make([]float64, len(episodes))
 		for i, e := range episodes {
 			rng := rand.New(rand.NewPCG(o.Seed, uint64(class)<<32+uint64(done+i)+1))
 			b := make([]int, apps)
@@ -103,7 +104,7 @@ func trainCell(ctx context.Context, o Options, class int, report func(Point)) ([
 			e.begin(t, b, rng)
 		}
 		r.run(episodes)
-		parallel(batch, o.Workers, func(i int) {
+		parallel(len(episodes), o.Workers, func(i int) {
 			e := episodes[i]
 			rewards[i] = (yield(e, t, o.Table) - roundRobin(e.batch, cellNodes, o.Table)) / float64(total(e.batch))
 		})
@@ -112,10 +113,11 @@ func trainCell(ctx context.Context, o Options, class int, report func(Point)) ([
 			normalise(lessons, rewards)
 			learn.update(lessons, float32(entropy), o.Workers)
 		}
-		if (done+batch)%1000 == 0 {
+		done += len(episodes)
+		if (done-1)%1000 == 0 {
 			entropy = max(entropy/2, 0.002)
 		}
-		report(Point{Class: class, Episode: done + batch, Value: mean(rewards), Best: math.Inf(-1)})
+		report(Point{Class: class, Episode: done, Value: mean(rewards), Best: math.Inf(-1)})
 	}
 	return policies, nil
 }

@@ -81,7 +81,7 @@ func trainImproved(ctx context.Context, o Options, m *Model, report func(Point))
 	}
 	rng := rand.New(rand.NewPCG(o.Seed, 1<<63))
 	s := &scorer{net: newPolicy(scorerInputs(apps), 1, hiddenUnits, rng)}
-	learn := newScorerLearner(s, improvedRate)
+	learn := newLearner(s.net, improvedRate)
 	boards := make([]*board, boardsPerRound)
 	for i := range boards {
 		boards[i] = &board{}
@@ -100,7 +100,7 @@ func trainImproved(ctx context.Context, o Options, m *Model, report func(Point))
 		s.play(boards, round%2 == 0, o.Workers)
 		learn.setRate(float32(improvedRate * (1 - float64(round)/float64(rounds))))
 		for k := 0; k < len(boards); k += boardsPerStep {
-			learn.update(boards[k:k+boardsPerStep], o.Workers)
+			learn.teach(boards[k:k+boardsPerStep], o.Workers)
 		}
 		p := Point{Episode: (round + 1) * boardsPerRound}
 		for _, b := range boards {
