@@ -21,9 +21,11 @@ type Options struct {
 	Hidden []int             `json:"hidden"` // of the policy; nil: none with evolution, 32, 16, 8 with ppo
 	Seed   uint64            `json:"seed"`
 
-	Metric   rlscheduler.Metric   `json:"metric,omitempty"`
-	Relative bool                 `json:"relative,omitempty"` // see rlscheduler.AgentSettings
-	Sequence rlscheduler.Sequence `json:"sequence"`
+	Metric   rlscheduler.Metric `json:"metric,omitempty"`
+	Relative bool               `json:"relative,omitempty"` // see rlscheduler.AgentSettings
+	// Logarithm is in rlscheduler.AgentSettings too.
+	Logarithm bool                 `json:"logarithm,omitempty"`
+	Sequence  rlscheduler.Sequence `json:"sequence"`
 
 	Updates  int `json:"updates"`  // of ppo, or generations; 0: 50
 	Episodes int `json:"episodes"` // of an update, or of each candidate; 0: 100 with ppo, 16 with evolution
@@ -85,7 +87,7 @@ func (o Options) Validate() error {
 }
 
 func (o Options) settings() rlscheduler.AgentSettings {
-	return rlscheduler.AgentSettings{Sight: o.Sight, Metric: o.Metric, Relative: o.Relative}
+	return rlscheduler.AgentSettings{Sight: o.Sight, Metric: o.Metric, Relative: o.Relative, Logarithm: o.Logarithm}
 }
 
 func (o Options) gradient() gradient.Config {

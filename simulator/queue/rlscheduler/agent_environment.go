@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -37,6 +38,8 @@ type Sequence struct {
 	// Low and High are between what the mean bounded slowdown under SJF must be, exclusive, for a sequence to be learned from:
 	// RLScheduler's trajectory filtering with 10 and 150. Zeros: no filter.
 	Low, High float64
+	// Drawn, unless it is nil, draws the sequences; of the trace only the machine counts then.
+	Drawn *Drawn `json:",omitempty"`
 }
 
 // AgentSettings say what an agent sees and is rewarded for.
@@ -46,6 +49,9 @@ type AgentSettings struct {
 	// Relative rewards by the metric over that of SJF on the same sequence, so that hard sequences do not outweigh the others;
 	// else the reward is −metric, as published. Either comes at the end of the episode.
 	Relative bool
+	// Logarithm is of that, or of the metric: ratios count the same in both directions, and no single sequence outweighs the rest.
+	// Only for metrics above 0.
+	Logarithm bool
 }
 
 // Validate joins all that is wrong.
@@ -54,6 +60,9 @@ func (s AgentSettings) Validate() error {
 	if s.Sight != "" {
 		_, err := s.Sight.Shape()
 		errs = append(errs, err)
+	}
+	if s.Logarithm && s.Metric == "utilization" {
+		errs = append(errs, errors.New("the logarithm of utilization, which is negative as a cost"))
 	}
 	if metrics[s.Metric] == nil {
 		errs = append(errs, fmt.Errorf("no metric is called %q: there are bounded-slowdown, slowdown, wait, turnaround, utilization", s.Metric))
@@ -70,7 +79,17 @@ type AgentEnvironment struct {
 	jobs     []queue.Job
 	e        *Episode
 	baseline float64
+	drawn    map[uint64]episodeStart // what was drawn lately, by seed: candidates of evolution play the same
 }
+
+// episodeStart is a drawn sequence, with its metric under SJF where that is asked for.
+type episodeStart struct {
+	jobs     []queue.Job
+	baseline float64
+}
+
+// keptDraws bounds the memory of drawn sequences: 256 of 1,024 jobs are some 30 MB.
+const keptDraws = 256
 
 var _ gradient.Environment = (*AgentEnvironment)(nil)
 
@@ -87,6 +106,13 @@ func NewAgentEnvironment(t *Trace, from Sequence, s AgentSettings) (*AgentEnviro
 	}
 	if from.Length < 1 || from.Pieces < 0 {
 		return nil, fmt.Errorf("sequences of %d jobs in pieces of %d: want at least 1", from.Length, from.Pieces)
+	}
+	if from.Drawn != nil {
+		if err := from.Drawn.Validate(); err != nil {
+			return nil, fmt.Errorf("draw sequences: %w", err)
+		}
+		see, err := newObserver(t, s.Sight)
+		return &AgentEnvironment{trace: t, settings: s, from: from, see: see}, err
 	}
 	if len(from.Starts) == 0 {
 		for i := from.Length; i < len(t.Jobs)-from.Length-1; i++ {
@@ -111,6 +137,9 @@ const tries = 200
 
 // Reset begins a sequence that rng draws.
 func (a *AgentEnvironment) Reset(rng *rand.Rand) (gradient.Observation, bool) {
+	if a.from.Drawn != nil && a.from.High == 0 {
+		return a.Begin(a.redraw(rng.Uint64()))
+	}
 	for i := range tries {
 		jobs := a.draw(rng)
 		if a.from.High == 0 && !a.settings.Relative {
@@ -125,6 +154,23 @@ func (a *AgentEnvironment) Reset(rng *rand.Rand) (gradient.Observation, bool) {
 	panic("unreachable")
 }
 
+// redraw is the drawn sequence of a seed.
+func (a *AgentEnvironment) redraw(seed uint64) []queue.Job {
+	s, ok := a.drawn[seed]
+	if !ok {
+		if len(a.drawn) >= keptDraws || a.drawn == nil {
+			a.drawn = map[uint64]episodeStart{}
+		}
+		s.jobs = a.draw(rand.New(rand.NewPCG(seed, 0)))
+		if a.settings.Relative {
+			s.baseline = metrics[a.settings.Metric](a.simulate(s.jobs))
+		}
+		a.drawn[seed] = s
+	}
+	a.baseline = s.baseline
+	return s.jobs
+}
+
 // simulate plays jobs by the shortest first.
 func (a *AgentEnvironment) simulate(jobs []queue.Job) Measures {
 	e := newEpisode(jobs, a.trace.Procs, a.trace.Nodes, a.from.Backfill)
@@ -133,6 +179,13 @@ func (a *AgentEnvironment) simulate(jobs []queue.Job) Measures {
 }
 
 func (a *AgentEnvironment) draw(rng *rand.Rand) []queue.Job {
+	if a.from.Drawn != nil {
+		jobs, err := a.from.Drawn.Draw(rng, a.from.Length, a.trace.Procs)
+		if err != nil {
+			panic(err) // the settings were looked at before
+		}
+		return jobs
+	}
 	start := a.from.Starts[rng.IntN(len(a.from.Starts))]
 	if a.from.Pieces == 0 {
 		return a.trace.Jobs[start : start+a.from.Length]
@@ -170,6 +223,9 @@ func (a *AgentEnvironment) Step(action int) (gradient.Observation, float64, bool
 	cost := metrics[a.settings.Metric](Measure(a.e))
 	if a.settings.Relative && a.baseline != 0 {
 		cost /= a.baseline
+	}
+	if a.settings.Logarithm {
+		cost = math.Log(max(cost, 1e-9))
 	}
 	return gradient.Observation{}, -cost, true
 }

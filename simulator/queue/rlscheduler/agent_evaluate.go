@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"trainopt/morl/gradient"
+	"trainopt/simulator/queue"
 )
 
 // Agent decides in episodes by a policy that was learned in an AgentEnvironment of the same Sight. One goroutine at a time.
@@ -47,6 +48,18 @@ func (a *Agent) Next(e *Episode, rng *rand.Rand) int {
 	return a.see.shown[action]
 }
 
+// Scores appends what the agent makes of all jobs that wait, in their order, and then of those of later, as if they had come now:
+// the lowest would be next. Begin must have begun the episode, and the agent's Sight must be WideSight: else there is nothing.
+func (a *Agent) Scores(scores []float64, e *Episode, later []queue.Job) []float64 {
+	if a.sight != WideSight {
+		return scores
+	}
+	for _, v := range a.policy.Logits(a.see.all(e, later)) {
+		scores = append(scores, -float64(v))
+	}
+	return scores
+}
+
 // Begin prepares for an episode over length jobs of the trace from start on, decided on by Next.
 func (a *Agent) Begin(t *Trace, start, length int) { a.see.begin(t.Jobs[start : start+length]) }
 
@@ -61,4 +74,10 @@ func (a *Agent) Evaluate(t *Trace, starts []int, length int, backfill bool, rng 
 		all = append(all, Measure(e))
 	}
 	return all, nil
+}
+
+// BeginOver is Begin for any episode, and the jobs that it is over.
+func (a *Agent) BeginOver(e *Episode, jobs []queue.Job) {
+	a.see.scale.procs = float64(e.nodes) * e.perNode
+	a.see.begin(jobs)
 }

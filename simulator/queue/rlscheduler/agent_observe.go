@@ -110,7 +110,7 @@ func (o *observer) meet(job int) {
 	})
 	o.small = slices.Insert(o.small, at, job)
 	if o.sight == WideSight {
-		o.fixed = append(o.fixed, logTime(j.Request), float32(math.Log(float64(j.Procs))/math.Log(max(2, o.scale.procs))))
+		o.fixed = append(o.fixed, logTime(j.Request), o.size(j.Procs))
 		return
 	}
 	part := func(v, most float64, known bool) float32 {
@@ -167,29 +167,60 @@ func (o *observer) published(e *Episode) {
 func logTime(s float64) float32 { return float32(math.Log(1+max(s, 0)) / 12) }
 
 func (o *observer) wide(e *Episode) {
+	c := o.circumstances(e)
+	for _, k := range o.shown {
+		j := &o.jobs[k]
+		o.row(c, j.Request, max(e.clock-j.Submit, 0), e.jobs[k].nodes, o.fixed[2*k], o.fixed[2*k+1])
+	}
+}
+
+// circumstances are what the rows of WideSight have in common.
+type circumstances struct {
+	e           *Episode
+	free, crowd float32
+}
+
+func (o *observer) circumstances(e *Episode) circumstances {
 	o.ends = o.ends[:0]
 	for _, f := range e.finishing {
 		f.at = max(e.requested(f), e.clock)
 		insert(&o.ends, f)
 	}
-	free := float64(e.free) / float64(max(e.nodes, 1))
-	crowd := float32(math.Log(1+float64(len(e.waiting))) / 8)
-	for _, k := range o.shown {
-		j := &o.jobs[k]
-		nodes := e.jobs[k].nodes
-		wait, delay := max(e.clock-j.Submit, 0), o.delay(e, nodes)
-		fits := float32(0)
-		if nodes <= e.free {
-			fits = 1
-		}
-		var until, relative float32
-		if delay > 0 {
-			until, relative = logTime(delay), float32(math.Log(1+delay/max(j.Request, 10))/8)
-		}
-		o.x = append(o.x, o.fixed[2*k], o.fixed[2*k+1], logTime(wait), float32(math.Log(1+wait/max(j.Request, 10))/8), fits,
-			float32(min(float64(nodes)/max(1, float64(e.free)), 4)/4), until,
-			relative, float32(free), crowd)
+	return circumstances{e, float32(e.free) / float32(max(e.nodes, 1)), float32(math.Log(1+float64(len(e.waiting))) / 8)}
+}
+
+// row appends the row of a job; long and large are the features of its request and processors.
+func (o *observer) row(c circumstances, request, wait float64, nodes int32, long, large float32) {
+	delay, fits := o.delay(c.e, nodes), float32(0)
+	if nodes <= c.e.free {
+		fits = 1
 	}
+	var until, relative float32
+	if delay > 0 {
+		until, relative = logTime(delay), float32(math.Log(1+delay/max(request, 10))/8)
+	}
+	o.x = append(o.x, long, large, logTime(wait), float32(math.Log(1+wait/max(request, 10))/8), fits,
+		float32(min(float64(nodes)/max(1, float64(c.e.free)), 4)/4), until, relative, c.free, c.crowd)
+}
+
+// all is like observe, but of all that wait, and of jobs that came now; only WideSight has rows of such.
+func (o *observer) all(e *Episode, later []queue.Job) gradient.Observation {
+	for ; o.known < e.Arrived(); o.known++ {
+		o.meet(o.known)
+	}
+	o.shown = append(o.shown[:0], e.Waiting()...)
+	o.x = o.x[:0]
+	o.wide(e)
+	c := o.circumstances(e)
+	for i := range later {
+		j := &later[i]
+		o.row(c, j.Request, 0, sizedJob(j, e.perNode).nodes, logTime(j.Request), o.size(j.Procs))
+	}
+	return gradient.Observation{X: o.x}
+}
+
+func (o *observer) size(procs int) float32 {
+	return float32(math.Log(float64(procs)) / math.Log(max(2, o.scale.procs)))
 }
 
 // delay is the time until so many nodes are free if nothing else starts, s.

@@ -1,0 +1,77 @@
+package rlscheduler
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"trainopt/simulator/queue"
+)
+
+// Drawn says that sequences are drawn by queue.Lublin, so that there are as many as one likes and none of a trace is seen. Each has
+// a load of its own, and with Varied a share of small jobs and a unit of time of its own. Zeros have the meaning that is noted.
+type Drawn struct {
+	Low, High    float64 `json:",omitempty"` // offered load, between these; zeros: 0.5 and 1.1
+	Overestimate float64 `json:",omitempty"` // see queue.Lublin; 0: requests are exact
+	// Mixed has Overestimate in every other sequence only.
+	Mixed bool `json:",omitempty"`
+	// Varied leaves out a share of the jobs of up to 4 processors, up to 0.8, and divides run times by up to 4: other machines have
+	// larger and shorter jobs than the model.
+	Varied bool `json:",omitempty"`
+}
+
+// Validate joins all that is wrong.
+func (d Drawn) Validate() error {
+	var errs []error
+	if d.Low != 0 || d.High != 0 {
+		if !(d.Low > 0 && d.Low <= d.High && d.High <= 100) {
+			errs = append(errs, fmt.Errorf("loads from %v to %v: want more than 0, at most 100", d.Low, d.High))
+		}
+	}
+	return errors.Join(append(errs, queue.Lublin{Jobs: 1, Overestimate: d.Overestimate}.Validate())...)
+}
+
+// Draw makes a sequence of so many jobs for a machine.
+func (d Drawn) Draw(rng *rand.Rand, length, procs int) ([]queue.Job, error) {
+	if d.High == 0 {
+		d.Low, d.High = 0.5, 1.1
+	}
+	load := d.Low + rng.Float64()*(d.High-d.Low)
+	skip, dropped, shorter, exact := rng.IntN(64), 0.0, 1.0, false
+	if d.Varied {
+		dropped, shorter = 0.8*rng.Float64(), math.Exp(math.Log(4)*rng.Float64())
+	}
+	if d.Mixed {
+		exact = rng.IntN(2) == 0
+	}
+	model := queue.Lublin{Jobs: skip + 3*length, Procs: procs, Seed: rng.Uint64(), Overestimate: d.Overestimate}
+	if exact {
+		model.Overestimate = 0
+	}
+	all, err := model.Generate()
+	if err != nil {
+		return nil, err
+	}
+	jobs := make([]queue.Job, 0, length)
+	work := 0.0
+	for i, j := range all[skip:] {
+		if len(jobs) == length {
+			break
+		}
+		if spare := len(all) - skip - i - (length - len(jobs)); spare > 0 && j.Procs <= 4 && rng.Float64() < dropped {
+			continue
+		}
+		j.Run, j.Request = max(1, math.Floor(j.Run/shorter)), max(1, math.Floor(j.Request/shorter))
+		work += j.Run * float64(j.Procs)
+		jobs = append(jobs, j)
+	}
+	first := jobs[0].Submit
+	if span := jobs[len(jobs)-1].Submit - first; span > 0 {
+		stretch := work / (span * float64(procs)) / load
+		for i := range jobs {
+			jobs[i].Submit = math.Floor((jobs[i].Submit - first) * stretch)
+		}
+	}
+	return jobs, nil
+}
