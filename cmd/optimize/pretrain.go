@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -32,6 +33,7 @@ const saveEvery = 30 * time.Second
 
 type pretrainFlags struct {
 	env, agent, out, resume, profiles, resets, keep string
+	table                                           string // of placement
 	steps, measure, batch, every, actions           int
 	seed                                            uint64
 	gamma, rate                                     float64
@@ -45,8 +47,8 @@ func pretrainCommand(e *env, c *common) *cobra.Command {
 		Use: "pretrain", Short: "Train an agent in a simulated environment and save it", Args: cobra.NoArgs,
 		Long: `Trains an agent in a simulated environment and saves it.
 
-Environments: ` + strings.Join(pretrain.Environments(), ", ") + `.
-Agents: ` + strings.Join(pretrain.Agents(), ", ") + `.
+Environments: ` + strings.Join(environments(), ", ") + `.
+Agents: ` + strings.Join(pretrain.Agents(), ", ") + policyAgents() + `.
 
 Settings that are not given are those of the recipe for the environment and agent. While it learns the agent is measured
 without exploration; the file holds the agent that measured best (--keep last: the last one).
@@ -58,10 +60,16 @@ give the same bytes as one that was never interrupted. One that was not does, fo
 		Example: `  optimize pretrain --env problem:deep-sea-treasure --agent envelope --curves curves.html
   optimize pretrain --env training --agent conditioned --steps 200000 --out agent.bin
   optimize pretrain --resume agent.bin`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return e.pretrain(cmd, c, f) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if p, ok := policyEnvs[f.env]; ok {
+				return e.pretrainPolicy(cmd, c, f, p)
+			}
+			return e.pretrain(cmd, c, f)
+		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.env, "env", "", "environment: training or problem:`NAME`")
+	fs.StringVar(&f.env, "env", "", "environment: training, "+strings.Join(slices.Sorted(maps.Keys(policyEnvs)), ", ")+" or problem:`NAME`")
+	fs.StringVar(&f.table, "table", metisData, "of the environment placement: throughputs, `FILE` or metis (in the binary)")
 	fs.StringVar(&f.agent, "agent", "", strings.Join(pretrain.Agents(), "|"))
 	fs.IntVar(&f.steps, "steps", 0, "decisions to learn from, those of a resumed agent included (default: the recipe's)")
 	fs.Float64Var(&f.gamma, "gamma", 0, "discount per unit of work, above 0 to 1 (default: the recipe's)")
@@ -155,7 +163,7 @@ func (e *env) pretrainOptions(cmd *cobra.Command, f *pretrainFlags) (pretrain.Op
 			errs = append(errs, fmt.Errorf("--%s %s: want %s", flag, cmd.Flags().Lookup(flag).Value, want))
 		}
 	}
-	errs = append(errs, oneOf("--env", f.env, pretrain.Environments(), f.resume != ""), oneOf("--agent", f.agent, pretrain.Agents(), f.resume != ""))
+	errs = append(errs, oneOf("--env", f.env, environments(), f.resume != ""), oneOf("--agent", f.agent, pretrain.Agents(), f.resume != ""))
 	bad("steps", f.steps < 1, "1 or more")
 	bad("measure", f.measure < 1, "1 or more")
 	bad("batch", f.batch < 1, "1 or more")
@@ -166,6 +174,7 @@ func (e *env) pretrainOptions(cmd *cobra.Command, f *pretrainFlags) (pretrain.Op
 	bad("actions", f.actions != 9 && f.actions != 27, "9 or 27")
 	bad("keep", f.keep != "best" && f.keep != "last", "best or last")
 	bad("resets", !slices.Contains([]string{"evidence", "random", "never"}, f.resets), "evidence, random or never")
+	bad("table", true, "--env placement with it")
 	for _, flag := range []string{"actions", "profiles"} {
 		if strings.HasPrefix(f.env, "problem:") {
 			bad(flag, true, "--env training: a problem has its own")

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"trainopt/simulator/evaluate"
+	"trainopt/simulator/placement/learned"
+	"trainopt/simulator/pretrain"
+)
+
+// policyEnv is an environment whose agents have a recipe of their own: they decide about queues or placements and about nothing else.
+type policyEnv struct {
+	agents []string // their names
+	only   []string // flags that say something, beside those that always do
+	unit   string   // of steps
+	train  func(ctx context.Context, e *env, f *pretrainFlags, tell func(policyPoint)) (*trainedPolicy, error)
+}
+
+// policyEnvs by name. A new one is one line here.
+var policyEnvs = map[string]policyEnv{
+	"placement": {learned.Recipes(), []string{"table"}, "episodes", trainPlacement},
+}
+
+// policyPoint is one of a learning curve.
+type policyPoint struct {
+	Step, Of int
+	Seconds  float64
+	Value    float64 // NaN where nothing was measured
+}
+
+// trainedPolicy is what came out.
+type trainedPolicy struct {
+	file    []byte
+	measure string // what Value is
+	steps   int
+	facts   [][2]string
+	use     string // a command that uses it
+}
+
+// pretrainPolicy trains an agent of f.env, and writes file, curves and summary.
+func (e *env) pretrainPolicy(cmd *cobra.Command, c *common, f *pretrainFlags, p policyEnv) error {
+	if err := e.policyFlags(cmd, f, p); err != nil {
+		return usageError{err}
+	}
+	ctx, stop := e.untilSignal()
+	defer stop()
+	from := e.clock.Monotonic()
+	bar := e.bar(c, "learning")
+	var curve []policyPoint
+	t, err := p.train(ctx, e, f, func(x policyPoint) {
+		if x.Seconds == 0 {
+			x.Seconds = (e.clock.Monotonic() - from).Seconds()
+		}
+		curve = append(curve, x)
+		bar.at(x.Step, x.Of)
+	})
+	bar.done()
+	var broken interruptedBy
+	interrupted := errors.As(context.Cause(ctx), &broken)
+	switch {
+	case t == nil && interrupted:
+		return exitError{broken.code(), fmt.Errorf("pretrain: %w; nothing was saved", broken)}
+	case err != nil:
+		return fmt.Errorf("pretrain: %w", err)
+	}
+	errs := []error{pretrain.Replace(inDir(e.dir, f.out), t.file)}
+	for _, name := range f.curves {
+		errs = append(errs, writePolicyCurve(inDir(e.dir, name), f, t, curve))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	wall := (e.clock.Monotonic() - from).Seconds()
+	if c.json {
+		err = e.policyJSON(f, t, curve, wall)
+	} else {
+		err = writeAll(e.stdout, []byte(policySummary(f, p, t, curve, wall)))
+	}
+	if err == nil && interrupted {
+		err = exitError{broken.code(), fmt.Errorf("pretrain: %w after %d %s; what was learned is in %s", broken, t.steps, p.unit, quoted(f.out))}
+	}
+	return err
+}
+
+// policyFlags checks the flags and settles where results go.
+func (e *env) policyFlags(cmd *cobra.Command, f *pretrainFlags, p policyEnv) error {
+	errs := []error{oneOf("--agent", f.agent, p.agents, false)}
+	always := []string{"env", "agent", "steps", "seed", "out", "curves", "json", "quiet", "config", "log-level", "state-dir"}
+	cmd.Flags().Visit(func(flag *pflag.Flag) {
+		if !slices.Contains(always, flag.Name) && !slices.Contains(p.only, flag.Name) {
+			errs = append(errs, fmt.Errorf("--%s says nothing with --env %s", flag.Name, f.env))
+		}
+	})
+	if cmd.Flags().Changed("steps") && f.steps < 1 {
+		errs = append(errs, fmt.Errorf("--steps %d: want 1 or more", f.steps))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return e.pretrainPaths(f)
+}
+
+func writePolicyCurve(path string, f *pretrainFlags, t *trainedPolicy, curve []policyPoint) error {
+	var b bytes.Buffer
+	if strings.ToLower(filepath.Ext(path)) == ".csv" {
+		b.WriteString("step,wall_s,value\n")
+		for _, x := range curve {
+			value := ""
+			if !math.IsNaN(x.Value) {
+				value = strconv.FormatFloat(x.Value, 'g', 10, 64)
+			}
+			fmt.Fprintf(&b, "%d,%.3f,%s\n", x.Step, x.Seconds, value)
+		}
+		return pretrain.Replace(path, b.Bytes())
+	}
+	line := evaluate.Line{Name: f.agent}
+	for _, x := range curve {
+		line.Points = append(line.Points, evaluate.Point{X: float64(x.Step), Y: x.Value})
+	}
+	page := evaluate.Page{Title: fmt.Sprintf("%s learns in %s", f.agent, f.env), Subtitle: fmt.Sprintf("seed %d", f.seed),
+		Charts: []evaluate.Chart{{Title: "Learning curve", Note: t.measure, X: evaluate.Axis{Name: "steps", Zero: true}, Y: evaluate.Axis{Name: t.measure}, Lines: []evaluate.Line{line}}}}
+	for _, fact := range t.facts {
+		page.Facts = append(page.Facts, evaluate.Fact{Name: fact[0], Value: fact[1]})
+	}
+	if err := page.Write(&b); err != nil {
+		return err
+	}
+	return pretrain.Replace(path, b.Bytes())
+}
+
+// policyJSON is the object of pretrain; these agents have one objective and no front.
+func (e *env) policyJSON(f *pretrainFlags, t *trainedPolicy, curve []policyPoint, wall float64) error {
+	returns := []evaluate.Number{}
+	for _, x := range curve {
+		returns = append(returns, evaluate.Number(x.Value))
+	}
+	enc := json.NewEncoder(e.stdout)
+	enc.SetIndent("", "  ")
+	return enc.Encode(struct {
+		Schema          int                 `json:"schema"`
+		Env             string              `json:"env"`
+		Agent           string              `json:"agent"`
+		Seed            uint64              `json:"seed"`
+		Steps           int                 `json:"steps"`
+		Front           [][]evaluate.Number `json:"front"`
+		Hypervolume     evaluate.Number     `json:"hypervolume"`
+		Reference       []evaluate.Number   `json:"reference"`
+		ExpectedUtility evaluate.Number     `json:"expected_utility"`
+		Returns         []evaluate.Number   `json:"returns"`
+		WallS           evaluate.Number     `json:"wall_s"`
+		File            string              `json:"file"`
+	}{pretrain.Schema, f.env, f.agent, f.seed, t.steps, [][]evaluate.Number{}, evaluate.Number(math.NaN()), []evaluate.Number{},
+		evaluate.Number(lastKnown(curve)), returns, evaluate.Number(wall), f.out})
+}
+
+// lastKnown is the last measured value, NaN where there is none.
+func lastKnown(curve []policyPoint) float64 {
+	for _, x := range slices.Backward(curve) {
+		if !math.IsNaN(x.Value) {
+			return x.Value
+		}
+	}
+	return math.NaN()
+}
+
+func policySummary(f *pretrainFlags, p policyEnv, t *trainedPolicy, curve []policyPoint, wall float64) string {
+	var b strings.Builder
+	row := func(name, value string) { fmt.Fprintf(&b, "%-18s %s\n", name, value) }
+	fmt.Fprintf(&b, "%s in %s, seed %d: %d %s in %s\n", f.agent, f.env, f.seed, t.steps, p.unit, time.Duration(wall*float64(time.Second)).Round(time.Second/10))
+	if v := lastKnown(curve); !math.IsNaN(v) {
+		row("reached", fmt.Sprintf("%.4f, %s", v, t.measure))
+	}
+	for _, fact := range t.facts {
+		row(fact[0], fact[1])
+	}
+	row("file", f.out)
+	for _, curve := range f.curves {
+		row("curves", curve)
+	}
+	row("use", t.use)
+	return b.String()
+}
+
+// environments are all names for --env.
+func environments() []string {
+	return slices.Sorted(func(yield func(string) bool) {
+		for _, n := range slices.Concat(pretrain.Environments(), slices.Collect(maps.Keys(policyEnvs))) {
+			if !yield(n) {
+				return
+			}
+		}
+	})
+}
+
+// policyAgents are the agents of policyEnvs, for the help.
+func policyAgents() string {
+	words := ""
+	for _, n := range slices.Sorted(maps.Keys(policyEnvs)) {
+		words += "; of " + n + ": " + strings.Join(policyEnvs[n].agents, ", ")
+	}
+	return words
+}
+
+// trainPlacement trains the sub-schedulers of Metis.
+func trainPlacement(ctx context.Context, e *env, f *pretrainFlags, tell func(policyPoint)) (*trainedPolicy, error) {
+	table, err := readTable(e, f.table, 0, 1)
+	if err != nil {
+		return nil, fmt.Errorf("--table: %w", err)
+	}
+	o := learned.Options{Recipe: f.agent, Table: table, Seed: f.seed, Episodes: f.steps, Clock: e.clock.Monotonic}
+	from, steps := e.clock.Monotonic(), 0
+	m, _, err := learned.Train(ctx, o, func(p learned.Point) {
+		steps = p.Episode
+		tell(policyPoint{Step: p.Episode, Of: max(f.steps, p.Episode), Seconds: p.Seconds - from.Seconds(), Value: p.Value})
+	})
+	if err != nil {
+		return nil, err
+	}
+	measure := "mean throughput of a container while it explores"
+	if f.agent == "original" {
+		measure += " above round robin"
+	}
+	var b bytes.Buffer
+	if err := m.Save(&b); err != nil {
+		return nil, err
+	}
+	return &trainedPolicy{file: b.Bytes(), measure: measure, steps: steps,
+		use: "optimize simulate placement --method metis --model " + quoted(f.out)}, nil
+}

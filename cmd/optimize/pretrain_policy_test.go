@@ -1,0 +1,57 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"trainopt/optimizer"
+)
+
+// TestPretrainPlacement: a sub-scheduler is trained, described as the contract says, and places containers.
+func TestPretrainPlacement(t *testing.T) {
+	w := newWorld(t)
+	code, out, errs := w.run("pretrain", "--env", "placement", "--agent", "improved", "--steps", "64", "--out", "m.model", "--curves", "c.csv", "--curves", "c.html", "--json")
+	if code != optimizer.CodeDone {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	var got map[string]any
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatalf("%v in %s", err, out)
+	}
+	if got["env"] != "placement" || got["agent"] != "improved" || got["steps"] != 64.0 || got["file"] != "m.model" || got["hypervolume"] != nil || len(got["returns"].([]any)) == 0 {
+		t.Errorf("%s", out)
+	}
+	for name, begins := range map[string]string{"c.csv": "step,wall_s,value\n64,", "c.html": "<!DOCTYPE html>"} {
+		if data, err := os.ReadFile(filepath.Join(w.dir, name)); err != nil || !strings.HasPrefix(string(data), begins) {
+			t.Errorf("%s: %v, %.40q", name, err, data)
+		}
+	}
+	if code, out, errs := w.run("simulate", "placement", "--nodes", "27", "--counts", "5,5,5,5,5,5,5", "--method", "metis", "--model", "m.model", "--episodes", "50"); code != optimizer.CodeDone || !strings.Contains(out, "mean RPS") {
+		t.Errorf("placing with the model: exit %d: %s%s", code, out, errs)
+	}
+}
+
+// TestPretrainPolicyRefuses: what does not belong to the environment is named, before anything is trained.
+func TestPretrainPolicyRefuses(t *testing.T) {
+	for args, want := range map[string]string{
+		"--env placement --agent metis":                      "unknown, nearest known is",
+		"--env placement --agent improved --gamma 0.5":       "--gamma says nothing with --env placement",
+		"--env placement --agent improved --steps 0":         "--steps 0: want 1 or more",
+		"--env placement --agent improved --out no/dir/m":    "cannot write",
+		"--env placement --agent improved --table none.csv":  "none.csv",
+		"--env training --agent conditioned --table metis":   "--table metis: want --env placement with it",
+		"--env place --agent improved":                       "nearest known is placement",
+		"--env placement --agent improved --curves pict.png": "want a name that ends in .csv or .html",
+	} {
+		t.Run(args, func(t *testing.T) {
+			w := newWorld(t)
+			code, _, errs := w.run(append([]string{"pretrain"}, strings.Fields(args)...)...)
+			if code == optimizer.CodeDone || !strings.Contains(errs, want) || strings.Count(strings.TrimSpace(errs), "\n") > 0 {
+				t.Errorf("exit %d: %q, want %q", code, errs, want)
+			}
+		})
+	}
+}
