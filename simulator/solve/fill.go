@@ -252,6 +252,7 @@ func newRise(s *Sharing, p *pairing, from, to []float64) *maxMinProgram {
 	}
 	m.layout = newLayout(s, p, nil, nil, m.weight, m.floor, m.base)
 	m.wanted = 0.01 * levelGap
+	m.rise = true
 	for _, i := range m.member {
 		if w := m.weight[i]; w > 0 {
 			m.scale = min(m.scale, w*(m.equalPart(i)-m.base[i]))

@@ -41,7 +41,7 @@ type cell struct {
 // newTriple is nil for programs of another shape.
 func newTriple(s *interior) *triple {
 	p := s.program
-	if len(p.capacity) != 3 || p.links > 0 || !p.rising || p.logs || p.centred || len(p.rate) != 3*p.groups() {
+	if len(p.capacity) != 3 || p.links > 0 || !p.rising || p.logs || p.centred || p.rise || len(p.rate) != 3*p.groups() {
 		return nil
 	}
 	for g := range p.count {
