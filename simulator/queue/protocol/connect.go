@@ -112,8 +112,11 @@ func first(ctx context.Context, conn net.Conn, idle time.Duration) (*wire, []byt
 		return nil, nil, err
 	}
 	request, err := w.receive()
-	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
 		err = errors.New("it hung up before it said anything")
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		err = errors.New("it hung up in the middle of a message")
 	}
 	return w, request, err
 }

@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -254,7 +255,7 @@ func explain(ctx context.Context, err error, idle time.Duration, doing string) e
 		return fmt.Errorf("%s: %w", doing, err)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return fmt.Errorf("%s: %w", doing, peerError("silent for %v", idle))
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return fmt.Errorf("%s: %w", doing, peerError("it hung up"))
 	}
 	return fmt.Errorf("%s: %w", doing, peerError("%w", err))
