@@ -60,7 +60,7 @@ func TestLoadedClusterOfTwoTypes(t *testing.T) {
 		p.Existing = append(p.Existing, row)
 	}
 	for name, o := range map[string]placement.Objective{"rps": {}, "cost": {RPS: 1, Cost: 0.001}, "mixed": {RPS: 1, SLO: 1, Missed: 0.001}} {
-		s, w := solve(t, p, o, placement.Limits{}, Settings{})
+		s, w := solve(t, p, o, placement.Limits{}, Settings{Branches: 300})
 		t.Logf("%s: value %v, gap %.2g, %+v, %v", name, s.Value, s.Gap, w, s.Notes)
 		if s.Gap > 0.002 {
 			t.Errorf("%s: value %v, bound %v", name, s.Value, s.Bound)

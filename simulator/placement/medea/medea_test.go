@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"trainopt/simulator/placement"
+	"trainopt/simulator/placement/exact"
 )
 
 func metis(t testing.TB, size, group, nodes int) *placement.Problem {
@@ -89,7 +90,7 @@ func TestTies(t *testing.T) {
 			rps := map[Tie]float64{}
 			var missed float64
 			for _, tie := range []Tie{Any, BestRPS, WorstRPS} {
-				s, r, err := Place(t.Context(), p, Options{Tie: tie})
+				s, r, err := Place(t.Context(), p, Options{Tie: tie, Throughput: exact.Settings{Branches: 200}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -234,7 +235,7 @@ func TestKeepsWhatRuns(t *testing.T) {
 	if a, b := do(Options{}), do(Options{}); !reflect.DeepEqual(a, b) {
 		t.Error("twice the same problem, two solutions")
 	}
-	do(Options{Tie: BestRPS})
+	do(Options{Tie: BestRPS, Throughput: exact.Settings{Branches: 20}})
 }
 
 func TestRefuses(t *testing.T) {
