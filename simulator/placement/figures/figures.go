@@ -214,18 +214,20 @@ func value(metric string, v float64) string {
 func (f *Figure) chart(c *methods.Comparison, r *methods.Result, metric string) evaluate.Chart {
 	out := evaluate.Chart{Title: metric, Note: "dashed: published", X: evaluate.Axis{Name: f.XName},
 		Y: evaluate.Axis{Name: metric, Share: metric == "slo_share" || metric == "free_nodes", Log: metric == "solve_s"}}
+	colors := map[string]int{}
 	for i, m := range c.Methods {
-		color := i%8 + 1
-		for _, l := range f.Published {
-			if l.Metric == metric && (m == l.Method || strings.HasPrefix(m, l.Method+"-")) {
-				theirs := evaluate.Line{Name: l.Method + ", published", Dash: true, Color: color}
-				for k, v := range l.Values {
-					theirs.Points = append(theirs.Points, evaluate.Point{X: f.settings[k].x, Y: v})
-				}
-				out.Lines = append(out.Lines, theirs)
-			}
+		colors[m] = i%8 + 1
+		out.Lines = append(out.Lines, r.Line(c, m, metric, colors[m]))
+	}
+	for _, l := range f.Published {
+		if l.Metric != metric {
+			continue
 		}
-		out.Lines = append(out.Lines, r.Line(c, m, metric, color))
+		theirs := evaluate.Line{Name: l.Method + ", published", Dash: true, Color: colors[l.Method]}
+		for k, v := range l.Values {
+			theirs.Points = append(theirs.Points, evaluate.Point{X: f.settings[k].x, Y: v})
+		}
+		out.Lines = append(out.Lines, theirs)
 	}
 	return out
 }

@@ -51,7 +51,7 @@ var figures = map[string]Figure{
 	},
 	"fragmentation": {
 		About: "throughput against nodes left empty, 200 containers on 81 nodes (figure 12c)", XName: "weight β of vacant nodes", LastGroup: 29,
-		Methods: []string{"exact", "greedy", "metis"},
+		Methods: []string{"exact", "greedy-improve", "metis"},
 		Published: []Line{
 			{"metis", "mean_rps", "", []float64{1.162, 1.115, 1.037, 0.980, 0.953}},
 			{"metis", "free_nodes", "", []float64{0.012, 0.133, 0.235, 0.250, 0.265}},

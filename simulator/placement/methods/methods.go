@@ -229,7 +229,7 @@ func List(w io.Writer) error {
 			lines = append(lines, "with --compat: "+m.Compat)
 		}
 		for _, line := range append(lines, "from: "+m.From) {
-			b.WriteString("  " + evaluate.Wrapped(line, "    "))
+			b.WriteString(evaluate.Wrapped("  "+line, "    "))
 		}
 	}
 	_, err := io.WriteString(w, b.String())
