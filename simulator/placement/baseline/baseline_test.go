@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"trainopt/simulator/placement"
+	"trainopt/simulator/placement/placementtest"
 )
 
 // flat is a table of apps that do not disturb each other.
@@ -185,14 +186,14 @@ func TestParagonChooses(t *testing.T) {
 
 // With thresholds as shares of a larger node apps tolerate less, while nodes hold what they hold.
 func TestParagonWithThresholdsOfLargerNodes(t *testing.T) {
-	p := metis(t, 1000, 0, 729)
+	p := placementtest.Metis(t, 1000, 729, 0)
 	missed := map[int]float64{}
 	for _, capacity := range []int{0, 8, 20} {
 		s, err := Paragon{Published: true, Capacity: capacity}.Place(p, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		missed[capacity] = evaluate(t, p, s).Magnitude
+		missed[capacity] = placementtest.Worth(t, p, s.Placement).Magnitude
 	}
 	if missed[0] != missed[8] || missed[20] >= missed[8] {
 		t.Errorf("missed by capacity: %v, want as much for 0 as for 8 and less for 20", missed)
@@ -212,7 +213,7 @@ func BenchmarkMethods(b *testing.B) {
 	for _, name := range Names() {
 		for _, c := range [][2]int{{400, 81}, {2000, 729}} {
 			b.Run(fmt.Sprintf("%s/%d", name, c[0]), func(b *testing.B) {
-				p := metis(b, c[0], 0, c[1])
+				p := placementtest.Metis(b, c[0], c[1], 0)
 				var s *placement.Solution
 				for b.Loop() {
 					var err error
@@ -220,7 +221,7 @@ func BenchmarkMethods(b *testing.B) {
 						b.Fatal(err)
 					}
 				}
-				w := evaluate(b, p, s)
+				w := placementtest.Worth(b, p, s.Placement)
 				b.ReportMetric(w.MeanRPS, "rps")
 				b.ReportMetric(w.Magnitude, "missed")
 			})

@@ -1,83 +1,35 @@
 package baseline
 
 import (
-	"encoding/csv"
+	"flag"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
-	"strconv"
 	"testing"
 
 	"trainopt/simulator/placement"
+	"trainopt/simulator/placement/placementtest"
 )
 
-// row is a line of the published comparison.
-type row struct {
-	size, group, nodes                         int
-	method                                     string
-	rps, magnitude, instances, slo95, occupied float64
-}
+var large = flag.Bool("large", false, "compare methods that draw at random on 729 nodes, too: a minute")
 
-func rows(t testing.TB, method string) []row {
+// isPublished says that a placement is worth what is published.
+func isPublished(t *testing.T, p *placement.Problem, s *placement.Solution, r placementtest.Result) {
 	t.Helper()
-	f, err := os.Open(filepath.Join("../../../../shared/data/metis/expected/results_groups_0-4.csv"))
-	if err != nil {
-		t.Skipf("the published data are not here: %v", err)
+	w := placementtest.Worth(t, p, s.Placement)
+	if math.Abs(w.MeanRPS-r.RPS) > 1.5e-6 || w.Magnitude != r.Magnitude || float64(w.Instances) != r.Instances ||
+		math.Abs(w.SLOShare-r.SLO95) > 1e-6 || float64(w.NodesUsed) != r.NodesUsed {
+		t.Errorf("got %+v, want %+v", w, r)
 	}
-	defer f.Close()
-	lines, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
-	number := func(s string) float64 { x, _ := strconv.ParseFloat(s, 64); return x }
-	var out []row
-	for _, l := range lines {
-		if l[4] == method && l[0] != "3000" { // the batches of 3000 were drawn by others
-			out = append(out, row{
-				int(number(l[0])), int(number(l[1])), int(number(l[2])), method,
-				number(l[6]), number(l[7]), number(l[8]), number(l[10]), number(l[12]),
-			})
-		}
-	}
-	if len(out) == 0 {
-		t.Fatalf("no rows of %s", method)
-	}
-	return out
-}
-
-func metis(t testing.TB, size, group, nodes int) *placement.Problem {
-	t.Helper()
-	batches, err := placement.MetisBatches(size)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &placement.Problem{
-		Types: []placement.NodeType{{Count: nodes, Table: placement.MetisTable()}}, Batch: batches[group], Constraints: placement.MetisConstraints(),
-	}
-}
-
-func evaluate(t testing.TB, p *placement.Problem, s *placement.Solution) placement.Worth {
-	t.Helper()
-	w, err := p.Evaluate(s.Placement)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return w
 }
 
 func TestRoundRobinAsPublished(t *testing.T) {
-	for _, r := range rows(t, "rr") {
-		p := metis(t, r.size, r.group, r.nodes)
+	for _, r := range placementtest.Results(t, "rr") {
+		p := placementtest.Metis(t, r.Size, r.Nodes, r.Group)
 		s, err := RoundRobin(p, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := evaluate(t, p, s)
-		if math.Abs(w.MeanRPS-r.rps) > 1.5e-6 || w.Magnitude != r.magnitude || float64(w.Instances) != r.instances ||
-			math.Abs(w.SLOShare-r.slo95) > 1e-6 || float64(w.NodesUsed) != r.occupied {
-			t.Errorf("got %+v, want %+v", w, r)
-		}
+		isPublished(t, p, s, r)
 	}
 }
 
@@ -133,22 +85,18 @@ func TestMersenneDrawsAsNumpy(t *testing.T) {
 
 // With the numbers that the published code drew, seeded with the group, its placements come out.
 func TestParagonAsPublished(t *testing.T) {
-	for _, r := range rows(t, "paragon") {
-		p := metis(t, r.size, r.group, r.nodes)
+	for _, r := range placementtest.Results(t, "paragon") {
+		p := placementtest.Metis(t, r.Size, r.Nodes, r.Group)
 		c, err := newCluster(p, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.pick = newMersenne(uint32(r.group)).below
+		c.pick = newMersenne(uint32(r.Group)).below
 		s, err := Paragon{Published: true}.fill(p, c)
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := evaluate(t, p, s)
-		if math.Abs(w.MeanRPS-r.rps) > 1.5e-6 || w.Magnitude != r.magnitude || float64(w.Instances) != r.instances ||
-			math.Abs(w.SLOShare-r.slo95) > 1e-6 || float64(w.NodesUsed) != r.occupied {
-			t.Errorf("got %+v, want %+v", w, r)
-		}
+		isPublished(t, p, s, r)
 	}
 }
 
@@ -156,24 +104,24 @@ func TestParagonAsPublished(t *testing.T) {
 func TestRandomMethodsAsPublished(t *testing.T) {
 	for published, method := range map[string]string{"random": "random", "spread": "balanced", "paragon": "paragon-published"} {
 		t.Run(published, func(t *testing.T) {
-			for _, r := range rows(t, published) {
-				if r.size > 400 && (method != "random" || testing.Short()) {
+			for _, r := range placementtest.Results(t, published) {
+				if r.Size > 400 && !*large {
 					continue
 				}
-				const seeds = 40
-				p := metis(t, r.size, r.group, r.nodes)
+				const seeds = 20
+				p := placementtest.Metis(t, r.Size, r.Nodes, r.Group)
 				sum, squares := 0.0, 0.0
 				for seed := range uint64(seeds) {
 					s, err := Methods[method](p, rand.New(rand.NewPCG(seed, 1)))
 					if err != nil {
 						t.Fatal(err)
 					}
-					x := evaluate(t, p, s).MeanRPS
+					x := placementtest.Worth(t, p, s.Placement).MeanRPS
 					sum, squares = sum+x/seeds, squares+x*x/seeds
 				}
 				deviation := math.Sqrt(squares - sum*sum)
-				if math.Abs(r.rps-sum) > 4*deviation {
-					t.Errorf("%d containers, group %d: published %v, ours %.4f ± %.4f", r.size, r.group, r.rps, sum, deviation)
+				if math.Abs(r.RPS-sum) > 4*deviation {
+					t.Errorf("%d containers, group %d: published %v, ours %.4f ± %.4f", r.Size, r.Group, r.RPS, sum, deviation)
 				}
 			}
 		})

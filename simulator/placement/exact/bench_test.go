@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"trainopt/simulator/placement"
+	"trainopt/simulator/placement/placementtest"
 )
 
 // What Metis needs minutes for on the same groups (figures 8 and 9 of the paper): medians of 8.0 minutes for 1.162, 1.092 and 1.028 on
@@ -50,7 +51,7 @@ func benchmark(b *testing.B, size, nodes int, slo float64, o placement.Objective
 	placement.MetisTable()
 	n := 0
 	for b.Loop() {
-		p := metis(b, size, nodes, n%30)
+		p := placementtest.Metis(b, size, nodes, n%30)
 		p.SLO = slo
 		s, err := Solve(context.Background(), p, o, placement.Limits{}, set)
 		if err != nil {

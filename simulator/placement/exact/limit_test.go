@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"trainopt/simulator/placement"
+	"trainopt/simulator/placement/placementtest"
 )
 
 // A limit that is just what can be reached is kept, with the default settings: what is missed at all, served at most, the cost and the
@@ -64,7 +65,7 @@ func TestTightestLimit(t *testing.T) {
 
 // Medea's least as a budget on a cluster of which rounding and 2,000 branches alone find nothing that keeps it.
 func TestLeastMissedAsBudget(t *testing.T) {
-	p := metis(t, 400, 81, 16)
+	p := placementtest.Metis(t, 400, 81, 16)
 	least, _ := solve(t, p, placement.Objective{Missed: 1}, placement.Limits{}, Settings{Gap: -1})
 	budget := -least.Value
 	s, w := solve(t, p, placement.Objective{}, placement.Limits{Missed: &budget}, Settings{Branches: 500})

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"trainopt/simulator/placement"
+	"trainopt/simulator/placement/placementtest"
 )
 
 // The order of node types and of nodes does not change what is found: the proven value is the same.
@@ -52,7 +53,7 @@ func TestLoadedClusterOfTwoTypes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := metis(t, 200, 81, 1)
+	p := placementtest.Metis(t, 200, 81, 1)
 	p.Types = []placement.NodeType{{Count: 50, Table: placement.MetisTable(), Cost: 3}, {Count: 31, Table: slow, Cost: 1}}
 	for n := range 81 {
 		row := make([]uint8, 7)
@@ -71,7 +72,7 @@ func TestLoadedClusterOfTwoTypes(t *testing.T) {
 func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Solve(ctx, metis(t, 200, 81, 0), placement.Objective{}, placement.Limits{}, Settings{}); err != context.Canceled {
+	if _, err := Solve(ctx, placementtest.Metis(t, 200, 81, 0), placement.Objective{}, placement.Limits{}, Settings{}); err != context.Canceled {
 		t.Errorf("got %v", err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -32,9 +33,10 @@ type Options struct {
 // Report is how a forest does on the rows that were kept back.
 type Report struct {
 	Trained, HeldOut int
-	// R2 is the mean over apps of 1 − squared error / variance on the rows kept back, an app that is not there counted as 0 (so
-	// that the figure is that of scikit-learn's score); NaN when none were. A measured pattern that is there twice may be on both
-	// sides, as in Metis.
+	// R2 is the coefficient of determination, R², on the rows kept back: 1 is a forest that knows them, 0 one that is no better than
+	// the mean. It is the mean over apps of 1 − squared error / variance, an app that is not there counted as 0 (so that the figure is
+	// that of scikit-learn's score); NaN when no rows were kept back. A measured pattern that is there twice may be on both sides, as
+	// in Metis.
 	R2 float64
 }
 
@@ -207,10 +209,11 @@ func (f *Forest) score(s *placement.Samples, rows []int) float64 {
 	return sum / float64(apps)
 }
 
-// Error is how far one table is from another, over the apps that are there in each pattern: the mean squared and the mean absolute
-// difference. NaN when they have other apps or another capacity.
+// Error is how wrong a table that was predicted is, by one that was measured: the mean squared and the mean absolute difference of the
+// throughputs of one container (relative to one alone) over the apps that are there in each pattern. NaN when the tables have other
+// apps or another capacity. O(patterns × apps).
 func Error(got, want *placement.Table) (squared, absolute float64) {
-	if len(got.Apps()) != len(want.Apps()) || got.Capacity() != want.Capacity() {
+	if !slices.Equal(got.Apps(), want.Apps()) || got.Capacity() != want.Capacity() {
 		return math.NaN(), math.NaN()
 	}
 	cells := 0.0

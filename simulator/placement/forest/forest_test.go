@@ -2,11 +2,10 @@ package forest
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -14,21 +13,20 @@ import (
 	"pgregory.net/rapid"
 
 	"trainopt/simulator/placement"
+	"trainopt/simulator/placement/placementtest"
 )
 
 // published reads measurements of the published data, which a checkout need not have.
 func published(t testing.TB, name string) *placement.Samples {
 	t.Helper()
-	path := filepath.Join("../../../../shared/data/metis/datasets", name)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("the published data are not here: %v", err)
-	}
-	s, err := placement.ReadSamples(path)
+	s, err := placement.ReadSamples(placementtest.Published(t, "datasets/"+name))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
+
+var large = flag.Bool("large", false, "train on the samples of 5792 and 6435 rows, too: some seconds")
 
 // What scikit-learn's forests reach on the same sets, to within what another random draw changes.
 func TestPublishedAccuracy(t *testing.T) {
@@ -40,8 +38,8 @@ func TestPublishedAccuracy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := published(t, name)
-			if testing.Short() && len(s.Counts) > 3000 {
-				t.Skip("a large forest")
+			if !*large && len(s.Counts) > 3000 {
+				t.Skip("without -large")
 			}
 			f, report, err := Train(s, Options{Trees: 40}) // a hundred, as scikit-learn has there, are better by a few in a hundred
 			if err != nil {
@@ -69,13 +67,10 @@ func TestPublishedAccuracy(t *testing.T) {
 
 // The score on the rows kept back depends on which those are; scikit-learn's one split lies among ours.
 func TestHeldOutScore(t *testing.T) {
-	if testing.Short() {
-		t.Skip("ten forests")
-	}
 	s := published(t, "0905-2008results-median-normed.csv")
 	least, most, sum := math.Inf(1), math.Inf(-1), 0.0
 	for seed := range uint64(10) {
-		_, report, err := Train(s, Options{Seed: seed, Trees: 20})
+		_, report, err := Train(s, Options{Seed: seed, Trees: 10})
 		if err != nil {
 			t.Fatal(err)
 		}

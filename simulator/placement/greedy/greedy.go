@@ -4,13 +4,14 @@
 // Improve then moves and exchanges containers between two nodes at a time as long as that helps; Stream places containers that come
 // and go. None of it proves anything: package exact does.
 //
-//	s, err := greedy.Place(ctx, &problem, placement.Objective{}, placement.Limits{})
+//	s, err := greedy.Place(ctx, &problem, placement.Objective{}, placement.Limits{}, greedy.Settings{Improve: true})
 //	w, err := problem.Evaluate(s.Placement)
 package greedy
 
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -74,13 +75,7 @@ func Improve(ctx context.Context, p *placement.Problem, o placement.Objective, l
 }
 
 func begin(p *placement.Problem, o placement.Objective, l placement.Limits) (*cluster, error) {
-	if err := p.Validate(); err != nil {
-		return nil, err
-	}
-	if err := o.Validate(); err != nil {
-		return nil, err
-	}
-	if err := l.Validate(); err != nil {
+	if err := errors.Join(p.Validate(), o.Validate(), l.Validate()); err != nil {
 		return nil, err
 	}
 	return newCluster(p, o.Sums(p.Containers(), p.Nodes()), l, p.Existing), nil

@@ -11,19 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"trainopt/simulator/placement"
+	"trainopt/simulator/placement/placementtest"
 )
-
-func metis(t testing.TB, size, nodes, group int) *placement.Problem {
-	t.Helper()
-	batches, err := placement.MetisBatches(size)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &placement.Problem{
-		Types: []placement.NodeType{{Count: nodes, Table: placement.MetisTable()}},
-		Batch: batches[group], Constraints: placement.MetisConstraints(),
-	}
-}
 
 // The plain method has the means over 30 groups that were computed for it by other means; with improvement it comes within 0.6 % of
 // the best placements (1.2331, 1.1884 and 1.1539).
@@ -31,7 +20,7 @@ func TestMeansOfGroups(t *testing.T) {
 	for size, want := range map[int][2]float64{200: {1.2215, 1.229}, 300: {1.1700, 1.181}, 400: {1.1127, 1.147}} {
 		plain, better := 0.0, 0.0
 		for group := range 30 {
-			p := metis(t, size, 81, group)
+			p := placementtest.Metis(t, size, 81, group)
 			s, err := Place(context.Background(), p, placement.Objective{}, placement.Limits{}, Settings{InOrder: true})
 			if err != nil {
 				t.Fatal(err)
@@ -69,7 +58,7 @@ func TestOrderOfApps(t *testing.T) {
 		t.Fatal(err)
 	}
 	for group := range 5 {
-		p := metis(t, 300, 81, group)
+		p := placementtest.Metis(t, 300, 81, group)
 		q := &placement.Problem{Types: []placement.NodeType{{Count: 81, Table: table}}, Batch: make([]int, 7)}
 		for a, b := range swap {
 			q.Batch[a] = p.Batch[b]
@@ -98,7 +87,7 @@ func TestLimits(t *testing.T) {
 		"nodes": {placement.Limits{Nodes: 50}, true}, "cost": {placement.Limits{Cost: 55}, true}, "missed": {placement.Limits{Missed: &some}, true},
 		"share": {placement.Limits{SLOShare: 0.7}, true}, "nothing missed": {placement.Limits{Missed: &none}, false}, "too few": {placement.Limits{Nodes: 24}, false},
 	} {
-		p := metis(t, 200, 81, 0)
+		p := placementtest.Metis(t, 200, 81, 0)
 		p.Types[0].Cost = 1
 		s, err := Place(context.Background(), p, placement.Objective{}, c.l, Settings{Improve: true})
 		if errors.Is(err, placement.ErrInfeasible) == c.ok || err != nil && c.ok {
@@ -188,7 +177,7 @@ func TestStreamKeepsAccount(t *testing.T) {
 
 // Migration after departures wins back most of what they cost.
 func TestMigrate(t *testing.T) {
-	p := metis(t, 400, 81, 0)
+	p := placementtest.Metis(t, 400, 81, 0)
 	batch := p.Batch
 	p.Batch = make([]int, 7)
 	s, err := NewStream(p, placement.Objective{}, placement.Limits{}, false)
@@ -230,7 +219,7 @@ func BenchmarkPlace(b *testing.B) {
 	for _, c := range []struct{ size, nodes int }{{200, 81}, {400, 81}, {1000, 729}, {3000, 729}} {
 		for _, improve := range []bool{false, true} {
 			b.Run(fmt.Sprintf("containers=%d/nodes=%d/improve=%v", c.size, c.nodes, improve), func(b *testing.B) {
-				p := metis(b, c.size, c.nodes, 0)
+				p := placementtest.Metis(b, c.size, c.nodes, 0)
 				value := 0.0
 				for b.Loop() {
 					s, err := Place(context.Background(), p, placement.Objective{}, placement.Limits{}, Settings{Improve: improve})
@@ -247,7 +236,7 @@ func BenchmarkPlace(b *testing.B) {
 
 // Containers that come and go on 729 nodes that are half full; want 100,000 placements a second.
 func BenchmarkStream(b *testing.B) {
-	p := metis(b, 3000, 729, 0)
+	p := placementtest.Metis(b, 3000, 729, 0)
 	p.Batch = make([]int, 7)
 	s, err := NewStream(p, placement.Objective{}, placement.Limits{}, false)
 	if err != nil {

@@ -15,16 +15,19 @@ import (
 	"trainopt/simulator/placement"
 )
 
-// Options say from where on a change counts; the zero value is what Metis uses.
+// Options say from where on a change counts; the zero value derives the rows that Metis stores.
 type Options struct {
 	Gain float64 // throughput relative to alone above which an app wants the neighbours; 0 is 1.1
 	Loss float64 // throughput relative to alone below which it does not tolerate them; 0 is 0.9
 	Vary float64 // largest over smallest throughput, above which a pair is looked at at all; 0 is 1.1
-	// Contested is the weight of what an app tolerates of a neighbour that wants it; 0 is 1. Metis has 2: Redis suffers from MMS and
-	// ISR, which gain from Redis.
+	// Contested is the weight of "at most" where the neighbour wants the opposite, at least so many of the app; 0 is 1, as all other
+	// wishes have. Example: MMS and ISR gain beside Redis, which suffers. Metis weighs what Redis wants of the two 2 in Medea's
+	// program (placement.MetisConstraints has that), though not in the rows that it stores.
 	Contested float64
-	// Others has the threshold for an app's own kind count other containers only, as placement.Constraint does. Otherwise it counts
-	// the container itself too, as Metis', so that one more is tolerated than was measured; published figures are from that.
+	// Others has the threshold for neighbours of an app's own kind count the others only, which is how placement.Constraint counts.
+	// Without it the threshold counts the container itself, too, as Metis's does, and one more is free than the measurement says.
+	// Example: an app runs at 0.95 with one other of its kind and at 0.8 with two. The threshold is 1 with Others, and 2 without.
+	// Published figures are without; for a decision of one's own it should be set.
 	Others bool
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/csv"
 	"math"
 	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
@@ -15,21 +14,12 @@ import (
 	"pgregory.net/rapid"
 
 	"trainopt/simulator/placement"
+	"trainopt/simulator/placement/placementtest"
 )
-
-// published is a file of the published data, which a checkout need not have.
-func published(t testing.TB, name string) string {
-	t.Helper()
-	path := filepath.Join("../../../../shared/data/metis", name)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("the published data are not here: %v", err)
-	}
-	return path
-}
 
 // The 39 rows and their curves are those that Metis stores, and those in the binary, from the pair tables.
 func TestPublishedRows(t *testing.T) {
-	s, err := ReadPairs(published(t, "datasets/0905-7app-2008-pairwise-normed.csv"), published(t, "datasets/0905-7app-2008-pairwise-normed-per-app.csv"))
+	s, err := ReadPairs(placementtest.Published(t, "datasets/0905-7app-2008-pairwise-normed.csv"), placementtest.Published(t, "datasets/0905-7app-2008-pairwise-normed-per-app.csv"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,14 +38,14 @@ func TestPublishedRows(t *testing.T) {
 	if err := WriteConstraints(&out, Constraints(plain)); err != nil {
 		t.Fatal(err)
 	}
-	want, err := os.ReadFile(published(t, "interference/interference_applist.csv"))
+	want, err := os.ReadFile(placementtest.Published(t, "interference/interference_applist.csv"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := out.String(); got != strings.ReplaceAll(string(want), "\r", "") {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	f, err := os.Open(published(t, "interference/interference_rpslist.csv"))
+	f, err := os.Open(placementtest.Published(t, "interference/interference_rpslist.csv"))
 	if err != nil {
 		t.Fatal(err)
 	}

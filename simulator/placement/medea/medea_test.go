@@ -2,12 +2,9 @@ package medea
 
 import (
 	"context"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strconv"
 	"strings"
@@ -17,49 +14,19 @@ import (
 
 	"trainopt/simulator/placement"
 	"trainopt/simulator/placement/exact"
+	"trainopt/simulator/placement/placementtest"
 )
-
-func metis(t testing.TB, size, group, nodes int) *placement.Problem {
-	t.Helper()
-	batches, err := placement.MetisBatches(size)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &placement.Problem{
-		Types: []placement.NodeType{{Count: nodes, Table: placement.MetisTable()}}, Batch: batches[group], Constraints: placement.MetisConstraints(),
-	}
-}
 
 // The least that can be missed is what HiGHS found on the same instances, and it is proven.
 func TestMissesAsLittleAsPublished(t *testing.T) {
-	f, err := os.Open(filepath.Join("../../../../shared/data/metis/expected/results_groups_0-4.csv"))
-	if err != nil {
-		t.Skipf("the published data are not here: %v", err)
-	}
-	defer f.Close()
-	lines, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
 	checked := 0
-	for _, l := range lines {
-		if l[4] != "medea" || l[0] == "3000" { // the batches of 3000 were drawn by others
-			continue
-		}
-		var n [4]int
-		for i := range n {
-			n[i], _ = strconv.Atoi(l[i])
-		}
-		want, _ := strconv.ParseFloat(l[7], 64)
-		_, r, err := Place(t.Context(), metis(t, n[0], n[1], n[2]), Options{})
+	for _, want := range placementtest.Results(t, "medea") {
+		_, r, err := Place(t.Context(), placementtest.Metis(t, want.Size, want.Nodes, want.Group), Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Magnitude != want || r.Least != want {
-			t.Errorf("%d containers, group %d: missed by %v, proven %v, want %v", n[0], n[1], r.Magnitude, r.Least, want)
-		}
-		if r.Slacks != n[3] {
-			t.Errorf("%d containers, group %d: %d slacks, want %d", n[0], n[1], r.Slacks, n[3])
+		if r.Magnitude != want.Magnitude || r.Least != want.Magnitude || r.Slacks != want.Slacks {
+			t.Errorf("got %+v, want %+v", r, want)
 		}
 		checked++
 	}
@@ -70,9 +37,7 @@ func TestMissesAsLittleAsPublished(t *testing.T) {
 
 // The paper's example (table I): the published program has 468 slacks for it, and Medea missed 4 there.
 func TestPublishedExample(t *testing.T) {
-	p := &placement.Problem{
-		Types: []placement.NodeType{{Count: 6, Table: placement.MetisTable()}}, Batch: []int{2, 2, 2, 2, 2, 2, 2}, Constraints: placement.MetisConstraints(),
-	}
+	p := placementtest.SixNodes()
 	_, r, err := Place(t.Context(), p, Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +51,7 @@ func TestPublishedExample(t *testing.T) {
 func TestTies(t *testing.T) {
 	for size, paper := range map[int]float64{200: 0.920, 300: 0.892, 400: 0.839} {
 		t.Run(strconv.Itoa(size), func(t *testing.T) {
-			p := metis(t, size, 0, 81)
+			p := placementtest.Metis(t, size, 81, 0)
 			rps := map[Tie]float64{}
 			var missed float64
 			for _, tie := range []Tie{Any, BestRPS, WorstRPS} {
@@ -214,7 +179,7 @@ func TestSolvesThePublishedProgram(t *testing.T) {
 
 // Other nodes, and what runs already.
 func TestKeepsWhatRuns(t *testing.T) {
-	p := metis(t, 200, 1, 81)
+	p := placementtest.Metis(t, 200, 81, 1)
 	p.Types[0].Count = 40
 	p.Types = append(p.Types, placement.NodeType{Name: "other", Count: 41, Table: placement.MetisTable(), Cost: 2})
 	p.Existing = make([][]uint8, 81)
@@ -239,13 +204,13 @@ func TestKeepsWhatRuns(t *testing.T) {
 }
 
 func TestRefuses(t *testing.T) {
-	p := metis(t, 200, 0, 20)
+	p := placementtest.Metis(t, 200, 20, 0)
 	if _, _, err := Place(t.Context(), p, Options{}); err == nil || !strings.Contains(err.Error(), "200 containers on 20 nodes that hold 160") {
 		t.Errorf("too large a batch: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := Place(ctx, metis(t, 400, 0, 81), Options{Tie: BestRPS}); !errors.Is(err, context.Canceled) {
+	if _, _, err := Place(ctx, placementtest.Metis(t, 400, 81, 0), Options{Tie: BestRPS}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
@@ -255,7 +220,7 @@ func BenchmarkPlace(b *testing.B) {
 	for _, c := range [][2]int{{200, 81}, {300, 81}, {400, 81}, {1000, 729}, {2000, 729}, {3000, 729}} {
 		for name, tie := range map[string]Tie{"any": Any, "best": BestRPS, "worst": WorstRPS} {
 			b.Run(fmt.Sprintf("%d/%s", c[0], name), func(b *testing.B) {
-				p := metis(b, c[0], 0, c[1])
+				p := placementtest.Metis(b, c[0], c[1], 0)
 				var s *placement.Solution
 				var r Report
 				for b.Loop() {
