@@ -70,7 +70,7 @@ func TestHeldOutScore(t *testing.T) {
 	s := published(t, "0905-2008results-median-normed.csv")
 	least, most, sum := math.Inf(1), math.Inf(-1), 0.0
 	for seed := range uint64(10) {
-		_, report, err := Train(s, Options{Seed: seed, Trees: 10})
+		_, report, err := Train(s, Options{Seed: seed, Trees: 20})
 		if err != nil {
 			t.Fatal(err)
 		}
