@@ -1,8 +1,10 @@
 package protocol
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"slices"
@@ -147,12 +149,10 @@ func newProfiles(d *beginsData, reference float64, talk *Talk) profiles {
 	return p
 }
 
-func readProfiles(profiles map[string]json.RawMessage) (*batsim.Workload, error) {
-	b, err := json.Marshal(map[string]any{"nb_res": 1, "jobs": []int{}, "profiles": profiles})
-	if err != nil {
-		return nil, err
-	}
-	return batsim.Read(strings.NewReader(string(b)))
+// readProfiles reads an object of profiles by their names.
+func readProfiles(object json.RawMessage) (*batsim.Workload, error) {
+	const before, after = `{"nb_res": 1, "jobs": [], "profiles": `, `}`
+	return batsim.Read(io.MultiReader(strings.NewReader(before), bytes.NewReader(object), strings.NewReader(after)))
 }
 
 // job is one that was submitted. What a profile does not say, or says in a way that only a simulator of networks understands, is
@@ -178,11 +178,13 @@ func (p *profiles) job(d *submittedData, now float64) (queue.Job, error) {
 	workload, _, _ := strings.Cut(d.ID, "!")
 	w := p.byWorkload[workload]
 	if len(d.Profile) > 0 {
-		forwarded, err := readProfiles(map[string]json.RawMessage{string(j.Profile): d.Profile})
+		object, err := json.Marshal(map[string]json.RawMessage{string(j.Profile): d.Profile})
+		if err == nil {
+			w, err = readProfiles(object)
+		}
 		if err != nil {
 			p.talk.warn("job %q: %v", d.ID, err)
 		}
-		w = forwarded
 	}
 	if w == nil {
 		return q, nil

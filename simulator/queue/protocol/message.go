@@ -1,10 +1,10 @@
 package protocol
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
+	"strconv"
 
 	"trainopt/simulator/queue"
 )
@@ -112,18 +112,39 @@ func (e *Event) decode(v any) error {
 	return nil
 }
 
-// encode is the message as bytes.
+// encode is the message as bytes, in one line.
 func (m *Message) encode() ([]byte, error) {
-	if m.Events == nil {
-		m.Events = []Event{}
+	size := 64
+	for i := range m.Events {
+		size += 96 + len(m.Events[i].Data)
 	}
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(m); err != nil {
-		return nil, fmt.Errorf("write message at %v s: %w", m.Now, err)
+	b := append(make([]byte, 0, size), `{"now":`...)
+	b = append(appendNumber(b, m.Now), `,"events":[`...)
+	for i := range m.Events {
+		e := &m.Events[i]
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendNumber(append(b, `{"timestamp":`...), e.Timestamp)
+		kind, err := json.Marshal(e.Type)
+		if err != nil {
+			return nil, fmt.Errorf("write message at %v s: %w", m.Now, err)
+		}
+		b = append(append(append(b, `,"type":`...), kind...), `,"data":`...)
+		if len(e.Data) == 0 {
+			b = append(b, "{}"...)
+		}
+		b = append(append(b, e.Data...), '}')
 	}
-	return bytes.TrimRight(b.Bytes(), "\n"), nil
+	return append(b, "]}"...), nil
+}
+
+// appendNumber writes a time so that it is read as the same again.
+func appendNumber(b []byte, v float64) []byte {
+	if abs := math.Abs(v); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
+		return strconv.AppendFloat(b, v, 'e', -1, 64)
+	}
+	return strconv.AppendFloat(b, v, 'f', -1, 64)
 }
 
 // event is one with that data; data that cannot be written is a mistake of this package.
@@ -155,21 +176,15 @@ func (l *loose) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// beginsData is the data of SIMULATION_BEGINS.
+// beginsData is what this side reads of SIMULATION_BEGINS.
 type beginsData struct {
-	Resources          int                                   `json:"nb_resources"`
-	Compute            int                                   `json:"nb_compute_resources"`
-	Storage            int                                   `json:"nb_storage_resources"`
-	ComputeSharing     bool                                  `json:"allow_compute_sharing"`
-	StorageSharing     bool                                  `json:"allow_storage_sharing"`
-	Config             map[string]json.RawMessage            `json:"config"`
-	ComputeResources   []resource                            `json:"compute_resources"`
-	StorageResources   []json.RawMessage                     `json:"storage_resources"`
-	Workloads          map[string]string                     `json:"workloads"`
-	Profiles           map[string]map[string]json.RawMessage `json:"profiles"`
-	ResourcesData      []resource                            `json:"resources_data,omitempty"` // versions 1 and 2
-	TimeSharing        bool                                  `json:"allow_time_sharing,omitempty"`
-	TimeSharingCompute bool                                  `json:"allow_time_sharing_on_compute,omitempty"`
+	Resources        int                        `json:"nb_resources"`
+	Compute          int                        `json:"nb_compute_resources"`
+	Storage          int                        `json:"nb_storage_resources"`
+	Config           map[string]json.RawMessage `json:"config"`
+	ComputeResources []resource                 `json:"compute_resources"`
+	ResourcesData    []resource                 `json:"resources_data"` // in versions 1 and 2
+	Profiles         map[string]json.RawMessage `json:"profiles"`       // by workload
 }
 
 // flag is a truth value of the configuration, by the first of its names that is there.

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -236,6 +237,41 @@ func TestMatch(t *testing.T) {
 	g, err := match(&beginsData{Compute: 2, ComputeResources: []resource{{ID: 4, Properties: map[string]any{"watt_per_state": "95.0:190.74,90:100"}}, {ID: 3}}}, nil)
 	if err != nil || g.tree.Cores != 2 || g.tree.Processors[1].Watts != 190.74 || g.states || g.format([]int32{0}) != "3" {
 		t.Errorf("without a tree: %+v, %v", g, err)
+	}
+}
+
+// TestProfiles: what a job asks for is found in its profile, whichever way that came, and else in its walltime.
+func TestProfiles(t *testing.T) {
+	var warnings []string
+	talk := Talk{Warn: func(text string) { warnings = append(warnings, text) }}
+	p := newProfiles(&beginsData{Profiles: map[string]json.RawMessage{
+		"w": json.RawMessage(`{"good": {"type": "parallel_homogeneous", "cpu": 6e9, "com": 0, "req_time": 9, "mem": 100, "mem_bw": 4}, "bad": {"type": "delay"},
+			"two": {"type": "composed", "seq": ["good", "good"]}}`),
+		"v": json.RawMessage(`[]`),
+	}}, 2, &talk)
+	if len(warnings) != 2 {
+		t.Errorf("warnings %q, want two: of a profile, and of a workload", warnings)
+	}
+	for name, c := range map[string]struct {
+		data                 submittedData
+		request, memory, ops float64
+	}{
+		"from the beginning":   {submittedData{ID: "w!1", Job: json.RawMessage(`{"res": 2, "profile": "good", "walltime": 20}`)}, 9, 100, 6e9},
+		"composed":             {submittedData{ID: "w!2", Job: json.RawMessage(`{"res": 2, "profile": "two"}`)}, 6, 100, 12e9},
+		"forwarded":            {submittedData{ID: "x!1", Job: json.RawMessage(`{"res": 2, "profile": "z"}`), Profile: json.RawMessage(`{"type": "parallel_homogeneous", "cpu": 8e9, "com": 0}`)}, 4, 0, 8e9},
+		"forwarded, but wrong": {submittedData{ID: "x!1", Job: json.RawMessage(`{"res": 2, "profile": "z", "walltime": 7}`), Profile: json.RawMessage(`[]`)}, 7, 0, 0},
+		"unknown":              {submittedData{ID: "w!3", Job: json.RawMessage(`{"res": 2, "profile": "none", "walltime": 5}`)}, 5, 0, 0},
+		"no workload":          {submittedData{ID: "3", Job: json.RawMessage(`{"res": 2, "profile": "good"}`)}, 1, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j, err := p.job(&c.data, 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if j.Request != c.request || j.Memory != c.memory || j.Ops != c.ops || j.Submit != 3 || j.Procs != 2 {
+				t.Errorf("it is %+v, want a request of %v s, %v MB and %v operations", j, c.request, c.memory, c.ops)
+			}
+		})
 	}
 }
 

@@ -105,7 +105,7 @@ type host struct {
 }
 
 // patience is after how many requests at one instant a decision process is given up.
-const patience = 100_000
+const patience = 10_000
 
 func newHost(tree *platform.Tree, jobs []queue.Job, o SimulateOptions) (*host, error) {
 	simulation, err := cores.NewSimulation(tree, jobs)
