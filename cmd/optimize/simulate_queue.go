@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/optimizer"
+	"trainopt/simulator/queue/front"
 	"trainopt/simulator/queue/hdeeprm"
 	"trainopt/simulator/queue/render"
 	"trainopt/simulator/queue/sweep"
@@ -24,6 +25,8 @@ import (
 // simulatingQueue are the flags of optimize simulate queue.
 type simulatingQueue struct {
 	queueFlags
+	socketFlags
+	prefer                          string
 	policy, backfill, window        string
 	agent, inModel, outModel, logs  string
 	jobstat                         string
@@ -53,6 +56,8 @@ Exit code 6: no job can be simulated, or jobs wait for ever.`,
   optimize simulate queue --trace trace.swf.gz --policy f4 --backfill easy --jobs jobs.csv --out queue.html
   optimize simulate queue --trace lublin_256.swf --policy sjf --as-published --backfill rlscheduler --window 1981:1024
   optimize simulate queue --platform gaia --workload trace.swf --policy saf --placement bandwidth_aware
+  optimize simulate queue --platform mini --prefer slowdown=2,energy=1
+  optimize simulate queue --listen tcp://*:28000 --policy sjf --backfill easy
   optimize simulate queue --options options.json --runs 100 --outmodel agent.json --logs logs
   optimize simulate queue --policies`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -69,7 +74,9 @@ Exit code 6: no job can be simulated, or jobs wait for ever.`,
 	}
 	fs := cmd.Flags()
 	fs.SetNormalizeFunc(normalizeQueue)
-	f.add(fs)
+	f.queueFlags.add(fs)
+	f.socketFlags.add(cmd)
+	fs.StringVar(&f.prefer, "prefer", "", "try what there is and show the one of the front that this picks: balanced|time|cost|resource or slowdown=2,energy=1")
 	fs.StringVar(&f.policy, "policy", "", "who decides: an order, a pair, rollout or a policy file, see --policies (default "+defaultPolicy+"; with --options their agent)")
 	fs.StringVar(&f.backfill, "backfill", "", "none|easy|conservative|rlscheduler (default easy)")
 	fs.StringVar(&f.window, "window", "", "only LENGTH jobs from number START on, `START:LENGTH`, as one episode")
@@ -102,7 +109,7 @@ func (f *simulatingQueue) positional(arg string) error {
 
 // launched says whether the agent of options decides.
 func (f *simulatingQueue) launched() bool {
-	return f.policy == "" && (f.options != "" || f.agent != "" || f.runs > 1 || f.inModel != "" || f.outModel != "")
+	return f.policy == "" && f.prefer == "" && f.listen == "" && f.connect == "" && (f.options != "" || f.agent != "" || f.runs > 1 || f.inModel != "" || f.outModel != "")
 }
 
 func (f *simulatingQueue) check(cmd *cobra.Command) error {
@@ -114,6 +121,10 @@ func (f *simulatingQueue) check(cmd *cobra.Command) error {
 			errs = append(errs, errors.New("an agent of HDeepRM needs --platform or --options"))
 		}
 		errs = append(errs, f.only(cmd, "where the agent of --options decides", "window", "backfill", "placement"))
+	}
+	errs = append(errs, f.socketFlags.check(cmd))
+	if f.prefer != "" {
+		errs = append(errs, f.only(cmd, "with --prefer, which tries them", "policy", "backfill", "placement", "listen", "connect", "as-published"))
 	}
 	if f.runs < 1 {
 		errs = append(errs, fmt.Errorf("--runs %d: want at least 1", f.runs))
@@ -155,6 +166,15 @@ func (e *env) simulateQueue(cmd *cobra.Command, common *common, f *simulatingQue
 	case "reinforce", "a2c":
 		f.set = append(f.set, "pybatsim.agent.type=LEARNING", "pybatsim.agent.method="+f.agent)
 	}
+	if f.listen != "" {
+		return e.runQueue(common, f, format, "", func(ctx context.Context, _ func(done, total int)) (*sweep.Run, error) { return e.serve(ctx, f) })
+	}
+	var preference front.Preference
+	if f.prefer != "" {
+		if preference, err = queuePreference(f.prefer); err != nil {
+			return usageError{err}
+		}
+	}
 	w, source, err := f.jobs(e, cmd, f.seed, cmd.Flags().Changed("seed"))
 	switch {
 	case errors.Is(err, swf.ErrNoJobs):
@@ -169,19 +189,37 @@ func (e *env) simulateQueue(cmd *cobra.Command, common *common, f *simulatingQue
 	if w.Options != nil {
 		f.seed = uint64(w.Options.Seed)
 	}
-	var method sweep.Method
-	if !f.launched() {
-		if method, err = f.method(e, w, cmpOr(f.policy, defaultPolicy), f.backfill, f.seed); err != nil {
-			return usageError{fmt.Errorf("simulate queue: --policy %w", err)}
-		}
+	if _, err := w.Settle(window); err != nil {
+		return usageError{fmt.Errorf("simulate queue: --window %s: %w", f.window, err)}
 	}
-	return e.runQueue(common, f, format, source, func(ctx context.Context, progress func(done, total int)) (*sweep.Run, error) {
-		if f.launched() {
+	run, err := f.runner(e, w, window, preference)
+	if err != nil {
+		return usageError{fmt.Errorf("simulate queue: --policy %w", err)}
+	}
+	return e.runQueue(common, f, format, source, run)
+}
+
+// runner is what the flags ask for.
+func (f *simulatingQueue) runner(e *env, w *sweep.Workload, window sweep.Window, p front.Preference) (func(context.Context, func(done, total int)) (*sweep.Run, error), error) {
+	switch {
+	case f.launched():
+		return func(ctx context.Context, progress func(done, total int)) (*sweep.Run, error) {
 			return e.launch(ctx, f, w, progress)
-		}
+		}, nil
+	case f.prefer != "":
+		return func(ctx context.Context, progress func(done, total int)) (*sweep.Run, error) {
+			return f.preferred(ctx, w, window, p, progress)
+		}, nil
+	case f.connect != "":
+		return func(ctx context.Context, progress func(done, total int)) (*sweep.Run, error) {
+			return e.askElsewhere(ctx, f, w, window, progress)
+		}, nil
+	}
+	method, err := f.method(e, w, cmpOr(f.policy, defaultPolicy), f.backfill, f.seed)
+	return func(ctx context.Context, progress func(done, total int)) (*sweep.Run, error) {
 		method.Progress = progress
 		return w.Run(ctx, method, window)
-	})
+	}, err
 }
 
 // launch runs the agent of options.

@@ -2,6 +2,7 @@ package render
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 
@@ -117,5 +118,130 @@ func slowdownChart(lines ...evaluate.Line) evaluate.Chart {
 
 func charts(r *Run) []evaluate.Chart {
 	name := r.Method.Policy
-	return []evaluate.Chart{queueChart(QueueLine(name, r.Result)), utilizationChart(UtilizationLine(name, r.Result)), slowdownChart(SlowdownLine(name, r.Result))}
+	out := []evaluate.Chart{queueChart(QueueLine(name, r.Result)), utilizationChart(UtilizationLine(name, r.Result)), slowdownChart(SlowdownLine(name, r.Result))}
+	if c, ok := bandwidthChart(r); ok {
+		out = append(out, c)
+	}
+	if c, ok := blockedChart(r); ok {
+		out = append(out, c)
+	}
+	if len(r.Learned) > 1 {
+		out = append(out, learningCharts(r)...)
+	}
+	return out
+}
+
+// busiest is how many processors the chart of bandwidth shows.
+const busiest = 6
+
+// bandwidthChart is by how much the bandwidth of processors is oversubscribed, of those where it is most; ok is false where nothing is
+// known of bandwidth or it is never short.
+func bandwidthChart(r *Run) (chart evaluate.Chart, ok bool) {
+	if r.Tree == nil {
+		return chart, false
+	}
+	over := overuse(r)
+	var order []int
+	for p := range over {
+		if over[p].excess > 0 {
+			order = append(order, p)
+		}
+	}
+	if len(order) == 0 {
+		return chart, false
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(over[b].excess, over[a].excess) })
+	first, last := extent(r.Result)
+	var lines []evaluate.Line
+	for _, p := range order[:min(busiest, len(order))] {
+		t := &r.Tree.Processors[p]
+		lines = append(lines, evaluate.Line{Name: fmt.Sprintf("processor %d (%s)", p, t.Type), Points: level(over[p].changes, first, last, 1)})
+	}
+	return evaluate.Chart{Title: "Bandwidth asked beyond what there is",
+		Note: fmt.Sprintf("%d of %d processors were oversubscribed at some time, which slows their jobs to 75 %%; the %d where it was most", len(order), len(over), len(lines)),
+		X:    evaluate.Axis{Name: "hours", Zero: true}, Y: evaluate.Axis{Name: "GB/s too much", Zero: true}, Lines: lines}, true
+}
+
+// excess is how a processor's bandwidth is oversubscribed: the GB/s beyond its own as changes over time, and their integral.
+type excess struct {
+	changes []change
+	excess  float64
+}
+
+// overuse is the excess of each processor. O(cores of all jobs).
+func overuse(r *Run) []excess {
+	asked := make([][]change, len(r.Tree.Processors))
+	for i := range r.Jobs {
+		o := &r.Jobs[i]
+		if !known(o.Start) || !known(o.End) {
+			continue
+		}
+		for k := 0; k < len(o.Cores); {
+			p := r.Tree.ProcessorOf[o.Cores[k]]
+			n := k + 1
+			for n < len(o.Cores) && r.Tree.ProcessorOf[o.Cores[n]] == p {
+				n++
+			}
+			by := o.Job.Bandwidth * float64(n-k)
+			asked[p] = append(asked[p], change{o.Start, by}, change{o.End, -by})
+			k = n
+		}
+	}
+	out := make([]excess, len(asked))
+	for p, all := range asked {
+		slices.SortStableFunc(all, func(a, b change) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.by, b.by)) })
+		sum, over := 0.0, 0.0
+		for i, c := range all {
+			if i > 0 {
+				out[p].excess += over * (c.at - all[i-1].at)
+			}
+			sum += c.by
+			now := math.Max(0, sum-r.Tree.Processors[p].Bandwidth)
+			if now < 1e-9 {
+				now = 0
+			}
+			if now != over {
+				out[p].changes = append(out[p].changes, change{c.at, now - over})
+				over = now
+			}
+		}
+	}
+	return out
+}
+
+// blockedChart is how many decisions had ended for lack of cores or memory.
+func blockedChart(r *Run) (chart evaluate.Chart, ok bool) {
+	if len(r.Blocked) == 0 {
+		return chart, false
+	}
+	first, _ := extent(r.Result)
+	line := evaluate.Line{Name: "decisions that left jobs waiting"}
+	step := max(1, len(r.Blocked)/shownSteps)
+	for i := 0; i < len(r.Blocked); i += step {
+		line.Points = append(line.Points, evaluate.Point{X: (r.Blocked[i] - first) / 3600, Y: float64(i + 1)})
+	}
+	return evaluate.Chart{Title: "Decisions that ended for lack of cores or memory", Note: "how many until then: HDeepRM passes over no job",
+		X: evaluate.Axis{Name: "hours", Zero: true}, Y: evaluate.Axis{Name: "decisions", Zero: true}, Lines: []evaluate.Line{line}}, true
+}
+
+// learningCharts are rewards and losses by run.
+func learningCharts(r *Run) []evaluate.Chart {
+	reward, loss, makespan := evaluate.Line{Name: "reward"}, evaluate.Line{Name: "loss"}, evaluate.Line{Name: "makespan"}
+	losses := false
+	for k, l := range r.Learned {
+		x := float64(k + 1)
+		reward.Points = append(reward.Points, evaluate.Point{X: x, Y: l.Reward})
+		loss.Points = append(loss.Points, evaluate.Point{X: x, Y: l.Loss})
+		makespan.Points = append(makespan.Points, evaluate.Point{X: x, Y: l.Makespan / 3600})
+		losses = losses || known(l.Loss)
+	}
+	runs := evaluate.Axis{Name: "run"}
+	out := []evaluate.Chart{
+		{Title: "Rewards", Note: "sum over each run; higher is better", X: runs, Y: evaluate.Axis{Name: "reward"}, Lines: []evaluate.Line{reward}},
+		{Title: "Makespan of each run", X: runs, Y: evaluate.Axis{Name: "hours"}, Lines: []evaluate.Line{makespan}},
+	}
+	if losses {
+		out = append(out, evaluate.Chart{Title: "Losses", Note: "of the step of learning after each run", X: runs, Y: evaluate.Axis{Name: "loss"}, Lines: []evaluate.Line{loss}})
+	}
+	return out
 }

@@ -1,7 +1,9 @@
 package render
 
 import (
+	"bytes"
 	"cmp"
+	"fmt"
 	"io"
 	"slices"
 
@@ -13,7 +15,7 @@ import (
 const slowest = 15
 
 func page(w io.Writer, r *Run) error {
-	p := evaluate.Page{Title: r.title(), Subtitle: r.subtitle(), Facts: r.facts(), Notes: r.notes()}
+	p := evaluate.Page{Title: r.title(), Subtitle: r.subtitle(), Facts: r.cards(), Notes: r.notes()}
 	p.Charts = charts(r)
 	var jobs []*queue.Outcome
 	for i := range r.Jobs {
@@ -29,5 +31,46 @@ func page(w io.Writer, r *Run) error {
 	if len(t.Lines) > 0 {
 		p.Tables = append(p.Tables, t)
 	}
-	return p.Write(w)
+	p.Tables = append(p.Tables, learned(r)...)
+	var b bytes.Buffer
+	if err := p.Write(&b); err != nil {
+		return err
+	}
+	out := b.Bytes()
+	if picture, note := gantt(r.Result); picture != "" {
+		section := ganttStyle + "<section>\n<h3>Jobs on cores</h3>\n<p class=\"sub\">" + note + "</p>\n<figure>" + picture + "</figure>\n</section>\n"
+		out = bytes.Replace(out, []byte("<section>"), []byte(section+"<section>"), 1) // before the first picture
+	}
+	_, err := w.Write(out)
+	return err
+}
+
+// ganttStyle are the colors of boxes, those of lines.
+const ganttStyle = `<style>
+svg .g1 { fill: var(--s1); } svg .g2 { fill: var(--s2); } svg .g3 { fill: var(--s3); } svg .g4 { fill: var(--s4); }
+svg .g5 { fill: var(--s5); } svg .g6 { fill: var(--s6); } svg .g7 { fill: var(--s7); } svg .g8 { fill: var(--s8); }
+svg rect { stroke: var(--card); stroke-width: .3; } svg rect[opacity] { stroke: none; }
+</style>
+`
+
+// learned says which actions an agent took, in the first run and in the last.
+func learned(r *Run) []evaluate.Table {
+	if len(r.Learned) == 0 || len(r.Learned[0].Actions) == 0 {
+		return nil
+	}
+	t := evaluate.Table{Title: "What the agent did", Head: []string{"action", "first run", "last run"}}
+	share := func(run int, action int) string {
+		n := 0
+		all := r.Learned[run].Actions
+		for _, a := range all {
+			if a == action {
+				n++
+			}
+		}
+		return fmt.Sprintf("%d of %d", n, len(all))
+	}
+	for i, name := range r.Actions {
+		t.Lines = append(t.Lines, []string{name, share(0, i), share(len(r.Learned)-1, i)})
+	}
+	return []evaluate.Table{t}
 }

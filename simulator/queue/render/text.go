@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"trainopt/simulator/evaluate"
+	"trainopt/simulator/queue"
 )
 
 // title names the run in a line.
@@ -32,7 +33,7 @@ func (r *Run) words() string {
 
 func (r *Run) subtitle() string {
 	how := map[string]string{"none": "no backfilling", "easy": "EASY backfilling", "conservative": "conservative backfilling",
-		"rlscheduler": "backfilling as RLScheduler does it"}[r.Method.Backfill]
+		"rlscheduler": "backfilling as RLScheduler does it", "elsewhere": "decided elsewhere"}[r.Method.Backfill]
 	if r.Method.Placement != "" {
 		how += ", placement " + r.Method.Placement
 	}
@@ -52,20 +53,7 @@ func (r *Run) facts() []evaluate.Fact {
 		out = append(out, evaluate.Fact{Name: name, Value: fmt.Sprintf(format, args...)})
 	}
 	s := r.Summary()
-	jobs := fmt.Sprintf("%d, all ended", s.Jobs)
-	if n := s.Jobs - s.Completed; n > 0 {
-		var parts []string
-		for _, p := range []struct {
-			n    int
-			what string
-		}{{s.Completed, "ended"}, {s.Killed, "killed at their limit"}, {s.Rejected, "rejected"}, {s.Unfinished, "not done"}} {
-			if p.n > 0 {
-				parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
-			}
-		}
-		jobs = fmt.Sprintf("%d: %s", s.Jobs, strings.Join(parts, ", "))
-	}
-	add("jobs", "%s", jobs)
+	add("jobs", "%s", jobsInWords(&s))
 	add("bounded slowdown", "mean %s, largest %s", figure(s.BoundedSlowdown.Mean), figure(s.BoundedSlowdown.Max))
 	add("slowdown", "mean %s, largest %s", figure(s.Slowdown.Mean), figure(s.Slowdown.Max))
 	add("wait", "mean %s, longest %s", span(s.Wait.Mean), span(s.Wait.Max))
@@ -98,6 +86,43 @@ func (r *Run) facts() []evaluate.Fact {
 	}
 	add("simulated", "%s", simulated)
 	return out
+}
+
+// cards are the figures of a page: one number each.
+func (r *Run) cards() []evaluate.Fact {
+	s := r.Summary()
+	out := []evaluate.Fact{{Name: "jobs", Value: fmt.Sprint(s.Jobs)}, {Name: "bounded slowdown", Value: figure(s.BoundedSlowdown.Mean)},
+		{Name: "largest of them", Value: figure(s.BoundedSlowdown.Max)}, {Name: "mean wait", Value: span(s.Wait.Mean)}, {Name: "longest wait", Value: span(s.Wait.Max)},
+		{Name: "mean turnaround", Value: span(s.Turnaround.Mean)}, {Name: "makespan", Value: span(s.Span)}, {Name: "utilisation", Value: percent(s.Utilization)}}
+	if n := s.Jobs - s.Completed; n > 0 {
+		out = slices.Insert(out, 1, evaluate.Fact{Name: "of them not completed", Value: fmt.Sprint(n)})
+	}
+	if known(s.Energy) {
+		out = append(out, evaluate.Fact{Name: "energy", Value: strings.TrimSpace(strings.Split(joules(s.Energy), "(")[0])})
+	}
+	if r.Counts != nil {
+		out = append(out, evaluate.Fact{Name: "decisions", Value: fmt.Sprint(r.Counts.Decisions)})
+	}
+	if n := len(r.Learned); n > 0 {
+		out = append(out, evaluate.Fact{Name: "runs of the agent", Value: fmt.Sprint(n)}, evaluate.Fact{Name: "reward of the last", Value: figure(r.Learned[n-1].Reward)})
+	}
+	return out
+}
+
+func jobsInWords(s *queue.Summary) string {
+	if s.Jobs == s.Completed {
+		return fmt.Sprintf("%d, all ended", s.Jobs)
+	}
+	var parts []string
+	for _, p := range []struct {
+		n    int
+		what string
+	}{{s.Completed, "ended"}, {s.Killed, "killed at their limit"}, {s.Rejected, "rejected"}, {s.Unfinished, "not done"}} {
+		if p.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
+		}
+	}
+	return fmt.Sprintf("%d: %s", s.Jobs, strings.Join(parts, ", "))
 }
 
 // notes are what a reader must be told: what was left out, and warnings.

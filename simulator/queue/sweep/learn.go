@@ -28,7 +28,7 @@ func (w *Workload) Launch(ctx context.Context, m Method, l Launch) (*Run, error)
 	if w.Options == nil {
 		return nil, errors.New("an agent of HDeepRM needs a platform")
 	}
-	p, err := w.settle(Window{})
+	p, err := w.Settle(Window{})
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (r *Run) finish() *Run {
 	if r.Result == nil {
 		return nil
 	}
-	r.countDropped()
+	r.CountDropped()
 	return r
 }
 

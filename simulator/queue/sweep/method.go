@@ -198,7 +198,7 @@ func (w *Workload) Run(ctx context.Context, m Method, p Window) (*Run, error) {
 	if err := m.Settle(w); err != nil {
 		return nil, err
 	}
-	p, err := w.settle(p)
+	p, err := w.Settle(p)
 	if err != nil {
 		return nil, err
 	}
@@ -219,12 +219,12 @@ func (w *Workload) Run(ctx context.Context, m Method, p Window) (*Run, error) {
 	if r.Result == nil {
 		return nil, err
 	}
-	r.countDropped()
+	r.CountDropped()
 	return r, err
 }
 
-// countDropped adds what was rejected to what the workload lacks.
-func (r *Run) countDropped() {
+// CountDropped sets Dropped: it adds what was rejected to what the workload lacks.
+func (r *Run) CountDropped() {
 	r.Dropped = maps.Clone(r.Workload.Dropped)
 	if r.Dropped == nil {
 		r.Dropped = map[string]int{}

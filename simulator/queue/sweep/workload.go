@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -125,7 +126,7 @@ func Prepare(o *hdeeprm.Options, l hdeeprm.LaunchOptions) (*Workload, error) {
 }
 
 // GenerateOn draws a workload for the platform of options: jobs of Lublin's model, of which each core takes 4 to 24 GB/s as HDeepRM
-// draws them, and 0.5 to 4 GB.
+// draws them, and 0.5 to 4 GB, but no more than each core of every node can have.
 func GenerateOn(o *hdeeprm.Options, l queue.Lublin) (*Workload, error) {
 	if o.Platform == "" {
 		return nil, errors.New("the options name no platform")
@@ -139,11 +140,19 @@ func GenerateOn(o *hdeeprm.Options, l queue.Lublin) (*Workload, error) {
 	if err != nil {
 		return nil, err
 	}
+	least := math.Inf(1)
+	for _, n := range tree.Nodes {
+		cores := 0
+		for _, p := range tree.Processors[n.First : n.First+n.Processors] {
+			cores += p.Cores
+		}
+		least = math.Min(least, n.Memory/float64(cores))
+	}
 	rng := rand.New(rand.NewPCG(l.Seed, 1))
 	for i := range w.Jobs {
 		j := &w.Jobs[i]
 		j.Ops, j.RequestOps = j.Run*tree.Reference*1e9, j.Request*tree.Reference*1e9
-		j.Bandwidth, j.Memory = float64(4+4*rng.IntN(6)), 500*float64(int(1)<<rng.IntN(4))
+		j.Bandwidth, j.Memory = float64(4+4*rng.IntN(6)), math.Min(least, 500*float64(int(1)<<rng.IntN(4)))
 	}
 	w.Tree, w.Options, w.Limits, w.trace = tree, o, hdeeprm.LimitsOf(w.Jobs), nil
 	w.Notes = append(w.Notes, o.Warnings...)
@@ -161,8 +170,8 @@ func (w Window) String() string {
 	return fmt.Sprintf("jobs %d to %d", w.Start, w.Start+w.Length-1)
 }
 
-// settle fills in the zero value and refuses what the workload does not have.
-func (w *Workload) settle(p Window) (Window, error) {
+// Settle fills in the zero value of a window and refuses what the workload does not have.
+func (w *Workload) Settle(p Window) (Window, error) {
 	n := len(w.Jobs)
 	if n == 0 {
 		return p, ErrNothing
