@@ -34,7 +34,7 @@ func (c *conservative) pass(p *policy, s *State, start func(int32, []int32)) flo
 		}
 	}
 	waiting := s.waiting
-	if p.depth > 0 {
+	if p.depth > 0 { // a promise is a promise: by default all have one
 		waiting = waiting[:min(len(waiting), p.depth+1)]
 	}
 	c.profile.reset(s)
@@ -97,7 +97,7 @@ func (c *conservative) plan(p *policy, s *State, job int32, latest float64) bool
 		c.scratch = of
 		weight := end
 		if !alone {
-			weight = p.placer.Weigh(s, job, k, max(at, math.Nextafter(s.Now, inf)))
+			weight = p.placer.Weigh(s, job, k, max(at, math.Nextafter(s.Now, inf)), least)
 		}
 		if weight < least {
 			least = weight

@@ -2,7 +2,9 @@ package unequal
 
 import (
 	"math"
+	"slices"
 
+	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
 )
 
@@ -15,7 +17,9 @@ type policy struct {
 	ended    bool // something ended since the last pass
 
 	forecast forecast
-	weights  []float64
+	failed   []int       // pools
+	claimed  []float64   // of each pool: core seconds for which jobs wait that were looked at in this pass
+	common   [][]float64 // of each pair of pools: the share of the first that is in the second
 	where    []int32
 }
 
@@ -34,14 +38,14 @@ func (p *policy) pass(s *State, start func(int32, []int32)) (again float64) {
 	if p.order.Aging {
 		s.sort(p.order)
 	}
+	clear(p.claimed)
 	again = p.backfill.pass(p, s, start)
 	p.ended = false
 	return again
-
 }
 
 // place takes cores for a job where they are best, if that is now and the hold allows it; else it returns the pool and the time
-// that are worth waiting for. Without a hold the time is found even when nothing can start now.
+// that are worth waiting for; with a hold, or where there is one pool, the time is not found.
 func (p *policy) place(s *State, job int32, h *hold) (where []int32, pool int, at float64) {
 	pools := p.placer.Pools()
 	p.where = p.where[:0]
@@ -49,37 +53,83 @@ func (p *policy) place(s *State, job int32, h *hold) (where []int32, pool int, a
 		if p.take(s, job, 0, h) {
 			return p.where, 0, s.Now
 		}
-		if h != nil {
-			return nil, 0, math.Inf(1)
-		}
-		return nil, 0, p.forecast.of(s, job, pools, math.Inf(1))[0]
+		return nil, 0, inf
 	}
-	ats := p.forecast.of(s, job, pools, math.Inf(1))
-	p.weights = grow(p.weights, len(pools))
-	for k, at := range ats {
-		p.weights[k] = math.Inf(1)
-		if !math.IsInf(at, 1) {
-			p.weights[k] = p.placer.Weigh(s, job, k, at)
-		}
-	}
+	ats := p.forecast.now(s, job, pools)
+	p.failed = p.failed[:0]
 	for {
-		best := -1
-		for k, w := range p.weights {
-			if !math.IsInf(w, 1) && (best < 0 || w < p.weights[best]) {
-				best = k
+		best, least := -1, inf
+		for k, at := range ats {
+			if at > s.Now || slices.Contains(p.failed, k) {
+				continue
+			}
+			if w := p.placer.Weigh(s, job, k, at, least); w < least {
+				best, least = k, w
 			}
 		}
-		if best < 0 {
-			return nil, -1, math.Inf(1)
+		if best < 0 && h != nil {
+			return nil, -1, inf // it may start only now
 		}
-		if ats[best] > s.Now {
-			return nil, best, ats[best]
+		if best, at = p.better(s, job, best, least); best < 0 || at > s.Now {
+			return nil, best, at
 		}
 		if p.take(s, job, best, h) {
 			return p.where, best, s.Now
 		}
-		p.weights[best] = math.Inf(1)
+		p.failed = append(p.failed, best)
 	}
+}
+
+// better is a pool that will have room and is worth waiting for, else the one that is given, which has it now or is −1.
+func (p *policy) better(s *State, job int32, now int, least float64) (pool int, at float64) {
+	pool, at = now, s.Now
+	until := inf
+	if now >= 0 {
+		until = p.placer.Until(s, job, least)
+	} else {
+		at = inf
+	}
+	pools := p.placer.Pools()
+	p.claimed = grow(p.claimed, len(pools))
+	for k, when := range p.forecast.later(s, job, pools, until) {
+		if when > s.Now && !math.IsInf(when, 1) {
+			if w := p.placer.Weigh(s, job, k, when+p.claimed[k]/float64(pools[k].Cores), least); w < least {
+				pool, at, least = k, when, w
+			}
+		}
+	}
+	if at > s.Now && pool >= 0 {
+		p.claim(s, job, pool)
+	}
+	return pool, at
+}
+
+// claim notes that a job waits for a pool, so that those behind it, in this pass, do not think it was theirs.
+func (p *policy) claim(s *State, job int32, pool int) {
+	pools := p.placer.Pools()
+	if p.common == nil {
+		p.common = make([][]float64, len(pools))
+		for i := range pools {
+			for k := range pools {
+				p.common[i] = append(p.common[i], common(s.Tree, &pools[i], &pools[k]))
+			}
+		}
+	}
+	area := s.seconds(job, s.fastest(job, pools[pool].Speed)) * float64(s.Jobs[job].Procs)
+	for k := range p.claimed {
+		p.claimed[k] += area * p.common[pool][k]
+	}
+}
+
+// common is the share of the cores of a pool that another has too.
+func common(tree *platform.Tree, a, b *Pool) float64 {
+	n := 0
+	for _, p := range a.list {
+		if b.of[p] {
+			n += tree.Processors[p].Cores
+		}
+	}
+	return float64(n) / float64(a.Cores)
 }
 
 // take takes cores of a pool when there is room, and when the hold allows it.
@@ -136,15 +186,19 @@ func (e *easy) pass(p *policy, s *State, start func(int32, []int32)) float64 {
 	if len(s.waiting) < 2 || s.Machine.Free() == 0 || pool < 0 {
 		return inf
 	}
-	e.hold.reserve(s, s.waiting[0].job, &p.placer.Pools()[pool], at)
-	last := len(s.waiting)
-	if p.depth > 0 {
-		last = min(last, p.depth+1)
+	last, reserved := len(s.waiting), false
+	if depth := p.looks(); depth > 0 {
+		last = min(last, depth+1)
 	}
 	kept := 1
 	for i := 1; i < last; i++ {
 		w := s.waiting[i]
-		if free := s.Machine.Free(); s.Jobs[w.job].Procs <= free && e.hold.may(s, w.job, p.placer.Fastest()) {
+		free := s.Machine.Free()
+		if s.Jobs[w.job].Procs <= free && !reserved {
+			e.reserve(p, s, pool, at)
+			reserved = true
+		}
+		if s.Jobs[w.job].Procs <= free && e.hold.may(s, w.job, p.placer.Fastest()) {
 			if where, _, _ := p.place(s, w.job, &e.hold); where != nil {
 				s.start(w.job, where)
 				start(w.job, where)
@@ -161,6 +215,27 @@ func (e *easy) pass(p *policy, s *State, start func(int32, []int32)) float64 {
 	return inf
 }
 
+// reserve holds room for the first of the queue, at a time that is still to be found where it is +∞.
+func (e *easy) reserve(p *policy, s *State, pool int, at float64) {
+	job, pools := s.waiting[0].job, p.placer.Pools()
+	if math.IsInf(at, 1) {
+		p.forecast.now(s, job, pools)
+		at = p.forecast.later(s, job, pools, inf)[pool]
+	}
+	e.hold.reserve(s, job, &pools[pool], at)
+}
+
+// looks is how many jobs a pass looks at behind the first, 0 all.
+func (p *policy) looks() int {
+	switch {
+	case p.depth < 0 || p.depth == 0 && len(p.placer.Pools()) == 1:
+		return 0
+	case p.depth == 0:
+		return 64
+	}
+	return p.depth
+}
+
 // hold is room for a job in a pool at a time, in the machine as it will be then.
 type hold struct {
 	job    *queue.Job
@@ -170,6 +245,7 @@ type hold struct {
 	memory []float64 // of each node
 	within []int32   // of each node: free in the pool
 	room   int
+	spare  int // cores that are free outside the pool now, and in it at the time beyond those that are held
 	undo   []change
 }
 
@@ -200,7 +276,10 @@ func (h *hold) reserve(s *State, job int32, pool *Pool, at float64) {
 	for _, p := range pool.list {
 		h.within[s.Tree.Processors[p].Node] += h.free[p]
 	}
-	h.room = 0
+	h.room, h.spare = 0, s.Machine.Free()-h.job.Procs
+	for _, p := range pool.list {
+		h.spare += int(h.free[p]) - s.Machine.FreeOf(p)
+	}
 	for n, free := range h.within {
 		if free > 0 {
 			h.room += room(free, h.memory[n], h.job)
@@ -208,14 +287,11 @@ func (h *hold) reserve(s *State, job int32, pool *Pool, at float64) {
 	}
 }
 
-// may is false when a job surely cannot overtake: it is longer at the highest speed than the time that is left, and there is no room
-// beside the one that holds.
+// may is false when a job surely cannot overtake: it is longer at the highest speed than the time that is left, and there are too few
+// cores beside those that are held.
 func (h *hold) may(s *State, job int32, fastest float64) bool {
-	return s.Now+s.seconds(job, s.fastest(job, fastest)) <= h.at || h.room-h.job.Procs >= s.Jobs[job].Procs || !h.whole(s)
+	return s.Jobs[job].Procs <= h.spare || s.Now+s.seconds(job, s.fastest(job, fastest)) <= h.at
 }
-
-// whole says that the pool is the whole machine.
-func (h *hold) whole(s *State) bool { return len(h.pool.list) == len(s.Tree.Processors) }
 
 // allows is whether the room is still there at the time when a job takes these cores, which the machine has taken already. If so it
 // remembers what is left. Jobs that are slowed so that they end later than the time count too.
@@ -226,7 +302,7 @@ func (h *hold) allows(s *State, job int32, where []int32) bool {
 	}
 	for i, other := range s.dirty {
 		r := &s.running[s.slot[other]]
-		if r.end > h.at || contains(s.dirty[:i], other) {
+		if r.end > h.at || slices.Contains(s.dirty[:i], other) {
 			continue
 		}
 		left := r.left - r.rate*(s.Now-r.last)
@@ -239,15 +315,6 @@ func (h *hold) allows(s *State, job int32, where []int32) bool {
 	}
 	for _, c := range h.undo {
 		h.change(s, c.processor, c.count, c.memory)
-	}
-	return false
-}
-
-func contains(of []int32, x int32) bool {
-	for _, y := range of {
-		if x == y {
-			return true
-		}
 	}
 	return false
 }
@@ -269,6 +336,7 @@ func (h *hold) change(s *State, p, count int32, memory float64) {
 	n := s.Tree.Processors[p].Node
 	h.room -= room(h.within[n], h.memory[n], h.job)
 	h.free[p] += count
+	h.spare += int(count)
 	if h.pool.of[p] {
 		h.within[n] += count
 	}

@@ -12,12 +12,13 @@ type Pool struct {
 	Speed float64 // of its slowest core, GFLOPS
 	Watts float64 // of a core at work, the mean
 	Cores int
+	least float64 // watts
 	of    []bool  // processors
 	list  []int32 // the same
 }
 
 func newPool(tree *platform.Tree, has func(*platform.Processor) bool) Pool {
-	k := Pool{Speed: math.Inf(1), of: make([]bool, len(tree.Processors))}
+	k := Pool{Speed: math.Inf(1), least: math.Inf(1), of: make([]bool, len(tree.Processors))}
 	for i := range tree.Processors {
 		p := &tree.Processors[i]
 		if p.Cores == 0 || !has(p) {
@@ -27,7 +28,7 @@ func newPool(tree *platform.Tree, has func(*platform.Processor) bool) Pool {
 		k.list = append(k.list, int32(i))
 		k.Cores += p.Cores
 		k.Watts += p.Watts * float64(p.Cores)
-		k.Speed = min(k.Speed, p.GFLOPS)
+		k.Speed, k.least = min(k.Speed, p.GFLOPS), min(k.least, p.Watts)
 	}
 	k.Watts /= float64(k.Cores)
 	return k
@@ -40,7 +41,9 @@ type forecast struct {
 	room   []int
 	at     []float64
 	ends   []ending
-	ideal  []Pool
+	// missing is how many pools have no room yet.
+	missing int
+	heaped  bool
 }
 
 type ending struct {
@@ -56,9 +59,8 @@ func room(free int32, memory float64, job *queue.Job) int {
 	return int(free)
 }
 
-// of fills f.at: s.Now where there is room already, +∞ where there never is. The sweep ends where all pools have room, or the next end
-// is later than until. O(processors × pools + running + ends × log running).
-func (f *forecast) of(s *State, job int32, pools []Pool, until float64) []float64 {
+// now fills f.at with s.Now where there is room already, else +∞. O(processors × pools).
+func (f *forecast) now(s *State, job int32, pools []Pool) []float64 {
 	j := &s.Jobs[job]
 	nodes := len(s.Tree.Nodes)
 	for len(f.free) < len(pools) {
@@ -71,7 +73,7 @@ func (f *forecast) of(s *State, job int32, pools []Pool, until float64) []float6
 	for n := range f.memory {
 		f.memory[n] = s.Machine.Memory(int32(n))
 	}
-	missing := 0
+	f.missing, f.heaped = 0, false
 	for k := range pools {
 		f.at[k], f.room[k] = math.Inf(1), 0
 		if pools[k].Cores < j.Procs {
@@ -89,16 +91,25 @@ func (f *forecast) of(s *State, job int32, pools []Pool, until float64) []float6
 		if f.room[k] >= j.Procs {
 			f.at[k] = s.Now
 		} else {
-			missing++
+			f.missing++
 		}
 	}
-	if missing == 0 || until <= s.Now {
+	return f.at
+}
+
+// later, after now, fills f.at where there will be room, unless that is later than until; it may be called again for later times.
+// O(running + ends × log running).
+func (f *forecast) later(s *State, job int32, pools []Pool, until float64) []float64 {
+	if f.missing == 0 || until <= s.Now {
 		return f.at
 	}
-	f.heap(s)
-	for missing > 0 && len(f.ends) > 0 && f.ends[0].at <= until {
+	if !f.heaped {
+		f.heap(s)
+		f.heaped = true
+	}
+	for f.missing > 0 && len(f.ends) > 0 && f.ends[0].at <= until {
 		e := f.pop()
-		missing -= f.release(s, &s.running[e.place], j, pools, max(e.at, s.Now))
+		f.missing -= f.release(s, &s.running[e.place], &s.Jobs[job], pools, max(e.at, s.Now))
 	}
 	return f.at
 }

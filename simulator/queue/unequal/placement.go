@@ -15,9 +15,11 @@ type Placer interface {
 	Pools() []Pool
 	// Fastest is the speed of the fastest core, GFLOPS.
 	Fastest() float64
-	// Weigh says how good it is to have a job in a pool that has room for it at a time; the lowest is taken, +∞ never. It is not
-	// called when there is one pool. The machine is the same afterwards.
-	Weigh(s *State, job int32, pool int, at float64) float64
+	// Weigh says how good it is to have a job in a pool that has room for it at a time; the lowest is taken, +∞ never. What is not
+	// below least may be any number that is not either. It is not called when there is one pool. The machine is the same afterwards.
+	Weigh(s *State, job int32, pool int, at, least float64) float64
+	// Until is the last time at which a pool could weigh less than this; +∞ when it is not known.
+	Until(s *State, job int32, weight float64) float64
 	// Take takes cores in a pool now, on s.Machine, as cores.Machine.TryPlace does.
 	Take(s *State, job int32, pool int, into []int32) ([]int32, bool)
 }
@@ -72,10 +74,17 @@ func fastest(tree *platform.Tree) float64 {
 	return v
 }
 
+// until is the last time at which a job could start on the fastest cores and end by so many seconds from now.
+func until(s *State, job int32, gflops, seconds float64) float64 {
+	return s.Now + seconds - s.seconds(job, s.fastest(job, gflops))
+}
+
 func (o *ofMachine) Pools() []Pool    { return o.pools }
 func (o *ofMachine) Fastest() float64 { return o.fastest }
 
-func (o *ofMachine) Weigh(*State, int32, int, float64) float64 { return math.NaN() }
+func (o *ofMachine) Weigh(*State, int32, int, float64, float64) float64 { return math.NaN() }
+
+func (o *ofMachine) Until(*State, int32, float64) float64 { return inf }
 
 func (o *ofMachine) Take(s *State, job int32, _ int, into []int32) ([]int32, bool) {
 	where, fit := s.Machine.TryPlace(job, &s.Jobs[job], o.chooser, into)

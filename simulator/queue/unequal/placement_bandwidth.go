@@ -8,6 +8,7 @@ type bandwidthAware struct {
 	pools      []Pool
 	fastest    float64
 	safe, rest pick
+	where      []int32
 }
 
 func newBandwidthAware(tree *platform.Tree, _ Objective, _ uint64) Placer {
@@ -18,18 +19,25 @@ func (b *bandwidthAware) Pools() []Pool    { return b.pools }
 func (b *bandwidthAware) Fastest() float64 { return b.fastest }
 
 // Weigh counts a slowed job's time, and the time that it costs those that it slows.
-func (b *bandwidthAware) Weigh(s *State, job int32, pool int, at float64) float64 {
+func (b *bandwidthAware) Weigh(s *State, job int32, pool int, at, least float64) float64 {
 	d := s.seconds(job, s.fastest(job, b.pools[pool].Speed))
-	if at > s.Now {
+	if at > s.Now || d >= least {
 		return at - s.Now + d
 	}
-	where, ok := b.Take(s, job, pool, nil)
+	var ok bool
+	where := b.where
+	where, ok = b.Take(s, job, pool, where[:0])
+	b.where = where
 	if !ok {
 		return inf
 	}
 	v := s.seconds(job, s.rate(job, where)) + s.harm(Finish, job)
 	s.undo(job, where)
 	return v
+}
+
+func (b *bandwidthAware) Until(s *State, job int32, weight float64) float64 {
+	return until(s, job, b.fastest, weight)
 }
 
 func (b *bandwidthAware) Take(s *State, job int32, pool int, into []int32) ([]int32, bool) {

@@ -2,6 +2,7 @@ package unequal
 
 import (
 	"math"
+	"slices"
 
 	"trainopt/simulator/platform"
 )
@@ -22,11 +23,13 @@ type best struct {
 
 func newBest(tree *platform.Tree, objective Objective, _ uint64) Placer {
 	b := newScored(tree, objective)
-	b.pools = distinct(append(bySpeed(tree), append(upTo(tree, slowness), upTo(tree, joules)...)...))
-	b.picks = []pick{{key: packed, safe: true}, {key: thrifty}, {key: careless}}
 	if objective == Energy {
-		b.picks = append(b.picks, pick{key: thrifty, safe: true})
+		b.pools = distinct(append(bySpeed(tree), upTo(tree, joules)...))
+		b.picks = []pick{{key: thrifty, safe: true}, {key: thrifty}, {key: careless}}
+		return b
 	}
+	b.pools = distinct(append(bySpeed(tree), upTo(tree, slowness)...))
+	b.picks = []pick{{key: packed, safe: true}, {key: packed}, {key: careless}}
 	return b
 }
 
@@ -49,17 +52,41 @@ func newScored(tree *platform.Tree, objective Objective) *best {
 func (b *best) Pools() []Pool    { return b.pools }
 func (b *best) Fastest() float64 { return b.fastest }
 
-func (b *best) Weigh(s *State, job int32, pool int, at float64) float64 {
-	if at > s.Now {
-		k := &b.pools[pool]
-		d := s.seconds(job, s.fastest(job, k.Speed))
-		if b.objective == Energy {
-			return d*k.Watts*float64(s.Jobs[job].Procs) + b.delay(job, s)*(at-s.Now+d)
+func (b *best) Weigh(s *State, job int32, pool int, at, least float64) float64 {
+	k := &b.pools[pool]
+	v := s.seconds(job, s.fastest(job, k.Speed))
+	if b.objective == Energy {
+		watts := k.Watts
+		if at <= s.Now { // at least: the thriftiest cores, beside others that are awake
+			watts = 0.75 * k.least
 		}
-		return at - s.Now + d
+		v = v*watts*float64(s.Jobs[job].Procs) + b.delay(job, s)*(at-s.Now+v)
+	} else {
+		v += at - s.Now
 	}
-	_, v := b.which(s, job, pool)
+	if at > s.Now || v >= least {
+		return v
+	}
+	_, v = b.which(s, job, pool)
 	return v
+}
+
+// Until has in joules at least those of the time.
+func (b *best) Until(s *State, job int32, weight float64) float64 {
+	if b.objective == Energy {
+		weight = weight/b.delay(job, s) - b.leastJoules(s, job)/b.delay(job, s)
+	}
+	return until(s, job, b.fastest, weight)
+}
+
+// leastJoules is what a job uses at least.
+func (b *best) leastJoules(s *State, job int32) float64 {
+	least := inf
+	for i := range b.pools {
+		k := &b.pools[i]
+		least = min(least, s.seconds(job, s.fastest(job, k.Speed))*k.Watts*float64(s.Jobs[job].Procs))
+	}
+	return least
 }
 
 // delay is the power with which time weighs in joules: the job's share of the idle machine.
@@ -77,8 +104,14 @@ func (b *best) Take(s *State, job int32, pool int, into []int32) ([]int32, bool)
 
 // which pick costs the least, and how much.
 func (b *best) which(s *State, job int32, pool int) (int, float64) {
-	at, least := -1, inf
+	at, least, bound := -1, inf, 0.0
+	if b.objective != Energy {
+		bound = s.seconds(job, s.fastest(job, b.pools[pool].Speed))
+	}
 	for i := range b.picks {
+		if least <= bound {
+			break // none can be better
+		}
 		var ok bool
 		b.where, ok = b.picks[i].take(s, job, &b.pools[pool], b.where[:0])
 		if ok {
@@ -125,7 +158,7 @@ func (s *State) extraPower(where []int32) float64 {
 func (s *State) harm(objective Objective, job int32) float64 {
 	sum := 0.0
 	for i, other := range s.dirty {
-		if contains(s.dirty[:i], other) {
+		if slices.Contains(s.dirty[:i], other) {
 			continue
 		}
 		r := &s.running[s.slot[other]]

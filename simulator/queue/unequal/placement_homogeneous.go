@@ -17,8 +17,12 @@ func newHomogeneous(tree *platform.Tree, _ Objective, _ uint64) Placer {
 func (h *homogeneous) Pools() []Pool    { return h.pools }
 func (h *homogeneous) Fastest() float64 { return h.fastest }
 
-func (h *homogeneous) Weigh(s *State, job int32, pool int, at float64) float64 {
+func (h *homogeneous) Weigh(s *State, job int32, pool int, at, _ float64) float64 {
 	return at - s.Now + s.seconds(job, s.fastest(job, h.pools[pool].Speed))
+}
+
+func (h *homogeneous) Until(s *State, job int32, weight float64) float64 {
+	return until(s, job, h.fastest, weight)
 }
 
 func (h *homogeneous) Take(s *State, job int32, pool int, into []int32) ([]int32, bool) {

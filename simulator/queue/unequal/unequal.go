@@ -73,7 +73,8 @@ type Config struct {
 	Placement string
 	Objective Objective
 	Seed      uint64 // of what is drawn: random placement, guesses
-	// Depth is how many waiting jobs a pass looks at behind the first; 0 is all.
+	// Depth is how many waiting jobs a pass looks at behind the first. 0 is all, and with EASY 64 where a placement weighs several
+	// pools, each of which takes time; negative is all.
 	Depth int
 	// Progress is told now and then how many jobs have ended; nil: nobody is.
 	Progress func(done, total int)
@@ -96,9 +97,6 @@ func (c *Config) Validate() error {
 	}
 	if int(c.Objective) >= len(objectives) {
 		errs = append(errs, fmt.Errorf("objective %d: want 0…%d", c.Objective, len(objectives)-1))
-	}
-	if c.Depth < 0 {
-		errs = append(errs, fmt.Errorf("depth %d: want 0 or more", c.Depth))
 	}
 	return errors.Join(errs...)
 }

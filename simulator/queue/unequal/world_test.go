@@ -1,0 +1,54 @@
+package unequal
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"trainopt/simulator/platform"
+	"trainopt/simulator/queue"
+)
+
+// lublin is a workload for a platform: sizes, times and arrivals by the model of Lublin and Feitelson; shares of the requested time
+// that are used and bandwidth as HDeepRM's converter draws them, memory as mini has it.
+func lublin(t testing.TB, tree *platform.Tree, n int, seed uint64, load float64) []queue.Job {
+	t.Helper()
+	jobs, err := queue.Lublin{Jobs: n, Procs: tree.Cores, Seed: seed, Load: load}.Generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(seed, 1))
+	for i := range jobs {
+		j := &jobs[i]
+		j.Request = math.Ceil(max(1, j.Run*1.5)/60) * 60
+		j.RequestOps = math.Trunc(tree.Reference * j.Request * 1e9)
+		j.Ops = math.Trunc(j.RequestOps * used(r.Float64()))
+		j.Bandwidth = float64(4 * (1 + r.IntN(6)))
+		j.Memory = float64(100 * (1 + r.IntN(20)))
+		j.Deadline = math.NaN()
+	}
+	return jobs
+}
+
+// used is the share of the requested time of which so many jobs use less.
+func used(x float64) float64 {
+	below := 0.0
+	for k := range 25 {
+		switch {
+		case k < 3:
+			below += [3]float64{0.15, 0.09, 0.07}[k]
+		case k < 8:
+			below += 0.04
+		case k < 13:
+			below += 0.03
+		case k < 23:
+			below += 0.02
+		default:
+			below += [2]float64{0.06, 0.08}[k-23]
+		}
+		if x*1.00 < below {
+			return 0.05 * float64(k+1)
+		}
+	}
+	return 1.25
+}
