@@ -54,9 +54,9 @@ func TestMiniBeatsTheBestPairs(t *testing.T) {
 		objective                  Objective
 		makespan, slowdown, energy float64
 	}{
-		"finish":   {Finish, 0.98 * pairMakespan, 0.3 * pairSlowdown, 0.85 * pairEnergy},
-		"slowdown": {Slowdown, 0.96 * pairMakespan, 0.2 * pairSlowdown, 0.85 * pairEnergy},
-		"energy":   {Energy, inf, 0.3 * pairSlowdown, 0.7 * pairEnergy},
+		"finish":   {Finish, 0.97 * pairMakespan, 0.3 * pairSlowdown, 0.85 * pairEnergy},
+		"slowdown": {Slowdown, 0.96 * pairMakespan, 0.25 * pairSlowdown, 0.85 * pairEnergy},
+		"energy":   {Energy, inf, 0.4 * pairSlowdown, 0.7 * pairEnergy},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := Run(context.Background(), Config{Tree: tree, Jobs: jobs, Objective: want.objective})
