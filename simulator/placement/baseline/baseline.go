@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 
 	"trainopt/simulator/placement"
 )
@@ -117,14 +116,4 @@ func (c *cluster) any(nodes []int) int {
 		return nodes[0]
 	}
 	return nodes[c.pick(len(nodes))]
-}
-
-// Names are the names of all methods, sorted.
-func Names() []string {
-	names := make([]string, 0, len(Methods))
-	for name := range Methods {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }

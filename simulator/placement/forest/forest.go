@@ -114,11 +114,11 @@ func check(s *placement.Samples) error {
 	}
 	for i, c := range s.Counts {
 		if len(c) != len(s.Apps) || len(s.RPS[i]) != len(s.Apps) {
-			return fmt.Errorf("forest: row %d has %d counts and %d throughputs, want %d", i, len(c), len(s.RPS[i]), len(s.Apps))
+			return fmt.Errorf("forest: row %d has %d counts and %d throughputs, want %d", i+1, len(c), len(s.RPS[i]), len(s.Apps))
 		}
 		for a, y := range s.RPS[i] {
 			if math.IsInf(y, 0) || y < 0 {
-				return fmt.Errorf("forest: row %d, app %s: throughput %v", i, s.Apps[a], y)
+				return fmt.Errorf("forest: row %d, app %s: throughput %v, want a number that is not negative", i+1, s.Apps[a], y)
 			}
 		}
 	}

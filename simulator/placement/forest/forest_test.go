@@ -209,7 +209,7 @@ func TestTrainRefuses(t *testing.T) {
 		"nothing":      {nil, Options{}, "no rows"},
 		"no rows":      {&placement.Samples{Apps: []string{"a"}}, Options{}, "no rows"},
 		"fewer rates":  {&placement.Samples{Apps: good.Apps, Counts: good.Counts, RPS: good.RPS[1:]}, Options{}, "6 rows of counts, 5"},
-		"short row":    {&placement.Samples{Apps: []string{"a"}, Counts: [][]uint8{{1, 2}}, RPS: [][]float64{{1}}}, Options{}, "row 0 has 2 counts"},
+		"short row":    {&placement.Samples{Apps: []string{"a"}, Counts: [][]uint8{{1, 2}}, RPS: [][]float64{{1}}}, Options{}, "row 1 has 2 counts"},
 		"infinite":     {&placement.Samples{Apps: []string{"a"}, Counts: [][]uint8{{1}}, RPS: [][]float64{{math.Inf(1)}}}, Options{}, "throughput +Inf"},
 		"options":      {good, Options{Trees: -1, Depth: -2, HoldOut: 1}, "trees is -1"},
 		"all kept":     {good, Options{HoldOut: 0.99}, "none is left"},

@@ -16,7 +16,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 
 	"trainopt/simulator/placement"
@@ -124,12 +123,4 @@ func report(p *placement.Problem, s placement.Solution) (Report, error) {
 		r.Ratio = r.Magnitude / float64(r.Slacks)
 	}
 	return r, nil
-}
-
-// Method is Place in the form of the methods of package baseline; it uses no random numbers.
-func Method(o Options) func(p *placement.Problem, _ *rand.Rand) (*placement.Solution, error) {
-	return func(p *placement.Problem, _ *rand.Rand) (*placement.Solution, error) {
-		s, _, err := Place(context.Background(), p, o)
-		return s, err
-	}
 }
