@@ -240,7 +240,7 @@ var strange = map[string]struct {
 	}, "READY"},
 	"endless message": {func(c net.Conn, as string) {
 		w, _ := shake(c, as, patient)
-		send(w, "\x02\xff\xff\xff\xff\xff\xff\xff\xff")
+		send(w, "\x02\x00\x00\x00\x0f\xff\xff\xff\xff")
 	}, "at most"},
 	"broken frame":   {func(c net.Conn, as string) { w, _ := shake(c, as, patient); send(w, "\x80aaaaaaaaa") }, "ZMTP does not know"},
 	"no empty frame": {func(c net.Conn, as string) { w, _ := shake(c, as, patient); send(w, "\x00\x02{}") }, "want an empty one"},

@@ -44,6 +44,8 @@ type SimulateOptions struct {
 // A decision process that sets no states, like all but HDeepRM's, has them set for it: cores that serve are at full speed or, where
 // more bandwidth is asked of their processor than it has, at 75 %, and idle ones sleep. Memory is then not looked at.
 //
+// The simulation is over when all jobs have ended: calls asked for later than that (CALL_ME_LATER) are not made.
+//
 // Jobs cannot be registered (REGISTER_JOB), and one core runs one job; commands beyond that end the simulation in an error that names
 // them. When it fails, the result is as far as it went, nil when nothing began. The jobs must stay as they are.
 func Simulate(ctx context.Context, endpoint string, tree *platform.Tree, jobs []queue.Job, o SimulateOptions) (*queue.Result, error) {

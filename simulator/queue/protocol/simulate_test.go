@@ -101,6 +101,15 @@ func TestCommands(t *testing.T) {
 			`2 2 JOB_COMPLETED {"job_id":"w0!0","job_state":"COMPLETED_SUCCESSFULLY","return_code":0,"kill_reason":"","alloc":"0"}
 2 2 JOB_KILLED {"job_ids":["w0!0"]}
 10 10 JOB_COMPLETED {"job_id":"w0!1","job_state":"COMPLETED_SUCCESSFULLY","return_code":0,"kill_reason":"","alloc":"1"}`},
+		"a kill that comes too late, and states set": {delays(1, 9), script{
+			{"JOB_SUBMITTED", `{"now": 1, "events": [{"timestamp": 1, "type": "EXECUTE_JOB", "data": {"job_id": "w0!0", "alloc": "0"}},
+				{"timestamp": 1, "type": "EXECUTE_JOB", "data": {"job_id": "w0!1", "alloc": "1"}},
+				{"timestamp": 1, "type": "SET_RESOURCE_STATE", "data": {"resources": "0-1", "state": "0"}}]}`},
+			{"JOB_COMPLETED", `{"now": 2, "events": [{"timestamp": 2, "type": "KILL_JOB", "data": {"job_ids": ["w0!0"]}}]}`}},
+			`1 1 RESOURCE_STATE_CHANGED {"resources":"0-1","state":"0"}
+2 2 JOB_COMPLETED {"job_id":"w0!0","job_state":"COMPLETED_SUCCESSFULLY","return_code":0,"kill_reason":"","alloc":"0"}
+2 2 JOB_KILLED {"job_ids":["w0!0"]}
+10 10 JOB_COMPLETED {"job_id":"w0!1","job_state":"COMPLETED_SUCCESSFULLY","return_code":0,"kill_reason":"","alloc":"1"}`},
 		"changed state": {delays(4, 5), script{{"JOB_SUBMITTED", `{"now": 1, "events": [
 			{"timestamp": 1, "type": "EXECUTE_JOB", "data": {"job_id": "w0!0", "alloc": "0"}},
 			{"timestamp": 1, "type": "CHANGE_JOB_STATE", "data": {"job_id": "w0!0", "job_state": "COMPLETED_KILLED"}},
