@@ -4,11 +4,14 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"trainopt/simulator/queue"
 	"trainopt/simulator/queue/rlscheduler"
 )
 
@@ -17,11 +20,14 @@ var (
 	makeUpdates  = flag.Int("agents.make-updates", 40, "generations of each")
 	makeMode     = flag.String("agents.make-backfill", "", "with (yes) or without (no) backfilling only")
 	makeOut      = flag.String("agents.make-out", "", "a folder for the policy files")
-	makeLength   = flag.Int("agents.make-length", 512, "jobs of a drawn sequence")
-	makeEpisodes = flag.Int("agents.make-episodes", 16, "of a candidate")
-	makeHigh     = flag.Float64("agents.make-high", 1.1, "highest offered load")
+	makeLength   = flag.Int("agents.make-length", 640, "jobs of a drawn sequence")
+	makeEpisodes = flag.Int("agents.make-episodes", 24, "of a candidate")
+	makeHigh     = flag.Float64("agents.make-high", 1.4, "highest offered load")
 	makePlain    = flag.Bool("agents.make-plain", false, "the model's sizes and times only")
 	makeFirst    = flag.Uint64("agents.make-first", 1, "first seed")
+	makeRaw      = flag.Bool("agents.make-raw", false, "reward by bounded slowdown itself, not by the logarithm of its ratio to SJF's")
+	makeFrom     = flag.String("agents.make-from", "", "a policy file to go on from")
+	makeJudge    = flag.String("agents.make-judge", "", "judge these policy files (a pattern) on drawn workloads, and train none")
 	makeSigma    = flag.Float64("agents.make-sigma", 0.3, "first deviation")
 )
 
@@ -38,12 +44,16 @@ func TestMake(t *testing.T) {
 			continue
 		}
 		for seed := *makeFirst; seed < *makeFirst+uint64(*makeSeeds); seed++ {
-			o := Options{Seed: seed, Updates: *makeUpdates, Episodes: *makeEpisodes, Relative: true, Logarithm: true, Validation: 96, Every: 10,
+			o := Options{Seed: seed, Updates: *makeUpdates, Episodes: *makeEpisodes, Relative: !*makeRaw, Logarithm: !*makeRaw, Validation: 96, Every: 10,
 				Sequence: rlscheduler.Sequence{Length: *makeLength, Backfill: backfill,
 					Drawn: &rlscheduler.Drawn{Low: 0.7, High: *makeHigh, Varied: !*makePlain}}}
 			o.Evolution.Sigma = *makeSigma
+			var from *Agent
+			if *makeFrom != "" {
+				from = read(t, *makeFrom)
+			}
 			begin := time.Now()
-			a, err := Train(context.Background(), machine, o, nil, func(p Progress) {
+			a, err := Train(context.Background(), machine, o, from, func(p Progress) {
 				if p.Validation == p.Validation {
 					fmt.Printf("  update %d after %.0f s: return %.4f, validation %.4f\n", p.Update, time.Since(begin).Seconds(), p.Return, p.Validation)
 				}
@@ -68,6 +78,81 @@ func TestMake(t *testing.T) {
 				if err := f.Close(); err != nil {
 					t.Fatal(err)
 				}
+			}
+		}
+	}
+}
+
+func read(t *testing.T, path string) *Agent {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	a, err := Load(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// TestJudge says what policies reach on drawn workloads that none was trained on: how one is chosen.
+func TestJudge(t *testing.T) {
+	if *makeJudge == "" {
+		t.Skip("-agents.make-judge names the files")
+	}
+	files, err := filepath.Glob(*makeJudge)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, backfill := range []bool{false, true} {
+		if *makeMode == "yes" && !backfill || *makeMode == "no" && backfill {
+			continue
+		}
+		for _, varied := range []bool{false, true} {
+			var all [][]queue.Job
+			for i := range uint64(*makeEpisodes) {
+				d := rlscheduler.Drawn{Low: 0.7, High: 1.2, Varied: varied}
+				jobs, err := d.Draw(rand.New(rand.NewPCG(1<<40, i)), 1024, machine.Procs)
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, jobs)
+			}
+			var base []float64
+			say := func(name string, play func(jobs []queue.Job) *rlscheduler.Episode) {
+				sum, ratio := 0.0, 0.0
+				for i, jobs := range all {
+					v := rlscheduler.Measure(play(jobs)).BoundedSlowdown
+					if len(base) <= i {
+						base = append(base, v)
+					}
+					sum += v / float64(len(all))
+					ratio += math.Log(v/base[i]) / float64(len(all))
+				}
+				fmt.Printf("backfill %v, varied %v, %s: mean %.2f, by SAF %.4f\n", backfill, varied, name, sum, math.Exp(ratio))
+			}
+			for _, h := range []int{2, 3, 6} {
+				say(rlscheduler.Further[h].Name, func(jobs []queue.Job) *rlscheduler.Episode {
+					e := rlscheduler.NewEpisode(jobs, machine.Procs, backfill)
+					rlscheduler.Play(e, jobs, rlscheduler.Further[h])
+					return e
+				})
+			}
+			for _, f := range files {
+				d, err := read(t, f).Decider(machine)
+				if err != nil {
+					t.Fatal(err)
+				}
+				say(filepath.Base(f), func(jobs []queue.Job) *rlscheduler.Episode {
+					e := rlscheduler.NewEpisode(jobs, machine.Procs, backfill)
+					d.BeginOver(e, jobs)
+					for len(e.Waiting()) > 0 {
+						e.Start(d.Next(e, nil))
+					}
+					return e
+				})
 			}
 		}
 	}

@@ -1,0 +1,33 @@
+package agents
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+//go:embed policies/*.policy
+var policies embed.FS
+
+// builtin are the files of the built-in policies, by the backfilling that they were trained for, as queue.Backfills calls it.
+var builtin = map[string]string{
+	"none":        "policies/none.policy",
+	"rlscheduler": "policies/backfill.policy",
+}
+
+// Builtin is the policy that comes with the program for an episode with backfilling (rlscheduler) or without it (none). Each was
+// trained on drawn workloads only, see the package's comment; any size of machine will do. The error says which there are.
+func Builtin(backfill string) (*Agent, error) {
+	name, ok := builtin[backfill]
+	if !ok {
+		return nil, fmt.Errorf("no policy is built in for backfilling %q: there are %s", backfill, strings.Join(slices.Sorted(maps.Keys(builtin)), ", "))
+	}
+	data, err := policies.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	return Load(bytes.NewReader(data))
+}

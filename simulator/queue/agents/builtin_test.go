@@ -1,0 +1,53 @@
+package agents
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"trainopt/simulator/queue/rlscheduler"
+)
+
+// The built-in policies are those for drawn workloads, and better than the rule that they began as on workloads, and a machine, that
+// they have not seen.
+func TestBuiltin(t *testing.T) {
+	const n, length, procs = 40, 400, 128
+	saf := rlscheduler.Further[2]
+	for name, backfill := range map[string]bool{"none": false, "rlscheduler": true} {
+		a, err := Builtin(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := a.Options.Sequence; s.Drawn == nil || s.Backfill != backfill || len(s.Starts) > 0 {
+			t.Errorf("%s was trained on %+v, want drawn workloads", name, s)
+		}
+		tr := &rlscheduler.Trace{Procs: procs, Nodes: procs}
+		d, err := a.Decider(tr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ratio := 0.0
+		for i := range uint64(n) {
+			jobs, err := rlscheduler.Drawn{Low: 0.8, High: 1.2}.Draw(rand.New(rand.NewPCG(77, i)), length, procs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rule := rlscheduler.NewEpisode(jobs, procs, backfill)
+			rlscheduler.Play(rule, jobs, saf)
+			tr.Jobs = jobs
+			e, err := d.Play(tr, 0, length, backfill, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ratio += math.Log(rlscheduler.Measure(e).BoundedSlowdown/rlscheduler.Measure(rule).BoundedSlowdown) / n
+		}
+		t.Logf("%s: bounded slowdown by that of %s: %.3f", name, saf.Name, math.Exp(ratio))
+		if ratio > 0 {
+			t.Errorf("%s: bounded slowdown is %.3f times that of %s", name, math.Exp(ratio), saf.Name)
+		}
+	}
+	if _, err := Builtin("easy"); err == nil || !strings.Contains(err.Error(), "none, rlscheduler") {
+		t.Errorf("there is no policy for easy: %v", err)
+	}
+}
