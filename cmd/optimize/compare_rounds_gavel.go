@@ -48,7 +48,7 @@ var gavelFlags = []gavelFlag{
 	{long: "utilization-threshold", short: "-u", takes: true, here: "nothing: the original reads it and does nothing with it"},
 	{long: "checkpoint-threshold", takes: true, here: "nothing: a run takes seconds and is not saved on its way"},
 	{long: "solver", takes: true, here: "nothing: programs are solved exactly, by our own solvers"},
-	{long: "simulate-steady-state", here: "not simulated: --window leaves out the jobs of the time in which the cluster fills"},
+	{long: "simulate-steady-state", here: "--filled"},
 	{long: "enable-global-queue", here: "not simulated: device types are always filled one after the other"},
 	{long: "profiling-percentages", takes: true, here: "--profiling-percentage P, one in each run"},
 	{long: "num-reference-models", takes: true, here: "--reference-models N, one in each run"},

@@ -150,7 +150,7 @@ func TestCompareRoundsRefusals(t *testing.T) {
 		"--format pdf":                              "want one of csv, html, json, markdown, text",
 		"--window-start 4000 --window-end 5000":     "here it is --window A:B",
 		"--generate_multi_gpu_jobs":                 "here it is --generate multi",
-		"--simulate-steady-state":                   "is not simulated",
+		"--simulate-steady-state":                   "here it is --filled",
 		"--profiling_percentages 0.2 0.4":           "here it is --profiling-percentage P",
 		"--solver ECOS":                             "has no meaning here",
 		"--cluster-spec 36:36:36 --seeds 0 1 2":     "here it is --cluster",

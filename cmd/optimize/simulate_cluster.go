@@ -24,6 +24,8 @@ type roundsFlags struct {
 	throughputs, prices                             string
 	perServer                                       int
 	slos, priorities, compat, ideal, wholeRounds    bool
+	filled                                          bool
+	drawTypes                                       int64
 	duration, interval, recompute, preemption       string
 	limit                                           string
 	preemptionSteps, backlog, profiled              float64
@@ -36,6 +38,8 @@ func (f *roundsFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.trace, "trace", "", "jobs of a `FILE`, which may be compressed by gzip")
 	fs.StringVar(&f.traceFormat, "trace-format", "", "its format, when it is not to be told by its contents")
 	fs.StringVar(&f.generate, "generate", "", "draw jobs as Gavel does: single|multi (devices of a job) (default single)")
+	fs.Int64Var(&f.drawTypes, "draw-types", 0, "with --trace: jobs of kinds that nobody measured get one at random, by this seed; durations stay")
+	fs.BoolVar(&f.filled, "filled", false, "drawn jobs fill the cluster at the start; then they arrive")
 	fs.StringVar(&f.window, "window", "", "of which jobs there are figures, `A:B` (IDs, B not included)")
 	fs.StringVar(&f.duration, "duration", "", "every drawn job takes `DUR` alone on the reference device (default: drawn)")
 	fs.StringVar(&f.reference, "reference", "v100", "device type on which durations hold")
@@ -123,8 +127,9 @@ func (f *roundsFlags) jobs(e *env, cmd *cobra.Command) (*jobsOf, error) {
 		return nil, err
 	}
 	if f.trace != "" {
-		return out, out.readTrace(e, f)
+		return out, out.readTrace(e, cmd, f)
 	}
+	c.Filled = f.filled
 	o := workload.Options{MultiGPU: f.generate == "multi", MultiPriority: f.priorities, SLOs: f.slos, Seconds: duration, Reference: f.reference}
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -144,13 +149,17 @@ func (f *roundsFlags) conflicts(cmd *cobra.Command) error {
 		errs = append(errs, fmt.Errorf("--generate %q: want single or multi", f.generate))
 	}
 	if f.trace != "" {
-		for _, flag := range []string{"generate", "rate", "rates", "static", "slos", "priorities", "duration"} {
+		for _, flag := range []string{"generate", "rate", "rates", "static", "slos", "priorities", "duration", "filled"} {
 			if cmd.Flags().Changed(flag) {
 				errs = append(errs, fmt.Errorf("--%s says nothing with --trace", flag))
 			}
 		}
-	} else if f.traceFormat != "" {
-		errs = append(errs, errors.New("--trace-format says nothing without --trace"))
+	} else {
+		for _, flag := range []string{"trace-format", "draw-types"} {
+			if cmd.Flags().Changed(flag) {
+				errs = append(errs, fmt.Errorf("--%s says nothing without --trace", flag))
+			}
+		}
 	}
 	if f.compat && f.preemption != "" && cmd.Flags().Changed("preemption-cost") {
 		errs = append(errs, errors.New("--preemption-cost says nothing with --compat: Gavel's simulation has none"))
@@ -158,7 +167,7 @@ func (f *roundsFlags) conflicts(cmd *cobra.Command) error {
 	return errors.Join(errs...)
 }
 
-func (o *jobsOf) readTrace(e *env, f *roundsFlags) error {
+func (o *jobsOf) readTrace(e *env, cmd *cobra.Command, f *roundsFlags) error {
 	trace, err := workload.LoadTrace(inDir(e.dir, f.trace), f.traceFormat)
 	if err != nil {
 		return fmt.Errorf("--trace: %w", err)
@@ -166,10 +175,19 @@ func (o *jobsOf) readTrace(e *env, f *roundsFlags) error {
 	if len(trace.Jobs) == 0 {
 		return fmt.Errorf("--trace %s: it has no jobs", f.trace)
 	}
-	if err := workload.Complete(trace.Jobs, o.base.Throughputs, f.reference); err != nil {
+	o.notes = trace.Warnings()
+	if cmd.Flags().Changed("draw-types") {
+		var note string
+		if trace.Jobs, note, err = rounds.DrawTypes(trace.Jobs, o.base.Throughputs, f.reference, f.drawTypes); note != "" {
+			o.notes = append(o.notes, note)
+		}
+	} else {
+		err = workload.Complete(trace.Jobs, o.base.Throughputs, f.reference)
+	}
+	if err != nil {
 		return fmt.Errorf("--trace %s: %w", f.trace, err)
 	}
-	o.trace, o.base.Jobs, o.notes = trace, trace.Jobs, trace.Warnings()
+	o.trace, o.base.Jobs = trace, trace.Jobs
 	o.words = fmt.Sprintf("%d jobs of %s", len(trace.Jobs), f.trace)
 	return nil
 }

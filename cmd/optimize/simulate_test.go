@@ -190,3 +190,24 @@ func TestSimulateRoundsPolicies(t *testing.T) {
 		}
 	}
 }
+
+// TestSimulateTraceOfUnknownKinds: jobs of kinds that nobody measured are refused, or run with types that are drawn and said to be.
+func TestSimulateTraceOfUnknownKinds(t *testing.T) {
+	w := newWorld(t)
+	w.write("jobs.csv", "id,type,arrival_s,gpus,steps,seconds\n0,Llama-7B,0,1,,3600\n1,Llama-7B,60,2,,7200\n")
+	if code, _, errs := w.run("simulate", "rounds", "--trace", "jobs.csv", "--policy", "srtf"); code != optimizer.CodeUsage || !strings.Contains(errs, "Llama-7B") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	code, out, errs := w.run("simulate", "rounds", "--trace", "jobs.csv", "--policy", "srtf", "--draw-types", "1")
+	if code != optimizer.CodeDone || !strings.Contains(out, "drawn") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+	for args, want := range map[string]string{"--draw-types 1": "--draw-types says nothing without --trace", "--trace jobs.csv --filled": "--filled says nothing with --trace"} {
+		if code, _, errs := w.run(append([]string{"simulate", "rounds"}, strings.Fields(args)...)...); code != optimizer.CodeUsage || !strings.Contains(errs, want) {
+			t.Errorf("%s: exit %d: %s", args, code, errs)
+		}
+	}
+	if code, out, errs := w.run("simulate", "rounds", "--rate", "4", "--window", "20:40", "--filled", "--policy", "srtf"); code != optimizer.CodeDone || !strings.Contains(out, "all ended") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+}
