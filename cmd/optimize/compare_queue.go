@@ -37,22 +37,25 @@ func compareQueueCommand(e *env, c *common) *cobra.Command {
 	f := &comparingQueue{}
 	cmd := &cobra.Command{
 		Use: "queue", Short: "Policies of a batch queue on the same windows of a trace, or on several generated workloads", Args: cobra.NoArgs,
-		Long: `Runs several policies on the same jobs and compares them: means with 95 % intervals, paired tests. A case is a window of a trace
-(--windows, --starts) or a generated workload (--seeds); tests take windows as independent of each other. With several --backfill or
---placement each policy is tried with each of them.
+		Long: `Runs several policies on the same jobs and compares them: means with 95 % intervals, paired
+tests. A case is a window of a trace (--windows, --starts) or a generated workload (--seeds); tests
+take windows as independent of each other. With several --backfill or --placement each policy is
+tried with each of them.
 
---front says which combinations no other beats in slowdown, energy, utilisation and deadlines together, and with --prefer which of them a
-preference picks.
+--front says which combinations no other beats in slowdown, energy, utilisation and deadlines
+together, --prefer which of them a preference picks.
 
---figure rlscheduler plays the published evaluation of RLScheduler (ten sequences of 1,024 jobs) on each --trace that it knows and prints
-the published values beside ours; --figure hdeeprm tries all 36 pairs of HDeepRM and what is better on a platform.
+--figure rlscheduler plays the published evaluation of RLScheduler (ten sequences of 1,024 jobs)
+on each --trace that it knows and prints the published values beside ours; --figure hdeeprm tries
+all 36 pairs of HDeepRM, and what is better, on a platform.
 
 --metrics A.csv,B.csv prints two schedules of Batsim side by side, as hdeeprm-metrics draws them.`,
 		Example: `  optimize compare queue --policies fcfs,sjf,saf --backfill none,easy --seeds 0:9
-  optimize compare queue --policies fcfs,saf,f4,rollout --backfill rlscheduler --trace trace.swf.gz --windows 10 --length 256
-  optimize compare queue --policies fcfs,saf --trace trace.swf.gz --starts 1981,2756,4299 --length 1024 --as-published
-  optimize compare queue --platform gaia --policies shortest-high_gflops,saf --placement best,energy --front --prefer slowdown=2,energy=1
+  optimize compare queue --policies saf,rollout --trace trace.swf.gz --windows 10 --length 256
+  optimize compare queue --policies fcfs,saf --trace trace.swf --starts published --as-published
+  optimize compare queue --platform gaia --policies first-high_gflops,saf --placement best,energy
   optimize compare queue --figure rlscheduler --trace lublin_256.swf.gz --out table.html
+  optimize compare queue --figure hdeeprm --platform mini --prefer slowdown=2,energy=1
   optimize compare queue --metrics a_schedule.csv,b_schedule.csv`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {

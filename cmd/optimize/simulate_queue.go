@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"trainopt/morl/gradient"
 	"trainopt/optimizer"
 	"trainopt/simulator/queue/front"
 	"trainopt/simulator/queue/hdeeprm"
@@ -40,22 +41,25 @@ func simulateQueueCommand(e *env, c *common) *cobra.Command {
 	f := &simulatingQueue{}
 	cmd := &cobra.Command{
 		Use: "queue [OPTIONS.json]", Short: "A batch queue: which job is next, which may overtake, where each runs", Args: cobra.MaximumNArgs(1),
-		Long: `Simulates a batch queue. On a machine of equal processors (--trace, or generated jobs) an order says which waiting job is next and
-backfilling which may overtake it. On a platform of unequal cores that share memory and bandwidth (--platform, --options) either an order
-with a placement decides, or a pair of policies as HDeepRM has them, shortest-high_gflops say. Without any flag ` + fmt.Sprint(defaultQueueJobs) + ` jobs of Lublin's model
-are simulated.
+		Long: `Simulates a batch queue. On a machine of equal processors (--trace, or generated jobs) an order
+says which waiting job is next, and backfilling which may overtake it. On a platform of unequal
+cores that share memory and bandwidth (--platform, --options) either an order with a placement
+decides, or a pair of policies as HDeepRM has them, shortest-high_gflops say. Without any flag
+` + fmt.Sprint(defaultQueueJobs) + ` jobs of Lublin's model are simulated.
 
-It takes the place of four programs: RLScheduler's simulator (--as-published), HDeepRM's launcher (--options, --runs, --inmodel,
---outmodel, --logs; a file of options as the only argument will do), its hdeeprm-jobstat (--jobstat size:p99), and Batsim.
+It takes the place of RLScheduler's simulator (--as-published), of HDeepRM's launcher (--options,
+--runs, --inmodel, --outmodel, --logs; a file of options as the only argument will do) and its
+hdeeprm-jobstat (--jobstat size:p99), and of Batsim.
 
---json prints: schema, engine, policy, backfill, placement, seed, jobs[id, submit_s, start_s, end_s, procs, allocated, state],
-mean_ and max_ of bounded_slowdown, slowdown, wait_s and turnaround_s, utilization, makespan_s (the date of the last end), span_s,
-energy_joules, dropped{reason: count}, events, wall_s, warnings[] and more; what is unknown is null.
+--json prints: schema, engine, policy, backfill, placement, seed, jobs[id, submit_s, start_s,
+end_s, procs, allocated, state], mean_ and max_ of bounded_slowdown, slowdown, wait_s and
+turnaround_s, utilization, makespan_s (the date of the last end), span_s, energy_joules,
+dropped{reason: count}, events, wall_s, warnings[] and more; what is unknown is null.
 Exit code 6: no job can be simulated, or jobs wait for ever.`,
 		Example: `  optimize simulate queue
-  optimize simulate queue --trace trace.swf.gz --policy f4 --backfill easy --jobs jobs.csv --out queue.html
-  optimize simulate queue --trace lublin_256.swf --policy sjf --as-published --backfill rlscheduler --window 1981:1024
-  optimize simulate queue --platform gaia --workload trace.swf --policy saf --placement bandwidth_aware
+  optimize simulate queue --trace trace.swf.gz --policy f4 --jobs jobs.csv --out queue.html
+  optimize simulate queue --trace trace.swf --policy sjf --as-published --window 1981:1024
+  optimize simulate queue --platform gaia --workload trace.swf --policy saf --placement energy
   optimize simulate queue --platform mini --prefer slowdown=2,energy=1
   optimize simulate queue --listen tcp://*:28000 --policy sjf --backfill easy
   optimize simulate queue --options options.json --runs 100 --outmodel agent.json --logs logs
@@ -85,7 +89,7 @@ Exit code 6: no job can be simulated, or jobs wait for ever.`,
 	fs.StringVar(&f.outModel, "outmodel", "", "write what it learned to `FILE`; may be that of --inmodel")
 	fs.IntVar(&f.runs, "runs", 1, "simulations of the agent of --options, one after the other (hdeeprm-launch -nr)")
 	fs.StringVar(&f.logs, "logs", "", "append rewards.log, losses.log, makespans.log, actions.log and probs.json of these in `DIR`")
-	fs.StringVar(&f.jobstat, "jobstat", "", "print a number about the jobs, `FIELD:STAT`: "+strings.Join(batsim.Fields, "|")+" : "+strings.Join(batsim.Stats, "|")+", and end")
+	fs.StringVar(&f.jobstat, "jobstat", "", "print one number about the jobs, `FIELD:STAT`, size:p99 say")
 	fs.BoolVar(&f.list, "policies", false, "list orders, pairs, backfills and placements, what each is and where it is from")
 	fs.Uint64Var(&f.seed, "seed", 0, "seed of everything that is random")
 	fs.StringVar(&f.format, "format", "text", strings.Join(render.Formats(), "|")+" (default: by the name of --out)")
@@ -243,7 +247,11 @@ func (e *env) launch(ctx context.Context, f *simulatingQueue, w *sweep.Workload,
 		}
 		return hdeeprm.AppendLogs(inDir(e.dir, f.logs), run)
 	}
-	return w.Launch(ctx, sweep.Method{Seed: f.seed, Compat: f.compat}, l)
+	r, err := w.Launch(ctx, sweep.Method{Seed: f.seed, Compat: f.compat}, l)
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, gradient.ErrForeign) {
+		err = usageError{fmt.Errorf("--inmodel: %w", err)}
+	}
+	return r, err
 }
 
 func (e *env) runQueue(common *common, f *simulatingQueue, format, source string, run func(context.Context, func(done, total int)) (*sweep.Run, error)) error {
@@ -257,7 +265,7 @@ func (e *env) runQueue(common *common, f *simulatingQueue, format, source string
 	switch {
 	case err != nil && errors.As(context.Cause(ctx), &broken):
 		err = exitError{broken.code(), fmt.Errorf("simulate queue: %w: %w", broken, err)}
-	case errors.Is(err, hdeeprm.ErrBlocked):
+	case errors.Is(err, hdeeprm.ErrBlocked), errors.Is(err, sweep.ErrNothing):
 		err = exitError{optimizer.CodeInfeasible, fmt.Errorf("simulate queue: %w", err)}
 	case err != nil:
 		err = fmt.Errorf("simulate queue: %w", err)

@@ -17,7 +17,6 @@ import (
 	"trainopt/simulator/queue"
 	"trainopt/simulator/queue/hdeeprm"
 	"trainopt/simulator/queue/sweep"
-	"trainopt/simulator/queue/unequal"
 	"trainopt/simulator/workload/swf"
 )
 
@@ -51,8 +50,8 @@ func (f *queueFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.platform, "platform", "", "unequal cores: HDeepRM's JSON, Batsim's XML, or learning|mini|das2|gaia|mc2|pik|ricc")
 	fs.StringVar(&f.workload, "workload", "", "jobs for the platform: Batsim's JSON, or a trace (SWF)")
 	fs.StringVar(&f.custom, "custom-workload", "", "Batsim's JSON whose jobs do what they ask for (hdeeprm-launch -cw)")
-	fs.StringVar(&f.placement, "placement", "", "on a platform, where an order's jobs run: "+strings.Join(unequal.Placements(), "|")+" (default best)")
-	fs.StringVar(&f.objective, "objective", "", "makespan|avg_job_slowdown|avg_job_completion|avg_utilization|energy_consumption|edp: what agents learn and placements aim for")
+	fs.StringVar(&f.placement, "placement", "", "on a platform, where an order's jobs run, see --policies (default best)")
+	fs.StringVar(&f.objective, "objective", "", "what agents learn and placements aim for: makespan, avg_job_slowdown, energy_consumption, …")
 	fs.StringVar(&f.observation, "observation", "", "what agents see: normal|small|minimal")
 	fs.Float64Var(&f.sensitivity, "queue-sensitivity", 0, "relative change of the queue that agents see as the largest (default 0.05)")
 	fs.BoolVar(&f.void, "void", false, "agents may also do nothing")

@@ -220,6 +220,9 @@ func (w *Workload) Run(ctx context.Context, m Method, p Window) (*Run, error) {
 		return nil, err
 	}
 	r.CountDropped()
+	if n := len(r.Jobs); err == nil && n > 0 && r.Dropped[NeverFits] == n {
+		return nil, fmt.Errorf("%w: %d jobs are %s", ErrNothing, n, NeverFits)
+	}
 	return r, err
 }
 
@@ -236,5 +239,5 @@ func (r *Run) CountDropped() {
 	}
 }
 
-// NeverFits is why a job was rejected at its submission.
-const NeverFits = "larger than the machine, or needs more memory than it has"
+// NeverFits is why jobs were rejected at their submission.
+const NeverFits = "larger than the machine or need more memory than it has"

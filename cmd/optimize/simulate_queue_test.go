@@ -1,0 +1,367 @@
+package main
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"trainopt/optimizer"
+)
+
+// tinySWF are four jobs on 4 processors; the last line is damaged, and the fourth job larger than the machine.
+const tinySWF = "; MaxProcs: 4\n" +
+	"1 0 -1 100 4 -1 -1 4 100 -1 1 -1 -1 -1 -1 -1 -1 -1\n" +
+	"2 10 -1 50 2 -1 -1 2 60 -1 1 -1 -1 -1 -1 -1 -1 -1\n" +
+	"3 20 -1 50 3 -1 -1 3 50 -1 1 -1 -1 -1 -1 -1 -1 -1\n" +
+	"4 30 -1 50 8 -1 -1 8 50 -1 1 -1 -1 -1 -1 -1 -1 -1\n" +
+	"5 40 -1 50 0 -1 -1 0 50 -1 1 -1 -1 -1 -1 -1 -1 -1\n" +
+	"6 zzz\n"
+
+// tinyBatsim are two jobs of HDeepRM's learning experiment.
+const tinyBatsim = `{"nb_res": 4, "jobs": [{"id": 0, "subtime": 0, "res": 1, "profile": "p"}, {"id": 1, "subtime": 0, "res": 1, "profile": "p"}],
+	"profiles": {"p": {"type": "parallel_homogeneous", "com": 0, "cpu": 21e9, "req_time": 5, "req_ops": 21e9, "mem": 8000, "mem_bw": 24}}}`
+
+const tinyOptions = `{"seed": 19021285, "platform_file_path": "learning", "workload_file_path": "w.json", "pybatsim": {"env": {"objective": "makespan",
+	"observation": "minimal", "actions": {"selection": [{"shortest": ["high_gflops", "high_mem_bw"]}], "void": false}},
+	"agent": {"type": "LEARNING", "run": "train", "hidden": 16, "lr": 0.005}}}`
+
+func TestSimulateQueueJSON(t *testing.T) {
+	w := newWorld(t)
+	w.write("jobs.swf", tinySWF)
+	code, out, errs := w.run("simulate", "queue", "--trace", "jobs.swf", "--policy", "fcfs", "--backfill", "none", "--json", "--jobs", "jobs.csv", "--batsim-out", "b")
+	if code != optimizer.CodeDone || errs != "" {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	var got map[string]any
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"schema", "engine", "policy", "backfill", "seed", "jobs", "mean_bounded_slowdown", "mean_slowdown", "mean_wait_s", "mean_turnaround_s",
+		"max_bounded_slowdown", "max_slowdown", "max_wait_s", "max_turnaround_s", "utilization", "makespan_s", "energy_joules", "dropped", "events", "wall_s", "warnings"} {
+		if _, ok := got[key]; !ok {
+			t.Errorf("no %q in the JSON", key)
+		}
+	}
+	jobs := got["jobs"].([]any)
+	second := jobs[1].(map[string]any)
+	if got["schema"] != 1.0 || got["engine"] != "queue" || len(jobs) != 3 || got["energy_joules"] != nil || got["makespan_s"] != 200.0 {
+		t.Errorf("%s", out)
+	}
+	for key, want := range map[string]any{"id": "2", "submit_s": 10.0, "start_s": 100.0, "end_s": 150.0, "procs": 2.0, "allocated": nil} {
+		if v, ok := second[key]; !ok || v != want {
+			t.Errorf("%s of the second job is %v, want %v", key, v, want)
+		}
+	}
+	if dropped := got["dropped"].(map[string]any); dropped["larger than the machine"] != 1.0 || dropped["no processors"] != 1.0 || dropped["line is not a job"] != 1.0 {
+		t.Errorf("dropped: %v", dropped)
+	}
+	rows := func(name string) [][]string {
+		f, err := os.Open(filepath.Join(w.dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		all, err := csv.NewReader(f).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	if all := rows("jobs.csv"); len(all) != 4 || all[3][0] != "3" || all[3][2] != "150" {
+		t.Errorf("jobs: %v", all)
+	}
+	if all := rows("b_jobs.csv"); len(all) != 4 || all[0][0] != "job_id" {
+		t.Errorf("Batsim's jobs: %v", all)
+	}
+	if all := rows("b_schedule.csv"); len(all) != 2 || all[0][0] != "batsim_version" {
+		t.Errorf("Batsim's schedule: %v", all)
+	}
+}
+
+// TestSimulateQueueAlone: it works without any file, no line is wider than 100, and the same seed gives the same bytes.
+func TestSimulateQueueAlone(t *testing.T) {
+	w := newWorld(t)
+	code, out, errs := w.run("simulate", "queue")
+	if code != optimizer.CodeDone || errs != "" || !strings.Contains(out, "1000 jobs of Lublin's model") || !strings.Contains(out, "all ended") {
+		t.Fatalf("exit %d: %s\n%s", code, errs, out)
+	}
+	for _, args := range [][]string{{}, {"--policies"}, {"--platform", "mini", "--jobs-count", "50"}, {"--jobs-count", "60", "--policy", "rollout"}, {"--help"}} {
+		_, out, errs := w.run(append([]string{"simulate", "queue"}, args...)...)
+		for _, line := range strings.Split(out, "\n") {
+			if len([]rune(line)) > 100 && !strings.HasPrefix(line, "      --") && !strings.HasPrefix(line, "  -") {
+				t.Errorf("%v: wider than 100: %s", args, line)
+			}
+		}
+		if out == "" || errs != "" {
+			t.Errorf("%v: %s", args, errs)
+		}
+	}
+	_, first, _ := w.run("simulate", "queue", "--json", "--jobs-count", "80", "--seed", "3")
+	_, second, _ := w.run("simulate", "queue", "--json", "--jobs-count", "80", "--seed", "3")
+	if first == "" || realTime.ReplaceAllString(first, "") != realTime.ReplaceAllString(second, "") {
+		t.Error("the same seed gives other bytes")
+	}
+	for file, want := range map[string]string{"r.html": "Jobs on cores", "r.csv": "id,submit_s", "r.json": `"schema": 1`, "r.txt": "bounded slowdown"} {
+		if code, out, errs := w.run("simulate", "queue", "--jobs-count", "40", "--out", file); code != optimizer.CodeDone || out != "" {
+			t.Fatalf("%s: exit %d: %s%s", file, code, out, errs)
+		}
+		if data, err := os.ReadFile(filepath.Join(w.dir, file)); err != nil || !strings.Contains(string(data), want) {
+			t.Errorf("%s lacks %q: %v\n%.300s", file, want, err, data)
+		}
+	}
+}
+
+// TestSimulateQueuePublished: a sequence of RLScheduler's evaluation comes out as its own simulator plays it.
+func TestSimulateQueuePublished(t *testing.T) {
+	const path = "../../../shared/data/swf/lublin_256.swf.gz"
+	full, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(full); err != nil {
+		t.Skip("the trace Lublin-1 is not here")
+	}
+	w := newWorld(t)
+	code, out, errs := w.run("simulate", "queue", "--trace", full, "--as-published", "--policy", "sjf", "--window", "1981:1024", "--json")
+	var got struct {
+		Mean float64 `json:"mean_bounded_slowdown"`
+		Jobs []any
+	}
+	if err := json.Unmarshal([]byte(out), &got); err != nil || code != optimizer.CodeDone {
+		t.Fatalf("exit %d: %s, %v", code, errs, err)
+	}
+	if len(got.Jobs) != 1024 {
+		t.Errorf("%d jobs", len(got.Jobs))
+	}
+	code, out, errs = w.run("compare", "queue", "--trace", full, "--as-published", "--policies", "sjf,f1", "--backfill", "none", "--starts", "published", "--json")
+	var c struct {
+		Rows []struct {
+			Policy, Metric string
+			Mean           float64
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &c); err != nil || code != optimizer.CodeDone {
+		t.Fatalf("exit %d: %s, %v", code, errs, err)
+	}
+	want := map[string]float64{"sjf": 277.35, "f1": 258.37}
+	for _, r := range c.Rows {
+		if r.Metric == "mean_bounded_slowdown" && (r.Mean < want[r.Policy]-0.006 || r.Mean > want[r.Policy]+0.006) {
+			t.Errorf("%s: %v, published %v", r.Policy, r.Mean, want[r.Policy])
+		}
+	}
+}
+
+// TestSimulateQueueLaunch: options of HDeepRM with runs, logs and policy files, under the old names too.
+func TestSimulateQueueLaunch(t *testing.T) {
+	w := newWorld(t)
+	w.write("w.json", tinyBatsim)
+	w.write("options.json", tinyOptions)
+	code, out, errs := w.run("simulate", "queue", "options.json", "--nbruns", "150", "--out_model", "agent.json", "--logs", "logs")
+	if code != optimizer.CodeDone || errs != "" || !strings.Contains(out, "150; reward") || !strings.Contains(out, "563.18 J") {
+		t.Fatalf("exit %d: %s\n%s", code, errs, out)
+	}
+	for _, name := range []string{"rewards.log", "losses.log", "makespans.log", "actions.log"} {
+		data, err := os.ReadFile(filepath.Join(w.dir, "logs", name))
+		if err != nil || strings.Count(string(data), "\n") != 150 {
+			t.Errorf("%s: %v, %d lines", name, err, strings.Count(string(data), "\n"))
+		}
+	}
+	if _, err := os.Stat(filepath.Join(w.dir, "logs", "probs.json")); err != nil {
+		t.Error(err)
+	}
+	if code, out, errs := w.run("simulate", "queue", "--options", "options.json", "--policy", "agent.json"); code != optimizer.CodeDone || !strings.Contains(out, "563.18 J") {
+		t.Errorf("exit %d: %s\n%s", code, errs, out)
+	}
+	if code, out, errs := w.run("simulate", "queue", "--options", "options.json", "--set", "pybatsim.agent.run=test", "--inmodel", "agent.json", "--out", "agent.html"); code != optimizer.CodeDone || out != "" {
+		t.Errorf("exit %d: %s\n%s", code, errs, out)
+	}
+	if code, out, errs := w.run("simulate", "queue", "--options", "options.json", "--agent", "classic"); code != optimizer.CodeDone || !strings.Contains(out, "661.82 J") {
+		t.Errorf("exit %d: %s\n%s", code, errs, out)
+	}
+	if code, out, errs := w.run("simulate", "queue", "--options", "options.json", "--jobstat", "mem_bw:p95"); code != optimizer.CodeDone || out != "24\n" {
+		t.Errorf("exit %d: %s\n%s", code, errs, out)
+	}
+}
+
+func TestSimulateQueueRefusals(t *testing.T) {
+	w := newWorld(t)
+	w.write("jobs.swf", tinySWF)
+	w.write("nosize.swf", strings.Replace(tinySWF, "; MaxProcs: 4\n", "", 1))
+	w.write("junk.swf", "a b c\n\x00\xff\n")
+	w.write("empty.swf", "")
+	w.write("w.json", tinyBatsim)
+	w.write("huge.json", strings.ReplaceAll(tinyBatsim, `"res": 1`, `"res": 1000`))
+	w.write("options.json", tinyOptions)
+	w.write("bad.json", `{"sed": 3}`)
+	w.write("agent.py", "class A: pass\n")
+	for line, c := range map[string]struct {
+		code optimizer.Code
+		want string
+	}{
+		"simulate queue --policy sjff":                                          {2, "nearest known is sjf"},
+		"simulate queue --policy junk.swf":                                      {2, "junk.swf"},
+		"simulate queue --backfill lazy":                                        {2, "want one of conservative, easy, none, rlscheduler"},
+		"simulate queue --trace nowhere":                                        {2, "nowhere"},
+		"simulate queue --trace .":                                              {2, "--trace"},
+		"simulate queue --trace nosize.swf":                                     {2, "say --procs"},
+		"simulate queue --trace junk.swf --procs 4":                             {6, "no job can be used"},
+		"simulate queue --trace empty.swf --procs 4":                            {6, "no job can be used"},
+		"simulate queue --trace jobs.swf --load 0.5":                            {2, "--load says nothing where jobs are read"},
+		"simulate queue --trace jobs.swf --window 2:2":                          {2, "0 to 2"},
+		"simulate queue --trace jobs.swf --window 2":                            {2, "START:LENGTH"},
+		"simulate queue --trace jobs.swf --as-published":                        {2, "8"},
+		"simulate queue --trace jobs.swf --procs 0":                             {2, "--procs 0"},
+		"simulate queue --generate gauss":                                       {2, "want lublin"},
+		"simulate queue --jobs-count 0":                                         {2, "0 jobs"},
+		"simulate queue --load -1":                                              {2, "load"},
+		"simulate queue --policy first-random":                                  {2, "needs a platform"},
+		"simulate queue --placement best":                                       {2, "--placement says nothing without"},
+		"simulate queue --platform nothing":                                     {2, "nothing"},
+		"simulate queue --platform mini --placement worst":                      {2, "worst"},
+		"simulate queue --platform mini --policy rollout":                       {2, "for equal processors"},
+		"simulate queue --platform mini --objective fame":                       {2, "fame"},
+		"simulate queue --platform mini --observation all":                      {2, "all"},
+		"simulate queue --platform mini --as-published":                         {2, "--as-published says nothing on a platform"},
+		"simulate queue --platform learning --workload huge.json":               {6, "no job"},
+		"simulate queue --platform learning --workload w.json --trace jobs.swf": {2, "want one of them"},
+		"simulate queue --options bad.json":                                     {2, "sed"},
+		"simulate queue --options nowhere.json":                                 {2, "nowhere.json"},
+		"simulate queue agent.py":                                               {2, "Python"},
+		"simulate queue options.json --options options.json":                    {2, "names a file already"},
+		"simulate queue options.json --agent clever":                            {2, "want classic, reinforce or a2c"},
+		"simulate queue options.json --runs 0":                                  {2, "--runs 0"},
+		"simulate queue options.json --inmodel nowhere":                         {2, "nowhere"},
+		"simulate queue options.json --jobstat mem:p50":                         {2, "p50"},
+		"simulate queue --runs 3":                                               {2, "needs --platform or --options"},
+		"simulate queue --logs x":                                               {2, "--logs says nothing"},
+		"simulate queue --prefer fame=1":                                        {2, "--prefer"},
+		"simulate queue --prefer time --policy sjf":                             {2, "--policy says nothing with --prefer"},
+		"simulate queue --transcript x":                                         {2, "--transcript says nothing"},
+		"simulate queue --listen tcp://x --connect tcp://y":                     {2, "want one of them"},
+		"simulate queue --format pdf":                                           {2, "want one of csv, html, json, text"},
+		"simulate queue --polcy fcfs":                                           {2, "nearest known is --policy"},
+		"compare queue --policies sjf,sjf":                                      {2, "named twice"},
+		"compare queue --policies sjf,best":                                     {2, "best"},
+		"compare queue --against saf --policies sjf,fcfs":                       {2, "--against"},
+		"compare queue --trace jobs.swf --windows 0":                            {2, "--windows 0"},
+		"compare queue --trace jobs.swf --starts x":                             {2, "--starts"},
+		"compare queue --trace jobs.swf --starts 1 --length 5":                  {2, "0 to 2"},
+		"compare queue --trace jobs.swf --length 5":                             {2, "--length says nothing"},
+		"compare queue --figure 7":                                              {2, "want rlscheduler or hdeeprm"},
+		"compare queue --figure rlscheduler":                                    {2, "--trace FILE"},
+		"compare queue --figure rlscheduler --trace jobs.swf":                   {2, "its name is none"},
+		"compare queue --metrics a.csv":                                         {2, "want two"},
+		"compare queue --metrics a.csv,b.csv":                                   {2, "a.csv"},
+	} {
+		code, out, errs := w.run(strings.Fields(line)...)
+		if code != c.code || out != "" || !strings.Contains(errs, c.want) || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%s: exit %d, want %d and one line with %q\n%s%s", line, code, c.code, c.want, out, errs)
+		}
+	}
+}
+
+func TestSimulateQueueInterrupted(t *testing.T) {
+	for _, args := range [][]string{{"--jobs-count", "3000", "--policy", "rollout", "--json"}, {"--platform", "gaia", "--jobs-count", "20000", "--json"},
+		{"--platform", "mini", "--agent", "reinforce", "--runs", "100000", "--json"}} {
+		w := newWorld(t)
+		w.signals <- os.Interrupt
+		code, out, errs := w.run(append([]string{"simulate", "queue"}, args...)...)
+		if code != optimizer.CodeInterrupt || !strings.Contains(errs, "interrupted") || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%v: exit %d: %s", args, code, errs)
+		}
+		if out != "" && !json.Valid([]byte(out)) {
+			t.Errorf("%v: no JSON: %.300s", args, out)
+		}
+	}
+}
+
+func TestCompareQueue(t *testing.T) {
+	w := newWorld(t)
+	code, out, errs := w.run("compare", "queue", "--policies", "fcfs,saf", "--backfill", "none,easy", "--jobs-count", "100", "--seeds", "0:5", "--front", "--json", "--jobs-out", "all.csv")
+	if code != optimizer.CodeDone || errs != "" {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	var got struct {
+		Schema   int
+		Engine   string
+		Policies []string
+		Cases    int
+		Paired   []any
+		Tables   []struct{ Title string }
+	}
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Schema != 1 || got.Engine != "queue" || strings.Join(got.Policies, " ") != "fcfs+none fcfs+easy saf+none saf+easy" || got.Cases != 6 || len(got.Paired) == 0 || len(got.Tables) != 1 {
+		t.Errorf("%+v", got)
+	}
+	data, err := os.ReadFile(filepath.Join(w.dir, "all.csv"))
+	if err != nil || strings.Count(string(data), "\n") != 1+4*6*100 {
+		t.Errorf("%v, %d lines", err, strings.Count(string(data), "\n"))
+	}
+	for _, args := range []string{"--platform mini --jobs-count 40 --policies first-high_gflops,saf --placement best,energy --prefer balanced --seeds 0:1",
+		"--figure hdeeprm --prefer energy=1", "--jobs-count 300 --policies fcfs,rollout --backfill rlscheduler --windows 5 --length 50 --seeds 0"} {
+		code, out, errs := w.run(append([]string{"compare", "queue"}, strings.Fields(args)...)...)
+		if code != optimizer.CodeDone || errs != "" {
+			t.Errorf("%s: exit %d: %s", args, code, errs)
+		}
+		if strings.Contains(args, "prefer") && !strings.Contains(out, "picked") {
+			t.Errorf("%s picks nothing:\n%s", args, out)
+		}
+	}
+	if code, out, errs := w.run("compare", "queue", "--jobs-count", "60", "--seeds", "0", "--out", "c.html"); code != optimizer.CodeDone || out != "" || errs != "" {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+}
+
+// TestCompareQueueMetrics: two schedules that simulations left stand side by side.
+func TestCompareQueueMetrics(t *testing.T) {
+	w := newWorld(t)
+	w.write("jobs.swf", tinySWF)
+	for _, p := range []string{"fcfs", "sjf"} {
+		if code, _, errs := w.run("simulate", "queue", "--trace", "jobs.swf", "--policy", p, "--batsim-out", p); code != optimizer.CodeDone {
+			t.Fatal(errs)
+		}
+	}
+	code, out, errs := w.run("compare", "queue", "--metrics", "fcfs_schedule.csv,sjf_schedule.csv")
+	if code != optimizer.CodeDone || errs != "" || strings.Count(out, "\n") != 9 || !strings.Contains(out, "makespan") {
+		t.Errorf("exit %d: %s\n%s", code, errs, out)
+	}
+	if _, out, _ = w.run("compare", "queue", "--metrics", "fcfs_schedule.csv,sjf_schedule.csv", "--json"); !json.Valid([]byte(out)) {
+		t.Errorf("no JSON: %s", out)
+	}
+}
+
+// TestSimulateQueueOverASocket: what one half decides and the other simulates is what one program does alone.
+func TestSimulateQueueOverASocket(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Skip("no sockets here")
+	}
+	endpoint := "tcp://" + l.Addr().String()
+	l.Close()
+	other := make(chan string, 1)
+	there := newWorld(t)
+	go func() {
+		_, out, errs := there.run("simulate", "queue", "--listen", endpoint, "--policy", "sjf", "--backfill", "easy", "--transcript", "talk")
+		other <- out + errs
+	}()
+	w := newWorld(t)
+	code, out, errs := w.run("simulate", "queue", "--jobs-count", "100", "--connect", endpoint)
+	if code != optimizer.CodeDone || errs != "" {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	_, alone, _ := w.run("simulate", "queue", "--jobs-count", "100", "--policy", "sjf", "--backfill", "easy")
+	wait := regexp.MustCompile(`(?m)^wait .*$`)
+	if got := <-other; wait.FindString(out) == "" || wait.FindString(out) != wait.FindString(alone) || wait.FindString(got) != wait.FindString(alone) {
+		t.Errorf("%s\n%s\n%s", out, got, alone)
+	}
+	if data, err := os.ReadFile(filepath.Join(there.dir, "talk")); err != nil || !strings.Contains(string(data), "SIMULATION_BEGINS") {
+		t.Errorf("transcript: %v, %.200s", err, data)
+	}
+}
