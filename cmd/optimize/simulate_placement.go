@@ -47,7 +47,8 @@ slo, objective, value, predictor, predicted_rps, cost, apps[app, containers, mea
 mean, best]. Bound and gap are of the method's objective, with what it knew of throughputs.
 Exit code 6: the batch does not fit, or no placement keeps the limits.`,
 		Example: `  optimize simulate placement
-  optimize simulate placement --nodes 81 --counts 27,32,12,37,30,34,28 --method metis --out metis.html
+  optimize simulate placement --nodes 81 --counts 27,32,12,37,30,34,28 --method metis
+  optimize simulate placement --method greedy --out page.html
   optimize simulate placement --batch metis:1000:0 --method greedy --json
   optimize simulate placement --objective rps=1,vacant=0.5 --max-violations 20
   optimize simulate placement --methods`,
@@ -60,15 +61,15 @@ Exit code 6: the batch does not fit, or no placement keeps the limits.`,
 	}
 	fs := cmd.Flags()
 	fs.SetNormalizeFunc(normalize)
-	fs.StringVar(&f.counts, "counts", "", "containers of each app, `A,B,…`, in the order of the table")
-	fs.StringVar(&f.batch, "batch", "", "`FILE[:ROW]` of counts, or metis:SIZE:GROUP (default: metis:200:0)")
+	fs.StringVar(&f.counts, "counts", "", "containers of each app, `A,B`…, in the table's order")
+	fs.StringVar(&f.batch, "batch", "", "of counts: `FILE[:ROW]` or metis:SIZE:GROUP")
 	f.placementFlags.add(fs)
 	fs.StringVar(&f.method, "method", "exact", "who places, see --methods")
 	fs.BoolVar(&f.list, "methods", false, "list the methods, what each does and where it is from")
 	fs.Uint64Var(&f.seed, "seed", 0, "seed of methods that draw or learn")
 	fs.StringVar(&f.arrivals, "arrivals", "", "CSV `FILE` of containers that come and go: app, +1 or −1")
-	fs.IntVar(&f.migrate, "migrate", 0, "with --arrivals: at most `N` containers move after each line")
-	fs.Float64Var(&f.moveCost, "move-cost", 0.1, "with --migrate: what a move must gain, in containers alone")
+	fs.IntVar(&f.migrate, "migrate", 0, "with --arrivals: `N` containers may move after each line")
+	fs.Float64Var(&f.moveCost, "move-cost", 0.1, "with --migrate: what a move must gain")
 	fs.StringVar(&f.format, "format", "text", strings.Join(render.Formats(), "|")+" (default: by the name of --out)")
 	fs.StringVarP(&f.output, "out", "o", "", "write to `FILE` instead of standard output")
 	fs.StringVar(&f.nodesOut, "nodes-out", "", "write what each node holds to `FILE` as CSV")
@@ -178,6 +179,9 @@ func (f *simulatingPlacement) config(e *env, cmd *cobra.Command) (*render.Run, *
 	}
 	if m.Wishes && len(p.problem.Constraints) == 0 {
 		return nil, nil, fmt.Errorf("--method %s knows nothing but wishes about neighbours, and there are none", f.method)
+	}
+	if f.method == "metis" && f.model == "" && !(slices.Equal(p.apps(), placement.MetisApps()) && p.problem.Types[0].Table.Capacity() == 8) {
+		return nil, nil, errors.New("--method metis: the sub-schedulers in the binary are for the apps of Metis and nodes of 8; name others by --model, or take divide-conquer, which needs none")
 	}
 	batch, words, err := f.theBatch(e, cmd, p.apps())
 	if err != nil {

@@ -34,21 +34,21 @@ type placementFlags struct {
 }
 
 func (f *placementFlags) add(fs *pflag.FlagSet) {
-	fs.IntVar(&f.nodes, "nodes", 81, "number of nodes (default for batches of Metis from 1000 on: 729)")
+	fs.IntVar(&f.nodes, "nodes", 81, "number of nodes (batches of Metis from 1000 on: 729)")
 	fs.IntVar(&f.capacity, "capacity", 0, "containers that a node holds (default: as many as the table has)")
-	fs.StringVar(&f.nodeTypes, "node-types", "", "instead: CSV `FILE` of node types: name, count; and as wished table, speed, cost, capacity")
-	fs.StringVar(&f.table, "table", metisData, "throughputs: `FILE`, .npz of Metis or CSV with n_APP and rps_APP, or metis (in the binary)")
-	fs.StringVar(&f.predictor, "predictor", "measured", "what methods know of throughputs: measured, forest (from a fifth of the table), or forest:`FILE`")
-	fs.Float64Var(&f.slo, "slo", 0.95, "throughput, relative to alone, from which on a container counts as served")
-	fs.StringVar(&f.existing, "existing", "", "CSV `FILE` of what runs already and does not move: a row of counts for each node")
-	fs.StringVar(&f.constraints, "constraints", "", "wishes about neighbours: `FILE`, metis, derived (from the table) or none (default: metis, for other tables derived)")
-	fs.StringVar(&f.objective, "objective", "rps", "what is maximised: rps, slo, vacant, cost, violations, or weights: `rps=1,vacant=0.5`")
-	fs.Float64Var(&f.maxMissed, "max-violations", 0, "wishes may be missed by so much, weighted; 0: they are hard (default: any)")
+	fs.StringVar(&f.nodeTypes, "node-types", "", "CSV `FILE` of node types: name,count,table,speed,cost,capacity")
+	fs.StringVar(&f.table, "table", metisData, "throughputs: `FILE` (.npz of Metis, CSV with n_APP, rps_APP)")
+	fs.StringVar(&f.predictor, "predictor", "measured", "what methods know: `measured`, forest (of a fifth), forest:FILE")
+	fs.Float64Var(&f.slo, "slo", 0.95, "throughput from which on a container is served")
+	fs.StringVar(&f.existing, "existing", "", "CSV `FILE` of what runs already: a row of counts for each node")
+	fs.StringVar(&f.constraints, "constraints", "", "wishes: `FILE`, metis, derived or none (default: metis, else derived)")
+	fs.StringVar(&f.objective, "objective", "rps", "`WHAT`: rps, slo, vacant, cost, violations, or rps=1,vacant=0.5")
+	fs.Float64Var(&f.maxMissed, "max-violations", 0, "wishes may be missed by so much; 0: they are hard")
 	fs.Float64Var(&f.minSLO, "min-slo", 0, "at least this share of containers is served")
 	fs.IntVar(&f.maxNodes, "max-nodes", 0, "at most so many nodes are used")
 	fs.Float64Var(&f.maxCost, "max-cost", 0, "nodes that are used cost at most so much")
 	fs.IntVar(&f.episodes, "episodes", 0, "that methods play which learn (default: by method)")
-	fs.StringVar(&f.model, "model", "", "`FILE` of trained sub-schedulers for metis (default: those in the binary)")
+	fs.StringVar(&f.model, "model", "", "`FILE` of sub-schedulers for metis (default: in the binary)")
 	fs.BoolVar(&f.compat, "compat", false, "as the published code does, see --methods")
 }
 

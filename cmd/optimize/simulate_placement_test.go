@@ -239,6 +239,8 @@ func TestSimulatePlacementRefusals(t *testing.T) {
 		"--table missing.csv --counts 1,1":                "not among the samples",
 		"--table table.csv":                               "--counts or --batch",
 		"--table table.csv --constraints metis":           "--constraints metis",
+		"--table table.csv --counts 1,1 --method metis":   "--model",
+		"--capacity 4 --method metis":                     "--model",
 		"--predictor magic":                               "measured, forest",
 		"--predictor forest:nowhere":                      "nowhere",
 		"--predictor forest:table.csv":                    "has apps web, db",

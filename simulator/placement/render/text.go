@@ -122,7 +122,7 @@ func (v *view) notes() []string { return append(slices.Clone(v.Notes), v.Outcome
 func (v *view) patterns(most int) (t evaluate.Table) {
 	t = evaluate.Table{Title: fmt.Sprintf("What nodes hold: %s", counted(len(v.groups), "kind"))}
 	if len(v.Problem.Types) > 1 {
-		t.Head = append(t.Head, "nodes of type")
+		t.Head = append(t.Head, "type")
 	}
 	t.Head = append(t.Head, "nodes")
 	t.Head = append(t.Head, v.names...)
@@ -145,7 +145,7 @@ func (v *view) patterns(most int) (t evaluate.Table) {
 		t.Lines = append(t.Lines, append(line, fixed(ratio(g.rps, g.size), 3), of(g.served, g.size), orDot(int(math.Round(g.missed)))))
 	}
 	if len(v.groups) > most {
-		rest.Title = fmt.Sprintf("; the %d most frequent are shown, %d nodes hold others", most, nodes)
+		rest.Title = fmt.Sprintf("; %d are shown, %d nodes hold others", most, nodes)
 	}
 	t.Title += rest.Title
 	return t

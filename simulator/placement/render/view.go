@@ -14,7 +14,7 @@ type view struct {
 	worth     placement.Worth
 	predicted placement.Worth // by Told; MeanRPS is NaN without
 	names     []string        // of the apps
-	groups    []group         // the most frequent ones first, nothing at the end
+	groups    []group         // by type, the most frequent ones first, nothing at the end
 	groupOf   []int           // of each node
 	apps      []app
 }
@@ -93,7 +93,7 @@ func (v *view) group() {
 		v.groups[i].nodes++
 	}
 	slices.SortFunc(v.groups, func(a, b group) int {
-		return cmp.Or(cmp.Compare(min(b.size, 1), min(a.size, 1)), cmp.Compare(b.nodes, a.nodes), cmp.Compare(a.kind, b.kind), cmp.Compare(a.pattern, b.pattern))
+		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(min(b.size, 1), min(a.size, 1)), cmp.Compare(b.nodes, a.nodes), cmp.Compare(a.pattern, b.pattern))
 	})
 	for i, g := range v.groups {
 		at[key{g.kind, g.pattern}] = i
