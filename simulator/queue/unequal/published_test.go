@@ -2,6 +2,7 @@ package unequal
 
 import (
 	"context"
+	"flag"
 	"os"
 	"path/filepath"
 	"testing"
@@ -72,3 +73,22 @@ func TestMiniBeatsTheBestPairs(t *testing.T) {
 		})
 	}
 }
+
+// Rollouts beat the best pairs too, but not always the defaults, and take a hundred times as long.
+func TestMiniRollouts(t *testing.T) {
+	if !*rollout {
+		t.Skip("wants -rollout and a minute")
+	}
+	tree, jobs := mini(t)
+	r, err := Run(context.Background(), Config{Tree: tree, Jobs: jobs, Objective: Finish, Rollout: &Rollout{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := r.Summary()
+	t.Logf("makespan %.1f s, mean slowdown %.3f, energy %.2f MJ", s.Makespan, s.Slowdown.Mean, s.Energy/1e6)
+	if s.Makespan > pairMakespan || s.Slowdown.Mean > 0.5*pairSlowdown || s.Energy > pairEnergy {
+		t.Error("want less than the best pairs")
+	}
+}
+
+var rollout = flag.Bool("rollout", false, "run rollouts on the published workload")

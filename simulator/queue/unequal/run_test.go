@@ -69,6 +69,9 @@ func TestSchedulesKeepTheirLaws(t *testing.T) {
 			Backfill:  rapid.SampledFrom(Backfills()).Draw(t, "backfill"),
 			Placement: rapid.SampledFrom(Placements()).Draw(t, "placement"),
 			Objective: Objective(rapid.IntRange(0, 2).Draw(t, "objective"))}
+		if c.Backfill == "easy" && rapid.Bool().Draw(t, "rollout") {
+			c.Rollout = &Rollout{Placements: []string{"high_gflops", "best"}}
+		}
 		r, err := Run(context.Background(), c)
 		if err != nil {
 			t.Fatal(err)
@@ -222,6 +225,12 @@ func TestHomogeneous(t *testing.T) {
 func TestBadConfig(t *testing.T) {
 	err := (&Config{Order: "x", Backfill: "y", Placement: "z", Objective: 9}).Validate()
 	for _, want := range []string{"no machine", `order "x"`, `backfilling "y"`, `placement "z"`, "objective 9"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	err = (&Config{Backfill: "none", Rollout: &Rollout{Orders: []string{"u"}, Placements: []string{"v"}, Samples: -1}}).Validate()
+	for _, want := range []string{`order "u"`, `placement "v"`, "-1 samples", "with none backfilling"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}

@@ -24,6 +24,7 @@ type State struct {
 	dirty   []int32 // running jobs whose speed may have changed
 	arena   []int32
 	history history
+	truth   []float64 // of each job in a rollout: what each of its cores really does; nil
 }
 
 // running is a job that runs.
@@ -114,7 +115,11 @@ func (s *State) start(job int32, where []int32) {
 	s.arena = append(s.arena, where...)
 	s.slot[job] = int32(len(s.running))
 	s.running = append(s.running, running{job: job, cores: s.arena[from:len(s.arena):len(s.arena)], start: s.Now, last: s.Now, left: s.work[job]})
-	s.refresh(&s.running[len(s.running)-1])
+	r := &s.running[len(s.running)-1]
+	if s.truth != nil {
+		r.real = s.truth[job]
+	}
+	s.refresh(r)
 	s.settle()
 }
 
@@ -235,16 +240,6 @@ func (s *State) powerOf(p int32) float64 {
 }
 
 // history is what share of the work asked for jobs of the past did.
-type history struct {
-	asked, done float64
-	shares      []float64
-}
+type history struct{ shares []float64 }
 
-func (h *history) add(share float64) {
-	h.asked++
-	h.done += share
-	h.shares = append(h.shares, share)
-}
-
-// mean share, beginning at 1.
-func (h *history) mean() float64 { return (h.done + 3) / (h.asked + 3) }
+func (h *history) add(share float64) { h.shares = append(h.shares, share) }

@@ -34,12 +34,12 @@ import (
 type Objective uint8
 
 const (
-	Finish   Objective = iota // early ends: of the last, and of large jobs more than of small ones
-	Slowdown                  // low mean slowdown
+	Slowdown Objective = iota // low mean slowdown
+	Finish                    // early ends: of the last, and of large jobs more than of small ones
 	Energy                    // few joules
 )
 
-var objectives = [...]string{"finish", "slowdown", "energy"}
+var objectives = [...]string{"slowdown", "finish", "energy"}
 
 // Objectives are the names of the objectives.
 func Objectives() []string { return objectives[:] }
@@ -76,6 +76,8 @@ type Config struct {
 	// Depth is how many waiting jobs a pass looks at behind the first. 0 is all, and with EASY 64 where a placement weighs several
 	// pools, each of which takes time; negative is all.
 	Depth int
+	// Rollout, where it is not nil, chooses order and placement anew at each decision by trying them out; with EASY only.
+	Rollout *Rollout
 	// Progress is told now and then how many jobs have ended; nil: nobody is.
 	Progress func(done, total int)
 }
@@ -97,6 +99,12 @@ func (c *Config) Validate() error {
 	}
 	if int(c.Objective) >= len(objectives) {
 		errs = append(errs, fmt.Errorf("objective %d: want 0…%d", c.Objective, len(objectives)-1))
+	}
+	if c.Rollout != nil {
+		errs = append(errs, c.Rollout.Validate())
+		if c.backfill() != "easy" {
+			errs = append(errs, fmt.Errorf("rollouts with %s backfilling: want easy", c.backfill()))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -144,6 +152,7 @@ type driver struct {
 	simulation *cores.Simulation
 	state      *State
 	policy     policy
+	rollouts   *rollouts // nil: none
 	done       int
 	woken      float64 // the last time for which it asked to be woken
 	failure    error   // the first command that was refused
@@ -162,6 +171,9 @@ func newDriver(c *Config, simulation *cores.Simulation) *driver {
 		o = queue.Orders[c.order()]
 	}
 	d.policy = policy{order: &o, placer: placements[c.placement()].New(c.Tree, c.Objective, c.Seed), backfill: backfills[c.backfill()](), depth: c.Depth}
+	if c.Rollout != nil {
+		d.rollouts = newRollouts(c)
+	}
 	return d
 }
 
@@ -235,6 +247,9 @@ func (d *driver) decide(start func(int32, []int32)) {
 		return
 	}
 	d.state.outlasted()
+	if d.rollouts != nil {
+		d.rollouts.choose(d.state, &d.policy)
+	}
 	if again := d.policy.pass(d.state, start); !math.IsInf(again, 1) && again != d.woken {
 		d.woken = again
 		d.failed(d.simulation.Wake(again))

@@ -1,0 +1,189 @@
+package unequal
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+
+	"trainopt/simulator/queue"
+)
+
+// Rollout chooses order and placement anew at each decision: each pair goes on from a copy of what is known until the jobs that wait
+// have started, and the best for the objective is taken (rollouts of base policies: Bertsekas, Tsitsiklis and Wu, 1997). How long
+// jobs really run is drawn from the shares of what was asked for that those of the past used; nothing arrives any more.
+//
+// The first pair is left only for one that is better by a twentieth, since a new order takes from the first of the queue what it
+// waited for. A decision costs a simulation of the waiting jobs for each pair and sample. It is no sure gain: see TestMiniRollouts.
+type Rollout struct {
+	Orders     []string // nil is saf, f4, sjf and smallest
+	Placements []string // nil is best
+	Samples    int      // of run times; 0 is 2
+	Horizon    int      // jobs that end in a rollout at most; 0 is 40
+}
+
+// Validate names all that is wrong.
+func (r *Rollout) Validate() error {
+	var problems []error
+	for _, o := range r.Orders {
+		if _, ok := queue.Orders[o]; !ok {
+			problems = append(problems, fmt.Errorf("rollout: order %q: want one of %s", o, strings.Join(queue.OrderNames(), ", ")))
+		}
+	}
+	for _, p := range r.Placements {
+		if _, ok := placements[p]; !ok {
+			problems = append(problems, fmt.Errorf("rollout: placement %q: want one of %s", p, strings.Join(Placements(), ", ")))
+		}
+	}
+	if r.Samples < 0 || r.Horizon < 0 {
+		problems = append(problems, fmt.Errorf("rollout: %d samples of %d jobs: want 0 or more", r.Samples, r.Horizon))
+	}
+	return errors.Join(problems...)
+}
+
+// rollouts try pairs out.
+type rollouts struct {
+	objective        Objective
+	samples, horizon int
+	pairs            []*policy
+	play             *State
+	rng              *rand.Rand
+	worth            []float64
+}
+
+func newRollouts(c *Config) *rollouts {
+	o := c.Rollout
+	r := &rollouts{objective: c.Objective, samples: cmp.Or(o.Samples, 2), horizon: cmp.Or(o.Horizon, 40), rng: rand.New(rand.NewPCG(c.Seed, 1))}
+	orders, places := o.Orders, o.Placements
+	if orders == nil {
+		orders = []string{"saf", "f4", "sjf", "smallest"}
+	}
+	if places == nil {
+		places = []string{"best"}
+	}
+	for _, name := range orders {
+		for _, place := range places {
+			order := queue.Orders[name]
+			r.pairs = append(r.pairs, &policy{order: &order, placer: placements[place].New(c.Tree, c.Objective, c.Seed), backfill: &easy{}, depth: c.Depth})
+		}
+	}
+	r.play = newState(c.Tree, c.Jobs)
+	r.play.truth = make([]float64, len(c.Jobs))
+	r.worth = make([]float64, len(r.pairs))
+	return r
+}
+
+// choose sets the order and the placement of a policy.
+func (r *rollouts) choose(s *State, p *policy) {
+	if len(s.waiting) > 1 && s.Machine.Free() > 0 && len(r.pairs) > 1 {
+		clear(r.worth)
+		for range r.samples {
+			r.guess(s)
+			for i, pair := range r.pairs {
+				r.worth[i] += r.try(s, pair)
+			}
+		}
+	}
+	at := 0
+	for i, v := range r.worth {
+		if v < r.worth[at] && v < 0.95*r.worth[0] { // a change costs the first of the queue its place
+			at = i
+		}
+	}
+	p.order, p.placer, p.common, p.claimed = r.pairs[at].order, r.pairs[at].placer, r.pairs[at].common, nil
+	s.sort(p.order)
+}
+
+// guess draws how much of its work each job really does: of one that runs more than it has done.
+func (r *rollouts) guess(s *State) {
+	share := func() float64 {
+		if n := len(s.history.shares); n >= 10 {
+			return s.history.shares[r.rng.IntN(n)]
+		}
+		return r.rng.Float64()
+	}
+	for i := range s.running {
+		x := &s.running[i]
+		did := x.done + x.rate*(s.Now-x.last)
+		all := 0.0
+		for n := 0; n < 4 && all <= did; n++ {
+			all = share() * s.work[x.job]
+		}
+		r.play.truth[x.job] = max(all, 1.1*did)
+	}
+	for _, w := range s.waiting {
+		r.play.truth[w.job] = share() * s.work[w.job]
+	}
+}
+
+// try goes on from a state by a pair, and says how bad that is.
+func (r *rollouts) try(s *State, p *policy) float64 {
+	w := r.play
+	w.copyFrom(s)
+	for i := range w.running {
+		x := &w.running[i]
+		x.real = w.truth[x.job] - x.done
+	}
+	w.sort(p.order)
+	value, energy, weight, ended := 0.0, 0.0, 0.0, 0
+	count := func(x *running, end float64) {
+		switch j := &w.Jobs[x.job]; r.objective {
+		case Slowdown:
+			value += (end - j.Submit) / max(10, end-x.start)
+		case Finish:
+			area := float64(j.Procs) * (end - x.start)
+			value += (end - s.Now) * area
+			weight += area
+		}
+	}
+	nobody := func(int32, []int32) {}
+	for p.pass(w, nobody); len(w.waiting) > 0 && len(w.running) > 0 && ended < r.horizon; ended++ {
+		i, at := w.nextEnd()
+		energy += w.power() * (at - w.Now)
+		w.Now = at
+		count(&w.running[i], at)
+		w.finish(w.running[i].job)
+		w.outlasted()
+		p.pass(w, nobody)
+	}
+	for i := range w.running {
+		x := &w.running[i]
+		end := max(w.Now, x.last+x.real/x.rate)
+		count(x, end)
+		energy += (end - w.Now) * w.wattsOf(x.cores)
+	}
+	for _, q := range w.waiting { // beyond the horizon
+		d := w.length(q.job)
+		count(&running{job: q.job, start: w.Now + d}, w.Now+2*d)
+	}
+	switch r.objective {
+	case Energy:
+		return energy
+	case Finish:
+		return value / max(weight, 1)
+	}
+	return value
+}
+
+// nextEnd is the running job that ends next in truth, and when.
+func (s *State) nextEnd() (place int, at float64) {
+	at = inf
+	for i := range s.running {
+		x := &s.running[i]
+		if end := max(s.Now, x.last+x.real/x.rate); end < at || math.IsInf(at, 1) {
+			place, at = i, end
+		}
+	}
+	return place, at
+}
+
+// wattsOf is what cores draw at work.
+func (s *State) wattsOf(which []int32) float64 {
+	sum := 0.0
+	for _, c := range which {
+		sum += s.Tree.Processors[s.Tree.ProcessorOf[c]].Watts
+	}
+	return sum
+}
