@@ -40,7 +40,10 @@ func embed(what string, s *Sharing, weight, floor []float64) (Solution, error) {
 		return Solution{}, fmt.Errorf("%s: pairs by class, want a list", what)
 	}
 	sol := Solution{X: zeros(len(s.Rate), len(s.Devices)), Pairs: zeros(len(s.Pairs), len(s.Devices))}
-	e, groupOf, kinds := newEmbedding(s, weight, floor)
+	e := embeddings.Get().(*embedding)
+	defer embeddings.Put(e)
+	e.build(s, weight, floor)
+	groupOf, kinds := e.layout.groupOf, e.layout.kinds
 	if len(e.groups) == 0 {
 		return sol, nil
 	}

@@ -3,6 +3,7 @@ package solve
 import (
 	"errors"
 	"math"
+	"sync"
 )
 
 // embedding solves a program as ECOS does (Domahidi, Chu and Boyd, ECC 2013; version 2.0): the homogeneous self-dual embedding, from
@@ -20,8 +21,13 @@ type embedding struct {
 	rising  bool // t counts; progress is then to be at least t
 
 	h, count []float64 // by line: right-hand side, and how many lines it stands for
+	degree   float64   // the number of lines
+	hNorm    float64   // the length of h in the scale of ECOS
 	rowScale []float64 // by line: what ECOS divides it by
 	colScale []float64 // by column, and for t the last
+	overRow  []float64 // 1 / rowScale
+	overCol  []float64 // 1 / colScale
+	spare    []float64 // by column, and for t
 
 	x, s, z  []float64
 	t        float64
@@ -31,6 +37,7 @@ type embedding struct {
 	overS    []float64 // 1 / s
 	overZ    []float64 // 1 / z
 	kkt      kkt
+	blocks   *embeddedBlocks // kkt, where it is that; nil: the program has another shape
 
 	rx, rz        []float64
 	rxT, rt       float64
@@ -38,7 +45,13 @@ type embedding struct {
 	fixed, moving step
 	error, repair step // of a solution, and what to add to it
 	q             []float64
+
+	layout layout // only what groups jobs
+	buffer []float64
 }
+
+// embeddings are kept for the next program: simulations solve thousands of about the same size.
+var embeddings = sync.Pool{New: func() any { return new(embedding) }}
 
 // embeddedColumn is time of a job, or of two beside each other, on a kind.
 type embeddedColumn struct {
@@ -82,27 +95,23 @@ func (e *embedding) timeLine(g int) int     { return len(e.columns) + 2*g }
 func (e *embedding) kindLine(j int) int     { return len(e.columns) + 2*len(e.groups) + j }
 func (e *embedding) lines() int             { return e.kindLine(e.kinds) }
 
-// newEmbedding is the program of a sharing in which progress is to be at least floor by job, or with a nil floor the least of
-// weight times progress is to be as large as possible. Equal jobs are one group when there are no pairs.
-// It also says which group a job is in, −1 for none, and which kinds have devices.
-func newEmbedding(s *Sharing, weight, floor []float64) (e *embedding, groupOf, kinds []int) {
-	l := newLayout(s, nil, nil, nil, weight, floor)
-	e = &embedding{kinds: len(l.kinds), rising: floor == nil}
+// build makes it the program of a sharing in which progress is to be at least floor by job, or with a nil floor the least of
+// weight times progress is to be as large as possible. Equal jobs are one group when there are no pairs. The layout then has
+// which group a job is in and which kinds have devices.
+func (e *embedding) build(s *Sharing, weight, floor []float64) {
+	l := &e.layout
+	l.group(s, nil, nil, nil, weight, floor)
 	if len(s.Pairs) > 0 {
-		l.member, l.count = nil, nil
-		for i := range l.groupOf {
-			l.groupOf[i] = i
-			l.member = append(l.member, i)
-			l.count = append(l.count, 1)
-		}
+		l.apart()
 	}
+	e.kinds, e.rising, e.groups = len(l.kinds), floor == nil, l.count
+	e.columns = e.columns[:0]
 	weightOf := func(i int) float64 {
 		if weight == nil {
 			return 1
 		}
 		return weight[i]
 	}
-	e.groups = l.count
 	for g, i := range l.member {
 		for c, j := range l.kinds {
 			e.columns = append(e.columns, embeddedColumn{
@@ -118,8 +127,7 @@ func newEmbedding(s *Sharing, weight, floor []float64) (e *embedding, groupOf, k
 			})
 		}
 	}
-	n := e.lines()
-	e.h, e.count = make([]float64, n), make([]float64, n)
+	e.allocate()
 	for k := range e.columns {
 		e.count[k] = e.columns[k].count
 	}
@@ -133,32 +141,61 @@ func newEmbedding(s *Sharing, weight, floor []float64) (e *embedding, groupOf, k
 	for c, j := range l.kinds {
 		e.h[e.kindLine(c)], e.count[e.kindLine(c)] = s.Devices[j], 1
 	}
-	e.allocate()
-	return e, l.groupOf, l.kinds
+	e.degree = 0
+	for _, m := range e.count {
+		e.degree += m
+	}
+}
+
+// apart makes every job a group of its own.
+func (l *layout) apart() {
+	l.member, l.count = l.member[:0], l.count[:0]
+	for i := range l.groupOf {
+		l.groupOf[i] = i
+		l.member = append(l.member, i)
+		l.count = append(l.count, 1)
+	}
 }
 
 func (e *embedding) allocate() {
 	n, cols := e.lines(), len(e.columns)
-	buffer := make([]float64, 13*n+7*cols)
+	size := 17*n + 9*cols + 3
+	if len(e.buffer) < size {
+		e.buffer = make([]float64, size+size/2)
+	}
+	buffer := e.buffer[:size]
+	clear(buffer)
 	take := func(n int) []float64 {
 		b := buffer[:n:n]
 		buffer = buffer[n:]
 		return b
 	}
+	e.h, e.count, e.rowScale, e.colScale = take(n), take(n), take(n), take(cols+1)
+	e.overRow, e.overCol, e.spare = take(n), take(cols+1), take(cols+1)
 	e.s, e.z, e.v, e.rz, e.q = take(n), take(n), take(n), take(n), take(n)
 	e.overS, e.overZ = take(n), take(n)
 	e.x, e.rx = take(cols), take(cols)
 	e.fixed, e.moving = step{x: take(cols), z: take(n)}, step{x: take(cols), z: take(n)}
 	e.error, e.repair = step{x: take(cols), z: take(n)}, step{x: take(cols), z: take(n)}
-	if len(e.columns) == 3*len(e.groups) && e.kinds == 3 {
-		e.kkt = newEmbeddedBlocks(e)
-	} else {
-		e.kkt = newEmbeddedRows(e)
+	over := take(n)
+	e.t, e.mu = 0, 0
+	if e.kinds != 3 || len(e.columns) != 3*len(e.groups) {
+		e.kkt, e.blocks = newEmbeddedRows(e), nil
+		return
 	}
+	if e.blocks == nil {
+		e.blocks = &embeddedBlocks{embedding: e}
+	}
+	e.blocks.begin(over)
+	e.kkt = e.blocks
 }
 
 // times adds G x to out, which has a number by line.
 func (e *embedding) times(x []float64, t float64, out []float64) {
+	if e.blocks != nil {
+		e.blocks.times(x, t, out)
+		return
+	}
 	for k := range e.columns {
 		c := &e.columns[k]
 		v := x[k]
@@ -187,6 +224,17 @@ func (e *embedding) against(c *embeddedColumn, z []float64) float64 {
 	return sum
 }
 
+// columnsOff is from − G'z by column, where the line of its own is not counted in G'z.
+func (e *embedding) columnsOff(from, z, out []float64) {
+	if e.blocks != nil {
+		e.blocks.columnsOff(from, z, out)
+		return
+	}
+	for k := range e.columns {
+		out[k] = from[k] - e.against(&e.columns[k], z)
+	}
+}
+
 // level is the part of G'z that belongs to t.
 func (e *embedding) level(z []float64) float64 {
 	sum := 0.0
@@ -209,24 +257,36 @@ func (e *embedding) aim() float64 {
 // dot is a sum over all lines.
 func (e *embedding) dot(a, b []float64) float64 {
 	sum := 0.0
+	a, b = a[:len(e.count)], b[:len(e.count)]
 	for i, m := range e.count {
 		sum += m * a[i] * b[i]
 	}
 	return sum
 }
 
+// limits is h'z. Lines of columns have nothing in h.
+func (e *embedding) limits(z []float64) float64 {
+	first := len(e.columns)
+	count, h := e.count[first:], e.h[first:]
+	z = z[first:]
+	count, h = count[:len(z)], h[:len(z)]
+	sum := 0.0
+	for i, v := range z {
+		sum += count[i] * h[i] * v
+	}
+	return sum
+}
+
 // residuals computes how far the iterate is from satisfying the embedding.
 func (e *embedding) residuals() {
-	for k := range e.columns {
-		e.rx[k] = e.z[k] - e.against(&e.columns[k], e.z)
-	}
+	e.columnsOff(e.z, e.z, e.rx)
 	e.rxT = -e.level(e.z) - e.aim()*e.tau
 	copy(e.rz, e.s)
 	e.times(e.x, e.t, e.rz)
 	for i, h := range e.h {
 		e.rz[i] -= h * e.tau
 	}
-	e.cx, e.hz = e.aim()*e.t, e.dot(e.h, e.z)
+	e.cx, e.hz = e.aim()*e.t, e.limits(e.z)
 	e.rt = e.kap + e.cx + e.hz
 }
 
@@ -243,26 +303,27 @@ const (
 type norms struct{ x, s, z, h, rx, rz, gz float64 }
 
 func (e *embedding) norms() (n norms) {
-	for k := range e.columns {
-		c, m := e.colScale[k], e.columns[k].count
-		n.x += m * sq(e.x[k]*c)
-		n.rx += m * sq(e.rx[k]/c)
+	cols := len(e.columns)
+	x, rx, scale, over, count := e.x, e.rx[:cols], e.colScale[:cols], e.overCol[:cols], e.count[:cols]
+	for k, v := range x[:cols] {
+		n.x += count[k] * sq(v*scale[k])
+		n.rx += count[k] * sq(rx[k]*over[k])
 	}
 	n.gz = n.rx
 	if e.rising {
-		c := e.colScale[len(e.columns)]
-		n.x += sq(e.t * c)
-		n.rx += sq(e.rxT / c)
-		n.gz += sq((e.rxT + e.aim()*e.tau) / c)
+		n.x += sq(e.t * e.colScale[cols])
+		n.rx += sq(e.rxT * e.overCol[cols])
+		n.gz += sq((e.rxT + e.aim()*e.tau) * e.overCol[cols])
 	}
-	for i, m := range e.count {
-		r := e.rowScale[i]
-		n.s += m * sq(e.s[i]/r)
-		n.z += m * sq(e.z[i]*r)
-		n.h += m * sq(e.h[i]/r)
-		n.rz += m * sq(e.rz[i]/r)
+	s, z, rz := e.s, e.z[:len(e.s)], e.rz[:len(e.s)]
+	count, scale, over = e.count[:len(s)], e.rowScale[:len(s)], e.overRow[:len(s)]
+	for i, v := range s {
+		m, o := count[i], over[i]
+		n.s += m * sq(v*o)
+		n.z += m * sq(z[i]*scale[i])
+		n.rz += m * sq(rz[i]*o)
 	}
-	return norms{math.Sqrt(n.x), math.Sqrt(n.s), math.Sqrt(n.z), math.Sqrt(n.h), math.Sqrt(n.rx), math.Sqrt(n.rz), math.Sqrt(n.gz)}
+	return norms{math.Sqrt(n.x), math.Sqrt(n.s), math.Sqrt(n.z), e.hNorm, math.Sqrt(n.rx), math.Sqrt(n.rz), math.Sqrt(n.gz)}
 }
 
 func sq(v float64) float64 { return v * v }
@@ -322,15 +383,11 @@ func (e *embedding) run() error {
 
 // advance makes one step of predictor and corrector; false says that none is possible.
 func (e *embedding) advance() bool {
-	for i, s := range e.s {
-		both := 1 / (s * e.z[i])
-		e.overS[i], e.overZ[i] = both*e.z[i], both*s
-		e.v[i] = s * e.overZ[i]
-	}
+	e.divide()
 	if !e.kkt.factorise(e.v) {
 		return false
 	}
-	e.mu = (e.dot(e.s, e.z) + e.kap*e.tau) / (e.degree() + 1)
+	e.mu = (e.dot(e.s, e.z) + e.kap*e.tau) / (e.degree + 1)
 	mu := e.mu
 	for k := range e.columns {
 		e.moving.x[k] = 0
@@ -340,41 +397,57 @@ func (e *embedding) advance() bool {
 		e.q[i] = e.s[i] - e.rz[i]
 	}
 	e.solve(e.rx, e.rxT, e.q, &e.moving)
-	resists := e.kap/e.tau - e.aim()*e.fixed.t - e.dot(e.h, e.fixed.z)
-	dtau := (e.rt - e.kap + e.aim()*e.moving.t + e.dot(e.h, e.moving.z)) / resists
+	resists := e.kap/e.tau - e.aim()*e.fixed.t - e.limits(e.fixed.z)
+	dtau := (e.rt - e.kap + e.aim()*e.moving.t + e.limits(e.moving.z)) / resists
 	dkap := -e.kap - e.kap/e.tau*dtau
 	reach := embeddedLine{}
-	for i, dz := range e.moving.z {
-		dz += dtau * e.fixed.z[i]
-		ds := -e.v[i]*dz - e.s[i]
-		reach.see(ds*e.overS[i], dz*e.overZ[i])
-		e.q[i] = ds * dz // of second order
+	n := len(e.q)
+	s, z, v, q, rz, fixed := e.s[:n], e.z[:n], e.v[:n], e.q[:n], e.rz[:n], e.fixed.z[:n]
+	overS, overZ := e.overS[:n], e.overZ[:n]
+	for i, dz := range e.moving.z[:n] {
+		dz += dtau * fixed[i]
+		ds := -v[i]*dz - s[i]
+		reach.see(ds*overS[i], dz*overZ[i])
+		q[i] = ds * dz // of second order
 	}
 	alpha := reach.length(e.tau, dtau, e.kap, dkap)
 	sigma := min(1, max(embeddedCentring, (1-alpha)*(1-alpha)*(1-alpha)))
 
 	keep := 1 - sigma
-	for i := range e.q {
-		second := e.q[i]
-		e.q[i] = (e.s[i]*e.z[i] + second - sigma*mu) * e.overZ[i]
-		e.rz[i] = e.q[i] - keep*e.rz[i]
+	for i, second := range q {
+		q[i] = (s[i]*z[i] + second - sigma*mu) * overZ[i]
+		rz[i] = q[i] - keep*rz[i]
 	}
 	for k := range e.rx {
 		e.rx[k] *= keep
 	}
 	e.solve(e.rx, keep*e.rxT, e.rz, &e.moving)
 	pull := e.kap*e.tau + dkap*dtau - sigma*mu
-	dtau = (keep*e.rt - pull/e.tau + e.aim()*e.moving.t + e.dot(e.h, e.moving.z)) / resists
+	dtau = (keep*e.rt - pull/e.tau + e.aim()*e.moving.t + e.limits(e.moving.z)) / resists
 	return e.follow(dtau, -(pull+e.kap*dtau)/e.tau)
+}
+
+// divide finds 1 / s, 1 / z and s / z.
+func (e *embedding) divide() {
+	n := len(e.s)
+	z, overS, overZ, v := e.z[:n], e.overS[:n], e.overZ[:n], e.v[:n]
+	for i, s := range e.s {
+		both := 1 / (s * z[i])
+		overS[i], overZ[i] = both*z[i], both*s
+		v[i] = s * overZ[i]
+	}
 }
 
 // follow goes along the direction as far as the rules of ECOS allow.
 func (e *embedding) follow(dtau, dkap float64) bool {
 	reach := embeddedLine{}
-	for i := range e.moving.z {
-		e.moving.z[i] += dtau * e.fixed.z[i]
-		e.q[i] = -e.q[i] - e.v[i]*e.moving.z[i]
-		reach.see(e.q[i]*e.overS[i], e.moving.z[i]*e.overZ[i])
+	n := len(e.q)
+	moving, fixed, v, overS, overZ := e.moving.z[:n], e.fixed.z[:n], e.v[:n], e.overS[:n], e.overZ[:n]
+	for i, q := range e.q {
+		dz := moving[i] + dtau*fixed[i]
+		ds := -q - v[i]*dz
+		moving[i], e.q[i] = dz, ds
+		reach.see(ds*overS[i], dz*overZ[i])
 	}
 	alpha := embeddedLongest * reach.length(e.tau, dtau, e.kap, dkap)
 	if math.IsNaN(alpha) || alpha <= embeddedLongest*embeddedShortest {
@@ -384,9 +457,10 @@ func (e *embedding) follow(dtau, dkap float64) bool {
 		e.x[k] += alpha * (e.moving.x[k] + dtau*e.fixed.x[k])
 	}
 	e.t += alpha * (e.moving.t + dtau*e.fixed.t)
-	for i := range e.s {
-		e.s[i] += alpha * e.q[i]
-		e.z[i] += alpha * e.moving.z[i]
+	s, z := e.s[:n], e.z[:n]
+	for i, ds := range e.q {
+		s[i] += alpha * ds
+		z[i] += alpha * moving[i]
 	}
 	e.tau += alpha * dtau
 	e.kap += alpha * dkap
@@ -399,13 +473,7 @@ func (e *embedding) solve(b []float64, bT float64, d []float64, out *step) {
 	if e.mu > embeddedEasy {
 		return
 	}
-	most := math.Abs(bT)
-	for _, v := range b {
-		most = max(most, math.Abs(v))
-	}
-	for _, v := range d {
-		most = max(most, math.Abs(v))
-	}
+	most := mostOf(d, mostOf(b, math.Abs(bT)))
 	last := math.Inf(1)
 	for range embeddedRefinements {
 		wrong := e.wrong(b, bT, d, out)
@@ -424,32 +492,40 @@ func (e *embedding) solve(b []float64, bT float64, d []float64, out *step) {
 	}
 }
 
-// wrong is what is left of the right-hand side.
-func (e *embedding) wrong(b []float64, bT float64, d []float64, out *step) float64 {
-	most := 0.0
-	for k := range e.columns {
-		r := b[k] + out.z[k] - e.against(&e.columns[k], out.z)
-		e.error.x[k] = r
-		most = max(most, math.Abs(r))
+// mostOf is the largest absolute value of a list, or most.
+func mostOf(list []float64, most float64) float64 {
+	for _, v := range list {
+		if v = math.Abs(v); v > most {
+			most = v
+		}
 	}
-	e.error.t = bT - e.level(out.z)
-	clear(e.error.z)
-	e.times(out.x, out.t, e.error.z)
-	for i, gx := range e.error.z {
-		r := d[i] - gx + e.v[i]*out.z[i]
-		e.error.z[i] = r
-		most = max(most, math.Abs(r))
-	}
-	return max(most, math.Abs(e.error.t))
+	return most
 }
 
-// degree is the number of lines.
-func (e *embedding) degree() float64 {
-	sum := 0.0
-	for _, m := range e.count {
-		sum += m
+// wrong is what is left of the right-hand side.
+func (e *embedding) wrong(b []float64, bT float64, d []float64, out *step) float64 {
+	e.error.t = bT - e.level(out.z)
+	most := math.Abs(e.error.t)
+	e.columnsOff(out.z, out.z, e.error.x)
+	for k, r := range e.error.x {
+		r += b[k]
+		e.error.x[k] = r
+		if r = math.Abs(r); r > most {
+			most = r
+		}
 	}
-	return sum
+	left := e.error.z
+	clear(left)
+	e.times(out.x, out.t, left)
+	d, v, z := d[:len(left)], e.v[:len(left)], out.z[:len(left)]
+	for i, gx := range left {
+		r := d[i] - gx + v[i]*z[i]
+		left[i] = r
+		if r = math.Abs(r); r > most {
+			most = r
+		}
+	}
+	return most
 }
 
 // embeddedLine is the search along a direction: the smallest relative changes.

@@ -1,5 +1,7 @@
 package solve
 
+import "slices"
+
 // embeddedBlocks solves the Newton system of three kinds without pairs, group by group, as triple does.
 type embeddedBlocks struct {
 	*embedding
@@ -10,20 +12,57 @@ type embeddedBlocks struct {
 	over   []float64 // 1 / v
 }
 
-func newEmbeddedBlocks(e *embedding) *embeddedBlocks {
-	b := &embeddedBlocks{embedding: e, cells: make([]cell, len(e.groups)), over: make([]float64, e.lines())}
+// begin takes the numbers of the program over.
+func (b *embeddedBlocks) begin(over []float64) {
+	b.over = over
+	b.cells = slices.Grow(b.cells[:0], len(b.groups))[:len(b.groups)]
 	for g := range b.cells {
 		c := &b.cells[g]
-		c.count = e.groups[g]
-		if e.rising {
+		c.count, c.level = b.groups[g], 0
+		if b.rising {
 			c.level = 1
 		}
 		for k := range 3 {
-			column := &e.columns[3*g+k]
+			column := &b.columns[3*g+k]
 			c.rate[k], c.use[k], c.taken[k] = column.rateA, column.use, column.use*c.count
 		}
 	}
-	return b
+}
+
+// times is embedding.times.
+func (b *embeddedBlocks) times(x []float64, t float64, out []float64) {
+	used := out[b.kindLine(0):][:3]
+	rows := out[3*len(b.cells):]
+	u0, u1, u2 := used[0], used[1], used[2]
+	for g := range b.cells {
+		c := &b.cells[g]
+		x, own, row := (*[3]float64)(x[3*g:]), (*[3]float64)(out[3*g:]), (*[2]float64)(rows[2*g:])
+		x0, x1, x2 := x[0], x[1], x[2]
+		own[0] -= x0
+		own[1] -= x1
+		own[2] -= x2
+		row[0] = row[0] + x0 + x1 + x2
+		row[1] = row[1] - c.rate[0]*x0 - c.rate[1]*x1 - c.rate[2]*x2 + c.level*t
+		u0 += c.taken[0] * x0
+		u1 += c.taken[1] * x1
+		u2 += c.taken[2] * x2
+	}
+	used[0], used[1], used[2] = u0, u1, u2
+}
+
+// columnsOff is embedding.columnsOff.
+func (b *embeddedBlocks) columnsOff(from, z, out []float64) {
+	prices := z[b.kindLine(0):][:3]
+	rows := z[3*len(b.cells):]
+	p0, p1, p2 := prices[0], prices[1], prices[2]
+	for g := range b.cells {
+		c := &b.cells[g]
+		from, out, row := (*[3]float64)(from[3*g:]), (*[3]float64)(out[3*g:]), (*[2]float64)(rows[2*g:])
+		u, v := row[0], row[1]
+		out[0] = from[0] - (u - c.rate[0]*v + c.use[0]*p0)
+		out[1] = from[1] - (u - c.rate[1]*v + c.use[1]*p1)
+		out[2] = from[2] - (u - c.rate[2]*v + c.use[2]*p2)
+	}
 }
 
 func (b *embeddedBlocks) factorise(v []float64) bool {
@@ -47,55 +86,58 @@ func (b *embeddedBlocks) factorise(v []float64) bool {
 }
 
 func (b *embeddedBlocks) solve(right []float64, rightT float64, d []float64, out *step) {
-	var rows [4]float64
-	for j := range 3 {
-		rows[j] = -d[b.kindLine(j)]
-	}
-	rows[3] = -rightT
+	kinds, first := b.kindLine(0), 3*len(b.cells)
+	limits, over := d[kinds:][:3], b.over
+	r0, r1, r2, rt := -limits[0], -limits[1], -limits[2], -rightT
 	for g := range b.cells {
 		c := &b.cells[g]
-		i := 3 * g
-		wish := [3]float64{right[i] - d[i]*b.over[i], right[i+1] - d[i+1]*b.over[i+1], right[i+2] - d[i+2]*b.over[i+2]}
-		c.ask(wish, -d[b.timeLine(g)], -d[b.progressLine(g)])
-		for k := range 3 {
-			rows[k] += c.taken[k] * c.dx[k]
-		}
-		rows[3] += c.count * c.level * c.dz[4]
+		want, own, inv := (*[3]float64)(right[3*g:]), (*[3]float64)(d[3*g:]), (*[3]float64)(over[3*g:])
+		row := (*[2]float64)(d[first+2*g:])
+		wish := [3]float64{want[0] - own[0]*inv[0], want[1] - own[1]*inv[1], want[2] - own[2]*inv[2]}
+		c.ask(wish, -row[0], -row[1])
+		r0 += c.taken[0] * c.dx[0]
+		r1 += c.taken[1] * c.dx[1]
+		r2 += c.taken[2] * c.dx[2]
+		rt += c.count * c.level * c.dz[4]
 	}
+	rows := [4]float64{r0, r1, r2, rt}
 	substitute(b.schur[:], b.pivots[:], rows[:])
 	out.t = rows[3]
-	left := [3]float64{}
+	l0, l1, l2 := 0.0, 0.0, 0.0
 	for g := range b.cells {
 		c := &b.cells[g]
 		dx, du, dv := c.answer(&rows)
-		b.finish(g, dx, du, dv, rows, right, d, out)
-		for k := range 3 {
-			left[k] += c.taken[k] * dx[k]
-		}
+		b.finish(g, &dx, du, dv, &rows, right, d, out)
+		l0 += c.taken[0] * dx[0]
+		l1 += c.taken[1] * dx[1]
+		l2 += c.taken[2] * dx[2]
 	}
-	for j := range 3 {
-		i := b.kindLine(j)
-		out.z[i] = b.price(i, rows[j], left[j]-d[i])
+	for j, left := range [3]float64{l0, l1, l2} {
+		i := kinds + j
+		out.z[i] = price(b.v[i], b.over[i], rows[j], left-d[i])
 	}
 }
 
 // price takes the price of a line from its row where s is large against z, so that s is accurate, and otherwise as eliminated.
-func (b *embeddedBlocks) price(i int, eliminated, row float64) float64 {
-	if b.v[i] > 1 {
-		return row * b.over[i]
+func price(v, over, eliminated, row float64) float64 {
+	if v > 1 {
+		return row * over
 	}
 	return eliminated
 }
 
 // finish writes the step of a group.
-func (b *embeddedBlocks) finish(g int, dx [3]float64, du, dv float64, rows [4]float64, right, d []float64, out *step) {
+func (b *embeddedBlocks) finish(g int, dx *[3]float64, du, dv float64, rows *[4]float64, right, d []float64, out *step) {
 	c := &b.cells[g]
-	i, time, progress := 3*g, b.timeLine(g), b.progressLine(g)
-	du = b.price(time, du, dx[0]+dx[1]+dx[2]-d[time])
-	dv = b.price(progress, dv, c.level*rows[3]-c.rate[0]*dx[0]-c.rate[1]*dx[1]-c.rate[2]*dx[2]-d[progress])
-	out.z[time], out.z[progress] = du, dv
-	for k, x := range dx {
-		out.x[i+k] = x
-		out.z[i+k] = b.price(i+k, du-c.rate[k]*dv+c.use[k]*rows[k]-right[i+k], -x-d[i+k])
-	}
+	i, at := 3*g, 3*len(b.cells)+2*g
+	want, own, v, over := (*[3]float64)(right[i:]), (*[3]float64)(d[i:]), (*[3]float64)(b.v[i:]), (*[3]float64)(b.over[i:])
+	row, rv, ro := (*[2]float64)(d[at:]), (*[2]float64)(b.v[at:]), (*[2]float64)(b.over[at:])
+	x, z, prices := (*[3]float64)(out.x[i:]), (*[3]float64)(out.z[i:]), (*[2]float64)(out.z[at:])
+	du = price(rv[0], ro[0], du, dx[0]+dx[1]+dx[2]-row[0])
+	dv = price(rv[1], ro[1], dv, c.level*rows[3]-c.rate[0]*dx[0]-c.rate[1]*dx[1]-c.rate[2]*dx[2]-row[1])
+	prices[0], prices[1] = du, dv
+	*x = *dx
+	z[0] = price(v[0], over[0], du-c.rate[0]*dv+c.use[0]*rows[0]-want[0], -dx[0]-own[0])
+	z[1] = price(v[1], over[1], du-c.rate[1]*dv+c.use[1]*rows[1]-want[1], -dx[1]-own[1])
+	z[2] = price(v[2], over[2], du-c.rate[2]*dv+c.use[2]*rows[2]-want[2], -dx[2]-own[2])
 }

@@ -15,7 +15,7 @@ func (e *embedding) begin() bool {
 	if !e.kkt.factorise(e.v) {
 		return false
 	}
-	none, zero := make([]float64, len(e.columns)), make([]float64, e.lines())
+	none, zero := e.rx, e.rz // nothing is in them yet
 	e.solve(none, 0, e.h, &e.moving)
 	copy(e.x, e.moving.x)
 	e.t = e.moving.t
@@ -51,9 +51,7 @@ func intoPositive(list []float64) {
 
 // scale finds what rows and columns are divided by.
 func (e *embedding) scale() {
-	cols := len(e.columns)
-	row, col := make([]float64, e.lines()), make([]float64, cols+1)
-	e.rowScale, e.colScale = make([]float64, e.lines()), make([]float64, cols+1)
+	row, col := e.q, e.spare
 	for i := range e.rowScale {
 		e.rowScale[i] = 1
 	}
@@ -74,6 +72,15 @@ func (e *embedding) scale() {
 		for k, v := range col {
 			e.colScale[k] *= scaleOf(v)
 		}
+	}
+	e.hNorm = 0
+	for i, r := range e.rowScale {
+		e.overRow[i] = 1 / r
+		e.hNorm += e.count[i] * sq(e.h[i]/r)
+	}
+	e.hNorm = math.Sqrt(e.hNorm)
+	for k, c := range e.colScale {
+		e.overCol[k] = 1 / c
 	}
 }
 

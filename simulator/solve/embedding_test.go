@@ -105,8 +105,9 @@ func TestEmbeddedValueIsTheOptimum(t *testing.T) {
 		if !near(sol.Value, want.Value, 1e-6) {
 			t.Fatalf("value %.10g, the optimum is %.10g", sol.Value, want.Value)
 		}
-		e, _, _ := newEmbedding(&s, weight, nil)
-		e.kkt = newEmbeddedRows(e)
+		e := new(embedding)
+		e.build(&s, weight, nil)
+		e.kkt, e.blocks = newEmbeddedRows(e), nil
 		if e.run() == nil && !near(e.t/e.tau, want.Value, 1e-6) {
 			t.Fatalf("by rows %.10g, the optimum is %.10g", e.t/e.tau, want.Value)
 		}

@@ -1,6 +1,9 @@
 package solve
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // layout is the program of a Sharing, and where its groups and columns come from. All jobs that are equal in every number are one
 // group: the programs are convex and do not change when equal jobs change places, so the mean over all such changes of an
@@ -16,22 +19,34 @@ type layout struct {
 	pairing *pairing // nil: no pairs
 	active  []int    // the options of pairing that have columns
 	again   func(*pairing) *layout
-	wanted  float64 // the gap at which solving ends
+	wanted  float64   // the gap at which solving ends
+	count   []float64 // by group: how many jobs are in it
+	seen    numberTable
 }
 
 // newLayout groups the jobs, but for those that skip says true of, by their rates, scales and keys (nil slices are skipped).
 // The columns are those of jobs alone.
 func newLayout(s *Sharing, p *pairing, skip func(i int) bool, gains [][]float64, keys ...[]float64) *layout {
-	l := &layout{sharing: s, pairing: p, groupOf: make([]int, len(s.Rate)), gains: gains, wanted: wantedGap}
+	l := &layout{sharing: s, pairing: p, gains: gains, wanted: wantedGap}
 	l.again = func(p *pairing) *layout { return newLayout(s, p, skip, gains, keys...) }
+	l.group(s, p, skip, gains, keys...)
+	l.program = &program{count: l.count}
+	l.fillColumns()
+	return l
+}
+
+// group finds kinds and groups anew.
+func (l *layout) group(s *Sharing, p *pairing, skip func(i int) bool, gains [][]float64, keys ...[]float64) {
+	l.kinds, l.member, l.unit, l.count = l.kinds[:0], l.member[:0], l.unit[:0], l.count[:0]
 	for j, d := range s.Devices {
 		if d > 0 {
 			l.kinds = append(l.kinds, j)
 		}
 	}
-	seen := newNumberTable(len(s.Rate))
-	var count []float64
-	numbers := make([]float64, 0, 16)
+	l.groupOf = slices.Grow(l.groupOf[:0], len(s.Rate))[:len(s.Rate)]
+	l.seen.begin(len(s.Rate))
+	var room [16]float64
+	numbers := room[:0]
 	for i, rate := range s.Rate {
 		l.groupOf[i] = -1
 		if len(l.kinds) == 0 || s.useless(p, i) && gains == nil || skip != nil && skip(i) {
@@ -52,13 +67,13 @@ func newLayout(s *Sharing, p *pairing, skip func(i int) bool, gains [][]float64,
 				numbers = append(numbers, k[i])
 			}
 		}
-		g, known := seen.find(numbers, len(count))
+		g, known := l.seen.find(numbers, len(l.count))
 		l.groupOf[i] = g
 		if known {
-			count[g]++
+			l.count[g]++
 			continue
 		}
-		count = append(count, 1)
+		l.count = append(l.count, 1)
 		l.member = append(l.member, i)
 		unit := s.best(i)
 		if p != nil {
@@ -69,9 +84,6 @@ func newLayout(s *Sharing, p *pairing, skip func(i int) bool, gains [][]float64,
 		}
 		l.unit = append(l.unit, unit)
 	}
-	l.program = &program{count: count}
-	l.fillColumns()
-	return l
 }
 
 // fillColumns writes the columns of all groups, those of the active options after those alone. Rates are divided by the unit of
@@ -169,12 +181,15 @@ type numberTable struct {
 	stored  []int
 }
 
-func newNumberTable(n int) *numberTable {
+// begin forgets all and makes room for n lists.
+func (t *numberTable) begin(n int) {
 	size := 16
 	for size < 2*n {
 		size *= 2
 	}
-	return &numberTable{slots: make([]int32, size)}
+	t.numbers, t.stored = t.numbers[:0], t.stored[:0]
+	t.slots = slices.Grow(t.slots[:0], size)[:size]
+	clear(t.slots)
 }
 
 // find returns what was stored for these numbers, or stores fresh.

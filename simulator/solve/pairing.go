@@ -159,7 +159,8 @@ func pairsListed(what string, s *Sharing, values [][]float64) (*pairing, error) 
 		return nil, err
 	}
 	p := &pairing{classOf: make([]int, len(s.Rate))}
-	seen := newNumberTable(len(s.Rate))
+	seen := new(numberTable)
+	seen.begin(len(s.Rate))
 	numbers := make([]float64, len(s.Devices)+1)
 	classes := 0
 	for i, r := range s.Rate {
