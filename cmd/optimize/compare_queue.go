@@ -270,6 +270,9 @@ func (f *comparingQueue) prepare(e *env, cmd *cobra.Command, c *common) (*sweep.
 				s.Title += " of " + source
 			}
 			s.Notes = append(append(s.Notes, notes...), f.about(w)...)
+			if len(windows) > 1 && !drawn {
+				s.Notes = append(s.Notes, "where seeds are counted, each window is one")
+			}
 		}
 	}
 	if s.Methods, err = f.methods(e, w); err != nil {

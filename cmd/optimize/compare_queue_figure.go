@@ -20,7 +20,7 @@ import (
 
 // compareQueueFigure runs what was published.
 func (e *env) compareQueueFigure(cmd *cobra.Command, c *common, f *comparingQueue) error {
-	for _, flag := range []string{"policies", "against", "backfill", "placement", "windows", "starts", "length", "generate", "jobs-count", "load", "as-published"} {
+	for _, flag := range []string{"policies", "against", "backfill", "placement", "windows", "starts", "length", "as-published"} {
 		if cmd.Flags().Changed(flag) {
 			return usageError{fmt.Errorf("--%s says nothing with --figure", flag)}
 		}
@@ -36,6 +36,9 @@ func (e *env) compareQueueFigure(cmd *cobra.Command, c *common, f *comparingQueu
 
 // compareRLScheduler plays the published sequences on each trace, without and with backfilling.
 func (e *env) compareRLScheduler(cmd *cobra.Command, c *common, f *comparingQueue) error {
+	if err := f.only(cmd, "with --figure rlscheduler", "generate", "jobs-count", "load", "overestimate", "procs", "platform", "options", "prefer"); err != nil {
+		return usageError{err}
+	}
 	if f.trace == "" {
 		return usageError{fmt.Errorf("--figure rlscheduler: say --trace FILE[,FILE…]: rows are there for %s, by the names of the files", strings.Join(figures.TraceNames(), ", "))}
 	}

@@ -93,6 +93,9 @@ func addFront(o *sweep.Outcome, preference *front.Preference) error {
 	return nil
 }
 
+// longFront is how many points are shown with those that are beaten.
+const longFront = 12
+
 // frontTable are the points of a front in figures.
 func frontTable(f *front.Front, chosen string) evaluate.Table {
 	t := evaluate.Table{Title: "Pareto front: ways that no other beats in all of these", Head: []string{"policy"}}
@@ -103,7 +106,12 @@ func frontTable(f *front.Front, chosen string) evaluate.Table {
 		}
 	}
 	t.Head = append(t.Head, "front")
+	short, beaten := len(f.Points) > longFront, 0
 	for _, p := range f.Points {
+		if short && !p.OnFront {
+			beaten++
+			continue
+		}
 		line := []string{p.Name}
 		for i := range front.Metrics() {
 			if f.Known[i] {
@@ -118,6 +126,9 @@ func frontTable(f *front.Front, chosen string) evaluate.Table {
 			mark = "picked"
 		}
 		t.Lines = append(t.Lines, append(line, mark))
+	}
+	if beaten > 0 {
+		t.Title += fmt.Sprintf("; %d others are beaten", beaten)
 	}
 	return t
 }

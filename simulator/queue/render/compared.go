@@ -10,6 +10,9 @@ import (
 	"trainopt/simulator/queue/sweep"
 )
 
+// readable is how many lines of utilisation, which go up and down all the time, can be told apart.
+const readable = 3
+
 // Picture adds the pictures of the first case to a comparison.
 func Picture(o *sweep.Outcome) {
 	var queues, used, slowdowns []evaluate.Line
@@ -23,7 +26,10 @@ func Picture(o *sweep.Outcome) {
 	if len(queues) == 0 {
 		return
 	}
-	all := []evaluate.Chart{slowdownChart(slowdowns...), queueChart(queues...), utilizationChart(used...)}
+	all := []evaluate.Chart{slowdownChart(slowdowns...), queueChart(queues...)}
+	if len(used) <= readable {
+		all = append(all, utilizationChart(used...))
+	}
 	for i := range all {
 		if len(o.Cases) > 1 {
 			all[i].Note += "; " + o.Cases[0].Name
