@@ -281,7 +281,7 @@ func (f *placementFlags) predict(e *env, _ *cobra.Command, p *placing) error {
 	}
 	truth := p.problem.Types[0].Table
 	p.predictor = "forest of a fifth of the patterns"
-	guess := func() (*placement.Table, error) { return methods.Predicted(truth, 0.2, 42) }
+	guess := func() (*placement.Table, error) { return methods.Predicted(truth, 0.2, 42, true) }
 	if named {
 		s, err := placement.ReadSamples(inDir(e.dir, file))
 		if err != nil {

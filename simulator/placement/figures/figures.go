@@ -46,6 +46,7 @@ type setting struct {
 	slo       float64
 	objective placement.Objective
 	sample    float64 // share of the patterns that methods know; 0: all
+	pairs     bool    // those of pairs among them
 }
 
 // Options are how a figure is run. The zero value of all but Groups is what was published.
@@ -102,7 +103,7 @@ func (s *setting) scenario(o Options) (methods.Scenario, error) {
 	table := placement.MetisTable()
 	told := o.Told
 	if s.sample > 0 {
-		told = func(t *placement.Table) (*placement.Table, error) { return methods.Predicted(t, s.sample, 42) }
+		told = func(t *placement.Table) (*placement.Table, error) { return methods.Predicted(t, s.sample, 42, s.pairs) }
 	}
 	var known *placement.Table
 	if told != nil {

@@ -72,7 +72,7 @@ var figures = map[string]Figure{
 	"predictor": {
 		About: "throughput by the share of patterns that was measured, 200 containers (figure 13b)", XName: "share measured, %", LastGroup: 29,
 		Methods: []string{"exact", "greedy", "metis"}, Published: []Line{{"metis", "mean_rps", "", []float64{1.044, 1.153, 1.162}}},
-		Notes: []string{medians, read, scored, "patterns are drawn anew; the published samples are others"}, settings: []setting{sample(5), sample(20), sample(90)},
+		Notes: []string{medians, read, scored, "patterns are drawn anew; the published samples are others, and that of 20 % has those of pairs"}, settings: []setting{sample(5), sample(20), sample(90)},
 	},
 	"example": {
 		About: "the example of 14 containers on 6 nodes (table I)", XName: "containers", Methods: []string{"exact", "metis", "medea", "medea-best", "greedy"},
@@ -103,5 +103,5 @@ func beta(b float64) setting {
 }
 
 func sample(percent float64) setting {
-	return setting{name: fmt.Sprintf("%g %% of the patterns measured", percent), x: percent, size: 200, nodes: 81, sample: percent / 100}
+	return setting{name: fmt.Sprintf("%g %% of the patterns measured", percent), x: percent, size: 200, nodes: 81, sample: percent / 100, pairs: percent == 20}
 }

@@ -104,7 +104,7 @@ func TestPredicted(t *testing.T) {
 	truth := placement.MetisTable()
 	last := math.Inf(1)
 	for _, share := range []float64{0.02, 0.1} {
-		got, err := Predicted(truth, share, 1)
+		got, err := Predicted(truth, share, 1, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,8 +114,19 @@ func TestPredicted(t *testing.T) {
 		}
 		last = squared
 	}
+	// All pairs are in a twentieth that begins with them.
+	got, err := Predicted(truth, 0.06, 1, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k := range uint8(7) {
+		at := truth.Index([]uint8{1, k, 0, 0, 0, 0, 0})
+		if math.Abs(got.RPS(at)[0]-truth.RPS(at)[0]) > 0.15 {
+			t.Errorf("Redis beside %d MMS: %v, measured %v", k, got.RPS(at)[0], truth.RPS(at)[0])
+		}
+	}
 	for _, share := range []float64{0, -1, 1.1, math.NaN()} {
-		if _, err := Predicted(truth, share, 1); err == nil {
+		if _, err := Predicted(truth, share, 1, false); err == nil {
 			t.Errorf("a share of %v is taken", share)
 		}
 	}
