@@ -34,6 +34,8 @@ const saveEvery = 30 * time.Second
 type pretrainFlags struct {
 	env, agent, out, resume, profiles, resets, keep string
 	table                                           string // of placement
+	trace, backfill                                 string // of queue
+	procs                                           int
 	steps, measure, batch, every, actions           int
 	seed                                            uint64
 	gamma, rate                                     float64
@@ -59,6 +61,8 @@ after --resume the replay starts empty and is filled for a while before learning
 give the same bytes as one that was never interrupted. One that was not does, for the same seed, on any number of cores.`,
 		Example: `  optimize pretrain --env problem:deep-sea-treasure --agent envelope --curves curves.html
   optimize pretrain --env training --agent conditioned --steps 200000 --out agent.bin
+  optimize pretrain --env queue --agent evolution --backfill rlscheduler --out mine.policy
+  optimize pretrain --env placement --agent improved --out mine.model
   optimize pretrain --resume agent.bin`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if p, ok := policyEnvs[f.env]; ok {
@@ -70,8 +74,11 @@ give the same bytes as one that was never interrupted. One that was not does, fo
 	fs := cmd.Flags()
 	fs.StringVar(&f.env, "env", "", "environment: training, "+strings.Join(slices.Sorted(maps.Keys(policyEnvs)), ", ")+" or problem:`NAME`")
 	fs.StringVar(&f.table, "table", metisData, "of the environment placement: throughputs, `FILE` or metis (in the binary)")
-	fs.StringVar(&f.agent, "agent", "", strings.Join(pretrain.Agents(), "|"))
-	fs.IntVar(&f.steps, "steps", 0, "decisions to learn from, those of a resumed agent included (default: the recipe's)")
+	fs.StringVar(&f.trace, "trace", "", "of the environment queue: learn from `FILE` in the Standard Workload Format (default: drawn jobs)")
+	fs.StringVar(&f.backfill, "backfill", "none", "of the environment queue: none|rlscheduler")
+	fs.IntVar(&f.procs, "procs", 256, "of the environment queue, without --trace: processors of the machine")
+	fs.StringVar(&f.agent, "agent", "", strings.Join(pretrain.Agents(), "|")+policyAgents())
+	fs.IntVar(&f.steps, "steps", 0, "decisions to learn from, those of a resumed agent included; updates of queue, episodes of placement (default: the recipe's)")
 	fs.Float64Var(&f.gamma, "gamma", 0, "discount per unit of work, above 0 to 1 (default: the recipe's)")
 	fs.Uint64Var(&f.seed, "seed", 0, "seed of everything that is random")
 	fs.StringVarP(&f.out, "out", "o", "", "agent `FILE` to write (default: ENV-AGENT.agent, or the resumed file)")
@@ -175,6 +182,9 @@ func (e *env) pretrainOptions(cmd *cobra.Command, f *pretrainFlags) (pretrain.Op
 	bad("keep", f.keep != "best" && f.keep != "last", "best or last")
 	bad("resets", !slices.Contains([]string{"evidence", "random", "never"}, f.resets), "evidence, random or never")
 	bad("table", true, "--env placement with it")
+	for _, flag := range []string{"trace", "backfill", "procs"} {
+		bad(flag, true, "--env queue with it")
+	}
 	for _, flag := range []string{"actions", "profiles"} {
 		if strings.HasPrefix(f.env, "problem:") {
 			bad(flag, true, "--env training: a problem has its own")

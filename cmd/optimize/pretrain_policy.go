@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -20,6 +21,8 @@ import (
 	"trainopt/simulator/evaluate"
 	"trainopt/simulator/placement/learned"
 	"trainopt/simulator/pretrain"
+	"trainopt/simulator/queue/agents"
+	"trainopt/simulator/queue/rlscheduler"
 )
 
 // policyEnv is an environment whose agents have a recipe of their own: they decide about queues or placements and about nothing else.
@@ -33,6 +36,7 @@ type policyEnv struct {
 // policyEnvs by name. A new one is one line here.
 var policyEnvs = map[string]policyEnv{
 	"placement": {learned.Recipes(), []string{"table"}, "episodes", trainPlacement},
+	"queue":     {[]string{"evolution", "ppo"}, []string{"trace", "procs", "backfill", "resume", "hidden"}, "updates", trainQueue},
 }
 
 // policyPoint is one of a learning curve.
@@ -204,6 +208,59 @@ func environments() []string {
 			}
 		}
 	})
+}
+
+// trainQueue trains who says which waiting job is next.
+func trainQueue(ctx context.Context, e *env, f *pretrainFlags, tell func(policyPoint)) (*trainedPolicy, error) {
+	if f.backfill != "none" && f.backfill != "rlscheduler" {
+		return nil, usageError{fmt.Errorf("--backfill %q: want none or rlscheduler", f.backfill)}
+	}
+	if f.procs < 1 {
+		return nil, usageError{fmt.Errorf("--procs %d: want at least 1", f.procs)}
+	}
+	// Drawn sequences are those that the built-in policies were trained on.
+	o := agents.Options{Method: f.agent, Seed: f.seed, Hidden: f.hidden, Updates: f.steps, Validation: 48,
+		Sequence: rlscheduler.Sequence{Backfill: f.backfill == "rlscheduler", Drawn: &rlscheduler.Drawn{Low: 0.7, High: 1.4, Varied: true}}}
+	if f.agent == "evolution" {
+		o.Relative, o.Logarithm, o.Episodes, o.Sequence.Length = true, true, 24, 640
+	}
+	trace := &rlscheduler.Trace{Procs: f.procs, Nodes: f.procs}
+	source := fmt.Sprintf("sequences drawn for %d processors", f.procs)
+	if f.trace != "" {
+		var err error
+		if trace, err = rlscheduler.Load(inDir(e.dir, f.trace)); err != nil {
+			return nil, fmt.Errorf("--trace: %w", err)
+		}
+		o.Sequence.Drawn, source = nil, "sequences of "+f.trace
+	}
+	var from *agents.Agent
+	if f.resume != "" {
+		data, err := os.ReadFile(inDir(e.dir, f.resume))
+		if err != nil {
+			return nil, fmt.Errorf("--resume: %w", err)
+		}
+		if from, err = agents.Load(bytes.NewReader(data)); err != nil {
+			return nil, fmt.Errorf("--resume %s: %w", f.resume, err)
+		}
+	}
+	steps, of := 0, o.WithDefaults().Updates
+	measure := "mean of −bounded slowdown on validation sequences"
+	if o.Logarithm {
+		measure = "mean of ln(bounded slowdown of SJF by its own) on validation sequences"
+	}
+	a, err := agents.Train(ctx, trace, o, from, func(p agents.Progress) {
+		steps = p.Update
+		tell(policyPoint{Step: p.Update, Of: of, Value: p.Validation})
+	})
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := a.Write(&b); err != nil {
+		return nil, err
+	}
+	return &trainedPolicy{file: b.Bytes(), measure: measure, steps: steps, facts: [][2]string{{"learned from", source}},
+		use: fmt.Sprintf("optimize simulate queue --policy %s --backfill %s", quoted(f.out), f.backfill)}, nil
 }
 
 // policyAgents are the agents of policyEnvs, for the help.

@@ -55,3 +55,31 @@ func TestPretrainPolicyRefuses(t *testing.T) {
 		})
 	}
 }
+
+// TestPretrainQueue: an agent for queues is trained, goes on, and decides in a simulation.
+func TestPretrainQueue(t *testing.T) {
+	w := newWorld(t)
+	code, out, errs := w.run("pretrain", "--env", "queue", "--agent", "evolution", "--backfill", "rlscheduler", "--steps", "1", "--procs", "64", "--out", "q.policy")
+	if code != optimizer.CodeDone || !strings.Contains(out, "drawn for 64 processors") {
+		t.Fatalf("exit %d: %s%s", code, out, errs)
+	}
+	if code, out, errs := w.run("simulate", "queue", "--policy", "q.policy", "--backfill", "rlscheduler", "--jobs-count", "100"); code != optimizer.CodeDone || !strings.Contains(out, "q.policy on") {
+		t.Errorf("simulate: exit %d: %s%s", code, out, errs)
+	}
+	if code, _, errs := w.run("pretrain", "--env", "queue", "--agent", "evolution", "--steps", "1", "--resume", "q.policy", "--out", "r.policy"); code != optimizer.CodeDone {
+		t.Errorf("resume: exit %d: %s", code, errs)
+	}
+	w.write("broken.policy", "no policy")
+	for args, want := range map[string]string{
+		"--backfill easy":                "want none or rlscheduler",
+		"--resume broken.policy":         "broken.policy",
+		"--trace none.swf":               "none.swf",
+		"--table metis":                  "--table says nothing with --env queue",
+		"--procs 0":                      "--procs 0: want at least 1",
+		"--agent metis --out queue.file": "unknown, nearest known is",
+	} {
+		if code, _, errs := w.run(append([]string{"pretrain", "--env", "queue", "--agent", "evolution", "--steps", "1", "--out", "x.policy"}, strings.Fields(args)...)...); code == optimizer.CodeDone || !strings.Contains(errs, want) {
+			t.Errorf("%s: exit %d: %s", args, code, errs)
+		}
+	}
+}
