@@ -11,11 +11,16 @@
 //
 // Two policies come with the program (Builtin): of ten weights each, by evolution, from the rule that the smallest area is first.
 // They saw workloads drawn by queue.Lublin for 256 processors only, of loads from 0.7 to 1.4, and none of a recorded or published
-// trace; of three seeds the one was taken that did best on further drawn workloads. This makes and judges them again, in some
-// minutes of a core:
+// trace; that without backfilling also some with over-estimates. Of several runs those were taken that did best on further drawn
+// workloads. This makes and judges them again, in some minutes of a core each:
 //
-//	go test -run Make -v -timeout 1h ./simulator/queue/agents -agents.make 3 -agents.make-out DIR
-//	go test -run Judge -v ./simulator/queue/agents -agents.make-judge 'DIR/*.policy' -agents.make-episodes 120
+//	go test -run Make -timeout 1h ./simulator/queue/agents -agents.make 2 -agents.make-out DIR
+//	go test -run Make -timeout 1h ./simulator/queue/agents -agents.make 1 -agents.make-first 21 -agents.make-from DIR/false-1.policy \
+//		-agents.make-sigma 0.25 -agents.make-updates 20 -agents.make-over 8 -agents.make-backfill no -agents.make-out DIR
+//	go test -run Make -timeout 1h ./simulator/queue/agents -agents.make 1 -agents.make-first 11 -agents.make-from DIR/true-2.policy \
+//		-agents.make-sigma 0.12 -agents.make-updates 30 -agents.make-length 800 -agents.make-episodes 64 -agents.make-high 1.3 \
+//		-agents.make-backfill yes -agents.make-out DIR
+//	go test -run Judge ./simulator/queue/agents -agents.make-judge 'DIR/*.policy' -agents.make-episodes 120
 package agents
 
 import (

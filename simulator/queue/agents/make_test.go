@@ -28,6 +28,7 @@ var (
 	makeRaw      = flag.Bool("agents.make-raw", false, "reward by bounded slowdown itself, not by the logarithm of its ratio to SJF's")
 	makeFrom     = flag.String("agents.make-from", "", "a policy file to go on from")
 	makeJudge    = flag.String("agents.make-judge", "", "judge these policy files (a pattern) on drawn workloads, and train none")
+	makeOver     = flag.Float64("agents.make-over", 0, "most by which requests are longer than run times, in every other sequence")
 	makeSigma    = flag.Float64("agents.make-sigma", 0.3, "first deviation")
 )
 
@@ -46,7 +47,7 @@ func TestMake(t *testing.T) {
 		for seed := *makeFirst; seed < *makeFirst+uint64(*makeSeeds); seed++ {
 			o := Options{Seed: seed, Updates: *makeUpdates, Episodes: *makeEpisodes, Relative: !*makeRaw, Logarithm: !*makeRaw, Validation: 96, Every: 10,
 				Sequence: rlscheduler.Sequence{Length: *makeLength, Backfill: backfill,
-					Drawn: &rlscheduler.Drawn{Low: 0.7, High: *makeHigh, Varied: !*makePlain}}}
+					Drawn: &rlscheduler.Drawn{Low: 0.7, High: *makeHigh, Varied: !*makePlain, Overestimate: *makeOver, Mixed: *makeOver > 0}}}
 			o.Evolution.Sigma = *makeSigma
 			var from *Agent
 			if *makeFrom != "" {
@@ -113,7 +114,7 @@ func TestJudge(t *testing.T) {
 		for _, varied := range []bool{false, true} {
 			var all [][]queue.Job
 			for i := range uint64(*makeEpisodes) {
-				d := rlscheduler.Drawn{Low: 0.7, High: 1.2, Varied: varied}
+				d := rlscheduler.Drawn{Low: 0.7, High: 1.2, Varied: varied, Overestimate: *makeOver}
 				jobs, err := d.Draw(rand.New(rand.NewPCG(1<<40, i)), 1024, machine.Procs)
 				if err != nil {
 					t.Fatal(err)

@@ -81,3 +81,6 @@ func (a *Agent) BeginOver(e *Episode, jobs []queue.Job) {
 	a.see.scale.procs = float64(e.nodes) * e.perNode
 	a.see.begin(jobs)
 }
+
+// Backfills is whether jobs may start before the one that was named.
+func (e *Episode) Backfills() bool { return e.backfill }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"trainopt/simulator/queue"
+	"trainopt/simulator/queue/agents"
 	"trainopt/simulator/queue/rlscheduler"
 )
 
@@ -35,6 +36,10 @@ func made(t testing.TB, seed uint64, n int) *rlscheduler.Trace {
 }
 
 func TestRolloutBeatsItsRules(t *testing.T) {
+	rules, err := heuristics([]string{"SAF", "SJF", "smallest", "F4"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, backfill := range []bool{false, true} {
 		var searched float64
 		simple := map[string]float64{}
@@ -49,7 +54,7 @@ func TestRolloutBeatsItsRules(t *testing.T) {
 				t.Fatal("a job never started")
 			}
 			searched += rlscheduler.Measure(e).BoundedSlowdown / seeds
-			for _, h := range mustNew(t).nominees {
+			for _, h := range rules {
 				e := trace.Episode(100, 300, backfill)
 				rlscheduler.Play(e, trace.Jobs[100:400], h)
 				simple[h.Name] += rlscheduler.Measure(e).BoundedSlowdown / seeds
@@ -63,12 +68,24 @@ func TestRolloutBeatsItsRules(t *testing.T) {
 	}
 }
 
-func mustNew(t *testing.T) *Rollout {
-	r, err := New(Options{})
-	if err != nil {
-		t.Fatal(err)
+// Another candidate is taken only where it is surely better.
+func TestRolloutIsSure(t *testing.T) {
+	r := &Rollout{candidate: []int{0, 1, 2}}
+	for name, c := range map[string]struct {
+		sure  float64
+		worth []float64 // 3 candidates × 1 rule × 4 samples
+		want  int
+	}{
+		"always better":          {2, []float64{10, 20, 30, 40, 9, 19, 29, 39, 11, 21, 31, 41}, 1},
+		"by chance":              {1, []float64{10, 20, 30, 40, 30, 10, 29, 30, 50, 50, 50, 50}, 0},
+		"by chance, not asked":   {0, []float64{10, 20, 30, 40, 30, 10, 29, 30, 50, 50, 50, 50}, 1},
+		"the best of the better": {1, []float64{10, 20, 30, 40, 9, 19, 29, 39, 8, 18, 28, 38}, 2},
+	} {
+		r.sure, r.worth = c.sure, c.worth
+		if got := r.choose(1, 4); got != c.want {
+			t.Errorf("%s: candidate %d, want %d", name, got, c.want)
+		}
 	}
-	return r
 }
 
 func TestRolloutLooksAtNothingToCome(t *testing.T) {
@@ -99,6 +116,9 @@ func TestRolloutLooksAtNothingToCome(t *testing.T) {
 func TestRolloutRefusesWhatThereIsNot(t *testing.T) {
 	if _, err := New(Options{Rules: []string{"FASTEST"}}); err == nil || !strings.Contains(err.Error(), "FASTEST") {
 		t.Errorf("unknown rule: %v", err)
+	}
+	if _, err := New(Options{Agent: &agents.Agent{}}); err == nil {
+		t.Error("an agent that sees nothing known was taken")
 	}
 	if _, err := New(Options{Width: -1}); err == nil {
 		t.Error("width −1 was taken")
