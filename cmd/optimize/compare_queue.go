@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,7 +31,7 @@ type comparingQueue struct {
 	windows, length, workers int
 	front                    bool
 	deadlines                float64
-	metrics, figureTraces    []string
+	metrics                  []string
 }
 
 func compareQueueCommand(e *env, c *common) *cobra.Command {
@@ -278,7 +279,26 @@ func (f *comparingQueue) prepare(e *env, cmd *cobra.Command, c *common) (*sweep.
 	if s.Methods, err = f.methods(e, w); err != nil {
 		return nil, fmt.Errorf("--policies %w", err)
 	}
+	s.Notes = append(s.Notes, unlike(s.Methods)...)
 	return s, f.checkNames(s)
+}
+
+// unlike says which backfilling each method has where they differ and names do not say so.
+func unlike(methods []sweep.Named) []string {
+	by := map[string][]string{}
+	for _, m := range methods {
+		if !strings.Contains(m.Name, "+") {
+			by[m.Backfill] = append(by[m.Backfill], m.Name)
+		}
+	}
+	if len(by) < 2 {
+		return nil
+	}
+	var out []string
+	for _, b := range slices.Sorted(maps.Keys(by)) {
+		out = append(out, fmt.Sprintf("backfilling %s: %s", b, strings.Join(by[b], ", ")))
+	}
+	return out
 }
 
 // about is what a reader must know of a workload.

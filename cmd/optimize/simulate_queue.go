@@ -264,7 +264,7 @@ func (e *env) runQueue(common *common, f *simulatingQueue, format, source string
 	var broken interruptedBy
 	switch {
 	case err != nil && errors.As(context.Cause(ctx), &broken):
-		err = exitError{broken.code(), fmt.Errorf("simulate queue: %w: %w", broken, err)}
+		err = exitError{broken.code(), fmt.Errorf("simulate queue: %w", broken)}
 	case errors.Is(err, hdeeprm.ErrBlocked), errors.Is(err, sweep.ErrNothing):
 		err = exitError{optimizer.CodeInfeasible, fmt.Errorf("simulate queue: %w", err)}
 	case err != nil:
