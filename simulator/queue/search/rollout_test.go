@@ -36,6 +36,9 @@ func made(t testing.TB, seed uint64, n int) *rlscheduler.Trace {
 }
 
 func TestRolloutBeatsItsRules(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes ten seconds")
+	}
 	rules, err := heuristics([]string{"SAF", "SJF", "smallest", "F4"})
 	if err != nil {
 		t.Fatal(err)

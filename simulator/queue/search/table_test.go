@@ -16,6 +16,7 @@ var (
 	tables     = flag.String("tables", "", "print tables over the published starts of this trace: lublin_256, lublin_256_new2 or KTH-SP2")
 	tablesMode = flag.String("tables-backfill", "", "with (yes) or without (no) backfilling only")
 	tablesSeed = flag.Uint64("tables-seed", 0, "of the search")
+	tablesOnly = flag.String("tables-only", "", "this player only, beside SJF: \"search, learned\", say")
 	tablesFast = flag.Bool("tables-fast", false, "without the searches")
 )
 
@@ -101,6 +102,9 @@ func TestTables(t *testing.T) {
 			players = append(players, Entrant{"search", alone}, Entrant{"search, learned", with})
 		}
 		for i, m := range players {
+			if *tablesOnly != "" && m.Name != *tablesOnly {
+				continue
+			}
 			begin := time.Now()
 			rows, err := Table(context.Background(), trace, rlscheduler.Published1024, backfill, []Entrant{players[0], m})
 			if err != nil {
