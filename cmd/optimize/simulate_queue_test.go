@@ -223,7 +223,7 @@ func TestSimulateQueueRefusals(t *testing.T) {
 		"simulate queue --placement best":                                       {2, "--placement says nothing without"},
 		"simulate queue --platform nothing":                                     {2, "nothing"},
 		"simulate queue --platform mini --placement worst":                      {2, "worst"},
-		"simulate queue --platform mini --policy rollout":                       {2, "for equal processors"},
+		"simulate queue --platform mini --policy rollout --placement energy":    {2, "tries placements itself"},
 		"simulate queue --platform mini --objective fame":                       {2, "fame"},
 		"simulate queue --platform mini --observation all":                      {2, "all"},
 		"simulate queue --platform mini --as-published":                         {2, "--as-published says nothing on a platform"},

@@ -38,6 +38,7 @@ func HDeepRM(w *sweep.Workload, compat bool, seeds []uint64) *sweep.Sweep {
 			s.Methods = append(s.Methods, sweep.Named{Name: order + "+easy+" + placement, Method: sweep.Method{Policy: order, Backfill: "easy", Placement: placement}})
 		}
 	}
+	s.Methods = append(s.Methods, sweep.Named{Name: "saf+easy+best, makespan", Method: sweep.Method{Policy: "saf", Backfill: "easy", Placement: "best", Objective: "makespan"}})
 	s.Methods = append(s.Methods, sweep.Named{Name: "saf+easy+energy", Method: sweep.Method{Policy: "saf", Backfill: "easy", Placement: "energy", Objective: "energy"}})
 	s.Against = []string{s.Methods[slices.IndexFunc(s.Methods, func(m sweep.Named) bool { return m.Policy == "first-high_gflops" })].Name}
 	for _, seed := range seeds {

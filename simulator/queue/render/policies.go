@@ -53,8 +53,8 @@ func Policies(w io.Writer) error {
 	for _, n := range slices.Sorted(maps.Keys(queue.Orders)) {
 		line(n, queue.Orders[n].What)
 	}
-	head("Search (--policy), on equal processors")
-	line(sweep.Rollout, "candidates are tried out, while arrivals are guessed from the past; seconds for a thousand jobs (this program, after Bertsekas et al. 1997)")
+	head("Search (--policy)")
+	line(sweep.Rollout, "candidates are tried out: on equal processors while arrivals are guessed from the past, seconds for a thousand jobs; on platforms orders and placements (this program, after Bertsekas et al. 1997)")
 	head("Backfilling (--backfill): which may overtake the first")
 	for _, n := range queue.Backfills() {
 		line(n, described[n])

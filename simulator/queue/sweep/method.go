@@ -17,7 +17,7 @@ import (
 	"trainopt/simulator/queue/unequal"
 )
 
-// Rollout is the name of the policy that tries out what is next (queue/search).
+// Rollout is the name of the policy that tries out what is next (queue/search; on platforms unequal.Rollout).
 const Rollout = "rollout"
 
 // Method is how a queue is decided on.
@@ -30,7 +30,7 @@ type Method struct {
 	AsPublished bool
 	// Placement is one of unequal.Placements, for orders on a platform; "" is best.
 	Placement string
-	// Objective is what placements aim for, as ParseObjective knows it; "" is an early end.
+	// Objective is what placements aim for, as ParseObjective knows it; "" is low slowdown.
 	Objective string
 	Compat    bool // HDeepRM's mistakes, see hdeeprm.Settings
 	Seed      uint64
@@ -91,7 +91,7 @@ func Policies(platform bool) []string {
 				out = append(out, j+"-"+c)
 			}
 		}
-		return append(slices.Sorted(maps.Keys(queue.Orders)), out...)
+		return slices.Concat(slices.Sorted(maps.Keys(queue.Orders)), []string{Rollout}, out)
 	}
 	return append(slices.Sorted(maps.Keys(queue.Orders)), Rollout)
 }
@@ -110,7 +110,7 @@ func (m *Method) Settle(w *Workload) error {
 		return fmt.Errorf("policy %q: there is no such policy; there are %s", m.Policy, strings.Join(Policies(w.Tree != nil), ", "))
 	case w.Tree == nil && (kind == Pair || m.Agent != nil && m.Agent.Platform()):
 		errs = append(errs, fmt.Errorf("policy %s chooses among unequal cores: it needs a platform", m.Policy))
-	case w.Tree != nil && (kind == Search || m.Agent != nil && !m.Agent.Platform()):
+	case w.Tree != nil && m.Agent != nil && !m.Agent.Platform():
 		errs = append(errs, fmt.Errorf("policy %s is for equal processors: on a platform want an order such as saf, or a pair such as shortest-high_gflops", m.Policy))
 	}
 	if w.Tree != nil {
@@ -154,6 +154,9 @@ func (m *Method) settlePlatform(kind Kind) error {
 		return nil
 	}
 	m.Backfill, m.Placement = cmp.Or(m.Backfill, "easy"), cmp.Or(m.Placement, "best")
+	if kind == Search && (m.Backfill != "easy" || m.Placement != "best") {
+		return fmt.Errorf("policy %s: on a platform it tries placements itself, with backfill easy", m.Policy)
+	}
 	if !slices.Contains(unequal.Backfills(), m.Backfill) {
 		return fmt.Errorf("backfill %q: on a platform want one of %s", m.Backfill, strings.Join(unequal.Backfills(), ", "))
 	}
@@ -172,8 +175,8 @@ var aims = []struct {
 	agent       hdeeprm.Objective
 	place       unequal.Objective
 }{
-	{"makespan", "finish", hdeeprm.Makespan, unequal.Finish},
 	{"avg_job_slowdown", "slowdown", hdeeprm.Slowdown, unequal.Slowdown},
+	{"makespan", "finish", hdeeprm.Makespan, unequal.Finish},
 	{"avg_job_completion", "completion", hdeeprm.Completion, unequal.Slowdown},
 	{"avg_utilization", "utilization", hdeeprm.Utilization, unequal.Finish},
 	{"energy_consumption", "energy", hdeeprm.Energy, unequal.Energy},
@@ -181,7 +184,7 @@ var aims = []struct {
 }
 
 // ParseObjective reads an objective by HDeepRM's name or a short one: what agents are rewarded for, and what of it placements can
-// aim for. "" is makespan.
+// aim for. "" is avg_job_slowdown.
 func ParseObjective(name string) (hdeeprm.Objective, unequal.Objective, error) {
 	var known []string
 	for i, a := range aims {
@@ -206,7 +209,7 @@ func (w *Workload) Run(ctx context.Context, m Method, p Window) (*Run, error) {
 	switch {
 	case m.Agent != nil && w.Tree != nil:
 		err = r.agent(ctx)
-	case m.Agent != nil || m.Heuristic != nil || m.Policy == Rollout:
+	case m.Agent != nil || m.Heuristic != nil || w.Tree == nil && m.Policy == Rollout:
 		err = r.episode(ctx)
 	case w.Tree != nil && KindOf(m.Policy) == Pair:
 		err = r.pair(ctx)

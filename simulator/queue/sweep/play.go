@@ -129,8 +129,12 @@ func (r *Run) order(ctx context.Context) error {
 		return err
 	}
 	m, p := &r.Method, r.Window
-	r.Result, err = unequal.Run(ctx, unequal.Config{Tree: r.Tree, Jobs: r.Workload.Jobs[p.Start : p.Start+p.Length], Order: m.Policy, Backfill: m.Backfill,
-		Placement: m.Placement, Objective: aim, Seed: m.Seed, Progress: m.Progress})
+	c := unequal.Config{Tree: r.Tree, Jobs: r.Workload.Jobs[p.Start : p.Start+p.Length], Order: m.Policy, Backfill: m.Backfill,
+		Placement: m.Placement, Objective: aim, Seed: m.Seed, Progress: m.Progress}
+	if m.Policy == Rollout {
+		c.Order, c.Rollout = "", &unequal.Rollout{}
+	}
+	r.Result, err = unequal.Run(ctx, c)
 	return err
 }
 
