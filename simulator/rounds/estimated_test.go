@@ -32,12 +32,15 @@ func bytesOf(t *testing.T, compat bool, p rounds.Profiling) string {
 }
 
 // TestEstimatesCostLessThanPackingGains: in the mean over seeds, a policy that packs by estimates is worse than one that knows, and
-// better than one that does not pack.
+// better than one that does not pack. With -long (see long) also in the mechanism of Gavel.
 func TestEstimatesCostLessThanPackingGains(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
 	for _, compat := range []bool{false, true} {
+		if compat && !*long {
+			continue
+		}
 		var alone, known, guessed float64
 		for seed := range int64(2) {
 			alone += float64(estimating(t, "max_min_fairness_perf", seed, compat, rounds.Profiling{}).MeanJCTS) / 2 / 3600

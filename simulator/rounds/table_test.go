@@ -126,8 +126,8 @@ func TestSampleRunsOfExperiments(t *testing.T) {
 		{0.4, 15, 54834.129989, 0.060839},
 	} {
 		t.Run(fmt.Sprintf("%v per h, seed %d", r.rate, r.seed), func(t *testing.T) {
-			if testing.Short() && r.seed != 42 {
-				t.Skip("takes up to a second")
+			if !*long && r.seed != 42 {
+				t.Skip("other seeds with -long, see long")
 			}
 			got := run(t, rounds.Config{
 				Devices: cluster(t, "36:36:36"), Policy: "allox", Seed: r.seed, Compat: true, Window: rounds.Window{Start: 4000, End: 5000},
