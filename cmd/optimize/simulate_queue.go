@@ -61,7 +61,7 @@ Exit code 6: no job can be simulated, or jobs wait for ever.`,
   optimize simulate queue --trace trace.swf --policy sjf --as-published --window 1981:1024
   optimize simulate queue --platform gaia --workload trace.swf --policy saf --placement energy
   optimize simulate queue --platform mini --prefer slowdown=2,energy=1
-  optimize simulate queue --listen tcp://*:28000 --policy sjf --backfill easy
+  optimize simulate queue --batsim-endpoint tcp://*:28000 --policy sjf --backfill easy
   optimize simulate queue --options options.json --runs 100 --outmodel agent.json --logs logs
   optimize simulate queue --policies`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -128,7 +128,7 @@ func (f *simulatingQueue) check(cmd *cobra.Command) error {
 	}
 	errs = append(errs, f.socketFlags.check(cmd))
 	if f.prefer != "" {
-		errs = append(errs, f.only(cmd, "with --prefer, which tries them", "policy", "backfill", "placement", "listen", "connect", "as-published"))
+		errs = append(errs, f.only(cmd, "with --prefer, which tries them", "policy", "backfill", "placement", "batsim-endpoint", "serve-batsim", "as-published"))
 	}
 	if f.runs < 1 {
 		errs = append(errs, fmt.Errorf("--runs %d: want at least 1", f.runs))

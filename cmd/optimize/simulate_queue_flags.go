@@ -64,7 +64,7 @@ func normalizeQueue(fs *pflag.FlagSet, name string) pflag.NormalizedName {
 	n := normalize(fs, name)
 	if now, ok := map[pflag.NormalizedName]pflag.NormalizedName{"customworkload": "custom-workload", "in-model": "inmodel", "out-model": "outmodel",
 		"nbruns": "runs", "nb-runs": "runs", "nb-jobs": "jobs-count", "nb-resources": "procs", "workload-file-path": "workload",
-		"platform-file-path": "platform", "policy-pair": "policy"}[n]; ok {
+		"platform-file-path": "platform", "policy-pair": "policy", "listen": "batsim-endpoint", "connect": "serve-batsim"}[n]; ok {
 		return now
 	}
 	return n
@@ -184,7 +184,11 @@ func (f *queueFlags) onTree(e *env, cmd *cobra.Command, seed uint64, seeded bool
 		return nil, "", err
 	}
 	if o.Workload == "" && f.custom == "" {
-		w, err := sweep.GenerateOn(o, f.lublin(seed))
+		l := f.lublin(seed)
+		if o.Jobs > 0 && !cmd.Flags().Changed("jobs-count") {
+			l.Jobs = o.Jobs
+		}
+		w, err := sweep.GenerateOn(o, l)
 		return w, "", err
 	}
 	launch := hdeeprm.LaunchOptions{Compat: f.compat}

@@ -23,19 +23,19 @@ type socketFlags struct{ listen, connect, transcript string }
 
 func (f *socketFlags) add(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.StringVar(&f.listen, "listen", "", "decide for a Batsim elsewhere that connects to `ENDPOINT`, tcp://*:28000 say")
-	fs.StringVar(&f.connect, "connect", "", "simulate what a decision process at `ENDPOINT` says (PyBatsim, batsched), tcp://localhost:28000 say")
+	fs.StringVar(&f.listen, "batsim-endpoint", "", "decide for a Batsim elsewhere that connects to `ENDPOINT`, tcp://*:28000 say")
+	fs.StringVar(&f.connect, "serve-batsim", "", "simulate what a decision process at `ENDPOINT` says (PyBatsim, batsched), tcp://localhost:28000 say")
 	fs.StringVar(&f.transcript, "transcript", "", "write every message of these to `FILE`, one a line")
 }
 
 func (f *socketFlags) check(cmd *cobra.Command) error {
 	switch {
 	case f.listen != "" && f.connect != "":
-		return errors.New("--listen and --connect: want one of them")
+		return errors.New("--batsim-endpoint and --serve-batsim: want one of them")
 	case f.transcript != "" && f.listen == "" && f.connect == "":
-		return errors.New("--transcript says nothing without --listen or --connect")
+		return errors.New("--transcript says nothing without --batsim-endpoint or --serve-batsim")
 	case f.listen != "" && cmd.Flags().Changed("window"), f.connect != "" && cmd.Flags().Changed("policy"):
-		return errors.New("--window says nothing with --listen, nor --policy with --connect")
+		return errors.New("--window says nothing with --batsim-endpoint, nor --policy with --serve-batsim")
 	}
 	return nil
 }

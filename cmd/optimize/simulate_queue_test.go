@@ -242,7 +242,7 @@ func TestSimulateQueueRefusals(t *testing.T) {
 		"simulate queue --prefer fame=1":                                        {2, "--prefer"},
 		"simulate queue --prefer time --policy sjf":                             {2, "--policy says nothing with --prefer"},
 		"simulate queue --transcript x":                                         {2, "--transcript says nothing"},
-		"simulate queue --listen tcp://x --connect tcp://y":                     {2, "want one of them"},
+		"simulate queue --batsim-endpoint tcp://x --serve-batsim tcp://y":       {2, "want one of them"},
 		"simulate queue --format pdf":                                           {2, "want one of csv, html, json, text"},
 		"simulate queue --polcy fcfs":                                           {2, "nearest known is --policy"},
 		"compare queue --policies sjf,sjf":                                      {2, "named twice"},
@@ -348,11 +348,11 @@ func TestSimulateQueueOverASocket(t *testing.T) {
 	other := make(chan string, 1)
 	there := newWorld(t)
 	go func() {
-		_, out, errs := there.run("simulate", "queue", "--listen", endpoint, "--policy", "sjf", "--backfill", "easy", "--transcript", "talk")
+		_, out, errs := there.run("simulate", "queue", "--batsim-endpoint", endpoint, "--policy", "sjf", "--backfill", "easy", "--transcript", "talk")
 		other <- out + errs
 	}()
 	w := newWorld(t)
-	code, out, errs := w.run("simulate", "queue", "--jobs-count", "100", "--connect", endpoint)
+	code, out, errs := w.run("simulate", "queue", "--jobs-count", "100", "--serve-batsim", endpoint)
 	if code != optimizer.CodeDone || errs != "" {
 		t.Fatalf("exit %d: %s", code, errs)
 	}

@@ -59,7 +59,12 @@ type Experiment struct {
 //	environment, err := hdeeprm.NewEnvironment(e.Tree, e.Jobs, e.Limits, options.Settings(false))
 func (o *Options) Prepare(l LaunchOptions) (*Experiment, error) {
 	e := &Experiment{Options: o, Dropped: map[string]int{}, Warnings: slices.Clone(o.Warnings)}
-	if err := e.platform(l.Library); err != nil {
+	tree, warning, err := o.ReadPlatform(l.Library)
+	if warning != "" {
+		e.warn("%s", warning)
+	}
+	e.Tree = tree
+	if err != nil {
 		return nil, err
 	}
 	if n := o.Resources; n != 0 && n != e.Tree.Cores {
@@ -96,25 +101,22 @@ func (e *Experiment) warn(format string, args ...any) {
 	e.Warnings = append(e.Warnings, fmt.Sprintf(format, args...))
 }
 
-// platform reads the platform; where its file is not there, the example of that name is taken.
-func (e *Experiment) platform(library *platform.Library) error {
+// ReadPlatform reads the platform that the options name. Where its file is not there, the example of that name is taken, and the
+// warning says so; else it is "". A nil library is the built-in one.
+func (o *Options) ReadPlatform(library *platform.Library) (tree *platform.Tree, warning string, err error) {
 	if library == nil {
 		library = platform.BuiltinLibrary()
 	}
-	path := e.Options.Platform
-	if path == "" {
-		return errors.New("launch: the options name no platform (platform_file_path)")
+	if o.Platform == "" {
+		return nil, "", errors.New("the options name no platform (platform_file_path)")
 	}
-	tree, err := library.ReadTree(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
-		if slices.Contains(platform.Examples(), name) {
-			e.warn("there is no %s: the example %s is taken, which is part of this program", path, name)
-			tree, err = platform.Example(name)
-		}
+	tree, err = library.ReadTree(o.Platform)
+	name := strings.TrimSuffix(filepath.Base(o.Platform), filepath.Ext(o.Platform))
+	if errors.Is(err, fs.ErrNotExist) && slices.Contains(platform.Examples(), name) {
+		tree, err = platform.Example(name)
+		return tree, fmt.Sprintf("there is no %s: the example %s is taken, which is part of this program", o.Platform, name), err
 	}
-	e.Tree = tree
-	return err
+	return tree, "", err
 }
 
 // workload finds the workload: a custom one, one that an earlier launch left, or that of the options.

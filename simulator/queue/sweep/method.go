@@ -20,9 +20,12 @@ import (
 // Rollout is the name of the policy that tries out what is next (queue/search; on platforms unequal.Rollout).
 const Rollout = "rollout"
 
+// Learned is the name of the policies that come with the program, for equal processors (agents.Builtin).
+const Learned = "learned"
+
 // Method is how a queue is decided on.
 type Method struct {
-	// Policy is one of queue.Orders, Rollout, a pair of hdeeprm ("shortest-high_gflops"), or what Agent is called.
+	// Policy is one of queue.Orders, Rollout, Learned, a pair of hdeeprm ("shortest-high_gflops"), or what Agent is called.
 	Policy string
 	// Backfill is one of queue.Backfills; "" is what Default says.
 	Backfill string
@@ -30,7 +33,7 @@ type Method struct {
 	AsPublished bool
 	// Placement is one of unequal.Placements, for orders on a platform; "" is best.
 	Placement string
-	// Objective is what placements aim for, as ParseObjective knows it; "" is low slowdown.
+	// Objective is what placements aim for, as ParseObjective knows it; "" is early ends.
 	Objective string
 	Compat    bool // HDeepRM's mistakes, see hdeeprm.Settings
 	Seed      uint64
@@ -65,6 +68,7 @@ const (
 	Unknown Kind = iota
 	Order        // of queue.Orders
 	Search       // Rollout
+	Builtin      // Learned
 	Pair         // of HDeepRM
 )
 
@@ -73,8 +77,11 @@ func KindOf(policy string) Kind {
 	if _, ok := queue.Orders[policy]; ok {
 		return Order
 	}
-	if policy == Rollout {
+	switch policy {
+	case Rollout:
 		return Search
+	case Learned:
+		return Builtin
 	}
 	if _, err := hdeeprm.ParsePair(policy); err == nil {
 		return Pair
@@ -93,7 +100,7 @@ func Policies(platform bool) []string {
 		}
 		return slices.Concat(slices.Sorted(maps.Keys(queue.Orders)), []string{Rollout}, out)
 	}
-	return append(slices.Sorted(maps.Keys(queue.Orders)), Rollout)
+	return append(slices.Sorted(maps.Keys(queue.Orders)), Learned, Rollout)
 }
 
 // Settle fills in what follows from the rest and says what does not go together.
@@ -110,7 +117,7 @@ func (m *Method) Settle(w *Workload) error {
 		return fmt.Errorf("policy %q: there is no such policy; there are %s", m.Policy, strings.Join(Policies(w.Tree != nil), ", "))
 	case w.Tree == nil && (kind == Pair || m.Agent != nil && m.Agent.Platform()):
 		errs = append(errs, fmt.Errorf("policy %s chooses among unequal cores: it needs a platform", m.Policy))
-	case w.Tree != nil && m.Agent != nil && !m.Agent.Platform():
+	case w.Tree != nil && (kind == Builtin || m.Agent != nil && !m.Agent.Platform()):
 		errs = append(errs, fmt.Errorf("policy %s is for equal processors: on a platform want an order such as saf, or a pair such as shortest-high_gflops", m.Policy))
 	}
 	if w.Tree != nil {
@@ -122,7 +129,7 @@ func (m *Method) Settle(w *Workload) error {
 }
 
 func (m *Method) settleEqual(kind Kind) error {
-	episodes := kind == Search || m.Agent != nil
+	episodes := kind == Search || kind == Builtin || m.Agent != nil
 	if m.Backfill == "" {
 		m.Backfill = "easy"
 		if episodes {
@@ -184,11 +191,14 @@ var aims = []struct {
 }
 
 // ParseObjective reads an objective by HDeepRM's name or a short one: what agents are rewarded for, and what of it placements can
-// aim for. "" is avg_job_slowdown.
+// aim for. "" is avg_job_slowdown for agents, early ends for placements.
 func ParseObjective(name string) (hdeeprm.Objective, unequal.Objective, error) {
+	if name == "" {
+		return hdeeprm.Slowdown, unequal.Finish, nil
+	}
 	var known []string
-	for i, a := range aims {
-		if name == a.name || name == a.short || name == "" && i == 0 {
+	for _, a := range aims {
+		if name == a.name || name == a.short {
 			return a.agent, a.place, nil
 		}
 		known = append(known, a.name)
@@ -209,7 +219,7 @@ func (w *Workload) Run(ctx context.Context, m Method, p Window) (*Run, error) {
 	switch {
 	case m.Agent != nil && w.Tree != nil:
 		err = r.agent(ctx)
-	case m.Agent != nil || m.Heuristic != nil || w.Tree == nil && m.Policy == Rollout:
+	case m.Agent != nil || m.Heuristic != nil || w.Tree == nil && (m.Policy == Rollout || m.Policy == Learned):
 		err = r.episode(ctx)
 	case w.Tree != nil && KindOf(m.Policy) == Pair:
 		err = r.pair(ctx)

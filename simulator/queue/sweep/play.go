@@ -88,8 +88,8 @@ func (r *Run) episode(ctx context.Context) error {
 // decider says which job is next.
 func (r *Run) decider(t *rlscheduler.Trace) (func(e *rlscheduler.Episode) int, error) {
 	p := r.Window
-	if r.Method.Agent != nil {
-		d, err := r.Method.Agent.queue.Decider(t)
+	if r.Method.Agent != nil || r.Method.Policy == Learned {
+		d, err := r.learned(t)
 		if err != nil {
 			return nil, err
 		}
@@ -104,6 +104,18 @@ func (r *Run) decider(t *rlscheduler.Trace) (func(e *rlscheduler.Episode) int, e
 		return nil, err
 	}
 	return func(e *rlscheduler.Episode) int { return s.Next(e, t.Jobs[p.Start:], t.Jobs[:p.Start+e.Arrived()]) }, nil
+}
+
+// learned is the agent of the method, or the one in the program.
+func (r *Run) learned(t *rlscheduler.Trace) (*rlscheduler.Agent, error) {
+	if r.Method.Agent != nil {
+		return r.Method.Agent.queue.Decider(t)
+	}
+	a, err := agents.Builtin(r.Method.Backfill)
+	if err != nil {
+		return nil, err
+	}
+	return a.Decider(t)
 }
 
 // episodeResult is what an episode came to.

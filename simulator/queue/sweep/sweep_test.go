@@ -353,3 +353,29 @@ func TestCompare(t *testing.T) {
 		t.Error("no paired test")
 	}
 }
+
+func TestLearnedComesWithTheProgram(t *testing.T) {
+	w, err := Generate(queue.Lublin{Jobs: 60, Procs: 64, Seed: 1, Load: 0.9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	starts := map[string]float64{}
+	for _, backfill := range []string{"", "none"} {
+		r, err := w.Run(t.Context(), Method{Policy: Learned, Backfill: backfill}, Window{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range r.Jobs {
+			if r.Jobs[i].State != queue.Completed {
+				t.Fatalf("backfill %q: job %d is %v", backfill, i, r.Jobs[i].State)
+			}
+			starts[r.Method.Backfill] += r.Jobs[i].Start
+		}
+	}
+	if len(starts) != 2 || starts["none"] == starts["rlscheduler"] {
+		t.Errorf("with and without backfilling alike: %v", starts)
+	}
+	if _, err := w.Run(t.Context(), Method{Policy: Learned, Backfill: "easy"}, Window{}); err == nil {
+		t.Error("easy backfilling was taken, which it was not trained for")
+	}
+}

@@ -128,10 +128,7 @@ func Prepare(o *hdeeprm.Options, l hdeeprm.LaunchOptions) (*Workload, error) {
 // GenerateOn draws a workload for the platform of options: jobs of Lublin's model, of which each core takes 4 to 24 GB/s as HDeepRM
 // draws them, and 0.5 to 4 GB, but no more than each core of every node can have.
 func GenerateOn(o *hdeeprm.Options, l queue.Lublin) (*Workload, error) {
-	if o.Platform == "" {
-		return nil, errors.New("the options name no platform")
-	}
-	tree, err := platform.ReadTree(o.Platform)
+	tree, warning, err := o.ReadPlatform(nil)
 	if err != nil {
 		return nil, err
 	}
@@ -156,6 +153,9 @@ func GenerateOn(o *hdeeprm.Options, l queue.Lublin) (*Workload, error) {
 	}
 	w.Tree, w.Options, w.Limits, w.trace = tree, o, hdeeprm.LimitsOf(w.Jobs), nil
 	w.Notes = append(w.Notes, o.Warnings...)
+	if warning != "" {
+		w.Notes = append(w.Notes, warning)
+	}
 	return w, nil
 }
 

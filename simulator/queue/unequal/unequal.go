@@ -34,12 +34,12 @@ import (
 type Objective uint8
 
 const (
-	Slowdown Objective = iota // low mean slowdown
-	Finish                    // early ends: of the last, and of large jobs more than of small ones
+	Finish   Objective = iota // early ends: of the last, and of large jobs more than of small ones
+	Slowdown                  // low mean slowdown; long jobs may be left on slow cores for it
 	Energy                    // few joules
 )
 
-var objectives = [...]string{"slowdown", "finish", "energy"}
+var objectives = [...]string{"finish", "slowdown", "energy"}
 
 // Objectives are the names of the objectives.
 func Objectives() []string { return objectives[:] }
