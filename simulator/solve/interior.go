@@ -54,12 +54,13 @@ type groupRows struct {
 
 const (
 	maxIterations = 200
+	usualLongest  = 0.995
 	finestMu      = 1e-15
 	centredEnough = 1e-3 // how far from mu, relative, the products of a centred point may be
 )
 
 func newInterior(p *program) *interior {
-	s := &interior{program: p, cols: len(p.rate), groupsN: p.groups(), rows: len(p.capacity) + p.links, longest: 0.995, leastCentring: 1e-6}
+	s := &interior{program: p, cols: len(p.rate), groupsN: p.groups(), rows: len(p.capacity) + p.links, longest: usualLongest, leastCentring: 1e-6}
 	s.u0 = s.cols
 	s.v0 = s.u0 + s.groupsN
 	s.w0 = s.v0 + s.groupsN

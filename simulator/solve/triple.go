@@ -4,8 +4,8 @@ import "math"
 
 // triple does the steps of interior for the programs that are solved most: three kinds of devices, where a job's columns are the
 // kinds alone, every job's progress counts, and nothing else is asked for. The numbers of a group lie side by side and the
-// formulas are those of newton.go written out; the iterates are the same but for rounding, in a quarter of the time. interior
-// holds the iterate before the first step and after store.
+// formulas are those of newton.go written out. Steps are longer and aim at the centre more than those of interior, which many
+// different jobs need: 12 steps instead of 16 for 2048. interior holds the iterate before the first step and after store.
 type triple struct {
 	*interior
 	cells []cell
@@ -37,6 +37,9 @@ type cell struct {
 	h       float64
 	d1, q2  float64 // one over the sum of θ, and over what progress resists
 }
+
+// tripleLongest is the part of the way to where something becomes 0 that a step goes, unless it is to be careful.
+const tripleLongest = 0.999
 
 // newTriple is nil for programs of another shape.
 func newTriple(s *interior) *triple {
@@ -355,12 +358,16 @@ func (t *triple) iterate(mu float64) bool {
 	}
 	ap, ad := r.reach()
 	sigma := r.after(ap, ad) / t.ordinary / mu
-	sigma = max(sigma*sigma*sigma, t.leastCentring)
+	sigma = max(sigma*math.Sqrt(sigma), t.leastCentring)
 	if r, sound = t.direction(sigma*mu, ap*ad); !sound {
 		return false
 	}
 	ap, ad = r.reach()
-	t.advance(min(1, t.longest*ap), min(1, t.longest*ad))
+	longest := t.longest
+	if longest == usualLongest {
+		longest = tripleLongest
+	}
+	t.advance(min(1, longest*ap), min(1, longest*ad))
 	return ap > 1e-10 || ad > 1e-10
 }
 
