@@ -10,7 +10,7 @@ LINT    := honnef.co/go/tools/cmd/staticcheck@v0.8.0
 
 export CGO_ENABLED ?= $(shell command -v $${CC:-cc} >/dev/null 2>&1 && echo 1 || echo 0)
 
-.PHONY: run build test bench lint vet fuzz problems agent models prices measurements clean check-go
+.PHONY: run build test bench lint vet fuzz problems agent scheduler models prices measurements clean check-go
 
 build: check-go $(BIN)
 
@@ -52,6 +52,11 @@ problems: check-go
 agent: build
 	@mkdir -p simulator/training/pretrained
 	$(BIN) pretrain --env training --agent conditioned --seed 1 --out simulator/training/pretrained/agent.bin --curves bin/agent.html --curves bin/agent.csv
+
+# The sub-scheduler for placement that is in the binary: half a minute of one core. The two policies for queues are made by three
+# commands, in the head of simulator/queue/agents/agents.go.
+scheduler: check-go
+	$(GO) test ./simulator/placement/learned -run '^TestPretrain$$' -pretrain metis.model -count=1 -v
 
 # The embedded models of measured jobs, fitted again to the tables in DATA (docs/learning.md says where they are from).
 models: check-go
