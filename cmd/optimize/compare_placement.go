@@ -170,7 +170,7 @@ func (f *comparingPlacement) comparison(e *env, cmd *cobra.Command, groups []uin
 		c.Title += ", as published codes do"
 	}
 	if f.batch != "" {
-		batches, err := placement.ReadBatches(inDir(e.dir, f.batch))
+		batches, err := placement.ReadBatches(inDir(e.dir, f.batch), p.apps())
 		if err != nil {
 			return nil, fmt.Errorf("--batch: %w", err)
 		}

@@ -91,7 +91,7 @@ func (f *simulatingPlacement) theBatch(e *env, cmd *cobra.Command, apps []string
 		if !named {
 			name = "metis:200:0"
 		}
-		if batch, words, err = readBatch(e, name); err != nil {
+		if batch, words, err = readBatch(e, name, apps); err != nil {
 			return nil, "", err
 		}
 	default:
@@ -116,7 +116,7 @@ func parseCounts(text string) ([]int, error) {
 }
 
 // readBatch reads FILE, FILE:ROW or metis:SIZE:GROUP.
-func readBatch(e *env, text string) ([]int, string, error) {
+func readBatch(e *env, text string, apps []string) ([]int, string, error) {
 	if parts := strings.Split(text, ":"); parts[0] == metisData {
 		var size, group int
 		var err1, err2 error
@@ -146,7 +146,7 @@ func readBatch(e *env, text string) ([]int, string, error) {
 		}
 		file, row = text[:i], n
 	}
-	batches, err := placement.ReadBatches(inDir(e.dir, file))
+	batches, err := placement.ReadBatches(inDir(e.dir, file), apps)
 	if err != nil {
 		return nil, "", fmt.Errorf("--batch: %w", err)
 	}

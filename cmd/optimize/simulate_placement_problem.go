@@ -187,7 +187,7 @@ func readNodeTypes(e *env, path string) ([]placement.NodeType, error) {
 	fail := func(format string, args ...any) ([]placement.NodeType, error) {
 		return nil, fmt.Errorf("--node-types: read %s: "+format, append([]any{filepath.Base(path)}, args...)...)
 	}
-	f, err := os.Open(path)
+	f, err := placement.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("--node-types: %w", err)
 	}
@@ -328,7 +328,7 @@ func (f *placementFlags) wish(e *env, _ *cobra.Command, p *placing) error {
 		}
 		out = interference.Constraints(rows)
 	default:
-		file, err := os.Open(inDir(e.dir, source))
+		file, err := placement.Open(inDir(e.dir, source))
 		if err != nil {
 			return fmt.Errorf("--constraints: %w", err)
 		}
@@ -354,7 +354,7 @@ func (f *placementFlags) load(e *env, _ *cobra.Command, p *placing) error {
 	if f.existing == "" {
 		return nil
 	}
-	rows, err := placement.ReadBatches(inDir(e.dir, f.existing))
+	rows, err := placement.ReadBatches(inDir(e.dir, f.existing), p.apps())
 	if err != nil {
 		return fmt.Errorf("--existing: %w", err)
 	}

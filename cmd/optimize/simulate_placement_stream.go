@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,7 +26,7 @@ const mostArrivals = 1 << 20
 
 // readArrivals reads lines APP,+1 or APP,-1; a head is left out.
 func readArrivals(path string, apps []string) ([]arrival, error) {
-	f, err := os.Open(path)
+	f, err := placement.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("--arrivals: %w", err)
 	}

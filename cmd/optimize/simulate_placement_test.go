@@ -313,7 +313,7 @@ func TestReadBatchOfMetis(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, words, err := readBatch(&env{}, "metis:300:7")
+	got, words, err := readBatch(&env{}, "metis:300:7", nil)
 	if err != nil || !slices.Equal(got, batches[7]) || words != "group 7 of 300 containers of Metis" {
 		t.Errorf("%v, %q, %v", got, words, err)
 	}

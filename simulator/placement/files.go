@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -32,19 +32,18 @@ func ReadSamples(path string) (*Samples, error) {
 }
 
 func readSamples(path string) (*Samples, error) {
-	if strings.EqualFold(filepath.Ext(path), ".npz") {
-		z, err := zip.OpenReader(path)
-		if err != nil {
-			return nil, err
-		}
-		defer z.Close()
-		return samplesOfNpz(&z.Reader)
-	}
-	f, err := os.Open(path)
+	f, err := Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+	if isNpz(path) {
+		z, err := unzip(f)
+		if err != nil {
+			return nil, err
+		}
+		return samplesOfNpz(z)
+	}
 	return samplesOfCSV(f)
 }
 
@@ -118,6 +117,9 @@ func samplesOfCSV(r io.Reader) (*Samples, error) {
 	var from, to []int
 	columns := map[string]int{}
 	for i, name := range head {
+		if _, twice := columns[name]; twice && name != "" {
+			return nil, fmt.Errorf("column %s is there twice", name)
+		}
 		columns[name] = i
 		if app, ok := strings.CutPrefix(name, "n_"); ok {
 			s.Apps, from = append(s.Apps, app), append(from, i)
@@ -193,9 +195,11 @@ func (s *Samples) Table(capacity int) (*Table, error) {
 }
 
 // ReadBatches reads batches, one row of counts each, from an .npz file of Metis (array batch_set) or a CSV file with or without a
-// head. A file named batch_set_N must have N containers in each row: the published one for 3000 has 6, and MetisBatches draws others.
-func ReadBatches(path string) ([][]int, error) {
-	b, err := readBatches(path)
+// head. Where a head names apps, with or without n_ before them, columns are taken in the order of apps and others left out; nil apps
+// take them as they come. A file named batch_set_N must have N containers in each row: the published one for 3000 has 6, and
+// MetisBatches draws others.
+func ReadBatches(path string, apps []string) ([][]int, error) {
+	b, err := readBatches(path, apps)
 	if err == nil {
 		err = asNamed(path, b)
 	}
@@ -205,40 +209,40 @@ func ReadBatches(path string) ([][]int, error) {
 	return b, nil
 }
 
-func readBatches(path string) ([][]int, error) {
-	if strings.EqualFold(filepath.Ext(path), ".npz") {
-		z, err := zip.OpenReader(path)
-		if err != nil {
-			return nil, err
-		}
-		defer z.Close()
-		m, err := npzArray(&z.Reader, "batch_set")
-		if err != nil {
-			return nil, err
-		}
-		batches := make([][]int, m.rows)
-		for i := range batches {
-			for _, x := range m.row(i) {
-				if x != math.Trunc(x) || !(x >= 0 && x <= mostContainers) {
-					return nil, fmt.Errorf("row %d: %v containers: want a whole number up to %d", i+1, x, mostContainers)
-				}
-				batches[i] = append(batches[i], int(x))
-			}
-		}
-		return batches, nil
-	}
-	f, err := os.Open(path)
+func readBatches(path string, apps []string) ([][]int, error) {
+	f, err := Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return batchesOfCSV(f)
+	if !isNpz(path) {
+		return batchesOfCSV(f, apps)
+	}
+	z, err := unzip(f)
+	if err != nil {
+		return nil, err
+	}
+	m, err := npzArray(z, "batch_set")
+	if err != nil {
+		return nil, err
+	}
+	batches := make([][]int, m.rows)
+	for i := range batches {
+		for _, x := range m.row(i) {
+			if x != math.Trunc(x) || !(x >= 0 && x <= mostContainers) {
+				return nil, fmt.Errorf("row %d: %v containers: want a whole number up to %d", i+1, x, mostContainers)
+			}
+			batches[i] = append(batches[i], int(x))
+		}
+	}
+	return batches, nil
 }
 
-func batchesOfCSV(r io.Reader) ([][]int, error) {
+func batchesOfCSV(r io.Reader, apps []string) ([][]int, error) {
 	in := csv.NewReader(r)
 	in.ReuseRecord = true
 	var batches [][]int
+	var columns []int
 	for first := true; ; first = false {
 		row, err := in.Read()
 		if err == io.EOF {
@@ -247,29 +251,67 @@ func batchesOfCSV(r io.Reader) ([][]int, error) {
 		if err != nil {
 			return nil, err
 		}
-		line, _ := in.FieldPos(0)
-		batch := make([]int, len(row))
-		for a, cell := range row {
-			k, err := strconv.Atoi(strings.TrimSpace(cell))
-			switch {
-			case err != nil && first && a == 0:
-				batch = nil // a head
-			case batch == nil:
-			case err != nil:
-				return nil, fmt.Errorf("line %d: %w", line, err)
-			case k < 0 || k > mostContainers:
-				return nil, fmt.Errorf("line %d: %d containers: want 0 to %d", line, k, mostContainers)
-			default:
-				batch[a] = k
+		if first && !number(row[0]) {
+			if columns, err = columnsOf(row, apps); err != nil {
+				return nil, fmt.Errorf("head: %w", err)
+			}
+			continue
+		}
+		if columns == nil {
+			if columns, err = columnsOf(row, nil); err != nil {
+				return nil, err
 			}
 		}
-		if batch != nil {
-			batches = append(batches, batch)
+		line, _ := in.FieldPos(0)
+		batch := make([]int, len(columns))
+		for a, i := range columns {
+			k, err := strconv.Atoi(strings.TrimSpace(row[i]))
+			if err != nil || k < 0 || k > mostContainers {
+				return nil, fmt.Errorf("line %d: %q containers: want a whole number from 0 to %d", line, row[i], mostContainers)
+			}
+			batch[a] = k
 		}
+		batches = append(batches, batch)
 	}
 }
 
-var namedSize = regexp.MustCompile(`batch_set_(\d+)\.[^.]*$`)
+// number tells a cell of a row, even a wrong one, from a name.
+func number(cell string) bool {
+	_, err := strconv.ParseFloat(strings.TrimSpace(cell), 64)
+	return err == nil
+}
+
+// columnsOf are the columns of the apps by a head; those of a head that names none of them are as they come.
+func columnsOf(head, apps []string) ([]int, error) {
+	asTheyCome := make([]int, len(head))
+	at := map[string]int{}
+	for i, name := range head {
+		asTheyCome[i] = i
+		name = strings.TrimPrefix(strings.TrimSpace(name), "n_")
+		if _, twice := at[name]; twice && slices.Contains(apps, name) {
+			return nil, fmt.Errorf("column %s is there twice", name)
+		}
+		at[name] = i
+	}
+	var found []int
+	missing := ""
+	for _, app := range apps {
+		if i, ok := at[app]; ok {
+			found = append(found, i)
+		} else if missing == "" {
+			missing = app
+		}
+	}
+	switch {
+	case found == nil:
+		return asTheyCome, nil
+	case missing != "":
+		return nil, fmt.Errorf("no column %s", missing)
+	}
+	return found, nil
+}
+
+var namedSize = regexp.MustCompile(`batch_set_(\d+)\.[^.]*(?:\.gz)?$`)
 
 // asNamed tells rows that are not of the size in the file's name.
 func asNamed(path string, batches [][]int) error {

@@ -3,6 +3,7 @@ package placement
 import (
 	"archive/zip"
 	"bytes"
+	"compress/gzip"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -87,6 +89,7 @@ func TestFilesThatAreWrong(t *testing.T) {
 		"a runs at -1":                   file(t, "c.csv", "n_a,rps_a\n1,-1\n"),
 		"1.5 containers of a":            file(t, "d.csv", "n_a,rps_a\n1.5,1\n"),
 		"column n_a without":             file(t, "e.csv", "n_a,rps_b\n1,1\n"),
+		"column n_a is there twice":      file(t, "n.csv", "n_a,n_a,rps_a\n1,1,1\n"),
 		"no columns n_*":                 file(t, "f.csv", "x,y\n1,1\n"),
 		"line 3":                         file(t, "g.csv", "n_a,rps_a\n1,1\nz,1\n"),
 		"elements \"|O\"":                npz(t, "h.npz", map[string][]byte{"alloc": npy("|O", "False", 1, 1, []float64{1})}),
@@ -103,10 +106,10 @@ func TestFilesThatAreWrong(t *testing.T) {
 	for want, path := range map[string]string{
 		"row 1 has 6 containers, not the 3000": file(t, "batch_set_3000.csv", "1,2,3\n"),
 		"line 3":                               file(t, "b.csv", "a,b\n1,2\n3,x\n"),
-		"-1 containers":                        file(t, "c.csv", "1,-1\n"),
+		"\"-1\" containers":                    file(t, "c.csv", "1,-1\n"),
 		"wrong number of fields":               file(t, "d.csv", "1,2\n3\n"),
 	} {
-		if _, err := ReadBatches(path); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := ReadBatches(path, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
 		}
 	}
@@ -179,6 +182,69 @@ func TestProblemsThatAreWrong(t *testing.T) {
 	}
 }
 
+// TestReadBatchesByHead: columns are of the apps that a head names, wherever they are.
+func TestReadBatchesByHead(t *testing.T) {
+	apps := []string{"web", "db"}
+	for text, want := range map[string][]int{
+		"1,2\n": {1, 2}, "x,y\n1,2\n": {1, 2}, "db,web\n1,2\n": {2, 1}, "node,n_db,type,n_web\n1,3,node,4\n": {4, 3},
+	} {
+		if b, err := ReadBatches(file(t, "b.csv", text), apps); err != nil || len(b) != 1 || !slices.Equal(b[0], want) {
+			t.Errorf("%q: %v, %v, want %v", text, b, err, want)
+		}
+	}
+	for text, want := range map[string]string{"db,x\n1,2\n": "no column web", "db,db,web\n1,2,3\n": "db is there twice", "NaN,1\n": `"NaN" containers`, "1.5,1\n": `"1.5" containers`} {
+		if _, err := ReadBatches(file(t, "b.csv", text), apps); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// TestReadPacked: gzip is told by its bytes, in files of both kinds; what is damaged is refused.
+func TestReadPacked(t *testing.T) {
+	packed := func(text string) string {
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		if _, err := z.Write([]byte(text)); err != nil || z.Close() != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	if s, err := ReadSamples(file(t, "s.csv.gz", packed("n_a,rps_a\n1,0.5\n"))); err != nil || s.RPS[0][0] != 0.5 {
+		t.Errorf("%v, %v", s, err)
+	}
+	array := npy("<f8", "False", 1, 2, []float64{3, 4})
+	raw, err := os.ReadFile(npz(t, "b.npz", map[string][]byte{"batch_set": array}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := ReadBatches(file(t, "b.npz.gz", packed(string(raw))), nil); err != nil || !slices.Equal(b[0], []int{3, 4}) {
+		t.Errorf("%v, %v", b, err)
+	}
+	text := packed("1,2\n")
+	for name, data := range map[string]string{"cut": text[:len(text)-6], "head": text[:4]} {
+		if b, err := ReadBatches(file(t, "b.csv", data), nil); err == nil {
+			t.Errorf("%s: %v", name, b)
+		}
+	}
+	var stored bytes.Buffer
+	z := zip.NewWriter(&stored)
+	w, err := z.CreateHeader(&zip.FileHeader{Name: "batch_set.npy", Method: zip.Store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(array); err != nil || z.Close() != nil {
+		t.Fatal(err)
+	}
+	data := stored.Bytes()
+	if b, err := ReadBatches(file(t, "b.npz", string(data)), nil); err != nil || !slices.Equal(b[0], []int{3, 4}) {
+		t.Errorf("%v, %v", b, err)
+	}
+	data[bytes.Index(data, array)+len(array)-2] ^= 0x08 // 4 becomes another whole number
+	if b, err := ReadBatches(file(t, "b.npz", string(data)), nil); !errors.Is(err, zip.ErrChecksum) {
+		t.Errorf("%v, %v", b, err)
+	}
+}
+
 func FuzzReadNpy(f *testing.F) {
 	f.Add(npy("<i8", "False", 2, 2, []int64{1, 2, 3, 4}))
 	f.Add(npy("<f8", "False", 1, 3, []float64{1, 2, math.NaN()}))
@@ -213,7 +279,7 @@ func FuzzBatchesOfCSV(f *testing.F) {
 	f.Add("a,b\n1,2\n")
 	f.Add("3,4\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		b, err := batchesOfCSV(strings.NewReader(text))
+		b, err := batchesOfCSV(strings.NewReader(text), MetisApps())
 		if err != nil {
 			return
 		}

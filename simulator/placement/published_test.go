@@ -138,7 +138,7 @@ func TestMetisTableAsMeasured(t *testing.T) {
 func TestMetisBatchesAsPublished(t *testing.T) {
 	for _, size := range []int{200, 300, 400, 1000, 2000} {
 		for _, name := range []string{"npz", "csv"} {
-			want, err := ReadBatches(published(t, fmt.Sprintf("batches/batch_set_%d.%s", size, name)))
+			want, err := ReadBatches(published(t, fmt.Sprintf("batches/batch_set_%d.%s", size, name)), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -147,11 +147,11 @@ func TestMetisBatchesAsPublished(t *testing.T) {
 			}
 		}
 	}
-	_, err := ReadBatches(published(t, "batches/batch_set_3000.npz"))
+	_, err := ReadBatches(published(t, "batches/batch_set_3000.npz"), nil)
 	if err == nil || !strings.Contains(err.Error(), "row 1 has 6 containers, not the 3000") {
 		t.Errorf("the broken file: %v", err)
 	}
-	if b, err := ReadBatches(published(t, "batches/testbed_batch_set_200.csv")); err != nil || len(b) != 100 {
+	if b, err := ReadBatches(published(t, "batches/testbed_batch_set_200.csv"), nil); err != nil || len(b) != 100 {
 		t.Errorf("without a head: %d rows, %v", len(b), err)
 	}
 }

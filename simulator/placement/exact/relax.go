@@ -86,7 +86,7 @@ func (r *relaxation) run(ctx context.Context) error {
 		}
 	}
 	if short > 1e-6 {
-		return fmt.Errorf("%w: parts of containers may be placed at will and %.3g are still left over or beyond a limit", placement.ErrInfeasible, short)
+		return fmt.Errorf("%w: even with containers split among nodes, %.3g are left over or beyond a limit", placement.ErrInfeasible, short)
 	}
 	for j, p := range r.cols.pattern {
 		if p == missing {

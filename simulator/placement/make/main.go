@@ -56,7 +56,7 @@ func run(data, out string) error {
 	}
 	var batches [][]int
 	for _, size := range []int{200, 300, 400, 1000, 2000} {
-		b, err := placement.ReadBatches(filepath.Join(data, "batches", fmt.Sprintf("batch_set_%d.npz", size)))
+		b, err := placement.ReadBatches(filepath.Join(data, "batches", fmt.Sprintf("batch_set_%d.npz", size)), nil)
 		if err != nil {
 			return err
 		}
