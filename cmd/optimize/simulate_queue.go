@@ -27,6 +27,7 @@ import (
 type simulatingQueue struct {
 	queueFlags
 	socketFlags
+	filesFlags
 	prefer                          string
 	policy, backfill, window        string
 	agent, inModel, outModel, logs  string
@@ -80,6 +81,7 @@ Exit code 6: no job can be simulated, or jobs wait for ever.`,
 	fs.SetNormalizeFunc(normalizeQueue)
 	f.queueFlags.add(fs)
 	f.socketFlags.add(cmd)
+	f.filesFlags.add(cmd)
 	fs.StringVar(&f.prefer, "prefer", "", "try what there is and show the one of the front that this picks: balanced|time|cost|resource or slowdown=2,energy=1")
 	fs.StringVar(&f.policy, "policy", "", "who decides: an order, a pair, rollout or a policy file, see --policies (default "+defaultPolicy+"; with --options their agent)")
 	fs.StringVar(&f.backfill, "backfill", "", "none|easy|conservative|rlscheduler (default easy)")
@@ -126,7 +128,7 @@ func (f *simulatingQueue) check(cmd *cobra.Command) error {
 		}
 		errs = append(errs, f.only(cmd, "where the agent of --options decides", "window", "backfill", "placement"))
 	}
-	errs = append(errs, f.socketFlags.check(cmd))
+	errs = append(errs, f.socketFlags.check(cmd), f.filesFlags.check(f, cmd))
 	if f.prefer != "" {
 		errs = append(errs, f.only(cmd, "with --prefer, which tries them", "policy", "backfill", "placement", "batsim-endpoint", "serve-batsim", "as-published"))
 	}
@@ -178,6 +180,9 @@ func (e *env) simulateQueue(cmd *cobra.Command, common *common, f *simulatingQue
 		if preference, err = queuePreference(f.prefer); err != nil {
 			return usageError{err}
 		}
+		if preference[front.Deadlines] > 0 && f.prefer != "balanced" {
+			return usageError{fmt.Errorf("--prefer %s: jobs have no deadlines here; compare queue --deadlines FACTOR --prefer gives them some", f.prefer)}
+		}
 	}
 	w, source, err := f.jobs(e, cmd, f.seed, cmd.Flags().Changed("seed"))
 	switch {
@@ -190,15 +195,24 @@ func (e *env) simulateQueue(cmd *cobra.Command, common *common, f *simulatingQue
 	case f.jobstat != "":
 		return e.stat(f, w)
 	}
+	if f.launched() && w.Options != nil && !w.Options.Agent.Learning {
+		if err := f.only(cmd, "to a classic agent: add --agent reinforce or a2c", "inmodel", "outmodel"); err != nil {
+			return usageError{fmt.Errorf("simulate queue: %w", err)}
+		}
+	}
 	if w.Options != nil {
 		f.seed = uint64(w.Options.Seed)
 	}
-	if _, err := w.Settle(window); err != nil {
+	part, err := w.Settle(window)
+	if err != nil {
 		return usageError{fmt.Errorf("simulate queue: --window %s: %w", f.window, err)}
 	}
 	run, err := f.runner(e, w, window, preference)
 	if err != nil {
-		return usageError{fmt.Errorf("simulate queue: --policy %w", err)}
+		return usageError{fmt.Errorf("simulate queue: --%w", err)}
+	}
+	if err := f.filesFlags.write(e, w, part); err != nil {
+		return fmt.Errorf("simulate queue: %w", err)
 	}
 	return e.runQueue(common, f, format, source, run)
 }
@@ -248,7 +262,7 @@ func (e *env) launch(ctx context.Context, f *simulatingQueue, w *sweep.Workload,
 		return hdeeprm.AppendLogs(inDir(e.dir, f.logs), run)
 	}
 	r, err := w.Launch(ctx, sweep.Method{Seed: f.seed, Compat: f.compat}, l)
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, gradient.ErrForeign) {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, gradient.ErrForeign) || errors.Is(err, gradient.ErrCorrupt) || errors.Is(err, gradient.ErrNewer) {
 		err = usageError{fmt.Errorf("--inmodel: %w", err)}
 	}
 	return r, err

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
 	"trainopt/simulator/queue/hdeeprm"
 	"trainopt/simulator/queue/sweep"
@@ -147,6 +148,14 @@ func (f *queueFlags) onTree(e *env, cmd *cobra.Command, seed uint64, seeded bool
 		return path
 	}
 	if f.platform != "" {
+		if name := f.platform; !exists(inDir(e.dir, name)) && filepath.Ext(name) == "" && !slices.Contains(platform.Examples(), name) {
+			known := map[string]string{}
+			for _, n := range platform.Examples() {
+				known[n] = ""
+			}
+			return nil, "", fmt.Errorf("--platform %q is no file and no example: nearest known is %s; there are %s", name, nearest(name, known),
+				strings.Join(platform.Examples(), ", "))
+		}
 		say("platform_file_path", file(f.platform))
 	}
 	for _, path := range []string{f.trace, f.workload} {
@@ -223,7 +232,7 @@ func (f *queueFlags) method(e *env, w *sweep.Workload, policy, backfill string, 
 			for _, n := range sweep.Policies(w.Tree != nil) {
 				known[n] = ""
 			}
-			return m, fmt.Errorf("%q is no policy and no file: nearest known is %s; --policies lists them", policy, nearest(policy, known))
+			return m, fmt.Errorf("policy %q is no policy and no file: nearest known is %s; --policies lists them", policy, nearest(policy, known))
 		}
 		var err error
 		if m.Agent, err = sweep.LoadAgent(inDir(e.dir, policy)); err != nil {

@@ -36,6 +36,14 @@ func (f *socketFlags) check(cmd *cobra.Command) error {
 		return errors.New("--transcript says nothing without --batsim-endpoint or --serve-batsim")
 	case f.listen != "" && cmd.Flags().Changed("window"), f.connect != "" && cmd.Flags().Changed("policy"):
 		return errors.New("--window says nothing with --batsim-endpoint, nor --policy with --serve-batsim")
+	case f.listen != "":
+		if err := protocol.CheckEndpoint(f.listen, true); err != nil {
+			return fmt.Errorf("--batsim-endpoint: %w", err)
+		}
+	case f.connect != "":
+		if err := protocol.CheckEndpoint(f.connect, false); err != nil {
+			return fmt.Errorf("--serve-batsim: %w", err)
+		}
 	}
 	return nil
 }

@@ -214,7 +214,7 @@ func TestSimulateQueueRefusals(t *testing.T) {
 		"simulate queue --trace jobs.swf --load 0.5":                            {2, "--load says nothing where jobs are read"},
 		"simulate queue --trace jobs.swf --window 2:2":                          {2, "0 to 2"},
 		"simulate queue --trace jobs.swf --window 2":                            {2, "START:LENGTH"},
-		"simulate queue --trace jobs.swf --as-published":                        {2, "8"},
+		"simulate queue --trace jobs.swf --as-published":                        {2, "line 7"},
 		"simulate queue --trace jobs.swf --procs 0":                             {2, "--procs 0"},
 		"simulate queue --generate gauss":                                       {2, "want lublin"},
 		"simulate queue --jobs-count 0":                                         {2, "0 jobs"},
@@ -363,5 +363,91 @@ func TestSimulateQueueOverASocket(t *testing.T) {
 	}
 	if data, err := os.ReadFile(filepath.Join(there.dir, "talk")); err != nil || !strings.Contains(string(data), "SIMULATION_BEGINS") {
 		t.Errorf("transcript: %v, %.200s", err, data)
+	}
+}
+
+func TestSimulateQueueWritesFiles(t *testing.T) {
+	w := newWorld(t)
+	code, first, errs := w.run("simulate", "queue", "--platform", "mini", "--jobs-count", "40", "--window", "10:20", "--json",
+		"--platform-out", "p.xml", "--workload-out", "w.json")
+	if code != optimizer.CodeDone {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	code, second, errs := w.run("simulate", "queue", "--platform", "mini", "--workload", "w.json", "--json")
+	if code != optimizer.CodeDone {
+		t.Fatalf("what was written is not read: exit %d: %s", code, errs)
+	}
+	number := func(text, key string) float64 {
+		var d map[string]any
+		if err := json.Unmarshal([]byte(text), &d); err != nil {
+			t.Fatal(err)
+		}
+		if list, ok := d["warnings"].([]any); !ok {
+			t.Errorf("warnings %v are no list", list)
+		}
+		v, _ := d[key].(float64)
+		return v
+	}
+	for _, key := range []string{"procs", "completed", "makespan_s", "mean_wait_s"} {
+		if a, b := number(first, key), number(second, key); a == 0 && key != "mean_wait_s" || a < b*(1-1e-9) || a > b*(1+1e-9) {
+			t.Errorf("%s is %v, and %v of the files", key, a, b)
+		}
+	}
+	for name, args := range map[string][]string{
+		"written platform": {"--platform", "p.xml"},
+		"version 5":        {"--platform", "mini", "--workload-out", "w5.json", "--workload-version", "5"},
+		"trace":            {"--workload-out", "w.swf.gz"},
+	} {
+		if code, _, errs := w.run(append([]string{"simulate", "queue", "--jobs-count", "5"}, args...)...); code != optimizer.CodeDone {
+			t.Errorf("%s: exit %d: %s", name, code, errs)
+		}
+	}
+	if code, out, errs := w.run("simulate", "queue", "--trace", "w.swf.gz"); code != optimizer.CodeDone || !strings.Contains(out, "5, all ended") {
+		t.Errorf("the trace that was written: exit %d: %s%s", code, out, errs)
+	}
+	if code, out, errs := w.run("simulate", "queue", "--platform", "mini", "--workload", "w5.json"); code != optimizer.CodeDone || !strings.Contains(out, "5, all ended") {
+		t.Errorf("version 5 that was written: exit %d: %s%s", code, out, errs)
+	}
+}
+
+// What a user may get wrong is said with the flag that is wrong, before anything runs.
+func TestSimulateQueueSaysWhichFlag(t *testing.T) {
+	w := newWorld(t)
+	w.write("empty.json", "")
+	w.write("broken.policy", "no policy")
+	for want, args := range map[string][]string{
+		"--policy \"saff\" is no policy and no file: nearest known is saf": {"--policy", "saff"},
+		"--backfill \"eazy\": unknown":                                     {"--backfill", "eazy"},
+		"--placement \"bst\": unknown":                                     {"--platform", "mini", "--placement", "bst"},
+		"nearest known is gaia":                                            {"--platform", "giaa"},
+		"the file is empty or cut off":                                     {"--platform", "empty.json"},
+		"jobs have no deadlines here":                                      {"--prefer", "deadlines=1"},
+		"port 99999: want 1 to 65535":                                      {"--serve-batsim", "tcp://localhost:99999"},
+		"--batsim-endpoint: endpoint \"foo\"":                              {"--batsim-endpoint", "foo"},
+		"--inmodel: ":                                                      {"--platform", "mini", "--agent", "a2c", "--inmodel", "broken.policy"},
+		"--inmodel says nothing to a classic agent":                        {"--platform", "mini", "--inmodel", "broken.policy"},
+		"--platform-out says nothing":                                      {"--platform-out", "p.xml"},
+		"--workload-version 4":                                             {"--workload-out", "w.json", "--workload-version", "4"},
+		"--workload-version says nothing":                                  {"--workload-out", "w.swf", "--workload-version", "5"},
+	} {
+		code, _, errs := w.run(append([]string{"simulate", "queue", "--jobs-count", "5"}, args...)...)
+		if code != optimizer.CodeUsage || !strings.Contains(errs, want) {
+			t.Errorf("%v: exit %d: %s, want %s", args, code, errs, want)
+		}
+	}
+}
+
+// A trace for a platform may be damaged, too.
+func TestSimulateQueueDamagedOnPlatform(t *testing.T) {
+	w := newWorld(t)
+	w.write("jobs.swf", "; MaxProcs: 4\n1 0 -1 100 2 -1 9 2 100 9 1 1 1 -1 -1 -1 -1 -1\n2 zzz\n3 50 -1 100 2 -1 9 2 100 9 1 1 1 -1 -1 -1 -1 -1\n")
+	code, out, errs := w.run("simulate", "queue", "--platform", "mini", "--trace", "jobs.swf")
+	if code != optimizer.CodeDone || !strings.Contains(out, "2, all ended") || !strings.Contains(out, "line 3") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+	w.write("none.swf", "; MaxProcs: 4\n1 0 -1 100 2 -1 -1 -1 -1 -1 1 1 1 -1 -1 -1 -1 -1\n")
+	code, _, errs = w.run("simulate", "queue", "--platform", "mini", "--trace", "none.swf")
+	if code != optimizer.CodeInfeasible || !strings.Contains(errs, "asked for") {
+		t.Errorf("nothing left: exit %d: %s", code, errs)
 	}
 }

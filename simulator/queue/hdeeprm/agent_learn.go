@@ -190,8 +190,8 @@ func ReadLearningAgent(r io.Reader, observation, actions int) (*LearningAgent, e
 		return nil, fmt.Errorf("policy for %q, want one for %s: %w", m.Kind, AgentKind, gradient.ErrForeign)
 	}
 	if m.Shape.Features != observation || m.Shape.Actions != actions {
-		return nil, fmt.Errorf("policy for %d numbers and %d actions, want %d and %d: other options or another machine: %w",
-			m.Shape.Features, m.Shape.Actions, observation, actions, gradient.ErrForeign)
+		return nil, fmt.Errorf("%w for these options and this machine: it is for %d numbers and %d actions, want %d and %d",
+			gradient.ErrForeign, m.Shape.Features, m.Shape.Actions, observation, actions)
 	}
 	return &LearningAgent{l: l}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"trainopt/simulator/workload/batsim"
 	"trainopt/simulator/workload/swf"
@@ -48,12 +49,14 @@ func (o *ConvertOptions) Validate() error {
 type Converted struct {
 	*batsim.Workload
 	Dropped map[string]int // jobs of the trace by why they are none here
+	Damage  error          // the first line that is no job, by its number; nil none
 }
 
 // Convert reads a trace in the Standard Workload Format as HDeepRM does: jobs that say when they were submitted and how many cores,
 // how much time and memory they ask for (or used, of memory). Fields are cut to whole numbers. A core does reference · u · requested
 // time operations, u drawn as users overestimate, and takes 4 to 24 GB/s, drawn too: the numbers are those of NumPy's legacy
-// generator, to the bit. Nothing limits run times. O(n). A trace in which no job can be used is swf.ErrNoJobs.
+// generator, to the bit. Nothing limits run times. Lines that are no jobs, and a file that is cut off, are counted as dropped, the
+// first with its line in Damage; with Compat they are errors. O(n). A trace in which no job can be used is swf.ErrNoJobs.
 func Convert(r *swf.Reader, o ConvertOptions) (*Converted, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("convert trace: %w", err)
@@ -61,20 +64,44 @@ func Convert(r *swf.Reader, o ConvertOptions) (*Converted, error) {
 	c := &converter{ConvertOptions: o, draws: newNumpyDraws(o.Seed), first: map[string]float64{}, out: &Converted{
 		Workload: &batsim.Workload{Resources: o.Resources, Profiles: map[string]batsim.Profile{}}, Dropped: map[string]int{}}}
 	var record swf.Record
+read:
 	for o.Jobs == 0 || len(c.out.Jobs) < o.Jobs {
 		err := r.Read(&record)
 		if err == io.EOF {
 			break
 		}
-		if err != nil {
+		var damaged *swf.LineError
+		switch cut := errors.Is(err, io.ErrUnexpectedEOF); {
+		case err == nil:
+		case o.Compat || !cut && !errors.As(err, &damaged):
 			return nil, fmt.Errorf("convert trace: %w", err)
+		default:
+			if c.out.Damage == nil {
+				c.out.Damage = err
+			}
+			if cut {
+				c.out.Dropped[swf.CutOff]++
+				break read
+			}
+			c.out.Dropped[swf.Damaged]++
+			continue
 		}
 		if reason := c.take(&record); reason != "" {
 			c.out.Dropped[reason]++
 		}
 	}
 	if len(c.out.Jobs) == 0 {
-		return c.out, fmt.Errorf("convert trace: %w", swf.ErrNoJobs)
+		var why []string
+		for _, reason := range slices.Sorted(maps.Keys(c.out.Dropped)) {
+			why = append(why, fmt.Sprintf("%d: %s", c.out.Dropped[reason], reason))
+		}
+		if why == nil {
+			return c.out, fmt.Errorf("convert trace: %w: there is none", swf.ErrNoJobs)
+		}
+		if c.out.Damage != nil {
+			why = append(why, fmt.Sprintf("the first damage in %v", c.out.Damage))
+		}
+		return c.out, fmt.Errorf("convert trace: %w: dropped %s", swf.ErrNoJobs, strings.Join(why, ", "))
 	}
 	return c.out, c.rebase()
 }

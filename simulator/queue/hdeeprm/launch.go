@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -88,7 +89,7 @@ func (o *Options) Prepare(l LaunchOptions) (*Experiment, error) {
 		e.warn("%d jobs changed: %s", c.Adjusted[reason], reason)
 	}
 	if len(c.Jobs) == 0 {
-		return nil, errors.New("launch: the workload has no jobs that can be simulated")
+		return nil, fmt.Errorf("launch: %w of the workload", swf.ErrNoJobs)
 	}
 	e.Jobs, e.Profile, e.Limits = c.Jobs, c.Profile, LimitsOf(c.Jobs)
 	if l.Folder == "" {
@@ -111,6 +112,9 @@ func (o *Options) ReadPlatform(library *platform.Library) (tree *platform.Tree, 
 		return nil, "", errors.New("the options name no platform (platform_file_path)")
 	}
 	tree, err = library.ReadTree(o.Platform)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, "", fmt.Errorf("%w: the file is empty or cut off", err)
+	}
 	name := strings.TrimSuffix(filepath.Base(o.Platform), filepath.Ext(o.Platform))
 	if errors.Is(err, fs.ErrNotExist) && slices.Contains(platform.Examples(), name) {
 		tree, err = platform.Example(name)
@@ -154,6 +158,9 @@ func (e *Experiment) trace(compat bool) (err error) {
 		return err
 	}
 	f, err := os.Open(o.Workload)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read trace: %w; an empty workload_file_path draws jobs", err)
+	}
 	if err != nil {
 		return fmt.Errorf("read trace: %w", err)
 	}
@@ -172,6 +179,9 @@ func (e *Experiment) trace(compat bool) (err error) {
 	}
 	if o.Jobs > len(c.Jobs) {
 		e.warn("nb_jobs is %d, the trace has %d", o.Jobs, len(c.Jobs))
+	}
+	if c.Damage != nil {
+		e.warn("the trace is damaged, first in %v", c.Damage)
 	}
 	e.Workload, e.Dropped = c.Workload, c.Dropped
 	return nil

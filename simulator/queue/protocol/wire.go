@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -38,6 +39,12 @@ type wire struct {
 	envelope [][]byte
 }
 
+// CheckEndpoint says what is wrong with an endpoint that is listened to, or else connected to.
+func CheckEndpoint(endpoint string, listen bool) error {
+	_, _, err := address(endpoint, listen)
+	return err
+}
+
 // address is the network and address of "tcp://host:port", where the host may be * when it is listened to, or of "ipc://path".
 func address(endpoint string, listen bool) (network, addr string, err error) {
 	if path, ok := strings.CutPrefix(endpoint, "ipc://"); ok && path != "" {
@@ -47,6 +54,9 @@ func address(endpoint string, listen bool) (network, addr string, err error) {
 	host, port, err := net.SplitHostPort(rest)
 	if !ok || err != nil || port == "" {
 		return "", "", fmt.Errorf("endpoint %q: want tcp://host:port or ipc://path, as in %s", endpoint, DefaultEndpoint)
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); (port != "*" || !listen) && (err != nil || n == 0 && !listen) {
+		return "", "", fmt.Errorf("endpoint %q: port %s: want 1 to 65535", endpoint, port)
 	}
 	if host == "*" {
 		if host = ""; !listen {

@@ -3,7 +3,6 @@ package render
 import (
 	"encoding/json"
 	"io"
-	"slices"
 	"strconv"
 
 	"trainopt/simulator/queue"
@@ -78,7 +77,7 @@ func asJSON(w io.Writer, r *Run) error {
 		MaxSlowdown: number(s.Slowdown.Max), Wait: number(s.Wait.Mean), MaxWait: number(s.Wait.Max), Turnaround: number(s.Turnaround.Mean),
 		MaxTurnaround: number(s.Turnaround.Max), Utilization: number(s.Utilization), Published: number(s.PublishedUtilization),
 		Makespan: number(s.Makespan), Span: number(s.Span), Energy: number(s.Energy), Completed: s.Completed, Killed: s.Killed, Rejected: s.Rejected,
-		Unfinished: s.Unfinished, Dropped: r.Dropped, Events: r.Events, Wall: number(r.WallS), Warnings: slices.Concat([]string{}, r.Notes)}
+		Unfinished: s.Unfinished, Dropped: r.Dropped, Events: r.Events, Wall: number(r.WallS), Warnings: append([]string{}, r.Notes...)}
 	if r.Method.Placement != "" {
 		d.Placement = &r.Method.Placement
 	}

@@ -179,7 +179,7 @@ func newDriver(c *Config, simulation *cores.Simulation) *driver {
 
 func (d *driver) run(ctx context.Context) error {
 	for turn := 0; d.simulation.Next(); turn++ {
-		if turn%1024 == 0 {
+		if turn%1024 == 0 || d.rollouts != nil { // a rollout takes milliseconds
 			if err := ctx.Err(); err != nil {
 				return err
 			}
