@@ -146,6 +146,11 @@ func (f *comparingPlacement) check(cmd *cobra.Command, common *common) ([]uint64
 	if cmd.Flags().Changed("processes") && f.processes < 1 {
 		return nil, fmt.Errorf("--processes %d: want at least 1", f.processes)
 	}
+	for _, name := range []string{"zones", "zone-budget", "apart"} {
+		if cmd.Flags().Changed(name) && !slices.Contains(f.policies, "george") {
+			return nil, fmt.Errorf("--%s says nothing without george among --methods", name)
+		}
+	}
 	if f.batch != "" && cmd.Flags().Changed("sizes") {
 		return nil, errors.New("--sizes says nothing with --batch")
 	}

@@ -295,6 +295,9 @@ func trainPlacement(ctx context.Context, e *env, f *pretrainFlags, tell func(pol
 	if err := m.Save(&b); err != nil {
 		return nil, err
 	}
-	return &trainedPolicy{file: b.Bytes(), measure: measure, steps: steps,
-		use: "optimize simulate placement --method metis --model " + quoted(f.out)}, nil
+	use := "optimize simulate placement --method metis --model " + quoted(f.out)
+	if f.table != metisData {
+		use += " --table " + quoted(f.table) + " --counts …"
+	}
+	return &trainedPolicy{file: b.Bytes(), measure: measure, steps: steps, use: use}, nil
 }

@@ -41,10 +41,12 @@ With --predictor forest methods know predicted throughputs only; figures are of 
 --arrivals FILE has containers come and go: a line APP,+1 or APP,-1 for each, of which the oldest goes; the placement at the
 end is printed.
 
+Methods that learn give the best so far when interrupted (exit code 130).
+
 --json prints: schema, engine, method, placement[[containers of each app] per node], mean_rps, slo_share,
 violations{magnitude, instances}, nodes_used, bound, gap, solve_s, warnings[], seed, compat, batch, counts, nodes, node_types,
 slo, objective, value, predictor, predicted_rps, cost, apps[app, containers, mean_rps, slo_share], curve[episode, seconds,
-mean, best]. Bound and gap are of the method's objective, with what it knew of throughputs.
+mean, best], notes[]. Bound and gap are of the method's objective, with what it knew of throughputs.
 Exit code 6: the batch does not fit, or no placement keeps the limits.`,
 		Example: `  optimize simulate placement
   optimize simulate placement --nodes 81 --counts 27,32,12,37,30,34,28 --method metis
@@ -172,7 +174,8 @@ func (f *simulatingPlacement) config(e *env, cmd *cobra.Command) (*render.Run, *
 		return nil, nil, err
 	}
 	for name, ok := range map[string]bool{"objective": m.Objective, "max-violations": m.Limits, "min-slo": m.Limits, "max-nodes": m.Limits, "max-cost": m.Limits,
-		"episodes": m.Learned, "model": f.method == "metis" || f.method == "divide-conquer"} {
+		"episodes": m.Learned, "model": f.method == "metis" || f.method == "divide-conquer",
+		"zones": f.method == "george", "zone-budget": f.method == "george", "apart": f.method == "george"} {
 		if !ok && cmd.Flags().Changed(name) {
 			return nil, nil, fmt.Errorf("--%s says nothing with --method %s, see --methods", name, f.method)
 		}
@@ -180,8 +183,11 @@ func (f *simulatingPlacement) config(e *env, cmd *cobra.Command) (*render.Run, *
 	if m.Wishes && len(p.problem.Constraints) == 0 {
 		return nil, nil, fmt.Errorf("--method %s knows nothing but wishes about neighbours, and there are none", f.method)
 	}
+	if f.method == "metis" && (len(p.problem.Types) > 1 || p.problem.Existing != nil) {
+		return nil, nil, errors.New("--method metis: its sub-schedulers are for empty nodes of one type; divide-conquer takes any")
+	}
 	if f.method == "metis" && f.model == "" && !(slices.Equal(p.apps(), placement.MetisApps()) && p.problem.Types[0].Table.Capacity() == 8) {
-		return nil, nil, errors.New("--method metis: the sub-schedulers in the binary are for the apps of Metis and nodes of 8; name others by --model, or take divide-conquer, which needs none")
+		return nil, nil, errors.New("--method metis: the sub-schedulers in the binary are for the apps of Metis and nodes of 8; name others by --model (optimize pretrain --env placement --table FILE), or take divide-conquer, which needs none")
 	}
 	batch, words, err := f.theBatch(e, cmd, p.apps())
 	if err != nil {
@@ -267,7 +273,14 @@ func (e *env) simulatePlacement(cmd *cobra.Command, common *common, f *simulatin
 	r.SolveS = (e.clock.Monotonic() - from).Seconds()
 	var broken interruptedBy
 	if err != nil && errors.As(context.Cause(ctx), &broken) {
-		return exitError{broken.code(), fmt.Errorf("simulate placement: %w", broken)}
+		if r.Outcome == nil {
+			return exitError{broken.code(), fmt.Errorf("simulate placement: %w, nothing was placed so far", broken)}
+		}
+		r.Notes = append(r.Notes, "interrupted: the placement is the best so far")
+		if err := e.writePlacement(f, format, r); err != nil {
+			return err
+		}
+		return exitError{broken.code(), fmt.Errorf("simulate placement: %w, the placement is the best so far", broken)}
 	}
 	if err != nil {
 		return asExit(err, func(err error) error { return err })

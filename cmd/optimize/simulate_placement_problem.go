@@ -27,10 +27,10 @@ const metisData = "metis"
 
 // placementFlags say on what containers are placed, and what for.
 type placementFlags struct {
-	table, predictor, existing, constraints, nodeTypes, objective, model string
-	nodes, capacity, episodes, maxNodes                                  int
-	slo, maxMissed, minSLO, maxCost                                      float64
-	compat                                                               bool
+	table, predictor, existing, constraints, nodeTypes, objective, model, zones string
+	nodes, capacity, episodes, maxNodes                                         int
+	slo, maxMissed, minSLO, maxCost, zoneBudget                                 float64
+	compat, apart                                                               bool
 }
 
 func (f *placementFlags) add(fs *pflag.FlagSet) {
@@ -49,6 +49,9 @@ func (f *placementFlags) add(fs *pflag.FlagSet) {
 	fs.Float64Var(&f.maxCost, "max-cost", 0, "nodes that are used cost at most so much")
 	fs.IntVar(&f.episodes, "episodes", 0, "that methods play which learn (default: by method)")
 	fs.StringVar(&f.model, "model", "", "`FILE` of sub-schedulers for metis (default: in the binary)")
+	fs.StringVar(&f.zones, "zones", "", "for george: `APP=SHARE,…` may run on the first share of the nodes, or none")
+	fs.Float64Var(&f.zoneBudget, "zone-budget", 0.05, "for george: share of the batch that may be outside")
+	fs.BoolVar(&f.apart, "apart", false, "for george: a node holds at most one container of an app")
 	fs.BoolVar(&f.compat, "compat", false, "as the published code does, see --methods")
 }
 
@@ -98,7 +101,7 @@ func (f *placementFlags) prepare(e *env, cmd *cobra.Command) (*placing, error) {
 	if p.problem.Types, err = f.types(e, p); err != nil {
 		return nil, err
 	}
-	for _, step := range []func(*env, *cobra.Command, *placing) error{f.predict, f.wish, f.load, f.aim} {
+	for _, step := range []func(*env, *cobra.Command, *placing) error{f.predict, f.wish, f.load, f.aim, f.zone} {
 		if err := step(e, cmd, p); err != nil {
 			return nil, err
 		}

@@ -110,7 +110,7 @@ func (a *arriving) migrate(cost float64, most int) error {
 }
 
 func (e *env) simulateArrivals(cmd *cobra.Command, f *simulatingPlacement, format string) error {
-	for _, name := range []string{"batch", "counts", "min-slo", "seed", "episodes", "model"} {
+	for _, name := range []string{"batch", "counts", "min-slo", "seed", "episodes", "model", "zones", "zone-budget", "apart"} {
 		if cmd.Flags().Changed(name) {
 			return usageError{fmt.Errorf("--%s says nothing with --arrivals", name)}
 		}

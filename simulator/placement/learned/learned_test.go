@@ -423,6 +423,15 @@ func TestPlaceRefuses(t *testing.T) {
 	if _, _, err := Place(ctx, problem(table, 3, 1, 1), nil, PlaceOptions{Method: "vanilla-rl"}, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
+	ctx, stop = context.WithCancel(context.Background())
+	s, curve, err := Place(ctx, problem(table, 3, 1, 1), nil, PlaceOptions{Method: "vanilla-rl"}, func(p Point) {
+		if p.Episode > 50 {
+			stop()
+		}
+	})
+	if !errors.Is(err, context.Canceled) || s == nil || len(s.Placement) != 3 || len(curve.Points) < 4 || len(curve.Points) > 7 {
+		t.Errorf("cancelled after 50 episodes: %+v, %d points, %v", s, len(curve.Points), err)
+	}
 }
 
 // What Metis reached with its sub-schedulers alone is 1.179 for the first group of 200 containers, and 1.162, 1.092 and 1.028 are its

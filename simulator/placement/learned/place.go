@@ -77,11 +77,11 @@ type task struct {
 
 // Place learns to place a batch and gives the best placement met. Model is for the methods that NeedsModel names, else nil. Any number
 // of nodes is served: trees are filled up with leaves that hold nothing, and the last group of metis may have less than 27 nodes.
-// When ctx is done, the error is its. O(episodes × containers × levels × parameters).
+// When ctx is done, the error is its, and the solution is the best so far, nil when there is none. O(episodes × containers × levels × parameters).
 func Place(ctx context.Context, p *placement.Problem, m *Model, o PlaceOptions, progress func(Point)) (*placement.Solution, *Curve, error) {
 	s, curve, err := place(ctx, p, m, o, progress)
 	if err != nil {
-		return nil, curve, fmt.Errorf("place by %s: %w", o.method(), err)
+		return s, curve, fmt.Errorf("place by %s: %w", o.method(), err)
 	}
 	return s, curve, nil
 }
@@ -131,7 +131,7 @@ func place(ctx context.Context, p *placement.Problem, m *Model, o PlaceOptions, 
 			progress(p)
 		}
 	})
-	if err != nil {
+	if err != nil && found.broken {
 		return nil, curve, err
 	}
 	if found.broken {
@@ -141,8 +141,15 @@ func place(ctx context.Context, p *placement.Problem, m *Model, o PlaceOptions, 
 	for n, pattern := range found.pattern {
 		solution.Placement = append(solution.Placement, slices.Clone(p.Types[t.kind[n]].Table.Counts(pattern)))
 	}
-	solution.Notes = append(solution.Notes, fmt.Sprintf("the best of %d episodes", s.episodes))
-	return solution, curve, nil
+	played := 0
+	if n := len(curve.Points); n > 0 {
+		played = curve.Points[n-1].Episode
+	}
+	solution.Notes = append(solution.Notes, fmt.Sprintf("the best of %d episodes", played))
+	if s.price != nil {
+		solution.Notes = append(solution.Notes, fmt.Sprintf("outside the zones of their apps: %.1f %% of the batch, of at most %.1f %%", 100*found.cost, 100*s.budget))
+	}
+	return solution, curve, err
 }
 
 // mostLearned bounds what is learned on, mostActions the nodes that vanilla RL chooses among.

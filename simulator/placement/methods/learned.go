@@ -13,6 +13,9 @@ func byLearning(name string) func(context.Context, *placement.Problem, Options) 
 	return func(ctx context.Context, p *placement.Problem, o Options) (*Outcome, error) {
 		po := learned.PlaceOptions{Method: name, Objective: o.Objective, Seed: o.Seed, Episodes: o.Episodes, Workers: o.Workers,
 			Clock: o.Clock, Released: o.Compat && name == "divide-conquer"}
+		if name == "george" {
+			po.Zones, po.Budget, po.Apart = o.Zones, o.Budget, o.Apart
+		}
 		var model *learned.Model
 		if learned.NeedsModel(name, po.Released) {
 			if model = o.Model; model == nil {
@@ -24,13 +27,13 @@ func byLearning(name string) func(context.Context, *placement.Problem, Options) 
 				o.Progress(at.Episode)
 			}
 		})
-		if err != nil {
+		if s == nil {
 			return nil, err
 		}
 		out := &Outcome{Solution: *s}
 		for _, at := range curve.Points {
 			out.Curve = append(out.Curve, Point{Episode: at.Episode, Seconds: at.Seconds, Mean: at.Value, Best: orNaN(at.Best), Cost: at.Cost})
 		}
-		return out, nil
+		return out, err
 	}
 }

@@ -40,6 +40,10 @@ type Options struct {
 	Clock    func() time.Duration // since the start, for Outcome.Curve; nil: no times
 	// Progress is told how many episodes were played; nil: nobody is.
 	Progress func(episodes int)
+	// Zones, Budget and Apart are those of learned.PlaceOptions, for george; others leave them out.
+	Zones  []learned.Zone
+	Budget float64
+	Apart  bool
 	// Model are the sub-schedulers of methods that place with them; nil: those of the binary.
 	Model *learned.Model
 }
@@ -109,7 +113,7 @@ var all = map[string]Method{
 	"divide-conquer": {Does: "an agent learns all choices of a tree that leads from the cluster to a node", From: fromMetis, Objective: true, Random: true, Learned: true,
 		Compat: "what Metis's code runs under that name: metis without entropy, demonstrations and replay", place: byLearning("divide-conquer")},
 	"vanilla-rl": {Does: "an agent learns to choose among all nodes at once", From: fromMetis, Objective: true, Random: true, Learned: true, place: byLearning("vanilla-rl")},
-	"george": {Does: "divide-conquer that keeps isr and checksum to a part of the nodes, for all but 5 % of the containers", From: "George, Wang et al., SoCC 2021",
+	"george": {Does: "divide-conquer that keeps apps to a part of the nodes: --zones, --zone-budget, --apart; unless said isr and checksum, for all but 5 % of the containers", From: "George, Wang et al., SoCC 2021",
 		Objective: true, Random: true, Learned: true, place: byLearning("george")},
 
 	"balanced":     {Does: "the node with the fewest of the app among the emptiest", From: fromMetis + ", its demonstrations", Random: true, place: byRule("balanced")},
@@ -133,7 +137,8 @@ func Find(name string) (Method, error) {
 }
 
 // Place places the batch of a problem by a method, and checks what came out: the placement is one of the problem. The error wraps
-// placement.ErrInfeasible when nothing was found that keeps the limits, or is the context's.
+// placement.ErrInfeasible when nothing was found that keeps the limits, or is the context's; then methods that learn give the best so
+// far with it, where they have one.
 func Place(ctx context.Context, name string, p *placement.Problem, o Options) (*Outcome, error) {
 	m, err := Find(name)
 	if err != nil {
@@ -148,9 +153,9 @@ func Place(ctx context.Context, name string, p *placement.Problem, o Options) (*
 	if o.Limits != (placement.Limits{}) && !m.Limits {
 		return nil, fmt.Errorf("method %s keeps no limits", name)
 	}
-	out, err := m.place(ctx, p, o)
-	if err != nil {
-		return nil, err
+	out, ended := m.place(ctx, p, o)
+	if out == nil {
+		return nil, ended
 	}
 	w, err := p.Evaluate(out.Placement)
 	if err != nil {
@@ -159,7 +164,7 @@ func Place(ctx context.Context, name string, p *placement.Problem, o Options) (*
 	if m.Objective {
 		out.Value = o.Objective.Value(w, p.Nodes())
 	}
-	return out, nil
+	return out, ended
 }
 
 func placeExact(ctx context.Context, p *placement.Problem, o Options) (*Outcome, error) {
