@@ -237,6 +237,9 @@ func (f *comparingQueue) prepare(e *env, cmd *cobra.Command, c *common) (*sweep.
 	if cmd.Flags().Changed("processes") && f.workers < 1 {
 		return nil, fmt.Errorf("--processes %d: want at least 1", f.workers)
 	}
+	if !(f.deadlines >= 0) {
+		return nil, fmt.Errorf("--deadlines %v: want more than 0, or 0 for none", f.deadlines)
+	}
 	var w *sweep.Workload
 	var source string
 	for _, seed := range seeds {
@@ -277,7 +280,7 @@ func (f *comparingQueue) prepare(e *env, cmd *cobra.Command, c *common) (*sweep.
 		}
 	}
 	if s.Methods, err = f.methods(e, w); err != nil {
-		return nil, fmt.Errorf("--policies %w", err)
+		return nil, err
 	}
 	s.Notes = append(s.Notes, unlike(s.Methods)...)
 	return s, f.checkNames(s)

@@ -83,6 +83,9 @@ func addFront(o *sweep.Outcome, preference *front.Preference) error {
 	if preference != nil {
 		c, err := f.Choose(weigh(f, *preference))
 		if err != nil {
+			if preference[front.Deadlines] > 0 && !f.Known[front.Deadlines] {
+				err = fmt.Errorf("%w; --deadlines gives jobs some", err)
+			}
 			return usageError{fmt.Errorf("--prefer: %w", err)}
 		}
 		chosen = c.Name

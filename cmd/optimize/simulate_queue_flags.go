@@ -232,11 +232,11 @@ func (f *queueFlags) method(e *env, w *sweep.Workload, policy, backfill string, 
 			for _, n := range sweep.Policies(w.Tree != nil) {
 				known[n] = ""
 			}
-			return m, fmt.Errorf("policy %q is no policy and no file: nearest known is %s; --policies lists them", policy, nearest(policy, known))
+			return m, fmt.Errorf("policy %q is no policy and no file: nearest known is %s; optimize simulate queue --policies lists them", policy, nearest(policy, known))
 		}
 		var err error
 		if m.Agent, err = sweep.LoadAgent(inDir(e.dir, policy)); err != nil {
-			return m, err
+			return m, fmt.Errorf("policy: %w", err)
 		}
 	}
 	return m, m.Settle(w)
