@@ -259,3 +259,22 @@ func TestBadConfig(t *testing.T) {
 		}
 	}
 }
+
+// A rollout takes milliseconds, so that a run with them stops at the next event and not after a thousand.
+func TestRolloutsStopAtOnce(t *testing.T) {
+	tree, err := platform.Example("mini")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	looks := 0
+	result, err := Run(ctx, Config{Tree: tree, Jobs: lublin(t, tree, 50, 1, 0.9), Rollout: &Rollout{}, Progress: func(int, int) {
+		if looks++; looks == 3 {
+			cancel()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) || looks != 3 || result == nil {
+		t.Errorf("%v after %d looks, and the result %v", err, looks, result != nil)
+	}
+}
