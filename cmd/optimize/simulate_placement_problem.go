@@ -232,6 +232,10 @@ func readNodeTypes(e *env, path string) ([]placement.NodeType, error) {
 			line, _ := in.FieldPos(0)
 			return fail("line %d: %w", line, err)
 		}
+		if out != nil && !slices.Equal(t.Table.Apps(), out[0].Table.Apps()) {
+			line, _ := in.FieldPos(0)
+			return fail("line %d: the table has apps %s, the first has %s", line, strings.Join(t.Table.Apps(), ", "), strings.Join(out[0].Table.Apps(), ", "))
+		}
 		out = append(out, t)
 	}
 	if out == nil {

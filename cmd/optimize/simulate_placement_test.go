@@ -209,6 +209,8 @@ func TestSimulatePlacementRefusals(t *testing.T) {
 	w.write("zero.csv", "redis,0\n")
 	w.write("types.csv", "name,count,colour\na,1,red\n")
 	w.write("nocount.csv", "name\na\n")
+	w.write("swapped.csv", "n_db,n_web,rps_db,rps_web\n1,0,1,\n0,1,,1\n")
+	w.write("mixed.csv", "name,count,table\na,1,table.csv\nb,1,swapped.csv\n")
 	w.write("minus.csv", "name,count\na,-1\n")
 	w.write("wishes.csv", "app_s,app_c,less_or_lager,threshold\n9,1,0,2\n")
 	w.write("model.bin", "nothing")
@@ -271,6 +273,7 @@ func TestSimulatePlacementRefusals(t *testing.T) {
 		"--node-types types.csv":                          `"colour"`,
 		"--node-types nocount.csv":                        "count",
 		"--node-types minus.csv":                          "line 2",
+		"--node-types mixed.csv --counts 1,1":             "line 3: the table has apps db, web, the first has web, db",
 		"--node-types empty.csv":                          "empty.csv",
 		"--node-types minus.csv --nodes 3":                "--nodes says nothing with --node-types",
 		"--arrivals events.csv":                           `line 2: no app "nginx"`,
