@@ -71,7 +71,7 @@ func parseKind(part string, known []string) (Accelerators, error) {
 	if i := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, name) }); i >= 0 {
 		name = known[i]
 	} else if len(known) > 0 {
-		return Accelerators{Name: name}, fmt.Errorf("%q is not known, did you mean %s?", name, strings.Join(nearest(name, known), " or "))
+		return Accelerators{Name: name}, fmt.Errorf("%q is not known, did you mean %s?", name, strings.Join(Nearest(name, known), " or "))
 	}
 	n, err := strconv.Atoi(number)
 	if err != nil || n < 0 || n > maxCount {
@@ -107,8 +107,8 @@ func (c Cluster) String() string {
 	return strings.Join(parts, ",")
 }
 
-// nearest are up to two names with the fewest letters to change.
-func nearest(name string, known []string) []string {
+// Nearest are up to two names with the fewest letters to change.
+func Nearest(name string, known []string) []string {
 	sorted := slices.Clone(known)
 	slices.SortStableFunc(sorted, func(a, b string) int { return letters(name, a) - letters(name, b) })
 	return sorted[:min(2, len(sorted))]

@@ -17,7 +17,7 @@ import (
 // "null" is alone, another job is beside it, with both rates. A key without a number of devices means one. Pairs of different
 // numbers of devices, which no simulation forms, are refused. The file may be compressed by gzip.
 func ReadThroughputs(r io.Reader) (*Throughputs, error) {
-	r, err := plain(r)
+	r, err := Unpack(r)
 	if err != nil {
 		return nil, fmt.Errorf("read throughputs: %w", err)
 	}

@@ -8,8 +8,8 @@ import (
 	"io"
 )
 
-// plain is r, unpacked when it is compressed by gzip; told by its first bytes, not by a name.
-func plain(r io.Reader) (io.Reader, error) {
+// Unpack is r, unpacked when it is compressed by gzip; told by its first bytes, not by a name.
+func Unpack(r io.Reader) (io.Reader, error) {
 	b := bufio.NewReaderSize(r, 1<<16)
 	head, _ := b.Peek(2)
 	if !bytes.Equal(head, []byte{0x1f, 0x8b}) {

@@ -117,7 +117,7 @@ func TestPublishedGavelTraceIsWrittenAsItWas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := plain(bytes.NewReader(packed))
+	r, err := Unpack(bytes.NewReader(packed))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,10 @@ import (
 // Python draws the same numbers as random.Random of CPython (3.2 and newer) from the same integer seed: the Mersenne twister
 // MT19937 of Matsumoto and Nishimura (1998), seeded by key. Workloads that were generated in Python can so be generated again.
 // It is not safe for use by several goroutines.
-type Python struct {
+type Python struct{ twister }
+
+// twister is the Mersenne twister MT19937.
+type twister struct {
 	state [twisterWords]uint32
 	next  int
 }
@@ -28,13 +31,13 @@ func NewPython(seed int64) *Python {
 	if high := uint32(magnitude >> 32); high != 0 {
 		key = append(key, high)
 	}
-	p := &Python{next: twisterWords}
+	p := &Python{twister{next: twisterWords}}
 	p.seed(key)
 	return p
 }
 
 // seed is init_by_array of the reference implementation.
-func (p *Python) seed(key []uint32) {
+func (p *twister) seed(key []uint32) {
 	s := &p.state
 	s[0] = 19650218
 	for i := 1; i < twisterWords; i++ {
@@ -58,7 +61,7 @@ func (p *Python) seed(key []uint32) {
 	s[0] = 1 << 31
 }
 
-func (p *Python) twist() {
+func (p *twister) twist() {
 	s := &p.state
 	for i := range s {
 		y := s[i]&(1<<31) | s[(i+1)%twisterWords]&(1<<31-1)
@@ -67,7 +70,7 @@ func (p *Python) twist() {
 	p.next = 0
 }
 
-func (p *Python) word() uint32 {
+func (p *twister) word() uint32 {
 	if p.next == twisterWords {
 		p.twist()
 	}
@@ -80,7 +83,7 @@ func (p *Python) word() uint32 {
 }
 
 // Random is random(): uniform in [0, 1), a multiple of 2⁻⁵³.
-func (p *Python) Random() float64 {
+func (p *twister) Random() float64 {
 	a, b := p.word()>>5, p.word()>>6
 	return (float64(a)*(1<<26) + float64(b)) / (1 << 53)
 }

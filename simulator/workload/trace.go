@@ -75,7 +75,7 @@ func LoadTrace(path, format string) (*Trace, error) {
 }
 
 func readTrace(r io.Reader, format string) (*Trace, error) {
-	r, err := plain(r)
+	r, err := Unpack(r)
 	if err != nil {
 		return nil, err
 	}

@@ -108,7 +108,7 @@ read:
 
 type converter struct {
 	ConvertOptions
-	draws *numpyDraws
+	draws numpyDraws
 	out   *Converted
 	first map[string]float64 // operations of the first job of a profile's name
 }

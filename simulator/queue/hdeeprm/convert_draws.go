@@ -1,49 +1,15 @@
 package hdeeprm
 
-// numpyDraws draws the numbers that the converter draws after numpy.random.seed(seed): the Mersenne twister MT19937 of Matsumoto and
-// Nishimura (1998), seeded by one word. It is not safe for use by several goroutines.
-type numpyDraws struct {
-	state [twisterWords]uint32
-	next  int
-}
+import "trainopt/simulator/workload"
 
-const (
-	twisterWords = 624
-	twisterShift = 397
-)
+// numpyDraws draws what the converter draws after numpy.random.seed(seed).
+type numpyDraws struct{ *workload.NumPy }
 
-func newNumpyDraws(seed uint32) *numpyDraws {
-	d := &numpyDraws{next: twisterWords}
-	d.state[0] = seed
-	for i := uint32(1); i < twisterWords; i++ {
-		before := d.state[i-1]
-		d.state[i] = 1812433253*(before^before>>30) + i
-	}
-	return d
-}
-
-func (d *numpyDraws) word() uint32 {
-	s := &d.state
-	if d.next == twisterWords {
-		for i := range s {
-			y := s[i]&(1<<31) | s[(i+1)%twisterWords]&(1<<31-1)
-			s[i] = s[(i+twisterShift)%twisterWords] ^ y>>1 ^ -(y&1)&0x9908b0df
-		}
-		d.next = 0
-	}
-	y := s[d.next]
-	d.next++
-	y ^= y >> 11
-	y ^= y << 7 & 0x9d2c5680
-	y ^= y << 15 & 0xefc60000
-	return y ^ y>>18
-}
+func newNumpyDraws(seed uint32) numpyDraws { return numpyDraws{workload.NewNumPy(seed)} }
 
 // share is numpy.random.choice of the shares of the requested time that jobs use, by their probabilities.
-func (d *numpyDraws) share() float64 {
-	a, b := d.word()>>5, d.word()>>6
-	x := (float64(a)*(1<<26) + float64(b)) / (1 << 53)
-	k := 0
+func (d numpyDraws) share() float64 {
+	x, k := d.Random(), 0
 	for k < len(usedBelow)-1 && usedBelow[k] <= x {
 		k++
 	}
@@ -51,9 +17,9 @@ func (d *numpyDraws) share() float64 {
 }
 
 // bandwidth is numpy.random.choice of 4, 8, … 24 GB/s.
-func (d *numpyDraws) bandwidth() int {
+func (d numpyDraws) bandwidth() int {
 	for {
-		if n := d.word() & 7; n <= 5 {
+		if n := d.Word() & 7; n <= 5 {
 			return 4 * int(n+1)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"trainopt/simulator/queue"
 	"trainopt/simulator/queue/cores"
+	"trainopt/simulator/workload/batsim"
 )
 
 // quartiles of what waiting jobs ask for are in every observation, and one number for the length of the queue.
@@ -173,7 +174,7 @@ func (p *Process) Observe() []float32 {
 	}
 	for i, limit := range [4]float64{p.limits.Time, p.limits.Cores, p.limits.Memory, p.limits.Bandwidth} {
 		for _, q := range quartiles {
-			v.out = append(v.out, float32(percentile(v.asked[i], q)/limit))
+			v.out = append(v.out, float32(batsim.Percentile(v.asked[i], 100*q)/limit))
 		}
 	}
 	n, change := p.waiting.len(), 1.0

@@ -9,6 +9,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"trainopt/simulator/platform"
 )
 
 // keysOf are the keys that an options file may have, by the path of the object in which they are.
@@ -57,37 +59,9 @@ func (s *section) unknown() {
 		case slices.Contains(keysOf[""], key):
 			s.problem(key, "not here: it belongs at the top")
 		default:
-			s.problem(key, "unknown key; the nearest is %s", nearestName(key, keysOf[s.path]))
+			s.problem(key, "unknown key; the nearest is %s", platform.Nearest(key, keysOf[s.path])[0])
 		}
 	}
-}
-
-// nearestName is the one of names with the smallest edit distance (Levenshtein 1966) from name. O(names · length²).
-func nearestName(name string, names []string) string {
-	return slices.MinFunc(names, func(a, b string) int { return edits(name, a) - edits(name, b) })
-}
-
-func edits(a, b string) int {
-	if len(a) > 100 {
-		a = a[:100]
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // inside is an object in the object; nil values when there is none.

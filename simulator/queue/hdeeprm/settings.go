@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"trainopt/simulator/queue"
+	"trainopt/simulator/workload/batsim"
 )
 
 // Limits are what jobs ask for at most, nearly: what an observation is relative to.
@@ -26,27 +27,12 @@ func LimitsOf(jobs []queue.Job) Limits {
 			values[i] = key(&jobs[i])
 		}
 		slices.Sort(values)
-		if v := percentile(values, 0.99); v > 0 {
+		if v := batsim.Percentile(values, 99); v > 0 {
 			return v
 		}
 		return 1
 	}
 	return Limits{of(keys[Shortest]), of(keys[Smallest]), of(keys[LowMem]), of(keys[LowMemBW])}
-}
-
-// percentile is numpy's, of ascending values; NaN of none.
-func percentile(ascending []float64, q float64) float64 {
-	n := len(ascending)
-	if n == 0 {
-		return math.NaN()
-	}
-	at := q * float64(n-1)
-	below := int(at)
-	a, b, t := ascending[below], ascending[min(below+1, n-1)], at-math.Floor(at)
-	if t >= 0.5 {
-		return b - (b-a)*(1-t)
-	}
-	return a + (b-a)*t
 }
 
 // View is how much of the machine an agent sees; all see the queue.

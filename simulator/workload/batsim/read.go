@@ -1,9 +1,6 @@
 package batsim
 
 import (
-	"bufio"
-	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +10,8 @@ import (
 	"os"
 	"slices"
 	"strconv"
+
+	"trainopt/simulator/workload"
 )
 
 // shown is how many mistakes of a file are named.
@@ -25,12 +24,9 @@ func Load(path string) (*Workload, error) {
 		return nil, fmt.Errorf("read workload: %w", err)
 	}
 	defer f.Close()
-	b := bufio.NewReader(f)
-	var r io.Reader = b
-	if head, _ := b.Peek(2); bytes.Equal(head, []byte{0x1f, 0x8b}) {
-		if r, err = gzip.NewReader(b); err != nil {
-			return nil, fmt.Errorf("read workload %s: unpack: %w", path, err)
-		}
+	r, err := workload.Unpack(f)
+	if err != nil {
+		return nil, fmt.Errorf("read workload %s: %w", path, err)
 	}
 	w, err := Read(r)
 	if err != nil {
