@@ -25,30 +25,37 @@ func (p *point) gap() float64 {
 
 // repair copies the shares of the iterate, without the rounding that would break a row of time or capacity.
 func (s *interior) repair(x []float64) {
-	usage := make([]float64, len(s.capacity))
-	for g, m := range s.count {
+	for k := range x {
+		x[k] = max(0, s.x[k])
+	}
+	s.fit(x)
+}
+
+// fit shrinks shares where they break a row of time or capacity.
+func (p *program) fit(x []float64) {
+	usage := make([]float64, len(p.capacity))
+	for g, m := range p.count {
 		time := 0.0
-		for k := s.start[g]; k < s.start[g+1]; k++ {
-			x[k] = max(0, s.x[k])
+		for k := p.start[g]; k < p.start[g+1]; k++ {
 			time += x[k]
 		}
 		shrink := 1.0
 		if time > 1 {
 			shrink = 1 / time
 		}
-		for k := s.start[g]; k < s.start[g+1]; k++ {
+		for k := p.start[g]; k < p.start[g+1]; k++ {
 			x[k] *= shrink
-			usage[s.kind[k]] += m * s.use[k] * x[k]
+			usage[p.kind[k]] += m * p.use[k] * x[k]
 		}
 	}
 	over := false
-	for j, c := range s.capacity {
+	for j, c := range p.capacity {
 		usage[j] = min(1, c/usage[j])
 		over = over || usage[j] < 1
 	}
 	if over {
 		for k := range x {
-			x[k] *= usage[s.kind[k]]
+			x[k] *= usage[p.kind[k]]
 		}
 	}
 }

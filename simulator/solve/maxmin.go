@@ -39,11 +39,7 @@ func maxMin(what string, s *Sharing, weight, floor []float64, central bool) (Sol
 		m = newMaxMin(s, first.pairing, weight, floor)
 		m.activate(first.active)
 	}
-	p, it := m.optimise(m.set, nil)
-	if central {
-		it.recentre(p)
-	}
-	sol := m.solution(p)
+	sol := m.solution(m.best(central))
 	sol.Value = m.scale * sol.Value
 	if m.pairing != nil {
 		m.revalue(&sol, m.worst(&sol))
@@ -52,6 +48,24 @@ func maxMin(what string, s *Sharing, weight, floor []float64, central bool) (Sol
 		sol.Value, sol.Gap = 0, 0
 	}
 	return sol, m.judge(what, sol.Gap)
+}
+
+// best is an optimal point. Where only capacities hold jobs back it is what cutting finds, and the only one or, if it need not be
+// central, one of those that differ in where jobs run only.
+func (m *maxMinProgram) best(central bool) *point {
+	if m.pairing == nil {
+		m.set()
+		if c := newCutting(m.program); c != nil {
+			if p := c.solve(m.wanted); p != nil && (!central || c.alone()) {
+				return p
+			}
+		}
+	}
+	p, it := m.optimise(m.set, nil)
+	if central {
+		it.recentre(p)
+	}
+	return p
 }
 
 // judge is the error of a gap above what is promised; nil below.

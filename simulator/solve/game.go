@@ -1,0 +1,223 @@
+package solve
+
+import "math"
+
+// game is a linear program of few rows: of lists of numbers V_k, find the mixture whose largest number is least,
+//
+//	min s   with   Σ_k λ_k V_kj ≤ s for all j,   Σ λ = 1,   λ ≥ 0,
+//
+// by the simplex method from the last basis. The dual are the odds of j: the mixture that the best V_k is worst for. A pivot with
+// K lists of J numbers takes O(J³ + K·J). Numbers are V = base + slope · t, so that t can change and the basis be kept.
+type game struct {
+	size    int // J
+	lists   []line
+	basis   []int     // a list, or valueColumn, or below it the slacks
+	inverse []float64 // of the basis, J+1 rows
+	level   []float64 // of the columns in the basis
+	odds    []float64
+
+	matrix, column []float64
+}
+
+// line is base + slope · t.
+type line struct{ base, slope []float64 }
+
+const (
+	valueColumn = -1
+	mostPivots  = 200
+)
+
+func newGame(size int) *game {
+	R := size + 1
+	return &game{
+		size: size, basis: make([]int, 0, R), inverse: make([]float64, R*R), level: make([]float64, R), odds: make([]float64, size),
+		matrix: make([]float64, R*R), column: make([]float64, R),
+	}
+}
+
+// solve finds the value at t, and by how much it rises with t; false when rounding defeats it.
+func (m *game) solve(t float64) (value, slope float64, ok bool) {
+	fresh := len(m.basis) == 0
+	if fresh {
+		m.begin(t)
+	}
+	for range mostPivots {
+		if !m.invert(t) || !m.feasible() {
+			if fresh {
+				return 0, 0, false
+			}
+			fresh = true
+			m.begin(t)
+			continue
+		}
+		enter, any := m.enter(t)
+		if !any {
+			for i, k := range m.basis {
+				if k == valueColumn {
+					value = m.level[i]
+				}
+				if k < 0 {
+					continue
+				}
+				for j, v := range m.lists[k].slope {
+					slope += m.level[i] * m.odds[j] * v
+				}
+			}
+			return value, slope, true
+		}
+		if !m.exchange(enter, t) {
+			return 0, 0, false
+		}
+	}
+	return 0, 0, false
+}
+
+// begin takes the single list whose largest number is least.
+func (m *game) begin(t float64) {
+	list, row, least := 0, 0, math.Inf(1)
+	for k := range m.lists {
+		most, at := math.Inf(-1), 0
+		for j, v := range m.write(k, t)[:m.size] {
+			if v > most {
+				most, at = v, j
+			}
+		}
+		if most < least {
+			list, row, least = k, at, most
+		}
+	}
+	m.basis = append(m.basis[:0], valueColumn, list)
+	for j := range m.size {
+		if j != row {
+			m.basis = append(m.basis, valueColumn-1-j)
+		}
+	}
+}
+
+// write returns a column of the program.
+func (m *game) write(k int, t float64) []float64 {
+	clear(m.column)
+	switch {
+	case k >= 0:
+		l := &m.lists[k]
+		for j, v := range l.base {
+			m.column[j] = v + l.slope[j]*t
+		}
+		m.column[m.size] = 1
+	case k == valueColumn:
+		for j := range m.size {
+			m.column[j] = -1
+		}
+	default:
+		m.column[valueColumn-1-k] = 1
+	}
+	return m.column
+}
+
+// invert inverts the basis by Gauss and Jordan with row exchanges.
+func (m *game) invert(t float64) bool {
+	R := m.size + 1
+	a, inv := m.matrix, m.inverse
+	clear(inv)
+	for i, k := range m.basis {
+		for r, v := range m.write(k, t) {
+			a[r*R+i] = v
+		}
+		inv[i*R+i] = 1
+	}
+	for k := range R {
+		at := k
+		for i := k; i < R; i++ {
+			if math.Abs(a[i*R+k]) > math.Abs(a[at*R+k]) {
+				at = i
+			}
+		}
+		pivot := a[at*R+k]
+		if pivot == 0 || math.IsNaN(pivot) {
+			return false
+		}
+		for j := range R {
+			a[k*R+j], a[at*R+j] = a[at*R+j]/pivot, a[k*R+j]
+			inv[k*R+j], inv[at*R+j] = inv[at*R+j]/pivot, inv[k*R+j]
+			if at == k {
+				a[k*R+j], inv[k*R+j] = a[k*R+j]/pivot, inv[k*R+j]/pivot
+			}
+		}
+		for i := range R {
+			if v := a[i*R+k]; i != k && v != 0 {
+				for j := range R {
+					a[i*R+j] -= v * a[k*R+j]
+					inv[i*R+j] -= v * inv[k*R+j]
+				}
+			}
+		}
+	}
+	return true
+}
+
+// feasible says that no column of the basis is below 0, and reads the levels and odds.
+func (m *game) feasible() bool {
+	R := m.size + 1
+	for i, k := range m.basis {
+		m.level[i] = m.inverse[i*R+m.size]
+		if k == valueColumn {
+			for j := range m.odds {
+				m.odds[j] = -m.inverse[i*R+j]
+			}
+		} else if !(m.level[i] > -1e-9) {
+			return false
+		}
+	}
+	return true
+}
+
+// enter is the column that would lower the value most.
+func (m *game) enter(t float64) (column int, any bool) {
+	const least = -1e-14
+	best := least
+	for j, v := range m.odds {
+		if v < best {
+			column, best = valueColumn-1-j, v
+		}
+	}
+	own := 0.0 // the value, as the row Σ λ = 1 has it
+	for i, k := range m.basis {
+		if k == valueColumn {
+			own = m.level[i]
+		}
+	}
+	for k := range m.lists {
+		l := &m.lists[k]
+		v := -own
+		for j, p := range m.odds {
+			v += p * (l.base[j] + l.slope[j]*t)
+		}
+		if v < best {
+			column, best = k, v
+		}
+	}
+	return column, best < least
+}
+
+// exchange lets a column into the basis.
+func (m *game) exchange(enter int, t float64) bool {
+	R := m.size + 1
+	column := m.write(enter, t)
+	leave, ratio := -1, math.Inf(1)
+	for i, k := range m.basis {
+		d := 0.0
+		for j, v := range column {
+			d += m.inverse[i*R+j] * v
+		}
+		if k != valueColumn && d > 1e-13 {
+			if r := max(0, m.level[i]) / d; r < ratio {
+				leave, ratio = i, r
+			}
+		}
+	}
+	if leave < 0 {
+		return false
+	}
+	m.basis[leave] = enter
+	return true
+}
