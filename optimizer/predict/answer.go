@@ -105,6 +105,9 @@ func (s *scene) predict(ways []Work, configs []Configuration, places []place, sa
 	all := s.learn(s.entries)
 	var moved map[int]int
 	for _, w := range ways {
+		if w.Quantity == transfer.Trainings && len(s.configs) > 0 {
+			break // only where nothing else says
+		}
 		p := all
 		if w.Quantity == transfer.UnitRate {
 			p = s.learn(inUnit(same, w))
@@ -112,9 +115,6 @@ func (s *scene) predict(ways []Work, configs []Configuration, places []place, sa
 		found, to, err := foretellAll(p, s.question.Job, w, s.startup, configs)
 		if err != nil {
 			return 0, err
-		}
-		if w.Quantity == transfer.Trainings && len(s.configs) > 0 {
-			break // only where nothing else says
 		}
 		if len(found) > len(s.configs) || len(found) == len(s.configs) && len(found) > 0 && meanWidth(found) < clearly*meanWidth(s.configs) {
 			s.work, s.configs, s.predictor, moved = w, found, p, to

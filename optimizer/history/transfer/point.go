@@ -29,6 +29,7 @@ type point struct {
 	count   float64 // measurements that it is the middle of
 	scatter float64 // variance of y that the entries themselves tell, 0 unknown
 	entries []int   // indices into the entries
+	at      int     // in its table
 	unit    string  // of the entries' log, for unit rates
 }
 

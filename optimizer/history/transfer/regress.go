@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/floats"
 )
 
 const (
@@ -13,7 +13,7 @@ const (
 	crowd      = 12  // a group's points beyond this number give way to those of other groups
 	farOut     = 3   // standard deviations at which a point is odd among the others
 	companions = 4   // points of its group without which a point is news, and not odd
-	oddPasses  = 3
+	oddPoints  = 3   // at most
 )
 
 // regression is the answer at one place, in logs.
@@ -31,86 +31,33 @@ func (t *table) regress(p *place, points []*point) regression {
 	s := t.roughnessOf(p)
 	near := t.nearest(p, points)
 	n := len(near)
-	k, cross, y := mat.NewSymDense(n, nil), mat.NewVecDense(n, nil), mat.NewVecDense(n, nil)
+	sys := t.systemOf(near)
 	g := regression{points: near, weight: make([]float64, n), similar: make([]float64, n)}
 	self := h.covariance(p, p, jobPair{1, 1, 1}, h.devices(t.device(p.gpu), t.device(p.gpu), true))
-	pairs := newPairs(t, near)
-	for i, a := range near {
-		y.SetVec(i, a.y-h.mean(&a.place, t.device(a.gpu)))
-		j, d := h.jobs(p.trait, a.trait), h.devices(t.device(p.gpu), t.device(a.gpu), p.device == a.device)
+	cross, shared := make([]float64, n), t.sharedWith(p)
+	for i, a := range sys.points {
+		j, d := shared.of(a)
 		c := h.covariance(p, &a.place, j, d)
-		cross.SetVec(i, c.total(s))
-		for l := i; l < n; l++ {
-			k.SetSym(i, l, pairs.covariance(i, l))
+		cross[i] = c.total(s)
+		g.similar[i] = (c.similar + s*s*c.own) / math.Sqrt((self.similar+s*s*self.own)*sys.self[i])
+	}
+	for _, o := range sys.odd {
+		if sys.points[o.at].beside(p) {
+			cross[o.at] += o.extra
 		}
-		own := pairs.self(i)
-		g.similar[i] = (c.similar + s*s*c.own) / math.Sqrt((self.similar+s*s*self.own)*own)
-		k.SetSym(i, i, k.At(i, i)+h.noise(a)*sq(t.group[a.group]))
 	}
-	var c mat.Cholesky
-	t.isolate(p, near, k, cross, y, &c)
-	w := mat.NewVecDense(n, nil)
-	if err := c.SolveVecTo(w, cross); err != nil && !isCondition(err) {
-		w.Zero()
-	}
+	w := sys.solve(cross)
 	prior := self.total(s)
-	known := mat.Dot(w, cross)
-	g.mean = h.mean(p, t.device(p.gpu)) + mat.Dot(w, y)
+	known := floats.Dot(w, cross)
+	g.mean = h.mean(p, t.device(p.gpu)) + floats.Dot(w, sys.residual)
 	g.left = (prior - known) / prior
 	g.variance = max(0, prior-known) + sq(h.Noise*s) + 1e-6
-	for i := range n {
-		g.weight[i] = w.AtVec(i)
+	similar := slices.Clone(g.similar)
+	for i, a := range near { // back from the order of the system
+		at, _ := slices.BinarySearchFunc(sys.points, a, func(a, b *point) int { return cmp.Compare(a.at, b.at) })
+		g.weight[i], g.similar[i] = w[at], similar[at]
 	}
 	return g
-}
-
-func isCondition(err error) bool {
-	_, ok := err.(mat.Condition)
-	return ok
-}
-
-// isolate factorizes k. Where a point of a group that has several contradicts all others, it gives the point an effect of its own, at its place only,
-// so that the neighbours are not bent to it while an answer at that place still is what was measured there.
-func (t *table) isolate(p *place, near []*point, k *mat.SymDense, cross, y *mat.VecDense, c *mat.Cholesky) {
-	n := len(near)
-	company := map[int]int{}
-	for _, q := range near {
-		company[q.group]++
-	}
-	for pass := 0; ; pass++ {
-		for jitter := 1e-9; !c.Factorize(k); jitter *= 10 {
-			for i := range n {
-				k.SetSym(i, i, k.At(i, i)*(1+jitter))
-			}
-		}
-		if pass == oddPasses {
-			return
-		}
-		var inv mat.SymDense
-		var alpha mat.VecDense
-		if err := c.InverseTo(&inv); err != nil && !isCondition(err) {
-			return
-		}
-		alpha.MulVec(&inv, y)
-		worst, far := -1, float64(farOut)
-		for i := range n {
-			if company[near[i].group] < companions {
-				continue
-			}
-			if z := math.Abs(alpha.AtVec(i)) / math.Sqrt(inv.At(i, i)); z > far {
-				worst, far = i, z
-			}
-		}
-		if worst < 0 {
-			return
-		}
-		residual, variance := alpha.AtVec(worst)/inv.At(worst, worst), 1/inv.At(worst, worst)
-		extra := residual*residual - variance
-		k.SetSym(worst, worst, k.At(worst, worst)+extra)
-		if near[worst].beside(p) {
-			cross.SetVec(worst, cross.AtVec(worst)+extra)
-		}
-	}
 }
 
 // roughnessOf is s of the group of a place, of its source where the group is new, of the mean source else.
@@ -125,51 +72,118 @@ func (t *table) roughnessOf(p *place) float64 {
 	return math.Exp(m)
 }
 
+// shared is what a place has in common with the jobs and devices of points, each computed once.
+type shared struct {
+	t       *table
+	p       *place
+	jobs    map[int]jobPair
+	devices map[int]devicePair
+	job     int // of the point asked for last, and its device: points are in the order of their groups
+	device  int
+	j       jobPair
+	d       devicePair
+}
+
+func (t *table) sharedWith(p *place) *shared {
+	return &shared{t: t, p: p, jobs: map[int]jobPair{}, devices: map[int]devicePair{}, job: absent, device: absent}
+}
+
+func (s *shared) of(q *point) (jobPair, devicePair) {
+	if q.job != s.job {
+		j, ok := s.jobs[q.job]
+		if !ok {
+			j = s.t.hyper.jobs(s.p.trait, q.trait)
+			s.jobs[q.job] = j
+		}
+		s.job, s.j = q.job, j
+	}
+	if q.device != s.device {
+		d, ok := s.devices[q.device]
+		if !ok {
+			d = s.t.hyper.devices(s.t.device(s.p.gpu), s.t.device(q.gpu), s.p.device == q.device)
+			s.devices[q.device] = d
+		}
+		s.device, s.d = q.device, d
+	}
+	return s.j, s.d
+}
+
+// scored is a point with what it tells about a place.
+type scored struct {
+	p     *point
+	score float64
+}
+
+// before is the order of what tells most; equal ones are in the order of the table.
+func (a scored) before(b scored) int {
+	return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.p.at, b.p.at))
+}
+
 // nearest are the points of the largest squared prior correlation with a place. A group that has many points gives way,
-// gradually, to others: its points tell the same. This is for time alone; no point is excluded for being dissimilar.
+// gradually, to others: its points tell the same. This is for time alone; no point is excluded for being dissimilar. points
+// are in the order of the table, where those of a group stand together.
 func (t *table) nearest(p *place, points []*point) []*point {
 	if len(points) <= neighbours {
 		return points
 	}
 	h := &t.hyper
-	type scored struct {
-		p     *point
-		score float64
-	}
-	jobs, devices := map[int]jobPair{}, map[int]devicePair{}
-	all := make([]scored, len(points))
-	one := jobPair{1, 1, 1}
+	all, shared := make([]scored, len(points)), t.sharedWith(p)
 	for i, q := range points {
-		j, ok := jobs[q.job]
-		if !ok {
-			j = h.jobs(p.trait, q.trait)
-			jobs[q.job] = j
-		}
-		d, ok := devices[q.device]
-		if !ok {
-			d = h.devices(t.device(p.gpu), t.device(q.gpu), p.device == q.device)
-			devices[q.device] = d
-		}
+		j, d := shared.of(q)
 		c := h.covariance(p, &q.place, j, d)
-		own := h.covariance(&q.place, &q.place, one, h.devices(t.device(q.gpu), t.device(q.gpu), true))
-		all[i] = scored{q, sq(c.similar+c.own) / (own.similar + own.own)}
+		all[i] = scored{q, sq(c.similar+c.own) / t.variance[q.at]}
 	}
-	order := func(a, b scored) int {
-		return cmp.Or(cmp.Compare(b.score, a.score), comparePlaces(a.p.place, b.p.place))
+	for from := 0; from < len(all); {
+		to := from + 1
+		for to < len(all) && all[to].p.group == all[from].p.group {
+			to++
+		}
+		members := all[from:to]
+		slices.SortFunc(members, scored.before)
+		for rank := range members {
+			members[rank].score /= 1 + float64(rank)/crowd
+		}
+		from = to
 	}
-	slices.SortFunc(all, order)
-	rank := map[int]int{}
-	for i := range all {
-		r := rank[all[i].p.group]
-		rank[all[i].p.group]++
-		all[i].score /= 1 + float64(r)/crowd
+	best := make([]scored, 0, neighbours) // a heap of the best so far, the worst of them on top
+	for _, x := range all {
+		best = keepBest(best, x)
 	}
-	slices.SortFunc(all, order)
-	out := make([]*point, neighbours)
+	slices.SortFunc(best, scored.before)
+	out := make([]*point, len(best))
 	for i := range out {
-		out[i] = all[i].p
+		out[i] = best[i].p
 	}
 	return out
+}
+
+// keepBest adds to a heap of at most its capacity, with the worst on top.
+func keepBest(heap []scored, x scored) []scored {
+	worse := func(a, b scored) bool { return a.before(b) > 0 }
+	at := len(heap)
+	if at < cap(heap) {
+		heap = append(heap, x)
+		for ; at > 0 && worse(heap[at], heap[(at-1)/2]); at = (at - 1) / 2 {
+			heap[at], heap[(at-1)/2] = heap[(at-1)/2], heap[at]
+		}
+		return heap
+	}
+	if !worse(heap[0], x) {
+		return heap
+	}
+	heap[0] = x
+	for at = 0; ; {
+		worst := at
+		for child := 2*at + 1; child <= 2*at+2 && child < len(heap); child++ {
+			if worse(heap[child], heap[worst]) {
+				worst = child
+			}
+		}
+		if worst == at {
+			return heap
+		}
+		heap[at], heap[worst], at = heap[worst], heap[at], worst
+	}
 }
 
 // pairs computes covariances between chosen points; what two jobs and two devices share is computed once.

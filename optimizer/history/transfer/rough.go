@@ -3,8 +3,6 @@ package transfer
 import (
 	"math"
 	"slices"
-
-	"gonum.org/v1/gonum/mat"
 )
 
 // How rough a group of measurements scales is learned from itself: the factor s on the standard deviation of what is the
@@ -75,23 +73,28 @@ func distinctWidths(points []*point) int {
 
 // groupMatrix is the covariance of the points of a group, apart by what roughness multiplies.
 type groupMatrix struct {
-	n             int
-	fixed, scaled []float64 // n × n, upper triangle
-	residual      *mat.VecDense
-	widths        []float64 // distinct ones
-	members       map[float64][]int
+	n                int
+	fixed, scaled    []float64 // n × n, upper triangle
+	residual         []float64
+	widths           []float64 // distinct ones
+	members          [][]int   // of each
+	inverse, scratch []float64 // n × n
+	alpha, part      []float64 // n
 }
 
 func (h *hyper) groupMatrix(points []*point, d device) *groupMatrix {
 	n := len(points)
-	g := &groupMatrix{n: n, fixed: make([]float64, n*n), scaled: make([]float64, n*n), residual: mat.NewVecDense(n, nil), members: map[float64][]int{}}
+	g := &groupMatrix{n: n, fixed: make([]float64, n*n), scaled: make([]float64, n*n), residual: make([]float64, n),
+		inverse: make([]float64, n*n), scratch: make([]float64, n*n), alpha: make([]float64, n), part: make([]float64, n)}
 	same := h.devices(d, d, true)
 	for i, a := range points {
-		if g.members[a.width] == nil {
-			g.widths = append(g.widths, a.width)
+		w := slices.Index(g.widths, a.width)
+		if w < 0 {
+			w = len(g.widths)
+			g.widths, g.members = append(g.widths, a.width), append(g.members, nil)
 		}
-		g.members[a.width] = append(g.members[a.width], i)
-		g.residual.SetVec(i, a.y-h.mean(&a.place, d))
+		g.members[w] = append(g.members[w], i)
+		g.residual[i] = a.y - h.mean(&a.place, d)
 		for l := i; l < n; l++ {
 			c := h.covariance(&a.place, &points[l].place, jobPair{1, 1, 1}, same)
 			g.fixed[i*n+l], g.scaled[i*n+l] = c.similar+c.general, c.own
@@ -103,37 +106,84 @@ func (h *hyper) groupMatrix(points []*point, d device) *groupMatrix {
 
 // leaveOut tells of each count how far off its points are when the others foretell them, and the variance expected.
 func (g *groupMatrix) leaveOut(logS float64, each func(width, residual, variance, share float64)) bool {
-	k := mat.NewSymDense(g.n, nil)
-	f := math.Exp(2 * logS)
-	for i := range g.n {
-		for l := i; l < g.n; l++ {
-			k.SetSym(i, l, g.fixed[i*g.n+l]+f*g.scaled[i*g.n+l])
+	n, f := g.n, math.Exp(2*logS)
+	for i := range n {
+		for l := i; l < n; l++ {
+			g.inverse[l*n+i] = g.fixed[i*n+l] + f*g.scaled[i*n+l]
 		}
 	}
-	var c mat.Cholesky
-	var inv mat.SymDense
-	var alpha mat.VecDense
-	if !c.Factorize(k) || c.InverseTo(&inv) != nil {
+	if !invert(g.inverse, n) {
 		return false
 	}
-	alpha.MulVec(&inv, g.residual)
-	for _, w := range g.widths {
-		m := g.members[w]
-		a, b := mat.NewSymDense(len(m), nil), mat.NewVecDense(len(m), nil)
-		for i, mi := range m {
-			b.SetVec(i, alpha.AtVec(mi))
-			for l := i; l < len(m); l++ {
-				a.SetSym(i, l, inv.At(mi, m[l]))
+	for i := range n {
+		g.alpha[i] = 0
+		for l, r := range g.residual {
+			g.alpha[i] += g.inverse[max(i, l)*n+min(i, l)] * r
+		}
+	}
+	for w, members := range g.members {
+		m := len(members)
+		for i, mi := range members {
+			g.part[i] = g.alpha[mi]
+			for l, ml := range members[:i+1] {
+				g.scratch[i*m+l] = g.inverse[mi*n+ml]
 			}
 		}
-		var ca mat.Cholesky
-		var s mat.SymDense
-		var res mat.VecDense
-		if !ca.Factorize(a) || ca.InverseTo(&s) != nil || ca.SolveVecTo(&res, b) != nil {
+		if !invert(g.scratch, m) {
 			return false
 		}
 		for i := range m {
-			each(w, res.AtVec(i), s.At(i, i), 1/float64(len(m)))
+			residual := 0.0
+			for l, a := range g.part[:m] {
+				residual += g.scratch[max(i, l)*m+min(i, l)] * a
+			}
+			each(g.widths[w], residual, g.scratch[i*m+i], 1/float64(m))
+		}
+	}
+	return true
+}
+
+// invert inverts a small symmetric positive definite matrix in place, of which the lower half is given and made: Cholesky's
+// factor, its inverse, and that times its transpose. A group has tens of points, for which general routines take longer to
+// begin. False: it is not positive definite.
+func invert(a []float64, n int) bool {
+	for i := range n {
+		row := a[i*n : i*n+i+1]
+		for l := range i {
+			other := a[l*n : l*n+l+1]
+			sum := row[l]
+			for k, v := range other[:l] {
+				sum -= v * row[k]
+			}
+			row[l] = sum / other[l]
+		}
+		sum := row[i]
+		for _, v := range row[:i] {
+			sum -= v * v
+		}
+		if !(sum > 0) {
+			return false
+		}
+		row[i] = math.Sqrt(sum)
+	}
+	for i := range n { // the inverse of the factor
+		row := a[i*n : i*n+i+1]
+		row[i] = 1 / row[i]
+		for l := range i {
+			sum := 0.0
+			for k := l; k < i; k++ {
+				sum += row[k] * a[k*n+l]
+			}
+			row[l] = -sum * row[i]
+		}
+	}
+	for i := range n {
+		for l := range i + 1 {
+			sum := 0.0
+			for k := i; k < n; k++ {
+				sum += a[k*n+i] * a[k*n+l]
+			}
+			a[i*n+l] = sum
 		}
 	}
 	return true
@@ -150,13 +200,15 @@ func (g *groupMatrix) leftOut(logS float64) float64 {
 
 // strangest is the count that is furthest off, in standard deviations at roughness 1.
 func (g *groupMatrix) strangest() (width, z float64) {
-	mean := map[float64]float64{}
-	g.leaveOut(0, func(w, r, v, share float64) { mean[w] += share * math.Abs(r) / math.Sqrt(v) })
-	for _, w := range g.widths {
-		if mean[w] > z {
-			width, z = w, mean[w]
+	mean, at := 0.0, math.NaN()
+	g.leaveOut(0, func(w, r, v, share float64) {
+		if w != at { // those of a count follow one another
+			mean, at = 0, w
 		}
-	}
+		if mean += share * math.Abs(r) / math.Sqrt(v); mean > z {
+			width, z = w, mean
+		}
+	})
 	return width, z
 }
 
