@@ -26,7 +26,6 @@ type cutting struct {
 	alike       []uint8 // by group: for how many rounds its edge is the same
 	settled     line    // what the others use
 	cost        []float64
-	least       float64 // of the last pass over all: the smallest part of a group in what progress costs, times their number
 	bound       float64 // no t above it is possible, if the settled are right
 	best, price []float64
 }
@@ -39,10 +38,10 @@ type answers struct {
 
 const (
 	settles    = 6    // rounds after which a group is settled
-	mostRounds = 400  // of which 40 are usual with three kinds
+	mostRounds = 400  // of which 30 are usual with three kinds
+	inward     = 0.3  // how far prices are tried from those of the game towards the best
 	mostKinds  = 200  // that edges can be written with
-	nearPrices = 1e-3 // relative distance of the bounds at which prices of the game are tried as they are
-	leastPart  = 1e-6 // of what progress costs: below it a group gets more for nothing
+	nearPrices = 1e-4 // relative distance of the bounds at which prices of the game are tried as they are
 )
 
 // newCutting is nil for programs of another shape.
@@ -89,10 +88,8 @@ func (c *cutting) ask(t float64) float64 {
 	copy(l.base, c.settled.base)
 	copy(l.slope, c.settled.slope)
 	stay := c.open[:0]
-	c.least = math.Inf(1)
 	for _, g := range c.open {
-		edge, steep := c.cheapest(int(g), t)
-		c.least = min(c.least, c.count[g]*steep)
+		edge := c.cheapest(int(g), t)
 		if edge == c.edge[g] {
 			c.alike[g]++
 		} else {
@@ -112,15 +109,14 @@ func (c *cutting) ask(t float64) float64 {
 		left -= p * (l.base[j] + l.slope[j]*t)
 		slope += p * l.slope[j]
 	}
-	c.least *= float64(len(c.edge)) / slope
 	copy(numbers[2*J:], c.price)
 	c.game.lists = append(c.game.lists, l)
 	c.tried = append(c.tried, answers{numbers[2*J:], slices.Clone(c.edge)})
 	return t + left/slope
 }
 
-// cheapest walks the lower hull of a group's columns to the edge above its level, and returns how steep costs rise there with t.
-func (c *cutting) cheapest(g int, t float64) (edge uint16, steep float64) {
+// cheapest is the edge of the lower hull of a group's columns at its level: mostly that of last time.
+func (c *cutting) cheapest(g int, t float64) uint16 {
 	from := c.start[g]
 	rates := c.rate[from:c.start[g+1]]
 	uses, kinds, cost := c.use[from:][:len(rates)], c.kind[from:][:len(rates)], c.cost[:len(rates)]
@@ -128,6 +124,33 @@ func (c *cutting) cheapest(g int, t float64) (edge uint16, steep float64) {
 		cost[k] = u * c.price[kinds[k]]
 	}
 	goal := c.level[g] * t
+	if edge := c.edge[g]; edge != 0 && stays(rates, cost, goal, edge) {
+		return edge
+	}
+	return walk(rates, cost, goal)
+}
+
+// stays says that an edge reaches a goal and no column is below it.
+func stays(rates, cost []float64, goal float64, edge uint16) bool {
+	at, next := int(edge>>8)-1, int(edge&255)-1
+	rate, paid := 0.0, 0.0
+	if at >= 0 {
+		rate, paid = rates[at], cost[at]
+	}
+	way, rise := rates[next]-rate, cost[next]-paid
+	if rate > goal || rates[next] < goal || rise*rate < paid*way {
+		return false
+	}
+	for k, r := range rates {
+		if (cost[k]-paid)*way < rise*(r-rate) {
+			return false
+		}
+	}
+	return true
+}
+
+// walk goes along the lower hull of the columns, from idle time on, to the edge that reaches a goal.
+func walk(rates, cost []float64, goal float64) uint16 {
 	at, rate, paid := -1, 0.0, 0.0
 	for {
 		next, rise, way := -1, math.Inf(1), 1.0
@@ -141,16 +164,18 @@ func (c *cutting) cheapest(g int, t float64) (edge uint16, steep float64) {
 				next, rise, way = k, dc, dr
 			}
 		}
-		if next < 0 { // rounding: the last column is the best
-			return uint16((at+1)<<8 | at + 1), steep
-		}
-		steep = rise / way * c.level[g]
-		if rates[next] >= goal {
-			return uint16((at+1)<<8 | next + 1), steep
+		switch {
+		case next < 0: // rounding: the last column is the best
+			return edgeOf(at, at)
+		case rates[next] >= goal:
+			return edgeOf(at, next)
 		}
 		at, rate, paid = next, rates[next], cost[next]
 	}
 }
+
+// edgeOf writes an edge between two columns, −1 for idle time, as a number above 0.
+func edgeOf(first, second int) uint16 { return uint16((first+1)<<8 | second + 1) }
 
 // shares are what an edge gives its two columns at t: base + slope · t for the second, the rest of 1 for the first.
 func (c *cutting) shares(g int, edge uint16) (first, second int, base, slope float64) {
@@ -193,12 +218,12 @@ func (c *cutting) solve(wanted float64) *point {
 	t := min(1, c.most)
 	c.bound = c.most
 	whole := true // the pass that is next asks all
+	before := 0.0
 	for range mostRounds {
 		b := c.ask(t)
 		if math.IsNaN(b) {
 			return nil
 		}
-		least := c.least
 		if b < c.bound || whole {
 			c.bound = min(b, c.most)
 			copy(c.best, c.price)
@@ -209,20 +234,20 @@ func (c *cutting) solve(wanted float64) *point {
 		}
 		done := c.bound-reached <= 0.1*wanted*c.bound
 		if done && whole {
-			if least < leastPart {
+			if held, _ := c.held(); !held {
 				return nil
 			}
 			return c.point(reached, wanted)
 		}
 		whole = done
-		part := 0.5
-		if whole || c.bound-reached < nearPrices*c.bound {
+		part := inward
+		if whole || reached == before || c.bound-reached < nearPrices*c.bound {
 			part = 0
 		}
 		for j, v := range c.game.odds {
 			c.price[j] = part*c.best[j] + (1-part)*max(0, v)
 		}
-		t = c.bound
+		before, t = reached, c.bound
 		if whole {
 			t = reached
 			c.reopen()
@@ -283,31 +308,37 @@ func (c *cutting) point(t, wanted float64) *point {
 	return p
 }
 
-// alone says whether the point of the last prices is the only optimum: every capacity has a price, and no more groups could
-// do as well otherwise than the capacities decide about.
-func (c *cutting) alone() bool {
-	const tied, nothing = 1e-9, 1e-9
-	if slices.Min(c.price) < nothing {
-		return false
-	}
-	ties := 1 - len(c.price)
+// held says that every group pays for progress at the last prices, so that no point is optimal in which one has more, and how
+// many groups could do as well by other columns.
+func (c *cutting) held() (held bool, ties int) {
+	const tied, nothing = 1e-9, 1e-6
+	sum, least := 0.0, math.Inf(1)
 	for g, edge := range c.edge {
+		from, to := c.start[g], c.start[g+1]
 		first, second, _, _ := c.shares(g, edge)
 		rate, paid := 0.0, 0.0
 		if first >= 0 {
 			rate, paid = c.rate[first], c.use[first]*c.price[c.kind[first]]
 		}
-		way := c.rate[second] - rate
 		cost := c.use[second] * c.price[c.kind[second]]
-		steep := (cost - paid) / way
+		steep := (cost - paid) / (c.rate[second] - rate)
+		sum += c.count[g] * c.level[g] * steep
+		least = min(least, c.count[g]*c.level[g]*steep)
 		if first >= 0 && paid-steep*rate > -tied*cost { // idle time does as well
 			ties++
 		}
-		for k := c.start[g]; k < c.start[g+1]; k++ {
+		for k := from; k < to; k++ {
 			if k != first && k != second && c.use[k]*c.price[c.kind[k]]-paid-steep*(c.rate[k]-rate) < tied*cost {
 				ties++
 			}
 		}
 	}
-	return ties <= 0
+	return least*float64(len(c.edge)) > nothing*sum, ties
+}
+
+// alone says that the point of the last prices is the only optimum: every capacity has a price, and no more groups could do as
+// well otherwise than the capacities decide about.
+func (c *cutting) alone() bool {
+	_, ties := c.held()
+	return slices.Min(c.price) > 1e-9 && ties < len(c.price)
 }

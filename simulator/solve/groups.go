@@ -43,7 +43,9 @@ func (l *layout) group(s *Sharing, p *pairing, skip func(i int) bool, gains [][]
 			l.kinds = append(l.kinds, j)
 		}
 	}
-	l.groupOf = slices.Grow(l.groupOf[:0], len(s.Rate))[:len(s.Rate)]
+	n := len(s.Rate)
+	l.groupOf = slices.Grow(l.groupOf[:0], n)[:n]
+	l.member, l.unit, l.count = slices.Grow(l.member, n), slices.Grow(l.unit, n), slices.Grow(l.count, n)
 	l.seen.begin(len(s.Rate))
 	var room [16]float64
 	numbers := room[:0]
@@ -95,6 +97,7 @@ func (l *layout) fillColumns() {
 		p.capacity = append(p.capacity, 1)
 	}
 	link := l.numberLinks(p)
+	p.reserve(len(l.member), l.columns())
 	for g, i := range l.member {
 		p.addGroup(old.count[g])
 		for c, j := range l.kinds {
@@ -119,6 +122,32 @@ func (l *layout) fillColumns() {
 		p.floor, p.floored = old.floor, old.floored
 	}
 	l.program = p
+}
+
+// columns is how many columns there are at most.
+func (l *layout) columns() int {
+	each := len(l.kinds)
+	if l.pairing != nil {
+		each += min(len(l.active), 8)
+	}
+	return each * len(l.member)
+}
+
+// reserve makes room for groups and columns.
+func (p *program) reserve(groups, columns int) {
+	numbers := make([]float64, 4*(groups+columns))
+	take := func(n int) []float64 {
+		part := numbers[:0:n]
+		numbers = numbers[n:]
+		return part
+	}
+	p.rate, p.gain, p.use, p.side = take(columns), take(columns), take(columns), take(columns)
+	p.count, p.base, p.level, p.floor = take(groups), take(groups), take(groups), take(groups)
+	whole := make([]int32, 2*columns)
+	p.kind, p.link = whole[:0:columns], whole[columns:columns]
+	flags := make([]bool, 2*groups)
+	p.levelled, p.floored = flags[:0:groups], flags[groups:groups]
+	p.start = make([]int, 0, groups+1)
 }
 
 // numberLinks gives a link to every active option between different classes; −1 to the others.
@@ -187,7 +216,7 @@ func (t *numberTable) begin(n int) {
 	for size < 2*n {
 		size *= 2
 	}
-	t.numbers, t.stored = t.numbers[:0], t.stored[:0]
+	t.numbers, t.stored = t.numbers[:0], slices.Grow(t.stored[:0], n)
 	t.slots = slices.Grow(t.slots[:0], size)[:size]
 	clear(t.slots)
 }
