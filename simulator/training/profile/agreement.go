@@ -33,7 +33,7 @@ func (d *Draw) capacity(rng *rand.Rand, j *Job) {
 	}
 	horizon := 3*longest + 50*3600
 	if n := len(d.o.Traces); n > 0 {
-		j.Interruptions = d.o.Traces[rng.IntN(n)].Interruptions(rng, horizon)
+		j.Interruptions = interruptionsOf(d.o.Traces[rng.IntN(n)], rng, horizon)
 		return
 	}
 	j.Interruptions = DrawSpot(rng).Interruptions(rng, horizon)

@@ -9,6 +9,7 @@ import (
 
 	"trainopt/cost"
 	"trainopt/resources"
+	"trainopt/simulator/spot"
 	"trainopt/simulator/training"
 )
 
@@ -43,7 +44,7 @@ type DrawOptions struct {
 	// Spot is the share of GPU jobs on spot capacity; 0 means 0.2, negative none.
 	Spot float64
 	// Traces are the spot capacity; nil generates it.
-	Traces []SpotTrace
+	Traces []spot.Trace
 	// Quiet draws jobs without noise.
 	Quiet bool
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"trainopt/simulator/spot"
 	"trainopt/simulator/training"
 )
 
@@ -13,7 +14,7 @@ func generator(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
 
 // The ranges of spot.go are the 10 % and 90 % quantiles of the published traces, rounded.
 func TestSpotFacts(t *testing.T) {
-	traces, err := LoadSpot(needData(t, "spot-traces"))
+	traces, err := spot.Load(needData(t, "spot-traces"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,8 +28,8 @@ func TestSpotFacts(t *testing.T) {
 			t.Fatalf("%s: %v", s.Name, err)
 		}
 		ups, aways = append(ups, up), append(aways, away)
-		for _, i := range s.Interruptions(generator(1), 1e6) {
-			if math.Mod(i.At+1e-6, s.Tick) > 1e-5 || i.Away < s.Tick {
+		for _, i := range interruptionsOf(s, generator(1), 1e6) {
+			if math.Mod(i.At+1e-6, s.TickS) > 1e-5 || i.Away < s.TickS {
 				t.Fatalf("%s: %+v is not on its ticks", s.Name, i)
 			}
 		}
@@ -44,13 +45,13 @@ func TestSpotFacts(t *testing.T) {
 }
 
 func TestSpotTraceByHand(t *testing.T) {
-	s, err := ReadSpot(strings.NewReader(`{"metadata":{"gap_seconds":10},"data":[4,3,0,4,4,4]}`))
+	s, err := spot.ReadTrace(strings.NewReader(`{"metadata":{"gap_seconds":10},"data":[4,3,0,4,4,4]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	// From tick 3 (up): up 3, 4, 5, 0, away 1, 2; again and again.
 	for seed := uint64(0); seed < 20; seed++ {
-		list := s.Interruptions(generator(seed), 200)
+		list := interruptionsOf(s, generator(seed), 200)
 		if len(list) < 3 || list[0].At > 40 {
 			t.Fatalf("%+v", list)
 		}
@@ -60,23 +61,12 @@ func TestSpotTraceByHand(t *testing.T) {
 			}
 		}
 	}
-	one, _ := ReadSpot(strings.NewReader(`{"metadata":{"gap_seconds":10},"data":[1,1]}`))
-	if list := one.Interruptions(generator(1), 100); list != nil {
+	one, _ := spot.ReadTrace(strings.NewReader(`{"metadata":{"gap_seconds":10},"data":[1,1]}`))
+	if list := interruptionsOf(one, generator(1), 100); list != nil {
 		t.Errorf("never away: %v", list)
 	}
 	if up, away, err := s.Means(); err == nil {
 		t.Errorf("one stretch away and none up between two: %v, %v, want an error", up, away)
-	}
-}
-
-func TestReadSpotRefuses(t *testing.T) {
-	for name, text := range map[string]string{
-		"not JSON": `[`, "no gap": `{"data":[1,0]}`, "no data": `{"metadata":{"gap_seconds":1}}`,
-		"never up": `{"metadata":{"gap_seconds":1},"data":[0,0]}`, "negative": `{"metadata":{"gap_seconds":1},"data":[1,-1]}`,
-	} {
-		if _, err := ReadSpot(strings.NewReader(text)); err == nil {
-			t.Errorf("%s: accepted", name)
-		}
 	}
 }
 
@@ -111,15 +101,15 @@ func TestDrawNoiseFollowsTheQuantiles(t *testing.T) {
 	}
 }
 
-func FuzzReadSpot(f *testing.F) {
+func FuzzInterruptionsOfTrace(f *testing.F) {
 	f.Add(`{"metadata":{"gap_seconds":10},"data":[4,3,0,4]}`)
 	f.Add(`{"metadata":{"gap_seconds":1e-300},"data":[1,0,1]}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		s, err := ReadSpot(strings.NewReader(text))
+		s, err := spot.ReadTrace(strings.NewReader(text))
 		if err != nil {
 			return
 		}
-		var list []training.Interruption = s.Interruptions(generator(1), 20*s.Tick)
+		var list []training.Interruption = interruptionsOf(s, generator(1), 20*s.TickS)
 		for i, x := range list {
 			if !(x.At > 0) || !(x.Away > 0) || i > 0 && x.At < list[i-1].At+list[i-1].Away {
 				t.Fatalf("%v", list)

@@ -128,9 +128,6 @@ func TestLoadNothing(t *testing.T) {
 	if _, err := Load(t.TempDir()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("an empty directory: %v", err)
 	}
-	if _, err := LoadSpot(t.TempDir()); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("an empty directory: %v", err)
-	}
 }
 
 func TestLoadNamesTheBrokenFile(t *testing.T) {

@@ -1,0 +1,101 @@
+package spot
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+)
+
+// Market is the spot capacity of one or several zones at the same even ticks. A job is in one zone at a time, and to move costs a changeover.
+type Market struct {
+	Name  string
+	TickS float64 // seconds
+	Zones []Zone
+}
+
+// Zone is where there may be capacity. All zones of a market have as many ticks.
+type Zone struct {
+	Name string
+	Up   []bool // by tick
+}
+
+// Ticks of the market, after which it begins again.
+func (m Market) Ticks() int {
+	if len(m.Zones) == 0 {
+		return 0
+	}
+	return len(m.Zones[0].Up)
+}
+
+// NewMarket has each trace as a zone. They must have the same ticks and begin at the same time; longer ones are cut.
+func NewMarket(name string, traces ...Trace) (Market, error) {
+	m := Market{Name: name}
+	short := math.MaxInt
+	for i, t := range traces {
+		if i > 0 && t.TickS != m.TickS {
+			return Market{}, fmt.Errorf("spot capacity of several zones: %s has ticks of %v s and %s of %v s: want the same", traces[0].Name, m.TickS, t.Name, t.TickS)
+		}
+		m.TickS = t.TickS
+		short = min(short, len(t.Up))
+		m.Zones = append(m.Zones, Zone{t.Name, t.Up})
+	}
+	for z := range m.Zones {
+		m.Zones[z].Up = m.Zones[z].Up[:short]
+	}
+	return m, m.validate()
+}
+
+func (m Market) validate() error {
+	if !(m.TickS > 0) || math.IsInf(m.TickS, 1) {
+		return fmt.Errorf("ticks of %v s: want more than 0", m.TickS)
+	}
+	if m.Ticks() == 0 {
+		return errors.New("no tick of any zone of spot capacity")
+	}
+	for _, z := range m.Zones {
+		if len(z.Up) != m.Ticks() {
+			return fmt.Errorf("zone %s has %d ticks and zone %s %d: want the same", m.Zones[0].Name, m.Ticks(), z.Name, len(z.Up))
+		}
+	}
+	return nil
+}
+
+// Availability is spot capacity without a trace: it comes and goes, and how long it has been there says nothing about when it goes.
+type Availability struct {
+	UpS, DownS float64 // mean seconds with capacity, and without
+}
+
+// mostDrawn bounds the ticks that are drawn.
+const mostDrawn = 20_000_000
+
+// Generate draws the capacity of zones that have nothing to do with each other: each is a Markov chain of two states that goes down with probability tick/up and up
+// with tick/down at each tick, and begins in its long-term state. The means hold for ticks that are no longer than either. Zone z depends on the seed and z alone. O(ticks × zones).
+func Generate(a Availability, tickS float64, ticks, zones int, seed uint64) (Market, error) {
+	for _, v := range []float64{a.UpS, a.DownS} {
+		if !(v >= tickS) || math.IsInf(v, 1) || !(tickS > 0) {
+			return Market{}, fmt.Errorf("draw spot capacity: up for %v s and away for %v s, ticks of %v s: want ticks above 0 and times no shorter", a.UpS, a.DownS, tickS)
+		}
+	}
+	if ticks < 1 || zones < 1 || ticks > mostDrawn/zones {
+		return Market{}, fmt.Errorf("draw spot capacity: %d ticks of %d zones: want 1 to %d", ticks, zones, mostDrawn)
+	}
+	m := Market{Name: "drawn", TickS: tickS}
+	for z := range zones {
+		rng := rand.New(rand.NewPCG(seed, 0x590700+uint64(z)))
+		zone := Zone{Name: fmt.Sprintf("zone %d", z), Up: make([]bool, ticks)}
+		up := rng.Float64() < a.UpS/(a.UpS+a.DownS)
+		for k := range zone.Up {
+			zone.Up[k] = up
+			mean := a.DownS
+			if up {
+				mean = a.UpS
+			}
+			if rng.Float64() < tickS/mean {
+				up = !up
+			}
+		}
+		m.Zones = append(m.Zones, zone)
+	}
+	return m, nil
+}

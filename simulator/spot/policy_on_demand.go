@@ -1,0 +1,4 @@
+package spot
+
+// AlwaysOnDemand never uses spot capacity.
+func AlwaysOnDemand(State) Choice { return Choice{Machine: OnDemand} }

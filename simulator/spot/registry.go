@@ -1,0 +1,66 @@
+package spot
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+)
+
+// Method is a policy by name.
+type Method struct {
+	Name  string
+	Does  string // in a few words
+	Knows string // what it must know
+	// Drawn says that what it does depends on the seed.
+	Drawn bool
+	// Misses says that it may miss deadlines that can be met.
+	Misses bool
+
+	make func(seed uint64) Policy // nil: Optimum
+}
+
+// slicesOfTime is how many slices the registered sliced policies have.
+const slicesOfTime = 8
+
+func always(p Policy) func(uint64) Policy { return func(uint64) Policy { return p } }
+
+// methods are the policies, by name. A new one is one line here.
+var methods = []Method{
+	{Name: "greedy", Does: "spot capacity alone until only a machine on demand can still be in time", Knows: "work, deadline", make: always(Greedy)},
+	{Name: "on-demand", Does: "never uses spot capacity", Knows: "nothing", make: always(AlwaysOnDemand)},
+	{Name: "optimum", Does: "the least that any policy could have paid and be in time", Knows: "the whole future"},
+	{Name: "shifted", Does: "as sliced, with slices that begin at a random time", Knows: "work, deadline", Drawn: true, make: func(seed uint64) Policy {
+		return TimeSliced(slicesOfTime, rand.New(rand.NewPCG(seed, 0x5911ce)).Float64())
+	}},
+	{Name: "sliced", Does: fmt.Sprintf("greedy in each of %d slices of the time", slicesOfTime), Knows: "work, deadline", make: always(TimeSliced(slicesOfTime, 0))},
+	{Name: "spot-only", Does: "never pays for a machine on demand; misses deadlines", Knows: "nothing", Misses: true, make: always(SpotOnly)},
+	{Name: "uniform", Does: "Uniform Progress: on demand only when behind the straight line to the deadline", Knows: "work, deadline", make: always(Uniform)},
+}
+
+// Methods are all policies, sorted by name.
+func Methods() []Method { return slices.Clone(methods) }
+
+// Find is the policy of a name; also with "_" or a blank for "-", and uniform-progress for uniform.
+func Find(name string) (Method, error) {
+	asked := strings.NewReplacer("_", "-", " ", "-").Replace(strings.ToLower(name))
+	if asked == "uniform-progress" {
+		asked = "uniform"
+	}
+	var names []string
+	for _, m := range methods {
+		if m.Name == asked {
+			return m, nil
+		}
+		names = append(names, m.Name)
+	}
+	return Method{}, fmt.Errorf("policy %q: unknown, want one of %s", name, strings.Join(names, ", "))
+}
+
+// Run runs a job by the method; see Run and Optimum. The seed matters where Drawn is set.
+func (m Method) Run(j Job, market Market, from int, seed uint64) (Outcome, error) {
+	if m.make == nil {
+		return Optimum(j, market, from)
+	}
+	return Run(m.make(seed), j, market, from)
+}

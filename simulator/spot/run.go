@@ -1,0 +1,167 @@
+package spot
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// slack is the relative error that sums of seconds may have.
+const slack = 1e-9
+
+// givesUp is after how many times the deadline a run ends though the job is not done.
+const givesUp = 20
+
+// mostTicks bounds the ticks until the deadline.
+const mostTicks = 2e6
+
+// Outcome is how a job ended. Money and seconds on a machine contain its changeovers.
+type Outcome struct {
+	USD       float64
+	ElapsedS  float64 // from start to end
+	DoneS     float64 // work done: all of it, unless the run was given up at 20 times the deadline
+	SpotS     float64
+	OnDemandS float64
+	WaitS     float64 // without a machine
+	// ChangeoverS is what machines took to begin.
+	ChangeoverS float64
+	Starts      int // of machines
+	Taken       int // machines taken away
+	Missed      bool
+	Timeline    []Stretch
+}
+
+// Finished says whether all work was done, late or not.
+func (o *Outcome) Finished() bool { return !math.IsInf(o.ElapsedS, 1) }
+
+// Stretch is a time on one machine, or on none, seconds from the start.
+type Stretch struct {
+	FromS, ToS float64
+	ReadyS     float64 // when work begins, after ToS if the machine never came to that; FromS without a machine
+	On         Choice
+	DoneS      float64 // at the end of it
+}
+
+// Run runs a job on a market from a tick on, which may be any from 0; after its last tick the market begins again. The policy chooses at each tick. A
+// machine may be taken away at the end of a tick, and work that was done on it is kept. ElapsedS is +Inf when the job was not done after 20 times its
+// deadline. O(ticks of the run × zones).
+func Run(p Policy, j Job, m Market, from int) (Outcome, error) {
+	if err := check(j, m, from); err != nil {
+		return Outcome{}, fmt.Errorf("run a job on spot capacity: %w", err)
+	}
+	r := runner{State: State{Job: j, TickS: m.TickS, Up: make([]bool, len(m.Zones)), UpS: make([]float64, len(m.Zones))}}
+	for k := from; ; k++ {
+		r.see(m, k)
+		next := p(r.State)
+		if err := r.refuse(next); err != nil {
+			return Outcome{}, fmt.Errorf("run a job on spot capacity, at %.0f s: %w", r.NowS, err)
+		}
+		r.step(next)
+		if r.DoneS >= j.WorkS*(1-slack) {
+			r.out.DoneS, r.out.ElapsedS = j.WorkS, r.NowS
+			r.out.Missed = r.NowS > j.DeadlineS*(1+slack)
+			return r.out, nil
+		}
+		if r.NowS > givesUp*j.DeadlineS {
+			r.out.DoneS, r.out.ElapsedS, r.out.Missed = r.DoneS, math.Inf(1), true
+			return r.out, nil
+		}
+	}
+}
+
+// runner is a job that runs.
+type runner struct {
+	State
+	ready float64 // when the machine has begun
+	out   Outcome
+}
+
+// see looks at the capacity of tick k.
+func (r *runner) see(m Market, k int) {
+	for z := range m.Zones {
+		r.Up[z] = m.Zones[z].Up[k%len(m.Zones[z].Up)]
+		if r.Up[z] && r.NowS > 0 {
+			r.UpS[z] += r.TickS
+		}
+		if !r.Up[z] {
+			r.UpS[z] = 0
+		}
+	}
+	if r.On.Machine == Spot && !r.Up[r.On.Zone] {
+		r.On = Choice{}
+		r.out.Taken++
+	}
+}
+
+func (r *runner) refuse(c Choice) error {
+	switch {
+	case c.Machine != None && c.Machine != Spot && c.Machine != OnDemand:
+		return fmt.Errorf("the policy chose %v, which is no machine", c.Machine)
+	case c.Machine != Spot:
+		return nil
+	case c.Zone < 0 || c.Zone >= len(r.Up):
+		return fmt.Errorf("the policy chose spot capacity in zone %d of %d", c.Zone, len(r.Up))
+	case !r.Up[c.Zone]:
+		return fmt.Errorf("the policy chose spot capacity in zone %d, and there is none", c.Zone)
+	}
+	return nil
+}
+
+// step is a tick on a machine, or less when the work is done before its end.
+func (r *runner) step(next Choice) {
+	if next.Machine != Spot {
+		next.Zone = 0
+	}
+	begins := next.Machine != None && next != r.On
+	if begins {
+		r.out.Starts++
+		r.ready = r.NowS + r.ChangeoverS
+	}
+	if last := len(r.out.Timeline) - 1; begins || last < 0 || r.out.Timeline[last].On != next {
+		ready := r.NowS
+		if begins {
+			ready = r.ready
+		}
+		r.out.Timeline = append(r.out.Timeline, Stretch{FromS: r.NowS, ReadyS: ready, On: next})
+	}
+	r.On = next
+	length, worked := r.TickS, 0.0
+	if next.Machine != None {
+		worked = max(0, r.NowS+r.TickS-max(r.ready, r.NowS))
+		if over := r.DoneS + worked - r.WorkS; over >= 0 {
+			length, worked = r.TickS-over, worked-over
+		}
+		r.out.ChangeoverS += length - worked
+	}
+	r.pay(next.Machine, length)
+	r.DoneS += worked
+	r.NowS += length
+	last := &r.out.Timeline[len(r.out.Timeline)-1]
+	last.ToS, last.DoneS = r.NowS, r.DoneS
+}
+
+func (r *runner) pay(m Machine, seconds float64) {
+	switch m {
+	case None:
+		r.out.WaitS += seconds
+	case Spot:
+		r.out.SpotS += seconds
+		r.out.USD += seconds / 3600 * r.SpotUSDHour
+	case OnDemand:
+		r.out.OnDemandS += seconds
+		r.out.USD += seconds / 3600 * r.OnDemandUSDHour
+	}
+}
+
+func check(j Job, m Market, from int) error {
+	if err := errors.Join(j.Validate(), m.validate()); err != nil {
+		return err
+	}
+	if from < 0 {
+		return fmt.Errorf("start at tick %d: want one from 0", from)
+	}
+	if j.DeadlineS/m.TickS > mostTicks {
+		return fmt.Errorf("%.0f ticks of %v s until the deadline: want at most %.0f", j.DeadlineS/m.TickS, m.TickS, float64(mostTicks))
+	}
+	return nil
+}

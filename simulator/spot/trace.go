@@ -1,0 +1,143 @@
+package spot
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"trainopt/simulator/workload"
+)
+
+// Trace is when the spot capacity of one zone could be had and when not, measured at even ticks.
+type Trace struct {
+	Name  string
+	TickS float64 // seconds
+	Up    []bool
+}
+
+// ReadTrace reads {"metadata": {"gap_seconds": G}, "data": [n, …]} (the paper's traces, skypilot-org/spot-traces), plain or gzip, n the number of machines that
+// could be had at a tick. The zone is up when all could: n is the largest of the trace. Other fields, such as prices, are left out.
+func ReadTrace(r io.Reader) (Trace, error) {
+	var in struct {
+		Metadata struct {
+			Gap float64 `json:"gap_seconds"`
+		} `json:"metadata"`
+		Data []float64 `json:"data"`
+	}
+	plain, err := workload.Unpack(r)
+	if err != nil {
+		return Trace{}, fmt.Errorf("read spot trace: %w", err)
+	}
+	d := json.NewDecoder(plain)
+	if err := d.Decode(&in); err != nil {
+		return Trace{}, fmt.Errorf("read spot trace: %w", err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return Trace{}, errors.New("read spot trace: there is more after its end")
+	}
+	most := 0.0
+	for i, n := range in.Data {
+		if n < 0 {
+			return Trace{}, fmt.Errorf("read spot trace: value %d is %g, want a number of machines", i, n)
+		}
+		most = max(most, n)
+	}
+	if !(in.Metadata.Gap > 0) || math.IsInf(in.Metadata.Gap, 0) || len(in.Data) < 2 || most == 0 {
+		return Trace{}, fmt.Errorf("read spot trace: gap %g s, %d values, at most %g machines: want a positive gap, two values and a machine", in.Metadata.Gap, len(in.Data), most)
+	}
+	t := Trace{TickS: in.Metadata.Gap, Up: make([]bool, len(in.Data))}
+	for i, n := range in.Data {
+		t.Up[i] = n == most
+	}
+	return t, nil
+}
+
+// Load reads the trace in a file, or every trace (*.json, *.json.gz) below a folder, in order of their names, which are those of the files below the folder. The
+// published traces carry no licence: for evaluation only. The error wraps fs.ErrNotExist when there is none.
+func Load(path string) ([]Trace, error) {
+	var out []Trace
+	info, err := os.Stat(path)
+	if err == nil && !info.IsDir() {
+		t, err := loadFile(path)
+		t.Name, _, _ = strings.Cut(filepath.Base(path), ".json")
+		return []Trace{t}, err
+	}
+	if err == nil {
+		err = filepath.WalkDir(path, func(file string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(strings.TrimSuffix(file, ".gz"), ".json") {
+				return err
+			}
+			t, err := loadFile(file)
+			if rel, bad := filepath.Rel(path, file); bad == nil {
+				t.Name, _, _ = strings.Cut(filepath.ToSlash(rel), ".json")
+			}
+			out = append(out, t)
+			return err
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load spot traces: %w", err)
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("load spot traces: no *.json below %s: %w", path, fs.ErrNotExist)
+	}
+	return out, nil
+}
+
+func loadFile(path string) (Trace, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return Trace{}, err
+	}
+	defer f.Close()
+	t, err := ReadTrace(f)
+	if err != nil {
+		return Trace{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return t, nil
+}
+
+// Share is the part of the ticks with capacity.
+func (t Trace) Share() float64 {
+	n := 0
+	for _, up := range t.Up {
+		if up {
+			n++
+		}
+	}
+	return float64(n) / float64(len(t.Up))
+}
+
+// Means are the mean seconds up between two interruptions and away between two times up, leaving out the first and the last
+// stretch, which the trace cuts. ErrNoStretch when there are none.
+func (t Trace) Means() (up, away float64, err error) {
+	var sum, n [2]float64
+	start := -1
+	for i := 1; i < len(t.Up); i++ {
+		if t.Up[i] == t.Up[i-1] {
+			continue
+		}
+		if start >= 0 {
+			k := 0
+			if t.Up[i-1] {
+				k = 1
+			}
+			sum[k] += float64(i-start) * t.TickS
+			n[k]++
+		}
+		start = i
+	}
+	if n[0] == 0 || n[1] == 0 {
+		return math.NaN(), math.NaN(), ErrNoStretch
+	}
+	return sum[1] / n[1], sum[0] / n[0], nil
+}
+
+// ErrNoStretch says that a trace holds no whole time up and away.
+var ErrNoStretch = errors.New("no whole stretch up and away in the trace")
