@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"trainopt/cost"
 	"trainopt/optimizer/chart"
@@ -123,9 +126,7 @@ func (s *scene) predict(ways []Work, configs []Configuration, places []place, sa
 	if len(s.configs) == 0 {
 		return 0, fmt.Errorf("%w: %s", transfer.ErrNoBasis, s.question.whatToGive(s.speedKnown(all, configs)))
 	}
-	for i := range s.configs {
-		s.configs[i].foretellPeaks(all, s.question.Job, s.work)
-	}
+	atOnce(len(s.configs), func(i int) { s.configs[i].foretellPeaks(all, s.question.Job, s.work) })
 	for _, p := range places {
 		if at, ok := moved[p.config]; ok {
 			s.places = append(s.places, place{p.machine, at})
@@ -164,18 +165,38 @@ func meanWidth(configs []Configuration) float64 {
 
 // foretellAll predicts the configurations that can be, and says where each has gone.
 func foretellAll(p Predictor, job history.Job, w Work, start sla.Interval, configs []Configuration) (found []Configuration, moved map[int]int, err error) {
+	type one struct {
+		c   Configuration
+		ok  bool
+		err error
+	}
+	all := make([]one, len(configs))
+	atOnce(len(configs), func(i int) { all[i].c, all[i].ok, all[i].err = foretell(p, job, w, start, configs[i]) })
 	moved = map[int]int{}
-	for i, c := range configs {
-		c, ok, err := foretell(p, job, w, start, c)
-		if err != nil {
-			return nil, nil, err
+	for i, a := range all {
+		if a.err != nil {
+			return nil, nil, a.err
 		}
-		if ok {
+		if a.ok {
 			moved[i] = len(found)
-			found = append(found, c)
+			found = append(found, a.c)
 		}
 	}
 	return found, moved, nil
+}
+
+// atOnce does n things on all processors and returns when all are done.
+func atOnce(n int, do func(i int)) {
+	var next atomic.Int64
+	var wait sync.WaitGroup
+	for range min(n, runtime.GOMAXPROCS(0)) {
+		wait.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				do(i)
+			}
+		})
+	}
+	wait.Wait()
 }
 
 // endless is how many options of the scene are none because they would hardly ever end.

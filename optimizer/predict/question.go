@@ -13,7 +13,8 @@ import (
 	"trainopt/resources"
 )
 
-// Predictor foretells a quantity of a training that never ran there; [transfer.Model] is one. An error that wraps
+// Predictor foretells a quantity of a training that never ran there; [transfer.Model] is one. It is asked by several goroutines
+// at once. An error that wraps
 // [transfer.ErrNoBasis] says that nothing measured resembles the question.
 type Predictor interface {
 	Predict(transfer.Query, transfer.Quantity) (transfer.Estimate, error)

@@ -233,7 +233,18 @@ const betweenMachines = 0.95
 // merge makes one point of equal places, their median, so that a thousand repetitions cost what one does and a wild one
 // costs nothing.
 func merge(points []point) []point {
-	slices.SortStableFunc(points, func(a, b point) int { return comparePlaces(a.place, b.place) })
+	order := make([]int, len(points)) // a point is large to move
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(comparePlaces(&points[a].place, &points[b].place), cmp.Compare(a, b))
+	})
+	sorted := make([]point, len(points))
+	for i, from := range order {
+		sorted[i] = points[from]
+	}
+	points = sorted
 	var out []point
 	for from := 0; from < len(points); {
 		to := from + 1
@@ -272,6 +283,9 @@ func middle(points []point) point {
 }
 
 // comparePlaces orders places; numbers are given in the order of ids, so that it is always the same.
-func comparePlaces(a, b place) int {
-	return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.job, b.job), cmp.Compare(a.source, b.source), cmp.Compare(a.width, b.width), cmp.Compare(a.nodes, b.nodes), cmp.Compare(a.batch, b.batch))
+func comparePlaces(a, b *place) int {
+	if c := cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.job, b.job), cmp.Compare(a.source, b.source)); c != 0 {
+		return c
+	}
+	return cmp.Or(cmp.Compare(a.width, b.width), cmp.Compare(a.nodes, b.nodes), cmp.Compare(a.batch, b.batch))
 }

@@ -19,6 +19,8 @@ type system struct {
 	points   []*point // in the order of the table
 	residual []float64
 	self     []float64 // variance of each point that it does not share with all trainings
+	prior    []float64 // covariances, the upper half, until it is solved
+	solved   sync.Once
 	factor   blas64.Triangular
 	odd      []oddity
 }
@@ -31,11 +33,46 @@ type oddity struct {
 	share  float64
 }
 
-// systems are those that were solved lately.
+// systems are those that were asked for lately.
 type systems struct {
 	sync.Mutex
-	solved map[string]*system
+	known  map[string]*system
 	order  []string // the oldest first
+	shared kept
+}
+
+// kept are covariances between points that were in a system: systems of one question have most of their points in common.
+type kept struct {
+	slot map[int]int // by the point's position in the table
+	rows [][]float64 // of each slot with those before and itself; NaN is not known
+}
+
+// mostKept bounds the points whose covariances are kept: 16 MB.
+const mostKept = 2000
+
+// slots are where the covariances of points are kept, absent for those that find no place.
+func (k *kept) slots(points []*point) []int {
+	if k.slot == nil {
+		k.slot = map[int]int{}
+	}
+	out := make([]int, len(points))
+	for i, p := range points {
+		s, ok := k.slot[p.at]
+		switch {
+		case ok:
+		case len(k.rows) == mostKept:
+			s = absent
+		default:
+			s = len(k.rows)
+			row := make([]float64, s+1)
+			for l := range row {
+				row[l] = math.NaN()
+			}
+			k.slot[p.at], k.rows = s, append(k.rows, row)
+		}
+		out[i] = s
+	}
+	return out
 }
 
 // mostSystems bounds what is kept: 0.3 MB each.
@@ -50,38 +87,59 @@ func (t *table) systemOf(near []*point) *system {
 		key = binary.LittleEndian.AppendUint32(key, uint32(p.at))
 	}
 	name := string(key)
-	t.systems.Lock()
-	defer t.systems.Unlock()
-	if s, ok := t.systems.solved[name]; ok {
-		return s
-	}
-	s := t.solve(points)
-	if t.systems.solved == nil {
-		t.systems.solved = map[string]*system{}
-	}
-	if len(t.systems.order) == mostSystems {
-		delete(t.systems.solved, t.systems.order[0])
-		t.systems.order = t.systems.order[1:]
-	}
-	t.systems.solved[name] = s
-	t.systems.order = append(t.systems.order, name)
+	s := t.systems.find(name, func() *system { return t.prepare(points) })
+	s.solved.Do(func() {
+		s.factor, s.prior = factorize(s.prior, len(points)), nil
+		s.isolate()
+	})
 	return s
 }
 
-func (t *table) solve(points []*point) *system {
+// find is the system of a name, made where there is none.
+func (all *systems) find(name string, prepare func() *system) *system {
+	all.Lock()
+	defer all.Unlock()
+	if s, ok := all.known[name]; ok {
+		return s
+	}
+	s := prepare()
+	if all.known == nil {
+		all.known = map[string]*system{}
+	}
+	if len(all.order) == mostSystems {
+		delete(all.known, all.order[0])
+		all.order = all.order[1:]
+	}
+	all.known[name] = s
+	all.order = append(all.order, name)
+	return s
+}
+
+// prepare is a system that is not solved yet.
+func (t *table) prepare(points []*point) *system {
 	h, n := &t.hyper, len(points)
 	s := &system{points: points, residual: make([]float64, n), self: make([]float64, n)}
 	k, pairs := make([]float64, n*n), newPairs(t, points)
+	kept := &t.systems.shared
+	slots := kept.slots(points)
 	for i, a := range points {
 		s.residual[i] = a.y - h.mean(&a.place, t.device(a.gpu))
 		for l := i; l < n; l++ {
-			k[i*n+l] = pairs.covariance(i, l)
+			a, b := max(slots[i], slots[l]), min(slots[i], slots[l])
+			if b == absent {
+				k[i*n+l] = pairs.covariance(i, l)
+				continue
+			}
+			v := &kept.rows[a][b]
+			if math.IsNaN(*v) {
+				*v = pairs.covariance(i, l)
+			}
+			k[i*n+l] = *v
 		}
 		k[i*n+i] += h.noise(a) * sq(t.group[a.group])
 		s.self[i] = pairs.self(i)
 	}
-	s.factor = factorize(k, n)
-	s.isolate()
+	s.prior = k
 	return s
 }
 
@@ -102,7 +160,9 @@ func factorize(k []float64, n int) blas64.Triangular {
 // solve is the inverse times x.
 func (s *system) solve(x []float64) []float64 {
 	out := slices.Clone(x)
-	lapack64.Potrs(s.factor, blas64.General{Rows: len(x), Cols: 1, Stride: 1, Data: out})
+	v := blas64.Vector{N: len(x), Inc: 1, Data: out}
+	blas64.Trsv(blas.Trans, s.factor, v)
+	blas64.Trsv(blas.NoTrans, s.factor, v)
 	for i := range s.odd { // Sherman and Morrison's formula, one further variance at a time
 		o := &s.odd[i]
 		floats.AddScaled(out, -o.share*floats.Dot(o.column, x), o.column)
