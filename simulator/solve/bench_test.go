@@ -21,6 +21,9 @@ import (
 //	                       256   5.27 (1.73)     –                   0.014  / 0.0058
 //	                      1024   296 (39.2)      –                   0.058  / 0.0098
 //	AlloX (assignment)     256   7.2             –                   0.15
+//
+// Max-min by prices (cuts.go), measured against the interior-point method on another machine, both the best of 15 under load:
+// 2048 different jobs 0.0033 before 0.0129, 512 0.00086 before 0.0034, 128 0.0002 before 0.0007.
 
 // instance is a cluster as in Gavel's runtime study: n jobs of so many types, n/4 devices of each of three kinds.
 func instance(n, types int, scales []float64) (Sharing, []float64) {

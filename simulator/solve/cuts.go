@@ -18,8 +18,8 @@ import (
 type cutting struct {
 	*program
 	game  *game
-	tried []answers // by list of the game
-	most  float64   // t at most, by the time of the jobs
+	tried [][]uint16 // by list of the game: the edges of all groups
+	most  float64    // t at most, by the time of the jobs
 
 	open        []int32 // groups that are asked
 	edge        []uint16
@@ -28,12 +28,6 @@ type cutting struct {
 	cost        []float64
 	bound       float64 // no t above it is possible, if the settled are right
 	best, price []float64
-}
-
-// answers are what every group did at a price.
-type answers struct {
-	price []float64
-	edge  []uint16
 }
 
 const (
@@ -83,8 +77,7 @@ func (c *cutting) openAll() {
 // right: costs of reaching t are convex in t.
 func (c *cutting) ask(t float64) float64 {
 	J := len(c.capacity)
-	numbers := make([]float64, 3*J)
-	l := line{numbers[:J:J], numbers[J : 2*J : 2*J]}
+	l := line{make([]float64, J), make([]float64, J)}
 	copy(l.base, c.settled.base)
 	copy(l.slope, c.settled.slope)
 	stay := c.open[:0]
@@ -109,9 +102,8 @@ func (c *cutting) ask(t float64) float64 {
 		left -= p * (l.base[j] + l.slope[j]*t)
 		slope += p * l.slope[j]
 	}
-	copy(numbers[2*J:], c.price)
 	c.game.lists = append(c.game.lists, l)
-	c.tried = append(c.tried, answers{numbers[2*J:], slices.Clone(c.edge)})
+	c.tried = append(c.tried, slices.Clone(c.edge))
 	return t + left/slope
 }
 
@@ -291,7 +283,7 @@ func (c *cutting) point(t, wanted float64) *point {
 		if k < 0 || part == 0 {
 			continue
 		}
-		for g, edge := range c.tried[k].edge {
+		for g, edge := range c.tried[k] {
 			first, second, base, slope := c.shares(g, edge)
 			x := part * min(1, max(0, base+slope*t))
 			p.x[second] += x

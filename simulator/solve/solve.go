@@ -3,8 +3,9 @@
 //
 // The programs have one shape (program.go): every job has a few columns and at most three rows of its own, and only the
 // capacities couple jobs. One interior-point method that exploits the shape (interior.go) solves all of them; jobs that are
-// equal in every number are one block. What it returns is proven: Solution.Gap is the distance of a feasible point to a bound
-// that the prices give, computed from the inputs anew and not from the method's own residuals.
+// equal in every number are one block. Max-min that only the capacities hold back has a faster way (cuts.go): prices of the
+// capacities, at which every job answers by itself. What is returned is proven: Solution.Gap is the distance of a feasible point
+// to a bound that the prices give, computed from the inputs anew and not from the method's own residuals.
 //
 // It is no general solver: no integers but in Assign, no rows beyond those of Sharing.
 //
