@@ -28,6 +28,7 @@ var compared = map[string]func(*env, *common) *cobra.Command{
 	"placement": comparePlacementCommand,
 	"queue":     compareQueueCommand,
 	"rounds":    compareRoundsCommand,
+	"spot":      compareSpotCommand,
 	"training":  compareTrainingCommand,
 }
 

@@ -14,6 +14,7 @@ var simulated = map[string]func(*env, *common) *cobra.Command{
 	"placement": simulatePlacementCommand,
 	"queue":     simulateQueueCommand,
 	"rounds":    simulateRoundsCommand,
+	"spot":      simulateSpotCommand,
 }
 
 func simulateCommand(e *env, c *common) *cobra.Command {
