@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -77,27 +76,14 @@ func (r *run) recall() {
 			r.event(Info, "no agreement given; from earlier runs a fair one would be --deadline %s --budget %.4g", spec.TimeMax.Round(time.Second), spec.CostMaxUSD)
 		}
 	}
-	r.learnCalibration()
+	r.learnCalibration(found.Newest)
 	r.refit()
 }
 
-// mostScored bounds how many past runs are looked at for how well predictions held.
-const mostScored = 500
-
 // learnCalibration takes over by how much earlier predictions of this family of models were too sure of themselves.
-func (r *run) learnCalibration() {
-	if _, err := os.Stat(filepath.Join(r.Config.StateDir, history.File)); err != nil {
-		return // no run has ended here yet
-	}
-	db, _, err := history.Open(r.Config.StateDir)
-	if err != nil {
-		return // recall has said so
-	}
-	defer db.Close()
-	entries, err := db.Entries(history.Filter{Kinds: []history.Kind{history.Run}, Limit: mostScored})
-	if err != nil {
-		r.event(Warning, "how earlier predictions held is not known: %v", err)
-		return
+func (r *run) learnCalibration(entries []history.Entry) {
+	if len(entries) == 0 {
+		return // no run has ended here yet, or recall has said why none is known
 	}
 	scored := calibration.Of(entries)
 	family := r.ins.Model.Value

@@ -143,6 +143,20 @@ func TestRecallWhat(t *testing.T) {
 	}
 }
 
+// TestRecallNewest: the newest runs of whatever training come along, so that the database is opened once at a start.
+func TestRecallNewest(t *testing.T) {
+	state, ids := keep(t, past(nil), past(func(r *journal.Record) { r.Script.SHA256 = "other" }))
+	got, _ := Recall(state, asks(nil))
+	var newest []string
+	for _, e := range got.Newest {
+		newest = append(newest, e.ID)
+	}
+	slices.Sort(newest)
+	if !slices.Equal(newest, ids) {
+		t.Errorf("newest %v, want all of %v", newest, ids)
+	}
+}
+
 // TestRecallBounds: old runs beyond the bound are left alone.
 func TestRecallBounds(t *testing.T) {
 	var all []*journal.Record

@@ -53,6 +53,8 @@ type Recalled struct {
 	Recurrences []plan.Recurrence
 	// RestartSeconds and StartupSeconds were measured at restarts and starts.
 	RestartSeconds, StartupSeconds []float64
+	// Newest are the newest runs of any training, at most 500, as the runs database has them: for how well predictions held.
+	Newest []Entry
 }
 
 const (
@@ -60,6 +62,8 @@ const (
 	maxRuns = 8
 	// maxRecurrences bounds Recalled.Recurrences.
 	maxRecurrences = 256
+	// maxNewest bounds Recalled.Newest.
+	maxNewest = 500
 	// recallPatience and recallWithin bound how long the runs database may keep a training from starting: another process that
 	// writes to it, and the first look at a state directory with many runs, of which a later one goes on.
 	recallPatience = 2 * time.Second
@@ -73,7 +77,7 @@ func Recall(stateDir string, key Key) (Recalled, []string) {
 	if _, err := os.Stat(journal.RunsDir(stateDir)); errors.Is(err, fs.ErrNotExist) {
 		return Recalled{PeakMemoryGiB: math.NaN()}, nil
 	}
-	found, notes, err := candidates(stateDir, key)
+	found, newest, notes, err := candidates(stateDir, key)
 	if err != nil {
 		notes = append(notes, fmt.Sprintf("%v: every run is read instead", err))
 		if found, err = everyRun(stateDir); err != nil {
@@ -81,6 +85,7 @@ func Recall(stateDir string, key Key) (Recalled, []string) {
 		}
 	}
 	out, left := recall(found, key)
+	out.Newest = newest
 	return out, append(notes, left...)
 }
 
@@ -90,18 +95,19 @@ type earlier struct {
 	read func() (*journal.Record, error)
 }
 
-// candidates are the runs of the key's script by the runs database, and those that cannot be read, the newest first.
-func candidates(stateDir string, key Key) (found []earlier, notes []string, err error) {
+// candidates are the runs of the key's script by the runs database, and those that cannot be read, the newest first; and the
+// newest of all.
+func candidates(stateDir string, key Key) (found []earlier, newest []Entry, notes []string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), recallWithin)
 	defer cancel()
 	db, err := open(ctx, stateDir, recallPatience)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	defer db.Close()
 	runs, err := db.upToDate(ctx)
 	if err != nil {
-		return nil, db.Notes(), err
+		return nil, nil, db.Notes(), err
 	}
 	for _, r := range runs {
 		switch {
@@ -112,7 +118,12 @@ func candidates(stateDir string, key Key) (found []earlier, notes []string, err 
 			found = append(found, earlier{r.id, func() (*journal.Record, error) { return journal.ReadRecord(dir) }})
 		}
 	}
-	return found, db.Notes(), nil
+	newest, err = db.Entries(Filter{Kinds: []Kind{Run}, Limit: maxNewest})
+	notes = db.Notes()
+	if err != nil {
+		notes = append(notes, fmt.Sprintf("how earlier predictions held is not known: %v", err))
+	}
+	return found, newest, notes, nil
 }
 
 func everyRun(stateDir string) ([]earlier, error) {
