@@ -1,0 +1,370 @@
+package rounds
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// siaProgram gives each job at most one size, so that the total value is high, within the room there is: a knapsack with several
+// capacities and one choice a job.
+//
+// For any prices of devices from 0, what jobs would gain by their best choices, plus the prices of all devices, is a bound. The prices with
+// the least bound are looked for by subgradients with Polyak's steps, from those of the last decision, and stop when the bound is
+// as near to what was found as tolerated. What was found is the better of two: what jobs have now, and what they choose at these
+// prices as far as there is room; both mended by changes of one job, and of a second that makes room. Jobs that are equal are looked at
+// once. O(steps · (devices + kinds) · sizes).
+type siaProgram struct {
+	sizes [][]size
+	value [][]float64
+	room  []int // by type
+	// before is the size that a job has now, −1 none; nil nobody.
+	before []int
+	// same is the first job with the same sizes and values; nil when there is none.
+	same   []int
+	prices []float64 // to begin with, nil unknown; afterwards those of the bound
+	bound  float64   // no choice is worth more
+
+	group []siaGroup
+	stamp []int // by job: the look in which one of its kind was looked at
+	looks int
+}
+
+// siaGroup are equal jobs.
+type siaGroup struct {
+	job   int
+	count int
+	best  int // choice at the prices
+}
+
+const (
+	siaPriceSteps = 60
+	siaTolerance  = 1e-3 // of the bound
+)
+
+// solve returns a size by job, nil for none, and sets bound and prices.
+func (g *siaProgram) solve() []*size {
+	g.prepare()
+	best, left := g.keep()
+	g.mend(best, left)
+	worth := g.worth(best)
+	g.lower(worth)
+	if g.bound-worth > siaTolerance*g.bound {
+		other, left := g.choose()
+		g.mend(other, left)
+		if w := g.worth(other); w > worth {
+			best = other
+		}
+	}
+	held := make([]*size, len(g.sizes))
+	for i, k := range best {
+		if k >= 0 {
+			held[i] = &g.sizes[i][k]
+		}
+	}
+	return held
+}
+
+func (g *siaProgram) prepare() {
+	n := len(g.sizes)
+	g.stamp = make([]int, n)
+	if g.same == nil {
+		g.same = make([]int, n)
+		for i := range g.same {
+			g.same[i] = i
+		}
+	}
+	at := make([]int, n)
+	for i, first := range g.same {
+		if first == i {
+			at[i] = len(g.group)
+			g.group = append(g.group, siaGroup{job: i})
+		}
+		g.group[at[first]].count++
+	}
+	if len(g.prices) != len(g.room) {
+		g.prices = make([]float64, len(g.room))
+	}
+}
+
+// keep is what jobs have now.
+func (g *siaProgram) keep() (chosen, left []int) {
+	left = slices.Clone(g.room)
+	chosen = make([]int, len(g.sizes))
+	for i := range chosen {
+		chosen[i] = -1
+		if g.before == nil || g.before[i] < 0 {
+			continue
+		}
+		if z := g.sizes[i][g.before[i]]; z.gpus <= left[z.device] {
+			left[z.device] -= z.gpus
+			chosen[i] = g.before[i]
+		}
+	}
+	return chosen, left
+}
+
+func (g *siaProgram) worth(chosen []int) float64 {
+	sum := 0.0
+	for i, k := range chosen {
+		if k >= 0 {
+			sum += g.value[i][k]
+		}
+	}
+	return sum
+}
+
+// lower looks for the prices with the least bound; worth is what something that was found is worth.
+func (g *siaProgram) lower(worth float64) {
+	price := slices.Clone(g.prices)
+	spare := make([]float64, len(price))
+	g.bound = math.Inf(1)
+	pace, since := 1.0, 0
+	for range siaPriceSteps {
+		dual := g.dual(price, spare)
+		if dual < g.bound*(1-1e-6) {
+			since = 0
+		} else if since++; since == 4 {
+			pace, since = pace/2, 0
+		}
+		if dual < g.bound {
+			g.bound = dual
+			copy(g.prices, price)
+		}
+		length := 0.0
+		for d, x := range spare {
+			if price[d] == 0 && x > 0 {
+				spare[d] = 0
+			}
+			length += spare[d] * spare[d]
+		}
+		if length == 0 || g.bound-worth <= siaTolerance*g.bound || pace < 0.02 {
+			return
+		}
+		step := pace * (dual - worth) / length
+		for d := range price {
+			price[d] = max(0, price[d]-step*spare[d])
+		}
+	}
+}
+
+// choice is the size that is worth most above its price; −1 when none is worth it.
+func (g *siaProgram) choice(i int, price []float64) (size int, worth float64) {
+	size = -1
+	value := g.value[i]
+	for k, z := range g.sizes[i] {
+		if w := value[k] - price[z.device]*float64(z.gpus); w > worth {
+			size, worth = k, w
+		}
+	}
+	return size, worth
+}
+
+// dual is the bound that prices give, and by type how many devices nobody wants at these prices.
+func (g *siaProgram) dual(price, spare []float64) (bound float64) {
+	for d, n := range g.room {
+		spare[d] = float64(n)
+		bound += price[d] * float64(n)
+	}
+	for _, e := range g.group {
+		if k, worth := g.choice(e.job, price); k >= 0 {
+			z := g.sizes[e.job][k]
+			bound += worth * float64(e.count)
+			spare[z.device] -= float64(z.gpus * e.count)
+		}
+	}
+	return bound
+}
+
+// choose takes choices by what they are worth above their price per device, while there is room.
+func (g *siaProgram) choose() (chosen, left []int) {
+	type wish struct {
+		job, size int
+		worth     float64 // for each device
+	}
+	wishes := make([]wish, 0, len(g.sizes))
+	chosen = make([]int, len(g.sizes))
+	for i, first := range g.same {
+		chosen[i] = -1
+		if k, worth := g.choice(first, g.prices); k >= 0 {
+			wishes = append(wishes, wish{i, k, worth / float64(g.sizes[i][k].gpus)})
+		}
+	}
+	slices.SortStableFunc(wishes, func(a, b wish) int { return cmp.Compare(b.worth, a.worth) })
+	left = slices.Clone(g.room)
+	for _, w := range wishes {
+		if z := g.sizes[w.job][w.size]; z.gpus <= left[z.device] {
+			left[z.device] -= z.gpus
+			chosen[w.job] = w.size
+		}
+	}
+	return chosen, left
+}
+
+// mend makes changes for as long as they gain.
+func (g *siaProgram) mend(chosen, left []int) {
+	for range 4 * len(chosen) {
+		if !g.improve(chosen, left) && !g.exchange(chosen, left) {
+			return
+		}
+	}
+}
+
+// fresh says that no job of this kind without devices was looked at in this look.
+func (g *siaProgram) fresh(i int, chosen []int) bool {
+	if chosen[i] >= 0 {
+		return true
+	}
+	first := g.same[i]
+	if g.stamp[first] == g.looks {
+		return false
+	}
+	g.stamp[first] = g.looks
+	return true
+}
+
+// has is what a job has and what that is worth.
+func (g *siaProgram) has(i, k int) (z size, worth float64) {
+	if k < 0 {
+		return size{device: -1}, 0
+	}
+	return g.sizes[i][k], g.value[i][k]
+}
+
+const siaGain = 1e-9 // less is rounding
+
+// improve makes the change of one job that gains most per device, and says whether there was one.
+func (g *siaProgram) improve(chosen, left []int) bool {
+	job, to, most := -1, -1, siaGain
+	g.looks++
+	for i := range g.sizes {
+		if !g.fresh(i, chosen) {
+			continue
+		}
+		had, now := g.has(i, chosen[i])
+		for k, z := range g.sizes[i] {
+			room := left[z.device]
+			if z.device == had.device {
+				room += had.gpus
+			}
+			if z.gpus > room {
+				continue
+			}
+			if gain := (g.value[i][k] - now) / float64(z.gpus); gain > most {
+				job, to, most = i, k, gain
+			}
+		}
+	}
+	if job < 0 {
+		return false
+	}
+	g.change(chosen, left, job, to)
+	return true
+}
+
+// change gives a job another size; −1 none.
+func (g *siaProgram) change(chosen, left []int, job, to int) {
+	if z, _ := g.has(job, chosen[job]); z.device >= 0 {
+		left[z.device] += z.gpus
+	}
+	if z, _ := g.has(job, to); z.device >= 0 {
+		left[z.device] -= z.gpus
+	}
+	chosen[job] = to
+}
+
+// loss is what a job loses when it leaves a type, or has so many devices less there at least.
+type loss struct {
+	job, to int
+	worth   float64
+}
+
+// exchange has one job change to a size for which there is no room, and another make that room, if both together gain; it makes the
+// exchange that gains most. O((jobs + kinds) · sizes · number of devices that one may miss).
+func (g *siaProgram) exchange(chosen, left []int) bool {
+	most := siaGain
+	var up, down loss
+	cheapest := g.losses(chosen, left)
+	g.looks++
+	for i := range g.sizes {
+		if !g.fresh(i, chosen) {
+			continue
+		}
+		had, now := g.has(i, chosen[i])
+		for k, z := range g.sizes[i] {
+			room := left[z.device]
+			if z.device == had.device {
+				room += had.gpus
+			}
+			missing := z.gpus - room
+			if missing <= 0 || missing >= len(cheapest[z.device]) || g.value[i][k]-now <= most {
+				continue
+			}
+			for _, l := range cheapest[z.device][missing] {
+				if l.job == i || l.job < 0 {
+					continue
+				}
+				if gain := g.value[i][k] - now - l.worth; gain > most {
+					most, up, down = gain, loss{i, k, 0}, l
+				}
+				break
+			}
+		}
+	}
+	if most <= siaGain {
+		return false
+	}
+	g.change(chosen, left, down.job, down.to)
+	g.change(chosen, left, up.job, up.to)
+	return true
+}
+
+// losses are, by type and number of devices, the two jobs that lose least by freeing so many there; a job of −1 is none. A job may go
+// to another type with room.
+func (g *siaProgram) losses(chosen, left []int) [][][2]loss {
+	out := make([][][2]loss, len(g.room))
+	for i, k := range chosen {
+		had, now := g.has(i, k)
+		if k < 0 {
+			continue
+		}
+		for len(out[had.device]) <= had.gpus {
+			out[had.device] = append(out[had.device], [2]loss{{job: -1}, {job: -1}})
+		}
+		by := out[had.device]
+		note(by, had.gpus, loss{i, -1, now})
+		for to, z := range g.sizes[i] {
+			switch {
+			case z.device == had.device && z.gpus < had.gpus:
+				note(by, had.gpus-z.gpus, loss{i, to, now - g.value[i][to]})
+			case z.device != had.device && z.gpus <= left[z.device]:
+				note(by, had.gpus, loss{i, to, now - g.value[i][to]})
+			}
+		}
+	}
+	for _, by := range out { // whoever frees more frees less as well
+		for n := len(by) - 2; n > 0; n-- {
+			for _, l := range by[n+1] {
+				if l.job >= 0 {
+					note(by, n, l)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// note keeps the two jobs that lose least, of each job its least loss.
+func note(by [][2]loss, n int, l loss) {
+	two := &by[n]
+	switch {
+	case two[0].job == l.job:
+		if l.worth < two[0].worth {
+			two[0] = l
+		}
+	case two[0].job < 0 || l.worth < two[0].worth:
+		two[1], two[0] = two[0], l
+	case two[1].job < 0 || two[1].job == l.job && l.worth < two[1].worth || two[1].job != l.job && l.worth < two[1].worth:
+		two[1] = l
+	}
+}
