@@ -83,6 +83,9 @@ func newImproved(s *simulation) *improved {
 	if r, ok := s.policy.(Restless); ok {
 		m.every = r.Every()
 	}
+	if p, ok := s.policy.(informed); ok {
+		p.inform(s.beliefs == nil, s.Preemption)
+	}
 	m.floor.init(s.Devices)
 	return m
 }

@@ -41,6 +41,11 @@ const (
 
 // Decide assigns whole devices.
 func (p bestMatch) Decide(s *Snapshot) (Allocation, error) {
+	p.assign(s)
+	return p.assigner.shares(s), nil
+}
+
+func (p bestMatch) assign(s *Snapshot) {
 	a := p.assigner
 	a.reset(s)
 	for i := range s.Jobs {
@@ -57,7 +62,6 @@ func (p bestMatch) Decide(s *Snapshot) (Allocation, error) {
 		}
 	}
 	a.run()
-	return a.shares(s), nil
 }
 
 // best is the highest rate of a job alone on a type with enough devices; 0 when it runs nowhere.

@@ -1,0 +1,279 @@
+package rounds
+
+import (
+	"cmp"
+	"slices"
+)
+
+// change is what can be done with a job.
+type change struct {
+	how    step
+	k      int // the other job; −1 none
+	device int
+	gain   float64
+}
+
+type step int
+
+const (
+	stays  step = iota
+	alone       // to idle devices
+	joins       // beside k, who is alone
+	swaps       // to where k is, who goes to where it was, or waits
+	ousts       // to where k and the one beside it were, who wait
+	clears      // to where several were, who wait
+)
+
+// leastChange is what a change must gain, in parts of what the job is worth where it is worth most.
+const leastChange = 0.01
+
+// improve does with a job what gains most, and says whether there was anything.
+func (p *pairing) improve(i int) bool {
+	best := change{gain: leastChange * p.most(i)}
+	better := func(c change) {
+		if c.gain > best.gain {
+			if c.gain -= p.restarts(i, c); c.gain > best.gain {
+				best = c
+			}
+		}
+	}
+	p.tryAlone(i, better)
+	p.tryOthers(i, better)
+	if p.mixed && p.at[i] < 0 {
+		p.tryClearing(i, better)
+	}
+	if best.how == stays {
+		return false
+	}
+	p.do(i, best)
+	p.findWaiting()
+	return true
+}
+
+// leaving is what is gained when a job leaves its devices: the one beside it runs alone, or who waits takes what it leaves.
+func (p *pairing) leaving(i int) float64 {
+	d, m := p.at[i], p.mate[i]
+	switch {
+	case d < 0:
+		return 0
+	case m >= 0:
+		return p.of(m, d) - p.both(i, m, d)
+	}
+	_, most := p.filler(d, p.room[d]+p.Jobs[i].GPUs, i)
+	return most - p.of(i, d)
+}
+
+// filler is the waiting job that is worth most on so many devices of a type, but one; −1 none.
+func (p *pairing) filler(device, room, but int) (job int, most float64) {
+	job = -1
+	for _, w := range p.waiting {
+		if v := p.of(w, device); w != but && p.Jobs[w].GPUs <= room && v > most {
+			job, most = w, v
+		}
+	}
+	return job, most
+}
+
+func (p *pairing) tryAlone(i int, better func(change)) {
+	for d := range p.types {
+		if v := p.of(i, d); v > 0 && p.room[d] >= p.Jobs[i].GPUs && (d != p.at[i] || p.mate[i] >= 0) {
+			better(change{alone, -1, d, p.leaving(i) + v})
+		}
+	}
+}
+
+func (p *pairing) tryOthers(i int, better func(change)) {
+	here, left := p.worth(i), p.leaving(i)
+	for k, d := range p.at {
+		if d < 0 || k == i || k == p.mate[i] || p.Jobs[k].GPUs != p.Jobs[i].GPUs {
+			continue
+		}
+		there := p.worth(k)
+		if p.mate[k] < 0 {
+			if v := p.both(i, k, d); v > 0 {
+				better(change{joins, k, d, left + v - there})
+			}
+		} else if p.at[i] < 0 {
+			if v := p.of(i, d); v > 0 {
+				better(change{ousts, k, d, v - there})
+			}
+		}
+		if v, ok := p.swapped(i, k); ok {
+			better(change{swaps, k, d, v - there - here})
+		}
+	}
+}
+
+// swapped is what two jobs and those beside them are worth when they change places.
+func (p *pairing) swapped(i, k int) (worth float64, ok bool) {
+	for range 2 {
+		if d := p.at[k]; d >= 0 {
+			v := 0.0
+			if m := p.mate[k]; m >= 0 {
+				v = p.both(i, m, d)
+			} else {
+				v = p.of(i, d)
+			}
+			if v <= 0 {
+				return 0, false
+			}
+			worth += v
+		}
+		i, k = k, i
+	}
+	return worth, true
+}
+
+// tryClearing looks at what a job is worth in the place of several, with those that wait on what is left of their devices.
+func (p *pairing) tryClearing(i int, better func(change)) {
+	for d := range p.types {
+		v := p.of(i, d)
+		if v <= 0 {
+			continue
+		}
+		rest := p.clearing(i, d)
+		for _, u := range p.cleared {
+			v -= p.worth(u)
+		}
+		for _, w := range p.waiting {
+			if x := p.of(w, d); w != i && x > 0 && p.Jobs[w].GPUs <= rest {
+				v += x
+				rest -= p.Jobs[w].GPUs
+			}
+		}
+		better(change{clears, -1, d, v})
+	}
+}
+
+// clearing lists in p.cleared who leaves so that a job has room on a type, one job of each unit: those worth least by device, and no more
+// than needed. rest is how many devices are idle then.
+func (p *pairing) clearing(i, device int) (rest int) {
+	p.sorted, p.density = p.sorted[:0], zeros(p.density, len(p.Jobs))
+	for k, d := range p.at {
+		if d == device && (p.mate[k] < 0 || p.mate[k] > k) {
+			p.sorted = append(p.sorted, k)
+			p.density[k] = p.worth(k) / float64(p.Jobs[k].GPUs)
+		}
+	}
+	slices.SortFunc(p.sorted, func(a, b int) int { return cmp.Or(cmp.Compare(p.density[a], p.density[b]), a-b) })
+	p.cleared = p.cleared[:0]
+	rest = p.room[device] - p.Jobs[i].GPUs
+	for _, k := range p.sorted {
+		if rest >= 0 {
+			break
+		}
+		p.cleared = append(p.cleared, k)
+		rest += p.Jobs[k].GPUs
+	}
+	for n := len(p.cleared) - 1; n >= 0; n-- {
+		if g := p.Jobs[p.cleared[n]].GPUs; rest >= g {
+			rest -= g
+			p.cleared = slices.Delete(p.cleared, n, n+1)
+		}
+	}
+	return rest
+}
+
+// lasting is for how long a change is thought to last, seconds: what restarts lose counts over that time.
+const lasting = 1800
+
+// restarts is what is lost when a change has jobs go on elsewhere that ran until now.
+func (p *pairing) restarts(i int, c change) float64 {
+	if p.lost == (Preemption{}) {
+		return 0
+	}
+	loss := p.restart(i)
+	if c.how == swaps {
+		loss += p.restart(c.k)
+	}
+	if c.how == ousts {
+		loss += p.restart(c.k) + p.restart(p.mate[c.k])
+	}
+	if c.how == clears {
+		for _, k := range p.cleared {
+			loss += p.restart(k)
+			if m := p.mate[k]; m >= 0 {
+				loss += p.restart(m)
+			}
+		}
+	}
+	return loss
+}
+
+// restart is what is lost when a job leaves the type on which it ran until now.
+func (p *pairing) restart(i int) float64 {
+	d := p.at[i]
+	if d < 0 || d != p.before[i] {
+		return 0
+	}
+	seconds := p.lost.Seconds + p.lost.Steps/p.Jobs[i].Rate[d]
+	return p.of(i, d) * seconds / lasting
+}
+
+// do does it.
+func (p *pairing) do(i int, c change) {
+	from, wasAlone := p.at[i], p.mate[i] < 0
+	p.push(i)
+	switch c.how {
+	case alone:
+		p.leave(i)
+		p.put(i, c.device)
+	case joins:
+		p.leave(i)
+		p.at[i], p.mate[i], p.mate[c.k] = c.device, c.k, i
+		p.push(c.k)
+	case swaps:
+		p.swap(i, c.k)
+	case ousts:
+		p.leave(p.mate[c.k])
+		p.leave(c.k)
+		p.put(i, c.device)
+	case clears:
+		p.clearing(i, c.device)
+		for _, k := range p.cleared {
+			if m := p.mate[k]; m >= 0 {
+				p.leave(m)
+			}
+			p.leave(k)
+		}
+		p.put(i, c.device)
+	}
+	if from >= 0 && wasAlone && c.how != swaps {
+		if w, _ := p.filler(from, p.room[from], i); w >= 0 {
+			p.put(w, from)
+			p.push(w)
+		}
+	}
+}
+
+// leave has a job wait; who was beside it runs alone.
+func (p *pairing) leave(i int) {
+	d, m := p.at[i], p.mate[i]
+	if d < 0 {
+		return
+	}
+	p.at[i], p.mate[i] = -1, -1
+	p.push(i)
+	if m >= 0 {
+		p.mate[m] = -1
+		p.push(m)
+		return
+	}
+	p.room[d] += p.Jobs[i].GPUs
+}
+
+// swap has two jobs, of which the second has devices, change places.
+func (p *pairing) swap(i, k int) {
+	a, b := p.mate[i], p.mate[k]
+	p.at[i], p.at[k] = p.at[k], p.at[i]
+	p.mate[i], p.mate[k] = b, a
+	if b >= 0 {
+		p.mate[b] = i
+		p.push(b)
+	}
+	if a >= 0 {
+		p.mate[a] = k
+		p.push(a)
+	}
+	p.push(k)
+}
