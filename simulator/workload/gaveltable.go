@@ -55,8 +55,11 @@ func readRates(dec *json.Decoder) (rates []Rate, err error) {
 	return rates, nil
 }
 
-// LoadThroughputs reads the file at path, compressed by gzip or not.
+// LoadThroughputs reads the file at path, compressed by gzip or not, or Sia's profiles when path is a directory, see LoadSiaProfiles.
 func LoadThroughputs(path string) (*Throughputs, error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return LoadSiaProfiles(path)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("read throughputs: %w", err)

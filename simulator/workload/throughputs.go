@@ -15,8 +15,9 @@ type Throughputs struct {
 	devices, types []string
 	deviceIndex    map[string]int
 	typeIndex      map[string]int
-	counts         []int  // numbers of devices that were measured, ascending
-	cells          []cell // [device][count][type]
+	counts         []int              // numbers of devices that were measured, ascending
+	cells          []cell             // [device][count][type]
+	work           map[string]float64 // steps of a whole training, by type; nil unknown
 }
 
 // cell is what was measured of a job type on so many devices of a type.
@@ -47,6 +48,14 @@ func (t *Throughputs) Alone(device, job string, gpus int) float64 {
 		return c.alone
 	}
 	return 0
+}
+
+// Work is how many steps a whole training of a job type takes, where the table says that; NaN unknown.
+func (t *Throughputs) Work(job string) float64 {
+	if steps, ok := t.work[job]; ok {
+		return steps
+	}
+	return math.NaN()
 }
 
 // Measured says whether the table has the job type on so many devices of a type, also when it did not fit there.

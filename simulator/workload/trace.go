@@ -276,12 +276,16 @@ func (j *Job) problem() string {
 }
 
 // Complete works out what a trace does not say: steps from the duration or the duration from steps, by the throughput of the job
-// on the reference device type, and the deadline from the SLO. Jobs that say both are left as they are. The error names
-// every job type whose throughput is needed and not in the table, and jobs that say neither.
+// on the reference device type, and the deadline from the SLO. Jobs that say both are left as they are; those that say neither are
+// whole trainings where the table says how many steps these take. The error names every job type whose throughput is needed and not in
+// the table, and jobs that say neither.
 func Complete(jobs []Job, table *Throughputs, reference string) error {
 	var incomplete []Job
-	for _, j := range jobs {
+	for i, j := range jobs {
 		steps, seconds := !math.IsNaN(j.Steps), !math.IsNaN(j.Seconds)
+		if work := table.Work(j.Type); !steps && !seconds && !math.IsNaN(work) {
+			jobs[i].Steps, steps = work, true
+		}
 		if !steps && !seconds {
 			return fmt.Errorf("job %d (%s): neither its steps nor its duration are known", j.ID, j.Type)
 		}
