@@ -147,7 +147,7 @@ func (e *env) pretrain(cmd *cobra.Command, c *common, f *pretrainFlags) error {
 		return err
 	}
 	if r.Present != nil {
-		return exitError{broken.code(), fmt.Errorf("pretrain: %w after %d of %d steps; go on with: optimize pretrain --resume %s", broken, r.Steps, r.Of, quoted(f.out))}
+		return exitError{broken.code(), fmt.Errorf("pretrain: %s after %d of %d steps; go on with: optimize pretrain --resume %s", endedBy(broken.signal), r.Steps, r.Of, quoted(f.out))}
 	}
 	return nil
 }

@@ -77,7 +77,7 @@ func (e *env) pretrainPolicy(cmd *cobra.Command, c *common, f *pretrainFlags, p 
 	interrupted := errors.As(context.Cause(ctx), &broken)
 	switch {
 	case t == nil && interrupted:
-		return exitError{broken.code(), fmt.Errorf("pretrain: %w; nothing was saved", broken)}
+		return exitError{broken.code(), fmt.Errorf("pretrain: %s; nothing was saved", endedBy(broken.signal))}
 	case err != nil:
 		return fmt.Errorf("pretrain: %w", err)
 	}
@@ -95,7 +95,7 @@ func (e *env) pretrainPolicy(cmd *cobra.Command, c *common, f *pretrainFlags, p 
 		err = writeAll(e.stdout, []byte(policySummary(f, p, t, curve, wall)))
 	}
 	if err == nil && interrupted {
-		err = exitError{broken.code(), fmt.Errorf("pretrain: %w after %d %s; what was learned is in %s", broken, t.steps, p.unit, quoted(f.out))}
+		err = exitError{broken.code(), fmt.Errorf("pretrain: %s after %d %s; what was learned is in %s", endedBy(broken.signal), t.steps, p.unit, quoted(f.out))}
 	}
 	return err
 }
@@ -229,7 +229,7 @@ func trainQueue(ctx context.Context, e *env, f *pretrainFlags, tell func(policyP
 	if f.trace != "" {
 		var err error
 		if trace, err = rlscheduler.Load(inDir(e.dir, f.trace)); err != nil {
-			return nil, fmt.Errorf("--trace: %w", err)
+			return nil, usageError{fmt.Errorf("--trace: %w", err)}
 		}
 		o.Sequence.Drawn, source = nil, "sequences of "+f.trace
 	}
@@ -237,10 +237,10 @@ func trainQueue(ctx context.Context, e *env, f *pretrainFlags, tell func(policyP
 	if f.resume != "" {
 		data, err := os.ReadFile(inDir(e.dir, f.resume))
 		if err != nil {
-			return nil, fmt.Errorf("--resume: %w", err)
+			return nil, usageError{fmt.Errorf("--resume: %w", err)}
 		}
 		if from, err = agents.Load(bytes.NewReader(data)); err != nil {
-			return nil, fmt.Errorf("--resume %s: %w", f.resume, err)
+			return nil, usageError{fmt.Errorf("--resume %s: %w", f.resume, err)}
 		}
 	}
 	steps, of := 0, o.WithDefaults().Updates
@@ -276,7 +276,7 @@ func policyAgents() string {
 func trainPlacement(ctx context.Context, e *env, f *pretrainFlags, tell func(policyPoint)) (*trainedPolicy, error) {
 	table, err := readTable(e, f.table, 0, 1)
 	if err != nil {
-		return nil, fmt.Errorf("--table: %w", err)
+		return nil, usageError{fmt.Errorf("--table: %w", err)}
 	}
 	o := learned.Options{Recipe: f.agent, Table: table, Seed: f.seed, Episodes: f.steps, Clock: e.clock.Monotonic}
 	from, steps := e.clock.Monotonic(), 0

@@ -56,6 +56,24 @@ func TestPretrainPolicyRefuses(t *testing.T) {
 	}
 }
 
+// TestPretrainPolicyInputs: what is named and cannot be read is a mistake of who names it.
+func TestPretrainPolicyInputs(t *testing.T) {
+	w := newWorld(t)
+	w.write("empty", "")
+	w.write("binary", "\x00\xff\x01\xfe\n\x80\x81\n")
+	if err := os.Mkdir(filepath.Join(w.dir, "folder"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"absent", "empty", "binary", "folder"} {
+		for _, args := range []string{"--env placement --agent original --table ", "--env queue --agent ppo --trace ", "--env queue --agent ppo --resume "} {
+			code, _, errs := w.run(strings.Fields("pretrain --steps 1 --out x " + args + file)...)
+			if code != optimizer.CodeUsage || !strings.Contains(errs, file) || strings.Count(errs, "\n") != 1 {
+				t.Errorf("%s%s: exit %d, %q: want 2 and a line that names the file", args, file, code, errs)
+			}
+		}
+	}
+}
+
 // TestPretrainQueue: an agent for queues is trained, goes on, and decides in a simulation.
 func TestPretrainQueue(t *testing.T) {
 	w := newWorld(t)

@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -24,6 +25,19 @@ type usageError struct{ err error }
 
 func (e usageError) Error() string { return e.err.Error() }
 func (e usageError) Unwrap() error { return e.err }
+
+// endedBy says what the user's signal did, in words: "stopped by Ctrl-C".
+func endedBy(signal os.Signal) string {
+	switch signal {
+	case os.Interrupt:
+		return "stopped by Ctrl-C"
+	case syscall.SIGTERM:
+		return "stopped by SIGTERM"
+	case syscall.SIGHUP:
+		return "stopped, as the terminal closed"
+	}
+	return fmt.Sprintf("stopped by signal %v", signal)
+}
 
 // exitError carries an exit code other than 1, with or without a message.
 type exitError struct {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -50,7 +51,8 @@ func runsImportCommand(e *env, c *common) *cobra.Command {
 		Use: "import LOG…", Short: "Take training logs of other programs into the history", Args: cobra.MinimumNArgs(1),
 		Long: `Take training logs of other programs into the history, so that predictions and analyses use them.
 A log may be compressed by gzip, or be the directory in which a framework left it. What it does not
-say of itself is taken from the flags. The same log again replaces what it gave before.`,
+say of itself is taken from the flags. The same log again replaces what it gave before. Logs that
+cannot be read are named at the end, the others are taken (exit code 2).`,
 		Example: `  optimize runs import results.csv --gpus 1 --gpu-model "Tesla T4" --cpus 8 --model yolov8n
   optimize runs import old/*.csv --format keras`,
 		RunE: func(cmd *cobra.Command, args []string) error { return e.importLogs(cmd.Flags(), c, f, args) },
@@ -122,6 +124,9 @@ func (e *env) importLogs(fs *pflag.FlagSet, c *common, f *importFlags, paths []s
 	var errs []error
 	for _, path := range paths {
 		log, err := logs.Read(inDir(e.dir, path), options)
+		if errors.Is(err, os.ErrNotExist) {
+			err = fmt.Errorf("read training log %s: there is no such file", path)
+		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("import: %w", err))
 			continue
@@ -144,7 +149,10 @@ func (e *env) importLogs(fs *pflag.FlagSet, c *common, f *importFlags, paths []s
 	if err := e.showImported(c, out); err != nil {
 		return err
 	}
-	return errors.Join(errs...)
+	if len(errs) > 0 {
+		return usageError{errors.Join(errs...)}
+	}
+	return nil
 }
 
 // firstBad is how many bad rows of a log are shown.

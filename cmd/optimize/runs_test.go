@@ -9,12 +9,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/parquet-go/parquet-go"
 
 	"trainopt/optimizer"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/journal"
+	"trainopt/sla"
 )
 
 // past leaves a run of a model that has ended; it returns its id.
@@ -131,8 +133,8 @@ func TestRunsRefusals(t *testing.T) {
 		"date":          {"runs export --since yesterday", 2, "2026-01-31"},
 		"no such place": {"runs export -o absent/a.csv", 1, "absent"},
 		"no log named":  {"runs import", 2, "import"},
-		"no such log":   {"runs import absent.csv", 1, "absent.csv"},
-		"no row":        {"runs import empty.csv", 1, "empty.csv"},
+		"no such log":   {"runs import absent.csv", 2, "log absent.csv: there is no such file"},
+		"no row":        {"runs import empty.csv", 2, "empty.csv"},
 		"log format":    {"runs import log.csv --format word", 2, "keras"},
 		"GPUs":          {"runs import log.csv --gpus -1", 2, "0 or more"},
 		"CPUs":          {"runs import log.csv --cpus 0", 2, "1 or more"},
@@ -194,7 +196,7 @@ func TestRunsImport(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &doc); err != nil || len(doc.Logs) != 1 || doc.Logs[0].Rows != 2 || len(doc.Logs[0].Entries) != 1 {
 		t.Errorf("%v in %s", err, out)
 	}
-	if code != optimizer.CodeOurs || !strings.Contains(errs, "absent.csv") || !strings.HasPrefix(out, "{\n  \"schema\": 1,") {
+	if code != optimizer.CodeUsage || !strings.Contains(errs, "absent.csv") || !strings.HasPrefix(out, "{\n  \"schema\": 1,") {
 		t.Errorf("exit %d, %s%s: want the schema first", code, out, errs)
 	}
 	if _, _, errs := w.run("runs", "import", "log.csv"); !strings.Contains(errs, "log.csv: ") {
@@ -202,6 +204,77 @@ func TestRunsImport(t *testing.T) {
 	}
 	if rows := w.table("runs", "export"); len(rows) != 2 {
 		t.Errorf("%d entries, want 2", len(rows))
+	}
+}
+
+// TestRunsListFits: however long the name of a script and however much was promised, the list fits a terminal, and what it calls
+// a run finds it; a list that fits is not cut.
+func TestRunsListFits(t *testing.T) {
+	w := newWorld(t)
+	short := w.past("a", 1)
+	if _, out, _ := w.run("runs"); !strings.Contains(out, short) {
+		t.Errorf("a short list is cut:\n%s", out)
+	}
+	id := w.past("train_an_image_classifier_on_everything_there_is", 2)
+	rec, err := journal.ReadRecord(filepath.Join(w.state(), "runs", id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec.State, rec.Exit = journal.Stopped, &journal.Exit{Reason: "deadline"}
+	for k, o := range []sla.Objective{sla.Time, sla.Cost, sla.Throughput, sla.Memory} {
+		rec.SLA.Verdicts = append(rec.SLA.Verdicts, sla.Verdict{Objective: o, Status: []sla.Status{sla.Met, sla.Violated}[k%2]})
+	}
+	rec.Outcome.Epochs, rec.Training.TotalUnits, rec.Training.Unit = 50, 120_000, "epoch"
+	data, err := json.Marshal(rec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(w.state(), "runs", id, journal.RecordFile), data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	broken := w.past("b", 3)
+	if err := os.WriteFile(filepath.Join(w.state(), "runs", broken, journal.RecordFile), []byte("{"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := w.run("runs")
+	if code != optimizer.CodeDone {
+		t.Fatal(errs)
+	}
+	for _, line := range strings.Split(out, "\n") {
+		if n := utf8.RuneCountInString(line); n > helpWidth || strings.HasSuffix(line, " ") {
+			t.Errorf("%d columns: %q", n, line)
+		}
+	}
+	for _, part := range []string{"stopped (deadline)", "✓ 2 ✗ cost ✗ memory", " 50/120000 ", "unreadable"} {
+		if !strings.Contains(out, part) {
+			t.Errorf("no %q in\n%s", part, out)
+		}
+	}
+	lines := strings.Split(out, "\n")
+	for _, line := range lines[1 : len(lines)-1] {
+		called, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if _, err := journal.Find(w.state(), called); err != nil {
+			t.Errorf("%q finds no run: %v", called, err)
+		}
+	}
+}
+
+// TestRunsImportOfWhatIsNoLog: a file that is missing, empty, a directory or none of a training is a mistake of who names it.
+func TestRunsImportOfWhatIsNoLog(t *testing.T) {
+	w := newWorld(t)
+	w.write("empty.csv", "")
+	w.write("binary.csv", "\x00\xff\x01\xfe\n\x80\x81\n")
+	if err := os.Mkdir(filepath.Join(w.dir, "folder"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"absent.csv", "empty.csv", "binary.csv", "folder"} {
+		code, out, errs := w.run("runs", "import", name)
+		if code != optimizer.CodeUsage || out != "" || !strings.Contains(errs, name) || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%s: exit %d, %q, %q: want 2 and a line that names it", name, code, out, errs)
+		}
+	}
+	if _, err := os.Stat(w.state()); err == nil {
+		t.Error("a state directory was made for nothing")
 	}
 }
 

@@ -160,8 +160,15 @@ func mergeFile(v *viper.Viper, src map[string]string, file string, known map[str
 	if filepath.Ext(file) == "" {
 		in.SetConfigType("yaml")
 	}
+	if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
+		return []error{fmt.Errorf("read configuration %s: there is no such file", file)}
+	}
 	if err := in.ReadInConfig(); err != nil {
 		var missing *os.PathError
+		var unknown viper.UnsupportedConfigError
+		if errors.As(err, &unknown) {
+			return []error{fmt.Errorf("read configuration %s: want a name that ends in .yaml, .toml or .json", file)}
+		}
 		if errors.As(err, &missing) {
 			return []error{fmt.Errorf("read configuration %s: %w", file, missing.Err)}
 		}
