@@ -212,7 +212,7 @@ func TestDiscover(t *testing.T) {
 func TestWatch(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(context.Background())
-	hints, err := Watch(ctx, filepath.Join(dir, "none"), dir)
+	hints, err := Watch(ctx, func(path string) bool { return filepath.Base(path) == "ours.csv" }, filepath.Join(dir, "none"), dir)
 	if err != nil {
 		t.Skipf("no file notification here: %v", err)
 	}
@@ -245,10 +245,24 @@ func TestWatch(t *testing.T) {
 	if n == 0 || n > 1000 {
 		t.Errorf("%d hints for 2000 writes", n)
 	}
+	for i := range 10 { // what we write ourselves is no news
+		appendTo(t, filepath.Join(dir, "ours.csv"), fmt.Sprint(i, "\n"))
+	}
+	select {
+	case <-hints:
+		t.Error("a hint for a file that is ignored")
+	case <-time.After(3 * hintEvery):
+	}
+	appendTo(t, filepath.Join(dir, "log.csv"), "1\n")
+	select {
+	case <-hints:
+	case <-time.After(10 * time.Second):
+		t.Error("no hint after a file that is ignored")
+	}
 	cancel()
 	for range hints { // closed in the end
 	}
-	if _, err := Watch(ctx, filepath.Join(dir, "none")); err == nil {
+	if _, err := Watch(ctx, nil, filepath.Join(dir, "none")); err == nil {
 		t.Error("a directory that is not there was watched")
 	}
 }

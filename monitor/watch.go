@@ -15,9 +15,10 @@ const hintEvery = 100 * time.Millisecond
 // Watch gives a hint on the channel when something in one of the directories was written, created, renamed or
 // removed. It is only a hint: it may be late, or missing altogether (network file systems, too many watches), and
 // many events make one hint; Poll on a timer tells the truth. Directories are watched, not files, because a watch
-// on a file ends with its rename. The channel is closed when ctx ends. The error says that no directory could be
-// watched; go on with the timer alone.
-func Watch(ctx context.Context, dirs ...string) (<-chan struct{}, error) {
+// on a file ends with its rename. What happens to a path for which ignore is true (nil: none) makes no hint: a reader
+// that itself writes beside the log would else wake itself. The channel is closed when ctx ends. The error says that no
+// directory could be watched; go on with the timer alone.
+func Watch(ctx context.Context, ignore func(path string) bool, dirs ...string) (<-chan struct{}, error) {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
 		return nil, fmt.Errorf("watch %q: %w", dirs, err)
@@ -35,12 +36,13 @@ func Watch(ctx context.Context, dirs ...string) (<-chan struct{}, error) {
 		return nil, err
 	}
 	hints := make(chan struct{}, 1)
-	go forward(ctx, w, hints)
+	go forward(ctx, w, ignore, hints)
 	return hints, nil
 }
 
-func forward(ctx context.Context, w *fsnotify.Watcher, hints chan<- struct{}) {
+func forward(ctx context.Context, w *fsnotify.Watcher, ignore func(path string) bool, hints chan<- struct{}) {
 	defer close(hints)
+	telling := func(e fsnotify.Event) bool { return e.Op != fsnotify.Chmod && (ignore == nil || !ignore(e.Name)) }
 	defer w.Close()
 	pause := time.NewTimer(0)
 	defer pause.Stop()
@@ -51,7 +53,7 @@ func forward(ctx context.Context, w *fsnotify.Watcher, hints chan<- struct{}) {
 			return
 		case <-w.Errors: // events were lost: as good a hint
 		case e := <-w.Events:
-			if e.Op == fsnotify.Chmod {
+			if !telling(e) {
 				continue
 			}
 		}
@@ -67,9 +69,11 @@ func forward(ctx context.Context, w *fsnotify.Watcher, hints chan<- struct{}) {
 		}
 		for quiet := false; !quiet; {
 			select {
-			case <-w.Events:
-				// What came during the pause is worth one more hint.
-				select {
+			case e := <-w.Events:
+				if !telling(e) {
+					continue
+				}
+				select { // what came during the pause is worth one more hint
 				case hints <- struct{}{}:
 				default:
 				}

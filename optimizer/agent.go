@@ -33,6 +33,10 @@ type Agent struct {
 	Discover func(context.Context) (resources.Host, error)
 	// Confirm asks the user a yes/no question; nil means that nobody can be asked.
 	Confirm func(question string) bool
+	// Lighten is called when all that is left to do for a while is to look after the job: one core and little memory are
+	// enough from then on. What it returns is called before there is more to do; between the two it may be called again.
+	// nil: the process stays as it is.
+	Lighten func() (heavy func())
 }
 
 // Result is how a run ended for the caller.
@@ -99,7 +103,9 @@ type run struct {
 	plan        plan.Plan
 	adaptedAt   float64 // progress at the last look for a better allocation
 	lastAction  string
-	broken      bool // a part of the optimiser has failed
+	lightAt     *Segment // at which Lighten was called
+	heavy       func()   // takes it back; nil: nothing to take back
+	broken      bool     // a part of the optimiser has failed
 	watching    watching
 	advised     map[string]bool
 	verdicts    []sla.Verdict

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/journal/schema"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/plan"
 	"trainopt/sla"
@@ -51,7 +52,7 @@ func TestAgentRunsAJob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := journal.Validate(data); err != nil {
+	if err := schema.Validate(data); err != nil {
 		t.Error(err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"trainopt/monitor"
@@ -166,15 +167,22 @@ func (l *logReader) use(path string) {
 // watch gives hints that a log may have grown; polling stays the truth.
 func (l *logReader) watch(ctx context.Context) (<-chan struct{}, func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	dirs := append([]string{filepath.Dir(l.own)}, l.dirs...)
+	runDir := filepath.Dir(l.own)
+	dirs := append([]string{runDir}, l.dirs...)
 	if l.named != "" {
 		dirs = append(dirs, filepath.Dir(l.named))
 	}
-	hints, err := monitor.Watch(ctx, dirs...)
+	hints, err := monitor.Watch(ctx, func(path string) bool { return writtenByUs(runDir, path) }, dirs...)
 	if err != nil {
 		return nil, cancel
 	}
 	return hints, cancel
+}
+
+// writtenByUs is true of the files that the agent itself keeps in the run directory, several a second: all but the job's.
+func writtenByUs(runDir, path string) bool {
+	dir, name := filepath.Split(path)
+	return filepath.Clean(dir) == runDir && !strings.HasPrefix(name, "training") && !strings.HasPrefix(name, "job.")
 }
 
 // find looks for a structured log: every second, less often where looking is slow, or at once when the job has ended. A file

@@ -23,6 +23,7 @@ func (r *run) loop(ctx context.Context, interrupts <-chan os.Signal) {
 	defer alarm.Stop()
 	watch, stopWatch := r.log.watch(ctx)
 	defer stopWatch()
+	defer r.makeHeavy()
 	for r.ended == nil {
 		alarm.Reset(r.nextAlarm())
 		var done <-chan struct{}
@@ -174,6 +175,7 @@ func (r *run) tick(ctx context.Context) {
 			r.safely(func() { r.probeStep(ctx) })
 		case working:
 			r.safely(func() { r.adaptStep(ctx) })
+			r.makeLight()
 		}
 	}
 	r.writeSample()

@@ -107,6 +107,7 @@ func (r *run) checkAgent(ctx context.Context) {
 		return
 	}
 	r.doubt = doubt{rest: renewCooldown}
+	r.makeHeavy()
 	r.renewing = &renewing{trigger: trigger, done: make(chan renewed, 1)}
 	snapshot, seed, done := r.snapshot(), uint64(r.Config.Seed)+uint64(len(r.rec.CriticResets))+1, r.renewing.done
 	go func() {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"trainopt/cost"
@@ -49,14 +50,15 @@ type savedState struct {
 	Ended     bool                 `json:"ended"`
 }
 
-// bootID names this boot of the machine: monotonic times of another boot mean nothing here.
-func bootID() string {
+// bootID names this boot of the machine: monotonic times of another boot mean nothing here. It is in every state that is
+// saved, and read once.
+var bootID = sync.OnceValue(func() string {
 	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return ""
 	}
 	return strings.TrimSpace(string(data))
-}
+})
 
 // save writes state at most once a second, and run.json every few seconds, or both at once when forced.
 func (r *run) save(force bool) {

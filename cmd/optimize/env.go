@@ -4,11 +4,13 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 
 	"golang.org/x/term"
 
 	"trainopt/optimizer"
+	"trainopt/optimizer/launch"
 )
 
 // keeperArg is the hidden first argument by which the binary runs itself again as the keeper of a job.
@@ -30,6 +32,8 @@ type env struct {
 	// can be answered on stdin.
 	width func() int
 	ask   bool
+	// lighten makes the process as small as supervising allows, until heavy is called; nil leaves it as it is.
+	lighten func() (heavy func())
 }
 
 func (e *env) getenv(name string) string {
@@ -51,6 +55,14 @@ func listen() (<-chan os.Signal, func()) {
 	return signals, func() { signal.Stop(signals) }
 }
 
+// lighten leaves one core to this process, because handing little work from thread to thread costs more than the work, and
+// gives back the memory that planning needed.
+func lighten() (heavy func()) {
+	runtime.GOMAXPROCS(1)
+	launch.ReleaseMemory()
+	return runtime.SetDefaultGOMAXPROCS
+}
+
 func processEnv() *env {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -62,7 +74,7 @@ func processEnv() *env {
 	}
 	e := &env{
 		args: os.Args[1:], stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
-		environ: os.Environ(), dir: dir, self: []string{self, keeperArg}, listen: listen, clock: optimizer.SystemClock{},
+		environ: os.Environ(), dir: dir, self: []string{self, keeperArg}, listen: listen, clock: optimizer.SystemClock{}, lighten: lighten,
 		ask: term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd())),
 	}
 	e.width = func() int {

@@ -11,6 +11,7 @@ import (
 
 	"trainopt/optimizer"
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/journal/schema"
 )
 
 // counting is a small resumable training with a fixed pace: it saves its epoch on SIGUSR1.
@@ -63,7 +64,7 @@ func TestMainJobTrainsForReal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := journal.Validate(data); err != nil {
+	if err := schema.Validate(data); err != nil {
 		t.Errorf("run.json does not keep the schema: %v", err)
 	}
 	for _, name := range []string{"samples.csv", "log.csv", "rl_metrics.csv", "extended.csv", "allocation_history.csv", "reward_components.csv", "sla_metrics.csv",

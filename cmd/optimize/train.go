@@ -115,7 +115,7 @@ func (e *env) trainOne(c *common, f *trainFlags, cfg optimizer.Config) optimizer
 	view := e.view(c)
 	signals, stop := e.listen()
 	defer stop()
-	agent := optimizer.Agent{Config: cfg, Launcher: launch.Local{Self: e.self}, View: view, Clock: e.clock, Environ: e.environ}
+	agent := optimizer.Agent{Config: cfg, Launcher: launch.Local{Self: e.self}, View: view, Clock: e.clock, Environ: e.environ, Lighten: e.lighten}
 	if f.yes {
 		agent.Confirm = func(string) bool { return true }
 	} else if e.ask && !c.json {

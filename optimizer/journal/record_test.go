@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"trainopt/cost"
+	"trainopt/optimizer/journal/schema"
 	"trainopt/optimizer/plan"
 	"trainopt/sla"
 )
@@ -77,7 +78,7 @@ func TestRecordsFitTheSchema(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if err := Validate(data); err != nil {
+		if err := schema.Validate(data); err != nil {
 			t.Errorf("%s: %v\n%s", name, err, data)
 		}
 	}
@@ -104,11 +105,11 @@ func TestSchemaRefuses(t *testing.T) {
 			t.Errorf("%s: the change does not apply", name)
 			continue
 		}
-		if err := Validate([]byte(bad)); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := schema.Validate([]byte(bad)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want a complaint about %q", name, err, c.want)
 		}
 	}
-	if err := Validate([]byte("{")); err == nil {
+	if err := schema.Validate([]byte("{")); err == nil {
 		t.Error("half a document is valid")
 	}
 }
@@ -152,10 +153,10 @@ func TestContractFieldsAreThere(t *testing.T) {
 	}
 }
 
-// TestSchemaDescribesEveryField finds a field added to Record but not to run.schema.json.
+// TestSchemaDescribesEveryField finds a field added to Record but not to schema/run.schema.json.
 func TestSchemaDescribesEveryField(t *testing.T) {
-	var schema map[string]any
-	must(t, json.Unmarshal(RecordSchema, &schema))
+	var whole map[string]any
+	must(t, json.Unmarshal(schema.Record, &whole))
 	data, err := Encode(fullRecord())
 	must(t, err)
 	var doc any
@@ -166,7 +167,7 @@ func TestSchemaDescribesEveryField(t *testing.T) {
 			s = either[0].(map[string]any)
 		}
 		if ref, ok := s["$ref"].(string); ok {
-			s = schema["$defs"].(map[string]any)[strings.TrimPrefix(ref, "#/$defs/")].(map[string]any)
+			s = whole["$defs"].(map[string]any)[strings.TrimPrefix(ref, "#/$defs/")].(map[string]any)
 		}
 		switch v := v.(type) {
 		case map[string]any:
@@ -185,7 +186,7 @@ func TestSchemaDescribesEveryField(t *testing.T) {
 			walk(path, s["items"].(map[string]any), v[0])
 		}
 	}
-	walk("record", schema, doc)
+	walk("record", whole, doc)
 }
 
 func TestNewRecordClaimsNothing(t *testing.T) {

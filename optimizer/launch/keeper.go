@@ -77,7 +77,7 @@ func (k *keeper) run() {
 	k.hello.Close()
 	k.ended = make(chan event, 2)
 	go k.reap()
-	debug.FreeOSMemory()
+	ReleaseMemory()
 
 	timer := time.NewTimer(0)
 	var tick time.Duration

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/journal/schema"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
 	"trainopt/sla"
@@ -409,7 +410,7 @@ func TestRecordings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := journal.Validate(data); err != nil {
+		if err := schema.Validate(data); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

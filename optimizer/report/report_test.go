@@ -18,6 +18,7 @@ import (
 	"github.com/olekukonko/tablewriter/pkg/twwidth"
 
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/journal/schema"
 )
 
 func load(t testing.TB, name string) *Data {
@@ -275,7 +276,7 @@ func TestCSVAndJSONAreReadByMachines(t *testing.T) {
 		if err := json.Unmarshal([]byte(render(t, load(t, name), "json")), &doc); err != nil || doc.Schema != 1 || doc.State == "" {
 			t.Errorf("%s: %v, %+v", name, err, doc)
 		}
-		if err := journal.Validate(doc.Record); err != nil {
+		if err := schema.Validate(doc.Record); err != nil {
 			t.Errorf("%s: the record in the JSON: %v", name, err)
 		}
 	}

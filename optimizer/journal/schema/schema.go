@@ -1,4 +1,11 @@
-package journal
+// Package schema is the JSON schema of run.json, and checks a text against it.
+//
+// It is not part of package journal, because the program itself never checks what it writes: tests do, and so may a
+// program that reads run.json. Its library compiles the schemas of all drafts when a process starts, which the agent and
+// the keeper of a job should not pay for.
+//
+//	if err := schema.Validate(data); err != nil { // every place that does not fit
+package schema
 
 import (
 	"bytes"
@@ -10,13 +17,13 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// RecordSchema is the JSON schema (draft 2020-12) of run.json.
+// Record is the JSON schema (draft 2020-12) of run.json.
 //
 //go:embed run.schema.json
-var RecordSchema []byte
+var Record []byte
 
-var compiledSchema = sync.OnceValues(func() (*jsonschema.Schema, error) {
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(RecordSchema))
+var compiled = sync.OnceValues(func() (*jsonschema.Schema, error) {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Record))
 	if err != nil {
 		return nil, err
 	}
@@ -29,10 +36,10 @@ var compiledSchema = sync.OnceValues(func() (*jsonschema.Schema, error) {
 	return c.Compile(name)
 })
 
-// Validate checks the text of a run.json against RecordSchema; the error lists every place that does not
+// Validate checks the text of a run.json against Record; the error lists every place that does not
 // fit, one a line.
 func Validate(data []byte) error {
-	schema, err := compiledSchema()
+	c, err := compiled()
 	if err != nil {
 		return fmt.Errorf("validate record: the schema itself: %w", err)
 	}
@@ -40,7 +47,7 @@ func Validate(data []byte) error {
 	if err != nil {
 		return fmt.Errorf("validate record: not JSON: %w", err)
 	}
-	err = schema.Validate(doc)
+	err = c.Validate(doc)
 	if err == nil {
 		return nil
 	}

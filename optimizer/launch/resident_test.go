@@ -1,0 +1,77 @@
+package launch
+
+import (
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// smapsHead is the start of one mapping of a program without PIE, as the kernel writes it.
+func mapping(head string, anonymous int) string {
+	return head + "\nSize:              17260 kB\nRss:                9000 kB\nAnonymous:         " + strconv.Itoa(anonymous) + " kB\nVmFlags: rd ex mr mw me\n"
+}
+
+func TestUnchangedPages(t *testing.T) {
+	const program = "/opt/a b/optimize"
+	const text = "00410000-014eb000 r-xp 00010000 fe:00 655 "
+	cases := map[string]struct {
+		smaps string
+		want  []addresses
+	}{
+		"text":                      {mapping(text+program, 0), []addresses{{0x410000, 0x14eb000}}},
+		"padded path":               {mapping(text+"                     "+program, 0), []addresses{{0x410000, 0x14eb000}}},
+		"read-only data":            {mapping("014eb000-02478000 r--p 010eb000 fe:00 655 "+program, 0), []addresses{{0x14eb000, 0x2478000}}},
+		"relocated, then read-only": {mapping("02478000-02479000 r--p 02078000 fe:00 655 "+program, 4), nil},
+		"a breakpoint in the text":  {mapping(text+program, 4), nil},
+		"data":                      {mapping("02479000-02630000 rw-p 02079000 fe:00 655 "+program, 0), nil},
+		"shared":                    {mapping("00410000-014eb000 r--s 00010000 fe:00 655 "+program, 0), nil},
+		"another file":              {mapping(text+"/lib/libc.so.6", 0), nil},
+		"a longer name":             {mapping(text+program+" (deleted)", 0), nil},
+		"no file":                   {mapping("c000000000-c000400000 rw-p 00000000 00:00 0 ", 0), nil},
+		"no range":                  {mapping("zz-yy r-xp 00010000 fe:00 655 "+program, 0), nil},
+		"nothing":                   {"", nil},
+		"two": {mapping(text+program, 0) + mapping("7f00-7f10 r-xp 00000000 fe:00 9 /lib/libc.so.6", 0) + mapping("014eb000-02478000 r--p 010eb000 fe:00 655 "+program, 0),
+			[]addresses{{0x410000, 0x14eb000}, {0x14eb000, 0x2478000}}},
+	}
+	for name, c := range cases {
+		if got := unchangedPages([]byte(c.smaps), program); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %#x, want %#x", name, got, c.want)
+		}
+	}
+}
+
+// The process goes on after its pages are gone, all of its variables as they were, and is smaller.
+func TestReleaseMemory(t *testing.T) {
+	before := residentFile(t)
+	kept := strings.Repeat("kept", 1000)
+	ReleaseMemory()
+	after := residentFile(t)
+	if kept != strings.Repeat("kept", 1000) || strconv.Itoa(12345) != "12345" {
+		t.Error("memory has changed")
+	}
+	if _, err := readStat(os.Getpid()); err != nil {
+		t.Error(err)
+	}
+	if before > 4096 && after >= before {
+		t.Errorf("%d KiB of files resident, %d before", after, before)
+	}
+}
+
+func residentFile(t *testing.T) int {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Skip(err)
+	}
+	_, rest, ok := strings.Cut(string(text), "RssFile:")
+	if !ok {
+		t.Skip("this kernel does not count resident pages of files")
+	}
+	n, err := strconv.Atoi(strings.Fields(rest)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
