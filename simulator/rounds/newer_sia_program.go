@@ -32,9 +32,8 @@ type siaProgram struct {
 
 // siaGroup are equal jobs.
 type siaGroup struct {
-	job   int
+	job   int // the first
 	count int
-	best  int // choice at the prices
 }
 
 const (
