@@ -1,14 +1,13 @@
 package rounds
 
 import (
-	"cmp"
 	"slices"
 )
 
 // assigner gives jobs whole devices so that the sum of their values is high: the jobs with most value per device first, each where
 // its value is highest among the types with room, then exchanges between jobs of equal size, over two or three types, for
 // as long as they gain. It is a heuristic: with jobs of one size nearly always optimal; with several sizes the first step
-// decides which sizes fit. O(jobs · types) for each exchange.
+// decides which sizes fit. O(jobs) for each exchange.
 type assigner struct {
 	types, jobs int
 	gpus        []int     // by job
@@ -16,7 +15,8 @@ type assigner struct {
 	room        []int     // by type
 	at          []int     // by job: type; types is none
 	sizes       []int     // that there are, ascending
-	best        []mover   // from × to
+	best        []mover   // size × from × to
+	in          [][]int   // size × type: jobs there
 
 	path, chain []int
 	most        float64
@@ -54,8 +54,8 @@ func (a *assigner) reset(s *Snapshot) {
 	a.sizes = slices.Compact(a.sizes)
 	a.value = slices.Grow(a.value[:0], a.jobs*a.types)[:a.jobs*a.types]
 	clear(a.value)
-	if n := a.types + 1; len(a.best) != n*n {
-		a.best, a.path = make([]mover, n*n), make([]int, 0, longestChain+1)
+	if cap(a.path) == 0 {
+		a.path = make([]int, 0, longestChain+1)
 	}
 	a.room, _ = freeDevices(s)
 }
@@ -70,10 +70,11 @@ func (a *assigner) of(job, device int) float64 {
 
 func (a *assigner) run() {
 	a.fill()
+	a.findMovers()
 	for rest := 4 * a.jobs; rest > 0; rest-- {
 		gained := false
-		for _, size := range a.sizes {
-			gained = a.exchange(size) || gained
+		for k := range a.sizes {
+			gained = a.exchange(k) || gained
 		}
 		if !gained {
 			return
@@ -87,7 +88,15 @@ func (a *assigner) fill() {
 	for i := range a.jobs {
 		a.queue = append(a.queue, rankedJob{i, slices.Max(a.value[i*a.types:(i+1)*a.types]) / float64(a.gpus[i])})
 	}
-	slices.SortStableFunc(a.queue, func(x, y rankedJob) int { return cmp.Compare(y.density, x.density) })
+	slices.SortFunc(a.queue, func(x, y rankedJob) int {
+		switch {
+		case x.density > y.density:
+			return -1
+		case x.density < y.density:
+			return 1
+		}
+		return x.job - y.job
+	})
 	for _, r := range a.queue {
 		i := r.job
 		for d := range a.types {
@@ -106,18 +115,26 @@ const (
 	longestChain  = 3     // moves of an exchange
 )
 
-// exchange does the exchange among jobs of a size that gains most, and says whether there was one.
-func (a *assigner) exchange(size int) bool {
-	a.findMovers(size)
+// exchange does the exchange among jobs of a size, the k-th, that gains most, and says whether there was one.
+func (a *assigner) exchange(k int) bool {
+	n := a.types + 1
+	best, size := a.best[k*n*n:(k+1)*n*n], a.sizes[k]
 	a.most, a.chain = 0, a.chain[:0]
-	for from := range a.types + 1 {
-		a.search(append(a.path[:0], from), 0, size)
+	for from := range n {
+		a.search(best, append(a.path[:0], from), 0, size)
 	}
-	for k := 1; k < len(a.chain); k++ {
-		from, to := a.chain[k-1], a.chain[k]
-		a.at[a.best[from*(a.types+1)+to].job] = to
+	last := len(a.chain) - 1
+	if last < 1 {
+		return false
 	}
-	if last := len(a.chain) - 1; last > 0 && a.chain[0] != a.chain[last] {
+	var moved [longestChain]int
+	for c := range last {
+		moved[c] = best[a.chain[c]*n+a.chain[c+1]].job
+	}
+	for c := range last {
+		a.relocate(k, moved[c], a.chain[c+1])
+	}
+	if a.chain[0] != a.chain[last] {
 		if a.chain[0] < a.types {
 			a.room[a.chain[0]] += size
 		}
@@ -125,12 +142,12 @@ func (a *assigner) exchange(size int) bool {
 			a.room[a.chain[last]] -= size
 		}
 	}
-	return len(a.chain) > 0
+	return true
 }
 
 // search goes on from the end of a path of types, along which jobs move one step each. It is complete where there is room, or where
 // it began.
-func (a *assigner) search(path []int, gain float64, size int) {
+func (a *assigner) search(best []mover, path []int, gain float64, size int) {
 	first, end := path[0], path[len(path)-1]
 	if len(path) > 1 && gain > a.most && (end == first || end == a.types || a.room[end] >= size) {
 		a.most, a.chain = gain, append(a.chain[:0], path...)
@@ -139,33 +156,85 @@ func (a *assigner) search(path []int, gain float64, size int) {
 		return
 	}
 	for to := range a.types + 1 {
-		if b := a.best[end*(a.types+1)+to]; b.job >= 0 && !slices.Contains(path[1:], to) {
-			a.search(append(path, to), gain+b.gain, size)
+		if b := best[end*(a.types+1)+to]; b.job >= 0 && !slices.Contains(path[1:], to) {
+			a.search(best, append(path, to), gain+b.gain, size)
 		}
 	}
 }
 
-func (a *assigner) findMovers(size int) {
+// findMovers lists who is where, and who gains most by each way to go.
+func (a *assigner) findMovers() {
 	n := a.types + 1
+	a.best = slices.Grow(a.best[:0], len(a.sizes)*n*n)[:len(a.sizes)*n*n]
 	for k := range a.best {
 		a.best[k] = mover{job: -1}
 	}
+	a.in = slices.Grow(a.in, max(0, len(a.sizes)*n-len(a.in)))[:len(a.sizes)*n]
+	for k := range a.in {
+		a.in[k] = a.in[k][:0]
+	}
+	k := 0
 	for i, from := range a.at {
-		if a.gpus[i] != size {
-			continue
+		if a.gpus[i] != a.sizes[k] {
+			k, _ = slices.BinarySearch(a.sizes, a.gpus[i])
 		}
-		here := a.of(i, from)
-		for to := range n {
-			there := a.of(i, to)
-			if to == from || to < a.types && there <= 0 {
+		a.in[k*n+from] = append(a.in[k*n+from], i)
+	}
+	for k := range a.best {
+		a.offer(&a.best[k], a.in[k/n], k/n%n, k%n)
+	}
+}
+
+// offer makes that of some jobs on a type the one to go to another that gains most, if it gains more than the one so far.
+func (a *assigner) offer(b *mover, jobs []int, from, to int) {
+	if from == to {
+		return
+	}
+	n, most := a.types, *b
+	for _, i := range jobs {
+		there, here := 0.0, 0.0
+		if to < n {
+			if there = a.value[i*n+to]; there <= 0 {
 				continue
 			}
-			gain := there - here
-			gain -= leastExchange * max(here, there)
-			if b := &a.best[from*n+to]; b.job < 0 || gain > b.gain {
-				*b = mover{i, gain}
-			}
 		}
+		if from < n {
+			here = a.value[i*n+from]
+		}
+		larger := here
+		if there > here {
+			larger = there
+		}
+		gain := there - here
+		gain -= leastExchange * larger
+		if gain > most.gain || most.job < 0 || gain == most.gain && i < most.job {
+			most = mover{i, gain}
+		}
+	}
+	*b = most
+}
+
+// relocate moves a job of the k-th size. O(jobs there) for each way that it would have gone first.
+func (a *assigner) relocate(k, i, device int) {
+	n, from := a.types+1, a.at[i]
+	left := a.in[k*n+from]
+	at := slices.Index(left, i)
+	left[at] = left[len(left)-1]
+	left = left[:len(left)-1]
+	a.in[k*n+from] = left
+	for to := range n {
+		b := &a.best[(k*n+from)*n+to]
+		if b.job != i {
+			continue
+		}
+		*b = mover{job: -1}
+		a.offer(b, left, from, to)
+	}
+	a.at[i] = device
+	there := append(a.in[k*n+device], i)
+	a.in[k*n+device] = there
+	for to := range n {
+		a.offer(&a.best[(k*n+device)*n+to], there[len(there)-1:], device, to)
 	}
 }
 

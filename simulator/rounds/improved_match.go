@@ -12,7 +12,7 @@ import "math"
 // "A proof of the optimality of the shortest remaining processing time discipline", 1968). That order alone, with 1/(time left) as the
 // value of a job, gives good types to short jobs that would hardly miss them, and near saturation it starves long jobs.
 //
-// O(jobs · types) for each exchange of the assignment.
+// O(jobs) for each exchange of the assignment.
 type bestMatch struct {
 	shortest bool
 	assigner *assigner // its memory

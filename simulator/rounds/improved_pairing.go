@@ -53,7 +53,7 @@ type place struct {
 }
 
 // leastPairing is by how much the relative throughputs of a pair must exceed 1: less is not worth the trouble.
-const leastPairing = 0.25
+const leastPairing = 0.1
 
 func newPairing() *pairing {
 	return &pairing{kinds: map[kindName]int{}, index: map[int]int{}, places: map[int]place{}}
@@ -126,6 +126,18 @@ func (p *pairing) widen() {
 
 // alone has a policy place all jobs without pairs, and says whether all have devices then.
 func (p *pairing) alone(b bestMatch) bool {
+	asked, left := 0, 0
+	for i := range p.Jobs {
+		if p.best[i] > 0 {
+			asked += p.Jobs[i].GPUs
+		}
+	}
+	for _, n := range p.room {
+		left += n
+	}
+	if asked > left {
+		return false
+	}
 	b.assign(p.Snapshot)
 	for i, d := range b.assigner.at {
 		if d == p.types && p.best[i] > 0 {
