@@ -164,8 +164,8 @@ func (f *comparingSpot) cases(e *env, cmd *cobra.Command, seeds []uint64, j spot
 		return nil, nil, err
 	}
 	draws := slices.ContainsFunc(f.policies, func(name string) bool { m, _ := spot.Find(name); return m.Drawn })
-	if !draws {
-		if cmd.Flags().Changed("seeds") && len(seeds) > 1 {
+	if !draws || !cmd.Flags().Changed("seeds") {
+		if len(seeds) > 1 && cmd.Flags().Changed("seeds") {
 			return nil, nil, errors.New("--seeds: no policy draws, and with --traces no capacity is drawn: want one seed")
 		}
 		seeds = seeds[:1]

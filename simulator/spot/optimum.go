@@ -35,8 +35,9 @@ func Optimum(j Job, m Market, from int) (Outcome, error) {
 		}
 	}
 	var plan []Choice
-	least := o.least(label{state: idleAfterSpot}, segment{later: o.all})
-	for part := 1. / 64; plan == nil && part <= 1; part *= 2 { // a tight bound leaves out most labels, and most often there is a plan
+	o.relaxed = o.relax()
+	least := o.least(label{state: idleAfterSpot}, 0)
+	for part := 1. / 256; plan == nil && part <= 1; part *= 2 { // a tight bound leaves out most labels, and most often there is a plan
 		o.bound = least + part*(known-least)
 		plan = o.solve()
 	}
@@ -64,10 +65,10 @@ type optimum struct {
 	Job
 	tick     float64
 	segments []segment
-	all      []output // of all time until the deadline, as segment.later
-	whole    int      // ticks that end before the deadline
-	cut      float64  // seconds before the deadline in the tick after those
-	bound    float64  // USD; dearer plans are left out
+	relaxed  relaxation
+	whole    int     // ticks that end before the deadline
+	cut      float64 // seconds before the deadline in the tick after those
+	bound    float64 // USD; dearer plans are left out
 	labels   []label
 }
 
@@ -75,12 +76,7 @@ type optimum struct {
 type segment struct {
 	ticks int
 	up    []bool
-	// later are the times with capacity in some zone after its end, the longest first: seconds of work in it and all before, and their USD.
-	later []output
 }
-
-// output is work and what it costs.
-type output struct{ seconds, usd float64 }
 
 // States of a plan in a segment; zone z is zoneState + z.
 const (
@@ -101,11 +97,7 @@ func newOptimum(j Job, m Market, from int) *optimum {
 	o := &optimum{Job: j, tick: m.TickS}
 	o.whole = int(math.Floor(j.DeadlineS/m.TickS + 1e-7))
 	o.cut = j.DeadlineS - float64(o.whole)*m.TickS
-	ticks := o.whole
-	if o.cut > 1e-7*m.TickS {
-		ticks++
-	}
-	for k := range ticks {
+	for k := range o.total() {
 		up := make([]bool, len(m.Zones))
 		for z := range up {
 			up[z] = m.Zones[z].Up[(from+k)%m.Ticks()]
@@ -115,18 +107,15 @@ func newOptimum(j Job, m Market, from int) *optimum {
 		}
 		o.segments[len(o.segments)-1].ticks++
 	}
-	var runs []int
-	run := 0 // ticks of the time with capacity that is going on, seen from its end
-	for i := len(o.segments) - 1; i >= 0; i-- {
-		o.segments[i].later = o.outputs(append(slices.Clone(runs), run))
-		if slices.Contains(o.segments[i].up, true) {
-			run += o.segments[i].ticks
-		} else {
-			runs, run = append(runs, run), 0
-		}
-	}
-	o.all = o.outputs(append(runs, run))
 	return o
+}
+
+// total is the number of ticks that begin before the deadline.
+func (o *optimum) total() int {
+	if o.cut > 1e-7*o.tick {
+		return o.whole + 1
+	}
+	return o.whole
 }
 
 // need is the number of ticks on machines, with so many starts, and what of the last one is not used, seconds.
@@ -134,46 +123,6 @@ func (o *optimum) need(starts int32) (ticks int, over float64) {
 	seconds := o.WorkS + float64(starts)*o.ChangeoverS
 	ticks = int(math.Ceil(seconds/o.tick - slack))
 	return ticks, max(0, float64(ticks)*o.tick-seconds)
-}
-
-// outputs is what times of so many ticks of spot capacity give, each begun once.
-func (o *optimum) outputs(ticks []int) []output {
-	slices.SortFunc(ticks, func(a, b int) int { return b - a })
-	out := []output{{}}
-	for _, n := range ticks {
-		seconds := float64(n) * o.tick
-		work, usd := seconds-o.ChangeoverS, seconds/3600*o.SpotUSDHour
-		if work <= 0 || usd > work/3600*o.OnDemandUSDHour {
-			break
-		}
-		last := out[len(out)-1]
-		out = append(out, output{last.seconds + work, last.usd + usd})
-	}
-	return out
-}
-
-// least is what a label comes to at least, USD, at the end of a segment: the work that is left is done in the longest times of spot capacity, the last of them in
-// part at the price of the whole, and on demand without a further changeover.
-func (o *optimum) least(l label, seg segment) float64 {
-	onSpot := float64(l.spot) * o.tick
-	usd := onSpot / 3600 * o.SpotUSDHour
-	left := o.WorkS + float64(l.starts)*o.ChangeoverS - onSpot
-	if left <= 0 {
-		return usd + left/3600*o.SpotUSDHour
-	}
-	if l.state >= zoneState { // goes on without a changeover
-		left -= min(left, o.ChangeoverS)
-	}
-	k, _ := slices.BinarySearchFunc(seg.later, left, func(a output, want float64) int { return cmp.Compare(a.seconds, want) })
-	if k == len(seg.later) {
-		last := seg.later[k-1]
-		return usd + last.usd + (left-last.seconds)/3600*o.OnDemandUSDHour
-	}
-	if k == 0 {
-		return usd
-	}
-	a, b := seg.later[k-1], seg.later[k]
-	return usd + a.usd + (b.usd-a.usd)*(left-a.seconds)/(b.seconds-a.seconds)
 }
 
 // price is what a plan costs that ends with this label, USD; ok is false when it does not do the work in the ticks there were.
@@ -199,7 +148,7 @@ func (o *optimum) solve() []Choice {
 	for i, seg := range o.segments {
 		ticks += seg.ticks
 		from := len(o.labels)
-		o.extend(front, seg)
+		o.extend(front, i)
 		for _, l := range o.labels[from:] {
 			price, ok := o.price(l, ticks)
 			if ok && price <= o.bound*(1+slack) && (price < usd*(1-1e-12) || price <= usd*(1+1e-12) && l.starts < best.starts) {
@@ -215,19 +164,16 @@ func (o *optimum) solve() []Choice {
 	return o.plan(best, at)
 }
 
-// extend adds the labels after a segment that may be worth going on with.
-func (o *optimum) extend(front []int32, seg segment) {
-	total := o.whole
-	if o.cut > 1e-7*o.tick {
-		total++
-	}
+// extend adds the labels after a segment, by its place, that may be worth going on with.
+func (o *optimum) extend(front []int32, at int) {
+	seg, total := o.segments[at], o.total()
 	add := func(k int32, state int32, spot, idle int) {
 		l := o.labels[k]
 		if state >= demandState && state != l.state {
 			l.starts++
 		}
 		l.spot, l.idle, l.state, l.before = l.spot+int32(spot), l.idle+int32(idle), state, k
-		if need, _ := o.need(l.starts); total-int(l.idle) >= need && o.least(l, seg) <= o.bound*(1+slack) {
+		if need, _ := o.need(l.starts); total-int(l.idle) >= need && o.least(l, at+1) <= o.bound*(1+slack) {
 			o.labels = append(o.labels, l)
 		}
 	}

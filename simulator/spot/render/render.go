@@ -1,0 +1,186 @@
+// Package render writes what came out of a job on spot capacity: as text for a terminal, as JSON, as CSV of its timeline, and as a page. It simulates and
+// compares nothing; several jobs beside each other are a sweep.
+//
+//	err := render.Write(os.Stdout, &render.Run{Policy: "uniform", Job: job, Market: market, Outcome: got, …}, "text")
+package render
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"trainopt/simulator/evaluate"
+	"trainopt/simulator/spot"
+)
+
+// Run is a job that ran, with what a reader must know beside it.
+type Run struct {
+	Policy  string
+	Seed    uint64
+	Job     spot.Job
+	Market  spot.Market
+	From    int // the tick of the market at which the job began
+	Outcome spot.Outcome
+	Optimum *spot.Outcome // nil: nothing is in time
+	Others  []Other       // the same job by all policies
+	// Capacity and prices in a few words; prices with their source and date.
+	Capacity, Prices string
+	PricesDated      string             // YYYY-MM-DD; empty: given by the user
+	Drawn            *spot.Availability // nil: a trace
+	WallS            evaluate.Number
+	Warnings         []string
+}
+
+// Other is the same job by another policy.
+type Other struct {
+	Policy  string
+	Outcome spot.Outcome
+}
+
+// formats are the ways to write a run. A new one is one function and one line here.
+var formats = map[string]func(io.Writer, *Run) error{"csv": asCSV, "html": page, "json": asJSON, "text": text}
+
+// Formats lists the names that Write knows.
+func Formats() []string { return slices.Sorted(maps.Keys(formats)) }
+
+// Write writes a run in one of Formats.
+func Write(w io.Writer, r *Run, format string) error {
+	f, ok := formats[format]
+	if !ok {
+		return fmt.Errorf("write simulation: format %q is unknown, want one of %s", format, strings.Join(Formats(), ", "))
+	}
+	return f(w, r)
+}
+
+type drawnJSON struct {
+	UpS   evaluate.Number `json:"up_s"`
+	DownS evaluate.Number `json:"down_s"`
+}
+
+type otherJSON struct {
+	Policy  string          `json:"policy"`
+	CostUSD evaluate.Number `json:"cost_usd"`
+	SpotS   evaluate.Number `json:"spot_s"`
+	DemandS evaluate.Number `json:"on_demand_s"`
+	Elapsed evaluate.Number `json:"elapsed_s"`
+	Starts  int             `json:"starts"`
+	Missed  bool            `json:"missed"`
+}
+
+type stretchJSON struct {
+	FromS   evaluate.Number `json:"from_s"`
+	ToS     evaluate.Number `json:"to_s"`
+	Machine string          `json:"machine"`
+	Zone    string          `json:"zone,omitempty"`
+	DoneS   evaluate.Number `json:"done_s"`
+}
+
+func asJSON(w io.Writer, r *Run) error {
+	n := func(v float64) evaluate.Number { return evaluate.Number(v) }
+	out := struct {
+		Schema      int             `json:"schema"`
+		Engine      string          `json:"engine"`
+		Policy      string          `json:"policy"`
+		Seed        uint64          `json:"seed"`
+		Capacity    string          `json:"capacity"`
+		Drawn       *drawnJSON      `json:"drawn"` // null: a trace
+		Zones       []string        `json:"zones"`
+		Available   evaluate.Number `json:"available"` // share of the time until the deadline with capacity in some zone
+		TickS       evaluate.Number `json:"tick_s"`
+		StartS      evaluate.Number `json:"start_s"`
+		WorkS       evaluate.Number `json:"work_s"`
+		DeadlineS   evaluate.Number `json:"deadline_s"`
+		ChangeoverS evaluate.Number `json:"changeover_s"`
+		SpotUSD     evaluate.Number `json:"spot_usd_per_hour"`
+		DemandUSD   evaluate.Number `json:"on_demand_usd_per_hour"`
+		Prices      string          `json:"prices"`
+		PricesDated string          `json:"prices_dated,omitempty"`
+		CostUSD     evaluate.Number `json:"cost_usd"`
+		SpotS       evaluate.Number `json:"spot_s"`
+		DemandS     evaluate.Number `json:"on_demand_s"`
+		WaitS       evaluate.Number `json:"wait_s"`
+		LostS       evaluate.Number `json:"changeovers_s"`
+		ElapsedS    evaluate.Number `json:"elapsed_s"` // null: never done
+		DoneS       evaluate.Number `json:"done_s"`
+		Starts      int             `json:"starts"`
+		Taken       int             `json:"taken_away"`
+		Missed      bool            `json:"missed"`
+		AloneUSD    evaluate.Number `json:"on_demand_cost_usd"`
+		OptimumUSD  evaluate.Number `json:"optimum_cost_usd"` // null: nothing is in time
+		Saving      evaluate.Number `json:"saving"`           // against on demand, a fraction
+		Others      []otherJSON     `json:"policies"`
+		Timeline    []stretchJSON   `json:"timeline"`
+		WallS       evaluate.Number `json:"wall_s"`
+		Warnings    []string        `json:"warnings"`
+	}{Schema: 1, Engine: "spot", Policy: r.Policy, Seed: r.Seed, Capacity: r.Capacity, Available: n(r.available()), TickS: n(r.Market.TickS),
+		StartS: n(float64(r.From) * r.Market.TickS), WorkS: n(r.Job.WorkS), DeadlineS: n(r.Job.DeadlineS), ChangeoverS: n(r.Job.ChangeoverS),
+		SpotUSD: n(r.Job.SpotUSDHour), DemandUSD: n(r.Job.OnDemandUSDHour), Prices: r.Prices, PricesDated: r.PricesDated, CostUSD: n(r.Outcome.USD),
+		SpotS: n(r.Outcome.SpotS), DemandS: n(r.Outcome.OnDemandS), WaitS: n(r.Outcome.WaitS), LostS: n(r.Outcome.ChangeoverS), ElapsedS: n(r.Outcome.ElapsedS),
+		DoneS: n(r.Outcome.DoneS), Starts: r.Outcome.Starts, Taken: r.Outcome.Taken, Missed: r.Outcome.Missed, AloneUSD: n(r.Job.AloneUSD()),
+		OptimumUSD: n(r.optimum()), Saving: n(1 - r.Outcome.USD/r.Job.AloneUSD()), Others: []otherJSON{}, Timeline: []stretchJSON{}, WallS: r.WallS, Warnings: append([]string{}, r.Warnings...)}
+	if r.Drawn != nil {
+		out.Drawn = &drawnJSON{n(r.Drawn.UpS), n(r.Drawn.DownS)}
+	}
+	for _, z := range r.Market.Zones {
+		out.Zones = append(out.Zones, z.Name)
+	}
+	for _, o := range r.Others {
+		out.Others = append(out.Others, otherJSON{o.Policy, n(o.Outcome.USD), n(o.Outcome.SpotS), n(o.Outcome.OnDemandS), n(o.Outcome.ElapsedS), o.Outcome.Starts, o.Outcome.Missed})
+	}
+	for _, s := range r.Outcome.Timeline {
+		out.Timeline = append(out.Timeline, stretchJSON{n(s.FromS), n(s.ToS), s.On.Machine.String(), r.zone(s.On), n(s.DoneS)})
+	}
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(out)
+}
+
+// zone is the name of where spot capacity is; empty for other machines.
+func (r *Run) zone(c spot.Choice) string {
+	if c.Machine != spot.Spot {
+		return ""
+	}
+	return r.Market.Zones[c.Zone].Name
+}
+
+// optimum is what the optimum costs, NaN when there is none.
+func (r *Run) optimum() float64 {
+	if r.Optimum == nil {
+		return math.NaN()
+	}
+	return r.Optimum.USD
+}
+
+// available is the share of the ticks until the deadline at which some zone has capacity.
+func (r *Run) available() float64 {
+	ticks := max(1, int(math.Round(r.Job.DeadlineS/r.Market.TickS)))
+	up := 0
+	for k := range ticks {
+		if slices.ContainsFunc(r.Market.Zones, func(z spot.Zone) bool { return z.Up[(r.From+k)%len(z.Up)] }) {
+			up++
+		}
+	}
+	return float64(up) / float64(ticks)
+}
+
+func asCSV(w io.Writer, r *Run) error {
+	c := csv.NewWriter(w)
+	f := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+	if err := c.Write([]string{"from_s", "to_s", "machine", "zone", "done_s"}); err != nil {
+		return err
+	}
+	for _, s := range r.Outcome.Timeline {
+		if err := c.Write([]string{f(s.FromS), f(s.ToS), s.On.Machine.String(), r.zone(s.On), f(s.DoneS)}); err != nil {
+			return err
+		}
+	}
+	c.Flush()
+	return c.Error()
+}

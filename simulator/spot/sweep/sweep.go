@@ -1,0 +1,191 @@
+// Package sweep runs policies for jobs with a deadline over markets of spot capacity, starting times and deadlines, and compares what they pay: with
+// on demand, with the optimum, and with each other. It is no simulator (package spot) and writes nothing (package evaluate does).
+//
+//	s := &sweep.Sweep{Policies: []string{"greedy", "uniform"}, Cases: cases, Job: job, Slacks: []float64{1.15, 1.5, 2}}
+//	c, runs, err := s.Compare(ctx)
+package sweep
+
+import (
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"trainopt/simulator/evaluate"
+	"trainopt/simulator/spot"
+)
+
+// Case is a market and when the job begins in it.
+type Case struct {
+	Market spot.Market
+	From   int    // tick
+	Seed   uint64 // of policies that draw
+	Group  uint64 // cases of a group are not independent of each other
+}
+
+func (c *Case) name() string {
+	return fmt.Sprintf("%s from %.4g h", c.Market.Name, float64(c.From)*c.Market.TickS/3600)
+}
+
+// Sweep says what is compared.
+type Sweep struct {
+	Policies []string
+	Against  []string // nil: greedy if it is among the policies, else the first
+	Cases    []Case
+	Job      spot.Job  // DeadlineS is left out
+	Slacks   []float64 // deadlines by work; each is a comparison of its own
+	Title    string
+	Notes    []string
+	Workers  int                   // at the same time; 0: one a core
+	Progress func(done, total int) // nil: nobody is told
+}
+
+// Ran is a job that ran.
+type Ran struct {
+	Slack   float64
+	Case    string
+	Policy  string
+	Seed    uint64
+	Outcome spot.Outcome
+	// What on demand alone and the optimum cost, USD.
+	Alone, Optimum float64
+
+	group uint64
+}
+
+// metrics of a comparison.
+var metrics = []evaluate.Metric{
+	{Name: "cost_share", Unit: "share", Better: evaluate.Lower, Means: "cost, of what on demand alone costs"},
+	{Name: "above_optimum", Unit: "share", Better: evaluate.Lower, Means: "cost above the optimum, of what on demand alone costs"},
+	{Name: "missed", Unit: "share", Better: evaluate.Lower, Means: "deadlines missed"},
+	{Name: "cost_usd", Unit: "USD", Better: evaluate.Lower, Detail: true, Means: "cost"},
+	{Name: "spot_share", Unit: "share", Detail: true, Means: "time on spot capacity, of the time on machines"},
+	{Name: "starts", Better: evaluate.Lower, Detail: true, Means: "machines started"},
+	{Name: "elapsed_share", Unit: "share", Detail: true, Means: "time from start to end, of the time until the deadline, where the job was done at all"},
+}
+
+// Compare runs every policy on every case with every deadline. When the context ends, the deadlines that are complete come with its error.
+func (s *Sweep) Compare(ctx context.Context) (*evaluate.Comparison, []Ran, error) {
+	if len(s.Cases) == 0 || len(s.Slacks) == 0 {
+		return nil, nil, errors.New("compare on spot capacity: no case, or no deadline")
+	}
+	var each []*evaluate.Comparison
+	var all [][]Ran
+	var broken error
+	for i, slack := range s.Slacks {
+		c, ran, err := s.deadline(ctx, i, slack)
+		if err != nil && ctx.Err() == nil {
+			return nil, nil, err
+		}
+		if c != nil {
+			each, all = append(each, c), append(all, ran)
+		}
+		if broken = err; err != nil {
+			break
+		}
+	}
+	if len(each) == 0 {
+		return nil, nil, broken
+	}
+	top := each[0]
+	if len(each) > 1 {
+		top = &evaluate.Comparison{Schema: 1, Engine: "spot", Metrics: []string{}, Rows: []evaluate.Row{}, Paired: []evaluate.Pair{}, Policies: s.Policies, Against: each[0].Against,
+			Definitions: []evaluate.Metric{}, Seeds: each[0].Seeds, Cases: len(each) * each[0].Cases, WallS: evaluate.Number(math.NaN()), Also: each, Fold: true}
+	}
+	top.Title, top.Notes = s.Title, append(slices.Clone(s.Notes), top.Notes...)
+	top.Tables = s.tables(each, all)
+	top.Charts = s.charts(each)
+	return top, slices.Concat(all...), broken
+}
+
+// deadline compares with one deadline.
+func (s *Sweep) deadline(ctx context.Context, i int, slack float64) (*evaluate.Comparison, []Ran, error) {
+	j := s.Job
+	j.DeadlineS = slack * j.WorkS
+	if !j.Feasible() {
+		return nil, nil, fmt.Errorf("a deadline of %.4g × work: %w: it needs %.4g × work", slack, spot.ErrInfeasible, (j.WorkS+j.ChangeoverS)/j.WorkS)
+	}
+	ran := make([]Ran, len(s.Cases)*len(s.Policies))
+	least := make([]*spot.Outcome, len(s.Cases)) // written by the trials of a case, one after the other
+	cases := make([]evaluate.Case, len(s.Cases))
+	for k := range s.Cases {
+		cases[k] = evaluate.Case{Name: s.Cases[k].name(), Seed: s.Cases[k].Group}
+	}
+	o := evaluate.Options{Engine: "spot", Title: fmt.Sprintf("deadline %.4g × work", slack), Metrics: metrics, Against: s.Against, Workers: s.Workers}
+	if o.Against == nil && slices.Contains(s.Policies, "greedy") {
+		o.Against = []string{"greedy"}
+	}
+	if s.Progress != nil {
+		o.Progress = func(done, _ int) { s.Progress(i*len(s.Cases)+done, len(s.Slacks)*len(s.Cases)) }
+	}
+	c, err := evaluate.Run(ctx, s.Policies, cases, o, func(_ context.Context, policy string, k int) (map[string]float64, error) {
+		one := &s.Cases[k]
+		if least[k] == nil {
+			best, err := spot.Optimum(j, one.Market, one.From)
+			if err != nil {
+				return nil, err
+			}
+			best.Timeline = nil
+			least[k] = &best
+		}
+		method, err := spot.Find(policy)
+		if err != nil {
+			return nil, err
+		}
+		got := *least[k]
+		if method.Name != "optimum" {
+			if got, err = method.Run(j, one.Market, one.From, one.Seed); err != nil {
+				return nil, err
+			}
+		}
+		got.Timeline = nil
+		r := Ran{slack, one.name(), policy, one.Seed, got, j.AloneUSD(), least[k].USD, one.Group}
+		ran[k*len(s.Policies)+slices.Index(s.Policies, policy)] = r
+		return r.values(j), nil
+	})
+	var whole []Ran // of the cases in which all policies ran
+	for part := range slices.Chunk(ran, len(s.Policies)) {
+		if !slices.ContainsFunc(part, func(r Ran) bool { return r.Policy == "" }) {
+			whole = append(whole, part...)
+		}
+	}
+	return c, whole, err
+}
+
+func (r *Ran) values(j spot.Job) map[string]float64 {
+	missed := 0.0
+	if r.Outcome.Missed {
+		missed = 1
+	}
+	return map[string]float64{"cost_share": r.Outcome.USD / r.Alone, "above_optimum": (r.Outcome.USD - r.Optimum) / r.Alone, "missed": missed, "cost_usd": r.Outcome.USD,
+		"spot_share": r.Outcome.SpotS / (r.Outcome.SpotS + r.Outcome.OnDemandS), "starts": float64(r.Outcome.Starts), "elapsed_share": r.Outcome.ElapsedS / j.DeadlineS}
+}
+
+// Write writes every job that ran as CSV.
+func Write(w io.Writer, ran []Ran) error {
+	c := csv.NewWriter(w)
+	f := func(v float64) string {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return ""
+		}
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	}
+	head := "deadline_by_work,case,policy,seed,cost_usd,on_demand_cost_usd,optimum_cost_usd,spot_s,on_demand_s,wait_s,elapsed_s,starts,taken_away,missed"
+	if err := c.Write(strings.Split(head, ",")); err != nil {
+		return err
+	}
+	for _, r := range ran {
+		o := &r.Outcome
+		if err := c.Write([]string{f(r.Slack), r.Case, r.Policy, strconv.FormatUint(r.Seed, 10), f(o.USD), f(r.Alone), f(r.Optimum), f(o.SpotS), f(o.OnDemandS), f(o.WaitS),
+			f(o.ElapsedS), strconv.Itoa(o.Starts), strconv.Itoa(o.Taken), strconv.FormatBool(o.Missed)}); err != nil {
+			return err
+		}
+	}
+	c.Flush()
+	return c.Error()
+}

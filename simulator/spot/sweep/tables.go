@@ -1,0 +1,135 @@
+package sweep
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"trainopt/simulator/evaluate"
+)
+
+// tables are the cost by deadline, and the gap to the optimum that is closed against greedy.
+func (s *Sweep) tables(each []*evaluate.Comparison, all [][]Ran) []evaluate.Table {
+	head := []string{"policy"}
+	for _, slack := range s.Slacks[:len(each)] {
+		head = append(head, fmt.Sprintf("%.4g", slack))
+	}
+	var out []evaluate.Table
+	if len(each) > 1 {
+		cost := evaluate.Table{Title: "cost of what on demand alone costs, by deadline (× work), means and 95 % intervals", Head: head}
+		for _, p := range s.Policies {
+			line := []string{p}
+			for _, c := range each {
+				r, _ := c.Row(p, "cost_share")
+				line = append(line, percents(float64(r.Mean), float64(r.Lo), float64(r.Hi)))
+			}
+			cost.Lines = append(cost.Lines, line)
+		}
+		missed := evaluate.Table{Title: "deadlines missed, by deadline (× work)", Head: head}
+		for _, p := range s.Policies {
+			line := []string{p}
+			for _, c := range each {
+				r, _ := c.Row(p, "missed")
+				line = append(line, fmt.Sprintf("%.4g %%", 100*float64(r.Mean)))
+			}
+			missed.Lines = append(missed.Lines, line)
+		}
+		out = append(out, cost, missed)
+	}
+	if !slices.Contains(s.Policies, "greedy") {
+		return out
+	}
+	closed := evaluate.Table{Title: "share of the gap from greedy to the optimum that is closed, by deadline (× work): of mean costs, with 95 % intervals", Head: head}
+	for i, p := range s.Policies {
+		if p == "greedy" || p == "optimum" {
+			continue
+		}
+		line := []string{p}
+		for k := range each {
+			line = append(line, s.closed(all[k], i))
+		}
+		closed.Lines = append(closed.Lines, line)
+	}
+	if len(closed.Lines) > 0 {
+		out = append(out, closed)
+	}
+	return out
+}
+
+// closed is (greedy − policy) / (greedy − optimum) of mean costs, with an interval.
+func (s *Sweep) closed(ran []Ran, policy int) string {
+	greedy := slices.Index(s.Policies, "greedy")
+	at := map[uint64]int{}
+	var above, gap []float64 // sums by group
+	for k := range len(ran) / len(s.Policies) {
+		r := ran[k*len(s.Policies):][:len(s.Policies)]
+		g, ok := at[r[0].group]
+		if !ok {
+			g = len(above)
+			at[r[0].group], above, gap = g, append(above, 0), append(gap, 0)
+		}
+		above[g] += r[greedy].Outcome.USD - r[policy].Outcome.USD
+		gap[g] += r[greedy].Outcome.USD - r[greedy].Optimum
+	}
+	share, lo, hi := Ratio(above, gap)
+	if math.IsNaN(share) {
+		return "no gap"
+	}
+	return percents(share, lo, hi)
+}
+
+// Ratio is the sum of a by the sum of b, with the 95 % interval of the percentile bootstrap over places (4000 draws, always the same). NaN when the sum of b is not
+// above 0; the interval is NaN with fewer than two places. O(draws × places).
+func Ratio(a, b []float64) (ratio, lo, hi float64) {
+	of := func(pick func(i int) int) float64 {
+		var x, y float64
+		for i := range a {
+			k := pick(i)
+			x, y = x+a[k], y+b[k]
+		}
+		if !(y > 1e-12) {
+			return math.NaN()
+		}
+		return x / y
+	}
+	ratio = of(func(i int) int { return i })
+	if len(a) < 2 || math.IsNaN(ratio) {
+		return ratio, math.NaN(), math.NaN()
+	}
+	const draws = 4000
+	rng := rand.New(rand.NewPCG(0, 0xb007))
+	var all []float64
+	for range draws {
+		if v := of(func(int) int { return rng.IntN(len(a)) }); !math.IsNaN(v) {
+			all = append(all, v)
+		}
+	}
+	slices.Sort(all)
+	return ratio, all[len(all)*25/1000], all[len(all)*975/1000]
+}
+
+func percents(mean, lo, hi float64) string {
+	if math.IsNaN(lo) || math.IsNaN(hi) {
+		return fmt.Sprintf("%.1f %%", 100*mean)
+	}
+	return fmt.Sprintf("%.1f %% (%.1f…%.1f)", 100*mean, 100*lo, 100*hi)
+}
+
+// charts are the cost over deadlines.
+func (s *Sweep) charts(each []*evaluate.Comparison) []evaluate.Chart {
+	if len(each) < 2 {
+		return nil
+	}
+	c := evaluate.Chart{Title: "Cost by deadline", X: evaluate.Axis{Name: "deadline, × work"}, Y: evaluate.Axis{Name: "of on demand alone", Zero: true, Share: true}}
+	for _, p := range s.Policies {
+		line := evaluate.Line{Name: p, Dots: true, Dash: p == "optimum" || p == "on-demand"}
+		for k, one := range each {
+			if r, ok := one.Row(p, "cost_share"); ok {
+				line.Points = append(line.Points, evaluate.Point{X: s.Slacks[k], Y: float64(r.Mean)})
+			}
+		}
+		c.Lines = append(c.Lines, line)
+	}
+	return []evaluate.Chart{c}
+}
