@@ -175,7 +175,7 @@ func (p *sia) decide(s *Snapshot, sizes func(job int) *siaSizes) (Allocation, []
 		z := sizes(i)
 		j := p.job(s, i)
 		g.same[i], g.before[i] = i, -1
-		if !j.ran && z != nil {
+		if j.held.gpus == 0 && (!j.ran || !p.explores) { // no restart to lose
 			if first, ok := waiting[z]; ok {
 				g.same[i], g.sizes[i], g.value[i] = first, g.sizes[first], g.value[first]
 				continue

@@ -157,6 +157,23 @@ func TestSiaOptions(t *testing.T) {
 	}
 }
 
+// Going on after a pause or in another size is a restart; to begin, to wait and to stay is none.
+func TestSiaCountsRestarts(t *testing.T) {
+	var j siaJob
+	one, two := &size{0, 1, 1}, &size{0, 2, 2}
+	for at, c := range []struct {
+		takes *size
+		want  int
+	}{{nil, 0}, {one, 0}, {one, 0}, {two, 1}, {nil, 1}, {two, 2}, {two, 2}} {
+		if j.take(c.takes, float64(at)); j.restarts != c.want {
+			t.Errorf("%d restarts after step %d, want %d", j.restarts, at, c.want)
+		}
+	}
+	if j.since != 5 || j.held != *two {
+		t.Errorf("has %+v since %v", j.held, j.since)
+	}
+}
+
 // Sizes are powers of two within a server and then whole servers.
 func TestSiaConfigurations(t *testing.T) {
 	for name, c := range map[string]struct {
