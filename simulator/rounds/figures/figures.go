@@ -27,8 +27,9 @@ type Figure struct {
 	Name, Also string // what it is called; also what else
 	About      string
 	Lines      []Line
-	// Best is what our own mechanism, in a group of its own, is run with beside a published line; nil: nothing.
-	Best *Line
+	// Best is the policy that our own mechanism, in a group of its own, is run with, which must know no more than Against, the one
+	// whose published values stand beside it; "": none.
+	Best, Against string
 
 	file        string // in the repository
 	first, step float64
@@ -146,8 +147,9 @@ func (f *Figure) Sweep(o Options) (*sweep.Sweep, error) {
 	if f.static && o.Compat {
 		s.Notes = append(s.Notes, "fifo of that version assigns almost all jobs that wait together to V100, which the version behind the published values did not: --compat=false does what it intends")
 	}
-	groups := []string{}
+	groups, policies := []string{}, map[string][]string{}
 	for _, l := range f.lines(o.Compat) {
+		policies[l.Group] = append(policies[l.Group], l.Policy)
 		if !slices.Contains(s.Policies, l.Policy) {
 			s.Policies = append(s.Policies, l.Policy)
 		}
@@ -173,7 +175,7 @@ func (f *Figure) Sweep(o Options) (*sweep.Sweep, error) {
 			if err := mechanism(group, &c); err != nil {
 				return nil, err
 			}
-			s.Scenarios = append(s.Scenarios, sweep.Scenario{Name: joined(short(x)+" "+s.XName, group), Group: group, X: x, Config: c})
+			s.Scenarios = append(s.Scenarios, sweep.Scenario{Name: joined(short(x)+" "+s.XName, group), Group: group, X: x, Config: c, Policies: policies[group]})
 		}
 	}
 	return s, nil
@@ -182,12 +184,18 @@ func (f *Figure) Sweep(o Options) (*sweep.Sweep, error) {
 // ours is the group of lines that our own mechanism is run for while others are run as by the code of Gavel.
 const ours = "our mechanism"
 
-// lines are the published ones and, where they are run as by Gavel's code, what ours does best.
+// lines are the published ones and what ours does best, in a group of its own where the others are run as by Gavel's code.
 func (f *Figure) lines(compat bool) []Line {
-	if f.Best == nil || !compat {
+	i := slices.IndexFunc(f.Lines, func(l Line) bool { return l.Policy == f.Against })
+	if i < 0 || !compat && slices.ContainsFunc(f.Lines, func(l Line) bool { return l.Policy == f.Best }) {
 		return f.Lines
 	}
-	return append(slices.Clone(f.Lines), *f.Best)
+	best := f.Lines[i]
+	best.Policy, best.Group = f.Best, ""
+	if compat {
+		best.Group = ours
+	}
+	return append(slices.Clone(f.Lines), best)
 }
 
 // mechanism is what a group of lines has of its own: "ideal", "rounds of … s", or whether rates of pairs are "measured" or
@@ -235,6 +243,9 @@ func (f *Figure) name(l *Line) string {
 	if l.Group != "" {
 		name += ", " + l.Group
 	}
+	if l.Policy == f.Best && f.Best != f.Against {
+		name += " (published: " + f.Against + ")"
+	}
 	for class, metric := range map[string]string{"low priority": "mean_jct_low_s", "high priority": "mean_jct_high_s"} {
 		if l.Metric == metric {
 			name += ", " + class
@@ -260,9 +271,12 @@ func (f *Figure) Beside(o *sweep.Outcome) {
 	lines := f.lines(slices.ContainsFunc(o.Scenarios, func(s sweep.Scenario) bool { return s.Group == ours }))
 	for i := range lines {
 		l := &lines[i]
-		theirs := evaluate.Line{Name: f.name(l) + ", published", Dash: true, Color: i%8 + 1}
-		for k, v := range l.Hours {
-			theirs.Points = append(theirs.Points, evaluate.Point{X: f.x(k), Y: v})
+		if i < len(f.Lines) {
+			theirs := evaluate.Line{Name: f.name(l) + ", published", Dash: true, Color: i%8 + 1}
+			for k, v := range l.Hours {
+				theirs.Points = append(theirs.Points, evaluate.Point{X: f.x(k), Y: v})
+			}
+			chart.Lines = append(chart.Lines, theirs)
 		}
 		ours := evaluate.Line{Name: f.name(l), Dots: true, Color: i%8 + 1}
 		rows := [3][]string{{f.name(l)}, {"  ours"}, {"  ours / published"}}
@@ -271,7 +285,7 @@ func (f *Figure) Beside(o *sweep.Outcome) {
 			ours.Points = append(ours.Points, evaluate.Point{X: x, Y: m})
 			rows[0], rows[1], rows[2] = append(rows[0], hours(p, 2)), append(rows[1], hours(m, 2)), append(rows[2], hours(m/p, 3))
 		}
-		chart.Lines = append(chart.Lines, theirs, ours)
+		chart.Lines = append(chart.Lines, ours)
 		t.Lines = append(t.Lines, rows[:]...)
 	}
 	c.Tables, c.Fold = []evaluate.Table{t}, true

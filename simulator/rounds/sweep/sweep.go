@@ -25,12 +25,14 @@ import (
 	"trainopt/simulator/rounds"
 )
 
-// Scenario is what every policy is tried on, with every seed.
+// Scenario is what policies are tried on, with every seed.
 type Scenario struct {
 	Name string // "4 jobs/h"
 	// Group and X are where it stands in charts: scenarios of a group make a line for each policy, in the order of X.
 	Group string
 	X     float64
+	// Policies are those of the sweep that run here, the same in a group; nil: all.
+	Policies []string
 	// Config is what is simulated. Policy and the seeds of policy and generator are filled in.
 	Config rounds.Config
 }
@@ -159,6 +161,9 @@ func (o *Outcome) tasks() []task {
 		}
 		for seed := range o.Seeds {
 			for p, name := range o.Policies {
+				if only := o.Scenarios[from].Policies; only != nil && !slices.Contains(only, name) {
+					continue
+				}
 				out = append(out, task{name, o.Cells[p], seed, from, to})
 			}
 			if o.isolated != nil && !slices.Contains(o.Policies, baseline) {
