@@ -3,6 +3,7 @@ package solve
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Entity is a party that owns jobs. What it gets rises in proportion to its weight.
@@ -68,10 +69,12 @@ type filling struct {
 	limit    []float64 // the most that a job gets done on the kinds where it may still rise
 	full     []bool
 	courses  []course
-	point    *point // the last point that meets the levels
-	program  *maxMinProgram
+	point    *point  // the last point that meets the levels
+	of       *rising // its program
+	program  *rising // the last
 	prices   *interior
 	shortage float64
+	above    float64 // by what part of the last way the bound is above what was reached
 	room     float64 // by which levels were last lowered for want of room
 }
 
@@ -100,14 +103,12 @@ func waterFill(what string, s *Sharing, weight []float64, entities []Entity) (So
 		f.full[i] = f.limit[i] == 0 || f.weightOf(i) == 0
 		stuck = stuck || f.limit[i] == 0 && f.weightOf(i) > 0
 	}
-	if err := f.run(); err != nil {
-		return Solution{}, err
-	}
+	err = f.run()
 	if f.point == nil {
 		return demand(what, s, pairing, nil)
 	}
-	sol := f.program.solution(f.point)
-	sol.Value, sol.Gap = math.Inf(1), f.shortage
+	sol := f.of.solution(f.point)
+	sol.Value, sol.Gap = math.Inf(1), f.shortage+f.of.missing(f.point.x)
 	for i, v := range f.level {
 		if w := f.weightOf(i); w > 0 {
 			sol.Value = min(sol.Value, w*v)
@@ -116,10 +117,14 @@ func waterFill(what string, s *Sharing, weight []float64, entities []Entity) (So
 	if stuck {
 		sol.Value = 0
 	}
-	if sol.Gap <= promisedLevelGap {
-		return sol, nil
+	if err != nil {
+		sol.Gap = 1
+		return sol, err
 	}
-	return sol, f.program.judge(what, sol.Gap)
+	if sol.Gap <= promisedLevelGap || pairing != nil && pairing.uneven() {
+		return sol, f.program.judge(what, sol.Gap)
+	}
+	return sol, unfinished(what, sol.Gap)
 }
 
 func (f *filling) weightOf(i int) float64 {
@@ -133,6 +138,7 @@ func (f *filling) weightOf(i int) float64 {
 func (f *filling) run() error {
 	const again = 20 // rises that rounding ended early
 	for range len(f.full) + len(f.sharing.Devices) + again {
+		f.settle()
 		f.plan()
 		if len(f.courses) == 0 {
 			return nil
@@ -145,6 +151,13 @@ func (f *filling) run() error {
 		}
 	}
 	return unfinished(f.what, 1)
+}
+
+// settle takes jobs as full that are at their limit, but for rounding.
+func (f *filling) settle() {
+	for i, v := range f.level {
+		f.full[i] = f.full[i] || v >= f.limit[i]*(1-certainly)
+	}
 }
 
 // rose is how a rise ended.
@@ -171,16 +184,24 @@ func (f *filling) rise() rose {
 		if part >= 1-levelGap {
 			break
 		}
-		if !(part >= -levelGap) { // not even the present levels were met: there is no room between rounding and limits
+		lower := height
+		if bound < 1 {
+			lower = f.lower(height, level, bound)
+		}
+		if part < 0 && !(lower < height) { // not even the present levels were met: there is no room between rounding and limits
 			f.giveWay()
 			continue
 		}
-		lower := f.lower(height, level, bound)
 		if !(lower < height) {
 			break // rounding: the shortage tells
 		}
 		height = lower
+		if f.point != nil && f.negligible(height) {
+			f.above = max(bound, 0.1*levelGap)
+			return roseToPrices
+		}
 	}
+	f.above = max(math.Abs(bound-part), 0.1*levelGap)
 	part = max(0, min(1, part))
 	missing, gained := 0.0, 0.0
 	for i, v := range level {
@@ -200,12 +221,24 @@ func (f *filling) rise() rose {
 	return roseToPrices
 }
 
+// negligible says that up to a height nobody rises by more than rounding.
+func (f *filling) negligible(height float64) bool {
+	level := slices.Clone(f.level)
+	f.at(height, level)
+	for i, v := range level {
+		if v-f.level[i] > 0.1*certainly*max(v, leastLevel*f.limit[i]) {
+			return false
+		}
+	}
+	return true
+}
+
 // promisedLevelGap is what is promised of levels: they add up the gaps of several programs.
 const promisedLevelGap = 1e-6
 
 // giveWay makes room by a small part of all levels, every time a larger one.
 func (f *filling) giveWay() {
-	const first, last = 1e-8, 2e-5
+	const first, last = 2 * levelGap, 2e-5
 	f.room = min(last, max(first, 4*f.room))
 	f.shortage += f.room
 	for i := range f.level {
@@ -221,48 +254,67 @@ const levelGap = 1e-10
 // to be out of reach. It may stop when all of the way is out of reach.
 func (f *filling) reach(level []float64) (part, bound float64) {
 	m := newRise(f.sharing, f.pairing, f.level, level)
-	if !m.rising {
+	if !m.program.rising {
 		return 1, 1
 	}
 	if f.program != nil && f.pairing != nil {
 		m.activate(f.program.active)
 	}
 	p, it := m.optimise(m.set, func(p *point) bool { return p.latest*m.scale < 1-1e-6 && p.gap() < 1e-3 })
-	f.program, f.point, f.prices, f.pairing = m, p, it, m.pairing
+	f.program, f.prices, f.pairing = m, it, m.pairing
 	bound = it.dualBound()
 	if f.pairing != nil {
 		_, extra := m.price(it)
 		bound += extra / it.levelPrice()
 	}
-	return p.value * m.scale, bound * m.scale
+	part = min(p.value, p.bound) * m.scale
+	if m.missing(p.x) > promisedLevelGap || !(part >= -levelGap) {
+		return math.Inf(-1), bound * m.scale
+	}
+	f.point, f.of = p, m
+	return part, bound * m.scale
 }
 
 // newRise builds the program that raises jobs from one level to another, all by the same part of the way. Jobs with no way to
 // go keep their level.
-func newRise(s *Sharing, p *pairing, from, to []float64) *maxMinProgram {
+func newRise(s *Sharing, p *pairing, from, to []float64) *rising {
 	n := len(from)
-	m := &maxMinProgram{weight: make([]float64, n), floor: make([]float64, n), base: make([]float64, n), scale: math.Inf(1)}
+	m := &rising{way: make([]float64, n), base: make([]float64, n), scale: math.Inf(1)}
 	for i := range from {
-		if way := to[i] - from[i]; way > 0 {
-			m.weight[i] = 1 / way
-			m.base[i] = from[i] * (1 - levelGap)
-		} else {
-			m.floor[i] = from[i] * (1 - levelGap)
-		}
+		m.way[i] = max(0, to[i]-from[i])
+		m.base[i] = from[i] * (1 - levelGap)
 	}
-	m.layout = newLayout(s, p, nil, nil, m.weight, m.floor, m.base)
+	m.layout = newLayout(s, p, nil, nil, m.way, m.base)
 	m.wanted = 0.01 * levelGap
-	m.rise = true
+	m.program.rise = true
 	for _, i := range m.member {
-		if w := m.weight[i]; w > 0 {
-			m.scale = min(m.scale, w*(m.equalPart(i)-m.base[i]))
-			m.rising = true
+		if way := m.way[i]; way > 0 {
+			m.scale = min(m.scale, (m.equalPart(i)-m.base[i])/way)
+			m.program.rising = true
 		}
 	}
 	if !(m.scale > 0) {
 		m.scale = 1
 	}
 	return m
+}
+
+// rising is the program of a rise, with the part of the way in the unit of scale.
+type rising struct {
+	*layout
+	way, base []float64
+	scale     float64
+}
+
+// set gives every group a row of progress; to those of jobs that need not get anything done one that always holds.
+func (m *rising) set() {
+	for g, i := range m.member {
+		m.setLevel(g, m.way[i]*m.scale/m.unit[g])
+		m.program.base[g] = m.base[i] / m.unit[g]
+		if m.way[i] == 0 && m.base[i] == 0 {
+			m.program.base[g] = -1
+		}
+	}
 }
 
 // lower is the greatest height at which the prices allow the levels: of the way from the present levels to those of the height
@@ -340,24 +392,33 @@ func (f *filling) moveOn() (changed bool) {
 	return changed
 }
 
-// fillByPrice takes the jobs whose progress has a price as full, at least the one with the highest.
+// fillByPrice takes as full the jobs of which the prices prove that they cannot get much above their level, at least the one
+// with the largest part of the price. With parts that sum up to 1 and a bound on the height, a job's part times what it gets more,
+// in heights, is at most what the bound is above the height reached.
 func (f *filling) fillByPrice() {
 	it, m := f.prices, f.program
+	sum := it.levelPrice()
 	highest, who := 0.0, -1
 	for i, g := range m.groupOf {
-		if g < 0 || f.full[i] || !m.levelled[g] {
+		if g < 0 || f.full[i] || m.way[i] == 0 {
 			continue
 		}
-		share := it.z[it.v0+g] * m.level[g] * float64(len(m.groupOf))
-		if share > it.x[it.v0+g]/m.level[g] {
+		part := it.z[it.v0+g] * m.level[g] / sum
+		if f.above*m.way[i] <= part*certainly*max(f.level[i], leastLevel*f.limit[i]) {
 			f.full[i] = true
-			highest, who = 1, -1
+			who = -1
+			highest = 2
 		}
-		if share > highest {
-			highest, who = share, i
+		if part > highest {
+			highest, who = part, i
 		}
 	}
 	if who >= 0 {
 		f.full[who] = true
 	}
 }
+
+const (
+	certainly  = 1e-8 // what a full job could at most get more, relative
+	leastLevel = 1e-3 // of a job's limit, the level that roundings are measured by at least
+)

@@ -33,19 +33,140 @@ func (l *layout) optimise(set func(), enough func(*point) bool) (*point, *interi
 
 // optimise solves a program; where that ends too far from the optimum, once more with care.
 func (p *program) optimise(wanted float64, enough func(*point) bool) (*point, *interior) {
+	solve := (*interior).optimise
+	if p.links > 0 || p.rise {
+		solve = (*interior).attempt
+	}
 	it := newInterior(p)
 	it.begin()
-	best := it.optimise(wanted, enough)
+	best := solve(it, wanted, enough)
 	if best.gap() <= max(wanted, promisedGap) || enough != nil && enough(best) {
 		return best, it
 	}
 	careful := newInterior(p)
 	careful.careful()
 	careful.begin()
-	if again := careful.optimise(wanted, enough); again.gap() < best.gap() {
+	if again := solve(careful, wanted, enough); again.gap() < best.gap() {
 		return again, careful
 	}
 	return best, it
+}
+
+// attempt is optimise for programs with links, or with groups that only keep their base: a point counts
+// once its links are made equal, and what it misses of a base counts like a gap. The iterate ends as the best one, since rounding
+// makes later ones worse.
+func (s *interior) attempt(wanted float64, enough func(*point) bool) *point {
+	s.beginAtRest()
+	kept := &point{x: make([]float64, s.cols), value: math.Inf(-1), bound: math.Inf(1), unit: s.unit()}
+	x, z, prices := make([]float64, s.n), make([]float64, s.n), make([]float64, s.links)
+	missed, least := math.Inf(1), math.Inf(1)
+	s.optimise(-1, func(p *point) bool {
+		next := point{x: p.x, bound: p.bound, unit: p.unit}
+		s.balance(next.x)
+		next.value = s.valueOf(next.x)
+		if off := s.gapOfPrices() + math.Abs(p.latest-next.value); off < least {
+			least = off
+			copy(x, s.x)
+			copy(z, s.z)
+			copy(prices, s.linkPrice)
+		}
+		kept.bound, kept.latest = p.bound, p.latest
+		miss := s.missing(next.x)
+		if next.gap()+miss < kept.gap()+missed {
+			copy(kept.x, next.x)
+			kept.value, missed = next.value, miss
+		}
+		p.value = next.value
+		return kept.gap()+missed <= wanted || enough != nil && missed <= wanted && enough(kept)
+	})
+	if least < math.Inf(1) {
+		copy(s.x, x)
+		copy(s.z, z)
+		copy(s.linkPrice, prices)
+	}
+	return kept
+}
+
+// gapOfPrices is Σ x·z.
+func (s *interior) gapOfPrices() float64 {
+	var now progress
+	s.products(&now)
+	return now.gap
+}
+
+// missing is the largest part of a floor, or of the base of a group that does not rise, that is missing beyond rounding.
+func (p *program) missing(x []float64) float64 {
+	most := 0.0
+	for g := range p.count {
+		asked := p.floor[g]
+		if p.levelled[g] && p.level[g] == 0 {
+			asked = max(asked, p.base[g])
+		}
+		if asked > 0 {
+			rate := 0.0
+			for k := p.start[g]; k < p.start[g+1]; k++ {
+				rate += p.rate[k] * x[k]
+			}
+			most = max(most, 1-rate/asked-slackAtRest)
+		}
+	}
+	return most
+}
+
+// slackAtRest is how much of its level a job that does not rise may miss, relative.
+const slackAtRest = 1e-11
+
+// balance takes time from the side of a link that has more.
+func (p *program) balance(x []float64) {
+	if p.links == 0 {
+		return
+	}
+	sides := make([][2]float64, p.links)
+	each := func(do func(k int, count float64, sum *[2]float64, side int)) {
+		for g, m := range p.count {
+			for k := p.start[g]; k < p.start[g+1]; k++ {
+				if l := p.link[k]; l >= 0 {
+					side := 0
+					if p.side[k] < 0 {
+						side = 1
+					}
+					do(k, m, &sides[l], side)
+				}
+			}
+		}
+	}
+	each(func(k int, count float64, sum *[2]float64, side int) { sum[side] += count * x[k] })
+	each(func(k int, _ float64, sum *[2]float64, side int) {
+		if less := min(sum[0], sum[1]); sum[side] > less {
+			x[k] *= less / sum[side]
+		}
+	})
+}
+
+// beginAtRest places what begin left open of groups that do not rise: their level is 0.
+func (s *interior) beginAtRest() {
+	jobs := 0.0
+	for _, m := range s.count {
+		jobs += m
+	}
+	for g := range s.count {
+		if !s.levelled[g] || s.level[g] > 0 {
+			continue
+		}
+		u, v := s.u0+g, s.v0+g
+		asked := max(math.Abs(s.base[g]), 1e-3)
+		s.x[v] = max(s.x[v], 0.1*asked)
+		s.z[v] = 0.1 * s.worth / jobs / asked
+		most := 0.0
+		for k := s.start[g]; k < s.start[g+1]; k++ {
+			s.z[k] = s.use[k]*s.z[s.c0+int(s.kind[k])] - s.z[v]*s.rate[k]
+			most = max(most, -s.z[k])
+		}
+		s.z[u] = most + 0.1*s.worth/jobs
+		for k := s.start[g]; k < s.start[g+1]; k++ {
+			s.z[k] += s.z[u]
+		}
+	}
 }
 
 // lonely is a job that would have to stand beside itself, since it spends more time beside its own class than all others of the
@@ -113,9 +234,10 @@ func (l *layout) generate(enough func(*point) bool) (*point, *interior) {
 		}
 		p.latest += extra
 		bound = min(bound, p.latest)
-		inner := p.gap()
+		missing := l.missing(p.x)
+		inner := p.gap() + missing
 		p.bound = max(bound, min(p.value, p.bound))
-		gap := p.gap()
+		gap := p.gap() + missing
 		switch {
 		case gap <= l.wanted || round == rounds || len(l.active) > mostOptions || enough != nil && enough(p):
 			return p, it
@@ -159,5 +281,7 @@ func (l *layout) activate(more []int) {
 			l.active = append(l.active, o)
 		}
 	}
+	rise := l.program.rise
 	l.fillColumns()
+	l.program.rise = rise
 }

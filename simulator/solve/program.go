@@ -32,7 +32,7 @@ type program struct {
 	rising   bool
 	logs     bool // v of the levelled rows counts by its logarithm; level is then 0
 	centred  bool // no objective: the analytic centre of what is feasible
-	rise     bool // of water filling, whose limits of what counts as full are those of interior's own steps
+	rise     bool // of water filling, which needs prices in the middle of those that are best
 }
 
 func (p *program) groups() int { return len(p.count) }

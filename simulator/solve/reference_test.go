@@ -3,6 +3,7 @@ package solve
 import (
 	"fmt"
 	"math"
+	"math/big"
 
 	"pgregory.net/rapid"
 )
@@ -12,6 +13,7 @@ type reference struct {
 	cost  []float64
 	rows  [][]float64
 	limit []float64
+	exact map[int]*big.Rat // limits of rows that no float64 is
 }
 
 // columnAt is where the share of job i on kind j stands; pairs follow, then t.

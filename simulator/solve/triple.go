@@ -25,7 +25,8 @@ type cell struct {
 	kappa        [5]float64 // what the products are to change by
 	rate, use    [3]float64
 	taken        [3]float64 // count · use
-	count, level float64
+	count        float64
+	base, level  float64
 
 	unmet   [3]float64 // residuals of the columns' prices
 	late    float64    // that of the row of time
@@ -44,7 +45,7 @@ const tripleLongest = 0.999
 // newTriple is nil for programs of another shape.
 func newTriple(s *interior) *triple {
 	p := s.program
-	if len(p.capacity) != 3 || p.links > 0 || !p.rising || p.logs || p.centred || p.rise || len(p.rate) != 3*p.groups() {
+	if len(p.capacity) != 3 || p.links > 0 || !p.rising || p.logs || p.centred || len(p.rate) != 3*p.groups() {
 		return nil
 	}
 	for g := range p.count {
@@ -54,14 +55,14 @@ func newTriple(s *interior) *triple {
 				return nil
 			}
 		}
-		if !p.levelled[g] || p.floored[g] || p.base[g] != 0 {
+		if !p.levelled[g] || p.floored[g] {
 			return nil
 		}
 	}
 	t := &triple{interior: s, cells: make([]cell, p.groups())}
 	for g := range t.cells {
 		c := &t.cells[g]
-		c.count, c.level = p.count[g], p.level[g]
+		c.count, c.base, c.level = p.count[g], p.base[g], p.level[g]
 		copy(c.rate[:], p.rate[3*g:])
 		copy(c.use[:], p.use[3*g:])
 		for i, at := range t.places(g) {
@@ -134,7 +135,7 @@ func (c *cell) measure(prices []float64, t float64, now *progress) {
 		}
 	}
 	c.late = 1 - time - c.x[3]
-	c.short = rate - c.level*t - c.x[4]
+	c.short = rate - c.base - c.level*t - c.x[4]
 	if d := math.Abs(c.late); d > now.primal {
 		now.primal = d
 	}
