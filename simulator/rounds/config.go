@@ -35,6 +35,9 @@ type Config struct {
 	Seed   int64 // of the policy and of the order of device types; that of jobs is in Generate
 	// Compat simulates as the published code of Gavel does, to its last quirk.
 	Compat bool
+	// GlobalQueue has the mechanism of Compat choose the entries of a round from one queue of all types of devices together, by how
+	// much they are owed, instead of type by type: the option of the original of that name. Only with Compat, and without Ideal.
+	GlobalQueue bool
 	// Ideal has no rounds: every job gets exactly its shares, and completions are noticed at the next arrival.
 	Ideal bool
 
@@ -144,6 +147,9 @@ func (c Config) Validate() error {
 	}
 	if interval := c.Interval; interval == 0 && c.Preemption.Seconds >= defaultInterval || interval > 0 && c.Preemption.Seconds >= interval {
 		wrong("preemption costs %v s: want less than a round", c.Preemption.Seconds)
+	}
+	if c.GlobalQueue && (!c.Compat || c.Ideal) {
+		wrong("a global queue: only the mechanism of Compat without Ideal has one")
 	}
 	if c.Custom == nil {
 		if _, err := NewPolicy(c.Policy, PolicyOptions{}); err != nil {

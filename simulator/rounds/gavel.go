@@ -26,7 +26,6 @@ import (
 type gavel struct {
 	*simulation
 	entries []*entry          // in the order in which they became possible
-	sharing []*entry          // those of them that have a share
 	pairs   map[[2]int]*entry // by number of both jobs, the lower one first
 	total   []float64         // time received by everybody since the last decision, by device type
 
@@ -39,6 +38,7 @@ type gavel struct {
 
 	roundStart, roundEnd float64
 	running              []piece // the latest finish first
+	latest               stretches[piece]
 	placed               []*entry
 	ran                  bool // a round was run before
 	stuck                bool // nothing ran in the last round, and nobody comes any more
@@ -55,6 +55,11 @@ type piece struct {
 	steps, both float64 // of the first job, and of the second
 }
 
+// before puts the latest finish first.
+func (p *piece) before(o *piece) bool {
+	return p.finish > o.finish || p.finish == o.finish && p.entry.a.number < o.entry.a.number
+}
+
 // maxFailures is how many rounds in a row a job may get nothing done.
 const maxFailures = 5
 
@@ -63,7 +68,8 @@ func newGavel(s *simulation) *gavel {
 		simulation: s, pairs: map[[2]int]*entry{}, total: make([]float64, len(s.Devices)),
 		shuffle: workload.NewPython(s.Seed + 5), decideNow: true,
 	}
-	g.selection.init(s.Devices)
+	g.latest.before = (*piece).before
+	g.selection.init(s.Devices, s.GlobalQueue)
 	g.placement.init(s.Devices)
 	return g
 }
@@ -83,7 +89,6 @@ func (g *gavel) step() error {
 		g.repeat()
 		return nil
 	}
-	g.running = g.running[:0]
 	g.choose()
 	g.place()
 	g.dispatch()
@@ -162,7 +167,7 @@ func (g *gavel) forget() {
 		}
 	}
 	g.entries = slices.DeleteFunc(g.entries, (*entry).gone)
-	g.sharing = slices.DeleteFunc(g.sharing, (*entry).gone)
+	g.selection.forget()
 }
 
 // enter adds a job, and the pairs with jobs of its size.
@@ -209,12 +214,7 @@ func (g *gavel) maybeDecide() error {
 			e.x[d] = min(max(x, 0), 1)
 		}
 	}
-	g.sharing = g.sharing[:0]
-	for _, e := range g.entries {
-		if slices.ContainsFunc(e.x, func(x float64) bool { return x > 0 }) {
-			g.sharing = append(g.sharing, e)
-		}
-	}
+	g.selection.line(g.entries)
 	g.decideNow, g.foregone = false, false
 	return nil
 }
@@ -260,12 +260,17 @@ func (g *gavel) typeOrder() {
 // choose selects what runs in this round.
 func (g *gavel) choose() {
 	g.round++
-	g.selection.start(g.round, len(g.active))
-	for _, d := range g.order {
-		g.selection.fill(d, g.Devices[d].Count, g.total[d], g.sharing)
-		if !g.traits.OnlyShares {
-			g.selection.fillUp(d, g.entries)
+	g.selection.start(g.round, len(g.active), g.Devices)
+	for at := 0; at < len(g.order); {
+		types := g.order[at:]
+		if !g.GlobalQueue {
+			types = types[:1]
 		}
+		g.selection.fill(types, g.total)
+		if !g.traits.OnlyShares {
+			g.selection.fillUp(types, g.entries)
+		}
+		at += len(types)
 	}
 	g.foregone = g.traits.OnlyShares && g.selection.everyone
 }
@@ -281,7 +286,7 @@ func (g *gavel) repeat() {
 		e.stays = true
 		g.running[i] = g.piece(e, 0)
 	}
-	g.sortRunning()
+	g.latest.sort(g.running)
 }
 
 // place puts what was chosen onto devices.
@@ -316,10 +321,25 @@ func (g *gavel) countChances() {
 
 // dispatch starts the work of the round.
 func (g *gavel) dispatch() {
-	for _, e := range g.placed {
-		g.running = append(g.running, g.piece(e, g.resume(e)))
+	before := g.running
+	g.running = g.running[:0]
+	for i := range before { // in the order of the last round, which is about that of this one
+		if e := before[i].entry; e.device >= 0 {
+			g.launch(e)
+		}
 	}
-	g.sortRunning()
+	for _, e := range g.placed {
+		if e.begun != g.round {
+			g.launch(e)
+		}
+	}
+	g.latest.sort(g.running)
+}
+
+// launch starts the work of an entry.
+func (g *gavel) launch(e *entry) {
+	e.begun = g.round
+	g.running = append(g.running, g.piece(e, g.resume(e)))
 }
 
 // piece is what an entry does in this round after a delay. It ends when the last of its jobs has done its steps.
@@ -340,18 +360,6 @@ func (g *gavel) plan(p *piece, j *job, rate, delay float64) float64 {
 	steps := min(math.Trunc(rate*(g.Interval-delay)), j.remaining())
 	p.finish = max(p.finish, g.now+delay+steps/rate)
 	return steps
-}
-
-func (g *gavel) sortRunning() {
-	slices.SortFunc(g.running, func(a, b piece) int {
-		switch {
-		case a.finish > b.finish:
-			return -1
-		case a.finish < b.finish:
-			return 1
-		}
-		return a.entry.a.number - b.entry.a.number
-	})
 }
 
 // resume charges a job for going on elsewhere, and returns the seconds that it takes.

@@ -1,21 +1,30 @@
 package rounds
 
+import "slices"
+
 // selection chooses what runs in a round: by priority (share due over share received), then by deficit, then by share, each
-// entry that still fits onto the devices that are left and whose jobs are not chosen yet.
+// entry that still fits onto the devices that are left and whose jobs are not chosen yet. Device types have a queue each, which are
+// gone through one after the other, or all have one (Config.GlobalQueue).
 type selection struct {
 	chosen [][]*entry // by device type
+	queues [][]candidate
+	idle   []candidate // of those without a share
+	taken  []candidate // of those that are chosen already
+	sorter stretches[candidate]
 	round  int
-	free   int // devices left of the type that is being filled
-	left   int // jobs that are not chosen yet
+	free   []int   // devices left, by type
+	place  []int32 // of each type among those that are being filled
+	left   int     // jobs that are not chosen yet
 	// everyone says that every entry with a share was chosen.
 	everyone bool
-	heap     []candidate
 }
 
-// candidate is an entry with what it is ordered by.
+// candidate is an entry that may get a device type, with what it is ordered by.
 type candidate struct {
 	priority, deficit, share float64
 	entry                    *entry
+	device                   int32
+	place                    int32 // of the type in the order of types, in a queue of several
 }
 
 // before is a total order: it is that of a stable sort.
@@ -27,95 +36,184 @@ func (c *candidate) before(o *candidate) bool {
 		return c.deficit > o.deficit
 	case c.share != o.share:
 		return c.share > o.share
+	case c.place != o.place:
+		return c.place < o.place
 	}
 	return c.entry.turn < o.entry.turn
 }
 
-func (s *selection) init(devices []DeviceType) { s.chosen = make([][]*entry, len(devices)) }
+func (s *selection) init(devices []DeviceType, global bool) {
+	s.sorter.before = (*candidate).before
+	s.chosen, s.free = make([][]*entry, len(devices)), make([]int, len(devices))
+	s.queues, s.place = make([][]candidate, len(devices)), make([]int32, len(devices))
+	if global {
+		s.queues = s.queues[:1]
+	}
+}
 
-func (s *selection) start(round, jobs int) { s.round, s.left, s.everyone = round, jobs, true }
+// line queues those that the last decision gave a share.
+func (s *selection) line(entries []*entry) {
+	for q := range s.queues {
+		s.queues[q] = s.queues[q][:0]
+	}
+	for d := range s.chosen {
+		q := &s.queues[min(d, len(s.queues)-1)]
+		for _, e := range entries {
+			if e.x[d] > 0 && e.runs(d) {
+				*q = append(*q, candidate{entry: e, share: e.x[d], device: int32(d)})
+			}
+		}
+	}
+}
+
+// forget drops the entries of jobs that have ended.
+func (s *selection) forget() {
+	for q, queue := range s.queues {
+		s.queues[q] = slices.DeleteFunc(queue, func(c candidate) bool { return c.entry.gone() })
+	}
+}
+
+func (s *selection) start(round, jobs int, devices []DeviceType) {
+	s.round, s.left, s.everyone = round, jobs, true
+	for d := range devices {
+		s.chosen[d], s.free[d] = s.chosen[d][:0], devices[d].Count
+	}
+}
 
 // noTime stands for an infinite priority: a share, and nothing received.
 const noTime = 1e9
 
-// fill chooses among those with a share of a device type with so many devices. total is the time that all entries received there.
-func (s *selection) fill(device, free int, total float64, sharing []*entry) {
-	s.free, s.chosen[device] = free, s.chosen[device][:0]
-	h := s.heap[:0]
-	for _, e := range sharing {
-		share := e.x[device]
-		if share == 0 || !e.runs(device) {
-			continue
-		}
-		if e.chosen(s.round) {
-			s.everyone = false
-			continue
-		}
-		priority := share * noTime
-		if total != 0 && e.got[device]/total > 0 {
-			priority = share / (e.got[device] / total)
-		}
-		h = append(h, candidate{priority, e.deficit[device], share, e})
+// fill chooses among those with a share of these device types, which are those of a queue. total is the time that all entries
+// received, by device type. The queue stays in the order that it gets, which is about that of the next round.
+func (s *selection) fill(types []int, total []float64) {
+	queue := s.queues[0]
+	if len(s.queues) > 1 {
+		queue = s.queues[types[0]]
 	}
-	s.heap = h
-	s.take(device)
+	if s.left == 0 {
+		s.everyone = s.everyone && len(queue) == 0
+		return
+	}
+	for place, d := range types {
+		s.place[d] = int32(place)
+	}
+	open, taken := 0, s.taken[:0]
+	for i := range queue {
+		c := &queue[i]
+		if c.entry.chosen(s.round) {
+			taken = append(taken, *c)
+			continue
+		}
+		c.weigh(total[c.device])
+		c.place = s.place[c.device]
+		if open != i {
+			queue[open] = *c
+		}
+		open++
+	}
+	copy(queue[open:], taken)
+	s.everyone = s.everyone && len(taken) == 0
+	s.taken = taken
+	s.take(queue[:open], types)
+}
+
+// weigh brings up to date what a candidate is ordered by. total is the time that all entries received on the type.
+func (c *candidate) weigh(total float64) {
+	c.priority, c.deficit = c.share*noTime, c.entry.deficit[c.device]
+	if got := c.entry.got[c.device]; total != 0 && got/total > 0 {
+		c.priority = c.share / (got / total)
+	}
 }
 
 // fillUp chooses among those without a share for the devices that are left.
-func (s *selection) fillUp(device int, entries []*entry) {
-	if s.free == 0 || s.left == 0 {
+func (s *selection) fillUp(types []int, entries []*entry) {
+	if s.left == 0 {
 		return
 	}
-	h := s.heap[:0]
-	for _, e := range entries {
-		if e.x[device] == 0 && !e.chosen(s.round) && e.runs(device) {
-			h = append(h, candidate{deficit: e.deficit[device], entry: e})
+	s.idle = s.idle[:0]
+	for place, d := range types {
+		if s.free[d] == 0 {
+			continue
+		}
+		for _, e := range entries {
+			if e.x[d] == 0 && !e.chosen(s.round) && e.runs(d) {
+				s.idle = append(s.idle, candidate{deficit: e.deficit[d], entry: e, device: int32(d), place: int32(place)})
+			}
 		}
 	}
-	s.heap = h
-	s.take(device)
+	s.take(s.idle, types)
 }
 
-// take chooses from the heap, first to last, until nothing is left to be had.
-func (s *selection) take(device int) {
-	h := s.heap
-	for i := len(h)/2 - 1; i >= 0; i-- {
-		down(h, i)
+// take chooses from a list, first to last, until nothing is left to be had.
+func (s *selection) take(list []candidate, types []int) {
+	s.sorter.sort(list)
+	room := 0
+	for _, d := range types {
+		room += s.free[d]
 	}
-	for len(h) > 0 && s.free > 0 && s.left > 0 {
-		e := h[0].entry
-		h[0] = h[len(h)-1]
-		h = h[:len(h)-1]
-		down(h, 0)
-		if e.gpus > s.free || e.chosen(s.round) {
+	for i := range list {
+		if room == 0 || s.left == 0 {
+			s.everyone = false
+			return
+		}
+		e, d := list[i].entry, list[i].device
+		if e.gpus > s.free[d] || e.chosen(s.round) {
 			s.everyone = false
 			continue
 		}
-		s.free -= e.gpus
+		s.free[d] -= e.gpus
+		room -= e.gpus
 		s.left--
 		if e.b != nil {
 			s.left--
 		}
 		e.choose(s.round)
-		s.chosen[device] = append(s.chosen[device], e)
+		s.chosen[d] = append(s.chosen[d], e)
 	}
-	s.everyone = s.everyone && len(h) == 0
 }
 
-// down restores a heap whose first is at i.
-func down(h []candidate, i int) {
-	for {
-		first := 2*i + 1
-		if first >= len(h) {
-			return
+// stretches sorts by merging: stretches of a list that are in order stay so, and what is nearly in order takes few steps.
+// O(n log stretches).
+type stretches[T any] struct {
+	before func(a, b *T) bool
+	ends   []int // of the stretches
+	spare  []T
+}
+
+func (r *stretches[T]) sort(list []T) {
+	r.ends = r.ends[:0]
+	for i := 1; i < len(list); i++ {
+		if r.before(&list[i], &list[i-1]) {
+			r.ends = append(r.ends, i)
 		}
-		if second := first + 1; second < len(h) && h[second].before(&h[first]) {
-			first = second
-		}
-		if !h[first].before(&h[i]) {
-			return
-		}
-		h[i], h[first] = h[first], h[i]
-		i = first
 	}
+	r.ends = append(r.ends, len(list))
+	for len(r.ends) > 1 {
+		kept, from := r.ends[:0], 0
+		for k := 0; k < len(r.ends); k += 2 {
+			middle, end := r.ends[k], r.ends[min(k+1, len(r.ends)-1)]
+			if middle < end {
+				r.merge(list[from:end], middle-from)
+			}
+			kept = append(kept, end)
+			from = end
+		}
+		r.ends = kept
+	}
+}
+
+// merge merges the first n of a list with the others, both in order.
+func (r *stretches[T]) merge(list []T, n int) {
+	r.spare = append(r.spare[:0], list[:n]...)
+	first, i := r.spare, 0
+	for next := n; next < len(list) && len(first) > 0; i++ {
+		if r.before(&list[next], &first[0]) {
+			list[i] = list[next]
+			next++
+			continue
+		}
+		list[i] = first[0]
+		first = first[1:]
+	}
+	copy(list[i:], first)
 }

@@ -28,6 +28,7 @@ func TestRoundsAreSound(t *testing.T) {
 			},
 			Total: 40,
 		}
+		c.GlobalQueue = rapid.Bool().Draw(r, "global")
 		if rapid.Bool().Draw(r, "preemption") {
 			c.Preemption = Preemption{Seconds: 20, Steps: 50}
 		}

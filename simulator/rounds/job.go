@@ -98,6 +98,7 @@ type entry struct {
 	turn    int       // place in the order in which entries became possible
 	spot              // in this round
 	next    spot      // in the next one, while it is worked out
+	begun   int       // round in which it ran last
 	stays   bool      // on the same devices as in the last round
 }
 

@@ -21,6 +21,7 @@ type embedding struct {
 	rising  bool // t counts; progress is then to be at least t
 
 	h, count []float64 // by line: right-hand side, and how many lines it stands for
+	limited  []limit   // the lines that have something in h
 	degree   float64   // the number of lines
 	hNorm    float64   // the length of h in the scale of ECOS
 	rowScale []float64 // by line: what ECOS divides it by
@@ -32,6 +33,7 @@ type embedding struct {
 	x, s, z  []float64
 	t        float64
 	tau, kap float64
+	gap      float64   // the sum of s·z
 	mu       float64   // the mean of s·z and τ·κ
 	v        []float64 // s / z
 	overS    []float64 // 1 / s
@@ -59,6 +61,12 @@ type embeddedColumn struct {
 	kind         int
 	a, b         int     // groups; b −1: alone
 	rateA, rateB float64 // times weight
+}
+
+// limit is a line with its right-hand side, over all that the line stands for.
+type limit struct {
+	line int
+	h    float64
 }
 
 // step is a solution of the Newton system: columns, t, and prices by line.
@@ -141,9 +149,12 @@ func (e *embedding) build(s *Sharing, weight, floor []float64) {
 	for c, j := range l.kinds {
 		e.h[e.kindLine(c)], e.count[e.kindLine(c)] = s.Devices[j], 1
 	}
-	e.degree = 0
-	for _, m := range e.count {
+	e.degree, e.limited = 0, e.limited[:0]
+	for i, m := range e.count {
 		e.degree += m
+		if e.h[i] != 0 {
+			e.limited = append(e.limited, limit{i, m * e.h[i]})
+		}
 	}
 }
 
@@ -254,25 +265,11 @@ func (e *embedding) aim() float64 {
 	return 0
 }
 
-// dot is a sum over all lines.
-func (e *embedding) dot(a, b []float64) float64 {
-	sum := 0.0
-	a, b = a[:len(e.count)], b[:len(e.count)]
-	for i, m := range e.count {
-		sum += m * a[i] * b[i]
-	}
-	return sum
-}
-
-// limits is h'z. Lines of columns have nothing in h.
+// limits is h'z.
 func (e *embedding) limits(z []float64) float64 {
-	first := len(e.columns)
-	count, h := e.count[first:], e.h[first:]
-	z = z[first:]
-	count, h = count[:len(z)], h[:len(z)]
 	sum := 0.0
-	for i, v := range z {
-		sum += count[i] * h[i] * v
+	for _, l := range e.limited {
+		sum += l.h * z[l.line]
 	}
 	return sum
 }
@@ -285,6 +282,11 @@ func (e *embedding) residuals() {
 	e.times(e.x, e.t, e.rz)
 	for i, h := range e.h {
 		e.rz[i] -= h * e.tau
+	}
+	e.gap = 0
+	s, z := e.s[:len(e.count)], e.z[:len(e.count)]
+	for i, m := range e.count {
+		e.gap += m * s[i] * z[i]
 	}
 	e.cx, e.hz = e.aim()*e.t, e.limits(e.z)
 	e.rt = e.kap + e.cx + e.hz
@@ -337,7 +339,7 @@ func (e *embedding) look(tolerance, gapTolerance float64) (state embeddedState, 
 	}
 	primal = n.rz / max(max(1, n.h)+n.x+n.s, 1) / e.tau
 	dual := n.rx / max(cost+n.z, 1) / e.tau
-	gap := e.dot(e.s, e.z)
+	gap := e.gap
 	relative := math.Inf(1)
 	if p, d := e.cx/e.tau, -e.hz/e.tau; p < 0 {
 		relative = gap / -p
@@ -387,7 +389,7 @@ func (e *embedding) advance() bool {
 	if !e.kkt.factorise(e.v) {
 		return false
 	}
-	e.mu = (e.dot(e.s, e.z) + e.kap*e.tau) / (e.degree + 1)
+	e.mu = (e.gap + e.kap*e.tau) / (e.degree + 1)
 	mu := e.mu
 	for k := range e.columns {
 		e.moving.x[k] = 0

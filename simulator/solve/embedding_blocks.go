@@ -86,36 +86,76 @@ func (b *embeddedBlocks) factorise(v []float64) bool {
 }
 
 func (b *embeddedBlocks) solve(right []float64, rightT float64, d []float64, out *step) {
-	kinds, first := b.kindLine(0), 3*len(b.cells)
-	limits, over := d[kinds:][:3], b.over
-	r0, r1, r2, rt := -limits[0], -limits[1], -limits[2], -rightT
+	kinds := b.kindLine(0)
+	limits := (*[3]float64)(d[kinds:])
+	rows := b.ask(right, d, [4]float64{-limits[0], -limits[1], -limits[2], -rightT})
+	substitute(b.schur[:], b.pivots[:], rows[:])
+	out.t = rows[3]
+	used := b.answer(right, d, &rows, out)
+	for j, left := range used {
+		i := kinds + j
+		out.z[i] = price(b.v[i], b.over[i], rows[j], left-limits[j])
+	}
+}
+
+// ask is cell.ask for all groups; it adds what they leave on the rows of the capacities and t.
+func (b *embeddedBlocks) ask(right, d []float64, rows [4]float64) [4]float64 {
+	over, progress := b.over, d[3*len(b.cells):]
+	r0, r1, r2, rt := rows[0], rows[1], rows[2], rows[3]
 	for g := range b.cells {
 		c := &b.cells[g]
 		want, own, inv := (*[3]float64)(right[3*g:]), (*[3]float64)(d[3*g:]), (*[3]float64)(over[3*g:])
-		row := (*[2]float64)(d[first+2*g:])
-		wish := [3]float64{want[0] - own[0]*inv[0], want[1] - own[1]*inv[1], want[2] - own[2]*inv[2]}
-		c.ask(wish, -row[0], -row[1])
-		r0 += c.taken[0] * c.dx[0]
-		r1 += c.taken[1] * c.dx[1]
-		r2 += c.taken[2] * c.dx[2]
-		rt += c.count * c.level * c.dz[4]
+		row := (*[2]float64)(progress[2*g:])
+		w0, w1, w2 := want[0]-own[0]*inv[0], want[1]-own[1]*inv[1], want[2]-own[2]*inv[2]
+		u, v := -row[0], -row[1]
+		p := &c.inverse
+		x0 := v*c.g[0] - c.away[0]*u + p[0]*w0 + p[1]*w1 + p[3]*w2
+		x1 := v*c.g[1] - c.away[1]*u + p[1]*w0 + p[2]*w1 + p[4]*w2
+		x2 := v*c.g[2] - c.away[2]*u + p[3]*w0 + p[4]*w1 + p[5]*w2
+		z := (c.h*u + v - c.lean[0]*w0 - c.lean[1]*w1 - c.lean[2]*w2) * c.q2
+		c.dx[0], c.dx[1], c.dx[2], c.dz[4] = x0, x1, x2, z
+		c.dz[3] = (c.theta[0]*w0+c.theta[1]*w1+c.theta[2]*w2+u)*c.d1 + c.h*z
+		r0 += c.taken[0] * x0
+		r1 += c.taken[1] * x1
+		r2 += c.taken[2] * x2
+		rt += c.count * c.level * z
 	}
-	rows := [4]float64{r0, r1, r2, rt}
-	substitute(b.schur[:], b.pivots[:], rows[:])
-	out.t = rows[3]
+	return [4]float64{r0, r1, r2, rt}
+}
+
+// answer is cell.answer for all groups, and writes the step that follows; it returns what they take of the capacities.
+func (b *embeddedBlocks) answer(right, d []float64, rows *[4]float64, out *step) [3]float64 {
+	s0, s1, s2, st := rows[0], rows[1], rows[2], rows[3]
+	first := 3 * len(b.cells)
 	l0, l1, l2 := 0.0, 0.0, 0.0
 	for g := range b.cells {
 		c := &b.cells[g]
-		dx, du, dv := c.answer(&rows)
-		b.finish(g, &dx, du, dv, &rows, right, d, out)
-		l0 += c.taken[0] * dx[0]
-		l1 += c.taken[1] * dx[1]
-		l2 += c.taken[2] * dx[2]
+		i, at := 3*g, first+2*g
+		q0, q1, q2 := c.use[0]*s0, c.use[1]*s1, c.use[2]*s2
+		rise := c.level * st
+		p := &c.inverse
+		x0 := c.dx[0] + rise*c.g[0] - p[0]*q0 - p[1]*q1 - p[3]*q2
+		x1 := c.dx[1] + rise*c.g[1] - p[1]*q0 - p[2]*q1 - p[4]*q2
+		x2 := c.dx[2] + rise*c.g[2] - p[3]*q0 - p[4]*q1 - p[5]*q2
+		l0 += c.taken[0] * x0
+		l1 += c.taken[1] * x1
+		l2 += c.taken[2] * x2
+		more := (rise + c.lean[0]*q0 + c.lean[1]*q1 + c.lean[2]*q2) * c.q2
+		du := c.dz[3] - (c.theta[0]*q0+c.theta[1]*q1+c.theta[2]*q2)*c.d1 + c.h*more
+		dv := c.dz[4] + more
+		row, rv, ro := (*[2]float64)(d[at:]), (*[2]float64)(b.v[at:]), (*[2]float64)(b.over[at:])
+		du = price(rv[0], ro[0], du, x0+x1+x2-row[0])
+		dv = price(rv[1], ro[1], dv, rise-c.rate[0]*x0-c.rate[1]*x1-c.rate[2]*x2-row[1])
+		prices := (*[2]float64)(out.z[at:])
+		prices[0], prices[1] = du, dv
+		want, own, v, over := (*[3]float64)(right[i:]), (*[3]float64)(d[i:]), (*[3]float64)(b.v[i:]), (*[3]float64)(b.over[i:])
+		x, z := (*[3]float64)(out.x[i:]), (*[3]float64)(out.z[i:])
+		x[0], x[1], x[2] = x0, x1, x2
+		z[0] = price(v[0], over[0], du-c.rate[0]*dv+q0-want[0], -x0-own[0])
+		z[1] = price(v[1], over[1], du-c.rate[1]*dv+q1-want[1], -x1-own[1])
+		z[2] = price(v[2], over[2], du-c.rate[2]*dv+q2-want[2], -x2-own[2])
 	}
-	for j, left := range [3]float64{l0, l1, l2} {
-		i := kinds + j
-		out.z[i] = price(b.v[i], b.over[i], rows[j], left-d[i])
-	}
+	return [3]float64{l0, l1, l2}
 }
 
 // price takes the price of a line from its row where s is large against z, so that s is accurate, and otherwise as eliminated.
@@ -124,20 +164,4 @@ func price(v, over, eliminated, row float64) float64 {
 		return row * over
 	}
 	return eliminated
-}
-
-// finish writes the step of a group.
-func (b *embeddedBlocks) finish(g int, dx *[3]float64, du, dv float64, rows *[4]float64, right, d []float64, out *step) {
-	c := &b.cells[g]
-	i, at := 3*g, 3*len(b.cells)+2*g
-	want, own, v, over := (*[3]float64)(right[i:]), (*[3]float64)(d[i:]), (*[3]float64)(b.v[i:]), (*[3]float64)(b.over[i:])
-	row, rv, ro := (*[2]float64)(d[at:]), (*[2]float64)(b.v[at:]), (*[2]float64)(b.over[at:])
-	x, z, prices := (*[3]float64)(out.x[i:]), (*[3]float64)(out.z[i:]), (*[2]float64)(out.z[at:])
-	du = price(rv[0], ro[0], du, dx[0]+dx[1]+dx[2]-row[0])
-	dv = price(rv[1], ro[1], dv, c.level*rows[3]-c.rate[0]*dx[0]-c.rate[1]*dx[1]-c.rate[2]*dx[2]-row[1])
-	prices[0], prices[1] = du, dv
-	*x = *dx
-	z[0] = price(v[0], over[0], du-c.rate[0]*dv+c.use[0]*rows[0]-want[0], -dx[0]-own[0])
-	z[1] = price(v[1], over[1], du-c.rate[1]*dv+c.use[1]*rows[1]-want[1], -dx[1]-own[1])
-	z[2] = price(v[2], over[2], du-c.rate[2]*dv+c.use[2]*rows[2]-want[2], -dx[2]-own[2])
 }
