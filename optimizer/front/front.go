@@ -112,13 +112,6 @@ type Step struct {
 
 var objectiveNames = [3]string{"time", "cost", "resource"}
 
-// The rule of the planner (optimizer/plan, choose), so that a front and a plan select the same point: an objective's whole
-// step is at least leastRange of its best, and within tie of the best the cheapest wins, the fastest when cost leads.
-const (
-	leastRange = 0.25
-	tie        = 0.01
-)
-
 // Choose marks the front of a set and selects the point that the preference asks for. Points that may break the agreement are
 // not on the front while another keeps it. Of points that are equal in everything the one with the fewest resources
 // is on the front. The error wraps ErrNoPoint when no point has all three numbers. O(n log n).
@@ -137,8 +130,7 @@ func Choose(set Set, preference plan.Preference) (*Front, error) {
 	slices.SortStableFunc(f.Points, order)
 	among := f.candidates()
 	onFront := f.mark(among)
-	weights := []float64{preference.Time, preference.Cost, preference.Resource}
-	at, trades, err := choose(onFront, weights)
+	at, trades, err := choose(onFront, preference)
 	if err != nil {
 		return nil, fmt.Errorf("front of %s: %w", set.Subject, err)
 	}
@@ -154,18 +146,13 @@ func Choose(set Set, preference plan.Preference) (*Front, error) {
 }
 
 // choose selects one of the points and says what one gives up there.
-func choose(points [][]float64, w []float64) (at int, trades []pareto.Trade, err error) {
-	by := pareto.Normalisation{LeastRange: leastRange}
-	c, err := pareto.Select(points, w, by)
-	if err != nil {
-		return 0, nil, err
+func choose(points [][]float64, preference plan.Preference) (at int, trades []pareto.Trade, err error) {
+	amounts, all := make([][3]float64, len(points)), make([]int, len(points))
+	for i, p := range points {
+		amounts[i], all[i] = [3]float64{-p[0], -p[1], -p[2]}, i
 	}
-	utilities, err := pareto.Utilities(points, w, by)
-	if err != nil {
-		return 0, nil, err
-	}
-	at = breakTie(points, utilities, c.Index, w)
-	trades, err = pareto.Trades(points, at, w, by)
+	at = max(0, plan.Select(amounts, all, preference))
+	trades, err = pareto.Trades(points, at, []float64{preference.Time, preference.Cost, preference.Resource}, pareto.Normalisation{LeastRange: plan.LeastRange})
 	return at, trades, err
 }
 
@@ -224,40 +211,6 @@ func (f *Front) labelled() []int {
 		}
 	}
 	return out
-}
-
-// breakTie takes the cheapest of the points that are as good as the best.
-func breakTie(points [][]float64, utilities []float64, best int, w []float64) int {
-	first := []int{1, 0, 2}
-	if w[1] > 0 && w[1] >= max(w[0], w[2]) && w[1] > min(w[0], w[2]) {
-		first = []int{0, 1, 2}
-	}
-	chosen := best
-	for i, p := range points {
-		if relativeLoss(p, points[best], w) > tie || utilities[i] < utilities[best]-tie/leastRange {
-			continue
-		}
-		for _, k := range first {
-			if p[k] != points[chosen][k] {
-				if p[k] > points[chosen][k] {
-					chosen = i
-				}
-				break
-			}
-		}
-	}
-	return chosen
-}
-
-// relativeLoss is the weighted relative loss of a against b; what a gains does not count.
-func relativeLoss(a, b, w []float64) float64 {
-	var sum float64
-	for k, weight := range w {
-		if weight > 0 && a[k] < b[k] {
-			sum += weight * (a[k]/min(b[k], -math.SmallestNonzeroFloat64) - 1)
-		}
-	}
-	return sum
 }
 
 func amounts(v []float64) Amounts {

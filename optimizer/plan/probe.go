@@ -22,7 +22,7 @@ func NextProbe(s Snapshot, measured []training.Observation, affordable []resourc
 	if len(among) == 0 {
 		return nil, ""
 	}
-	sc := scaleOf(b.cs, frontAmong(b.cs, among))
+	sc := scaleOf(pointsOf(b.cs), frontAmong(b.cs, among))
 	options := training.ProbeOptions{MinGain: 0.005, Choices: Allocations(s), Cost: b.probeCost(sc, among),
 		Loss: func(a resources.Allocation, unit float64) float64 { return b.runLoss(sc, a, unit, 0, 0) }}
 	var at []resources.Allocation

@@ -53,9 +53,9 @@ func Worth(s Snapshot, p Plan) (bool, string) {
 func (f *forecast) gain(s Snapshot, p Plan, here, there outcome) (bool, string) {
 	w := s.Preference.normalised()
 	cs := append([]Candidate{here.Candidate, there.Candidate}, p.Candidates...)
-	sc := scaleOf(cs, frontAmong(cs, where(cs, feasible)))
+	sc := scaleOf(pointsOf(cs), frontAmong(cs, where(cs, feasible)))
 	if math.IsInf(sc.best[0], 0) {
-		sc = scaleOf(cs, []int{0, 1})
+		sc = scaleOf(pointsOf(cs), []int{0, 1})
 	}
 	slowSeconds, slowUSD := f.spend(p.Allocation, s.Model.Draws(p.Allocation), restartWeight)
 	better, mean := 0, 0.0

@@ -120,16 +120,8 @@ func (o *Option) judge(l limits) {
 	o.Feasible = o.Fit != TooFew && o.Chance >= sure-1e-12
 }
 
-func (o *Option) objectives() []float64 {
-	return []float64{-o.Seconds.P50, -o.CostUSD.P50, -o.Resource}
-}
-
-// The rule of optimizer/plan, so that a prediction and a plan select alike: a whole step of an objective is at least leastRange
-// of its best, and within tie of the best the cheapest wins, the fastest when cost leads.
-const (
-	leastRange = 0.25
-	tie        = 0.01
-)
+// tie is the relative difference from which on an option counts as cheaper or faster than another.
+const tie = 0.01
 
 // selection marks the front of the options of a market (and of machines at hand) and returns the position of the one that
 // the preference selects; where none is feasible, of the one that is most likely to keep the limits; −1 when nothing fits.
@@ -154,15 +146,17 @@ func selection(options []Option, market Market, l limits, preference plan.Prefer
 	if len(among) == 0 {
 		return -1
 	}
-	points := make([][]float64, len(among))
+	points, amounts := make([][]float64, len(among)), make([][3]float64, len(among))
 	for k, i := range among {
-		points[k] = options[i].objectives()
+		o := &options[i]
+		amounts[k] = [3]float64{o.Seconds.P50, o.CostUSD.P50, o.Resource}
+		points[k] = []float64{-o.Seconds.P50, -o.CostUSD.P50, -o.Resource} // package pareto maximises
 	}
 	edge := pareto.Front(points)
 	for _, k := range edge {
 		options[among[k]].OnFront = true
 	}
-	chosen := among[choose(points, edge, []float64{preference.Time, preference.Cost, preference.Resource})]
+	chosen := among[max(0, plan.Select(amounts, edge, preference))]
 	if len(feasible) == 0 {
 		chosen = likeliest(options, fitting)
 	}
@@ -176,55 +170,6 @@ func likeliest(options []Option, among []int) int {
 		a, b := &options[i], &options[j]
 		return cmp.Or(cmp.Compare(math.Round(100*a.Chance), math.Round(100*b.Chance)), cmp.Compare(b.CostUSD.P95*b.Seconds.P95, a.CostUSD.P95*a.Seconds.P95))
 	})
-}
-
-// choose selects a point of the front.
-func choose(points [][]float64, edge []int, w []float64) int {
-	by := pareto.Normalisation{LeastRange: leastRange}
-	utilities, err := pareto.Utilities(points, w, by)
-	if err != nil { // a preference that is none counts as balanced, as in optimizer/plan
-		w = []float64{1, 1, 1}
-		if utilities, err = pareto.Utilities(points, w, by); err != nil {
-			return edge[0]
-		}
-	}
-	best := edge[0]
-	for _, i := range edge {
-		if utilities[i] > utilities[best] {
-			best = i
-		}
-	}
-	first := []int{1, 0, 2}
-	if w[1] > max(w[0], w[2]) {
-		first = []int{0, 1, 2}
-	}
-	chosen := best
-	for _, i := range edge {
-		if relativeLoss(points[i], points[best], w) <= tie && utilities[i] >= utilities[best]-tie/leastRange && before(points[i], points[chosen], first) {
-			chosen = i
-		}
-	}
-	return chosen
-}
-
-// relativeLoss is the weighted relative loss of a against b; what a gains does not count.
-func relativeLoss(a, b, w []float64) float64 {
-	var sum float64
-	for k, weight := range w {
-		if weight > 0 && a[k] < b[k] {
-			sum += weight * (a[k]/min(b[k], -math.SmallestNonzeroFloat64) - 1)
-		}
-	}
-	return sum
-}
-
-func before(a, b []float64, order []int) bool {
-	for _, k := range order {
-		if a[k] != b[k] {
-			return a[k] > b[k]
-		}
-	}
-	return false
 }
 
 // cheapest are the positions of the n cheapest options of a market that fit, of each configuration the cheapest of a cloud,
