@@ -12,6 +12,9 @@ import (
 // does not wake us as often.
 const hintEvery = 100 * time.Millisecond
 
+// waitingEvents are taken at once when a storm of them has made one hint.
+const waitingEvents = 256
+
 // Watch gives a hint on the channel when something in one of the directories was written, created, renamed or
 // removed. It is only a hint: it may be late, or missing altogether (network file systems, too many watches), and
 // many events make one hint; Poll on a timer tells the truth. Directories are watched, not files, because a watch
@@ -19,7 +22,7 @@ const hintEvery = 100 * time.Millisecond
 // that itself writes beside the log would else wake itself. The channel is closed when ctx ends. The error says that no
 // directory could be watched; go on with the timer alone.
 func Watch(ctx context.Context, ignore func(path string) bool, dirs ...string) (<-chan struct{}, error) {
-	w, err := fsnotify.NewWatcher()
+	w, err := fsnotify.NewBufferedWatcher(waitingEvents)
 	if err != nil {
 		return nil, fmt.Errorf("watch %q: %w", dirs, err)
 	}
@@ -44,9 +47,9 @@ func forward(ctx context.Context, w *fsnotify.Watcher, ignore func(path string) 
 	defer close(hints)
 	telling := func(e fsnotify.Event) bool { return e.Op != fsnotify.Chmod && (ignore == nil || !ignore(e.Name)) }
 	defer w.Close()
-	pause := time.NewTimer(0)
+	pause := time.NewTimer(time.Hour)
 	defer pause.Stop()
-	<-pause.C
+	var last time.Time // when the last hint was given
 	for {
 		select {
 		case <-ctx.Done():
@@ -57,30 +60,31 @@ func forward(ctx context.Context, w *fsnotify.Watcher, ignore func(path string) 
 				continue
 			}
 		}
+		if early := hintEvery - time.Since(last); early > 0 {
+			pause.Reset(early)
+			select {
+			case <-ctx.Done():
+				return
+			case <-pause.C:
+			}
+			drain(w)
+		}
+		last = time.Now()
 		select {
 		case hints <- struct{}{}:
 		default: // one is waiting
 		}
-		pause.Reset(hintEvery)
+	}
+}
+
+// drain takes the events that wait: the hint that follows tells of them too.
+func drain(w *fsnotify.Watcher) {
+	for {
 		select {
-		case <-ctx.Done():
+		case <-w.Events:
+		case <-w.Errors:
+		default:
 			return
-		case <-pause.C:
-		}
-		for quiet := false; !quiet; {
-			select {
-			case e := <-w.Events:
-				if !telling(e) {
-					continue
-				}
-				select { // what came during the pause is worth one more hint
-				case hints <- struct{}{}:
-				default:
-				}
-			case <-w.Errors:
-			default:
-				quiet = true
-			}
 		}
 	}
 }

@@ -100,6 +100,7 @@ type run struct {
 	model       *training.Model
 	modelRows   int           // log rows that the model has seen
 	thinkAgain  time.Duration // monotonic clock before which the agent does not fit or plan again
+	thought     time.Duration // that it has spent on that so far
 	plan        plan.Plan
 	adaptedAt   float64 // progress at the last look for a better allocation
 	lastAction  string

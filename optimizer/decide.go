@@ -125,21 +125,6 @@ func (r *run) refit() {
 	}
 }
 
-// thinkingShare bounds what fitting and planning cost while the job runs: after a piece of work of d, the next one waits
-// for d divided by this share of one CPU.
-const thinkingShare = 0.005
-
-// rested reports whether the agent may think again, so that short units of work do not keep it busy.
-func (r *run) rested() bool { return r.Clock.Monotonic() >= r.thinkAgain }
-
-// think runs a piece of work and takes note of what it cost.
-func (r *run) think(work func()) {
-	from := r.Clock.Monotonic()
-	work()
-	now := r.Clock.Monotonic()
-	r.thinkAgain = now + time.Duration(float64(now-from)/thinkingShare)
-}
-
 func modelRecord(m *training.Model) *journal.Model {
 	form, params, basis := m.Describe()
 	out := &journal.Model{Form: form, Params: map[string]journal.Number{}, Basis: basis, Ignored: m.Ignored(), Checks: []journal.Check{}}

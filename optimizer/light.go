@@ -21,3 +21,32 @@ func (r *run) makeHeavy() {
 		r.heavy, r.lightAt = nil, nil
 	}
 }
+
+// Fitting and planning while the job runs may take thinkingShare of one CPU: after a piece of work of d, the next one waits
+// for d divided by it. In a long run there is less and less to learn, and all of them together may take thinkingLong of
+// the time it has been supervised, beyond thinkingFree: from the second minute and a half on that is the closer bound.
+const (
+	thinkingShare = 0.005
+	thinkingLong  = 0.002
+	thinkingFree  = 300 * time.Millisecond
+)
+
+// rested reports whether the agent may think again, so that short units of work do not keep it busy.
+func (r *run) rested() bool { return r.Clock.Monotonic() >= r.thinkAgain }
+
+// think runs a piece of work and takes note of what it cost.
+func (r *run) think(work func()) {
+	from := r.Clock.Monotonic()
+	work()
+	now := r.Clock.Monotonic()
+	r.thought += now - from
+	r.thinkAgain = now + restAfter(now-from, r.thought, now-r.started)
+}
+
+// restAfter is how long not to think after a piece of work of d, when that makes thought in all in a run that has been
+// supervised for so long.
+func restAfter(d, thought, supervised time.Duration) time.Duration {
+	rest := time.Duration(float64(d) / thinkingShare)
+	earned := time.Duration(float64(thought-thinkingFree)/thinkingLong) - supervised
+	return max(rest, earned)
+}
