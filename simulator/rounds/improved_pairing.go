@@ -73,7 +73,7 @@ func (p *pairing) reset(s *Snapshot) {
 	p.best, p.value = zeros(p.best, n), zeros(p.value, n*p.types)
 	p.at, p.mate, p.before, p.kind = p.at[:0], p.mate[:0], p.before[:0], p.kind[:0]
 	clear(p.index)
-	p.mixed = false
+	p.mixed, p.waiting = false, p.waiting[:0]
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
 		p.index[j.ID] = i

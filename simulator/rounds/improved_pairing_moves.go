@@ -237,6 +237,12 @@ func (p *pairing) do(i int, c change) {
 			p.leave(k)
 		}
 		p.put(i, c.device)
+		for _, w := range p.waiting {
+			if w != i && p.of(w, c.device) > 0 && p.Jobs[w].GPUs <= p.room[c.device] {
+				p.put(w, c.device)
+				p.push(w)
+			}
+		}
 	}
 	if from >= 0 && wasAlone && c.how != swaps {
 		if w, _ := p.filler(from, p.room[from], i); w >= 0 {
