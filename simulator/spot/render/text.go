@@ -30,9 +30,11 @@ func (r *Run) facts() []evaluate.Fact {
 	case alone == 0:
 		add("on demand alone", "%.2f USD", alone)
 	case saving < 0:
-		add("on demand alone", "%.2f USD, %.1f %% less", alone, -100*saving/(1-saving))
+		add("on demand alone", "%.2f USD", alone)
+		add("lost", "%.1f %%", -100*saving)
 	default:
-		add("on demand alone", "%.2f USD, saved %.1f %%", alone, 100*saving)
+		add("on demand alone", "%.2f USD", alone)
+		add("saved", "%.1f %%", 100*saving)
 	}
 	if r.Optimum == nil {
 		add("optimum", "none: nothing is in time")
@@ -50,7 +52,8 @@ func (r *Run) facts() []evaluate.Fact {
 	add("on spot capacity", "%s", span(o.SpotS))
 	add("on demand", "%s", span(o.OnDemandS))
 	add("waiting", "%s", span(o.WaitS))
-	add("machines started", "%d, %s lost to changeovers", o.Starts, span(o.ChangeoverS))
+	add("machines started", "%d", o.Starts)
+	add("in changeovers", "%s", span(o.ChangeoverS))
 	add("taken away", "%d", o.Taken)
 	return out
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"trainopt/simulator/evaluate"
+	"trainopt/simulator/spot"
 )
 
 // tables are the cost by deadline, and the gap to the optimum that is closed against greedy.
@@ -42,7 +43,7 @@ func (s *Sweep) tables(each []*evaluate.Comparison, all [][]Ran) []evaluate.Tabl
 	}
 	closed := evaluate.Table{Title: "share of the gap from greedy to the optimum that is closed, by deadline (× work): of mean costs, with 95 % intervals", Head: head}
 	for i, p := range s.Policies {
-		if p == "greedy" || p == "optimum" {
+		if m, err := spot.Find(p); err != nil || m.Misses || p == "greedy" || p == "optimum" || p == "on-demand" {
 			continue
 		}
 		line := []string{p}
