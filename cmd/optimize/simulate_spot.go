@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -232,7 +233,11 @@ func (f *simulatingSpot) market(e *env, cmd *cobra.Command, r *render.Run) error
 		zones = append(zones, t...)
 	}
 	var err error
-	if r.Market, err = spot.NewMarket(strings.Join(f.traces, ", "), zones...); err != nil {
+	names := make([]string, len(f.traces))
+	for i, path := range f.traces {
+		names[i] = filepath.Base(path)
+	}
+	if r.Market, err = spot.NewMarket(strings.Join(names, ", "), zones...); err != nil {
 		return fmt.Errorf("--trace %s: %w", strings.Join(f.traces, ","), err)
 	}
 	r.From = int(math.Round(start / r.Market.TickS))
