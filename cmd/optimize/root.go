@@ -178,7 +178,7 @@ reports what was promised, predicted, paid and saved.`,
 				if _, err := os.Stat(inDir(e.dir, args[0])); err == nil {
 					return usageError{fmt.Errorf("unknown command %q: to train it, say `optimize --train %s`", args[0], args[0])}
 				}
-				return usageError{fmt.Errorf("unknown command %q: `optimize help` lists them", args[0])}
+				return usageError{fmt.Errorf("unknown command %q: %s", args[0], meant(cmd, args[0]))}
 			}
 			return cmd.Help()
 		},
@@ -246,11 +246,28 @@ func wrapLine(line string) string {
 	return strings.Join(append(out, now), "\n")
 }
 
-// wrapArgs makes a wrong number of arguments a usage error.
+// meant names the command that one was probably to be, where one is near, or where they are listed.
+func meant(cmd *cobra.Command, word string) string {
+	known := map[string]string{}
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			known[sub.Name()] = sub.Name()
+		}
+	}
+	if best := nearest(word, known); editDistance(strings.ToLower(word), best) <= 1+len(word)/4 {
+		return fmt.Sprintf("nearest known is `%s %s`", cmd.CommandPath(), best)
+	}
+	return fmt.Sprintf("`%s --help` lists them", cmd.CommandPath())
+}
+
+// wrapArgs makes a wrong number of arguments a usage error, and a word where a further command is expected an unknown one.
 func wrapArgs(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(c *cobra.Command, args []string) error {
 			if err := check(c, args); err != nil {
+				if c.HasSubCommands() && len(args) > 0 {
+					return usageError{fmt.Errorf("unknown command %q of `%s`: %s", args[0], c.CommandPath(), meant(c, args[0]))}
+				}
 				return usageError{fmt.Errorf("%s: %w; see `optimize %s --help`", c.Name(), err, c.Name())}
 			}
 			return nil

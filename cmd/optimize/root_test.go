@@ -35,6 +35,23 @@ func TestRewriteArgs(t *testing.T) {
 	}
 }
 
+// TestUnknownCommands: one line that names the command that was probably meant, or says where they are listed.
+func TestUnknownCommands(t *testing.T) {
+	for args, want := range map[string]string{
+		"predct":       "unknown command \"predct\": nearest known is `optimize predict`",
+		"runs lst":     "unknown command \"lst\" of `optimize runs`: nearest known is `optimize runs list`",
+		"prices imprt": "nearest known is `optimize prices import`",
+		"xylophone":    "unknown command \"xylophone\": `optimize --help` lists them",
+		"runs nothing": "`optimize runs --help` lists them",
+	} {
+		w := newWorld(t)
+		code, out, errs := w.run(strings.Fields(args)...)
+		if code != optimizer.CodeUsage || out != "" || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%s: exit %d, %q, %q: want 2 and %q", args, code, out, errs, want)
+		}
+	}
+}
+
 // TestSeveralScripts: each is optimised in turn, with one summary; the exit code is the first that is not 0.
 func TestSeveralScripts(t *testing.T) {
 	needPython(t)

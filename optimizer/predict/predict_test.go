@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -580,4 +581,40 @@ func TestProperties(t *testing.T) {
 			t.Fatal("feasible, and not with wider limits")
 		}
 	})
+}
+
+// counting is a predictor that counts what it is asked.
+type counting struct {
+	Predictor
+	mu    *sync.Mutex
+	asked map[transfer.Quantity]int
+}
+
+func (c counting) Predict(q transfer.Query, what transfer.Quantity) (transfer.Estimate, error) {
+	c.mu.Lock()
+	c.asked[what]++
+	c.mu.Unlock()
+	return c.Predictor.Predict(q, what)
+}
+
+// TestAsksNoMoreThanItUses: whole trainings are predicted only where nothing else has a basis.
+func TestAsksNoMoreThanItUses(t *testing.T) {
+	for name, c := range map[string]struct {
+		epochs float64
+		want   bool
+	}{"the work is known": {10, false}, "it is not": {math.NaN(), true}} {
+		f := newFake()
+		f.train = 360_000
+		asked := counting{mu: &sync.Mutex{}, asked: map[transfer.Quantity]int{}}
+		_, err := Ask(asking(func(q *Question) { q.Job.Epochs = c.epochs }), nil, func(list []history.Entry) Predictor {
+			asked.Predictor = f.learn(list)
+			return asked
+		})
+		if err != nil && !errors.Is(err, transfer.ErrNoBasis) {
+			t.Fatal(err)
+		}
+		if got := asked.asked[transfer.Trainings] > 0; got != c.want {
+			t.Errorf("%s: whole trainings were asked for: %t, want %t", name, got, c.want)
+		}
+	}
 }
