@@ -54,7 +54,9 @@ type program struct {
 // run on a type of which there are fewer devices than it takes, and leaves out pairs that get less done than their jobs would by
 // taking turns, so that nothing is lost.
 func (p solver) program(s *Snapshot) *program {
-	g := &program{snapshot: s}
+	n := len(s.Jobs)
+	g := &program{snapshot: s, jobs: make([]int, 0, n)}
+	g.Rate, g.Scale, g.Devices = make([][]float64, 0, n), make([]float64, 0, n), make([]float64, 0, len(s.Devices))
 	for d := range s.Devices {
 		g.Devices = append(g.Devices, float64(s.Devices[d].Count))
 	}
@@ -304,22 +306,30 @@ func (p solver) allBest(g *program) (sol solve.Solution, ok bool) {
 		return sol, false
 	}
 	free := slices.Clone(g.Devices)
-	shares := make([]float64, len(g.jobs)*len(free))
 	for i, rate := range g.Rate {
-		best := 0
-		for d, n := range g.Devices {
-			if n > 0 && (rate[d] > rate[best] || g.Devices[best] == 0) {
-				best = d
-			}
-		}
+		best := g.fastest(rate)
 		if free[best] -= g.Scale[i]; free[best] < 0 {
 			return sol, false
 		}
+	}
+	shares := make([]float64, len(g.jobs)*len(free))
+	for i, rate := range g.Rate {
 		x := shares[i*len(free) : (i+1)*len(free)]
-		x[best] = 1
+		x[g.fastest(rate)] = 1
 		sol.X = append(sol.X, x)
 	}
 	return sol, true
+}
+
+// fastest is the first of the types with devices on which a rate is highest.
+func (g *program) fastest(rate []float64) int {
+	best := 0
+	for d, n := range g.Devices {
+		if n > 0 && (rate[d] > rate[best] || g.Devices[best] == 0) {
+			best = d
+		}
+	}
+	return best
 }
 
 // useIdle gives devices that are not shared out to the jobs that wait and can use them: on each type, from the last to the first,

@@ -301,55 +301,71 @@ const (
 	embeddedInfeasible
 )
 
-// norms are Euclidean lengths in the scale of ECOS.
-type norms struct{ x, s, z, h, rx, rz, gz float64 }
-
-func (e *embedding) norms() (n norms) {
+// primalNorms are the Euclidean lengths of x, s and what is left of the rows, in the scale of ECOS.
+func (e *embedding) primalNorms() (x, s, left float64) {
 	cols := len(e.columns)
-	x, rx, scale, over, count := e.x, e.rx[:cols], e.colScale[:cols], e.overCol[:cols], e.count[:cols]
-	for k, v := range x[:cols] {
-		n.x += count[k] * sq(v*scale[k])
-		n.rx += count[k] * sq(rx[k]*over[k])
+	scale, count := e.colScale[:cols], e.count[:cols]
+	for k, v := range e.x[:cols] {
+		x += count[k] * sq(v*scale[k])
 	}
-	n.gz = n.rx
 	if e.rising {
-		n.x += sq(e.t * e.colScale[cols])
-		n.rx += sq(e.rxT * e.overCol[cols])
-		n.gz += sq((e.rxT + e.aim()*e.tau) * e.overCol[cols])
+		x += sq(e.t * e.colScale[cols])
 	}
-	s, z, rz := e.s, e.z[:len(e.s)], e.rz[:len(e.s)]
-	count, scale, over = e.count[:len(s)], e.rowScale[:len(s)], e.overRow[:len(s)]
-	for i, v := range s {
+	n := len(e.s)
+	rz, over, count := e.rz[:n], e.overRow[:n], e.count[:n]
+	for i, v := range e.s {
 		m, o := count[i], over[i]
-		n.s += m * sq(v*o)
-		n.z += m * sq(z[i]*scale[i])
-		n.rz += m * sq(rz[i]*o)
+		s += m * sq(v*o)
+		left += m * sq(rz[i]*o)
 	}
-	return norms{math.Sqrt(n.x), math.Sqrt(n.s), math.Sqrt(n.z), e.hNorm, math.Sqrt(n.rx), math.Sqrt(n.rz), math.Sqrt(n.gz)}
+	return math.Sqrt(x), math.Sqrt(s), math.Sqrt(left)
+}
+
+// dualNorms are those of z, of what is left of the columns, and of G'z.
+func (e *embedding) dualNorms() (z, left, gz float64) {
+	cols := len(e.columns)
+	over, count := e.overCol[:cols], e.count[:cols]
+	for k, v := range e.rx[:cols] {
+		left += count[k] * sq(v*over[k])
+	}
+	gz = left
+	if e.rising {
+		left += sq(e.rxT * e.overCol[cols])
+		gz += sq((e.rxT + e.aim()*e.tau) * e.overCol[cols])
+	}
+	n := len(e.z)
+	scale, count := e.rowScale[:n], e.count[:n]
+	for i, v := range e.z {
+		z += count[i] * sq(v*scale[i])
+	}
+	return math.Sqrt(z), math.Sqrt(left), math.Sqrt(gz)
 }
 
 func sq(v float64) float64 { return v * v }
 
 // look says whether the iterate is an answer, to a tolerance, and gives its primal residual.
 func (e *embedding) look(tolerance, gapTolerance float64) (state embeddedState, primal float64) {
-	n := e.norms()
+	x, s, left := e.primalNorms()
+	primal = left / max(max(1, e.hNorm)+x+s, 1) / e.tau
+	relative := math.Inf(1)
+	if p, d := e.cx/e.tau, -e.hz/e.tau; p < 0 {
+		relative = e.gap / -p
+	} else if d > 0 {
+		relative = e.gap / d
+	}
+	solved := (-e.cx > 0 || -e.hz >= -gapTolerance) && primal < tolerance && (e.gap < gapTolerance || relative < gapTolerance)
+	if !solved && e.hz >= 0 {
+		return embeddedGoing, primal
+	}
+	z, left, gz := e.dualNorms()
 	cost := 1.0 // ‖c‖, at least 1
 	if e.rising {
 		cost = max(1, 1/e.colScale[len(e.columns)])
 	}
-	primal = n.rz / max(max(1, n.h)+n.x+n.s, 1) / e.tau
-	dual := n.rx / max(cost+n.z, 1) / e.tau
-	gap := e.gap
-	relative := math.Inf(1)
-	if p, d := e.cx/e.tau, -e.hz/e.tau; p < 0 {
-		relative = gap / -p
-	} else if d > 0 {
-		relative = gap / d
-	}
 	switch {
-	case (-e.cx > 0 || -e.hz >= -gapTolerance) && primal < tolerance && dual < tolerance && (gap < gapTolerance || relative < gapTolerance):
+	case solved && left/max(cost+z, 1)/e.tau < tolerance:
 		return embeddedSolved, primal
-	case e.hz/max(n.z, 1) < -embeddedTolerance && n.gz/max(n.z, 1) < tolerance:
+	case e.hz/max(z, 1) < -embeddedTolerance && gz/max(z, 1) < tolerance:
 		return embeddedInfeasible, primal
 	}
 	return embeddedGoing, primal

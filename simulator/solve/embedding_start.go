@@ -60,12 +60,22 @@ func (e *embedding) scale() {
 	}
 	for range embeddedRounds {
 		clear(row)
-		clear(col)
-		e.each(func(i, k int, v float64) {
-			v = math.Abs(v) / (e.rowScale[i] * e.colScale[k])
-			row[i] = max(row[i], v)
-			col[k] = max(col[k], v)
-		})
+		col[len(e.columns)] = 0
+		for k := range e.columns {
+			c := &e.columns[k]
+			most := e.see(row, k, 1, e.colScale[k])
+			most = max(most, e.see(row, e.timeLine(c.a), 1, e.colScale[k]), e.see(row, e.progressLine(c.a), c.rateA, e.colScale[k]))
+			if c.b >= 0 {
+				most = max(most, e.see(row, e.timeLine(c.b), 1, e.colScale[k]), e.see(row, e.progressLine(c.b), c.rateB, e.colScale[k]))
+			}
+			col[k] = max(most, e.see(row, e.kindLine(c.kind), c.use, e.colScale[k]))
+		}
+		if e.rising {
+			last := len(e.columns)
+			for g := range e.groups {
+				col[last] = max(col[last], e.see(row, e.progressLine(g), 1, e.colScale[last]))
+			}
+		}
 		for i, v := range row {
 			e.rowScale[i] *= scaleOf(v)
 		}
@@ -91,22 +101,11 @@ func scaleOf(most float64) float64 {
 	return math.Sqrt(most)
 }
 
-// each calls f for the numbers of G; t is the last column.
-func (e *embedding) each(f func(line, column int, v float64)) {
-	for k := range e.columns {
-		c := &e.columns[k]
-		f(k, k, -1)
-		f(e.timeLine(c.a), k, 1)
-		f(e.progressLine(c.a), k, -c.rateA)
-		if c.b >= 0 {
-			f(e.timeLine(c.b), k, 1)
-			f(e.progressLine(c.b), k, -c.rateB)
-		}
-		f(e.kindLine(c.kind), k, c.use)
+// see scales a number of G, which may be without its sign, and notes it in its row.
+func (e *embedding) see(row []float64, line int, v, column float64) float64 {
+	v /= e.rowScale[line] * column
+	if v > row[line] {
+		row[line] = v
 	}
-	if e.rising {
-		for g := range e.groups {
-			f(e.progressLine(g), len(e.columns), 1)
-		}
-	}
+	return v
 }
