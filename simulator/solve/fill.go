@@ -104,8 +104,11 @@ func waterFill(what string, s *Sharing, weight []float64, entities []Entity) (So
 		stuck = stuck || f.limit[i] == 0 && f.weightOf(i) > 0
 	}
 	err = f.run()
-	if f.point == nil {
+	if f.point == nil && err == nil {
 		return demand(what, s, pairing, nil)
+	}
+	if f.point == nil {
+		return Solution{}, err
 	}
 	sol := f.of.solution(f.point)
 	sol.Value, sol.Gap = math.Inf(1), f.shortage+f.of.missing(f.point.x)
@@ -169,36 +172,35 @@ const (
 	roseSome                 // rounding ended it before that was proven
 )
 
-// rise raises the levels as far as all together can go. From a height that cannot be
-// reached on the straight way from here, the prices that prove it give a lower one, and so on; every height is at least what
-// can be reached, as no way bends upwards.
+// rise raises the levels as far as all together can go. From a height that cannot be reached on the straight way from here, the
+// prices that prove it give a lower one, and so on; every height is at least what can be reached, as no way bends upwards.
 func (f *filling) rise() rose {
 	top := f.top()
 	height := top
-	level := make([]float64, len(f.level))
+	var level []float64
 	part, bound := 0.0, 0.0
 	for range 60 {
-		copy(level, f.level)
-		f.at(height, level)
-		part, bound = f.reach(level)
-		if part >= 1-levelGap {
+		any := false
+		if level, any = f.to(height); !any {
+			if height == top {
+				return roseToTop
+			}
+			f.above = max(bound, 0.1*levelGap)
+			return roseToPrices
+		}
+		if part, bound = f.reach(level); part >= 1-levelGap {
 			break
 		}
 		lower := height
 		if bound < 1 {
 			lower = f.lower(height, level, bound)
 		}
-		if part < 0 && !(lower < height) { // not even the present levels were met: there is no room between rounding and limits
+		if lower < height {
+			height = lower
+		} else if part < 0 { // not even the present levels were met: there is no room between rounding and limits
 			f.giveWay()
-			continue
-		}
-		if !(lower < height) {
+		} else {
 			break // rounding: the shortage tells
-		}
-		height = lower
-		if f.point != nil && f.negligible(height) {
-			f.above = max(bound, 0.1*levelGap)
-			return roseToPrices
 		}
 	}
 	f.above = max(math.Abs(bound-part), 0.1*levelGap)
@@ -206,6 +208,7 @@ func (f *filling) rise() rose {
 	missing, gained := 0.0, 0.0
 	for i, v := range level {
 		if way := v - f.level[i]; way > 0 {
+			v = max(v, leastLevel*f.limit[i])
 			missing = max(missing, (bound-part)*way/v)
 			gained = max(gained, part*way/v)
 			f.level[i] += way * part
@@ -221,16 +224,18 @@ func (f *filling) rise() rose {
 	return roseToPrices
 }
 
-// negligible says that up to a height nobody rises by more than rounding.
-func (f *filling) negligible(height float64) bool {
-	level := slices.Clone(f.level)
+// to is what the levels are at a height. Who would rise by no more than rounding stays.
+func (f *filling) to(height float64) (level []float64, any bool) {
+	level = slices.Clone(f.level)
 	f.at(height, level)
 	for i, v := range level {
-		if v-f.level[i] > 0.1*certainly*max(v, leastLevel*f.limit[i]) {
-			return false
+		if v-f.level[i] <= leastWay*f.limit[i] {
+			level[i] = f.level[i]
+		} else {
+			any = true
 		}
 	}
-	return true
+	return level, any
 }
 
 // promisedLevelGap is what is promised of levels: they add up the gaps of several programs.
@@ -248,7 +253,7 @@ func (f *filling) giveWay() {
 
 // levelGap is the part of a rise that may be missing when it counts as done. As much is taken off levels and limits of full jobs, so
 // that rounding does not make them impossible.
-const levelGap = 1e-10
+const levelGap = 1e-11
 
 // reach solves for the largest part of the way from the present levels to others: what was reached, and what the prices kept prove
 // to be out of reach. It may stop when all of the way is out of reach.
@@ -419,6 +424,7 @@ func (f *filling) fillByPrice() {
 }
 
 const (
-	certainly  = 1e-8 // what a full job could at most get more, relative
-	leastLevel = 1e-3 // of a job's limit, the level that roundings are measured by at least
+	certainly  = 1e-8  // what a full job could at most get more, relative
+	leastWay   = 1e-10 // of a job's limit, what counts as a rise at least
+	leastLevel = 1e-3  // of a job's limit, the level that roundings are measured by at least
 )
