@@ -21,8 +21,11 @@ type Entity struct {
 // All jobs rise together until some cannot: either they have all their time on the best kind they may use, which is known
 // beforehand, or kinds of devices are full, which a program over shares tells. Between such events levels are found by Newton's
 // method on the prices. Without pairs at least one kind is full after every program, so that there are at most as many as kinds
-// (each of some steps), not as many as jobs. With pairs there may be as many as groups of equal jobs, each level is exact to about
-// 1e-5, and levels above the worst may be off by as much as faster jobs can make of that.
+// (each of some steps), not as many as jobs. With pairs there may be as many as groups of equal jobs.
+//
+// Levels are exact to 1e-6, with pairs to 1e-5, in the sense of Gap; a level above the worst may besides be off by a ten-millionth of
+// the job's fastest rate, as faster jobs make much of what others lack by rounding. ErrUnfinished is a Gap above 1e-6, which
+// happens with pairs that leave no room.
 func WaterFill(s Sharing, weight []float64) (Solution, error) {
 	return waterFill("water filling", &s, weight, nil)
 }

@@ -145,7 +145,7 @@ func checkFair(t *rapid.T, s Sharing, weight []float64, sol Solution) {
 			done[i] = 0
 		}
 	}
-	right := func(want []float64) bool { return want != nil && awayFrom(s, want, done, 1e-6, 0.01) < 0 }
+	right := func(want []float64) bool { return want != nil && awayFrom(s, want, done, 1e-6, 0.1) < 0 }
 	if right(levelsByProgram(s, byWeight(weight))) {
 		return
 	}
