@@ -28,8 +28,10 @@ type pairing struct {
 	room     []int     // by type
 	mixed    bool      // there are jobs of several sizes
 
-	kind   []int // by job
+	group  []int // by job: its kind, as numbered in kinds
 	kinds  map[kindName]int
+	crowd  []float64 // by group: number of its jobs
+	kind   []int     // by job: its group or, where pairs of a group differ, itself
 	wide   int       // room for kinds in slowed
 	slowed []float64 // kind × kind × type: rate of the first beside the second by its rate alone; 0 no pair, NaN not looked at
 
@@ -72,6 +74,7 @@ func (p *pairing) reset(s *Snapshot) {
 	n := len(s.Jobs)
 	p.best, p.value = zeros(p.best, n), zeros(p.value, n*p.types)
 	p.at, p.mate, p.before, p.kind = p.at[:0], p.mate[:0], p.before[:0], p.kind[:0]
+	p.group, p.crowd = p.group[:0], zeros(p.crowd, len(p.crowd))
 	clear(p.index)
 	p.mixed, p.waiting = false, p.waiting[:0]
 	for i := range s.Jobs {
@@ -84,25 +87,29 @@ func (p *pairing) reset(s *Snapshot) {
 			was = w.device
 		}
 		p.before = append(p.before, was)
-		p.kind = append(p.kind, p.kindOf(i))
+		p.join(i)
 		p.mixed = p.mixed || j.GPUs != s.Jobs[0].GPUs
 	}
 	p.room, _ = freeDevices(s)
 	p.widen()
 }
 
-// kindOf numbers the kinds of jobs; where pairs of a kind differ each job is one.
-func (p *pairing) kindOf(i int) int {
-	if !p.byKind {
-		return i
-	}
-	name := kindName{p.Jobs[i].Type, p.Jobs[i].GPUs}
+// join numbers the kind of a job.
+func (p *pairing) join(i int) {
+	j := &p.Jobs[i]
+	name := kindName{j.Type, j.GPUs}
 	k, ok := p.kinds[name]
 	if !ok {
 		k = len(p.kinds)
 		p.kinds[name] = k
+		p.crowd = append(p.crowd, 0)
 	}
-	return k
+	p.crowd[k]++
+	p.group = append(p.group, k)
+	if !p.byKind {
+		k = i
+	}
+	p.kind = append(p.kind, k)
 }
 
 // widen makes room for all kinds, and forgets what is known of pairs where it may have changed.

@@ -26,15 +26,18 @@ func TestImprovedResults(t *testing.T) {
 	}{
 		"best match":           {"best_match", false, false, 0, 11.975},
 		"shortest first":       {"srtf", false, false, 0, 11.986},
+		"pairs":                {"best_match_packed", true, false, 0, 16.029},
+		"pairs, shortest":      {"srtf_packed", true, false, 0, 16.047},
+		"pairs, restarts cost": {"srtf_packed", true, false, 60, 16.077},
 		"whole rounds":         {"srtf", false, true, 0, 12.038},
 		"restarts cost 60 s":   {"srtf", false, false, 60, 11.989},
 		"shortest, multi":      {"srtf", true, false, 0, 16.027},
 		"FIFO":                 {"fifo_perf", false, false, 0, 11.947},
 		"shares of everything": {"isolated", false, false, 0, 12.08},
-		"Sia":                  {"sia", true, false, 0, 7.23},
+		"Sia":                  {"sia", true, false, 0, 7.166},
 		"ElasticFlow":          {"elasticflow", false, false, 0, 3.525},
-		"Themis":               {"themis", true, false, 0, 16.103},
-		"Tiresias":             {"tiresias", true, false, 0, 15.441},
+		"Themis":               {"themis", true, false, 0, 16.034},
+		"Tiresias":             {"tiresias", true, false, 0, 15.413},
 		"cheapest":             {"cheapest", true, false, 0, 42.33},
 	} {
 		o := few
@@ -83,7 +86,7 @@ func TestBetterThanGavel(t *testing.T) {
 }
 
 func TestSameBytesOnOneAndTwoCores(t *testing.T) {
-	for _, policy := range []string{"srtf", "gandiva", "sia", "cheapest", "isolated"} {
+	for _, policy := range []string{"srtf", "srtf_packed", "best_match_packed", "gandiva", "sia", "cheapest", "isolated"} {
 		var bytes []string
 		for _, cores := range []int{1, 2} {
 			before := runtime.GOMAXPROCS(cores)

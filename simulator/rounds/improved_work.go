@@ -73,7 +73,11 @@ func (m *improved) leave(t *tenant) {
 // enter gives a tenant devices of the type that it is to have, and works out when the first of its jobs ends.
 func (m *improved) enter(t *tenant) {
 	t.device = t.want
-	t.where, t.spread = m.floor.take(t.device, t.gpus, t.where[:0], t.a.last)
+	last := t.a.last
+	if t.b != nil && (t.a.stopped < m.now || last.device != t.device) { // whoever is there need not move
+		last = t.b.last
+	}
+	t.where, t.spread = m.floor.take(t.device, t.gpus, t.where[:0], last)
 	t.pace, t.paceB = m.paces(t)
 	t.since, t.resumes = m.now, m.now+m.resume(t)
 	m.running = append(m.running, t)

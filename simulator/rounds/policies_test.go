@@ -138,7 +138,7 @@ func TestPolicyNames(t *testing.T) {
 // Every policy gives what there is, and its allocation is the same for the same seed.
 func TestPoliciesGiveWhatThereIs(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		name := rapid.SampledFrom([]string{"fifo", "fifo_perf", "fifo_packed", "isolated", "proportional", "gandiva", "allox"}).Draw(r, "policy")
+		name := rapid.SampledFrom([]string{"fifo", "fifo_perf", "fifo_packed", "isolated", "proportional", "gandiva", "allox", "best_match", "best_match_packed", "srtf", "srtf_packed"}).Draw(r, "policy")
 		multi := name != "allox" && rapid.Bool().Draw(r, "multi")
 		count := rapid.IntRange(1, 9)
 		devices := roundstest.Cluster(count.Draw(r, "k80"), count.Draw(r, "p100"), count.Draw(r, "v100"))
