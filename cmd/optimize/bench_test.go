@@ -11,10 +11,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
-
-	"trainopt/optimizer/journal"
 )
 
 // program is the program as users build it: the test binary is larger and starts slower.
@@ -54,77 +50,6 @@ func BenchmarkStartup(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-}
-
-// used is the CPU time of a process so far, and its peak resident memory.
-func used(pid int) (cpu time.Duration, peakMiB float64) {
-	proc := filepath.Join("/proc", strconv.Itoa(pid))
-	stat, _ := os.ReadFile(filepath.Join(proc, "stat"))
-	if i := strings.LastIndex(string(stat), ") "); i > 0 {
-		f := strings.Fields(string(stat)[i+2:])
-		user, _ := strconv.Atoi(f[11])
-		system, _ := strconv.Atoi(f[12])
-		cpu = time.Duration(user+system) * 10 * time.Millisecond
-	}
-	status, _ := os.ReadFile(filepath.Join(proc, "status"))
-	for _, line := range strings.Split(string(status), "\n") {
-		if kb, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			n, _ := strconv.ParseFloat(strings.Fields(kb)[0], 64)
-			peakMiB = n / 1024
-		}
-	}
-	return cpu, peakMiB
-}
-
-// BenchmarkSupervision measures the agent and its keeper while they supervise a job at 1 Hz that writes a training row
-// every 0.4 s: CPU in percent of one core (promise: below 1), peak resident memory in MiB (promise: below 64).
-func BenchmarkSupervision(b *testing.B) {
-	if _, err := exec.LookPath("python3"); err != nil {
-		b.Skip("python3 is not installed")
-	}
-	const warm, measure = 5 * time.Second, 30 * time.Second
-	for b.Loop() {
-		dir := b.TempDir()
-		script := filepath.Join(dir, "count.py")
-		if err := os.WriteFile(script, []byte(counting), 0o600); err != nil {
-			b.Fatal(err)
-		}
-		cmd := command(b, dir, "--train", script, "--epochs", "100000", "--quiet", "--budget", "100", "--deadline", "10h", "--planner", "static")
-		cmd.Env = append(cmd.Env, "PACE=0.4")
-		if err := cmd.Start(); err != nil {
-			b.Fatal(err)
-		}
-		time.Sleep(warm)
-		keeper := keeperOf(b, dir)
-		agent0, _ := used(cmd.Process.Pid)
-		keeper0, _ := used(keeper)
-		time.Sleep(measure)
-		agent1, agentMiB := used(cmd.Process.Pid)
-		keeper1, keeperMiB := used(keeper)
-		b.ReportMetric(100*float64(agent1-agent0+keeper1-keeper0)/float64(measure), "%-of-a-core")
-		b.ReportMetric(agentMiB, "agent-MiB")
-		b.ReportMetric(keeperMiB, "keeper-MiB")
-		_ = cmd.Process.Signal(unix.SIGTERM)
-		_ = cmd.Wait()
-	}
-}
-
-func keeperOf(b *testing.B, dir string) int {
-	b.Helper()
-	entries, err := journal.List(filepath.Join(dir, ".optimize"))
-	if err != nil || len(entries) == 0 {
-		b.Fatalf("no run: %v", err)
-	}
-	data, err := os.ReadFile(filepath.Join(entries[0].Dir, "started.json"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(data), `"keeper_pid":`)
-	pid, err := strconv.Atoi(strings.TrimSpace(rest[:strings.IndexAny(rest, ",}\n")]))
-	if err != nil {
-		b.Fatalf("keeper's pid in %s: %v", data, err)
-	}
-	return pid
 }
 
 // BenchmarkWallTime runs the same training bare and wrapped, in pairs of alternating order, and reports by how many

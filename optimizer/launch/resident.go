@@ -14,16 +14,19 @@ import (
 // again, from the page cache as a rule. It costs a few milliseconds, and never fails: what cannot be given back stays.
 func ReleaseMemory() {
 	debug.FreeOSMemory()
+	if self, err := os.Readlink("/proc/self/exe"); err == nil {
+		dropPages(self)
+	}
+}
+
+// dropPages lets go of the pages of a file that is mapped to be read or executed. What is needed again comes page by page
+// where the kernel lets us choose, not 2 MiB for the sake of one: speed is not what looking after a job needs.
+func dropPages(file string) {
 	maps, err := os.ReadFile("/proc/self/smaps")
 	if err != nil {
 		return
 	}
-	self, err := os.Readlink("/proc/self/exe")
-	if err != nil {
-		return
-	}
-	for _, r := range unchangedPages(maps, self) {
-		// Page by page, not 2 MiB for the sake of one of them: speed is not what looking after a job needs.
+	for _, r := range unchangedPages(maps, file) {
 		unix.Syscall(unix.SYS_MADVISE, r.start, r.end-r.start, unix.MADV_NOHUGEPAGE)
 		// The range is one mapping of a file that was never written to, so its pages can be had again from there.
 		unix.Syscall(unix.SYS_MADVISE, r.start, r.end-r.start, unix.MADV_DONTNEED)

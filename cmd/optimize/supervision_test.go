@@ -1,0 +1,165 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"trainopt/optimizer/journal"
+)
+
+// The promise of supervision: agent and keeper together stay below both.
+const (
+	promisedPercent = 1.0 // of one core
+	promisedMiB     = 64.0
+)
+
+// footprint is what a process has used and holds.
+type footprint struct {
+	cpu      time.Duration // user and system so far
+	resident float64       // MiB, pages of the program that it shares with other processes counted in full
+	share    float64       // MiB, such pages divided by the processes that share them; 0 where the kernel does not tell
+	peak     float64       // MiB, the highest resident so far
+}
+
+// footprintOf reads /proc; a process that has ended has none.
+func footprintOf(pid int) (footprint, error) {
+	var f footprint
+	proc := filepath.Join("/proc", strconv.Itoa(pid))
+	stat, err := os.ReadFile(filepath.Join(proc, "stat"))
+	if err != nil {
+		return f, err
+	}
+	fields := strings.Fields(string(stat)[strings.LastIndex(string(stat), ") ")+2:])
+	for _, ticks := range fields[11:13] {
+		n, err := strconv.Atoi(ticks)
+		if err != nil {
+			return f, fmt.Errorf("read %s/stat: %w", proc, err)
+		}
+		f.cpu += time.Duration(n) * 10 * time.Millisecond
+	}
+	f.resident, f.peak = mebibytes(proc, "status", "VmRSS:"), mebibytes(proc, "status", "VmHWM:")
+	f.share = mebibytes(proc, "smaps_rollup", "Pss:")
+	return f, nil
+}
+
+// mebibytes finds a line "name number kB"; 0 when there is none.
+func mebibytes(proc, file, name string) float64 {
+	text, _ := os.ReadFile(filepath.Join(proc, file))
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, name); ok {
+			n, _ := strconv.ParseFloat(strings.Fields(rest)[0], 64)
+			return n / 1024
+		}
+	}
+	return 0
+}
+
+// keeperOf is the keeper of the newest job of the only run in a directory; 0 while there is none.
+func keeperOf(dir string) int {
+	entries, err := journal.List(filepath.Join(dir, ".optimize"))
+	if err != nil || len(entries) == 0 {
+		return 0
+	}
+	data, err := os.ReadFile(filepath.Join(entries[0].Dir, "started.json"))
+	_, rest, found := strings.Cut(string(data), `"keeper_pid":`)
+	if err != nil || !found {
+		return 0
+	}
+	pid, _ := strconv.Atoi(strings.TrimSpace(rest[:strings.IndexAny(rest, ",}\n")]))
+	return pid
+}
+
+// TestSupervisionIsSmall: a real agent, once the job has settled, and its keeper hold less memory than promised.
+func TestSupervisionIsSmall(t *testing.T) {
+	needPython(t)
+	if testing.Short() {
+		t.Skip("ten seconds of a training")
+	}
+	w := newWorld(t)
+	agent := w.agent("--train", w.write("count.py", counting), "--epochs", "100000", "--quiet", "--planner", "static")
+	var small, big footprint
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		var err1, err2 error
+		big, err1 = footprintOf(agent.Process.Pid)
+		small, err2 = footprintOf(keeperOf(w.dir))
+		if err1 != nil || err2 != nil {
+			continue // it is starting
+		}
+		if big.share == 0 || small.share == 0 {
+			t.Skip("this kernel does not tell the proportional share of a process")
+		}
+		if big.share+small.share < promisedMiB && big.cpu > 0 && big.resident < big.peak-1 { // what planning needed is given back
+			return
+		}
+	}
+	t.Errorf("agent %.1f MiB (resident %.1f, peak %.1f), keeper %.1f MiB: want below %g together, and less resident than at the start",
+		big.share, big.resident, big.peak, small.share, promisedMiB)
+}
+
+// BenchmarkSupervision measures the agent and its keeper while they supervise trainings at 1 Hz: CPU in percent of one core
+// (promise: below 1), and memory together, in MiB (promise: below 64) three ways. Pss counts a page of the program that
+// both have once; resident counts it twice; peak is the highest resident of each since it started, planning included.
+// Rows come every 0.1, 0.4 and 1 s, or as fast as a real network learns.
+func BenchmarkSupervision(b *testing.B) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		b.Skip("python3 is not installed")
+	}
+	digits, err := filepath.Abs(filepath.Join("..", "..", "examples", "train_digits.py"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, pace := range []string{"0.1", "0.4", "1"} {
+		b.Run("row-each-"+pace+"s", func(b *testing.B) { benchSupervision(b, "", "PACE="+pace) })
+	}
+	b.Run("digits", func(b *testing.B) { benchSupervision(b, digits) })
+}
+
+func benchSupervision(b *testing.B, script string, environ ...string) {
+	const warm, measure = 10 * time.Second, 60 * time.Second
+	for b.Loop() {
+		dir, train := b.TempDir(), script
+		if train == "" {
+			train = filepath.Join(dir, "count.py")
+			if err := os.WriteFile(train, []byte(counting), 0o600); err != nil {
+				b.Fatal(err)
+			}
+		}
+		cmd := command(b, dir, "--train", train, "--epochs", "100000", "--quiet", "--budget", "100", "--deadline", "10h", "--planner", "static")
+		cmd.Env = append(cmd.Env, environ...)
+		if err := cmd.Start(); err != nil {
+			b.Fatal(err)
+		}
+		time.Sleep(warm)
+		pids := []int{cmd.Process.Pid, keeperOf(dir)}
+		var before, after [2]footprint
+		read := func(into *[2]footprint) {
+			for i, pid := range pids {
+				var err error
+				if into[i], err = footprintOf(pid); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+		read(&before)
+		began := time.Now()
+		time.Sleep(measure)
+		read(&after)
+		cpu := after[0].cpu - before[0].cpu + after[1].cpu - before[1].cpu
+		b.ReportMetric(100*float64(cpu)/float64(time.Since(began)), "%-of-a-core")
+		b.ReportMetric(promisedPercent, "%-promised")
+		b.ReportMetric(after[0].share+after[1].share, "Pss-MiB")
+		b.ReportMetric(after[0].resident+after[1].resident, "resident-MiB")
+		b.ReportMetric(after[0].peak+after[1].peak, "peak-MiB")
+		b.ReportMetric(promisedMiB, "MiB-promised")
+		_ = cmd.Process.Signal(unix.SIGTERM)
+		_ = cmd.Wait()
+	}
+}
