@@ -52,7 +52,8 @@ type tenant struct {
 	resumes    float64 // from when on it gets something done
 	pace       float64 // steps/s of a where it is
 	paceB      float64
-	generation int // of the end that is expected
+	best       float64 // of a alone where it is fastest
+	generation int     // of the end that is expected
 	spread     bool
 	asked      bool // by the last decision
 }
@@ -257,6 +258,7 @@ func (m *improved) tenantOf(a, b *job) *tenant {
 		rate, rateB = p.a, p.b
 	}
 	t := &tenant{entry: *newEntry(a, b, rate, rateB, 0), want: -1, counted: -1}
+	t.best = m.best(t)
 	m.tenants[key] = t
 	m.list = append(m.list, t)
 	return t

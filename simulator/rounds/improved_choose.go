@@ -12,6 +12,13 @@ type chooser struct {
 	round  int
 	owed   []claim
 	gains  []claim
+	order  []weighed
+}
+
+// weighed is a claim, by its place in a list, with its weight.
+type weighed struct {
+	weight float64
+	claim  int
 }
 
 // claim is what a tenant can say for getting a device type.
@@ -57,8 +64,8 @@ func (m *improved) choose() {
 		t.want, t.counted = -1, -1
 		m.claimShares(t)
 	}
-	slices.SortFunc(m.owed, claim.compare)
-	for _, c := range m.owed {
+	for _, w := range m.sorted(m.owed) {
+		c := &m.owed[w.claim]
 		if m.give(c.tenant, c.device) {
 			c.tenant.counted = c.device
 		}
@@ -67,6 +74,24 @@ func (m *improved) choose() {
 		for m.fill(); m.moveUp(); m.fill() {
 		}
 	}
+}
+
+// sorted are claims, the strongest first. What is sorted is their weights, which nearly always decide.
+func (c *chooser) sorted(claims []claim) []weighed {
+	c.order = c.order[:0]
+	for i := range claims {
+		c.order = append(c.order, weighed{claims[i].weight, i})
+	}
+	slices.SortFunc(c.order, func(a, b weighed) int {
+		switch {
+		case a.weight > b.weight:
+			return -1
+		case a.weight < b.weight:
+			return 1
+		}
+		return claims[a.claim].compare(claims[b.claim])
+	})
+	return c.order
 }
 
 // claimShares gives a tenant the type that is its own, or else lists its claims to each.
@@ -111,18 +136,18 @@ func (m *improved) fill() {
 		if t.b != nil || t.gone() || t.chosen(m.round) {
 			continue
 		}
-		best, debt := m.best(t), 0.0
+		debt := 0.0
 		for d := range t.x {
 			debt += t.deficit[d]
 		}
 		for d, r := range t.rate {
 			if r > 0 && t.gpus <= m.left[d] {
-				m.gains = append(m.gains, claim{t, d, r / best, debt})
+				m.gains = append(m.gains, claim{t, d, r / t.best, debt})
 			}
 		}
 	}
-	slices.SortFunc(m.gains, claim.compare)
-	for _, c := range m.gains {
+	for _, w := range m.sorted(m.gains) {
+		c := &m.gains[w.claim]
 		m.give(c.tenant, c.device)
 	}
 }
@@ -152,10 +177,16 @@ func (m *improved) moveUp() bool {
 		if t.b != nil {
 			continue
 		}
-		best := m.best(t)
+		here := t.rate[t.want]
+		if here >= t.best {
+			continue
+		}
 		for d, r := range t.rate {
-			c := claim{tenant: t, device: d, weight: (r - t.rate[t.want]) / best}
-			if t.gpus <= m.left[d] && c.weight > m.leastGain(t, d) && (most.tenant == nil || c.compare(most) < 0) {
+			if t.gpus > m.left[d] || r <= here {
+				continue
+			}
+			c := claim{tenant: t, device: d, weight: (r - here) / t.best}
+			if c.weight > m.leastGain(t, d) && (most.tenant == nil || c.compare(most) < 0) {
 				most = c
 			}
 		}

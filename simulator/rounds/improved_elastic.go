@@ -75,4 +75,5 @@ func (m *improved) resize(t *tenant, gpus int) {
 		rate[d] = m.sized.rate(t.a.Job, d, gpus)
 	}
 	t.rate = rate
+	t.best = m.best(t)
 }

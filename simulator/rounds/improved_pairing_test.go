@@ -86,6 +86,16 @@ func TestWhoWaits(t *testing.T) {
 	}
 }
 
+// Of two kinds that cannot share devices that runs of which more wait.
+func TestKindsThatGatherCountMore(t *testing.T) {
+	s := pairedJobs([]DeviceType{{Name: "x", Count: 1}}, []int{1, 1, 1, 1}, []int{0, 1, 1, 1}, [][]float64{{0, 0}, {0, 0}})
+	for name, p := range map[string]Policy{"best_match_packed": newBestMatchPacked(PolicyOptions{}), "srtf_packed": newSRTFPacked(PolicyOptions{})} {
+		if got := unitsOf(t, p, s); len(got) != 1 || got[0][0] == 0 {
+			t.Errorf("%s runs %v, want one of jobs 1, 2 and 3", name, got)
+		}
+	}
+}
+
 // A pair lasts while nothing is much better, and longer when restarts cost time.
 func TestPairsLast(t *testing.T) {
 	slow := [][]float64{{0, 0.80, 0.83}, {0.80, 0, 0}, {0.83, 0, 0}}
