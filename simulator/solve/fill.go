@@ -295,19 +295,22 @@ func newRise(s *Sharing, p *pairing, from, to []float64) *rising {
 	m.layout = newLayout(s, p, nil, nil, m.way, m.base)
 	m.wanted = 0.01 * levelGap
 	m.program.rise = true
-	for _, i := range m.member {
+	steepest := 0.0
+	for g, i := range m.member {
 		if way := m.way[i]; way > 0 {
 			m.scale = min(m.scale, (m.equalPart(i)-m.base[i])/way)
+			steepest = max(steepest, way/m.unit[g])
 			m.program.rising = true
 		}
 	}
-	if !(m.scale > 0) {
-		m.scale = 1
+	if !(m.scale > 0) && m.program.rising {
+		m.scale = 1 / steepest
 	}
 	return m
 }
 
-// rising is the program of a rise, with the part of the way in the unit of scale.
+// rising is the program of a rise, with the part of the way in the unit of scale: what equal parts would give or, where the levels
+// are above that, what the fastest rate of a job would.
 type rising struct {
 	*layout
 	way, base []float64
