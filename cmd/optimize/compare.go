@@ -163,7 +163,7 @@ func (e *env) runComparison(c *common, f *comparing, run func(ctx context.Contex
 // interruptedBy is the user's signal as the cause of an end.
 type interruptedBy struct{ signal os.Signal }
 
-func (i interruptedBy) Error() string { return fmt.Sprintf("interrupted by %v", i.signal) }
+func (i interruptedBy) Error() string { return endedBy(i.signal) }
 
 func (i interruptedBy) code() optimizer.Code {
 	if i.signal == syscall.SIGTERM || i.signal == syscall.SIGHUP {

@@ -21,7 +21,7 @@ var gavelFlags = []gavelFlag{
 	{long: "policies", short: "-p", here: "--policies A,B,… or all", same: true},
 	{long: "seeds", here: "--seeds 0:2 or 0,1,2", same: true},
 	{long: "cluster-spec", short: "-c", takes: true, here: "--cluster v100=36,p100=36,k80=36, may be repeated"},
-	{long: "num-gpus-per-server", takes: true, here: "--gpus-per-server N, the same for all types"},
+	{long: "num-gpus-per-server", takes: true, here: "--gpus-per-server N, or by type"},
 	{long: "window-start", short: "-s", takes: true, here: "--window A:B"},
 	{long: "window-end", short: "-e", takes: true, here: "--window A:B"},
 	{long: "throughput-lower-bound", short: "-a", takes: true, here: "--rates A:B:N"},
@@ -49,7 +49,7 @@ var gavelFlags = []gavelFlag{
 	{long: "checkpoint-threshold", takes: true, here: "nothing: a run takes seconds and is not saved on its way"},
 	{long: "solver", takes: true, here: "nothing: programs are solved exactly, by our own solvers"},
 	{long: "simulate-steady-state", here: "--filled"},
-	{long: "enable-global-queue", here: "not simulated: device types are always filled one after the other"},
+	{long: "enable-global-queue", here: "--global-queue, with --compat"},
 	{long: "profiling-percentages", takes: true, here: "--profiling-percentage P, one in each run"},
 	{long: "num-reference-models", takes: true, here: "--reference-models N, one in each run"},
 }
@@ -91,9 +91,6 @@ func gavelOption(cmd *cobra.Command) error {
 		}
 		if what, none := strings.CutPrefix(g.here, "nothing: "); none {
 			return fmt.Errorf("--%s of Gavel's scripts has no meaning here: %s", g.long, what)
-		}
-		if what, none := strings.CutPrefix(g.here, "not simulated: "); none {
-			return fmt.Errorf("--%s of Gavel's scripts is not simulated: %s", g.long, what)
 		}
 		return fmt.Errorf("--%s is an option of Gavel's scripts: here it is %s", g.long, g.here)
 	}

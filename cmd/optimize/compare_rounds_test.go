@@ -168,7 +168,7 @@ func TestCompareRoundsInterrupted(t *testing.T) {
 	w := newWorld(t)
 	w.signals <- os.Interrupt
 	code, out, errs := w.run("compare", "rounds", "--policies", "fifo_perf,gandiva", "--rates", "4,5", "--window", "400000:500000", "--json")
-	if code != optimizer.CodeInterrupt || !strings.Contains(errs, "interrupted") || strings.Count(errs, "\n") != 1 {
+	if code != optimizer.CodeInterrupt || !strings.Contains(errs, "stopped by Ctrl-C") || strings.Count(errs, "\n") != 1 {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	var c evaluate.Comparison

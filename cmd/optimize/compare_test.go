@@ -246,7 +246,7 @@ func TestCompareInterrupted(t *testing.T) {
 		w := newWorld(t)
 		w.signals <- signal
 		code, _, errs := w.run("compare", "training", "--policies", "model", "--seeds", "0:200", "--jobs", "50")
-		if code != want || !strings.Contains(errs, "interrupted by") {
+		if code != want || !strings.Contains(errs, "stopped by ") {
 			t.Errorf("%v: exit %d, want %d: %s", signal, code, want, errs)
 		}
 	}

@@ -170,7 +170,7 @@ func resumeCommand(e *env, c *common) *cobra.Command {
 			if len(errs) > 0 {
 				return usageError{errors.Join(errs...)}
 			}
-			agent := optimizer.Agent{Launcher: launch.Local{Self: e.self}, View: e.view(c), Clock: e.clock, Environ: e.environ}
+			agent := optimizer.Agent{Launcher: launch.Local{Self: e.self}, View: e.view(c), Clock: e.clock, Environ: e.environ, Lighten: e.lighten}
 			signals, unlisten := e.listen()
 			defer unlisten()
 			res := agent.Resume(cmdContext(), dir, change, signals)

@@ -22,9 +22,9 @@ import (
 type roundsFlags struct {
 	trace, traceFormat, generate, window, reference string
 	throughputs, prices                             string
-	perServer                                       int
+	perServer                                       string
 	slos, priorities, compat, ideal, wholeRounds    bool
-	filled                                          bool
+	filled, globalQueue, skipUnknown                bool
 	drawTypes                                       int64
 	duration, interval, recompute, preemption       string
 	limit                                           string
@@ -39,18 +39,20 @@ func (f *roundsFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.traceFormat, "trace-format", "", "its format, when it is not to be told by its contents")
 	fs.StringVar(&f.generate, "generate", "", "draw jobs as Gavel does: single|multi (devices of a job) (default single)")
 	fs.Int64Var(&f.drawTypes, "draw-types", 0, "with --trace: jobs of kinds that nobody measured get one at random, by this seed; durations stay")
+	fs.BoolVar(&f.skipUnknown, "skip-unknown", false, "with --trace: jobs of kinds that nobody measured are left out, and counted")
 	fs.BoolVar(&f.filled, "filled", false, "drawn jobs fill the cluster at the start; then they arrive")
 	fs.StringVar(&f.window, "window", "", "of which jobs there are figures, `A:B` (IDs, B not included)")
 	fs.StringVar(&f.duration, "duration", "", "every drawn job takes `DUR` alone on the reference device (default: drawn)")
 	fs.StringVar(&f.reference, "reference", "v100", "device type on which durations hold")
 	fs.BoolVar(&f.priorities, "priorities", false, "20 % of the drawn jobs get weight 5")
 	fs.BoolVar(&f.slos, "slos", false, "drawn jobs have deadlines of 1.2, 2 or 10 times their duration")
-	fs.IntVar(&f.perServer, "gpus-per-server", 1, "devices of one server")
+	fs.StringVar(&f.perServer, "gpus-per-server", "1", "devices of one server, `N` or by type: a100=8,t4=4")
 	fs.StringVar(&f.throughputs, "throughputs", "", "throughput table, `FILE` in Gavel's form (default: Gavel's, in the binary)")
 	fs.StringVar(&f.prices, "prices", "gavel", "gavel|gavel-on-demand|catalogue or a `FILE` with kind,usd_hour")
 	fs.BoolVar(&f.compat, "compat", false, "simulate as the published code of Gavel does")
 	fs.BoolVar(&f.ideal, "ideal", false, "no rounds: every job gets exactly its shares")
 	fs.BoolVar(&f.wholeRounds, "whole-rounds", false, "devices that become free stay idle to the end of the round (as with --compat)")
+	fs.BoolVar(&f.globalQueue, "global-queue", false, "with --compat: one queue for the devices of all types, the most urgent first")
 	fs.StringVar(&f.interval, "interval", "360", "length of a round, `DUR` or seconds")
 	fs.StringVar(&f.recompute, "recompute", "", "least time between two decisions, `DUR` or seconds (default: 1920 with --compat, else none)")
 	fs.StringVar(&f.preemption, "preemption-cost", "0", "what a job loses each time it goes on after a pause or elsewhere, `DUR` or seconds")
@@ -71,7 +73,7 @@ type jobsOf struct {
 
 // jobs reads what does not depend on load and cluster.
 func (f *roundsFlags) jobs(e *env, cmd *cobra.Command) (*jobsOf, error) {
-	out := &jobsOf{base: rounds.Config{Compat: f.compat, Ideal: f.ideal, WholeRounds: f.wholeRounds, Backlog: f.backlog, Clock: e.clock.Monotonic}}
+	out := &jobsOf{base: rounds.Config{Compat: f.compat, Ideal: f.ideal, WholeRounds: f.wholeRounds, GlobalQueue: f.globalQueue, Backlog: f.backlog, Clock: e.clock.Monotonic}}
 	c := &out.base
 	var duration float64
 	var errs []error
@@ -155,11 +157,17 @@ func (f *roundsFlags) conflicts(cmd *cobra.Command) error {
 			}
 		}
 	} else {
-		for _, flag := range []string{"trace-format", "draw-types"} {
+		for _, flag := range []string{"trace-format", "draw-types", "skip-unknown"} {
 			if cmd.Flags().Changed(flag) {
 				errs = append(errs, fmt.Errorf("--%s says nothing without --trace", flag))
 			}
 		}
+	}
+	if f.skipUnknown && cmd.Flags().Changed("draw-types") {
+		errs = append(errs, errors.New("--skip-unknown says nothing with --draw-types: either jobs are left out or they get another kind"))
+	}
+	if f.globalQueue && !f.compat {
+		errs = append(errs, errors.New("--global-queue says nothing without --compat: by default each device goes to whom it helps most"))
 	}
 	if f.compat && f.preemption != "" && cmd.Flags().Changed("preemption-cost") {
 		errs = append(errs, errors.New("--preemption-cost says nothing with --compat: Gavel's simulation has none"))
@@ -176,6 +184,16 @@ func (o *jobsOf) readTrace(e *env, cmd *cobra.Command, f *roundsFlags) error {
 		return fmt.Errorf("--trace %s: it has no jobs", f.trace)
 	}
 	o.notes = trace.Warnings()
+	if f.skipUnknown {
+		all := len(trace.Jobs)
+		trace.Jobs = workload.Measured(trace.Jobs, o.base.Throughputs, f.reference)
+		if len(trace.Jobs) == 0 {
+			return fmt.Errorf("--trace %s: the throughput table has no rate for any of its %d jobs", f.trace, all)
+		}
+		if left := all - len(trace.Jobs); left > 0 {
+			o.notes = append(o.notes, fmt.Sprintf("%d of %d jobs are left out, since nobody measured how fast they are: what runs is less than the trace", left, all))
+		}
+	}
 	if cmd.Flags().Changed("draw-types") {
 		var note string
 		if trace.Jobs, note, err = rounds.DrawTypes(trace.Jobs, o.base.Throughputs, f.reference, f.drawTypes); note != "" {
@@ -183,6 +201,9 @@ func (o *jobsOf) readTrace(e *env, cmd *cobra.Command, f *roundsFlags) error {
 		}
 	} else {
 		err = workload.Complete(trace.Jobs, o.base.Throughputs, f.reference)
+		if err != nil && !f.skipUnknown {
+			err = fmt.Errorf("%w; --skip-unknown leaves such jobs out", err)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("--trace %s: %w", f.trace, err)
@@ -204,10 +225,9 @@ func (f *roundsFlags) devices(e *env, o *jobsOf, text string) ([]rounds.DeviceTy
 	if err != nil {
 		return nil, "", fmt.Errorf("--cluster: %w", err)
 	}
-	if f.perServer < 1 {
-		return nil, "", fmt.Errorf("--gpus-per-server %d: want at least 1", f.perServer)
+	if cluster, err = cluster.InServers(f.perServer); err != nil {
+		return nil, "", fmt.Errorf("--gpus-per-server: %w", err)
 	}
-	cluster = cluster.InServersOf(f.perServer)
 	name := f.prices
 	if !slices.Contains([]string{"gavel", "gavel-on-demand", "catalogue"}, name) {
 		name = inDir(e.dir, name)

@@ -271,7 +271,7 @@ func TestSimulateQueueInterrupted(t *testing.T) {
 		w := newWorld(t)
 		w.signals <- os.Interrupt
 		code, out, errs := w.run(append([]string{"simulate", "queue"}, args...)...)
-		if code != optimizer.CodeInterrupt || !strings.Contains(errs, "interrupted") || strings.Count(errs, "\n") != 1 {
+		if code != optimizer.CodeInterrupt || !strings.Contains(errs, "stopped by Ctrl-C") || strings.Count(errs, "\n") != 1 {
 			t.Errorf("%v: exit %d: %s", args, code, errs)
 		}
 		if out != "" && !json.Valid([]byte(out)) {

@@ -103,46 +103,52 @@ func TestSimulateRoundsRefusals(t *testing.T) {
 	w.write("empty.trace", "")
 	w.write("prices.csv", "nothing\n")
 	for line, want := range map[string]string{
-		"simulate":                                                   "name what to simulate: ",
-		"simulate nothing":                                           `"nothing": unknown, want `,
-		"simulate rounds now":                                        "simulate rounds",
-		"simulate rounds --policy fifo_pref":                         `"fifo_pref": unknown, nearest known are fifo_perf`,
-		"simulate rounds --policy allox_alpha=2":                     "want a number from 0 to 1",
-		"simulate rounds --cluster v100":                             `"v100": want a kind and its number`,
-		"simulate rounds --cluster v100=0":                           "v100=0",
-		"simulate rounds --cluster v101=3":                           "did you mean v100",
-		"simulate rounds --gpus-per-server 0":                        "--gpus-per-server 0",
-		"simulate rounds --trace jobs.trace --cluster v100=1,k80=1":  "job 1 asks for 2 devices of one type: the cluster has at most 1",
-		"simulate rounds --rate 1 --generate multi --cluster v100=4": "up to 8 devices",
-		"simulate rounds --trace strange.trace":                      "Nobody knows",
-		"simulate rounds --trace broken.trace":                       "broken.trace",
-		"simulate rounds --trace empty.trace":                        "empty.trace",
-		"simulate rounds --trace nowhere":                            "nowhere",
-		"simulate rounds --trace .":                                  "--trace",
-		"simulate rounds --trace jobs.trace --trace-format strange":  "strange",
-		"simulate rounds --trace-format gavel":                       "without --trace",
-		"simulate rounds --trace jobs.trace --rate 3":                "--rate says nothing with --trace",
-		"simulate rounds --trace jobs.trace --slos":                  "--slos says nothing",
-		"simulate rounds --rate 0":                                   "--rate 0",
-		"simulate rounds --rate NaN":                                 "--rate NaN",
-		"simulate rounds --static 0":                                 "--static 0",
-		"simulate rounds --static 3 --rate 3":                        "--static says nothing with --rate",
-		"simulate rounds --static 3 --window 1:2":                    "--window says nothing",
-		"simulate rounds --rate 1 --window 3:3":                      "--window",
-		"simulate rounds --rate 1 --window 3":                        "--window",
-		"simulate rounds --generate triple":                          "want single or multi",
-		"simulate rounds --interval 0":                               "--interval 0",
-		"simulate rounds --interval soon":                            "--interval",
-		"simulate rounds --preemption-cost -3":                       "--preemption-cost",
-		"simulate rounds --preemption-cost 30 --compat":              "says nothing with --compat",
-		"simulate rounds --preemption-steps NaN":                     "--preemption-steps",
-		"simulate rounds --duration x":                               "--duration",
-		"simulate rounds --reference v200":                           "v200",
-		"simulate rounds --throughputs nowhere":                      "--throughputs",
-		"simulate rounds --prices nowhere":                           "--prices",
-		"simulate rounds --prices prices.csv":                        "prices.csv",
-		"simulate rounds --format pdf":                               "want one of csv, html, json, text",
-		"simulate rounds --polcy fifo":                               "nearest known is --policy",
+		"simulate":                                                         "name what to simulate: ",
+		"simulate nothing":                                                 `"nothing": unknown, want `,
+		"simulate rounds now":                                              "simulate rounds",
+		"simulate rounds --policy fifo_pref":                               `"fifo_pref": unknown, nearest known are fifo_perf`,
+		"simulate rounds --policy allox_alpha=2":                           "want a number from 0 to 1",
+		"simulate rounds --cluster v100":                                   `"v100": want a kind and its number`,
+		"simulate rounds --cluster v100=0":                                 "v100=0",
+		"simulate rounds --cluster v101=3":                                 "did you mean v100",
+		"simulate rounds --gpus-per-server 0":                              "--gpus-per-server: servers of \"0\"",
+		"simulate rounds --gpus-per-server t4=4":                           `the cluster has no "t4"`,
+		"simulate rounds --static 20000001":                                "at most 20000000 jobs",
+		"simulate rounds --rate 1 --window 0:20000001":                     "at most 20000000 jobs",
+		"simulate rounds --global-queue":                                   "says nothing without --compat",
+		"simulate rounds --skip-unknown":                                   "--skip-unknown says nothing without --trace",
+		"simulate rounds --trace jobs.trace --skip-unknown --draw-types 3": "either jobs are left out",
+		"simulate rounds --trace jobs.trace --cluster v100=1,k80=1":        "job 1 asks for 2 devices of one type: the cluster has at most 1",
+		"simulate rounds --rate 1 --generate multi --cluster v100=4":       "up to 8 devices",
+		"simulate rounds --trace strange.trace":                            "Nobody knows",
+		"simulate rounds --trace broken.trace":                             "broken.trace",
+		"simulate rounds --trace empty.trace":                              "empty.trace",
+		"simulate rounds --trace nowhere":                                  "nowhere",
+		"simulate rounds --trace .":                                        "--trace",
+		"simulate rounds --trace jobs.trace --trace-format strange":        "strange",
+		"simulate rounds --trace-format gavel":                             "without --trace",
+		"simulate rounds --trace jobs.trace --rate 3":                      "--rate says nothing with --trace",
+		"simulate rounds --trace jobs.trace --slos":                        "--slos says nothing",
+		"simulate rounds --rate 0":                                         "--rate 0",
+		"simulate rounds --rate NaN":                                       "--rate NaN",
+		"simulate rounds --static 0":                                       "--static 0",
+		"simulate rounds --static 3 --rate 3":                              "--static says nothing with --rate",
+		"simulate rounds --static 3 --window 1:2":                          "--window says nothing",
+		"simulate rounds --rate 1 --window 3:3":                            "--window",
+		"simulate rounds --rate 1 --window 3":                              "--window",
+		"simulate rounds --generate triple":                                "want single or multi",
+		"simulate rounds --interval 0":                                     "--interval 0",
+		"simulate rounds --interval soon":                                  "--interval",
+		"simulate rounds --preemption-cost -3":                             "--preemption-cost",
+		"simulate rounds --preemption-cost 30 --compat":                    "says nothing with --compat",
+		"simulate rounds --preemption-steps NaN":                           "--preemption-steps",
+		"simulate rounds --duration x":                                     "--duration",
+		"simulate rounds --reference v200":                                 "v200",
+		"simulate rounds --throughputs nowhere":                            "--throughputs",
+		"simulate rounds --prices nowhere":                                 "--prices",
+		"simulate rounds --prices prices.csv":                              "prices.csv",
+		"simulate rounds --format pdf":                                     "want one of csv, html, json, text",
+		"simulate rounds --polcy fifo":                                     "nearest known is --policy",
 	} {
 		code, out, errs := w.run(strings.Fields(line)...)
 		if code != optimizer.CodeUsage || out != "" || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
@@ -164,11 +170,11 @@ func TestSimulateRoundsInterrupted(t *testing.T) {
 	w := newWorld(t)
 	w.signals <- os.Interrupt
 	code, out, errs := w.run("simulate", "rounds", "--rate", "4", "--window", "400000:500000", "--policy", "fifo_perf", "--compat", "--json")
-	if code != optimizer.CodeInterrupt || !strings.Contains(errs, "interrupted") || strings.Count(errs, "\n") != 1 {
+	if code != optimizer.CodeInterrupt || !strings.Contains(errs, "stopped by Ctrl-C") || strings.Count(errs, "\n") != 1 {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	var got struct{ Stopped string }
-	if err := json.Unmarshal([]byte(out), &got); err != nil || !strings.Contains(got.Stopped, "interrupted") {
+	if err := json.Unmarshal([]byte(out), &got); err != nil || !strings.Contains(got.Stopped, "stopped by Ctrl-C") {
 		t.Errorf("%v in %.300s", err, out)
 	}
 }
@@ -197,6 +203,13 @@ func TestSimulateTraceOfUnknownKinds(t *testing.T) {
 	w.write("jobs.csv", "id,type,arrival_s,gpus,steps,seconds\n0,Llama-7B,0,1,,3600\n1,Llama-7B,60,2,,7200\n")
 	if code, _, errs := w.run("simulate", "rounds", "--trace", "jobs.csv", "--policy", "srtf"); code != optimizer.CodeUsage || !strings.Contains(errs, "Llama-7B") {
 		t.Errorf("exit %d: %s", code, errs)
+	}
+	if code, _, errs := w.run("simulate", "rounds", "--trace", "jobs.csv", "--skip-unknown"); code != optimizer.CodeUsage || !strings.Contains(errs, "no rate for any of its 2 jobs") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	w.write("mixed.csv", "id,type,arrival_s,gpus,steps,seconds\n0,Llama-7B,0,1,,3600\n1,A3C,60,1,,7200\n")
+	if code, out, errs := w.run("simulate", "rounds", "--trace", "mixed.csv", "--skip-unknown"); code != optimizer.CodeDone || !strings.Contains(out, "1 of 2 jobs are left out") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 	code, out, errs := w.run("simulate", "rounds", "--trace", "jobs.csv", "--policy", "srtf", "--draw-types", "1")
 	if code != optimizer.CodeDone || !strings.Contains(out, "drawn") {

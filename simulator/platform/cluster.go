@@ -80,13 +80,30 @@ func parseKind(part string, known []string) (Accelerators, error) {
 	return Accelerators{Name: name, Count: n, PerServer: 1, USDHour: math.NaN(), Watts: PowerLimit(name)}, nil
 }
 
-// InServersOf is the same cluster with so many accelerators in each server, at least 1.
-func (c Cluster) InServersOf(n int) Cluster {
+// InServers is the same cluster in servers as text says: "8", so many accelerators in each, or "a100=8,t4=4", by kind; servers of kinds
+// that are not named stay as they are.
+func (c Cluster) InServers(text string) (Cluster, error) {
 	out := slices.Clone(c)
-	for i := range out {
-		out[i].PerServer = max(n, 1)
+	for part := range strings.SplitSeq(text, ",") {
+		name, number, byKind := strings.Cut(part, "=")
+		if !byKind {
+			name, number = "", part
+		}
+		n, err := strconv.Atoi(strings.TrimSpace(number))
+		if err != nil || n < 1 || n > maxCount || !byKind && text != part {
+			return nil, fmt.Errorf("servers of %q accelerators: want a number from 1, or kind=number by kind", text)
+		}
+		found := false
+		for i := range out {
+			if !byKind || out[i].Name == strings.TrimSpace(name) {
+				out[i].PerServer, found = n, true
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("servers of %q accelerators: the cluster has no %q", text, strings.TrimSpace(name))
+		}
 	}
-	return out
+	return out, nil
 }
 
 // Total is how many accelerators there are of all kinds.

@@ -54,12 +54,24 @@ func TestServers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in4 := c.InServersOf(4)
+	in4, err := c.InServers("4")
+	if err != nil {
+		t.Fatal(err)
+	}
 	if k, v := in4[0].Servers(), in4[1].Servers(); k != 2 || v != 3 {
 		t.Errorf("8 and 10 accelerators in fours: got %d and %d servers, want 2 and 3", k, v)
 	}
 	if c[0].PerServer != 1 || in4.Total() != 18 {
 		t.Errorf("the first cluster changed, or accelerators were lost: %+v, %+v", c, in4)
+	}
+	mixed, err := in4.InServers("v100=8")
+	if err != nil || mixed[0].PerServer != 4 || mixed[1].PerServer != 8 {
+		t.Errorf("by kind: got %+v, %v; want k80 in fours and v100 in eights", mixed, err)
+	}
+	for _, wrong := range []string{"", "0", "-1", "x", "v100", "v100=", "v100=0", "4,8", "t4=8", "v100=8,4"} {
+		if got, err := c.InServers(wrong); err == nil {
+			t.Errorf("%q: got %+v, want an error", wrong, got)
+		}
 	}
 }
 

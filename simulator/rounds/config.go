@@ -117,6 +117,9 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// maxJobs bounds the jobs that are drawn: beyond it a number is taken for a slip, since all of them are kept.
+const maxJobs = 20_000_000
+
 // Validate names all that is wrong, in one line.
 func (c Config) Validate() error {
 	var errs []error
@@ -133,6 +136,9 @@ func (c Config) Validate() error {
 	}
 	if c.Total < 0 || c.Window.Start < 0 || c.Window.End < c.Window.Start || c.Window.End == c.Window.Start && c.Window.Start > 0 {
 		wrong("window %d:%d, total %d: want 0 ≤ start < end and a total from 0", c.Window.Start, c.Window.End, c.Total)
+	}
+	if max(c.Total, c.Window.End) > maxJobs {
+		wrong("window %d:%d, total %d: want at most %d jobs, which take some 6 GiB", c.Window.Start, c.Window.End, c.Total, maxJobs)
 	}
 	if c.Generate != nil && c.Total > 0 && c.Window.End > c.Total {
 		wrong("window %d:%d of %d jobs: it never ends", c.Window.Start, c.Window.End, c.Total)

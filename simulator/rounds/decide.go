@@ -1,6 +1,7 @@
 package rounds
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -51,7 +52,7 @@ func (s *simulation) decide() (Allocation, error) {
 	}
 	if err != nil {
 		if s.ctx.Err() != nil {
-			return a, fmt.Errorf("interrupted at %.0f s of simulated time: %w", s.now, s.ctx.Err())
+			return a, fmt.Errorf("interrupted at %.0f s of simulated time: %w", s.now, context.Cause(s.ctx))
 		}
 		return a, &PolicyError{s.traits.Name, s.now, about, err}
 	}

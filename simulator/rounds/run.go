@@ -139,8 +139,8 @@ const stepsBetweenChecks = 256
 func (s *simulation) run(m mechanism) error {
 	for i := 0; s.inWindow < s.expected; i++ {
 		if i%stepsBetweenChecks == 0 {
-			if err := s.ctx.Err(); err != nil {
-				return fmt.Errorf("interrupted at %.0f s of simulated time: %w", s.now, err)
+			if s.ctx.Err() != nil {
+				return fmt.Errorf("interrupted at %.0f s of simulated time: %w", s.now, context.Cause(s.ctx))
 			}
 			if s.Progress != nil {
 				s.Progress(Progress{Now: s.now, Arrived: s.arrived, Done: s.inWindow, Window: s.expected, Active: len(s.active)})

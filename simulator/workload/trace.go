@@ -275,6 +275,11 @@ func (j *Job) problem() string {
 	return ""
 }
 
+// Measured are the jobs that a table has a rate for on the reference device type.
+func Measured(jobs []Job, table *Throughputs, reference string) []Job {
+	return slices.DeleteFunc(slices.Clone(jobs), func(j Job) bool { return !(table.Alone(reference, j.Type, j.GPUs) > 0) })
+}
+
 // Complete works out what a trace does not say: steps from the duration or the duration from steps, by the throughput of the job
 // on the reference device type, and the deadline from the SLO. Jobs that say both are left as they are; those that say neither are
 // whole trainings where the table says how many steps these take. The error names every job type whose throughput is needed and not in
