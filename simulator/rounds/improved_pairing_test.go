@@ -54,12 +54,13 @@ func TestWhoSharesDevices(t *testing.T) {
 		slow        [][]float64
 		want        [][2]int
 	}{
-		"devices for all":          {2, []int{1, 1}, []int{0, 0}, [][]float64{{0.9}}, [][2]int{{0, -1}, {1, -1}}},
-		"who waits joins":          {1, []int{1, 1}, []int{0, 0}, [][]float64{{0.9}}, [][2]int{{0, 1}}},
-		"taking turns is as good":  {1, []int{1, 1}, []int{0, 0}, [][]float64{{0.5}}, [][2]int{{0, -1}}},
-		"one alone gets more done": {1, []int{1, 1}, []int{0, 1}, [][]float64{{0, 0.2}, {0.7, 0}}, [][2]int{{0, -1}}},
-		"no pair of two sizes":     {2, []int{2, 1}, []int{0, 1}, [][]float64{{0.9, 0.9}, {0.9, 0.9}}, [][2]int{{0, -1}}},
-		"pairs of equal size":      {2, []int{2, 2}, []int{0, 1}, [][]float64{{0.9, 0.9}, {0.9, 0.9}}, [][2]int{{0, 1}}},
+		"devices for all":           {2, []int{1, 1}, []int{0, 0}, [][]float64{{0.9}}, [][2]int{{0, -1}, {1, -1}}},
+		"who waits joins":           {1, []int{1, 1}, []int{0, 0}, [][]float64{{0.9}}, [][2]int{{0, 1}}},
+		"taking turns is as good":   {1, []int{1, 1}, []int{0, 0}, [][]float64{{0.5}}, [][2]int{{0, -1}}},
+		"a twentieth is not enough": {1, []int{1, 1}, []int{0, 0}, [][]float64{{0.525}}, [][2]int{{0, -1}}},
+		"one alone gets more done":  {1, []int{1, 1}, []int{0, 1}, [][]float64{{0, 0.2}, {0.7, 0}}, [][2]int{{0, -1}}},
+		"no pair of two sizes":      {2, []int{2, 1}, []int{0, 1}, [][]float64{{0.9, 0.9}, {0.9, 0.9}}, [][2]int{{0, -1}}},
+		"pairs of equal size":       {2, []int{2, 2}, []int{0, 1}, [][]float64{{0.9, 0.9}, {0.9, 0.9}}, [][2]int{{0, 1}}},
 		"the best partner": {2, []int{1, 1, 1}, []int{0, 1, 2}, [][]float64{{0, 0.6, 0.6}, {0.6, 0, 0.95}, {0.6, 0.95, 0}},
 			[][2]int{{0, -1}, {1, 2}}},
 		"rates of one that does not run": {1, []int{1, 1}, []int{0, 1}, [][]float64{{0, 1}, {0, 0}}, [][2]int{{0, -1}}},
