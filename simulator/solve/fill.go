@@ -430,7 +430,7 @@ func (f *filling) fillByPrice() {
 }
 
 const (
-	certainly  = 1e-8  // what a full job could at most get more, relative
-	leastWay   = 1e-10 // of a job's limit, what counts as a rise at least
-	leastLevel = 1e-3  // of a job's limit, the level that roundings are measured by at least
+	certainly  = 1e-8 // what a full job could at most get more, relative
+	leastWay   = 1e-9 // of a job's limit, what counts as a rise at least
+	leastLevel = 1e-3 // of a job's limit, the level that roundings are measured by at least
 )
