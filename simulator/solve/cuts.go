@@ -32,7 +32,7 @@ type cutting struct {
 
 const (
 	settles    = 6    // rounds after which a group is settled
-	mostRounds = 400  // of which 30 are usual with three kinds
+	mostRounds = 100  // of which 30 are usual with three kinds
 	inward     = 0.3  // how far prices are tried from those of the game towards the best
 	mostKinds  = 200  // that edges can be written with
 	nearPrices = 1e-4 // relative distance of the bounds at which prices of the game are tried as they are

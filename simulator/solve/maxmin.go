@@ -50,10 +50,13 @@ func maxMin(what string, s *Sharing, weight, floor []float64, central bool) (Sol
 	return sol, m.judge(what, sol.Gap)
 }
 
+// manyGroups is how many different jobs there must be for cutting to pay: below, interior takes less than a try that may fail.
+const manyGroups = 64
+
 // best is an optimal point. Where only capacities hold jobs back it is what cutting finds, and the only one or, if it need not be
 // central, one of those that differ in where jobs run only.
 func (m *maxMinProgram) best(central bool) *point {
-	if m.pairing == nil {
+	if m.pairing == nil && m.groups() >= manyGroups {
 		m.set()
 		if c := newCutting(m.program); c != nil {
 			if p := c.solve(m.wanted); p != nil && (!central || c.alone()) {
