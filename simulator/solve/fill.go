@@ -232,7 +232,7 @@ func (f *filling) to(height float64) (level []float64, any bool) {
 	level = slices.Clone(f.level)
 	f.at(height, level)
 	for i, v := range level {
-		if v-f.level[i] <= leastWay*f.limit[i] {
+		if v-f.level[i] <= max(certainly*f.least(i), leastWay*f.limit[i]) {
 			level[i] = f.level[i]
 		} else {
 			any = true
@@ -403,34 +403,38 @@ func (f *filling) moveOn() (changed bool) {
 	return changed
 }
 
-// fillByPrice takes as full the jobs of which the prices prove that they cannot get much above their level, at least the one
-// with the largest part of the price. With parts that sum up to 1 and a bound on the height, a job's part times what it gets more,
-// in heights, is at most what the bound is above the height reached.
+// fillByPrice takes as full the jobs of which the prices prove that they cannot get much above their level (with parts that sum up
+// to 1 and a bound on the height, a job's part times what it gets more, in heights, is at most what the bound is above the height
+// reached), and those whose price is far above their slack, as only one of the two stays above 0 in the middle of the best; at
+// least the one with the largest part. Whoever is not decided here is so by a later program, in which the others keep their level.
 func (f *filling) fillByPrice() {
 	it, m := f.prices, f.program
 	sum := it.levelPrice()
-	highest, who := 0.0, -1
+	some, highest, who := false, 0.0, -1
 	for i, g := range m.groupOf {
 		if g < 0 || f.full[i] || m.way[i] == 0 {
 			continue
 		}
-		part := it.z[it.v0+g] * m.level[g] / sum
-		if f.above*m.way[i] <= part*certainly*max(f.level[i], leastLevel*f.limit[i]) {
-			f.full[i] = true
-			who = -1
-			highest = 2
-		}
+		part, least := it.z[it.v0+g]*m.level[g]/sum, f.least(i)
 		if part > highest {
 			highest, who = part, i
 		}
+		slack := it.x[it.v0+g] * m.unit[g] / least
+		if f.above*m.way[i] <= part*certainly*least || part*float64(len(m.groupOf)) > farAbove*slack {
+			f.full[i], some = true, true
+		}
 	}
-	if who >= 0 {
+	if !some && who >= 0 {
 		f.full[who] = true
 	}
 }
 
+// least is what roundings of a job's level are measured by.
+func (f *filling) least(i int) float64 { return max(f.level[i], leastLevel*f.limit[i]) }
+
 const (
 	certainly  = 1e-8 // what a full job could at most get more, relative
+	farAbove   = 1e3  // a price that is so many times a slack is one that stays
 	leastWay   = 1e-9 // of a job's limit, what counts as a rise at least
 	leastLevel = 1e-3 // of a job's limit, the level that roundings are measured by at least
 )
