@@ -11,8 +11,8 @@ import "math"
 // What gets most done now is not what gets most done in the long run: kinds of jobs that share badly would wait, and gather, until no
 // good pairs are left. So what a job gets done is worth more the more jobs of its kind there are, as in MaxWeight scheduling,
 // which keeps up with any load that can be kept up with (Tassiulas and Ephremides, "Stability properties of constrained queueing
-// systems", 1992), but by the cube root only: long queues are not what counts. Without it, queues in Gavel's largest simulation grow without
-// end at 7.6 jobs an hour.
+// systems", 1992), but by a root only: long queues are not what counts. Without it, who waits in Gavel's largest simulation asks for more
+// than twelve times the devices at 7.6 jobs an hour.
 //
 // A job is worth a little more the more it is to be preferred. To be preferred is who has had least so far (as if always on its best
 // type), which is fair and, since the lengths of training jobs differ by orders of magnitude, is who is likely to end soon (Nuyens
@@ -58,7 +58,8 @@ func (p bestMatchPacked) inform(byKind bool, lost Preemption) {
 const (
 	fewerCounts   = 0.025  // what e times less time so far counts, in parts of the best rate
 	shorterCounts = 0.05   // what an e times shorter rest counts
-	crowdCounts   = 1. / 3 // power of the number of jobs of a kind
+	crowdCounts   = 1. / 2 // power of the number of jobs of a kind
+	crowdShortest = 1. / 3 // the same when it is known who is short
 	longTime      = 1e6    // seconds from which on nothing is preferred
 	newcomer      = 3600.  // seconds that each job counts as having had already: who is new, and who nearly, are alike
 	nearEnd       = 60.    // seconds of rest below which jobs are alike
@@ -85,12 +86,12 @@ func (p bestMatchPacked) appraise(i int) {
 	if best <= 0 {
 		return
 	}
-	counts, seconds := fewerCounts, (j.Steps-j.Remaining)/best+newcomer
+	counts, crowd, seconds := fewerCounts, crowdCounts, (j.Steps-j.Remaining)/best+newcomer
 	if p.shortest {
-		counts, seconds = shorterCounts, j.Remaining/best+nearEnd
+		counts, crowd, seconds = shorterCounts, crowdShortest, j.Remaining/best+nearEnd
 	}
 	preferred := counts * math.Log(max(1, longTime/seconds))
-	crowd := math.Pow(k.crowd[k.group[i]], crowdCounts)
+	crowd = math.Pow(k.crowd[k.group[i]], crowd)
 	for d, r := range j.Rate {
 		if r > 0 && k.Devices[d].Count >= j.GPUs {
 			k.value[i*k.types+d] = float64(j.GPUs) * (crowd*r/best + preferred)

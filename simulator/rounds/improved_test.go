@@ -26,7 +26,7 @@ func TestImprovedResults(t *testing.T) {
 	}{
 		"best match":           {"best_match", false, false, 0, 11.975},
 		"shortest first":       {"srtf", false, false, 0, 11.986},
-		"pairs":                {"best_match_packed", true, false, 0, 16.029},
+		"pairs":                {"best_match_packed", true, false, 0, 15.998},
 		"pairs, shortest":      {"srtf_packed", true, false, 0, 16.047},
 		"pairs, restarts cost": {"srtf_packed", true, false, 60, 16.077},
 		"whole rounds":         {"srtf", false, true, 0, 12.038},
