@@ -141,33 +141,6 @@ func TestShortestFirstIsOptimalOnOneDevice(t *testing.T) {
 	})
 }
 
-func TestLeastAttainedServiceGoesFirst(t *testing.T) {
-	jobs := roundstest.Jobs(t, 3, 1, false)
-	s := roundstest.Snapshot(t, roundstest.Cluster(0, 0, 1), jobs)
-	for name, c := range map[string]struct {
-		attained [3]float64
-		runs     int
-	}{
-		"all new":                   {[3]float64{0, 0, 0}, 0},
-		"the first has had 2 h":     {[3]float64{7200, 3000, 0}, 1},
-		"queues count, not service": {[3]float64{3000, 1, 0}, 0},
-		"all have had much":         {[3]float64{1e6, 1e5, 4e4}, 0},
-		"the last queue waits":      {[3]float64{1e6, 1e5, 20000}, 2},
-	} {
-		for i := range c.attained {
-			s.Jobs[i].Attained = c.attained[i]
-		}
-		p, err := rounds.NewPolicy("tiresias", rounds.PolicyOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		a := roundstest.Decide(t, p, s)
-		if len(a.Entries) != 1 || a.Entries[0].A != c.runs {
-			t.Errorf("%s: %+v, want job %d", name, a, c.runs)
-		}
-	}
-}
-
 // deadlineCosts is what each job costs at least, alone in the cluster, and by how many jobs no scheduler can be in time.
 func deadlineCosts(devices []rounds.DeviceType, jobs []workload.Job) (usd float64, late int) {
 	table := workload.GavelTable()
