@@ -44,7 +44,7 @@ func compareCommand(e *env, c *common) *cobra.Command {
 		},
 	}
 	for _, n := range names {
-		cmd.AddCommand(compared[n](e, c))
+		cmd.AddCommand(roomy(compared[n](e, c)))
 	}
 	return cmd
 }
