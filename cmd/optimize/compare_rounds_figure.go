@@ -15,7 +15,7 @@ import (
 )
 
 // figureFlags are those that say something together with --figure.
-var figureFlags = map[string]bool{"figure": true, "points": true, "seeds": true, "window": true, "compat": true, "timeout": true, "processes": true,
+var figureFlags = map[string]bool{"figure": true, "policies": true, "points": true, "seeds": true, "window": true, "compat": true, "timeout": true, "processes": true,
 	"format": true, "out": true, "jobs-out": true, "json": true, "quiet": true, "config": true, "state-dir": true, "log-level": true}
 
 // compareFigure runs what a published figure shows. --compat is on unless it is switched off.
@@ -48,9 +48,13 @@ func (e *env) compareFigure(cmd *cobra.Command, c *common, f *comparingRounds) e
 	if err != nil {
 		return usageError{err}
 	}
-	s, err := figure.Sweep(figures.Options{Seeds: base.Seeds, Points: f.points, Window: window, Compat: f.compat})
+	o := figures.Options{Seeds: base.Seeds, Points: f.points, Window: window, Compat: f.compat}
+	if cmd.Flags().Changed("policies") {
+		o.Policies = f.policies
+	}
+	s, err := figure.Sweep(o)
 	if err != nil {
-		return err
+		return usageError{fmt.Errorf("--figure: %w", err)}
 	}
 	s.Workers, s.Timeout, s.Notes = base.Workers, base.Timeout, append(base.Notes, s.Notes...)
 	for _, p := range s.Policies {
@@ -66,7 +70,7 @@ const decisionLimit = 5 * time.Minute
 
 // compareDecisions measures how long policies take.
 func (e *env) compareDecisions(cmd *cobra.Command, c *common, f *comparingRounds) error {
-	for _, flag := range []string{"window", "compat", "processes", "jobs-out"} {
+	for _, flag := range []string{"policies", "window", "compat", "processes", "jobs-out"} {
 		if cmd.Flags().Changed(flag) {
 			return usageError{fmt.Errorf("--%s says nothing with --figure runtime", flag)}
 		}

@@ -114,6 +114,10 @@ func TestCompareRoundsFigure(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
+	code, out, errs = w.run("compare", "rounds", "--figure", "single-fifo", "--policies", "fifo_perf", "--points", "1", "--seeds", "0", "--window", "0:3")
+	if code != optimizer.CodeDone || !strings.Contains(out, "108.26") || strings.Contains(out, "fifo_packed") {
+		t.Errorf("one line of the figure: exit %d: %s%s", code, out, errs)
+	}
 }
 
 func TestCompareRoundsRefusals(t *testing.T) {
@@ -145,6 +149,8 @@ func TestCompareRoundsRefusals(t *testing.T) {
 		"--figure 7":                                "unknown, want one of 8, 9, 10",
 		"--figure 11":                               "one run over time",
 		"--figure 8 --points 0":                     "--points 0",
+		"--figure 8 --policies srtf":                `figure 8 has no line of "srtf"`,
+		"--figure runtime --policies fifo":          "--policies says nothing with --figure runtime",
 		"--figure 8 --rates 1":                      "--rates says nothing with --figure",
 		"--figure runtime --window 1:2":             "--window says nothing with --figure runtime",
 		"--format pdf":                              "want one of csv, html, json, markdown, text",

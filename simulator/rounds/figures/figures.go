@@ -99,6 +99,8 @@ type Options struct {
 	Points int // at most so many loads, evenly spread; 0 is all
 	Window rounds.Window
 	Compat bool
+	// Policies are those of its lines that are run; none is all.
+	Policies []string
 }
 
 // Xs are the loads of the figure, at most n; 0 is all.
@@ -148,7 +150,16 @@ func (f *Figure) Sweep(o Options) (*sweep.Sweep, error) {
 		s.Notes = append(s.Notes, "fifo of that version assigns almost all jobs that wait together to V100, which the version behind the published values did not: --compat=false does what it intends")
 	}
 	groups, policies := []string{}, map[string][]string{}
-	for _, l := range f.lines(o.Compat) {
+	lines := f.lines(o.Compat)
+	for _, p := range o.Policies {
+		if !slices.ContainsFunc(lines, func(l Line) bool { return l.Policy == p }) {
+			return nil, fmt.Errorf("figure %s has no line of %q", f.Name, p)
+		}
+	}
+	for _, l := range lines {
+		if len(o.Policies) > 0 && !slices.Contains(o.Policies, l.Policy) {
+			continue
+		}
 		policies[l.Group] = append(policies[l.Group], l.Policy)
 		if !slices.Contains(s.Policies, l.Policy) {
 			s.Policies = append(s.Policies, l.Policy)
@@ -271,6 +282,9 @@ func (f *Figure) Beside(o *sweep.Outcome) {
 	lines := f.lines(slices.ContainsFunc(o.Scenarios, func(s sweep.Scenario) bool { return s.Group == ours }))
 	for i := range lines {
 		l := &lines[i]
+		if !slices.ContainsFunc(o.Scenarios, func(s sweep.Scenario) bool { return s.Group == l.Group && slices.Contains(s.Policies, l.Policy) }) {
+			continue
+		}
 		if i < len(f.Lines) {
 			theirs := evaluate.Line{Name: f.name(l) + ", published", Dash: true, Color: i%8 + 1}
 			for k, v := range l.Hours {
