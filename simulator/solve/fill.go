@@ -123,14 +123,15 @@ func waterFill(what string, s *Sharing, weight []float64, entities []Entity) (So
 	if stuck {
 		sol.Value = 0
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		sol.Gap = 1
-		return sol, err
+	case pairing != nil && pairing.uneven():
+		err = f.program.judge(what, sol.Gap)
+	case sol.Gap > promisedLevelGap:
+		err = unfinished(what, sol.Gap)
 	}
-	if sol.Gap <= promisedLevelGap || pairing != nil && pairing.uneven() {
-		return sol, f.program.judge(what, sol.Gap)
-	}
-	return sol, unfinished(what, sol.Gap)
+	return sol, err
 }
 
 func (f *filling) weightOf(i int) float64 {

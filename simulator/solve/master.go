@@ -52,9 +52,9 @@ func (p *program) optimise(wanted float64, enough func(*point) bool) (*point, *i
 	return best, it
 }
 
-// attempt is optimise for programs with links, or with groups that only keep their base: a point counts
-// once its links are made equal, and what it misses of a base counts like a gap. The iterate ends as the best one, since rounding
-// makes later ones worse.
+// attempt is optimise for programs with links, and for those of water filling, where groups may only keep their base: a point
+// counts once both sides of its links are equal, and what it misses of a base or a floor counts like a gap. The iterate ends as
+// the best one, since rounding makes later ones worse.
 func (s *interior) attempt(wanted float64, enough func(*point) bool) *point {
 	s.beginAtRest()
 	kept := &point{x: make([]float64, s.cols), value: math.Inf(-1), bound: math.Inf(1), unit: s.unit()}
