@@ -237,6 +237,34 @@ func TestWaterFillKeepsLinks(t *testing.T) {
 	}
 }
 
+// A point of a program that ends early keeps its links, too.
+func TestPointsKeepLinks(t *testing.T) {
+	s, weight := instance(64, 26, []float64{1})
+	s = packed(s, 26)
+	pairs, err := newPairing("test", &s, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newMaxMin(&s, pairs, weight, nil)
+	p, _ := m.optimise(m.set, func(p *point) bool { return p.gap() < 0.1 })
+	sides := make([]float64, m.program.links)
+	for g, count := range m.count {
+		for k := m.start[g]; k < m.start[g+1]; k++ {
+			if l := m.link[k]; l >= 0 {
+				sides[l] += count * m.side[k] * p.x[k]
+			}
+		}
+	}
+	for l, over := range sides {
+		if math.Abs(over) > 1e-13 {
+			t.Errorf("link %d: the sides differ by %g", l, over)
+		}
+	}
+	if len(sides) == 0 {
+		t.Error("no links")
+	}
+}
+
 // In exact arithmetic the levels are those of floating point, where that is enough.
 func TestExactReference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
