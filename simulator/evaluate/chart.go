@@ -53,7 +53,7 @@ func Distribution(name string, values []float64) Line {
 
 // Size and margins of a chart, in its own units.
 const (
-	chartWidth, chartHeight = 640.0, 300.0
+	chartWidth, chartHeight = 860.0, 320.0
 	chartLeft, chartRight   = 62.0, 20.0
 	chartTop, chartBottom   = 12.0, 44.0
 	chartColors             = 8

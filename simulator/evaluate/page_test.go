@@ -15,11 +15,11 @@ func TestChart(t *testing.T) {
 		chart Chart
 		want  []string
 	}{
-		"from left to right, upwards": {Chart{X: Axis{Zero: true}, Y: Axis{Zero: true}, Lines: []Line{{Points: []Point{{0, 0}, {10, 5}}}}}, []string{"M62 256L620 12"}},
-		"unknown values interrupt":    {Chart{Lines: []Line{{Points: []Point{{0, 0}, {1, 1}, {2, nan}, {3, 1}, {4, 0}}}}}, []string{"M62 256L201.5 12M480.5 12L620 256"}},
-		"cut at the edge":             {Chart{Y: Axis{Zero: true, Max: 10}, Lines: []Line{{Points: []Point{{0, 0}, {1, 20}, {2, 30}}}}}, []string{"M62 256L201.5 12"}},
+		"from left to right, upwards": {Chart{X: Axis{Zero: true}, Y: Axis{Zero: true}, Lines: []Line{{Points: []Point{{0, 0}, {10, 5}}}}}, []string{"M62 276L840 12"}},
+		"unknown values interrupt":    {Chart{Lines: []Line{{Points: []Point{{0, 0}, {1, 1}, {2, nan}, {3, 1}, {4, 0}}}}}, []string{"M62 276L256.5 12M645.5 12L840 276"}},
+		"cut at the edge":             {Chart{Y: Axis{Zero: true, Max: 10}, Lines: []Line{{Points: []Point{{0, 0}, {1, 20}, {2, 30}}}}}, []string{"M62 276L256.5 12"}},
 		"logarithmic": {Chart{X: Axis{Log: true}, Lines: []Line{{Points: []Point{{0, 7}, {1, 0}, {10, 1}, {100, 0}}}}},
-			[]string{"M62 256L341 12L620 256"}},
+			[]string{"M62 276L451 12L840 276"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := c.chart.picture()

@@ -203,11 +203,8 @@ func TestGameAgainstReference(t *testing.T) {
 			}
 			r.add(one, -1)
 			r.cost[len(r.cost)-1] = -1
-			want, err := r.dense()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !near(value, -want-20, 1e-6) {
+			want, _ := r.exactly().Float64()
+			if !near(value, -want-20, 1e-9) {
 				t.Fatalf("value %.12g, reference %.12g", value, -want-20)
 			}
 			if low := min(0, g.odds[0]); low < -1e-9 || !near(total(g.odds), 1, 1e-9) {

@@ -173,11 +173,11 @@ func (m *game) feasible() bool {
 
 // enter is the column that would lower the value most.
 func (m *game) enter(t float64) (column int, any bool) {
-	const least = -1e-14
-	best := least
+	const rounding = 1e-13 // of the numbers that were added up
+	best := -rounding
 	for j, v := range m.odds {
 		if v < best {
-			column, best = valueColumn-1-j, v
+			column, best, any = valueColumn-1-j, v, true
 		}
 	}
 	own := 0.0 // the value, as the row Σ λ = 1 has it
@@ -188,15 +188,17 @@ func (m *game) enter(t float64) (column int, any bool) {
 	}
 	for k := range m.lists {
 		l := &m.lists[k]
-		v := -own
+		v, size := -own, math.Abs(own)
 		for j, p := range m.odds {
-			v += p * (l.base[j] + l.slope[j]*t)
+			a := p * (l.base[j] + l.slope[j]*t)
+			v += a
+			size += math.Abs(a)
 		}
-		if v < best {
-			column, best = k, v
+		if v < best && v < -rounding*size {
+			column, best, any = k, v, true
 		}
 	}
-	return column, best < least
+	return column, any
 }
 
 // exchange lets a column into the basis.
