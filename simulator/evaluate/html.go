@@ -43,7 +43,7 @@ type tick struct {
 }
 
 const (
-	pictureWidth = 640.0
+	pictureWidth = 860.0
 	labelWidth   = 120.0
 	valueWidth   = 70.0
 	rowHeight    = 22.0

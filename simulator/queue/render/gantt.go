@@ -11,7 +11,7 @@ import (
 
 // Size of the Gantt chart, in its own units; rows and columns of the aggregated one.
 const (
-	ganttWidth, ganttHeight = 640.0, 300.0
+	ganttWidth, ganttHeight = 860.0, 320.0
 	ganttLeft, ganttRight   = 62.0, 20.0
 	ganttTop, ganttBottom   = 12.0, 44.0
 	ganttBoxes              = 4000 // more are drawn as shares
