@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -334,4 +335,22 @@ func (c *common) absoluteState(e *env) string {
 func writeAll(w io.Writer, data []byte) error {
 	_, err := w.Write(data)
 	return err
+}
+
+// put writes what is made whole to a file, or to standard output where path is "".
+func (e *env) put(path, what string, write func(io.Writer) error) error {
+	var b bytes.Buffer
+	err := write(&b)
+	if err != nil {
+		return err
+	}
+	if path == "" {
+		err = writeAll(e.stdout, b.Bytes())
+	} else {
+		err = os.WriteFile(inDir(e.dir, path), b.Bytes(), 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", what, err)
+	}
+	return nil
 }

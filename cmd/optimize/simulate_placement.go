@@ -1,11 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -289,26 +288,8 @@ func (e *env) simulatePlacement(cmd *cobra.Command, common *common, f *simulatin
 }
 
 func (e *env) writePlacement(f *simulatingPlacement, format string, r *render.Run) error {
-	var b bytes.Buffer
-	if err := render.Write(&b, r, format); err != nil {
+	if err := e.put(f.output, "placement", func(w io.Writer) error { return render.Write(w, r, format) }); err != nil || f.nodesOut == "" {
 		return err
 	}
-	if f.output == "" {
-		if err := writeAll(e.stdout, b.Bytes()); err != nil {
-			return fmt.Errorf("write placement: %w", err)
-		}
-	} else if err := os.WriteFile(inDir(e.dir, f.output), b.Bytes(), 0o644); err != nil {
-		return fmt.Errorf("write placement: %w", err)
-	}
-	if f.nodesOut == "" {
-		return nil
-	}
-	b.Reset()
-	if err := render.Write(&b, r, "csv"); err != nil {
-		return err
-	}
-	if err := os.WriteFile(inDir(e.dir, f.nodesOut), b.Bytes(), 0o644); err != nil {
-		return fmt.Errorf("write nodes: %w", err)
-	}
-	return nil
+	return e.put(f.nodesOut, "nodes", func(w io.Writer) error { return render.Write(w, r, "csv") })
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -298,27 +297,11 @@ func (e *env) runQueue(common *common, f *simulatingQueue, format, source string
 }
 
 func (e *env) writeQueue(f *simulatingQueue, format string, run *render.Run) error {
-	put := func(path, what string, write func(io.Writer) error) error {
-		var b bytes.Buffer
-		if err := write(&b); err != nil {
-			return err
-		}
-		if path == "" {
-			if err := writeAll(e.stdout, b.Bytes()); err != nil {
-				return fmt.Errorf("write %s: %w", what, err)
-			}
-			return nil
-		}
-		if err := os.WriteFile(inDir(e.dir, path), b.Bytes(), 0o644); err != nil {
-			return fmt.Errorf("write %s: %w", what, err)
-		}
-		return nil
-	}
-	if err := put(f.output, "simulation", func(w io.Writer) error { return render.Write(w, run, format) }); err != nil {
+	if err := e.put(f.output, "simulation", func(w io.Writer) error { return render.Write(w, run, format) }); err != nil {
 		return err
 	}
 	if f.jobsOut != "" {
-		if err := put(f.jobsOut, "jobs", func(w io.Writer) error { return render.Jobs(w, run.Result) }); err != nil {
+		if err := e.put(f.jobsOut, "jobs", func(w io.Writer) error { return render.Jobs(w, run.Result) }); err != nil {
 			return err
 		}
 	}
@@ -327,6 +310,6 @@ func (e *env) writeQueue(f *simulatingQueue, format string, run *render.Run) err
 	}
 	o := batsim.TableOptions{Profile: run.Workload.Profile, SimulationTime: run.WallS}
 	return errors.Join(
-		put(f.batsim+"_jobs.csv", "Batsim's jobs", func(w io.Writer) error { return batsim.WriteJobs(w, run.Result, o) }),
-		put(f.batsim+"_schedule.csv", "Batsim's schedule", func(w io.Writer) error { return batsim.WriteSchedule(w, run.Result, o) }))
+		e.put(f.batsim+"_jobs.csv", "Batsim's jobs", func(w io.Writer) error { return batsim.WriteJobs(w, run.Result, o) }),
+		e.put(f.batsim+"_schedule.csv", "Batsim's schedule", func(w io.Writer) error { return batsim.WriteSchedule(w, run.Result, o) }))
 }

@@ -1,12 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -183,26 +182,8 @@ func (e *env) simulateRounds(cmd *cobra.Command, common *common, f *simulating) 
 }
 
 func (e *env) writeSimulation(f *simulating, format string, run *render.Run) error {
-	var b bytes.Buffer
-	if err := render.Write(&b, run, format); err != nil {
+	if err := e.put(f.output, "simulation", func(w io.Writer) error { return render.Write(w, run, format) }); err != nil || f.jobsOut == "" {
 		return err
 	}
-	if f.output == "" {
-		if err := writeAll(e.stdout, b.Bytes()); err != nil {
-			return fmt.Errorf("write simulation: %w", err)
-		}
-	} else if err := os.WriteFile(inDir(e.dir, f.output), b.Bytes(), 0o644); err != nil {
-		return fmt.Errorf("write simulation: %w", err)
-	}
-	if f.jobsOut == "" {
-		return nil
-	}
-	b.Reset()
-	if err := render.Jobs(&b, run.Result); err != nil {
-		return err
-	}
-	if err := os.WriteFile(inDir(e.dir, f.jobsOut), b.Bytes(), 0o644); err != nil {
-		return fmt.Errorf("write jobs: %w", err)
-	}
-	return nil
+	return e.put(f.jobsOut, "jobs", func(w io.Writer) error { return render.Jobs(w, run.Result) })
 }

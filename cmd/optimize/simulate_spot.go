@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -125,8 +125,8 @@ func (f *spotFlags) draw(startS, deadlineS float64, seed uint64) (spot.Market, *
 		return spot.Market{}, nil, "", err
 	}
 	ticks := math.Ceil((startS + 4*deadlineS) / f.tick.Seconds())
-	if ticks > 2e6 {
-		return spot.Market{}, nil, "", fmt.Errorf("--tick %v: more than %.0f ticks until the deadline, want a longer tick", f.tick, 2e6/4)
+	if ticks > spot.MostTicks {
+		return spot.Market{}, nil, "", fmt.Errorf("--tick %v: more than %.0f ticks until the deadline, want a longer tick", f.tick, spot.MostTicks/4)
 	}
 	m, err := spot.Generate(a, f.tick.Seconds(), max(1, int(ticks)), f.zones, seed)
 	words := fmt.Sprintf("capacity drawn with means of %v up and %v away, seed %d", short(a.UpS), short(a.DownS), seed)
@@ -322,17 +322,5 @@ func (e *env) simulateSpot(cmd *cobra.Command, c *common, f *simulatingSpot) err
 		r.Others = append(r.Others, render.Other{Policy: m.Name, Outcome: got})
 	}
 	r.WallS = evaluate.Number((e.clock.Monotonic() - from).Seconds())
-	var b bytes.Buffer
-	if err := render.Write(&b, r, format); err != nil {
-		return err
-	}
-	if f.output == "" {
-		err = writeAll(e.stdout, b.Bytes())
-	} else {
-		err = os.WriteFile(inDir(e.dir, f.output), b.Bytes(), 0o644)
-	}
-	if err != nil {
-		return fmt.Errorf("write simulation: %w", err)
-	}
-	return nil
+	return e.put(f.output, "simulation", func(w io.Writer) error { return render.Write(w, r, format) })
 }

@@ -117,8 +117,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// maxJobs bounds the jobs that are drawn: beyond it a number is taken for a slip, since all of them are kept.
-const maxJobs = 20_000_000
+// maxJobs bounds the jobs that are drawn, since all of them are kept: a million that are there at once take 1.1 GiB.
+const maxJobs = 5_000_000
 
 // Validate names all that is wrong, in one line.
 func (c Config) Validate() error {
@@ -138,7 +138,7 @@ func (c Config) Validate() error {
 		wrong("window %d:%d, total %d: want 0 ≤ start < end and a total from 0", c.Window.Start, c.Window.End, c.Total)
 	}
 	if max(c.Total, c.Window.End) > maxJobs {
-		wrong("window %d:%d, total %d: want at most %d jobs, which take some 6 GiB", c.Window.Start, c.Window.End, c.Total, maxJobs)
+		wrong("window %d:%d, total %d: want at most %d jobs, all of which are kept", c.Window.Start, c.Window.End, c.Total, maxJobs)
 	}
 	if c.Generate != nil && c.Total > 0 && c.Window.End > c.Total {
 		wrong("window %d:%d of %d jobs: it never ends", c.Window.Start, c.Window.End, c.Total)

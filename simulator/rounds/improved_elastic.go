@@ -2,6 +2,7 @@ package rounds
 
 import (
 	"fmt"
+	"math"
 
 	"trainopt/simulator/workload"
 )
@@ -59,6 +60,14 @@ func (m *improved) ask() (a Allocation, counts []int, err error) {
 		counts = m.sized.counts
 	}
 	return a, counts, err
+}
+
+// Every is that of the policy that chooses sizes; +Inf when it never decides though nobody comes or goes.
+func (p *sized) Every() float64 {
+	if r, ok := p.Elastic.(Restless); ok {
+		return r.Every()
+	}
+	return math.Inf(1)
 }
 
 // resize has a tenant run on so many devices from now on.

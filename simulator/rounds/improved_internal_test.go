@@ -13,7 +13,7 @@ import (
 )
 
 // anyPolicies are policies that need no solver.
-var anyPolicies = []string{"best_match", "best_match_packed", "srtf_packed", "elasticflow", "fifo_packed", "fifo_perf", "gandiva", "isolated", "sia", "srtf", "themis", "tiresias", "cheapest"}
+var anyPolicies = []string{"best_match", "best_match_packed", "srtf_packed", "elasticflow", "fifo_packed", "fifo_perf", "gandiva", "isolated", "sia", "sia_exploring", "srtf", "themis", "tiresias", "cheapest"}
 
 func drawConfig(r *rapid.T) Config {
 	c := Config{Policy: rapid.SampledFrom(anyPolicies).Draw(r, "policy"), Total: rapid.IntRange(1, 40).Draw(r, "jobs")}

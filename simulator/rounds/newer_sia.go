@@ -85,14 +85,6 @@ func (p *sia) Every() float64 {
 	return siaPatience
 }
 
-// Every is that of the policy that chooses sizes; +Inf when it never decides though nobody comes or goes.
-func (p *sized) Every() float64 {
-	if r, ok := p.Elastic.(Restless); ok {
-		return r.Every()
-	}
-	return math.Inf(1)
-}
-
 // Decide decides for jobs that run on as many devices as they ask for.
 func (p *sia) Decide(s *Snapshot) (Allocation, error) {
 	a, _ := p.decide(s, func(i int) *siaSizes {

@@ -242,11 +242,7 @@ func (g *siaProgram) improve(chosen, left []int) bool {
 		}
 		had, now := g.has(i, chosen[i])
 		for k, z := range g.sizes[i] {
-			room := left[z.device]
-			if z.device == had.device {
-				room += had.gpus
-			}
-			if z.gpus > room {
+			if z.gpus > roomFor(z, had, left) {
 				continue
 			}
 			if gain := (g.value[i][k] - now) / float64(z.gpus); gain > most {
@@ -259,6 +255,14 @@ func (g *siaProgram) improve(chosen, left []int) bool {
 	}
 	g.change(chosen, left, job, to)
 	return true
+}
+
+// roomFor is how many devices of its type a size could have, with those that the job has there now.
+func roomFor(z, had size, left []int) int {
+	if z.device == had.device {
+		return left[z.device] + had.gpus
+	}
+	return left[z.device]
 }
 
 // change gives a job another size; −1 none.
@@ -291,11 +295,7 @@ func (g *siaProgram) exchange(chosen, left []int) bool {
 		}
 		had, now := g.has(i, chosen[i])
 		for k, z := range g.sizes[i] {
-			room := left[z.device]
-			if z.device == had.device {
-				room += had.gpus
-			}
-			missing := z.gpus - room
+			missing := z.gpus - roomFor(z, had, left)
 			if missing <= 0 || missing >= len(cheapest[z.device]) || g.value[i][k]-now <= most {
 				continue
 			}

@@ -31,6 +31,7 @@ var Policies = map[string]func(PolicyOptions) Policy{
 	"isolated":          newIsolated,
 	"proportional":      newProportional,
 	"sia":               newSia,
+	"sia_exploring":     newSiaExploring,
 	"srtf":              newSRTF,
 	"srtf_packed":       newSRTFPacked,
 	"themis":            newThemis,

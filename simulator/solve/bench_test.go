@@ -13,17 +13,18 @@ import (
 // time: all jobs of different types / of 26 types as in Gavel's study.
 //
 //	                      jobs   Gavel           HiGHS ipm/simplex   ours
-//	max-min                128   0.013           0.008 / 0.020       0.0012 / 0.0002
-//	                       512   0.032           0.048 / 0.080       0.0043 / 0.0009
-//	                      2048   0.083           0.21 / 1.0          0.022  / 0.0011
-//	water filling (hier.) 2048   97.3            –                   0.40   / 0.019
+//	max-min                128   0.013           0.008 / 0.020       –
+//	                       512   0.032           0.048 / 0.080       –
+//	                      2048   0.083           0.21 / 1.0          –
+//	water filling (hier.) 2048   97.3            –                   –
 //	packed max-min          64   0.289           –                   0.017  / 0.0045
 //	                       256   5.27 (1.73)     –                   0.014  / 0.0058
 //	                      1024   296 (39.2)      –                   0.058  / 0.0098
 //	AlloX (assignment)     256   7.2             –                   0.15
 //
-// Max-min by prices (cuts.go), measured against the interior-point method on another machine, both the best of 15 under load:
-// 2048 different jobs 0.0033 before 0.0129, 512 0.00086 before 0.0034, 128 0.0002 before 0.0007.
+// Rows of ours with – have changed since. On another machine (2 cores, Intel Xeon): max-min, 2048 jobs 0.0031 / 0.0004, by the
+// interior-point method alone 0.0129 / 0.0007 under load; 512 different jobs 0.00086, before 0.0034; 128 0.0002, before 0.0007.
+// Water filling by entities, 2048 jobs: 0.34 / 0.040.
 
 // instance is a cluster as in Gavel's runtime study: n jobs of so many types, n/4 devices of each of three kinds.
 func instance(n, types int, scales []float64) (Sharing, []float64) {

@@ -12,8 +12,8 @@ const slack = 1e-9
 // givesUp is after how many times the deadline a run ends though the job is not done.
 const givesUp = 20
 
-// mostTicks bounds the ticks until the deadline.
-const mostTicks = 2e6
+// MostTicks bounds the ticks until the deadline.
+const MostTicks = 2e6
 
 // Outcome is how a job ended. Money and seconds on a machine contain its changeovers.
 type Outcome struct {
@@ -160,8 +160,8 @@ func check(j Job, m Market, from int) error {
 	if from < 0 {
 		return fmt.Errorf("start at tick %d: want one from 0", from)
 	}
-	if j.DeadlineS/m.TickS > mostTicks {
-		return fmt.Errorf("%.0f ticks of %v s until the deadline: want at most %.0f", j.DeadlineS/m.TickS, m.TickS, float64(mostTicks))
+	if j.DeadlineS/m.TickS > MostTicks {
+		return fmt.Errorf("%.0f ticks of %v s until the deadline: want at most %.0f", j.DeadlineS/m.TickS, m.TickS, float64(MostTicks))
 	}
 	return nil
 }

@@ -55,6 +55,7 @@ var described = map[string]about{
 	"isolated":          {"each job has its own equal part of the cluster", nothing, fair},
 	"proportional":      {"each job has every device type for the same share of time", nothing, fair + ", its normaliser"},
 	"sia":               {"most throughput relative to each job's least, evened out; numbers of devices change", sizes, "Sia, Jayaram Subramanya et al., SOSP 2023, section 3.3; throughput stands for goodput where the table says no goodput"},
+	"sia_exploring":     {"sia for rates that are not known beforehand: on each type a job gets at most twice as many devices as it had there for a round", sizes, "the same"},
 	"srtf":              {"least remaining time first, weighed against how much a device helps", work, "Schrage, 1968, with the assignment of best_match"},
 	"srtf_packed":       {"best_match_packed, and the shortest rest is preferred a little instead", work + pairs, ours},
 	"themis":            {"least finish-time unfairness: whole devices go to the jobs that are worst off", work, themis + ", simplified: no auction"},
