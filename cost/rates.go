@@ -73,6 +73,14 @@ func (r Rates) HourlySplit(a resources.Allocation) Split {
 	return s
 }
 
+// WholeMachine is r for a machine that is owned or rented as a whole: its price per hour is that of everything it has, whatever
+// part of it a job uses. The unit prices stay, to share that price out.
+func (r Rates) WholeMachine(all resources.Allocation) Rates {
+	r.Instance = r.parts(all).Sum()
+	r.Source = "the whole machine, at unit prices " + r.Source
+	return r
+}
+
 func (r Rates) parts(a resources.Allocation) Split {
 	return Split{
 		GPU:    r.GPUHour * USD(max(0, a.GPUs)),

@@ -62,17 +62,19 @@ type run struct {
 	rec    *journal.Record
 	tables *monitor.Tables
 
-	argv       []string
-	ins        job.Inspection
-	host       resources.Host
-	limits     resources.Limits
-	rates      cost.Rates
-	baseline   resources.Allocation
-	resumable  bool
-	recalled   []training.Observation
-	restartS   []float64 // measured seconds of restarts, recalled ones first
-	startupS   []float64 // recalled
-	needMemory resources.GiB
+	argv      []string
+	ins       job.Inspection
+	host      resources.Host
+	limits    resources.Limits
+	rates     cost.Rates
+	baseline  resources.Allocation
+	resumable bool
+	recalled  []training.Observation
+
+	recalledUnit string    // unit of work of recalled: "epoch" or "step"
+	restartS     []float64 // measured seconds of restarts, recalled ones first
+	startupS     []float64 // recalled
+	needMemory   resources.GiB
 
 	recurrences []plan.Recurrence // recalled
 	widen       float64           // factor on the width of intervals that past predictions ask for; 0 is 1
@@ -173,6 +175,7 @@ func (a Agent) Run(ctx context.Context, interrupts <-chan os.Signal) Result {
 	defer r.closeInstruments()
 	r.log.rememberOld()
 	first, label := r.firstAllocation()
+	r.started = r.Clock.Monotonic() // the deadline counts from the launch, not from the preparations
 	select {
 	case s := <-interrupts:
 		r.interrupt(ctx, s)
@@ -237,10 +240,10 @@ func (r *run) prepare(ctx context.Context) (Result, bool) {
 	} else if r.host, err = r.Discover(ctx); err != nil {
 		return fail(CodeOurs, fmt.Errorf("read what this machine offers: %w", err))
 	}
+	r.resolveRates()
 	if err := r.resolveLimits(); err != nil {
 		return fail(CodeUsage, err)
 	}
-	r.resolveRates()
 	r.resumable = cfg.Resume == ResumableYes || cfg.Resume == ResumableAuto && r.ins.Resumable.Value == "yes"
 	r.rec = r.newRecord()
 	if err := cfg.SLA.Exhausted(0, 0); err != nil {
@@ -302,8 +305,9 @@ func (r *run) refuseIfHopeless() (Result, bool) {
 
 func (r *run) resolveLimits() error {
 	cfg := r.Config
-	usesGPU := r.ins.GPU.Value == "yes" || r.ins.Kind != "python" && len(r.host.GPUs) > 0 || r.ins.Replay
-	r.limits = resources.DefaultLimits(r.host, usesGPU)
+	// A job that may use a GPU, for all that inspection can see, keeps those of the machine: to train on CPUs by mistake
+	// costs more than an idle device.
+	r.limits = resources.DefaultLimits(r.host, r.ins.GPU.Value != "no" || r.ins.Replay)
 	var errs []error
 	whole := func(flag, text string, into *resources.Range) {
 		if text == "" {
@@ -338,9 +342,16 @@ func (r *run) resolveLimits() error {
 	return nil
 }
 
+// memoryCounts reports whether the memory of an allocation is a decision: it was limited, or is paid by the GiB. Otherwise the
+// job has the machine's.
+func (r *run) memoryCounts() bool { return r.Config.Memory != "" || r.rates.Instance == 0 }
+
 // startMemory is what a job is given before its need has been measured: 2 GiB a CPU, as the clouds'
-// compute-optimised machines have.
+// compute-optimised machines have, or all there is where memory is no decision.
 func (r *run) startMemory(cpus int) resources.GiB {
+	if !r.memoryCounts() {
+		return r.limits.MemoryMax
+	}
 	return resources.GiB(math.Min(math.Max(2*float64(cpus), float64(r.limits.MemoryMin)), float64(r.limits.MemoryMax)))
 }
 
@@ -356,18 +367,21 @@ func (r *run) resolveRates() {
 		}
 	}
 	r.rates = cost.Default(gpu)
-	given := false
+	unit := false
 	for _, o := range []struct {
 		price *cost.USD
 		into  *cost.USD
 	}{{r.Config.GPUHour, &r.rates.GPUHour}, {r.Config.CPUHour, &r.rates.CPUHour}, {r.Config.GiBHour, &r.rates.GiBHour}} {
 		if o.price != nil {
-			*o.into, given = *o.price, true
+			*o.into, unit = *o.price, true
 		}
 	}
-	if given {
+	if unit {
 		r.rates.Source = "given by the user, the rest " + r.rates.Source
+		return
 	}
+	// Unless the user says otherwise the machine is paid for as a whole, so that what a job leaves unused saves nothing.
+	r.rates = r.rates.WholeMachine(resources.Allocation{GPUs: len(r.host.GPUs), CPUs: int(math.Ceil(r.host.CPUs)), Memory: r.host.Memory})
 }
 
 func (r *run) open() error {

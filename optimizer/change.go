@@ -31,10 +31,27 @@ func roundMemory(g resources.GiB) resources.GiB {
 	return resources.GiB(math.Max(0.25, math.Ceil(float64(g)*4-1e-9)/4))
 }
 
+// enforced is the part of an allocation that the job is held to. Memory is, only where the user limited it: a limit of ours
+// would slow a training that reads much, as cached files count, or kill one that bare would live.
+func (r *run) enforced(a resources.Allocation) resources.Allocation {
+	if r.Config.Memory == "" {
+		a.Memory = 0
+	}
+	return a
+}
+
+func (r *run) enforcedLimits() resources.Limits {
+	l := r.limits
+	if r.Config.Memory == "" {
+		l.MemoryMin, l.MemoryMax = 0, 0
+	}
+	return l
+}
+
 // applyLive changes the allocation of the running tree without a restart.
 func (r *run) applyLive(to resources.Allocation, why string) {
 	to.GPUs, to.GPUIDs = r.current.GPUs, r.current.GPUIDs
-	notApplied, err := r.job.Apply(to)
+	notApplied, err := r.job.Apply(r.enforced(to))
 	if err != nil {
 		r.event(Warning, "change the running job to %s: %v", to, err)
 		return

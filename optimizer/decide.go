@@ -1,6 +1,7 @@
 package optimizer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -55,12 +56,14 @@ func (r *run) recall() {
 	}
 	r.recalled = append(found.Observations, offline.Observations...)
 	r.restartS, r.startupS, r.recurrences = found.RestartSeconds, found.StartupSeconds, found.Recurrences
-	r.progress.TotalHint = float64(r.Config.Epochs)
-	if found.Total > 0 && r.progress.Total == 0 {
-		r.progress.Total, r.progress.Unit = found.Total, found.Unit
+	r.progress.Suggest("epoch", Hint{float64(r.Config.Epochs), "--epochs"})
+	if len(found.Runs) > 0 {
+		r.progress.Suggest(found.Unit, Hint{found.Total, "run " + found.Runs[0]})
 	}
-	if found.Total == 0 && len(offline.Observations) > 0 && r.progress.TotalHint == 0 {
-		r.progress.TotalHint = offline.Epochs
+	r.recalledUnit = found.Unit
+	if found.Total == 0 && len(offline.Observations) > 0 {
+		r.progress.Suggest("epoch", Hint{offline.Epochs, "offline logs"})
+		r.recalledUnit = cmp.Or(r.recalledUnit, "epoch")
 	}
 	if len(found.Runs) > 0 {
 		if r.progress.UnitSamples == 0 && len(found.Observations) > 0 {
@@ -102,6 +105,9 @@ func plural(n int) string {
 
 // learnMemory sets what the job needs: the measured peak with a margin.
 func (r *run) learnMemory(peakGiB float64) {
+	if !r.memoryCounts() {
+		return
+	}
 	need := min(max(roundMemory(resources.GiB(peakGiB)*memoryMargin), r.limits.MemoryMin), r.limits.MemoryMax)
 	r.needMemory = max(r.needMemory, need)
 	r.baseline.Memory = r.needMemory
@@ -109,9 +115,12 @@ func (r *run) learnMemory(peakGiB float64) {
 
 // refit fits the performance model to all that was measured, of this run and of earlier ones.
 func (r *run) refit() {
-	obs := append(r.progress.Observations(), r.recalled...)
+	obs := r.progress.Observations()
+	if r.progress.Unit == "" || r.recalledUnit == "" || r.progress.Unit == r.recalledUnit {
+		obs = append(obs, r.recalled...)
+	}
 	if len(obs) == 0 {
-		r.model = nil // what was timed in an other unit of work predicts nothing
+		r.model = nil // what was timed in another unit of work predicts nothing
 		return
 	}
 	m, err := training.Fit(obs, training.FitOptions{Seed: uint64(r.Config.Seed), Widen: r.widen})
@@ -144,10 +153,10 @@ func modelRecord(m *training.Model) *journal.Model {
 func (r *run) snapshot() plan.Snapshot {
 	s := plan.Snapshot{Host: r.host, Limits: r.limits, Spec: r.Config.SLA, Rates: r.rates, Preference: r.Config.Preference,
 		Model: r.model, Done: r.progress.Done, Total: r.progress.Total, Baseline: r.baseline, Resumable: r.resumable,
-		LiveCPU: r.job != nil, Memory: r.needMemory, Startup: r.startup(), Restart: r.restartCost(),
+		LiveCPU: r.maySqueeze(), Memory: r.needMemory, Startup: r.startup(), Restart: r.restartCost(),
 		GPUUtil: math.NaN(), CPUUtil: math.NaN(), Throughput: math.NaN(), Weights: r.weights, Reserve: r.reserve(), Recurrences: r.recurrences}
 	if s.Total == 0 {
-		s.Total = r.progress.TotalHint
+		s.Total = r.progress.Hints[cmp.Or(r.progress.Unit, r.recalledUnit)].Units
 	}
 	if r.job != nil || r.started > 0 && len(r.progress.Segments) > 0 {
 		s.Elapsed, s.Spent = r.elapsed(), cost.USD(r.spent())
@@ -161,6 +170,25 @@ func (r *run) snapshot() plan.Snapshot {
 		}
 	}
 	return s
+}
+
+// maySqueeze reports whether CPUs may be taken from the running job: where they are paid for one by one, and no process of it
+// has a thread pool. A pool keeps the size it had at the launch and spins on too few CPUs, up to a hundred times as slow.
+func (r *run) maySqueeze() bool {
+	if r.job == nil || r.rates.Instance > 0 {
+		return false
+	}
+	pids, err := r.job.PIDs()
+	if err != nil || len(pids) == 0 {
+		return false
+	}
+	for _, pid := range pids {
+		tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+		if err != nil || len(tasks) > 1 {
+			return false
+		}
+	}
+	return true
 }
 
 func (r *run) startup() sla.Interval {

@@ -15,7 +15,7 @@ func (r *run) dryRun() Result {
 		r.View.Planned(r.rec)
 		return Result{Code: CodeDone, Record: r.rec}
 	}
-	if r.progress.Total == 0 && r.progress.TotalHint == 0 {
+	if r.snapshot().Total == 0 {
 		r.event(Warning, "the job does not say how long it is (--epochs N does): times are for one unit of work")
 	}
 	p, err := r.decide()

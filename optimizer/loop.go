@@ -86,7 +86,7 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 	r.beginSegment(now, a, label, true)
 	r.save(true) // before the start: an agent that dies now must leave a run that can be found
 	j, err := r.Launcher.Start(ctx, launch.Command{Args: r.argv, Dir: r.Config.Dir, Env: r.jobEnvironment(a, resume), RunDir: r.dir.Dir(),
-		Allocation: a, Limits: r.limits, Grace: r.Config.Grace, StopAfter: r.deadMan()})
+		Allocation: r.enforced(a), Limits: r.enforcedLimits(), Grace: r.Config.Grace, StopAfter: r.deadMan()})
 	if err != nil {
 		r.closeSegment(now)
 		r.end(&ending{state: journal.Failed, reason: "start-failed", detail: err.Error(), code: CodeTraining,

@@ -56,7 +56,35 @@ func (s *Segment) Observation(unitSamples float64) (training.Observation, bool) 
 	if s.PeakGiB > 0 {
 		peak = s.PeakGiB
 	}
-	return training.Observation{Allocation: s.Allocation, UnitSeconds: s.Blocks, UnitSamples: unitSamples, PeakMemoryGiB: peak}, true
+	return training.Observation{Allocation: s.Allocation, UnitSeconds: s.Blocks[s.warmUp():], UnitSamples: unitSamples, PeakMemoryGiB: peak}, true
+}
+
+const (
+	settledBlocks = 3   // steady blocks after which slower ones at the beginning count as warm-up
+	warmUpFactor  = 1.5 // by how much a block of the warm-up is slower than the median of those after it
+)
+
+// warmUp is the number of leading blocks that are not the steady pace: compilation, filled caches, first-epoch effects. It
+// is 0 until settledBlocks steady ones follow.
+func (s *Segment) warmUp() int {
+	n := 0
+	for k := 1; k+settledBlocks <= len(s.Blocks); k++ {
+		if s.Blocks[k-1] > warmUpFactor*median(s.Blocks[k:]) {
+			n = k
+		}
+	}
+	return n
+}
+
+// settled reports whether the pace can be projected: enough steady blocks, the newest no faster than the rest by
+// warmUpFactor.
+func (s *Segment) settled() bool {
+	steady := s.Blocks[s.warmUp():]
+	if len(steady) < settledBlocks {
+		return false
+	}
+	newest := median(steady[len(steady)-settledBlocks:])
+	return median(steady) <= warmUpFactor*newest
 }
 
 // Mean is the mean of utilisation samples; NaN when there are none.
@@ -82,12 +110,33 @@ type Progress struct {
 	Rewound  bool       `json:"rewound"`
 	Segments []*Segment `json:"segments"`
 
-	TotalHint float64 `json:"total_hint"` // from --epochs or the script's default
+	// Hints are totals by unit ("epoch", "step") from outside the log: the command line, the script, an earlier run. The
+	// log's own total counts before them.
+	Hints map[string]Hint `json:"hints"`
 
 	markAt    time.Duration // end of the last timed block
 	markDone  float64
 	haveMark  bool
 	sawResume bool // a row has arrived since the last launch
+
+	anyPosition bool // the launch continues from a checkpoint of unknown position
+}
+
+// Hint is a total that the log does not give.
+type Hint struct {
+	Units  float64 `json:"units"`
+	Source string  `json:"source"` // in words: "--max_iters=300 on the command line"
+}
+
+// Suggest takes a total for a unit, unless one is known already: the better source comes first.
+func (p *Progress) Suggest(unit string, h Hint) {
+	if h.Units <= 0 || p.Hints[unit].Units > 0 {
+		return
+	}
+	if p.Hints == nil {
+		p.Hints = map[string]Hint{}
+	}
+	p.Hints[unit] = h
 }
 
 // Begin opens a segment. launch is true for a new process, false for a live change of the running one.
@@ -97,7 +146,7 @@ func (p *Progress) Begin(at time.Duration, a resources.Allocation, label string,
 	p.Segments = append(p.Segments, s)
 	p.haveMark = false
 	if launch {
-		p.sawResume = false
+		p.sawResume, p.anyPosition = false, false
 	}
 	return s
 }
@@ -115,6 +164,16 @@ func (p *Progress) Current() *Segment {
 		return nil
 	}
 	return p.Segments[len(p.Segments)-1]
+}
+
+// ResumeFrom makes the position of a checkpoint the progress from which a restart is expected to continue: what was done
+// after the checkpoint is done again. NaN means that the position is unknown: any position above 0 continues.
+func (p *Progress) ResumeFrom(position float64) {
+	p.haveMark = false
+	if position < p.Done {
+		p.Done = position
+	}
+	p.anyPosition = math.IsNaN(position)
 }
 
 // Restarted forgets the progress: the job begins from nothing (a probe of a job that cannot be resumed).
@@ -138,6 +197,11 @@ func (p *Progress) Add(row *monitor.Row, at time.Duration) {
 	seg.LastRowAt = at
 	if seg.FirstRowAt == 0 {
 		seg.FirstRowAt = at
+	}
+	if p.anyPosition && first && done < p.Done { // what was done after the checkpoint is done again
+		p.Rewound, p.Done = done <= 1, done
+		p.mark(at, done)
+		return
 	}
 	if done < p.Done || (done == p.Done && !first) {
 		if done < p.Done {
@@ -199,8 +263,9 @@ func (p *Progress) learnUnit(row *monitor.Row) {
 		p.forgetSteps()
 	}
 	if p.Unit == "" {
+		hinted := hasStep && !hasTotalEpochs && p.Hints["epoch"].Units == 0 && p.Hints["step"].Units > 0
 		switch {
-		case hasEpoch && (hasTotalEpochs || !hasTotalSteps):
+		case hasEpoch && !hinted && (hasTotalEpochs || !hasTotalSteps):
 			p.Unit = "epoch"
 		case hasStep:
 			p.Unit = "step"
@@ -211,8 +276,8 @@ func (p *Progress) learnUnit(row *monitor.Row) {
 		p.Total = totalEpochs
 	case p.Unit == "step" && hasTotalSteps && totalSteps > 0:
 		p.Total = totalSteps
-	case p.Unit == "epoch" && p.Total == 0:
-		p.Total = p.TotalHint
+	case p.Total == 0:
+		p.Total = p.Hints[p.Unit].Units
 	}
 	if p.Unit == "epoch" {
 		if n, ok := row.Value(monitor.DataCount); ok && n > 0 {
@@ -227,7 +292,7 @@ func (p *Progress) learnUnit(row *monitor.Row) {
 	}
 }
 
-// forgetSteps begins to count anew, in an other unit: what was timed in the one before says nothing of it.
+// forgetSteps starts counting in another unit: what was timed in the one before says nothing of it.
 func (p *Progress) forgetSteps() {
 	p.Unit, p.Done, p.UnitSamples, p.haveMark = "", 0, 0, false
 	for _, s := range p.Segments {

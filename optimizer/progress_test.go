@@ -127,7 +127,8 @@ func TestProgressTimes(t *testing.T) {
 			hint: 30, rows: []arrival{{1, stepRow(1, 0)}}, unit: "step", done: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := Progress{TotalHint: c.hint}
+			p := Progress{}
+			p.Suggest("epoch", Hint{Units: c.hint})
 			s := begin(&p, 0)
 			for _, a := range c.rows {
 				p.Add(a.row, at(a.at))

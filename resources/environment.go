@@ -1,7 +1,9 @@
 package resources
 
 import (
+	"cmp"
 	"math"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +14,12 @@ import (
 type JobEnvironment struct {
 	RunID      string
 	Allocation Allocation
+	// Threads is the size of the thread pools of each process; 0 means as many as Allocation has CPUs. Thread variables that
+	// base sets are kept as they are unless ThreadsChosen.
+	Threads       int
+	ThreadsChosen bool
+	// KeepVisible leaves CUDA_VISIBLE_DEVICES as base has it: for a job that holds no GPU but may use one all the same.
+	KeepVisible bool
 	Epochs     int   // 0: the script's own
 	PinMemory  *bool // nil: the script's own
 	Seed       *int64
@@ -55,10 +63,13 @@ func (j JobEnvironment) variables(base []string) []variable {
 		}
 	}
 	a := j.Allocation
-	set("CUDA_VISIBLE_DEVICES", j.visible(base), true)
-	for _, name := range []string{"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"} {
-		set(name, strconv.Itoa(a.CPUs), a.CPUs > 0)
+	set("CUDA_VISIBLE_DEVICES", j.visible(base), !j.KeepVisible)
+	threads := cmp.Or(j.Threads, a.CPUs)
+	own := UserThreads(base)
+	for _, name := range threadVariables {
+		set(name, strconv.Itoa(threads), threads > 0 && (j.ThreadsChosen || len(own) == 0))
 	}
+	set("PYTHONUNBUFFERED", "1", !has(base, "PYTHONUNBUFFERED"))
 	set("OPTIMIZER_BATCH_SIZE", strconv.Itoa(a.BatchSize), a.BatchSize > 0)
 	set("OPTIMIZER_EPOCHS", strconv.Itoa(j.Epochs), j.Epochs > 0)
 	set("OPTIMIZER_NUM_WORKERS", strconv.Itoa(a.NumWorkers), a.NumWorkers > 0)
@@ -84,6 +95,39 @@ func (j JobEnvironment) variables(base []string) []variable {
 		}
 	}
 	return out
+}
+
+// threadVariables size the thread pools of OpenMP, MKL, OpenBLAS and NumExpr.
+var threadVariables = []string{"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"}
+
+// UserThreads lists the thread variables that an environment already sets. A user who sets one of them has sized the
+// pools: the others then keep the defaults of their libraries, which follow OMP_NUM_THREADS.
+func UserThreads(environ []string) []string {
+	var names []string
+	for _, name := range threadVariables {
+		if has(environ, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func has(environ []string, name string) bool {
+	return slices.ContainsFunc(environ, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
+}
+
+// ThreadsPerCore is the number of logical CPUs of one physical core, 1 when the machine does not say. Numerical
+// libraries run one thread per physical core by default.
+func ThreadsPerCore() int {
+	text, err := os.ReadFile("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list")
+	if err != nil {
+		return 1
+	}
+	ids, err := parseCPUList(strings.TrimSpace(string(text)))
+	if err != nil {
+		return 1
+	}
+	return max(1, len(ids))
 }
 
 func (j JobEnvironment) visible(base []string) string {

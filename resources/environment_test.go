@@ -18,11 +18,11 @@ func TestEnvironOfAWholeJob(t *testing.T) {
 		Epochs:     20, PinMemory: &pin, Seed: &seed, Dataset: "/data/a b", Log: "/run/log.csv", Checkpoint: "/run/ckpt", Resume: true,
 		GPUHour: &gpu, CPUHour: &cpu, GiBHour: &mem,
 	}
-	got := j.Environ([]string{"PATH=/bin", "OMP_NUM_THREADS=64", "CUDA_VISIBLE_DEVICES=0,1,2", "ODD", "EMPTY=", "X=a=b"})
+	got := j.Environ([]string{"PATH=/bin", "CUDA_VISIBLE_DEVICES=0,1,2", "ODD", "EMPTY=", "X=a=b"})
 	diff(t, "environment", got, []string{
 		"PATH=/bin", "ODD", "EMPTY=", "X=a=b",
 		"CUDA_VISIBLE_DEVICES=GPU-a,MIG-b",
-		"OMP_NUM_THREADS=6", "MKL_NUM_THREADS=6", "OPENBLAS_NUM_THREADS=6", "NUMEXPR_NUM_THREADS=6",
+		"OMP_NUM_THREADS=6", "MKL_NUM_THREADS=6", "OPENBLAS_NUM_THREADS=6", "NUMEXPR_NUM_THREADS=6", "PYTHONUNBUFFERED=1",
 		"OPTIMIZER_BATCH_SIZE=256", "OPTIMIZER_EPOCHS=20", "OPTIMIZER_NUM_WORKERS=4", "OPTIMIZER_PIN_MEMORY=1",
 		"OPTIMIZER_RANDOM_SEED=0", "OPTIMIZER_MEMORY_GB=22.25", "OPTIMIZER_DATASET_PATH=/data/a b",
 		"OPTIMIZER_LOG=/run/log.csv", "OPTIMIZER_CHECKPOINT_DIR=/run/ckpt", "OPTIMIZER_RESUME=1", "OPTIMIZER_RUN_ID=r1",
@@ -36,7 +36,28 @@ func TestEnvironLeavesTheUnknownUnset(t *testing.T) {
 	diff(t, "environment", got, []string{
 		"OPTIMIZER_EPOCHS=7", // the user's own word stays; an outer agent's restart mark does not
 		"CUDA_VISIBLE_DEVICES=", "OMP_NUM_THREADS=2", "MKL_NUM_THREADS=2", "OPENBLAS_NUM_THREADS=2", "NUMEXPR_NUM_THREADS=2",
+		"PYTHONUNBUFFERED=1",
 	})
+}
+
+// A user who sized the thread pools, or chose buffering or devices, keeps them; what was planned replaces them.
+func TestEnvironKeepsTheUsersSettings(t *testing.T) {
+	base := []string{"OMP_NUM_THREADS=1", "PYTHONUNBUFFERED=", "CUDA_VISIBLE_DEVICES=3"}
+	a := Allocation{CPUs: 4}
+	cases := map[string]struct {
+		j    JobEnvironment
+		base []string
+		want []string
+	}{
+		"own thread variable": {j: JobEnvironment{Allocation: a, KeepVisible: true}, base: base, want: base},
+		"chosen threads": {j: JobEnvironment{Allocation: a, Threads: 1, ThreadsChosen: true, KeepVisible: true}, base: []string{"OMP_NUM_THREADS=4", "PYTHONUNBUFFERED=1"},
+			want: []string{"PYTHONUNBUFFERED=1", "OMP_NUM_THREADS=1", "MKL_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1", "NUMEXPR_NUM_THREADS=1"}},
+		"threads of one rank": {j: JobEnvironment{Allocation: a, Threads: 2, KeepVisible: true}, base: []string{"PYTHONUNBUFFERED=1"},
+			want: []string{"PYTHONUNBUFFERED=1", "OMP_NUM_THREADS=2", "MKL_NUM_THREADS=2", "OPENBLAS_NUM_THREADS=2", "NUMEXPR_NUM_THREADS=2"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) { diff(t, "environment", c.j.Environ(c.base), c.want) })
+	}
 }
 
 func TestVisibleDevicesOfAJob(t *testing.T) {
@@ -61,7 +82,7 @@ func TestVisibleDevicesOfAJob(t *testing.T) {
 }
 
 // contractNames are all the variables that the contract with the script names.
-var contractNames = strings.Fields(`CUDA_VISIBLE_DEVICES OMP_NUM_THREADS MKL_NUM_THREADS OPENBLAS_NUM_THREADS NUMEXPR_NUM_THREADS
+var contractNames = strings.Fields(`CUDA_VISIBLE_DEVICES OMP_NUM_THREADS MKL_NUM_THREADS OPENBLAS_NUM_THREADS NUMEXPR_NUM_THREADS PYTHONUNBUFFERED
 	OPTIMIZER_BATCH_SIZE OPTIMIZER_EPOCHS OPTIMIZER_NUM_WORKERS OPTIMIZER_PIN_MEMORY OPTIMIZER_RANDOM_SEED OPTIMIZER_MEMORY_GB
 	OPTIMIZER_DATASET_PATH OPTIMIZER_LOG OPTIMIZER_CHECKPOINT_DIR OPTIMIZER_RESUME OPTIMIZER_RUN_ID
 	COST_PER_GPU_HOUR COST_PER_CPU_HOUR COST_PER_GB_HOUR`)
