@@ -22,6 +22,7 @@ type leaving struct {
 	AskedAt    time.Duration         `json:"asked_at"`
 	Checkpoint bool                  `json:"checkpoint"` // asked by SIGUSR1; SIGTERM follows after the grace
 	Terminated bool                  `json:"terminated"`
+	Words      string                `json:"words,omitempty"` // why, for people
 }
 
 // leave asks the job to go: a resumable one saves a checkpoint first.
@@ -269,6 +270,7 @@ func (r *run) stopped(exit *launch.Exit) *ending {
 	} else if exit != nil {
 		e.detail = describeExit(*exit)
 	}
+	e.detail = joinDetail(r.leaving.Words, e.detail)
 	return e
 }
 

@@ -227,11 +227,27 @@ func (p *Progress) Add(row *monitor.Row, at time.Duration) {
 		return
 	}
 	p.Done = done
-	if at-p.markAt >= minBlock && done > p.markDone {
+	if p.blockEnds(at, done) {
 		units := done - p.markDone
 		seg.addBlock((at-p.markAt).Seconds()/units, units)
 		p.mark(at, done)
 	}
+}
+
+// partBlock is the length from which a part of an epoch is timed as one observation. Shorter ones would miss what comes once in
+// an epoch: validation, a checkpoint, the restart of the loader.
+const partBlock = 10 * time.Second
+
+// blockEnds reports whether what was done since the mark is one observation.
+func (p *Progress) blockEnds(at time.Duration, done float64) bool {
+	took := at - p.markAt
+	switch {
+	case done <= p.markDone || took < minBlock:
+		return false
+	case p.Unit == "epoch":
+		return math.Floor(done) > math.Floor(p.markDone) || took >= partBlock
+	}
+	return true
 }
 
 func (p *Progress) mark(at time.Duration, done float64) {

@@ -1,0 +1,64 @@
+package optimizer
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"trainopt/sla"
+)
+
+// hopelessShare is the share of a limit that must be used up before a projection may stop a job.
+const hopelessShare = 0.5
+
+// stopHopeless stops a job that cannot keep a limit and would lose all its work when the guard stops it at that limit. It
+// is a matter of not paying for the rest, so every doubt lets the job go on: the user's consent (--yes), work that a
+// checkpoint would keep, a log that was only found, a length or pace that is not certain, half of the limit still left.
+func (r *run) stopHopeless(ctx context.Context) {
+	if r.Config.Anyway || r.leaving != nil || r.ended != nil || r.keepsWork() || !r.log.trusted() {
+		return
+	}
+	why, ok := r.hopeless()
+	if !ok {
+		return
+	}
+	r.event(Problem, "%s; the job keeps no checkpoint, so what it still computes would be lost: stopping now (--yes lets it run to the limit)", why)
+	r.leave(ctx, &leaving{Why: "infeasible", Words: why})
+}
+
+// hopeless reports whether even the fastest pace of this run would miss the deadline or the budget.
+func (r *run) hopeless() (string, bool) {
+	seg := r.progress.Current()
+	rest, known := r.progress.Remaining()
+	if !known || seg == nil || !seg.settled() {
+		return "", false
+	}
+	steady := seg.Blocks[seg.warmUp():]
+	since := r.elapsed() - max(seg.LastRowAt, seg.LaunchedAt)
+	seconds := math.Max(0, rest*slices.Min(steady)-since.Seconds())
+	finish := r.elapsed() + time.Duration(seconds*float64(time.Second))
+	bill := r.spent() + seconds/3600*float64(r.rates.Hourly(r.current))
+	spec := r.Config.SLA
+	switch {
+	case r.missed(spec.TimeMax.Seconds(), r.elapsed().Seconds(), finish.Seconds(), r.projected.seconds):
+		return fmt.Sprintf("at its fastest pace so far the job needs %s, the deadline is %s", finish.Round(time.Second), spec.TimeMax), true
+	case r.missed(spec.CostMaxUSD, r.spent(), bill, r.projected.cost):
+		return fmt.Sprintf("at its fastest pace so far the job costs $%.3g, the budget is $%.3g", bill, spec.CostMaxUSD), true
+	}
+	return "", false
+}
+
+// missed: a limit of which enough is used, and that neither the most favourable end nor the interval of the projection reaches.
+func (r *run) missed(limit, used, best float64, projected *sla.Interval) bool {
+	return limit > 0 && used >= hopelessShare*limit && best > limit && (projected == nil || projected.P5 > limit)
+}
+
+// keepsWork reports whether what the job has done survives a stop at the limit.
+func (r *run) keepsWork() bool { return r.resumable }
+
+// trusted reports whether the log is the job's beyond doubt: named by the user, ours, or its own output.
+func (l *logReader) trusted() bool {
+	return l.tail == nil || l.path == l.named || l.path == l.own
+}
