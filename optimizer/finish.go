@@ -16,7 +16,7 @@ import (
 	"trainopt/sla"
 )
 
-// newRecord is run.json as far as it is known before the start.
+// newRecord is run.json as far as it is known before the start. Each limit has a verdict, unknown, from the beginning.
 func (r *run) newRecord() *journal.Record {
 	rec := journal.NewRecord()
 	rec.Name, rec.Command, rec.Dir, rec.State = r.Config.Name, r.argv, r.Config.Dir, journal.Planned
@@ -45,7 +45,7 @@ func slaRecord(s sla.Spec) journal.SLA {
 	}
 	return journal.SLA{DeadlineS: n(s.TimeMax.Seconds()), BudgetUSD: n(s.CostMaxUSD), MinThroughput: n(s.ThroughputMin),
 		MaxMemoryGiB: n(s.MemoryMaxGiB), MinGPUUtil: n(s.GPUUtilMinPct), MinCPUUtil: n(s.CPUUtilMinPct), Hash: s.Hash(),
-		Verdicts: []sla.Verdict{}, Compliance: journal.Unknown()}
+		Verdicts: sla.Evaluate(s, nil), Compliance: journal.Unknown()}
 }
 
 func scriptRecord(ins job.Inspection, resumable bool) journal.Script {
@@ -123,9 +123,12 @@ func (r *run) refresh(final bool) {
 	for _, p := range rec.Probes {
 		o.ProbeCostUSD += p.CostUSD
 	}
-	o.Epochs = journal.Unknown()
-	if r.progress.Unit == "epoch" {
+	o.Epochs, o.Steps = journal.Unknown(), journal.Unknown()
+	switch r.progress.Unit {
+	case "epoch":
 		o.Epochs = journal.Number(r.progress.Done)
+	case "step":
+		o.Steps = journal.Number(r.progress.Done)
 	}
 	m := r.measures(final)
 	o.GPUUtil, o.CPUUtil = journal.Number(m[sla.GPUUtil].Value), journal.Number(m[sla.CPUUtil].Value)
@@ -135,8 +138,8 @@ func (r *run) refresh(final bool) {
 	if r.sampler.haveJ {
 		o.EnergyJoules = journal.Number(r.sampler.joules)
 	}
-	if r.progress.Total > 0 {
-		rec.Training.TotalUnits = journal.Number(r.progress.Total)
+	if total := r.progress.knownTotal(); total > 0 {
+		rec.Training.TotalUnits = journal.Number(total)
 	}
 	rec.Training.Unit = r.progress.Unit
 	st := r.log.stats()
@@ -174,7 +177,8 @@ func (r *run) launches() int {
 	return n
 }
 
-// countWaste splits off money that bought nothing, by cause. Causes are counted only where there are measurements.
+// countWaste attributes spend that bought nothing to its causes, as far as they were measured. Idle CPUs and unused memory are
+// counted only where resources are priced by unit.
 func (r *run) countWaste(overheadSeconds float64) {
 	w := &r.rec.Waste
 	w.Restarts = journal.Number(overheadSeconds / 3600 * r.meanRate())
@@ -193,7 +197,11 @@ func (r *run) countWaste(overheadSeconds float64) {
 			haveIdle = true
 		}
 		if s.GPUN > 0 {
-			lost := math.Max(0, 1-mean(s.GPUSum, s.GPUN)/100) * float64(s.Allocation.GPUs) * float64(r.rates.GPUHour) * hours
+			unused := math.Max(0, 1-mean(s.GPUSum, s.GPUN)/100)
+			lost := unused * float64(s.Allocation.GPUs) * float64(r.rates.GPUHour) * hours
+			if r.rates.Instance > 0 { // the machine is paid for its GPUs
+				lost = unused * s.Spent
+			}
 			if s.CPUN > 0 && mean(s.CPUSum, s.CPUN) > 80 {
 				input, haveInput = input+lost, true
 			} else {

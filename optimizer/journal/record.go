@@ -265,6 +265,7 @@ type Outcome struct {
 	ProbeCostUSD    Number `json:"probe_cost_usd"`
 	Rows            int    `json:"rows"`
 	Epochs          Number `json:"epochs"`
+	Steps           Number `json:"steps"`           // of a job that counts steps instead of epochs
 	Throughput      Number `json:"throughput"`      // in ThroughputUnit
 	ThroughputUnit  string `json:"throughput_unit"` // samples/s, steps/s or epochs/s, also of Prediction and Baseline; empty: samples/s
 	GPUUtil         Number `json:"gpu_util"`
