@@ -333,7 +333,9 @@ func (r *run) planRecord(p plan.Plan, at float64) *journal.Plan {
 	if out.Options == nil {
 		out.Options = []plan.Option{}
 	}
-	if p.Predicted {
+	if r.progress.knownTotal() == 0 { // what the planner compares then is one unit of work, and no statement about the run
+		out.Candidates, out.Options = []plan.Candidate{}, []plan.Option{}
+	} else if p.Predicted {
 		out.Prediction = &journal.Prediction{AtS: journal.Number(at), Seconds: p.Chosen.Seconds, CostUSD: p.Chosen.CostUSD, Throughput: p.Chosen.Throughput}
 	}
 	return out

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sort"
 	"time"
 
-	"trainopt/cost"
 	"trainopt/monitor"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/job"
@@ -18,7 +16,7 @@ import (
 	"trainopt/sla"
 )
 
-// newRecord is run.json as far as it is known before the start.
+// newRecord is run.json as far as it is known before the start. Each limit has a verdict, unknown, from the beginning.
 func (r *run) newRecord() *journal.Record {
 	rec := journal.NewRecord()
 	rec.Name, rec.Command, rec.Dir, rec.State = r.Config.Name, r.argv, r.Config.Dir, journal.Planned
@@ -47,7 +45,7 @@ func slaRecord(s sla.Spec) journal.SLA {
 	}
 	return journal.SLA{DeadlineS: n(s.TimeMax.Seconds()), BudgetUSD: n(s.CostMaxUSD), MinThroughput: n(s.ThroughputMin),
 		MaxMemoryGiB: n(s.MemoryMaxGiB), MinGPUUtil: n(s.GPUUtilMinPct), MinCPUUtil: n(s.CPUUtilMinPct), Hash: s.Hash(),
-		Verdicts: []sla.Verdict{}, Compliance: journal.Unknown()}
+		Verdicts: sla.Evaluate(s, nil), Compliance: journal.Unknown()}
 }
 
 func scriptRecord(ins job.Inspection, resumable bool) journal.Script {
@@ -87,9 +85,10 @@ func (r *run) probeRecord(s *Segment, until time.Duration) journal.Probe {
 	}
 	if r.progress.UnitSamples > 0 {
 		p.UnitSamples = journal.Number(r.progress.UnitSamples)
-		if len(s.Blocks) > 0 {
-			p.Throughput = journal.Number(r.progress.UnitSamples / median(s.Blocks))
-		}
+	}
+	if len(s.Blocks) > 0 {
+		per, unit := r.progress.throughputUnit()
+		p.Throughput, p.ThroughputUnit = journal.Number(per/median(s.Blocks)), unit
 	}
 	return p
 }
@@ -124,18 +123,23 @@ func (r *run) refresh(final bool) {
 	for _, p := range rec.Probes {
 		o.ProbeCostUSD += p.CostUSD
 	}
-	o.Epochs = journal.Unknown()
-	if r.progress.Unit == "epoch" {
+	o.Epochs, o.Steps = journal.Unknown(), journal.Unknown()
+	switch r.progress.Unit {
+	case "epoch":
 		o.Epochs = journal.Number(r.progress.Done)
+	case "step":
+		o.Steps = journal.Number(r.progress.Done)
 	}
 	m := r.measures(final)
-	o.Throughput, o.GPUUtil, o.CPUUtil = journal.Number(m[sla.Throughput].Value), journal.Number(m[sla.GPUUtil].Value), journal.Number(m[sla.CPUUtil].Value)
+	o.GPUUtil, o.CPUUtil = journal.Number(m[sla.GPUUtil].Value), journal.Number(m[sla.CPUUtil].Value)
+	rate, unit := r.progress.throughput()
+	o.Throughput, o.ThroughputUnit = journal.Number(rate), unit
 	o.PeakMemoryGiB, o.EnergyJoules = journal.Number(m[sla.Memory].Value), journal.Unknown()
 	if r.sampler.haveJ {
 		o.EnergyJoules = journal.Number(r.sampler.joules)
 	}
-	if r.progress.Total > 0 {
-		rec.Training.TotalUnits = journal.Number(r.progress.Total)
+	if total := r.progress.knownTotal(); total > 0 {
+		rec.Training.TotalUnits = journal.Number(total)
 	}
 	rec.Training.Unit = r.progress.Unit
 	st := r.log.stats()
@@ -152,6 +156,7 @@ func (r *run) refresh(final bool) {
 	}
 	r.compareWithBaseline()
 	r.countWaste(overhead)
+	rec.Settle()
 }
 
 func numbers(v []float64) []journal.Number {
@@ -172,53 +177,8 @@ func (r *run) launches() int {
 	return n
 }
 
-// compareWithBaseline sets the run, with everything it paid (probes, restarts), beside what the user's own
-// configuration would have needed for the same work by its measured pace. Both are priced with the memory that
-// was measured, so that memory nobody asked for makes no saving.
-func (r *run) compareWithBaseline() {
-	rec := r.rec
-	measured := false
-	for _, s := range r.progress.Segments {
-		measured = measured || len(s.Blocks) > 0 && s.Allocation.SameShape(r.baseline)
-	}
-	for _, o := range r.recalled {
-		measured = measured || o.Allocation.SameShape(r.baseline)
-	}
-	if !measured || r.model == nil || r.progress.Done <= 0 {
-		return
-	}
-	startup := r.startup()
-	rate := float64(r.rates.Hourly(r.withMemory(r.baseline)))
-	draws := append([]float64(nil), r.model.Draws(r.baseline)...)
-	for i := range draws {
-		draws[i] = startup.P50 + r.progress.Done*draws[i]
-	}
-	sort.Float64s(draws)
-	sec := sla.Interval{P5: quantile(draws, .05), P50: quantile(draws, .5), P95: quantile(draws, .95)}
-	money := sla.Interval{P5: sec.P5 / 3600 * rate, P50: sec.P50 / 3600 * rate, P95: sec.P95 / 3600 * rate}
-	b := &journal.Baseline{Allocation: r.withMemory(r.baseline), Seconds: sec, CostUSD: money, Throughput: r.model.Throughput(r.baseline), Compliance: journal.Unknown()}
-	verdicts := sla.Evaluate(r.Config.SLA, map[sla.Objective]sla.Measure{
-		sla.Time:       {Value: sec.P50, Projected: &sec, Final: true},
-		sla.Cost:       {Value: money.P50, Projected: &money, Final: true},
-		sla.Throughput: {Value: b.Throughput.P50, Final: true},
-	})
-	if share, ok := sla.Compliance(verdicts); ok {
-		b.Compliance = journal.Number(share)
-	}
-	rec.Baseline = b
-	name := "your own configuration (" + b.Allocation.String() + ")"
-	pct := func(now, before float64) float64 { return 100 * (now/before - 1) }
-	t, c := r.elapsed().Seconds(), r.spent()
-	rec.Comparison = journal.Comparison{Against: &name, Quality: string(cost.Judge(r.spent()/money.P50, r.elapsed().Seconds()/sec.P50)),
-		SecondsChangePct: journal.Number(pct(t, sec.P50)), CostChangePct: journal.Number(pct(c, money.P50)),
-		ThroughputChangePct: journal.Number(pct(float64(rec.Outcome.Throughput), b.Throughput.P50)),
-		ComplianceChangePct: journal.Number(100 * (float64(rec.SLA.Compliance) - float64(b.Compliance))),
-		SecondsChange:       &sla.Interval{P5: pct(t, sec.P95), P50: pct(t, sec.P50), P95: pct(t, sec.P5)},
-		CostChange:          &sla.Interval{P5: pct(c, money.P95), P50: pct(c, money.P50), P95: pct(c, money.P5)},
-	}
-}
-
-// countWaste splits off money that bought nothing, by cause. Causes are counted only where there are measurements.
+// countWaste attributes spend that bought nothing to its causes, as far as they were measured. Idle CPUs and unused memory are
+// counted only where resources are priced by unit.
 func (r *run) countWaste(overheadSeconds float64) {
 	w := &r.rec.Waste
 	w.Restarts = journal.Number(overheadSeconds / 3600 * r.meanRate())
@@ -237,7 +197,11 @@ func (r *run) countWaste(overheadSeconds float64) {
 			haveIdle = true
 		}
 		if s.GPUN > 0 {
-			lost := math.Max(0, 1-mean(s.GPUSum, s.GPUN)/100) * float64(s.Allocation.GPUs) * float64(r.rates.GPUHour) * hours
+			unused := math.Max(0, 1-mean(s.GPUSum, s.GPUN)/100)
+			lost := unused * float64(s.Allocation.GPUs) * float64(r.rates.GPUHour) * hours
+			if r.rates.Instance > 0 { // the machine is paid for its GPUs
+				lost = unused * s.Spent
+			}
 			if s.CPUN > 0 && mean(s.CPUSum, s.CPUN) > 80 {
 				input, haveInput = input+lost, true
 			} else {
@@ -302,7 +266,6 @@ func (r *run) finish() Result {
 	r.projected = projection{}
 	done := e.state == journal.Done
 	r.verdicts = sla.Evaluate(r.Config.SLA, r.measures(true))
-	r.refresh(true)
 	rec := r.rec
 	finished := r.Clock.Now().UTC()
 	rec.State, rec.FinishedAt = e.state, &finished
@@ -325,6 +288,9 @@ func (r *run) finish() Result {
 	}
 	n := int(code)
 	rec.ExitCode = &n
+	r.refresh(true)
+	r.verdicts = rec.SLA.Verdicts
+	r.writeVerdicts(now)
 	r.finalTables()
 	err := r.dir.WriteRecord(rec)
 	if err != nil {

@@ -113,6 +113,7 @@ func markStopped(run *journal.Run, s savedState, exit launch.Exit) error {
 	} else if exit.Code >= 0 {
 		rec.Exit.Code = &exit.Code
 	}
+	rec.Settle()
 	return run.WriteRecord(rec)
 }
 

@@ -303,6 +303,7 @@ func (r *run) giveUp(why string) {
 	now, code := r.Clock.Now().UTC(), int(CodeTraining)
 	r.rec.State, r.rec.FinishedAt, r.rec.ExitCode = journal.Failed, &now, &code
 	r.rec.Exit = &journal.Exit{Reason: "lost", Detail: why}
+	r.rec.Settle()
 	if err := r.dir.WriteRecord(r.rec); err != nil {
 		r.event(Warning, "%v", err)
 	}

@@ -45,6 +45,19 @@ var terms = [...]term{
 		func(s Spec) float64 { return s.CPUUtilMinPct }, func(s *Spec, v float64) { s.CPUUtilMinPct = v }},
 }
 
+// span writes seconds as pages do: "8.3 s", "3 m 05 s", "2 h 07 m".
+func span(s float64) string {
+	whole := int64(math.Round(s))
+	switch {
+	case s < 59.95:
+		return strconv.FormatFloat(s, 'g', 3, 64) + " s"
+	case whole < 3600:
+		return fmt.Sprintf("%d m %02d s", whole/60, whole%60)
+	}
+	whole = int64(math.Round(s / 60))
+	return fmt.Sprintf("%d h %02d m", whole/60, whole%60)
+}
+
 func termOf(o Objective) (term, bool) {
 	for _, t := range terms {
 		if t.objective == o {
@@ -143,7 +156,7 @@ func (t term) check(v float64) error {
 
 func (t term) format(v float64) string {
 	if t.objective == Time {
-		return seconds(v).String()
+		return seconds(v).String() // as --deadline takes it
 	}
 	return strconv.FormatFloat(v, 'g', -1, 64) + " " + t.unit
 }
@@ -198,7 +211,7 @@ func (s Spec) Hash() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// String is one line for people, such as "deadline 2h0m0s, budget 10 USD"; "nothing agreed" for the zero Spec.
+// String is one line, such as "deadline 2h0m0s, budget 10 USD"; "no limits" for the zero Spec.
 func (s Spec) String() string {
 	var parts []string
 	for _, t := range terms {
@@ -207,7 +220,7 @@ func (s Spec) String() string {
 		}
 	}
 	if len(parts) == 0 {
-		return "nothing agreed"
+		return "no limits"
 	}
 	return strings.Join(parts, ", ")
 }
@@ -217,11 +230,11 @@ func (s Spec) String() string {
 func (s Spec) Exhausted(elapsed time.Duration, spentUSD float64) error {
 	var problems []error
 	if s.TimeMax > 0 && elapsed >= s.TimeMax {
-		problems = append(problems, fmt.Errorf("deadline %v is past: %v have gone since the start of the run; give a later deadline",
-			s.TimeMax, elapsed.Round(time.Second)))
+		problems = append(problems, fmt.Errorf("deadline %s has passed: %s since the start of the run; give a later deadline",
+			span(s.TimeMax.Seconds()), span(elapsed.Seconds())))
 	}
 	if s.CostMaxUSD > 0 && spentUSD >= s.CostMaxUSD {
-		problems = append(problems, fmt.Errorf("budget %g USD is used up: %.4g USD are spent; give a larger budget",
+		problems = append(problems, fmt.Errorf("budget %g USD is exhausted: %.4g USD spent; give a larger budget",
 			s.CostMaxUSD, spentUSD))
 	}
 	return errors.Join(problems...)

@@ -181,11 +181,11 @@ func (g *Guard) Step(t Tick) Decision {
 			g.state.Reason = kill.objective
 		}
 		g.state.Killed = true
-		d.Action, d.Words = Kill, kill.words("is used up", "whatever is left is killed")
+		d.Action, d.Words = Kill, kill.words("is reached", "killing the remaining processes")
 	case g.state.Reason == "" && saveDue:
 		g.state.Reason = save.objective
 		d.Action, d.AlreadyStopping = Checkpoint, t.Stopping
-		d.Words = save.words("is about to be used up", fmt.Sprintf("stopping now leaves %v to save", reserve.Round(time.Millisecond)))
+		d.Words = save.words("is about to be reached", fmt.Sprintf("stopping now to leave %s for an orderly exit", span(reserve.Seconds())))
 	}
 	d.Limit = g.state.Reason
 	d.Next = g.next(uses, reserve)
@@ -250,9 +250,26 @@ func (u use) untilKill(latency time.Duration) time.Duration {
 
 func (u use) words(state, then string) string {
 	if u.objective == Time {
-		return fmt.Sprintf("the deadline of %v %s (%v gone): %s", seconds(u.limit), state, seconds(u.used).Round(time.Millisecond), then)
+		return fmt.Sprintf("the deadline of %s %s (%s elapsed): %s", span(u.limit), state, span(u.used), then)
 	}
-	return fmt.Sprintf("the budget of %g USD %s (%.4g USD spent, %.4g USD/h): %s", u.limit, state, u.used, u.perSecond*3600, then)
+	return fmt.Sprintf("the budget of %g USD %s (%.4g USD spent, at %.4g USD/h): %s", u.limit, state, u.used, u.perSecond*3600, then)
+}
+
+// projectionWords compares a projection to completion with the limit.
+func (u use) projectionWords(projected float64) string {
+	text := fmt.Sprintf("projected finish after %s: ", span(projected))
+	limit := "the deadline of " + span(u.limit)
+	if u.objective == Cost {
+		text, limit = fmt.Sprintf("projected cost %.4g USD: ", projected), fmt.Sprintf("the budget of %g USD", u.limit)
+	}
+	switch ratio := projected / u.limit; {
+	case ratio >= 2:
+		return text + fmt.Sprintf("%.1f times %s", ratio, limit)
+	case ratio > 1:
+		return text + fmt.Sprintf("%.0f %% over %s", 100*(ratio-1), limit)
+	default:
+		return text + fmt.Sprintf("%.0f %% of %s", 100*ratio, limit)
+	}
 }
 
 // firstDue returns the first limit, the budget before the deadline, whose transition is due.
@@ -319,7 +336,7 @@ func (g *Guard) warnings(t Tick) []Warning {
 		}
 		for _, share := range g.options.WarnProjectedAt {
 			if finite(projected) && projected > share*u.limit {
-				add(u, share, true, "the projection to completion is %.3g %% of the %s", 100*projected/u.limit, name)
+				add(u, share, true, "%s", u.projectionWords(projected))
 			}
 		}
 	}

@@ -20,7 +20,8 @@ func PlainBlanks(s string) string { return strings.ReplaceAll(s, Blank, " ") }
 // Known reports whether v is a number: neither NaN nor infinite.
 func Known(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// Significant writes v with three significant digits, and whole numbers from 100 up with thousands separated.
+// Significant writes v with three significant digits, and whole numbers from 100 up with thousands separated. Only below
+// 1e-9 the exponent is written.
 func Significant(v float64) string {
 	switch a := math.Abs(v); {
 	case !Known(v):
@@ -33,7 +34,7 @@ func Significant(v float64) string {
 		return strconv.FormatFloat(v, 'f', 1, 64)
 	case a >= 0.9995:
 		return strconv.FormatFloat(v, 'f', 2, 64)
-	case a >= 0.0001:
+	case a >= 1e-9:
 		return strconv.FormatFloat(v, 'f', 2-int(math.Floor(math.Log10(a))), 64)
 	}
 	return strconv.FormatFloat(v, 'g', 3, 64)
@@ -85,7 +86,7 @@ func Duration(s float64) string {
 	return fmt.Sprintf("%d d %02d h", whole/24, whole%24)
 }
 
-// USD writes money: cents from a dollar up, three significant digits below.
+// USD writes money: cents from a dollar up, three significant digits below, without trailing zeros.
 func USD(v float64) string {
 	switch a := math.Abs(v); {
 	case !Known(v):
@@ -108,14 +109,27 @@ func USD(v float64) string {
 	return "$" + s
 }
 
-// GiB writes memory.
-func GiB(v float64) string { return WithUnit(v, "GiB") }
+// GiB writes memory given in GiB; below 0.1 GiB in MiB.
+func GiB(v float64) string {
+	if v != 0 && math.Abs(v) < 0.09995 {
+		return WithUnit(v*1024, "MiB")
+	}
+	return WithUnit(v, "GiB")
+}
 
 // Percent writes a number that counts percent.
 func Percent(v float64) string { return WithUnit(v, "%") }
 
 // Throughput writes samples per second.
 func Throughput(v float64) string { return WithUnit(v, "samples/s") }
+
+// Rate is a throughput in another unit, such as steps/s; empty is samples/s.
+func Rate(unit string) func(float64) string {
+	if unit == "" {
+		return Throughput
+	}
+	return func(v float64) string { return WithUnit(v, unit) }
+}
 
 // Share writes a share of 1 as whole percent.
 func Share(v float64) string {

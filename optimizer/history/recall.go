@@ -253,7 +253,7 @@ func add(out *Recalled, rec *journal.Record, epochs int) bool {
 	if rec.State == journal.Done && rec.Handed.Epochs == epochs && rec.Outcome.Seconds.Known() {
 		out.Baselines = append(out.Baselines, sla.Baseline{
 			Time:    time.Duration(float64(rec.Outcome.Seconds) * float64(time.Second)),
-			CostUSD: float64(rec.Outcome.CostUSD), Throughput: float64(rec.Outcome.Throughput),
+			CostUSD: float64(rec.Outcome.CostUSD), Throughput: float64(rec.Outcome.SamplesPerSecond()),
 			MemoryGiB: float64(rec.Outcome.PeakMemoryGiB), GPUUtilPct: float64(rec.Outcome.GPUUtil), CPUUtilPct: float64(rec.Outcome.CPUUtil)})
 	}
 	return true

@@ -40,7 +40,7 @@ func runEntries(id, dir string, rec *journal.Record) []Entry {
 			e.Observed = observed(rec, s.Allocation, last)
 		}
 		e.Seconds, e.CostUSD, e.PeakMemoryGiB = float64(s.Seconds), float64(s.CostUSD), float64(s.PeakMemoryGiB)
-		e.GPUUtil, e.CPUUtil, e.Throughput, e.Rows = float64(s.GPUUtil), float64(s.CPUUtil), float64(s.Throughput), s.Rows
+		e.GPUUtil, e.CPUUtil, e.Throughput, e.Rows = float64(s.GPUUtil), float64(s.CPUUtil), float64(s.SamplesPerSecond()), s.Rows
 		e.setUnitTimes(s.UnitSeconds)
 		out = append(out, e)
 	}
@@ -57,7 +57,7 @@ func runEntry(id, dir string, rec *journal.Record, stretches []journal.Probe, la
 	o := &rec.Outcome
 	e.Seconds, e.CostUSD, e.EnergyJoules = float64(o.Seconds), float64(o.CostUSD), float64(o.EnergyJoules)
 	e.Rows, e.Bad, e.Restarts = rec.Log.Rows, rec.Log.BadRows, o.Restarts
-	e.PeakMemoryGiB, e.GPUUtil, e.CPUUtil, e.Throughput = float64(o.PeakMemoryGiB), float64(o.GPUUtil), float64(o.CPUUtil), float64(o.Throughput)
+	e.PeakMemoryGiB, e.GPUUtil, e.CPUUtil, e.Throughput = float64(o.PeakMemoryGiB), float64(o.GPUUtil), float64(o.CPUUtil), float64(o.SamplesPerSecond())
 	e.TrainLoss, e.TestAccuracy = float64(rec.Training.TrainLoss), float64(rec.Training.TestAccuracy)
 	e.Startup, e.Restart = mean(rec.Overheads.StartupSeconds), mean(rec.Overheads.RestartSeconds)
 	switch {

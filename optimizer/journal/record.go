@@ -87,7 +87,8 @@ type Record struct {
 	Actions      []Action        `json:"actions"`
 	CriticResets []CriticReset   `json:"critic_resets"`
 	Outcome      Outcome         `json:"outcome"`
-	Baseline     *Baseline       `json:"baseline"` // the user's own configuration, measured by the first probe
+	Checkpoint   *Checkpoint     `json:"checkpoint"` // the last one known; null when none is known
+	Baseline     *Baseline       `json:"baseline"`   // the baseline configuration, measured by the first probe
 	Comparison   Comparison      `json:"comparison"`
 	Waste        Waste           `json:"waste_usd"`
 	Training     Training        `json:"training"` // model information and last values read from the log
@@ -130,6 +131,15 @@ type Host struct {
 	Notes     []string `json:"notes,omitempty"`
 }
 
+// Checkpoint is the last checkpoint of the job, and the work that would be lost if the job ended now.
+type Checkpoint struct {
+	Path        string `json:"path"`  // empty when only the time is known
+	AtS         Number `json:"at_s"`  // seconds from the start of the run
+	Units       Number `json:"units"` // progress that it holds, in units of Training.Unit
+	RiskSeconds Number `json:"at_risk_s"`
+	RiskUnits   Number `json:"at_risk_units"`
+}
+
 // GPU of a host.
 type GPU struct {
 	UUID      string `json:"uuid"`
@@ -137,7 +147,7 @@ type GPU struct {
 	MemoryGiB Number `json:"memory_gib"`
 }
 
-// SLA is the agreement and its verdicts.
+// SLA is the limits of a run and their verdicts. Only a finished run meets a limit.
 type SLA struct {
 	DeadlineS     Number        `json:"deadline_s"`
 	BudgetUSD     Number        `json:"budget_usd"`
@@ -147,7 +157,7 @@ type SLA struct {
 	MinCPUUtil    Number        `json:"min_cpu_util"`
 	Hash          string        `json:"hash"`
 	Verdicts      []sla.Verdict `json:"verdicts"`
-	Compliance    Number        `json:"compliance"` // share of agreed objectives with data that are met, 0…1
+	Compliance    Number        `json:"compliance"` // share of the limits with data that are met, 0…1
 }
 
 // Prices are the rates that were used.
@@ -172,17 +182,18 @@ func PricesOf(r cost.Rates) Prices {
 
 // Probe is one short measurement at one allocation.
 type Probe struct {
-	Allocation    resources.Allocation `json:"allocation"`
-	Rows          int                  `json:"rows"`
-	Seconds       Number               `json:"seconds"`
-	Throughput    Number               `json:"throughput"`
-	CostUSD       Number               `json:"cost_usd"`
-	PeakMemoryGiB Number               `json:"peak_memory_gib"`
-	UnitSeconds   []Number             `json:"unit_seconds"` // each measured unit of work
-	UnitSamples   Number               `json:"unit_samples"`
-	CPUUtil       Number               `json:"cpu_util"`
-	GPUUtil       Number               `json:"gpu_util"`
-	InJob         bool                 `json:"in_job"` // true when its work was kept (resumable job)
+	Allocation     resources.Allocation `json:"allocation"`
+	Rows           int                  `json:"rows"`
+	Seconds        Number               `json:"seconds"`
+	Throughput     Number               `json:"throughput"`      // in ThroughputUnit
+	ThroughputUnit string               `json:"throughput_unit"` // samples/s, steps/s or epochs/s; empty: samples/s
+	CostUSD        Number               `json:"cost_usd"`
+	PeakMemoryGiB  Number               `json:"peak_memory_gib"`
+	UnitSeconds    []Number             `json:"unit_seconds"` // each measured unit of work
+	UnitSamples    Number               `json:"unit_samples"`
+	CPUUtil        Number               `json:"cpu_util"`
+	GPUUtil        Number               `json:"gpu_util"`
+	InJob          bool                 `json:"in_job"` // true when its work was kept (resumable job)
 }
 
 // Overheads are the measured seconds of each start and of each restart.
@@ -203,7 +214,7 @@ type Plan struct {
 	Options    []plan.Option        `json:"options"`
 }
 
-// Prediction of the whole run, made at Plan.AtS.
+// Prediction of the whole run, made at AtS. A run of unknown total has none.
 type Prediction struct {
 	AtS        Number       `json:"at_s"` // when it was made: with the run's first plan
 	Seconds    sla.Interval `json:"seconds"`
@@ -254,7 +265,9 @@ type Outcome struct {
 	ProbeCostUSD    Number `json:"probe_cost_usd"`
 	Rows            int    `json:"rows"`
 	Epochs          Number `json:"epochs"`
-	Throughput      Number `json:"throughput"`
+	Steps           Number `json:"steps"`           // of a job that counts steps instead of epochs
+	Throughput      Number `json:"throughput"`      // in ThroughputUnit
+	ThroughputUnit  string `json:"throughput_unit"` // samples/s, steps/s or epochs/s, also of Prediction and Baseline; empty: samples/s
 	GPUUtil         Number `json:"gpu_util"`
 	CPUUtil         Number `json:"cpu_util"`
 	PeakMemoryGiB   Number `json:"peak_memory_gib"`
@@ -262,7 +275,7 @@ type Outcome struct {
 	EnergyJoules    Number `json:"energy_joules"`
 }
 
-// Baseline is what the user's own configuration needs for the same work: measured rows, projected.
+// Baseline is what the baseline configuration needs for the same work: its measured pace, projected.
 type Baseline struct {
 	Allocation resources.Allocation `json:"allocation"`
 	Seconds    sla.Interval         `json:"seconds"`
@@ -271,9 +284,11 @@ type Baseline struct {
 	Compliance Number               `json:"compliance"`
 }
 
-// Comparison of this run with its baseline, per unit of the same work; positive is more. Null when there is nothing measured to compare with.
+// Comparison of a finished run with its baseline for the same work; positive is more. The numbers are null unless the
+// allocation differed and both sides were measured in this run.
 type Comparison struct {
 	Against             *string       `json:"against"`
+	Basis               string        `json:"basis"` // this-run|same|earlier|disturbed, empty: the baseline was not measured; numbers only for this-run
 	SecondsChangePct    Number        `json:"seconds_change_pct"`
 	CostChangePct       Number        `json:"cost_change_pct"`
 	ThroughputChangePct Number        `json:"throughput_change_pct"`
@@ -317,3 +332,19 @@ type Log struct {
 	BadRows int      `json:"bad_rows"`
 	Bad     []string `json:"bad,omitempty"` // the first few, "line 41: 3 fields, want 7"
 }
+
+// SamplesPerSecond is the measured throughput where it counts samples; unknown where it counts steps or epochs.
+func (o *Outcome) SamplesPerSecond() Number { return inSamples(o.Throughput, o.ThroughputUnit) }
+
+// SamplesPerSecond is the measured throughput where it counts samples; unknown where it counts steps or epochs.
+func (p *Probe) SamplesPerSecond() Number { return inSamples(p.Throughput, p.ThroughputUnit) }
+
+func inSamples(n Number, unit string) Number {
+	if unit != "" && unit != SamplesPerSecond {
+		return Unknown()
+	}
+	return n
+}
+
+// SamplesPerSecond is the usual unit of a throughput.
+const SamplesPerSecond = "samples/s"

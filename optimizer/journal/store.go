@@ -34,7 +34,7 @@ func (r *Run) WriteRecord(rec *Record) error {
 }
 
 // ReadRecord reads run.json of a run directory. A file of a newer schema is refused (*NewerError); one
-// that cannot be read as JSON is a *Damage. Keys that are absent are unknown.
+// that cannot be read as JSON is a *Damage. Keys that are absent are unknown. The record is settled ([Record.Settle]).
 func ReadRecord(dir string) (*Record, error) { return readRecord(disk{}, dir) }
 
 func readRecord(fsys files, dir string) (*Record, error) {
@@ -62,6 +62,7 @@ func readRecord(fsys files, dir string) (*Record, error) {
 	if err := json.Unmarshal(data, rec); err != nil {
 		return nil, jsonDamage(path, err)
 	}
+	rec.Settle()
 	return rec, nil
 }
 

@@ -67,7 +67,7 @@ type Section struct {
 	Blocks    []Block
 }
 
-// Block is a part of a section: pictures, a list of fields, a list of sentences, a table, in this order.
+// Block is a part of a section: pictures, a list of fields, a list of sentences, verbatim lines, a table, in this order.
 type Block struct {
 	Caption string
 	// Wide is a picture over the whole page, Pictures are two in a row; both are shown in HTML only.
@@ -76,12 +76,13 @@ type Block struct {
 	Sketch   []string // a picture in characters, line by line, shown in text only
 	Fields   []Field
 	Notes    []string
+	Verbatim []string // lines in a fixed pitch, such as the output of a program
 	Table    *Table
 }
 
 // wordless reports whether there is nothing to read in a block; a sketch is not read.
 func (b *Block) wordless() bool {
-	return b.Caption == "" && len(b.Fields) == 0 && len(b.Notes) == 0 && b.Table == nil
+	return b.Caption == "" && len(b.Fields) == 0 && len(b.Notes) == 0 && len(b.Verbatim) == 0 && b.Table == nil
 }
 
 // Field is a named value.

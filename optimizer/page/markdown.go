@@ -3,6 +3,7 @@ package page
 import (
 	"bytes"
 	"fmt"
+	"html"
 	"io"
 	"strings"
 
@@ -49,6 +50,13 @@ func Markdown(w io.Writer, doc Document) error {
 			for _, n := range bl.Notes {
 				fmt.Fprintf(&b, "- %s\n", escape(n))
 			}
+			if len(bl.Verbatim) > 0 {
+				b.WriteString("<pre>\n")
+				for _, line := range bl.Verbatim {
+					b.WriteString(verbatim(line) + "\n")
+				}
+				b.WriteString("</pre>\n")
+			}
 			if bl.Table != nil {
 				markdownTable(&b, bl.Table)
 			}
@@ -56,6 +64,19 @@ func Markdown(w io.Writer, doc Document) error {
 	}
 	_, err := io.WriteString(w, chart.PlainBlanks(b.String()))
 	return err
+}
+
+// verbatim is a line within <pre>: also where a renderer reads Markdown there, none of it is live.
+func verbatim(line string) string {
+	var b strings.Builder
+	for _, c := range chart.Clean(line) {
+		if strings.ContainsRune("\\`*_[]|~#!", c) {
+			fmt.Fprintf(&b, "&#%d;", c)
+		} else {
+			b.WriteString(html.EscapeString(string(c)))
+		}
+	}
+	return b.String()
 }
 
 func markdownTable(b *bytes.Buffer, g *Table) {

@@ -30,7 +30,7 @@ func TestHostileText(t *testing.T) {
 	doc := Document{Title: hostile, Subtitle: hostile, State: "done", Light: Good, Footer: hostile,
 		Answers: []Answer{{"Question", hostile, Warn}}, Tiles: []Tile{{hostile, hostile, hostile, Bad}},
 		Sections: []Section{{ID: "s", Title: hostile, Intro: hostile, Blocks: []Block{
-			{Caption: hostile, Fields: []Field{{Name: hostile, Value: hostile, Note: hostile}}}, {Notes: []string{hostile}},
+			{Caption: hostile, Fields: []Field{{Name: hostile, Value: hostile, Note: hostile}}}, {Notes: []string{hostile}}, {Verbatim: []string{hostile}},
 			{Table: &Table{Columns: append(Left(hostile), Right("n")...), Rows: [][]Cell{With(Row(hostile, "1"), Muted), {{Text: "2", Sub: hostile}, {Text: "3"}}}}},
 		}}}}
 	for name, render := range map[string]func(*bytes.Buffer) error{
@@ -54,7 +54,7 @@ func TestHostileText(t *testing.T) {
 				t.Errorf("text is %d columns wide: %s", w, line)
 			}
 		}
-		if n := strings.Count(strings.ToLower(out), "alert(1)"); n < 11 {
+		if n := strings.Count(strings.ToLower(out), "alert(1)"); n < 12 {
 			t.Errorf("%s: shows the text %d times, want it in every part", name, n)
 		}
 	}

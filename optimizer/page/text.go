@@ -115,6 +115,9 @@ func (t *terminal) block(bl Block) error {
 	for _, n := range bl.Notes {
 		t.hang("  - ", chart.Clean(n))
 	}
+	for _, line := range bl.Verbatim {
+		t.hang("  ", chart.Clean(line))
+	}
 	g := bl.Table
 	if g == nil {
 		return nil

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"trainopt/optimizer/journal"
@@ -20,7 +21,7 @@ func build(d *Data) document {
 	doc.Answers = answers(d)
 	doc.Tiles = tiles(d)
 	for _, s := range []func(*Data) section{
-		agreementSection, comparisonSection, agreementChangeSection, predictionSection, optionsSection,
+		outputSection, slaSection, comparisonSection, slaChangeSection, predictionSection, optionsSection,
 		resourceSection, decisionSection, wasteSection, recommendationSection, runSection, baselineSection,
 		probeSection, modelSection, trainingSection, machineSection, warningSection,
 	} {
@@ -38,11 +39,6 @@ func titleOf(r *journal.Record) string {
 		}
 	}
 	return "run"
-}
-
-// over reports whether the run will not change any more.
-func over(r *journal.Record) bool {
-	return r.State == journal.Done || r.State == journal.Failed || r.State == journal.Stopped
 }
 
 func stateOf(d *Data) (string, light) {
@@ -63,23 +59,30 @@ func stateOf(d *Data) (string, light) {
 	return "interrupted", warn
 }
 
-// verdict is the state with what became of the agreement.
+// verdict is the state with the outcome of the SLA.
 func verdict(d *Data) (string, light) {
 	state, l := stateOf(d)
 	if d.Record.State != journal.Done {
 		return state, l
 	}
-	switch a := agreementAnswer(d); a.Light {
+	switch a := slaAnswer(d); a.Light {
 	case good:
-		return state + ", agreement kept", good
+		return state + ", SLA met", good
 	case bad:
-		return state + ", agreement missed", bad
+		return state + ", SLA missed", bad
 	}
 	return state, l
 }
 
 func answers(d *Data) []answer {
-	return []answer{finishedAnswer(d), agreementAnswer(d), costAnswer(d), predictionAnswer(d), savingAnswer(d)}
+	list := []answer{finishedAnswer(d), slaAnswer(d), costAnswer(d), predictionAnswer(d), savingAnswer(d)}
+	if a, ok := riskAnswer(d); ok {
+		list = append(list, a)
+	}
+	if a, ok := resumeAnswer(d); ok {
+		list = append(list, a)
+	}
+	return list
 }
 
 func finishedAnswer(d *Data) answer {
@@ -94,15 +97,15 @@ func finishedAnswer(d *Data) answer {
 	case r.State == journal.Done:
 		a.Text = join("yes"+after, a.Text)
 	case r.State == journal.Failed:
-		a.Text = join("no, failed"+after+": "+exitWords(r.Exit), a.Text)
+		a.Text = join("no, failed"+after+": "+exitWords(r), a.Text)
 	case r.State == journal.Stopped:
-		a.Text = join("no, stopped"+after+": "+exitWords(r.Exit), a.Text)
+		a.Text = join("no, stopped"+after+": "+exitWords(r), a.Text)
 	case r.State == journal.Planned:
 		a.Text = "no, planned only: nothing was started"
 	case d.Agent != nil:
 		a.Text = join("not yet, running"+strings.Replace(after, " after ", " for ", 1), a.Text)
 	default:
-		a.Text = join("no, interrupted"+after+": no agent is at work on it (optimize runs resume "+r.RunID+")", a.Text)
+		a.Text = join("no, interrupted"+after+": no agent is running", a.Text)
 	}
 	return a
 }
@@ -120,11 +123,11 @@ func join(parts ...string) string {
 // progress is "12 of 40 epochs", empty when unknown.
 func progress(r *journal.Record) string {
 	done, unit := r.Outcome.Epochs, r.Training.Unit
-	if unit == "" {
+	switch unit {
+	case "step":
+		done = r.Outcome.Steps
+	case "":
 		unit = "epoch"
-	}
-	if unit != "epoch" {
-		done = journal.Unknown()
 	}
 	switch {
 	case done.Known() && r.Training.TotalUnits > 0:
@@ -137,18 +140,23 @@ func progress(r *journal.Record) string {
 	return ""
 }
 
-func exitWords(e *journal.Exit) string {
+// infeasible is the exit code of a run that was refused or given up because no allocation was predicted to meet its limits.
+const infeasible = 6
+
+func exitWords(r *journal.Record) string {
+	e := r.Exit
 	if e == nil {
 		return "no exit was recorded"
 	}
 	words := map[string]string{
-		"killed": "it was killed by somebody else", "oom": "it ran out of memory and was killed",
-		"budget": "the budget was used up", "deadline": "the deadline was reached", "user": "stopped by the user",
-		"start-failed": "it could not be started", "lost": "it is gone without a record of its end",
+		"killed": "killed from outside", "oom": "out of memory", "budget": "the budget was reached", "deadline": "the deadline was reached",
+		"user": "stopped by user", "start-failed": "could not be started", "lost": "ended without a record",
 	}[e.Reason]
 	switch {
+	case r.ExitCode != nil && *r.ExitCode == infeasible:
+		return "no allowed allocation was predicted to meet the " + e.Reason
 	case e.Reason == "exited" && e.Signal != nil:
-		words = "the training died of " + *e.Signal
+		words = "the training was ended by " + *e.Signal
 	case e.Reason == "exited" && e.Code != nil:
 		words = fmt.Sprintf("the training exited with code %d", *e.Code)
 	case words == "":
@@ -156,61 +164,81 @@ func exitWords(e *journal.Exit) string {
 	case e.Signal != nil:
 		words += " (" + *e.Signal + ")"
 	}
-	if e.Detail != "" {
-		words += " (" + e.Detail + ")"
+	if detail := newDetail(words, e); detail != "" {
+		words += " (" + detail + ")"
 	}
 	return words
 }
 
-func agreementAnswer(d *Data) answer {
-	a := answer{Question: "Agreement"}
+// newDetail is what the detail of an exit adds to its words: the parts that name the signal or the exit code again are left
+// out, and so are repeated ones.
+func newDetail(words string, e *journal.Exit) string {
+	var parts []string
+	for _, part := range strings.Split(e.Detail, "; ") {
+		known := part == "" || slices.Contains(parts, part) || part == "stopped on request" || strings.Contains(words, part) ||
+			e.Signal != nil && strings.Contains(part, *e.Signal) || e.Code != nil && strings.HasSuffix(part, fmt.Sprintf("code %d", *e.Code))
+		if !known {
+			parts = append(parts, part)
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+func slaAnswer(d *Data) answer {
+	a := answer{Question: "SLA"}
+	r := d.Record
 	byStatus := map[sla.Status][]string{}
-	for _, v := range d.Record.SLA.Verdicts {
+	for _, v := range r.SLA.Verdicts {
 		byStatus[v.Status] = append(byStatus[v.Status], objectiveName(v.Objective)+" "+quantity(v.Objective)(v.Limit))
 	}
-	n := len(d.Record.SLA.Verdicts)
+	n := len(r.SLA.Verdicts)
 	if n == 0 {
-		a.Text, a.Light = "nothing was agreed, so nothing was promised", muted
-		if agreed(d.Record.SLA) {
-			a.Text = noData + ": there is no verdict yet"
+		a.Text, a.Light = "no limits set", muted
+		if limited(r.SLA) {
+			a.Text = "limits are set; no verdict yet"
 		}
 		return a
 	}
-	number := func(s sla.Status) int { return len(byStatus[s]) }
-	list := func(s sla.Status) string { return strings.Join(byStatus[s], ", ") }
-	parts := []string{}
-	switch missed, risk, unknown := number(sla.Violated), number(sla.AtRisk), number(sla.Unknown); {
-	case missed > 0:
+	switch {
+	case len(byStatus[sla.Violated]) > 0:
 		a.Light = bad
-	case risk > 0:
+	case len(byStatus[sla.AtRisk]) > 0:
 		a.Light = warn
-	case unknown > 0:
+	case len(byStatus[sla.Unknown]) > 0:
 		a.Light = muted
 	default:
 		a.Light = good
 	}
-	if k := number(sla.Violated); k > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %d missed: %s", k, n, list(sla.Violated)))
-	}
-	if k := number(sla.AtRisk); k > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %d at risk: %s", k, n, list(sla.AtRisk)))
-	}
-	if k := number(sla.Met); k > 0 {
-		what := map[bool]string{true: "kept", false: "kept so far"}[over(d.Record)]
-		if k == n {
-			parts = append(parts, fmt.Sprintf("all %d %s: %s", n, what, list(sla.Met)))
-		} else {
-			parts = append(parts, fmt.Sprintf("%d of %d %s", k, n, what))
+	var parts []string
+	for _, status := range []sla.Status{sla.Violated, sla.AtRisk, sla.Met, sla.Unknown} {
+		if list := byStatus[status]; len(list) > 0 {
+			parts = append(parts, fmt.Sprintf("%d of %d %s: %s", len(list), n, statusWord(r, status), strings.Join(list, ", ")))
 		}
-	}
-	if k := number(sla.Unknown); k > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %d without data: %s", k, n, list(sla.Unknown)))
 	}
 	a.Text = join(parts...)
 	return a
 }
 
-func agreed(s journal.SLA) bool {
+// statusWord is a status in words. A limit is met or missed by a finished run; one that is still running is on track at best.
+func statusWord(r *journal.Record, s sla.Status) string {
+	switch {
+	case s == sla.Met && r.Over():
+		return "met"
+	case s == sla.Met:
+		return "on track"
+	case s == sla.AtRisk:
+		return "at risk"
+	case s == sla.Violated:
+		return "missed"
+	case r.Over() && r.State != journal.Done:
+		return "unknown (not finished)"
+	case r.State == journal.Planned:
+		return "unknown (not started)"
+	}
+	return "unknown (" + noData + ")"
+}
+
+func limited(s journal.SLA) bool {
 	for _, n := range []journal.Number{s.DeadlineS, s.BudgetUSD, s.MinThroughput, s.MaxMemoryGiB, s.MinGPUUtil, s.MinCPUUtil} {
 		if n.Known() && n > 0 {
 			return true
@@ -237,6 +265,10 @@ func costAnswer(d *Data) answer {
 
 func predictionAnswer(d *Data) answer {
 	a := answer{Question: "Predicted", Light: muted, Text: "nothing was predicted"}
+	if totalUnknown(d.Record) {
+		a.Text = NoTotal
+		return a
+	}
 	p := d.Record.Plan
 	if p == nil || p.Prediction == nil || !predicted(p.Prediction.Seconds) {
 		return a
@@ -268,7 +300,15 @@ func predictionAnswer(d *Data) answer {
 	return a
 }
 
-// realisation sets one prediction beside what came.
+// NoTotal is the line for a run whose total amount of work is unknown.
+const NoTotal = "no prediction: the total amount of work is unknown (--epochs N or --steps N sets it)"
+
+// totalUnknown reports whether a run that did some work never told how much there is.
+func totalUnknown(r *journal.Record) bool {
+	return r.Training.Unit != "" && !r.Training.TotalUnits.Known() && r.Handed.Epochs == 0
+}
+
+// realisation is one prediction and its outcome.
 type realisation struct {
 	name       string
 	predicted  sla.Interval
@@ -286,7 +326,7 @@ func realised(r *journal.Record) []realisation {
 	list := []realisation{
 		{name: "time", predicted: p.Seconds, outcome: float64(o.Seconds), one: duration, comparable: r.State == journal.Done},
 		{name: "cost", predicted: p.CostUSD, outcome: float64(o.CostUSD), one: usd, comparable: r.State == journal.Done},
-		{name: "throughput", predicted: p.Throughput, outcome: float64(o.Throughput), one: throughput, comparable: over(r)},
+		{name: "throughput", predicted: p.Throughput, outcome: float64(o.Throughput), one: rate(r), comparable: r.State == journal.Done},
 	}
 	for i := range list {
 		c := &list[i]
@@ -298,44 +338,49 @@ func realised(r *journal.Record) []realisation {
 
 func savingAnswer(d *Data) answer {
 	r := d.Record
-	a := answer{Question: "Against yours", Text: "not measured", Light: muted}
+	a := answer{Question: "vs. baseline", Light: muted}
 	c := r.Comparison
-	if !c.SecondsChangePct.Known() && !c.CostChangePct.Known() {
-		if r.Baseline == nil {
-			a.Text = "not measured: your own configuration was not timed"
-		}
+	if c.Basis != journal.BasisThisRun || !c.SecondsChangePct.Known() && !c.CostChangePct.Known() {
+		a.Text = noComparison(r)
 		return a
 	}
-	a.Text = "time " + moreOrLess(c.SecondsChangePct, c.SecondsChange) + ", cost " + moreOrLess(c.CostChangePct, c.CostChange) +
-		" than your own configuration, for the same work"
-	if !over(r) {
-		a.Text += " (so far)"
-	}
+	a.Text = "time " + moreOrLess(c.SecondsChangePct, c.SecondsChange) + ", cost " + moreOrLess(c.CostChangePct, c.CostChange) + ", for the same work"
 	a.Light = trade(changeLight(c.SecondsChangePct, c.SecondsChange), changeLight(c.CostChangePct, c.CostChange))
 	return a
 }
 
-// moreOrLess writes a change in words: "57.4 % less (56.1 to 59.3 %)".
+// noComparison says why a run is not compared with its baseline.
+func noComparison(r *journal.Record) string {
+	switch {
+	case r.State == journal.Planned:
+		return "not measured: the run was not started"
+	case r.State == journal.Running:
+		return "compared when the run has finished"
+	case r.State != journal.Done:
+		return "not compared: the run did not finish"
+	}
+	switch r.Comparison.Basis {
+	case journal.BasisSame:
+		return "ran at the baseline configuration"
+	case journal.BasisDisturbed:
+		return "not comparable: the load of other programs differed between the two measurements"
+	case journal.BasisEarlier:
+		b := r.Baseline
+		return "not measured in this run; an earlier run at the baseline, under unknown conditions, gives " + interval(b.Seconds, duration) +
+			" and " + interval(b.CostUSD, usd) + " for the same work"
+	}
+	return "not measured: the baseline configuration was not timed"
+}
+
+// moreOrLess writes a change with its 90 % interval: "−39.4 % (90 % CI −41.7 to −36.9 %)"; from ten times on as a factor.
 func moreOrLess(n journal.Number, i *sla.Interval) string {
 	if !n.Known() {
 		return "not measured"
 	}
-	v, word := float64(n), "more"
-	if v < 0 {
-		word = "less"
+	if i == nil || !known(i.P5) || !known(i.P95) {
+		return change(float64(n))
 	}
-	size := func(v float64) string { return strings.TrimLeft(change(v), "+−") }
-	s := size(v) + " " + word
-	if i == nil || !known(i.P5) || !known(i.P95) || i.P5 == i.P95 {
-		return s
-	}
-	switch {
-	case i.P5 >= 0:
-		return s + " (" + between(*i, size) + ")"
-	case i.P95 <= 0:
-		return s + " (" + between(sla.Interval{P5: -i.P95, P95: -i.P5}, size) + ")"
-	}
-	return s + " (" + size(i.P5) + " less to " + size(i.P95) + " more)"
+	return change(float64(n)) + " (90" + nb + "% CI " + between(*i, change) + ")"
 }
 
 // changeLight judges a change of something that should become less: good and bad only when the whole interval
@@ -375,19 +420,19 @@ func tiles(d *Data) []tile {
 	list := []tile{
 		{Label: "Time", Value: number(o.Seconds, duration), Note: limitNote("deadline", r.SLA.DeadlineS, duration), Light: verdictLight(r, sla.Time)},
 		{Label: "Cost", Value: number(o.CostUSD, usd), Note: limitNote("budget", r.SLA.BudgetUSD, usd), Light: verdictLight(r, sla.Cost)},
-		{Label: "Time vs yours", Value: number(c.SecondsChangePct, change), Note: intervalNote(c.SecondsChange), Light: changeLight(c.SecondsChangePct, c.SecondsChange)},
-		{Label: "Cost vs yours", Value: number(c.CostChangePct, change), Note: intervalNote(c.CostChange), Light: changeLight(c.CostChangePct, c.CostChange)},
-		{Label: "Throughput", Value: number(o.Throughput, throughput), Note: limitNote("at least", r.SLA.MinThroughput, throughput), Light: verdictLight(r, sla.Throughput)},
+		{Label: "Time vs. baseline", Value: number(c.SecondsChangePct, change), Note: intervalNote(c.SecondsChange), Light: changeLight(c.SecondsChangePct, c.SecondsChange)},
+		{Label: "Cost vs. baseline", Value: number(c.CostChangePct, change), Note: intervalNote(c.CostChange), Light: changeLight(c.CostChangePct, c.CostChange)},
+		{Label: "Throughput", Value: number(o.Throughput, rate(r)), Note: limitNote("at least", r.SLA.MinThroughput, throughput), Light: verdictLight(r, sla.Throughput)},
 	}
 	if usesGPU(r) {
-		list = append(list, tile{Label: "GPU utilisation", Value: number(o.GPUUtil, percent), Note: "CPU " + number(o.CPUUtil, percent), Light: verdictLight(r, sla.GPUUtil)})
+		list = append(list, tile{Label: "GPU utilization", Value: number(o.GPUUtil, percent), Note: "CPU " + number(o.CPUUtil, percent), Light: verdictLight(r, sla.GPUUtil)})
 	} else {
-		list = append(list, tile{Label: "CPU utilisation", Value: number(o.CPUUtil, percent), Note: "of the CPUs given", Light: verdictLight(r, sla.CPUUtil)})
+		list = append(list, tile{Label: "CPU utilization", Value: number(o.CPUUtil, percent), Note: "of the allocated CPUs", Light: verdictLight(r, sla.CPUUtil)})
 	}
 	list = append(list, tile{Label: "Peak memory", Value: number(o.PeakMemoryGiB, gib), Note: memoryNote(r), Light: verdictLight(r, sla.Memory)})
 	for i := range list {
 		switch v := list[i].Value; {
-		case v == noData || v == "not measured":
+		case v == noData || v == notMeasured:
 			list[i].Light, list[i].Note = muted, ""
 		case list[i].Light == muted: // measured, only not judged
 			list[i].Light = dark
@@ -414,7 +459,7 @@ func memoryNote(r *journal.Record) string {
 	if r.Plan == nil || r.Plan.Allocation.Memory <= 0 {
 		return ""
 	}
-	return "of " + gib(float64(r.Plan.Allocation.Memory)) + " given"
+	return "of " + gib(float64(r.Plan.Allocation.Memory)) + " allocated"
 }
 
 func usesGPU(r *journal.Record) bool {

@@ -88,22 +88,27 @@ func bands(d *Data, objective string) (line []chart.Point, around []chart.Band) 
 	return line, around
 }
 
-// wholeWork reports whether the baseline, which is projected to the work that was done, stands for the whole job.
+// wholeWork reports whether the baseline, which is projected to the work that was done, covers the whole job.
 func wholeWork(r *journal.Record) bool { return r.State == journal.Done }
+
+// compared reports whether the baseline can be shown beside the run.
+func compared(r *journal.Record) bool {
+	return wholeWork(r) && r.Comparison.Basis == journal.BasisThisRun
+}
 
 func moneyChart(d *Data) *chart.Chart {
 	line, around := bands(d, "cost")
 	if len(line) == 0 {
 		line = d.samples.series("time_s", "projected_cost_usd")
 	}
-	c := &chart.Chart{ID: "money", Title: "Money spent and predicted", Unit: "USD", Zero: true, Why: "no samples of this run",
+	c := &chart.Chart{ID: "money", Title: "Cost: spent and projected", Unit: "USD", Zero: true, Why: "no samples of this run",
 		Series: []chart.Series{
 			{Name: "spent", Class: "s1", Points: d.samples.series("time_s", "cost_usd"), One: usd, Area: true, Keep: chart.Last},
 			{Name: "predicted at the end", Class: "s2", Points: line, One: usd, Dashed: true, Band: around},
 		},
 		Levels: limit("budget", d.Record.SLA.BudgetUSD)}
-	if b := d.Record.Baseline; b != nil && wholeWork(d.Record) && predicted(b.CostUSD) {
-		c.Levels = append(c.Levels, chart.Level{Name: "yours (predicted)", Value: b.CostUSD.P50, Class: "base"})
+	if b := d.Record.Baseline; b != nil && compared(d.Record) && predicted(b.CostUSD) {
+		c.Levels = append(c.Levels, chart.Level{Name: "baseline (predicted)", Value: b.CostUSD.P50, Class: "base"})
 	}
 	return c
 }
@@ -114,14 +119,14 @@ func finishChart(d *Data) *chart.Chart {
 		line = d.samples.series("time_s", "projected_s")
 	}
 	elapsed := d.samples.series("time_s", "time_s")
-	c := &chart.Chart{ID: "finish", Title: "Time passed and predicted finish", Zero: true, TimeY: true, Why: "no samples of this run",
+	c := &chart.Chart{ID: "finish", Title: "Elapsed time and projected finish", Zero: true, TimeY: true, Why: "no samples of this run",
 		Series: []chart.Series{
 			{Name: "passed", Class: "s1", Points: elapsed, One: duration, Area: true, Keep: chart.Last},
 			{Name: "predicted finish", Class: "s2", Points: line, One: duration, Dashed: true, Band: around},
 		},
 		Levels: limit("deadline", d.Record.SLA.DeadlineS)}
-	if b := d.Record.Baseline; b != nil && wholeWork(d.Record) && predicted(b.Seconds) {
-		c.Levels = append(c.Levels, chart.Level{Name: "yours (predicted)", Value: b.Seconds.P50, Class: "base"})
+	if b := d.Record.Baseline; b != nil && compared(d.Record) && predicted(b.Seconds) {
+		c.Levels = append(c.Levels, chart.Level{Name: "baseline (predicted)", Value: b.Seconds.P50, Class: "base"})
 	}
 	c.Unit = "time"
 	return c
@@ -130,9 +135,10 @@ func finishChart(d *Data) *chart.Chart {
 func throughputChart(d *Data) *chart.Chart {
 	c := &chart.Chart{ID: "throughput", Title: "Throughput", Unit: "samples/s", Zero: true, Why: "the training log had no rows with a throughput",
 		Series: []chart.Series{{Name: "measured", Class: "s1", Points: d.performance.series("time_s", "throughput"), One: throughput}},
-		Levels: limit("agreed minimum", d.Record.SLA.MinThroughput)}
-	if b := d.Record.Baseline; b != nil && predicted(b.Throughput) {
-		c.Levels = append(c.Levels, chart.Level{Name: "yours (predicted)", Value: b.Throughput.P50, Class: "base"})
+		Levels: limit("minimum", d.Record.SLA.MinThroughput)}
+	if b := d.Record.Baseline; b != nil && predicted(b.Throughput) && d.Record.Comparison.Basis == journal.BasisThisRun &&
+		rateUnit(d.Record.Outcome.ThroughputUnit) == journal.SamplesPerSecond {
+		c.Levels = append(c.Levels, chart.Level{Name: "baseline (predicted)", Value: b.Throughput.P50, Class: "base"})
 	}
 	return c
 }
@@ -149,7 +155,7 @@ func utilisationChart(d *Data) *chart.Chart {
 			cpu = append(cpu, chart.Point{X: at, Y: v})
 		}
 	}
-	return &chart.Chart{ID: "utilisation", Title: "Utilisation of what was given", Unit: "%", Zero: true, Top: 100, Why: "no samples of this run",
+	return &chart.Chart{ID: "utilisation", Title: "Utilization of allocated resources", Unit: "%", Zero: true, Top: 100, Why: "no samples of this run",
 		Series: []chart.Series{
 			{Name: "CPU", Class: "s1", Points: cpu, One: percent, Dense: true},
 			{Name: "GPU", Class: "s3", Points: t.series("time_s", "gpu_util_percent"), One: percent, Dense: true},
@@ -179,7 +185,7 @@ func allocationChart(d *Data) *chart.Chart {
 			}
 		}
 	}
-	c := &chart.Chart{ID: "allocation", Title: "Processors given", Unit: "number", Zero: true, Whole: true, Why: "no samples and no allocation history",
+	c := &chart.Chart{ID: "allocation", Title: "Allocated processors", Unit: "number", Zero: true, Whole: true, Why: "no samples and no allocation history",
 		Series: []chart.Series{{Name: "CPUs", Class: "s1", Points: t.series("time_s", "cpus"), One: count, Step: true}}}
 	gpus := t.series("time_s", "gpus")
 	for _, p := range gpus {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/csv"
 	"fmt"
 	"io"
@@ -66,6 +67,8 @@ func (l *ledger) allocation(prefix string, a resources.Allocation) {
 	}
 }
 
+func rateUnit(unit string) string { return cmp.Or(unit, journal.SamplesPerSecond) }
+
 // plain writes a number for machines; an unknown one is empty.
 func plain(v float64) string {
 	if !known(v) {
@@ -88,7 +91,7 @@ func facts(d *Data) []fact {
 	l.number("overhead_seconds", o.OverheadSeconds, "s", "measured")
 	l.number("cost", o.CostUSD, "USD", "measured")
 	l.number("probe_cost", o.ProbeCostUSD, "USD", "measured")
-	l.number("throughput", o.Throughput, "samples/s", "measured")
+	l.number("throughput", o.Throughput, rateUnit(o.ThroughputUnit), "measured")
 	l.number("gpu_util", o.GPUUtil, "%", "measured")
 	l.number("cpu_util", o.CPUUtil, "%", "measured")
 	l.number("peak_memory", o.PeakMemoryGiB, "GiB", "measured")
@@ -105,7 +108,7 @@ func facts(d *Data) []fact {
 		} else {
 			l.add(name, "", v.Unit, "measured")
 		}
-		if v.Projected != nil && !over(r) {
+		if v.Projected != nil && !r.Over() {
 			l.interval(name+" at the end", *v.Projected, v.Unit, "predicted")
 		}
 		l.add(name+" status", string(v.Status), "", "derived")
@@ -118,9 +121,12 @@ func facts(d *Data) []fact {
 		l.allocation("baseline ", b.Allocation)
 		l.interval("baseline seconds", b.Seconds, "s", "predicted")
 		l.interval("baseline cost", b.CostUSD, "USD", "predicted")
-		l.interval("baseline throughput", b.Throughput, "samples/s", "predicted")
+		l.interval("baseline throughput", b.Throughput, rateUnit(o.ThroughputUnit), "predicted")
 	}
 	c := r.Comparison
+	if c.Basis != "" {
+		l.text("basis", c.Basis)
+	}
 	l.change("seconds_change", c.SecondsChangePct, c.SecondsChange)
 	l.change("cost_change", c.CostChangePct, c.CostChange)
 	l.change("throughput_change", c.ThroughputChangePct, nil)
@@ -159,7 +165,7 @@ func planFacts(l *ledger, r *journal.Record) {
 	if p.Prediction != nil {
 		l.interval("seconds", p.Prediction.Seconds, "s", "predicted")
 		l.interval("cost", p.Prediction.CostUSD, "USD", "predicted")
-		l.interval("throughput", p.Prediction.Throughput, "samples/s", "predicted")
+		l.interval("throughput", p.Prediction.Throughput, rateUnit(r.Outcome.ThroughputUnit), "predicted")
 	}
 	for _, c := range realised(r) {
 		held := ""
@@ -193,7 +199,7 @@ func detailFacts(l *ledger, d *Data) {
 		name := fmt.Sprintf("%d ", i+1)
 		l.allocation(name, p.Allocation)
 		l.number(name+"seconds", p.Seconds, "s", "measured")
-		l.number(name+"throughput", p.Throughput, "samples/s", "measured")
+		l.number(name+"throughput", p.Throughput, rateUnit(p.ThroughputUnit), "measured")
 		l.number(name+"peak_memory", p.PeakMemoryGiB, "GiB", "measured")
 		l.number(name+"cost", p.CostUSD, "USD", "measured")
 	}

@@ -6,16 +6,17 @@ import (
 	"slices"
 	"strings"
 
+	"trainopt/optimizer/chart"
 	"trainopt/optimizer/journal"
 )
 
 func runSection(d *Data) section {
 	r := d.Record
 	o := r.Outcome
-	s := section{ID: "run", Title: "The run"}
+	s := section{ID: "run", Title: "Run"}
 	f := fields("command", orNoData(strings.Join(quoted(r.Command), " ")), "directory", orNoData(r.Dir))
 	if r.Exit != nil {
-		f = append(f, fields("end of the training", exitWords(r.Exit))...)
+		f = append(f, fields("end of training", exitWords(r))...)
 	}
 	if r.ExitCode != nil {
 		f = append(f, fields("exit code of optimize", fmt.Sprint(*r.ExitCode))...)
@@ -27,18 +28,18 @@ func runSection(d *Data) section {
 		f = append(f, fields("finished", r.FinishedAt.Format("2006-01-02 15:04:05 MST"))...)
 	}
 	f = append(f, fields(
-		"time", number(o.Seconds, duration),
-		"of it a job was alive", number(o.ActiveSeconds, duration),
-		"of it restarts", restarts(o),
+		"wall time", number(o.Seconds, duration),
+		"job running", number(o.ActiveSeconds, duration),
+		"restarts", restarts(o),
 		"cost", number(o.CostUSD, usd),
-		"of it probes", number(o.ProbeCostUSD, usd),
-		"throughput", number(o.Throughput, throughput),
-		"CPU utilisation of those given", number(o.CPUUtil, percent),
-		"GPU utilisation", number(o.GPUUtil, percent),
+		"cost of probes", number(o.ProbeCostUSD, usd),
+		"throughput", number(o.Throughput, rate(r)),
+		"CPU utilization (allocated)", number(o.CPUUtil, percent),
+		"GPU utilization", number(o.GPUUtil, percent),
 		"peak memory", number(o.PeakMemoryGiB, gib),
 		"energy", number(o.EnergyJoules, energy),
 		"start-up", spread(r.Overheads.StartupSeconds),
-		"one restart", spread(r.Overheads.RestartSeconds),
+		"time per restart", spread(r.Overheads.RestartSeconds),
 		"prices", prices(r.Prices),
 		"seed", fmt.Sprint(r.Seed),
 	)...)
@@ -46,11 +47,15 @@ func runSection(d *Data) section {
 	return s
 }
 
+// restarts is how often the job was started again, and how long that took where it was measured.
 func restarts(o journal.Outcome) string {
-	if !o.OverheadSeconds.Known() {
-		return noData
+	switch {
+	case o.Restarts == 0:
+		return "none"
+	case !o.OverheadSeconds.Known() || o.OverheadSeconds <= 0:
+		return count(float64(o.Restarts)) + " (time not measured)"
 	}
-	return number(o.OverheadSeconds, duration) + " (" + plural(o.Restarts, "restart") + ")"
+	return count(float64(o.Restarts)) + " (" + number(o.OverheadSeconds, duration) + ")"
 }
 
 // quoted shows a command as one would type it.
@@ -106,7 +111,7 @@ func prices(p journal.Prices) string {
 			what string
 		}{{p.GPUHour, "GPU"}, {p.CPUHour, "CPU"}, {p.GiBHour, "GiB"}} {
 			if u.n.Known() {
-				parts = append(parts, number(u.n, usd)+" per "+u.what+" and hour")
+				parts = append(parts, number(u.n, usd)+" per "+u.what+"-hour")
 			}
 		}
 	}
@@ -124,47 +129,62 @@ func prices(p journal.Prices) string {
 }
 
 func baselineSection(d *Data) section {
-	s := section{ID: "baseline", Title: "Baseline: your own configuration"}
+	s := section{ID: "baseline", Title: "Baseline configuration"}
 	b := d.Record.Baseline
 	if b == nil {
-		s.Intro = "Not timed."
+		s.Intro = "Not measured."
 		return s
 	}
-	s.Blocks = []block{{Fields: fields("allocation", given(b.Allocation),
-		"time for the same work (predicted)", interval(b.Seconds, duration),
-		"cost of the same work (predicted)", interval(b.CostUSD, usd),
-		"throughput", interval(b.Throughput, throughput),
-		"compliance (predicted)", number(b.Compliance, share))}}
+	f := fields("allocation", given(b.Allocation), "throughput", interval(b.Throughput, rate(d.Record)))
+	if d.Record.Comparison.Basis == journal.BasisThisRun {
+		f = append(f, fields("time for the same work (predicted)", interval(b.Seconds, duration),
+			"cost of the same work (predicted)", interval(b.CostUSD, usd), "limits met (predicted)", number(b.Compliance, share))...)
+	}
+	s.Blocks = []block{{Fields: f}}
 	return s
 }
 
 func probeSection(d *Data) section {
-	s := section{ID: "probes", Title: "Probes and measured stretches"}
+	s := section{ID: "probes", Title: "Probes and measured segments"}
 	r := d.Record
 	if len(r.Probes) > 0 {
-		s.Blocks = append(s.Blocks, block{Caption: plural(len(r.Probes), "probe") + ", " + number(r.Outcome.ProbeCostUSD, usd), Table: probeTable(r.Probes)})
+		s.Blocks = append(s.Blocks, block{Caption: plural(len(r.Probes), "probe") + ", " + number(r.Outcome.ProbeCostUSD, usd), Table: probeTable(r, r.Probes)})
 	}
 	if len(r.Measured) > len(r.Probes) {
-		s.Blocks = append(s.Blocks, block{Caption: "All timed stretches at one allocation, the probes included", Table: probeTable(r.Measured)})
+		s.Blocks = append(s.Blocks, block{Caption: "All timed segments, one allocation each, probes included", Table: probeTable(r, r.Measured)})
 	}
 	if len(s.Blocks) == 0 {
-		s.Intro = "No stretch was timed."
+		s.Intro = "No segment was timed."
 	}
 	return s
 }
 
-func probeTable(list []journal.Probe) *grid {
+// probeTable lists segments. Whether their work counted is known of probes; it is shown where a probe's work was discarded.
+func probeTable(r *journal.Record, list []journal.Probe) *grid {
+	discarded := slices.ContainsFunc(r.Probes, func(p journal.Probe) bool { return !p.InJob })
 	g := &grid{Columns: append(left("Allocation"), right("Units", "Took", "Per unit", "Throughput", "Peak memory", "CPU", "GPU", "Cost")...), Long: len(list) > 12}
-	g.Columns = append(g.Columns, left("Work")...)
+	if discarded {
+		g.Columns = append(g.Columns, left("Work")...)
+	}
 	for _, p := range list {
-		kept := "thrown away"
-		if p.InJob {
-			kept = "kept"
+		cells := []string{given(p.Allocation), plainCount(len(p.UnitSeconds)), number(p.Seconds, duration), unitSeconds(p.UnitSeconds), number(p.Throughput, chart.Rate(p.ThroughputUnit)),
+			number(p.PeakMemoryGiB, gib), number(p.CPUUtil, percent), number(p.GPUUtil, percent), number(p.CostUSD, usd)}
+		if discarded {
+			cells = append(cells, workWords(r, p))
 		}
-		g.Rows = append(g.Rows, row(given(p.Allocation), plainCount(len(p.UnitSeconds)), number(p.Seconds, duration), unitSeconds(p.UnitSeconds), number(p.Throughput, throughput),
-			number(p.PeakMemoryGiB, gib), number(p.CPUUtil, percent), number(p.GPUUtil, percent), number(p.CostUSD, usd), kept))
+		g.Rows = append(g.Rows, row(cells...))
 	}
 	return g
+}
+
+// workWords says whether the work of a segment is part of the training's result: the record of its probe knows.
+func workWords(r *journal.Record, p journal.Probe) string {
+	for _, probe := range r.Probes {
+		if probe.Allocation.Same(p.Allocation) && slices.Equal(probe.UnitSeconds, p.UnitSeconds) {
+			return map[bool]string{true: "kept", false: "discarded"}[probe.InJob]
+		}
+	}
+	return "kept"
 }
 
 func plainCount(n int) string { return thousands(float64(n)) }
@@ -188,7 +208,7 @@ func modelSection(d *Data) section {
 	s := section{ID: "model", Title: "Performance model"}
 	m := d.Record.Model
 	if m == nil {
-		s.Intro = "No model: not enough was measured."
+		s.Intro = "No model: too few measurements."
 		return s
 	}
 	s.Intro = m.Basis
@@ -201,10 +221,10 @@ func modelSection(d *Data) section {
 	}
 	s.Blocks = []block{{Fields: f}}
 	if len(m.Checks) == 0 {
-		s.Blocks = append(s.Blocks, block{Notes: []string{"No leave-one-out check: it needs at least two measured allocations."}})
+		s.Blocks = append(s.Blocks, block{Notes: []string{"No leave-one-out check: it requires at least two measured allocations."}})
 		return s
 	}
-	g := &grid{Columns: append(left("Left out"), right("Predicted from the others", "Measured", "Off by")...)}
+	g := &grid{Columns: append(left("Left out"), right("Predicted from the others", "Measured", "Error")...)}
 	g.Columns = append(g.Columns, left("In the 90 % interval")...)
 	inside, of := 0, 0
 	for _, c := range m.Checks {
@@ -242,23 +262,23 @@ func trainingSection(d *Data) section {
 	f := fields("script", orNoData(sc.Path), "SHA-256", orNoData(sc.SHA256),
 		"framework", found("framework", optional(sc.Framework)), "model", found("model", optional(model)),
 		"parameters", number(t.ModelParams, count), "layers", number(t.ModelLayers, count),
-		"data set", found("dataset", optional(dataset)), "samples in one epoch", number(t.DataCount, count), "size of the data", withUnit(float64(t.DataSizeMB), "MB"),
+		"dataset", found("dataset", optional(dataset)), "samples per epoch", number(t.DataCount, count), "dataset size", withUnit(float64(t.DataSizeMB), "MB"),
 		"batch size", number(t.BatchSize, count), "uses a GPU", found("uses_gpu", yesNo(sc.UsesGPU)), "resumable", found("resumable", yesNo(sc.Resumable)),
-		"whole job", wholeJob(t),
+		"total work", wholeJob(t),
 		"train loss", number(t.TrainLoss, significant), "train accuracy", number(t.TrainAccuracy, significant),
 		"test loss", number(t.TestLoss, significant), "test accuracy", number(t.TestAccuracy, significant))
 	log := orNoData(r.Log.Path)
 	if r.Log.Path != "" {
 		log += fmt.Sprintf(" (%s, %s", r.Log.Format, plural(r.Log.Rows, "row"))
 		if r.Log.BadRows > 0 {
-			log += ", " + plural(r.Log.BadRows, "bad row") + " left out"
+			log += ", " + plural(r.Log.BadRows, "invalid row") + " skipped"
 		}
 		log += ")"
 	}
 	f = append(f, fields("training log", log)...)
 	s := section{ID: "training", Title: "Training details", Blocks: []block{{Fields: f}}}
 	if len(r.Log.Bad) > 0 {
-		s.Blocks = append(s.Blocks, block{Caption: "Bad rows of the log", Notes: r.Log.Bad})
+		s.Blocks = append(s.Blocks, block{Caption: "Invalid rows of the log", Notes: r.Log.Bad})
 	}
 	return s
 }
@@ -286,27 +306,38 @@ func machineSection(d *Data) section {
 		f = append(fields("not this machine", "described by "+h.Described), f...)
 	}
 	if len(h.GPUs) == 0 {
-		f = append(f, fields("GPUs", "none seen")...)
+		f = append(f, fields("GPUs", "none detected")...)
 	}
 	for i, g := range h.GPUs {
 		f = append(f, fields(fmt.Sprintf("GPU %d", i), g.Name+", "+number(g.MemoryGiB, gib)+", "+g.UUID)...)
 	}
-	s := section{ID: "machine", Title: "The machine and what is enforced", Blocks: []block{{Fields: f}}}
+	s := section{ID: "machine", Title: "Machine and enforcement", Blocks: []block{{Fields: f}}}
 	if len(h.Notes) > 0 {
-		s.Blocks = append(s.Blocks, block{Caption: "What could not be seen", Notes: h.Notes})
+		s.Blocks = append(s.Blocks, block{Caption: "Not detected", Notes: h.Notes})
 	}
 	enforced := r.Enforced
 	if len(enforced) == 0 {
-		enforced = []string{"No data on what was enforced."}
+		enforced = []string{"No data."}
 	}
 	s.Blocks = append(s.Blocks, block{Caption: "Enforcement", Notes: enforced})
 	return s
 }
 
+// distinct are the texts without repetitions, in order.
+func distinct(list []string) []string {
+	var out []string
+	for _, s := range list {
+		if !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
 func warningSection(d *Data) section {
 	s := section{ID: "warnings", Title: "Warnings"}
 	if len(d.Record.Warnings) > 0 {
-		s.Blocks = append(s.Blocks, block{Notes: d.Record.Warnings})
+		s.Blocks = append(s.Blocks, block{Notes: distinct(d.Record.Warnings)})
 	}
 	if len(d.Missing) > 0 {
 		s.Blocks = append(s.Blocks, block{Caption: "Missing or damaged in the run directory", Notes: d.Missing})

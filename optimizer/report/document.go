@@ -11,6 +11,7 @@ type (
 	section  = page.Section
 	block    = page.Block
 	grid     = page.Table
+	cell     = page.Cell
 )
 
 const (

@@ -55,7 +55,7 @@ func Load(dir string) (*Data, error) {
 	} {
 		var why string
 		*t.to, why = loadTable(filepath.Join(dir, t.name))
-		if why != "" {
+		if why != "" && !(why == noRows && mayBeEmpty(rec, t.name)) {
 			d.Missing = append(d.Missing, t.name+": "+why)
 		}
 	}
@@ -121,9 +121,25 @@ func readTable(r io.Reader) (*table, string) {
 	case bad > 0:
 		return t, fmt.Sprintf("%s left out (%s)", plural(bad, "damaged row"), firstBad)
 	case len(t.rows) == 0:
-		return t, "no rows"
+		return t, noRows
 	}
 	return t, ""
+}
+
+// noRows is what readTable returns of a table with nothing but its header.
+const noRows = "no rows"
+
+// mayBeEmpty reports whether a run such as this one writes no rows into a table.
+func mayBeEmpty(r *journal.Record, name string) bool {
+	switch name {
+	case slaFile:
+		return !limited(r.SLA)
+	case paretoFile:
+		return r.Plan == nil || len(r.Plan.Candidates) == 0
+	case performanceFile:
+		return r.Outcome.Rows == 0
+	}
+	return false
 }
 
 // len is the number of rows.

@@ -108,7 +108,7 @@ func frontPicture(d *Data) chart.Picture {
 	}
 	p.SVG, p.Narrow = draw(chart.WideSize, "front"), draw(chart.NormalSize, "front-narrow")
 	p.Keys = []chart.Key{{Class: "ring", Name: "chosen, with 90 % interval"}, {Class: "disc", Name: "Pareto front"},
-		{Class: "disc quiet", Name: "keeps the agreement"}, {Class: "disc hollow", Name: "not sure to keep it"}}
+		{Class: "disc quiet", Name: "feasible"}, {Class: "disc hollow", Name: "at risk"}}
 	if b != nil {
 		p.Keys = append(p.Keys, chart.Key{Class: "diamond", Name: "your own configuration"})
 	}
@@ -151,7 +151,7 @@ func (d frontDrawing) frontOf(r *journal.Record, list []offer, b *journal.Baseli
 	}
 	if b != nil {
 		at := chart.Point{X: x.At(b.Seconds.P50), Y: y.At(b.CostUSD.P50)}
-		mark(at.X, at.Y, 11, "yours", "yours", func() {
+		mark(at.X, at.Y, 11, "baseline", "baseline", func() {
 			d.diamond(at.X, at.Y, "your own configuration, "+given(b.Allocation)+"\ntime "+interval(b.Seconds, duration)+"\ncost "+interval(b.CostUSD, usd))
 		})
 	}
@@ -232,7 +232,7 @@ func (d frontDrawing) offer(o offer, x, y *chart.Scale) {
 	if known(o.resource) {
 		radius = 3 + 4.5*math.Sqrt(chart.Clamp(o.resource, 0, 1))
 	}
-	words := map[bool]string{true: "keeps the agreement", false: "not sure to keep the agreement"}[o.feasible]
+	words := map[bool]string{true: "feasible", false: "at risk"}[o.feasible]
 	if o.onFront {
 		words += ", on the Pareto front"
 	}

@@ -33,7 +33,7 @@ func Recommend(r *journal.Record) []Recommendation {
 		need := math.Ceil(float64(o.PeakMemoryGiB)*memorySlack/memoryStepGB) * memoryStepGB
 		add(fmt.Sprintf("--memory %s:%s", trim(need), trim(need)), "the measured peak is %s; this leaves 20 %%", number(o.PeakMemoryGiB, gib))
 		if r.Exit != nil && r.Exit.Reason == "oom" {
-			list[len(list)-1] = Recommendation{"", fmt.Sprintf("it ran out of memory at %s: give it more, or a smaller batch", number(o.PeakMemoryGiB, gib))}
+			list[len(list)-1] = Recommendation{"", fmt.Sprintf("out of memory at %s: allocate more, or reduce the batch size", number(o.PeakMemoryGiB, gib))}
 		}
 	}
 	recommendProcessors(r, add)
@@ -47,7 +47,7 @@ func Recommend(r *journal.Record) []Recommendation {
 		}
 	}
 	if r.Script.Resumable != nil && !*r.Script.Resumable && r.State == journal.Done {
-		add("", "the script cannot be stopped and resumed: a checkpoint on SIGUSR1 would let probes count as work and make an early stop harmless")
+		add("", "the script cannot be resumed: with a checkpoint on SIGUSR1 no work is lost by probes and early stops")
 	}
 	return list
 }
@@ -66,17 +66,17 @@ func recommendProcessors(r *journal.Record, add func(flag, why string, args ...a
 	}
 	switch used := float64(o.CPUUtil) / 100 * float64(a.CPUs); {
 	case ignores["cpus"] && a.CPUs > 1:
-		add("--cpus 1:1", "more CPUs had no measured effect on its pace")
+		add("--cpus 1:1", "more CPUs had no measured effect on the pace")
 	case o.CPUUtil.Known() && float64(o.CPUUtil) < lowUtil && a.CPUs > 1:
 		fewer := max(1, int(math.Ceil(used*memorySlack)))
 		if fewer < a.CPUs {
-			add(fmt.Sprintf("--cpus %d:%d", fewer, a.CPUs), "of %s given, %s were busy on average", plural(a.CPUs, "CPU"), significant(used))
+			add(fmt.Sprintf("--cpus %d:%d", fewer, a.CPUs), "%s allocated, %s busy on average", plural(a.CPUs, "CPU"), significant(used))
 		}
 	}
 	switch {
 	case a.GPUs == 0 || !o.GPUUtil.Known():
 	case ignores["gpus"] && a.GPUs > 1:
-		add("--gpus 1:1", "more GPUs had no measured effect on its pace")
+		add("--gpus 1:1", "more GPUs had no measured effect on the pace")
 	case float64(o.GPUUtil) < lowUtil && a.GPUs > 1:
 		add(fmt.Sprintf("--gpus 1:%d", a.GPUs), "the %s were busy %s of the time on average", plural(a.GPUs, "GPU"), number(o.GPUUtil, percent))
 	case float64(o.GPUUtil) < lowUtil:
@@ -111,13 +111,13 @@ func recommendSwitch(r *journal.Record, add func(flag, why string, args ...any))
 }
 
 func recommendationSection(d *Data) section {
-	s := section{ID: "recommendation", Title: "For the next run"}
+	s := section{ID: "recommendation", Title: "Recommendations for the next run"}
 	list := Recommend(d.Record)
 	if len(list) == 0 {
-		s.Intro = "No advice: not enough was measured."
+		s.Intro = "None: too few measurements."
 		return s
 	}
-	g := &grid{Columns: left("Ask for", "Because")}
+	g := &grid{Columns: left("Set", "Reason")}
 	for _, r := range list {
 		flag := r.Flag
 		if flag == "" {

@@ -7,6 +7,7 @@ import (
 	"math/rand"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,11 +29,14 @@ var recordings = map[string]func() *recording{
 	"unfinished": unfinishedRun,
 	"nothing":    nothingRun,
 	"hostile":    hostileRun,
+	"stopped":    stoppedRun,
+	"unsized":    unsizedRun,
 }
 
 type recording struct {
 	record *journal.Record
 	tables map[string]*strings.Builder
+	stderr string
 }
 
 func (r *recording) line(table string, values ...any) {
@@ -312,6 +316,12 @@ func gpuRun() *recording {
 		}
 	}
 	r.Actions = []journal.Action{{AtS: 2000, Action: -1, Description: "GPUs 4 → 6", From: gpus(4), To: gpus(6), Reason: "behind the deadline", Applied: "restart"}}
+	for n, seconds := range map[int]journal.Number{8: 20, 1: 96} {
+		p := journal.Blank[journal.Probe]()
+		p.Allocation, p.Rows, p.UnitSeconds, p.InJob = gpus(n), 2, []journal.Number{seconds, seconds}, true
+		r.Measured = append(r.Measured, p)
+	}
+	slices.SortFunc(r.Measured, func(a, b journal.Probe) int { return b.Allocation.GPUs - a.Allocation.GPUs })
 	r.Baseline = &journal.Baseline{Allocation: gpus(8), Seconds: around(2290, .03, .03), CostUSD: around(15.1, .03, .03), Throughput: around(2480, .02, .02), Compliance: .75}
 	r.Comparison = journal.Comparison{Against: pointer("your own configuration"), SecondsChangePct: 41.5, CostChangePct: 3.1, ThroughputChangePct: -33, ComplianceChangePct: 0,
 		SecondsChange: &sla.Interval{P5: 37.4, P50: 41.5, P95: 45.9}, CostChange: &sla.Interval{P5: -.4, P50: 3.1, P95: 6.6}}
@@ -336,6 +346,10 @@ func failedRun() *recording {
 	r.Waste.Failed = journal.Number(spent)
 	training(r, 40, int(epochs), 1.1, .6)
 	delete(out.tables, slaFile)
+	for i := range 30 {
+		out.stderr += fmt.Sprintf("\rstep %d\rstep %d of 30\n", i, i+1)
+	}
+	out.stderr += "Traceback (most recent call last):\n  File \"train.py\", line 12, in <module>\n    grow()\n\x1b[31mMemoryError\x1b[0m\n"
 	return out
 }
 
@@ -363,6 +377,46 @@ func nothingRun() *recording {
 	return &recording{record: r}
 }
 
+// stoppedRun was stopped at its deadline by a version that called its limits met and compared it with its baseline.
+func stoppedRun() *recording {
+	out := finishedRun()
+	r := out.record
+	r.RunID, r.State = "20260319-080000-train-d00d1e", journal.Stopped
+	r.Exit, r.ExitCode = &journal.Exit{Signal: pointer("SIGTERM"), Reason: "deadline", Detail: "died of SIGTERM; stopped on request"}, pointer(4)
+	agree(r, 172.3, .01, 172, float64(r.Outcome.CostUSD), false)
+	r.Training.TotalUnits = 60
+	r.Checkpoint = &journal.Checkpoint{Path: "out/ckpt.pt", AtS: 150.2, Units: 26, RiskSeconds: 21.8, RiskUnits: 5}
+	return out
+}
+
+// unsizedRun finished 300 steps of an unknown number at the baseline configuration; the machine is paid as a whole.
+func unsizedRun() *recording {
+	out := &recording{record: baseRecord("20260320-101500-gpt-5ca1ed", "gpt")}
+	r := out.record
+	s := script{samples: nan, cpuHour: .0425, gibHour: .0057, memory: .02, cpuUtil: 91, total: 60, totalUSD: .005, lossFrom: 2.2, decay: .09,
+		stages: []stage{{0, 60, cpus(2, 1), 3, "baseline", "launch"}}}
+	spent, steps := s.play(out)
+	delete(out.tables, slaFile)
+	out.line(slaFile)
+	r.State, r.FinishedAt = journal.Done, pointer(r.StartedAt.Add(60*time.Second))
+	r.Exit, r.ExitCode = &journal.Exit{Code: pointer(0), Reason: "exited"}, pointer(0)
+	r.Prices.InstanceHour = .34
+	r.Outcome.Seconds, r.Outcome.CostUSD, r.Outcome.Rows, r.Outcome.PeakMemoryGiB = 60, journal.Number(spent), int(steps), .02
+	r.Outcome.Steps = journal.Number(steps)
+	r.Outcome.Throughput, r.Outcome.ThroughputUnit, r.Outcome.OverheadSeconds, r.Outcome.Restarts = .333, "steps/s", 0, 1
+	p := journal.Blank[journal.Probe]()
+	p.Allocation, p.Rows, p.Seconds, p.Throughput, p.ThroughputUnit, p.InJob = cpus(2, 1), 5, 60, .333, "steps/s", true
+	p.UnitSeconds = []journal.Number{3, 3.1, 2.9}
+	r.Measured = []journal.Probe{p}
+	r.Baseline = &journal.Baseline{Allocation: cpus(2, 1), Seconds: around(117, .05, .05), CostUSD: around(.01, .05, .05), Throughput: around(.333, .05, .05), Compliance: journal.Unknown()}
+	r.Comparison.SecondsChangePct, r.Comparison.CostChangePct, r.Comparison.Quality = -48.9, -48.9, "excellent"
+	frontCandidates(r, out, cpus(2, 1))
+	r.Plan.Prediction = &journal.Prediction{Seconds: around(3, .1, .1), CostUSD: around(.0001, .1, .1), Throughput: around(.333, .1, .1)}
+	training(r, nan, int(steps), 1.9, nan)
+	r.Training.Unit, r.Training.TotalUnits = "step", journal.Unknown()
+	return out
+}
+
 // hostileRun has names and log text that try to break out of every format.
 func hostileRun() *recording {
 	out := failedRun()
@@ -372,6 +426,7 @@ func hostileRun() *recording {
 	r.Command = []string{evil}
 	r.Script.Framework, r.Script.Evidence = &evil, map[string]string{"framework": evil}
 	r.Exit.Detail = evil
+	out.stderr = evil + "\n\x1b]0;title\x07\x9b2J" + strings.Repeat("long", 2000) + "\n"
 	r.Warnings, r.Enforced, r.Host.Notes, r.Log.Bad = []string{evil}, []string{evil}, []string{evil}, []string{evil}
 	r.Host.GPUs = []journal.GPU{{UUID: evil, Name: evil, MemoryGiB: 1}}
 	r.Training.Model = &evil
@@ -399,6 +454,9 @@ func TestRecordings(t *testing.T) {
 			files := map[string]string{journal.RecordFile: string(data)}
 			for table, b := range rec.tables {
 				files[table] = b.String()
+			}
+			if rec.stderr != "" {
+				files["job.stderr"] = rec.stderr
 			}
 			for file, text := range files {
 				if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err != nil {

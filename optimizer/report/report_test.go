@@ -19,6 +19,7 @@ import (
 
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/journal/schema"
+	"trainopt/sla"
 )
 
 func load(t testing.TB, name string) *Data {
@@ -41,7 +42,7 @@ func render(t testing.TB, d *Data, format string) string {
 
 // TestGolden compares whole reports with recorded ones; -update writes them again.
 func TestGolden(t *testing.T) {
-	for _, name := range []string{"finished", "unfinished", "failed", "nothing", "gpu"} {
+	for _, name := range []string{"finished", "unfinished", "failed", "nothing", "gpu", "stopped", "unsized"} {
 		for format, ending := range map[string]string{"text": "txt", "markdown": "md", "csv": "csv"} {
 			got := render(t, load(t, name), format)
 			path := filepath.Join("testdata", "expected", name+"."+ending)
@@ -118,14 +119,17 @@ func TestTextFitsATerminal(t *testing.T) {
 // The first lines answer what everybody asks first.
 func TestFirstLinesAnswer(t *testing.T) {
 	cases := map[string][]string{
-		"finished":   {"train: finished, agreement kept", "yes after 2 m 52 s; 31 of 31 epochs", "all 3 kept", "$0.0062", "inside the 90 % intervals", "cost 39.4 % less (36.9 to 41.7 %)"},
-		"gpu":        {"resnet50: finished, agreement missed", "1 of 4 missed: spend at most $10.00", "outside the 90 % intervals"},
-		"failed":     {"train: failed", "ran out of memory", "nothing was predicted", "not measured"},
-		"unfinished": {"train: interrupted", "optimize runs resume 20260316-070000-train-beef01", "at risk: finish within", "kept so far"},
-		"nothing":    {"run: planned only", "nothing was agreed", "no data", "not measured"},
+		"finished":   {"train: finished, SLA met", "yes after 2 m 52 s; 31 of 31 epochs", "3 of 3 met", "$0.0062", "inside the 90 % intervals", "cost −39.4 % (90 % CI −41.7 to −36.9 %)"},
+		"gpu":        {"resnet50: finished, SLA missed", "1 of 4 missed: spend at most $10.00", "outside the 90 % intervals"},
+		"failed":     {"train: failed", "out of memory", "3 of 3 unknown (not finished)", "nothing was predicted", "not compared: the run did not finish", "optimize runs resume 20260315-110000-train-c0ffee"},
+		"unfinished": {"train: interrupted", "optimize runs resume 20260316-070000-train-beef01", "at risk: finish within", "on track", "compared when the run has finished"},
+		"nothing":    {"run: planned only", "no limits set", "no data", "not measured"},
+		"stopped": {"train: stopped", "the deadline was reached (SIGTERM)", "1 of 3 missed: finish within 2 m 52 s", "2 of 3 unknown (not finished)", "not compared",
+			"lost since the last checkpoint: 21.8 s, 5 epochs (checkpoint at 26 epochs, out/ckpt.pt)", "optimize runs resume 20260319-080000-train-d00d1e --deadline 6m"},
+		"unsized": {"gpt: finished", "no prediction: the total amount of work is unknown (--epochs N or --steps N sets it)", "ran at the baseline configuration"},
 	}
 	for name, want := range cases {
-		head, _, _ := strings.Cut(render(t, load(t, name), "text"), "\n\nAGREEMENT")
+		head, _, _ := strings.Cut(render(t, load(t, name), "text"), "\n\nSLA\n")
 		flat := strings.Join(strings.Fields(head), " ")
 		for _, w := range want {
 			if !strings.Contains(flat, w) {
@@ -171,6 +175,100 @@ var (
 	reference = regexp.MustCompile(`(?i)(?:src|href|action|data|poster|srcset|xlink:href)\s*=\s*["']?([^"'\s>]*)`)
 	outside   = regexp.MustCompile(`(?i)@import|url\(|<(?:script|iframe|link|object|embed|img|base|form)\b|\son\w+\s*=\s*["']`)
 )
+
+// TestNothingFalse: what a report must not say of a run that ended early, or whose total is unknown, in any format.
+func TestNothingFalse(t *testing.T) {
+	for name, never := range map[string][]string{
+		"stopped": {"✓ met", `"met"`, "all 3", "kept", "−39.4", "SLA met", "was used up"},
+		"failed":  {"✓ met", `"met"`, "kept", "SLA met"},
+		"unsized": {"samples/s", "Chance", "−48.9", "excellent", "inside the 90", "outside the 90", "0.02 GiB", "0 s (1", ": no rows", "Missing or damaged"},
+	} {
+		for format := range formats {
+			text := render(t, load(t, name), format)
+			for _, word := range never {
+				if format == "csv" && word == "samples/s" || format == "html" && word == "samples/s" {
+					continue // the empty chart of the log's samples/s is named so
+				}
+				if strings.Contains(text, word) {
+					at := strings.Index(text, word)
+					t.Errorf("%s as %s says %q: %s", name, format, word, text[max(0, at-80):min(len(text), at+80)])
+				}
+			}
+		}
+	}
+	text := strings.Join(strings.Fields(render(t, load(t, "unsized"), "text")), " ")
+	for _, want := range []string{"0.333 steps/s", "20.5 MiB", "The machine is paid as a whole: $0.34/h", "An unused CPU or GiB saves nothing", "restarts 1 (time not measured)"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in the report of a run of unknown total:\n%s", want, text)
+		}
+	}
+}
+
+// TestOutputOfAFailedRun: the last lines, without escape sequences, and where the rest is.
+func TestOutputOfAFailedRun(t *testing.T) {
+	text := render(t, load(t, "failed"), "text")
+	for _, want := range []string{"Last 20 lines of stderr", "optimize logs 20260315-110000-train-c0ffee", "job.stderr", "  Traceback (most recent call last):", `    File "train.py", line 12`,
+		"      grow()", "  MemoryError", "step 30 of 30"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "step 14 of 30") || !strings.Contains(text, "step 15 of 30") {
+		t.Error("more or fewer than 20 lines are shown")
+	}
+	if page := render(t, load(t, "failed"), "html"); !strings.Contains(page, "MemoryError") || strings.Contains(page, "[31m") {
+		t.Error("the page does not show the last line of stderr as plain text")
+	}
+	if strings.Contains(render(t, load(t, "finished"), "text"), "LAST OUTPUT") {
+		t.Error("the output of a finished training is shown")
+	}
+}
+
+// TestTailIsBounded: special files are not read, long lines and long files are cut, stdout is used where stderr is empty.
+func TestTailIsBounded(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("job.stdout", strings.Repeat("x", 1<<20)+"\nlast\n")
+	if out := readTail(dir); out.stream != "stdout" || len(out.lines) != 2 || out.lines[1] != "last" || len([]rune(out.lines[0])) != tailWidth || !out.cut {
+		t.Errorf("%d lines of %s, cut %t", len(out.lines), out.stream, out.cut)
+	}
+	write("job.stderr", "  \n\r\n")
+	if out := readTail(dir); out.stream != "stdout" {
+		t.Errorf("blank stderr: %+v", out)
+	}
+	if err := os.Remove(filepath.Join(dir, "job.stdout")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/dev/zero", filepath.Join(dir, "job.stdout")); err != nil {
+		t.Fatal(err)
+	}
+	if out := readTail(dir); len(out.lines) != 0 {
+		t.Errorf("a device was read: %d lines", len(out.lines))
+	}
+}
+
+// TestResumeLine: the exact command, or why there is none.
+func TestResumeLine(t *testing.T) {
+	resumable, not := pointer(true), pointer(false)
+	for want, r := range map[string]*journal.Record{
+		"optimize runs resume ID":                {State: journal.Stopped, Exit: &journal.Exit{Reason: "user"}, Script: journal.Script{Resumable: resumable}},
+		"optimize runs resume ID --deadline 20m": {State: journal.Stopped, Exit: &journal.Exit{Reason: "deadline"}, Script: journal.Script{Resumable: resumable}, SLA: journal.SLA{DeadlineS: 600}},
+		"optimize runs resume ID --deadline 55m": {State: journal.Stopped, Exit: &journal.Exit{Reason: "deadline"}, Script: journal.Script{Resumable: resumable}, SLA: journal.SLA{DeadlineS: 600},
+			Plan: &journal.Plan{Prediction: &journal.Prediction{Seconds: sla.Interval{P5: 2000, P50: 2500, P95: 3000}}}},
+		"optimize runs resume ID --budget 0.1": {State: journal.Stopped, Exit: &journal.Exit{Reason: "budget"}, Script: journal.Script{Resumable: resumable}, SLA: journal.SLA{BudgetUSD: .05}},
+		"":                                     {State: journal.Stopped, Exit: &journal.Exit{Reason: "user"}, Script: journal.Script{Resumable: not}},
+	} {
+		line, why := ResumeLine(r, "ID")
+		if line != want || (line == "") != (why != "") {
+			t.Errorf("%q, %q; want %q", line, why, want)
+		}
+	}
+}
 
 func TestHTMLIsOneSafeFile(t *testing.T) {
 	for name := range recordings {

@@ -1,25 +1,22 @@
 package report
 
 import (
-	"fmt"
-	"slices"
 	"strings"
 
 	"trainopt/optimizer/journal"
-	"trainopt/optimizer/plan"
 	"trainopt/sla"
 )
 
-func agreementSection(d *Data) section {
-	s := section{ID: "agreement", Title: "Agreement"}
+func slaSection(d *Data) section {
+	s := section{ID: "sla", Title: "SLA"}
 	r := d.Record
 	if len(r.SLA.Verdicts) == 0 {
-		text := agreementAnswer(d).Text
+		text := slaAnswer(d).Text
 		s.Intro = strings.ToUpper(text[:1]) + text[1:] + "."
 		return s
 	}
-	head := map[bool]string{true: "Measured", false: "So far"}[over(r)]
-	g := &grid{Columns: append(left("Agreed"), right("Limit", head, "Predicted at the end", "Excess")...)}
+	head := map[bool]string{true: "Measured", false: "So far"}[r.Over()]
+	g := &grid{Columns: append(left("Objective"), right("Limit", head, "Projected", "Excess")...)}
 	g.Columns = append(g.Columns, left("Verdict")...)
 	for _, v := range r.SLA.Verdicts {
 		one := quantity(v.Objective)
@@ -27,86 +24,79 @@ func agreementSection(d *Data) section {
 		if v.Value != nil {
 			value = one(*v.Value)
 		}
-		if v.Projected != nil && predicted(*v.Projected) && !over(r) {
+		if v.Projected != nil && predicted(*v.Projected) && !r.Over() {
 			projected = interval(*v.Projected, one)
 		}
 		if v.Severity != nil && *v.Severity > 0 {
 			severity = share(*v.Severity)
 		}
-		g.Rows = append(g.Rows, with(row(objectiveName(v.Objective), one(v.Limit), value, projected, severity, statusWord(v.Status)), statusLight(v.Status)))
+		g.Rows = append(g.Rows, with(row(objectiveName(v.Objective), one(v.Limit), value, projected, severity, statusWord(r, v.Status)), statusLight(v.Status)))
 	}
-	s.Blocks = []block{{Table: g}, {Notes: []string{"Compliance: " + number(r.SLA.Compliance, share) + " of the agreed terms with data are met."}}}
+	s.Blocks = []block{{Table: g}, {Notes: []string{"Compliance: " + complianceWords(r)}}}
 	if r.SLA.Hash != "" {
-		s.Blocks[1].Notes = append(s.Blocks[1].Notes, "The agreement was fixed at the start ("+r.SLA.Hash+").")
+		s.Blocks[1].Notes = append(s.Blocks[1].Notes, "SLA identifier: "+r.SLA.Hash+".")
 	}
 	return s
 }
 
-func statusWord(s sla.Status) string {
-	switch s {
-	case sla.Met:
-		return "met"
-	case sla.AtRisk:
-		return "at risk"
-	case sla.Violated:
-		return "violated"
+func complianceWords(r *journal.Record) string {
+	if !r.SLA.Compliance.Known() {
+		return "unknown, no limit has a verdict."
 	}
-	return noData
+	return number(r.SLA.Compliance, share) + " of the limits that have a verdict."
 }
 
 func comparisonSection(d *Data) section {
-	s := section{ID: "comparison", Title: "Compared with your own configuration"}
+	s := section{ID: "comparison", Title: "Comparison with the baseline"}
 	r := d.Record
 	c := r.Comparison
-	g := &grid{Columns: append(left("Per unit of the same work"), right("Yours (predicted)", "This run", "Change", "90 % interval")...)}
-	var seconds, cost, rate sla.Interval
-	var compliance journal.Number
-	if b := r.Baseline; b != nil {
-		seconds, cost, rate, compliance = b.Seconds, b.CostUSD, b.Throughput, b.Compliance
-		s.Intro = "Yours: " + given(b.Allocation) + ". Its pace was measured and is projected to the work that this run did; " +
-			"the run is counted with all it paid for, probes and restarts included."
-	} else {
-		s.Intro = "Your own configuration was not timed, so there is nothing to compare with."
+	if c.Basis != journal.BasisThisRun {
+		text := noComparison(r)
+		s.Intro = strings.ToUpper(text[:1]) + text[1:] + "."
 		return s
 	}
+	g := &grid{Columns: append(left("For the same work"), right("Baseline (predicted)", "This run", "Change", "90 % interval")...)}
+	b := r.Baseline
+	s.Intro = "Baseline: " + given(b.Allocation) + ". Its pace was measured in this run and is projected to the work done; " +
+		"the time and cost of this run include probes and restarts. The intervals cover the uncertainty of the baseline's pace."
 	bounds := func(i *sla.Interval) string {
 		if i == nil || !known(i.P5) || !known(i.P95) {
-			return "not measured"
+			return notMeasured
 		}
 		return between(*i, change)
 	}
-	add := func(name, yours, now string, n journal.Number, i *sla.Interval) {
-		g.Rows = append(g.Rows, row(name, yours, now, number(n, change), bounds(i)))
+	add := func(name, before, now string, n journal.Number, i *sla.Interval) {
+		g.Rows = append(g.Rows, row(name, before, now, number(n, change), bounds(i)))
 		if name != "throughput" && name != "compliance" {
 			g.Rows[len(g.Rows)-1][3].Light = changeLight(n, i)
 		}
 	}
-	add("time", interval(seconds, duration), number(r.Outcome.Seconds, duration), c.SecondsChangePct, c.SecondsChange)
-	add("cost", interval(cost, usd), number(r.Outcome.CostUSD, usd), c.CostChangePct, c.CostChange)
-	add("throughput", interval(rate, throughput), number(r.Outcome.Throughput, throughput), c.ThroughputChangePct, nil)
-	add("compliance", number(compliance, share), number(r.SLA.Compliance, share), c.ComplianceChangePct, nil)
+	add("time", interval(b.Seconds, duration), number(r.Outcome.Seconds, duration), c.SecondsChangePct, c.SecondsChange)
+	add("cost", interval(b.CostUSD, usd), number(r.Outcome.CostUSD, usd), c.CostChangePct, c.CostChange)
+	add("throughput", interval(b.Throughput, rate(r)), number(r.Outcome.Throughput, rate(r)), c.ThroughputChangePct, nil)
+	add("compliance", number(b.Compliance, share), number(r.SLA.Compliance, share), c.ComplianceChangePct, nil)
 	for _, i := range []int{2, 3} {
 		g.Rows[i][4].Text = "–"
 	}
 	s.Blocks = []block{{Table: g}}
 	if c.Quality != "" {
-		s.Blocks = append(s.Blocks, block{Notes: []string{"Judgement of the trade of time against total cost: " + c.Quality + "."}})
+		s.Blocks = append(s.Blocks, block{Notes: []string{"Time/cost trade-off: " + c.Quality + "."}})
 	}
 	return s
 }
 
-// agreementChangeSection is the agreement under the user's own configuration and under this run.
-func agreementChangeSection(d *Data) section {
-	s := section{ID: "agreement-change", Title: "Agreement before and after"}
+// slaChangeSection is the SLA at the baseline configuration and in this run.
+func slaChangeSection(d *Data) section {
+	s := section{ID: "sla-change", Title: "SLA: baseline and this run"}
 	r := d.Record
-	if r.Baseline == nil || len(r.SLA.Verdicts) == 0 {
+	if r.Comparison.Basis != journal.BasisThisRun || len(r.SLA.Verdicts) == 0 {
 		return s
 	}
-	g := &grid{Columns: append(left("Agreed"), right("Limit", "Yours (predicted)")...)}
-	g.Columns = append(g.Columns, left("Yours", "This run", "Change")...)
+	g := &grid{Columns: append(left("Objective"), right("Limit", "Baseline (predicted)")...)}
+	g.Columns = append(g.Columns, left("Baseline", "This run", "Change")...)
 	for _, v := range r.SLA.Verdicts {
 		before, text := baselineStatus(r, v)
-		c := row(objectiveName(v.Objective), quantity(v.Objective)(v.Limit), text, statusWord(before), statusWord(v.Status), changeWord(before, v.Status))
+		c := row(objectiveName(v.Objective), quantity(v.Objective)(v.Limit), text, statusWord(r, before), statusWord(r, v.Status), changeWord(before, v.Status))
 		c[3].Light, c[4].Light = statusLight(before), statusLight(v.Status)
 		g.Rows = append(g.Rows, c)
 	}
@@ -127,13 +117,12 @@ func changeWord(before, after sla.Status) string {
 	case a > b:
 		return "better"
 	case b == 3 && a == 1:
-		return "newly violated"
+		return "newly missed"
 	}
 	return "worse"
 }
 
-// baselineStatus judges the user's own configuration by its projection, and what the projection does not say by its
-// own measured stretch.
+// baselineStatus judges the baseline by its projection, and what is not projected by its measured segment.
 func baselineStatus(r *journal.Record, v sla.Verdict) (sla.Status, string) {
 	b, one := r.Baseline, quantity(v.Objective)
 	var p sla.Interval
@@ -195,30 +184,33 @@ func stretches(r *journal.Record) []journal.Probe {
 }
 
 func predictionSection(d *Data) section {
-	s := section{ID: "prediction", Title: "Predicted and realised"}
+	s := section{ID: "prediction", Title: "Predicted and actual"}
 	r := d.Record
 	list := realised(r)
 	if len(list) == 0 {
-		s.Intro = "Nothing was predicted for this run."
+		s.Intro = "Nothing was predicted."
+		if totalUnknown(r) {
+			s.Intro = strings.ToUpper(NoTotal[:1]) + NoTotal[1:] + "."
+		}
 		return s
 	}
 	made := r.Plan.AtS
 	if r.Plan.Prediction != nil && r.Plan.Prediction.AtS > 0 {
 		made = r.Plan.Prediction.AtS
 	}
-	s.Intro = "The prediction was made " + number(made, duration) + " after the start, for the whole run."
+	s.Intro = "Predicted for the whole run, " + number(made, duration) + " after its start."
 	if !r.Plan.AtS.Known() {
-		s.Intro = "The prediction is for the whole run."
+		s.Intro = "Predicted for the whole run."
 	}
-	if !over(r) {
-		s.Intro += " The run is not over."
+	if !r.Over() {
+		s.Intro += " The run has not ended."
 	} else if r.State != journal.Done {
-		s.Intro += " The run did not reach its end, so its time and cost cannot be held against it."
+		s.Intro += " The run did not finish, so the prediction is not scored."
 	}
-	g := &grid{Columns: append(left("What"), right("Predicted", "90 % interval", "Realised", "Off by")...)}
-	g.Columns = append(g.Columns, left("Interval held")...)
+	g := &grid{Columns: append(left("Quantity"), right("Predicted", "90 % interval", "Actual", "Error")...)}
+	g.Columns = append(g.Columns, left("In interval")...)
 	for _, c := range list {
-		median, bounds, off, held, l := noData, noData, "–", "not comparable", muted
+		median, bounds, off, held, l := noData, noData, "–", "not scored", muted
 		if predicted(c.predicted) {
 			median, bounds = c.one(c.predicted.P50), between(c.predicted, c.one)
 		}
@@ -235,99 +227,6 @@ func predictionSection(d *Data) section {
 	}
 	s.Blocks = []block{{Table: g}}
 	return s
-}
-
-func optionsSection(d *Data) section {
-	s := section{ID: "options", Title: "The options and what each gives up"}
-	r := d.Record
-	if r.Plan == nil {
-		return section{}
-	}
-	p := r.Preference
-	s.Intro = fmt.Sprintf("Preference of this run: time %s, cost %s, resources %s. Changes are against the choice, all predicted; chance is that of keeping the agreed time and cost.",
-		share(p.Time), share(p.Cost), share(p.Resource))
-	if len(r.Plan.Options) == 0 {
-		s.Intro = "No options were predicted: the planner had no model."
-	} else {
-		g := &grid{Columns: append(left("Prefer", "Allocation"), right("Time", "Cost", "Time", "Cost", "Resources", "Chance")...)}
-		g.Columns = append(g.Columns, left("Agreement")...)
-		g.Columns[2].Name, g.Columns[3].Name = "Time (predicted)", "Cost (predicted)"
-		for _, o := range r.Plan.Options {
-			chosen := o.Candidate.Allocation.Same(r.Plan.Allocation)
-			name := o.Prefer
-			if chosen {
-				name += " ← chosen"
-			}
-			c := row(name, given(o.Candidate.Allocation), interval(o.Candidate.Seconds, duration), interval(o.Candidate.CostUSD, usd),
-				optionChange(o.SecondsPct), optionChange(o.CostPct), optionChange(o.ResourcePct), share(o.Candidate.Chance), agreementWord(o.Candidate))
-			g.Rows = append(g.Rows, with(c, feasibleLight(o.Candidate)))
-		}
-		s.Blocks = append(s.Blocks, block{Table: g})
-	}
-	if len(r.Plan.Candidates) > 0 {
-		s.Blocks = append(s.Blocks, candidates(r.Plan))
-	}
-	return s
-}
-
-func optionChange(p *float64) string {
-	if p == nil {
-		return noData
-	}
-	return change(*p)
-}
-
-func feasibleLight(c plan.Candidate) light {
-	if c.Feasible {
-		return good
-	}
-	return bad
-}
-
-// agreementWord says whether a candidate keeps the agreement, by the model.
-func agreementWord(c plan.Candidate) string {
-	if c.Feasible {
-		return "kept"
-	}
-	if len(c.Breaks) == 0 {
-		return "not sure"
-	}
-	names := make([]string, len(c.Breaks))
-	for i, b := range c.Breaks {
-		names[i] = string(b)
-	}
-	return "not sure: " + strings.Join(names, ", ")
-}
-
-func candidates(p *journal.Plan) block {
-	list := slices.Clone(p.Candidates)
-	slices.SortStableFunc(list, func(a, b plan.Candidate) int {
-		switch {
-		case a.OnFront != b.OnFront && a.OnFront:
-			return -1
-		case a.OnFront != b.OnFront:
-			return 1
-		case a.Seconds.P50 < b.Seconds.P50:
-			return -1
-		case a.Seconds.P50 > b.Seconds.P50:
-			return 1
-		}
-		return 0
-	})
-	g := &grid{Columns: append(left("Allocation"), right("Time (predicted)", "Cost (predicted)", "Resources", "Chance")...), Long: len(list) > 8}
-	g.Columns = append(g.Columns, left("Front", "Agreement")...)
-	for _, c := range list {
-		name := given(c.Allocation)
-		if c.Allocation.Same(p.Allocation) {
-			name += " ← chosen"
-		}
-		front := ""
-		if c.OnFront {
-			front = "yes"
-		}
-		g.Rows = append(g.Rows, with(row(name, interval(c.Seconds, duration), interval(c.CostUSD, usd), share(c.Resource), share(c.Chance), front, agreementWord(c)), feasibleLight(c)))
-	}
-	return block{Caption: "All " + plural(len(list), "candidate") + " that were weighed, the Pareto front first", Table: g}
 }
 
 func resourceSection(d *Data) section {
@@ -355,7 +254,7 @@ func ownOr(v float64) string {
 }
 
 func decisionSection(d *Data) section {
-	s := section{ID: "decisions", Title: "Decisions and their reasons"}
+	s := section{ID: "decisions", Title: "Decisions"}
 	r := d.Record
 	if p := r.Plan; p != nil {
 		binding := p.Binding
@@ -372,7 +271,7 @@ func decisionSection(d *Data) section {
 		}
 		s.Blocks = append(s.Blocks, block{Caption: plural(len(r.Actions), "action"), Table: g})
 	} else if r.Plan != nil {
-		s.Blocks = append(s.Blocks, block{Notes: []string{"No change of allocation was made or advised during the run."}})
+		s.Blocks = append(s.Blocks, block{Notes: []string{"The allocation was not changed, and no change was recommended."}})
 	}
 	if len(r.CriticResets) > 0 {
 		g := &grid{Columns: append(right("At"), left("Policy", "Trigger")...)}
@@ -392,39 +291,67 @@ func at(n journal.Number) string {
 }
 
 func wasteSection(d *Data) section {
-	s := section{ID: "waste", Title: "Waste by cause"}
+	s := section{ID: "waste", Title: "Wasted spend"}
 	r := d.Record
 	w := r.Waste
-	g := &grid{Columns: append(left("Cause"), right("Money", "Of the cost")...)}
-	g.Columns = append(g.Columns, left("What it means")...)
+	g := &grid{Columns: append(left("Cause"), right("Cost", "Share of the cost")...)}
+	g.Columns = append(g.Columns, left("Meaning")...)
 	any := false
 	for _, c := range []struct {
-		name  string
-		money journal.Number
-		what  string
+		name    string
+		money   journal.Number
+		what    string
+		perUnit bool // saved only by whoever pays per CPU, GPU and GiB
 	}{
-		{"idle", w.Idle, "processors that were paid for and did nothing"},
-		{"input-bound", w.InputBound, "accelerators that waited for data"},
-		{"over-provisioned", w.OverProvisioned, "memory given beyond the measured need"},
-		{"restarts", w.Restarts, "from the request to stop until work went on"},
-		{"failed", w.Failed, "work that was lost"},
+		{"idle", w.Idle, "idle processors", true},
+		{"input-bound", w.InputBound, "GPUs waiting for data", false},
+		{"over-provisioned", w.OverProvisioned, "memory allocated beyond the measured need", true},
+		{"restarts", w.Restarts, "from the stop request until work resumed", false},
+		{"failed", w.Failed, "work that was lost", false},
 	} {
+		if c.perUnit && wholeMachine(r) && !c.money.Known() {
+			continue // idle CPUs and unused memory of a machine that is paid as a whole cost nothing more
+		}
 		part := noData
 		if c.money.Known() && r.Outcome.CostUSD > 0 {
 			part = percent(100 * float64(c.money/r.Outcome.CostUSD))
 		}
 		any = any || c.money.Known()
-		money := "not measured"
+		money := notMeasured
 		if c.money.Known() {
 			money = number(c.money, usd)
 		}
 		g.Rows = append(g.Rows, row(c.name, money, part, c.what))
 	}
+	s.Intro = payerWords(r)
 	if !any {
-		s.Intro = "Not measured."
+		s.Intro += " No waste was measured."
 		return s
 	}
-	s.Intro = "Causes may overlap; they do not add up to a total."
+	s.Intro += " Causes may overlap; they do not add up to a total."
 	s.Blocks = []block{{Table: g}}
 	return s
+}
+
+func wholeMachine(r *journal.Record) bool {
+	return r.Prices.InstanceHour.Known() && r.Prices.InstanceHour > 0
+}
+
+// payerWords says to whom unused resources are worth something.
+func payerWords(r *journal.Record) string {
+	if wholeMachine(r) {
+		return "The machine is paid as a whole: " + number(r.Prices.InstanceHour, usd) + "/h" + sourceWords(r.Prices) +
+			". An unused CPU or GiB saves nothing."
+	}
+	if prices(r.Prices) == noData {
+		return "No prices are known."
+	}
+	return "Resources are priced by unit (" + prices(r.Prices) + "): an unused CPU, GPU or GiB is worth something to whoever pays per unit."
+}
+
+func sourceWords(p journal.Prices) string {
+	if p.Source == "" {
+		return ""
+	}
+	return " (" + p.Source + ")"
 }

@@ -7,12 +7,13 @@ import (
 
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/page"
+	"trainopt/sla"
 )
 
 // Summary writes one table over several runs, one line each and a total, for a terminal.
 func Summary(w io.Writer, records []*journal.Record) error {
-	g := &grid{Columns: append(left("Script", "State", "Agreement"), right("Time", "Cost", "Time vs yours", "Cost vs yours")...)}
-	g.Columns = append(g.Columns, left("Ran on")...)
+	g := &grid{Columns: append(left("Script", "State", "SLA"), right("Time", "Cost", "Time vs. baseline", "Cost vs. baseline")...)}
+	g.Columns = append(g.Columns, left("Allocation")...)
 	total, counted := 0.0, 0
 	for _, r := range records {
 		if r == nil {
@@ -20,13 +21,13 @@ func Summary(w io.Writer, records []*journal.Record) error {
 		}
 		d := &Data{Record: r}
 		state, l := stateOf(d)
-		ranOn := noData
+		allocation := noData
 		if r.Plan != nil {
-			ranOn = given(r.Plan.Allocation)
+			allocation = given(r.Plan.Allocation)
 		}
 		c := row(titleOf(r), state, compliance(r), number(r.Outcome.Seconds, duration), number(r.Outcome.CostUSD, usd),
-			number(r.Comparison.SecondsChangePct, change), number(r.Comparison.CostChangePct, change), ranOn)
-		c[1].Light, c[2].Light = l, agreementAnswer(d).Light
+			number(r.Comparison.SecondsChangePct, change), number(r.Comparison.CostChangePct, change), allocation)
+		c[1].Light, c[2].Light = l, slaAnswer(d).Light
 		g.Rows = append(g.Rows, c)
 		if r.Outcome.CostUSD.Known() {
 			total += float64(r.Outcome.CostUSD)
@@ -50,16 +51,23 @@ func Summary(w io.Writer, records []*journal.Record) error {
 	return err
 }
 
-// compliance in a few words: "3 of 3 kept".
+// compliance in a few words: "3 of 3 met".
 func compliance(r *journal.Record) string {
-	if len(r.SLA.Verdicts) == 0 {
-		return "none"
+	n := len(r.SLA.Verdicts)
+	if n == 0 {
+		return "no limits"
 	}
-	met := 0
+	by := map[sla.Status]int{}
 	for _, v := range r.SLA.Verdicts {
-		if statusLight(v.Status) == good {
-			met++
-		}
+		by[v.Status]++
 	}
-	return fmt.Sprintf("%d of %d kept", met, len(r.SLA.Verdicts))
+	switch {
+	case by[sla.Violated] > 0 && r.State != journal.Done:
+		return fmt.Sprintf("%d of %d missed", by[sla.Violated], n)
+	case by[sla.Unknown] == n:
+		return "unknown"
+	case !r.Over():
+		return fmt.Sprintf("%d of %d on track", by[sla.Met], n)
+	}
+	return fmt.Sprintf("%d of %d met", by[sla.Met], n)
 }

@@ -10,17 +10,23 @@ import (
 // renderText writes the report for a terminal.
 func renderText(w io.Writer, d *Data) error { return page.Text(w, build(d)) }
 
-// Brief writes the first screen of the report for a terminal: the answers, and the options with what each gives up.
-func Brief(w io.Writer, d *Data) error {
+// Brief writes the first screen of the report for a terminal of a width (0: the usual one): the answers, the last output of
+// a failed training, and the alternatives.
+func Brief(w io.Writer, d *Data, width int) error {
 	doc := build(d)
 	doc.Sections = nil
-	if s := optionsSection(d); len(s.Blocks) > 0 || s.Intro != "" {
-		doc.Sections = []section{s}
+	for _, s := range []section{outputSection(d), optionsSection(d)} {
+		if len(s.Blocks) > 0 {
+			doc.Sections = append(doc.Sections, s)
+		}
+	}
+	if width > 0 {
+		return page.TextWithin(w, doc, width)
 	}
 	return page.Text(w, doc)
 }
 
-// Options writes what each preference would choose and what it gives up, and the allocations that were weighed.
+// Options writes what each preference would choose with its trade-offs, and all candidates.
 func Options(w io.Writer, rec *journal.Record) error {
 	return page.TextSections(w, optionsSection(&Data{Record: rec}))
 }

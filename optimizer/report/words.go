@@ -38,10 +38,16 @@ func predicted(i sla.Interval) bool {
 	return i != sla.Interval{} && known(i.P5) && known(i.P50) && known(i.P95)
 }
 
-// change writes a percentage with its sign: "+12.3 %", "-0.4 %".
+// notMeasured stands for a change that was not measured.
+const notMeasured = "not measured"
+
+// change writes a percentage with its sign: "+12.3 %", "−0.4 %"; from ten times on the factor: "18.9 times".
 func change(v float64) string {
 	if !known(v) {
-		return "not measured"
+		return notMeasured
+	}
+	if v >= 900 {
+		return significant(1+v/100) + nb + "times"
 	}
 	s := strconv.FormatFloat(v, 'f', 1, 64)
 	if s == "-0.0" {
@@ -98,10 +104,13 @@ func yesNo(b *bool) string {
 	return "no"
 }
 
-// objectiveName is how people call an objective.
+// rate writes throughputs of a run in their unit.
+func rate(r *journal.Record) func(float64) string { return chart.Rate(r.Outcome.ThroughputUnit) }
+
+// objectiveName is an objective in words.
 func objectiveName(o sla.Objective) string {
 	names := map[sla.Objective]string{sla.Time: "finish within", sla.Cost: "spend at most", sla.Throughput: "throughput at least",
-		sla.Memory: "memory at most", sla.GPUUtil: "GPU utilisation at least", sla.CPUUtil: "CPU utilisation at least"}
+		sla.Memory: "memory at most", sla.GPUUtil: "GPU utilization at least", sla.CPUUtil: "CPU utilization at least"}
 	if n := names[o]; n != "" {
 		return n
 	}

@@ -36,11 +36,12 @@ func TestMoreOrLess(t *testing.T) {
 		want string
 		l    light
 	}{
+		"beyond a percentage": {1790, &sla.Interval{P5: 1500, P50: 1790, P95: 2000}, "18.9 times (90 % CI 16.0 to 21.0 times)", bad},
 		"not measured":        {journal.Unknown(), nil, "not measured", muted},
-		"without an interval": {-5, nil, "5.0 % less", good},
-		"surely less":         {-20, &sla.Interval{P5: -30, P50: -20, P95: -10}, "20.0 % less (10.0 to 30.0 %)", good},
-		"surely more":         {20, &sla.Interval{P5: 10, P50: 20, P95: 30}, "20.0 % more (10.0 to 30.0 %)", bad},
-		"perhaps":             {-2, &sla.Interval{P5: -6, P50: -2, P95: 3}, "2.0 % less (6.0 % less to 3.0 % more)", dark},
+		"without an interval": {-5, nil, "−5.0 %", good},
+		"surely less":         {-20, &sla.Interval{P5: -30, P50: -20, P95: -10}, "−20.0 % (90 % CI −30.0 to −10.0 %)", good},
+		"surely more":         {20, &sla.Interval{P5: 10, P50: 20, P95: 30}, "+20.0 % (90 % CI +10.0 to +30.0 %)", bad},
+		"perhaps":             {-2, &sla.Interval{P5: -6, P50: -2, P95: 3}, "−2.0 % (90 % CI −6.0 to +3.0 %)", dark},
 	}
 	for name, c := range cases {
 		if got := plainBlanks(moreOrLess(c.n, c.i)); got != c.want {
@@ -73,16 +74,22 @@ func TestRealised(t *testing.T) {
 
 func TestExitWords(t *testing.T) {
 	for want, e := range map[string]*journal.Exit{
-		"the training exited with code 3":                  {Code: pointer(3), Reason: "exited"},
-		"the training died of SIGSEGV":                     {Signal: pointer("SIGSEGV"), Reason: "exited"},
-		"it was killed by somebody else (SIGKILL)":         {Signal: pointer("SIGKILL"), Reason: "killed"},
-		"the budget was used up":                           {Code: pointer(0), Reason: "budget"},
-		"it could not be started (no such file: train.py)": {Reason: "start-failed", Detail: "no such file: train.py"},
-		"no exit was recorded":                             nil,
+		"the training exited with code 3":               {Code: pointer(3), Reason: "exited"},
+		"the training was ended by SIGSEGV":             {Signal: pointer("SIGSEGV"), Reason: "exited"},
+		"killed from outside (SIGKILL)":                 {Signal: pointer("SIGKILL"), Reason: "killed"},
+		"the budget was reached (checkpoint saved)":     {Code: pointer(0), Reason: "budget", Detail: "checkpoint saved"},
+		"could not be started (no such file: train.py)": {Reason: "start-failed", Detail: "no such file: train.py"},
+		"stopped by user (SIGTERM)":                     {Signal: pointer("SIGTERM"), Reason: "user", Detail: "died of SIGTERM; stopped on request; ended by SIGTERM"},
+		"the training exited with code 1":               {Code: pointer(1), Reason: "exited", Detail: "exited by itself with code 1"},
+		"no exit was recorded":                          nil,
 	} {
-		if got := exitWords(e); got != want {
+		if got := exitWords(&journal.Record{Exit: e}); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+	refused := &journal.Record{Exit: &journal.Exit{Reason: "deadline"}, ExitCode: pointer(6)}
+	if got := exitWords(refused); strings.Contains(got, "reached") || !strings.Contains(got, "predicted to meet the deadline") {
+		t.Errorf("a run given up before its deadline: %q", got)
 	}
 }
 
@@ -110,7 +117,7 @@ func TestBaselineAgainstTheAgreement(t *testing.T) {
 	}
 	for want, c := range map[string][2]sla.Status{
 		"fixed": {sla.Violated, sla.Met}, "better": {sla.AtRisk, sla.Met}, "same": {sla.Met, sla.Met}, "worse": {sla.Met, sla.AtRisk},
-		"newly violated": {sla.Met, sla.Violated}, noData: {sla.Unknown, sla.Met},
+		"newly missed": {sla.Met, sla.Violated}, noData: {sla.Unknown, sla.Met},
 	} {
 		if got := changeWord(c[0], c[1]); got != want {
 			t.Errorf("%v: %s, want %s", c, got, want)
@@ -130,8 +137,8 @@ func TestRecommend(t *testing.T) {
 		why    string
 	}{
 		"memory by the peak":        {func(r *journal.Record) { r.Outcome.PeakMemoryGiB = 2 }, "--memory 2.5:2.5", "2.00 GiB"},
-		"memory after an OOM":       {func(r *journal.Record) { r.Outcome.PeakMemoryGiB, r.Exit = 16, &journal.Exit{Reason: "oom"} }, "", "ran out of memory"},
-		"fewer CPUs":                {func(r *journal.Record) { r.Outcome.CPUUtil = 25 }, "--cpus 3:8", "of 8 CPUs given, 2.00 were busy"},
+		"memory after an OOM":       {func(r *journal.Record) { r.Outcome.PeakMemoryGiB, r.Exit = 16, &journal.Exit{Reason: "oom"} }, "", "out of memory"},
+		"fewer CPUs":                {func(r *journal.Record) { r.Outcome.CPUUtil = 25 }, "--cpus 3:8", "8 CPUs allocated, 2.00 busy"},
 		"CPUs without effect":       {func(r *journal.Record) { r.Model = &journal.Model{Ignored: []string{"cpus"}} }, "--cpus 1:1", "no measured effect"},
 		"an idle GPU":               {func(r *journal.Record) { r.Plan.Allocation.GPUs, r.Outcome.GPUUtil = 1, 20 }, "", "busy 20.0 %"},
 		"idle GPUs":                 {func(r *journal.Record) { r.Plan.Allocation.GPUs, r.Outcome.GPUUtil = 4, 20 }, "--gpus 1:4", "20.0 %"},

@@ -1,0 +1,91 @@
+package journal
+
+import "trainopt/sla"
+
+// The values of Comparison.Basis.
+const (
+	BasisThisRun   = "this-run"  // both sides were measured in this run
+	BasisSame      = "same"      // the run never left the baseline configuration
+	BasisEarlier   = "earlier"   // the baseline was measured in an earlier run, under unknown conditions
+	BasisDisturbed = "disturbed" // other programs used the machine in one of the two measurements
+)
+
+// Over reports whether the run will not change any more.
+func (r *Record) Over() bool { return r.State == Done || r.State == Failed || r.State == Stopped }
+
+// EndedBy is the limit that ended the run early; empty when none did.
+func (r *Record) EndedBy() sla.Objective {
+	if r.State != Stopped || r.Exit == nil {
+		return ""
+	}
+	return map[string]sla.Objective{"deadline": sla.Time, "budget": sla.Cost}[r.Exit.Reason]
+}
+
+// Settle removes from a record what its end does not support, also from one that an earlier version wrote:
+//
+//   - a limit is met by a finished run only (see [sla.Unfinished]);
+//   - a comparison with the baseline is kept for a finished run only, and only where the allocation differed and both sides
+//     were measured in the run (Comparison.Basis says why not);
+//   - a prediction is kept only where the total amount of work is known: otherwise it was for one unit of work.
+//
+// It may be called more than once.
+func (r *Record) Settle() {
+	if r.State != Done {
+		r.Comparison = Blank[Comparison]()
+	} else if basis := r.comparisonBasis(); basis != BasisThisRun {
+		r.Comparison = Blank[Comparison]()
+		r.Comparison.Basis = basis
+	} else {
+		r.Comparison.Basis = basis
+	}
+	if !r.Over() {
+		return
+	}
+	if r.State != Done {
+		r.SLA.Verdicts = sla.Unfinished(r.SLA.Verdicts, r.EndedBy())
+		r.SLA.Compliance = Unknown()
+		if share, ok := sla.Compliance(r.SLA.Verdicts); ok {
+			r.SLA.Compliance = Number(share)
+		}
+	}
+	if r.Plan != nil && !r.Training.TotalUnits.Known() && r.Handed.Epochs == 0 {
+		r.Plan.withoutTotal()
+	}
+}
+
+// withoutTotal removes what is said of the whole run.
+func (p *Plan) withoutTotal() {
+	p.Prediction = nil
+	p.Options = p.Options[:0]
+	p.Candidates = p.Candidates[:0]
+}
+
+// comparisonBasis is what the comparison of a finished run rests on; empty when the baseline was not measured.
+func (r *Record) comparisonBasis() string {
+	if r.Baseline == nil {
+		return r.Comparison.Basis
+	}
+	timed := r.Measured
+	if len(timed) == 0 {
+		timed = r.Probes
+	}
+	here, elsewhere := false, false
+	for _, m := range timed {
+		if m.Allocation.SameShape(r.Baseline.Allocation) {
+			here = true
+		} else {
+			elsewhere = true
+		}
+	}
+	switch {
+	case r.Comparison.Basis == BasisDisturbed:
+		return BasisDisturbed
+	case here && elsewhere:
+		return BasisThisRun
+	case here:
+		return BasisSame
+	case elsewhere:
+		return BasisEarlier
+	}
+	return ""
+}

@@ -1,0 +1,209 @@
+package report
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"trainopt/optimizer/chart"
+	"trainopt/optimizer/journal"
+)
+
+const (
+	tailLines = 20       // last lines of output that are shown of a failed training
+	tailBytes = 16 << 10 // from which they are taken
+	tailWidth = 500      // characters of one line
+)
+
+// output is the end of what a training printed.
+type output struct {
+	stream string // stderr or stdout
+	path   string
+	lines  []string // without control characters
+	cut    bool     // there is more before them
+}
+
+// readTail reads the last lines of a training's stderr, or of its stdout where stderr is empty. Zero when neither has any.
+func readTail(dir string) output {
+	for _, stream := range []string{"stderr", "stdout"} {
+		path := filepath.Join(dir, "job."+stream)
+		data, cut := lastBytes(path)
+		if lines, more := lastLines(data); len(lines) > 0 {
+			return output{stream: stream, path: path, lines: lines, cut: cut || more}
+		}
+	}
+	return output{}
+}
+
+// lastBytes reads the end of a regular file, and reports whether there is more before it.
+func lastBytes(path string) (data []byte, cut bool) {
+	info, err := os.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return nil, false
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, false
+	}
+	defer f.Close()
+	from := max(0, info.Size()-tailBytes)
+	data, err = io.ReadAll(io.NewSectionReader(f, from, tailBytes))
+	if err != nil {
+		return nil, false
+	}
+	return data, from > 0
+}
+
+// lastLines are the last lines of a text that are not blank, safe to print.
+func lastLines(data []byte) (lines []string, more bool) {
+	for _, line := range bytes.Split(data, []byte{'\n'}) {
+		if i := bytes.LastIndexByte(bytes.TrimRight(line, "\r"), '\r'); i >= 0 {
+			line = line[i+1:] // a progress bar: what was visible last
+		}
+		text := printable(string(line))
+		if strings.TrimSpace(text) != "" {
+			lines = append(lines, text)
+		}
+	}
+	if n := len(lines) - tailLines; n > 0 {
+		return lines[n:], true
+	}
+	return lines, false
+}
+
+// printable is a line without escape sequences and control characters, its indentation kept, cut to tailWidth characters.
+func printable(line string) string {
+	line = stripEscapes(strings.ReplaceAll(line, "\t", "    "))
+	indent := len(line) - len(strings.TrimLeft(line, " "))
+	text := strings.Repeat(chart.Blank, indent) + chart.Clean(line)
+	if utf8.RuneCountInString(text) > tailWidth {
+		text = string([]rune(text)[:tailWidth-1]) + "…"
+	}
+	return text
+}
+
+// stripEscapes removes terminal escape sequences: CSI (colours, cursor) and two-character ones.
+func stripEscapes(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] != 0x1b {
+			b.WriteByte(s[i])
+			continue
+		}
+		if i++; i < len(s) && s[i] == '[' {
+			for i++; i < len(s) && (s[i] < 0x40 || s[i] > 0x7e); i++ {
+			}
+		}
+	}
+	return b.String()
+}
+
+// outputSection is the end of what a failed training printed.
+func outputSection(d *Data) section {
+	s := section{ID: "output", Title: "Last output of the training"}
+	r := d.Record
+	if r.State != journal.Failed || d.Dir == "" {
+		return section{}
+	}
+	out := readTail(d.Dir)
+	if len(out.lines) == 0 {
+		s.Intro = "The training printed nothing."
+		return s
+	}
+	s.Intro = fmt.Sprintf("Last %s of %s", plural(len(out.lines), "line"), out.stream)
+	if !out.cut {
+		s.Intro = "All of " + out.stream
+	}
+	s.Intro += ". All output: optimize logs " + runName(d) + ", or " + out.path + "."
+	s.Blocks = []block{{Verbatim: out.lines}}
+	return s
+}
+
+// runName names a run on a command line: by its id, or by its path where it is not in the default state directory.
+func runName(d *Data) string {
+	standard := filepath.Join(d.Record.Dir, ".optimize", "runs", d.Record.RunID)
+	if filepath.IsAbs(d.Dir) && d.Record.Dir != "" && d.Dir != standard {
+		return strings.Join(quoted([]string{d.Dir}), "")
+	}
+	return d.Record.RunID
+}
+
+// riskAnswer is the work since the last checkpoint of a run that has not finished.
+func riskAnswer(d *Data) (answer, bool) {
+	c, r := d.Record.Checkpoint, d.Record
+	if c == nil || r.State == journal.Done || r.State == journal.Planned {
+		return answer{}, false
+	}
+	a := answer{Question: "At risk", Light: muted}
+	work := join(number(c.RiskSeconds, duration), unitsOf(r, c.RiskUnits))
+	a.Text = "work since the last checkpoint: " + cmp.Or(strings.ReplaceAll(work, "; ", ", "), noData)
+	if r.Over() {
+		a.Text = "lost since the last checkpoint: " + cmp.Or(strings.ReplaceAll(work, "; ", ", "), noData)
+	}
+	if at := unitsOf(r, c.Units); at != "" || c.Path != "" {
+		a.Text += " (checkpoint" + prefixed(" at ", at) + prefixed(", ", c.Path) + ")"
+	}
+	return a, true
+}
+
+func prefixed(prefix, s string) string {
+	if s == "" {
+		return ""
+	}
+	return prefix + s
+}
+
+func unitsOf(r *journal.Record, n journal.Number) string {
+	if !n.Known() {
+		return ""
+	}
+	return count(float64(n)) + " " + cmp.Or(r.Training.Unit, "unit") + "s"
+}
+
+// resumeAnswer is how to continue a run that ended early or lost its agent.
+func resumeAnswer(d *Data) (answer, bool) {
+	r := d.Record
+	if r.State == journal.Done || r.State == journal.Planned || d.Agent != nil {
+		return answer{}, false
+	}
+	if line, why := ResumeLine(r, runName(d)); line != "" {
+		return answer{Question: "Resume", Text: line, Light: dark}, true
+	} else {
+		return answer{Question: "Resume", Text: "not possible: " + why, Light: muted}, true
+	}
+}
+
+// ResumeLine is the command that continues a run, or why there is none and what would make it possible. The deadline or
+// budget that ended the run is raised in it: to the predicted need where it is known, else doubled.
+func ResumeLine(r *journal.Record, name string) (line, why string) {
+	if r.State != journal.Running && (r.Script.Resumable == nil || !*r.Script.Resumable) {
+		return "", "the script is not known to load a checkpoint when it starts; --resumable yes if it does"
+	}
+	line = "optimize runs resume " + name
+	if r.Exit == nil {
+		return line, ""
+	}
+	need := func(predicted float64) float64 {
+		if predicted > 0 && !math.IsInf(predicted, 0) {
+			return predicted
+		}
+		return 0
+	}
+	var seconds, dollars float64
+	if r.Plan != nil && r.Plan.Prediction != nil {
+		seconds, dollars = need(r.Plan.Prediction.Seconds.P95), need(r.Plan.Prediction.CostUSD.P95)
+	}
+	switch r.Exit.Reason {
+	case "deadline":
+		line += " --deadline " + flagDuration(math.Max(seconds*limitSlack, 2*float64(r.SLA.DeadlineS)))
+	case "budget":
+		line += " --budget " + trim(ceilDigits(math.Max(dollars*limitSlack, 2*float64(r.SLA.BudgetUSD))))
+	}
+	return line, ""
+}

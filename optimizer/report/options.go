@@ -1,0 +1,167 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/plan"
+	"trainopt/sla"
+)
+
+// optionsSection is what each preference would choose, with its trade-offs, and all candidates.
+func optionsSection(d *Data) section {
+	s := section{ID: "options", Title: "Alternatives and trade-offs"}
+	r := d.Record
+	if r.Plan == nil {
+		return section{}
+	}
+	if len(r.Plan.Options) == 0 {
+		s.Intro = "No alternatives were predicted."
+		if totalUnknown(r) {
+			s.Intro = "No alternatives: " + strings.TrimPrefix(NoTotal, "no prediction: ") + "."
+		}
+		return s
+	}
+	p := r.Preference
+	s.Intro = fmt.Sprintf("Preference: time %s, cost %s, resources %s. All values are predicted; changes are relative to the choice.",
+		share(p.Time), share(p.Cost), share(p.Resource))
+	if hasChance(r.SLA) {
+		s.Intro += " Chance: probability of meeting the limits on time and cost."
+	}
+	s.Blocks = append(s.Blocks, block{Table: optionTable(r)})
+	if len(r.Plan.Candidates) > 0 {
+		s.Blocks = append(s.Blocks, candidates(r))
+	}
+	return s
+}
+
+// hasChance reports whether there is a limit whose probability a plan predicts.
+func hasChance(s journal.SLA) bool {
+	return s.DeadlineS.Known() && s.DeadlineS > 0 || s.BudgetUSD.Known() && s.BudgetUSD > 0
+}
+
+// slaColumns are the columns of a table of candidates that judge it by the SLA, where there are limits.
+func slaColumns(s journal.SLA) []string {
+	var names []string
+	if hasChance(s) {
+		names = append(names, "Chance")
+	}
+	if limited(s) {
+		names = append(names, "SLA")
+	}
+	return names
+}
+
+func slaCells(s journal.SLA, c plan.Candidate) []string {
+	var cells []string
+	if hasChance(s) {
+		cells = append(cells, share(c.Chance))
+	}
+	if limited(s) {
+		cells = append(cells, feasibility(c))
+	}
+	return cells
+}
+
+func optionTable(r *journal.Record) *grid {
+	g := &grid{Columns: append(left("Prefer", "Allocation"), right("Time", "Cost", "Time change", "Cost change", "Resources change")...)}
+	g.Columns = append(g.Columns, left(slaColumns(r.SLA)...)...)
+	for _, o := range mergedOptions(r.Plan.Options) {
+		name := o.Prefer
+		if o.Candidate.Allocation.Same(r.Plan.Allocation) {
+			name += " ← chosen"
+		}
+		cells := append([]string{name, given(o.Candidate.Allocation), interval(o.Candidate.Seconds, duration), interval(o.Candidate.CostUSD, usd),
+			optionChange(o.SecondsPct), optionChange(o.CostPct), optionChange(o.ResourcePct)}, slaCells(r.SLA, o.Candidate)...)
+		g.Rows = append(g.Rows, candidateRow(r.SLA, o.Candidate, cells))
+	}
+	return g
+}
+
+// candidateRow is a row with the light of its feasibility, where there are limits.
+func candidateRow(s journal.SLA, c plan.Candidate, cells []string) []cell {
+	switch {
+	case !limited(s):
+		return row(cells...)
+	case c.Feasible:
+		return with(row(cells...), good)
+	}
+	return with(row(cells...), bad)
+}
+
+// mergedOptions merges the preferences that choose the same allocation.
+func mergedOptions(options []plan.Option) []plan.Option {
+	var out []plan.Option
+	for _, o := range options {
+		i := slices.IndexFunc(out, func(x plan.Option) bool { return x.Candidate.Allocation.Same(o.Candidate.Allocation) })
+		if i < 0 {
+			out = append(out, o)
+		} else {
+			out[i].Prefer += ", " + o.Prefer
+		}
+	}
+	if len(out) == 1 && len(options) > 1 {
+		out[0].Prefer = "all preferences"
+	}
+	return out
+}
+
+func optionChange(p *float64) string {
+	if p == nil {
+		return noData
+	}
+	return change(*p)
+}
+
+// feasibility says whether a candidate is predicted to meet the SLA.
+func feasibility(c plan.Candidate) string {
+	if c.Feasible {
+		return "feasible"
+	}
+	if len(c.Breaks) == 0 {
+		return "at risk"
+	}
+	names := make([]string, len(c.Breaks))
+	for i, b := range c.Breaks {
+		names[i] = map[sla.Objective]string{sla.Time: "deadline", sla.Cost: "budget"}[b]
+		if names[i] == "" {
+			names[i] = string(b)
+		}
+	}
+	return strings.Join(names, ", ") + " at risk"
+}
+
+func candidates(r *journal.Record) block {
+	p := r.Plan
+	list := slices.Clone(p.Candidates)
+	slices.SortStableFunc(list, func(a, b plan.Candidate) int {
+		switch {
+		case a.OnFront != b.OnFront && a.OnFront:
+			return -1
+		case a.OnFront != b.OnFront:
+			return 1
+		case a.Seconds.P50 < b.Seconds.P50:
+			return -1
+		case a.Seconds.P50 > b.Seconds.P50:
+			return 1
+		}
+		return 0
+	})
+	g := &grid{Columns: append(left("Allocation"), right("Time", "Cost", "Resources")...), Long: len(list) > 8}
+	g.Columns = append(g.Columns, left(append([]string{"Pareto front"}, slaColumns(r.SLA)...)...)...)
+	for _, c := range list {
+		name := given(c.Allocation)
+		if c.Allocation.Same(p.Allocation) {
+			name += " ← chosen"
+		}
+		front := ""
+		if c.OnFront {
+			front = "yes"
+		}
+		cells := append([]string{name, interval(c.Seconds, duration), interval(c.CostUSD, usd), share(c.Resource), front}, slaCells(r.SLA, c)...)
+		g.Rows = append(g.Rows, candidateRow(r.SLA, c, cells))
+	}
+	return block{Caption: "All " + plural(len(list), "candidate") + " (predicted), the Pareto front first", Table: g}
+}
