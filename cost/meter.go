@@ -43,7 +43,7 @@ func (s *Segment) settle() {
 //
 // At most one stretch is open at any time, so nothing is charged twice; between Stop and the next Start nothing is charged.
 // Every call is idempotent, and a call with a time before one that the meter has already seen counts as made at that
-// latest time: money is never negative, and what Total returns never decreases. A Meter is not safe for concurrent use.
+// latest time: money is never negative, and what Total returns never decreases, but for [Meter.Settle]. A Meter is not safe for concurrent use.
 type Meter struct {
 	closed []Segment
 	open   *Segment // To is not used
@@ -113,6 +113,28 @@ func (m *Meter) Stop(at time.Duration) {
 	s.settle()
 	m.done += s.Cost
 	m.closed = append(m.closed, s)
+}
+
+// Settle ends the charging at the true end of what is charged, which lies before moments that the meter has already seen
+// when the end was noticed late: what was charged beyond it is taken back. It is the one call that makes Total
+// smaller. Without an open stretch it does nothing.
+func (m *Meter) Settle(at time.Duration) {
+	if m.open == nil {
+		return
+	}
+	m.Stop(at)
+	for n := len(m.closed); n > 0 && m.closed[n-1].To > at; n = len(m.closed) {
+		last := m.closed[n-1]
+		m.closed = m.closed[:n-1]
+		if last.To = at; last.From < at {
+			last.settle()
+			m.closed = append(m.closed, last)
+		}
+	}
+	m.done, m.seen = 0, max(at, 0)
+	for _, s := range m.closed {
+		m.done += s.Cost
+	}
 }
 
 // Running reports whether money is being charged, and its price per hour.

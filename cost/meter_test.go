@@ -244,3 +244,45 @@ func BenchmarkMeterState(b *testing.B) {
 		m.State()
 	}
 }
+
+// A job that ended before its end was noticed is charged to its true end, whatever happened to the meter meanwhile.
+func TestSettle(t *testing.T) {
+	rates := Rates{CPUHour: 3.6, Source: "test", Dated: "2026-07-20"}
+	one, two := resources.Allocation{CPUs: 1}, resources.Allocation{CPUs: 2}
+	for name, c := range map[string]struct {
+		late func(m *Meter)
+		at   time.Duration
+		want USD
+	}{
+		"noticed at once":           {func(*Meter) {}, 10 * time.Second, 0.010},
+		"noticed late":              {func(m *Meter) { m.Total(20 * time.Second) }, 10 * time.Second, 0.010},
+		"changed after its end":     {func(m *Meter) { m.Change(15*time.Second, Run, two); m.Total(20 * time.Second) }, 10 * time.Second, 0.010},
+		"changed before its end":    {func(m *Meter) { m.Change(6*time.Second, Run, two) }, 10 * time.Second, 0.014},
+		"ended before it was begun": {func(*Meter) {}, -time.Second, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := NewMeter()
+			if err := m.Start(0, Run, one, rates); err != nil {
+				t.Fatal(err)
+			}
+			c.late(m)
+			m.Settle(c.at)
+			for _, at := range []time.Duration{10 * time.Second, time.Hour} {
+				if got := m.Total(at); math.Abs(float64(got-c.want)) > 1e-12 {
+					t.Errorf("Total(%v) = %v, want %v", at, got, c.want)
+				}
+			}
+			again, err := RestoreMeter(m.State())
+			if err != nil || math.Abs(float64(again.Total(time.Hour)-c.want)) > 1e-12 {
+				t.Errorf("restored: %v, %v", again, err)
+			}
+			m.Settle(5 * time.Second) // nothing is charged any more
+			if got := m.Total(0); math.Abs(float64(got-c.want)) > 1e-12 {
+				t.Errorf("settled twice: %v", got)
+			}
+			if err := m.Start(2*time.Hour, Run, one, rates); err != nil || math.Abs(float64(m.Total(2*time.Hour+time.Second)-c.want-0.001)) > 1e-12 {
+				t.Errorf("the next start: %v, %v", m.Total(2*time.Hour+time.Second), err)
+			}
+		})
+	}
+}

@@ -69,7 +69,7 @@ func NewTable(path string, columns ...string) *Table {
 
 func openTableFile(path string) (tableFile, error) {
 	// The file is extended by whole rows; O_APPEND keeps them whole whatever else has it open.
-	return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
+	return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 }
 
 // Path is where the table is.
@@ -323,7 +323,7 @@ func writeWhole(path string, write func(w *bufio.Writer) error) (err error) {
 	if err := write(w); err != nil {
 		return err
 	}
-	if err := errors.Join(w.Flush(), f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
+	if err := errors.Join(w.Flush(), f.Chmod(0o600), f.Sync(), f.Close()); err != nil {
 		return err
 	}
 	if err := os.Rename(f.Name(), path); err != nil {

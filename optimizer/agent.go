@@ -122,6 +122,7 @@ type run struct {
 	saved      savedState    // what the earlier agent left; zero for a fresh run
 	ended      *ending
 	endedAt    time.Duration // elapsed time at the end
+	exitAt     time.Duration // elapsed time at which the last job ended; 0 while one runs
 	killed     bool          // SIGKILL has been asked for
 	stopFailed chan error
 	userCode   Code

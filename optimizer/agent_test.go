@@ -322,8 +322,9 @@ func TestCase32BudgetCrossedWhileLeaving(t *testing.T) {
 	}
 }
 
-// TestCase32BudgetCrossedWhileWaiting: the budget is reached between a crash and the next start.
-func TestCase32BudgetCrossedWhileWaiting(t *testing.T) {
+// TestCase32DeadlineCrossedWhileWaiting: the deadline is reached between a crash and the next start; the pause costs
+// no money, because nothing runs.
+func TestCase32DeadlineCrossedWhileWaiting(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, func(a *actor) launch.Exit {
 		a.work(100, 1)
@@ -335,16 +336,20 @@ func TestCase32BudgetCrossedWhileWaiting(t *testing.T) {
 			s.clock.advance(100 * time.Millisecond)
 		}
 	}
-	s.cfg.SLA.CostMaxUSD, s.cfg.Warn = 0.0035, []float64{}
+	s.cfg.SLA.TimeMax, s.cfg.Warn = 3500*time.Millisecond, []float64{}
 	res := s.run()
-	if res.Code != CodeGuard || res.Record.Exit == nil || res.Record.Exit.Reason != "budget" {
-		t.Errorf("exit %d %+v (%v), want %d by the budget", res.Code, res.Record.Exit, res.Err, CodeGuard)
+	if res.Code != CodeGuard || res.Record.Exit == nil || res.Record.Exit.Reason != "deadline" {
+		t.Errorf("exit %d %+v (%v), want %d by the deadline", res.Code, res.Record.Exit, res.Err, CodeGuard)
 	}
 	if n := len(s.started()); n != 1 {
 		t.Errorf("the job was started %d times", n)
 	}
-	if spent := float64(res.Record.Outcome.CostUSD); spent > 0.0035*1.01 || spent < 0.0024 {
-		t.Errorf("spent $%g of $0.0035", spent)
+	if at := float64(res.Record.Outcome.Seconds); at < 2.3 || at > 3.5 {
+		t.Errorf("ended after %g s, want at the deadline", at)
+	}
+	worked := 2 * 0.001 // s of one CPU
+	if spent := float64(res.Record.Outcome.CostUSD); math.Abs(spent-worked) > 1e-9 {
+		t.Errorf("spent $%g, want $%g for the time the job ran", spent, worked)
 	}
 }
 

@@ -1,6 +1,7 @@
 package optimizer
 
 import (
+	"cmp"
 	"math"
 	"sort"
 
@@ -133,11 +134,11 @@ func (p *Progress) throughput() (rate float64, unit string) {
 	return units * per / seconds, unit
 }
 
-// knownTotal is the total amount of work, 0 when it is unknown. A number of epochs that was given says nothing of a job
-// that counts steps.
-func (p *Progress) knownTotal() float64 {
-	if p.Total > 0 || p.Unit != "" && p.Unit != "epoch" {
+// knownTotal is the total amount of work, 0 when it is unknown. unit is the unit of work where the log has not shown it yet:
+// a number of epochs says nothing of a job that counts steps.
+func (p *Progress) knownTotal(unit string) float64 {
+	if p.Total > 0 {
 		return p.Total
 	}
-	return p.TotalHint
+	return p.Hints[cmp.Or(p.Unit, unit)].Units
 }

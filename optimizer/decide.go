@@ -152,12 +152,9 @@ func modelRecord(m *training.Model) *journal.Model {
 // snapshot is what a planner may look at now.
 func (r *run) snapshot() plan.Snapshot {
 	s := plan.Snapshot{Host: r.host, Limits: r.limits, Spec: r.Config.SLA, Rates: r.rates, Preference: r.Config.Preference,
-		Model: r.model, Done: r.progress.Done, Total: r.progress.Total, Baseline: r.baseline, Resumable: r.resumable,
+		Model: r.model, Done: r.progress.Done, Total: r.progress.knownTotal(r.recalledUnit), Baseline: r.baseline, Resumable: r.resumable,
 		LiveCPU: r.maySqueeze(), Memory: r.needMemory, Startup: r.startup(), Restart: r.restartCost(),
 		GPUUtil: math.NaN(), CPUUtil: math.NaN(), Throughput: math.NaN(), Weights: r.weights, Reserve: r.reserve(), Recurrences: r.recurrences}
-	if s.Total == 0 {
-		s.Total = r.progress.Hints[cmp.Or(r.progress.Unit, r.recalledUnit)].Units
-	}
 	if r.job != nil || r.started > 0 && len(r.progress.Segments) > 0 {
 		s.Elapsed, s.Spent = r.elapsed(), cost.USD(r.spent())
 		current := r.current
@@ -333,7 +330,7 @@ func (r *run) planRecord(p plan.Plan, at float64) *journal.Plan {
 	if out.Options == nil {
 		out.Options = []plan.Option{}
 	}
-	if r.progress.knownTotal() == 0 { // what the planner compares then is one unit of work, and no statement about the run
+	if r.progress.knownTotal(r.recalledUnit) == 0 { // what the planner compares then is one unit of work, and no statement about the run
 		out.Candidates, out.Options = []plan.Candidate{}, []plan.Option{}
 	} else if p.Predicted {
 		out.Prediction = &journal.Prediction{AtS: journal.Number(at), Seconds: p.Chosen.Seconds, CostUSD: p.Chosen.CostUSD, Throughput: p.Chosen.Throughput}

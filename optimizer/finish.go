@@ -138,7 +138,7 @@ func (r *run) refresh(final bool) {
 	if r.sampler.haveJ {
 		o.EnergyJoules = journal.Number(r.sampler.joules)
 	}
-	if total := r.progress.knownTotal(); total > 0 {
+	if total := r.progress.knownTotal(r.recalledUnit); total > 0 {
 		rec.Training.TotalUnits = journal.Number(total)
 	}
 	rec.Training.Unit = r.progress.Unit

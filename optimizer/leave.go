@@ -126,10 +126,10 @@ func signalName(s os.Signal) string {
 
 // exited handles the end of the job's processes, asked for or not.
 func (r *run) exited(ctx context.Context, exit launch.Exit) {
+	r.settleJob(exit)
+	now := r.exitAt
 	r.readLastRows()
-	now := r.elapsed()
 	seg := r.progress.Current()
-	r.closeSegment(now)
 	if exit.PeakMemoryGiB != nil {
 		seg.PeakGiB = math.Max(seg.PeakGiB, *exit.PeakMemoryGiB)
 	}
@@ -153,6 +153,22 @@ func (r *run) exited(ctx context.Context, exit launch.Exit) {
 		r.startNext(ctx, l, exit)
 	default:
 		r.end(r.stopped(&exit))
+	}
+}
+
+// settleJob takes the time and the money of a job that has ended to its true end: by the keeper's record, however late the
+// agent notices it. Between jobs nothing is charged. A job without a record has lived at least as long as it was seen.
+func (r *run) settleJob(exit launch.Exit) {
+	r.exitAt = r.elapsed()
+	if end, ok := r.progress.jobEnd(exit.Ran); ok && end < r.exitAt {
+		r.exitAt = end
+	}
+	if exit.Reason == launch.Lost {
+		r.exitAt = max(r.exitAt, min(r.saved.Elapsed, r.elapsed()))
+	}
+	r.meter.Settle(r.exitAt)
+	if s := r.progress.Current(); s != nil {
+		r.closeSegment(max(r.exitAt, s.LaunchedAt))
 	}
 }
 
@@ -215,7 +231,7 @@ func (r *run) leftByItself(exit launch.Exit, now time.Duration) {
 		r.backoff = next
 		if !retry.GiveUp {
 			r.event(Warning, "the training failed (%s): %s", describeExit(exit), retry.Reason)
-			r.retryAt = now + max(retry.After, time.Millisecond)
+			r.retryAt = r.elapsed() + max(retry.After, time.Millisecond)
 			return
 		}
 		r.event(Problem, "%s", retry.Reason)
@@ -282,6 +298,9 @@ func savedCheckpoint(e launch.Exit) bool {
 func (r *run) end(e *ending) {
 	if r.ended == nil {
 		r.endedAt = r.elapsed()
+		if e.exit != nil && r.exitAt > 0 {
+			r.endedAt = r.exitAt
+		}
 		r.ended = e
 	}
 }

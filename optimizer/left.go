@@ -2,6 +2,7 @@ package optimizer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -98,12 +99,18 @@ func markStopped(run *journal.Run, s savedState, exit launch.Exit) error {
 	if err != nil {
 		return err
 	}
-	if meter, err := cost.RestoreMeter(s.Meter); err == nil && exit.Reason != launch.Lost { // what it cost while no agent ran
-		if seg := s.Progress.Current(); seg != nil {
-			end := max(s.Elapsed, seg.LaunchedAt+exit.Ran)
-			rec.Outcome.Seconds, rec.Outcome.CostUSD = journal.Number(end.Seconds()), journal.Number(meter.Total(end))
-		}
+	meter, err := cost.RestoreMeter(s.Meter)
+	if err != nil {
+		return fmt.Errorf("money spent so far: %w", err)
 	}
+	end, ok := s.Progress.jobEnd(exit.Ran)
+	if !ok || exit.Reason == launch.Lost { // it lived at least as long as it was seen
+		end = max(end, s.Elapsed)
+	}
+	meter.Settle(end)
+	s.Progress.End(end)
+	s.Elapsed, s.Meter, s.Ended = end, meter.State(), true
+	rec.Outcome.Seconds, rec.Outcome.CostUSD = journal.Number(end.Seconds()), journal.Number(meter.Total(end))
 	at := exit.At.UTC()
 	code := int(CodeTerminated)
 	rec.State, rec.FinishedAt, rec.ExitCode = journal.Stopped, &at, &code
@@ -114,7 +121,7 @@ func markStopped(run *journal.Run, s savedState, exit launch.Exit) error {
 		rec.Exit.Code = &exit.Code
 	}
 	rec.Settle()
-	return run.WriteRecord(rec)
+	return errors.Join(run.WriteRecord(rec), run.SaveState(s))
 }
 
 func waitGone(ctx context.Context, h *journal.Holder, limit time.Duration) bool {

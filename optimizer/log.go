@@ -302,6 +302,9 @@ func (r *run) takeRows(last bool) int {
 		r.event(Warning, "%v", err)
 	}
 	at := r.elapsed()
+	if r.exitAt > 0 { // rows that are read late are not later than the job
+		at = r.exitAt
+	}
 	for i := range rows {
 		r.progress.Add(&rows[i], at)
 		r.learnTraining(&rows[i])

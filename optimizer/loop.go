@@ -78,7 +78,7 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 		return
 	}
 	now := r.elapsed()
-	r.current = a
+	r.current, r.exitAt = a, 0
 	if err := r.meter.Start(now, cost.Label(label), a, r.rates); err != nil {
 		r.end(&ending{state: journal.Failed, reason: "start-failed", detail: err.Error(), code: CodeOurs, err: err})
 		return
@@ -88,6 +88,7 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 	j, err := r.Launcher.Start(ctx, launch.Command{Args: r.argv, Dir: r.Config.Dir, Env: r.jobEnvironment(a, resume), RunDir: r.dir.Dir(),
 		Allocation: r.enforced(a), Limits: r.enforcedLimits(), Grace: r.Config.Grace, StopAfter: r.deadMan()})
 	if err != nil {
+		r.meter.Settle(now)
 		r.closeSegment(now)
 		r.end(&ending{state: journal.Failed, reason: "start-failed", detail: err.Error(), code: CodeTraining,
 			err: fmt.Errorf("start the training: %w", err)})
@@ -198,10 +199,11 @@ func (r *run) reserve() time.Duration {
 
 // guardStep asks the guard what to do now, and does it.
 func (r *run) guardStep(ctx context.Context) {
-	if r.ended != nil {
+	if r.ended != nil || r.endedUnseen() {
 		return
 	}
-	t := sla.Tick{Elapsed: r.elapsed(), SpentUSD: r.spent(), USDPerHour: float64(r.rates.Hourly(r.current)), Reserve: r.reserve(), Stopping: r.leaving != nil}
+	rate, _ := r.meter.Running() // nothing is charged between jobs
+	t := sla.Tick{Elapsed: r.elapsed(), SpentUSD: r.spent(), USDPerHour: float64(rate), Reserve: r.reserve(), Stopping: r.leaving != nil}
 	if r.projected.seconds != nil {
 		t.ProjectedTime, t.ProjectedUSD = time.Duration(r.projected.seconds.P50*float64(time.Second)), r.projected.cost.P50
 	}
@@ -234,6 +236,19 @@ func (r *run) guardStep(ctx context.Context) {
 		}
 		r.kill(ctx)
 	}
+}
+
+// endedUnseen reports whether the job has ended at or before a limit that only the present moment lies beyond, as
+// after a suspended agent wakes: its end is about to arrive through Done, with its own time.
+func (r *run) endedUnseen() bool {
+	if r.job == nil {
+		return false
+	}
+	if _, left := r.nearestLimit(); left > 0 {
+		return false
+	}
+	_, ended := launch.ReadExit(r.job.Handle())
+	return ended
 }
 
 // newGuard makes the guard of the agreement.

@@ -158,6 +158,17 @@ func (p *Progress) End(at time.Duration) {
 	}
 }
 
+// jobEnd is the run's elapsed time at which the current job ended, given how long it ran; false when no job was launched
+// or that is not known.
+func (p *Progress) jobEnd(ran time.Duration) (time.Duration, bool) {
+	for i := len(p.Segments) - 1; i >= 0 && ran > 0; i-- {
+		if p.Segments[i].Launch {
+			return p.Segments[i].LaunchedAt + ran, true
+		}
+	}
+	return 0, false
+}
+
 // Current is the latest segment; nil before the first.
 func (p *Progress) Current() *Segment {
 	if len(p.Segments) == 0 {

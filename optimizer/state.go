@@ -156,8 +156,12 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 	if r.rec, err = journal.ReadRecord(jd.Dir()); err != nil {
 		return fmt.Errorf("resume %s: %w", jd.ID(), err)
 	}
+	s.Ended = s.Ended || r.rec.State != journal.Running
 	if s.Ended && r.rec.State == journal.Done {
 		return fmt.Errorf("%s is done: %w", jd.ID(), ErrNotResumable)
+	}
+	if s.Ended && !s.Resumable {
+		return fmt.Errorf("resume %s: %w", jd.ID(), noCheckpoint("its job has ended"))
 	}
 	r.Config = s.Config
 	r.Agent = r.Agent.withDefaults()
@@ -192,6 +196,11 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 	}
 	if r.meter, err = cost.RestoreMeter(s.Meter); err != nil {
 		return fmt.Errorf("resume %s: money spent so far: %w", jd.ID(), err)
+	}
+	if s.Ended { // refused here, before anything is written
+		if err := r.Config.SLA.Exhausted(s.Elapsed, float64(r.meter.Total(s.Elapsed))); err != nil {
+			return fmt.Errorf("resume %s: %w: %w", jd.ID(), err, ErrNotResumable)
+		}
 	}
 	if err := r.newGuard(); err != nil {
 		return err
@@ -236,10 +245,8 @@ func (r *run) pickUp(ctx context.Context) error {
 	select {
 	case <-j.Done():
 		exit := j.Exit()
-		if exit.Reason != launch.Lost { // it lived on for a while without us
-			if ran := r.jobTime(exit); ran > s.Elapsed {
-				r.base = ran
-			}
+		if end, ok := r.progress.jobEnd(exit.Ran); ok { // it lived on without an agent
+			r.base = max(r.base, end)
 		}
 		return r.afterOutage(ctx, exit)
 	default:
@@ -270,24 +277,14 @@ func latestJob(dir string, s *savedState) *launch.Handle {
 // clockTick is the unit of process start times (USER_HZ is 100 on Linux).
 const clockTick = 10 * time.Millisecond
 
-// jobTime is the run's elapsed time at which the current job ended by the keeper's own measure.
-func (r *run) jobTime(exit launch.Exit) time.Duration {
-	for i := len(r.progress.Segments) - 1; i >= 0; i-- {
-		if s := r.progress.Segments[i]; s.Launch {
-			return s.LaunchedAt + exit.Ran
-		}
-	}
-	return 0
-}
-
 // afterOutage handles a job that ended while no agent watched.
 func (r *run) afterOutage(ctx context.Context, exit launch.Exit) error {
 	r.event(Info, "the job ended while no agent watched: %s", describeExit(exit))
 	r.readLog()
 	if exit.Reason == launch.Lost || exit.Reason == launch.Stopped {
-		r.closeSegment(r.elapsed())
+		r.settleJob(exit)
 		if _, left := r.nearestLimit(); exit.Reason == launch.Stopped && left <= r.reserve() {
-			r.leftByItself(exit, r.elapsed())
+			r.leftByItself(exit, r.exitAt)
 			return nil
 		}
 		r.leaving = nil
@@ -295,6 +292,11 @@ func (r *run) afterOutage(ctx context.Context, exit launch.Exit) error {
 	}
 	r.exited(ctx, exit)
 	return nil
+}
+
+// noCheckpoint is the refusal to start a job again that saves nothing.
+func noCheckpoint(why string) error {
+	return fmt.Errorf("%s, and the script keeps no checkpoint to resume from (--resumable yes if it does): %w", why, ErrNotResumable)
 }
 
 // giveUp writes into run.json that the run is over.
@@ -316,7 +318,7 @@ func (r *run) startAgain(ctx context.Context, why string) error {
 			why = "its job has ended"
 		}
 		r.giveUp(why)
-		return fmt.Errorf("resume %s: %s, and the script keeps no checkpoint to resume from (--resumable yes if it does): %w", r.dir.ID(), why, ErrNotResumable)
+		return fmt.Errorf("resume %s: %w", r.dir.ID(), noCheckpoint(why))
 	}
 	if err := r.Config.SLA.Exhausted(r.elapsed(), r.spent()); err != nil {
 		return fmt.Errorf("resume %s: %w", r.dir.ID(), err)

@@ -33,7 +33,7 @@ func (disk) Create(path string) (file, error) {
 		return nil, err
 	}
 	// O_EXCL: a link that somebody puts there in between is not followed.
-	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
 func (disk) ReadFile(path string) ([]byte, error) { return os.ReadFile(path) }

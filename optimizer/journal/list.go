@@ -2,7 +2,6 @@ package journal
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"trainopt/optimizer/launch"
 )
 
 // Entry is one run of a state directory.
@@ -73,46 +74,70 @@ func list(stateDir string, wanted func(dir string) bool) ([]Entry, error) {
 	return list, nil
 }
 
-// Find gives the directory of the run that a person means: the path of a run directory, a run id, the
-// beginning or the end of one if it is the only such, "latest" or "" for the newest.
+// Find gives the directory of the run that a person means: the path of a run directory, a run id, the beginning of one
+// that no other run shares, or "latest" for the newest. An empty reference is refused, and so is an ambiguous one, with
+// the candidates named: commands stop and remove what Find returns.
 func Find(stateDir, ref string) (string, error) {
+	if strings.TrimSpace(ref) == "" {
+		return "", errors.New("find run: the reference is empty: give a run id, the beginning of one, or latest")
+	}
 	if strings.ContainsRune(ref, filepath.Separator) || ref == "." {
 		return findPath(ref)
 	}
-	runs := RunsDir(stateDir)
-	dirs, err := os.ReadDir(runs)
-	if err != nil && !absent(err) {
+	all, err := runNames(stateDir)
+	if err != nil {
 		return "", fmt.Errorf("find run %q: %w", ref, err)
 	}
-	var hits, all []string
-	for _, d := range dirs {
-		name := d.Name()
-		if !d.IsDir() || strings.HasPrefix(name, ".") {
-			continue
-		}
+	if len(all) == 0 {
+		return "", fmt.Errorf("find run %q: there are no runs in %s", ref, stateDir)
+	}
+	runs := RunsDir(stateDir)
+	if ref == "latest" {
+		return filepath.Join(runs, all[len(all)-1]), nil
+	}
+	var hits []string
+	for _, name := range all {
 		if name == ref {
 			return filepath.Join(runs, name), nil
 		}
-		all = append(all, name)
-		if strings.HasPrefix(name, ref) || strings.HasSuffix(name, ref) {
+		if strings.HasPrefix(name, ref) {
 			hits = append(hits, name)
 		}
 	}
-	if (ref == "" || ref == "latest") && len(all) > 0 {
-		return filepath.Join(runs, all[len(all)-1]), nil
-	}
-	switch {
-	case len(all) == 0:
-		return "", fmt.Errorf("find run %q: there are no runs in %s", ref, stateDir)
-	case len(hits) == 0:
+	switch len(hits) {
+	case 1:
+		return filepath.Join(runs, hits[0]), nil
+	case 0:
 		if dir, err := findPath(ref); err == nil {
 			return dir, nil
 		}
-		return "", fmt.Errorf("find run %q: none of the %d runs in %s is called so", ref, len(all), stateDir)
-	case len(hits) > 1:
-		return "", fmt.Errorf("find run %q: could be %s; give more of its name", ref, strings.Join(hits[:min(len(hits), 4)], ", "))
+		return "", fmt.Errorf("find run %q: no id of the %d runs in %s begins with it", ref, len(all), stateDir)
 	}
-	return filepath.Join(runs, hits[0]), nil
+	return "", fmt.Errorf("find run %q: %d runs begin with it: %s; give more of the id", ref, len(hits), named(hits))
+}
+
+// runNames are the names of the run directories, the oldest first.
+func runNames(stateDir string) ([]string, error) {
+	dirs, err := os.ReadDir(RunsDir(stateDir))
+	if err != nil && !absent(err) {
+		return nil, err
+	}
+	var names []string
+	for _, d := range dirs { // ReadDir sorts by name, and names begin with the time
+		if d.IsDir() && !strings.HasPrefix(d.Name(), ".") {
+			names = append(names, d.Name())
+		}
+	}
+	return names, nil
+}
+
+// named lists names for a sentence: all, or the first few of many.
+func named(names []string) string {
+	const most = 8
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
 func findPath(path string) (string, error) {
@@ -138,8 +163,10 @@ func Remove(dir string) error {
 		return fmt.Errorf("remove: %w", err)
 	}
 	defer unlock()
-	if pid := jobAlive(run.Path(keeperFile)); pid > 0 {
-		return fmt.Errorf("remove %s: its job still runs (process %d): stop it first", run.dir, pid)
+	if err := launch.Clear(run.dir); errors.Is(err, launch.ErrBusy) {
+		return fmt.Errorf("remove %s: %w: stop it first (optimize runs stop %s)", run.dir, err, run.ID())
+	} else if err != nil {
+		return fmt.Errorf("remove %s: %w", run.dir, err)
 	}
 	// Out of sight first, so that an interrupted removal is not listed as a broken run.
 	gone := filepath.Join(runs, ".removed-"+run.ID())
@@ -150,28 +177,4 @@ func Remove(dir string) error {
 		return fmt.Errorf("remove run: %w", err)
 	}
 	return nil
-}
-
-// jobAlive returns the pid of the keeper or job that a run's keeper.json names, if it lives; else 0.
-func jobAlive(path string) int {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return 0
-	}
-	var h struct {
-		KeeperPID   int    `json:"keeper_pid"`
-		KeeperStart uint64 `json:"keeper_start"`
-		PID         int    `json:"pid"`
-		Start       uint64 `json:"start"`
-		BootID      string `json:"boot_id"`
-	}
-	if json.Unmarshal(data, &h) != nil {
-		return 0
-	}
-	for _, p := range []Holder{{PID: h.PID, Start: h.Start, BootID: h.BootID}, {PID: h.KeeperPID, Start: h.KeeperStart, BootID: h.BootID}} {
-		if p.Alive() {
-			return p.PID
-		}
-	}
-	return 0
 }

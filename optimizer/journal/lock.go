@@ -67,7 +67,7 @@ func (e *LockedError) Error() string {
 // none, the holder's pid and start time decide.
 func (r *Run) Lock() (unlock func(), err error) {
 	path := r.Path(lockFile)
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o644)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock run: %w", err)
 	}

@@ -162,13 +162,14 @@ func TestJunkInTheLockFile(t *testing.T) {
 func TestRemoveRefusesWhileTheJobLives(t *testing.T) {
 	r := onDisk(t)
 	me := self(time.Now())
-	handle, err := json.Marshal(map[string]any{"keeper_pid": me.PID, "keeper_start": me.Start, "pid": 1 << 30, "start": 1, "boot_id": me.BootID})
+	handle, err := json.Marshal(map[string]any{"schema": 1, "handle": map[string]any{"keeper_pid": me.PID, "keeper_start": me.Start, "pid": 1 << 30,
+		"start": 1, "boot_id": me.BootID}})
 	must(t, err)
-	must(t, os.WriteFile(r.Path(keeperFile), handle, 0o644))
+	must(t, os.WriteFile(r.Path("started.json"), handle, 0o644))
 	if err := Remove(r.Dir()); err == nil || !strings.Contains(err.Error(), fmt.Sprint(me.PID)) {
 		t.Errorf("removed under a living job: %v", err)
 	}
-	must(t, os.Remove(r.Path(keeperFile)))
+	must(t, os.Remove(r.Path("started.json")))
 	must(t, Remove(r.Dir()))
 	if _, err := os.Stat(r.Dir()); !os.IsNotExist(err) {
 		t.Errorf("still there: %v", err)

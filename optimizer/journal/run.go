@@ -19,7 +19,6 @@ const (
 	RecordFile = "run.json"
 	StateFile  = "state"
 	lockFile   = "lock"
-	keeperFile = "keeper.json" // written by package launch
 	runsDir    = "runs"
 )
 
@@ -103,14 +102,14 @@ func Create(stateDir, runID string) (*Run, error) {
 		return nil, fmt.Errorf("create run in %s: %w", stateDir, err)
 	}
 	runs := RunsDir(stateDir)
-	if err := errors.Join(MakeStateDir(stateDir), os.MkdirAll(runs, 0o755)); err != nil {
+	if err := errors.Join(MakeStateDir(stateDir), os.MkdirAll(runs, 0o700)); err != nil {
 		return nil, fmt.Errorf("create run %s: %w", runID, err)
 	}
 	dir, err := filepath.Abs(filepath.Join(runs, runID))
 	if err != nil {
 		return nil, fmt.Errorf("create run %s: %w", runID, err)
 	}
-	if err := os.Mkdir(dir, 0o755); err != nil {
+	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create run: %w", err)
 	}
 	if err := (disk{}).SyncDir(runs); err != nil {

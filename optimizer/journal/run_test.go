@@ -203,13 +203,15 @@ func TestFind(t *testing.T) {
 	}
 	runs := filepath.Join(state, "runs")
 	cases := map[string]struct{ want, err string }{
-		"":                         {"20260202-000000-a-333333", ""},
+		"":                         {"", "empty"},
+		" ":                        {"", "empty"},
 		"latest":                   {"20260202-000000-a-333333", ""},
 		"20260101-000000-a-111111": {"20260101-000000-a-111111", ""},
-		"222222":                   {"20260101-000001-b-222222", ""},
+		"222222":                   {"", "no id of the 3 runs"},
+		"a":                        {"", "no id of the 3 runs"},
 		"202602":                   {"20260202-000000-a-333333", ""},
-		"20260101":                 {"", "could be"},
-		"nobody":                   {"", "none of the 3 runs"},
+		"20260101":                 {"", "20260101-000000-a-111111, 20260101-000001-b-222222"},
+		"nobody":                   {"", "no id of the 3 runs"},
 		filepath.Join(runs, "20260202-000000-a-333333"): {"20260202-000000-a-333333", ""},
 		"/nowhere/at/all": {"", "not a run directory"},
 	}
@@ -233,6 +235,9 @@ func TestRemoveRefusesWhatIsNoRun(t *testing.T) {
 	state := t.TempDir()
 	r, err := Create(state, "a")
 	must(t, err)
+	if info, err := os.Stat(r.Dir()); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("a run directory of mode %v, %v; want 0700", info.Mode(), err)
+	}
 	link := filepath.Join(state, "runs", "link")
 	must(t, os.Symlink(precious, link))
 	for _, dir := range []string{precious, state, filepath.Dir(r.Dir()), link, "/", filepath.Join(state, "runs", "absent")} {

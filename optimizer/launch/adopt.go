@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -26,19 +27,19 @@ func (l Local) Adopt(ctx context.Context, h Handle) (Job, error) {
 		return nil, fmt.Errorf("adopt job %d of %s: %w", h.PID, h.RunDir, err)
 	}
 	j := newJob(h, m)
-	if j.here() && j.keeper.alive() {
-		j.watch()
+	if e, ok := ReadExit(h); ok {
+		j.end(e)
 		return j, nil
 	}
-	if e, ok := readExit(h); ok {
-		j.end(e)
+	if _, ok := j.supervisor(); ok && j.here() {
+		j.watch()
 		return j, nil
 	}
 	if m.known && keeperElsewhere(h.RunDir) {
 		return nil, fmt.Errorf("adopt job %d of %s: its keeper lives where we cannot see it (another container or machine): %w", h.PID, h.RunDir, ErrBusy)
 	}
 	if len(leftovers(h, m.runID, m.enforce)) == 0 {
-		j.lose()
+		j.lose(false)
 		return j, nil
 	}
 	j.watch() // finds the keeper gone and follows the rest
@@ -65,7 +66,7 @@ func Find(runDir string) (Handle, error) {
 // session, and those that carry its run id in their environment. It is empty while the keeper lives
 // (see Job.PIDs), and for a handle from before the machine was restarted.
 func Leftovers(h Handle) []int {
-	if (process{h.KeeperPID, h.KeeperStart}).alive() {
+	if _, alive := newJob(h, memory{}).supervisor(); alive {
 		return nil
 	}
 	m, err := recall(h)
@@ -106,7 +107,7 @@ func recall(h Handle) (memory, error) {
 	if err != nil || !sameJob(s.Handle, h) {
 		return m, nil
 	}
-	m.known, m.missing = true, s.Missing
+	m.known, m.missing, m.began = true, s.Missing, s.At
 	var sp spec
 	if err := readJSON(filepath.Join(h.RunDir, specFile), &sp); err == nil {
 		m.grace, m.runID = sp.Grace, string(sp.RunID)
@@ -126,8 +127,8 @@ func sameJob(a, b Handle) bool {
 	return a.KeeperPID == b.KeeperPID && a.KeeperStart == b.KeeperStart && a.BootID == b.BootID
 }
 
-// readExit is the exit record of the job of h, if that is whose it is.
-func readExit(h Handle) (Exit, bool) {
+// ReadExit reads the exit record of the job of h; false when its run directory holds none.
+func ReadExit(h Handle) (Exit, bool) {
 	var e ended
 	if readJSON(filepath.Join(h.RunDir, exitFile), &e) != nil || !sameJob(e.Handle, h) {
 		return Exit{}, false
@@ -135,18 +136,47 @@ func readExit(h Handle) (Exit, bool) {
 	return e.Exit, true
 }
 
-// lost is the end of a job of which there is no record.
-func lost(h Handle) Exit {
-	e := Exit{Reason: Lost, Code: -1, At: time.Now()}
-	if now := bootID(); h.BootID != "" && now != "" && now != h.BootID {
-		e.Detail = "the machine was restarted while it ran"
-		return e
+// lost is the end of a job of which there is no record. It began at began, zero when that is not
+// known, and ended at at, of which sign says in words what it rests on; empty when we saw the end.
+func lost(h Handle, began, at time.Time, sign string) Exit {
+	e := Exit{Reason: Lost, Code: -1, At: at}
+	if !began.IsZero() && at.After(began) {
+		e.Ran = at.Sub(began)
 	}
 	e.Detail = fmt.Sprintf("its keeper (pid %d) was killed, so how it ended is not known", h.KeeperPID)
-	if words := lastWords(h.RunDir); words != "" {
+	if now := bootID(); h.BootID != "" && now != "" && now != h.BootID {
+		e.Detail = "the machine was restarted while it ran"
+	} else if words := lastWords(h.RunDir); words != "" {
 		e.Detail += "; the keeper's last words: " + words
 	}
+	if sign != "" {
+		e.Detail += "; counted up to its last sign of life, " + sign
+	} else {
+		e.Detail += "; found dead at " + at.Format(time.DateTime)
+	}
 	return e
+}
+
+// lastSign is when a job that has ended unseen last wrote to its run directory, or when it was
+// started where it wrote nothing; sign names what the time is of.
+func lastSign(dir string) (at time.Time, sign string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return time.Now(), ""
+	}
+	for _, entry := range entries {
+		name := entry.Name()
+		if !strings.HasPrefix(name, "training") && name != stdoutFile && name != stderrFile && name != startedFile {
+			continue
+		}
+		if info, err := entry.Info(); err == nil && info.ModTime().After(at) {
+			at, sign = info.ModTime(), name
+		}
+	}
+	if sign == "" {
+		return time.Now(), ""
+	}
+	return at, fmt.Sprintf("%s (%s)", at.Format(time.DateTime), sign)
 }
 
 // leftovers finds the processes of a job without the help of its keeper. Parents tell nothing then:

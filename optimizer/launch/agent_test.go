@@ -130,6 +130,7 @@ func TestAdoptFindsKeeperElsewhere(t *testing.T) {
 	if err := os.Remove(filepath.Join(c.RunDir, exitFile)); err != nil {
 		t.Fatal(err)
 	}
+	mustEnd(t, process{j.Handle().StandbyPID, j.Handle().StandbyStart}, "the standby, which holds the lock")
 	lock, err := lockRunDir(c.RunDir)
 	if err != nil {
 		t.Fatal(err)
@@ -363,8 +364,8 @@ func TestCase08HandleFromBeforeRestart(t *testing.T) {
 	}
 }
 
-// The keeper is killed: the job is found, can be stopped, and is reported lost.
-func TestKeeperKilled(t *testing.T) {
+// Keeper and standby are killed: the job is found, can be stopped, and is reported lost.
+func TestKeeperAndStandbyKilled(t *testing.T) {
 	t.Parallel()
 	for name, adopted := range map[string]bool{"seen by its agent": false, "seen by the next agent": true} {
 		t.Run(name, func(t *testing.T) {
@@ -376,8 +377,7 @@ func TestKeeperKilled(t *testing.T) {
 			if adopted {
 				j.Close()
 			}
-			unix.Kill(h.KeeperPID, unix.SIGKILL)
-			mustEnd(t, process{h.KeeperPID, h.KeeperStart}, "the keeper")
+			killKeepers(t, h)
 			if left := Leftovers(h); !contains(left, h.PID) || !contains(left, daemon.PID) {
 				t.Errorf("Leftovers() = %v, want the job %d and its daemon %d", left, h.PID, daemon.PID)
 			}
@@ -393,8 +393,8 @@ func TestKeeperKilled(t *testing.T) {
 				t.Errorf("SetStopAfter = %v, want ErrNoKeeper", err)
 			}
 			e, err := j.Stop(context.Background(), 300*time.Millisecond)
-			if err != nil || e.Reason != Lost || !strings.Contains(e.Detail, "keeper") {
-				t.Errorf("exit = %+v, %v; want lost with its keeper", e, err)
+			if err != nil || e.Reason != Lost || !strings.Contains(e.Detail, "keeper") || e.Ran <= 0 {
+				t.Errorf("exit = %+v, %v; want lost with its keeper, after the time it ran", e, err)
 			}
 			if daemon.alive() || (process{h.PID, h.Start}).alive() {
 				t.Error("something of the job outlived Stop")
@@ -416,7 +416,7 @@ func TestCloseLeavesTheJob(t *testing.T) {
 	if e, err := adopt(t, j.Handle()).Stop(context.Background(), 0); err != nil || e.Reason != Stopped {
 		t.Errorf("exit = %+v, %v", e, err)
 	}
-	unix.Wait4(j.Handle().KeeperPID, nil, 0, nil) // it is this process's child, and was let go
+	unix.Wait4(j.Handle().StandbyPID, nil, 0, nil) // it is this process's child, and was let go
 }
 
 func TestHandleSurvivesJSON(t *testing.T) {

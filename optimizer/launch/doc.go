@@ -4,15 +4,17 @@
 // Between the agent and the job stands a keeper: a small process of the same binary, leader of its
 // own session, that outlives the agent. It is the job's parent and the subreaper of all that the job
 // starts; it moves the job's output into rotated files, stops the job when the dead-man's switch runs
-// out, clears away what the job leaves behind, and puts the end on record. The agent talks to it
-// through files in the run directory:
+// out, clears away what the job leaves behind, and puts the end on record. Its own parent, the
+// standby, sleeps; should the keeper be killed, the standby takes its place with the job's pipes
+// unbroken. Only when both are killed is the end of a job not recorded; it is then Lost. The agent
+// talks to the keeper through files in the run directory:
 //
 //	keeper.json   agent  → people   what was started; never the environment, which may hold keys
 //	control.json  agent  → keeper   what is wanted: stop, checkpoint, time limit
 //	enforce.json  agent  → both     how the allocation is enforced
 //	started.json  keeper → agent    process ids with their start times
 //	exit.json     keeper → agent    how it ended
-//	keeper.lock   held by the keeper as long as it lives
+//	keeper.lock   held as long as keeper or standby live
 //	keeper.log    what the keeper says when it fails itself
 //
 // The job itself is the leader of a session and a process group of its own, has /dev/null as stdin,

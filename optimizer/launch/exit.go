@@ -14,6 +14,8 @@ type outcome struct {
 	status syscall.WaitStatus
 	reaped bool // status is known; false when the main process could not be killed
 
+	unseen bool // the main process has ended, and its status was lost with the keeper that reaped it
+
 	cause     cause
 	killed    bool          // SIGKILL of the main process was ours
 	sinceAsk  time.Duration // from the last checkpoint request to the end; 0 when there was none
@@ -31,6 +33,8 @@ func (o outcome) verdict() Exit {
 	e := Exit{Reason: Exited, Code: -1}
 	var detail string
 	switch s := o.status; {
+	case o.unseen:
+		e.Reason, detail = Lost, "its keeper was killed after the main process had ended, so its exit code is not known"
 	case !o.reaped:
 		e.Reason, detail = Killed, "its main process did not end"
 	case s.Signaled():

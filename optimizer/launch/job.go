@@ -33,13 +33,15 @@ const keeperSlack = 12 * time.Second
 type job struct {
 	handle  Handle
 	keeper  process
+	standby process // PID 0: none
 	main    process
 	dir     string
 	grace   time.Duration
 	runID   string
 	enforce enforcer // nil when unknown
 	missing []string
-	child   bool // the keeper is our own child and must be reaped
+	began   time.Time // wall clock; zero when unknown
+	answer  *answer   // nil when another agent started the job
 
 	life   context.Context // ends with Close
 	cancel context.CancelFunc
@@ -61,32 +63,64 @@ type memory struct {
 	grace   time.Duration
 	runID   string
 	missing []string
+	began   time.Time
 	want    control
 	enforce enforcer
 }
 
 func newJob(h Handle, m memory) *job {
 	life, cancel := context.WithCancel(context.Background())
-	return &job{handle: h, keeper: process{h.KeeperPID, h.KeeperStart}, main: process{h.PID, h.Start}, dir: h.RunDir,
-		grace: m.grace, runID: m.runID, enforce: m.enforce, missing: m.missing, want: m.want,
+	return &job{handle: h, keeper: process{h.KeeperPID, h.KeeperStart}, standby: process{h.StandbyPID, h.StandbyStart},
+		main: process{h.PID, h.Start}, dir: h.RunDir, grace: m.grace, runID: m.runID, enforce: m.enforce, missing: m.missing, began: m.began, want: m.want,
 		life: life, cancel: cancel, done: make(chan struct{})}
 }
 
-// watch follows the keeper until it has put the end on record.
+// watch follows the keeper, and the standby that replaces it, until the end is on record.
 func (j *job) watch() {
 	j.left.Go(func() {
-		if j.keeper.wait(j.life) != nil {
-			return // closed
+		if j.answer != nil {
+			defer j.answer.close(j.life, j.standby)
 		}
-		if j.child {
-			unix.Wait4(j.keeper.PID, nil, unix.WNOHANG, nil)
-		}
-		if e, ok := readExit(j.handle); ok {
-			j.end(e)
-			return
+		for _, p := range []process{j.keeper, j.standby} {
+			if p.wait(j.life) != nil {
+				return // closed
+			}
+			if e, ok := j.recorded(); ok {
+				j.end(e)
+				return
+			}
 		}
 		j.watchOrphans()
 	})
+}
+
+// recorded is the end as the keeper has put it on record: in the run directory, or, where that is
+// gone or full, in its last message.
+func (j *job) recorded() (Exit, bool) {
+	if e, ok := ReadExit(j.handle); ok {
+		return e, true
+	}
+	if j.answer == nil {
+		return Exit{}, false
+	}
+	h, err := j.answer.next(context.Background(), lastMessageWithin)
+	if err != nil || h.Ended == nil {
+		return Exit{}, false
+	}
+	return h.Ended.Exit, true
+}
+
+// lastMessageWithin is how long the last message of a keeper that has ended may take.
+const lastMessageWithin = 200 * time.Millisecond
+
+// supervisor is the keeper, or the standby that has replaced it; false when neither lives.
+func (j *job) supervisor() (process, bool) {
+	for _, p := range []process{j.keeper, j.standby} {
+		if p.alive() {
+			return p, true
+		}
+	}
+	return process{}, false
 }
 
 func (j *job) end(e Exit) {
@@ -111,12 +145,17 @@ func (e Exit) wanted() Exit {
 	return e
 }
 
-// lose ends a job of which nothing is left, and no record.
-func (j *job) lose() {
+// lose ends a job of which nothing is left, and no record. It ended now when we have watched it,
+// else at the last sign of it that the run directory holds.
+func (j *job) lose(watched bool) {
 	if j.enforce != nil {
 		j.enforce.Remove() // which was the keeper's to do
 	}
-	j.end(lost(j.handle))
+	at, sign := time.Now(), ""
+	if !watched {
+		at, sign = lastSign(j.dir)
+	}
+	j.end(lost(j.handle, j.began, at, sign))
 }
 
 // watchOrphans follows a tree that has lost its keeper, until nothing of it is left.
@@ -126,7 +165,7 @@ func (j *job) watchOrphans() {
 	for {
 		list := leftovers(j.handle, j.runID, j.enforce)
 		if len(list) == 0 {
-			j.lose()
+			j.lose(true)
 			return
 		}
 		for anyAlive(list) {
@@ -200,10 +239,11 @@ func (j *job) processes() ([]stat, error) {
 			return list, nil
 		}
 	}
-	if !j.keeper.alive() {
+	p, ok := j.supervisor()
+	if !ok {
 		return leftovers(j.handle, j.runID, j.enforce), nil
 	}
-	return tree(j.keeper.PID)
+	return tree(p.PID)
 }
 
 // Enforced implements Job.
@@ -252,10 +292,12 @@ func (j *job) demand(change func(*control)) error {
 		return err
 	}
 	j.want = want
-	if err := j.keeper.signal(unix.SIGUSR2); err != nil {
-		return ErrNoKeeper
+	for _, p := range []process{j.keeper, j.standby} { // a standby that sleeps reads control.json when it wakes
+		if p.signal(unix.SIGUSR2) == nil {
+			return nil
+		}
 	}
-	return nil
+	return ErrNoKeeper
 }
 
 // wants is what the keeper was last told.
@@ -338,7 +380,8 @@ func (j *job) Stop(ctx context.Context, grace time.Duration) (Exit, error) {
 	defer limit.Stop()
 	escalate := grace
 	if err := j.demand(func(c *control) { c.Stop = shorter(c.Stop, grace) }); err == nil {
-		j.keeper.signal(unix.SIGCONT) // should somebody have stopped it
+		j.keeper.signal(unix.SIGCONT) // should they have been stopped
+		j.standby.signal(unix.SIGCONT)
 		escalate += keeperSlack
 	} else {
 		j.termAll()

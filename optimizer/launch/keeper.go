@@ -17,14 +17,26 @@ import (
 // keeperTick is how often the keeper looks at what the agent wants, should a signal have been lost.
 const keeperTick = time.Second
 
-// KeeperMain is the process between the agent and the job; args are what follows Local.Self on its
-// command line. It returns the exit code of the keeper itself: 0 when the job's end is on record.
+// KeeperMain runs the processes between the agent and the job: the standby, which the agent starts,
+// its keeper, and the trampoline. args are what follows Local.Self on the command line. It returns
+// the exit code of the process: 0 when the end of the job is recorded.
 func KeeperMain(args []string) int {
-	if len(args) > 0 && args[0] == execTrampoline {
-		return ExecMain(args[1:])
-	}
 	runtime.GOMAXPROCS(1) // it only waits and copies
 	debug.SetGCPercent(50)
+	role := ""
+	if len(args) > 0 {
+		role = args[0]
+	}
+	switch role {
+	case execTrampoline:
+		return ExecMain(args[1:])
+	case keepRole:
+		return keeperMain()
+	}
+	return standbyMain()
+}
+
+func keeperMain() int {
 	k := &keeper{}
 	if err := k.setUp(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -42,14 +54,15 @@ type keeper struct {
 	spec    spec
 	dir     string
 	self    process
-	boot    string
+	handle  Handle
 	hello   *os.File
 	enforce enforcer
 	missing []string
 
 	out, err  *rotated
 	pumps     sync.WaitGroup
-	readers   []*os.File
+	readers   []*os.File // stdout and stderr of the job
+	writers   []int      // the job's ends of the same pipes, until it has them
 	main      process
 	began     time.Duration
 	watch     watch
@@ -66,15 +79,20 @@ type keeper struct {
 	status syscall.WaitStatus
 }
 
-// run keeps the job until there is nothing more to wait for.
+// run announces the job and keeps it until nothing of it is left.
 func (k *keeper) run() {
 	k.began = monotonic()
-	s := started{Schema: fileSchema, Handle: k.handle(), At: time.Now(), Missing: k.missing}
+	s := started{Schema: fileSchema, Handle: k.handle, At: time.Now(), Missing: k.missing}
+	k.brief(s)
 	if err := writeJSON(filepath.Join(k.dir, startedFile), s, false); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
-	json.NewEncoder(k.hello).Encode(hello{Started: &s}) // nobody may be there to read it
-	k.hello.Close()
+	json.NewEncoder(k.hello).Encode(hello{Started: &s}) // the agent may be dead
+	k.keep()
+}
+
+// keep looks after the running job until nothing of it is left.
+func (k *keeper) keep() {
 	k.ended = make(chan event, 2)
 	go k.reap()
 	ReleaseMemory()
@@ -207,6 +225,7 @@ func (k *keeper) finish() int {
 	k.mu.Lock()
 	o.reaped, o.status = k.reaped, k.status
 	k.mu.Unlock()
+	o.unseen = !o.reaped && !k.main.alive()
 	if k.watch.askedAt > 0 {
 		o.sinceAsk = now - k.watch.askedAt
 	}
@@ -297,7 +316,10 @@ func (k *keeper) usage(oom bool) (peakGiB, cpuSeconds *float64) {
 }
 
 func (k *keeper) record(e ended) int {
-	e.Schema, e.Handle = fileSchema, k.handle()
+	e.Schema, e.Handle = fileSchema, k.handle
+	if e.Start == nil {
+		json.NewEncoder(k.hello).Encode(hello{Ended: &e}) // reaches the agent where the file cannot be written
+	}
 	data, err := json.Marshal(e)
 	if err == nil {
 		err = writeReserved(filepath.Join(k.dir, exitFile), append(data, '\n'))
@@ -307,9 +329,4 @@ func (k *keeper) record(e ended) int {
 		return 1
 	}
 	return 0
-}
-
-func (k *keeper) handle() Handle {
-	return Handle{RunDir: k.dir, KeeperPID: k.self.PID, KeeperStart: k.self.Start,
-		PID: k.main.PID, Start: k.main.Start, BootID: k.boot}
 }

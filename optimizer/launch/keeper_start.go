@@ -14,18 +14,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// File descriptors that the agent gives to the keeper. Its stdin and stdout are /dev/null, its
-// stderr is keeper.log.
+// File descriptors of the standby, from the agent, and of the keeper, from the standby. Stdin and
+// stdout of both are /dev/null, stderr is keeper.log.
 const (
-	helloFD  = 3 // one hello to the agent
-	lockFD   = 4 // the locked lock file: the lock lasts as long as the keeper
+	helloFD  = 3 // hellos to the agent
+	lockFD   = 4 // the locked lock file: the lock lasts as long as one of the two lives
 	ordersFD = 5 // the spec, to its end
+
+	// The following are the keeper's only.
+	outReadFD  = 6 // the two ends of the pipe that is the job's stdout
+	outWriteFD = 7
+	errReadFD  = 8 // and of its stderr
+	errWriteFD = 9
+	briefFD    = 10 // one briefing to the standby
+	lastFD     = briefFD
 )
 
-// hello is the keeper's answer to the agent that started it: one of the two.
+// hello is a message to the agent that started the job: first Started or Failure, at the end Ended.
 type hello struct {
 	Started *started      `json:"started,omitempty"`
 	Failure *startFailure `json:"failure,omitempty"`
+	Ended   *ended        `json:"ended,omitempty"`
 }
 
 // execTrampoline is the argument that makes the keeper's program the trampoline.
@@ -36,7 +45,7 @@ const startWithin = 30 * time.Second
 
 // setUp makes this process fit to look after a job.
 func (k *keeper) setUp() error {
-	closeInherited()
+	closeInherited(lastFD)
 	data, err := io.ReadAll(os.NewFile(ordersFD, "orders"))
 	if err != nil {
 		return fmt.Errorf("read the orders of the agent: %w", err)
@@ -44,36 +53,50 @@ func (k *keeper) setUp() error {
 	if err := json.Unmarshal(data, &k.spec); err != nil {
 		return fmt.Errorf("read the orders of the agent: %w", err)
 	}
-	k.dir, k.boot = string(k.spec.RunDir), bootID()
 	k.hello = os.NewFile(helloFD, "hello")
+	k.readers = []*os.File{os.NewFile(outReadFD, "stdout"), os.NewFile(errReadFD, "stderr")}
+	k.writers = []int{outWriteFD, errWriteFD}
 	self, err := readStat(os.Getpid())
 	if err != nil {
 		return fmt.Errorf("read own start time: %w", err)
 	}
-	k.self = self.process
-	k.oomNear = nearestOOMCounter()
-	k.catchSignals()
+	k.handle = Handle{RunDir: string(k.spec.RunDir), KeeperPID: self.PID, KeeperStart: self.Start, BootID: bootID()}
+	if parent, err := readStat(self.Parent); err == nil {
+		k.handle.StandbyPID, k.handle.StandbyStart = parent.PID, parent.Start
+	}
+	k.attach(self.process)
+	k.poke = catchSignals()
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		k.missing = append(k.missing, fmt.Sprintf("processes that leave the job's tree cannot be followed: %v", err))
 	}
-	if state, err := os.ReadFile(filepath.Join(k.dir, enforceFile)); err == nil {
-		if k.enforce, err = openEnforcer(state); err != nil {
-			k.missing = append(k.missing, fmt.Sprintf("the keeper cannot see the job's limits: %v", err))
-		} else {
-			k.oomStart, _ = k.enforce.OOMKills()
-		}
+	if k.enforce != nil {
+		k.oomStart, _ = k.enforce.OOMKills()
 	}
 	if err := reserve(filepath.Join(k.dir, exitFile)); err != nil {
 		fmt.Fprintln(os.Stderr, "set disk space aside for the exit record:", err)
 	}
-	k.watch = watch{grace: k.spec.Grace, pace: k.spec.Pace}
 	return nil
+}
+
+// attach prepares what the keeper and a standby that replaces it need alike.
+func (k *keeper) attach(self process) {
+	k.self, k.dir = self, string(k.spec.RunDir)
+	k.oomNear = nearestOOMCounter()
+	k.out = &rotated{path: filepath.Join(k.dir, stdoutFile), limit: k.spec.LogLimit}
+	k.err = &rotated{path: filepath.Join(k.dir, stderrFile), limit: k.spec.LogLimit}
+	k.watch = watch{grace: k.spec.Grace, pace: k.spec.Pace}
+	if state, err := os.ReadFile(filepath.Join(k.dir, enforceFile)); err == nil {
+		if k.enforce, err = openEnforcer(state); err != nil {
+			k.enforce = nil
+			k.missing = append(k.missing, fmt.Sprintf("the keeper cannot see the job's limits: %v", err))
+		}
+	}
 }
 
 // closeInherited closes what the agent had inherited from whoever started it, which would otherwise
 // stay open as long as the job. Our own descriptors are all close-on-exec, those are not.
-func closeInherited() {
-	for _, fd := range []int{helloFD, lockFD, ordersFD} {
+func closeInherited(last int) {
+	for fd := helloFD; fd <= last; fd++ {
 		syscall.CloseOnExec(fd)
 	}
 	names, err := os.ReadDir("/proc/self/fd")
@@ -91,9 +114,10 @@ func closeInherited() {
 	}
 }
 
-// catchSignals lets nothing but SIGKILL end the keeper. Signals are caught and not ignored, because
-// the job would inherit that; one that was already ignored (nohup) stays so, for the job too.
-func (k *keeper) catchSignals() {
+// catchSignals lets nothing but SIGKILL end this process; SIGUSR2 arrives on poke. Signals are caught
+// and not ignored, because the job would inherit that; one that was already ignored (nohup) stays so,
+// for the job too.
+func catchSignals() (poke chan os.Signal) {
 	deaf := make(chan os.Signal, 1) // never read: what does not fit is dropped
 	for _, sig := range []os.Signal{unix.SIGINT, unix.SIGHUP, unix.SIGTERM, unix.SIGQUIT, unix.SIGUSR1, unix.SIGPIPE, unix.SIGALRM,
 		unix.SIGXFSZ, unix.SIGXCPU} {
@@ -101,20 +125,13 @@ func (k *keeper) catchSignals() {
 			signal.Notify(deaf, sig)
 		}
 	}
-	k.poke = make(chan os.Signal, 1)
-	signal.Notify(k.poke, unix.SIGUSR2)
+	poke = make(chan os.Signal, 1)
+	signal.Notify(poke, unix.SIGUSR2)
+	return poke
 }
 
 // start starts the trampoline and waits until it has become the job.
 func (k *keeper) start() *startFailure {
-	outRead, outWrite, err := pipe(true)
-	if err != nil {
-		return shortage("make a pipe for the job's stdout", err)
-	}
-	errRead, errWrite, err := pipe(true)
-	if err != nil {
-		return shortage("make a pipe for the job's stderr", err)
-	}
 	reportRead, reportWrite, err := pipe(true)
 	if err != nil {
 		return shortage("make a pipe to the job", err)
@@ -128,10 +145,10 @@ func (k *keeper) start() *startFailure {
 		Dir: "/",
 		Env: os.Environ(),
 		// Descriptor 0 of the keeper is /dev/null.
-		Files: []uintptr{0, uintptr(outWrite), uintptr(errWrite), uintptr(specRead), uintptr(reportWrite)},
+		Files: []uintptr{0, uintptr(k.writers[0]), uintptr(k.writers[1]), uintptr(specRead), uintptr(reportWrite)},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
-	for _, fd := range []int{outWrite, errWrite, specRead, reportWrite} {
+	for _, fd := range append(k.writers, specRead, reportWrite) {
 		unix.Close(fd)
 	}
 	if err != nil {
@@ -142,11 +159,8 @@ func (k *keeper) start() *startFailure {
 	if s, err := readStat(pid); err == nil {
 		k.main.Start = s.Start // it does not change with exec
 	}
-	k.out = &rotated{path: filepath.Join(k.dir, stdoutFile), limit: k.spec.LogLimit}
-	k.err = &rotated{path: filepath.Join(k.dir, stderrFile), limit: k.spec.LogLimit}
-	k.readers = []*os.File{outRead, errRead}
-	k.pumps.Go(func() { pump(outRead, k.out) })
-	k.pumps.Go(func() { pump(errRead, k.err) })
+	k.handle.PID, k.handle.Start = k.main.PID, k.main.Start
+	k.copyOutput()
 
 	specWrite.SetWriteDeadline(time.Now().Add(startWithin))
 	err = json.NewEncoder(specWrite).Encode(k.spec)
@@ -157,6 +171,12 @@ func (k *keeper) start() *startFailure {
 	}
 	reportRead.SetReadDeadline(time.Now().Add(startWithin))
 	return k.awaitExec(json.NewDecoder(reportRead))
+}
+
+// copyOutput begins to copy the job's output into its files.
+func (k *keeper) copyOutput() {
+	k.pumps.Go(func() { pump(k.readers[0], k.out) })
+	k.pumps.Go(func() { pump(k.readers[1], k.err) })
 }
 
 // awaitExec reads the trampoline's reports until exec closes the pipe.

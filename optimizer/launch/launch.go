@@ -59,6 +59,9 @@ type Handle struct {
 	PID         int    `json:"pid"`
 	Start       uint64 `json:"start"`
 	BootID      string `json:"boot_id"`
+	// StandbyPID is the parent of the keeper, which replaces it should it die; 0 when it has none.
+	StandbyPID   int    `json:"standby_pid,omitempty"`
+	StandbyStart uint64 `json:"standby_start,omitempty"`
 }
 
 // Job is a running process tree under control.

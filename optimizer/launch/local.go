@@ -102,6 +102,7 @@ func (l Local) start(ctx context.Context, c Command) (*job, *failed) {
 	if err != nil {
 		return nil, &failed{startFailure{Reason: strings.ReplaceAll(err.Error(), "\n", "; "), Advice: "choose another allocation"}, err}
 	}
+	enforce.RemoveStale()
 	j, fail := launch(ctx, c, s, enforce, lock)
 	if fail != nil {
 		enforce.Kill() // a keeper that failed halfway may have left something in it
@@ -183,9 +184,9 @@ func launch(ctx context.Context, c Command, s spec, enforce enforcer, lock *os.F
 	if f != nil {
 		return nil, because(f)
 	}
-	defer k.answer.Close()
-	answer, err := k.await(ctx)
+	reply, err := k.answer.next(ctx, answerWithin)
 	if err != nil {
+		defer k.answer.from.Close()
 		k.abort()
 		reason := startFailure{Reason: fmt.Sprintf("the keeper of the job did not answer: %v", err)}
 		if words := lastWords(dir); words != "" {
@@ -201,24 +202,53 @@ func launch(ctx context.Context, c Command, s spec, enforce enforcer, lock *os.F
 		}
 		return nil, because(&reason)
 	}
-	if answer.Failure != nil {
+	if reply.Failure != nil {
+		k.answer.from.Close()
 		k.reap()
-		return nil, because(answer.Failure)
+		return nil, because(reply.Failure)
 	}
-	j := newJob(answer.Started.Handle, memory{grace: s.Grace, runID: string(s.RunID),
-		missing: answer.Started.Missing, want: want, enforce: enforce})
-	j.child = true
+	j := newJob(reply.Started.Handle, memory{grace: s.Grace, runID: string(s.RunID),
+		missing: reply.Started.Missing, began: reply.Started.At, want: want, enforce: enforce})
+	j.answer = k.answer
 	j.watch()
 	return j, nil
 }
 
-// child is a keeper that we have just started.
+// child is the standby that we have just started, with the keeper below it.
 type child struct {
 	process
-	answer *os.File
+	answer *answer
 }
 
-// spawn starts the keeper in a session of its own, where no signal of our terminal reaches it.
+// answer is the pipe on which keeper and standby tell the agent that started them.
+type answer struct {
+	from *os.File
+	json *json.Decoder
+}
+
+// next is the next message.
+func (a *answer) next(ctx context.Context, within time.Duration) (hello, error) {
+	var h hello
+	a.from.SetReadDeadline(time.Now().Add(within))
+	stop := context.AfterFunc(ctx, func() { a.from.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	err := a.json.Decode(&h)
+	if err == nil && h == (hello{}) {
+		err = errors.New("the answer is empty")
+	}
+	return h, err
+}
+
+// close lets go of the pipe, and reaps the standby, our child, when it has ended.
+func (a *answer) close(ctx context.Context, standby process) {
+	a.from.Close()
+	ctx, cancel := context.WithTimeout(ctx, leavesWithin)
+	defer cancel()
+	standby.wait(ctx)
+	unix.Wait4(standby.PID, nil, unix.WNOHANG, nil)
+}
+
+// spawn starts the standby, and with it the keeper, in a session of its own, where no signal of our terminal reaches it.
 func spawn(s spec, lock *os.File) (*child, *startFailure) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
@@ -230,13 +260,13 @@ func spawn(s spec, lock *os.File) (*child, *startFailure) {
 		return nil, shortage("open the keeper's log", err)
 	}
 	defer log.Close()
-	answer, answerWrite, err := pipe(true)
+	from, answerWrite, err := pipe(true)
 	if err != nil {
 		return nil, shortage("make a pipe to the keeper", err)
 	}
 	orders, ordersRead, err := pipe(false)
 	if err != nil {
-		answer.Close()
+		from.Close()
 		unix.Close(answerWrite)
 		return nil, shortage("make a pipe to the keeper", err)
 	}
@@ -250,33 +280,20 @@ func spawn(s spec, lock *os.File) (*child, *startFailure) {
 	unix.Close(ordersRead)
 	defer orders.Close()
 	if err != nil {
-		answer.Close()
+		from.Close()
 		return nil, shortage("start the keeper of the job", err)
 	}
-	k := &child{process: process{PID: pid}, answer: answer}
+	k := &child{process: process{PID: pid}, answer: &answer{from, json.NewDecoder(from)}}
 	if st, err := readStat(pid); err == nil {
 		k.Start = st.Start
 	}
 	orders.SetWriteDeadline(time.Now().Add(answerWithin))
 	if err := json.NewEncoder(orders).Encode(s); err != nil && !errors.Is(err, unix.EPIPE) {
 		k.abort()
-		answer.Close()
+		from.Close()
 		return nil, shortage("tell the keeper what to start", err)
 	}
 	return k, nil // a keeper that has died already is seen by its answer
-}
-
-// await reads the keeper's answer.
-func (k *child) await(ctx context.Context) (hello, error) {
-	var h hello
-	k.answer.SetReadDeadline(time.Now().Add(answerWithin))
-	stop := context.AfterFunc(ctx, func() { k.answer.SetReadDeadline(time.Unix(1, 0)) })
-	defer stop()
-	err := json.NewDecoder(k.answer).Decode(&h)
-	if err == nil && h.Started == nil && h.Failure == nil {
-		err = errors.New("the answer is empty")
-	}
-	return h, err
 }
 
 // abort ends a keeper that has not answered, and all that it may have started. It is stopped first,

@@ -257,6 +257,12 @@ func childMain(args []string) int {
 	case "later":
 		time.Sleep(time.Duration(number(1)) * time.Millisecond)
 		fmt.Println("late words")
+	case "chatter": // prints lines, a little pause after each, and leaves with the code
+		for i := range number(1) {
+			fmt.Println("chatter", i)
+			time.Sleep(20 * time.Millisecond)
+		}
+		return number(2)
 	case "flood":
 		flood(number(1), number(2))
 	case "line":

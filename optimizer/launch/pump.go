@@ -109,7 +109,7 @@ func (r *rotated) open() bool {
 		return false
 	}
 	r.opened = now
-	f, err := os.OpenFile(r.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	f, err := os.OpenFile(r.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return false
 	}

@@ -1,0 +1,49 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Clear prepares a run directory for its removal: it refuses with ErrBusy while a process of its last
+// job lives, or may live where it cannot be seen (another container or machine), and removes the
+// cgroups that a dead keeper left. A directory in which no job was started needs nothing.
+func Clear(runDir string) error {
+	h, err := Find(runDir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err == nil {
+		if pid := living(h); pid > 0 {
+			return fmt.Errorf("process %d of its job runs: %w", pid, ErrBusy)
+		}
+	}
+	if keeperElsewhere(runDir) {
+		return fmt.Errorf("its keeper runs where it cannot be seen: %w", ErrBusy)
+	}
+	if state, err := os.ReadFile(filepath.Join(runDir, enforceFile)); err == nil {
+		if e, err := openEnforcer(state); err == nil {
+			return e.Remove()
+		}
+	}
+	return nil
+}
+
+// living is the pid of a living process of a job; 0 when there is none.
+func living(h Handle) int {
+	if now := bootID(); h.BootID != "" && now != "" && now != h.BootID {
+		return 0
+	}
+	for _, p := range []process{{h.PID, h.Start}, {h.KeeperPID, h.KeeperStart}, {h.StandbyPID, h.StandbyStart}} {
+		if p.alive() {
+			return p.PID
+		}
+	}
+	if left := Leftovers(h); len(left) > 0 {
+		return left[0]
+	}
+	return 0
+}

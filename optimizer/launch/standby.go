@@ -1,0 +1,128 @@
+package launch
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// keepRole is the argument that makes the standby's program the keeper.
+const keepRole = "keep"
+
+// briefing is what the standby needs to replace the keeper.
+type briefing struct {
+	Spec     spec          `json:"spec"` // without environment and recipe
+	Started  started       `json:"started"`
+	Began    time.Duration `json:"began_ns"` // monotonic
+	OOMStart uint64        `json:"oom_start"`
+}
+
+// standby is the parent of the keeper. It sleeps until the keeper ends. Should the keeper be killed,
+// the job's processes become its children (it is a subreaper), it has held their pipes all the while,
+// and it keeps the job in the keeper's place: output, time limit and exit record do not depend on
+// one process.
+type standby struct {
+	keeper int // pid
+	read   [2]int
+	brief  briefing
+	known  bool // the briefing has arrived: the job runs
+	poke   chan os.Signal
+}
+
+func standbyMain() int {
+	closeInherited(ordersFD)
+	s := &standby{poke: catchSignals()}
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		fmt.Fprintln(os.Stderr, "the job ends with its keeper:", err)
+	}
+	if f := s.start(); f != nil {
+		json.NewEncoder(os.NewFile(helloFD, "hello")).Encode(hello{Failure: f})
+		return 1
+	}
+	ReleaseMemory()
+	var status unix.WaitStatus
+	for {
+		if _, err := unix.Wait4(s.keeper, &status, 0, nil); err != unix.EINTR {
+			break
+		}
+	}
+	const panicked = 2
+	if status.Exited() && status.ExitStatus() < panicked || !s.known {
+		return status.ExitStatus()
+	}
+	fmt.Fprintf(os.Stderr, "the keeper (pid %d) has died: its standby continues\n", s.keeper)
+	return s.replace()
+}
+
+// start starts the keeper and waits until the job runs or will not.
+func (s *standby) start() *startFailure {
+	var out, errs, news [2]int
+	for _, p := range []*[2]int{&out, &errs, &news} {
+		if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+			return shortage("make a pipe for the job", err)
+		}
+	}
+	s.read = [2]int{out[0], errs[0]}
+	for _, fd := range s.read {
+		if err := unix.SetNonblock(fd, true); err != nil {
+			return shortage("make a pipe for the job", err)
+		}
+	}
+	self := append(os.Args[:len(os.Args):len(os.Args)], keepRole)
+	pid, err := syscall.ForkExec(self[0], self, &syscall.ProcAttr{
+		Dir: "/",
+		Env: os.Environ(),
+		Files: []uintptr{0, 1, 2, helloFD, lockFD, ordersFD, uintptr(out[0]), uintptr(out[1]), uintptr(errs[0]), uintptr(errs[1]),
+			uintptr(news[1])},
+		Sys: &syscall.SysProcAttr{Setsid: true},
+	})
+	for _, fd := range []int{ordersFD, out[1], errs[1], news[1]} {
+		unix.Close(fd)
+	}
+	if err != nil {
+		return shortage("start the keeper of the job", err)
+	}
+	s.keeper = pid
+	from := os.NewFile(uintptr(news[0]), "briefing")
+	s.known = json.NewDecoder(from).Decode(&s.brief) == nil
+	from.Close()
+	return nil
+}
+
+// replace does what is left of the keeper's work.
+func (s *standby) replace() int {
+	b := s.brief
+	k := &keeper{spec: b.Spec, handle: b.Started.Handle, missing: b.Started.Missing, began: b.Began, oomStart: b.OOMStart,
+		hello: os.NewFile(helloFD, "hello"), poke: s.poke, main: process{b.Started.Handle.PID, b.Started.Handle.Start}}
+	for _, fd := range s.read {
+		k.readers = append(k.readers, os.NewFile(uintptr(fd), "output"))
+	}
+	self, err := readStat(os.Getpid())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "read own start time:", err)
+		return 1
+	}
+	k.attach(self.process)
+	var c control
+	if readJSON(filepath.Join(k.dir, controlFile), &c) == nil && c.Checkpoints > 0 {
+		// The keeper has passed the requests on: another signal might tear what the job writes.
+		k.watch.checkpoints, k.watch.askedAt = c.Checkpoints, monotonic()
+	}
+	k.copyOutput()
+	k.keep()
+	return k.finish()
+}
+
+// brief tells the standby what it needs to replace this keeper.
+func (k *keeper) brief(s started) {
+	to := os.NewFile(briefFD, "briefing")
+	defer to.Close()
+	if err := json.NewEncoder(to).Encode(briefing{Spec: k.spec, Started: s, Began: k.began, OOMStart: k.oomStart}); err != nil {
+		fmt.Fprintln(os.Stderr, "brief the standby:", err)
+	}
+}

@@ -1,0 +1,180 @@
+package launch
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// killKeepers kills the standby and the keeper of a job, in the order in which neither is replaced.
+func killKeepers(t *testing.T, h Handle) {
+	t.Helper()
+	for what, p := range map[string]process{"the standby": {h.StandbyPID, h.StandbyStart}, "the keeper": {h.KeeperPID, h.KeeperStart}} {
+		if err := p.signal(unix.SIGSTOP); err != nil {
+			t.Fatalf("stop %s: %v", what, err)
+		}
+	}
+	for what, p := range map[string]process{"the standby": {h.StandbyPID, h.StandbyStart}, "the keeper": {h.KeeperPID, h.KeeperStart}} {
+		p.signal(unix.SIGKILL)
+		unix.Wait4(p.PID, nil, 0, nil) // the standby may be our child
+		mustEnd(t, p, what)
+	}
+}
+
+func killKeeper(t *testing.T, h Handle) {
+	t.Helper()
+	p := process{h.KeeperPID, h.KeeperStart}
+	if err := p.signal(unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	mustEnd(t, p, "the keeper")
+}
+
+// Case 49: the keeper alone is killed while the job prints. The job goes on, nothing that it prints
+// later is lost, and how it ended is known.
+func TestCase49KeeperKilledWhileTheJobPrints(t *testing.T) {
+	t.Parallel()
+	j := start(t, testLocal(), testCommand(t, "chatter", "40", "7"))
+	says(t, j, "chatter 5")
+	killKeeper(t, j.Handle())
+	killedAt := output(t, j.Handle().RunDir, stdoutFile)
+	e := waitEnd(t, j)
+	if e.Reason != Exited || e.Code != 7 {
+		t.Errorf("exit = %+v, want exited with code 7", e)
+	}
+	text := output(t, j.Handle().RunDir, stdoutFile)
+	if !strings.Contains(text, "chatter 39\n") {
+		t.Errorf("the last line is missing; output: %q", text)
+	}
+	if len(text) <= len(killedAt) {
+		t.Error("nothing was copied after the death of the keeper: the test has tested nothing")
+	}
+	if e.Ran < 400*time.Millisecond {
+		t.Errorf("ran for %v, want the whole life of the job", e.Ran)
+	}
+}
+
+// Case 48: agent and keeper are dead, the job ends: its end is on record with its own time.
+func TestCase48EndsWithoutAgentAndKeeper(t *testing.T) {
+	t.Parallel()
+	a, h := agent(t, testCommand(t, "term", "9"))
+	began := time.Now()
+	a.Process.Kill()
+	a.Wait()
+	killKeeper(t, h)
+	time.Sleep(500 * time.Millisecond)
+	ran := time.Since(began)
+	if err := (process{h.PID, h.Start}).signal(unix.SIGTERM); err != nil {
+		t.Fatalf("the job did not outlive agent and keeper: %v", err)
+	}
+	mustEnd(t, process{h.StandbyPID, h.StandbyStart}, "the standby")
+	j := adopt(t, h)
+	select {
+	case <-j.Done():
+	default:
+		t.Fatal("Done is open for a job whose end is on record")
+	}
+	if e := j.Exit(); e.Reason != Exited || e.Code != 9 || e.Ran < ran-100*time.Millisecond {
+		t.Errorf("exit = %+v, want exited with code 9 after %v", e, ran)
+	}
+}
+
+// Case 48: agent and keeper are dead, the job lives: its time limit still holds.
+func TestCase48LimitHoldsWithoutAgentAndKeeper(t *testing.T) {
+	t.Parallel()
+	c := testCommand(t, "deaf")
+	c.StopAfter, c.Grace = time.Second, 300*time.Millisecond
+	a, h := agent(t, c)
+	a.Process.Kill()
+	a.Wait()
+	killKeeper(t, h)
+	mustEnd(t, process{h.PID, h.Start}, "the job that nothing but its standby guards")
+	mustEnd(t, process{h.StandbyPID, h.StandbyStart}, "the standby")
+	if e, ok := ReadExit(h); !ok || e.Reason != Stopped || e.Ran < time.Second || e.Ran > 10*time.Second {
+		t.Errorf("exit record %+v, %v; want stopped after a second or a little more", e, ok)
+	}
+}
+
+// An agent that adopts the job of a dead keeper commands the standby.
+func TestStandbyObeysTheNextAgent(t *testing.T) {
+	t.Parallel()
+	a, h := agent(t, testCommand(t, "term", "42"))
+	a.Process.Kill()
+	a.Wait()
+	killKeeper(t, h)
+	j := adopt(t, h)
+	if err := j.SetStopAfter(time.Hour); err != nil {
+		t.Errorf("SetStopAfter: %v", err)
+	}
+	if pids, err := j.PIDs(); err != nil || !contains(pids, h.PID) {
+		t.Errorf("PIDs() = %v, %v; want the job %d among them", pids, err, h.PID)
+	}
+	says(t, j, "ready")
+	if e, err := j.Stop(context.Background(), 10*time.Second); err != nil || e.Reason != Stopped || e.Code != 42 {
+		t.Errorf("exit = %+v, %v; want stopped with code 42", e, err)
+	}
+}
+
+// The standby alone is killed: the keeper and the job do not notice.
+func TestStandbyKilled(t *testing.T) {
+	t.Parallel()
+	j := start(t, testLocal(), testCommand(t, "chatter", "20", "3"))
+	h := j.Handle()
+	if err := (process{h.StandbyPID, h.StandbyStart}).signal(unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if e := waitEnd(t, j); e.Reason != Exited || e.Code != 3 {
+		t.Errorf("exit = %+v, want exited with code 3", e)
+	}
+}
+
+// Keeper, standby and agent are dead and the job has ended unseen: it is counted up to its last sign of life.
+func TestCase48LostJobCountsUpToItsLastSign(t *testing.T) {
+	t.Parallel()
+	a, h := agent(t, testCommand(t, "sleep"))
+	a.Process.Kill()
+	a.Wait()
+	killKeepers(t, h)
+	(process{h.PID, h.Start}).signal(unix.SIGKILL)
+	mustEnd(t, process{h.PID, h.Start}, "the job")
+	last := time.Now().Add(7 * time.Second) // a log that the job wrote to until then
+	log := filepath.Join(h.RunDir, "training.csv")
+	if err := os.WriteFile(log, []byte("epoch\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(log, last, last); err != nil {
+		t.Fatal(err)
+	}
+	j := adopt(t, h)
+	e := waitEnd(t, j)
+	if e.Reason != Lost || e.Ran < 7*time.Second || e.Ran > 30*time.Second || !strings.Contains(e.Detail, "training.csv") {
+		t.Errorf("exit = %+v, want lost after about 7 s by training.csv", e)
+	}
+}
+
+// Case 51: the run directory is removed while the job runs: how it ended is known all the same.
+func TestCase51RunDirectoryRemoved(t *testing.T) {
+	t.Parallel()
+	for name, killed := range map[string]bool{"by the keeper": false, "by its standby": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := start(t, testLocal(), testCommand(t, "term", "5"))
+			says(t, j, "ready")
+			if err := os.RemoveAll(j.Handle().RunDir); err != nil {
+				t.Fatal(err)
+			}
+			if killed {
+				killKeeper(t, j.Handle())
+			}
+			j.Signal(unix.SIGTERM)
+			if e := waitEnd(t, j); e.Reason != Exited || e.Code != 5 {
+				t.Errorf("exit = %+v, want exited with code 5", e)
+			}
+		})
+	}
+}

@@ -1,0 +1,40 @@
+package resources
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// staleAfter is how long an empty cgroup of ours may wait for the process that it was made for.
+const staleAfter = 2 * time.Minute
+
+// RemoveStale removes empty cgroups beside those of this job that another agent made and did not live to remove. It
+// returns their number.
+func (e *Enforcer) RemoveStale() (removed int) {
+	e.mu.Lock()
+	made := slices.Clone(e.s.Made)
+	e.mu.Unlock()
+	for _, own := range made {
+		entries, err := os.ReadDir(filepath.Dir(own))
+		if err != nil {
+			continue
+		}
+		for _, entry := range entries {
+			dir := filepath.Join(filepath.Dir(own), entry.Name())
+			info, err := entry.Info()
+			if err != nil || !entry.IsDir() || !strings.HasPrefix(entry.Name(), groupPrefix) || slices.Contains(made, dir) || time.Since(info.ModTime()) < staleAfter {
+				continue
+			}
+			if pids, err := groupPIDs(e.tree, dir); err != nil || len(pids) > 0 {
+				continue
+			}
+			if removeTree(e.tree, dir) == nil { // the kernel refuses one that is in use
+				removed++
+			}
+		}
+	}
+	return removed
+}
