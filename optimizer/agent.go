@@ -171,7 +171,6 @@ func (a Agent) Run(ctx context.Context, interrupts <-chan os.Signal) Result {
 	r.started = r.Clock.Monotonic()
 	r.openInstruments()
 	defer r.closeInstruments()
-	r.log.rememberOld()
 	first, label := r.firstAllocation()
 	select {
 	case s := <-interrupts:

@@ -138,7 +138,7 @@ func (r *run) refresh(final bool) {
 		rec.Training.TotalUnits = journal.Number(r.progress.Total)
 	}
 	rec.Training.Unit = r.progress.Unit
-	st := r.log.stats()
+	st := r.log.Stats()
 	rec.Log = journal.Log{Path: st.Path, Format: st.Format, Rows: st.Rows, BadRows: st.Bad}
 	for _, b := range st.FirstBad {
 		rec.Log.Bad = append(rec.Log.Bad, b.String())
