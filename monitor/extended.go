@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"sort"
 	"strconv"
@@ -28,7 +27,7 @@ func WriteExtended(dir string) error {
 	if err != nil {
 		return fail(err)
 	}
-	f, err := os.Open(filepath.Join(dir, "log.csv"))
+	f, _, err := OpenRegular(filepath.Join(dir, "log.csv"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return fail(ErrNoData)
 	}
@@ -85,7 +84,7 @@ func join(w *bufio.Writer, rows *csv.Reader, width, at int, decisions []decision
 
 // readDecisions reads the decision log, in order of time. No file is no decision.
 func readDecisions(path string) ([]decision, []string, error) {
-	f, err := os.Open(path)
+	f, _, err := OpenRegular(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, rlColumns, nil
 	}

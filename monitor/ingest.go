@@ -70,7 +70,7 @@ func (in *ingest) begin(path string, o TailOptions) error {
 	return nil
 }
 
-func setDefault[T int | int64](v *T, def T) {
+func setDefault[T int | int64 | time.Duration](v *T, def T) {
 	if *v <= 0 {
 		*v = def
 	}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 )
 
 // source is the bytes of a finished log from the beginning, uncompressed.
@@ -18,9 +17,9 @@ type source struct {
 	read int64        // bytes given since the beginning
 }
 
-// openSource opens a log; a pipe that has taken its place meanwhile does not block.
+// openSource opens a log.
 func openSource(path string) (*source, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+	file, _, err := OpenRegular(path)
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 )
@@ -160,53 +159,6 @@ func TestFrame(t *testing.T) {
 	if rows, err := RowsFromFrame(Frame(nil)); rows != nil || err != nil {
 		t.Errorf("rows of no frame: %v, %v", rows, err)
 	}
-}
-
-func TestDiscover(t *testing.T) {
-	dir := t.TempDir()
-	start := time.Now().Add(-time.Minute)
-	put := func(name, text string, age time.Duration) string {
-		path := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
-			t.Fatal(err)
-		}
-		at := start.Add(time.Minute - age)
-		if err := os.Chtimes(path, at, at); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	o := DiscoverOptions{Dirs: []string{dir}, Since: start}
-	found := func() string {
-		path, err := Discover(o)
-		if err != nil {
-			if !errors.Is(err, ErrNoData) || !strings.Contains(err.Error(), dir) {
-				t.Errorf("nothing found: %v", err)
-			}
-			return ""
-		}
-		rel, _ := filepath.Rel(dir, path)
-		return rel
-	}
-	want(t, "nothing", found(), "")
-	put("old.csv", header2+"1,0.5\n", 2*time.Minute)
-	want(t, "older than the start", found(), "")
-	put("data.csv", "name,price\nx,1\n", time.Second)
-	want(t, "any table", found(), "data.csv")
-	put("logs/version_0/metrics.csv", header2+"1,0.5\n", 30*time.Second)
-	want(t, "a log before a newer table", found(), "logs/version_0/metrics.csv")
-	put("out/trainer_state.json", `{"log_history": [{"epoch": 1, "loss": 2}]}`, 20*time.Second)
-	want(t, "newer", found(), "out/trainer_state.json")
-	put(".optimize/runs/x/samples.csv", header2, 0)
-	put("a/b/c/d/e/deep.csv", header2, 0)
-	put("notes.txt", header2, 0)
-	put("empty.csv", "", 0)
-	want(t, "hidden, deep, other, empty", found(), "out/trainer_state.json")
-	put("state/log.csv", header2+"1,0.5\n", 0)
-	o.Ignore = []string{filepath.Join(dir, "state"), filepath.Join(dir, "out", "trainer_state.json")}
-	want(t, "ignored", found(), "logs/version_0/metrics.csv")
-	o.Dirs = append(o.Dirs, filepath.Join(dir, "none"))
-	want(t, "a directory that is not there", found(), "logs/version_0/metrics.csv")
 }
 
 func TestWatch(t *testing.T) {

@@ -26,6 +26,9 @@ type TailOptions struct {
 	MaxBytes int64
 	// MaxRows bounds what one Poll returns, to within one read of 32 KiB; 0 means 4096.
 	MaxRows int
+	// MaxTime bounds how long one Poll parses lines, to within one read of 32 KiB; 0 means 50 ms. The reading of a JSON
+	// document is not bounded by it.
+	MaxTime time.Duration
 	// MaxLine is the longest line that is held; a longer one is skipped as bad. 0 means 1 MiB.
 	MaxLine int
 	// Resume continues where an earlier Tail on the same path stopped; nil starts at the beginning.
@@ -104,6 +107,7 @@ func Open(path string, o TailOptions) (*Tail, error) {
 	t := &Tail{resume: o.Resume, chunk: make([]byte, 32<<10)}
 	setDefault(&o.MaxBytes, 1<<20)
 	setDefault(&o.MaxRows, 4096)
+	setDefault(&o.MaxTime, 50*time.Millisecond)
 	if err := t.begin(path, o); err != nil {
 		return nil, fmt.Errorf("open training log %s: %w", path, err)
 	}
@@ -143,8 +147,8 @@ func (t *Tail) Poll(now time.Time) ([]Row, error) {
 	return rows, err
 }
 
-// Finish is a Poll for a log that nobody writes any more: a last line without a line end is taken too.
-// Call it until it returns no rows.
+// Finish is a Poll for a log that is no longer written: a last line without a line end is taken too. Call it until it
+// returns no rows, Stats().Behind is 0 and no error: a long line yields no row for many polls.
 func (t *Tail) Finish(now time.Time) ([]Row, error) {
 	rows, err := t.Poll(now)
 	if err != nil || t.closed || t.stats.Behind > 0 {
@@ -275,7 +279,8 @@ func (t *Tail) read() error {
 		return t.readDocument(false)
 	}
 	var total int64
-	for total < t.opts.MaxBytes && len(t.rows) < t.opts.MaxRows {
+	began := time.Now()
+	for total < t.opts.MaxBytes && len(t.rows) < t.opts.MaxRows && (total == 0 || time.Since(began) < t.opts.MaxTime) {
 		want := min(int64(len(t.chunk)), t.opts.MaxBytes-total)
 		at := t.lines.readTo()
 		n, err := t.follow.file.ReadAt(t.chunk[:max(want, 2)], at)

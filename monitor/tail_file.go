@@ -24,19 +24,10 @@ type follower struct {
 	head, tail []byte
 }
 
-// open opens the file at path; a pipe that has taken its place meanwhile does not block.
-func (f *follower) open(path string) error {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
-	if err != nil {
-		return err
-	}
-	info, err := file.Stat()
-	if err != nil {
-		file.Close()
-		return err
-	}
-	f.file, f.info = file, info
-	return nil
+// open opens the file at path.
+func (f *follower) open(path string) (err error) {
+	f.file, f.info, err = OpenRegular(path)
+	return err
 }
 
 func (f *follower) close() error {

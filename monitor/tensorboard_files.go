@@ -100,3 +100,8 @@ func eventFiles(dir string, entries []os.DirEntry) (files []string) {
 	}
 	return files
 }
+
+// hidden names directories that hold no event files of a training.
+func hidden(name string) bool {
+	return strings.HasPrefix(name, ".") || name == "__pycache__" || name == "node_modules" || name == "site-packages"
+}

@@ -174,7 +174,6 @@ func (a Agent) Run(ctx context.Context, interrupts <-chan os.Signal) Result {
 	r.started = r.Clock.Monotonic()
 	r.openInstruments()
 	defer r.closeInstruments()
-	r.log.rememberOld()
 	first, label := r.firstAllocation()
 	r.started = r.Clock.Monotonic() // the deadline counts from the launch, not from the preparations
 	select {

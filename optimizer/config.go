@@ -56,7 +56,7 @@ type Config struct {
 	Seed      int64  `json:"seed"`
 	SeedGiven bool   `json:"seed_given"` // false: the script's own seed
 
-	Log      string            `json:"log"`        // empty: $OPTIMIZER_LOG, else the newest CSV that the script writes
+	Log      string            `json:"log"`        // empty: $OPTIMIZER_LOG, else a table that the job was seen to write
 	Format   string            `json:"log_format"` // empty: by content
 	Columns  map[string]string `json:"columns"`    // further column aliases
 	Pattern  string            `json:"pattern"`    // progress pattern for stdout

@@ -142,7 +142,7 @@ func (r *run) refresh(final bool) {
 		rec.Training.TotalUnits = journal.Number(total)
 	}
 	rec.Training.Unit = r.progress.Unit
-	st := r.log.stats()
+	st := r.log.Stats()
 	rec.Log = journal.Log{Path: st.Path, Format: st.Format, Rows: st.Rows, BadRows: st.Bad}
 	for _, b := range st.FirstBad {
 		rec.Log.Bad = append(rec.Log.Bad, b.String())

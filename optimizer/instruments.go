@@ -68,7 +68,7 @@ func (r *run) openInstruments() {
 }
 
 func (r *run) closeInstruments() {
-	r.log.close()
+	r.log.Close()
 	r.sampler.sampler.Close()
 	r.tables.Close()
 }

@@ -203,7 +203,7 @@ func (r *run) startNext(ctx context.Context, l *leaving, exit launch.Exit) {
 // leftByItself is the end of a job that nobody asked to go.
 func (r *run) leftByItself(exit launch.Exit, now time.Duration) {
 	if exit.Reason == launch.Exited && exit.Code == 0 {
-		if rest, ok := r.progress.Remaining(); ok && rest > 0 && rest <= 1 && r.log.stats().Format == "stdout" {
+		if rest, ok := r.progress.Remaining(); ok && rest > 0 && rest <= 1 && r.log.Stats().Format == "stdout" {
 			// Lines such as "Epoch 4/4" announce a unit: the last one was under way, and the job ended well.
 			r.progress.Done = r.progress.Total
 		} else if ok && rest > 0 {

@@ -97,6 +97,7 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 	r.job = j
 	r.rec.Enforced = j.Enforced()
 	r.sampler.attach(j, a)
+	r.log.Attach(j)
 	r.noteAllocation(a, "launch", label)
 	if label == "run" && r.launches() == 1 {
 		r.stay(r.plan.Reason)

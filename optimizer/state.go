@@ -85,15 +85,12 @@ func (r *run) saveState() {
 	s := savedState{Config: r.Config, Argv: r.argv, Host: r.host, Limits: r.limits, Rates: r.rates, Baseline: r.baseline, Current: r.current,
 		Resumable: r.resumable, Need: r.needMemory, RestartS: r.restartS, StartupS: r.startupS, Progress: r.progress,
 		Meter: r.meter.State(), Guard: r.guard.State(), Phase: r.phase, Leaving: r.leaving, AdaptedAt: r.adaptedAt, Backoff: r.backoff, Failures: r.failures, OwnLog: r.log.own,
-		Joules: r.sampler.joules, LogPath: r.log.path, Elapsed: r.elapsed(), Monotonic: r.Clock.Monotonic(), BootID: bootID(), Ended: r.ended != nil}
+		Joules: r.sampler.joules, Elapsed: r.elapsed(), Monotonic: r.Clock.Monotonic(), BootID: bootID(), Ended: r.ended != nil}
 	if r.job != nil {
 		h := r.job.Handle()
 		s.Handle = &h
 	}
-	if r.log.tail != nil {
-		t := r.log.tail.State()
-		s.Log = &t
-	}
+	s.LogPath, s.Log = r.log.state()
 	if err := r.dir.SaveState(s); err != nil {
 		r.saidOnce(err)
 	}
@@ -213,13 +210,8 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 	r.base, r.started = s.Elapsed, r.Clock.Monotonic()
 	r.openInstruments()
 	r.sampler.joules = s.Joules
-	if s.OwnLog != "" {
-		r.log.own = s.OwnLog
-	}
-	if s.LogPath != "" && s.Log != nil {
-		r.log.options.Resume = s.Log
-		r.log.use(s.LogPath)
-		r.log.options.Resume = nil
+	if err := r.log.resume(&s, r.rec.StartedAt); err != nil {
+		r.warn(err.Error())
 	}
 	if note != "" {
 		r.event(Warning, "%s", note)
@@ -256,6 +248,7 @@ func (r *run) pickUp(ctx context.Context) error {
 	}
 	r.job = j
 	r.sampler.attach(j, r.current)
+	r.log.Attach(j)
 	r.event(Info, "adopted the running job (pid %d) of %s", j.Handle().PID, r.dir.ID())
 	r.rec.Enforced = j.Enforced()
 	if err := j.SetStopAfter(r.deadMan()); err != nil {

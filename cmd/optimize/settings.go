@@ -64,7 +64,7 @@ var settings = []setting{
 	{key: "cost.gpu_hour", also: []string{"resource.cost_per_gpu_hour"}, flag: "gpu-hour", kind: number, help: "`USD` per GPU and hour"},
 	{key: "cost.cpu_hour", also: []string{"resource.cost_per_cpu_hour"}, flag: "cpu-hour", kind: number, help: "`USD` per CPU and hour"},
 	{key: "cost.gb_hour", also: []string{"resource.cost_per_gb_hour"}, flag: "gb-hour", kind: number, help: "`USD` per GiB of memory and hour"},
-	{key: "monitor.log", flag: "log", kind: text, help: "the training log (default: $OPTIMIZER_LOG, else the newest *.csv that the script writes)"},
+	{key: "monitor.log", flag: "log", kind: text, help: "the training log (default: $OPTIMIZER_LOG, else a table that the script was seen to write)"},
 	{key: "monitor.log_format", flag: "log-format", kind: text, help: "format of the log (default: by its content)"},
 	{key: "monitor.columns", kind: table, help: "further names of log columns: theirs: ours"},
 	{key: "monitor.progress_pattern", flag: "progress-pattern", kind: text, help: "`REGEXP` for progress on stdout, groups epoch, total_epochs, step, total_steps, loss, accuracy"},

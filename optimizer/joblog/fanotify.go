@@ -1,0 +1,108 @@
+package joblog
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// closed is one report of the kernel: a process closed a file that it had open for writing.
+type closed struct {
+	pid  int
+	id   fileID
+	path string
+}
+
+// fanotify reports which process closed which file after writing. It needs CAP_SYS_ADMIN.
+type fanotify struct {
+	file   *os.File
+	marked map[uint64]bool // file systems, by device
+}
+
+// openFanotify fails without the privilege; then there is no such evidence.
+func openFanotify() (*fanotify, error) {
+	// O_NONBLOCK: the kernel opens each reported file for us, and a pipe must not hold it.
+	fd, err := unix.FanotifyInit(unix.FAN_CLASS_NOTIF|unix.FAN_CLOEXEC|unix.FAN_NONBLOCK, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_LARGEFILE|unix.O_NONBLOCK)
+	if err != nil {
+		return nil, fmt.Errorf("open fanotify: %w", err)
+	}
+	return &fanotify{file: os.NewFile(uintptr(fd), "fanotify"), marked: map[uint64]bool{}}, nil
+}
+
+// watch reports the closing of all files on the file system that holds a directory.
+func (f *fanotify) watch(dir string) error {
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err != nil {
+		return fmt.Errorf("watch %s: %w", dir, err)
+	}
+	if f.marked[st.Dev] {
+		return nil
+	}
+	conn, err := f.file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	err = unix.EINVAL
+	for _, scope := range []uint{unix.FAN_MARK_FILESYSTEM, unix.FAN_MARK_MOUNT} {
+		if e := conn.Control(func(fd uintptr) {
+			err = unix.FanotifyMark(int(fd), unix.FAN_MARK_ADD|scope, unix.FAN_CLOSE_WRITE, unix.AT_FDCWD, dir)
+		}); e != nil {
+			return e
+		}
+		if err == nil {
+			f.marked[st.Dev] = true
+			return nil
+		}
+	}
+	return fmt.Errorf("watch %s: %w", dir, err)
+}
+
+// read calls each with every report until the file is closed. lost is called when the kernel dropped some.
+func (f *fanotify) read(each func(closed), lost func()) {
+	buf := make([]byte, 16<<10)
+	for {
+		n, err := f.file.Read(buf)
+		if err != nil {
+			return
+		}
+		for b := buf[:n]; len(b) >= int(unsafe.Sizeof(unix.FanotifyEventMetadata{})); {
+			length := int(binary.NativeEndian.Uint32(b))
+			if length < int(unsafe.Sizeof(unix.FanotifyEventMetadata{})) || length > len(b) {
+				break
+			}
+			m := (*unix.FanotifyEventMetadata)(unsafe.Pointer(&b[0]))
+			switch {
+			case m.Fd < 0:
+				lost()
+			case int(m.Pid) == os.Getpid():
+				unix.Close(int(m.Fd))
+			default:
+				if c, ok := describe(int(m.Fd)); ok {
+					c.pid = int(m.Pid)
+					each(c)
+				}
+				unix.Close(int(m.Fd))
+			}
+			b = b[length:]
+		}
+	}
+}
+
+func describe(fd int) (closed, bool) {
+	l, err := lookAtFD(fd, "", unix.AT_EMPTY_PATH)
+	if err != nil {
+		return closed{}, false
+	}
+	path, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
+	if err != nil {
+		return closed{}, false
+	}
+	return closed{id: l.id, path: strings.TrimSuffix(path, " (deleted)")}, true
+}
+
+func (f *fanotify) Close() error { return f.file.Close() }

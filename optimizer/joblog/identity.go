@@ -1,0 +1,106 @@
+package joblog
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// fileID names a file for good: an inode number alone may be used again for another file.
+type fileID struct {
+	major, minor uint32
+	inode        uint64
+	birth        int64 // ns since 1970; 0 where the file system does not tell
+}
+
+// look is what is known of a regular file without reading it.
+type look struct {
+	id       fileID
+	size     int64
+	modified time.Time
+}
+
+var errNotRegular = errors.New("not a regular file")
+
+// lookAt examines the file at a path, through symbolic links. It opens nothing.
+func lookAt(path string) (look, error) { return lookAtFD(unix.AT_FDCWD, path, 0) }
+
+func lookAtFD(fd int, path string, flags int) (look, error) {
+	var st unix.Statx_t
+	if err := unix.Statx(fd, path, flags|unix.AT_NO_AUTOMOUNT, unix.STATX_BASIC_STATS|unix.STATX_BTIME, &st); err != nil {
+		return look{}, err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return look{}, errNotRegular
+	}
+	l := look{id: fileID{major: st.Dev_major, minor: st.Dev_minor, inode: st.Ino}, size: int64(st.Size), modified: time.Unix(st.Mtime.Sec, int64(st.Mtime.Nsec))}
+	if st.Mask&unix.STATX_BTIME != 0 {
+		l.id.birth = st.Btime.Sec*1e9 + int64(st.Btime.Nsec)
+	}
+	return l, nil
+}
+
+// bornSince reports whether the file was made at or after a time; false where the file system does not tell.
+func (l look) bornSince(t time.Time) bool { return l.id.birth != 0 && l.id.birth >= t.UnixNano() }
+
+// maxRunsChecked bounds how many runs are looked at to recognise a state directory.
+const maxRunsChecked = 64
+
+// stateDirs recognises state directories: those that contain runs/*/run.json.
+type stateDirs struct{ known map[string]bool }
+
+// contain reports whether a file lies below a state directory.
+func (s *stateDirs) contain(path string) bool {
+	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
+		if s.is(dir) {
+			return true
+		}
+		if dir == filepath.Dir(dir) {
+			return false
+		}
+	}
+}
+
+func (s *stateDirs) is(dir string) bool {
+	if s.known[dir] {
+		return true
+	}
+	f, err := os.Open(filepath.Join(dir, "runs"))
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	names, _ := f.Readdirnames(maxRunsChecked)
+	for _, name := range names {
+		if info, err := os.Lstat(filepath.Join(dir, "runs", name, "run.json")); err == nil && info.Mode().IsRegular() {
+			if s.known == nil {
+				s.known = map[string]bool{}
+			}
+			s.known[dir] = true
+			return true
+		}
+	}
+	return false
+}
+
+// mayBeLog reports whether a path could be that of a training log: by its name, and not in a directory of programs.
+func mayBeLog(path string) bool {
+	name := strings.ToLower(filepath.Base(path))
+	switch filepath.Ext(name) {
+	case ".csv", ".tsv", ".jsonl", ".ndjson":
+	default:
+		if name != "trainer_state.json" {
+			return false
+		}
+	}
+	for _, part := range strings.Split(filepath.Dir(path), string(filepath.Separator)) {
+		if part == "site-packages" || part == "node_modules" || part == "__pycache__" {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,67 @@
+package joblog
+
+import (
+	"fmt"
+	"time"
+
+	"trainopt/monitor"
+)
+
+// reached is how far a source of progress has come.
+type reached struct {
+	rows          int
+	epoch, epochs float64 // complete epochs and how many there are; 0 when unknown
+	step, steps   float64
+	results       bool // a row had a loss, an accuracy, a time or a total
+}
+
+// resultColumns are those that a training log has beside its position; a table of data has none of them.
+var resultColumns = []monitor.Column{monitor.TrainLoss, monitor.TestLoss, monitor.TrainAccuracy, monitor.TestAccuracy, monitor.EpochTime,
+	monitor.TimeSoFar, monitor.Throughput, monitor.TotalEpochs, monitor.TotalSteps}
+
+func (p *reached) add(rows []monitor.Row) {
+	p.rows += len(rows)
+	for i := range rows {
+		r := &rows[i]
+		for column, to := range map[monitor.Column]*float64{monitor.Epoch: &p.epoch, monitor.TotalEpochs: &p.epochs, monitor.Step: &p.step, monitor.TotalSteps: &p.steps} {
+			if v, ok := r.Value(column); ok {
+				*to = max(*to, v)
+			}
+		}
+		for _, c := range resultColumns {
+			if _, ok := r.Value(c); ok {
+				p.results = true
+			}
+		}
+	}
+}
+
+// advances reports whether the source tells where the training is.
+func (p reached) advances() bool { return p.epoch > 0 || p.step > 0 || p.epochs > 0 || p.steps > 0 }
+
+// Bounds of what a training log may say.
+const (
+	bareRate    = 100.0 // epochs or steps a second of a table without a result
+	bareAtLeast = 1000.0
+	aheadFactor = 10.0 // how many times further than the output a log may be
+)
+
+// doubt gives the reason why a discovered file is not the log of this training; empty when it may be. output is what the
+// training has printed, took how long it has run.
+func doubt(file, output reached, took time.Duration) string {
+	most := max(file.epoch, file.step)
+	switch {
+	case output.epochs > 0 && file.epoch > output.epochs+1:
+		return fmt.Sprintf("it has epoch %g, the output says %g in all", file.epoch, output.epochs)
+	case output.epoch > 0 && file.epoch > aheadFactor*(output.epoch+1):
+		return fmt.Sprintf("it has epoch %g, the output says %g", file.epoch, output.epoch)
+	case !file.results && output.advances():
+		return "it has no result of a training, and the output tells the progress"
+	case !file.results && most > bareAtLeast && most > bareRate*max(took.Seconds(), 1):
+		return fmt.Sprintf("it has no result of a training and %g rows of progress in %.3g s", most, took.Seconds())
+	}
+	return ""
+}
+
+// stalled reports whether a source has stopped where the output goes on.
+func stalled(file, output reached) bool { return file.epoch > 0 && output.epoch > 2*file.epoch+2 }

@@ -1,0 +1,395 @@
+package joblog
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"time"
+
+	"trainopt/monitor"
+)
+
+// Rows is a further source of progress that the job itself provides, such as an observer inside the training.
+type Rows interface {
+	// Poll returns the new rows, oldest first; last is true after the end of the job.
+	Poll(now time.Time, last bool) ([]monitor.Row, error)
+	// Stats says what was read so far: with Rows above 0 the source is in use.
+	Stats() monitor.TailStats
+	Close() error
+}
+
+// Options say where a job's log may be. The zero value reads nothing but Stdout and Stderr, which must be given.
+type Options struct {
+	// Dir is the job's working directory, absolute. Script is the directory of its script; empty means Dir.
+	Dir, Script string
+	// Args is the job's command, for files that it names.
+	Args []string
+	// Stdout and Stderr are files with the job's output.
+	Stdout, Stderr string
+	// Named is the log that the user named, absolute; empty means none. Own is the file of $OPTIMIZER_LOG; empty means none.
+	Named, Own string
+	// Format and Columns are those of monitor.TailOptions, for log files.
+	Format  string
+	Columns map[string]string
+	// Pattern recognises progress lines in the output; nil means the built-in ones.
+	Pattern *regexp.Regexp
+	// Observer is nil when there is none. It is closed with the Reader.
+	Observer Rows
+	// WithoutReports leaves the kernel's reports of writers unused.
+	WithoutReports bool
+}
+
+// pollTime bounds how long one Poll of one file parses; a Reader polls up to four.
+const pollTime = 25 * time.Millisecond
+
+func (o *Options) tail() monitor.TailOptions {
+	return monitor.TailOptions{Format: o.Format, Aliases: o.Columns, MaxTime: pollTime}
+}
+
+// dirs are the directories below which a log is looked for.
+func (o *Options) dirs() []string {
+	if o.Script == "" || o.Script == o.Dir {
+		return []string{o.Dir}
+	}
+	return []string{o.Dir, o.Script}
+}
+
+// settle is how long the job may take to write its named log or $OPTIMIZER_LOG before a discovered file is used.
+const settle = 3 * time.Second
+
+// Reader reads the progress of one job from the best source.
+type Reader struct {
+	options Options
+	find    finder
+	out     *output
+	began   time.Time // of the job, on the caller's clock
+	lookAt  time.Time
+
+	named, own *file
+	found      *trial // the discovered log; nil until there is one
+	hold       []monitor.Row
+	source     Source
+	said       string
+	lastStep   float64 // up to which a document that moves was read at its place before
+}
+
+// file is a log whose path was agreed upon.
+type file struct {
+	path string
+	tail *monitor.Tail
+}
+
+// Open begins to collect evidence and takes note of the logs that are there before the job begins: of each, at most 64 KiB
+// are read. The error says that an option makes no sense.
+func Open(o Options, now time.Time) (*Reader, error) {
+	out, err := openOutput(o.Stdout, o.Stderr, o.Pattern)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := monitor.Open("", o.tail()); err != nil {
+		out.close()
+		return nil, err
+	}
+	r := &Reader{options: o, out: out}
+	r.find = finder{options: &r.options, writers: newWriters(append(o.dirs(), filepath.Dir(o.Stdout)), !o.WithoutReports)}
+	r.begin(now)
+	return r, nil
+}
+
+func (r *Reader) begin(now time.Time) {
+	r.began = now
+	f := &r.find
+	f.start = time.Now() // file times are compared with it
+	f.past = remember([]string{r.options.Named}, r.options.dirs())
+	f.account, f.trials, f.refused = newAccounting(), map[string]*trial{}, map[fileID]string{}
+	r.named, r.own = agreed(r.options.Named), agreed(r.options.Own)
+}
+
+func agreed(path string) *file {
+	if path == "" {
+		return nil
+	}
+	return &file{path: path}
+}
+
+// Continue takes over a run that began earlier: what its logs hold since then is its own.
+func (r *Reader) Continue(own string, began time.Time) {
+	r.options.Own = own
+	r.own = agreed(own)
+	r.find.start, r.find.past = began, past{files: map[string]old{}}
+}
+
+// Attach names the job whose processes write the log: at each launch, and when a running job is adopted.
+func (r *Reader) Attach(job interface{ PIDs() ([]int, error) }) { r.find.writers.attach(job.PIDs) }
+
+// Restart forgets the log of a job that begins again from nothing, with another file for $OPTIMIZER_LOG.
+func (r *Reader) Restart(own string, now time.Time) {
+	r.closeLogs()
+	for path := range r.find.trials {
+		r.find.drop(path)
+	}
+	r.options.Own, r.source, r.lastStep = own, Source{}, 0
+	r.out.seen, r.out.lead = [2]reached{}, -1
+	r.begin(now)
+}
+
+// Poll returns the new rows of the source in use, oldest first. It reads a bounded amount, see Behind. An error comes with
+// the rows that could be read; the next Poll tries again.
+func (r *Reader) Poll(now time.Time) ([]monitor.Row, error) { return r.poll(now, false) }
+
+// Finish is a Poll after the end of the job: a line without an end is taken too. Call it until it returns no rows and Behind
+// is 0, or it returns an error and no rows.
+func (r *Reader) Finish(now time.Time) ([]monitor.Row, error) { return r.poll(now, true) }
+
+func (r *Reader) poll(now time.Time, last bool) ([]monitor.Row, error) {
+	printed, err := r.out.poll(now, last)
+	for _, f := range []*file{r.named, r.own} {
+		if f == nil {
+			continue
+		}
+		rows, e := r.pollFile(f, now, last)
+		if f.tail != nil && f.tail.Stats().Rows > 0 {
+			r.use(f.path, f.tail, map[bool]Evidence{true: Named, false: OwnLog}[f == r.named], nil)
+			return rows, e // what the others failed at is of no interest
+		}
+		err = errors.Join(err, e)
+	}
+	if o := r.options.Observer; o != nil {
+		rows, e := o.Poll(now, last)
+		if o.Stats().Rows > 0 {
+			r.source = Source{Path: o.Stats().Path, Format: o.Stats().Format, Evidence: Observed}
+			return rows, e
+		}
+		err = errors.Join(err, e)
+	}
+	if r.named == nil {
+		rows, e := r.pollFound(now, last)
+		if r.found != nil {
+			return rows, e
+		}
+		err = errors.Join(err, e)
+	}
+	if r.out.reached().rows > 0 {
+		r.use(r.out.leading().Stats().Path, r.out.leading(), Output, nil)
+	}
+	return printed, err
+}
+
+func (r *Reader) use(path string, t *monitor.Tail, e Evidence, others []string) {
+	r.source = Source{Path: path, Format: t.Stats().Format, Evidence: e, Others: others}
+}
+
+// pollFile reads a log whose path was agreed upon, from where this run's rows begin.
+func (r *Reader) pollFile(f *file, now time.Time, last bool) ([]monitor.Row, error) {
+	if f.tail == nil {
+		l, err := lookAt(f.path)
+		if errors.Is(err, errNotRegular) {
+			return nil, fmt.Errorf("read training log %s: %w", f.path, monitor.ErrNotRegular)
+		}
+		if err != nil {
+			return nil, nil
+		}
+		at, ok := r.find.past.offset(f.path, l, time.Time{})
+		if !ok {
+			return nil, nil
+		}
+		if f.tail, err = openAt(f.path, r.options.tail(), at); err != nil {
+			return nil, err
+		}
+	}
+	return read(f.tail, now, last)
+}
+
+// pollFound reads the discovered log, and looks for one.
+func (r *Reader) pollFound(now time.Time, last bool) (rows []monitor.Row, err error) {
+	took := now.Sub(r.began)
+	if (took >= settle && !now.Before(r.lookAt)) || last && r.found == nil {
+		began := time.Now()
+		if r.found != nil && !isDocument(r.found.path) {
+			r.check()
+		} else {
+			r.choose(r.find.look(now, r.out, took, last))
+		}
+		r.lookAt = now.Add(time.Second + 50*time.Since(began))
+	}
+	if r.found == nil {
+		return nil, nil
+	}
+	rows, r.hold = r.hold, nil
+	more, err := read(r.found.tail, now, last)
+	r.found.seen.add(more)
+	rows = r.passed(append(rows, more...))
+	why := doubt(r.found.seen, r.out.reached(), took)
+	if stalled(r.found.seen, r.out.reached()) {
+		why = "it does not grow while the output goes on"
+	}
+	if why != "" || isDocument(r.found.path) && r.out.reached().advances() {
+		if why != "" {
+			r.find.refuse(r.found.candidate, why)
+		}
+		r.found.tail.Close()
+		r.found = nil
+		return nil, err
+	}
+	r.use(r.found.path, r.found.tail, r.found.evidence, r.found.others)
+	return rows, err
+}
+
+// check brings the evidence for the log in use up to date, and leaves one that another process writes too.
+func (r *Reader) check() {
+	w := r.find.writers
+	w.scan()
+	e, foreign := w.of(r.found.look.id)
+	r.found.evidence = max(r.found.evidence, e)
+	if foreign {
+		r.find.refuse(r.found.candidate, sharedWords)
+		r.found.tail.Close()
+		r.found = nil
+	}
+}
+
+// isDocument reports whether a file is written whole at each checkpoint, and elsewhere each time. It tells less than the
+// output, and later.
+func isDocument(path string) bool { return filepath.Base(path) == "trainer_state.json" }
+
+// choose takes the best candidate when there is no log yet, and follows a document to its newest place.
+func (r *Reader) choose(ready []*trial) {
+	if len(ready) == 0 || isDocument(ready[0].path) && r.out.reached().advances() {
+		return
+	}
+	best := ready[0]
+	if r.found != nil {
+		if best.path == r.found.path || !isDocument(r.found.path) || !isDocument(best.path) || !best.look.modified.After(r.found.look.modified) {
+			return
+		}
+		r.lastStep = r.found.seen.step
+		r.found.tail.Close()
+	}
+	r.found = r.find.take(best.path)
+	r.hold = best.rows
+	r.found.rows = nil
+	for _, t := range ready[1:min(len(ready), 4)] {
+		r.found.others = append(r.found.others, t.path)
+	}
+}
+
+// passed leaves out rows of a document that an earlier place of it has given.
+func (r *Reader) passed(rows []monitor.Row) []monitor.Row {
+	if !isDocument(r.found.path) {
+		return rows
+	}
+	kept := rows[:0]
+	for _, row := range rows {
+		if step, ok := row.Value(monitor.Step); !ok || step > r.lastStep {
+			kept = append(kept, row)
+		}
+	}
+	return kept
+}
+
+// Changed returns the source of progress, and whether it is another than at the last call: then it is to be told.
+func (r *Reader) Changed() (Source, bool) {
+	s := r.source
+	s.Others = nil
+	if words := s.String(); s.Evidence != NoEvidence && words != r.said {
+		r.said = words
+		return r.source, true
+	}
+	return r.source, false
+}
+
+// Notes returns what was found out since the last call about files that are not used, one sentence each.
+func (r *Reader) Notes() []string {
+	notes := r.find.notes
+	r.find.notes = nil
+	return notes
+}
+
+// Source is where progress is read at present.
+func (r *Reader) Source() Source { return r.source }
+
+// Tail is the log file in use; nil while progress is read elsewhere.
+func (r *Reader) Tail() *monitor.Tail {
+	switch {
+	case r.source.Evidence == Named:
+		return r.named.tail
+	case r.source.Evidence == OwnLog:
+		return r.own.tail
+	case r.found != nil:
+		return r.found.tail
+	}
+	return nil
+}
+
+// Stats says what was read of the source in use.
+func (r *Reader) Stats() monitor.TailStats {
+	if t := r.Tail(); t != nil {
+		return t.Stats()
+	}
+	if r.source.Evidence == Observed {
+		return r.options.Observer.Stats()
+	}
+	return r.out.leading().Stats()
+}
+
+// Behind is how many bytes are there and not yet read, of all sources that are read.
+func (r *Reader) Behind() int64 {
+	n := r.out.behind()
+	for _, f := range []*file{r.named, r.own} {
+		if f != nil && f.tail != nil {
+			n += f.tail.Stats().Behind
+		}
+	}
+	if r.found != nil {
+		n += r.found.tail.Stats().Behind
+	}
+	if o := r.options.Observer; o != nil {
+		n += o.Stats().Behind
+	}
+	return n
+}
+
+// Resume continues with the log at a path where a state says, after a restart of the agent.
+func (r *Reader) Resume(path string, s monitor.TailState) error {
+	o := r.options.tail()
+	o.Resume = &s
+	t, err := monitor.Open(path, o)
+	if err != nil {
+		return err
+	}
+	switch {
+	case r.named != nil && r.named.path == path:
+		r.named.tail = t
+	case r.own != nil && r.own.path == path:
+		r.own.tail = t
+	default: // who writes it is seen again later
+		r.found = &trial{candidate: candidate{path: path, evidence: SoleWriter}, tail: t}
+		r.found.look, _ = lookAt(path)
+		r.use(path, t, SoleWriter, nil)
+	}
+	return nil
+}
+
+func (r *Reader) closeLogs() {
+	for _, f := range []*file{r.named, r.own} {
+		if f != nil && f.tail != nil {
+			f.tail.Close()
+		}
+	}
+	if r.found != nil {
+		r.found.tail.Close()
+	}
+	r.named, r.own, r.found, r.hold = nil, nil, nil, nil
+}
+
+// Close ends the reading.
+func (r *Reader) Close() error {
+	r.closeLogs()
+	r.find.close()
+	r.out.close()
+	if o := r.options.Observer; o != nil {
+		return o.Close()
+	}
+	return nil
+}
