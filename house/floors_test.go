@@ -30,13 +30,14 @@ var floors = map[string][]string{
 
 // below is the order inside optimizer: a package may import those to its right in the chain only.
 var below = map[string][]string{
-	"optimizer/job":     {},
-	"optimizer/plan":    {},
-	"optimizer/launch":  {},
-	"optimizer/journal": {"optimizer/plan", "optimizer/launch", "optimizer/journal/schema"},
-	"optimizer/history": {"optimizer/journal", "optimizer/plan", "optimizer/job"},
-	"optimizer/chart":   {},
-	"optimizer/page":    {"optimizer/chart"},
+	"optimizer/job":        {},
+	"optimizer/checkpoint": {},
+	"optimizer/plan":       {},
+	"optimizer/launch":     {},
+	"optimizer/journal":    {"optimizer/plan", "optimizer/launch", "optimizer/journal/schema"},
+	"optimizer/history":    {"optimizer/journal", "optimizer/plan", "optimizer/job"},
+	"optimizer/chart":      {},
+	"optimizer/page":       {"optimizer/chart"},
 
 	"optimizer/journal/schema":      {},
 	"optimizer/history/logs":        {"optimizer/history", "optimizer/job"},

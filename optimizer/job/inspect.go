@@ -112,6 +112,7 @@ func inspectPython(data []byte) Inspection {
 	ins.Replay = s.replay()
 	var note string
 	ins.Resumable, ins.StopSignal, note = s.resumable()
+	ins.HandlesInterrupt = s.handlesInterrupt()
 	var notes []string
 	ins.Reads, notes = s.reads(ins.Framework.Value, ins.GPU.Value == "yes")
 	if note != "" {

@@ -24,7 +24,7 @@ func TestInspectCorpus(t *testing.T) {
 		"bert_says_resnet.py": {"Framework": "huggingface@10", "Model": "bert@30", "Dataset": "squad@29", "GPU": "yes@18", "BatchSize": "16@12",
 			"Epochs": "3@13", "Entry": "main@25", "Resumable": "no@0", "Reads": "CUDA_VISIBLE_DEVICES OMP_NUM_THREADS", "MultiGPU": "", "Log": ""},
 		"imagenet_ddp.py": {"Framework": "pytorch@2", "Model": "densenet@10", "Dataset": "imagenet@9", "GPU": "yes@29", "MultiGPU": "DistributedDataParallel@30",
-			"BatchSize": "256@13", "Epochs": "90@12", "Entry": "main@39", "Resumable": "yes@23", "StopSignal": "SIGTERM@41"},
+			"BatchSize": "256@13", "Epochs": "90@12", "Entry": "main@39", "Resumable": "no@23", "StopSignal": "SIGTERM@41"},
 		"keras_mnist.py": {"Framework": "tensorflow@1", "Model": "cnn@6", "Dataset": "fashion-mnist@4", "GPU": "yes@1", "BatchSize": "64@9", "Epochs": "7@9",
 			"Entry": "__main__@9", "Log": "fashion.csv@10", "Resumable": "no@0"},
 		"lightning_vit.py": {"Framework": "lightning@1", "Model": "vit@10", "Dataset": "cifar100@21", "GPU": "yes@25", "MultiGPU": "lightning@25",
@@ -123,11 +123,12 @@ func TestResumableAndReplay(t *testing.T) {
 		}
 	}
 	for src, want := range map[string]string{
-		"import signal, torch\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ntorch.save(1, 'c')\ntorch.load('c')": "no",
-		"import signal, torch\nsignal.signal(signal.SIGINT, stop)\ntorch.save(1, 'c')\ntorch.load('c')":            "no",
-		"import signal, torch\nsignal.signal(signal.SIGUSR1, stop)\ntorch.save(1, 'c')":                            "no",
-		"import signal, json\nsignal.signal(signal.SIGUSR1, stop)\njson.dump(1, f)\nconfig = json.load(g)":         "no",
-		"import signal, torch\nsignal.signal(signal.SIGUSR1, stop)\ntorch.save(1, 'c')\nx = torch.load('c')":       "yes",
+		"import signal, torch\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ntorch.save(1, 'c')\ntorch.load('c')":                                         "no",
+		"import signal, torch\nsignal.signal(signal.SIGINT, stop)\ntorch.save(1, 'c')\ntorch.load('c')":                                                    "no",
+		"import signal, torch\nsignal.signal(signal.SIGUSR1, stop)\ntorch.save(1, 'c')":                                                                    "no",
+		"import signal, json\nsignal.signal(signal.SIGUSR1, stop)\njson.dump(1, f)\nconfig = json.load(g)":                                                 "no",
+		"import signal, torch\nsignal.signal(signal.SIGUSR1, stop)\ntorch.save(1, 'c')\nx = torch.load('c')":                                               "no",
+		"import os, signal, torch\nsignal.signal(signal.SIGUSR1, stop)\ntorch.save(1, 'c')\nif os.path.exists('c'):\n    epoch = torch.load('c')['epoch']": "yes",
 	} {
 		if ins := inspectPython([]byte(src)); ins.Resumable.Value != want {
 			t.Errorf("%q: resumable %q, want %q", src, ins.Resumable.Value, want)

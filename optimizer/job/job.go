@@ -20,8 +20,11 @@ type Inspection struct {
 	BatchSize Finding // default value found
 	Epochs    Finding
 	Entry     Finding // training entry point: function name
-	// Resumable is "yes" when the script both saves a checkpoint on a signal (or when told) and resumes from one.
+	// Resumable is "yes" when the script saves a checkpoint on a signal and, started again with the same command, resumes from
+	// it. Command.Resumption knows further ways.
 	Resumable Finding
+	// HandlesInterrupt is "yes" when the script ends its training loop in order on Ctrl-C (SIGINT).
+	HandlesInterrupt Finding
 	// Reads lists the contract's environment variables that the script reads, sorted; an allocation knob that is not
 	// among them cannot be expected to reach the script. Those that the script's libraries read for it are
 	// included (OMP_NUM_THREADS for PyTorch).

@@ -123,51 +123,6 @@ func (s *script) heaviest(clues []clue) Finding {
 	return s.found(best.value, best.line)
 }
 
-// option is one argparse, click or absl option with its default.
-type option struct {
-	names []string // without dashes, dashes as underscores
-	value []token  // default; nil when it has none
-	line  int
-}
-
-// readOptions lists the command-line options that the script declares.
-func (s *script) readOptions() []option {
-	var all []option
-	for i := range s.calls {
-		c := &s.calls[i]
-		var o option
-		switch last(c.callee) {
-		case "add_argument", "option", "Option", "add_option":
-			for _, a := range c.args {
-				if v, ok := onlyString(a.tokens); ok && a.key == "" {
-					o.names = append(o.names, strings.ReplaceAll(strings.TrimLeft(v, "-"), "-", "_"))
-				}
-			}
-			if d, ok := c.arg("dest"); ok {
-				if v, ok := onlyString(d); ok {
-					o.names = append(o.names, v)
-				}
-			}
-			o.value, _ = c.arg("default")
-		case "DEFINE_integer", "DEFINE_string", "DEFINE_float":
-			if first, ok := c.positional(0); ok {
-				if v, ok := onlyString(first); ok {
-					o.names = []string{v}
-				}
-			}
-			o.value, _ = c.positional(1)
-		}
-		if len(o.names) > 0 {
-			o.line = c.line
-			if len(o.value) > 0 {
-				o.line = int(o.value[0].line)
-			}
-			all = append(all, o)
-		}
-	}
-	return all
-}
-
 // value looks a name up among the script's assignments and option defaults: "device", "args.device",
 // "MODEL". It returns nil when nothing is known.
 func (s *script) value(dottedName string) []token {

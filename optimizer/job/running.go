@@ -71,29 +71,34 @@ var (
 	stateWord = regexp.MustCompile(`(?i)(checkpoint|ckpt|resume|snapshot)`)
 )
 
-// resumable is "yes" when the script saves on SIGUSR1 or SIGTERM and can go on from what it saved, else "no".
-// The second result is the signal that it saves on, the third a warning when it is nearly resumable.
+// resumable is "yes" when the script saves on SIGUSR1 or SIGTERM and, started again with the same command, continues from what it
+// saved; else "no". The second result is the signal that it saves on, the third a warning when it is nearly resumable.
 func (s *script) resumable() (is, stop Finding, warning string) {
-	aware := false // it speaks of checkpoints at all, in code
-	for n := range s.names {
-		aware = aware || stateWord.MatchString(n)
-	}
-	for _, t := range s.strings {
-		aware = aware || len(t.s) < 100 && stateWord.MatchString(t.s)
-	}
-	save, load := s.stateCall(saveCalls, dumpCalls, aware), s.stateCall(loadCalls, readCalls, aware)
+	save, load := s.stateCall(saveCalls, dumpCalls, s.aware()), s.stateCall(loadCalls, readCalls, s.aware())
 	stop = s.stopSignal()
 	switch {
-	case stop.Value != "" && s.says("OPTIMIZER_CHECKPOINT_DIR") && s.says("OPTIMIZER_RESUME"):
-		return s.found("yes", stop.Line), stop, "" // it keeps the protocol by name, however it writes its files
-	case save > 0 && load > 0 && stop.Value != "":
+	case s.protocol():
+		return s.found("yes", stop.Line), stop, "" // however it writes its files
+	case save > 0 && load > 0 && stop.Value != "" && s.loadsSnapshot().Value != "":
 		return s.found("yes", save), stop, ""
+	case save > 0 && load > 0 && stop.Value != "":
+		return s.found("no", save), stop, "the script saves on " + stop.Value + " but loads a checkpoint only when an argument says so: treated as not resumable without it"
 	case save > 0 && load > 0:
 		return s.found("no", save), stop, "the script saves and loads checkpoints but handles neither SIGUSR1 nor SIGTERM: treated as not resumable"
 	case stop.Value != "" && save > 0:
 		return s.found("no", save), stop, "the script saves on " + stop.Value + " but nothing in it loads what it saved: treated as not resumable"
 	}
 	return Finding{Value: "no"}, stop, ""
+}
+
+// aware holds for a script that mentions checkpoints in its code.
+func (s *script) aware() bool {
+	for n := range s.names {
+		if stateWord.MatchString(n) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(s.strings, func(t token) bool { return len(t.s) < 100 && stateWord.MatchString(t.s) })
 }
 
 // says reports whether a string of the code, not a comment, is exactly the given text.

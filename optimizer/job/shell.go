@@ -26,43 +26,11 @@ type pythonCommand struct {
 // findPython finds the Python script in an argv: behind environment assignments, wrappers (nohup, srun …)
 // and launchers (torchrun, accelerate launch, python -m torch.distributed.run).
 func findPython(argv []string) (pythonCommand, bool) {
-	for i, w := range argv {
-		if strings.HasSuffix(w, ".py") && !strings.HasPrefix(w, "-") && !strings.Contains(w, "=") {
-			return pythonCommand{script: w, args: argv[i+1:]}, true
-		}
-		n := filepath.Base(w)
-		if !isPythonName(n) && !launchers[n] || strings.HasPrefix(w, "-") {
-			continue
-		}
-		return pythonArguments(argv[i+1:], isPythonName(n))
+	l := readLine(argv)
+	if l.shell || l.script == "" && l.module == "" && l.code == "" {
+		return pythonCommand{}, false
 	}
-	return pythonCommand{}, false
-}
-
-// pythonArguments reads what follows the interpreter or launcher.
-func pythonArguments(rest []string, interpreter bool) (pythonCommand, bool) {
-	for i := 0; i < len(rest); i++ {
-		w := rest[i]
-		switch {
-		case interpreter && w == "-c" && i+1 < len(rest):
-			return pythonCommand{code: rest[i+1], args: rest[i+2:]}, true
-		case w == "-m" && i+1 < len(rest):
-			switch root(rest[i+1]) {
-			case "torch", "accelerate", "deepspeed", "horovod", "lightning", "pdb", "cProfile", "coverage", "trace":
-				interpreter = false // a launcher: the script comes later
-				i++
-				continue
-			}
-			return pythonCommand{module: rest[i+1], args: rest[i+2:]}, true
-		case strings.HasSuffix(w, ".py") && !strings.HasPrefix(w, "-"):
-			return pythonCommand{script: w, args: rest[i+1:]}, true
-		case interpreter && (w == "-W" || w == "-X"):
-			i++
-		case interpreter && !strings.HasPrefix(w, "-"):
-			return pythonCommand{script: w, args: rest[i+1:]}, true // a script without .py
-		}
-	}
-	return pythonCommand{}, false
+	return pythonCommand{script: l.script, module: l.module, code: l.code, args: argv[l.args:]}, true
 }
 
 // shellLine is one simple command of a shell script.

@@ -1,0 +1,343 @@
+package checkpoint
+
+import (
+	"cmp"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// File is one checkpoint: a file, or a directory of files.
+type File struct {
+	Path  string
+	Kind  Kind
+	Time  time.Time // of the last change
+	Bytes int64     // of a directory: of the files in it
+	// Step and Epoch are the progress in it, as its name or trainer_state.json says; NaN unknown.
+	Step, Epoch float64
+	// Complete is false while it is being written: it changed within Options.Settle, or a part of it is missing.
+	Complete bool
+	// Reported is true when the observer saw it being saved.
+	Reported bool
+}
+
+// Options of a Finder. The zero value searches nothing.
+type Options struct {
+	Roots  []string      // directories to search
+	Ignore []string      // directories that are not entered, such as the state directory
+	Settle time.Duration // how long a file must be unchanged to be complete; 0: 2 s
+	Depth  int           // directories below a root that are entered; 0: 4
+	// MaxEntries bounds the entries that one search looks at, over all roots; 0: 20,000.
+	MaxEntries int
+}
+
+// Finder finds the checkpoints that were written since its start. It is not safe for concurrent use. A search costs one stat
+// for each entry whose name may be that of a checkpoint.
+type Finder struct {
+	o        Options
+	began    time.Time
+	before   map[string]stamp
+	seen     map[string]history
+	reported map[string]bool
+}
+
+// stamp tells one state of a file from another.
+type stamp struct {
+	modified int64
+	bytes    int64
+}
+
+// history is what earlier searches saw of a path.
+type history struct {
+	last    stamp
+	since   time.Time // when last was first seen
+	changes int       // after the first sight
+}
+
+const (
+	defaultSettle     = 2 * time.Second
+	defaultDepth      = 4
+	defaultMaxEntries = 20_000
+	maxParts          = 1000 // files in a checkpoint directory
+	stateHead         = 16 << 10
+	stateFile         = "trainer_state.json"
+)
+
+// skipped are directories that hold no checkpoints of a training.
+var skipped = map[string]bool{".git": true, ".hg": true, "__pycache__": true, "node_modules": true, ".venv": true, "venv": true, "site-packages": true, ".cache": true, ".mypy_cache": true, ".ipynb_checkpoints": true}
+
+// NewFinder returns a Finder; call Start before the training starts.
+func NewFinder(o Options) *Finder {
+	if o.Settle == 0 {
+		o.Settle = defaultSettle
+	}
+	if o.Depth == 0 {
+		o.Depth = defaultDepth
+	}
+	if o.MaxEntries == 0 {
+		o.MaxEntries = defaultMaxEntries
+	}
+	f := &Finder{o: o, before: map[string]stamp{}, seen: map[string]history{}, reported: map[string]bool{}}
+	for i, p := range f.o.Ignore {
+		f.o.Ignore[i] = filepath.Clean(p)
+	}
+	return f
+}
+
+// Start remembers what exists, so that only what is written after counts. Without it, everything counts.
+func (f *Finder) Start(now time.Time) {
+	f.began = now
+	for _, c := range f.search() {
+		f.before[c.path] = c.stamp
+	}
+}
+
+// AddRoot searches a further directory from now on, such as one that the observer reported. What exists there with a time
+// before the start does not count.
+func (f *Finder) AddRoot(dir string) {
+	dir = filepath.Clean(dir)
+	if slices.Contains(f.o.Roots, dir) {
+		return
+	}
+	f.o.Roots = append(f.o.Roots, dir)
+	for _, c := range f.search() {
+		if _, ok := f.before[c.path]; !ok && c.stamp.modified < f.began.UnixNano() {
+			f.before[c.path] = c.stamp
+		}
+	}
+}
+
+// Report names a path that the training was seen to save. It counts whatever its name is, and wherever it is.
+func (f *Finder) Report(path string) { f.reported[filepath.Clean(path)] = true }
+
+// Find returns the checkpoints written since the start: incomplete ones before complete ones, those named best before others
+// (they need not be the newest state), then by time, step and path. So the last one is the newest to resume from, if it is
+// complete.
+func (f *Finder) Find(now time.Time) []File {
+	var out []File
+	found := f.search()
+	for _, p := range f.reportedOnly(found) {
+		if c, ok := look(p); ok {
+			found = append(found, c)
+		}
+	}
+	for _, c := range found {
+		old, known := f.before[c.path]
+		if known && old == c.stamp {
+			continue
+		}
+		h, again := f.seen[c.path]
+		switch {
+		case !again:
+			h = history{last: c.stamp, since: now}
+			if known {
+				h.changes = 1 // it existed at the start and was rewritten
+			}
+		case h.last != c.stamp:
+			h = history{last: c.stamp, since: now, changes: h.changes + 1}
+		}
+		f.seen[c.path] = h
+		if c.strength < Strong && !f.isReported(c.path) && h.changes == 0 {
+			continue
+		}
+		out = append(out, f.file(c, h, now))
+	}
+	slices.SortFunc(out, func(a, b File) int {
+		if a.Complete != b.Complete {
+			if a.Complete {
+				return 1
+			}
+			return -1
+		}
+		return cmp.Or(-cmp.Compare(best(a), best(b)), a.Time.Compare(b.Time), cmp.Compare(step(a), step(b)), cmp.Compare(a.Path, b.Path))
+	})
+	return out
+}
+
+// best is 1 for a checkpoint that is kept for its score.
+func best(f File) int {
+	if strings.Contains(strings.ToLower(filepath.Base(f.Path)), "best") {
+		return 1
+	}
+	return 0
+}
+
+func step(f File) float64 {
+	if math.IsNaN(f.Step) {
+		return -1
+	}
+	return f.Step
+}
+
+// Latest is the newest complete checkpoint of one of the kinds, of any kind where none is named; ok is false when there is
+// none.
+func Latest(files []File, kinds ...Kind) (latest File, ok bool) {
+	for _, c := range slices.Backward(files) {
+		if c.Complete && (len(kinds) == 0 || slices.Contains(kinds, c.Kind)) {
+			return c, true
+		}
+	}
+	return File{}, false
+}
+
+// candidate is a path whose name or report makes it a possible checkpoint.
+type candidate struct {
+	path     string
+	kind     Kind
+	strength Strength
+	dir      bool
+	stamp    stamp
+	parts    map[string]bool // file names in a directory
+}
+
+// file completes what is known of a candidate.
+func (f *Finder) file(c candidate, h history, now time.Time) File {
+	modified := time.Unix(0, c.stamp.modified)
+	out := File{Path: c.path, Kind: c.kind, Time: modified, Bytes: c.stamp.bytes, Reported: f.isReported(c.path)}
+	out.Step, out.Epoch = Progress(c.path)
+	out.Complete = c.stamp.bytes > 0 && (now.Sub(h.since) >= f.o.Settle || now.Sub(modified) >= f.o.Settle)
+	if c.dir && c.kind == HuggingFace && checkpointDir.MatchString(filepath.Base(c.path)) {
+		out.Complete = out.Complete && c.parts[stateFile]
+		if s, e := stateProgress(head(filepath.Join(c.path, stateFile))); !math.IsNaN(s) {
+			out.Step, out.Epoch = s, e
+		}
+	}
+	return out
+}
+
+// isReported holds for a path that was reported, or whose files were.
+func (f *Finder) isReported(path string) bool {
+	if f.reported[path] {
+		return true
+	}
+	for p := range f.reported {
+		if strings.HasPrefix(p, path+string(filepath.Separator)) {
+			return true
+		}
+	}
+	return false
+}
+
+// reportedOnly are the reported paths that a search did not find.
+func (f *Finder) reportedOnly(found []candidate) []string {
+	var out []string
+	for p := range f.reported {
+		if !slices.ContainsFunc(found, func(c candidate) bool {
+			return c.path == p || c.dir && strings.HasPrefix(p, c.path+string(filepath.Separator))
+		}) {
+			out = append(out, p)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// search looks through the roots, breadth first, so that a bound cuts off what is deepest.
+func (f *Finder) search() []candidate {
+	type place struct {
+		path  string
+		depth int
+	}
+	var found []candidate
+	var queue []place
+	for _, r := range f.o.Roots {
+		queue = append(queue, place{filepath.Clean(r), 0})
+	}
+	entered := map[string]bool{}
+	left := f.o.MaxEntries
+	for len(queue) > 0 && left > 0 {
+		p := queue[0]
+		queue = queue[1:]
+		if entered[p.path] || slices.Contains(f.o.Ignore, p.path) {
+			continue
+		}
+		entered[p.path] = true
+		for _, e := range list(p.path, left) {
+			left--
+			path := filepath.Join(p.path, e.Name())
+			if _, strength := Recognise(path, e.IsDir()); strength > None && !slices.Contains(f.o.Ignore, path) {
+				if c, ok := look(path); ok && (!c.dir || c.strength == Strong) {
+					found = append(found, c)
+					left -= len(c.parts)
+					continue
+				}
+			}
+			if e.IsDir() && p.depth < f.o.Depth && !skipped[e.Name()] {
+				queue = append(queue, place{path, p.depth + 1})
+			}
+		}
+	}
+	return found
+}
+
+// list reads at most limit entries of a directory.
+func list(dir string, limit int) []fs.DirEntry {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	entries, _ := f.ReadDir(limit)
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries
+}
+
+// look stats a regular file, or a directory and the files in it. Links are followed for files, never for directories.
+func look(path string) (c candidate, ok bool) {
+	c = candidate{path: path}
+	c.kind, c.strength = Recognise(path, false)
+	if c.kind == "" {
+		c.kind = Snapshot
+	}
+	st, err := os.Lstat(path)
+	if err == nil && st.Mode()&fs.ModeSymlink != 0 {
+		st, err = os.Stat(path)
+		if err == nil && st.IsDir() {
+			return c, false
+		}
+	}
+	switch {
+	case err != nil:
+		return c, false
+	case st.Mode().IsRegular():
+		c.stamp = stamp{st.ModTime().UnixNano(), st.Size()}
+		return c, true
+	case !st.IsDir():
+		return c, false // a pipe or a device
+	}
+	c.dir, c.parts = true, map[string]bool{}
+	c.kind, c.strength = Recognise(path, true)
+	c.stamp.modified = st.ModTime().UnixNano()
+	for _, e := range list(path, maxParts) {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
+			c.parts[e.Name()] = true
+			c.stamp.bytes += info.Size()
+			c.stamp.modified = max(c.stamp.modified, info.ModTime().UnixNano())
+			if c.strength == Weak && strings.HasPrefix(e.Name(), "random_states_") {
+				c.strength = Strong
+			}
+		}
+	}
+	return c, true
+}
+
+// head reads the beginning of a regular file; nil when it cannot. A file that was replaced by a pipe does not hold it up.
+func head(path string) []byte {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+		return nil
+	}
+	b := make([]byte, stateHead)
+	n, _ := f.Read(b)
+	return b[:n]
+}

@@ -1,0 +1,138 @@
+package checkpoint
+
+import (
+	"math"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Kind is what wrote a checkpoint, as far as its name tells.
+type Kind string
+
+// Kinds of checkpoints.
+const (
+	HuggingFace Kind = "hugging-face" // a directory checkpoint-500 with trainer_state.json
+	Lightning   Kind = "lightning"    // .ckpt
+	PyTorch     Kind = "pytorch"      // .pt, .pth, .pth.tar, .bin
+	Keras       Kind = "keras"        // .keras, .h5
+	Safetensors Kind = "safetensors"
+	Boosting    Kind = "boosting" // a model of XGBoost, LightGBM or CatBoost
+	SB3         Kind = "sb3"      // Stable-Baselines3: rl_model_4000_steps.zip
+	Snapshot    Kind = "snapshot" // any other file that is named a checkpoint or snapshot
+)
+
+// Strength is how much a name says that the file is a checkpoint.
+type Strength int
+
+const (
+	None   Strength = iota
+	Weak            // may be data: counts with evidence only
+	Strong          // named as a checkpoint
+)
+
+var (
+	checkpointDir = regexp.MustCompile(`^checkpoint[-_](\d+)$`)
+	accelerateDir = regexp.MustCompile(`^(step|epoch)_(\d+)$`)
+	strongName    = regexp.MustCompile(`(?i)(checkpoint|ckpt|snapshot|(^|[^a-z])(last|best|latest|model|weights?|net|policy|state)([^a-z]|$)|epoch|step|iter)`)
+	zipName       = regexp.MustCompile(`(?i)_(\d+)_steps\.zip$`)
+	modelName     = regexp.MustCompile(`(?i)(model|boost|booster|lgb|xgb|gbm)`)
+	stepWord      = regexp.MustCompile(`(?i)(?:step|iter|iteration)s?[-_=]?(\d+)`)
+	stepAfter     = regexp.MustCompile(`(?i)(\d+)[-_]?(?:steps?|iters?)(?:[^a-z]|$)`)
+	epochWord     = regexp.MustCompile(`(?i)(?:^|[^a-z])(?:epoch|ep|e)[-_=]?(\d+(?:\.\d+)?)`)
+	stateGlobal   = regexp.MustCompile(`"global_step":\s*(\d+)`)
+	stateEpoch    = regexp.MustCompile(`"epoch":\s*([0-9.eE+-]+)`)
+)
+
+// Recognise classifies a path by its name. dir says that it is a directory; a weak one is a checkpoint of accelerate only if it
+// contains random_states_0.pkl.
+func Recognise(path string, dir bool) (Kind, Strength) {
+	n := filepath.Base(path)
+	if dir {
+		if checkpointDir.MatchString(n) {
+			return HuggingFace, Strong
+		}
+		if accelerateDir.MatchString(n) {
+			return HuggingFace, Weak
+		}
+		return "", None
+	}
+	lower := strings.ToLower(n)
+	named := func(k Kind) (Kind, Strength) {
+		if strongName.MatchString(strings.TrimSuffix(lower, filepath.Ext(lower))) {
+			return k, Strong
+		}
+		return k, Weak
+	}
+	switch ext := filepath.Ext(lower); {
+	case strings.HasPrefix(n, ".") || strings.HasSuffix(lower, ".tmp") || strings.HasSuffix(lower, ".part"):
+		return "", None
+	case ext == ".ckpt":
+		return Lightning, Strong
+	case strings.HasSuffix(lower, ".pth.tar"):
+		return PyTorch, Strong
+	case ext == ".pt" || ext == ".pth" || ext == ".bin":
+		return named(PyTorch)
+	case ext == ".keras":
+		return Keras, Strong
+	case ext == ".h5" || ext == ".hdf5":
+		return named(Keras)
+	case ext == ".safetensors":
+		return named(Safetensors)
+	case zipName.MatchString(lower):
+		return SB3, Strong
+	case (ext == ".json" || ext == ".ubj" || ext == ".txt" || ext == ".cbm" || ext == ".model") && modelName.MatchString(lower):
+		return Boosting, Weak
+	case strings.HasPrefix(lower, "snapshot") || strings.HasPrefix(lower, "checkpoint") || strings.HasPrefix(lower, "ckpt"):
+		if ext == ".py" || ext == ".csv" || ext == ".log" || ext == ".yaml" || ext == ".yml" || ext == ".md" || ext == ".txt" {
+			return "", None
+		}
+		return Snapshot, Strong
+	}
+	return "", None
+}
+
+// Progress reads the step and the epoch out of a name such as epoch=3-step=400.ckpt, or of a directory checkpoint-500; NaN where
+// it has none. The number in ckpt_3.pt may be either and is not read.
+func Progress(path string) (step, epoch float64) {
+	n := filepath.Base(path)
+	if m := checkpointDir.FindStringSubmatch(n); m != nil {
+		return number(m[1]), math.NaN()
+	}
+	for strings.Contains(n, ".") && filepath.Ext(n) != "" && !isDigits(filepath.Ext(n)[1:]) {
+		n = strings.TrimSuffix(n, filepath.Ext(n))
+	}
+	step, epoch = math.NaN(), math.NaN()
+	if m := epochWord.FindStringSubmatch(n); m != nil {
+		epoch = number(m[1])
+	}
+	if m := stepWord.FindStringSubmatch(n); m != nil {
+		step = number(m[1])
+	} else if m := stepAfter.FindStringSubmatch(n); m != nil {
+		step = number(m[1])
+	}
+	return step, epoch
+}
+
+// stateProgress reads the step and the epoch from the head of a trainer_state.json, which is sorted by key.
+func stateProgress(head []byte) (step, epoch float64) {
+	step, epoch = math.NaN(), math.NaN()
+	if m := stateGlobal.FindSubmatch(head); m != nil {
+		step = number(string(m[1]))
+	}
+	if m := stateEpoch.FindSubmatch(head); m != nil {
+		epoch = number(string(m[1]))
+	}
+	return step, epoch
+}
+
+func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+
+func number(s string) float64 {
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil || v > 1e15 {
+		return math.NaN()
+	}
+	return v
+}

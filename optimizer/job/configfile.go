@@ -1,0 +1,226 @@
+package job
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// entryOf is one setting of a configuration file.
+type entryOf struct {
+	name  string // dotted, canonical: "trainer.max_epochs"
+	key   string // dotted, as written
+	value string
+	file  string // as the command line names it
+	line  int
+}
+
+const (
+	maxConfigBytes   = 1 << 20
+	maxConfigEntries = 10_000
+	maxConfigDepth   = 12
+)
+
+// readConfigs reads the configuration files that a program's arguments name, the last one first, and those of hydra.main.
+func (c *Command) readConfigs() []entryOf {
+	if c.inner != nil {
+		return nil
+	}
+	var out []entryOf
+	for _, w := range slices.Backward(c.words) {
+		if c.isConfig(w) {
+			out = append(out, readConfig(at(c.Dir, w.value), w.value)...)
+		}
+	}
+	return append(out, c.hydraConfig()...)
+}
+
+// isConfig holds for an argument that names a configuration file: --config x.yaml, config=train.conf, a JSON or YAML file alone,
+// or a Python file for a configurator.
+func (c *Command) isConfig(w word) bool {
+	ext := strings.ToLower(filepath.Ext(w.value))
+	switch ext {
+	case ".yaml", ".yml", ".json", ".conf", ".toml":
+	case ".py":
+		return w.form == positional && c.source != nil && c.source.configurator()
+	default:
+		return false
+	}
+	end := last(w.name)
+	return w.form == positional || end == "c" || end == "f" || strings.Contains(end, "conf") || strings.Contains(end, "cfg") || end == "args_file"
+}
+
+// readConfig reads a configuration file; nil when it cannot be read or understood.
+func readConfig(path, shown string) []entryOf {
+	st, err := os.Stat(path)
+	if err != nil || !st.Mode().IsRegular() || st.Size() > maxConfigBytes {
+		return nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil
+	}
+	var out []entryOf
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".py":
+		s := parse(string(data))
+		for _, a := range s.assignments {
+			if v, ok := s.literal(a.value); ok && a.how == assigned && a.scope == "" {
+				out = append(out, entryOf{canonical(a.target), a.target, v, shown, a.line})
+			}
+		}
+		slices.Reverse(out) // the last one counts
+	case ".conf", ".toml":
+		out = readKeyValues(string(data), shown)
+	default:
+		var doc yaml.Node
+		if yaml.Unmarshal(data, &doc) == nil {
+			walkConfig(&doc, "", shown, 0, &out)
+		}
+	}
+	return out
+}
+
+// walkConfig lists the scalar settings of a YAML or JSON document.
+func walkConfig(n *yaml.Node, prefix, file string, depth int, out *[]entryOf) {
+	if depth > maxConfigDepth || len(*out) >= maxConfigEntries {
+		return
+	}
+	switch n.Kind {
+	case yaml.DocumentNode:
+		for _, child := range n.Content {
+			walkConfig(child, prefix, file, depth, out)
+		}
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			walkConfig(n.Content[i+1], join(prefix, n.Content[i].Value), file, depth+1, out)
+		}
+	case yaml.ScalarNode:
+		*out = append(*out, entryOf{canonical(prefix), prefix, n.Value, file, n.Line})
+	}
+}
+
+func join(prefix, name string) string {
+	if prefix == "" {
+		return name
+	}
+	return prefix + "." + name
+}
+
+// readKeyValues reads lines of key = value with [sections], as LightGBM, XGBoost and TOML write them.
+func readKeyValues(text, file string) []entryOf {
+	var out []entryOf
+	section := ""
+	for i, l := range strings.Split(text, "\n") {
+		l, _, _ = strings.Cut(l, "#")
+		l = strings.TrimSpace(l)
+		if strings.HasPrefix(l, "[") {
+			section = strings.Trim(l, "[] ")
+			continue
+		}
+		if k, v, ok := strings.Cut(l, "="); ok && len(out) < maxConfigEntries {
+			key := join(section, strings.TrimSpace(k))
+			out = append(out, entryOf{canonical(key), key, strings.Trim(strings.TrimSpace(v), `"'`), file, i + 1})
+		}
+	}
+	return out
+}
+
+// hydraConfig reads the configuration of a script with hydra.main, and of the groups in its defaults list.
+func (c *Command) hydraConfig() []entryOf {
+	if c.source == nil {
+		return nil
+	}
+	for i := range c.source.calls {
+		call := &c.source.calls[i]
+		if call.full != "hydra.main" {
+			continue
+		}
+		text := func(key string) string {
+			t, _ := call.arg(key)
+			v, _ := onlyString(t)
+			return v
+		}
+		folder, main := text("config_path"), text("config_name")
+		groups := map[string]string{}
+		for _, w := range c.words {
+			switch {
+			case w.name == "config_name" || w.name == "cn":
+				main = w.value
+			case w.name == "config_path" || w.name == "cp":
+				folder = w.value
+			case w.form == pair:
+				groups[w.name] = w.value
+			}
+		}
+		folder = filepath.Join(filepath.Dir(c.Script), folder)
+		return hydraGroups(folder, main, groups)
+	}
+	return nil
+}
+
+// hydraGroups reads folder/main.yaml and folder/group/choice.yaml of its defaults; groups are the choices of the command line.
+func hydraGroups(folder, main string, groups map[string]string) []entryOf {
+	named := func(n string) string {
+		if filepath.Ext(n) == "" {
+			n += ".yaml"
+		}
+		return n
+	}
+	if main == "" || strings.Contains(main, "..") {
+		return nil
+	}
+	path := filepath.Join(folder, named(main))
+	out := readConfig(path, named(main))
+	data, err := os.ReadFile(path)
+	if err != nil || len(out) == 0 {
+		return out
+	}
+	var list struct {
+		Defaults []yaml.Node `yaml:"defaults"`
+	}
+	if yaml.Unmarshal(data, &list) != nil {
+		return out
+	}
+	for _, d := range list.Defaults[:min(len(list.Defaults), 50)] {
+		var one map[string]string
+		if d.Decode(&one) != nil {
+			continue
+		}
+		for group, choice := range one {
+			group = strings.TrimPrefix(strings.TrimPrefix(group, "override "), "optional ")
+			if chosen, ok := groups[canonical(group)]; ok {
+				choice = chosen
+			}
+			if choice == "" || strings.Contains(choice+group, "..") {
+				continue
+			}
+			file := filepath.Join(group, named(choice))
+			for _, e := range readConfig(filepath.Join(folder, file), file) {
+				prefix := strings.ReplaceAll(group, "/", ".")
+				e.name, e.key = join(canonical(prefix), e.name), join(prefix, e.key)
+				out = append(out, e)
+			}
+		}
+	}
+	return out
+}
+
+// accelerateRanks is num_processes in the configuration file of accelerate launch; 0 when it names none.
+func accelerateRanks(l launcher, argv []string, dir string) int {
+	for _, w := range l.words(argv) {
+		if w.name != "config_file" {
+			continue
+		}
+		for _, e := range readConfig(at(dir, w.value), w.value) {
+			if n, err := strconv.Atoi(e.value); err == nil && e.name == "num_processes" {
+				return n
+			}
+		}
+	}
+	return 0
+}
