@@ -33,19 +33,20 @@ type Allocation struct {
 	BatchSize int
 	// NumWorkers is the number of data-loader workers offered; 0 leaves the script's own.
 	NumWorkers int
+	// Threads is the size of the thread pools (OpenMP, BLAS) of each process; 0 leaves the job's own default.
+	Threads int
 }
 
-// Same reports whether two allocations are the same decision: equal counts, memory, batch and
-// workers. Which physical devices serve it does not matter.
+// Same reports whether two allocations are the same decision: equal counts, memory, batch, workers
+// and threads. Which physical devices serve it does not matter.
 func (a Allocation) Same(b Allocation) bool {
-	return a.GPUs == b.GPUs && a.CPUs == b.CPUs && a.Memory == b.Memory &&
-		a.BatchSize == b.BatchSize && a.NumWorkers == b.NumWorkers
+	return a.SameShape(b) && a.Memory == b.Memory && a.NumWorkers == b.NumWorkers
 }
 
-// SameShape compares what the speed of a job that has enough memory can depend on: GPUs, CPUs and batch. Memory,
-// workers and the devices chosen make no difference.
+// SameShape compares what the speed of a job that has enough memory can depend on: GPUs, CPUs, batch and threads.
+// Memory, workers and the devices chosen make no difference.
 func (a Allocation) SameShape(b Allocation) bool {
-	return a.GPUs == b.GPUs && a.CPUs == b.CPUs && a.BatchSize == b.BatchSize
+	return a.GPUs == b.GPUs && a.CPUs == b.CPUs && a.BatchSize == b.BatchSize && a.Threads == b.Threads
 }
 
 // String is one short phrase for people, such as "2 GPU, 8 CPU, 16 GiB, batch 256".
@@ -58,6 +59,9 @@ func (a Allocation) String() string {
 	if a.BatchSize > 0 {
 		parts = append(parts, fmt.Sprintf("batch %d", a.BatchSize))
 	}
+	if a.Threads > 0 {
+		parts = append(parts, fmt.Sprintf("%d thread%s", a.Threads, map[bool]string{true: "s"}[a.Threads > 1]))
+	}
 	return strings.Join(parts, ", ")
 }
 
@@ -68,11 +72,12 @@ type allocationJSON struct {
 	Memory     GiB      `json:"memory_gib"`
 	BatchSize  *int     `json:"batch_size"`
 	NumWorkers *int     `json:"num_workers"`
+	Threads    int      `json:"threads,omitempty"`
 }
 
-// MarshalJSON writes batch_size and num_workers as null when the script's own value holds.
+// MarshalJSON writes batch_size and num_workers as null, and omits threads, when the script's own value holds.
 func (a Allocation) MarshalJSON() ([]byte, error) {
-	j := allocationJSON{GPUs: a.GPUs, GPUIDs: a.GPUIDs, CPUs: a.CPUs, Memory: a.Memory}
+	j := allocationJSON{GPUs: a.GPUs, GPUIDs: a.GPUIDs, CPUs: a.CPUs, Memory: a.Memory, Threads: max(a.Threads, 0)}
 	if j.GPUIDs == nil {
 		j.GPUIDs = []string{}
 	}
@@ -91,7 +96,7 @@ func (a *Allocation) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &j); err != nil {
 		return err
 	}
-	*a = Allocation{GPUs: j.GPUs, CPUs: j.CPUs, Memory: j.Memory}
+	*a = Allocation{GPUs: j.GPUs, CPUs: j.CPUs, Memory: j.Memory, Threads: j.Threads}
 	if len(j.GPUIDs) > 0 {
 		a.GPUIDs = j.GPUIDs
 	}

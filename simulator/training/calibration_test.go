@@ -20,6 +20,8 @@ func TestIntervalsAreCalibrated(t *testing.T) {
 		"cpu two, measured":  {amdahlJob, []resources.Allocation{cpus(16), cpus(2)}, []resources.Allocation{cpus(16), cpus(2)}},
 		"cpu two, elsewhere": {amdahlJob, []resources.Allocation{cpus(16), cpus(2)}, []resources.Allocation{cpus(1), cpus(3), cpus(6), cpus(10)}},
 		"cpu three":          {amdahlJob, []resources.Allocation{cpus(16), cpus(1), cpus(4)}, []resources.Allocation{cpus(1), cpus(2), cpus(3), cpus(6), cpus(8), cpus(12)}},
+		"cpu contended, one": {contendedJob, []resources.Allocation{cpus(8)}, []resources.Allocation{cpus(8), cpus(1), cpus(2), cpus(4), cpus(16)}},
+		"cpu contended, two": {contendedJob, []resources.Allocation{cpus(8), cpus(1)}, []resources.Allocation{cpus(8), cpus(1), cpus(2), cpus(4), cpus(6)}},
 		"gpu one measured":   {polluxJob, []resources.Allocation{gpus(4, 8)}, []resources.Allocation{gpus(4, 8)}},
 		"gpu one, elsewhere": {polluxJob, []resources.Allocation{gpus(4, 8)}, []resources.Allocation{gpus(1, 8), gpus(2, 8), gpus(8, 16)}},
 		"gpu two, elsewhere": {polluxJob, []resources.Allocation{gpus(8, 8), gpus(1, 8)}, []resources.Allocation{gpus(2, 8), gpus(3, 8), gpus(4, 8), gpus(6, 8)}},

@@ -8,10 +8,11 @@
 // The statistical model, the same for every form of curve, for the mean log seconds per unit y of a
 // measured stretch of n units at allocation a:
 //
-//	y = log f(a; θ) + u(a) + d + e,   e ~ N(0, σ²/n)
+//	y = log f(a; θ) + u(a) + v(a) + d + e,   e ~ N(0, σ²/n)
 //
 // f is the parametric form (amdahl.go, pollux.go), u a smooth model discrepancy of relative size τ that
-// pulls the curve to where points were measured (discrepancy.go), d the drift of one stretch against the
+// pulls the curve to where points were measured (discrepancy.go), v an offset of a measured allocation alone, which is 0
+// unless its measurements contradict the form beyond chance: then they decide (contradicted), d the drift of one stretch against the
 // long run, of relative size δ with Student tails. θ, τ and δ have weakly informative priors and are
 // fitted together: maximum a posteriori, Laplace approximation, importance resampling (posterior.go).
 //

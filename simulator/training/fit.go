@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -37,6 +38,8 @@ const maxStretches = 32
 // It returns ErrNoData (errors.Is) when no unit is left, and an error for an unknown form. O(n³) in the number of
 // observations for each of about 3,000 evaluations; milliseconds for a dozen.
 func Fit(obs []Observation, o FitOptions) (*Model, error) {
+	peak := peakMemory(obs)
+	obs = slices.DeleteFunc(slices.Clone(obs), func(o Observation) bool { return o.LiveCut })
 	stretches, noise := summarise(obs)
 	if len(stretches) == 0 {
 		return nil, fmt.Errorf("fit performance model: %d observations: %w", len(obs), ErrNoData)
@@ -65,7 +68,7 @@ func Fit(obs []Observation, o FitOptions) (*Model, error) {
 	normaliseUnits(stretches, &ref)
 	m := &Model{
 		form: name, options: o, observed: obs, stretches: stretches, noise: noise,
-		samples: ref.samples, pointer: newPointer(stretches, ref.at), peak: peakMemory(obs),
+		samples: ref.samples, pointer: newPointer(stretches, ref.at), peak: peak,
 	}
 	ctx := formContext{ref: m.pointer.at(ref.at), gpusPerNode: o.GPUsPerNode}
 	m.curve, m.ref = newForm(ctx), ctx.ref
@@ -138,6 +141,8 @@ type draw struct {
 	waves [features]float64 // discrepancy, tau included
 	drift float64           // of the long remainder, the same for every allocation
 	delta float64
+	own   []float64 // offsets of the measured allocations, in the order of Model.places
+	pools float64   // offset of a choice of threads that was not measured
 }
 
 func (m *Model) fit(p *posterior) {
@@ -170,6 +175,7 @@ func (m *Model) fit(p *posterior) {
 	}
 	zs := p.sample(modes, values, m.options.Seed)
 	rng := rand.New(rand.NewPCG(m.options.Seed, 0xd1b54a32d192ed03))
+	m.places = p.places
 	m.draws = make([]draw, len(zs))
 	drift := stratifiedNormals(len(zs), rng)
 	for k, z := range zs {
@@ -193,15 +199,12 @@ func argmax(v []float64) int {
 // It reports whether any changed by more than 5 %.
 func (p *posterior) reweigh(z []float64) bool {
 	n := len(p.stretches)
-	if n < 4 {
-		return false
-	}
 	tau, delta := p.unpack(z)
 	tau, delta = min(tau, math.Exp(scalePriors[0].mean)), min(delta, math.Exp(scalePriors[1].mean))
-	if !p.covariance(tau, delta) {
-		return false
+	changed := p.contradicted(tau, delta)
+	if n < 4 || !p.covariance(tau, delta) {
+		return changed
 	}
-	changed := false
 	trust := make([]float64, n)
 	for i := range n {
 		e := make([]float64, n)
@@ -227,6 +230,55 @@ func (p *posterior) reweigh(z []float64) bool {
 	return changed
 }
 
+// contradicts is how many standard errors the measurements of one allocation must differ from what the form and the
+// other measurements predict before they decide over the form.
+const contradicts = 2
+
+// contradicted estimates the variance of each allocation's own offset from how far its measurements lie from what the
+// form, at the current parameters, and the measurements elsewhere predict, beyond chance (empirical Bayes). It reports
+// whether any changed by more than 5 %. One allocation alone contradicts nothing. O(allocations × n³).
+func (p *posterior) contradicted(tau, delta float64) bool {
+	if len(p.places) < 2 {
+		return false
+	}
+	changed, found := false, make([]float64, len(p.places))
+	member := make([]float64, len(p.stretches))
+	for g, at := range p.places {
+		before := p.own[g]
+		p.own[g] = 0
+		ok := p.covariance(tau, delta)
+		p.own[g], found[g] = before, before
+		if !ok {
+			continue
+		}
+		for i := range member {
+			member[i] = asNumber(p.place[i] == g)
+		}
+		forward(p.cov, member, member)
+		forward(p.cov, p.resid, p.half)
+		var precision, weighted float64
+		for i, x := range member {
+			precision += x * x
+			weighted += x * p.half[i]
+		}
+		offset := weighted / precision
+		found[g] = max(0, offset*offset-contradicts*contradicts/precision)
+		if at.threads > 0 {
+			found[g] = max(found[g], poolsVariance)
+		}
+		changed = changed || math.Abs(found[g]-before) > 0.05*before
+	}
+	copy(p.own, found)
+	return changed
+}
+
+func asNumber(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
 // stratifiedNormals are n normal numbers, one from each n-quantile, in random order.
 func stratifiedNormals(n int, rng *rand.Rand) []float64 {
 	out := make([]float64, n)
@@ -249,9 +301,13 @@ func (p *posterior) complete(z []float64, drift float64, rng *rand.Rand) draw {
 	offset := recalledOffset * rng.NormFloat64()
 	ok := p.covariance(tau, delta)
 	n := len(p.stretches)
+	for g := range p.places {
+		d.own = append(d.own, math.Sqrt(p.own[g])*rng.NormFloat64())
+	}
+	d.pools = math.Sqrt(poolsVariance) * rng.NormFloat64()
 	miss := make([]float64, n)
 	for i, s := range p.stretches {
-		miss[i] = p.resid[i] - level - dot(&prior, &p.phi[i]) - math.Sqrt(p.errorVariance(i, delta))*rng.NormFloat64()
+		miss[i] = p.resid[i] - level - dot(&prior, &p.phi[i]) - d.own[p.place[i]] - math.Sqrt(p.errorVariance(i, delta))*rng.NormFloat64()
 		if s.recalled {
 			miss[i] -= offset
 		}
@@ -265,6 +321,7 @@ func (p *posterior) complete(z []float64, drift float64, rng *rand.Rand) draw {
 	backward(p.cov, miss)
 	for i := range p.phi {
 		d.level += levelPrior * levelPrior * miss[i]
+		d.own[p.place[i]] += p.own[p.place[i]] * miss[i]
 		for j := range d.waves {
 			d.waves[j] += tau * tau * p.phi[i][j] * miss[i]
 		}

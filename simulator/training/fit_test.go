@@ -103,8 +103,9 @@ func TestOneObservationGivesAWideUsableModel(t *testing.T) {
 	if math.Abs(here.P50/2-1) > 0.03 || here.P95/here.P5 > 1.6 {
 		t.Errorf("at the measured point: %v, want close around 2", here)
 	}
-	if one.P5 < 1.7 || one.P5 > 4 || one.P95 < 8 || one.P95 > 25 {
-		t.Errorf("at 1 CPU: %v, want from hardly slower to eight times slower", one)
+	// Hardly slower, eight times slower, or, in one job of ten or so, faster without the others.
+	if one.P5 < 0.5 || one.P5 > 4 || one.P95 < 8 || one.P95 > 25 {
+		t.Errorf("at 1 CPU: %v, want from faster to eight times slower", one)
 	}
 	if !m.Extrapolates(cpus(1)) || m.Extrapolates(cpus(8)) {
 		t.Error("only what lies outside the measured range extrapolates")

@@ -62,6 +62,9 @@ type point struct {
 	// script's own holds.
 	batch float64
 	total bool // the batch is a total that is shared out, not the script's own per GPU
+	// threads is the size of the thread pools and given the CPUs beside them, where it was chosen: cpus is then the
+	// lesser of the two. Both are 0 for the job's own threads.
+	threads, given float64
 }
 
 // pointer makes points from allocations.
@@ -95,6 +98,10 @@ func (p pointer) at(a resources.Allocation) point {
 	out := point{cpus: float64(max(1, a.CPUs)), gpus: float64(max(0, a.GPUs)), batch: 1}
 	if b := localBatch(a); b > 0 && p.refBatch > 0 {
 		out.batch, out.total = b/p.refBatch, true
+	}
+	if a.Threads > 0 {
+		out.threads, out.given = float64(a.Threads), out.cpus
+		out.cpus = min(out.cpus, out.threads)
 	}
 	return out
 }

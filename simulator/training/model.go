@@ -22,6 +22,7 @@ type Model struct {
 	pointer   pointer
 	ref       point
 	curve     form
+	places    []point // measured
 	draws     []draw
 }
 
@@ -61,7 +62,22 @@ func (m *Model) drawAt(a resources.Allocation, k int) float64 {
 	}
 	p, d := m.pointer.at(a), &m.draws[k]
 	phi := feature(p)
-	return math.Exp(d.level + m.curve.logShape(d.nat, p) + dot(&phi, &d.waves) + d.drift*math.Hypot(d.delta, m.drift(p)))
+	return math.Exp(m.logAt(d, p, &phi, m.placeOf(p)) + d.drift*math.Hypot(d.delta, m.drift(p)))
+}
+
+// placeOf is the index of a measured point, -1 when it is not measured.
+func (m *Model) placeOf(p point) int { return slices.Index(m.places, p) }
+
+// logAt is log seconds per unit of one draw at a point, given its features and place.
+func (m *Model) logAt(d *draw, p point, phi *[features]float64, place int) float64 {
+	log := d.level + m.curve.logShape(d.nat, p) + dot(phi, &d.waves)
+	switch {
+	case place >= 0:
+		log += d.own[place]
+	case p.threads > 0:
+		log += d.pools
+	}
+	return log
 }
 
 // drift is the further drift at a point where gradients are exchanged between nodes and this run was not timed.
@@ -80,11 +96,10 @@ func (m *Model) timedAt(p point) bool {
 // logDraws are log seconds per unit without the drift of the remainder.
 func (m *Model) logDraws(a resources.Allocation) []float64 {
 	p := m.pointer.at(a)
-	phi := feature(p)
+	phi, place := feature(p), m.placeOf(p)
 	out := make([]float64, len(m.draws))
 	for k := range m.draws {
-		d := &m.draws[k]
-		out[k] = d.level + m.curve.logShape(d.nat, p) + dot(&phi, &d.waves)
+		out[k] = m.logAt(&m.draws[k], p, &phi, place)
 	}
 	return out
 }

@@ -14,4 +14,7 @@ type Observation struct {
 	PeakMemoryGiB float64
 	// Recalled is true for observations of an earlier run: they weigh less than this run's own.
 	Recalled bool
+	// LiveCut is true where the CPUs of a running process were changed: its thread pools keep their size, so the pace is
+	// no evidence for a launch at that allocation, and Fit uses the peak of the memory alone.
+	LiveCut bool
 }

@@ -117,11 +117,10 @@ type OwnRun struct{ Seconds, USD, Share float64 }
 // median is the posterior median of the seconds per unit, by a sample of the draws.
 func (m *Model) median(a resources.Allocation) float64 {
 	p := m.pointer.at(a)
-	phi := feature(p)
+	phi, place := feature(p), m.placeOf(p)
 	var out [31]float64
 	for i := range out {
-		d := &m.draws[i*len(m.draws)/len(out)]
-		out[i] = d.level + m.curve.logShape(d.nat, p) + dot(&phi, &d.waves)
+		out[i] = m.logAt(&m.draws[i*len(m.draws)/len(out)], p, &phi, place)
 	}
 	slices.Sort(out[:])
 	return math.Exp(out[len(out)/2])

@@ -2,6 +2,7 @@ package training
 
 import (
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/optimize"
@@ -28,6 +29,10 @@ const (
 // with Pollux (AWS, 2–16 nodes) placements that should be equal differ by this much.
 const acrossDrift = 0.2
 
+// poolsVariance is the prior variance of the log seconds where the size of the thread pools was chosen, around the curve
+// at as many CPUs: a factor of 0.2 to 5. Nothing is inferred from one choice for another.
+const poolsVariance = 1
+
 // levelPrior is the sd of the log level around the mean of the measurements: wide enough not to matter. The level enters
 // linearly, as an offset that all stretches share, and is integrated out with the discrepancy.
 const levelPrior = 1.0
@@ -51,9 +56,14 @@ type posterior struct {
 	points    []point
 	phi       [][features]float64
 	gram      [][]float64 // phi·phi
-	ref       point
-	perNode   int
-	noise     float64
+	// places are the distinct points, place the index of each stretch's, and own the variances of the offsets that
+	// belong to a place alone: what measurements say against the form.
+	places  []point
+	place   []int
+	own     []float64
+	ref     point
+	perNode int
+	noise   float64
 
 	theta, nat []float64
 	cov        [][]float64
@@ -73,6 +83,7 @@ func newPosterior(f form, ctx formContext, stretches []stretch, at pointer, nois
 		weight += w
 		p.points = append(p.points, at.at(s.at))
 		p.phi = append(p.phi, feature(p.points[len(p.points)-1]))
+		p.locate(p.points[len(p.points)-1])
 	}
 	p.level = level / weight
 	p.params = append(f.parameters(), scalePriors[0], scalePriors[1])
@@ -86,6 +97,16 @@ func newPosterior(f form, ctx formContext, stretches []stretch, at pointer, nois
 	p.theta, p.nat = make([]float64, len(p.params)), make([]float64, maxNatural)
 	p.resid, p.half = make([]float64, n), make([]float64, n)
 	return p
+}
+
+// locate notes the place of the next stretch.
+func (p *posterior) locate(at point) {
+	g := slices.Index(p.places, at)
+	if g < 0 {
+		g = len(p.places)
+		p.places, p.own = append(p.places, at), append(p.own, poolsVariance*asNumber(at.threads > 0))
+	}
+	p.place = append(p.place, g)
 }
 
 func square(n int) [][]float64 {
@@ -134,6 +155,9 @@ func (p *posterior) covariance(tau, delta float64) bool {
 			c := tau*tau*p.gram[i][j] + levelPrior*levelPrior
 			if s.recalled && p.stretches[j].recalled {
 				c += recalledOffset * recalledOffset
+			}
+			if p.place[i] == p.place[j] {
+				c += p.own[p.place[i]]
 			}
 			p.cov[i][j] = c
 		}

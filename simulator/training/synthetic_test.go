@@ -69,6 +69,16 @@ func amdahlJob(rng *rand.Rand) func(resources.Allocation) float64 {
 	}
 }
 
+// contendedJob is a CPU job of which one in four is slowed down by more CPUs.
+func contendedJob(rng *rand.Rand) func(resources.Allocation) float64 {
+	plain, contention := amdahlJob(rng), 0.0
+	if rng.IntN(4) == 0 {
+		contention = math.Exp(-4 + 4.6*rng.Float64())
+	}
+	one := plain(resources.Allocation{CPUs: 1})
+	return func(a resources.Allocation) float64 { return plain(a) + one*contention*float64(a.CPUs-1) }
+}
+
 // polluxJob is a data-parallel GPU job in one node with an input pipeline; one in six is input-bound at 8 CPUs.
 func polluxJob(rng *rand.Rand) func(resources.Allocation) float64 {
 	fixed := 0.05 + 0.4*rng.Float64()

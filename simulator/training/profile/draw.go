@@ -88,7 +88,7 @@ type Job struct {
 //	own GPUs, CPUs   half of the users take all, the others a uniform number
 //	input pipeline   CPUs that keep one GPU busy, log-uniform 0.5–16; saturation log-uniform 4–64 CPUs; corner 4–10
 //	CPU jobs         serial share log-uniform 0.5–30 %; saturation log-uniform 2–128 CPUs; half with coherency, log-uniform
-//	                 10⁻⁵–10⁻³ a CPU
+//	                 10⁻⁵–10⁻³ a CPU; one in five slows down with more CPUs: coherency log-uniform 0.01–1 a CPU
 //	own run time     log-uniform 0.3–24 h; units, the lines of its log: half log-uniform 20–400, half 400–2,000
 //	restart          that of the kind (CPU jobs: log-uniform 5–60 s) × 0.8–1.25; start-up 0.5–1 of it
 //	prices           measured: machine price / GPUs; others: unit rates; spot 20 % of GPU jobs, where there is a price
@@ -275,6 +275,10 @@ func (d *Draw) cpu(rng *rand.Rand, j *Job) func(float64) training.Workload {
 	w := amdahl{serial: logUniform(rng, 0.005, 0.3), saturation: logUniform(rng, 2, 128), corner: 4 + 6*rng.Float64()}
 	if c := logUniform(rng, 1e-5, 1e-3); rng.IntN(2) == 0 {
 		w.coherency = c
+	}
+	if c, contended := w.contention(); contended {
+		w.coherency = c
+		j.Name = "cpu-contended"
 	}
 	j.Rates = cost.Default("")
 	return func(samples float64) training.Workload {

@@ -32,7 +32,7 @@ func (w pipelined) UnitSeconds(a resources.Allocation) float64 {
 func (w pipelined) Watts(a resources.Allocation) float64 { return w.compute.Watts(a) }
 
 // amdahl is work on CPUs alone: a serial share, a share that spreads over the CPUs until they saturate, and a price that grows
-// with their number (Gunther's universal scalability law, coherency term).
+// with their number (Gunther's universal scalability law, coherency term). Fewer threads than CPUs use as many CPUs.
 type amdahl struct {
 	one        float64 // seconds of a unit on one CPU
 	serial     float64 // share
@@ -46,11 +46,21 @@ func (w amdahl) UnitSeconds(a resources.Allocation) float64 {
 		return math.NaN()
 	}
 	n := float64(a.CPUs)
+	if a.Threads > 0 {
+		n = min(n, float64(a.Threads))
+	}
 	return w.one * (w.serial + (1-w.serial)/roundedMin(n, w.saturation, w.corner) + w.coherency*(n-1))
 }
 
 // Watts is unknown.
 func (amdahl) Watts(resources.Allocation) float64 { return math.NaN() }
+
+// contention draws the coherency of a job that more CPUs or threads slow down: pools that spin, locks, tiny models.
+// One job in five has it. It is a function of what was drawn before, and leaves the draws after it as they were.
+func (w amdahl) contention() (perCPU float64, contended bool) {
+	rng := rand.New(rand.NewPCG(math.Float64bits(w.serial), math.Float64bits(w.saturation)))
+	return logUniform(rng, 0.01, 1), rng.IntN(5) == 0
+}
 
 func roundedMax(x, y, p float64) float64 {
 	hi, lo := max(x, y), min(x, y)
