@@ -58,7 +58,5 @@ func (r *run) missed(limit, used, best float64, projected *sla.Interval) bool {
 // keepsWork reports whether what the job has done survives a stop at the limit.
 func (r *run) keepsWork() bool { return r.resumable }
 
-// trusted reports whether the log is the job's beyond doubt: named by the user, ours, or its own output.
-func (l *logReader) trusted() bool {
-	return l.tail == nil || l.path == l.named || l.path == l.own
-}
+// trusted reports whether the progress is the job's beyond doubt: from a log that was agreed upon, the observer or its output.
+func (l *logReader) trusted() bool { return !l.Source().Evidence.Discovered() }
