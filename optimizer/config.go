@@ -36,9 +36,11 @@ type Config struct {
 
 	SLA        sla.Spec        `json:"sla"`
 	Preference plan.Preference `json:"preference"`
-	Planner    string          `json:"planner"` // a name of plan.Planners; empty: model
-	Agent      string          `json:"agent"`   // agent file of the morl planner; empty: the agent in the binary
-	Rates      *cost.Rates     `json:"rates"`   // nil: default rates for the GPU model found
+	// PreferenceGiven is true when the user stated the preference.
+	PreferenceGiven bool        `json:"preference_given"`
+	Planner         string      `json:"planner"` // a name of plan.Planners; empty: model
+	Agent           string      `json:"agent"`   // agent file of the morl planner; empty: the agent in the binary
+	Rates           *cost.Rates `json:"rates"`   // nil: default rates for the GPU model found
 
 	// GPUHour, CPUHour and GiBHour replace single default rates, USD; nil: the default. Not with Rates.
 	GPUHour *cost.USD `json:"gpu_hour"`
@@ -50,8 +52,15 @@ type Config struct {
 	CPUs      string `json:"cpus"`
 	Memory    string `json:"memory"`
 	BatchSize string `json:"batch_size"`
+	// NumWorkers are the loader workers that may be tried, "A:B"; empty: the script's own alone.
+	NumWorkers string `json:"num_workers"`
+	// Knobs are the user's templates of arguments by knob name, as job.ParseKnob returns them.
+	Knobs map[string]string `json:"knobs"`
+	// Observe is "auto" or "off": the observer inside Python trainings; empty: auto.
+	Observe string `json:"observe"`
 
 	Epochs    int    `json:"epochs"` // 0: the script's own
+	Steps     int    `json:"steps"`  // 0: as the script says
 	Dataset   string `json:"dataset"`
 	Seed      int64  `json:"seed"`
 	SeedGiven bool   `json:"seed_given"` // false: the script's own seed
@@ -157,6 +166,17 @@ func (c Config) Validate() error {
 	}
 	if c.Epochs < 0 {
 		bad("--epochs %d: want a positive number", c.Epochs)
+	}
+	if c.Steps < 0 {
+		bad("--steps %d: want a positive number", c.Steps)
+	}
+	if c.Observe != "" && c.Observe != "auto" && c.Observe != "off" {
+		bad("--observe %q: want auto or off", c.Observe)
+	}
+	if c.NumWorkers != "" {
+		if _, err := resources.ParseRange(c.NumWorkers, resources.Range{}); err != nil {
+			bad("--num-workers: %w", err)
+		}
 	}
 	if c.Interval < 0 || (c.Interval > 0 && c.Interval < 50*time.Millisecond) {
 		bad("monitor.interval %s: want at least 50ms", c.Interval)

@@ -1,9 +1,7 @@
 package main
 
 import (
-	_ "embed"
 	"fmt"
-	"strings"
 	"time"
 
 	"context"
@@ -32,18 +30,5 @@ func doctorCommand(e *env, c *common) *cobra.Command {
 				}
 			}
 			return nil
-		}}
-}
-
-// sampleConfig is the documented configuration file: a test reads it with the real reader.
-//
-//go:embed sample.yaml
-var sampleConfig string
-
-func configCommand(e *env) *cobra.Command {
-	return &cobra.Command{Use: "config", Short: "Print a documented configuration file", Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprint(e.stdout, strings.TrimLeft(sampleConfig, "\n"))
-			return err
 		}}
 }

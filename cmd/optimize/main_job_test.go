@@ -4,6 +4,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -12,6 +14,8 @@ import (
 	"trainopt/optimizer"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/journal/schema"
+
+	"github.com/spf13/pflag"
 )
 
 // counting is a small resumable training with a fixed pace: it saves its epoch on SIGUSR1.
@@ -389,20 +393,45 @@ func TestInfeasibleFromHistory(t *testing.T) {
 	}
 }
 
-// TestSampleConfiguration: the documented sample is read by the real reader, and covers every setting.
+// TestSampleConfiguration: the documented sample changes nothing as it is, and shows every setting; with its lines uncommented,
+// the real reader accepts all of them.
 func TestSampleConfiguration(t *testing.T) {
 	w := newWorld(t)
 	_, sample, _ := w.run("config")
-	file := w.write("sample.yaml", sample)
-	w.write("ok.py", "print('hello')\n")
-	code, _, errs := w.run("--train", "ok.py", "--config", file, "--gpus", "", "--cpus", "1", "--memory", "", "--dry-run", "--prefer", "cost")
-	if code != optimizer.CodeDone {
-		t.Errorf("exit %d: %s", code, errs)
+	read := func(file string) optimizer.Config {
+		t.Helper()
+		fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
+		addSettings(fs)
+		e := &env{dir: w.dir}
+		vals, err := loadSettings(e, fs, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := makeConfig(e, &common{}, &trainFlags{}, vals)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cfg
+	}
+	if as, none := read(w.write("sample.yaml", sample)), read(""); !reflect.DeepEqual(as, none) {
+		t.Errorf("the sample as it is:\n%+v\nno file:\n%+v", as, none)
 	}
 	for _, s := range settings {
 		if _, name, _ := strings.Cut(s.key, "."); !strings.Contains(sample, name+":") && s.key != "resource.dataset" && s.key != "monitor.offline_logs" {
 			t.Errorf("the sample does not show %s", s.key)
 		}
+	}
+	header, body, _ := strings.Cut(sample, "\n\n")
+	var live []string
+	for _, l := range strings.Split(body, "\n") {
+		if skip := regexp.MustCompile(`^ *# (rates|instance|agent):`); !skip.MatchString(l) {
+			live = append(live, regexp.MustCompile(`^( +)# `).ReplaceAllString(l, "$1"))
+		}
+	}
+	cfg := read(w.write("live.yaml", header+"\n"+strings.Join(live, "\n")))
+	if cfg.SLA.CostMaxUSD != 5 || cfg.SLA.TimeMax != 2*time.Hour || !cfg.PreferenceGiven || cfg.Steps != 10000 || cfg.Observe != "auto" || cfg.NumWorkers != "0:8" ||
+		cfg.Knobs["batch_size"] != "--per_device_train_batch_size={}" || cfg.Knobs["resume"] != "--resume_from_checkpoint={path}" || cfg.Columns["images_per_sec"] != "throughput" {
+		t.Errorf("with its lines uncommented: %+v", cfg)
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"trainopt/cost"
 	"trainopt/optimizer/front"
 	"trainopt/optimizer/journal"
-	"trainopt/optimizer/plan"
 	"trainopt/resources"
 	"trainopt/sla"
 )
@@ -77,7 +76,7 @@ func (e *env) pareto(cmd *cobra.Command, c *common, f *paretoFlags, args []strin
 	if err != nil {
 		return usageError{err}
 	}
-	preference, err := plan.ParsePreference(vals.text("multi_objective.prefer"))
+	preference, stated, err := vals.preference()
 	if err != nil {
 		return usageError{err}
 	}
@@ -85,7 +84,7 @@ func (e *env) pareto(cmd *cobra.Command, c *common, f *paretoFlags, args []strin
 	if err != nil {
 		return usageError{err}
 	}
-	if !vals.set("multi_objective.prefer") && set.Preference != nil {
+	if !stated && set.Preference != nil {
 		preference = *set.Preference
 	}
 	chosen, err := front.Choose(set, preference)

@@ -19,7 +19,6 @@ import (
 	"trainopt/optimizer/history/calibration"
 	"trainopt/optimizer/history/measured"
 	"trainopt/optimizer/history/transfer"
-	"trainopt/optimizer/plan"
 	"trainopt/optimizer/predict"
 	"trainopt/resources"
 )
@@ -100,7 +99,7 @@ func (e *env) predict(cmd *cobra.Command, c *common, f *predictFlags) error {
 	if !predict.Known(f.format) {
 		return usageError{fmt.Errorf("--format %q: unknown, want one of %s", f.format, predict.FormatNames())}
 	}
-	vals, err := loadSettings(e, cmd.Flags(), c.config)
+	vals, err := e.projectSettings(cmd.Flags(), c)
 	if err != nil {
 		return usageError{err}
 	}
@@ -218,7 +217,7 @@ func (e *env) asked(f *predictFlags, v *values) (*predict.Question, error) {
 		errs = append(errs, v.wrong("resource.cpus", v.text("resource.cpus"), "at least 1"))
 	}
 	var err error
-	if q.Preference, err = plan.ParsePreference(v.text("multi_objective.prefer")); err != nil {
+	if q.Preference, _, err = v.preference(); err != nil {
 		errs = append(errs, err)
 	}
 	switch r := v.text("engine.resumable"); r {

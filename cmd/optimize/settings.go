@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
+
+	"trainopt/optimizer/plan"
 )
 
 // kind is how a setting is written.
@@ -24,7 +27,7 @@ const (
 	whole
 	length // a duration: 90m, 2h30m, 5d, or a number of seconds
 	list
-	table // text → text, only in a file
+	table // text → text; as a flag NAME=TEXT, repeatable
 )
 
 // setting is one thing that can be set by flag, environment (OPTIMIZE_SECTION_KEY) or file
@@ -46,12 +49,14 @@ var settings = []setting{
 	{key: "sla.memory_max", flag: "max-memory", kind: number, help: "peak memory of the job at most `GiB`"},
 	{key: "sla.gpu_util_min", flag: "min-gpu-util", kind: number, help: "mean GPU utilisation at least `%`"},
 	{key: "sla.cpu_util_min", flag: "min-cpu-util", kind: number, help: "mean utilisation of the given CPUs at least `%`"},
-	{key: "multi_objective.prefer", flag: "prefer", kind: text, value: "balanced", help: "balanced|time|cost|resource, or weights time=0.6,cost=0.3,resource=0.1"},
+	{key: "multi_objective.prefer", flag: "prefer", kind: text, help: "time|cost|resource|balanced, or weights time=0.6,cost=0.3,resource=0.1"},
 	{key: "resource.gpus", flag: "gpus", kind: text, help: "GPUs that may be used, `A:B` (default: what this machine offers)"},
 	{key: "resource.cpus", flag: "cpus", kind: text, help: "CPUs that may be used, `A:B`"},
 	{key: "resource.memory", flag: "memory", kind: text, help: "memory that may be used, `A:B` GiB; B is enforced"},
 	{key: "resource.batch_size", flag: "batch-size", kind: text, help: "batch sizes that the script allows, `A:B`; exported, never imposed"},
-	{key: "resource.epochs", flag: "epochs", kind: whole, help: "epochs, handed to the script"},
+	{key: "resource.num_workers", flag: "num-workers", kind: text, help: "loader workers that may be tried, `A:B`"},
+	{key: "resource.epochs", flag: "epochs", kind: whole, help: "epochs of the whole training, handed to the script"},
+	{key: "resource.steps", flag: "steps", kind: whole, help: "steps of the whole training, where the script does not report them"},
 	{key: "resource.dataset", flag: "dataset", kind: text, help: "data set `PATH`, handed to the script"},
 	{key: "resource.seed", flag: "seed", kind: whole, help: "random seed, handed to the script"},
 	{key: "rl.planner", flag: "planner", kind: text, value: "model", help: "who decides: model|morl|bandit|rules|static"},
@@ -69,11 +74,13 @@ var settings = []setting{
 	{key: "monitor.columns", kind: table, help: "further names of log columns: theirs: ours"},
 	{key: "monitor.progress_pattern", flag: "progress-pattern", kind: text, help: "`REGEXP` for progress on stdout, groups epoch, total_epochs, step, total_steps, loss, accuracy"},
 	{key: "monitor.interval", flag: "interval", kind: length, help: "sampling interval (default 1s)"},
+	{key: "monitor.observe", flag: "observe", kind: text, value: "auto", help: "observer inside Python trainings: auto|off"},
 	{key: "monitor.offline_logs", flag: "offline-logs", kind: list, help: "`FILE`s of earlier runs to learn from"},
 	{key: "engine.name", flag: "engine", kind: text, value: "local", help: "where jobs run: local"},
 	{key: "engine.resumable", flag: "resumable", kind: text, value: "auto", help: "may the job be stopped and started again: auto|yes|no"},
 	{key: "engine.grace", flag: "grace", kind: length, help: "time between SIGTERM and SIGKILL (default 30s)"},
 	{key: "engine.max_restarts", flag: "max-restarts", kind: whole, help: "restarts after failures of a resumable job (default 5; -1: none)"},
+	{key: "engine.knobs", flag: "knob", kind: table, help: "argument that carries a knob, `NAME=FLAG`: batch_size=--bs={}, resume=--resume {path} (repeatable)"},
 	{key: "engine.python", flag: "python", kind: text, help: "interpreter for .py scripts (default python3 on PATH)"},
 }
 
@@ -102,6 +109,8 @@ func addSettings(fs *pflag.FlagSet) {
 		switch s.kind {
 		case list:
 			fs.StringSlice(s.flag, nil, s.help)
+		case table:
+			fs.StringArray(s.flag, nil, s.help)
 		default:
 			fs.String(s.flag, s.value, s.help)
 		}
@@ -118,7 +127,7 @@ type values struct {
 }
 
 // loadSettings merges flags over environment over the file over defaults. An unknown key in the file or
-// an unknown OPTIMIZE_… variable is an error that names the nearest known one.
+// an unknown OPTIMIZE_… variable is an error that names the nearest known one. No file is read for "" and "none".
 func loadSettings(e *env, fs *pflag.FlagSet, file string) (*values, error) {
 	v := viper.New()
 	vals := &values{v: v, src: map[string]string{}}
@@ -136,22 +145,37 @@ func loadSettings(e *env, fs *pflag.FlagSet, file string) (*values, error) {
 			v.SetDefault(s.key, s.value)
 		}
 	}
-	if file != "" {
+	if file != "" && file != "none" {
 		errs = append(errs, mergeFile(v, vals.src, file, known)...)
 	}
 	errs = append(errs, mergeEnvironment(v, vals.src, e, known)...)
 	for _, s := range settings {
 		if f := fs.Lookup(s.flag); s.flag != "" && f != nil && f.Changed {
-			if s.kind == list {
+			switch s.kind {
+			case list:
 				all, _ := fs.GetStringSlice(s.flag)
 				v.Set(s.key, all)
-			} else {
+			case table:
+				all, _ := fs.GetStringArray(s.flag)
+				v.Set(s.key, withPairs(v.GetStringMapString(s.key), all))
+			default:
 				v.Set(s.key, f.Value.String())
 			}
 			vals.src[s.key] = "--" + s.flag
 		}
 	}
 	return vals, errors.Join(errs...)
+}
+
+// withPairs adds NAME=TEXT pairs to a table; a pair without an equal sign has an empty text.
+func withPairs(m map[string]string, pairs []string) map[string]string {
+	out := map[string]string{}
+	maps.Copy(out, m)
+	for _, p := range pairs {
+		name, text, _ := strings.Cut(p, "=")
+		out[strings.ToLower(strings.ReplaceAll(strings.TrimSpace(name), "-", "_"))] = text
+	}
+	return out
 }
 
 func mergeFile(v *viper.Viper, src map[string]string, file string, known map[string]string) []error {
@@ -177,6 +201,9 @@ func mergeFile(v *viper.Viper, src map[string]string, file string, known map[str
 	var errs []error
 	for _, key := range slices.Sorted(slices.Values(in.AllKeys())) {
 		canonical, ok := known[key]
+		if in.Get(key) == nil && (ok || isSection(key)) { // "sla:" with every line below it commented out
+			continue
+		}
 		if !ok {
 			if section, name, found := tableKey(key); found {
 				m := v.GetStringMapString(section)
@@ -196,6 +223,11 @@ func mergeFile(v *viper.Viper, src map[string]string, file string, known map[str
 		src[canonical] = file + ": " + key
 	}
 	return errs
+}
+
+// isSection holds for the name of a section or of a table.
+func isSection(key string) bool {
+	return slices.ContainsFunc(settings, func(s setting) bool { return strings.HasPrefix(s.key, key+".") || s.kind == table && s.key == key })
 }
 
 func tableKey(key string) (section, name string, ok bool) {
@@ -272,6 +304,13 @@ func (v *values) wrong(key, value, want string) error {
 }
 
 func (v *values) text(key string) string { return strings.TrimSpace(v.v.GetString(key)) }
+
+// preference is the preference that was stated, or balanced; stated is false when none was.
+func (v *values) preference() (p plan.Preference, stated bool, err error) {
+	text := v.text("multi_objective.prefer")
+	p, err = plan.ParsePreference(cmp.Or(text, "balanced"))
+	return p, text != "", err
+}
 
 func (v *values) list(key string) []string { return v.v.GetStringSlice(key) }
 

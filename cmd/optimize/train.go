@@ -6,17 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"trainopt/cost"
 	"trainopt/optimizer"
+	"trainopt/optimizer/job"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
-	"trainopt/optimizer/plan"
 	"trainopt/optimizer/report"
 	"trainopt/resources"
 	"trainopt/sla"
@@ -76,7 +78,7 @@ func (e *env) train(cmd *cobra.Command, c *common, f *trainFlags, args []string)
 	if err != nil {
 		return err
 	}
-	vals, err := loadSettings(e, cmd.Flags(), c.config)
+	vals, err := e.projectSettings(cmd.Flags(), c)
 	if err != nil {
 		return usageError{err}
 	}
@@ -188,6 +190,7 @@ func makeConfig(e *env, c *common, f *trainFlags, v *values) (optimizer.Config, 
 		Ratio: v.number("rl.baseline_ratio", &errs), Interval: v.length("monitor.interval", &errs),
 		Every: v.whole("rl.epoch_adjustment_frequency", &errs), Grace: v.length("engine.grace", &errs),
 		Restarts: v.whole("engine.max_restarts", &errs), Python: v.text("engine.python"),
+		Steps: v.whole("resource.steps", &errs), NumWorkers: v.text("resource.num_workers"), Observe: v.text("monitor.observe"),
 	}
 	none := func(key string, n *int) { // an explicit 0 means none, not the default
 		if v.set(key) && *n == 0 {
@@ -226,7 +229,10 @@ func makeConfig(e *env, c *common, f *trainFlags, v *values) (optimizer.Config, 
 	if cfg.SLA, err = sla.New(given); err != nil {
 		errs = append(errs, err)
 	}
-	if cfg.Preference, err = plan.ParsePreference(v.text("multi_objective.prefer")); err != nil {
+	if cfg.Preference, cfg.PreferenceGiven, err = v.preference(); err != nil {
+		errs = append(errs, err)
+	}
+	if cfg.Knobs, err = knobs(v); err != nil {
 		errs = append(errs, err)
 	}
 	if name := v.text("engine.name"); name != "local" {
@@ -250,6 +256,25 @@ func makeConfig(e *env, c *common, f *trainFlags, v *values) (optimizer.Config, 
 		}
 	}
 	return cfg, errors.Join(errs...)
+}
+
+// knobs are the user's templates by knob name; nil when there are none.
+func knobs(v *values) (map[string]string, error) {
+	var errs []error
+	var out map[string]string
+	given := v.table("engine.knobs")
+	for _, n := range slices.Sorted(maps.Keys(given)) {
+		name, template, err := job.ParseKnob(n + "=" + given[n])
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", v.src["engine.knobs"], err))
+			continue
+		}
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[name] = template
+	}
+	return out, errors.Join(errs...)
 }
 
 // makeRates: a rates file or an instance; nil when neither was given.

@@ -1,0 +1,121 @@
+package main
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// sampleConfig is the documented configuration file, with every setting commented out: as it is, it changes nothing.
+//
+//go:embed sample.yaml
+var sampleConfig string
+
+// projectNames are the names of a project file, in the order in which they are looked for in a directory.
+var projectNames = []string{"optimize.yaml", "optimize.yml", "optimize.toml", "optimize.json"}
+
+func configCommand(e *env) *cobra.Command {
+	return &cobra.Command{Use: "config", Short: "Print a documented configuration file", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return writeAll(e.stdout, []byte(sampleConfig)) }}
+}
+
+func initCommand(e *env) *cobra.Command {
+	return &cobra.Command{Use: "init", Short: "Write a commented project file optimize.yaml", Args: cobra.NoArgs,
+		Long: `Write a commented project file optimize.yaml into the working directory.
+
+Every setting in it is commented out, so it changes nothing until it is edited. Trainings and predictions started in this
+directory or below it, up to the next repository root, read it; --config FILE names another, --config none reads no file.`,
+		RunE: func(*cobra.Command, []string) error {
+			for _, n := range projectNames {
+				if _, err := os.Lstat(filepath.Join(e.dir, n)); err == nil {
+					return usageError{fmt.Errorf("write project file: %s exists; edit or remove it", n)}
+				}
+			}
+			path := filepath.Join(e.dir, projectNames[0])
+			f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+			if err == nil {
+				_, err = f.WriteString(sampleConfig)
+				err = errors.Join(err, f.Close())
+			}
+			if err != nil {
+				return fmt.Errorf("write project file: %w", err)
+			}
+			_, err = fmt.Fprintf(e.stdout, "wrote %s: every setting in it is commented out\n", projectNames[0])
+			return err
+		}}
+}
+
+// projectSettings are the settings of a command that starts or plans trainings: the file named by --config, else the project
+// file.
+func (e *env) projectSettings(flags *pflag.FlagSet, c *common) (*values, error) {
+	if c.config != "" {
+		return loadSettings(e, flags, c.config)
+	}
+	file, err := projectFile(e.dir, e.getenv("HOME"), os.Getuid())
+	if err != nil {
+		return nil, err
+	}
+	if file != "" && !c.quiet {
+		fmt.Fprintf(e.stderr, "configuration: %s\n", shortPath(e.dir, file))
+	}
+	return loadSettings(e, flags, file)
+}
+
+// shortPath is the path relative to dir where that is shorter.
+func shortPath(dir, path string) string {
+	if rel, err := filepath.Rel(dir, path); err == nil && len(rel) < len(path) {
+		return rel
+	}
+	return path
+}
+
+// projectFile finds the project file of a working directory: in it, or in the nearest directory above it that has one, up to
+// the root of its repository, else up to the home directory. Outside of both, only the directory itself is searched. A file
+// that belongs to another user, root apart, is an error: it could name programs to run. "" when there is none.
+func projectFile(dir, home string, uid int) (string, error) {
+	for _, d := range projectDirs(dir, home) {
+		for _, n := range projectNames {
+			path := filepath.Join(d, n)
+			st, err := os.Stat(path)
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				continue
+			case err != nil:
+				return "", fmt.Errorf("read configuration %s: %w; --config none reads no file", path, err)
+			case !st.Mode().IsRegular():
+				return "", fmt.Errorf("read configuration %s: not a regular file; --config none reads no file", path)
+			}
+			if sys, ok := st.Sys().(*syscall.Stat_t); ok && int(sys.Uid) != uid && sys.Uid != 0 {
+				return "", fmt.Errorf("read configuration %s: it belongs to another user; name it with --config, or use --config none", path)
+			}
+			return path, nil
+		}
+	}
+	return "", nil
+}
+
+// projectDirs are the directories in which a project file is looked for, the nearest first.
+func projectDirs(dir, home string) []string {
+	var up []string
+	belowHome := 0
+	for d := filepath.Clean(dir); ; d = filepath.Dir(d) {
+		up = append(up, d)
+		if _, err := os.Lstat(filepath.Join(d, ".git")); err == nil {
+			return up
+		}
+		if home != "" && d == filepath.Clean(home) {
+			belowHome = len(up)
+		}
+		if d == filepath.Dir(d) {
+			break
+		}
+	}
+	return up[:max(1, belowHome)]
+}
