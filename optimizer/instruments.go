@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"trainopt/cost"
 	"trainopt/monitor"
@@ -212,9 +213,12 @@ func (r *run) status() Status {
 		Unit: r.progress.Unit, Elapsed: r.elapsed(), Finish: r.projected.seconds, Spent: r.meter.Total(r.elapsed()), CostAtEnd: r.projected.cost,
 		CPUUtil: r.sampler.last.Tree.CPUPercent / math.Max(1, float64(r.current.CPUs)), GPUUtil: r.sampler.last.GPUMean(),
 		MemoryGiB: r.sampler.last.Tree.MemoryGiB, Throughput: math.NaN(), Loss: float64(r.rec.Training.TrainLoss),
-		Accuracy: float64(r.rec.Training.TestAccuracy), Verdicts: r.verdicts, LastAction: r.lastAction}
-	if seg := r.progress.Current(); seg != nil && len(seg.Blocks) > 0 && r.progress.UnitSamples > 0 {
-		s.Throughput = r.progress.UnitSamples / seg.Blocks[len(seg.Blocks)-1]
+		Accuracy: float64(r.rec.Training.TestAccuracy), Verdicts: r.verdicts, LastAction: r.lastAction,
+		Script: r.rec.Script.Path, Log: r.logSource(), Now: r.Clock.Now(), Deadline: r.Config.SLA.TimeMax, Budget: cost.USD(r.Config.SLA.CostMaxUSD),
+		Checkpoint: r.rec.Checkpoint, AtRisk: r.atRisk()}
+	if seg := r.progress.Current(); seg != nil && len(seg.Blocks) > 0 {
+		per, unit := r.progress.throughputUnit()
+		s.Throughput, s.ThroughputUnit = per/seg.Blocks[len(seg.Blocks)-1], unit
 	}
 	if !r.log.lastRow.IsZero() {
 		s.LogSilent = r.Clock.Now().Sub(r.log.lastRow)
@@ -225,11 +229,37 @@ func (r *run) status() Status {
 	case r.leaving != nil:
 		s.Phase = "saving"
 	case r.retryAt > 0:
-		s.Phase = "waiting to start again"
+		s.Phase = "waiting" // to start again
 	case r.phase == probing:
 		s.Phase = "measuring"
 	}
 	return s
+}
+
+// logSource is where progress is read from; empty until it is known.
+func (r *run) logSource() string {
+	st := r.log.stats()
+	if st.Path == "" || st.Format == "" {
+		return st.Path
+	}
+	return st.Path + " (" + st.Format + ")"
+}
+
+// atRisk is the time whose work is lost if the job is stopped now; negative when that is unknown, as for a job that saves on
+// request and of which no checkpoint is known.
+func (r *run) atRisk() time.Duration {
+	if c := r.rec.Checkpoint; c != nil && c.RiskSeconds.Known() {
+		return time.Duration(float64(c.RiskSeconds) * float64(time.Second))
+	}
+	if r.resumable || r.job == nil {
+		return -1
+	}
+	for _, s := range slices.Backward(r.progress.Segments) {
+		if s.Launch {
+			return r.elapsed() - s.LaunchedAt
+		}
+	}
+	return -1
 }
 
 // jobEnvironment is what the script gets (contract, section 3).

@@ -50,28 +50,40 @@ func (SystemClock) Monotonic() time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// Status is what a view shows of a running job. Unknown numbers are NaN, unknown intervals nil.
+// Status is what a view shows of a running job. Unknown numbers are NaN, unknown intervals nil, unknown texts empty.
 type Status struct {
 	RunID      string
 	Name       string
-	Phase      string // "measuring", "training", "saving", "stopping"
+	Script     string // path, or the program of a command
+	Log        string // where progress is read from: path and format
+	Phase      string // "measuring", "training", "saving", "stopping", "waiting"
 	Allocation resources.Allocation
 	Done       float64
-	Total      float64 // 0: not known
+	Total      float64 // 0: unknown; then Finish and CostAtEnd are nil
 	Unit       string
 	Elapsed    time.Duration
-	Finish     *sla.Interval // predicted seconds of the whole run
+	Now        time.Time     // wall clock at Elapsed
+	Finish     *sla.Interval // projected seconds of the whole run
+	Deadline   time.Duration // 0: none
 	Spent      cost.USD
-	CostAtEnd  *sla.Interval // USD
+	CostAtEnd  *sla.Interval // projected USD of the whole run
+	Budget     cost.USD      // 0: none
 	CPUUtil    float64       // % of the allocated CPUs
 	GPUUtil    float64
 	MemoryGiB  float64
-	Throughput float64
-	Loss       float64
-	Accuracy   float64
-	Verdicts   []sla.Verdict
-	LastAction string
-	LogSilent  time.Duration // since the last training row
+	Throughput float64 // in ThroughputUnit
+	// ThroughputUnit is samples/s, steps/s or epochs/s.
+	ThroughputUnit string
+	Loss           float64
+	Accuracy       float64
+	Verdicts       []sla.Verdict
+	LastAction     string
+	LogSilent      time.Duration // since the last training row
+	// Checkpoint is the last known checkpoint with the work since; nil: none is known.
+	Checkpoint *journal.Checkpoint
+	// AtRisk is the time whose work is lost if the job is stopped now: since Checkpoint, or since the launch of a job that
+	// keeps none. Negative: unknown.
+	AtRisk time.Duration
 }
 
 // Severity of an event line.
@@ -84,7 +96,7 @@ const (
 	Problem
 )
 
-// View shows a run to somebody. Calls come from one goroutine.
+// View shows a run. Calls come from one goroutine.
 type View interface {
 	// Event is one line that stays on the screen.
 	Event(level Level, line string)

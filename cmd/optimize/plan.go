@@ -8,6 +8,7 @@ import (
 	"github.com/olekukonko/tablewriter"
 	"github.com/olekukonko/tablewriter/tw"
 
+	"trainopt/optimizer/chart"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/report"
 )
@@ -19,18 +20,6 @@ func (v *lines) Planned(rec *journal.Record) {
 	}
 	if err := printPlan(v.report, rec); err != nil {
 		fmt.Fprintf(v.out, "warning: show the plan: %v\n", err)
-	}
-}
-
-// Planned prints above the live view.
-func (v *screen) Planned(rec *journal.Record) {
-	if v.progress == nil {
-		v.lines.Planned(rec)
-		return
-	}
-	var b strings.Builder
-	if err := printPlan(&b, rec); err == nil {
-		fmt.Fprint(v.progress, b.String())
 	}
 }
 
@@ -51,7 +40,7 @@ func printPlan(w io.Writer, rec *journal.Record) error {
 	field("machine", "%s", machine)
 	field("prices", "%s", priceWords(rec.Prices))
 	field("preference", "time %.2g, cost %.2g, resource %.2g", rec.Preference.Time, rec.Preference.Cost, rec.Preference.Resource)
-	field("agreement", "%s", agreementWords(rec.SLA))
+	field("SLA", "%s", limitWords(rec.SLA))
 	if m := rec.Model; m != nil {
 		field("model", "%s, from %s", m.Form, m.Basis)
 		for _, c := range m.Checks {
@@ -70,10 +59,10 @@ func printPlan(w io.Writer, rec *journal.Record) error {
 		field("plan", "%s — %s", p.Allocation, oneLine(p.Reason))
 		field("binding", "%s", oneLine(p.Binding))
 	}
-	if _, err := io.WriteString(w, b.String()); err != nil {
+	if _, err := io.WriteString(w, chart.PlainBlanks(b.String())); err != nil {
 		return err
 	}
-	if rec.Plan == nil || rec.Plan.Prediction == nil {
+	if rec.Plan == nil || rec.Plan.Prediction == nil { // nothing is predicted of the run
 		return nil
 	}
 	return report.Options(w, rec)
@@ -100,7 +89,7 @@ func foundWords(s journal.Script) string {
 		parts = append(parts, map[bool]string{true: "resumable", false: "not resumable"}[*s.Resumable])
 	}
 	if len(parts) == 0 {
-		return "nothing known without running it"
+		return "nothing known before it runs"
 	}
 	return strings.Join(parts, ", ")
 }
@@ -108,14 +97,14 @@ func foundWords(s journal.Script) string {
 func priceWords(p journal.Prices) string {
 	var text string
 	if p.InstanceHour.Known() {
-		text = fmt.Sprintf("%s/h for the whole machine", money(float64(p.InstanceHour)))
+		text = fmt.Sprintf("%s/h, the machine is paid as a whole: an unused CPU or GiB saves nothing", money(float64(p.InstanceHour)))
 	} else {
 		text = fmt.Sprintf("%s/GPU-h, %s/CPU-h, %s/GiB-h", money(float64(p.GPUHour)), money(float64(p.CPUHour)), money(float64(p.GiBHour)))
 	}
 	return text + " (" + p.Source + ", " + p.Dated + ")"
 }
 
-func agreementWords(s journal.SLA) string {
+func limitWords(s journal.SLA) string {
 	var parts []string
 	add := func(n journal.Number, format string, f func(float64) string) {
 		if n.Known() {
@@ -127,10 +116,10 @@ func agreementWords(s journal.SLA) string {
 	add(s.BudgetUSD, "spend at most %s", money)
 	add(s.MinThroughput, "at least %s samples/s", plain)
 	add(s.MaxMemoryGiB, "at most %s GiB", plain)
-	add(s.MinGPUUtil, "GPU at least %s %% busy", plain)
-	add(s.MinCPUUtil, "CPUs at least %s %% busy", plain)
+	add(s.MinGPUUtil, "GPU utilization at least %s %%", plain)
+	add(s.MinCPUUtil, "CPU utilization at least %s %%", plain)
 	if len(parts) == 0 {
-		return "none: nothing was promised"
+		return "no limits set"
 	}
 	return strings.Join(parts, ", ")
 }

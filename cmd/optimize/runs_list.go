@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"trainopt/optimizer/chart"
 	"trainopt/optimizer/journal"
 	"trainopt/sla"
 )
@@ -34,127 +35,89 @@ func (e *env) listRuns(c *common) error {
 	return writeAll(e.stdout, []byte(text))
 }
 
+// mostWhy is how much is shown of why a run cannot be read where the list is wide.
+const mostWhy = 24
+
+// terse is how much a list is shortened to fit: each step includes the ones before.
+type terse int
+
 const (
-	// leastID is as far as the name of a run is cut: its date, its time and the first letters of its script.
-	leastID = 20
-	// leastPromises is as far as other words are cut.
-	leastPromises = 12
-	// mostWhy is how much is said of why a run cannot be read where the list is wide.
-	mostWhy = 24
+	inFull     terse = iota
+	fewerWords       // limits that are met are counted, units of progress are left out
+	noShape          // the allocation is left out
+	counts           // all verdicts are counted
+	reasonOnly       // of the state only the reason of the end
 )
 
-// The columns of the list that are cut where it is wide.
-const (
-	runColumn = iota
-	_
-	promisesColumn
-)
-
-// runsTable lists runs within helpWidth columns as far as it can: where they do not fit, first the kept promises are counted and
-// not named and units of progress left out, then the names of runs are cut to a beginning that still tells them apart (and finds them, as any unique part
-// does), then words.
+// runsTable lists runs within helpWidth columns. Run ids are never cut: they are what other commands take.
 func runsTable(entries []journal.Entry) (string, error) {
-	var rows [][]string
-	draw := func() (text string, excess int, err error) {
-		var b strings.Builder
-		t := newTable(&b, "run", "state", "promises", "progress", "time", "cost", "allocation")
-		for _, row := range rows {
-			if err := t.Append(row); err != nil {
-				return "", 0, err
-			}
+	for t := inFull; ; t++ {
+		text, width, err := drawRuns(entries, t)
+		if err != nil || width <= helpWidth || t == reasonOnly {
+			return text, err
 		}
-		if err := t.Render(); err != nil {
+	}
+}
+
+func drawRuns(entries []journal.Entry, t terse) (text string, width int, err error) {
+	header := []any{"run", "state", "SLA", "progress", "time", "cost", "allocation"}
+	if t >= noShape {
+		header = header[:6]
+	}
+	var b strings.Builder
+	table := newTable(&b, header...)
+	for _, en := range entries {
+		if err := table.Append(runRow(en, t)[:len(header)]); err != nil {
 			return "", 0, err
 		}
-		lines := strings.Split(b.String(), "\n")
-		for i, line := range lines {
-			lines[i] = strings.TrimRight(line, " ")
-			excess = max(excess, utf8.RuneCountInString(lines[i])-helpWidth)
-		}
-		return strings.Join(lines, "\n"), excess, nil
 	}
-	for _, short := range []bool{false, true} {
-		rows = nil
-		for _, en := range entries {
-			rows = append(rows, runRow(en, short))
-		}
-		if text, excess, err := draw(); err != nil || excess <= 0 {
-			return text, err
-		}
+	if err := table.Render(); err != nil {
+		return "", 0, err
 	}
-	for _, cut := range []func(excess int){
-		func(excess int) { cutIDs(rows, max(leastID, widest(rows, runColumn)-excess)) },
-		func(excess int) {
-			cutWords(rows, promisesColumn, max(leastPromises, widest(rows, promisesColumn)-excess))
-		},
-	} {
-		text, excess, err := draw()
-		if err != nil || excess <= 0 {
-			return text, err
-		}
-		cut(excess)
+	lines := strings.Split(chart.PlainBlanks(b.String()), "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimRight(line, " ")
+		width = max(width, utf8.RuneCountInString(lines[i]))
 	}
-	text, _, err := draw()
-	return text, err
+	return strings.Join(lines, "\n"), width, nil
 }
 
-func widest(rows [][]string, column int) int {
-	w := 0
-	for _, row := range rows {
-		w = max(w, utf8.RuneCountInString(row[column]))
+// verdictWords are the verdicts in a few words: "✗ deadline  ✓ budget", shorter "✓ 1 ✗ deadline", shortest "✗ 1 ✓ 1".
+func verdictWords(verdicts []sla.Verdict, t terse) string {
+	if len(verdicts) == 0 {
+		return "no limits"
 	}
-	return w
-}
-
-// cutIDs cuts the names of runs to their beginning where no other name has the same.
-func cutIDs(rows [][]string, width int) {
-	begin := func(id string) string { return string([]rune(id)[:min(width, utf8.RuneCountInString(id))]) }
-	seen := map[string]int{}
-	for _, row := range rows {
-		seen[begin(row[runColumn])]++
+	if t == inFull {
+		return lightsPart(verdicts)
 	}
-	for _, row := range rows {
-		if b := begin(row[runColumn]); seen[b] == 1 {
-			row[runColumn] = b
+	number := map[sla.Status]int{}
+	var others []sla.Verdict
+	for _, v := range verdicts {
+		number[v.Status]++
+		if v.Status != sla.Met {
+			others = append(others, v)
 		}
 	}
-}
-
-func cutWords(rows [][]string, column, width int) {
-	for _, row := range rows {
-		row[column] = clip(row[column], width)
-	}
-}
-
-// promises says how the agreed terms stand; short: those that are kept are counted, and the others named.
-func promises(verdicts []sla.Verdict, short bool) string {
-	text := lightsPart(verdicts)
-	if short {
-		kept := 0
-		var others []sla.Verdict
-		for _, v := range verdicts {
-			if v.Status == sla.Met {
-				kept++
-			} else {
-				others = append(others, v)
-			}
-		}
-		text = strings.ReplaceAll(lightsPart(others), "  ", " ")
-		if kept > 0 {
-			text = strings.TrimSpace(fmt.Sprintf("%s %d %s", lamp[sla.Met], kept, text))
+	var parts []string
+	for _, s := range []sla.Status{sla.Met, sla.Violated, sla.AtRisk, sla.Unknown} {
+		if number[s] > 0 && (s == sla.Met || t >= counts) {
+			parts = append(parts, fmt.Sprintf("%s %d", lamp[s], number[s]))
 		}
 	}
-	if text == "" {
-		return "none"
+	if t < counts && len(others) > 0 {
+		parts = append(parts, strings.ReplaceAll(lightsPart(others), "  ", " "))
 	}
-	return text
+	return strings.Join(parts, " ")
 }
 
-// runRow is a run in the columns of the list; short: said in fewer words where there are many.
-func runRow(en journal.Entry, short bool) []string {
+// runRow is a run in the columns of the list.
+func runRow(en journal.Entry, t terse) []string {
 	if en.Record == nil {
 		why := oneLine(en.Err.Error())
-		if short {
+		switch {
+		case t >= counts:
+			why = ""
+		case t > inFull:
 			why = clip(why, mostWhy)
 		}
 		return []string{en.ID, "unreadable", why, "", "", "", ""}
@@ -162,24 +125,36 @@ func runRow(en journal.Entry, short bool) []string {
 	rec := en.Record
 	state := string(rec.State)
 	if rec.State == journal.Running && en.Agent == nil {
-		state = "left behind"
+		state = "orphaned"
 	}
 	if rec.Exit != nil && rec.State != journal.Done {
 		state += " (" + rec.Exit.Reason + ")"
-	}
-	progress := "no data"
-	if rec.Outcome.Epochs.Known() {
-		progress = fmt.Sprintf("%s %g", rec.Training.Unit, float64(rec.Outcome.Epochs))
-		if rec.Training.TotalUnits.Known() {
-			progress += fmt.Sprintf("/%g", float64(rec.Training.TotalUnits))
-		}
-		if short {
-			progress = strings.TrimPrefix(progress, rec.Training.Unit+" ")
+		if t >= reasonOnly {
+			state = rec.Exit.Reason
 		}
 	}
 	alloc := ""
 	if rec.Plan != nil {
 		alloc = rec.Plan.Allocation.String()
 	}
-	return []string{rec.RunID, state, promises(rec.SLA.Verdicts, short), progress, seconds(float64(rec.Outcome.Seconds)), money(float64(rec.Outcome.CostUSD)), alloc}
+	return []string{rec.RunID, state, verdictWords(rec.SLA.Verdicts, t), progressWords(rec, t), seconds(float64(rec.Outcome.Seconds)), money(float64(rec.Outcome.CostUSD)), alloc}
+}
+
+// progressWords is "epoch 12/40", shorter "12/40".
+func progressWords(rec *journal.Record, t terse) string {
+	done := rec.Outcome.Epochs
+	if rec.Training.Unit == "step" {
+		done = rec.Outcome.Steps
+	}
+	if !done.Known() {
+		return chart.NoData
+	}
+	text := chart.Count(float64(done))
+	if rec.Training.TotalUnits.Known() {
+		text += "/" + chart.Count(float64(rec.Training.TotalUnits))
+	}
+	if t == inFull {
+		text = rec.Training.Unit + " " + text
+	}
+	return text
 }

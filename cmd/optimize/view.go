@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -9,10 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/vbauerster/mpb/v8"
-	"github.com/vbauerster/mpb/v8/decor"
-
 	"trainopt/optimizer"
+	"trainopt/optimizer/chart"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/report"
 	"trainopt/sla"
@@ -24,7 +23,8 @@ func cmdContext() context.Context { return context.Background() }
 func (e *env) view(c *common) optimizer.View {
 	base := &lines{out: e.stderr, report: e.stdout, level: levelOf(c), json: c.json, quiet: c.quiet, every: 10 * time.Second, now: e.clock}
 	if width := e.width(); width > 0 && !c.quiet && base.level <= optimizer.Info {
-		return &screen{lines: base, width: e.width}
+		base.width = e.width
+		return &screen{lines: base, colour: e.getenv("NO_COLOR") == ""}
 	}
 	return base
 }
@@ -42,15 +42,18 @@ func levelOf(c *common) optimizer.Level {
 	return optimizer.Info
 }
 
-// lines shows a run as plain lines: events, and a status line now and then.
+// lines shows a run as plain lines: what it is, once; events, each once; and a status line now and then.
 type lines struct {
 	out, report io.Writer
 	level       optimizer.Level
 	json, quiet bool
 	every       time.Duration
 	now         optimizer.Clock
+	width       func() int // nil: not a terminal
 	last        time.Duration
 	shown       bool
+	log         string // the log source that was shown
+	said        said
 }
 
 func mark(l optimizer.Level) string {
@@ -63,19 +66,61 @@ func mark(l optimizer.Level) string {
 	return ""
 }
 
+// said keeps what was shown, so that it is not repeated.
+type said map[string]bool
+
+// reasonLength is from which length on the reason of a message counts as a sentence that is not repeated.
+const reasonLength = 40
+
+// news is what a message adds to the earlier ones: empty when it was shown before, without its reason when that was.
+func (s *said) news(line string) string {
+	if *s == nil {
+		*s = said{}
+	}
+	if (*s)[line] {
+		return ""
+	}
+	(*s)[line] = true
+	head, reason, ok := strings.Cut(line, " — ")
+	if !ok {
+		head, reason, ok = strings.Cut(line, ": ")
+	}
+	if !ok || len(reason) < reasonLength {
+		return line
+	}
+	if (*s)["\x00"+reason] {
+		return head
+	}
+	(*s)["\x00"+reason] = true
+	return line
+}
+
 func (v *lines) Event(level optimizer.Level, line string) {
-	if level >= v.level {
-		fmt.Fprintf(v.out, "%s%s\n", mark(level), oneLine(line))
+	if level < v.level {
+		return
+	}
+	if news := v.said.news(oneLine(line)); news != "" {
+		fmt.Fprintf(v.out, "%s%s\n", mark(level), news)
 	}
 }
 
 func (v *lines) Status(s optimizer.Status) {
 	now := v.now.Monotonic()
-	if v.quiet || v.level > optimizer.Info || v.shown && now-v.last < v.every {
+	if v.quiet || v.level > optimizer.Info {
+		return
+	}
+	if !v.shown {
+		fmt.Fprintln(v.out, chart.PlainBlanks(strings.Join(headerParts(s), " · ")))
+	}
+	if s.Log != "" && s.Log != v.log {
+		v.log = s.Log
+		fmt.Fprintf(v.out, "log: %s\n", oneLine(s.Log))
+	}
+	if v.shown && now-v.last < v.every {
 		return
 	}
 	v.shown, v.last = true, now
-	fmt.Fprintln(v.out, strings.Join(statusParts(s), " · "))
+	fmt.Fprintln(v.out, chart.PlainBlanks(strings.Join(statusParts(s), " · ")))
 }
 
 func (v *lines) Finished(rec *journal.Record, dir string) {
@@ -90,8 +135,12 @@ func (v *lines) Finished(rec *journal.Record, dir string) {
 	if v.quiet {
 		err = report.Summary(v.report, []*journal.Record{rec})
 	} else {
-		err = report.Brief(v.report, data)
-		fmt.Fprintf(v.report, "\nthe whole report: optimize report %s, or open %s\n", filepath.Base(dir), filepath.Join(dir, "report.html"))
+		width := 0
+		if v.width != nil {
+			width = min(max(v.width()-1, 40), 120)
+		}
+		err = report.Brief(v.report, data, width)
+		fmt.Fprintf(v.report, "\nfull report: optimize report %s, or open %s\n", filepath.Base(dir), filepath.Join(dir, "report.html"))
 	}
 	if err != nil {
 		fmt.Fprintf(v.out, "warning: report: %v\n", err)
@@ -104,36 +153,28 @@ func oneLine(s string) string {
 		if r == '\n' || r == '\t' {
 			return ' '
 		}
-		if r < 32 || r == 127 {
+		if r < 32 || r >= 127 && r < 160 {
 			return -1
 		}
 		return r
 	}, s)
 }
 
-func clock(d time.Duration) string {
-	s := int(d.Seconds() + 0.5)
-	if s >= 3600 {
-		return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
-	}
-	return fmt.Sprintf("%d:%02d", s/60, s%60)
+// The numbers of the terminal are written as those of the reports, with a fixed blank before a unit until they are printed
+// ([chart.PlainBlanks]).
+func money(v float64) string { return chart.USD(v) }
+
+func seconds(v float64) string {
+	return strings.ReplaceAll(chart.Duration(v), " ", chart.Blank)
 }
 
-func money(v float64) string {
-	switch {
-	case math.IsNaN(v):
-		return "no data"
-	case v == 0:
-		return "$0"
-	case math.Abs(v) < 0.01:
-		return fmt.Sprintf("$%.5f", v)
-	case math.Abs(v) < 10:
-		return fmt.Sprintf("$%.4f", v)
+// elapsed is a time that grows while it is shown: whole seconds.
+func elapsed(d time.Duration) string {
+	if d < time.Minute {
+		return fmt.Sprintf("%d"+chart.Blank+"s", int(math.Min(59, math.Round(d.Seconds()))))
 	}
-	return fmt.Sprintf("$%.2f", v)
+	return seconds(math.Round(d.Seconds()))
 }
-
-func seconds(v float64) string { return clock(time.Duration(v * float64(time.Second))) }
 
 func show(v float64, format, none string) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
@@ -142,126 +183,146 @@ func show(v float64, format, none string) string {
 	return fmt.Sprintf(format, v)
 }
 
-// statusParts are the pieces of a status, most important first.
-func statusParts(s optimizer.Status) []string {
-	parts := []string{s.Phase}
-	if s.Total > 0 {
-		parts = append(parts, fmt.Sprintf("%s %g/%g", s.Unit, s.Done, s.Total))
-	} else if s.Unit != "" {
-		parts = append(parts, fmt.Sprintf("%s %g", s.Unit, s.Done))
-	} else {
-		parts = append(parts, "progress: no data")
+// totalHint is how to set the total of a job that does not report it.
+const totalHint = "--epochs N or --steps N"
+
+// headerParts identify a run: what stays the same while it runs.
+func headerParts(s optimizer.Status) []string {
+	parts := []string{"run " + s.RunID}
+	if s.Script != "" {
+		parts = append(parts, oneLine(s.Script))
 	}
-	parts = append(parts, finishPart(s), costPart(s), s.Allocation.String(), usePart(s))
+	if s.Deadline > 0 {
+		parts = append(parts, "deadline "+deadlineWords(s))
+	}
+	if s.Budget > 0 {
+		parts = append(parts, "budget "+money(float64(s.Budget)))
+	}
+	return append(parts, "output: optimize logs -f "+s.RunID)
+}
+
+// deadlineWords is the deadline as a duration and on the clock.
+func deadlineWords(s optimizer.Status) string {
+	return seconds(s.Deadline.Seconds()) + " (" + clockAt(s, s.Deadline.Seconds()) + ")"
+}
+
+// clockAt is the local time of day at a number of seconds after the start of the run, with its day where it is not today.
+func clockAt(s optimizer.Status, at float64) string {
+	when := s.Now.Add(time.Duration((at - s.Elapsed.Seconds()) * float64(time.Second)))
+	if when.YearDay() != s.Now.YearDay() || when.Year() != s.Now.Year() {
+		return when.Format("2006-01-02 15:04")
+	}
+	return when.Format("15:04:05")
+}
+
+// statusParts are the pieces of a status line, most important first.
+func statusParts(s optimizer.Status) []string {
+	parts := []string{s.Phase, progressPart(s), "time " + timePart(s), "cost " + costPart(s), s.Allocation.String(), usePart(s)}
+	if rate := ratePart(s); rate != "" {
+		parts = append(parts, rate)
+	}
 	if lights := lightsPart(s.Verdicts); lights != "" {
-		parts = append(parts, lights)
+		parts = append(parts, "SLA "+lights)
+	}
+	if risk := riskPart(s); risk != "" {
+		parts = append(parts, "at risk "+risk)
 	}
 	return parts
 }
 
-func finishPart(s optimizer.Status) string {
-	text := clock(s.Elapsed)
-	if s.Finish != nil {
-		text += fmt.Sprintf(" of %s (%s–%s)", seconds(s.Finish.P50), seconds(s.Finish.P5), seconds(s.Finish.P95))
+func progressPart(s optimizer.Status) string {
+	done := chart.Count(s.Done)
+	switch {
+	case s.Unit == "":
+		return "progress: " + chart.NoData
+	case s.Total > 0:
+		return fmt.Sprintf("%s %s/%s", s.Unit, done, chart.Count(s.Total))
+	}
+	return fmt.Sprintf("%s %s, total unknown (%s)", s.Unit, done, totalHint)
+}
+
+func timePart(s optimizer.Status) string {
+	text := elapsed(s.Elapsed)
+	if s.Finish != nil && s.Total > 0 {
+		text += fmt.Sprintf(", projected %s (%s to %s), ends %s", seconds(s.Finish.P50), seconds(s.Finish.P5), seconds(s.Finish.P95), clockAt(s, s.Finish.P50))
+	}
+	if s.Deadline > 0 {
+		text += ", deadline " + deadlineWords(s)
 	}
 	return text
 }
 
 func costPart(s optimizer.Status) string {
 	text := money(float64(s.Spent))
-	if s.CostAtEnd != nil {
-		text += fmt.Sprintf(" of %s (%s–%s)", money(s.CostAtEnd.P50), money(s.CostAtEnd.P5), money(s.CostAtEnd.P95))
+	if s.CostAtEnd != nil && s.Total > 0 {
+		text += fmt.Sprintf(", projected %s (%s to %s)", money(s.CostAtEnd.P50), money(s.CostAtEnd.P5), money(s.CostAtEnd.P95))
+	}
+	if s.Budget > 0 {
+		text += ", budget " + money(float64(s.Budget))
 	}
 	return text
 }
 
 func usePart(s optimizer.Status) string {
-	text := "CPU " + show(s.CPUUtil, "%.0f %%", "no data")
+	text := "CPU " + show(s.CPUUtil, "%.0f %%", "measuring")
 	if s.Allocation.GPUs > 0 {
-		text += ", GPU " + show(s.GPUUtil, "%.0f %%", "no data")
+		text += ", GPU " + show(s.GPUUtil, "%.0f %%", "measuring")
 	}
-	return text + ", " + show(s.MemoryGiB, "%.2f GiB", "memory no data")
+	if math.IsNaN(s.MemoryGiB) {
+		return text
+	}
+	return text + ", " + chart.GiB(s.MemoryGiB)
+}
+
+// ratePart is the pace and the last quality of the model, as far as they are known.
+func ratePart(s optimizer.Status) string {
+	var parts []string
+	if !math.IsNaN(s.Throughput) && s.Throughput > 0 {
+		parts = append(parts, chart.Rate(cmp.Or(s.ThroughputUnit, journal.SamplesPerSecond))(s.Throughput))
+	}
+	if !math.IsNaN(s.Loss) {
+		parts = append(parts, fmt.Sprintf("loss %.4g", s.Loss))
+	}
+	if !math.IsNaN(s.Accuracy) {
+		parts = append(parts, fmt.Sprintf("accuracy %.4g", s.Accuracy))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// riskPart is the work that is lost if the job is stopped now; empty when that is unknown.
+func riskPart(s optimizer.Status) string {
+	if s.AtRisk < 0 {
+		return ""
+	}
+	if s.Checkpoint == nil {
+		return elapsed(s.AtRisk) + " of work (no checkpoint)"
+	}
+	text := elapsed(s.AtRisk) + " of work since the checkpoint"
+	if s.Checkpoint.Units.Known() && s.Unit != "" {
+		text += fmt.Sprintf(" at %s %s", s.Unit, chart.Count(float64(s.Checkpoint.Units)))
+	}
+	return text
 }
 
 var lamp = map[sla.Status]string{sla.Met: "✓", sla.AtRisk: "!", sla.Violated: "✗", sla.Unknown: "?"}
 
+// limitName is the name of a limit in a line: the word of the command line for time and cost.
+func limitName(o sla.Objective) string {
+	switch o {
+	case sla.Time:
+		return "deadline"
+	case sla.Cost:
+		return "budget"
+	}
+	return strings.ReplaceAll(string(o), "_", " ")
+}
+
 func lightsPart(verdicts []sla.Verdict) string {
 	var parts []string
 	for _, v := range verdicts {
-		parts = append(parts, fmt.Sprintf("%s %s", lamp[v.Status], v.Objective))
+		parts = append(parts, lamp[v.Status]+" "+limitName(v.Objective))
 	}
 	return strings.Join(parts, "  ")
-}
-
-// screen is the live view of a terminal: one bar with the lines of the status under it, repainted in place;
-// events scroll above.
-type screen struct {
-	*lines
-	width    func() int
-	progress *mpb.Progress
-	bar      *mpb.Bar
-	status   optimizer.Status
-}
-
-const barScale = 1000
-
-func (v *screen) Event(level optimizer.Level, line string) {
-	if level < v.level {
-		return
-	}
-	text := mark(level) + oneLine(line) + "\n"
-	if v.progress == nil {
-		fmt.Fprint(v.out, text)
-		return
-	}
-	fmt.Fprint(v.progress, text)
-}
-
-func (v *screen) Status(s optimizer.Status) {
-	v.status = s
-	if v.progress == nil {
-		v.progress = mpb.New(mpb.WithOutput(v.out), mpb.WithWidth(min(60, v.width()-20)), mpb.WithAutoRefresh(), mpb.WithRefreshRate(time.Second/4))
-		v.bar = v.progress.New(barScale, mpb.BarStyle().Lbound("").Filler("█").Tip("").Padding("░").Rbound(""),
-			mpb.BarRemoveOnComplete(),
-			mpb.PrependDecorators(decor.Any(func(decor.Statistics) string { return fmt.Sprintf("%-9s ", v.status.Phase) })),
-			mpb.AppendDecorators(decor.Any(func(decor.Statistics) string {
-				if v.status.Total > 0 {
-					return fmt.Sprintf(" %s %g/%g", v.status.Unit, v.status.Done, v.status.Total)
-				}
-				return " no total"
-			})),
-			mpb.BarExtender(mpb.BarFillerFunc(func(w io.Writer, _ decor.Statistics) error { return v.under(w) }), false))
-	}
-	if s.Total > 0 {
-		// Never complete the bar by itself: mpb would take it away.
-		v.bar.SetCurrent(int64(math.Min(barScale-1, barScale*s.Done/s.Total)))
-	}
-}
-
-// under writes the lines below the bar.
-func (v *screen) under(w io.Writer) error {
-	s, width := v.status, v.width()
-	rows := [][2]string{
-		{"time", finishPart(s)},
-		{"cost", costPart(s)},
-		{"use", s.Allocation.String() + " — " + usePart(s)},
-	}
-	if !math.IsNaN(s.Throughput) || !math.IsNaN(s.Loss) {
-		rows = append(rows, [2]string{"model", strings.Join([]string{show(s.Throughput, "%.0f samples/s", "speed no data"),
-			show(s.Loss, "loss %.4f", "loss no data"), show(s.Accuracy, "accuracy %.4g", "accuracy no data")}, ", ")})
-	}
-	if len(s.Verdicts) > 0 {
-		rows = append(rows, [2]string{"promises", lightsPart(s.Verdicts)})
-	}
-	if s.LastAction != "" {
-		rows = append(rows, [2]string{"last", s.LastAction})
-	}
-	for _, r := range rows {
-		if _, err := fmt.Fprintln(w, clip(fmt.Sprintf("%-9s %s", r[0], r[1]), width-1)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func clip(s string, width int) string {
@@ -270,12 +331,4 @@ func clip(s string, width int) string {
 		return s
 	}
 	return string(r[:width-1]) + "…"
-}
-
-func (v *screen) Finished(rec *journal.Record, dir string) {
-	if v.progress != nil {
-		v.bar.Abort(true)
-		v.progress.Wait()
-	}
-	v.lines.Finished(rec, dir)
 }

@@ -146,6 +146,9 @@ func (t *terminal) hang(head, text string) {
 	}
 }
 
+// Wrap breaks a text into lines of at most width columns, between words; only a word that is wider than that is broken.
+func Wrap(text string, width int) []string { return wrap(text, max(width, 1)) }
+
 // wrap breaks a text into lines of at most width columns, within a word only where it must.
 func wrap(text string, width int) []string {
 	var lines []string

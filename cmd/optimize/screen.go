@@ -1,0 +1,209 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/olekukonko/tablewriter/pkg/twwidth"
+
+	"trainopt/optimizer"
+	"trainopt/optimizer/chart"
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/page"
+	"trainopt/sla"
+)
+
+// screen is the live view of a terminal: a block of lines that is repainted in place, with events above it. The cursor rests on
+// the empty line below the block, so that what the terminal echoes (^C) is not printed into it. A painting is one write.
+type screen struct {
+	*lines
+	colour  bool
+	status  optimizer.Status
+	begun   bool
+	painted []int // width in columns of each line of the block
+}
+
+// Escape sequences (ECMA-48).
+const (
+	eraseLine  = "\x1b[K" // from the cursor to the end of the line
+	eraseBelow = "\x1b[J"
+	resetStyle = "\x1b[0m"
+)
+
+const (
+	labelWidth = 10
+	barWidth   = 40
+	// leastWidth is the narrowest terminal that the block is fitted to.
+	leastWidth = 20
+)
+
+func (v *screen) columns() int { return max(v.width()-1, leastWidth) }
+
+func (v *screen) Event(level optimizer.Level, line string) {
+	if level < v.level {
+		return
+	}
+	news := v.said.news(oneLine(line))
+	if news == "" {
+		return
+	}
+	var out []string
+	for i, part := range page.Wrap(mark(level)+news, v.columns()-2) {
+		if i > 0 {
+			part = "  " + part
+		}
+		out = append(out, v.paint(levelColour[level], part))
+	}
+	v.above(strings.Join(out, "\n"))
+}
+
+// above prints text that stays, over the block.
+func (v *screen) above(text string) {
+	var b strings.Builder
+	v.home(&b)
+	for _, line := range strings.Split(text, "\n") {
+		b.WriteString(line + eraseLine + "\n")
+	}
+	v.block(&b)
+	fmt.Fprint(v.out, b.String())
+}
+
+func (v *screen) Status(s optimizer.Status) {
+	v.status, v.begun = s, true
+	var b strings.Builder
+	v.home(&b)
+	v.block(&b)
+	fmt.Fprint(v.out, b.String())
+}
+
+// home moves the cursor to the first line of the block. A terminal that became narrower has broken lines that no longer fit.
+func (v *screen) home(b *strings.Builder) {
+	width, rows := max(v.width(), 1), 0
+	for _, w := range v.painted {
+		rows += max(1, (w+width-1)/width)
+	}
+	b.WriteByte('\r')
+	if rows > 0 {
+		fmt.Fprintf(b, "\x1b[%dA", rows)
+	}
+	v.painted = nil
+}
+
+// block writes the lines of the status and erases what is left of the painting before.
+func (v *screen) block(b *strings.Builder) {
+	if v.begun {
+		for _, row := range v.rows() {
+			for i, part := range page.Wrap(row.text, v.columns()-labelWidth) {
+				label := strings.Repeat(" ", labelWidth)
+				if i == 0 {
+					label = fmt.Sprintf("%-*s", labelWidth, row.label)
+				}
+				v.painted = append(v.painted, labelWidth+twwidth.Width(part))
+				b.WriteString(label + v.paint(row.colour, chart.PlainBlanks(part)) + eraseLine + "\n")
+			}
+		}
+	}
+	b.WriteString(eraseBelow)
+}
+
+type screenRow struct {
+	label, text, colour string
+}
+
+// rows are the lines of the block, before they are fitted to the terminal.
+func (v *screen) rows() []screenRow {
+	s := v.status
+	colour := map[sla.Objective]string{}
+	var other []sla.Verdict
+	marked := func(o sla.Objective, text string) string {
+		for _, d := range s.Verdicts {
+			if d.Objective == o {
+				colour[o] = statusColour[d.Status]
+				return text + chart.Blank + lamp[d.Status]
+			}
+		}
+		return text
+	}
+	for _, d := range s.Verdicts {
+		if d.Objective != sla.Time && d.Objective != sla.Cost {
+			other = append(other, d)
+		}
+	}
+	run := s.RunID
+	if s.Script != "" {
+		run += "  " + oneLine(s.Script)
+	}
+	rows := []screenRow{{label: "run", text: run}, {label: s.Phase, text: v.bar()}}
+	rows = append(rows, screenRow{"time", marked(sla.Time, timePart(s)), ""}, screenRow{"cost", marked(sla.Cost, costPart(s)), ""})
+	rows[2].colour, rows[3].colour = colour[sla.Time], colour[sla.Cost]
+	rows = append(rows, screenRow{label: "use", text: s.Allocation.String() + "; " + usePart(s)})
+	if rate := ratePart(s); rate != "" {
+		rows = append(rows, screenRow{label: "rate", text: rate})
+	}
+	if len(other) > 0 {
+		rows = append(rows, screenRow{label: "SLA", text: lightsPart(other)})
+	}
+	if risk := riskPart(s); risk != "" {
+		rows = append(rows, screenRow{label: "at risk", text: risk})
+	}
+	if s.Log != "" {
+		rows = append(rows, screenRow{label: "log", text: oneLine(s.Log)})
+	}
+	if s.LastAction != "" {
+		rows = append(rows, screenRow{label: "last", text: oneLine(s.LastAction)})
+	}
+	return append(rows, screenRow{label: "keys", text: "Ctrl-C stops; output: optimize logs -f " + s.RunID, colour: dim})
+}
+
+func (v *screen) bar() string {
+	s := v.status
+	if !(s.Total > 0) {
+		return progressPart(s)
+	}
+	size := min(barWidth, (v.columns()-labelWidth)/2)
+	full := int(math.Min(1, s.Done/s.Total) * float64(size))
+	return strings.Repeat("█", full) + strings.Repeat("░", size-full) + " " + progressPart(s)
+}
+
+// Colours with a meaning (SGR); none where NO_COLOR is set.
+const (
+	red   = "\x1b[31m"
+	amber = "\x1b[33m"
+	green = "\x1b[32m"
+	dim   = "\x1b[2m"
+)
+
+var (
+	levelColour  = map[optimizer.Level]string{optimizer.Warning: amber, optimizer.Problem: red}
+	statusColour = map[sla.Status]string{sla.Met: green, sla.AtRisk: amber, sla.Violated: red}
+)
+
+func (v *screen) paint(colour, text string) string {
+	if colour == "" || !v.colour {
+		return text
+	}
+	return colour + text + resetStyle
+}
+
+// Planned prints above the block.
+func (v *screen) Planned(rec *journal.Record) {
+	if !v.begun {
+		v.lines.Planned(rec)
+		return
+	}
+	var b strings.Builder
+	if err := printPlan(&b, rec); err == nil {
+		v.above(strings.TrimSuffix(b.String(), "\n"))
+	}
+}
+
+// Finished removes the block and prints the report.
+func (v *screen) Finished(rec *journal.Record, dir string) {
+	var b strings.Builder
+	v.home(&b)
+	b.WriteString(eraseBelow)
+	fmt.Fprint(v.out, b.String())
+	v.begun = false
+	v.lines.Finished(rec, dir)
+}
