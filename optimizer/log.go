@@ -290,7 +290,7 @@ func (r *run) readLog() { r.takeRows(false) }
 
 // readLastRows takes in all that is left of it when nobody writes it any more.
 func (r *run) readLastRows() {
-	for r.takeRows(true) > 0 {
+	for r.takeRows(true) > 0 && !r.watchdog.interrupted() {
 	}
 }
 
@@ -308,10 +308,7 @@ func (r *run) takeRows(last bool) int {
 	for i := range rows {
 		r.progress.Add(&rows[i], at)
 		r.learnTraining(&rows[i])
-		line := rows[i].Values()
-		line["time_s"] = at.Seconds()
-		r.append(r.tables.Log, line)
-		r.writePerformance(&rows[i], at)
+		r.tabulate(&rows[i], at, i == len(rows)-1)
 	}
 	return len(rows)
 }
@@ -325,12 +322,14 @@ func (r *run) learnTraining(row *monitor.Row) {
 	if row.Dataset != "" {
 		t.Dataset = &row.Dataset
 	}
-	for column, into := range map[monitor.Column]*journal.Number{
-		monitor.ModelParams: &t.ModelParams, monitor.ModelLayers: &t.ModelLayers, monitor.DataCount: &t.DataCount,
-		monitor.DataSizeMB: &t.DataSizeMB, monitor.BatchSize: &t.BatchSize, monitor.TrainLoss: &t.TrainLoss,
-		monitor.TrainAccuracy: &t.TrainAccuracy, monitor.TestLoss: &t.TestLoss, monitor.TestAccuracy: &t.TestAccuracy} {
-		if v, ok := row.Value(column); ok {
-			*into = journal.Number(v)
+	for _, c := range [...]struct {
+		column monitor.Column
+		into   *journal.Number
+	}{{monitor.ModelParams, &t.ModelParams}, {monitor.ModelLayers, &t.ModelLayers}, {monitor.DataCount, &t.DataCount},
+		{monitor.DataSizeMB, &t.DataSizeMB}, {monitor.BatchSize, &t.BatchSize}, {monitor.TrainLoss, &t.TrainLoss},
+		{monitor.TrainAccuracy, &t.TrainAccuracy}, {monitor.TestLoss, &t.TestLoss}, {monitor.TestAccuracy, &t.TestAccuracy}} {
+		if v, ok := row.Value(c.column); ok {
+			*c.into = journal.Number(v)
 		}
 	}
 	for _, v := range []monitor.Column{monitor.TrainLoss, monitor.TestLoss} {

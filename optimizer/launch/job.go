@@ -288,8 +288,15 @@ func (j *job) demand(change func(*control)) error {
 	defer j.mu.Unlock()
 	want := j.want
 	change(&want)
-	if err := writeJSON(filepath.Join(j.dir, controlFile), want, false); err != nil {
-		return err
+	written := make(chan error, 1)
+	go func() { written <- writeJSON(filepath.Join(j.dir, controlFile), want, false) }()
+	select {
+	case err := <-written:
+		if err != nil {
+			return err
+		}
+	case <-time.After(demandWithin): // the caller does what it can without the keeper
+		return fmt.Errorf("write %s: no answer from the disk within %v", controlFile, demandWithin)
 	}
 	j.want = want
 	for _, p := range []process{j.keeper, j.standby} { // a standby that sleeps reads control.json when it wakes
@@ -299,6 +306,9 @@ func (j *job) demand(change func(*control)) error {
 	}
 	return ErrNoKeeper
 }
+
+// demandWithin is how long a disk may take to store what is wanted of the keeper.
+const demandWithin = 500 * time.Millisecond
 
 // wants is what the keeper was last told.
 func (j *job) wants() control {
