@@ -86,6 +86,9 @@ func (j *job) watch() {
 				return // closed
 			}
 			if e, ok := j.recorded(); ok {
+				leaving, cancel := context.WithTimeout(j.life, standbyWithin)
+				j.standby.wait(leaving) // so that nothing of ours is left when Done is closed
+				cancel()
 				j.end(e)
 				return
 			}
@@ -109,6 +112,9 @@ func (j *job) recorded() (Exit, bool) {
 	}
 	return h.Ended.Exit, true
 }
+
+// standbyWithin is how long a standby may take to follow its keeper.
+const standbyWithin = 500 * time.Millisecond
 
 // lastMessageWithin is how long the last message of a keeper that has ended may take.
 const lastMessageWithin = 200 * time.Millisecond
