@@ -27,7 +27,7 @@ type Values map[string]any
 //
 // Each row is one write. When writing fails (disk full, read-only, anything), Append says so once; rows are then held,
 // the newest 256 KiB of them, and written when it works again. What a failed write left of a row is removed before
-// anything follows it.
+// anything follows it. Some tables are thinned, see Due.
 //
 // Not for use by several goroutines at once.
 type Table struct {
@@ -43,6 +43,7 @@ type Table struct {
 	dropped int
 	failed  bool // the caller was told
 	fields  []string
+	thin    thinning
 }
 
 // tableFile is what a Table needs of a file; tests let each call fail in turn.
@@ -85,20 +86,35 @@ func (t *Table) Dropped() int { return t.dropped }
 // and, exactly once in the life of the table, when the file cannot be written; rows are then held and the caller
 // should go on as if nothing had happened.
 func (t *Table) Append(v Values) error {
+	row, err := t.encode(v)
+	if err != nil {
+		return err
+	}
+	t.thin.last = nil
+	t.hold(row)
+	t.thin.kept++
+	err = t.once(t.flush())
+	if t.full() && t.file != nil {
+		t.halve()
+	}
+	return err
+}
+
+// encode makes one line of the table.
+func (t *Table) encode(v Values) ([]byte, error) {
 	clear(t.fields)
 	for name, value := range v {
 		i, ok := t.index[name]
 		if !ok {
-			return fmt.Errorf("append to %s: it has no column %q", t.path, name)
+			return nil, fmt.Errorf("append to %s: it has no column %q", t.path, name)
 		}
 		text, ok := formatValue(value)
 		if !ok {
-			return fmt.Errorf("append to %s: column %q: a %T is not a number or text", t.path, name, value)
+			return nil, fmt.Errorf("append to %s: column %q: a %T is not a number or text", t.path, name, value)
 		}
 		t.fields[i] = text
 	}
-	t.hold(encodeRow(t.fields))
-	return t.once(t.flush())
+	return encodeRow(t.fields), nil
 }
 
 // Touch makes the file with its header when it is not there. Errors are as with Append.
@@ -183,6 +199,10 @@ func (t *Table) begin() error {
 		return err
 	}
 	t.file, t.size, t.torn = file, whole, size > whole
+	if t.thin.rows > 0 && t.thin.stride == 0 { // an earlier agent may have written to it
+		t.thin.stride = 1
+		t.thin.kept += countRows(file, whole)
+	}
 	return nil
 }
 
@@ -231,7 +251,7 @@ func setAside(path string) error {
 
 // Close writes what is held, if it can be, and closes the file.
 func (t *Table) Close() error {
-	var err error
+	err := t.Flush()
 	if len(t.held) > 0 {
 		err = t.once(t.flush())
 	}
@@ -257,12 +277,7 @@ func formatValue(v any) (string, bool) {
 		}
 		return "0", true
 	case string:
-		return strings.Map(func(r rune) rune {
-			if r < ' ' {
-				return ' ' // a row is one line
-			}
-			return r
-		}, strings.ToValidUTF8(v, "\ufffd")), true
+		return PlainCell(v), true
 	case time.Duration:
 		return FormatNumber(v.Seconds()), true
 	}
@@ -279,6 +294,23 @@ func formatValue(v any) (string, bool) {
 		return formatValue(r.Elem().Interface())
 	}
 	return "", false
+}
+
+// PlainCell makes a text safe for a cell of a CSV file that a spreadsheet or a terminal may show: a text that would be a
+// formula begins with an apostrophe, control characters become spaces, and so a cell is one line.
+func PlainCell(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "\ufffd"))
+	if first := strings.TrimLeft(text, " "); first != "" && strings.ContainsRune("=+-@", rune(first[0])) {
+		if _, err := strconv.ParseFloat(first, 64); err != nil { // -1.5 is a number
+			return "'" + text
+		}
+	}
+	return text
 }
 
 // FormatNumber writes a number with nine significant digits; NaN and infinities are empty.

@@ -12,14 +12,14 @@ import (
 
 // Tables are the metric tables of a run directory.
 type Tables struct {
-	Samples      *Table // samples.csv: one row per sampling interval
-	Log          *Table // log.csv: the training rows as read, normalised
+	Samples      *Table // samples.csv: one row per sampling interval; thinned
+	Log          *Table // log.csv: the training rows as read, normalised; thinned
 	RL           *Table // rl_metrics.csv: one row per decision
 	Allocation   *Table // allocation_history.csv: one row per change of allocation
 	Reward       *Table // reward_components.csv: one row per decision
 	SLA          *Table // sla_metrics.csv: one row per objective whenever its status changes, and every ten seconds
 	Pareto       *Table // pareto_front.csv: one row per candidate of a plan
-	Performance  *Table // performance_metrics.csv: one row per training row, with what the machine did
+	Performance  *Table // performance_metrics.csv: one row per training row, with what the machine did; thinned
 	Optimization *Table // optimization_metrics.csv: one row per run: baseline against result
 }
 
@@ -87,7 +87,10 @@ func OpenTables(dir string) (*Tables, error) {
 		Performance:  table("performance_metrics.csv", performanceColumns),
 		Optimization: table("optimization_metrics.csv", optimizationColumns),
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	for _, table := range []*Table{t.Samples, t.Log, t.Performance} { // the others grow with decisions
+		table.thin = thinning{rows: thinRows, bytes: thinBytes}
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return t, fmt.Errorf("make the run directory for metric tables: %w", err)
 	}
 	for _, table := range t.All() {

@@ -117,15 +117,14 @@ type run struct {
 	lastSave    time.Duration
 	lastRecord  time.Duration
 
-	base       time.Duration // elapsed time of earlier agents
-	started    time.Duration // monotonic clock when this agent took the run
-	saved      savedState    // what the earlier agent left; zero for a fresh run
-	ended      *ending
-	endedAt    time.Duration // elapsed time at the end
-	exitAt     time.Duration // elapsed time at which the last job ended; 0 while one runs
-	killed     bool          // SIGKILL has been asked for
-	stopFailed chan error
-	userCode   Code
+	base     time.Duration // elapsed time of earlier agents
+	started  time.Duration // monotonic clock when this agent took the run
+	saved    savedState    // what the earlier agent left; zero for a fresh run
+	ended    *ending
+	endedAt  time.Duration // elapsed time at the end
+	exitAt   time.Duration // elapsed time at which the last job ended; 0 while one runs
+	watchdog *watchdog
+	userCode Code
 }
 
 // ending is how the run ended.
@@ -174,20 +173,20 @@ func (a Agent) Run(ctx context.Context, interrupts <-chan os.Signal) Result {
 	r.started = r.Clock.Monotonic()
 	r.openInstruments()
 	defer r.closeInstruments()
+	r.watchdog.watch(ctx, interrupts)
+	defer r.watchdog.close()
 	first, label := r.firstAllocation()
 	r.started = r.Clock.Monotonic() // the deadline counts from the launch, not from the preparations
-	select {
-	case s := <-interrupts:
-		r.interrupt(ctx, s)
-	default:
+	if r.interruptions(); r.ended == nil {
 		r.launch(ctx, first, label, false)
 	}
-	r.loop(ctx, interrupts)
+	r.loop(ctx)
 	return r.finish()
 }
 
 func newRun(a Agent) *run {
-	return &run{Agent: a, advised: map[string]bool{}, saidVerdict: map[sla.Objective]saidVerdict{}, stopFailed: make(chan error, 1)}
+	return &run{Agent: a, advised: map[string]bool{}, saidVerdict: map[sla.Objective]saidVerdict{},
+		watchdog: newWatchdog(a.Clock, a.Config.Grace)}
 }
 
 // elapsed is the run's own time: supervised time, outages of the agent with no living job left out.

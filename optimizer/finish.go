@@ -321,6 +321,11 @@ func (r *run) finalTables() {
 		line["baseline_compliance"] = float64(b.Compliance)
 	}
 	r.append(r.tables.Optimization, line)
+	for _, t := range r.tables.All() {
+		if err := t.Flush(); err != nil {
+			r.saidOnce(err)
+		}
+	}
 	if err := monitor.WriteExtended(r.dir.Dir()); err != nil && !errors.Is(err, monitor.ErrNoData) {
 		r.warn(err.Error())
 	}

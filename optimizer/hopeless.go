@@ -1,7 +1,6 @@
 package optimizer
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -16,7 +15,7 @@ const hopelessShare = 0.5
 // stopHopeless stops a job that cannot keep a limit and would lose all its work when the guard stops it at that limit. It
 // is a matter of not paying for the rest, so every doubt lets the job go on: the user's consent (--yes), work that a
 // checkpoint would keep, a log that was only found, a length or pace that is not certain, half of the limit still left.
-func (r *run) stopHopeless(ctx context.Context) {
+func (r *run) stopHopeless() {
 	if r.Config.Anyway || r.leaving != nil || r.ended != nil || r.keepsWork() || !r.log.trusted() {
 		return
 	}
@@ -25,7 +24,7 @@ func (r *run) stopHopeless(ctx context.Context) {
 		return
 	}
 	r.event(Problem, "%s; the job keeps no checkpoint, so what it still computes would be lost: stopping now (--yes lets it run to the limit)", why)
-	r.leave(ctx, &leaving{Why: "infeasible", Words: why})
+	r.leave(&leaving{Why: "infeasible", Words: why})
 }
 
 // hopeless reports whether even the fastest pace of this run would miss the deadline or the budget.

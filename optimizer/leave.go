@@ -26,7 +26,7 @@ type leaving struct {
 }
 
 // leave asks the job to go: a resumable one saves a checkpoint first.
-func (r *run) leave(ctx context.Context, l *leaving) {
+func (r *run) leave(l *leaving) {
 	l.AskedAt = r.elapsed()
 	r.leaving = l
 	defer r.saveState()
@@ -35,56 +35,35 @@ func (r *run) leave(ctx context.Context, l *leaving) {
 		r.end(r.stopped(nil))
 		return
 	}
-	if r.resumable {
-		l.Checkpoint = true
-		err := r.job.Checkpoint()
-		if err == nil {
-			return
-		}
-		if !errors.Is(err, launch.ErrNoCheckpoint) {
-			r.event(Warning, "ask for a checkpoint: %v", err)
-		}
+	r.publish()
+	how := r.watchdog.ask()
+	l.AskedAt += how.at - r.Clock.Monotonic() // the watchdog may have been earlier
+	l.Checkpoint, l.Terminated = how.checkpoint, how.terminated
+	if how.err != nil && !errors.Is(how.err, launch.ErrNoCheckpoint) {
+		r.event(Warning, "ask for a checkpoint: %v", how.err)
 	}
-	r.terminate(ctx) // SIGTERM: a resumable job may save on it as well
 }
 
-func (r *run) terminate(ctx context.Context) {
-	r.stop(ctx, r.Config.Grace)
-}
-
-// stop ends the job's processes; the exit arrives through Done, a stop that fails through stopFailed.
-func (r *run) stop(ctx context.Context, grace time.Duration) {
-	r.leaving.Terminated = true
-	go func(j launch.Job) {
-		if _, err := j.Stop(context.WithoutCancel(ctx), grace); err != nil {
-			select {
-			case r.stopFailed <- err:
-			default:
-			}
-		}
-	}(r.job)
-}
-
-func (r *run) kill(ctx context.Context) {
-	if r.job == nil || r.killed {
-		return
+func (r *run) kill() {
+	if r.job != nil {
+		r.watchdog.kill()
 	}
-	r.killed = true
-	r.stop(ctx, 0)
 }
 
 // escalate turns a checkpoint that does not come into SIGTERM, so that the two together take one grace.
-func (r *run) escalate(ctx context.Context) {
+func (r *run) escalate() {
 	l := r.leaving
 	if l == nil || r.job == nil || l.Terminated || r.elapsed()-l.AskedAt < r.Config.Grace/2 {
 		return
 	}
 	r.event(Warning, "no checkpoint within %s of asking: stopping the job by SIGTERM", r.Config.Grace/2)
-	r.stop(ctx, r.Config.Grace/2)
+	l.Terminated = true
+	r.watchdog.stop(r.Config.Grace / 2)
 }
 
 // interrupt is the user's signal: once = checkpoint and stop, twice = kill.
-func (r *run) interrupt(ctx context.Context, s os.Signal) {
+func (r *run) interrupt(s os.Signal) {
+	r.watchdog.take()
 	if r.ended != nil {
 		return
 	}
@@ -103,11 +82,23 @@ func (r *run) interrupt(ctx context.Context, s os.Signal) {
 			r.saveState()
 			return
 		}
-		r.leave(ctx, &leaving{Why: "user"})
+		r.leave(&leaving{Why: "user"})
 		return
 	}
 	r.event(Info, "%s again: killing", signalName(s))
-	r.kill(ctx)
+	r.kill()
+}
+
+// interruptions takes all signals that have come so far.
+func (r *run) interruptions() {
+	for {
+		select {
+		case s := <-r.watchdog.forward:
+			r.interrupt(s)
+		default:
+			return
+		}
+	}
 }
 
 func signalName(s os.Signal) string {
@@ -134,6 +125,7 @@ func (r *run) exited(ctx context.Context, exit launch.Exit) {
 		seg.PeakGiB = math.Max(seg.PeakGiB, *exit.PeakMemoryGiB)
 	}
 	r.job = nil
+	r.publish()
 	r.sampler.detach()
 	l := r.leaving
 	if l != nil && l.Checkpoint && savedCheckpoint(exit) {

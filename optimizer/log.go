@@ -110,7 +110,7 @@ func (r *run) readLog() { r.takeRows(r.log.Poll) }
 func (r *run) readLastRows() {
 	for {
 		n, err := r.takeRows(r.log.Finish)
-		if n == 0 && (err != nil || r.log.Behind() == 0) {
+		if n == 0 && (err != nil || r.log.Behind() == 0) || r.watchdog.interrupted() {
 			return
 		}
 	}
@@ -139,10 +139,7 @@ func (r *run) takeRows(read func(time.Time) ([]monitor.Row, error)) (int, error)
 	for i := range rows {
 		r.progress.Add(&rows[i], at)
 		r.learnTraining(&rows[i])
-		line := rows[i].Values()
-		line["time_s"] = at.Seconds()
-		r.append(r.tables.Log, line)
-		r.writePerformance(&rows[i], at)
+		r.tabulate(&rows[i], at, i == len(rows)-1)
 	}
 	return len(rows), err
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"os"
-	"syscall"
 	"time"
 
 	"trainopt/cost"
@@ -16,7 +14,9 @@ import (
 )
 
 // loop runs until the run has ended: one goroutine, one event at a time.
-func (r *run) loop(ctx context.Context, interrupts <-chan os.Signal) {
+// The user's signals, and the end of ctx, come by way of the watchdog.
+func (r *run) loop(ctx context.Context) {
+	ctx = context.WithoutCancel(ctx)
 	ticker := time.NewTicker(r.Config.Interval)
 	defer ticker.Stop()
 	alarm := time.NewTimer(time.Hour)
@@ -25,6 +25,7 @@ func (r *run) loop(ctx context.Context, interrupts <-chan os.Signal) {
 	defer stopWatch()
 	defer r.makeHeavy()
 	for r.ended == nil {
+		r.publish()
 		alarm.Reset(r.nextAlarm())
 		var done <-chan struct{}
 		if r.job != nil {
@@ -39,20 +40,27 @@ func (r *run) loop(ctx context.Context, interrupts <-chan os.Signal) {
 			}
 			r.readLog()
 		case <-alarm.C:
-			r.guardStep(ctx)
-			r.escalate(ctx)
+			r.guardStep()
+			r.escalate()
 			r.retry(ctx)
-		case err := <-r.stopFailed:
+		case err := <-r.watchdog.failed:
 			r.end(&ending{state: journal.Failed, reason: "lost", detail: err.Error(), code: CodeOurs, err: err})
 		case <-done:
+			r.interruptions() // so that the end is known for the user's when it is
 			r.exited(ctx, r.job.Exit())
-		case s := <-interrupts:
-			r.interrupt(ctx, s)
-		case <-ctx.Done():
-			r.interrupt(ctx, syscall.SIGTERM)
-			ctx = context.WithoutCancel(ctx)
+		case s := <-r.watchdog.forward:
+			r.interrupt(s)
 		}
 	}
+}
+
+// publish tells the watchdog what there is to guard.
+func (r *run) publish() {
+	_, left := r.nearestLimit()
+	if r.job == nil {
+		left = math.MaxInt64
+	}
+	r.watchdog.guard(r.job, r.resumable, left, r.reserve())
 }
 
 // nextAlarm is how long until the guard or a pending restart must be looked at, between 1 ms and 1 s: the guard
@@ -85,11 +93,16 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 	}
 	r.beginSegment(now, a, label, true)
 	r.save(true) // before the start: an agent that dies now must leave a run that can be found
-	j, err := r.Launcher.Start(ctx, launch.Command{Args: r.argv, Dir: r.Config.Dir, Env: r.jobEnvironment(a, resume), RunDir: r.dir.Dir(),
+	start, started := r.watchdog.starts(ctx)
+	j, err := r.Launcher.Start(start, launch.Command{Args: r.argv, Dir: r.Config.Dir, Env: r.jobEnvironment(a, resume), RunDir: r.dir.Dir(),
 		Allocation: r.enforced(a), Limits: r.enforcedLimits(), Grace: r.Config.Grace, StopAfter: r.deadMan()})
+	started()
 	if err != nil {
 		r.meter.Settle(now)
 		r.closeSegment(now)
+		if r.interruptions(); r.ended != nil { // the user's signal ended the start
+			return
+		}
 		r.end(&ending{state: journal.Failed, reason: "start-failed", detail: err.Error(), code: CodeTraining,
 			err: fmt.Errorf("start the training: %w", err)})
 		return
@@ -165,8 +178,8 @@ func (r *run) tick(ctx context.Context) {
 	r.readLog()
 	r.sample(ctx)
 	r.project()
-	r.guardStep(ctx)
-	r.escalate(ctx)
+	r.guardStep()
+	r.escalate()
 	r.retry(ctx)
 	if r.ended == nil && r.leaving == nil && r.job != nil {
 		r.growMemory()
@@ -199,7 +212,7 @@ func (r *run) reserve() time.Duration {
 }
 
 // guardStep asks the guard what to do now, and does it.
-func (r *run) guardStep(ctx context.Context) {
+func (r *run) guardStep() {
 	if r.ended != nil || r.endedUnseen() {
 		return
 	}
@@ -225,7 +238,7 @@ func (r *run) guardStep(ctx context.Context) {
 			r.saveState()
 			return
 		}
-		r.leave(ctx, &leaving{Why: why})
+		r.leave(&leaving{Why: why})
 	case sla.Kill:
 		r.event(Problem, "%s", d.Words)
 		if r.leaving == nil || r.leaving.Next != nil {
@@ -235,7 +248,7 @@ func (r *run) guardStep(ctx context.Context) {
 			r.end(r.stopped(nil))
 			return
 		}
-		r.kill(ctx)
+		r.kill()
 	}
 }
 

@@ -31,7 +31,7 @@ func (r *run) probeStep(ctx context.Context) {
 	}
 	if next, why := r.nextProbe(); next != nil {
 		r.event(Info, "measure at %s: %s", *next, why)
-		r.leave(ctx, &leaving{Why: "restart", Next: next, Label: "probe"})
+		r.leave(&leaving{Why: "restart", Next: next, Label: "probe"})
 		return
 	}
 	r.settle(ctx)
@@ -165,7 +165,7 @@ func (r *run) settle(ctx context.Context) {
 		if no.Nearest.Chance == 0 && !r.resumable && !r.Config.Anyway {
 			r.adopt(p)
 			r.event(Problem, "the job cannot be resumed, so whatever it still computes would be lost: stopping now")
-			r.leave(ctx, &leaving{Why: "infeasible"})
+			r.leave(&leaving{Why: "infeasible"})
 			return
 		}
 	}
@@ -192,10 +192,10 @@ func (r *run) moveTo(ctx context.Context, p plan.Plan, fresh bool) {
 	switch {
 	case r.resumable:
 		r.act(to, p.Reason, "restart")
-		r.leave(ctx, &leaving{Why: "restart", Next: &to, Label: "run"})
+		r.leave(&leaving{Why: "restart", Next: &to, Label: "run"})
 	case fresh && r.worthStartingAgain(to):
 		r.act(to, p.Reason+"; the job cannot be resumed: started again", "restart")
-		r.leave(ctx, &leaving{Why: "restart", Next: &to, Label: "run"})
+		r.leave(&leaving{Why: "restart", Next: &to, Label: "run"})
 	case to.GPUs == r.current.GPUs && to.BatchSize == r.current.BatchSize && to.CPUs < r.current.CPUs:
 		r.applyLive(to, p.Reason)
 	default:
@@ -238,7 +238,7 @@ func (r *run) probeAgain(ctx context.Context, why string) {
 	}
 	r.event(Info, "measure at %s: %s", *next, reason)
 	r.phase = probing
-	r.leave(ctx, &leaving{Why: "restart", Next: next, Label: "probe"})
+	r.leave(&leaving{Why: "restart", Next: next, Label: "probe"})
 }
 
 // adaptStep looks, every few units of work, for an allocation that is better for what remains.

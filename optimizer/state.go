@@ -120,10 +120,12 @@ func (a Agent) Resume(ctx context.Context, dir string, change Change, interrupts
 	}
 	defer unlock()
 	defer r.closeInstruments()
+	r.watchdog.watch(ctx, interrupts)
+	defer r.watchdog.close()
 	if err := r.pickUp(ctx); err != nil {
 		return Result{Code: CodeUsage, Err: err, Dir: dir, Record: r.rec}
 	}
-	r.loop(ctx, interrupts)
+	r.loop(ctx)
 	return r.finish()
 }
 
@@ -162,6 +164,7 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 	}
 	r.Config = s.Config
 	r.Agent = r.Agent.withDefaults()
+	r.watchdog = newWatchdog(r.Clock, r.Config.Grace)
 	r.argv, r.host, r.limits, r.rates = s.Argv, s.Host, s.Limits, s.Rates
 	r.baseline, r.current, r.resumable, r.needMemory = s.Baseline, s.Current, s.Resumable, s.Need
 	r.restartS, r.startupS, r.progress = s.RestartS, s.StartupS, s.Progress

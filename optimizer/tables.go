@@ -19,6 +19,31 @@ func (r *run) append(t *monitor.Table, v monitor.Values) {
 	}
 }
 
+// tabulate writes a training row to the tables that have one for each, or, of many, those that are due and the last.
+func (r *run) tabulate(row *monitor.Row, at time.Duration, last bool) {
+	for _, t := range []struct {
+		table  *monitor.Table
+		values func() monitor.Values
+	}{{r.tables.Log, func() monitor.Values {
+		v := row.Values()
+		v["time_s"] = at.Seconds()
+		return v
+	}}, {r.tables.Performance, func() monitor.Values { return r.performance(row, at) }}} {
+		r.appendDue(t.table, last, t.values)
+	}
+}
+
+// appendDue appends a row to a thinned table when it is due; the last one of several is held in case that none follows.
+func (r *run) appendDue(t *monitor.Table, last bool, values func() monitor.Values) {
+	if t.Due() {
+		r.append(t, values())
+	} else if last {
+		if err := t.Offer(values()); err != nil {
+			r.saidOnce(err)
+		}
+	}
+}
+
 func setInterval(v monitor.Values, name string, i *sla.Interval) {
 	if i != nil {
 		v[name+"_p5"], v[name+"_p50"], v[name+"_p95"] = i.P5, i.P50, i.P95
@@ -47,7 +72,7 @@ func (r *run) writeSample() {
 	if r.projected.seconds != nil {
 		v["projected_s"], v["projected_cost_usd"] = r.projected.seconds.P50, r.projected.cost.P50
 	}
-	r.append(r.tables.Samples, v)
+	r.appendDue(r.tables.Samples, true, func() monitor.Values { return v })
 	r.writeVerdicts(at)
 }
 
@@ -70,7 +95,7 @@ type saidVerdict struct {
 	status sla.Status
 }
 
-func (r *run) writePerformance(row *monitor.Row, at time.Duration) {
+func (r *run) performance(row *monitor.Row, at time.Duration) monitor.Values {
 	get := func(c monitor.Column) float64 { v, _ := row.Value(c); return v }
 	seg := r.progress.Current()
 	line := monitor.Values{"time_s": at, "epoch": get(monitor.Epoch), "step": get(monitor.Step), "epoch_time_s": get(monitor.EpochTime),
@@ -79,7 +104,7 @@ func (r *run) writePerformance(row *monitor.Row, at time.Duration) {
 	if seg != nil {
 		line["gpu_util_percent"], line["cpu_util_percent"] = mean(seg.GPUSum, seg.GPUN), mean(seg.CPUSum, seg.CPUN)
 	}
-	r.append(r.tables.Performance, line)
+	return line
 }
 
 func (r *run) noteAllocation(a resources.Allocation, applied, reason string) {

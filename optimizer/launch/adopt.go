@@ -80,14 +80,21 @@ func Leftovers(h Handle) []int {
 	return pids
 }
 
-// keeperElsewhere reports whether some keeper holds the lock of the run directory.
+// keeperElsewhere reports whether some keeper holds the lock of the run directory. One that is leaving, or a process that is
+// just being started and has not closed what it inherited, holds it for a moment only.
 func keeperElsewhere(dir string) bool {
-	lock, err := lockRunDir(dir)
-	if err == nil {
-		lock.Close()
+	for end := time.Now().Add(lockMoment); ; time.Sleep(lockMoment / 20) {
+		lock, err := lockRunDir(dir)
+		if err == nil {
+			lock.Close()
+		}
+		if busy := errors.Is(err, ErrBusy); !busy || time.Now().After(end) {
+			return busy
+		}
 	}
-	return errors.Is(err, ErrBusy)
 }
+
+const lockMoment = 400 * time.Millisecond
 
 // here reports whether the handle is from this run of the machine.
 func (j *job) here() bool {

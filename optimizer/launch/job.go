@@ -86,6 +86,9 @@ func (j *job) watch() {
 				return // closed
 			}
 			if e, ok := j.recorded(); ok {
+				leaving, cancel := context.WithTimeout(j.life, standbyWithin)
+				j.standby.wait(leaving) // so that nothing of ours is left when Done is closed
+				cancel()
 				j.end(e)
 				return
 			}
@@ -109,6 +112,9 @@ func (j *job) recorded() (Exit, bool) {
 	}
 	return h.Ended.Exit, true
 }
+
+// standbyWithin is how long a standby may take to follow its keeper.
+const standbyWithin = 500 * time.Millisecond
 
 // lastMessageWithin is how long the last message of a keeper that has ended may take.
 const lastMessageWithin = 200 * time.Millisecond
@@ -288,8 +294,15 @@ func (j *job) demand(change func(*control)) error {
 	defer j.mu.Unlock()
 	want := j.want
 	change(&want)
-	if err := writeJSON(filepath.Join(j.dir, controlFile), want, false); err != nil {
-		return err
+	written := make(chan error, 1)
+	go func() { written <- writeJSON(filepath.Join(j.dir, controlFile), want, false) }()
+	select {
+	case err := <-written:
+		if err != nil {
+			return err
+		}
+	case <-time.After(demandWithin): // the caller does what it can without the keeper
+		return fmt.Errorf("write %s: no answer from the disk within %v", controlFile, demandWithin)
 	}
 	j.want = want
 	for _, p := range []process{j.keeper, j.standby} { // a standby that sleeps reads control.json when it wakes
@@ -299,6 +312,9 @@ func (j *job) demand(change func(*control)) error {
 	}
 	return ErrNoKeeper
 }
+
+// demandWithin is how long a disk may take to store what is wanted of the keeper.
+const demandWithin = 500 * time.Millisecond
 
 // wants is what the keeper was last told.
 func (j *job) wants() control {
