@@ -255,10 +255,10 @@ func costAnswer(d *Data) answer {
 		return a
 	}
 	if p := r.Outcome.ProbeCostUSD; p.Known() && p > 0 {
-		a.Text += ", " + number(p, usd) + " of it for probes"
+		a.Text += ", of which " + number(p, usd) + " for probes"
 	}
 	if b := r.SLA.BudgetUSD; b.Known() && b > 0 {
-		a.Text += fmt.Sprintf("; %s of the budget of %s", share(float64(r.Outcome.CostUSD/b)), number(b, usd))
+		a.Text += fmt.Sprintf("; %s of the budget of %s", percent(100*float64(r.Outcome.CostUSD/b)), number(b, usd))
 	}
 	return a
 }

@@ -169,7 +169,7 @@ func unitsOf(r *journal.Record, n journal.Number) string {
 // resumeAnswer is how to continue a run that ended early or lost its agent.
 func resumeAnswer(d *Data) (answer, bool) {
 	r := d.Record
-	if r.State == journal.Done || r.State == journal.Planned || d.Agent != nil {
+	if r.State == journal.Done || r.State == journal.Planned || r.State == journal.Running && d.Agent != nil {
 		return answer{}, false
 	}
 	if line, why := ResumeLine(r, runName(d)); line != "" {
