@@ -97,7 +97,7 @@ func finishedAnswer(d *Data) answer {
 	case r.State == journal.Done:
 		a.Text = join("yes"+after, a.Text)
 	case r.State == journal.Failed:
-		a.Text = join("no, failed"+after+": "+exitWords(r), a.Text)
+		a.Text = join("no, failed"+after+": "+exitWords(r), a.Text, prefixed("last output: ", lastLine(d)))
 	case r.State == journal.Stopped:
 		a.Text = join("no, stopped"+after+": "+exitWords(r), a.Text)
 	case r.State == journal.Planned:

@@ -125,6 +125,19 @@ func outputSection(d *Data) section {
 	return s
 }
 
+// lastLine is the last line that a training printed, empty when there is none.
+func lastLine(d *Data) string {
+	if d.Dir == "" {
+		return ""
+	}
+	lines := readTail(d.Dir).lines
+	if len(lines) == 0 {
+		return ""
+	}
+	last := []rune(clean(strings.TrimLeft(lines[len(lines)-1], nb)))
+	return string(last[:min(len(last), 120)])
+}
+
 // runName names a run on a command line: by its id, or by its path where it is not in the default state directory.
 func runName(d *Data) string {
 	standard := filepath.Join(d.Record.Dir, ".optimize", "runs", d.Record.RunID)
