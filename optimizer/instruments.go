@@ -229,7 +229,7 @@ func (r *run) status() Status {
 	case r.leaving != nil:
 		s.Phase = "saving"
 	case r.retryAt > 0:
-		s.Phase = "waiting" // to start again
+		s.Phase = "waiting to start again"
 	case r.phase == probing:
 		s.Phase = "measuring"
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 
+	"trainopt/optimizer/chart"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
 )
@@ -63,7 +64,7 @@ func (r *run) closeProbe(seg *Segment) {
 	r.noteDisturbance(seg)
 	per := median(seg.Blocks)
 	if len(seg.Blocks) > 0 {
-		r.event(Info, "measured %s: %.3g s per %s, peak memory %.2f GiB", seg.Allocation, per, r.progress.Unit, seg.PeakGiB)
+		r.event(Info, "measured %s: %.3g s per %s, peak memory %s", seg.Allocation, per, r.progress.Unit, chart.PlainBlanks(chart.GiB(seg.PeakGiB)))
 	}
 }
 
@@ -72,7 +73,7 @@ func (r *run) closeProbe(seg *Segment) {
 func (r *run) noteDisturbance(seg *Segment) {
 	foreign := mean(seg.Foreign, seg.CPUN)
 	if free := r.sampler.machineCPUs - foreign; free < float64(seg.Allocation.CPUs)-0.25 {
-		r.event(Warning, "while %s was measured, other programs used %.1f of the machine's %g CPUs: what is predicted from it, and a saving against it, holds only if that goes on",
+		r.event(Warning, "while %s was measured, other programs used %.1f of the machine's %g CPUs: predictions from it hold only under the same load",
 			seg.Allocation, foreign, r.sampler.machineCPUs)
 	}
 }
@@ -120,7 +121,7 @@ func (r *run) nextProbe() (*resources.Allocation, string) {
 	budget, ok := r.probeBudget()
 	if !ok {
 		if len(r.rec.Probes) == 1 {
-			r.event(Info, "the job does not say how long it is: no further probes")
+			r.event(Info, "no further probes: the total amount of work is unknown (--epochs N or --steps N sets it)")
 		}
 		return nil, ""
 	}
@@ -136,7 +137,7 @@ func (r *run) nextProbe() (*resources.Allocation, string) {
 	}
 	next, why := plan.NextProbe(r.snapshot(), r.progress.Observations(), affordable)
 	if next == nil && len(r.rec.Probes) == 1 && len(affordable) == 0 {
-		r.event(Info, "a probe elsewhere would cost more than %.0f %% of the job: planning on one measurement", 100*r.Config.Ratio)
+		r.event(Info, "no further probes: each would exceed the probe budget (%.0f %% of the predicted cost)", 100*r.Config.Ratio)
 	}
 	if next != nil {
 		*next = r.withMemory(*next)

@@ -56,7 +56,7 @@ type Status struct {
 	Name       string
 	Script     string // path, or the program of a command
 	Log        string // where progress is read from: path and format
-	Phase      string // "measuring", "training", "saving", "stopping", "waiting"
+	Phase      string // "measuring", "training", "saving", "stopping", "waiting to start again"
 	Allocation resources.Allocation
 	Done       float64
 	Total      float64 // 0: unknown; then Finish and CostAtEnd are nil

@@ -26,7 +26,7 @@ type screen struct {
 
 // Escape sequences (ECMA-48).
 const (
-	eraseLine  = "\x1b[K" // from the cursor to the end of the line
+	eraseLine  = "\x1b[2K" // the whole line: of a line that is erased in part, terminals keep the width for breaking it again
 	eraseBelow = "\x1b[J"
 	resetStyle = "\x1b[0m"
 )
@@ -63,7 +63,7 @@ func (v *screen) above(text string) {
 	var b strings.Builder
 	v.home(&b)
 	for _, line := range strings.Split(text, "\n") {
-		b.WriteString(line + eraseLine + "\n")
+		b.WriteString(eraseLine + line + "\n")
 	}
 	v.block(&b)
 	fmt.Fprint(v.out, b.String())
@@ -100,7 +100,7 @@ func (v *screen) block(b *strings.Builder) {
 					label = fmt.Sprintf("%-*s", labelWidth, row.label)
 				}
 				v.painted = append(v.painted, labelWidth+twwidth.Width(part))
-				b.WriteString(label + v.paint(row.colour, chart.PlainBlanks(part)) + eraseLine + "\n")
+				b.WriteString(eraseLine + label + v.paint(row.colour, chart.PlainBlanks(part)) + "\n")
 			}
 		}
 	}
@@ -134,7 +134,7 @@ func (v *screen) rows() []screenRow {
 	if s.Script != "" {
 		run += "  " + oneLine(s.Script)
 	}
-	rows := []screenRow{{label: "run", text: run}, {label: s.Phase, text: v.bar()}}
+	rows := []screenRow{{label: "run", text: run}, {label: firstWord(s.Phase), text: v.bar()}}
 	rows = append(rows, screenRow{"time", marked(sla.Time, timePart(s)), ""}, screenRow{"cost", marked(sla.Cost, costPart(s)), ""})
 	rows[2].colour, rows[3].colour = colour[sla.Time], colour[sla.Cost]
 	rows = append(rows, screenRow{label: "use", text: s.Allocation.String() + "; " + usePart(s)})
@@ -154,6 +154,12 @@ func (v *screen) rows() []screenRow {
 		rows = append(rows, screenRow{label: "last", text: oneLine(s.LastAction)})
 	}
 	return append(rows, screenRow{label: "keys", text: "Ctrl-C stops; output: optimize logs -f " + s.RunID, colour: dim})
+}
+
+// firstWord is the label of a phase.
+func firstWord(phase string) string {
+	word, _, _ := strings.Cut(phase, " ")
+	return word
 }
 
 func (v *screen) bar() string {

@@ -52,7 +52,10 @@ func (g *glass) control(argument string, final byte) {
 		n, _ := strconv.Atoi(argument)
 		g.row = max(0, g.row-n)
 	case 'K':
-		g.rows[g.row] = g.rows[g.row][:min(g.col, len(g.rows[g.row]))]
+		if argument != "2" {
+			g.t.Errorf("a line is erased in part: tmux would keep its width")
+		}
+		g.rows[g.row] = nil
 	case 'J':
 		g.rows[g.row] = g.rows[g.row][:min(g.col, len(g.rows[g.row]))]
 		g.rows, g.wrapped = g.rows[:g.row+1], g.wrapped[:g.row+1]

@@ -140,7 +140,7 @@ func (v *lines) Finished(rec *journal.Record, dir string) {
 			width = min(max(v.width()-1, 40), 120)
 		}
 		err = report.Brief(v.report, data, width)
-		fmt.Fprintf(v.report, "\nfull report: optimize report %s, or open %s\n", filepath.Base(dir), filepath.Join(dir, "report.html"))
+		fmt.Fprintf(v.report, "\nfull report: optimize report %s\npage: %s\n", filepath.Base(dir), filepath.Join(dir, "report.html"))
 	}
 	if err != nil {
 		fmt.Fprintf(v.out, "warning: report: %v\n", err)

@@ -8,10 +8,10 @@ import (
 	"trainopt/sla"
 )
 
-// Agreement says which runs keep given limits.
+// Agreement is how many runs meet given limits, and which miss them.
 type Agreement struct {
 	Terms []Term `json:"terms"`
-	// Broken are the violations, the gravest of each limit first.
+	// Broken are the violations, the largest of each limit first.
 	Broken []Violation `json:"broken"`
 }
 
@@ -22,12 +22,12 @@ type Term struct {
 	Unit      string        `json:"unit"`
 	Met       int           `json:"met"`
 	Violated  int           `json:"violated"`
-	Unknown   int           `json:"unknown"` // not measured, or not known how it ended
-	// Share is that of the runs that break it among those of which it is known, 0…1.
+	Unknown   int           `json:"unknown"` // not measured, or the run did not finish
+	// Share is violated/(met+violated), 0…1; NaN when both are 0.
 	Share Number `json:"share_violated"`
 }
 
-// Violation is a limit that a run breaks.
+// Violation is a limit that a run misses.
 type Violation struct {
 	RunID     string        `json:"run_id"`
 	Name      string        `json:"name"`
@@ -40,9 +40,9 @@ type Violation struct {
 	OverPct Number `json:"over_pct"`
 }
 
-// Judge holds a finished run against limits: one verdict for each that is given, unknown where the run has no such number.
-// A throughput is that in steady state; time and money are those of the whole run, and of one that failed or was stopped
-// within them it is not known whether its work would have kept them. The same for the rows of one training log is sla.Violations.
+// Judge judges a run that has ended against limits: one verdict per limit, unknown where the run has no such number. The
+// throughput is that in steady state; time and cost are those of the whole run. A run that failed or was stopped meets no
+// limit: it misses it or its verdict is unknown ([sla.Unfinished]). For the rows of one training log see [sla.Violations].
 func Judge(e history.Entry, limits sla.Spec) []sla.Verdict {
 	r := newRun(e, nil)
 	return r.judge(limits)
@@ -58,11 +58,8 @@ func (r *Run) judge(limits sla.Spec) []sla.Verdict {
 		delete(m, sla.GPUUtil)
 	}
 	verdicts := sla.Evaluate(limits, m)
-	for i := range verdicts {
-		v := &verdicts[i]
-		if unfinished := r.State == "failed" || r.State == "stopped"; unfinished && v.Status == sla.Met && (v.Objective == sla.Time || v.Objective == sla.Cost) {
-			v.Status = sla.Unknown // the work that the limit is for was not done
-		}
+	if r.State == "failed" || r.State == "stopped" {
+		return sla.Unfinished(verdicts, "")
 	}
 	return verdicts
 }

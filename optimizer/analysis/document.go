@@ -121,7 +121,7 @@ func (f Finding) block() page.Block {
 func (a *Agreement) section() page.Section {
 	s := page.Section{ID: "limits", Title: "Limits", Blocks: []page.Block{{Table: a.termTable()}}}
 	if len(a.Broken) > 0 {
-		s.Blocks = append(s.Blocks, page.Block{Caption: "Broken by", Table: a.brokenTable()})
+		s.Blocks = append(s.Blocks, page.Block{Caption: "Missed by", Table: a.brokenTable()})
 	}
 	return s
 }

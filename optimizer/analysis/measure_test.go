@@ -232,13 +232,13 @@ func TestJudge(t *testing.T) {
 		change func(*history.Entry)
 		want   string // of time, cost, throughput, memory, GPU, CPU: m, v, u
 	}{
-		"kept":               {nil, "mmmmmm"},
+		"met":                {nil, "mmmmmm"},
 		"late and dear":      {func(e *history.Entry) { e.Seconds, e.CostUSD = 101, 1.01 }, "vvmmmm"},
 		"slow, fat and idle": {func(e *history.Entry) { e.Throughput, e.PeakMemoryGiB, e.GPUUtil, e.CPUUtil = 399, 8.1, 49, 49 }, "mmvvvv"},
 		"nothing measured":   {func(e *history.Entry) { *e = history.NewEntry(history.Run, "a") }, "uuuuuu"},
 		"no GPU":             {func(e *history.Entry) { e.Observed.GPUs, e.GPUUtil = 0, nan }, "mmmmum"},
-		"failed within":      {func(e *history.Entry) { e.State = "failed" }, "uummmm"},
-		"stopped beyond":     {func(e *history.Entry) { e.State, e.Seconds, e.CostUSD = "stopped", 101, 2 }, "vvmmmm"},
+		"failed within":      {func(e *history.Entry) { e.State = "failed" }, "uuuuuu"},
+		"stopped beyond":     {func(e *history.Entry) { e.State, e.Seconds, e.CostUSD = "stopped", 101, 2 }, "vvuuuu"},
 	} {
 		e := ran("a", "m", 1, 8, 10, 100, good)
 		if c.change != nil {
@@ -257,6 +257,6 @@ func TestJudge(t *testing.T) {
 		t.Errorf("%+v: want one of three beyond 500 s, by 102 %%", a)
 	}
 	if analyze(nil, Options{}).Agreement != nil {
-		t.Error("an agreement that nobody gave")
+		t.Error("limits without any given")
 	}
 }

@@ -183,12 +183,12 @@ var limits = map[sla.Objective]struct {
 	one  func(float64) string
 }{
 	sla.Time: {"finish within", chart.Duration}, sla.Cost: {"spend at most", chart.USD}, sla.Throughput: {"throughput at least", chart.Throughput},
-	sla.Memory: {"memory at most", chart.GiB}, sla.GPUUtil: {"GPU use at least", chart.Percent}, sla.CPUUtil: {"CPU use at least", chart.Percent},
+	sla.Memory: {"memory at most", chart.GiB}, sla.GPUUtil: {"GPU utilization at least", chart.Percent}, sla.CPUUtil: {"CPU utilization at least", chart.Percent},
 }
 
-// termTable is how many runs keep each limit.
+// termTable is how many runs meet each limit.
 func (a *Agreement) termTable() *page.Table {
-	g := &page.Table{Columns: append(page.Left("limit"), page.Right("kept", "broken", "unknown", "share broken")...)}
+	g := &page.Table{Columns: append(page.Left("limit"), page.Right("met", "missed", "unknown", "share missed")...)}
 	for _, t := range a.Terms {
 		w := limits[t.Objective]
 		g.Rows = append(g.Rows, page.Row(w.name+" "+w.one(float64(t.Limit)), fmt.Sprint(t.Met), fmt.Sprint(t.Violated), fmt.Sprint(t.Unknown), chart.Share(float64(t.Share))))
@@ -196,9 +196,9 @@ func (a *Agreement) termTable() *page.Table {
 	return g
 }
 
-// brokenTable is which runs break which limit.
+// brokenTable is which runs miss which limit.
 func (a *Agreement) brokenTable() *page.Table {
-	g := &page.Table{Columns: append(page.Left("run", "model", "limit"), page.Right("value", "beyond by")...), Long: len(a.Broken) > 12}
+	g := &page.Table{Columns: append(page.Left("run", "model", "limit"), page.Right("value", "excess")...), Long: len(a.Broken) > 12}
 	for _, v := range a.Broken {
 		w := limits[v.Objective]
 		g.Rows = append(g.Rows, page.Row(v.Name, v.Model, w.name+" "+w.one(float64(v.Limit)), w.one(float64(v.Value)), pct(v.OverPct)))

@@ -97,7 +97,7 @@ func finishedAnswer(d *Data) answer {
 	case r.State == journal.Done:
 		a.Text = join("yes"+after, a.Text)
 	case r.State == journal.Failed:
-		a.Text = join("no, failed"+after+": "+exitWords(r), a.Text)
+		a.Text = join("no, failed"+after+": "+exitWords(r), a.Text, prefixed("last output: ", lastLine(d)))
 	case r.State == journal.Stopped:
 		a.Text = join("no, stopped"+after+": "+exitWords(r), a.Text)
 	case r.State == journal.Planned:
@@ -255,10 +255,10 @@ func costAnswer(d *Data) answer {
 		return a
 	}
 	if p := r.Outcome.ProbeCostUSD; p.Known() && p > 0 {
-		a.Text += ", " + number(p, usd) + " of it for probes"
+		a.Text += ", of which " + number(p, usd) + " for probes"
 	}
 	if b := r.SLA.BudgetUSD; b.Known() && b > 0 {
-		a.Text += fmt.Sprintf("; %s of the budget of %s", share(float64(r.Outcome.CostUSD/b)), number(b, usd))
+		a.Text += fmt.Sprintf("; %s of the budget of %s", percent(100*float64(r.Outcome.CostUSD/b)), number(b, usd))
 	}
 	return a
 }

@@ -169,12 +169,12 @@ func memoryChart(d *Data) *chart.Chart {
 		Series: []chart.Series{
 			{Name: "host memory of the job", Class: "s1", Points: t.series("time_s", "tree_memory_gib"), One: gib, Area: true, Keep: chart.Largest},
 			{Name: "GPU memory", Class: "s3", Points: t.series("time_s", "gpu_memory_gib"), One: gib, Dense: true, Keep: chart.Largest},
-			{Name: "host memory given", Class: "s4", Points: t.series("time_s", "memory_gib"), One: gib, Step: true},
+			{Name: "host memory allocated", Class: "s4", Points: t.series("time_s", "memory_gib"), One: gib, Step: true},
 		},
 		Levels: limit("agreed maximum", d.Record.SLA.MaxMemoryGiB)}
 }
 
-// allocationChart shows what was given, from the samples, or from the history when there are none.
+// allocationChart shows the allocated processors, from the samples, or from the history when there are none.
 func allocationChart(d *Data) *chart.Chart {
 	t := d.samples
 	if t.len() == 0 {

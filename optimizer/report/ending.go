@@ -125,6 +125,19 @@ func outputSection(d *Data) section {
 	return s
 }
 
+// lastLine is the last line that a training printed, empty when there is none.
+func lastLine(d *Data) string {
+	if d.Dir == "" {
+		return ""
+	}
+	lines := readTail(d.Dir).lines
+	if len(lines) == 0 {
+		return ""
+	}
+	last := []rune(clean(strings.TrimLeft(lines[len(lines)-1], nb)))
+	return string(last[:min(len(last), 120)])
+}
+
 // runName names a run on a command line: by its id, or by its path where it is not in the default state directory.
 func runName(d *Data) string {
 	standard := filepath.Join(d.Record.Dir, ".optimize", "runs", d.Record.RunID)
@@ -169,7 +182,7 @@ func unitsOf(r *journal.Record, n journal.Number) string {
 // resumeAnswer is how to continue a run that ended early or lost its agent.
 func resumeAnswer(d *Data) (answer, bool) {
 	r := d.Record
-	if r.State == journal.Done || r.State == journal.Planned || d.Agent != nil {
+	if r.State == journal.Done || r.State == journal.Planned || r.State == journal.Running && d.Agent != nil {
 		return answer{}, false
 	}
 	if line, why := ResumeLine(r, runName(d)); line != "" {

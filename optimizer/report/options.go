@@ -65,6 +65,37 @@ func slaCells(s journal.SLA, c plan.Candidate) []string {
 	return cells
 }
 
+// briefOptions is what other preferences would choose, in few columns; empty when all choose the same.
+func briefOptions(d *Data) section {
+	r := d.Record
+	if r.Plan == nil {
+		return section{}
+	}
+	options := mergedOptions(r.Plan.Options)
+	if len(options) < 2 {
+		return section{}
+	}
+	g := &grid{Columns: append(left("Prefer", "Allocation"), right("Time", "Cost")...)}
+	if limited(r.SLA) {
+		g.Columns = append(g.Columns, left("SLA")...)
+	}
+	for _, o := range options {
+		cells := []string{o.Prefer, given(o.Candidate.Allocation), interval(o.Candidate.Seconds, duration), interval(o.Candidate.CostUSD, usd)}
+		if o.Candidate.Allocation.Same(r.Plan.Allocation) {
+			cells[0] += " ← chosen"
+		}
+		if limited(r.SLA) {
+			word := feasibility(o.Candidate)
+			if hasChance(r.SLA) {
+				word += ", " + share(o.Candidate.Chance)
+			}
+			cells = append(cells, word)
+		}
+		g.Rows = append(g.Rows, candidateRow(r.SLA, o.Candidate, cells))
+	}
+	return section{ID: "options", Title: "Alternatives (predicted)", Blocks: []block{{Table: g}}}
+}
+
 func optionTable(r *journal.Record) *grid {
 	g := &grid{Columns: append(left("Prefer", "Allocation"), right("Time", "Cost", "Time change", "Cost change", "Resources change")...)}
 	g.Columns = append(g.Columns, left(slaColumns(r.SLA)...)...)

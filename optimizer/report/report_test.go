@@ -121,7 +121,7 @@ func TestFirstLinesAnswer(t *testing.T) {
 	cases := map[string][]string{
 		"finished":   {"train: finished, SLA met", "yes after 2 m 52 s; 31 of 31 epochs", "3 of 3 met", "$0.0062", "inside the 90 % intervals", "cost −39.4 % (90 % CI −41.7 to −36.9 %)"},
 		"gpu":        {"resnet50: finished, SLA missed", "1 of 4 missed: spend at most $10.00", "outside the 90 % intervals"},
-		"failed":     {"train: failed", "out of memory", "3 of 3 unknown (not finished)", "nothing was predicted", "not compared: the run did not finish", "optimize runs resume 20260315-110000-train-c0ffee"},
+		"failed":     {"train: failed", "out of memory", "last output: MemoryError", "3 of 3 unknown (not finished)", "nothing was predicted", "not compared: the run did not finish", "optimize runs resume 20260315-110000-train-c0ffee"},
 		"unfinished": {"train: interrupted", "optimize runs resume 20260316-070000-train-beef01", "at risk: finish within", "on track", "compared when the run has finished"},
 		"nothing":    {"run: planned only", "no limits set", "no data", "not measured"},
 		"stopped": {"train: stopped", "the deadline was reached (SIGTERM)", "1 of 3 missed: finish within 2 m 52 s", "2 of 3 unknown (not finished)", "not compared",

@@ -11,11 +11,11 @@ import (
 func renderText(w io.Writer, d *Data) error { return page.Text(w, build(d)) }
 
 // Brief writes the first screen of the report for a terminal of a width (0: the usual one): the answers, the last output of
-// a failed training, and the alternatives.
+// a failed training, and what other preferences would choose.
 func Brief(w io.Writer, d *Data, width int) error {
 	doc := build(d)
 	doc.Sections = nil
-	for _, s := range []section{outputSection(d), optionsSection(d)} {
+	for _, s := range []section{outputSection(d), briefOptions(d)} {
 		if len(s.Blocks) > 0 {
 			doc.Sections = append(doc.Sections, s)
 		}
