@@ -62,14 +62,22 @@ type run struct {
 	rec    *journal.Record
 	tables *monitor.Tables
 
-	argv      []string
-	ins       job.Inspection
-	host      resources.Host
-	limits    resources.Limits
-	rates     cost.Rates
-	baseline  resources.Allocation
-	resumable bool
-	recalled  []training.Observation
+	argv       []string
+	ins        job.Inspection
+	command    *job.Command
+	mapping    job.Mapping
+	resumption job.Resumption
+	ranks      int             // training processes that the command starts here
+	workers    resources.Range // loader workers that may be tried; zero: the script's own alone
+	observer   *observing      // nil: off
+	saves      saves
+	threading  threading
+	host       resources.Host
+	limits     resources.Limits
+	rates      cost.Rates
+	baseline   resources.Allocation
+	resumable  bool
+	recalled   []training.Observation
 
 	recalledUnit string    // unit of work of recalled: "epoch" or "step"
 	restartS     []float64 // measured seconds of restarts, recalled ones first
@@ -173,6 +181,7 @@ func (a Agent) Run(ctx context.Context, interrupts <-chan os.Signal) Result {
 	r.started = r.Clock.Monotonic()
 	r.openInstruments()
 	defer r.closeInstruments()
+	r.saves.finder.Start(r.Clock.Now())
 	r.watchdog.watch(ctx, interrupts)
 	defer r.watchdog.close()
 	first, label := r.firstAllocation()
@@ -240,6 +249,7 @@ func (r *run) prepare(ctx context.Context) (Result, bool) {
 		return fail(CodeOurs, fmt.Errorf("read what this machine offers: %w", err))
 	}
 	r.resolveRates()
+	r.readCommand()
 	if err := r.resolveLimits(); err != nil {
 		return fail(CodeUsage, err)
 	}
@@ -256,6 +266,32 @@ func (r *run) prepare(ctx context.Context) (Result, bool) {
 		return r.refuseIfHopeless()
 	}
 	return Result{}, false
+}
+
+// readCommand reads what the command line says of the job: its length, its processes, and the arguments that knobs reach it by.
+func (r *run) readCommand() {
+	r.command = job.ReadCommand(r.argv, r.Config.Dir)
+	r.mapping = r.command.Mapping(r.Config.Knobs)
+	r.resumption = r.command.Resumption(r.mapping)
+	r.ranks = r.command.LocalRanks(len(r.host.GPUs), int(r.host.CPUs))
+}
+
+// suggestLengths collects the totals that are known before the log gives one: stated by the user, of a finished run of
+// the same command, then what the script declares.
+func (r *run) suggestLengths(finished func()) {
+	lengths := r.command.Lengths()
+	suggest := func(stated bool) {
+		for _, l := range lengths {
+			if (l.Confidence == job.Stated) == stated {
+				r.progress.Suggest(l.Unit, Hint{l.Units, l.Source})
+			}
+		}
+	}
+	r.progress.Suggest("epoch", Hint{float64(r.Config.Epochs), "--epochs"})
+	r.progress.Suggest("step", Hint{float64(r.Config.Steps), "--steps"})
+	suggest(true)
+	finished()
+	suggest(false)
 }
 
 // lookup reads a variable of an environment; the last one counts.
@@ -322,6 +358,10 @@ func (r *run) resolveLimits() error {
 	whole("gpus", cfg.GPUs, &r.limits.GPUs)
 	whole("cpus", cfg.CPUs, &r.limits.CPUs)
 	whole("batch-size", cfg.BatchSize, &r.limits.BatchSize)
+	whole("num-workers", cfg.NumWorkers, &r.workers)
+	if cfg.CPUs == "" && r.ranks > 1 { // a rank needs a CPU of its own
+		r.limits.CPUs.Min = min(r.ranks, r.limits.CPUs.Max)
+	}
 	if cfg.Memory != "" {
 		lo, hi, err := resources.ParseMemoryRange(cfg.Memory, r.limits.MemoryMin, r.limits.MemoryMax)
 		if err != nil {

@@ -56,10 +56,11 @@ func (r *run) recall() {
 	}
 	r.recalled = append(found.Observations, offline.Observations...)
 	r.restartS, r.startupS, r.recurrences = found.RestartSeconds, found.StartupSeconds, found.Recurrences
-	r.progress.Suggest("epoch", Hint{float64(r.Config.Epochs), "--epochs"})
-	if len(found.Runs) > 0 {
-		r.progress.Suggest(found.Unit, Hint{found.Total, "run " + found.Runs[0]})
-	}
+	r.suggestLengths(func() {
+		if len(found.Runs) > 0 {
+			r.progress.Suggest(found.Unit, Hint{found.Total, "run " + found.Runs[0]})
+		}
+	})
 	r.recalledUnit = found.Unit
 	if found.Total == 0 && len(offline.Observations) > 0 {
 		r.progress.Suggest("epoch", Hint{offline.Epochs, "offline logs"})

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"trainopt/optimizer/joblog"
 	"trainopt/sla"
 )
 
@@ -16,7 +17,7 @@ const hopelessShare = 0.5
 // is a matter of not paying for the rest, so every doubt lets the job go on: the user's consent (--yes), work that a
 // checkpoint would keep, a log that was only found, a length or pace that is not certain, half of the limit still left.
 func (r *run) stopHopeless() {
-	if r.Config.Anyway || r.leaving != nil || r.ended != nil || r.keepsWork() || !r.log.trusted() {
+	if r.Config.Anyway || r.leaving != nil || r.ended != nil || r.keepsWork() || !r.trusted() {
 		return
 	}
 	why, ok := r.hopeless()
@@ -54,8 +55,9 @@ func (r *run) missed(limit, used, best float64, projected *sla.Interval) bool {
 	return limit > 0 && used >= hopelessShare*limit && best > limit && (projected == nil || projected.P5 > limit)
 }
 
-// keepsWork reports whether what the job has done survives a stop at the limit.
-func (r *run) keepsWork() bool { return r.resumable }
-
-// trusted reports whether the progress is the job's beyond doubt: from a log that was agreed upon, the observer or its output.
-func (l *logReader) trusted() bool { return !l.Source().Evidence.Discovered() }
+// trusted reports whether the progress is the job's beyond doubt: from a log that was agreed upon, the observer, or output whose
+// total another source confirms.
+func (r *run) trusted() bool {
+	e := r.log.Source().Evidence
+	return !e.Discovered() || e == joblog.Output && r.progress.Hints[r.progress.Unit].Units == r.progress.Total
+}

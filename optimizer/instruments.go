@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	"trainopt/cost"
 	"trainopt/monitor"
@@ -54,6 +53,8 @@ func (s *sampling) detach() {
 }
 
 func (r *run) openInstruments() {
+	r.openObserver()
+	r.openSaves()
 	r.log = r.openLog()
 	r.sampler = &sampling{energy: map[string]float64{}, said: map[string]bool{}}
 	r.sampler.last = monitor.NoSample(r.Clock.Now())
@@ -238,28 +239,11 @@ func (r *run) status() Status {
 
 // logSource is where progress is read from; empty until it is known.
 func (r *run) logSource() string {
-	st := r.log.stats()
+	st := r.log.Stats()
 	if st.Path == "" || st.Format == "" {
 		return st.Path
 	}
 	return st.Path + " (" + st.Format + ")"
-}
-
-// atRisk is the time whose work is lost if the job is stopped now; negative when that is unknown, as for a job that saves on
-// request and of which no checkpoint is known.
-func (r *run) atRisk() time.Duration {
-	if c := r.rec.Checkpoint; c != nil && c.RiskSeconds.Known() {
-		return time.Duration(float64(c.RiskSeconds) * float64(time.Second))
-	}
-	if r.resumable || r.job == nil {
-		return -1
-	}
-	for _, s := range slices.Backward(r.progress.Segments) {
-		if s.Launch {
-			return r.elapsed() - s.LaunchedAt
-		}
-	}
-	return -1
 }
 
 // jobEnvironment is what the script gets (contract, section 3).
@@ -272,7 +256,7 @@ func (r *run) jobEnvironment(a resources.Allocation, resume bool) []string {
 	if a.NumWorkers == 0 { // as many loaders as there are CPUs to run them, at most 8
 		a.NumWorkers = min(8, a.CPUs)
 	}
-	e := resources.JobEnvironment{RunID: r.rec.RunID, Allocation: a, Epochs: r.Config.Epochs, Dataset: r.Config.Dataset, Log: log,
+	e := resources.JobEnvironment{Threads: r.threadsOf(a), ThreadsChosen: a.Threads > 0, KeepVisible: a.GPUs == 0 && len(r.host.GPUs) > 0 && r.Config.GPUs == "", RunID: r.rec.RunID, Allocation: a, Epochs: r.Config.Epochs, Dataset: r.Config.Dataset, Log: log,
 		Checkpoint: r.dir.Path("checkpoint"), Resume: resume,
 		GPUHour: price(r.rates.GPUHour), CPUHour: price(r.rates.CPUHour), GiBHour: price(r.rates.GiBHour)}
 	if r.Config.SeedGiven {
@@ -282,5 +266,24 @@ func (r *run) jobEnvironment(a resources.Allocation, resume bool) []string {
 		pin := true
 		e.PinMemory = &pin
 	}
-	return e.Environ(r.Environ)
+	env := e.Environ(r.Environ)
+	if r.observer != nil {
+		env = r.observer.installed.Environ(env)
+	}
+	return env
+}
+
+// threadsOf is the size of the thread pools of each process at an allocation: the physical cores, divided by the ranks.
+func (r *run) threadsOf(a resources.Allocation) int {
+	if a.Threads > 0 {
+		return a.Threads
+	}
+	return max(1, a.CPUs/r.threadsPerCore()/max(1, r.ranks))
+}
+
+func (r *run) threadsPerCore() int {
+	if r.host.Described != "" {
+		return 1
+	}
+	return resources.ThreadsPerCore()
 }

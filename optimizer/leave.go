@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"trainopt/optimizer/job"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/resources"
@@ -22,10 +23,13 @@ type leaving struct {
 	AskedAt    time.Duration         `json:"asked_at"`
 	Checkpoint bool                  `json:"checkpoint"` // asked by SIGUSR1; SIGTERM follows after the grace
 	Terminated bool                  `json:"terminated"`
-	Words      string                `json:"words,omitempty"` // why, for people
+	Words      string                `json:"words,omitempty"`    // why, for people
+	Observed   bool                  `json:"observed,omitempty"` // asked through the observer
+	Saved      string                `json:"saved,omitempty"`    // checkpoint that was written on request
 }
 
-// leave asks the job to go: a resumable one saves a checkpoint first.
+// leave asks the job to go, by the door that loses least: a save on request, by signal or by the observer; SIGINT where the
+// script ends its training loop in order on it; else SIGTERM. After half of the grace escalate goes on to SIGTERM.
 func (r *run) leave(l *leaving) {
 	l.AskedAt = r.elapsed()
 	r.leaving = l
@@ -38,9 +42,42 @@ func (r *run) leave(l *leaving) {
 	r.publish()
 	how := r.watchdog.ask()
 	l.AskedAt += how.at - r.Clock.Monotonic() // the watchdog may have been earlier
-	l.Checkpoint, l.Terminated = how.checkpoint, how.terminated
+	l.Checkpoint, l.Observed, l.Terminated = how.door == bySignal, how.door == byObserver, how.terminated
 	if how.err != nil && !errors.Is(how.err, launch.ErrNoCheckpoint) {
 		r.event(Warning, "ask for a checkpoint: %v", how.err)
+	}
+}
+
+// door is the way by which a job is asked to leave before SIGTERM.
+type door int
+
+const (
+	noDoor      door = iota
+	bySignal         // it saves on SIGUSR1
+	byObserver       // its framework saves and stops on a request
+	byInterrupt      // it ends its training loop in order on SIGINT
+)
+
+// askGently returns the function that asks the present job to leave by the door that loses least. It may be called by the
+// watchdog while the loop is held.
+func (r *run) askGently() func() (door, error) {
+	j, o := r.job, r.observer
+	protocol := r.resumable && (r.resumption.How == job.ResumeProtocol || r.ins.Resumable.Value == "yes" || r.Config.Resume == ResumableYes)
+	interrupt := r.ins.HandlesInterrupt.Value == "yes"
+	return func() (door, error) {
+		if o != nil && o.askToSave() {
+			return byObserver, nil
+		}
+		var err error
+		if protocol {
+			if err = j.Checkpoint(); err == nil {
+				return bySignal, nil
+			}
+		}
+		if interrupt && j.Signal(syscall.SIGINT) == nil {
+			return byInterrupt, nil
+		}
+		return noDoor, err
 	}
 }
 
@@ -56,7 +93,9 @@ func (r *run) escalate() {
 	if l == nil || r.job == nil || l.Terminated || r.elapsed()-l.AskedAt < r.Config.Grace/2 {
 		return
 	}
-	r.event(Warning, "no checkpoint within %s of asking: stopping the job by SIGTERM", r.Config.Grace/2)
+	if l.Saved == "" {
+		r.event(Warning, "the job did not leave within %s of being asked: stopping it by SIGTERM", r.Config.Grace/2)
+	}
 	l.Terminated = true
 	r.watchdog.stop(r.Config.Grace / 2)
 }
@@ -120,6 +159,7 @@ func (r *run) exited(ctx context.Context, exit launch.Exit) {
 	r.settleJob(exit)
 	now := r.exitAt
 	r.readLastRows()
+	r.observe()
 	seg := r.progress.Current()
 	if exit.PeakMemoryGiB != nil {
 		seg.PeakGiB = math.Max(seg.PeakGiB, *exit.PeakMemoryGiB)
@@ -128,7 +168,7 @@ func (r *run) exited(ctx context.Context, exit launch.Exit) {
 	r.publish()
 	r.sampler.detach()
 	l := r.leaving
-	if l != nil && l.Checkpoint && savedCheckpoint(exit) {
+	if l != nil && l.savedBy(exit) {
 		seg.CheckpointS = (now - l.AskedAt).Seconds()
 	}
 	switch {
@@ -176,7 +216,8 @@ func (r *run) startNext(ctx context.Context, l *leaving, exit launch.Exit) {
 		r.launch(ctx, *l.Next, l.Label, true)
 		return
 	}
-	if !l.Checkpoint { // what it had done is lost
+	kept := l.Checkpoint && !l.Observed || l.Saved != ""
+	if !kept { // what it had done is lost
 		for _, s := range r.progress.Segments {
 			s.Lost = s.Spent
 		}
@@ -186,8 +227,8 @@ func (r *run) startNext(ctx context.Context, l *leaving, exit launch.Exit) {
 		r.progress.Restarted()
 		r.log.restart(r.dir.Path(fmt.Sprintf("training-%d.csv", r.launches()+1)), r.Clock.Now())
 	}
-	r.launch(ctx, *l.Next, l.Label, l.Checkpoint)
-	if l.Checkpoint && r.job != nil {
+	r.launch(ctx, *l.Next, l.Label, kept)
+	if kept && r.job != nil {
 		r.progress.Current().RestartFrom = l.AskedAt
 	}
 }
@@ -267,19 +308,26 @@ func (r *run) stopped(exit *launch.Exit) *ending {
 		if e.code == 0 {
 			e.code = CodeTerminated
 		}
+	case "rewound":
+		e.state, e.reason, e.code, e.err = journal.Failed, "start-failed", CodeTraining, errors.New(r.leaving.Words)
 	case "infeasible":
 		e.reason, _ = r.nearestLimit()
 		e.code = CodeInfeasible
 	default:
 		e.code = CodeGuard
 	}
-	if exit != nil && r.leaving.Checkpoint && savedCheckpoint(*exit) {
-		e.detail = "checkpoint saved"
+	if exit != nil && r.leaving.savedBy(*exit) {
+		e.detail = joinDetail("checkpoint saved", r.leaving.Saved)
 	} else if exit != nil {
 		e.detail = describeExit(*exit)
 	}
 	e.detail = joinDetail(r.leaving.Words, e.detail)
 	return e
+}
+
+// savedBy reports whether the job saved before it left: by the answer of the observer, or by the protocol.
+func (l *leaving) savedBy(exit launch.Exit) bool {
+	return l.Saved != "" || l.Checkpoint && !l.Observed && savedCheckpoint(exit)
 }
 
 // savedCheckpoint: by the protocol, a job that was asked to save exits with 0 or 75.

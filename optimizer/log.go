@@ -38,6 +38,9 @@ func (r *run) openLog() *logReader {
 	if r.Config.Train != "" {
 		o.Script = filepath.Dir(absolute(r.Config.Dir, r.Config.Train))
 	}
+	if r.observer != nil {
+		o.Observer = r.observer
+	}
 	if re, err := regexp.Compile(r.Config.Pattern); err == nil && r.Config.Pattern != "" { // Validate has refused a bad one
 		o.Pattern = re
 	}
@@ -132,11 +135,12 @@ func (r *run) takeRows(read func(time.Time) ([]monitor.Row, error)) (int, error)
 	if len(rows) > 0 {
 		r.log.lastRow = now
 	}
-	at := r.elapsed()
+	elapsed := r.elapsed()
 	if r.exitAt > 0 { // rows that are read late are not later than the job
-		at = r.exitAt
+		elapsed = r.exitAt
 	}
 	for i := range rows {
+		at := max(elapsed-now.Sub(rows[i].At), r.launchedAt()) // the observer says when
 		r.progress.Add(&rows[i], at)
 		r.learnTraining(&rows[i])
 		r.tabulate(&rows[i], at, i == len(rows)-1)

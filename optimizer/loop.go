@@ -60,7 +60,7 @@ func (r *run) publish() {
 	if r.job == nil {
 		left = math.MaxInt64
 	}
-	r.watchdog.guard(r.job, r.resumable, left, r.reserve())
+	r.watchdog.guard(r.job, r.askGently(), left, r.reserve())
 }
 
 // nextAlarm is how long until the guard or a pending restart must be looked at, between 1 ms and 1 s: the guard
@@ -93,8 +93,13 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 	}
 	r.beginSegment(now, a, label, true)
 	r.save(true) // before the start: an agent that dies now must leave a run that can be found
+	argv, from, err := r.commandLine(a, resume)
+	if err != nil {
+		r.end(&ending{state: journal.Failed, reason: "start-failed", detail: err.Error(), code: CodeUsage, err: err})
+		return
+	}
 	start, started := r.watchdog.starts(ctx)
-	j, err := r.Launcher.Start(start, launch.Command{Args: r.argv, Dir: r.Config.Dir, Env: r.jobEnvironment(a, resume), RunDir: r.dir.Dir(),
+	j, err := r.Launcher.Start(start, launch.Command{Args: argv, Dir: r.Config.Dir, Env: r.jobEnvironment(a, resume), RunDir: r.dir.Dir(),
 		Allocation: r.enforced(a), Limits: r.enforcedLimits(), Grace: r.Config.Grace, StopAfter: r.deadMan()})
 	started()
 	if err != nil {
@@ -108,6 +113,7 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 		return
 	}
 	r.job = j
+	r.continueFrom(from)
 	r.rec.Enforced = j.Enforced()
 	r.sampler.attach(j, a)
 	r.log.Attach(j)
@@ -176,6 +182,8 @@ func (r *run) spent() float64 { return float64(r.meter.Total(r.elapsed())) }
 // tick is one sampling interval.
 func (r *run) tick(ctx context.Context) {
 	r.readLog()
+	r.observe()
+	r.lookForSaves(false)
 	r.sample(ctx)
 	r.project()
 	r.guardStep()
@@ -185,6 +193,10 @@ func (r *run) tick(ctx context.Context) {
 		r.growMemory()
 		r.watchEfficiency()
 		r.watchGPUs()
+		r.stopRewound()
+		r.safely(r.stopHopeless)
+		r.safely(r.tryThreads)
+		r.safely(r.watchThreads)
 		switch r.phase {
 		case probing:
 			r.safely(func() { r.probeStep(ctx) })
@@ -207,6 +219,12 @@ func (r *run) reserve() time.Duration {
 	worst := 0.0
 	for _, s := range r.progress.Segments {
 		worst = math.Max(worst, s.CheckpointS)
+	}
+	if r.observer != nil && r.observer.facts.CanSave { // the request is read at the end of a step
+		worst = math.Max(worst, r.observer.facts.StepTime.Seconds()+1)
+		for _, took := range r.saves.took {
+			worst = math.Max(worst, took+r.observer.facts.StepTime.Seconds()+1)
+		}
 	}
 	return time.Duration(math.Max(1.5*worst, 1) * float64(time.Second))
 }

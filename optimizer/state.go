@@ -48,6 +48,9 @@ type savedState struct {
 	Monotonic time.Duration        `json:"monotonic"`
 	BootID    string               `json:"boot_id"`
 	Ended     bool                 `json:"ended"`
+
+	Positions map[string]float64         `json:"positions,omitempty"` // progress in checkpoints that the observer reported
+	Offset    map[monitor.Column]float64 `json:"offset,omitempty"`    // of what the running process counts
 }
 
 // bootID names this boot of the machine: monotonic times of another boot mean nothing here. It is in every state that is
@@ -91,6 +94,9 @@ func (r *run) saveState() {
 		s.Handle = &h
 	}
 	s.LogPath, s.Log = r.log.state()
+	if r.observer != nil {
+		s.Positions, s.Offset = r.observer.positions, r.observer.offset
+	}
 	if err := r.dir.SaveState(s); err != nil {
 		r.saidOnce(err)
 	}
@@ -159,9 +165,6 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 	if s.Ended && r.rec.State == journal.Done {
 		return fmt.Errorf("%s is done: %w", jd.ID(), ErrNotResumable)
 	}
-	if s.Ended && !s.Resumable {
-		return fmt.Errorf("resume %s: %w", jd.ID(), noCheckpoint("its job has ended"))
-	}
 	r.Config = s.Config
 	r.Agent = r.Agent.withDefaults()
 	r.watchdog = newWatchdog(r.Clock, r.Config.Grace)
@@ -175,6 +178,11 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 	}
 	if r.ins, err = job.Inspect(r.rec.Script.Path); err != nil {
 		r.ins = job.Inspection{Path: r.rec.Script.Path}
+	}
+	r.readCommand()
+	r.openSaves()
+	if _, ok := r.resumeFrom(); s.Ended && !ok && (!r.resumable || r.canResume()) {
+		return fmt.Errorf("resume %s: %w", jd.ID(), noCheckpoint("its job has ended"))
 	}
 	if change.TimeMax == r.Config.SLA.TimeMax {
 		change.TimeMax = 0
@@ -213,6 +221,15 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 	r.base, r.started = s.Elapsed, r.Clock.Monotonic()
 	r.openInstruments()
 	r.sampler.joules = s.Joules
+	if o := r.observer; o != nil {
+		o.offset = s.Offset
+		if s.BootID == bootID() {
+			o.since = s.Monotonic
+		}
+		for path, position := range s.Positions {
+			o.positions[path] = position
+		}
+	}
 	if err := r.log.resume(&s, r.rec.StartedAt); err != nil {
 		r.warn(err.Error())
 	}
@@ -309,7 +326,7 @@ func (r *run) giveUp(why string) {
 
 // startAgain launches the job from its checkpoint.
 func (r *run) startAgain(ctx context.Context, why string) error {
-	if !r.resumable {
+	if _, ok := r.resumeFrom(); !ok && !r.resumable {
 		if why == "" {
 			why = "its job has ended"
 		}

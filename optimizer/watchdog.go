@@ -28,8 +28,8 @@ type watchdog struct {
 	left    sync.WaitGroup
 
 	mu       sync.Mutex
-	job      launch.Job // nil while none runs
-	resume   bool       // it saves a checkpoint when it is asked to
+	job      launch.Job           // nil while none runs
+	gently   func() (door, error) // asks it to leave before SIGTERM; nil: no such way
 	askAt    time.Duration
 	killAt   time.Duration // both on the monotonic clock; 0: no limit
 	received int           // signals of the user
@@ -42,7 +42,7 @@ type watchdog struct {
 // asked is how a job was asked to leave.
 type asked struct {
 	at         time.Duration // monotonic
-	checkpoint bool          // by the checkpoint signal; otherwise, or when that failed, by SIGTERM
+	door       door          // noDoor: by SIGTERM
 	terminated bool
 	err        error
 }
@@ -145,14 +145,14 @@ func (w *watchdog) starts(ctx context.Context) (context.Context, func()) {
 
 // guard says which job to stop, and when it is due: left is how long it may go on, math.MaxInt64 for ever, and reserve
 // how much before that it is asked to leave.
-func (w *watchdog) guard(j launch.Job, resumable bool, left, reserve time.Duration) {
+func (w *watchdog) guard(j launch.Job, gently func() (door, error), left, reserve time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if j != w.job {
 		w.job, w.asked, w.killed = j, nil, false
 	}
 	before := [2]time.Duration{w.askAt, w.killAt}
-	w.resume, w.askAt, w.killAt = resumable, 0, 0
+	w.gently, w.askAt, w.killAt = gently, 0, 0
 	if left < math.MaxInt64 {
 		now := w.clock.Monotonic()
 		w.askAt, w.killAt = max(now+left-reserve, 1), max(now+left, 1)
@@ -186,7 +186,7 @@ func (w *watchdog) due() (do func(), next time.Duration) {
 	// Each is asked even when an earlier one is due: next must know of all.
 	kill := at(w.killAt) || waiting && w.received > 1
 	ask := at(w.askAt) || waiting
-	escalate := w.asked != nil && w.asked.checkpoint && !w.asked.terminated && at(w.asked.at+w.grace/2)
+	escalate := w.asked != nil && w.asked.door != noDoor && !w.asked.terminated && at(w.asked.at+w.grace/2)
 	switch {
 	case kill && !w.killed:
 		return w.kill, next
@@ -198,7 +198,7 @@ func (w *watchdog) due() (do func(), next time.Duration) {
 	return nil, next
 }
 
-// ask asks the job to leave: one that can be resumed to save first, another by SIGTERM. A job is asked once; later calls
+// ask asks the job to leave: gently where there is a way, else by SIGTERM. A job is asked once; later calls
 // return how it was.
 func (w *watchdog) ask() asked {
 	w.mu.Lock()
@@ -209,11 +209,11 @@ func (w *watchdog) ask() asked {
 	if w.asked != nil {
 		return *w.asked
 	}
-	w.asked = &asked{at: w.clock.Monotonic(), checkpoint: w.resume}
-	if w.resume {
-		w.asked.err = w.job.Checkpoint()
+	w.asked = &asked{at: w.clock.Monotonic()}
+	if w.gently != nil {
+		w.asked.door, w.asked.err = w.gently()
 	}
-	if !w.resume || w.asked.err != nil { // a job may save on SIGTERM as well
+	if w.asked.door == noDoor { // a job may save on SIGTERM as well
 		w.terminate(w.grace)
 	}
 	return *w.asked

@@ -1,0 +1,234 @@
+package optimizer
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"trainopt/monitor"
+	"trainopt/optimizer/job"
+	"trainopt/optimizer/joblog"
+	"trainopt/optimizer/observe"
+)
+
+// observing is the observer inside a Python training: a source of rows, of checkpoints, and a door for requests.
+type observing struct {
+	installed observe.Installation
+	reader    *observe.Reader
+	clock     Clock
+	rows      int
+	since     time.Duration // on the monotonic clock: reports up to then were taken in by an earlier agent
+	facts     observe.Facts
+
+	positions map[string]float64 // progress in each checkpoint that it reported, in units of work
+	reported  int                // checkpoints of the facts that were taken in
+	offset    map[monitor.Column]float64
+	failures  int // hook failures that were said
+
+	mu      sync.Mutex // guards the reader, which the watchdog uses too, and saving
+	saving  request    // save and stop
+	threads request    // thread trial, or a change of threads
+}
+
+// request is a request to the training that awaits its answer.
+type request struct {
+	id int
+	at time.Duration // elapsed time
+}
+
+var _ joblog.Rows = (*observing)(nil)
+
+// relative are the frameworks that count steps and epochs from the start of the process, not of the training.
+var relative = map[string]bool{"torch": true, "accelerate": true, "keras": true, "sklearn": true, "xgboost": true, "lightgbm": true}
+
+// openObserver installs the observer, unless it is off; then the reason is said where a user would expect it.
+func (r *run) openObserver() {
+	if r.Config.Observe == "off" || r.Config.Described != nil {
+		return
+	}
+	if off := observe.Off(r.argv, r.Environ); off != "" {
+		r.event(Info, "observer off: %s", off)
+		return
+	}
+	in, err := observe.Install(r.dir.Path("observe"))
+	if err != nil {
+		r.event(Warning, "%v (the training runs without the observer)", err)
+		return
+	}
+	if workers, ok := r.loaderWorkers(); ok {
+		in.Loader = &observe.Loader{Workers: workers}
+	}
+	r.observer = &observing{installed: in, reader: observe.NewReader(in.Reports), clock: r.Clock, positions: map[string]float64{}}
+}
+
+// loaderWorkers is the number of loader workers that the user allows, where the script has no argument for it.
+func (r *run) loaderWorkers() (int, bool) {
+	if _, ok := r.mapping.Knob(job.KnobWorkers); ok || r.workers.Max == 0 {
+		return 0, false
+	}
+	return min(r.workers.Max, max(r.workers.Min, r.baseline.CPUs-1)), true
+}
+
+// Poll implements joblog.Rows. At of a row is when the training reported it.
+func (o *observing) Poll(now time.Time, _ bool) ([]monitor.Row, error) {
+	o.mu.Lock()
+	reports, err := o.reader.Poll(now)
+	o.mu.Unlock()
+	mono := o.clock.Monotonic()
+	rows := make([]monitor.Row, 0, len(reports))
+	for _, p := range reports {
+		if p.At <= o.since {
+			continue
+		}
+		row := p.Row
+		row.At = now.Add(min(0, p.At-mono))
+		for column, by := range o.offset {
+			if v, ok := row.Value(column); ok {
+				row.Set(column, v+by)
+			}
+		}
+		rows = append(rows, row)
+	}
+	o.rows += len(reports)
+	return rows, err
+}
+
+// Stats implements joblog.Rows.
+func (o *observing) Stats() monitor.TailStats {
+	return monitor.TailStats{Path: o.installed.Reports, Format: "observer", Rows: o.rows}
+}
+
+// Close implements joblog.Rows.
+func (o *observing) Close() error { return nil }
+
+// observe takes in what the observer reports beside rows: checkpoints, answers, abilities.
+func (r *run) observe() {
+	o := r.observer
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	o.facts = o.reader.Facts()
+	o.mu.Unlock()
+	for _, f := range o.facts.Failures[min(o.failures, len(o.facts.Failures)):] {
+		r.once(Warning, "observer "+f.Hook, "observer: hook %s is off: %s", f.Hook, f.Reason)
+	}
+	o.failures = len(o.facts.Failures)
+	for _, c := range o.facts.Checkpoints[min(o.reported, len(o.facts.Checkpoints)):] {
+		r.saves.finder.Report(c.Path)
+		r.saves.lookAt = 0
+		r.saves.took = append(r.saves.took, c.Took.Seconds())
+		if position := o.position(r.progress.Unit, c); !math.IsNaN(position) {
+			o.positions[filepath.Clean(c.Path)] = position
+		}
+	}
+	o.reported = len(o.facts.Checkpoints)
+	if o.facts.CanSave && o.facts.CanStop && !r.resumable && r.Config.Resume == ResumableAuto && r.canResume() {
+		r.resumable = true
+		r.rec.Script.Resumable = &r.resumable
+		r.event(Info, "the training saves on request (%s) and resumes by %s", o.facts.Framework, r.resumptionWords())
+	}
+	r.takeAnswers()
+	r.noteInput()
+}
+
+// askToSave asks the training to save and stop; false where it cannot.
+func (o *observing) askToSave() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	id, err := o.reader.Request(observe.Request{Op: observe.SaveAndStop})
+	if err == nil {
+		o.saving = request{id: id}
+	}
+	return err == nil
+}
+
+func (o *observing) ask(q observe.Request) (id int, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.reader.Request(q)
+}
+
+func (o *observing) answer(id int) (a observe.Answer, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.reader.Answer(id)
+}
+
+// position is the progress in a checkpoint, in a unit of work.
+func (o *observing) position(unit string, c observe.Checkpoint) float64 {
+	if unit == "epoch" {
+		return c.Epoch + o.offset[monitor.Epoch]
+	}
+	return c.Step + o.offset[monitor.Step]
+}
+
+// observedPosition is the progress that the observer reported with a checkpoint.
+func (r *run) observedPosition(path string) (float64, bool) {
+	if r.observer == nil {
+		return 0, false
+	}
+	v, ok := r.observer.positions[filepath.Clean(path)]
+	return v, ok
+}
+
+// continuesAt makes rows of a process that counts from its own start continue at the position of the checkpoint that it
+// was resumed from.
+func (o *observing) continuesAt(unit string, position float64) {
+	o.offset = nil
+	if !relative[o.facts.Framework] || math.IsNaN(position) {
+		return
+	}
+	column := monitor.Step
+	if unit == "epoch" {
+		column = monitor.Epoch
+	}
+	o.offset = map[monitor.Column]float64{column: position}
+}
+
+// takeAnswers handles what became of requests.
+func (r *run) takeAnswers() {
+	o := r.observer
+	o.mu.Lock()
+	a, ok := o.reader.Answer(o.saving.id)
+	if ok = ok && o.saving.id != 0; ok {
+		o.saving = request{}
+	}
+	o.mu.Unlock()
+	if ok {
+		if l := r.leaving; l != nil && a.OK {
+			l.Saved = a.Path
+			r.saves.took = append(r.saves.took, a.Took.Seconds())
+			r.event(Info, "checkpoint saved: %s", a.Path)
+		} else if !a.OK {
+			r.event(Warning, "the training could not save on request: %s", a.Reason)
+		}
+	}
+	r.takeTrial()
+}
+
+// noteInput says once when a training waits for its data, and what would mend it.
+func (r *run) noteInput() {
+	f, seg := &r.observer.facts, r.progress.Current()
+	if !(f.DataWait >= inputBound) || f.Workers < 0 || seg == nil || !seg.settled() {
+		return
+	}
+	compute := (1 - f.DataWait) * f.StepTime.Seconds()
+	load := f.DataWait * f.StepTime.Seconds() * math.Max(1, float64(f.Workers))
+	enough := int(math.Max(1, math.Ceil(load/math.Max(compute, 1e-9))))
+	need := min(enough, max(1, r.current.CPUs-1))
+	if need <= f.Workers {
+		return
+	}
+	few := ""
+	if need < enough {
+		few = fmt.Sprintf(", of which this machine can run %d", need)
+	}
+	r.once(Warning, "input-bound", "input-bound: %.0f %% of each step waits for the loader, which has %d workers; about %d would keep up%s (--num-workers 0:%d lets optimize set them)",
+		100*f.DataWait, f.Workers, enough, few, need)
+}
+
+// inputBound is the share of a step spent waiting for data from which a training counts as input-bound.
+const inputBound = 0.3
