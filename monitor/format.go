@@ -111,6 +111,7 @@ var formats = map[string]format{
 	"ultralytics": {detect: detectUltralytics, lines: newUltralytics},
 	"huggingface": {detect: detectHuggingFace, document: newHuggingFace, json: true, sparse: true},
 	"jsonl":       {detect: detectJSONLines, lines: newJSONLines, json: true},
+	"observer":    {detect: detectObserver, lines: newObserver, json: true},
 	"tensorboard": {magic: isEvents, records: readEvents},
 	"stdout":      {detect: detectStdout, lines: newStdout, repeats: true},
 }

@@ -49,6 +49,9 @@ var recordings = map[string]struct {
 	"huggingface_list.json": {format: "huggingface", columns: map[Column][]float64{Epoch: {0.5, 1}, TrainLoss: {0.7, -1}, TestLoss: {-1, 0.5}}},
 	"jsonl.jsonl": {format: "jsonl", bad: 1, columns: map[Column][]float64{
 		Epoch: {1, 2, 3}, TrainLoss: {0.9, 0.5, 0.4}, TrainAccuracy: {0.4, 0.6, 0.7}, TestLoss: {0.8, -1, 0.6}, Throughput: {-1, -1, 1234.5}}},
+	"observer.jsonl": {format: "observer", columns: map[Column][]float64{
+		Epoch: {0.1, 2, 3}, TotalEpochs: {3, 3, 3}, Step: {1, 20, 30}, TotalSteps: {30, 30, 30}, BatchSize: {16, 16, 16},
+		TrainLoss: {-1, 1.38543253, 1.38659668}, TestLoss: {-1, 0.693117261, 0.692972839}, Throughput: {-1, -1, -1}}},
 	"stdout_keras.txt": {format: "stdout", columns: map[Column][]float64{
 		Epoch: {-1, 0.1, 0.5, 1, 1, 2}, TotalEpochs: {3, 3, 3, 3, 3, 3}, TrainLoss: {-1, 2.3, 1.5, 1.1, -1, 0.8},
 		TestLoss: {-1, -1, -1, 1.2, -1, 0.9}, TestAccuracy: {-1, -1, -1, 0.55, -1, 0.65}}},

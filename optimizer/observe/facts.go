@@ -1,0 +1,219 @@
+package observe
+
+import (
+	"math"
+	"os"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+)
+
+// Facts is what the job's processes have reported so far. The zero value is that of a job that reported nothing.
+type Facts struct {
+	// Framework is what drives the training ("torch" for a loop of the script's own), empty before a training began.
+	Framework string
+	// Versions are those of the hooked frameworks, by name.
+	Versions map[string]string
+	// Unit is what Step counts: "step" (of the optimizer), "round", "call" or "timestep".
+	Unit string
+	// PID is the process that trains, rank 0 of a distributed training; Training counts its trainings from 1.
+	PID, Training int
+	// Finished is true when the present training has ended, Ended when its process has.
+	Finished, Ended bool
+	// WorldSize is the number of ranks, 1 for an undistributed training.
+	WorldSize int
+	// Step is the last one reported; SamplesPerStep and EpochSamples count over all ranks. NaN where unknown.
+	Step, SamplesPerStep, EpochSamples float64
+	// Threads is the size of the numeric thread pool of a rank, Workers that of its data loader; -1 where unknown.
+	Threads, Workers int
+	// StepTime is the median of the recent steps; CPUStepTime the CPU time of rank 0 for each step. 0 where unknown.
+	StepTime, CPUStepTime time.Duration
+	// DataWait, Optimizer and Saving are shares of the time between steps, 0 to 1; NaN where unknown.
+	DataWait, Optimizer, Saving float64
+	// CanSave, CanStop and CanSetThreads say which requests the training can answer.
+	CanSave, CanStop, CanSetThreads bool
+	// Checkpoints are what was written, in the order of time; the oldest are dropped after 1000.
+	Checkpoints []Checkpoint
+	// Failures are hooks that switched themselves off.
+	Failures []Failure
+	// Processes are those that train, by process id; each has its own answers.
+	Processes []Process
+}
+
+// Checkpoint is a file or directory that the training wrote as its state.
+type Checkpoint struct {
+	Path string
+	// Step and Epoch are those of the training when it was written, NaN where unknown.
+	Step, Epoch float64
+	// At is the end of the write, on CLOCK_MONOTONIC; Wall the same on the wall clock; Took how long it was.
+	At   time.Duration
+	Wall time.Time
+	Took time.Duration
+	// Kind is the framework whose save it was; "torch.save" for one of the script's own.
+	Kind string
+}
+
+// Failure is a hook that failed and is off.
+type Failure struct {
+	PID          int
+	Hook, Reason string
+}
+
+// Process is one process that trains.
+type Process struct {
+	PID, Parent, Rank int
+	Step              float64
+	StepTime          time.Duration
+	Ended             bool
+}
+
+// process is what is known of one process.
+type process struct {
+	Process
+	foreign  bool // of another boot: its times mean nothing
+	boot     string
+	lastAt   float64
+	training *line // the line that began the present training
+	first    *line // first and last progress of it
+	last     *line
+	finished bool
+	versions map[string]string
+}
+
+// bootID names this boot of the machine, empty where unknown.
+func bootID() string {
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(id))
+}
+
+// take adds a line to the facts and reports whether it is progress of the job.
+func (r *Reader) take(l *line) bool {
+	p := r.processes[l.PID]
+	if p == nil || l.Event == "start" {
+		p = &process{Process: Process{PID: l.PID, Parent: l.PPID}}
+		p.foreign = l.Event == "start" && l.Boot != "" && r.boot != "" && l.Boot != r.boot
+		if r.speaker != nil && r.speaker.PID == l.PID {
+			r.speaker.Ended = true // replaced by exec, or its id used again
+		}
+		r.processes[l.PID] = p
+	}
+	defer func() { p.lastAt = l.Mono }()
+	switch l.Event {
+	case "training":
+		p.training, p.first, p.last, p.finished, p.Rank, p.versions = l, nil, nil, false, l.Rank, l.Versions
+		r.speaks(p, l)
+	case "progress":
+		return r.progress(p, l)
+	case "finished":
+		p.finished = true
+	case "end":
+		p.Ended = true
+	case "checkpoint":
+		r.checkpoint(p, l)
+	case "failure":
+		f := Failure{PID: l.PID, Hook: clip(l.Hook), Reason: clip(l.Reason)}
+		if len(r.failures) < maxFailures && !slices.ContainsFunc(r.failures, func(o Failure) bool { return o.Hook == f.Hook && o.Reason == f.Reason }) {
+			r.failures = append(r.failures, f)
+		}
+	case "answer":
+		r.answer(l)
+	}
+	return false
+}
+
+// speaks reports whether p is the process that trains; one takes over from another that has ended or is silent.
+func (r *Reader) speaks(p *process, l *line) bool {
+	s := r.speaker
+	if l.Rank == 0 && !p.foreign && (s == nil || s == p || s.Ended || s.foreign || l.Mono-s.lastAt > silence) {
+		r.speaker = p
+	}
+	return r.speaker == p
+}
+
+func (r *Reader) progress(p *process, l *line) bool {
+	if p.training == nil {
+		p.training = l
+	}
+	if p.first == nil {
+		p.first = l
+	}
+	p.last, p.Rank = l, l.Rank
+	p.Step, p.StepTime = value(l.Step), duration(value(l.StepSeconds))
+	return r.speaks(p, l)
+}
+
+func (r *Reader) checkpoint(p *process, l *line) {
+	own := l.Training > 0 && p.training != nil && p.training.Framework == "torch"
+	if l.Path == "" || l.Rank != 0 || l.Kind == "torch.save" && !own {
+		return // a save that is not a checkpoint of the framework that trains, such as its arguments
+	}
+	if len(r.saved) >= maxCheckpoints {
+		r.saved = slices.Delete(r.saved, 0, len(r.saved)-maxCheckpoints+1)
+	}
+	c := Checkpoint{Path: l.Path, Step: value(l.Step), Epoch: value(l.Epoch), Wall: time.Unix(0, int64(l.Time*1e9)), Took: duration(l.Seconds), Kind: clip(l.Kind)}
+	if !p.foreign {
+		c.At = duration(l.Mono)
+	}
+	r.saved = append(r.saved, c)
+}
+
+// Facts returns what was reported up to the last Poll.
+func (r *Reader) Facts() Facts {
+	f := Facts{Step: math.NaN(), SamplesPerStep: math.NaN(), EpochSamples: math.NaN(), DataWait: math.NaN(), Optimizer: math.NaN(), Saving: math.NaN(),
+		Threads: -1, Workers: -1, Checkpoints: slices.Clone(r.saved), Failures: slices.Clone(r.failures)}
+	for _, p := range r.processes {
+		if p.training != nil {
+			f.Processes = append(f.Processes, p.Process)
+		}
+	}
+	sort.Slice(f.Processes, func(i, j int) bool { return f.Processes[i].PID < f.Processes[j].PID })
+	p := r.speaker
+	if p == nil {
+		return f
+	}
+	t := p.training
+	f.Framework, f.Unit, f.PID, f.Training, f.Versions = clip(t.Framework), clip(t.Unit), p.PID, t.Training, p.versions
+	f.WorldSize, f.Finished, f.Ended = max(1, t.World), p.finished, p.Ended
+	running := !p.finished && !p.Ended
+	f.CanSave, f.CanStop, f.CanSetThreads = t.CanSave && running, t.CanStop && running, t.CanSetThreads && running
+	f.SamplesPerStep, f.EpochSamples = value(t.BatchSize), value(t.DataCount)
+	if p.last != nil {
+		f.measured(p.first, p.last)
+	}
+	return f
+}
+
+// measured adds what follows from the first and the last progress of a training.
+func (f *Facts) measured(first, last *line) {
+	f.Step, f.WorldSize = value(last.Step), max(1, last.World)
+	f.StepTime = duration(value(last.StepSeconds))
+	if last.BatchSize != nil {
+		f.SamplesPerStep = *last.BatchSize
+	}
+	if last.DataCount != nil {
+		f.EpochSamples = *last.DataCount
+	}
+	if steps := value(last.Step) - value(first.Step); steps > 0 {
+		f.CPUStepTime = duration((value(last.CPU) - value(first.CPU)) / steps)
+	}
+	if last.Stepping > 0 {
+		share := func(seconds float64) float64 { return min(1, max(0, seconds/last.Stepping)) }
+		f.DataWait, f.Optimizer, f.Saving = share(last.Waiting), share(last.Optimizing), share(last.Saving)
+	}
+	if last.Threads != nil {
+		f.Threads = int(*last.Threads)
+	}
+	if last.Workers != nil {
+		f.Workers = int(*last.Workers)
+	}
+}
+
+// clip bounds a text of a report.
+func clip(s string) string {
+	const most = 500
+	if len(s) > most {
+		return strings.ToValidUTF8(s[:most], "")
+	}
+	return s
+}

@@ -1,0 +1,152 @@
+package observe
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"trainopt/monitor"
+)
+
+// columns are the last values of a training: step, total_steps, epoch, total_epochs, batch_size, train_loss; NaN is "-".
+func columns(o *observed) string {
+	var out []string
+	for _, c := range []monitor.Column{monitor.Step, monitor.TotalSteps, monitor.Epoch, monitor.TotalEpochs, monitor.BatchSize, monitor.TrainLoss} {
+		if v := o.last(c); math.IsNaN(v) {
+			out = append(out, "-")
+		} else {
+			out = append(out, fmt.Sprintf("%.4g", v))
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// written are the checkpoints as NAME@STEP.
+func written(f Facts) string {
+	var out []string
+	for _, c := range f.Checkpoints {
+		out = append(out, fmt.Sprintf("%s@%g", filepath.Base(c.Path), c.Step))
+	}
+	return strings.Join(out, " ")
+}
+
+// The protocol of every hook, against stand-ins for the frameworks.
+func TestHooks(t *testing.T) {
+	cases := map[string]struct {
+		script               string
+		framework, unit      string
+		last, checkpoints    string
+		trainings            int
+		canSave, setsThreads bool
+	}{
+		"torch": {script: `
+import torch
+loader = torch.utils.data.DataLoader(list(range(10)), 4)
+held = torch.utils.data.DataLoader(list(range(9)), 2)
+optimizer = torch.optim.SGD()
+for epoch in range(3):
+    for batch in loader: optimizer.step()
+    for batch in held: pass
+    torch.save({}, "last.pt")
+`, framework: "torch", unit: "step", last: "9 - 3 - 4 -", checkpoints: "last.pt@3 last.pt@6 last.pt@9", trainings: 1, setsThreads: true},
+		"torch/accumulation, subclass and second optimizer": {script: `
+import torch
+class Own(torch.optim.SGD):
+    def step(self): return super().step()
+first, second = torch.optim.SGD(), torch.optim.SGD()
+own, helper = Own(), torch.optim.SGD()
+for epoch in range(2):
+    for i, batch in enumerate(torch.utils.data.DataLoader(list(range(24)), 2)):
+        if i % 3 == 2: own.step(); helper.step()
+`, framework: "torch", unit: "step", last: "8 - 2 - 6 -", trainings: 1, setsThreads: true},
+		"torch/iterable": {script: `
+import torch
+class Stream(torch.utils.data.IterableDataset):
+    def __iter__(self): return iter(range(12))
+loader, optimizer = torch.utils.data.DataLoader(Stream(), 4), torch.optim.SGD()
+for epoch in range(2):
+    for batch in loader: optimizer.step()
+`, framework: "torch", unit: "step", last: "6 - 2 - 4 -", trainings: 1, setsThreads: true},
+		"torch/no loader": {script: `
+import torch
+optimizer = torch.optim.SGD()
+for i in range(20): optimizer.step()
+torch.save({}, "ckpt.pt")
+`, framework: "torch", unit: "step", last: "20 - - - - -", checkpoints: "ckpt.pt@20", trainings: 1, setsThreads: true},
+		"transformers": {script: `
+import torch, transformers.trainer
+optimizer = torch.optim.SGD()
+class Own(transformers.trainer.Trainer): pass
+Own().train()
+torch.save({}, "training_args.bin")
+`, framework: "transformers", unit: "step", last: "10 10 2 2 8 0.5", checkpoints: "checkpoint-5@5 checkpoint-10@10", trainings: 1, canSave: true, setsThreads: true},
+		"accelerate": {script: `
+import torch, accelerate.accelerator
+optimizer = torch.optim.SGD()
+for i in range(4): optimizer.step()
+accelerate.accelerator.Accelerator().save_state("state")
+`, framework: "torch", unit: "step", last: "4 - - - - -", checkpoints: "state@4", trainings: 1, setsThreads: true},
+		"lightning": {script: `
+import torch, lightning.pytorch.trainer.trainer as t
+t.Trainer().fit()
+`, framework: "lightning.pytorch", unit: "step", last: "10 10 2 2 8 0.25", checkpoints: "epoch-0.ckpt@5 epoch-1.ckpt@10", trainings: 1, canSave: true, setsThreads: true},
+		"keras": {script: `
+import keras.src.models.model as m
+model = m.Model()
+model.fit(100, batch_size=32, epochs=3)
+model.save("model.keras")
+`, framework: "keras", unit: "step", last: "12 12 3 3 32 0.5", checkpoints: "model.keras@NaN", trainings: 1, canSave: true},
+		"keras/continued": {script: `
+import keras.src.models.model as m
+m.Model().fit(100, batch_size=32, epochs=5, initial_epoch=3)
+`, framework: "keras", unit: "step", last: "20 20 5 5 32 0.5", trainings: 1, canSave: true},
+		"ultralytics": {script: `
+import ultralytics.engine.trainer as t
+class Detection(t.BaseTrainer): pass
+Detection().train()
+`, framework: "ultralytics", unit: "step", last: "6 - 3 3 16 1.5", checkpoints: "last.pt@2 last.pt@4 last.pt@6", trainings: 1, canSave: true},
+		"xgboost": {script: `
+import xgboost
+xgboost.train({}, None, 20)
+xgboost.sklearn.fit()
+`, framework: "xgboost", unit: "round", last: "7 7 - - - 0.1429", trainings: 2, canSave: true},
+		"lightgbm": {script: `
+import lightgbm
+lightgbm.train({}, None, num_boost_round=15)
+`, framework: "lightgbm", unit: "round", last: "15 15 - - - 0.5", trainings: 1, canSave: true},
+		"scikit-learn": {script: `
+from sklearn.linear_model._stochastic_gradient import SGDClassifier
+a, b = SGDClassifier(), SGDClassifier()
+assert a.partial_fit.__doc__ == "Fit some samples."
+for i in range(6): a.partial_fit([0] * 50); b.partial_fit(X=[0] * 10)
+`, framework: "scikit-learn", unit: "call", last: "6 - - - 50 -", trainings: 1},
+		"stable-baselines3": {script: `
+import stable_baselines3.common.base_class as b
+a = b.BaseAlgorithm()
+a.learn(40, callback=lambda l, g: True)
+a.save("final")
+`, framework: "stable-baselines3", unit: "timestep", last: "40 40 - - 4 -", checkpoints: "final.zip@NaN", trainings: 1, canSave: true},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := newObserved(t)
+			f := o.must(c.script)
+			want(t, "framework", f.Framework, c.framework)
+			want(t, "unit", f.Unit, c.unit)
+			want(t, "last row", columns(o), c.last)
+			want(t, "checkpoints", written(f), c.checkpoints)
+			want(t, "trainings", f.Training, c.trainings)
+			want(t, "threads", f.Threads, map[bool]int{true: 4, false: f.Threads}[c.setsThreads])
+			want(t, "ended", f.Ended, true)
+			if len(f.Failures) > 0 {
+				t.Errorf("failures: %+v", f.Failures)
+			}
+			text := o.reports()
+			want(t, "can save", strings.Contains(text, `"can_save":true`), c.canSave)
+			want(t, "can set threads", strings.Contains(text, `"can_set_threads":true`), c.setsThreads)
+		})
+	}
+}

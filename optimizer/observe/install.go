@@ -1,0 +1,133 @@
+package observe
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+//go:embed python/*.py python/optimize_observer/*.py
+var module embed.FS
+
+// Environment variables between the agent and the module. Children of the script that are not Python see none of them.
+const (
+	pathVariable   = "PYTHONPATH"
+	switchVariable = "OPTIMIZE_OBSERVE" // "off" switches the observer off
+	dirVariable    = "OPTIMIZE_OBSERVE_DIR"
+	loaderPrefix   = "OPTIMIZE_OBSERVE_"
+)
+
+// Installation is the module in a directory of a run.
+type Installation struct {
+	// Home is the directory that goes first on PYTHONPATH.
+	Home string
+	// Reports is the directory that processes report in, for NewReader.
+	Reports string
+	// Loader sets the workers of the script's data loaders; nil leaves them as the script made them.
+	Loader *Loader
+}
+
+// Loader is the number of workers of PyTorch data loaders over map-style datasets, with what belongs to workers. The
+// sampler, batch size, shuffling and generator of a loader are never changed. Random augmentation that workers draw for
+// themselves differs with their number.
+type Loader struct {
+	// Workers is num_workers; 0 loads in the training process.
+	Workers int
+	// Prefetch is prefetch_factor, batches for each worker; 0 leaves it.
+	Prefetch int
+	// Persistent and PinMemory are the arguments of those names; nil leaves them.
+	Persistent, PinMemory *bool
+}
+
+// Install writes the module below dir, which it creates private (0700, files 0600). Installing again replaces the module
+// and keeps the reports.
+func Install(dir string) (Installation, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return Installation{}, fmt.Errorf("install observer in %s: %w", dir, err)
+	}
+	in := Installation{Home: filepath.Join(dir, "python"), Reports: filepath.Join(dir, "reports")}
+	if err := os.MkdirAll(in.Reports, 0o700); err != nil {
+		return Installation{}, fmt.Errorf("install observer: %w", err)
+	}
+	err = fs.WalkDir(module, "python", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(dir, filepath.FromSlash(path))
+		if d.IsDir() {
+			return os.MkdirAll(target, 0o700)
+		}
+		text, err := module.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return replaceFile(target, text)
+	})
+	if err != nil {
+		return Installation{}, fmt.Errorf("install observer: %w", err)
+	}
+	return in, nil
+}
+
+// replaceFile writes a private file so that a reader finds the old or the new text, never a part.
+func replaceFile(path string, text []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // 0600
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}
+
+// Environ returns base, a list of NAME=value, with what a job needs to be observed. Where base says OPTIMIZE_OBSERVE=off
+// it is returned as it is.
+func (in Installation) Environ(base []string) []string {
+	out := make([]string, 0, len(base)+6)
+	path := in.Home
+	for _, item := range base {
+		name, value, _ := strings.Cut(item, "=")
+		switch {
+		case name == switchVariable && value == "off":
+			return base
+		case name == pathVariable:
+			if value != "" {
+				path = in.Home + string(os.PathListSeparator) + value
+			}
+		case strings.HasPrefix(name, loaderPrefix): // of an agent around this one
+		default:
+			out = append(out, item)
+		}
+	}
+	out = append(out, pathVariable+"="+path, dirVariable+"="+in.Reports)
+	if in.Loader != nil {
+		out = append(out, in.Loader.environ()...)
+	}
+	return out
+}
+
+func (l *Loader) environ() []string {
+	out := []string{loaderPrefix + "WORKERS=" + strconv.Itoa(l.Workers)}
+	if l.Prefetch > 0 {
+		out = append(out, loaderPrefix+"PREFETCH="+strconv.Itoa(l.Prefetch))
+	}
+	for name, value := range map[string]*bool{"PERSISTENT": l.Persistent, "PIN_MEMORY": l.PinMemory} {
+		if value != nil {
+			out = append(out, loaderPrefix+name+"="+map[bool]string{true: "1", false: "0"}[*value])
+		}
+	}
+	return out
+}

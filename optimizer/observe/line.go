@@ -1,0 +1,118 @@
+package observe
+
+import (
+	"encoding/json"
+	"math"
+	"time"
+
+	"trainopt/monitor"
+)
+
+// maxLine is the longest line that is read; the module's own stay below 8 KiB.
+const maxLine = 64 << 10
+
+// line is one line of a process's file, as the module writes it. Absent numbers are nil.
+type line struct {
+	Event string  `json:"event"`
+	Mono  float64 `json:"mono"` // CLOCK_MONOTONIC, s
+	Time  float64 `json:"time"` // Unix, s
+	PID   int     `json:"pid"`
+
+	// start
+	Boot string `json:"boot"`
+	PPID int    `json:"ppid"`
+	// training, and in part the others
+	Training      int               `json:"training"`
+	Framework     string            `json:"framework"`
+	Versions      map[string]string `json:"versions"`
+	Unit          string            `json:"unit"`
+	Rank          int               `json:"rank"`
+	World         int               `json:"world"`
+	CanSave       bool              `json:"can_save"`
+	CanStop       bool              `json:"can_stop"`
+	CanSetThreads bool              `json:"can_set_threads"`
+	// progress
+	Step          *float64 `json:"step"`
+	TotalSteps    *float64 `json:"total_steps"`
+	Epoch         *float64 `json:"epoch"`
+	TotalEpochs   *float64 `json:"total_epochs"`
+	Samples       *float64 `json:"samples"`
+	BatchSize     *float64 `json:"batch_size"`
+	DataCount     *float64 `json:"data_count"`
+	TrainLoss     *float64 `json:"train_loss"`
+	TestLoss      *float64 `json:"test_loss"`
+	TrainAccuracy *float64 `json:"train_accuracy"`
+	TestAccuracy  *float64 `json:"test_accuracy"`
+	GPUMemory     *float64 `json:"gpu_memory_used_gb"`
+	StepSeconds   *float64 `json:"step_seconds"`
+	Stepping      float64  `json:"stepping"`
+	Waiting       float64  `json:"waiting"`
+	Optimizing    float64  `json:"optimizing"`
+	Saving        float64  `json:"saving"`
+	CPU           *float64 `json:"cpu"`
+	Threads       *float64 `json:"threads"`
+	Workers       *float64 `json:"workers"`
+	// checkpoint, answer and failure
+	Path          string   `json:"path"`
+	Kind          string   `json:"kind"`
+	Seconds       float64  `json:"seconds"`
+	ID            int      `json:"id"`
+	Op            Op       `json:"op"`
+	OK            bool     `json:"ok"`
+	Stopped       bool     `json:"stopped"`
+	Before        int      `json:"before"`
+	Tried         int      `json:"tried"`
+	SecondsBefore *float64 `json:"seconds_before"`
+	SecondsTried  *float64 `json:"seconds_tried"`
+	SecondsAfter  *float64 `json:"seconds_after"`
+	GivenUp       bool     `json:"given_up"`
+	Hook          string   `json:"hook"`
+	Reason        string   `json:"reason"`
+
+	number int // of the line in its file, from 1
+}
+
+// decode reads one line; ok is false for one that the module cannot have written.
+func decode(text []byte, pid int) (l line, ok bool) {
+	if json.Unmarshal(text, &l) != nil || l.Event == "" || l.PID != pid {
+		return line{}, false
+	}
+	return l, l.Mono > 0 && l.Mono < maxSeconds && l.Time >= 0 && l.Time < 1e11 && l.Rank >= 0 && l.World >= 0
+}
+
+// maxSeconds bounds what is taken for a monotonic time or a duration: 100 years.
+const maxSeconds = 100 * 365 * 24 * 3600
+
+// duration is seconds as a Duration, 0 where they make no sense.
+func duration(seconds float64) time.Duration {
+	if !(seconds > 0 && seconds < maxSeconds) {
+		return 0
+	}
+	return time.Duration(seconds * float64(time.Second))
+}
+
+// value is a number of the line, NaN where absent.
+func value(v *float64) float64 {
+	if v == nil {
+		return math.NaN()
+	}
+	return *v
+}
+
+// row is a line of progress as a row of a training log, read at now.
+func (l *line) row(now time.Time) monitor.Row {
+	r := monitor.Row{Line: l.number, At: now, Stamp: time.Unix(0, int64(l.Time*1e9))}
+	for c, v := range map[monitor.Column]*float64{
+		monitor.Step: l.Step, monitor.TotalSteps: l.TotalSteps, monitor.Epoch: l.Epoch, monitor.TotalEpochs: l.TotalEpochs,
+		monitor.BatchSize: l.BatchSize, monitor.DataCount: l.DataCount, monitor.TrainLoss: l.TrainLoss, monitor.TestLoss: l.TestLoss,
+		monitor.TrainAccuracy: l.TrainAccuracy, monitor.TestAccuracy: l.TestAccuracy, monitor.GPUMemoryUsed: l.GPUMemory,
+	} {
+		if v != nil && (*v >= 0 || c == monitor.TrainLoss || c == monitor.TestLoss) {
+			r.Set(c, *v)
+		}
+	}
+	if s, b := value(l.StepSeconds), value(l.BatchSize); s > 0 && b > 0 {
+		r.Set(monitor.Throughput, b/s)
+	}
+	return r
+}

@@ -1,0 +1,148 @@
+"""XGBoost and LightGBM: a callback in train, under every name by which it was imported. A step is a round.
+
+CatBoost is left alone: it refuses callbacks on a GPU.
+"""
+
+import os
+import sys
+
+import optimize_observer
+
+from .core import number, observer, safely, wrap
+
+
+def rebind(package, old, new):
+    """Replace old by new in every module of the package that holds it."""
+    for name, module in list(sys.modules.items()):
+        if module is not None and (name == package or name.startswith(package + ".")):
+            for attribute, value in list(vars(module).items()):
+                if value is old:
+                    setattr(module, attribute, new)
+
+
+class Rounds:
+    """One call of train: the model is saved by save_model and the training stopped by the callback's result."""
+
+    suffix = ".json"
+    own_threads = True  # a parameter of the model, out of reach of the pools of the process
+
+    def __init__(self, framework, total):
+        self.framework, self.total = framework, total
+        self.training = self.model = None
+        self.stopping = False
+        self.first = 0
+
+    def begin(self):
+        self.training = observer.begin(self.framework, self, total_steps=self.total, unit="round")
+
+    def after(self, model, done, losses):
+        """Note that done rounds of this call are complete; report whether to stop."""
+        t = self.training
+        if t is None or t is not observer.training:
+            return
+        self.model, t.step = model, done
+        t.losses.update(losses)
+        observer.advance()
+
+    def save(self, path):
+        if not path:
+            path = os.path.join(optimize_observer.directory, "optimize-round-%d%s" % (self.training.step, self.suffix))
+        self.model.save_model(path)
+        return path
+
+    def stop(self):
+        self.stopping = True
+
+    def end(self):
+        t, self.training = self.training, None
+        if t is not None and t is observer.training:
+            observer.finish()
+        self.model = None
+
+
+def observed_train(original, adapter, callback, total_of):
+    """Return train with the callback of an adapter made for each call."""
+
+    def train(*args, **kwargs):
+        own = safely("train", lambda: adapter(total_of(args, kwargs)))
+        if own is None or "callbacks" in kwargs and not isinstance(kwargs["callbacks"], (list, tuple, set, type(None))) or observer.training is not None:
+            return original(*args, **kwargs)
+        added = safely(own.framework + ".train", callback, own)
+        if added is None:
+            return original(*args, **kwargs)
+        kwargs["callbacks"] = list(kwargs.get("callbacks") or ()) + [added]
+        safely(own.framework + ".begin", own.begin)
+        try:
+            return original(*args, **kwargs)
+        finally:
+            safely(own.framework + ".end", own.end)
+
+    return train
+
+
+def argument(args, kwargs, position, name, default):
+    return kwargs[name] if name in kwargs else args[position] if len(args) > position else default
+
+
+def install_xgboost(module):
+    observer.framework("xgboost")
+    base = module.callback.TrainingCallback
+
+    def latest(evals_log):
+        out = {}
+        for data, metrics in (evals_log or {}).items():
+            column = "train_loss" if "train" in data.lower() else "test_loss"
+            for values in metrics.values():
+                out[column] = number(values[-1] if isinstance(values, list) else values)
+        return out
+
+    class OptimizeObserver(base):
+        def __init__(self, own):
+            self.own = own
+
+        def after_iteration(self, model, epoch, evals_log):
+            safely("xgboost.round", self.own.after, model, epoch + 1, latest(evals_log))
+            return self.own.stopping
+
+    train = module.train
+    new = wrap_train(train, lambda total: Rounds("xgboost", total), OptimizeObserver, lambda a, k: argument(a, k, 2, "num_boost_round", 10))
+    rebind("xgboost", train, new)
+
+
+def install_lightgbm(module):
+    observer.framework("lightgbm")
+    stop = module.callback.EarlyStopException
+
+    class Text(Rounds):
+        suffix = ".txt"
+
+    def callback(own):
+        def observe(env):
+            safely("lightgbm.round", note, own, env)
+            if own.stopping:
+                raise stop(env.iteration, env.evaluation_result_list or [])
+
+        observe.order = 100  # after the script's own
+        return observe
+
+    def note(own, env):
+        own.total = env.end_iteration - env.begin_iteration
+        if own.training is not None:
+            own.training.total_steps = own.total
+        losses = {}
+        for data, _, value in (tuple(r)[:3] if isinstance(r, (tuple, list)) else (r.dataset_name, r.metric_name, r.metric_value)
+                               for r in env.evaluation_result_list or ()):
+            losses["train_loss" if "train" in data else "test_loss"] = number(value)
+        own.after(env.model, env.iteration - env.begin_iteration + 1, losses)
+
+    def total(args, kwargs):
+        return argument(args, kwargs, 2, "num_boost_round", 100)
+
+    train = module.train
+    rebind("lightgbm", train, wrap_train(train, lambda n: Text("lightgbm", n), callback, total))
+
+
+def wrap_train(train, adapter, callback, total_of):
+    import functools
+
+    return functools.wraps(train)(observed_train(train, adapter, callback, total_of))

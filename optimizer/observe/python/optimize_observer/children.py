@@ -1,0 +1,159 @@
+"""Gives the observer to Python children only.
+
+os.environ is as the script would see it, so programs that are not Python see nothing of the observer. Where this
+process starts Python (an interpreter, a script with a Python "#!" line, or either of them behind a launcher or in the
+command of a shell), the child's environment gets the directory and the OPTIMIZE_OBSERVE_* settings back.
+"""
+
+import os
+import sys
+
+import optimize_observer
+
+LAUNCHERS = frozenset(
+    "sh bash dash zsh ksh env nice nohup timeout time taskset numactl stdbuf chrt ionice setsid xvfb-run mpirun mpiexec mpiexec.hydra srun".split()
+)
+SCRIPTS = frozenset("torchrun accelerate deepspeed lightning yolo trl".split())
+SEPARATORS = str.maketrans("|&;<>()$`\"'\n\t", " " * 13)
+
+
+def install():
+    import _posixsubprocess
+
+    fork_exec = _posixsubprocess.fork_exec
+
+    def observed_fork_exec(args, executables, *rest):
+        # rest is close_fds, pass_fds, cwd, environment, ... in every version since 3.8.
+        try:
+            if runs_python(args, executables):
+                rest = rest[:3] + (carry(rest[3]),) + rest[4:]
+        except Exception:
+            pass
+        return fork_exec(args, executables, *rest)
+
+    _posixsubprocess.fork_exec = observed_fork_exec
+    subprocess = sys.modules.get("subprocess")
+    if getattr(subprocess, "_fork_exec", None) is fork_exec:
+        subprocess._fork_exec = observed_fork_exec
+    install_exec()
+    install_system()
+
+
+def install_exec():
+    execv, execve = os.execv, os.execve
+
+    def observed_execv(path, args):
+        flush()
+        if safely_runs_python(args, [path]):
+            return execve(path, args, mapping(None))
+        return execv(path, args)
+
+    def observed_execve(path, args, env):
+        flush()
+        if safely_runs_python(args, [path]):
+            env = mapping(env)
+        return execve(path, args, env)
+
+    os.execv, os.execve = observed_execv, observed_execve
+    for name in ("posix_spawn", "posix_spawnp"):
+        if hasattr(os, name):
+            setattr(os, name, observed_spawn(getattr(os, name)))
+
+
+def observed_spawn(spawn):
+    def observed(path, argv, env, **options):
+        if safely_runs_python(argv, [path]):
+            env = mapping(env)
+        return spawn(path, argv, env, **options)
+
+    return observed
+
+
+def install_system():
+    system = os.system
+
+    def observed_system(command):
+        try:
+            if isinstance(command, str) and any(is_python(w) for w in command.translate(SEPARATORS).split()[:64]):
+                values = [os.fsdecode(v).split("=", 1) for v in carry(None) if v.startswith((b"PYTHONPATH=", b"OPTIMIZE_OBSERVE"))]
+                quoted = (k + "='" + v.replace("'", "'\\''") + "'" for k, v in values)
+                command = "export " + " ".join(quoted) + "; " + command
+        except Exception:
+            pass
+        return system(command)
+
+    os.system = observed_system
+
+
+def flush():
+    """Write what is not yet reported: the process is about to be replaced."""
+    core = sys.modules.get("optimize_observer.core")
+    if core is not None:
+        core.observer.end("exec")
+
+
+def safely_runs_python(args, executables):
+    try:
+        return runs_python(args, executables)
+    except Exception:
+        return False
+
+
+def runs_python(args, executables):
+    """Report whether a program with these arguments, the first existing one of executables, starts Python."""
+    words = [os.fsdecode(a) for a in list(args)[:64]]
+    if not words:
+        return False
+    if is_python(words[0]) or any(is_python(os.fsdecode(e)) for e in executables):
+        return True
+    if os.path.basename(words[0]) in LAUNCHERS:
+        inner = " ".join(words[1:])[:4096].translate(SEPARATORS).split()
+        return any(is_python(w) for w in inner)
+    for path in executables:
+        try:
+            with open(path, "rb") as f:
+                head = f.read(256)
+        except OSError:
+            continue
+        return head.startswith(b"#!") and b"python" in head
+    return False
+
+
+def is_python(word):
+    name = os.path.basename(word)
+    if name in SCRIPTS:
+        return True
+    for prefix in ("python", "pypy"):
+        if name.startswith(prefix):
+            return all(c.isdigit() or c in ".t-" for c in name[len(prefix):])
+    return word == sys.executable
+
+
+def carry(environment):
+    """environment, a list of b"NAME=value" or None for this process's own, with the observer put back."""
+    if environment is None:
+        environment = [k + b"=" + v for k, v in os.environb.items()]
+    settings = {os.fsencode(k): os.fsencode(v) for k, v in optimize_observer.settings.items()}
+    path, out = os.fsencode(optimize_observer.home), []
+    for item in environment:
+        name, _, value = os.fsencode(item).partition(b"=")
+        if name == b"OPTIMIZE_OBSERVE" and value == b"off":
+            return environment
+        if name == b"PYTHONPATH":
+            if value and value.split(b":")[0] != path:
+                path += b":" + value
+            elif value:
+                path = value
+        else:
+            settings.pop(name, None)
+            out.append(os.fsencode(item))
+    out.append(b"PYTHONPATH=" + path)
+    return out + [k + b"=" + v for k, v in settings.items()]
+
+
+def mapping(environment):
+    """carry for an environment that is a mapping."""
+    items = None
+    if environment is not None:
+        items = [os.fsencode(k) + b"=" + os.fsencode(v) for k, v in environment.items()]
+    return dict(item.partition(b"=")[::2] for item in carry(items))

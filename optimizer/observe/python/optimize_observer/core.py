@@ -1,0 +1,431 @@
+"""The state of the training in this process and its report, one JSON object a line in <directory>/<pid>.jsonl.
+
+Times are CLOCK_MONOTONIC in seconds (time.monotonic, "mono") and the wall clock ("time"). Adapters call begin, advance,
+checkpoint and finish; nothing here raises into the script.
+"""
+
+import atexit
+import json
+import math
+import os
+import sys
+import time
+
+import optimize_observer
+
+SCHEMA = 1
+RECENT = 64  # steps of which the median is reported
+FIRST_INTERVAL, LAST_INTERVAL = 0.5, 5.0  # seconds between progress lines, growing with the age of the process
+POLL_INTERVAL = 0.5  # seconds between looks at the request file
+BURST = 20  # checkpoint lines at once; two a second after that
+
+clock = time.monotonic
+
+
+class Training:
+    """One training: what its adapter reports of it. Absent numbers are None."""
+
+    def __init__(self, number, framework, adapter):
+        self.number, self.framework, self.adapter = number, framework, adapter
+        self.unit = "step"
+        self.step = 0
+        self.epoch = self.total_steps = self.total_epochs = None
+        self.samples = None  # processed so far by all ranks
+        self.batch_size = None  # samples of one step over all ranks
+        self.data_count = None  # samples of one epoch
+        self.losses = {}  # train_loss, test_loss, train_accuracy, test_accuracy
+        self.thread = None
+        self.recent = []  # seconds of the last steps
+        self.at = 0
+        self.last = 0.0  # end of the last step
+        self.stepping = self.waiting = self.optimizing = self.saving = 0.0  # seconds since the end of the first step
+        self.counted = 0  # steps that stepping covers
+
+    def median(self):
+        ordered = sorted(self.recent)
+        return ordered[len(ordered) // 2] if ordered else None
+
+
+class Observer:
+    """The observer of this process."""
+
+    def __init__(self):
+        self.failures = set()
+        self.frameworks = {}
+        self.reset()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.reset)
+        atexit.register(self.end, "exit")
+        self.wrap_exit()
+
+    def reset(self):
+        """Forget everything that belongs to the process before a fork."""
+        self.born = clock()
+        self.pid = os.getpid()
+        self.path = os.path.join(optimize_observer.directory, "%d.jsonl" % self.pid)
+        self.started = self.ended = False
+        self.training = None
+        self.trainings = 0
+        self.loader = None  # the DataLoader pass that a batch was last taken from
+        self.saving = 0  # depth of the saves in progress
+        self.tokens, self.refilled = float(BURST), self.born
+        self.due = self.report_due = 0.0
+        self.requests = None
+        self.trial = None
+
+    def wrap_exit(self):
+        leave = os._exit
+
+        def _exit(status):
+            self.end("_exit")
+            leave(status)
+
+        os._exit = _exit
+
+    # Lines
+
+    def write(self, event, **fields):
+        """Append one line. Opened for each line, so that no descriptor is held in the script's process."""
+        if not self.started and event != "start":
+            self.start()
+        line = {"event": event, "mono": round(clock(), 6), "time": round(time.time(), 3), "pid": self.pid}
+        line.update((k, v) for k, v in fields.items() if v is not None)
+        try:
+            text = json.dumps(line, allow_nan=False, separators=(",", ":")) + "\n"
+            fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            try:
+                os.write(fd, text.encode())
+            finally:
+                os.close(fd)
+        except (OSError, ValueError, TypeError):
+            pass  # a full disk or a removed directory ends the report, not the training
+
+    def start(self):
+        self.started = True
+        rank, world = self.rank()
+        boot = None
+        try:
+            with open("/proc/sys/kernel/random/boot_id") as f:
+                boot = f.read(36)
+        except OSError:
+            pass
+        self.write("start", schema=SCHEMA, observer=1, python="%d.%d.%d" % sys.version_info[:3], ppid=os.getppid(),
+                   boot=boot, rank=rank, world=world, cpus=cpus(), frameworks=list(self.frameworks))
+
+    def framework(self, name, root=""):
+        """Note a hooked framework by the name of its package. Helpers of a training report once they train themselves."""
+        if name in self.frameworks:
+            return
+        self.frameworks[name] = root or name
+        helper = any("multiprocessing" in a or "torch._inductor" in a for a in getattr(sys, "orig_argv", sys.argv)[1:4])
+        if self.started:
+            self.write("framework", framework=name)
+        elif not helper and not multiprocessing_child():
+            self.start()
+
+    def versions(self):
+        """Versions of the hooked frameworks, known once their import is complete."""
+        roots = ((name, sys.modules.get(root)) for name, root in self.frameworks.items())
+        return {name: str(getattr(root, "__version__", ""))[:40] for name, root in roots}
+
+    def failed(self, hook, error):
+        """Report the failure of a hook once. The message is kept only where it names code, not data."""
+        if hook in self.failures:
+            return
+        self.failures.add(hook)
+        reason = type(error).__name__
+        if isinstance(error, (AttributeError, ImportError, TypeError, NotImplementedError)):
+            reason += ": " + str(error)[:200]
+        where = error.__traceback__
+        while where is not None and where.tb_next is not None and "optimize_observer" in where.tb_next.tb_frame.f_code.co_filename:
+            where = where.tb_next
+        if where is not None:
+            reason += " (%s:%d)" % (os.path.basename(where.tb_frame.f_code.co_filename), where.tb_lineno)
+        try:
+            self.write("failure", hook=hook, reason=reason)
+        except Exception:
+            pass
+
+    # Trainings
+
+    def begin(self, framework, adapter=None, **facts):
+        """Start a training. facts are attributes of Training."""
+        self.trainings += 1
+        t = Training(self.trainings, framework, adapter)
+        t.losses = {}
+        for name, value in facts.items():
+            setattr(t, name, value)
+        self.training = t
+        self.loader = None
+        self.due = self.report_due = 0.0
+        if self.requests is None:
+            from .requests import Requests
+
+            self.requests = Requests(self)
+        self.write("training", versions=self.versions(), **self.facts(t))
+        return t
+
+    def facts(self, t):
+        rank, world = self.rank()
+        can_save = bool(getattr(t.adapter, "save", None)) and one_machine(world)
+        return dict(training=t.number, framework=t.framework, unit=t.unit, rank=rank, world=world, total_steps=whole(t.total_steps),
+                    total_epochs=number(t.total_epochs), batch_size=whole(t.batch_size), data_count=whole(t.data_count),
+                    can_save=can_save, can_stop=can_save and bool(getattr(t.adapter, "stop", None)),
+                    can_set_threads=thread_count() is not None and getattr(t.adapter, "own_threads", False) is False)
+
+    def advance(self, steps=1):
+        """Note the end of a step, or of several that were made at once, and report when it is time."""
+        t = self.training
+        now = clock()
+        last, t.last = t.last, now
+        if last:
+            seconds = now - last
+            t.stepping += seconds
+            t.counted += steps
+            if steps != 1:
+                seconds /= steps or 1
+            recent = t.recent
+            if len(recent) < RECENT:
+                recent.append(seconds)
+            else:
+                recent[t.at & 63] = seconds
+                t.at += 1
+            use = self.loader
+            if use is not None:
+                t.waiting += use.waited
+                use.waited = 0.0
+            if self.trial is not None:
+                self.trial.step(seconds, now)
+        if now >= self.due:
+            self.tick(now)
+
+    def tick(self, now):
+        """Look for a request and write a progress line, each at its own pace."""
+        self.due = now + POLL_INTERVAL
+        if now >= self.report_due:
+            self.progress(now)
+        if self.requests is not None:
+            try:
+                self.requests.poll()
+            except Exception as e:
+                self.requests = None
+                self.failed("requests", e)
+
+    def pause(self):
+        """Report when it is time, where no step has ended."""
+        now = clock()
+        if now >= self.due and self.training is not None:
+            self.tick(now)
+
+    def boundary(self):
+        """Report the end of an epoch, after which no step may end for long."""
+        now = clock()
+        if self.training is None:
+            return
+        if now >= self.due:
+            self.tick(now)
+        elif self.token(now, BURST / 2):
+            self.progress(now)
+
+    def token(self, now, spare=0):
+        """Take one of the lines that may be written out of turn, leaving spare of them."""
+        self.tokens = min(BURST, self.tokens + 2 * (now - self.refilled))
+        self.refilled = now
+        if self.tokens < 1 + spare:
+            return False
+        self.tokens -= 1
+        return True
+
+    def progress(self, now):
+        rank, world = self.rank()
+        interval = LAST_INTERVAL if rank else min(LAST_INTERVAL, max(FIRST_INTERVAL, (now - self.born) / 1200))
+        self.report_due = now + interval
+        self.due = min(self.due, self.report_due)
+        t = self.training
+        fill = getattr(t.adapter, "fill", None)
+        if fill is not None:
+            try:
+                fill(t, world)
+            except Exception as e:
+                t.adapter = None
+                self.failed(t.framework + ".fill", e)
+        losses = {k: number(v) for k, v in t.losses.items()}
+        self.write("progress", training=t.number, framework=t.framework, rank=rank, world=world, step=whole(t.step),
+                   total_steps=whole(t.total_steps), epoch=number(t.epoch), total_epochs=number(t.total_epochs),
+                   samples=whole(t.samples), batch_size=whole(t.batch_size), data_count=whole(t.data_count),
+                   step_seconds=number(t.median()), steps_timed=t.counted, stepping=number(t.stepping), waiting=number(t.waiting),
+                   optimizing=number(t.optimizing), saving=number(t.saving), cpu=round(time.process_time(), 3),
+                   threads=thread_count(), workers=getattr(self.loader, "workers", None), gpu_memory_used_gb=gpu_memory(now), **losses)
+
+    def finish(self):
+        """Report the end of the training; the process may go on to train again."""
+        t = self.training
+        if t is None:
+            return
+        self.progress(clock())
+        self.write("finished", training=t.number)
+        if self.requests is not None:
+            self.requests.abandon("the training has finished")
+        self.trial = self.training = self.loader = None
+
+    def end(self, how):
+        """Report the last state: at exit, os._exit and exec."""
+        try:
+            if not self.started or self.ended or self.pid != os.getpid():
+                return
+            if self.training is not None:
+                self.progress(clock())
+            self.ended = True
+            self.write("end", how=how)
+        except Exception:
+            pass
+
+    def checkpoint(self, path, seconds, kind):
+        """Report a file or directory that the training wrote as its state."""
+        now = clock()
+        t = self.training
+        if t is not None:
+            t.saving += seconds
+        if not isinstance(path, (str, bytes, os.PathLike)) or not self.token(now):
+            return
+        fill = getattr(getattr(t, "adapter", None), "fill", None)
+        if fill is not None:
+            fill(t, self.rank()[1])
+        self.write("checkpoint", path=os.path.abspath(os.fsdecode(path))[:4096], seconds=round(seconds, 4), kind=kind, rank=self.rank()[0],
+                   training=t.number if t else None, step=whole(t.step) if t else None, epoch=number(t.epoch) if t else None)
+
+    def rank(self):
+        """Return (rank, world size) of this process in the job: (0, 1) where nothing is distributed."""
+        dist = sys.modules.get("torch.distributed")
+        try:
+            if dist is not None and dist.is_available() and dist.is_initialized():
+                return dist.get_rank(), dist.get_world_size()
+            return int(os.environ["RANK"]), max(1, int(os.environ["WORLD_SIZE"]))
+        except Exception:
+            return 0, 1
+
+
+def one_machine(world):
+    """Report whether all ranks of the job are on this machine."""
+    try:
+        return world == 1 or int(os.environ.get("LOCAL_WORLD_SIZE", world)) == world
+    except ValueError:
+        return False
+
+
+def multiprocessing_child():
+    mp = sys.modules.get("multiprocessing.process")
+    return mp is not None and mp.parent_process() is not None
+
+
+def cpus():
+    try:
+        return len(os.sched_getaffinity(0))
+    except (AttributeError, OSError):
+        return os.cpu_count()
+
+
+def thread_count():
+    """Threads of the numeric pools of this process; None where no pool is known."""
+    torch = sys.modules.get("torch")
+    try:
+        return torch.get_num_threads()
+    except Exception:
+        pass
+    pools = sys.modules.get("threadpoolctl")
+    try:
+        return max(p["num_threads"] for p in pools.threadpool_info())
+    except Exception:
+        return None
+
+
+_memory = [0.0, None]
+
+
+def gpu_memory(now):
+    """Peak CUDA memory of this process in GB, read every ten seconds; None without a CUDA context."""
+    if now - _memory[0] < 10:
+        return _memory[1]
+    _memory[0] = now
+    cuda = sys.modules.get("torch.cuda")
+    try:
+        if cuda is not None and cuda.is_initialized():
+            _memory[1] = round(sum(cuda.max_memory_allocated(d) for d in range(cuda.device_count())) / 1e9, 3)
+    except Exception:
+        pass
+    return _memory[1]
+
+
+def number(v):
+    """v as a finite float, rounded for the report, else None. Tensors on a device are not read."""
+    try:
+        v = float(v)
+    except (TypeError, ValueError):
+        return None
+    return float("%.9g" % v) if math.isfinite(v) else None
+
+
+def whole(v):
+    v = number(v)
+    return None if v is None or v < 0 else int(v)
+
+
+def scalar(v):
+    """The value of a number or a one-element CPU tensor; None for anything else, so that no GPU is waited for."""
+    if isinstance(v, (int, float)):
+        return v
+    device = getattr(v, "device", None)
+    if device is not None and getattr(device, "type", device) != "cpu":
+        return None
+    item = getattr(v, "item", None)
+    if item is None or getattr(v, "size", None) is None:
+        return None
+    try:
+        return item()
+    except (TypeError, ValueError, RuntimeError):
+        return None
+
+
+def safely(hook, function, *args):
+    """Call function unless the hook has failed before; return None then and when it fails."""
+    if hook in observer.failures:
+        return None
+    try:
+        return function(*args)
+    except Exception as e:
+        observer.failed(hook, e)
+        return None
+
+
+def wrap(owner, name, make):
+    """Replace owner.name by make(original), which keeps its name, documentation and signature."""
+    import functools
+
+    original = getattr(owner, name)
+    replacement = functools.wraps(original)(make(original))
+    setattr(owner, name, replacement)
+    return original
+
+
+def timed_save(hook, path_of, kind):
+    """Return a wrapper for wrap: reports the checkpoint at path_of(result, args, kwargs) with the seconds it took."""
+
+    def make(original):
+        def save(*args, **kwargs):
+            observer.saving += 1
+            begun = clock()
+            try:
+                result = original(*args, **kwargs)
+            finally:
+                observer.saving -= 1
+            if observer.saving == 0:
+                seconds = clock() - begun
+                safely(hook, lambda: observer.checkpoint(path_of(result, args, kwargs), seconds, kind))
+            return result
+
+        return save
+
+    return make
+
+
+observer = Observer()

@@ -1,0 +1,158 @@
+"""Keras 3 and tf.keras: a callback in the list that fit makes, the batch size of its data, Model.save."""
+
+import os
+import threading
+
+import optimize_observer
+
+from .core import number, observer, safely, scalar, timed_save, wrap
+
+data = {"adapter": None}  # of the last EpochIterator: fit makes the one for training just before its callbacks
+
+COLUMNS = (("loss", "train_loss"), ("val_loss", "test_loss"), ("accuracy", "train_accuracy"), ("acc", "train_accuracy"),
+           ("val_accuracy", "test_accuracy"), ("val_acc", "test_accuracy"))
+
+
+def install_callbacks(module):
+    lists = module.__dict__.get("CallbackList")
+    if lists is None or lists.__module__ != module.__name__:
+        return  # Keras 3 imports it from where it is hooked
+    observer.framework("keras", module.__name__.split(".")[0])
+    base = lists.__mro__[1] if len(lists.__mro__) > 2 else module.Callback
+    callback = make_callback(base)
+
+    def add(callbacks):
+        own = callback()
+        callbacks.callbacks.append(own)
+        own.set_model(callbacks.model)
+        own.set_params(callbacks.params)
+        if hasattr(callbacks, "_should_call_train_batch_hooks"):  # Keras 2 decides when it is made
+            callbacks._should_call_train_batch_hooks = True
+
+    def make(original):
+        def __init__(self, callbacks=None, add_history=False, *args, **kwargs):
+            original(self, callbacks, add_history, *args, **kwargs)
+            if add_history:  # only fit asks for one
+                safely("keras.fit", add, self)
+
+        return __init__
+
+    wrap(lists, "__init__", make)
+
+
+def install_data(module):
+    def note(iterator):
+        data["adapter"] = iterator.data_adapter
+
+    def make(original):
+        def __init__(self, *args, **kwargs):
+            original(self, *args, **kwargs)
+            safely("keras.data", note, self)
+
+        return __init__
+
+    wrap(module.EpochIterator, "__init__", make)
+
+
+def install_model(module):
+    def path_of(result, args, kwargs):
+        path = args[1] if len(args) > 1 else kwargs.get("filepath")
+        saved["directory"] = os.path.dirname(os.path.abspath(os.fsdecode(path)))
+        return path
+
+    for name in ("save", "save_weights"):
+        wrap(module.Model, name, timed_save("keras." + name, path_of, "keras"))
+
+
+saved = {"directory": None}  # where the script saved last
+
+
+def make_callback(base):
+    class OptimizeObserver(base):
+        """Reports fit's own counts; saves by Model.save and stops by stop_training."""
+
+        async_safe = True  # leaves Keras 3's choice of dispatch as it is
+        _supports_tf_logs = True
+
+        def on_train_begin(self, logs=None):
+            self.training = None
+            safely("keras.begin", self.begin)
+
+        def on_epoch_begin(self, epoch, logs=None):
+            self.current = epoch
+
+        def on_train_batch_end(self, batch, logs=None):
+            safely("keras.step", self.batch_end, batch, logs)
+
+        def on_epoch_end(self, epoch, logs=None):
+            safely("keras.epoch", self.epoch_end, epoch, logs or {})
+
+        def on_train_end(self, logs=None):
+            safely("keras.end", self.end)
+
+        def begin(self):
+            self.current, self.done, self.logs, self.last = 0, 0, None, -1
+            self.steps = self.params.get("steps")
+            adapter, data["adapter"] = data["adapter"], None
+            size = getattr(adapter, "batch_size", None)
+            epochs = self.params.get("epochs")
+            count = None
+            if size and self.steps:
+                partial = getattr(adapter, "partial_batch_size", None) if getattr(adapter, "has_partial_batch", False) else None
+                count = (self.steps - 1) * size + (partial or size) if number(size) is not None else None
+            self.size, self.count = size, count
+            self.training = observer.begin("keras", self, total_epochs=epochs, total_steps=self.steps * epochs if self.steps and epochs else None,
+                                           batch_size=size, data_count=count, thread=threading.get_ident())
+
+        def batch_end(self, batch, logs):
+            t = self.training
+            if t is None or t is not observer.training:
+                return
+            if batch == self.last:
+                return
+            steps = batch - self.last if batch > self.last else batch + 1
+            self.last, self.logs = batch, logs
+            if self.steps:
+                t.step = self.current * self.steps + batch + 1
+                t.epoch = self.current + min(1.0, (batch + 1) / self.steps)
+            else:
+                t.step += steps
+            if self.size:
+                full, rest = divmod(t.step, self.steps) if self.steps else (0, t.step)
+                t.samples = full * (self.count or 0) + rest * self.size
+            if threading.get_ident() == t.thread:
+                observer.advance(steps)
+
+        def fill(self, t, world):
+            loss = number(scalar((self.logs or {}).get("loss")))
+            if loss is not None:
+                t.losses["train_loss"] = loss
+
+        def epoch_end(self, epoch, logs):
+            t = self.training
+            if t is None or t is not observer.training:
+                return
+            self.last, self.logs = -1, None
+            t.epoch = epoch + 1.0
+            for name, column in COLUMNS:
+                value = number(scalar(logs.get(name)))
+                if value is not None:
+                    t.losses[column] = value
+            observer.boundary()
+
+        def save(self, path):
+            if not path:
+                directory = saved["directory"] or optimize_observer.directory
+                path = os.path.join(directory, "optimize-step-%d.keras" % self.training.step)
+            self.model.save(path)
+            return path
+
+        def stop(self):
+            self.model.stop_training = True
+
+        def end(self):
+            t, self.training = self.training, None
+            if t is not None and t is observer.training:
+                observer.finish()
+
+    return OptimizeObserver

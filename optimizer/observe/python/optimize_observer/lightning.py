@@ -1,0 +1,124 @@
+"""Lightning, under both package names."""
+
+import importlib
+import math
+import os
+
+from .core import number, observer, safely, scalar, timed_save, wrap
+
+
+def install(module):
+    package = module.__name__.split(".trainer.")[0]
+    observer.framework(package, package.split(".")[0])
+    callback = make_callback(importlib.import_module(package + ".callbacks.callback").Callback, package)
+
+    def make(original):
+        def __init__(self, *args, **kwargs):
+            original(self, *args, **kwargs)
+            safely(package + ".Trainer", lambda: self.callbacks.insert(0, callback()))
+
+        return __init__
+
+    def path_of(result, args, kwargs):
+        return args[1] if len(args) > 1 else kwargs.get("filepath")
+
+    wrap(module.Trainer, "__init__", make)
+    wrap(module.Trainer, "save_checkpoint", timed_save(package + ".save", path_of, "lightning"))
+
+
+def make_callback(base, package):
+    class OptimizeObserver(base):
+        """Reports the Trainer's own counts; saves by save_checkpoint and stops by should_stop."""
+
+        def __init__(self):
+            self.training = self.trainer = None
+
+        def on_train_start(self, trainer, module):
+            safely(package + ".begin", self.begin, trainer)
+
+        def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx, *rest):
+            safely(package + ".step", self.step, trainer, outputs, batch_idx)
+
+        def on_train_epoch_end(self, trainer, module):
+            safely(package + ".epoch", self.epoch, trainer)
+
+        def on_validation_end(self, trainer, module):
+            safely(package + ".validation", self.losses, trainer)
+
+        def on_train_end(self, trainer, module):
+            safely(package + ".end", self.end)
+
+        def on_exception(self, trainer, module, exception):
+            safely(package + ".end", self.end)
+
+        def begin(self, trainer):
+            self.trainer = trainer
+            self.batches = trainer.num_training_batches
+            if not math.isfinite(self.batches):
+                self.batches = None
+            accumulate = max(1, trainer.accumulate_grad_batches)
+            loader = trainer.train_dataloader
+            size = getattr(loader, "batch_size", None) or getattr(getattr(loader, "batch_sampler", None), "batch_size", None)
+            epochs = trainer.max_epochs if (trainer.max_epochs or -1) > 0 else None
+            steps = trainer.max_steps if (trainer.max_steps or -1) > 0 else None
+            if epochs and self.batches and trainer.lightning_module.automatic_optimization:
+                planned = epochs * math.ceil(self.batches / accumulate)
+                steps = min(steps, planned) if steps else planned
+            self.batch = size * accumulate * trainer.world_size if size else None
+            self.training = observer.begin(package, self, step=trainer.global_step, epoch=float(trainer.current_epoch), total_epochs=epochs,
+                                           total_steps=steps, batch_size=self.batch)
+
+        def step(self, trainer, outputs, batch_idx):
+            t = self.training
+            if t is None or t is not observer.training:
+                return
+            before, t.step = t.step, trainer.global_step
+            if self.batches:
+                t.epoch = trainer.current_epoch + (batch_idx + 1) / self.batches
+            if self.batch:
+                t.samples = t.step * self.batch
+            self.outputs = outputs
+            if t.step != before:
+                observer.advance()
+
+        def fill(self, t, world):
+            outputs = getattr(self, "outputs", None)
+            loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
+            loss = number(scalar(loss))
+            if loss is not None:
+                t.losses["train_loss"] = loss
+
+        def epoch(self, trainer):
+            t = self.training
+            if t is not None and t is observer.training:
+                t.epoch = trainer.current_epoch + 1.0
+                self.losses(trainer)
+                observer.boundary()
+
+        def losses(self, trainer):
+            if self.training is None:
+                return
+            for name, column in (("val_loss", "test_loss"), ("val_acc", "test_accuracy"), ("train_loss", "train_loss"), ("train_acc", "train_accuracy")):
+                value = number(scalar(trainer.callback_metrics.get(name)))
+                if value is not None:
+                    self.training.losses[column] = value
+
+        def save(self, path):
+            trainer = self.trainer
+            if not path:
+                saver = trainer.checkpoint_callback
+                directory = getattr(saver, "dirpath", None) or os.path.join(trainer.default_root_dir, "checkpoints")
+                path = os.path.join(directory, "optimize-step=%d.ckpt" % trainer.global_step)
+            trainer.save_checkpoint(path)
+            return path
+
+        def stop(self):
+            self.trainer.should_stop = True
+
+        def end(self):
+            t, self.training = self.training, None
+            if t is not None and t is observer.training:
+                observer.finish()
+            self.trainer = None
+
+    return OptimizeObserver

@@ -1,0 +1,211 @@
+"""Answers what the agent asks for: <directory>/request-<pid>.json, read at the end of a step, at most twice a second.
+
+A request is {"id": n, "op": "save" | "save_and_stop" | "threads" | "trial", "path": ..., "threads": n, "max_seconds": s}
+with ids that grow. Each is answered by one line {"event": "answer", "id": n, "ok": ..., ...}. The ranks of a distributed
+training act at the same step: rank 0 writes the step to agreed-<parent pid>.json, where the others find it.
+"""
+
+import json
+import os
+import sys
+
+from .core import clock, observer, one_machine, thread_count
+
+LARGEST = 64 << 10
+AGREEMENT = 2.5  # seconds from a request to the step at which all ranks act: several polls of each
+OPERATIONS = ("save", "save_and_stop", "threads", "trial")
+
+
+class Requests:
+    def __init__(self, owner):
+        self.owner = owner
+        self.rank, self.world = owner.rank()
+        self.agreed = os.path.join(os.path.dirname(owner.path), "agreed-%d.json" % os.getppid())
+        self.path = os.path.join(os.path.dirname(owner.path), "request-%d.json" % owner.pid)
+        if self.rank:
+            self.path = self.agreed
+        self.seen = None  # identity of the file that was read last
+        self.last = 0  # id of the last request
+        self.waiting = None  # a request for a later step
+        self.saving = None  # a save that the framework makes by itself
+        if self.rank:
+            self.read()  # what was agreed before this training began is past
+
+    def read(self):
+        """Return a new request, or None."""
+        try:
+            s = os.stat(self.path)
+        except OSError:
+            return None
+        identity = (s.st_ino, s.st_mtime_ns, s.st_size)
+        if identity == self.seen or s.st_size > LARGEST:
+            return None
+        self.seen = identity
+        try:
+            with open(self.path, "rb") as f:
+                request = json.loads(f.read(LARGEST))
+            id = int(request["id"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        if id <= self.last:
+            return None
+        self.last = id
+        return request
+
+    def poll(self):
+        if self.waiting is not None:
+            if self.owner.training.step >= self.waiting["step"]:
+                request, self.waiting = self.waiting, None
+                self.act(request)
+            else:
+                self.owner.due = 0.0  # count every step until then
+            return
+        request = self.read()
+        if request is None:
+            return
+        if request.get("op") not in OPERATIONS:
+            self.answer(request, False, reason="unknown operation")
+        elif self.world == 1:
+            self.act(request)
+        elif self.rank:
+            self.waiting = request
+            self.owner.due = 0.0
+        elif not one_machine(self.world):
+            self.answer(request, False, reason="the ranks are on several machines")
+        else:
+            self.agree(request)
+
+    def agree(self, request):
+        t = self.owner.training
+        seconds = t.median() or AGREEMENT
+        request["step"] = t.step + max(3, int(AGREEMENT / max(seconds, 1e-6)) + 1)
+        temporary = "%s.%d" % (self.agreed, self.owner.pid)
+        with open(temporary, "w") as f:
+            json.dump(request, f)
+        os.replace(temporary, self.agreed)
+        self.waiting = request
+        self.owner.due = 0.0
+
+    def act(self, request):
+        op, begun = request["op"], clock()
+        try:
+            if op == "threads":
+                before = set_threads(int(request["threads"]))
+                self.answer(request, True, threads=thread_count(), before=before, seconds=clock() - begun)
+            elif op == "trial":
+                Trial(self, request)
+            else:
+                self.save(request, begun)
+        except Exception as e:
+            self.answer(request, False, reason=type(e).__name__, seconds=clock() - begun)
+            observer.failed("request." + op, e)
+
+    def save(self, request, begun):
+        t = self.owner.training
+        save, stop = getattr(t.adapter, "save", None), getattr(t.adapter, "stop", None)
+        stopping = request["op"] == "save_and_stop"
+        if save is None or stopping and stop is None:
+            return self.answer(request, False, reason="the framework cannot save on request")
+        self.saving = (request, begun)
+        path = save(request.get("path") or "")
+        if stopping:
+            stop()
+        if path is not None:
+            self.saved(path)
+
+    def saved(self, path):
+        """Answer the save in progress: the framework has written path."""
+        if self.saving is None:
+            return
+        (request, begun), self.saving = self.saving, None
+        self.answer(request, True, path=os.path.abspath(os.fsdecode(path)), step=self.owner.training.step,
+                    stopped=request["op"] == "save_and_stop", seconds=clock() - begun)
+
+    def abandon(self, reason):
+        """Answer what can no longer be done."""
+        for request in (self.waiting, self.saving and self.saving[0], self.owner.trial and self.owner.trial.request):
+            if request:
+                self.answer(request, False, reason=reason)
+        if self.owner.trial is not None:
+            set_threads(self.owner.trial.counts[0])
+        self.waiting = self.saving = None
+
+    def answer(self, request, ok, **fields):
+        if not self.rank:
+            if "seconds" in fields:
+                fields["seconds"] = round(fields["seconds"], 4)
+            self.owner.write("answer", id=request["id"], op=str(request.get("op"))[:40], ok=ok, **fields)
+
+
+def set_threads(n):
+    """Set the numeric thread pools of this process; return the number before."""
+    if not 1 <= n <= 4096:
+        raise ValueError("threads")
+    before = thread_count()
+    torch, pools = sys.modules.get("torch"), sys.modules.get("threadpoolctl")
+    if torch is None and pools is None:
+        raise NotImplementedError("no thread pool is known")
+    if torch is not None:
+        torch.set_num_threads(n)
+    if pools is not None:
+        pools.threadpool_limits(limits=n)
+    return before
+
+
+class Trial:
+    """Compares two thread counts inside the training: steps at the present one, at the other one, and back."""
+
+    SETTLE = 2  # steps after a change that are not counted
+    ENOUGH = 30  # steps of each phase
+    FEWEST = 5  # steps after which a clearly slower count is given up
+    SLOWER = 1.5
+
+    def __init__(self, requests, request):
+        self.requests, self.request = requests, request
+        self.counts = [thread_count(), int(request["threads"])]
+        if self.counts[0] is None or not 1 <= self.counts[1] <= 4096:
+            raise NotImplementedError("no thread pool is known")
+        self.limit = min(600.0, max(0.1, float(request.get("max_seconds") or 30))) / 3
+        self.measured = []  # seconds of the steps of each phase
+        self.early = False
+        requests.owner.trial = self
+        self.phase(clock())
+
+    def phase(self, now):
+        self.measured.append([])
+        self.settle = self.SETTLE
+        self.until = now + self.limit
+
+    def step(self, seconds, now):
+        try:
+            self.note(seconds, now)
+        except Exception as e:
+            self.requests.owner.trial = None
+            observer.failed("trial", e)
+
+    def note(self, seconds, now):
+        steps, slower = self.measured[-1], False
+        if self.settle > 0:
+            self.settle -= 1
+        else:
+            steps.append(seconds)
+        if len(self.measured) == 2 and self.measured[0]:
+            reference = median(self.measured[0])
+            slower = seconds > 20 * reference or len(steps) >= self.FEWEST and median(steps) > self.SLOWER * reference
+            self.early = self.early or slower
+        if len(steps) < self.ENOUGH and now < self.until and not slower:
+            return
+        if len(self.measured) < 3:
+            set_threads(self.counts[len(self.measured) % 2])
+            self.phase(now)
+            return
+        self.requests.owner.trial = None
+        before, during, after = (median(m) for m in self.measured)
+        self.requests.answer(self.request, bool(before is not None and during is not None), threads=thread_count(), before=self.counts[0],
+                             tried=self.counts[1], seconds_before=before, seconds_tried=during, seconds_after=after,
+                             steps=[len(m) for m in self.measured], given_up=self.early, reason=None if before and during else "too few steps in the time")
+
+
+def median(values):
+    ordered = sorted(values)
+    return ordered[len(ordered) // 2] if ordered else None

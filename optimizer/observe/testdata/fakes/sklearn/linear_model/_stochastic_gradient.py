@@ -1,0 +1,7 @@
+class SGDClassifier:
+    def partial_fit(self, X, y=None):
+        """Fit some samples."""
+        return self
+
+    def predict(self, X):
+        return X
