@@ -77,6 +77,8 @@ type stage struct {
 	ticks  int
 	actors []*actor
 	saved  int // the epoch in the job's checkpoint
+
+	interrupts chan os.Signal // the signals of runWithSignals
 }
 
 // newStage makes a run of train.sh on one CPU at $0.001 a second, with the planner that changes nothing.
