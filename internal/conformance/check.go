@@ -176,6 +176,8 @@ func judgeCheckpoint(t training, r *record) cell {
 	switch {
 	case t.checkpoint == "" && r.Checkpoint == nil:
 		return right("none, rightly")
+	case r.Checkpoint != nil && t.saves != "" && matches(t.saves, r.Checkpoint.Path):
+		return right("%s", filepath.Base(r.Checkpoint.Path))
 	case t.checkpoint == "":
 		return wrong("%s is none", filepath.Base(r.Checkpoint.Path))
 	case r.Checkpoint == nil:

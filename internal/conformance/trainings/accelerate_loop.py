@@ -13,7 +13,7 @@ import truth
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--num_train_epochs", type=int, default=12)
+    parser.add_argument("--num_train_epochs", type=int, default=24)
     parser.add_argument("--per_device_train_batch_size", type=int, default=32)
     parser.add_argument("--learning_rate", type=float, default=1e-3)
     parser.add_argument("--output_dir", default="accelerate_out")

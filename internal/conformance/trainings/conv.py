@@ -65,7 +65,7 @@ def main():
     parser = argparse.ArgumentParser(description='Convolution network')
     parser.add_argument('--batch-size', type=int, default=64, help='input batch size for training')
     parser.add_argument('--test-batch-size', type=int, default=1000)
-    parser.add_argument('--epochs', type=int, default=8, help='number of epochs to train')
+    parser.add_argument('--epochs', type=int, default=5, help='number of epochs to train')
     parser.add_argument('--lr', type=float, default=1.0)
     parser.add_argument('--gamma', type=float, default=0.7)
     parser.add_argument('--samples', type=int, default=12800)

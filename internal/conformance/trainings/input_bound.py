@@ -26,7 +26,7 @@ class Pictures(Dataset):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--num-workers", type=int, default=0)
     args = parser.parse_args()
     loader = DataLoader(Pictures(1024), batch_size=32, shuffle=True, num_workers=args.num_workers)

@@ -21,7 +21,7 @@ class Count(keras.callbacks.Callback):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--epochs", type=int, default=8)
+    parser.add_argument("--epochs", type=int, default=14)
     parser.add_argument("--samples", type=int, default=6400)
     args = parser.parse_args()
     keras.utils.set_random_seed(4)

@@ -9,7 +9,7 @@ import truth
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--num_boost_round", type=int, default=600)
+    parser.add_argument("--num_boost_round", type=int, default=1200)
     parser.add_argument("--log_evaluation", type=int, default=0, help="print the metric each N rounds; 0: never")
     args = parser.parse_args()
     rng = np.random.default_rng(8)

@@ -6,7 +6,7 @@ from lightning_model import Count, Images, LitAutoEncoder
 
 def main():
     LightningCLI(LitAutoEncoder, Images, seed_everything_default=1234, save_config_kwargs={"overwrite": True},
-                 trainer_defaults={"accelerator": "cpu", "max_epochs": 12, "callbacks": [Count()]})
+                 trainer_defaults={"accelerator": "cpu", "max_epochs": 40, "callbacks": [Count()]})
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from lightning_model import Count, Images, LitAutoEncoder
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--max_epochs", type=int, default=12)
+    parser.add_argument("--max_epochs", type=int, default=40)
     parser.add_argument("--batch_size", type=int, default=32)
     parser.add_argument("--ckpt_path", default=None)
     args = parser.parse_args()

@@ -13,7 +13,7 @@ def fitness(weights):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--generations", type=int, default=60)
+    parser.add_argument("--generations", type=int, default=80)
     parser.add_argument("--population", type=int, default=64)
     args = parser.parse_args()
     rng, centre = random.Random(1), [0.0] * 12

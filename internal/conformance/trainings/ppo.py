@@ -16,7 +16,7 @@ class Count(BaseCallback):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--total-timesteps", type=int, default=20480)
+    parser.add_argument("--total-timesteps", type=int, default=30720)
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     model = PPO("MlpPolicy", gym.make("CartPole-v1"), verbose=1, seed=args.seed, device="cpu")

@@ -7,7 +7,7 @@ from sklearn.linear_model import SGDClassifier
 import truth
 
 parser = argparse.ArgumentParser()
-parser.add_argument("--n-epochs", type=int, default=20)
+parser.add_argument("--n-epochs", type=int, default=100)
 parser.add_argument("--batch-size", type=int, default=500)
 parser.add_argument("--verbose", type=int, default=1)
 args = parser.parse_args()

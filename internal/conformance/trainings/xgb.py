@@ -18,7 +18,7 @@ class Count(xgb.callback.TrainingCallback):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--num-boost-round", type=int, default=120)
+    parser.add_argument("--num-boost-round", type=int, default=800)
     parser.add_argument("--rows", type=int, default=60000)
     parser.add_argument("--silent", action="store_true")
     parser.add_argument("--nthread", type=int, default=0, help="0: all")
