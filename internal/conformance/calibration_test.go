@@ -56,7 +56,7 @@ func TestCalibration(t *testing.T) {
 				fmt.Fprintf(os.Stderr, "%s, %s: took %.1f s, %s\n", c.name, tr.name, r.Outcome.Seconds, word)
 			}
 			t.Logf("%d of %d outcomes inside their 90 %% intervals", held, *calibrationFlag)
-			if want := *calibrationFlag * 17 / 20; held < want {
+			if want := (*calibrationFlag*17 + 19) / 20; held < want {
 				t.Errorf("%d of %d outcomes inside their 90 %% intervals, want at least %d", held, *calibrationFlag, want)
 			}
 		})
