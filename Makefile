@@ -10,7 +10,7 @@ LINT    := honnef.co/go/tools/cmd/staticcheck@v0.8.0
 
 export CGO_ENABLED ?= $(shell command -v $${CC:-cc} >/dev/null 2>&1 && echo 1 || echo 0)
 
-.PHONY: run build test bench lint vet fuzz problems agent scheduler models prices measurements clean check-go
+.PHONY: run build test bench lint vet fuzz problems agent scheduler models prices measurements conformance conformance-venv pairs calibration-runs clean check-go
 
 build: check-go $(BIN)
 
@@ -73,6 +73,29 @@ prices: check-go
 measurements: check-go
 	@[ -n "$(DATA)" ] || { echo "usage: make measurements DATA=FOLDER with pollux-profiles, gavel, elasticflow and mlperf in it"; exit 2; }
 	$(GO) run ./optimizer/history/measured/make --data $(DATA)
+
+# Conformance with real training frameworks: a virtual environment of 7 GB, built when missing (10–20 minutes), then
+# every training of internal/conformance whole, stopped and resumed. CONFORMANCE adds flags, as in
+# `make conformance CONFORMANCE='-run TestConformance/keras -update'`.
+CONFORMANCE_VENV := $(or $(OPTIMIZE_CONFORMANCE_VENV),$(HOME)/.cache/optimize/conformance)
+CONFORM = $(GO) test ./internal/conformance -count=1 -v -python $(CONFORMANCE_VENV)/bin/python -binary $(CURDIR)/$(BIN)
+
+conformance-venv:
+	@[ -x $(CONFORMANCE_VENV)/bin/python ] || $(PYTHON) -m venv $(CONFORMANCE_VENV)
+	@$(CONFORMANCE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r internal/conformance/requirements.txt
+
+conformance: build conformance-venv
+	$(CONFORM) -timeout 3h -run '^TestConformance$$' -length full $(CONFORMANCE)
+
+# Never slower: PAIRS alternating bare and wrapped runs of each training, on a quiet machine (10: about 2 hours; 3: 30 minutes).
+PAIRS ?= 10
+pairs: build conformance-venv
+	$(CONFORM) -timeout 8h -run '^TestPairs$$' -length full -pairs $(PAIRS) $(CONFORMANCE)
+
+# Do 90 % intervals hold? RUNS runs on the machine as it is, and as many under a load of 30 processes.
+RUNS ?= 20
+calibration-runs: build conformance-venv
+	$(CONFORM) -timeout 8h -run '^TestCalibration$$' -calibration $(RUNS) $(CONFORMANCE)
 
 clean:
 	rm -rf bin .optimize

@@ -11,7 +11,7 @@ import (
 var (
 	link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	// inRepository are paths below a top-level folder, as people write them in text and in commands.
-	inRepository = regexp.MustCompile("(?m)(?:^|[\\s(\"'`=])(?:\\./)?((?:cmd|cost|docs|examples|house|monitor|morl|optimizer|resources|simulator|sla)/[\\w./*-]+)")
+	inRepository = regexp.MustCompile("(?m)(?:^|[\\s(\"'`=])(?:\\./)?((?:cmd|cost|docs|examples|house|internal|monitor|morl|optimizer|resources|simulator|sla)/[\\w./*-]+)")
 	// exported is the name in `folder.Name`.
 	exported   = regexp.MustCompile(`\.[A-Z]\w*$`)
 	testName   = regexp.MustCompile(`\b((?:Test|Benchmark)[A-Z]\w+)\b`)

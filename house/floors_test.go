@@ -26,6 +26,7 @@ var floors = map[string][]string{
 	"cmd":       {"cmd", "optimizer", "simulator", "resources", "sla", "monitor", "morl", "cost"},
 	"examples":  {"cmd", "optimizer", "simulator", "resources", "sla", "monitor", "morl", "cost"},
 	"house":     {},
+	"internal":  {},
 }
 
 // below is the order inside optimizer: a package may import those to its right in the chain only.

@@ -1,0 +1,123 @@
+package conformance
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+var pairsFlag = flag.Int("pairs", 0, "pairs of a bare and a wrapped run of each training of TestPairs; 0: skip")
+
+// paired are the trainings of the never-slower benchmark, each 15–25 s on two quiet CPUs at full length.
+var paired = []string{"pytorch-loader", "pytorch-steps", "pytorch-transformer", "torchrun", "hf-trainer", "trl-sft", "accelerate", "lightning", "keras",
+	"ultralytics", "xgboost", "lightgbm", "stable-baselines3", "scikit-learn", "plain", "threads", "input-bound"}
+
+// Limits of the benchmark: the cost of measuring is at most 2 % in the mean and 5 % for any training.
+const (
+	meanLimit = 1.02
+	eachLimit = 1.05
+)
+
+// TestPairs is the never-slower benchmark: bare and wrapped runs alternate, each wrapped one with default settings and
+// no history. It judges times, so it runs on request only and needs a quiet machine.
+func TestPairs(t *testing.T) {
+	if *pairsFlag == 0 {
+		t.Skip("a benchmark: give -pairs N")
+	}
+	interpreter(t)
+	var all []series
+	for _, name := range paired {
+		t.Run(name, func(t *testing.T) {
+			s := series{name: name}
+			for i := range *pairsFlag {
+				s.pairs = append(s.pairs, onePair(t, named(t, name), i%2 == 1))
+			}
+			mean, lo, hi := s.ratio()
+			t.Logf("\n%s", pairsTable([]series{s}))
+			if lo > eachLimit {
+				t.Errorf("wrapped/bare %.3f (%.3f–%.3f), want at most %.2f", mean, lo, hi, eachLimit)
+			}
+			all = append(all, s)
+		})
+	}
+	if len(all) == 0 {
+		return
+	}
+	if mean, lo, hi := overall(all); lo > meanLimit {
+		t.Errorf("geometric mean of wrapped/bare %.3f (%.3f–%.3f), want at most %.2f", mean, lo, hi, meanLimit)
+	}
+	t.Logf("\n%s", pairsTable(all))
+	if *updateFlag {
+		updateBlock(t, filepath.Join("..", "..", "README.md"), "pairs", pairsTable(all))
+	}
+}
+
+func named(t *testing.T, name string) training {
+	t.Helper()
+	for _, tr := range trainings {
+		if tr.name == name {
+			return tr
+		}
+	}
+	t.Fatalf("no training %q", name)
+	return training{}
+}
+
+// onePair runs a training bare and wrapped, in the order that alternates from pair to pair.
+func onePair(t *testing.T, tr training, wrappedFirst bool) pair {
+	t.Helper()
+	length := tr.full
+	if *lengthFlag == "short" {
+		length = tr.short
+	}
+	var p pair
+	bare := func() {
+		w := newWorkplace(t, tr)
+		w.counted = false
+		p.bare = w.timed(tr.argv(length))
+	}
+	wrapped := func() {
+		w := newWorkplace(t, tr)
+		w.counted = false
+		p.wrapped = w.timed(w.wrapped(length))
+		r := w.record()
+		p.moves = r.moves()
+		if r.Plan != nil {
+			p.plan = describe(r.Plan.Allocation)
+		}
+	}
+	if wrappedFirst {
+		wrapped()
+		bare()
+	} else {
+		bare()
+		wrapped()
+	}
+	fmt.Fprintf(os.Stderr, "%s: bare %.1f s, wrapped %.1f s, %d changes\n", tr.name, p.bare, p.wrapped, p.moves)
+	return p
+}
+
+func describe(a allocation) string {
+	parts := []string{fmt.Sprintf("%g CPUs", a.CPUs)}
+	if a.Threads > 0 {
+		parts = append(parts, fmt.Sprintf("%d threads", a.Threads))
+	}
+	if a.Workers > 0 {
+		parts = append(parts, fmt.Sprintf("%d workers", a.Workers))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// timed is the duration in seconds of a command that must succeed.
+func (w *workplace) timed(argv []string) float64 {
+	w.t.Helper()
+	begin := time.Now()
+	if code, output := w.run(argv); code != 0 {
+		w.t.Fatalf("%v: exit %d\n%s", argv, code, output)
+	}
+	return time.Since(begin).Seconds()
+}

@@ -1,0 +1,116 @@
+package conformance
+
+import (
+	"strconv"
+	"strings"
+)
+
+// training is one training of the suite: the files of folder trainings, a command, and the truth that is known beforehand.
+type training struct {
+	name      string // of the subtest
+	framework string // row of the table
+	command   string // space-separated; {n} is the length, {m} the steps or epochs of one checkpoint interval
+	prepare   string // command before it, in the same folder; empty: none
+	modules   string // Python modules that it needs, space-separated
+
+	short, full int // lengths: for a quick look, for the suite and the benchmark (15–25 s on two quiet CPUs)
+	every       int // length units between two checkpoints
+	stepsPer    float64
+
+	checkpoint string // pattern of the checkpoint files in the training's folder; empty: it keeps none
+	saves      string // pattern of files that it saves at its end, which may count as a checkpoint; empty: none
+	resumes    bool   // the training has a way to continue from its checkpoint
+	logs       string // pattern of a log in the training's folder that may be followed; empty: none
+	counts     counts // the truth where the training cannot count itself
+	visible    visibility
+	fixable    string // what is wrong with its defaults and may be mended: threads or workers; empty: nothing
+	quick      bool   // part of the subset for every change
+}
+
+// visibility is what an observer of the training can know.
+type visibility struct {
+	hidden    bool // no progress at all
+	noTotal   bool
+	noSamples bool // steps or epochs only
+}
+
+// counts are the truth of a training that does not write its own.
+type counts struct{ epochsPerLength, samplesPerEpoch float64 }
+
+// trainings are the suite, in the order of the table.
+var trainings = []training{
+	{name: "pytorch-loader", framework: "PyTorch, DataLoader", command: "python conv.py --epochs {n}", modules: "torch",
+		short: 2, full: 5, stepsPer: 200, quick: true},
+	{name: "pytorch-steps", framework: "PyTorch, step loop (nanoGPT style)", command: "python steploop.py --max_iters={n} --eval_interval={m}", modules: "torch numpy",
+		short: 120, full: 1000, every: 50, stepsPer: 1, checkpoint: "out/ckpt.pt", resumes: true, visible: visibility{noSamples: true}},
+	{name: "pytorch-transformer", framework: "PyTorch, batches by hand, --resume PATH", command: "python lm.py --epochs {n}", modules: "torch",
+		short: 4, full: 24, every: 1, stepsPer: 20, checkpoint: "model.pt", resumes: true, visible: visibility{noSamples: true}},
+	{name: "torchrun", framework: "torchrun, DDP on gloo, 2 ranks", command: "torchrun --standalone --nproc_per_node=2 ddp.py {n} {m}", modules: "torch",
+		short: 6, full: 24, every: 2, stepsPer: 128, checkpoint: "snapshot.pt", resumes: true},
+	{name: "bash-torchrun", framework: "bash → torchrun", command: "bash ddp.sh {n} {m}", modules: "torch",
+		short: 6, full: 24, every: 2, stepsPer: 128, checkpoint: "snapshot.pt", resumes: true},
+	{name: "hf-trainer", framework: "Hugging Face Trainer", modules: "transformers accelerate",
+		command: "python hf_trainer.py --output_dir=out --max_steps={n} --save_steps={m} --logging_steps=10 --report_to=none",
+		short:   60, full: 800, every: 20, stepsPer: 1, checkpoint: "out/checkpoint-*", saves: "out/*", resumes: true, logs: "out/checkpoint-*/trainer_state.json"},
+	{name: "hf-trainer-epochs", framework: "Hugging Face Trainer, evaluation each epoch", modules: "transformers accelerate",
+		command: "python hf_trainer.py --output_dir=out --num_train_epochs={n} --save_strategy=epoch --eval_strategy=epoch --logging_steps=10 --report_to=none",
+		short:   1, full: 6, every: 1, stepsPer: 128, checkpoint: "out/checkpoint-*", saves: "out/*", resumes: true, logs: "out/checkpoint-*/trainer_state.json"},
+	{name: "trl-sft", framework: "TRL SFTTrainer", modules: "trl transformers datasets",
+		command: "python sft.py --output_dir=out --max_steps={n} --save_steps={m} --logging_steps=10 --report_to=none --use_cpu --per_device_train_batch_size=4 --max_length=64",
+		short:   40, full: 500, every: 10, stepsPer: 1, checkpoint: "out/checkpoint-*", saves: "out/*", resumes: true, logs: "out/checkpoint-*/trainer_state.json"},
+	{name: "accelerate", framework: "Accelerate", command: "python accelerate_loop.py --num_train_epochs={n}", modules: "accelerate tqdm",
+		short: 4, full: 24, every: 1, stepsPer: 128, checkpoint: "accelerate_out/epoch_*", resumes: true},
+	{name: "lightning", framework: "Lightning Trainer", command: "python lightning_fit.py --max_epochs={n}", modules: "lightning",
+		short: 4, full: 40, every: 1, stepsPer: 128, checkpoint: "checkpoints/*.ckpt", resumes: true, logs: "lightning_logs/version_*/metrics.csv"},
+	{name: "lightning-cli", framework: "LightningCLI", command: "python lightning_cli.py fit --trainer.max_epochs={n}", modules: "lightning jsonargparse",
+		short: 4, full: 40, every: 1, stepsPer: 128, checkpoint: "lightning_logs/version_*/checkpoints/*.ckpt", resumes: true, logs: "lightning_logs/version_*/metrics.csv"},
+	{name: "keras", framework: "Keras 3 (torch backend)", command: "python keras_fit.py --epochs {n}", modules: "keras torch",
+		short: 3, full: 14, every: 1, stepsPer: 100, checkpoint: "{model.keras,backup/*}", resumes: true},
+	{name: "ultralytics", framework: "Ultralytics YOLO", prepare: "python yolo_data.py", modules: "ultralytics cv2",
+		command: "yolo detect train data=data.yaml model=yolov8n.yaml epochs={n} imgsz=96 batch=8 workers=0 device=cpu",
+		short:   3, full: 10, every: 1, checkpoint: "runs/detect/train*/weights/*.pt", resumes: true, logs: "runs/detect/train*/results.csv",
+		counts: counts{epochsPerLength: 1, samplesPerEpoch: 48}},
+	{name: "xgboost", framework: "XGBoost, verbose_eval", command: "python xgb.py --num-boost-round {n}", modules: "xgboost",
+		short: 30, full: 800, stepsPer: 1, saves: "model.json"},
+	{name: "xgboost-silent", framework: "XGBoost, silent", command: "python xgb.py --silent --num-boost-round {n}", modules: "xgboost",
+		short: 30, full: 800, stepsPer: 1, saves: "model.json"},
+	{name: "lightgbm", framework: "LightGBM, silent", command: "python lgbm.py --num_boost_round {n}", modules: "lightgbm",
+		short: 60, full: 1200, stepsPer: 1, saves: "model.txt"},
+	{name: "lightgbm-log", framework: "LightGBM, log_evaluation", command: "python lgbm.py --log_evaluation=10 --num_boost_round {n}", modules: "lightgbm",
+		short: 60, full: 1200, stepsPer: 1, saves: "model.txt"},
+	{name: "stable-baselines3", framework: "Stable-Baselines3 PPO", command: "python ppo.py --total-timesteps {n}", modules: "stable_baselines3 gymnasium",
+		short: 8192, full: 30720, stepsPer: 1, checkpoint: "checkpoints/*.zip", saves: "ppo_cartpole.zip"},
+	{name: "scikit-learn", framework: "scikit-learn partial_fit", command: "python sgd.py --n-epochs {n}", modules: "sklearn numpy",
+		short: 4, full: 100, stepsPer: 120, quick: true},
+	{name: "scikit-learn-silent", framework: "scikit-learn partial_fit, silent", command: "python sgd.py --verbose=0 --n-epochs {n}", modules: "sklearn numpy",
+		short: 4, full: 100, stepsPer: 120, quick: true},
+	{name: "pool", framework: "multiprocessing Pool", command: "python pool.py --generations {n}",
+		short: 8, full: 80, stepsPer: 1, quick: true, visible: visibility{noSamples: true}},
+	{name: "plain", framework: "Python, prints Epoch i/n", command: "python plain.py --epochs {n}",
+		short: 40, full: 300, stepsPer: 1, quick: true, visible: visibility{noSamples: true}},
+	{name: "plain-silent", framework: "Python, prints nothing", command: "python plain.py --report=none --epochs {n}",
+		short: 40, full: 300, stepsPer: 1, quick: true, visible: visibility{hidden: true}},
+	{name: "plain-csv", framework: "Python, own CSV", command: "python plain.py --report=csv --epochs {n}",
+		short: 40, full: 300, stepsPer: 1, quick: true, logs: "metrics.csv"},
+	{name: "plain-slow-start", framework: "Python, slow first epochs", command: "python plain.py --slow-epochs=4 --epochs {n}",
+		short: 40, full: 280, stepsPer: 1, quick: true, visible: visibility{noSamples: true}},
+	{name: "threads", framework: "PyTorch, model too small for its threads", command: "python tiny.py --steps {n}", modules: "torch",
+		short: 1500, full: 8000, stepsPer: 1, quick: true, visible: visibility{noSamples: true}, fixable: "threads"},
+	{name: "input-bound", framework: "PyTorch, slow transform, no workers", command: "python input_bound.py --epochs {n}", modules: "torch numpy",
+		short: 1, full: 4, stepsPer: 32, quick: true, fixable: "workers"},
+}
+
+// argv is the command at a length.
+func (t training) argv(length int) []string {
+	r := strings.NewReplacer("{n}", strconv.Itoa(length), "{m}", strconv.Itoa(t.every))
+	return strings.Fields(r.Replace(t.command))
+}
+
+// expected are the counts of a whole training of the given length. A training by steps has no epochs here: its records tell.
+func (t training) expected(length int) mark {
+	if c := t.counts; c.epochsPerLength > 0 {
+		epochs := c.epochsPerLength * float64(length)
+		return mark{epochs: epochs, samples: epochs * c.samplesPerEpoch}
+	}
+	return mark{steps: t.stepsPer * float64(length)}
+}

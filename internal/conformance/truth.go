@@ -1,0 +1,118 @@
+package conformance
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// mark is one record of a training's own counts, written by trainings/truth.py.
+type mark struct {
+	at      float64 // monotonic seconds
+	pid     int
+	steps   float64
+	epochs  float64 // 0: the training has no epochs
+	samples float64 // 0: the training has no samples
+}
+
+// truth is what a training counted, over all its processes, in the order of writing.
+type truth []mark
+
+// readTruth reads the records of trainings/truth.py; an incomplete last line is ignored.
+func readTruth(r io.Reader) (truth, error) {
+	var out truth
+	lines := bufio.NewScanner(r)
+	for n := 1; lines.Scan(); n++ {
+		var m mark
+		if _, err := fmt.Sscan(lines.Text(), &m.at, &m.pid, &m.steps, &m.epochs, &m.samples); err != nil {
+			if !lines.Scan() {
+				break
+			}
+			return nil, fmt.Errorf("read truth: line %d: %w", n, err)
+		}
+		out = append(out, m)
+	}
+	return out, lines.Err()
+}
+
+// last is the furthest record; the zero mark without records.
+func (t truth) last() mark {
+	if len(t) == 0 {
+		return mark{}
+	}
+	return slices.MaxFunc(t, func(a, b mark) int {
+		switch {
+		case a.steps < b.steps:
+			return -1
+		case a.steps > b.steps:
+			return 1
+		}
+		return 0
+	})
+}
+
+// lives splits the records by process, in order of appearance.
+func (t truth) lives() []truth {
+	var out []truth
+	for _, m := range t {
+		at := slices.IndexFunc(out, func(life truth) bool { return life[0].pid == m.pid })
+		if at < 0 {
+			out, at = append(out, nil), len(out)
+		}
+		out[at] = append(out[at], m)
+	}
+	return out
+}
+
+// lost is the number of steps that a later life did again, at most over all pairs of consecutive lives. A life that
+// began at the first step lost everything of the one before it. The error of one step is that of the records' spacing.
+func (t truth) lost() float64 {
+	worst, lives := 0.0, t.lives()
+	for i := 1; i < len(lives); i++ {
+		worst = max(worst, lives[i-1].last().steps-(lives[i][0].steps-1))
+	}
+	return worst
+}
+
+// rates bounds the rate of a count: over the lives, by two definitions that differ in what they include, the mean from
+// the first record to the last with pauses for evaluation and saving, and the median over ten equal stretches of work.
+// ok is false where no life has three records or the training does not have the count.
+func (t truth) rates(count func(mark) float64) (lo, hi float64, ok bool) {
+	for _, life := range t.lives() {
+		mean, middle, known := life.rate(count)
+		if !known {
+			continue
+		}
+		if !ok {
+			lo, hi, ok = mean, mean, true
+		}
+		lo, hi = min(lo, mean, middle), max(hi, mean, middle)
+	}
+	return lo, hi, ok
+}
+
+func (t truth) rate(count func(mark) float64) (mean, middle float64, ok bool) {
+	if len(t) < 3 {
+		return 0, 0, false
+	}
+	first, last := t[0], t[len(t)-1]
+	work := count(last) - count(first)
+	if work <= 0 || last.at <= first.at {
+		return 0, 0, false
+	}
+	var stretches []float64
+	from := first
+	for _, m := range t[1:] {
+		if done := count(m) - count(from); done >= work/10*(1-1e-9) && m.at > from.at {
+			stretches = append(stretches, done/(m.at-from.at))
+			from = m
+		}
+	}
+	slices.Sort(stretches)
+	return work / (last.at - first.at), stretches[len(stretches)/2], true
+}
+
+func countSteps(m mark) float64   { return m.steps }
+func countEpochs(m mark) float64  { return m.epochs }
+func countSamples(m mark) float64 { return m.samples }
