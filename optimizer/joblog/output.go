@@ -81,11 +81,8 @@ func withoutPosition(rows []monitor.Row) []monitor.Row {
 		for _, c := range []monitor.Column{monitor.Epoch, monitor.TotalEpochs, monitor.Step, monitor.TotalSteps} {
 			r.Set(c, math.NaN())
 		}
-		for _, c := range resultColumns {
-			if _, ok := r.Value(c); ok {
-				kept = append(kept, r)
-				break
-			}
+		if hasAny(&r, resultColumns) {
+			kept = append(kept, r)
 		}
 	}
 	return kept

@@ -71,6 +71,7 @@ type Reader struct {
 	hold       []monitor.Row
 	source     Source
 	said       string
+	given      reached // all rows that were returned
 	lastStep   float64 // up to which a document that moves was read at its place before
 }
 
@@ -136,11 +137,20 @@ func (r *Reader) Restart(own string, now time.Time) {
 
 // Poll returns the new rows of the source in use, oldest first. It reads a bounded amount, see Behind. An error comes with
 // the rows that could be read; the next Poll tries again.
-func (r *Reader) Poll(now time.Time) ([]monitor.Row, error) { return r.poll(now, false) }
+func (r *Reader) Poll(now time.Time) ([]monitor.Row, error) { return r.counted(r.poll(now, false)) }
 
 // Finish is a Poll after the end of the job: a line without an end is taken too. Call it until it returns no rows and Behind
 // is 0, or it returns an error and no rows.
-func (r *Reader) Finish(now time.Time) ([]monitor.Row, error) { return r.poll(now, true) }
+func (r *Reader) Finish(now time.Time) ([]monitor.Row, error) { return r.counted(r.poll(now, true)) }
+
+func (r *Reader) counted(rows []monitor.Row, err error) ([]monitor.Row, error) {
+	r.given.add(rows)
+	return rows, err
+}
+
+// RateUnit is the unit in which the rows so far allow a rate to be told: "samples/s" only when the number of samples or their
+// rate is known, else "steps/s" or "epochs/s"; empty while there is no progress.
+func (r *Reader) RateUnit() string { return r.given.rateUnit() }
 
 func (r *Reader) poll(now time.Time, last bool) ([]monitor.Row, error) {
 	printed, err := r.out.poll(now, last)
