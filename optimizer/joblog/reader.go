@@ -131,7 +131,7 @@ func (r *Reader) Restart(own string, now time.Time) {
 		r.find.drop(path)
 	}
 	r.options.Own, r.source, r.lastStep = own, Source{}, 0
-	r.out.seen, r.out.lead = [2]reached{}, -1
+	r.out.seen, r.out.epochs, r.out.steps = [2]reached{}, -1, -1
 	r.begin(now)
 }
 
@@ -181,7 +181,7 @@ func (r *Reader) poll(now time.Time, last bool) ([]monitor.Row, error) {
 		err = errors.Join(err, e)
 	}
 	if r.out.reached().rows > 0 {
-		r.use(r.out.leading().Stats().Path, r.out.leading(), Output, nil)
+		r.use(r.out.main().Stats().Path, r.out.main(), Output, nil)
 	}
 	return printed, err
 }
@@ -340,7 +340,7 @@ func (r *Reader) Stats() monitor.TailStats {
 	if r.source.Evidence == Observed {
 		return r.options.Observer.Stats()
 	}
-	return r.out.leading().Stats()
+	return r.out.main().Stats()
 }
 
 // Behind is how many bytes are there and not yet read, of all sources that are read.

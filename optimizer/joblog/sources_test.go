@@ -223,3 +223,34 @@ func TestRateUnit(t *testing.T) {
 		}
 	}
 }
+
+// Steps of a bar on standard error and epochs on standard output are one progress; two counts of steps are not mixed.
+func TestOutputStreamsAreNotMixed(t *testing.T) {
+	for name, c := range map[string]struct{ stdout, stderr, want string }{
+		"epochs and steps":     {"{'loss': '0.5', 'epoch': '0.5'}\n", "10%|# | 3/30 [00:09<01:00]\r", "epoch=0.5 step=3/30"},
+		"two counts of steps":  {"step 7: loss 0.5\n", "10%|# | 3/30 [00:09<01:00]\r", "step=3/30"},
+		"results of the other": {"Epoch 2/4 loss 1\n", "epoch: 9 val_loss: 0.7\n", "epoch=2"},
+	} {
+		j := startJob(t, Options{Dir: t.TempDir()}, "")
+		appendFile(t, j.reader.options.Stdout, c.stdout)
+		appendFile(t, j.reader.options.Stderr, c.stderr)
+		j.now = j.now.Add(time.Second)
+		rows, err := j.reader.Poll(j.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, r := range rows {
+			if e, ok := r.Value(monitor.Epoch); ok {
+				got = append(got, fmt.Sprintf("epoch=%g", e))
+			}
+			if s, ok := r.Value(monitor.Step); ok {
+				total, _ := r.Value(monitor.TotalSteps)
+				got = append(got, fmt.Sprintf("step=%g/%g", s, total))
+			}
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
