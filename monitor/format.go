@@ -55,6 +55,10 @@ type parserState struct {
 	ZeroBased  *bool    `json:"zero_based,omitempty"`
 	Epoch      float64  `json:"epoch,omitempty"`
 	TotalEpoch float64  `json:"total_epochs,omitempty"`
+	// Of progress output only.
+	Part    float64   `json:"part,omitempty"`
+	Bars    *barState `json:"bars,omitempty"`
+	Columns bool      `json:"columns,omitempty"`
 }
 
 // How a kind of log counts epochs.

@@ -2,10 +2,7 @@ package monitor
 
 import (
 	"bytes"
-	"fmt"
 	"math"
-	"regexp"
-	"strconv"
 	"strings"
 )
 
@@ -36,7 +33,11 @@ type progress struct {
 	// The epoch under way, from 1, and how many there are; 0 when unknown.
 	epoch, total float64
 	zero         *bool
-	toks         []token // scratch
+	// How far the epoch under way has come, 0 to 1: a later bar in it, of the validation, does not take it back.
+	part    float64
+	bars    barState
+	columns bool    // the header of Ultralytics' table was printed
+	toks    []token // scratch
 }
 
 func (*progress) pending() bool { return false }
@@ -44,10 +45,19 @@ func (*progress) flush(sink)    {}
 func (*progress) restart()      {}
 
 func (p *progress) save() parserState {
-	return parserState{ZeroBased: p.zero, Epoch: p.epoch, TotalEpoch: p.total}
+	s := parserState{ZeroBased: p.zero, Epoch: p.epoch, TotalEpoch: p.total, Part: p.part, Columns: p.columns}
+	if bars := p.bars; bars != (barState{}) {
+		s.Bars = &bars
+	}
+	return s
 }
 
-func (p *progress) load(s parserState) { p.zero, p.epoch, p.total = s.ZeroBased, s.Epoch, s.TotalEpoch }
+func (p *progress) load(s parserState) {
+	p.zero, p.epoch, p.total, p.part, p.columns = s.ZeroBased, s.Epoch, s.TotalEpoch, s.Part, s.Columns
+	if s.Bars != nil {
+		p.bars = *s.Bars
+	}
+}
 
 func (p *progress) line(text []byte, n int, out sink) {
 	r := Row{Line: n}
@@ -70,143 +80,22 @@ func (p *progress) read(text []byte, r *Row) bool {
 	if !mayMatter(text) {
 		return false
 	}
-	p.toks = tokenize(text, p.toks[:0])
-	return p.fill(r)
+	var line lineText
+	if p.toks, line = tokenize(text, p.toks[:0]); argumentList(p.toks, line) {
+		return false
+	}
+	if p.known(text, r) {
+		return r.known()
+	}
+	return p.fill(text, line, r)
 }
 
 // mayMatter is a quick look: progress has a digit and one of a few signs.
 func mayMatter(text []byte) bool {
-	return bytes.ContainsAny(text, "0123456789") && bytes.ContainsAny(text, "/:=%[") || hasWord(text, "poch") || hasWord(text, "tep ")
+	return bytes.ContainsAny(text, "0123456789") && bytes.ContainsAny(text, "/:=%[|") || hasWord(text, "poch") || hasWord(text, "tep ")
 }
 
 func hasWord(text []byte, word string) bool { return bytes.Contains(text, []byte(word)) }
-
-// token is a word, in lower case, or a number with what may follow it.
-type token struct {
-	word    string
-	number  float64 // NaN for a word
-	of      float64 // the second number of "3/20" or "3 of 20", else NaN
-	decimal bool    // the number was written with a point
-	percent bool
-	bracket bool // [3/20]
-	labeled bool // : or = stands before it
-	bar     bool // after "|": a progress bar's count
-}
-
-// tokenize cuts a line into words and numbers. Colours and other escape sequences are skipped.
-func tokenize(text []byte, toks []token) []token {
-	labeled, bracket, bar := false, false, false
-	for i := 0; i < len(text); {
-		c := text[i]
-		switch {
-		case c == 0x1b:
-			i = skipEscape(text, i)
-			continue
-		case isLetter(c):
-			j := i
-			for j < len(text) && (isLetter(text[j]) || text[j] == '_' || isDigit(text[j]) && j > i ||
-				(text[j] == '/' || text[j] == '-') && j+1 < len(text) && isLetter(text[j+1])) {
-				j++
-			}
-			toks = append(toks, token{word: strings.ToLower(string(text[i:j])), number: math.NaN(), of: math.NaN()})
-			i, labeled, bracket, bar = j, false, false, false
-			continue
-		case isDigit(c), (c == '-' || c == '+' || c == '.') && i+1 < len(text) && isDigit(text[i+1]) && (i == 0 || !isDigit(text[i-1])):
-			var t token
-			var ok bool
-			t, i, ok = number(text, i)
-			if ok {
-				t.labeled, t.bracket, t.bar = labeled, bracket, bar
-				toks = append(toks, t)
-			}
-			labeled, bracket, bar = false, false, false
-			continue
-		case c == ':' || c == '=':
-			labeled = true
-		case c == '[' || c == '(':
-			bracket = true
-		case c == '|':
-			bar = true
-		case c == ',' || c == ';':
-			labeled, bracket, bar = false, false, false
-		}
-		i++
-	}
-	return toks
-}
-
-func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
-func isDigit(c byte) bool  { return c >= '0' && c <= '9' }
-
-// skipEscape gives the index after the terminal escape sequence at i.
-func skipEscape(text []byte, i int) int {
-	i++
-	if i < len(text) && text[i] == '[' {
-		for i++; i < len(text) && (text[i] < 0x40 || text[i] > 0x7e); i++ {
-		}
-	}
-	return min(i+1, len(text))
-}
-
-// number reads a number at i, with the second one of "3/20" and a % after it.
-func number(text []byte, i int) (t token, next int, ok bool) {
-	end := numberEnd(text, i)
-	v, err := strconv.ParseFloat(string(text[i:end]), 64)
-	if err != nil || math.IsInf(v, 0) {
-		return token{}, end, false
-	}
-	t = token{number: v, of: math.NaN(), decimal: bytes.IndexByte(text[i:end], '.') >= 0}
-	if end < len(text) && text[end] == '%' {
-		t.percent = true
-		return t, end + 1, true
-	}
-	j := end
-	for j < len(text) && text[j] == ' ' {
-		j++
-	}
-	switch {
-	case j < len(text) && text[j] == '/':
-		j++
-	case j+3 < len(text) && strings.EqualFold(string(text[j:j+3]), "of "):
-		j += 3
-	default:
-		return t, end, true
-	}
-	for j < len(text) && text[j] == ' ' {
-		j++
-	}
-	if j < len(text) && isDigit(text[j]) {
-		k := numberEnd(text, j)
-		if of, err := strconv.ParseFloat(string(text[j:k]), 64); err == nil && !math.IsInf(of, 0) {
-			t.of = of
-			return t, k, true
-		}
-	}
-	return t, end, true
-}
-
-// numberEnd gives the index after the number at i: sign, digits, one point, exponent.
-func numberEnd(text []byte, i int) int {
-	if text[i] == '-' || text[i] == '+' {
-		i++
-	}
-	point := false
-	for i < len(text) && (isDigit(text[i]) || text[i] == '.' && !point && i+1 < len(text) && isDigit(text[i+1])) {
-		point = point || text[i] == '.'
-		i++
-	}
-	if i+1 < len(text) && text[i]|0x20 == 'e' {
-		j := i + 1
-		if text[j] == '-' || text[j] == '+' {
-			j++
-		}
-		if j < len(text) && isDigit(text[j]) {
-			for i = j; i < len(text) && isDigit(text[i]); i++ {
-			}
-		}
-	}
-	return i
-}
 
 // found is what one line says about the position.
 type found struct {
@@ -214,69 +103,119 @@ type found struct {
 	step, steps     float64
 	epochIsComplete bool // a fraction, or a bar that counts epochs
 	result          bool // a loss, accuracy or time stands in the line
+	held            bool // the line is about the validation or test part
+	drawn           bool // a bar gave the step
 }
 
 // fill makes a row of the tokens of one line.
-func (p *progress) fill(r *Row) bool {
+func (p *progress) fill(text []byte, line lineText, r *Row) bool {
 	f := found{epoch: math.NaN(), epochs: math.NaN(), step: math.NaN(), steps: math.NaN()}
+	f.held = len(p.toks) > 0 && heldOut(p.toks[0].word)
 	some := false
+	counter := -1 // of a bar
 	for i := range p.toks {
 		t := &p.toks[i]
 		if math.IsNaN(t.number) {
 			continue
 		}
-		some = p.take(i, t, &f, r) || some
+		if counter < 0 && p.counts(i, t, line) {
+			counter = i
+			continue
+		}
+		some = p.take(i, t, &f, line, r) || some
+	}
+	if counter >= 0 {
+		counted, foreign := p.count(counter, text, &f, r)
+		if foreign {
+			return false
+		}
+		some = counted || some
 	}
 	if !some {
 		return false
 	}
-	p.position(&f, r)
+	p.position(&f, line, r)
 	return r.known()
 }
 
+// counts reports whether a number is the count of a bar: "45%|####| 9/20", "[9/20]", "9/20 [====>...]".
+func (p *progress) counts(i int, t *token, line lineText) bool {
+	if math.IsNaN(t.of) || t.of <= 0 || t.number > t.of || t.number < 0 || t.decimal || !(t.bar || t.bracket || i == 0) {
+		return false
+	}
+	if i == 0 {
+		return true
+	}
+	switch role := wordRole(p.toks[i-1].word, ""); role {
+	case roleNone, roleThroughput, roleTime:
+		return true
+	case roleEpoch, roleStep, roleEpochs, roleSteps: // "Epochs: 9/20" is read by its word, "Epochs: 45%|##| 9/20" is a bar
+		return t.bar && p.toks[i-1].percent
+	}
+	return false
+}
+
+// count takes the count of a bar; foreign is true when the line is not about training.
+func (p *progress) count(i int, text []byte, f *found, r *Row) (counted, foreign bool) {
+	t := &p.toks[i]
+	before, after := p.toks[:i], p.toks[i+1:]
+	if t.bar && epochWord(before) && math.IsNaN(f.epoch) { // "Epochs: 45%|####  | 9/20"
+		f.epoch, f.epochs, f.epochIsComplete = t.number, t.of, true
+		return true, false
+	}
+	if !math.IsNaN(f.step) {
+		return false, false
+	}
+	_, loss := r.Value(TrainLoss)
+	b := bar{label: labelOf(before), at: t.number, of: t.of, loss: loss || !t.bar, epoch: p.epoch > 0 || !math.IsNaN(f.epoch), elapsed: barElapsed(text)}
+	if !t.bar && !loss && !b.epoch && (wordsAfter(after) || b.label != "") { // "[3/20] Building", "3/20 files"
+		return false, false
+	}
+	if otherUnit(after) {
+		b.label = "examples " + b.label
+	}
+	at, of, ok := p.bars.draw(b)
+	if !ok {
+		return false, b.foreign()
+	}
+	f.step, f.steps, f.drawn = at, of, true
+	if b.epoch { // the bar of one epoch, whatever came before
+		f.step, f.steps = t.number, t.of
+	}
+	return true, false
+}
+
+// wordsAfter reports whether a word follows that is no unit.
+func wordsAfter(toks []token) bool {
+	for i := range toks {
+		if w := toks[i].word; len(w) > 1 && !strings.Contains(w, "/") && w != "ms" && w != "eta" {
+			return true
+		}
+	}
+	return false
+}
+
 // take uses one number, by the words before it.
-func (p *progress) take(i int, t *token, f *found, r *Row) bool {
+func (p *progress) take(i int, t *token, f *found, line lineText, r *Row) bool {
 	word, before := "", ""
-	if i > 0 {
+	if i > 0 && !t.apart {
 		word = p.toks[i-1].word
 	}
 	if i > 1 && word != "" {
 		before = p.toks[i-2].word
 	}
 	switch role := wordRole(word, before); {
-	case role == roleEpoch && !t.percent:
+	case (role == roleEpoch || role == roleEpochs && t.of > 0) && !t.percent:
 		f.epoch, f.epochs = t.number, t.of
-		f.epochIsComplete = t.decimal
+		f.epochIsComplete = t.decimal || line.open // "{'loss': 0.5, 'epoch': 1}" says how much is complete
 		return true
-	case role == roleStep && !t.percent && math.IsNaN(f.step):
+	case (role == roleStep || role == roleSteps && t.of > 0) && !t.percent && math.IsNaN(f.step):
 		f.step, f.steps = t.number, t.of
 		return true
 	case role == roleLoss, role == roleAccuracy, role == roleThroughput, role == roleTime:
 		return p.result(role, word, before, t, f, r)
-	case math.IsNaN(t.of) || t.of <= 0 || t.number > t.of || t.decimal || !math.IsNaN(f.step):
-		return throughputUnit(p.toks, i, r)
-	case t.bar && epochWord(p.toks[:i]) && math.IsNaN(f.epoch): // "Epochs: 45%|####  | 9/20"
-		f.epoch, f.epochs, f.epochIsComplete = t.number, t.of, true
-		return true
-	case otherWork(p.toks[:i]):
-		return false
-	case t.bar || t.bracket || i == 0: // "45%|####| 9/20", "[9/20]", "9/20 [====>...]"
-		f.step, f.steps = t.number, t.of
-		return true
 	}
-	return false
-}
-
-// otherWork reports whether a bar is about something else than training: loading, validating.
-func otherWork(toks []token) bool {
-	for i := range toks {
-		for _, w := range []string{"load", "fetch", "extract", "map", "generat", "tokeniz", "filter", "process", "build", "sav", "eval", "valid", "test", "predict", "sanity"} {
-			if strings.Contains(toks[i].word, w) {
-				return true
-			}
-		}
-	}
-	return false
+	return throughputUnit(p.toks, i, r)
 }
 
 // epochWord reports whether a bar is labelled with epochs, without a number: it counts them.
@@ -291,7 +230,7 @@ func epochWord(toks []token) bool {
 
 // result stores a loss, an accuracy, a rate or a time.
 func (p *progress) result(role wordKind, word, before string, t *token, f *found, r *Row) bool {
-	held := heldOut(word) || heldOut(before)
+	held := f.held || heldOut(word) || heldOut(before)
 	column := Throughput
 	switch {
 	case role == roleLoss && held:
@@ -312,7 +251,11 @@ func (p *progress) result(role wordKind, word, before string, t *token, f *found
 	if _, has := r.Value(column); has {
 		return false
 	}
-	r.Set(column, t.number)
+	v := t.number
+	if t.of > 0 && role == roleAccuracy { // "Accuracy: 9800/10000 (98%)"
+		v *= 100 / t.of
+	}
+	r.Set(column, v)
 	return true
 }
 
@@ -333,82 +276,13 @@ func throughputUnit(toks []token, i int, r *Row) bool {
 	return false
 }
 
-// wordKind is what a number after a word is.
-type wordKind uint8
-
-const (
-	roleNone wordKind = iota
-	roleEpoch
-	roleStep
-	roleLoss
-	roleAccuracy
-	roleThroughput
-	roleTime
-)
-
-func wordRole(word, before string) wordKind {
-	switch word {
-	case "epoch", "epochs":
-		return roleEpoch
-	case "step", "steps", "global_step", "iter", "iters", "iteration", "batch":
-		if word == "batch" && before == "size" {
-			return roleNone
-		}
-		return roleStep
-	case "throughput", "samples_per_second", "samples/s", "samples/sec", "images/s", "img/s", "train_samples_per_second":
-		return roleThroughput
-	case "epoch_time", "train_time":
-		return roleTime
-	case "time":
-		if before == "epoch" {
-			return roleTime
-		}
-	case "loss", "acc", "accuracy":
-	default:
-		switch {
-		case strings.HasSuffix(word, "_loss"), strings.HasSuffix(word, "/loss"), strings.HasSuffix(word, "-loss"):
-			return roleLoss
-		case strings.HasSuffix(word, "_acc"), strings.HasSuffix(word, "/acc"), strings.HasSuffix(word, "accuracy"):
-			return roleAccuracy
-		}
-		return roleNone
-	}
-	if word == "loss" {
-		return roleLoss
-	}
-	if word == "time" {
-		return roleNone
-	}
-	return roleAccuracy
-}
-
-// heldOut reports whether a word names the validation or test part.
-func heldOut(word string) bool {
-	for _, p := range []string{"val", "test", "eval", "dev"} {
-		if rest, ok := strings.CutPrefix(word, p); ok && (rest == "" || rest == "id" || rest == "idation" || rest[0] == '_' || rest[0] == '/' || rest[0] == '-' || strings.HasPrefix(rest, "id_") || strings.HasPrefix(rest, "idation_")) {
-			return true
-		}
-	}
-	return false
-}
-
 // position works out how many epochs are complete, and the step.
-func (p *progress) position(f *found, r *Row) {
+func (p *progress) position(f *found, line lineText, r *Row) {
 	if f.epochIsComplete {
 		setPositive(r, Epoch, f.epoch)
 		setPositive(r, TotalEpochs, f.epochs)
 	} else if !math.IsNaN(f.epoch) {
-		if p.zero == nil {
-			zero := f.epoch == 0
-			p.zero = &zero
-		}
-		p.epoch = f.epoch
-		if *p.zero {
-			p.epoch++
-		}
-		if f.epochs > 0 {
-			p.total = f.epochs
-		}
+		p.beginEpoch(f, line)
 	}
 	setPositive(r, Step, f.step)
 	setPositive(r, TotalSteps, f.steps)
@@ -418,14 +292,46 @@ func (p *progress) position(f *found, r *Row) {
 	setPositive(r, TotalEpochs, p.total)
 	switch {
 	case f.steps > 0:
-		setPositive(r, Epoch, p.epoch-1+math.Min(1, f.step/f.steps))
 		// The step is counted inside of the epoch: over the whole job it means nothing.
 		r.Set(Step, math.NaN())
 		r.Set(TotalSteps, math.NaN())
+		if part := math.Min(1, f.step/f.steps); part >= p.part {
+			p.part = part
+			setPositive(r, Epoch, p.epoch-1+part)
+		}
 	case f.result && math.IsNaN(f.step):
+		p.part = 1
 		setPositive(r, Epoch, p.epoch)
 	case !math.IsNaN(f.epoch):
-		setPositive(r, Epoch, p.epoch-1)
+		setPositive(r, Epoch, p.epoch-1+p.part)
+	}
+}
+
+// beginEpoch takes the epoch under way. An epoch 0 says that they count from 0, and so does Lightning's bar, of which the
+// total is the number of the last one.
+func (p *progress) beginEpoch(f *found, line lineText) {
+	lightning := line.blocks && f.epochs > 0 && f.drawn
+	if p.zero == nil || f.epoch == 0 || lightning {
+		zero := f.epoch == 0 || lightning
+		p.zero = &zero
+	}
+	epoch := f.epoch
+	if *p.zero {
+		epoch++
+	}
+	if epoch != p.epoch {
+		p.part = 0
+	}
+	p.epoch = epoch
+	switch {
+	case !(f.epochs > 0):
+	case lightning, *p.zero && f.epoch >= f.epochs: // the total is the number of the last one
+		p.total = math.Max(p.total, f.epochs+1)
+	default:
+		p.total = math.Max(f.epochs, p.total)
+		if !*p.zero {
+			p.total = f.epochs
+		}
 	}
 }
 
@@ -434,49 +340,4 @@ func setPositive(r *Row, c Column, v float64) {
 	if v > 0 {
 		r.Set(c, v)
 	}
-}
-
-// match uses the user's own patterns; the first that matches gives the row.
-func (p *progress) match(text []byte, r *Row) bool {
-	for _, re := range p.opts.patterns {
-		m := re.FindSubmatch(text)
-		if m == nil {
-			continue
-		}
-		some := false
-		for i, name := range re.SubexpNames() {
-			if name == "" || m[i] == nil {
-				continue
-			}
-			t := resolveName(normalizeName(name))
-			if v, _ := parseNumber(m[i], t.column.counts()); !math.IsNaN(v) && (v >= 0 || t.column.signed()) {
-				r.Set(t.column, v)
-				some = true
-			}
-		}
-		if some {
-			return true
-		}
-	}
-	return false
-}
-
-// checkPatterns makes sure that each pattern names at least one column and only known ones.
-func checkPatterns(patterns []*regexp.Regexp) error {
-	for _, re := range patterns {
-		named := 0
-		for _, name := range re.SubexpNames() {
-			if name == "" {
-				continue
-			}
-			if t := resolveName(normalizeName(name)); t.kind != toColumn {
-				return fmt.Errorf("pattern %q: group %q is not a column", re, name)
-			}
-			named++
-		}
-		if named == 0 {
-			return fmt.Errorf("pattern %q has no named group such as (?P<epoch>\\d+)", re)
-		}
-	}
-	return nil
 }

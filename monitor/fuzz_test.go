@@ -43,7 +43,8 @@ func checkRow(t *testing.T, r *Row) {
 // impossible value, and the same rows as when it is read at once.
 func FuzzTail(f *testing.F) {
 	files, _ := filepath.Glob("testdata/formats/*")
-	for _, name := range files {
+	outputs, _ := filepath.Glob("testdata/captured/*")
+	for _, name := range append(files, outputs...) {
 		data, err := os.ReadFile(name)
 		if err != nil {
 			f.Fatal(err)

@@ -201,6 +201,10 @@ func (in *ingest) beginReplay() {
 }
 
 func (in *ingest) row(r *Row, extra uint64) {
+	if c, wrong := in.furthest.implausible(r); wrong {
+		in.bad(r.Line, fmt.Sprintf("%s %.10g is not plausible", c, r.values[c]))
+		return
+	}
 	h := rowHash(r, extra)
 	if in.fileRows++; in.fileRows == 1 {
 		in.first = h

@@ -56,6 +56,32 @@ func (p *position) advance(r *Row) (again bool) {
 	return false
 }
 
+// Limits of what a training reaches.
+const (
+	maxEpochs = 1e8
+	maxSteps  = 1e15
+	maxLeap   = 1000 // times as far as before, or as planned
+)
+
+// implausible names a column whose value no training reaches: a clock or an identifier in the wrong place, or damage.
+func (p *position) implausible(r *Row) (c Column, wrong bool) {
+	for _, c := range []Column{Step, TotalSteps} {
+		if v, ok := r.Value(c); ok && v > maxSteps {
+			return c, true
+		}
+	}
+	for _, c := range []Column{Epoch, TotalEpochs} {
+		if v, ok := r.Value(c); ok && v > maxEpochs {
+			return c, true
+		}
+	}
+	e, _ := r.Value(Epoch)
+	if total, ok := r.Value(TotalEpochs); ok && e > maxLeap*(total+1) || p.Epoch >= 0 && e > maxLeap*maxLeap && e > maxLeap*(p.Epoch+1) {
+		return Epoch, true
+	}
+	return 0, false
+}
+
 // again says in words why a row brings nothing new to a log that had come as far as p.
 func (p *position) again(r *Row) string {
 	back := p.compare(r) < 0

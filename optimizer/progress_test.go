@@ -392,3 +392,22 @@ func TestMedian(t *testing.T) {
 		t.Error("the median of nothing is a number")
 	}
 }
+
+// A log that gives epochs without a number of them is counted in steps as soon as it gives these with one.
+func TestStepsWithATotalBeforeEpochsWithout(t *testing.T) {
+	p := &Progress{}
+	p.Begin(0, resources.Allocation{CPUs: 1}, "run", true)
+	p.Add(epochRow(0.5, math.NaN()), time.Second)
+	p.Add(stepRow(6, 30), 2*time.Second)
+	p.Add(epochRow(1, math.NaN()), 3*time.Second)
+	if p.Unit != "step" || p.Total != 30 || p.Done != 6 {
+		t.Errorf("%g of %g %ss, want 6 of 30 steps", p.Done, p.Total, p.Unit)
+	}
+	hinted := &Progress{TotalHint: 3}
+	hinted.Begin(0, resources.Allocation{CPUs: 1}, "run", true)
+	hinted.Add(epochRow(0.5, math.NaN()), time.Second)
+	hinted.Add(stepRow(6, 30), 2*time.Second)
+	if hinted.Unit != "epoch" || hinted.Total != 3 {
+		t.Errorf("%g of %g %ss, want epochs of 3", hinted.Done, hinted.Total, hinted.Unit)
+	}
+}

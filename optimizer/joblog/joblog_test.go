@@ -32,12 +32,26 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// train is a small training: "append|open PATH ROWS MILLISECONDS": it writes ROWS rows, opening the log for each row or once,
-// then waits for its standard input to end.
+// train is a small training, "KIND PATH ROWS MILLISECONDS", that ends with its standard input:
+//
+//	append       writes ROWS rows, opening the log for each
+//	open         the same, opening it once
+//	rename       rewrites it whole for each row under another name
+//	data         prints ROWS epochs, and writes a data file with a column epoch
+//	checkpoints  writes checkpoint-N/trainer_state.json below PATH at each of ROWS steps
+//	long         is open with a line of 3 MiB after half of the rows
 func train(words []string) error {
 	kind, path := words[0], words[1]
 	rows, _ := strconv.Atoi(words[2])
 	pause, _ := strconv.Atoi(words[3])
+	switch kind {
+	case "data":
+		return writeData(path, rows, pause)
+	case "checkpoints":
+		return writeCheckpoints(path, rows, pause)
+	case "rename":
+		return writeRenamed(path, rows, pause)
+	}
 	var f *os.File
 	open := func() (err error) {
 		f, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
@@ -63,17 +77,69 @@ func train(words []string) error {
 		return err
 	}
 	for i := 1; i <= rows; i++ {
+		if kind == "long" && i == rows/2+1 {
+			if err := line(strings.Repeat("x", 3<<20) + "\n"); err != nil {
+				return err
+			}
+		}
 		time.Sleep(time.Duration(pause) * time.Millisecond)
 		if err := line(fmt.Sprintf("%d,%g,%s\n", i, 1/float64(i), filepath.Base(path))); err != nil {
 			return err
 		}
 	}
+	return wait()
+}
+
+// wait says that all is written and waits for the end of the standard input.
+func wait() error {
 	fmt.Println("done")
-	_, err := os.Stdin.Read(make([]byte, 1))
+	os.Stdin.Read(make([]byte, 1))
+	return nil
+}
+
+func writeData(path string, epochs, pause int) error {
+	f, err := os.Create(path)
 	if err != nil {
-		err = nil
+		return err
 	}
-	return err
+	fmt.Fprintln(f, "epoch,x,y")
+	for e := range epochs {
+		fmt.Printf("Epoch %d/%d\n", e+1, epochs)
+		for i := range 6000 {
+			fmt.Fprintf(f, "%d,%d,%d\n", e*6000+i+1, i, i)
+		}
+		time.Sleep(time.Duration(pause) * time.Millisecond)
+	}
+	return wait()
+}
+
+func writeCheckpoints(dir string, steps, pause int) error {
+	var entries []string
+	for i := 1; i <= steps; i++ {
+		entries = append(entries, fmt.Sprintf(`{"epoch": %g, "step": %d, "loss": 0.5}, {"epoch": %g, "step": %d, "eval_loss": 0.4}`, float64(i)/2, i*10, float64(i)/2, i*10))
+		at := filepath.Join(dir, fmt.Sprintf("checkpoint-%d", i*10))
+		if err := os.MkdirAll(at, 0o755); err != nil {
+			return err
+		}
+		text := `{"log_history": [` + strings.Join(entries, ",") + fmt.Sprintf(`], "max_steps": %d}`, steps*10)
+		if err := os.WriteFile(filepath.Join(at, "trainer_state.json"), []byte(text), 0o644); err != nil {
+			return err
+		}
+		time.Sleep(time.Duration(pause) * time.Millisecond)
+	}
+	return wait()
+}
+
+func writeRenamed(path string, rows, pause int) error {
+	text := "epoch,train_loss,model_name\n"
+	for i := 1; i <= rows; i++ {
+		text += fmt.Sprintf("%d,%g,%s\n", i, 1/float64(i), filepath.Base(path))
+		if err := errors.Join(os.WriteFile(path+".partial", []byte(text), 0o644), os.Rename(path+".partial", path)); err != nil {
+			return err
+		}
+		time.Sleep(time.Duration(pause) * time.Millisecond)
+	}
+	return wait()
 }
 
 // job is one training and its reader.

@@ -9,17 +9,18 @@ import (
 	"trainopt/monitor"
 )
 
-// output reads progress lines on standard output and standard error. One of the two leads: the first that gives progress,
-// or the one that knows the total. The other adds results, but no position: a bar on standard error and a table on standard
-// output count different things.
+// output reads progress lines on standard output and standard error. Of each count, epochs and steps, one of the two leads:
+// the first that gives it, or the one that knows its total. From the other the count is left out: a bar on standard error
+// and a table on standard output may both say "step" and mean different things.
 type output struct {
-	tails [2]*monitor.Tail
-	seen  [2]reached
-	lead  int // -1 while neither gave progress
+	tails  [2]*monitor.Tail
+	seen   [2]reached
+	epochs int // stream that leads in epochs; -1 while neither gave any
+	steps  int // likewise in steps
 }
 
 func openOutput(stdout, stderr string, pattern *regexp.Regexp) (*output, error) {
-	o := &output{lead: -1}
+	o := &output{epochs: -1, steps: -1}
 	t := monitor.TailOptions{Format: "stdout", MaxTime: pollTime}
 	if pattern != nil {
 		t.Patterns = []*regexp.Regexp{pattern}
@@ -44,55 +45,71 @@ func (o *output) poll(now time.Time, last bool) (out []monitor.Row, err error) {
 		}
 		o.seen[i].add(more)
 	}
-	o.choose()
 	for i := range rows {
-		if i != o.lead {
-			rows[i] = withoutPosition(rows[i])
-		}
-		out = append(out, rows[i]...)
+		e, s := &o.seen[i], &o.seen[1-i]
+		o.epochs = leader(o.epochs, i, e.epoch > 0 || e.epochs > 0, e.epochs > 0, s.epochs > 0)
+		o.steps = leader(o.steps, i, e.step > 0 || e.steps > 0, e.steps > 0, s.steps > 0)
+	}
+	for i := range rows {
+		out = append(out, o.leading(i, rows[i])...)
 	}
 	return out, err
 }
 
-// choose decides which stream leads.
-func (o *output) choose() {
-	total := func(i int) bool { return o.seen[i].epochs > 0 || o.seen[i].steps > 0 }
-	for i := range o.tails {
-		switch {
-		case !o.seen[i].advances():
-		case o.lead < 0, !total(o.lead) && total(i):
-			o.lead = i
-		}
+// leader decides whether a stream takes the lead in a count that it gives.
+func leader(now, stream int, gives, total, otherTotal bool) int {
+	if gives && (now < 0 || total && !otherTotal) {
+		return stream
 	}
+	return now
 }
 
-// reached is how far the leading stream has come.
-func (o *output) reached() reached {
-	if o.lead < 0 {
-		return reached{}
+// leading leaves out of rows the counts in which the other stream leads, and rows in which nothing is left.
+func (o *output) leading(stream int, rows []monitor.Row) []monitor.Row {
+	var out []monitor.Column
+	if o.epochs == 1-stream {
+		out = append(out, monitor.Epoch, monitor.TotalEpochs)
 	}
-	return o.seen[o.lead]
-}
-
-// withoutPosition leaves only results in rows, and none without one.
-func withoutPosition(rows []monitor.Row) []monitor.Row {
+	if o.steps == 1-stream {
+		out = append(out, monitor.Step, monitor.TotalSteps)
+	}
+	if len(out) == 0 {
+		return rows
+	}
 	kept := rows[:0]
 	for _, r := range rows {
-		for _, c := range []monitor.Column{monitor.Epoch, monitor.TotalEpochs, monitor.Step, monitor.TotalSteps} {
+		for _, c := range out {
 			r.Set(c, math.NaN())
 		}
-		for _, c := range resultColumns {
-			if _, ok := r.Value(c); ok {
-				kept = append(kept, r)
-				break
-			}
+		if hasAny(&r, positionColumns) || hasAny(&r, resultColumns) {
+			kept = append(kept, r)
 		}
 	}
 	return kept
 }
 
-// leading is the tail of the stream that leads, or of standard output.
-func (o *output) leading() *monitor.Tail { return o.tails[max(o.lead, 0)] }
+// positionColumns are those that tell where a training is.
+var positionColumns = []monitor.Column{monitor.Epoch, monitor.TotalEpochs, monitor.Step, monitor.TotalSteps}
+
+// reached is how far the output has come.
+func (o *output) reached() (p reached) {
+	p.rows = o.seen[0].rows + o.seen[1].rows
+	if o.epochs >= 0 {
+		p.epoch, p.epochs = o.seen[o.epochs].epoch, o.seen[o.epochs].epochs
+	}
+	if o.steps >= 0 {
+		p.step, p.steps = o.seen[o.steps].step, o.seen[o.steps].steps
+	}
+	return p
+}
+
+// main is the tail of the stream that tells the progress, or of standard output.
+func (o *output) main() *monitor.Tail {
+	if o.epochs >= 0 {
+		return o.tails[o.epochs]
+	}
+	return o.tails[max(o.steps, 0)]
+}
 
 // size is how many bytes the job has printed.
 func (o *output) size() (n int64) {

@@ -71,6 +71,7 @@ type Reader struct {
 	hold       []monitor.Row
 	source     Source
 	said       string
+	given      reached // all rows that were returned
 	lastStep   float64 // up to which a document that moves was read at its place before
 }
 
@@ -130,17 +131,26 @@ func (r *Reader) Restart(own string, now time.Time) {
 		r.find.drop(path)
 	}
 	r.options.Own, r.source, r.lastStep = own, Source{}, 0
-	r.out.seen, r.out.lead = [2]reached{}, -1
+	r.out.seen, r.out.epochs, r.out.steps = [2]reached{}, -1, -1
 	r.begin(now)
 }
 
 // Poll returns the new rows of the source in use, oldest first. It reads a bounded amount, see Behind. An error comes with
 // the rows that could be read; the next Poll tries again.
-func (r *Reader) Poll(now time.Time) ([]monitor.Row, error) { return r.poll(now, false) }
+func (r *Reader) Poll(now time.Time) ([]monitor.Row, error) { return r.counted(r.poll(now, false)) }
 
 // Finish is a Poll after the end of the job: a line without an end is taken too. Call it until it returns no rows and Behind
 // is 0, or it returns an error and no rows.
-func (r *Reader) Finish(now time.Time) ([]monitor.Row, error) { return r.poll(now, true) }
+func (r *Reader) Finish(now time.Time) ([]monitor.Row, error) { return r.counted(r.poll(now, true)) }
+
+func (r *Reader) counted(rows []monitor.Row, err error) ([]monitor.Row, error) {
+	r.given.add(rows)
+	return rows, err
+}
+
+// RateUnit is the unit in which the rows so far allow a rate to be told: "samples/s" only when the number of samples or their
+// rate is known, else "steps/s" or "epochs/s"; empty while there is no progress.
+func (r *Reader) RateUnit() string { return r.given.rateUnit() }
 
 func (r *Reader) poll(now time.Time, last bool) ([]monitor.Row, error) {
 	printed, err := r.out.poll(now, last)
@@ -171,7 +181,7 @@ func (r *Reader) poll(now time.Time, last bool) ([]monitor.Row, error) {
 		err = errors.Join(err, e)
 	}
 	if r.out.reached().rows > 0 {
-		r.use(r.out.leading().Stats().Path, r.out.leading(), Output, nil)
+		r.use(r.out.main().Stats().Path, r.out.main(), Output, nil)
 	}
 	return printed, err
 }
@@ -330,7 +340,7 @@ func (r *Reader) Stats() monitor.TailStats {
 	if r.source.Evidence == Observed {
 		return r.options.Observer.Stats()
 	}
-	return r.out.leading().Stats()
+	return r.out.main().Stats()
 }
 
 // Behind is how many bytes are there and not yet read, of all sources that are read.

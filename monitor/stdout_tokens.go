@@ -1,0 +1,161 @@
+package monitor
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// token is a word, in lower case, or a number with what may follow it.
+type token struct {
+	word    string
+	number  float64 // NaN for a word
+	of      float64 // the second number of "3/20" or "3 of 20", else NaN
+	decimal bool    // the number was written with a point
+	percent bool
+	bracket bool // [3/20]
+	labeled bool // : or = stands before it
+	apart   bool // a comma or semicolon stands before it: it does not belong to the word before
+	bar     bool // after "|", or after the blocks of a bar: a progress bar's count
+}
+
+// lineText is what is kept of the text of a line beside its tokens.
+type lineText struct {
+	blocks  bool // characters of which bars are drawn
+	open    bool // begins with an object: "{'loss': 1}"
+	call    bool // "Namespace(epochs=12"
+	settled int  // values behind ":" or "=" that are no numbers: "device='cpu'"
+}
+
+// tokenize cuts a line into words and numbers. Colours and other escape sequences are skipped.
+func tokenize(text []byte, toks []token) ([]token, lineText) {
+	labeled, bracket, bar, apart := false, false, false, false
+	var line lineText
+	line.open = bytes.HasPrefix(bytes.TrimLeft(text, " "), []byte("{"))
+	for i := 0; i < len(text); {
+		c := text[i]
+		switch {
+		case c == 0x1b:
+			i = skipEscape(text, i)
+			continue
+		case isLetter(c):
+			j := i
+			for j < len(text) && (isLetter(text[j]) || text[j] == '_' || isDigit(text[j]) && j > i ||
+				(text[j] == '/' || text[j] == '-') && j+1 < len(text) && isLetter(text[j+1])) {
+				j++
+			}
+			if labeled {
+				line.settled++
+			}
+			line.call = line.call || c >= 'A' && c <= 'Z' && isCall(text[j:])
+			toks = append(toks, token{word: strings.ToLower(string(text[i:j])), number: math.NaN(), of: math.NaN()})
+			i, labeled, bracket, bar, apart = j, false, false, false, false
+			continue
+		case isDigit(c), (c == '-' || c == '+' || c == '.') && i+1 < len(text) && isDigit(text[i+1]) && (i == 0 || !isDigit(text[i-1])):
+			var t token
+			var ok bool
+			t, i, ok = number(text, i)
+			if ok {
+				t.labeled, t.bracket, t.bar, t.apart = labeled, bracket, bar || line.blocks, apart
+				toks = append(toks, t)
+			}
+			labeled, bracket, bar, apart = false, false, false, false
+			continue
+		case c == ':' || c == '=':
+			labeled = true
+		case c == '[' || c == '(':
+			bracket = true
+		case c == '|':
+			bar = true
+		case c == ',' || c == ';':
+			labeled, bracket, bar, apart = false, false, false, true
+		case c == 0xe2 && i+1 < len(text) && text[i+1] >= 0x94 && text[i+1] <= 0x96: // U+2500 to U+25BF: lines and blocks
+			line.blocks = true
+		}
+		i++
+	}
+	return toks, line
+}
+
+// isCall reports whether a text goes on like a call with named arguments: "(epochs=".
+func isCall(rest []byte) bool {
+	i := 1
+	for i < len(rest) && (isLetter(rest[i]) || rest[i] == '_' || isDigit(rest[i])) {
+		i++
+	}
+	return i > 1 && i < len(rest) && rest[0] == '(' && rest[i] == '='
+}
+
+func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+func isDigit(c byte) bool  { return c >= '0' && c <= '9' }
+
+// skipEscape gives the index after the terminal escape sequence at i.
+func skipEscape(text []byte, i int) int {
+	i++
+	if i < len(text) && text[i] == '[' {
+		for i++; i < len(text) && (text[i] < 0x40 || text[i] > 0x7e); i++ {
+		}
+	}
+	return min(i+1, len(text))
+}
+
+// number reads a number at i, with the second one of "3/20" and a % after it.
+func number(text []byte, i int) (t token, next int, ok bool) {
+	end := numberEnd(text, i)
+	v, err := strconv.ParseFloat(string(text[i:end]), 64)
+	if err != nil || math.IsInf(v, 0) {
+		return token{}, end, false
+	}
+	t = token{number: v, of: math.NaN(), decimal: bytes.IndexByte(text[i:end], '.') >= 0}
+	if end < len(text) && text[end] == '%' {
+		t.percent = true
+		return t, end + 1, true
+	}
+	j := end
+	for j < len(text) && text[j] == ' ' {
+		j++
+	}
+	switch {
+	case j < len(text) && text[j] == '/':
+		j++
+	case j+3 < len(text) && strings.EqualFold(string(text[j:j+3]), "of "):
+		j += 3
+	default:
+		return t, end, true
+	}
+	for j < len(text) && text[j] == ' ' {
+		j++
+	}
+	if j < len(text) && isDigit(text[j]) {
+		k := numberEnd(text, j)
+		if of, err := strconv.ParseFloat(string(text[j:k]), 64); err == nil && !math.IsInf(of, 0) {
+			t.of = of
+			return t, k, true
+		}
+	}
+	return t, end, true
+}
+
+// numberEnd gives the index after the number at i: sign, digits, one point, exponent.
+func numberEnd(text []byte, i int) int {
+	if text[i] == '-' || text[i] == '+' {
+		i++
+	}
+	point := false
+	for i < len(text) && (isDigit(text[i]) || text[i] == '.' && !point && i+1 < len(text) && isDigit(text[i+1])) {
+		point = point || text[i] == '.'
+		i++
+	}
+	if i+1 < len(text) && text[i]|0x20 == 'e' {
+		j := i + 1
+		if text[j] == '-' || text[j] == '+' {
+			j++
+		}
+		if j < len(text) && isDigit(text[j]) {
+			for i = j; i < len(text) && isDigit(text[i]); i++ {
+			}
+		}
+	}
+	return i
+}

@@ -1,0 +1,256 @@
+package joblog
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"trainopt/monitor"
+)
+
+func epochsOf(rows []monitor.Row) []float64 {
+	out := []float64{}
+	for i := range rows {
+		if e, ok := rows[i].Value(monitor.Epoch); ok {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// A data file with a column epoch is no log, although the job itself writes it: the printed progress says otherwise.
+func TestDataFileIsNoLog(t *testing.T) {
+	j := startJob(t, Options{Dir: t.TempDir()}, "data dataset_out.csv 8 20")
+	j.waitFor("end", j.done)
+	j.poll()
+	j.finish()
+	epochs := epochsOf(j.rows)
+	if j.source.Evidence != Output || len(epochs) == 0 || epochs[len(epochs)-1] != 7 {
+		t.Errorf("%s, epochs %v", j.source, epochs)
+	}
+	if notes := fmt.Sprint(j.reader.Notes()); !strings.Contains(notes, "dataset_out.csv is not used as the log") {
+		t.Errorf("notes %s", notes)
+	}
+}
+
+// A log that is written under another name and renamed is the job's all the same.
+func TestRenamedLogIsFollowed(t *testing.T) {
+	if !reportsPermitted() {
+		t.Skip("fanotify is not permitted here")
+	}
+	j := startJob(t, Options{Dir: t.TempDir()}, "rename log.csv 10 30")
+	j.waitFor("end", j.done)
+	j.finish()
+	if got, want := fmt.Sprint(epochsOf(j.rows)), "[1 2 3 4 5 6 7 8 9 10]"; got != want || j.source.Evidence != Wrote {
+		t.Errorf("%s, epochs %s, want %s", j.source, got, want)
+	}
+}
+
+// The state of a Hugging Face Trainer moves with each checkpoint: it is followed to the newest, each entry given once, and
+// left when the output tells more.
+func TestTrainerStateMoves(t *testing.T) {
+	if !reportsPermitted() {
+		t.Skip("fanotify is not permitted here")
+	}
+	j := startJob(t, Options{Dir: t.TempDir()}, "checkpoints out 6 60")
+	j.waitFor("end", j.done)
+	j.waitFor("last entry", func() bool { e := epochsOf(j.rows); return len(e) > 0 && e[len(e)-1] == 3 })
+	if got, want := fmt.Sprint(epochsOf(j.rows)), "[0.5 0.5 1 1 1.5 1.5 2 2 2.5 2.5 3 3]"; got != want {
+		t.Errorf("epochs %s, want %s", got, want)
+	}
+	if want := filepath.Join(j.reader.options.Dir, "out", "checkpoint-60", "trainer_state.json"); j.source.Path != want {
+		t.Errorf("read %s, want %s", j.source.Path, want)
+	}
+	appendFile(t, j.reader.options.Stdout, "Epoch 4/4 loss 0.1\n")
+	j.poll()
+	j.poll()
+	if j.source.Evidence != Output {
+		t.Errorf("the output tells more, and %s is read", j.source)
+	}
+	j.finish()
+}
+
+func appendFile(t *testing.T, path, text string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	if err == nil {
+		_, err = f.WriteString(text)
+		f.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// All rows are read at the end, also those behind a line that is longer than what one poll reads.
+func TestLastRowsBehindALongLine(t *testing.T) {
+	dir := t.TempDir()
+	for _, named := range []string{"", filepath.Join(dir, "log.csv")} {
+		j := startJob(t, Options{Dir: dir, Named: named}, "long log.csv 10 1")
+		for !j.done() { // nothing is read before the end
+			time.Sleep(10 * time.Millisecond)
+		}
+		j.finish()
+		if got, want := fmt.Sprint(epochsOf(j.rows)), "[1 2 3 4 5 6 7 8 9 10]"; got != want || j.reader.Stats().Bad != 1 {
+			t.Errorf("named %q: epochs %s, want %s; %d bad lines", named, got, want, j.reader.Stats().Bad)
+		}
+		os.Remove(filepath.Join(dir, "log.csv"))
+	}
+}
+
+// Without the kernel's reports, the only file that grows when the job writes is its log; one on the command line is so
+// after fewer growths.
+func TestSoleWriter(t *testing.T) {
+	for evidence, args := range map[Evidence][]string{SoleWriter: nil, OnCommandLine: {"--out=log.csv"}} {
+		j := startJob(t, Options{Dir: t.TempDir(), WithoutReports: true, Args: args}, "append log.csv 40 60")
+		for deadline := time.Now().Add(2 * time.Minute); j.source.Evidence <= Output && !j.done(); time.Sleep(7 * time.Millisecond) {
+			if j.poll(); time.Now().After(deadline) {
+				t.Fatal("no end")
+			}
+		}
+		j.finish()
+		if e := j.source.Evidence; e != evidence && e != OpenForWriting {
+			t.Errorf("%s, want %s", j.source, evidence)
+		}
+		if got := len(epochsOf(j.rows)); got != 40 {
+			t.Errorf("%s: %d rows", evidence, got)
+		}
+	}
+}
+
+// A job that prints in step with another's log, and writes no file, does not read that log.
+func TestPrintingInStepIsNoWriting(t *testing.T) {
+	a := newAccounting()
+	id := fileID{inode: 1}
+	f := &growth{}
+	a.files[id] = f
+	for i := range 40 {
+		wrote := uint64(1000 + 20*(i/2))
+		last := uint64(1000 + 20*(max(i-1, 0)/2))
+		f.add(int64(30*(i/2)), last, wrote, wrote, int64(20*(i/2)), i > 0)
+	}
+	if e, _ := a.verdict(id, true); e != NoEvidence {
+		t.Errorf("evidence %s for a job that only prints", e)
+	}
+	g := &growth{}
+	a.files[id] = g
+	for i := range 40 {
+		wrote := uint64(1000 + 50*(i/2))
+		last := uint64(1000 + 50*(max(i-1, 0)/2))
+		g.add(int64(30*(i/2)), last, wrote, wrote, int64(20*(i/2)), i > 0)
+	}
+	if e, _ := a.verdict(id, false); e != SoleWriter {
+		t.Errorf("evidence %s for the only writer", e)
+	}
+}
+
+// The better source takes over: the log that the user named before $OPTIMIZER_LOG, this before an observer, before output.
+func TestPriorityOfSources(t *testing.T) {
+	dir := t.TempDir()
+	seen := &rowsOf{}
+	o := Options{Dir: dir, Named: filepath.Join(dir, "named.csv"), Own: filepath.Join(dir, "own.csv"), Observer: seen}
+	j := startJob(t, o, "")
+	sources := []string{}
+	step := func() {
+		j.poll()
+		if s, changed := j.reader.Changed(); changed {
+			sources = append(sources, s.Evidence.String())
+		}
+	}
+	step()
+	appendFile(t, j.reader.options.Stdout, "Epoch 1/4 loss 0.1\n")
+	step()
+	seen.rows = make([]monitor.Row, 1)
+	seen.rows[0].Set(monitor.Step, 5)
+	step()
+	appendFile(t, o.Own, "epoch,loss\n1,0.5\n")
+	step()
+	step()
+	appendFile(t, o.Named, "epoch,train_loss\n1,0.5\n")
+	step()
+	if got, want := fmt.Sprint(sources), "[output of the job observer $OPTIMIZER_LOG named by the user]"; got != want {
+		t.Errorf("sources %s, want %s", got, want)
+	}
+	if s := j.reader.Source(); s.Evidence.Discovered() || !strings.HasPrefix(s.String(), "log: "+o.Named+" (csv, named by the user)") {
+		t.Errorf("%s", s)
+	}
+}
+
+// rowsOf is an observer that gives its rows once.
+type rowsOf struct {
+	rows  []monitor.Row
+	given int
+}
+
+func (r *rowsOf) Poll(time.Time, bool) ([]monitor.Row, error) {
+	out := r.rows
+	r.given, r.rows = r.given+len(out), nil
+	return out, nil
+}
+func (r *rowsOf) Stats() monitor.TailStats { return monitor.TailStats{Path: "observer", Rows: r.given} }
+func (r *rowsOf) Close() error             { return nil }
+
+// A log that grows by far more than can be read at once does not hold its caller: one poll reads a bounded part.
+func TestFastLogDoesNotHoldThePoll(t *testing.T) {
+	dir := t.TempDir()
+	j := startJob(t, Options{Dir: dir, Named: filepath.Join(dir, "fast.csv")}, "")
+	var text strings.Builder
+	text.WriteString("epoch,train_loss\n")
+	for i := range 400_000 {
+		fmt.Fprintf(&text, "%d,1\n", i+1)
+	}
+	appendFile(t, filepath.Join(dir, "fast.csv"), text.String())
+	j.poll()
+	if len(j.rows) == 0 || len(j.rows) > 20_000 || j.reader.Behind() == 0 {
+		t.Errorf("%d rows in one poll, %d bytes left", len(j.rows), j.reader.Behind())
+	}
+}
+
+// Rates are in the unit that the rows support.
+func TestRateUnit(t *testing.T) {
+	for unit, columns := range map[string][]monitor.Column{"": nil, "epochs/s": {monitor.Epoch}, "steps/s": {monitor.Step}, "samples/s": {monitor.Step, monitor.BatchSize}} {
+		var p reached
+		var r monitor.Row
+		for _, c := range columns {
+			r.Set(c, 3)
+		}
+		p.add([]monitor.Row{r})
+		if got := p.rateUnit(); got != unit {
+			t.Errorf("columns %v: %q, want %q", columns, got, unit)
+		}
+	}
+}
+
+// Steps of a bar on standard error and epochs on standard output are one progress; two counts of steps are not mixed.
+func TestOutputStreamsAreNotMixed(t *testing.T) {
+	for name, c := range map[string]struct{ stdout, stderr, want string }{
+		"epochs and steps":     {"{'loss': '0.5', 'epoch': '0.5'}\n", "10%|# | 3/30 [00:09<01:00]\r", "epoch=0.5 step=3/30"},
+		"two counts of steps":  {"step 7: loss 0.5\n", "10%|# | 3/30 [00:09<01:00]\r", "step=3/30"},
+		"results of the other": {"Epoch 2/4 loss 1\n", "epoch: 9 val_loss: 0.7\n", "epoch=2"},
+	} {
+		j := startJob(t, Options{Dir: t.TempDir()}, "")
+		appendFile(t, j.reader.options.Stdout, c.stdout)
+		appendFile(t, j.reader.options.Stderr, c.stderr)
+		j.now = j.now.Add(time.Second)
+		rows, err := j.reader.Poll(j.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, r := range rows {
+			if e, ok := r.Value(monitor.Epoch); ok {
+				got = append(got, fmt.Sprintf("epoch=%g", e))
+			}
+			if s, ok := r.Value(monitor.Step); ok {
+				total, _ := r.Value(monitor.TotalSteps)
+				got = append(got, fmt.Sprintf("step=%g/%g", s, total))
+			}
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
