@@ -49,7 +49,7 @@ func slaRecord(s sla.Spec) journal.SLA {
 }
 
 func scriptRecord(ins job.Inspection, resumable bool) journal.Script {
-	s := journal.Script{Path: ins.Path, SHA256: ins.SHA256, Resumable: &resumable, Evidence: map[string]string{}}
+	s := journal.Script{Path: ins.Path, SHA256: ins.SHA256, Resumable: &resumable, Evidence: map[string]string{}, Likeness: ins.Likeness}
 	text := func(name string, f job.Finding) *string {
 		if f.Value == "" {
 			return nil

@@ -166,12 +166,12 @@ func TestHuggingFaceDirectory(t *testing.T) {
 	}
 	p.write("o/checkpoint-100/trainer_state.json", `{"epoch": 2.5, "global_step": 100}`)
 	p.later(time.Minute)
-	latest, ok := Latest(f.Find(p.now), HuggingFace)
+	latest, ok := Latest(f.Find(p.now), "*.pt", "checkpoint-*")
 	if !ok || latest.Step != 100 {
 		t.Errorf("latest %+v", latest)
 	}
-	if _, ok := Latest(f.Find(p.now), Keras); ok {
-		t.Error("a checkpoint of Keras was found")
+	if _, ok := Latest(f.Find(p.now), "*.ckpt"); ok {
+		t.Error("a file .ckpt was found")
 	}
 }
 

@@ -175,11 +175,15 @@ func step(f File) float64 {
 	return f.Step
 }
 
-// Latest is the newest complete checkpoint of one of the kinds, of any kind where none is named; ok is false when there is
-// none.
-func Latest(files []File, kinds ...Kind) (latest File, ok bool) {
+// Latest is the newest complete checkpoint whose base name fits one of the patterns (path.Match), or any where there are none;
+// ok is false when no checkpoint fits. files are in the order of Find.
+func Latest(files []File, names ...string) (latest File, ok bool) {
 	for _, c := range slices.Backward(files) {
-		if c.Complete && (len(kinds) == 0 || slices.Contains(kinds, c.Kind)) {
+		fits := len(names) == 0 || slices.ContainsFunc(names, func(pattern string) bool {
+			ok, _ := filepath.Match(pattern, filepath.Base(c.Path))
+			return ok
+		})
+		if c.Complete && fits {
 			return c, true
 		}
 	}

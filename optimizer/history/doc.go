@@ -5,8 +5,9 @@
 // allocation, and for each imported log. Columns lists what an entry holds, in which unit. Our own runs are read from their
 // directories, which stay the truth; the database can be made again from them, and is when it is damaged.
 //
-// It predicts nothing: packages transfer and calibration below do, from its entries; Recall answers only for the same script
-// with the same arguments.
+// It predicts nothing: packages transfer and calibration below do, from its entries. Recall returns what was measured of the same
+// work: the same script, arguments apart that change neither the amount of work nor its cost; nearly the same work is returned
+// apart, as Similar.
 //
 //	db, notes, err := history.Open(stateDir)
 //	notes, err = db.Sync()

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,11 +19,14 @@ import (
 	"trainopt/sla"
 )
 
-// Key names a training: runs with the same key did the same work.
+// Key names a training. Runs of the same script on the same kind of machine did the same work, if the text and the arguments
+// differ at most in what changes neither the amount of work nor its cost: comments, a learning rate, a seed, a path of results.
 type Key struct {
 	ScriptSHA256 string
-	Script       string // its path; a copy elsewhere is the same script
-	Command      []string
+	// Likeness of the script, by which earlier versions of it are compared (job.Inspection.Likeness); "" finds the same text only.
+	Likeness string
+	Script   string // its path; a copy elsewhere is the same script
+	Command  []string
 	// Host is the machine's shape; measurements of another shape do not carry over.
 	CPUs      float64
 	GPUs      []string // device names
@@ -41,9 +45,14 @@ type Key struct {
 type Recalled struct {
 	Runs         []string // run ids, newest first
 	Observations []training.Observation
-	// Total and Unit are the amount of work of the newest run; 0 and "" when it never said.
-	Total float64
-	Unit  string
+	// Total and Unit are the amount of work of the newest run of the same length that reported it, else what the newest one of
+	// that length had done when it finished; 0 and "" without such a run. TotalRun is that run's id.
+	Total    float64
+	Unit     string
+	TotalRun string
+	// Similar are runs of the same script, or of an earlier version of it, whose arguments or text may have changed the work: the
+	// nearest first, then the newest; at most 8.
+	Similar []Similar
 	// PeakMemoryGiB is the largest measured peak, NaN when none.
 	PeakMemoryGiB float64
 	// Baselines are the finished runs, for sla.Forecast.
@@ -57,7 +66,26 @@ type Recalled struct {
 	Newest []Entry
 }
 
+// Similar is a run that did nearly the same work.
+type Similar struct {
+	Run string
+	// Distance says how near: the sum of the distances of its arguments (1 is about a factor of two in a number, or another
+	// word), and 4 times the share of the script's statements that differ.
+	Distance     float64
+	Differs      []string // what differs, for people: "batch_size 32, now 64"
+	Observations []training.Observation
+	Total        float64 // units of work, where the length is the same; 0 unknown
+	Unit         string
+}
+
 const (
+	// maxSimilar bounds Recalled.Similar, maxVersions the records of other versions of the script that are read.
+	maxSimilar  = 8
+	maxVersions = 64
+	// leastSimilar is the share of equal statements from which a script is a version of another one; unknownText is the distance
+	// of a text at the same path that cannot be compared.
+	leastSimilar = 0.75
+	unknownText  = 0.5
 	// maxRuns bounds how far back Recall looks for measurements: the newest runs describe the machine as it is now.
 	maxRuns = 8
 	// maxRecurrences bounds Recalled.Recurrences.
@@ -91,8 +119,9 @@ func Recall(stateDir string, key Key) (Recalled, []string) {
 
 // earlier is a run of which the record is read when it is wanted.
 type earlier struct {
-	id   string
-	read func() (*journal.Record, error)
+	id      string
+	version bool // found by its script's path or entry point: another version
+	read    func() (*journal.Record, error)
 }
 
 // candidates are the runs of the key's script by the runs database, and those that cannot be read, the newest first; and the
@@ -109,13 +138,18 @@ func candidates(stateDir string, key Key) (found []earlier, newest []Entry, note
 	if err != nil {
 		return nil, nil, db.Notes(), err
 	}
+	versions, err := db.runsOfScript(ctx, key.Script)
+	if err != nil {
+		return nil, nil, db.Notes(), err
+	}
 	for _, r := range runs {
+		same := key.ScriptSHA256 != "" && r.scriptSHA256 == key.ScriptSHA256
 		switch {
 		case r.problem != "":
-			found = append(found, earlier{r.id, func() (*journal.Record, error) { return nil, errors.New(r.problem) }})
-		case key.ScriptSHA256 != "" && r.scriptSHA256 == key.ScriptSHA256:
+			found = append(found, earlier{id: r.id, read: func() (*journal.Record, error) { return nil, errors.New(r.problem) }})
+		case same || versions[r.id]:
 			dir := filepath.Join(journal.RunsDir(stateDir), r.id)
-			found = append(found, earlier{r.id, func() (*journal.Record, error) { return journal.ReadRecord(dir) }})
+			found = append(found, earlier{r.id, !same, func() (*journal.Record, error) { return journal.ReadRecord(dir) }})
 		}
 	}
 	newest, err = db.Entries(Filter{Kinds: []Kind{Run}, Limit: maxNewest})
@@ -130,7 +164,7 @@ func everyRun(stateDir string) ([]earlier, error) {
 	entries, err := journal.List(stateDir)
 	var found []earlier
 	for _, e := range entries {
-		found = append(found, earlier{e.ID, func() (*journal.Record, error) { return e.Record, e.Err }})
+		found = append(found, earlier{id: e.ID, read: func() (*journal.Record, error) { return e.Record, e.Err }})
 	}
 	return found, err
 }
@@ -138,12 +172,16 @@ func everyRun(stateDir string) ([]earlier, error) {
 func recall(found []earlier, key Key) (Recalled, []string) {
 	out := Recalled{PeakMemoryGiB: math.NaN()}
 	var notes []string
+	versions := 0
 	for _, p := range found {
 		enough := len(out.Runs) >= maxRuns
 		if enough && len(out.Recurrences) >= maxRecurrences {
 			break
 		}
-		if p.id == key.Except {
+		if p.version {
+			versions++
+		}
+		if p.id == key.Except || p.version && (enough || versions > maxVersions) {
 			continue
 		}
 		rec, err := p.read()
@@ -153,24 +191,31 @@ func recall(found []earlier, key Key) (Recalled, []string) {
 			}
 			continue
 		}
-		if !same(rec, key) || rec.State == journal.Running {
+		rel, ok := relate(rec, key)
+		if !ok || rec.State == journal.Running {
 			continue
 		}
-		if x, ok := recurrence(rec, key.Epochs); ok && len(out.Recurrences) < maxRecurrences {
+		if !rel.sameWork {
+			out.addSimilar(rec, rel)
+			continue
+		}
+		if x, ok := recurrence(rec); ok && rel.sameLength && len(out.Recurrences) < maxRecurrences {
 			out.Recurrences = append(out.Recurrences, x)
 		}
-		if !enough && add(&out, rec, key.Epochs) {
+		if !enough && add(&out, rec, rel.sameLength) {
 			out.Runs = append(out.Runs, rec.RunID)
 		}
 	}
 	slices.Reverse(out.Recurrences)
+	slices.SortStableFunc(out.Similar, func(a, b Similar) int { return cmp.Compare(a.Distance, b.Distance) })
+	out.Similar = out.Similar[:min(len(out.Similar), maxSimilar)]
 	return out, notes
 }
 
 // recurrence is what a run cost to its end, ok when that tells of its batch size: it finished, or ran into its budget or
 // deadline or out of memory.
-func recurrence(rec *journal.Record, epochs int) (x plan.Recurrence, ok bool) {
-	if rec.Handed.Epochs != epochs || !rec.Outcome.Seconds.Known() || rec.Exit == nil {
+func recurrence(rec *journal.Record) (x plan.Recurrence, ok bool) {
+	if !rec.Outcome.Seconds.Known() || rec.Exit == nil {
 		return x, false
 	}
 	x = plan.Recurrence{Seconds: float64(rec.Outcome.Seconds), USD: cost.USD(rec.Outcome.CostUSD), Joules: float64(rec.Outcome.EnergyJoules), Reached: rec.State == journal.Done}
@@ -186,23 +231,6 @@ func recurrence(rec *journal.Record, epochs int) (x plan.Recurrence, ok bool) {
 	return x, x.Reached || slices.Contains([]string{"budget", "deadline", "oom"}, rec.Exit.Reason)
 }
 
-func same(rec *journal.Record, key Key) bool {
-	if key.ScriptSHA256 == "" || rec.Script.SHA256 != key.ScriptSHA256 || len(rec.Command) != len(key.Command) {
-		return false
-	}
-	if rec.Handed.Dataset != key.Dataset {
-		return false
-	}
-	if !key.AnyMachine && !sameMachine(rec.Host, key) {
-		return false
-	}
-	// The interpreter and the script may be named by another path; everything else must be equal.
-	return slices.EqualFunc(rec.Command, key.Command, func(was, is string) bool {
-		return was == is || was == rec.Script.Path && is == key.Script ||
-			was == rec.Command[0] && is == key.Command[0] && filepath.Base(was) == filepath.Base(is)
-	})
-}
-
 func sameMachine(h journal.Host, key Key) bool {
 	if h.Described != key.Described || h.CPUs != key.CPUs || len(h.GPUs) != len(key.GPUs) {
 		return false
@@ -215,8 +243,9 @@ func sameMachine(h journal.Host, key Key) bool {
 	return true
 }
 
-func add(out *Recalled, rec *journal.Record, epochs int) bool {
-	found := false
+// observations are the stretches of a run that were timed.
+func observations(rec *journal.Record) []training.Observation {
+	var out []training.Observation
 	for _, s := range rec.Measured {
 		units := make([]float64, 0, len(s.UnitSeconds))
 		for _, u := range s.UnitSeconds {
@@ -227,22 +256,50 @@ func add(out *Recalled, rec *journal.Record, epochs int) bool {
 		if len(units) == 0 {
 			continue
 		}
-		found = true
 		samples := 0.0
 		if s.UnitSamples.Known() {
 			samples = float64(s.UnitSamples)
 		}
-		out.Observations = append(out.Observations, training.Observation{Allocation: s.Allocation, UnitSeconds: units,
+		out = append(out, training.Observation{Allocation: s.Allocation, UnitSeconds: units,
 			UnitSamples: samples, PeakMemoryGiB: float64(s.PeakMemoryGiB), Recalled: true})
-		if p := float64(s.PeakMemoryGiB); s.PeakMemoryGiB.Known() && !(p <= out.PeakMemoryGiB) {
+	}
+	return out
+}
+
+// total is the amount of work of a run: what it reported, else what it had done when it finished; 0 unknown.
+func total(rec *journal.Record) (units float64, unit string) {
+	switch t := &rec.Training; {
+	case t.TotalUnits.Known() && t.TotalUnits > 0:
+		return float64(t.TotalUnits), t.Unit
+	case rec.State == journal.Done && rec.Outcome.Epochs.Known() && rec.Outcome.Epochs > 0:
+		return float64(rec.Outcome.Epochs), t.Unit
+	}
+	return 0, ""
+}
+
+func (r *Recalled) addSimilar(rec *journal.Record, rel relation) {
+	s := Similar{Run: rec.RunID, Distance: rel.distance, Differs: rel.differs, Observations: observations(rec)}
+	if rel.sameLength {
+		s.Total, s.Unit = total(rec)
+	}
+	if len(s.Observations) > 0 {
+		r.Similar = append(r.Similar, s)
+	}
+}
+
+func add(out *Recalled, rec *journal.Record, sameLength bool) bool {
+	seen := observations(rec)
+	out.Observations = append(out.Observations, seen...)
+	for _, o := range seen {
+		if p := o.PeakMemoryGiB; !math.IsNaN(p) && !math.IsInf(p, 0) && !(p <= out.PeakMemoryGiB) {
 			out.PeakMemoryGiB = p
 		}
 	}
-	if !found {
-		return false
+	if units, unit := total(rec); out.Total == 0 && sameLength && units > 0 {
+		out.Total, out.Unit, out.TotalRun = units, unit, rec.RunID
 	}
-	if out.Total == 0 && rec.Handed.Epochs == epochs && rec.Training.TotalUnits.Known() {
-		out.Total, out.Unit = float64(rec.Training.TotalUnits), rec.Training.Unit
+	if len(seen) == 0 {
+		return false
 	}
 	for _, v := range rec.Overheads.RestartSeconds {
 		out.RestartSeconds = append(out.RestartSeconds, float64(v))
@@ -250,7 +307,7 @@ func add(out *Recalled, rec *journal.Record, epochs int) bool {
 	for _, v := range rec.Overheads.StartupSeconds {
 		out.StartupSeconds = append(out.StartupSeconds, float64(v))
 	}
-	if rec.State == journal.Done && rec.Handed.Epochs == epochs && rec.Outcome.Seconds.Known() {
+	if rec.State == journal.Done && sameLength && rec.Outcome.Seconds.Known() {
 		out.Baselines = append(out.Baselines, sla.Baseline{
 			Time:    time.Duration(float64(rec.Outcome.Seconds) * float64(time.Second)),
 			CostUSD: float64(rec.Outcome.CostUSD), Throughput: float64(rec.Outcome.SamplesPerSecond()),

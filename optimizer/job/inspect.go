@@ -113,6 +113,7 @@ func inspectPython(data []byte) Inspection {
 	var note string
 	ins.Resumable, ins.StopSignal, note = s.resumable()
 	ins.HandlesInterrupt = s.handlesInterrupt()
+	ins.Likeness = s.likeness()
 	var notes []string
 	ins.Reads, notes = s.reads(ins.Framework.Value, ins.GPU.Value == "yes")
 	if note != "" {

@@ -42,6 +42,8 @@ type Inspection struct {
 	// Script is the Python script that a shell script or a command runs, with its path; the findings and
 	// their lines are of that file. Empty when Path itself was inspected.
 	Script string
+	// Likeness is what is kept of the text to compare it with other versions of the script, by CompareLikeness; about 160 bytes.
+	Likeness string
 	// Warnings say what was odd ("not UTF-8 in line 7").
 	Warnings []string
 }

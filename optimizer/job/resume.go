@@ -24,8 +24,10 @@ const (
 
 // Resumption is how a training continues after it was stopped.
 type Resumption struct {
-	How      string
-	Wants    string   // of ResumeArgument
+	How   string
+	Wants string // of ResumeArgument
+	// Names are patterns (path.Match) of the base names of checkpoints that the argument takes; nil: not known, any.
+	Names    []string
 	Evidence []string // "line 31: if os.path.exists(snapshot_path):"
 }
 
@@ -33,7 +35,8 @@ type Resumption struct {
 // what the script does by itself.
 func (c *Command) Resumption(m Mapping) Resumption {
 	k, known := m.Knob(KnobResume)
-	argument := Resumption{How: ResumeArgument, Wants: c.resumeWants(k), Evidence: []string{k.Template + " (" + k.Source + ")"}}
+	argument := Resumption{How: ResumeArgument, Evidence: []string{k.Template + " (" + k.Source + ")"}}
+	argument.Wants, argument.Names = c.resumeWants(k)
 	switch {
 	case known && k.Source == "--knob":
 		return argument
@@ -57,14 +60,21 @@ func (c *Command) Resumption(m Mapping) Resumption {
 	return Resumption{How: ResumeNone}
 }
 
-func (c *Command) resumeWants(k Knob) string {
+// resumeWants is what the value of a resume argument is, and the names that fit.
+func (c *Command) resumeWants(k Knob) (wants string, names []string) {
 	switch {
 	case !k.TakesValue():
-		return WantsNothing
-	case c.huggingFace() || strings.Contains(k.Template, "resume_from_checkpoint") && c.source != nil && c.source.names["accelerator"] > 0:
-		return WantsDirectory
+		return WantsNothing, nil
+	case c.huggingFace():
+		return WantsDirectory, []string{"checkpoint-*"}
+	case strings.Contains(k.Template, "resume_from_checkpoint") && c.source != nil && c.source.names["accelerator"] > 0:
+		return WantsDirectory, []string{"step_*", "epoch_*", "checkpoint-*"}
+	case c.line.program == "yolo" || c.line.program == "ultralytics":
+		return WantsFile, []string{"last.pt"}
+	case c.source != nil && (c.source.names["LightningCLI"] > 0 || c.source.names["LightningModule"] > 0):
+		return WantsFile, []string{"*.ckpt"}
 	}
-	return WantsFile
+	return WantsFile, nil
 }
 
 // protocol holds for a script that keeps the contract's protocol by name.

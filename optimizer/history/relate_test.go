@@ -1,0 +1,160 @@
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"trainopt/optimizer/job"
+	"trainopt/optimizer/journal"
+)
+
+const trainText = `import torch
+parser.add_argument("--epochs", default=4)
+model = torch.nn.Linear(10, 10)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(args.epochs):
+    for x, y in loader:
+        loss = model(x).sum()
+        loss.backward()
+        optimizer.step()
+    scheduler.step()
+torch.save(model.state_dict(), "model.pt")
+for x, y in test_loader:
+    accuracy += (model(x).argmax(1) == y).sum()
+report(accuracy)
+`
+
+// inspected is what inspection keeps of a script's text.
+func inspected(t *testing.T, text string) (sha, likeness string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "train.py")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ins, err := job.Inspect(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ins.SHA256, ins.Likeness
+}
+
+// TestRecallByLikeness: an edited script, and other arguments, are recalled as the same work or as similar work.
+func TestRecallByLikeness(t *testing.T) {
+	for name, c := range map[string]struct {
+		text    string   // of the script now
+		args    []string // of the command now; nil: those of before
+		path    string
+		epochs  int
+		want    string // "same", "length" (same work, another length), "similar", "none"
+		differs string
+	}{
+		"nothing changed":          {trainText, nil, "/jobs/train.py", 0, "same", ""},
+		"a comment":                {"# second try\n" + trainText, nil, "/jobs/train.py", 0, "same", ""},
+		"a learning rate":          {strings.Replace(trainText, "lr=0.1", "lr=0.5", 1), []string{"--lr", "0.5", "--batch-size", "32", "--seed=2"}, "/jobs/train.py", 0, "same", ""},
+		"a copy elsewhere":         {"# copied\n" + trainText, nil, "/home/train.py", 0, "same", ""},
+		"other epochs":             {trainText, []string{"--lr", "0.1", "--batch-size", "32", "--epochs", "9"}, "/jobs/train.py", 0, "length", ""},
+		"other epochs, handed":     {trainText, nil, "/jobs/train.py", 7, "length", ""},
+		"another batch size":       {trainText, []string{"--lr", "0.1", "--batch-size", "64"}, "/jobs/train.py", 0, "similar", "batch_size 32, now 64"},
+		"an edited model":          {strings.Replace(trainText, "10, 10", "10, 99", 1), nil, "/jobs/train.py", 0, "similar", "text"},
+		"another script, its name": {"import numpy\nnumpy.random.rand(3)\n", nil, "/jobs/train.py", 0, "none", ""},
+		"another script":           {"# x\n" + trainText, nil, "/jobs/other.py", 0, "none", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sha, likeness := inspected(t, trainText)
+			state, ids := keep(t, past(func(r *journal.Record) {
+				r.Script = journal.Script{Path: "/jobs/train.py", SHA256: sha, Likeness: likeness}
+				r.Command = []string{"/usr/bin/python3", "/jobs/train.py", "--lr", "0.1", "--batch-size", "32"}
+				r.Exit = &journal.Exit{Reason: "exited"}
+			}))
+			args := c.args
+			if args == nil {
+				args = []string{"--lr", "0.1", "--batch-size", "32"}
+			}
+			now, nowLikeness := inspected(t, c.text)
+			got, notes := Recall(state, asks(func(k *Key) {
+				k.ScriptSHA256, k.Likeness, k.Script, k.Epochs = now, nowLikeness, c.path, c.epochs
+				k.Command = append([]string{"/usr/bin/python3", c.path}, args...)
+			}))
+			have := "none"
+			switch {
+			case slices.Equal(got.Runs, ids) && got.Total == 40 && len(got.Recurrences) == 1:
+				have = "same"
+			case slices.Equal(got.Runs, ids) && got.Total == 0 && len(got.Recurrences) == 0 && len(got.Observations) == 1:
+				have = "length"
+			case len(got.Similar) == 1 && got.Similar[0].Run == ids[0] && len(got.Observations) == 0 && len(got.Similar[0].Observations) == 1:
+				have = "similar"
+			}
+			if have != c.want || len(notes) > 0 {
+				t.Errorf("have %s, want %s: %+v, notes %q", have, c.want, got, notes)
+			}
+			if c.differs != "" && !strings.Contains(strings.Join(got.Similar[0].Differs, ", "), c.differs) {
+				t.Errorf("differs in %q, want %q", got.Similar[0].Differs, c.differs)
+			}
+			if have == "similar" && !(got.Similar[0].Distance > 0 && got.Similar[0].Total == 40) {
+				t.Errorf("%+v", got.Similar[0])
+			}
+		})
+	}
+}
+
+// TestSimilarOrder: the nearest first, at most eight.
+func TestSimilarOrder(t *testing.T) {
+	var records []*journal.Record
+	for i := range 12 {
+		records = append(records, past(func(r *journal.Record) { r.Command[2], r.Command[3] = "--width", fmt.Sprint(32<<(i%6)) }))
+	}
+	state, _ := keep(t, records...)
+	got, _ := Recall(state, asks(func(k *Key) { k.Command[2], k.Command[3] = "--width", "24" }))
+	if len(got.Similar) != maxSimilar || len(got.Runs) != 0 {
+		t.Fatalf("%d similar runs, %d of the same work", len(got.Similar), len(got.Runs))
+	}
+	if !slices.IsSortedFunc(got.Similar, func(a, b Similar) int { return cmp.Compare(a.Distance, b.Distance) }) {
+		t.Errorf("not in order of distance: %+v", got.Similar)
+	}
+	if d := got.Similar[0].Distance; math.Abs(d-math.Log2(32.0/24)) > 1e-9 {
+		t.Errorf("the nearest is %g away", d)
+	}
+}
+
+// TestRecallFinishedTotal: a finished run that never reported its length gives it; one that was stopped does not.
+func TestRecallFinishedTotal(t *testing.T) {
+	for state, want := range map[journal.State]float64{journal.Done: 37, journal.Stopped: 0, journal.Failed: 0} {
+		dir, ids := keep(t, past(func(r *journal.Record) {
+			r.State, r.Training.TotalUnits, r.Training.Unit, r.Outcome.Epochs = state, journal.Unknown(), "step", 37
+		}))
+		got, _ := Recall(dir, asks(nil))
+		if got.Total != want || want > 0 && (got.Unit != "step" || got.TotalRun != ids[0]) {
+			t.Errorf("%s: total %g %s of %s, want %g", state, got.Total, got.Unit, got.TotalRun, want)
+		}
+	}
+}
+
+// TestRecallEntryPoint: installed commands and modules without a script of their own are the same training by name.
+func TestRecallEntryPoint(t *testing.T) {
+	yolo := func(args ...string) []string {
+		return append([]string{"/opt/venv/bin/yolo", "detect", "train", "model=yolo11n.yaml"}, args...)
+	}
+	dir, ids := keep(t, past(func(r *journal.Record) {
+		r.Script = journal.Script{Path: "/opt/venv/bin/yolo"}
+		r.Command = yolo("epochs=4", "lr0=0.1")
+	}))
+	for name, c := range map[string]struct {
+		command []string
+		want    bool
+	}{
+		"the same":        {yolo("epochs=4", "lr0=0.2"), true},
+		"another model":   {yolo("epochs=4", "model=yolo11x.yaml"), false},
+		"another command": {[]string{"/opt/venv/bin/trl", "sft"}, false},
+	} {
+		got, _ := Recall(dir, asks(func(k *Key) { k.ScriptSHA256, k.Script, k.Command = "", "/opt/venv/bin/yolo", c.command }))
+		if slices.Equal(got.Runs, ids) != c.want {
+			t.Errorf("%s: recalled %v", name, got.Runs)
+		}
+	}
+}
