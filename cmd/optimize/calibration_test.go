@@ -27,6 +27,7 @@ func foretold(t *testing.T, w *world, n, kept int) {
 		rec := journal.NewRecord()
 		rec.State, rec.Script.Model = journal.Done, &family
 		rec.Outcome.Seconds, rec.Outcome.CostUSD = journal.Number(seconds), journal.Number(seconds/3600)
+		rec.Training.TotalUnits = 40
 		rec.Plan = &journal.Plan{Planner: "model", Prediction: &journal.Prediction{
 			Seconds: sla.Interval{P5: 90, P50: 102, P95: 120}, CostUSD: sla.Interval{P5: 90. / 3600, P50: 102. / 3600, P95: 120. / 3600}}}
 		run, err := journal.Create(w.state(), journal.NewRunID(time.Date(2026, 3, 1, 12, k, 0, 0, time.UTC), "train"))
@@ -44,11 +45,22 @@ func foretold(t *testing.T, w *world, n, kept int) {
 func TestReportCalibration(t *testing.T) {
 	w := newWorld(t)
 	foretold(t, w, 12, 9)
+	unsized := journal.NewRecord() // what an earlier version predicted of one unit of work is not scored as the run
+	unsized.State, unsized.Outcome.Seconds, unsized.Training.Unit = journal.Done, 240, "step"
+	unsized.Plan = &journal.Plan{Planner: "model", Prediction: &journal.Prediction{Seconds: sla.Interval{P5: 1, P50: 1.14, P95: 1.3}}}
+	past, err := journal.Create(w.state(), journal.NewRunID(time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC), "train"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	unsized.RunID = past.ID()
+	if err := past.WriteRecord(unsized); err != nil {
+		t.Fatal(err)
+	}
 	code, out, stderr := w.run("report", "--calibration")
 	if code != 0 || stderr != "" {
 		t.Fatalf("exit %d, stderr %q", code, stderr)
 	}
-	for _, want := range []string{"9 of 12 predictions", "75 %", "resnet", "bert", "BY MODEL FAMILY", "made 1."} {
+	for _, want := range []string{"9 of 12 predictions", "75 %", "resnet", "bert", "BY MODEL FAMILY", "widened 1."} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

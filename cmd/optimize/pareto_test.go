@@ -71,7 +71,7 @@ func TestParetoOfLogs(t *testing.T) {
 func TestParetoFormats(t *testing.T) {
 	w := newWorld(t)
 	args := append([]string{"pareto"}, w.logs()...)
-	for format, want := range map[string]string{"text": "What one gives up", "csv": "label,name,gpus", "html": "<!DOCTYPE html>", "svg": "<svg ", "markdown": "# Pareto front", "json": `"schema": 1`} {
+	for format, want := range map[string]string{"text": "Trade-offs at the chosen point", "csv": "label,name,gpus", "html": "<!DOCTYPE html>", "svg": "<svg ", "markdown": "# Pareto front", "json": `"schema": 1`} {
 		if code, out, errs := w.run(append(args, "--format", format)...); code != optimizer.CodeDone || !strings.Contains(out, want) || errs != "" {
 			t.Errorf("%s: exit %d, no %q in %q; %s", format, code, want, out, errs)
 		}

@@ -17,7 +17,7 @@ const (
 	mostRows  = 16 // of the front, in text
 )
 
-// renderText writes for a terminal of that many columns: what is chosen, the front, a picture of it, and what one gives up.
+// renderText writes for a terminal of that many columns: what is chosen, the front, a picture of it, and the trade-offs.
 func renderText(w io.Writer, f *Front, width int) error {
 	if width <= 0 {
 		width = 80
@@ -63,7 +63,7 @@ func (f *Front) document(rows int) page.Document {
 		s.Intro = f.rateWords()
 	}
 	if lines := f.tradeLines(); len(lines) > 0 {
-		s.Blocks = append(s.Blocks, page.Block{Caption: "What one gives up at the chosen point", Notes: lines})
+		s.Blocks = append(s.Blocks, page.Block{Caption: "Trade-offs at the chosen point", Notes: lines})
 	}
 	d.Sections = []page.Section{s}
 	if len(f.Notes) > 0 {

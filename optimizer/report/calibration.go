@@ -15,7 +15,7 @@ import (
 	"trainopt/optimizer/page"
 )
 
-// calibrationFormats are the ways to show how predictions held.
+// calibrationFormats are the formats of a calibration page.
 var calibrationFormats = map[string]func(io.Writer, *calibration.Table) error{
 	"text":     func(w io.Writer, t *calibration.Table) error { return page.Text(w, calibrationPage(t)) },
 	"markdown": func(w io.Writer, t *calibration.Table) error { return page.Markdown(w, calibrationPage(t)) },
@@ -24,7 +24,7 @@ var calibrationFormats = map[string]func(io.Writer, *calibration.Table) error{
 	"csv":      calibrationCSV,
 }
 
-// Calibration writes how the predictions of past runs held, in one of the formats of a report.
+// Calibration writes how well the predictions of past runs were calibrated, in one of the formats of a report.
 func Calibration(w io.Writer, t *calibration.Table, format string) error {
 	render := calibrationFormats[format]
 	if render == nil {
@@ -36,13 +36,13 @@ func Calibration(w io.Writer, t *calibration.Table, format string) error {
 	return nil
 }
 
-// fewRuns is below how many scored runs nothing can be told apart: of 10 intervals that should hold 9 times in 10, between 7
-// and 10 do in 99 cases of 100.
+// fewRuns is the number of scored runs below which coverage is not judged: of 10 intervals of 90 %, between 7 and 10 contain
+// the outcome in 99 cases of 100.
 const fewRuns = 10
 
 func calibrationPage(t *calibration.Table) document {
-	doc := document{Title: "Calibration", Subtitle: "How often what was foretold came true. A 90 % interval should hold nine times in ten.",
-		Footer: "Scored are runs that finished their work and for which something was predicted before. Off by: realised against the median of the prediction."}
+	doc := document{Title: "Calibration", Subtitle: "How often predictions were right. A 90 % interval should contain the outcome nine times in ten.",
+		Footer: "Scored are finished runs with a prediction of the whole run. Error: actual value relative to the predicted median."}
 	doc.Answers = []answer{heldAnswer(t), offAnswer(t), widenAnswer(t)}
 	if t.All.Runs == 0 {
 		doc.Answers = doc.Answers[:1]
@@ -50,31 +50,31 @@ func calibrationPage(t *calibration.Table) document {
 	}
 	doc.Sections = []section{
 		{ID: "families", Title: "By model family", Blocks: []block{{Table: familyTable(t)}}},
-		{ID: "quantities", Title: "By what was predicted", Blocks: []block{{Table: quantityTable(t)}}},
+		{ID: "quantities", Title: "By quantity", Blocks: []block{{Table: quantityTable(t)}}},
 	}
 	if len(t.Scores) > 0 {
-		doc.Sections = append(doc.Sections, section{ID: "scores", Title: "Predicted and realised", Blocks: []block{{Table: scoreTable(t)}}})
+		doc.Sections = append(doc.Sections, section{ID: "scores", Title: "Predicted and actual", Blocks: []block{{Table: scoreTable(t)}}})
 	}
 	return doc
 }
 
 func heldAnswer(t *calibration.Table) answer {
-	a := answer{Question: "Held", Light: muted}
+	a := answer{Question: "Coverage", Light: muted}
 	s := t.All.Of[calibration.Seconds]
 	switch {
 	case t.All.Runs == 0:
-		a.Text = "no run was predicted yet: nothing to score"
+		a.Text = "no prediction yet: nothing to score"
 	case s.N == 0:
-		a.Text = plural(t.All.Runs, "run") + " predicted, none of them finished: nothing to score"
+		a.Text = plural(t.All.Runs, "run") + " predicted, none finished: nothing to score"
 	default:
-		a.Text = fmt.Sprintf("%d of %s of the time, %s (in truth between %s and %s)", s.Inside, plural(s.N, "prediction"), share(s.Share), share(s.Lo), share(s.Hi))
+		a.Text = fmt.Sprintf("%d of %s of time inside their interval, %s (95 %% CI %s to %s)", s.Inside, plural(s.N, "prediction"), share(s.Share), share(s.Lo), share(s.Hi))
 		a.Light = good
 		if s.Hi < 0.9 {
 			a.Light = bad
-			a.Text += ": too narrow"
+			a.Text += "; the intervals are too narrow"
 		} else if s.N < fewRuns {
 			a.Light = muted
-			a.Text += ": too few to judge"
+			a.Text += "; too few to judge"
 		}
 	}
 	return a
@@ -83,21 +83,21 @@ func heldAnswer(t *calibration.Table) answer {
 func offAnswer(t *calibration.Table) answer {
 	s := t.All.Of[calibration.Seconds]
 	if s.N == 0 {
-		return answer{Question: "Off by", Text: noData, Light: muted}
+		return answer{Question: "Error", Text: noData, Light: muted}
 	}
-	return answer{Question: "Off by", Text: fmt.Sprintf("%s of the time (median); half of the runs took %s or more against what was predicted; an interval spans a factor of %.2f", percent(100*s.MedianError), change(100*s.Bias), s.Width)}
+	return answer{Question: "Error", Text: fmt.Sprintf("median error of time %s, absolute %s; intervals span %.2f×", change(100*s.Bias), percent(100*s.MedianError), s.Width)}
 }
 
 func widenAnswer(t *calibration.Table) answer {
-	a := answer{Question: "Next", Text: "intervals are taken as the model gives them"}
+	a := answer{Question: "Next", Text: "intervals are not adjusted"}
 	if w := t.All.Widen; math.Abs(w-1) >= 0.005 {
-		a.Text = fmt.Sprintf("intervals of the next prediction are made %.2f times as wide (on log scale; each family has its own factor below)", w)
+		a.Text = fmt.Sprintf("intervals of the next prediction are widened %.2f times (on log scale; the factor of each family is listed below)", w)
 	}
 	return a
 }
 
 func familyTable(t *calibration.Table) *grid {
-	g := &grid{Columns: append(left("Family"), right("Predicted", "Scored", "Held", "95 % of that", "Off by", "Bias", "Next ×")...)}
+	g := &grid{Columns: append(left("Family"), right("Predicted", "Scored", "Coverage", "95 % CI", "Abs. error", "Error", "Next ×")...)}
 	line := func(l calibration.Line, name string) {
 		s := l.Of[calibration.Seconds]
 		cells := row(name, count(float64(l.Runs)), count(float64(l.Scored)), noData, noData, noData, noData, fmt.Sprintf("%.2f", l.Widen))
@@ -115,7 +115,7 @@ func familyTable(t *calibration.Table) *grid {
 }
 
 func quantityTable(t *calibration.Table) *grid {
-	g := &grid{Columns: append(left("What"), right("Scored", "Held", "Came to less", "Came to more", "Off by", "Bias", "Spans ×")...)}
+	g := &grid{Columns: append(left("Quantity"), right("Scored", "Coverage", "Below interval", "Above interval", "Abs. error", "Error", "Spans ×")...)}
 	for _, q := range calibration.Quantities {
 		s := t.All.Of[q]
 		if s.N == 0 {
@@ -137,7 +137,7 @@ var quantityWords = map[calibration.Quantity]struct {
 }
 
 func scoreTable(t *calibration.Table) *grid {
-	g := &grid{Columns: append(left("Run", "Family", "What"), right("Predicted", "Realised", "Off by")...), Long: true}
+	g := &grid{Columns: append(left("Run", "Family", "Quantity"), right("Predicted", "Actual", "Error")...), Long: true}
 	for _, s := range t.Scores {
 		words := quantityWords[s.Quantity]
 		l := good
@@ -169,16 +169,16 @@ func times(t *calibration.Table) []calibration.Score {
 	return out
 }
 
-// ratioChart is how long each run took against what was foretold, within the interval.
+// ratioChart is the time of each run relative to its prediction, with the interval.
 func ratioChart(t *calibration.Table) *chart.Chart {
 	ratio := func(v float64) string { return fmt.Sprintf("%.3f", v) }
-	came := chart.Series{Name: "realised / predicted median", Class: "s1", One: ratio}
+	came := chart.Series{Name: "actual / predicted median", Class: "s1", One: ratio}
 	for k, s := range times(t) {
 		x := float64(k + 1)
 		came.Points = append(came.Points, chart.Point{X: x, Y: s.Realised / s.Predicted.P50})
 		came.Band = append(came.Band, chart.Band{X: x, Lo: s.Predicted.P5 / s.Predicted.P50, Hi: s.Predicted.P95 / s.Predicted.P50})
 	}
-	return &chart.Chart{ID: "ratio", Title: "Time realised against predicted, run by run", Unit: "×", XName: "scored run, the oldest first",
+	return &chart.Chart{ID: "ratio", Title: "Actual time relative to the prediction, by run", Unit: "×", XName: "scored run, oldest first",
 		Series: []chart.Series{came}, Levels: []chart.Level{{Name: "as predicted", Value: 1, Class: "base"}}}
 }
 
@@ -198,7 +198,7 @@ func pitChart(t *calibration.Table) *chart.Chart {
 		line.Points = append(line.Points, chart.Point{X: float64(100 * k / pitBins), Y: n})
 	}
 	line.Points = append(line.Points, chart.Point{X: 100, Y: bars[pitBins-1]})
-	return &chart.Chart{ID: "pit", Title: "Where outcomes fell in what was predicted", Unit: "runs", XName: "percentile of the prediction", Zero: true,
+	return &chart.Chart{ID: "pit", Title: "Position of outcomes in the predicted distributions", Unit: "runs", XName: "percentile of the prediction", Zero: true,
 		Series: []chart.Series{line}, Levels: []chart.Level{{Name: "calibrated", Value: float64(len(scores)) / pitBins, Class: "base"}}}
 }
 
