@@ -52,13 +52,14 @@ func TestThroughputUnit(t *testing.T) {
 
 // TestKnownTotal: a number of epochs is no total of a job that counts steps.
 func TestKnownTotal(t *testing.T) {
+	epochs := func(n float64) map[string]Hint { return map[string]Hint{"epoch": {Units: n}} }
 	for want, p := range map[float64]Progress{
-		40: {Unit: "epoch", Total: 40, TotalHint: 30},
-		30: {Unit: "epoch", TotalHint: 30},
-		20: {TotalHint: 20},
-		0:  {Unit: "step", TotalHint: 30},
+		40: {Unit: "epoch", Total: 40, Hints: epochs(30)},
+		30: {Unit: "epoch", Hints: epochs(30)},
+		20: {Hints: epochs(20)},
+		0:  {Unit: "step", Hints: epochs(30)},
 	} {
-		if got := p.knownTotal(); got != want {
+		if got := p.knownTotal("epoch"); got != want {
 			t.Errorf("%+v: %g, want %g", p, got, want)
 		}
 	}

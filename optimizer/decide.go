@@ -15,6 +15,7 @@ import (
 	"trainopt/optimizer/history/calibration"
 	"trainopt/optimizer/history/logs"
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/launch"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
 	"trainopt/simulator/training"
@@ -33,7 +34,7 @@ func plannerNames() string {
 // recall looks for earlier runs of the same training and fits the model on them.
 func (r *run) recall() {
 	r.planner() // so that a broken agent file is known from the start
-	key := history.Key{ScriptSHA256: r.ins.SHA256, Likeness: r.ins.Likeness, Script: r.ins.Path, Command: r.argv, Epochs: r.Config.Epochs, Dataset: r.Config.Dataset, CPUs: r.host.CPUs, Described: r.host.Described}
+	key := history.Key{ScriptSHA256: r.ins.SHA256, Likeness: r.ins.Likeness, Script: r.ins.Path, Command: launch.Redact(r.argv), Epochs: r.Config.Epochs, Dataset: launch.RedactText(r.Config.Dataset), CPUs: r.host.CPUs, Described: r.host.Described}
 	if r.dir != nil {
 		key.Except = r.dir.ID()
 	}

@@ -54,7 +54,9 @@ func (a *actor) step(total int, seconds float64) bool {
 	a.epoch++
 	s.clock.advance(at(seconds))
 	a.report(map[string]any{"event": "progress", "training": 1, "step": a.epoch, "total_steps": total, "step_seconds": seconds, "threads": 2})
-	return s.wait(fmt.Sprintf("step %d", a.epoch), func(st Status, n int) bool { return a.mustGo() || st.Done >= float64(a.epoch) && n > ticks || n >= ticks+20 }) && !a.mustGo()
+	return s.wait(fmt.Sprintf("step %d", a.epoch), func(st Status, n int) bool {
+		return a.mustGo() || st.Done >= float64(a.epoch) && n > ticks || n >= ticks+20
+	}) && !a.mustGo()
 }
 
 // checkpoint writes a checkpoint of the script's own and reports it.
@@ -85,7 +87,10 @@ func (a *actor) begins(extra map[string]any) {
 // observedStage is a stage whose job is observed, takes --resume PATH and may not be resumed by the protocol.
 func observedStage(t *testing.T, play func(*actor) launch.Exit) *stage {
 	s := newStage(t, play)
-	s.cfg.Resume = ResumableAuto
+	if err := os.WriteFile(filepath.Join(s.cfg.Dir, "train.py"), []byte("raise SystemExit('the test plays it')\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.cfg.Train, s.cfg.Resume = "train.py", ResumableAuto
 	s.cfg.Knobs = map[string]string{"resume": "--resume {path}"}
 	return s
 }

@@ -11,6 +11,7 @@ import (
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/job"
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/launch"
 	"trainopt/optimizer/report"
 	"trainopt/resources"
 	"trainopt/sla"
@@ -19,7 +20,7 @@ import (
 // newRecord is run.json as far as it is known before the start. Each limit has a verdict, unknown, from the beginning.
 func (r *run) newRecord() *journal.Record {
 	rec := journal.NewRecord()
-	rec.Name, rec.Command, rec.Dir, rec.State = r.Config.Name, r.argv, r.Config.Dir, journal.Planned
+	rec.Name, rec.Command, rec.Dir, rec.State = r.Config.Name, launch.Redact(r.argv), r.Config.Dir, journal.Planned
 	rec.Script = scriptRecord(r.ins, r.resumable)
 	rec.Host = journal.Host{CPUs: r.host.CPUs, MemoryGiB: journal.Number(r.host.Memory), GPUs: []journal.GPU{}, Described: r.host.Described, Notes: r.host.Notes}
 	for _, g := range r.host.GPUs {
@@ -29,7 +30,7 @@ func (r *run) newRecord() *journal.Record {
 		rec.Warnings = append(rec.Warnings, fmt.Sprintf("the machine is described (%s), not this one: nothing here was measured on it", r.host.Described))
 	}
 	rec.SLA = slaRecord(r.Config.SLA)
-	rec.Handed = journal.Handed{Epochs: r.Config.Epochs, Dataset: r.Config.Dataset}
+	rec.Handed = journal.Handed{Epochs: r.Config.Epochs, Dataset: launch.RedactText(r.Config.Dataset)}
 	rec.Prices, rec.Preference, rec.Seed = journal.PricesOf(r.rates), r.Config.Preference, r.Config.Seed
 	rec.Warnings = append(rec.Warnings, r.ins.Warnings...)
 	rec.StartedAt = r.Clock.Now().UTC()

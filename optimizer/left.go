@@ -22,13 +22,14 @@ func LeftBehind(cfg Config) string {
 	if err != nil {
 		return ""
 	}
+	argv = launch.Redact(argv)
 	entries, err := journal.ListRunning(cfg.StateDir)
 	if err != nil {
 		return ""
 	}
 	for _, e := range entries {
 		if e.Agent == nil && e.Record.Script.SHA256 == ins.SHA256 && slices.Equal(e.Record.Command, argv) && e.Record.Dir == cfg.Dir &&
-			e.Record.Handed == (journal.Handed{Epochs: cfg.Epochs, Dataset: cfg.Dataset}) {
+			e.Record.Handed == (journal.Handed{Epochs: cfg.Epochs, Dataset: launch.RedactText(cfg.Dataset)}) {
 			return e.Dir
 		}
 	}

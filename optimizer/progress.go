@@ -289,7 +289,7 @@ func (p *Progress) learnUnit(row *monitor.Row) {
 	if p.Unit == "step" && p.Total == 0 && hasEpoch { // a log that names its epochs only from the end of the first
 		p.forgetSteps()
 	}
-	if p.Unit == "epoch" && p.Total == 0 && p.TotalHint == 0 && !hasEpoch && hasStep && hasTotalSteps { // epochs without a number of them: steps with one say more
+	if p.Unit == "epoch" && p.Total == 0 && p.Hints["epoch"].Units == 0 && !hasEpoch && hasStep && hasTotalSteps { // epochs without a number of them: steps with one say more
 		p.forgetSteps()
 	}
 	if p.Unit == "" {

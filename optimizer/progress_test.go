@@ -403,7 +403,7 @@ func TestStepsWithATotalBeforeEpochsWithout(t *testing.T) {
 	if p.Unit != "step" || p.Total != 30 || p.Done != 6 {
 		t.Errorf("%g of %g %ss, want 6 of 30 steps", p.Done, p.Total, p.Unit)
 	}
-	hinted := &Progress{TotalHint: 3}
+	hinted := &Progress{Hints: map[string]Hint{"epoch": {Units: 3}}}
 	hinted.Begin(0, resources.Allocation{CPUs: 1}, "run", true)
 	hinted.Add(epochRow(0.5, math.NaN()), time.Second)
 	hinted.Add(stepRow(6, 30), 2*time.Second)

@@ -155,7 +155,7 @@ func commandNamed(args []string) bool {
 		if i > 0 && slices.Contains([]string{"config", "state-dir", "log-level"}, flagName(args[i-1])) && !strings.Contains(args[i-1], "=") {
 			continue // the value of a common flag
 		}
-		return slices.Contains([]string{"train", "report", "runs", "analyze", "predict", "prices", "pareto", "compare", "simulate", "pretrain", "doctor", "version", "completion", "help", "config", "init", "__complete"}, a)
+		return slices.Contains([]string{"train", "report", "runs", "logs", "analyze", "predict", "prices", "pareto", "compare", "simulate", "pretrain", "doctor", "version", "completion", "help", "config", "init", "__complete"}, a)
 	}
 	return false
 }
@@ -203,7 +203,7 @@ reports what was promised, predicted, paid and saved.`,
 		return nil
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{explainFlag(cmd, err)} })
-	root.AddCommand(trainCommand(e, c), reportCommand(e, c), runsCommand(e, c), paretoCommand(e, c), analyzeCommand(e, c), predictCommand(e, c), pricesCommand(e, c), compareCommand(e, c), simulateCommand(e, c), pretrainCommand(e, c), doctorCommand(e, c), configCommand(e), initCommand(e), versionCommand(e, c))
+	root.AddCommand(trainCommand(e, c), reportCommand(e, c), runsCommand(e, c), logsCommand(e, c), paretoCommand(e, c), analyzeCommand(e, c), predictCommand(e, c), pricesCommand(e, c), compareCommand(e, c), simulateCommand(e, c), pretrainCommand(e, c), doctorCommand(e, c), configCommand(e), initCommand(e), versionCommand(e, c))
 	for _, cmd := range root.Commands() {
 		wrapArgs(cmd)
 	}

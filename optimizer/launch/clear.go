@@ -32,6 +32,12 @@ func Clear(runDir string) error {
 	return nil
 }
 
+// Living reports whether a process of the last job of a run directory lives, or of those that look after it.
+func Living(runDir string) bool {
+	h, err := Find(runDir)
+	return err == nil && living(h) > 0
+}
+
 // living is the pid of a living process of a job; 0 when there is none.
 func living(h Handle) int {
 	if now := bootID(); h.BootID != "" && now != "" && now != h.BootID {

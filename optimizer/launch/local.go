@@ -173,7 +173,9 @@ func launch(ctx context.Context, c Command, s spec, enforce enforcer, lock *os.F
 		err = writeJSON(filepath.Join(dir, controlFile), want, false)
 	}
 	if err == nil {
-		err = writeJSON(filepath.Join(dir, specFile), s, false)
+		shown := s
+		shown.Args = texts(Redact(c.Args))
+		err = writeJSON(filepath.Join(dir, specFile), shown, false)
 	}
 	if err != nil {
 		return nil, because(shortage("prepare the run directory", err))
