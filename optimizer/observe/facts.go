@@ -23,8 +23,8 @@ type Facts struct {
 	Finished, Ended bool
 	// WorldSize is the number of ranks, 1 for an undistributed training.
 	WorldSize int
-	// Step is the last one reported; SamplesPerStep and EpochSamples count over all ranks. NaN where unknown.
-	Step, SamplesPerStep, EpochSamples float64
+	// Step is the last one reported; Samples, SamplesPerStep and EpochSamples count over all ranks. NaN where unknown.
+	Step, Samples, SamplesPerStep, EpochSamples float64
 	// Threads is the size of the numeric thread pool of a rank, Workers that of its data loader; -1 where unknown.
 	Threads, Workers int
 	// StepTime is the median of the recent steps; CPUStepTime the CPU time of rank 0 for each step. 0 where unknown.
@@ -160,7 +160,7 @@ func (r *Reader) checkpoint(p *process, l *line) {
 
 // Facts returns what was reported up to the last Poll.
 func (r *Reader) Facts() Facts {
-	f := Facts{Step: math.NaN(), SamplesPerStep: math.NaN(), EpochSamples: math.NaN(), DataWait: math.NaN(), Optimizer: math.NaN(), Saving: math.NaN(),
+	f := Facts{Step: math.NaN(), Samples: math.NaN(), SamplesPerStep: math.NaN(), EpochSamples: math.NaN(), DataWait: math.NaN(), Optimizer: math.NaN(), Saving: math.NaN(),
 		Threads: -1, Workers: -1, Checkpoints: slices.Clone(r.saved), Failures: slices.Clone(r.failures)}
 	for _, p := range r.processes {
 		if p.training != nil {
@@ -186,7 +186,7 @@ func (r *Reader) Facts() Facts {
 
 // measured adds what follows from the first and the last progress of a training.
 func (f *Facts) measured(first, last *line) {
-	f.Step, f.WorldSize = value(last.Step), max(1, last.World)
+	f.Step, f.Samples, f.WorldSize = value(last.Step), value(last.Samples), max(1, last.World)
 	f.StepTime = duration(value(last.StepSeconds))
 	if last.BatchSize != nil {
 		f.SamplesPerStep = *last.BatchSize

@@ -77,8 +77,10 @@ class Requests:
 
     def agree(self, request):
         t = self.owner.training
-        seconds = t.median() or AGREEMENT
-        request["step"] = t.step + max(3, int(AGREEMENT / max(seconds, 1e-6)) + 1)
+        if len(t.recent) < 3:  # how many steps the time takes is not known yet
+            self.seen, self.last = None, self.last - 1
+            return
+        request["step"] = t.step + 3 + int(AGREEMENT / max(min(t.recent), 1e-5))
         temporary = "%s.%d" % (self.agreed, self.owner.pid)
         with open(temporary, "w") as f:
             json.dump(request, f)

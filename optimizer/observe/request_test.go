@@ -1,0 +1,224 @@
+package observe
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// start runs a script in the background; stop waits for its end and returns its output and exit code.
+func (o *observed) start(script string, args ...string) (stop func() (string, int)) {
+	o.t.Helper()
+	argv := append([]string{o.python, o.write("script.py", script)}, args...)
+	return o.background(o.in.Environ(o.env), argv...)
+}
+
+func (o *observed) background(env []string, argv ...string) (stop func() (string, int)) {
+	o.t.Helper()
+	cmd, out := o.command(env, argv...)
+	if err := cmd.Start(); err != nil {
+		o.t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { cmd.Wait(); close(ended) }()
+	o.t.Cleanup(func() { cmd.Process.Kill(); <-ended })
+	return func() (string, int) {
+		select {
+		case <-ended:
+		case <-time.After(patience):
+			o.t.Fatalf("the job does not end")
+		}
+		return out.String(), cmd.ProcessState.ExitCode()
+	}
+}
+
+// answer sends a request and waits for its answer.
+func (o *observed) answer(q Request) Answer {
+	o.t.Helper()
+	id, err := o.reader.Request(q)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	var a Answer
+	o.await("answer", func(Facts) (ok bool) { a, ok = o.reader.Answer(id); return ok })
+	return a
+}
+
+// Saving and stopping on request, against the stand-ins: the training ends early by the framework's own way.
+func TestSaveAndStop(t *testing.T) {
+	cases := map[string]struct {
+		script string
+		path   string // as asked
+		saved  string // base name of the checkpoint; * is any number
+	}{
+		"transformers": {script: `
+import transformers.trainer, torch
+t = transformers.trainer.Trainer(epochs=10000, save_every=10**9); t.train(pause=0.02); print("steps", t.state.global_step)`, saved: "checkpoint-*"},
+		"lightning": {script: `
+import lightning.pytorch.trainer.trainer as m
+t = m.Trainer(max_epochs=10, batches=10000); t.fit(pause=0.02); print("steps", t.global_step)`, saved: "optimize-step=*.ckpt"},
+		"keras": {script: `
+import keras.src.models.model as m
+t = m.Model(); t.fit(10**6, epochs=3, pause=0.02); print("steps", 1)`, saved: "optimize-step-*.keras"},
+		"keras/path": {script: `
+import keras.src.models.model as m
+t = m.Model(); t.fit(10**6, epochs=3, pause=0.02); print("steps", 1)`, path: "asked.keras", saved: "asked.keras"},
+		"ultralytics": {script: `
+import ultralytics.engine.trainer as m
+t = m.BaseTrainer(10000); t.train(pause=0.02); print("steps", t.epoch)`, saved: "optimize-epoch-*.pt"},
+		"xgboost": {script: `
+import xgboost
+xgboost.train({}, None, 10**6, pause=0.02); print("steps", 1)`, saved: "optimize-round-*.json"},
+		"lightgbm": {script: `
+import lightgbm
+m = lightgbm.train({}, None, 10**6, pause=0.02); print("steps", m.best_iteration)`, saved: "optimize-round-*.txt"},
+		"stable-baselines3": {script: `
+import stable_baselines3.common.base_class as b
+a = b.BaseAlgorithm(); a.learn(10**6, pause=0.02); print("steps", a.num_timesteps)`, saved: "optimize-timestep-*.zip"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := newObserved(t)
+			stop := o.start(c.script)
+			o.await("progress", func(f Facts) bool { return f.Step > 1 && f.CanSave && f.CanStop })
+			if c.path != "" {
+				c.path = filepath.Join(o.dir, c.path)
+			}
+			first := o.answer(Request{Op: Save, Path: c.path})
+			want(t, "saved", first.OK && !first.Stopped, true)
+			a := o.answer(Request{Op: SaveAndStop, Path: c.path})
+			want(t, "saved and stopped", a.OK && a.Stopped, true)
+			if ok, _ := filepath.Match(c.saved, filepath.Base(a.Path)); !ok {
+				t.Errorf("checkpoint %s, want %s", a.Path, c.saved)
+			}
+			if text, err := os.ReadFile(a.Path); err == nil && strings.HasPrefix(string(text), "stripped") {
+				t.Error("the checkpoint was stripped")
+			} else if _, err := os.Stat(a.Path); err != nil {
+				t.Error(err)
+			}
+			out, code := stop()
+			want(t, "exit code", code, 0)
+			if !strings.Contains(out, "steps ") {
+				t.Errorf("the script did not continue after its training: %s", out)
+			}
+			f := o.await("end", func(f Facts) bool { return f.Ended })
+			if len(f.Failures) > 0 {
+				t.Errorf("failures: %+v", f.Failures)
+			}
+			// An agent that starts again finds the same answers and goes on with other ids.
+			again := NewReader(o.in.Reports)
+			again.Poll(time.Now())
+			if b, ok := again.Answer(a.ID); !ok || b != a {
+				t.Errorf("after a restart: %+v, want %+v", b, a)
+			}
+			want(t, "last id", again.lastID, a.ID)
+			if _, err := again.Request(Request{Op: Save}); !errors.Is(err, ErrUnable) {
+				t.Errorf("a finished training takes a request: %v", err)
+			}
+		})
+	}
+}
+
+const endlessScript = `
+import os, time, torch
+optimizer = torch.optim.SGD()
+while not os.path.exists("stop"):
+    time.sleep(0.002 * SLOWNESS)
+    optimizer.step()
+`
+
+func TestThreadRequests(t *testing.T) {
+	t.Parallel()
+	o := newObserved(t)
+	stop := o.start(strings.Replace(endlessScript, "SLOWNESS", "torch.get_num_threads()", 1)) // one thread is fastest
+	f := o.await("progress", func(f Facts) bool { return f.Step > 1 })
+	want(t, "can save", f.CanSave, false)
+	if _, err := o.reader.Request(Request{Op: Save}); !errors.Is(err, ErrUnable) {
+		t.Errorf("a loop of the script's own takes a save: %v", err)
+	}
+	a := o.answer(Request{Op: SetThreads, Threads: 3})
+	want(t, "threads", a.Threads, 3)
+	want(t, "before", a.ThreadsBefore, 4)
+	a = o.answer(Request{Op: Trial, Threads: 1, Limit: time.Minute})
+	want(t, "trial", a.OK && !a.GivenUp, true)
+	want(t, "threads after the trial", a.Threads, 3)
+	if a.During <= 0 || a.During >= a.Before || a.During >= a.After {
+		t.Errorf("one thread is not faster: %+v", a)
+	}
+	a = o.answer(Request{Op: Trial, Threads: 500, Limit: time.Minute})
+	want(t, "given up", a.GivenUp, true)
+	want(t, "threads after the trial", a.Threads, 3)
+	o.write("stop", "")
+	if out, code := stop(); code != 0 {
+		t.Error(out)
+	}
+}
+
+// A training that ends in a trial answers it and keeps its thread count.
+func TestTrialAbandoned(t *testing.T) {
+	t.Parallel()
+	o := newObserved(t)
+	stop := o.start(strings.Replace(endlessScript, "SLOWNESS", "1", 1) + "print(torch.get_num_threads())\n")
+	o.await("progress", func(f Facts) bool { return f.Step > 1 })
+	id, err := o.reader.Request(Request{Op: Trial, Threads: 1, Limit: 10 * time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.write("stop", "")
+	stop()
+	o.await("end", func(f Facts) bool { return f.Ended })
+	if a, ok := o.reader.Answer(id); ok && a.OK && a.Threads != 4 {
+		t.Errorf("answer %+v", a)
+	}
+}
+
+// Files in place of a request are ignored.
+func TestBadRequests(t *testing.T) {
+	t.Parallel()
+	o := newObserved(t)
+	stop := o.start(strings.Replace(endlessScript, "SLOWNESS", "1", 1))
+	f := o.await("progress", func(f Facts) bool { return f.Step > 1 })
+	path := filepath.Join(o.in.Reports, "request-"+itoa(f.PID)+".json")
+	for _, text := range []string{"", "{", "[]", `{"id":"x"}`, `{"id":-1,"op":"threads","threads":1}`, strings.Repeat("x", 1<<20), `{"id":900,"op":"rm"}`} {
+		if err := replaceFile(path, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		before := f.Step
+		f = o.await("progress", func(f Facts) bool { return f.Step > before })
+	}
+	o.await("answer", func(Facts) bool { a, ok := o.reader.Answer(900); return ok && !a.OK })
+	a := o.answer(Request{Op: SetThreads, Threads: 2})
+	want(t, "answered", a.OK && a.ID == 901, true)
+	o.write("stop", "")
+	stop()
+}
+
+// All ranks stop at the same step.
+func TestRanksAgree(t *testing.T) {
+	t.Parallel()
+	o := newObserved(t)
+	o.write("train.py", `
+import transformers.trainer, torch
+t = transformers.trainer.Trainer(output_dir="out-" + __import__("os").environ["RANK"], epochs=10000, save_every=10**9)
+t.train(pause=0.02)
+print("steps", t.state.global_step)
+`)
+	stop := o.start(`
+import os, subprocess, sys
+ps = [subprocess.Popen([sys.executable, "train.py"], env={**os.environ, "RANK": str(r), "WORLD_SIZE": "2"}) for r in range(2)]
+sys.exit(sum(p.wait() for p in ps))
+`)
+	o.await("progress", func(f Facts) bool { return f.CanSave && len(f.Processes) == 2 })
+	a := o.answer(Request{Op: SaveAndStop})
+	want(t, "stopped", a.OK && a.Stopped, true)
+	out, code := stop()
+	want(t, "exit code", code, 0)
+	lines := strings.Fields(strings.ReplaceAll(out, "steps", ""))
+	if len(lines) != 2 || lines[0] != lines[1] {
+		t.Errorf("the ranks stopped at different steps: %s", out)
+	}
+}
