@@ -17,7 +17,7 @@ const hopelessShare = 0.5
 // is a matter of not paying for the rest, so every doubt lets the job go on: the user's consent (--yes), work that a
 // checkpoint would keep, a log that was only found, a length or pace that is not certain, half of the limit still left.
 func (r *run) stopHopeless() {
-	if r.Config.Anyway || r.leaving != nil || r.ended != nil || r.keepsWork() || !r.trusted() {
+	if r.Config.Anyway || r.Config.Planner == "static" || r.leaving != nil || r.ended != nil || r.keepsWork() || !r.trusted() {
 		return
 	}
 	why, ok := r.hopeless()

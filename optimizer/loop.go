@@ -93,6 +93,9 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 	}
 	r.beginSegment(now, a, label, true)
 	r.save(true) // before the start: an agent that dies now must leave a run that can be found
+	if r.observer != nil {
+		r.observer.begin(r.launches())
+	}
 	argv, from, err := r.commandLine(a, resume)
 	if err != nil {
 		r.end(&ending{state: journal.Failed, reason: "start-failed", detail: err.Error(), code: CodeUsage, err: err})

@@ -3,6 +3,7 @@ package optimizer
 import (
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -60,7 +61,19 @@ func (r *run) openObserver() {
 	if workers, ok := r.loaderWorkers(); ok {
 		in.Loader = &observe.Loader{Workers: workers}
 	}
-	r.observer = &observing{installed: in, reader: observe.NewReader(in.Reports), clock: r.Clock, positions: map[string]float64{}}
+	r.observer = &observing{installed: in, clock: r.Clock, positions: map[string]float64{}}
+	r.observer.begin(r.launches())
+}
+
+// begin follows the reports of one launch of the job, with a directory of its own: a process that was killed reports no end,
+// and must not be taken for the training any longer.
+func (o *observing) begin(launch int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.installed.Reports = filepath.Join(filepath.Dir(o.installed.Home), fmt.Sprintf("reports-%d", launch))
+	o.reader = observe.NewReader(o.installed.Reports)
+	o.facts, o.reported, o.failures, o.saving, o.threads = observe.Facts{}, 0, 0, request{}, request{}
+	_ = os.MkdirAll(o.installed.Reports, 0o700) // where it fails, the module reports nothing
 }
 
 // loaderWorkers is the number of loader workers that the user allows, where the script has no argument for it.

@@ -163,12 +163,6 @@ func (r *run) settle(ctx context.Context) {
 	var no *plan.Infeasible
 	if errors.As(err, &no) {
 		r.event(Problem, "%s", no.Why)
-		if no.Nearest.Chance == 0 && !r.resumable && !r.Config.Anyway {
-			r.adopt(p)
-			r.event(Problem, "the job cannot be resumed, so whatever it still computes would be lost: stopping now")
-			r.leave(&leaving{Why: "infeasible"})
-			return
-		}
 	}
 	r.adopt(p)
 	r.event(Info, "plan: %s — %s", p.Allocation, p.Reason)
