@@ -10,8 +10,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// entryOf is one setting of a configuration file.
-type entryOf struct {
+// configEntry is one setting of a configuration file.
+type configEntry struct {
 	name  string // dotted, canonical: "trainer.max_epochs"
 	key   string // dotted, as written
 	value string
@@ -26,11 +26,11 @@ const (
 )
 
 // readConfigs reads the configuration files that a program's arguments name, the last one first, and those of hydra.main.
-func (c *Command) readConfigs() []entryOf {
+func (c *Command) readConfigs() []configEntry {
 	if c.inner != nil {
 		return nil
 	}
-	var out []entryOf
+	var out []configEntry
 	for _, w := range slices.Backward(c.words) {
 		if c.isConfig(w) {
 			out = append(out, readConfig(at(c.Dir, w.value), w.value)...)
@@ -55,7 +55,7 @@ func (c *Command) isConfig(w word) bool {
 }
 
 // readConfig reads a configuration file; nil when it cannot be read or understood.
-func readConfig(path, shown string) []entryOf {
+func readConfig(path, shown string) []configEntry {
 	st, err := os.Stat(path)
 	if err != nil || !st.Mode().IsRegular() || st.Size() > maxConfigBytes {
 		return nil
@@ -64,13 +64,13 @@ func readConfig(path, shown string) []entryOf {
 	if err != nil {
 		return nil
 	}
-	var out []entryOf
+	var out []configEntry
 	switch strings.ToLower(filepath.Ext(path)) {
 	case ".py":
 		s := parse(string(data))
 		for _, a := range s.assignments {
 			if v, ok := s.literal(a.value); ok && a.how == assigned && a.scope == "" {
-				out = append(out, entryOf{canonical(a.target), a.target, v, shown, a.line})
+				out = append(out, configEntry{canonical(a.target), a.target, v, shown, a.line})
 			}
 		}
 		slices.Reverse(out) // the last one counts
@@ -86,7 +86,7 @@ func readConfig(path, shown string) []entryOf {
 }
 
 // walkConfig lists the scalar settings of a YAML or JSON document.
-func walkConfig(n *yaml.Node, prefix, file string, depth int, out *[]entryOf) {
+func walkConfig(n *yaml.Node, prefix, file string, depth int, out *[]configEntry) {
 	if depth > maxConfigDepth || len(*out) >= maxConfigEntries {
 		return
 	}
@@ -100,7 +100,7 @@ func walkConfig(n *yaml.Node, prefix, file string, depth int, out *[]entryOf) {
 			walkConfig(n.Content[i+1], join(prefix, n.Content[i].Value), file, depth+1, out)
 		}
 	case yaml.ScalarNode:
-		*out = append(*out, entryOf{canonical(prefix), prefix, n.Value, file, n.Line})
+		*out = append(*out, configEntry{canonical(prefix), prefix, n.Value, file, n.Line})
 	}
 }
 
@@ -112,8 +112,8 @@ func join(prefix, name string) string {
 }
 
 // readKeyValues reads lines of key = value with [sections], as LightGBM, XGBoost and TOML write them.
-func readKeyValues(text, file string) []entryOf {
-	var out []entryOf
+func readKeyValues(text, file string) []configEntry {
+	var out []configEntry
 	section := ""
 	for i, l := range strings.Split(text, "\n") {
 		l, _, _ = strings.Cut(l, "#")
@@ -124,14 +124,14 @@ func readKeyValues(text, file string) []entryOf {
 		}
 		if k, v, ok := strings.Cut(l, "="); ok && len(out) < maxConfigEntries {
 			key := join(section, strings.TrimSpace(k))
-			out = append(out, entryOf{canonical(key), key, strings.Trim(strings.TrimSpace(v), `"'`), file, i + 1})
+			out = append(out, configEntry{canonical(key), key, strings.Trim(strings.TrimSpace(v), `"'`), file, i + 1})
 		}
 	}
 	return out
 }
 
 // hydraConfig reads the configuration of a script with hydra.main, and of the groups in its defaults list.
-func (c *Command) hydraConfig() []entryOf {
+func (c *Command) hydraConfig() []configEntry {
 	if c.source == nil {
 		return nil
 	}
@@ -164,7 +164,7 @@ func (c *Command) hydraConfig() []entryOf {
 }
 
 // hydraGroups reads folder/main.yaml and folder/group/choice.yaml of its defaults; groups are the choices of the command line.
-func hydraGroups(folder, main string, groups map[string]string) []entryOf {
+func hydraGroups(folder, main string, groups map[string]string) []configEntry {
 	named := func(n string) string {
 		if filepath.Ext(n) == "" {
 			n += ".yaml"

@@ -72,8 +72,8 @@ func unitOf(name, help string) string {
 	return ""
 }
 
-// found is one setting of the length as some source gives it.
-type found struct {
+// lengthClue is one setting of the length as some source gives it.
+type lengthClue struct {
 	name, unit, value, source string
 	refers                    string // the name that the value is taken from, in canonical form; "" for a literal
 	confidence                Confidence
@@ -117,8 +117,8 @@ func (c *Command) Lengths() []Length {
 }
 
 // lengthsStated are the settings on the command line, the last of a name first, then those of configuration files.
-func (c *Command) lengthsStated() []found {
-	var out []found
+func (c *Command) lengthsStated() []lengthClue {
+	var out []lengthClue
 	for _, w := range slices.Backward(c.words) {
 		n, help := c.optionOf(w)
 		unit := unitOf(n, help)
@@ -129,11 +129,11 @@ func (c *Command) lengthsStated() []found {
 		if w.form == positional {
 			source = fmt.Sprintf("%s %s on the command line", n, w.value)
 		}
-		out = append(out, found{name: n, unit: unit, value: w.value, source: source, confidence: Stated})
+		out = append(out, lengthClue{name: n, unit: unit, value: w.value, source: source, confidence: Stated})
 	}
 	for _, s := range c.config {
 		if unit := unitOf(s.name, ""); unit != "" {
-			out = append(out, found{name: s.name, unit: unit, value: s.value, confidence: Stated,
+			out = append(out, lengthClue{name: s.name, unit: unit, value: s.value, confidence: Stated,
 				source: fmt.Sprintf("%s = %s in %s line %d", s.name, s.value, s.file, s.line)})
 		}
 	}
@@ -141,8 +141,8 @@ func (c *Command) lengthsStated() []found {
 }
 
 // lengthsDeclared are the defaults of the script's options.
-func (s *script) lengthsDeclared() []found {
-	var out []found
+func (s *script) lengthsDeclared() []lengthClue {
+	var out []lengthClue
 	for _, o := range s.options {
 		for _, n := range o.names {
 			unit := unitOf(strings.ToLower(n), o.help)
@@ -162,7 +162,7 @@ func (s *script) lengthsDeclared() []found {
 					}
 				}
 			}
-			out = append(out, found{name: strings.ToLower(n), unit: unit, value: v, confidence: Declared, source: fmt.Sprintf("default of %s in line %d", shown, o.line)})
+			out = append(out, lengthClue{name: strings.ToLower(n), unit: unit, value: v, confidence: Declared, source: fmt.Sprintf("default of %s in line %d", shown, o.line)})
 			break
 		}
 	}
@@ -176,8 +176,8 @@ var trainers = regexp.MustCompile(`(^|\.)(\w*Trainer|\w*TrainingArguments|\w+Con
 var boosters = regexp.MustCompile(`(^|\.)(XGB\w+|LGBM\w+|CatBoost\w*)$`)
 
 // lengthsInferred are constants, keywords of training calls and loops, the most telling first.
-func (s *script) lengthsInferred() []found {
-	var out []found
+func (s *script) lengthsInferred() []lengthClue {
+	var out []lengthClue
 	for i := range s.calls {
 		out = append(out, s.callLengths(&s.calls[i])...)
 	}
@@ -193,17 +193,17 @@ func (s *script) lengthsInferred() []found {
 		}
 		weight := map[how]float64{assigned: byAssign, entry: byEntry, defaulted: byDefault}[a.how]
 		if v, ok := s.literal(a.value); ok {
-			out = append(out, found{name: n, refers: referred(a.value), unit: unit, value: v, confidence: Inferred, weight: weight,
+			out = append(out, lengthClue{name: n, refers: referred(a.value), unit: unit, value: v, confidence: Inferred, weight: weight,
 				source: fmt.Sprintf("%s = %s in line %d", last(a.target), v, a.line)})
 		}
 	}
 	out = append(out, s.loopLengths()...)
-	slices.SortStableFunc(out, func(a, b found) int { return cmp.Compare(b.weight, a.weight) })
+	slices.SortStableFunc(out, func(a, b lengthClue) int { return cmp.Compare(b.weight, a.weight) })
 	return out
 }
 
-func (s *script) callLengths(c *call) []found {
-	var out []found
+func (s *script) callLengths(c *call) []lengthClue {
+	var out []lengthClue
 	if !trainers.MatchString(c.full) && !boosters.MatchString(c.full) || s.forEvaluation(c) {
 		return nil
 	}
@@ -213,7 +213,7 @@ func (s *script) callLengths(c *call) []found {
 			unit = UnitStep
 		}
 		if v, ok := s.literal(a.tokens); ok && unit != "" {
-			out = append(out, found{name: strings.ToLower(a.key), refers: referred(a.tokens), unit: unit, value: v, confidence: Inferred, weight: byOption,
+			out = append(out, lengthClue{name: strings.ToLower(a.key), refers: referred(a.tokens), unit: unit, value: v, confidence: Inferred, weight: byOption,
 				source: fmt.Sprintf("%s(%s=%s) in line %d", last(c.callee), a.key, v, c.line)})
 		}
 	}
@@ -221,8 +221,8 @@ func (s *script) callLengths(c *call) []found {
 }
 
 // loopLengths are the loops over range(N) whose variable is an epoch or a step, loops inside of other loops left out.
-func (s *script) loopLengths() []found {
-	var out []found
+func (s *script) loopLengths() []lengthClue {
+	var out []lengthClue
 	for i := range s.statements {
 		st := &s.statements[i]
 		t := st.tokens
@@ -243,7 +243,7 @@ func (s *script) loopLengths() []found {
 				args := arguments(t, brackets(t), k+1)
 				if v, ok := s.rangeUnits(args); ok {
 					stop, _ := plusOne(args[len(args)-1].tokens)
-					out = append(out, found{unit: unit, value: v, refers: referred(stop), confidence: Inferred, weight: byLoop,
+					out = append(out, lengthClue{unit: unit, value: v, refers: referred(stop), confidence: Inferred, weight: byLoop,
 						source: fmt.Sprintf("loop over %s %ss in line %d", v, unit, st.line)})
 				}
 				break
@@ -318,8 +318,8 @@ func (s *script) indentOf(line int) int {
 }
 
 // lengthAssumed is the length that the framework takes where the job says none.
-func (c *Command) lengthAssumed() (found, bool) {
-	f := found{unit: UnitEpoch, confidence: Assumed}
+func (c *Command) lengthAssumed() (lengthClue, bool) {
+	f := lengthClue{unit: UnitEpoch, confidence: Assumed}
 	switch {
 	case c.line.program == "yolo" || c.line.program == "ultralytics":
 		f.name, f.value = "epochs", "100"

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"hash/fnv"
 	"math"
+	"path/filepath"
 	"regexp"
 	"strings"
 )
@@ -175,8 +176,8 @@ type Difference struct {
 // programs: another interpreter (paths aside), module, installed command or launcher. Scripts are not compared.
 func Compare(was, is []string) (differ []Difference, comparable bool) {
 	a, b := readLine(was), readLine(is)
-	if len(was) == 0 || len(is) == 0 || base(was[0]) != base(is[0]) || a.module != b.module || a.program != b.program || a.code != b.code ||
-		a.shell != b.shell || len(a.launchers) != len(b.launchers) || base(a.script) != base(b.script) {
+	if len(was) == 0 || len(is) == 0 || filepath.Base(was[0]) != filepath.Base(is[0]) || a.module != b.module || a.program != b.program || a.code != b.code ||
+		a.shell != b.shell || len(a.launchers) != len(b.launchers) || filepath.Base(a.script) != filepath.Base(b.script) {
 		return nil, false
 	}
 	for i := range a.launchers {
@@ -187,8 +188,6 @@ func Compare(was, is []string) (differ []Difference, comparable bool) {
 	}
 	return append(differ, compareWords(readWords(was, a.args, len(was), nil), readWords(is, b.args, len(is), nil))...), true
 }
-
-func base(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
 // compareWords compares the last value of each option, and positional arguments by their place.
 func compareWords(was, is []word) []Difference {

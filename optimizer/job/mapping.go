@@ -124,13 +124,13 @@ func (k Knob) apply(argv []string, value string) ([]string, error) {
 		if i < len(k.spellings) {
 			names = append(names, k.spellings[i]...)
 		}
-		argv = set1(argv, from, to, k.toggles, names, t, fill(t.value, value), k.launcher != "")
+		argv = setArgument(argv, from, to, k.toggles, names, t, fill(t.value, value), k.launcher != "")
 	}
 	return argv, nil
 }
 
-// set1 sets one argument in argv[from:to].
-func set1(argv []string, from, to int, toggles map[string]bool, names []string, t word, value string, front bool) []string {
+// setArgument sets one argument in argv[from:to].
+func setArgument(argv []string, from, to int, toggles map[string]bool, names []string, t word, value string, front bool) []string {
 	if k := launcherToggles; front {
 		toggles = k
 	}

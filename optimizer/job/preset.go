@@ -157,7 +157,7 @@ func (c *Command) configKnob(n string) (Knob, bool) {
 	}
 	best, rank := -1, 0
 	for i, e := range c.config {
-		if r := knobRank(n, &option{names: []string{last(e.name)}}); r >= 0 && unitOr(n, e.name) && (best < 0 || r < rank) {
+		if r := knobRank(n, &option{names: []string{last(e.name)}}); r >= 0 && ofTraining(n, e.name) && (best < 0 || r < rank) {
 			best, rank = i, r
 		}
 	}
@@ -172,8 +172,8 @@ func (c *Command) configKnob(n string) (Knob, bool) {
 	return k, true
 }
 
-// unitOr holds for a setting that is not of another part of the configuration where its name is one of a length.
-func unitOr(n, name string) bool {
+// ofTraining holds for a setting that is not of another part of the configuration where its name is one of a length.
+func ofTraining(n, name string) bool {
 	return n != KnobEpochs && n != KnobSteps || unitOf(name, "") != ""
 }
 

@@ -13,10 +13,10 @@ type Command struct {
 	Script string
 
 	line   line
-	words  []word    // the program's own arguments
-	source *script   // of Script; nil when there is none
-	config []entryOf // settings of configuration files that the command line names
-	inner  *Command  // the command that a shell script runs; its arguments cannot be changed
+	words  []word        // the program's own arguments
+	source *script       // of Script; nil when there is none
+	config []configEntry // settings of configuration files that the command line names
+	inner  *Command      // the command that a shell script runs; its arguments cannot be changed
 }
 
 // ReadCommand reads a command line, the script that it runs and the configuration files that it names: regular files of at
