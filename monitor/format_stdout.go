@@ -38,6 +38,7 @@ type progress struct {
 	bars    barState
 	columns bool    // the header of Ultralytics' table was printed
 	toks    []token // scratch
+	words   words
 }
 
 func (*progress) pending() bool { return false }
@@ -81,7 +82,7 @@ func (p *progress) read(text []byte, r *Row) bool {
 		return false
 	}
 	var line lineText
-	if p.toks, line = tokenize(text, p.toks[:0]); argumentList(p.toks, line) {
+	if p.toks, line = tokenize(text, p.toks[:0], &p.words); argumentList(p.toks, line) {
 		return false
 	}
 	if p.known(text, r) {

@@ -29,7 +29,7 @@ type lineText struct {
 }
 
 // tokenize cuts a line into words and numbers. Colours and other escape sequences are skipped.
-func tokenize(text []byte, toks []token) ([]token, lineText) {
+func tokenize(text []byte, toks []token, words *words) ([]token, lineText) {
 	labeled, bracket, bar, apart := false, false, false, false
 	var line lineText
 	line.open = bytes.HasPrefix(bytes.TrimLeft(text, " "), []byte("{"))
@@ -49,7 +49,7 @@ func tokenize(text []byte, toks []token) ([]token, lineText) {
 				line.settled++
 			}
 			line.call = line.call || c >= 'A' && c <= 'Z' && isCall(text[j:])
-			toks = append(toks, token{word: strings.ToLower(string(text[i:j])), number: math.NaN(), of: math.NaN()})
+			toks = append(toks, token{word: words.lower(text[i:j]), number: math.NaN(), of: math.NaN()})
 			i, labeled, bracket, bar, apart = j, false, false, false, false
 			continue
 		case isDigit(c), (c == '-' || c == '+' || c == '.') && i+1 < len(text) && isDigit(text[i+1]) && (i == 0 || !isDigit(text[i-1])):
@@ -76,6 +76,24 @@ func tokenize(text []byte, toks []token) ([]token, lineText) {
 		i++
 	}
 	return toks, line
+}
+
+// words are the words of a log in lower case, each held once.
+type words map[string]string
+
+// maxWords bounds how many are held.
+const maxWords = 1024
+
+func (w *words) lower(b []byte) string {
+	word, known := (*w)[string(b)]
+	if !known {
+		word = strings.ToLower(string(b))
+		if len(*w) >= maxWords || *w == nil {
+			*w = words{}
+		}
+		(*w)[string(b)] = word
+	}
+	return word
 }
 
 // isCall reports whether a text goes on like a call with named arguments: "(epochs=".

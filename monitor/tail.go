@@ -96,6 +96,7 @@ type Tail struct {
 
 	chunk  []byte
 	rows   []Row
+	most   int        // rows that the last Poll with rows returned: as many are likely to come
 	resume *TailState // not yet applied
 	closed bool
 }
@@ -116,7 +117,12 @@ func Open(path string, o TailOptions) (*Tail, error) {
 	}
 	t.stats.Missing = true
 	t.full = func() bool { return len(t.rows) >= t.opts.MaxRows }
-	t.give = func(r *Row) { t.rows = append(t.rows, r.Clone()) }
+	t.give = func(r *Row) {
+		if t.rows == nil {
+			t.rows = make([]Row, 0, t.most+1)
+		}
+		t.rows = append(t.rows, r.Clone())
+	}
 	if t.resume != nil {
 		if err := t.resume.check(path); err != nil {
 			return nil, fmt.Errorf("resume training log %s: %w", path, err)
@@ -140,7 +146,7 @@ func (t *Tail) Poll(now time.Time) ([]Row, error) {
 	t.now = now
 	err := t.step()
 	rows := t.rows
-	t.rows = nil
+	t.rows, t.most = nil, max(len(rows), t.most/2)
 	if err != nil {
 		err = fmt.Errorf("poll training log %s: %w", t.path, err)
 	}

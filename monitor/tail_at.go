@@ -30,6 +30,9 @@ func StateAt(path string, o TailOptions, offset int64) (TailState, error) {
 	if t.recognise(t.stats.Bytes >= offset); t.lp == nil {
 		return fail(ErrNoData)
 	}
+	if table, ok := t.lp.(*table); ok && table.cells == nil {
+		return fail(ErrNoData)
+	}
 	s := t.State()
 	at, line, err := lineBegin(t.follow.file, offset)
 	if err != nil {

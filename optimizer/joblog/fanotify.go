@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -22,16 +23,20 @@ type closed struct {
 type fanotify struct {
 	file   *os.File
 	marked map[uint64]bool // file systems, by device
+	each   func(closed)
+
+	mu  sync.Mutex
+	buf [16 << 10]byte
 }
 
-// openFanotify fails without the privilege; then there is no such evidence.
-func openFanotify() (*fanotify, error) {
+// openFanotify calls each with every report that is read. It fails without the privilege; then there is no such evidence.
+func openFanotify(each func(closed)) (*fanotify, error) {
 	// O_NONBLOCK: the kernel opens each reported file for us, and a pipe must not hold it.
 	fd, err := unix.FanotifyInit(unix.FAN_CLASS_NOTIF|unix.FAN_CLOEXEC|unix.FAN_NONBLOCK, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_LARGEFILE|unix.O_NONBLOCK)
 	if err != nil {
 		return nil, fmt.Errorf("open fanotify: %w", err)
 	}
-	return &fanotify{file: os.NewFile(uintptr(fd), "fanotify"), marked: map[uint64]bool{}}, nil
+	return &fanotify{file: os.NewFile(uintptr(fd), "fanotify"), marked: map[uint64]bool{}, each: each}, nil
 }
 
 // watch reports the closing of all files on the file system that holds a directory.
@@ -62,35 +67,50 @@ func (f *fanotify) watch(dir string) error {
 	return fmt.Errorf("watch %s: %w", dir, err)
 }
 
-// read calls each with every report until the file is closed. lost is called when the kernel dropped some.
-func (f *fanotify) read(each func(closed), lost func()) {
-	buf := make([]byte, 16<<10)
-	for {
-		n, err := f.file.Read(buf)
-		if err != nil {
-			return
-		}
-		for b := buf[:n]; len(b) >= int(unsafe.Sizeof(unix.FanotifyEventMetadata{})); {
-			length := int(binary.NativeEndian.Uint32(b))
-			if length < int(unsafe.Sizeof(unix.FanotifyEventMetadata{})) || length > len(b) {
-				break
-			}
-			m := (*unix.FanotifyEventMetadata)(unsafe.Pointer(&b[0]))
-			switch {
-			case m.Fd < 0:
-				lost()
-			case int(m.Pid) == os.Getpid():
-				unix.Close(int(m.Fd))
-			default:
-				if c, ok := describe(int(m.Fd)); ok {
-					c.pid = int(m.Pid)
-					each(c)
-				}
-				unix.Close(int(m.Fd))
-			}
-			b = b[length:]
-		}
+// read calls each with every report until the file is closed.
+func (f *fanotify) read() {
+	conn, err := f.file.SyscallConn()
+	for err == nil {
+		err = conn.Read(func(fd uintptr) bool { return f.take(int(fd)) })
 	}
+}
+
+// drain takes the reports that wait, so that what was written before the call is known after it.
+func (f *fanotify) drain() {
+	if conn, err := f.file.SyscallConn(); err == nil {
+		_ = conn.Control(func(fd uintptr) { // fails once the file is closed: nothing waits then
+			for f.take(int(fd)) {
+			}
+		})
+	}
+}
+
+// take reads and handles one piece of the queue; false when there is nothing in it. Both are done under the lock, so that
+// whoever finds the queue empty knows that all of it was handled.
+func (f *fanotify) take(fd int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n, err := unix.Read(fd, f.buf[:])
+	if err != nil || n <= 0 {
+		return false
+	}
+	const size = int(unsafe.Sizeof(unix.FanotifyEventMetadata{}))
+	for b := f.buf[:n]; len(b) >= size; {
+		length := int(binary.NativeEndian.Uint32(b))
+		if length < size || length > len(b) {
+			break
+		}
+		m := (*unix.FanotifyEventMetadata)(unsafe.Pointer(&b[0]))
+		if m.Fd >= 0 { // else the queue was full, and reports are lost
+			if c, ok := describe(int(m.Fd)); ok && int(m.Pid) != os.Getpid() {
+				c.pid = int(m.Pid)
+				f.each(c)
+			}
+			unix.Close(int(m.Fd))
+		}
+		b = b[length:]
+	}
+	return true
 }
 
 func describe(fd int) (closed, bool) {

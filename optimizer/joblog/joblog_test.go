@@ -248,7 +248,7 @@ func (j *job) done() bool {
 }
 
 func reportsPermitted() bool {
-	f, err := openFanotify()
+	f, err := openFanotify(func(closed) {})
 	if err == nil {
 		f.Close()
 	}

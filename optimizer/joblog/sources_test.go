@@ -254,3 +254,31 @@ func TestOutputStreamsAreNotMixed(t *testing.T) {
 		}
 	}
 }
+
+// An agent that takes over a run reads on in the log where the one before it stopped, and counts what was written since the
+// run began as the run's, also in a log that had not been found.
+func TestContinue(t *testing.T) {
+	dir := t.TempDir()
+	began := time.Now()
+	path := filepath.Join(dir, "log.csv")
+	first := startJob(t, Options{Dir: dir, Own: path}, "")
+	appendFile(t, path, "epoch,train_loss\n1,0.5\n2,0.4\n")
+	first.poll()
+	state := first.reader.Tail().State()
+	appendFile(t, path, "3,0.3\n")
+	second := startJob(t, Options{Dir: dir, Own: path}, "")
+	second.reader.Continue(path, began)
+	if err := second.reader.Resume(path, state); err != nil {
+		t.Fatal(err)
+	}
+	second.poll()
+	if got := fmt.Sprint(epochsOf(second.rows)); got != "[3]" || second.source.Evidence != OwnLog {
+		t.Errorf("epochs %s of %s, want [3]", got, second.source)
+	}
+	third := startJob(t, Options{Dir: dir, Own: path}, "")
+	third.reader.Continue(path, began)
+	third.poll()
+	if got := fmt.Sprint(epochsOf(third.rows)); got != "[1 2 3]" {
+		t.Errorf("epochs %s of a log that was not found before, want [1 2 3]", got)
+	}
+}

@@ -38,7 +38,6 @@ type writers struct {
 	files   map[fileID]*written
 	pending []closed
 	notify  *fanotify // nil where it is not permitted
-	lost    int       // reports that the kernel dropped
 	done    chan struct{}
 }
 
@@ -55,7 +54,7 @@ func newWriters(dirs []string, reports bool) *writers {
 }
 
 func (w *writers) listen(dirs []string) {
-	f, err := openFanotify()
+	f, err := openFanotify(w.report)
 	if err != nil {
 		return
 	}
@@ -68,11 +67,7 @@ func (w *writers) listen(dirs []string) {
 	w.notify = f
 	go func() {
 		defer close(w.done)
-		f.read(w.report, func() {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.lost++
-		})
+		f.read()
 	}()
 }
 
@@ -179,8 +174,11 @@ func (w *writers) forget() {
 	}
 }
 
-// scan looks at the descriptors of the job's processes, and returns these.
+// scan brings the evidence up to date, and returns the processes of the job.
 func (w *writers) scan() []int {
+	if w.notify != nil {
+		w.notify.drain()
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	list := w.refresh()
