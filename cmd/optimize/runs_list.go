@@ -1,11 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"unicode/utf8"
 
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/launch"
 	"trainopt/sla"
 )
 
@@ -150,8 +153,28 @@ func promises(verdicts []sla.Verdict, short bool) string {
 	return text
 }
 
+// orphanState says how the job of a run is of which the agent has died.
+func orphanState(dir string) string {
+	if launch.Living(dir) {
+		return "left behind (running)"
+	}
+	if h, err := launch.Find(dir); err == nil {
+		if exit, ok := launch.ReadExit(h); ok {
+			return fmt.Sprintf("left behind (%s)", exit.Reason)
+		}
+	}
+	return "left behind"
+}
+
 // runRow is a run in the columns of the list; short: said in fewer words where there are many.
 func runRow(en journal.Entry, short bool) []string {
+	if errors.Is(en.Err, fs.ErrNotExist) {
+		state := "never began"
+		if en.Agent != nil {
+			state = "starting"
+		}
+		return []string{en.ID, state, "no record", "", "", "", ""}
+	}
 	if en.Record == nil {
 		why := oneLine(en.Err.Error())
 		if short {
@@ -162,7 +185,7 @@ func runRow(en journal.Entry, short bool) []string {
 	rec := en.Record
 	state := string(rec.State)
 	if rec.State == journal.Running && en.Agent == nil {
-		state = "left behind"
+		state = orphanState(en.Dir)
 	}
 	if rec.Exit != nil && rec.State != journal.Done {
 		state += " (" + rec.Exit.Reason + ")"
