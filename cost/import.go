@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"trainopt/regular"
 )
 
 // Change is what an import does to one offer.
@@ -55,7 +57,7 @@ func Import(stateDir, path string, o ImportOptions) (Imported, error) {
 	if err != nil {
 		return Imported{}, err
 	}
-	f, err := os.Open(path)
+	f, err := regular.Open(path, regular.Data)
 	if err != nil {
 		return Imported{}, fmt.Errorf("import prices: %w", err)
 	}

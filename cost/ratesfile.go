@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"trainopt/regular"
 )
 
 // RatesSample is a documented rates file; LoadRates reads it.
@@ -32,7 +33,7 @@ const maxRatesFile = 1 << 20
 // (with the nearest known), a key given twice, a value that is not a number, unit prices beside an instance price, and all
 // that [Rates.Validate] finds.
 func LoadRates(path string) (Rates, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path, regular.Settings)
 	if err != nil {
 		return Rates{}, fmt.Errorf("read rates: %w", err)
 	}

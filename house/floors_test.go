@@ -16,14 +16,15 @@ const module = "trainopt/"
 
 // floors lists for each top-level folder the folders that it may import. Imports point down only.
 var floors = map[string][]string{
-	"resources": {},
+	"regular":   {},
+	"resources": {"regular"},
 	"sla":       {},
 	"monitor":   {},
 	"morl":      {"morl"},
-	"cost":      {"resources"},
-	"simulator": {"simulator", "resources", "sla", "monitor", "morl", "cost"},
-	"optimizer": {"optimizer", "simulator", "resources", "sla", "monitor", "morl", "cost"},
-	"cmd":       {"cmd", "optimizer", "simulator", "resources", "sla", "monitor", "morl", "cost"},
+	"cost":      {"resources", "regular"},
+	"simulator": {"simulator", "resources", "sla", "monitor", "morl", "cost", "regular"},
+	"optimizer": {"optimizer", "simulator", "resources", "sla", "monitor", "morl", "cost", "regular"},
+	"cmd":       {"cmd", "optimizer", "simulator", "resources", "sla", "monitor", "morl", "cost", "regular"},
 	"examples":  {"cmd", "optimizer", "simulator", "resources", "sla", "monitor", "morl", "cost"},
 	"house":     {},
 	"internal":  {},

@@ -7,10 +7,11 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"trainopt/regular"
 )
 
 // SampleHost is a commented host description that LoadHost accepts.
@@ -62,7 +63,7 @@ const maxDescription = 1 << 20
 
 // LoadHostDescription reads a description with its prices.
 func LoadHostDescription(path string) (HostDescription, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path, regular.Settings)
 	if err != nil {
 		return HostDescription{}, fmt.Errorf("read host description: %w", err)
 	}

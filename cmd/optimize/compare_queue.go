@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"trainopt/regular"
 	"trainopt/simulator/evaluate"
 	"trainopt/simulator/queue/front"
 	"trainopt/simulator/queue/render"
@@ -97,7 +98,7 @@ func (e *env) compareSchedules(c *common, f *comparingQueue) error {
 	}
 	var files [2]*os.File
 	for i, path := range f.metrics {
-		file, err := os.Open(inDir(e.dir, path))
+		file, err := regular.Open(inDir(e.dir, path), regular.Data)
 		if err != nil {
 			return usageError{fmt.Errorf("--metrics: %w", err)}
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -16,6 +15,7 @@ import (
 
 	"trainopt/optimizer/plan"
 	"trainopt/optimizer/trial"
+	"trainopt/regular"
 	"trainopt/simulator/evaluate"
 	"trainopt/simulator/training"
 	"trainopt/simulator/training/profile"
@@ -157,7 +157,7 @@ func (e *env) loadAgents(values []string) (loadedAgents, error) {
 }
 
 func readAgent(file string) (*plan.Agent, error) {
-	in, err := os.Open(file)
+	in, err := regular.Open(file, regular.Data)
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 
 	"trainopt/morl"
+	"trainopt/regular"
 	"trainopt/simulator/pretrain"
 	"trainopt/simulator/training/profile"
 )
@@ -234,13 +235,13 @@ func oneOf(flag, word string, known []string, optional bool) error {
 
 // readResumed reads an agent file and, where there is one, its checkpoint.
 func readResumed(path string) (agent, checkpoint []byte, err error) {
-	if agent, err = os.ReadFile(path); err != nil {
+	if agent, err = regular.ReadFile(path, regular.Data); err != nil {
 		return nil, nil, fmt.Errorf("--resume: %w", err)
 	}
 	if agent == nil {
 		agent = []byte{}
 	}
-	checkpoint, err = os.ReadFile(path + checkpointSuffix)
+	checkpoint, err = regular.ReadFile(path+checkpointSuffix, regular.Data)
 	if errors.Is(err, fs.ErrNotExist) {
 		return agent, nil, nil
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -18,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"trainopt/regular"
 	"trainopt/simulator/evaluate"
 	"trainopt/simulator/placement/learned"
 	"trainopt/simulator/pretrain"
@@ -235,7 +235,7 @@ func trainQueue(ctx context.Context, e *env, f *pretrainFlags, tell func(policyP
 	}
 	var from *agents.Agent
 	if f.resume != "" {
-		data, err := os.ReadFile(inDir(e.dir, f.resume))
+		data, err := regular.ReadFile(inDir(e.dir, f.resume), regular.Data)
 		if err != nil {
 			return nil, usageError{fmt.Errorf("--resume: %w", err)}
 		}

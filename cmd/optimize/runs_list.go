@@ -1,12 +1,15 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"unicode/utf8"
 
 	"trainopt/optimizer/chart"
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/launch"
 	"trainopt/sla"
 )
 
@@ -110,8 +113,28 @@ func verdictWords(verdicts []sla.Verdict, t terse) string {
 	return strings.Join(parts, " ")
 }
 
+// orphanState is the state of a run whose agent has died, with that of its job.
+func orphanState(dir string) string {
+	if launch.Living(dir) {
+		return "orphaned (running)"
+	}
+	if h, err := launch.Find(dir); err == nil {
+		if exit, ok := launch.ReadExit(h); ok {
+			return fmt.Sprintf("orphaned (%s)", exit.Reason)
+		}
+	}
+	return "orphaned"
+}
+
 // runRow is a run in the columns of the list.
 func runRow(en journal.Entry, t terse) []string {
+	if errors.Is(en.Err, fs.ErrNotExist) {
+		state := "never began"
+		if en.Agent != nil {
+			state = "starting"
+		}
+		return []string{en.ID, state, "no record", "", "", "", ""}
+	}
 	if en.Record == nil {
 		why := oneLine(en.Err.Error())
 		switch {
@@ -125,7 +148,7 @@ func runRow(en journal.Entry, t terse) []string {
 	rec := en.Record
 	state := string(rec.State)
 	if rec.State == journal.Running && en.Agent == nil {
-		state = "orphaned"
+		state = orphanState(en.Dir)
 	}
 	if rec.Exit != nil && rec.State != journal.Done {
 		state += " (" + rec.Exit.Reason + ")"

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/viper"
 
 	"trainopt/optimizer/plan"
+	"trainopt/regular"
 )
 
 // kind is how a setting is written.
@@ -184,8 +185,12 @@ func mergeFile(v *viper.Viper, src map[string]string, file string, known map[str
 	if filepath.Ext(file) == "" {
 		in.SetConfigType("yaml")
 	}
-	if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
+	if f, err := regular.Open(file, regular.Settings); errors.Is(err, os.ErrNotExist) {
 		return []error{fmt.Errorf("read configuration %s: there is no such file", file)}
+	} else if errors.Is(err, regular.ErrNotRegular) {
+		return []error{fmt.Errorf("read configuration: %w", err)}
+	} else if err == nil {
+		f.Close()
 	}
 	if err := in.ReadInConfig(); err != nil {
 		var missing *os.PathError

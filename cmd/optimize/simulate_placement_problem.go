@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -16,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"trainopt/optimizer"
+	"trainopt/regular"
 	"trainopt/simulator/placement"
 	"trainopt/simulator/placement/interference"
 	"trainopt/simulator/placement/learned"
@@ -425,7 +425,7 @@ func (f *placementFlags) aim(e *env, cmd *cobra.Command, p *placing) error {
 	if f.model == "" {
 		return nil
 	}
-	file, err := os.Open(inDir(e.dir, f.model))
+	file, err := regular.Open(inDir(e.dir, f.model), regular.Data)
 	if err != nil {
 		return fmt.Errorf("--model: %w", err)
 	}

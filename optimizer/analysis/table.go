@@ -9,6 +9,7 @@ import (
 	"github.com/go-gota/gota/dataframe"
 	"github.com/go-gota/gota/series"
 
+	"trainopt/monitor"
 	"trainopt/optimizer/chart"
 )
 
@@ -87,7 +88,7 @@ func writeCSV(w io.Writer, r *Report) error {
 	for k := range r.runs {
 		for i, c := range columns {
 			if c.text != nil {
-				row[i] = chart.PlainBlanks(chart.Clean(c.text(&r.runs[k])))
+				row[i] = monitor.PlainCell(chart.PlainBlanks(chart.Clean(c.text(&r.runs[k]))))
 			} else {
 				row[i] = plain(c.number(&r.runs[k]))
 			}

@@ -63,7 +63,7 @@ func (db *DB) rebuild(ctx context.Context, why error) error {
 	if err := db.disconnect(); err != nil {
 		return err
 	}
-	kept := db.salvage(ctx)
+	kept, lost := db.salvage(ctx)
 	aside, err := setAside(db.path)
 	if err != nil {
 		return fmt.Errorf("%w; it cannot be set aside: %w", why, err)
@@ -75,7 +75,7 @@ func (db *DB) rebuild(ctx context.Context, why error) error {
 		err = db.transaction(ctx, func(tx *sql.Tx) error { return put(ctx, tx, kept) })
 	}
 	db.notes = append(db.notes, fmt.Sprintf("the runs database was damaged (%v): set aside as %s and made again from the run directories, with %d imported entries; "+
-		"import again what is missing", why, aside, len(kept)))
+		"%d rows did not fit their checksums: import again what is missing", why, aside, len(kept), lost))
 	return err
 }
 
@@ -88,11 +88,12 @@ func (db *DB) verify(ctx context.Context) error {
 	return err
 }
 
-// salvage reads from a damaged file what no run directory holds, row by row, as far as it can be read.
-func (db *DB) salvage(ctx context.Context) (kept []Entry) {
+// salvage reads from a damaged file what no run directory holds, row by row, as far as it can be read; lost is how many
+// rows could be found but not be trusted.
+func (db *DB) salvage(ctx context.Context) (kept []Entry, lost int) {
 	pool, err := openFile(db.path, db.patience, "_pragma=writable_schema(1)") // SQLite then reads a file that is shorter than it should be
 	if err != nil {
-		return nil
+		return nil, 0
 	}
 	defer pool.Close()
 	const near, far = 256, 1 << 40 // rows: more than some pages of a file hold; more than a file holds
@@ -101,13 +102,15 @@ func (db *DB) salvage(ctx context.Context) (kept []Entry) {
 		last := at
 		err := each(ctx, pool, query, []any{at}, func(rowid int64, e Entry, err error) error {
 			last = rowid
-			if err == nil && e.Kind != Run && e.Kind != Probe {
+			if err != nil {
+				lost++
+			} else if e.Kind != Run && e.Kind != Probe {
 				kept = append(kept, e)
 			}
 			return nil
 		})
 		if err == nil || ctx.Err() != nil {
-			return kept
+			return kept, lost
 		}
 		if last > at {
 			at, stride, misses = last, 1, 0
@@ -118,7 +121,7 @@ func (db *DB) salvage(ctx context.Context) (kept []Entry) {
 		}
 		at += stride
 	}
-	return kept
+	return kept, lost
 }
 
 // setAside renames a database and what SQLite keeps beside it.

@@ -89,8 +89,9 @@ func open(ctx context.Context, stateDir string, patience time.Duration) (*DB, er
 
 // connect opens the file, looks whether it is sound and brings it to the newest format.
 func (db *DB) connect(ctx context.Context) error {
-	if st, err := os.Stat(db.path); err == nil && !st.Mode().IsRegular() {
-		return errors.New("not a file")
+	// Lstat: a link, dangling say, in a directory that others may write to must not choose the file.
+	if st, err := os.Lstat(db.path); err == nil && !st.Mode().IsRegular() {
+		return errors.New("not a plain file")
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

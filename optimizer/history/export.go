@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/parquet-go/parquet-go"
+
+	"trainopt/monitor"
 )
 
 // exports are the formats by name.
@@ -50,6 +52,8 @@ func cell(v any) string {
 	return ""
 }
 
+func isText(v any) bool { _, ok := v.(string); return ok }
+
 func exportCSV(w io.Writer, entries []Entry) error {
 	out := csv.NewWriter(w)
 	row := make([]string, len(columns))
@@ -62,7 +66,10 @@ func exportCSV(w io.Writer, entries []Entry) error {
 	for _, e := range entries {
 		flat := e.open()
 		for i := range columns {
-			row[i] = cell(columns[i].value(flat))
+			v := columns[i].value(flat)
+			if row[i] = cell(v); isText(v) {
+				row[i] = monitor.PlainCell(row[i])
+			}
 		}
 		if err := out.Write(row); err != nil {
 			return err

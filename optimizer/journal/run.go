@@ -19,7 +19,9 @@ const (
 	RecordFile = "run.json"
 	StateFile  = "state"
 	lockFile   = "lock"
-	runsDir    = "runs"
+	// reserveFile holds space for the last record and state of a run, should the disk be full by then.
+	reserveFile = ".reserve"
+	runsDir     = "runs"
 )
 
 // Run is one run directory, <state directory>/runs/<run id>. Its methods may be used by several goroutines.
@@ -115,8 +117,11 @@ func Create(stateDir, runID string) (*Run, error) {
 	if err := (disk{}).SyncDir(runs); err != nil {
 		return nil, fmt.Errorf("create run %s: sync %s: %w", runID, runs, err)
 	}
+	_ = os.WriteFile(filepath.Join(dir, reserveFile), make([]byte, reserveBytes), 0o600) // on a disk that is full already: without
 	return &Run{dir: dir, fs: disk{}}, nil
 }
+
+const reserveBytes = 256 << 10
 
 // Open opens a run directory that is there. It reads nothing yet.
 func Open(dir string) (*Run, error) {

@@ -19,7 +19,8 @@ func Encode(r *Record) ([]byte, error) {
 	return append(data, '\n'), nil
 }
 
-// WriteRecord replaces run.json: the old one or the new one, never half.
+// WriteRecord replaces run.json: the old one or the new one, never half. The record of a run that is over may use the space
+// that Create has set aside for a full disk.
 func (r *Run) WriteRecord(rec *Record) error {
 	data, err := Encode(rec)
 	if err != nil {
@@ -27,7 +28,14 @@ func (r *Run) WriteRecord(rec *Record) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := replace(r.fs, r.Path(RecordFile), data); err != nil {
+	over := rec.State != Running && rec.State != Planned
+	err = replace(r.fs, r.Path(RecordFile), data)
+	if over { // the space is needed no more, or now
+		if removed := r.fs.Remove(r.Path(reserveFile)); removed == nil && err != nil {
+			err = replace(r.fs, r.Path(RecordFile), data)
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("save record: %w", err)
 	}
 	return nil

@@ -8,9 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
+
+	"trainopt/regular"
 )
 
 // mostPacked bounds an .npz file: 256 MiB.
@@ -25,7 +26,7 @@ type opened struct {
 // Open opens a file for reading; what is compressed by gzip, told by its first bytes, is unpacked. Errors of the operating system come
 // as they are.
 func Open(path string) (io.ReadCloser, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path, regular.Data)
 	if err != nil {
 		return nil, err
 	}

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"trainopt/cost"
+	"trainopt/regular"
 )
 
 // PriceList says what one accelerator costs for an hour, by its name in lower case.
@@ -55,7 +55,7 @@ func Prices(name string) (PriceList, error) {
 		}
 		return PriceList{Name: name, other: func(kind string) (Price, bool) { return cheapest(c, kind) }}, nil
 	}
-	f, err := os.Open(name)
+	f, err := regular.Open(name, regular.Data)
 	if err != nil {
 		return PriceList{}, fmt.Errorf("prices: %q is neither gavel, gavel-on-demand, catalogue nor a file that can be read: %w", name, err)
 	}

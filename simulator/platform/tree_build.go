@@ -10,6 +10,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"trainopt/regular"
 )
 
 // Description is HDeepRM's form of a platform: how many nodes of which types stand in which clusters.
@@ -64,7 +66,7 @@ func ReadTree(path string) (*Tree, error) { return embedded().library.ReadTree(p
 
 // ReadTree is like the function of its name, with the types of l.
 func (l *Library) ReadTree(path string) (*Tree, error) {
-	data, err := os.ReadFile(path)
+	data, err := regular.ReadFile(path, regular.Settings)
 	if errors.Is(err, os.ErrNotExist) && embedded().platforms[path] != nil {
 		return Example(path)
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"trainopt/regular"
 	"trainopt/simulator/workload"
 )
 
@@ -91,7 +92,7 @@ func Load(path string) ([]Trace, error) {
 }
 
 func loadFile(path string) (Trace, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path, regular.Data)
 	if err != nil {
 		return Trace{}, err
 	}

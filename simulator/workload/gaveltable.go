@@ -8,6 +8,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"trainopt/regular"
 )
 
 // ReadThroughputs reads a throughput table of Gavel (OSDI 2020) or Shockwave (NSDI 2023):
@@ -60,7 +62,7 @@ func LoadThroughputs(path string) (*Throughputs, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return LoadSiaProfiles(path)
 	}
-	f, err := os.Open(path)
+	f, err := regular.Open(path, regular.Data)
 	if err != nil {
 		return nil, fmt.Errorf("read throughputs: %w", err)
 	}

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"trainopt/regular"
 )
 
 // siaMachines are the devices of Sia's profiles: the end of their file names, the name here, devices of one server, the last two as its
@@ -140,7 +142,7 @@ func siaTrainings(dir string) ([]siaTraining, error) {
 
 // siaTable reads columns of a CSV; every field has to be a finite number.
 func siaTable(file string, columns ...string) ([][]float64, error) {
-	f, err := os.Open(file)
+	f, err := regular.Open(file, regular.Data)
 	if err != nil {
 		return nil, err
 	}

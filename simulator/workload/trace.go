@@ -7,10 +7,11 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"time"
+
+	"trainopt/regular"
 )
 
 // Trace is what was read from a file of jobs. The jobs ascend by arrival.
@@ -66,7 +67,7 @@ func ReadTrace(r io.Reader, name, format string) (*Trace, error) {
 
 // LoadTrace reads the file at path; see ReadTrace.
 func LoadTrace(path, format string) (*Trace, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path, regular.Data)
 	if err != nil {
 		return nil, fmt.Errorf("read trace: %w", err)
 	}

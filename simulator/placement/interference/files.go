@@ -6,22 +6,22 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"strconv"
 	"strings"
 
+	"trainopt/regular"
 	"trainopt/simulator/placement"
 )
 
 // ReadPairs reads measurements from a pair of files as Metis stores those of one and two apps: counts of each app (further columns
 // are left out) and throughput of one container of each, row by row, both with the names of the apps in the first line.
 func ReadPairs(counts, rps string) (*placement.Samples, error) {
-	a, err := os.Open(counts)
+	a, err := regular.Open(counts, regular.Data)
 	if err != nil {
 		return nil, fmt.Errorf("read pairs: %w", err)
 	}
 	defer a.Close()
-	b, err := os.Open(rps)
+	b, err := regular.Open(rps, regular.Data)
 	if err != nil {
 		return nil, fmt.Errorf("read pairs: %w", err)
 	}

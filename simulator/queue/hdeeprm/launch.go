@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"trainopt/regular"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
 	"trainopt/simulator/workload/batsim"
@@ -134,7 +135,7 @@ func (e *Experiment) workload(l LaunchOptions, xml []byte) (err error) {
 	if l.Folder != "" {
 		left := filepath.Join(l.Folder, WorkloadFile)
 		_, err := os.Stat(left)
-		same, readErr := os.ReadFile(filepath.Join(l.Folder, PlatformFile))
+		same, readErr := regular.ReadFile(filepath.Join(l.Folder, PlatformFile), regular.Data)
 		switch {
 		case err == nil && readErr == nil && bytes.Equal(same, xml):
 			e.warn("the workload is %s, which an earlier launch left", left)
@@ -157,7 +158,7 @@ func (e *Experiment) trace(compat bool) (err error) {
 		e.Workload, err = batsim.Load(o.Workload)
 		return err
 	}
-	f, err := os.Open(o.Workload)
+	f, err := regular.Open(o.Workload, regular.Data)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read trace: %w; an empty workload_file_path draws jobs", err)
 	}

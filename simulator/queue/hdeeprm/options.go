@@ -9,10 +9,11 @@ import (
 	"log/slog"
 	"maps"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"trainopt/regular"
 )
 
 // Options are what an options file of HDeepRM asks for. The keys of the file are in the comments; any may be missing.
@@ -61,7 +62,7 @@ func (o *Options) Level() slog.Level { return logLevels[strings.ToUpper(o.LogLev
 // LoadOptions reads an options file. Each of set replaces or adds one value, "pybatsim.agent.hidden=64". Relative paths in the file
 // begin at its folder, those in set where the program runs.
 func LoadOptions(path string, set ...string) (*Options, error) {
-	data, err := os.ReadFile(path)
+	data, err := regular.ReadFile(path, regular.Settings)
 	if err != nil {
 		return nil, fmt.Errorf("read options: %w", err)
 	}

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"slices"
 	"strings"
 
+	"trainopt/regular"
 	"trainopt/simulator/queue"
 	"trainopt/simulator/workload/swf"
 )
@@ -21,7 +21,7 @@ type Trace struct {
 
 // Load reads a trace in the Standard Workload Format, plain or compressed.
 func Load(path string) (*Trace, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path, regular.Data)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"trainopt/regular"
 	"trainopt/simulator/queue/hdeeprm"
 )
 
@@ -107,7 +108,7 @@ func (r *Run) learn(ctx context.Context, env *hdeeprm.Environment, l Launch) (*R
 
 func (l *Launch) agent(env *hdeeprm.Environment, o *hdeeprm.Options) (*hdeeprm.LearningAgent, error) {
 	if l.Input != "" {
-		data, err := os.ReadFile(l.Input)
+		data, err := regular.ReadFile(l.Input, regular.Data)
 		if err == nil {
 			a, err := hdeeprm.ReadLearningAgent(bytes.NewReader(data), env.ObservationSize(), env.Actions())
 			if err != nil {

@@ -7,9 +7,9 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
-	"os"
 
 	"trainopt/morl/gradient"
+	"trainopt/regular"
 	"trainopt/simulator/queue"
 	"trainopt/simulator/queue/agents"
 	"trainopt/simulator/queue/hdeeprm"
@@ -26,7 +26,7 @@ type Agent struct {
 
 // LoadAgent reads a policy file.
 func LoadAgent(path string) (*Agent, error) {
-	data, err := os.ReadFile(path)
+	data, err := regular.ReadFile(path, regular.Data)
 	if err != nil {
 		return nil, err
 	}

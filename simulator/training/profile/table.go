@@ -8,11 +8,12 @@ import (
 	"io"
 	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"trainopt/regular"
 )
 
 // StepRow is one measured step time.
@@ -143,10 +144,10 @@ func readTable(r io.Reader, want ...string) (rows [][]string, col []int, err err
 
 // open opens a file, decompressed when it or its name with ".gz" added is compressed.
 func open(path string) (io.ReadCloser, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path, regular.Data)
 	if errors.Is(err, fs.ErrNotExist) {
 		path += ".gz"
-		f, err = os.Open(path)
+		f, err = regular.Open(path, regular.Data)
 	}
 	if err != nil || !strings.HasSuffix(path, ".gz") {
 		return f, err

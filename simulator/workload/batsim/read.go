@@ -7,10 +7,10 @@ import (
 	"io"
 	"maps"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 
+	"trainopt/regular"
 	"trainopt/simulator/workload"
 )
 
@@ -19,7 +19,7 @@ const shown = 10
 
 // Load reads a workload from a file, plain or compressed by gzip.
 func Load(path string) (*Workload, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path, regular.Data)
 	if err != nil {
 		return nil, fmt.Errorf("read workload: %w", err)
 	}

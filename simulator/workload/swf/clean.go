@@ -7,10 +7,10 @@ import (
 	"io"
 	"maps"
 	"math"
-	"os"
 	"slices"
 	"strings"
 
+	"trainopt/regular"
 	"trainopt/simulator/queue"
 )
 
@@ -107,7 +107,7 @@ var (
 
 // Load reads and cleans the trace of a file, plain or compressed by gzip.
 func Load(path string, o Options) (*Trace, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path, regular.Data)
 	if err != nil {
 		return nil, err
 	}
