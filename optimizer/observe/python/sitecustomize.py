@@ -17,7 +17,7 @@ def _start():
             optimize_observer.start(here)
     except Exception:
         pass  # the observer never prevents a training
-    sys.path[:] = [p for p in sys.path if p != here and os.path.abspath(p or ".") != here]
+    sys.path[:] = [p for p in sys.path if p != here]
     rest = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p != here]
     if rest and rest != [""]:
         os.environ["PYTHONPATH"] = os.pathsep.join(rest)

@@ -9,6 +9,7 @@ import sys
 directory = ""  # where this process reports
 home = ""  # the directory of sitecustomize.py
 settings = {}  # OPTIMIZE_OBSERVE_* of this process
+hooked = set()  # names of the modules whose hooks are installed: a module that is reloaded keeps them
 
 # Module whose import installs hooks -> (module of this package, function in it).
 HOOKS = {
@@ -58,6 +59,9 @@ def hook(module):
     """Install the hooks of an imported module. A failure is reported and leaves the module as it is."""
     import importlib
 
+    if module.__name__ in hooked:
+        return
+    hooked.add(module.__name__)
     where, function = HOOKS[module.__name__]
     try:
         adapter = importlib.import_module("optimize_observer." + where)
