@@ -150,16 +150,14 @@ func (r *run) resumeFrom() (f checkpoint.File, ok bool) {
 		return checkpoint.File{}, r.resumable
 	}
 	r.lookForSaves(true)
-	want := r.resumption.Wants
-	if r.resumption.How == job.ResumeItself {
-		want = ""
-	}
 	reports := slices.ContainsFunc(r.saves.files, func(f checkpoint.File) bool { return f.Reported })
-	for _, f := range slices.Backward(r.saves.files) {
+	usable := slices.DeleteFunc(slices.Clone(r.saves.files), func(f checkpoint.File) bool {
 		torn := reports && !f.Reported // the observer reports a save when it is complete
-		if dir := f.Kind == checkpoint.HuggingFace; f.Complete && !torn && (want == "" || dir == (want == job.WantsDirectory)) {
-			return f, true
-		}
+		directory := f.Kind == checkpoint.HuggingFace
+		return torn || r.resumption.How == job.ResumeArgument && r.resumption.Wants != job.WantsNothing && directory != (r.resumption.Wants == job.WantsDirectory)
+	})
+	if f, ok := checkpoint.Latest(usable, r.resumption.Names...); ok {
+		return f, true
 	}
 	return checkpoint.File{}, r.resumption.How == job.ResumeItself && r.resumable
 }
