@@ -117,7 +117,7 @@ func otherUnit(toks []token) bool {
 	return false
 }
 
-// barElapsed reads the time that tqdm prints, "[01:02:03<04:05", in seconds; NaN when there is none.
+// barElapsed reads the time that tqdm prints, "[01:02:03<04:05", in seconds; NaN without one.
 func barElapsed(text []byte) float64 {
 	open := bytes.IndexByte(text, '[')
 	for ; open >= 0; open = nextByte(text, open, '[') {

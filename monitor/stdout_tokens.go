@@ -96,7 +96,7 @@ func (w *words) lower(b []byte) string {
 	return word
 }
 
-// isCall reports whether a text goes on like a call with named arguments: "(epochs=".
+// isCall reports whether a text continues like a call with named arguments: "(epochs=".
 func isCall(rest []byte) bool {
 	i := 1
 	for i < len(rest) && (isLetter(rest[i]) || rest[i] == '_' || isDigit(rest[i])) {

@@ -46,7 +46,7 @@ func (e Evidence) Discovered() bool { return e < Observed }
 
 // Source is where progress is read.
 type Source struct {
-	Path     string // empty while there is none
+	Path     string // empty before any progress
 	Format   string // a name of monitor.Formats; empty until recognised
 	Evidence Evidence
 	// Others are further files that the job writes and that might be its log, at most 3.

@@ -52,6 +52,9 @@ func (f *finder) look(now time.Time, out *output, took time.Duration, last bool)
 		}
 	}
 	slices.SortFunc(ready, func(a, b *trial) int {
+		if isDocument(a.path) && isDocument(b.path) { // places of one log: the newest, however each was seen to be written
+			return b.look.modified.Compare(a.look.modified)
+		}
 		return cmp.Or(boolean(b.seen.results, a.seen.results), int(b.evidence-a.evidence), b.look.modified.Compare(a.look.modified), strings.Compare(a.path, b.path))
 	})
 	return ready

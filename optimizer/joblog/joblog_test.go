@@ -294,7 +294,7 @@ func TestTwentyTrainingsInOneDirectory(t *testing.T) {
 	}
 }
 
-// A log that another program appends to is nothing of a job that writes no file, also without the kernel's reports.
+// A log that another program appends to is not read for a job that writes no file, also without the kernel's reports.
 func TestUnrelatedWriterIsNotRead(t *testing.T) {
 	for _, without := range []bool{false, true} {
 		for _, kind := range []string{"append", "open"} {
@@ -332,7 +332,7 @@ func TestSharedLogIsRefused(t *testing.T) {
 	}
 }
 
-// A file below a state directory is nobody's training log, also when the job itself writes there.
+// A file below a state directory is never used as a log, also when the job itself writes there.
 func TestStateDirectoryIsLeftOut(t *testing.T) {
 	dir := t.TempDir()
 	run := filepath.Join(dir, "states", "runs", "r1")

@@ -93,5 +93,5 @@ func doubt(file, output reached, took time.Duration) string {
 	return ""
 }
 
-// stalled reports whether a source has stopped where the output goes on.
+// stalled reports whether a source has stopped while the output advances.
 func stalled(file, output reached) bool { return file.epoch > 0 && output.epoch > 2*file.epoch+2 }

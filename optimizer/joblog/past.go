@@ -42,7 +42,7 @@ func remember(named []string, dirs []string) past {
 	}
 	began := time.Now()
 	for _, dir := range dirs {
-		walk(dir, 2, func(path string) bool {
+		walk(dir, 4, func(path string) bool {
 			if p.seen++; mayBeLog(path) {
 				p.add(path)
 			}

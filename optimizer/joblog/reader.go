@@ -34,7 +34,7 @@ type Options struct {
 	Columns map[string]string
 	// Pattern recognises progress lines in the output; nil means the built-in ones.
 	Pattern *regexp.Regexp
-	// Observer is nil when there is none. It is closed with the Reader.
+	// Observer is optional. It is closed with the Reader.
 	Observer Rows
 	// WithoutReports leaves the kernel's reports of writers unused.
 	WithoutReports bool
@@ -148,7 +148,7 @@ func (r *Reader) counted(rows []monitor.Row, err error) ([]monitor.Row, error) {
 	return rows, err
 }
 
-// RateUnit is the unit in which the rows so far allow a rate to be told: "samples/s" only when the number of samples or their
+// RateUnit is the unit in which the rows so far support a rate: "samples/s" only when the number of samples or their
 // rate is known, else "steps/s" or "epochs/s"; empty while there is no progress.
 func (r *Reader) RateUnit() string { return r.given.rateUnit() }
 
@@ -232,7 +232,7 @@ func (r *Reader) pollFound(now time.Time, last bool) (rows []monitor.Row, err er
 	rows = r.passed(append(rows, more...))
 	why := doubt(r.found.seen, r.out.reached(), took)
 	if stalled(r.found.seen, r.out.reached()) {
-		why = "it does not grow while the output goes on"
+		why = "it stopped growing while the output advances"
 	}
 	if why != "" || isDocument(r.found.path) && r.out.reached().advances() {
 		if why != "" {
@@ -298,7 +298,7 @@ func (r *Reader) passed(rows []monitor.Row) []monitor.Row {
 	return kept
 }
 
-// Changed returns the source of progress, and whether it is another than at the last call: then it is to be told.
+// Changed returns the source of progress, and whether it differs from that of the last call; then it should be reported.
 func (r *Reader) Changed() (Source, bool) {
 	s := r.source
 	s.Others = nil

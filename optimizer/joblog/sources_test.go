@@ -36,6 +36,33 @@ func TestDataFileIsNoLog(t *testing.T) {
 	}
 }
 
+// Of the places of a log that moves, the newest comes first, also when an older one was seen better.
+func TestNewestDocumentFirst(t *testing.T) {
+	dir := t.TempDir()
+	j := startJob(t, Options{Dir: dir}, "")
+	start := time.Now()
+	for i, e := range []Evidence{OpenForWriting, Wrote, Wrote} {
+		path := filepath.Join(dir, fmt.Sprintf("checkpoint-%d", i), "trainer_state.json")
+		if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		appendFile(t, path, fmt.Sprintf(`{"log_history": [{"epoch": %d, "step": %d, "loss": 1}]}`, i+1, i+1))
+		at := start.Add(time.Duration(i) * time.Second)
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+		l, err := lookAt(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j.reader.find.writers.note(l.id, path, e)
+	}
+	ready := j.reader.find.look(j.now, j.reader.out, time.Minute, false)
+	if len(ready) != 3 || filepath.Base(filepath.Dir(ready[0].path)) != "checkpoint-2" {
+		t.Errorf("%d candidates, first %v", len(ready), ready)
+	}
+}
+
 // A log that is written under another name and renamed is the job's all the same.
 func TestRenamedLogIsFollowed(t *testing.T) {
 	if !reportsPermitted() {
