@@ -144,7 +144,7 @@ func modelRecord(m *training.Model) *journal.Model {
 func (r *run) snapshot() plan.Snapshot {
 	s := plan.Snapshot{Host: r.host, Limits: r.limits, Spec: r.Config.SLA, Rates: r.rates, Preference: r.Config.Preference,
 		Model: r.model, Done: r.progress.Done, Total: r.progress.Total, Baseline: r.baseline, Resumable: r.resumable,
-		LiveCPU: r.job != nil, Memory: r.needMemory, Startup: r.startup(), Restart: r.restartCost(),
+		Trials: r.progress.Trials(), Memory: r.needMemory, Startup: r.startup(), Restart: r.restartCost(),
 		GPUUtil: math.NaN(), CPUUtil: math.NaN(), Throughput: math.NaN(), Weights: r.weights, Reserve: r.reserve(), Recurrences: r.recurrences}
 	if s.Total == 0 {
 		s.Total = r.progress.TotalHint
