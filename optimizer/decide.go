@@ -155,7 +155,7 @@ func modelRecord(m *training.Model) *journal.Model {
 func (r *run) snapshot() plan.Snapshot {
 	s := plan.Snapshot{Host: r.host, Limits: r.limits, Spec: r.Config.SLA, Rates: r.rates, Preference: r.Config.Preference,
 		Model: r.model, Done: r.progress.Done, Total: r.progress.knownTotal(r.recalledUnit), Baseline: r.baseline, Resumable: r.resumable,
-		LiveCPU: r.maySqueeze(), Memory: r.needMemory, Startup: r.startup(), Restart: r.restartCost(),
+		HoldBaseline: r.holdsBaseline(), ThreadKnob: r.maySizeThreads(), LiveCPU: r.maySqueeze(), Trials: r.progress.Trials(), Memory: r.needMemory, Startup: r.startup(), Restart: r.restartCost(),
 		GPUUtil: math.NaN(), CPUUtil: math.NaN(), Throughput: math.NaN(), Weights: r.weights, Reserve: r.reserve(), Recurrences: r.recurrences}
 	if r.job != nil || r.started > 0 && len(r.progress.Segments) > 0 {
 		s.Elapsed, s.Spent = r.elapsed(), cost.USD(r.spent())
@@ -169,6 +169,18 @@ func (r *run) snapshot() plan.Snapshot {
 		}
 	}
 	return s
+}
+
+// holdsBaseline reports whether nothing slower than the user's own configuration may be chosen: no preference was stated,
+// and either there is no limit to meet or the machine is paid for as a whole, so that slower is never cheaper.
+func (r *run) holdsBaseline() bool {
+	return !r.Config.PreferenceGiven && (len(r.Config.SLA.Agreed()) == 0 || r.rates.Instance > 0)
+}
+
+// maySizeThreads reports whether the thread pools of the job can be sized at a launch: by its libraries, on CPUs, one process,
+// and not by the user.
+func (r *run) maySizeThreads() bool {
+	return slices.Contains(r.ins.Reads, "OMP_NUM_THREADS") && r.baseline.GPUs == 0 && r.ranks <= 1 && len(resources.UserThreads(r.Environ)) == 0
 }
 
 // maySqueeze reports whether CPUs may be taken from the running job: where they are paid for one by one, and no process of it

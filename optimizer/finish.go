@@ -120,10 +120,7 @@ func (r *run) refresh(final bool) {
 	o := &rec.Outcome
 	o.Seconds, o.ActiveSeconds, o.OverheadSeconds = journal.Number(now.Seconds()), journal.Number(active), journal.Number(overhead)
 	o.CostUSD, o.Rows, o.Restarts = journal.Number(r.spent()), r.progress.Rows, max(0, r.launches()-1)
-	o.ProbeCostUSD = 0
-	for _, p := range rec.Probes {
-		o.ProbeCostUSD += p.CostUSD
-	}
+	o.ProbeCostUSD = journal.Number(r.probesSpent())
 	o.Epochs, o.Steps = journal.Unknown(), journal.Unknown()
 	switch r.progress.Unit {
 	case "epoch":

@@ -115,6 +115,10 @@ func (r *run) withMemory(a resources.Allocation) resources.Allocation {
 // nextProbe is the allocation whose measurement tells most, among those whose measurement is affordable; nil
 // when the job should be planned now.
 func (r *run) nextProbe() (*resources.Allocation, string) {
+	if to, why := plan.Rescue(r.snapshot()); to != nil {
+		*to = r.withMemory(*to)
+		return to, why
+	}
 	if len(r.rec.Probes) >= r.Config.Samples {
 		return nil, ""
 	}
@@ -126,9 +130,6 @@ func (r *run) nextProbe() (*resources.Allocation, string) {
 		return nil, ""
 	}
 	rest := budget - r.probesSpent()
-	if !r.resumable && r.progress.Done > 0.5*r.progress.Total {
-		return nil, ""
-	}
 	var affordable []resources.Allocation
 	for _, c := range plan.Allocations(r.snapshot()) {
 		if r.probeCost(c) <= rest {
@@ -164,17 +165,18 @@ func (r *run) settle(ctx context.Context) {
 	if errors.As(err, &no) {
 		r.event(Problem, "%s", no.Why)
 	}
+	p = plan.Settle(r.snapshot(), p)
 	r.adopt(p)
 	r.event(Info, "plan: %s — %s", p.Allocation, p.Reason)
 	if r.Config.Explain {
 		r.View.Planned(r.rec)
 	}
-	r.moveTo(ctx, p, true)
+	r.moveTo(ctx, p)
 }
 
-// moveTo brings the job to the plan's allocation by the gentlest way that works: nothing, live, or restart.
-func (r *run) moveTo(ctx context.Context, p plan.Plan, fresh bool) {
-	to := p.Allocation
+// moveTo brings the job to the plan's allocation by the gentlest way that is allowed: nothing, live, or restart.
+func (r *run) moveTo(ctx context.Context, p plan.Plan) {
+	to, s := p.Allocation, r.snapshot()
 	if to.SameShape(r.current) {
 		if to.Memory != r.current.Memory && r.fitsMemory(to.Memory) {
 			r.applyLive(to, "measured need with a margin of 25 %")
@@ -185,13 +187,10 @@ func (r *run) moveTo(ctx context.Context, p plan.Plan, fresh bool) {
 		return
 	}
 	switch {
-	case r.resumable:
+	case s.Resumable || s.Restartable:
 		r.act(to, p.Reason, "restart")
 		r.leave(&leaving{Why: "restart", Next: &to, Label: "run"})
-	case fresh && r.worthStartingAgain(to):
-		r.act(to, p.Reason+"; the job cannot be resumed: started again", "restart")
-		r.leave(&leaving{Why: "restart", Next: &to, Label: "run"})
-	case to.GPUs == r.current.GPUs && to.BatchSize == r.current.BatchSize && to.CPUs < r.current.CPUs:
+	case s.LiveCPU && to.GPUs == r.current.GPUs && to.BatchSize == r.current.BatchSize && to.Threads == r.current.Threads && to.CPUs < r.current.CPUs:
 		r.applyLive(to, p.Reason)
 	default:
 		r.advise(to, p.Reason+"; the job cannot be resumed, so it stays where it is")
@@ -201,16 +200,6 @@ func (r *run) moveTo(ctx context.Context, p plan.Plan, fresh bool) {
 func (r *run) fitsMemory(g resources.GiB) bool {
 	used := r.sampler.last.Tree.MemoryGiB
 	return math.IsNaN(used) || used < float64(g)
-}
-
-// worthStartingAgain compares, for a job that cannot be resumed, going on where it is with starting from nothing
-// at another allocation, in the money and time that remain.
-func (r *run) worthStartingAgain(to resources.Allocation) bool {
-	if r.model == nil || r.progress.Total <= 0 {
-		return false
-	}
-	worth, _ := plan.Worth(r.snapshot(), r.plan)
-	return worth && r.progress.Done <= r.Config.Ratio*r.progress.Total
 }
 
 func (r *run) advise(to resources.Allocation, why string) {
@@ -264,6 +253,10 @@ func (r *run) adaptStep(ctx context.Context) {
 	if r.model == nil {
 		return
 	}
+	if to, why := plan.Revert(r.snapshot()); to != nil && measuredEnough(r.progress.Current()) {
+		r.moveTo(ctx, plan.Plan{Allocation: r.withMemory(*to), Planner: p.Planner, Reason: why})
+		return
+	}
 	var no *plan.Infeasible
 	if errors.As(err, &no) {
 		r.once(Warning, "infeasible", "%s", no.Why)
@@ -289,5 +282,5 @@ func (r *run) adaptStep(ctx context.Context) {
 		r.rec.Plan.Prediction = before.Prediction
 	}
 	r.writeFront(p)
-	r.moveTo(ctx, p, false)
+	r.moveTo(ctx, p)
 }

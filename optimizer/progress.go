@@ -356,8 +356,13 @@ func (p *Progress) Remaining() (float64, bool) {
 // apart: each carries its own drift.
 func (p *Progress) Observations() []training.Observation {
 	var out []training.Observation
+	launched := 0
 	for _, s := range p.Segments {
+		if s.Launch {
+			launched = s.Allocation.CPUs
+		}
 		if o, ok := s.Observation(p.UnitSamples); ok {
+			o.LiveCut = s.Allocation.CPUs < launched
 			out = append(out, o)
 		}
 	}

@@ -30,6 +30,7 @@ type comparingTraining struct {
 	comparing
 	prefer, agents    []string
 	kinds, profiles   string
+	figure            string
 	jobs, recurrences int
 	eta               float64
 }
@@ -45,12 +46,19 @@ What a policy measures and every restart is charged to it. Policies: ` + strings
 and the planner morl with another agent: --agent NAME=FILE makes it the policy NAME.
 
 With --kinds zeus the jobs are trainings that recur until they reach the same quality, and what is chosen is their batch
-size and the power limit of their GPU; all search is charged. Policies: ` + strings.Join(trial.RecurringNames(), ", ") + `.`,
+size and the power limit of their GPU; all search is charged. Policies: ` + strings.Join(trial.RecurringNames(), ", ") + `.
+
+Jobs are priced as clouds price them: by the unit, for what is held. On a machine that is owned or rented as a whole,
+giving back CPUs or GPUs saves nothing.`,
 		Example: `  optimize compare training --policies user,oracle,random,rules,model --seeds 0:9
   optimize compare training --policies user,model,morl,mine --agent mine=agent.bin
   optimize compare training --kinds held-out --prefer cost --jobs 20 --out comparison.html --jobs-out jobs.csv
+  optimize compare training --figure slamorl --kinds held-out --seeds 0:4
   optimize compare training --kinds zeus --policies user,oracle,zeus,bandit --eta 0.5`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.figure != "" {
+				return e.figureTraining(cmd, c, &f)
+			}
 			if f.kinds == zeusKind {
 				return e.compareRecurring(cmd, c, &f)
 			}
@@ -64,6 +72,7 @@ size and the power limit of their GPU; all search is charged. Policies: ` + stri
 	flags.StringVar(&f.profiles, "profiles", "", "`DIR` with the measured tables (default: the curves fitted to them)")
 	flags.IntVar(&f.jobs, "jobs", 8, "jobs of each seed")
 	flags.StringArrayVar(&f.agents, "agent", nil, "`NAME=FILE`: a policy NAME, the planner morl with the agent of FILE from optimize pretrain; may be repeated")
+	flags.StringVar(&f.figure, "figure", "", "play a published experiment on drawn jobs: slamorl (13 workloads, three static baselines, agreement at 1.1 × their mean)")
 	flags.Float64Var(&f.eta, "eta", 1, "zeus: weight of energy against time in the cost, 0 to 1")
 	flags.IntVar(&f.recurrences, "recurrences", 0, "zeus: how often each job recurs (default 2 · batch sizes · power limits)")
 	return cmd
@@ -116,11 +125,53 @@ func (e *env) compareTraining(cmd *cobra.Command, c *common, f *comparingTrainin
 	}
 	bench := trial.Bench{Policies: f.policies, Draw: draw, Seeds: seeds, Prefer: f.prefer, Agents: agents.planner, Evaluate: evaluate.Options{Notes: agents.notes(),
 		Against: f.against, Title: fmt.Sprintf("Decisions on simulated training jobs (%s), preferring %s", f.kinds, strings.Join(f.prefer, ", "))}}
-	return e.runComparison(c, &f.comparing, func(ctx context.Context, progress func(done, total int)) (*evaluate.Comparison, func(io.Writer) error, error) {
+	var against []trial.AgainstNothing
+	err = e.runComparison(c, &f.comparing, func(ctx context.Context, progress func(done, total int)) (*evaluate.Comparison, func(io.Writer) error, error) {
 		bench.Evaluate.Progress = progress
 		comparison, trials, err := bench.Run(ctx)
+		against = trial.Against(trials)
 		return comparison, func(w io.Writer) error { return trial.WriteTrials(w, trials) }, err
 	})
+	if err != nil || f.format != "text" || f.output != "" || len(against) == 0 {
+		return err
+	}
+	return trial.WriteAgainst(e.stdout, against)
+}
+
+// figureTraining plays a published experiment.
+func (e *env) figureTraining(cmd *cobra.Command, c *common, f *comparingTraining) error {
+	if f.figure != "slamorl" {
+		return usageError{fmt.Errorf("--figure %q: want slamorl", f.figure)}
+	}
+	if err := only(cmd, "the figure slamorl", "eta", "recurrences", "prefer", "jobs", "agent", "out", "jobs-out", "format", "against"); err != nil {
+		return usageError{err}
+	}
+	if !cmd.Flags().Changed("policies") {
+		f.policies = []string{"oracle", "rules", "model"}
+	}
+	for _, p := range f.policies {
+		if _, err := trial.Lookup(p, nil); err != nil {
+			return usageError{fmt.Errorf("--policies: %w", err)}
+		}
+	}
+	seeds, err := parseSeeds(f.seeds)
+	if err != nil {
+		return usageError{err}
+	}
+	draw, err := e.drawTraining(f.kinds, f.profiles, trial.SLAMORLWorkloads)
+	if err != nil {
+		return err
+	}
+	ctx, stop := e.untilSignal()
+	defer stop()
+	bar := e.bar(c, "playing")
+	figure := trial.SLAMORL{Draw: draw, Seeds: seeds, Policies: f.policies, Progress: bar.at}
+	rows, err := figure.Run(ctx)
+	bar.done()
+	if err != nil {
+		return err
+	}
+	return trial.WriteSLAMORL(e.stdout, rows)
 }
 
 // loadedAgent is a policy of --agent.

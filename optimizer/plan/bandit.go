@@ -57,12 +57,18 @@ func (p Bandit) Decide(s Snapshot) (Plan, error) {
 		a.BatchSize = c.batch
 		return unpredicted(p.Name(), clip(a, narrow), c.why), nil
 	}
-	b := newBoard(s)
+	b := weigh(s)
 	for _, a := range Allocations(narrow) { // a batch size beyond those that the model would dare
 		if !slices.ContainsFunc(b.cs, func(x Candidate) bool { return x.Allocation.SameShape(a) }) {
 			b.add(b.forecast.outcome(a))
 		}
 	}
+	for i, x := range b.cs { // batch sizes differ in how much work there is, so each is held against its own
+		if own := s.Baseline; x.Allocation.GPUs == own.GPUs && x.Allocation.CPUs == own.CPUs && x.Allocation.BatchSize == c.batch && x.Allocation.Threads == own.Threads {
+			b.baseline = i
+		}
+	}
+	b.hold()
 	b.mark()
 	ofBatch := where(b.cs, func(x Candidate) bool { return feasible(x) && x.Allocation.BatchSize == c.batch })
 	chosen := choose(b.cs, ofBatch, b.preference, b.current)

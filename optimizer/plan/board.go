@@ -11,11 +11,18 @@ type board struct {
 }
 
 func newBoard(s Snapshot) *board {
+	b := weigh(s)
+	b.hold()
+	b.mark()
+	return b
+}
+
+// weigh is the board before anything is held against the user's own configuration, and the front unmarked.
+func weigh(s Snapshot) *board {
 	b := &board{forecast: newForecast(s), preference: s.Preference.normalised(), current: -1, baseline: -1}
 	for _, a := range Allocations(s) {
 		b.add(b.forecast.outcome(a))
 	}
-	b.mark()
 	return b
 }
 
@@ -43,15 +50,29 @@ func (b *board) mark() {
 
 // plan makes the plan for a choice.
 func (b *board) plan(planner string, chosen int, reason string) Plan {
+	if b.forecast.perUnit {
+		return b.paces(planner, chosen, reason)
+	}
 	return Plan{
 		Allocation: b.cs[chosen].Allocation, Planner: planner, Reason: reason, Binding: b.binding(chosen),
 		Chosen: b.cs[chosen], Predicted: true, Candidates: b.cs, Options: b.options(chosen),
 	}
 }
 
+// paces is the plan for a choice of a job whose total work is unknown.
+func (b *board) paces(planner string, chosen int, reason string) Plan {
+	c := b.cs[chosen]
+	p := Plan{Allocation: c.Allocation, Planner: planner, Reason: reason, Binding: b.binding(chosen),
+		Chosen: Candidate{Allocation: c.Allocation, Throughput: c.Throughput, Resource: c.Resource}}
+	for _, c := range b.cs {
+		p.Paces = append(p.Paces, Pace{c.Allocation, c.Seconds, c.CostUSD, c.Throughput})
+	}
+	return p
+}
+
 // options are the four presets' choices among the feasible candidates (among all when none is feasible).
 func (b *board) options(chosen int) []Option {
-	among := where(b.cs, feasible)
+	among := where(b.cs, func(c Candidate) bool { return len(c.Breaks) == 0 && finite(c) }) // slower ones too
 	if len(among) == 0 {
 		among = where(b.cs, finite)
 	}
@@ -68,7 +89,9 @@ func (b *board) options(chosen int) []Option {
 
 func (b *board) option(prefer string, i, chosen int) Option {
 	mine, its := objectives(b.cs[chosen]), objectives(b.cs[i])
-	return Option{Prefer: prefer, Candidate: b.cs[i],
+	c := b.cs[i]
+	c.Feasible = len(c.Breaks) == 0
+	return Option{Prefer: prefer, Candidate: c,
 		SecondsPct: percent(its[0], mine[0]), CostPct: percent(its[1], mine[1]), ResourcePct: percent(its[2], mine[2])}
 }
 

@@ -21,6 +21,7 @@ const (
 //   - the baseline's batch; and the powers of two in the range when one is given (its ends when it holds none), up to
 //     twice the largest batch per GPU that was measured (that of the baseline while none was), as a larger one may not
 //     fit in the device; always the smallest;
+//   - one thread a process, beside the job's own default, at the baseline's GPUs, CPUs and batch where ThreadKnob is set;
 //   - one memory: what the job needs by measurement, within the limits; when not measured, the baseline's, or else
 //     the most that is allowed, as less might kill the job.
 //
@@ -40,6 +41,10 @@ func Allocations(s Snapshot) []resources.Allocation {
 				}
 				a := resources.Allocation{GPUs: g, CPUs: c, Memory: memory, BatchSize: b, NumWorkers: min(s.Baseline.NumWorkers, c)}
 				out = append(out, a)
+				if s.ThreadKnob && own && c == s.Baseline.CPUs && (c > 1 || g > 0) {
+					a.Threads = 1
+					out = append(out, a)
+				}
 			}
 		}
 	}

@@ -11,6 +11,10 @@ import (
 // binding names the limit that kept the preference from its own choice.
 func (b *board) binding(chosen int) string {
 	free := choose(b.cs, where(b.cs, finite), b.preference, -1)
+	if free >= 0 && free != chosen && b.cs[free].Slower {
+		return fmt.Sprintf("your own configuration: %d of %d allocations are predicted more than %.0f %% slower, with them the one that the preference alone would choose (%s)",
+			len(where(b.cs, func(c Candidate) bool { return c.Slower })), len(b.cs), 100*slack, b.cs[free].Allocation)
+	}
 	if free < 0 || free == chosen || len(b.cs[free].Breaks) == 0 {
 		return "none"
 	}
@@ -48,8 +52,15 @@ func (b *board) reason(chosen int) string {
 		"time": "the shortest time", "cost": "the lowest cost", "resource": "the least resources", "balanced": "the best balance of time, cost and resources",
 	}[b.preference.leading()]
 	text := fmt.Sprintf("%s of %d allowed allocations (%d meet the agreement): ", goal, len(b.cs), len(where(b.cs, feasible)))
-	if chosen == b.current {
+	switch {
+	case chosen == b.current && s.Current != nil && !s.Resumable && !s.Restartable:
+		text = "the job cannot be resumed, so it stays where it runs: "
+	case chosen == b.current:
 		text = "nothing allowed is clearly better than where it runs: "
+	case b.forecast.perUnit:
+		text = fmt.Sprintf("%s a unit of what was measured, as the job does not say how much work it has: ", goal)
+	case chosen == b.baseline:
+		text = "nothing allowed is clearly better than your own configuration: "
 	}
 	text += b.predicted(c)
 	if b.baseline >= 0 && b.baseline != chosen && finite(b.cs[b.baseline]) {
@@ -76,6 +87,33 @@ func nearer(a, b *outcome) bool {
 	return a.excess < b.excess
 }
 
+// presume replaces the candidate nearest to the agreement by the user's own configuration, where that is likely to keep it
+// and little less so; or by the choice among those that are no less likely than it and better in the preference.
+func (b *board) presume(nearest int) int {
+	i, s := b.baseline, b.forecast.s
+	if i < 0 || !finite(b.cs[i]) || !b.reachable(b.cs[i].Allocation) || len(b.cs[i].Breaks) == 0 {
+		return nearest
+	}
+	own := b.outcomes[i].odds()
+	if own < likely || own < b.outcomes[nearest].odds()-presumed {
+		return nearest
+	}
+	all, moved := stays(s), fruitless(s)
+	sc := scaleOf(pointsOf(b.cs), frontAmong(b.cs, where(b.cs, finite)))
+	among := []int{i}
+	for j, c := range b.cs {
+		if j != i && finite(c) && !c.Slower && len(c.Breaks) > 0 && b.outcomes[j].odds() >= own && b.reachable(c.Allocation) && !failed(s, all, c.Allocation) &&
+			(moved < maxMoves-1 || measuredAt(s, c.Allocation)) && b.beats(sc, j, i) {
+			among = append(among, j)
+		}
+	}
+	return choose(b.cs, among, b.preference, b.current)
+}
+
+// presumed is by how much less likely to keep the agreement the user's own configuration may be than another one and
+// still be taken, where nothing keeps it with enough probability.
+const presumed = 0.2
+
 // hardly is a chance that is not worth the greater miss of all the other cases.
 const hardly = 0.01
 
@@ -92,11 +130,17 @@ func (o *outcome) odds() float64 {
 
 // infeasible reports the nearest candidate, or the given one when the planner has its own.
 func (b *board) infeasible(planner string, own int) (Plan, error) {
-	nearest := -1
+	nearest, moved := -1, fruitless(b.forecast.s)
+	if i := b.current; i >= 0 && len(b.cs[i].Breaks) == 0 && finite(b.cs[i]) { // excluded for another reason than a limit
+		return b.plan(planner, i, b.reason(i)), nil
+	}
 	for i := range b.outcomes {
-		if finite(b.cs[i]) && (nearest < 0 || nearer(&b.outcomes[i], &b.outcomes[nearest])) {
+		if finite(b.cs[i]) && b.reachable(b.cs[i].Allocation) && (moved < maxMoves-1 || i == b.current || measuredAt(b.forecast.s, b.cs[i].Allocation)) && (nearest < 0 || nearer(&b.outcomes[i], &b.outcomes[nearest])) {
 			nearest = i
 		}
+	}
+	if nearest >= 0 {
+		nearest = b.presume(nearest)
 	}
 	if nearest < 0 {
 		return Plan{}, fmt.Errorf("plan over %d allocations: %w", len(b.cs), errNothingPredicted)
@@ -114,6 +158,9 @@ func (b *board) infeasible(planner string, own int) (Plan, error) {
 func (b *board) whyNot(nearest int) string {
 	spec, c := b.forecast.s.Spec, b.cs[nearest]
 	text := "no allowed allocation meets "
+	if s := b.forecast.s; s.Current != nil && !s.Resumable && !s.Restartable {
+		text = "the job cannot be resumed, and where it runs it does not meet "
+	}
 	for i, o := range c.Breaks {
 		if i > 0 {
 			text += " and "

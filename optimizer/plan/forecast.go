@@ -64,7 +64,7 @@ func spreadDraws(v sla.Interval, n int, rng *rand.Rand) []float64 {
 type move int
 
 const (
-	stay    move = iota
+	unmoved move = iota
 	begin        // first start
 	live         // while it runs
 	restart      // checkpoint, exit, start
@@ -77,10 +77,10 @@ func (f *forecast) moveTo(a resources.Allocation) move {
 	case c == nil:
 		return begin
 	case c.SameShape(a):
-		return stay
+		return unmoved
 	case f.s.Resumable:
 		return restart
-	case f.s.LiveCPU && a.GPUs == c.GPUs && a.BatchSize == c.BatchSize && a.CPUs < c.CPUs:
+	case f.s.LiveCPU && a.GPUs == c.GPUs && a.BatchSize == c.BatchSize && a.Threads == c.Threads && a.CPUs < c.CPUs:
 		return live
 	default:
 		return again

@@ -36,7 +36,7 @@ func (p Model) Decide(s Snapshot) (Plan, error) {
 		plan.Reason += fmt.Sprintf("; it keeps the agreement with %.0f %% probability, and if not, %s still does", 100*b.cs[chosen].Chance, b.cs[j].Allocation)
 	}
 	for i, preset := range Presets { // the choice may have stayed where it runs
-		if preset.Preference == b.preference {
+		if preset.Preference == b.preference && plan.Predicted {
 			plan.Options[i] = b.option(preset.Name, chosen, chosen)
 		}
 	}

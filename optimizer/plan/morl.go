@@ -100,16 +100,16 @@ func (p MORL) Decide(s Snapshot) (Plan, error) {
 	switch {
 	case err != nil:
 		why = err.Error()
+	case s.Model != nil && !(s.Total > 0):
+		why = "the job does not say how much work remains"
 	case !base.Predicted:
 		why = "nothing is measured yet"
-	case !(s.Total > 0):
-		why = "the job does not say how much work remains"
 	case s.Current != nil && !s.Resumable:
 		why = "the job cannot be moved"
 	}
 	if why != "" {
 		base.Learned = &Learned{Fallback: why}
-		if base.Predicted {
+		if s.Model != nil {
 			base.Reason += "; the model's choice, as " + why
 		}
 		return base, nil
@@ -134,6 +134,7 @@ func (a *Agent) decide(s Snapshot, base Plan) Plan {
 	l := &Learned{Agent: fmt.Sprintf("%s, %d decisions", a.Meta.Agent, a.Meta.Stats.Steps), Weights: w, Actions: a.Meta.Shape.Actions}
 	l.Action, l.Walk = a.walk(o, s, w)
 	cs := slices.Clone(base.Candidates)
+	all := stays(s)
 	current, model := -1, -1
 	var among []int
 	for i, c := range cs {
@@ -144,7 +145,7 @@ func (a *Agent) decide(s Snapshot, base Plan) Plan {
 		if own {
 			model = i
 		}
-		if own || feasible(c) && (c.OnFront || i == current || c.Allocation.SameShape(l.Walk)) {
+		if own || feasible(c) && !failed(s, all, c.Allocation) && (c.OnFront || i == current || c.Allocation.SameShape(l.Walk)) {
 			among = append(among, i)
 		}
 	}
@@ -155,6 +156,7 @@ func (a *Agent) decide(s Snapshot, base Plan) Plan {
 	for k, i := range among {
 		at[k] = cs[i].Allocation
 	}
+	plain := choose(cs, among, s.Preference.normalised(), current)
 	judged := o.Judge(a.critics, resources.ActionSpace{WithMemory: l.Actions == 27}.Stay(), at, w)
 	by := make(map[int]*training.Judgement, len(judged))
 	for k, i := range among {
@@ -162,6 +164,9 @@ func (a *Agent) decide(s Snapshot, base Plan) Plan {
 		correct(&cs[i], judged[k], o.Own)
 	}
 	chosen := choose(cs, among, s.Preference.normalised(), current)
+	if chosen == plain { // as without corrections: the model also weighs its doubts
+		chosen = model
+	}
 	if chosen >= 0 && chosen != model {
 		if gain, sd := by[chosen].Prefers(*by[model]); !(gain > spreadFactor*sd) {
 			l.Fallback = fmt.Sprintf("the critics are not sure that %s is better (%+.3f ± %.3f)", cs[chosen].Allocation, gain, spreadFactor*sd)

@@ -72,7 +72,7 @@ func TestCriticsWithoutAnOpinionChooseAsTheModel(t *testing.T) {
 }
 
 func TestCriticsThatAgreeMoveTheChoice(t *testing.T) {
-	s := gpuScene().prefer("time").snapshot(t)
+	s := gpuScene().prefer("time=0.95,cost=0.05").snapshot(t)
 	model, _ := Model{}.Decide(s)
 	p, err := critical(big, big, big).Decide(s)
 	if err != nil {
@@ -90,7 +90,7 @@ func TestCriticsThatAgreeMoveTheChoice(t *testing.T) {
 }
 
 func TestCriticsThatDisagreeLeaveItToTheModel(t *testing.T) {
-	s := gpuScene().prefer("time").snapshot(t)
+	s := gpuScene().prefer("time=0.95,cost=0.05").snapshot(t)
 	model, _ := Model{}.Decide(s)
 	against := func(s training.State) [4]float64 {
 		v := big(s)

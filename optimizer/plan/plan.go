@@ -40,8 +40,17 @@ type Snapshot struct {
 	Startup, Restart sla.Interval
 	// Reserve is the time before a limit at which the guard stops the run, for an orderly exit: plans end before it.
 	Reserve time.Duration
-	// Resumable and LiveCPU say what may be done to a running job.
-	Resumable, LiveCPU bool
+	// Resumable says that the job can be restarted where it is, LiveCPU that CPUs may be taken from it while it runs
+	// (its thread pools keep their size), Restartable that the user agreed to start a job that cannot be resumed from
+	// nothing: by default that is never done.
+	Resumable, LiveCPU, Restartable bool
+	// HoldBaseline is set where the user stated neither a preference nor a limit: nothing that is predicted more than
+	// 2 % slower than Baseline is then feasible, as long as Baseline is itself. A preference for time alone implies it.
+	HoldBaseline bool
+	// ThreadKnob admits one thread a process beside the job's own default.
+	ThreadKnob bool
+	// Trials are the stretches of this run so far, in order.
+	Trials []Trial
 	// Memory is what the job needs by measurement, with margin; 0 when not measured.
 	Memory resources.GiB
 	// Utilisation measured lately, in %; NaN when there is no data. Used by the rules planner.
@@ -74,12 +83,22 @@ type Candidate struct {
 	// Resource is the share of the limits that is held, 0…1, averaged over the work of the run (what is done already
 	// counts as done where the job runs now): the mean over GPUs, CPUs and memory of given/allowed.
 	Resource float64 `json:"resource"`
-	// Feasible: every agreed limit is met with at least 95 % probability by the model.
+	// Feasible: every agreed limit is met with at least 95 % probability by the model, and it is not Slower.
 	Feasible bool `json:"feasible"`
+	// Slower: excluded as more than 2 % slower than the user's own configuration; see Snapshot.HoldBaseline.
+	Slower bool `json:"slower,omitempty"`
 	// Chance is the model's probability that all agreed time and cost limits are met, 0…1.
 	Chance  float64         `json:"chance"`
 	Breaks  []sla.Objective `json:"breaks,omitempty"` // limits not met with 95 % probability
 	OnFront bool            `json:"on_front"`
+}
+
+// Pace is what one unit of work takes at an allocation.
+type Pace struct {
+	Allocation resources.Allocation `json:"allocation"`
+	Seconds    sla.Interval         `json:"seconds"`
+	CostUSD    sla.Interval         `json:"cost_usd"`
+	Throughput sla.Interval         `json:"throughput"` // samples/s (units/s when samples are unknown)
 }
 
 // Option is the point that one preset preference would select, and what it gives up against the
@@ -98,12 +117,15 @@ type Plan struct {
 	Planner    string
 	Reason     string // one sentence for people
 	Binding    string // the constraint that shaped the choice, in words; "none"
-	// Chosen is the candidate selected; Predicted is false when the planner had no model and the
-	// intervals mean nothing.
+	// Chosen is the candidate selected. Predicted is false when the planner had no model or the total work is unknown:
+	// nothing is then known of the whole run, Chosen has an allocation and a throughput alone, and Candidates and Options
+	// are empty.
 	Chosen     Candidate
 	Predicted  bool
 	Candidates []Candidate // all that were weighed, the front marked
 	Options    []Option    // time, cost, resource, balanced, always all four when Predicted
+	// Paces are what a unit of work takes at the allocations weighed where the total work is unknown; else empty.
+	Paces []Pace
 	// Recourse is where the job can still go to keep the agreement when Allocation, which keeps it with less than 95 %
 	// probability, turns out slower or dearer than expected; nil when Allocation keeps it, or nothing does.
 	Recourse *resources.Allocation

@@ -217,6 +217,9 @@ func TestNumbersThatAreNoneAreNeverChosen(t *testing.T) {
 		if errors.As(err, &no) {
 			t.Errorf("%s: not a number is reported as infeasible: %v", name, err)
 		}
+		if !(s.Total > 0) && err == nil && !p.Predicted {
+			continue // a job of unknown length
+		}
 		if err == nil && (!finite(p.Chosen) || !p.Chosen.Feasible) {
 			t.Errorf("%s: chosen %+v", name, p.Chosen)
 		}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"time"
 
 	"trainopt/resources"
@@ -11,10 +12,17 @@ import (
 // probe must be expected to improve the choice, in the preference's regret and with missed limits counted, by more
 // than it costs itself: the restarts, and a few units of work done there and not at the best choice known.
 func NextProbe(s Snapshot, measured []training.Observation, affordable []resources.Allocation) (*resources.Allocation, string) {
-	if s.Model == nil || len(affordable) == 0 {
+	switch {
+	case s.Model == nil || len(affordable) == 0:
 		return nil, ""
+	case s.Current != nil && !s.Resumable && !s.Restartable:
+		return nil, "" // it would have to be started again
+	case fruitless(s) >= maxMoves-1:
+		return nil, "" // the last move is kept for the way back
 	}
 	b := newBoard(s)
+	fallback := b.fallback()
+	affordable = slices.DeleteFunc(slices.Clone(affordable), func(a resources.Allocation) bool { return !b.spared(a, fallback) })
 	among := where(b.cs, feasible)
 	if len(among) == 0 {
 		among = where(b.cs, finite)
@@ -34,6 +42,15 @@ func NextProbe(s Snapshot, measured []training.Observation, affordable []resourc
 		return nil, ""
 	}
 	return &probe.Allocation, probe.Reason
+}
+
+// fallback is the position of what the job returns to when a probe shows nothing: the user's own configuration where it
+// is likely to keep the agreement, else the choice among what does, -1 when nothing does.
+func (b *board) fallback() int {
+	if b.baseline >= 0 && finite(b.cs[b.baseline]) && b.outcomes[b.baseline].odds() >= likely {
+		return b.baseline
+	}
+	return choose(b.cs, where(b.cs, feasible), b.preference, b.current)
 }
 
 // runLoss is the regret of a run with a given rest at an allocation, at given seconds per unit and after so much more time

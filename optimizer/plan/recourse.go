@@ -61,7 +61,7 @@ func (b *board) recourse(i int, among []int) int {
 // choose is the preference's choice among the candidates that keep the agreement, -1 when none does. One that is better by
 // a tenth and may be tried, because there is a way back, is chosen instead; back is then the way back, else -1.
 func (b *board) choose() (chosen, back int) {
-	safe := where(b.cs, feasible)
+	safe := b.open()
 	chosen = choose(b.cs, safe, b.preference, b.current)
 	if chosen < 0 {
 		return -1, -1
@@ -69,7 +69,11 @@ func (b *board) choose() (chosen, back int) {
 	edge := frontAmong(b.cs, safe)
 	ways := make(map[int]int)
 	among := slices.Clone(safe)
+	all := stays(b.forecast.s)
 	for i := range b.cs {
+		if b.cs[i].Slower || failed(b.forecast.s, all, b.cs[i].Allocation) {
+			continue
+		}
 		if j := b.recourse(i, edge); j >= 0 {
 			ways[i] = j
 			among = append(among, i)

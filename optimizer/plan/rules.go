@@ -122,10 +122,15 @@ func fixed(planner string, s Snapshot, a resources.Allocation, reason string) (P
 	}
 	if at < 0 {
 		at = b.add(b.forecast.outcome(a))
+		b.hold()
 		b.mark()
 	}
 	if len(where(b.cs, feasible)) == 0 {
 		return b.infeasible(planner, at)
+	}
+	if b.cs[at].Slower {
+		at = b.baseline
+		a, reason = b.cs[at].Allocation, fmt.Sprintf("%s, which is predicted slower than your own configuration: that one is kept", reason)
 	}
 	if !finite(b.cs[at]) {
 		return Plan{}, fmt.Errorf("plan %s: %w", a, errNothingPredicted)

@@ -3,21 +3,26 @@ package plan
 import (
 	"fmt"
 	"math"
+
+	"trainopt/resources"
 )
 
 const (
 	restartWeight = 1.5  // a move must win back this many times what it costs
 	leastGain     = 0.02 // and this much of what remains, in regret
-	improvement   = 0.9  // with this probability
-	chanceGain    = 0.05 // or raise the chance of meeting the limits by this much
+	improvement   = 0.75 // with this probability
+	chanceGain    = 0.05 // or raise the chance of meeting the limits by this much, and by more than the share it costs
 )
 
 // Worth reports whether moving the running job from Current to the plan's allocation is worth the restart, and why, in
 // words. The test is on paired draws over the remaining work, in the preference's own regret: better with probability
 // at least 0.9 and on average also when the restart cost 1.5 times as much, by at least 2 % of a step; or the chance of
-// meeting the limits rises by 5 points from below 95 %. A move that endangers limits which hold is never worth it, unless the plan has a
+// meeting the limits rises by 5 points from below 95 %, and by more than the relative loss in the preference: 20 points
+// for a fifth of the cost. A move that endangers limits which hold is never worth it, unless the plan has a
 // way back (Recourse), nor
-// is one whose restart cost is not measured or whose remaining work is unknown: those can only be recommended.
+// is one whose restart cost is not measured or whose remaining work is unknown: those can only be recommended. A job that
+// cannot be resumed is moved with consent alone (Restartable), and after three moves without a measured gain a job stays;
+// the last of them may only go where this run was measured.
 func Worth(s Snapshot, p Plan) (bool, string) {
 	switch {
 	case s.Current == nil:
@@ -30,6 +35,12 @@ func Worth(s Snapshot, p Plan) (bool, string) {
 		return false, "the job does not say how much work remains, so the gain cannot be weighed against a restart"
 	}
 	f := newForecast(s)
+	if f.moveTo(p.Allocation) == again && !s.Restartable {
+		return false, "the job cannot be resumed, and is not started again by choice"
+	}
+	if tired, why := spentMoves(s, p.Allocation); tired {
+		return false, why
+	}
 	if f.moveTo(p.Allocation) == restart && s.Restart.P50 <= 0 && s.Startup.P50 <= 0 {
 		return false, "what a restart costs is not measured yet"
 	}
@@ -40,13 +51,47 @@ func Worth(s Snapshot, p Plan) (bool, string) {
 	if !finite(there.Candidate) {
 		return false, "it cannot be predicted"
 	}
-	if here.Chance < sure && there.Chance >= here.Chance+chanceGain {
+	if more := there.Chance - here.Chance; here.Chance < sure && more >= chanceGain && more >= loss(objectives(there.Candidate), objectives(here.Candidate), s.Preference.normalised()) {
 		return true, fmt.Sprintf("the chance of meeting the agreement rises from %.0f %% to %.0f %% at %s", 100*here.Chance, 100*there.Chance, p.Allocation)
 	}
 	if p.Recourse == nil && (there.Chance < min(sure, here.Chance) || here.Feasible && !there.Feasible) {
 		return false, fmt.Sprintf("the chance of meeting the agreement would be %.0f %%, now %.0f %%", 100*there.Chance, 100*here.Chance)
 	}
 	return f.gain(s, p, here, there)
+}
+
+// Settle is the plan of a running job after its measurements: the planner's, or staying at Current where the move is not
+// Worth it.
+func Settle(s Snapshot, p Plan) Plan {
+	if s.Current == nil || s.Model == nil || s.Current.SameShape(p.Allocation) {
+		return p
+	}
+	worth, why := Worth(s, p)
+	if free := s.Resumable && s.Total > 0 && s.Restart.P50 <= 0 && s.Startup.P50 <= 0; worth || free { // starts that take no time
+		return p
+	}
+	stayed := p.Chosen
+	stayed.Allocation = *s.Current
+	for _, c := range p.Candidates {
+		if c.Allocation.SameShape(*s.Current) {
+			stayed = c
+		}
+	}
+	p.Reason = fmt.Sprintf("it stays at %s: %s", *s.Current, why)
+	p.Allocation, p.Chosen, p.Recourse = stayed.Allocation, stayed, nil
+	return p
+}
+
+// spentMoves reports whether a job has moved too often without a measured gain to go to an allocation.
+func spentMoves(s Snapshot, to resources.Allocation) (bool, string) {
+	n := fruitless(s)
+	switch {
+	case n >= maxMoves:
+		return true, fmt.Sprintf("%d moves brought no measured gain", n)
+	case n == maxMoves-1 && !measuredAt(s, to):
+		return true, fmt.Sprintf("%d moves brought no measured gain, and nothing was measured at %s", n, to)
+	}
+	return false, ""
 }
 
 // gain compares the remaining work at two allocations draw by draw.

@@ -106,7 +106,7 @@ func (r *runner) refit() {
 // snapshot is what a planner may look at now.
 func (r *runner) snapshot() plan.Snapshot {
 	s := plan.Snapshot{Host: r.host, Limits: r.s.Limits, Spec: r.s.Spec, Rates: r.s.Rates, Preference: r.prefer, Model: r.model,
-		Done: r.x.Done, Total: r.s.Units, Baseline: r.s.Baseline, Resumable: true, LiveCPU: r.started,
+		Done: r.x.Done, Total: r.s.Units, Baseline: r.s.Baseline, Resumable: true, Trials: r.progress.Trials(),
 		Startup: r.startup(), Restart: r.restartCost(), Reserve: r.reserve(), GPUUtil: math.NaN(), CPUUtil: math.NaN(), Throughput: math.NaN()}
 	if !r.started {
 		return s
@@ -143,6 +143,9 @@ func (p *planned) measures() bool { return p.planner.Name() != "static" }
 func (p *planned) next() (*resources.Allocation, string) {
 	r := p.r
 	r.refit()
+	if to, why := plan.Rescue(r.snapshot()); to != nil && !r.runsNot(*to) {
+		return to, why
+	}
 	budget, ok := r.probeBudget()
 	if !ok || r.probes >= r.o.Samples {
 		return nil, ""
@@ -164,6 +167,7 @@ func (r *runner) runsNot(a resources.Allocation) bool {
 
 func (p *planned) settle() (resources.Allocation, string) {
 	d, _ := p.decide()
+	d = plan.Settle(p.r.snapshot(), d)
 	return d.Allocation, d.Reason
 }
 
@@ -175,6 +179,9 @@ func (p *planned) look() (*resources.Allocation, string) {
 	r.refit()
 	if r.model == nil {
 		return nil, ""
+	}
+	if to, why := plan.Revert(r.snapshot()); to != nil {
+		return to, why
 	}
 	d, _ := p.decide()
 	if d.Allocation.SameShape(r.x.Current) || r.runsNot(d.Allocation) {

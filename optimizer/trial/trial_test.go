@@ -145,7 +145,7 @@ func TestFailingPlannersEndNoRun(t *testing.T) {
 	p := planner(func(plan.Snapshot) (plan.Plan, error) {
 		return plan.Plan{Allocation: resources.Allocation{GPUs: 8, CPUs: 4, Memory: 16}}, nil
 	})
-	out, err := Run(Job{s, 1, forCost}, p, Options{})
+	out, err := Run(Job{s, 1, plan.Preference{Time: 1}}, p, Options{})
 	if err != nil || !out.Finished || len(out.Fallbacks) == 0 || out.Fallbacks[0] != "the job does not run at 8 GPU, 4 CPU, 16 GiB" {
 		t.Fatalf("%v, %+v", err, out.Fallbacks)
 	}

@@ -88,7 +88,7 @@ type Job struct {
 //	own GPUs, CPUs   half of the users take all, the others a uniform number
 //	input pipeline   CPUs that keep one GPU busy, log-uniform 0.5–16; saturation log-uniform 4–64 CPUs; corner 4–10
 //	CPU jobs         serial share log-uniform 0.5–30 %; saturation log-uniform 2–128 CPUs; half with coherency, log-uniform
-//	                 10⁻⁵–10⁻³ a CPU; one in five slows down with more CPUs: coherency log-uniform 0.01–1 a CPU
+//	                 10⁻⁵–10⁻³ a CPU; one in five slows down with more CPUs: coherency log-uniform 0.01–0.3 a CPU
 //	own run time     log-uniform 0.3–24 h; units, the lines of its log: half log-uniform 20–400, half 400–2,000
 //	restart          that of the kind (CPU jobs: log-uniform 5–60 s) × 0.8–1.25; start-up 0.5–1 of it
 //	prices           measured: machine price / GPUs; others: unit rates; spot 20 % of GPU jobs, where there is a price

@@ -59,7 +59,7 @@ func (amdahl) Watts(resources.Allocation) float64 { return math.NaN() }
 // One job in five has it. It is a function of what was drawn before, and leaves the draws after it as they were.
 func (w amdahl) contention() (perCPU float64, contended bool) {
 	rng := rand.New(rand.NewPCG(math.Float64bits(w.serial), math.Float64bits(w.saturation)))
-	return logUniform(rng, 0.01, 1), rng.IntN(5) == 0
+	return logUniform(rng, 0.01, 0.3), rng.IntN(5) == 0
 }
 
 func roundedMax(x, y, p float64) float64 {

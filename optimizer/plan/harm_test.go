@@ -1,0 +1,288 @@
+package plan
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"trainopt/cost"
+	"trainopt/resources"
+	"trainopt/simulator/training"
+	"trainopt/sla"
+)
+
+// recalledRuns are observations of earlier runs, n at each allocation with the given seconds per unit.
+func recalledRuns(t *testing.T, n int, pace map[int]float64) *training.Model {
+	t.Helper()
+	var obs []training.Observation
+	for i := range n {
+		for _, c := range []int{2, 1} {
+			u := pace[c] * (1 + 0.06*float64(i-1))
+			o := training.Observation{Allocation: cpu(c), Recalled: true}
+			for k := range 12 {
+				o.UnitSeconds = append(o.UnitSeconds, u*(1+0.03*float64(k%3-1)))
+			}
+			obs = append(obs, o)
+		}
+	}
+	m, err := training.Fit(obs, training.FitOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// A script that does three times the work where two threads are set, as OMP_NUM_THREADS follows the CPUs: three runs at 2
+// CPUs and three at 1 are known, and the shortest time is planned.
+func TestMeasuredSlowdownIsPlannedAround(t *testing.T) {
+	for factor, planner := range map[float64]string{2: "model", 3: "model", 5: "morl"} {
+		s := Snapshot{Limits: resources.Limits{CPUs: resources.Range{Min: 1, Max: 2}, MemoryMax: 16}, Rates: cost.Rates{Instance: 1},
+			Preference: Preference{Time: 1}, Model: recalledRuns(t, 3, map[int]float64{2: 0.32 * factor, 1: 0.32}), Total: 12, Baseline: cpu(2),
+			GPUUtil: math.NaN(), CPUUtil: math.NaN(), Throughput: math.NaN()}
+		p, err := Planners[planner].Decide(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Allocation.CPUs != 1 {
+			t.Errorf("1 CPU measured %g times as fast: %s plans %s: %s", factor, planner, p.Allocation, p.Reason)
+		}
+	}
+}
+
+// Whatever the planner, nothing slower than the user's own configuration is chosen where it is held, and the plan says so.
+func TestHoldBaseline(t *testing.T) {
+	for name, planner := range Planners {
+		for _, preference := range []string{"cost", "balanced", "resource"} {
+			s := cpuScene().prefer(preference)
+			s.HoldBaseline = true
+			p, err := planner.Decide(s.snapshot(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			own := candidate(p, s.Baseline)
+			if p.Chosen.Seconds.P50 > (1+slack)*own.Seconds.P50 || !p.Chosen.Feasible {
+				t.Errorf("%s, prefer %s: %s takes %.0f s, the own configuration %.0f s", name, preference, p.Allocation, p.Chosen.Seconds.P50, own.Seconds.P50)
+			}
+			if name == "model" && !strings.HasPrefix(p.Binding, "your own configuration: ") {
+				t.Errorf("prefer %s: binding constraint %q, want the own configuration", preference, p.Binding)
+			}
+		}
+	}
+	// The agreement comes first: where the own configuration breaks the budget it is not held.
+	s := cpuScene().prefer("time").agreed(sla.Spec{CostMaxUSD: 0.02})
+	if p := decide(t, s.snapshot(t)); p.Allocation.SameShape(s.Baseline) || !p.Chosen.Feasible && p.Recourse == nil {
+		t.Errorf("budget below the cost of the own configuration: chose %s", p.Allocation)
+	}
+}
+
+// A probe that would leave too little of the budget for the user's own configuration is not taken.
+func TestProbesSpareTheBaseline(t *testing.T) {
+	slow := gpuScene().prefer("time").running(gpu(8, 32), 3, minutes(0.6), 0.27, 20)
+	slow.measured = []resources.Allocation{gpu(8, 32)}
+	slow.Limits.CPUs = resources.Range{Min: 32, Max: 32}
+	whole := decide(t, slow.snapshot(t))
+	own := candidate(whole, slow.Baseline).CostUSD
+	for name, c := range map[string]struct {
+		budget float64
+		want   bool
+	}{"tight": {1.02 * own.P95, false}, "ample": {5 * own.P95, true}} {
+		s := slow.agreed(sla.Spec{CostMaxUSD: c.budget}).prefer("cost").snapshot(t)
+		b := newBoard(s)
+		if !b.cs[b.baseline].Feasible {
+			t.Fatalf("%s: the own configuration must be feasible at first", name)
+		}
+		if got := b.spared(gpu(1, 32), b.fallback()); got != c.want {
+			t.Errorf("%s budget: a probe of 1 GPU spares the own configuration: %v, want %v", name, got, c.want)
+		}
+		if to, _ := NextProbe(s, nil, []resources.Allocation{gpu(1, 32)}); to != nil && !c.want {
+			t.Errorf("%s budget: probes %s", name, to)
+		}
+	}
+}
+
+// When nothing measured keeps the agreement, an allocation far from the measured ones is measured before time is up.
+func TestRescueMeasuresBeforeTheGuardActs(t *testing.T) {
+	s := gpuScene().prefer("cost").agreed(sla.Spec{CostMaxUSD: 2}).running(gpu(8, 32), 2, minutes(0.5), 0.2, 5)
+	s.measured = []resources.Allocation{gpu(8, 32)}
+	snap := s.snapshot(t)
+	to, why := Rescue(snap)
+	if to == nil || to.GPUs >= 8 {
+		t.Fatalf("measures %v (%s), want fewer GPUs", to, why)
+	}
+	stuck := snap
+	stuck.Resumable = false
+	if to, _ := Rescue(stuck); to != nil {
+		t.Errorf("restarts a job that cannot be resumed, to %s", to)
+	}
+	snap.Spec = sla.Spec{CostMaxUSD: 1000}
+	if to, _ := Rescue(snap); to != nil {
+		t.Errorf("measures %s although the agreement is kept", to)
+	}
+}
+
+func trial(a resources.Allocation, seconds float64) Trial {
+	return Trial{a, []float64{0.99 * seconds, seconds, 1.01 * seconds}}
+}
+
+func TestRevert(t *testing.T) {
+	base := cpuScene().running(cpu(4), 30, minutes(1.5), 0.01, 5).prefer("time").snapshot(t)
+	cases := map[string]struct {
+		trials []Trial
+		change func(*Snapshot)
+		want   int // CPUs, 0: stay
+	}{
+		"slower":                     {[]Trial{trial(cpu(16), 1), trial(cpu(4), 3)}, nil, 16},
+		"slower, total unknown":      {[]Trial{trial(cpu(16), 1), trial(cpu(4), 3)}, func(s *Snapshot) { s.Total = 0 }, 16},
+		"slower, nothing fitted":     {[]Trial{trial(cpu(16), 1), trial(cpu(4), 3)}, func(s *Snapshot) { s.Total, s.Model = 0, nil }, 16},
+		"faster":                     {[]Trial{trial(cpu(16), 3), trial(cpu(4), 1)}, nil, 0},
+		"within noise":               {[]Trial{trial(cpu(16), 1), trial(cpu(4), 1.03)}, nil, 0},
+		"the best of several":        {[]Trial{trial(cpu(16), 2), trial(cpu(8), 1), trial(cpu(4), 3)}, nil, 8},
+		"not measured here":          {[]Trial{trial(cpu(16), 1), {Allocation: cpu(4)}}, nil, 0},
+		"too late to pay":            {[]Trial{trial(cpu(16), 1), trial(cpu(4), 3)}, func(s *Snapshot) { s.Done = 99 }, 0},
+		"cannot be resumed":          {[]Trial{trial(cpu(16), 1), trial(cpu(4), 3)}, func(s *Snapshot) { s.Resumable = false }, 0},
+		"cheaper, as was wanted":     {[]Trial{trial(cpu(16), 1), trial(cpu(4), 3)}, func(s *Snapshot) { s.Preference = Preference{Cost: 1} }, 0},
+		"faster, as the deadline is": {[]Trial{trial(cpu(2), 5), trial(cpu(4), 3.5)}, func(s *Snapshot) { s.Preference, s.Spec.TimeMax = Preference{Resource: 1}, minutes(6) }, 0},
+	}
+	for name, c := range cases {
+		s := base
+		s.Trials = c.trials
+		if c.change != nil {
+			c.change(&s)
+		}
+		to, why := Revert(s)
+		switch {
+		case c.want == 0 && to != nil:
+			t.Errorf("%s: goes to %s (%s), want to stay", name, to, why)
+		case c.want != 0 && (to == nil || to.CPUs != c.want):
+			t.Errorf("%s: goes to %v (%s), want %d CPUs", name, to, why, c.want)
+		}
+	}
+}
+
+// What was measured worse in this run is not chosen again, whatever the model believes.
+func TestFailedTrialsAreNotRepeated(t *testing.T) {
+	s := cpuScene().prefer("cost").running(cpu(16), 30, minutes(1.5), 0.01, 5)
+	free := decide(t, s.snapshot(t)).Allocation
+	s.Trials = []Trial{trial(cpu(16), 1.2), trial(free, 40), trial(cpu(16), 1.2)}
+	p := decide(t, s.snapshot(t))
+	if p.Allocation.SameShape(free) {
+		t.Errorf("chose %s, measured 30 times slower before", free)
+	}
+}
+
+func TestThreeMovesWithoutAGain(t *testing.T) {
+	s := cpuScene().prefer("time").running(cpu(4), 10, minutes(1), 0.01, 5)
+	at := func(n int) Plan { return Plan{Allocation: cpu(n)} }
+	moves := []Trial{trial(cpu(4), 3), trial(cpu(2), 5), trial(cpu(1), 10), trial(cpu(4), 3)}
+	if worth, why := Worth(s.snapshot(t), at(16)); !worth {
+		t.Fatalf("the first move: %s", why)
+	}
+	s.Trials = moves[:3]
+	s.Current = &moves[2].Allocation
+	if worth, _ := Worth(s.snapshot(t), at(16)); worth {
+		t.Error("the last move goes where nothing was measured")
+	}
+	if worth, why := Worth(s.snapshot(t), at(4)); !worth {
+		t.Errorf("the way back after two trials: %s", why)
+	}
+	s.Trials = moves
+	s.Current = &moves[3].Allocation
+	if worth, why := Worth(s.snapshot(t), at(16)); worth || !strings.Contains(why, "no measured gain") {
+		t.Errorf("a fourth move: %v, %s", worth, why)
+	}
+	if to, _ := NextProbe(s.snapshot(t), nil, Allocations(s.snapshot(t))); to != nil {
+		t.Errorf("a probe of %s after three moves without a gain", to)
+	}
+	s.Trials = append(moves[:3:3], trial(cpu(8), 1.5)) // a gain
+	s.Current = &s.Trials[3].Allocation
+	if worth, why := Worth(s.snapshot(t), at(16)); !worth {
+		t.Errorf("after a gain: %s", why)
+	}
+}
+
+// A job that cannot be resumed stays where it runs unless the user agreed to start it again.
+func TestJobsThatCannotBeResumedStay(t *testing.T) {
+	s := cpuScene().prefer("time").running(cpu(1), 2, minutes(0.3), 0.001, 2)
+	s.Resumable = false
+	for name, planner := range Planners {
+		p, err := planner.Decide(s.snapshot(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p = Settle(s.snapshot(t), p); !p.Allocation.SameShape(cpu(1)) {
+			t.Errorf("%s: settles at %s", name, p.Allocation)
+		}
+	}
+	if to, _ := NextProbe(s.snapshot(t), nil, Allocations(s.snapshot(t))); to != nil {
+		t.Errorf("starts the job again to measure %s", to)
+	}
+	s.Restartable = true
+	p := decide(t, s.snapshot(t))
+	if worth, why := Worth(s.snapshot(t), p); !worth || p.Allocation.SameShape(cpu(1)) {
+		t.Errorf("with consent: %s, %v, %s", p.Allocation, worth, why)
+	}
+}
+
+// Without a total nothing is said of the run.
+func TestWithoutATotalOnlyPaces(t *testing.T) {
+	s := cpuScene().prefer("time").agreed(sla.Spec{TimeMax: minutes(1)}).running(cpu(16), 10, minutes(0.2), 0.001, 2)
+	s.Total = 0
+	for name, planner := range Planners {
+		p, err := planner.Decide(s.snapshot(t))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if p.Predicted || len(p.Candidates) > 0 || len(p.Options) > 0 || p.Chosen.Chance != 0 || p.Chosen.Feasible || p.Chosen.Seconds != (sla.Interval{}) {
+			t.Errorf("%s: predicts the run: %+v", name, p.Chosen)
+		}
+		if len(p.Paces) == 0 {
+			t.Errorf("%s: no paces", name)
+		}
+		if name == "model" {
+			for _, q := range p.Paces {
+				if q.Allocation.SameShape(p.Allocation) && math.Abs(q.Seconds.P50/s.pace(p.Allocation)-1) > 0.1 {
+					t.Errorf("pace at %s: %v, want %.3g", q.Allocation, q.Seconds, s.pace(p.Allocation))
+				}
+			}
+		}
+	}
+	late := s
+	late.Elapsed = minutes(2)
+	var no *Infeasible
+	if _, err := (Model{}).Decide(late.snapshot(t)); !errors.As(err, &no) {
+		t.Errorf("a deadline that has passed: %v", err)
+	}
+}
+
+func TestThreadKnob(t *testing.T) {
+	s := cpuScene().prefer("time")
+	count := func(s Snapshot) (n int) {
+		for _, a := range Allocations(s) {
+			if a.Threads == 1 {
+				n++
+			}
+		}
+		return n
+	}
+	if n := count(s.snapshot(t)); n != 0 {
+		t.Errorf("%d candidates with one thread without the knob", n)
+	}
+	s.ThreadKnob = true
+	one := s.Baseline
+	one.Threads = 1
+	if n := count(s.snapshot(t)); n != 1 {
+		t.Errorf("%d candidates with one thread, want the baseline's", n)
+	}
+	s.measured = append(s.measured, one)
+	pace := s.pace
+	s.pace = func(a resources.Allocation) float64 {
+		if a.Threads == 1 {
+			return pace(a) / 5
+		}
+		return pace(a)
+	}
+	if p := decide(t, s.snapshot(t)); p.Allocation.Threads != 1 {
+		t.Errorf("one thread measured five times as fast: chose %s", p.Allocation)
+	}
+}

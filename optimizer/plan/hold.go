@@ -1,0 +1,160 @@
+package plan
+
+import (
+	"trainopt/resources"
+	"trainopt/simulator/training"
+)
+
+// slack is how much slower than the user's own configuration a choice may be where that one is held.
+const slack = 0.02
+
+// convinced is the probability with which a plan must be better than the user's own configuration.
+const convinced = 0.65
+
+// trusted is the chance of keeping the agreement from which the user's own configuration is held against slower ones.
+const trusted = 0.8
+
+// holds reports whether nothing slower than the user's own configuration may be chosen: it keeps the agreement itself
+// with a probability of at least the given one, and either the caller says so or time alone is preferred.
+func (b *board) holds(odds float64) bool {
+	return b.baseline >= 0 && finite(b.cs[b.baseline]) && b.outcomes[b.baseline].odds() >= odds &&
+		(b.forecast.s.HoldBaseline || b.preference == Preference{Time: 1})
+}
+
+// hold excludes what is slower for the rest of the run than the user's own configuration. O(candidates).
+func (b *board) hold() {
+	if !b.holds(trusted) {
+		return
+	}
+	elapsed := b.forecast.s.Elapsed.Seconds()
+	if b.forecast.perUnit {
+		elapsed = 0
+	}
+	own := b.cs[b.baseline].Seconds.P50 - elapsed
+	for i := range b.cs {
+		if b.cs[i].Seconds.P50-elapsed > (1+slack)*own {
+			b.cs[i].Slower, b.cs[i].Feasible = true, false
+			b.outcomes[i].Slower, b.outcomes[i].Feasible = true, false
+		}
+	}
+}
+
+// open are the positions of the feasible candidates that may be chosen: within reach of a running job, not measured as
+// worse in this run, and likely better than the user's own configuration, in the preference, where that keeps the
+// agreement. Without a total only what this run has measured, and the user's own configuration, are open. The own
+// configuration itself and the current allocation are open whenever feasible.
+func (b *board) open() []int {
+	s, all := b.forecast.s, stays(b.forecast.s)
+	safe, moved := where(b.cs, feasible), fruitless(s)
+	sc := scaleOf(pointsOf(b.cs), frontAmong(b.cs, safe))
+	var out []int
+	for _, i := range safe {
+		a := b.cs[i].Allocation
+		switch {
+		case i == b.baseline || i == b.current:
+		case !b.reachable(a) || failed(s, all, a) || b.forecast.perUnit && !b.timed(a):
+			continue
+		case moved >= maxMoves-1 && !measuredAt(s, a):
+			continue // Worth would refuse it
+		case b.baseline >= 0 && feasible(b.cs[b.baseline]) && !b.beats(sc, i, b.baseline):
+			continue
+		}
+		if b.reachable(a) {
+			out = append(out, i)
+		}
+	}
+	if len(out) == 0 && b.holds(trusted) {
+		return nil // nothing else may be chosen: see infeasible
+	}
+	if len(out) == 0 { // the agreement comes first
+		out = where(b.cs, func(c Candidate) bool {
+			return feasible(c) && b.reachable(c.Allocation) && (moved < maxMoves-1 || measuredAt(s, c.Allocation))
+		})
+	}
+	return out
+}
+
+// beats reports whether i is likely better than j in the preference, or ties with it there and is likely better in what
+// decides ties.
+func (b *board) beats(sc scale, i, j int) bool {
+	if b.better(sc, i, j, b.preference) >= convinced {
+		return true
+	}
+	ties := Preference{Cost: 1}
+	if b.preference == ties {
+		ties = Preference{Time: 1}
+	}
+	return loss(objectives(b.cs[i]), objectives(b.cs[j]), b.preference) <= tie && b.better(sc, i, j, ties) >= convinced
+}
+
+// timed reports whether anything was measured at an allocation, in this run or before.
+func (b *board) timed(a resources.Allocation) bool {
+	for _, m := range b.forecast.s.Model.Measured() {
+		if m.SameShape(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// reachable reports whether a running job may be brought to an allocation.
+func (b *board) reachable(a resources.Allocation) bool {
+	return b.forecast.moveTo(a) != again || b.forecast.s.Restartable
+}
+
+// better is the probability that i is better than j in a preference.
+func (b *board) better(sc scale, i, j int, w Preference) float64 {
+	x, y := &b.outcomes[i], &b.outcomes[j]
+	n := 0.0
+	for k := range x.seconds {
+		if sc.regret([3]float64{x.seconds[k], x.usd[k], x.Resource}, w) < sc.regret([3]float64{y.seconds[k], y.usd[k], y.Resource}, w) {
+			n++
+		}
+	}
+	return n / float64(len(x.seconds))
+}
+
+// spared reports whether measuring at an allocation leaves the fallback, the user's own configuration where it is likely
+// to keep the agreement, else the best that does, at least 95 % likely to keep it, or nearly as likely as now where that is less; and where the own configuration is held, whether
+// it delays the run by no more than what probes may.
+func (b *board) spared(a resources.Allocation, fallback int) bool {
+	f, s := b.forecast, b.forecast.s
+	if f.perUnit || fallback < 0 {
+		return true
+	}
+	to := b.cs[fallback].Allocation
+	there, back := s.Model.Draws(a), s.Model.Draws(to)
+	units := min(probeUnits(s.Model.UnitSeconds(a).P50), s.Total-s.Done)
+	hourly, hourlyBack := float64(s.Rates.Hourly(a))/3600, float64(s.Rates.Hourly(to))/3600
+	timeMax, costMax := short(s.Spec.TimeMax.Seconds(), s.Reserve.Seconds()), short(s.Spec.CostMaxUSD, s.Reserve.Hours()*3600*hourlyBack)
+	kept, delay := 0.0, 0.0
+	for k := range there {
+		probe, rest := units*there[k], (s.Total-s.Done-units)*back[k]
+		if s.Current == nil || !s.Current.SameShape(a) {
+			probe += f.restart[k]
+		}
+		if !a.SameShape(to) {
+			rest += f.restart[k]
+		}
+		seconds, usd := s.Elapsed.Seconds()+probe+rest, float64(s.Spent)+probe*hourly+rest*hourlyBack
+		kept += asChance((timeMax <= 0 || seconds <= timeMax) && (costMax <= 0 || usd <= costMax))
+		delay += probe + rest - (s.Total-s.Done)*back[k]
+	}
+	n := float64(len(there))
+	if kept/n < min(sure, b.cs[fallback].Chance-0.02) {
+		return false
+	}
+	share := probeDelay
+	if s.HoldBaseline {
+		share = heldDelay
+	}
+	return !b.holds(likely) || delay/n <= share*s.Total*s.Model.UnitSeconds(s.Baseline).P50
+}
+
+// One probe may delay a run by these shares of it: where a preference for time holds the user's own configuration, and
+// where nothing was stated and the caller holds it.
+const probeDelay, heldDelay = 0.06, 0.02
+
+func resourceShare(a resources.Allocation, s Snapshot) float64 {
+	return training.ResourceShare(a, s.Limits)
+}

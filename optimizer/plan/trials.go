@@ -1,0 +1,181 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"trainopt/resources"
+)
+
+// Trial is one stretch of a run: where it ran, and the seconds of each unit of work (or timed block) measured there,
+// warm-up excluded; none when it ended before it was measured.
+type Trial struct {
+	Allocation  resources.Allocation
+	UnitSeconds []float64
+}
+
+const (
+	// maxMoves is how many moves in a row, probes and ways back included, may bring no measured gain.
+	maxMoves = 3
+	// surely is how many standard errors two paces must differ to count as different.
+	surely = 2
+	// wander is the standard deviation of a stretch's pace against the long run, relative.
+	wander = 0.02
+)
+
+// stay is a part of a run without a move, over as many stretches as it had.
+type stay struct {
+	at    resources.Allocation
+	pace  float64 // median seconds per unit, NaN when not measured
+	sd    float64 // of log pace
+	units int
+}
+
+func stays(s Snapshot) []stay {
+	var out []stay
+	var units []float64
+	for _, t := range s.Trials {
+		if n := len(out); n == 0 || !out[n-1].at.SameShape(t.Allocation) {
+			out, units = append(out, stay{at: t.Allocation, pace: math.NaN()}), nil
+		}
+		for _, u := range t.UnitSeconds {
+			if u > 0 && !math.IsInf(u, 0) {
+				units = append(units, u)
+			}
+		}
+		if len(units) == 0 {
+			continue
+		}
+		last := &out[len(out)-1]
+		sorted := slices.Sorted(slices.Values(units))
+		last.pace, last.units = (sorted[(len(units)-1)/2]+sorted[len(units)/2])/2, len(units)
+		last.sd = math.Hypot(unitNoise(s)/math.Sqrt(float64(len(units))), wander)
+	}
+	return out
+}
+
+func unitNoise(s Snapshot) float64 {
+	if s.Model == nil {
+		return 0.05
+	}
+	return s.Model.UnitNoise()
+}
+
+// rate is what a unit of work takes in the preference: the weighted sum of the logarithms of seconds, USD and share of
+// the limits. Differences of rates are relative changes.
+func rate(s Snapshot, a resources.Allocation, pace float64) float64 {
+	w := s.Preference.normalised()
+	sum := (w.Time + w.Cost) * math.Log(pace)
+	if hourly := float64(s.Rates.Hourly(a)); hourly > 0 {
+		sum += w.Cost * math.Log(hourly)
+	}
+	if share := resourceShare(a, s); share > 0 {
+		sum += w.Resource * math.Log(share)
+	}
+	return sum
+}
+
+// worse reports whether one measured stay is worse than another in the preference, beyond chance, and in no agreed
+// objective better.
+func worse(s Snapshot, a, than stay) bool {
+	w := s.Preference.normalised()
+	noise := surely * math.Hypot(a.sd, than.sd)
+	if !(rate(s, a.at, a.pace)-rate(s, than.at, than.pace) > max(noise*(w.Time+w.Cost), wander)) {
+		return false
+	}
+	slower := math.Log(a.pace / than.pace)
+	dearer := slower + math.Log(float64(s.Rates.Hourly(a.at))/float64(s.Rates.Hourly(than.at)))
+	timed := s.Spec.TimeMax > 0 || s.Spec.ThroughputMin > 0
+	return !(timed && slower < -noise) && !(s.Spec.CostMaxUSD > 0 && dearer < -noise)
+}
+
+// fruitless is the number of latest moves that brought no measured gain: a record of this run, beyond chance, in the
+// preference, in the pace where a deadline or a throughput is agreed, or in the cost of a unit where a budget is.
+func fruitless(s Snapshot) int {
+	n := 0
+	record := [3]float64{math.Inf(1), math.Inf(1), math.Inf(1)}
+	for i, x := range stays(s) {
+		if n++; i == 0 {
+			n = 0
+		}
+		if math.IsNaN(x.pace) {
+			continue
+		}
+		values := [3]float64{rate(s, x.at, x.pace), math.NaN(), math.NaN()}
+		if s.Spec.TimeMax > 0 || s.Spec.ThroughputMin > 0 {
+			values[1] = math.Log(x.pace)
+		}
+		if s.Spec.CostMaxUSD > 0 {
+			values[2] = math.Log(x.pace * float64(s.Rates.Hourly(x.at)))
+		}
+		for k, v := range values {
+			if v < record[k]-surely*x.sd {
+				record[k], n = v, 0
+			}
+		}
+	}
+	return n
+}
+
+// measuredAt reports whether this run was timed at an allocation.
+func measuredAt(s Snapshot, a resources.Allocation) bool {
+	return slices.ContainsFunc(stays(s), func(x stay) bool { return x.at.SameShape(a) && !math.IsNaN(x.pace) })
+}
+
+// failed reports whether an allocation was measured in this run as worse than another one: it is not tried again. The
+// user's own configuration and where the job runs are never excluded.
+func failed(s Snapshot, all []stay, a resources.Allocation) bool {
+	if a.SameShape(s.Baseline) || s.Current != nil && a.SameShape(*s.Current) {
+		return false
+	}
+	for _, x := range all {
+		if !x.at.SameShape(a) || math.IsNaN(x.pace) {
+			continue
+		}
+		for _, y := range all {
+			if !math.IsNaN(y.pace) && !y.at.SameShape(a) && worse(s, x, y) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Revert says where a job should go back to, and why, because it runs worse since its latest move than before, beyond
+// chance; nil when it does not. It compares measured paces alone and so needs no total. Where the total is known, what is
+// left must win back the restart, and going back must not make it less likely that the agreement is kept.
+func Revert(s Snapshot) (*resources.Allocation, string) {
+	all := stays(s)
+	if len(all) < 2 || s.Current == nil {
+		return nil, ""
+	}
+	here := all[len(all)-1]
+	if !here.at.SameShape(*s.Current) || math.IsNaN(here.pace) {
+		return nil, ""
+	}
+	var best *stay
+	for i, x := range all[:len(all)-1] {
+		if !math.IsNaN(x.pace) && !x.at.SameShape(here.at) && (best == nil || rate(s, x.at, x.pace) < rate(s, best.at, best.pace)) {
+			best = &all[i]
+		}
+	}
+	if best == nil || !worse(s, here, *best) {
+		return nil, ""
+	}
+	f := newForecast(s)
+	way := f.moveTo(best.at)
+	if way == again && !s.Restartable {
+		return nil, ""
+	}
+	if left := s.Total - s.Done; s.Total > 0 {
+		gain := left * best.pace * math.Expm1(rate(s, here.at, here.pace)-rate(s, best.at, best.pace))
+		if way == restart && gain < s.Restart.P50 || way == again {
+			return nil, ""
+		}
+		if s.Model != nil && f.outcome(best.at).Chance < min(sure, f.outcome(here.at).Chance) {
+			return nil, ""
+		}
+	}
+	return &best.at, fmt.Sprintf("going back: %s a unit measured at %s, %s at %s before", duration(here.pace), here.at, duration(best.pace), best.at)
+}
