@@ -415,6 +415,7 @@ func TestJobDiesOfTheCheckpointSignal(t *testing.T) {
 	})
 	s.cfg.Planner, s.cfg.CPUs, s.cfg.Ratio = "model", "", 0.9
 	s.cfg.Preference, _ = plan.ParsePreference("cost")
+	s.cfg.PreferenceGiven = true
 	res := s.run()
 	if res.Code != CodeDone || float64(res.Record.Outcome.Epochs) != 20 {
 		t.Errorf("exit %d (%v) after %v epochs, want 0, 20", res.Code, res.Err, res.Record.Outcome.Epochs)

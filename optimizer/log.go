@@ -121,7 +121,11 @@ func (r *run) readLastRows() {
 
 func (r *run) takeRows(read func(time.Time) ([]monitor.Row, error)) (int, error) {
 	now := r.Clock.Now()
+	was := r.log.Source().Evidence
 	rows, err := read(now)
+	if is := r.log.Source().Evidence; is == joblog.Observed && was == joblog.Output && len(rows) > 0 {
+		r.progress.changeSource()
+	}
 	if err != nil && err.Error() != r.log.failed {
 		r.log.failed = err.Error()
 		r.event(Warning, "%v", err)

@@ -4,16 +4,24 @@ import (
 	"context"
 	"errors"
 	"math"
+	"time"
 
 	"trainopt/optimizer/chart"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
 )
 
-// measuredEnough says whether the current segment tells its pace: two timed blocks, or one long unit.
-func measuredEnough(s *Segment) bool {
+// measuredEnough reports whether the current segment shows its pace: two timed blocks, or one long unit; of steps, which are
+// timed while libraries still warm up and before anything periodic has come, a few seconds.
+func (r *run) measuredEnough(s *Segment) bool {
+	if r.progress.Unit == "step" && len(s.Blocks) > 0 && s.Blocks[0] < 1 {
+		return len(s.Blocks) >= settledBlocks && s.LastRowAt-s.FirstRowAt >= stepsShown
+	}
 	return len(s.Blocks) >= 2 || len(s.Blocks) == 1 && s.Blocks[0]*s.Units >= longUnit.Seconds()
 }
+
+// stepsShown is how long steps are timed before they count as measured.
+const stepsShown = 5 * time.Second
 
 // probeStep decides, while measuring, whether to measure somewhere else or to plan.
 func (r *run) probeStep(ctx context.Context) {
@@ -21,7 +29,7 @@ func (r *run) probeStep(ctx context.Context) {
 		return // it only has to write its last words
 	}
 	seg := r.progress.Current()
-	if !measuredEnough(seg) {
+	if !r.measuredEnough(seg) {
 		r.giveUpSlowProbe(ctx, seg)
 		return
 	}
@@ -253,7 +261,7 @@ func (r *run) adaptStep(ctx context.Context) {
 	if r.model == nil {
 		return
 	}
-	if to, why := plan.Revert(r.snapshot()); to != nil && measuredEnough(r.progress.Current()) {
+	if to, why := plan.Revert(r.snapshot()); to != nil && r.measuredEnough(r.progress.Current()) {
 		r.moveTo(ctx, plan.Plan{Allocation: r.withMemory(*to), Planner: p.Planner, Reason: why})
 		return
 	}

@@ -322,6 +322,13 @@ func (p *Progress) learnUnit(row *monitor.Row) {
 	}
 }
 
+// changeSource starts counting by a better source of progress than the job's output. A total that the output gave stays a hint.
+func (p *Progress) changeSource() {
+	p.Suggest(p.Unit, Hint{p.Total, "the job's output"})
+	p.Total, p.Backwards, p.sawResume = 0, 0, false
+	p.forgetSteps()
+}
+
 // forgetSteps starts counting in another unit: what was timed in the one before says nothing of it.
 func (p *Progress) forgetSteps() {
 	p.Unit, p.Done, p.UnitSamples, p.haveMark = "", 0, 0, false

@@ -127,6 +127,8 @@ func (r *run) noteCheckpoint() {
 		return
 	}
 	newest, _ := checkpoint.Latest(r.saves.files)
+	resumable := r.resumable || r.canResume()
+	r.rec.Script.Resumable = &resumable
 	r.rec.Checkpoint = &journal.Checkpoint{Path: newest.Path, AtS: journal.Number(r.saves.times[n-1].Seconds()), Units: journal.Number(r.saves.done),
 		RiskSeconds: journal.Number(r.atRisk().Seconds()), RiskUnits: journal.Number(math.Max(0, r.progress.Done-r.saves.done))}
 }

@@ -14,6 +14,10 @@ import (
 // loopPatience is how long the loop may leave undone what is due before the watchdog does it.
 const loopPatience = 300 * time.Millisecond
 
+// sameSignal is the time within which a second SIGTERM counts as the first: timeout(1) and service managers send it to the
+// process and to its group.
+const sameSignal = 300 * time.Millisecond
+
 // watchdog takes the user's signals and stops a job whose limit is reached when the loop does not: when it is held by a
 // flood of log rows, a plan, a disk or a terminal. It has a goroutine and a small state of its own. All that asks a job
 // to leave goes through it, so a job is asked once, whoever does it; the loop then finds that it was asked, or has
@@ -32,6 +36,7 @@ type watchdog struct {
 	gently   func() (door, error) // asks it to leave before SIGTERM; nil: no such way
 	askAt    time.Duration
 	killAt   time.Duration // both on the monotonic clock; 0: no limit
+	termAt   time.Time     // of the last SIGTERM
 	received int           // signals of the user
 	taken    int           // of them, those that the loop has taken
 	starting context.CancelFunc
@@ -101,6 +106,12 @@ func (w *watchdog) close() {
 func (w *watchdog) receive(s os.Signal) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if now := time.Now(); s == syscall.SIGTERM {
+		again := now.Sub(w.termAt) < sameSignal
+		if w.termAt = now; again {
+			return
+		}
+	}
 	w.received++
 	if w.starting != nil {
 		w.starting()
