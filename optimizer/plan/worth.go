@@ -10,7 +10,7 @@ import (
 const (
 	restartWeight = 1.5  // a move must win back this many times what it costs
 	leastGain     = 0.02 // and this much of what remains, in regret
-	improvement   = 0.75  // with this probability
+	improvement   = 0.75 // with this probability
 	chanceGain    = 0.05 // or raise the chance of meeting the limits by this much, and by more than the share it costs
 )
 
