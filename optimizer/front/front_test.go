@@ -152,7 +152,8 @@ func TestChoosesAsThePlanner(t *testing.T) {
 		}
 		s := plan.Snapshot{Host: resources.Host{CPUs: 16, Memory: 32}, Limits: resources.Limits{CPUs: resources.Range{Min: 1, Max: 16}, MemoryMin: 1, MemoryMax: 32},
 			Rates: cost.Rates{CPUHour: 0.04, GiBHour: cost.USD(rapid.Float64Range(0, 0.5).Draw(t, "GiB"))}, Preference: plan.Preference{Time: w[0] / sum, Cost: w[1] / sum, Resource: w[2] / sum},
-			Model: m, Total: 100, Baseline: resources.Allocation{CPUs: 16, Memory: 8}, GPUUtil: math.NaN(), CPUUtil: math.NaN(), Throughput: math.NaN()}
+			Model: m, Total: 100, Baseline: resources.Allocation{CPUs: 17, Memory: 8}, // not allowed, so that no plan has to beat it
+			GPUUtil: math.NaN(), CPUUtil: math.NaN(), Throughput: math.NaN()}
 		if rapid.Bool().Draw(t, "deadline") {
 			s.Spec = sla.Spec{TimeMax: time.Duration((serial + parallel/4) * 100 * float64(time.Second))}
 		}

@@ -171,6 +171,28 @@ func TestFailedTrialsAreNotRepeated(t *testing.T) {
 	}
 }
 
+// A few points of chance are not worth any price; a likely miss is.
+func TestChanceIsWeighedAgainstCost(t *testing.T) {
+	free := cpuScene().prefer("cost").running(cpu(2), 40, minutes(3.5), 0.008, 5)
+	whole := decide(t, free.snapshot(t))
+	here := candidate(whole, cpu(2)).Seconds
+	for name, c := range map[string]struct {
+		deadline float64
+		want     bool
+	}{
+		"likely as it is": {(here.P50 + here.P95) / 2, false},
+		"a certain miss":  {0.7 * here.P50, true},
+	} {
+		s := free.agreed(sla.Spec{TimeMax: minutes(c.deadline / 60)}).snapshot(t)
+		f := newForecast(s)
+		now := f.outcome(cpu(2)).Chance
+		p := Plan{Allocation: cpu(16)}
+		if worth, why := Worth(s, p); worth != c.want {
+			t.Errorf("%s (chance %.2f, at 16 CPUs %.2f, half as much again to pay): %v, %s", name, now, f.outcome(cpu(16)).Chance, worth, why)
+		}
+	}
+}
+
 func TestThreeMovesWithoutAGain(t *testing.T) {
 	s := cpuScene().prefer("time").running(cpu(4), 10, minutes(1), 0.01, 5)
 	at := func(n int) Plan { return Plan{Allocation: cpu(n)} }

@@ -90,17 +90,18 @@ func worse(s Snapshot, a, than stay) bool {
 	return !(timed && slower < -noise) && !(s.Spec.CostMaxUSD > 0 && dearer < -noise)
 }
 
-// fruitless is the number of latest moves that brought no measured gain: a record of this run, beyond chance, in the
-// preference, in the pace where a deadline or a throughput is agreed, or in the cost of a unit where a budget is.
+// fruitless is the number of latest moves that brought no measured gain: a record of this run, beyond chance and at a new
+// allocation, in the preference, in the pace where a deadline or a throughput is agreed, or in the cost of a unit where a budget is.
 func fruitless(s Snapshot) int {
 	n := 0
 	record := [3]float64{math.Inf(1), math.Inf(1), math.Inf(1)}
-	for i, x := range stays(s) {
+	all := stays(s)
+	for i, x := range all {
 		if n++; i == 0 {
 			n = 0
 		}
-		if math.IsNaN(x.pace) {
-			continue
+		if math.IsNaN(x.pace) || slices.ContainsFunc(all[:i], func(y stay) bool { return y.at.SameShape(x.at) && !math.IsNaN(y.pace) }) {
+			continue // not measured, or back where it was
 		}
 		values := [3]float64{rate(s, x.at, x.pace), math.NaN(), math.NaN()}
 		if s.Spec.TimeMax > 0 || s.Spec.ThroughputMin > 0 {

@@ -17,8 +17,8 @@ const (
 // Worth reports whether moving the running job from Current to the plan's allocation is worth the restart, and why, in
 // words. The test is on paired draws over the remaining work, in the preference's own regret: better with probability
 // at least 0.9 and on average also when the restart cost 1.5 times as much, by at least 2 % of a step; or the chance of
-// meeting the limits rises by 5 points from below 95 %, and by more than the relative loss in the preference: 20 points
-// for a fifth of the cost. A move that endangers limits which hold is never worth it, unless the plan has a
+// meeting the limits rises by 5 points from below 95 %, and, where the job is likely to meet them as it is, by more than
+// the relative loss in the preference: 20 points for a fifth of the cost. A move that endangers limits which hold is never worth it, unless the plan has a
 // way back (Recourse), nor
 // is one whose restart cost is not measured or whose remaining work is unknown: those can only be recommended. A job that
 // cannot be resumed is moved with consent alone (Restartable), and after three moves without a measured gain a job stays;
@@ -51,7 +51,8 @@ func Worth(s Snapshot, p Plan) (bool, string) {
 	if !finite(there.Candidate) {
 		return false, "it cannot be predicted"
 	}
-	if more := there.Chance - here.Chance; here.Chance < sure && more >= chanceGain && more >= loss(objectives(there.Candidate), objectives(here.Candidate), s.Preference.normalised()) {
+	if more := there.Chance - here.Chance; here.Chance < sure && more >= chanceGain &&
+		(here.Chance < likely || more >= loss(objectives(there.Candidate), objectives(here.Candidate), s.Preference.normalised())) {
 		return true, fmt.Sprintf("the chance of meeting the agreement rises from %.0f %% to %.0f %% at %s", 100*here.Chance, 100*there.Chance, p.Allocation)
 	}
 	if p.Recourse == nil && (there.Chance < min(sure, here.Chance) || here.Feasible && !there.Feasible) {
