@@ -137,13 +137,13 @@ func TestRealSaveAndResume(t *testing.T) {
 		before string
 		resume func(o *observed, a Answer) []string
 	}{
-		"hugging face": {start: []string{python, framework(t, "hf_trainer.py"), "6"},
+		"hugging face": {start: []string{python, framework(t, "hf_trainer.py"), "20"},
 			resume: func(o *observed, a Answer) []string {
-				return []string{python, framework(t, "hf_trainer.py"), "6", a.Path}
+				return []string{python, framework(t, "hf_trainer.py"), "20", a.Path}
 			}},
-		"hugging face, two ranks": {start: []string{torchrun, "--nproc_per_node=2", framework(t, "hf_trainer.py"), "12"},
+		"hugging face, two ranks": {start: []string{torchrun, "--nproc_per_node=2", framework(t, "hf_trainer.py"), "60"},
 			resume: func(o *observed, a Answer) []string {
-				return []string{torchrun, "--nproc_per_node=2", framework(t, "hf_trainer.py"), "12", a.Path}
+				return []string{torchrun, "--nproc_per_node=2", framework(t, "hf_trainer.py"), "60", a.Path}
 			}},
 		"lightning": {start: []string{python, framework(t, "lightning_fit.py"), "lightning", "400"},
 			resume: func(o *observed, a Answer) []string {
@@ -155,7 +155,7 @@ func TestRealSaveAndResume(t *testing.T) {
 				done := int(a.Step) / 13
 				return []string{python, framework(t, "keras_fit.py"), itoa(done + 2), a.Path, itoa(done)}
 			}},
-		"yolo": {start: []string{filepath.Join(filepath.Dir(python), "yolo"), "detect", "train", "model=yolo11n.yaml", "data=data.yaml", "epochs=8", "imgsz=32", "batch=8",
+		"yolo": {start: []string{filepath.Join(filepath.Dir(python), "yolo"), "detect", "train", "model=yolo11n.yaml", "data=data.yaml", "epochs=20", "imgsz=32", "batch=8",
 			"workers=0", "device=cpu", "project=runs", "nbs=8", "plots=False", "val=False"}, before: "ultralytics_data.py",
 			resume: func(o *observed, a Answer) []string {
 				return []string{filepath.Join(filepath.Dir(python), "yolo"), "detect", "train", "resume", "model=" + a.Path, "device=cpu"}
