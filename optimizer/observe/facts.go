@@ -41,7 +41,7 @@ type Facts struct {
 	Processes []Process
 }
 
-// Checkpoint is a file or directory that the training wrote as its state.
+// Checkpoint is a file or directory that the training wrote as its state. The training may have replaced or removed it since.
 type Checkpoint struct {
 	Path string
 	// Step and Epoch are those of the training when it was written, NaN where unknown.

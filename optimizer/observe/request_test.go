@@ -209,7 +209,7 @@ print("steps", t.state.global_step)
 `)
 	stop := o.start(`
 import os, subprocess, sys
-ps = [subprocess.Popen([sys.executable, "train.py"], env={**os.environ, "RANK": str(r), "WORLD_SIZE": "2"}) for r in range(2)]
+ps = [subprocess.Popen([sys.executable, "train.py"], env={**os.environ, "RANK": str(r), "WORLD_SIZE": "2", "MASTER_PORT": "29500"}) for r in range(2)]
 sys.exit(sum(p.wait() for p in ps))
 `)
 	o.await("progress", func(f Facts) bool { return f.CanSave && len(f.Processes) == 2 })
@@ -221,4 +221,18 @@ sys.exit(sum(p.wait() for p in ps))
 	if len(lines) != 2 || lines[0] != lines[1] {
 		t.Errorf("the ranks stopped at different steps: %s", out)
 	}
+}
+
+// A rank does not stop alone.
+func TestRankMissing(t *testing.T) {
+	t.Parallel()
+	o := newObserved(t)
+	o.env = append(o.env, "RANK=0", "WORLD_SIZE=2", "MASTER_PORT=29500")
+	stop := o.start(strings.Replace(endlessScript, "SLOWNESS", "1", 1))
+	o.await("progress", func(f Facts) bool { return f.Step > 1 })
+	a := o.answer(Request{Op: SetThreads, Threads: 2})
+	want(t, "done", a.OK, false)
+	want(t, "reason", a.Reason, "not all ranks are observed")
+	o.write("stop", "")
+	stop()
 }

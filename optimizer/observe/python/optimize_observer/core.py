@@ -161,7 +161,10 @@ class Observer:
         if self.requests is None:
             from .requests import Requests
 
-            self.requests = Requests(self)
+            try:
+                self.requests = Requests(self)
+            except OSError as e:
+                self.failed("requests", e)
         self.write("training", versions=self.versions(), **self.facts(t))
         return t
 

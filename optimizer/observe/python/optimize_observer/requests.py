@@ -2,7 +2,8 @@
 
 A request is {"id": n, "op": "save" | "save_and_stop" | "threads" | "trial", "path": ..., "threads": n, "max_seconds": s}
 with ids that grow. Each is answered by one line {"event": "answer", "id": n, "ok": ..., ...}. The ranks of a distributed
-training act at the same step: rank 0 writes the step to agreed-<parent pid>.json, where the others find it.
+training act at the same step: rank 0 writes the step to agreed-<MASTER_PORT>.json, where the others find it. Each of the
+others has announced itself by a file before; where one has not, or is gone, rank 0 refuses, for it would stop alone.
 """
 
 import json
@@ -20,16 +21,32 @@ class Requests:
     def __init__(self, owner):
         self.owner = owner
         self.rank, self.world = owner.rank()
-        self.agreed = os.path.join(os.path.dirname(owner.path), "agreed-%d.json" % os.getppid())
-        self.path = os.path.join(os.path.dirname(owner.path), "request-%d.json" % owner.pid)
-        if self.rank:
-            self.path = self.agreed
+        self.directory = os.path.dirname(owner.path)
+        self.group = "".join(c for c in os.environ.get("MASTER_PORT", "") if c.isdigit())
+        self.agreed = os.path.join(self.directory, "agreed-%s.json" % self.group)
+        self.path = self.agreed if self.rank else os.path.join(self.directory, "request-%d.json" % owner.pid)
         self.seen = None  # identity of the file that was read last
         self.last = 0  # id of the last request
         self.waiting = None  # a request for a later step
         self.saving = None  # a save that the framework makes by itself
-        if self.rank:
+        if self.rank and self.group:
             self.read()  # what was agreed before this training began is past
+            self.last = 0
+            with open(self.announcement(self.rank), "w") as f:
+                f.write(str(owner.pid))
+
+    def announcement(self, rank):
+        return os.path.join(self.directory, "rank-%s-%d" % (self.group, rank))
+
+    def complete(self):
+        """Report whether all other ranks of this training read what is agreed."""
+        try:
+            for rank in range(1, self.world):
+                with open(self.announcement(rank)) as f:
+                    os.kill(int(f.read(20)), 0)
+        except (OSError, ValueError):
+            return False
+        return bool(self.group)
 
     def read(self):
         """Return a new request, or None."""
@@ -72,6 +89,8 @@ class Requests:
             self.owner.due = 0.0
         elif not one_machine(self.world):
             self.answer(request, False, reason="the ranks are on several machines")
+        elif not self.complete():
+            self.answer(request, False, reason="not all ranks are observed")
         else:
             self.agree(request)
 
