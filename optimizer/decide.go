@@ -347,7 +347,8 @@ func (r *run) planRecord(p plan.Plan, at float64) *journal.Plan {
 	if r.progress.knownTotal(r.recalledUnit) == 0 { // what the planner compares then is one unit of work, and no statement about the run
 		out.Candidates, out.Options = []plan.Candidate{}, []plan.Option{}
 	} else if p.Predicted {
-		out.Prediction = &journal.Prediction{AtS: journal.Number(at), Seconds: p.Chosen.Seconds, CostUSD: p.Chosen.CostUSD, Throughput: p.Chosen.Throughput}
+		sec, usd := r.wholeRun(p.Chosen.Seconds, p.Chosen.CostUSD, at, float64(r.rates.Hourly(p.Allocation)))
+		out.Prediction = &journal.Prediction{AtS: journal.Number(at), Seconds: sec, CostUSD: usd, Throughput: p.Chosen.Throughput}
 	}
 	return out
 }

@@ -154,7 +154,8 @@ func (r *run) toTheEnd(rest float64) (*sla.Interval, *sla.Interval) {
 	slices.Sort(draws)
 	sec := sla.Interval{P5: quantile(draws, .05), P50: quantile(draws, .5), P95: quantile(draws, .95)}
 	money := func(s float64) float64 { return spent + (s-now.Seconds())/3600*rate }
-	return &sec, &sla.Interval{P5: money(sec.P5), P50: money(sec.P50), P95: money(sec.P95)}
+	sec, usd := r.wholeRun(sec, sla.Interval{P5: money(sec.P5), P50: money(sec.P50), P95: money(sec.P95)}, now.Seconds(), rate)
+	return &sec, &usd
 }
 
 // quantile of an ascending slice, linear between points; NaN when empty.
@@ -237,13 +238,12 @@ func (r *run) status() Status {
 	return s
 }
 
-// logSource is where progress is read from; empty until it is known.
+// logSource is where progress is read from, and why; empty until it is known.
 func (r *run) logSource() string {
-	st := r.log.Stats()
-	if st.Path == "" || st.Format == "" {
-		return st.Path
+	if r.log.Source().Path == "" {
+		return ""
 	}
-	return st.Path + " (" + st.Format + ")"
+	return strings.TrimPrefix(r.log.Source().String(), "log: ")
 }
 
 // jobEnvironment is what the script gets (contract, section 3).

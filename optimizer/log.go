@@ -29,7 +29,7 @@ type logReader struct {
 func (r *run) openLog() *logReader {
 	l := &logReader{own: r.dir.Path(ownLog), dirs: []string{r.dir.Dir(), r.Config.Dir}}
 	o := joblog.Options{Dir: r.Config.Dir, Args: r.argv, Stdout: r.dir.Path("job.stdout"), Stderr: r.dir.Path("job.stderr"), Own: l.own,
-		Format: r.Config.Format, Columns: r.Config.Columns}
+		Format: r.Config.Format, Columns: r.Config.Columns, Output: r.saved.Output}
 	if r.Config.Log != "" {
 		l.named = absolute(r.Config.Dir, r.Config.Log)
 		o.Named = l.named
@@ -132,9 +132,6 @@ func (r *run) takeRows(read func(time.Time) ([]monitor.Row, error)) (int, error)
 	}
 	for _, note := range r.log.Notes() {
 		r.event(Warning, "%s", note)
-	}
-	if source, changed := r.log.Changed(); changed {
-		r.event(Info, "%s", source)
 	}
 	if len(rows) > 0 {
 		r.log.lastRow = now

@@ -25,12 +25,18 @@ type observing struct {
 
 	positions map[string]float64 // progress in each checkpoint that it reported, in units of work
 	reported  int                // checkpoints of the facts that were taken in
-	offset    map[monitor.Column]float64
-	failures  int // hook failures that were said
+	base      base               // where the running process continues
+	failures  int                // hook failures that were said
 
 	mu      sync.Mutex // guards the reader, which the watchdog uses too, and saving
 	saving  request    // save and stop
 	threads request    // thread trial, or a change of threads
+}
+
+// base is the progress in the checkpoint that a process was resumed from.
+type base struct {
+	Unit     string  `json:"unit"` // empty: it was not resumed, or from an unknown position
+	Position float64 `json:"position"`
 }
 
 // request is a request to the training that awaits its answer.
@@ -42,7 +48,7 @@ type request struct {
 var _ joblog.Rows = (*observing)(nil)
 
 // relative are the frameworks that count steps and epochs from the start of the process, not of the training.
-var relative = map[string]bool{"torch": true, "accelerate": true, "keras": true, "sklearn": true, "xgboost": true, "lightgbm": true}
+var relative = map[string]bool{"torch": true, "accelerate": true, "sklearn": true, "xgboost": true, "lightgbm": true}
 
 // openObserver installs the observer, unless it is off; then the reason is said where a user would expect it.
 func (r *run) openObserver() {
@@ -72,7 +78,7 @@ func (o *observing) begin(launch int) {
 	defer o.mu.Unlock()
 	o.installed.Reports = filepath.Join(filepath.Dir(o.installed.Home), fmt.Sprintf("reports-%d", launch))
 	o.reader = observe.NewReader(o.installed.Reports)
-	o.facts, o.reported, o.failures, o.saving, o.threads = observe.Facts{}, 0, 0, request{}, request{}
+	o.facts, o.reported, o.failures, o.saving, o.threads, o.base = observe.Facts{}, 0, 0, request{}, request{}, base{}
 	_ = os.MkdirAll(o.installed.Reports, 0o700) // where it fails, the module reports nothing
 }
 
@@ -88,6 +94,7 @@ func (r *run) loaderWorkers() (int, bool) {
 func (o *observing) Poll(now time.Time, _ bool) ([]monitor.Row, error) {
 	o.mu.Lock()
 	reports, err := o.reader.Poll(now)
+	framework := o.reader.Facts().Framework
 	o.mu.Unlock()
 	mono := o.clock.Monotonic()
 	rows := make([]monitor.Row, 0, len(reports))
@@ -97,9 +104,9 @@ func (o *observing) Poll(now time.Time, _ bool) ([]monitor.Row, error) {
 		}
 		row := p.Row
 		row.At = now.Add(min(0, p.At-mono))
-		for column, by := range o.offset {
+		if column := o.base.column(); relative[framework] && o.base.Unit != "" {
 			if v, ok := row.Value(column); ok {
-				row.Set(column, v+by)
+				row.Set(column, v+o.base.Position)
 			}
 		}
 		rows = append(rows, row)
@@ -130,7 +137,7 @@ func (r *run) observe() {
 	}
 	o.failures = len(o.facts.Failures)
 	for _, c := range o.facts.Checkpoints[min(o.reported, len(o.facts.Checkpoints)):] {
-		r.saves.finder.Report(c.Path)
+		r.saves.finder.Report(absolute(r.Config.Dir, c.Path), c.Wall)
 		r.saves.lookAt = 0
 		r.saves.took = append(r.saves.took, c.Took.Seconds())
 		if position := o.position(r.progress.Unit, c); !math.IsNaN(position) {
@@ -143,8 +150,23 @@ func (r *run) observe() {
 		r.rec.Script.Resumable = &r.resumable
 		r.event(Info, "the training saves on request (%s) and resumes by %s", o.facts.Framework, r.resumptionWords())
 	}
+	if n := o.samples(r.progress.Unit); n > 0 {
+		r.progress.UnitSamples = n
+	}
 	r.takeAnswers()
 	r.noteInput()
+}
+
+// samples is the number of samples in a unit of work, over all ranks; 0 where it is not known.
+func (o *observing) samples(unit string) float64 {
+	n := o.facts.SamplesPerStep
+	if unit == "epoch" {
+		n = o.facts.EpochSamples
+	}
+	if unit == "" || math.IsNaN(n) {
+		return 0
+	}
+	return n
 }
 
 // askToSave asks the training to save and stop; false where it cannot.
@@ -172,10 +194,22 @@ func (o *observing) answer(id int) (a observe.Answer, ok bool) {
 
 // position is the progress in a checkpoint, in a unit of work.
 func (o *observing) position(unit string, c observe.Checkpoint) float64 {
+	position := c.Step
 	if unit == "epoch" {
-		return c.Epoch + o.offset[monitor.Epoch]
+		position = c.Epoch
 	}
-	return c.Step + o.offset[monitor.Step]
+	if relative[o.facts.Framework] && o.base.Unit == unit {
+		position += o.base.Position
+	}
+	return position
+}
+
+// column is where rows have the base's unit.
+func (b base) column() monitor.Column {
+	if b.Unit == "epoch" {
+		return monitor.Epoch
+	}
+	return monitor.Step
 }
 
 // observedPosition is the progress that the observer reported with a checkpoint.
@@ -185,20 +219,6 @@ func (r *run) observedPosition(path string) (float64, bool) {
 	}
 	v, ok := r.observer.positions[filepath.Clean(path)]
 	return v, ok
-}
-
-// continuesAt makes rows of a process that counts from its own start continue at the position of the checkpoint that it
-// was resumed from.
-func (o *observing) continuesAt(unit string, position float64) {
-	o.offset = nil
-	if !relative[o.facts.Framework] || math.IsNaN(position) {
-		return
-	}
-	column := monitor.Step
-	if unit == "epoch" {
-		column = monitor.Epoch
-	}
-	o.offset = map[monitor.Column]float64{column: position}
 }
 
 // takeAnswers handles what became of requests.

@@ -220,8 +220,8 @@ func (r *run) continueFrom(f *checkpoint.File) {
 	position := r.positionOf(*f)
 	r.saves.resumed = true
 	r.progress.ResumeFrom(position)
-	if r.observer != nil {
-		r.observer.continuesAt(r.progress.Unit, position)
+	if r.observer != nil && !math.IsNaN(position) {
+		r.observer.base = base{r.progress.Unit, position}
 	}
 	if f.Path != "" {
 		r.event(Info, "resuming from %s", f.Path)

@@ -43,14 +43,15 @@ type savedState struct {
 	OwnLog    string               `json:"own_log"`
 	Joules    float64              `json:"joules"`
 	LogPath   string               `json:"log_path"`
+	Output    []monitor.TailState  `json:"output"` // of standard output and standard error
 	Log       *monitor.TailState   `json:"log"`
 	Elapsed   time.Duration        `json:"elapsed"`
 	Monotonic time.Duration        `json:"monotonic"`
 	BootID    string               `json:"boot_id"`
 	Ended     bool                 `json:"ended"`
 
-	Positions map[string]float64         `json:"positions,omitempty"` // progress in checkpoints that the observer reported
-	Offset    map[monitor.Column]float64 `json:"offset,omitempty"`    // of what the running process counts
+	Positions map[string]float64 `json:"positions,omitempty"` // progress in checkpoints that the observer reported
+	Base      base               `json:"base"`                // where the running process continued
 }
 
 // bootID names this boot of the machine: monotonic times of another boot mean nothing here. It is in every state that is
@@ -94,8 +95,9 @@ func (r *run) saveState() {
 		s.Handle = &h
 	}
 	s.LogPath, s.Log = r.log.state()
+	s.Output = r.log.OutputStates()
 	if r.observer != nil {
-		s.Positions, s.Offset = r.observer.positions, r.observer.offset
+		s.Positions, s.Base = r.observer.positions, r.observer.base
 	}
 	if err := r.dir.SaveState(s); err != nil {
 		r.saidOnce(err)
@@ -219,10 +221,11 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 		}
 	}
 	r.base, r.started = s.Elapsed, r.Clock.Monotonic()
+	r.saved.Output = s.Output
 	r.openInstruments()
 	r.sampler.joules = s.Joules
 	if o := r.observer; o != nil {
-		o.offset = s.Offset
+		o.base = s.Base
 		if s.BootID == bootID() {
 			o.since = s.Monotonic
 		}

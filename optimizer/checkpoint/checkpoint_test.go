@@ -205,8 +205,8 @@ func TestWeakNames(t *testing.T) {
 	if got := p.find(f); got != "" {
 		t.Errorf("without evidence: %q", got)
 	}
-	f.Report(filepath.Join(p.dir, "model.json"))
-	f.Report(filepath.Join(p.dir, "odd.name"))
+	f.Report(filepath.Join(p.dir, "model.json"), time.Now())
+	f.Report(filepath.Join(p.dir, "odd.name"), time.Now())
 	if got := p.find(f); got != "model.json? odd.name?" && got != "model.json odd.name" {
 		t.Errorf("reported: %q", got)
 	}

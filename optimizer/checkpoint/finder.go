@@ -44,7 +44,7 @@ type Finder struct {
 	began    time.Time
 	before   map[string]stamp
 	seen     map[string]history
-	reported map[string]bool
+	reported map[string]time.Time // when each path was last reported
 }
 
 // stamp tells one state of a file from another.
@@ -67,6 +67,8 @@ const (
 	maxParts          = 1000 // files in a checkpoint directory
 	stateHead         = 16 << 10
 	stateFile         = "trainer_state.json"
+
+	reportSlack = 20 * time.Millisecond // of file times against those of reports
 )
 
 // skipped are directories that hold no checkpoints of a training.
@@ -83,7 +85,7 @@ func NewFinder(o Options) *Finder {
 	if o.MaxEntries == 0 {
 		o.MaxEntries = defaultMaxEntries
 	}
-	f := &Finder{o: o, before: map[string]stamp{}, seen: map[string]history{}, reported: map[string]bool{}}
+	f := &Finder{o: o, before: map[string]stamp{}, seen: map[string]history{}, reported: map[string]time.Time{}}
 	for i, p := range f.o.Ignore {
 		f.o.Ignore[i] = filepath.Clean(p)
 	}
@@ -113,8 +115,8 @@ func (f *Finder) AddRoot(dir string) {
 	}
 }
 
-// Report names a path that the training was seen to save. It counts whatever its name is, and wherever it is.
-func (f *Finder) Report(path string) { f.reported[filepath.Clean(path)] = true }
+// Report names a path that the training was seen to save, completely at the given time. It counts whatever its name is, and wherever it is.
+func (f *Finder) Report(path string, at time.Time) { f.reported[filepath.Clean(path)] = at }
 
 // Find returns the checkpoints written since the start: incomplete ones before complete ones, those named best before others
 // (they need not be the newest state), then by time, step and path. So the last one is the newest to resume from, if it is
@@ -205,7 +207,9 @@ func (f *Finder) file(c candidate, h history, now time.Time) File {
 	modified := time.Unix(0, c.stamp.modified)
 	out := File{Path: c.path, Kind: c.kind, Time: modified, Bytes: c.stamp.bytes, Reported: f.isReported(c.path)}
 	out.Step, out.Epoch = Progress(c.path)
-	out.Complete = c.stamp.bytes > 0 && (now.Sub(h.since) >= f.o.Settle || now.Sub(modified) >= f.o.Settle)
+	saved, ok := f.reported[c.path]
+	untouched := ok && !modified.After(saved.Add(reportSlack))
+	out.Complete = c.stamp.bytes > 0 && (untouched || now.Sub(h.since) >= f.o.Settle || now.Sub(modified) >= f.o.Settle)
 	if c.dir && c.kind == HuggingFace && checkpointDir.MatchString(filepath.Base(c.path)) {
 		out.Complete = out.Complete && c.parts[stateFile]
 		if s, e := stateProgress(head(filepath.Join(c.path, stateFile))); !math.IsNaN(s) {
@@ -217,7 +221,7 @@ func (f *Finder) file(c candidate, h history, now time.Time) File {
 
 // isReported holds for a path that was reported, or whose files were.
 func (f *Finder) isReported(path string) bool {
-	if f.reported[path] {
+	if _, ok := f.reported[path]; ok {
 		return true
 	}
 	for p := range f.reported {

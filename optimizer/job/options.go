@@ -166,9 +166,16 @@ func fieldDefault(value []token) []token {
 	return nil
 }
 
-// configurator holds for a script that runs another file over its own globals, which takes --name=value for each of its
-// constants.
+// configurator holds for a script that takes --name=value for each of its constants: by running another file over its own
+// globals, or by assigning to globals()[name] itself.
 func (s *script) configurator() bool {
+	if s.names["argv"] > 0 {
+		for i := range s.statements {
+			if st := &s.statements[i]; st.scope == "" && len(st.tokens) > 4 && st.tokens[0].s == "globals" && st.tokens[3].s == "[" {
+				return true
+			}
+		}
+	}
 	for i := range s.calls {
 		if c := &s.calls[i]; c.callee == "exec" && c.module && len(c.args) > 0 {
 			for _, t := range c.args[0].tokens {

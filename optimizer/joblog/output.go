@@ -19,13 +19,17 @@ type output struct {
 	steps  int // likewise in steps
 }
 
-func openOutput(stdout, stderr string, pattern *regexp.Regexp) (*output, error) {
+func openOutput(stdout, stderr string, pattern *regexp.Regexp, states []monitor.TailState) (*output, error) {
 	o := &output{epochs: -1, steps: -1}
 	t := monitor.TailOptions{Format: "stdout", MaxTime: pollTime}
 	if pattern != nil {
 		t.Patterns = []*regexp.Regexp{pattern}
 	}
 	for i, path := range []string{stdout, stderr} {
+		t.Resume = nil
+		if i < len(states) {
+			t.Resume = &states[i]
+		}
 		tail, err := monitor.Open(path, t)
 		if err != nil {
 			return nil, err
@@ -126,6 +130,16 @@ func (o *output) behind() (n int64) {
 		n += t.Stats().Behind
 	}
 	return n
+}
+
+// states are how far both streams were read.
+func (o *output) states() []monitor.TailState {
+	out := make([]monitor.TailState, len(o.tails))
+	for i, t := range o.tails {
+		out[i] = t.State()
+		out[i].Seen = nil // lines of progress may repeat
+	}
+	return out
 }
 
 func (o *output) close() {

@@ -36,6 +36,8 @@ type Options struct {
 	Pattern *regexp.Regexp
 	// Observer is optional. It is closed with the Reader.
 	Observer Rows
+	// Output is how far an agent before this one read Stdout and Stderr; nil means not at all.
+	Output []monitor.TailState
 	// WithoutReports leaves the kernel's reports of writers unused.
 	WithoutReports bool
 }
@@ -84,7 +86,7 @@ type file struct {
 // Open begins to collect evidence and takes note of the logs that are there before the job begins: of each, at most 64 KiB
 // are read. The error says that an option makes no sense.
 func Open(o Options, now time.Time) (*Reader, error) {
-	out, err := openOutput(o.Stdout, o.Stderr, o.Pattern)
+	out, err := openOutput(o.Stdout, o.Stderr, o.Pattern, o.Output)
 	if err != nil {
 		return nil, err
 	}
@@ -359,6 +361,9 @@ func (r *Reader) Behind() int64 {
 	}
 	return n
 }
+
+// OutputStates are how far the job's output was read, for Options.Output.
+func (r *Reader) OutputStates() []monitor.TailState { return r.out.states() }
 
 // Resume continues with the log at a path where a state says, after a restart of the agent.
 func (r *Reader) Resume(path string, s monitor.TailState) error {
