@@ -64,8 +64,9 @@ func (r *run) askGently() func() (door, error) {
 	j, o := r.job, r.observer
 	protocol := r.resumable && (r.resumption.How == job.ResumeProtocol || r.ins.Resumable.Value == "yes" || r.Config.Resume == ResumableYes)
 	interrupt := r.ins.HandlesInterrupt.Value == "yes"
+	observed := r.savesOnRequest()
 	return func() (door, error) {
-		if o != nil && o.askToSave() {
+		if observed && o.askToSave() {
 			return byObserver, nil
 		}
 		var err error

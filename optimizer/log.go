@@ -123,7 +123,7 @@ func (r *run) takeRows(read func(time.Time) ([]monitor.Row, error)) (int, error)
 	now := r.Clock.Now()
 	was := r.log.Source().Evidence
 	rows, err := read(now)
-	if is := r.log.Source().Evidence; is == joblog.Observed && was == joblog.Output && len(rows) > 0 {
+	if is := r.log.Source().Evidence; len(rows) > 0 && (is == joblog.Observed && was == joblog.Output || is == joblog.Output && was == joblog.Observed) {
 		r.progress.changeSource()
 	}
 	if err != nil && err.Error() != r.log.failed {

@@ -223,7 +223,7 @@ func (r *run) reserve() time.Duration {
 	for _, s := range r.progress.Segments {
 		worst = math.Max(worst, s.CheckpointS)
 	}
-	if r.observer != nil && r.observer.facts.CanSave { // the request is read at the end of a step
+	if r.savesOnRequest() { // the request is read at the end of a step
 		worst = math.Max(worst, r.observer.facts.StepTime.Seconds()+1)
 		for _, took := range r.saves.took {
 			worst = math.Max(worst, took+r.observer.facts.StepTime.Seconds()+1)

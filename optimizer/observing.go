@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,12 +17,15 @@ import (
 
 // observing is the observer inside a Python training: a source of rows, of checkpoints, and a door for requests.
 type observing struct {
-	installed observe.Installation
-	reader    *observe.Reader
-	clock     Clock
-	rows      int
-	since     time.Duration // on the monotonic clock: reports up to then were taken in by an earlier agent
-	facts     observe.Facts
+	installed  observe.Installation
+	reader     *observe.Reader
+	clock      Clock
+	framework  string // of the latest training; kept over launches
+	rows       int
+	epochSteps float64       // steps of an epoch, 0 where unknown
+	sized      bool          // its rows lead to a total: they give epochs or a number of steps, or the steps are known
+	since      time.Duration // on the monotonic clock: reports up to then were taken in by an earlier agent
+	facts      observe.Facts
 
 	positions map[string]float64 // progress in each checkpoint that it reported, in units of work
 	reported  int                // checkpoints of the facts that were taken in
@@ -67,7 +71,7 @@ func (r *run) openObserver() {
 	if workers, ok := r.loaderWorkers(); ok {
 		in.Loader = &observe.Loader{Workers: workers}
 	}
-	r.observer = &observing{installed: in, clock: r.Clock, positions: map[string]float64{}}
+	r.observer = &observing{installed: in, clock: r.Clock, positions: map[string]float64{}, sized: r.progress.Hints["step"].Units > 0}
 	r.observer.begin(r.launches())
 }
 
@@ -94,7 +98,9 @@ func (r *run) loaderWorkers() (int, bool) {
 func (o *observing) Poll(now time.Time, _ bool) ([]monitor.Row, error) {
 	o.mu.Lock()
 	reports, err := o.reader.Poll(now)
-	framework := o.reader.Facts().Framework
+	if f := o.reader.Facts().Framework; f != "" {
+		o.framework = f
+	}
 	o.mu.Unlock()
 	mono := o.clock.Monotonic()
 	rows := make([]monitor.Row, 0, len(reports))
@@ -103,8 +109,16 @@ func (o *observing) Poll(now time.Time, _ bool) ([]monitor.Row, error) {
 			continue
 		}
 		row := p.Row
+		_, epochs := row.Value(monitor.Epoch)
+		_, total := row.Value(monitor.TotalSteps)
+		o.sized = o.sized || epochs || total
+		if e, _ := row.Value(monitor.Epoch); e > 0 {
+			if step, ok := row.Value(monitor.Step); ok {
+				o.epochSteps = step / e
+			}
+		}
 		row.At = now.Add(min(0, p.At-mono))
-		if column := o.base.column(); relative[framework] && o.base.Unit != "" {
+		if column := o.base.column(); relative[o.framework] && o.base.Unit != "" {
 			if v, ok := row.Value(column); ok {
 				row.Set(column, v+o.base.Position)
 			}
@@ -119,6 +133,9 @@ func (o *observing) Poll(now time.Time, _ bool) ([]monitor.Row, error) {
 func (o *observing) Stats() monitor.TailStats {
 	return monitor.TailStats{Path: o.installed.Reports, Format: "observer", Rows: o.rows}
 }
+
+// Sized implements joblog.Rows.
+func (o *observing) Sized() bool { return o.sized }
 
 // Close implements joblog.Rows.
 func (o *observing) Close() error { return nil }
@@ -137,7 +154,8 @@ func (r *run) observe() {
 	}
 	o.failures = len(o.facts.Failures)
 	for _, c := range o.facts.Checkpoints[min(o.reported, len(o.facts.Checkpoints)):] {
-		r.saves.finder.Report(absolute(r.Config.Dir, c.Path), c.Wall)
+		c.Path = renamed(absolute(r.Config.Dir, c.Path))
+		r.saves.finder.Report(c.Path, c.Wall)
 		r.saves.lookAt = 0
 		r.saves.took = append(r.saves.took, c.Took.Seconds())
 		if position := o.position(r.progress.Unit, c); !math.IsNaN(position) {
@@ -145,7 +163,7 @@ func (r *run) observe() {
 		}
 	}
 	o.reported = len(o.facts.Checkpoints)
-	if o.facts.CanSave && o.facts.CanStop && !r.resumable && r.Config.Resume == ResumableAuto && r.canResume() {
+	if r.savesOnRequest() && !r.resumable && r.Config.Resume == ResumableAuto && r.canResume() {
 		r.resumable = true
 		r.rec.Script.Resumable = &r.resumable
 		r.event(Info, "the training saves on request (%s) and resumes by %s", o.facts.Framework, r.resumptionWords())
@@ -157,11 +175,33 @@ func (r *run) observe() {
 	r.noteInput()
 }
 
+// renamed is where a checkpoint is that was written under a temporary name and then renamed.
+func renamed(path string) string {
+	if _, err := os.Lstat(path); err == nil {
+		return path
+	}
+	for _, suffix := range []string{".tmp", ".temp", ".part", ".partial", ".new", "~"} {
+		if final, ok := strings.CutSuffix(path, suffix); ok {
+			return final
+		}
+	}
+	return path
+}
+
+// savesOnRequest reports whether a checkpoint that the framework writes on request is one that the training resumes from: a
+// script that loads its own snapshot knows none of it, unless the framework keeps both in one place.
+func (r *run) savesOnRequest() bool {
+	o := r.observer
+	return o != nil && o.facts.CanSave && o.facts.CanStop && (r.resumption.How != job.ResumeItself || o.framework == "transformers" || o.framework == "ultralytics")
+}
+
 // samples is the number of samples in a unit of work, over all ranks; 0 where it is not known.
 func (o *observing) samples(unit string) float64 {
 	n := o.facts.SamplesPerStep
 	if unit == "epoch" {
-		n = o.facts.EpochSamples
+		if n *= o.epochSteps; o.facts.EpochSamples > 0 {
+			n = o.facts.EpochSamples
+		}
 	}
 	if unit == "" || math.IsNaN(n) {
 		return 0
@@ -198,7 +238,7 @@ func (o *observing) position(unit string, c observe.Checkpoint) float64 {
 	if unit == "epoch" {
 		position = c.Epoch
 	}
-	if relative[o.facts.Framework] && o.base.Unit == unit {
+	if relative[o.framework] && o.base.Unit == unit {
 		position += o.base.Position
 	}
 	return position
@@ -232,7 +272,7 @@ func (r *run) takeAnswers() {
 	o.mu.Unlock()
 	if ok {
 		if l := r.leaving; l != nil && a.OK {
-			l.Saved = a.Path
+			l.Saved, r.saves.asked = a.Path, absolute(r.Config.Dir, a.Path)
 			r.saves.took = append(r.saves.took, a.Took.Seconds())
 			r.event(Info, "checkpoint saved: %s", a.Path)
 		} else if !a.OK {

@@ -23,6 +23,7 @@ type saves struct {
 	done   float64           // progress at the newest, in units of work; NaN unknown
 	took   []float64         // seconds that saves took
 
+	asked   string        // the checkpoint that the last job wrote on request when it left; empty: none
 	resumed bool          // the running process was started to continue from a checkpoint of the script's own
 	lookAt  time.Duration // elapsed time of the next look
 }
@@ -158,6 +159,11 @@ func (r *run) resumeFrom() (f checkpoint.File, ok bool) {
 		directory := f.Kind == checkpoint.HuggingFace
 		return torn || r.resumption.How == job.ResumeArgument && r.resumption.Wants != job.WantsNothing && directory != (r.resumption.Wants == job.WantsDirectory)
 	})
+	for _, f := range usable {
+		if f.Path == r.saves.asked && f.Complete { // written on request, as the last act of the job before
+			return f, true
+		}
+	}
 	if f, ok := checkpoint.Latest(usable, r.resumption.Names...); ok {
 		return f, true
 	}
@@ -218,6 +224,9 @@ func (r *run) continueFrom(f *checkpoint.File) {
 		return
 	}
 	position := r.positionOf(*f)
+	if r.resumption.How == job.ResumeItself && (r.observer == nil || !relative[r.observer.framework]) {
+		position = math.NaN() // which snapshot it loads is its own affair
+	}
 	r.saves.resumed = true
 	r.progress.ResumeFrom(position)
 	if r.observer != nil && !math.IsNaN(position) {

@@ -51,6 +51,8 @@ type savedState struct {
 	Ended     bool                 `json:"ended"`
 
 	Positions map[string]float64 `json:"positions,omitempty"` // progress in checkpoints that the observer reported
+	Framework string             `json:"framework,omitempty"` // that the observer saw
+	Asked     string             `json:"asked,omitempty"`     // checkpoint written on request
 	Base      base               `json:"base"`                // where the running process continued
 }
 
@@ -95,9 +97,10 @@ func (r *run) saveState() {
 		s.Handle = &h
 	}
 	s.LogPath, s.Log = r.log.state()
+	s.Asked = r.saves.asked
 	s.Output = r.log.OutputStates()
 	if r.observer != nil {
-		s.Positions, s.Base = r.observer.positions, r.observer.base
+		s.Positions, s.Base, s.Framework = r.observer.positions, r.observer.base, r.observer.framework
 	}
 	if err := r.dir.SaveState(s); err != nil {
 		r.saidOnce(err)
@@ -183,6 +186,7 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 	}
 	r.readCommand()
 	r.openSaves()
+	r.saves.asked = s.Asked
 	if _, ok := r.resumeFrom(); s.Ended && !ok && (!r.resumable || r.canResume()) {
 		return fmt.Errorf("resume %s: %w", jd.ID(), noCheckpoint("its job has ended"))
 	}
@@ -223,9 +227,10 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 	r.base, r.started = s.Elapsed, r.Clock.Monotonic()
 	r.saved.Output = s.Output
 	r.openInstruments()
+	r.saves.asked = s.Asked
 	r.sampler.joules = s.Joules
 	if o := r.observer; o != nil {
-		o.base = s.Base
+		o.base, o.framework = s.Base, s.Framework
 		if s.BootID == bootID() {
 			o.since = s.Monotonic
 		}
@@ -338,6 +343,9 @@ func (r *run) startAgain(ctx context.Context, why string) error {
 	}
 	if err := r.Config.SLA.Exhausted(r.elapsed(), r.spent()); err != nil {
 		return fmt.Errorf("resume %s: %w", r.dir.ID(), err)
+	}
+	if r.rec.Plan != nil { // it was of a run without the interruption
+		r.rec.Plan.Prediction = nil
 	}
 	label := "run"
 	if r.phase == probing {

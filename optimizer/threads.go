@@ -21,10 +21,10 @@ const (
 
 // threading is what was learnt of thread counts in this run.
 type threading struct {
-	tried map[int]bool
-	of    int    // threads that the job began with
-	why   string // the reason for the change that was requested
-	back  bool   // a change was taken back: no more changes
+	tried map[int]int // trials of each thread count
+	of    int         // threads that the job began with
+	why   string      // the reason for the change that was requested
+	back  bool        // a change was taken back: no more changes
 }
 
 // tryThreads starts a trial when one may pay and its cost is bounded.
@@ -40,11 +40,12 @@ func (r *run) tryThreads() {
 	if n == 0 || seg.FirstRowAt == 0 || ran < trialFirst || limit < trialSteps*f.StepTime {
 		return
 	}
-	id, err := o.ask(observe.Request{Op: observe.Trial, Threads: n, Limit: limit})
+	id, err := o.ask(observe.Request{Op: observe.Trial, Threads: n, Limit: 3 * limit}) // a third of it at the tried count
 	if err != nil {
 		return
 	}
-	o.threads, r.threading.tried[n], r.threading.of = request{id, r.elapsed()}, true, f.Threads
+	o.threads, r.threading.of = request{id, r.elapsed()}, f.Threads
+	r.threading.tried[n]++
 }
 
 // mayTryThreads: on CPUs, by a framework that can, one rank, where the user did not size the thread pools and something may
@@ -58,10 +59,10 @@ func (r *run) mayTryThreads() bool {
 // nextThreads is the thread count to try next: one, then half of the present ones; 0 when there is nothing to try.
 func (r *run) nextThreads(now int) int {
 	if r.threading.tried == nil {
-		r.threading.tried = map[int]bool{}
+		r.threading.tried = map[int]int{}
 	}
 	for _, n := range []int{1, now / 2} {
-		if n >= 1 && n < now && !r.threading.tried[n] {
+		if n >= 1 && n < now && r.threading.tried[n] < 1 {
 			return n
 		}
 	}
@@ -84,7 +85,7 @@ func (r *run) takeTrial() {
 	o.threads = request{}
 	switch {
 	case !a.OK:
-		r.once(Info, "threads", "thread count not changed: %s", a.Reason)
+		r.once(Info, "threads", "thread count %d not tried: %s", a.Tried, a.Reason)
 	case a.Op == observe.Trial:
 		r.judgeTrial(a)
 	case a.Op == observe.SetThreads:

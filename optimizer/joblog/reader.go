@@ -16,6 +16,8 @@ type Rows interface {
 	Poll(now time.Time, last bool) ([]monitor.Row, error)
 	// Stats says what was read so far: with Rows above 0 the source is in use.
 	Stats() monitor.TailStats
+	// Sized reports whether the rows lead to a total. Those that do not give way to output that counts epochs.
+	Sized() bool
 	Close() error
 }
 
@@ -169,7 +171,7 @@ func (r *Reader) poll(now time.Time, last bool) ([]monitor.Row, error) {
 	}
 	if o := r.options.Observer; o != nil {
 		rows, e := o.Poll(now, last)
-		if o.Stats().Rows > 0 {
+		if o.Stats().Rows > 0 && (o.Sized() || r.out.reached().epochs == 0) {
 			r.source = Source{Path: o.Stats().Path, Format: o.Stats().Format, Evidence: Observed}
 			return rows, e
 		}

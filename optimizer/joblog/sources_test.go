@@ -217,6 +217,8 @@ func (r *rowsOf) Poll(time.Time, bool) ([]monitor.Row, error) {
 	r.given, r.rows = r.given+len(out), nil
 	return out, nil
 }
+func (r *rowsOf) Sized() bool { return true }
+
 func (r *rowsOf) Stats() monitor.TailStats { return monitor.TailStats{Path: "observer", Rows: r.given} }
 func (r *rowsOf) Close() error             { return nil }
 
