@@ -20,13 +20,13 @@ type JobEnvironment struct {
 	ThreadsChosen bool
 	// KeepVisible leaves CUDA_VISIBLE_DEVICES as base has it: for a job that holds no GPU but may use one all the same.
 	KeepVisible bool
-	Epochs     int   // 0: the script's own
-	PinMemory  *bool // nil: the script's own
-	Seed       *int64
-	Dataset    string // path
-	Log        string // path of a CSV that the script may write
-	Checkpoint string // directory
-	Resume     bool   // a restart that is to continue from the checkpoint
+	Epochs      int   // 0: the script's own
+	PinMemory   *bool // nil: the script's own
+	Seed        *int64
+	Dataset     string // path
+	Log         string // path of a CSV that the script may write
+	Checkpoint  string // directory
+	Resume      bool   // a restart that is to continue from the checkpoint
 	// Prices in USD per GPU, CPU and GiB and hour; nil is unknown, 0 is free.
 	GPUHour, CPUHour, GiBHour *float64
 }
