@@ -3,6 +3,7 @@ package optimizer
 import (
 	"fmt"
 	"math"
+	"strconv"
 
 	"trainopt/cost"
 	"trainopt/optimizer/journal"
@@ -103,6 +104,13 @@ func (r *run) actions() resources.ActionSpace {
 	return resources.ActionSpace{Limits: r.limits, WithMemory: true}
 }
 
+func threadCount(n int) string {
+	if n == 0 {
+		return "default"
+	}
+	return strconv.Itoa(n)
+}
+
 func describeChange(from, to resources.Allocation) string {
 	parts := ""
 	add := func(name string, a, b float64, unit string) {
@@ -116,6 +124,12 @@ func describeChange(from, to resources.Allocation) string {
 	add("GPUs", float64(from.GPUs), float64(to.GPUs), "")
 	add("CPUs", float64(from.CPUs), float64(to.CPUs), "")
 	add("memory", float64(from.Memory), float64(to.Memory), " GiB")
+	if from.Threads != to.Threads {
+		if parts != "" {
+			parts += ", "
+		}
+		parts += "threads " + threadCount(from.Threads) + " → " + threadCount(to.Threads)
+	}
 	add("batch", float64(from.BatchSize), float64(to.BatchSize), "")
 	if parts == "" {
 		return "no change"

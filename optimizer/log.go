@@ -29,7 +29,7 @@ type logReader struct {
 func (r *run) openLog() *logReader {
 	l := &logReader{own: r.dir.Path(ownLog), dirs: []string{r.dir.Dir(), r.Config.Dir}}
 	o := joblog.Options{Dir: r.Config.Dir, Args: r.argv, Stdout: r.dir.Path("job.stdout"), Stderr: r.dir.Path("job.stderr"), Own: l.own,
-		Format: r.Config.Format, Columns: r.Config.Columns, Output: r.saved.Output}
+		Format: r.Config.Format, Columns: r.Config.Columns, Output: r.saved.Output, Epochs: r.progress.Hints["epoch"].Units > 0}
 	if r.Config.Log != "" {
 		l.named = absolute(r.Config.Dir, r.Config.Log)
 		o.Named = l.named

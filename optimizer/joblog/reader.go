@@ -38,6 +38,8 @@ type Options struct {
 	Pattern *regexp.Regexp
 	// Observer is optional. It is closed with the Reader.
 	Observer Rows
+	// Epochs says that the total number of epochs is known, so that output that counts them leads to a total.
+	Epochs bool
 	// Output is how far an agent before this one read Stdout and Stderr; nil means not at all.
 	Output []monitor.TailState
 	// WithoutReports leaves the kernel's reports of writers unused.
@@ -171,7 +173,7 @@ func (r *Reader) poll(now time.Time, last bool) ([]monitor.Row, error) {
 	}
 	if o := r.options.Observer; o != nil {
 		rows, e := o.Poll(now, last)
-		if o.Stats().Rows > 0 && (o.Sized() || r.out.reached().epochs == 0) {
+		if o.Stats().Rows > 0 && (o.Sized() || !r.outputSized()) {
 			r.source = Source{Path: o.Stats().Path, Format: o.Stats().Format, Evidence: Observed}
 			return rows, e
 		}
@@ -188,6 +190,12 @@ func (r *Reader) poll(now time.Time, last bool) ([]monitor.Row, error) {
 		r.use(r.out.main().Stats().Path, r.out.main(), Output, nil)
 	}
 	return printed, err
+}
+
+// outputSized reports whether the job's output leads to a total, in epochs.
+func (r *Reader) outputSized() bool {
+	seen := r.out.reached()
+	return seen.epochs > 0 || r.options.Epochs && seen.epoch > 0
 }
 
 func (r *Reader) use(path string, t *monitor.Tail, e Evidence, others []string) {
