@@ -103,8 +103,8 @@ func TestParetoOfARun(t *testing.T) {
 		t.Errorf("%+v: want the %d candidates of the run, by its own preference", f, len(rec.Plan.Candidates))
 	}
 	again := w.front(rec.RunID, "--model", "--cpus", "1:8", "--cpu-hour", "1", "--prefer", "cost")
-	if again.Source != "model" || len(again.Points) != 8 || again.Chosen.Allocation.CPUs != 1 {
-		t.Errorf("%+v: want a prediction for each of 8 CPU counts, the least chosen for a job that sleeps", again)
+	if again.Source != "model" || len(again.Points) != 8 || again.Chosen.Allocation.CPUs > 2 {
+		t.Errorf("%+v: want a prediction for each of 8 CPU counts, and one of the least, at most what was measured, chosen by cost", again)
 	}
 	if v := again.Chosen.CostUSD.P50; v < 3.0/3600 || v > 9.0/3600 { // 1 CPU may never have been measured
 		t.Errorf("about 3 s at $1 an hour cost $%v", v)

@@ -211,7 +211,7 @@ func TestNotOurs(t *testing.T) {
 		make func(path string) error
 		want string
 	}{
-		"a directory": {func(path string) error { return os.Mkdir(path, 0o755) }, "not a file"},
+		"a directory": {func(path string) error { return os.Mkdir(path, 0o755) }, "not a plain file"},
 		"another program's database": {func(path string) error {
 			db, err := openFile(path, patience, "_defensive=1")
 			if err == nil {
