@@ -17,6 +17,9 @@ const minBlock = 400 * time.Millisecond
 // longUnit is the length from which one unit of work, warm-up included, is measurement enough.
 const longUnit = plan.LongUnit
 
+// maxStated bounds the stated times that are kept.
+const maxStated = 32
+
 // maxBlocks bounds the memory of one segment; older blocks are merged pairwise away.
 const maxBlocks = 400
 
@@ -31,6 +34,7 @@ type Segment struct {
 	EndedAt     time.Duration        `json:"ended_at"`     // 0 while it runs
 	Launch      bool                 `json:"launch"`       // false when it began with a live change
 	Blocks      []float64            `json:"blocks"`       // seconds per unit, one value a timed block
+	Stated      []float64            `json:"stated"`       // the log's own seconds of the first units, for a stretch too short to be timed
 	Units       float64              `json:"units"`        // units of work timed
 	Timed       float64              `json:"timed_s"`      // seconds that they took
 	StartDone   float64              `json:"start_done"`   // progress when it began
@@ -155,6 +159,9 @@ func (p *Progress) Begin(at time.Duration, a resources.Allocation, label string,
 func (p *Progress) End(at time.Duration) {
 	if s := p.Current(); s != nil && s.EndedAt == 0 {
 		s.EndedAt = at
+		if n := len(s.Stated) - 1; len(s.Blocks) == 0 && n >= settledBlocks { // the first one warms up
+			s.addBlock(median(s.Stated[1:]), float64(n))
+		}
 	}
 }
 
@@ -230,12 +237,17 @@ func (p *Progress) Add(row *monitor.Row, at time.Duration) {
 		// The first row after a launch holds start-up and warm-up: it sets the mark and is not timed, unless a
 		// unit is so long that waiting for a second one costs more than its warm-up; then the script's own
 		// time of a unit begun from nothing counts.
-		if sec, ok := row.Value(monitor.EpochTime); ok && p.Unit == "epoch" && sec >= longUnit.Seconds() && p.Done == 0 && done == 1 {
-			seg.addBlock(sec, 1)
+		if sec, ok := row.Value(monitor.EpochTime); ok && p.Unit == "epoch" && p.Done == 0 && done == 1 {
+			if seg.Stated = append(seg.Stated, sec); sec >= longUnit.Seconds() {
+				seg.addBlock(sec, 1)
+			}
 		}
 		p.Done = done
 		p.mark(at, done)
 		return
+	}
+	if sec, ok := row.Value(monitor.EpochTime); ok && sec > 0 && p.Unit == "epoch" && done == p.Done+1 && len(seg.Stated) < maxStated {
+		seg.Stated = append(seg.Stated, sec)
 	}
 	p.Done = done
 	if p.blockEnds(at, done) {
