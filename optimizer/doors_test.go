@@ -185,6 +185,32 @@ func TestRewoundJobIsStopped(t *testing.T) {
 	}
 }
 
+// TestStopsAfterItsLastCheckpoint: a job that cannot keep the deadline is stopped at the last checkpoint before it, not at the
+// deadline with work that no checkpoint holds.
+func TestStopsAfterItsLastCheckpoint(t *testing.T) {
+	t.Parallel()
+	s := observedStage(t, func(a *actor) launch.Exit {
+		a.begins(nil)
+		for a.epoch < 1000 {
+			if !a.step(1000, 1) {
+				return a.leave()
+			}
+			if a.epoch%10 == 0 {
+				a.checkpoint()
+			}
+		}
+		return finished
+	})
+	s.cfg.Planner, s.cfg.SLA.TimeMax = "model", at(46)
+	res := s.run()
+	if res.Code != CodeGuard || !strings.Contains(res.Record.Exit.Detail, "next checkpoint") {
+		t.Fatalf("exit %d (%v) %+v, want 4 at a checkpoint", res.Code, res.Err, res.Record.Exit)
+	}
+	if c := res.Record.Checkpoint; c == nil || float64(c.RiskUnits) > 2 || float64(c.Units) != 40 {
+		t.Errorf("checkpoint %+v after %v s, want that of step 40 and next to nothing lost", c, res.Record.Outcome.Seconds)
+	}
+}
+
 // TestRefusedResumeChangesNothing: without a checkpoint a resume is refused, and the record stays byte for byte.
 func TestRefusedResumeChangesNothing(t *testing.T) {
 	t.Parallel()

@@ -197,6 +197,7 @@ func (r *run) tick(ctx context.Context) {
 		r.watchEfficiency()
 		r.watchGPUs()
 		r.stopRewound()
+		r.stopAfterSave()
 		r.safely(r.stopHopeless)
 		r.safely(r.tryThreads)
 		r.safely(r.watchThreads)

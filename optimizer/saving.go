@@ -23,6 +23,7 @@ type saves struct {
 	done   float64           // progress at the newest, in units of work; NaN unknown
 	took   []float64         // seconds that saves took
 
+	fresh   bool          // the newest one was seen in this tick
 	asked   string        // the checkpoint that the last job wrote on request when it left; empty: none
 	resumed bool          // the running process was started to continue from a checkpoint of the script's own
 	lookAt  time.Duration // elapsed time of the next look
@@ -67,7 +68,7 @@ func (r *run) lookForSaves(force bool) {
 		return
 	}
 	if id := newest.Path + newest.Time.String(); id != s.newest {
-		s.newest, s.done = id, r.positionOf(newest)
+		s.newest, s.done, s.fresh = id, r.positionOf(newest), true
 		s.times = append(s.times, now-r.Clock.Now().Sub(newest.Time))
 		s.times = s.times[max(0, len(s.times)-keptSaveTimes):]
 	}
@@ -235,6 +236,25 @@ func (r *run) continueFrom(f *checkpoint.File) {
 	if f.Path != "" {
 		r.event(Info, "resuming from %s", f.Path)
 	}
+}
+
+// stopAfterSave stops a job just after a checkpoint of its own when it cannot finish before the limit, and the next checkpoint
+// would come too late: what it would compute until then would be lost. A job that saves on request needs no such care.
+func (r *run) stopAfterSave() {
+	fresh := r.saves.fresh
+	r.saves.fresh = false
+	why, left := r.nearestLimit()
+	next, known := r.saves.nextSave()
+	if !fresh || !known || r.resumable || !r.canResume() || !r.trusted() || r.leaving != nil || r.projected.seconds == nil || left == math.MaxInt64 {
+		return
+	}
+	limit := r.elapsed() + left - r.reserve()
+	if next < limit || time.Duration(r.projected.seconds.P5*float64(time.Second)) < limit {
+		return
+	}
+	words := fmt.Sprintf("the job cannot finish before the %s, and its next checkpoint is due after it: stopping at the present one", why)
+	r.event(Problem, "%s", words)
+	r.leave(&leaving{Why: why, Words: words})
 }
 
 // stopRewound stops a job that began again although it was resumed from a checkpoint of its own, before it overwrites that.
