@@ -23,11 +23,11 @@ func wrong(format string, args ...any) cell {
 
 // judgement is one row of the table.
 type judgement struct {
-	training                                                training
-	end, progress, total, rate, predicted, held, checkpoint cell
-	log, stop                                               cell
-	note                                                    string
-	predictionShown, predictionHeld                         bool
+	training                                          training
+	end, progress, total, rate, predicted, checkpoint cell
+	log, stop                                         cell
+	note                                              string
+	predictionShown, predictionHeld                   bool
 }
 
 // cells are the judgements by name, in the order of the table.

@@ -19,6 +19,7 @@ var (
 	binaryFlag = flag.String("binary", "", "the program; empty: build it")
 	lengthFlag = flag.String("length", "short", "short or full trainings")
 	quickFlag  = flag.Bool("quick", false, "only the subset for every change")
+	timingFlag = flag.Bool("timing", false, "fail on wrong rates and missed intervals too: on a quiet machine alone")
 	updateFlag = flag.Bool("update", false, "write the tables into the documents")
 )
 

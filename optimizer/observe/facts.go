@@ -72,7 +72,6 @@ type Process struct {
 type process struct {
 	Process
 	foreign  bool // of another boot: its times mean nothing
-	boot     string
 	lastAt   float64
 	training *line // the line that began the present training
 	first    *line // first and last progress of it
