@@ -18,7 +18,7 @@
 //	for range ticker.C {
 //		rows, err := r.Poll(time.Now())
 //		if s, changed := r.Changed(); changed {
-//			fmt.Println(s) // log: /work/log.csv (csv, opened for writing by the job)
+//			fmt.Println(s) // log: /data/log.csv (csv, opened for writing by the job)
 //		}
 //		…
 //	}
