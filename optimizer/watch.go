@@ -42,11 +42,14 @@ func (r *run) watchEfficiency() {
 		took := seg.Blocks[w.seen]
 		rate := float64(r.rates.Hourly(r.current))
 		for _, d := range w.efficiency.Observe(cost.Work{Units: 1, Time: time.Duration(took * float64(time.Second)), Cost: cost.USD(took / 3600 * rate)}) {
+			if d.Kind == "dearer" && r.rates.Instance > 0 {
+				continue // the same as slower
+			}
 			level := Warning
 			if d.Over {
 				level = Info
 			}
-			r.event(level, "%s", d.Words)
+			r.once(level, fmt.Sprint("pace ", d.Kind, d.Over), "%s", d.Words)
 		}
 	}
 }
