@@ -36,7 +36,7 @@ func (a *actor) report(fields map[string]any) {
 	f.Write(append(text, '\n'))
 }
 
-// request is the latest request to the training, nil when there is none.
+// request is the latest request to the training, nil if none was made.
 func (a *actor) request() map[string]any {
 	text, err := os.ReadFile(filepath.Join(a.setting("OPTIMIZE_OBSERVE_DIR"), fmt.Sprintf("request-%d.json", 5000+a.n)))
 	if err != nil {

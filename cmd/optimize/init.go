@@ -78,7 +78,7 @@ func shortPath(dir, path string) string {
 
 // projectFile finds the project file of a working directory: in it, or in the nearest directory above it that has one, up to
 // the root of its repository, else up to the home directory. Outside of both, only the directory itself is searched. A file
-// that belongs to another user, root apart, is an error: it could name programs to run. "" when there is none.
+// that belongs to another user, root apart, is an error: it could name programs to run. "" if none exists.
 func projectFile(dir, home string, uid int) (string, error) {
 	for _, d := range projectDirs(dir, home) {
 		for _, n := range projectNames {

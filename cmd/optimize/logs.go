@@ -69,7 +69,7 @@ func logsCommand(e *env, c *common) *cobra.Command {
 	return cmd
 }
 
-// printLogs copies what the streams of a run hold, and what comes while the run goes on when they are to be followed.
+// printLogs copies the streams of a run, and with following also what is added until the run ends.
 func printLogs(ctx context.Context, out io.Writer, dir string, streams []*stream, lines int, follow bool) error {
 	found := false
 	for _, s := range streams {
@@ -178,7 +178,7 @@ func (s *stream) copy(out io.Writer) error {
 	}
 }
 
-// openRegular opens a plain file; nil when there is none of that name.
+// openRegular opens a plain file; nil if it does not exist.
 func openRegular(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
