@@ -1,8 +1,11 @@
 package conformance
 
 import (
+	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,7 +13,10 @@ import (
 	"time"
 )
 
-var pairsFlag = flag.Int("pairs", 0, "pairs of a bare and a wrapped run of each training of TestPairs; 0: skip")
+var (
+	pairsFlag     = flag.Int("pairs", 0, "pairs of a bare and a wrapped run of each training of TestPairs; 0: skip")
+	pairsFileFlag = flag.String("pairs-file", "", "file of pairs to append to; TestPairs judges all pairs in it, so that a benchmark can be measured in several sittings")
+)
 
 // paired are the trainings of the never-slower benchmark, each 15–25 s on two quiet CPUs at full length.
 var paired = []string{"pytorch-loader", "pytorch-steps", "pytorch-transformer", "torchrun", "hf-trainer", "trl-sft", "accelerate", "lightning", "keras",
@@ -25,16 +31,22 @@ const (
 // TestPairs is the never-slower benchmark: bare and wrapped runs alternate, each wrapped one with default settings and
 // no history. It judges times, so it runs on request only and needs a quiet machine.
 func TestPairs(t *testing.T) {
-	if *pairsFlag == 0 {
-		t.Skip("a benchmark: give -pairs N")
+	if *pairsFlag == 0 && *pairsFileFlag == "" {
+		t.Skip("a benchmark: give -pairs N or -pairs-file")
 	}
 	interpreter(t)
+	earlier := readPairs(t)
 	var all []series
 	for _, name := range paired {
 		t.Run(name, func(t *testing.T) {
-			s := series{name: name}
-			for i := range *pairsFlag {
-				s.pairs = append(s.pairs, onePair(t, named(t, name), i%2 == 1))
+			s := series{name: name, pairs: earlier[name]}
+			for range *pairsFlag {
+				p := onePair(t, named(t, name), len(s.pairs)%2 == 1)
+				appendPair(t, name, p)
+				s.pairs = append(s.pairs, p)
+			}
+			if len(s.pairs) == 0 {
+				t.Skip("no pairs")
 			}
 			mean, lo, hi := s.ratio()
 			t.Logf("\n%s", pairsTable([]series{s}))
@@ -56,6 +68,59 @@ func TestPairs(t *testing.T) {
 	}
 }
 
+// recordedPair is a line of the file of -pairs-file.
+type recordedPair struct {
+	Training string  `json:"training"`
+	Bare     float64 `json:"bare_s"`
+	Wrapped  float64 `json:"wrapped_s"`
+	Moves    int     `json:"moves"`
+	Plan     string  `json:"plan,omitempty"`
+}
+
+// readPairs is what earlier sittings measured, by training.
+func readPairs(t *testing.T) map[string][]pair {
+	t.Helper()
+	out := map[string][]pair{}
+	if *pairsFileFlag == "" {
+		return out
+	}
+	f, err := os.Open(*pairsFileFlag)
+	if errors.Is(err, os.ErrNotExist) {
+		return out
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for d := json.NewDecoder(f); ; {
+		var r recordedPair
+		if err := d.Decode(&r); errors.Is(err, io.EOF) {
+			return out
+		} else if err != nil {
+			t.Fatalf("%s: %v", *pairsFileFlag, err)
+		}
+		out[r.Training] = append(out[r.Training], pair{bare: r.Bare, wrapped: r.Wrapped, moves: r.Moves, plan: r.Plan})
+	}
+}
+
+func appendPair(t *testing.T, name string, p pair) {
+	t.Helper()
+	if *pairsFileFlag == "" {
+		return
+	}
+	line, err := json.Marshal(recordedPair{Training: name, Bare: p.bare, Wrapped: p.wrapped, Moves: p.moves, Plan: p.plan})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(*pairsFileFlag, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.Write(append(line, '\n')); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func named(t *testing.T, name string) training {
 	t.Helper()
 	for _, tr := range trainings {
@@ -70,10 +135,7 @@ func named(t *testing.T, name string) training {
 // onePair runs a training bare and wrapped, in the order that alternates from pair to pair.
 func onePair(t *testing.T, tr training, wrappedFirst bool) pair {
 	t.Helper()
-	length := tr.full
-	if *lengthFlag == "short" {
-		length = tr.short
-	}
+	length := tr.length(t)
 	var p pair
 	bare := func() {
 		w := newWorkplace(t, tr)

@@ -17,7 +17,7 @@ import (
 var (
 	pythonFlag = flag.String("python", os.Getenv("OPTIMIZE_CONFORMANCE_PYTHON"), "interpreter whose environment has the frameworks; empty: skip")
 	binaryFlag = flag.String("binary", "", "the program; empty: build it")
-	lengthFlag = flag.String("length", "short", "short or full trainings")
+	lengthFlag = flag.String("length", "short", "short, half or full trainings")
 	quickFlag  = flag.Bool("quick", false, "only the subset for every change")
 	timingFlag = flag.Bool("timing", false, "fail on wrong rates and missed intervals too: on a quiet machine alone")
 	updateFlag = flag.Bool("update", false, "write the tables into the documents")
@@ -271,4 +271,19 @@ func tail(b *bytes.Buffer) string {
 		return "…" + s[len(s)-most:]
 	}
 	return b.String()
+}
+
+// length is the training's length by -length.
+func (tr training) length(t *testing.T) int {
+	t.Helper()
+	switch *lengthFlag {
+	case "short":
+		return tr.short
+	case "half":
+		return max(tr.short, tr.full/2)
+	case "full":
+		return tr.full
+	}
+	t.Fatalf("-length %q: want short, half or full", *lengthFlag)
+	return 0
 }

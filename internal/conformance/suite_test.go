@@ -21,10 +21,7 @@ func TestConformance(t *testing.T) {
 			continue
 		}
 		t.Run(tr.name, func(t *testing.T) {
-			length := tr.short
-			if *lengthFlag == "full" {
-				length = tr.full
-			}
+			length := tr.length(t)
 			j := wholeRun(t, tr, length)
 			j.stop = stopAndResume(t, tr, length, i%2 == 0)
 			for _, c := range j.cells() {
