@@ -20,7 +20,7 @@ const (
 
 	// refreshInterval is the least time between two readings of the job's processes that reports of unknown processes cause:
 	// a compiler on the same file system starts hundreds a second.
-	refreshInterval = 50 * time.Millisecond
+	refreshInterval = 250 * time.Millisecond
 )
 
 // written is what is known of the writers of one file.
