@@ -17,10 +17,6 @@ const (
 	maxPending     = 4096 // reports whose process could not be classified yet
 	maxProcesses   = 256  // processes of the job whose descriptors are looked at
 	maxDescriptors = 1024 // of one process
-
-	// refreshInterval is the least time between two readings of the job's processes that reports of unknown processes cause:
-	// a compiler on the same file system starts hundreds a second.
-	refreshInterval = 250 * time.Millisecond
 )
 
 // written is what is known of the writers of one file.
@@ -35,15 +31,14 @@ type written struct {
 type writers struct {
 	proc string // /proc
 
-	mu        sync.Mutex
-	pids      func() ([]int, error) // of the job; nil before its start
-	refreshed time.Time
-	job       map[int]bool // processes that were seen in the job
-	foreign   map[int]bool // processes that were seen outside of it; forgotten at each scan, as numbers are used again
-	files     map[fileID]*written
-	pending   []closed  // reports that wait for the next reading of the job's processes
-	notify    *fanotify // nil where it is not permitted
-	done      chan struct{}
+	mu      sync.Mutex
+	pids    func() ([]int, error) // of the job; nil before its start
+	job     map[int]bool          // processes that were seen in the job
+	foreign map[int]bool          // processes that were seen outside of it; forgotten at each scan, as numbers are used again
+	files   map[fileID]*written
+	pending []closed  // reports that wait for the next reading of the job's processes
+	notify  *fanotify // nil where it is not permitted
+	done    chan struct{}
 }
 
 // newWriters begins to collect. Reports are wanted for the file systems of the directories.
@@ -101,7 +96,6 @@ func (w *writers) refresh() []int {
 		return nil
 	}
 	list, err := w.pids()
-	w.refreshed = time.Now()
 	if err != nil {
 		return nil
 	}
@@ -112,8 +106,8 @@ func (w *writers) refresh() []int {
 	return list
 }
 
-// report takes one report of the kernel. It reads the job's processes only for a file that may be a log, and not for each:
-// other reports of unknown processes wait for the next scan.
+// report takes one report of the kernel. It reads the job's processes only for a file that may be a log, while the writer
+// may still live; other reports of unknown processes wait for the next scan.
 func (w *writers) report(c closed) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -124,7 +118,7 @@ func (w *writers) report(c closed) {
 	case w.foreign[c.pid] && !relevant:
 	case w.pids != nil && known:
 		w.classify(c)
-	case w.pids != nil && relevant && time.Since(w.refreshed) >= refreshInterval:
+	case w.pids != nil && relevant:
 		w.refresh()
 		w.classify(c)
 	case len(w.pending) < maxPending/2, relevant && len(w.pending) < maxPending:
