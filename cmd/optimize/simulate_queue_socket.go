@@ -65,7 +65,7 @@ func (e *env) talk(f *socketFlags, warn func(string)) (t protocol.Talk, done fun
 // serve decides for a simulator elsewhere. The policy needs no jobs of ours, but for agents, which see them relative to those.
 func (e *env) serve(ctx context.Context, f *simulatingQueue) (*sweep.Run, error) {
 	policy := cmpOr(f.policy, "fcfs")
-	o := protocol.ServeOptions{Listening: func(a net.Addr) { fmt.Fprintf(e.stderr, "listening at tcp://%v\n", a) }}
+	o := protocol.ServeOptions{Listening: func(a net.Addr) { fmt.Fprintln(e.stderr, "listening at", protocol.Endpoint(a)) }}
 	w := &sweep.Workload{Name: "jobs of a simulator at " + f.listen, Dropped: map[string]int{}}
 	if f.platform != "" {
 		tree, err := platform.ReadTree(cmpOr(existing(inDir(e.dir, f.platform)), f.platform))

@@ -28,6 +28,9 @@ const File = "history.db"
 // patience is how long another process that is writing is waited for.
 const patience = 10 * time.Second
 
+// maxTurns bounds how often a process that makes progress is waited for.
+const maxTurns = 6
+
 // DB is the runs database of a state directory: one SQLite file. Several goroutines and several processes may use it.
 //
 // What it says of our own runs is derived from their directories and can be made again; imported logs are in it alone.
@@ -195,7 +198,7 @@ func (db *DB) Put(entries ...Entry) error {
 }
 
 func (db *DB) transaction(ctx context.Context, work func(*sql.Tx) error) error {
-	tx, err := db.sql.BeginTx(ctx, nil)
+	tx, err := db.begin(ctx)
 	if err != nil {
 		return err
 	}
@@ -204,6 +207,27 @@ func (db *DB) transaction(ctx context.Context, work func(*sql.Tx) error) error {
 		return err
 	}
 	return tx.Commit()
+}
+
+// begin starts a transaction. SQLite's wait for its turn is not fair: a process that writes many entries one by one may keep
+// another out for longer than the patience. It is waited for again as long as it makes progress, up to maxTurns times.
+func (db *DB) begin(ctx context.Context) (*sql.Tx, error) {
+	for turn := 1; ; turn++ {
+		before := db.changed()
+		tx, err := db.sql.BeginTx(ctx, nil)
+		if err == nil || sqliteCode(err) != codeBusy || turn == maxTurns || db.changed().Equal(before) {
+			return tx, err
+		}
+	}
+}
+
+// changed is the time of the last change of the file; zero when that is not known.
+func (db *DB) changed() time.Time {
+	fi, err := os.Stat(db.path)
+	if err != nil {
+		return time.Time{}
+	}
+	return fi.ModTime()
 }
 
 // putStatement replaces a row where it stands: deleting it first would delete its probes with it.

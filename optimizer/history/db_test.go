@@ -334,6 +334,49 @@ func TestTwoWriters(t *testing.T) {
 	}
 }
 
+// TestWriterIsNotStarved: another process that writes entry after entry for longer than the patience is waited for.
+func TestWriterIsNotStarved(t *testing.T) {
+	const patience, hold = 2 * time.Second, 600 * time.Millisecond
+	state := t.TempDir()
+	busy := opened(t, state)
+	db, err := open(t.Context(), state, patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	begun, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for i := range 6 {
+			tx, err := busy.sql.Begin()
+			if err == nil {
+				err = put(t.Context(), tx, []Entry{NewEntry(Log, fmt.Sprint(i))})
+			}
+			if i == 0 {
+				close(begun)
+			}
+			time.Sleep(hold) // the work of a slow disk
+			if err == nil {
+				err = tx.Commit()
+			}
+			if err != nil {
+				done <- err
+				return
+			}
+		}
+		done <- nil
+	}()
+	<-begun
+	if err := db.Put(NewEntry(Log, "patient")); err != nil {
+		t.Error(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if got := all(t, db, Filter{}); len(got) != 7 {
+		t.Errorf("%d entries, want 7", len(got))
+	}
+}
+
 // TestKilledInATransaction: kill -9 in the middle of a transaction that has already reached the disk; the next one finds what
 // was there before.
 func TestKilledInATransaction(t *testing.T) {

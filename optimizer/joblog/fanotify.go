@@ -71,33 +71,44 @@ func (f *fanotify) watch(dir string) error {
 func (f *fanotify) read() {
 	conn, err := f.file.SyscallConn()
 	for err == nil {
-		err = conn.Read(func(fd uintptr) bool { return f.take(int(fd)) })
+		err = conn.Read(func(fd uintptr) bool { return f.take(int(fd)) > 0 })
 	}
 }
 
-// drain takes the reports that wait, so that what was written before the call is known after it.
+// drain takes the reports that wait at the call, so that what was written before it is known after it. Other programs may
+// add to the queue faster than it can be read; those reports are left to read.
 func (f *fanotify) drain() {
 	if conn, err := f.file.SyscallConn(); err == nil {
 		_ = conn.Control(func(fd uintptr) { // fails once the file is closed: nothing waits then
-			for f.take(int(fd)) {
+			bytes, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ) // FIONREAD
+			if err == nil {
+				drain(bytes/metadataSize, func() int { return f.take(int(fd)) })
 			}
 		})
 	}
 }
 
-// take reads and handles one piece of the queue; false when there is nothing in it. Both are done under the lock, so that
-// whoever finds the queue empty knows that all of it was handled.
-func (f *fanotify) take(fd int) bool {
+// drain calls take until it has taken a number of reports, or finds none.
+func drain(reports int, take func() int) {
+	for n := 1; n > 0 && reports > 0; reports -= n {
+		n = take()
+	}
+}
+
+const metadataSize = int(unsafe.Sizeof(unix.FanotifyEventMetadata{}))
+
+// take reads and handles one piece of the queue, and returns the number of its reports; 0 when the queue is empty. Both are
+// done under the lock, so that whoever finds the queue empty knows that all of it was handled.
+func (f *fanotify) take(fd int) (reports int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n, err := unix.Read(fd, f.buf[:])
 	if err != nil || n <= 0 {
-		return false
+		return 0
 	}
-	const size = int(unsafe.Sizeof(unix.FanotifyEventMetadata{}))
-	for b := f.buf[:n]; len(b) >= size; {
+	for b := f.buf[:n]; len(b) >= metadataSize; reports++ {
 		length := int(binary.NativeEndian.Uint32(b))
-		if length < size || length > len(b) {
+		if length < metadataSize || length > len(b) {
 			break
 		}
 		m := (*unix.FanotifyEventMetadata)(unsafe.Pointer(&b[0]))
@@ -110,7 +121,7 @@ func (f *fanotify) take(fd int) bool {
 		}
 		b = b[length:]
 	}
-	return true
+	return max(1, reports)
 }
 
 func describe(fd int) (closed, bool) {

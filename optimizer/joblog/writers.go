@@ -36,7 +36,7 @@ type writers struct {
 	job     map[int]bool          // processes that were seen in the job
 	foreign map[int]bool          // processes that were seen outside of it; forgotten at each scan, as numbers are used again
 	files   map[fileID]*written
-	pending []closed
+	pending []closed  // reports that wait for the next reading of the job's processes
 	notify  *fanotify // nil where it is not permitted
 	done    chan struct{}
 }
@@ -106,31 +106,32 @@ func (w *writers) refresh() []int {
 	return list
 }
 
-// report takes one report of the kernel.
+// report takes one report of the kernel. It reads the job's processes only for a file that may be a log, while the writer
+// may still live; other reports of unknown processes wait for the next scan.
 func (w *writers) report(c closed) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, known := w.files[c.id]; !known && !w.job[c.pid] && !mayBeLog(c.path) && w.foreign[c.pid] {
-		return
-	}
-	if w.pids == nil {
-		if len(w.pending) < maxPending {
-			w.pending = append(w.pending, c)
-		}
-		return
-	}
-	if !w.job[c.pid] && !w.foreign[c.pid] {
+	_, relevant := w.files[c.id]
+	relevant = relevant || mayBeLog(c.path)
+	known := w.job[c.pid] || w.foreign[c.pid]
+	switch {
+	case w.foreign[c.pid] && !relevant:
+	case w.pids != nil && known:
+		w.classify(c)
+	case w.pids != nil && relevant:
 		w.refresh()
+		w.classify(c)
+	case len(w.pending) < maxPending/2, relevant && len(w.pending) < maxPending:
+		w.pending = append(w.pending, c)
 	}
-	w.classify(c)
 }
 
-// settle classifies the reports that came before the job was known.
+// settle classifies the reports that wait.
 func (w *writers) settle() {
 	for _, c := range w.pending {
 		w.classify(c)
 	}
-	w.pending = nil
+	w.pending = w.pending[:0]
 }
 
 // classify stores a report. A process that has ended and was never seen says nothing about the file.
@@ -182,6 +183,7 @@ func (w *writers) scan() []int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	list := w.refresh()
+	w.settle()
 	clear(w.foreign)
 	for _, pid := range list[:min(len(list), maxProcesses)] {
 		eachWritable(w.proc, pid, func(path string, l look) { w.note(l.id, path, OpenForWriting) })

@@ -57,6 +57,9 @@ func TestMain(m *testing.M) {
 			os.Exit(agentMain(os.Args[2:]))
 		}
 	}
+	if signal.Ignored(unix.SIGHUP) { // under nohup; what is caught here is at its default in the processes of the tests
+		signal.Notify(make(chan os.Signal, 1), unix.SIGHUP)
+	}
 	os.Setenv("GORACE", noRaceSleep) // else each keeper built with -race waits a second before it exits
 	goleak.VerifyTestMain(m)
 }

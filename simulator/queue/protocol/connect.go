@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -62,21 +63,52 @@ func attempt(ctx context.Context, network, addr string, idle time.Duration) (*wi
 	return w, nil
 }
 
-// accept is the first connection on which a request comes, and that request. Those who greet wrongly, or hang up before they say
-// anything, are not the simulator: the next one may be.
+// maxCallers is the number of connections that are greeted at once.
+const maxCallers = 64
+
+// caller is a connection and its first request, or the reason why it is no simulator's.
+type caller struct {
+	from    net.Addr
+	wire    *wire
+	request []byte
+	err     error
+}
+
+// accept returns the first connection that carries a request, and that request. Connections are greeted side by side: one
+// that greets wrongly, hangs up or is silent does not delay the simulator's. The listener is closed.
 func accept(ctx context.Context, listener net.Listener, talk *Talk) (*wire, []byte, error) {
 	idle := talk.idle()
 	doing := fmt.Sprintf("wait for a simulator at %v", listener.Addr())
-	until := time.Now().Add(idle)
 	if l, ok := listener.(interface{ SetDeadline(time.Time) error }); ok {
-		if err := l.SetDeadline(until); err != nil {
+		if err := l.SetDeadline(time.Now().Add(idle)); err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", doing, err)
 		}
 	}
+	greeting, cancel := context.WithCancel(ctx)
+	callers, closed := make(chan caller), make(chan error, 1)
+	var left sync.WaitGroup
+	left.Go(func() { closed <- greetAll(greeting, listener, idle, callers) })
+	defer func() {
+		cancel()
+		listener.Close()
+		left.Wait()
+	}()
 	var last error
 	for {
-		conn, err := listener.Accept()
-		if err != nil {
+		select {
+		case c := <-callers:
+			if c.err == nil {
+				return c.wire, c.request, nil
+			}
+			if ctx.Err() != nil {
+				return nil, nil, explain(ctx, c.err, idle, doing)
+			}
+			if errors.Is(c.err, os.ErrDeadlineExceeded) {
+				c.err = errors.New("silent")
+			}
+			last = fmt.Errorf("%v: %w", c.from, c.err)
+			talk.warn("a connection that is no simulator: %v", last)
+		case err := <-closed:
 			if last != nil {
 				err = peerError("none came within %v, but somebody else did: %w", idle, last)
 			} else if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -84,22 +116,34 @@ func accept(ctx context.Context, listener net.Listener, talk *Talk) (*wire, []by
 			}
 			return nil, nil, explain(ctx, err, idle, doing)
 		}
-		w, request, err := first(ctx, conn, idle)
-		if err == nil {
-			return w, request, nil
+	}
+}
+
+// greetAll sends every caller until the listener fails, and returns that error once all of them were sent. After the end of
+// the context it closes their connections instead.
+func greetAll(ctx context.Context, listener net.Listener, idle time.Duration, callers chan<- caller) error {
+	var left sync.WaitGroup
+	defer left.Wait()
+	slots := make(chan struct{}, maxCallers)
+	for {
+		slots <- struct{}{}
+		conn, err := listener.Accept()
+		if err != nil {
+			return err
 		}
-		conn.Close()
-		if ctx.Err() != nil {
-			return nil, nil, explain(ctx, err, idle, doing)
-		}
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			err = errors.New("silent")
-		}
-		last = fmt.Errorf("%v: %w", conn.RemoteAddr(), err)
-		talk.warn("a connection that is no simulator: %v", last)
-		if !time.Now().Before(until) {
-			return nil, nil, explain(ctx, peerError("none came within %v, but somebody else did: %w", idle, last), idle, doing)
-		}
+		left.Go(func() {
+			w, request, err := first(ctx, conn, idle)
+			<-slots
+			c := caller{from: conn.RemoteAddr(), wire: w, request: request, err: err}
+			if err != nil {
+				conn.Close()
+			}
+			select {
+			case callers <- c:
+			case <-ctx.Done():
+				conn.Close()
+			}
+		})
 	}
 }
 

@@ -389,6 +389,50 @@ func TestAfterAStranger(t *testing.T) {
 	}
 }
 
+// TestSilentConnectionsDelayNobody: connections that stay silent, before or after the greeting, do not keep the simulator out.
+func TestSilentConnectionsDelayNobody(t *testing.T) {
+	endpoint, end := serve(t, ServeOptions{Order: "fcfs"})
+	for i := range 50 {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(endpoint, "tcp://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if i%10 == 0 {
+			if _, err := shake(conn, "REQ", patient); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	_, err := Simulate(t.Context(), endpoint, smallTree(), delays(1, 2), SimulateOptions{Talk: Talk{Idle: patient}})
+	if s := <-end; err != nil || s.err != nil {
+		t.Errorf("simulate: %v; serve: %v", err, s.err)
+	}
+}
+
+// TestEndpointOfAnAddress: a listener's address is written as the endpoint that a simulator connects to.
+func TestEndpointOfAnAddress(t *testing.T) {
+	for want, a := range map[string]net.Addr{
+		"ipc:///run/batsim":     &net.UnixAddr{Name: "/run/batsim", Net: "unix"},
+		"tcp://127.0.0.1:28000": &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 28000},
+	} {
+		if got := Endpoint(a); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	for endpoint, want := range map[string]string{
+		"ipc://*":                               "not supported",
+		"ipc:///" + strings.Repeat("x", 200):    "at most 107",
+		"inproc://batsim":                       "want tcp://host:port or ipc://path",
+		"ipc:///tmp/" + strings.Repeat("x", 90): "",
+	} {
+		err := CheckEndpoint(endpoint, true)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", endpoint, err, want)
+		}
+	}
+}
+
 // TestLocalSocket: the socket may be a file.
 func TestLocalSocket(t *testing.T) {
 	endpoint := "ipc://" + filepath.Join(t.TempDir(), "batsim")

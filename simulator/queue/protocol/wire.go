@@ -20,9 +20,10 @@ import (
 // since it must not hang, leak or allocate what a stranger asks for; the tests have it talk to two libraries.
 
 const (
-	largest  = 256 << 20       // bytes of a message
-	greeting = 64              // bytes
-	hello    = 5 * time.Second // for the greetings
+	largest     = 256 << 20       // bytes of a message
+	greeting    = 64              // bytes
+	longestPath = 107             // bytes of the path of a Unix socket
+	hello       = 5 * time.Second // for the greetings
 
 	flagMore    = 1
 	flagLong    = 2
@@ -45,9 +46,23 @@ func CheckEndpoint(endpoint string, listen bool) error {
 	return err
 }
 
+// Endpoint is the endpoint of a listener's address: "tcp://host:port" or "ipc://path".
+func Endpoint(a net.Addr) string {
+	if a.Network() == "unix" {
+		return "ipc://" + a.String()
+	}
+	return "tcp://" + a.String()
+}
+
 // address is the network and address of "tcp://host:port", where the host may be * when it is listened to, or of "ipc://path".
 func address(endpoint string, listen bool) (network, addr string, err error) {
 	if path, ok := strings.CutPrefix(endpoint, "ipc://"); ok && path != "" {
+		switch {
+		case path == "*":
+			return "", "", fmt.Errorf("endpoint %q: want the path of a socket: names chosen by the system are not supported", endpoint)
+		case len(path) > longestPath:
+			return "", "", fmt.Errorf("endpoint %q: a path of %d bytes: want at most %d", endpoint, len(path), longestPath)
+		}
 		return "unix", path, nil
 	}
 	rest, ok := strings.CutPrefix(endpoint, "tcp://")
