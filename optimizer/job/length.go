@@ -122,7 +122,7 @@ func (c *Command) lengthsStated() []lengthClue {
 	for _, w := range slices.Backward(c.words) {
 		n, help := c.optionOf(w)
 		unit := unitOf(n, help)
-		if unit == "" || w.value == "" || w.form == bare {
+		if unit == "" || w.form == bare {
 			continue
 		}
 		source := fmt.Sprintf("%s on the command line", strings.Join(c.Argv[w.at:w.at+w.width], " "))

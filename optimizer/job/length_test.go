@@ -76,6 +76,10 @@ func TestLengths(t *testing.T) {
 		"xgboost train.conf num_round=5":                                          "5 step stated",
 		"bash launch.sh":                                                          "15 epoch stated",
 		"./launch.sh":                                                             "15 epoch stated",
+		"bash arguments.sh 0.1 6":                                                 "6 epoch stated",
+		"./arguments.sh 0.1 6 --max-steps 40":                                     "40 step stated, 6 epoch stated",
+		"bash all_arguments.sh --batch-size 8 --epochs 6":                         "6 epoch stated",
+		"bash all_arguments.sh":                                                   "12 epoch declared",
 		"mpirun -n 4 python argparse_train.py --epochs 4":                         "4 epoch stated",
 		"deepspeed --num_gpus 2 argparse_train.py --epochs 4":                     "4 epoch stated",
 		// No limit, or nothing known.
@@ -83,6 +87,8 @@ func TestLengths(t *testing.T) {
 		"python argparse_train.py --epochs None": "",
 		"./train --fast":                         "",
 		"python missing.py":                      "",
+		"bash option_loop.sh --lr 0.1":           "",
+		"bash function.sh 7":                     "",
 		"":                                       "",
 	} {
 		t.Run(command, func(t *testing.T) {

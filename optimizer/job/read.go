@@ -81,7 +81,7 @@ func shellInner(l *line, dir string, depth int) *Command {
 		home = filepath.Dir(path)
 	}
 	var best *Command
-	for _, sh := range shellCommands(text, home) {
+	for _, sh := range shellCommands(text, home, l.shellArguments()) {
 		if sh.words[0] == "cd" && len(sh.words) > 1 {
 			dir = at(dir, sh.words[1])
 			continue
