@@ -28,6 +28,7 @@ type Segment struct {
 	Allocation  resources.Allocation `json:"allocation"`
 	Label       string               `json:"label"` // probe, run
 	LaunchedAt  time.Duration        `json:"launched_at"`
+	StartedAt   time.Duration        `json:"started_at"`   // when the launched job ran; 0 for a live change
 	FirstRowAt  time.Duration        `json:"first_row_at"` // 0 until there is one
 	LastRowAt   time.Duration        `json:"last_row_at"`
 	RestartFrom time.Duration        `json:"restart_from"` // when the job before was asked to leave; 0 for a first start
@@ -169,8 +170,8 @@ func (p *Progress) End(at time.Duration) {
 // or that is not known.
 func (p *Progress) jobEnd(ran time.Duration) (time.Duration, bool) {
 	for i := len(p.Segments) - 1; i >= 0 && ran > 0; i-- {
-		if p.Segments[i].Launch {
-			return p.Segments[i].LaunchedAt + ran, true
+		if s := p.Segments[i]; s.Launch {
+			return max(s.LaunchedAt, s.StartedAt) + ran, true
 		}
 	}
 	return 0, false

@@ -314,6 +314,16 @@ func TestProgressOverheads(t *testing.T) {
 	}
 }
 
+// TestProgressJobEnd: a job's own time counts from when it ran, not from when it was asked for.
+func TestProgressJobEnd(t *testing.T) {
+	var p Progress
+	begin(&p, 1).StartedAt = at(1.5)
+	p.Begin(at(4), resources.Allocation{CPUs: 1}, "run", false)
+	if end, ok := p.jobEnd(at(10)); !ok || end != at(11.5) {
+		t.Errorf("a job that ran 10 s from 1.5 s ended at %v, want 11.5 s", end)
+	}
+}
+
 // TestProgressMergesBlocks: a long segment keeps bounded memory, its exact mean pace, and its newest block.
 func TestProgressMergesBlocks(t *testing.T) {
 	var p Progress
