@@ -84,6 +84,9 @@ type lengthClue struct {
 // is the one that ends the job: in Hugging Face trainings max_steps is stronger than epochs. Values of 0, -1 and None set no
 // limit. Nil when nothing was found.
 func (c *Command) Lengths() []Length {
+	if c.many {
+		return nil
+	}
 	if c.inner != nil {
 		return c.inner.Lengths()
 	}

@@ -92,6 +92,8 @@ func TestLengths(t *testing.T) {
 		"python missing.py":                      "",
 		"bash option_loop.sh --lr 0.1":           "",
 		"bash function.sh 7":                     "",
+		"bash sweep.sh":                          "",
+		"bash stages.sh":                         "",
 		"":                                       "",
 	} {
 		t.Run(command, func(t *testing.T) {
