@@ -251,6 +251,7 @@ func (p *Progress) Add(row *monitor.Row, at time.Duration) {
 		seg.Stated = append(seg.Stated, sec)
 	}
 	p.Done = done
+	p.outgrow()
 	if p.blockEnds(at, done) {
 		units := done - p.markDone
 		seg.addBlock((at-p.markAt).Seconds()/units, units)
@@ -315,6 +316,7 @@ func (p *Progress) learnUnit(row *monitor.Row) {
 		}
 	}
 	switch {
+	case p.Unit == "epoch" && hasTotalEpochs && totalEpochs > 0 && totalEpochs < p.Done: // of a second, shorter training
 	case p.Unit == "epoch" && hasTotalEpochs && totalEpochs > 0:
 		p.Total = totalEpochs
 	case p.Unit == "step" && hasTotalSteps && totalSteps > 0:
@@ -340,6 +342,19 @@ func (p *Progress) changeSource() {
 	p.Suggest(p.Unit, Hint{p.Total, "the job's output"})
 	p.Total, p.Backwards, p.sawResume = 0, 0, false
 	p.forgetSteps()
+}
+
+// outgrow drops a total that the log does not give and that the training has passed. One unit more is a loop whose last
+// index counts: "while iter <= max_iters".
+func (p *Progress) outgrow() {
+	hint := p.Hints[p.Unit].Units
+	if hint == 0 || p.Total != hint || p.Done <= hint {
+		return
+	}
+	delete(p.Hints, p.Unit)
+	if p.Total = 0; p.Done <= hint+1 {
+		p.Total = p.Done
+	}
 }
 
 // forgetSteps starts counting in another unit: what was timed in the one before says nothing of it.

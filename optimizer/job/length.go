@@ -119,6 +119,16 @@ func (c *Command) Lengths() []Length {
 	return out
 }
 
+// OfEnvironment holds for a length in steps of a simulated environment in a script that trains by its own loop: many of them
+// make one step of its optimizer.
+func (c *Command) OfEnvironment(l Length) bool {
+	if c.inner != nil {
+		return c.inner.OfEnvironment(l)
+	}
+	return l.Unit == UnitStep && (strings.Contains(l.Name, "timestep") || strings.Contains(l.Name, "env_step")) &&
+		(c.source == nil || !slices.ContainsFunc(c.source.imports, func(m imported) bool { return strings.HasPrefix(m.path, "stable_baselines3") }))
+}
+
 // lengthsStated are the settings on the command line, the last of a name first, then those of configuration files.
 func (c *Command) lengthsStated() []lengthClue {
 	var out []lengthClue

@@ -111,6 +111,20 @@ func TestLengths(t *testing.T) {
 	}
 }
 
+// TestLengthOfEnvironment: which lengths count steps of an environment, and not of the optimizer.
+func TestLengthOfEnvironment(t *testing.T) {
+	for command, want := range map[string]bool{
+		"python dataclass_rl.py --total-timesteps 4096": true,
+		"python sb3.py":                       false, // its observer and its tables count timesteps
+		"python constants.py --max_iters=300": false,
+	} {
+		c := ReadCommand(strings.Fields(command), commandsDir)
+		if l := c.Lengths(); len(l) == 0 || c.OfEnvironment(l[0]) != want {
+			t.Errorf("%s: %+v is of the environment: want %v", command, l, want)
+		}
+	}
+}
+
 // TestLengthSource: the words by which a person finds the number.
 func TestLengthSource(t *testing.T) {
 	for command, want := range map[string]string{
