@@ -3,6 +3,7 @@ package monitor
 import (
 	"bytes"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -309,9 +310,9 @@ func (p *progress) position(f *found, line lineText, r *Row) {
 }
 
 // beginEpoch takes the epoch under way. An epoch 0 says that they count from 0, and so does Lightning's bar, of which the
-// total is the number of the last one.
+// total is the number of the last one. The bar has the shape of tqdm's and is known by the version number behind it.
 func (p *progress) beginEpoch(f *found, line lineText) {
-	lightning := line.blocks && f.epochs > 0 && f.drawn
+	lightning := line.blocks && f.epochs > 0 && f.drawn && slices.ContainsFunc(p.toks, func(t token) bool { return t.word == "v_num" })
 	if p.zero == nil || f.epoch == 0 || lightning {
 		zero := f.epoch == 0 || lightning
 		p.zero = &zero

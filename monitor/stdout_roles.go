@@ -25,7 +25,7 @@ func wordRole(word, before string) wordKind {
 		return roleEpochs
 	case "step", "global_step", "iter", "iteration":
 		return roleStep
-	case "steps", "iters", "iterations", "batch", "batches":
+	case "steps", "iters", "iterations", "batch", "batches", "generation", "gen", "episode", "round":
 		return roleSteps
 	case "throughput", "samples_per_second", "samples/s", "samples/sec", "images/s", "img/s", "train_samples_per_second":
 		return roleThroughput

@@ -282,7 +282,7 @@ func (r *run) suggestLengths(finished func()) {
 	lengths := r.command.Lengths()
 	suggest := func(stated bool) {
 		for _, l := range lengths {
-			if (l.Confidence == job.Stated) == stated {
+			if (l.Confidence == job.Stated) == stated && !r.command.OfEnvironment(l) {
 				r.progress.Suggest(l.Unit, Hint{l.Units, l.Source})
 			}
 		}

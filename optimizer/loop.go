@@ -116,6 +116,7 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 		return
 	}
 	r.job = j
+	r.progress.Current().StartedAt = r.elapsed()
 	r.continueFrom(from)
 	r.rec.Enforced = j.Enforced()
 	r.sampler.attach(j, a)

@@ -28,6 +28,7 @@ type Segment struct {
 	Allocation  resources.Allocation `json:"allocation"`
 	Label       string               `json:"label"` // probe, run
 	LaunchedAt  time.Duration        `json:"launched_at"`
+	StartedAt   time.Duration        `json:"started_at"`   // when the launched job ran; 0 for a live change
 	FirstRowAt  time.Duration        `json:"first_row_at"` // 0 until there is one
 	LastRowAt   time.Duration        `json:"last_row_at"`
 	RestartFrom time.Duration        `json:"restart_from"` // when the job before was asked to leave; 0 for a first start
@@ -169,8 +170,8 @@ func (p *Progress) End(at time.Duration) {
 // or that is not known.
 func (p *Progress) jobEnd(ran time.Duration) (time.Duration, bool) {
 	for i := len(p.Segments) - 1; i >= 0 && ran > 0; i-- {
-		if p.Segments[i].Launch {
-			return p.Segments[i].LaunchedAt + ran, true
+		if s := p.Segments[i]; s.Launch {
+			return max(s.LaunchedAt, s.StartedAt) + ran, true
 		}
 	}
 	return 0, false
@@ -250,6 +251,7 @@ func (p *Progress) Add(row *monitor.Row, at time.Duration) {
 		seg.Stated = append(seg.Stated, sec)
 	}
 	p.Done = done
+	p.outgrow()
 	if p.blockEnds(at, done) {
 		units := done - p.markDone
 		seg.addBlock((at-p.markAt).Seconds()/units, units)
@@ -314,6 +316,7 @@ func (p *Progress) learnUnit(row *monitor.Row) {
 		}
 	}
 	switch {
+	case p.Unit == "epoch" && hasTotalEpochs && totalEpochs > 0 && totalEpochs < p.Done: // of a second, shorter training
 	case p.Unit == "epoch" && hasTotalEpochs && totalEpochs > 0:
 		p.Total = totalEpochs
 	case p.Unit == "step" && hasTotalSteps && totalSteps > 0:
@@ -339,6 +342,19 @@ func (p *Progress) changeSource() {
 	p.Suggest(p.Unit, Hint{p.Total, "the job's output"})
 	p.Total, p.Backwards, p.sawResume = 0, 0, false
 	p.forgetSteps()
+}
+
+// outgrow drops a total that the log does not give and that the training has passed. One unit more is a loop whose last
+// index counts: "while iter <= max_iters".
+func (p *Progress) outgrow() {
+	hint := p.Hints[p.Unit].Units
+	if hint == 0 || p.Total != hint || p.Done <= hint {
+		return
+	}
+	delete(p.Hints, p.Unit)
+	if p.Total = 0; p.Done <= hint+1 {
+		p.Total = p.Done
+	}
 }
 
 // forgetSteps starts counting in another unit: what was timed in the one before says nothing of it.

@@ -314,6 +314,54 @@ func TestProgressOverheads(t *testing.T) {
 	}
 }
 
+// TestProgressOutgrowsItsTotal: a total from outside the log that the training passes was not its total.
+func TestProgressOutgrowsItsTotal(t *testing.T) {
+	for name, c := range map[string]struct {
+		rows  []float64
+		total float64
+	}{
+		"kept":                {[]float64{59, 60}, 60},
+		"the last one counts": {[]float64{60, 61}, 61},
+		"half a unit":         {[]float64{60, 60.5}, 60.5},
+		"far beyond":          {[]float64{60, 64}, 0},
+		"beyond and on":       {[]float64{60, 61, 62}, 61},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var p Progress
+			p.Suggest("epoch", Hint{60, "--epochs 60 on the command line"})
+			begin(&p, 0)
+			for i, done := range c.rows {
+				p.Add(epochRow(done, 0), at(float64(i+1)))
+			}
+			if p.Total != c.total {
+				t.Errorf("total %v, want %v", p.Total, c.total)
+			}
+		})
+	}
+}
+
+// TestProgressOfTwoTrainings: the total of a second, shorter training of the job is none of what was done in the first.
+func TestProgressOfTwoTrainings(t *testing.T) {
+	var p Progress
+	begin(&p, 0)
+	for i, row := range []*monitor.Row{epochRow(5, 6), epochRow(6, 6), epochRow(1, 4), epochRow(4, 4)} {
+		p.Add(row, at(float64(i+1)))
+	}
+	if p.Done != 6 || p.Total != 6 {
+		t.Errorf("%v of %v epochs, want 6 of 6", p.Done, p.Total)
+	}
+}
+
+// TestProgressJobEnd: a job's own time counts from when it ran, not from when it was asked for.
+func TestProgressJobEnd(t *testing.T) {
+	var p Progress
+	begin(&p, 1).StartedAt = at(1.5)
+	p.Begin(at(4), resources.Allocation{CPUs: 1}, "run", false)
+	if end, ok := p.jobEnd(at(10)); !ok || end != at(11.5) {
+		t.Errorf("a job that ran 10 s from 1.5 s ended at %v, want 11.5 s", end)
+	}
+}
+
 // TestProgressMergesBlocks: a long segment keeps bounded memory, its exact mean pace, and its newest block.
 func TestProgressMergesBlocks(t *testing.T) {
 	var p Progress

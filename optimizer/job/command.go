@@ -52,7 +52,7 @@ func inspectArgv(argv []string, dir string, depth int) (Inspection, bool) {
 		case KindPython:
 			ins = inspectPython(data)
 		case KindShell:
-			ins = inspectShellAt(path, data, depth+1)
+			ins = inspectShellAt(path, data, argv[i+1:], depth+1)
 		default:
 			continue
 		}
@@ -99,9 +99,9 @@ func at(dir, path string) string {
 }
 
 // inspectShell inspects the Python script that a shell script runs.
-func inspectShell(path string, data []byte) Inspection { return inspectShellAt(path, data, 0) }
+func inspectShell(path string, data []byte) Inspection { return inspectShellAt(path, data, nil, 0) }
 
-func inspectShellAt(path string, data []byte, depth int) Inspection {
+func inspectShellAt(path string, data []byte, args []string, depth int) Inspection {
 	if len(data) > MaxSource {
 		data = data[:MaxSource]
 	}
@@ -111,7 +111,7 @@ func inspectShellAt(path string, data []byte, depth int) Inspection {
 	var missing []string
 	score := 0
 	dir := "" // of the last cd; "" while the script is where it was started
-	for _, c := range shellCommands(src, home) {
+	for _, c := range shellCommands(src, home, args) {
 		if c.words[0] == "cd" && len(c.words) > 1 {
 			dir = at(dir, c.words[1])
 			continue

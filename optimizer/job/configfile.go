@@ -25,7 +25,8 @@ const (
 	maxConfigDepth   = 12
 )
 
-// readConfigs reads the configuration files that a program's arguments name, the last one first, and those of hydra.main.
+// readConfigs reads the configuration files that a program's arguments name, the last one first, then those that its script
+// names, and those of hydra.main.
 func (c *Command) readConfigs() []configEntry {
 	if c.inner != nil {
 		return nil
@@ -36,7 +37,51 @@ func (c *Command) readConfigs() []configEntry {
 			out = append(out, readConfig(at(c.Dir, w.value), w.value)...)
 		}
 	}
+	for _, path := range c.scriptConfigs() {
+		out = append(out, readConfig(at(c.Dir, path), path)...)
+	}
 	return append(out, c.hydraConfig()...)
+}
+
+// scriptConfigs are the configuration files that the script names: the default of an option that the command line does not
+// set, and those that it opens by a literal name.
+func (c *Command) scriptConfigs() (paths []string) {
+	if c.source == nil {
+		return nil
+	}
+	for _, o := range c.source.options {
+		given := slices.ContainsFunc(c.words, func(w word) bool {
+			n, _ := c.optionOf(w)
+			return slices.ContainsFunc(o.names, func(name string) bool { return strings.EqualFold(name, n) })
+		})
+		named := slices.ContainsFunc(o.names, func(name string) bool { return configName(canonical(name)) })
+		if v, ok := c.source.literal(o.value); ok && named && !given && configSuffixes[filepath.Ext(v)] {
+			paths = append(paths, v)
+		}
+	}
+	for i := range c.source.calls {
+		call := &c.source.calls[i]
+		if call.full != "open" && call.full != "omegaconf.OmegaConf.load" || len(call.args) == 0 || len(call.args[0].tokens) != 1 {
+			continue
+		}
+		if len(call.args) > 1 && call.args[1].key == "" {
+			if mode, _ := onlyString(call.args[1].tokens); !strings.HasPrefix(mode, "r") {
+				continue
+			}
+		}
+		if v, ok := c.source.literal(call.args[0].tokens); ok && configSuffixes[filepath.Ext(v)] {
+			paths = append(paths, v)
+		}
+	}
+	return paths
+}
+
+// configSuffixes are those of files that hold settings and no data.
+var configSuffixes = set(".yaml", ".yml", ".toml")
+
+// configName holds for the canonical name of an option that takes a configuration file.
+func configName(n string) bool {
+	return n == "c" || n == "f" || strings.Contains(n, "conf") || strings.Contains(n, "cfg") || n == "args_file"
 }
 
 // isConfig holds for an argument that names a configuration file: --config x.yaml, config=train.conf, a JSON or YAML file alone,
@@ -50,8 +95,7 @@ func (c *Command) isConfig(w word) bool {
 	default:
 		return false
 	}
-	end := last(w.name)
-	return w.form == positional || end == "c" || end == "f" || strings.Contains(end, "conf") || strings.Contains(end, "cfg") || end == "args_file"
+	return w.form == positional || configName(last(w.name))
 }
 
 // readConfig reads a configuration file; nil when it cannot be read or understood.

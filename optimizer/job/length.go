@@ -84,6 +84,9 @@ type lengthClue struct {
 // is the one that ends the job: in Hugging Face trainings max_steps is stronger than epochs. Values of 0, -1 and None set no
 // limit. Nil when nothing was found.
 func (c *Command) Lengths() []Length {
+	if c.many {
+		return nil
+	}
 	if c.inner != nil {
 		return c.inner.Lengths()
 	}
@@ -116,13 +119,23 @@ func (c *Command) Lengths() []Length {
 	return out
 }
 
+// OfEnvironment holds for a length in steps of a simulated environment in a script that trains by its own loop: many of them
+// make one step of its optimizer.
+func (c *Command) OfEnvironment(l Length) bool {
+	if c.inner != nil {
+		return c.inner.OfEnvironment(l)
+	}
+	return l.Unit == UnitStep && (strings.Contains(l.Name, "timestep") || strings.Contains(l.Name, "env_step")) &&
+		(c.source == nil || !slices.ContainsFunc(c.source.imports, func(m imported) bool { return strings.HasPrefix(m.path, "stable_baselines3") }))
+}
+
 // lengthsStated are the settings on the command line, the last of a name first, then those of configuration files.
 func (c *Command) lengthsStated() []lengthClue {
 	var out []lengthClue
 	for _, w := range slices.Backward(c.words) {
 		n, help := c.optionOf(w)
 		unit := unitOf(n, help)
-		if unit == "" || w.value == "" || w.form == bare {
+		if unit == "" || w.form == bare {
 			continue
 		}
 		source := fmt.Sprintf("%s on the command line", strings.Join(c.Argv[w.at:w.at+w.width], " "))

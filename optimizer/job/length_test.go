@@ -76,6 +76,13 @@ func TestLengths(t *testing.T) {
 		"xgboost train.conf num_round=5":                                          "5 step stated",
 		"bash launch.sh":                                                          "15 epoch stated",
 		"./launch.sh":                                                             "15 epoch stated",
+		"python yaml_default.py":                                                  "11 epoch stated",
+		"python yaml_default.py --config conf/trainer/long.yaml":                  "30 epoch stated",
+		"python yaml_open.py":                                                     "11 epoch stated",
+		"bash arguments.sh 0.1 6":                                                 "6 epoch stated",
+		"./arguments.sh 0.1 6 --max-steps 40":                                     "40 step stated, 6 epoch stated",
+		"bash all_arguments.sh --batch-size 8 --epochs 6":                         "6 epoch stated",
+		"bash all_arguments.sh":                                                   "12 epoch declared",
 		"mpirun -n 4 python argparse_train.py --epochs 4":                         "4 epoch stated",
 		"deepspeed --num_gpus 2 argparse_train.py --epochs 4":                     "4 epoch stated",
 		// No limit, or nothing known.
@@ -83,6 +90,10 @@ func TestLengths(t *testing.T) {
 		"python argparse_train.py --epochs None": "",
 		"./train --fast":                         "",
 		"python missing.py":                      "",
+		"bash option_loop.sh --lr 0.1":           "",
+		"bash function.sh 7":                     "",
+		"bash sweep.sh":                          "",
+		"bash stages.sh":                         "",
 		"":                                       "",
 	} {
 		t.Run(command, func(t *testing.T) {
@@ -97,6 +108,20 @@ func TestLengths(t *testing.T) {
 				t.Errorf("have %q, want %q", have, want)
 			}
 		})
+	}
+}
+
+// TestLengthOfEnvironment: which lengths count steps of an environment, and not of the optimizer.
+func TestLengthOfEnvironment(t *testing.T) {
+	for command, want := range map[string]bool{
+		"python dataclass_rl.py --total-timesteps 4096": true,
+		"python sb3.py":                       false, // its observer and its tables count timesteps
+		"python constants.py --max_iters=300": false,
+	} {
+		c := ReadCommand(strings.Fields(command), commandsDir)
+		if l := c.Lengths(); len(l) == 0 || c.OfEnvironment(l[0]) != want {
+			t.Errorf("%s: %+v is of the environment: want %v", command, l, want)
+		}
 	}
 }
 

@@ -165,6 +165,15 @@ func (l *line) shellScript(from int) {
 	}
 }
 
+// shellArguments are what $1 and those after it stand for in the shell script or the text of sh -c.
+func (l *line) shellArguments() []string {
+	args := l.argv[min(l.args, len(l.argv)):]
+	if l.code != "" && len(args) > 0 { // sh -c TEXT NAME ARGUMENTS…
+		args = args[1:]
+	}
+	return args
+}
+
 // LocalRanks is how many training processes a command line starts on this machine, as its launcher says: torchrun, python -m
 // torch.distributed.run, accelerate, deepspeed, mpirun and horovodrun; 1 without one. Where the launcher takes one process for
 // each device ("auto", "gpu", "cpu"), gpus and cpus say how many there are.

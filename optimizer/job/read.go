@@ -17,6 +17,7 @@ type Command struct {
 	source *script       // of Script; nil when there is none
 	config []configEntry // settings of configuration files that the command line names
 	inner  *Command      // the command that a shell script runs; its arguments cannot be changed
+	many   bool          // the shell script runs several trainings, or one in a loop
 }
 
 // ReadCommand reads a command line, the script that it runs and the configuration files that it names: regular files of at
@@ -29,7 +30,7 @@ func readCommand(argv []string, dir string, depth int) *Command {
 	switch {
 	case l.shell:
 		if depth < maxNesting {
-			c.inner = shellInner(l, dir, depth)
+			c.inner, c.many = shellInner(l, dir, depth)
 		}
 	case l.code != "":
 		c.source = parse(l.code)
@@ -46,7 +47,7 @@ func readCommand(argv []string, dir string, depth int) *Command {
 			c.readScript(path)
 		} else if err == nil && fileKind(path, head) == KindShell && depth < maxNesting {
 			l.script, l.shell = argv[l.args-1], true
-			c.inner = shellInner(l, dir, depth)
+			c.inner, c.many = shellInner(l, dir, depth)
 		}
 	}
 	var toggles map[string]bool
@@ -68,23 +69,29 @@ func (c *Command) readScript(path string) bool {
 	return true
 }
 
-// shellInner is the training command in a shell script or in the text of bash -c; nil when no literal one is found.
-func shellInner(l *line, dir string, depth int) *Command {
+// shellInner is the training command in a shell script or in the text of bash -c; nil when no literal one is found. many holds
+// where it runs several trainings, one after the other or in a loop: how long the job is cannot be read then.
+func shellInner(l *line, dir string, depth int) (best *Command, many bool) {
 	text, home := l.code, dir
 	if l.code == "" {
 		path := at(dir, l.script)
 		data, _, err := read(path)
 		if err != nil {
-			return nil
+			return nil, false
 		}
 		text, _ = decode(data[:min(len(data), MaxSource)])
 		home = filepath.Dir(path)
 	}
-	var best *Command
-	for _, sh := range shellCommands(text, home) {
-		if sh.words[0] == "cd" && len(sh.words) > 1 {
+	loops, trainings := 0, 0
+	for _, sh := range shellCommands(text, home, l.shellArguments()) {
+		switch w := sh.words[0]; {
+		case w == "cd" && len(sh.words) > 1:
 			dir = at(dir, sh.words[1])
 			continue
+		case w == "for" || w == "while" || w == "until":
+			loops++
+		case w == "done":
+			loops--
 		}
 		inner := readCommand(sh.words, dir, depth+1)
 		if inner.source == nil && inner.line.script != "" && dir != home {
@@ -93,8 +100,12 @@ func shellInner(l *line, dir string, depth int) *Command {
 		if inner.score() > 0 && (best == nil || inner.score() >= best.score()) {
 			best = inner
 		}
+		if len(inner.Lengths()) > 0 {
+			trainings++
+			many = many || loops > 0 || trainings > 1
+		}
 	}
-	return best
+	return best, many
 }
 
 // score prefers, of several commands in a shell script, the one that trains; 0 for one that does not.

@@ -1,7 +1,11 @@
 package job
 
 import (
+	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -40,21 +44,24 @@ type shellLine struct {
 }
 
 // shellReader cuts a shell script into simple commands. Variables with a known literal value are replaced;
-// command substitutions that mention dirname, pwd or $0 are taken for the script's own folder.
+// command substitutions that mention dirname, pwd or $0 are taken for the script's own folder. The arguments of the script
+// stand for $1, "$@" and their kin up to the first function, loop or case.
 type shellReader struct {
 	src    string
 	at     int
 	line   int
 	dir    string
 	vars   map[string]string
+	args   []string // $1, $2, …
+	argsOK bool     // args are known
 	words  []string
 	first  int // line of the first word
 	done   []shellLine
 	marker string // of a here-document that starts at the next line
 }
 
-func shellCommands(src, dir string) []shellLine {
-	r := &shellReader{src: src, line: 1, dir: dir, vars: map[string]string{"0": filepath.Join(dir, "script.sh"), "PWD": "."}}
+func shellCommands(src, dir string, args []string) []shellLine {
+	r := &shellReader{src: src, line: 1, dir: dir, args: args, argsOK: true, vars: map[string]string{"0": filepath.Join(dir, "script.sh"), "PWD": "."}}
 	for r.at < len(r.src) {
 		switch c := r.src[r.at]; {
 		case c == '\n':
@@ -73,8 +80,12 @@ func shellCommands(src, dir string) []shellLine {
 			r.at += 2
 			r.marker = strings.TrimLeft(r.word(), "-")
 		case strings.IndexByte(";&|()", c) >= 0:
+			if c == ')' && r.src[r.at-1] == '(' { // name() { …
+				r.argsOK = false
+			}
 			r.at++
 			r.end()
+		case r.allArguments():
 		default:
 			line := r.line
 			w := r.word()
@@ -119,6 +130,18 @@ func (r *shellReader) end() {
 	if len(words) == 0 {
 		return
 	}
+	switch words[0] {
+	case "while", "until", "for", "case", "select", "function", "getopts":
+		r.argsOK = false
+	case "set":
+		r.argsOK = r.argsOK && !slices.Contains(words, "--")
+	case "shift":
+		n := 1
+		if len(words) > 1 {
+			n, _ = strconv.Atoi(words[1])
+		}
+		r.args = r.args[min(max(n, 0), len(r.args)):]
+	}
 	if k, v, ok := strings.Cut(words[0], "="); ok && len(words) == 1 && isShellName(k) {
 		if len(r.vars) < 1000 && len(v) < 4096 {
 			r.vars[k] = v
@@ -136,6 +159,26 @@ func isShellName(s string) bool {
 	}
 	return s != ""
 }
+
+// allArguments takes a word that stands for all arguments: "$@", $*, "${@:2}" without the quotes.
+func (r *shellReader) allArguments() bool {
+	m := allArguments.FindStringSubmatch(r.src[r.at:])
+	if m == nil || !r.argsOK {
+		return false
+	}
+	from := 1
+	if m[1] != "" {
+		from, _ = strconv.Atoi(m[1])
+	}
+	if len(r.words) == 0 {
+		r.first = r.line
+	}
+	r.words = append(r.words, r.args[min(max(from-1, 0), len(r.args)):]...)
+	r.at += len(m[0]) - len(m[2])
+	return true
+}
+
+var allArguments = regexp.MustCompile(`^"?\$(?:[@*]|\{[@*](?::(\d))?\})"?([ \t\r\n;&|()]|$)`)
 
 // word reads one word with its quotes removed.
 func (r *shellReader) word() string {
@@ -226,11 +269,11 @@ func (r *shellReader) substitute() string {
 		for n < len(inside) && isNameByte(inside[n]) {
 			n++
 		}
-		if v, ok := r.vars[inside[:n]]; ok {
+		if v, ok := r.variable(inside[:n]); ok {
 			return v
 		}
-		if _, fallback, ok := strings.Cut(inside[n:], "-"); ok && strings.HasPrefix(inside[n:], ":-") {
-			return fallback
+		if _, fallback, ok := strings.Cut(inside[n:], "-"); ok && (strings.HasPrefix(inside[n:], ":-") || strings.HasPrefix(inside[n:], "-")) {
+			return r.fallback(fallback)
 		}
 		if strings.Contains(inside, "BASH_SOURCE") {
 			return filepath.Join(r.dir, "script.sh")
@@ -241,7 +284,7 @@ func (r *shellReader) substitute() string {
 		for end < len(r.src) && isNameByte(r.src[end]) && !isDigit(c) {
 			end++
 		}
-		v := r.vars[r.src[r.at:end]]
+		v, _ := r.variable(r.src[r.at:end])
 		r.at = end
 		return v
 	}
@@ -250,4 +293,31 @@ func (r *shellReader) substitute() string {
 		return ""
 	}
 	return "$"
+}
+
+// variable is the value of a variable of the script or of the environment, or of a numbered argument; false for one that is
+// not set. An argument that is not known has the value "".
+func (r *shellReader) variable(name string) (string, bool) {
+	n, err := strconv.Atoi(name)
+	switch {
+	case err != nil || n == 0:
+		if v, ok := r.vars[name]; ok {
+			return v, true
+		}
+		return os.LookupEnv(name)
+	case !r.argsOK:
+		return "", true
+	case n > len(r.args):
+		return "", false
+	}
+	return r.args[n-1], true
+}
+
+// fallback is the value of text in "${NAME:-text}", which may name another variable.
+func (r *shellReader) fallback(text string) string {
+	if !strings.HasPrefix(text, "$") {
+		return text
+	}
+	v, _ := r.variable(strings.Trim(text, "${}"))
+	return v
 }

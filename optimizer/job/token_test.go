@@ -136,7 +136,7 @@ func FuzzShellCommands(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, src string) {
-		for _, c := range shellCommands(src, "dir") {
+		for _, c := range shellCommands(src, "dir", []string{"1", "a b"}) {
 			if len(c.words) == 0 || c.line < 1 {
 				t.Fatalf("%+v", c)
 			}

@@ -166,11 +166,18 @@ func (w *writers) note(id fileID, path string, e Evidence) {
 	f.evidence = max(f.evidence, e)
 }
 
-// forget makes room: what is no log by its name goes first.
+// forget makes room for as many files again, so that its cost does not come with each report: what is no log by its name goes
+// first, then what the job was not seen to write.
 func (w *writers) forget() {
-	for id, f := range w.files {
-		if !mayBeLog(f.path) || len(w.files) >= maxRecords {
-			delete(w.files, id)
+	for _, kept := range []func(f *written) bool{
+		func(f *written) bool { return mayBeLog(f.path) },
+		func(f *written) bool { return f.evidence > NoEvidence },
+		func(*written) bool { return false },
+	} {
+		for id, f := range w.files {
+			if len(w.files) > maxRecords/2 && !kept(f) {
+				delete(w.files, id)
+			}
 		}
 	}
 }

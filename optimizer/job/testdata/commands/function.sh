@@ -1,0 +1,5 @@
+#!/bin/bash
+train() {
+  python argparse_train.py --epochs "$1"
+}
+train 5
