@@ -177,7 +177,7 @@ func TestEfficiencyMonitor(t *testing.T) {
 	if got := show(own, 4, 20, 2); len(got) > 0 {
 		t.Errorf("learning: %q", got)
 	}
-	if s, usd := own.Baseline(); math.Abs(s-20) > 1e-9 || math.Abs(usd-2) > 1e-9 {
+	if s, usd := own.seconds, own.usd; math.Abs(s-20) > 1e-9 || math.Abs(usd-2) > 1e-9 {
 		t.Errorf("its own beginning: %g s, %g USD", s, usd)
 	}
 	if got := join(show(own, 10, 30, 3)); got != "slower, dearer" {

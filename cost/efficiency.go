@@ -131,9 +131,6 @@ func (m *EfficiencyMonitor) Observe(w Work) []Drift {
 	return m.dearer.judge(list, m.options, "dearer", "USD", usd, m.usd)
 }
 
-// Baseline is what is compared with, seconds and USD per unit; NaN while unknown.
-func (m *EfficiencyMonitor) Baseline() (seconds, usd float64) { return m.seconds, m.usd }
-
 func (d *drift) judge(list []Drift, o EfficiencyOptions, kind, unit string, now, baseline float64) []Drift {
 	ratio := now / baseline
 	if math.IsNaN(ratio) || math.IsInf(ratio, 0) {

@@ -34,7 +34,7 @@ var floors = map[string][]string{
 var below = map[string][]string{
 	"optimizer/job":        {},
 	"optimizer/checkpoint": {},
-	"optimizer/plan":       {},
+	"optimizer/plan":       {"optimizer/chart"},
 	"optimizer/launch":     {},
 	"optimizer/journal":    {"optimizer/plan", "optimizer/launch", "optimizer/journal/schema"},
 	"optimizer/history":    {"optimizer/journal", "optimizer/plan", "optimizer/job"},

@@ -34,13 +34,6 @@ func (c Column) String() string {
 	return columnNames[c]
 }
 
-// ParseColumn finds a numeric column by its own name or a known alias, in any case; ok is false when
-// there is none.
-func ParseColumn(name string) (c Column, ok bool) {
-	t := resolveName(normalizeName(name))
-	return t.column, t.kind == toColumn
-}
-
 // signed reports whether negative values of the column make sense.
 func (c Column) signed() bool {
 	return c == TrainLoss || c == TestLoss || c == TrainAccuracy || c == TestAccuracy

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -72,15 +71,6 @@ func openTableFile(path string) (tableFile, error) {
 	// The file is extended by whole rows; O_APPEND keeps them whole whatever else has it open.
 	return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 }
-
-// Path is where the table is.
-func (t *Table) Path() string { return t.path }
-
-// Columns are the names of the columns, in order.
-func (t *Table) Columns() []string { return slices.Clone(t.columns) }
-
-// Dropped is how many rows were lost because writing failed for too long.
-func (t *Table) Dropped() int { return t.dropped }
 
 // Append adds one row. It returns an error when v has a column that the table does not have (the row is not added),
 // and, exactly once in the life of the table, when the file cannot be written; rows are then held and the caller

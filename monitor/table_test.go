@@ -222,7 +222,7 @@ func TestTable_18_disk_full_for_long(t *testing.T) {
 	}
 	rows := readTable(t, path)
 	want(t, "header", rows[0], []string{"a", "b"})
-	want(t, "rows and lost ones", len(rows)-1+table.Dropped(), 20_001)
+	want(t, "rows and lost ones", len(rows)-1+table.dropped, 20_001)
 	want(t, "last", rows[len(rows)-1][0], "20000")
 	if !slices.IsSortedFunc(rows[1:], func(a, b []string) int { return len(a[0]) - len(b[0]) }) {
 		t.Error("rows out of order")

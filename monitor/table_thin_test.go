@@ -111,3 +111,12 @@ func TestPlainCell(t *testing.T) {
 		}
 	}
 }
+
+func TestCSVWriter(t *testing.T) {
+	var b strings.Builder
+	w := NewCSVWriter(&b)
+	if err := w.WriteAll([][]string{{"name", "value"}, {"=HYPERLINK(\"http://x\")", "-1.5"}, {"a\x1b[31m\nb", "@sum"}}); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "CSV", b.String(), "name,value\n\"'=HYPERLINK(\"\"http://x\"\")\",-1.5\na [31m b,'@sum\n")
+}

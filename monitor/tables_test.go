@@ -19,14 +19,14 @@ func TestTablesOfARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, table := range tables.All() {
-		first := table.Columns()[0]
+		first := table.columns[0]
 		if err := table.Append(Values{first: 1.5}); err != nil {
 			t.Error(err)
 		}
 		seen := map[string]bool{}
-		for _, c := range table.Columns() {
+		for _, c := range table.columns {
 			if seen[c] || c == "" {
-				t.Errorf("%s has column %q twice", table.Path(), c)
+				t.Errorf("%s has column %q twice", table.path, c)
 			}
 			seen[c] = true
 		}

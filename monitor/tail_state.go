@@ -134,7 +134,7 @@ func (t *Tail) continueAt(s *TailState) {
 	t.follow.forget()
 	if t.doc == nil {
 		t.stats.Resets++
-		t.note(0, "file replaced while nobody watched")
+		t.note(0, "file replaced between two agents")
 	}
 	if t.lp != nil {
 		t.lp.restart()

@@ -328,9 +328,9 @@ func (r *run) refuseIfHopeless() (Result, bool) {
 	if !errors.As(err, &no) || no.Nearest.Chance > 0 {
 		return Result{}, false
 	}
-	if r.Confirm != nil && r.Confirm("No allocation keeps the agreement: "+no.Why+"\nStart all the same, and stop at the limit?") {
+	if r.Confirm != nil && r.Confirm("No allocation meets the SLA: "+no.Why+"\nStart anyway and stop at the limit?") {
 		r.Config.Anyway = true
-		r.warn("started although earlier runs say that no allocation keeps the agreement: " + no.Why)
+		r.warn("started although earlier runs predict that no allocation meets the SLA: " + no.Why)
 		return Result{}, false
 	}
 	r.rec.Plan = r.planRecord(no.Plan, 0)

@@ -107,7 +107,7 @@ func TestCase18RunDirectoryFails(t *testing.T) {
 			if got := float64(res.Record.Outcome.Epochs); got != c.seconds {
 				t.Errorf("%g epochs of 1 s were seen, want %g", got, c.seconds)
 			}
-			if w := s.said(Warning, "the training goes on"); len(w) != 1 {
+			if w := s.said(Warning, "the training continues"); len(w) != 1 {
 				t.Errorf("%d warnings of the failing directory, want 1: %q", len(w), w)
 			}
 			if w := s.said(Problem, "run.json"); len(w) != 1 {
@@ -392,7 +392,7 @@ func TestPlannerFails(t *testing.T) {
 			if p := res.Record.Plan; p == nil || p.Allocation.CPUs != 4 {
 				t.Errorf("plan %+v, want the user's own settings", p)
 			}
-			if w := s.said(Warning, "going on with your own settings"); len(w) != 1 || !strings.Contains(w[0], name) {
+			if w := s.said(Warning, "the baseline is kept"); len(w) != 1 || !strings.Contains(w[0], name) {
 				t.Errorf("warnings %q, want one that names the planner", w)
 			}
 		})

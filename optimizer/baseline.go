@@ -17,10 +17,10 @@ func (r *run) compareWithBaseline() {
 	rec := r.rec
 	measured := false
 	for _, s := range r.progress.Segments {
-		measured = measured || len(s.Blocks) > 0 && s.Allocation.SameShape(r.baseline)
+		measured = measured || len(s.Blocks) > 0 && !s.LiveCut && s.Allocation.SameShape(r.baseline)
 	}
 	for _, o := range r.recalled {
-		measured = measured || o.Allocation.SameShape(r.baseline)
+		measured = measured || !o.LiveCut && o.Allocation.SameShape(r.baseline)
 	}
 	if !measured || r.model == nil || r.progress.Done <= 0 {
 		return
@@ -91,7 +91,7 @@ func (r *run) sameConditions() bool {
 	var foreign, samples, short [2]float64
 	for _, s := range r.progress.Segments {
 		k := 1
-		if s.Allocation.SameShape(r.baseline) {
+		if s.Allocation.SameShape(r.baseline) && !s.LiveCut {
 			k = 0
 		}
 		if s.CPUN > 0 && len(s.Blocks) > 0 {

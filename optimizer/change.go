@@ -73,7 +73,7 @@ func (r *run) applyLive(to resources.Allocation, why string) {
 	r.act(to, why, "live")
 	r.current = to
 	if err := r.job.SetStopAfter(r.deadMan()); err != nil {
-		r.warn(fmt.Sprintf("move the keeper's own limit: %v", err))
+		r.warn(fmt.Sprintf("move the supervisor's time limit: %v", err))
 	}
 }
 

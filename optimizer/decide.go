@@ -45,7 +45,7 @@ func (r *run) recall() {
 	if len(found.Runs) == 0 && r.host.Described != "" {
 		key.AnyMachine = true
 		if found, notes = history.Recall(r.Config.StateDir, key); len(found.Runs) > 0 {
-			r.event(Warning, "what is known of this training was measured on another machine than %s: how much faster or slower that one is, is not known and not in the intervals", r.host.Described)
+			r.event(Warning, "this training was measured on another machine than %s: the difference in speed is unknown and not part of the intervals", r.host.Described)
 		}
 	}
 	for _, n := range notes {
@@ -78,7 +78,7 @@ func (r *run) recall() {
 	}
 	if len(found.Baselines) > 0 && len(r.Config.SLA.Agreed()) == 0 {
 		if spec, _, err := sla.Forecast(found.Baselines); err == nil {
-			r.event(Info, "no agreement given; from earlier runs a fair one would be --deadline %s --budget %.4g", spec.TimeMax.Round(time.Second), spec.CostMaxUSD)
+			r.event(Info, "no SLA set; realistic limits by earlier runs: --deadline %s --budget %.4g", spec.TimeMax.Round(time.Second), spec.CostMaxUSD)
 		}
 	}
 	r.learnCalibration(found.Newest)
@@ -94,7 +94,7 @@ func (r *run) learnCalibration(entries []history.Entry) {
 	family := r.ins.Model.Value
 	r.widen = scored.Widen(family)
 	if s := scored.All.Of[calibration.Seconds]; math.Abs(r.widen-1) >= 0.005 {
-		r.event(Info, "intervals are made %.2f times as wide: %d of %d earlier predictions held", r.widen, s.Inside, s.N)
+		r.event(Info, "intervals widened by a factor of %.2f: %d of %d earlier outcomes were inside their 90 %% interval", r.widen, s.Inside, s.N)
 	}
 }
 
@@ -121,7 +121,7 @@ func (r *run) refit() {
 	if r.progress.Unit == "" || r.recalledUnit == "" || r.progress.Unit == r.recalledUnit {
 		obs = append(obs, r.recalled...)
 	}
-	if len(obs) == 0 {
+	if !slices.ContainsFunc(obs, func(o training.Observation) bool { return !o.LiveCut }) {
 		r.model = nil // what was timed in another unit of work predicts nothing
 		return
 	}
@@ -253,7 +253,7 @@ func (r *run) planner() plan.Planner {
 // decide asks the planner. On Infeasible the error is returned with the plan for the nearest allocation.
 func (r *run) decide() (p plan.Plan, err error) {
 	failed := func(why any) (plan.Plan, error) { // the optimiser may fail; the training never fails because of it (P8)
-		r.once(Warning, "planner", "the %s planner failed (%v): going on with your own settings", r.Config.Planner, why)
+		r.once(Warning, "planner", "the %s planner failed (%v): the baseline is kept", r.Config.Planner, why)
 		return r.ownSettings(), nil
 	}
 	defer func() {
@@ -280,7 +280,7 @@ func (r *run) decide() (p plan.Plan, err error) {
 }
 
 func (r *run) ownSettings() plan.Plan {
-	return plan.Plan{Allocation: r.baseline, Planner: "static", Reason: "your own configuration", Binding: "none"}
+	return plan.Plan{Allocation: r.baseline, Planner: "static", Reason: "the baseline, unchanged", Binding: "none"}
 }
 
 // firstAllocation is where the run begins: at the planned point when earlier runs already answer, else at
@@ -296,7 +296,7 @@ func (r *run) firstAllocation() (resources.Allocation, string) {
 			r.event(Problem, "%v", err)
 		}
 		r.adopt(p)
-		r.event(Info, "earlier runs answer: no probes needed; %s", p.Reason)
+		r.event(Info, "earlier runs suffice, no probes needed: %s", p.Reason)
 		return p.Allocation, "run"
 	}
 	return r.baseline, "probe"
@@ -313,7 +313,7 @@ func (r *run) ownPlan() plan.Plan {
 func measuredAllocations(obs []training.Observation) int {
 	n := 0
 	for i, o := range obs {
-		if !slices.ContainsFunc(obs[:i], func(x training.Observation) bool { return x.Allocation.SameShape(o.Allocation) }) {
+		if !o.LiveCut && !slices.ContainsFunc(obs[:i], func(x training.Observation) bool { return !x.LiveCut && x.Allocation.SameShape(o.Allocation) }) {
 			n++
 		}
 	}

@@ -24,7 +24,7 @@ func (r *run) stopHopeless() {
 	if !ok {
 		return
 	}
-	r.event(Problem, "%s; the job keeps no checkpoint, so what it still computes would be lost: stopping now (--yes lets it run to the limit)", why)
+	r.event(Problem, "%s; the job writes no checkpoint, so further work would be lost: stopping now (--yes lets it run to the limit)", why)
 	r.leave(&leaving{Why: "infeasible", Words: why})
 }
 
@@ -43,7 +43,7 @@ func (r *run) hopeless() (string, bool) {
 	spec := r.Config.SLA
 	switch {
 	case r.missed(spec.TimeMax.Seconds(), r.elapsed().Seconds(), finish.Seconds(), r.projected.seconds):
-		return fmt.Sprintf("at its fastest pace so far the job needs %s, the deadline is %s", finish.Round(time.Second), spec.TimeMax), true
+		return fmt.Sprintf("at its fastest pace so far the job needs %s, the deadline is %s", length(finish), length(spec.TimeMax)), true
 	case r.missed(spec.CostMaxUSD, r.spent(), bill, r.projected.cost):
 		return fmt.Sprintf("at its fastest pace so far the job costs $%.3g, the budget is $%.3g", bill, spec.CostMaxUSD), true
 	}

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"trainopt/optimizer/chart"
 	"trainopt/optimizer/job"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
@@ -95,7 +96,7 @@ func (r *run) escalate() {
 		return
 	}
 	if l.Saved == "" {
-		r.event(Warning, "the job did not leave within %s of being asked: stopping it by SIGTERM", r.Config.Grace/2)
+		r.event(Warning, "the job did not stop within %s of the request: stopping it by SIGTERM", length(r.Config.Grace/2))
 	}
 	l.Terminated = true
 	r.watchdog.stop(r.Config.Grace / 2)
@@ -116,7 +117,7 @@ func (r *run) interrupt(s os.Signal) {
 		if r.resumable {
 			how = "saving a checkpoint and stopping"
 		}
-		r.event(Info, "%s: %s (once more: kill)", signalName(s), how)
+		r.event(Info, "%s: %s (again: kill at once)", signalName(s), how)
 		if r.leaving != nil && r.job != nil { // on its way out already: do not come back
 			r.leaving.Why, r.leaving.Next = "user", nil
 			r.saveState()
@@ -177,7 +178,7 @@ func (r *run) exited(ctx context.Context, exit launch.Exit) {
 		r.end(&ending{state: journal.Done, reason: "exited", exit: &exit}) // finished while being asked to go is finished
 	case r.progress.Finished() && l != nil && l.Checkpoint && exit.Signal == "SIGUSR1":
 		// An interpreter gives up its handlers as it ends: our request met it there.
-		r.event(Warning, "all work was done when the request for a checkpoint ended the job by SIGUSR1")
+		r.event(Warning, "the job had done all its work when the checkpoint request (SIGUSR1) ended it")
 		r.end(&ending{state: journal.Done, reason: "exited", exit: &exit})
 	case l == nil:
 		r.leftByItself(exit, now)
@@ -352,14 +353,19 @@ func describeExit(e launch.Exit) string {
 	case e.Reason == launch.OOM:
 		text = "out of memory"
 	case e.Reason == launch.Lost:
-		text = "gone without a record"
+		text = "lost without an exit record"
 	case e.Signal != "":
 		text = "died of " + e.Signal
+	case e.Detail == "" || e.Detail == fmt.Sprintf("exited by itself with code %d", e.Code):
+		return fmt.Sprintf("exit code %d", e.Code)
 	default:
 		text = fmt.Sprintf("exit code %d", e.Code)
 	}
 	return joinDetail(text, e.Detail)
 }
+
+// length is a duration in the form of the report.
+func length(d time.Duration) string { return chart.PlainBlanks(chart.Duration(d.Seconds())) }
 
 func joinDetail(a, b string) string {
 	switch {

@@ -162,7 +162,7 @@ func (r *run) safely(part func()) {
 	defer func() {
 		if x := recover(); x != nil {
 			r.broken, r.phase = true, working
-			r.event(Warning, "the optimiser failed (%v): the training goes on where it is, guarded but not optimised", x)
+			r.event(Warning, "the optimizer failed (%v): the training continues where it runs, guarded but not optimized", x)
 		}
 	}()
 	part()

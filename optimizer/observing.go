@@ -148,7 +148,11 @@ func (r *run) observe() {
 	}
 	o.mu.Lock()
 	o.facts = o.reader.Facts()
+	lost := o.reader.Lost()
 	o.mu.Unlock()
+	if lost > 0 {
+		r.once(Warning, "observer reports", "observer: skipped %d unreadable line%s of its reports", lost, plural(lost))
+	}
 	for _, f := range o.facts.Failures[min(o.failures, len(o.facts.Failures)):] {
 		r.once(Warning, "observer "+f.Hook, "observer: hook %s is off: %s", f.Hook, f.Reason)
 	}

@@ -39,7 +39,7 @@ func (r *run) probeStep(ctx context.Context) {
 		return
 	}
 	if next, why := r.nextProbe(); next != nil {
-		r.event(Info, "measure at %s: %s", *next, why)
+		r.event(Info, "probing %s: %s", *next, why)
 		r.leave(&leaving{Why: "restart", Next: next, Label: "probe"})
 		return
 	}
@@ -55,7 +55,7 @@ func (r *run) giveUpSlowProbe(ctx context.Context, seg *Segment) {
 	if budget, ok := r.probeBudget(); !ok || r.probesSpent()+r.spent()-seg.StartUSD < budget {
 		return
 	}
-	r.event(Warning, "the probe at %s tells too little within what probes may cost: planning without it", seg.Allocation)
+	r.event(Warning, "the probe at %s has not measured its pace within the probe budget: planning without it", seg.Allocation)
 	r.closeProbe(seg)
 	r.settle(ctx)
 }
@@ -228,7 +228,7 @@ func (r *run) probeAgain(ctx context.Context, why string) {
 		r.stay(why)
 		return
 	}
-	r.event(Info, "measure at %s: %s", *next, reason)
+	r.event(Info, "probing %s: %s", *next, reason)
 	r.phase = probing
 	r.leave(&leaving{Why: "restart", Next: next, Label: "probe"})
 }

@@ -2,6 +2,7 @@ package optimizer
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"trainopt/monitor"
@@ -34,6 +35,7 @@ type Segment struct {
 	RestartFrom time.Duration        `json:"restart_from"` // when the job before was asked to leave; 0 for a first start
 	EndedAt     time.Duration        `json:"ended_at"`     // 0 while it runs
 	Launch      bool                 `json:"launch"`       // false when it began with a live change
+	LiveCut     bool                 `json:"live_cut"`     // on fewer CPUs than its processes were launched with
 	Blocks      []float64            `json:"blocks"`       // seconds per unit, one value a timed block
 	Stated      []float64            `json:"stated"`       // the log's own seconds of the first units, for a stretch too short to be timed
 	Units       float64              `json:"units"`        // units of work timed
@@ -61,7 +63,7 @@ func (s *Segment) Observation(unitSamples float64) (training.Observation, bool) 
 	if s.PeakGiB > 0 {
 		peak = s.PeakGiB
 	}
-	return training.Observation{Allocation: s.Allocation, UnitSeconds: s.Blocks[s.warmUp():], UnitSamples: unitSamples, PeakMemoryGiB: peak}, true
+	return training.Observation{Allocation: s.Allocation, UnitSeconds: s.Blocks[s.warmUp():], UnitSamples: unitSamples, PeakMemoryGiB: peak, LiveCut: s.LiveCut}, true
 }
 
 const (
@@ -147,13 +149,23 @@ func (p *Progress) Suggest(unit string, h Hint) {
 // Begin opens a segment. launch is true for a new process, false for a live change of the running one.
 func (p *Progress) Begin(at time.Duration, a resources.Allocation, label string, launch bool) *Segment {
 	p.End(at)
-	s := &Segment{Allocation: a, Label: label, LaunchedAt: at, Launch: launch, StartDone: p.Done}
+	s := &Segment{Allocation: a, Label: label, LaunchedAt: at, Launch: launch, LiveCut: !launch && a.CPUs < p.launchedCPUs(), StartDone: p.Done}
 	p.Segments = append(p.Segments, s)
 	p.haveMark = false
 	if launch {
 		p.sawResume, p.anyPosition = false, false
 	}
 	return s
+}
+
+// launchedCPUs is the number of CPUs at the last launch, 0 before the first.
+func (p *Progress) launchedCPUs() int {
+	for _, s := range slices.Backward(p.Segments) {
+		if s.Launch {
+			return s.Allocation.CPUs
+		}
+	}
+	return 0
 }
 
 // End closes the open segment, if any.
@@ -391,13 +403,8 @@ func (p *Progress) Remaining() (float64, bool) {
 // apart: each carries its own drift.
 func (p *Progress) Observations() []training.Observation {
 	var out []training.Observation
-	launched := 0
 	for _, s := range p.Segments {
-		if s.Launch {
-			launched = s.Allocation.CPUs
-		}
 		if o, ok := s.Observation(p.UnitSamples); ok {
-			o.LiveCut = s.Allocation.CPUs < launched
 			out = append(out, o)
 		}
 	}

@@ -249,6 +249,15 @@ func TestProgressLiveChange(t *testing.T) {
 	if len(obs) != 2 || obs[0].Allocation.CPUs != 4 || obs[1].Allocation.CPUs != 2 {
 		t.Fatalf("observations %+v, want one for each allocation", obs)
 	}
+	if obs[0].LiveCut || !obs[1].LiveCut {
+		t.Errorf("live cuts %t, %t: want the second alone", obs[0].LiveCut, obs[1].LiveCut)
+	}
+	if back := p.Begin(at(6), p.Segments[0].Allocation, "run", false); back.LiveCut {
+		t.Error("given back the CPUs of its launch, it is still a live cut")
+	}
+	if again := p.Begin(at(7), two, "run", true); again.LiveCut {
+		t.Error("launched with two CPUs, it is a live cut")
+	}
 	if !math.IsNaN(obs[0].PeakMemoryGiB) {
 		t.Errorf("peak memory %g that nobody measured, want NaN", obs[0].PeakMemoryGiB)
 	}

@@ -84,7 +84,7 @@ func (r *run) save(force bool) {
 
 // saidOnce reports a failing disk once: the training and the guard go on.
 func (r *run) saidOnce(err error) {
-	r.once(Warning, "disk", "%v (the training goes on)", err)
+	r.once(Warning, "disk", "%v (the training continues)", err)
 }
 
 func (r *run) saveState() {
@@ -206,7 +206,7 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 		verdicts := r.rec.SLA.Verdicts
 		r.rec.SLA = slaRecord(r.Config.SLA)
 		r.rec.SLA.Verdicts = verdicts
-		r.warn("the agreement was changed on resume: " + r.Config.SLA.String())
+		r.warn("SLA changed on resume: " + r.Config.SLA.String())
 	}
 	if r.meter, err = cost.RestoreMeter(s.Meter); err != nil {
 		return fmt.Errorf("resume %s: money spent so far: %w", jd.ID(), err)
@@ -280,7 +280,7 @@ func (r *run) pickUp(ctx context.Context) error {
 	r.event(Info, "adopted the running job (pid %d) of %s", j.Handle().PID, r.dir.ID())
 	r.rec.Enforced = j.Enforced()
 	if err := j.SetStopAfter(r.deadMan()); err != nil {
-		r.warn(fmt.Sprintf("move the keeper's own limit: %v", err))
+		r.warn(fmt.Sprintf("move the supervisor's time limit: %v", err))
 	}
 	return nil
 }
@@ -300,7 +300,7 @@ const clockTick = 10 * time.Millisecond
 
 // afterOutage handles a job that ended while no agent watched.
 func (r *run) afterOutage(ctx context.Context, exit launch.Exit) error {
-	r.event(Info, "the job ended while no agent watched: %s", describeExit(exit))
+	r.event(Info, "the job ended while no agent was attached: %s", describeExit(exit))
 	r.readLog()
 	if exit.Reason == launch.Lost || exit.Reason == launch.Stopped {
 		r.settleJob(exit)

@@ -55,7 +55,7 @@ func (a Allocation) String() string {
 	if a.GPUs > 0 {
 		parts = append(parts, fmt.Sprintf("%d GPU", a.GPUs))
 	}
-	parts = append(parts, fmt.Sprintf("%d CPU", a.CPUs), fmt.Sprintf("%.3g GiB", float64(a.Memory)))
+	parts = append(parts, fmt.Sprintf("%d CPU", a.CPUs), a.Memory.size())
 	if a.BatchSize > 0 {
 		parts = append(parts, fmt.Sprintf("batch %d", a.BatchSize))
 	}
@@ -63,6 +63,14 @@ func (a Allocation) String() string {
 		parts = append(parts, fmt.Sprintf("%d thread%s", a.Threads, map[bool]string{true: "s"}[a.Threads > 1]))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// size is the memory with three significant digits, whole GiB from 100 up: "0.25 GiB", "22.2 GiB", "1152 GiB".
+func (g GiB) size() string {
+	if g >= 99.95 {
+		return fmt.Sprintf("%.0f GiB", float64(g))
+	}
+	return fmt.Sprintf("%.3g GiB", float64(g))
 }
 
 type allocationJSON struct {

@@ -14,7 +14,7 @@ import (
 	"trainopt/regular"
 )
 
-// SampleHost is a commented host description that LoadHost accepts.
+// SampleHost is a commented host description that LoadHostDescription accepts.
 //
 //go:embed host.sample.yaml
 var SampleHost string
@@ -46,16 +46,6 @@ type HostPrice struct {
 	// Source and Dated (YYYY-MM-DD) say where the figures come from.
 	Source string `yaml:"source"`
 	Dated  string `yaml:"dated"`
-}
-
-// LoadHost reads a host description and returns the host that it describes, marked as Described. All
-// problems of the file are reported together.
-func LoadHost(path string) (Host, error) {
-	d, err := LoadHostDescription(path)
-	if err != nil {
-		return Host{}, err
-	}
-	return d.Host(), nil
 }
 
 // maxDescription bounds the size of a description file.

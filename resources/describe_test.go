@@ -12,10 +12,11 @@ func TestSampleHostIsValid(t *testing.T) {
 	if err := os.WriteFile(path, []byte(SampleHost), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	h, err := LoadHost(path)
+	d, err := LoadHostDescription(path)
 	if err != nil {
 		t.Fatal(err)
 	}
+	h := d.Host()
 	if h.Described != "eight-gpu-node" || h.CPUs != 96 || len(h.CPUIDs) != 96 || h.Memory != 1152 || len(h.GPUs) != 8 {
 		t.Errorf("%+v", h)
 	}
@@ -25,9 +26,8 @@ func TestSampleHostIsValid(t *testing.T) {
 	if err := DefaultLimits(h, true).Validate(h); err != nil {
 		t.Error(err)
 	}
-	d, err := LoadHostDescription(path)
-	if err != nil || d.Price == nil || *d.Price.GPUHour != 3.40 || d.Price.Instance != nil {
-		t.Errorf("prices %+v, %v", d.Price, err)
+	if d.Price == nil || *d.Price.GPUHour != 3.40 || d.Price.Instance != nil {
+		t.Errorf("prices %+v", d.Price)
 	}
 }
 
@@ -66,14 +66,14 @@ func TestParseHostDescription(t *testing.T) {
 	}
 }
 
-func TestLoadHostNamesTheFile(t *testing.T) {
-	_, err := LoadHost(filepath.Join(t.TempDir(), "absent.yaml"))
+func TestLoadHostDescriptionNamesTheFile(t *testing.T) {
+	_, err := LoadHostDescription(filepath.Join(t.TempDir(), "absent.yaml"))
 	checkSaid(t, err, "absent.yaml")
 	large := filepath.Join(t.TempDir(), "large.yaml")
 	if err := os.WriteFile(large, []byte(strings.Repeat("#", maxDescription+1)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	_, err = LoadHost(large)
+	_, err = LoadHostDescription(large)
 	checkSaid(t, err, "longer than")
 }
 

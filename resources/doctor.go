@@ -66,7 +66,7 @@ func checkGPUs(h Host) Finding {
 	if len(h.GPUs) > 0 {
 		var names []string
 		for _, g := range h.GPUs {
-			names = append(names, fmt.Sprintf("%s %.3g GiB", g.Name, float64(g.Memory)))
+			names = append(names, g.Name+" "+g.Memory.size())
 		}
 		slices.Sort(names)
 		f.Status, f.Found = OK, fmt.Sprintf("%d: %s", len(h.GPUs), strings.Join(slices.Compact(names), ", "))

@@ -113,9 +113,9 @@ func (e *Enforcer) Statement() []string {
 	defer e.mu.Unlock()
 	lines := []string{e.sayCPUTime(), e.sayCPUSet(), e.sayMemory(), e.sayGroup()}
 	if e.s.Allocation.GPUs > 0 {
-		lines = append(lines, "GPUs: chosen by CUDA_VISIBLE_DEVICES; a script that sets it anew can reach other devices, and device memory is not limited")
+		lines = append(lines, "GPUs: chosen by CUDA_VISIBLE_DEVICES; a script that sets it again can reach other devices, and device memory is not limited")
 	} else {
-		lines = append(lines, "GPUs: hidden by an empty CUDA_VISIBLE_DEVICES; a script that sets it anew can reach them")
+		lines = append(lines, "GPUs: hidden by an empty CUDA_VISIBLE_DEVICES; a script that sets it again can reach them")
 	}
 	return append(lines, e.s.Notes...)
 }

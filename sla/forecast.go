@@ -81,7 +81,7 @@ func Forecast(history []Baseline) (Spec, map[Objective]Interval, error) {
 		}
 	}
 	if len(spec.Agreed()) == 0 {
-		return Spec{}, nil, fmt.Errorf("forecast an agreement from %d earlier runs: %w", len(history), ErrNoData)
+		return Spec{}, nil, fmt.Errorf("forecast an SLA from %d earlier runs: %w", len(history), ErrNoData)
 	}
 	return spec, intervals, nil
 }

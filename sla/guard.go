@@ -252,7 +252,7 @@ func (u use) words(state, then string) string {
 	if u.objective == Time {
 		return fmt.Sprintf("the deadline of %s %s (%s elapsed): %s", span(u.limit), state, span(u.used), then)
 	}
-	return fmt.Sprintf("the budget of %g USD %s (%.4g USD spent, at %.4g USD/h): %s", u.limit, state, u.used, u.perSecond*3600, then)
+	return fmt.Sprintf("the budget of $%g %s ($%.3g spent, at $%.3g/h): %s", u.limit, state, u.used, u.perSecond*3600, then)
 }
 
 // projectionWords compares a projection to completion with the limit.
@@ -260,7 +260,7 @@ func (u use) projectionWords(projected float64) string {
 	text := fmt.Sprintf("projected finish after %s: ", span(projected))
 	limit := "the deadline of " + span(u.limit)
 	if u.objective == Cost {
-		text, limit = fmt.Sprintf("projected cost %.4g USD: ", projected), fmt.Sprintf("the budget of %g USD", u.limit)
+		text, limit = fmt.Sprintf("projected cost $%.3g: ", projected), fmt.Sprintf("the budget of $%g", u.limit)
 	}
 	switch ratio := projected / u.limit; {
 	case ratio >= 2:

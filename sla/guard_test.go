@@ -122,7 +122,7 @@ func TestGuardWarnsOnceAtEachThreshold(t *testing.T) {
 			got = append(got, w.Words)
 		}
 	}
-	want := []string{"projected cost 130 USD: 30 % over the budget of 100 USD", "80 % of the budget is used", "95 % of the budget is used"}
+	want := []string{"projected cost $130: 30 % over the budget of $100", "80 % of the budget is used", "95 % of the budget is used"}
 	if strings.Join(got, "; ") != strings.Join(want, "; ") {
 		t.Errorf("warnings %q, want %q", got, want)
 	}
@@ -137,9 +137,9 @@ func TestProjectionWords(t *testing.T) {
 		"projected finish after 15 m 00 s: 50 % over the deadline of 10 m 00 s":   {Time, 600, 900},
 		"projected finish after 3 m 09 s: 18.9 times the deadline of 10 s":        {Time, 10, 189},
 		"projected finish after 2 h 05 m: 89 % of the deadline of 2 h 20 m":       {Time, 8400, 7500},
-		"projected cost 0.0945 USD: 18.9 times the budget of 0.005 USD":           {Cost, 0.005, 0.0945},
+		"projected cost $0.0945: 18.9 times the budget of $0.005":                 {Cost, 0.005, 0.0945},
 		"projected finish after 292 h 30 m: 10.0 times the deadline of 29 h 15 m": {Time, 105300, 1053000},
-		"projected cost 1.2e+06 USD: 20 % over the budget of 1e+06 USD":           {Cost, 1e6, 1.2e6},
+		"projected cost $1.2e+06: 20 % over the budget of $1e+06":                 {Cost, 1e6, 1.2e6},
 	} {
 		if got := (use{objective: c.objective, limit: c.limit}).projectionWords(c.projected); got != want {
 			t.Errorf("%q, want %q", got, want)

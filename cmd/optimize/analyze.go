@@ -28,9 +28,9 @@ var analyzeSettings = map[string]string{
 	"deadline": "say which runs took longer than `DUR`", "budget": "say which runs cost more than `USD`",
 	"min-throughput": "say which runs were slower than `X` samples/s", "max-memory": "say which runs used more than `GiB` of memory",
 	"min-gpu-util": "say which runs used their GPUs less than `%`", "min-cpu-util": "say which runs used their CPUs less than `%`",
-	"rates": "price all runs anew: `FILE` with what the machine costs", "instance": "price all runs anew: `CLOUD:TYPE[:spot]`",
-	"gpu-hour": "price all runs anew: `USD` per GPU and hour", "cpu-hour": "price all runs anew: `USD` per CPU and hour",
-	"gb-hour": "price all runs anew: `USD` per GiB of memory and hour", "log-format": "format of the logs (default: by their content)",
+	"rates": "re-price all runs: `FILE` with what the machine costs", "instance": "re-price all runs: `CLOUD:TYPE[:spot]`",
+	"gpu-hour": "re-price all runs: `USD` per GPU and hour", "cpu-hour": "re-price all runs: `USD` per CPU and hour",
+	"gb-hour": "re-price all runs: `USD` per GiB of memory and hour", "log-format": "format of the logs (default: by their content)",
 }
 
 // repricing are the flags that price all runs anew.
@@ -44,7 +44,7 @@ type analyzeFlags struct {
 func analyzeCommand(e *env, c *common) *cobra.Command {
 	f := &analyzeFlags{assumed: importFlags{numbers: map[string]*float64{}}}
 	cmd := &cobra.Command{
-		Use: "analyze [LOG…|RUN…]", Short: "What finished trainings say: time, money, scaling, the best configuration of each model, waste",
+		Use: "analyze [LOG…|RUN…]", Short: "Analyze finished trainings: time, cost, scaling, best configuration per model, waste",
 		Long: `What finished trainings say: what each model took and cost, how its speed scales with GPUs, CPUs
 and batch, which configuration did the same work fastest, cheapest and for the least money a
 sample, which runs break given limits, and where money went without work being done.

@@ -141,7 +141,7 @@ func TestCalibrationWidensTheNextPrediction(t *testing.T) {
 			if code != 0 || rec == nil {
 				t.Fatalf("exit %d: %s", code, stderr)
 			}
-			if said := strings.Contains(stderr, "times as wide"); said != c.want {
+			if said := strings.Contains(stderr, "intervals widened by a factor of"); said != c.want {
 				t.Errorf("said %t, want %t:\n%s", said, c.want, stderr)
 			}
 			if rec.Model == nil {

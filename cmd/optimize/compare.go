@@ -35,7 +35,7 @@ var compared = map[string]func(*env, *common) *cobra.Command{
 func compareCommand(e *env, c *common) *cobra.Command {
 	names := slices.Sorted(maps.Keys(compared))
 	cmd := &cobra.Command{
-		Use: "compare ENGINE", Short: "Several policies on the same jobs over several seeds: means, intervals, paired tests", Args: cobra.ArbitraryArgs,
+		Use: "compare ENGINE", Short: "Compare policies on the same jobs over several seeds: means, intervals, paired tests", Args: cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usageError{fmt.Errorf("compare: name what to simulate: %s", strings.Join(names, ", "))}

@@ -38,7 +38,7 @@ type comparingTraining struct {
 func compareTrainingCommand(e *env, c *common) *cobra.Command {
 	var f comparingTraining
 	cmd := &cobra.Command{
-		Use: "training", Short: "Who decides best on the allocation of a training job", Args: cobra.NoArgs,
+		Use: "training", Short: "Benchmark planners on simulated training jobs", Args: cobra.NoArgs,
 		Long: `Runs simulated training jobs under several policies and compares time, cost, energy, deadlines, budgets and regret.
 
 The jobs are drawn from measured training jobs; each policy meets the same jobs with the same agreement and noise.
@@ -72,7 +72,7 @@ giving back CPUs or GPUs saves nothing.`,
 	flags.StringVar(&f.profiles, "profiles", "", "`DIR` with the measured tables (default: the curves fitted to them)")
 	flags.IntVar(&f.jobs, "jobs", 8, "jobs of each seed")
 	flags.StringArrayVar(&f.agents, "agent", nil, "`NAME=FILE`: a policy NAME, the planner morl with the agent of FILE from optimize pretrain; may be repeated")
-	flags.StringVar(&f.figure, "figure", "", "play a published experiment on drawn jobs: slamorl (13 workloads, three static baselines, agreement at 1.1 × their mean)")
+	flags.StringVar(&f.figure, "figure", "", "play a published experiment on drawn jobs: slamorl (13 workloads, three static baselines, SLA at 1.1 × their mean)")
 	flags.Float64Var(&f.eta, "eta", 1, "zeus: weight of energy against time in the cost, 0 to 1")
 	flags.IntVar(&f.recurrences, "recurrences", 0, "zeus: how often each job recurs (default 2 · batch sizes · power limits)")
 	return cmd

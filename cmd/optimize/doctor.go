@@ -12,7 +12,7 @@ import (
 )
 
 func doctorCommand(e *env, c *common) *cobra.Command {
-	return &cobra.Command{Use: "doctor", Short: "What this machine offers, what is missing, and what that costs", Args: cobra.NoArgs,
+	return &cobra.Command{Use: "doctor", Short: "Check this machine: hardware, limits, missing dependencies and their impact", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			ctx, cancel := context.WithTimeout(cmdContext(), 30*time.Second)
 			defer cancel()

@@ -27,7 +27,7 @@ func logsCommand(e *env, c *common) *cobra.Command {
 	var follow, stdout, stderr bool
 	var lines int
 	cmd := &cobra.Command{
-		Use: "logs [RUN]", Short: "What the job of a run printed (default: the latest run)", Args: cobra.MaximumNArgs(1),
+		Use: "logs [RUN]", Short: "Show the output of a run (default: the latest)", Args: cobra.MaximumNArgs(1),
 		Long: `What the job of a run printed: its standard error, then its standard output, rotated parts included; with
 --follow also what comes, until the run ends.`,
 	}
@@ -62,7 +62,7 @@ func logsCommand(e *env, c *common) *cobra.Command {
 		return printLogs(ctx, out, dir, streams, lines, follow)
 	}
 	fs := cmd.Flags()
-	fs.BoolVarP(&follow, "follow", "f", false, "go on until the run ends")
+	fs.BoolVarP(&follow, "follow", "f", false, "follow the output until the run ends")
 	fs.BoolVar(&stdout, "stdout", false, "standard output only")
 	fs.BoolVar(&stderr, "stderr", false, "standard error only")
 	fs.IntVarP(&lines, "lines", "n", -1, "only the last `LINES` of each")

@@ -37,7 +37,7 @@ type paretoFlags struct {
 func paretoCommand(e *env, c *common) *cobra.Command {
 	f := &paretoFlags{}
 	cmd := &cobra.Command{
-		Use: "pareto [RUN|LOG…]", Short: "The Pareto front of time, cost and resources, and the point that a preference selects",
+		Use: "pareto [RUN|LOG…]", Short: "Show the Pareto front of time, cost and resources, and the point that a preference selects",
 		Long: `The Pareto front of time, cost and resources, the point that a preference selects, and what one gives up there.
 
 One RUN (default: the latest) shows the candidates of its last decision; with --model its performance model predicts the whole

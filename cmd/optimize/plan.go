@@ -28,8 +28,8 @@ func printPlan(w io.Writer, rec *journal.Record) error {
 	field := func(name, format string, args ...any) {
 		fmt.Fprintf(b, "%-11s %s\n", name, fmt.Sprintf(format, args...))
 	}
-	field("script", "%s", oneLine(strings.Join(rec.Command, " ")))
-	field("found", "%s", foundWords(rec.Script))
+	field("command", "%s", oneLine(strings.Join(rec.Command, " ")))
+	field("detected", "%s", foundWords(rec.Script))
 	machine := fmt.Sprintf("%g CPU, %.1f GiB", rec.Host.CPUs, float64(rec.Host.MemoryGiB))
 	if n := len(rec.Host.GPUs); n > 0 {
 		machine += fmt.Sprintf(", %d × %s", n, rec.Host.GPUs[0].Name)
@@ -42,7 +42,7 @@ func printPlan(w io.Writer, rec *journal.Record) error {
 	field("preference", "time %.2g, cost %.2g, resource %.2g", rec.Preference.Time, rec.Preference.Cost, rec.Preference.Resource)
 	field("SLA", "%s", limitWords(rec.SLA))
 	if m := rec.Model; m != nil {
-		field("model", "%s, from %s", m.Form, m.Basis)
+		field("model", "%s, fitted to %s", m.Form, m.Basis)
 		for _, c := range m.Checks {
 			held := "held"
 			if float64(c.Measured) < c.Predicted.P5 || float64(c.Measured) > c.Predicted.P95 {
@@ -89,7 +89,7 @@ func foundWords(s journal.Script) string {
 		parts = append(parts, map[bool]string{true: "resumable", false: "not resumable"}[*s.Resumable])
 	}
 	if len(parts) == 0 {
-		return "nothing known before it runs"
+		return "nothing before the first run"
 	}
 	return strings.Join(parts, ", ")
 }

@@ -32,7 +32,7 @@ var predictSettings = map[string]string{
 	"cpus":      "CPUs of the job, over all its machines, `A:B`",
 	"epochs":    "epochs of the whole training",
 	"instance":  "only these machines: `CLOUD:TYPE[:spot]`, several with commas",
-	"resumable": "does the job go on after an interruption: auto|yes|no",
+	"resumable": "whether the job resumes after an interruption: auto|yes|no",
 }
 
 type predictFlags struct {
@@ -48,7 +48,7 @@ type predictFlags struct {
 func predictCommand(e *env, c *common) *cobra.Command {
 	f := &predictFlags{}
 	cmd := &cobra.Command{
-		Use: "predict", Short: "Time, cost and resources of a job that has not run, with intervals, and the cheapest offers that fit",
+		Use: "predict", Short: "Predict time, cost and resources of a new job, with intervals, and the cheapest offers that fit",
 		Long: `Time, cost and resources of a job that has not run, with 90 % intervals, what they rest on, the
 cheapest offers that fit, and what would change the choice.
 

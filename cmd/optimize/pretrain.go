@@ -83,7 +83,7 @@ give the same bytes as one that was never interrupted. One that was not does, fo
 	fs.Float64Var(&f.gamma, "gamma", 0, "discount per unit of work, above 0 to 1 (default: the recipe's)")
 	fs.Uint64Var(&f.seed, "seed", 0, "seed of everything that is random")
 	fs.StringVarP(&f.out, "out", "o", "", "agent `FILE` to write (default: ENV-AGENT.agent, or the resumed file)")
-	fs.StringVar(&f.resume, "resume", "", "go on with the agent in `FILE`")
+	fs.StringVar(&f.resume, "resume", "", "continue training the agent in `FILE`")
 	fs.StringArrayVar(&f.curves, "curves", nil, "write the learning curves to `FILE`.csv or .html; may be repeated")
 	fs.IntSliceVar(&f.hidden, "hidden", nil, "units of the hidden layers, `N,N` (default: the recipe's)")
 	fs.Float64Var(&f.rate, "rate", 0, "learning rate (default: the recipe's)")

@@ -37,7 +37,7 @@ func (e *env) catalogue(c *common) (*cost.Catalogue, []string, error) {
 
 func pricesCommand(e *env, c *common) *cobra.Command {
 	list := pricesListCommand(e, c)
-	cmd := &cobra.Command{Use: "prices", Short: "The dated price catalogue: list, show, import", Args: cobra.NoArgs, Long: `The dated price catalogue: machines of several clouds with their prices, on demand and on spot
+	cmd := &cobra.Command{Use: "prices", Short: "List, show and import dated machine prices", Args: cobra.NoArgs, Long: `The dated price catalogue: machines of several clouds with their prices, on demand and on spot
 capacity.
 
 The program carries a table; newer prices are imported over it into the state directory. Every
@@ -69,10 +69,10 @@ func pricesListCommand(e *env, c *common) *cobra.Command {
 	fs.StringVar(&f.filter.Type, "type", "", "a `PART` of the type's name")
 	fs.StringVar(&f.filter.GPU, "gpu", "", "GPU `MODEL` or a part of it; none for machines without")
 	fs.IntVar(&f.filter.MinGPUs, "min-gpus", 0, "at least `N` GPUs")
-	fs.Float64Var(&f.filter.MinGPUMemory, "min-gpu-memory", 0, "at least so many `GiB` in each GPU")
+	fs.Float64Var(&f.filter.MinGPUMemory, "min-gpu-memory", 0, "minimum `GiB` of memory per GPU")
 	fs.IntVar(&f.filter.MinCPUs, "min-cpus", 0, "at least `N` CPUs")
-	fs.Float64Var(&f.filter.MinMemory, "min-memory", 0, "at least so many `GiB` of memory")
-	fs.Float64Var(&f.maxHourly, "max-hourly", 0, "at most so many `USD` an hour; with --spot, of the spot price")
+	fs.Float64Var(&f.filter.MinMemory, "min-memory", 0, "minimum `GiB` of host memory")
+	fs.Float64Var(&f.maxHourly, "max-hourly", 0, "maximum price in `USD` per hour (with --spot: spot price)")
 	fs.BoolVar(&f.filter.Spot, "spot", false, "only what has a spot price, and sort by that")
 	fs.StringVar(&f.sort, "sort", "hourly", "hourly|per-gpu|name")
 	fs.StringVar(&f.format, "format", "text", "text|json|csv")

@@ -11,7 +11,7 @@ import (
 )
 
 func pricesShowCommand(e *env, c *common) *cobra.Command {
-	return &cobra.Command{Use: "show CLOUD:TYPE[:spot]", Short: "All that is known of one machine and its prices", Args: cobra.ExactArgs(1),
+	return &cobra.Command{Use: "show CLOUD:TYPE[:spot]", Short: "Show a machine and its prices", Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			catalogue, warnings, err := e.catalogue(c)
 			if err != nil {

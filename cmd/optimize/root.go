@@ -164,20 +164,19 @@ func newRoot(e *env) *cobra.Command {
 	c := &common{}
 	root := &cobra.Command{
 		Use:   "optimize --train SCRIPT [flags] [-- SCRIPT ARGS…]",
-		Short: "Train models for less, without breaking promises",
-		Long: `Train models for less, without breaking promises.
+		Short: "Cut training cost while meeting the deadline and the budget",
+		Long: `Cut training cost while meeting the deadline and the budget.
 
   optimize --train train.py --deadline 2h --budget 5
 
-wraps the unmodified script: it recalls similar runs, measures briefly, models time and cost, picks an
-allocation by your preference, runs the training under control, keeps the deadline and the budget, and
-reports what was promised, predicted, paid and saved.`,
+runs the unmodified script under control: recalls similar runs, measures briefly, predicts time and
+cost, picks an allocation by preference, holds the deadline and the budget, and reports the outcome.`,
 		Version:      programVersion(),
 		SilenceUsage: true, SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				if _, err := os.Stat(inDir(e.dir, args[0])); err == nil {
-					return usageError{fmt.Errorf("unknown command %q: to train it, say `optimize --train %s`", args[0], args[0])}
+					return usageError{fmt.Errorf("unknown command %q: to train it, run `optimize --train %s`", args[0], args[0])}
 				}
 				return usageError{fmt.Errorf("unknown command %q: %s", args[0], meant(cmd, args[0]))}
 			}

@@ -29,7 +29,7 @@ func reportCommand(e *env, c *common) *cobra.Command {
 	var format, output string
 	var scored bool
 	cmd := &cobra.Command{
-		Use: "report [RUN]", Short: "The cost and SLA report of a run, finished or not (default: the latest)", Args: cobra.MaximumNArgs(1),
+		Use: "report [RUN]", Short: "Show the cost and SLA report of a run (default: the latest)", Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if c.json && !cmd.Flags().Changed("format") {
 				format = "json"
@@ -76,7 +76,7 @@ func (e *env) writeReport(dir, format, output string) error {
 }
 
 func runsCommand(e *env, c *common) *cobra.Command {
-	cmd := &cobra.Command{Use: "runs", Short: "What was run, its state, its money", Args: cobra.NoArgs,
+	cmd := &cobra.Command{Use: "runs", Short: "List and manage runs", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return e.listRuns(c) }}
 	cmd.AddCommand(&cobra.Command{Use: "list", Short: "List runs, newest first", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return e.listRuns(c) }})
@@ -109,7 +109,7 @@ func runsCommand(e *env, c *common) *cobra.Command {
 		}}
 	stop.Flags().Var(span{&grace}, "grace", "time between SIGTERM and SIGKILL")
 	cmd.AddCommand(stop, resumeCommand(e, c))
-	cmd.AddCommand(&cobra.Command{Use: "rm RUN…", Short: "Remove runs that are over", Args: cobra.MinimumNArgs(1),
+	cmd.AddCommand(&cobra.Command{Use: "rm RUN…", Short: "Remove runs that have ended", Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return e.removeRuns(c, args) }})
 	cmd.AddCommand(runsExportCommand(e, c), runsImportCommand(e, c))
 	return cmd
@@ -141,7 +141,7 @@ func (e *env) remember(c *common, stateDir string) {
 
 func resumeCommand(e *env, c *common) *cobra.Command {
 	var deadline, budget string
-	cmd := &cobra.Command{Use: "resume RUN", Short: "Go on with a run: adopt its job if it still runs, else start it from its checkpoint", Args: cobra.ExactArgs(1),
+	cmd := &cobra.Command{Use: "resume RUN", Short: "Resume a run: re-attach if its job is alive, else restart it from its checkpoint", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir, err := findRun(e, c, args[0])
 			if err != nil {

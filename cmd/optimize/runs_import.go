@@ -48,7 +48,7 @@ var importNumbers = []struct {
 func runsImportCommand(e *env, c *common) *cobra.Command {
 	f := &importFlags{numbers: map[string]*float64{}}
 	cmd := &cobra.Command{
-		Use: "import LOG…", Short: "Take training logs of other programs into the history", Args: cobra.MinimumNArgs(1),
+		Use: "import LOG…", Short: "Import training logs of other tools into the history", Args: cobra.MinimumNArgs(1),
 		Long: `Take training logs of other programs into the history, so that predictions and analyses use them.
 A log may be compressed by gzip, or be the directory in which a framework left it. What it does not
 say of itself is taken from the flags. The same log again replaces what it gave before. Logs that

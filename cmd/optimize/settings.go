@@ -78,7 +78,7 @@ var settings = []setting{
 	{key: "monitor.observe", flag: "observe", kind: text, value: "auto", help: "observer inside Python trainings: auto|off"},
 	{key: "monitor.offline_logs", flag: "offline-logs", kind: list, help: "`FILE`s of earlier runs to learn from"},
 	{key: "engine.name", flag: "engine", kind: text, value: "local", help: "where jobs run: local"},
-	{key: "engine.resumable", flag: "resumable", kind: text, value: "auto", help: "may the job be stopped and started again: auto|yes|no"},
+	{key: "engine.resumable", flag: "resumable", kind: text, value: "auto", help: "whether the job can be stopped and resumed: auto|yes|no"},
 	{key: "engine.grace", flag: "grace", kind: length, help: "time between SIGTERM and SIGKILL (default 30s)"},
 	{key: "engine.max_restarts", flag: "max-restarts", kind: whole, help: "restarts after failures of a resumable job (default 5; -1: none)"},
 	{key: "engine.knobs", flag: "knob", kind: table, help: "argument that carries a knob, `NAME=FLAG`: batch_size=--bs={}, resume=--resume {path} (repeatable)"},

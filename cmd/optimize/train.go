@@ -36,7 +36,7 @@ func trainCommand(e *env, c *common) *cobra.Command {
 	f := &trainFlags{}
 	cmd := &cobra.Command{
 		Use:   "train [SCRIPT] [flags] [-- SCRIPT ARGS… | -- COMMAND ARGS…]",
-		Short: "Wrap a training script: recall, probe, choose, run, guard, report",
+		Short: "Run a training script under control of cost, time and resources",
 		Example: `  optimize --train train.py --deadline 2h --budget 5
   optimize --train train.py --prefer cost -- --lr 0.1
   optimize train -- ./train.sh big`,

@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"encoding/csv"
 	"errors"
 	"io"
 	"time"
@@ -77,7 +76,7 @@ func positive(v float64) float64 {
 
 // writeCSV writes one row a run or training of a log. Unknown cells are empty.
 func writeCSV(w io.Writer, r *Report) error {
-	out := csv.NewWriter(w)
+	out := monitor.NewCSVWriter(w)
 	row := make([]string, len(columns))
 	for i, c := range columns {
 		row[i] = c.name
@@ -88,7 +87,7 @@ func writeCSV(w io.Writer, r *Report) error {
 	for k := range r.runs {
 		for i, c := range columns {
 			if c.text != nil {
-				row[i] = monitor.PlainCell(chart.PlainBlanks(chart.Clean(c.text(&r.runs[k]))))
+				row[i] = chart.PlainBlanks(chart.Clean(c.text(&r.runs[k])))
 			} else {
 				row[i] = plain(c.number(&r.runs[k]))
 			}

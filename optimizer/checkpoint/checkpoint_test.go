@@ -264,24 +264,6 @@ func TestReplacedByPipe(t *testing.T) {
 	}
 }
 
-// TestAddRoot: a directory that was named later counts for what was written after the start.
-func TestAddRoot(t *testing.T) {
-	p := newPlace(t)
-	other := newPlace(t)
-	other.write("old.ckpt", "x")
-	p.later(time.Minute)
-	f := p.finder(Options{})
-	p.later(time.Minute)
-	other.now = p.now
-	other.write("new.ckpt", "x")
-	f.AddRoot(other.dir)
-	p.later(time.Minute)
-	files := f.Find(p.now)
-	if len(files) != 1 || filepath.Base(files[0].Path) != "new.ckpt" {
-		t.Errorf("%+v", files)
-	}
-}
-
 func TestAccelerateDirectory(t *testing.T) {
 	p := newPlace(t)
 	f := p.finder(Options{})

@@ -100,21 +100,6 @@ func (f *Finder) Start(now time.Time) {
 	}
 }
 
-// AddRoot searches a further directory from now on, such as one that the observer reported. What exists there with a time
-// before the start does not count.
-func (f *Finder) AddRoot(dir string) {
-	dir = filepath.Clean(dir)
-	if slices.Contains(f.o.Roots, dir) {
-		return
-	}
-	f.o.Roots = append(f.o.Roots, dir)
-	for _, c := range f.search() {
-		if _, ok := f.before[c.path]; !ok && c.stamp.modified < f.began.UnixNano() {
-			f.before[c.path] = c.stamp
-		}
-	}
-}
-
 // Report names a path that the training was seen to save, completely at the given time. It counts whatever its name is, and wherever it is.
 func (f *Finder) Report(path string, at time.Time) { f.reported[filepath.Clean(path)] = at }
 

@@ -163,7 +163,7 @@ func (f *Front) picture() *chart.Scatter {
 		s.Keys = append(s.Keys, chart.Key{Class: "disc quiet", Name: "dominated"})
 	}
 	if f.Infeasible > 0 {
-		s.Keys = append(s.Keys, chart.Key{Class: "disc hollow", Name: "may break the agreement"})
+		s.Keys = append(s.Keys, chart.Key{Class: "disc hollow", Name: "may miss the SLA"})
 	}
 	if f.Share != "" {
 		s.Keys = append(s.Keys, chart.Key{Class: "sizes", Name: "size: resources, share of " + f.Share})
@@ -190,7 +190,7 @@ func (f *Front) markOf(p Point) chart.Mark {
 		}
 	}
 	if !p.Feasible {
-		words += ", may break the agreement"
+		words += ", may miss the SLA"
 	}
 	if p.Taken {
 		words += ", the run's plan"
@@ -214,7 +214,7 @@ func (f *Front) sketch(width int) page.Block {
 		keys = append(keys, "·: dominated")
 	}
 	if f.Infeasible > 0 {
-		keys = append(keys, "x: may break the agreement")
+		keys = append(keys, "x: may miss the SLA")
 	}
 	b.Caption = "Time and cost (" + strings.Join(keys, ", ") + ")"
 	return b

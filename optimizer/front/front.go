@@ -172,7 +172,7 @@ func (f *Front) candidates() []int {
 		}
 	}
 	if len(kept) == 0 {
-		f.Notes = append(slices.Clone(f.Notes), "no point is sure to keep the agreement: the front is of all points")
+		f.Notes = append(slices.Clone(f.Notes), "no point is sure to meet the SLA: the front is of all points")
 		return all
 	}
 	f.Infeasible = len(all) - len(kept)

@@ -48,16 +48,16 @@ func TestChoose(t *testing.T) {
 		onFront    int
 		note       string
 	}{
-		"the fastest":             {four().Points, fastest, "a", 4, ""},
-		"the cheapest":            {four().Points, cheapest, "d", 4, ""},
-		"balanced":                {four().Points, balanced, "c", 4, ""},
-		"the least":               {four().Points, plan.Preference{Resource: 1}, "d", 4, ""},
-		"one point":               {[]Point{named("x", at(1, 1, 1))}, balanced, "x", 1, "only one point"},
-		"one best":                {[]Point{named("y", at(2, 2, 1)), named("x", at(1, 1, 1))}, balanced, "x", 1, "every preference"},
-		"identical":               {[]Point{named("y", at(1, 1, 1)), named("x", at(1, 1, 1))}, balanced, "x", 1, "x and y are the same"},
-		"not known is left out":   {[]Point{named("y", at(1, nan, 1)), named("x", at(2, 2, 1))}, balanced, "x", 1, ""},
-		"may break the agreement": {[]Point{named("y", breaks), named("x", at(20, 2, 0.2))}, balanced, "x", 1, ""},
-		"all may break it":        {[]Point{named("y", breaks)}, balanced, "y", 1, "no point is sure"},
+		"the fastest":           {four().Points, fastest, "a", 4, ""},
+		"the cheapest":          {four().Points, cheapest, "d", 4, ""},
+		"balanced":              {four().Points, balanced, "c", 4, ""},
+		"the least":             {four().Points, plan.Preference{Resource: 1}, "d", 4, ""},
+		"one point":             {[]Point{named("x", at(1, 1, 1))}, balanced, "x", 1, "only one point"},
+		"one best":              {[]Point{named("y", at(2, 2, 1)), named("x", at(1, 1, 1))}, balanced, "x", 1, "every preference"},
+		"identical":             {[]Point{named("y", at(1, 1, 1)), named("x", at(1, 1, 1))}, balanced, "x", 1, "x and y are the same"},
+		"not known is left out": {[]Point{named("y", at(1, nan, 1)), named("x", at(2, 2, 1))}, balanced, "x", 1, ""},
+		"may miss the SLA":      {[]Point{named("y", breaks), named("x", at(20, 2, 0.2))}, balanced, "x", 1, ""},
+		"all may break it":      {[]Point{named("y", breaks)}, balanced, "y", 1, "no point is sure"},
 		// One percent slower and a third cheaper: by ranges alone both ends would be alike.
 		"small ranges weigh little": {[]Point{named("y", at(100, 60, 1)), named("x", at(101.5, 40, 1))}, plan.Preference{Time: 0.5, Cost: 0.5}, "x", 2, ""},
 		// Within one percent in time the cheaper is taken.

@@ -2,7 +2,6 @@ package front
 
 import (
 	"bytes"
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"trainopt/monitor"
 	"trainopt/optimizer/chart"
 	"trainopt/optimizer/plan"
 )
@@ -90,7 +90,7 @@ func nine(v float64) float64 {
 
 // renderCSV writes one row a point, with the columns of a run's pareto_front.csv and some more.
 func renderCSV(w io.Writer, f *Front, _ int) error {
-	out := csv.NewWriter(w)
+	out := monitor.NewCSVWriter(w)
 	rows := [][]string{{"label", "name", "gpus", "cpus", "memory_gib", "batch_size", "num_workers", "seconds_p5", "seconds_p50", "seconds_p95",
 		"cost_usd_p5", "cost_usd_p50", "cost_usd_p95", "resource", "feasible", "on_front", "chosen", "taken"}}
 	number := func(v float64) string { return strconv.FormatFloat(v, 'g', 9, 64) }

@@ -136,7 +136,7 @@ func TestPointsThatMayBreakTheAgreement(t *testing.T) {
 	if err != nil || none.Points[none.Chosen].Name != "a" {
 		t.Fatalf("%+v, %v: want a, as nothing keeps the agreement", none, err)
 	}
-	for format, mark := range map[string]string{"text": "x: may break", "svg": "offer hollow", "html": "may break the agreement</span>"} {
+	for format, mark := range map[string]string{"text": "x: may miss", "svg": "offer hollow", "html": "may miss the SLA</span>"} {
 		if in := strings.Contains(rendered(t, some, format, 80), mark); !in {
 			t.Errorf("%s: no %q for a point that may break the agreement", format, mark)
 		}

@@ -113,7 +113,7 @@ func OfModel(dir string, d Described) (Set, error) {
 func observations(rec *journal.Record) []training.Observation {
 	var out []training.Observation
 	for _, m := range rec.Measured {
-		o := training.Observation{Allocation: m.Allocation, PeakMemoryGiB: float64(m.PeakMemoryGiB)}
+		o := training.Observation{Allocation: m.Allocation, PeakMemoryGiB: float64(m.PeakMemoryGiB), LiveCut: m.LiveCut}
 		for _, u := range m.UnitSeconds {
 			if u.Known() && u > 0 {
 				o.UnitSeconds = append(o.UnitSeconds, float64(u))

@@ -162,7 +162,7 @@ func (f *Front) countWords() string {
 	onFront := len(f.Points) - f.Dominated - f.Infeasible
 	text := fmt.Sprintf("%s, %d on the front", chart.Plural(len(f.Points), "point"), onFront)
 	if f.Infeasible > 0 {
-		text += fmt.Sprintf(", %d may break the agreement", f.Infeasible)
+		text += fmt.Sprintf(", %d may miss the SLA", f.Infeasible)
 	}
 	return text
 }

@@ -110,16 +110,16 @@ var columns = []column{
 	text("prices_dated", "of which day the prices are, YYYY-MM-DD", func(e *Entry) *string { return &e.Rates.Dated }),
 	text("prices_assumed", "what was assumed for want of a price", func(e *Entry) *string { return &e.Rates.Assumed }),
 
-	number("predicted_seconds_p5", "s", "foretold length of the run, 5th percentile", func(e *Entry) *float64 { return &e.Predicted.Seconds.P5 }),
-	number("predicted_seconds_p50", "s", "foretold length of the run, median", func(e *Entry) *float64 { return &e.Predicted.Seconds.P50 }),
-	number("predicted_seconds_p95", "s", "foretold length of the run, 95th percentile", func(e *Entry) *float64 { return &e.Predicted.Seconds.P95 }),
-	number("predicted_cost_usd_p5", "USD", "foretold cost of the run, 5th percentile", func(e *Entry) *float64 { return &e.Predicted.CostUSD.P5 }),
-	number("predicted_cost_usd_p50", "USD", "foretold cost of the run, median", func(e *Entry) *float64 { return &e.Predicted.CostUSD.P50 }),
-	number("predicted_cost_usd_p95", "USD", "foretold cost of the run, 95th percentile", func(e *Entry) *float64 { return &e.Predicted.CostUSD.P95 }),
-	number("predicted_throughput_p5", "samples/s", "foretold throughput, 5th percentile", func(e *Entry) *float64 { return &e.Predicted.Throughput.P5 }),
-	number("predicted_throughput_p50", "samples/s", "foretold throughput, median", func(e *Entry) *float64 { return &e.Predicted.Throughput.P50 }),
-	number("predicted_throughput_p95", "samples/s", "foretold throughput, 95th percentile", func(e *Entry) *float64 { return &e.Predicted.Throughput.P95 }),
-	text("planner", "who foretold it", func(e *Entry) *string { return &e.Predicted.Planner }),
+	number("predicted_seconds_p5", "s", "predicted length of the run, 5th percentile", func(e *Entry) *float64 { return &e.Predicted.Seconds.P5 }),
+	number("predicted_seconds_p50", "s", "predicted length of the run, median", func(e *Entry) *float64 { return &e.Predicted.Seconds.P50 }),
+	number("predicted_seconds_p95", "s", "predicted length of the run, 95th percentile", func(e *Entry) *float64 { return &e.Predicted.Seconds.P95 }),
+	number("predicted_cost_usd_p5", "USD", "predicted cost of the run, 5th percentile", func(e *Entry) *float64 { return &e.Predicted.CostUSD.P5 }),
+	number("predicted_cost_usd_p50", "USD", "predicted cost of the run, median", func(e *Entry) *float64 { return &e.Predicted.CostUSD.P50 }),
+	number("predicted_cost_usd_p95", "USD", "predicted cost of the run, 95th percentile", func(e *Entry) *float64 { return &e.Predicted.CostUSD.P95 }),
+	number("predicted_throughput_p5", "samples/s", "predicted throughput, 5th percentile", func(e *Entry) *float64 { return &e.Predicted.Throughput.P5 }),
+	number("predicted_throughput_p50", "samples/s", "predicted throughput, median", func(e *Entry) *float64 { return &e.Predicted.Throughput.P50 }),
+	number("predicted_throughput_p95", "samples/s", "predicted throughput, 95th percentile", func(e *Entry) *float64 { return &e.Predicted.Throughput.P95 }),
+	text("planner", "planner of the prediction", func(e *Entry) *string { return &e.Predicted.Planner }),
 }
 
 func text(name, meaning string, field func(*Entry) *string) column {

@@ -2,7 +2,6 @@ package history
 
 import (
 	"bufio"
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -52,10 +51,8 @@ func cell(v any) string {
 	return ""
 }
 
-func isText(v any) bool { _, ok := v.(string); return ok }
-
 func exportCSV(w io.Writer, entries []Entry) error {
-	out := csv.NewWriter(w)
+	out := monitor.NewCSVWriter(w)
 	row := make([]string, len(columns))
 	for i, c := range columns {
 		row[i] = c.Name
@@ -66,10 +63,7 @@ func exportCSV(w io.Writer, entries []Entry) error {
 	for _, e := range entries {
 		flat := e.open()
 		for i := range columns {
-			v := columns[i].value(flat)
-			if row[i] = cell(v); isText(v) {
-				row[i] = monitor.PlainCell(row[i])
-			}
+			row[i] = cell(columns[i].value(flat))
 		}
 		if err := out.Write(row); err != nil {
 			return err

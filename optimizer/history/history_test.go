@@ -145,6 +145,37 @@ func TestRecallWhat(t *testing.T) {
 	}
 }
 
+// TestRecallLiveCut: what was measured on fewer CPUs than the processes were launched with stays apart from a launch there;
+// a run with nothing else says nothing of the pace.
+func TestRecallLiveCut(t *testing.T) {
+	cut := journal.Blank[journal.Probe]()
+	cut.Allocation, cut.UnitSeconds, cut.PeakMemoryGiB, cut.LiveCut = resources.Allocation{CPUs: 2, Memory: 16}, []journal.Number{9, 9}, 4, true
+	state, ids := keep(t,
+		past(func(r *journal.Record) { r.Measured = append(r.Measured, cut) }),
+		past(func(r *journal.Record) { r.Measured = []journal.Probe{cut} }))
+	got, _ := Recall(state, asks(nil))
+	if !slices.Equal(got.Runs, ids[:1]) {
+		t.Errorf("recalled %v of %v: want the first alone, the second ran cut live only", got.Runs, ids)
+	}
+	var cuts []bool
+	for _, o := range got.Observations {
+		cuts = append(cuts, o.LiveCut)
+	}
+	if want := []bool{true, false, true}; !slices.Equal(cuts, want) {
+		t.Errorf("live cuts %v, want %v", cuts, want)
+	}
+	if got.PeakMemoryGiB != 4 {
+		t.Errorf("peak memory %g GiB, want 4: that of a live cut counts", got.PeakMemoryGiB)
+	}
+	db := opened(t, state)
+	synced(t, db)
+	for _, e := range all(t, db, Filter{Kinds: []Kind{Run, Probe}}) {
+		if e.UnitTime > 1 || e.Observed.CPUs == 2 && !math.IsNaN(e.UnitTime) {
+			t.Errorf("%s: %g CPUs with %g s a unit: a cut made live is no configuration", e.ID, e.Observed.CPUs, e.UnitTime)
+		}
+	}
+}
+
 // TestRecallNewest: the newest runs of whatever training come along, so that the database is opened once at a start.
 func TestRecallNewest(t *testing.T) {
 	state, ids := keep(t, past(nil), past(func(r *journal.Record) { r.Script.SHA256 = "other" }))

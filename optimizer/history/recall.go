@@ -261,7 +261,7 @@ func observations(rec *journal.Record) []training.Observation {
 			samples = float64(s.UnitSamples)
 		}
 		out = append(out, training.Observation{Allocation: s.Allocation, UnitSeconds: units,
-			UnitSamples: samples, PeakMemoryGiB: float64(s.PeakMemoryGiB), Recalled: true})
+			UnitSamples: samples, PeakMemoryGiB: float64(s.PeakMemoryGiB), Recalled: true, LiveCut: s.LiveCut})
 	}
 	return out
 }
@@ -298,7 +298,7 @@ func add(out *Recalled, rec *journal.Record, sameLength bool) bool {
 	if units, unit := total(rec); out.Total == 0 && sameLength && units > 0 {
 		out.Total, out.Unit, out.TotalRun = units, unit, rec.RunID
 	}
-	if len(seen) == 0 {
+	if !slices.ContainsFunc(seen, func(o training.Observation) bool { return !o.LiveCut }) {
 		return false
 	}
 	for _, v := range rec.Overheads.RestartSeconds {

@@ -40,8 +40,11 @@ func runEntries(id, dir string, rec *journal.Record) []Entry {
 			e.Observed = observed(rec, s.Allocation, last)
 		}
 		e.Seconds, e.CostUSD, e.PeakMemoryGiB = float64(s.Seconds), float64(s.CostUSD), float64(s.PeakMemoryGiB)
-		e.GPUUtil, e.CPUUtil, e.Throughput, e.Rows = float64(s.GPUUtil), float64(s.CPUUtil), float64(s.SamplesPerSecond()), s.Rows
-		e.setUnitTimes(s.UnitSeconds)
+		e.GPUUtil, e.CPUUtil, e.Rows = float64(s.GPUUtil), float64(s.CPUUtil), s.Rows
+		if !s.LiveCut { // a pace under a cut is none of the configuration that e.Observed names
+			e.Throughput = float64(s.SamplesPerSecond())
+			e.setUnitTimes(s.UnitSeconds)
+		}
 		out = append(out, e)
 	}
 	return out
@@ -71,11 +74,12 @@ func runEntry(id, dir string, rec *journal.Record, stretches []journal.Probe, la
 		e.Observed = observed(rec, rec.Plan.Allocation, last)
 		e.Predicted = forecastOf(rec.Plan)
 	}
-	if n := len(stretches); n > 0 { // what it ended with is what it ran on
-		at := stretches[n-1].Allocation
+	launched := slices.DeleteFunc(slices.Clone(stretches), func(s journal.Probe) bool { return s.LiveCut })
+	if n := len(launched); n > 0 { // what it ended with is what it ran on
+		at := launched[n-1].Allocation
 		e.Observed = observed(rec, at, last)
 		var units []journal.Number
-		for _, s := range stretches {
+		for _, s := range launched {
 			if s.Allocation.SameShape(at) && s.Allocation.BatchSize == at.BatchSize {
 				units = append(units, s.UnitSeconds...)
 			}
@@ -100,7 +104,7 @@ func timed(rec *journal.Record) []journal.Probe {
 }
 
 func sameStretch(a, b journal.Probe) bool {
-	return a.Allocation.Same(b.Allocation) && a.Rows == b.Rows && slices.Equal(known(a.UnitSeconds), known(b.UnitSeconds))
+	return a.Allocation.Same(b.Allocation) && a.LiveCut == b.LiveCut && a.Rows == b.Rows && slices.Equal(known(a.UnitSeconds), known(b.UnitSeconds))
 }
 
 // known are the numbers that are there and above 0.

@@ -182,16 +182,3 @@ func ParseKnob(text string) (name, template string, err error) {
 	}
 	return name, template, nil
 }
-
-// Describe says each knob in a line: "batch_size: --batch-size={}, now 64 (option --batch-size in line 12)".
-func (m Mapping) Describe() []string {
-	var out []string
-	for _, k := range m.Knobs {
-		now := ""
-		if k.Present != "" {
-			now = ", now " + k.Present
-		}
-		out = append(out, fmt.Sprintf("%s: %s%s (%s)", k.Name, k.Template, now, k.Source))
-	}
-	return append(out, m.Notes...)
-}

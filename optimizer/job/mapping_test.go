@@ -59,7 +59,7 @@ func TestApply(t *testing.T) {
 			m := ReadCommand(argv, commandsDir).Mapping(c.own)
 			got, err := m.Apply(argv, c.set)
 			if err != nil || strings.Join(got, " ") != c.want {
-				t.Errorf("have %q (%v), want %q\n%s", strings.Join(got, " "), err, c.want, strings.Join(m.Describe(), "\n"))
+				t.Errorf("have %q (%v), want %q\n%+v", strings.Join(got, " "), err, c.want, m)
 			}
 			if strings.Join(argv, " ") != c.command {
 				t.Errorf("the argv given was changed: %q", argv)

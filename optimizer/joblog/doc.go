@@ -17,9 +17,7 @@
 //	r.Attach(job)
 //	for range ticker.C {
 //		rows, err := r.Poll(time.Now())
-//		if s, changed := r.Changed(); changed {
-//			fmt.Println(s) // log: /data/log.csv (csv, opened for writing by the job)
-//		}
+//		fmt.Println(r.Source()) // log: /data/log.csv (csv, opened for writing by the job)
 //		…
 //	}
 //

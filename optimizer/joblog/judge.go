@@ -13,7 +13,6 @@ type reached struct {
 	epoch, epochs float64 // complete epochs and how many there are; 0 when unknown
 	step, steps   float64
 	results       bool // a row had a loss, an accuracy, a time or a total
-	samples       bool // a row had a number of samples, or a rate of them
 }
 
 // resultColumns are those that a training log has beside its position; a table of data has none of them.
@@ -29,7 +28,6 @@ func (p *reached) add(rows []monitor.Row) {
 		raise(&p.step, r, monitor.Step)
 		raise(&p.steps, r, monitor.TotalSteps)
 		p.results = p.results || hasAny(r, resultColumns)
-		p.samples = p.samples || hasAny(r, sampleColumns)
 	}
 }
 
@@ -46,24 +44,6 @@ func hasAny(r *monitor.Row, columns []monitor.Column) bool {
 		}
 	}
 	return false
-}
-
-// sampleColumns are those from which a rate in samples follows.
-var sampleColumns = []monitor.Column{monitor.Throughput, monitor.DataCount, monitor.BatchSize}
-
-// rateUnit is the unit of rates that the rows support; empty while there is no progress.
-func (p reached) rateUnit() string {
-	switch {
-	case p.samples:
-		return "samples/s"
-	case p.step > 0 && p.epochs == 0:
-		return "steps/s"
-	case p.epoch > 0 || p.epochs > 0:
-		return "epochs/s"
-	case p.steps > 0:
-		return "steps/s"
-	}
-	return ""
 }
 
 // advances reports whether the source tells where the training is.

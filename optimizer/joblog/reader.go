@@ -76,7 +76,6 @@ type Reader struct {
 	found      *trial // the discovered log; nil until there is one
 	hold       []monitor.Row
 	source     Source
-	said       string
 	given      reached // all rows that were returned
 	lastStep   float64 // up to which a document that moves was read at its place before
 }
@@ -153,10 +152,6 @@ func (r *Reader) counted(rows []monitor.Row, err error) ([]monitor.Row, error) {
 	r.given.add(rows)
 	return rows, err
 }
-
-// RateUnit is the unit in which the rows so far support a rate: "samples/s" only when the number of samples or their
-// rate is known, else "steps/s" or "epochs/s"; empty while there is no progress.
-func (r *Reader) RateUnit() string { return r.given.rateUnit() }
 
 func (r *Reader) poll(now time.Time, last bool) ([]monitor.Row, error) {
 	printed, err := r.out.poll(now, last)
@@ -308,17 +303,6 @@ func (r *Reader) passed(rows []monitor.Row) []monitor.Row {
 		}
 	}
 	return kept
-}
-
-// Changed returns the source of progress, and whether it differs from that of the last call; then it should be reported.
-func (r *Reader) Changed() (Source, bool) {
-	s := r.source
-	s.Others = nil
-	if words := s.String(); s.Evidence != NoEvidence && words != r.said {
-		r.said = words
-		return r.source, true
-	}
-	return r.source, false
 }
 
 // Notes returns what was found out since the last call about files that are not used, one sentence each.

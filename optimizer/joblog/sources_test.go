@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -183,8 +184,8 @@ func TestPriorityOfSources(t *testing.T) {
 	sources := []string{}
 	step := func() {
 		j.poll()
-		if s, changed := j.reader.Changed(); changed {
-			sources = append(sources, s.Evidence.String())
+		if s := j.reader.Source(); s.Evidence != NoEvidence {
+			sources = slices.Compact(append(sources, s.Evidence.String()))
 		}
 	}
 	step()
@@ -235,21 +236,6 @@ func TestFastLogDoesNotHoldThePoll(t *testing.T) {
 	j.poll()
 	if len(j.rows) == 0 || len(j.rows) > 20_000 || j.reader.Behind() == 0 {
 		t.Errorf("%d rows in one poll, %d bytes left", len(j.rows), j.reader.Behind())
-	}
-}
-
-// Rates are in the unit that the rows support.
-func TestRateUnit(t *testing.T) {
-	for unit, columns := range map[string][]monitor.Column{"": nil, "epochs/s": {monitor.Epoch}, "steps/s": {monitor.Step}, "samples/s": {monitor.Step, monitor.BatchSize}} {
-		var p reached
-		var r monitor.Row
-		for _, c := range columns {
-			r.Set(c, 3)
-		}
-		p.add([]monitor.Row{r})
-		if got := p.rateUnit(); got != unit {
-			t.Errorf("columns %v: %q, want %q", columns, got, unit)
-		}
 	}
 }
 

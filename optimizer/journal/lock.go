@@ -93,9 +93,6 @@ func (r *Run) Lock() (unlock func(), err error) {
 		f.Close()
 		return nil, fmt.Errorf("lock run %s: %w", r.dir, err)
 	}
-	r.mu.Lock()
-	r.took = last
-	r.mu.Unlock()
 	var once sync.Once
 	return func() {
 		once.Do(func() {
@@ -103,14 +100,6 @@ func (r *Run) Lock() (unlock func(), err error) {
 			_ = f.Close()
 		})
 	}, nil
-}
-
-// Previous is the agent whose lock this process took over: it died without letting go. Nil when the
-// last one ended in order, or there was none.
-func (r *Run) Previous() *Holder {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.took
 }
 
 // HolderOf names the agent that is at work on a run directory now; nil when there is none.

@@ -194,7 +194,8 @@ type Probe struct {
 	UnitSamples    Number               `json:"unit_samples"`
 	CPUUtil        Number               `json:"cpu_util"`
 	GPUUtil        Number               `json:"gpu_util"`
-	InJob          bool                 `json:"in_job"` // true when its work was kept (resumable job)
+	InJob          bool                 `json:"in_job"`   // true when its work was kept (resumable job)
+	LiveCut        bool                 `json:"live_cut"` // on fewer CPUs than its processes were launched with: no measurement of a launch at Allocation
 }
 
 // Overheads are the measured seconds of each start and of each restart.

@@ -31,7 +31,6 @@ type Run struct {
 
 	mu   sync.Mutex
 	keep keeping
-	took *Holder
 }
 
 // NewRunID makes the name of a run that starts at the given time: it sorts by time, reads well

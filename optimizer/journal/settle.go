@@ -71,7 +71,7 @@ func (r *Record) comparisonBasis() string {
 	}
 	here, elsewhere := false, false
 	for _, m := range timed {
-		if m.Allocation.SameShape(r.Baseline.Allocation) {
+		if m.Allocation.SameShape(r.Baseline.Allocation) && !m.LiveCut {
 			here = true
 		} else {
 			elsewhere = true

@@ -73,7 +73,7 @@ func (p Bandit) Decide(s Snapshot) (Plan, error) {
 	ofBatch := where(b.cs, func(x Candidate) bool { return feasible(x) && x.Allocation.BatchSize == c.batch })
 	chosen := choose(b.cs, ofBatch, b.preference, b.current)
 	if chosen < 0 {
-		return p.asModel(s, fmt.Sprintf("%s; but nothing with it meets the agreement, so as the model planner: ", c.why))
+		return p.asModel(s, fmt.Sprintf("%s; but no allocation with it meets the SLA, so the model planner decides: ", c.why))
 	}
 	return b.plan(p.Name(), chosen, c.why+"; with it "+b.reason(chosen)), nil
 }

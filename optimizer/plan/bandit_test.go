@@ -205,7 +205,7 @@ func TestBanditAsModel(t *testing.T) {
 	}{
 		"no range":      {noRange, "no choice of batch sizes"},
 		"no recurrence": {first, "no earlier run"},
-		"infeasible":    {late, "nothing with it meets the agreement"},
+		"infeasible":    {late, "no allocation with it meets the SLA"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Bandit{}.Decide(c.s)

@@ -12,7 +12,7 @@ import (
 func (b *board) binding(chosen int) string {
 	free := choose(b.cs, where(b.cs, finite), b.preference, -1)
 	if free >= 0 && free != chosen && b.cs[free].Slower {
-		return fmt.Sprintf("your own configuration: %d of %d allocations are predicted more than %.0f %% slower, with them the one that the preference alone would choose (%s)",
+		return fmt.Sprintf("baseline kept: %d of %d allocations are predicted more than %.0f %% slower, with them the one that the preference alone would choose (%s)",
 			len(where(b.cs, func(c Candidate) bool { return c.Slower })), len(b.cs), 100*slack, b.cs[free].Allocation)
 	}
 	if free < 0 || free == chosen || len(b.cs[free].Breaks) == 0 {
@@ -51,7 +51,7 @@ func (b *board) reason(chosen int) string {
 	goal := map[string]string{
 		"time": "the shortest time", "cost": "the lowest cost", "resource": "the least resources", "balanced": "the best balance of time, cost and resources",
 	}[b.preference.leading()]
-	text := fmt.Sprintf("%s of %d allowed allocations (%d meet the agreement): ", goal, len(b.cs), len(where(b.cs, feasible)))
+	text := fmt.Sprintf("%s of %d allowed allocations (%d meet the SLA): ", goal, len(b.cs), len(where(b.cs, feasible)))
 	switch {
 	case chosen == b.current && s.Current != nil && !s.Resumable && !s.Restartable:
 		text = "the job cannot be resumed, so it stays where it runs: "
@@ -60,12 +60,12 @@ func (b *board) reason(chosen int) string {
 	case b.forecast.perUnit:
 		text = fmt.Sprintf("%s a unit of what was measured, as the job does not say how much work it has: ", goal)
 	case chosen == b.baseline:
-		text = "nothing allowed is clearly better than your own configuration: "
+		text = "no allowed allocation is clearly better than the baseline: "
 	}
 	text += b.predicted(c)
 	if b.baseline >= 0 && b.baseline != chosen && finite(b.cs[b.baseline]) {
 		own := b.cs[b.baseline]
-		text += fmt.Sprintf(", against %s and %s with your own configuration", b.length(own.Seconds.P50), usd(own.CostUSD.P50))
+		text += fmt.Sprintf(", against %s and %s at the baseline", b.length(own.Seconds.P50), usd(own.CostUSD.P50))
 	}
 	if s.Model.Extrapolates(c.Allocation) {
 		text += " (outside what was measured)"
@@ -149,7 +149,7 @@ func (b *board) infeasible(planner string, own int) (Plan, error) {
 		own = nearest
 	}
 	why := b.whyNot(nearest)
-	p := b.plan(planner, own, "nothing allowed meets the agreement; this comes nearest: "+b.predicted(b.cs[own]))
+	p := b.plan(planner, own, "no allowed allocation meets the SLA; nearest: "+b.predicted(b.cs[own]))
 	p.Binding = limitWords(b.cs[nearest].Breaks[0], b.forecast.s.Spec) + ": no allowed allocation meets it"
 	return p, &Infeasible{Nearest: b.cs[nearest], Why: why, Plan: p}
 }

@@ -64,7 +64,7 @@ func TestHoldBaseline(t *testing.T) {
 			if p.Chosen.Seconds.P50 > (1+slack)*own.Seconds.P50 || !p.Chosen.Feasible {
 				t.Errorf("%s, prefer %s: %s takes %.0f s, the own configuration %.0f s", name, preference, p.Allocation, p.Chosen.Seconds.P50, own.Seconds.P50)
 			}
-			if name == "model" && !strings.HasPrefix(p.Binding, "your own configuration: ") {
+			if name == "model" && !strings.HasPrefix(p.Binding, "baseline kept: ") {
 				t.Errorf("prefer %s: binding constraint %q, want the own configuration", preference, p.Binding)
 			}
 		}

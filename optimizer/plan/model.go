@@ -33,7 +33,7 @@ func (p Model) Decide(s Snapshot) (Plan, error) {
 	plan := b.plan(p.Name(), chosen, b.reason(chosen))
 	if j := back; j >= 0 {
 		plan.Recourse = &b.cs[j].Allocation
-		plan.Reason += fmt.Sprintf("; it keeps the agreement with %.0f %% probability, and if not, %s still does", 100*b.cs[chosen].Chance, b.cs[j].Allocation)
+		plan.Reason += fmt.Sprintf("; it meets the SLA with %.0f %% probability; if it does not, %s still can", 100*b.cs[chosen].Chance, b.cs[j].Allocation)
 	}
 	for i, preset := range Presets { // the choice may have stayed where it runs
 		if preset.Preference == b.preference && plan.Predicted {

@@ -234,7 +234,7 @@ func TestInfeasibleNamesTheNearestAndWhatWouldDo(t *testing.T) {
 		if !errors.As(err, &no) {
 			t.Fatalf("%s: %v, want *Infeasible", name, err)
 		}
-		if !strings.Contains(no.Why, "deadline 3m0s") || !strings.Contains(no.Why, "needs at least $0.0") || !strings.Contains(no.Why, "nearest: ") {
+		if !strings.Contains(no.Why, "deadline of 3 m 00 s") || !strings.Contains(no.Why, "needs at least $0.0") || !strings.Contains(no.Why, "nearest: ") {
 			t.Errorf("%s: %s", name, no.Why)
 		}
 		if no.Plan.Allocation.CPUs == 0 || !no.Plan.Predicted || len(no.Plan.Options) != 4 {
@@ -320,8 +320,8 @@ func TestWorth(t *testing.T) {
 		"restart not measured":          {unmeasured, cpu(16), false, "not measured"},
 		"work unknown":                  {unknown, cpu(16), false, "how much work remains"},
 		"hardly better and uncertain":   {uncertain, cpu(9), false, ""},
-		"deadline can be saved":         {cpuScene().prefer("cost").agreed(sla.Spec{TimeMax: minutes(4)}).running(cpu(4), 30, minutes(1.5), 0, 5), cpu(12), true, "chance of meeting the agreement rises"},
-		"better, but breaks the budget": {long.agreed(sla.Spec{CostMaxUSD: 0.0205}).running(cpu(4), 1, minutes(0.1), 0, 2), cpu(16), false, "chance of meeting the agreement would be"},
+		"deadline can be saved":         {cpuScene().prefer("cost").agreed(sla.Spec{TimeMax: minutes(4)}).running(cpu(4), 30, minutes(1.5), 0, 5), cpu(12), true, "probability of meeting the SLA rises"},
+		"better, but breaks the budget": {long.agreed(sla.Spec{CostMaxUSD: 0.0205}).running(cpu(4), 1, minutes(0.1), 0, 2), cpu(16), false, "probability of meeting the SLA would be"},
 	}
 	for name, c := range cases {
 		got, why := move(c.scene, c.to)

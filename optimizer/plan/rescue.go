@@ -42,7 +42,7 @@ func Rescue(s Snapshot) (*resources.Allocation, string) {
 	if best < 0 {
 		return nil, ""
 	}
-	return &b.cs[best].Allocation, "nothing measured keeps the agreement, and measuring costs little against missing it"
+	return &b.cs[best].Allocation, "no measured allocation meets the SLA, and measuring costs little compared with missing it"
 }
 
 // distant reports whether nothing was measured near an allocation.

@@ -130,7 +130,7 @@ func fixed(planner string, s Snapshot, a resources.Allocation, reason string) (P
 	}
 	if b.cs[at].Slower {
 		at = b.baseline
-		a, reason = b.cs[at].Allocation, fmt.Sprintf("%s, which is predicted slower than your own configuration: that one is kept", reason)
+		a, reason = b.cs[at].Allocation, fmt.Sprintf("%s, which is predicted slower than the baseline: the baseline is kept", reason)
 	}
 	if !finite(b.cs[at]) {
 		return Plan{}, fmt.Errorf("plan %s: %w", a, errNothingPredicted)

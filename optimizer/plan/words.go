@@ -3,18 +3,18 @@ package plan
 import (
 	"fmt"
 	"math"
-	"time"
 
+	"trainopt/optimizer/chart"
 	"trainopt/sla"
 )
 
-// limitWords names an agreed limit with its value.
+// limitWords names a limit of the SLA with its value.
 func limitWords(o sla.Objective, spec sla.Spec) string {
 	switch o {
 	case sla.Time:
-		return "deadline " + spec.TimeMax.String()
+		return "the deadline of " + duration(spec.TimeMax.Seconds())
 	case sla.Cost:
-		return "budget " + usd(spec.CostMaxUSD)
+		return "the budget of " + usd(spec.CostMaxUSD)
 	case sla.Throughput:
 		return fmt.Sprintf("throughput of at least %.4g samples/s", spec.ThroughputMin)
 	case sla.Memory:
@@ -33,30 +33,17 @@ func limitWords(o sla.Objective, spec sla.Spec) string {
 // length is a time in words; per unit of work when the total is unknown.
 func (b *board) length(seconds float64) string {
 	if b.forecast.perUnit {
-		return duration(seconds) + " a unit"
+		return duration(seconds) + " per unit"
 	}
 	return duration(seconds)
 }
 
-// duration is three digits at most: 1h2m, 12m5s, 8.3s, 0.04s.
+// duration is seconds in the form of the report.
 func duration(seconds float64) string {
 	if math.IsNaN(seconds) || math.IsInf(seconds, 0) || math.Abs(seconds) > 1e9 {
 		return "unknown"
 	}
-	d := time.Duration(seconds * float64(time.Second))
-	switch {
-	case seconds >= 36000:
-		return trimmed(d.Round(time.Minute))
-	case seconds >= 60:
-		return d.Round(time.Second).String()
-	default:
-		return fmt.Sprintf("%.3gs", seconds)
-	}
-}
-
-func trimmed(d time.Duration) string { // "12h5m0s" → "12h5m"
-	s := d.String()
-	return s[:len(s)-len("0s")]
+	return chart.PlainBlanks(chart.Duration(seconds))
 }
 
 // durationUp rounds up to what a user would type as a deadline.
@@ -68,21 +55,15 @@ func durationUp(seconds float64) string {
 	case seconds >= 600:
 		step = 60
 	}
-	return (time.Duration(math.Ceil(seconds/step)*step) * time.Second).String()
+	return duration(math.Ceil(seconds/step) * step)
 }
 
-// usd is two significant digits below a cent, cents or better above.
+// usd is an amount in the form of the report.
 func usd(v float64) string {
-	switch {
-	case math.IsNaN(v) || math.IsInf(v, 0):
+	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return "unknown"
-	case v >= 1:
-		return fmt.Sprintf("$%.2f", v)
-	case v >= 0.01:
-		return fmt.Sprintf("$%.3f", v)
-	default:
-		return fmt.Sprintf("$%.2g", v)
 	}
+	return chart.USD(v)
 }
 
 // usdUp rounds up to three significant digits, so that the figure suffices as a budget.

@@ -53,10 +53,10 @@ func Worth(s Snapshot, p Plan) (bool, string) {
 	}
 	if more := there.Chance - here.Chance; here.Chance < sure && more >= chanceGain &&
 		(here.Chance < likely || more >= loss(objectives(there.Candidate), objectives(here.Candidate), s.Preference.normalised())) {
-		return true, fmt.Sprintf("the chance of meeting the agreement rises from %.0f %% to %.0f %% at %s", 100*here.Chance, 100*there.Chance, p.Allocation)
+		return true, fmt.Sprintf("the probability of meeting the SLA rises from %.0f %% to %.0f %% at %s", 100*here.Chance, 100*there.Chance, p.Allocation)
 	}
 	if p.Recourse == nil && (there.Chance < min(sure, here.Chance) || here.Feasible && !there.Feasible) {
-		return false, fmt.Sprintf("the chance of meeting the agreement would be %.0f %%, now %.0f %%", 100*there.Chance, 100*here.Chance)
+		return false, fmt.Sprintf("the probability of meeting the SLA would be %.0f %%, it is now %.0f %%", 100*there.Chance, 100*here.Chance)
 	}
 	return f.gain(s, p, here, there)
 }

@@ -179,7 +179,7 @@ func (q *Question) whatToGive(speedKnown bool) string {
 		work = append(work, "--data-count")
 	}
 	if speedKnown && len(work) > 0 {
-		return "the speed of " + q.subject() + " can be foretold, how much work it is cannot: give " + strings.Join(work, " and ") + ", or --like RUN|LOG of an earlier training of it"
+		return "the speed of " + q.subject() + " can be predicted, but not its total work: give " + strings.Join(work, " and ") + ", or --like RUN|LOG of an earlier training of it"
 	}
 	if math.IsNaN(j.Params) {
 		give = append(give, "--params")

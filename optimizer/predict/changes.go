@@ -373,7 +373,7 @@ func nearestWords(a *Answer) string {
 			}
 		}
 		if market == Spot && a.Endless > 0 {
-			return "on spot capacity, interrupted as often as is assumed, the job would hardly ever end: leave out --spot, or say --resumable if it goes on from a checkpoint"
+			return "on spot capacity, at the assumed rate of interruptions, the job would hardly ever end: leave out --spot, or add --resumable if it resumes from a checkpoint"
 		}
 		return fmt.Sprintf("nothing is offered %s", market)
 	}

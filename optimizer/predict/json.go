@@ -1,13 +1,13 @@
 package predict
 
 import (
-	"encoding/csv"
 	"encoding/json"
 	"io"
 	"math"
 	"strconv"
 	"strings"
 
+	"trainopt/monitor"
 	"trainopt/optimizer/chart"
 	"trainopt/optimizer/history"
 	"trainopt/sla"
@@ -181,7 +181,7 @@ func (a *Answer) uncertaintyForm() any {
 
 // renderCSV writes one row an option; what is not known is blank.
 func renderCSV(w io.Writer, a *Answer) error {
-	out := csv.NewWriter(w)
+	out := monitor.NewCSVWriter(w)
 	head := []string{"gpu", "gpus", "nodes", "cpus", "batch", "machine", "market", "usd_per_hour", "prices_dated"}
 	spreads := []string{"seconds", "cost_usd", "paid_hours", "throughput", "units_per_s", "peak_memory_gib", "peak_gpu_memory_gib"}
 	for _, name := range spreads {

@@ -172,7 +172,7 @@ func (a *Answer) spotWords() string {
 	words := "a job that is not known to resume begins again each time"
 	switch r := a.Question.Resumable; {
 	case r != nil && *r:
-		words = fmt.Sprintf("the job goes on from its last checkpoint, %s ago on average, after %s", chart.Duration(i.LostHours*3600), chart.Duration(i.RestartHours*3600))
+		words = fmt.Sprintf("the job resumes from its last checkpoint, %s ago on average, after %s", chart.Duration(i.LostHours*3600), chart.Duration(i.RestartHours*3600))
 	case r != nil:
 		words = "a job that does not resume begins again each time"
 	}

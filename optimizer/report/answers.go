@@ -271,6 +271,9 @@ func predictionAnswer(d *Data) answer {
 	}
 	p := d.Record.Plan
 	if p == nil || p.Prediction == nil || !predicted(p.Prediction.Seconds) {
+		if p != nil && p.Prediction == nil && d.Record.Outcome.Restarts > 0 {
+			a.Text = "no prediction: it was of a run without interruption, this run was resumed"
+		}
 		return a
 	}
 	a.Light = dark

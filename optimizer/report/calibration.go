@@ -1,7 +1,6 @@
 package report
 
 import (
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"trainopt/monitor"
 	"trainopt/optimizer/chart"
 	"trainopt/optimizer/history/calibration"
 	"trainopt/optimizer/journal"
@@ -274,7 +274,7 @@ func calibrationJSON(w io.Writer, t *calibration.Table) error {
 
 // calibrationCSV writes one score a line.
 func calibrationCSV(w io.Writer, t *calibration.Table) error {
-	out := csv.NewWriter(w)
+	out := monitor.NewCSVWriter(w)
 	if err := out.Write([]string{"run", "at", "family", "quantity", "p5", "p50", "p95", "realised", "inside_90", "z", "pit"}); err != nil {
 		return err
 	}

@@ -160,7 +160,7 @@ func utilisationChart(d *Data) *chart.Chart {
 			{Name: "CPU", Class: "s1", Points: cpu, One: percent, Dense: true},
 			{Name: "GPU", Class: "s3", Points: t.series("time_s", "gpu_util_percent"), One: percent, Dense: true},
 		},
-		Levels: append(limit("agreed minimum, CPU", d.Record.SLA.MinCPUUtil), limit("agreed minimum, GPU", d.Record.SLA.MinGPUUtil)...)}
+		Levels: append(limit("SLA minimum, CPU", d.Record.SLA.MinCPUUtil), limit("SLA minimum, GPU", d.Record.SLA.MinGPUUtil)...)}
 }
 
 func memoryChart(d *Data) *chart.Chart {
@@ -171,7 +171,7 @@ func memoryChart(d *Data) *chart.Chart {
 			{Name: "GPU memory", Class: "s3", Points: t.series("time_s", "gpu_memory_gib"), One: gib, Dense: true, Keep: chart.Largest},
 			{Name: "host memory allocated", Class: "s4", Points: t.series("time_s", "memory_gib"), One: gib, Step: true},
 		},
-		Levels: limit("agreed maximum", d.Record.SLA.MaxMemoryGiB)}
+		Levels: limit("SLA maximum", d.Record.SLA.MaxMemoryGiB)}
 }
 
 // allocationChart shows the allocated processors, from the samples, or from the history when there are none.

@@ -2,11 +2,11 @@ package report
 
 import (
 	"cmp"
-	"encoding/csv"
 	"fmt"
 	"io"
 	"strconv"
 
+	"trainopt/monitor"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
@@ -25,7 +25,7 @@ type fact struct {
 // renderCSV writes one fact a line: section, name, value, p5, p95, unit, kind. Numbers are plain, in the units
 // of run.json; a number that nobody measured or predicted is an empty field.
 func renderCSV(w io.Writer, d *Data) error {
-	out := csv.NewWriter(w)
+	out := monitor.NewCSVWriter(w)
 	if err := out.Write([]string{"section", "name", "value", "p5", "p95", "unit", "kind"}); err != nil {
 		return err
 	}

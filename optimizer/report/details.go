@@ -167,7 +167,11 @@ func probeTable(r *journal.Record, list []journal.Probe) *grid {
 		g.Columns = append(g.Columns, left("Work")...)
 	}
 	for _, p := range list {
-		cells := []string{given(p.Allocation), plainCount(len(p.UnitSeconds)), number(p.Seconds, duration), unitSeconds(p.UnitSeconds), number(p.Throughput, chart.Rate(p.ThroughputUnit)),
+		at := given(p.Allocation)
+		if p.LiveCut {
+			at += ", cut live"
+		}
+		cells := []string{at, plainCount(len(p.UnitSeconds)), number(p.Seconds, duration), unitSeconds(p.UnitSeconds), number(p.Throughput, chart.Rate(p.ThroughputUnit)),
 			number(p.PeakMemoryGiB, gib), number(p.CPUUtil, percent), number(p.GPUUtil, percent), number(p.CostUSD, usd)}
 		if discarded {
 			cells = append(cells, workWords(r, p))

@@ -110,7 +110,7 @@ func frontPicture(d *Data) chart.Picture {
 	p.Keys = []chart.Key{{Class: "ring", Name: "chosen, with 90 % interval"}, {Class: "disc", Name: "Pareto front"},
 		{Class: "disc quiet", Name: "feasible"}, {Class: "disc hollow", Name: "at risk"}}
 	if b != nil {
-		p.Keys = append(p.Keys, chart.Key{Class: "diamond", Name: "your own configuration"})
+		p.Keys = append(p.Keys, chart.Key{Class: "diamond", Name: "baseline"})
 	}
 	if ran {
 		p.Keys = append(p.Keys, chart.Key{Class: "cross", Name: "this run (measured)"})
@@ -152,7 +152,7 @@ func (d frontDrawing) frontOf(r *journal.Record, list []offer, b *journal.Baseli
 	if b != nil {
 		at := chart.Point{X: x.At(b.Seconds.P50), Y: y.At(b.CostUSD.P50)}
 		mark(at.X, at.Y, 11, "baseline", "baseline", func() {
-			d.diamond(at.X, at.Y, "your own configuration, "+given(b.Allocation)+"\ntime "+interval(b.Seconds, duration)+"\ncost "+interval(b.CostUSD, usd))
+			d.diamond(at.X, at.Y, "baseline, "+given(b.Allocation)+"\ntime "+interval(b.Seconds, duration)+"\ncost "+interval(b.CostUSD, usd))
 		})
 	}
 	if ran {

@@ -31,7 +31,7 @@ func Recommend(r *journal.Record) []Recommendation {
 	o := r.Outcome
 	if o.PeakMemoryGiB.Known() && o.PeakMemoryGiB > 0 {
 		need := math.Ceil(float64(o.PeakMemoryGiB)*memorySlack/memoryStepGB) * memoryStepGB
-		add(fmt.Sprintf("--memory %s:%s", trim(need), trim(need)), "the measured peak is %s; this leaves 20 %%", number(o.PeakMemoryGiB, gib))
+		add(fmt.Sprintf("--memory %s:%s", trim(need), trim(need)), "at least 20 %% above the measured peak of %s", number(o.PeakMemoryGiB, gib))
 		if r.Exit != nil && r.Exit.Reason == "oom" {
 			list[len(list)-1] = Recommendation{"", fmt.Sprintf("out of memory at %s: allocate more, or reduce the batch size", number(o.PeakMemoryGiB, gib))}
 		}

@@ -139,7 +139,7 @@ func baselineStatus(r *journal.Record, v sla.Verdict) (sla.Status, string) {
 		p = b.Throughput
 	default:
 		for _, m := range stretches(r) {
-			if !m.Allocation.SameShape(b.Allocation) {
+			if m.LiveCut || !m.Allocation.SameShape(b.Allocation) {
 				continue
 			}
 			x := float64(map[sla.Objective]journal.Number{sla.Memory: m.PeakMemoryGiB, sla.GPUUtil: m.GPUUtil, sla.CPUUtil: m.CPUUtil}[v.Objective])

@@ -78,7 +78,7 @@ func (r *AgainstNothing) add(t *Trial) {
 // WriteAgainst writes the table as text.
 func WriteAgainst(w io.Writer, rows []AgainstNothing) error {
 	var b strings.Builder
-	fmt.Fprintln(&b, "\nAgainst doing nothing, where the user's own configuration keeps the agreement: changes are means over jobs that kept it")
+	fmt.Fprintln(&b, "\nAgainst doing nothing, where the baseline meets the SLA: changes are means over jobs that kept it")
 	tab := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tab, "policy\tprefer\tjobs\tgoal\toracle\ttime\tcost\tover 5 % slower\tbroken\trestarts\tmost\t")
 	for _, r := range rows {

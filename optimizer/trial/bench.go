@@ -2,7 +2,6 @@ package trial
 
 import (
 	"context"
-	"encoding/csv"
 	"fmt"
 	"io"
 	"math"
@@ -10,6 +9,7 @@ import (
 	"strconv"
 	"sync"
 
+	"trainopt/monitor"
 	"trainopt/optimizer/plan"
 	"trainopt/simulator/evaluate"
 	"trainopt/simulator/training"
@@ -140,7 +140,7 @@ func metrics(prefer []string) []evaluate.Metric {
 		{Name: "regret", Unit: "share", Better: evaluate.Lower, Means: "excess over the best fixed allocation in hindsight, in what is preferred; finished jobs, everything charged"},
 		{Name: "deadline_hit", Unit: "share", Better: evaluate.Higher, Means: "finished in time, of the jobs with a deadline whose agreement some fixed allocation keeps"},
 		{Name: "agreement_kept", Unit: "share", Better: evaluate.Higher, Means: "finished in time and within the budget, of the jobs with an agreement that some fixed allocation keeps"},
-		{Name: "deadline_hit_in_reach", Unit: "share", Better: evaluate.Higher, Detail: true, Means: "the same, of the jobs whose agreement leaves room for one unit of work at the user's own configuration, a tenth of the run for measuring, and an orderly exit"},
+		{Name: "deadline_hit_in_reach", Unit: "share", Better: evaluate.Higher, Detail: true, Means: "the same, of the jobs whose agreement leaves room for one unit of work at the baseline, a tenth of the run for measuring, and an orderly exit"},
 		{Name: "agreement_kept_in_reach", Unit: "share", Better: evaluate.Higher, Detail: true, Means: "likewise, within time and budget"},
 		{Name: "budget_overrun", Unit: "share", Better: evaluate.Lower, Means: "spent beyond the budget, of all jobs with one"},
 		{Name: "time_vs_user", Unit: "share", Better: evaluate.Lower, Means: "time against the user's own configuration; finished jobs"},
@@ -217,7 +217,7 @@ func (t *Trial) values() map[string]float64 {
 
 // WriteTrials writes one row a trial, as CSV; an unknown number is empty.
 func WriteTrials(w io.Writer, trials []*Trial) error {
-	out := csv.NewWriter(w)
+	out := monitor.NewCSVWriter(w)
 	number := func(v float64) string {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return ""

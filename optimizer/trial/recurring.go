@@ -2,7 +2,6 @@ package trial
 
 import (
 	"context"
-	"encoding/csv"
 	"fmt"
 	"io"
 	"maps"
@@ -11,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"trainopt/monitor"
 	"trainopt/simulator/evaluate"
 	"trainopt/simulator/training/recurring"
 )
@@ -250,7 +250,7 @@ func jobLine(of []*Recurred) []string {
 // WriteRecurred writes one row a policy, seed and job, as CSV; an unknown number is empty. Energies are in joules:
 // those of settings as expected of one run, joules and seconds of all recurrences.
 func WriteRecurred(w io.Writer, all []*Recurred) error {
-	out := csv.NewWriter(w)
+	out := monitor.NewCSVWriter(w)
 	number := func(v float64) string {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return ""

@@ -209,7 +209,7 @@ func (p *planned) decide() (d plan.Plan, err error) {
 	r := p.r
 	own := func(why any) (plan.Plan, error) {
 		r.out.Fallbacks = append(r.out.Fallbacks, fmt.Sprintf("planner %s: %v", p.planner.Name(), why))
-		return plan.Plan{Allocation: r.s.Baseline, Planner: "static", Reason: "your own configuration"}, nil
+		return plan.Plan{Allocation: r.s.Baseline, Planner: "static", Reason: "the baseline, unchanged"}, nil
 	}
 	defer func() {
 		if x := recover(); x != nil {

@@ -1,7 +1,6 @@
 package evaluate
 
 import (
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"trainopt/monitor"
 )
 
 // formats are the ways to write a comparison. A new one is one function and one line here.
@@ -43,7 +44,7 @@ func renderJSON(w io.Writer, c *Comparison) error {
 
 // renderCSV writes rows, then pairs, as one table: kind is "row" or "pair"; unknown numbers are empty.
 func renderCSV(w io.Writer, c *Comparison) error {
-	out := csv.NewWriter(w)
+	out := monitor.NewCSVWriter(w)
 	plain := func(n Number) string {
 		if !n.Known() {
 			return ""

@@ -1,11 +1,12 @@
 package pretrain
 
 import (
-	"encoding/csv"
 	"encoding/json"
 	"io"
 	"math"
 	"strconv"
+
+	"trainopt/monitor"
 )
 
 // Point is one measurement while an agent learns. An unknown number is NaN.
@@ -59,7 +60,7 @@ func (p *Point) UnmarshalJSON(data []byte) error {
 // WriteCSV writes the curve: a header, a row a measurement, empty where a number is unknown. kept is 1 in the row of the
 // agent that was kept.
 func (r *Result) WriteCSV(w io.Writer) error {
-	out := csv.NewWriter(w)
+	out := monitor.NewCSVWriter(w)
 	head := []string{"steps", "episodes", "wall_s", "loss"}
 	for _, o := range r.Objectives {
 		head = append(head, "return_"+o)

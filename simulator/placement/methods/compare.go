@@ -2,7 +2,6 @@ package methods
 
 import (
 	"context"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"trainopt/monitor"
 	"trainopt/simulator/evaluate"
 	"trainopt/simulator/placement"
 )
@@ -327,7 +327,7 @@ func (r *Result) Write(w io.Writer) error {
 		}
 		lines = append(lines, append(line, one.Reason))
 	}
-	if err := csv.NewWriter(w).WriteAll(lines); err != nil {
+	if err := monitor.NewCSVWriter(w).WriteAll(lines); err != nil {
 		return fmt.Errorf("write placements as CSV: %w", err)
 	}
 	return nil

@@ -5,7 +5,6 @@
 package render
 
 import (
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -16,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 
+	"trainopt/monitor"
 	"trainopt/simulator/evaluate"
 	"trainopt/simulator/placement"
 	"trainopt/simulator/placement/methods"
@@ -193,7 +193,7 @@ func asCSV(w io.Writer, v *view) error {
 		}
 		lines = append(lines, line)
 	}
-	if err := csv.NewWriter(w).WriteAll(lines); err != nil {
+	if err := monitor.NewCSVWriter(w).WriteAll(lines); err != nil {
 		return fmt.Errorf("write nodes as CSV: %w", err)
 	}
 	return nil

@@ -1,11 +1,11 @@
 package render
 
 import (
-	"encoding/csv"
 	"fmt"
 	"io"
 	"slices"
 
+	"trainopt/monitor"
 	"trainopt/simulator/evaluate"
 	"trainopt/simulator/queue/sweep"
 )
@@ -40,7 +40,7 @@ func Picture(o *sweep.Outcome) {
 
 // ComparedJobs writes every job of every run that was kept as CSV.
 func ComparedJobs(w io.Writer, o *sweep.Outcome) error {
-	out := csv.NewWriter(w)
+	out := monitor.NewCSVWriter(w)
 	lines := [][]string{append([]string{"policy", "case"}, JobColumns...)}
 	for i, m := range o.Methods {
 		for k, c := range o.Cases {

@@ -5,7 +5,6 @@
 package render
 
 import (
-	"encoding/csv"
 	"fmt"
 	"io"
 	"maps"
@@ -14,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"trainopt/monitor"
 	"trainopt/simulator/queue"
 	"trainopt/simulator/queue/sweep"
 	"trainopt/simulator/workload/batsim"
@@ -52,7 +52,7 @@ var JobColumns = []string{"id", "submit_s", "start_s", "end_s", "procs", "state"
 
 // Jobs writes the jobs of a result as CSV, with a header; what is unknown is empty.
 func Jobs(w io.Writer, r *queue.Result) error {
-	out := csv.NewWriter(w)
+	out := monitor.NewCSVWriter(w)
 	lines := [][]string{JobColumns}
 	for i := range r.Jobs {
 		lines = append(lines, JobCells(&r.Jobs[i]))

@@ -5,7 +5,6 @@
 package render
 
 import (
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"trainopt/monitor"
 	"trainopt/simulator/rounds"
 )
 
@@ -69,7 +69,7 @@ var JobColumns = []string{"id", "arrival_s", "jct_s", "deadline_s", "missed", "c
 
 // Jobs writes the jobs of a result as CSV, with a header; what is unknown is empty.
 func Jobs(w io.Writer, r *rounds.Result) error {
-	out := csv.NewWriter(w)
+	out := monitor.NewCSVWriter(w)
 	lines := [][]string{JobColumns}
 	for i := range r.Jobs {
 		lines = append(lines, JobCells(&r.Jobs[i]))

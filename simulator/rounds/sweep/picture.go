@@ -1,7 +1,6 @@
 package sweep
 
 import (
-	"encoding/csv"
 	"fmt"
 	"io"
 	"math"
@@ -9,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"trainopt/monitor"
 	"trainopt/simulator/evaluate"
 	"trainopt/simulator/rounds/render"
 )
@@ -141,7 +141,7 @@ func (o *Outcome) utilization(scenario int) evaluate.Chart {
 
 // WriteJobs writes every job of every run as CSV.
 func (o *Outcome) WriteJobs(w io.Writer) error {
-	out := csv.NewWriter(w)
+	out := monitor.NewCSVWriter(w)
 	lines := [][]string{append([]string{"scenario", "policy", "seed", "fairness"}, render.JobColumns...)}
 	for k := range o.Scenarios {
 		for p, policy := range o.Policies {

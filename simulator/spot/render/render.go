@@ -5,7 +5,6 @@
 package render
 
 import (
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"trainopt/monitor"
 	"trainopt/simulator/evaluate"
 	"trainopt/simulator/spot"
 )
@@ -171,7 +171,7 @@ func (r *Run) available() float64 {
 }
 
 func asCSV(w io.Writer, r *Run) error {
-	c := csv.NewWriter(w)
+	c := monitor.NewCSVWriter(w)
 	f := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 	if err := c.Write([]string{"from_s", "to_s", "machine", "zone", "done_s"}); err != nil {
 		return err

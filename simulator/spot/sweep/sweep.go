@@ -7,7 +7,6 @@ package sweep
 
 import (
 	"context"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 
+	"trainopt/monitor"
 	"trainopt/simulator/evaluate"
 	"trainopt/simulator/spot"
 )
@@ -168,7 +168,7 @@ func (r *Ran) values(j spot.Job) map[string]float64 {
 
 // Write writes every job that ran as CSV.
 func Write(w io.Writer, ran []Ran) error {
-	c := csv.NewWriter(w)
+	c := monitor.NewCSVWriter(w)
 	f := func(v float64) string {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return ""

@@ -1,0 +1,41 @@
+package monitor
+
+import (
+	"encoding/csv"
+	"io"
+)
+
+// CSVWriter writes CSV that a spreadsheet or a terminal may show: encoding/csv with every cell made safe by [PlainCell].
+type CSVWriter struct {
+	out *csv.Writer
+	row []string
+}
+
+// NewCSVWriter returns a writer of CSV to w.
+func NewCSVWriter(w io.Writer) *CSVWriter { return &CSVWriter{out: csv.NewWriter(w)} }
+
+// Write writes one row, buffered until [CSVWriter.Flush].
+func (c *CSVWriter) Write(cells []string) error {
+	c.row = c.row[:0]
+	for _, cell := range cells {
+		c.row = append(c.row, PlainCell(cell))
+	}
+	return c.out.Write(c.row)
+}
+
+// WriteAll writes rows and flushes them.
+func (c *CSVWriter) WriteAll(rows [][]string) error {
+	for _, r := range rows {
+		if err := c.Write(r); err != nil {
+			return err
+		}
+	}
+	c.Flush()
+	return c.Error()
+}
+
+// Flush writes buffered rows to the underlying writer.
+func (c *CSVWriter) Flush() { c.out.Flush() }
+
+// Error is the first error of a Write or a Flush.
+func (c *CSVWriter) Error() error { return c.out.Error() }
