@@ -67,11 +67,11 @@ type run struct {
 	command    *job.Command
 	mapping    job.Mapping
 	resumption job.Resumption
-	ranks      int             // training processes that the command starts here
-	workers    resources.Range // loader workers that may be tried; zero: the script's own alone
-	observer   *observing      // nil: off
+	ranks      int        // training processes that the command starts here
+	observer   *observing // nil: off
 	saves      saves
 	threading  threading
+	loading    loading
 	host       resources.Host
 	limits     resources.Limits
 	rates      cost.Rates
@@ -358,7 +358,6 @@ func (r *run) resolveLimits() error {
 	whole("gpus", cfg.GPUs, &r.limits.GPUs)
 	whole("cpus", cfg.CPUs, &r.limits.CPUs)
 	whole("batch-size", cfg.BatchSize, &r.limits.BatchSize)
-	whole("num-workers", cfg.NumWorkers, &r.workers)
 	if cfg.CPUs == "" && r.ranks > 1 { // a rank needs a CPU of its own
 		r.limits.CPUs.Min = min(r.ranks, r.limits.CPUs.Max)
 	}
@@ -373,7 +372,7 @@ func (r *run) resolveLimits() error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	r.baseline = resources.Allocation{GPUs: r.limits.GPUs.Max, CPUs: r.limits.CPUs.Max, Memory: r.startMemory(r.limits.CPUs.Max)}
+	r.baseline = resources.Allocation{GPUs: r.limits.GPUs.Max, CPUs: r.limits.CPUs.Max, Memory: r.startMemory(r.limits.CPUs.Max), NumWorkers: r.ownWorkers()}
 	r.baseline = r.limits.Clip(r.baseline)
 	if err := r.limits.Check(r.baseline, r.host); err != nil {
 		return err

@@ -130,6 +130,7 @@ func describeChange(from, to resources.Allocation) string {
 		}
 		parts += "threads " + threadCount(from.Threads) + " → " + threadCount(to.Threads)
 	}
+	add("loader workers", float64(from.NumWorkers), float64(to.NumWorkers), "")
 	add("batch", float64(from.BatchSize), float64(to.BatchSize), "")
 	if parts == "" {
 		return "no change"

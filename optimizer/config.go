@@ -58,6 +58,8 @@ type Config struct {
 	Knobs map[string]string `json:"knobs"`
 	// Observe is "auto" or "off": the observer inside Python trainings; empty: auto.
 	Observe string `json:"observe"`
+	// PTY gives the job pseudo-terminals instead of pipes: programs that buffer in a pipe write each line at once.
+	PTY bool `json:"pty,omitempty"`
 
 	Epochs    int    `json:"epochs"` // 0: the script's own
 	Steps     int    `json:"steps"`  // 0: as the script says

@@ -155,7 +155,7 @@ func modelRecord(m *training.Model) *journal.Model {
 func (r *run) snapshot() plan.Snapshot {
 	s := plan.Snapshot{Host: r.host, Limits: r.limits, Spec: r.Config.SLA, Rates: r.rates, Preference: r.Config.Preference,
 		Model: r.model, Done: r.progress.Done, Total: r.progress.knownTotal(r.recalledUnit), Baseline: r.baseline, Resumable: r.resumable,
-		HoldBaseline: r.holdsBaseline(), ThreadKnob: r.maySizeThreads(), LiveCPU: r.maySqueeze(), Trials: r.progress.Trials(), Memory: r.needMemory, Startup: r.startup(), Restart: r.restartCost(),
+		HoldBaseline: r.holdsBaseline(), ThreadKnob: r.maySizeThreads(), LiveCPU: r.maySqueeze(), LiveWorkers: r.liveWorkers(), Workers: r.workerRange(), Trials: r.progress.Trials(), Memory: r.needMemory, Startup: r.startup(), Restart: r.restartCost(),
 		GPUUtil: math.NaN(), CPUUtil: math.NaN(), Throughput: math.NaN(), Weights: r.weights, Reserve: r.reserve(), Recurrences: r.recurrences}
 	if r.job != nil || r.started > 0 && len(r.progress.Segments) > 0 {
 		s.Elapsed, s.Spent = r.elapsed(), cost.USD(r.spent())

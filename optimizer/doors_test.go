@@ -113,11 +113,13 @@ func TestObservedTraining(t *testing.T) {
 	}
 }
 
-// TestSaveOnRequestAndResume: a stop asks the framework to save; the run is resumed with the script's own argument.
+// TestSaveOnRequestAndResume: a stop asks the framework to save; the run is resumed with the script's own argument, on a
+// pseudo-terminal again.
 func TestSaveOnRequestAndResume(t *testing.T) {
 	t.Parallel()
 	var resumed []string
 	s := observedStage(t, nil)
+	s.cfg.PTY = true
 	s.play = func(a *actor) launch.Exit {
 		if i := slices.Index(a.command.Args, "--resume"); i >= 0 {
 			resumed = append(resumed, a.command.Args[i+1])
@@ -150,6 +152,9 @@ func TestSaveOnRequestAndResume(t *testing.T) {
 	res = s.resume(res.Dir, Change{})
 	if res.Code != CodeDone || len(resumed) != 1 || filepath.Base(resumed[0]) != "ckpt_step_3.pt" {
 		t.Errorf("resumed with %q, exit %d (%v); want ckpt_step_3.pt and 0", resumed, res.Code, res.Err)
+	}
+	if started := s.started(); len(started) != 2 || !started[0].command.PTY || !started[1].command.PTY {
+		t.Error("a start had no pseudo-terminal")
 	}
 }
 

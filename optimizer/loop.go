@@ -94,6 +94,8 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 	r.beginSegment(now, a, label, true)
 	r.save(true) // before the start: an agent that dies now must leave a run that can be found
 	if r.observer != nil {
+		r.observer.installed.Loader = r.loaderAt(a)
+		r.loading = loading{own: r.loading.own}
 		r.observer.begin(r.launches())
 	}
 	argv, from, err := r.commandLine(a, resume)
@@ -101,9 +103,10 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 		r.end(&ending{state: journal.Failed, reason: "start-failed", detail: err.Error(), code: CodeUsage, err: err})
 		return
 	}
+	r.stateBatch(a)
 	start, started := r.watchdog.starts(ctx)
 	j, err := r.Launcher.Start(start, launch.Command{Args: argv, Dir: r.Config.Dir, Env: r.jobEnvironment(a, resume), RunDir: r.dir.Dir(),
-		Allocation: r.enforced(a), Limits: r.enforcedLimits(), Grace: r.Config.Grace, StopAfter: r.deadMan()})
+		Allocation: r.enforced(a), Limits: r.enforcedLimits(), Grace: r.Config.Grace, StopAfter: r.deadMan(), PTY: r.Config.PTY})
 	started()
 	if err != nil {
 		r.meter.Settle(now)
@@ -202,6 +205,8 @@ func (r *run) tick(ctx context.Context) {
 		r.safely(r.stopHopeless)
 		r.safely(r.tryThreads)
 		r.safely(r.watchThreads)
+		r.safely(r.tryWorkers)
+		r.safely(r.watchWorkers)
 		switch r.phase {
 		case probing:
 			r.safely(func() { r.probeStep(ctx) })

@@ -35,6 +35,7 @@ type observing struct {
 	mu      sync.Mutex // guards the reader, which the watchdog uses too, and saving
 	saving  request    // save and stop
 	threads request    // thread trial, or a change of threads
+	workers request    // change of loader workers
 }
 
 // base is the progress in the checkpoint that a process was resumed from.
@@ -68,9 +69,6 @@ func (r *run) openObserver() {
 		r.event(Warning, "%v (the training runs without the observer)", err)
 		return
 	}
-	if workers, ok := r.loaderWorkers(); ok {
-		in.Loader = &observe.Loader{Workers: workers}
-	}
 	r.observer = &observing{installed: in, clock: r.Clock, positions: map[string]float64{}, sized: r.progress.Hints["step"].Units > 0}
 	r.observer.begin(r.launches())
 }
@@ -82,16 +80,8 @@ func (o *observing) begin(launch int) {
 	defer o.mu.Unlock()
 	o.installed.Reports = filepath.Join(filepath.Dir(o.installed.Home), fmt.Sprintf("reports-%d", launch))
 	o.reader = observe.NewReader(o.installed.Reports)
-	o.facts, o.reported, o.failures, o.saving, o.threads, o.base = observe.Facts{}, 0, 0, request{}, request{}, base{}
+	o.facts, o.reported, o.failures, o.saving, o.threads, o.workers, o.base = observe.Facts{}, 0, 0, request{}, request{}, request{}, base{}
 	_ = os.MkdirAll(o.installed.Reports, 0o700) // where it fails, the module reports nothing
-}
-
-// loaderWorkers is the number of loader workers that the user allows, where the script has no argument for it.
-func (r *run) loaderWorkers() (int, bool) {
-	if _, ok := r.mapping.Knob(job.KnobWorkers); ok || r.workers.Max == 0 {
-		return 0, false
-	}
-	return min(r.workers.Max, max(r.workers.Min, r.baseline.CPUs-1)), true
 }
 
 // Poll implements joblog.Rows. At of a row is when the training reported it.
@@ -284,27 +274,28 @@ func (r *run) takeAnswers() {
 		}
 	}
 	r.takeTrial()
+	r.takeWorkers()
 }
 
-// noteInput says once when a training waits for its data, and what would mend it.
+// noteInput reports once that a training waits for its data and would be faster with more workers than it may have.
 func (r *run) noteInput() {
 	f, seg := &r.observer.facts, r.progress.Current()
 	if !(f.DataWait >= inputBound) || f.Workers < 0 || seg == nil || !seg.settled() {
 		return
 	}
-	compute := (1 - f.DataWait) * f.StepTime.Seconds()
-	load := f.DataWait * f.StepTime.Seconds() * math.Max(1, float64(f.Workers))
-	enough := int(math.Max(1, math.Ceil(load/math.Max(compute, 1e-9))))
-	need := min(enough, max(1, r.current.CPUs-1))
+	enough, need := r.workersNeeded(f.DataWait)
 	if need <= f.Workers {
 		return
 	}
-	few := ""
+	few, advice := "", fmt.Sprintf(" (--num-workers 0:%d lets optimize try them)", need)
 	if need < enough {
 		few = fmt.Sprintf(", of which this machine can run %d", need)
 	}
-	r.once(Warning, "input-bound", "input-bound: %.0f %% of each step waits for the loader, which has %d workers; about %d would keep up%s (--num-workers 0:%d lets optimize set them)",
-		100*f.DataWait, f.Workers, enough, few, need)
+	if allowed := r.workerRange(); allowed.Max >= need {
+		advice = ""
+	}
+	r.once(Warning, "input-bound", "input-bound: %.0f %% of each step waits for the loader, which has %d workers; about %d would keep up%s%s",
+		100*f.DataWait, f.Workers, enough, few, advice)
 }
 
 // inputBound is the share of a step spent waiting for data from which a training counts as input-bound.

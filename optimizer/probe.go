@@ -195,6 +195,10 @@ func (r *run) moveTo(ctx context.Context, p plan.Plan) {
 		return
 	}
 	switch {
+	case s.LiveWorkers && r.workersAlone(to):
+		if r.observer.workers.id == 0 {
+			r.moveWorkers(to, p.Reason)
+		}
 	case s.Resumable || s.Restartable:
 		r.act(to, p.Reason, "restart")
 		r.leave(&leaving{Why: "restart", Next: &to, Label: "run"})

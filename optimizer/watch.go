@@ -1,12 +1,15 @@
 package optimizer
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
 	"trainopt/cost"
+	"trainopt/optimizer/job"
 	"trainopt/resources"
 )
 
@@ -96,6 +99,25 @@ func (r *run) checkBatch(to resources.Allocation) {
 	for _, p := range cost.CheckGPUBatch(r.current, to) {
 		r.once(Warning, "batch "+fmt.Sprint(p), "%s", p.Words)
 	}
+}
+
+// stateBatch states once, where a job is launched with a batch size of ours, what that does to the training and the rule
+// for its learning rate: proportional to the batch for SGD (Goyal et al., "Accurate, Large Minibatch SGD", 2017), to its
+// square root for adaptive optimizers (Malladi et al., "On the SDEs and Scaling Rules for Adaptive Gradient Algorithms",
+// NeurIPS 2022).
+func (r *run) stateBatch(a resources.Allocation) {
+	k, _ := r.mapping.Knob(job.KnobBatchSize)
+	own, err := strconv.Atoi(cmp.Or(k.Present, r.ins.BatchSize.Value))
+	if a.BatchSize <= 0 || err == nil && own == a.BatchSize {
+		return
+	}
+	rate := "in proportion to the batch size with SGD, to its square root with an adaptive optimizer such as Adam"
+	if err == nil && own > 0 {
+		by := float64(a.BatchSize) / float64(own)
+		rate = fmt.Sprintf("by %.3g with SGD, by %.3g with an adaptive optimizer such as Adam (own batch size %d)", by, math.Sqrt(by), own)
+	}
+	r.once(Warning, fmt.Sprint("batch size ", a.BatchSize), "batch size %d changes the result of the training; optimize leaves the learning rate alone: scale it %s",
+		a.BatchSize, rate)
 }
 
 // once says something one time in a run.

@@ -40,13 +40,13 @@ type Allocation struct {
 // Same reports whether two allocations are the same decision: equal counts, memory, batch, workers
 // and threads. Which physical devices serve it does not matter.
 func (a Allocation) Same(b Allocation) bool {
-	return a.SameShape(b) && a.Memory == b.Memory && a.NumWorkers == b.NumWorkers
+	return a.SameShape(b) && a.Memory == b.Memory
 }
 
-// SameShape compares what the speed of a job that has enough memory can depend on: GPUs, CPUs, batch and threads.
-// Memory, workers and the devices chosen make no difference.
+// SameShape compares what the speed of a job that has enough memory can depend on: GPUs, CPUs, batch, threads and
+// loader workers. Memory and the devices chosen make no difference.
 func (a Allocation) SameShape(b Allocation) bool {
-	return a.GPUs == b.GPUs && a.CPUs == b.CPUs && a.BatchSize == b.BatchSize && a.Threads == b.Threads
+	return a.GPUs == b.GPUs && a.CPUs == b.CPUs && a.BatchSize == b.BatchSize && a.Threads == b.Threads && a.NumWorkers == b.NumWorkers
 }
 
 // String is one short phrase for people, such as "2 GPU, 8 CPU, 16 GiB, batch 256".
@@ -61,6 +61,9 @@ func (a Allocation) String() string {
 	}
 	if a.Threads > 0 {
 		parts = append(parts, fmt.Sprintf("%d thread%s", a.Threads, map[bool]string{true: "s"}[a.Threads > 1]))
+	}
+	if a.NumWorkers > 0 {
+		parts = append(parts, fmt.Sprintf("%d loader worker%s", a.NumWorkers, map[bool]string{true: "s"}[a.NumWorkers > 1]))
 	}
 	return strings.Join(parts, ", ")
 }

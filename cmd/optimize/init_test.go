@@ -173,3 +173,26 @@ func TestKnobs(t *testing.T) {
 		}
 	}
 }
+
+// TestToggle: a setting that is on or off is read from each source, and a flag can take it back.
+func TestToggle(t *testing.T) {
+	for name, c := range map[string]struct {
+		file string
+		env  []string
+		args []string
+		want bool
+	}{
+		"nothing":      {"", nil, nil, false},
+		"flag":         {"", nil, []string{"--pty"}, true},
+		"environment":  {"", []string{"OPTIMIZE_MONITOR_PTY=1"}, nil, true},
+		"file":         {"monitor:\n  pty: true\n", nil, nil, true},
+		"flag is last": {"monitor:\n  pty: true\n", nil, []string{"--pty=false"}, false},
+	} {
+		if cfg, err := configOf(t, c.file, c.env, c.args...); err != nil || cfg.PTY != c.want {
+			t.Errorf("%s: %t (%v), want %t", name, cfg.PTY, err, c.want)
+		}
+	}
+	if _, err := configOf(t, "", []string{"OPTIMIZE_MONITOR_PTY=maybe"}); err == nil || !strings.Contains(err.Error(), "OPTIMIZE_MONITOR_PTY") {
+		t.Errorf("maybe is accepted: %v", err)
+	}
+}

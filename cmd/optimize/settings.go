@@ -28,7 +28,8 @@ const (
 	whole
 	length // a duration: 90m, 2h30m, 5d, or a number of seconds
 	list
-	table // text → text; as a flag NAME=TEXT, repeatable
+	table  // text → text; as a flag NAME=TEXT, repeatable
+	toggle // true or false; as a flag without a value true
 )
 
 // setting is one thing that can be set by flag, environment (OPTIMIZE_SECTION_KEY) or file
@@ -54,8 +55,8 @@ var settings = []setting{
 	{key: "resource.gpus", flag: "gpus", kind: text, help: "GPUs that may be used, `A:B` (default: what this machine offers)"},
 	{key: "resource.cpus", flag: "cpus", kind: text, help: "CPUs that may be used, `A:B`"},
 	{key: "resource.memory", flag: "memory", kind: text, help: "memory that may be used, `A:B` GiB; B is enforced"},
-	{key: "resource.batch_size", flag: "batch-size", kind: text, help: "batch sizes that the script allows, `A:B`; exported, never imposed"},
-	{key: "resource.num_workers", flag: "num-workers", kind: text, help: "loader workers that may be tried, `A:B`"},
+	{key: "resource.batch_size", flag: "batch-size", kind: text, help: "batch sizes that may be tried, `A:B`: by the script's own argument or OPTIMIZER_BATCH_SIZE; changes the training's result"},
+	{key: "resource.num_workers", flag: "num-workers", kind: text, help: "loader workers that may be tried where the training waits for its data, `A:B`; N: that number from the start"},
 	{key: "resource.epochs", flag: "epochs", kind: whole, help: "epochs of the whole training, handed to the script"},
 	{key: "resource.steps", flag: "steps", kind: whole, help: "steps of the whole training, where the script does not report them"},
 	{key: "resource.dataset", flag: "dataset", kind: text, help: "data set `PATH`, handed to the script"},
@@ -76,6 +77,7 @@ var settings = []setting{
 	{key: "monitor.progress_pattern", flag: "progress-pattern", kind: text, help: "`REGEXP` for progress on stdout, groups epoch, total_epochs, step, total_steps, loss, accuracy"},
 	{key: "monitor.interval", flag: "interval", kind: length, help: "sampling interval (default 1s)"},
 	{key: "monitor.observe", flag: "observe", kind: text, value: "auto", help: "observer inside Python trainings: auto|off"},
+	{key: "monitor.pty", flag: "pty", kind: toggle, help: "run the job on a pseudo-terminal, for programs other than Python that buffer their output in a pipe"},
 	{key: "monitor.offline_logs", flag: "offline-logs", kind: list, help: "`FILE`s of earlier runs to learn from"},
 	{key: "engine.name", flag: "engine", kind: text, value: "local", help: "where jobs run: local"},
 	{key: "engine.resumable", flag: "resumable", kind: text, value: "auto", help: "whether the job can be stopped and resumed: auto|yes|no"},
@@ -112,6 +114,8 @@ func addSettings(fs *pflag.FlagSet) {
 			fs.StringSlice(s.flag, nil, s.help)
 		case table:
 			fs.StringArray(s.flag, nil, s.help)
+		case toggle:
+			fs.Bool(s.flag, false, s.help)
 		default:
 			fs.String(s.flag, s.value, s.help)
 		}
@@ -320,6 +324,19 @@ func (v *values) preference() (p plan.Preference, stated bool, err error) {
 func (v *values) list(key string) []string { return v.v.GetStringSlice(key) }
 
 func (v *values) table(key string) map[string]string { return v.v.GetStringMapString(key) }
+
+// toggle reads true or false; false when not set.
+func (v *values) toggle(key string, errs *[]error) bool {
+	s := v.text(key)
+	if s == "" {
+		return false
+	}
+	on, err := strconv.ParseBool(s)
+	if err != nil {
+		*errs = append(*errs, v.wrong(key, s, "true or false"))
+	}
+	return on
+}
 
 // number reads a real number; 0 when not set.
 func (v *values) number(key string, errs *[]error) float64 {

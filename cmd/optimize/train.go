@@ -191,6 +191,7 @@ func makeConfig(e *env, c *common, f *trainFlags, v *values) (optimizer.Config, 
 		Every: v.whole("rl.epoch_adjustment_frequency", &errs), Grace: v.length("engine.grace", &errs),
 		Restarts: v.whole("engine.max_restarts", &errs), Python: v.text("engine.python"),
 		Steps: v.whole("resource.steps", &errs), NumWorkers: v.text("resource.num_workers"), Observe: v.text("monitor.observe"),
+		PTY: v.toggle("monitor.pty", &errs),
 	}
 	none := func(key string, n *int) { // an explicit 0 means none, not the default
 		if v.set(key) && *n == 0 {

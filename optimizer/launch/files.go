@@ -102,6 +102,8 @@ type spec struct {
 	Pace       pace                 `json:"pace"`
 	// RunID is the job's OPTIMIZER_RUN_ID, by which stray processes are known after the keeper's death.
 	RunID text `json:"run_id,omitempty"`
+	// Terminal is the size of the job's pseudo-terminals, "COLUMNSxROWS"; empty: its output goes to pipes.
+	Terminal string `json:"terminal,omitempty"`
 
 	Env    []text            `json:"env,omitempty"`
 	Recipe *resources.Recipe `json:"recipe,omitempty"`

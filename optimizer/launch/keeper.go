@@ -33,7 +33,7 @@ func KeeperMain(args []string) int {
 	case keepRole:
 		return keeperMain()
 	}
-	return standbyMain()
+	return standbyMain(args)
 }
 
 func keeperMain() int {

@@ -13,6 +13,8 @@ type Command struct {
 	Args []string // argv; Args[0] is a path or a name looked up on PATH. No shell is involved.
 	Dir  string   // working directory
 	Env  []string // the whole environment of the job
+	// PTY gives the job a pseudo-terminal for each of stdout and stderr, instead of pipes.
+	PTY bool
 	// RunDir is where the job's own files go: job.stdout, job.stderr, keeper.json, exit.json.
 	RunDir string
 	// Allocation and Limits are enforced as far as this machine allows.

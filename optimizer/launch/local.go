@@ -149,6 +149,9 @@ func (l Local) spec(c Command) (spec, *startFailure) {
 	s := spec{Schema: fileSchema, Self: texts(self), Args: texts(c.Args), Dir: text(dir), RunDir: text(runDir),
 		Allocation: c.Allocation, Limits: c.Limits, Grace: c.Grace, LogLimit: l.LogLimit, Pace: l.pace,
 		RunID: text(runIDOf(c.Env))}
+	if c.PTY {
+		s.Terminal = terminalSize()
+	}
 	if s.Grace <= 0 {
 		s.Grace = defaultGrace
 	}
@@ -272,7 +275,11 @@ func spawn(s spec, lock *os.File) (*child, *startFailure) {
 		unix.Close(answerWrite)
 		return nil, shortage("make a pipe to the keeper", err)
 	}
-	pid, err := syscall.ForkExec(string(s.Self[0]), plain(s.Self), &syscall.ProcAttr{
+	argv := plain(s.Self)
+	if s.Terminal != "" {
+		argv = append(argv, terminalRole, s.Terminal)
+	}
+	pid, err := syscall.ForkExec(argv[0], argv, &syscall.ProcAttr{
 		Dir:   "/",
 		Env:   os.Environ(),
 		Files: []uintptr{null.Fd(), null.Fd(), log.Fd(), uintptr(answerWrite), lock.Fd(), uintptr(ordersRead)},

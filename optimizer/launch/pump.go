@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pump moves the job's output from its pipe into a file until all writers have closed it. It knows
+// pump moves the job's output from its pipe or pseudo-terminal into a file until all writers have closed it. It knows
 // no lines, so a line of any length takes one buffer; and it goes on reading when nothing can be
 // written, so the job never waits for a full disk.
 func pump(from *os.File, to *rotated) {
@@ -21,7 +21,8 @@ func pump(from *os.File, to *rotated) {
 		n, err := from.Read(buf)
 		to.write(buf[:n])
 		if err != nil && !errors.Is(err, unix.EINTR) {
-			if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrDeadlineExceeded) {
+			ended := errors.Is(err, io.EOF) || errors.Is(err, unix.EIO) // of a pipe, of a pseudo-terminal
+			if !ended && !errors.Is(err, os.ErrDeadlineExceeded) {
 				fmt.Fprintf(os.Stderr, "read the output of the job: %v\n", err)
 			}
 			return

@@ -27,16 +27,22 @@ type briefing struct {
 // and it keeps the job in the keeper's place: output, time limit and exit record do not depend on
 // one process.
 type standby struct {
-	keeper int // pid
-	read   [2]int
-	brief  briefing
-	known  bool // the briefing has arrived: the job runs
-	poke   chan os.Signal
+	self     []string // how to run this program as keeper, without the role
+	terminal string   // size of the job's pseudo-terminals; empty: pipes
+	keeper   int      // pid
+	read     [2]int
+	brief    briefing
+	known    bool // the briefing has arrived: the job runs
+	poke     chan os.Signal
 }
 
-func standbyMain() int {
+// standbyMain takes no arguments, or terminalRole and a size.
+func standbyMain(args []string) int {
 	closeInherited(ordersFD)
-	s := &standby{poke: catchSignals()}
+	s := &standby{poke: catchSignals(), self: os.Args[: len(os.Args)-len(args) : len(os.Args)-len(args)]}
+	if len(args) == 2 && args[0] == terminalRole {
+		s.terminal = args[1]
+	}
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		fmt.Fprintln(os.Stderr, "the job ends with its keeper:", err)
 	}
@@ -62,10 +68,13 @@ func standbyMain() int {
 // start starts the keeper and waits until the job runs or will not.
 func (s *standby) start() *startFailure {
 	var out, errs, news [2]int
-	for _, p := range []*[2]int{&out, &errs, &news} {
-		if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
-			return shortage("make a pipe for the job", err)
+	for _, p := range []*[2]int{&out, &errs} {
+		if err := s.openStream(p); err != nil {
+			return shortage("open an output of the job", err)
 		}
+	}
+	if err := unix.Pipe2(news[:], unix.O_CLOEXEC); err != nil {
+		return shortage("make a pipe to the keeper", err)
 	}
 	s.read = [2]int{out[0], errs[0]}
 	for _, fd := range s.read {
@@ -73,7 +82,7 @@ func (s *standby) start() *startFailure {
 			return shortage("make a pipe for the job", err)
 		}
 	}
-	self := append(os.Args[:len(os.Args):len(os.Args)], keepRole)
+	self := append(s.self, keepRole)
 	pid, err := syscall.ForkExec(self[0], self, &syscall.ProcAttr{
 		Dir: "/",
 		Env: os.Environ(),
@@ -92,6 +101,15 @@ func (s *standby) start() *startFailure {
 	s.known = json.NewDecoder(from).Decode(&s.brief) == nil
 	from.Close()
 	return nil
+}
+
+// openStream makes one output of the job: the end that is read, and the job's.
+func (s *standby) openStream(p *[2]int) (err error) {
+	if s.terminal == "" {
+		return unix.Pipe2(p[:], unix.O_CLOEXEC)
+	}
+	p[0], p[1], err = openPTY(s.terminal)
+	return err
 }
 
 // replace does what is left of the keeper's work.

@@ -31,8 +31,10 @@ type Facts struct {
 	StepTime, CPUStepTime time.Duration
 	// DataWait, Optimizer and Saving are shares of the time between steps, 0 to 1; NaN where unknown.
 	DataWait, Optimizer, Saving float64
-	// CanSave, CanStop and CanSetThreads say which requests the training can answer.
-	CanSave, CanStop, CanSetThreads bool
+	// Stepping is the time between steps so far, and Waiting the part of it that was spent waiting for data.
+	Stepping, Waiting time.Duration
+	// CanSave, CanStop, CanSetThreads and CanSetWorkers say which requests the training can answer.
+	CanSave, CanStop, CanSetThreads, CanSetWorkers bool
 	// Checkpoints are what was written, in the order of time; the oldest are dropped after 1000.
 	Checkpoints []Checkpoint
 	// Failures are hooks that switched themselves off.
@@ -179,6 +181,7 @@ func (r *Reader) Facts() Facts {
 	f.SamplesPerStep, f.EpochSamples = value(t.BatchSize), value(t.DataCount)
 	if p.last != nil {
 		f.measured(p.first, p.last)
+		f.CanSetWorkers = running && f.Workers >= 0
 	}
 	return f
 }
@@ -196,6 +199,7 @@ func (f *Facts) measured(first, last *line) {
 	if steps := value(last.Step) - value(first.Step); steps > 0 {
 		f.CPUStepTime = duration((value(last.CPU) - value(first.CPU)) / steps)
 	}
+	f.Stepping, f.Waiting = duration(last.Stepping), duration(last.Waiting)
 	if last.Stepping > 0 {
 		share := func(seconds float64) float64 { return min(1, max(0, seconds/last.Stepping)) }
 		f.DataWait, f.Optimizer, f.Saving = share(last.Waiting), share(last.Optimizing), share(last.Saving)

@@ -19,6 +19,8 @@ const (
 	SaveAndStop Op = "save_and_stop"
 	// SetThreads sets the numeric thread pools.
 	SetThreads Op = "threads"
+	// SetWorkers sets the workers of the data loader that the training reads, from its next pass on; it is answered then.
+	SetWorkers Op = "workers"
 	// Trial compares the present thread count with another inside the training and returns to the present one.
 	Trial Op = "trial"
 )
@@ -30,6 +32,8 @@ type Request struct {
 	Path string `json:"path,omitempty"`
 	// Threads is the count to set or to try.
 	Threads int `json:"threads,omitempty"`
+	// Workers is the number of loader workers to set; 0 loads in the training process.
+	Workers int `json:"workers"`
 	// Limit bounds a trial, 30 s where 0; a step that is running is not interrupted.
 	Limit time.Duration `json:"-"`
 }
@@ -45,8 +49,9 @@ type Answer struct {
 	Path    string
 	Step    float64
 	Stopped bool
-	// Threads holds now, ThreadsBefore held before.
+	// Threads holds now, ThreadsBefore held before; the same of loader workers.
 	Threads, ThreadsBefore int
+	Workers, WorkersBefore int
 	// Tried is the thread count of a trial; Before, During and After are median step times at the present, the tried and
 	// again the present count, 0 where not measured. GivenUp is true where the tried count was clearly slower.
 	Tried                 int
@@ -61,7 +66,8 @@ var ErrUnable = errors.New("the training cannot do this on request")
 // end of a step, at most twice a second. A later request replaces one that was not yet read.
 func (r *Reader) Request(q Request) (id int, err error) {
 	f := r.Facts()
-	able := map[Op]bool{Save: f.CanSave, SaveAndStop: f.CanSave && f.CanStop, SetThreads: f.CanSetThreads && q.Threads > 0, Trial: f.CanSetThreads && q.Threads > 0}
+	able := map[Op]bool{Save: f.CanSave, SaveAndStop: f.CanSave && f.CanStop, SetThreads: f.CanSetThreads && q.Threads > 0, Trial: f.CanSetThreads && q.Threads > 0,
+		SetWorkers: f.CanSetWorkers && q.Workers >= 0}
 	if !able[q.Op] {
 		return 0, fmt.Errorf("request %s: %w", q.Op, ErrUnable)
 	}
@@ -120,6 +126,9 @@ func (r *Reader) answer(l *line) {
 		After: duration(value(l.SecondsAfter)), GivenUp: l.GivenUp}
 	if l.Threads != nil {
 		a.Threads = int(*l.Threads)
+	}
+	if l.Workers != nil {
+		a.Workers, a.WorkersBefore = int(*l.Workers), l.Before
 	}
 	r.answers = append(r.answers, a)
 }

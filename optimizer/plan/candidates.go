@@ -25,7 +25,7 @@ const (
 //   - one memory: what the job needs by measurement, within the limits; when not measured, the baseline's, or else
 //     the most that is allowed, as less might kill the job.
 //
-// Loader workers are the baseline's, no more than CPUs.
+// Loader workers are the baseline's, and at the baseline's GPUs, CPUs and batch also those that were measured within Workers.
 func Allocations(s Snapshot) []resources.Allocation {
 	gpus := counts(s.Limits.GPUs, 0)
 	batches := batchSizes(s)
@@ -39,8 +39,15 @@ func Allocations(s Snapshot) []resources.Allocation {
 				if b != batches[0] && !own && perGPU(b, g) > largest {
 					continue
 				}
-				a := resources.Allocation{GPUs: g, CPUs: c, Memory: memory, BatchSize: b, NumWorkers: min(s.Baseline.NumWorkers, c)}
+				a := resources.Allocation{GPUs: g, CPUs: c, Memory: memory, BatchSize: b, NumWorkers: s.Baseline.NumWorkers}
 				out = append(out, a)
+				if own && c == s.Baseline.CPUs {
+					for _, n := range workerCounts(s) {
+						with := a
+						with.NumWorkers = n
+						out = append(out, with)
+					}
+				}
 				if s.ThreadKnob && own && c == s.Baseline.CPUs && (c > 1 || g > 0) {
 					a.Threads = 1
 					out = append(out, a)
@@ -49,6 +56,26 @@ func Allocations(s Snapshot) []resources.Allocation {
 		}
 	}
 	return out
+}
+
+// workerCounts are the numbers of workers in Workers, beside that of the baseline, that were measured or hold now, ascending.
+func workerCounts(s Snapshot) []int {
+	var out []int
+	add := func(a resources.Allocation) {
+		if n := a.NumWorkers; n != s.Baseline.NumWorkers && n >= s.Workers.Min && n <= s.Workers.Max && n > 0 {
+			out = append(out, n)
+		}
+	}
+	if s.Current != nil {
+		add(*s.Current)
+	}
+	if s.Model != nil {
+		for _, a := range s.Model.Measured() {
+			add(a)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // counts lists a range; Max below Min counts as Min alone, and nothing below least.
@@ -174,6 +201,5 @@ func clip(a resources.Allocation, s Snapshot) resources.Allocation {
 	if l.BatchSize.Max > 0 && a.BatchSize > 0 {
 		a.BatchSize = min(max(a.BatchSize, l.BatchSize.Min), l.BatchSize.Max)
 	}
-	a.NumWorkers = min(a.NumWorkers, a.CPUs)
 	return a
 }

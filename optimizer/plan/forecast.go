@@ -78,9 +78,11 @@ func (f *forecast) moveTo(a resources.Allocation) move {
 		return begin
 	case c.SameShape(a):
 		return unmoved
+	case f.s.LiveWorkers && a.GPUs == c.GPUs && a.BatchSize == c.BatchSize && a.Threads == c.Threads && a.CPUs == c.CPUs:
+		return live
 	case f.s.Resumable:
 		return restart
-	case f.s.LiveCPU && a.GPUs == c.GPUs && a.BatchSize == c.BatchSize && a.Threads == c.Threads && a.CPUs < c.CPUs:
+	case f.s.LiveCPU && a.GPUs == c.GPUs && a.BatchSize == c.BatchSize && a.Threads == c.Threads && a.NumWorkers == c.NumWorkers && a.CPUs < c.CPUs:
 		return live
 	default:
 		return again

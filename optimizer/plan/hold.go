@@ -52,8 +52,8 @@ func (b *board) open() []int {
 		a := b.cs[i].Allocation
 		switch {
 		case i == b.baseline || i == b.current:
-		case !b.reachable(a) || failed(s, all, a) || (b.forecast.perUnit || a.Threads > 0) && !b.timed(a):
-			continue // what a thread count does is measured or unknown
+		case !b.reachable(a) || failed(s, all, a) || (b.forecast.perUnit || a.Threads > 0 || a.NumWorkers != s.Baseline.NumWorkers) && !b.timed(a):
+			continue // what a number of threads or workers does is measured or unknown
 		case moved >= maxMoves-1 && !measuredAt(s, a):
 			continue // Worth would refuse it
 		case b.baseline >= 0 && feasible(b.cs[b.baseline]) && !b.beats(sc, i, b.baseline):

@@ -49,6 +49,10 @@ type Snapshot struct {
 	HoldBaseline bool
 	// ThreadKnob admits one thread a process beside the job's own default.
 	ThreadKnob bool
+	// Workers are the loader workers that the user allows, the zero Range only those of Baseline; those that were measured
+	// are candidates. LiveWorkers says that their number can be changed while the job runs.
+	Workers     resources.Range
+	LiveWorkers bool
 	// Trials are the stretches of this run so far, in order.
 	Trials []Trial
 	// Memory is what the job needs by measurement, with margin; 0 when not measured.

@@ -17,8 +17,8 @@ func NextProbe(s Snapshot, measured []training.Observation, affordable []resourc
 		return nil, ""
 	case s.Current != nil && !s.Resumable && !s.Restartable:
 		return nil, "" // it would have to be started again
-	case fruitless(s) >= maxMoves-1:
-		return nil, "" // the last move is kept for the way back
+	case !MayProbe(s):
+		return nil, ""
 	}
 	b := newBoard(s)
 	fallback := b.fallback()

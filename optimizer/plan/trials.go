@@ -119,6 +119,10 @@ func fruitless(s Snapshot) int {
 	return n
 }
 
+// MayProbe reports whether a running job may be measured elsewhere once more: the last of its moves without a measured gain
+// is kept for the way back.
+func MayProbe(s Snapshot) bool { return fruitless(s) < maxMoves-1 }
+
 // measuredAt reports whether this run was timed at an allocation.
 func measuredAt(s Snapshot, a resources.Allocation) bool {
 	return slices.ContainsFunc(stays(s), func(x stay) bool { return x.at.SameShape(a) && !math.IsNaN(x.pace) })

@@ -142,7 +142,7 @@ type draw struct {
 	drift float64           // of the long remainder, the same for every allocation
 	delta float64
 	own   []float64 // offsets of the measured allocations, in the order of Model.places
-	pools float64   // offset of a choice of threads that was not measured
+	pools float64   // offset of a choice of threads or workers that was not measured
 }
 
 func (m *Model) fit(p *posterior) {
@@ -263,7 +263,7 @@ func (p *posterior) contradicted(tau, delta float64) bool {
 		}
 		offset := weighted / precision
 		found[g] = max(0, offset*offset-contradicts*contradicts/precision)
-		if at.threads > 0 {
+		if at.chosen() {
 			found[g] = max(found[g], poolsVariance)
 		}
 		changed = changed || math.Abs(found[g]-before) > 0.05*before

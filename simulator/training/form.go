@@ -65,7 +65,12 @@ type point struct {
 	// threads is the size of the thread pools and given the CPUs beside them, where it was chosen: cpus is then the
 	// lesser of the two. Both are 0 for the job's own threads.
 	threads, given float64
+	// workers is the number of loader workers where it was chosen, else 0. No form contains it: what it does is measured.
+	workers float64
 }
+
+// chosen reports whether the pace has an unknown factor against the job's own threads and workers.
+func (p point) chosen() bool { return p.threads > 0 || p.workers > 0 }
 
 // pointer makes points from allocations.
 type pointer struct{ refBatch float64 }
@@ -99,6 +104,7 @@ func (p pointer) at(a resources.Allocation) point {
 	if b := localBatch(a); b > 0 && p.refBatch > 0 {
 		out.batch, out.total = b/p.refBatch, true
 	}
+	out.workers = float64(max(0, a.NumWorkers))
 	if a.Threads > 0 {
 		out.threads, out.given = float64(a.Threads), out.cpus
 		out.cpus = min(out.cpus, out.threads)

@@ -74,7 +74,7 @@ func (m *Model) logAt(d *draw, p point, phi *[features]float64, place int) float
 	switch {
 	case place >= 0:
 		log += d.own[place]
-	case p.threads > 0:
+	case p.chosen():
 		log += d.pools
 	}
 	return log

@@ -104,7 +104,7 @@ func (p *posterior) locate(at point) {
 	g := slices.Index(p.places, at)
 	if g < 0 {
 		g = len(p.places)
-		p.places, p.own = append(p.places, at), append(p.own, poolsVariance*asNumber(at.threads > 0))
+		p.places, p.own = append(p.places, at), append(p.own, poolsVariance*asNumber(at.chosen()))
 	}
 	p.place = append(p.place, g)
 }

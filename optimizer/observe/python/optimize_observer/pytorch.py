@@ -9,6 +9,7 @@ import weakref
 
 import optimize_observer
 
+from . import workers
 from .core import clock, observer, safely, timed_save, wrap
 
 TAKEOVER = 50  # steps of another optimizer, without one of the leading optimizer, that make it the leading one
@@ -266,11 +267,22 @@ def install_loader(torch):
         passes = known.get(loader)
         if passes is None:
             passes = known[loader] = Passes(loader)
+        passes.workers = getattr(loader, "num_workers", None)
         iterator._optimize_use = passes.begin()
 
     def make_iter(original):
         def __iter__(self):
-            iterator = original(self)
+            ended = safely("torch.utils.data.workers", workers.begin, self)
+            try:
+                iterator = original(self)
+            except Exception as e:
+                if ended is None:
+                    raise
+                safely("torch.utils.data.workers", ended, e)
+                ended = None
+                iterator = original(self)
+            if ended is not None:
+                safely("torch.utils.data.workers", ended, None)
             safely("torch.utils.data.DataLoader", begin, self, iterator)
             return iterator
 

@@ -14,7 +14,7 @@ from .core import clock, observer, one_machine, thread_count
 
 LARGEST = 64 << 10
 AGREEMENT = 2.5  # seconds from a request to the step at which all ranks act: several polls of each
-OPERATIONS = ("save", "save_and_stop", "threads", "trial")
+OPERATIONS = ("save", "save_and_stop", "threads", "trial", "workers")
 
 
 class Requests:
@@ -29,6 +29,7 @@ class Requests:
         self.last = 0  # id of the last request
         self.waiting = None  # a request for a later step
         self.saving = None  # a save that the framework makes by itself
+        self.loading = None  # a change of workers that awaits the next pass over the data
         if self.rank and self.group:
             self.read()  # what was agreed before this training began is past
             self.last = 0
@@ -115,6 +116,9 @@ class Requests:
                 self.answer(request, True, threads=thread_count(), before=before, seconds=clock() - begun)
             elif op == "trial":
                 Trial(self, request)
+            elif op == "workers":
+                from . import workers
+                workers.prepare(self, request)
             else:
                 self.save(request, begun)
         except Exception as e:
@@ -144,12 +148,12 @@ class Requests:
 
     def abandon(self, reason):
         """Answer what can no longer be done."""
-        for request in (self.waiting, self.saving and self.saving[0], self.owner.trial and self.owner.trial.request):
+        for request in (self.waiting, self.loading, self.saving and self.saving[0], self.owner.trial and self.owner.trial.request):
             if request:
                 self.answer(request, False, reason=reason)
         if self.owner.trial is not None:
             set_threads(self.owner.trial.counts[0])
-        self.waiting = self.saving = None
+        self.waiting = self.saving = self.loading = None
 
     def answer(self, request, ok, **fields):
         if not self.rank:

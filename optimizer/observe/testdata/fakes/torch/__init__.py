@@ -13,6 +13,19 @@ def set_num_threads(n):
     _threads[0] = n
 
 
+class Generator:
+    state = 0
+
+    def get_state(self):
+        return self.state
+
+    def set_state(self, state):
+        self.state = state
+
+
+default_generator = Generator()
+
+
 def save(obj, f, *args):
     with builtins.open(f, "w") as out:
         out.write("state")

@@ -4,6 +4,10 @@ class IterableDataset:
 
 class _BaseDataLoaderIter:
     def __init__(self, loader):
+        import torch
+        torch.default_generator.state += 1  # each pass draws a seed
+        if loader.num_workers == 7:
+            raise OSError("no more processes")
         self.loader, self.items = loader, iter(loader.dataset)
 
     def __iter__(self):

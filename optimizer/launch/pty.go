@@ -1,0 +1,70 @@
+package launch
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// terminalRole is the argument that makes the standby give the job pseudo-terminals of the size that follows it.
+const terminalRole = "terminal"
+
+// defaultTerminal is the size of a pseudo-terminal, columns × rows, where the agent has no terminal of its own.
+const defaultTerminal = "80x24"
+
+// terminalSize is the size of the agent's terminal as "COLUMNSxROWS".
+func terminalSize() string {
+	for _, fd := range []int{unix.Stderr, unix.Stdout, unix.Stdin} {
+		if w, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ); err == nil && w.Col > 0 && w.Row > 0 {
+			return fmt.Sprintf("%dx%d", w.Col, w.Row)
+		}
+	}
+	return defaultTerminal
+}
+
+// openPTY makes a pseudo-terminal of a size as terminalSize returns it: programs whose library buffers whole blocks in a pipe
+// write each line at once. It passes bytes on unchanged (no output processing, no echo) and becomes the controlling terminal of
+// no process, so neither a hangup nor job control reaches the job through it.
+func openPTY(size string) (master, slave int, err error) {
+	var w unix.Winsize
+	if _, err := fmt.Sscanf(size, "%dx%d", &w.Col, &w.Row); err != nil {
+		return -1, -1, fmt.Errorf("terminal size %q: %w", size, err)
+	}
+	master, err = unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, -1, fmt.Errorf("open /dev/ptmx: %w", err)
+	}
+	if slave, err = openSlave(master, &w); err != nil {
+		unix.Close(master)
+		return -1, -1, err
+	}
+	return master, slave, nil
+}
+
+func openSlave(master int, size *unix.Winsize) (int, error) {
+	if err := unix.IoctlSetPointerInt(master, unix.TIOCSPTLCK, 0); err != nil {
+		return -1, fmt.Errorf("unlock the pseudo-terminal: %w", err)
+	}
+	mode, err := unix.IoctlGetTermios(master, unix.TCGETS)
+	if err == nil {
+		mode.Oflag &^= unix.OPOST
+		mode.Lflag &^= unix.ECHO | unix.ECHONL
+		err = unix.IoctlSetTermios(master, unix.TCSETS, mode)
+	}
+	if err == nil {
+		err = unix.IoctlSetWinsize(master, unix.TIOCSWINSZ, size)
+	}
+	if err != nil {
+		return -1, fmt.Errorf("set up the pseudo-terminal: %w", err)
+	}
+	number, err := unix.IoctlGetInt(master, unix.TIOCGPTN)
+	if err != nil {
+		return -1, fmt.Errorf("number of the pseudo-terminal: %w", err)
+	}
+	path := fmt.Sprintf("/dev/pts/%d", number)
+	slave, err := unix.Open(path, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, fmt.Errorf("open %s: %w", path, err)
+	}
+	return slave, nil
+}
