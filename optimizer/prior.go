@@ -9,7 +9,6 @@ import (
 
 	"trainopt/optimizer/chart"
 	"trainopt/optimizer/history"
-	"trainopt/optimizer/history/measured"
 	"trainopt/optimizer/history/transfer"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/plan"
@@ -79,7 +78,6 @@ func (r *run) similarPrior(found history.Recalled) *prior {
 		return &prior{}
 	}
 	p := &prior{}
-	c := transfer.Carrying{Config: r.configOf, Reference: r.baseline, Model: speedsByBatch(similar, r.configOf)}
 	var units []string
 	for _, s := range similar {
 		p.runs = append(p.runs, s.Run)
@@ -87,7 +85,7 @@ func (r *run) similarPrior(found history.Recalled) *prior {
 			units = append(units, s.Unit)
 		}
 	}
-	for i, o := range transfer.Carry(similar, c) {
+	for i, o := range transfer.Carry(similar, transfer.Carrying{Config: r.configOf, Reference: r.baseline}) {
 		p.add(units[i], o)
 	}
 	slices.Reverse(p.observations) // the nearest last: a fit leaves out the first ones when there are too many
@@ -117,31 +115,6 @@ func similarWords(similar []history.Similar) string {
 		words += fmt.Sprintf(" and %d more like it", n)
 	}
 	return words
-}
-
-// speedsByBatch learns how the speed depends on the batch size, from the runs themselves and what was published; nil where
-// none of them had another batch size.
-func speedsByBatch(similar []history.Similar, config func(resources.Allocation) history.Config) *transfer.Model {
-	var entries []history.Entry
-	wanted := false
-	for i := range similar {
-		s := &similar[i]
-		wanted = wanted || slices.ContainsFunc(s.Changes, func(c history.Change) bool { return c.BatchSize })
-		for k, o := range s.Observations {
-			if !(s.BatchSize > 0) || o.UnitSamples <= 0 {
-				continue
-			}
-			e := history.NewEntry(history.Probe, fmt.Sprintf("%s/%d", s.Run, k))
-			e.Job, e.Observed, e.Unit = s.Job, config(o.Allocation), s.Unit
-			e.Observed.Batch, e.UnitTime, e.UnitCount = s.BatchSize, median(o.UnitSeconds), float64(len(o.UnitSeconds))
-			e.Throughput = o.UnitSamples / e.UnitTime
-			entries = append(entries, e)
-		}
-	}
-	if !wanted {
-		return nil
-	}
-	return transfer.New(append(entries, measured.Embedded()...), transfer.Options{})
 }
 
 // configOf is where an allocation of this machine stands in the runs database.

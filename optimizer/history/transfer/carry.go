@@ -1,10 +1,12 @@
 package transfer
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
 	"trainopt/optimizer/history"
+	"trainopt/optimizer/history/measured"
 	"trainopt/resources"
 	"trainopt/simulator/training"
 )
@@ -16,6 +18,8 @@ const (
 	perWord   = 0.6 // of an argument that is no number
 	perText   = 0.4 // of an edited script: one constant may change all
 	perData   = 1.0 // of another data set, whose size is not known
+	// batchShare is the middle of how much of a larger batch is a gain in speed, and its standard deviation.
+	batchShare = 0.35
 	// slopeShare is how much of that may be different for each doubling of the GPUs or CPUs.
 	slopeShare = 0.25
 )
@@ -36,8 +40,8 @@ type Carrying struct {
 	Config func(resources.Allocation) history.Config
 	// Reference is the allocation from which effects on the scaling are counted: the user's own.
 	Reference resources.Allocation
-	// Model answers how the speed depends on the batch size; nil: nothing is known of it.
-	Model *Model
+
+	batches *Model // answers how the speed depends on the batch size; nil where no batch size differs
 }
 
 // Carry makes the measurements of similar runs evidence about a run with other arguments or of another version of the script:
@@ -46,6 +50,7 @@ type Carrying struct {
 // numbers in proportion to their logarithm, so that two values show what a third one does. The order is kept.
 func Carry(similar []history.Similar, c Carrying) []training.Observation {
 	scale := learnScale(similar)
+	c.batches = batchModel(similar, c.Config)
 	var out []training.Observation
 	for i := range similar {
 		s := &similar[i]
@@ -114,13 +119,49 @@ func level(c *history.Change) float64 {
 
 // batchEffect asks how the samples per second of an allocation change with the batch size.
 func (c *Carrying) batchEffect(s *history.Similar, change *history.Change, at resources.Allocation) (Ratio, bool) {
-	if c.Model == nil || !change.BatchSize || !(change.Ratio > 0) || !(s.BatchSize > 0) {
+	if c.batches == nil || !change.BatchSize || !(change.Ratio > 0) || !(s.BatchSize > 0) {
 		return Ratio{}, false
 	}
 	was, now := c.Config(at), c.Config(at)
 	was.Batch, now.Batch = s.BatchSize, s.BatchSize*change.Ratio
-	r, err := c.Model.Ratio(Query{s.Job, was}, Query{s.Job, now}, Throughput)
-	return r, err == nil
+	r, err := c.batches.Ratio(Query{s.Job, was}, Query{s.Job, now}, Throughput)
+	if err != nil {
+		return Ratio{}, false
+	}
+	return within(r, math.Log(change.Ratio)), true
+}
+
+// within combines a ratio of speeds with what holds for any training: a larger batch makes a step no shorter and a sample no
+// longer, so that the speed grows between not at all and in proportion.
+func within(r Ratio, batch float64) Ratio {
+	mean, sd := batchShare*batch, max(math.Abs(batchShare*batch), 1e-3)
+	a, b := 1/(r.SD*r.SD), 1/(sd*sd)
+	r.Mean, r.SD = (a*r.Mean+b*mean)/(a+b), math.Sqrt(1/(a+b))
+	return r
+}
+
+// batchModel learns how the speed depends on the batch size, from the runs themselves and what was published; nil where none of
+// them had another batch size.
+func batchModel(similar []history.Similar, config func(resources.Allocation) history.Config) *Model {
+	differs := func(s history.Similar) bool { return batchRatio(&s) > 0 }
+	if !slices.ContainsFunc(similar, differs) {
+		return nil
+	}
+	entries := measured.Embedded()
+	for i := range similar {
+		s := &similar[i]
+		for k, o := range s.Observations {
+			if !(s.BatchSize > 0) || o.UnitSamples <= 0 {
+				continue
+			}
+			e := history.NewEntry(history.Probe, fmt.Sprintf("%s/%d", s.Run, k))
+			e.Job, e.Observed, e.Unit = s.Job, config(o.Allocation), s.Unit
+			e.Observed.Batch, e.UnitTime, e.UnitCount = s.BatchSize, middleOf(o.UnitSeconds), float64(len(o.UnitSeconds))
+			e.Throughput = o.UnitSamples / e.UnitTime
+			entries = append(entries, e)
+		}
+	}
+	return New(entries, Options{})
 }
 
 // learnScale is the factor on the prior widths that the similar runs of a script show among each other: the posterior mean of
