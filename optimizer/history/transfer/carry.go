@@ -28,10 +28,11 @@ const (
 	// learnedRuns is how many runs the prior belief in these widths is worth, farRuns how many standard deviations count at most.
 	learnedRuns = 4
 	farRuns     = 3
-	// between two runs of the same work
-	sameWorkSpread = 0.2
+	// sameWorkSpread is the standard deviation between two runs of the same work, runSpread that of one similar run, which grows
+	// with the square of what is learned: runs that differ by more than their arguments explain had other loads beside them.
+	sameWorkSpread, runSpread = 0.2, 0.1
 	// narrowestRuns and widestRuns bound what is learned of them.
-	narrowestRuns, widestRuns = 0.5, 2.0
+	narrowestRuns, widestRuns = 0.5, 3.0
 )
 
 // Carrying says for which run measurements are carried over.
@@ -58,6 +59,7 @@ func Carry(similar []history.Similar, c Carrying) []training.Observation {
 			if ratio := batchRatio(s); s.Unit == "step" && ratio > 0 { // a step of another batch is another unit
 				o.UnitSeconds, o.UnitSamples = times(o.UnitSeconds, ratio), o.UnitSamples*ratio
 			}
+			o.Effects = []training.Effect{{Name: "run " + s.Run, Level: runSpread * scale * scale, Reference: c.Reference}}
 			for k := range s.Changes {
 				o.Effects = append(o.Effects, c.effect(s, &s.Changes[k], o.Allocation, scale))
 			}

@@ -83,7 +83,7 @@ func TestCarryBatchSize(t *testing.T) {
 	change.BatchSize = true
 	epoch := similarRun("a", 2, change)
 	obs := Carry([]history.Similar{epoch}, carrying())
-	e := obs[0].Effects[0]
+	e := obs[0].Effects[1]
 	if !(e.Offset > 0 && e.Offset < math.Ln2) || !(math.Abs(e.Level) > 0.01 && math.Abs(e.Level) < 0.7) {
 		t.Errorf("offset %.2f, width %.2f of twice the batch: want a learned gain of the speed below a factor of two", e.Offset, e.Level)
 	}
