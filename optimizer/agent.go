@@ -77,7 +77,7 @@ type run struct {
 	rates      cost.Rates
 	baseline   resources.Allocation
 	resumable  bool
-	recalled   []training.Observation
+	priors     []*prior // what was known before this run: of similar runs, of this very training
 
 	recalledUnit string    // unit of work of recalled: "epoch" or "step"
 	restartS     []float64 // measured seconds of restarts, recalled ones first
@@ -185,6 +185,7 @@ func (a Agent) Run(ctx context.Context, interrupts <-chan os.Signal) Result {
 	r.watchdog.watch(ctx, interrupts)
 	defer r.watchdog.close()
 	first, label := r.firstAllocation()
+	r.announcePrior()
 	r.started = r.Clock.Monotonic() // the deadline counts from the launch, not from the preparations
 	if r.interruptions(); r.ended == nil {
 		r.launch(ctx, first, label, false)
@@ -259,10 +260,11 @@ func (r *run) prepare(ctx context.Context) (Result, bool) {
 		return fail(CodeInfeasible, err)
 	}
 	r.recall()
+	r.recordPrior()
 	if cfg.DryRun {
 		return r.dryRun(), true
 	}
-	if r.model != nil {
+	if len(r.recalled()) > 0 {
 		return r.refuseIfHopeless()
 	}
 	return Result{}, false
@@ -323,7 +325,10 @@ func runName(train string, argv []string) string {
 // refuseIfHopeless refuses before start when earlier runs of the same training show that no allowed
 // allocation can keep the agreement.
 func (r *run) refuseIfHopeless() (Result, bool) {
+	all := r.model
+	r.fit(r.recalled()) // a similar run refuses nothing
 	_, err := r.decide()
+	r.model = all
 	var no *plan.Infeasible
 	if !errors.As(err, &no) || no.Nearest.Chance > 0 {
 		return Result{}, false

@@ -19,7 +19,7 @@ func (r *run) compareWithBaseline() {
 	for _, s := range r.progress.Segments {
 		measured = measured || len(s.Blocks) > 0 && !s.LiveCut && s.Allocation.SameShape(r.baseline)
 	}
-	for _, o := range r.recalled {
+	for _, o := range r.recalled() {
 		measured = measured || !o.LiveCut && o.Allocation.SameShape(r.baseline)
 	}
 	if !measured || r.model == nil || r.progress.Done <= 0 {

@@ -55,17 +55,23 @@ func (r *run) recall() {
 	for _, n := range offline.Notes {
 		r.event(Warning, "%s", n)
 	}
-	r.recalled = append(found.Observations, offline.Observations...)
+	r.priors = []*prior{r.similarPrior(found), exactPrior(found, offline.Observations)}
 	r.restartS, r.startupS, r.recurrences = found.RestartSeconds, found.StartupSeconds, found.Recurrences
 	r.suggestLengths(func() {
 		if len(found.Runs) > 0 {
 			r.progress.Suggest(found.Unit, Hint{found.Total, "run " + found.Runs[0]})
 		}
 	})
-	r.recalledUnit = found.Unit
+	r.recalledUnit = cmp.Or(found.Unit, found.MeasuredUnit)
 	if found.Total == 0 && len(offline.Observations) > 0 {
 		r.progress.Suggest("epoch", Hint{offline.Epochs, "offline logs"})
 		r.recalledUnit = cmp.Or(r.recalledUnit, "epoch")
+	}
+	for i := range found.Similar {
+		r.recalledUnit = cmp.Or(r.recalledUnit, found.Similar[i].Unit)
+	}
+	if len(r.startupS) == 0 && len(found.Similar) > 0 {
+		r.startupS = found.Similar[0].StartupSeconds
 	}
 	if len(found.Runs) > 0 {
 		if r.progress.UnitSamples == 0 && len(found.Observations) > 0 {
@@ -117,10 +123,11 @@ func (r *run) learnMemory(peakGiB float64) {
 
 // refit fits the performance model to all that was measured, of this run and of earlier ones.
 func (r *run) refit() {
-	obs := r.progress.Observations()
-	if r.progress.Unit == "" || r.recalledUnit == "" || r.progress.Unit == r.recalledUnit {
-		obs = append(obs, r.recalled...)
-	}
+	r.weighPriors()
+	r.fit(append(r.progress.Observations(), r.priorObservations()...))
+}
+
+func (r *run) fit(obs []training.Observation) {
 	if !slices.ContainsFunc(obs, func(o training.Observation) bool { return !o.LiveCut }) {
 		r.model = nil // what was timed in another unit of work predicts nothing
 		return
@@ -290,7 +297,7 @@ func (r *run) firstAllocation() (resources.Allocation, string) {
 		r.adopt(r.ownPlan())
 		return r.plan.Allocation, "run"
 	}
-	if r.model != nil && measuredAllocations(r.recalled) >= 2 || r.Config.Planner == "bandit" && len(r.recurrences) > 0 {
+	if r.model != nil && measuredAllocations(r.recalled()) >= 2 || r.Config.Planner == "bandit" && len(r.recurrences) > 0 {
 		p, err := r.decide()
 		if err != nil {
 			r.event(Problem, "%v", err)
@@ -299,6 +306,7 @@ func (r *run) firstAllocation() (resources.Allocation, string) {
 		r.event(Info, "earlier runs suffice, no probes needed: %s", p.Reason)
 		return p.Allocation, "run"
 	}
+	r.priorPlan()
 	return r.baseline, "probe"
 }
 

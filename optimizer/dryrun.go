@@ -28,8 +28,13 @@ func (r *run) dryRun() Result {
 	p, err := r.decide()
 	r.rec.Plan = r.planRecord(p, 0)
 	var no *plan.Infeasible
-	if errors.As(err, &no) {
+	if errors.As(err, &no) && len(r.recalled()) == 0 {
+		r.event(Warning, "%s; that is known of similar runs only, and refuses nothing", no.Why)
+	} else if errors.As(err, &no) {
 		return Result{Code: CodeInfeasible, Record: r.rec, Err: no}
+	}
+	if len(r.recalled()) == 0 {
+		r.event(Info, "%s", r.wouldMeasure())
 	}
 	r.View.Planned(r.rec)
 	return Result{Code: CodeDone, Record: r.rec}

@@ -246,7 +246,7 @@ func (r *run) guardStep() {
 	}
 	rate, _ := r.meter.Running() // nothing is charged between jobs
 	t := sla.Tick{Elapsed: r.elapsed(), SpentUSD: r.spent(), USDPerHour: float64(rate), Reserve: r.reserve(), Stopping: r.leaving != nil}
-	if r.projected.seconds != nil {
+	if r.projected.seconds != nil && (len(r.progress.Observations()) > 0 || len(r.recalled()) > 0) { // a similar run warns of nothing
 		t.ProjectedTime, t.ProjectedUSD = time.Duration(r.projected.seconds.P50*float64(time.Second)), r.projected.cost.P50
 	}
 	d := r.guard.Step(t)

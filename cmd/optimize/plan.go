@@ -41,6 +41,12 @@ func printPlan(w io.Writer, rec *journal.Record) error {
 	field("prices", "%s", priceWords(rec.Prices))
 	field("preference", "time %.2g, cost %.2g, resource %.2g", rec.Preference.Time, rec.Preference.Cost, rec.Preference.Resource)
 	field("SLA", "%s", limitWords(rec.SLA))
+	if p := rec.Prior; p != nil {
+		field("prior", "%s", oneLine(p.Words))
+		for _, d := range p.Dropped {
+			field("  dropped", "%s", oneLine(d))
+		}
+	}
 	if m := rec.Model; m != nil {
 		field("model", "%s, fitted to %s", m.Form, m.Basis)
 		for _, c := range m.Checks {

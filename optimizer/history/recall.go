@@ -45,6 +45,8 @@ type Key struct {
 type Recalled struct {
 	Runs         []string // run ids, newest first
 	Observations []training.Observation
+	// MeasuredUnit is the unit of work of Observations, "epoch" or "step"; "" where no run says.
+	MeasuredUnit string
 	// Total and Unit are the amount of work of the newest run of the same length that reported it, else what the newest one of
 	// that length had done when it finished; 0 and "" without such a run. TotalRun is that run's id.
 	Total    float64
@@ -72,10 +74,14 @@ type Similar struct {
 	// Distance says how near: the sum of the distances of its arguments (1 is about a factor of two in a number, or another
 	// word), and 4 times the share of the script's statements that differ.
 	Distance     float64
-	Differs      []string // what differs, for people: "batch_size 32, now 64"
+	Changes      []Change
 	Observations []training.Observation
 	Total        float64 // units of work, where the length is the same; 0 unknown
-	Unit         string
+	Unit         string  // of Observations and Total; "" unknown
+	Job          Job
+	BatchSize    float64 // samples in a step, NaN unknown
+	// StartupSeconds were measured at its starts.
+	StartupSeconds []float64
 }
 
 const (
@@ -278,9 +284,13 @@ func total(rec *journal.Record) (units float64, unit string) {
 }
 
 func (r *Recalled) addSimilar(rec *journal.Record, rel relation) {
-	s := Similar{Run: rec.RunID, Distance: rel.distance, Differs: rel.differs, Observations: observations(rec)}
+	s := Similar{Run: rec.RunID, Distance: rel.distance, Changes: rel.changes, Observations: observations(rec), Unit: rec.Training.Unit,
+		Job: jobOf(rec), BatchSize: float64(rec.Training.BatchSize)}
 	if rel.sameLength {
-		s.Total, s.Unit = total(rec)
+		s.Total, _ = total(rec)
+	}
+	for _, v := range rec.Overheads.StartupSeconds {
+		s.StartupSeconds = append(s.StartupSeconds, float64(v))
 	}
 	if len(s.Observations) > 0 {
 		r.Similar = append(r.Similar, s)
@@ -289,6 +299,12 @@ func (r *Recalled) addSimilar(rec *journal.Record, rel relation) {
 
 func add(out *Recalled, rec *journal.Record, sameLength bool) bool {
 	seen := observations(rec)
+	if len(seen) > 0 && out.MeasuredUnit == "" {
+		out.MeasuredUnit = rec.Training.Unit
+	}
+	if rec.Training.Unit != "" && rec.Training.Unit != out.MeasuredUnit { // the newest run's unit counts
+		seen = nil
+	}
 	out.Observations = append(out.Observations, seen...)
 	for _, o := range seen {
 		if p := o.PeakMemoryGiB; !math.IsNaN(p) && !math.IsInf(p, 0) && !(p <= out.PeakMemoryGiB) {

@@ -3,6 +3,7 @@ package history
 import (
 	"context"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 
@@ -15,7 +16,34 @@ type relation struct {
 	sameWork   bool // a unit of its work costs the same
 	sameLength bool // and there are as many of them
 	distance   float64
-	differs    []string
+	changes    []Change
+}
+
+// Change is what may make a unit of work cost otherwise in one run than in another.
+type Change struct {
+	Name string // canonical name of the argument, ScriptText or DataSet
+	Was  string // in the earlier run; of the text its SHA-256; "" where it was not given
+	Is   string
+	// Ratio is Is over Was, NaN where one of them is not a number above 0.
+	Ratio float64
+	// Distance is about how far apart they are, above 0: the absolute binary logarithm of Ratio, at most 3; 1 for other words;
+	// of the text 4 times the share of the statements that differ.
+	Distance  float64
+	BatchSize bool // the argument is the number of samples in a step
+}
+
+// Names of a Change that is no argument.
+const (
+	ScriptText = "the script's text"
+	DataSet    = "data set"
+)
+
+// Words is the change for people: "batch_size 32, now 64".
+func (c *Change) Words() string {
+	if c.Name == ScriptText {
+		return c.Name
+	}
+	return fmt.Sprintf("%s %s, now %s", c.Name, orNone(c.Was), orNone(c.Is))
 }
 
 // relate compares an earlier run with a key; ok is false when it is another training, or on another kind of machine.
@@ -31,12 +59,12 @@ func relate(rec *journal.Record, key Key) (rel relation, ok bool) {
 		return rel, false
 	}
 	if rel.distance > 0 {
-		rel.differs = append(rel.differs, "the script's text")
+		rel.changes = append(rel.changes, Change{Name: ScriptText, Was: rec.Script.SHA256, Is: key.ScriptSHA256, Ratio: math.NaN(), Distance: rel.distance})
 	}
 	rel.sameLength = rec.Handed.Epochs == key.Epochs
 	if rec.Handed.Dataset != key.Dataset {
 		rel.distance++
-		rel.differs = append(rel.differs, fmt.Sprintf("data set %s, now %s", orNone(rec.Handed.Dataset), orNone(key.Dataset)))
+		rel.changes = append(rel.changes, Change{Name: DataSet, Was: rec.Handed.Dataset, Is: key.Dataset, Ratio: math.NaN(), Distance: 1})
 	}
 	for _, d := range differ {
 		switch d.Effect {
@@ -44,10 +72,14 @@ func relate(rec *journal.Record, key Key) (rel relation, ok bool) {
 			rel.sameLength = false
 		case job.WorkEffect:
 			rel.distance += d.Distance
-			rel.differs = append(rel.differs, fmt.Sprintf("%s %s, now %s", d.Name, orNone(d.Was), orNone(d.Is)))
+			c := Change{Name: d.Name, Was: d.Was, Is: d.Is, Ratio: math.NaN(), Distance: d.Distance, BatchSize: d.SetsBatchSize()}
+			if ratio, ok := d.Ratio(); ok {
+				c.Ratio = ratio
+			}
+			rel.changes = append(rel.changes, c)
 		}
 	}
-	rel.sameWork = len(rel.differs) == 0
+	rel.sameWork = len(rel.changes) == 0
 	return rel, true
 }
 

@@ -93,8 +93,8 @@ func TestRecallByLikeness(t *testing.T) {
 			if have != c.want || len(notes) > 0 {
 				t.Errorf("have %s, want %s: %+v, notes %q", have, c.want, got, notes)
 			}
-			if c.differs != "" && !strings.Contains(strings.Join(got.Similar[0].Differs, ", "), c.differs) {
-				t.Errorf("differs in %q, want %q", got.Similar[0].Differs, c.differs)
+			if c.differs != "" && !strings.Contains(words(got.Similar[0].Changes), c.differs) {
+				t.Errorf("differs in %q, want %q", words(got.Similar[0].Changes), c.differs)
 			}
 			if have == "similar" && !(got.Similar[0].Distance > 0 && got.Similar[0].Total == 40) {
 				t.Errorf("%+v", got.Similar[0])
@@ -157,4 +157,12 @@ func TestRecallEntryPoint(t *testing.T) {
 			t.Errorf("%s: recalled %v", name, got.Runs)
 		}
 	}
+}
+
+func words(changes []Change) string {
+	var out []string
+	for _, c := range changes {
+		out = append(out, c.Words())
+	}
+	return strings.Join(out, ", ")
 }

@@ -8,6 +8,7 @@ import (
 	"math"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -170,6 +171,18 @@ type Difference struct {
 	// Distance is about how far apart the values are: the absolute binary logarithm of their ratio, at most 3; 1 where it is
 	// not a number; 0 without a WorkEffect.
 	Distance float64
+}
+
+// Ratio is the value now over the value before; ok is false where one of them is not a number above 0.
+func (d Difference) Ratio() (ratio float64, ok bool) {
+	was, okWas := amount(d.Was)
+	is, okIs := amount(d.Is)
+	return is / was, okWas && okIs
+}
+
+// SetsBatchSize reports whether the argument is the number of samples in a step.
+func (d Difference) SetsBatchSize() bool {
+	return slices.Contains(optionNames[KnobBatchSize], last(d.Name))
 }
 
 // Compare lists the arguments in which two command lines of the same program differ. comparable is false when they run other

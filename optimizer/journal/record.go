@@ -82,8 +82,9 @@ type Record struct {
 	Overheads    Overheads       `json:"overheads"`
 	Probes       []Probe         `json:"probes"`
 	Plan         *Plan           `json:"plan"`
-	Model        *Model          `json:"model"`    // the performance model and its leave-one-out check
-	Enforced     []string        `json:"enforced"` // what of the allocation is enforced here and what is not
+	Prior        *Prior          `json:"prior,omitempty"` // what was known before the run; nil when nothing was
+	Model        *Model          `json:"model"`           // the performance model and its leave-one-out check
+	Enforced     []string        `json:"enforced"`        // what of the allocation is enforced here and what is not
 	Actions      []Action        `json:"actions"`
 	CriticResets []CriticReset   `json:"critic_resets"`
 	Outcome      Outcome         `json:"outcome"`
@@ -222,6 +223,18 @@ type Prediction struct {
 	Seconds    sla.Interval `json:"seconds"`
 	CostUSD    sla.Interval `json:"cost_usd"`
 	Throughput sla.Interval `json:"throughput"`
+}
+
+// Prior is what was known of a training before this run measured it.
+type Prior struct {
+	Words       string               `json:"words"` // in words: which runs and logs, and the relative half-width of UnitSeconds
+	Runs        []string             `json:"runs"`  // ids
+	Allocation  resources.Allocation `json:"allocation"`
+	UnitSeconds sla.Interval         `json:"unit_seconds"` // seconds of a unit of work that it predicts at Allocation
+	Unit        string               `json:"unit"`         // epoch|step; empty: unknown
+	Spread      Number               `json:"spread"`       // relative half-width of the 90 % interval of UnitSeconds
+	Prediction  *Prediction          `json:"prediction"`   // of the whole run; null without a known total
+	Dropped     []string             `json:"dropped"`      // sources that this run's measurements contradicted, and how
 }
 
 // Model describes the performance model.

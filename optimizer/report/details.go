@@ -223,6 +223,12 @@ func modelSection(d *Data) section {
 	if len(m.Ignored) > 0 {
 		f = append(f, fields("without measured effect", strings.Join(m.Ignored, ", "))...)
 	}
+	if p := d.Record.Prior; p != nil {
+		f = append(f, fields("prior", p.Words)...)
+		for _, dropped := range p.Dropped {
+			f = append(f, fields("prior dropped", dropped)...)
+		}
+	}
 	s.Blocks = []block{{Fields: f}}
 	if len(m.Checks) == 0 {
 		s.Blocks = append(s.Blocks, block{Notes: []string{"No leave-one-out check: it requires at least two measured allocations."}})

@@ -305,9 +305,10 @@ func (p *posterior) complete(z []float64, drift float64, rng *rand.Rand) draw {
 		d.own = append(d.own, math.Sqrt(p.own[g])*rng.NormFloat64())
 	}
 	d.pools = math.Sqrt(poolsVariance) * rng.NormFloat64()
+	effects := p.drawEffects(rng)
 	miss := make([]float64, n)
 	for i, s := range p.stretches {
-		miss[i] = p.resid[i] - level - dot(&prior, &p.phi[i]) - d.own[p.place[i]] - math.Sqrt(p.errorVariance(i, delta))*rng.NormFloat64()
+		miss[i] = p.resid[i] - effects[i] - level - dot(&prior, &p.phi[i]) - d.own[p.place[i]] - math.Sqrt(p.errorVariance(i, delta))*rng.NormFloat64()
 		if s.recalled {
 			miss[i] -= offset
 		}

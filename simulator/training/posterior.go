@@ -156,6 +156,7 @@ func (p *posterior) covariance(tau, delta float64) bool {
 			if s.recalled && p.stretches[j].recalled {
 				c += recalledOffset * recalledOffset
 			}
+			c += sharedEffects(s.effects, p.stretches[j].effects)
 			if p.place[i] == p.place[j] {
 				c += p.own[p.place[i]]
 			}

@@ -14,6 +14,7 @@ type stretch struct {
 	n        float64 // number of units, reduced for autocorrelation
 	samples  float64 // samples in a unit, 0 when unknown
 	recalled bool
+	effects  []loading
 	trust    float64 // weight of the drift's Student tails, 1 = ordinary, → 0 = outlier
 	blocks   blocks
 }
@@ -76,8 +77,9 @@ func summarise(obs []Observation) (out []stretch, noise float64) {
 		}
 		mean := robustMean(units)
 		n := effectiveCount(units)
+		effects, offset := loadings(o)
 		out = append(out, stretch{
-			at: o.Allocation, logMean: math.Log(mean), n: n,
+			at: o.Allocation, logMean: math.Log(mean) - offset, n: n, effects: effects,
 			samples: positiveOr0(o.UnitSamples), recalled: o.Recalled, trust: 1, blocks: blocksOf(units),
 		})
 		if k := float64(len(units)); k > 1 {

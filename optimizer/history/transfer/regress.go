@@ -34,17 +34,9 @@ func (t *table) regress(p *place, points []*point) regression {
 	sys := t.systemOf(near)
 	g := regression{points: near, weight: make([]float64, n), similar: make([]float64, n)}
 	self := h.covariance(p, p, jobPair{1, 1, 1}, h.devices(t.device(p.gpu), t.device(p.gpu), true))
-	cross, shared := make([]float64, n), t.sharedWith(p)
-	for i, a := range sys.points {
-		j, d := shared.of(a)
-		c := h.covariance(p, &a.place, j, d)
-		cross[i] = c.total(s)
+	cross, parts := t.crossing(sys, p, s)
+	for i, c := range parts {
 		g.similar[i] = (c.similar + s*s*c.own) / math.Sqrt((self.similar+s*s*self.own)*sys.self[i])
-	}
-	for _, o := range sys.odd {
-		if sys.points[o.at].beside(p) {
-			cross[o.at] += o.extra
-		}
 	}
 	w := sys.solve(cross)
 	prior := self.total(s)
@@ -58,6 +50,22 @@ func (t *table) regress(p *place, points []*point) regression {
 		g.weight[i], g.similar[i] = w[at], similar[at]
 	}
 	return g
+}
+
+// crossing is the prior covariance of a place of roughness s with each point of a system, and its parts.
+func (t *table) crossing(sys *system, p *place, s float64) (cross []float64, each []parts) {
+	shared := t.sharedWith(p)
+	for _, a := range sys.points {
+		j, d := shared.of(a)
+		c := t.hyper.covariance(p, &a.place, j, d)
+		cross, each = append(cross, c.total(s)), append(each, c)
+	}
+	for _, o := range sys.odd {
+		if sys.points[o.at].beside(p) {
+			cross[o.at] += o.extra
+		}
+	}
+	return cross, each
 }
 
 // roughnessOf is s of the group of a place, of its source where the group is new, of the mean source else.

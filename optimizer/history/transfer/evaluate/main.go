@@ -4,6 +4,7 @@
 //	go run ./optimizer/history/transfer/evaluate --data DIR
 //	go run ./optimizer/history/transfer/evaluate --data DIR --cross source
 //	go run ./optimizer/history/transfer/evaluate --data DIR --fit throughput --sweeps 20
+//	go run ./optimizer/history/transfer/evaluate --state DIR --list    # the runs of a state directory, each from the others
 package main
 
 import (
@@ -36,7 +37,16 @@ func run(args []string, w io.Writer) error {
 	fit := flags.String("fit", "", "fit the hyper-parameters of this quantity and print them, nothing else")
 	sweeps := flags.Int("sweeps", 10, "of a fit, at most")
 	kept := flags.Int("fit-points", 1, "measurements of one GPU count of one model on one GPU that a fit keeps")
+	state := flags.String("state", "", "predict each run of this state directory from the others of its script, nothing else")
+	same := flags.Bool("same", false, "with --state: also from runs that did the same work")
 	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *state != "" {
+		list, err := leaveOutRuns(*state, *same)
+		if err == nil {
+			writeRuns(w, list, *each)
+		}
 		return err
 	}
 	entries, err := tables(*data)

@@ -1,0 +1,217 @@
+package transfer
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"trainopt/optimizer/history"
+	"trainopt/optimizer/history/measured"
+	"trainopt/resources"
+	"trainopt/simulator/training"
+)
+
+// Standard deviations of the logarithm of the seconds per unit between two runs of one script, before its own runs say more.
+// A cost in proportion to a number is 0.69 for a factor of two; most arguments change nothing.
+const (
+	perOctave = 0.5 // of an argument, for each factor of two
+	perWord   = 0.6 // of an argument that is no number
+	perText   = 0.4 // of an edited script: one constant may change all
+	perData   = 1.0 // of another data set, whose size is not known
+	// batchShare is the middle of how much of a larger batch is a gain in speed, and its standard deviation.
+	batchShare = 0.35
+	// slopeShare is how much of that may be different for each doubling of the GPUs or CPUs.
+	slopeShare = 0.25
+)
+
+const (
+	// learnedRuns is how many runs the prior belief in these widths is worth, farRuns how many standard deviations count at most.
+	learnedRuns = 4
+	farRuns     = 3
+	// sameWorkSpread is the standard deviation between two runs of the same work, runSpread that of one similar run, which grows
+	// with the square of what is learned: runs that differ by more than their arguments explain had other loads beside them.
+	sameWorkSpread, runSpread = 0.2, 0.1
+	// narrowestRuns and widestRuns bound what is learned of them.
+	narrowestRuns, widestRuns = 0.5, 3.0
+)
+
+// Carrying says for which run measurements are carried over.
+type Carrying struct {
+	// Config is where an allocation of this run is, for questions.
+	Config func(resources.Allocation) history.Config
+	// Reference is the allocation from which effects on the scaling are counted: the user's own.
+	Reference resources.Allocation
+
+	batches *Model // answers how the speed depends on the batch size; nil where no batch size differs
+}
+
+// Carry makes the measurements of similar runs evidence about a run with other arguments or of another version of the script:
+// each difference is an unknown effect, with the width that such differences had between the runs of this script, and of the
+// batch size with the offset and width that package transfer learned. Runs with the same value share the effect, and so do
+// numbers in proportion to their logarithm, so that two values show what a third one does. The order is kept.
+func Carry(similar []history.Similar, c Carrying) []training.Observation {
+	scale := learnScale(similar)
+	c.batches = batchModel(similar, c.Config)
+	var out []training.Observation
+	for i := range similar {
+		s := &similar[i]
+		for _, o := range s.Observations {
+			if ratio := batchRatio(s); s.Unit == "step" && ratio > 0 { // a step of another batch is another unit
+				o.UnitSeconds, o.UnitSamples = times(o.UnitSeconds, ratio), o.UnitSamples*ratio
+			}
+			o.Effects = []training.Effect{{Name: "run " + s.Run, Level: runSpread * scale * scale, Reference: c.Reference}}
+			for k := range s.Changes {
+				o.Effects = append(o.Effects, c.effect(s, &s.Changes[k], o.Allocation, scale))
+			}
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+func times(v []float64, by float64) []float64 {
+	out := slices.Clone(v)
+	for i := range out {
+		out[i] *= by
+	}
+	return out
+}
+
+// batchRatio is the batch size now over that of a similar run; 0 where it is the same or unknown.
+func batchRatio(s *history.Similar) float64 {
+	for _, c := range s.Changes {
+		if c.BatchSize && c.Ratio > 0 {
+			return c.Ratio
+		}
+	}
+	return 0
+}
+
+// effect is a change as an unknown effect on the seconds per unit at an allocation.
+func (c *Carrying) effect(s *history.Similar, change *history.Change, at resources.Allocation, scale float64) training.Effect {
+	e := training.Effect{Name: effectName(change), Level: scale * level(change), Reference: c.Reference}
+	if r, ok := c.batchEffect(s, change, at); ok {
+		// r is of the speed now over then; the effect is that of the seconds then over now.
+		e.Offset, e.Level = r.Mean, math.Copysign(r.SD, e.Level)
+	}
+	e.Slope = slopeShare * e.Level
+	return e
+}
+
+// effectName is the same for changes that are one effect: all values of a number, each other word.
+func effectName(c *history.Change) string {
+	if c.Ratio > 0 {
+		return c.Name
+	}
+	return c.Name + "=" + c.Was
+}
+
+// level is the prior standard deviation of a change, negative where the number was larger in the earlier run.
+func level(c *history.Change) float64 {
+	switch {
+	case c.Ratio > 0:
+		return perOctave * min(max(math.Log2(c.Ratio), -3), 3)
+	case c.Name == history.ScriptText:
+		return perText * math.Sqrt(1+c.Distance)
+	case c.Name == history.DataSet:
+		return perData
+	}
+	return perWord
+}
+
+// batchEffect asks how the samples per second of an allocation change with the batch size.
+func (c *Carrying) batchEffect(s *history.Similar, change *history.Change, at resources.Allocation) (Ratio, bool) {
+	if c.batches == nil || !change.BatchSize || !(change.Ratio > 0) || !(s.BatchSize > 0) {
+		return Ratio{}, false
+	}
+	was, now := c.Config(at), c.Config(at)
+	was.Batch, now.Batch = s.BatchSize, s.BatchSize*change.Ratio
+	r, err := c.batches.Ratio(Query{s.Job, was}, Query{s.Job, now}, Throughput)
+	if err != nil {
+		return Ratio{}, false
+	}
+	return within(r, math.Log(change.Ratio)), true
+}
+
+// within combines a ratio of speeds with what holds for any training: a larger batch makes a step no shorter and a sample no
+// longer, so that the speed grows between not at all and in proportion.
+func within(r Ratio, batch float64) Ratio {
+	mean, sd := batchShare*batch, max(math.Abs(batchShare*batch), 1e-3)
+	a, b := 1/(r.SD*r.SD), 1/(sd*sd)
+	r.Mean, r.SD = (a*r.Mean+b*mean)/(a+b), math.Sqrt(1/(a+b))
+	return r
+}
+
+// batchModel learns how the speed depends on the batch size, from the runs themselves and what was published; nil where none of
+// them had another batch size.
+func batchModel(similar []history.Similar, config func(resources.Allocation) history.Config) *Model {
+	differs := func(s history.Similar) bool { return batchRatio(&s) > 0 }
+	if !slices.ContainsFunc(similar, differs) {
+		return nil
+	}
+	entries := measured.Embedded()
+	for i := range similar {
+		s := &similar[i]
+		for k, o := range s.Observations {
+			if !(s.BatchSize > 0) || o.UnitSamples <= 0 {
+				continue
+			}
+			e := history.NewEntry(history.Probe, fmt.Sprintf("%s/%d", s.Run, k))
+			e.Job, e.Observed, e.Unit = s.Job, config(o.Allocation), s.Unit
+			e.Observed.Batch, e.UnitTime, e.UnitCount = s.BatchSize, middleOf(o.UnitSeconds), float64(len(o.UnitSeconds))
+			e.Throughput = o.UnitSamples / e.UnitTime
+			entries = append(entries, e)
+		}
+	}
+	return New(entries, Options{})
+}
+
+// learnScale is the factor on the prior widths that the similar runs of a script show among each other: the posterior mean of
+// the variance of their standardised differences under a scaled inverse-χ² prior, each run against the nearest before it.
+func learnScale(similar []history.Similar) float64 {
+	sum, n := float64(learnedRuns), float64(learnedRuns)
+	for i := range similar {
+		best, z := math.Inf(1), 0.0
+		for k := range similar[:i] {
+			if sd, difference, ok := apart(&similar[i], &similar[k]); ok && sd < best {
+				best, z = sd, difference/sd
+			}
+		}
+		if !math.IsInf(best, 1) {
+			sum, n = sum+min(z*z, farRuns*farRuns), n+1
+		}
+	}
+	return min(max(math.Sqrt(sum/n), narrowestRuns), widestRuns)
+}
+
+// apart is the difference of the log seconds per unit of two runs at an allocation that both measured, with its prior standard
+// deviation; ok is false without such an allocation, or where they did the same work.
+func apart(a, b *history.Similar) (sd, difference float64, ok bool) {
+	effects := map[string]float64{}
+	for i := range a.Changes {
+		effects[effectName(&a.Changes[i])] += level(&a.Changes[i])
+	}
+	for i := range b.Changes {
+		effects[effectName(&b.Changes[i])] -= level(&b.Changes[i])
+	}
+	variance := 0.0
+	for _, e := range effects {
+		variance += e * e
+	}
+	if variance == 0 || a.Unit != b.Unit {
+		return 0, 0, false
+	}
+	for _, x := range a.Observations {
+		for _, y := range b.Observations {
+			if x.Allocation.SameShape(y.Allocation) {
+				return math.Sqrt(variance + sameWorkSpread*sameWorkSpread), math.Log(middleOf(x.UnitSeconds) / middleOf(y.UnitSeconds)), true
+			}
+		}
+	}
+	return 0, 0, false
+}
+
+func middleOf(v []float64) float64 {
+	s := slices.Sorted(slices.Values(v))
+	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
+}

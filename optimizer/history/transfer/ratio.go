@@ -1,0 +1,63 @@
+package transfer
+
+import (
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/floats"
+)
+
+// Ratio is a predicted factor between two configurations of one training, in logarithms.
+type Ratio struct {
+	Mean, SD float64 // natural logarithm of the factor, and its standard deviation
+	// Similar is the share of the answer that rests on measurements of similar trainings, 0…1, as of Estimate.Prior.
+	Similar float64
+}
+
+// Ratio predicts by which factor a quantity of a training is larger at one question than at another. What the two have in
+// common cancels, so that it is known better than either of them. The errors are those of Predict.
+func (m *Model) Ratio(from, to Query, what Quantity) (Ratio, error) {
+	t, ok := m.tables[what]
+	if !ok || len(t.points) == 0 {
+		return Ratio{}, fmt.Errorf("compare %s of %s: never measured: %w", what, calledBy(to.Job), ErrNoBasis)
+	}
+	var places [2]place
+	for i, q := range []Query{from, to} {
+		if places[i], ok = t.index.place(t.index.trait(q.Job), q.Config, site{}); !ok {
+			return Ratio{}, fmt.Errorf("compare %s of %s: no number of GPUs or CPUs: %w", what, calledBy(q.Job), ErrNoBasis)
+		}
+	}
+	points := t.candidates(&places[1])
+	if why := lacking(places[1].trait, points); why != "" {
+		return Ratio{}, fmt.Errorf("compare %s of %s: %s: %w", what, calledBy(to.Job), why, ErrNoBasis)
+	}
+	t.learned.Do(t.learn)
+	t.settle(&places[0], points[0].unit, from.Config.Machine)
+	t.settle(&places[1], points[0].unit, to.Config.Machine)
+	return t.ratio(&places[0], &places[1], points), nil
+}
+
+func (t *table) ratio(from, to *place, points []*point) Ratio {
+	h, s := &t.hyper, t.roughnessOf(to)
+	sys := t.systemOf(t.nearest(to, points))
+	cross, _ := t.crossing(sys, to, s)
+	other, _ := t.crossing(sys, from, s)
+	floats.Sub(cross, other)
+	w := sys.solve(cross)
+	prior := h.between(t, to, to).total(s) + h.between(t, from, from).total(s) - 2*h.between(t, to, from).total(s)
+	known := min(floats.Dot(w, cross), prior)
+	out := Ratio{Mean: h.mean(to, t.device(to.gpu)) - h.mean(from, t.device(from.gpu)) + floats.Dot(w, sys.residual),
+		SD: math.Sqrt(max(0, prior-known)+1e-6) * h.Width}
+	if prior > 0 {
+		out.Similar = max(0, known/prior)
+	}
+	if t.quantity.rate() {
+		out.Mean += (to.width - from.width) * math.Ln2
+	}
+	return out
+}
+
+// between is the prior covariance of two places of one training.
+func (h *hyper) between(t *table, a, b *place) parts {
+	return h.covariance(a, b, h.jobs(a.trait, b.trait), h.devices(t.device(a.gpu), t.device(b.gpu), a.device == b.device))
+}
