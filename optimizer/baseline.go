@@ -121,14 +121,25 @@ func (p *Progress) throughputUnit() (per float64, unit string) {
 	return 1, p.Unit + "s/s"
 }
 
-// throughput is the throughput of all timed work, with its unit; NaN when nothing was timed.
+// throughput is the throughput of all work between the end of the first step and the end of the last one of each launch, with
+// its unit. Pauses between steps for evaluation and saving count; what follows the last step does not. Without an observer,
+// rows of the log take the place of steps. NaN when nothing was timed.
 func (p *Progress) throughput() (rate float64, unit string) {
-	units, seconds := 0.0, 0.0
+	var units, seconds float64
+	var counted Counted
 	for _, s := range p.Segments {
 		units, seconds = units+s.Units, seconds+s.Timed
+		counted.add(s.Counted)
 	}
 	per, unit := p.throughputUnit()
-	if seconds == 0 {
+	switch {
+	case counted.Samples > 0 && p.UnitSamples > 0:
+		return counted.Samples / counted.Seconds, unit
+	case counted.Steps > 0 && p.Unit == "step":
+		return counted.Steps / counted.Seconds * per, unit
+	case counted.Steps > 0 && p.UnitSteps > 0:
+		return counted.Steps / counted.Seconds / p.UnitSteps * per, unit
+	case seconds == 0:
 		return math.NaN(), unit
 	}
 	return units * per / seconds, unit

@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"trainopt/cost"
+	"trainopt/monitor"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
+	"trainopt/optimizer/observe"
 	"trainopt/resources"
 	"trainopt/sla"
 )
@@ -47,6 +49,62 @@ func TestThroughputUnit(t *testing.T) {
 		if unit != c.unit || rate != c.rate && !(math.IsNaN(rate) && math.IsNaN(c.rate)) {
 			t.Errorf("%s: %g %s, want %g %s", name, rate, unit, c.rate, c.unit)
 		}
+	}
+}
+
+// TestThroughputOfSteps: the observer's own counts give the rate, also where another source counts the epochs; what follows the
+// last step is no part of it.
+func TestThroughputOfSteps(t *testing.T) {
+	for name, c := range map[string]struct {
+		p       Progress
+		counted Counted
+		rate    float64
+		unit    string
+	}{
+		"samples":                     {Progress{Unit: "epoch", UnitSamples: 1000}, Counted{Steps: 40, Samples: 4000, Seconds: 5}, 800, "samples/s"},
+		"samples of each step":        {Progress{Unit: "step", UnitSamples: 100}, Counted{Steps: 40, Seconds: 5}, 800, "samples/s"},
+		"steps":                       {Progress{Unit: "step"}, Counted{Steps: 40, Seconds: 5}, 8, "steps/s"},
+		"epochs of known steps":       {Progress{Unit: "epoch", UnitSteps: 20}, Counted{Steps: 40, Seconds: 5}, .4, "epochs/s"},
+		"epochs without steps":        {Progress{Unit: "epoch"}, Counted{Steps: 40, Seconds: 5}, .5, "epochs/s"},
+		"samples of an epoch unknown": {Progress{Unit: "epoch"}, Counted{Steps: 40, Samples: 4000, Seconds: 5}, .5, "epochs/s"},
+	} {
+		half := Counted{Steps: c.counted.Steps / 2, Samples: c.counted.Samples / 2, Seconds: c.counted.Seconds / 2}
+		c.p.Segments = []*Segment{{Units: 10, Timed: 20, Counted: half}, {Counted: half}}
+		if rate, unit := c.p.throughput(); unit != c.unit || rate != c.rate {
+			t.Errorf("%s: %g %s, want %g %s", name, rate, unit, c.rate, c.unit)
+		}
+	}
+}
+
+// TestCountedBetweenReports: counts are taken from one training of one process, up to the end of its last step.
+func TestCountedBetweenReports(t *testing.T) {
+	report := func(step, samples, reached float64) observe.Progress {
+		p := observe.Progress{PID: 1, Training: 1, Samples: samples, At: time.Hour, Reached: time.Duration(reached * float64(time.Second))}
+		p.Row.Set(monitor.Step, step)
+		return p
+	}
+	a, unknown := report(1, 32, 100), math.NaN()
+	second := report(61, 1952, 130)
+	second.Training = 2
+	for name, c := range map[string]struct {
+		b    observe.Progress
+		want Counted
+	}{
+		"steps and samples":     {report(61, 1952, 130), Counted{60, 1920, 30}},
+		"after an evaluation":   {report(1, 32, 100), Counted{}},
+		"another training":      {second, Counted{}},
+		"a count that restarts": {report(0, 0, 130), Counted{}},
+	} {
+		if got := between(&a, &c.b); got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+	without, with := report(1, unknown, 100), report(61, 1952, 130)
+	if got := between(&without, &with); got != (Counted{}) {
+		t.Errorf("samples known from the second report on: %+v", got)
+	}
+	if with = report(61, unknown, 130); between(&without, &with) != (Counted{Steps: 60, Seconds: 30}) {
+		t.Errorf("steps alone: %+v", between(&without, &with))
 	}
 }
 

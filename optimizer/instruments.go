@@ -199,15 +199,8 @@ func (r *run) throughput() float64 {
 	if r.progress.UnitSamples == 0 {
 		return math.NaN()
 	}
-	units, seconds := 0.0, 0.0
-	for _, s := range r.progress.Segments {
-		units += s.Units
-		seconds += s.Timed
-	}
-	if seconds == 0 {
-		return math.NaN()
-	}
-	return units * r.progress.UnitSamples / seconds
+	rate, _ := r.progress.throughput()
+	return rate
 }
 
 func (r *run) status() Status {

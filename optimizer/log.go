@@ -120,7 +120,7 @@ func (r *run) readLastRows() {
 }
 
 func (r *run) takeRows(read func(time.Time) ([]monitor.Row, error)) (int, error) {
-	now := r.Clock.Now()
+	now, elapsed := r.Clock.Now(), r.elapsed()
 	was := r.log.Source().Evidence
 	rows, err := read(now)
 	if is := r.log.Source().Evidence; len(rows) > 0 && (is == joblog.Observed && was == joblog.Output || is == joblog.Output && was == joblog.Observed) {
@@ -136,12 +136,12 @@ func (r *run) takeRows(read func(time.Time) ([]monitor.Row, error)) (int, error)
 	if len(rows) > 0 {
 		r.log.lastRow = now
 	}
-	elapsed := r.elapsed()
-	if r.exitAt > 0 { // rows that are read late are not later than the job
-		elapsed = r.exitAt
-	}
 	for i := range rows {
-		at := max(elapsed-now.Sub(rows[i].At), r.launchedAt()) // the observer says when
+		at := min(elapsed-now.Sub(rows[i].At), r.elapsed())
+		if r.exitAt > 0 { // rows that are read late are not later than the job
+			at = min(at, r.exitAt)
+		}
+		at = max(at, r.launchedAt())
 		r.progress.Add(&rows[i], at)
 		r.learnTraining(&rows[i])
 		r.tabulate(&rows[i], at, i == len(rows)-1)

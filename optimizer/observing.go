@@ -26,6 +26,8 @@ type observing struct {
 	sized      bool          // its rows lead to a total: they give epochs or a number of steps, or the steps are known
 	since      time.Duration // on the monotonic clock: reports up to then were taken in by an earlier agent
 	facts      observe.Facts
+	last       observe.Progress // latest report
+	counted    Counted          // since observe took it in last
 
 	positions map[string]float64 // progress in each checkpoint that it reported, in units of work
 	reported  int                // checkpoints of the facts that were taken in
@@ -81,6 +83,7 @@ func (o *observing) begin(launch int) {
 	o.installed.Reports = filepath.Join(filepath.Dir(o.installed.Home), fmt.Sprintf("reports-%d", launch))
 	o.reader = observe.NewReader(o.installed.Reports)
 	o.facts, o.reported, o.failures, o.saving, o.threads, o.workers, o.base = observe.Facts{}, 0, 0, request{}, request{}, request{}, base{}
+	o.last, o.counted = observe.Progress{}, Counted{}
 	_ = os.MkdirAll(o.installed.Reports, 0o700) // where it fails, the module reports nothing
 }
 
@@ -95,7 +98,12 @@ func (o *observing) Poll(now time.Time, _ bool) ([]monitor.Row, error) {
 	mono := o.clock.Monotonic()
 	rows := make([]monitor.Row, 0, len(reports))
 	for _, p := range reports {
-		if p.At <= o.since {
+		fresh := p.At > o.since
+		if fresh {
+			o.counted.add(between(&o.last, &p))
+		}
+		o.last = p
+		if !fresh {
 			continue
 		}
 		row := p.Row
@@ -117,6 +125,24 @@ func (o *observing) Poll(now time.Time, _ bool) ([]monitor.Row, error) {
 	}
 	o.rows += len(reports)
 	return rows, err
+}
+
+// between is the work of one training that was counted between two reports of it; zero where they are of different ones, or
+// where only the second one knows the number of samples.
+func between(a, b *observe.Progress) Counted {
+	if a.PID != b.PID || a.Training != b.Training || a.Reached == 0 || math.IsNaN(a.Samples) && !math.IsNaN(b.Samples) {
+		return Counted{}
+	}
+	from, _ := a.Row.Value(monitor.Step)
+	to, _ := b.Row.Value(monitor.Step)
+	c := Counted{Steps: to - from, Seconds: (b.Reached - a.Reached).Seconds()}
+	if !math.IsNaN(b.Samples) {
+		c.Samples = b.Samples - a.Samples
+	}
+	if c.Steps < 0 || c.Samples < 0 || c.Seconds < 0 {
+		return Counted{}
+	}
+	return c
 }
 
 // Stats implements joblog.Rows.
@@ -162,11 +188,33 @@ func (r *run) observe() {
 		r.rec.Script.Resumable = &r.resumable
 		r.event(Info, "the training saves on request (%s) and resumes by %s", o.facts.Framework, r.resumptionWords())
 	}
+	if seg := r.progress.Current(); seg != nil {
+		seg.Counted.add(o.counted)
+		o.counted = Counted{}
+	}
 	if n := o.samples(r.progress.Unit); n > 0 {
 		r.progress.UnitSamples = n
+	} else if done := o.epochsSinceLaunch(&r.progress); done > 0 { // counted by another source
+		if o.facts.Samples > 0 {
+			r.progress.UnitSamples = o.facts.Samples / done
+		}
+		if o.facts.Step > 0 {
+			r.progress.UnitSteps = o.facts.Step / done
+		}
 	}
 	r.takeAnswers()
 	r.noteInput()
+}
+
+// epochsSinceLaunch is the progress of the running process; 0 where it is not known or counted in steps.
+func (o *observing) epochsSinceLaunch(p *Progress) float64 {
+	switch {
+	case p.Unit != "epoch" || p.anyPosition:
+		return 0
+	case o.base.Unit == "epoch":
+		return p.Done - o.base.Position
+	}
+	return p.Done
 }
 
 // renamed is where a checkpoint is that was written under a temporary name and then renamed.

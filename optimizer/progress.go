@@ -38,8 +38,9 @@ type Segment struct {
 	LiveCut     bool                 `json:"live_cut"`     // on fewer CPUs than its processes were launched with
 	Blocks      []float64            `json:"blocks"`       // seconds per unit, one value a timed block
 	Stated      []float64            `json:"stated"`       // the log's own seconds of the first units, for a stretch too short to be timed
-	Units       float64              `json:"units"`        // units of work timed
-	Timed       float64              `json:"timed_s"`      // seconds that they took
+	Units       float64              `json:"units"`        // units of work between the first row and the last
+	Timed       float64              `json:"timed_s"`      // seconds between them
+	Counted     Counted              `json:"counted"`      // what the observer counted
 	StartDone   float64              `json:"start_done"`   // progress when it began
 	Rows        int                  `json:"rows"`
 	PeakGiB     float64              `json:"peak_gib"` // 0 when not measured
@@ -52,6 +53,17 @@ type Segment struct {
 	Spent       float64              `json:"spent_usd"`    // in this stretch, once it has ended
 	Lost        float64              `json:"lost_usd"`     // of Spent, for work that was not kept
 	CheckpointS float64              `json:"checkpoint_s"` // how long the checkpoint that ended it took, 0 when none
+}
+
+// Counted is work that the observer inside the training counted, between the ends of two steps.
+type Counted struct {
+	Steps   float64 `json:"steps"`
+	Samples float64 `json:"samples"` // 0 where the observer does not know them
+	Seconds float64 `json:"seconds"`
+}
+
+func (c *Counted) add(o Counted) {
+	c.Steps, c.Samples, c.Seconds = c.Steps+o.Steps, c.Samples+o.Samples, c.Seconds+o.Seconds
 }
 
 // Observation is the segment as the performance model wants it; ok is false when nothing was timed.
@@ -109,6 +121,7 @@ type Progress struct {
 	Done        float64 `json:"done"`         // highest unit finished
 	Total       float64 `json:"total"`        // 0 when the job does not say
 	UnitSamples float64 `json:"unit_samples"` // training samples in a unit, 0 when unknown
+	UnitSteps   float64 `json:"unit_steps"`   // steps of the observer in a unit, 0 when unknown
 	Rows        int     `json:"rows"`
 	// Backwards counts rows whose progress was below what had been reached: a restart from scratch,
 	// a second writer, a repeated header.
@@ -124,7 +137,8 @@ type Progress struct {
 	markAt    time.Duration // end of the last timed block
 	markDone  float64
 	haveMark  bool
-	sawResume bool // a row has arrived since the last launch
+	reachedAt time.Duration // Done was reached
+	sawResume bool          // a row has arrived since the last launch
 
 	anyPosition bool // the launch continues from a checkpoint of unknown position
 }
@@ -173,7 +187,10 @@ func (p *Progress) End(at time.Duration) {
 	if s := p.Current(); s != nil && s.EndedAt == 0 {
 		s.EndedAt = at
 		if n := len(s.Stated) - 1; len(s.Blocks) == 0 && n >= settledBlocks { // the first one warms up
-			s.addBlock(median(s.Stated[1:]), float64(n))
+			s.addBlock(median(s.Stated[1:]))
+			if s.Timed == 0 {
+				s.Units, s.Timed = float64(n), s.Blocks[0]*float64(n)
+			}
 		}
 	}
 }
@@ -252,7 +269,8 @@ func (p *Progress) Add(row *monitor.Row, at time.Duration) {
 		// time of a unit begun from nothing counts.
 		if sec, ok := row.Value(monitor.EpochTime); ok && p.Unit == "epoch" && p.Done == 0 && done == 1 {
 			if seg.Stated = append(seg.Stated, sec); sec >= longUnit.Seconds() {
-				seg.addBlock(sec, 1)
+				seg.addBlock(sec)
+				seg.Units, seg.Timed = 1, sec
 			}
 		}
 		p.Done = done
@@ -262,11 +280,15 @@ func (p *Progress) Add(row *monitor.Row, at time.Duration) {
 	if sec, ok := row.Value(monitor.EpochTime); ok && sec > 0 && p.Unit == "epoch" && done == p.Done+1 && len(seg.Stated) < maxStated {
 		seg.Stated = append(seg.Stated, sec)
 	}
-	p.Done = done
+	seg.Units, seg.Timed = seg.Units+done-p.Done, seg.Timed+(at-p.reachedAt).Seconds()
+	p.Done, p.reachedAt = done, at
 	p.outgrow()
-	if p.blockEnds(at, done) {
-		units := done - p.markDone
-		seg.addBlock((at-p.markAt).Seconds()/units, units)
+	switch {
+	case seg.Timed == 0: // read together with the first row: when that was reached is not known
+		seg.Units = 0
+		p.mark(at, done)
+	case p.blockEnds(at, done):
+		seg.addBlock((at - p.markAt).Seconds() / (done - p.markDone))
 		p.mark(at, done)
 	}
 }
@@ -288,13 +310,11 @@ func (p *Progress) blockEnds(at time.Duration, done float64) bool {
 }
 
 func (p *Progress) mark(at time.Duration, done float64) {
-	p.markAt, p.markDone, p.haveMark = at, done, true
+	p.markAt, p.markDone, p.haveMark, p.reachedAt = at, done, true, at
 }
 
-func (s *Segment) addBlock(secondsPerUnit, units float64) {
+func (s *Segment) addBlock(secondsPerUnit float64) {
 	s.Blocks = append(s.Blocks, secondsPerUnit)
-	s.Units += units
-	s.Timed += secondsPerUnit * units
 	if len(s.Blocks) > maxBlocks {
 		half := make([]float64, 0, maxBlocks) // a new slice: observations share the one before
 		for len(s.Blocks) > 1 {
@@ -371,7 +391,7 @@ func (p *Progress) outgrow() {
 
 // forgetSteps starts counting in another unit: what was timed in the one before says nothing of it.
 func (p *Progress) forgetSteps() {
-	p.Unit, p.Done, p.UnitSamples, p.haveMark = "", 0, 0, false
+	p.Unit, p.Done, p.UnitSamples, p.UnitSteps, p.haveMark = "", 0, 0, 0, false
 	for _, s := range p.Segments {
 		s.Blocks, s.Units, s.Timed, s.StartDone = nil, 0, 0, 0
 	}

@@ -82,7 +82,10 @@ func TestProgressTimes(t *testing.T) {
 			unit: "epoch", done: 3, total: 10, blocks: []float64{2, 3}, units: 2},
 		"units below 400 ms are grouped": {
 			rows: []arrival{{1, epochRow(1, 0)}, {1.1, epochRow(2, 0)}, {1.2, epochRow(3, 0)}, {1.3, epochRow(4, 0)}, {1.4, epochRow(5, 0)}, {1.5, epochRow(6, 0)}},
-			unit: "epoch", done: 6, blocks: []float64{0.1}, units: 4},
+			unit: "epoch", done: 6, blocks: []float64{0.1}, units: 5},
+		"rows read together with the first one have no time": {
+			rows: []arrival{{1, epochRow(1, 0)}, {1, epochRow(30, 0)}, {2, epochRow(31, 0)}},
+			unit: "epoch", done: 31, blocks: []float64{1}, units: 1},
 		"rows read together do not make a unit of no time": {
 			rows: []arrival{{1, epochRow(1, 0)}, {2, epochRow(2, 0)}, {2, epochRow(3, 0)}, {3, epochRow(4, 0)}},
 			unit: "epoch", done: 4, blocks: []float64{1, 0.5}, units: 3},

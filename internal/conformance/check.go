@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// rateTolerance is the error of a reported rate that is accepted beyond the truth's own range.
+// rateTolerance is the relative error of a reported rate that is accepted.
 const rateTolerance = 0.02
 
 // cell is one judgement: ok, wrong, or not applicable with a word why.
@@ -125,15 +125,15 @@ func judgeRate(t training, r *record, tr truth) cell {
 	if count == nil {
 		return wrong("unit %q", unit)
 	}
-	lo, hi, ok := tr.rates(count)
+	want, ok := tr.rate(count)
 	if !ok && unit == "epochs/s" {
-		lo, hi, ok = tr.rates(countSteps)
+		want, ok = tr.rate(countSteps)
 	}
-	if !ok {
-		return right("%.4g %s, no truth", *got, unit)
-	}
-	if *got < lo*(1-rateTolerance) || *got > hi*(1+rateTolerance) {
-		return wrong("%.4g %s, truth %.4g–%.4g", *got, unit, lo, hi)
+	switch {
+	case !ok:
+		return wrong("%.4g %s, no truth", *got, unit)
+	case math.Abs(*got/want-1) > rateTolerance:
+		return wrong("%.4g %s, truth %.4g", *got, unit, want)
 	}
 	return right("%.4g %s", *got, unit)
 }
@@ -216,22 +216,15 @@ func judgeResume(t training, length, code int, r *record, tr truth) cell {
 	switch {
 	case code != 0 || r.State != "done":
 		return wrong("resumed: exit %d, state %s", code, r.State)
-	case t.counts == (counts{}) && tr.last().steps != t.expected(length).steps:
+	case tr.last().steps != t.expected(length).steps:
 		return wrong("resumed: the training counted %g steps, want %g", tr.last().steps, t.expected(length).steps)
-	case t.counts == (counts{}) && len(lives) < 2:
+	case len(lives) < 2:
 		return wrong("resumed: no second process trained")
 	case tr.lost() > interval+1:
 		return wrong("lost %g steps, checkpoints every %g", tr.lost(), interval)
 	}
-	if c := judgeCount(t, r.Training.Unit, r.done(), wholeOf(t, length, tr), t.visible.hidden); c.wrong {
+	if c := judgeCount(t, r.Training.Unit, r.done(), tr.last(), t.visible.hidden); c.wrong {
 		return wrong("resumed: %s", c.text)
 	}
 	return right("lost %g of %g steps", max(0, tr.lost()), interval)
-}
-
-func wholeOf(t training, length int, tr truth) mark {
-	if len(tr) > 0 {
-		return tr.last()
-	}
-	return t.expected(length)
 }

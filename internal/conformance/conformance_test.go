@@ -36,11 +36,11 @@ func TestRates(t *testing.T) {
 		}
 		tr = append(tr, mark{at: at, pid: 1, steps: float64(step + 1), samples: 32 * float64(step+1)})
 	}
-	lo, hi, ok := tr.rates(countSteps)
-	if !ok || math.Abs(lo-99/19.9) > 1e-9 || math.Abs(hi-10) > 1e-9 {
-		t.Errorf("rates %g–%g, want %g with the pause and 10 without", lo, hi, 99/19.9)
+	tr = append(tr, mark{at: 100, pid: 2, steps: 101}, mark{at: 101, pid: 2, steps: 111}, mark{at: 102, pid: 2, steps: 121}) // resumed
+	if rate, ok := tr.rate(countSteps); !ok || math.Abs(rate-119/21.9) > 1e-9 {
+		t.Errorf("rate %g, want %g: 119 steps in two stretches of 19.9 and 2 s", rate, 119/21.9)
 	}
-	if _, _, ok := tr.rates(countEpochs); ok {
+	if _, ok := tr.rate(countEpochs); ok {
 		t.Error("a rate of epochs for a training without epochs")
 	}
 }

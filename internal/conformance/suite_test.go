@@ -155,18 +155,11 @@ func (w *workplace) halfDone(p *process, length int) bool {
 
 // share is the part of the work that the training has done.
 func (w *workplace) share(length int) float64 {
-	if whole := w.training.expected(length).steps; whole > 0 {
-		return w.truthSoFar().last().steps / whole
+	whole := w.training.expected(length).steps
+	if whole == 0 { // nothing countable: a record says that it began
+		return float64(min(1, len(w.truthSoFar())))
 	}
-	found, _ := filepath.Glob(filepath.Join(w.dir, w.training.logs))
-	if len(found) == 0 {
-		return 0
-	}
-	data, err := os.ReadFile(found[len(found)-1])
-	if err != nil {
-		return 0
-	}
-	return float64(strings.Count(string(data), "\n")-1) / float64(length)
+	return w.truthSoFar().last().steps / whole
 }
 
 func lastLine(output string) string {

@@ -75,42 +75,21 @@ func (t truth) lost() float64 {
 	return worst
 }
 
-// rates bounds the rate of a count: over the lives, by two definitions that differ in what they include, the mean from
-// the first record to the last with pauses for evaluation and saving, and the median over ten equal stretches of work.
-// ok is false where no life has three records or the training does not have the count.
-func (t truth) rates(count func(mark) float64) (lo, hi float64, ok bool) {
+// rate is the rate of a count: over all lives, what was done between the first record and the last, divided by the time between
+// them. Pauses between steps for evaluation and saving count; what follows the last step does not. ok is false where no life
+// has three records or the training does not have the count.
+func (t truth) rate(count func(mark) float64) (rate float64, ok bool) {
+	var work, seconds float64
 	for _, life := range t.lives() {
-		mean, middle, known := life.rate(count)
-		if !known {
-			continue
-		}
-		if !ok {
-			lo, hi, ok = mean, mean, true
-		}
-		lo, hi = min(lo, mean, middle), max(hi, mean, middle)
-	}
-	return lo, hi, ok
-}
-
-func (t truth) rate(count func(mark) float64) (mean, middle float64, ok bool) {
-	if len(t) < 3 {
-		return 0, 0, false
-	}
-	first, last := t[0], t[len(t)-1]
-	work := count(last) - count(first)
-	if work <= 0 || last.at <= first.at {
-		return 0, 0, false
-	}
-	var stretches []float64
-	from := first
-	for _, m := range t[1:] {
-		if done := count(m) - count(from); done >= work/10*(1-1e-9) && m.at > from.at {
-			stretches = append(stretches, done/(m.at-from.at))
-			from = m
+		if len(life) >= 3 {
+			first, last := life[0], life[len(life)-1]
+			work, seconds = work+count(last)-count(first), seconds+last.at-first.at
 		}
 	}
-	slices.Sort(stretches)
-	return work / (last.at - first.at), stretches[len(stretches)/2], true
+	if work <= 0 || seconds <= 0 {
+		return 0, false
+	}
+	return work / seconds, true
 }
 
 func countSteps(m mark) float64   { return m.steps }

@@ -148,10 +148,26 @@ func (o *output) close() {
 	}
 }
 
-// read polls a tail; last takes a line without an end too.
-func read(t *monitor.Tail, now time.Time, last bool) ([]monitor.Row, error) {
+// read polls a tail; last takes a line without an end too. The rows are dated by the last change of their file.
+func read(t *monitor.Tail, now time.Time, last bool) (rows []monitor.Row, err error) {
+	poll := t.Poll
 	if last {
-		return t.Finish(now)
+		poll = t.Finish
 	}
-	return t.Poll(now)
+	if rows, err = poll(now); len(rows) == 0 {
+		return rows, err
+	}
+	info, e := os.Stat(t.Stats().Path)
+	if e != nil {
+		return rows, err
+	}
+	if late := now.Sub(info.ModTime()); late.Abs() < maxLate {
+		for i := range rows {
+			rows[i].At = info.ModTime()
+		}
+	}
+	return rows, err
 }
+
+// maxLate is the longest delay of a read with which file times are trusted. A longer one is a change of the clock.
+const maxLate = time.Minute

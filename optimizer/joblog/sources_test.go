@@ -297,3 +297,33 @@ func TestContinue(t *testing.T) {
 		t.Errorf("epochs %s of a log that was not found before, want [1 2 3]", got)
 	}
 }
+
+// TestRowsAreDatedByTheirFile: a row that is read late is as old as its file; file times of another clock are ignored.
+func TestRowsAreDatedByTheirFile(t *testing.T) {
+	now := time.Now().Truncate(time.Second)
+	for name, c := range map[string]struct{ changed, want time.Duration }{
+		"read late":         {-10 * time.Second, -10 * time.Second},
+		"after the poll":    {time.Second, time.Second},
+		"clock moved ahead": {-time.Hour, 0},
+		"clock moved back":  {time.Hour, 0},
+	} {
+		stdout, stderr := filepath.Join(t.TempDir(), "out"), filepath.Join(t.TempDir(), "err")
+		appendFile(t, stderr, "")
+		appendFile(t, stdout, "Epoch 1/9 loss 0.5\n")
+		o, err := openOutput(stdout, stderr, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(stdout, now.Add(c.changed), now.Add(c.changed)); err != nil {
+			t.Fatal(err)
+		}
+		rows, err := o.poll(now, true)
+		o.close()
+		if err != nil || len(rows) != 1 {
+			t.Fatalf("%s: %d rows, %v", name, len(rows), err)
+		}
+		if got := rows[0].At.Sub(now); got != c.want {
+			t.Errorf("%s: dated %s from the poll, want %s", name, got, c.want)
+		}
+	}
+}

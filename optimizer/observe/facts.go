@@ -29,6 +29,8 @@ type Facts struct {
 	Threads, Workers int
 	// StepTime is the median of the recent steps; CPUStepTime the CPU time of rank 0 for each step. 0 where unknown.
 	StepTime, CPUStepTime time.Duration
+	// Closing is how long the framework is expected to work after the last epoch, such as on a final evaluation. 0 where unknown.
+	Closing time.Duration
 	// DataWait, Optimizer and Saving are shares of the time between steps, 0 to 1; NaN where unknown.
 	DataWait, Optimizer, Saving float64
 	// Stepping is the time between steps so far, and Waiting the part of it that was spent waiting for data.
@@ -189,7 +191,7 @@ func (r *Reader) Facts() Facts {
 // measured adds what follows from the first and the last progress of a training.
 func (f *Facts) measured(first, last *line) {
 	f.Step, f.Samples, f.WorldSize = value(last.Step), value(last.Samples), max(1, last.World)
-	f.StepTime = duration(value(last.StepSeconds))
+	f.StepTime, f.Closing = duration(value(last.StepSeconds)), duration(last.Closing)
 	if last.BatchSize != nil {
 		f.SamplesPerStep = *last.BatchSize
 	}

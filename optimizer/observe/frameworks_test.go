@@ -141,6 +141,7 @@ a.save("final")
 			want(t, "trainings", f.Training, c.trainings)
 			want(t, "threads", f.Threads, map[bool]int{true: 4, false: f.Threads}[c.setsThreads])
 			want(t, "ended", f.Ended, true)
+			want(t, "work after the last epoch", f.Closing > 0, c.framework == "ultralytics")
 			if len(f.Failures) > 0 {
 				t.Errorf("failures: %+v", f.Failures)
 			}

@@ -45,11 +45,13 @@ type line struct {
 	TestAccuracy  *float64 `json:"test_accuracy"`
 	GPUMemory     *float64 `json:"gpu_memory_used_gb"`
 	StepSeconds   *float64 `json:"step_seconds"`
+	Reached       float64  `json:"reached"` // CLOCK_MONOTONIC, s
 	Stepping      float64  `json:"stepping"`
 	Waiting       float64  `json:"waiting"`
 	Optimizing    float64  `json:"optimizing"`
 	Saving        float64  `json:"saving"`
 	CPU           *float64 `json:"cpu"`
+	Closing       float64  `json:"closing"`
 	Threads       *float64 `json:"threads"`
 	Workers       *float64 `json:"workers"`
 	// checkpoint, answer and failure

@@ -30,8 +30,11 @@ const silence = 60.0
 type Progress struct {
 	// Row holds the columns that the framework gives; Throughput is samples per second of the recent steps.
 	Row monitor.Row
-	// At is when the process wrote it, on CLOCK_MONOTONIC.
-	At time.Duration
+	// At is when the process wrote it, on CLOCK_MONOTONIC. Reached is when the counts were reached, the end of the last step: a
+	// report at the end of an epoch may follow its evaluation. 0 where unknown.
+	At, Reached time.Duration
+	// Samples is the number of training samples so far, NaN where unknown.
+	Samples float64
 	// PID is the process, Training which of its trainings, from 1: a step may be below the last one's only where either changes.
 	PID, Training int
 }
@@ -91,7 +94,7 @@ func (r *Reader) Poll(now time.Time) ([]Progress, error) {
 		l := next.pending[0]
 		next.pending = next.pending[1:]
 		if r.take(&l) {
-			out = append(out, Progress{Row: l.row(now), At: duration(l.Mono), PID: l.PID, Training: l.Training})
+			out = append(out, Progress{Row: l.row(now), At: duration(l.Mono), Reached: duration(l.Reached), Samples: value(l.Samples), PID: l.PID, Training: l.Training})
 		}
 	}
 	return out, nil

@@ -22,7 +22,7 @@ class Sentences(torch.utils.data.Dataset):
 
 class Count(TrainerCallback):
     def on_step_end(self, args, state, control, **kwargs):
-        truth.at(state.global_step, state.epoch, state.global_step * args.per_device_train_batch_size)
+        truth.at(state.global_step, state.epoch, state.global_step * args.per_device_train_batch_size * args.gradient_accumulation_steps)
 
 
 def main():

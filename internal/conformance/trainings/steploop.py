@@ -24,6 +24,7 @@ n_head = 4
 n_embd = 64
 learning_rate = 1e-3
 max_iters = 1000
+compile = False  # by torch.compile
 seed = 1337
 
 for argument in sys.argv[1:]:
@@ -87,6 +88,9 @@ if init_from == 'resume':
     model.load_state_dict(checkpoint['model'])
     optimizer.load_state_dict(checkpoint['optimizer'])
     iter_num, best_val_loss = checkpoint['iter_num'], checkpoint['best_val_loss']
+if compile:
+    print("compiling the model...")
+    model = torch.compile(model)
 print("number of parameters: %.2fM" % (sum(p.numel() for p in model.parameters()) / 1e6,))
 
 
@@ -108,7 +112,7 @@ while True:
         print(f"step {iter_num}: train loss {losses['train']:.4f}, val loss {losses['val']:.4f}")
         if iter_num > 0:
             print(f"saving checkpoint to {out_dir}")
-            torch.save({'model': model.state_dict(), 'optimizer': optimizer.state_dict(), 'iter_num': iter_num, 'best_val_loss': losses['val']},
+            torch.save({'model': getattr(model, '_orig_mod', model).state_dict(), 'optimizer': optimizer.state_dict(), 'iter_num': iter_num, 'best_val_loss': losses['val']},
                        os.path.join(out_dir, 'ckpt.pt'))
     if iter_num >= max_iters:
         break

@@ -38,6 +38,8 @@ class Training:
         self.recent = []  # seconds of the last steps
         self.at = 0
         self.last = 0.0  # end of the last step
+        self.reached = None  # when the counts were reached, where that is not the end of the last step
+        self.closing = None  # seconds that the framework is expected to need after the last epoch
         self.stepping = self.waiting = self.optimizing = self.saving = 0.0  # seconds since the end of the first step
         self.counted = 0  # steps that stepping covers
 
@@ -257,8 +259,8 @@ class Observer:
                    total_steps=whole(t.total_steps), epoch=number(t.epoch), total_epochs=number(t.total_epochs),
                    samples=whole(t.samples), batch_size=whole(t.batch_size), data_count=whole(t.data_count),
                    step_seconds=number(t.median()), steps_timed=t.counted, stepping=number(t.stepping), waiting=number(t.waiting),
-                   optimizing=number(t.optimizing), saving=number(t.saving), cpu=round(time.process_time(), 3),
-                   threads=thread_count(), workers=getattr(self.loader, "workers", None), gpu_memory_used_gb=gpu_memory(now), **losses)
+                   reached=round(t.reached or t.last, 6) or None, optimizing=number(t.optimizing), saving=number(t.saving), cpu=round(time.process_time(), 3),
+                   closing=number(t.closing), threads=thread_count(), workers=getattr(self.loader, "workers", None), gpu_memory_used_gb=gpu_memory(now), **losses)
 
     def finish(self):
         """Report the end of the training; the process may go on to train again."""

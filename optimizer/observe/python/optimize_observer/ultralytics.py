@@ -3,7 +3,7 @@
 import os
 import shutil
 
-from .core import number, observer, safely, scalar, timed_save, wrap
+from .core import clock, number, observer, safely, scalar, timed_save, wrap
 
 
 def install(module):
@@ -38,11 +38,11 @@ class Adapter:
     def __init__(self):
         self.training = None
         self.want_save = self.want_stop = False
-        self.batches = 0
+        self.batches = self.steps = 0  # of this epoch; of the optimizer since the end of the last batch
 
     def attach(self, trainer):
         trainer._optimize_adapter = self
-        for event in ("on_train_start", "on_train_epoch_start", "on_train_batch_end", "on_model_save", "on_fit_epoch_end", "on_train_end"):
+        for event in ("on_train_start", "on_train_epoch_start", "on_train_batch_end", "on_train_epoch_end", "on_model_save", "on_fit_epoch_end", "on_train_end"):
             trainer.add_callback(event, self.guarded(event))
 
     def guarded(self, event):
@@ -71,7 +71,7 @@ class Adapter:
         if t is not None and t is observer.training:
             t.step += 1
             t.batch_size = trainer.batch_size * max(1, trainer.accumulate)
-            observer.advance()
+            self.steps += 1
 
     def on_train_batch_end(self, trainer):
         self.batches += 1
@@ -80,7 +80,15 @@ class Adapter:
             t.epoch, t.total_epochs = trainer.epoch + min(1.0, self.batches / self.length), trainer.epochs
             if t.data_count:
                 t.samples = trainer.epoch * t.data_count + min(self.batches * trainer.batch_size, t.data_count)
-            observer.pause()
+            t.reached = clock()  # an optimizer step may take several batches
+            steps, self.steps = self.steps, 0
+            if steps:
+                observer.advance(steps)
+            else:
+                observer.pause()
+
+    def on_train_epoch_end(self, trainer):
+        self.trained = clock()
 
     def on_model_save(self, trainer):
         if not self.want_save:
@@ -98,6 +106,8 @@ class Adapter:
         t = self.training
         if t is None or t is not observer.training:
             return
+        if trainer.epoch < trainer.epochs:
+            t.closing = clock() - self.trained  # the best model is evaluated once more at the end
         t.epoch = min(trainer.epoch + 1.0, trainer.epochs)  # the final evaluation is one more
         losses = trainer.tloss if isinstance(trainer.tloss, dict) else {}
         values = [number(scalar(v)) for v in losses.values()]

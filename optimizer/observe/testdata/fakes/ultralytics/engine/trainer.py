@@ -39,6 +39,8 @@ class BaseTrainer:
                 if i % 2:
                     self.optimizer_step()
                 self.run_callbacks("on_train_batch_end")
+            self.run_callbacks("on_train_epoch_end")
+            time.sleep(0.01)  # validation
             if self.save_model():
                 self.run_callbacks("on_model_save")
             self.run_callbacks("on_fit_epoch_end")
