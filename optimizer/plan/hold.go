@@ -45,7 +45,7 @@ func (b *board) hold() {
 // configuration itself and the current allocation are open whenever feasible.
 func (b *board) open() []int {
 	s, all := b.forecast.s, stays(b.forecast.s)
-	safe, moved := where(b.cs, feasible), fruitless(s)
+	safe, moved := where(b.cs, feasible), moves(s)
 	sc := scaleOf(pointsOf(b.cs), frontAmong(b.cs, safe))
 	var out []int
 	for _, i := range safe {
@@ -54,7 +54,7 @@ func (b *board) open() []int {
 		case i == b.baseline || i == b.current:
 		case !b.reachable(a) || failed(s, all, a) || (b.forecast.perUnit || a.Threads > 0) && !b.timed(a):
 			continue // what a thread count does is measured or unknown
-		case moved >= maxMoves-1 && !measuredAt(s, a):
+		case !b.mayGo(sc, moved, i):
 			continue // Worth would refuse it
 		case b.baseline >= 0 && feasible(b.cs[b.baseline]) && !b.beats(sc, i, b.baseline):
 			continue
@@ -72,6 +72,13 @@ func (b *board) open() []int {
 		})
 	}
 	return out
+}
+
+// mayGo reports whether a run that was moved so often may go to a candidate: the last move leaves no way back, so it goes
+// where this run was measured, or where it is better with 95 % probability.
+func (b *board) mayGo(sc scale, moved, i int) bool {
+	return moved < maxMoves-1 || i == b.current || measuredAt(b.forecast.s, b.cs[i].Allocation) ||
+		b.current >= 0 && b.better(sc, i, b.current, b.preference) >= sure
 }
 
 // beats reports whether i is likely better than j in the preference, or ties with it there and is likely better in what
