@@ -98,12 +98,12 @@ func (b *board) presume(nearest int) int {
 	if own < likely || own < b.outcomes[nearest].odds()-presumed {
 		return nearest
 	}
-	all, moved := stays(s), fruitless(s)
+	all, moved := stays(s), moves(s)
 	sc := scaleOf(pointsOf(b.cs), frontAmong(b.cs, where(b.cs, finite)))
 	among := []int{i}
 	for j, c := range b.cs {
 		if j != i && finite(c) && !c.Slower && len(c.Breaks) > 0 && b.outcomes[j].odds() >= own && b.reachable(c.Allocation) && !failed(s, all, c.Allocation) &&
-			(moved < maxMoves-1 || measuredAt(s, c.Allocation)) && b.beats(sc, j, i) {
+			mayGo(s, moved, c.Allocation) && b.beats(sc, j, i) {
 			among = append(among, j)
 		}
 	}
@@ -130,12 +130,12 @@ func (o *outcome) odds() float64 {
 
 // infeasible reports the nearest candidate, or the given one when the planner has its own.
 func (b *board) infeasible(planner string, own int) (Plan, error) {
-	nearest, moved := -1, fruitless(b.forecast.s)
+	nearest, moved := -1, moves(b.forecast.s)
 	if i := b.current; i >= 0 && len(b.cs[i].Breaks) == 0 && finite(b.cs[i]) { // excluded for another reason than a limit
 		return b.plan(planner, i, b.reason(i)), nil
 	}
 	for i := range b.outcomes {
-		if finite(b.cs[i]) && b.reachable(b.cs[i].Allocation) && (moved < maxMoves-1 || i == b.current || measuredAt(b.forecast.s, b.cs[i].Allocation)) && (nearest < 0 || nearer(&b.outcomes[i], &b.outcomes[nearest])) {
+		if finite(b.cs[i]) && b.reachable(b.cs[i].Allocation) && (i == b.current || mayGo(b.forecast.s, moved, b.cs[i].Allocation)) && (nearest < 0 || nearer(&b.outcomes[i], &b.outcomes[nearest])) {
 			nearest = i
 		}
 	}

@@ -100,16 +100,22 @@ type outcome struct {
 
 func (f *forecast) outcome(a resources.Allocation) outcome {
 	unit := f.s.Model.Draws(a)
-	o := outcome{Candidate: Candidate{Allocation: a, Resource: training.ResourceShare(a, f.s.Limits)}}
-	if c := f.s.Current; c != nil && !f.perUnit && f.s.Done > 0 && f.moveTo(a) != again {
-		done := min(1, f.s.Done/f.s.Total)
-		o.Resource = done*training.ResourceShare(*c, f.s.Limits) + (1-done)*o.Resource
-	}
+	o := outcome{Candidate: Candidate{Allocation: a, Resource: f.heldShare(a)}}
 	o.Throughput = f.throughput(unit)
 	o.seconds, o.usd = f.spend(a, unit, 1)
 	o.Seconds, o.CostUSD = quantiles(o.seconds), quantiles(o.usd)
 	f.judge(&o, unit)
 	return o
+}
+
+// heldShare is the share of the limits held over the work of the run with the rest done at an allocation.
+func (f *forecast) heldShare(a resources.Allocation) float64 {
+	share := training.ResourceShare(a, f.s.Limits)
+	if c := f.s.Current; c != nil && !f.perUnit && f.s.Done > 0 && f.moveTo(a) != again {
+		done := min(1, f.s.Done/f.s.Total)
+		share = done*training.ResourceShare(*c, f.s.Limits) + (1-done)*share
+	}
+	return share
 }
 
 // spend is seconds and USD of the whole run by draw; the time to get there counts moveWeight-fold.

@@ -193,7 +193,7 @@ func TestChanceIsWeighedAgainstCost(t *testing.T) {
 	}
 }
 
-func TestThreeMovesWithoutAGain(t *testing.T) {
+func TestAtMostThreeMoves(t *testing.T) {
 	s := cpuScene().prefer("time").running(cpu(4), 10, minutes(1), 0.01, 5)
 	at := func(n int) Plan { return Plan{Allocation: cpu(n)} }
 	moves := []Trial{trial(cpu(4), 3), trial(cpu(2), 5), trial(cpu(1), 10), trial(cpu(4), 3)}
@@ -202,24 +202,22 @@ func TestThreeMovesWithoutAGain(t *testing.T) {
 	}
 	s.Trials = moves[:3]
 	s.Current = &moves[2].Allocation
-	if worth, _ := Worth(s.snapshot(t), at(16)); worth {
-		t.Error("the last move goes where nothing was measured")
+	if to, _ := NextProbe(s.snapshot(t), nil, Allocations(s.snapshot(t))); to != nil {
+		t.Errorf("a probe of %s without a move left for the way back", to)
 	}
 	if worth, why := Worth(s.snapshot(t), at(4)); !worth {
 		t.Errorf("the way back after two trials: %s", why)
 	}
-	s.Trials = moves
-	s.Current = &moves[3].Allocation
-	if worth, why := Worth(s.snapshot(t), at(16)); worth || !strings.Contains(why, "no measured gain") {
-		t.Errorf("a fourth move: %v, %s", worth, why)
-	}
-	if to, _ := NextProbe(s.snapshot(t), nil, Allocations(s.snapshot(t))); to != nil {
-		t.Errorf("a probe of %s after three moves without a gain", to)
-	}
-	s.Trials = append(moves[:3:3], trial(cpu(8), 1.5)) // a gain
-	s.Current = &s.Trials[3].Allocation
-	if worth, why := Worth(s.snapshot(t), at(16)); !worth {
-		t.Errorf("after a gain: %s", why)
+	gained := append(moves[:3:3], trial(cpu(8), 1.5))
+	for name, trials := range map[string][]Trial{"without a gain": moves, "after a gain": gained} {
+		s.Trials = trials
+		s.Current = &s.Trials[3].Allocation
+		if worth, why := Worth(s.snapshot(t), at(16)); worth || !strings.Contains(why, "moved 3 times") {
+			t.Errorf("%s: a fourth move: %v, %s", name, worth, why)
+		}
+		if to, why := Revert(s.snapshot(t)); to != nil {
+			t.Errorf("%s: a fourth move back to %s: %s", name, to, why)
+		}
 	}
 }
 

@@ -45,7 +45,7 @@ func (b *board) hold() {
 // configuration itself and the current allocation are open whenever feasible.
 func (b *board) open() []int {
 	s, all := b.forecast.s, stays(b.forecast.s)
-	safe, moved := where(b.cs, feasible), fruitless(s)
+	safe, moved := where(b.cs, feasible), moves(s)
 	sc := scaleOf(pointsOf(b.cs), frontAmong(b.cs, safe))
 	var out []int
 	for _, i := range safe {
@@ -54,7 +54,7 @@ func (b *board) open() []int {
 		case i == b.baseline || i == b.current:
 		case !b.reachable(a) || failed(s, all, a) || (b.forecast.perUnit || a.Threads > 0 || a.NumWorkers != s.Baseline.NumWorkers) && !b.timed(a):
 			continue // what a number of threads or workers does is measured or unknown
-		case moved >= maxMoves-1 && !measuredAt(s, a):
+		case !mayGo(s, moved, a):
 			continue // Worth would refuse it
 		case b.baseline >= 0 && feasible(b.cs[b.baseline]) && !b.beats(sc, i, b.baseline):
 			continue
@@ -68,7 +68,7 @@ func (b *board) open() []int {
 	}
 	if len(out) == 0 { // the agreement comes first
 		out = where(b.cs, func(c Candidate) bool {
-			return feasible(c) && b.reachable(c.Allocation) && (moved < maxMoves-1 || measuredAt(s, c.Allocation))
+			return feasible(c) && b.reachable(c.Allocation) && mayGo(s, moved, c.Allocation)
 		})
 	}
 	return out

@@ -25,12 +25,16 @@ func (p Model) Decide(s Snapshot) (Plan, error) {
 	if s.Model == nil {
 		return unpredicted(p.Name(), clip(s.Baseline, s), "nothing is measured yet: the user's own configuration"), nil
 	}
-	b := newBoard(s)
+	return newBoard(s).decide(p.Name())
+}
+
+// decide is the preference's choice.
+func (b *board) decide(planner string) (Plan, error) {
 	chosen, back := b.choose()
 	if chosen < 0 {
-		return b.infeasible(p.Name(), -1)
+		return b.infeasible(planner, -1)
 	}
-	plan := b.plan(p.Name(), chosen, b.reason(chosen))
+	plan := b.plan(planner, chosen, b.reason(chosen))
 	if j := back; j >= 0 {
 		plan.Recourse = &b.cs[j].Allocation
 		plan.Reason += fmt.Sprintf("; it meets the SLA with %.0f %% probability; if it does not, %s still can", 100*b.cs[chosen].Chance, b.cs[j].Allocation)

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -18,7 +19,7 @@ func NextProbe(s Snapshot, measured []training.Observation, affordable []resourc
 	case s.Current != nil && !s.Resumable && !s.Restartable:
 		return nil, "" // it would have to be started again
 	case !MayProbe(s):
-		return nil, ""
+		return nil, "" // the last move is kept for the way back
 	}
 	b := newBoard(s)
 	fallback := b.fallback()
@@ -31,8 +32,16 @@ func NextProbe(s Snapshot, measured []training.Observation, affordable []resourc
 		return nil, ""
 	}
 	sc := scaleOf(pointsOf(b.cs), frontAmong(b.cs, among))
-	options := training.ProbeOptions{MinGain: 0.005, Choices: Allocations(s), Cost: b.probeCost(sc, among),
+	options := training.ProbeOptions{MinGain: 0.005, Choices: b.afterProbe(),
 		Loss: func(a resources.Allocation, unit float64) float64 { return b.runLoss(sc, a, unit, 0, 0) }}
+	if !b.forecast.perUnit {
+		plan := b.withoutProbe()
+		without := b.expectedLoss(sc, plan, b.delayTo(plan))
+		options.Without, options.Cost = &without, b.probeCost(sc, plan)
+		options.Onward = func(a resources.Allocation, unit float64) float64 {
+			return b.runLoss(sc, a, unit, s.Restart.P50, s.Restart.P50/3600*float64(s.Rates.Hourly(a)))
+		}
+	}
 	var at []resources.Allocation
 	for _, o := range measured {
 		at = append(at, o.Allocation)
@@ -65,19 +74,58 @@ func (b *board) runLoss(sc scale, a resources.Allocation, unit, seconds, usd flo
 		over = excess(seconds, short(s.Spec.TimeMax.Seconds(), s.Reserve.Seconds())) +
 			excess(usd, short(s.Spec.CostMaxUSD, s.Reserve.Hours()*float64(s.Rates.Hourly(a))))
 	}
-	return sc.regret([3]float64{seconds, usd, training.ResourceShare(a, s.Limits)}, b.preference) + 3*over
+	return sc.regret([3]float64{seconds, usd, b.forecast.heldShare(a)}, b.preference) + 3*over
 }
 
-// probeCost is what measuring at an allocation adds to the expected loss of the best choice known: the restarts to go there
-// and on, a few units of work done there and not at that choice, and, where the job cannot be resumed, all that is done
-// again. Nil when the whole run is not known.
-func (b *board) probeCost(sc scale, among []int) func(resources.Allocation) float64 {
+// withoutProbe is where the job works if nothing more is measured.
+func (b *board) withoutProbe() resources.Allocation {
 	s := b.forecast.s
-	best := choose(b.cs, among, b.preference, b.current)
-	if b.forecast.perUnit || best < 0 {
-		return nil
+	p, err := b.decide("")
+	var no *Infeasible
+	if errors.As(err, &no) {
+		p = no.Plan
+	} else if err != nil {
+		p = Plan{Allocation: s.Baseline}
 	}
-	plan := b.cs[best].Allocation
+	return Settle(s, p).Allocation
+}
+
+// afterProbe are the allocations that a job may go on to from one more measurement: any while a move remains for the way
+// back, else only what this run has measured.
+func (b *board) afterProbe() []resources.Allocation {
+	s := b.forecast.s
+	all := Allocations(s)
+	if moves(s)+1 < maxMoves-1 {
+		return all
+	}
+	return slices.DeleteFunc(all, func(a resources.Allocation) bool { return !measuredAt(s, a) })
+}
+
+// delayTo is the expected time to get to an allocation, seconds.
+func (b *board) delayTo(a resources.Allocation) float64 {
+	switch b.forecast.moveTo(a) {
+	case begin, again:
+		return b.forecast.s.Startup.P50
+	case restart:
+		return b.forecast.s.Restart.P50
+	}
+	return 0
+}
+
+// expectedLoss is the mean of runLoss at an allocation, after so many seconds there before any work.
+func (b *board) expectedLoss(sc scale, a resources.Allocation, seconds float64) float64 {
+	draws, usd := b.forecast.s.Model.Draws(a), seconds/3600*float64(b.forecast.s.Rates.Hourly(a))
+	sum := 0.0
+	for _, u := range draws {
+		sum += b.runLoss(sc, a, u, seconds, usd)
+	}
+	return sum / float64(len(draws))
+}
+
+// probeCost is what measuring at an allocation adds to the loss of a run that works at plan: the restart to go there, a
+// few units of work done there and not at the plan, and, where the job cannot be resumed, all that is done again.
+func (b *board) probeCost(sc scale, plan resources.Allocation) func(resources.Allocation) float64 {
+	s := b.forecast.s
 	draws := s.Model.Draws(plan)
 	loss := func(seconds, usd float64) float64 {
 		sum := 0.0
@@ -89,16 +137,9 @@ func (b *board) probeCost(sc scale, among []int) func(resources.Allocation) floa
 	here := loss(0, 0)
 	there, hourlyThere := s.Model.UnitSeconds(plan).P50, float64(s.Rates.Hourly(plan))
 	return func(a resources.Allocation) float64 {
-		restarts := 0.0 // more than going to the plan at once takes
-		if !a.SameShape(plan) {
-			restarts = 1
-			if s.Current != nil && s.Current.SameShape(plan) {
-				restarts = 2
-			}
-		}
 		unit, hourly := s.Model.UnitSeconds(a).P50, float64(s.Rates.Hourly(a))
-		seconds := restarts*s.Restart.P50 + probeUnits(unit)*(unit-there)
-		usd := (restarts*s.Restart.P50*hourly + probeUnits(unit)*(unit*hourly-there*hourlyThere)) / 3600
+		seconds := s.Restart.P50 + probeUnits(unit)*(unit-there)
+		usd := (s.Restart.P50*hourly + probeUnits(unit)*(unit*hourly-there*hourlyThere)) / 3600
 		if !s.Resumable { // what is done until then is done again
 			again := s.Done + probeUnits(unit)
 			seconds, usd = seconds+again*there, usd+again*there*hourlyThere/3600

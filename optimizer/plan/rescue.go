@@ -19,7 +19,7 @@ const (
 // to keeping the agreement by the optimistic end of its interval, the preferred one of equals, of those that a tenth of
 // the remaining time and money can measure. Nil when something is likely, the job cannot be moved, or nothing qualifies. O(candidates × draws).
 func Rescue(s Snapshot) (*resources.Allocation, string) {
-	if s.Model == nil || s.Current == nil || !s.Resumable || !(s.Total > 0) || fruitless(s) >= maxMoves-1 {
+	if s.Model == nil || s.Current == nil || !s.Resumable || !(s.Total > 0) || moves(s) >= maxMoves-1 {
 		return nil, ""
 	}
 	b := newBoard(s)

@@ -16,7 +16,7 @@ type Trial struct {
 }
 
 const (
-	// maxMoves is how many moves in a row, probes and ways back included, may bring no measured gain.
+	// maxMoves is how often a run is moved by choice, probes and ways back included.
 	maxMoves = 3
 	// surely is how many standard errors two paces must differ to count as different.
 	surely = 2
@@ -90,38 +90,21 @@ func worse(s Snapshot, a, than stay) bool {
 	return !(timed && slower < -noise) && !(s.Spec.CostMaxUSD > 0 && dearer < -noise)
 }
 
-// fruitless is the number of latest moves that brought no measured gain: a record of this run, beyond chance and at a new
-// allocation, in the preference, in the pace where a deadline or a throughput is agreed, or in the cost of a unit where a budget is.
-func fruitless(s Snapshot) int {
-	n := 0
-	record := [3]float64{math.Inf(1), math.Inf(1), math.Inf(1)}
-	all := stays(s)
-	for i, x := range all {
-		if n++; i == 0 {
-			n = 0
-		}
-		if math.IsNaN(x.pace) || slices.ContainsFunc(all[:i], func(y stay) bool { return y.at.SameShape(x.at) && !math.IsNaN(y.pace) }) {
-			continue // not measured, or back where it was
-		}
-		values := [3]float64{rate(s, x.at, x.pace), math.NaN(), math.NaN()}
-		if s.Spec.TimeMax > 0 || s.Spec.ThroughputMin > 0 {
-			values[1] = math.Log(x.pace)
-		}
-		if s.Spec.CostMaxUSD > 0 {
-			values[2] = math.Log(x.pace * float64(s.Rates.Hourly(x.at)))
-		}
-		for k, v := range values {
-			if v < record[k]-surely*x.sd {
-				record[k], n = v, 0
-			}
-		}
-	}
-	return n
-}
+// moves is the number of times that the run was moved, probes and ways back included.
+func moves(s Snapshot) int { return max(0, len(stays(s))-1) }
 
-// MayProbe reports whether a running job may be measured elsewhere once more: the last of its moves without a measured gain
-// is kept for the way back.
-func MayProbe(s Snapshot) bool { return fruitless(s) < maxMoves-1 }
+// MovesLeft reports whether a run may be moved once more by choice; when not, Worth, Revert, Rescue and NextProbe all
+// refuse.
+func MovesLeft(s Snapshot) bool { return moves(s) < maxMoves }
+
+// MayProbe reports whether a running job may be measured elsewhere once more: the last move is kept for the way back.
+func MayProbe(s Snapshot) bool { return moves(s) < maxMoves-1 }
+
+// mayGo reports whether a run that was moved so often may go to an allocation: the last move leaves no way back, so it
+// leads only where this run was measured.
+func mayGo(s Snapshot, moved int, a resources.Allocation) bool {
+	return moved < maxMoves-1 || measuredAt(s, a)
+}
 
 // measuredAt reports whether this run was timed at an allocation.
 func measuredAt(s Snapshot, a resources.Allocation) bool {
@@ -149,10 +132,11 @@ func failed(s Snapshot, all []stay, a resources.Allocation) bool {
 
 // Revert says where a job should go back to, and why, because it runs worse since its latest move than before, beyond
 // chance; nil when it does not. It compares measured paces alone and so needs no total. Where the total is known, what is
-// left must win back the restart, and going back must not make it less likely that the agreement is kept.
+// left must win back the restart, and going back must not make it less likely that the agreement is kept. Nil too when no
+// move is left.
 func Revert(s Snapshot) (*resources.Allocation, string) {
 	all := stays(s)
-	if len(all) < 2 || s.Current == nil {
+	if len(all) < 2 || s.Current == nil || !MovesLeft(s) {
 		return nil, ""
 	}
 	here := all[len(all)-1]

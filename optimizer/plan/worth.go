@@ -3,8 +3,6 @@ package plan
 import (
 	"fmt"
 	"math"
-
-	"trainopt/resources"
 )
 
 const (
@@ -21,8 +19,9 @@ const (
 // the relative loss in the preference: 20 points for a fifth of the cost. A move that endangers limits which hold is never worth it, unless the plan has a
 // way back (Recourse), nor
 // is one whose restart cost is not measured or whose remaining work is unknown: those can only be recommended. A job that
-// cannot be resumed is moved with consent alone (Restartable), and after three moves without a measured gain a job stays;
-// the last of them may only go where this run was measured.
+// cannot be resumed is moved with consent alone (Restartable). A run is moved three times at most, probes and ways back
+// included; the last move leaves no way back, so it goes where this run was measured, or where it is better with 95 %
+// probability.
 func Worth(s Snapshot, p Plan) (bool, string) {
 	switch {
 	case s.Current == nil:
@@ -38,8 +37,8 @@ func Worth(s Snapshot, p Plan) (bool, string) {
 	if f.moveTo(p.Allocation) == again && !s.Restartable {
 		return false, "the job cannot be resumed, and is not started again by choice"
 	}
-	if tired, why := spentMoves(s, p.Allocation); tired {
-		return false, why
+	if !MovesLeft(s) {
+		return false, fmt.Sprintf("it was moved %d times, and is not moved again by choice", maxMoves)
 	}
 	if f.moveTo(p.Allocation) == restart && s.Restart.P50 <= 0 && s.Startup.P50 <= 0 {
 		return false, "what a restart costs is not measured yet"
@@ -83,18 +82,6 @@ func Settle(s Snapshot, p Plan) Plan {
 	return p
 }
 
-// spentMoves reports whether a job has moved too often without a measured gain to go to an allocation.
-func spentMoves(s Snapshot, to resources.Allocation) (bool, string) {
-	n := fruitless(s)
-	switch {
-	case n >= maxMoves:
-		return true, fmt.Sprintf("%d moves brought no measured gain", n)
-	case n == maxMoves-1 && !measuredAt(s, to):
-		return true, fmt.Sprintf("%d moves brought no measured gain, and nothing was measured at %s", n, to)
-	}
-	return false, ""
-}
-
 // gain compares the remaining work at two allocations draw by draw.
 func (f *forecast) gain(s Snapshot, p Plan, here, there outcome) (bool, string) {
 	w := s.Preference.normalised()
@@ -117,6 +104,8 @@ func (f *forecast) gain(s Snapshot, p Plan, here, there outcome) (bool, string) 
 	words := fmt.Sprintf("%s instead of %s for the rest, the move included: %s, %s (better with %.0f %% probability)", p.Allocation, *s.Current,
 		change(there.Seconds.P50-here.Seconds.P50, duration), change(there.CostUSD.P50-here.CostUSD.P50, usd), 100*share)
 	switch {
+	case !mayGo(s, moves(s), p.Allocation):
+		return false, "the last move is kept for the way back: " + words
 	case share < improvement:
 		return false, "not sure enough: " + words
 	case mean < leastGain:

@@ -27,6 +27,7 @@ func (a Arm) Run(job Job, t *Truth, o Options) (*Outcome, error) { return a.run(
 var Arms = map[string]Arm{
 	"user":   {"the user's own configuration from start to end, nothing measured", runPlanner(plan.Static{})},
 	"oracle": {"the best fixed allocation in hindsight, by exhaustive search that costs nothing", runOracle},
+	"probed": {"the measurements of model before its plan, then the best allocation for the rest in hindsight: what those measurements could have been worth", runProbed},
 	"random": {"the user's own configuration and random ones measured, as many as a planner may, the best of them taken", runRandom},
 }
 

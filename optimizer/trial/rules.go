@@ -173,7 +173,7 @@ func (p *planned) settle() (resources.Allocation, string) {
 
 func (p *planned) look() (*resources.Allocation, string) {
 	r := p.r
-	if !p.measures() {
+	if !p.measures() || !plan.MovesLeft(r.snapshot()) {
 		return nil, ""
 	}
 	r.refit()

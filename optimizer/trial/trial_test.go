@@ -15,6 +15,7 @@ import (
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
 	"trainopt/simulator/training"
+	"trainopt/simulator/training/profile"
 	"trainopt/sla"
 )
 
@@ -88,6 +89,42 @@ func TestOracleIsTheLeastAndUserIsFree(t *testing.T) {
 	out, truth := mustRun(t, "user", Job{job(), 5, forTime}, Options{})
 	if out.Seconds != truth.Own.Seconds || out.USD != truth.Own.USD || out.Joules != truth.Own.Joules || out.Restarts != 0 || out.Probes != 0 {
 		t.Errorf("the user's own run is %+v, want %+v", out, truth.Own)
+	}
+}
+
+func TestAtMostThreeRestartsByChoice(t *testing.T) {
+	draw, err := profile.NewDraw(profile.DrawOptions{Seed: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	most := 0
+	for i := range 6 {
+		j := draw.At(i)
+		for _, prefer := range []plan.Preference{forCost, balanced} {
+			out, _ := mustRun(t, "model", Job{&j.Scenario, uint64(i), prefer}, Options{})
+			most = max(most, out.Restarts)
+		}
+	}
+	if most < 1 || most > 3 {
+		t.Errorf("at most %d restarts a job, want 1 to 3", most)
+	}
+}
+
+// With the same measurements, somebody who then knows the truth does no worse than the model.
+func TestProbedBoundsTheModel(t *testing.T) {
+	for name, prefer := range map[string]plan.Preference{"time": forTime, "cost": forCost, "balanced": balanced} {
+		s := job()
+		s.Noise = training.Noise{}
+		j := Job{s, 5, prefer}
+		best, truth := mustRun(t, "probed", j, Options{})
+		model, _ := mustRun(t, "model", j, Options{})
+		bound, got := truth.Regret(prefer, best), truth.Regret(prefer, model)
+		if !best.Finished || bound.Total > got.Total+1e-9 || bound.Total < 0 {
+			t.Errorf("%s: regret %.4f with the truth, %.4f by the model", name, bound.Total, got.Total)
+		}
+		if best.Probes > model.Probes { // the model may measure again during the work
+			t.Errorf("%s: %d allocations measured, the model %d", name, best.Probes, model.Probes)
+		}
 	}
 }
 

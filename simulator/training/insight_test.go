@@ -142,6 +142,28 @@ func TestProbesVaryOneKnobAtATime(t *testing.T) {
 	}
 }
 
+// A probe gains against what would be done without it, and what it shows must be gone to.
+func TestProbeGainsAgainstTheDecisionWithoutIt(t *testing.T) {
+	m := mustFit(t, []Observation{repeated(cpus(4), 2, 4)}, FitOptions{})
+	candidates := []resources.Allocation{cpus(1), cpus(2), cpus(4), cpus(8)}
+	seconds := func(_ resources.Allocation, s float64) float64 { return s }
+	probe := func(without, onward float64) *Probe {
+		return NextProbe(m, candidates, nil, ProbeOptions{Loss: seconds, Without: &without,
+			Cost:   func(resources.Allocation) float64 { return 0 },
+			Onward: func(_ resources.Allocation, s float64) float64 { return s + onward }})
+	}
+	free, dear := probe(2, 0), probe(2, 1)
+	if free == nil || dear == nil || !(dear.Gain < free.Gain) {
+		t.Fatalf("probe %v where going on costs 1 s, %v where it is free: want less gain", dear, free)
+	}
+	if p := probe(2, 5); p == nil || p.Allocation.CPUs != 8 {
+		t.Errorf("going on costs more than it can gain: probe %v, want the best place to stay, 8 CPUs", p)
+	}
+	if p := probe(0.2, 0); p != nil {
+		t.Errorf("what is done anyway is better than all there is to find: probe %v", p)
+	}
+}
+
 func TestNoProbeWithoutChoice(t *testing.T) {
 	m := mustFit(t, []Observation{repeated(cpus(4), 2, 4)}, FitOptions{})
 	if p := NextProbe(m, []resources.Allocation{cpus(4)}, nil, ProbeOptions{}); p != nil {

@@ -2,6 +2,7 @@ package training
 
 import (
 	"math"
+	"slices"
 
 	"trainopt/resources"
 )
@@ -20,6 +21,10 @@ type ProbeOptions struct {
 	// Loss is what the decision wants small, as a function of an allocation and its seconds per unit; it must
 	// increase with the seconds. Nil means the logarithm of the seconds.
 	Loss func(a resources.Allocation, secondsPerUnit float64) float64
+	// Onward is the loss of going on to an allocation from the one just measured; nil means Loss: changing costs nothing.
+	Onward func(a resources.Allocation, secondsPerUnit float64) float64
+	// Without is the expected loss of the decision that is made without another probe; nil means the least among Choices.
+	Without *float64
 	// Choices are the allocations among which the decision will choose; nil means the candidates.
 	Choices []resources.Allocation
 	// MinGain is the least gain worth a probe, in units of the loss; 0 means 0.01.
@@ -145,16 +150,20 @@ func knowledgeGradient(m *Model, candidates []resources.Allocation, seen map[poi
 	if choices == nil {
 		choices = candidates
 	}
+	onward := o.Onward
+	if onward == nil {
+		onward = loss
+	}
 	var losses [][]float64
 	var mean []float64
 	best := math.Inf(1)
 	for _, a := range thinned(choices, 128) {
-		v := m.logDraws(a)
-		for k := range v {
-			v[k] = loss(a, math.Exp(v[k]))
-		}
+		v := lossDraws(m.logDraws(a), a, onward)
 		losses, mean = append(losses, v), append(mean, average(v))
 		best = min(best, mean[len(mean)-1])
+	}
+	if o.Without != nil {
+		best = *o.Without
 	}
 	if math.IsNaN(best) || math.IsInf(best, 0) {
 		return nil
@@ -162,7 +171,8 @@ func knowledgeGradient(m *Model, candidates []resources.Allocation, seen map[poi
 	var out *Probe
 	most := 0.0
 	noise := m.probeNoise(o.Units)
-	slope := make([]float64, len(losses))
+	slope := make([]float64, len(losses)+1) // the last is for staying at what was measured
+	mean = append(mean, 0)
 	for _, a := range candidates {
 		if seen[m.pointer.at(a)] {
 			continue
@@ -172,12 +182,22 @@ func knowledgeGradient(m *Model, candidates []resources.Allocation, seen map[poi
 		for j := range losses {
 			slope[j] = covariance(losses[j], log) / spread
 		}
+		stays := lossDraws(slices.Clone(log), a, loss)
+		mean[len(losses)], slope[len(losses)] = average(stays), covariance(stays, log)/spread
 		gain := best - expectedMinimum(mean, slope)
 		if net := gain - o.Cost(a); gain >= o.MinGain && net > most {
 			most, out = net, &Probe{a, gain, "measuring it is expected to improve the choice most, for what it costs"}
 		}
 	}
 	return out
+}
+
+// lossDraws turns draws of the logarithm of the seconds per unit at an allocation into losses, in place.
+func lossDraws(log []float64, a resources.Allocation, loss func(resources.Allocation, float64) float64) []float64 {
+	for k := range log {
+		log[k] = loss(a, math.Exp(log[k]))
+	}
+	return log
 }
 
 // probeNoise is the variance of a stretch of n units around the curve, in log space.
