@@ -308,7 +308,7 @@ func TestCase32BudgetCrossedWhileLeaving(t *testing.T) {
 			if wantStops := map[bool]int{false: 0, true: 1}[c.killed]; asks != 1 || stops != wantStops {
 				t.Errorf("asked to save %d times and told to stop %d times, want 1 and %d", asks, stops, wantStops)
 			}
-			if n := len(s.said(Info, "measure at")); n != 1 {
+			if n := len(s.said(Info, "probing ")); n != 1 {
 				t.Errorf("the job was not on its way elsewhere: %q", s.said(Info, ""))
 			}
 			seconds := 100 - 0.9 + c.saving

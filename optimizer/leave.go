@@ -194,13 +194,15 @@ func (r *run) exited(ctx context.Context, exit launch.Exit) {
 // agent notices it. Between jobs nothing is charged. A job without a record has lived at least as long as it was seen.
 func (r *run) settleJob(exit launch.Exit) {
 	r.exitAt = r.elapsed()
-	if end, ok := r.progress.jobEnd(exit.Ran); ok && end < r.exitAt {
-		r.exitAt = end
+	charged := r.exitAt
+	if end, paid, ok := r.progress.jobEnd(exit.Ran); ok {
+		r.exitAt, charged = min(r.exitAt, end), min(charged, paid)
 	}
 	if exit.Reason == launch.Lost {
 		r.exitAt = max(r.exitAt, min(r.saved.Elapsed, r.elapsed()))
+		charged = r.exitAt
 	}
-	r.meter.Settle(r.exitAt)
+	r.meter.Settle(charged)
 	if s := r.progress.Current(); s != nil {
 		r.closeSegment(max(r.exitAt, s.LaunchedAt))
 	}

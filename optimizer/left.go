@@ -104,11 +104,12 @@ func markStopped(run *journal.Run, s savedState, exit launch.Exit) error {
 	if err != nil {
 		return fmt.Errorf("money spent so far: %w", err)
 	}
-	end, ok := s.Progress.jobEnd(exit.Ran)
+	end, charged, ok := s.Progress.jobEnd(exit.Ran)
 	if !ok || exit.Reason == launch.Lost { // it lived at least as long as it was seen
 		end = max(end, s.Elapsed)
+		charged = end
 	}
-	meter.Settle(end)
+	meter.Settle(charged)
 	s.Progress.End(end)
 	s.Elapsed, s.Meter, s.Ended = end, meter.State(), true
 	rec.Outcome.Seconds, rec.Outcome.CostUSD = journal.Number(end.Seconds()), journal.Number(meter.Total(end))

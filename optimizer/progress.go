@@ -195,15 +195,15 @@ func (p *Progress) End(at time.Duration) {
 	}
 }
 
-// jobEnd is the run's elapsed time at which the current job ended, given how long it ran; false when no job was launched
-// or that is not known.
-func (p *Progress) jobEnd(ran time.Duration) (time.Duration, bool) {
+// jobEnd is the run's elapsed time at which the current job ended, given how long it ran, and the time up to which it is
+// charged: starting its supervisor takes time and no money. False when no job was launched or that is not known.
+func (p *Progress) jobEnd(ran time.Duration) (end, charged time.Duration, ok bool) {
 	for i := len(p.Segments) - 1; i >= 0 && ran > 0; i-- {
 		if s := p.Segments[i]; s.Launch {
-			return max(s.LaunchedAt, s.StartedAt) + ran, true
+			return max(s.LaunchedAt, s.StartedAt) + ran, s.LaunchedAt + ran, true
 		}
 	}
-	return 0, false
+	return 0, 0, false
 }
 
 // Current is the latest segment; nil before the first.

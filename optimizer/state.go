@@ -265,7 +265,7 @@ func (r *run) pickUp(ctx context.Context) error {
 	select {
 	case <-j.Done():
 		exit := j.Exit()
-		if end, ok := r.progress.jobEnd(exit.Ran); ok { // it lived on without an agent
+		if end, _, ok := r.progress.jobEnd(exit.Ran); ok { // it lived on without an agent
 			r.base = max(r.base, end)
 		}
 		return r.afterOutage(ctx, exit)

@@ -108,7 +108,7 @@ var columns = []column{
 	number("instance_hour", "USD/h", "price of the whole machine, where that was paid", func(e *Entry) *float64 { return (*float64)(&e.Rates.Instance) }),
 	text("prices_source", "where the prices come from", func(e *Entry) *string { return &e.Rates.Source }),
 	text("prices_dated", "of which day the prices are, YYYY-MM-DD", func(e *Entry) *string { return &e.Rates.Dated }),
-	text("prices_assumed", "what was assumed for want of a price", func(e *Entry) *string { return &e.Rates.Assumed }),
+	text("prices_assumed", "what was assumed where a price is unknown", func(e *Entry) *string { return &e.Rates.Assumed }),
 
 	number("predicted_seconds_p5", "s", "predicted length of the run, 5th percentile", func(e *Entry) *float64 { return &e.Predicted.Seconds.P5 }),
 	number("predicted_seconds_p50", "s", "predicted length of the run, median", func(e *Entry) *float64 { return &e.Predicted.Seconds.P50 }),
