@@ -10,7 +10,7 @@ LINT    := honnef.co/go/tools/cmd/staticcheck@v0.8.0
 
 export CGO_ENABLED ?= $(shell command -v $${CC:-cc} >/dev/null 2>&1 && echo 1 || echo 0)
 
-.PHONY: run build test bench lint vet fuzz problems agent scheduler models prices measurements conformance conformance-venv pairs calibration-runs clean check-go
+.PHONY: run build test bench lint vet fuzz problems agent scheduler models prices measurements conformance conformance-venv pairs calibration-runs oracle oracle-update clean check-go
 
 build: check-go $(BIN)
 
@@ -96,6 +96,13 @@ pairs: build conformance-venv
 RUNS ?= 20
 calibration-runs: build conformance-venv
 	$(CONFORM) -timeout 8h -run '^TestCalibration$$' -calibration $(RUNS) $(CONFORMANCE)
+
+# What every documented command and quick figure prints, against internal/oracle/digests.txt; a few minutes of two cores.
+oracle: check-go
+	$(GO) run ./internal/oracle
+
+oracle-update: check-go
+	$(GO) run ./internal/oracle -update
 
 clean:
 	rm -rf bin .optimize
