@@ -81,7 +81,7 @@ var trainings = []training{
 	{name: "keras-silent", framework: "Keras 3, verbose=0", command: "python keras_fit.py --verbose=0 --epochs {n}", modules: "keras torch",
 		short: 3, full: 14, every: 1, stepsPer: 100, checkpoint: "{model.keras,backup/*}", resumes: true},
 	{name: "keras-generator", framework: "Keras 3, generator", command: "python keras_fit.py --generator --epochs {n}", modules: "keras torch",
-		short: 3, full: 14, every: 1, stepsPer: 100, checkpoint: "{model.keras,backup/*}", resumes: true},
+		short: 3, full: 14, every: 1, stepsPer: 100, checkpoint: "{model.keras,backup/*}", resumes: true, visible: visibility{noSamples: true}},
 	{name: "ultralytics", framework: "Ultralytics YOLO", prepare: "python yolo_data.py", modules: "ultralytics cv2",
 		command: "./yolo detect train data=data.yaml model=yolov8n.yaml epochs={n} imgsz=96 batch=8 workers=0 device=cpu",
 		short:   6, full: 10, every: 1, stepsPer: 6, checkpoint: "runs/detect/train*/weights/*.pt", resumes: true, logs: "runs/detect/train*/results.csv"},

@@ -10,7 +10,7 @@ def main():
     args, = HfArgumentParser(DPOConfig).parse_args_into_dataclasses()
     prompts, chosen, rejected = sentences(400, 8, 3), sentences(400, 16, 4), sentences(400, 6, 5)
     tokenizer = tokenizer_of(prompts)
-    trainer = DPOTrainer(model=model_of(tokenizer), args=args, processing_class=tokenizer,
+    trainer = DPOTrainer(model=model_of(tokenizer), ref_model=model_of(tokenizer), args=args, processing_class=tokenizer,
                          train_dataset=Dataset.from_dict({"prompt": prompts, "chosen": chosen, "rejected": rejected}),
                          callbacks=[Count(args.per_device_train_batch_size * args.gradient_accumulation_steps)])
     trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)

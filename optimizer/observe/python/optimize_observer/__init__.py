@@ -18,6 +18,8 @@ HOOKS = {
     "accelerate.accelerator": ("huggingface", "install_accelerate"),
     "lightning.pytorch.trainer.trainer": ("lightning", "install"),
     "pytorch_lightning.trainer.trainer": ("lightning", "install"),
+    "lightning.fabric.fabric": ("lightning", "install_fabric"),
+    "lightning_fabric.fabric": ("lightning", "install_fabric"),
     "keras.src.callbacks.callback_list": ("keras", "install_callbacks"),  # Keras 3
     "keras.src.callbacks": ("keras", "install_callbacks"),  # 2.13 to 2.15
     "keras.callbacks": ("keras", "install_callbacks"),  # to 2.12

@@ -178,8 +178,9 @@ class Observer:
                     can_save=can_save, can_stop=can_save and bool(getattr(t.adapter, "stop", None)),
                     can_set_threads=thread_count() is not None and getattr(t.adapter, "own_threads", False) is False)
 
-    def advance(self, steps=1):
-        """Note the end of a step, or of several that were made at once, and report when it is time."""
+    def advance(self, steps=1, requests=True):
+        """Note the end of a step, or of several that were made at once, and report when it is time. Requests are served in the
+        training's own thread only."""
         t = self.training
         now = clock()
         last, t.last = t.last, now
@@ -202,14 +203,14 @@ class Observer:
             if self.trial is not None:
                 self.trial.step(seconds, now)
         if now >= self.due:
-            self.tick(now)
+            self.tick(now, requests)
 
-    def tick(self, now):
+    def tick(self, now, requests=True):
         """Look for a request and write a progress line, each at its own pace."""
         self.due = now + POLL_INTERVAL
         if now >= self.report_due:
             self.progress(now)
-        if self.requests is not None:
+        if requests and self.requests is not None:
             try:
                 self.requests.poll()
             except Exception as e:

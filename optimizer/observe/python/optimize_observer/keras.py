@@ -75,7 +75,7 @@ def make_callback(base):
         _supports_tf_logs = True
 
         def on_train_begin(self, logs=None):
-            self.training = None
+            self.training, self.lock = None, threading.Lock()
             safely("keras.begin", self.begin)
 
         def on_epoch_begin(self, epoch, logs=None):
@@ -108,8 +108,20 @@ def make_callback(base):
             t = self.training
             if t is None or t is not observer.training:
                 return
+            if threading.get_ident() != t.thread:
+                with self.lock:  # Keras 3 runs callbacks in a pool of threads where all of them allow it
+                    self.batch_end_elsewhere(t, batch, logs)
+                return
             if batch == self.last:
                 return
+            observer.advance(self.note(t, batch, logs))
+
+        def batch_end_elsewhere(self, t, batch, logs):
+            if batch > self.last and t is observer.training:  # batches may end out of order; the next epoch awaits them all
+                observer.advance(self.note(t, batch, logs), requests=False)
+
+        def note(self, t, batch, logs):
+            """Set the counts of the training to the end of a batch; returns the steps since the last one."""
             steps = batch - self.last if batch > self.last else batch + 1
             self.last, self.logs = batch, logs
             if self.steps:
@@ -120,8 +132,7 @@ def make_callback(base):
             if self.size:
                 full, rest = divmod(t.step, self.steps) if self.steps else (0, t.step)
                 t.samples = full * (self.count or 0) + rest * self.size
-            if threading.get_ident() == t.thread:
-                observer.advance(steps)
+            return steps
 
         def fill(self, t, world):
             loss = number(scalar((self.logs or {}).get("loss")))

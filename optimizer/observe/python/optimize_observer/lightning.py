@@ -26,6 +26,15 @@ def install(module):
     wrap(module.Trainer, "save_checkpoint", timed_save(package + ".save", path_of, "lightning"))
 
 
+def install_fabric(module):
+    """Fabric saves through a buffer, so that torch.save does not see the path. Its loop is the script's own."""
+
+    def path_of(result, args, kwargs):
+        return args[1] if len(args) > 1 else kwargs.get("path")
+
+    wrap(module.Fabric, "save", timed_save(module.__name__ + ".save", path_of, "lightning"))
+
+
 def make_callback(base, package):
     class OptimizeObserver(base):
         """Reports the Trainer's own counts; saves by save_checkpoint and stops by should_stop."""
