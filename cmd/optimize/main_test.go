@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	}
 	if os.Getenv(agentVariable) != "" {
 		os.Unsetenv(agentVariable)
-		os.Exit(int(run(processEnv())))
+		os.Exit(int(execute(processEnv())))
 	}
 	os.Exit(m.Run())
 }
@@ -64,7 +64,7 @@ func (w *world) run(args ...string) (code optimizer.Code, stdout, stderr string)
 	if !hasStateDir(args) {
 		e.environ = append(append([]string{}, w.environ...), "OPTIMIZE_STATE_DIR="+w.state())
 	}
-	code = run(e)
+	code = execute(e)
 	return code, out.String(), errs.String()
 }
 

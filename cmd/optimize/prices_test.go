@@ -23,7 +23,7 @@ func (onDay) Now() time.Time { return time.Date(2026, 8, 1, 12, 0, 0, 0, time.UT
 func (w *world) prices(width int, args ...string) (code optimizer.Code, stdout, stderr string) {
 	w.t.Helper()
 	var out, errs bytes.Buffer
-	code = run(&env{args: append([]string{"--state-dir", w.state(), "prices"}, args...), stdin: strings.NewReader(""), stdout: &out, stderr: &errs,
+	code = execute(&env{args: append([]string{"--state-dir", w.state(), "prices"}, args...), stdin: strings.NewReader(""), stdout: &out, stderr: &errs,
 		environ: w.environ, dir: w.dir, clock: onDay{}, width: func() int { return width }})
 	return code, out.String(), errs.String()
 }

@@ -61,7 +61,7 @@ type common struct {
 }
 
 // run executes one command line and returns its exit code. Every refusal is one line on stderr.
-func run(e *env) optimizer.Code {
+func execute(e *env) optimizer.Code {
 	root := newRoot(e)
 	root.SetArgs(rewriteArgs(e.args))
 	root.SetIn(e.stdin)

@@ -159,7 +159,7 @@ func TestParquetToATerminal(t *testing.T) {
 	w := newWorld(t)
 	var errs bytes.Buffer
 	e := &env{args: []string{"runs", "export", "--format", "parquet"}, stdout: terminal, stderr: &errs, environ: w.environ, dir: w.dir, clock: optimizer.SystemClock{}, width: func() int { return 0 }}
-	if code := run(e); code != optimizer.CodeUsage || !strings.Contains(errs.String(), "-o") {
+	if code := execute(e); code != optimizer.CodeUsage || !strings.Contains(errs.String(), "-o") {
 		t.Errorf("exit %d, %s", code, errs.String())
 	}
 }

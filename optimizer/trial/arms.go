@@ -81,7 +81,7 @@ func runOracle(job Job, t *Truth, o Options) (*Outcome, error) {
 	if !ok {
 		return nil, fmt.Errorf("oracle: %s can run nowhere", job.Scenario.Name)
 	}
-	return run(job, o, func(r *runner) strategy {
+	return runJob(job, o, func(r *runner) strategy {
 		r.unguarded = t.Feasible
 		return fixed{best.Allocation}
 	})
@@ -94,7 +94,7 @@ type random struct {
 }
 
 func runRandom(job Job, _ *Truth, o Options) (*Outcome, error) {
-	return run(job, o, func(r *runner) strategy { return &random{r, rand.New(rand.NewPCG(job.Seed, 0x7a11d0))} })
+	return runJob(job, o, func(r *runner) strategy { return &random{r, rand.New(rand.NewPCG(job.Seed, 0x7a11d0))} })
 }
 
 func (*random) measures() bool                        { return true }

@@ -16,7 +16,7 @@ type probed struct {
 }
 
 func runProbed(job Job, t *Truth, o Options) (*Outcome, error) {
-	return run(job, o, func(r *runner) strategy { return &probed{planned{r: r, planner: plan.Model{}}, t} })
+	return runJob(job, o, func(r *runner) strategy { return &probed{planned{r: r, planner: plan.Model{}}, t} })
 }
 
 func (*probed) look() (*resources.Allocation, string) { return nil, "" }

@@ -105,7 +105,7 @@ func (o *Outcome) Kept() bool { return o.Finished && o.DeadlineMet && o.BudgetMe
 // Run runs a job under a planner from start to end, or until the guard stops it. The error is about a job that makes no
 // sense; a planner that fails does not end a run. Milliseconds to tens of milliseconds for a planner with a model.
 func Run(job Job, p plan.Planner, o Options) (*Outcome, error) {
-	return run(job, o, func(r *runner) strategy { return &planned{r: r, planner: p} })
+	return runJob(job, o, func(r *runner) strategy { return &planned{r: r, planner: p} })
 }
 
 // strategy is what differs between arms: where to measure next, and where to go with what was measured.
@@ -120,7 +120,7 @@ type strategy interface {
 	look() (*resources.Allocation, string)
 }
 
-func run(job Job, o Options, with func(*runner) strategy) (*Outcome, error) {
+func runJob(job Job, o Options, with func(*runner) strategy) (*Outcome, error) {
 	r, err := newRunner(job, o.withDefaults())
 	if err != nil {
 		return nil, err

@@ -79,7 +79,7 @@ type task struct {
 // of nodes is served: trees are filled up with leaves that hold nothing, and the last group of metis may have less than 27 nodes.
 // When ctx is done, the error is its, and the solution is the best so far, nil when there is none. O(episodes × containers × levels × parameters).
 func Place(ctx context.Context, p *placement.Problem, m *Model, o PlaceOptions, progress func(Point)) (*placement.Solution, *Curve, error) {
-	s, curve, err := place(ctx, p, m, o, progress)
+	s, curve, err := placeWith(ctx, p, m, o, progress)
 	if err != nil {
 		return s, curve, fmt.Errorf("place by %s: %w", o.method(), err)
 	}
@@ -93,7 +93,7 @@ func (o PlaceOptions) method() string {
 	return o.Method
 }
 
-func place(ctx context.Context, p *placement.Problem, m *Model, o PlaceOptions, progress func(Point)) (*placement.Solution, *Curve, error) {
+func placeWith(ctx context.Context, p *placement.Problem, m *Model, o PlaceOptions, progress func(Point)) (*placement.Solution, *Curve, error) {
 	t := &task{PlaceOptions: o, problem: p, model: m}
 	if err := t.check(); err != nil {
 		return nil, nil, err
