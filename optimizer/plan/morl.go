@@ -8,9 +8,10 @@ import (
 	"slices"
 
 	"trainopt/morl"
+	"trainopt/optimizer/perf"
+	"trainopt/optimizer/plan/pretrained"
 	"trainopt/resources"
 	"trainopt/simulator/training"
-	"trainopt/simulator/training/pretrained"
 )
 
 // MORL plans with a pretrained multi-objective agent, inside what the performance model allows.
@@ -55,7 +56,7 @@ func LoadAgent(r io.Reader) (*Agent, error) {
 	}
 	critics, ok := a.(morl.Valuer)
 	s := meta.Shape
-	if !ok || s.State != training.StateSize || s.Actions != 9 && s.Actions != 27 || !slices.Equal(s.Objectives, training.Objectives) {
+	if !ok || s.State != perf.StateSize || s.Actions != 9 && s.Actions != 27 || !slices.Equal(s.Objectives, training.Objectives) {
 		return nil, fmt.Errorf("agent %q for %q (%d state numbers, %d actions, objectives %v): %w", meta.Agent, meta.Env, s.State, s.Actions, s.Objectives, ErrNoJudge)
 	}
 	return &Agent{Meta: meta, critics: critics, multiplier: pretrained.Multiplier(meta)}, nil
@@ -66,7 +67,7 @@ type Learned struct {
 	Agent string // kind and training, in words
 	// State is that of the chosen allocation; Action the actor's first step from where the job runs, of 9 or 27; Actions
 	// how many there are; Walk where its steps lead.
-	State   training.State
+	State   perf.State
 	Action  int
 	Actions int
 	Walk    resources.Allocation
@@ -158,7 +159,7 @@ func (a *Agent) decide(s Snapshot, base Plan) Plan {
 	}
 	plain := choose(cs, among, s.Preference.normalised(), current)
 	judged := o.Judge(a.critics, resources.ActionSpace{WithMemory: l.Actions == 27}.Stay(), at, w)
-	by := make(map[int]*training.Judgement, len(judged))
+	by := make(map[int]*perf.Judgement, len(judged))
 	for k, i := range among {
 		by[i] = &judged[k]
 		correct(&cs[i], judged[k], o.Own)
@@ -196,7 +197,7 @@ func (a *Agent) plan(s Snapshot, base Plan, chosen, model int, l *Learned) Plan 
 }
 
 // correct moves a candidate's medians by what the critics expect beyond the model, at most by half of them.
-func correct(c *Candidate, j training.Judgement, own training.OwnRun) {
+func correct(c *Candidate, j perf.Judgement, own perf.OwnRun) {
 	shift := func(i int, v, scale float64) float64 {
 		d := (j.Potential[i] - j.Value[i]) * scale
 		return v + min(max(d, -0.5*v), 0.5*v)
@@ -237,7 +238,7 @@ func (a *Agent) weights(s Snapshot, base Plan) [4]float64 {
 }
 
 // walk follows the actor from where the job runs, or would, until it wants no change: its first action, and the end.
-func (a *Agent) walk(o *training.Outlook, s Snapshot, w [4]float64) (first int, end resources.Allocation) {
+func (a *Agent) walk(o *perf.Outlook, s Snapshot, w [4]float64) (first int, end resources.Allocation) {
 	space := resources.ActionSpace{Limits: s.Limits, WithMemory: a.Meta.Shape.Actions == 27}
 	at := clip(s.Baseline, s)
 	if s.Current != nil {
@@ -248,7 +249,7 @@ func (a *Agent) walk(o *training.Outlook, s Snapshot, w [4]float64) (first int, 
 		pref[i] = float32(v)
 	}
 	first = space.Stay()
-	state := make([]float32, training.StateSize)
+	state := make([]float32, perf.StateSize)
 	for step := range 16 {
 		for i, v := range o.Weigh(at).State {
 			state[i] = float32(v)
@@ -266,8 +267,8 @@ func (a *Agent) walk(o *training.Outlook, s Snapshot, w [4]float64) (first int, 
 }
 
 // outlook is the snapshot as agents see it.
-func outlook(s Snapshot) *training.Outlook {
-	return &training.Outlook{Limits: s.Limits, Spec: s.Spec, Rates: s.Rates, Model: s.Model, Done: s.Done, Total: s.Total,
+func outlook(s Snapshot) *perf.Outlook {
+	return &perf.Outlook{Limits: s.Limits, Spec: s.Spec, Rates: s.Rates, Model: s.Model, Done: s.Done, Total: s.Total,
 		Elapsed: s.Elapsed.Seconds(), SpentUSD: float64(s.Spent), Current: s.Current, Baseline: s.Baseline,
 		Startup: positive(s.Startup.P50), Restart: positive(s.Restart.P50)}
 }

@@ -7,9 +7,10 @@ import (
 
 	"trainopt/morl"
 	"trainopt/morl/pareto"
+	"trainopt/optimizer/perf"
+	"trainopt/optimizer/plan/pretrained"
 	"trainopt/resources"
 	"trainopt/simulator/training"
-	"trainopt/simulator/training/pretrained"
 	"trainopt/simulator/training/profile"
 )
 
@@ -109,7 +110,7 @@ type bench struct {
 
 type benchCase struct {
 	ready    bool
-	outlook  training.Outlook
+	outlook  perf.Outlook
 	board    []resources.Allocation
 	own      resources.Allocation
 	model    []resources.Allocation // by preference
@@ -133,7 +134,7 @@ func (b *bench) prepare(i int) *benchCase {
 	}
 	b.reset(i)
 	c.outlook, c.board, c.own, c.ready = *b.env.Outlook(), b.env.Board(), b.env.Scenario().Baseline, true
-	weighed := make([]training.Weighing, len(c.board))
+	weighed := make([]perf.Weighing, len(c.board))
 	for k, a := range c.board {
 		weighed[k] = c.outlook.Weigh(a)
 	}

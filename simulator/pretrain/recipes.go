@@ -2,7 +2,7 @@ package pretrain
 
 import (
 	"trainopt/morl"
-	"trainopt/simulator/training/pretrained"
+	"trainopt/optimizer/plan/pretrained"
 )
 
 // Recipe are the settings that an agent is trained with in an environment when the user gives no others. ExploreSteps of

@@ -19,7 +19,7 @@ import (
 	"trainopt/morl"
 	"trainopt/morl/pareto"
 	"trainopt/morl/problems"
-	"trainopt/simulator/training/pretrained"
+	"trainopt/optimizer/plan/pretrained"
 )
 
 // small is a training of a second.
