@@ -32,26 +32,26 @@ var floors = map[string][]string{
 
 // below is the order inside optimizer: a package may import those to its right in the chain only.
 var below = map[string][]string{
-	"optimizer/job":        {},
+	"optimizer/inspect":        {},
 	"optimizer/checkpoint": {},
-	"optimizer/plan":       {"optimizer/chart"},
+	"optimizer/plan":       {"optimizer/report/chart"},
 	"optimizer/launch":     {},
 	"optimizer/journal":    {"optimizer/plan", "optimizer/launch", "optimizer/journal/schema"},
-	"optimizer/history":    {"optimizer/journal", "optimizer/plan", "optimizer/job"},
-	"optimizer/chart":      {},
-	"optimizer/page":       {"optimizer/chart"},
+	"optimizer/history":    {"optimizer/journal", "optimizer/plan", "optimizer/inspect"},
+	"optimizer/report/chart":      {},
+	"optimizer/report/page":       {"optimizer/report/chart"},
 
 	"optimizer/journal/schema":      {},
-	"optimizer/history/logs":        {"optimizer/history", "optimizer/job"},
+	"optimizer/history/logs":        {"optimizer/history", "optimizer/inspect"},
 	"optimizer/history/measured":    {"optimizer/history"},
 	"optimizer/history/transfer":    {"optimizer/history", "optimizer/history/measured"},
 	"optimizer/history/calibration": {"optimizer/history"},
 
-	"optimizer/report":   {"optimizer/journal", "optimizer/journal/schema", "optimizer/plan", "optimizer/history", "optimizer/history/calibration", "optimizer/chart", "optimizer/page"},
-	"optimizer/trial":    {"optimizer", "optimizer/plan"},
-	"optimizer/front":    {"optimizer/journal", "optimizer/plan", "optimizer/history", "optimizer/report", "optimizer/chart", "optimizer/page"},
-	"optimizer/analysis": {"optimizer/history", "optimizer/history/logs", "optimizer/chart", "optimizer/page"},
-	"optimizer/predict":  {"optimizer/history", "optimizer/history/measured", "optimizer/history/transfer", "optimizer/plan", "optimizer/job", "optimizer/chart", "optimizer/page"},
+	"optimizer/report":   {"optimizer/journal", "optimizer/journal/schema", "optimizer/plan", "optimizer/history", "optimizer/history/calibration", "optimizer/report/chart", "optimizer/report/page"},
+	"simulator/trial":    {"optimizer", "optimizer/plan"},
+	"optimizer/front":    {"optimizer/journal", "optimizer/plan", "optimizer/history", "optimizer/report", "optimizer/report/chart", "optimizer/report/page"},
+	"optimizer/analysis": {"optimizer/history", "optimizer/history/logs", "optimizer/report/chart", "optimizer/report/page"},
+	"optimizer/predict":  {"optimizer/history", "optimizer/history/measured", "optimizer/history/transfer", "optimizer/plan", "optimizer/inspect", "optimizer/report/chart", "optimizer/report/page"},
 }
 
 // forbidden words for packages and files: they say nothing about what is inside.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+	"trainopt/simulator/training"
 
 	"github.com/spf13/cobra"
 
@@ -170,7 +171,7 @@ func resumeCommand(e *env, c *common) *cobra.Command {
 			if len(errs) > 0 {
 				return usageError{errors.Join(errs...)}
 			}
-			agent := run.Agent{Launcher: launch.Local{Self: e.self}, View: e.view(c), Clock: e.clock, Environ: e.environ, Lighten: e.lighten}
+			agent := run.Agent{Launcher: launch.Local{Self: e.self}, View: e.view(c), Clock: e.clock, Environ: e.environ, Lighten: e.lighten, Simulate: training.Like}
 			signals, unlisten := e.listen()
 			defer unlisten()
 			res := agent.Resume(cmdContext(), dir, change, signals)

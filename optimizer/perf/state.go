@@ -7,6 +7,10 @@ import (
 	"trainopt/sla"
 )
 
+// Objectives of the job's rewards, in order. All are relative: 1 is the whole run at the user's own configuration, for
+// the agreement one missed limit.
+var Objectives = []string{"cost", "time", "resource", "sla"}
+
 // StateSize is the length of a State.
 const StateSize = 21
 

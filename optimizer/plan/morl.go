@@ -11,12 +11,11 @@ import (
 	"trainopt/optimizer/perf"
 	"trainopt/optimizer/plan/pretrained"
 	"trainopt/resources"
-	"trainopt/simulator/training"
 )
 
 // MORL plans with a pretrained multi-objective agent, inside what the performance model allows.
 //
-// The agent learned in simulation (training.Environment) by how much a performance model that is fitted to a few
+// The agent learned in simulation (simulator/training.Environment) by how much a performance model that is fitted to a few
 // measurements is wrong, and when. Here its critics correct what the model predicts for each allocation that keeps the
 // agreement; the preference then chooses among the corrected predictions as Model does among the plain ones. What the
 // actor would do, step by step from where the job runs, is one of the candidates.
@@ -48,7 +47,7 @@ type Agent struct {
 // ErrNoJudge says that a saved agent cannot judge training jobs.
 var ErrNoJudge = errors.New("not an agent for training jobs")
 
-// LoadAgent reads an agent file (morl.WriteFile) of an agent with critics that was trained in a training.Environment.
+// LoadAgent reads an agent file (morl.WriteFile) of an agent with critics that was trained in a simulator/training.Environment.
 func LoadAgent(r io.Reader) (*Agent, error) {
 	meta, a, err := morl.ReadFile(r)
 	if err != nil {
@@ -56,7 +55,7 @@ func LoadAgent(r io.Reader) (*Agent, error) {
 	}
 	critics, ok := a.(morl.Valuer)
 	s := meta.Shape
-	if !ok || s.State != perf.StateSize || s.Actions != 9 && s.Actions != 27 || !slices.Equal(s.Objectives, training.Objectives) {
+	if !ok || s.State != perf.StateSize || s.Actions != 9 && s.Actions != 27 || !slices.Equal(s.Objectives, perf.Objectives) {
 		return nil, fmt.Errorf("agent %q for %q (%d state numbers, %d actions, objectives %v): %w", meta.Agent, meta.Env, s.State, s.Actions, s.Objectives, ErrNoJudge)
 	}
 	return &Agent{Meta: meta, critics: critics, multiplier: pretrained.Multiplier(meta)}, nil

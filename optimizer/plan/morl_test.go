@@ -12,7 +12,6 @@ import (
 	"trainopt/optimizer/perf"
 	"trainopt/optimizer/plan/pretrained"
 	"trainopt/resources"
-	"trainopt/simulator/training"
 	"trainopt/sla"
 )
 
@@ -41,7 +40,7 @@ func (o opinion) Values(x morl.Observation, _ []float32) [][]float32 {
 func (opinion) Prefer(morl.Observation, []float32) int { return 4 }
 
 func critical(each ...func(s perf.State) [4]float64) MORL {
-	return MORL{Agent: &Agent{Meta: morl.Meta{Agent: "conditioned", Shape: morl.Shape{State: perf.StateSize, Actions: 9, Objectives: training.Objectives}},
+	return MORL{Agent: &Agent{Meta: morl.Meta{Agent: "conditioned", Shape: morl.Shape{State: perf.StateSize, Actions: 9, Objectives: perf.Objectives}},
 		critics: opinion{each: each}, multiplier: 0.5}}
 }
 
@@ -172,7 +171,7 @@ func TestAgentFilesOfOtherKindsAreRefused(t *testing.T) {
 		}
 		return b.Bytes()
 	}
-	right := morl.Shape{State: perf.StateSize, Actions: 9, Objectives: training.Objectives}
+	right := morl.Shape{State: perf.StateSize, Actions: 9, Objectives: perf.Objectives}
 	good := write("conditioned", right)
 	if _, err := LoadAgent(bytes.NewReader(good)); err != nil {
 		t.Errorf("a good file: %v", err)

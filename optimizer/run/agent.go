@@ -37,6 +37,8 @@ type Agent struct {
 	// enough from then on. What it returns is called before there is more to do; between the two it may be called again.
 	// nil: the process stays as it is.
 	Lighten func() (heavy func())
+	// Simulate makes the environments in which fresh critics learn; nil: critics are never renewed in a run.
+	Simulate plan.Simulate
 }
 
 // Result is how a run ended for the caller.

@@ -99,7 +99,7 @@ func (r *run) checkAgent(ctx context.Context) {
 	}
 	trigger := r.doubt.look(measured, r.verdicts)
 	planner, ok := r.planner().(plan.MORL)
-	if trigger == "" || !ok {
+	if trigger == "" || !ok || r.Simulate == nil {
 		return
 	}
 	agent, err := planner.Current()
@@ -109,7 +109,7 @@ func (r *run) checkAgent(ctx context.Context) {
 	r.doubt = doubt{rest: renewCooldown}
 	r.makeHeavy()
 	r.renewing = &renewing{trigger: trigger, done: make(chan renewed, 1)}
-	snapshot, seed, done := r.snapshot(), uint64(r.Config.Seed)+uint64(len(r.rec.CriticResets))+1, r.renewing.done
+	snapshot, simulate, seed, done := r.snapshot(), r.Simulate, uint64(r.Config.Seed)+uint64(len(r.rec.CriticResets))+1, r.renewing.done
 	go func() {
 		var got renewed
 		defer func() {
@@ -118,7 +118,7 @@ func (r *run) checkAgent(ctx context.Context) {
 			}
 			done <- got
 		}()
-		got.agent, got.how, got.err = agent.Renew(ctx, snapshot, seed)
+		got.agent, got.how, got.err = agent.Renew(ctx, snapshot, simulate, seed)
 	}()
 }
 

@@ -9,7 +9,6 @@ import (
 	"trainopt/optimizer/perf"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
-	"trainopt/simulator/training"
 	"trainopt/sla"
 )
 
@@ -172,7 +171,7 @@ func learnedValues(line monitor.Values, l *plan.Learned) {
 	line["policy"] = "morl: " + l.Agent
 	line["agent_action"] = l.Action
 	var sum float64
-	for i, name := range training.Objectives {
+	for i, name := range perf.Objectives {
 		line["weight_"+name], line["value_"+name] = l.Weights[i], l.Value[i]
 		sum += l.Weights[i] * l.Weights[i] * l.Spread[i] * l.Spread[i]
 	}

@@ -14,7 +14,7 @@ import (
 	"trainopt/simulator/training/profile"
 )
 
-// JobPreferences are the preferences that an agent is measured under on jobs, in the order of training.Objectives.
+// JobPreferences are the preferences that an agent is measured under on jobs, in the order of perf.Objectives.
 var JobPreferences = [][4]float64{
 	{0.60, 0.05, 0.05, 0.30}, // cost
 	{0.05, 0.60, 0.05, 0.30}, // time
@@ -62,7 +62,7 @@ func jobWorld(o *Options, c morl.Config, _ Recipe) (*world, error) {
 	if data == "" {
 		data = "embedded"
 	}
-	env, curriculum := training.NewEnvironment(trained, e), pretrained.NewCurriculum()
+	env, curriculum := training.NewEnvironment(trained, e), NewCurriculum()
 	return &world{env: env, data: data, reference: jobReference, measure: b.measure, outdoes: outdoesOnJobs, preferences: curriculum.Draw,
 		settle: func() { curriculum.Update(env.Take()) }, note: func(m *morl.Meta) { pretrained.Note(m, curriculum.Multiplier()) }}, nil
 }
@@ -201,7 +201,7 @@ func (b *bench) measure(a morl.Agent) Measured {
 	j := &Comparison{Jobs: len(b.cases)}
 	means := make([][]float64, len(JobPreferences))
 	for k := range means {
-		means[k] = make([]float64, len(training.Objectives))
+		means[k] = make([]float64, len(perf.Objectives))
 	}
 	var byModel []float64
 	for i := range b.cases {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"trainopt/morl"
 	"trainopt/optimizer/perf"
 	"trainopt/resources"
 )
@@ -30,4 +31,9 @@ func Calibrated(name string, o perf.Outlook, gpusPerNode int) func(rng *rand.Ran
 			GPUsPerNode: gpusPerNode, Limits: o.Limits, Baseline: o.Baseline, Rates: o.Rates, Spec: o.Spec, Startup: o.Startup,
 			Restart: o.Restart, Noise: Noise{Unit: o.Model.UnitNoise()}}
 	}
+}
+
+// Like returns an environment of jobs drawn by Calibrated from an outlook, as a run's agent needs it to renew its critics.
+func Like(o perf.Outlook, withMemory bool) morl.Environment {
+	return NewEnvironment(Calibrated("this job", o, 0), EnvironmentOptions{WithMemory: withMemory})
 }

@@ -10,10 +10,6 @@ import (
 	"trainopt/resources"
 )
 
-// Objectives of the job's rewards, in order. All are relative: 1 is the whole run at the user's own configuration, for
-// the agreement one missed limit.
-var Objectives = []string{"cost", "time", "resource", "sla"}
-
 // EnvironmentOptions configure the learning environment; the zero value is useful.
 type EnvironmentOptions struct {
 	// WithMemory gives the 27 actions, false the 9.
@@ -94,7 +90,7 @@ func NewEnvironment(draw func(rng *rand.Rand) Scenario, o EnvironmentOptions) *E
 
 // Shape is 21 state numbers, 9 or 27 actions, 4 objectives.
 func (e *Environment) Shape() morl.Shape {
-	return morl.Shape{State: perf.StateSize, Actions: resources.ActionSpace{WithMemory: e.options.WithMemory}.Size(), Objectives: Objectives}
+	return morl.Shape{State: perf.StateSize, Actions: resources.ActionSpace{WithMemory: e.options.WithMemory}.Size(), Objectives: perf.Objectives}
 }
 
 // Scenario is the job of the present episode.

@@ -70,7 +70,7 @@ func TestShapedRewardsAddUp(t *testing.T) {
 		for i, took := range []float64{(last.SpentUSD - first.SpentUSD) / own.USD, (last.Elapsed - first.Elapsed) / own.Seconds} {
 			want := -took - before[i]
 			if math.Abs(sum[i]-want) > 1e-3*(1+math.Abs(want)) {
-				t.Errorf("seed %d, %s: rewards sum to %g, want %g", seed, training.Objectives[i], sum[i], want)
+				t.Errorf("seed %d, %s: rewards sum to %g, want %g", seed, perf.Objectives[i], sum[i], want)
 			}
 		}
 		if last.Done < e.Scenario().Units-1e-6 {

@@ -1,6 +1,6 @@
 // Command make makes measurements.csv, the measurements in the binary, from the published tables:
 //
-//	go run ./optimizer/history/measured/make --data DIR [--out FILE] [--date YYYY-MM-DD]
+//	go run ./internal/gen/measurements --data DIR [--out FILE] [--date YYYY-MM-DD]
 //
 // DIR holds pollux-profiles, gavel, elasticflow and mlperf. Only what carries a licence that allows it is taken, and thinned as
 // Thin says. The same tables and date give the same file.

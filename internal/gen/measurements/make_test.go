@@ -30,7 +30,7 @@ func TestTheFileIsWhatIsMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(made, kept) {
-		t.Error("measurements.csv is not what `go run ./optimizer/history/measured/make --data DIR` makes")
+		t.Error("measurements.csv is not what `go run ./internal/gen/measurements --data DIR` makes")
 	}
 }
 

@@ -1,7 +1,7 @@
 // Command make writes the library of machine types and the example platforms that are part of the program, tree.table, from
 // HDeepRM's JSON files:
 //
-//	go run ./simulator/platform/make --data FOLDER [--out FILE]
+//	go run ./internal/gen/platforms --data FOLDER [--out FILE]
 //
 // FOLDER has types/{network,processor,node}_types.json (hdeeprm/data of the repository RaMdsC/hdeeprm) and platforms/*.json
 // (its platform_examples, and mini.json, which is ours).
@@ -20,7 +20,7 @@ import (
 
 // head says where the table is from.
 var head = []string{
-	"Types of processors, nodes and networks, and platforms of them. Made by simulator/platform/make; its fields: see WriteTreeTable.",
+	"Types of processors, nodes and networks, and platforms of them. Made by internal/gen/platforms; its fields: see WriteTreeTable.",
 	"source: HDeepRM, hdeeprm/data/*_types.json and platform_examples/*.json of github.com/RaMdsC/hdeeprm; mini is ours",
 	"commit: 768150a1be7f28a91d777a33ff8c5a08c15afdc1 of 2019-10-06",
 	"licence: MIT, Copyright (c) 2019 Adrián Herrera Arcila, Jose Luis Bosque Orero",

@@ -1,6 +1,6 @@
 // Command make writes the table of offers in the binary from public lists of prices:
 //
-//	go run ./cost/make --data DIR [--out FILE]
+//	go run ./internal/gen/prices --data DIR [--out FILE]
 //
 // DIR holds aws_ondemand.csv.gz and azure_ondemand_n_series.csv.gz (from Karpenter's providers, Apache-2.0, generated 2026-07-20 and
 // 2026-06-18) and cloud-gpus.csv (the-full-stack/website, MIT, 2025-03-07). Only figures are taken. The same lists give the

@@ -27,7 +27,7 @@ func TestTableIsMadeOfTheLists(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(made, embedded) {
-		t.Errorf("made %d bytes, embedded are %d: run `go run ./cost/make --data DIR` and look at what changes", len(made), len(embedded))
+		t.Errorf("made %d bytes, embedded are %d: run `go run ./internal/gen/prices --data DIR` and look at what changes", len(made), len(embedded))
 	}
 }
 

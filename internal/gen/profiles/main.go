@@ -1,6 +1,6 @@
 // Command fit makes models.json from the published tables of Pollux and Gavel:
 //
-//	go run ./simulator/training/profile/fit --data DIR [--out FILE] [--date YYYY-MM-DD]
+//	go run ./internal/gen/profiles --data DIR [--out FILE] [--date YYYY-MM-DD]
 //
 // DIR holds pollux-profiles and gavel. Only tables whose licence allows it (Apache-2.0, MIT) are read. The same tables and date
 // give the same file.
@@ -35,7 +35,7 @@ func run(args []string, out io.Writer) error {
 	if *data == "" || *date == "" {
 		return fmt.Errorf("--data and --date are needed")
 	}
-	m := profile.Models{Schema: 1, Made: "go run ./simulator/training/profile/fit"}
+	m := profile.Models{Schema: 1, Made: "go run ./internal/gen/profiles"}
 	for _, model := range polluxModels {
 		s, err := fitPollux(filepath.Join(*data, "pollux-profiles"), model, *date)
 		if err != nil {

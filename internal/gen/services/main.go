@@ -1,6 +1,6 @@
 // Command make writes the measurements that are part of the program, metis.table, from Metis's published files:
 //
-//	go run ./simulator/placement/make --data FOLDER [--out FILE]
+//	go run ./internal/gen/services --data FOLDER [--out FILE]
 //
 // FOLDER has datasets/0905-6435results-normed.npz, interference/interference_applist.csv and batches/batch_set_N.npz of the
 // repository lwangbm/Metis (folder Experiments).
@@ -21,7 +21,7 @@ import (
 
 // head says where the measurements are from.
 var head = []string{
-	"Throughput of containers of seven services on one node, by what is beside them. Made by simulator/placement/make.",
+	"Throughput of containers of seven services on one node, by what is beside them. Made by internal/gen/services.",
 	"source: Metis (SC 2020), Experiments/ of github.com/lwangbm/Metis: 0905-6435results-normed, interference_applist, batch_set_N",
 	"commit: 82c76e261b6915b6cad7749534c37702be61efd4 of 2020-05-27",
 	"licence: Apache-2.0",
@@ -30,7 +30,7 @@ var head = []string{
 
 func main() {
 	data := flag.String("data", "", "folder with datasets, interference and batches of Metis")
-	out := flag.String("out", "simulator/placement/metis.table", "file to write")
+	out := flag.String("out", "optimizer/schedule/place/metis.table", "file to write")
 	flag.Parse()
 	if err := run(*data, *out); err != nil {
 		fmt.Fprintln(os.Stderr, "make the measurements of Metis:", err)

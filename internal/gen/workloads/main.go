@@ -1,6 +1,6 @@
 // Command make writes the throughput table that is part of the program, gavel.table, from Gavel's published JSON:
 //
-//	go run ./simulator/workload/make --data FOLDER [--out FILE]
+//	go run ./internal/gen/workloads --data FOLDER [--out FILE]
 //
 // FOLDER has gavel/simulation_throughputs.json.gz: scheduler/simulation_throughputs.json of the repository
 // stanford-futuredata/gavel, compressed by gzip or not.
@@ -19,7 +19,7 @@ import (
 
 // head says where the table is from.
 var head = []string{
-	"Steps per second of training jobs, alone and in pairs on shared GPUs. Made by simulator/workload/make.",
+	"Steps per second of training jobs, alone and in pairs on shared GPUs. Made by internal/gen/workloads.",
 	"source: Gavel (OSDI 2020), scheduler/simulation_throughputs.json of github.com/stanford-futuredata/gavel",
 	"commit: c4fa40097339e9608ab71fd64c8bdea96a5e4a4c of 2022-01-15",
 	"licence: MIT, Copyright (c) 2020 Stanford Future Data Systems",

@@ -26,7 +26,7 @@ func TestTableIsMadeOfThePublishedOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(made, embedded) {
-		t.Errorf("made %d bytes, embedded are %d: run `go run ./simulator/workload/make --data DIR` and look at what changes", len(made), len(embedded))
+		t.Errorf("made %d bytes, embedded are %d: run `go run ./internal/gen/workloads --data DIR` and look at what changes", len(made), len(embedded))
 	}
 }
 

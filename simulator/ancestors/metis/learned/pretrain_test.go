@@ -22,7 +22,7 @@ var (
 
 // TestCurves writes learning curves; seconds are those of processors:
 //
-//	go test ./simulator/placement/learned -run '^TestCurves$' -curves curves.csv -seeds 3 -count=1 -v
+//	go test ./simulator/ancestors/metis/learned -run '^TestCurves$' -curves curves.csv -seeds 3 -count=1 -v
 func TestCurves(t *testing.T) {
 	if *curves == "" {
 		t.Skip("without -curves")
@@ -64,7 +64,7 @@ func TestCurves(t *testing.T) {
 
 // TestPretrain makes the embedded model again:
 //
-//	go test ./simulator/placement/learned -run '^TestPretrain$' -pretrain metis.model -count=1 -v
+//	go test ./simulator/ancestors/metis/learned -run '^TestPretrain$' -pretrain metis.model -count=1 -v
 func TestPretrain(t *testing.T) {
 	if *pretrain == "" {
 		t.Skip("without -pretrain")

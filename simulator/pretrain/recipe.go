@@ -1,4 +1,4 @@
-package pretrained
+package pretrain
 
 import (
 	"math"
@@ -9,7 +9,7 @@ import (
 )
 
 // Config are the settings of the default agent.
-func Config(steps int) morl.Config {
+func agentConfig(steps int) morl.Config {
 	return morl.Config{Hidden: []int{128, 128}, Gamma: 0.95, Tau: 0.01, Rate: 1e-3, Every: 1, Warmup: 2000, Exploration: 0.1,
 		ExploreSteps: steps / 2, Anneal: steps, Critics: 4, Scale: []float64{1, 1, 1, 1}, Resets: morl.Resets{Mode: "evidence", Debt: 3}}
 }
@@ -29,7 +29,7 @@ func NewCurriculum() *Curriculum {
 	return &Curriculum{pid: morl.PID{Kp: 0.2, Ki: 0.05, Most: 4, Smooth: 0.5}, lambda: 0.5}
 }
 
-// Draw writes the weights of an episode into w, in the order of training.Objectives.
+// Draw writes the weights of an episode into w, in the order of perf.Objectives.
 func (c *Curriculum) Draw(w []float32, rng *rand.Rand) {
 	morl.UniformPreference(w[:3], rng)
 	w[3] = 0
