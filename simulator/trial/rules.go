@@ -16,7 +16,7 @@ import (
 	"trainopt/sla"
 )
 
-// The rules below are those of the agent (optimizer/probe.go and decide.go), which has them inside.
+// The rules below are those of the agent (optimizer/run/probe.go and decide.go), which has them inside.
 const (
 	longUnit = float64(plan.LongUnit / time.Second) // s
 	minBlock = 0.4                                  // s: the shortest stretch that is timed
