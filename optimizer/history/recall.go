@@ -23,7 +23,7 @@ import (
 // differ at most in what changes neither the amount of work nor its cost: comments, a learning rate, a seed, a path of results.
 type Key struct {
 	ScriptSHA256 string
-	// Likeness of the script, by which earlier versions of it are compared (job.Inspection.Likeness); "" finds the same text only.
+	// Likeness of the script, by which earlier versions of it are compared (inspect.Inspection.Likeness); "" finds the same text only.
 	Likeness string
 	Script   string // its path; a copy elsewhere is the same script
 	Command  []string

@@ -1,4 +1,4 @@
-// Package job knows what is to be trained: it reads a training script without importing or running
+// Package inspect knows what is to be trained: it reads a training script without importing or running
 // it, and turns what a person wrote after --train into a command.
 //
 // Inspect parses Python (tokens, logical lines, scopes, imports, calls, assignments), so that a model
@@ -13,12 +13,12 @@
 // starts here (LocalRanks), which of its arguments carry a batch size, workers or a checkpoint to resume from (Mapping), and how it
 // continues after a stop (Resumption). It reads the configuration files that the command line names.
 //
-//	argv, ins, err := job.Resolve("train.py", []string{"--lr", "0.1"}, job.ResolveOptions{})
+//	argv, ins, err := inspect.Resolve("train.py", []string{"--lr", "0.1"}, inspect.ResolveOptions{})
 //	// argv: /usr/bin/python3 /home/me/train.py --lr 0.1
 //	// ins.Framework: {Value: "pytorch", Line: 3, Text: "import torch"}
 //
-//	c := job.ReadCommand(argv, dir)
+//	c := inspect.ReadCommand(argv, dir)
 //	c.Lengths()                       // [{Units: 4, Unit: "epoch", Source: "--epochs 4 on the command line"}]
 //	m := c.Mapping(nil)               // batch_size: --batch-size={}, now 64 (option --batch-size in line 12)
-//	argv, err = m.Apply(argv, map[string]string{job.KnobBatchSize: "128"})
+//	argv, err = m.Apply(argv, map[string]string{inspect.KnobBatchSize: "128"})
 package inspect

@@ -54,7 +54,7 @@ type Config struct {
 	BatchSize string `json:"batch_size"`
 	// NumWorkers are the loader workers that may be tried, "A:B"; empty: the script's own alone.
 	NumWorkers string `json:"num_workers"`
-	// Knobs are the user's templates of arguments by knob name, as job.ParseKnob returns them.
+	// Knobs are the user's templates of arguments by knob name, as inspect.ParseKnob returns them.
 	Knobs map[string]string `json:"knobs"`
 	// Observe is "auto" or "off": the observer inside Python trainings; empty: auto.
 	Observe string `json:"observe"`

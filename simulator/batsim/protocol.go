@@ -1,4 +1,4 @@
-// Package protocol speaks Batsim's protocol, versions 1 to 4 (JSON over ZeroMQ, a request and its reply), on both sides of it
+// Package batsim speaks Batsim's protocol, versions 1 to 4 (JSON over ZeroMQ, a request and its reply), on both sides of it
 // (Dutot, Mercier, Poquet and Richard, JSSPP 2016; github.com/oar-team/batsim, docs/protocol.rst):
 //
 //   - Serve is the decision process: a Batsim elsewhere asks it. It decides as queue/hdeeprm does, by pairs of policies or an agent,
@@ -9,8 +9,8 @@
 // Both return what became of the jobs, and end in an error that says so when the other side never comes, falls silent, hangs up,
 // talks nonsense or goes back in time.
 //
-//	result, err := protocol.Serve(ctx, "tcp://*:28000", protocol.ServeOptions{Order: "sjf", Backfill: "easy"})
-//	result, err := protocol.Simulate(ctx, "tcp://localhost:28000", tree, jobs, protocol.SimulateOptions{})
+//	result, err := batsim.Serve(ctx, "tcp://*:28000", batsim.ServeOptions{Order: "sjf", Backfill: "easy"})
+//	result, err := batsim.Simulate(ctx, "tcp://localhost:28000", tree, jobs, batsim.SimulateOptions{})
 //
 // It neither simulates nor decides by itself, reads no file, and does not speak the protocol of version 5 (batprotocol), nor to Redis.
 package batsim

@@ -1,4 +1,4 @@
-// Package evaluate compares policies over seeds: it runs every policy on every case, and turns what came out into
+// Package experiment compares policies over seeds: it runs every policy on every case, and turns what came out into
 // means with 95 % intervals and paired tests that a reader may believe.
 //
 // It is not a simulator and knows no policy: the caller brings a function from a policy and a case to named numbers.
@@ -11,11 +11,11 @@
 //
 // Example:
 //
-//	c, err := evaluate.Run(ctx, []string{"fifo", "srpt"}, cases, evaluate.Options{
-//		Engine: "queue", Metrics: []evaluate.Metric{{Name: "mean_wait_s", Unit: "s", Better: evaluate.Lower}}, Against: []string{"fifo"},
+//	c, err := experiment.Run(ctx, []string{"fifo", "srpt"}, cases, experiment.Options{
+//		Engine: "queue", Metrics: []experiment.Metric{{Name: "mean_wait_s", Unit: "s", Better: experiment.Lower}}, Against: []string{"fifo"},
 //	}, func(ctx context.Context, policy string, k int) (map[string]float64, error) {
 //		return simulate(policy, cases[k].Seed)
 //	})
 //	if err != nil { … }
-//	err = evaluate.Render(os.Stdout, c, "text")
+//	err = experiment.Render(os.Stdout, c, "text")
 package experiment

@@ -55,7 +55,7 @@ type benchCase struct {
 }
 
 // Run runs the benchmark. Trials are in the order policy, seed, job, preference; those that did not come to run are left
-// out. Errors as of evaluate.Run: when the context ends, what is complete comes with its error.
+// out. Errors as of experiment.Run: when the context ends, what is complete comes with its error.
 func (b *Bench) Run(ctx context.Context) (*experiment.Comparison, []*Trial, error) {
 	arms := make(map[string]Arm)
 	for _, name := range b.Policies {

@@ -3,8 +3,8 @@
 //
 // It is not the agent: there is no process, log file or clock, and what only a real machine has is left out (output,
 // signals, memory that grows). It is not a simulator either: the truth is simulator/training's Scenario and its
-// Execution. In between it follows the agent's rules by calling what the agent calls: optimizer.Progress times the
-// units of work, training.Fit learns from them, plan.NextProbe and plan.Worth and the planner decide, sla.Guard stops. A
+// Execution. In between it follows the agent's rules by calling what the agent calls: run.Progress times the
+// units of work, perf.Fit learns from them, plan.NextProbe and plan.Worth and the planner decide, sla.Guard stops. A
 // job is taken to be resumable, and its planner sees only what the agent would have measured.
 //
 // The differences that remain, all for speed or for want of data:
@@ -26,5 +26,5 @@
 //	out, err := trial.Run(job, plan.Model{}, trial.Options{})
 //	if err != nil { … }
 //	truth := trial.Search(s, 7)             // the best that a fixed allocation could do with the same noise
-//	truth.Regret(job.Prefer, out).Total     // 0.02: two percent dearer than that, probes and restarts included
+//	truth.Regret(inspect.Prefer, out).Total     // 0.02: two percent dearer than that, probes and restarts included
 package trial

@@ -70,7 +70,7 @@ func CheckRecurring(name string) error {
 }
 
 // Run runs the comparison. Outcomes are in the order policy, seed, job; those that did not come to run are left out.
-// Errors as of evaluate.Run: when the context ends, what is complete comes with its error.
+// Errors as of experiment.Run: when the context ends, what is complete comes with its error.
 // O(policies × seeds × jobs × recurrences).
 func (r *Recurring) Run(ctx context.Context) (*experiment.Comparison, []*Recurred, error) {
 	for _, name := range r.Policies {

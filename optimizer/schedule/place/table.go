@@ -1,4 +1,4 @@
-// Package placement puts long-running services that disturb each other onto nodes.
+// Package place puts long-running services that disturb each other onto nodes.
 //
 // A service (app) runs in containers; how fast each one is depends on what else is on its node, which a Table says for every
 // pattern of containers a node can hold. A Problem is a batch of containers for nodes of some types, a Placement says what each node
@@ -8,8 +8,8 @@
 //
 // The terms and the first measured table are those of Metis (Wang, Weng, Wang, Chen, Li, SC 2020).
 //
-//	p := &placement.Problem{Types: []placement.NodeType{{Count: 6, Table: placement.MetisTable()}}, Batch: []int{2, 2, 2, 2, 2, 2, 2}}
-//	s, err := exact.Solve(ctx, p, placement.Objective{}, placement.Limits{}, exact.Settings{})
+//	p := &place.Problem{Types: []place.NodeType{{Count: 6, Table: place.MetisTable()}}, Batch: []int{2, 2, 2, 2, 2, 2, 2}}
+//	s, err := exact.Solve(ctx, p, place.Objective{}, place.Limits{}, exact.Settings{})
 //	w, err := p.Evaluate(s.Placement) // w.MeanRPS is 1.2214
 package place
 

@@ -9,7 +9,7 @@
 //
 // It places what is there now. It does not look ahead at what comes later: greedy.Stream is for containers that come and go.
 //
-//	s, err := exact.Solve(ctx, &problem, placement.Objective{}, placement.Limits{}, exact.Settings{})
+//	s, err := exact.Solve(ctx, &problem, place.Objective{}, place.Limits{}, exact.Settings{})
 //	w, err := problem.Evaluate(s.Placement) // s.Value is its mean RPS, within s.Gap of what any placement can have
 package exact
 
@@ -46,7 +46,7 @@ func (s Settings) orDefault() Settings {
 }
 
 // Solve finds a placement that keeps the limits and proves a bound of the objective: Solution.Bound holds for every placement, to the
-// rounding of floating-point numbers, also when the search ends early. The error wraps placement.ErrInfeasible when no placement keeps
+// rounding of floating-point numbers, also when the search ends early. The error wraps place.ErrInfeasible when no placement keeps
 // the limits, or none was found that does (the message says which), or it is the context's.
 //
 // Time goes into the relaxation, O(patterns × (apps + limits)) for each look at all patterns and O((apps + limits)³) a step, and into

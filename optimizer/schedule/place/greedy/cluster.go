@@ -36,7 +36,7 @@ type state struct {
 }
 
 // newCluster puts nodes into classes. Floors tells whether nodes keep what they hold to begin with (nil: nothing). With weights of
-// sums, see placement.PatternSums.
+// sums, see place.PatternSums.
 func newCluster(p *place.Problem, sums place.Objective, l place.Limits, floors [][]uint8) *cluster {
 	c := &cluster{apps: p.Apps(), rows: p.Rows(l)}
 	c.used = make([]float64, len(c.rows))

@@ -4,7 +4,7 @@
 // Improve then moves and exchanges containers between two nodes at a time as long as that helps; Stream places containers that come
 // and go. None of it proves anything: package exact does.
 //
-//	s, err := greedy.Place(ctx, &problem, placement.Objective{}, placement.Limits{}, greedy.Settings{Improve: true})
+//	s, err := greedy.Place(ctx, &problem, place.Objective{}, place.Limits{}, greedy.Settings{Improve: true})
 //	w, err := problem.Evaluate(s.Placement)
 package greedy
 
@@ -27,7 +27,7 @@ type Settings struct {
 
 // Place places the batch of a problem, app by app, each container on the node to whose worth it adds most. Ties go to the first node
 // type, then the pattern of least number. Limits are kept where a container can be placed so that they are, else exceeded by as little
-// as can be, and Improve, which then always runs, may mend that; where it does not, the error wraps placement.ErrInfeasible and the
+// as can be, and Improve, which then always runs, may mend that; where it does not, the error wraps place.ErrInfeasible and the
 // solution is there all the same. The share of containers with enough throughput is no limit before the end. Bound and Gap are NaN.
 //
 // O(containers × states) at most, where states is how many distinct nodes there are at a time.

@@ -46,7 +46,7 @@ func NewStream(p *place.Problem, o place.Objective, l place.Limits, hard bool) (
 	return s, nil
 }
 
-// Arrive places a container of an app and returns its node. The error wraps ErrFull or, for hard limits, placement.ErrInfeasible.
+// Arrive places a container of an app and returns its node. The error wraps ErrFull or, for hard limits, place.ErrInfeasible.
 // O(distinct nodes).
 func (s *Stream) Arrive(app int) (node int, err error) {
 	if app < 0 || app >= s.c.apps {

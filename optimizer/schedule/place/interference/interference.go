@@ -1,9 +1,9 @@
-// Package interference derives wishes of apps about their neighbours (placement.Constraint) from measured throughputs: who is
+// Package interference derives wishes of apps about their neighbours (place.Constraint) from measured throughputs: who is
 // disturbed by how many of whom, and who gains. Placers that know no throughput (Medea, Paragon) are told these instead.
 //
 // It is not a model of throughput: a wish knows pairs of apps only and one threshold for each, see package forest for the other.
 //
-//	rows, err := interference.FromTable(placement.MetisTable(), interference.Options{})
+//	rows, err := interference.FromTable(place.MetisTable(), interference.Options{})
 //	problem.Constraints = interference.Constraints(rows) // 39 for the apps of Metis
 package interference
 
@@ -22,9 +22,9 @@ type Options struct {
 	Vary float64 // largest over smallest throughput, above which a pair is looked at at all; 0 is 1.1
 	// Contested is the weight of "at most" where the neighbour wants the opposite, at least so many of the app; 0 is 1, as all other
 	// wishes have. Example: MMS and ISR gain beside Redis, which suffers. Metis weighs what Redis wants of the two 2 in Medea's
-	// program (placement.MetisConstraints has that), though not in the rows that it stores.
+	// program (place.MetisConstraints has that), though not in the rows that it stores.
 	Contested float64
-	// Others has the threshold for neighbours of an app's own kind count the others only, which is how placement.Constraint counts.
+	// Others has the threshold for neighbours of an app's own kind count the others only, which is how place.Constraint counts.
 	// Without it the threshold counts the container itself, too, as Metis's does, and one more is free than the measurement says.
 	// Example: an app runs at 0.95 with one other of its kind and at 0.8 with two. The threshold is 1 with Others, and 2 without.
 	// Published figures are without; for a decision of one's own it should be set.

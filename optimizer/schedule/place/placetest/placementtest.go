@@ -1,4 +1,4 @@
-// Package placementtest has what the tests of placement methods begin with: the batches that Metis measured, and the results that are
+// Package placetest has what the tests of placement methods begin with: the batches that Metis measured, and the results that are
 // published for them or were computed from the published data by other programs. It is for tests only.
 //
 //	p := placementtest.Metis(t, 200, 81, 0)
@@ -68,7 +68,7 @@ type Result struct {
 }
 
 // Results are those of a method; there are some. Groups of 3000 are left out, since they are other batches than those of
-// placement.MetisBatches.
+// place.MetisBatches.
 func Results(t testing.TB, method string) []Result {
 	t.Helper()
 	f, err := os.Open(Published(t, "expected/results_groups_0-4.csv"))

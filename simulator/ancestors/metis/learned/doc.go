@@ -24,6 +24,6 @@
 //
 // Example:
 //
-//	model, curve, err := learned.Train(ctx, learned.Options{Recipe: "improved", Table: placement.MetisTable()}, nil)
+//	model, curve, err := learned.Train(ctx, learned.Options{Recipe: "improved", Table: place.MetisTable()}, nil)
 //	solution, curve, err := learned.Place(ctx, problem, model, learned.PlaceOptions{Method: "metis"}, nil)
 package learned

@@ -14,7 +14,7 @@ type Options struct {
 	// Recipe is the name of one in Recipes: "original", three networks for each of the classes of batch sizes, as Metis trains
 	// them, or "improved", one network that scores nodes and is taught by prices; "" is improved.
 	Recipe string
-	// Table is what containers are as fast as; nil is placement.MetisTable.
+	// Table is what containers are as fast as; nil is place.MetisTable.
 	Table *place.Table
 	Seed  uint64
 	// Episodes are played, of each class in the original recipe; 0: 20 000 there (Metis's program names 8 000 000 and is stopped

@@ -17,6 +17,6 @@ var pretrained = sync.OnceValue(func() *Model {
 	return m
 })
 
-// Pretrained is a sub-scheduler of the improved recipe for Metis's seven services, trained on placement.MetisTable with the defaults
+// Pretrained is a sub-scheduler of the improved recipe for Metis's seven services, trained on place.MetisTable with the defaults
 // and seed 1. TestPretrain makes it again.
 func Pretrained() *Model { return pretrained() }

@@ -56,7 +56,7 @@ type Report struct {
 }
 
 // Place solves the program. Value, Bound and Gap of the solution are of −Magnitude, for BestRPS of the mean throughput among
-// placements that miss as little, and for WorstRPS of its negative. The error wraps placement.ErrInfeasible when the batch fits
+// placements that miss as little, and for WorstRPS of its negative. The error wraps place.ErrInfeasible when the batch fits
 // nowhere, or is the context's.
 func Place(ctx context.Context, p *place.Problem, o Options) (*place.Solution, Report, error) {
 	if o.Missed.Gap == 0 {

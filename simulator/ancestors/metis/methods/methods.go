@@ -137,7 +137,7 @@ func Find(name string) (Method, error) {
 }
 
 // Place places the batch of a problem by a method, and checks what came out: the placement is one of the problem. The error wraps
-// placement.ErrInfeasible when nothing was found that keeps the limits, or is the context's; then methods that learn give the best so
+// place.ErrInfeasible when nothing was found that keeps the limits, or is the context's; then methods that learn give the best so
 // far with it, where they have one.
 func Place(ctx context.Context, name string, p *place.Problem, o Options) (*Outcome, error) {
 	m, err := Find(name)
