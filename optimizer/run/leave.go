@@ -249,8 +249,8 @@ func (r *run) leftByItself(exit launch.Exit, now time.Duration) {
 		r.end(&ending{state: journal.Done, reason: "exited", exit: &exit})
 		return
 	}
-	if why, left := r.nearestLimit(); exit.Reason == launch.Stopped && left <= r.reserve() {
-		// The keeper's dead-man's switch: our timer was late, or the limit came while no agent ran.
+	if why, left := r.nearestLimit(); exit.Reason == launch.Stopped && left <= r.reserve() || exit.Reason == launch.Lost && left <= 0 {
+		// The keeper's dead-man's switch: our timer was late, or the limit came while no agent, or not even a keeper, ran.
 		r.leaving = &leaving{Why: why, AskedAt: now, Checkpoint: r.resumable}
 		r.end(r.stopped(&exit))
 		return
