@@ -50,29 +50,29 @@ problems: check-go
 # Trains the agent that is part of the program.
 # The agent in the binary: trained in simulation on jobs drawn from the embedded models, five minutes of one core.
 agent: build
-	@mkdir -p simulator/training/pretrained
-	$(BIN) pretrain --env training --agent conditioned --seed 1 --out simulator/training/pretrained/agent.bin --curves bin/agent.html --curves bin/agent.csv
+	@mkdir -p optimizer/plan/pretrained
+	$(BIN) pretrain --env training --agent conditioned --seed 1 --out optimizer/plan/pretrained/agent.bin --curves bin/agent.html --curves bin/agent.csv
 
 # The sub-scheduler for placement that is in the binary: half a minute of one core. The two policies for queues are made by three
 # commands, in the head of simulator/queue/agents/agents.go.
 scheduler: check-go
-	$(GO) test ./simulator/placement/learned -run '^TestPretrain$$' -pretrain metis.model -count=1 -v
+	$(GO) test ./simulator/ancestors/metis/learned -run '^TestPretrain$$' -pretrain metis.model -count=1 -v
 
 # The embedded models of measured jobs, fitted again to the tables in DATA (docs/learning.md says where they are from).
 models: check-go
 	@[ -n "$(DATA)" ] || { echo "usage: make models DATA=FOLDER with pollux-profiles, gavel and zeus-nsdi23 in it"; exit 2; }
-	$(GO) run ./simulator/training/profile/fit --data $(DATA)
+	$(GO) run ./internal/gen/profiles --data $(DATA)
 	$(GO) test ./simulator/training/recurring -run TestModels -update
 
-# The embedded prices, made again from the lists in DATA (cost/make says where they are from).
+# The embedded prices, made again from the lists in DATA (internal/gen/prices says where they are from).
 prices: check-go
 	@[ -n "$(DATA)" ] || { echo "usage: make prices DATA=FOLDER with aws_ondemand.csv.gz, azure_ondemand_n_series.csv.gz and cloud-gpus.csv in it"; exit 2; }
-	$(GO) run ./cost/make --data $(DATA)
+	$(GO) run ./internal/gen/prices --data $(DATA)
 
 # The embedded measurements, thinned again from the published tables in DATA (docs/prediction.md says where they are from).
 measurements: check-go
 	@[ -n "$(DATA)" ] || { echo "usage: make measurements DATA=FOLDER with pollux-profiles, gavel, elasticflow and mlperf in it"; exit 2; }
-	$(GO) run ./optimizer/history/measured/make --data $(DATA)
+	$(GO) run ./internal/gen/measurements --data $(DATA)
 
 # Conformance with real training frameworks: a virtual environment of 7 GB, built when missing (10–20 minutes), then
 # every training of internal/conformance whole, stopped and resumed. CONFORMANCE adds flags, as in

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"trainopt/regular"
+	"trainopt/internal/regular"
 )
 
 // Change is what an import does to one offer.

@@ -51,7 +51,7 @@ type Offer struct {
 //	azure-2026-06  the prices that Azure/karpenter-provider-azure carries (Apache-2.0), generated 2026-06-18
 //	list-2025-03   docs/cloud-gpus of the-full-stack/website (MIT), changed last 2025-03-07
 //
-// and are joined by `go run ./cost/make`.
+// and are joined by `go run ./internal/gen/prices`.
 type priceSource struct{ words, dated string }
 
 var priceSources = map[string]priceSource{

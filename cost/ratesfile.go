@@ -10,7 +10,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"trainopt/regular"
+	"trainopt/internal/regular"
 )
 
 // RatesSample is a documented rates file; LoadRates reads it.

@@ -11,7 +11,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"trainopt/regular"
+	"trainopt/internal/regular"
 )
 
 // SampleHost is a commented host description that LoadHostDescription accepts.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"trainopt/optimizer"
+	"trainopt/optimizer/run"
 )
 
 // analysisJSON is what a script reads of `optimize analyze --json`.
@@ -48,7 +48,7 @@ func (w *world) analyze(args ...string) analysisJSON {
 	w.t.Helper()
 	code, out, errs := w.run(append([]string{"analyze", "--json"}, args...)...)
 	var a analysisJSON
-	if err := json.Unmarshal([]byte(out), &a); err != nil || code != optimizer.CodeDone || a.Schema != 1 {
+	if err := json.Unmarshal([]byte(out), &a); err != nil || code != run.CodeDone || a.Schema != 1 {
 		w.t.Fatalf("exit %d, %v\nstdout: %s\nstderr: %s", code, err, out, errs)
 	}
 	return a
@@ -204,9 +204,9 @@ func TestAnalyzeRefuses(t *testing.T) {
 		"no place to write": {[]string{good, "-o", "none/page.html", "--format", "html"}, "none/page.html"},
 	} {
 		code, out, errs := w.run(append([]string{"analyze"}, c.args...)...)
-		wantCode := optimizer.CodeUsage
+		wantCode := run.CodeUsage
 		if name == "no place to write" {
-			wantCode = optimizer.CodeOurs
+			wantCode = run.CodeOurs
 		}
 		if code != wantCode || out != "" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, c.want) {
 			t.Errorf("%s: exit %d, stdout %q, stderr %q; want one line with %q", name, code, out, errs, c.want)

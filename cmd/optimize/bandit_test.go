@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"trainopt/optimizer"
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/run"
 )
 
 // learning is a small training that stops when it has learned enough. Large batches make quick epochs but need many: a run
@@ -31,7 +31,7 @@ func TestBanditMovesToTheBetterBatch(t *testing.T) {
 	var last *journal.Record
 	for range 5 {
 		code, rec, errs := w.record("--train", script, "--planner", "bandit", "--batch-size", "16:64", "--cpus", "1", "--prefer", "time", "--interval", "0.1")
-		if code != optimizer.CodeDone {
+		if code != run.CodeDone {
 			t.Fatalf("exit %d\n%s", code, errs)
 		}
 		chosen, last = append(chosen, int(rec.Training.BatchSize)), rec // as the script's log says

@@ -19,8 +19,8 @@ import (
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
-	"trainopt/optimizer"
-	"trainopt/simulator/evaluate"
+	"trainopt/optimizer/run"
+	"trainopt/simulator/experiment"
 )
 
 // compared are the engines whose policies can be compared. A new one is one line here.
@@ -77,8 +77,8 @@ func (f *comparing) resolve(cmd *cobra.Command, c *common) ([]uint64, error) {
 			f.format = byName
 		}
 	}
-	if !slices.Contains(evaluate.Formats(), f.format) {
-		return nil, fmt.Errorf("--format %q: unknown, want one of %s", f.format, strings.Join(evaluate.Formats(), ", "))
+	if !slices.Contains(experiment.Formats(), f.format) {
+		return nil, fmt.Errorf("--format %q: unknown, want one of %s", f.format, strings.Join(experiment.Formats(), ", "))
 	}
 	if f.against == nil {
 		for _, p := range []string{"model", "zeus", "user"} {
@@ -134,7 +134,7 @@ func parseSeeds(text string) ([]uint64, error) {
 
 // runComparison runs a comparison, which writes its single jobs with the function it returns. An interrupt ends it early:
 // what is complete is still written.
-func (e *env) runComparison(c *common, f *comparing, run func(ctx context.Context, progress func(done, total int)) (*evaluate.Comparison, func(io.Writer) error, error)) error {
+func (e *env) runComparison(c *common, f *comparing, run func(ctx context.Context, progress func(done, total int)) (*experiment.Comparison, func(io.Writer) error, error)) error {
 	ctx, stop := e.untilSignal()
 	defer stop()
 	from := e.clock.Monotonic()
@@ -146,7 +146,7 @@ func (e *env) runComparison(c *common, f *comparing, run func(ctx context.Contex
 		return err
 	}
 	if comparison != nil {
-		comparison.WallS = evaluate.Number((e.clock.Monotonic() - from).Seconds())
+		comparison.WallS = experiment.Number((e.clock.Monotonic() - from).Seconds())
 		if broken.signal != nil {
 			comparison.Notes = append(comparison.Notes, "interrupted: not all cases were run")
 		}
@@ -165,16 +165,16 @@ type interruptedBy struct{ signal os.Signal }
 
 func (i interruptedBy) Error() string { return endedBy(i.signal) }
 
-func (i interruptedBy) code() optimizer.Code {
+func (i interruptedBy) code() run.Code {
 	if i.signal == syscall.SIGTERM || i.signal == syscall.SIGHUP {
-		return optimizer.CodeTerminated
+		return run.CodeTerminated
 	}
-	return optimizer.CodeInterrupt
+	return run.CodeInterrupt
 }
 
-func (e *env) writeComparison(f *comparing, comparison *evaluate.Comparison, jobs func(io.Writer) error) error {
+func (e *env) writeComparison(f *comparing, comparison *experiment.Comparison, jobs func(io.Writer) error) error {
 	var b bytes.Buffer
-	if err := evaluate.Render(&b, comparison, f.format); err != nil {
+	if err := experiment.Render(&b, comparison, f.format); err != nil {
 		return err
 	}
 	if f.output == "" {

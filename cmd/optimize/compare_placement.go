@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"trainopt/simulator/evaluate"
-	"trainopt/simulator/placement"
-	"trainopt/simulator/placement/figures"
-	"trainopt/simulator/placement/methods"
+	"trainopt/optimizer/schedule/place"
+	"trainopt/simulator/ancestors/metis/figures"
+	"trainopt/simulator/ancestors/metis/methods"
+	"trainopt/simulator/experiment"
 )
 
 // comparingPlacement are the flags of compare placement.
@@ -105,7 +105,7 @@ func (e *env) comparePlacement(cmd *cobra.Command, common *common, f *comparingP
 		return asExit(err, func(err error) error { return usageError{err} })
 	}
 	c.Clock = e.clock.Monotonic
-	return e.runComparison(common, &f.comparing, func(ctx context.Context, progress func(done, total int)) (*evaluate.Comparison, func(io.Writer) error, error) {
+	return e.runComparison(common, &f.comparing, func(ctx context.Context, progress func(done, total int)) (*experiment.Comparison, func(io.Writer) error, error) {
 		c.Progress = progress
 		r, err := methods.Compare(ctx, c)
 		if r == nil {
@@ -160,7 +160,7 @@ func (f *comparingPlacement) check(cmd *cobra.Command, common *common) ([]uint64
 func (f *comparingPlacement) figureOptions(groups []uint64, p *placing) figures.Options {
 	o := figures.Options{Groups: groups, Methods: f.policies, Against: f.against, Workers: f.processes, Options: p.options}
 	if p.told != nil {
-		o.Told = func(*placement.Table) (*placement.Table, error) { return p.told.Types[0].Table, nil }
+		o.Told = func(*place.Table) (*place.Table, error) { return p.told.Types[0].Table, nil }
 	}
 	return o
 }
@@ -175,7 +175,7 @@ func (f *comparingPlacement) comparison(e *env, cmd *cobra.Command, groups []uin
 		c.Title += ", as published codes do"
 	}
 	if f.batch != "" {
-		batches, err := placement.ReadBatches(inDir(e.dir, f.batch), p.apps())
+		batches, err := place.ReadBatches(inDir(e.dir, f.batch), p.apps())
 		if err != nil {
 			return nil, fmt.Errorf("--batch: %w", err)
 		}
@@ -184,8 +184,8 @@ func (f *comparingPlacement) comparison(e *env, cmd *cobra.Command, groups []uin
 		}
 		return c, f.scenario(c, p, "rows of "+f.batch, 0, batches, groups)
 	}
-	if !slices.Equal(p.apps(), placement.MetisApps()) {
-		return nil, fmt.Errorf("--sizes: batches of Metis are of %s, the table has %s: name others by --batch", strings.Join(placement.MetisApps(), ", "), strings.Join(p.apps(), ", "))
+	if !slices.Equal(p.apps(), place.MetisApps()) {
+		return nil, fmt.Errorf("--sizes: batches of Metis are of %s, the table has %s: name others by --batch", strings.Join(place.MetisApps(), ", "), strings.Join(p.apps(), ", "))
 	}
 	sizes, err := parseCounts(f.sizes)
 	if err != nil || slices.Contains(sizes, 0) {
@@ -195,7 +195,7 @@ func (f *comparingPlacement) comparison(e *env, cmd *cobra.Command, groups []uin
 		if slices.Contains(sizes[:i], size) {
 			return nil, fmt.Errorf("--sizes: %d is named twice", size)
 		}
-		batches, err := placement.MetisBatches(size)
+		batches, err := place.MetisBatches(size)
 		if err != nil {
 			return nil, fmt.Errorf("--sizes: %w", err)
 		}
@@ -212,7 +212,7 @@ func (f *comparingPlacement) comparison(e *env, cmd *cobra.Command, groups []uin
 
 // onNodes is the same with another number of nodes.
 func (p placing) onNodes(n int) placing {
-	resized := func(q *placement.Problem) *placement.Problem {
+	resized := func(q *place.Problem) *place.Problem {
 		if q == nil {
 			return nil
 		}

@@ -8,17 +8,17 @@ import (
 	"strings"
 	"testing"
 
-	"trainopt/optimizer"
-	"trainopt/simulator/evaluate"
+	"trainopt/optimizer/run"
+	"trainopt/simulator/experiment"
 )
 
 func TestComparePlacementJSON(t *testing.T) {
 	w := newWorld(t)
 	code, out, errs := w.run("compare", "placement", "--methods", "exact,greedy,spread", "--sizes", "40,60", "--nodes", "20", "--groups", "0:5", "--json", "--jobs-out", "all.csv")
-	if code != optimizer.CodeDone || errs != "" {
+	if code != run.CodeDone || errs != "" {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
-	var c evaluate.Comparison
+	var c experiment.Comparison
 	if err := json.Unmarshal([]byte(out), &c); err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestComparePlacementAliases(t *testing.T) {
 		"--policies exact,random --seeds 0:1 --sizes 20 --nodes 6", "--methods exact,random --groups 0:1 --batch batches.csv --nodes 6",
 		"--methods exact,random --batch batches.csv --nodes 6 --predictor forest --format markdown", "--methods exact --sizes 20 --groups 3 --nodes 6 --max-nodes 5 --objective slo --out page.html",
 	} {
-		if code, out, errs := w.run(append([]string{"compare", "placement"}, strings.Fields(line)...)...); code != optimizer.CodeDone || errs != "" {
+		if code, out, errs := w.run(append([]string{"compare", "placement"}, strings.Fields(line)...)...); code != run.CodeDone || errs != "" {
 			t.Errorf("%s: exit %d\n%s%s", line, code, out, errs)
 		}
 	}
@@ -64,7 +64,7 @@ func TestComparePlacementAliases(t *testing.T) {
 func TestComparePlacementFigure(t *testing.T) {
 	w := newWorld(t)
 	code, out, errs := w.run("compare", "placement", "--figure", "example", "--methods", "exact,medea,greedy")
-	if code != optimizer.CodeDone || errs != "" {
+	if code != run.CodeDone || errs != "" {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	for _, want := range []string{"metis, published   1.160", "exact             1.2214", "table I"} {
@@ -73,7 +73,7 @@ func TestComparePlacementFigure(t *testing.T) {
 		}
 	}
 	code, out, _ = w.run("compare", "placement", "--figure", "medium", "--methods", "exact,spread", "--groups", "0:1")
-	if code != optimizer.CodeDone || !strings.Contains(out, "metis, published") || !strings.Contains(out, "1.162") {
+	if code != run.CodeDone || !strings.Contains(out, "metis, published") || !strings.Contains(out, "1.162") {
 		t.Errorf("exit %d\n%s", code, out)
 	}
 	for _, line := range strings.Split(out, "\n") {
@@ -111,11 +111,11 @@ func TestComparePlacementRefusals(t *testing.T) {
 		"--methods exact --predictor nothing": "--predictor",
 	} {
 		code, out, errs := w.run(append([]string{"compare", "placement"}, strings.Fields(line)...)...)
-		if code != optimizer.CodeUsage || out != "" || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
+		if code != run.CodeUsage || out != "" || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
 			t.Errorf("%s: exit %d, want 2 and one line with %q\n%s%s", line, code, want, out, errs)
 		}
 	}
-	if code, _, errs := w.run("compare", "placement", "--sizes", "400", "--nodes", "20"); code != optimizer.CodeInfeasible || !strings.Contains(errs, "400 containers") {
+	if code, _, errs := w.run("compare", "placement", "--sizes", "400", "--nodes", "20"); code != run.CodeInfeasible || !strings.Contains(errs, "400 containers") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 }

@@ -14,11 +14,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"trainopt/regular"
-	"trainopt/simulator/evaluate"
+	"trainopt/internal/regular"
+	"trainopt/simulator/ancestors/rlscheduler"
+	"trainopt/simulator/experiment"
 	"trainopt/simulator/queue/front"
 	"trainopt/simulator/queue/render"
-	"trainopt/simulator/queue/rlscheduler"
 	"trainopt/simulator/queue/sweep"
 	"trainopt/simulator/workload/batsim"
 )
@@ -111,13 +111,13 @@ func (e *env) compareSchedules(c *common, f *comparingQueue) error {
 	}
 	if c.json {
 		type metric struct {
-			Metric string          `json:"metric"`
-			A      evaluate.Number `json:"a"`
-			B      evaluate.Number `json:"b"`
+			Metric string            `json:"metric"`
+			A      experiment.Number `json:"a"`
+			B      experiment.Number `json:"b"`
 		}
 		var out []metric
 		for _, m := range all {
-			out = append(out, metric{m.Name, evaluate.Number(m.A), evaluate.Number(m.B)})
+			out = append(out, metric{m.Name, experiment.Number(m.A), experiment.Number(m.B)})
 		}
 		return printJSON(e.stdout, map[string]any{"schema": 1, "files": f.metrics, "metrics": out})
 	}
@@ -355,7 +355,7 @@ func (e *env) compareQueue(cmd *cobra.Command, c *common, f *comparingQueue) err
 
 // runQueueSweep runs a comparison and writes it, with what finish adds.
 func (e *env) runQueueSweep(c *common, f *comparingQueue, s *sweep.Sweep, finish func(*sweep.Outcome) error) error {
-	return e.runComparison(c, &f.comparing, func(ctx context.Context, progress func(done, total int)) (*evaluate.Comparison, func(io.Writer) error, error) {
+	return e.runComparison(c, &f.comparing, func(ctx context.Context, progress func(done, total int)) (*experiment.Comparison, func(io.Writer) error, error) {
 		s.Progress = progress
 		o, err := sweep.Compare(ctx, s)
 		if o.Comparison == nil {

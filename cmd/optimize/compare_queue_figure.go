@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"trainopt/simulator/evaluate"
+	"trainopt/simulator/experiment"
 	"trainopt/simulator/queue/figures"
 	"trainopt/simulator/queue/front"
 	"trainopt/simulator/queue/render"
@@ -79,9 +79,9 @@ func (e *env) compareRLScheduler(cmd *cobra.Command, c *common, f *comparingQueu
 			rows = append(rows, row{name, backfill, s})
 		}
 	}
-	return e.runComparison(c, &f.comparing, func(ctx context.Context, progress func(done, total int)) (*evaluate.Comparison, func(io.Writer) error, error) {
-		all := &evaluate.Comparison{Schema: 1, Engine: "queue", Title: "RLScheduler's table", Metrics: []string{}, Rows: []evaluate.Row{}, Paired: []evaluate.Pair{},
-			Definitions: []evaluate.Metric{}, WallS: evaluate.Number(math.NaN())}
+	return e.runComparison(c, &f.comparing, func(ctx context.Context, progress func(done, total int)) (*experiment.Comparison, func(io.Writer) error, error) {
+		all := &experiment.Comparison{Schema: 1, Engine: "queue", Title: "RLScheduler's table", Metrics: []string{}, Rows: []experiment.Row{}, Paired: []experiment.Pair{},
+			Definitions: []experiment.Metric{}, WallS: experiment.Number(math.NaN())}
 		if len(missing) > 0 {
 			all.Notes = append(all.Notes, "rows without a trace here: "+strings.Join(missing, ", "))
 		}

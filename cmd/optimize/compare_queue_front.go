@@ -6,7 +6,7 @@ import (
 	"math"
 	"strings"
 
-	"trainopt/simulator/evaluate"
+	"trainopt/simulator/experiment"
 	"trainopt/simulator/queue"
 	"trainopt/simulator/queue/front"
 	"trainopt/simulator/queue/sweep"
@@ -100,8 +100,8 @@ func addFront(o *sweep.Outcome, preference *front.Preference) error {
 const longFront = 12
 
 // frontTable are the points of a front in figures.
-func frontTable(f *front.Front, chosen string) evaluate.Table {
-	t := evaluate.Table{Title: "Pareto front: ways that no other beats in all of these", Head: []string{"policy"}}
+func frontTable(f *front.Front, chosen string) experiment.Table {
+	t := experiment.Table{Title: "Pareto front: ways that no other beats in all of these", Head: []string{"policy"}}
 	for i, name := range front.Metrics() {
 		if f.Known[i] {
 			t.Head = append(t.Head, map[string]string{"slowdown": "bounded slowdown", "energy": "energy (MJ)", "utilization": "machine idle (%)",
@@ -149,20 +149,20 @@ func frontCell(m front.Metric, v float64) string {
 }
 
 // frontChart is the front in slowdown and energy; none where energy is not known.
-func frontChart(f *front.Front) []evaluate.Chart {
+func frontChart(f *front.Front) []experiment.Chart {
 	if !f.Known[front.Slowdown] || !f.Known[front.Energy] {
 		return nil
 	}
-	on, off := evaluate.Line{Name: "on the front", Dots: true}, evaluate.Line{Name: "beaten", Dots: true}
+	on, off := experiment.Line{Name: "on the front", Dots: true}, experiment.Line{Name: "beaten", Dots: true}
 	var names []string
 	for _, p := range f.Points {
-		q := evaluate.Point{X: p.Vector[front.Energy] / 1e6, Y: p.Vector[front.Slowdown]}
+		q := experiment.Point{X: p.Vector[front.Energy] / 1e6, Y: p.Vector[front.Slowdown]}
 		if p.OnFront {
-			on.Points, names = append(on.Points, evaluate.Point{X: math.NaN()}, q), append(names, p.Name)
+			on.Points, names = append(on.Points, experiment.Point{X: math.NaN()}, q), append(names, p.Name)
 		} else {
-			off.Points = append(off.Points, evaluate.Point{X: math.NaN()}, q)
+			off.Points = append(off.Points, experiment.Point{X: math.NaN()}, q)
 		}
 	}
-	return []evaluate.Chart{{Title: "Slowdown and energy", Note: "each way once; on the front: " + strings.Join(names, ", "),
-		X: evaluate.Axis{Name: "energy (MJ)"}, Y: evaluate.Axis{Name: "mean bounded slowdown", Log: true}, Lines: []evaluate.Line{on, off}}}
+	return []experiment.Chart{{Title: "Slowdown and energy", Note: "each way once; on the front: " + strings.Join(names, ", "),
+		X: experiment.Axis{Name: "energy (MJ)"}, Y: experiment.Axis{Name: "mean bounded slowdown", Log: true}, Lines: []experiment.Line{on, off}}}
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"trainopt/simulator/evaluate"
+	"trainopt/simulator/experiment"
 	"trainopt/simulator/rounds"
 	"trainopt/simulator/rounds/figures"
 	"trainopt/simulator/rounds/sweep"
@@ -264,7 +264,7 @@ func (e *env) compareRounds(cmd *cobra.Command, c *common, f *comparingRounds) e
 // runSweep runs a sweep and writes it, with what finish adds. A policy that fails is said when everything else is written.
 func (e *env) runSweep(c *common, f *comparingRounds, s *sweep.Sweep, finish func(*sweep.Outcome)) error {
 	var failed error
-	err := e.runComparison(c, &f.comparing, func(ctx context.Context, progress func(done, total int)) (*evaluate.Comparison, func(io.Writer) error, error) {
+	err := e.runComparison(c, &f.comparing, func(ctx context.Context, progress func(done, total int)) (*experiment.Comparison, func(io.Writer) error, error) {
 		s.Progress = progress
 		o, err := sweep.Run(ctx, s)
 		finish(o)

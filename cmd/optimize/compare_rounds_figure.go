@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"trainopt/simulator/evaluate"
+	"trainopt/simulator/experiment"
 	"trainopt/simulator/rounds/figures"
 	"trainopt/simulator/rounds/sweep"
 )
@@ -83,7 +83,7 @@ func (e *env) compareDecisions(cmd *cobra.Command, c *common, f *comparingRounds
 	if limit == 0 {
 		limit = decisionLimit
 	}
-	return e.runComparison(c, &f.comparing, func(ctx context.Context, progress func(done, total int)) (*evaluate.Comparison, func(io.Writer) error, error) {
+	return e.runComparison(c, &f.comparing, func(ctx context.Context, progress func(done, total int)) (*experiment.Comparison, func(io.Writer) error, error) {
 		comparison, err := figures.Decisions(ctx, figures.DecisionOptions{Seeds: base.Seeds, Points: f.points, Limit: limit, Clock: e.clock.Monotonic, Progress: progress})
 		return comparison, nil, err
 	})

@@ -8,14 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	"trainopt/optimizer"
-	"trainopt/simulator/evaluate"
+	"trainopt/optimizer/run"
+	"trainopt/simulator/experiment"
 )
 
 func TestCompareRoundsJSON(t *testing.T) {
 	w := newWorld(t)
 	code, out, errs := w.run("compare", "rounds", "--policies", "fifo_perf,gandiva", "--static", "6,12", "--cluster", "v100=3,k80=3", "--seeds", "0:1", "--json", "--jobs-out", "jobs.csv")
-	if code != optimizer.CodeDone || errs != "" {
+	if code != run.CodeDone || errs != "" {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	var fields map[string]any
@@ -27,7 +27,7 @@ func TestCompareRoundsJSON(t *testing.T) {
 			t.Errorf("no %q in the JSON", f)
 		}
 	}
-	var c evaluate.Comparison
+	var c experiment.Comparison
 	if err := json.Unmarshal([]byte(out), &c); err != nil {
 		t.Fatal(err)
 	}
@@ -82,10 +82,10 @@ func TestCompareRoundsDeterministic(t *testing.T) {
 // TestCompareRoundsNotStable: a load that is too much has no figures, and says why; the others have.
 func TestCompareRoundsNotStable(t *testing.T) {
 	code, out, errs := newWorld(t).run("compare", "rounds", "--policies", "fifo_perf", "--rates", "0.01,2,3", "--window", "300:400", "--cluster", "v100=1", "--backlog", "8", "--seeds", "0", "--json", "--fairness=false")
-	if code != optimizer.CodeDone || errs != "" {
+	if code != run.CodeDone || errs != "" {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
-	var c evaluate.Comparison
+	var c experiment.Comparison
 	if err := json.Unmarshal([]byte(out), &c); err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestCompareRoundsNotStable(t *testing.T) {
 func TestCompareRoundsFigure(t *testing.T) {
 	w := newWorld(t)
 	code, out, errs := w.run("compare", "rounds", "--figure", "single-fifo", "--points", "1", "--seeds", "0", "--window", "0:3", "--timeout", "60")
-	if code != optimizer.CodeDone || errs != "" {
+	if code != run.CodeDone || errs != "" {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	for _, want := range []string{"fifo_perf", "108.26", "ours / published", "published are jobs 4000 to 4999"} {
@@ -115,7 +115,7 @@ func TestCompareRoundsFigure(t *testing.T) {
 		}
 	}
 	code, out, errs = w.run("compare", "rounds", "--figure", "single-fifo", "--policies", "fifo_perf", "--points", "1", "--seeds", "0", "--window", "0:3")
-	if code != optimizer.CodeDone || !strings.Contains(out, "108.26") || strings.Contains(out, "fifo_packed") {
+	if code != run.CodeDone || !strings.Contains(out, "108.26") || strings.Contains(out, "fifo_packed") {
 		t.Errorf("one line of the figure: exit %d: %s%s", code, out, errs)
 	}
 }
@@ -164,7 +164,7 @@ func TestCompareRoundsRefusals(t *testing.T) {
 		"everything":                                "everything",
 	} {
 		code, out, errs := w.run(append([]string{"compare", "rounds"}, strings.Fields(line)...)...)
-		if code != optimizer.CodeUsage || out != "" || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
+		if code != run.CodeUsage || out != "" || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
 			t.Errorf("%s: exit %d, want 2 and one line with %q\n%s%s", line, code, want, out, errs)
 		}
 	}
@@ -174,10 +174,10 @@ func TestCompareRoundsInterrupted(t *testing.T) {
 	w := newWorld(t)
 	w.signals <- os.Interrupt
 	code, out, errs := w.run("compare", "rounds", "--policies", "fifo_perf,gandiva", "--rates", "4,5", "--window", "400000:500000", "--json")
-	if code != optimizer.CodeInterrupt || !strings.Contains(errs, "stopped by Ctrl-C") || strings.Count(errs, "\n") != 1 {
+	if code != run.CodeInterrupt || !strings.Contains(errs, "stopped by Ctrl-C") || strings.Count(errs, "\n") != 1 {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
-	var c evaluate.Comparison
+	var c experiment.Comparison
 	if err := json.Unmarshal([]byte(out), &c); err != nil || !strings.Contains(strings.Join(c.Notes, ""), "interrupted") {
 		t.Errorf("%v in %.300s", err, out)
 	}

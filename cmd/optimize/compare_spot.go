@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"trainopt/simulator/evaluate"
+	"trainopt/simulator/experiment"
 	"trainopt/simulator/spot"
 	"trainopt/simulator/spot/sweep"
 )
@@ -226,7 +226,7 @@ func (e *env) compareSpot(cmd *cobra.Command, c *common, f *comparingSpot) error
 	if err != nil {
 		return usageError{fmt.Errorf("compare spot: %w", err)}
 	}
-	return e.runComparison(c, &f.comparing, func(ctx context.Context, progress func(done, total int)) (*evaluate.Comparison, func(io.Writer) error, error) {
+	return e.runComparison(c, &f.comparing, func(ctx context.Context, progress func(done, total int)) (*experiment.Comparison, func(io.Writer) error, error) {
 		s.Progress = progress
 		comparison, ran, err := s.Compare(ctx)
 		return comparison, func(w io.Writer) error { return sweep.Write(w, ran) }, err

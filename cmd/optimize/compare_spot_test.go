@@ -8,18 +8,18 @@ import (
 	"strings"
 	"testing"
 
-	"trainopt/optimizer"
-	"trainopt/simulator/evaluate"
+	"trainopt/optimizer/run"
+	"trainopt/simulator/experiment"
 )
 
 func TestCompareSpotDrawn(t *testing.T) {
 	w := newWorld(t)
 	args := []string{"compare", "spot", "--work", "10h", "--slack", "1.2,2", "--starts", "2", "--seeds", "0:5", "--policies", "all", "--json", "--jobs-out", "all.csv"}
 	code, out, errs := w.run(args...)
-	if code != optimizer.CodeDone || errs != "" {
+	if code != run.CodeDone || errs != "" {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
-	var c evaluate.Comparison
+	var c experiment.Comparison
 	if err := json.Unmarshal([]byte(out), &c); err != nil {
 		t.Fatal(err)
 	}
@@ -61,14 +61,14 @@ func TestCompareSpotTraces(t *testing.T) {
 	args := []string{"compare", "spot", "--traces", "traces", "--work", "4h", "--slack", "1.5", "--starts", "4", "--policies", "greedy,uniform_progress,optimum"}
 	code, out, errs := w.run(args...)
 	for _, want := range []string{"12 cases from 3 seeds", "uniform", "share of the gap from greedy", "3 traces, 4 starting times in each", "aws:p3.2xlarge: 0.92 USD/h", "3 of 12 jobs may go on beyond"} {
-		if code != optimizer.CodeDone || errs != "" || !strings.Contains(out, want) {
+		if code != run.CodeDone || errs != "" || !strings.Contains(out, want) {
 			t.Errorf("exit %d, no %q in\n%s%s", code, want, out, errs)
 		}
 	}
-	if code, out, errs := w.run(append(args, "--together", "--format", "csv")...); code != optimizer.CodeDone || errs != "" || !strings.Contains(out, "cost_share") {
+	if code, out, errs := w.run(append(args, "--together", "--format", "csv")...); code != run.CodeDone || errs != "" || !strings.Contains(out, "cost_share") {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
-	if code, _, errs := w.run(append(args, "--together", "--out", "page.html", "--slack", "1.3,2")...); code != optimizer.CodeDone || errs != "" {
+	if code, _, errs := w.run(append(args, "--together", "--out", "page.html", "--slack", "1.3,2")...); code != run.CodeDone || errs != "" {
 		t.Errorf("exit %d\n%s", code, errs)
 	}
 	if data, err := os.ReadFile(filepath.Join(w.dir, "page.html")); err != nil || !strings.Contains(string(data), "Cost by deadline") {
@@ -98,7 +98,7 @@ func TestCompareSpotRefusals(t *testing.T) {
 		"--format pdf":                        "want one of",
 	} {
 		code, out, errs := w.run(append([]string{"compare", "spot"}, strings.Fields(line)...)...)
-		if code != optimizer.CodeUsage || out != "" || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
+		if code != run.CodeUsage || out != "" || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
 			t.Errorf("%s: exit %d, want 2 and one line with %q\n%s%s", line, code, want, out, errs)
 		}
 	}

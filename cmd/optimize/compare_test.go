@@ -11,16 +11,16 @@ import (
 	"syscall"
 	"testing"
 
-	"trainopt/optimizer"
 	"trainopt/optimizer/plan"
-	"trainopt/simulator/evaluate"
-	"trainopt/simulator/training/pretrained"
+	"trainopt/optimizer/plan/pretrained"
+	"trainopt/optimizer/run"
+	"trainopt/simulator/experiment"
 )
 
 func TestCompareTrainingJSON(t *testing.T) {
 	w := newWorld(t)
 	code, out, errs := w.run("compare", "training", "--policies", "user,oracle,model", "--seeds", "3:4", "--jobs", "2", "--prefer", "cost", "--json", "--jobs-out", "jobs.csv")
-	if code != optimizer.CodeDone || errs != "" {
+	if code != run.CodeDone || errs != "" {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	var fields map[string]any
@@ -32,7 +32,7 @@ func TestCompareTrainingJSON(t *testing.T) {
 			t.Errorf("no %q in the JSON", f)
 		}
 	}
-	var c evaluate.Comparison
+	var c experiment.Comparison
 	if err := json.Unmarshal([]byte(out), &c); err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestCompareTrainingFormats(t *testing.T) {
 	w := newWorld(t)
 	base := []string{"compare", "training", "--policies", "user,oracle", "--seeds", "0:1", "--jobs", "2"}
 	for file, want := range map[string]string{"c.html": "<!DOCTYPE html>", "c.csv": "kind,table,metric", "c.md": "# Decisions", "c.json": `"schema": 1`, "c.txt": "95 % interval"} {
-		if code, out, errs := w.run(append(base, "--out", file)...); code != optimizer.CodeDone || out != "" {
+		if code, out, errs := w.run(append(base, "--out", file)...); code != run.CodeDone || out != "" {
 			t.Fatalf("%s: exit %d: %s%s", file, code, out, errs)
 		}
 		data, err := os.ReadFile(filepath.Join(w.dir, file))
@@ -107,7 +107,7 @@ func TestCompareRefusals(t *testing.T) {
 		"compare training --format pdf":                    "want one of csv, html, json, markdown, text",
 	} {
 		code, out, errs := w.run(strings.Fields(line)...)
-		if code != optimizer.CodeUsage || out != "" || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
+		if code != run.CodeUsage || out != "" || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
 			t.Errorf("%s: exit %d, want 2 and one line with %q\n%s%s", line, code, want, out, errs)
 		}
 	}
@@ -127,10 +127,10 @@ func TestCompareAgents(t *testing.T) {
 	}
 	write("a.bin", data)
 	code, out, errs := w.run("compare", "training", "--agent", "mine=a.bin", "--policies", "morl,mine", "--seeds", "0", "--jobs", "2", "--prefer", "cost", "--json")
-	if code != optimizer.CodeDone || errs != "" {
+	if code != run.CodeDone || errs != "" {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
-	var c evaluate.Comparison
+	var c experiment.Comparison
 	if err := json.Unmarshal([]byte(out), &c); err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestCompareAgents(t *testing.T) {
 
 	write("corrupt.bin", append(slices.Clone(data[:len(data)-1]), data[len(data)-1]^1))
 	write("short.bin", data[:100])
-	if code, _, errs := w.run(learn("--steps", "20", "--measure", "20", "--out", "foreign.bin")...); code != optimizer.CodeDone {
+	if code, _, errs := w.run(learn("--steps", "20", "--measure", "20", "--out", "foreign.bin")...); code != run.CodeDone {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	for line, want := range map[string]string{
@@ -167,7 +167,7 @@ func TestCompareAgents(t *testing.T) {
 		"--agent mine=a.bin --policies mine --against you": `--against "you"`,
 	} {
 		code, out, errs := w.run(append([]string{"compare", "training"}, strings.Fields(line)...)...)
-		if code != optimizer.CodeUsage || out != "" || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
+		if code != run.CodeUsage || out != "" || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
 			t.Errorf("%s: exit %d, want 2 and one line with %q\n%s%s", line, code, want, out, errs)
 		}
 	}
@@ -185,10 +185,10 @@ func TestCompareRecurring(t *testing.T) {
 	w := newWorld(t)
 	base := []string{"compare", "training", "--kinds", "zeus", "--seeds", "0:4", "--recurrences", "40"}
 	code, out, errs := w.run(append(base, "--json", "--jobs-out", "rows.csv")...)
-	if code != optimizer.CodeDone || errs != "" {
+	if code != run.CodeDone || errs != "" {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
-	var c evaluate.Comparison
+	var c experiment.Comparison
 	if err := json.Unmarshal([]byte(out), &c); err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +230,7 @@ func TestCompareRecurringTables(t *testing.T) {
 	var first string
 	for _, d := range []string{dir, filepath.Join(dir, "zeus-nsdi23")} {
 		code, out, errs := w.run("compare", "training", "--kinds", "zeus", "--profiles", d, "--policies", "bandit", "--seeds", "0:1", "--recurrences", "20")
-		if code != optimizer.CodeDone || !strings.Contains(out, "tables of the Zeus traces") {
+		if code != run.CodeDone || !strings.Contains(out, "tables of the Zeus traces") {
 			t.Fatalf("%s: exit %d: %s%.200s", d, code, errs, out)
 		}
 		if first == "" {
@@ -242,7 +242,7 @@ func TestCompareRecurringTables(t *testing.T) {
 }
 
 func TestCompareInterrupted(t *testing.T) {
-	for signal, want := range map[os.Signal]optimizer.Code{syscall.SIGINT: optimizer.CodeInterrupt, syscall.SIGTERM: optimizer.CodeTerminated} {
+	for signal, want := range map[os.Signal]run.Code{syscall.SIGINT: run.CodeInterrupt, syscall.SIGTERM: run.CodeTerminated} {
 		w := newWorld(t)
 		w.signals <- signal
 		code, _, errs := w.run("compare", "training", "--policies", "model", "--seeds", "0:200", "--jobs", "50")

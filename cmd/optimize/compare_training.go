@@ -13,13 +13,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"trainopt/internal/regular"
 	"trainopt/optimizer/plan"
-	"trainopt/optimizer/trial"
-	"trainopt/regular"
-	"trainopt/simulator/evaluate"
+	"trainopt/simulator/experiment"
 	"trainopt/simulator/training"
 	"trainopt/simulator/training/profile"
 	"trainopt/simulator/training/recurring"
+	"trainopt/simulator/trial"
 )
 
 // zeusKind is the kind of jobs that recur; see compareRecurring.
@@ -123,10 +123,10 @@ func (e *env) compareTraining(cmd *cobra.Command, c *common, f *comparingTrainin
 			return usageError{fmt.Errorf("--policies: %w", err)}
 		}
 	}
-	bench := trial.Bench{Policies: f.policies, Draw: draw, Seeds: seeds, Prefer: f.prefer, Agents: agents.planner, Evaluate: evaluate.Options{Notes: agents.notes(),
+	bench := trial.Bench{Policies: f.policies, Draw: draw, Seeds: seeds, Prefer: f.prefer, Agents: agents.planner, Evaluate: experiment.Options{Notes: agents.notes(),
 		Against: f.against, Title: fmt.Sprintf("Decisions on simulated training jobs (%s), preferring %s", f.kinds, strings.Join(f.prefer, ", "))}}
 	var against []trial.AgainstNothing
-	err = e.runComparison(c, &f.comparing, func(ctx context.Context, progress func(done, total int)) (*evaluate.Comparison, func(io.Writer) error, error) {
+	err = e.runComparison(c, &f.comparing, func(ctx context.Context, progress func(done, total int)) (*experiment.Comparison, func(io.Writer) error, error) {
 		bench.Evaluate.Progress = progress
 		comparison, trials, err := bench.Run(ctx)
 		against = trial.Against(trials)
@@ -296,9 +296,9 @@ func (e *env) compareRecurring(cmd *cobra.Command, c *common, f *comparingTraini
 	if err != nil {
 		return err
 	}
-	r := trial.Recurring{Policies: f.policies, Jobs: jobs, Seeds: seeds, Eta: f.eta, Recurrences: f.recurrences, Evaluate: evaluate.Options{
+	r := trial.Recurring{Policies: f.policies, Jobs: jobs, Seeds: seeds, Eta: f.eta, Recurrences: f.recurrences, Evaluate: experiment.Options{
 		Against: f.against, Title: fmt.Sprintf("Batch size and power limit of recurring training jobs (%s), eta %g", from, f.eta)}}
-	return e.runComparison(c, &f.comparing, func(ctx context.Context, progress func(done, total int)) (*evaluate.Comparison, func(io.Writer) error, error) {
+	return e.runComparison(c, &f.comparing, func(ctx context.Context, progress func(done, total int)) (*experiment.Comparison, func(io.Writer) error, error) {
 		r.Evaluate.Progress = progress
 		comparison, all, err := r.Run(ctx)
 		return comparison, func(w io.Writer) error { return trial.WriteRecurred(w, all) }, err

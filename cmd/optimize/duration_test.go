@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"trainopt/optimizer"
+	"trainopt/optimizer/run"
 )
 
 func TestParseDuration(t *testing.T) {
@@ -32,7 +32,7 @@ func TestDaysAreUnderstood(t *testing.T) {
 	w.epochLog("one.csv", 1, 12, 40)
 	for _, text := range []string{"5d", "5 d 00 h"} {
 		code, out, errs := w.run("predict", "--like", "one.csv", "--gpu", "T4", "--gpus", "1", "--deadline", text)
-		if code != optimizer.CodeDone || !strings.Contains(strings.ReplaceAll(out, "\u00a0", " "), "deadline 5 d 00 h") {
+		if code != run.CodeDone || !strings.Contains(strings.ReplaceAll(out, "\u00a0", " "), "deadline 5 d 00 h") {
 			t.Errorf("%s: exit %d, %s%s", text, code, out, errs)
 		}
 	}
@@ -41,11 +41,11 @@ func TestDaysAreUnderstood(t *testing.T) {
 		{"runs", "stop", "x", "--grace", "5w"},
 	} {
 		code, _, errs := w.run(args...)
-		if code != optimizer.CodeUsage || strings.Count(errs, "want ") != 1 || strings.Contains(errs, ";") {
+		if code != run.CodeUsage || strings.Count(errs, "want ") != 1 || strings.Contains(errs, ";") {
 			t.Errorf("%q: exit %d, %s; want one refusal", args, code, errs)
 		}
 	}
-	if code, _, errs := w.run("runs", "stop", "x", "--grace", "1d"); code == optimizer.CodeDone || strings.Contains(errs, "grace") {
+	if code, _, errs := w.run("runs", "stop", "x", "--grace", "1d"); code == run.CodeDone || strings.Contains(errs, "grace") {
 		t.Errorf("exit %d, %s: want the day to be understood", code, errs)
 	}
 }

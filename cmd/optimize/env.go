@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/term"
 
-	"trainopt/optimizer"
 	"trainopt/optimizer/launch"
+	"trainopt/optimizer/run"
 )
 
 // keeperArg is the hidden first argument by which the binary runs itself again as the keeper of a job.
@@ -27,7 +27,7 @@ type env struct {
 	self    []string // how the binary runs itself as keeper
 	// listen begins to take the user's signals; before, and in commands that run no job, they end the program as usual.
 	listen func() (signals <-chan os.Signal, stop func())
-	clock  optimizer.Clock
+	clock  run.Clock
 	// width is the terminal's width on stderr, 0 when it is not a terminal; ask is true when a question
 	// can be answered on stdin.
 	width func() int
@@ -74,7 +74,7 @@ func processEnv() *env {
 	}
 	e := &env{
 		args: os.Args[1:], stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
-		environ: os.Environ(), dir: dir, self: []string{self, keeperArg}, listen: listen, clock: optimizer.SystemClock{}, lighten: lighten,
+		environ: os.Environ(), dir: dir, self: []string{self, keeperArg}, listen: listen, clock: run.SystemClock{}, lighten: lighten,
 		ask: term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd())),
 	}
 	e.width = func() int {

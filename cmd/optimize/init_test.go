@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"trainopt/optimizer"
+	"trainopt/optimizer/run"
 )
 
 // TestProjectFile: the nearest file upwards counts, up to the repository's root or the home directory.
@@ -87,28 +87,28 @@ func TestProjectFileRefused(t *testing.T) {
 // TestInit: the file is written once, changes nothing, and is named when it is read.
 func TestInit(t *testing.T) {
 	w := newWorld(t)
-	if code, out, errs := w.run("init"); code != optimizer.CodeDone || !strings.Contains(out, "optimize.yaml") {
+	if code, out, errs := w.run("init"); code != run.CodeDone || !strings.Contains(out, "optimize.yaml") {
 		t.Fatalf("exit %d: %s%s", code, out, errs)
 	}
-	if code, _, errs := w.run("init"); code != optimizer.CodeUsage || !strings.Contains(errs, "exists") {
+	if code, _, errs := w.run("init"); code != run.CodeUsage || !strings.Contains(errs, "exists") {
 		t.Errorf("again: exit %d: %s", code, errs)
 	}
 	w.write("ok.py", "print('hello')\n")
 	code, _, errs := w.run("--train", "ok.py", "--dry-run")
-	if code != optimizer.CodeDone || strings.Count(errs, "configuration: optimize.yaml") != 1 {
+	if code != run.CodeDone || strings.Count(errs, "configuration: optimize.yaml") != 1 {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 	w.write("optimize.yaml", "sla:\n  cost_maxx: 1\n")
-	if code, _, errs := w.run("--train", "ok.py", "--dry-run"); code != optimizer.CodeUsage || !strings.Contains(errs, "optimize.yaml") || !strings.Contains(errs, "sla.cost_max") {
+	if code, _, errs := w.run("--train", "ok.py", "--dry-run"); code != run.CodeUsage || !strings.Contains(errs, "optimize.yaml") || !strings.Contains(errs, "sla.cost_max") {
 		t.Errorf("a broken file: exit %d: %s", code, errs)
 	}
-	if code, _, errs := w.run("--train", "ok.py", "--dry-run", "--config", "none"); code != optimizer.CodeDone || strings.Contains(errs, "configuration:") {
+	if code, _, errs := w.run("--train", "ok.py", "--dry-run", "--config", "none"); code != run.CodeDone || strings.Contains(errs, "configuration:") {
 		t.Errorf("--config none: exit %d: %s", code, errs)
 	}
 }
 
 // configOf reads settings as train does.
-func configOf(t *testing.T, file string, environ []string, args ...string) (optimizer.Config, error) {
+func configOf(t *testing.T, file string, environ []string, args ...string) (run.Config, error) {
 	t.Helper()
 	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	fs.SetNormalizeFunc(normalize)
@@ -126,7 +126,7 @@ func configOf(t *testing.T, file string, environ []string, args ...string) (opti
 	}
 	vals, err := loadSettings(e, fs, path)
 	if err != nil {
-		return optimizer.Config{}, err
+		return run.Config{}, err
 	}
 	return makeConfig(e, &common{}, &trainFlags{}, vals)
 }

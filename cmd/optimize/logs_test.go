@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"trainopt/optimizer"
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/run"
 )
 
 func TestLogs(t *testing.T) {
@@ -34,13 +34,13 @@ func TestLogs(t *testing.T) {
 		"logs --stdout --stderr -n 1":   "warn\n5\n",
 		"logs --follow --stderr latest": "warn\n",
 	} {
-		if code, out, errs := w.run(strings.Fields(line)...); code != optimizer.CodeDone || out != want {
+		if code, out, errs := w.run(strings.Fields(line)...); code != run.CodeDone || out != want {
 			t.Errorf("%s: exit %d, %q, want %q\n%s", line, code, out, want, errs)
 		}
 	}
 	for _, args := range [][]string{{"logs", ""}, {"logs", "nothing"}, {"logs", "-n", "-5"}} {
-		if code, _, errs := w.run(args...); code != optimizer.CodeUsage {
-			t.Errorf("%q: exit %d, want %d\n%s", args, code, optimizer.CodeUsage, errs)
+		if code, _, errs := w.run(args...); code != run.CodeUsage {
+			t.Errorf("%q: exit %d, want %d\n%s", args, code, run.CodeUsage, errs)
 		}
 	}
 }
@@ -55,7 +55,7 @@ func TestLogsFollow(t *testing.T) {
 		return err == nil
 	})
 	code, out, errs := w.run("logs", "-f", "--stdout", filepath.Base(dir))
-	if code != optimizer.CodeDone || !strings.HasPrefix(out, "line 1\n") || !strings.HasSuffix(out, "line 10\nlast\n") {
+	if code != run.CodeDone || !strings.HasPrefix(out, "line 1\n") || !strings.HasSuffix(out, "line 10\nlast\n") {
 		t.Errorf("exit %d, %q\n%s", code, out, errs)
 	}
 	agent.Wait()

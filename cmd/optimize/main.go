@@ -13,5 +13,5 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == keeperArg {
 		os.Exit(launch.KeeperMain(os.Args[2:]))
 	}
-	os.Exit(int(run(processEnv())))
+	os.Exit(int(execute(processEnv())))
 }

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"trainopt/optimizer"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/journal/schema"
+	"trainopt/optimizer/run"
 
 	"github.com/spf13/pflag"
 )
@@ -48,7 +48,7 @@ func TestMainJobTrainsForReal(t *testing.T) {
 	needPython(t)
 	w := newWorld(t)
 	code, rec, errs := w.record("--train", example(t, "train_digits.py"), "--prefer", "time", "--deadline", "5m", "--budget", "1", "--epochs", "24")
-	if code != optimizer.CodeDone {
+	if code != run.CodeDone {
 		t.Fatalf("exit %d, want 0\n%s", code, errs)
 	}
 	if rec.State != journal.Done || float64(rec.Outcome.Epochs) != 24 {
@@ -87,7 +87,7 @@ func TestBudgetStopsWithACheckpoint(t *testing.T) {
 	rates := []string{"--gpu-hour", "0", "--cpu-hour", "3.6", "--gb-hour", "0", "--cpus", "1"} // $0.001 a second
 	const budget = 0.005
 	code, rec, errs := w.record(append([]string{"--train", script, "--budget", "0.005", "--epochs", "100"}, rates...)...)
-	if code != optimizer.CodeGuard {
+	if code != run.CodeGuard {
 		t.Fatalf("exit %d, want 4\n%s", code, errs)
 	}
 	if spent := float64(rec.Outcome.CostUSD); spent > 1.01*budget || spent < 0.5*budget {
@@ -98,10 +98,10 @@ func TestBudgetStopsWithACheckpoint(t *testing.T) {
 	}
 	done := float64(rec.Outcome.Epochs)
 	code, _, errs = w.run("runs", "resume", rec.RunID)
-	if code == optimizer.CodeDone || code == optimizer.CodeMissed {
+	if code == run.CodeDone || code == run.CodeMissed {
 		t.Errorf("resumed with a spent budget: exit %d\n%s", code, errs)
 	}
-	if code, _, errs = w.run("runs", "resume", rec.RunID, "--budget", "1"); code != optimizer.CodeDone {
+	if code, _, errs = w.run("runs", "resume", rec.RunID, "--budget", "1"); code != run.CodeDone {
 		t.Fatalf("resume with more money: exit %d, want 0\n%s", code, errs)
 	}
 	after, err := journal.ReadRecord(filepath.Join(w.state(), "runs", rec.RunID))
@@ -123,7 +123,7 @@ func TestDeadlineStops(t *testing.T) {
 	for range 3 { // a machine that stalls is late through no fault of the guard
 		w := newWorld(t)
 		code, rec, errs := w.record("--train", w.write("count.py", counting), "--deadline", "3s", "--epochs", "1000", "--cpus", "1")
-		if code != optimizer.CodeGuard || rec.Exit == nil || rec.Exit.Reason != "deadline" {
+		if code != run.CodeGuard || rec.Exit == nil || rec.Exit.Reason != "deadline" {
 			t.Fatalf("exit %d %+v, want 4 by the deadline\n%s", code, rec.Exit, errs)
 		}
 		if late = min(late, float64(rec.Outcome.Seconds)-3.03); late <= 0.3 {
@@ -151,7 +151,7 @@ func TestAgentKilled(t *testing.T) {
 		t.Fatalf("the job stopped with its agent: %d rows, then %d", before, after)
 	}
 	code, rec, errs := w.record("runs", "resume", filepath.Base(dir))
-	if code != optimizer.CodeDone {
+	if code != run.CodeDone {
 		t.Fatalf("exit %d, want 0\n%s", code, errs)
 	}
 	if float64(rec.Outcome.Epochs) != 80 || rec.Outcome.Restarts != 0 {
@@ -189,7 +189,7 @@ func TestBudgetHoldsWithoutAnAgent(t *testing.T) {
 		t.Errorf("%d epochs of 0.1 s under a budget of 6 s: the keeper did not stop the job", n)
 	}
 	code, rec, errs := w.record("runs", "resume", filepath.Base(dir))
-	if code != optimizer.CodeGuard {
+	if code != run.CodeGuard {
 		t.Errorf("exit %d after a budget that was spent without an agent, want 4\n%s", code, errs)
 	}
 	if spent := float64(rec.Outcome.CostUSD); spent > 0.006*1.02 {
@@ -212,11 +212,11 @@ func TestInterruptOnceSavesTwiceKills(t *testing.T) {
 		signals []os.Signal
 		script  string
 		detail  string
-		code    optimizer.Code
+		code    run.Code
 	}{
-		"once":  {[]os.Signal{syscall.SIGINT}, counting, "checkpoint saved", optimizer.CodeInterrupt},
-		"term":  {[]os.Signal{syscall.SIGTERM}, counting, "checkpoint saved", optimizer.CodeTerminated},
-		"twice": {[]os.Signal{syscall.SIGINT, syscall.SIGINT}, strings.Replace(counting, "if leave:", "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n    if False:", 1), "SIGKILL", optimizer.CodeInterrupt},
+		"once":  {[]os.Signal{syscall.SIGINT}, counting, "checkpoint saved", run.CodeInterrupt},
+		"term":  {[]os.Signal{syscall.SIGTERM}, counting, "checkpoint saved", run.CodeTerminated},
+		"twice": {[]os.Signal{syscall.SIGINT, syscall.SIGINT}, strings.Replace(counting, "if leave:", "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n    if False:", 1), "SIGKILL", run.CodeInterrupt},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -252,7 +252,7 @@ func TestTrainingFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			code, rec, errs := w.record("--train", w.write("fail.py", c.script), "--cpus", "1")
-			if code != optimizer.CodeTraining || rec.State != journal.Failed {
+			if code != run.CodeTraining || rec.State != journal.Failed {
 				t.Fatalf("exit %d, state %s, want 5, failed\n%s", code, rec.State, errs)
 			}
 			if lost := float64(rec.Waste.Failed); lost != float64(rec.Outcome.CostUSD) {
@@ -277,7 +277,7 @@ for e in range(1, 13):
     time.sleep(0.2)
     print("Epoch %d/12 loss %.3f" % (e, 1 / e), flush=True)
 `), "--cpus", "1")
-	if code != optimizer.CodeDone || float64(rec.Outcome.Epochs) != 12 {
+	if code != run.CodeDone || float64(rec.Outcome.Epochs) != 12 {
 		t.Errorf("exit %d, %v epochs, want 12 from the output\n%s", code, rec.Outcome.Epochs, errs)
 	}
 	code, rec, errs = w.record("--train", w.write("announce.py", `import time
@@ -285,11 +285,11 @@ for e in range(1, 5):
     print("Epoch %d/4" % e, flush=True)
     time.sleep(0.3)
 `), "--cpus", "1")
-	if code != optimizer.CodeDone || float64(rec.Outcome.Epochs) != 4 {
+	if code != run.CodeDone || float64(rec.Outcome.Epochs) != 4 {
 		t.Errorf("exit %d, %v epochs of a job that announces each of its 4: %v\n%s", code, rec.Outcome.Epochs, rec.Warnings, errs)
 	}
 	code, rec, errs = w.record("--train", w.write("mute.py", "import time\ntime.sleep(1.5)\n"), "--cpus", "1", "--min-throughput", "10")
-	if code != optimizer.CodeDone {
+	if code != run.CodeDone {
 		t.Errorf("exit %d\n%s", code, errs)
 	}
 	if rec.Outcome.Epochs.Known() || rec.Outcome.Throughput.Known() || rec.SLA.Compliance.Known() {
@@ -310,7 +310,7 @@ func TestPreferencesDiffer(t *testing.T) {
 		code, rec, errs := w.record("--train", example(t, "replay.py"), "--host", example(t, "host-8gpu.yaml"), "--prefer", prefer,
 			"--gpu-hour", "2", "--cpu-hour", "0.003", "--gb-hour", "0.0004", "--cpus", "8", "--baseline-ratio", "0.4", "--epochs", "40",
 			"--", "--profile", example(t, "replay-bert.json"), "--speedup", "12000")
-		if code != optimizer.CodeDone {
+		if code != run.CodeDone {
 			t.Fatalf("%s: exit %d\n%s", prefer, code, errs)
 		}
 		if rec.Host.Described == "" || len(rec.Warnings) == 0 {
@@ -331,7 +331,7 @@ func TestRefusals(t *testing.T) {
 	w.write("ok.py", "print('hello')\n")
 	for name, c := range map[string]struct {
 		args []string
-		code optimizer.Code
+		code run.Code
 		want string
 	}{
 		"nothing to train":  {[]string{"train"}, 2, "nothing to train"},
@@ -376,15 +376,15 @@ func TestInfeasibleFromHistory(t *testing.T) {
 	script := w.write("count.py", counting)
 	args := []string{"--train", script, "--epochs", "40", "--cpus", "1", "--cpu-hour", "3.6", "--gb-hour", "0"}
 	code, first, errs := w.record(args...)
-	if code != optimizer.CodeDone {
+	if code != run.CodeDone {
 		t.Fatalf("exit %d\n%s", code, errs)
 	}
 	code, _, errs = w.run(append(args, "--budget", "0.0005")...)
-	if code != optimizer.CodeInfeasible || !strings.Contains(errs, "$0.00") {
+	if code != run.CodeInfeasible || !strings.Contains(errs, "$0.00") {
 		t.Errorf("exit %d, want 6 with what would be feasible: %s", code, errs)
 	}
 	code, rec, errs := w.record(append(args, "--dry-run")...)
-	if code != optimizer.CodeDone || rec.State != journal.Planned || rec.Plan == nil || rec.Plan.Prediction == nil {
+	if code != run.CodeDone || rec.State != journal.Planned || rec.Plan == nil || rec.Plan.Prediction == nil {
 		t.Fatalf("dry run: exit %d, %+v\n%s", code, rec.Plan, errs)
 	}
 	// 40 epochs of 0.1 s, on a machine that may stall: what was measured counts.
@@ -398,7 +398,7 @@ func TestInfeasibleFromHistory(t *testing.T) {
 func TestSampleConfiguration(t *testing.T) {
 	w := newWorld(t)
 	_, sample, _ := w.run("config")
-	read := func(file string) optimizer.Config {
+	read := func(file string) run.Config {
 		t.Helper()
 		fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
 		addSettings(fs)
@@ -446,7 +446,7 @@ func TestPrecedence(t *testing.T) {
 		t.Errorf("budget %v, deadline %v, throughput %v: want 3 (flag), 200 (environment), 7 (file)", rec.SLA.BudgetUSD, rec.SLA.DeadlineS, rec.SLA.MinThroughput)
 	}
 	w.environ = append(w.environ, "OPTIMIZE_SLA_TIMEMAX=3")
-	if code, _, errs := w.run("--train", "ok.py", "--dry-run"); code != optimizer.CodeUsage || !strings.Contains(errs, "OPTIMIZE_SLA_TIME_MAX") {
+	if code, _, errs := w.run("--train", "ok.py", "--dry-run"); code != run.CodeUsage || !strings.Contains(errs, "OPTIMIZE_SLA_TIME_MAX") {
 		t.Errorf("exit %d for an unknown variable: %s", code, errs)
 	}
 }

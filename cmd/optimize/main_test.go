@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"trainopt/optimizer"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
+	"trainopt/optimizer/run"
 )
 
 // agentVariable makes the test binary behave as the program itself: a real agent that can be killed.
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	}
 	if os.Getenv(agentVariable) != "" {
 		os.Unsetenv(agentVariable)
-		os.Exit(int(run(processEnv())))
+		os.Exit(int(execute(processEnv())))
 	}
 	os.Exit(m.Run())
 }
@@ -55,16 +55,16 @@ func cleanEnviron() []string {
 }
 
 // run runs one command line in this process.
-func (w *world) run(args ...string) (code optimizer.Code, stdout, stderr string) {
+func (w *world) run(args ...string) (code run.Code, stdout, stderr string) {
 	w.t.Helper()
 	var out, errs bytes.Buffer
 	e := &env{args: args, stdin: strings.NewReader(""), stdout: &out, stderr: &errs, environ: w.environ, dir: w.dir,
-		self: []string{os.Args[0], keeperArg}, clock: optimizer.SystemClock{}, width: func() int { return 0 }}
+		self: []string{os.Args[0], keeperArg}, clock: run.SystemClock{}, width: func() int { return 0 }}
 	e.listen = func() (<-chan os.Signal, func()) { return w.signals, func() {} }
 	if !hasStateDir(args) {
 		e.environ = append(append([]string{}, w.environ...), "OPTIMIZE_STATE_DIR="+w.state())
 	}
-	code = run(e)
+	code = execute(e)
 	return code, out.String(), errs.String()
 }
 
@@ -80,7 +80,7 @@ func hasStateDir(args []string) bool {
 func (w *world) state() string { return filepath.Join(w.dir, ".optimize") }
 
 // record runs with --json and returns the record.
-func (w *world) record(args ...string) (optimizer.Code, *journal.Record, string) {
+func (w *world) record(args ...string) (run.Code, *journal.Record, string) {
 	w.t.Helper()
 	code, out, errs := w.run(append([]string{"--json"}, args...)...)
 	rec := &journal.Record{}

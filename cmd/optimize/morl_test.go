@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"trainopt/optimizer"
+	"trainopt/optimizer/run"
 )
 
 // The learning planner in a real run: it decides, and the decision log has what an agent saw, how it was asked, what its
@@ -18,7 +18,7 @@ func TestMORLDecidesARun(t *testing.T) {
 	w := newWorld(t)
 	script := w.write("count.py", counting)
 	code, rec, errs := w.record("--train", script, "--planner", "morl", "--prefer", "cost", "--interval", "0.1", "--epoch-adjustment-frequency", "3")
-	if code != optimizer.CodeDone {
+	if code != run.CodeDone {
 		t.Fatalf("exit %d\n%s", code, errs)
 	}
 	if rec.Plan == nil || rec.Plan.Planner != "morl" || rec.CriticResets == nil {
@@ -68,13 +68,13 @@ func TestBrokenAgentFileFallsBackToTheModel(t *testing.T) {
 open(os.environ.get("OPTIMIZER_LOG", "log.csv"), "w").write("epoch,total_epochs,epoch_time\n1,3,0.1\n2,3,0.1\n3,3,0.1\n")
 `)
 	code, rec, errs := w.record("--train", script, "--planner", "morl", "--agent", w.write("bad.bin", "optimize agent\nnot really"), "--interval", "0.1")
-	if code != optimizer.CodeDone {
+	if code != run.CodeDone {
 		t.Fatalf("exit %d\n%s", code, errs)
 	}
 	if !strings.Contains(strings.Join(rec.Warnings, "\n"), "agent file") {
 		t.Errorf("nothing was said: %v\n%s", rec.Warnings, errs)
 	}
-	if code, _, errs := w.run("--train", script, "--planner", "morl", "--agent", "nowhere.bin"); code != optimizer.CodeUsage || !strings.Contains(errs, "nowhere.bin") {
+	if code, _, errs := w.run("--train", script, "--planner", "morl", "--agent", "nowhere.bin"); code != run.CodeUsage || !strings.Contains(errs, "nowhere.bin") {
 		t.Errorf("a missing file: exit %d\n%s", code, errs)
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"trainopt/optimizer"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
+	"trainopt/optimizer/run"
 )
 
 // The price of these tests: one second of the job is $0.001.
@@ -48,7 +48,7 @@ func TestCase50RemoveRefusesALivingJob(t *testing.T) {
 		dir, h := w.orphan(keepers, "--fresh", "--train", "long.sh")
 		id := filepath.Base(dir)
 		code, out, errs := w.run("runs", "rm", id)
-		if code == optimizer.CodeDone || !strings.Contains(errs, "stop it first") {
+		if code == run.CodeDone || !strings.Contains(errs, "stop it first") {
 			t.Errorf("%s: rm: exit %d, %q %q; want a refusal", name, code, out, errs)
 		}
 		if err := syscall.Kill(h.PID, 0); err != nil {
@@ -57,10 +57,10 @@ func TestCase50RemoveRefusesALivingJob(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dir, "run.json")); err != nil {
 			t.Errorf("%s: the record is gone: %v", name, err)
 		}
-		if code, _, errs := w.run("runs", "stop", "--grace", "2s", id); code != optimizer.CodeDone {
+		if code, _, errs := w.run("runs", "stop", "--grace", "2s", id); code != run.CodeDone {
 			t.Errorf("%s: stop: exit %d\n%s", name, code, errs)
 		}
-		if code, _, errs := w.run("runs", "rm", id); code != optimizer.CodeDone {
+		if code, _, errs := w.run("runs", "rm", id); code != run.CodeDone {
 			t.Errorf("%s: rm of a stopped run: exit %d\n%s", name, code, errs)
 		}
 	}
@@ -71,7 +71,7 @@ func TestCase50EmptyAndAmbiguousReferences(t *testing.T) {
 	first, second := w.past("net", 1), w.past("net", 2)
 	for _, command := range []string{"rm", "stop", "resume", "show"} {
 		for ref, want := range map[string]string{"": "empty", "2026": first + ", " + second, first[len(first)-6:]: "no id"} {
-			if code, out, errs := w.run("runs", command, ref); code == optimizer.CodeDone || !strings.Contains(errs, want) {
+			if code, out, errs := w.run("runs", command, ref); code == run.CodeDone || !strings.Contains(errs, want) {
 				t.Errorf("runs %s %q: exit %d, %q %q; want a refusal with %q", command, ref, code, out, errs, want)
 			}
 		}
@@ -96,7 +96,7 @@ func TestCase48JobEndsUnwatched(t *testing.T) {
 		return ok
 	})
 	code, rec, errs := w.record("runs", "resume", filepath.Base(dir))
-	if code != optimizer.CodeDone || rec.State != journal.Done {
+	if code != run.CodeDone || rec.State != journal.Done {
 		t.Fatalf("exit %d, state %s; want done\n%s", code, rec.State, errs)
 	}
 	if exit.Ran < 3*time.Second {
@@ -167,7 +167,7 @@ func TestRefusedResumeIsReadOnly(t *testing.T) {
 	dir := w.latest("stopped", func(_ string, rec *journal.Record) bool { return rec.State == journal.Stopped })
 	stopped := files(t, dir)
 	orphan, _ := w.orphan(false, "--fresh", "--train", "long.sh")
-	if code, _, errs := w.run("runs", "stop", "--grace", "2s", filepath.Base(orphan)); code != optimizer.CodeDone {
+	if code, _, errs := w.run("runs", "stop", "--grace", "2s", filepath.Base(orphan)); code != run.CodeDone {
 		t.Fatalf("stop: %s", errs)
 	}
 	for dir, before := range map[string]map[string][]byte{dir: stopped, orphan: files(t, orphan)} {
@@ -176,8 +176,8 @@ func TestRefusedResumeIsReadOnly(t *testing.T) {
 			t.Fatalf("%v %s", err, rec.State)
 		}
 		for _, args := range [][]string{{}, {"--deadline", "5m"}} {
-			if code, _, errs := w.run(append([]string{"runs", "resume", filepath.Base(dir)}, args...)...); code != optimizer.CodeUsage {
-				t.Errorf("resume %q: exit %d, want %d\n%s", args, code, optimizer.CodeUsage, errs)
+			if code, _, errs := w.run(append([]string{"runs", "resume", filepath.Base(dir)}, args...)...); code != run.CodeUsage {
+				t.Errorf("resume %q: exit %d, want %d\n%s", args, code, run.CodeUsage, errs)
 			}
 			after := files(t, dir)
 			for path, data := range before {
@@ -196,7 +196,7 @@ func TestRefusedResumeIsReadOnly(t *testing.T) {
 func TestCase51StateDirectoryRemoved(t *testing.T) {
 	w := newWorld(t)
 	w.write("vandal.sh", "#!/bin/sh\nsleep 1; rm -rf .optimize/runs; sleep 1\nexit $1\n")
-	for text, want := range map[string]optimizer.Code{"0": optimizer.CodeDone, "7": optimizer.CodeTraining} {
+	for text, want := range map[string]run.Code{"0": run.CodeDone, "7": run.CodeTraining} {
 		code, rec, errs := w.record(append(append([]string{}, secondly...), "--train", "vandal.sh", "--", text)...)
 		if code != want || rec.Exit == nil || rec.Exit.Reason != "exited" {
 			t.Errorf("exit %d %+v, want %d\n%s", code, rec.Exit, want, errs)

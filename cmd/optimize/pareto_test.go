@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"trainopt/optimizer"
+	"trainopt/optimizer/run"
 )
 
 // frontJSON is what a script reads of `optimize pareto --json`.
@@ -32,7 +32,7 @@ func (w *world) front(args ...string) frontJSON {
 	w.t.Helper()
 	code, out, errs := w.run(append([]string{"pareto", "--json"}, args...)...)
 	var f frontJSON
-	if err := json.Unmarshal([]byte(out), &f); err != nil || code != optimizer.CodeDone {
+	if err := json.Unmarshal([]byte(out), &f); err != nil || code != run.CodeDone {
 		w.t.Fatalf("exit %d, %v\nstdout: %s\nstderr: %s", code, err, out, errs)
 	}
 	return f
@@ -72,16 +72,16 @@ func TestParetoFormats(t *testing.T) {
 	w := newWorld(t)
 	args := append([]string{"pareto"}, w.logs()...)
 	for format, want := range map[string]string{"text": "Trade-offs at the chosen point", "csv": "label,name,gpus", "html": "<!DOCTYPE html>", "svg": "<svg ", "markdown": "# Pareto front", "json": `"schema": 1`} {
-		if code, out, errs := w.run(append(args, "--format", format)...); code != optimizer.CodeDone || !strings.Contains(out, want) || errs != "" {
+		if code, out, errs := w.run(append(args, "--format", format)...); code != run.CodeDone || !strings.Contains(out, want) || errs != "" {
 			t.Errorf("%s: exit %d, no %q in %q; %s", format, code, want, out, errs)
 		}
 	}
 	code, out, errs := w.run(append(args, "--format", "svg", "-o", "front.svg")...)
 	data, err := os.ReadFile(filepath.Join(w.dir, "front.svg"))
-	if code != optimizer.CodeDone || out != "" || err != nil || !strings.Contains(string(data), "</svg>") {
+	if code != run.CodeDone || out != "" || err != nil || !strings.Contains(string(data), "</svg>") {
 		t.Errorf("exit %d, %q, %v: %s", code, out, err, errs)
 	}
-	if code, _, errs := w.run(append(args, "-o", "no/such/folder/f.txt")...); code != optimizer.CodeOurs || !strings.Contains(errs, "no/such/folder") {
+	if code, _, errs := w.run(append(args, "-o", "no/such/folder/f.txt")...); code != run.CodeOurs || !strings.Contains(errs, "no/such/folder") {
 		t.Errorf("a file that cannot be written: exit %d, %s", code, errs)
 	}
 }
@@ -92,7 +92,7 @@ func TestParetoOfARun(t *testing.T) {
 	w := newWorld(t)
 	script := w.write("count.py", counting)
 	code, rec, errs := w.record("--train", script, "--epochs", "30", "--prefer", "time", "--cpu-hour", "3.6", "--gb-hour", "0")
-	if code != optimizer.CodeDone {
+	if code != run.CodeDone {
 		t.Fatalf("exit %d\n%s", code, errs)
 	}
 	if rec.Plan == nil || rec.Plan.Prediction == nil {
@@ -113,7 +113,7 @@ func TestParetoOfARun(t *testing.T) {
 		t.Errorf("%+v: want the run and the log as two points", g)
 	}
 	code, _, errs = w.run("pareto", "latest", "--budget", "1")
-	if code != optimizer.CodeUsage || !strings.Contains(errs, "--budget") || !strings.Contains(errs, "--model") {
+	if code != run.CodeUsage || !strings.Contains(errs, "--budget") || !strings.Contains(errs, "--model") {
 		t.Errorf("exit %d, %s: want to be told of --model", code, errs)
 	}
 }
@@ -146,7 +146,7 @@ func TestParetoRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out, errs := w.run(append([]string{"pareto"}, c.args...)...)
-			if code != optimizer.CodeUsage || out != "" || !strings.Contains(errs, c.want) || strings.Count(strings.TrimSpace(errs), "\n") != 0 {
+			if code != run.CodeUsage || out != "" || !strings.Contains(errs, c.want) || strings.Count(strings.TrimSpace(errs), "\n") != 0 {
 				t.Errorf("exit %d, stdout %q, stderr %q: want exit 2 and one line with %q", code, out, errs, c.want)
 			}
 		})

@@ -8,9 +8,9 @@ import (
 	"github.com/olekukonko/tablewriter"
 	"github.com/olekukonko/tablewriter/tw"
 
-	"trainopt/optimizer/chart"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/report"
+	"trainopt/optimizer/report/chart"
 )
 
 // Planned prints the evidence for a plan.

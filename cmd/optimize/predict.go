@@ -14,12 +14,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cost"
-	"trainopt/optimizer"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/calibration"
 	"trainopt/optimizer/history/measured"
 	"trainopt/optimizer/history/transfer"
 	"trainopt/optimizer/predict"
+	"trainopt/optimizer/run"
 	"trainopt/resources"
 )
 
@@ -137,7 +137,7 @@ func (e *env) predict(cmd *cobra.Command, c *common, f *predictFlags) error {
 		return err
 	}
 	if !answer.Feasible {
-		return exitError{code: optimizer.CodeInfeasible, err: errors.New(answer.Nearest)}
+		return exitError{code: run.CodeInfeasible, err: errors.New(answer.Nearest)}
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 	"trainopt/cost"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/logs"
-	"trainopt/optimizer/job"
+	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/predict"
 	"trainopt/resources"
@@ -150,7 +150,7 @@ func (s *subject) take(like history.Entry) {
 
 // inspected takes what a script shows, and what earlier runs of it knew.
 func (e *env) inspected(script string, s *subject) error {
-	ins, err := job.Inspect(inDir(e.dir, script))
+	ins, err := inspect.Inspect(inDir(e.dir, script))
 	if err != nil {
 		return fmt.Errorf("--script: %w", err)
 	}

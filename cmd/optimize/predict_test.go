@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"trainopt/cost"
-	"trainopt/optimizer"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/journal"
+	runpkg "trainopt/optimizer/run"
 )
 
 // epochLog writes a training log of a GPU job: so many epochs of so many seconds, of 50,000 samples.
@@ -58,7 +58,7 @@ type predicted struct {
 	Notes []string
 }
 
-func (w *world) predicted(args ...string) (optimizer.Code, predicted, string) {
+func (w *world) predicted(args ...string) (runpkg.Code, predicted, string) {
 	w.t.Helper()
 	code, out, errs := w.run(append([]string{"predict", "--json"}, args...)...)
 	var p predicted
@@ -73,7 +73,7 @@ func TestPredictLikeLog(t *testing.T) {
 	w := newWorld(t)
 	w.epochLog("one.csv", 1, 12, 40)
 	code, p, errs := w.predicted("--like", "one.csv", "--gpu", "T4", "--gpus", "1", "--prefer", "cost")
-	if code != optimizer.CodeDone || errs != "" || p.Chosen == nil || p.Chosen.GPU != "T4" || p.Chosen.GPUs != 1 {
+	if code != runpkg.CodeDone || errs != "" || p.Chosen == nil || p.Chosen.GPU != "T4" || p.Chosen.GPUs != 1 {
 		t.Fatalf("exit %d, %+v, %s; want one T4", code, p.Chosen, errs)
 	}
 	if s := p.Chosen.Seconds; !(s.P5 < 480 && 480 < s.P95) || s.P95/s.P5 > 4 {
@@ -109,7 +109,7 @@ func TestPredictFromDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, p, errs := w.predicted("--model", "mynet", "--dataset", "mydata", "--gpu", "T4", "--gpus", "1", "--batch", "32")
-	if code != optimizer.CodeDone || p.Work.Unit != "epochs" || p.Work.Amount.P50 != 10 || len(p.Basis) == 0 || p.Basis[0].Entries[0] != "imported" {
+	if code != runpkg.CodeDone || p.Work.Unit != "epochs" || p.Work.Amount.P50 != 10 || len(p.Basis) == 0 || p.Basis[0].Entries[0] != "imported" {
 		t.Errorf("exit %d, %s, work %+v, basis %+v; want ten epochs as imported", code, errs, p.Work, p.Basis)
 	}
 	if s := p.Chosen.Seconds; !(s.P5 < 500 && 500 < s.P95) {
@@ -123,7 +123,7 @@ func TestPredictLikeRun(t *testing.T) {
 	w := newWorld(t)
 	script := w.write("train.py", "import csv, os, time\nwith open(os.environ['OPTIMIZER_LOG'], 'w') as f:\n    out = csv.writer(f)\n    out.writerow(['epoch', 'total_epochs', 'epoch_time'])\n"+
 		"    for e in range(1, 9):\n        time.sleep(0.4)\n        out.writerow([e, 8, 0.4])\n        f.flush()\n")
-	if code, _, errs := w.run("train", script, "--yes", "--quiet", "--baseline-samples", "-1"); code != optimizer.CodeDone {
+	if code, _, errs := w.run("train", script, "--yes", "--quiet", "--baseline-samples", "-1"); code != runpkg.CodeDone {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	for name, args := range map[string][]string{
@@ -136,7 +136,7 @@ func TestPredictLikeRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, p, errs := w.predicted(args...)
-			if code != optimizer.CodeDone || p.Chosen == nil || p.Chosen.GPUs != 0 || p.Work.Amount.P50 != 8 || p.Work.Unit != "epochs" {
+			if code != runpkg.CodeDone || p.Chosen == nil || p.Chosen.GPUs != 0 || p.Work.Amount.P50 != 8 || p.Work.Unit != "epochs" {
 				t.Fatalf("exit %d, %s, %+v, %+v; want eight epochs without GPUs", code, errs, p.Chosen, p.Work)
 			}
 			for _, o := range p.Options {
@@ -190,7 +190,7 @@ func TestPredictLikeUnfinished(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, errs := w.run("predict", "--like", "latest")
-	if code != optimizer.CodeUsage || out != "" || !strings.Contains(errs, run.ID()+" is not over (it is running)") {
+	if code != runpkg.CodeUsage || out != "" || !strings.Contains(errs, run.ID()+" is not over (it is running)") {
 		t.Errorf("exit %d, %s%s; want that it is not over", code, out, errs)
 	}
 }
@@ -199,7 +199,7 @@ func TestPredictLikeUnfinished(t *testing.T) {
 func TestPredictPublished(t *testing.T) {
 	w := newWorld(t)
 	code, out, errs := w.run("predict", "--model", "resnet50", "--dataset", "imagenet", "--epochs", "90", "--batch", "256", "--gpu", "v100")
-	if code != optimizer.CodeDone || errs != "" {
+	if code != runpkg.CodeDone || errs != "" {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	for _, part := range []string{"Prediction for resnet50", "90 epochs of 1,281,167 samples", "public: ", "Gavel (OSDI 2020)", "CHEAPEST THAT FIT, ON DEMAND", "V100", "fit not checked"} {
@@ -209,7 +209,7 @@ func TestPredictPublished(t *testing.T) {
 	}
 	for format, begins := range map[string]string{"html": "<!DOCTYPE html>", "markdown": "# Prediction", "csv": "gpu,gpus,", "json": "{"} {
 		file := filepath.Join(w.dir, "out."+format)
-		if code, out, errs := w.run("predict", "--model", "resnet50", "--dataset", "imagenet", "--epochs", "90", "--gpu", "v100", "--format", format, "-o", "out."+format); code != optimizer.CodeDone || out != "" {
+		if code, out, errs := w.run("predict", "--model", "resnet50", "--dataset", "imagenet", "--epochs", "90", "--gpu", "v100", "--format", format, "-o", "out."+format); code != runpkg.CodeDone || out != "" {
 			t.Errorf("%s: exit %d, %q, %s", format, code, out, errs)
 		}
 		if data, err := os.ReadFile(file); err != nil || !strings.HasPrefix(string(data), begins) {
@@ -223,7 +223,7 @@ func TestPredictInfeasible(t *testing.T) {
 	w := newWorld(t)
 	w.epochLog("one.csv", 1, 12, 40)
 	code, p, errs := w.predicted("--like", "one.csv", "--gpu", "T4", "--gpus", "1", "--deadline", "1s")
-	if code != optimizer.CodeInfeasible || p.Feasible || p.Chosen == nil || !strings.Contains(p.Nearest, "a deadline of") || !strings.Contains(errs, p.Nearest) || strings.Count(errs, "\n") != 1 {
+	if code != runpkg.CodeInfeasible || p.Feasible || p.Chosen == nil || !strings.Contains(p.Nearest, "a deadline of") || !strings.Contains(errs, p.Nearest) || strings.Count(errs, "\n") != 1 {
 		t.Errorf("exit %d, %+v, nearest %q, %q; want 6, with the deadline that would do", code, p.Chosen, p.Nearest, errs)
 	}
 }
@@ -274,7 +274,7 @@ func TestPredictRefusals(t *testing.T) {
 	} {
 		t.Run(args, func(t *testing.T) {
 			code, out, errs := w.run(append([]string{"predict"}, strings.Fields(args)...)...)
-			if code != optimizer.CodeUsage || out != "" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, want) {
+			if code != runpkg.CodeUsage || out != "" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, want) {
 				t.Errorf("exit %d, %q, %q; want 2 and one line with %q", code, out, errs, want)
 			}
 		})

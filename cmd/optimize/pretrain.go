@@ -20,8 +20,8 @@ import (
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
+	"trainopt/internal/regular"
 	"trainopt/morl"
-	"trainopt/regular"
 	"trainopt/simulator/pretrain"
 	"trainopt/simulator/training/profile"
 )

@@ -17,12 +17,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"trainopt/regular"
-	"trainopt/simulator/evaluate"
-	"trainopt/simulator/placement/learned"
+	"trainopt/internal/regular"
+	"trainopt/simulator/ancestors/metis/learned"
+	"trainopt/simulator/ancestors/rlscheduler"
+	"trainopt/simulator/experiment"
 	"trainopt/simulator/pretrain"
 	"trainopt/simulator/queue/agents"
-	"trainopt/simulator/queue/rlscheduler"
 )
 
 // policyEnv is an environment whose agents have a recipe of their own: they decide about queues or placements and about nothing else.
@@ -131,14 +131,14 @@ func writePolicyCurve(path string, f *pretrainFlags, t *trainedPolicy, curve []p
 		}
 		return pretrain.Replace(path, b.Bytes())
 	}
-	line := evaluate.Line{Name: f.agent}
+	line := experiment.Line{Name: f.agent}
 	for _, x := range curve {
-		line.Points = append(line.Points, evaluate.Point{X: float64(x.Step), Y: x.Value})
+		line.Points = append(line.Points, experiment.Point{X: float64(x.Step), Y: x.Value})
 	}
-	page := evaluate.Page{Title: fmt.Sprintf("%s learns in %s", f.agent, f.env), Subtitle: fmt.Sprintf("seed %d", f.seed),
-		Charts: []evaluate.Chart{{Title: "Learning curve", Note: t.measure, X: evaluate.Axis{Name: "steps", Zero: true}, Y: evaluate.Axis{Name: t.measure}, Lines: []evaluate.Line{line}}}}
+	page := experiment.Page{Title: fmt.Sprintf("%s learns in %s", f.agent, f.env), Subtitle: fmt.Sprintf("seed %d", f.seed),
+		Charts: []experiment.Chart{{Title: "Learning curve", Note: t.measure, X: experiment.Axis{Name: "steps", Zero: true}, Y: experiment.Axis{Name: t.measure}, Lines: []experiment.Line{line}}}}
 	for _, fact := range t.facts {
-		page.Facts = append(page.Facts, evaluate.Fact{Name: fact[0], Value: fact[1]})
+		page.Facts = append(page.Facts, experiment.Fact{Name: fact[0], Value: fact[1]})
 	}
 	if err := page.Write(&b); err != nil {
 		return err
@@ -148,27 +148,27 @@ func writePolicyCurve(path string, f *pretrainFlags, t *trainedPolicy, curve []p
 
 // policyJSON is the object of pretrain; these agents have one objective and no front.
 func (e *env) policyJSON(f *pretrainFlags, t *trainedPolicy, curve []policyPoint, wall float64) error {
-	returns := []evaluate.Number{}
+	returns := []experiment.Number{}
 	for _, x := range curve {
-		returns = append(returns, evaluate.Number(x.Value))
+		returns = append(returns, experiment.Number(x.Value))
 	}
 	enc := json.NewEncoder(e.stdout)
 	enc.SetIndent("", "  ")
 	return enc.Encode(struct {
-		Schema          int                 `json:"schema"`
-		Env             string              `json:"env"`
-		Agent           string              `json:"agent"`
-		Seed            uint64              `json:"seed"`
-		Steps           int                 `json:"steps"`
-		Front           [][]evaluate.Number `json:"front"`
-		Hypervolume     evaluate.Number     `json:"hypervolume"`
-		Reference       []evaluate.Number   `json:"reference"`
-		ExpectedUtility evaluate.Number     `json:"expected_utility"`
-		Returns         []evaluate.Number   `json:"returns"`
-		WallS           evaluate.Number     `json:"wall_s"`
-		File            string              `json:"file"`
-	}{pretrain.Schema, f.env, f.agent, f.seed, t.steps, [][]evaluate.Number{}, evaluate.Number(math.NaN()), []evaluate.Number{},
-		evaluate.Number(lastKnown(curve)), returns, evaluate.Number(wall), f.out})
+		Schema          int                   `json:"schema"`
+		Env             string                `json:"env"`
+		Agent           string                `json:"agent"`
+		Seed            uint64                `json:"seed"`
+		Steps           int                   `json:"steps"`
+		Front           [][]experiment.Number `json:"front"`
+		Hypervolume     experiment.Number     `json:"hypervolume"`
+		Reference       []experiment.Number   `json:"reference"`
+		ExpectedUtility experiment.Number     `json:"expected_utility"`
+		Returns         []experiment.Number   `json:"returns"`
+		WallS           experiment.Number     `json:"wall_s"`
+		File            string                `json:"file"`
+	}{pretrain.Schema, f.env, f.agent, f.seed, t.steps, [][]experiment.Number{}, experiment.Number(math.NaN()), []experiment.Number{},
+		experiment.Number(lastKnown(curve)), returns, experiment.Number(wall), f.out})
 }
 
 // lastKnown is the last measured value, NaN where there is none.

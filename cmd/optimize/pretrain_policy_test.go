@@ -7,14 +7,14 @@ import (
 	"strings"
 	"testing"
 
-	"trainopt/optimizer"
+	"trainopt/optimizer/run"
 )
 
 // TestPretrainPlacement: a sub-scheduler is trained, described as the contract says, and places containers.
 func TestPretrainPlacement(t *testing.T) {
 	w := newWorld(t)
 	code, out, errs := w.run("pretrain", "--env", "placement", "--agent", "improved", "--steps", "64", "--out", "m.model", "--curves", "c.csv", "--curves", "c.html", "--json")
-	if code != optimizer.CodeDone {
+	if code != run.CodeDone {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	var got map[string]any
@@ -29,7 +29,7 @@ func TestPretrainPlacement(t *testing.T) {
 			t.Errorf("%s: %v, %.40q", name, err, data)
 		}
 	}
-	if code, out, errs := w.run("simulate", "placement", "--nodes", "27", "--counts", "5,5,5,5,5,5,5", "--method", "metis", "--model", "m.model", "--episodes", "50"); code != optimizer.CodeDone || !strings.Contains(out, "mean RPS") {
+	if code, out, errs := w.run("simulate", "placement", "--nodes", "27", "--counts", "5,5,5,5,5,5,5", "--method", "metis", "--model", "m.model", "--episodes", "50"); code != run.CodeDone || !strings.Contains(out, "mean RPS") {
 		t.Errorf("placing with the model: exit %d: %s%s", code, out, errs)
 	}
 }
@@ -49,7 +49,7 @@ func TestPretrainPolicyRefuses(t *testing.T) {
 		t.Run(args, func(t *testing.T) {
 			w := newWorld(t)
 			code, _, errs := w.run(append([]string{"pretrain"}, strings.Fields(args)...)...)
-			if code == optimizer.CodeDone || !strings.Contains(errs, want) || strings.Count(strings.TrimSpace(errs), "\n") > 0 {
+			if code == run.CodeDone || !strings.Contains(errs, want) || strings.Count(strings.TrimSpace(errs), "\n") > 0 {
 				t.Errorf("exit %d: %q, want %q", code, errs, want)
 			}
 		})
@@ -67,7 +67,7 @@ func TestPretrainPolicyInputs(t *testing.T) {
 	for _, file := range []string{"absent", "empty", "binary", "folder"} {
 		for _, args := range []string{"--env placement --agent original --table ", "--env queue --agent ppo --trace ", "--env queue --agent ppo --resume "} {
 			code, _, errs := w.run(strings.Fields("pretrain --steps 1 --out x " + args + file)...)
-			if code != optimizer.CodeUsage || !strings.Contains(errs, file) || strings.Count(errs, "\n") != 1 {
+			if code != run.CodeUsage || !strings.Contains(errs, file) || strings.Count(errs, "\n") != 1 {
 				t.Errorf("%s%s: exit %d, %q: want 2 and a line that names the file", args, file, code, errs)
 			}
 		}
@@ -78,13 +78,13 @@ func TestPretrainPolicyInputs(t *testing.T) {
 func TestPretrainQueue(t *testing.T) {
 	w := newWorld(t)
 	code, out, errs := w.run("pretrain", "--env", "queue", "--agent", "evolution", "--backfill", "rlscheduler", "--steps", "1", "--procs", "64", "--out", "q.policy")
-	if code != optimizer.CodeDone || !strings.Contains(out, "drawn for 64 processors") {
+	if code != run.CodeDone || !strings.Contains(out, "drawn for 64 processors") {
 		t.Fatalf("exit %d: %s%s", code, out, errs)
 	}
-	if code, out, errs := w.run("simulate", "queue", "--policy", "q.policy", "--backfill", "rlscheduler", "--jobs-count", "100"); code != optimizer.CodeDone || !strings.Contains(out, "q.policy on") {
+	if code, out, errs := w.run("simulate", "queue", "--policy", "q.policy", "--backfill", "rlscheduler", "--jobs-count", "100"); code != run.CodeDone || !strings.Contains(out, "q.policy on") {
 		t.Errorf("simulate: exit %d: %s%s", code, out, errs)
 	}
-	if code, _, errs := w.run("pretrain", "--env", "queue", "--agent", "evolution", "--steps", "1", "--resume", "q.policy", "--out", "r.policy"); code != optimizer.CodeDone {
+	if code, _, errs := w.run("pretrain", "--env", "queue", "--agent", "evolution", "--steps", "1", "--resume", "q.policy", "--out", "r.policy"); code != run.CodeDone {
 		t.Errorf("resume: exit %d: %s", code, errs)
 	}
 	w.write("broken.policy", "no policy")
@@ -96,7 +96,7 @@ func TestPretrainQueue(t *testing.T) {
 		"--procs 0":                      "--procs 0: want at least 1",
 		"--agent metis --out queue.file": "unknown, nearest known is",
 	} {
-		if code, _, errs := w.run(append([]string{"pretrain", "--env", "queue", "--agent", "evolution", "--steps", "1", "--out", "x.policy"}, strings.Fields(args)...)...); code == optimizer.CodeDone || !strings.Contains(errs, want) {
+		if code, _, errs := w.run(append([]string{"pretrain", "--env", "queue", "--agent", "evolution", "--steps", "1", "--out", "x.policy"}, strings.Fields(args)...)...); code == run.CodeDone || !strings.Contains(errs, want) {
 			t.Errorf("%s: exit %d: %s", args, code, errs)
 		}
 	}

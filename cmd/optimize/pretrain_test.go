@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"trainopt/optimizer"
+	"trainopt/optimizer/run"
 )
 
 // learn is a command line that trains for a moment.
@@ -20,7 +20,7 @@ func learn(more ...string) []string {
 func TestPretrain(t *testing.T) {
 	w := newWorld(t)
 	code, out, errs := w.run(learn("--seed", "4", "--out", "a.bin", "--curves", "c.csv", "--curves", "c.html", "--json")...)
-	if code != optimizer.CodeDone {
+	if code != run.CodeDone {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	var got map[string]any
@@ -44,7 +44,7 @@ func TestPretrain(t *testing.T) {
 		t.Errorf("left behind: %v", left)
 	}
 	// The same seed gives the same file again.
-	if code, _, errs := w.run(learn("--seed", "4", "--out", "b.bin", "--quiet")...); code != optimizer.CodeDone {
+	if code, _, errs := w.run(learn("--seed", "4", "--out", "b.bin", "--quiet")...); code != run.CodeDone {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	a, _ := os.ReadFile(filepath.Join(w.dir, "a.bin"))
@@ -57,9 +57,9 @@ func TestPretrain(t *testing.T) {
 func TestPretrainInterrupted(t *testing.T) {
 	for name, s := range map[string]struct {
 		signal os.Signal
-		code   optimizer.Code
+		code   run.Code
 		words  string
-	}{"interrupt": {os.Interrupt, optimizer.CodeInterrupt, "stopped by Ctrl-C after "}, "terminated": {syscall.SIGTERM, optimizer.CodeTerminated, "stopped by SIGTERM after "}} {
+	}{"interrupt": {os.Interrupt, run.CodeInterrupt, "stopped by Ctrl-C after "}, "terminated": {syscall.SIGTERM, run.CodeTerminated, "stopped by SIGTERM after "}} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.signals <- s.signal
@@ -76,7 +76,7 @@ func TestPretrainInterrupted(t *testing.T) {
 				<-w.signals
 			}
 			code, out, errs = w.run("pretrain", "--resume", "my agent", "--steps", "5000", "--json")
-			if code != optimizer.CodeDone || !strings.Contains(out, `"steps": 5000`) || !strings.Contains(out, `"agent": "envelope"`) {
+			if code != run.CodeDone || !strings.Contains(out, `"steps": 5000`) || !strings.Contains(out, `"agent": "envelope"`) {
 				t.Fatalf("exit %d, %s\n%s", code, errs, out)
 			}
 			if _, err := os.Stat(filepath.Join(w.dir, "my agent.checkpoint")); err == nil {
@@ -156,7 +156,7 @@ func TestPretrainBadInput(t *testing.T) {
 		"unknown command \"x\" for \"optimize pretrain": "x",
 	} {
 		code, out, errs := w.run(append([]string{"pretrain"}, strings.Fields(args)...)...)
-		if code != optimizer.CodeUsage || !strings.Contains(errs, says) || strings.Count(errs, "\n") != 1 || out != "" {
+		if code != run.CodeUsage || !strings.Contains(errs, says) || strings.Count(errs, "\n") != 1 || out != "" {
 			t.Errorf("%s: exit %d, %q, want %q", args, code, errs, says)
 		}
 	}

@@ -11,19 +11,19 @@ import (
 	"unicode/utf8"
 
 	"trainopt/cost"
-	"trainopt/optimizer"
+	"trainopt/optimizer/run"
 )
 
 // onDay is a clock that stands still.
-type onDay struct{ optimizer.SystemClock }
+type onDay struct{ run.SystemClock }
 
 func (onDay) Now() time.Time { return time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC) }
 
 // prices runs `optimize prices …` on 2026-08-01 on a screen of the given width; 0 is none.
-func (w *world) prices(width int, args ...string) (code optimizer.Code, stdout, stderr string) {
+func (w *world) prices(width int, args ...string) (code run.Code, stdout, stderr string) {
 	w.t.Helper()
 	var out, errs bytes.Buffer
-	code = run(&env{args: append([]string{"--state-dir", w.state(), "prices"}, args...), stdin: strings.NewReader(""), stdout: &out, stderr: &errs,
+	code = execute(&env{args: append([]string{"--state-dir", w.state(), "prices"}, args...), stdin: strings.NewReader(""), stdout: &out, stderr: &errs,
 		environ: w.environ, dir: w.dir, clock: onDay{}, width: func() int { return width }})
 	return code, out.String(), errs.String()
 }
@@ -38,7 +38,7 @@ func TestPricesFitTheScreen(t *testing.T) {
 	w := newWorld(t)
 	for width, wants := range map[int][]string{0: {"$/GPU-h", "dated"}, 100: {"$/GPU-h", "dated"}, 96: {"dated"}, 80: {"spot/h"}} {
 		code, out, errs := w.prices(width, "list")
-		if code != optimizer.CodeDone || errs != "" {
+		if code != run.CodeDone || errs != "" {
 			t.Fatalf("exit %d: %s", code, errs)
 		}
 		lines := strings.Split(strings.TrimRight(out, "\n"), "\n")
@@ -105,7 +105,7 @@ func TestPricesFormats(t *testing.T) {
 	// What csv prints can be imported.
 	_, out, _ = w.prices(0, "list", "--format", "csv", "--cloud", "lambda")
 	code, said, errs := w.prices(0, "import", w.write("again.csv", out))
-	if code != optimizer.CodeDone || !strings.Contains(said, "0 added, 0 replaced, 11 unchanged") {
+	if code != run.CodeDone || !strings.Contains(said, "0 added, 0 replaced, 11 unchanged") {
 		t.Errorf("exit %d: %s%s", code, said, errs)
 	}
 	_, out, _ = w.prices(0, "show", "aws:P4D.24xlarge")
@@ -136,7 +136,7 @@ func TestImportedPricesCount(t *testing.T) {
 	code, out, errs := w.prices(0, "import", list)
 	for _, part := range []string{"our own, 3 rows", "1 added, 1 replaced, 0 unchanged, 0 older", "aws:p4d.24xlarge 21.9576 of 2026-07-20, spot 9.83 of 2025-03-07 → 19.5 of 2026-07-28",
 		"rows rejected: 1", "line 4: ours:node-8: on-demand price is 0"} {
-		if code != optimizer.CodeDone || !strings.Contains(out, part) {
+		if code != run.CodeDone || !strings.Contains(out, part) {
 			t.Errorf("exit %d without %q:\n%s%s", code, part, out, errs)
 		}
 	}
@@ -144,7 +144,7 @@ func TestImportedPricesCount(t *testing.T) {
 	rec := func(args ...string) (instance float64, source, dated string) {
 		t.Helper()
 		code, r, errs := w.record(append([]string{"--train", "ok.py", "--dry-run"}, args...)...)
-		if code != optimizer.CodeDone {
+		if code != run.CodeDone {
 			t.Fatalf("%q: exit %d: %s", args, code, errs)
 		}
 		return float64(r.Prices.InstanceHour), r.Prices.Source, r.Prices.Dated
@@ -167,13 +167,13 @@ func TestImportedPricesCount(t *testing.T) {
 	if err := os.WriteFile(path, data[:len(data)-5], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, errs := w.run("--train", "ok.py", "--dry-run", "--instance", "aws:p4d.24xlarge"); code != optimizer.CodeUsage || !strings.Contains(errs, path) {
+	if code, _, errs := w.run("--train", "ok.py", "--dry-run", "--instance", "aws:p4d.24xlarge"); code != run.CodeUsage || !strings.Contains(errs, path) {
 		t.Errorf("exit %d: %s", code, errs)
 	}
-	if code, _, errs := w.run("--train", "ok.py", "--dry-run", "--json"); code != optimizer.CodeDone || strings.Contains(errs, path) {
+	if code, _, errs := w.run("--train", "ok.py", "--dry-run", "--json"); code != run.CodeDone || strings.Contains(errs, path) {
 		t.Errorf("a run that asks for no price: exit %d: %s", code, errs)
 	}
-	if code, out, errs := w.prices(0, "list", "--gpu", "b200"); code != optimizer.CodeDone || !strings.Contains(out, "aws:p6-b200.48xlarge") || !strings.Contains(errs, "warning: ") || !strings.Contains(errs, path) {
+	if code, out, errs := w.prices(0, "list", "--gpu", "b200"); code != run.CodeDone || !strings.Contains(out, "aws:p6-b200.48xlarge") || !strings.Contains(errs, "warning: ") || !strings.Contains(errs, path) {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 }
@@ -204,7 +204,7 @@ func TestPricesRefuse(t *testing.T) {
 		"no such region":      {[]string{"import", own, "--region", "mars"}, `no row is of region "mars"`},
 	} {
 		code, out, errs := w.prices(0, test.args...)
-		if code != optimizer.CodeUsage || out != "" || !strings.Contains(errs, test.says) || strings.Count(errs, "\n") != 1 {
+		if code != run.CodeUsage || out != "" || !strings.Contains(errs, test.says) || strings.Count(errs, "\n") != 1 {
 			t.Errorf("%s: exit %d, %q\n%s, want one line with %q", name, code, out, errs, test.says)
 		}
 	}
@@ -214,7 +214,7 @@ func TestPricesRefuse(t *testing.T) {
 	if err := os.WriteFile(w.state(), nil, 0o600); err != nil { // a file where the directory should be
 		t.Fatal(err)
 	}
-	if code, _, errs := w.prices(0, "import", own); code == optimizer.CodeDone || strings.Count(errs, "\n") != 1 {
+	if code, _, errs := w.prices(0, "import", own); code == run.CodeDone || strings.Count(errs, "\n") != 1 {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 }

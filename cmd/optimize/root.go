@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"trainopt/optimizer"
+	"trainopt/optimizer/run"
 )
 
 // usageError is a mistake in the command line or the configuration: exit code 2.
@@ -42,7 +42,7 @@ func endedBy(signal os.Signal) string {
 
 // exitError carries an exit code other than 1, with or without a message.
 type exitError struct {
-	code optimizer.Code
+	code run.Code
 	err  error
 }
 
@@ -61,7 +61,7 @@ type common struct {
 }
 
 // run executes one command line and returns its exit code. Every refusal is one line on stderr.
-func run(e *env) optimizer.Code {
+func execute(e *env) run.Code {
 	root := newRoot(e)
 	root.SetArgs(rewriteArgs(e.args))
 	root.SetIn(e.stdin)
@@ -69,16 +69,16 @@ func run(e *env) optimizer.Code {
 	root.SetErr(e.stderr)
 	err := root.ExecuteContext(context.Background())
 	if err == nil {
-		return optimizer.CodeDone
+		return run.CodeDone
 	}
-	code := optimizer.CodeOurs
+	code := run.CodeOurs
 	var usage usageError
 	var exit exitError
 	switch {
 	case errors.As(err, &exit):
 		code = exit.code
 	case errors.As(err, &usage):
-		code = optimizer.CodeUsage
+		code = run.CodeUsage
 	}
 	if text := err.Error(); text != "" {
 		fmt.Fprintf(e.stderr, "optimize: %s\n", strings.ReplaceAll(strings.TrimSpace(text), "\n", "; "))

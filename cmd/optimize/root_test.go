@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"trainopt/optimizer"
+	"trainopt/optimizer/run"
 )
 
 func TestRewriteArgs(t *testing.T) {
@@ -46,7 +46,7 @@ func TestUnknownCommands(t *testing.T) {
 	} {
 		w := newWorld(t)
 		code, out, errs := w.run(strings.Fields(args)...)
-		if code != optimizer.CodeUsage || out != "" || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
+		if code != run.CodeUsage || out != "" || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
 			t.Errorf("%s: exit %d, %q, %q: want 2 and %q", args, code, out, errs, want)
 		}
 	}
@@ -59,7 +59,7 @@ func TestSeveralScripts(t *testing.T) {
 	w.write("good.py", "print('Epoch 1/1')\n")
 	w.write("bad.py", "raise SystemExit(9)\n")
 	code, out, errs := w.run("--train", "good.py", "--train", "bad.py", "--train", "good.py", "--cpus", "1", "--quiet")
-	if code != optimizer.CodeTraining {
+	if code != run.CodeTraining {
 		t.Errorf("exit %d, want 5\n%s", code, errs)
 	}
 	if strings.Count(out, "good") < 2 || !strings.Contains(out, "bad") {

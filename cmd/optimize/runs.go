@@ -6,14 +6,15 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+	"trainopt/simulator/training"
 
 	"github.com/spf13/cobra"
 
-	"trainopt/optimizer"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/report"
+	"trainopt/optimizer/run"
 )
 
 // findRun turns a run id, a unique part of one, "latest", or a path into a run directory.
@@ -99,7 +100,7 @@ func runsCommand(e *env, c *common) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			said, err := optimizer.StopRun(cmdContext(), launch.Local{Self: e.self}, dir, grace)
+			said, err := run.StopRun(cmdContext(), launch.Local{Self: e.self}, dir, grace)
 			if err != nil {
 				return err
 			}
@@ -135,7 +136,7 @@ func (e *env) removeRuns(c *common, refs []string) error {
 // remember brings the runs database of a state directory up to date, so far as that goes.
 func (e *env) remember(c *common, stateDir string) {
 	for _, note := range history.Remember(stateDir, 5*time.Second) {
-		e.view(c).Event(optimizer.Warning, note)
+		e.view(c).Event(run.Warning, note)
 	}
 }
 
@@ -152,7 +153,7 @@ func resumeCommand(e *env, c *common) *cobra.Command {
 				return usageError{err}
 			}
 			var errs []error
-			change := optimizer.Change{}
+			change := run.Change{}
 			if deadline != "" {
 				vals.v.Set("sla.time_max", deadline)
 				change.TimeMax = vals.length("sla.time_max", &errs)
@@ -170,7 +171,7 @@ func resumeCommand(e *env, c *common) *cobra.Command {
 			if len(errs) > 0 {
 				return usageError{errors.Join(errs...)}
 			}
-			agent := optimizer.Agent{Launcher: launch.Local{Self: e.self}, View: e.view(c), Clock: e.clock, Environ: e.environ, Lighten: e.lighten}
+			agent := run.Agent{Launcher: launch.Local{Self: e.self}, View: e.view(c), Clock: e.clock, Environ: e.environ, Lighten: e.lighten, Simulate: training.Like}
 			signals, unlisten := e.listen()
 			defer unlisten()
 			res := agent.Resume(cmdContext(), dir, change, signals)
@@ -179,7 +180,7 @@ func resumeCommand(e *env, c *common) *cobra.Command {
 					return err
 				}
 			}
-			if res.Code != optimizer.CodeDone {
+			if res.Code != run.CodeDone {
 				return exitError{res.Code, res.Err}
 			}
 			return nil

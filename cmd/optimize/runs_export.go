@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"trainopt/optimizer"
 	"trainopt/optimizer/history"
+	"trainopt/optimizer/run"
 )
 
 type exportFlags struct {
@@ -136,7 +136,7 @@ func (e *env) openHistory(c *common) (*history.DB, error) {
 	}
 	more, err := db.Sync()
 	for _, n := range append(notes, more...) {
-		e.view(c).Event(optimizer.Warning, n)
+		e.view(c).Event(run.Warning, n)
 	}
 	if err != nil {
 		return nil, errors.Join(err, db.Close())

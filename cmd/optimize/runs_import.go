@@ -14,9 +14,9 @@ import (
 
 	"trainopt/cost"
 	"trainopt/monitor"
-	"trainopt/optimizer"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/logs"
+	"trainopt/optimizer/run"
 )
 
 // importFlags say how logs are read, and what they do not say themselves.
@@ -168,7 +168,7 @@ func (e *env) showImported(c *common, list []imported) error {
 	view := e.view(c)
 	for _, one := range list {
 		for _, n := range one.Notes {
-			view.Event(optimizer.Info, filepath.Base(one.Path)+": "+n)
+			view.Event(run.Info, filepath.Base(one.Path)+": "+n)
 		}
 		skipped := ""
 		if one.BadRows > 0 {

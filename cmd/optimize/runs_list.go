@@ -7,9 +7,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"trainopt/optimizer/chart"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
+	"trainopt/optimizer/report/chart"
 	"trainopt/sla"
 )
 

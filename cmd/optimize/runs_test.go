@@ -13,9 +13,9 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"trainopt/optimizer"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/run"
 	"trainopt/sla"
 )
 
@@ -43,7 +43,7 @@ func (w *world) past(model string, day int) string {
 func (w *world) table(args ...string) []map[string]string {
 	w.t.Helper()
 	code, out, errs := w.run(args...)
-	if code != optimizer.CodeDone {
+	if code != run.CodeDone {
 		w.t.Fatalf("%q: exit %d\n%s", args, code, errs)
 	}
 	rows, err := csv.NewReader(strings.NewReader(out)).ReadAll()
@@ -68,7 +68,7 @@ func TestRunsExport(t *testing.T) {
 	w := newWorld(t)
 	old, young := w.past("resnet50", 1), w.past("bert", 2)
 	w.write("log.csv", smallLog)
-	if code, _, errs := w.run("runs", "import", "log.csv", "--model", "bert"); code != optimizer.CodeDone {
+	if code, _, errs := w.run("runs", "import", "log.csv", "--model", "bert"); code != run.CodeDone {
 		t.Fatal(errs)
 	}
 	for args, want := range map[string]string{
@@ -102,7 +102,7 @@ func TestRunsExport(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &doc); err != nil || doc.Schema != 1 || len(doc.Entries) != 2 || doc.Entries[0]["gpu_util"] != nil || doc.Entries[0]["seconds"] != 100.0 {
 		t.Errorf("%v in %s", err, out)
 	}
-	if code, out, errs := w.run("runs", "export", "-o", "all.parquet"); code != optimizer.CodeDone || out != "" {
+	if code, out, errs := w.run("runs", "export", "-o", "all.parquet"); code != run.CodeDone || out != "" {
 		t.Fatalf("exit %d, %q, %s", code, out, errs)
 	}
 	data, err := os.ReadFile(filepath.Join(w.dir, "all.parquet"))
@@ -125,7 +125,7 @@ func TestRunsRefusals(t *testing.T) {
 	w.write("empty.csv", "")
 	for name, c := range map[string]struct {
 		args string
-		code optimizer.Code
+		code run.Code
 		want string
 	}{
 		"format":        {"runs export --format xls", 2, "csv, json, parquet"},
@@ -158,8 +158,8 @@ func TestParquetToATerminal(t *testing.T) {
 	defer terminal.Close()
 	w := newWorld(t)
 	var errs bytes.Buffer
-	e := &env{args: []string{"runs", "export", "--format", "parquet"}, stdout: terminal, stderr: &errs, environ: w.environ, dir: w.dir, clock: optimizer.SystemClock{}, width: func() int { return 0 }}
-	if code := run(e); code != optimizer.CodeUsage || !strings.Contains(errs.String(), "-o") {
+	e := &env{args: []string{"runs", "export", "--format", "parquet"}, stdout: terminal, stderr: &errs, environ: w.environ, dir: w.dir, clock: run.SystemClock{}, width: func() int { return 0 }}
+	if code := execute(e); code != run.CodeUsage || !strings.Contains(errs.String(), "-o") {
 		t.Errorf("exit %d, %s", code, errs.String())
 	}
 }
@@ -171,7 +171,7 @@ func TestRunsImport(t *testing.T) {
 	w.write("log.csv", smallLog)
 	w.write("copy of it.csv", smallLog)
 	code, out, errs := w.run("runs", "import", "log.csv", "--gpus", "2", "--gpu-model", "Tesla T4", "--cpus", "8", "--model", "resnet50", "--params", "25e6", "--nodes", "1")
-	if code != optimizer.CodeDone || !strings.HasPrefix(out, "log.csv (") || !strings.Contains(out, "3 rows taken, 1 skipped (line 4: ") {
+	if code != run.CodeDone || !strings.HasPrefix(out, "log.csv (") || !strings.Contains(out, "3 rows taken, 1 skipped (line 4: ") {
 		t.Fatalf("exit %d, %s%s", code, out, errs)
 	}
 	for range 2 {
@@ -183,7 +183,7 @@ func TestRunsImport(t *testing.T) {
 			r["family"] != "resnet" || r["model_params"] != "2.5e+07" || r["rows"] != "3" || r["bad_rows"] != "1" || r["units"] != "3" || r["memory_gib"] != "" {
 			t.Errorf("entry %v", r)
 		}
-		if code, _, errs := w.run("runs", "import", "copy of it.csv", "--gpus", "2", "--gpu-model", "Tesla T4", "--cpus", "8", "--model", "resnet50", "--params", "25e6", "--nodes", "1"); code != optimizer.CodeDone {
+		if code, _, errs := w.run("runs", "import", "copy of it.csv", "--gpus", "2", "--gpu-model", "Tesla T4", "--cpus", "8", "--model", "resnet50", "--params", "25e6", "--nodes", "1"); code != run.CodeDone {
 			t.Fatal(errs)
 		}
 	}
@@ -196,7 +196,7 @@ func TestRunsImport(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &doc); err != nil || len(doc.Logs) != 1 || doc.Logs[0].Rows != 2 || len(doc.Logs[0].Entries) != 1 {
 		t.Errorf("%v in %s", err, out)
 	}
-	if code != optimizer.CodeUsage || !strings.Contains(errs, "absent.csv") || !strings.HasPrefix(out, "{\n  \"schema\": 1,") {
+	if code != run.CodeUsage || !strings.Contains(errs, "absent.csv") || !strings.HasPrefix(out, "{\n  \"schema\": 1,") {
 		t.Errorf("exit %d, %s%s: want the schema first", code, out, errs)
 	}
 	if _, _, errs := w.run("runs", "import", "log.csv"); !strings.Contains(errs, "log.csv: ") {
@@ -237,7 +237,7 @@ func TestRunsListFits(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, errs := w.run("runs")
-	if code != optimizer.CodeDone {
+	if code != run.CodeDone {
 		t.Fatal(errs)
 	}
 	for _, line := range strings.Split(out, "\n") {
@@ -269,7 +269,7 @@ func TestRunsImportOfWhatIsNoLog(t *testing.T) {
 	}
 	for _, name := range []string{"absent.csv", "empty.csv", "binary.csv", "folder"} {
 		code, out, errs := w.run("runs", "import", name)
-		if code != optimizer.CodeUsage || out != "" || !strings.Contains(errs, name) || strings.Count(errs, "\n") != 1 {
+		if code != run.CodeUsage || out != "" || !strings.Contains(errs, name) || strings.Count(errs, "\n") != 1 {
 			t.Errorf("%s: exit %d, %q, %q: want 2 and a line that names it", name, code, out, errs)
 		}
 	}
@@ -285,7 +285,7 @@ func TestRunsRemoveForgets(t *testing.T) {
 	if n := len(w.table("runs", "export")); n != 4 {
 		t.Fatalf("%d entries", n)
 	}
-	if code, _, errs := w.run("runs", "rm", gone); code != optimizer.CodeDone {
+	if code, _, errs := w.run("runs", "rm", gone); code != run.CodeDone {
 		t.Fatal(errs)
 	}
 	db, _, err := history.Open(w.state())

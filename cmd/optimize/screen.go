@@ -7,10 +7,10 @@ import (
 
 	"github.com/olekukonko/tablewriter/pkg/twwidth"
 
-	"trainopt/optimizer"
-	"trainopt/optimizer/chart"
 	"trainopt/optimizer/journal"
-	"trainopt/optimizer/page"
+	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
+	"trainopt/optimizer/run"
 	"trainopt/sla"
 )
 
@@ -19,7 +19,7 @@ import (
 type screen struct {
 	*lines
 	colour  bool
-	status  optimizer.Status
+	status  run.Status
 	begun   bool
 	painted []int // width in columns of each line of the block
 }
@@ -40,7 +40,7 @@ const (
 
 func (v *screen) columns() int { return max(v.width()-1, leastWidth) }
 
-func (v *screen) Event(level optimizer.Level, line string) {
+func (v *screen) Event(level run.Level, line string) {
 	if level < v.level {
 		return
 	}
@@ -69,7 +69,7 @@ func (v *screen) above(text string) {
 	fmt.Fprint(v.out, b.String())
 }
 
-func (v *screen) Status(s optimizer.Status) {
+func (v *screen) Status(s run.Status) {
 	v.status, v.begun = s, true
 	var b strings.Builder
 	v.home(&b)
@@ -181,7 +181,7 @@ const (
 )
 
 var (
-	levelColour  = map[optimizer.Level]string{optimizer.Warning: amber, optimizer.Problem: red}
+	levelColour  = map[run.Level]string{run.Warning: amber, run.Problem: red}
 	statusColour = map[sla.Status]string{sla.Met: green, sla.AtRisk: amber, sla.Violated: red}
 )
 

@@ -10,8 +10,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"trainopt/optimizer"
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/run"
 	"trainopt/resources"
 	"trainopt/sla"
 )
@@ -130,9 +130,9 @@ func screenOn(g *glass, colour bool) *screen {
 	return &screen{lines: base, colour: colour}
 }
 
-func aStatus() optimizer.Status {
+func aStatus() run.Status {
 	value := 46.0
-	return optimizer.Status{RunID: "20260301-120000-train_digits-8ce0f6", Script: "examples/train_digits.py", Log: "logs/metrics.csv (csv)", Phase: "training",
+	return run.Status{RunID: "20260301-120000-train_digits-8ce0f6", Script: "examples/train_digits.py", Log: "logs/metrics.csv (csv)", Phase: "training",
 		Allocation: resources.Allocation{CPUs: 1, Memory: 1}, Done: 9, Total: 120, Unit: "epoch", Elapsed: 46 * time.Second, Now: still{}.Now(),
 		Finish: &sla.Interval{P5: 419, P50: 524, P95: 840}, Deadline: 10 * time.Minute, Spent: 0.00082, CostAtEnd: &sla.Interval{P5: .00502, P50: .00621, P95: .00977},
 		Budget: .05, CPUUtil: 20, GPUUtil: math.NaN(), MemoryGiB: .02, Throughput: 656, ThroughputUnit: "samples/s", Loss: .5021, Accuracy: .803,
@@ -180,7 +180,7 @@ func TestScreenLeavesNothingBehind(t *testing.T) {
 		t.Run(fmt.Sprint(widths), func(t *testing.T) {
 			g := newGlass(t, widths[0])
 			v := screenOn(g, false)
-			v.Event(optimizer.Warning, strings.TrimPrefix(event, "warning: "))
+			v.Event(run.Warning, strings.TrimPrefix(event, "warning: "))
 			for _, width := range widths {
 				if width != g.width {
 					g.resize(width)
@@ -193,7 +193,7 @@ func TestScreenLeavesNothingBehind(t *testing.T) {
 				g.put('^') // the terminal echoes Ctrl-C where the cursor rests
 				g.put('C')
 			}
-			v.Event(optimizer.Info, "Interrupted")
+			v.Event(run.Info, "Interrupted")
 			v.Status(aStatus())
 			text := g.text()
 			for what, want := range map[string]int{"█": -1, "8ce0f6": 2, "Interrupted": 1, "^C": 0, "keys": 1} {
@@ -215,7 +215,7 @@ func TestScreenBreaksBetweenWords(t *testing.T) {
 	for width := 24; width <= 130; width += 7 {
 		g := newGlass(t, width)
 		v := screenOn(g, false)
-		v.Event(optimizer.Info, event)
+		v.Event(run.Info, event)
 		v.Status(aStatus())
 		for i, w := range g.wrapped {
 			if w {
@@ -233,12 +233,12 @@ func TestEventsAreNotRepeated(t *testing.T) {
 	var b bytes.Buffer
 	v := &lines{out: &b, every: time.Second, now: still{}}
 	const reason = "the lowest predicted cost, $0.0016 (1 m 59 s), and the deadline is met with 99 % probability"
-	v.Event(optimizer.Info, "plan: 1 CPU, 1 GiB — "+reason)
-	v.Event(optimizer.Info, "CPUs 2 → 1 (live): "+reason)
-	v.Event(optimizer.Warning, "no further probes")
-	v.Event(optimizer.Warning, "no further probes")
-	v.Event(optimizer.Info, "measured 2 CPU: 6.96 s per epoch")
-	v.Event(optimizer.Info, "measured 1 CPU: 6.96 s per epoch")
+	v.Event(run.Info, "plan: 1 CPU, 1 GiB — "+reason)
+	v.Event(run.Info, "CPUs 2 → 1 (live): "+reason)
+	v.Event(run.Warning, "no further probes")
+	v.Event(run.Warning, "no further probes")
+	v.Event(run.Info, "measured 2 CPU: 6.96 s per epoch")
+	v.Event(run.Info, "measured 1 CPU: 6.96 s per epoch")
 	want := "plan: 1 CPU, 1 GiB — " + reason + "\nCPUs 2 → 1 (live)\nwarning: no further probes\nmeasured 2 CPU: 6.96 s per epoch\nmeasured 1 CPU: 6.96 s per epoch\n"
 	if b.String() != want {
 		t.Errorf("%s\nwant\n%s", b.String(), want)

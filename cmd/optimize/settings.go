@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
 
+	"trainopt/internal/regular"
 	"trainopt/optimizer/plan"
-	"trainopt/regular"
 )
 
 // kind is how a setting is written.

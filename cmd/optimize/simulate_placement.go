@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"trainopt/optimizer"
-	"trainopt/simulator/placement"
-	"trainopt/simulator/placement/methods"
-	"trainopt/simulator/placement/render"
+	"trainopt/optimizer/run"
+	"trainopt/optimizer/schedule/place"
+	"trainopt/simulator/ancestors/metis/methods"
+	"trainopt/simulator/ancestors/metis/render"
 )
 
 // simulatingPlacement are the flags of optimize simulate placement.
@@ -87,7 +87,7 @@ func (f *simulatingPlacement) theBatch(e *env, cmd *cobra.Command, apps []string
 		if batch, err = parseCounts(f.counts); err != nil {
 			return nil, "", err
 		}
-	case named || slices.Equal(apps, placement.MetisApps()):
+	case named || slices.Equal(apps, place.MetisApps()):
 		name := f.batch
 		if !named {
 			name = "metis:200:0"
@@ -130,7 +130,7 @@ func readBatch(e *env, text string, apps []string) ([]int, string, error) {
 		if err := errors.Join(err1, err2); err != nil || len(parts) < 2 || len(parts) > 3 {
 			return nil, "", fmt.Errorf("--batch %q: want metis:SIZE:GROUP, such as metis:200:0", text)
 		}
-		batches, err := placement.MetisBatches(size)
+		batches, err := place.MetisBatches(size)
 		if err != nil {
 			return nil, "", fmt.Errorf("--batch %q: %w", text, err)
 		}
@@ -147,7 +147,7 @@ func readBatch(e *env, text string, apps []string) ([]int, string, error) {
 		}
 		file, row = text[:i], n
 	}
-	batches, err := placement.ReadBatches(inDir(e.dir, file), apps)
+	batches, err := place.ReadBatches(inDir(e.dir, file), apps)
 	if err != nil {
 		return nil, "", fmt.Errorf("--batch: %w", err)
 	}
@@ -185,7 +185,7 @@ func (f *simulatingPlacement) config(e *env, cmd *cobra.Command) (*render.Run, *
 	if f.method == "metis" && (len(p.problem.Types) > 1 || p.problem.Existing != nil) {
 		return nil, nil, errors.New("--method metis: its sub-schedulers are for empty nodes of one type; divide-conquer takes any")
 	}
-	if f.method == "metis" && f.model == "" && !(slices.Equal(p.apps(), placement.MetisApps()) && p.problem.Types[0].Table.Capacity() == 8) {
+	if f.method == "metis" && f.model == "" && !(slices.Equal(p.apps(), place.MetisApps()) && p.problem.Types[0].Table.Capacity() == 8) {
 		return nil, nil, errors.New("--method metis: the sub-schedulers in the binary are for the apps of Metis and nodes of 8; name others by --model (optimize pretrain --env placement --table FILE), or take divide-conquer, which needs none")
 	}
 	batch, words, err := f.theBatch(e, cmd, p.apps())
@@ -204,7 +204,7 @@ func (f *simulatingPlacement) config(e *env, cmd *cobra.Command) (*render.Run, *
 	return r, p, r.Problem.Validate()
 }
 
-func batchWords(from string, apps []string, p *placement.Problem) string {
+func batchWords(from string, apps []string, p *place.Problem) string {
 	var words []string
 	n := 0
 	for a, k := range p.Batch {
@@ -231,8 +231,8 @@ func asExit(err error, fallback func(error) error) error {
 	switch {
 	case err == nil || errors.As(err, &exit):
 		return err
-	case errors.Is(err, placement.ErrInfeasible):
-		return exitError{optimizer.CodeInfeasible, err}
+	case errors.Is(err, place.ErrInfeasible):
+		return exitError{run.CodeInfeasible, err}
 	}
 	return fallback(err)
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"trainopt/optimizer"
-	"trainopt/regular"
-	"trainopt/simulator/placement"
-	"trainopt/simulator/placement/interference"
-	"trainopt/simulator/placement/learned"
-	"trainopt/simulator/placement/methods"
+	"trainopt/internal/regular"
+	"trainopt/optimizer/run"
+	"trainopt/optimizer/schedule/place"
+	"trainopt/optimizer/schedule/place/interference"
+	"trainopt/simulator/ancestors/metis/learned"
+	"trainopt/simulator/ancestors/metis/methods"
 )
 
 // metisData names what is in the binary, where flags want files.
@@ -57,14 +57,14 @@ func (f *placementFlags) add(fs *pflag.FlagSet) {
 
 // placing is what the flags say; the batch comes later.
 type placing struct {
-	problem, told *placement.Problem // told: as the method knows it, nil where it knows the throughputs
+	problem, told *place.Problem // told: as the method knows it, nil where it knows the throughputs
 	predictor     string
 	options       methods.Options
 	notes         []string
 }
 
 // with is the problem for a batch.
-func (p *placing) with(batch []int) (problem, told *placement.Problem) {
+func (p *placing) with(batch []int) (problem, told *place.Problem) {
 	a := *p.problem
 	a.Batch = batch
 	if p.told == nil {
@@ -96,7 +96,7 @@ func (f *placementFlags) prepare(e *env, cmd *cobra.Command) (*placing, error) {
 			return nil, fmt.Errorf("--%s says nothing with --node-types", name)
 		}
 	}
-	p := &placing{problem: &placement.Problem{SLO: f.slo}}
+	p := &placing{problem: &place.Problem{SLO: f.slo}}
 	var err error
 	if p.problem.Types, err = f.types(e, p); err != nil {
 		return nil, err
@@ -110,13 +110,13 @@ func (f *placementFlags) prepare(e *env, cmd *cobra.Command) (*placing, error) {
 }
 
 // types are the nodes. Where the table is not complete and a forest fills it in, it is what everything is measured by.
-func (f *placementFlags) types(e *env, p *placing) ([]placement.NodeType, error) {
+func (f *placementFlags) types(e *env, p *placing) ([]place.NodeType, error) {
 	if f.nodeTypes != "" {
 		return readNodeTypes(e, inDir(e.dir, f.nodeTypes))
 	}
 	t, err := readTable(e, f.table, f.capacity, 1)
 	if err != nil && f.predictor == "forest" && f.table != metisData {
-		s, sampleErr := placement.ReadSamples(inDir(e.dir, f.table))
+		s, sampleErr := place.ReadSamples(inDir(e.dir, f.table))
 		if sampleErr != nil {
 			return nil, fmt.Errorf("--table: %w", sampleErr)
 		}
@@ -127,10 +127,10 @@ func (f *placementFlags) types(e *env, p *placing) ([]placement.NodeType, error)
 	if err != nil {
 		return nil, fmt.Errorf("--table: %w", err)
 	}
-	return []placement.NodeType{{Name: "node", Count: f.nodes, Table: t}}, nil
+	return []place.NodeType{{Name: "node", Count: f.nodes, Table: t}}, nil
 }
 
-func (f *placementFlags) capacityOf(s *placement.Samples) int {
+func (f *placementFlags) capacityOf(s *place.Samples) int {
 	if f.capacity > 0 {
 		return f.capacity
 	}
@@ -138,7 +138,7 @@ func (f *placementFlags) capacityOf(s *placement.Samples) int {
 }
 
 // largest is the largest number of containers in a sample.
-func largest(s *placement.Samples) int {
+func largest(s *place.Samples) int {
 	most := 0
 	for _, counts := range s.Counts {
 		n := 0
@@ -151,10 +151,10 @@ func largest(s *placement.Samples) int {
 }
 
 // readTable reads a throughput table, for nodes that are so many times as fast; capacity 0 is all that it has.
-func readTable(e *env, name string, capacity int, speed float64) (*placement.Table, error) {
-	t := placement.MetisTable()
+func readTable(e *env, name string, capacity int, speed float64) (*place.Table, error) {
+	t := place.MetisTable()
 	if name != metisData {
-		s, err := placement.ReadSamples(inDir(e.dir, name))
+		s, err := place.ReadSamples(inDir(e.dir, name))
 		if err != nil {
 			return nil, err
 		}
@@ -174,7 +174,7 @@ func readTable(e *env, name string, capacity int, speed float64) (*placement.Tab
 			return t, nil
 		}
 	}
-	return placement.NewTable(t.Apps(), capacity, func(counts []uint8, rps []float64) {
+	return place.NewTable(t.Apps(), capacity, func(counts []uint8, rps []float64) {
 		for a, v := range t.RPS(t.Index(counts)) {
 			rps[a] = speed * v
 		}
@@ -186,11 +186,11 @@ var nodeTypeColumns = []string{"name", "count", "table", "speed", "cost", "capac
 
 // readNodeTypes reads kinds of nodes: name,count and as wished table (a file, or metis), speed (throughputs are multiplied by it), cost
 // and capacity.
-func readNodeTypes(e *env, path string) ([]placement.NodeType, error) {
-	fail := func(format string, args ...any) ([]placement.NodeType, error) {
+func readNodeTypes(e *env, path string) ([]place.NodeType, error) {
+	fail := func(format string, args ...any) ([]place.NodeType, error) {
 		return nil, fmt.Errorf("--node-types: read %s: "+format, append([]any{filepath.Base(path)}, args...)...)
 	}
-	f, err := placement.Open(path)
+	f, err := place.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("--node-types: %w", err)
 	}
@@ -213,7 +213,7 @@ func readNodeTypes(e *env, path string) ([]placement.NodeType, error) {
 			return fail("no column %q", name)
 		}
 	}
-	var out []placement.NodeType
+	var out []place.NodeType
 	for {
 		row, err := in.Read()
 		if err == io.EOF {
@@ -245,7 +245,7 @@ func readNodeTypes(e *env, path string) ([]placement.NodeType, error) {
 }
 
 // nodeType is a line of a file of node types.
-func nodeType(e *env, cell func(string) string) (t placement.NodeType, err error) {
+func nodeType(e *env, cell func(string) string) (t place.NodeType, err error) {
 	t.Name = cell("name")
 	if t.Count, err = strconv.Atoi(cell("count")); err != nil || t.Count < 0 {
 		return t, fmt.Errorf("count %q: want a whole number that is not negative", cell("count"))
@@ -288,9 +288,9 @@ func (f *placementFlags) predict(e *env, _ *cobra.Command, p *placing) error {
 	}
 	truth := p.problem.Types[0].Table
 	p.predictor = "forest of a fifth of the patterns"
-	guess := func() (*placement.Table, error) { return methods.Predicted(truth, 0.2, 42, true) }
+	guess := func() (*place.Table, error) { return methods.Predicted(truth, 0.2, 42, true) }
 	if named {
-		s, err := placement.ReadSamples(inDir(e.dir, file))
+		s, err := place.ReadSamples(inDir(e.dir, file))
 		if err != nil {
 			return fmt.Errorf("--predictor: %w", err)
 		}
@@ -298,7 +298,7 @@ func (f *placementFlags) predict(e *env, _ *cobra.Command, p *placing) error {
 			return fmt.Errorf("--predictor: %s has apps %s, the table has %s", file, strings.Join(s.Apps, ", "), strings.Join(truth.Apps(), ", "))
 		}
 		p.predictor = fmt.Sprintf("forest of the %d patterns in %s", len(s.Counts), filepath.Base(file))
-		guess = func() (*placement.Table, error) { return methods.Grown(s, truth.Capacity()) }
+		guess = func() (*place.Table, error) { return methods.Grown(s, truth.Capacity()) }
 	}
 	t, err := guess()
 	if err != nil {
@@ -313,18 +313,18 @@ func (f *placementFlags) predict(e *env, _ *cobra.Command, p *placing) error {
 
 // wish are the constraints.
 func (f *placementFlags) wish(e *env, _ *cobra.Command, p *placing) error {
-	source, metis := f.constraints, slices.Equal(p.apps(), placement.MetisApps())
+	source, metis := f.constraints, slices.Equal(p.apps(), place.MetisApps())
 	if source == "" {
 		source = map[bool]string{true: metisData, false: "derived"}[metis]
 	}
-	var out []placement.Constraint
+	var out []place.Constraint
 	switch source {
 	case "none":
 	case metisData:
 		if !metis {
-			return fmt.Errorf("--constraints metis: they are for %s, the table has %s", strings.Join(placement.MetisApps(), ", "), strings.Join(p.apps(), ", "))
+			return fmt.Errorf("--constraints metis: they are for %s, the table has %s", strings.Join(place.MetisApps(), ", "), strings.Join(p.apps(), ", "))
 		}
-		out = placement.MetisConstraints()
+		out = place.MetisConstraints()
 	case "derived":
 		rows, err := interference.FromTable(p.problem.Types[0].Table, interference.Options{Others: !f.compat})
 		if err != nil && f.constraints != "" {
@@ -335,7 +335,7 @@ func (f *placementFlags) wish(e *env, _ *cobra.Command, p *placing) error {
 		}
 		out = interference.Constraints(rows)
 	default:
-		file, err := placement.Open(inDir(e.dir, source))
+		file, err := place.Open(inDir(e.dir, source))
 		if err != nil {
 			return fmt.Errorf("--constraints: %w", err)
 		}
@@ -361,7 +361,7 @@ func (f *placementFlags) load(e *env, _ *cobra.Command, p *placing) error {
 	if f.existing == "" {
 		return nil
 	}
-	rows, err := placement.ReadBatches(inDir(e.dir, f.existing), p.apps())
+	rows, err := place.ReadBatches(inDir(e.dir, f.existing), p.apps())
 	if err != nil {
 		return fmt.Errorf("--existing: %w", err)
 	}
@@ -398,18 +398,18 @@ func (f *placementFlags) aim(e *env, cmd *cobra.Command, p *placing) error {
 		if err != nil {
 			return err
 		}
-		priced := slices.ContainsFunc(p.problem.Types, func(t placement.NodeType) bool { return t.Cost > 0 })
+		priced := slices.ContainsFunc(p.problem.Types, func(t place.NodeType) bool { return t.Cost > 0 })
 		if !priced && o.Cost != 0 {
 			return errors.New("--objective cost: no node has a cost, see --node-types")
 		}
 		if o.Missed != 0 && len(p.problem.Constraints) == 0 {
 			return errors.New("--objective violations: there are no constraints")
 		}
-		if o != (placement.Objective{RPS: 1}) {
+		if o != (place.Objective{RPS: 1}) {
 			p.options.Objective = o
 		}
 	}
-	l := placement.Limits{SLOShare: f.minSLO, Nodes: f.maxNodes, Cost: f.maxCost}
+	l := place.Limits{SLOShare: f.minSLO, Nodes: f.maxNodes, Cost: f.maxCost}
 	if changed("max-violations") {
 		l.Missed = &f.maxMissed
 	}
@@ -437,8 +437,8 @@ func (f *placementFlags) aim(e *env, cmd *cobra.Command, p *placing) error {
 }
 
 // parseObjective reads one word, or weights such as rps=1,vacant=0.5.
-func parseObjective(text string) (placement.Objective, error) {
-	var o placement.Objective
+func parseObjective(text string) (place.Objective, error) {
+	var o place.Objective
 	weights := map[string]*float64{"rps": &o.RPS, "slo": &o.SLO, "vacant": &o.Vacant, "cost": &o.Cost, "violations": &o.Missed}
 	for _, part := range strings.Split(text, ",") {
 		name, value, weighed := strings.Cut(strings.TrimSpace(part), "=")
@@ -460,13 +460,13 @@ func parseObjective(text string) (placement.Objective, error) {
 }
 
 // fits says that a batch is too large for the cluster: exit code 6.
-func fits(p *placement.Problem) error {
+func fits(p *place.Problem) error {
 	room := 0
 	for _, t := range p.Types {
 		room += t.Count * t.Table.Capacity()
 	}
 	if n := p.Containers(); n > room {
-		return exitError{optimizer.CodeInfeasible, fmt.Errorf("place %d containers: %d nodes hold %d", n, p.Nodes(), room)}
+		return exitError{run.CodeInfeasible, fmt.Errorf("place %d containers: %d nodes hold %d", n, p.Nodes(), room)}
 	}
 	return nil
 }

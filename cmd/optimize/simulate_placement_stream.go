@@ -12,10 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"trainopt/simulator/placement"
-	"trainopt/simulator/placement/greedy"
-	"trainopt/simulator/placement/methods"
-	"trainopt/simulator/placement/render"
+	"trainopt/optimizer/schedule/place"
+	"trainopt/optimizer/schedule/place/greedy"
+	"trainopt/simulator/ancestors/metis/methods"
+	"trainopt/simulator/ancestors/metis/render"
 )
 
 // arrival is a line of --arrivals: containers of an app that come (or go, when negative).
@@ -26,7 +26,7 @@ const mostArrivals = 1 << 20
 
 // readArrivals reads lines APP,+1 or APP,-1; a head is left out.
 func readArrivals(path string, apps []string) ([]arrival, error) {
-	f, err := placement.Open(path)
+	f, err := place.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("--arrivals: %w", err)
 	}
@@ -78,7 +78,7 @@ func (a *arriving) event(line arrival) error {
 		case err == nil:
 			a.nodes[line.app] = append(a.nodes[line.app], node)
 			a.came++
-		case errors.Is(err, greedy.ErrFull) || errors.Is(err, placement.ErrInfeasible):
+		case errors.Is(err, greedy.ErrFull) || errors.Is(err, place.ErrInfeasible):
 			a.refused++
 		default:
 			return err
@@ -172,7 +172,7 @@ func (s *arriving) run(p *placing, events int) *render.Run {
 		r.Told.Existing = nil
 		known = r.Told
 	}
-	r.Outcome = &methods.Outcome{Solution: placement.Solution{Placement: s.Placement(), Value: math.NaN(), Bound: math.NaN(), Gap: math.NaN()}}
+	r.Outcome = &methods.Outcome{Solution: place.Solution{Placement: s.Placement(), Value: math.NaN(), Bound: math.NaN(), Gap: math.NaN()}}
 	if w, err := known.Evaluate(r.Placement); err == nil {
 		r.Value = r.Objective.Value(w, known.Nodes())
 	}

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"trainopt/optimizer"
-	"trainopt/simulator/placement"
+	"trainopt/optimizer/run"
+	"trainopt/optimizer/schedule/place"
 )
 
 // placed is what simulate placement prints as JSON.
@@ -40,7 +40,7 @@ type placed struct {
 func (w *world) place(args ...string) placed {
 	w.t.Helper()
 	code, out, errs := w.run(append([]string{"simulate", "placement", "--json"}, args...)...)
-	if code != optimizer.CodeDone || errs != "" {
+	if code != run.CodeDone || errs != "" {
 		w.t.Fatalf("%v: exit %d: %s", args, code, errs)
 	}
 	var p placed
@@ -85,7 +85,7 @@ func TestSimulatePlacementFormats(t *testing.T) {
 	w := newWorld(t)
 	base := []string{"simulate", "placement", "--counts", "2,2,2,2,2,2,2", "--nodes", "6", "--method", "metis", "--episodes", "40", "--seed", "5"}
 	for file, want := range map[string]string{"r.html": "<h3>Learning</h3>", "r.csv": "node,type,containers", "r.json": `"schema": 1`, "r.txt": "seed 5"} {
-		if code, out, errs := w.run(append(base, "--out", file, "--nodes-out", "nodes.csv")...); code != optimizer.CodeDone || out != "" {
+		if code, out, errs := w.run(append(base, "--out", file, "--nodes-out", "nodes.csv")...); code != run.CodeDone || out != "" {
 			t.Fatalf("%s: exit %d: %s%s", file, code, out, errs)
 		}
 		for name, want := range map[string]string{file: want, "nodes.csv": "n_redis,n_mms"} {
@@ -100,7 +100,7 @@ func TestSimulatePlacementFormats(t *testing.T) {
 		t.Error("the same seed gives other bytes")
 	}
 	code, out, errs := w.run("simulate", "placement", "--methods")
-	if code != optimizer.CodeDone || errs != "" || !strings.Contains(out, "medea-best\n") {
+	if code != run.CodeDone || errs != "" || !strings.Contains(out, "medea-best\n") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 }
@@ -173,7 +173,7 @@ func TestSimulatePlacementData(t *testing.T) {
 	if p = w.place("--table", "table.csv", "--counts", "1,1", "--nodes", "2", "--predictor", "forest:part.csv"); p.PredictedRPS == nil {
 		t.Error("nothing is predicted")
 	}
-	if code, out, _ := w.run("simulate", "placement", "--table", "table.csv", "--counts", "1,1", "--nodes", "2"); code != optimizer.CodeDone || !strings.Contains(out, "web") {
+	if code, out, _ := w.run("simulate", "placement", "--table", "table.csv", "--counts", "1,1", "--nodes", "2"); code != run.CodeDone || !strings.Contains(out, "web") {
 		t.Errorf("exit %d\n%s", code, out)
 	}
 }
@@ -289,7 +289,7 @@ func TestSimulatePlacementRefusals(t *testing.T) {
 		"--counts 1,1,1,1,1,1,1 --method vanilla-rl,more": "unknown, want one of",
 	} {
 		code, out, errs := w.run(append([]string{"simulate", "placement"}, strings.Fields(line)...)...)
-		if code != optimizer.CodeUsage || out != "" || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
+		if code != run.CodeUsage || out != "" || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
 			t.Errorf("%s: exit %d, want 2 and one line with %q\n%s%s", line, code, want, out, errs)
 		}
 	}
@@ -304,7 +304,7 @@ func TestSimulatePlacementRefusals(t *testing.T) {
 		"--min-slo 0.99 --max-violations 0.5": "no placement keeps the limits",
 	} {
 		code, out, errs := w.run(append([]string{"simulate", "placement"}, strings.Fields(line)...)...)
-		if code != optimizer.CodeInfeasible || out != "" || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
+		if code != run.CodeInfeasible || out != "" || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
 			t.Errorf("%s: exit %d, want 6 and one line with %q\n%s%s", line, code, want, out, errs)
 		}
 	}
@@ -312,7 +312,7 @@ func TestSimulatePlacementRefusals(t *testing.T) {
 
 // TestReadBatchOfMetis: names of embedded batches are those of the package.
 func TestReadBatchOfMetis(t *testing.T) {
-	batches, err := placement.MetisBatches(300)
+	batches, err := place.MetisBatches(300)
 	if err != nil {
 		t.Fatal(err)
 	}

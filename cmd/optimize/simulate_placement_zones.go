@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"trainopt/simulator/placement/learned"
+	"trainopt/simulator/ancestors/metis/learned"
 )
 
 // zone is where george may place apps.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"trainopt/optimizer"
+	"trainopt/optimizer/run"
 )
 
 // TestSimulatePlacementZones: george keeps apps to the first nodes, within the budget, and apart from their own kind.
@@ -16,7 +16,7 @@ func TestSimulatePlacementZones(t *testing.T) {
 			t.Errorf("node %d holds %v", n, node)
 		}
 	}
-	if code, out, errs := w.run("simulate", "placement", "--method", "george", "--nodes", "6", "--counts", "1,1,1,1,1,1,1", "--zones", "none", "--episodes", "20"); code != optimizer.CodeDone ||
+	if code, out, errs := w.run("simulate", "placement", "--method", "george", "--nodes", "6", "--counts", "1,1,1,1,1,1,1", "--zones", "none", "--episodes", "20"); code != run.CodeDone ||
 		!strings.Contains(out, "0.0 % of the batch, of at most 5.0 %") {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
@@ -35,15 +35,15 @@ func TestSimulatePlacementZones(t *testing.T) {
 		"--method divide-conquer --zone-budget 0.1": "--zone-budget says nothing",
 	} {
 		code, out, errs := w.run(append([]string{"simulate", "placement"}, strings.Fields(line)...)...)
-		if code != optimizer.CodeUsage || out != "" || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
+		if code != run.CodeUsage || out != "" || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
 			t.Errorf("%s: exit %d, want 2 and one line with %q\n%s%s", line, code, want, out, errs)
 		}
 	}
 	code, _, errs := w.run("simulate", "placement", "--method", "george", "--nodes", "10", "--counts", "11,0,0,0,0,0,0", "--apart")
-	if code != optimizer.CodeInfeasible || strings.Count(errs, "\n") != 1 {
+	if code != run.CodeInfeasible || strings.Count(errs, "\n") != 1 {
 		t.Errorf("exit %d: %s", code, errs)
 	}
-	if code, _, errs := w.run("compare", "placement", "--methods", "exact", "--apart"); code != optimizer.CodeUsage || !strings.Contains(errs, "george") {
+	if code, _, errs := w.run("compare", "placement", "--methods", "exact", "--apart"); code != run.CodeUsage || !strings.Contains(errs, "george") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 }

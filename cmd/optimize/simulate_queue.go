@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/morl/gradient"
-	"trainopt/optimizer"
+	runpkg "trainopt/optimizer/run"
+	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/queue/front"
-	"trainopt/simulator/queue/hdeeprm"
 	"trainopt/simulator/queue/render"
 	"trainopt/simulator/queue/sweep"
 	"trainopt/simulator/workload/batsim"
@@ -186,11 +186,11 @@ func (e *env) simulateQueue(cmd *cobra.Command, common *common, f *simulatingQue
 	w, source, err := f.jobs(e, cmd, f.seed, cmd.Flags().Changed("seed"))
 	switch {
 	case errors.Is(err, swf.ErrNoJobs):
-		return exitError{optimizer.CodeInfeasible, fmt.Errorf("simulate queue: %w", err)}
+		return exitError{runpkg.CodeInfeasible, fmt.Errorf("simulate queue: %w", err)}
 	case err != nil:
 		return usageError{fmt.Errorf("simulate queue: %w", err)}
 	case len(w.Jobs) == 0:
-		return exitError{optimizer.CodeInfeasible, fmt.Errorf("simulate queue: %w: left out: %s", sweep.ErrNothing, reasons(w.Dropped))}
+		return exitError{runpkg.CodeInfeasible, fmt.Errorf("simulate queue: %w: left out: %s", sweep.ErrNothing, reasons(w.Dropped))}
 	case f.jobstat != "":
 		return e.stat(f, w)
 	}
@@ -279,7 +279,7 @@ func (e *env) runQueue(common *common, f *simulatingQueue, format, source string
 	case err != nil && errors.As(context.Cause(ctx), &broken):
 		err = exitError{broken.code(), fmt.Errorf("simulate queue: %w", broken)}
 	case errors.Is(err, hdeeprm.ErrBlocked), errors.Is(err, sweep.ErrNothing):
-		err = exitError{optimizer.CodeInfeasible, fmt.Errorf("simulate queue: %w", err)}
+		err = exitError{runpkg.CodeInfeasible, fmt.Errorf("simulate queue: %w", err)}
 	case err != nil:
 		err = fmt.Errorf("simulate queue: %w", err)
 	}

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/queue"
 	"trainopt/simulator/queue/front"
-	"trainopt/simulator/queue/hdeeprm"
 	"trainopt/simulator/queue/sweep"
 	"trainopt/simulator/queue/unequal"
 )

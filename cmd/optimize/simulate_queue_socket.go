@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"trainopt/simulator/ancestors/hdeeprm"
+	"trainopt/simulator/batsim"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
-	"trainopt/simulator/queue/hdeeprm"
-	"trainopt/simulator/queue/protocol"
 	"trainopt/simulator/queue/sweep"
 )
 
@@ -37,11 +37,11 @@ func (f *socketFlags) check(cmd *cobra.Command) error {
 	case f.listen != "" && cmd.Flags().Changed("window"), f.connect != "" && cmd.Flags().Changed("policy"):
 		return errors.New("--window says nothing with --batsim-endpoint, nor --policy with --serve-batsim")
 	case f.listen != "":
-		if err := protocol.CheckEndpoint(f.listen, true); err != nil {
+		if err := batsim.CheckEndpoint(f.listen, true); err != nil {
 			return fmt.Errorf("--batsim-endpoint: %w", err)
 		}
 	case f.connect != "":
-		if err := protocol.CheckEndpoint(f.connect, false); err != nil {
+		if err := batsim.CheckEndpoint(f.connect, false); err != nil {
 			return fmt.Errorf("--serve-batsim: %w", err)
 		}
 	}
@@ -49,7 +49,7 @@ func (f *socketFlags) check(cmd *cobra.Command) error {
 }
 
 // talk opens the transcript; done closes it.
-func (e *env) talk(f *socketFlags, warn func(string)) (t protocol.Talk, done func() error, err error) {
+func (e *env) talk(f *socketFlags, warn func(string)) (t batsim.Talk, done func() error, err error) {
 	t.Warn = warn
 	if f.transcript == "" {
 		return t, func() error { return nil }, nil
@@ -65,7 +65,7 @@ func (e *env) talk(f *socketFlags, warn func(string)) (t protocol.Talk, done fun
 // serve decides for a simulator elsewhere. The policy needs no jobs of ours, but for agents, which see them relative to those.
 func (e *env) serve(ctx context.Context, f *simulatingQueue) (*sweep.Run, error) {
 	policy := cmpOr(f.policy, "fcfs")
-	o := protocol.ServeOptions{Listening: func(a net.Addr) { fmt.Fprintln(e.stderr, "listening at", protocol.Endpoint(a)) }}
+	o := batsim.ServeOptions{Listening: func(a net.Addr) { fmt.Fprintln(e.stderr, "listening at", batsim.Endpoint(a)) }}
 	w := &sweep.Workload{Name: "jobs of a simulator at " + f.listen, Dropped: map[string]int{}}
 	if f.platform != "" {
 		tree, err := platform.ReadTree(cmpOr(existing(inDir(e.dir, f.platform)), f.platform))
@@ -91,7 +91,7 @@ func (e *env) serve(ctx context.Context, f *simulatingQueue) (*sweep.Run, error)
 		return nil, err
 	}
 	o.Talk = talk
-	result, err := protocol.Serve(ctx, f.listen, o)
+	result, err := batsim.Serve(ctx, f.listen, o)
 	err = errors.Join(err, done())
 	return elsewhere(w, result, sweep.Method{Policy: policy, Backfill: cmpOr(f.backfill, "none"), Seed: f.seed, Compat: f.compat}), err
 }
@@ -134,7 +134,7 @@ func (e *env) askElsewhere(ctx context.Context, f *simulatingQueue, w *sweep.Wor
 	if err != nil {
 		return nil, err
 	}
-	result, err := protocol.Simulate(ctx, f.connect, tree, jobs, protocol.SimulateOptions{Talk: talk, RoundPower: f.compat, Progress: progress})
+	result, err := batsim.Simulate(ctx, f.connect, tree, jobs, batsim.SimulateOptions{Talk: talk, RoundPower: f.compat, Progress: progress})
 	err = errors.Join(err, done())
 	if result != nil && w.Tree == nil {
 		result.Energy = math.NaN()

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"trainopt/optimizer"
+	"trainopt/optimizer/run"
 )
 
 // tinySWF are four jobs on 4 processors; the last line is damaged, and the fourth job larger than the machine.
@@ -34,7 +34,7 @@ func TestSimulateQueueJSON(t *testing.T) {
 	w := newWorld(t)
 	w.write("jobs.swf", tinySWF)
 	code, out, errs := w.run("simulate", "queue", "--trace", "jobs.swf", "--policy", "fcfs", "--backfill", "none", "--json", "--jobs", "jobs.csv", "--batsim-out", "b")
-	if code != optimizer.CodeDone || errs != "" {
+	if code != run.CodeDone || errs != "" {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	var got map[string]any
@@ -87,7 +87,7 @@ func TestSimulateQueueJSON(t *testing.T) {
 func TestSimulateQueueAlone(t *testing.T) {
 	w := newWorld(t)
 	code, out, errs := w.run("simulate", "queue")
-	if code != optimizer.CodeDone || errs != "" || !strings.Contains(out, "1000 jobs of Lublin's model") || !strings.Contains(out, "all ended") {
+	if code != run.CodeDone || errs != "" || !strings.Contains(out, "1000 jobs of Lublin's model") || !strings.Contains(out, "all ended") {
 		t.Fatalf("exit %d: %s\n%s", code, errs, out)
 	}
 	for _, args := range [][]string{{}, {"--policies"}, {"--platform", "mini", "--jobs-count", "50"}, {"--jobs-count", "60", "--policy", "rollout"}, {"--help"}} {
@@ -107,7 +107,7 @@ func TestSimulateQueueAlone(t *testing.T) {
 		t.Error("the same seed gives other bytes")
 	}
 	for file, want := range map[string]string{"r.html": "Jobs on cores", "r.csv": "id,submit_s", "r.json": `"schema": 1`, "r.txt": "bounded slowdown"} {
-		if code, out, errs := w.run("simulate", "queue", "--jobs-count", "40", "--out", file); code != optimizer.CodeDone || out != "" {
+		if code, out, errs := w.run("simulate", "queue", "--jobs-count", "40", "--out", file); code != run.CodeDone || out != "" {
 			t.Fatalf("%s: exit %d: %s%s", file, code, out, errs)
 		}
 		if data, err := os.ReadFile(filepath.Join(w.dir, file)); err != nil || !strings.Contains(string(data), want) {
@@ -132,7 +132,7 @@ func TestSimulateQueuePublished(t *testing.T) {
 		Mean float64 `json:"mean_bounded_slowdown"`
 		Jobs []any
 	}
-	if err := json.Unmarshal([]byte(out), &got); err != nil || code != optimizer.CodeDone {
+	if err := json.Unmarshal([]byte(out), &got); err != nil || code != run.CodeDone {
 		t.Fatalf("exit %d: %s, %v", code, errs, err)
 	}
 	if len(got.Jobs) != 1024 {
@@ -145,7 +145,7 @@ func TestSimulateQueuePublished(t *testing.T) {
 			Mean           float64
 		}
 	}
-	if err := json.Unmarshal([]byte(out), &c); err != nil || code != optimizer.CodeDone {
+	if err := json.Unmarshal([]byte(out), &c); err != nil || code != run.CodeDone {
 		t.Fatalf("exit %d: %s, %v", code, errs, err)
 	}
 	want := map[string]float64{"sjf": 277.35, "f1": 258.37}
@@ -162,7 +162,7 @@ func TestSimulateQueueLaunch(t *testing.T) {
 	w.write("w.json", tinyBatsim)
 	w.write("options.json", tinyOptions)
 	code, out, errs := w.run("simulate", "queue", "options.json", "--nbruns", "150", "--out_model", "agent.json", "--logs", "logs")
-	if code != optimizer.CodeDone || errs != "" || !strings.Contains(out, "150; reward") || !strings.Contains(out, "563.18 J") {
+	if code != run.CodeDone || errs != "" || !strings.Contains(out, "150; reward") || !strings.Contains(out, "563.18 J") {
 		t.Fatalf("exit %d: %s\n%s", code, errs, out)
 	}
 	for _, name := range []string{"rewards.log", "losses.log", "makespans.log", "actions.log"} {
@@ -174,16 +174,16 @@ func TestSimulateQueueLaunch(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(w.dir, "logs", "probs.json")); err != nil {
 		t.Error(err)
 	}
-	if code, out, errs := w.run("simulate", "queue", "--options", "options.json", "--policy", "agent.json"); code != optimizer.CodeDone || !strings.Contains(out, "563.18 J") {
+	if code, out, errs := w.run("simulate", "queue", "--options", "options.json", "--policy", "agent.json"); code != run.CodeDone || !strings.Contains(out, "563.18 J") {
 		t.Errorf("exit %d: %s\n%s", code, errs, out)
 	}
-	if code, out, errs := w.run("simulate", "queue", "--options", "options.json", "--set", "pybatsim.agent.run=test", "--inmodel", "agent.json", "--out", "agent.html"); code != optimizer.CodeDone || out != "" {
+	if code, out, errs := w.run("simulate", "queue", "--options", "options.json", "--set", "pybatsim.agent.run=test", "--inmodel", "agent.json", "--out", "agent.html"); code != run.CodeDone || out != "" {
 		t.Errorf("exit %d: %s\n%s", code, errs, out)
 	}
-	if code, out, errs := w.run("simulate", "queue", "--options", "options.json", "--agent", "classic"); code != optimizer.CodeDone || !strings.Contains(out, "661.82 J") {
+	if code, out, errs := w.run("simulate", "queue", "--options", "options.json", "--agent", "classic"); code != run.CodeDone || !strings.Contains(out, "661.82 J") {
 		t.Errorf("exit %d: %s\n%s", code, errs, out)
 	}
-	if code, out, errs := w.run("simulate", "queue", "--options", "options.json", "--jobstat", "mem_bw:p95"); code != optimizer.CodeDone || out != "24\n" {
+	if code, out, errs := w.run("simulate", "queue", "--options", "options.json", "--jobstat", "mem_bw:p95"); code != run.CodeDone || out != "24\n" {
 		t.Errorf("exit %d: %s\n%s", code, errs, out)
 	}
 }
@@ -200,7 +200,7 @@ func TestSimulateQueueRefusals(t *testing.T) {
 	w.write("bad.json", `{"sed": 3}`)
 	w.write("agent.py", "class A: pass\n")
 	for line, c := range map[string]struct {
-		code optimizer.Code
+		code run.Code
 		want string
 	}{
 		"simulate queue --policy sjff":                                          {2, "nearest known is sjf"},
@@ -271,7 +271,7 @@ func TestSimulateQueueInterrupted(t *testing.T) {
 		w := newWorld(t)
 		w.signals <- os.Interrupt
 		code, out, errs := w.run(append([]string{"simulate", "queue"}, args...)...)
-		if code != optimizer.CodeInterrupt || !strings.Contains(errs, "stopped by Ctrl-C") || strings.Count(errs, "\n") != 1 {
+		if code != run.CodeInterrupt || !strings.Contains(errs, "stopped by Ctrl-C") || strings.Count(errs, "\n") != 1 {
 			t.Errorf("%v: exit %d: %s", args, code, errs)
 		}
 		if out != "" && !json.Valid([]byte(out)) {
@@ -283,7 +283,7 @@ func TestSimulateQueueInterrupted(t *testing.T) {
 func TestCompareQueue(t *testing.T) {
 	w := newWorld(t)
 	code, out, errs := w.run("compare", "queue", "--policies", "fcfs,saf", "--backfill", "none,easy", "--jobs-count", "100", "--seeds", "0:5", "--front", "--json", "--jobs-out", "all.csv")
-	if code != optimizer.CodeDone || errs != "" {
+	if code != run.CodeDone || errs != "" {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	var got struct {
@@ -307,14 +307,14 @@ func TestCompareQueue(t *testing.T) {
 	for _, args := range []string{"--platform mini --jobs-count 40 --policies first-high_gflops,saf --placement best,energy --prefer balanced --seeds 0:1",
 		"--figure hdeeprm --prefer energy=1", "--jobs-count 300 --policies fcfs,rollout --backfill rlscheduler --windows 5 --length 50 --seeds 0"} {
 		code, out, errs := w.run(append([]string{"compare", "queue"}, strings.Fields(args)...)...)
-		if code != optimizer.CodeDone || errs != "" {
+		if code != run.CodeDone || errs != "" {
 			t.Errorf("%s: exit %d: %s", args, code, errs)
 		}
 		if strings.Contains(args, "prefer") && !strings.Contains(out, "picked") {
 			t.Errorf("%s picks nothing:\n%s", args, out)
 		}
 	}
-	if code, out, errs := w.run("compare", "queue", "--jobs-count", "60", "--seeds", "0", "--out", "c.html"); code != optimizer.CodeDone || out != "" || errs != "" {
+	if code, out, errs := w.run("compare", "queue", "--jobs-count", "60", "--seeds", "0", "--out", "c.html"); code != run.CodeDone || out != "" || errs != "" {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 }
@@ -324,12 +324,12 @@ func TestCompareQueueMetrics(t *testing.T) {
 	w := newWorld(t)
 	w.write("jobs.swf", tinySWF)
 	for _, p := range []string{"fcfs", "sjf"} {
-		if code, _, errs := w.run("simulate", "queue", "--trace", "jobs.swf", "--policy", p, "--batsim-out", p); code != optimizer.CodeDone {
+		if code, _, errs := w.run("simulate", "queue", "--trace", "jobs.swf", "--policy", p, "--batsim-out", p); code != run.CodeDone {
 			t.Fatal(errs)
 		}
 	}
 	code, out, errs := w.run("compare", "queue", "--metrics", "fcfs_schedule.csv,sjf_schedule.csv")
-	if code != optimizer.CodeDone || errs != "" || strings.Count(out, "\n") != 9 || !strings.Contains(out, "makespan") {
+	if code != run.CodeDone || errs != "" || strings.Count(out, "\n") != 9 || !strings.Contains(out, "makespan") {
 		t.Errorf("exit %d: %s\n%s", code, errs, out)
 	}
 	if _, out, _ = w.run("compare", "queue", "--metrics", "fcfs_schedule.csv,sjf_schedule.csv", "--json"); !json.Valid([]byte(out)) {
@@ -353,7 +353,7 @@ func TestSimulateQueueOverASocket(t *testing.T) {
 	}()
 	w := newWorld(t)
 	code, out, errs := w.run("simulate", "queue", "--jobs-count", "100", "--serve-batsim", endpoint)
-	if code != optimizer.CodeDone || errs != "" {
+	if code != run.CodeDone || errs != "" {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	_, alone, _ := w.run("simulate", "queue", "--jobs-count", "100", "--policy", "sjf", "--backfill", "easy")
@@ -370,11 +370,11 @@ func TestSimulateQueueWritesFiles(t *testing.T) {
 	w := newWorld(t)
 	code, first, errs := w.run("simulate", "queue", "--platform", "mini", "--jobs-count", "40", "--window", "10:20", "--json",
 		"--platform-out", "p.xml", "--workload-out", "w.json")
-	if code != optimizer.CodeDone {
+	if code != run.CodeDone {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	code, second, errs := w.run("simulate", "queue", "--platform", "mini", "--workload", "w.json", "--json")
-	if code != optimizer.CodeDone {
+	if code != run.CodeDone {
 		t.Fatalf("what was written is not read: exit %d: %s", code, errs)
 	}
 	number := func(text, key string) float64 {
@@ -398,14 +398,14 @@ func TestSimulateQueueWritesFiles(t *testing.T) {
 		"version 5":        {"--platform", "mini", "--workload-out", "w5.json", "--workload-version", "5"},
 		"trace":            {"--workload-out", "w.swf.gz"},
 	} {
-		if code, _, errs := w.run(append([]string{"simulate", "queue", "--jobs-count", "5"}, args...)...); code != optimizer.CodeDone {
+		if code, _, errs := w.run(append([]string{"simulate", "queue", "--jobs-count", "5"}, args...)...); code != run.CodeDone {
 			t.Errorf("%s: exit %d: %s", name, code, errs)
 		}
 	}
-	if code, out, errs := w.run("simulate", "queue", "--trace", "w.swf.gz"); code != optimizer.CodeDone || !strings.Contains(out, "5, all ended") {
+	if code, out, errs := w.run("simulate", "queue", "--trace", "w.swf.gz"); code != run.CodeDone || !strings.Contains(out, "5, all ended") {
 		t.Errorf("the trace that was written: exit %d: %s%s", code, out, errs)
 	}
-	if code, out, errs := w.run("simulate", "queue", "--platform", "mini", "--workload", "w5.json"); code != optimizer.CodeDone || !strings.Contains(out, "5, all ended") {
+	if code, out, errs := w.run("simulate", "queue", "--platform", "mini", "--workload", "w5.json"); code != run.CodeDone || !strings.Contains(out, "5, all ended") {
 		t.Errorf("version 5 that was written: exit %d: %s%s", code, out, errs)
 	}
 }
@@ -422,7 +422,7 @@ func TestSimulateQueueSaysWhichFlag(t *testing.T) {
 		"--deadlines gives jobs some":          {"--prefer", "deadlines=1", "--seeds", "0:1"},
 	} {
 		code, _, errs := w.run(append([]string{"compare", "queue", "--jobs-count", "5"}, args...)...)
-		if code != optimizer.CodeUsage || !strings.Contains(errs, want) {
+		if code != run.CodeUsage || !strings.Contains(errs, want) {
 			t.Errorf("compare %v: exit %d: %s, want %s", args, code, errs, want)
 		}
 	}
@@ -443,7 +443,7 @@ func TestSimulateQueueSaysWhichFlag(t *testing.T) {
 		"--workload-version says nothing":                                  {"--workload-out", "w.swf", "--workload-version", "5"},
 	} {
 		code, _, errs := w.run(append([]string{"simulate", "queue", "--jobs-count", "5"}, args...)...)
-		if code != optimizer.CodeUsage || !strings.Contains(errs, want) {
+		if code != run.CodeUsage || !strings.Contains(errs, want) {
 			t.Errorf("%v: exit %d: %s, want %s", args, code, errs, want)
 		}
 	}
@@ -454,12 +454,12 @@ func TestSimulateQueueDamagedOnPlatform(t *testing.T) {
 	w := newWorld(t)
 	w.write("jobs.swf", "; MaxProcs: 4\n1 0 -1 100 2 -1 9 2 100 9 1 1 1 -1 -1 -1 -1 -1\n2 zzz\n3 50 -1 100 2 -1 9 2 100 9 1 1 1 -1 -1 -1 -1 -1\n")
 	code, out, errs := w.run("simulate", "queue", "--platform", "mini", "--trace", "jobs.swf")
-	if code != optimizer.CodeDone || !strings.Contains(out, "2, all ended") || !strings.Contains(out, "line 3") {
+	if code != run.CodeDone || !strings.Contains(out, "2, all ended") || !strings.Contains(out, "line 3") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 	w.write("none.swf", "; MaxProcs: 4\n1 0 -1 100 2 -1 -1 -1 -1 -1 1 1 1 -1 -1 -1 -1 -1\n")
 	code, _, errs = w.run("simulate", "queue", "--platform", "mini", "--trace", "none.swf")
-	if code != optimizer.CodeInfeasible || !strings.Contains(errs, "asked for") {
+	if code != run.CodeInfeasible || !strings.Contains(errs, "asked for") {
 		t.Errorf("nothing left: exit %d: %s", code, errs)
 	}
 }

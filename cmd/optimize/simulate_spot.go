@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"trainopt/cost"
-	"trainopt/simulator/evaluate"
+	"trainopt/simulator/experiment"
 	"trainopt/simulator/spot"
 	"trainopt/simulator/spot/render"
 )
@@ -321,6 +321,6 @@ func (e *env) simulateSpot(cmd *cobra.Command, c *common, f *simulatingSpot) err
 		}
 		r.Others = append(r.Others, render.Other{Policy: m.Name, Outcome: got})
 	}
-	r.WallS = evaluate.Number((e.clock.Monotonic() - from).Seconds())
+	r.WallS = experiment.Number((e.clock.Monotonic() - from).Seconds())
 	return e.put(f.output, "simulation", func(w io.Writer) error { return render.Write(w, r, format) })
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"trainopt/optimizer"
+	"trainopt/optimizer/run"
 )
 
 // spotAnswer is what a test reads of the JSON of simulate spot.
@@ -36,7 +36,7 @@ type spotAnswer struct {
 func (w *world) spot(args ...string) spotAnswer {
 	w.t.Helper()
 	code, out, errs := w.run(append([]string{"simulate", "spot", "--json"}, args...)...)
-	if code != optimizer.CodeDone || errs != "" {
+	if code != run.CodeDone || errs != "" {
 		w.t.Fatalf("%v: exit %d: %s", args, code, errs)
 	}
 	var a spotAnswer
@@ -95,7 +95,7 @@ func TestSimulateSpotDefaults(t *testing.T) {
 		t.Errorf("three zones have %v s, one %v s", b.SpotS, a.SpotS)
 	}
 	for _, file := range []string{"page.html", "timeline.csv", "all.json"} {
-		if code, out, errs := w.run("simulate", "spot", "--work", "5h", "--deadline", "7h", "--out", file); code != optimizer.CodeDone || out+errs != "" {
+		if code, out, errs := w.run("simulate", "spot", "--work", "5h", "--deadline", "7h", "--out", file); code != run.CodeDone || out+errs != "" {
 			t.Errorf("%s: exit %d: %s%s", file, code, out, errs)
 		}
 	}
@@ -105,7 +105,7 @@ func TestSimulateSpotDefaults(t *testing.T) {
 		}
 	}
 	code, out, _ := w.run("simulate", "spot", "--policies")
-	if code != optimizer.CodeDone || !strings.Contains(out, "uniform    Uniform Progress") {
+	if code != run.CodeDone || !strings.Contains(out, "uniform    Uniform Progress") {
 		t.Errorf("exit %d: %s", code, out)
 	}
 }
@@ -141,7 +141,7 @@ func TestSimulateSpotRefusals(t *testing.T) {
 		"--policy optimum --deadline 2h --work 10h": "too late",
 	} {
 		code, out, errs := w.run(append([]string{"simulate", "spot"}, strings.Fields(line)...)...)
-		if code != optimizer.CodeUsage || out != "" || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
+		if code != run.CodeUsage || out != "" || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
 			t.Errorf("%s: exit %d, want 2 and one line with %q\n%s%s", line, code, want, out, errs)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"trainopt/optimizer"
+	"trainopt/optimizer/run"
 	"trainopt/simulator/rounds"
 )
 
@@ -22,7 +22,7 @@ func TestSimulateRoundsJSON(t *testing.T) {
 	w := newWorld(t)
 	w.write("jobs.trace", tinyTrace)
 	code, out, errs := w.run("simulate", "rounds", "--trace", "jobs.trace", "--cluster", "v100=2,k80=2", "--policy", "fifo_perf", "--json", "--jobs", "jobs.csv")
-	if code != optimizer.CodeDone || errs != "" {
+	if code != run.CodeDone || errs != "" {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	var got map[string]any
@@ -58,7 +58,7 @@ func TestSimulateRoundsJSON(t *testing.T) {
 func TestSimulateRoundsAlone(t *testing.T) {
 	w := newWorld(t)
 	code, out, errs := w.run("simulate", "rounds", "--policy", "fifo_perf", "--compat")
-	if code != optimizer.CodeDone || errs != "" {
+	if code != run.CodeDone || errs != "" {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	for _, want := range []string{"100 at once", "14.28 h", "123.86 h", "as Gavel's code does", "USD per device-hour: k80 0.135"} {
@@ -80,7 +80,7 @@ func TestSimulateRoundsFormats(t *testing.T) {
 	w := newWorld(t)
 	base := []string{"simulate", "rounds", "--static", "8", "--generate", "multi", "--cluster", "v100=8,p100=8", "--policy", "gandiva", "--slos", "--seed", "3"}
 	for file, want := range map[string]string{"r.html": "<!DOCTYPE html>", "r.csv": "id,arrival_s,jct_s", "r.json": `"schema": 1`, "r.txt": "deadlines missed"} {
-		if code, out, errs := w.run(append(base, "--out", file)...); code != optimizer.CodeDone || out != "" {
+		if code, out, errs := w.run(append(base, "--out", file)...); code != run.CodeDone || out != "" {
 			t.Fatalf("%s: exit %d: %s%s", file, code, out, errs)
 		}
 		data, err := os.ReadFile(filepath.Join(w.dir, file))
@@ -151,7 +151,7 @@ func TestSimulateRoundsRefusals(t *testing.T) {
 		"simulate rounds --polcy fifo":                                     "nearest known is --policy",
 	} {
 		code, out, errs := w.run(strings.Fields(line)...)
-		if code != optimizer.CodeUsage || out != "" || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
+		if code != run.CodeUsage || out != "" || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
 			t.Errorf("%s: exit %d, want 2 and one line with %q\n%s%s", line, code, want, out, errs)
 		}
 	}
@@ -161,7 +161,7 @@ func TestSimulateRoundsRefusals(t *testing.T) {
 func TestSimulateRoundsNotStable(t *testing.T) {
 	w := newWorld(t)
 	code, out, errs := w.run("simulate", "rounds", "--rate", "2", "--cluster", "k80=1", "--policy", "fifo_perf", "--backlog", "5", "--compat")
-	if code != optimizer.CodeOurs || !strings.Contains(errs, "not stable") || strings.Count(errs, "\n") != 1 || !strings.Contains(out, "note: not stable") {
+	if code != run.CodeOurs || !strings.Contains(errs, "not stable") || strings.Count(errs, "\n") != 1 || !strings.Contains(out, "note: not stable") {
 		t.Errorf("exit %d: %s\n%s", code, errs, out)
 	}
 }
@@ -170,7 +170,7 @@ func TestSimulateRoundsInterrupted(t *testing.T) {
 	w := newWorld(t)
 	w.signals <- os.Interrupt
 	code, out, errs := w.run("simulate", "rounds", "--rate", "4", "--window", "400000:500000", "--policy", "fifo_perf", "--compat", "--json")
-	if code != optimizer.CodeInterrupt || !strings.Contains(errs, "stopped by Ctrl-C") || strings.Count(errs, "\n") != 1 {
+	if code != run.CodeInterrupt || !strings.Contains(errs, "stopped by Ctrl-C") || strings.Count(errs, "\n") != 1 {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	var got struct{ Stopped string }
@@ -182,7 +182,7 @@ func TestSimulateRoundsInterrupted(t *testing.T) {
 // TestSimulateRoundsPolicies: every policy is listed, with what it does, in a line or two.
 func TestSimulateRoundsPolicies(t *testing.T) {
 	code, out, errs := newWorld(t).run("simulate", "rounds", "--policies")
-	if code != optimizer.CodeDone || errs != "" {
+	if code != run.CodeDone || errs != "" {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	lines := strings.Split(out, "\n")
@@ -201,26 +201,26 @@ func TestSimulateRoundsPolicies(t *testing.T) {
 func TestSimulateTraceOfUnknownKinds(t *testing.T) {
 	w := newWorld(t)
 	w.write("jobs.csv", "id,type,arrival_s,gpus,steps,seconds\n0,Llama-7B,0,1,,3600\n1,Llama-7B,60,2,,7200\n")
-	if code, _, errs := w.run("simulate", "rounds", "--trace", "jobs.csv", "--policy", "srtf"); code != optimizer.CodeUsage || !strings.Contains(errs, "Llama-7B") {
+	if code, _, errs := w.run("simulate", "rounds", "--trace", "jobs.csv", "--policy", "srtf"); code != run.CodeUsage || !strings.Contains(errs, "Llama-7B") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
-	if code, _, errs := w.run("simulate", "rounds", "--trace", "jobs.csv", "--skip-unknown"); code != optimizer.CodeUsage || !strings.Contains(errs, "no rate for any of its 2 jobs") {
+	if code, _, errs := w.run("simulate", "rounds", "--trace", "jobs.csv", "--skip-unknown"); code != run.CodeUsage || !strings.Contains(errs, "no rate for any of its 2 jobs") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 	w.write("mixed.csv", "id,type,arrival_s,gpus,steps,seconds\n0,Llama-7B,0,1,,3600\n1,A3C,60,1,,7200\n")
-	if code, out, errs := w.run("simulate", "rounds", "--trace", "mixed.csv", "--skip-unknown"); code != optimizer.CodeDone || !strings.Contains(out, "1 of 2 jobs are left out") {
+	if code, out, errs := w.run("simulate", "rounds", "--trace", "mixed.csv", "--skip-unknown"); code != run.CodeDone || !strings.Contains(out, "1 of 2 jobs are left out") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 	code, out, errs := w.run("simulate", "rounds", "--trace", "jobs.csv", "--policy", "srtf", "--draw-types", "1")
-	if code != optimizer.CodeDone || !strings.Contains(out, "drawn") {
+	if code != run.CodeDone || !strings.Contains(out, "drawn") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 	for args, want := range map[string]string{"--draw-types 1": "--draw-types says nothing without --trace", "--trace jobs.csv --filled": "--filled says nothing with --trace"} {
-		if code, _, errs := w.run(append([]string{"simulate", "rounds"}, strings.Fields(args)...)...); code != optimizer.CodeUsage || !strings.Contains(errs, want) {
+		if code, _, errs := w.run(append([]string{"simulate", "rounds"}, strings.Fields(args)...)...); code != run.CodeUsage || !strings.Contains(errs, want) {
 			t.Errorf("%s: exit %d: %s", args, code, errs)
 		}
 	}
-	if code, out, errs := w.run("simulate", "rounds", "--rate", "4", "--window", "20:40", "--filled", "--policy", "srtf"); code != optimizer.CodeDone || !strings.Contains(out, "all ended") {
+	if code, out, errs := w.run("simulate", "rounds", "--rate", "4", "--window", "20:40", "--filled", "--policy", "srtf"); code != run.CodeDone || !strings.Contains(out, "all ended") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 }

@@ -11,15 +11,16 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"trainopt/simulator/training"
 
 	"github.com/spf13/cobra"
 
 	"trainopt/cost"
-	"trainopt/optimizer"
-	"trainopt/optimizer/job"
+	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/report"
+	"trainopt/optimizer/run"
 	"trainopt/resources"
 	"trainopt/sla"
 )
@@ -98,12 +99,12 @@ func (e *env) train(cmd *cobra.Command, c *common, f *trainFlags, args []string)
 		if res.Record != nil {
 			records = append(records, res.Record)
 		}
-		if res.Code != optimizer.CodeDone && worst == nil {
+		if res.Code != run.CodeDone && worst == nil {
 			worst = exitError{res.Code, res.Err}
 		} else if res.Err != nil && len(scripts) > 1 {
 			fmt.Fprintf(e.stderr, "optimize: %s: %v\n", s, res.Err)
 		}
-		if res.Code >= optimizer.CodeInterrupt { // the user stopped it: the others do not start
+		if res.Code >= run.CodeInterrupt { // the user stopped it: the others do not start
 			break
 		}
 	}
@@ -113,24 +114,24 @@ func (e *env) train(cmd *cobra.Command, c *common, f *trainFlags, args []string)
 	return worst
 }
 
-func (e *env) trainOne(c *common, f *trainFlags, cfg optimizer.Config) optimizer.Result {
+func (e *env) trainOne(c *common, f *trainFlags, cfg run.Config) run.Result {
 	view := e.view(c)
 	signals, stop := e.listen()
 	defer stop()
-	agent := optimizer.Agent{Config: cfg, Launcher: launch.Local{Self: e.self}, View: view, Clock: e.clock, Environ: e.environ, Lighten: e.lighten}
+	agent := run.Agent{Config: cfg, Launcher: launch.Local{Self: e.self}, View: view, Clock: e.clock, Environ: e.environ, Lighten: e.lighten, Simulate: training.Like}
 	if f.yes {
 		agent.Confirm = func(string) bool { return true }
 	} else if e.ask && !c.json {
 		agent.Confirm = func(question string) bool { return e.confirm(question, signals) }
 	}
 	if !cfg.DryRun && !f.fresh {
-		if dir := optimizer.LeftBehind(cfg); dir != "" {
-			view.Event(optimizer.Info, fmt.Sprintf("found %s of the same training, left by an agent that died: going on with it (--fresh starts a new one)", filepath.Base(dir)))
-			res := agent.Resume(cmdContext(), dir, optimizer.Change{TimeMax: cfg.SLA.TimeMax, CostMaxUSD: cfg.SLA.CostMaxUSD}, signals)
-			if !errors.Is(res.Err, optimizer.ErrNotResumable) {
+		if dir := run.LeftBehind(cfg); dir != "" {
+			view.Event(run.Info, fmt.Sprintf("found %s of the same training, left by an agent that died: going on with it (--fresh starts a new one)", filepath.Base(dir)))
+			res := agent.Resume(cmdContext(), dir, run.Change{TimeMax: cfg.SLA.TimeMax, CostMaxUSD: cfg.SLA.CostMaxUSD}, signals)
+			if !errors.Is(res.Err, run.ErrNotResumable) {
 				return res
 			}
-			view.Event(optimizer.Warning, res.Err.Error()+"; starting a new run")
+			view.Event(run.Warning, res.Err.Error()+"; starting a new run")
 		}
 	}
 	return agent.Run(cmdContext(), signals)
@@ -153,7 +154,7 @@ func (e *env) confirm(question string, signals <-chan os.Signal) bool {
 	}
 }
 
-func (e *env) printRecords(c *common, cfg optimizer.Config, records []*journal.Record, scripts int) error {
+func (e *env) printRecords(c *common, cfg run.Config, records []*journal.Record, scripts int) error {
 	if len(records) == 0 {
 		return nil
 	}
@@ -178,15 +179,15 @@ func printJSON(w io.Writer, v any) error {
 }
 
 // makeConfig turns settings into a Config; every problem is listed at once.
-func makeConfig(e *env, c *common, f *trainFlags, v *values) (optimizer.Config, error) {
+func makeConfig(e *env, c *common, f *trainFlags, v *values) (run.Config, error) {
 	var errs []error
-	cfg := optimizer.Config{
+	cfg := run.Config{
 		Dir: e.dir, StateDir: c.absoluteState(e), DryRun: f.dryRun, Explain: f.explain,
 		Planner: v.text("rl.planner"), Agent: v.text("rl.agent"), GPUs: v.text("resource.gpus"), CPUs: v.text("resource.cpus"), Memory: v.text("resource.memory"),
 		BatchSize: v.text("resource.batch_size"), Epochs: v.whole("resource.epochs", &errs), Dataset: v.text("resource.dataset"),
 		Seed: int64(v.whole("resource.seed", &errs)), Log: v.text("monitor.log"), Format: v.text("monitor.log_format"),
 		Columns: v.table("monitor.columns"), Pattern: v.text("monitor.progress_pattern"), Offline: v.list("monitor.offline_logs"),
-		Resume: optimizer.Resumable(v.text("engine.resumable")), Samples: v.whole("rl.baseline_samples", &errs),
+		Resume: run.Resumable(v.text("engine.resumable")), Samples: v.whole("rl.baseline_samples", &errs),
 		Ratio: v.number("rl.baseline_ratio", &errs), Interval: v.length("monitor.interval", &errs),
 		Every: v.whole("rl.epoch_adjustment_frequency", &errs), Grace: v.length("engine.grace", &errs),
 		Restarts: v.whole("engine.max_restarts", &errs), Python: v.text("engine.python"),
@@ -265,7 +266,7 @@ func knobs(v *values) (map[string]string, error) {
 	var out map[string]string
 	given := v.table("engine.knobs")
 	for _, n := range slices.Sorted(maps.Keys(given)) {
-		name, template, err := job.ParseKnob(n + "=" + given[n])
+		name, template, err := inspect.ParseKnob(n + "=" + given[n])
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", v.src["engine.knobs"], err))
 			continue
@@ -303,7 +304,7 @@ func makeRates(e *env, v *values) (*cost.Rates, error) {
 }
 
 // describeHost fills in a machine that is not this one, from a file or a cloud's type.
-func describeHost(e *env, name string, v *values, cfg *optimizer.Config) error {
+func describeHost(e *env, name string, v *values, cfg *run.Config) error {
 	var host resources.Host
 	priced := cfg.Rates != nil || cfg.GPUHour != nil || cfg.CPUHour != nil || cfg.GiBHour != nil
 	if cloud, _, ok := strings.Cut(name, ":"); ok && !strings.ContainsAny(cloud, "/.") {

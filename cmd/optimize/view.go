@@ -10,45 +10,45 @@ import (
 	"strings"
 	"time"
 
-	"trainopt/optimizer"
-	"trainopt/optimizer/chart"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/report"
+	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/run"
 	"trainopt/sla"
 )
 
 func cmdContext() context.Context { return context.Background() }
 
 // view chooses how a run is shown: a live view on a terminal, plain lines elsewhere, little when quiet.
-func (e *env) view(c *common) optimizer.View {
+func (e *env) view(c *common) run.View {
 	base := &lines{out: e.stderr, report: e.stdout, level: levelOf(c), json: c.json, quiet: c.quiet, every: 10 * time.Second, now: e.clock}
-	if width := e.width(); width > 0 && !c.quiet && base.level <= optimizer.Info {
+	if width := e.width(); width > 0 && !c.quiet && base.level <= run.Info {
 		base.width = e.width
 		return &screen{lines: base, colour: e.getenv("NO_COLOR") == ""}
 	}
 	return base
 }
 
-func levelOf(c *common) optimizer.Level {
+func levelOf(c *common) run.Level {
 	switch strings.ToLower(c.logLevel) {
 	case "warn", "warning":
-		return optimizer.Warning
+		return run.Warning
 	case "error":
-		return optimizer.Problem
+		return run.Problem
 	}
 	if c.quiet {
-		return optimizer.Warning
+		return run.Warning
 	}
-	return optimizer.Info
+	return run.Info
 }
 
 // lines shows a run as plain lines: what it is, once; events, each once; and a status line now and then.
 type lines struct {
 	out, report io.Writer
-	level       optimizer.Level
+	level       run.Level
 	json, quiet bool
 	every       time.Duration
-	now         optimizer.Clock
+	now         run.Clock
 	width       func() int // nil: not a terminal
 	last        time.Duration
 	shown       bool
@@ -56,11 +56,11 @@ type lines struct {
 	said        said
 }
 
-func mark(l optimizer.Level) string {
+func mark(l run.Level) string {
 	switch l {
-	case optimizer.Warning:
+	case run.Warning:
 		return "warning: "
-	case optimizer.Problem:
+	case run.Problem:
 		return "problem: "
 	}
 	return ""
@@ -95,7 +95,7 @@ func (s *said) news(line string) string {
 	return line
 }
 
-func (v *lines) Event(level optimizer.Level, line string) {
+func (v *lines) Event(level run.Level, line string) {
 	if level < v.level {
 		return
 	}
@@ -104,9 +104,9 @@ func (v *lines) Event(level optimizer.Level, line string) {
 	}
 }
 
-func (v *lines) Status(s optimizer.Status) {
+func (v *lines) Status(s run.Status) {
 	now := v.now.Monotonic()
-	if v.quiet || v.level > optimizer.Info {
+	if v.quiet || v.level > run.Info {
 		return
 	}
 	if !v.shown {
@@ -187,7 +187,7 @@ func show(v float64, format, none string) string {
 const totalHint = "--epochs N or --steps N"
 
 // headerParts identify a run: what stays the same while it runs.
-func headerParts(s optimizer.Status) []string {
+func headerParts(s run.Status) []string {
 	parts := []string{"run " + s.RunID}
 	if s.Script != "" {
 		parts = append(parts, oneLine(s.Script))
@@ -202,12 +202,12 @@ func headerParts(s optimizer.Status) []string {
 }
 
 // deadlineWords is the deadline as a duration and on the clock.
-func deadlineWords(s optimizer.Status) string {
+func deadlineWords(s run.Status) string {
 	return seconds(s.Deadline.Seconds()) + " (" + clockAt(s, s.Deadline.Seconds()) + ")"
 }
 
 // clockAt is the local time of day at a number of seconds after the start of the run, with its day where it is not today.
-func clockAt(s optimizer.Status, at float64) string {
+func clockAt(s run.Status, at float64) string {
 	when := s.Now.Add(time.Duration((at - s.Elapsed.Seconds()) * float64(time.Second)))
 	if when.YearDay() != s.Now.YearDay() || when.Year() != s.Now.Year() {
 		return when.Format("2006-01-02 15:04")
@@ -216,7 +216,7 @@ func clockAt(s optimizer.Status, at float64) string {
 }
 
 // statusParts are the pieces of a status line, most important first.
-func statusParts(s optimizer.Status) []string {
+func statusParts(s run.Status) []string {
 	parts := []string{s.Phase, progressPart(s), "time " + timePart(s), "cost " + costPart(s), s.Allocation.String(), usePart(s)}
 	if rate := ratePart(s); rate != "" {
 		parts = append(parts, rate)
@@ -230,7 +230,7 @@ func statusParts(s optimizer.Status) []string {
 	return parts
 }
 
-func progressPart(s optimizer.Status) string {
+func progressPart(s run.Status) string {
 	done := chart.Count(s.Done)
 	switch {
 	case s.Unit == "":
@@ -241,7 +241,7 @@ func progressPart(s optimizer.Status) string {
 	return fmt.Sprintf("%s %s, total unknown (%s)", s.Unit, done, totalHint)
 }
 
-func timePart(s optimizer.Status) string {
+func timePart(s run.Status) string {
 	text := elapsed(s.Elapsed)
 	if s.Finish != nil && s.Total > 0 {
 		text += fmt.Sprintf(", projected %s (%s to %s), ends %s", seconds(s.Finish.P50), seconds(s.Finish.P5), seconds(s.Finish.P95), clockAt(s, s.Finish.P50))
@@ -252,7 +252,7 @@ func timePart(s optimizer.Status) string {
 	return text
 }
 
-func costPart(s optimizer.Status) string {
+func costPart(s run.Status) string {
 	text := money(float64(s.Spent))
 	if s.CostAtEnd != nil && s.Total > 0 {
 		text += fmt.Sprintf(", projected %s (%s to %s)", money(s.CostAtEnd.P50), money(s.CostAtEnd.P5), money(s.CostAtEnd.P95))
@@ -263,7 +263,7 @@ func costPart(s optimizer.Status) string {
 	return text
 }
 
-func usePart(s optimizer.Status) string {
+func usePart(s run.Status) string {
 	text := "CPU " + show(s.CPUUtil, "%.0f %%", "measuring")
 	if s.Allocation.GPUs > 0 {
 		text += ", GPU " + show(s.GPUUtil, "%.0f %%", "measuring")
@@ -275,7 +275,7 @@ func usePart(s optimizer.Status) string {
 }
 
 // ratePart is the pace and the last quality of the model, as far as they are known.
-func ratePart(s optimizer.Status) string {
+func ratePart(s run.Status) string {
 	var parts []string
 	if !math.IsNaN(s.Throughput) && s.Throughput > 0 {
 		parts = append(parts, chart.Rate(cmp.Or(s.ThroughputUnit, journal.SamplesPerSecond))(s.Throughput))
@@ -290,7 +290,7 @@ func ratePart(s optimizer.Status) string {
 }
 
 // riskPart is the work that is lost if the job is stopped now; empty when that is unknown.
-func riskPart(s optimizer.Status) string {
+func riskPart(s run.Status) string {
 	if s.AtRisk < 0 {
 		return ""
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/go-gota/gota/dataframe"
 
 	"trainopt/cost"
-	"trainopt/optimizer/chart"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/logs"
+	"trainopt/optimizer/report/chart"
 	"trainopt/sla"
 )
 

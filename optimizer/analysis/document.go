@@ -5,8 +5,8 @@ import (
 	"io"
 	"math"
 
-	"trainopt/optimizer/chart"
-	"trainopt/optimizer/page"
+	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 )
 
 // longCurves are the curves of a model that text shows.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"trainopt/optimizer/chart"
+	"trainopt/optimizer/report/chart"
 )
 
 // moneyBars are the cost of each model, what failed apart.

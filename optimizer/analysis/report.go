@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"trainopt/cost"
-	"trainopt/optimizer/chart"
 	"trainopt/optimizer/history"
+	"trainopt/optimizer/report/chart"
 )
 
 // Schema is the version of the JSON form.

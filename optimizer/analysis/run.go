@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"trainopt/cost"
-	"trainopt/optimizer/chart"
 	"trainopt/optimizer/history"
+	"trainopt/optimizer/report/chart"
 	"trainopt/resources"
 )
 

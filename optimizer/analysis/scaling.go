@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"trainopt/optimizer/chart"
 	"trainopt/optimizer/history"
+	"trainopt/optimizer/report/chart"
 )
 
 // Curve is the speed of a model over one knob, the others held.

@@ -9,7 +9,7 @@ import (
 	"github.com/go-gota/gota/series"
 
 	"trainopt/monitor"
-	"trainopt/optimizer/chart"
+	"trainopt/optimizer/report/chart"
 )
 
 // column is one column of the table of runs, of the CSV and of the data frames alike.

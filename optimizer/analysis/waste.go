@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"trainopt/cost"
-	"trainopt/optimizer/chart"
+	"trainopt/optimizer/report/chart"
 )
 
 // Finding is money that bought no work, or seems to: what shows it, what it cost and what to try.

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"trainopt/optimizer/chart"
-	"trainopt/optimizer/page"
+	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/sla"
 )
 

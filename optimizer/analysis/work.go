@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"trainopt/optimizer/chart"
+	"trainopt/optimizer/report/chart"
 )
 
 // Work is the piece of work by which the runs of a model and data set are compared.

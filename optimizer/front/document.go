@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"trainopt/optimizer/chart"
-	"trainopt/optimizer/page"
+	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 )
 
 const (

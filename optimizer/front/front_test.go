@@ -11,9 +11,9 @@ import (
 	"pgregory.net/rapid"
 
 	"trainopt/cost"
+	"trainopt/optimizer/perf"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
-	"trainopt/simulator/training"
 	"trainopt/sla"
 )
 
@@ -133,12 +133,12 @@ func TestLabels(t *testing.T) {
 func TestChoosesAsThePlanner(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		serial, parallel := rapid.Float64Range(0.05, 2).Draw(t, "serial"), rapid.Float64Range(0.5, 20).Draw(t, "parallel")
-		var obs []training.Observation
+		var obs []perf.Observation
 		for _, cpus := range []int{1, 2, 4} {
 			u := serial + parallel/float64(cpus)
-			obs = append(obs, training.Observation{Allocation: resources.Allocation{CPUs: cpus, Memory: 4}, UnitSeconds: []float64{u, u * 1.02, u * 0.99}, PeakMemoryGiB: math.NaN()})
+			obs = append(obs, perf.Observation{Allocation: resources.Allocation{CPUs: cpus, Memory: 4}, UnitSeconds: []float64{u, u * 1.02, u * 0.99}, PeakMemoryGiB: math.NaN()})
 		}
-		m, err := training.Fit(obs, training.FitOptions{Seed: 1})
+		m, err := perf.Fit(obs, perf.FitOptions{Seed: 1})
 		if err != nil {
 			t.Skip(err)
 		}

@@ -7,10 +7,10 @@ import (
 
 	"trainopt/cost"
 	"trainopt/monitor"
-	"trainopt/optimizer/chart"
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/perf"
+	"trainopt/optimizer/report/chart"
 	"trainopt/resources"
-	"trainopt/simulator/training"
 	"trainopt/sla"
 )
 
@@ -142,7 +142,7 @@ func OfFinished(list []Finished, rates *cost.Rates) Set {
 		}
 		same := func(v float64) sla.Interval { return sla.Interval{P5: v, P50: v, P95: v} }
 		set.Points = append(set.Points, Point{Name: chart.PlainBlanks(chart.Clean(f.Name)) + ", " + given(f.Allocation), Allocation: f.Allocation, Seconds: same(f.Seconds), CostUSD: same(usd),
-			Resource: training.ResourceShare(f.Allocation, most), Feasible: true})
+			Resource: perf.ResourceShare(f.Allocation, most), Feasible: true})
 		if first := list[0]; i > 0 && f.Units != first.Units {
 			set.Notes = append(set.Notes, fmt.Sprintf("%s did %g units of work and %s %g: their times and costs are not of the same work", first.Name, first.Units, f.Name, f.Units))
 		}

@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"trainopt/monitor"
-	"trainopt/optimizer/chart"
 	"trainopt/optimizer/plan"
+	"trainopt/optimizer/report/chart"
 )
 
 // formats is the registry: one function and one line each. Width is the columns of a terminal, for text alone.

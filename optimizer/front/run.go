@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"trainopt/cost"
-	"trainopt/optimizer/chart"
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/perf"
 	"trainopt/optimizer/plan"
+	"trainopt/optimizer/report/chart"
 	"trainopt/resources"
-	"trainopt/simulator/training"
 	"trainopt/sla"
 )
 
@@ -69,13 +69,13 @@ func OfModel(dir string, d Described) (Set, error) {
 	if len(obs) == 0 {
 		return fail(fmt.Errorf("no unit of work was timed in it: %w", ErrNoPoint))
 	}
-	options := training.FitOptions{Seed: d.Seed}
+	options := perf.FitOptions{Seed: d.Seed}
 	if rec.Model != nil {
 		if w, ok := rec.Model.Params["widen"]; ok && w.Known() {
 			options.Widen = float64(w)
 		}
 	}
-	model, err := training.Fit(obs, options)
+	model, err := perf.Fit(obs, options)
 	if err != nil {
 		return fail(err)
 	}
@@ -110,10 +110,10 @@ func OfModel(dir string, d Described) (Set, error) {
 	return set, nil
 }
 
-func observations(rec *journal.Record) []training.Observation {
-	var out []training.Observation
+func observations(rec *journal.Record) []perf.Observation {
+	var out []perf.Observation
 	for _, m := range rec.Measured {
-		o := training.Observation{Allocation: m.Allocation, PeakMemoryGiB: float64(m.PeakMemoryGiB), LiveCut: m.LiveCut}
+		o := perf.Observation{Allocation: m.Allocation, PeakMemoryGiB: float64(m.PeakMemoryGiB), LiveCut: m.LiveCut}
 		for _, u := range m.UnitSeconds {
 			if u.Known() && u > 0 {
 				o.UnitSeconds = append(o.UnitSeconds, float64(u))
@@ -130,7 +130,7 @@ func observations(rec *journal.Record) []training.Observation {
 }
 
 // snapshot is the moment before the job starts, with all that the run taught.
-func snapshot(rec *journal.Record, model *training.Model, d Described) (plan.Snapshot, error) {
+func snapshot(rec *journal.Record, model *perf.Model, d Described) (plan.Snapshot, error) {
 	s := plan.Snapshot{Host: resources.Host{CPUs: rec.Host.CPUs, Memory: resources.GiB(rec.Host.MemoryGiB)}, Preference: rec.Preference, Model: model,
 		Rates: RatesOf(rec.Prices), GPUUtil: math.NaN(), CPUUtil: math.NaN(), Throughput: math.NaN()}
 	usesGPU := false

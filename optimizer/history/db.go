@@ -102,7 +102,7 @@ func (db *DB) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err = inspect(ctx, pool, db.path, steps); err == nil {
+	if err = checkSchema(ctx, pool, db.path, steps); err == nil {
 		err = migrate(ctx, pool, steps)
 	}
 	if err != nil {

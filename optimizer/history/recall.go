@@ -14,8 +14,8 @@ import (
 
 	"trainopt/cost"
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/perf"
 	"trainopt/optimizer/plan"
-	"trainopt/simulator/training"
 	"trainopt/sla"
 )
 
@@ -23,7 +23,7 @@ import (
 // differ at most in what changes neither the amount of work nor its cost: comments, a learning rate, a seed, a path of results.
 type Key struct {
 	ScriptSHA256 string
-	// Likeness of the script, by which earlier versions of it are compared (job.Inspection.Likeness); "" finds the same text only.
+	// Likeness of the script, by which earlier versions of it are compared (inspect.Inspection.Likeness); "" finds the same text only.
 	Likeness string
 	Script   string // its path; a copy elsewhere is the same script
 	Command  []string
@@ -44,7 +44,7 @@ type Key struct {
 // Recalled is what earlier runs of the same training measured.
 type Recalled struct {
 	Runs         []string // run ids, newest first
-	Observations []training.Observation
+	Observations []perf.Observation
 	// MeasuredUnit is the unit of work of Observations, "epoch" or "step"; "" where no run says.
 	MeasuredUnit string
 	// Total and Unit are the amount of work of the newest run of the same length that reported it, else what the newest one of
@@ -75,7 +75,7 @@ type Similar struct {
 	// word), and 4 times the share of the script's statements that differ.
 	Distance     float64
 	Changes      []Change
-	Observations []training.Observation
+	Observations []perf.Observation
 	Total        float64 // units of work, where the length is the same; 0 unknown
 	Unit         string  // of Observations and Total; "" unknown
 	Job          Job
@@ -250,8 +250,8 @@ func sameMachine(h journal.Host, key Key) bool {
 }
 
 // observations are the stretches of a run that were timed.
-func observations(rec *journal.Record) []training.Observation {
-	var out []training.Observation
+func observations(rec *journal.Record) []perf.Observation {
+	var out []perf.Observation
 	for _, s := range rec.Measured {
 		units := make([]float64, 0, len(s.UnitSeconds))
 		for _, u := range s.UnitSeconds {
@@ -266,7 +266,7 @@ func observations(rec *journal.Record) []training.Observation {
 		if s.UnitSamples.Known() {
 			samples = float64(s.UnitSamples)
 		}
-		out = append(out, training.Observation{Allocation: s.Allocation, UnitSeconds: units,
+		out = append(out, perf.Observation{Allocation: s.Allocation, UnitSeconds: units,
 			UnitSamples: samples, PeakMemoryGiB: float64(s.PeakMemoryGiB), Recalled: true, LiveCut: s.LiveCut})
 	}
 	return out
@@ -314,7 +314,7 @@ func add(out *Recalled, rec *journal.Record, sameLength bool) bool {
 	if units, unit := total(rec); out.Total == 0 && sameLength && units > 0 {
 		out.Total, out.Unit, out.TotalRun = units, unit, rec.RunID
 	}
-	if !slices.ContainsFunc(seen, func(o training.Observation) bool { return !o.LiveCut }) {
+	if !slices.ContainsFunc(seen, func(o perf.Observation) bool { return !o.LiveCut }) {
 		return false
 	}
 	for _, v := range rec.Overheads.RestartSeconds {

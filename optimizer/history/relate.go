@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"trainopt/optimizer/job"
+	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/journal"
 )
 
@@ -51,7 +51,7 @@ func relate(rec *journal.Record, key Key) (rel relation, ok bool) {
 	if !key.AnyMachine && !sameMachine(rec.Host, key) {
 		return rel, false
 	}
-	differ, comparable := job.Compare(sameScript(rec, key), key.Command)
+	differ, comparable := inspect.Compare(sameScript(rec, key), key.Command)
 	if !comparable {
 		return rel, false
 	}
@@ -68,9 +68,9 @@ func relate(rec *journal.Record, key Key) (rel relation, ok bool) {
 	}
 	for _, d := range differ {
 		switch d.Effect {
-		case job.LengthOnly:
+		case inspect.LengthOnly:
 			rel.sameLength = false
-		case job.WorkEffect:
+		case inspect.WorkEffect:
 			rel.distance += d.Distance
 			c := Change{Name: d.Name, Was: d.Was, Is: d.Is, Ratio: math.NaN(), Distance: d.Distance, BatchSize: d.SetsBatchSize()}
 			if ratio, ok := d.Ratio(); ok {
@@ -105,8 +105,8 @@ func sameScript(rec *journal.Record, key Key) []string {
 func textDistance(rec *journal.Record, key Key) (distance float64, ok bool) {
 	switch {
 	case key.ScriptSHA256 == "" || rec.Script.SHA256 == "":
-		entry := job.EntryPoint(key.Command)
-		return 0, entry != "" && rec.Script.SHA256 == key.ScriptSHA256 && job.EntryPoint(rec.Command) == entry
+		entry := inspect.EntryPoint(key.Command)
+		return 0, entry != "" && rec.Script.SHA256 == key.ScriptSHA256 && inspect.EntryPoint(rec.Command) == entry
 	case rec.Script.SHA256 == key.ScriptSHA256:
 		return 0, true
 	}
@@ -114,7 +114,7 @@ func textDistance(rec *journal.Record, key Key) (distance float64, ok bool) {
 	if path == "" || filepath.Base(rec.Script.Path) != filepath.Base(path) {
 		return 0, false
 	}
-	equal, similarity, comparable := job.CompareLikeness(rec.Script.Likeness, key.Likeness)
+	equal, similarity, comparable := inspect.CompareLikeness(rec.Script.Likeness, key.Likeness)
 	switch {
 	case comparable && equal:
 		return 0, true

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"trainopt/optimizer/job"
+	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/journal"
 )
 
@@ -37,7 +37,7 @@ func inspected(t *testing.T, text string) (sha, likeness string) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ins, err := job.Inspect(path)
+	ins, err := inspect.Inspect(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"trainopt/cost"
-	"trainopt/optimizer/job"
+	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/journal"
 	"trainopt/resources"
 	"trainopt/sla"
@@ -150,7 +150,7 @@ func jobOf(rec *journal.Record) Job {
 	}
 	t := &rec.Training
 	j := Job{Script: rec.Script.Path, ScriptSHA256: rec.Script.SHA256, Framework: said(rec.Script.Framework),
-		Family:  cmp.Or(job.Family(said(t.Model)), said(rec.Script.Model)),
+		Family:  cmp.Or(inspect.Family(said(t.Model)), said(rec.Script.Model)),
 		Model:   cmp.Or(said(t.Model), said(rec.Script.Model)),
 		Dataset: cmp.Or(said(t.Dataset), rec.Handed.Dataset, said(rec.Script.Dataset)),
 		Params:  float64(t.ModelParams), Layers: float64(t.ModelLayers), DataCount: float64(t.DataCount), DataSizeMB: float64(t.DataSizeMB), Epochs: math.NaN()}

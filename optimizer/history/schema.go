@@ -101,7 +101,7 @@ func formatOf(ctx context.Context, q querier) (format int, err error) {
 
 // inspect says whether a file is a runs database that can be worked with: nil, a *journal.NewerError, a damage, or that it
 // belongs to another program.
-func inspect(ctx context.Context, db *sql.DB, path string, steps []step) error {
+func checkSchema(ctx context.Context, db *sql.DB, path string, steps []step) error {
 	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}) // so that all is seen at one moment
 	if err != nil {
 		return err

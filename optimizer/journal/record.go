@@ -113,7 +113,7 @@ type Script struct {
 	UsesGPU   *bool             `json:"uses_gpu"`
 	Resumable *bool             `json:"resumable"`
 	Evidence  map[string]string `json:"evidence,omitempty"` // finding → "line 12: text"
-	Likeness  string            `json:"likeness,omitempty"` // to compare the text with later versions (job.CompareLikeness)
+	Likeness  string            `json:"likeness,omitempty"` // to compare the text with later versions (inspect.CompareLikeness)
 }
 
 // Exit is how the training ended. Code is the training's own exit code, null when it died of a signal.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"sync"
 
-	"trainopt/simulator/training/pretrained"
+	"trainopt/optimizer/plan/pretrained"
 )
 
 // embedded is the agent in the binary, read once.

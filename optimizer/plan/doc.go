@@ -1,5 +1,5 @@
 // Package plan chooses the allocation of a training job: it lists what is allowed, predicts time, cost and resource
-// use of the whole run for each with a training.Model, checks them against the agreement, marks the Pareto front,
+// use of the whole run for each with a perf.Model, checks them against the agreement, marks the Pareto front,
 // and selects the point that the preference asks for, with the reason and the binding constraint in words.
 //
 // It starts nothing and measures nothing, and reads no clock: Decide is a pure function of the Snapshot.

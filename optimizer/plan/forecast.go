@@ -5,8 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"trainopt/optimizer/perf"
 	"trainopt/resources"
-	"trainopt/simulator/training"
 	"trainopt/sla"
 )
 
@@ -110,10 +110,10 @@ func (f *forecast) outcome(a resources.Allocation) outcome {
 
 // heldShare is the share of the limits held over the work of the run with the rest done at an allocation.
 func (f *forecast) heldShare(a resources.Allocation) float64 {
-	share := training.ResourceShare(a, f.s.Limits)
+	share := perf.ResourceShare(a, f.s.Limits)
 	if c := f.s.Current; c != nil && !f.perUnit && f.s.Done > 0 && f.moveTo(a) != again {
 		done := min(1, f.s.Done/f.s.Total)
-		share = done*training.ResourceShare(*c, f.s.Limits) + (1-done)*share
+		share = done*perf.ResourceShare(*c, f.s.Limits) + (1-done)*share
 	}
 	return share
 }

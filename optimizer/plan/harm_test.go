@@ -7,26 +7,26 @@ import (
 	"testing"
 
 	"trainopt/cost"
+	"trainopt/optimizer/perf"
 	"trainopt/resources"
-	"trainopt/simulator/training"
 	"trainopt/sla"
 )
 
 // recalledRuns are observations of earlier runs, n at each allocation with the given seconds per unit.
-func recalledRuns(t *testing.T, n int, pace map[int]float64) *training.Model {
+func recalledRuns(t *testing.T, n int, pace map[int]float64) *perf.Model {
 	t.Helper()
-	var obs []training.Observation
+	var obs []perf.Observation
 	for i := range n {
 		for _, c := range []int{2, 1} {
 			u := pace[c] * (1 + 0.06*float64(i-1))
-			o := training.Observation{Allocation: cpu(c), Recalled: true}
+			o := perf.Observation{Allocation: cpu(c), Recalled: true}
 			for k := range 12 {
 				o.UnitSeconds = append(o.UnitSeconds, u*(1+0.03*float64(k%3-1)))
 			}
 			obs = append(obs, o)
 		}
 	}
-	m, err := training.Fit(obs, training.FitOptions{})
+	m, err := perf.Fit(obs, perf.FitOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

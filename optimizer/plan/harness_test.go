@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"trainopt/cost"
+	"trainopt/optimizer/perf"
 	"trainopt/resources"
-	"trainopt/simulator/training"
 	"trainopt/sla"
 )
 
@@ -66,12 +66,12 @@ func (s scene) snapshot(t testing.TB) Snapshot {
 	if len(s.measured) == 0 {
 		return out
 	}
-	var obs []training.Observation
+	var obs []perf.Observation
 	for _, a := range s.measured {
 		u := s.pace(a)
-		obs = append(obs, training.Observation{Allocation: a, UnitSeconds: []float64{1.01 * u, 0.99 * u, u, u}, UnitSamples: 1000})
+		obs = append(obs, perf.Observation{Allocation: a, UnitSeconds: []float64{1.01 * u, 0.99 * u, u, u}, UnitSamples: 1000})
 	}
-	m, err := training.Fit(obs, training.FitOptions{})
+	m, err := perf.Fit(obs, perf.FitOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

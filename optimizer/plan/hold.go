@@ -1,8 +1,8 @@
 package plan
 
 import (
+	"trainopt/optimizer/perf"
 	"trainopt/resources"
-	"trainopt/simulator/training"
 )
 
 // slack is how much slower than the user's own configuration a choice may be where that one is held.
@@ -156,5 +156,5 @@ func (b *board) spared(a resources.Allocation, fallback int) bool {
 const probeDelay, heldDelay = 0.06, 0.02
 
 func resourceShare(a resources.Allocation, s Snapshot) float64 {
-	return training.ResourceShare(a, s.Limits)
+	return perf.ResourceShare(a, s.Limits)
 }

@@ -8,14 +8,14 @@ import (
 	"slices"
 
 	"trainopt/morl"
+	"trainopt/optimizer/perf"
+	"trainopt/optimizer/plan/pretrained"
 	"trainopt/resources"
-	"trainopt/simulator/training"
-	"trainopt/simulator/training/pretrained"
 )
 
 // MORL plans with a pretrained multi-objective agent, inside what the performance model allows.
 //
-// The agent learned in simulation (training.Environment) by how much a performance model that is fitted to a few
+// The agent learned in simulation (simulator/training.Environment) by how much a performance model that is fitted to a few
 // measurements is wrong, and when. Here its critics correct what the model predicts for each allocation that keeps the
 // agreement; the preference then chooses among the corrected predictions as Model does among the plain ones. What the
 // actor would do, step by step from where the job runs, is one of the candidates.
@@ -47,7 +47,7 @@ type Agent struct {
 // ErrNoJudge says that a saved agent cannot judge training jobs.
 var ErrNoJudge = errors.New("not an agent for training jobs")
 
-// LoadAgent reads an agent file (morl.WriteFile) of an agent with critics that was trained in a training.Environment.
+// LoadAgent reads an agent file (morl.WriteFile) of an agent with critics that was trained in a simulator/training.Environment.
 func LoadAgent(r io.Reader) (*Agent, error) {
 	meta, a, err := morl.ReadFile(r)
 	if err != nil {
@@ -55,7 +55,7 @@ func LoadAgent(r io.Reader) (*Agent, error) {
 	}
 	critics, ok := a.(morl.Valuer)
 	s := meta.Shape
-	if !ok || s.State != training.StateSize || s.Actions != 9 && s.Actions != 27 || !slices.Equal(s.Objectives, training.Objectives) {
+	if !ok || s.State != perf.StateSize || s.Actions != 9 && s.Actions != 27 || !slices.Equal(s.Objectives, perf.Objectives) {
 		return nil, fmt.Errorf("agent %q for %q (%d state numbers, %d actions, objectives %v): %w", meta.Agent, meta.Env, s.State, s.Actions, s.Objectives, ErrNoJudge)
 	}
 	return &Agent{Meta: meta, critics: critics, multiplier: pretrained.Multiplier(meta)}, nil
@@ -66,7 +66,7 @@ type Learned struct {
 	Agent string // kind and training, in words
 	// State is that of the chosen allocation; Action the actor's first step from where the job runs, of 9 or 27; Actions
 	// how many there are; Walk where its steps lead.
-	State   training.State
+	State   perf.State
 	Action  int
 	Actions int
 	Walk    resources.Allocation
@@ -158,7 +158,7 @@ func (a *Agent) decide(s Snapshot, base Plan) Plan {
 	}
 	plain := choose(cs, among, s.Preference.normalised(), current)
 	judged := o.Judge(a.critics, resources.ActionSpace{WithMemory: l.Actions == 27}.Stay(), at, w)
-	by := make(map[int]*training.Judgement, len(judged))
+	by := make(map[int]*perf.Judgement, len(judged))
 	for k, i := range among {
 		by[i] = &judged[k]
 		correct(&cs[i], judged[k], o.Own)
@@ -196,7 +196,7 @@ func (a *Agent) plan(s Snapshot, base Plan, chosen, model int, l *Learned) Plan 
 }
 
 // correct moves a candidate's medians by what the critics expect beyond the model, at most by half of them.
-func correct(c *Candidate, j training.Judgement, own training.OwnRun) {
+func correct(c *Candidate, j perf.Judgement, own perf.OwnRun) {
 	shift := func(i int, v, scale float64) float64 {
 		d := (j.Potential[i] - j.Value[i]) * scale
 		return v + min(max(d, -0.5*v), 0.5*v)
@@ -237,7 +237,7 @@ func (a *Agent) weights(s Snapshot, base Plan) [4]float64 {
 }
 
 // walk follows the actor from where the job runs, or would, until it wants no change: its first action, and the end.
-func (a *Agent) walk(o *training.Outlook, s Snapshot, w [4]float64) (first int, end resources.Allocation) {
+func (a *Agent) walk(o *perf.Outlook, s Snapshot, w [4]float64) (first int, end resources.Allocation) {
 	space := resources.ActionSpace{Limits: s.Limits, WithMemory: a.Meta.Shape.Actions == 27}
 	at := clip(s.Baseline, s)
 	if s.Current != nil {
@@ -248,7 +248,7 @@ func (a *Agent) walk(o *training.Outlook, s Snapshot, w [4]float64) (first int, 
 		pref[i] = float32(v)
 	}
 	first = space.Stay()
-	state := make([]float32, training.StateSize)
+	state := make([]float32, perf.StateSize)
 	for step := range 16 {
 		for i, v := range o.Weigh(at).State {
 			state[i] = float32(v)
@@ -266,8 +266,8 @@ func (a *Agent) walk(o *training.Outlook, s Snapshot, w [4]float64) (first int, 
 }
 
 // outlook is the snapshot as agents see it.
-func outlook(s Snapshot) *training.Outlook {
-	return &training.Outlook{Limits: s.Limits, Spec: s.Spec, Rates: s.Rates, Model: s.Model, Done: s.Done, Total: s.Total,
+func outlook(s Snapshot) *perf.Outlook {
+	return &perf.Outlook{Limits: s.Limits, Spec: s.Spec, Rates: s.Rates, Model: s.Model, Done: s.Done, Total: s.Total,
 		Elapsed: s.Elapsed.Seconds(), SpentUSD: float64(s.Spent), Current: s.Current, Baseline: s.Baseline,
 		Startup: positive(s.Startup.P50), Restart: positive(s.Restart.P50)}
 }

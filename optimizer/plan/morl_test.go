@@ -9,20 +9,20 @@ import (
 	"time"
 
 	"trainopt/morl"
+	"trainopt/optimizer/perf"
+	"trainopt/optimizer/plan/pretrained"
 	"trainopt/resources"
-	"trainopt/simulator/training"
-	"trainopt/simulator/training/pretrained"
 	"trainopt/sla"
 )
 
 // opinion is an agent whose critics value "no change" as a test says, by the state.
 type opinion struct {
 	morl.Valuer
-	each []func(s training.State) [4]float64
+	each []func(s perf.State) [4]float64
 }
 
 func (o opinion) Values(x morl.Observation, _ []float32) [][]float32 {
-	var s training.State
+	var s perf.State
 	for i, v := range x.State {
 		s[i] = float64(v)
 	}
@@ -39,15 +39,15 @@ func (o opinion) Values(x morl.Observation, _ []float32) [][]float32 {
 
 func (opinion) Prefer(morl.Observation, []float32) int { return 4 }
 
-func critical(each ...func(s training.State) [4]float64) MORL {
-	return MORL{Agent: &Agent{Meta: morl.Meta{Agent: "conditioned", Shape: morl.Shape{State: training.StateSize, Actions: 9, Objectives: training.Objectives}},
+func critical(each ...func(s perf.State) [4]float64) MORL {
+	return MORL{Agent: &Agent{Meta: morl.Meta{Agent: "conditioned", Shape: morl.Shape{State: perf.StateSize, Actions: 9, Objectives: perf.Objectives}},
 		critics: opinion{each: each}, multiplier: 0.5}}
 }
 
-func none(training.State) [4]float64 { return [4]float64{} }
+func none(perf.State) [4]float64 { return [4]float64{} }
 
 // big finds that all GPUs together take half as much time again as the model predicts.
-func big(s training.State) [4]float64 {
+func big(s perf.State) [4]float64 {
 	if s[0] == 1 {
 		return [4]float64{0, -0.5, 0, 0}
 	}
@@ -92,7 +92,7 @@ func TestCriticsThatAgreeMoveTheChoice(t *testing.T) {
 func TestCriticsThatDisagreeLeaveItToTheModel(t *testing.T) {
 	s := gpuScene().prefer("time=0.95,cost=0.05").snapshot(t)
 	model, _ := Model{}.Decide(s)
-	against := func(s training.State) [4]float64 {
+	against := func(s perf.State) [4]float64 {
 		v := big(s)
 		v[1] *= -0.9
 		return v
@@ -108,7 +108,7 @@ func TestCriticsThatDisagreeLeaveItToTheModel(t *testing.T) {
 
 // Whatever the agent thinks, an allocation that breaks the agreement by the model is not taken.
 func TestAgentNeverLeavesWhatKeepsTheAgreement(t *testing.T) {
-	tempting := func(s training.State) [4]float64 { return [4]float64{10 * (1 - s[0]), 10 * (1 - s[0]), 0, 0} }
+	tempting := func(s perf.State) [4]float64 { return [4]float64{10 * (1 - s[0]), 10 * (1 - s[0]), 0, 0} }
 	scene := gpuScene().prefer("cost").agreed(sla.Spec{TimeMax: 20 * time.Minute})
 	p, err := critical(tempting, tempting).Decide(scene.snapshot(t))
 	if err != nil {
@@ -171,7 +171,7 @@ func TestAgentFilesOfOtherKindsAreRefused(t *testing.T) {
 		}
 		return b.Bytes()
 	}
-	right := morl.Shape{State: training.StateSize, Actions: 9, Objectives: training.Objectives}
+	right := morl.Shape{State: perf.StateSize, Actions: 9, Objectives: perf.Objectives}
 	good := write("conditioned", right)
 	if _, err := LoadAgent(bytes.NewReader(good)); err != nil {
 		t.Errorf("a good file: %v", err)

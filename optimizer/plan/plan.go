@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"trainopt/cost"
+	"trainopt/optimizer/perf"
 	"trainopt/resources"
-	"trainopt/simulator/training"
 	"trainopt/sla"
 )
 
@@ -25,7 +25,7 @@ type Snapshot struct {
 	Preference Preference
 
 	// Model predicts seconds per unit of work at any allocation; nil when nothing is known yet.
-	Model *training.Model
+	Model *perf.Model
 	// Done and Total are units of work (epochs or steps); Total is 0 when the job does not say.
 	Done, Total float64
 	// Elapsed and Spent are what the run has used so far, probes and restarts included.

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"trainopt/cost"
+	"trainopt/optimizer/perf"
 	"trainopt/resources"
-	"trainopt/simulator/training"
 	"trainopt/sla"
 )
 
@@ -467,9 +467,9 @@ func TestStaticKeepsTheBaseline(t *testing.T) {
 func TestNextProbe(t *testing.T) {
 	s := cpuScene().prefer("balanced").running(cpu(16), 2, minutes(0.1), 0.001, 2)
 	s.measured = []resources.Allocation{cpu(16)}
-	var obs []training.Observation
+	var obs []perf.Observation
 	for _, a := range s.measured {
-		obs = append(obs, training.Observation{Allocation: a, UnitSeconds: []float64{1}})
+		obs = append(obs, perf.Observation{Allocation: a, UnitSeconds: []float64{1}})
 	}
 	snapshot := s.snapshot(t)
 	next, why := NextProbe(snapshot, obs, Allocations(snapshot))

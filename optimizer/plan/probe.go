@@ -5,14 +5,14 @@ import (
 	"slices"
 	"time"
 
+	"trainopt/optimizer/perf"
 	"trainopt/resources"
-	"trainopt/simulator/training"
 )
 
 // NextProbe says which of the affordable allocations to measure next, and why; nil when nothing is worth measuring. A
 // probe must be expected to improve the choice, in the preference's regret and with missed limits counted, by more
 // than it costs itself: the restarts, and a few units of work done there and not at the best choice known.
-func NextProbe(s Snapshot, measured []training.Observation, affordable []resources.Allocation) (*resources.Allocation, string) {
+func NextProbe(s Snapshot, measured []perf.Observation, affordable []resources.Allocation) (*resources.Allocation, string) {
 	switch {
 	case s.Model == nil || len(affordable) == 0:
 		return nil, ""
@@ -32,7 +32,7 @@ func NextProbe(s Snapshot, measured []training.Observation, affordable []resourc
 		return nil, ""
 	}
 	sc := scaleOf(pointsOf(b.cs), frontAmong(b.cs, among))
-	options := training.ProbeOptions{MinGain: 0.005, Choices: b.afterProbe(),
+	options := perf.ProbeOptions{MinGain: 0.005, Choices: b.afterProbe(),
 		Loss: func(a resources.Allocation, unit float64) float64 { return b.runLoss(sc, a, unit, 0, 0) }}
 	if !b.forecast.perUnit {
 		plan := b.withoutProbe()
@@ -46,7 +46,7 @@ func NextProbe(s Snapshot, measured []training.Observation, affordable []resourc
 	for _, o := range measured {
 		at = append(at, o.Allocation)
 	}
-	probe := training.NextProbe(s.Model, affordable, at, options)
+	probe := perf.NextProbe(s.Model, affordable, at, options)
 	if probe == nil {
 		return nil, ""
 	}

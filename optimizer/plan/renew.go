@@ -8,8 +8,8 @@ import (
 	"math/rand/v2"
 
 	"trainopt/morl"
+	"trainopt/optimizer/perf"
 	"trainopt/resources"
-	"trainopt/simulator/training"
 )
 
 // Renewal tells of an attempt to replace an agent's critics by ones that learned from the run's own measurements.
@@ -28,10 +28,14 @@ const (
 // ErrNoModel says that nothing is measured to learn from.
 var ErrNoModel = errors.New("nothing is measured yet")
 
+// Simulate returns an environment of simulated jobs that resemble the job of an outlook; with memory it has 27 actions,
+// else 9. The state and the objectives are those of package perf.
+type Simulate func(o perf.Outlook, withMemory bool) morl.Environment
+
 // Renew trains a fresh agent of the same kind in an environment calibrated from the run's own measurements, and returns it
 // when its critics err less than the old ones there on jobs held out; else the old one. The run goes on meanwhile with
 // the old one. It takes a few seconds of one CPU, and stops with the context.
-func (a *Agent) Renew(ctx context.Context, s Snapshot, seed uint64) (*Agent, Renewal, error) {
+func (a *Agent) Renew(ctx context.Context, s Snapshot, simulate Simulate, seed uint64) (*Agent, Renewal, error) {
 	if s.Model == nil || !(s.Total > 0) {
 		return a, Renewal{}, fmt.Errorf("renew the agent: %w", ErrNoModel)
 	}
@@ -45,9 +49,7 @@ func (a *Agent) Renew(ctx context.Context, s Snapshot, seed uint64) (*Agent, Ren
 	if !ok {
 		return a, Renewal{}, fmt.Errorf("renew the agent: %w", ErrNoJudge)
 	}
-	env := func() *training.Environment {
-		return training.NewEnvironment(training.Calibrated("this job", *outlook(s), 0), training.EnvironmentOptions{WithMemory: a.Meta.Shape.Actions == 27})
-	}
+	env := func() morl.Environment { return simulate(*outlook(s), a.Meta.Shape.Actions == 27) }
 	w := a.weights(s, Plan{Chosen: Candidate{Chance: 1}})
 	prefer := func(dst []float32, _ *rand.Rand) {
 		for i, v := range w {
@@ -68,7 +70,7 @@ func (a *Agent) Renew(ctx context.Context, s Snapshot, seed uint64) (*Agent, Ren
 }
 
 // criticError is how far critics are from what going on where an episode begins brings, over held-out episodes.
-func criticError(v morl.Valuer, env *training.Environment, preference [4]float64, seed uint64) float64 {
+func criticError(v morl.Valuer, env morl.Environment, preference [4]float64, seed uint64) float64 {
 	stay := resources.ActionSpace{WithMemory: env.Shape().Actions == 27}.Stay()
 	rng := rand.New(rand.NewPCG(seed, 0x0e14))
 	w := make([]float32, len(preference))

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"trainopt/optimizer/chart"
+	"trainopt/optimizer/report/chart"
 	"trainopt/sla"
 )
 

@@ -11,9 +11,9 @@ import (
 	"sync/atomic"
 
 	"trainopt/cost"
-	"trainopt/optimizer/chart"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/transfer"
+	"trainopt/optimizer/report/chart"
 	"trainopt/sla"
 )
 

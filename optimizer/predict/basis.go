@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"trainopt/optimizer/chart"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/transfer"
+	"trainopt/optimizer/report/chart"
 )
 
 // Ground is one group of measurements that an answer rests on, in words.

@@ -5,9 +5,9 @@ import (
 	"math"
 	"slices"
 
-	"trainopt/optimizer/chart"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/transfer"
+	"trainopt/optimizer/report/chart"
 	"trainopt/sla"
 )
 

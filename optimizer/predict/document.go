@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"strings"
 
-	"trainopt/optimizer/chart"
 	"trainopt/optimizer/history/transfer"
-	"trainopt/optimizer/page"
+	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/sla"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"trainopt/optimizer/history"
-	"trainopt/optimizer/job"
+	"trainopt/optimizer/inspect"
 )
 
 // Fill adds to a job what another says and it does not.
@@ -28,7 +28,7 @@ func Fill(j *history.Job, from history.Job) {
 		}
 	}
 	if j.Family == "" {
-		j.Family = job.Family(j.Model)
+		j.Family = inspect.Family(j.Model)
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"trainopt/monitor"
-	"trainopt/optimizer/chart"
 	"trainopt/optimizer/history"
+	"trainopt/optimizer/report/chart"
 	"trainopt/sla"
 )
 

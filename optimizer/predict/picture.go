@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"trainopt/optimizer/chart"
+	"trainopt/optimizer/report/chart"
 )
 
 // picture is time × cost of the options in the market of the question: the front joined, the choice with its intervals.

@@ -12,10 +12,10 @@ import (
 	"pgregory.net/rapid"
 
 	"trainopt/cost"
-	"trainopt/optimizer/chart"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/transfer"
 	"trainopt/optimizer/plan"
+	"trainopt/optimizer/report/chart"
 	"trainopt/resources"
 	"trainopt/sla"
 )

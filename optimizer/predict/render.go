@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"trainopt/optimizer/page"
+	"trainopt/optimizer/report/page"
 )
 
 // formats is the registry: one function and one line each.

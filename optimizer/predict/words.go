@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"strings"
 
-	"trainopt/optimizer/chart"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/plan"
+	"trainopt/optimizer/report/chart"
 	"trainopt/resources"
 	"trainopt/sla"
 )

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"trainopt/optimizer/chart"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/transfer"
+	"trainopt/optimizer/report/chart"
 	"trainopt/sla"
 )
 

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"trainopt/monitor"
-	"trainopt/optimizer/chart"
 	"trainopt/optimizer/history/calibration"
 	"trainopt/optimizer/journal"
-	"trainopt/optimizer/page"
+	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 )
 
 // calibrationFormats are the formats of a calibration page.

@@ -5,8 +5,8 @@ import (
 	"math"
 	"strings"
 
-	"trainopt/optimizer/chart"
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/report/chart"
 )
 
 // pictures draws everything there is to see of a run over its time.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"trainopt/optimizer/chart"
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/report/chart"
 )
 
 func runSection(d *Data) section {

@@ -1,6 +1,8 @@
 package report
 
-import "trainopt/optimizer/page"
+import (
+	"trainopt/optimizer/report/page"
+)
 
 // The parts of a report are those of every page.
 type (

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"trainopt/optimizer/chart"
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/report/chart"
 )
 
 const (

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"trainopt/optimizer/page"
+	"trainopt/optimizer/report/page"
 )
 
 // formats is the registry: one file and one line each.

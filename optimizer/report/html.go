@@ -3,8 +3,8 @@ package report
 import (
 	"io"
 
-	"trainopt/optimizer/chart"
-	"trainopt/optimizer/page"
+	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 )
 
 // renderHTML writes one file that needs nothing else: no network, no script.

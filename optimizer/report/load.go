@@ -12,8 +12,8 @@ import (
 	"strconv"
 	"strings"
 
-	"trainopt/optimizer/chart"
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/report/chart"
 )
 
 // Data is what a run directory holds.

@@ -7,8 +7,8 @@ import (
 	"sort"
 	"strings"
 
-	"trainopt/optimizer/chart"
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/report/chart"
 	"trainopt/resources"
 	"trainopt/sla"
 )

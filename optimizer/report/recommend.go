@@ -29,10 +29,11 @@ func Recommend(r *journal.Record) []Recommendation {
 		list = append(list, Recommendation{flag, plainBlanks(fmt.Sprintf(why, args...))})
 	}
 	o := r.Outcome
-	if o.PeakMemoryGiB.Known() && o.PeakMemoryGiB > 0 {
+	whole := r.Prices.InstanceHour.Known() // the machine is paid for as a whole: CPUs and memory given back are worth nothing
+	if oom := r.Exit != nil && r.Exit.Reason == "oom"; o.PeakMemoryGiB.Known() && o.PeakMemoryGiB > 0 && (oom || !whole) {
 		need := math.Ceil(float64(o.PeakMemoryGiB)*memorySlack/memoryStepGB) * memoryStepGB
 		add(fmt.Sprintf("--memory %s:%s", trim(need), trim(need)), "at least 20 %% above the measured peak of %s", number(o.PeakMemoryGiB, gib))
-		if r.Exit != nil && r.Exit.Reason == "oom" {
+		if oom {
 			list[len(list)-1] = Recommendation{"", fmt.Sprintf("out of memory at %s: allocate more, or reduce the batch size", number(o.PeakMemoryGiB, gib))}
 		}
 	}
@@ -65,6 +66,7 @@ func recommendProcessors(r *journal.Record, add func(flag, why string, args ...a
 		}
 	}
 	switch used := float64(o.CPUUtil) / 100 * float64(a.CPUs); {
+	case r.Prices.InstanceHour.Known():
 	case ignores["cpus"] && a.CPUs > 1:
 		add("--cpus 1:1", "more CPUs had no measured effect on the pace")
 	case o.CPUUtil.Known() && float64(o.CPUUtil) < lowUtil && a.CPUs > 1:

@@ -6,7 +6,7 @@ import (
 	"io"
 
 	"trainopt/optimizer/journal"
-	"trainopt/optimizer/page"
+	"trainopt/optimizer/report/page"
 	"trainopt/sla"
 )
 

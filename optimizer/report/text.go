@@ -4,7 +4,7 @@ import (
 	"io"
 
 	"trainopt/optimizer/journal"
-	"trainopt/optimizer/page"
+	"trainopt/optimizer/report/page"
 )
 
 // renderText writes the report for a terminal.

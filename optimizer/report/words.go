@@ -4,8 +4,8 @@ import (
 	"strconv"
 	"strings"
 
-	"trainopt/optimizer/chart"
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/report/chart"
 	"trainopt/resources"
 	"trainopt/sla"
 )

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"trainopt/cost"
-	"trainopt/regular"
+	"trainopt/internal/regular"
 )
 
 // PriceList says what one accelerator costs for an hour, by its name in lower case.

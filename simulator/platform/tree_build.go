@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"trainopt/regular"
+	"trainopt/internal/regular"
 )
 
 // Description is HDeepRM's form of a platform: how many nodes of which types stand in which clusters.

@@ -7,13 +7,14 @@ import (
 
 	"trainopt/morl"
 	"trainopt/morl/pareto"
+	"trainopt/optimizer/perf"
+	"trainopt/optimizer/plan/pretrained"
 	"trainopt/resources"
 	"trainopt/simulator/training"
-	"trainopt/simulator/training/pretrained"
 	"trainopt/simulator/training/profile"
 )
 
-// JobPreferences are the preferences that an agent is measured under on jobs, in the order of training.Objectives.
+// JobPreferences are the preferences that an agent is measured under on jobs, in the order of perf.Objectives.
 var JobPreferences = [][4]float64{
 	{0.60, 0.05, 0.05, 0.30}, // cost
 	{0.05, 0.60, 0.05, 0.30}, // time
@@ -61,7 +62,7 @@ func jobWorld(o *Options, c morl.Config, _ Recipe) (*world, error) {
 	if data == "" {
 		data = "embedded"
 	}
-	env, curriculum := training.NewEnvironment(trained, e), pretrained.NewCurriculum()
+	env, curriculum := training.NewEnvironment(trained, e), NewCurriculum()
 	return &world{env: env, data: data, reference: jobReference, measure: b.measure, outdoes: outdoesOnJobs, preferences: curriculum.Draw,
 		settle: func() { curriculum.Update(env.Take()) }, note: func(m *morl.Meta) { pretrained.Note(m, curriculum.Multiplier()) }}, nil
 }
@@ -109,7 +110,7 @@ type bench struct {
 
 type benchCase struct {
 	ready    bool
-	outlook  training.Outlook
+	outlook  perf.Outlook
 	board    []resources.Allocation
 	own      resources.Allocation
 	model    []resources.Allocation // by preference
@@ -133,7 +134,7 @@ func (b *bench) prepare(i int) *benchCase {
 	}
 	b.reset(i)
 	c.outlook, c.board, c.own, c.ready = *b.env.Outlook(), b.env.Board(), b.env.Scenario().Baseline, true
-	weighed := make([]training.Weighing, len(c.board))
+	weighed := make([]perf.Weighing, len(c.board))
 	for k, a := range c.board {
 		weighed[k] = c.outlook.Weigh(a)
 	}
@@ -200,7 +201,7 @@ func (b *bench) measure(a morl.Agent) Measured {
 	j := &Comparison{Jobs: len(b.cases)}
 	means := make([][]float64, len(JobPreferences))
 	for k := range means {
-		means[k] = make([]float64, len(training.Objectives))
+		means[k] = make([]float64, len(perf.Objectives))
 	}
 	var byModel []float64
 	for i := range b.cases {

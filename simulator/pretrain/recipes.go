@@ -2,7 +2,6 @@ package pretrain
 
 import (
 	"trainopt/morl"
-	"trainopt/simulator/training/pretrained"
 )
 
 // Recipe are the settings that an agent is trained with in an environment when the user gives no others. ExploreSteps of
@@ -47,7 +46,7 @@ var (
 	// An episode takes hundreds of decisions, and so does each policy that is measured.
 	cart = Recipe{Steps: 200_000, Measure: 20_000, Preferences: 60, Config: morl.Config{Hidden: []int{128, 128}, Gamma: 0.98, Every: 2,
 		Rate: 1e-3, Tau: 0.01, Exploration: 0.1, Warmup: 1000}}
-	jobs = Recipe{Steps: 100_000, Config: unscheduled(pretrained.Config(1))}
+	jobs = Recipe{Steps: 100_000, Config: unscheduled(agentConfig(1))}
 )
 
 // unscheduled leaves the schedules to schedule.

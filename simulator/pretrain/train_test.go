@@ -19,7 +19,7 @@ import (
 	"trainopt/morl"
 	"trainopt/morl/pareto"
 	"trainopt/morl/problems"
-	"trainopt/simulator/training/pretrained"
+	"trainopt/optimizer/plan/pretrained"
 )
 
 // small is a training of a second.
@@ -272,7 +272,7 @@ func TestJobs(t *testing.T) {
 			if math.Abs(j.Agent-j.Model-j.OverModel) > 1e-12 || r.ExpectedUtility != j.Agent {
 				t.Errorf("%+v, expected utility %v", j, r.ExpectedUtility)
 			}
-			if m := pretrained.Multiplier(r.Meta); r.Meta.Notes["sla_multiplier"] == "" || !(m > 0) || m == pretrained.NewCurriculum().Multiplier() {
+			if m := pretrained.Multiplier(r.Meta); r.Meta.Notes["sla_multiplier"] == "" || !(m > 0) || m == NewCurriculum().Multiplier() {
 				t.Errorf("the multiplier of the agreement was not adapted and kept: notes %v", r.Meta.Notes)
 			}
 			if want := max(9, o.Jobs.Actions); r.Meta.Shape.Actions != want || r.Meta.Notes[noteData] != "embedded" {

@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"trainopt/simulator/solve"
+	"trainopt/optimizer/schedule/solve"
 	"trainopt/simulator/workload"
 )
 

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"trainopt/simulator/solve"
+	"trainopt/optimizer/schedule/solve"
 )
 
 // alloX gives single-device jobs to devices so that the mean completion time is least if nobody else comes (Le et al., "AlloX:

@@ -1,6 +1,8 @@
 package rounds
 
-import "trainopt/simulator/solve"
+import (
+	"trainopt/optimizer/schedule/solve"
+)
 
 // embedded solves a program as Gavel's solver does, so that of the many shares that are best those are taken that it takes (see
 // solve.EmbeddedMaxMin). ok is false where that does not end; then any best shares have to do.

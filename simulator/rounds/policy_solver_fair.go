@@ -1,6 +1,8 @@
 package rounds
 
-import "trainopt/simulator/solve"
+import (
+	"trainopt/optimizer/schedule/solve"
+)
 
 // maxMinFairness makes the job that is worst off as well off as can be, as least attained service does over time (Gavel, section
 // 4.1): it maximises min_i s_i X_i / (w_i P_i). One program in each decision.

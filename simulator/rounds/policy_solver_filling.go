@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"trainopt/simulator/solve"
+	"trainopt/optimizer/schedule/solve"
 	"trainopt/simulator/workload"
 )
 

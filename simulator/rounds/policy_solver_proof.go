@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"trainopt/simulator/solve"
+	"trainopt/optimizer/schedule/solve"
 )
 
 // strategyProof maximises the geometric mean of what jobs get (Nash welfare), and takes from each job the part by which it keeps

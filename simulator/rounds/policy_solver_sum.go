@@ -7,7 +7,7 @@ import (
 	"math"
 	"slices"
 
-	"trainopt/simulator/solve"
+	"trainopt/optimizer/schedule/solve"
 )
 
 // maxSumThroughput maximises the steps per second of all jobs together, or those per dollar of the device's price (Gavel, section

@@ -3,7 +3,7 @@ package rounds
 import (
 	"math"
 
-	"trainopt/simulator/solve"
+	"trainopt/optimizer/schedule/solve"
 )
 
 // finishTimeFairness keeps the worst finish time small in proportion to what it would be with an equal part of the cluster, as

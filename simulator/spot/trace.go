@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"trainopt/regular"
+	"trainopt/internal/regular"
 	"trainopt/simulator/workload"
 )
 

@@ -1,27 +1,13 @@
-// Package training predicts one elastic training job: how many seconds a unit of its work takes at
-// any allocation, learned from a few measured stretches, with honest intervals. It also defines the
-// state and reward vectors that the learning agents see.
+// Package training simulates single elastic training jobs: a Scenario holds the truth of one job (seconds per unit of work at every
+// allocation, prices, limits, noise, interruptions), an Execution runs it, and an Environment presents a sequence of them to learning
+// agents as a Markov decision process with vector rewards.
 //
-// It is not a scheduler and takes no decisions: optimizer/plan does. It reads no clock and no file;
-// the same observations and seed give the same bytes on any number of cores.
-//
-// The statistical model, the same for every form of curve, for the mean log seconds per unit y of a
-// measured stretch of n units at allocation a:
-//
-//	y = log f(a; θ) + u(a) + v(a) + d + e,   e ~ N(0, σ²/n)
-//
-// f is the parametric form (amdahl.go, pollux.go), u a smooth model discrepancy of relative size τ that
-// pulls the curve to where points were measured (discrepancy.go), v an offset of a measured allocation alone, which is 0
-// unless its measurements contradict the form beyond chance: then they decide (contradicted), d the drift of one stretch against the
-// long run, of relative size δ with Student tails. θ, τ and δ have weakly informative priors and are
-// fitted together: maximum a posteriori, Laplace approximation, importance resampling (posterior.go).
+// It decides nothing: optimizer/plan does, from what optimizer/perf makes of the measurements. It reads no clock and no file; the
+// same seed gives the same bytes on any number of cores.
 //
 // Example:
 //
-//	m, err := training.Fit([]training.Observation{
-//		{Allocation: resources.Allocation{CPUs: 8}, UnitSeconds: []float64{2.1, 2.0, 2.1}},
-//		{Allocation: resources.Allocation{CPUs: 2}, UnitSeconds: []float64{6.9, 7.0}},
-//	}, training.FitOptions{})
-//	if err != nil { … }
-//	m.UnitSeconds(resources.Allocation{CPUs: 4}) // about {3.5, 3.7, 4.1}
+//	s := training.Scenario{Workload: w, Units: 100, Limits: limits, Baseline: a, Rates: rates}
+//	x := s.Start(1)
+//	x.Run(a, 10) // seconds of each of the first ten units
 package training

@@ -6,12 +6,9 @@ import (
 	"math/rand/v2"
 
 	"trainopt/morl"
+	"trainopt/optimizer/perf"
 	"trainopt/resources"
 )
-
-// Objectives of the job's rewards, in order. All are relative: 1 is the whole run at the user's own configuration, for
-// the agreement one missed limit.
-var Objectives = []string{"cost", "time", "resource", "sla"}
 
 // EnvironmentOptions configure the learning environment; the zero value is useful.
 type EnvironmentOptions struct {
@@ -46,17 +43,17 @@ type Environment struct {
 
 	scenario Scenario
 	run      *Execution
-	seen     []Observation
-	outlook  Outlook
+	seen     []perf.Observation
+	outlook  perf.Outlook
 	space    resources.ActionSpace
-	board    []Weighing // what could be chosen now
-	proposal Weighing
+	board    []perf.Weighing // what could be chosen now
+	proposal perf.Weighing
 	edits    int
 	left     int // decisions
 	over     bool
 	tally    Tally
 	promised bool // what was agreed could be kept when the decision came
-	state    [StateSize]float32
+	state    [perf.StateSize]float32
 	reward   [4]float32
 	spent    [4]float64 // what the last chunk took
 	mask     []bool
@@ -93,7 +90,7 @@ func NewEnvironment(draw func(rng *rand.Rand) Scenario, o EnvironmentOptions) *E
 
 // Shape is 21 state numbers, 9 or 27 actions, 4 objectives.
 func (e *Environment) Shape() morl.Shape {
-	return morl.Shape{State: StateSize, Actions: resources.ActionSpace{WithMemory: e.options.WithMemory}.Size(), Objectives: Objectives}
+	return morl.Shape{State: perf.StateSize, Actions: resources.ActionSpace{WithMemory: e.options.WithMemory}.Size(), Objectives: perf.Objectives}
 }
 
 // Scenario is the job of the present episode.
@@ -128,7 +125,7 @@ func (e *Environment) begin(rng *rand.Rand) error {
 		}
 	}
 	e.space = resources.ActionSpace{Limits: s.Limits, WithMemory: e.options.WithMemory}
-	e.outlook = Outlook{Limits: s.Limits, Spec: s.Spec, Rates: s.Rates, Total: s.Units, Baseline: s.Baseline, Startup: s.Startup, Restart: s.Restart}
+	e.outlook = perf.Outlook{Limits: s.Limits, Spec: s.Spec, Rates: s.Rates, Total: s.Units, Baseline: s.Baseline, Startup: s.Startup, Restart: s.Restart}
 	if err := e.look(true); err != nil {
 		return err
 	}
@@ -168,13 +165,13 @@ func (e *Environment) measure(a resources.Allocation, units float64) {
 		e.seen[n-1].UnitSeconds = append(e.seen[n-1].UnitSeconds, seconds...)
 		return
 	}
-	e.seen = append(e.seen, Observation{Allocation: a, UnitSeconds: seconds, UnitSamples: e.scenario.UnitSamples, PeakMemoryGiB: math.NaN()})
+	e.seen = append(e.seen, perf.Observation{Allocation: a, UnitSeconds: seconds, UnitSamples: e.scenario.UnitSamples, PeakMemoryGiB: math.NaN()})
 }
 
 // look brings the outlook up to date.
 func (e *Environment) look(refit bool) error {
 	if refit {
-		m, err := Fit(e.seen, FitOptions{GPUsPerNode: e.scenario.GPUsPerNode})
+		m, err := perf.Fit(e.seen, perf.FitOptions{GPUsPerNode: e.scenario.GPUsPerNode})
 		if err != nil {
 			return fmt.Errorf("%s: %w", e.scenario.Name, err)
 		}
@@ -213,7 +210,7 @@ func (e *Environment) Board() []resources.Allocation {
 
 // Dominated reports whether an allocation is out of the question by the performance model: another keeps the agreement
 // with 95 % probability and this one does not, or another is better by a tenth in both cost and time with no less chance.
-func Dominated(w Weighing, by []Weighing) bool {
+func Dominated(w perf.Weighing, by []perf.Weighing) bool {
 	for _, o := range by {
 		if o.Chance >= sure && w.Chance < sure {
 			return true
@@ -268,7 +265,7 @@ func (e *Environment) Step(action int) morl.Outcome {
 	took := e.run.Elapsed - seconds
 	own := e.outlook.Own
 	e.spent = [4]float64{-(e.run.SpentUSD - usd) / own.USD, -took / own.Seconds,
-		-took * ResourceShare(e.proposal.Allocation, e.scenario.Limits) / (own.Seconds * own.Share)}
+		-took * perf.ResourceShare(e.proposal.Allocation, e.scenario.Limits) / (own.Seconds * own.Share)}
 	out := morl.Outcome{Reward: e.reward[:], Work: 1}
 	if e.run.Done >= e.scenario.Units-1e-9 {
 		e.over, out.Done = true, true
@@ -311,10 +308,10 @@ func (e *Environment) missed() float64 {
 }
 
 // Proposal is the allocation under consideration.
-func (e *Environment) Proposal() Weighing { return e.proposal }
+func (e *Environment) Proposal() perf.Weighing { return e.proposal }
 
 // Outlook is what is known at the present decision.
-func (e *Environment) Outlook() *Outlook { return &e.outlook }
+func (e *Environment) Outlook() *perf.Outlook { return &e.outlook }
 
 // Commit goes on at any allocation in one step, whatever the steps of the action space, as a planner does. The reward
 // is what the chunk took, without shaping.

@@ -9,6 +9,7 @@ import (
 
 	"trainopt/cost"
 	"trainopt/morl"
+	"trainopt/optimizer/perf"
 	"trainopt/resources"
 	"trainopt/simulator/training"
 	"trainopt/simulator/training/profile"
@@ -69,7 +70,7 @@ func TestShapedRewardsAddUp(t *testing.T) {
 		for i, took := range []float64{(last.SpentUSD - first.SpentUSD) / own.USD, (last.Elapsed - first.Elapsed) / own.Seconds} {
 			want := -took - before[i]
 			if math.Abs(sum[i]-want) > 1e-3*(1+math.Abs(want)) {
-				t.Errorf("seed %d, %s: rewards sum to %g, want %g", seed, training.Objectives[i], sum[i], want)
+				t.Errorf("seed %d, %s: rewards sum to %g, want %g", seed, perf.Objectives[i], sum[i], want)
 			}
 		}
 		if last.Done < e.Scenario().Units-1e-6 {
@@ -88,7 +89,7 @@ func TestEpisodesAreTheSameForTheSameSeed(t *testing.T) {
 		for _, s := range sa {
 			for i, v := range s {
 				if math.IsNaN(float64(v)) || math.Abs(float64(v)) > 2 {
-					t.Fatalf("state %s = %g", training.StateNames()[i], v)
+					t.Fatalf("state %s = %g", perf.StateNames()[i], v)
 				}
 			}
 		}
@@ -133,20 +134,20 @@ func TestEditsAreImagined(t *testing.T) {
 }
 
 func TestDominatedIsOutOfTheQuestion(t *testing.T) {
-	w := func(cost, time, chance float64) training.Weighing {
-		return training.Weighing{Potential: [4]float64{-cost, -time, 0, chance - 1}, Chance: chance}
+	w := func(cost, time, chance float64) perf.Weighing {
+		return perf.Weighing{Potential: [4]float64{-cost, -time, 0, chance - 1}, Chance: chance}
 	}
 	for name, c := range map[string]struct {
-		w    training.Weighing
-		by   []training.Weighing
+		w    perf.Weighing
+		by   []perf.Weighing
 		want bool
 	}{
 		"alone":                     {w(1, 1, 1), nil, false},
-		"a trade":                   {w(1, 0.5, 1), []training.Weighing{w(0.5, 1, 1)}, false},
-		"worse in both":             {w(1, 1, 1), []training.Weighing{w(0.8, 0.8, 1)}, true},
-		"a little worse in both":    {w(1, 1, 1), []training.Weighing{w(0.95, 0.95, 1)}, false},
-		"misses what another keeps": {w(0.1, 0.1, 0.5), []training.Weighing{w(1, 1, 0.99)}, true},
-		"nobody keeps it":           {w(0.1, 0.1, 0.5), []training.Weighing{w(1, 1, 0.9)}, false},
+		"a trade":                   {w(1, 0.5, 1), []perf.Weighing{w(0.5, 1, 1)}, false},
+		"worse in both":             {w(1, 1, 1), []perf.Weighing{w(0.8, 0.8, 1)}, true},
+		"a little worse in both":    {w(1, 1, 1), []perf.Weighing{w(0.95, 0.95, 1)}, false},
+		"misses what another keeps": {w(0.1, 0.1, 0.5), []perf.Weighing{w(1, 1, 0.99)}, true},
+		"nobody keeps it":           {w(0.1, 0.1, 0.5), []perf.Weighing{w(1, 1, 0.9)}, false},
 	} {
 		if got := training.Dominated(c.w, c.by); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)

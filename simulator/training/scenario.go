@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"trainopt/cost"
+	"trainopt/optimizer/perf"
 	"trainopt/resources"
 	"trainopt/sla"
 )
@@ -112,7 +113,7 @@ func (s *Scenario) Realised(a resources.Allocation) Outcome {
 	return Outcome{
 		Seconds: now,
 		USD:     held / 3600 * float64(s.Rates.Hourly(a)),
-		Share:   ResourceShare(a, s.Limits),
+		Share:   perf.ResourceShare(a, s.Limits),
 		Joules:  held * s.Workload.Watts(a),
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"trainopt/regular"
+	"trainopt/internal/regular"
 )
 
 // ReadThroughputs reads a throughput table of Gavel (OSDI 2020) or Shockwave (NSDI 2023):

@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"strings"
 
-	"trainopt/regular"
+	"trainopt/internal/regular"
 )
 
 // siaMachines are the devices of Sia's profiles: the end of their file names, the name here, devices of one server, the last two as its

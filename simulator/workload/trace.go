@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"trainopt/regular"
+	"trainopt/internal/regular"
 )
 
 // Trace is what was read from a file of jobs. The jobs ascend by arrival.

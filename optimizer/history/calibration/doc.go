@@ -5,5 +5,5 @@
 //
 //	t := calibration.Of(entries)
 //	t.All.Of[calibration.Seconds].Share // of the intervals that held, 0…1
-//	training.Fit(observations, training.FitOptions{Widen: t.Widen("resnet")})
+//	perf.Fit(observations, perf.FitOptions{Widen: t.Widen("resnet")})
 package calibration

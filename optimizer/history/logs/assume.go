@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"trainopt/optimizer/history"
-	"trainopt/optimizer/job"
+	"trainopt/optimizer/inspect"
 )
 
 // remarks fills what a log does not say with what is assumed, and collects notes: each is said once, with how many trainings it
@@ -63,7 +63,7 @@ func (a *remarks) fill(e *history.Entry) {
 			a.note("does not say %s: taken as %s", f.name, *f.from)
 		}
 	}
-	if e.Job.Family = job.Family(e.Job.Model); e.Job.Family == "" {
+	if e.Job.Family = inspect.Family(e.Job.Model); e.Job.Family == "" {
 		e.Job.Family = s.Job.Family
 	}
 	if e.Observed.Nodes == 0 && s.Observed.Nodes > 0 {

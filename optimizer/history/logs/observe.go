@@ -4,15 +4,15 @@ import (
 	"fmt"
 	"math"
 
+	"trainopt/optimizer/perf"
 	"trainopt/resources"
-	"trainopt/simulator/training"
 )
 
 // Observations are what a log measured of a job's speed, one for each allocation and batch size, for the performance model.
 // Where the log says no GPU or CPU count it is taken to be made at fallback. There is none without times of units.
-func Observations(log Log, fallback resources.Allocation) []training.Observation {
+func Observations(log Log, fallback resources.Allocation) []perf.Observation {
 	type key struct{ gpus, cpus, batch int }
-	var out []training.Observation
+	var out []perf.Observation
 	var firsts [][]float64
 	index := map[key]int{}
 	for _, m := range log.stretches {
@@ -35,7 +35,7 @@ func Observations(log Log, fallback resources.Allocation) []training.Observation
 		if !seen {
 			at = len(out)
 			index[k] = at
-			out = append(out, training.Observation{Allocation: a, PeakMemoryGiB: math.NaN(), Recalled: true})
+			out = append(out, perf.Observation{Allocation: a, PeakMemoryGiB: math.NaN(), Recalled: true})
 			firsts = append(firsts, nil)
 		}
 		ob := &out[at]
@@ -65,7 +65,7 @@ func Observations(log Log, fallback resources.Allocation) []training.Observation
 
 // Recalled is what the logs of earlier runs tell a run that is about to begin.
 type Recalled struct {
-	Observations []training.Observation
+	Observations []perf.Observation
 	// Epochs is the largest epoch count of the logs; 0 when none says.
 	Epochs float64
 	// Notes name the logs that could not be used, and what was skipped or taken to be so in the others.

@@ -7,7 +7,7 @@
 // Embedded are measurements in the binary, from sources whose licence allows it: Gavel (MIT), and Pollux, ElasticFlow and MLPerf
 // Training v5.0 (Apache-2.0), thinned and rounded to four digits by
 //
-//	go run ./optimizer/history/measured/make --data DIR
+//	go run ./internal/gen/measurements --data DIR
 //
 // Load reads the tables themselves, and with them those without a licence: Sia and MLPerf Training v4.1. The id of an entry is
 // the same both ways, except for MLPerf, of which the binary holds medians:

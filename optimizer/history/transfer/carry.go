@@ -7,8 +7,8 @@ import (
 
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/measured"
+	"trainopt/optimizer/perf"
 	"trainopt/resources"
-	"trainopt/simulator/training"
 )
 
 // Standard deviations of the logarithm of the seconds per unit between two runs of one script, before its own runs say more.
@@ -49,17 +49,17 @@ type Carrying struct {
 // each difference is an unknown effect, with the width that such differences had between the runs of this script, and of the
 // batch size with the offset and width that package transfer learned. Runs with the same value share the effect, and so do
 // numbers in proportion to their logarithm, so that two values show what a third one does. The order is kept.
-func Carry(similar []history.Similar, c Carrying) []training.Observation {
+func Carry(similar []history.Similar, c Carrying) []perf.Observation {
 	scale := learnScale(similar)
 	c.batches = batchModel(similar, c.Config)
-	var out []training.Observation
+	var out []perf.Observation
 	for i := range similar {
 		s := &similar[i]
 		for _, o := range s.Observations {
 			if ratio := batchRatio(s); s.Unit == "step" && ratio > 0 { // a step of another batch is another unit
 				o.UnitSeconds, o.UnitSamples = times(o.UnitSeconds, ratio), o.UnitSamples*ratio
 			}
-			o.Effects = []training.Effect{{Name: "run " + s.Run, Level: runSpread * scale * scale, Reference: c.Reference}}
+			o.Effects = []perf.Effect{{Name: "run " + s.Run, Level: runSpread * scale * scale, Reference: c.Reference}}
 			for k := range s.Changes {
 				o.Effects = append(o.Effects, c.effect(s, &s.Changes[k], o.Allocation, scale))
 			}
@@ -88,8 +88,8 @@ func batchRatio(s *history.Similar) float64 {
 }
 
 // effect is a change as an unknown effect on the seconds per unit at an allocation.
-func (c *Carrying) effect(s *history.Similar, change *history.Change, at resources.Allocation, scale float64) training.Effect {
-	e := training.Effect{Name: effectName(change), Level: scale * level(change), Reference: c.Reference}
+func (c *Carrying) effect(s *history.Similar, change *history.Change, at resources.Allocation, scale float64) perf.Effect {
+	e := perf.Effect{Name: effectName(change), Level: scale * level(change), Reference: c.Reference}
 	if r, ok := c.batchEffect(s, change, at); ok {
 		// r is of the speed now over then; the effect is that of the seconds then over now.
 		e.Offset, e.Level = r.Mean, math.Copysign(r.SD, e.Level)

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"trainopt/optimizer/history"
+	"trainopt/optimizer/perf"
 	"trainopt/resources"
-	"trainopt/simulator/training"
 )
 
 var fourCPUs = resources.Allocation{CPUs: 4}
@@ -16,7 +16,7 @@ var fourCPUs = resources.Allocation{CPUs: 4}
 // similarRun is a run that took so many seconds a unit with other arguments.
 func similarRun(id string, seconds float64, changes ...history.Change) history.Similar {
 	s := history.Similar{Run: id, Unit: "epoch", BatchSize: 64, Changes: changes, Job: history.Job{Script: "train.py", ScriptSHA256: "abc"},
-		Observations: []training.Observation{{Allocation: fourCPUs, UnitSeconds: []float64{seconds, seconds}, UnitSamples: 6400, Recalled: true}}}
+		Observations: []perf.Observation{{Allocation: fourCPUs, UnitSeconds: []float64{seconds, seconds}, UnitSamples: 6400, Recalled: true}}}
 	n := math.NaN()
 	s.Job.Params, s.Job.Layers, s.Job.DataCount, s.Job.DataSizeMB = n, n, n, n
 	for _, c := range changes {
@@ -41,7 +41,7 @@ func carrying() Carrying {
 
 func predicted(t *testing.T, similar ...history.Similar) (middle, sd float64) {
 	t.Helper()
-	m, err := training.Fit(Carry(similar, carrying()), training.FitOptions{})
+	m, err := perf.Fit(Carry(similar, carrying()), perf.FitOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ import (
 	"math/rand/v2"
 
 	"trainopt/morl/gradient"
-	"trainopt/simulator/queue/rlscheduler"
+	"trainopt/simulator/ancestors/rlscheduler"
 )
 
 // Kind is the kind of policy files of these agents.

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"trainopt/morl/gradient"
+	"trainopt/simulator/ancestors/rlscheduler"
 	"trainopt/simulator/queue"
-	"trainopt/simulator/queue/rlscheduler"
 )
 
 // crowded is a trace of short and long jobs in which the order matters.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"trainopt/simulator/queue/rlscheduler"
+	"trainopt/simulator/ancestors/rlscheduler"
 )
 
 // The built-in policies are those for drawn workloads, and better than the rule that they began as on workloads, and a machine, that

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"trainopt/simulator/queue/rlscheduler"
+	"trainopt/simulator/ancestors/rlscheduler"
 )
 
 var (

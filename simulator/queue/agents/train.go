@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"trainopt/morl/gradient"
-	"trainopt/simulator/queue/rlscheduler"
+	"trainopt/simulator/ancestors/rlscheduler"
 )
 
 // Options say how an agent is trained. Zeros have the meaning that is noted.

@@ -15,8 +15,8 @@ import (
 	"strconv"
 	"strings"
 
-	"trainopt/simulator/evaluate"
-	"trainopt/simulator/queue/rlscheduler"
+	"trainopt/simulator/ancestors/rlscheduler"
+	"trainopt/simulator/experiment"
 	"trainopt/simulator/queue/sweep"
 )
 
@@ -96,7 +96,7 @@ func RLScheduler(trace string, w *sweep.Workload, backfill bool, seed uint64) (*
 
 // Beside adds the published values to an outcome of RLScheduler: mean bounded slowdown and utilisation.
 func Beside(o *sweep.Outcome, trace string, backfill bool) {
-	t := evaluate.Table{Title: "published (Zhang et al., SC 2020, Tables V and VI) and ours", Head: []string{"policy", "slowdown published", "ours", "utilisation published", "ours"}}
+	t := experiment.Table{Title: "published (Zhang et al., SC 2020, Tables V and VI) and ours", Head: []string{"policy", "slowdown published", "ours", "utilisation published", "ours"}}
 	cell := func(v float64, digits int) string {
 		if math.IsNaN(v) {
 			return "–"

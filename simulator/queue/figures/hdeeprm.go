@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"slices"
 
+	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
-	"trainopt/simulator/queue/hdeeprm"
 	"trainopt/simulator/queue/sweep"
 )
 

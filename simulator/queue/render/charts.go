@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"trainopt/simulator/evaluate"
+	"trainopt/simulator/experiment"
 	"trainopt/simulator/queue"
 )
 
@@ -18,13 +18,13 @@ type change struct{ at, by float64 }
 
 // level is what changes add up to over time, from first to last, as the mean of each of at most shownSteps parts. Times of the
 // points are hours from first, at the middle of a part.
-func level(changes []change, first, last, scale float64) []evaluate.Point {
+func level(changes []change, first, last, scale float64) []experiment.Point {
 	if !(last > first) {
 		return nil
 	}
 	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.at, b.at) })
 	width := (last - first) / shownSteps
-	out := make([]evaluate.Point, shownSteps)
+	out := make([]experiment.Point, shownSteps)
 	value, k := 0.0, 0
 	for i := range out {
 		from, to := first+float64(i)*width, first+float64(i+1)*width
@@ -37,7 +37,7 @@ func level(changes []change, first, last, scale float64) []evaluate.Point {
 			value += changes[k].by
 		}
 		area += value * (to - at)
-		out[i] = evaluate.Point{X: (from + to - 2*first) / 2 / 3600, Y: area / width * scale}
+		out[i] = experiment.Point{X: (from + to - 2*first) / 2 / 3600, Y: area / width * scale}
 	}
 	return out
 }
@@ -58,7 +58,7 @@ func extent(r *queue.Result) (first, last float64) {
 }
 
 // QueueLine is how many jobs wait, over hours from the first submission.
-func QueueLine(name string, r *queue.Result) evaluate.Line {
+func QueueLine(name string, r *queue.Result) experiment.Line {
 	first, last := extent(r)
 	var c []change
 	for i := range r.Jobs {
@@ -71,11 +71,11 @@ func QueueLine(name string, r *queue.Result) evaluate.Line {
 			c = append(c, change{o.Start, -1})
 		}
 	}
-	return evaluate.Line{Name: name, Points: level(c, first, last, 1)}
+	return experiment.Line{Name: name, Points: level(c, first, last, 1)}
 }
 
 // UtilizationLine is the share of the processors that run something, over hours from the first submission.
-func UtilizationLine(name string, r *queue.Result) evaluate.Line {
+func UtilizationLine(name string, r *queue.Result) experiment.Line {
 	first, last := extent(r)
 	var c []change
 	for i := range r.Jobs {
@@ -86,39 +86,39 @@ func UtilizationLine(name string, r *queue.Result) evaluate.Line {
 			}
 		}
 	}
-	return evaluate.Line{Name: name, Points: level(c, first, last, 1/float64(r.Procs))}
+	return experiment.Line{Name: name, Points: level(c, first, last, 1/float64(r.Procs))}
 }
 
 // SlowdownLine is how bounded slowdowns are distributed.
-func SlowdownLine(name string, r *queue.Result) evaluate.Line {
+func SlowdownLine(name string, r *queue.Result) experiment.Line {
 	var v []float64
 	for i := range r.Jobs {
 		if o := &r.Jobs[i]; ended(o) {
 			v = append(v, o.BoundedSlowdown())
 		}
 	}
-	return evaluate.Distribution(name, v)
+	return experiment.Distribution(name, v)
 }
 
 // The charts that runs and comparisons have in common.
-func queueChart(lines ...evaluate.Line) evaluate.Chart {
-	return evaluate.Chart{Title: "Jobs that wait", Note: "mean over each of 240 parts of the time, from the first submission on",
-		X: evaluate.Axis{Name: "hours", Zero: true}, Y: evaluate.Axis{Name: "jobs", Zero: true}, Lines: lines}
+func queueChart(lines ...experiment.Line) experiment.Chart {
+	return experiment.Chart{Title: "Jobs that wait", Note: "mean over each of 240 parts of the time, from the first submission on",
+		X: experiment.Axis{Name: "hours", Zero: true}, Y: experiment.Axis{Name: "jobs", Zero: true}, Lines: lines}
 }
 
-func utilizationChart(lines ...evaluate.Line) evaluate.Chart {
-	return evaluate.Chart{Title: "Utilisation over time", Note: "share of the processors that run something",
-		X: evaluate.Axis{Name: "hours", Zero: true}, Y: evaluate.Axis{Name: "share of processors", Zero: true, Share: true}, Lines: lines}
+func utilizationChart(lines ...experiment.Line) experiment.Chart {
+	return experiment.Chart{Title: "Utilisation over time", Note: "share of the processors that run something",
+		X: experiment.Axis{Name: "hours", Zero: true}, Y: experiment.Axis{Name: "share of processors", Zero: true, Share: true}, Lines: lines}
 }
 
-func slowdownChart(lines ...evaluate.Line) evaluate.Chart {
-	return evaluate.Chart{Title: "Slowdown", Note: "share of the jobs whose bounded slowdown is at most so much",
-		X: evaluate.Axis{Name: "bounded slowdown", Log: true}, Y: evaluate.Axis{Name: "share of jobs", Zero: true, Share: true}, Lines: lines}
+func slowdownChart(lines ...experiment.Line) experiment.Chart {
+	return experiment.Chart{Title: "Slowdown", Note: "share of the jobs whose bounded slowdown is at most so much",
+		X: experiment.Axis{Name: "bounded slowdown", Log: true}, Y: experiment.Axis{Name: "share of jobs", Zero: true, Share: true}, Lines: lines}
 }
 
-func charts(r *Run) []evaluate.Chart {
+func charts(r *Run) []experiment.Chart {
 	name := r.Method.Policy
-	out := []evaluate.Chart{queueChart(QueueLine(name, r.Result)), utilizationChart(UtilizationLine(name, r.Result)), slowdownChart(SlowdownLine(name, r.Result))}
+	out := []experiment.Chart{queueChart(QueueLine(name, r.Result)), utilizationChart(UtilizationLine(name, r.Result)), slowdownChart(SlowdownLine(name, r.Result))}
 	if c, ok := bandwidthChart(r); ok {
 		out = append(out, c)
 	}
@@ -136,7 +136,7 @@ const busiest = 6
 
 // bandwidthChart is by how much the bandwidth of processors is oversubscribed, of those where it is most; ok is false where nothing is
 // known of bandwidth or it is never short.
-func bandwidthChart(r *Run) (chart evaluate.Chart, ok bool) {
+func bandwidthChart(r *Run) (chart experiment.Chart, ok bool) {
 	if r.Tree == nil {
 		return chart, false
 	}
@@ -152,14 +152,14 @@ func bandwidthChart(r *Run) (chart evaluate.Chart, ok bool) {
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(over[b].excess, over[a].excess) })
 	first, last := extent(r.Result)
-	var lines []evaluate.Line
+	var lines []experiment.Line
 	for _, p := range order[:min(busiest, len(order))] {
 		t := &r.Tree.Processors[p]
-		lines = append(lines, evaluate.Line{Name: fmt.Sprintf("processor %d (%s)", p, t.Type), Points: level(over[p].changes, first, last, 1)})
+		lines = append(lines, experiment.Line{Name: fmt.Sprintf("processor %d (%s)", p, t.Type), Points: level(over[p].changes, first, last, 1)})
 	}
-	return evaluate.Chart{Title: "Bandwidth asked beyond what there is",
+	return experiment.Chart{Title: "Bandwidth asked beyond what there is",
 		Note: fmt.Sprintf("%d of %d processors were oversubscribed at some time, which slows their jobs to 75 %%; the %d where it was most", len(order), len(over), len(lines)),
-		X:    evaluate.Axis{Name: "hours", Zero: true}, Y: evaluate.Axis{Name: "GB/s too much", Zero: true}, Lines: lines}, true
+		X:    experiment.Axis{Name: "hours", Zero: true}, Y: experiment.Axis{Name: "GB/s too much", Zero: true}, Lines: lines}, true
 }
 
 // excess is how a processor's bandwidth is oversubscribed: the GB/s beyond its own as changes over time, and their integral.
@@ -210,38 +210,38 @@ func overuse(r *Run) []excess {
 }
 
 // blockedChart is how many decisions had ended for lack of cores or memory.
-func blockedChart(r *Run) (chart evaluate.Chart, ok bool) {
+func blockedChart(r *Run) (chart experiment.Chart, ok bool) {
 	if len(r.Blocked) == 0 {
 		return chart, false
 	}
 	first, _ := extent(r.Result)
-	line := evaluate.Line{Name: "decisions that left jobs waiting"}
+	line := experiment.Line{Name: "decisions that left jobs waiting"}
 	step := max(1, len(r.Blocked)/shownSteps)
 	for i := 0; i < len(r.Blocked); i += step {
-		line.Points = append(line.Points, evaluate.Point{X: (r.Blocked[i] - first) / 3600, Y: float64(i + 1)})
+		line.Points = append(line.Points, experiment.Point{X: (r.Blocked[i] - first) / 3600, Y: float64(i + 1)})
 	}
-	return evaluate.Chart{Title: "Decisions that ended for lack of cores or memory", Note: "how many until then: HDeepRM passes over no job",
-		X: evaluate.Axis{Name: "hours", Zero: true}, Y: evaluate.Axis{Name: "decisions", Zero: true}, Lines: []evaluate.Line{line}}, true
+	return experiment.Chart{Title: "Decisions that ended for lack of cores or memory", Note: "how many until then: HDeepRM passes over no job",
+		X: experiment.Axis{Name: "hours", Zero: true}, Y: experiment.Axis{Name: "decisions", Zero: true}, Lines: []experiment.Line{line}}, true
 }
 
 // learningCharts are rewards and losses by run.
-func learningCharts(r *Run) []evaluate.Chart {
-	reward, loss, makespan := evaluate.Line{Name: "reward"}, evaluate.Line{Name: "loss"}, evaluate.Line{Name: "makespan"}
+func learningCharts(r *Run) []experiment.Chart {
+	reward, loss, makespan := experiment.Line{Name: "reward"}, experiment.Line{Name: "loss"}, experiment.Line{Name: "makespan"}
 	losses := false
 	for k, l := range r.Learned {
 		x := float64(k + 1)
-		reward.Points = append(reward.Points, evaluate.Point{X: x, Y: l.Reward})
-		loss.Points = append(loss.Points, evaluate.Point{X: x, Y: l.Loss})
-		makespan.Points = append(makespan.Points, evaluate.Point{X: x, Y: l.Makespan / 3600})
+		reward.Points = append(reward.Points, experiment.Point{X: x, Y: l.Reward})
+		loss.Points = append(loss.Points, experiment.Point{X: x, Y: l.Loss})
+		makespan.Points = append(makespan.Points, experiment.Point{X: x, Y: l.Makespan / 3600})
 		losses = losses || known(l.Loss)
 	}
-	runs := evaluate.Axis{Name: "run"}
-	out := []evaluate.Chart{
-		{Title: "Rewards", Note: "sum over each run; higher is better", X: runs, Y: evaluate.Axis{Name: "reward"}, Lines: []evaluate.Line{reward}},
-		{Title: "Makespan of each run", X: runs, Y: evaluate.Axis{Name: "hours"}, Lines: []evaluate.Line{makespan}},
+	runs := experiment.Axis{Name: "run"}
+	out := []experiment.Chart{
+		{Title: "Rewards", Note: "sum over each run; higher is better", X: runs, Y: experiment.Axis{Name: "reward"}, Lines: []experiment.Line{reward}},
+		{Title: "Makespan of each run", X: runs, Y: experiment.Axis{Name: "hours"}, Lines: []experiment.Line{makespan}},
 	}
 	if losses {
-		out = append(out, evaluate.Chart{Title: "Losses", Note: "of the step of learning after each run", X: runs, Y: evaluate.Axis{Name: "loss"}, Lines: []evaluate.Line{loss}})
+		out = append(out, experiment.Chart{Title: "Losses", Note: "of the step of learning after each run", X: runs, Y: experiment.Axis{Name: "loss"}, Lines: []experiment.Line{loss}})
 	}
 	return out
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"trainopt/monitor"
-	"trainopt/simulator/evaluate"
+	"trainopt/simulator/experiment"
 	"trainopt/simulator/queue/sweep"
 )
 
@@ -15,7 +15,7 @@ const readable = 3
 
 // Picture adds the pictures of the first case to a comparison.
 func Picture(o *sweep.Outcome) {
-	var queues, used, slowdowns []evaluate.Line
+	var queues, used, slowdowns []experiment.Line
 	for i, m := range o.Methods {
 		if len(o.Runs[i]) == 0 || o.Runs[i][0] == nil {
 			continue
@@ -26,7 +26,7 @@ func Picture(o *sweep.Outcome) {
 	if len(queues) == 0 {
 		return
 	}
-	all := []evaluate.Chart{slowdownChart(slowdowns...), queueChart(queues...)}
+	all := []experiment.Chart{slowdownChart(slowdowns...), queueChart(queues...)}
 	if len(used) <= readable {
 		all = append(all, utilizationChart(used...))
 	}

@@ -7,7 +7,7 @@ import (
 	"io"
 	"slices"
 
-	"trainopt/simulator/evaluate"
+	"trainopt/simulator/experiment"
 	"trainopt/simulator/queue"
 )
 
@@ -15,7 +15,7 @@ import (
 const slowest = 15
 
 func page(w io.Writer, r *Run) error {
-	p := evaluate.Page{Title: r.title(), Subtitle: r.subtitle(), Facts: r.cards(), Notes: r.notes()}
+	p := experiment.Page{Title: r.title(), Subtitle: r.subtitle(), Facts: r.cards(), Notes: r.notes()}
 	p.Charts = charts(r)
 	var jobs []*queue.Outcome
 	for i := range r.Jobs {
@@ -24,7 +24,7 @@ func page(w io.Writer, r *Run) error {
 		}
 	}
 	slices.SortStableFunc(jobs, func(a, b *queue.Outcome) int { return cmp.Compare(b.BoundedSlowdown(), a.BoundedSlowdown()) })
-	t := evaluate.Table{Title: "The jobs that were slowed down most", Head: []string{"job", "processors", "submitted", "waited", "ran", "bounded slowdown"}}
+	t := experiment.Table{Title: "The jobs that were slowed down most", Head: []string{"job", "processors", "submitted", "waited", "ran", "bounded slowdown"}}
 	for _, o := range jobs[:min(slowest, len(jobs))] {
 		t.Lines = append(t.Lines, []string{o.Job.Label(), cell(float64(o.Job.Procs)), span(o.Job.Submit), span(o.Wait()), span(o.End - o.Start), figure(o.BoundedSlowdown())})
 	}
@@ -54,11 +54,11 @@ svg rect { stroke: var(--card); stroke-width: .3; } svg rect[opacity] { stroke: 
 `
 
 // learned says which actions an agent took, in the first run and in the last.
-func learned(r *Run) []evaluate.Table {
+func learned(r *Run) []experiment.Table {
 	if len(r.Learned) == 0 || len(r.Learned[0].Actions) == 0 {
 		return nil
 	}
-	t := evaluate.Table{Title: "What the agent did", Head: []string{"action", "first run", "last run"}}
+	t := experiment.Table{Title: "What the agent did", Head: []string{"action", "first run", "last run"}}
 	share := func(run int, action int) string {
 		n := 0
 		all := r.Learned[run].Actions
@@ -72,5 +72,5 @@ func learned(r *Run) []evaluate.Table {
 	for i, name := range r.Actions {
 		t.Lines = append(t.Lines, []string{name, share(0, i), share(len(r.Learned)-1, i)})
 	}
-	return []evaluate.Table{t}
+	return []experiment.Table{t}
 }

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"trainopt/simulator/evaluate"
+	"trainopt/simulator/ancestors/hdeeprm"
+	"trainopt/simulator/experiment"
 	"trainopt/simulator/queue"
-	"trainopt/simulator/queue/hdeeprm"
 	"trainopt/simulator/queue/sweep"
 	"trainopt/simulator/queue/unequal"
 )
@@ -44,10 +44,10 @@ func Policies(w io.Writer) error {
 		if b.Len() > 0 {
 			b.WriteString("\n")
 		}
-		b.WriteString(evaluate.Wrapped(text, "  "))
+		b.WriteString(experiment.Wrapped(text, "  "))
 	}
 	line := func(name, what string) {
-		b.WriteString(evaluate.Wrapped(fmt.Sprintf("  %-16s %s", name, what), strings.Repeat(" ", 19)))
+		b.WriteString(experiment.Wrapped(fmt.Sprintf("  %-16s %s", name, what), strings.Repeat(" ", 19)))
 	}
 	head("Orders (--policy): which waiting job is next; on equal processors, and with a placement on platforms")
 	for _, n := range slices.Sorted(maps.Keys(queue.Orders)) {

@@ -10,9 +10,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
-	"trainopt/simulator/queue/hdeeprm"
 	"trainopt/simulator/queue/sweep"
 	"trainopt/simulator/queue/unequal"
 )

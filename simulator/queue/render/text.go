@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"trainopt/simulator/evaluate"
+	"trainopt/simulator/experiment"
 	"trainopt/simulator/queue"
 )
 
@@ -47,10 +47,10 @@ func (r *Run) subtitle() string {
 }
 
 // facts are the figures of a run for people; what is unknown is left out.
-func (r *Run) facts() []evaluate.Fact {
-	var out []evaluate.Fact
+func (r *Run) facts() []experiment.Fact {
+	var out []experiment.Fact
 	add := func(name, format string, args ...any) {
-		out = append(out, evaluate.Fact{Name: name, Value: fmt.Sprintf(format, args...)})
+		out = append(out, experiment.Fact{Name: name, Value: fmt.Sprintf(format, args...)})
 	}
 	s := r.Summary()
 	add("jobs", "%s", jobsInWords(&s))
@@ -89,22 +89,22 @@ func (r *Run) facts() []evaluate.Fact {
 }
 
 // cards are the figures of a page: one number each.
-func (r *Run) cards() []evaluate.Fact {
+func (r *Run) cards() []experiment.Fact {
 	s := r.Summary()
-	out := []evaluate.Fact{{Name: "jobs", Value: fmt.Sprint(s.Jobs)}, {Name: "bounded slowdown", Value: figure(s.BoundedSlowdown.Mean)},
+	out := []experiment.Fact{{Name: "jobs", Value: fmt.Sprint(s.Jobs)}, {Name: "bounded slowdown", Value: figure(s.BoundedSlowdown.Mean)},
 		{Name: "largest of them", Value: figure(s.BoundedSlowdown.Max)}, {Name: "mean wait", Value: span(s.Wait.Mean)}, {Name: "longest wait", Value: span(s.Wait.Max)},
 		{Name: "mean turnaround", Value: span(s.Turnaround.Mean)}, {Name: "makespan", Value: span(s.Span)}, {Name: "utilisation", Value: percent(s.Utilization)}}
 	if n := s.Jobs - s.Completed; n > 0 {
-		out = slices.Insert(out, 1, evaluate.Fact{Name: "of them not completed", Value: fmt.Sprint(n)})
+		out = slices.Insert(out, 1, experiment.Fact{Name: "of them not completed", Value: fmt.Sprint(n)})
 	}
 	if known(s.Energy) {
-		out = append(out, evaluate.Fact{Name: "energy", Value: strings.TrimSpace(strings.Split(joules(s.Energy), "(")[0])})
+		out = append(out, experiment.Fact{Name: "energy", Value: strings.TrimSpace(strings.Split(joules(s.Energy), "(")[0])})
 	}
 	if r.Counts != nil {
-		out = append(out, evaluate.Fact{Name: "decisions", Value: fmt.Sprint(r.Counts.Decisions)})
+		out = append(out, experiment.Fact{Name: "decisions", Value: fmt.Sprint(r.Counts.Decisions)})
 	}
 	if n := len(r.Learned); n > 0 {
-		out = append(out, evaluate.Fact{Name: "runs of the agent", Value: fmt.Sprint(n)}, evaluate.Fact{Name: "reward of the last", Value: figure(r.Learned[n-1].Reward)})
+		out = append(out, experiment.Fact{Name: "runs of the agent", Value: fmt.Sprint(n)}, experiment.Fact{Name: "reward of the last", Value: figure(r.Learned[n-1].Reward)})
 	}
 	return out
 }
@@ -142,12 +142,12 @@ func (r *Run) notes() []string {
 
 func text(w io.Writer, r *Run) error {
 	var b strings.Builder
-	b.WriteString(evaluate.Wrapped(r.title(), "  ") + evaluate.Wrapped(r.subtitle(), "  ") + "\n")
+	b.WriteString(experiment.Wrapped(r.title(), "  ") + experiment.Wrapped(r.subtitle(), "  ") + "\n")
 	for _, f := range r.facts() {
-		b.WriteString(evaluate.Wrapped(fmt.Sprintf("%-18s %s", f.Name, f.Value), strings.Repeat(" ", 19)))
+		b.WriteString(experiment.Wrapped(fmt.Sprintf("%-18s %s", f.Name, f.Value), strings.Repeat(" ", 19)))
 	}
 	for _, n := range r.notes() {
-		b.WriteString(evaluate.Wrapped("note: "+n, "  "))
+		b.WriteString(experiment.Wrapped("note: "+n, "  "))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"trainopt/simulator/ancestors/rlscheduler"
 	"trainopt/simulator/queue/agents"
-	"trainopt/simulator/queue/rlscheduler"
 )
 
 var (

@@ -18,9 +18,9 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"trainopt/simulator/ancestors/rlscheduler"
 	"trainopt/simulator/queue"
 	"trainopt/simulator/queue/agents"
-	"trainopt/simulator/queue/rlscheduler"
 )
 
 // Options say how much is tried. The zero value of each is a good one.

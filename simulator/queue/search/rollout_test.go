@@ -8,9 +8,9 @@ import (
 	"sync"
 	"testing"
 
+	"trainopt/simulator/ancestors/rlscheduler"
 	"trainopt/simulator/queue"
 	"trainopt/simulator/queue/agents"
-	"trainopt/simulator/queue/rlscheduler"
 )
 
 var full = flag.Bool("full", false, "play the published sequences of 1,024 jobs (minutes)")

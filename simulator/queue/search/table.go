@@ -8,8 +8,8 @@ import (
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"trainopt/simulator/ancestors/rlscheduler"
 	"trainopt/simulator/queue/agents"
-	"trainopt/simulator/queue/rlscheduler"
 )
 
 // Player plays the sequences of an rlscheduler.Protocol: it starts all jobs of an episode that begins at the trace's job first.

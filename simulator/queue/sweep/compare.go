@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"sync"
 
-	"trainopt/simulator/evaluate"
+	"trainopt/simulator/experiment"
 	"trainopt/simulator/queue"
 )
 
@@ -41,27 +41,27 @@ type Sweep struct {
 // Outcome is what came out.
 type Outcome struct {
 	*Sweep
-	Comparison *evaluate.Comparison
+	Comparison *experiment.Comparison
 	Runs       [][]*Run // by method and case; nil where it was not run or not kept
 }
 
 // measures are what is compared, by the names of queue.Metric. A new one is one line here.
-var measures = []evaluate.Metric{
-	{Name: "mean_bounded_slowdown", Better: evaluate.Lower, Means: "turnaround by run time, at least 1, run times below 10 s taken as 10 s; mean over jobs"},
-	{Name: "mean_slowdown", Better: evaluate.Lower, Means: "turnaround by run time without a bound, as Batsim has it; mean over jobs", Detail: true},
-	{Name: "mean_wait_s", Unit: "s", Hours: true, Better: evaluate.Lower, Means: "from submission to start"},
-	{Name: "mean_turnaround_s", Unit: "s", Hours: true, Better: evaluate.Lower, Means: "from submission to end", Detail: true},
-	{Name: "max_bounded_slowdown", Better: evaluate.Lower, Means: "of the job that is worst off", Detail: true},
-	{Name: "max_wait_s", Unit: "s", Hours: true, Better: evaluate.Lower, Means: "of the job that waited longest", Detail: true},
-	{Name: "utilization", Unit: "share", Better: evaluate.Higher, Means: "processor seconds that jobs had by those of the machine, to the last end"},
-	{Name: "published_utilization", Unit: "share", Better: evaluate.Higher, Means: "RLScheduler's: until the last start only, though the work after it counts", Detail: true},
-	{Name: "span_s", Unit: "s", Hours: true, Better: evaluate.Lower, Means: "makespan: from the first submission to the last end", Detail: true},
-	{Name: "energy_joules", Unit: "J", Better: evaluate.Lower, Means: "of all cores from the first submission to the last end", Detail: true},
-	{Name: "not_run", Unit: "share", Better: evaluate.Lower, Means: "of the jobs that did not end", Detail: true},
+var measures = []experiment.Metric{
+	{Name: "mean_bounded_slowdown", Better: experiment.Lower, Means: "turnaround by run time, at least 1, run times below 10 s taken as 10 s; mean over jobs"},
+	{Name: "mean_slowdown", Better: experiment.Lower, Means: "turnaround by run time without a bound, as Batsim has it; mean over jobs", Detail: true},
+	{Name: "mean_wait_s", Unit: "s", Hours: true, Better: experiment.Lower, Means: "from submission to start"},
+	{Name: "mean_turnaround_s", Unit: "s", Hours: true, Better: experiment.Lower, Means: "from submission to end", Detail: true},
+	{Name: "max_bounded_slowdown", Better: experiment.Lower, Means: "of the job that is worst off", Detail: true},
+	{Name: "max_wait_s", Unit: "s", Hours: true, Better: experiment.Lower, Means: "of the job that waited longest", Detail: true},
+	{Name: "utilization", Unit: "share", Better: experiment.Higher, Means: "processor seconds that jobs had by those of the machine, to the last end"},
+	{Name: "published_utilization", Unit: "share", Better: experiment.Higher, Means: "RLScheduler's: until the last start only, though the work after it counts", Detail: true},
+	{Name: "span_s", Unit: "s", Hours: true, Better: experiment.Lower, Means: "makespan: from the first submission to the last end", Detail: true},
+	{Name: "energy_joules", Unit: "J", Better: experiment.Lower, Means: "of all cores from the first submission to the last end", Detail: true},
+	{Name: "not_run", Unit: "share", Better: experiment.Lower, Means: "of the jobs that did not end", Detail: true},
 }
 
 // metrics are those of the sweep: on platforms energy and makespan come to the front.
-func (s *Sweep) metrics() []evaluate.Metric {
+func (s *Sweep) metrics() []experiment.Metric {
 	tree, long := false, false
 	for _, c := range s.Cases {
 		tree = tree || c.Workload.Tree != nil
@@ -69,7 +69,7 @@ func (s *Sweep) metrics() []evaluate.Metric {
 			long = long || c.Workload.Jobs[i].Request >= 600
 		}
 	}
-	var out []evaluate.Metric
+	var out []experiment.Metric
 	for _, m := range measures {
 		m.Hours = m.Hours && long
 		if tree {
@@ -102,13 +102,13 @@ func Compare(ctx context.Context, s *Sweep) (*Outcome, error) {
 		index[m.Name], names[i] = i, m.Name
 		o.Runs[i] = make([]*Run, len(s.Cases))
 	}
-	cases := make([]evaluate.Case, len(s.Cases))
+	cases := make([]experiment.Case, len(s.Cases))
 	for i, c := range s.Cases {
-		cases[i] = evaluate.Case{Name: c.Name, Seed: c.Group}
+		cases[i] = experiment.Case{Name: c.Name, Seed: c.Group}
 	}
 	left := newTally()
 	var err error
-	o.Comparison, err = evaluate.Run(ctx, names, cases, evaluate.Options{Engine: "queue", Title: s.Title, Metrics: s.metrics(), Against: s.Against,
+	o.Comparison, err = experiment.Run(ctx, names, cases, experiment.Options{Engine: "queue", Title: s.Title, Metrics: s.metrics(), Against: s.Against,
 		Notes: s.Notes, Workers: s.Workers, Progress: s.Progress},
 		func(ctx context.Context, policy string, k int) (map[string]float64, error) {
 			i, c := index[policy], s.Cases[k]

@@ -9,8 +9,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"trainopt/regular"
-	"trainopt/simulator/queue/hdeeprm"
+	"trainopt/internal/regular"
+	"trainopt/simulator/ancestors/hdeeprm"
 )
 
 // Launch says how the agent of options is run, as hdeeprm-launch does.

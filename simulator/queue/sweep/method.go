@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strings"
 
+	"trainopt/simulator/ancestors/hdeeprm"
+	"trainopt/simulator/ancestors/rlscheduler"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
-	"trainopt/simulator/queue/hdeeprm"
-	"trainopt/simulator/queue/rlscheduler"
 	"trainopt/simulator/queue/search"
 	"trainopt/simulator/queue/unequal"
 )

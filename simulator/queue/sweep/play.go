@@ -8,12 +8,12 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"trainopt/internal/regular"
 	"trainopt/morl/gradient"
-	"trainopt/regular"
+	"trainopt/simulator/ancestors/hdeeprm"
+	"trainopt/simulator/ancestors/rlscheduler"
 	"trainopt/simulator/queue"
 	"trainopt/simulator/queue/agents"
-	"trainopt/simulator/queue/hdeeprm"
-	"trainopt/simulator/queue/rlscheduler"
 	"trainopt/simulator/queue/search"
 	"trainopt/simulator/queue/unequal"
 )

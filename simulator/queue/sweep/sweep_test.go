@@ -13,11 +13,11 @@ import (
 	"testing"
 
 	"trainopt/morl/gradient"
+	"trainopt/simulator/ancestors/hdeeprm"
+	"trainopt/simulator/ancestors/rlscheduler"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
 	"trainopt/simulator/queue/agents"
-	"trainopt/simulator/queue/hdeeprm"
-	"trainopt/simulator/queue/rlscheduler"
 	"trainopt/simulator/queue/unequal"
 	"trainopt/simulator/workload/swf"
 )

@@ -8,10 +8,10 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"trainopt/simulator/ancestors/hdeeprm"
+	"trainopt/simulator/ancestors/rlscheduler"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
-	"trainopt/simulator/queue/hdeeprm"
-	"trainopt/simulator/queue/rlscheduler"
 	"trainopt/simulator/workload/swf"
 )
 

@@ -6,9 +6,9 @@ import (
 	"math"
 	"testing"
 
+	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
-	"trainopt/simulator/queue/hdeeprm"
 )
 
 var (

@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
-	"trainopt/simulator/queue/hdeeprm"
 	"trainopt/simulator/workload/batsim"
 	"trainopt/simulator/workload/swf"
 )

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"trainopt/simulator/evaluate"
+	"trainopt/simulator/experiment"
 	"trainopt/simulator/rounds"
 	"trainopt/simulator/workload"
 )
@@ -28,7 +28,7 @@ type DecisionOptions struct {
 // Decisions measures figure 12: how long one decision takes for 16, 32, 64, … jobs on 1 to 8 devices each, on a quarter as many
 // devices of each of three types. One policy at a time, on one core unless the policy uses more. When the context ends, what is
 // known comes with its error.
-func Decisions(ctx context.Context, o DecisionOptions) (*evaluate.Comparison, error) {
+func Decisions(ctx context.Context, o DecisionOptions) (*experiment.Comparison, error) {
 	points := 0
 	for i := range runtimes {
 		points = max(points, len(runtimes[i].Hours))
@@ -110,37 +110,37 @@ func snapshot(jobs int, seed int64) (*rounds.Snapshot, error) {
 	return s, nil
 }
 
-func decisionTable(took [][]float64, points int, o *DecisionOptions) *evaluate.Comparison {
-	c := &evaluate.Comparison{Schema: 1, Engine: "rounds", Title: "Gavel, time that decisions take (figure 12)", Metrics: []string{"decision_s"},
-		Rows: []evaluate.Row{}, Paired: []evaluate.Pair{}, Against: []string{}, Seeds: len(o.Seeds), Cases: points * len(o.Seeds), WallS: evaluate.Number(math.NaN()),
+func decisionTable(took [][]float64, points int, o *DecisionOptions) *experiment.Comparison {
+	c := &experiment.Comparison{Schema: 1, Engine: "rounds", Title: "Gavel, time that decisions take (figure 12)", Metrics: []string{"decision_s"},
+		Rows: []experiment.Row{}, Paired: []experiment.Pair{}, Against: []string{}, Seeds: len(o.Seeds), Cases: points * len(o.Seeds), WallS: experiment.Number(math.NaN()),
 		Notes: []string{"published was measured on another machine, which is not known; ours is real time on this one",
 			fmt.Sprintf("hierarchical: jobs are divided among %d users of equal weight, in turn", entities)}}
-	nan := evaluate.Number(math.NaN())
-	t := evaluate.Table{Title: "seconds of a decision: published, ours, and ours by published", Head: []string{"jobs"}}
-	chart := evaluate.Chart{Title: "Time of a decision", Note: "dashed: published", X: evaluate.Axis{Name: "jobs", Log: true}, Y: evaluate.Axis{Name: "seconds", Log: true}}
+	nan := experiment.Number(math.NaN())
+	t := experiment.Table{Title: "seconds of a decision: published, ours, and ours by published", Head: []string{"jobs"}}
+	chart := experiment.Chart{Title: "Time of a decision", Note: "dashed: published", X: experiment.Axis{Name: "jobs", Log: true}, Y: experiment.Axis{Name: "seconds", Log: true}}
 	for k := range points {
 		t.Head = append(t.Head, strconv.Itoa(16<<k))
 	}
 	for i := range runtimes {
 		l := &runtimes[i]
 		c.Policies = append(c.Policies, l.Policy)
-		theirs := evaluate.Line{Name: l.Policy + ", published", Dash: true, Color: i + 1}
-		ours := evaluate.Line{Name: l.Policy, Dots: true, Color: i + 1}
+		theirs := experiment.Line{Name: l.Policy + ", published", Dash: true, Color: i + 1}
+		ours := experiment.Line{Name: l.Policy, Dots: true, Color: i + 1}
 		lines := [3][]string{{l.Policy}, {"  ours"}, {"  ours / published"}}
 		for k := range points {
 			p, m := math.NaN(), took[i][k]
 			if k < len(l.Hours) {
 				p = l.Hours[k]
 			}
-			theirs.Points = append(theirs.Points, evaluate.Point{X: float64(int(16) << k), Y: p})
-			ours.Points = append(ours.Points, evaluate.Point{X: float64(int(16) << k), Y: m})
+			theirs.Points = append(theirs.Points, experiment.Point{X: float64(int(16) << k), Y: p})
+			ours.Points = append(ours.Points, experiment.Point{X: float64(int(16) << k), Y: m})
 			lines[0], lines[1], lines[2] = append(lines[0], significant(p)), append(lines[1], significant(m)), append(lines[2], significant(m/p))
-			c.Rows = append(c.Rows, evaluate.Row{Policy: l.Policy, Metric: fmt.Sprintf("decision_s of %d jobs", 16<<k), Mean: evaluate.Number(m), Lo: nan, Hi: nan, Min: nan, Max: nan, N: len(o.Seeds)})
+			c.Rows = append(c.Rows, experiment.Row{Policy: l.Policy, Metric: fmt.Sprintf("decision_s of %d jobs", 16<<k), Mean: experiment.Number(m), Lo: nan, Hi: nan, Min: nan, Max: nan, N: len(o.Seeds)})
 		}
 		chart.Lines = append(chart.Lines, theirs, ours)
 		t.Lines = append(t.Lines, lines[:]...)
 	}
-	c.Tables, c.Charts, c.Definitions = []evaluate.Table{t}, []evaluate.Chart{chart}, []evaluate.Metric{}
+	c.Tables, c.Charts, c.Definitions = []experiment.Table{t}, []experiment.Chart{chart}, []experiment.Metric{}
 	return c
 }
 

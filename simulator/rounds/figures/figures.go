@@ -15,7 +15,7 @@ import (
 	"strconv"
 	"strings"
 
-	"trainopt/simulator/evaluate"
+	"trainopt/simulator/experiment"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/rounds"
 	"trainopt/simulator/rounds/sweep"
@@ -274,11 +274,11 @@ func (f *Figure) Beside(o *sweep.Outcome) {
 			xs = append(xs, o.Scenarios[i].X)
 		}
 	}
-	t := evaluate.Table{Title: f.About + ", hours: published, ours, and ours by published; – where a line has no value", Head: []string{o.XName}}
+	t := experiment.Table{Title: f.About + ", hours: published, ours, and ours by published; – where a line has no value", Head: []string{o.XName}}
 	for _, x := range xs {
 		t.Head = append(t.Head, short(x))
 	}
-	chart := evaluate.Chart{Title: f.About, Note: "dashed: published", X: evaluate.Axis{Name: o.XName}, Y: evaluate.Axis{Name: "hours", Zero: true, Max: f.ceiling()}}
+	chart := experiment.Chart{Title: f.About, Note: "dashed: published", X: experiment.Axis{Name: o.XName}, Y: experiment.Axis{Name: "hours", Zero: true, Max: f.ceiling()}}
 	lines := f.lines(slices.ContainsFunc(o.Scenarios, func(s sweep.Scenario) bool { return s.Group == ours }))
 	for i := range lines {
 		l := &lines[i]
@@ -286,27 +286,27 @@ func (f *Figure) Beside(o *sweep.Outcome) {
 			continue
 		}
 		if i < len(f.Lines) {
-			theirs := evaluate.Line{Name: f.name(l) + ", published", Dash: true, Color: i%8 + 1}
+			theirs := experiment.Line{Name: f.name(l) + ", published", Dash: true, Color: i%8 + 1}
 			for k, v := range l.Hours {
-				theirs.Points = append(theirs.Points, evaluate.Point{X: f.x(k), Y: v})
+				theirs.Points = append(theirs.Points, experiment.Point{X: f.x(k), Y: v})
 			}
 			chart.Lines = append(chart.Lines, theirs)
 		}
-		ours := evaluate.Line{Name: f.name(l), Dots: true, Color: i%8 + 1}
+		ours := experiment.Line{Name: f.name(l), Dots: true, Color: i%8 + 1}
 		rows := [3][]string{{f.name(l)}, {"  ours"}, {"  ours / published"}}
 		for _, x := range xs {
 			p, m := f.at(l, x), value(o, l, x)/3600
-			ours.Points = append(ours.Points, evaluate.Point{X: x, Y: m})
+			ours.Points = append(ours.Points, experiment.Point{X: x, Y: m})
 			rows[0], rows[1], rows[2] = append(rows[0], hours(p, 2)), append(rows[1], hours(m, 2)), append(rows[2], hours(m/p, 3))
 		}
 		chart.Lines = append(chart.Lines, ours)
 		t.Lines = append(t.Lines, rows[:]...)
 	}
-	c.Tables, c.Fold = []evaluate.Table{t}, true
+	c.Tables, c.Fold = []experiment.Table{t}, true
 	if len(o.Scenarios) > 1 {
 		c.Charts = nil
 	}
-	c.Charts = append([]evaluate.Chart{chart}, c.Charts...)
+	c.Charts = append([]experiment.Chart{chart}, c.Charts...)
 }
 
 // ceiling is where the picture ends: a little above the published values, but not where one of them is far from all others.

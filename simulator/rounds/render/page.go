@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	"trainopt/simulator/evaluate"
+	"trainopt/simulator/experiment"
 	"trainopt/simulator/rounds"
 )
 
@@ -15,15 +15,15 @@ import (
 const slowest = 15
 
 func page(w io.Writer, r *Run) error {
-	p := evaluate.Page{Title: r.title(), Subtitle: r.subtitle(), Facts: r.facts(), Notes: r.notes()}
-	p.Charts = []evaluate.Chart{{
+	p := experiment.Page{Title: r.title(), Subtitle: r.subtitle(), Facts: r.facts(), Notes: r.notes()}
+	p.Charts = []experiment.Chart{{
 		Title: "Completion times", Note: "share of the jobs that took at most so long, from arrival to completion",
-		X: evaluate.Axis{Name: "hours", Log: true}, Y: evaluate.Axis{Name: "share of jobs", Zero: true, Share: true},
-		Lines: []evaluate.Line{evaluate.Distribution(r.Policy, Hours(r.Result))},
+		X: experiment.Axis{Name: "hours", Log: true}, Y: experiment.Axis{Name: "share of jobs", Zero: true, Share: true},
+		Lines: []experiment.Line{experiment.Distribution(r.Policy, Hours(r.Result))},
 	}, UtilizationChart("share of the devices of a type that are taken", deviceLines(r.Result))}
 	jobs := slices.DeleteFunc(slices.Clone(r.Jobs), func(j rounds.JobResult) bool { return math.IsNaN(float64(j.JCTS)) })
 	slices.SortStableFunc(jobs, func(a, b rounds.JobResult) int { return cmp.Compare(b.JCTS, a.JCTS) })
-	t := evaluate.Table{Title: "The slowest jobs", Head: []string{"job", "arrived", "took", "cost", "deadline"}}
+	t := experiment.Table{Title: "The slowest jobs", Head: []string{"job", "arrived", "took", "cost", "deadline"}}
 	for _, j := range jobs[:min(slowest, len(jobs))] {
 		t.Lines = append(t.Lines, []string{strconv.Itoa(j.ID), span(j.ArrivalS), span(j.JCTS), dollars(j.CostUSD), verdict(&j)})
 	}

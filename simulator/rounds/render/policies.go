@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"trainopt/simulator/evaluate"
+	"trainopt/simulator/experiment"
 	"trainopt/simulator/rounds"
 )
 
@@ -95,7 +95,7 @@ func Policies(w io.Writer) error {
 		d := described[n]
 		fmt.Fprintf(&b, "%s\n", n)
 		for _, line := range []string{d.does, "must know: " + d.needs, "from: " + d.from} {
-			b.WriteString("  " + evaluate.Wrapped(line, "    "))
+			b.WriteString("  " + experiment.Wrapped(line, "    "))
 		}
 	}
 	_, err := io.WriteString(w, b.String())

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"trainopt/simulator/evaluate"
+	"trainopt/simulator/experiment"
 	"trainopt/simulator/rounds"
 )
 
@@ -43,10 +43,10 @@ func clusterWords(c map[string]int) string {
 }
 
 // facts are the figures of a run for people; what is unknown is said to be, and what was not asked for is left out.
-func (r *Run) facts() []evaluate.Fact {
-	var out []evaluate.Fact
+func (r *Run) facts() []experiment.Fact {
+	var out []experiment.Fact
 	add := func(name, format string, args ...any) {
-		out = append(out, evaluate.Fact{Name: name, Value: fmt.Sprintf(format, args...)})
+		out = append(out, experiment.Fact{Name: name, Value: fmt.Sprintf(format, args...)})
 	}
 	ended, deadlines := 0, 0
 	for i := range r.Jobs {
@@ -117,13 +117,13 @@ func text(w io.Writer, r *Run) error {
 		fmt.Fprintf(&b, "%-18s %s\n", f.Name, f.Value)
 	}
 	for _, n := range r.notes() {
-		b.WriteString(evaluate.Wrapped("note: "+n, "  "))
+		b.WriteString(experiment.Wrapped("note: "+n, "  "))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-func known(n rounds.Number) bool { return evaluate.Number(n).Known() }
+func known(n rounds.Number) bool { return experiment.Number(n).Known() }
 
 // span is a length of time in the unit in which people would say it.
 func span(n rounds.Number) string {

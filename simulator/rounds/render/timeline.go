@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"trainopt/simulator/evaluate"
+	"trainopt/simulator/experiment"
 	"trainopt/simulator/rounds"
 )
 
@@ -13,14 +13,14 @@ import (
 const shownSteps = 120
 
 // UtilizationChart shows what is in use over time.
-func UtilizationChart(note string, lines []evaluate.Line) evaluate.Chart {
-	return evaluate.Chart{Title: "Utilisation over time", Note: note, X: evaluate.Axis{Name: "hours", Zero: true},
-		Y: evaluate.Axis{Name: "share of devices", Zero: true, Share: true}, Lines: lines}
+func UtilizationChart(note string, lines []experiment.Line) experiment.Chart {
+	return experiment.Chart{Title: "Utilisation over time", Note: note, X: experiment.Axis{Name: "hours", Zero: true},
+		Y: experiment.Axis{Name: "share of devices", Zero: true, Share: true}, Lines: lines}
 }
 
 // deviceLines are a line for each device type.
-func deviceLines(r *rounds.Result) []evaluate.Line {
-	var out []evaluate.Line
+func deviceLines(r *rounds.Result) []experiment.Line {
+	var out []experiment.Line
 	for _, name := range slices.Sorted(maps.Keys(r.Cluster)) {
 		out = append(out, UtilizationLine(name, r, name))
 	}
@@ -29,8 +29,8 @@ func deviceLines(r *rounds.Result) []evaluate.Line {
 
 // UtilizationLine is the share of the devices of some types that were in use, over hours; without types, of all devices. Each of its
 // at most 120 points is the mean over a part of the time, and stands in its middle.
-func UtilizationLine(name string, r *rounds.Result, types ...string) evaluate.Line {
-	line := evaluate.Line{Name: name}
+func UtilizationLine(name string, r *rounds.Result, types ...string) experiment.Line {
+	line := experiment.Line{Name: name}
 	if r.Timeline == nil {
 		return line
 	}
@@ -49,7 +49,7 @@ func UtilizationLine(name string, r *rounds.Result, types ...string) evaluate.Li
 				used += float64(v)
 			}
 		}
-		line.Points = append(line.Points, evaluate.Point{X: (from + to) / 2 / 3600, Y: used / (float64(devices) * (to - from))})
+		line.Points = append(line.Points, experiment.Point{X: (from + to) / 2 / 3600, Y: used / (float64(devices) * (to - from))})
 	}
 	return line
 }

@@ -6,39 +6,39 @@ import (
 	"slices"
 	"strings"
 
-	"trainopt/simulator/evaluate"
+	"trainopt/simulator/experiment"
 	"trainopt/simulator/rounds"
 	"trainopt/simulator/workload"
 )
 
 // measure is a metric and how it is read from a run.
 type measure struct {
-	evaluate.Metric
+	experiment.Metric
 	of func(r *rounds.Result) float64
 }
 
 // measures are those that every run has. A new one is one line here.
 var measures = []measure{
-	{evaluate.Metric{Name: "mean_jct_s", Unit: "s", Hours: true, Better: evaluate.Lower, Means: "mean time from arrival to completion"}, func(r *rounds.Result) float64 { return float64(r.MeanJCTS) }},
-	{evaluate.Metric{Name: "p50_jct_s", Unit: "s", Hours: true, Better: evaluate.Lower, Detail: true, Means: "median of that time"}, func(r *rounds.Result) float64 { return float64(r.P50JCTS) }},
-	{evaluate.Metric{Name: "p99_jct_s", Unit: "s", Hours: true, Better: evaluate.Lower, Detail: true, Means: "what 99 % of the jobs stay below"}, func(r *rounds.Result) float64 { return float64(r.P99JCTS) }},
-	{evaluate.Metric{Name: "makespan_s", Unit: "s", Hours: true, Better: evaluate.Lower, Detail: true, Means: "when the last job ended"}, func(r *rounds.Result) float64 { return float64(r.MakespanS) }},
-	{evaluate.Metric{Name: "utilization", Unit: "share", Better: evaluate.Neither, Detail: true, Means: "of devices, mean over the run"}, func(r *rounds.Result) float64 { return float64(r.Utilization) }},
-	{evaluate.Metric{Name: "cost_usd", Unit: "USD", Better: evaluate.Lower, Detail: true, Means: "of all jobs that ran, for the time that they had devices"}, func(r *rounds.Result) float64 { return float64(r.CostUSD) }},
-	{evaluate.Metric{Name: "energy_joules", Unit: "J", Better: evaluate.Lower, Detail: true, Means: "at most, by the power limits of the devices"}, func(r *rounds.Result) float64 { return float64(r.EnergyJoules) }},
-	{evaluate.Metric{Name: "deadlines_missed", Unit: "share", Better: evaluate.Lower, Means: "of the jobs that have a deadline"}, missed},
-	{evaluate.Metric{Name: "devices_kept", Unit: "share", Better: evaluate.Higher, Detail: true, Means: "of the times that a job ran on: with the same devices"}, func(r *rounds.Result) float64 { return float64(r.LeaseExtensions) }},
-	{evaluate.Metric{Name: "pauses", Better: evaluate.Lower, Detail: true, Means: "times that a job went on after a pause or on other devices"}, func(r *rounds.Result) float64 { return float64(r.Pauses) }},
-	{evaluate.Metric{Name: "decisions", Better: evaluate.Neither, Detail: true, Means: "of the policy"}, func(r *rounds.Result) float64 { return float64(r.Allocations) }},
+	{experiment.Metric{Name: "mean_jct_s", Unit: "s", Hours: true, Better: experiment.Lower, Means: "mean time from arrival to completion"}, func(r *rounds.Result) float64 { return float64(r.MeanJCTS) }},
+	{experiment.Metric{Name: "p50_jct_s", Unit: "s", Hours: true, Better: experiment.Lower, Detail: true, Means: "median of that time"}, func(r *rounds.Result) float64 { return float64(r.P50JCTS) }},
+	{experiment.Metric{Name: "p99_jct_s", Unit: "s", Hours: true, Better: experiment.Lower, Detail: true, Means: "what 99 % of the jobs stay below"}, func(r *rounds.Result) float64 { return float64(r.P99JCTS) }},
+	{experiment.Metric{Name: "makespan_s", Unit: "s", Hours: true, Better: experiment.Lower, Detail: true, Means: "when the last job ended"}, func(r *rounds.Result) float64 { return float64(r.MakespanS) }},
+	{experiment.Metric{Name: "utilization", Unit: "share", Better: experiment.Neither, Detail: true, Means: "of devices, mean over the run"}, func(r *rounds.Result) float64 { return float64(r.Utilization) }},
+	{experiment.Metric{Name: "cost_usd", Unit: "USD", Better: experiment.Lower, Detail: true, Means: "of all jobs that ran, for the time that they had devices"}, func(r *rounds.Result) float64 { return float64(r.CostUSD) }},
+	{experiment.Metric{Name: "energy_joules", Unit: "J", Better: experiment.Lower, Detail: true, Means: "at most, by the power limits of the devices"}, func(r *rounds.Result) float64 { return float64(r.EnergyJoules) }},
+	{experiment.Metric{Name: "deadlines_missed", Unit: "share", Better: experiment.Lower, Means: "of the jobs that have a deadline"}, missed},
+	{experiment.Metric{Name: "devices_kept", Unit: "share", Better: experiment.Higher, Detail: true, Means: "of the times that a job ran on: with the same devices"}, func(r *rounds.Result) float64 { return float64(r.LeaseExtensions) }},
+	{experiment.Metric{Name: "pauses", Better: experiment.Lower, Detail: true, Means: "times that a job went on after a pause or on other devices"}, func(r *rounds.Result) float64 { return float64(r.Pauses) }},
+	{experiment.Metric{Name: "decisions", Better: experiment.Neither, Detail: true, Means: "of the policy"}, func(r *rounds.Result) float64 { return float64(r.Allocations) }},
 }
 
 // Metrics of fairness and of priorities, which need more than the run.
 var (
-	fairness = evaluate.Metric{Name: "fairness", Better: evaluate.Lower,
+	fairness = experiment.Metric{Name: "fairness", Better: experiment.Lower,
 		Means: "finish-time fairness: completion time by that of the same job under isolated, mean over jobs; below 1 a job is better off than with its own part of the cluster"}
-	unfair = evaluate.Metric{Name: "worse_off", Unit: "share", Better: evaluate.Lower, Detail: true, Means: "of jobs with a finish-time fairness above 1"}
-	low    = evaluate.Metric{Name: "mean_jct_low_s", Unit: "s", Hours: true, Better: evaluate.Lower, Means: "mean completion time of jobs of normal priority"}
-	high   = evaluate.Metric{Name: "mean_jct_high_s", Unit: "s", Hours: true, Better: evaluate.Lower, Means: "mean completion time of jobs of higher priority"}
+	unfair = experiment.Metric{Name: "worse_off", Unit: "share", Better: experiment.Lower, Detail: true, Means: "of jobs with a finish-time fairness above 1"}
+	low    = experiment.Metric{Name: "mean_jct_low_s", Unit: "s", Hours: true, Better: experiment.Lower, Means: "mean completion time of jobs of normal priority"}
+	high   = experiment.Metric{Name: "mean_jct_high_s", Unit: "s", Hours: true, Better: experiment.Lower, Means: "mean completion time of jobs of higher priority"}
 )
 
 func missed(r *rounds.Result) float64 {
@@ -56,7 +56,7 @@ func missed(r *rounds.Result) float64 {
 
 // compare fills in Comparison from the cells.
 func (o *Outcome) compare() {
-	each := make([]*evaluate.Comparison, len(o.Scenarios))
+	each := make([]*experiment.Comparison, len(o.Scenarios))
 	for k := range o.Scenarios {
 		each[k] = o.scenario(k)
 	}
@@ -66,9 +66,9 @@ func (o *Outcome) compare() {
 		o.Comparison.Notes = append(slices.Clone(o.Notes), o.Comparison.Notes...)
 		return
 	}
-	c := &evaluate.Comparison{Schema: 1, Engine: "rounds", Title: o.Title, Metrics: []string{}, Rows: []evaluate.Row{}, Paired: []evaluate.Pair{},
-		Policies: o.Policies, Against: each[0].Against, Definitions: []evaluate.Metric{}, Seeds: len(o.Seeds), Cases: len(o.Seeds) * len(o.Scenarios),
-		WallS: evaluate.Number(math.NaN()), Notes: o.Notes, Also: each, Fold: len(each) > 3}
+	c := &experiment.Comparison{Schema: 1, Engine: "rounds", Title: o.Title, Metrics: []string{}, Rows: []experiment.Row{}, Paired: []experiment.Pair{},
+		Policies: o.Policies, Against: each[0].Against, Definitions: []experiment.Metric{}, Seeds: len(o.Seeds), Cases: len(o.Seeds) * len(o.Scenarios),
+		WallS: experiment.Number(math.NaN()), Notes: o.Notes, Also: each, Fold: len(each) > 3}
 	for _, m := range o.headlines() {
 		c.Tables = append(c.Tables, o.byLoad(m))
 		c.Charts = append(c.Charts, o.loadChart(m))
@@ -119,8 +119,8 @@ func (o *Outcome) static() bool {
 }
 
 // scenario compares the policies in one scenario.
-func (o *Outcome) scenario(k int) *evaluate.Comparison {
-	opt := evaluate.Options{Engine: "rounds", Title: o.Scenarios[k].Name, Against: o.Against}
+func (o *Outcome) scenario(k int) *experiment.Comparison {
+	opt := experiment.Options{Engine: "rounds", Title: o.Scenarios[k].Name, Against: o.Against}
 	shown := []string{"mean_jct_s", "deadlines_missed"}
 	if o.Scenarios[k].Config.Generate == nil || o.Scenarios[k].Config.Generate.Lambda == 0 {
 		shown = append(shown, "makespan_s")
@@ -133,16 +133,16 @@ func (o *Outcome) scenario(k int) *evaluate.Comparison {
 		opt.Metrics = append(opt.Metrics, m.Metric)
 	}
 	opt.Metrics = append(opt.Metrics, fairness, unfair, low, high)
-	cases := make([]evaluate.Case, len(o.Seeds))
+	cases := make([]experiment.Case, len(o.Seeds))
 	values := make([][]map[string]float64, len(o.Policies))
 	for p := range o.Policies {
 		values[p] = make([]map[string]float64, len(o.Seeds))
 		for i, seed := range o.Seeds {
-			cases[i] = evaluate.Case{Name: fmt.Sprintf("seed %d", seed), Seed: seed}
+			cases[i] = experiment.Case{Name: fmt.Sprintf("seed %d", seed), Seed: seed}
 			values[p][i] = o.values(&o.Cells[p][k][i], k, i)
 		}
 	}
-	c := evaluate.Assemble(o.Policies, cases, opt, values)
+	c := experiment.Assemble(o.Policies, cases, opt, values)
 	c.Notes = o.reasons(k)
 	c.Charts = o.distributions(k)
 	return c
@@ -263,7 +263,7 @@ func (o *Outcome) reasons(scenario int) []string {
 }
 
 // At is the comparison of a scenario.
-func (o *Outcome) At(scenario int) *evaluate.Comparison {
+func (o *Outcome) At(scenario int) *experiment.Comparison {
 	if len(o.Scenarios) == 1 {
 		return o.Comparison
 	}

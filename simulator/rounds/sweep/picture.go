@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"trainopt/monitor"
-	"trainopt/simulator/evaluate"
+	"trainopt/simulator/experiment"
 	"trainopt/simulator/rounds/render"
 )
 
@@ -36,14 +36,14 @@ func (o *Outcome) lineName(policy, group string) string {
 }
 
 // byLoad is a metric by policy and load; "–" where it is unknown for some seed.
-func (o *Outcome) byLoad(m measure) evaluate.Table {
+func (o *Outcome) byLoad(m measure) experiment.Table {
 	var xs []float64
 	for i := range o.Scenarios {
 		xs = append(xs, o.Scenarios[i].X)
 	}
 	slices.Sort(xs)
 	xs = slices.Compact(xs)
-	t := evaluate.Table{Title: fmt.Sprintf("%s (h), mean over seeds, by %s; – where a seed has none", strings.TrimSuffix(m.Name, "_s"), o.XName), Head: []string{o.XName}}
+	t := experiment.Table{Title: fmt.Sprintf("%s (h), mean over seeds, by %s; – where a seed has none", strings.TrimSuffix(m.Name, "_s"), o.XName), Head: []string{o.XName}}
 	for _, x := range xs {
 		t.Head = append(t.Head, short(x))
 	}
@@ -79,16 +79,16 @@ func hours(v float64) string {
 func short(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
 
 // loadChart is a metric against the load, a line for each policy and group.
-func (o *Outcome) loadChart(m measure) evaluate.Chart {
+func (o *Outcome) loadChart(m measure) experiment.Chart {
 	title := map[string]string{"mean_jct_s": "Mean completion time by load", "makespan_s": "Makespan by load"}[m.Name]
-	c := evaluate.Chart{Title: title, Note: "mean over seeds; a line ends where a run is not stable",
-		X: evaluate.Axis{Name: o.XName}, Y: evaluate.Axis{Name: "hours", Zero: true}}
+	c := experiment.Chart{Title: title, Note: "mean over seeds; a line ends where a run is not stable",
+		X: experiment.Axis{Name: o.XName}, Y: experiment.Axis{Name: "hours", Zero: true}}
 	for _, group := range o.groups() {
 		for p, policy := range o.Policies {
-			l := evaluate.Line{Name: o.lineName(policy, group), Dots: true}
+			l := experiment.Line{Name: o.lineName(policy, group), Dots: true}
 			for k := range o.Scenarios {
 				if s := &o.Scenarios[k]; s.Group == group {
-					l.Points = append(l.Points, evaluate.Point{X: s.X, Y: o.Mean(p, k, m.of) / 3600})
+					l.Points = append(l.Points, experiment.Point{X: s.X, Y: o.Mean(p, k, m.of) / 3600})
 				}
 			}
 			c.Lines = append(c.Lines, l)
@@ -98,11 +98,11 @@ func (o *Outcome) loadChart(m measure) evaluate.Chart {
 }
 
 // distributions are how completion times and fairness of a scenario are distributed, over all seeds.
-func (o *Outcome) distributions(scenario int) []evaluate.Chart {
-	share := evaluate.Axis{Name: "share of jobs", Zero: true, Share: true}
-	jct := evaluate.Chart{Title: "Completion times", Note: "share of the jobs that took at most so long; all seeds", X: evaluate.Axis{Name: "hours", Log: true}, Y: share}
-	ftf := evaluate.Chart{Title: "Finish-time fairness", Note: "share of the jobs with at most so many times the completion time that they have under isolated; all seeds",
-		X: evaluate.Axis{Name: "times that of isolated", Log: true}, Y: share}
+func (o *Outcome) distributions(scenario int) []experiment.Chart {
+	share := experiment.Axis{Name: "share of jobs", Zero: true, Share: true}
+	jct := experiment.Chart{Title: "Completion times", Note: "share of the jobs that took at most so long; all seeds", X: experiment.Axis{Name: "hours", Log: true}, Y: share}
+	ftf := experiment.Chart{Title: "Finish-time fairness", Note: "share of the jobs with at most so many times the completion time that they have under isolated; all seeds",
+		X: experiment.Axis{Name: "times that of isolated", Log: true}, Y: share}
 	for p, policy := range o.Policies {
 		var times, ratios []float64
 		for i := range o.Seeds {
@@ -112,14 +112,14 @@ func (o *Outcome) distributions(scenario int) []evaluate.Chart {
 				ratios = append(ratios, o.fairness(c, scenario, i)...)
 			}
 		}
-		jct.Lines = append(jct.Lines, evaluate.Distribution(policy, times))
+		jct.Lines = append(jct.Lines, experiment.Distribution(policy, times))
 		if policy != baseline {
-			l := evaluate.Distribution(policy, ratios)
+			l := experiment.Distribution(policy, ratios)
 			l.Color = p%8 + 1
 			ftf.Lines = append(ftf.Lines, l)
 		}
 	}
-	charts := []evaluate.Chart{jct}
+	charts := []experiment.Chart{jct}
 	if o.isolated != nil && len(ftf.Lines) > 0 {
 		charts = append(charts, ftf)
 	}
@@ -127,8 +127,8 @@ func (o *Outcome) distributions(scenario int) []evaluate.Chart {
 }
 
 // utilization is what is in use over time in a scenario, with the first seed.
-func (o *Outcome) utilization(scenario int) evaluate.Chart {
-	var lines []evaluate.Line
+func (o *Outcome) utilization(scenario int) experiment.Chart {
+	var lines []experiment.Line
 	for p, policy := range o.Policies {
 		if c := &o.Cells[p][scenario][0]; c.known() {
 			l := render.UtilizationLine(policy, c.Result)

@@ -21,7 +21,7 @@ import (
 	"sync"
 	"time"
 
-	"trainopt/simulator/evaluate"
+	"trainopt/simulator/experiment"
 	"trainopt/simulator/rounds"
 )
 
@@ -70,7 +70,7 @@ func (c *Cell) known() bool { return c.Result != nil && c.Reason == "" }
 // Outcome is what came out.
 type Outcome struct {
 	*Sweep
-	Comparison *evaluate.Comparison
+	Comparison *experiment.Comparison
 	Cells      [][][]Cell // by policy, scenario and seed
 	isolated   [][]Cell   // by scenario and seed; nil when nobody asked
 }

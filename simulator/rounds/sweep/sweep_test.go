@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"trainopt/simulator/evaluate"
+	"trainopt/simulator/experiment"
 	"trainopt/simulator/rounds"
 	"trainopt/simulator/rounds/roundstest"
 	"trainopt/simulator/workload"
@@ -38,7 +38,7 @@ func written(t *testing.T, o *Outcome) string {
 	t.Helper()
 	var b bytes.Buffer
 	for _, format := range []string{"csv", "html", "json", "text"} {
-		if err := evaluate.Render(&b, o.Comparison, format); err != nil {
+		if err := experiment.Render(&b, o.Comparison, format); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"io"
 	"math"
 
-	"trainopt/simulator/evaluate"
+	"trainopt/simulator/experiment"
 	"trainopt/simulator/spot"
 )
 
@@ -12,7 +12,7 @@ import (
 const shownTicks = 20000
 
 func page(w io.Writer, r *Run) error {
-	p := evaluate.Page{Title: r.title(), Subtitle: r.subtitle(), Facts: r.facts(), Charts: []evaluate.Chart{r.progress(), r.ahead()}, Notes: r.Warnings}
+	p := experiment.Page{Title: r.title(), Subtitle: r.subtitle(), Facts: r.facts(), Charts: []experiment.Chart{r.progress(), r.ahead()}, Notes: r.Warnings}
 	if t := r.table(); len(t.Lines) > 0 {
 		p.Tables = append(p.Tables, t)
 	}
@@ -28,15 +28,15 @@ const (
 var zoneColors = []int{7, 5, 6}
 
 // progress is the work done over time, in the colour of the machine.
-func (r *Run) progress() evaluate.Chart {
-	return evaluate.Chart{Title: "Work done, and on which machine", X: evaluate.Axis{Name: "hours", Zero: true}, Y: evaluate.Axis{Name: "hours of work", Zero: true}, Lines: r.lines()}
+func (r *Run) progress() experiment.Chart {
+	return experiment.Chart{Title: "Work done, and on which machine", X: experiment.Axis{Name: "hours", Zero: true}, Y: experiment.Axis{Name: "hours of work", Zero: true}, Lines: r.lines()}
 }
 
 // lines are the work of the optimum, where that is another policy, of the job by machine, and last the straight line.
-func (r *Run) lines() []evaluate.Line {
-	var out []evaluate.Line
+func (r *Run) lines() []experiment.Line {
+	var out []experiment.Line
 	if r.Optimum != nil && r.Policy != "optimum" {
-		line := evaluate.Line{Name: "optimum", Color: optimumColor, Dash: true}
+		line := experiment.Line{Name: "optimum", Color: optimumColor, Dash: true}
 		y := 0.0
 		for _, s := range r.Optimum.Timeline {
 			line.Points = append(line.Points, points(s, y)...)
@@ -45,22 +45,22 @@ func (r *Run) lines() []evaluate.Line {
 		out = append(out, line)
 	}
 	out = append(out, machineLines(r.Outcome)...)
-	return append(out, evaluate.Line{Name: "straight to the deadline", Color: lineColor, Dash: true, Points: []evaluate.Point{{}, {X: hours(r.Job.DeadlineS), Y: hours(r.Job.WorkS)}}})
+	return append(out, experiment.Line{Name: "straight to the deadline", Color: lineColor, Dash: true, Points: []experiment.Point{{}, {X: hours(r.Job.DeadlineS), Y: hours(r.Job.WorkS)}}})
 }
 
 func hours(seconds float64) float64 { return seconds / 3600 }
 
 // points are what a stretch adds to a line of work that was at y.
-func points(s spot.Stretch, y float64) []evaluate.Point {
-	return []evaluate.Point{{X: hours(s.FromS), Y: y}, {X: hours(math.Min(s.ReadyS, s.ToS)), Y: y}, {X: hours(s.ToS), Y: hours(s.DoneS)}}
+func points(s spot.Stretch, y float64) []experiment.Point {
+	return []experiment.Point{{X: hours(s.FromS), Y: y}, {X: hours(math.Min(s.ReadyS, s.ToS)), Y: y}, {X: hours(s.ToS), Y: hours(s.DoneS)}}
 }
 
 // gap interrupts a line.
-var gap = evaluate.Point{X: math.NaN(), Y: math.NaN()}
+var gap = experiment.Point{X: math.NaN(), Y: math.NaN()}
 
 // machineLines are the progress of an outcome, a line for each machine.
-func machineLines(o spot.Outcome) []evaluate.Line {
-	out := []evaluate.Line{{Name: "on spot capacity", Color: spotColor}, {Name: "on demand", Color: demandColor}, {Name: "waiting", Color: waitColor}}
+func machineLines(o spot.Outcome) []experiment.Line {
+	out := []experiment.Line{{Name: "on spot capacity", Color: spotColor}, {Name: "on demand", Color: demandColor}, {Name: "waiting", Color: waitColor}}
 	of := map[spot.Machine]int{spot.Spot: 0, spot.OnDemand: 1, spot.None: 2}
 	y := 0.0
 	for _, s := range o.Timeline {
@@ -72,15 +72,15 @@ func machineLines(o spot.Outcome) []evaluate.Line {
 }
 
 // ahead is how far the job is ahead of the straight line, in the colour of the machine, with the times of capacity below.
-func (r *Run) ahead() evaluate.Chart {
-	c := evaluate.Chart{Title: "Ahead of the straight line, and when there is capacity", X: evaluate.Axis{Name: "hours", Zero: true}, Y: evaluate.Axis{Name: "hours of work ahead"},
+func (r *Run) ahead() experiment.Chart {
+	c := experiment.Chart{Title: "Ahead of the straight line, and when there is capacity", X: experiment.Axis{Name: "hours", Zero: true}, Y: experiment.Axis{Name: "hours of work ahead"},
 		Note: "Above 0 the job is ahead of the line to its deadline. Lines at the bottom: when a zone has spot capacity."}
 	c.Lines = r.lines()
 	lo, hi := 0.0, 0.0
 	for l := range c.Lines {
 		line := &c.Lines[l]
 		if l == len(c.Lines)-1 { // the straight line itself
-			line.Points = []evaluate.Point{{}, {X: hours(r.Job.DeadlineS)}}
+			line.Points = []experiment.Point{{}, {X: hours(r.Job.DeadlineS)}}
 			continue
 		}
 		for i := range line.Points {
@@ -99,14 +99,14 @@ func (r *Run) ahead() evaluate.Chart {
 }
 
 // capacity is when a zone has some, as a line at a level.
-func (r *Run) capacity(z int, level float64) evaluate.Line {
+func (r *Run) capacity(z int, level float64) experiment.Line {
 	zone := r.Market.Zones[z]
 	end := r.Job.DeadlineS
 	for _, s := range r.Outcome.Timeline {
 		end = math.Max(end, s.ToS)
 	}
 	ticks := min(shownTicks, int(math.Ceil(end/r.Market.TickS)))
-	line := evaluate.Line{Name: "capacity in " + zone.Name, Color: zoneColors[z%len(zoneColors)]}
+	line := experiment.Line{Name: "capacity in " + zone.Name, Color: zoneColors[z%len(zoneColors)]}
 	up := func(k int) bool { return zone.Up[(r.From+k)%len(zone.Up)] }
 	for k := 0; k < ticks; k++ {
 		if !up(k) {
@@ -117,7 +117,7 @@ func (r *Run) capacity(z int, level float64) evaluate.Line {
 			k++
 		}
 		at := func(k int) float64 { return hours(math.Min(end, float64(k)*r.Market.TickS)) }
-		line.Points = append(line.Points, evaluate.Point{X: at(from), Y: level}, evaluate.Point{X: at(k), Y: level}, gap)
+		line.Points = append(line.Points, experiment.Point{X: at(from), Y: level}, experiment.Point{X: at(k), Y: level}, gap)
 	}
 	return line
 }

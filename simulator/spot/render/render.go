@@ -15,7 +15,7 @@ import (
 	"strings"
 
 	"trainopt/monitor"
-	"trainopt/simulator/evaluate"
+	"trainopt/simulator/experiment"
 	"trainopt/simulator/spot"
 )
 
@@ -33,7 +33,7 @@ type Run struct {
 	Capacity, Prices string
 	PricesDated      string             // YYYY-MM-DD; empty: given by the user
 	Drawn            *spot.Availability // nil: a trace
-	WallS            evaluate.Number
+	WallS            experiment.Number
 	Warnings         []string
 }
 
@@ -59,65 +59,65 @@ func Write(w io.Writer, r *Run, format string) error {
 }
 
 type drawnJSON struct {
-	UpS   evaluate.Number `json:"up_s"`
-	DownS evaluate.Number `json:"down_s"`
+	UpS   experiment.Number `json:"up_s"`
+	DownS experiment.Number `json:"down_s"`
 }
 
 type otherJSON struct {
-	Policy  string          `json:"policy"`
-	CostUSD evaluate.Number `json:"cost_usd"`
-	SpotS   evaluate.Number `json:"spot_s"`
-	DemandS evaluate.Number `json:"on_demand_s"`
-	Elapsed evaluate.Number `json:"elapsed_s"`
-	Starts  int             `json:"starts"`
-	Missed  bool            `json:"missed"`
+	Policy  string            `json:"policy"`
+	CostUSD experiment.Number `json:"cost_usd"`
+	SpotS   experiment.Number `json:"spot_s"`
+	DemandS experiment.Number `json:"on_demand_s"`
+	Elapsed experiment.Number `json:"elapsed_s"`
+	Starts  int               `json:"starts"`
+	Missed  bool              `json:"missed"`
 }
 
 type stretchJSON struct {
-	FromS   evaluate.Number `json:"from_s"`
-	ToS     evaluate.Number `json:"to_s"`
-	Machine string          `json:"machine"`
-	Zone    string          `json:"zone,omitempty"`
-	DoneS   evaluate.Number `json:"done_s"`
+	FromS   experiment.Number `json:"from_s"`
+	ToS     experiment.Number `json:"to_s"`
+	Machine string            `json:"machine"`
+	Zone    string            `json:"zone,omitempty"`
+	DoneS   experiment.Number `json:"done_s"`
 }
 
 func asJSON(w io.Writer, r *Run) error {
-	n := func(v float64) evaluate.Number { return evaluate.Number(v) }
+	n := func(v float64) experiment.Number { return experiment.Number(v) }
 	out := struct {
-		Schema      int             `json:"schema"`
-		Engine      string          `json:"engine"`
-		Policy      string          `json:"policy"`
-		Seed        uint64          `json:"seed"`
-		Capacity    string          `json:"capacity"`
-		Drawn       *drawnJSON      `json:"drawn"` // null: a trace
-		Zones       []string        `json:"zones"`
-		Available   evaluate.Number `json:"available"` // share of the time until the deadline with capacity in some zone
-		TickS       evaluate.Number `json:"tick_s"`
-		StartS      evaluate.Number `json:"start_s"`
-		WorkS       evaluate.Number `json:"work_s"`
-		DeadlineS   evaluate.Number `json:"deadline_s"`
-		ChangeoverS evaluate.Number `json:"changeover_s"`
-		SpotUSD     evaluate.Number `json:"spot_usd_per_hour"`
-		DemandUSD   evaluate.Number `json:"on_demand_usd_per_hour"`
-		Prices      string          `json:"prices"`
-		PricesDated string          `json:"prices_dated,omitempty"`
-		CostUSD     evaluate.Number `json:"cost_usd"`
-		SpotS       evaluate.Number `json:"spot_s"`
-		DemandS     evaluate.Number `json:"on_demand_s"`
-		WaitS       evaluate.Number `json:"wait_s"`
-		LostS       evaluate.Number `json:"changeovers_s"`
-		ElapsedS    evaluate.Number `json:"elapsed_s"` // null: never done
-		DoneS       evaluate.Number `json:"done_s"`
-		Starts      int             `json:"starts"`
-		Taken       int             `json:"taken_away"`
-		Missed      bool            `json:"missed"`
-		AloneUSD    evaluate.Number `json:"on_demand_cost_usd"`
-		OptimumUSD  evaluate.Number `json:"optimum_cost_usd"` // null: nothing is in time
-		Saving      evaluate.Number `json:"saving"`           // against on demand, a fraction
-		Others      []otherJSON     `json:"policies"`
-		Timeline    []stretchJSON   `json:"timeline"`
-		WallS       evaluate.Number `json:"wall_s"`
-		Warnings    []string        `json:"warnings"`
+		Schema      int               `json:"schema"`
+		Engine      string            `json:"engine"`
+		Policy      string            `json:"policy"`
+		Seed        uint64            `json:"seed"`
+		Capacity    string            `json:"capacity"`
+		Drawn       *drawnJSON        `json:"drawn"` // null: a trace
+		Zones       []string          `json:"zones"`
+		Available   experiment.Number `json:"available"` // share of the time until the deadline with capacity in some zone
+		TickS       experiment.Number `json:"tick_s"`
+		StartS      experiment.Number `json:"start_s"`
+		WorkS       experiment.Number `json:"work_s"`
+		DeadlineS   experiment.Number `json:"deadline_s"`
+		ChangeoverS experiment.Number `json:"changeover_s"`
+		SpotUSD     experiment.Number `json:"spot_usd_per_hour"`
+		DemandUSD   experiment.Number `json:"on_demand_usd_per_hour"`
+		Prices      string            `json:"prices"`
+		PricesDated string            `json:"prices_dated,omitempty"`
+		CostUSD     experiment.Number `json:"cost_usd"`
+		SpotS       experiment.Number `json:"spot_s"`
+		DemandS     experiment.Number `json:"on_demand_s"`
+		WaitS       experiment.Number `json:"wait_s"`
+		LostS       experiment.Number `json:"changeovers_s"`
+		ElapsedS    experiment.Number `json:"elapsed_s"` // null: never done
+		DoneS       experiment.Number `json:"done_s"`
+		Starts      int               `json:"starts"`
+		Taken       int               `json:"taken_away"`
+		Missed      bool              `json:"missed"`
+		AloneUSD    experiment.Number `json:"on_demand_cost_usd"`
+		OptimumUSD  experiment.Number `json:"optimum_cost_usd"` // null: nothing is in time
+		Saving      experiment.Number `json:"saving"`           // against on demand, a fraction
+		Others      []otherJSON       `json:"policies"`
+		Timeline    []stretchJSON     `json:"timeline"`
+		WallS       experiment.Number `json:"wall_s"`
+		Warnings    []string          `json:"warnings"`
 	}{Schema: 1, Engine: "spot", Policy: r.Policy, Seed: r.Seed, Capacity: r.Capacity, Available: n(r.available()), TickS: n(r.Market.TickS),
 		StartS: n(float64(r.From) * r.Market.TickS), WorkS: n(r.Job.WorkS), DeadlineS: n(r.Job.DeadlineS), ChangeoverS: n(r.Job.ChangeoverS),
 		SpotUSD: n(r.Job.SpotUSDHour), DemandUSD: n(r.Job.OnDemandUSDHour), Prices: r.Prices, PricesDated: r.PricesDated, CostUSD: n(r.Outcome.USD),

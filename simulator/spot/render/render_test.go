@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"trainopt/simulator/evaluate"
+	"trainopt/simulator/experiment"
 	"trainopt/simulator/spot"
 	"trainopt/simulator/spot/render"
 )
@@ -17,7 +17,7 @@ func waits(t *testing.T, policy string) *render.Run {
 	t.Helper()
 	j := spot.Job{WorkS: 250, DeadlineS: 1000, ChangeoverS: 30, SpotUSDHour: 36, OnDemandUSDHour: 108}
 	m := spot.Market{Name: "m", TickS: 100, Zones: []spot.Zone{{Name: "east", Up: []bool{true, true, false, true, true, true, true, true, true, true}}}}
-	r := &render.Run{Policy: policy, Job: j, Market: m, Capacity: "capacity <b>", Prices: "as given", WallS: evaluate.Number(math.NaN()), Warnings: []string{"a warning"}}
+	r := &render.Run{Policy: policy, Job: j, Market: m, Capacity: "capacity <b>", Prices: "as given", WallS: experiment.Number(math.NaN()), Warnings: []string{"a warning"}}
 	for _, method := range spot.Methods() {
 		got, err := method.Run(j, m, 0, 0)
 		if err != nil {

@@ -6,7 +6,7 @@ import (
 	"math"
 	"strings"
 
-	"trainopt/simulator/evaluate"
+	"trainopt/simulator/experiment"
 )
 
 func (r *Run) title() string {
@@ -18,11 +18,11 @@ func (r *Run) subtitle() string {
 }
 
 // facts are the figures for people.
-func (r *Run) facts() []evaluate.Fact {
+func (r *Run) facts() []experiment.Fact {
 	o := r.Outcome
-	var out []evaluate.Fact
+	var out []experiment.Fact
 	add := func(name, format string, args ...any) {
-		out = append(out, evaluate.Fact{Name: name, Value: fmt.Sprintf(format, args...)})
+		out = append(out, experiment.Fact{Name: name, Value: fmt.Sprintf(format, args...)})
 	}
 	alone := r.Job.AloneUSD()
 	add("cost", "%.2f USD", o.USD)
@@ -59,8 +59,8 @@ func (r *Run) facts() []evaluate.Fact {
 }
 
 // table is the same job by all policies.
-func (r *Run) table() evaluate.Table {
-	t := evaluate.Table{Title: "The same job by other policies", Head: []string{"policy", "USD", "of on demand", "on spot", "on demand", "starts", "deadline"}}
+func (r *Run) table() experiment.Table {
+	t := experiment.Table{Title: "The same job by other policies", Head: []string{"policy", "USD", "of on demand", "on spot", "on demand", "starts", "deadline"}}
 	for _, o := range r.Others {
 		verdict := "met"
 		if o.Outcome.Missed {
@@ -77,7 +77,7 @@ func (r *Run) table() evaluate.Table {
 
 func text(w io.Writer, r *Run) error {
 	var b strings.Builder
-	b.WriteString(evaluate.Wrapped(r.title(), "  ") + evaluate.Wrapped(r.subtitle(), "  ") + "\n")
+	b.WriteString(experiment.Wrapped(r.title(), "  ") + experiment.Wrapped(r.subtitle(), "  ") + "\n")
 	for _, f := range r.facts() {
 		fmt.Fprintf(&b, "%-18s %s\n", f.Name, f.Value)
 	}
@@ -88,7 +88,7 @@ func text(w io.Writer, r *Run) error {
 		}
 	}
 	for _, n := range r.Warnings {
-		b.WriteString(evaluate.Wrapped("note: "+n, "  "))
+		b.WriteString(experiment.Wrapped("note: "+n, "  "))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -16,7 +16,7 @@ import (
 	"strings"
 
 	"trainopt/monitor"
-	"trainopt/simulator/evaluate"
+	"trainopt/simulator/experiment"
 	"trainopt/simulator/spot"
 )
 
@@ -59,22 +59,22 @@ type Ran struct {
 }
 
 // metrics of a comparison.
-var metrics = []evaluate.Metric{
-	{Name: "cost_share", Unit: "share", Better: evaluate.Lower, Means: "cost, of what on demand alone costs"},
-	{Name: "above_optimum", Unit: "share", Better: evaluate.Lower, Means: "cost above the optimum, of what on demand alone costs"},
-	{Name: "missed", Unit: "share", Better: evaluate.Lower, Means: "deadlines missed"},
-	{Name: "cost_usd", Unit: "USD", Better: evaluate.Lower, Detail: true, Means: "cost"},
+var metrics = []experiment.Metric{
+	{Name: "cost_share", Unit: "share", Better: experiment.Lower, Means: "cost, of what on demand alone costs"},
+	{Name: "above_optimum", Unit: "share", Better: experiment.Lower, Means: "cost above the optimum, of what on demand alone costs"},
+	{Name: "missed", Unit: "share", Better: experiment.Lower, Means: "deadlines missed"},
+	{Name: "cost_usd", Unit: "USD", Better: experiment.Lower, Detail: true, Means: "cost"},
 	{Name: "spot_share", Unit: "share", Detail: true, Means: "time on spot capacity, of the time on machines"},
-	{Name: "starts", Better: evaluate.Lower, Detail: true, Means: "machines started"},
+	{Name: "starts", Better: experiment.Lower, Detail: true, Means: "machines started"},
 	{Name: "elapsed_share", Unit: "share", Detail: true, Means: "time from start to end, of the time until the deadline, where the job was done at all"},
 }
 
 // Compare runs every policy on every case with every deadline. When the context ends, the deadlines that are complete come with its error.
-func (s *Sweep) Compare(ctx context.Context) (*evaluate.Comparison, []Ran, error) {
+func (s *Sweep) Compare(ctx context.Context) (*experiment.Comparison, []Ran, error) {
 	if len(s.Cases) == 0 || len(s.Slacks) == 0 {
 		return nil, nil, errors.New("compare on spot capacity: no case, or no deadline")
 	}
-	var each []*evaluate.Comparison
+	var each []*experiment.Comparison
 	var all [][]Ran
 	var broken error
 	for i, slack := range s.Slacks {
@@ -94,8 +94,8 @@ func (s *Sweep) Compare(ctx context.Context) (*evaluate.Comparison, []Ran, error
 	}
 	top := each[0]
 	if len(each) > 1 {
-		top = &evaluate.Comparison{Schema: 1, Engine: "spot", Metrics: []string{}, Rows: []evaluate.Row{}, Paired: []evaluate.Pair{}, Policies: s.Policies, Against: each[0].Against,
-			Definitions: []evaluate.Metric{}, Seeds: each[0].Seeds, Cases: len(each) * each[0].Cases, WallS: evaluate.Number(math.NaN()), Also: each, Fold: true}
+		top = &experiment.Comparison{Schema: 1, Engine: "spot", Metrics: []string{}, Rows: []experiment.Row{}, Paired: []experiment.Pair{}, Policies: s.Policies, Against: each[0].Against,
+			Definitions: []experiment.Metric{}, Seeds: each[0].Seeds, Cases: len(each) * each[0].Cases, WallS: experiment.Number(math.NaN()), Also: each, Fold: true}
 	}
 	top.Title, top.Notes = s.Title, append(slices.Clone(s.Notes), top.Notes...)
 	top.Tables = s.tables(each, all)
@@ -104,7 +104,7 @@ func (s *Sweep) Compare(ctx context.Context) (*evaluate.Comparison, []Ran, error
 }
 
 // deadline compares with one deadline.
-func (s *Sweep) deadline(ctx context.Context, i int, slack float64) (*evaluate.Comparison, []Ran, error) {
+func (s *Sweep) deadline(ctx context.Context, i int, slack float64) (*experiment.Comparison, []Ran, error) {
 	j := s.Job
 	j.DeadlineS = slack * j.WorkS
 	if !j.Feasible() {
@@ -112,18 +112,18 @@ func (s *Sweep) deadline(ctx context.Context, i int, slack float64) (*evaluate.C
 	}
 	ran := make([]Ran, len(s.Cases)*len(s.Policies))
 	least := make([]*spot.Outcome, len(s.Cases)) // written by the trials of a case, one after the other
-	cases := make([]evaluate.Case, len(s.Cases))
+	cases := make([]experiment.Case, len(s.Cases))
 	for k := range s.Cases {
-		cases[k] = evaluate.Case{Name: s.Cases[k].name(), Seed: s.Cases[k].Group}
+		cases[k] = experiment.Case{Name: s.Cases[k].name(), Seed: s.Cases[k].Group}
 	}
-	o := evaluate.Options{Engine: "spot", Title: fmt.Sprintf("deadline %.4g × work", slack), Metrics: metrics, Against: s.Against, Workers: s.Workers}
+	o := experiment.Options{Engine: "spot", Title: fmt.Sprintf("deadline %.4g × work", slack), Metrics: metrics, Against: s.Against, Workers: s.Workers}
 	if o.Against == nil && slices.Contains(s.Policies, "greedy") {
 		o.Against = []string{"greedy"}
 	}
 	if s.Progress != nil {
 		o.Progress = func(done, _ int) { s.Progress(i*len(s.Cases)+done, len(s.Slacks)*len(s.Cases)) }
 	}
-	c, err := evaluate.Run(ctx, s.Policies, cases, o, func(_ context.Context, policy string, k int) (map[string]float64, error) {
+	c, err := experiment.Run(ctx, s.Policies, cases, o, func(_ context.Context, policy string, k int) (map[string]float64, error) {
 		one := &s.Cases[k]
 		if least[k] == nil {
 			best, err := spot.Optimum(j, one.Market, one.From)

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"trainopt/simulator/evaluate"
+	"trainopt/simulator/experiment"
 	"trainopt/simulator/spot"
 	"trainopt/simulator/spot/sweep"
 )
@@ -31,10 +31,10 @@ func drawn(t *testing.T) *sweep.Sweep {
 	return s
 }
 
-func rendered(t *testing.T, c *evaluate.Comparison, format string) string {
+func rendered(t *testing.T, c *experiment.Comparison, format string) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := evaluate.Render(&b, c, format); err != nil {
+	if err := experiment.Render(&b, c, format); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()

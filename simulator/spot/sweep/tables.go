@@ -6,19 +6,19 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"trainopt/simulator/evaluate"
+	"trainopt/simulator/experiment"
 	"trainopt/simulator/spot"
 )
 
 // tables are the cost by deadline, and the gap to the optimum that is closed against greedy.
-func (s *Sweep) tables(each []*evaluate.Comparison, all [][]Ran) []evaluate.Table {
+func (s *Sweep) tables(each []*experiment.Comparison, all [][]Ran) []experiment.Table {
 	head := []string{"policy"}
 	for _, slack := range s.Slacks[:len(each)] {
 		head = append(head, fmt.Sprintf("%.4g", slack))
 	}
-	var out []evaluate.Table
+	var out []experiment.Table
 	if len(each) > 1 {
-		cost := evaluate.Table{Title: "cost of what on demand alone costs, by deadline (× work), means and 95 % intervals", Head: head}
+		cost := experiment.Table{Title: "cost of what on demand alone costs, by deadline (× work), means and 95 % intervals", Head: head}
 		for _, p := range s.Policies {
 			line := []string{p}
 			for _, c := range each {
@@ -27,7 +27,7 @@ func (s *Sweep) tables(each []*evaluate.Comparison, all [][]Ran) []evaluate.Tabl
 			}
 			cost.Lines = append(cost.Lines, line)
 		}
-		missed := evaluate.Table{Title: "deadlines missed, by deadline (× work)", Head: head}
+		missed := experiment.Table{Title: "deadlines missed, by deadline (× work)", Head: head}
 		for _, p := range s.Policies {
 			line := []string{p}
 			for _, c := range each {
@@ -41,7 +41,7 @@ func (s *Sweep) tables(each []*evaluate.Comparison, all [][]Ran) []evaluate.Tabl
 	if !slices.Contains(s.Policies, "greedy") {
 		return out
 	}
-	closed := evaluate.Table{Title: "share of the gap from greedy to the optimum that is closed, by deadline (× work): of mean costs, with 95 % intervals", Head: head}
+	closed := experiment.Table{Title: "share of the gap from greedy to the optimum that is closed, by deadline (× work): of mean costs, with 95 % intervals", Head: head}
 	for i, p := range s.Policies {
 		if m, err := spot.Find(p); err != nil || m.Misses || p == "greedy" || p == "optimum" || p == "on-demand" {
 			continue
@@ -118,19 +118,19 @@ func percents(mean, lo, hi float64) string {
 }
 
 // charts are the cost over deadlines.
-func (s *Sweep) charts(each []*evaluate.Comparison) []evaluate.Chart {
+func (s *Sweep) charts(each []*experiment.Comparison) []experiment.Chart {
 	if len(each) < 2 {
 		return nil
 	}
-	c := evaluate.Chart{Title: "Cost by deadline", X: evaluate.Axis{Name: "deadline, × work"}, Y: evaluate.Axis{Name: "of on demand alone", Zero: true, Share: true}}
+	c := experiment.Chart{Title: "Cost by deadline", X: experiment.Axis{Name: "deadline, × work"}, Y: experiment.Axis{Name: "of on demand alone", Zero: true, Share: true}}
 	for _, p := range s.Policies {
-		line := evaluate.Line{Name: p, Dots: true, Dash: p == "optimum" || p == "on-demand"}
+		line := experiment.Line{Name: p, Dots: true, Dash: p == "optimum" || p == "on-demand"}
 		for k, one := range each {
 			if r, ok := one.Row(p, "cost_share"); ok {
-				line.Points = append(line.Points, evaluate.Point{X: s.Slacks[k], Y: float64(r.Mean)})
+				line.Points = append(line.Points, experiment.Point{X: s.Slacks[k], Y: float64(r.Mean)})
 			}
 		}
 		c.Lines = append(c.Lines, line)
 	}
-	return []evaluate.Chart{c}
+	return []experiment.Chart{c}
 }

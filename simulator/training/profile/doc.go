@@ -6,7 +6,7 @@
 //
 // There are two sources of the same kinds of job. [Embedded] returns fitted curves of a few parameters each, made by
 //
-//	go run ./simulator/training/profile/fit --data DIR
+//	go run ./internal/gen/profiles --data DIR
 //
 // from tables under Apache-2.0 and MIT (Pollux, OSDI 2021; Gavel, OSDI 2020), with source, licence, commit and fit error in
 // models.json. [Load] reads the tables themselves from a directory, interpolates only inside what was measured, and adds the
@@ -19,7 +19,7 @@
 //
 //	jobs, err := profile.NewDraw(profile.DrawOptions{Set: profile.Train, Seed: 1})
 //	job := jobs.At(0) // the same seed and index give the same job
-//	cheapest, out, ok := job.Best(func(_ resources.Allocation, o training.Outcome) float64 { return o.USD })
-//	run := job.Start(1)
-//	seconds := run.Run(job.Baseline, 3) // of the first three units
+//	cheapest, out, ok := inspect.Best(func(_ resources.Allocation, o training.Outcome) float64 { return o.USD })
+//	run := inspect.Start(1)
+//	seconds := run.Run(inspect.Baseline, 3) // of the first three units
 package profile

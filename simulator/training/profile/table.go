@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"strings"
 
-	"trainopt/regular"
+	"trainopt/internal/regular"
 )
 
 // StepRow is one measured step time.

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strconv"
 
-	"trainopt/regular"
+	"trainopt/internal/regular"
 	"trainopt/simulator/workload"
 )
 

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"trainopt/regular"
+	"trainopt/internal/regular"
 	"trainopt/simulator/queue"
 )
 

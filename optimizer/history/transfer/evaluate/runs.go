@@ -9,8 +9,8 @@ import (
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/transfer"
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/perf"
 	"trainopt/resources"
-	"trainopt/simulator/training"
 	"trainopt/sla"
 )
 
@@ -44,7 +44,7 @@ func leaveOutRuns(stateDir string, exact bool) ([]carried, error) {
 		if exact {
 			obs, runs = append(obs, found.Observations...), runs+len(found.Runs)
 		}
-		m, err := training.Fit(obs, training.FitOptions{})
+		m, err := perf.Fit(obs, perf.FitOptions{})
 		if err != nil {
 			continue // no other run of its script
 		}

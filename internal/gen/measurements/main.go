@@ -1,0 +1,50 @@
+// Command make makes measurements.csv, the measurements in the binary, from the published tables:
+//
+//	go run ./internal/gen/measurements --data DIR [--out FILE] [--date YYYY-MM-DD]
+//
+// DIR holds pollux-profiles, gavel, elasticflow and mlperf. Only what carries a licence that allows it is taken, and thinned as
+// Thin says. The same tables and date give the same file.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+
+	"trainopt/optimizer/history/measured"
+)
+
+// made is the day on which the tables were last thinned.
+const made = "2026-11-22"
+
+func main() {
+	if err := run(os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "make:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("make", flag.ContinueOnError)
+	data := flags.String("data", "", "directory with pollux-profiles, gavel, elasticflow and mlperf")
+	file := flags.String("out", "optimizer/history/measured/measurements.csv", "file to write")
+	date := flags.String("date", made, "day of the making, YYYY-MM-DD, written into the file")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *data == "" {
+		return fmt.Errorf("--data is needed")
+	}
+	entries, err := measured.Load(*data)
+	if err != nil {
+		return err
+	}
+	thin := Thin(entries)
+	text, err := measured.Format(thin, *date)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%d of %d measurements, %d bytes\n", len(thin), len(entries), len(text))
+	return os.WriteFile(*file, text, 0o644)
+}

@@ -1,0 +1,191 @@
+// Command make writes the table of offers in the binary from public lists of prices:
+//
+//	go run ./internal/gen/prices --data DIR [--out FILE]
+//
+// DIR holds aws_ondemand.csv.gz and azure_ondemand_n_series.csv.gz (from Karpenter's providers, Apache-2.0, generated 2026-07-20 and
+// 2026-06-18) and cloud-gpus.csv (the-full-stack/website, MIT, 2025-03-07). Only figures are taken. The same lists give the
+// same table.
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/csv"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"trainopt/cost"
+)
+
+func main() {
+	if err := run(os.Args[1:], os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "make:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string, words io.Writer) error {
+	flags := flag.NewFlagSet("make", flag.ContinueOnError)
+	data := flags.String("data", "", "directory with the lists")
+	out := flags.String("out", "cost/offers.csv", "file to write")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *data == "" {
+		return errors.New("--data is needed")
+	}
+	table, err := makeTable(*data, words)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(*out, table, 0o644)
+}
+
+// The keys of the sources; package cost has their words.
+const (
+	awsKey   = "aws-2026-07"
+	azureKey = "azure-2026-06"
+	crossKey = "list-2025-03"
+)
+
+// azureShapes are those of types that no list has the shape of (Microsoft Learn, sizes of the NC, ND and NV families).
+const azureShapes = `cloud,type,gpu,gpus,gpu_gib,vcpus,ram_gib,on_demand,dated
+azure,Standard_ND96asr_v4,A100 40GB,8,40,96,900,27.197,2026-06-18
+azure,Standard_NC40ads_H100_v5,H100,1,94,40,320,6.98,2026-06-18
+azure,Standard_NC80adis_H100_v5,H100,2,94,80,640,13.96,2026-06-18
+azure,Standard_ND96isr_H100_v5,H100,8,80,96,1900,98.32,2026-06-18
+azure,Standard_ND40rs_v2,V100 32GB,8,32,40,672,22.032,2026-06-18
+azure,Standard_NV36ads_A10_v5,A10,1,24,36,440,3.2,2026-06-18
+azure,Standard_NV72ads_A10_v5,A10,2,24,72,880,6.52,2026-06-18
+`
+
+// General-purpose AWS families for jobs without a GPU: Intel, and Graviton; compute, general and memory.
+var (
+	cpuFamilies = []string{"c7i", "m7i", "r7i", "c8i", "m8i", "r8i", "c8g", "m8g", "r8g"}
+	cpuSizes    = []string{"large", "xlarge", "2xlarge", "4xlarge", "8xlarge", "16xlarge"}
+	cpuLargest  = []string{"24xlarge", "48xlarge"} // of the Graviton families
+)
+
+// listed is an offer with the key of its source.
+type listed struct {
+	cost.Offer
+	key string
+}
+
+func makeTable(dir string, words io.Writer) ([]byte, error) {
+	crossText, err := os.ReadFile(filepath.Join(dir, "cloud-gpus.csv"))
+	if err != nil {
+		return nil, err
+	}
+	cross, err := read(bytes.NewReader(corrected(crossText)), nil, "2025-03-07", words)
+	if err != nil {
+		return nil, fmt.Errorf("cloud-gpus.csv: %w", err)
+	}
+	shapes, err := read(strings.NewReader(azureShapes), nil, "", words)
+	if err != nil {
+		return nil, err
+	}
+	known := &cost.Catalogue{Offers: append(slices.Clone(cross), shapes...)}
+	aws, err := readFile(dir, "aws_ondemand.csv.gz", known, "2026-07-20", words)
+	if err != nil {
+		return nil, err
+	}
+	azure, err := readFile(dir, "azure_ondemand_n_series.csv.gz", known, "2026-06-18", words)
+	if err != nil {
+		return nil, err
+	}
+	spot := map[string]cost.USD{}
+	var list []listed
+	for _, o := range cross {
+		spot[o.Name()] = o.Spot
+		if o.Cloud != "aws" && o.Cloud != "azure" {
+			list = append(list, listed{o, crossKey})
+		}
+	}
+	for _, o := range aws {
+		if o.Spot = spot[o.Name()]; o.GPUs > 0 || forCPUs(o.Type) {
+			list = append(list, listed{o, awsKey})
+		}
+	}
+	for _, o := range azure {
+		o.Spot = spot[o.Name()]
+		list = append(list, listed{o, azureKey})
+	}
+	slices.SortFunc(list, inOrder)
+	return encode(list)
+}
+
+func readFile(dir, name string, known *cost.Catalogue, dated string, words io.Writer) ([]cost.Offer, error) {
+	f, err := os.Open(filepath.Join(dir, name))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	list, err := read(f, known, dated, words)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return list, nil
+}
+
+func read(r io.Reader, known *cost.Catalogue, dated string, words io.Writer) ([]cost.Offer, error) {
+	list, err := cost.ReadList(r, known, cost.ListOptions{Dated: dated})
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(words, "%s: %d rows, %d offers, %d rows elsewhere, %d refused\n", list.Layout, list.Rows, len(list.Offers), list.Elsewhere, len(list.Rejected))
+	return list.Offers, nil
+}
+
+// corrected is the cross-cloud list without two slips: Lambda rents A10s, not A10Gs; and its row of one RTX 6000 is the machine
+// with eight V100s by its CPUs, memory and price.
+func corrected(text []byte) []byte {
+	var out bytes.Buffer
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(line, "Lambda,Quadro RTX 6000 (24 GB),Turing,1,24,92,448,") {
+			out.WriteString(strings.Replace(line, "Lambda,A10G ", "Lambda,A10 ", 1))
+		}
+	}
+	return out.Bytes()
+}
+
+func forCPUs(name string) bool {
+	family, size, _ := strings.Cut(name, ".")
+	return slices.Contains(cpuFamilies, family) &&
+		(slices.Contains(cpuSizes, size) || strings.HasSuffix(family, "g") && slices.Contains(cpuLargest, size))
+}
+
+// inOrder: the three large clouds first, machines with GPUs first, then by family, size and name.
+func inOrder(a, b listed) int {
+	large := []string{"gcp", "azure", "aws"}
+	family := func(o listed) string { f, _, _ := strings.Cut(o.Type, "."); return f }
+	return cmp.Or(
+		-cmp.Compare(slices.Index(large, a.Cloud), slices.Index(large, b.Cloud)), strings.Compare(a.Cloud, b.Cloud),
+		-cmp.Compare(min(1, a.GPUs), min(1, b.GPUs)), strings.Compare(family(a), family(b)),
+		cmp.Compare(a.OnDemand, b.OnDemand), strings.Compare(a.Type, b.Type))
+}
+
+func encode(list []listed) ([]byte, error) {
+	var out bytes.Buffer
+	w := csv.NewWriter(&out)
+	w.Write([]string{"cloud", "type", "gpu", "gpus", "gpu_gib", "vcpus", "ram_gib", "on_demand", "spot", "source"})
+	number := func(v float64) string {
+		if v == 0 {
+			return ""
+		}
+		return strconv.FormatFloat(v, 'g', 6, 64)
+	}
+	for _, o := range list {
+		w.Write([]string{o.Cloud, o.Type, o.GPU, strconv.Itoa(o.GPUs), number(float64(o.GPUMemory)), strconv.Itoa(o.CPUs), number(float64(o.Memory)),
+			number(float64(o.OnDemand)), number(float64(o.Spot)), o.key})
+	}
+	w.Flush()
+	return out.Bytes(), w.Error()
+}

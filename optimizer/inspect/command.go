@@ -1,0 +1,204 @@
+package inspect
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// maxNesting is how many shell scripts deep a Python command is looked for.
+const maxNesting = 4
+
+// InspectCommand inspects the script that a command line runs: python3 train.py --epochs 5,
+// torchrun … train.py, bash run.sh, ./train. Options of the command line win over the script's own
+// defaults. A relative path is taken from the working directory. A command that runs no script that can
+// be read is no error: only its kind is known.
+func InspectCommand(args []string) (Inspection, error) {
+	if len(args) == 0 {
+		return Inspection{Kind: KindCommand}, nil
+	}
+	ins, ok := inspectArgv(args, "", 0)
+	if !ok {
+		return Inspection{Path: args[0], Kind: KindCommand, Warnings: ins.Warnings}, nil
+	}
+	ins.Kind = KindCommand
+	if ins.Script == "" {
+		ins.Script = ins.Path
+	}
+	ins.Path = args[0]
+	return ins, nil
+}
+
+// inspectArgv inspects what an argv runs, with relative paths taken from dir ("" is the working directory).
+func inspectArgv(argv []string, dir string, depth int) (Inspection, bool) {
+	if py, ok := findPython(argv); ok {
+		return inspectPythonCommand(py, dir)
+	}
+	for i, w := range argv {
+		if strings.HasPrefix(w, "-") || strings.Contains(w, "=") && i == 0 {
+			continue
+		}
+		isShell := fileKind(w, nil) == KindShell
+		if !isShell && (i > 0 || !strings.Contains(w, "/")) {
+			continue
+		}
+		path := at(dir, w)
+		data, sum, err := read(path)
+		if err != nil {
+			continue
+		}
+		ins := Inspection{Kind: fileKind(path, data)}
+		switch ins.Kind {
+		case KindPython:
+			ins = inspectPython(data)
+		case KindShell:
+			ins = inspectShellAt(path, data, argv[i+1:], depth+1)
+		default:
+			continue
+		}
+		ins.Path, ins.SHA256 = path, sum
+		ins.override(argv[i+1:])
+		return ins, true
+	}
+	return Inspection{}, false
+}
+
+func inspectPythonCommand(py pythonCommand, dir string) (Inspection, bool) {
+	if py.code != "" {
+		ins := inspectPython([]byte(py.code))
+		ins.override(py.args)
+		return ins, true
+	}
+	candidates := []string{at(dir, py.script)}
+	if py.module != "" {
+		base := at(dir, strings.ReplaceAll(py.module, ".", "/"))
+		candidates = []string{base + ".py", filepath.Join(base, "__main__.py")}
+	}
+	for _, path := range candidates {
+		data, sum, err := read(path)
+		if err != nil {
+			continue
+		}
+		ins := inspectPython(data)
+		ins.Path, ins.SHA256 = path, sum
+		ins.override(py.args)
+		return ins, true
+	}
+	if py.module != "" {
+		return Inspection{}, false
+	}
+	return Inspection{Warnings: []string{"the command runs " + quote(candidates[0]) + ", which cannot be read"}}, false
+}
+
+// at joins a path to the folder that it is relative to.
+func at(dir, path string) string {
+	if filepath.IsAbs(path) || dir == "" {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+// inspectShell inspects the Python script that a shell script runs.
+func inspectShell(path string, data []byte) Inspection { return inspectShellAt(path, data, nil, 0) }
+
+func inspectShellAt(path string, data []byte, args []string, depth int) Inspection {
+	if len(data) > MaxSource {
+		data = data[:MaxSource]
+	}
+	src, warnings := decode(data)
+	home := filepath.Dir(path)
+	best := Inspection{Kind: KindShell}
+	var missing []string
+	score := 0
+	dir := "" // of the last cd; "" while the script is where it was started
+	for _, c := range shellCommands(src, home, args) {
+		if c.words[0] == "cd" && len(c.words) > 1 {
+			dir = at(dir, c.words[1])
+			continue
+		}
+		if depth >= maxNesting {
+			break
+		}
+		ins, ok := inspectInShell(c.words, dir, home, depth)
+		missing = append(missing, ins.Warnings...)
+		if !ok {
+			continue
+		}
+		if now := commandScore(ins); now >= score {
+			score = now
+			if ins.Script == "" {
+				ins.Script = ins.Path
+			}
+			best = ins
+		}
+	}
+	if best.Script == "" && len(missing) > 0 {
+		best.Warnings = append(best.Warnings, missing[0])
+	}
+	best.Kind = KindShell
+	best.Warnings = append(best.Warnings, warnings...)
+	return best
+}
+
+// inspectInShell looks for the script in the folder that the shell is in, then in its script's own.
+func inspectInShell(words []string, dir, home string, depth int) (Inspection, bool) {
+	if ins, ok := inspectArgv(words, dir, depth); ok || dir != "" {
+		return ins, ok
+	}
+	return inspectArgv(words, home, depth)
+}
+
+// commandScore prefers, of several Python commands in a shell script, the one that trains.
+func commandScore(ins Inspection) int {
+	n := 1
+	if trainName.MatchString(filepath.Base(ins.Path)) {
+		n += 4
+	}
+	if ins.Framework.Value != "" && ins.Framework.Value != "stdlib" {
+		n += 2
+	}
+	if ins.Epochs.Value != "" {
+		n++
+	}
+	return n
+}
+
+// override lets the options of a command line win over what the script says.
+func (ins *Inspection) override(args []string) {
+	for i, a := range args {
+		key, value, ok := strings.Cut(a, "=")
+		if !ok && strings.HasPrefix(a, "-") && i+1 < len(args) {
+			value = args[i+1]
+		}
+		key = last(strings.ReplaceAll(strings.TrimLeft(key, "-"), "-", "_")) // Hydra: trainer.max_epochs=5
+		if value == "" || !ok && !strings.HasPrefix(a, "-") {
+			continue
+		}
+		shown := a
+		if !ok {
+			shown += " " + value
+		}
+		set := func(f *Finding, v string) {
+			if v != "" {
+				*f = Finding{Value: v, Text: shown}
+			}
+		}
+		n, _ := wholeNumber([]token{{kind: number, s: value}})
+		switch {
+		case batchName.MatchString(key) || key == "b":
+			set(&ins.BatchSize, n)
+		case epochName.MatchString(key):
+			set(&ins.Epochs, n)
+		case modelSetting[key] || key == "a":
+			set(&ins.Model, modelFamilies.match(value))
+		case datasetSetting[key]:
+			set(&ins.Dataset, datasetFamilies.match(value))
+		}
+	}
+}
+
+// isFile holds for a regular file, links followed.
+func isFile(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.Mode().IsRegular()
+}

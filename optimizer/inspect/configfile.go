@@ -1,0 +1,270 @@
+package inspect
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// configEntry is one setting of a configuration file.
+type configEntry struct {
+	name  string // dotted, canonical: "trainer.max_epochs"
+	key   string // dotted, as written
+	value string
+	file  string // as the command line names it
+	line  int
+}
+
+const (
+	maxConfigBytes   = 1 << 20
+	maxConfigEntries = 10_000
+	maxConfigDepth   = 12
+)
+
+// readConfigs reads the configuration files that a program's arguments name, the last one first, then those that its script
+// names, and those of hydra.main.
+func (c *Command) readConfigs() []configEntry {
+	if c.inner != nil {
+		return nil
+	}
+	var out []configEntry
+	for _, w := range slices.Backward(c.words) {
+		if c.isConfig(w) {
+			out = append(out, readConfig(at(c.Dir, w.value), w.value)...)
+		}
+	}
+	for _, path := range c.scriptConfigs() {
+		out = append(out, readConfig(at(c.Dir, path), path)...)
+	}
+	return append(out, c.hydraConfig()...)
+}
+
+// scriptConfigs are the configuration files that the script names: the default of an option that the command line does not
+// set, and those that it opens by a literal name.
+func (c *Command) scriptConfigs() (paths []string) {
+	if c.source == nil {
+		return nil
+	}
+	for _, o := range c.source.options {
+		given := slices.ContainsFunc(c.words, func(w word) bool {
+			n, _ := c.optionOf(w)
+			return slices.ContainsFunc(o.names, func(name string) bool { return strings.EqualFold(name, n) })
+		})
+		named := slices.ContainsFunc(o.names, func(name string) bool { return configName(canonical(name)) })
+		if v, ok := c.source.literal(o.value); ok && named && !given && configSuffixes[filepath.Ext(v)] {
+			paths = append(paths, v)
+		}
+	}
+	for i := range c.source.calls {
+		call := &c.source.calls[i]
+		if call.full != "open" && call.full != "omegaconf.OmegaConf.load" || len(call.args) == 0 || len(call.args[0].tokens) != 1 {
+			continue
+		}
+		if len(call.args) > 1 && call.args[1].key == "" {
+			if mode, _ := onlyString(call.args[1].tokens); !strings.HasPrefix(mode, "r") {
+				continue
+			}
+		}
+		if v, ok := c.source.literal(call.args[0].tokens); ok && configSuffixes[filepath.Ext(v)] {
+			paths = append(paths, v)
+		}
+	}
+	return paths
+}
+
+// configSuffixes are those of files that hold settings and no data.
+var configSuffixes = set(".yaml", ".yml", ".toml")
+
+// configName holds for the canonical name of an option that takes a configuration file.
+func configName(n string) bool {
+	return n == "c" || n == "f" || strings.Contains(n, "conf") || strings.Contains(n, "cfg") || n == "args_file"
+}
+
+// isConfig holds for an argument that names a configuration file: --config x.yaml, config=train.conf, a JSON or YAML file alone,
+// or a Python file for a configurator.
+func (c *Command) isConfig(w word) bool {
+	ext := strings.ToLower(filepath.Ext(w.value))
+	switch ext {
+	case ".yaml", ".yml", ".json", ".conf", ".toml":
+	case ".py":
+		return w.form == positional && c.source != nil && c.source.configurator()
+	default:
+		return false
+	}
+	return w.form == positional || configName(last(w.name))
+}
+
+// readConfig reads a configuration file; nil when it cannot be read or understood.
+func readConfig(path, shown string) []configEntry {
+	st, err := os.Stat(path)
+	if err != nil || !st.Mode().IsRegular() || st.Size() > maxConfigBytes {
+		return nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil
+	}
+	var out []configEntry
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".py":
+		s := parse(string(data))
+		for _, a := range s.assignments {
+			if v, ok := s.literal(a.value); ok && a.how == assigned && a.scope == "" {
+				out = append(out, configEntry{canonical(a.target), a.target, v, shown, a.line})
+			}
+		}
+		slices.Reverse(out) // the last one counts
+	case ".conf", ".toml":
+		out = readKeyValues(string(data), shown)
+	default:
+		var doc yaml.Node
+		if yaml.Unmarshal(data, &doc) == nil {
+			walkConfig(&doc, "", shown, 0, &out)
+		}
+	}
+	return out
+}
+
+// walkConfig lists the scalar settings of a YAML or JSON document.
+func walkConfig(n *yaml.Node, prefix, file string, depth int, out *[]configEntry) {
+	if depth > maxConfigDepth || len(*out) >= maxConfigEntries {
+		return
+	}
+	switch n.Kind {
+	case yaml.DocumentNode:
+		for _, child := range n.Content {
+			walkConfig(child, prefix, file, depth, out)
+		}
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			walkConfig(n.Content[i+1], join(prefix, n.Content[i].Value), file, depth+1, out)
+		}
+	case yaml.ScalarNode:
+		*out = append(*out, configEntry{canonical(prefix), prefix, n.Value, file, n.Line})
+	}
+}
+
+func join(prefix, name string) string {
+	if prefix == "" {
+		return name
+	}
+	return prefix + "." + name
+}
+
+// readKeyValues reads lines of key = value with [sections], as LightGBM, XGBoost and TOML write them.
+func readKeyValues(text, file string) []configEntry {
+	var out []configEntry
+	section := ""
+	for i, l := range strings.Split(text, "\n") {
+		l, _, _ = strings.Cut(l, "#")
+		l = strings.TrimSpace(l)
+		if strings.HasPrefix(l, "[") {
+			section = strings.Trim(l, "[] ")
+			continue
+		}
+		if k, v, ok := strings.Cut(l, "="); ok && len(out) < maxConfigEntries {
+			key := join(section, strings.TrimSpace(k))
+			out = append(out, configEntry{canonical(key), key, strings.Trim(strings.TrimSpace(v), `"'`), file, i + 1})
+		}
+	}
+	return out
+}
+
+// hydraConfig reads the configuration of a script with hydra.main, and of the groups in its defaults list.
+func (c *Command) hydraConfig() []configEntry {
+	if c.source == nil {
+		return nil
+	}
+	for i := range c.source.calls {
+		call := &c.source.calls[i]
+		if call.full != "hydra.main" {
+			continue
+		}
+		text := func(key string) string {
+			t, _ := call.arg(key)
+			v, _ := onlyString(t)
+			return v
+		}
+		folder, main := text("config_path"), text("config_name")
+		groups := map[string]string{}
+		for _, w := range c.words {
+			switch {
+			case w.name == "config_name" || w.name == "cn":
+				main = w.value
+			case w.name == "config_path" || w.name == "cp":
+				folder = w.value
+			case w.form == pair:
+				groups[w.name] = w.value
+			}
+		}
+		folder = filepath.Join(filepath.Dir(c.Script), folder)
+		return hydraGroups(folder, main, groups)
+	}
+	return nil
+}
+
+// hydraGroups reads folder/main.yaml and folder/group/choice.yaml of its defaults; groups are the choices of the command line.
+func hydraGroups(folder, main string, groups map[string]string) []configEntry {
+	named := func(n string) string {
+		if filepath.Ext(n) == "" {
+			n += ".yaml"
+		}
+		return n
+	}
+	if main == "" || strings.Contains(main, "..") {
+		return nil
+	}
+	path := filepath.Join(folder, named(main))
+	out := readConfig(path, named(main))
+	data, err := os.ReadFile(path)
+	if err != nil || len(out) == 0 {
+		return out
+	}
+	var list struct {
+		Defaults []yaml.Node `yaml:"defaults"`
+	}
+	if yaml.Unmarshal(data, &list) != nil {
+		return out
+	}
+	for _, d := range list.Defaults[:min(len(list.Defaults), 50)] {
+		var one map[string]string
+		if d.Decode(&one) != nil {
+			continue
+		}
+		for group, choice := range one {
+			group = strings.TrimPrefix(strings.TrimPrefix(group, "override "), "optional ")
+			if chosen, ok := groups[canonical(group)]; ok {
+				choice = chosen
+			}
+			if choice == "" || strings.Contains(choice+group, "..") {
+				continue
+			}
+			file := filepath.Join(group, named(choice))
+			for _, e := range readConfig(filepath.Join(folder, file), file) {
+				prefix := strings.ReplaceAll(group, "/", ".")
+				e.name, e.key = join(canonical(prefix), e.name), join(prefix, e.key)
+				out = append(out, e)
+			}
+		}
+	}
+	return out
+}
+
+// accelerateRanks is num_processes in the configuration file of accelerate launch; 0 when it names none.
+func accelerateRanks(l launcher, argv []string, dir string) int {
+	for _, w := range l.words(argv) {
+		if w.name != "config_file" {
+			continue
+		}
+		for _, e := range readConfig(at(dir, w.value), w.value) {
+			if n, err := strconv.Atoi(e.value); err == nil && e.name == "num_processes" {
+				return n
+			}
+		}
+	}
+	return 0
+}

@@ -1,0 +1,142 @@
+package inspect
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// MaxSource is how much of a script is inspected; what follows is hashed only.
+const MaxSource = 4 << 20
+
+// Kinds of a job.
+const (
+	KindPython     = "python"     // a Python script
+	KindShell      = "shell"      // a shell script; findings are of the Python script that it runs
+	KindExecutable = "executable" // any other program file
+	KindCommand    = "command"    // a command line that no script was found in
+)
+
+// Inspect reads the script at path and says what it trains, without running any of it. It reads at most
+// MaxSource bytes closely. An error means that the file could not be read; what is odd inside a file
+// that can be read is in Warnings.
+func Inspect(path string) (Inspection, error) {
+	data, sum, err := read(path)
+	if err != nil {
+		return Inspection{}, err
+	}
+	ins := inspectSource(path, data)
+	ins.Path, ins.SHA256 = path, sum
+	return ins, nil
+}
+
+// read returns the start of a file and the SHA-256 of all of it.
+func read(path string) (data []byte, sum string, err error) {
+	if err := regular(path); err != nil {
+		return nil, "", err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, "", fmt.Errorf("read script %s: %s; make it readable for this user", quote(path), reason(err))
+	}
+	defer f.Close()
+	h := sha256.New()
+	var b bytes.Buffer
+	if _, err = io.CopyN(&b, io.TeeReader(f, h), MaxSource+1); err == nil {
+		_, err = io.Copy(h, f)
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, "", fmt.Errorf("read script %s: %s", quote(path), reason(err))
+	}
+	return b.Bytes(), hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// inspectSource inspects what is at path. It reads no other file but those that a shell script names.
+func inspectSource(path string, data []byte) Inspection {
+	switch fileKind(path, data) {
+	case KindPython:
+		return inspectPython(data)
+	case KindShell:
+		return inspectShell(path, data)
+	}
+	return Inspection{Kind: KindExecutable}
+}
+
+// fileKind decides by the name, then by the interpreter line.
+func fileKind(path string, data []byte) string {
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".py", ".pyw":
+		return KindPython
+	case ".sh", ".bash", ".zsh", ".ksh":
+		return KindShell
+	}
+	argv := shebang(data)
+	if len(argv) == 0 {
+		return KindExecutable
+	}
+	switch n := interpreterName(argv); {
+	case isPythonName(n):
+		return KindPython
+	case shells[n]:
+		return KindShell
+	}
+	return KindExecutable
+}
+
+// inspectPython inspects Python source.
+func inspectPython(data []byte) Inspection {
+	ins := Inspection{Kind: KindPython}
+	if len(data) > MaxSource {
+		data = data[:MaxSource]
+		ins.Warnings = append(ins.Warnings, fmt.Sprintf("longer than %d MiB: only the start was inspected", MaxSource>>20))
+	}
+	src, odd := decode(data)
+	ins.Warnings = append(ins.Warnings, odd...)
+	s := parse(src)
+	ins.Framework = s.framework()
+	ins.Model = s.model()
+	ins.Dataset = s.dataset()
+	ins.GPU = s.gpu(ins.Framework.Value)
+	ins.MultiGPU = s.multiGPU()
+	ins.BatchSize = s.setting(batchName, "OPTIMIZER_BATCH_SIZE")
+	ins.Epochs = s.setting(epochName, "OPTIMIZER_EPOCHS")
+	ins.Entry = s.entry()
+	ins.Log = s.logFile()
+	ins.Replay = s.replay()
+	var note string
+	ins.Resumable, ins.StopSignal, note = s.resumable()
+	ins.HandlesInterrupt = s.handlesInterrupt()
+	ins.Likeness = s.likeness()
+	var notes []string
+	ins.Reads, notes = s.reads(ins.Framework.Value, ins.GPU.Value == "yes")
+	if note != "" {
+		notes = append(notes, note)
+	}
+	if line := s.python2(); line > 0 {
+		notes = append(notes, fmt.Sprintf("print statement in line %d: this is Python 2", line))
+	}
+	if ins.GPU.Value == "yes" && ins.MultiGPU.Value == "" && (ins.Framework.Value == "pytorch" || ins.Framework.Value == "huggingface") && !s.hidden() {
+		notes = append(notes, "nothing in the script spreads work over several GPUs: more than one would be idle")
+	}
+	ins.Warnings = append(ins.Warnings, notes...)
+	return ins
+}
+
+// python2 is the line of a print statement, 0 when there is none.
+func (s *script) python2() int {
+	for _, st := range s.statements {
+		if t := st.tokens; len(t) > 1 && t[0].s == "print" && t[0].kind == name && (t[1].kind == text || t[1].kind == name && !keywords[t[1].s]) {
+			return st.line
+		}
+	}
+	return 0
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }

@@ -1,0 +1,382 @@
+package inspect
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Confidence says where the length of a job was read, the surest first.
+type Confidence int
+
+const (
+	Stated   Confidence = iota // on the command line, or in a configuration file that it names
+	Declared                   // the default of an option of the script
+	Inferred                   // a constant, a call or a loop in the script
+	Assumed                    // the framework's own default
+)
+
+func (c Confidence) String() string {
+	return [...]string{"stated", "declared", "inferred", "assumed"}[c]
+}
+
+// Length is how much work a job does, by one source. It is the most that the job does: early stopping may end it before.
+type Length struct {
+	Units float64 // above 0
+	Unit  string  // "epoch" or "step"
+	// Name is the setting that says it, in canonical form: "num_train_epochs", "total_timesteps"; "" for a loop.
+	Name       string
+	Source     string // for people: "--max_iters=300 on the command line", "default of --epochs in line 12"
+	Confidence Confidence
+}
+
+// Units of a Length.
+const (
+	UnitEpoch = "epoch"
+	UnitStep  = "step"
+)
+
+// stepNames are the settings that give a training's length in steps, iterations, rounds or environment steps.
+var stepNames = set("max_steps", "max_step", "max_iters", "max_iter", "max_iterations", "n_iters", "n_iter", "num_iters", "num_iter", "num_iterations",
+	"niters", "iterations", "iters", "total_steps", "total_iters", "total_iterations", "total_timesteps", "train_steps", "training_steps",
+	"num_train_steps", "num_training_steps", "max_train_steps", "max_training_steps", "max_update", "max_updates", "num_updates",
+	"total_updates", "train_iters", "num_round", "num_rounds", "num_boost_round", "num_boost_rounds", "nrounds", "n_timesteps",
+	"max_timesteps", "total_env_steps", "max_train_iters", "niter")
+
+// looseStepNames often mean something else, such as the length of a rollout.
+var looseStepNames = set("steps", "num_steps")
+
+// otherPart excludes settings of other parts of a configuration: scheduler.max_iters, eval.max_steps.
+var otherPart = regexp.MustCompile(`(?i)(sched|lr|optim|eval|val|test|warmup|infer|sampl|env|gen)`)
+
+// unitOf says which unit a setting with this canonical name gives the length in; "" for another setting.
+func unitOf(name, help string) string {
+	parts := strings.Split(name, ".")
+	end := parts[len(parts)-1]
+	for _, p := range parts[:len(parts)-1] {
+		if otherPart.MatchString(p) {
+			return ""
+		}
+	}
+	switch {
+	case epochName.MatchString(end):
+		return UnitEpoch
+	case stepNames[end] || looseStepNames[end]:
+		if strings.Contains(strings.ToLower(help), "epoch") && !strings.Contains(strings.ToLower(help), "step") {
+			return UnitEpoch // dcgan's --niter
+		}
+		return UnitStep
+	}
+	return ""
+}
+
+// lengthClue is one setting of the length as some source gives it.
+type lengthClue struct {
+	name, unit, value, source string
+	refers                    string // the name that the value is taken from, in canonical form; "" for a literal
+	confidence                Confidence
+	weight                    float64 // among equals of Inferred: what calls and constants say before parameters' defaults
+}
+
+// Lengths says how long the job is, the surest source first, at most one for each unit. Where both units are limited, the first
+// is the one that ends the job: in Hugging Face trainings max_steps is stronger than epochs. Values of 0, -1 and None set no
+// limit. Nil when nothing was found.
+func (c *Command) Lengths() []Length {
+	if c.many {
+		return nil
+	}
+	if c.inner != nil {
+		return c.inner.Lengths()
+	}
+	all := c.lengthsStated()
+	if c.source != nil {
+		all = append(all, c.source.lengthsDeclared()...)
+		all = append(all, c.source.lengthsInferred()...)
+	}
+	if d, ok := c.lengthAssumed(); ok {
+		all = append(all, d)
+	}
+	var out []Length
+	settled := map[string]bool{} // a setting by its last part, a unit, or both
+	for _, f := range all {
+		end := last(f.name)
+		if end != "" && settled[end] || f.refers != "" && settled[f.refers] {
+			continue
+		}
+		settled[end] = end != ""
+		units, ok := amount(f.value)
+		if !ok || settled["unit "+f.unit] {
+			continue
+		}
+		settled["unit "+f.unit] = true
+		out = append(out, Length{units, f.unit, end, f.source, f.confidence})
+	}
+	if len(out) == 2 && out[1].Name == "max_steps" && c.huggingFace() {
+		out[0], out[1] = out[1], out[0]
+	}
+	return out
+}
+
+// OfEnvironment holds for a length in steps of a simulated environment in a script that trains by its own loop: many of them
+// make one step of its optimizer.
+func (c *Command) OfEnvironment(l Length) bool {
+	if c.inner != nil {
+		return c.inner.OfEnvironment(l)
+	}
+	return l.Unit == UnitStep && (strings.Contains(l.Name, "timestep") || strings.Contains(l.Name, "env_step")) &&
+		(c.source == nil || !slices.ContainsFunc(c.source.imports, func(m imported) bool { return strings.HasPrefix(m.path, "stable_baselines3") }))
+}
+
+// lengthsStated are the settings on the command line, the last of a name first, then those of configuration files.
+func (c *Command) lengthsStated() []lengthClue {
+	var out []lengthClue
+	for _, w := range slices.Backward(c.words) {
+		n, help := c.optionOf(w)
+		unit := unitOf(n, help)
+		if unit == "" || w.form == bare {
+			continue
+		}
+		source := fmt.Sprintf("%s on the command line", strings.Join(c.Argv[w.at:w.at+w.width], " "))
+		if w.form == positional {
+			source = fmt.Sprintf("%s %s on the command line", n, w.value)
+		}
+		out = append(out, lengthClue{name: n, unit: unit, value: w.value, source: source, confidence: Stated})
+	}
+	for _, s := range c.config {
+		if unit := unitOf(s.name, ""); unit != "" {
+			out = append(out, lengthClue{name: s.name, unit: unit, value: s.value, confidence: Stated,
+				source: fmt.Sprintf("%s = %s in %s line %d", s.name, s.value, s.file, s.line)})
+		}
+	}
+	return out
+}
+
+// lengthsDeclared are the defaults of the script's options.
+func (s *script) lengthsDeclared() []lengthClue {
+	var out []lengthClue
+	for _, o := range s.options {
+		for _, n := range o.names {
+			unit := unitOf(strings.ToLower(n), o.help)
+			if unit == "" || looseStepNames[n] && (s.names["total_timesteps"] > 0 || s.names["num_envs"] > 0) {
+				continue
+			}
+			v, ok := s.literal(o.value)
+			if !ok {
+				break
+			}
+			shown := n
+			if len(o.flags) > 0 {
+				shown = o.flags[0]
+				for _, f := range o.flags {
+					if strings.HasPrefix(f, "--") {
+						shown = f
+					}
+				}
+			}
+			out = append(out, lengthClue{name: strings.ToLower(n), unit: unit, value: v, confidence: Declared, source: fmt.Sprintf("default of %s in line %d", shown, o.line)})
+			break
+		}
+	}
+	return out
+}
+
+// trainers are the calls whose keywords set the length of a training.
+var trainers = regexp.MustCompile(`(^|\.)(\w*Trainer|\w*TrainingArguments|\w+Config|fit|fit_generator|train|learn|cv|Namespace)$`)
+
+// boosters are the calls of gradient boosting whose n_estimators is the number of rounds.
+var boosters = regexp.MustCompile(`(^|\.)(XGB\w+|LGBM\w+|CatBoost\w*)$`)
+
+// lengthsInferred are constants, keywords of training calls and loops, the most telling first.
+func (s *script) lengthsInferred() []lengthClue {
+	var out []lengthClue
+	for i := range s.calls {
+		out = append(out, s.callLengths(&s.calls[i])...)
+	}
+	for i := range s.assignments {
+		a := &s.assignments[i]
+		n := strings.ToLower(last(a.target))
+		if k := subscript(a.target); k != "" {
+			n = strings.ToLower(k)
+		}
+		unit := unitOf(n, "")
+		if unit == "" || looseStepNames[n] || evalWord.MatchString(a.scope) {
+			continue
+		}
+		weight := map[how]float64{assigned: byAssign, entry: byEntry, defaulted: byDefault}[a.how]
+		if v, ok := s.literal(a.value); ok {
+			out = append(out, lengthClue{name: n, refers: referred(a.value), unit: unit, value: v, confidence: Inferred, weight: weight,
+				source: fmt.Sprintf("%s = %s in line %d", last(a.target), v, a.line)})
+		}
+	}
+	out = append(out, s.loopLengths()...)
+	slices.SortStableFunc(out, func(a, b lengthClue) int { return cmp.Compare(b.weight, a.weight) })
+	return out
+}
+
+func (s *script) callLengths(c *call) []lengthClue {
+	var out []lengthClue
+	if !trainers.MatchString(c.full) && !boosters.MatchString(c.full) || s.forEvaluation(c) {
+		return nil
+	}
+	for _, a := range c.args {
+		unit := unitOf(strings.ToLower(a.key), "")
+		if boosters.MatchString(c.full) && (a.key == "n_estimators" || a.key == "iterations") {
+			unit = UnitStep
+		}
+		if v, ok := s.literal(a.tokens); ok && unit != "" {
+			out = append(out, lengthClue{name: strings.ToLower(a.key), refers: referred(a.tokens), unit: unit, value: v, confidence: Inferred, weight: byOption,
+				source: fmt.Sprintf("%s(%s=%s) in line %d", last(c.callee), a.key, v, c.line)})
+		}
+	}
+	return out
+}
+
+// loopLengths are the loops over range(N) whose variable is an epoch or a step, loops inside of other loops left out.
+func (s *script) loopLengths() []lengthClue {
+	var out []lengthClue
+	for i := range s.statements {
+		st := &s.statements[i]
+		t := st.tokens
+		if len(t) < 6 || t[0].s != "for" || t[1].kind != name || evalWord.MatchString(st.scope) || s.inLoop(i) {
+			continue
+		}
+		unit := ""
+		switch n := strings.Trim(strings.ToLower(t[1].s), "_"); {
+		case strings.HasPrefix(n, "ep") && !strings.HasPrefix(n, "eps") && !strings.HasPrefix(n, "episode"):
+			unit = UnitEpoch
+		case slices.Contains([]string{"step", "iteration", "iter", "it", "update", "global_step"}, n):
+			unit = UnitStep
+		default:
+			continue
+		}
+		for k := 2; k+2 < len(t); k++ {
+			if (t[k].s == "range" || t[k].s == "trange") && t[k+1].s == "(" {
+				args := arguments(t, brackets(t), k+1)
+				if v, ok := s.rangeUnits(args); ok {
+					stop, _ := plusOne(args[len(args)-1].tokens)
+					out = append(out, lengthClue{unit: unit, value: v, refers: referred(stop), confidence: Inferred, weight: byLoop,
+						source: fmt.Sprintf("loop over %s %ss in line %d", v, unit, st.line)})
+				}
+				break
+			}
+		}
+	}
+	return out
+}
+
+// rangeUnits is the number of values in range(N), range(a, b) or range(a, b + 1).
+func (s *script) rangeUnits(args []argument) (string, bool) {
+	if len(args) == 0 || len(args) > 2 {
+		return "", false
+	}
+	stop, extra := plusOne(args[len(args)-1].tokens)
+	v, ok := s.literal(stop)
+	units, good := amount(v)
+	if !ok || !good {
+		return "", false
+	}
+	units += extra
+	if len(args) == 2 {
+		if from, ok := s.literal(args[0].tokens); ok {
+			a, _ := amount(from)
+			units -= a
+		}
+	}
+	return fmt.Sprint(units), units > 0
+}
+
+// plusOne takes the + 1 off an expression.
+func plusOne(t []token) (rest []token, extra float64) {
+	if n := len(t); n > 2 && t[n-2].s == "+" && t[n-1].s == "1" {
+		return t[:n-2], 1
+	}
+	return t, 0
+}
+
+// referred is the canonical last part of a dotted name that is the whole expression: "epochs" of args.epochs; "" for another.
+func referred(t []token) string {
+	if path, n := dotted(t, 0); n == len(t) {
+		return canonical(last(path))
+	}
+	return ""
+}
+
+// inLoop holds when statement i is inside of a loop of the same function.
+func (s *script) inLoop(i int) bool {
+	depth := s.indentOf(s.statements[i].line)
+	for k := i - 1; k >= 0 && depth > 0; k-- {
+		st := &s.statements[k]
+		if st.scope != s.statements[i].scope {
+			return false
+		}
+		if d := s.indentOf(st.line); d < depth {
+			if f := st.tokens[0].s; f == "for" || f == "while" {
+				return true
+			}
+			depth = d
+		}
+	}
+	return false
+}
+
+// indentOf is the width of the white space that a source line begins with.
+func (s *script) indentOf(line int) int {
+	if line < 1 || line > len(s.lines) {
+		return 0
+	}
+	l := s.lines[line-1]
+	return len(l) - len(strings.TrimLeft(l, " \t"))
+}
+
+// lengthAssumed is the length that the framework takes where the job says none.
+func (c *Command) lengthAssumed() (lengthClue, bool) {
+	f := lengthClue{unit: UnitEpoch, confidence: Assumed}
+	switch {
+	case c.line.program == "yolo" || c.line.program == "ultralytics":
+		f.name, f.value = "epochs", "100"
+	case c.huggingFace():
+		f.name, f.value = "num_train_epochs", "3"
+	case c.calls("xgboost.train"):
+		f.name, f.value, f.unit = "num_boost_round", "10", UnitStep
+	case c.calls("lightgbm.train"):
+		f.name, f.value, f.unit = "num_boost_round", "100", UnitStep
+	default:
+		return f, false
+	}
+	f.source = fmt.Sprintf("default %s = %s of the framework", f.name, f.value)
+	return f, true
+}
+
+// calls reports whether the script calls a function by its full name.
+func (c *Command) calls(full string) bool {
+	if c.source == nil {
+		return false
+	}
+	for i := range c.source.calls {
+		if c.source.calls[i].full == full {
+			return true
+		}
+	}
+	return false
+}
+
+// huggingFace holds for trainings by the Trainer of transformers or TRL.
+func (c *Command) huggingFace() bool {
+	if c.line.program == "trl" {
+		return true
+	}
+	if c.source == nil {
+		return false
+	}
+	for n := range c.source.names {
+		if strings.HasSuffix(n, "TrainingArguments") || huggingFaceConfigs[n] {
+			return true
+		}
+	}
+	return false
+}
+
+var huggingFaceConfigs = set("SFTConfig", "DPOConfig", "GRPOConfig", "RewardConfig", "KTOConfig", "ORPOConfig", "CPOConfig", "PPOConfig", "RLOOConfig",
+	"OnlineDPOConfig", "PRMConfig", "GKDConfig")

@@ -1,0 +1,197 @@
+package inspect
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const commandsDir = "testdata/commands"
+
+// TestLengths: what each spelling says of a job's length, the surest first.
+func TestLengths(t *testing.T) {
+	for command, want := range map[string]string{
+		// Spellings on the command line.
+		"python argparse_train.py --epochs 4":                                     "4 epoch stated",
+		"python argparse_train.py --epochs=4":                                     "4 epoch stated",
+		"python argparse_train.py -e 4":                                           "4 epoch stated",
+		"python argparse_train.py -e4":                                            "4 epoch stated",
+		"python argparse_train.py --epo 4":                                        "4 epoch stated", // argparse takes an unambiguous beginning
+		"python argparse_train.py --amp --epochs 4 --epochs 5":                    "5 epoch stated",
+		"python argparse_train.py --epochs 4 --max-steps 60":                      "60 step stated, 4 epoch stated",
+		"python argparse_train.py --epochs 4 --max-steps -1":                      "4 epoch stated",
+		"python argparse_train.py --max_steps=60":                                 "60 step stated, 12 epoch declared",
+		"python argparse_train.py":                                                "12 epoch declared",
+		"python argparse_train.py --eval-steps 7 --warmup_steps 9":                "12 epoch declared",
+		"python -u -m argparse_train --epochs 4":                                  "4 epoch stated",
+		"env A=1 nice -n 5 python argparse_train.py --epochs 4":                   "4 epoch stated",
+		"A=1 B=2 python argparse_train.py --epochs 4":                             "4 epoch stated",
+		"python niter.py --niter 7":                                               "7 epoch stated",
+		"python niter.py":                                                         "25 epoch declared",
+		"torchrun --nproc_per_node=2 positional.py 50 10":                         "50 epoch stated",
+		"python dataclass_rl.py --total-timesteps 10000":                          "10000 step stated",
+		"python dataclass_rl.py":                                                  "40000 step declared",
+		"python fire_train.py --n-epochs 4":                                       "4 epoch stated",
+		"python fire_train.py":                                                    "11 epoch declared",
+		"python click_train.py -n 3":                                              "3 epoch stated",
+		"python click_train.py":                                                   "8 epoch declared",
+		"python typer_train.py":                                                   "6 epoch declared",
+		"python absl_train.py":                                                    "4000 step declared",
+		"python unknown.py --n_iters 9":                                           "9 step stated",
+		"python constants.py --max_iters=300":                                     "300 step stated",
+		"python constants.py constants_small.py":                                  "250 step stated",
+		"python constants.py constants_small.py --max_iters=30":                   "30 step stated",
+		"python constants.py":                                                     "2000 step declared",
+		"python hf_run.py --num_train_epochs 4":                                   "4 epoch stated",
+		"python hf_run.py --num_train_epochs 4 --max_steps 9":                     "9 step stated, 4 epoch stated",
+		"python hf_run.py --max_steps 9 --num_train_epochs 4":                     "9 step stated, 4 epoch stated",
+		"python hf_run.py --num_train_epochs 4.5":                                 "4.5 epoch stated",
+		"python hf_run.py":                                                        "3 epoch assumed",
+		"python hf_fixed.py":                                                      "120 step inferred, 5 epoch inferred",
+		"python lightning_cli.py fit --trainer.max_epochs=4":                      "4 epoch stated",
+		"python lightning_cli.py fit --trainer.max_steps 40":                      "40 step stated",
+		"python lightning_cli.py fit --config trainer.json":                       "21 epoch stated",
+		"python lightning_cli.py fit -c trainer.json --trainer.max_epochs 2":      "2 epoch stated",
+		"python lightning_trainer.py":                                             "7 epoch inferred",
+		"python hydra_train.py":                                                   "3 epoch stated",
+		"python hydra_train.py trainer=long":                                      "30 epoch stated",
+		"python hydra_train.py trainer.max_epochs=5":                              "5 epoch stated",
+		"python hydra_train.py ++trainer.max_epochs=5":                            "5 epoch stated",
+		"python keras_fit.py":                                                     "6 epoch inferred",
+		"python loop.py":                                                          "20 epoch inferred",
+		"python sb3.py":                                                           "25000 step inferred",
+		"python boost.py":                                                         "10 step assumed",
+		"python boost_sklearn.py":                                                 "150 step inferred",
+		"python pretrained_if_there.py":                                           "9 epoch inferred",
+		"yolo detect train data=coco8.yaml epochs=4":                              "4 epoch stated",
+		"/opt/venv/bin/yolo detect train data=coco8.yaml":                         "100 epoch assumed",
+		"trl sft --num_train_epochs 1":                                            "1 epoch stated",
+		"trl sft --config trl.yaml":                                               "2 epoch stated",
+		"trl sft --config trl.yaml --max_steps 5":                                 "5 step stated, 2 epoch stated",
+		"accelerate launch --config_file accelerate.yaml hf_run.py --max_steps=5": "5 step stated, 3 epoch assumed",
+		"lightgbm config=lightgbm.conf":                                           "70 step stated",
+		"lightgbm config=lightgbm.conf num_iterations=5":                          "5 step stated",
+		"xgboost train.conf num_round=5":                                          "5 step stated",
+		"bash launch.sh":                                                          "15 epoch stated",
+		"./launch.sh":                                                             "15 epoch stated",
+		"python yaml_default.py":                                                  "11 epoch stated",
+		"python yaml_default.py --config conf/trainer/long.yaml":                  "30 epoch stated",
+		"python yaml_open.py":                                                     "11 epoch stated",
+		"bash arguments.sh 0.1 6":                                                 "6 epoch stated",
+		"./arguments.sh 0.1 6 --max-steps 40":                                     "40 step stated, 6 epoch stated",
+		"bash all_arguments.sh --batch-size 8 --epochs 6":                         "6 epoch stated",
+		"bash all_arguments.sh":                                                   "12 epoch declared",
+		"mpirun -n 4 python argparse_train.py --epochs 4":                         "4 epoch stated",
+		"deepspeed --num_gpus 2 argparse_train.py --epochs 4":                     "4 epoch stated",
+		// No limit, or nothing known.
+		"python argparse_train.py --epochs 0":    "",
+		"python argparse_train.py --epochs None": "",
+		"./train --fast":                         "",
+		"python missing.py":                      "",
+		"bash option_loop.sh --lr 0.1":           "",
+		"bash function.sh 7":                     "",
+		"bash sweep.sh":                          "",
+		"bash stages.sh":                         "",
+		"":                                       "",
+	} {
+		t.Run(command, func(t *testing.T) {
+			var got []string
+			for _, l := range ReadCommand(strings.Fields(command), commandsDir).Lengths() {
+				got = append(got, fmt.Sprintf("%g %s %s", l.Units, l.Unit, l.Confidence))
+				if l.Source == "" {
+					t.Errorf("no source for %+v", l)
+				}
+			}
+			if have := strings.Join(got, ", "); have != want {
+				t.Errorf("have %q, want %q", have, want)
+			}
+		})
+	}
+}
+
+// TestLengthOfEnvironment: which lengths count steps of an environment, and not of the optimizer.
+func TestLengthOfEnvironment(t *testing.T) {
+	for command, want := range map[string]bool{
+		"python dataclass_rl.py --total-timesteps 4096": true,
+		"python sb3.py":                       false, // its observer and its tables count timesteps
+		"python constants.py --max_iters=300": false,
+	} {
+		c := ReadCommand(strings.Fields(command), commandsDir)
+		if l := c.Lengths(); len(l) == 0 || c.OfEnvironment(l[0]) != want {
+			t.Errorf("%s: %+v is of the environment: want %v", command, l, want)
+		}
+	}
+}
+
+// TestLengthSource: the words by which a person finds the number.
+func TestLengthSource(t *testing.T) {
+	for command, want := range map[string]string{
+		"python constants.py --max_iters=300":               "--max_iters=300 on the command line",
+		"python argparse_train.py -e 4":                     "-e 4 on the command line",
+		"python positional.py 50 10":                        "total_epochs 50 on the command line",
+		"python argparse_train.py":                          "default of --epochs in line 6",
+		"python lightning_cli.py fit --config trainer.json": "trainer.max_epochs = 21 in trainer.json line 1",
+		"python hydra_train.py":                             "trainer.max_epochs = 3 in trainer/short.yaml line 1",
+		"python hf_fixed.py":                                "TrainingArguments(max_steps=120) in line 3",
+		"python loop.py":                                    "loop over 20 epochs in line 2",
+		"python -c max_epochs=3":                            "max_epochs = 3 in line 1",
+		"python hf_run.py --nproc 3 ":                       "default num_train_epochs = 3 of the framework",
+	} {
+		ls := ReadCommand(strings.Fields(command), commandsDir).Lengths()
+		if len(ls) == 0 || ls[0].Source != want {
+			t.Errorf("%s: have %+v, want %q", command, ls, want)
+		}
+	}
+}
+
+// TestConfigFilesAreBounded: special files and large files are not read.
+func TestConfigFilesAreBounded(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Symlink("/dev/zero", filepath.Join(dir, "zero.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "large.yaml"), append([]byte("epochs: 3\n"), make([]byte, maxConfigBytes)...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []string{"zero.yaml", "large.yaml", "missing.yaml"} {
+		if ls := ReadCommand([]string{"trl", "sft", "--config", f}, dir).Lengths(); len(ls) != 1 || ls[0].Confidence != Assumed {
+			t.Errorf("%s: %+v", f, ls)
+		}
+	}
+}
+
+func TestLocalRanks(t *testing.T) {
+	for command, want := range map[string]int{
+		"python argparse_train.py":                                                 1,
+		"torchrun --nproc_per_node=2 argparse_train.py":                            2,
+		"torchrun --nproc-per-node 3 argparse_train.py":                            3,
+		"torchrun --standalone --nproc_per_node gpu argparse_train.py":             4,
+		"torchrun --nproc_per_node=cpu argparse_train.py":                          8,
+		"torchrun --nproc_per_node=auto argparse_train.py":                         4,
+		"torchrun argparse_train.py --nproc_per_node=9":                            1, // the script's own argument
+		"python -m torch.distributed.run --nproc_per_node=2 argparse_train.py":     2,
+		"python3 -m torch.distributed.launch --nproc_per_node=2 argparse_train.py": 2,
+		"accelerate launch --num_processes 2 argparse_train.py":                    2,
+		"accelerate launch --num_processes 8 --num_machines 2 hf_run.py":           4,
+		"accelerate launch hf_run.py":                                              1,
+		"accelerate launch --multi_gpu hf_run.py":                                  4,
+		"accelerate launch --config_file accelerate.yaml hf_run.py":                3,
+		"deepspeed --num_gpus=2 argparse_train.py":                                 2,
+		"deepspeed argparse_train.py":                                              4,
+		"mpirun -n 6 python argparse_train.py":                                     6,
+		"mpirun --allow-run-as-root -np 6 python argparse_train.py":                6,
+		"horovodrun -np 2 python argparse_train.py":                                2,
+		"bash launch.sh": 2,
+		"python lightning_cli.py fit --trainer.devices=2":     2,
+		"nohup torchrun --nproc_per_node=2 argparse_train.py": 2,
+	} {
+		if got := ReadCommand(strings.Fields(command), commandsDir).LocalRanks(4, 8); got != want {
+			t.Errorf("%s: %d local ranks, want %d", command, got, want)
+		}
+	}
+	if got := LocalRanks(strings.Fields("torchrun --nproc_per_node=auto t.py"), 0, 8); got != 8 {
+		t.Errorf("auto without a GPU: %d, want one for each CPU", got)
+	}
+}

@@ -1,0 +1,226 @@
+package inspect
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// line is a command line taken apart: launchers, then the program with its arguments.
+type line struct {
+	argv      []string
+	launchers []launcher // outermost first
+	script    string     // Python or shell script, as written
+	module    string     // of python -m
+	code      string     // of python -c or bash -c
+	program   string     // base name of any other program: "yolo"
+	shell     bool       // script or code is a shell's
+	args      int        // index of the program's first argument
+}
+
+// launcher is a program that starts the training's own processes, such as torchrun.
+type launcher struct {
+	name     string
+	from, to int // its own arguments: argv[from:to]
+}
+
+// wrappers run the command that follows them.
+var wrappers = set("nohup", "nice", "ionice", "time", "timeout", "env", "sudo", "srun", "taskset", "numactl", "stdbuf", "unbuffer",
+	"xvfb-run", "uv", "poetry", "conda", "mamba", "micromamba", "pipenv", "pdm", "hatch", "rye", "chrt", "setsid", "nvprof", "nsys",
+	"ncu", "py-spy", "viztracer", "systemd-run", "script", "exec", "command")
+
+// starters are the wrappers that start several processes.
+var starters = set("mpirun", "mpiexec", "horovodrun")
+
+// programs are installed commands that train, by name.
+var programs = set("trl", "yolo", "ultralytics", "lightgbm", "xgboost", "litgpt", "axolotl", "llamafactory-cli", "autotrain", "fairseq-train", "tune")
+
+// launcherModules are the launchers that python -m runs.
+var launcherModules = map[string]string{"torch.distributed.run": "torchrun", "torch.distributed.launch": "torchrun",
+	"accelerate.commands.launch": "accelerate", "accelerate": "accelerate", "deepspeed": "deepspeed", "deepspeed.launcher.runner": "deepspeed",
+	"horovod.runner": "horovodrun"}
+
+// runnerModules are the modules that run the script or module that follows them.
+var runnerModules = set("pdb", "cProfile", "coverage", "trace", "memory_profiler", "kernprof", "scalene", "torch.utils.bottleneck")
+
+// readLine takes a command line apart. It reads no file.
+func readLine(argv []string) line {
+	l := line{argv: argv, args: len(argv)}
+	first := 0
+	for first < len(argv) && strings.Contains(argv[first], "=") && isShellName(argv[first][:strings.IndexByte(argv[first], '=')]) {
+		first++
+	}
+	for i := first; i < len(argv); i++ {
+		w := argv[i]
+		n := filepath.Base(w)
+		switch {
+		case strings.HasPrefix(w, "-") || strings.Contains(w, "="):
+		case isPythonName(n):
+			return l.interpreter(i+1, true)
+		case launchers[n]:
+			return l.interpreter(l.launch(n, i+1), false)
+		case starters[n]:
+			l.launch(n, i+1)
+		case shells[n]:
+			l.shellScript(i + 1)
+			return l
+		case strings.HasSuffix(w, ".py"):
+			l.close(i)
+			l.script, l.args = w, i+1
+			return l
+		case fileKind(w, nil) == KindShell:
+			l.close(i)
+			l.script, l.shell, l.args = w, true, i+1
+			return l
+		case programs[n] || i == first && !wrappers[n]:
+			l.close(i)
+			l.program, l.args = n, i+1
+			return l
+		}
+	}
+	if first < len(argv) {
+		l.program, l.args = filepath.Base(argv[first]), first+1
+	}
+	return l
+}
+
+// launch records a launcher whose arguments start at i and returns where they do.
+func (l *line) launch(name string, i int) int {
+	l.close(i - 1)
+	if name == "accelerate" && i < len(l.argv) && l.argv[i] == "launch" {
+		i++
+	}
+	if name == "mpiexec" {
+		name = "mpirun"
+	}
+	l.launchers = append(l.launchers, launcher{name, i, len(l.argv)})
+	return i
+}
+
+// close ends the arguments of the innermost launcher before index i.
+func (l *line) close(i int) {
+	if n := len(l.launchers); n > 0 && l.launchers[n-1].to == len(l.argv) {
+		l.launchers[n-1].to = i
+	}
+}
+
+// interpreter reads what follows Python or a launcher.
+func (l line) interpreter(from int, python bool) line {
+	for i := from; i < len(l.argv); i++ {
+		w := l.argv[i]
+		next := i+1 < len(l.argv)
+		switch {
+		case python && w == "-c" && next:
+			l.close(i)
+			l.code, l.args = l.argv[i+1], i+2
+			return l
+		case (w == "-m" || w == "--module") && next:
+			m := l.argv[i+1]
+			if name, ok := launcherModules[m]; ok {
+				return l.interpreter(l.launch(name, i+2), false)
+			}
+			if runnerModules[m] {
+				python = false
+				i++
+				continue
+			}
+			l.close(i)
+			l.module, l.args = m, i+2
+			return l
+		case strings.HasSuffix(w, ".py") && !strings.HasPrefix(w, "-"):
+			l.close(i)
+			l.script, l.args = w, i+1
+			return l
+		case python && (w == "-W" || w == "-X"):
+			i++
+		case !python && (isPythonName(filepath.Base(w)) && !strings.HasPrefix(w, "-")):
+			python = true
+		case !python && programs[filepath.Base(w)]: // accelerate launch --no_python trl sft
+			l.close(i)
+			l.program, l.args = filepath.Base(w), i+1
+			return l
+		case python && !strings.HasPrefix(w, "-"):
+			l.close(i)
+			l.script, l.args = w, i+1 // a script without .py
+			return l
+		}
+	}
+	return l
+}
+
+// shellScript reads what follows a shell.
+func (l *line) shellScript(from int) {
+	for i := from; i < len(l.argv); i++ {
+		w := l.argv[i]
+		switch {
+		case strings.HasPrefix(w, "-") && strings.HasSuffix(w, "c") && i+1 < len(l.argv):
+			l.close(from - 1)
+			l.code, l.shell, l.args = l.argv[i+1], true, i+2
+			return
+		case !strings.HasPrefix(w, "-"):
+			l.close(from - 1)
+			l.script, l.shell, l.args = w, true, i+1
+			return
+		}
+	}
+}
+
+// shellArguments are what $1 and those after it stand for in the shell script or the text of sh -c.
+func (l *line) shellArguments() []string {
+	args := l.argv[min(l.args, len(l.argv)):]
+	if l.code != "" && len(args) > 0 { // sh -c TEXT NAME ARGUMENTS…
+		args = args[1:]
+	}
+	return args
+}
+
+// LocalRanks is how many training processes a command line starts on this machine, as its launcher says: torchrun, python -m
+// torch.distributed.run, accelerate, deepspeed, mpirun and horovodrun; 1 without one. Where the launcher takes one process for
+// each device ("auto", "gpu", "cpu"), gpus and cpus say how many there are.
+func LocalRanks(argv []string, gpus, cpus int) int {
+	ranks := 1
+	for _, l := range readLine(argv).launchers {
+		ranks *= l.ranks(argv, gpus, cpus)
+	}
+	return ranks
+}
+
+// rankOptions are the options by which a launcher sets its processes, the decisive one last.
+var rankOptions = map[string][]string{
+	"torchrun": {"nproc_per_node"}, "accelerate": {"num_processes"}, "deepspeed": {"num_gpus"},
+	"mpirun": {"c", "np", "n"}, "horovodrun": {"num_proc", "np"}, "composer": {"n", "nproc"}, "colossalai": {"nproc_per_node"},
+}
+
+func (l launcher) ranks(argv []string, gpus, cpus int) int {
+	stated, machines, several := "", 1.0, false
+	for _, w := range l.words(argv) {
+		switch {
+		case slices.Contains(rankOptions[l.name], w.name) && w.value != "":
+			stated = w.value
+		case l.name == "accelerate" && w.name == "num_machines":
+			if v, ok := amount(w.value); ok {
+				machines = v
+			}
+		case l.name == "accelerate" && w.name == "multi_gpu":
+			several = true
+		}
+	}
+	n := 1.0
+	switch v, ok := amount(stated); {
+	case ok:
+		n = v / machines
+	case stated == "gpu" || stated == "auto" && gpus > 0 || stated == "" && (l.name == "deepspeed" || l.name == "composer" || several):
+		n = float64(gpus)
+	case stated == "cpu" || stated == "auto":
+		n = float64(cpus)
+	}
+	return max(1, int(n))
+}
+
+// words are the launcher's own options.
+func (l launcher) words(argv []string) []word {
+	return readWords(argv, l.from, l.to, launcherToggles)
+}
+
+var launcherToggles = set("standalone", "no_python", "run_path", "module", "m", "multi_gpu", "cpu", "use_deepspeed", "use_fsdp", "allow_run_as_root",
+	"oversubscribe", "quiet", "verbose", "v", "bind_to_none", "debug", "mps", "tpu")

@@ -1,0 +1,284 @@
+package inspect
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func fields(s string) []string { return strings.Fields(s) }
+
+// TestApply: each knob replaces what is there in the spelling that it has, or is put in its place.
+func TestApply(t *testing.T) {
+	type values = map[string]string
+	for name, c := range map[string]struct {
+		command string
+		own     map[string]string
+		set     values
+		want    string
+	}{
+		"separate":              {"python argparse_train.py --batch-size 32 data", nil, values{KnobBatchSize: "8"}, "python argparse_train.py --batch-size 8 data"},
+		"joined":                {"python argparse_train.py --batch-size=32 data", nil, values{KnobBatchSize: "8"}, "python argparse_train.py --batch-size=8 data"},
+		"short":                 {"python argparse_train.py -b 32 -j4 data", nil, values{KnobBatchSize: "8", KnobWorkers: "1"}, "python argparse_train.py -b 8 -j1 data"},
+		"abbreviated":           {"python argparse_train.py --batch 32", nil, values{KnobBatchSize: "8"}, "python argparse_train.py --batch 8"},
+		"underscores":           {"python argparse_train.py --batch_size 32", nil, values{KnobBatchSize: "8"}, "python argparse_train.py --batch_size 8"},
+		"the last one counts":   {"python argparse_train.py -b 1 -b 2", nil, values{KnobBatchSize: "8"}, "python argparse_train.py -b 1 -b 8"},
+		"absent":                {"python argparse_train.py data", nil, values{KnobBatchSize: "8"}, "python argparse_train.py data --batch-size=8"},
+		"before a double dash":  {"python argparse_train.py --amp -- data", nil, values{KnobSeed: "5"}, "python argparse_train.py --amp --seed=5 -- data"},
+		"a toggle is no value":  {"python argparse_train.py --amp data", nil, values{KnobEpochs: "2"}, "python argparse_train.py --amp data --epochs=2"},
+		"a path to resume from": {"python argparse_train.py data", nil, values{KnobResume: "runs/checkpoint.pt"}, "python argparse_train.py data --resume=runs/checkpoint.pt"},
+		"module":                {"python -m argparse_train -b 2", nil, values{KnobBatchSize: "8"}, "python -m argparse_train -b 8"},
+		"processes":             {"torchrun --standalone --nproc_per_node=4 argparse_train.py", nil, values{KnobProcesses: "2", KnobSeed: "1"}, "torchrun --standalone --nproc_per_node=2 argparse_train.py --seed=1"},
+		"processes, absent":     {"torchrun argparse_train.py", nil, values{KnobProcesses: "2"}, "torchrun --nproc_per_node=2 argparse_train.py"},
+		"processes, by dashes":  {"torchrun --nproc-per-node 4 argparse_train.py", nil, values{KnobProcesses: "2"}, "torchrun --nproc-per-node 2 argparse_train.py"},
+		"processes of a module": {"python -m torch.distributed.run --nproc_per_node=4 argparse_train.py", nil, values{KnobProcesses: "2"}, "python -m torch.distributed.run --nproc_per_node=2 argparse_train.py"},
+		"accelerate":            {"accelerate launch hf_run.py --max_steps 5", nil, values{KnobProcesses: "2", KnobSteps: "9"}, "accelerate launch --num_processes=2 hf_run.py --max_steps 9"},
+		"deepspeed":             {"deepspeed --num_gpus 4 argparse_train.py", nil, values{KnobProcesses: "2"}, "deepspeed --num_gpus 2 argparse_train.py"},
+		"mpirun":                {"mpirun -np 4 python argparse_train.py", nil, values{KnobProcesses: "2"}, "mpirun -np 2 python argparse_train.py"},
+		"mpirun, absent":        {"mpirun python argparse_train.py", nil, values{KnobProcesses: "2"}, "mpirun -n 2 python argparse_train.py"},
+		"horovod":               {"horovodrun -np 4 python argparse_train.py", nil, values{KnobProcesses: "2"}, "horovodrun -np 2 python argparse_train.py"},
+		"Hugging Face":          {"python hf_run.py --output_dir o", nil, values{KnobBatchSize: "4", KnobResume: "o/checkpoint-50", KnobWorkers: "2"}, "python hf_run.py --output_dir o --per_device_train_batch_size=4 --resume_from_checkpoint=o/checkpoint-50 --dataloader_num_workers=2"},
+		"TRL":                   {"trl sft --per_device_train_batch_size 8", nil, values{KnobBatchSize: "4"}, "trl sft --per_device_train_batch_size 4"},
+		"Lightning":             {"python lightning_cli.py fit --data.batch_size 32", nil, values{KnobBatchSize: "4", KnobWorkers: "3", KnobResume: "a=b.ckpt", KnobProcesses: "2"}, "python lightning_cli.py fit --data.batch_size 4 --trainer.devices=2 --ckpt_path=a=b.ckpt --data.num_workers=3"},
+		"Ultralytics":           {"yolo detect train model=yolo11n.yaml batch=16", nil, values{KnobBatchSize: "4", KnobResume: "runs/last.pt"}, "yolo detect train model=runs/last.pt batch=4 resume=True"},
+		"constants":             {"python constants.py --batch_size=8", nil, values{KnobBatchSize: "4", KnobResume: "x", KnobSteps: "30"}, "python constants.py --batch_size=4 --init_from=resume --max_iters=30"},
+		"hydra":                 {"python hydra_train.py trainer=long", nil, values{KnobBatchSize: "4", KnobEpochs: "2"}, "python hydra_train.py trainer=long batch_size=4 trainer.max_epochs=2"},
+		"lightgbm":              {"lightgbm config=lightgbm.conf num_iterations=9", nil, values{KnobSteps: "3"}, "lightgbm config=lightgbm.conf num_iterations=3"},
+		"xgboost":               {"xgboost a.conf", nil, values{KnobSteps: "3"}, "xgboost a.conf num_round=3"},
+		"own, with a value":     {"python unknown.py --bs 9", map[string]string{KnobBatchSize: "--bs={}"}, values{KnobBatchSize: "4"}, "python unknown.py --bs 4"},
+		"own, short":            {"python unknown.py", map[string]string{KnobBatchSize: "-B {}"}, values{KnobBatchSize: "4"}, "python unknown.py -B 4"},
+		"own before a preset":   {"trl sft", map[string]string{KnobBatchSize: "--bs={}"}, values{KnobBatchSize: "4"}, "trl sft --bs=4"},
+		"own, {latest}":         {"python unknown.py", map[string]string{KnobResume: "--resume_from_checkpoint {latest}"}, values{KnobResume: "c-5"}, "python unknown.py --resume_from_checkpoint c-5"},
+		"own, without a value":  {"python unknown.py --init_from=scratch", map[string]string{KnobResume: "--init_from=resume"}, values{KnobResume: "c-5"}, "python unknown.py --init_from=resume"},
+		"own, of the launcher":  {"torchrun --nproc_per_node 4 unknown.py", map[string]string{KnobProcesses: "--nproc_per_node={}"}, values{KnobProcesses: "2"}, "torchrun --nproc_per_node 2 unknown.py"},
+		"a value with spaces":   {"python argparse_train.py", nil, values{KnobCheckpointDir: "my runs"}, "python argparse_train.py --save-dir=my runs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			argv := fields(c.command)
+			m := ReadCommand(argv, commandsDir).Mapping(c.own)
+			got, err := m.Apply(argv, c.set)
+			if err != nil || strings.Join(got, " ") != c.want {
+				t.Errorf("have %q (%v), want %q\n%+v", strings.Join(got, " "), err, c.want, m)
+			}
+			if strings.Join(argv, " ") != c.command {
+				t.Errorf("the argv given was changed: %q", argv)
+			}
+			again, err := m.Apply(got, c.set)
+			if err != nil || !slices.Equal(again, got) {
+				t.Errorf("applied again: %q (%v)", again, err)
+			}
+		})
+	}
+}
+
+// TestApplyRefuses: what cannot reach the script is an error, not a guess.
+func TestApplyRefuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		command string
+		own     map[string]string
+		set     map[string]string
+	}{
+		"no argument for it":         {"python loop.py", nil, map[string]string{KnobBatchSize: "8"}},
+		"an unknown knob":            {"python argparse_train.py", nil, map[string]string{"width": "8"}},
+		"no value":                   {"python argparse_train.py", nil, map[string]string{KnobBatchSize: ""}},
+		"a line break":               {"python argparse_train.py", nil, map[string]string{KnobCheckpointDir: "a\nb"}},
+		"inside a shell script":      {"bash launch.sh", nil, map[string]string{KnobBatchSize: "8"}},
+		"own, inside a shell script": {"bash launch.sh", map[string]string{KnobBatchSize: "--batch-size={}"}, map[string]string{KnobBatchSize: "8"}},
+		"computed by the script":     {"python dataclass_rl.py", nil, map[string]string{KnobBatchSize: "8"}},
+	} {
+		argv := fields(c.command)
+		if got, err := ReadCommand(argv, commandsDir).Mapping(c.own).Apply(argv, c.set); err == nil {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// TestApplyKeepsOtherArguments: over random command lines, only the argument that is set changes, and setting it again changes
+// nothing.
+func TestApplyKeepsOtherArguments(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	others := []string{"--amp", "data", "--lr=0.1", "--lr", "0.1", "-x", "a=b", "--note", "-5", "--tags=--batch-size", "résumé", "", "-"}
+	batch := [][]string{nil, {"-b", "3"}, {"-b3"}, {"--batch-size", "3"}, {"--batch-size=3"}, {"--batch_size=3"}}
+	launch := [][]string{{"python", "argparse_train.py"}, {"torchrun", "--nproc_per_node=2", "argparse_train.py"}, {"nice", "-n", "3", "python", "-u", "argparse_train.py"}}
+	for range 3000 {
+		head := launch[rng.IntN(len(launch))]
+		var before, after []string
+		for range rng.IntN(5) {
+			before = append(before, others[rng.IntN(len(others))])
+		}
+		if n := len(before); n > 0 && strings.HasPrefix(before[n-1], "-") {
+			before = append(before, "end") // so that no option takes -b for its value
+		}
+		if rng.IntN(3) == 0 {
+			after = append([]string{"--"}, others[rng.IntN(len(others))])
+		}
+		now := batch[rng.IntN(len(batch))]
+		argv := slices.Concat(head, before, now, after)
+		m := ReadCommand(argv, commandsDir).Mapping(nil)
+		got, err := m.Apply(argv, map[string]string{KnobBatchSize: "77"})
+		if err != nil {
+			t.Fatalf("%q: %v", argv, err)
+		}
+		again, _ := m.Apply(got, map[string]string{KnobBatchSize: "77"})
+		rest := slices.Concat(head, before, after)
+		own := 1
+		if len(now) == 2 {
+			own = 2
+		}
+		at := len(head) + len(before)
+		kept := slices.Concat(got[:at], got[min(len(got), at+own):])
+		if !slices.Equal(kept, rest) || !slices.Equal(again, got) || !strings.Contains(strings.Join(got[at:at+own], " "), "77") {
+			t.Fatalf("%q became %q, then %q", argv, got, again)
+		}
+	}
+}
+
+func TestParseKnob(t *testing.T) {
+	for text, want := range map[string]string{
+		"batch_size=--bs={}":                        "batch_size|--bs={}",
+		"batch-size=--bs":                           "batch_size|--bs={}",
+		"resume=--init_from=resume":                 "resume|--init_from=resume",
+		"resume=--resume":                           "resume|--resume",
+		"resume=--resume_from_checkpoint  {latest}": "resume|--resume_from_checkpoint {latest}",
+		"workers=data.num_workers={}":               "workers|data.num_workers={}",
+		"batch_size":                                "error",
+		"batch_size=":                               "error",
+		"width=--w={}":                              "error",
+		"batch_size=--bs={size}":                    "error",
+		"batch_size=--bs=64":                        "error",
+	} {
+		name, template, err := ParseKnob(text)
+		got := name + "|" + template
+		if err != nil {
+			got = "error"
+		}
+		if got != want {
+			t.Errorf("%q: have %q (%v), want %q", text, got, err, want)
+		}
+	}
+}
+
+// TestPresent: the present value is that of the command line, else the script's default.
+func TestPresent(t *testing.T) {
+	for command, want := range map[string]string{
+		"python argparse_train.py":                     "64",
+		"python argparse_train.py -b 32":               "32",
+		"python lightning_cli.py fit":                  "32",
+		"python hydra_train.py":                        "16",
+		"python constants.py constants_small.py":       "4",
+		"trl sft --per_device_train_batch_size 8":      "8",
+		"python argparse_train.py --resume x.pt -b=12": "12",
+	} {
+		k, ok := ReadCommand(fields(command), commandsDir).Mapping(nil).Knob(KnobBatchSize)
+		if !ok || k.Present != want {
+			t.Errorf("%s: %+v, want %s", command, k, want)
+		}
+	}
+}
+
+func TestResumption(t *testing.T) {
+	for command, want := range map[string]string{
+		"python argparse_train.py":                    "argument file",
+		"python hf_run.py --output_dir o":             "argument directory checkpoint-*",
+		"python hf_fixed.py":                          "none ",
+		"trl sft":                                     "argument directory checkpoint-*",
+		"python constants.py":                         "argument ",
+		"python lightning_cli.py fit":                 "argument file *.ckpt",
+		"python lightning_cli.py":                     "none ",
+		"python lightning_trainer.py":                 "itself ",
+		"python positional.py 5 1":                    "itself ",
+		"python pretrained_if_there.py":               "none ",
+		"yolo train":                                  "argument file last.pt",
+		"python ../../../../examples/train_torch.py":  "protocol ",
+		"python ../../../../examples/train_digits.py": "protocol ",
+		"bash launch.sh":                              "none ",
+		"python loop.py":                              "none ",
+		"./unknown":                                   "none ",
+	} {
+		c := ReadCommand(fields(command), commandsDir)
+		r := c.Resumption(c.Mapping(nil))
+		if got := strings.TrimSpace(r.How + " " + r.Wants + " " + strings.Join(r.Names, " ")); got != strings.TrimSpace(want) {
+			t.Errorf("%s: have %q, want %q (%v)", command, got, want, r.Evidence)
+		}
+		if r.How != ResumeNone && len(r.Evidence) == 0 {
+			t.Errorf("%s: no evidence", command)
+		}
+	}
+	c := ReadCommand(fields("python positional.py 5 1"), commandsDir)
+	if r := c.Resumption(c.Mapping(map[string]string{KnobResume: "--from {path}"})); r.How != ResumeArgument || r.Wants != WantsFile {
+		t.Errorf("the user's own knob: %+v", r)
+	}
+}
+
+// TestLoadsSnapshot: a check that a snapshot exists counts, unless it hangs on an argument that is unset by default or brings
+// back no progress.
+func TestLoadsSnapshot(t *testing.T) {
+	const options = "import argparse, os, glob, torch\np = argparse.ArgumentParser()\np.add_argument('--resume', default=None)\np.add_argument('--go', action='store_true')\np.add_argument('--snapshot', default='s.pt')\na = p.parse_args()\n"
+	for name, c := range map[string]struct {
+		body string
+		want string
+	}{
+		"exists":               {"if os.path.exists('c'):\n    epoch = torch.load('c')['epoch']", "yes"},
+		"exists, of an option": {"if os.path.exists(a.snapshot):\n    epoch = torch.load(a.snapshot)['epoch']", "yes"},
+		"unset option":         {"if a.resume and os.path.exists(a.resume):\n    epoch = torch.load(a.resume)['epoch']", ""},
+		"under an option":      {"if a.resume:\n    if os.path.isfile('c'):\n        epoch = torch.load('c')['epoch']", ""},
+		"under a toggle":       {"if a.go and os.path.exists('c'):\n    epoch = torch.load('c')['epoch']", ""},
+		"weights alone":        {"if os.path.exists('c'):\n    m.load_state_dict(torch.load('c'))", ""},
+		"not there":            {"if not os.path.exists('c'):\n    epoch = torch.load('d')['epoch']", ""},
+		"caught":               {"try:\n    epoch = torch.load('c')['epoch']\nexcept FileNotFoundError:\n    epoch = 0", "yes"},
+		"found by glob":        {"files = sorted(glob.glob('*.pt'))\nif files:\n    step = torch.load(files[-1])['step']", "yes"},
+		"own function":         {"def load_checkpoint(f):\n    return torch.load(f)['epoch']\nif os.path.exists('c'):\n    n = load_checkpoint('c')", "yes"},
+		"keras":                {"import keras\nm.fit(callbacks=[keras.callbacks.BackupAndRestore('b')])", "yes"},
+	} {
+		if got := parse(options + c.body + "\n").loadsSnapshot(); got.Value != c.want {
+			t.Errorf("%s: have %+v, want %q", name, got, c.want)
+		}
+	}
+}
+
+func TestHandlesInterrupt(t *testing.T) {
+	for name, c := range map[string]struct{ src, want string }{
+		"around the loop":   {"try:\n    for epoch in range(3):\n        train()\nexcept KeyboardInterrupt:\n    print('testing')\n", "yes@4"},
+		"around the call":   {"try:\n    train()\nexcept (KeyboardInterrupt, ValueError):\n    save()\n", "yes@3"},
+		"a handler":         {"import signal\nsignal.signal(signal.SIGINT, stop)\n", "yes@2"},
+		"ignored":           {"import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n", ""},
+		"leaves at once":    {"import sys\ntry:\n    train()\nexcept KeyboardInterrupt:\n    sys.exit(1)\n", ""},
+		"raises it again":   {"try:\n    train()\nexcept KeyboardInterrupt:\n    raise\n", ""},
+		"of something else": {"try:\n    download()\nexcept KeyboardInterrupt:\n    print('no data')\n", ""},
+		"other exceptions":  {"try:\n    train()\nexcept ValueError:\n    pass\n", ""},
+	} {
+		if got := shown(inspectPython([]byte(c.src)).HandlesInterrupt); got != c.want {
+			t.Errorf("%s: have %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func FuzzReadCommand(f *testing.F) {
+	f.Add("torchrun --nproc_per_node=2 argparse_train.py -b 3 -- x")
+	f.Add("bash -c 'python constants.py --max_iters=3'")
+	f.Add("A=1 python -m torch.distributed.run -m x --")
+	f.Fuzz(func(t *testing.T, text string) {
+		argv := fields(text)
+		c := ReadCommand(argv, commandsDir)
+		for _, l := range c.Lengths() {
+			if !(l.Units > 0) {
+				t.Errorf("%q: %+v", text, l)
+			}
+		}
+		if n := c.LocalRanks(2, 2); n < 1 {
+			t.Errorf("%q: %d ranks", text, n)
+		}
+		m := c.Mapping(nil)
+		c.Resumption(m)
+		set := map[string]string{}
+		for _, k := range m.Knobs {
+			set[k.Name] = "5"
+		}
+		if got, err := m.Apply(argv, set); err == nil {
+			if again, err := m.Apply(got, set); err != nil || !slices.Equal(again, got) {
+				t.Errorf("%q: %q, applied again %q (%v)", text, got, again, err)
+			}
+		}
+	})
+}

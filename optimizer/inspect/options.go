@@ -1,0 +1,272 @@
+package inspect
+
+import (
+	"strconv"
+	"strings"
+)
+
+// option is a command-line option that the script declares: by argparse, click, typer or absl, as a field of a dataclass that
+// becomes a parser, as a parameter of a function that becomes a command, or as a constant that the command line overrides.
+type option struct {
+	names  []string // without dashes, dashes as underscores
+	flags  []string // as written on a command line: "--batch-size", "-b"; for a pair "epochs"
+	value  []token  // default; nil when it has none
+	line   int
+	help   string
+	toggle bool // takes no value
+	how    declared
+}
+
+// declared says by what an option is declared.
+type declared uint8
+
+const (
+	byParser   declared = iota // argparse, click, typer, absl
+	byField                    // a dataclass or a function's parameters
+	byConstant                 // a module's constant: --name=value alone
+)
+
+// readOptions lists the command-line options that the script declares.
+func (s *script) readOptions() []option {
+	var all []option
+	for i := range s.calls {
+		if o := declaredBy(&s.calls[i]); len(o.names) > 0 {
+			o.line = s.calls[i].line
+			if len(o.value) > 0 {
+				o.line = int(o.value[0].line)
+			}
+			all = append(all, o)
+		}
+	}
+	all = append(all, s.fieldOptions()...)
+	return append(all, s.constantOptions()...)
+}
+
+// declaredBy reads the option that a call declares; its names are empty when it declares none.
+func declaredBy(c *call) (o option) {
+	switch last(c.callee) {
+	case "add_argument", "option", "Option", "add_option":
+		for _, a := range c.args {
+			if v, ok := onlyString(a.tokens); ok && a.key == "" {
+				o.name(v)
+			}
+		}
+		if d, ok := c.arg("dest"); ok {
+			if v, ok := onlyString(d); ok {
+				o.names = append(o.names, v)
+			}
+		}
+		o.value, _ = c.arg("default")
+		if first, ok := c.positional(0); ok && o.value == nil && last(c.callee) == "Option" {
+			o.value = first // typer.Option(10, "--epochs")
+		}
+		if help, ok := c.arg("help"); ok && len(help) <= maxExpression {
+			h, _ := lastString(help)
+			o.help = h.s
+		}
+		if action, ok := c.arg("action"); ok {
+			v, _ := onlyString(action)
+			o.toggle = strings.HasPrefix(v, "store_") && v != "store_const"
+		}
+		if flag, ok := c.arg("is_flag"); ok && len(flag) == 1 {
+			o.toggle = flag[0].s == "True"
+		}
+	case "DEFINE_integer", "DEFINE_string", "DEFINE_float", "DEFINE_bool", "DEFINE_boolean":
+		if first, ok := c.positional(0); ok {
+			if v, ok := onlyString(first); ok {
+				o.name("--" + v)
+			}
+		}
+		o.value, _ = c.positional(1)
+		o.toggle = strings.HasPrefix(last(c.callee), "DEFINE_bool")
+	}
+	return o
+}
+
+// name adds a spelling of the option.
+func (o *option) name(spelling string) {
+	spelling, _, _ = strings.Cut(spelling, "/") // click: --shout/--no-shout
+	plain := strings.ReplaceAll(strings.TrimLeft(spelling, "-"), "-", "_")
+	if plain == "" || strings.ContainsAny(plain, " \t") {
+		return
+	}
+	o.names = append(o.names, plain)
+	if strings.HasPrefix(spelling, "-") {
+		o.flags = append(o.flags, spelling)
+	}
+}
+
+// parsers turn a dataclass, or the parameters of a function, into command-line options.
+var parsers = set("HfArgumentParser", "TrlParser", "tyro.cli", "tyro.extras.cli", "fire.Fire", "Fire", "typer.run", "simple_parsing.parse", "draccus.wrap", "jsonargparse.CLI",
+	"jsonargparse.auto_cli", "pyrallis.parse", "add_arguments", "chz.entrypoint")
+
+// fieldOptions are the fields of the dataclasses and the parameters of the functions that the script makes a command line of.
+func (s *script) fieldOptions() []option {
+	kinds := map[string]bool{} // definition → is a class
+	for _, d := range s.definitions {
+		kinds[d.name] = d.class
+	}
+	wanted := map[string]bool{}
+	for i := range s.calls {
+		c := &s.calls[i]
+		if !parsers[c.full] && !parsers[last(c.full)] {
+			continue
+		}
+		for _, a := range c.args {
+			for _, t := range a.tokens {
+				if _, ok := kinds[t.s]; ok && t.kind == name && len(a.tokens) <= maxExpression {
+					wanted[t.s] = true
+				}
+			}
+		}
+	}
+	if len(wanted) == 0 {
+		return nil
+	}
+	var out []option
+	add := func(field string, value []token) {
+		if value = fieldDefault(value); len(value) > 0 {
+			out = append(out, option{names: []string{field}, flags: []string{"--" + field}, value: value, line: int(value[0].line), how: byField})
+		}
+	}
+	for _, a := range s.assignments {
+		if a.how == assigned && wanted[a.scope] && kinds[a.scope] && !strings.Contains(a.target, ".") {
+			add(a.target, a.value)
+		}
+	}
+	for i := range s.statements {
+		t := s.statements[i].tokens
+		if n := definedName(t); !wanted[n] || kinds[n] || s.statements[i].scope != "" {
+			continue
+		}
+		for k := range t {
+			if t[k].s == "(" && t[k].kind == operator {
+				for _, a := range arguments(t, brackets(t), k) {
+					if a.key != "" {
+						add(a.key, a.tokens)
+					}
+				}
+				break
+			}
+		}
+	}
+	return out
+}
+
+// fieldDefault is the default in field(default=3, …), or the value itself.
+func fieldDefault(value []token) []token {
+	if len(value) < 3 || len(value) > maxExpression || value[1].s != "(" || value[0].kind != name {
+		return value
+	}
+	for _, a := range arguments(value, brackets(value), 1) {
+		if a.key == "default" || a.key == "" {
+			return a.tokens
+		}
+	}
+	return nil
+}
+
+// configurator holds for a script that takes --name=value for each of its constants: by running another file over its own
+// globals, or by assigning to globals()[name] itself.
+func (s *script) configurator() bool {
+	if s.names["argv"] > 0 {
+		for i := range s.statements {
+			if st := &s.statements[i]; st.scope == "" && len(st.tokens) > 4 && st.tokens[0].s == "globals" && st.tokens[3].s == "[" {
+				return true
+			}
+		}
+	}
+	for i := range s.calls {
+		if c := &s.calls[i]; c.callee == "exec" && c.module && len(c.args) > 0 {
+			for _, t := range c.args[0].tokens {
+				if t.kind == text && strings.HasSuffix(t.s, "configurator.py") {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// constantOptions are the constants of a script with a configurator.
+func (s *script) constantOptions() []option {
+	if !s.configurator() {
+		return nil
+	}
+	var out []option
+	for _, a := range s.assignments {
+		if a.how != assigned || a.scope != "" || strings.ContainsAny(a.target, ".[") || len(a.value) > 8 {
+			continue
+		}
+		if k := a.value[len(a.value)-1]; k.kind == number || k.kind == text && len(a.value) == 1 || k.s == "True" || k.s == "False" {
+			out = append(out, option{names: []string{a.target}, flags: []string{"--" + a.target}, value: a.value, line: a.line, how: byConstant})
+		}
+	}
+	return out
+}
+
+// toggles are the canonical names of the options that take no value.
+func (s *script) toggles() map[string]bool {
+	out := map[string]bool{}
+	for _, o := range s.options {
+		if o.toggle {
+			for _, n := range o.names {
+				out[canonical(n)] = true
+			}
+		}
+	}
+	return out
+}
+
+// literal is the value of an expression that is one number, string or constant, a product or sum of numbers, or a conversion
+// or environment default around one; ok is false for any other.
+func (s *script) literal(value []token) (found string, ok bool) { return s.literalAt(value, 4) }
+
+func (s *script) literalAt(value []token, depth int) (string, bool) {
+	switch {
+	case len(value) == 0 || len(value) > maxExpression || depth == 0:
+		return "", false
+	case len(value) == 1:
+		switch t := value[0]; {
+		case t.kind == name && !keywords[t.s]:
+			return s.literalAt(s.value(t.s), depth-1)
+		case t.kind == number, t.kind == name:
+			return t.s, true
+		default:
+			return t.s, t.kind == text
+		}
+	case len(value) == 2 && value[0].s == "-" && value[1].kind == number:
+		return "-" + value[1].s, true
+	}
+	if v, ok := product(value); ok {
+		return v, true
+	}
+	if path, n := dotted(value, 0); path != "" && n == len(value) { // args.epochs
+		return s.literalAt(s.value(path), depth-1)
+	}
+	switch value[0].s {
+	case "int", "float", "str", "os", "getenv", "environ":
+		if v, ok := wholeNumber(value); ok && isPlainNumber(value) {
+			return v, true
+		}
+	}
+	return "", false
+}
+
+// product is the value of a product of numbers, such as 5 * 8.
+func product(value []token) (string, bool) {
+	v := 1.0
+	for i, t := range value {
+		switch {
+		case i%2 == 1 && (t.kind != operator || t.s != "*"), i%2 == 0 && t.kind != number, i == len(value)-1 && i%2 == 1:
+			return "", false
+		case i%2 == 0:
+			n, err := strconv.ParseFloat(strings.ReplaceAll(t.s, "_", ""), 64)
+			if err != nil {
+				return "", false
+			}
+			v *= n
+		}
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64), true
+}

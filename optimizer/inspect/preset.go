@@ -1,0 +1,304 @@
+package inspect
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// preset is how knobs reach the trainings of one tool.
+type preset struct {
+	name      string
+	fits      func(*Command) bool
+	templates map[string]string
+}
+
+// presets are tried in this order; a knob of the first that fits and has it counts.
+var presets = []preset{
+	{"ultralytics", func(c *Command) bool { return c.line.program == "yolo" || c.line.program == "ultralytics" }, map[string]string{
+		KnobBatchSize: "batch={}", KnobWorkers: "workers={}", KnobEpochs: "epochs={}", KnobSeed: "seed={}", KnobCheckpointDir: "project={}",
+		KnobResume: "resume=True model={path}"}},
+	{"lightgbm", func(c *Command) bool { return c.line.program == "lightgbm" }, map[string]string{
+		KnobSteps: "num_iterations={}", KnobSeed: "seed={}", KnobResume: "input_model={path}"}},
+	{"xgboost", func(c *Command) bool { return c.line.program == "xgboost" }, map[string]string{
+		KnobSteps: "num_round={}", KnobSeed: "seed={}", KnobCheckpointDir: "model_dir={}", KnobResume: "model_in={path}"}},
+	{"hugging-face", (*Command).huggingFaceCLI, map[string]string{
+		KnobBatchSize: "--per_device_train_batch_size={}", KnobWorkers: "--dataloader_num_workers={}", KnobEpochs: "--num_train_epochs={}",
+		KnobSteps: "--max_steps={}", KnobSeed: "--seed={}", KnobCheckpointDir: "--output_dir={}", KnobResume: "--resume_from_checkpoint={path}"}},
+	{"lightning-cli", (*Command).lightningCLI, map[string]string{
+		KnobEpochs: "--trainer.max_epochs={}", KnobSteps: "--trainer.max_steps={}", KnobSeed: "--seed_everything={}",
+		KnobCheckpointDir: "--trainer.default_root_dir={}", KnobResume: "--ckpt_path={path}", KnobProcesses: "--trainer.devices={}"}},
+}
+
+// launcherTemplates carry the number of local processes.
+var launcherTemplates = map[string]string{"torchrun": "--nproc_per_node={}", "accelerate": "--num_processes={}", "deepspeed": "--num_gpus={}",
+	"mpirun": "-n {}", "horovodrun": "-np {}"}
+
+// huggingFaceCLI holds where the arguments of Hugging Face's TrainingArguments are on the command line.
+func (c *Command) huggingFaceCLI() bool {
+	if c.line.program == "trl" {
+		return true
+	}
+	if c.source == nil {
+		return false
+	}
+	for i := range c.source.calls {
+		if n := last(c.source.calls[i].full); n == "HfArgumentParser" || n == "TrlParser" {
+			return c.huggingFace()
+		}
+	}
+	return false
+}
+
+// optionNames are the names by which scripts declare a knob, the likeliest first.
+var optionNames = map[string][]string{
+	KnobBatchSize: {"per_device_train_batch_size", "train_batch_size", "batch_size", "micro_batch_size", "mini_batch_size", "minibatch_size",
+		"batch_size_per_gpu", "per_gpu_train_batch_size", "train_bs", "batchsize", "batch", "bs", "bsz"},
+	KnobWorkers:       {"dataloader_num_workers", "num_workers", "workers", "n_workers", "nworkers", "loader_workers", "data_workers", "num_data_workers", "j"},
+	KnobResume:        {"resume_from_checkpoint", "resume_from", "resume", "resume_path", "resume_checkpoint", "resume_ckpt", "ckpt_path", "load_checkpoint", "load_ckpt", "from_checkpoint", "restore", "restore_from"},
+	KnobCheckpointDir: {"output_dir", "out_dir", "checkpoint_dir", "ckpt_dir", "save_dir", "default_root_dir", "work_dir", "workdir", "outdir", "outf", "model_dir", "checkpoint_path", "output", "snapshot_path"},
+	KnobSeed:          {"seed", "random_seed", "manual_seed", "manualseed", "rng_seed"},
+}
+
+// Mapping finds how knobs reach the command: the user's own templates (knob name → template, as ParseKnob returns them), then
+// the presets of known tools, then the options that the script declares. Of a shell script only its launchers' knobs are known.
+func (c *Command) Mapping(own map[string]string) Mapping {
+	var m Mapping
+	for _, n := range KnobNames {
+		var k Knob
+		ok := false
+		if t := own[n]; t != "" {
+			k, ok = c.ownKnob(n, t), true
+		}
+		if !ok && n == KnobProcesses {
+			k, ok = c.launcherKnob()
+		}
+		if !ok && c.inner == nil && !c.line.shell {
+			for _, find := range []func(string) (Knob, bool){func(n string) (Knob, bool) { return c.presetKnob(n, &m) }, c.dataModuleKnob, c.declaredKnob, c.configKnob} {
+				if k, ok = find(n); ok {
+					break
+				}
+			}
+		}
+		if ok {
+			c.complete(&k)
+			m.Knobs = append(m.Knobs, k)
+		}
+	}
+	return m
+}
+
+// ownKnob is a knob of the user's; one of nproc is the launcher's where its argument is.
+func (c *Command) ownKnob(n, template string) Knob {
+	k := Knob{Name: n, Template: template, Source: "--knob"}
+	if ls := c.line.launchers; n == KnobProcesses && len(ls) > 0 {
+		l := ls[len(ls)-1]
+		for _, w := range k.templateWords() {
+			if slices.Contains(rankOptions[l.name], w.name) {
+				k.launcher = l.name
+			}
+		}
+	}
+	return k
+}
+
+func (c *Command) launcherKnob() (Knob, bool) {
+	if len(c.line.launchers) == 0 {
+		return Knob{}, false
+	}
+	l := c.line.launchers[len(c.line.launchers)-1]
+	t := launcherTemplates[l.name]
+	return Knob{Name: KnobProcesses, Template: t, Source: "launcher " + l.name, launcher: l.name, spellings: [][]string{rankOptions[l.name]}}, t != ""
+}
+
+func (c *Command) presetKnob(n string, m *Mapping) (Knob, bool) {
+	for _, p := range presets {
+		t := p.templates[n]
+		if t == "" || !p.fits(c) {
+			continue
+		}
+		if p.name == "hugging-face" && n == KnobResume && c.source != nil && c.source.names["resume_from_checkpoint"] == 0 {
+			m.Notes = append(m.Notes, "resume: the script does not hand resume_from_checkpoint to Trainer.train, so the argument has no effect")
+			return Knob{}, false
+		}
+		if p.name == "lightning-cli" && n == KnobResume && !slices.ContainsFunc(c.words, func(w word) bool { return w.form == positional && w.value == "fit" }) {
+			m.Notes = append(m.Notes, "resume: LightningCLI has --ckpt_path under its subcommand fit only")
+			return Knob{}, false
+		}
+		return Knob{Name: n, Template: t, Source: "preset " + p.name}, true
+	}
+	return Knob{}, false
+}
+
+// dataModuleKnob finds a parameter of a LightningDataModule that LightningCLI makes an argument of.
+func (c *Command) dataModuleKnob(n string) (Knob, bool) {
+	if c.source == nil || n != KnobBatchSize && n != KnobWorkers || !c.lightningCLI() {
+		return Knob{}, false
+	}
+	for _, d := range c.source.definitions {
+		if !d.class || !mentionsName(d.bases, "LightningDataModule") {
+			continue
+		}
+		for _, a := range c.source.assignments {
+			if a.how == defaulted && a.scope == d.name && slices.Contains(optionNames[n], a.target) {
+				v, _ := c.source.literal(a.value)
+				return Knob{Name: n, Template: "--data." + a.target + "={}", Present: v, Source: fmt.Sprintf("parameter %s of %s in line %d", a.target, d.name, a.line)}, true
+			}
+		}
+	}
+	return Knob{}, false
+}
+
+// configKnob finds a setting of a hydra configuration, which the command line overrides by name=value.
+func (c *Command) configKnob(n string) (Knob, bool) {
+	if !c.calls("hydra.main") {
+		return Knob{}, false
+	}
+	best, rank := -1, 0
+	for i, e := range c.config {
+		if r := knobRank(n, &option{names: []string{last(e.name)}}); r >= 0 && ofTraining(n, e.name) && (best < 0 || r < rank) {
+			best, rank = i, r
+		}
+	}
+	if best < 0 {
+		return Knob{}, false
+	}
+	e := c.config[best]
+	k := Knob{Name: n, Template: e.key + "={}", Present: e.value, Source: fmt.Sprintf("setting %s in %s line %d", e.key, e.file, e.line)}
+	if n == KnobResume {
+		k.Template = e.key + "={path}"
+	}
+	return k, true
+}
+
+// ofTraining holds for a setting that is not of another part of the configuration where its name is one of a length.
+func ofTraining(n, name string) bool {
+	return n != KnobEpochs && n != KnobSteps || unitOf(name, "") != ""
+}
+
+// declaredKnob finds an option of the script that carries the knob.
+func (c *Command) declaredKnob(n string) (Knob, bool) {
+	if c.source == nil {
+		return Knob{}, false
+	}
+	if n == KnobResume && c.source.configurator() {
+		if o := c.source.optionNamed("--init_from"); o != nil && c.source.says("resume") {
+			return Knob{Name: n, Template: "--init_from=resume", Source: fmt.Sprintf("option --init_from in line %d", o.line)}, true
+		}
+	}
+	var best *option
+	rank := -1
+	for i := range c.source.options {
+		o := &c.source.options[i]
+		if len(o.flags) == 0 || o.toggle && n != KnobResume {
+			continue
+		}
+		if v, ok := c.source.literal(o.value); ok && v == "0" && n == KnobBatchSize {
+			continue // the script computes it
+		}
+		if r := knobRank(n, o); r >= 0 && (best == nil || r < rank) {
+			best, rank = o, r
+		}
+	}
+	if best == nil {
+		return Knob{}, false
+	}
+	flag := best.flags[0]
+	for _, f := range best.flags {
+		if strings.HasPrefix(f, "--") {
+			flag = f
+			break
+		}
+	}
+	k := Knob{Name: n, Template: flag + "={}", Source: fmt.Sprintf("option %s in line %d", flag, best.line)}
+	switch {
+	case best.toggle:
+		k.Template = flag
+	case n == KnobResume:
+		k.Template = flag + "={path}"
+	case !strings.HasPrefix(flag, "--"):
+		k.Template = flag + " {}"
+	}
+	return k, true
+}
+
+// knobRank is how well an option's names fit a knob, 0 best; -1 when they do not.
+func knobRank(n string, o *option) int {
+	best := -1
+	for _, own := range o.names {
+		own = strings.ToLower(own)
+		r := slices.Index(optionNames[n], own)
+		switch unit := unitOf(own, o.help); {
+		case n == KnobEpochs && unit == UnitEpoch, n == KnobSteps && unit == UnitStep && !looseStepNames[own]:
+			r = 0
+		case n == KnobSteps && unit == UnitStep:
+			r = 1
+		}
+		if r >= 0 && (best < 0 || r < best) {
+			best = r
+		}
+	}
+	return best
+}
+
+// complete finds the other spellings of a knob's arguments and its present value.
+func (c *Command) complete(k *Knob) {
+	if c.source != nil {
+		k.toggles = c.source.toggles()
+	}
+	words, fallback := c.words, k.Present
+	k.Present = ""
+	if k.launcher != "" {
+		for _, l := range c.line.launchers {
+			if l.name == k.launcher {
+				words = l.words(c.Argv)
+			}
+		}
+	}
+	for i, t := range k.templateWords() {
+		if i >= len(k.spellings) {
+			k.spellings = append(k.spellings, nil)
+		}
+		if c.source != nil && k.launcher == "" {
+			if o := c.source.optionNamed(t.key); o != nil {
+				for _, f := range o.flags {
+					k.spellings[i] = append(k.spellings[i], canonical(f))
+				}
+				for _, w := range words { // abbreviations
+					if w.form != positional && c.source.optionNamed(w.key) == o {
+						k.spellings[i] = append(k.spellings[i], w.name)
+					}
+				}
+				if v, ok := c.source.literal(o.value); ok && v != "None" {
+					fallback = v
+				}
+			}
+		}
+		if placeholder(t.value) == "" && t.form != bare {
+			continue
+		}
+		for _, w := range slices.Backward(words) {
+			if w.form != positional && (w.name == t.name || slices.Contains(k.spellings[i], w.name)) {
+				k.Present = w.value
+				if w.form == bare {
+					k.Present = "set"
+				}
+				break
+			}
+		}
+	}
+	if k.Present == "" {
+		k.Present = cmp.Or(c.configValue(k.templateWords()), fallback)
+	}
+}
+
+// configValue is what a configuration file says of a template's argument.
+func (c *Command) configValue(words []word) string {
+	for _, e := range c.config {
+		if len(words) > 0 && e.name == words[0].name {
+			return e.value
+		}
+	}
+	return ""
+}

@@ -1,0 +1,220 @@
+package inspect
+
+import (
+	"path/filepath"
+	"strings"
+)
+
+// Command is a command line, with what the files that it names say: the script that it runs and its configuration files.
+type Command struct {
+	Argv []string
+	Dir  string // relative paths are taken from it; "" is the working directory
+	// Script is the Python script that was found, with its path; "" for an installed command.
+	Script string
+
+	line   line
+	words  []word        // the program's own arguments
+	source *script       // of Script; nil when there is none
+	config []configEntry // settings of configuration files that the command line names
+	inner  *Command      // the command that a shell script runs; its arguments cannot be changed
+	many   bool          // the shell script runs several trainings, or one in a loop
+}
+
+// ReadCommand reads a command line, the script that it runs and the configuration files that it names: regular files of at
+// most MaxSource and 1 MiB. What cannot be read is unknown. A shell script is followed where the command in it is literal.
+func ReadCommand(argv []string, dir string) *Command { return readCommand(argv, dir, 0) }
+
+func readCommand(argv []string, dir string, depth int) *Command {
+	c := &Command{Argv: argv, Dir: dir, line: readLine(argv)}
+	l := &c.line
+	switch {
+	case l.shell:
+		if depth < maxNesting {
+			c.inner, c.many = shellInner(l, dir, depth)
+		}
+	case l.code != "":
+		c.source = parse(l.code)
+	case l.script != "":
+		c.readScript(at(dir, l.script))
+	case l.module != "":
+		base := at(dir, strings.ReplaceAll(l.module, ".", "/"))
+		if !c.readScript(base + ".py") {
+			c.readScript(filepath.Join(base, "__main__.py"))
+		}
+	case l.program != "" && !programs[l.program] && l.args > 0 && strings.Contains(argv[l.args-1], "/"):
+		path := at(dir, argv[l.args-1])
+		if head, err := readHead(path); err == nil && fileKind(path, head) == KindPython {
+			c.readScript(path)
+		} else if err == nil && fileKind(path, head) == KindShell && depth < maxNesting {
+			l.script, l.shell = argv[l.args-1], true
+			c.inner, c.many = shellInner(l, dir, depth)
+		}
+	}
+	var toggles map[string]bool
+	if c.source != nil {
+		toggles = c.source.toggles()
+	}
+	c.words = readWords(argv, l.args, len(argv), toggles)
+	c.config = c.readConfigs()
+	return c
+}
+
+func (c *Command) readScript(path string) bool {
+	data, _, err := read(path)
+	if err != nil {
+		return false
+	}
+	src, _ := decode(data[:min(len(data), MaxSource)])
+	c.Script, c.source = path, parse(src)
+	return true
+}
+
+// shellInner is the training command in a shell script or in the text of bash -c; nil when no literal one is found. many holds
+// where it runs several trainings, one after the other or in a loop: how long the job is cannot be read then.
+func shellInner(l *line, dir string, depth int) (best *Command, many bool) {
+	text, home := l.code, dir
+	if l.code == "" {
+		path := at(dir, l.script)
+		data, _, err := read(path)
+		if err != nil {
+			return nil, false
+		}
+		text, _ = decode(data[:min(len(data), MaxSource)])
+		home = filepath.Dir(path)
+	}
+	loops, trainings := 0, 0
+	for _, sh := range shellCommands(text, home, l.shellArguments()) {
+		switch w := sh.words[0]; {
+		case w == "cd" && len(sh.words) > 1:
+			dir = at(dir, sh.words[1])
+			continue
+		case w == "for" || w == "while" || w == "until":
+			loops++
+		case w == "done":
+			loops--
+		}
+		inner := readCommand(sh.words, dir, depth+1)
+		if inner.source == nil && inner.line.script != "" && dir != home {
+			inner = readCommand(sh.words, home, depth+1)
+		}
+		if inner.score() > 0 && (best == nil || inner.score() >= best.score()) {
+			best = inner
+		}
+		if len(inner.Lengths()) > 0 {
+			trainings++
+			many = many || loops > 0 || trainings > 1
+		}
+	}
+	return best, many
+}
+
+// score prefers, of several commands in a shell script, the one that trains; 0 for one that does not.
+func (c *Command) score() int {
+	n := 0
+	switch {
+	case c.inner != nil:
+		return c.inner.score()
+	case c.source != nil:
+		n = 1
+		if f := c.source.framework().Value; f != "" && f != "stdlib" {
+			n += 2
+		}
+		if trainName.MatchString(filepath.Base(c.Script)) {
+			n += 4
+		}
+		if len(c.Lengths()) > 0 {
+			n++
+		}
+	case programs[c.line.program]:
+		n = 4
+	}
+	return n
+}
+
+// LocalRanks is LocalRanks of the command line, of the command in its shell script, and of the trainer that starts its own
+// processes (Lightning's trainer.devices).
+func (c *Command) LocalRanks(gpus, cpus int) int {
+	n := LocalRanks(c.Argv, gpus, cpus)
+	if ls := c.line.launchers; n == 1 && len(ls) == 1 && ls[0].name == "accelerate" {
+		n = max(1, accelerateRanks(ls[0], c.Argv, c.Dir))
+	}
+	if c.inner != nil {
+		return n * c.inner.LocalRanks(gpus, cpus)
+	}
+	if n > 1 || c.source == nil || !c.lightningCLI() {
+		return n
+	}
+	for _, w := range c.words {
+		if w.name == "trainer.devices" {
+			switch v, ok := amount(w.value); {
+			case ok:
+				n = int(v)
+			case w.value == "auto" || w.value == "-1":
+				n = max(1, gpus)
+			}
+		}
+	}
+	return n
+}
+
+func (c *Command) lightningCLI() bool {
+	return c.calls("lightning.pytorch.cli.LightningCLI") || c.calls("pytorch_lightning.cli.LightningCLI") || c.calls("lightning.LightningCLI") || c.calls("LightningCLI")
+}
+
+// optionOf is the canonical name of the option that a word sets, by the script's own declarations, and its help text.
+func (c *Command) optionOf(w word) (name, help string) {
+	if c.source == nil {
+		return w.name, ""
+	}
+	if w.form == positional {
+		n := 0
+		for _, before := range c.words {
+			if before.at < w.at && before.form == positional {
+				n++
+			}
+		}
+		for _, o := range c.source.options {
+			if len(o.flags) == 0 && o.how == byParser {
+				if n == 0 {
+					return strings.ToLower(o.names[0]), o.help
+				}
+				n--
+			}
+		}
+		return "", ""
+	}
+	if o := c.source.optionNamed(w.key); o != nil {
+		best := w.name
+		for _, n := range o.names {
+			if len(n) > len(best) || len(best) == 1 {
+				best = strings.ToLower(n)
+			}
+		}
+		return best, o.help
+	}
+	return w.name, ""
+}
+
+// optionNamed is the declared option that a key sets: one of its spellings, or an unambiguous beginning of one as argparse
+// takes it; nil when there is none.
+func (s *script) optionNamed(key string) *option {
+	n := canonical(key)
+	var begins *option
+	several := false
+	for i := range s.options {
+		o := &s.options[i]
+		for _, f := range o.flags {
+			switch {
+			case f == key || len(n) > 1 && canonical(f) == n:
+				return o
+			case o.how == byParser && strings.HasPrefix(key, "--") && strings.HasPrefix(f, key) && begins != o:
+				several = several || begins != nil
+				begins = o
+			}
+		}
+	}
+	if several {
+		return nil
+	}
+	return begins
+}

@@ -1,0 +1,313 @@
+package inspect
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Ways in which a training continues after it was stopped.
+const (
+	ResumeProtocol = "protocol" // it saves on a signal and reads OPTIMIZER_RESUME and OPTIMIZER_CHECKPOINT_DIR
+	ResumeItself   = "itself"   // started again with the same command, it loads its own snapshot
+	ResumeArgument = "argument" // with an argument: the knob "resume"; where that has a value, a checkpoint is needed
+	ResumeNone     = "none"     // not that is known
+)
+
+// What the value of a resume argument is.
+const (
+	WantsNothing   = ""          // the argument has no place for a path
+	WantsFile      = "file"      // a checkpoint file
+	WantsDirectory = "directory" // a checkpoint directory, as checkpoint-500 of Hugging Face
+)
+
+// Resumption is how a training continues after it was stopped.
+type Resumption struct {
+	How   string
+	Wants string // of ResumeArgument
+	// Names are patterns (path.Match) of the base names of checkpoints that the argument takes; nil: not known, any.
+	Names    []string
+	Evidence []string // "line 31: if os.path.exists(snapshot_path):"
+}
+
+// Resumption says how the command continues after a stop, with the resume knob of the mapping. A user's own knob is preferred to
+// what the script does by itself.
+func (c *Command) Resumption(m Mapping) Resumption {
+	k, known := m.Knob(KnobResume)
+	argument := Resumption{How: ResumeArgument, Evidence: []string{k.Template + " (" + k.Source + ")"}}
+	argument.Wants, argument.Names = c.resumeWants(k)
+	switch {
+	case known && k.Source == "--knob":
+		return argument
+	case c.inner != nil:
+		r := c.inner.Resumption(c.inner.Mapping(nil))
+		if r.How == ResumeArgument {
+			return Resumption{How: ResumeNone, Evidence: append(r.Evidence, "the argument is inside a shell script")}
+		}
+		return r
+	case c.source == nil:
+	case c.source.protocol():
+		return Resumption{How: ResumeProtocol, Evidence: []string{"the script reads OPTIMIZER_RESUME and OPTIMIZER_CHECKPOINT_DIR and handles " + c.source.stopSignal().Value}}
+	default:
+		if f := c.source.loadsSnapshot(); f.Value != "" && (c.source.saves() || c.huggingFace()) {
+			return Resumption{How: ResumeItself, Evidence: []string{fmt.Sprintf("line %d: %s", f.Line, f.Text)}}
+		}
+	}
+	if known {
+		return argument
+	}
+	return Resumption{How: ResumeNone}
+}
+
+// resumeWants is what the value of a resume argument is, and the names that fit.
+func (c *Command) resumeWants(k Knob) (wants string, names []string) {
+	switch {
+	case !k.TakesValue():
+		return WantsNothing, nil
+	case c.huggingFace():
+		return WantsDirectory, []string{"checkpoint-*"}
+	case strings.Contains(k.Template, "resume_from_checkpoint") && c.source != nil && c.source.names["accelerator"] > 0:
+		return WantsDirectory, []string{"step_*", "epoch_*", "checkpoint-*"}
+	case c.line.program == "yolo" || c.line.program == "ultralytics":
+		return WantsFile, []string{"last.pt"}
+	case c.source != nil && (c.source.names["LightningCLI"] > 0 || c.source.names["LightningModule"] > 0):
+		return WantsFile, []string{"*.ckpt"}
+	}
+	return WantsFile, nil
+}
+
+// protocol holds for a script that keeps the contract's protocol by name.
+func (s *script) protocol() bool {
+	return s.stopSignal().Value != "" && s.says("OPTIMIZER_CHECKPOINT_DIR") && s.says("OPTIMIZER_RESUME")
+}
+
+// saves holds for a script that writes its state, or has its framework write it.
+func (s *script) saves() bool {
+	return s.names["BackupAndRestore"] > 0 || s.names["ckpt_path"] > 0 || s.stateCall(saveCalls, dumpCalls, s.aware()) > 0
+}
+
+var (
+	existCalls    = set("exists", "isfile", "is_file", "isdir", "is_dir", "latest_checkpoint", "get_last_checkpoint")
+	findCalls     = set("glob", "iglob", "rglob", "listdir", "scandir", "latest_checkpoint", "get_last_checkpoint", "find_latest_checkpoint")
+	progressWord  = regexp.MustCompile(`(?i)(epoch|step|iter|optim)`)
+	restoreWord   = regexp.MustCompile(`(?i)(load|restore|resume).*(ckpt|checkpoint|snapshot|state)|(ckpt|checkpoint|snapshot|state).*(load|restore|resume)|^(resume|restore)$`)
+	maxBlockLines = 200
+)
+
+// loadsSnapshot finds where the script, started with the same command, continues from what it saved: a check that a snapshot
+// exists, not tied to an argument that is unset by default, and a load of it that brings back the progress.
+func (s *script) loadsSnapshot() Finding {
+	for i := range s.calls {
+		c := &s.calls[i]
+		switch {
+		case last(c.full) == "BackupAndRestore":
+			return s.found("yes", c.line)
+		case last(c.full) == "fit":
+			if v, ok := c.arg("ckpt_path"); ok {
+				if t, only := onlyString(v); only && t == "last" {
+					return s.found("yes", c.line)
+				}
+			}
+		case last(c.full) == "get_last_checkpoint" && s.names["resume_from_checkpoint"] > 0:
+			return s.found("yes", c.line)
+		}
+	}
+	for i := range s.statements {
+		st := &s.statements[i]
+		from, to := 0, 0
+		switch t := st.tokens; {
+		case (t[0].s == "if" || t[0].s == "elif") && s.testsExistence(t) && !s.tiedToArgument(i):
+			from, to = i+1, s.blockEnd(i)
+		case t[0].s == "except" && (mentionsName(t, "FileNotFoundError") || mentionsName(t, "OSError") || mentionsName(t, "IOError")):
+			from, to = s.tryOf(i), i
+			if from < 0 || s.tiedToArgument(from) {
+				continue
+			}
+			for st.scope != "" && to < len(s.statements) && s.statements[to].scope == st.scope {
+				to++ // what follows where the file was found
+			}
+		default:
+			continue
+		}
+		if s.restores(from, to, 1) {
+			return s.found("yes", st.line)
+		}
+	}
+	return Finding{}
+}
+
+// testsExistence holds for a condition that a file exists, or that a search for files found some.
+func (s *script) testsExistence(t []token) bool {
+	if len(t) > maxExpression {
+		return false
+	}
+	for i, one := range t {
+		if one.kind != name {
+			continue
+		}
+		if one.s == "not" {
+			return false
+		}
+		if existCalls[one.s] && i+1 < len(t) && t[i+1].s == "(" {
+			return true
+		}
+		if v := s.value(one.s); len(v) > 0 && len(v) <= maxExpression && !keywords[one.s] {
+			for _, x := range v {
+				if x.kind == name && findCalls[x.s] {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// tiedToArgument holds when statement i, or a condition that it is under, depends on an option for resuming or on one that is
+// unset by default.
+func (s *script) tiedToArgument(i int) bool {
+	depth := s.indentOf(s.statements[i].line) + 1
+	for k := i; k >= 0; k-- {
+		st := &s.statements[k]
+		if st.scope != s.statements[i].scope {
+			break
+		}
+		d := s.indentOf(st.line)
+		if d >= depth {
+			continue
+		}
+		depth = d
+		if f := st.tokens[0].s; f != "if" && f != "elif" {
+			continue
+		}
+		for j, t := range st.tokens {
+			if t.kind == name && !keywords[t.s] && (j == 0 || st.tokens[j-1].s != "." || s.optionTarget(st.tokens, j)) && s.unsetOption(t.s) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// optionTarget holds for the last part of args.resume.
+func (s *script) optionTarget(t []token, j int) bool { return j > 1 && t[j-2].kind == name }
+
+// unsetOption holds for an option that is for resuming, or has no default or an empty one.
+func (s *script) unsetOption(n string) bool {
+	for _, o := range s.options {
+		if !slices.Contains(o.names, n) || len(o.flags) == 0 {
+			continue
+		}
+		v, ok := s.literal(o.value)
+		if o.toggle || !ok && len(o.value) == 0 || ok && (v == "" || v == "None" || v == "False") {
+			return true
+		}
+	}
+	return false
+}
+
+// blockEnd is the index after the last statement of the block that statement i opens.
+func (s *script) blockEnd(i int) int {
+	depth := s.indentOf(s.statements[i].line)
+	k := i + 1
+	for k < len(s.statements) && k-i < maxBlockLines && (s.indentOf(s.statements[k].line) > depth || s.statements[k].line == s.statements[i].line) {
+		k++
+	}
+	return k
+}
+
+// tryOf is the index of the first statement in the try block that the except statement i ends; -1 when there is none.
+func (s *script) tryOf(i int) int {
+	depth := s.indentOf(s.statements[i].line)
+	for k := i - 1; k >= 0 && i-k < maxBlockLines; k-- {
+		if d := s.indentOf(s.statements[k].line); d == depth && s.statements[k].tokens[0].s == "try" {
+			return k + 1
+		} else if d < depth {
+			break
+		}
+	}
+	return -1
+}
+
+// restores holds when statements[from:to] load state and bring back the progress; functions of the script's own are followed
+// to the given depth.
+func (s *script) restores(from, to, depth int) bool {
+	loads, progress := false, false
+	for k := from; k < to; k++ {
+		st := &s.statements[k]
+		for j, t := range st.tokens {
+			progress = progress || (t.kind == text || t.kind == name) && progressWord.MatchString(t.s)
+			if t.kind != name || j+1 >= len(st.tokens) || st.tokens[j+1].s != "(" {
+				continue
+			}
+			full := s.resolve(t.s)
+			if j > 1 && st.tokens[j-1].s == "." {
+				full = s.resolve(st.tokens[j-2].s + "." + t.s)
+			}
+			loads = loads || loadCalls[t.s] || loadCalls[full] || readCalls[t.s]
+			if depth > 0 && restoreWord.MatchString(t.s) {
+				if at := s.defined(t.s); at >= 0 && s.restores(at+1, s.blockEnd(at), depth-1) {
+					return true
+				}
+			}
+		}
+	}
+	return loads && progress
+}
+
+// defined is the index of the statement that defines a function; -1 when the script does not.
+func (s *script) defined(function string) int {
+	for k := range s.statements {
+		if t := s.statements[k].tokens; len(t) < maxExpression && (t[0].s == "def" || t[0].s == "async") && definedName(t) == function {
+			return k
+		}
+	}
+	return -1
+}
+
+// handlesInterrupt finds where the script ends its training loop in order on Ctrl-C: a handler of SIGINT of its own, or a
+// KeyboardInterrupt caught around a loop or the training call, without leaving at once.
+func (s *script) handlesInterrupt() Finding {
+	for i := range s.calls {
+		c := &s.calls[i]
+		if c.full == "signal.signal" && len(c.args) == 2 && mentionsName(c.args[0].tokens, "SIGINT") && !mentionsName(c.args[1].tokens, "SIG_IGN") && !mentionsName(c.args[1].tokens, "SIG_DFL") {
+			return s.found("yes", c.line)
+		}
+	}
+	for i := range s.statements {
+		st := &s.statements[i]
+		if st.tokens[0].s != "except" || !mentionsName(st.tokens, "KeyboardInterrupt") || evalWord.MatchString(st.scope) {
+			continue
+		}
+		from := s.tryOf(i)
+		if from >= 0 && s.trainsIn(from, i) && !s.leaves(i+1, s.blockEnd(i)) {
+			return s.found("yes", st.line)
+		}
+	}
+	return Finding{}
+}
+
+func (s *script) trainsIn(from, to int) bool {
+	for _, st := range s.statements[from:to] {
+		if st.tokens[0].s == "for" || st.tokens[0].s == "while" {
+			return true
+		}
+		for j, t := range st.tokens {
+			if t.kind == name && j+1 < len(st.tokens) && st.tokens[j+1].s == "(" && trainName.MatchString(t.s) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (s *script) leaves(from, to int) bool {
+	for _, st := range s.statements[from:to] {
+		for _, t := range st.tokens {
+			if t.kind == name && (t.s == "exit" || t.s == "_exit" || t.s == "raise" || t.s == "quit" || t.s == "abort") {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,374 @@
+package inspect
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Variables are the environment variables of the contract that an allocation or a setting reaches a script by.
+var Variables = []string{
+	"COST_PER_CPU_HOUR", "COST_PER_GB_HOUR", "COST_PER_GPU_HOUR", "CUDA_VISIBLE_DEVICES", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS",
+	"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OPTIMIZER_BATCH_SIZE", "OPTIMIZER_CHECKPOINT_DIR", "OPTIMIZER_DATASET_PATH", "OPTIMIZER_EPOCHS",
+	"OPTIMIZER_LOG", "OPTIMIZER_MEMORY_GB", "OPTIMIZER_NUM_WORKERS", "OPTIMIZER_PIN_MEMORY", "OPTIMIZER_RANDOM_SEED", "OPTIMIZER_RESUME", "OPTIMIZER_RUN_ID",
+}
+
+// reads lists the contract's variables that reach the script: those it names itself, and those that its
+// framework reads for it (threads; visible devices when it uses a GPU).
+func (s *script) reads(framework string, gpu bool) (names, warnings []string) {
+	written := map[string]int{}
+	for _, a := range s.assignments {
+		if key := subscript(a.target); key != "" && a.how == assigned && strings.Contains(a.target, "environ[") {
+			written[key]++
+			if slices.Contains(Variables, key) {
+				warnings = append(warnings, "the script sets "+key+" itself in line "+itoa(a.line)+": what it is given there does not count")
+			}
+		}
+	}
+	count := map[string]int{}
+	for _, t := range s.strings {
+		count[t.s]++
+	}
+	for _, v := range Variables {
+		if count[v] > written[v] {
+			names = append(names, v)
+		}
+	}
+	implied := func(v string) {
+		if written[v] == 0 && !slices.Contains(names, v) {
+			names = append(names, v)
+		}
+	}
+	switch framework {
+	case "", "stdlib":
+	default:
+		if !s.fixedThreads() {
+			implied("OMP_NUM_THREADS")
+		}
+		if gpu {
+			implied("CUDA_VISIBLE_DEVICES")
+		}
+	}
+	slices.Sort(names)
+	return names, warnings
+}
+
+// fixedThreads holds when the script sets its number of threads to a literal.
+func (s *script) fixedThreads() bool {
+	for i := range s.calls {
+		if c := &s.calls[i]; last(c.callee) == "set_num_threads" && len(c.args) == 1 && len(c.args[0].tokens) == 1 && c.args[0].tokens[0].kind == number {
+			return true
+		}
+	}
+	return false
+}
+
+var (
+	saveCalls = set("save_checkpoint", "save_weights", "save_state", "save_pretrained", "save_state_dict", "savez", "savez_compressed", "save_model", "write_checkpoint", "torch.save")
+	loadCalls = set("load_checkpoint", "load_weights", "load_state", "load_state_dict", "restore", "restore_checkpoint", "load_from_checkpoint", "read_checkpoint", "torch.load")
+	dumpCalls = set("dump", "dumps", "save")
+	readCalls = set("load", "loads", "load_model")
+	stateWord = regexp.MustCompile(`(?i)(checkpoint|ckpt|resume|snapshot)`)
+)
+
+// resumable is "yes" when the script saves on SIGUSR1 or SIGTERM and, started again with the same command, continues from what it
+// saved; else "no". The second result is the signal that it saves on, the third a warning when it is nearly resumable.
+func (s *script) resumable() (is, stop Finding, warning string) {
+	save, load := s.stateCall(saveCalls, dumpCalls, s.aware()), s.stateCall(loadCalls, readCalls, s.aware())
+	stop = s.stopSignal()
+	switch {
+	case s.protocol():
+		return s.found("yes", stop.Line), stop, "" // however it writes its files
+	case save > 0 && load > 0 && stop.Value != "" && s.loadsSnapshot().Value != "":
+		return s.found("yes", save), stop, ""
+	case save > 0 && load > 0 && stop.Value != "":
+		return s.found("no", save), stop, "the script saves on " + stop.Value + " but loads a checkpoint only when an argument says so: treated as not resumable without it"
+	case save > 0 && load > 0:
+		return s.found("no", save), stop, "the script saves and loads checkpoints but handles neither SIGUSR1 nor SIGTERM: treated as not resumable"
+	case stop.Value != "" && save > 0:
+		return s.found("no", save), stop, "the script saves on " + stop.Value + " but nothing in it loads what it saved: treated as not resumable"
+	}
+	return Finding{Value: "no"}, stop, ""
+}
+
+// aware holds for a script that mentions checkpoints in its code.
+func (s *script) aware() bool {
+	for n := range s.names {
+		if stateWord.MatchString(n) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(s.strings, func(t token) bool { return len(t.s) < 100 && stateWord.MatchString(t.s) })
+}
+
+// says reports whether a string of the code, not a comment, is exactly the given text.
+func (s *script) says(text string) bool {
+	for _, t := range s.strings {
+		if t.s == text {
+			return true
+		}
+	}
+	return false
+}
+
+// stateCall finds a call that surely saves (or loads) state, or one that may (json.dump) in a script
+// that knows of checkpoints; 0 when there is none.
+func (s *script) stateCall(sure, maybe map[string]bool, aware bool) int {
+	weak := 0
+	for i := range s.calls {
+		c := &s.calls[i]
+		end := last(c.full)
+		if sure[end] || sure[c.full] {
+			return c.line
+		}
+		if weak == 0 && aware && maybe[end] && strings.Contains(c.callee, ".") {
+			weak = c.line
+		}
+	}
+	return weak
+}
+
+// stopSignal finds which of SIGUSR1 and SIGTERM the script handles by a function of its own.
+func (s *script) stopSignal() Finding {
+	handler, named := 0, map[string]int{}
+	for i := range s.calls {
+		c := &s.calls[i]
+		if c.full != "signal.signal" && last(c.callee) != "add_signal_handler" || len(c.args) < 2 {
+			continue
+		}
+		does := c.args[1].tokens
+		if mentionsName(does, "SIG_IGN") || mentionsName(does, "SIG_DFL") {
+			continue
+		}
+		direct := false
+		for _, t := range c.args[0].tokens {
+			if strings.HasPrefix(t.s, "SIG") && t.kind == name {
+				direct = true
+				if named[t.s] == 0 {
+					named[t.s] = c.line
+				}
+			}
+		}
+		if !direct && handler == 0 {
+			handler = c.line
+		}
+	}
+	for _, sig := range []string{"SIGUSR1", "SIGTERM"} {
+		if line := named[sig]; line > 0 {
+			return s.found(sig, line)
+		}
+		if handler > 0 && s.names[sig] > 0 { // for s in (signal.SIGUSR1, …): signal.signal(s, f)
+			return s.found(sig, handler)
+		}
+	}
+	return Finding{}
+}
+
+var (
+	stepName  = regexp.MustCompile(`(?i)(one_|_step|step_|epoch|batch|_iter|_loop_body|_fn$|_func$|evaluat|valid|test|parse|setup|init|config|seed|log|worker)`)
+	entryName = regexp.MustCompile(`(?i)^(main|train|training|run|fit|train_model|run_training|start_training|train_and_evaluate|cli|app)$`)
+	trainName = regexp.MustCompile(`(?i)train|fit`)
+)
+
+// entry finds the function that training starts in; a helper such as train_one_epoch does not count.
+// "__main__" means that the script trains at module level.
+func (s *script) entry() Finding {
+	defined := map[string]int{}
+	for _, d := range s.definitions {
+		if d.scope == "" && (!d.class || trainName.MatchString(d.name)) {
+			defined[d.name] = d.line
+		}
+	}
+	var clues []clue
+	for i := range s.calls {
+		c := &s.calls[i]
+		line, ok := defined[c.callee]
+		if !ok || !c.module {
+			continue
+		}
+		weight := 12.0
+		if c.main {
+			weight = 20
+		}
+		clues = append(clues, clue{c.callee, weight + entryWeight(c.callee), line})
+	}
+	if len(clues) == 0 {
+		for _, d := range s.definitions {
+			if w := entryWeight(d.name); w > 0 && !d.class && d.scope == "" {
+				clues = append(clues, clue{d.name, w, d.line})
+			}
+		}
+	}
+	f := s.heaviest(clues)
+	if f.Value != "" && !stepName.MatchString(f.Value) {
+		return f
+	}
+	if line := s.moduleLoop(); line > 0 {
+		return s.found("__main__", line)
+	}
+	return f
+}
+
+func entryWeight(n string) float64 {
+	switch {
+	case strings.EqualFold(n, "main"):
+		return 6
+	case entryName.MatchString(n):
+		return 5
+	case stepName.MatchString(n):
+		return -8
+	case trainName.MatchString(n):
+		return 4
+	}
+	return 0
+}
+
+// moduleLoop is the line of a training loop or call outside of every function, 0 when there is none.
+func (s *script) moduleLoop() int {
+	for _, c := range s.epochHeads() {
+		if c.scope == "" {
+			return c.line
+		}
+	}
+	for i := range s.calls {
+		if c := &s.calls[i]; c.module && (last(c.callee) == "fit" || last(c.callee) == "train") && strings.Contains(c.callee, ".") {
+			return c.line
+		}
+	}
+	return 0
+}
+
+// epochHeads are the loops over epochs.
+func (s *script) epochHeads() []statement {
+	var heads []statement
+	for _, st := range s.statements {
+		if len(st.tokens) > 4 && st.tokens[0].s == "for" && strings.HasPrefix(strings.ToLower(strings.Trim(st.tokens[1].s, "_")), "ep") {
+			heads = append(heads, st)
+		}
+	}
+	return heads
+}
+
+var (
+	logName  = regexp.MustCompile(`(?i)(log|metric|histor|progress|result|record|stat)`)
+	readName = regexp.MustCompile(`(?i)(^|_)(read|load|fetch|genfromtxt|loadtxt|train_csv|scan)|dataset|DataFrame$`)
+	writers  = set("CSVLogger", "to_csv", "savetxt", "write_csv", "FileHandler", "Log", "Logger", "CsvLogger")
+)
+
+// logFile finds the literal name of the CSV that the script writes.
+func (s *script) logFile() Finding {
+	var clues []clue
+	add := func(t []token, weight float64, line int) {
+		if v, ok := s.fileName(t); ok {
+			if logName.MatchString(v) {
+				weight += 2
+			}
+			clues = append(clues, clue{v, weight, line})
+		}
+	}
+	for i := range s.calls {
+		c := &s.calls[i]
+		if len(c.args) == 0 || readName.MatchString(last(c.callee)) {
+			continue
+		}
+		end := last(c.callee)
+		switch {
+		case end == "open":
+			if mode, ok := openMode(c); ok && strings.ContainsAny(mode, "wax") {
+				add(c.args[0].tokens, 10, c.line)
+			}
+		case writers[end]:
+			for _, a := range c.args {
+				add(a.tokens, 10, c.line)
+			}
+		case end == "add_argument":
+		default:
+			for _, a := range c.args {
+				if logName.MatchString(a.key) {
+					add(a.tokens, 5, c.line)
+				}
+			}
+		}
+	}
+	for _, o := range s.options {
+		if len(o.names) > 0 && logName.MatchString(strings.Join(o.names, " ")) {
+			add(o.value, 8, o.line)
+		}
+	}
+	for _, a := range s.assignments {
+		if n := last(a.target); logName.MatchString(n) || strings.Contains(strings.ToLower(n), "csv") {
+			add(a.value, 5, a.line)
+		}
+	}
+	return s.heaviest(clues)
+}
+
+func openMode(c *call) (string, bool) {
+	if m, ok := c.arg("mode"); ok {
+		v, ok := lastString(m)
+		return v.s, ok
+	}
+	if len(c.args) > 1 && c.args[1].key == "" {
+		v, ok := lastString(c.args[1].tokens)
+		return v.s, ok
+	}
+	m, ok := c.positional(0) // Path("x.csv").open("w") has the mode first
+	if v, only := onlyString(m); ok && only && len(v) <= 2 {
+		return v, true
+	}
+	return "", false
+}
+
+// fileName reads a literal .csv name, with %s and {NAME} filled in from constants of the script.
+func (s *script) fileName(t []token) (string, bool) {
+	if len(t) == 1 && t[0].kind == name {
+		t = s.value(t[0].s)
+	}
+	if len(t) > maxExpression {
+		return "", false
+	}
+	at := -1
+	for i := len(t) - 1; i >= 0 && at < 0; i-- {
+		if (t[i].kind == text || t[i].kind == fstring) && strings.HasSuffix(strings.ToLower(t[i].s), ".csv") {
+			at = i
+		}
+	}
+	if at < 0 {
+		return "", false
+	}
+	v := t[at].s
+	if t[at].kind == fstring || strings.Contains(v, "{") {
+		if v, ok := s.filled(v); ok && t[at].kind == fstring {
+			return v, true
+		}
+		return "", false
+	}
+	if strings.Count(v, "%s") == 1 && strings.Count(v, "%") == 1 && at+2 < len(t) && t[at+1].s == "%" {
+		path, _ := dotted(t, at+2)
+		known, ok := s.stringOf([]token{{kind: name, s: path}})
+		return strings.Replace(v, "%s", known, 1), ok
+	}
+	return v, !strings.Contains(v, "%")
+}
+
+var field = regexp.MustCompile(`\{([A-Za-z_][A-Za-z_0-9.]*)\}`)
+
+func (s *script) filled(v string) (string, bool) {
+	ok := true
+	v = field.ReplaceAllStringFunc(v, func(f string) string {
+		known, found := s.stringOf([]token{{kind: name, s: f[1 : len(f)-1]}})
+		ok = ok && found
+		return known
+	})
+	return v, ok && !strings.ContainsAny(v, "{}")
+}
+
+// replay is true for OPTIMIZE_REPLAY = True at module level.
+func (s *script) replay() bool {
+	for _, a := range s.assignments {
+		if a.how == assigned && a.target == "OPTIMIZE_REPLAY" && a.scope == "" && len(a.value) == 1 && a.value[0].s == "True" {
+			return true
+		}
+	}
+	return false
+}

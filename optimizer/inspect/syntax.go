@@ -1,0 +1,363 @@
+package inspect
+
+import "strings"
+
+// statement is one simple statement, or the head of a compound one (up to its colon).
+type statement struct {
+	tokens []token
+	line   int
+	// scope names the enclosing functions and classes, "" at module level; inMain is true under
+	// if __name__ == "__main__".
+	scope  string
+	inMain bool
+}
+
+// call is one call expression.
+type call struct {
+	// callee is what is called, as written: "torch.device", ".cuda" for a method of an expression that is not a name.
+	callee string
+	// full is the callee with its first name replaced by what was imported under it.
+	full  string
+	args  []argument
+	line  int
+	scope string
+	// main is true for a call in the main block, module for one at module level (the main block included).
+	main, module bool
+}
+
+// argument is one argument of a call; key is "" for a positional one.
+type argument struct {
+	key    string
+	tokens []token
+}
+
+// assignment is target = value. Also a parameter's default and a dictionary entry with a literal key.
+type assignment struct {
+	target string // dotted: "args.epochs"; the key for a dictionary entry
+	value  []token
+	line   int
+	scope  string
+	how    how
+}
+
+type how uint8
+
+const (
+	assigned how = iota
+	defaulted
+	entry
+)
+
+// definition is a def or a class.
+type definition struct {
+	name  string
+	bases []token // of a class
+	class bool
+	line  int
+	scope string
+}
+
+// imported is one name bound by an import: alias stands for path.
+type imported struct {
+	alias, path string
+	line        int
+}
+
+// script is the parsed source: what the findings are drawn from.
+type script struct {
+	lines       []string
+	statements  []statement
+	imports     []imported
+	calls       []call
+	assignments []assignment
+	definitions []definition
+	strings     []token // every string that is part of the program: no docstrings
+	names       map[string]int
+	options     []option
+	assigned    map[string]int     // target → index of its last assignment
+	defaults    map[string][]token // option, parameter or key → its default
+	aliases     map[string]string  // alias → path
+	matched     map[*vocabulary]map[string]string
+}
+
+var keywords = map[string]bool{
+	"False": true, "None": true, "True": true, "and": true, "as": true, "assert": true, "async": true, "await": true, "break": true,
+	"class": true, "continue": true, "def": true, "del": true, "elif": true, "else": true, "except": true, "finally": true, "for": true,
+	"from": true, "global": true, "if": true, "import": true, "in": true, "is": true, "lambda": true, "nonlocal": true, "not": true,
+	"or": true, "pass": true, "raise": true, "return": true, "try": true, "while": true, "with": true, "yield": true,
+}
+
+var compound = map[string]bool{
+	"if": true, "elif": true, "else": true, "for": true, "while": true, "with": true, "try": true, "except": true, "finally": true,
+	"def": true, "class": true, "async": true,
+}
+
+// parse reads Python source. It never fails.
+func parse(src string) *script {
+	src = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(src)
+	s := &script{lines: strings.Split(src, "\n"), names: map[string]int{}, aliases: map[string]string{},
+		matched: map[*vocabulary]map[string]string{}}
+	s.split(tokenize(src))
+	for i := range s.statements {
+		s.readImports(&s.statements[i])
+	}
+	for _, im := range s.imports {
+		if _, ok := s.aliases[im.alias]; !ok {
+			s.aliases[im.alias] = im.path
+		}
+	}
+	for i := range s.statements {
+		s.readStatement(&s.statements[i])
+	}
+	s.index()
+	return s
+}
+
+// line returns source line n (from 1), trimmed and cut to a readable length.
+func (s *script) line(n int) string {
+	if n < 1 || n > len(s.lines) {
+		return ""
+	}
+	l := strings.Join(strings.Fields(s.lines[n-1]), " ")
+	if len(l) > 160 {
+		l = strings.ToValidUTF8(l[:157], "") + "..."
+	}
+	return l
+}
+
+// found makes a Finding from a line.
+func (s *script) found(value string, line int) Finding {
+	return Finding{Value: value, Line: line, Text: s.line(line)}
+}
+
+// split cuts the tokens into statements and gives each its scope.
+func (s *script) split(tokens []token) {
+	type block struct {
+		name string
+		main bool
+	}
+	var open []block // one for each indentation level
+	var next block   // what the head just read opens
+	start, depth, lambdas := 0, 0, 0
+	flush := func(end int, head bool) {
+		if end <= start {
+			return
+		}
+		st := statement{tokens: tokens[start:end], line: int(tokens[start].line)}
+		var path []string
+		for _, b := range append(open, next) {
+			if b.name != "" {
+				path = append(path, b.name)
+			}
+			st.inMain = st.inMain || b.main
+		}
+		st.scope = strings.Join(path, ".")
+		s.statements = append(s.statements, st)
+		if head {
+			next = block{name: definedName(st.tokens), main: isMainTest(st.tokens)}
+		}
+	}
+	for i, t := range tokens {
+		switch {
+		case t.kind == indent:
+			open = append(open, next)
+			next, start = block{}, i+1
+		case t.kind == dedent:
+			if len(open) > 0 {
+				open = open[:len(open)-1]
+			}
+			start = i + 1
+		case t.kind == newline || t.kind == endOfFile:
+			head := i > start && isHead(tokens[start:i])
+			if !head {
+				flush(i, false)
+				if i+1 < len(tokens) && tokens[i+1].kind != indent {
+					next = block{}
+				}
+			} else {
+				flush(i, true)
+			}
+			start, depth, lambdas = i+1, 0, 0
+		case t.kind == name && t.s == "lambda" && depth == 0:
+			lambdas++
+		case t.kind != operator:
+		case strings.Contains("([{", t.s):
+			depth++
+		case strings.Contains(")]}", t.s):
+			depth = max(0, depth-1)
+		case t.s == ";" && depth == 0:
+			flush(i, false)
+			start = i + 1
+		case t.s == ":" && depth == 0 && i > start && compound[tokens[start].s] && tokens[start].kind == name:
+			if lambdas > 0 {
+				lambdas--
+			} else if i+1 < len(tokens) && tokens[i+1].kind != newline { // the body follows in this line
+				next = block{}
+				flush(i, true)
+				start = i + 1
+			}
+		}
+	}
+}
+
+func isHead(tokens []token) bool {
+	return tokens[0].kind == name && compound[tokens[0].s] && tokens[len(tokens)-1].s == ":" && tokens[len(tokens)-1].kind == operator
+}
+
+// definedName is the name that a def or class head defines.
+func definedName(tokens []token) string {
+	for i := 0; i+1 < len(tokens) && i < 2; i++ {
+		if tokens[i].kind == name && (tokens[i].s == "def" || tokens[i].s == "class") && tokens[i+1].kind == name {
+			return tokens[i+1].s
+		}
+	}
+	return ""
+}
+
+// isMainTest recognises if __name__ == "__main__":
+func isMainTest(tokens []token) bool {
+	if tokens[0].s != "if" {
+		return false
+	}
+	var dunder, main bool
+	for _, t := range tokens {
+		dunder = dunder || t.kind == name && t.s == "__name__"
+		main = main || t.kind == text && t.s == "__main__"
+	}
+	return dunder && main
+}
+
+// readStatement collects calls, assignments, definitions, strings and names.
+func (s *script) readStatement(st *statement) {
+	t := st.tokens
+	if isImport := t[0].kind == name && (t[0].s == "import" || t[0].s == "from"); isImport {
+		return
+	}
+	docstring := true
+	for _, one := range t {
+		docstring = docstring && (one.kind == text || one.kind == fstring)
+	}
+	if docstring {
+		return
+	}
+	match := brackets(t)
+	for i, one := range t {
+		switch one.kind {
+		case text, fstring:
+			s.strings = append(s.strings, one)
+			s.dictEntry(st, match, i)
+		case name:
+			if !keywords[one.s] {
+				s.names[one.s]++
+			}
+		case operator:
+			if one.s == "(" && i > 0 && t[i-1].kind == name && !keywords[t[i-1].s] {
+				s.readCall(st, match, i)
+			}
+		}
+	}
+	s.readAssignment(st, match)
+}
+
+// brackets returns for each opening bracket the index of its closing one (the end when it has none).
+func brackets(t []token) []int {
+	match := make([]int, len(t))
+	var open []int
+	for i, one := range t {
+		if one.kind != operator {
+			continue
+		}
+		switch one.s {
+		case "(", "[", "{":
+			match[i] = len(t)
+			open = append(open, i)
+		case ")", "]", "}":
+			if n := len(open); n > 0 {
+				match[open[n-1]] = i
+				open = open[:n-1]
+			}
+		}
+	}
+	return match
+}
+
+// readCall reads the call whose parenthesis opens at i, or the definition that it belongs to.
+func (s *script) readCall(st *statement, match []int, i int) {
+	t := st.tokens
+	j := i - 1
+	for j >= 2 && t[j-1].kind == operator && t[j-1].s == "." && t[j-2].kind == name && !keywords[t[j-2].s] {
+		j -= 2
+	}
+	var b strings.Builder
+	if j >= 1 && t[j-1].kind == operator && t[j-1].s == "." {
+		b.WriteByte('.')
+	}
+	for _, one := range t[j:i] {
+		b.WriteString(one.s)
+	}
+	args := arguments(t, match, i)
+	if j >= 1 && t[j-1].kind == name && t[j-1].s == "def" {
+		for _, a := range args {
+			if a.key != "" {
+				s.assignments = append(s.assignments, assignment{a.key, a.tokens, int(a.tokens[0].line), st.scope, defaulted})
+			}
+		}
+		return
+	}
+	if j >= 1 && t[j-1].kind == name && t[j-1].s == "class" {
+		return
+	}
+	c := call{callee: b.String(), args: args, line: int(t[j].line), scope: st.scope, main: st.inMain, module: st.scope == ""}
+	c.full = s.resolve(c.callee)
+	s.calls = append(s.calls, c)
+}
+
+// resolve replaces the first part of a dotted name by what was imported under it.
+func (s *script) resolve(dottedName string) string {
+	first, rest, more := strings.Cut(dottedName, ".")
+	path, ok := s.aliases[first]
+	if !ok || first == "" {
+		return dottedName
+	}
+	if more {
+		return path + "." + rest
+	}
+	return path
+}
+
+// arguments cuts what stands between the bracket at i and its match at commas.
+func arguments(t []token, match []int, i int) []argument {
+	end := min(match[i], len(t))
+	var args []argument
+	from := i + 1
+	cut := func(to int) {
+		if to <= from {
+			return
+		}
+		a := argument{tokens: t[from:to]}
+		for k, one := range a.tokens { // key = value; key: type = value in a definition
+			if one.kind == operator && strings.Contains("([{", one.s) {
+				break
+			}
+			if one.kind == operator && one.s == "=" && k+1 < len(a.tokens) {
+				a.key, a.tokens = a.tokens[0].s, a.tokens[k+1:]
+				break
+			}
+		}
+		args = append(args, a)
+	}
+	for k := from; k < end; k++ {
+		if t[k].kind != operator {
+			continue
+		}
+		switch t[k].s {
+		case "(", "[", "{":
+			k = min(match[k], end)
+		case ",":
+			cut(k)
+			from = k + 1
+		}
+	}
+	cut(end)
+	return args
+}

@@ -1,0 +1,107 @@
+package perf
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"trainopt/resources"
+)
+
+// Earlier runs at two CPUs and at one, three each, of a job that a second CPU slows down by 2 to 10 times.
+func TestJobsThatASecondCPUSlowsDown(t *testing.T) {
+	for _, factor := range []float64{2, 3, 5, 10} {
+		var obs []Observation
+		for i := range 3 {
+			spread := 1 + 0.08*float64(i-1) // a busy machine
+			two, one := repeated(cpus(2), 0.33*factor*spread, 12), repeated(cpus(1), 0.33/spread, 12)
+			two.Recalled, one.Recalled = true, true
+			obs = append(obs, two, one)
+		}
+		m := mustFit(t, obs, FitOptions{})
+		one, two := m.UnitSeconds(cpus(1)), m.UnitSeconds(cpus(2))
+		if math.Abs(one.P50/0.33-1) > 0.1 || math.Abs(two.P50/(0.33*factor)-1) > 0.1 {
+			t.Errorf("%g times slower at 2 CPUs: predicted %v at one and %v at two", factor, one, two)
+		}
+		if faster := shareBelow(m.Draws(cpus(1)), m.Draws(cpus(2))); faster < 0.95 {
+			t.Errorf("%g times slower at 2 CPUs: one is faster with probability %.2f only", factor, faster)
+		}
+	}
+}
+
+func shareBelow(a, b []float64) float64 {
+	n := 0.0
+	for k := range a {
+		if a[k] < b[k] {
+			n++
+		}
+	}
+	return n / float64(len(a))
+}
+
+// What no form allows is believed where it was measured, and changes little elsewhere.
+func TestMeasurementsDecideOverTheForm(t *testing.T) {
+	smooth := func(c int) float64 { return 0.5 + 8/float64(c) }
+	cases := map[string]struct {
+		at  int
+		odd float64
+	}{
+		"four times faster than the curve": {4, smooth(4) / 4},
+		"four times slower than the curve": {4, smooth(4) * 4},
+		"better than perfect scaling":      {16, smooth(16) / 3},
+	}
+	for name, c := range cases {
+		var obs []Observation
+		for _, n := range []int{1, 2, 4, 8, 16} {
+			pace := smooth(n)
+			if n == c.at {
+				pace = c.odd
+			}
+			obs = append(obs, repeated(cpus(n), pace, 6), repeated(cpus(n), 1.02*pace, 6))
+		}
+		m := mustFit(t, obs, FitOptions{})
+		if got := m.UnitSeconds(cpus(c.at)); math.Abs(got.P50/c.odd-1) > 0.08 || !holds(got, c.odd) {
+			t.Errorf("%s: measured %.3g s at %d CPUs, predicted %v", name, c.odd, c.at, got)
+		}
+		for _, n := range []int{1, 2, 8} {
+			if got := m.UnitSeconds(cpus(n)); math.Abs(got.P50/smooth(n)-1) > 0.12 {
+				t.Errorf("%s: measured %.3g s at %d CPUs, predicted %v", name, smooth(n), n, got)
+			}
+		}
+	}
+}
+
+func TestThreadsAreMeasuredNotExtrapolated(t *testing.T) {
+	one := func(n int) resources.Allocation { return resources.Allocation{CPUs: n, Threads: 1} }
+	own := []Observation{repeated(cpus(4), 2, 8)}
+	m := mustFit(t, own, FitOptions{})
+	if v := m.UnitSeconds(one(4)); v.P95/v.P5 < 10 {
+		t.Errorf("one thread, not measured: %v, want a wide interval", v)
+	}
+	m = mustFit(t, append(own, repeated(one(4), 0.1, 8)), FitOptions{})
+	if v := m.UnitSeconds(one(4)); math.Abs(v.P50/0.1-1) > 0.05 || v.P95/v.P5 > 1.6 {
+		t.Errorf("one thread, measured 0.1 s: %v", v)
+	}
+	if v := m.UnitSeconds(cpus(4)); math.Abs(v.P50/2-1) > 0.05 {
+		t.Errorf("the job's own threads, measured 2 s: %v", v)
+	}
+	if v := m.UnitSeconds(one(2)); v.P95/v.P5 < 10 {
+		t.Errorf("one thread on other CPUs, not measured: %v, want a wide interval", v)
+	}
+}
+
+func TestLiveCutIsNoEvidenceForALaunch(t *testing.T) {
+	cut := repeated(cpus(1), 40, 8)
+	cut.LiveCut, cut.PeakMemoryGiB = true, 3
+	with := mustFit(t, []Observation{repeated(cpus(2), 1, 8), cut}, FitOptions{})
+	without := mustFit(t, []Observation{repeated(cpus(2), 1, 8)}, FitOptions{})
+	if a, b := with.UnitSeconds(cpus(1)), without.UnitSeconds(cpus(1)); a != b {
+		t.Errorf("1 CPU after a live cut changed the prediction of a launch from %v to %v", b, a)
+	}
+	if with.PeakMemoryGiB() != 3 {
+		t.Errorf("peak memory %v, want that of the live cut", with.PeakMemoryGiB())
+	}
+	if _, err := Fit([]Observation{cut}, FitOptions{}); !errors.Is(err, ErrNoData) {
+		t.Errorf("live cuts alone: %v, want ErrNoData", err)
+	}
+}

@@ -1,0 +1,331 @@
+package perf
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// ErrNoData says that there is no usable observation.
+var ErrNoData = errors.New("no usable observation")
+
+// FitOptions tunes a fit; the zero value is useful.
+type FitOptions struct {
+	// Form is the family of curves: "amdahl", "pollux", or empty for pollux when any observation has a GPU and
+	// amdahl otherwise.
+	Form string
+	// GPUsPerNode is the size of a node when the job may span several; 0 means one node.
+	GPUsPerNode int
+	// Seed selects the fixed set of posterior draws; 0 is a good seed.
+	Seed uint64
+	// Widen multiplies the distance of the posterior draws from their median, in the logarithm of the seconds: above 1 when
+	// earlier predictions were too sure of themselves. 0 means 1.
+	Widen float64
+}
+
+// maxStretches bounds the time of a fit; beyond it the oldest recalled observations, then the oldest, are left out.
+const maxStretches = 32
+
+// Fit learns seconds per unit of work as a function of the allocation. Units whose time is not positive and finite
+// are dropped; observations of the same allocation are separate evidence. The unit of work is that of the first
+// observation of this run (not recalled), which is taken as the reference: observations with an other number of
+// samples per unit are converted to it.
+//
+// It returns ErrNoData (errors.Is) when no unit is left, and an error for an unknown form. O(n³) in the number of
+// observations for each of about 3,000 evaluations; milliseconds for a dozen.
+func Fit(obs []Observation, o FitOptions) (*Model, error) {
+	peak := peakMemory(obs)
+	obs = slices.DeleteFunc(slices.Clone(obs), func(o Observation) bool { return o.LiveCut })
+	stretches, noise := summarise(obs)
+	if len(stretches) == 0 {
+		return nil, fmt.Errorf("fit performance model: %d observations: %w", len(obs), ErrNoData)
+	}
+	stretches = newest(stretches)
+	name := o.Form
+	if name == "" {
+		name = "amdahl"
+		for _, s := range stretches {
+			if s.at.GPUs > 0 {
+				name = "pollux"
+			}
+		}
+	}
+	newForm, ok := forms[name]
+	if !ok {
+		return nil, fmt.Errorf("fit performance model: no form named %q, want %s", name, formNames())
+	}
+	ref := stretches[0]
+	for _, s := range stretches {
+		if !s.recalled {
+			ref = s
+			break
+		}
+	}
+	normaliseUnits(stretches, &ref)
+	m := &Model{
+		form: name, options: o, observed: obs, stretches: stretches, noise: noise,
+		samples: ref.samples, pointer: newPointer(stretches, ref.at), peak: peak,
+	}
+	ctx := formContext{ref: m.pointer.at(ref.at), gpusPerNode: o.GPUsPerNode}
+	m.curve, m.ref = newForm(ctx), ctx.ref
+	m.fit(newPosterior(m.curve, ctx, stretches, m.pointer, noise))
+	return m, nil
+}
+
+func formNames() string {
+	names := []string{}
+	for n := range forms {
+		names = append(names, n)
+	}
+	sort.Strings(names)
+	return strings.Join(names, " or ")
+}
+
+// newest keeps at most maxStretches: this run's last ones first, then the last recalled.
+func newest(all []stretch) []stretch {
+	if len(all) <= maxStretches {
+		return all
+	}
+	keep := make(map[int]bool)
+	for _, recalled := range []bool{false, true} {
+		for i := len(all) - 1; i >= 0 && len(keep) < maxStretches; i-- {
+			if all[i].recalled == recalled {
+				keep[i] = true
+			}
+		}
+	}
+	var out []stretch
+	for i, s := range all {
+		if keep[i] {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// normaliseUnits converts every stretch to the reference's samples per unit where both are known.
+func normaliseUnits(stretches []stretch, ref *stretch) {
+	if ref.samples == 0 {
+		for _, s := range stretches {
+			if s.samples > 0 && s.recalled == ref.recalled {
+				ref.samples = s.samples
+				break
+			}
+		}
+	}
+	for i, s := range stretches {
+		if s.samples > 0 && ref.samples > 0 {
+			stretches[i].logMean -= math.Log(s.samples / ref.samples)
+		}
+	}
+}
+
+func peakMemory(obs []Observation) float64 {
+	peak := math.NaN()
+	for _, o := range obs {
+		if o.PeakMemoryGiB > 0 && !math.IsInf(o.PeakMemoryGiB, 0) && !(o.PeakMemoryGiB <= peak) {
+			peak = o.PeakMemoryGiB
+		}
+	}
+	return peak
+}
+
+// draw is one sample of everything unknown.
+type draw struct {
+	level float64 // log seconds per unit at the reference, its shape removed
+	nat   []float64
+	waves [features]float64 // discrepancy, tau included
+	drift float64           // of the long remainder, the same for every allocation
+	delta float64
+	own   []float64 // offsets of the measured allocations, in the order of Model.places
+	pools float64   // offset of a choice of threads or workers that was not measured
+}
+
+func (m *Model) fit(p *posterior) {
+	d := p.dim()
+	starts := [][]float64{make([]float64, d)}
+	for i, q := range p.params { // and one for each other kind of job
+		if q.other.weight > 0 {
+			z := make([]float64, d)
+			z[i] = (q.other.mean - q.mean) / q.sd
+			starts = append(starts, z)
+		}
+	}
+	modes, values := make([][]float64, len(starts)), make([]float64, len(starts))
+	climb := func() {
+		for i := range starts {
+			modes[i], values[i] = p.mode(starts[i])
+		}
+	}
+	climb()
+	best := modes[argmax(values)]
+	for round := range outlierRounds {
+		if !p.reweigh(best) {
+			break
+		}
+		if round == outlierRounds-1 {
+			climb()
+		} else {
+			best, _ = p.mode(best)
+		}
+	}
+	zs := p.sample(modes, values, m.options.Seed)
+	rng := rand.New(rand.NewPCG(m.options.Seed, 0xd1b54a32d192ed03))
+	m.places = p.places
+	m.draws = make([]draw, len(zs))
+	drift := stratifiedNormals(len(zs), rng)
+	for k, z := range zs {
+		m.draws[k] = p.complete(z, drift[k], rng)
+	}
+}
+
+func argmax(v []float64) int {
+	best := 0
+	for i := range v {
+		if v[i] > v[best] {
+			best = i
+		}
+	}
+	return best
+}
+
+// reweigh updates the trust of each stretch from its leave-one-out residual at z, as in the expectation step for
+// Student errors with outlierFreedom degrees of freedom. The scales are held near their priors, or else the outlier
+// would hide behind the large scatter that it causes itself. Fewer than four stretches cannot tell which one is wrong.
+// It reports whether any changed by more than 5 %.
+func (p *posterior) reweigh(z []float64) bool {
+	n := len(p.stretches)
+	tau, delta := p.unpack(z)
+	tau, delta = min(tau, math.Exp(scalePriors[0].mean)), min(delta, math.Exp(scalePriors[1].mean))
+	changed := p.contradicted(tau, delta)
+	if n < 4 || !p.covariance(tau, delta) {
+		return changed
+	}
+	trust := make([]float64, n)
+	for i := range n {
+		e := make([]float64, n)
+		e[i] = 1
+		forward(p.cov, e, e)
+		var precision, weighted float64
+		forward(p.cov, p.resid, p.half)
+		for k := range n {
+			precision += e[k] * e[k]
+			weighted += e[k] * p.half[k]
+		}
+		loo := weighted / precision                      // residual given the others
+		spare := 1/precision - p.errorVariance(i, delta) // uncertainty of the prediction itself
+		r2 := loo * loo / (max(spare, 0) + p.noise*p.noise/p.stretches[i].n + delta*delta)
+		trust[i] = min(1, (outlierFreedom+1)/(outlierFreedom+r2))
+	}
+	for i := range n {
+		if math.Abs(trust[i]-p.stretches[i].trust) > 0.05*p.stretches[i].trust {
+			changed = true
+		}
+		p.stretches[i].trust = trust[i]
+	}
+	return changed
+}
+
+// contradicts is how many standard errors the measurements of one allocation must differ from what the form and the
+// other measurements predict before they decide over the form.
+const contradicts = 2
+
+// contradicted estimates the variance of each allocation's own offset from how far its measurements lie from what the
+// form, at the current parameters, and the measurements elsewhere predict, beyond chance (empirical Bayes). It reports
+// whether any changed by more than 5 %. One allocation alone contradicts nothing. O(allocations × n³).
+func (p *posterior) contradicted(tau, delta float64) bool {
+	if len(p.places) < 2 {
+		return false
+	}
+	changed, found := false, make([]float64, len(p.places))
+	member := make([]float64, len(p.stretches))
+	for g, at := range p.places {
+		before := p.own[g]
+		p.own[g] = 0
+		ok := p.covariance(tau, delta)
+		p.own[g], found[g] = before, before
+		if !ok {
+			continue
+		}
+		for i := range member {
+			member[i] = asNumber(p.place[i] == g)
+		}
+		forward(p.cov, member, member)
+		forward(p.cov, p.resid, p.half)
+		var precision, weighted float64
+		for i, x := range member {
+			precision += x * x
+			weighted += x * p.half[i]
+		}
+		offset := weighted / precision
+		found[g] = max(0, offset*offset-contradicts*contradicts/precision)
+		if at.chosen() {
+			found[g] = max(found[g], poolsVariance)
+		}
+		changed = changed || math.Abs(found[g]-before) > 0.05*before
+	}
+	copy(p.own, found)
+	return changed
+}
+
+func asNumber(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// stratifiedNormals are n normal numbers, one from each n-quantile, in random order.
+func stratifiedNormals(n int, rng *rand.Rand) []float64 {
+	out := make([]float64, n)
+	for i, k := range rng.Perm(n) {
+		out[i] = normalQuantile((float64(k) + 0.5) / float64(n))
+	}
+	return out
+}
+
+// complete draws the discrepancy given the parameters by Matheron's rule (pathwise conditioning, Wilson et al.
+// 2020): a draw of the prior, corrected by what it gets wrong at the stretches.
+func (p *posterior) complete(z []float64, drift float64, rng *rand.Rand) draw {
+	tau, delta := p.unpack(z)
+	d := draw{nat: append([]float64(nil), p.nat...), drift: drift, delta: delta}
+	level := levelPrior * rng.NormFloat64()
+	var prior [features]float64
+	for i := range prior {
+		prior[i] = tau * rng.NormFloat64()
+	}
+	offset := recalledOffset * rng.NormFloat64()
+	ok := p.covariance(tau, delta)
+	n := len(p.stretches)
+	for g := range p.places {
+		d.own = append(d.own, math.Sqrt(p.own[g])*rng.NormFloat64())
+	}
+	d.pools = math.Sqrt(poolsVariance) * rng.NormFloat64()
+	effects := p.drawEffects(rng)
+	miss := make([]float64, n)
+	for i, s := range p.stretches {
+		miss[i] = p.resid[i] - effects[i] - level - dot(&prior, &p.phi[i]) - d.own[p.place[i]] - math.Sqrt(p.errorVariance(i, delta))*rng.NormFloat64()
+		if s.recalled {
+			miss[i] -= offset
+		}
+	}
+	d.waves = prior
+	d.level = p.level + level - p.form.logShape(p.nat, p.ref)
+	if !ok {
+		return d
+	}
+	forward(p.cov, miss, miss)
+	backward(p.cov, miss)
+	for i := range p.phi {
+		d.level += levelPrior * levelPrior * miss[i]
+		d.own[p.place[i]] += p.own[p.place[i]] * miss[i]
+		for j := range d.waves {
+			d.waves[j] += tau * tau * p.phi[i][j] * miss[i]
+		}
+	}
+	return d
+}

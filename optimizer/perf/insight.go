@@ -1,0 +1,177 @@
+package perf
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+
+	"trainopt/resources"
+	"trainopt/sla"
+)
+
+// Check is one leave-one-out test of the model: what it predicts for an allocation from the other measurements
+// alone, and what was measured there. Both are mean seconds per unit of the stretch measured; a calibrated model
+// has Measured within P5…P95 nine times out of ten.
+type Check struct {
+	Allocation resources.Allocation `json:"allocation"`
+	Predicted  sla.Interval         `json:"predicted"`
+	Measured   float64              `json:"measured"`
+}
+
+// LeaveOneOut predicts each measured allocation from the others, refitting each time. It is nil when fewer than two
+// allocations were measured.
+func (m *Model) LeaveOneOut() []Check {
+	measured := m.Measured()
+	if len(measured) < 2 {
+		return nil
+	}
+	var checks []Check
+	for _, a := range measured {
+		var rest []Observation
+		for _, o := range m.observed {
+			if !m.samePoint(o.Allocation, a) {
+				rest = append(rest, o)
+			}
+		}
+		o := m.options
+		o.Form = m.form
+		without, err := Fit(rest, o)
+		if err != nil {
+			continue
+		}
+		mean, n := m.measuredAt(a)
+		if m.samples > 0 && without.samples > 0 {
+			mean *= without.samples / m.samples
+		}
+		checks = append(checks, Check{a, without.stretchSeconds(a, n), mean})
+	}
+	return checks
+}
+
+// measuredAt is the mean seconds per unit measured at an allocation over n units.
+func (m *Model) measuredAt(a resources.Allocation) (mean, n float64) {
+	for _, s := range m.stretches {
+		if m.samePoint(s.at, a) {
+			mean += s.n * s.logMean
+			n += s.n
+		}
+	}
+	return math.Exp(mean / n), n
+}
+
+// stretchSeconds is UnitSeconds for the mean of a stretch of n units, their scatter included.
+func (m *Model) stretchSeconds(a resources.Allocation, n float64) sla.Interval {
+	v := m.Draws(a)
+	rng := rand.New(rand.NewPCG(m.options.Seed, 0xda942042e4dd58b5))
+	for k, e := range stratifiedNormals(len(v), rng) {
+		v[k] *= math.Exp(e * m.noise / math.Sqrt(n))
+	}
+	return quantiles(v)
+}
+
+// knob is a dimension of the allocation that a script may or may not use.
+type knob struct {
+	name, many string
+	verdict    string // when it has no effect
+	value      func(resources.Allocation) int
+}
+
+var knobs = []knob{
+	{"cpus", "CPUs", "the script seems to ignore the CPU count", func(a resources.Allocation) int { return a.CPUs }},
+	{"gpus", "GPUs", "the script seems to ignore the GPU count", func(a resources.Allocation) int { return a.GPUs }},
+	{"batch_size", "samples a batch", "the script seems to ignore the batch size, or its speed does not depend on it", func(a resources.Allocation) int { return a.BatchSize }},
+}
+
+// Ignored lists the knobs whose measured effect cannot be told from none although it is known well enough to see a
+// fifth of a perfect one, in words: "cpus: 2 → 1 CPUs changed the speed by 1 % ± 3 %: the script seems to ignore
+// the CPU count". It compares pairs of measured allocations that differ in one knob only, the widest pair of each.
+func (m *Model) Ignored() []string {
+	var out []string
+	measured := m.Measured()
+	for k, kn := range knobs {
+		a, b, ok := m.widestPair(measured, k)
+		if !ok {
+			continue
+		}
+		mean, half := m.logRatio(a, b)
+		perfect := math.Log(float64(kn.value(a)) / float64(max(kn.value(b), 1)))
+		if kn.value(b) == 0 || math.Abs(mean) > half+0.02 || math.Abs(mean)+half > 0.2*perfect {
+			continue
+		}
+		out = append(out, fmt.Sprintf("%s: %d → %d %s changed the speed by %.0f %% ± %.0f %%: %s",
+			kn.name, kn.value(a), kn.value(b), kn.many, 100*math.Abs(math.Expm1(-mean)), 100*half, kn.verdict))
+	}
+	return out
+}
+
+// widestPair finds two measured allocations, more first, that differ in knob k only.
+func (m *Model) widestPair(measured []resources.Allocation, k int) (more, fewer resources.Allocation, ok bool) {
+	best := 1.0
+	for _, a := range measured {
+		for _, b := range measured {
+			same := true
+			for j, other := range knobs {
+				if j != k && other.value(a) != other.value(b) {
+					same = false
+				}
+			}
+			if hi, lo := float64(knobs[k].value(a)), float64(knobs[k].value(b)); same && hi > lo && hi/max(lo, 0.5) > best {
+				best, more, fewer, ok = hi/max(lo, 0.5), a, b, true
+			}
+		}
+	}
+	return more, fewer, ok
+}
+
+// logRatio is the mean and the half-width of the 90 % interval of log(seconds at b / seconds at a), the drift of each
+// stretch included.
+func (m *Model) logRatio(a, b resources.Allocation) (mean, half float64) {
+	la, lb := m.logDraws(a), m.logDraws(b)
+	for k := range la {
+		la[k] = lb[k] - la[k]
+	}
+	q := quantiles(la)
+	return q.P50, (q.P95 - q.P5) / 2
+}
+
+// InputBound reports whether the input pipeline, and not the GPUs, sets the pace at the reference allocation (the
+// first one measured) with at least 90 % probability, and says why in words. It is false for forms without an
+// input term and when nothing was measured that could tell (CPUs never varied, GPUs and batch never varied).
+func (m *Model) InputBound() (bool, string) {
+	f, ok := m.curve.(pollux)
+	if !ok || !m.varied() {
+		return false, ""
+	}
+	bound := 0
+	for _, d := range m.draws {
+		if c, in := f.parts(d.nat, m.ref); in > c {
+			bound++
+		}
+	}
+	share := float64(bound) / float64(len(m.draws))
+	if share < 0.9 {
+		return false, ""
+	}
+	var why []string
+	measured := m.Measured()
+	for k, kn := range knobs {
+		if a, b, ok := m.widestPair(measured, k); ok && kn.value(b) > 0 {
+			mean, half := m.logRatio(a, b)
+			why = append(why, fmt.Sprintf("%d → %d %s changed the time by %+.0f %% ± %.0f %%", kn.value(a), kn.value(b), kn.many, 100*math.Expm1(mean), 100*half))
+		}
+	}
+	return true, fmt.Sprintf("the input pipeline sets the pace, not the GPUs (%.0f %% sure: %s): more CPUs or loader workers help, more GPUs do not",
+		100*share, strings.Join(why, "; "))
+}
+
+// varied reports whether CPUs, or GPUs or batch at a fixed number of CPUs, took two values.
+func (m *Model) varied() bool {
+	measured := m.Measured()
+	for k := range knobs {
+		if _, _, ok := m.widestPair(measured, k); ok {
+			return true
+		}
+	}
+	return false
+}

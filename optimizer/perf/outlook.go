@@ -1,0 +1,127 @@
+package perf
+
+import (
+	"math"
+	"slices"
+
+	"trainopt/cost"
+	"trainopt/resources"
+	"trainopt/sla"
+)
+
+// Outlook is what is known of a job when an allocation is chosen for the rest of it: what was agreed and what was
+// measured, never the truth. Simulated and real decisions see a job through it alike.
+type Outlook struct {
+	Limits      resources.Limits
+	Spec        sla.Spec
+	Rates       cost.Rates
+	Model       *Model
+	Done, Total float64 // units of work, Total > 0
+	Elapsed     float64 // seconds
+	SpentUSD    float64
+	// Current is where the job runs, nil before its start; Baseline is the user's own configuration.
+	Current  *resources.Allocation
+	Baseline resources.Allocation
+	// Startup and Restart are the expected seconds of a first start and of one more restart.
+	Startup, Restart float64
+	// Own is what the whole run would take at Baseline: the scale of everything. The zero value is filled in by Weigh.
+	Own OwnRun
+}
+
+// Weighing is the outlook at one allocation.
+type Weighing struct {
+	Allocation resources.Allocation
+	State      State
+	// Potential is minus what the rest of the run is expected to take there, the move included: USD, seconds and share
+	// of the limits × seconds, each relative to the whole run at the user's own configuration; and minus the probability
+	// that an agreed time or cost is missed.
+	Potential [4]float64
+	// Chance is the probability that the agreed time and cost hold.
+	Chance float64
+}
+
+// Weigh predicts the rest of the run at an allocation. The cost is that of the model's draws. The utilisation in
+// the state is the predicted efficiency of scaling from one device of the kind: measured profiles hold no other.
+func (o *Outlook) Weigh(a resources.Allocation) Weighing {
+	if o.Own.Seconds == 0 {
+		o.Own = o.own()
+	}
+	unit := o.Model.Draws(a)
+	delay := o.delay(a)
+	hourly := float64(o.Rates.Hourly(a))
+	left := max(0, o.Total-o.Done)
+	seconds, usd := make([]float64, len(unit)), make([]float64, len(unit))
+	var met, meanSeconds float64
+	timeMax, costMax := o.Spec.TimeMax.Seconds(), o.Spec.CostMaxUSD
+	for k, u := range unit {
+		t := left*u + delay
+		meanSeconds += t / float64(len(unit))
+		seconds[k], usd[k] = o.Elapsed+t, o.SpentUSD+t/3600*hourly
+		if (timeMax <= 0 || seconds[k] <= timeMax) && (costMax <= 0 || usd[k] <= costMax) {
+			met += 1 / float64(len(unit))
+		}
+	}
+	share := ResourceShare(a, o.Limits)
+	w := Weighing{Allocation: a, Chance: min(1, met)}
+	w.Potential = [4]float64{-meanSeconds / 3600 * hourly / o.Own.USD, -meanSeconds / o.Own.Seconds,
+		-meanSeconds * share / (o.Own.Seconds * o.Own.Share), -(1 - w.Chance)}
+	w.State = o.state(a, quantiles(unit).P50, quantiles(seconds), quantiles(usd))
+	return w
+}
+
+// delay is the expected time to get to an allocation.
+func (o *Outlook) delay(a resources.Allocation) float64 {
+	switch {
+	case o.Current == nil:
+		return o.Startup
+	case o.Current.SameShape(a):
+		return 0
+	}
+	return o.Restart
+}
+
+// own is the predicted whole run at the user's own configuration.
+func (o *Outlook) own() OwnRun {
+	seconds := o.Startup + o.Total*o.Model.UnitSeconds(o.Baseline).P50
+	return OwnRun{Seconds: seconds, USD: max(1e-9, seconds/3600*float64(o.Rates.Hourly(o.Baseline))), Share: max(1e-9, ResourceShare(o.Baseline, o.Limits))}
+}
+
+func (o *Outlook) state(a resources.Allocation, unit float64, seconds, usd sla.Interval) State {
+	per := o.Model.UnitSamples()
+	measures := map[sla.Objective]sla.Measure{
+		sla.Time: {Value: o.Elapsed, Projected: &seconds}, sla.Cost: {Value: o.SpentUSD, Projected: &usd}, sla.Memory: {Value: o.Model.PeakMemoryGiB()},
+		sla.GPUUtil: {Value: math.NaN()}, sla.CPUUtil: {Value: math.NaN()}, sla.Throughput: {Value: math.NaN()},
+	}
+	if per > 0 {
+		measures[sla.Throughput] = sla.Measure{Value: per / unit}
+	} else {
+		per = 1
+	}
+	one := a
+	one.CPUs = 1
+	cpu := 100 * o.Model.median(one) / (float64(a.CPUs) * unit)
+	gpu := math.NaN()
+	if one = a; a.GPUs > 0 {
+		one.GPUs = 1
+		gpu = 100 * o.Model.median(one) / (float64(a.GPUs) * unit)
+	}
+	return BuildState(StateInput{Allocation: a, Limits: o.Limits, GPUUtil: gpu, CPUUtil: cpu, MemoryGiB: o.Model.PeakMemoryGiB(),
+		Done: o.Done, Total: o.Total, Throughput: per / unit, Elapsed: o.Elapsed, SpentUSD: o.SpentUSD, Spec: o.Spec,
+		ReferenceSeconds: o.Own.Seconds, ReferenceUSD: o.Own.USD, ReferenceSamples: per * o.Total / o.Own.Seconds,
+		Verdicts: sla.Evaluate(o.Spec, measures), Probing: o.Current == nil || !o.Current.SameShape(a)})
+}
+
+// OwnRun is what a whole run at the user's own configuration takes: seconds, USD, share of the limits held (0…1).
+type OwnRun struct{ Seconds, USD, Share float64 }
+
+// median is the posterior median of the seconds per unit, by a sample of the draws.
+func (m *Model) median(a resources.Allocation) float64 {
+	p := m.pointer.at(a)
+	phi, place := feature(p), m.placeOf(p)
+	var out [31]float64
+	for i := range out {
+		out[i] = m.logAt(&m.draws[i*len(m.draws)/len(out)], p, &phi, place)
+	}
+	slices.Sort(out[:])
+	return math.Exp(out[len(out)/2])
+}

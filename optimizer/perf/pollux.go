@@ -1,0 +1,94 @@
+package perf
+
+import "math"
+
+// pollux is the curve of a data-parallel GPU job (Qiao et al., Pollux, OSDI 2021, section 3.2), with an input
+// pipeline that CPUs feed:
+//
+//	T_grad = a + b·m                          m: batch per GPU
+//	T_sync = 0 | a_l + b_l(K-2) | a_n + b_n(K-2)   one GPU | K in one node | K across nodes
+//	T_iter = (T_grad^γ + T_sync^γ)^(1/γ),  1 ≤ γ ≤ 10
+//	C = T_iter / (m·K),  I = input time per sample ∝ 1 / min(c, saturation)
+//	t = (C^8 + I^8)^(1/8): the slower of the two, with a rounded corner
+//
+// K counts the GPUs that the script uses, min(GPUs, usable) with a rounded corner: many scripts use one whatever they
+// are given. Gradient accumulation (s > 0 in the paper) is the script's own affair and not modelled. Where the script keeps its
+// own batch it is taken to be per GPU, as in DistributedDataParallel. Without a GPU the job runs, on CPUs, slower
+// than on one GPU by a factor whose prior is 15, 5–95 % 3–78.
+//
+// Everything is relative to T_grad at the reference batch.
+type pollux struct {
+	ctx   formContext
+	nodes bool
+}
+
+func newPollux(ctx formContext) form { return pollux{ctx: ctx, nodes: ctx.gpusPerNode > 0} }
+
+func (f pollux) parameters() []parameter {
+	p := []parameter{
+		{name: "grad_fixed_share", mean: -1.4, sd: 1.0},                                 // logit: a / (a + b·m_ref), median 0.2
+		{name: "sync", mean: math.Log(0.15), sd: 1.2},                                   // a_l / T_grad
+		{name: "sync_per_gpu", mean: math.Log(0.12), sd: 1.0},                           // b_l / a_l
+		{name: "gamma", mean: -1.0, sd: 1.2},                                            // γ = 1 + 9·logistic
+		parameter{name: "input_share", mean: math.Log(0.3), sd: 0.9}.or(0.15, 0.7, 0.5), // I / C at the reference
+		{name: "input_saturation_cpus", mean: 4, sd: 2},                                 // log2
+		parameter{name: "usable_gpus", mean: 7, sd: 1.5}.or(0.1, -1, 0.5),               // log2
+		{name: "cpu_slowdown", mean: math.Log(15), sd: 1.0},
+	}
+	if f.nodes {
+		p = append(p, parameter{name: "sync_nodes", mean: 0, sd: 1.2},
+			parameter{name: "sync_nodes_per_gpu", mean: math.Log(0.05), sd: 1.0})
+	}
+	return p
+}
+
+func (f pollux) natural(theta, dst []float64) {
+	dst[0] = logistic(theta[0])
+	dst[1], dst[2] = math.Exp(theta[1]), math.Exp(theta[2])
+	dst[3] = 1 + 9*logistic(theta[3])
+	dst[4] = math.Exp(theta[4])
+	dst[5] = math.Exp2(theta[5])
+	dst[6] = math.Exp2(theta[6])
+	dst[7] = math.Exp(theta[7])
+	if f.nodes {
+		dst[8], dst[9] = math.Exp(theta[8]), math.Exp(theta[9])
+	}
+	dst[polluxInput] = dst[4] * f.compute(dst, f.ctx.ref) * effective(f.ctx.ref.cpus, dst[5])
+}
+
+// polluxInput is where natural keeps the input time per sample of one effective CPU.
+const polluxInput = maxNatural - 1
+
+func (f pollux) logShape(nat []float64, p point) float64 {
+	c, in := f.parts(nat, p)
+	hi, lo := max(c, in), min(c, in)
+	return math.Log(hi * eighthRoot(1+eighthPower(lo/hi)))
+}
+
+// parts are compute and input time per unit, on one scale.
+func (f pollux) parts(nat []float64, p point) (compute, input float64) {
+	return f.compute(nat, p), nat[polluxInput] / effective(p.cpus, nat[5])
+}
+
+func (f pollux) compute(nat []float64, p point) float64 {
+	if p.gpus < 1 {
+		return nat[7] * (nat[0] + (1-nat[0])*p.batch) / p.batch
+	}
+	k := effective(p.gpus, nat[6]) // GPUs that the script really uses
+	batch := p.batch
+	if p.total {
+		batch *= p.gpus / k
+	}
+	grad := nat[0] + (1-nat[0])*batch
+	iter := grad
+	if p.gpus > 1 {
+		sync := nat[1] * max(0, 1+nat[2]*(k-2))
+		if across(p, f.ctx.gpusPerNode) {
+			sync = nat[8] * max(0, 1+nat[9]*(k-2))
+		}
+		sync *= max(0, min(1, k-1)) // nothing to exchange when one GPU does the work
+		hi, lo := max(grad, sync), min(grad, sync)
+		iter = hi * math.Exp(math.Log1p(math.Exp(nat[3]*math.Log(lo/hi)))/nat[3])
+	}
+	return iter / (batch * k)
+}

@@ -1,0 +1,242 @@
+package perf
+
+import (
+	"math"
+	"slices"
+
+	"trainopt/resources"
+)
+
+// Probe is an allocation worth measuring next, and why.
+type Probe struct {
+	Allocation resources.Allocation
+	// Gain is the expected decrease of the loss of the final choice; NaN while the ends and the middle of the range
+	// are still being measured.
+	Gain   float64
+	Reason string
+}
+
+// ProbeOptions tunes NextProbe; the zero value is useful.
+type ProbeOptions struct {
+	// Loss is what the decision wants small, as a function of an allocation and its seconds per unit; it must
+	// increase with the seconds. Nil means the logarithm of the seconds.
+	Loss func(a resources.Allocation, secondsPerUnit float64) float64
+	// Onward is the loss of going on to an allocation from the one just measured; nil means Loss: changing costs nothing.
+	Onward func(a resources.Allocation, secondsPerUnit float64) float64
+	// Without is the expected loss of the decision that is made without another probe; nil means the least among Choices.
+	Without *float64
+	// Choices are the allocations among which the decision will choose; nil means the candidates.
+	Choices []resources.Allocation
+	// MinGain is the least gain worth a probe, in units of the loss; 0 means 0.01.
+	MinGain float64
+	// Cost is what measuring at an allocation costs, in units of the loss; a probe must gain more than that. With it the
+	// far ends are not measured for their own sake. Nil: nothing.
+	Cost func(a resources.Allocation) float64
+	// Units is how many units a probe will measure; 0 means 3.
+	Units int
+}
+
+// NextProbe says which candidate to measure next, or nil when nothing is worth it. Without a Cost, first the far end of each knob
+// (GPUs, then CPUs) from the first measurement, the other knobs unchanged, so that effects do not mix; with one knob
+// also its geometric middle; these fix the shape of any form. Then the candidate with the largest knowledge gradient
+// with correlated beliefs (Frazier, Powell, Dayanik 2009): the expected decrease of the smallest expected loss once
+// it is measured, less what measuring costs, from the joint draws of the model. The measured allocations are those of the model and of measured.
+// O(candidates × choices × draws) with at most 64 candidates and 128 choices.
+func NextProbe(m *Model, candidates, measured []resources.Allocation, o ProbeOptions) *Probe {
+	if m == nil || len(candidates) == 0 {
+		return nil
+	}
+	if o.MinGain == 0 {
+		o.MinGain = 0.01
+	}
+	if o.Units <= 0 {
+		o.Units = 3
+	}
+	seen := make(map[point]bool)
+	var points []point
+	for _, a := range append(m.Measured(), measured...) {
+		if p := m.pointer.at(a); !seen[p] {
+			seen[p] = true
+			points = append(points, p)
+		}
+	}
+	if o.Cost == nil {
+		if p := spreading(m, candidates, points); p != nil {
+			return p
+		}
+		o.Cost = func(resources.Allocation) float64 { return 0 }
+	}
+	return knowledgeGradient(m, thinned(candidates, 64), seen, o)
+}
+
+// spreading measures the ends of the knobs, and the middle when there is only one knob and two points.
+func spreading(m *Model, candidates []resources.Allocation, points []point) *Probe {
+	ref := points[0]
+	moving := 0
+	for _, axis := range []int{1, 0} { // GPUs, CPUs
+		var far resources.Allocation
+		reach := math.Log2(1.5) - 1e-9
+		done := false
+		for _, p := range points {
+			done = done || math.Abs(axisOctaves(ref, p, axis)) > reach
+		}
+		for _, a := range candidates {
+			q := m.pointer.at(a)
+			d := math.Abs(axisOctaves(ref, q, axis))
+			if octaves(ref, q) < d+1e-9 && d > reach {
+				far, reach = a, d
+			}
+		}
+		if far.CPUs == 0 && !done {
+			continue
+		}
+		moving++
+		if !done {
+			return &Probe{far, math.NaN(), "the far end of the allowed range fixes the shape of the curve"}
+		}
+	}
+	if moving != 1 || len(points) != 2 {
+		return nil
+	}
+	return middle(m, candidates, points[0], points[1])
+}
+
+// middle is the candidate between two points that is farthest from both, at least a factor 1.5.
+func middle(m *Model, candidates []resources.Allocation, p, q point) *Probe {
+	far := math.Log2(1.5) - 1e-9
+	var best *Probe
+	for _, a := range candidates {
+		x := m.pointer.at(a)
+		if octaves(p, x)+octaves(x, q) > octaves(p, q)+1e-9 {
+			continue
+		}
+		if d := min(octaves(p, x), octaves(x, q)); d > far+1e-9 {
+			far, best = d, &Probe{a, math.NaN(), "the middle of the range shows where the curve bends"}
+		}
+	}
+	return best
+}
+
+func axisOctaves(p, q point, axis int) float64 {
+	if axis == 0 {
+		return math.Log2(q.cpus / p.cpus)
+	}
+	return math.Log2(max(q.gpus, 0.5) / max(p.gpus, 0.5))
+}
+
+// octaves is the distance between two points: the sum of the doublings in each knob.
+func octaves(p, q point) float64 {
+	return math.Abs(math.Log2(p.cpus/q.cpus)) + math.Abs(math.Log2(max(p.gpus, 0.5)/max(q.gpus, 0.5))) + math.Abs(math.Log2(p.batch/q.batch))
+}
+
+// thinned keeps at most n candidates, evenly by position.
+func thinned(all []resources.Allocation, n int) []resources.Allocation {
+	if len(all) <= n {
+		return all
+	}
+	out := make([]resources.Allocation, n)
+	for i := range out {
+		out[i] = all[i*(len(all)-1)/(n-1)]
+	}
+	return out
+}
+
+func knowledgeGradient(m *Model, candidates []resources.Allocation, seen map[point]bool, o ProbeOptions) *Probe {
+	loss := o.Loss
+	if loss == nil {
+		loss = func(_ resources.Allocation, s float64) float64 { return math.Log(s) }
+	}
+	choices := o.Choices
+	if choices == nil {
+		choices = candidates
+	}
+	onward := o.Onward
+	if onward == nil {
+		onward = loss
+	}
+	var losses [][]float64
+	var mean []float64
+	best := math.Inf(1)
+	for _, a := range thinned(choices, 128) {
+		v := lossDraws(m.logDraws(a), a, onward)
+		losses, mean = append(losses, v), append(mean, average(v))
+		best = min(best, mean[len(mean)-1])
+	}
+	if o.Without != nil {
+		best = *o.Without
+	}
+	if math.IsNaN(best) || math.IsInf(best, 0) {
+		return nil
+	}
+	var out *Probe
+	most := 0.0
+	noise := m.probeNoise(o.Units)
+	slope := make([]float64, len(losses)+1) // the last is for staying at what was measured
+	mean = append(mean, 0)
+	for _, a := range candidates {
+		if seen[m.pointer.at(a)] {
+			continue
+		}
+		log := m.logDraws(a)
+		spread := math.Sqrt(covariance(log, log) + noise)
+		for j := range losses {
+			slope[j] = covariance(losses[j], log) / spread
+		}
+		stays := lossDraws(slices.Clone(log), a, loss)
+		mean[len(losses)], slope[len(losses)] = average(stays), covariance(stays, log)/spread
+		gain := best - expectedMinimum(mean, slope)
+		if net := gain - o.Cost(a); gain >= o.MinGain && net > most {
+			most, out = net, &Probe{a, gain, "measuring it is expected to improve the choice most, for what it costs"}
+		}
+	}
+	return out
+}
+
+// lossDraws turns draws of the logarithm of the seconds per unit at an allocation into losses, in place.
+func lossDraws(log []float64, a resources.Allocation, loss func(resources.Allocation, float64) float64) []float64 {
+	for k := range log {
+		log[k] = loss(a, math.Exp(log[k]))
+	}
+	return log
+}
+
+// probeNoise is the variance of a stretch of n units around the curve, in log space.
+func (m *Model) probeNoise(n int) float64 {
+	v := m.noise * m.noise / float64(n)
+	for _, d := range m.draws {
+		v += d.delta * d.delta / float64(len(m.draws))
+	}
+	return v
+}
+
+// expectedMinimum is E[min_j mean_j + slope_j Z] for a standard normal Z, by 15 equally likely values of Z.
+func expectedMinimum(mean, slope []float64) float64 {
+	const n = 15
+	var sum float64
+	for k := range n {
+		z := normalQuantile((float64(k) + 0.5) / n)
+		low := math.Inf(1)
+		for j := range mean {
+			low = min(low, mean[j]+slope[j]*z)
+		}
+		sum += low / n
+	}
+	return sum
+}
+
+func average(v []float64) float64 {
+	var s float64
+	for _, x := range v {
+		s += x
+	}
+	return s / float64(len(v))
+}
+
+func covariance(a, b []float64) float64 {
+	ma, mb := average(a), average(b)
+	var s float64
+	for i := range a {
+		s += (a[i] - ma) * (b[i] - mb)
+	}
+	return s / float64(len(a)-1)
+}

@@ -1,0 +1,235 @@
+package perf
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// component is one Student proposal of the importance sampler.
+type component struct {
+	centre  []float64
+	root    *mat.Dense // of its covariance
+	inverse *mat.Dense
+	height  float64 // 1 / determinant of root
+	share   float64 // of the proposals
+}
+
+// sample draws from the posterior by importance sampling in two rounds: Student proposals at the modes and one as wide
+// as the prior; then kernels at what these found (Cappé et al., Population Monte Carlo, 2004). All are weighted against
+// the mixture of everything proposed and resampled systematically, so that skew, curved ridges and several modes
+// count. It is a function of the seed alone.
+func (p *posterior) sample(modes [][]float64, values []float64, seed uint64) [][]float64 {
+	d := p.dim()
+	rng := rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))
+	first := p.modeComponents(modes, values)
+	wide := component{make([]float64, d), identity(d), identity(d), 1, 0.3}
+	for i := range first {
+		first[i].share = (1 - wide.share) / float64(len(first))
+	}
+	first = append(first, wide)
+	zs, density := p.propose(nil, nil, first, rng)
+	weights := make([]float64, len(zs))
+	for k, z := range zs {
+		weights[k] = density[k] - logMixture(first, z)
+	}
+	all := append([]component(nil), first...)
+	second := kernelComponents(zs, resample(zs, weights, kernels, rng.Float64()), weights)
+	for i := range all {
+		all[i].share /= 2
+	}
+	for i := range second {
+		second[i].share /= 2
+	}
+	all = append(all, second...)
+	zs, density = p.propose(zs, density, second, rng)
+	weights = weights[:0]
+	for k, z := range zs {
+		weights = append(weights, density[k]-logMixture(all, z))
+	}
+	return resample(zs, weights, draws, rng.Float64())
+}
+
+// modeComponents are Laplace approximations at the distinct modes.
+func (p *posterior) modeComponents(modes [][]float64, values []float64) []component {
+	best := values[argmax(values)]
+	var out []component
+	for i, m := range modes {
+		if best-values[i] > 8 || near(m, modes[:i]) {
+			continue
+		}
+		root, logDet := p.spread(m)
+		var inverse mat.Dense
+		if inverse.Inverse(root) == nil {
+			out = append(out, component{m, root, &inverse, math.Exp(-logDet), 0})
+		}
+	}
+	return out
+}
+
+// kernelComponents are equal kernels at the centres, with a part of the weighted covariance of the points.
+func kernelComponents(points, centres [][]float64, logw []float64) []component {
+	d := len(points[0])
+	w := relative(logw)
+	mean := make([]float64, d)
+	var total float64
+	for k, z := range points {
+		total += w[k]
+		for i := range z {
+			mean[i] += w[k] * z[i]
+		}
+	}
+	cov := mat.NewSymDense(d, nil)
+	for i := range mean {
+		mean[i] /= total
+	}
+	for k, z := range points {
+		for i := range d {
+			for j := range i + 1 {
+				cov.SetSym(i, j, cov.At(i, j)+w[k]/total*(z[i]-mean[i])*(z[j]-mean[j]))
+			}
+		}
+	}
+	const part = 0.4
+	for i := range d {
+		cov.SetSym(i, i, cov.At(i, i)+0.01)
+	}
+	cov.ScaleSym(part, cov)
+	var chol mat.Cholesky
+	if !chol.Factorize(cov) {
+		chol.Factorize(mat.NewDiagDense(d, ones(d)))
+	}
+	var lower mat.TriDense
+	chol.LTo(&lower)
+	root, inverse := mat.DenseCopyOf(&lower), new(mat.Dense)
+	if inverse.Inverse(root) != nil {
+		root, inverse = identity(d), identity(d)
+	}
+	out := make([]component, len(centres))
+	for i, c := range centres {
+		out[i] = component{c, root, inverse, math.Exp(-chol.LogDet() / 2), 1 / float64(len(centres))}
+	}
+	return out
+}
+
+// propose appends a round of proposals, shared out over the components, with their log densities.
+func (p *posterior) propose(zs [][]float64, density []float64, mixture []component, rng *rand.Rand) ([][]float64, []float64) {
+	d := p.dim()
+	eps := make([]float64, d)
+	for _, c := range mixture {
+		root := c.root.RawMatrix().Data
+		for range int(math.Round(c.share * proposals)) {
+			z := make([]float64, d)
+			var chi float64
+			for range freedom(d) {
+				g := rng.NormFloat64()
+				chi += g * g
+			}
+			scale := math.Sqrt(float64(freedom(d)) / chi)
+			for i := range eps {
+				eps[i] = rng.NormFloat64() * scale
+			}
+			for i := range d {
+				z[i] = c.centre[i]
+				for j, r := range root[i*d : i*d+d] {
+					z[i] += r * eps[j]
+				}
+			}
+			zs, density = append(zs, z), append(density, p.logDensity(z))
+		}
+	}
+	return zs, density
+}
+
+// near reports whether z is one of the others, within half a prior sd.
+func near(z []float64, others [][]float64) bool {
+	for _, o := range others {
+		var dist float64
+		for i := range z {
+			dist += (z[i] - o[i]) * (z[i] - o[i])
+		}
+		if dist < 0.25 {
+			return true
+		}
+	}
+	return false
+}
+
+func freedom(d int) int { return proposalFreedom + d%2 }
+
+// logMixture is the log density of the mixture at z, up to a constant that depends on the dimension alone.
+func logMixture(mixture []component, z []float64) float64 {
+	d := len(z)
+	var sum float64
+	for _, c := range mixture {
+		var r2 float64
+		inverse := c.inverse.RawMatrix().Data
+		for i := range z {
+			var v float64
+			for j, r := range inverse[i*d : i*d+d] {
+				v += r * (z[j] - c.centre[j])
+			}
+			r2 += v * v
+		}
+		base, density := 1/(1+r2/float64(freedom(d))), c.share*c.height
+		for range (freedom(d) + d) / 2 {
+			density *= base
+		}
+		sum += density
+	}
+	return math.Log(sum)
+}
+
+func identity(d int) *mat.Dense {
+	m := mat.NewDense(d, d, nil)
+	for i := range d {
+		m.Set(i, i, 1)
+	}
+	return m
+}
+
+func ones(d int) []float64 {
+	v := make([]float64, d)
+	for i := range v {
+		v[i] = 1
+	}
+	return v
+}
+
+// relative turns log weights into weights, the largest 1; NaN counts as 0.
+func relative(logw []float64) []float64 {
+	top := math.Inf(-1)
+	for _, l := range logw {
+		if !math.IsNaN(l) {
+			top = max(top, l)
+		}
+	}
+	w := make([]float64, len(logw))
+	for i, l := range logw {
+		if e := math.Exp(l - top); !math.IsNaN(e) {
+			w[i] = e
+		}
+	}
+	return w
+}
+
+// resample turns weighted proposals into n equally weighted draws (systematic resampling).
+func resample(zs [][]float64, logw []float64, n int, u float64) [][]float64 {
+	w := relative(logw)
+	var total float64
+	for _, v := range w {
+		total += v
+	}
+	out := make([][]float64, n)
+	j, sum := 0, w[0]
+	for k := range out {
+		target := (float64(k) + u) / float64(n) * total
+		for sum < target && j < len(zs)-1 {
+			j++
+			sum += w[j]
+		}
+		out[k] = zs[j]
+	}
+	return out
+}

@@ -1,0 +1,195 @@
+package perf
+
+import (
+	"math"
+	"slices"
+
+	"trainopt/resources"
+)
+
+// stretch is an observation reduced to what the likelihood needs.
+type stretch struct {
+	at       resources.Allocation
+	logMean  float64 // log of the robust mean seconds per reference unit
+	n        float64 // number of units, reduced for autocorrelation
+	samples  float64 // samples in a unit, 0 when unknown
+	recalled bool
+	effects  []loading
+	trust    float64 // weight of the drift's Student tails, 1 = ordinary, → 0 = outlier
+	blocks   blocks
+}
+
+// blocks is what the blocks of a long stretch tell of the drift.
+type blocks struct {
+	n        float64 // how many, 0 for a short stretch
+	variance float64 // of their log medians
+	noise    float64 // the part of it that single units explain
+}
+
+// A stretch of at least leastBlocks × leastBlock units is cut into blocks, at most mostBlocks.
+const (
+	leastBlock  = 3
+	leastBlocks = 4
+	mostBlocks  = 8
+)
+
+// blocksOf measures how much the pace wanders within a stretch, robustly.
+func blocksOf(units []float64) blocks {
+	count := min(len(units)/leastBlock, mostBlocks)
+	if count < leastBlocks {
+		return blocks{}
+	}
+	var middles, inside []float64
+	for b := range count {
+		part := units[b*len(units)/count : (b+1)*len(units)/count]
+		m := median(part)
+		middles = append(middles, math.Log(m))
+		for _, u := range part {
+			inside = append(inside, math.Abs(math.Log(u/m)))
+		}
+	}
+	var variance float64
+	mean := average(middles)
+	for _, m := range middles {
+		variance += (m - mean) * (m - mean) / float64(count-1)
+	}
+	size := float64(len(units)) / float64(count)
+	scale := 1.4826 * median(inside) * math.Sqrt(size/(size-1))
+	// π/2: the variance of a median relative to that of a mean.
+	return blocks{n: float64(count), variance: variance, noise: math.Pi / 2 * scale * scale / size}
+}
+
+// Prior of the relative sd of single units: 5 % as good as three measured units. Step times of real jobs
+// scatter by 1–10 %; the units of this run soon outweigh it.
+const (
+	unitNoisePrior       = 0.05
+	unitNoisePriorWeight = 3
+)
+
+// summarise reduces observations to stretches and the pooled relative sd of a unit, both robustly.
+// Values that are not positive and finite are dropped, with them observations that have no other.
+func summarise(obs []Observation) (out []stretch, noise float64) {
+	var deviations []float64
+	for _, o := range obs {
+		units := cleanUnits(o.UnitSeconds)
+		if len(units) == 0 || o.Allocation.CPUs < 0 || o.Allocation.GPUs < 0 {
+			continue
+		}
+		mean := robustMean(units)
+		n := effectiveCount(units)
+		effects, offset := loadings(o)
+		out = append(out, stretch{
+			at: o.Allocation, logMean: math.Log(mean) - offset, n: n, effects: effects,
+			samples: positiveOr0(o.UnitSamples), recalled: o.Recalled, trust: 1, blocks: blocksOf(units),
+		})
+		if k := float64(len(units)); k > 1 {
+			for _, u := range units {
+				deviations = append(deviations, math.Abs(u/mean-1)*math.Sqrt(k/(k-1)))
+			}
+		}
+	}
+	return out, pooledNoise(deviations)
+}
+
+// pooledNoise is the relative sd of a unit: 1.4826 × the median absolute deviation, which half of the
+// units may spoil without effect, shrunk to the prior.
+func pooledNoise(deviations []float64) float64 {
+	k := float64(len(deviations))
+	if k == 0 {
+		return unitNoisePrior
+	}
+	s := 1.4826 * median(deviations)
+	return math.Sqrt((unitNoisePriorWeight*unitNoisePrior*unitNoisePrior + k*s*s) / (unitNoisePriorWeight + k))
+}
+
+func cleanUnits(seconds []float64) []float64 {
+	units := make([]float64, 0, len(seconds))
+	for _, s := range seconds {
+		if s > 0 && !math.IsInf(s, 0) {
+			units = append(units, s)
+		}
+	}
+	return units
+}
+
+func positiveOr0(v float64) float64 {
+	if v > 0 && !math.IsInf(v, 0) {
+		return v
+	}
+	return 0
+}
+
+// An episode is a run of units more than outlierCut robust sd from the median. Up to isolatedEpisodes of them in a
+// stretch are accidents and cut off; more are how the job runs.
+const (
+	outlierCut       = 4
+	isolatedEpisodes = 2
+)
+
+// robustMean is the mean seconds per unit of the stretch: one pause or one burst of a neighbour does not count, but
+// pauses that keep coming count in full, as they will in the long run. O(n log n).
+func robustMean(units []float64) float64 {
+	centre := median(units)
+	if len(units) < 3 {
+		return centre
+	}
+	dev := make([]float64, len(units))
+	for i, u := range units {
+		dev[i] = math.Abs(u - centre)
+	}
+	cut := outlierCut * max(1.4826*median(dev), 0.01*centre)
+	episodes, inside := 0, true
+	var plain, clipped float64
+	for i, u := range units {
+		if odd := dev[i] > cut; odd && inside {
+			episodes++
+			inside = false
+		} else if !odd {
+			inside = true
+		}
+		plain += u
+		clipped += min(max(u, centre-cut/2), centre+cut/2)
+	}
+	if episodes > isolatedEpisodes {
+		return plain / float64(len(units))
+	}
+	return clipped / float64(len(units))
+}
+
+// effectiveCount reduces the number of units for lag-one autocorrelation, n(1-ρ)/(1+ρ), when there are
+// enough units (8) to see any.
+func effectiveCount(units []float64) float64 {
+	n := float64(len(units))
+	if len(units) < 8 {
+		return n
+	}
+	logs := make([]float64, len(units))
+	var mean float64
+	for i, u := range units {
+		logs[i] = math.Log(u)
+		mean += logs[i] / n
+	}
+	var c0, c1 float64
+	for i := range logs {
+		c0 += (logs[i] - mean) * (logs[i] - mean)
+		if i > 0 {
+			c1 += (logs[i] - mean) * (logs[i-1] - mean)
+		}
+	}
+	if c0 <= 0 {
+		return n
+	}
+	rho := min(max(c1/c0, 0), 0.95)
+	return max(1, n*(1-rho)/(1+rho))
+}
+
+// median does not change its argument.
+func median(v []float64) float64 {
+	s := slices.Clone(v)
+	slices.Sort(s)
+	h := len(s) / 2
+	if len(s)%2 == 1 {
+		return s[h]
+	}
+	return (s[h-1] + s[h]) / 2
+}

@@ -1,0 +1,79 @@
+package page
+
+import (
+	"bytes"
+	_ "embed"
+	"html/template"
+	"io"
+	"strings"
+
+	"trainopt/optimizer/report/chart"
+)
+
+//go:embed page.html.tmpl
+var pageText string
+
+var page = template.Must(template.New("page").Funcs(template.FuncMap{
+	"clean": chart.Clean,
+	"mark":  func(l Light) string { return l.Mark() },
+	"split": func(v string) [2]string { // a figure and its unit
+		figure, unit, ok := strings.Cut(chart.Clean(v), chart.Blank)
+		if !ok || strings.Contains(unit, chart.Blank) || v == chart.NoData {
+			return [2]string{chart.Clean(v)}
+		}
+		return [2]string{figure, unit}
+	},
+	"cells": func(g *Table) []titledRow { return g.titled() },
+}).Parse(chart.Figures + pageText))
+
+type titledCell struct {
+	Cell
+	Column string
+	Class  string
+}
+
+type titledRow []titledCell
+
+// titled gives each cell the name of its column, and puts the interval of a figure below it.
+func (g *Table) titled() []titledRow {
+	rows := make([]titledRow, len(g.Rows))
+	for i, r := range g.Rows {
+		for k, c := range r {
+			t := titledCell{Cell: c, Column: g.Columns[k].Name}
+			if g.Columns[k].Right {
+				t.Class = "r"
+			}
+			if c.Text == chart.NoData {
+				t.Class = strings.TrimSpace(t.Class + " nodata")
+			}
+			if figure, rest, ok := strings.Cut(c.Text, " ("); g.Columns[k].Right && ok && strings.HasSuffix(rest, ")") {
+				t.Text, t.Sub = figure, strings.TrimSuffix(rest, ")")
+			}
+			rows[i] = append(rows[i], t)
+		}
+	}
+	return rows
+}
+
+// HTML writes one file that needs nothing else: no network, no script.
+func HTML(w io.Writer, doc Document) error {
+	var b bytes.Buffer
+	err := page.Execute(&b, struct {
+		Document
+		Heading string
+		Style   template.CSS
+	}{doc, doc.heading(), template.CSS(chart.Style)})
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(w, strings.TrimLeft(b.String(), "\n"))
+	return err
+}
+
+// heading is the title with the state, where there is one.
+func (d *Document) heading() string {
+	if d.State == "" {
+		return d.Title
+	}
+	return d.Title + ": " + d.State
+}

@@ -1,0 +1,126 @@
+package page
+
+import (
+	"bytes"
+	"fmt"
+	"html"
+	"io"
+	"strings"
+
+	"trainopt/optimizer/report/chart"
+)
+
+// Markdown writes a document as GitHub's Markdown.
+func Markdown(w io.Writer, doc Document) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "# %s\n\n", escape(doc.heading()))
+	if doc.Subtitle != "" {
+		fmt.Fprintf(&b, "%s\n\n", escape(doc.Subtitle))
+	}
+	for _, a := range doc.Answers {
+		mark := ""
+		if m := a.Light.Mark(); m != "" {
+			mark = m + " "
+		}
+		fmt.Fprintf(&b, "- %s**%s:** %s\n", mark, a.Question, escape(a.Text))
+	}
+	for _, s := range doc.Sections {
+		fmt.Fprintf(&b, "\n## %s\n", escape(s.Title))
+		if s.Intro != "" {
+			fmt.Fprintf(&b, "\n%s\n", escape(s.Intro))
+		}
+		for _, bl := range s.Blocks {
+			if bl.wordless() {
+				continue
+			}
+			if bl.Caption != "" {
+				fmt.Fprintf(&b, "\n**%s**\n", escape(bl.Caption))
+			}
+			b.WriteByte('\n')
+			if len(bl.Fields) > 0 {
+				b.WriteString("| | |\n|---|---|\n")
+			}
+			for _, f := range bl.Fields {
+				value := escape(f.Value)
+				if f.Note != "" {
+					value += "<br>" + escape(f.Note)
+				}
+				fmt.Fprintf(&b, "| %s | %s |\n", escape(f.Name), value)
+			}
+			for _, n := range bl.Notes {
+				fmt.Fprintf(&b, "- %s\n", escape(n))
+			}
+			if len(bl.Verbatim) > 0 {
+				b.WriteString("<pre>\n")
+				for _, line := range bl.Verbatim {
+					b.WriteString(verbatim(line) + "\n")
+				}
+				b.WriteString("</pre>\n")
+			}
+			if bl.Table != nil {
+				markdownTable(&b, bl.Table)
+			}
+		}
+	}
+	_, err := io.WriteString(w, chart.PlainBlanks(b.String()))
+	return err
+}
+
+// verbatim is a line within <pre>: also where a renderer reads Markdown there, none of it is live.
+func verbatim(line string) string {
+	var b strings.Builder
+	for _, c := range chart.Clean(line) {
+		if strings.ContainsRune("\\`*_[]|~#!", c) {
+			fmt.Fprintf(&b, "&#%d;", c)
+		} else {
+			b.WriteString(html.EscapeString(string(c)))
+		}
+	}
+	return b.String()
+}
+
+func markdownTable(b *bytes.Buffer, g *Table) {
+	for _, c := range g.Columns {
+		fmt.Fprintf(b, "| %s ", escape(c.Name))
+	}
+	b.WriteString("|\n")
+	for _, c := range g.Columns {
+		b.WriteString(map[bool]string{false: "|---", true: "|---:"}[c.Right])
+	}
+	b.WriteString("|\n")
+	for _, r := range g.Rows {
+		for _, c := range r {
+			text := escape(c.Text)
+			if c.Sub != "" {
+				text += " (" + escape(c.Sub) + ")"
+			}
+			if m := c.Light.Mark(); m != "" {
+				text = m + " " + text
+			}
+			fmt.Fprintf(b, "| %s ", text)
+		}
+		b.WriteString("|\n")
+	}
+}
+
+// escape keeps text from being read as Markdown or HTML.
+func escape(s string) string {
+	var b strings.Builder
+	for _, c := range chart.Clean(s) {
+		switch c {
+		case '<':
+			b.WriteString("&lt;")
+			continue
+		case '>':
+			b.WriteString("&gt;")
+			continue
+		case '&':
+			b.WriteString("&amp;")
+			continue
+		case '\\', '`', '*', '_', '[', ']', '|', '~', '#', '!':
+			b.WriteByte('\\')
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
+}

@@ -1,0 +1,150 @@
+package page
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/olekukonko/tablewriter/pkg/twwidth"
+	"pgregory.net/rapid"
+
+	"trainopt/optimizer/report/chart"
+)
+
+func TestWrap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := chart.Clean(rapid.String().Draw(t, "text"))
+		width := rapid.IntRange(4, 40).Draw(t, "width")
+		lines := wrap(text, width)
+		if got := strings.ReplaceAll(strings.Join(lines, ""), " ", ""); got != strings.ReplaceAll(text, " ", "") {
+			t.Fatalf("%q became %q", text, lines)
+		}
+	})
+}
+
+// TestHostileText: what comes from scripts and logs neither moves the cursor nor becomes Markdown or HTML, in any part.
+func TestHostileText(t *testing.T) {
+	const hostile = "a\x1b[31m<script>alert(1)</script>|*b*\n# c"
+	doc := Document{Title: hostile, Subtitle: hostile, State: "done", Light: Good, Footer: hostile,
+		Answers: []Answer{{"Question", hostile, Warn}}, Tiles: []Tile{{hostile, hostile, hostile, Bad}},
+		Sections: []Section{{ID: "s", Title: hostile, Intro: hostile, Blocks: []Block{
+			{Caption: hostile, Fields: []Field{{Name: hostile, Value: hostile, Note: hostile}}}, {Notes: []string{hostile}}, {Verbatim: []string{hostile}},
+			{Table: &Table{Columns: append(Left(hostile), Right("n")...), Rows: [][]Cell{With(Row(hostile, "1"), Muted), {{Text: "2", Sub: hostile}, {Text: "3"}}}}},
+		}}}}
+	for name, render := range map[string]func(*bytes.Buffer) error{
+		"text":     func(b *bytes.Buffer) error { return Text(b, doc) },
+		"markdown": func(b *bytes.Buffer) error { return Markdown(b, doc) },
+		"html":     func(b *bytes.Buffer) error { return HTML(b, doc) },
+	} {
+		var b bytes.Buffer
+		if err := render(&b); err != nil {
+			t.Fatal(err)
+		}
+		out := b.String()
+		if strings.Contains(out, "\x1b") || name != "text" && strings.Contains(out, "<script") {
+			t.Errorf("%s: hostile text came through:\n%s", name, out)
+		}
+		for _, line := range strings.Split(out, "\n") {
+			if strings.HasPrefix(line, "# c") {
+				t.Errorf("%s: a heading was smuggled in", name)
+			}
+			if w := twwidth.Width(line); name == "text" && w > textWidth+4 {
+				t.Errorf("text is %d columns wide: %s", w, line)
+			}
+		}
+		if n := strings.Count(strings.ToLower(out), "alert(1)"); n < 12 {
+			t.Errorf("%s: shows the text %d times, want it in every part", name, n)
+		}
+	}
+}
+
+// TestLongTables: text shows the first rows and says how many more there are; Markdown and HTML have all of them.
+func TestLongTables(t *testing.T) {
+	table := &Table{Columns: Left("name"), Long: true}
+	for range longRows + 3 {
+		table.Rows = append(table.Rows, Row("value"))
+	}
+	doc := Document{Title: "Long", Sections: []Section{{Title: "All", Blocks: []Block{{Table: table}}}}}
+	var text, html bytes.Buffer
+	if err := Text(&text, doc); err != nil {
+		t.Fatal(err)
+	}
+	if err := HTML(&html, doc); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(text.String(), "value"); n != longRows || !strings.Contains(text.String(), "3 rows more") {
+		t.Errorf("text shows %d rows:\n%s", n, text.String())
+	}
+	if n := strings.Count(html.String(), ">value<"); n != longRows+3 {
+		t.Errorf("HTML shows %d rows, want all %d", n, longRows+3)
+	}
+}
+
+// TestPictures: what is only a picture leaves no trace in text and Markdown, and stands where it belongs in HTML.
+func TestPictures(t *testing.T) {
+	plain := Document{Title: "Runs", Sections: []Section{{ID: "a", Title: "One", Blocks: []Block{{Notes: []string{"first"}}, {Caption: "Numbers", Table: &Table{Columns: Left("name"), Rows: [][]Cell{Row("value")}}}}}}}
+	drawn := plain
+	drawn.Sections = []Section{plain.Sections[0]}
+	table := *plain.Sections[0].Blocks[1].Table
+	table.Folded = true
+	drawn.Sections[0].Blocks = []Block{plain.Sections[0].Blocks[0], {Wide: &chart.Picture{Title: "wide", SVG: "<svg id='w'></svg>"}, Pictures: []chart.Picture{{Title: "small", Empty: "No data"}}},
+		{Caption: "Numbers", Table: &table}}
+	for name, render := range map[string]func(io.Writer, Document) error{"text": Text, "markdown": Markdown} {
+		var with, without bytes.Buffer
+		if err := errors.Join(render(&with, drawn), render(&without, plain)); err != nil {
+			t.Fatal(err)
+		}
+		if with.String() != without.String() {
+			t.Errorf("%s: a picture changes the words:\n%s", name, with.String())
+		}
+	}
+	var html bytes.Buffer
+	if err := HTML(&html, drawn); err != nil {
+		t.Fatal(err)
+	}
+	at := 0
+	for _, want := range []string{"<li>first</li>", "<figcaption>wide</figcaption>", "<svg id='w'>", "<figcaption>small</figcaption>", "No data", "<summary>Numbers</summary>", ">value<"} {
+		next := strings.Index(html.String()[at:], want)
+		if next < 0 {
+			t.Fatalf("no %s after byte %d:\n%s", want, at, html.String())
+		}
+		at += next
+	}
+}
+
+// TestTextWithin: words and tables keep to any width, and every word is there; a sketch is drawn as it is.
+func TestTextWithin(t *testing.T) {
+	doc := Document{Title: "Some runs of a model", Subtitle: "that took their time", Answers: []Answer{{Question: "Chosen", Text: "two of them, at last"}},
+		Sections: []Section{{Title: "All of the runs that there were", Blocks: []Block{{Sketch: []string{"a|", " |"}}, {Caption: "What they say of themselves", Fields: Fields("cost", "not a dollar"), Notes: []string{"nothing more is known of them"}},
+			{Table: &Table{Columns: append(Left("what it is"), Right("money")...), Rows: [][]Cell{Row("the first of the runs", "1,000 USD")}}}}}}}
+	for width := 30; width <= 120; width += 15 {
+		var b bytes.Buffer
+		if err := TextWithin(&b, doc, width); err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range strings.Split(b.String(), "\n") {
+			if n := twwidth.Width(line); n > width {
+				t.Errorf("%d columns in %d: %s", n, width, line)
+			}
+		}
+		words := strings.Join(strings.Fields(b.String()), " ")
+		for _, want := range []string{"a| |", "two of them, at last", "nothing more is known of them"} {
+			if !strings.Contains(words, want) {
+				t.Errorf("%d columns: no %q in\n%s", width, want, b.String())
+			}
+		}
+	}
+}
+
+// TestSubordinate: what is below a figure is there where there is room.
+func TestSubordinate(t *testing.T) {
+	doc := Document{Title: "Costs", Sections: []Section{{Title: "All", Blocks: []Block{{Table: &Table{Columns: Right("USD"), Rows: [][]Cell{{{Text: "5", Sub: "4 to 7"}}}}}}}}}
+	for want, render := range map[string]func(io.Writer, Document) error{"5\n": Text, "| 5 (4 to 7) |": Markdown, "<span>5</span><small>4 to 7</small>": HTML} {
+		var b bytes.Buffer
+		if err := render(&b, doc); err != nil || !strings.Contains(b.String(), want) {
+			t.Errorf("%v, no %q in\n%s", err, want, b.String())
+		}
+	}
+}

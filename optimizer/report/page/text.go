@@ -1,0 +1,288 @@
+package page
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/olekukonko/tablewriter"
+	"github.com/olekukonko/tablewriter/pkg/twwidth"
+	"github.com/olekukonko/tablewriter/renderer"
+	"github.com/olekukonko/tablewriter/tw"
+
+	"trainopt/optimizer/report/chart"
+)
+
+const (
+	textWidth = 96 // the widest line of the text format, unless another is asked for
+	longRows  = 12 // what is shown of a long table
+)
+
+// Text writes a document for a terminal, at most 96 columns wide.
+func Text(w io.Writer, doc Document) error { return TextWithin(w, doc, textWidth) }
+
+// TextWithin writes a document for a terminal of so many columns.
+func TextWithin(w io.Writer, doc Document, width int) error {
+	t := terminal{width: width}
+	t.hang("", chart.Clean(doc.heading()))
+	if doc.Subtitle != "" {
+		t.hang("", chart.Clean(doc.Subtitle))
+	}
+	if len(doc.Answers) > 0 {
+		t.WriteByte('\n')
+	}
+	for _, a := range doc.Answers {
+		mark := a.Light.Mark()
+		if mark == "" {
+			mark = " "
+		}
+		t.hang(fmt.Sprintf("%s %-13s ", mark, chart.Clean(a.Question)), chart.Clean(a.Text))
+	}
+	return t.sections(w, doc.Sections)
+}
+
+// TextSections writes sections alone.
+func TextSections(w io.Writer, sections ...Section) error {
+	t := terminal{width: textWidth}
+	return t.sections(w, sections)
+}
+
+// TextTable writes a table alone.
+func TextTable(w io.Writer, g *Table) error { return textTable(w, g, textWidth) }
+
+// terminal is text of a width.
+type terminal struct {
+	bytes.Buffer
+	width int
+}
+
+// sections adds sections and writes everything.
+func (t *terminal) sections(w io.Writer, sections []Section) error {
+	for _, s := range sections {
+		if err := t.section(s); err != nil {
+			return err
+		}
+	}
+	_, err := io.WriteString(w, chart.PlainBlanks(t.String()))
+	return err
+}
+
+func (t *terminal) section(s Section) error {
+	title := strings.ToUpper(chart.Clean(s.Title))
+	t.WriteByte('\n')
+	t.hang("", title)
+	t.WriteString(strings.Repeat("─", min(twwidth.Width(title), t.width)) + "\n")
+	if s.Intro != "" {
+		t.hang("", chart.Clean(s.Intro))
+	}
+	first := s.Intro == ""
+	for _, bl := range s.Blocks {
+		if bl.wordless() && len(bl.Sketch) == 0 {
+			continue
+		}
+		if !first {
+			t.WriteByte('\n')
+		}
+		first = false
+		if err := t.block(bl); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *terminal) block(bl Block) error {
+	if bl.Caption != "" {
+		t.hang("", chart.Clean(bl.Caption)+":")
+	}
+	for _, line := range bl.Sketch {
+		t.WriteString(line + "\n")
+	}
+	width := 0
+	for _, f := range bl.Fields {
+		width = max(width, twwidth.Width(chart.Clean(f.Name)))
+	}
+	for _, f := range bl.Fields {
+		name := chart.Clean(f.Name)
+		head := "  " + name + strings.Repeat(" ", width-twwidth.Width(name)+2)
+		t.hang(head, chart.Clean(f.Value))
+		if f.Note != "" {
+			t.hang(strings.Repeat(" ", twwidth.Width(head)), chart.Clean(f.Note))
+		}
+	}
+	for _, n := range bl.Notes {
+		t.hang("  - ", chart.Clean(n))
+	}
+	for _, line := range bl.Verbatim {
+		t.hang("  ", chart.Clean(line))
+	}
+	g := bl.Table
+	if g == nil {
+		return nil
+	}
+	left := len(g.Rows) - longRows
+	if g.Long && left > 0 {
+		g = &Table{Columns: g.Columns, Rows: g.Rows[:longRows]}
+	}
+	if err := textTable(t, g, t.width); err != nil {
+		return err
+	}
+	if g != bl.Table {
+		fmt.Fprintf(t, " … %s more; all are in the other formats\n", chart.Plural(left, "row"))
+	}
+	return nil
+}
+
+// hang writes a text after a head, wrapped, the further lines indented as far as the head.
+func (t *terminal) hang(head, text string) {
+	indent := twwidth.Width(head)
+	for i, line := range wrap(text, max(t.width-indent, 1)) {
+		if i > 0 {
+			head = strings.Repeat(" ", indent)
+		}
+		t.WriteString(strings.TrimRight(head+line, " ") + "\n")
+	}
+}
+
+// Wrap breaks a text into lines of at most width columns, between words; only a word that is wider than that is broken.
+func Wrap(text string, width int) []string { return wrap(text, max(width, 1)) }
+
+// wrap breaks a text into lines of at most width columns, within a word only where it must.
+func wrap(text string, width int) []string {
+	var lines []string
+	line := ""
+	for _, word := range strings.Split(text, " ") { // not at the fixed blanks between a number and its unit
+		for twwidth.Width(word) > width {
+			if line != "" {
+				lines, line = append(lines, line), ""
+			}
+			cut := fitting(word, width)
+			lines, word = append(lines, word[:cut]), word[cut:]
+		}
+		switch {
+		case line == "":
+			line = word
+		case twwidth.Width(line)+1+twwidth.Width(word) <= width:
+			line += " " + word
+		default:
+			lines, line = append(lines, line), word
+		}
+	}
+	return append(lines, line)
+}
+
+// fitting is how many bytes of a word fit into width columns: whole characters, at least one.
+func fitting(word string, width int) int {
+	columns := 0
+	for i, c := range word {
+		columns += twwidth.Width(string(c))
+		if columns > width && i > 0 {
+			return i
+		}
+	}
+	return len(word)
+}
+
+const columnGap = 2
+
+// textTable lays a table out within a width: the columns that are too wide are wrapped.
+func textTable(w io.Writer, g *Table, width int) error {
+	cells := make([][]string, 0, len(g.Rows)+1)
+	head := make([]string, len(g.Columns))
+	for i, c := range g.Columns {
+		head[i] = chart.Clean(c.Name)
+	}
+	cells = append(cells, head)
+	for _, r := range g.Rows {
+		line := make([]string, len(r))
+		for i, c := range r {
+			line[i] = chart.Clean(c.Text)
+			if m := c.Light.Mark(); m != "" {
+				line[i] = m + chart.Blank + line[i]
+			}
+		}
+		cells = append(cells, line)
+	}
+	widths := fit(cells, width-2-columnGap*(len(head)-1))
+	for _, line := range cells {
+		for i := range line {
+			line[i] = strings.Join(wrap(line[i], widths[i]), "\n")
+		}
+	}
+	align := make([]tw.Align, len(g.Columns))
+	for i, c := range g.Columns {
+		align[i] = tw.AlignLeft
+		if c.Right {
+			align[i] = tw.AlignRight
+		}
+	}
+	cell := tw.CellConfig{Formatting: tw.CellFormatting{AutoWrap: tw.WrapNone, AutoFormat: tw.Off},
+		Alignment: tw.CellAlignment{PerColumn: align}, Padding: tw.CellPadding{Global: tw.PaddingDefault}}
+	t := tablewriter.NewTable(&trimmed{w: w},
+		tablewriter.WithRenderer(renderer.NewBlueprint(tw.Rendition{Borders: tw.BorderNone, Symbols: tw.NewSymbols(tw.StyleLight),
+			Settings: tw.Settings{Lines: tw.Lines{ShowTop: tw.Off, ShowBottom: tw.Off, ShowHeaderLine: tw.On, ShowFooterLine: tw.Off},
+				Separators: tw.Separators{BetweenColumns: tw.Off, BetweenRows: tw.Off, ShowHeader: tw.On, ShowFooter: tw.Off}}})),
+		tablewriter.WithConfig(tablewriter.Config{Header: cell, Row: cell, Behavior: tw.Behavior{TrimSpace: tw.Off}}))
+	t.Header(cells[0])
+	if err := t.Bulk(cells[1:]); err != nil {
+		return err
+	}
+	return t.Render()
+}
+
+// fit gives each column its natural width, then takes from the widest until the sum fits; words are
+// broken only when there is no other way.
+func fit(cells [][]string, total int) []int {
+	widths, least := make([]int, len(cells[0])), make([]int, len(cells[0]))
+	for _, line := range cells {
+		for i, c := range line {
+			widths[i] = max(widths[i], twwidth.Width(c))
+			for _, word := range strings.Split(c, " ") {
+				least[i] = max(least[i], min(twwidth.Width(word), 24))
+			}
+		}
+	}
+	for sum(widths) > total {
+		widest := -1
+		for i, w := range widths {
+			if w > least[i] && (widest < 0 || w > widths[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 { // words must be broken: the longest first
+			widest = slices.Index(widths, slices.Max(widths))
+			least[widest]--
+		}
+		widths[widest]--
+	}
+	for i := range widths {
+		widths[i] = max(widths[i], 1)
+	}
+	return widths
+}
+
+func sum(v []int) int {
+	s := 0
+	for _, x := range v {
+		s += x
+	}
+	return s
+}
+
+// trimmed takes the blanks at the ends of lines away, and the lines that are nothing but blanks.
+type trimmed struct {
+	w io.Writer
+}
+
+func (t *trimmed) Write(p []byte) (int, error) {
+	lines := strings.Split(string(p), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	if _, err := io.WriteString(t.w, strings.Join(lines, "\n")); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}

@@ -1,0 +1,547 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/journal/schema"
+	"trainopt/optimizer/launch"
+	"trainopt/optimizer/plan"
+	"trainopt/sla"
+)
+
+// wantSpent checks money and time of a run that paid $0.001 for each second.
+func wantSpent(t *testing.T, rec *journal.Record, seconds float64) {
+	t.Helper()
+	if got := float64(rec.Outcome.Seconds); math.Abs(got-seconds) > 1e-6 {
+		t.Errorf("the run took %g s, want %g", got, seconds)
+	}
+	if got := float64(rec.Outcome.CostUSD); math.Abs(got-seconds*0.001) > 1e-9 {
+		t.Errorf("it cost $%g, want $%g", got, seconds*0.001)
+	}
+}
+
+// TestAgentRunsAJob: the plain way from start to end, by the stage's own clock.
+func TestAgentRunsAJob(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, resumable(6, 2))
+	res := s.run()
+	if res.Code != CodeDone || res.Record.State != journal.Done || float64(res.Record.Outcome.Epochs) != 6 || res.Record.Outcome.Rows != 6 {
+		t.Errorf("exit %d (%v), %s after %v epochs in %d rows, want 0, done, 6, 6", res.Code, res.Err, res.Record.State, res.Record.Outcome.Epochs, res.Record.Outcome.Rows)
+	}
+	wantSpent(t, res.Record, 12)
+	if thr := float64(res.Record.Outcome.Throughput); math.Abs(thr-50) > 1e-6 {
+		t.Errorf("throughput %g samples/s of 100 samples in 2 s", thr)
+	}
+	if n := len(s.said(Warning, "")); n > 0 {
+		t.Errorf("%d warnings: %q", n, s.said(Warning, ""))
+	}
+	on := s.started()[0]
+	if on.setting("OPTIMIZER_RESUME") == "1" || on.setting("OPTIMIZER_NUM_CPUS") != "1" && on.setting("OMP_NUM_THREADS") != "1" {
+		t.Errorf("environment of a first start on one CPU: %q", on.command.Env)
+	}
+	data, err := os.ReadFile(filepath.Join(res.Dir, journal.RecordFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := schema.Validate(data); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCase18RunDirectoryFails: the run directory cannot be written any more, from the start or later. Training and guard go
+// on, and one warning says so.
+func TestCase18RunDirectoryFails(t *testing.T) {
+	for name, c := range map[string]struct {
+		later   bool
+		budget  float64
+		code    Code
+		seconds float64
+	}{
+		"from the start, to the end of the job": {false, 0, CodeDone, 10},
+		"from the start, until the budget":      {false, 0.006, CodeGuard, 5},
+		"later, to the end of the job":          {true, 0, CodeDone, 10},
+		"later, until the budget":               {true, 0.006, CodeGuard, 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var s *stage
+			fail := func(dir string) { // a file in the place of the directory: writing fails for root too
+				if err := os.Rename(dir, filepath.Join(s.cfg.Dir, "moved")); err != nil {
+					t.Error(err)
+				}
+				if err := os.WriteFile(dir, nil, 0o644); err != nil {
+					t.Error(err)
+				}
+			}
+			s = newStage(t, func(a *actor) launch.Exit {
+				for a.epoch < 10 {
+					if c.later && a.epoch == 3 {
+						fail(a.command.RunDir)
+					}
+					if !a.work(10, 1) {
+						return a.leave()
+					}
+				}
+				return finished
+			})
+			if !c.later {
+				s.onStart = func(_ int, c launch.Command) { fail(c.RunDir) }
+			}
+			s.cfg.Log = filepath.Join(s.cfg.Dir, "log.csv")
+			s.cfg.SLA.CostMaxUSD = c.budget
+			s.cfg.Warn = []float64{}
+			res := s.run()
+			if res.Code != c.code {
+				t.Errorf("exit %d (%v), want %d", res.Code, res.Err, c.code)
+			}
+			wantSpent(t, res.Record, c.seconds)
+			if got := float64(res.Record.Outcome.Epochs); got != c.seconds {
+				t.Errorf("%g epochs of 1 s were seen, want %g", got, c.seconds)
+			}
+			if w := s.said(Warning, "the training continues"); len(w) != 1 {
+				t.Errorf("%d warnings of the failing directory, want 1: %q", len(w), w)
+			}
+			if w := s.said(Problem, "run.json"); len(w) != 1 {
+				t.Errorf("%d words on the record that could not be kept, want 1: %q", len(w), w)
+			}
+			if all, guard := s.said(Warning, ""), s.said(Warning, "the budget"); len(all)-len(guard) != 2 {
+				t.Errorf("%d warnings, %d of them of the guard: %q", len(all), len(guard), all)
+			}
+		})
+	}
+}
+
+// TestCase23TwoAgents: the second agent on a run directory refuses, names the first, and disturbs nothing.
+func TestCase23TwoAgents(t *testing.T) {
+	t.Parallel()
+	var s *stage
+	var second Result
+	s = newStage(t, func(a *actor) launch.Exit {
+		for a.epoch < 4 {
+			if !a.work(4, 1) {
+				return a.leave()
+			}
+			if a.epoch == 2 {
+				second = s.resume(a.command.RunDir, Change{})
+			}
+		}
+		return finished
+	})
+	res := s.run()
+	var locked *journal.LockedError
+	if second.Code != CodeOurs || !errors.As(second.Err, &locked) {
+		t.Fatalf("the second agent: exit %d, %v; want %d, in use", second.Code, second.Err, CodeOurs)
+	}
+	if want := fmt.Sprintf("process %d", os.Getpid()); !strings.Contains(second.Err.Error(), want) {
+		t.Errorf("%q does not name the first, %s", second.Err, want)
+	}
+	if res.Code != CodeDone || len(s.started()) != 1 {
+		t.Errorf("the first agent: exit %d after %d starts, want 0 after 1", res.Code, len(s.started()))
+	}
+	wantSpent(t, res.Record, 4)
+	after, err := journal.ReadRecord(res.Dir)
+	if err != nil || after.State != journal.Done {
+		t.Errorf("the record says %v (%v), want done", after, err)
+	}
+}
+
+// TestCase24ClockSteps: what the wall clock does changes neither time nor money nor a deadline.
+func TestCase24ClockSteps(t *testing.T) {
+	for name, step := range map[string]time.Duration{"an hour back": -time.Hour, "a day forward": 24 * time.Hour} {
+		for end, deadline := range map[string]time.Duration{"to the end of the job": 15 * time.Second, "until the deadline": 8 * time.Second} {
+			t.Run(name+", "+end, func(t *testing.T) {
+				t.Parallel()
+				var s *stage
+				s = newStage(t, func(a *actor) launch.Exit {
+					for a.epoch < 10 {
+						if a.epoch == 3 {
+							s.clock.step(step)
+						}
+						if !a.work(10, 1) {
+							return a.leave()
+						}
+					}
+					return finished
+				})
+				s.cfg.SLA = sla.Spec{TimeMax: deadline, CostMaxUSD: 0.1}
+				s.cfg.Warn = []float64{}
+				res := s.run()
+				seconds, code := 10.0, CodeDone
+				if deadline < 10*time.Second {
+					seconds, code = 7, CodeGuard // the checkpoint is given a second
+				}
+				if res.Code != code || code == CodeGuard && res.Record.Exit.Reason != "deadline" {
+					t.Errorf("exit %d %+v (%v), want %d", res.Code, res.Record.Exit, res.Err, code)
+				}
+				wantSpent(t, res.Record, seconds)
+				if thr := float64(res.Record.Outcome.Throughput); math.Abs(thr-100) > 1e-6 {
+					t.Errorf("throughput %g samples/s of 100 samples a second", thr)
+				}
+			})
+		}
+	}
+}
+
+// TestCase31ResumeRefused: a run whose deadline is past or whose budget is spent is not started again, and stays as it was;
+// with more of both it goes on from its checkpoint with the time and money that it had used.
+func TestCase31ResumeRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		spec   sla.Spec
+		reason string
+		more   Change
+	}{
+		"budget":   {sla.Spec{CostMaxUSD: 0.005}, "budget", Change{CostMaxUSD: 1}},
+		"deadline": {sla.Spec{TimeMax: 5 * time.Second}, "deadline", Change{TimeMax: time.Hour}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, func(a *actor) launch.Exit {
+				for a.begin(); a.epoch < 10; {
+					if !a.work(10, 1) {
+						s := a.stage
+						if a.n == 1 {
+							s.clock.advance(1100 * time.Millisecond) // saving takes longer than thought
+						}
+						return a.leave()
+					}
+				}
+				return finished
+			})
+			s.cfg.SLA, s.cfg.Warn = c.spec, []float64{}
+			first := s.run()
+			if first.Code != CodeGuard || first.Record.Exit.Reason != c.reason {
+				t.Fatalf("exit %d %+v (%v), want %d by the %s", first.Code, first.Record.Exit, first.Err, CodeGuard, c.reason)
+			}
+			refused := s.resume(first.Dir, Change{})
+			if refused.Code != CodeUsage || refused.Err == nil || !strings.Contains(refused.Err.Error(), c.reason) {
+				t.Errorf("resume: exit %d, %v; want %d and the %s", refused.Code, refused.Err, CodeUsage, c.reason)
+			}
+			if n := len(s.started()); n != 1 {
+				t.Errorf("the job was started %d times", n)
+			}
+			if rec, err := journal.ReadRecord(first.Dir); err != nil || rec.State != journal.Stopped || rec.Exit == nil || rec.Exit.Reason != c.reason {
+				t.Errorf("after the refusal the record is %+v (%v), want stopped by the %s", rec, err, c.reason)
+			}
+			s.clock.advance(time.Hour) // nothing ran: it is neither time nor money of the run
+			res := s.resume(first.Dir, c.more)
+			if res.Code != CodeDone || float64(res.Record.Outcome.Epochs) != 10 || res.Record.Outcome.Rows != 10 {
+				t.Errorf("with more: exit %d (%v) after %v epochs in %d rows, want 0, 10, 10", res.Code, res.Err, res.Record.Outcome.Epochs, res.Record.Outcome.Rows)
+			}
+			wantSpent(t, res.Record, 11.1)
+		})
+	}
+}
+
+// TestCase31Infeasible: earlier runs show that neither limit can be met: nothing is started, and the answer names what would do.
+func TestCase31Infeasible(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, resumable(12, 2))
+	s.cfg.Planner = "model"
+	if res := s.run(); res.Code != CodeDone {
+		t.Fatalf("exit %d (%v)", res.Code, res.Err)
+	}
+	s.cfg.SLA = sla.Spec{TimeMax: 3 * time.Second, CostMaxUSD: 0.002}
+	res := s.run()
+	var no *plan.Infeasible
+	if res.Code != CodeInfeasible || res.Err == nil || len(s.started()) != 1 {
+		t.Fatalf("exit %d (%v) after %d starts, want %d after 1", res.Code, res.Err, len(s.started()), CodeInfeasible)
+	}
+	_ = no
+	words := res.Err.Error()
+	for _, want := range []string{"24", "0.02", "--yes"} { // 24 s and $0.024 are what it takes
+		if !strings.Contains(words, want) {
+			t.Errorf("the refusal does not say %q: %s", want, words)
+		}
+	}
+	if entries, _ := journal.List(s.cfg.StateDir); len(entries) != 1 {
+		t.Errorf("%d runs on disk, want the first alone", len(entries))
+	}
+}
+
+// TestCase32BudgetCrossedWhileLeaving: the budget is reached while the job saves in order to go elsewhere. It is asked once,
+// not started again, and every second is paid once.
+func TestCase32BudgetCrossedWhileLeaving(t *testing.T) {
+	for name, c := range map[string]struct {
+		saving float64 // seconds
+		killed bool
+	}{"it saves in time": {0.5, false}, "it is killed at the limit": {30, true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var s *stage
+			s = newStage(t, func(a *actor) launch.Exit {
+				for a.begin(); a.epoch < 100; {
+					if a.work(100, 1) {
+						continue
+					}
+					spend := s.cfg.SLA.CostMaxUSD/0.004 - 0.9 - (s.clock.Monotonic() - a.from).Seconds() // to within the time of a checkpoint
+					s.clock.advance(at(spend))
+					s.wait("the guard's stop", func(st Status, _ int) bool { return st.Phase == "stopping" })
+					s.clock.advance(at(c.saving))
+					if c.killed {
+						<-a.stopped
+					}
+					return a.leave()
+				}
+				return finished
+			})
+			s.cfg.Planner, s.cfg.CPUs, s.cfg.Ratio, s.cfg.Grace = "model", "", 0.5, time.Hour
+			s.cfg.SLA.CostMaxUSD = 0.4
+			s.cfg.Warn = []float64{}
+			res := s.run()
+			if res.Code != CodeGuard || res.Record.Exit.Reason != "budget" {
+				t.Errorf("exit %d %+v (%v), want %d by the budget", res.Code, res.Record.Exit, res.Err, CodeGuard)
+			}
+			only := s.started()
+			if len(only) != 1 {
+				t.Fatalf("the job was started %d times: %q", len(only), s.said(Info, ""))
+			}
+			asks, stops := only[0].counts()
+			if wantStops := map[bool]int{false: 0, true: 1}[c.killed]; asks != 1 || stops != wantStops {
+				t.Errorf("asked to save %d times and told to stop %d times, want 1 and %d", asks, stops, wantStops)
+			}
+			if n := len(s.said(Info, "probing ")); n != 1 {
+				t.Errorf("the job was not on its way elsewhere: %q", s.said(Info, ""))
+			}
+			seconds := 100 - 0.9 + c.saving
+			if got := float64(res.Record.Outcome.CostUSD); math.Abs(got-0.004*seconds) > 1e-9 {
+				t.Errorf("it cost $%g, want $%g for %g s of four CPUs", got, 0.004*seconds, seconds)
+			}
+			if want := map[bool]string{false: "checkpoint saved", true: "SIGKILL"}[c.killed]; !strings.Contains(res.Record.Exit.Detail, want) {
+				t.Errorf("exit %+v, want %q", res.Record.Exit, want)
+			}
+		})
+	}
+}
+
+// TestCase32DeadlineCrossedWhileWaiting: the deadline is reached between a crash and the next start; the pause costs
+// no money, because nothing runs.
+func TestCase32DeadlineCrossedWhileWaiting(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, func(a *actor) launch.Exit {
+		a.work(100, 1)
+		a.work(100, 1)
+		return failed(1)
+	})
+	s.onStatus = func(st Status) {
+		if st.Phase == "waiting to start again" {
+			s.clock.advance(100 * time.Millisecond)
+		}
+	}
+	s.cfg.SLA.TimeMax, s.cfg.Warn = 3500*time.Millisecond, []float64{}
+	res := s.run()
+	if res.Code != CodeGuard || res.Record.Exit == nil || res.Record.Exit.Reason != "deadline" {
+		t.Errorf("exit %d %+v (%v), want %d by the deadline", res.Code, res.Record.Exit, res.Err, CodeGuard)
+	}
+	if n := len(s.started()); n != 1 {
+		t.Errorf("the job was started %d times", n)
+	}
+	if at := float64(res.Record.Outcome.Seconds); at < 2.3 || at > 3.5 {
+		t.Errorf("ended after %g s, want at the deadline", at)
+	}
+	worked := 2 * 0.001 // s of one CPU
+	if spent := float64(res.Record.Outcome.CostUSD); math.Abs(spent-worked) > 1e-9 {
+		t.Errorf("spent $%g, want $%g for the time the job ran", spent, worked)
+	}
+}
+
+// breaking is a planner that fails in a way of its choice.
+type breaking struct {
+	name   string
+	decide func(plan.Snapshot) (plan.Plan, error)
+}
+
+func (b breaking) Name() string                              { return b.name }
+func (b breaking) Decide(s plan.Snapshot) (plan.Plan, error) { return b.decide(s) }
+
+// TestPlannerFails is promise 8: whatever the planner does, the training ends well at the user's own settings, and one
+// warning says why.
+func TestPlannerFails(t *testing.T) {
+	known := plan.Planners
+	plan.Planners = maps.Clone(known)
+	defer func() { plan.Planners = known }()
+	for name, decide := range map[string]func(plan.Snapshot) (plan.Plan, error){
+		"panics": func(plan.Snapshot) (plan.Plan, error) { panic("no idea") },
+		"errors": func(plan.Snapshot) (plan.Plan, error) { return plan.Plan{}, errors.New("no idea") },
+		"wants what is not there": func(s plan.Snapshot) (plan.Plan, error) {
+			p := plan.Plan{Allocation: s.Baseline, Planner: "x"}
+			p.Allocation.CPUs = 99
+			return p, nil
+		},
+		"wants nothing": func(plan.Snapshot) (plan.Plan, error) { return plan.Plan{}, nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			plan.Planners[name] = breaking{name, decide}
+			s := newStage(t, resumable(14, 1))
+			s.cfg.Planner, s.cfg.CPUs, s.cfg.Samples = name, "", 1
+			res := s.run()
+			if res.Code != CodeDone || res.Record.State != journal.Done || float64(res.Record.Outcome.Epochs) != 14 {
+				t.Errorf("exit %d (%v), %s after %v epochs, want 0, done, 14", res.Code, res.Err, res.Record.State, res.Record.Outcome.Epochs)
+			}
+			if on := s.started(); len(on) != 1 || on[0].command.Allocation.CPUs != 4 {
+				t.Errorf("%d starts, the first at %s: want one with all CPUs", len(on), on[0].command.Allocation)
+			}
+			if p := res.Record.Plan; p == nil || p.Allocation.CPUs != 4 {
+				t.Errorf("plan %+v, want the user's own settings", p)
+			}
+			if w := s.said(Warning, "the baseline is kept"); len(w) != 1 || !strings.Contains(w[0], name) {
+				t.Errorf("warnings %q, want one that names the planner", w)
+			}
+		})
+	}
+}
+
+// TestJobDiesOfTheCheckpointSignal: a job that was taken for resumable is started once more, and then left in peace.
+func TestJobDiesOfTheCheckpointSignal(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, func(a *actor) launch.Exit {
+		for a.epoch < 20 { // of many, so that measuring elsewhere would pay
+			if !a.work(90, 1) {
+				if asks, _ := a.counts(); asks > 0 {
+					return died("SIGUSR1")
+				}
+				return a.leave()
+			}
+		}
+		return finished
+	})
+	s.cfg.Planner, s.cfg.CPUs, s.cfg.Ratio = "model", "", 0.9
+	s.cfg.Preference, _ = plan.ParsePreference("cost")
+	s.cfg.PreferenceGiven = true
+	res := s.run()
+	if res.Code != CodeDone || float64(res.Record.Outcome.Epochs) != 20 {
+		t.Errorf("exit %d (%v) after %v epochs, want 0, 20", res.Code, res.Err, res.Record.Outcome.Epochs)
+	}
+	on := s.started()
+	if len(on) != 2 {
+		t.Errorf("%d starts, want 2: %q", len(on), s.said(Info, ""))
+	}
+	asks := 0
+	for _, a := range on {
+		n, _ := a.counts()
+		asks += n
+	}
+	if asks != 1 {
+		t.Errorf("asked %d times for a checkpoint, want once", asks)
+	}
+	if w := s.said(Warning, "died of SIGUSR1"); len(w) != 1 {
+		t.Errorf("warnings %q, want one", w)
+	}
+}
+
+// TestCrashesBackOff: a resumable job that crashes is started again from its checkpoint, later each time, and given up
+// when it gets no further, however long each attempt lives.
+func TestCrashesBackOff(t *testing.T) {
+	for name, seconds := range map[string]float64{"at once": 1, "after a while": 15} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, func(a *actor) launch.Exit {
+				for a.begin(); a.epoch < 3; {
+					a.work(10, seconds)
+				}
+				a.stage.saved = 3
+				a.stage.clock.advance(at(seconds)) // the fourth fails each time
+				return failed(9)
+			})
+			s.onStatus = func(st Status) {
+				if st.Phase == "waiting to start again" {
+					s.clock.advance(500 * time.Millisecond)
+				}
+			}
+			s.cfg.Restarts = 3
+			res := s.run()
+			if res.Code != CodeTraining || res.Record.State != journal.Failed || res.Record.Exit.Code == nil || *res.Record.Exit.Code != 9 {
+				t.Errorf("exit %d (%v), %s, %+v: want %d, failed, its own code 9", res.Code, res.Err, res.Record.State, res.Record.Exit, CodeTraining)
+			}
+			if !strings.Contains(res.Record.Exit.Detail, "gave up") {
+				t.Errorf("%q does not say that it was given up", res.Record.Exit.Detail)
+			}
+			on := s.started()
+			if len(on) != 4 {
+				t.Fatalf("%d starts, want the first and 3 more", len(on))
+			}
+			for i, a := range on[1:] {
+				if a.setting("OPTIMIZER_RESUME") != "1" {
+					t.Errorf("start %d does not resume", i+2)
+				}
+			}
+			first := (on[1].from - on[0].from).Seconds() - 4*seconds // three epochs and the one that fails
+			last := (on[3].from - on[2].from).Seconds() - seconds
+			if first < 0.5 || first > 2 || last < first+0.5 {
+				t.Errorf("the first start again came after %g s, the last after %g: want about one second, and longer", first, last)
+			}
+		})
+	}
+}
+
+// TestCrashesWithoutACheckpoint: a job that keeps none, or that has done nothing yet, is not started again.
+func TestCrashesWithoutACheckpoint(t *testing.T) {
+	for name, c := range map[string]struct {
+		resume Resumable
+		epochs int
+	}{"not resumable": {ResumableNo, 3}, "at once": {ResumableYes, 0}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, func(a *actor) launch.Exit {
+				for a.epoch < c.epochs {
+					a.work(10, 1)
+				}
+				return died("SIGSEGV")
+			})
+			if c.epochs == 0 {
+				s.play = func(*actor) launch.Exit { return failed(2) }
+			}
+			s.cfg.Resume = c.resume
+			res := s.run()
+			if res.Code != CodeTraining || len(s.started()) != 1 {
+				t.Errorf("exit %d (%v) after %d starts, want %d after 1", res.Code, res.Err, len(s.started()), CodeTraining)
+			}
+		})
+	}
+}
+
+// TestLeavesWithTryAgain: exit 75 that nobody asked for is a wish of a resumable job, and of another one a failure.
+func TestLeavesWithTryAgain(t *testing.T) {
+	play := func(a *actor) launch.Exit {
+		for a.begin(); a.epoch < 6; {
+			if a.n == 1 && a.epoch == 3 {
+				a.stage.saved = 3
+				return failed(75)
+			}
+			a.work(6, 1)
+		}
+		return finished
+	}
+	for name, c := range map[string]struct {
+		resume Resumable
+		code   Code
+		starts int
+		rows   int
+	}{"resumable": {ResumableYes, CodeDone, 2, 6}, "not": {ResumableNo, CodeTraining, 1, 3}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, play)
+			s.cfg.Resume = c.resume
+			s.onStatus = func(st Status) {
+				if st.Phase == "waiting to start again" {
+					s.clock.advance(200 * time.Millisecond)
+				}
+			}
+			res := s.run()
+			if res.Code != c.code || len(s.started()) != c.starts || res.Record.Outcome.Rows != c.rows {
+				t.Errorf("exit %d (%v) after %d starts and %d rows, want %d, %d, %d", res.Code, res.Err, len(s.started()), res.Record.Outcome.Rows, c.code, c.starts, c.rows)
+			}
+			if c.code == CodeTraining && (res.Record.Exit.Code == nil || *res.Record.Exit.Code != 75) {
+				t.Errorf("exit %+v, want its own code 75", res.Record.Exit)
+			}
+		})
+	}
+}

@@ -1,0 +1,155 @@
+package run
+
+import (
+	"cmp"
+	"math"
+	"sort"
+
+	"trainopt/cost"
+	"trainopt/optimizer/journal"
+	"trainopt/sla"
+)
+
+// compareWithBaseline predicts what the baseline configuration would have needed for the work of this run, by its measured
+// pace, and compares the run with it, probes and restarts included. Both are priced with the memory that was measured, so
+// that memory that was never requested is no saving. What of it a record may claim is decided by [journal.Record.Settle].
+func (r *run) compareWithBaseline() {
+	rec := r.rec
+	measured := false
+	for _, s := range r.progress.Segments {
+		measured = measured || len(s.Blocks) > 0 && !s.LiveCut && s.Allocation.SameShape(r.baseline)
+	}
+	for _, o := range r.recalled() {
+		measured = measured || !o.LiveCut && o.Allocation.SameShape(r.baseline)
+	}
+	if !measured || r.model == nil || r.progress.Done <= 0 {
+		return
+	}
+	startup := r.startup()
+	rate := float64(r.rates.Hourly(r.withMemory(r.baseline)))
+	draws := append([]float64(nil), r.model.Draws(r.baseline)...)
+	for i := range draws {
+		draws[i] = startup.P50 + r.progress.Done*draws[i]
+	}
+	sort.Float64s(draws)
+	sec := sla.Interval{P5: quantile(draws, .05), P50: quantile(draws, .5), P95: quantile(draws, .95)}
+	money := sla.Interval{P5: sec.P5 / 3600 * rate, P50: sec.P50 / 3600 * rate, P95: sec.P95 / 3600 * rate}
+	b := &journal.Baseline{Allocation: r.withMemory(r.baseline), Seconds: sec, CostUSD: money, Throughput: r.model.Throughput(r.baseline), Compliance: journal.Unknown()}
+	samples := math.NaN()
+	if r.model.UnitSamples() > 0 {
+		samples = b.Throughput.P50
+	}
+	verdicts := sla.Evaluate(r.Config.SLA, map[sla.Objective]sla.Measure{
+		sla.Time:       {Value: sec.P50, Final: true},
+		sla.Cost:       {Value: money.P50, Final: true},
+		sla.Throughput: {Value: samples, Final: true},
+	})
+	if share, ok := sla.Compliance(verdicts); ok {
+		b.Compliance = journal.Number(share)
+	}
+	rec.Baseline = b
+	rec.Comparison = compared(r.elapsed().Seconds(), r.spent(), b)
+	rec.Comparison.ThroughputChangePct = journal.Number(100 * (float64(rec.Outcome.Throughput)/b.Throughput.P50 - 1))
+	rec.Comparison.ComplianceChangePct = journal.Number(100 * (float64(rec.SLA.Compliance) - float64(b.Compliance)))
+	if !r.sameConditions() {
+		rec.Comparison.Basis = journal.BasisDisturbed
+	}
+}
+
+// compared is the change of time and cost against the baseline. Its intervals carry the uncertainty of the baseline alone.
+func compared(seconds, usd float64, b *journal.Baseline) journal.Comparison {
+	name := "baseline (" + b.Allocation.String() + ")"
+	change := func(now float64, before sla.Interval) *sla.Interval {
+		pct := func(v float64) float64 { return 100 * (now/v - 1) }
+		return &sla.Interval{P5: pct(before.P95), P50: pct(before.P50), P95: pct(before.P5)}
+	}
+	c := journal.Blank[journal.Comparison]()
+	c.Against, c.SecondsChange, c.CostChange = &name, change(seconds, b.Seconds), change(usd, b.CostUSD)
+	c.SecondsChangePct, c.CostChangePct = journal.Number(c.SecondsChange.P50), journal.Number(c.CostChange.P50)
+	c.Quality = string(judged(*c.SecondsChange, *c.CostChange))
+	return c
+}
+
+// judged is the judgement of the trade of time against cost that holds everywhere within the two intervals of change, in
+// percent; undecided where the ends are judged differently. Time and cost move together at a fixed price, so the lower ends
+// belong together and the upper ends do.
+func judged(seconds, usd sla.Interval) cost.Quality {
+	at := func(c, t float64) cost.Quality { return cost.Judge(1+c/100, 1+t/100) }
+	low, high := at(usd.P5, seconds.P5), at(usd.P95, seconds.P95)
+	if low != high {
+		return cost.Undecided
+	}
+	return low
+}
+
+// foreignTolerance is by how many CPUs the load of other programs may differ between two measurements that are compared.
+const foreignTolerance = 0.5
+
+// sameConditions reports whether other programs loaded the machine about equally while the baseline and the other
+// allocations were measured, or left the job its CPUs in both.
+func (r *run) sameConditions() bool {
+	var foreign, samples, short [2]float64
+	for _, s := range r.progress.Segments {
+		k := 1
+		if s.Allocation.SameShape(r.baseline) && !s.LiveCut {
+			k = 0
+		}
+		if s.CPUN > 0 && len(s.Blocks) > 0 {
+			foreign[k], samples[k] = foreign[k]+s.Foreign, samples[k]+float64(s.CPUN)
+			free := r.sampler.machineCPUs - s.Foreign/float64(s.CPUN)
+			short[k] = math.Max(short[k], float64(s.Allocation.CPUs)-foreignSlack-free)
+		}
+	}
+	if samples[0] == 0 || samples[1] == 0 || short[0] <= 0 && short[1] <= 0 {
+		return true
+	}
+	return math.Abs(foreign[0]/samples[0]-foreign[1]/samples[1]) <= foreignTolerance
+}
+
+// foreignSlack is how far the free CPUs may fall short of the allocation before the job is taken to be disturbed.
+const foreignSlack = 0.25
+
+// throughputUnit is the factor from units of work to what a throughput counts, and its unit: samples/s where the samples in
+// a unit are known, else steps/s or epochs/s; empty while the unit is unknown.
+func (p *Progress) throughputUnit() (per float64, unit string) {
+	switch {
+	case p.UnitSamples > 0:
+		return p.UnitSamples, journal.SamplesPerSecond
+	case p.Unit == "":
+		return math.NaN(), ""
+	}
+	return 1, p.Unit + "s/s"
+}
+
+// throughput is the throughput of all work between the end of the first step and the end of the last one of each launch, with
+// its unit. Pauses between steps for evaluation and saving count; what follows the last step does not. Without an observer,
+// rows of the log take the place of steps. NaN when nothing was timed.
+func (p *Progress) throughput() (rate float64, unit string) {
+	var units, seconds float64
+	var counted Counted
+	for _, s := range p.Segments {
+		units, seconds = units+s.Units, seconds+s.Timed
+		counted.add(s.Counted)
+	}
+	per, unit := p.throughputUnit()
+	switch {
+	case counted.Samples > 0 && p.UnitSamples > 0:
+		return counted.Samples / counted.Seconds, unit
+	case counted.Steps > 0 && p.Unit == "step":
+		return counted.Steps / counted.Seconds * per, unit
+	case counted.Steps > 0 && p.UnitSteps > 0:
+		return counted.Steps / counted.Seconds / p.UnitSteps * per, unit
+	case seconds == 0:
+		return math.NaN(), unit
+	}
+	return units * per / seconds, unit
+}
+
+// knownTotal is the total amount of work, 0 when it is unknown. unit is the unit of work where the log has not shown it yet:
+// a number of epochs says nothing of a job that counts steps.
+func (p *Progress) knownTotal(unit string) float64 {
+	if p.Total > 0 {
+		return p.Total
+	}
+	return p.Hints[cmp.Or(p.Unit, unit)].Units
+}

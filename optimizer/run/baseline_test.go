@@ -1,0 +1,204 @@
+package run
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"trainopt/cost"
+	"trainopt/monitor"
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/launch"
+	"trainopt/optimizer/observe"
+	"trainopt/resources"
+	"trainopt/sla"
+)
+
+// TestJudgedByTheInterval: a judgement is given only where it holds at both ends of the intervals.
+func TestJudgedByTheInterval(t *testing.T) {
+	for name, c := range map[string]struct {
+		seconds, usd sla.Interval
+		want         cost.Quality
+	}{
+		"surely cheaper and faster": {sla.Interval{P5: -30, P50: -20, P95: -10}, sla.Interval{P5: -30, P50: -20, P95: -10}, cost.Excellent},
+		"surely dearer and slower":  {sla.Interval{P5: 10, P50: 20, P95: 30}, sla.Interval{P5: 10, P50: 20, P95: 30}, cost.Bad},
+		"from −52 to +90 %":         {sla.Interval{P5: -52, P50: -5, P95: 90}, sla.Interval{P5: -52, P50: -5, P95: 90}, cost.Undecided},
+		"cheaper, perhaps slower":   {sla.Interval{P5: -5, P50: 0, P95: 5}, sla.Interval{P5: -40, P50: -35, P95: -30}, cost.Undecided},
+		"no change":                 {sla.Interval{}, sla.Interval{}, cost.Unchanged},
+	} {
+		if got := judged(c.seconds, c.usd); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// TestThroughputUnit: what is not known to be samples is not called so.
+func TestThroughputUnit(t *testing.T) {
+	for name, c := range map[string]struct {
+		p    Progress
+		rate float64
+		unit string
+	}{
+		"samples known": {Progress{Unit: "epoch", UnitSamples: 1000}, 500, "samples/s"},
+		"epochs alone":  {Progress{Unit: "epoch"}, .5, "epochs/s"},
+		"steps alone":   {Progress{Unit: "step"}, .5, "steps/s"},
+		"nothing":       {Progress{}, math.NaN(), ""},
+	} {
+		c.p.Segments = []*Segment{{Units: 10, Timed: 20}}
+		rate, unit := c.p.throughput()
+		if unit != c.unit || rate != c.rate && !(math.IsNaN(rate) && math.IsNaN(c.rate)) {
+			t.Errorf("%s: %g %s, want %g %s", name, rate, unit, c.rate, c.unit)
+		}
+	}
+}
+
+// TestThroughputOfSteps: the observer's own counts give the rate, also where another source counts the epochs; what follows the
+// last step is no part of it.
+func TestThroughputOfSteps(t *testing.T) {
+	for name, c := range map[string]struct {
+		p       Progress
+		counted Counted
+		rate    float64
+		unit    string
+	}{
+		"samples":                     {Progress{Unit: "epoch", UnitSamples: 1000}, Counted{Steps: 40, Samples: 4000, Seconds: 5}, 800, "samples/s"},
+		"samples of each step":        {Progress{Unit: "step", UnitSamples: 100}, Counted{Steps: 40, Seconds: 5}, 800, "samples/s"},
+		"steps":                       {Progress{Unit: "step"}, Counted{Steps: 40, Seconds: 5}, 8, "steps/s"},
+		"epochs of known steps":       {Progress{Unit: "epoch", UnitSteps: 20}, Counted{Steps: 40, Seconds: 5}, .4, "epochs/s"},
+		"epochs without steps":        {Progress{Unit: "epoch"}, Counted{Steps: 40, Seconds: 5}, .5, "epochs/s"},
+		"samples of an epoch unknown": {Progress{Unit: "epoch"}, Counted{Steps: 40, Samples: 4000, Seconds: 5}, .5, "epochs/s"},
+	} {
+		half := Counted{Steps: c.counted.Steps / 2, Samples: c.counted.Samples / 2, Seconds: c.counted.Seconds / 2}
+		c.p.Segments = []*Segment{{Units: 10, Timed: 20, Counted: half}, {Counted: half}}
+		if rate, unit := c.p.throughput(); unit != c.unit || rate != c.rate {
+			t.Errorf("%s: %g %s, want %g %s", name, rate, unit, c.rate, c.unit)
+		}
+	}
+}
+
+// TestCountedBetweenReports: counts are taken from one training of one process, up to the end of its last step.
+func TestCountedBetweenReports(t *testing.T) {
+	report := func(step, samples, reached float64) observe.Progress {
+		p := observe.Progress{PID: 1, Training: 1, Samples: samples, At: time.Hour, Reached: time.Duration(reached * float64(time.Second))}
+		p.Row.Set(monitor.Step, step)
+		return p
+	}
+	a, unknown := report(1, 32, 100), math.NaN()
+	second := report(61, 1952, 130)
+	second.Training = 2
+	for name, c := range map[string]struct {
+		b    observe.Progress
+		want Counted
+	}{
+		"steps and samples":     {report(61, 1952, 130), Counted{60, 1920, 30}},
+		"after an evaluation":   {report(1, 32, 100), Counted{}},
+		"another training":      {second, Counted{}},
+		"a count that restarts": {report(0, 0, 130), Counted{}},
+	} {
+		if got := between(&a, &c.b); got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+	without, with := report(1, unknown, 100), report(61, 1952, 130)
+	if got := between(&without, &with); got != (Counted{}) {
+		t.Errorf("samples known from the second report on: %+v", got)
+	}
+	if with = report(61, unknown, 130); between(&without, &with) != (Counted{Steps: 60, Seconds: 30}) {
+		t.Errorf("steps alone: %+v", between(&without, &with))
+	}
+}
+
+// TestKnownTotal: a number of epochs is no total of a job that counts steps.
+func TestKnownTotal(t *testing.T) {
+	epochs := func(n float64) map[string]Hint { return map[string]Hint{"epoch": {Units: n}} }
+	for want, p := range map[float64]Progress{
+		40: {Unit: "epoch", Total: 40, Hints: epochs(30)},
+		30: {Unit: "epoch", Hints: epochs(30)},
+		20: {Hints: epochs(20)},
+		0:  {Unit: "step", Hints: epochs(30)},
+	} {
+		if got := p.knownTotal("epoch"); got != want {
+			t.Errorf("%+v: %g, want %g", p, got, want)
+		}
+	}
+}
+
+// TestSameConditions: measurements are compared only under like load of other programs.
+func TestSameConditions(t *testing.T) {
+	segment := func(cpus int, foreign float64) *Segment {
+		return &Segment{Allocation: resources.Allocation{CPUs: cpus}, Blocks: []float64{1}, CPUN: 10, Foreign: 10 * foreign}
+	}
+	for name, c := range map[string]struct {
+		here, there float64
+		want        bool
+	}{
+		"quiet":                       {0, 0, true},
+		"equally busy":                {1.5, 1.6, true},
+		"busy at the baseline":        {1.5, 0, false},
+		"busy at the other":           {0, 3.5, false},
+		"busy, both have their CPUs":  {0, 1.9, true},
+		"busier, both lack their own": {1, 3.5, false},
+	} {
+		r := &run{baseline: resources.Allocation{CPUs: 4}, sampler: &sampling{machineCPUs: 4}}
+		r.progress.Segments = []*Segment{segment(4, c.here), segment(2, c.there)}
+		if got := r.sameConditions(); got != c.want {
+			t.Errorf("%s: %t, want %t", name, got, c.want)
+		}
+	}
+}
+
+// epochs is a job of epochs of a second each, that leaves when it is asked to.
+func epochs(n int, exit launch.Exit) func(*actor) launch.Exit {
+	return func(a *actor) launch.Exit {
+		for range n {
+			if !a.work(n, 1) {
+				return a.leave()
+			}
+		}
+		return exit
+	}
+}
+
+// TestVerdictsOfEachEnd: a run that ends early has met nothing, in its record and in its exit code.
+func TestVerdictsOfEachEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		play       func(*actor) launch.Exit
+		limit      sla.Spec
+		code       Code
+		time, cost sla.Status
+	}{
+		"finished": {epochs(5, finished), sla.Spec{TimeMax: time.Hour, CostMaxUSD: 9}, CodeDone, sla.Met, sla.Met},
+		"failed":   {epochs(5, failed(1)), sla.Spec{TimeMax: time.Hour, CostMaxUSD: 9}, CodeTraining, sla.Unknown, sla.Unknown},
+		"at the deadline": {epochs(1000, finished), sla.Spec{TimeMax: 30 * time.Second, CostMaxUSD: 9},
+			CodeGuard, sla.Violated, sla.Unknown},
+		"at the budget": {epochs(1000, finished), sla.Spec{TimeMax: time.Hour, CostMaxUSD: 0.03},
+			CodeGuard, sla.Unknown, sla.Violated},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, c.play)
+			s.cfg.Resume, s.cfg.SLA, s.cfg.Restarts = ResumableNo, c.limit, -1
+			res := s.run()
+			if res.Code != c.code {
+				t.Fatalf("exit %d (%v), want %d", res.Code, res.Err, c.code)
+			}
+			status := map[sla.Objective]sla.Status{}
+			for _, v := range res.Record.SLA.Verdicts {
+				status[v.Objective] = v.Status
+			}
+			if status[sla.Time] != c.time || status[sla.Cost] != c.cost {
+				t.Errorf("time %s, cost %s; want %s, %s", status[sla.Time], status[sla.Cost], c.time, c.cost)
+			}
+			if p := res.Record.Comparison.SecondsChangePct; p.Known() {
+				t.Errorf("a saving of %g %% at the only configuration of the run", float64(p))
+			}
+			stored, err := journal.ReadRecord(res.Dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := stored.SLA.Verdicts[0].Status; got != c.time {
+				t.Errorf("run.json: time %s, want %s", got, c.time)
+			}
+		})
+	}
+}

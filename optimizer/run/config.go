@@ -1,0 +1,198 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+
+	"trainopt/cost"
+	"trainopt/optimizer/plan"
+	"trainopt/resources"
+	"trainopt/sla"
+)
+
+// Resumable says whether the job may be stopped and started again.
+type Resumable string
+
+// Auto decides by inspection of the script.
+const (
+	ResumableAuto Resumable = "auto"
+	ResumableYes  Resumable = "yes"
+	ResumableNo   Resumable = "no"
+)
+
+// Config is everything that one run needs to know. It is plain data: the run directory keeps it, so that
+// another agent can go on with the run.
+type Config struct {
+	// Train is the script; empty when Args is the whole command.
+	Train string   `json:"train"`
+	Args  []string `json:"args"`
+	// Dir is the job's working directory; Name defaults to the script's base name.
+	Dir      string `json:"dir"`
+	Name     string `json:"name"`
+	Python   string `json:"python"` // interpreter for .py files; empty means python3 on PATH
+	StateDir string `json:"state_dir"`
+
+	SLA        sla.Spec        `json:"sla"`
+	Preference plan.Preference `json:"preference"`
+	// PreferenceGiven is true when the user stated the preference.
+	PreferenceGiven bool        `json:"preference_given"`
+	Planner         string      `json:"planner"` // a name of plan.Planners; empty: model
+	Agent           string      `json:"agent"`   // agent file of the morl planner; empty: the agent in the binary
+	Rates           *cost.Rates `json:"rates"`   // nil: default rates for the GPU model found
+
+	// GPUHour, CPUHour and GiBHour replace single default rates, USD; nil: the default. Not with Rates.
+	GPUHour *cost.USD `json:"gpu_hour"`
+	CPUHour *cost.USD `json:"cpu_hour"`
+	GiBHour *cost.USD `json:"gib_hour"`
+
+	// GPUs, CPUs, Memory and BatchSize narrow what may be used, in the form "A:B"; empty means what the machine offers.
+	GPUs      string `json:"gpus"`
+	CPUs      string `json:"cpus"`
+	Memory    string `json:"memory"`
+	BatchSize string `json:"batch_size"`
+	// NumWorkers are the loader workers that may be tried, "A:B"; empty: the script's own alone.
+	NumWorkers string `json:"num_workers"`
+	// Knobs are the user's templates of arguments by knob name, as inspect.ParseKnob returns them.
+	Knobs map[string]string `json:"knobs"`
+	// Observe is "auto" or "off": the observer inside Python trainings; empty: auto.
+	Observe string `json:"observe"`
+	// PTY gives the job pseudo-terminals instead of pipes: programs that buffer in a pipe write each line at once.
+	PTY bool `json:"pty,omitempty"`
+
+	Epochs    int    `json:"epochs"` // 0: the script's own
+	Steps     int    `json:"steps"`  // 0: as the script says
+	Dataset   string `json:"dataset"`
+	Seed      int64  `json:"seed"`
+	SeedGiven bool   `json:"seed_given"` // false: the script's own seed
+
+	Log      string            `json:"log"`        // empty: $OPTIMIZER_LOG, else a table that the job was seen to write
+	Format   string            `json:"log_format"` // empty: by content
+	Columns  map[string]string `json:"columns"`    // further column aliases
+	Pattern  string            `json:"pattern"`    // progress pattern for stdout
+	Offline  []string          `json:"offline"`    // logs of earlier runs
+	Resume   Resumable         `json:"resumable"`
+	Samples  int               `json:"baseline_samples"`           // probes at most; 0: as many as pay, up to 4; negative: none
+	Ratio    float64           `json:"baseline_ratio"`             // share of the job's predicted cost that all probes together may take; 0: 0.10
+	Interval time.Duration     `json:"interval"`                   // sampling; 0: 1 s
+	Every    int               `json:"epoch_adjustment_frequency"` // units of work between adaptations; 0: 5
+	Grace    time.Duration     `json:"grace"`                      // SIGTERM to SIGKILL; 0: 30 s
+	Restarts int               `json:"max_restarts"`               // after failures of a resumable job; negative: none; 0: 5
+	Warn     []float64         `json:"warn_at"`                    // shares of a limit at which to warn; nil: 0.8, 0.95
+
+	// Described is a machine that is not this one; only plans are made for it, unless the script declares
+	// itself a replay of a measured profile.
+	Described *resources.Host `json:"described"`
+	// Anyway is the user's consent to start, and go on, although no allocation keeps the agreement.
+	Anyway  bool `json:"anyway"`
+	DryRun  bool `json:"dry_run"`
+	Explain bool `json:"explain"`
+}
+
+// Defaults that the zero value stands for.
+const (
+	defaultRatio    = 0.10
+	defaultSamples  = 4
+	defaultInterval = time.Second
+	defaultEvery    = 5
+	defaultGrace    = 30 * time.Second
+	defaultRestarts = 5
+)
+
+// WithDefaults fills what was left zero.
+func (c Config) WithDefaults() Config {
+	if c.Ratio == 0 {
+		c.Ratio = defaultRatio
+	}
+	if c.Samples == 0 {
+		c.Samples = defaultSamples
+	}
+	if c.Interval == 0 {
+		c.Interval = defaultInterval
+	}
+	if c.Every == 0 {
+		c.Every = defaultEvery
+	}
+	if c.Grace == 0 {
+		c.Grace = defaultGrace
+	}
+	if c.Restarts == 0 {
+		c.Restarts = defaultRestarts
+	}
+	if c.Resume == "" {
+		c.Resume = ResumableAuto
+	}
+	if c.Planner == "" {
+		c.Planner = "model"
+	}
+	if c.Warn == nil {
+		c.Warn = []float64{0.8, 0.95}
+	}
+	if c.Preference == (plan.Preference{}) {
+		c.Preference, _ = plan.ParsePreference("balanced")
+	}
+	return c
+}
+
+// Validate lists every problem at once.
+func (c Config) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if c.Train == "" && len(c.Args) == 0 {
+		bad("nothing to train: give --train SCRIPT, or a command after --")
+	}
+	if err := c.SLA.Validate(); err != nil {
+		errs = append(errs, err)
+	}
+	if c.Rates != nil {
+		if err := c.Rates.Validate(); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	for name, v := range map[string]*cost.USD{"gpu-hour": c.GPUHour, "cpu-hour": c.CPUHour, "gb-hour": c.GiBHour} {
+		if v != nil && !(*v >= 0 && *v < 1e6) {
+			bad("--%s %g: want a price in USD per hour, 0 or more", name, float64(*v))
+		}
+	}
+	if _, ok := plan.Planners[c.Planner]; !ok && c.Planner != "" {
+		bad("--planner %q: unknown, want one of %s", c.Planner, plannerNames())
+	}
+	switch c.Resume {
+	case "", ResumableAuto, ResumableYes, ResumableNo:
+	default:
+		bad("--resumable %q: want auto, yes or no", c.Resume)
+	}
+	if !(c.Ratio >= 0 && c.Ratio <= 1) {
+		bad("--baseline-ratio %g: want a share between 0 and 1", c.Ratio)
+	}
+	if c.Epochs < 0 {
+		bad("--epochs %d: want a positive number", c.Epochs)
+	}
+	if c.Steps < 0 {
+		bad("--steps %d: want a positive number", c.Steps)
+	}
+	if c.Observe != "" && c.Observe != "auto" && c.Observe != "off" {
+		bad("--observe %q: want auto or off", c.Observe)
+	}
+	if c.NumWorkers != "" {
+		if _, err := resources.ParseRange(c.NumWorkers, resources.Range{}); err != nil {
+			bad("--num-workers: %w", err)
+		}
+	}
+	if c.Interval < 0 || (c.Interval > 0 && c.Interval < 50*time.Millisecond) {
+		bad("monitor.interval %s: want at least 50ms", c.Interval)
+	}
+	if c.Grace < 0 {
+		bad("engine.grace %s: want a positive duration", c.Grace)
+	}
+	if _, err := regexp.Compile(c.Pattern); err != nil {
+		bad("--progress-pattern: %w", err)
+	}
+	for _, w := range c.Warn {
+		if !(w > 0 && w < 1) {
+			bad("sla.warn_at %g: want a share between 0 and 1", w)
+		}
+	}
+	return errors.Join(errs...)
+}

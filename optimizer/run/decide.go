@@ -1,0 +1,362 @@
+package run
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"trainopt/cost"
+	"trainopt/optimizer/history"
+	"trainopt/optimizer/history/calibration"
+	"trainopt/optimizer/history/logs"
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/launch"
+	"trainopt/optimizer/perf"
+	"trainopt/optimizer/plan"
+	"trainopt/resources"
+	"trainopt/sla"
+)
+
+func plannerNames() string {
+	var names []string
+	for n := range plan.Planners {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+// recall looks for earlier runs of the same training and fits the model on them.
+func (r *run) recall() {
+	r.planner() // so that a broken agent file is known from the start
+	key := history.Key{ScriptSHA256: r.ins.SHA256, Likeness: r.ins.Likeness, Script: r.ins.Path, Command: launch.Redact(r.argv), Epochs: r.Config.Epochs, Dataset: launch.RedactText(r.Config.Dataset), CPUs: r.host.CPUs, Described: r.host.Described}
+	if r.dir != nil {
+		key.Except = r.dir.ID()
+	}
+	for _, g := range r.host.GPUs {
+		key.GPUs = append(key.GPUs, g.Name)
+	}
+	found, notes := history.Recall(r.Config.StateDir, key)
+	if len(found.Runs) == 0 && r.host.Described != "" {
+		key.AnyMachine = true
+		if found, notes = history.Recall(r.Config.StateDir, key); len(found.Runs) > 0 {
+			r.event(Warning, "this training was measured on another machine than %s: the difference in speed is unknown and not part of the intervals", r.host.Described)
+		}
+	}
+	for _, n := range notes {
+		r.warn(n)
+	}
+	offline := logs.Recall(r.Config.Offline, logs.Options{Aliases: r.Config.Columns}, r.baseline)
+	for _, n := range offline.Notes {
+		r.event(Warning, "%s", n)
+	}
+	r.priors = []*prior{r.similarPrior(found), exactPrior(found, offline.Observations)}
+	r.restartS, r.startupS, r.recurrences = found.RestartSeconds, found.StartupSeconds, found.Recurrences
+	r.suggestLengths(func() {
+		if len(found.Runs) > 0 {
+			r.progress.Suggest(found.Unit, Hint{found.Total, "run " + found.Runs[0]})
+		}
+	})
+	r.recalledUnit = cmp.Or(found.Unit, found.MeasuredUnit)
+	if found.Total == 0 && len(offline.Observations) > 0 {
+		r.progress.Suggest("epoch", Hint{offline.Epochs, "offline logs"})
+		r.recalledUnit = cmp.Or(r.recalledUnit, "epoch")
+	}
+	for i := range found.Similar {
+		r.recalledUnit = cmp.Or(r.recalledUnit, found.Similar[i].Unit)
+	}
+	if len(r.startupS) == 0 && len(found.Similar) > 0 {
+		r.startupS = found.Similar[0].StartupSeconds
+	}
+	if len(found.Runs) > 0 {
+		if r.progress.UnitSamples == 0 && len(found.Observations) > 0 {
+			r.progress.UnitSamples = found.Observations[0].UnitSamples
+		}
+		r.event(Info, "recalled %d earlier run%s of this training (newest %s)", len(found.Runs), plural(len(found.Runs)), found.Runs[0])
+	}
+	if !math.IsNaN(found.PeakMemoryGiB) {
+		r.learnMemory(found.PeakMemoryGiB)
+	}
+	if len(found.Baselines) > 0 && len(r.Config.SLA.Agreed()) == 0 {
+		if spec, _, err := sla.Forecast(found.Baselines); err == nil {
+			r.event(Info, "no SLA set; realistic limits by earlier runs: --deadline %s --budget %.4g", spec.TimeMax.Round(time.Second), spec.CostMaxUSD)
+		}
+	}
+	r.learnCalibration(found.Newest)
+	r.refit()
+}
+
+// learnCalibration takes over by how much earlier predictions of this family of models were too sure of themselves.
+func (r *run) learnCalibration(entries []history.Entry) {
+	if len(entries) == 0 {
+		return // no run has ended here yet, or recall has said why none is known
+	}
+	scored := calibration.Of(entries)
+	family := r.ins.Model.Value
+	r.widen = scored.Widen(family)
+	if s := scored.All.Of[calibration.Seconds]; math.Abs(r.widen-1) >= 0.005 {
+		r.event(Info, "intervals widened by a factor of %.2f: %d of %d earlier outcomes were inside their 90 %% interval", r.widen, s.Inside, s.N)
+	}
+}
+
+func plural(n int) string {
+	if n == 1 {
+		return ""
+	}
+	return "s"
+}
+
+// learnMemory sets what the job needs: the measured peak with a margin.
+func (r *run) learnMemory(peakGiB float64) {
+	if !r.memoryCounts() {
+		return
+	}
+	need := min(max(roundMemory(resources.GiB(peakGiB)*memoryMargin), r.limits.MemoryMin), r.limits.MemoryMax)
+	r.needMemory = max(r.needMemory, need)
+	r.baseline.Memory = r.needMemory
+}
+
+// refit fits the performance model to all that was measured, of this run and of earlier ones.
+func (r *run) refit() {
+	r.weighPriors()
+	r.fit(append(r.progress.Observations(), r.priorObservations()...))
+}
+
+func (r *run) fit(obs []perf.Observation) {
+	if !slices.ContainsFunc(obs, func(o perf.Observation) bool { return !o.LiveCut }) {
+		r.model = nil // what was timed in another unit of work predicts nothing
+		return
+	}
+	m, err := perf.Fit(obs, perf.FitOptions{Seed: uint64(r.Config.Seed), Widen: r.widen})
+	if err != nil {
+		r.warn(fmt.Sprintf("performance model: %v", err))
+		return
+	}
+	r.model, r.modelRows = m, r.progress.Rows
+	if r.rec.Model == nil {
+		r.rec.Model = modelRecord(m)
+	}
+}
+
+func modelRecord(m *perf.Model) *journal.Model {
+	form, params, basis := m.Describe()
+	out := &journal.Model{Form: form, Params: map[string]journal.Number{}, Basis: basis, Ignored: m.Ignored(), Checks: []journal.Check{}}
+	for k, v := range params {
+		out.Params[k] = journal.Number(v)
+	}
+	for _, c := range m.LeaveOneOut() {
+		out.Checks = append(out.Checks, journal.Check{Allocation: c.Allocation, Predicted: c.Predicted, Measured: journal.Number(c.Measured)})
+	}
+	if out.Ignored == nil {
+		out.Ignored = []string{}
+	}
+	return out
+}
+
+// snapshot is what a planner may look at now.
+func (r *run) snapshot() plan.Snapshot {
+	s := plan.Snapshot{Host: r.host, Limits: r.limits, Spec: r.Config.SLA, Rates: r.rates, Preference: r.Config.Preference,
+		Model: r.model, Done: r.progress.Done, Total: r.progress.knownTotal(r.recalledUnit), Baseline: r.baseline, Resumable: r.resumable,
+		HoldBaseline: r.holdsBaseline(), ThreadKnob: r.maySizeThreads(), LiveCPU: r.maySqueeze(), LiveWorkers: r.liveWorkers(), Workers: r.workerRange(), Trials: r.progress.Trials(), Memory: r.needMemory, Startup: r.startup(), Restart: r.restartCost(),
+		GPUUtil: math.NaN(), CPUUtil: math.NaN(), Throughput: math.NaN(), Weights: r.weights, Reserve: r.reserve(), Recurrences: r.recurrences}
+	if r.job != nil || r.started > 0 && len(r.progress.Segments) > 0 {
+		s.Elapsed, s.Spent = r.elapsed(), cost.USD(r.spent())
+		current := r.current
+		s.Current = &current
+		if seg := r.progress.Current(); seg != nil {
+			s.GPUUtil, s.CPUUtil = mean(seg.GPUSum, seg.GPUN), mean(seg.CPUSum, seg.CPUN)
+			if len(seg.Blocks) > 0 && r.progress.UnitSamples > 0 {
+				s.Throughput = r.progress.UnitSamples / median(seg.Blocks)
+			}
+		}
+	}
+	return s
+}
+
+// holdsBaseline reports whether nothing slower than the user's own configuration may be chosen: no preference was stated,
+// and either there is no limit to meet or the machine is paid for as a whole, so that slower is never cheaper.
+func (r *run) holdsBaseline() bool {
+	return !r.Config.PreferenceGiven && (len(r.Config.SLA.Agreed()) == 0 || r.rates.Instance > 0)
+}
+
+// maySizeThreads reports whether the thread pools of the job can be sized at a launch: by its libraries, on CPUs, one process,
+// and not by the user.
+func (r *run) maySizeThreads() bool {
+	return slices.Contains(r.ins.Reads, "OMP_NUM_THREADS") && r.baseline.GPUs == 0 && r.ranks <= 1 && len(resources.UserThreads(r.Environ)) == 0
+}
+
+// maySqueeze reports whether CPUs may be taken from the running job: where they are paid for one by one, and no process of it
+// has a thread pool. A pool keeps the size it had at the launch and spins on too few CPUs, up to a hundred times as slow.
+func (r *run) maySqueeze() bool {
+	if r.job == nil || r.rates.Instance > 0 {
+		return false
+	}
+	pids, err := r.job.PIDs()
+	if err != nil || len(pids) == 0 {
+		return false
+	}
+	for _, pid := range pids {
+		tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+		if err != nil || len(tasks) > 1 {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *run) startup() sla.Interval {
+	return spread(append(append([]float64(nil), r.startupS...), r.progress.StartupSeconds()...))
+}
+
+// restartCost is what one more restart costs: measured ones; before the first, the start-up that was
+// measured, and a checkpoint of up to as long again.
+func (r *run) restartCost() sla.Interval {
+	if all := append(append([]float64(nil), r.restartS...), r.progress.RestartSeconds()...); len(all) > 0 {
+		return spread(all)
+	}
+	s := r.startup()
+	if s == (sla.Interval{}) {
+		return s
+	}
+	return sla.Interval{P5: s.P5, P50: s.P50 * 1.5, P95: s.P95 * 3}
+}
+
+// spread makes an interval of a few measurements: their range, widened for how few they are.
+func spread(v []float64) sla.Interval {
+	if len(v) == 0 {
+		return sla.Interval{}
+	}
+	m := median(v)
+	lo, hi := slices.Min(v), slices.Max(v)
+	widen := 1 + 1/float64(len(v))
+	return sla.Interval{P5: math.Max(0, m-(m-lo)*widen-0.1*m/float64(len(v))), P50: m, P95: m + (hi-m)*widen + 0.5*m/float64(len(v))}
+}
+
+// planner is the one that was asked for. An agent file that cannot be read leaves the decisions to the model (P8).
+func (r *run) planner() plan.Planner {
+	if r.Config.Planner != "morl" || r.Config.Agent == "" && r.learner == nil {
+		return plan.Planners[r.Config.Planner]
+	}
+	if r.learner == nil {
+		r.learner = new(plan.MORL)
+		f, err := os.Open(r.Config.Agent)
+		if err == nil {
+			r.learner.Agent, err = plan.LoadAgent(f)
+			f.Close()
+		}
+		if err != nil {
+			r.learner.Broken = fmt.Errorf("agent file %s: %w", r.Config.Agent, err)
+			r.warn(fmt.Sprintf("%v: the model decides", r.learner.Broken))
+		}
+	}
+	return *r.learner
+}
+
+// decide asks the planner. On Infeasible the error is returned with the plan for the nearest allocation.
+func (r *run) decide() (p plan.Plan, err error) {
+	failed := func(why any) (plan.Plan, error) { // the optimiser may fail; the training never fails because of it (P8)
+		r.once(Warning, "planner", "the %s planner failed (%v): the baseline is kept", r.Config.Planner, why)
+		return r.ownSettings(), nil
+	}
+	defer func() {
+		if x := recover(); x != nil {
+			p, err = failed(x)
+		}
+	}()
+	p, err = r.planner().Decide(r.snapshot())
+	if p.Learned != nil && p.Learned.Agent != "" {
+		r.weights = &p.Learned.Weights
+		r.doubt.expect(p, r.progress.Total-r.progress.Done)
+	}
+	var no *plan.Infeasible
+	switch {
+	case errors.As(err, &no):
+		p = no.Plan
+	case err != nil:
+		return failed(err)
+	}
+	if bad := r.limits.Check(p.Allocation, r.host); bad != nil {
+		return failed(bad)
+	}
+	return p, err
+}
+
+func (r *run) ownSettings() plan.Plan {
+	return plan.Plan{Allocation: r.baseline, Planner: "static", Reason: "the baseline, unchanged", Binding: "none"}
+}
+
+// firstAllocation is where the run begins: at the planned point when earlier runs already answer, else at
+// the user's own configuration, which is measured first.
+func (r *run) firstAllocation() (resources.Allocation, string) {
+	if r.Config.Planner == "static" || r.Config.Samples < 0 {
+		r.adopt(r.ownPlan())
+		return r.plan.Allocation, "run"
+	}
+	if r.model != nil && measuredAllocations(r.recalled()) >= 2 || r.Config.Planner == "bandit" && len(r.recurrences) > 0 {
+		p, err := r.decide()
+		if err != nil {
+			r.event(Problem, "%v", err)
+		}
+		r.adopt(p)
+		r.event(Info, "earlier runs suffice, no probes needed: %s", p.Reason)
+		return p.Allocation, "run"
+	}
+	r.priorPlan()
+	return r.baseline, "probe"
+}
+
+func (r *run) ownPlan() plan.Plan {
+	p, err := r.decide()
+	if err != nil {
+		r.event(Problem, "%v", err)
+	}
+	return p
+}
+
+func measuredAllocations(obs []perf.Observation) int {
+	n := 0
+	for i, o := range obs {
+		if !o.LiveCut && !slices.ContainsFunc(obs[:i], func(x perf.Observation) bool { return !x.LiveCut && x.Allocation.SameShape(o.Allocation) }) {
+			n++
+		}
+	}
+	return n
+}
+
+// adopt makes a plan the run's plan.
+func (r *run) adopt(p plan.Plan) {
+	r.plan, r.phase = p, working
+	if r.model != nil {
+		r.rec.Model = modelRecord(r.model)
+	}
+	r.adaptedAt = r.progress.Done
+	at := 0.0
+	if len(r.progress.Segments) > 0 {
+		at = r.elapsed().Seconds()
+	}
+	r.rec.Plan = r.planRecord(p, at)
+	r.writeFront(p)
+}
+
+func (r *run) planRecord(p plan.Plan, at float64) *journal.Plan {
+	out := &journal.Plan{Allocation: p.Allocation, Planner: p.Planner, Reason: p.Reason, Binding: p.Binding, AtS: journal.Number(at),
+		Candidates: p.Candidates, Options: p.Options}
+	if out.Candidates == nil {
+		out.Candidates = []plan.Candidate{}
+	}
+	if out.Options == nil {
+		out.Options = []plan.Option{}
+	}
+	if r.progress.knownTotal(r.recalledUnit) == 0 { // what the planner compares then is one unit of work, and no statement about the run
+		out.Candidates, out.Options = []plan.Candidate{}, []plan.Option{}
+	} else if p.Predicted {
+		sec, usd := r.wholeRun(p.Chosen.Seconds, p.Chosen.CostUSD, at, float64(r.rates.Hourly(p.Allocation)))
+		out.Prediction = &journal.Prediction{AtS: journal.Number(at), Seconds: sec, CostUSD: usd, Throughput: p.Chosen.Throughput}
+	}
+	return out
+}

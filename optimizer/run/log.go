@@ -1,0 +1,177 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"trainopt/monitor"
+	"trainopt/optimizer/joblog"
+	"trainopt/optimizer/journal"
+)
+
+// ownLog is the file that the script may write its CSV to ($OPTIMIZER_LOG).
+const ownLog = "training.csv"
+
+// logReader reads the training's progress and says which source it comes from.
+type logReader struct {
+	*joblog.Reader
+	named, own string // absolute paths; named is empty when the user named none
+	dirs       []string
+	lastRow    time.Time
+	failed     string // last error, said once
+}
+
+func (r *run) openLog() *logReader {
+	l := &logReader{own: r.dir.Path(ownLog), dirs: []string{r.dir.Dir(), r.Config.Dir}}
+	o := joblog.Options{Dir: r.Config.Dir, Args: r.argv, Stdout: r.dir.Path("job.stdout"), Stderr: r.dir.Path("job.stderr"), Own: l.own,
+		Format: r.Config.Format, Columns: r.Config.Columns, Output: r.saved.Output, Epochs: r.progress.Hints["epoch"].Units > 0}
+	if r.Config.Log != "" {
+		l.named = absolute(r.Config.Dir, r.Config.Log)
+		o.Named = l.named
+		l.dirs = append(l.dirs, filepath.Dir(l.named))
+	}
+	if r.Config.Train != "" {
+		o.Script = filepath.Dir(absolute(r.Config.Dir, r.Config.Train))
+	}
+	if r.observer != nil {
+		o.Observer = r.observer
+	}
+	if re, err := regexp.Compile(r.Config.Pattern); err == nil && r.Config.Pattern != "" { // Validate has refused a bad one
+		o.Pattern = re
+	}
+	var err error
+	if l.Reader, err = joblog.Open(o, r.Clock.Now()); err != nil { // Validate has refused bad options
+		r.event(Warning, "%v", err)
+		o.Format, o.Columns = "", nil
+		l.Reader, _ = joblog.Open(o, r.Clock.Now())
+	}
+	return l
+}
+
+func absolute(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+// restart looks for the log of a job that begins again from nothing: $OPTIMIZER_LOG is then another file, so that its rows
+// are not taken for those of the start before.
+func (l *logReader) restart(own string, now time.Time) {
+	l.own = own
+	l.Restart(own, now)
+}
+
+// resume continues with the logs of a run that began earlier, where an agent before this one left them.
+func (l *logReader) resume(s *savedState, began time.Time) error {
+	if s.OwnLog != "" {
+		l.own = s.OwnLog
+	}
+	l.Continue(l.own, began)
+	if s.LogPath == "" || s.Log == nil {
+		return nil
+	}
+	return l.Resume(s.LogPath, *s.Log)
+}
+
+// state says which log file is read and how far; nil while progress is read elsewhere.
+func (l *logReader) state() (path string, s *monitor.TailState) {
+	t := l.Tail()
+	if t == nil {
+		return "", nil
+	}
+	at := t.State()
+	return at.Path, &at
+}
+
+// watch gives hints that a log may have grown; polling is what counts.
+func (l *logReader) watch(ctx context.Context) (<-chan struct{}, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	runDir := filepath.Dir(l.own)
+	hints, err := monitor.Watch(ctx, func(path string) bool { return writtenByUs(runDir, path) }, l.dirs...)
+	if err != nil {
+		return nil, cancel
+	}
+	return hints, cancel
+}
+
+// writtenByUs is true of the files that the agent itself keeps in the run directory, several a second: all but the job's.
+func writtenByUs(runDir, path string) bool {
+	dir, name := filepath.Split(path)
+	return filepath.Clean(dir) == runDir && !strings.HasPrefix(name, "training") && !strings.HasPrefix(name, "job.")
+}
+
+// readLog takes in new rows of the training log, a bounded number.
+func (r *run) readLog() { r.takeRows(r.log.Poll) }
+
+// readLastRows takes in all that is left of a log that is no longer written.
+func (r *run) readLastRows() {
+	for {
+		n, err := r.takeRows(r.log.Finish)
+		if n == 0 && (err != nil || r.log.Behind() == 0) || r.watchdog.interrupted() {
+			return
+		}
+	}
+}
+
+func (r *run) takeRows(read func(time.Time) ([]monitor.Row, error)) (int, error) {
+	now, elapsed := r.Clock.Now(), r.elapsed()
+	was := r.log.Source().Evidence
+	rows, err := read(now)
+	if is := r.log.Source().Evidence; len(rows) > 0 && (is == joblog.Observed && was == joblog.Output || is == joblog.Output && was == joblog.Observed) {
+		r.progress.changeSource()
+	}
+	if err != nil && err.Error() != r.log.failed {
+		r.log.failed = err.Error()
+		r.event(Warning, "%v", err)
+	}
+	for _, note := range r.log.Notes() {
+		r.event(Warning, "%s", note)
+	}
+	if len(rows) > 0 {
+		r.log.lastRow = now
+	}
+	for i := range rows {
+		at := min(elapsed-now.Sub(rows[i].At), r.elapsed())
+		if r.exitAt > 0 { // rows that are read late are not later than the job
+			at = min(at, r.exitAt)
+		}
+		at = max(at, r.launchedAt())
+		r.progress.Add(&rows[i], at)
+		r.learnTraining(&rows[i])
+		r.tabulate(&rows[i], at, i == len(rows)-1)
+	}
+	return len(rows), err
+}
+
+// learnTraining keeps what the log says of the model, and its latest results.
+func (r *run) learnTraining(row *monitor.Row) {
+	t := &r.rec.Training
+	if row.Model != "" {
+		t.Model = &row.Model
+	}
+	if row.Dataset != "" {
+		t.Dataset = &row.Dataset
+	}
+	for _, c := range [...]struct {
+		column monitor.Column
+		into   *journal.Number
+	}{
+		{monitor.ModelParams, &t.ModelParams}, {monitor.ModelLayers, &t.ModelLayers}, {monitor.DataCount, &t.DataCount},
+		{monitor.DataSizeMB, &t.DataSizeMB}, {monitor.BatchSize, &t.BatchSize}, {monitor.TrainLoss, &t.TrainLoss},
+		{monitor.TrainAccuracy, &t.TrainAccuracy}, {monitor.TestLoss, &t.TestLoss}, {monitor.TestAccuracy, &t.TestAccuracy}} {
+		if v, ok := row.Value(c.column); ok {
+			*c.into = journal.Number(v)
+		}
+	}
+	for _, v := range []monitor.Column{monitor.TrainLoss, monitor.TestLoss} {
+		if x, ok := row.Value(v); ok && (math.IsInf(x, 0) || x > 1e300) {
+			r.warn(fmt.Sprintf("the loss is infinite at line %d of the log", row.Line))
+		}
+	}
+}

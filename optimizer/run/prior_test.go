@@ -1,0 +1,141 @@
+package run
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/launch"
+	"trainopt/sla"
+)
+
+// later is the next run of a stage's training, with other arguments and another pace, in the same state directory.
+func later(t *testing.T, before *stage, seconds float64, epochs int, args ...string) *stage {
+	t.Helper()
+	s := newStage(t, resumable(epochs, seconds))
+	s.cfg.Dir, s.cfg.StateDir = before.cfg.Dir, before.cfg.StateDir
+	s.cfg.Planner, s.cfg.Epochs, s.cfg.Args = "model", epochs, args
+	return s
+}
+
+// first is a finished run of a training of 20 epochs, 2 s each.
+func first(t *testing.T, args ...string) (*stage, *journal.Record) {
+	t.Helper()
+	s := newStage(t, resumable(20, 2))
+	s.cfg.Planner, s.cfg.Epochs, s.cfg.Args = "model", 20, args
+	res := s.run()
+	if res.Code != CodeDone {
+		t.Fatalf("exit %d, %v", res.Code, res.Err)
+	}
+	if p := res.Record.Prior; p != nil {
+		t.Errorf("a run without history has the prior %+v", p)
+	}
+	if said := s.said(Info, "prior"); len(said) > 0 {
+		t.Errorf("a run without history said %q", said)
+	}
+	return s, res.Record
+}
+
+func inside(v float64, i sla.Interval) bool { return v >= i.P5 && v <= i.P95 }
+
+// TestPriorShownAtTheStart: a run with other arguments is predicted before its first measurement, from the run that was
+// measured, as wide as what differs asks for; a learning rate or another length changes nothing.
+func TestPriorShownAtTheStart(t *testing.T) {
+	for name, c := range map[string]struct {
+		args           []string
+		epochs         int
+		seconds        float64
+		words          string
+		least, highest float64 // spread
+	}{
+		"learning rate": {[]string{"--width", "32", "--lr", "0.5"}, 20, 2, "of this training", 0.1, 0.6},
+		"epochs":        {[]string{"--width", "32", "--lr", "0.1"}, 30, 2, "of this training", 0.1, 0.6},
+		"width":         {[]string{"--width", "48", "--lr", "0.1"}, 20, 2.8, "of the same script with other arguments (width 32, now 48)", 0.4, 2},
+		"word":          {[]string{"--width", "32", "--lr", "0.1", "--optimizer", "adam"}, 20, 2.2, "with other arguments (optimizer none, now adam)", 0.8, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			before, rec := first(t, "--width", "32", "--lr", "0.1")
+			s := later(t, before, c.seconds, c.epochs, c.args...)
+			atFirst := 0
+			s.onStart = func(int, launch.Command) {
+				atFirst = len(s.said(Info, "predicted before the first measurement"))
+			}
+			res := s.run()
+			p := res.Record.Prior
+			if p == nil || p.Prediction == nil || res.Record.Plan == nil {
+				t.Fatalf("exit %d, prior %+v", res.Code, p)
+			}
+			if atFirst != 1 || !strings.Contains(p.Words, rec.RunID) || !strings.Contains(p.Words, c.words) || len(s.said(Info, "prior: "+p.Words)) != 1 {
+				t.Errorf("said %d times at the start: %q", atFirst, p.Words)
+			}
+			if w := float64(p.Spread); !(w > c.least && w < c.highest) {
+				t.Errorf("±%.0f %%, want %g to %g", 100*w, c.least, c.highest)
+			}
+			if !inside(float64(res.Record.Outcome.Seconds), p.Prediction.Seconds) || math.Abs(p.UnitSeconds.P50/2-1) > 0.2 || !inside(c.seconds, p.UnitSeconds) {
+				t.Errorf("predicted %v, a unit %v; took %v at %g s", p.Prediction.Seconds, p.UnitSeconds, res.Record.Outcome.Seconds, c.seconds)
+			}
+			if len(p.Dropped) != 0 {
+				t.Errorf("dropped %q", p.Dropped)
+			}
+		})
+	}
+}
+
+// TestContradictedPrior: a prior that the first measurement contradicts is dropped, and the run is predicted by its own pace,
+// no matter how sure the prior was.
+func TestContradictedPrior(t *testing.T) {
+	for name, c := range map[string]struct {
+		args    []string
+		seconds float64
+	}{
+		"of this training":  {[]string{"--width", "32"}, 9},
+		"of a similar run":  {[]string{"--width", "48"}, 40},
+		"of a slower one":   {[]string{"--width", "48"}, 0.5},
+		"at a high ceiling": {[]string{"--width", "33"}, 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			before, _ := first(t, "--width", "32")
+			s := later(t, before, c.seconds, 20, c.args...)
+			var after []sla.Interval
+			s.onStatus = func(st Status) {
+				if st.Finish != nil && len(s.said(Info, "prior dropped")) > 0 {
+					after = append(after, *st.Finish)
+				}
+			}
+			res := s.run()
+			if res.Code != CodeDone {
+				t.Fatalf("exit %d, %v", res.Code, res.Err)
+			}
+			if p := res.Record.Prior; len(p.Dropped) != 1 || !strings.Contains(p.Dropped[0], "measured") {
+				t.Fatalf("prior %+v", p)
+			}
+			if len(after) == 0 {
+				t.Fatal("no projection after the prior was dropped")
+			}
+			if truth := float64(res.Record.Outcome.Seconds); math.Abs(after[0].P50/truth-1) > 0.15 {
+				t.Errorf("projected %v once the prior was dropped, the run took %.1f s", after[0], truth)
+			}
+		})
+	}
+}
+
+// TestSimilarRunRefusesNothing: only measurements of this very training refuse it before the start.
+func TestSimilarRunRefusesNothing(t *testing.T) {
+	before, _ := first(t, "--width", "32")
+	for name, c := range map[string]struct {
+		args []string
+		want Code
+	}{
+		"this training": {[]string{"--width", "32"}, CodeInfeasible},
+		"a similar one": {[]string{"--width", "33"}, CodeDone},
+	} {
+		s := later(t, before, 0.05, 20, c.args...)
+		s.cfg.SLA.TimeMax = at(8)
+		if res := s.run(); res.Code != c.want {
+			t.Errorf("%s: exit %d (%v), want %d", name, res.Code, res.Err, c.want)
+		}
+	}
+}

@@ -1,0 +1,473 @@
+package run
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"trainopt/monitor"
+	"trainopt/resources"
+)
+
+// at makes an elapsed time of seconds.
+func at(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
+
+// row makes a log row of columns and their values in turn.
+func row(pairs ...float64) *monitor.Row {
+	r := &monitor.Row{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		r.Set(monitor.Column(pairs[i]), pairs[i+1])
+	}
+	return r
+}
+
+// epochRow is the usual row: so many epochs of so many.
+func epochRow(done, total float64) *monitor.Row {
+	if total == 0 {
+		return row(float64(monitor.Epoch), done)
+	}
+	return row(float64(monitor.Epoch), done, float64(monitor.TotalEpochs), total)
+}
+
+func stepRow(done, total float64) *monitor.Row {
+	if total == 0 {
+		return row(float64(monitor.Step), done)
+	}
+	return row(float64(monitor.Step), done, float64(monitor.TotalSteps), total)
+}
+
+var fourCPUs = resources.Allocation{CPUs: 4, Memory: 8}
+
+// begin opens a launch, the script's first output being rows at the given times.
+func begin(p *Progress, seconds float64) *Segment { return p.Begin(at(seconds), fourCPUs, "run", true) }
+
+func wantBlocks(t *testing.T, s *Segment, want ...float64) {
+	t.Helper()
+	ok := len(s.Blocks) == len(want)
+	for i := 0; ok && i < len(want); i++ {
+		ok = math.Abs(s.Blocks[i]-want[i]) < 1e-9
+	}
+	if !ok {
+		t.Errorf("timed blocks %v, want %v seconds per unit", s.Blocks, want)
+	}
+}
+
+func near(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
+
+// arrival is a row that came at a time.
+type arrival struct {
+	at  float64
+	row *monitor.Row
+}
+
+// TestProgressTimes: what one launch's rows say of progress and pace.
+func TestProgressTimes(t *testing.T) {
+	for name, c := range map[string]struct {
+		hint   float64
+		rows   []arrival
+		unit   string
+		done   float64
+		total  float64
+		blocks []float64
+		units  float64
+	}{
+		"nothing":                {},
+		"a row without progress": {rows: []arrival{{1, row(float64(monitor.TrainLoss), 0.5)}}},
+		"the first row holds start-up and is not timed": {
+			rows: []arrival{{5, epochRow(1, 10)}}, unit: "epoch", done: 1, total: 10},
+		"each unit after it is": {
+			rows: []arrival{{5, epochRow(1, 10)}, {7, epochRow(2, 10)}, {10, epochRow(3, 10)}},
+			unit: "epoch", done: 3, total: 10, blocks: []float64{2, 3}, units: 2},
+		"units below 400 ms are grouped": {
+			rows: []arrival{{1, epochRow(1, 0)}, {1.1, epochRow(2, 0)}, {1.2, epochRow(3, 0)}, {1.3, epochRow(4, 0)}, {1.4, epochRow(5, 0)}, {1.5, epochRow(6, 0)}},
+			unit: "epoch", done: 6, blocks: []float64{0.1}, units: 5},
+		"rows read together with the first one have no time": {
+			rows: []arrival{{1, epochRow(1, 0)}, {1, epochRow(30, 0)}, {2, epochRow(31, 0)}},
+			unit: "epoch", done: 31, blocks: []float64{1}, units: 1},
+		"rows read together do not make a unit of no time": {
+			rows: []arrival{{1, epochRow(1, 0)}, {2, epochRow(2, 0)}, {2, epochRow(3, 0)}, {3, epochRow(4, 0)}},
+			unit: "epoch", done: 4, blocks: []float64{1, 0.5}, units: 3},
+		"a skipped epoch counts as two": {
+			rows: []arrival{{1, epochRow(1, 0)}, {5, epochRow(3, 0)}},
+			unit: "epoch", done: 3, blocks: []float64{2}, units: 2},
+		"a long first unit is measurement enough, by the script's own time": {
+			rows: []arrival{{50, row(float64(monitor.Epoch), 1, float64(monitor.EpochTime), 40)}},
+			unit: "epoch", done: 1, blocks: []float64{40}, units: 1},
+		"not when it is not the first": {
+			rows: []arrival{{50, row(float64(monitor.Epoch), 7, float64(monitor.EpochTime), 40)}},
+			unit: "epoch", done: 7},
+		"nor when it is short": {
+			rows: []arrival{{50, row(float64(monitor.Epoch), 1, float64(monitor.EpochTime), 29)}},
+			unit: "epoch", done: 1},
+		"duplicate and backwards rows": {
+			rows: []arrival{{1, epochRow(4, 9)}, {2, epochRow(5, 9)}, {2.5, epochRow(5, 9)}, {2.6, epochRow(2, 9)}, {3, epochRow(6, 9)}},
+			unit: "epoch", done: 6, total: 9, blocks: []float64{1, 1}, units: 2},
+		"epochs go before steps": {
+			rows: []arrival{{1, row(float64(monitor.Epoch), 1, float64(monitor.Step), 100)}, {3, row(float64(monitor.Epoch), 2, float64(monitor.Step), 200)}},
+			unit: "epoch", done: 2, blocks: []float64{2}, units: 1},
+		"steps where only they have a total": {
+			rows: []arrival{{1, row(float64(monitor.Epoch), 0.1, float64(monitor.Step), 100, float64(monitor.TotalSteps), 900)},
+				{3, row(float64(monitor.Epoch), 0.2, float64(monitor.Step), 200, float64(monitor.TotalSteps), 900)}},
+			unit: "step", done: 200, total: 900, blocks: []float64{0.02}, units: 100},
+		"steps alone": {
+			rows: []arrival{{1, stepRow(10, 100)}, {2, stepRow(20, 100)}},
+			unit: "step", done: 20, total: 100, blocks: []float64{0.1}, units: 10},
+		"epochs named late": { // the seconds of a step say nothing of the seconds of an epoch
+			rows: []arrival{{1, stepRow(10, 0)}, {2, stepRow(20, 0)}, {3, row(float64(monitor.Step), 30, float64(monitor.Epoch), 1)},
+				{6, row(float64(monitor.Step), 60, float64(monitor.Epoch), 2)}},
+			unit: "epoch", done: 2, blocks: []float64{3}, units: 1},
+		"steps with a total stay steps": {
+			rows: []arrival{{1, stepRow(10, 100)}, {2, row(float64(monitor.Step), 20, float64(monitor.Epoch), 1)}},
+			unit: "step", done: 20, total: 100, blocks: []float64{0.1}, units: 10},
+		"no total": {rows: []arrival{{1, epochRow(1, 0)}}, unit: "epoch", done: 1},
+		"the total that the user names, where the log has none": {
+			hint: 30, rows: []arrival{{1, epochRow(1, 0)}}, unit: "epoch", done: 1, total: 30},
+		"the log's own total before the user's": {
+			hint: 30, rows: []arrival{{1, epochRow(1, 12)}}, unit: "epoch", done: 1, total: 12},
+		"epochs are no total of steps": {
+			hint: 30, rows: []arrival{{1, stepRow(1, 0)}}, unit: "step", done: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := Progress{}
+			p.Suggest("epoch", Hint{Units: c.hint})
+			s := begin(&p, 0)
+			for _, a := range c.rows {
+				p.Add(a.row, at(a.at))
+			}
+			if p.Unit != c.unit || p.Done != c.done || p.Total != c.total {
+				t.Errorf("%g of %g %q, want %g of %g %q", p.Done, p.Total, p.Unit, c.done, c.total, c.unit)
+			}
+			wantBlocks(t, s, c.blocks...)
+			if !near(s.Units, c.units) {
+				t.Errorf("%g units timed, want %g", s.Units, c.units)
+			}
+			if p.Rows != len(c.rows) || s.Rows != len(c.rows) {
+				t.Errorf("%d and %d rows, want %d", p.Rows, s.Rows, len(c.rows))
+			}
+		})
+	}
+}
+
+// TestProgressTotals: without a total there is no rest, not a rest of zero, and nothing is finished.
+func TestProgressTotals(t *testing.T) {
+	var p Progress
+	begin(&p, 0)
+	p.Add(epochRow(3, 0), at(1))
+	if rest, ok := p.Remaining(); ok || p.Finished() {
+		t.Errorf("%g remain of an unknown total, finished %t", rest, p.Finished())
+	}
+	p.Add(epochRow(4, 6), at(2))
+	if rest, ok := p.Remaining(); !ok || rest != 2 || p.Finished() {
+		t.Errorf("%g (%t) of 2 remain, finished %t", rest, ok, p.Finished())
+	}
+	p.Add(epochRow(7, 6), at(3)) // more than announced
+	if rest, ok := p.Remaining(); !ok || rest != 0 || !p.Finished() {
+		t.Errorf("%g (%t) remain, finished %t", rest, ok, p.Finished())
+	}
+}
+
+// TestProgressSamples: how many samples a unit has, by the log.
+func TestProgressSamples(t *testing.T) {
+	for name, c := range map[string]struct {
+		rows []*monitor.Row
+		want float64
+	}{
+		"unknown":                 {[]*monitor.Row{epochRow(1, 2)}, 0},
+		"data count":              {[]*monitor.Row{row(float64(monitor.Epoch), 1, float64(monitor.DataCount), 500)}, 500},
+		"rate and time":           {[]*monitor.Row{row(float64(monitor.Epoch), 1, float64(monitor.Throughput), 50, float64(monitor.EpochTime), 4)}, 200},
+		"a batch for a step":      {[]*monitor.Row{row(float64(monitor.Step), 1, float64(monitor.BatchSize), 32)}, 32},
+		"a batch is no epoch":     {[]*monitor.Row{row(float64(monitor.Epoch), 1, float64(monitor.BatchSize), 32)}, 0},
+		"a batch is not, later":   {[]*monitor.Row{row(float64(monitor.Step), 1, float64(monitor.BatchSize), 32), row(float64(monitor.Epoch), 1)}, 0},
+		"a count of nothing":      {[]*monitor.Row{row(float64(monitor.Epoch), 1, float64(monitor.DataCount), 0)}, 0},
+		"the count before a rate": {[]*monitor.Row{row(float64(monitor.Epoch), 1, float64(monitor.DataCount), 500), row(float64(monitor.Epoch), 2, float64(monitor.Throughput), 50, float64(monitor.EpochTime), 4)}, 500},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var p Progress
+			begin(&p, 0)
+			for i, r := range c.rows {
+				p.Add(r, at(float64(i+1)))
+			}
+			if p.UnitSamples != c.want {
+				t.Errorf("%g samples in a unit, want %g", p.UnitSamples, c.want)
+			}
+		})
+	}
+}
+
+// TestProgressAfterARestart: the first row of the next launch says whether the work was continued.
+func TestProgressAfterARestart(t *testing.T) {
+	for name, c := range map[string]struct {
+		next      []float64 // epochs, one a second from second 20
+		done      float64
+		rewound   bool
+		backwards int
+		blocks    []float64
+	}{
+		"continued":                 {[]float64{11, 12}, 12, false, 0, []float64{1}},
+		"the last epoch told again": {[]float64{10, 11}, 11, false, 0, []float64{1}},
+		"one epoch done again":      {[]float64{9, 10, 11}, 11, false, 1, []float64{1}}, // 2 s for the epochs 10 and 11
+		"began from nothing":        {[]float64{1, 2, 3}, 3, true, 1, []float64{1, 1}},
+		"began from an older save":  {[]float64{8, 9}, 9, true, 1, []float64{1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var p Progress
+			begin(&p, 0)
+			for e := 1.0; e <= 10; e++ {
+				p.Add(epochRow(e, 40), at(e))
+			}
+			s := begin(&p, 12)
+			if p.Segments[0].EndedAt != at(12) || s.StartDone != 10 {
+				t.Errorf("the first segment ended at %s, the next begins at %g: want 12s, 10", p.Segments[0].EndedAt, s.StartDone)
+			}
+			for i, e := range c.next {
+				p.Add(epochRow(e, 40), at(20+float64(i)))
+			}
+			if p.Done != c.done || p.Rewound != c.rewound || p.Backwards != c.backwards {
+				t.Errorf("done %g, rewound %t, %d backwards; want %g, %t, %d", p.Done, p.Rewound, p.Backwards, c.done, c.rewound, c.backwards)
+			}
+			wantBlocks(t, s, c.blocks...)
+		})
+	}
+}
+
+// TestProgressLiveChange: a live change of the running job is a segment of its own, whose first row is not timed (part of
+// its unit ran at the allocation before), and is no restart.
+func TestProgressLiveChange(t *testing.T) {
+	var p Progress
+	begin(&p, 0)
+	p.Add(epochRow(1, 9), at(1))
+	p.Add(epochRow(2, 9), at(2))
+	two := resources.Allocation{CPUs: 2, Memory: 8}
+	s := p.Begin(at(2.5), two, "run", false)
+	p.Add(epochRow(3, 9), at(3.5))
+	p.Add(epochRow(4, 9), at(5.5))
+	wantBlocks(t, p.Segments[0], 1)
+	wantBlocks(t, s, 2)
+	if p.Rewound || len(p.StartupSeconds()) != 1 {
+		t.Errorf("rewound %t, start-ups %v: a live change is no start", p.Rewound, p.StartupSeconds())
+	}
+	obs := p.Observations()
+	if len(obs) != 2 || obs[0].Allocation.CPUs != 4 || obs[1].Allocation.CPUs != 2 {
+		t.Fatalf("observations %+v, want one for each allocation", obs)
+	}
+	if obs[0].LiveCut || !obs[1].LiveCut {
+		t.Errorf("live cuts %t, %t: want the second alone", obs[0].LiveCut, obs[1].LiveCut)
+	}
+	if back := p.Begin(at(6), p.Segments[0].Allocation, "run", false); back.LiveCut {
+		t.Error("given back the CPUs of its launch, it is still a live cut")
+	}
+	if again := p.Begin(at(7), two, "run", true); again.LiveCut {
+		t.Error("launched with two CPUs, it is a live cut")
+	}
+	if !math.IsNaN(obs[0].PeakMemoryGiB) {
+		t.Errorf("peak memory %g that nobody measured, want NaN", obs[0].PeakMemoryGiB)
+	}
+}
+
+// TestProgressRestarted: a job that begins from nothing on purpose is not taken for one that lost its work.
+func TestProgressRestarted(t *testing.T) {
+	var p Progress
+	begin(&p, 0)
+	for e := 1.0; e <= 5; e++ {
+		p.Add(epochRow(e, 9), at(e))
+	}
+	p.Restarted()
+	begin(&p, 6)
+	p.Add(epochRow(1, 9), at(8))
+	if p.Done != 1 || p.Rewound || p.Backwards != 0 {
+		t.Errorf("done %g, rewound %t, %d backwards: want 1, no, 0", p.Done, p.Rewound, p.Backwards)
+	}
+}
+
+// TestProgressOverheads: known answers for what starts and restarts cost.
+func TestProgressOverheads(t *testing.T) {
+	for name, c := range map[string]struct {
+		last    float64 // last row of the first launch; its rows come at 3, 4, 5 … (1 s a unit, start-up 2 s)
+		asked   float64 // 0: not asked, it crashed
+		started float64
+		rows    []arrival
+		startup []float64
+		restart []float64
+	}{
+		// asked in the middle of a unit, which is finished by the next launch at 2 s a unit: 0.5 s to leave, 1.5 s to start,
+		// half a unit of 2 s
+		"unit interrupted and continued": {last: 10, asked: 10.5, started: 11, rows: []arrival{{13.5, epochRow(9, 0)}, {15.5, epochRow(10, 0)}},
+			startup: []float64{2}, restart: []float64{2}},
+		// the same, but the half unit is done again from its start: 1 s more
+		"unit lost": {last: 10, asked: 10.5, started: 11, rows: []arrival{{14.5, epochRow(9, 0)}, {16.5, epochRow(10, 0)}},
+			startup: []float64{2}, restart: []float64{3}},
+		// asked at 9.4, it finished its unit at 10 (0.6 s of work, no cost) and left: 1 s to leave, 1.5 s to start, a unit of 2 s
+		"unit finished before leaving": {last: 10, asked: 9.4, started: 11, rows: []arrival{{14.5, epochRow(9, 0)}, {16.5, epochRow(10, 0)}},
+			startup: []float64{2}, restart: []float64{2.5}},
+		"started again after a crash": {last: 10, started: 11, rows: []arrival{{14.5, epochRow(9, 0)}, {16.5, epochRow(10, 0)}},
+			startup: []float64{2, 1.5}},
+		"no row after the restart": {last: 10, asked: 10.5, started: 11, startup: []float64{2}},
+		"one row is no pace":       {last: 10, asked: 10.5, started: 11, rows: []arrival{{13.5, epochRow(9, 0)}}, startup: []float64{2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var p Progress
+			begin(&p, 0)
+			for s := 3.0; s <= c.last; s++ {
+				p.Add(epochRow(s-2, 0), at(s))
+			}
+			begin(&p, c.started).RestartFrom = at(c.asked)
+			for _, a := range c.rows {
+				p.Add(a.row, at(a.at))
+			}
+			if got := p.StartupSeconds(); !slices.EqualFunc(got, c.startup, near) {
+				t.Errorf("start-ups %v, want %v", got, c.startup)
+			}
+			if got := p.RestartSeconds(); !slices.EqualFunc(got, c.restart, near) {
+				t.Errorf("restarts %v, want %v", got, c.restart)
+			}
+		})
+	}
+}
+
+// TestProgressOutgrowsItsTotal: a total from outside the log that the training passes was not its total.
+func TestProgressOutgrowsItsTotal(t *testing.T) {
+	for name, c := range map[string]struct {
+		rows  []float64
+		total float64
+	}{
+		"kept":                {[]float64{59, 60}, 60},
+		"the last one counts": {[]float64{60, 61}, 61},
+		"half a unit":         {[]float64{60, 60.5}, 60.5},
+		"far beyond":          {[]float64{60, 64}, 0},
+		"beyond and on":       {[]float64{60, 61, 62}, 61},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var p Progress
+			p.Suggest("epoch", Hint{60, "--epochs 60 on the command line"})
+			begin(&p, 0)
+			for i, done := range c.rows {
+				p.Add(epochRow(done, 0), at(float64(i+1)))
+			}
+			if p.Total != c.total {
+				t.Errorf("total %v, want %v", p.Total, c.total)
+			}
+		})
+	}
+}
+
+// TestProgressOfTwoTrainings: the total of a second, shorter training of the job is none of what was done in the first.
+func TestProgressOfTwoTrainings(t *testing.T) {
+	var p Progress
+	begin(&p, 0)
+	for i, row := range []*monitor.Row{epochRow(5, 6), epochRow(6, 6), epochRow(1, 4), epochRow(4, 4)} {
+		p.Add(row, at(float64(i+1)))
+	}
+	if p.Done != 6 || p.Total != 6 {
+		t.Errorf("%v of %v epochs, want 6 of 6", p.Done, p.Total)
+	}
+}
+
+// TestProgressJobEnd: a job's own time counts from when it ran, not from when it was asked for.
+func TestProgressJobEnd(t *testing.T) {
+	var p Progress
+	begin(&p, 1).StartedAt = at(1.5)
+	p.Begin(at(4), resources.Allocation{CPUs: 1}, "run", false)
+	if end, charged, ok := p.jobEnd(at(10)); !ok || end != at(11.5) || charged != at(11) {
+		t.Errorf("a job that was launched at 1 s and ran 10 s from 1.5 s ended at %v and is charged up to %v, want 11.5 s and 11 s", end, charged)
+	}
+}
+
+// TestProgressMergesBlocks: a long segment keeps bounded memory, its exact mean pace, and its newest block.
+func TestProgressMergesBlocks(t *testing.T) {
+	var p Progress
+	s := begin(&p, 0)
+	now, sum := 1.0, 0.0
+	p.Add(epochRow(1, 0), at(now))
+	const n = 5000
+	for e := 2; e <= n; e++ {
+		took := 1 + 0.001*float64(e) // slower and slower, so that dropping or favouring any shows
+		now, sum = now+took, sum+took
+		before := slices.Clone(s.Blocks)
+		shared, _ := s.Observation(0)
+		p.Add(epochRow(float64(e), 0), at(now))
+		if last := s.Blocks[len(s.Blocks)-1]; math.Abs(last-took) > 1e-5 {
+			t.Fatalf("after unit %d of %g s the newest block is %g s", e, took, last)
+		}
+		if !slices.Equal(before, shared.UnitSeconds) {
+			t.Fatalf("unit %d changed an observation that had been handed out", e)
+		}
+	}
+	if len(s.Blocks) > maxBlocks || len(s.Blocks) < maxBlocks/4 {
+		t.Errorf("%d blocks are kept of %d, want at most %d and not few", len(s.Blocks), n, maxBlocks)
+	}
+	if s.Units != n-1 || math.Abs(s.Timed-sum) > 1e-3 {
+		t.Errorf("%g units in %g s, want %d in %g", s.Units, s.Timed, n-1, sum)
+	}
+	if !slices.IsSorted(s.Blocks) {
+		t.Error("merged blocks are out of order")
+	}
+}
+
+// TestProgressSurvivesTheAgent: progress that went through the state file goes on without a jump or an invented block.
+func TestProgressSurvivesTheAgent(t *testing.T) {
+	var before, p Progress
+	begin(&before, 0)
+	for e := 1.0; e <= 4; e++ {
+		before.Add(epochRow(e, 9), at(e))
+	}
+	data, err := json.Marshal(before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &p); err != nil {
+		t.Fatal(err)
+	}
+	p.Add(epochRow(4, 9), at(60)) // the log's last row, read again
+	p.Add(epochRow(5, 9), at(61)) // the next agent comes a minute later
+	p.Add(epochRow(6, 9), at(62))
+	if p.Done != 6 || p.Rewound {
+		t.Errorf("done %g, rewound %t, want 6, no", p.Done, p.Rewound)
+	}
+	wantBlocks(t, p.Current(), 1, 1, 1, 1, 1)
+}
+
+// TestProgressRowsBeforeALaunch are counted and nothing else.
+func TestProgressRowsBeforeALaunch(t *testing.T) {
+	var p Progress
+	p.Add(epochRow(3, 9), at(1))
+	if p.Rows != 1 || p.Done != 0 || p.Current() != nil || p.Observations() != nil {
+		t.Errorf("%+v", p)
+	}
+	p.End(at(2)) // nothing to end
+}
+
+func TestMedian(t *testing.T) {
+	for _, c := range []struct {
+		v    []float64
+		want float64
+	}{{[]float64{3}, 3}, {[]float64{3, 1}, 2}, {[]float64{9, 1, 2}, 2}, {[]float64{4, 1, 3, 2}, 2.5}} {
+		before := slices.Clone(c.v)
+		if got := median(c.v); got != c.want || !slices.Equal(before, c.v) {
+			t.Errorf("median of %v is %g, want %g; after it %v", before, got, c.want, c.v)
+		}
+	}
+	if !math.IsNaN(median(nil)) {
+		t.Error("the median of nothing is a number")
+	}
+}
+
+// A log that gives epochs without a number of them is counted in steps as soon as it gives these with one.
+func TestStepsWithATotalBeforeEpochsWithout(t *testing.T) {
+	p := &Progress{}
+	p.Begin(0, resources.Allocation{CPUs: 1}, "run", true)
+	p.Add(epochRow(0.5, math.NaN()), time.Second)
+	p.Add(stepRow(6, 30), 2*time.Second)
+	p.Add(epochRow(1, math.NaN()), 3*time.Second)
+	if p.Unit != "step" || p.Total != 30 || p.Done != 6 {
+		t.Errorf("%g of %g %ss, want 6 of 30 steps", p.Done, p.Total, p.Unit)
+	}
+	hinted := &Progress{Hints: map[string]Hint{"epoch": {Units: 3}}}
+	hinted.Begin(0, resources.Allocation{CPUs: 1}, "run", true)
+	hinted.Add(epochRow(0.5, math.NaN()), time.Second)
+	hinted.Add(stepRow(6, 30), 2*time.Second)
+	if hinted.Unit != "epoch" || hinted.Total != 3 {
+		t.Errorf("%g of %g %ss, want epochs of 3", hinted.Done, hinted.Total, hinted.Unit)
+	}
+}

@@ -1,0 +1,103 @@
+package run
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"trainopt/cost"
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/perf"
+	"trainopt/optimizer/plan"
+	"trainopt/resources"
+	"trainopt/sla"
+)
+
+// A renewal needs both: a severe violation projected at several looks in a row, and critics that foresaw the pace worse than
+// the model alone.
+func TestDoubtNeedsAllItsEvidence(t *testing.T) {
+	severity := func(x float64) []sla.Verdict { return []sla.Verdict{{Objective: sla.Time, Severity: &x}} }
+	for name, c := range map[string]struct {
+		shift    float64 // of the critics, where the model is right
+		severity float64
+		looks    int
+		want     bool
+	}{
+		"missed, critics wrong":          {1.3, 0.5, 3, true},
+		"missed, critics right":          {1.0, 0.5, 9, false},
+		"missed, critics a little wrong": {1.02, 0.5, 9, false},
+		"kept, critics wrong":            {1.3, 0, 9, false},
+		"a little missed, critics wrong": {1.3, 0.2, 9, false},
+		"missed at two looks only":       {1.3, 0.5, 2, false},
+	} {
+		var d doubt
+		got := false
+		for range c.looks {
+			d.expect(plan.Plan{Learned: &plan.Learned{Agent: "conditioned", UnitSeconds: 10, Shift: c.shift}}, 50)
+			got = d.look(10, severity(c.severity)) != "" || got
+		}
+		if got != c.want {
+			t.Errorf("%s: triggered %v, want %v", name, got, c.want)
+		}
+	}
+	var d doubt // violations with a good look between them are not in a row
+	for k := range 9 {
+		d.expect(plan.Plan{Learned: &plan.Learned{Agent: "conditioned", UnitSeconds: 10, Shift: 2}}, 50)
+		if why := d.look(10, severity(float64(k%3)/2)); why != "" {
+			t.Errorf("look %d: %s", k, why)
+		}
+	}
+	d = doubt{rest: 6} // an attempt was made lately
+	for k := range 9 {
+		d.expect(plan.Plan{Learned: &plan.Learned{Agent: "conditioned", UnitSeconds: 10, Shift: 2}}, 50)
+		if got := d.look(10, severity(1)) != ""; got != (k >= 6) {
+			t.Errorf("look %d after an attempt: triggered %v", k, got)
+		}
+	}
+	d = doubt{}
+	d.expect(plan.Plan{}, 50) // the model decided: nothing of the critics to check
+	for range 9 {
+		if why := d.look(math.NaN(), severity(1)); why != "" {
+			t.Error(why)
+		}
+	}
+}
+
+// A renewal runs beside the agent's loop: the look that starts it returns at once, a later one takes the result, and
+// nothing is started twice.
+func TestRenewalDoesNotHoldTheLoop(t *testing.T) {
+	agent := newStage(t, nil).agent()
+	agent.Config.Planner = "morl"
+	r := newRun(agent)
+	r.rec, r.meter = &journal.Record{}, cost.NewMeter()
+	r.baseline = resources.Allocation{CPUs: 4, Memory: 1}
+	r.limits = resources.Limits{CPUs: resources.Range{Min: 1, Max: 4}, MemoryMin: 1, MemoryMax: 1}
+	r.rates = *agent.Config.Rates
+	var err error
+	if r.model, err = perf.Fit([]perf.Observation{{Allocation: r.baseline, UnitSeconds: []float64{1, 1, 1}, PeakMemoryGiB: math.NaN()}}, perf.FitOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.progress.Total = 100
+	severe := 1.0
+	r.verdicts = []sla.Verdict{{Objective: sla.Time, Severity: &severe}}
+	r.doubt = doubt{missing: missingLooks, looks: 1, worse: 1}
+	r.checkAgent(t.Context())
+	if r.renewing == nil || len(r.rec.CriticResets) != 0 {
+		t.Fatalf("after the look that triggers: under way %v, %d on record", r.renewing != nil, len(r.rec.CriticResets))
+	}
+	first := r.renewing
+	r.checkAgent(t.Context())
+	if r.renewing != nil && r.renewing != first {
+		t.Error("another renewal was started while one is under way")
+	}
+	if r.renewing != nil { // not taken yet: wait for it, and leave it to the next look
+		first.done <- <-first.done
+		r.checkAgent(t.Context())
+	}
+	if len(r.rec.CriticResets) != 1 || r.rec.CriticResets[0].Policy != "morl" || !strings.Contains(r.rec.CriticResets[0].Trigger, "fresh critics") {
+		t.Errorf("on record: %+v, warnings %v", r.rec.CriticResets, r.rec.Warnings)
+	}
+	if r.doubt.rest == 0 {
+		t.Error("no rest before the next attempt")
+	}
+}

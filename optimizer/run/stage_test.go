@@ -1,0 +1,383 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"trainopt/simulator/training"
+
+	"trainopt/cost"
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/launch"
+	"trainopt/resources"
+)
+
+// patience bounds what a test waits for; it is reached only when the test fails.
+const patience = 20 * time.Second
+
+// hand is a clock that stands still until the test moves it.
+type hand struct {
+	mu   sync.Mutex
+	mono time.Duration
+	wall time.Time
+}
+
+func newHand() *hand {
+	return &hand{mono: 1000 * time.Hour, wall: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
+}
+
+func (h *hand) Now() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.wall
+}
+
+func (h *hand) Monotonic() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.mono
+}
+
+// advance lets time pass.
+func (h *hand) advance(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mono += d
+	h.wall = h.wall.Add(d)
+}
+
+// step sets the wall clock, as a person or a time server does.
+func (h *hand) step(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.wall = h.wall.Add(d)
+}
+
+// stage is a machine of four CPUs on which a scripted job runs under a real agent. The job and the agent move in step: a
+// job that has written a row goes on when the agent has seen it.
+type stage struct {
+	t     *testing.T
+	clock *hand
+	cfg   Config
+	// play is the job: it runs from its start to its end.
+	play func(*actor) launch.Exit
+	// onStart is called before each start, with its number from 1.
+	onStart func(n int, c launch.Command)
+	// onStatus is called after each tick of the agent.
+	onStatus func(Status)
+
+	mu     sync.Mutex
+	events []string // with their level, "1 words"
+	status Status
+	ticks  int
+	actors []*actor
+	saved  int // the epoch in the job's checkpoint
+
+	interrupts chan os.Signal // the signals of runWithSignals
+}
+
+// newStage makes a run of train.sh on one CPU at $0.001 a second, with the planner that changes nothing.
+func newStage(t *testing.T, play func(*actor) launch.Exit) *stage {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "train.sh"), []byte("#!/bin/sh\nexit 1 # the test plays it\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return &stage{t: t, clock: newHand(), play: play, cfg: Config{Train: "train.sh", Dir: dir, StateDir: filepath.Join(dir, "state"),
+		CPUs: "1", Planner: "static", Resume: ResumableYes, Interval: 50 * time.Millisecond,
+		Rates: &cost.Rates{CPUHour: 3.6, Source: "the test", Dated: "2026-03-01"}}}
+}
+
+func (s *stage) agent() Agent {
+	return Agent{Config: s.cfg, Launcher: s, View: s, Clock: s.clock, Simulate: training.Like, Environ: []string{"PATH=" + os.Getenv("PATH")},
+		Discover: func(context.Context) (resources.Host, error) {
+			return resources.Host{CPUs: 4, CPUIDs: []int{0, 1, 2, 3}, Memory: 16}, nil
+		}}
+}
+
+func (s *stage) run() Result {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	res := s.agent().Run(ctx, nil)
+	if res.Record == nil {
+		s.t.Fatalf("no record; exit %d: %v", res.Code, res.Err)
+	}
+	return res
+}
+
+func (s *stage) resume(dir string, c Change) Result {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return s.agent().Resume(ctx, dir, c, nil)
+}
+
+// Event, Status, Planned and Finished make the stage the agent's View.
+func (s *stage) Event(level Level, line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.events = append(s.events, fmt.Sprintf("%d %s", level, line))
+}
+
+func (s *stage) Status(st Status) {
+	s.mu.Lock()
+	s.status = st
+	s.ticks++
+	s.mu.Unlock()
+	if s.onStatus != nil {
+		s.onStatus(st)
+	}
+}
+
+func (s *stage) Planned(*journal.Record) {}
+
+func (s *stage) Finished(*journal.Record, string) {}
+
+// said are the events of at least a level that have a text.
+func (s *stage) said(least Level, text string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []string
+	for _, e := range s.events {
+		if Level(e[0]-'0') >= least && strings.Contains(e, text) {
+			out = append(out, e[2:])
+		}
+	}
+	return out
+}
+
+// seen is the last status and how many there were.
+func (s *stage) seen() (Status, int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.status, s.ticks
+}
+
+// wait waits until the agent's status satisfies ok.
+func (s *stage) wait(what string, ok func(st Status, ticks int) bool) bool {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if ok(s.seen()) {
+			return true
+		}
+	}
+	s.t.Errorf("the agent did not come to: %s", what)
+	return false
+}
+
+// started are the actors so far.
+func (s *stage) started() []*actor {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.actors)
+}
+
+// Name, Start and Adopt make the stage the agent's Launcher.
+func (s *stage) Name() string { return "stage" }
+
+func (s *stage) Start(_ context.Context, c launch.Command) (launch.Job, error) {
+	s.mu.Lock()
+	a := &actor{stage: s, n: len(s.actors) + 1, command: c, from: s.clock.Monotonic(),
+		asked: make(chan struct{}), stopped: make(chan struct{}), done: make(chan struct{})}
+	s.actors = append(s.actors, a)
+	s.mu.Unlock()
+	if s.onStart != nil {
+		s.onStart(a.n, c)
+	}
+	a.write() // so that the agent's first look finds it
+	go func() {
+		exit := s.play(a)
+		exit.At, exit.Ran = s.clock.Now(), s.clock.Monotonic()-a.from
+		a.exit = exit
+		close(a.done)
+	}()
+	return a, nil
+}
+
+func (s *stage) Adopt(_ context.Context, h launch.Handle) (launch.Job, error) {
+	for _, a := range s.started() {
+		if a.Handle() == h {
+			return a, nil
+		}
+	}
+	return nil, fmt.Errorf("adopt %+v: never started", h)
+}
+
+// actor is one start of the job.
+type actor struct {
+	stage   *stage
+	n       int
+	command launch.Command
+	from    time.Duration
+	epoch   int // the last one finished
+
+	asked, stopped, done chan struct{}
+	exit                 launch.Exit
+
+	mu    sync.Mutex
+	asks  int
+	stops []time.Duration // the grace of each
+	limit time.Duration
+}
+
+// setting is a variable of the job's environment.
+func (a *actor) setting(name string) string {
+	for _, kv := range a.command.Env {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+// begin is the epoch from which to go on: that of the checkpoint on a restart.
+func (a *actor) begin() int {
+	if a.setting("OPTIMIZER_RESUME") == "1" {
+		a.epoch = a.stage.saved
+	}
+	return a.epoch
+}
+
+// work is one epoch of some seconds, written to the log and seen by the agent. It is false when the job must go.
+func (a *actor) work(total int, seconds float64) bool {
+	s := a.stage
+	before, ticks := s.seen()
+	a.epoch++
+	s.clock.advance(at(seconds))
+	a.write(fmt.Sprintf("%d,%d,100,%g\n", a.epoch, total, 1/float64(a.epoch)))
+	e := float64(a.epoch)
+	return s.wait(fmt.Sprintf("epoch %d", a.epoch), func(st Status, n int) bool {
+		return a.mustGo() || before.Done < e && st.Done >= e && n > ticks || n >= ticks+2
+	}) && !a.mustGo()
+}
+
+// write appends rows to the training log, after its header.
+func (a *actor) write(rows ...string) {
+	path := a.setting("OPTIMIZER_LOG")
+	if a.stage.cfg.Log != "" {
+		path = a.stage.cfg.Log
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+	if err != nil {
+		a.stage.t.Errorf("write the training log: %v", err)
+		return
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err == nil && st.Size() == 0 {
+		rows = append([]string{"epoch,total_epochs,data_count,train_loss\n"}, rows...)
+	}
+	if _, err := f.WriteString(strings.Join(rows, "")); err != nil {
+		a.stage.t.Errorf("write the training log: %v", err)
+	}
+}
+
+func (a *actor) mustGo() bool {
+	select {
+	case <-a.asked:
+		return true
+	case <-a.stopped:
+		return true
+	default:
+		return false
+	}
+}
+
+// ends of a job.
+var (
+	finished = launch.Exit{Reason: launch.Exited}
+	left     = launch.Exit{Reason: launch.Stopped, Code: 75}
+)
+
+func failed(code int) launch.Exit { return launch.Exit{Reason: launch.Exited, Code: code} }
+
+func died(signal string) launch.Exit {
+	return launch.Exit{Reason: launch.Killed, Code: -1, Signal: signal, Detail: "died of " + signal}
+}
+
+// leave saves and goes as it was asked to.
+func (a *actor) leave() launch.Exit {
+	select {
+	case <-a.stopped:
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		e := died("SIGTERM")
+		if slices.Contains(a.stops, 0) {
+			e = died("SIGKILL")
+		}
+		e.Reason = launch.Stopped
+		return e
+	default:
+	}
+	a.stage.saved = a.epoch
+	return left
+}
+
+// resumable plays a training that saves when it is asked to and goes on from there.
+func resumable(total int, seconds float64) func(*actor) launch.Exit {
+	return func(a *actor) launch.Exit {
+		for a.begin(); a.epoch < total; {
+			if !a.work(total, seconds) {
+				return a.leave()
+			}
+		}
+		return finished
+	}
+}
+
+func (a *actor) Handle() launch.Handle {
+	return launch.Handle{RunDir: a.command.RunDir, PID: 1 << 30, Start: uint64(a.n)}
+}
+
+func (a *actor) PIDs() ([]int, error) { return nil, nil }
+
+func (a *actor) Enforced() []string { return []string{"nothing is enforced on a stage"} }
+
+func (a *actor) Apply(resources.Allocation) ([]string, error) { return nil, nil }
+
+func (a *actor) SetStopAfter(d time.Duration) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.limit = d
+	return nil
+}
+
+func (a *actor) Checkpoint() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.asks++; a.asks == 1 {
+		close(a.asked)
+	}
+	return nil
+}
+
+func (a *actor) Signal(os.Signal) error { return nil }
+
+func (a *actor) Stop(_ context.Context, grace time.Duration) (launch.Exit, error) {
+	a.mu.Lock()
+	if a.stops = append(a.stops, grace); len(a.stops) == 1 {
+		close(a.stopped)
+	}
+	a.mu.Unlock()
+	<-a.done
+	return a.exit, nil
+}
+
+func (a *actor) Done() <-chan struct{} { return a.done }
+
+func (a *actor) Exit() launch.Exit {
+	<-a.done
+	return a.exit
+}
+
+func (a *actor) Close() error { return nil }
+
+// counts are how often the job was asked to save and told to stop.
+func (a *actor) counts() (asks, stops int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.asks, len(a.stops)
+}

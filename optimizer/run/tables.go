@@ -1,0 +1,189 @@
+package run
+
+import (
+	"math"
+	"time"
+
+	"trainopt/monitor"
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/perf"
+	"trainopt/optimizer/plan"
+	"trainopt/resources"
+	"trainopt/sla"
+)
+
+// append adds a row to a table; a disk that fails is said once, whatever was to be written, and the run goes on.
+func (r *run) append(t *monitor.Table, v monitor.Values) {
+	if err := t.Append(v); err != nil {
+		r.saidOnce(err)
+	}
+}
+
+// tabulate writes a training row to the tables that have one for each, or, of many, those that are due and the last.
+func (r *run) tabulate(row *monitor.Row, at time.Duration, last bool) {
+	for _, t := range []struct {
+		table  *monitor.Table
+		values func() monitor.Values
+	}{{r.tables.Log, func() monitor.Values {
+		v := row.Values()
+		v["time_s"] = at.Seconds()
+		return v
+	}}, {r.tables.Performance, func() monitor.Values { return r.performance(row, at) }}} {
+		r.appendDue(t.table, last, t.values)
+	}
+}
+
+// appendDue appends a row to a thinned table when it is due; the last one of several is held in case that none follows.
+func (r *run) appendDue(t *monitor.Table, last bool, values func() monitor.Values) {
+	if t.Due() {
+		r.append(t, values())
+	} else if last {
+		if err := t.Offer(values()); err != nil {
+			r.saidOnce(err)
+		}
+	}
+}
+
+func setInterval(v monitor.Values, name string, i *sla.Interval) {
+	if i != nil {
+		v[name+"_p5"], v[name+"_p50"], v[name+"_p95"] = i.P5, i.P50, i.P95
+	}
+}
+
+func allocationValues(v monitor.Values, a resources.Allocation) monitor.Values {
+	v["gpus"], v["cpus"], v["memory_gib"] = a.GPUs, a.CPUs, a.Memory
+	if a.BatchSize > 0 {
+		v["batch_size"] = a.BatchSize
+	}
+	if a.NumWorkers > 0 {
+		v["num_workers"] = a.NumWorkers
+	}
+	return v
+}
+
+func (r *run) writeSample() {
+	at := r.elapsed()
+	v := r.sampler.last.Values()
+	v["time_s"], v["gpus"], v["cpus"], v["memory_gib"], v["cost_usd"] = at, r.current.GPUs, r.current.CPUs, r.current.Memory, r.spent()
+	delete(v, "gpu_energy_j") // the driver counts from its start; ours counts from the run's
+	if r.sampler.haveJ {
+		v["gpu_energy_j"] = r.sampler.joules
+	}
+	if r.projected.seconds != nil {
+		v["projected_s"], v["projected_cost_usd"] = r.projected.seconds.P50, r.projected.cost.P50
+	}
+	r.appendDue(r.tables.Samples, true, func() monitor.Values { return v })
+	r.writeVerdicts(at)
+}
+
+// writeVerdicts writes each objective when its status changes, and every ten seconds.
+func (r *run) writeVerdicts(at time.Duration) {
+	for _, v := range r.verdicts {
+		last, said := r.saidVerdict[v.Objective]
+		if said && last.status == v.Status && at-last.at < 10*time.Second {
+			continue
+		}
+		r.saidVerdict[v.Objective] = saidVerdict{at, v.Status}
+		line := monitor.Values{"time_s": at, "objective": v.Objective, "value": v.Value, "limit": v.Limit, "unit": v.Unit, "status": v.Status, "severity": v.Severity}
+		setInterval(line, "projected", v.Projected)
+		r.append(r.tables.SLA, line)
+	}
+}
+
+type saidVerdict struct {
+	at     time.Duration
+	status sla.Status
+}
+
+func (r *run) performance(row *monitor.Row, at time.Duration) monitor.Values {
+	get := func(c monitor.Column) float64 { v, _ := row.Value(c); return v }
+	seg := r.progress.Current()
+	line := monitor.Values{"time_s": at, "epoch": get(monitor.Epoch), "step": get(monitor.Step), "epoch_time_s": get(monitor.EpochTime),
+		"throughput": get(monitor.Throughput), "train_loss": get(monitor.TrainLoss), "train_accuracy": get(monitor.TrainAccuracy),
+		"test_loss": get(monitor.TestLoss), "test_accuracy": get(monitor.TestAccuracy), "gpus": r.current.GPUs, "cpus": r.current.CPUs, "cost_usd": r.spent()}
+	if seg != nil {
+		line["gpu_util_percent"], line["cpu_util_percent"] = mean(seg.GPUSum, seg.GPUN), mean(seg.CPUSum, seg.CPUN)
+	}
+	return line
+}
+
+func (r *run) noteAllocation(a resources.Allocation, applied, reason string) {
+	r.append(r.tables.Allocation, allocationValues(monitor.Values{"time_s": r.elapsed(), "applied": applied, "reason": reason}, a))
+}
+
+func (r *run) writeFront(p plan.Plan) {
+	for _, c := range p.Candidates {
+		v := allocationValues(monitor.Values{"time_s": r.elapsed(), "resource": c.Resource, "feasible": c.Feasible, "on_front": c.OnFront,
+			"chosen": c.Allocation.Same(p.Allocation)}, c.Allocation)
+		setInterval(v, "seconds", &c.Seconds)
+		setInterval(v, "cost_usd", &c.CostUSD)
+		r.append(r.tables.Pareto, v)
+	}
+}
+
+// state is the decision state of 21 numbers (simulator/training).
+func (r *run) state() perf.State {
+	in := perf.StateInput{Allocation: r.current, Limits: r.limits, GPUUtil: r.sampler.last.GPUMean(),
+		CPUUtil: r.sampler.last.Tree.CPUPercent / math.Max(1, float64(r.current.CPUs)), MemoryGiB: r.sampler.last.Tree.MemoryGiB,
+		Done: r.progress.Done, Total: r.progress.Total, Throughput: r.throughput(), Elapsed: r.elapsed().Seconds(), SpentUSD: r.spent(),
+		Spec: r.Config.SLA, Verdicts: r.verdicts, Probing: r.phase == probing}
+	if b := r.rec.Baseline; b != nil {
+		in.ReferenceSeconds, in.ReferenceUSD, in.ReferenceSamples = b.Seconds.P50, b.CostUSD.P50, b.Throughput.P50
+	}
+	return perf.BuildState(in)
+}
+
+// writeDecision writes one line of the decision log.
+func (r *run) writeDecision(a journal.Action) {
+	at := r.elapsed()
+	state, reward, w := r.state(), r.reward(a.To), r.Config.Preference
+	scalar := w.Time*reward.Time + w.Cost*reward.Cost + w.Resource*reward.Resource + reward.SLA
+	line := monitor.Values{"time_s": at, "state": monitor.FormatState(state[:]), "action": a.Action, "action_description": a.Description,
+		"gpus": a.To.GPUs, "cpus": a.To.CPUs, "memory_gib": a.To.Memory, "policy": r.Config.Planner, "critic_reset": r.criticReset,
+		"reward_time": reward.Time, "reward_cost": reward.Cost, "reward_resource": reward.Resource, "reward_sla": reward.SLA, "reward_scalar": scalar}
+	if a.To.BatchSize > 0 {
+		line["batch_size"] = a.To.BatchSize
+	}
+	if l := r.plan.Learned; l != nil {
+		learnedValues(line, l)
+	}
+	for _, v := range r.verdicts {
+		if v.Status != sla.Unknown {
+			line["sla_"+string(v.Objective)+"_met"] = v.Status == sla.Met
+		}
+	}
+	r.criticReset = false
+	r.append(r.tables.RL, line)
+	r.append(r.tables.Reward, monitor.Values{"time_s": at, "reward_time": reward.Time, "reward_cost": reward.Cost, "reward_resource": reward.Resource,
+		"reward_sla": reward.SLA, "reward_scalar": scalar, "weight_time": w.Time, "weight_cost": w.Cost, "weight_resource": w.Resource, "policy": r.Config.Planner})
+}
+
+// learnedValues adds what a learning agent thought: the weights with which it was asked, what its critics expect of the rest
+// of the run (relative to the user's own configuration), how far they differ, its own next step, and why the model
+// decided instead.
+func learnedValues(line monitor.Values, l *plan.Learned) {
+	if l.Fallback != "" {
+		line["fallback"] = l.Fallback
+	}
+	if l.Agent == "" { // it was not asked
+		return
+	}
+	line["policy"] = "morl: " + l.Agent
+	line["agent_action"] = l.Action
+	var sum float64
+	for i, name := range perf.Objectives {
+		line["weight_"+name], line["value_"+name] = l.Weights[i], l.Value[i]
+		sum += l.Weights[i] * l.Weights[i] * l.Spread[i] * l.Spread[i]
+	}
+	line["uncertainty"] = math.Sqrt(sum)
+}
+
+// reward is the vector reward of being at an allocation, per unit of work.
+func (r *run) reward(a resources.Allocation) perf.Reward {
+	unit := math.NaN()
+	if r.model != nil {
+		unit = r.model.UnitSeconds(a).P50
+	}
+	return perf.RewardOf(perf.RewardInput{UnitSeconds: unit, USDPerHour: float64(r.rates.Hourly(a)), Allocation: a, Limits: r.limits,
+		Verdicts: r.verdicts})
+}

@@ -1,0 +1,146 @@
+package run
+
+import (
+	"fmt"
+	"time"
+
+	"trainopt/optimizer/observe"
+	"trainopt/resources"
+)
+
+// The thread trial: a training whose numeric library can change its threads while it runs compares one thread with all of
+// them, inside the process, for a small share of the time that it has run. Small models are often many times as fast on one.
+const (
+	trialShare = 0.01             // of the elapsed time that one trial may take
+	trialSteps = 12               // steps that a trial should have time for
+	trialFirst = 3 * time.Second  // of training before the first trial
+	trialMost  = 2 * time.Second  // the longest trial
+	trialGain  = 0.85             // a thread count is adopted when its steps take less than this share of the time
+	trialLimit = 60 * time.Second // after which an answer is no longer expected
+)
+
+// threading is what was learnt of thread counts in this run.
+type threading struct {
+	tried map[int]int // trials of each thread count
+	of    int         // threads that the job began with
+	why   string      // the reason for the change that was requested
+	back  bool        // a change was taken back: no more changes
+}
+
+// tryThreads starts a trial when one may pay and its cost is bounded.
+func (r *run) tryThreads() {
+	o, seg := r.observer, r.progress.Current()
+	if o == nil || r.leaving != nil || r.job == nil || seg == nil || !r.mayTryThreads() || o.threads.id != 0 {
+		return
+	}
+	f := &o.facts
+	n := r.nextThreads(f.Threads)
+	ran := r.elapsed() - max(seg.FirstRowAt, seg.LaunchedAt)
+	limit := min(time.Duration(trialShare*float64(r.elapsed()-r.launchedAt())), trialMost)
+	if n == 0 || seg.FirstRowAt == 0 || ran < trialFirst || limit < trialSteps*f.StepTime {
+		return
+	}
+	id, err := o.ask(observe.Request{Op: observe.Trial, Threads: n, Limit: 3 * limit}) // a third of it at the tried count
+	if err != nil {
+		return
+	}
+	o.threads, r.threading.of = request{id, r.elapsed()}, f.Threads
+	r.threading.tried[n]++
+}
+
+// mayTryThreads: on CPUs, by a framework that can, one rank, where the user did not size the thread pools and something may
+// be decided at all.
+func (r *run) mayTryThreads() bool {
+	o := r.observer
+	return o.facts.CanSetThreads && o.facts.StepTime > 0 && o.facts.Threads > 1 && o.facts.WorldSize <= 1 && r.ranks == 1 && r.current.GPUs == 0 &&
+		r.current.Threads == 0 && len(resources.UserThreads(r.Environ)) == 0 && r.Config.Planner != "static" && r.Config.Samples >= 0
+}
+
+// nextThreads is the thread count to try next: one, then half of the present ones; 0 when there is nothing to try.
+func (r *run) nextThreads(now int) int {
+	if r.threading.tried == nil {
+		r.threading.tried = map[int]int{}
+	}
+	for _, n := range []int{1, now / 2} {
+		if n >= 1 && n < now && r.threading.tried[n] < 1 {
+			return n
+		}
+	}
+	return 0
+}
+
+// takeTrial handles the answer to a trial, or to a change of threads.
+func (r *run) takeTrial() {
+	o := r.observer
+	if o.threads.id == 0 {
+		return
+	}
+	a, ok := o.answer(o.threads.id)
+	if !ok {
+		if r.elapsed()-o.threads.at > trialLimit {
+			o.threads = request{}
+		}
+		return
+	}
+	o.threads = request{}
+	switch {
+	case !a.OK:
+		r.once(Info, "threads", "thread count %d not tried: %s", a.Tried, a.Reason)
+	case a.Op == observe.Trial:
+		r.judgeTrial(a)
+	case a.Op == observe.SetThreads:
+		r.threadsSet(a)
+	}
+}
+
+func (r *run) judgeTrial(a observe.Answer) {
+	before := a.Before
+	if a.After > 0 && a.After < before {
+		before = a.After
+	}
+	words := fmt.Sprintf("%d instead of %d threads: %s a step, was %s", a.Tried, a.ThreadsBefore, a.During.Round(10*time.Microsecond), before.Round(10*time.Microsecond))
+	if a.During <= 0 || before <= 0 || a.GivenUp || float64(a.During) >= trialGain*float64(before) {
+		r.event(Info, "tried %s: no gain", words)
+		return
+	}
+	id, err := r.observer.ask(observe.Request{Op: observe.SetThreads, Threads: a.Tried})
+	if err != nil {
+		return
+	}
+	r.observer.threads = request{id, r.elapsed()}
+	r.threading.why = words
+}
+
+// threadsSet takes note of a change of threads that is in force.
+func (r *run) threadsSet(a observe.Answer) {
+	to := r.current
+	to.Threads = a.Threads
+	if r.threading.back { // to what the job had
+		to.Threads = 0
+	}
+	r.beginSegment(r.elapsed(), to, "run", false)
+	r.act(to, r.threading.why, "live")
+	r.current = to
+}
+
+// watchThreads takes a change of threads back when the steps are slower than before it, beyond noise.
+func (r *run) watchThreads() {
+	n := len(r.progress.Segments)
+	if n < 2 || r.current.Threads == 0 || r.threading.back || r.observer == nil || r.observer.threads.id != 0 {
+		return
+	}
+	seg, before := r.progress.Segments[n-1], r.progress.Segments[n-2]
+	if seg.Launch || len(seg.Blocks) < settledBlocks || len(before.Blocks) == 0 {
+		return
+	}
+	was, is := median(before.Blocks[before.warmUp():]), median(seg.Blocks)
+	if is <= 1.1*was {
+		return
+	}
+	id, err := r.observer.ask(observe.Request{Op: observe.SetThreads, Threads: r.threading.of})
+	if err != nil {
+		return
+	}
+	r.observer.threads, r.threading.back = request{id, r.elapsed()}, true
+	r.threading.why = fmt.Sprintf("steps take %.2f times as long as before the change", is/was)
+}

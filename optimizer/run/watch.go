@@ -1,0 +1,129 @@
+package run
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"trainopt/cost"
+	"trainopt/optimizer/inspect"
+	"trainopt/resources"
+)
+
+// watching is what is looked at beside the agreement: pace and price against the run's own beginning, and
+// whether the GPUs that are paid for are used.
+type watching struct {
+	efficiency *cost.EfficiencyMonitor
+	seen       int // blocks of the segment that it has seen
+	of         *Segment
+	gpuAt      time.Duration // when the GPUs were last looked at
+}
+
+// gpuGrace is how long a job may take to reach its devices; gpuEvery is how often they are looked at.
+const (
+	gpuGrace = 60 * time.Second
+	gpuEvery = 10 * time.Second
+)
+
+// watchEfficiency says when the run becomes slower or dearer per unit of work than it was at this allocation.
+func (r *run) watchEfficiency() {
+	seg := r.progress.Current()
+	if r.phase != working || len(seg.Blocks) == 0 {
+		return
+	}
+	w := &r.watching
+	if w.of != seg {
+		*w = watching{efficiency: cost.NewEfficiencyMonitor(cost.Work{}, cost.EfficiencyOptions{}), of: seg, gpuAt: w.gpuAt}
+	}
+	if len(seg.Blocks) < w.seen { // older blocks were merged
+		w.seen = len(seg.Blocks)
+	}
+	for ; w.seen < len(seg.Blocks); w.seen++ {
+		took := seg.Blocks[w.seen]
+		rate := float64(r.rates.Hourly(r.current))
+		for _, d := range w.efficiency.Observe(cost.Work{Units: 1, Time: time.Duration(took * float64(time.Second)), Cost: cost.USD(took / 3600 * rate)}) {
+			if d.Kind == "dearer" && r.rates.Instance > 0 {
+				continue // the same as slower
+			}
+			level := Warning
+			if d.Over {
+				level = Info
+			}
+			r.once(level, fmt.Sprint("pace ", d.Kind, d.Over), "%s", d.Words)
+		}
+	}
+}
+
+// watchGPUs validates the devices and looks for reasons why they do nothing.
+func (r *run) watchGPUs() {
+	now := r.elapsed()
+	if r.current.GPUs == 0 || r.host.Described != "" || r.job == nil || now-r.watching.gpuAt < gpuEvery {
+		return
+	}
+	r.watching.gpuAt = now
+	seg := r.progress.Current()
+	settled := now-seg.LaunchedAt > gpuGrace
+	pids, _ := r.job.PIDs()
+	check := resources.GPUCheck{Host: r.host, Allocation: r.current, Visible: strings.Join(r.current.GPUIDs, ","), VisibleSet: true, Running: settled, JobPIDs: pids}
+	memory, processes := 0.0, 0
+	for _, g := range r.sampler.last.GPUs {
+		for _, p := range g.PIDs {
+			check.Processes = append(check.Processes, resources.GPUProcess{PID: p, UUID: g.UUID})
+			processes++
+		}
+		memory += g.MemoryGiB
+	}
+	for _, p := range resources.ValidateGPUs(check) {
+		r.once(Warning, "gpu "+p.Code, "GPUs: %s; %s", p.What, p.Advice)
+	}
+	if !settled || !(mean(seg.GPUSum, seg.GPUN) < 1 || seg.GPUN == 0) {
+		return
+	}
+	visible := check.Visible
+	evidence := cost.GPUEvidence{Allocated: r.current.GPUs, Columns: -1, MemoryGiB: memory, Visible: &visible, CPUPct: mean(seg.CPUSum, seg.CPUN), Processes: processes}
+	for _, g := range r.sampler.last.GPUs {
+		if !math.IsNaN(g.UtilPercent) {
+			evidence.Util = append(evidence.Util, g.UtilPercent)
+		}
+	}
+	for _, d := range cost.DiagnoseZeroGPU(evidence) {
+		r.once(Warning, "idle gpu "+d.Cause, "GPUs do nothing: %s; %s", d.Evidence, d.Advice)
+	}
+}
+
+// checkBatch warns of a change of GPUs and batch that changes what is learnt.
+func (r *run) checkBatch(to resources.Allocation) {
+	for _, p := range cost.CheckGPUBatch(r.current, to) {
+		r.once(Warning, "batch "+fmt.Sprint(p), "%s", p.Words)
+	}
+}
+
+// stateBatch states once, where a job is launched with a batch size of ours, what that does to the training and the rule
+// for its learning rate: proportional to the batch for SGD (Goyal et al., "Accurate, Large Minibatch SGD", 2017), to its
+// square root for adaptive optimizers (Malladi et al., "On the SDEs and Scaling Rules for Adaptive Gradient Algorithms",
+// NeurIPS 2022).
+func (r *run) stateBatch(a resources.Allocation) {
+	k, _ := r.mapping.Knob(inspect.KnobBatchSize)
+	own, err := strconv.Atoi(cmp.Or(k.Present, r.ins.BatchSize.Value))
+	if a.BatchSize <= 0 || err == nil && own == a.BatchSize {
+		return
+	}
+	rate := "in proportion to the batch size with SGD, to its square root with an adaptive optimizer such as Adam"
+	if err == nil && own > 0 {
+		by := float64(a.BatchSize) / float64(own)
+		rate = fmt.Sprintf("by %.3g with SGD, by %.3g with an adaptive optimizer such as Adam (own batch size %d)", by, math.Sqrt(by), own)
+	}
+	r.once(Warning, fmt.Sprint("batch size ", a.BatchSize), "batch size %d changes the result of the training; optimize leaves the learning rate alone: scale it %s",
+		a.BatchSize, rate)
+}
+
+// once says something one time in a run.
+func (r *run) once(level Level, key, format string, args ...any) {
+	if !r.advised[key] {
+		r.advised[key] = true
+		r.event(level, format, args...)
+	}
+}

@@ -1,0 +1,139 @@
+package run
+
+import (
+	"context"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/launch"
+)
+
+// heldStage is a stage whose view holds the agent's loop from its second status on, until release is called.
+func heldStage(t *testing.T, play func(*actor) launch.Exit) (s *stage, held chan struct{}, release func()) {
+	s = newStage(t, play)
+	held = make(chan struct{})
+	let := make(chan struct{})
+	statuses := 0
+	s.onStatus = func(Status) {
+		if statuses++; statuses == 2 {
+			close(held)
+			<-let
+		}
+	}
+	return s, held, func() { close(let) }
+}
+
+// await waits until something has happened, generously.
+func await(t *testing.T, what string, happened <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-happened:
+	case <-time.After(patience):
+		t.Fatalf("%s: not within %v, while the loop is held", what, patience)
+	}
+}
+
+// A loop that is held, by a terminal here, delays neither the user's signals nor the limits.
+func TestWatchdogActsWhileTheLoopIsHeld(t *testing.T) {
+	t.Parallel()
+	untilTold := func(saves bool) func(a *actor) launch.Exit {
+		return func(a *actor) launch.Exit {
+			if saves {
+				select {
+				case <-a.asked:
+					return left
+				case <-a.stopped:
+				}
+			}
+			<-a.stopped
+			return a.leave()
+		}
+	}
+	for name, c := range map[string]struct {
+		resume  Resumable
+		saves   bool
+		signals []os.Signal
+		limit   time.Duration
+		asks    int
+		stops   int
+		code    Code
+		reason  string
+	}{
+		"a signal, saved":            {resume: ResumableYes, saves: true, signals: []os.Signal{syscall.SIGINT}, asks: 1, code: CodeInterrupt, reason: "user"},
+		"a signal, no checkpoint":    {resume: ResumableNo, signals: []os.Signal{syscall.SIGTERM}, stops: 1, code: CodeTerminated, reason: "user"},
+		"a hang-up":                  {resume: ResumableNo, signals: []os.Signal{syscall.SIGHUP}, stops: 1, code: CodeTerminated, reason: "user"},
+		"two signals":                {resume: ResumableYes, signals: []os.Signal{syscall.SIGINT, syscall.SIGINT}, asks: 0, stops: 1, code: CodeInterrupt, reason: "user"},
+		"the deadline, saved":        {resume: ResumableYes, saves: true, limit: time.Minute, asks: 1, code: CodeGuard, reason: "deadline"},
+		"the deadline, not answered": {resume: ResumableYes, limit: time.Minute, asks: 1, stops: 1, code: CodeGuard, reason: "deadline"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, held, release := heldStage(t, untilTold(c.saves))
+			s.cfg.Resume, s.cfg.SLA.TimeMax, s.cfg.Warn = c.resume, c.limit, []float64{}
+			signals := make(chan os.Signal, len(c.signals))
+			ended := make(chan Result, 1)
+			ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
+			defer cancel()
+			go func() { ended <- s.agent().Run(ctx, signals) }()
+			await(t, "the loop to be held", held)
+			for _, sig := range c.signals {
+				signals <- sig
+			}
+			if c.limit > 0 {
+				s.clock.advance(c.limit - 500*time.Millisecond) // within the reserve: time to save
+			}
+			job := s.started()[0]
+			if c.asks > 0 {
+				await(t, "the job to be asked to save", job.asked)
+			}
+			if c.stops > 0 {
+				if c.limit > 0 {
+					s.clock.advance(time.Second) // beyond the limit
+				}
+				await(t, "the job to be stopped", job.stopped)
+			}
+			await(t, "the job to end", job.done)
+			release()
+			res := <-ended
+			if res.Code != c.code || res.Record.Exit == nil || res.Record.Exit.Reason != c.reason || res.Record.State != journal.Stopped {
+				t.Errorf("exit %d %+v (%v), want %d by %s", res.Code, res.Record.Exit, res.Err, c.code, c.reason)
+			}
+			if asks, stops := job.counts(); asks != c.asks || min(stops, 1) != c.stops {
+				t.Errorf("asked to save %d times and stopped %d times, want %d and %d", asks, stops, c.asks, c.stops)
+			}
+		})
+	}
+}
+
+// A signal while the job is being started ends the start; nothing runs afterwards.
+func TestSignalDuringStart(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, func(a *actor) launch.Exit { return a.leave() })
+	signals := make(chan os.Signal, 1)
+	agent := s.agent()
+	agent.Launcher = starting{s, func() { signals <- syscall.SIGTERM }}
+	res := agent.Run(context.Background(), signals)
+	if res.Code != CodeTerminated || res.Record.Exit == nil || res.Record.Exit.Reason != "user" || len(s.started()) != 0 {
+		t.Errorf("exit %d %+v (%v) after %d starts, want %d by the user and no start", res.Code, res.Record.Exit, res.Err, len(s.started()), CodeTerminated)
+	}
+}
+
+// starting is a launcher that takes for ever, from a slow file system say, unless its start is cancelled.
+type starting struct {
+	*stage
+	begun func()
+}
+
+func (l starting) Start(ctx context.Context, c launch.Command) (launch.Job, error) {
+	l.begun()
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(patience):
+		l.t.Error("the start was not cancelled")
+		return l.stage.Start(ctx, c)
+	}
+}

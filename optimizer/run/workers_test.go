@@ -1,0 +1,156 @@
+package run
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/launch"
+	"trainopt/resources"
+)
+
+// loadingJob plays a training of steps in passes of 8 over its data, which waits for two of three seconds of a step with the
+// workers of the script, and otherwise takes what pace returns; waited is the part of it that is waiting.
+func loadingJob(total int, own int, pace func(workers int) (seconds, waited float64)) func(*actor) launch.Exit {
+	return func(a *actor) launch.Exit {
+		workers := own
+		if n, err := strconv.Atoi(a.setting("OPTIMIZE_OBSERVE_WORKERS")); err == nil {
+			workers = n
+		}
+		a.begins(nil)
+		answered, stepping, waiting := 0.0, 0.0, 0.0
+		for a.epoch < total {
+			if q := a.request(); a.epoch%8 == 0 && q != nil && q["op"] == "workers" && q["id"].(float64) > answered {
+				before := workers
+				workers, answered = int(q["workers"].(float64)), q["id"].(float64)
+				a.report(map[string]any{"event": "answer", "id": answered, "op": "workers", "ok": true, "workers": workers, "before": before, "seconds": 0.01})
+			}
+			seconds, waited := pace(workers)
+			stepping, waiting = stepping+seconds, waiting+waited
+			_, ticks := a.stage.seen()
+			a.epoch++
+			a.stage.clock.advance(at(seconds))
+			a.report(map[string]any{"event": "progress", "training": 1, "step": a.epoch, "total_steps": total, "step_seconds": seconds,
+				"threads": 1, "workers": workers, "stepping": stepping, "waiting": waiting})
+			if !a.stage.wait(fmt.Sprintf("step %d", a.epoch), func(st Status, n int) bool {
+				return a.mustGo() || st.Done >= float64(a.epoch) && n > ticks || n >= ticks+20
+			}) || a.mustGo() {
+				return a.leave()
+			}
+		}
+		return finished
+	}
+}
+
+func loadingStage(t *testing.T, pace func(workers int) (seconds, waited float64)) *stage {
+	s := observedStage(t, loadingJob(60, 0, pace))
+	s.cfg.Planner, s.cfg.CPUs, s.cfg.NumWorkers = "model", "4", "0:3"
+	return s
+}
+
+// workersOf are the loader workers of the actions of a run, in order.
+func workersOf(rec *journal.Record) string {
+	var out []string
+	for _, a := range rec.Actions {
+		if a.From.NumWorkers != a.To.NumWorkers {
+			out = append(out, fmt.Sprintf("%s %d", a.Applied, a.To.NumWorkers))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// TestInputBoundTrainingGetsWorkers: a training that waits for its data is given workers between two passes, keeps them where
+// it is faster, and has them from its start in the next run.
+func TestInputBoundTrainingGetsWorkers(t *testing.T) {
+	t.Parallel()
+	pace := func(workers int) (float64, float64) {
+		if workers > 0 {
+			return 1, 0
+		}
+		return 3, 2
+	}
+	s := loadingStage(t, pace)
+	rec := s.run().Record
+	if got := workersOf(rec); rec.State != journal.Done || got != "live 2" {
+		t.Fatalf("%s with workers %q, want done with 2 set live: %v", rec.State, got, s.events)
+	}
+	if seconds := float64(rec.Outcome.Seconds); seconds > 120 {
+		t.Errorf("took %g s, want well below the 180 s without workers", seconds)
+	}
+	again := loadingStage(t, pace)
+	again.cfg.StateDir, again.cfg.Dir = s.cfg.StateDir, s.cfg.Dir
+	next := again.run().Record
+	if seconds := float64(next.Outcome.Seconds); next.Plan == nil || next.Plan.Allocation.NumWorkers != 2 || seconds > 70 {
+		t.Errorf("the next run took %g s with plan %+v, want 2 workers from its start: %v", seconds, next.Plan, again.events)
+	}
+	if got := again.started()[0].setting("OPTIMIZE_OBSERVE_WORKERS"); got != "2" {
+		t.Errorf("the next run began with %q workers", got)
+	}
+}
+
+// TestUselessWorkersAreTakenBack: workers that make the training slower are taken back, and not tried again.
+func TestUselessWorkersAreTakenBack(t *testing.T) {
+	t.Parallel()
+	s := loadingStage(t, func(workers int) (float64, float64) {
+		if workers > 0 {
+			return 5, 4
+		}
+		return 3, 2
+	})
+	rec := s.run().Record
+	if got := workersOf(rec); rec.State != journal.Done || got != "live 2, live 0" {
+		t.Errorf("%s with workers %q, want 2 and the script's own again: %v", rec.State, got, s.events)
+	}
+}
+
+// TestWorkersWithoutConsent: without a range, with a single number and under the static planner no number is tried.
+func TestWorkersWithoutConsent(t *testing.T) {
+	for name, set := range map[string]func(*Config){
+		"no range":     func(c *Config) { c.NumWorkers = "" },
+		"one number":   func(c *Config) { c.NumWorkers = "1" },
+		"static":       func(c *Config) { c.Planner = "static" },
+		"no probes":    func(c *Config) { c.Samples = -1 },
+		"narrow range": func(c *Config) { c.NumWorkers = "0:0" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := observedStage(t, loadingJob(30, 0, func(int) (float64, float64) { return 3, 2 }))
+			s.cfg.Planner, s.cfg.CPUs, s.cfg.NumWorkers = "model", "4", "0:3"
+			set(&s.cfg)
+			rec := s.run().Record
+			if got := workersOf(rec); rec.State != journal.Done || got != "" || len(s.said(Info, "from the next pass")) > 0 {
+				t.Errorf("%s with workers %q", rec.State, got)
+			}
+			want := ""
+			if name == "one number" {
+				want = "1"
+			}
+			if got := s.started()[0].setting("OPTIMIZE_OBSERVE_WORKERS"); got != want {
+				t.Errorf("launched with %q workers, want %q", got, want)
+			}
+		})
+	}
+}
+
+// TestBatchSizeStatesItsRule: a launch with a batch size of ours states that the result changes, and the factor of the
+// learning rate where the script's own size is known.
+func TestBatchSizeStatesItsRule(t *testing.T) {
+	t.Parallel()
+	s := observedStage(t, loadingJob(3, 0, func(int) (float64, float64) { return 1, 0 }))
+	s.cfg.Knobs["batch_size"] = "--batch-size={}"
+	r := newRun(s.agent())
+	r.Agent = r.Agent.withDefaults()
+	r.rec = &journal.Record{}
+	r.argv = []string{"python3", "train.py", "--batch-size", "16"}
+	r.readCommand()
+	r.stateBatch(resources.Allocation{CPUs: 1, BatchSize: 16})
+	if len(r.rec.Warnings) > 0 {
+		t.Errorf("the own batch size warns: %v", r.rec.Warnings)
+	}
+	r.stateBatch(resources.Allocation{CPUs: 1, BatchSize: 64})
+	if got := strings.Join(r.rec.Warnings, "\n"); !strings.Contains(got, "changes the result") || !strings.Contains(got, "by 4 with SGD, by 2 with an adaptive") {
+		t.Errorf("warnings %q, want the factors 4 and 2", got)
+	}
+}

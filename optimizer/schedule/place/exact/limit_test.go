@@ -1,0 +1,75 @@
+package exact
+
+import (
+	"context"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"trainopt/optimizer/schedule/place"
+	"trainopt/optimizer/schedule/place/placetest"
+)
+
+// A limit that is just what can be reached is kept, with the default settings: what is missed at all, served at most, the cost and the
+// nodes that it takes at least, on clusters that are too large to try everything.
+func TestTightestLimit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, o := drawProblem(t), drawObjective(t)
+		factor := rapid.IntRange(1, 8).Draw(t, "factor")
+		for i := range p.Types {
+			p.Types[i].Count *= factor
+		}
+		for a := range p.Batch {
+			p.Batch[a] *= factor
+		}
+		existing := p.Existing
+		for range factor - 1 {
+			p.Existing = append(p.Existing, existing...)
+		}
+		if p.Existing != nil && p.Validate() != nil {
+			p.Existing = nil // the rows are of nodes of other types now
+		}
+		for name, of := range map[string]struct {
+			o     place.Objective
+			limit func(w place.Worth) place.Limits
+		}{
+			"missed": {place.Objective{Missed: 1}, func(w place.Worth) place.Limits { return place.Limits{Missed: &w.Magnitude} }},
+			"share": {place.Objective{SLO: 1}, func(w place.Worth) place.Limits {
+				if w.SLOShare > 0 {
+					return place.Limits{SLOShare: w.SLOShare}
+				}
+				return place.Limits{}
+			}},
+			"nodes": {place.Objective{Vacant: 1}, func(w place.Worth) place.Limits { return place.Limits{Nodes: w.NodesUsed} }},
+			"cost":  {place.Objective{Cost: 1}, func(w place.Worth) place.Limits { return place.Limits{Cost: w.Cost} }},
+		} {
+			s, err := Solve(context.Background(), p, of.o, place.Limits{}, Settings{Gap: -1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w, err := p.Evaluate(s.Placement)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l := of.limit(w)
+			kept, err := Solve(context.Background(), p, o, l, Settings{})
+			if err != nil {
+				t.Fatalf("%s: %+v can be kept: %v", name, w, err)
+			}
+			if w, err = p.Evaluate(kept.Placement); err != nil || l.Check(w) != nil {
+				t.Fatalf("%s: %v, %v", name, err, l.Check(w))
+			}
+		}
+	})
+}
+
+// Medea's least as a budget on a cluster of which rounding and 2,000 branches alone find nothing that keeps it.
+func TestLeastMissedAsBudget(t *testing.T) {
+	p := placetest.Metis(t, 400, 81, 16)
+	least, _ := solve(t, p, place.Objective{Missed: 1}, place.Limits{}, Settings{Gap: -1})
+	budget := -least.Value
+	s, w := solve(t, p, place.Objective{}, place.Limits{Missed: &budget}, Settings{Branches: 500})
+	if w.Magnitude > budget || s.Gap > 0.02 {
+		t.Errorf("%+v, gap %v; at most %v missed", w, s.Gap, budget)
+	}
+}

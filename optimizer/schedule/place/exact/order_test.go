@@ -1,0 +1,78 @@
+package exact
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"trainopt/optimizer/schedule/place"
+	"trainopt/optimizer/schedule/place/placetest"
+)
+
+// The order of node types and of nodes does not change what is found: the proven value is the same.
+func TestOrderOfNodes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, o := drawProblem(t), drawObjective(t)
+		q := &place.Problem{Batch: p.Batch, Constraints: p.Constraints, SLO: p.SLO}
+		first := 0
+		for _, k := range p.Types {
+			q.Types = append([]place.NodeType{k}, q.Types...)
+			if p.Existing != nil {
+				nodes := slices.Clone(p.Existing[first : first+k.Count])
+				slices.Reverse(nodes)
+				q.Existing = append(nodes, q.Existing...)
+			}
+			first += k.Count
+		}
+		all := Settings{Gap: -1, Branches: 100_000}
+		a, err := Solve(context.Background(), p, o, place.Limits{}, all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := Solve(context.Background(), q, o, place.Limits{}, all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := a.Value - b.Value; d > 1e-9 || d < -1e-9 {
+			t.Fatalf("%v, the other way round %v", a, b)
+		}
+	})
+}
+
+// Two kinds of nodes with different load on each of them: every bound holds, and the placement is close to it.
+func TestLoadedClusterOfTwoTypes(t *testing.T) {
+	slow, err := place.NewTable(place.MetisApps(), 8, func(counts []uint8, rps []float64) {
+		m := place.MetisTable()
+		copy(rps, m.RPS(m.Index(counts)))
+		for i := range rps {
+			rps[i] *= 0.8
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := placetest.Metis(t, 200, 81, 1)
+	p.Types = []place.NodeType{{Count: 50, Table: place.MetisTable(), Cost: 3}, {Count: 31, Table: slow, Cost: 1}}
+	for n := range 81 {
+		row := make([]uint8, 7)
+		row[n%7], row[n*n%7] = uint8(n%3), uint8(n%2)
+		p.Existing = append(p.Existing, row)
+	}
+	for name, o := range map[string]place.Objective{"rps": {}, "cost": {RPS: 1, Cost: 0.001}, "mixed": {RPS: 1, SLO: 1, Missed: 0.001}} {
+		s, w := solve(t, p, o, place.Limits{}, Settings{Branches: 300})
+		t.Logf("%s: value %v, gap %.2g, %+v, %v", name, s.Value, s.Gap, w, s.Notes)
+		if s.Gap > 0.002 {
+			t.Errorf("%s: value %v, bound %v", name, s.Value, s.Bound)
+		}
+	}
+}
+
+func TestCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Solve(ctx, placetest.Metis(t, 200, 81, 0), place.Objective{}, place.Limits{}, Settings{}); err != context.Canceled {
+		t.Errorf("got %v", err)
+	}
+}

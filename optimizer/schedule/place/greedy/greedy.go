@@ -1,0 +1,215 @@
+// Package greedy places containers one at a time, each where it adds most to the objective.
+//
+// Nodes that hold the same are one candidate, so a step takes time with the number of distinct nodes and not with their number.
+// Improve then moves and exchanges containers between two nodes at a time as long as that helps; Stream places containers that come
+// and go. None of it proves anything: package exact does.
+//
+//	s, err := greedy.Place(ctx, &problem, place.Objective{}, place.Limits{}, greedy.Settings{Improve: true})
+//	w, err := problem.Evaluate(s.Placement)
+package greedy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"trainopt/optimizer/schedule/place"
+)
+
+// Settings say how far to go.
+type Settings struct {
+	InOrder bool // apps are placed in the order of the batch; else those first that others go well with
+	Improve bool // by Improve, at the end
+}
+
+// Place places the batch of a problem, app by app, each container on the node to whose worth it adds most. Ties go to the first node
+// type, then the pattern of least number. Limits are kept where a container can be placed so that they are, else exceeded by as little
+// as can be, and Improve, which then always runs, may mend that; where it does not, the error wraps place.ErrInfeasible and the
+// solution is there all the same. The share of containers with enough throughput is no limit before the end. Bound and Gap are NaN.
+//
+// O(containers × states) at most, where states is how many distinct nodes there are at a time.
+func Place(ctx context.Context, p *place.Problem, o place.Objective, l place.Limits, s Settings) (place.Solution, error) {
+	c, err := begin(p, o, l)
+	if err != nil {
+		return place.Solution{}, err
+	}
+	for n := range c.holds {
+		c.put(int32(n), int32(c.classes[c.classOf[n]].floor))
+	}
+	order := c.order()
+	if s.InOrder {
+		slices.Sort(order)
+	}
+	if err := c.fill(ctx, p.Batch, order); err != nil {
+		return place.Solution{}, err
+	}
+	if s.Improve || c.excess(make([]float64, len(c.rows))) > 0 {
+		if err := c.improve(ctx); err != nil {
+			return place.Solution{}, err
+		}
+	}
+	return c.solution(p, o, l)
+}
+
+// Improve takes a placement and divides the containers of two nodes anew between them in the best way, until no two nodes are left
+// for which that helps. What exceeds a limit is mended first. Containers that a problem has as existing stay. O(states² × ways to
+// divide) for each change.
+func Improve(ctx context.Context, p *place.Problem, o place.Objective, l place.Limits, at place.Placement) (place.Solution, error) {
+	c, err := begin(p, o, l)
+	if err != nil {
+		return place.Solution{}, err
+	}
+	if _, err := p.Evaluate(at); err != nil {
+		return place.Solution{}, err
+	}
+	for n := range c.holds {
+		c.put(int32(n), int32(c.classes[c.classOf[n]].table.Index(at[n])))
+	}
+	if err := c.improve(ctx); err != nil {
+		return place.Solution{}, err
+	}
+	return c.solution(p, o, l)
+}
+
+func begin(p *place.Problem, o place.Objective, l place.Limits) (*cluster, error) {
+	if err := errors.Join(p.Validate(), o.Validate(), l.Validate()); err != nil {
+		return nil, err
+	}
+	return newCluster(p, o.Sums(p.Containers(), p.Nodes()), l, p.Existing), nil
+}
+
+func (c *cluster) solution(p *place.Problem, o place.Objective, l place.Limits) (place.Solution, error) {
+	s := place.Solution{Placement: c.placement(), Bound: math.NaN(), Gap: math.NaN()}
+	w, err := p.Evaluate(s.Placement)
+	if err != nil {
+		return s, fmt.Errorf("greedy placement: %w", err)
+	}
+	s.Value = o.Value(w, p.Nodes())
+	return s, l.Check(w)
+}
+
+// spot is where a container would go: a state of a class.
+type spot struct {
+	class, pattern int32
+	excess, gain   float64
+	ok             bool
+}
+
+// better orders spots: less beyond limits, then more gain, then the first class, then the least pattern.
+func (s spot) better(than spot) bool {
+	switch {
+	case !s.ok || !than.ok:
+		return s.ok
+	case s.excess != than.excess:
+		return s.excess < than.excess
+	case s.gain != than.gain:
+		return s.gain > than.gain
+	case s.class != than.class:
+		return s.class < than.class
+	}
+	return s.pattern < than.pattern
+}
+
+// spotIn is what a container of an app adds to a node of a class with a pattern.
+func (c *cluster) spotIn(class int32, pattern int32, app int, change []float64) spot {
+	cl := &c.classes[class]
+	to := cl.table.Plus(int(pattern), app)
+	if to < 0 {
+		return spot{}
+	}
+	s := spot{class: class, pattern: pattern, gain: cl.value[to] - cl.value[pattern], ok: true}
+	if len(c.rows) > 0 {
+		for i := range c.rows {
+			uses := c.rows[i].Uses[cl.kind]
+			change[i] = uses[to] - uses[pattern]
+			if c.rows[i].Most < 0 { // a share that is to be reached in the end
+				change[i] = c.rows[i].Most - c.used[i]
+			}
+		}
+		s.excess = c.excess(change)
+	}
+	return s
+}
+
+// bestSpot is where a container of an app adds most.
+func (c *cluster) bestSpot(app int, change []float64) spot {
+	var best spot
+	for class := range c.classes {
+		cl := &c.classes[class]
+		for i := range cl.states {
+			pattern := cl.states[i].pattern
+			if len(c.rows) == 0 { // most are not better, which takes a subtraction to see
+				if to := cl.table.Plus(int(pattern), app); to < 0 || best.ok && cl.value[to]-cl.value[pattern] < best.gain {
+					continue
+				}
+			}
+			if s := c.spotIn(int32(class), pattern, app, change); s.better(best) {
+				best = s
+			}
+		}
+	}
+	return best
+}
+
+// fill places containers, one app after the other.
+func (c *cluster) fill(ctx context.Context, batch, order []int) error {
+	change := make([]float64, len(c.rows))
+	for _, app := range order {
+		best := c.bestSpot(app, change)
+		for step := range batch[app] {
+			if step%256 == 0 && ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if !best.ok {
+				return fmt.Errorf("greedy placement: no room for a container of app %d", app+1)
+			}
+			to := c.add(best.class, best.pattern, app)
+			if len(c.rows) > 0 || c.classes[best.class].at[best.pattern] == 0 {
+				best = c.bestSpot(app, change)
+			} else if s := c.spotIn(best.class, to, app, change); s.better(best) {
+				best = s
+			}
+		}
+	}
+	return nil
+}
+
+// add places a container on the last node of a state, which then has the pattern returned.
+func (c *cluster) add(class, pattern int32, app int) (to int32) {
+	cl := &c.classes[class]
+	nodes := cl.states[cl.at[pattern]-1].nodes
+	to = int32(cl.table.Plus(int(pattern), app))
+	c.put(nodes[len(nodes)-1], to)
+	return to
+}
+
+// order is the apps by what they gain from, or give to, the app they go best with, on all classes together: what others want to stand
+// beside is placed first. Of two apps that go together, the one that does more for others comes first.
+func (c *cluster) order() []int {
+	most, effect, order := make([]float64, c.apps), make([]float64, c.apps), make([]int, c.apps)
+	for a := range order {
+		order[a], most[a] = a, math.Inf(-1)
+		for b := range order {
+			together := 0.0
+			for i := range c.classes {
+				t, v := c.classes[i].table, c.classes[i].value
+				x, y := t.Plus(0, a), t.Plus(0, b)
+				if xy := t.Plus(x, b); xy >= 0 {
+					together += v[xy] - v[x] - v[y]
+					effect[a] += t.RPS(xy)[b] - t.RPS(y)[b]
+				}
+			}
+			most[a] = max(most[a], together)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		if math.Abs(most[a]-most[b]) > 1e-12*math.Abs(most[a]) {
+			return cmp.Compare(most[b], most[a])
+		}
+		return cmp.Compare(effect[b], effect[a])
+	})
+	return order
+}

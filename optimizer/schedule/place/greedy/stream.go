@@ -1,0 +1,189 @@
+package greedy
+
+import (
+	"errors"
+	"fmt"
+
+	"trainopt/optimizer/schedule/place"
+)
+
+// ErrFull says that no node has room for a container.
+var ErrFull = errors.New("no node has room")
+
+// Stream places containers that come and go, each where it adds most to
+//
+//	RPS · Σ throughput + SLO · containers served + Vacant · nodes left empty − Cost · their cost − Missed · magnitude
+//
+// with the objective's weights for sums instead of means, since what comes is not known before. It is not for several goroutines.
+type Stream struct {
+	c      *cluster
+	hard   bool
+	change []float64
+}
+
+// NewStream begins with the existing containers of a problem, which may go and move like all others; its batch only tells how many
+// apps there are. Hard says that a container is refused rather than placed beyond a limit; a share of containers served is not to be
+// had step by step and an error.
+func NewStream(p *place.Problem, o place.Objective, l place.Limits, hard bool) (*Stream, error) {
+	if err := errors.Join(p.Validate(), o.Validate(), l.Validate()); err != nil {
+		return nil, err
+	}
+	if l.SLOShare > 0 {
+		return nil, errors.New("greedy stream: a share of containers served cannot be a limit")
+	}
+	if o == (place.Objective{}) {
+		o.RPS = 1
+	}
+	s := &Stream{c: newCluster(p, o, l, nil), hard: hard}
+	s.change = make([]float64, len(s.c.rows))
+	for n := range s.c.holds {
+		pattern := 0
+		if p.Existing != nil {
+			pattern = s.c.classes[s.c.classOf[n]].table.Index(p.Existing[n])
+		}
+		s.c.put(int32(n), int32(pattern))
+	}
+	return s, nil
+}
+
+// Arrive places a container of an app and returns its node. The error wraps ErrFull or, for hard limits, place.ErrInfeasible.
+// O(distinct nodes).
+func (s *Stream) Arrive(app int) (node int, err error) {
+	if app < 0 || app >= s.c.apps {
+		return -1, fmt.Errorf("greedy stream: app %d of %d", app+1, s.c.apps)
+	}
+	best := s.c.bestSpot(app, s.change)
+	switch {
+	case !best.ok:
+		return -1, fmt.Errorf("greedy stream: a container of app %d: %w", app+1, ErrFull)
+	case s.hard && best.excess > 0:
+		return -1, fmt.Errorf("greedy stream: a container of app %d: %w", app+1, place.ErrInfeasible)
+	}
+	cl := &s.c.classes[best.class]
+	nodes := cl.states[cl.at[best.pattern]-1].nodes
+	node = int(nodes[len(nodes)-1])
+	s.c.add(best.class, best.pattern, app)
+	return node, nil
+}
+
+// Depart takes a container of an app away from a node. O(1).
+func (s *Stream) Depart(node, app int) error {
+	if node < 0 || node >= len(s.c.holds) || app < 0 || app >= s.c.apps {
+		return fmt.Errorf("greedy stream: app %d of %d on node %d of %d", app+1, s.c.apps, node+1, len(s.c.holds))
+	}
+	to := s.c.classes[s.c.classOf[node]].table.Minus(int(s.c.holds[node]), app)
+	if to < 0 {
+		return fmt.Errorf("greedy stream: no container of app %d is on node %d", app+1, node+1)
+	}
+	s.c.put(int32(node), int32(to))
+	return nil
+}
+
+// Move is a container that changes its node.
+type Move struct {
+	App, From, To int
+	Gain          float64 // of the sum per unit of time
+}
+
+// Migrate moves containers one at a time, the one that gains most first, as long as its gain over the horizon exceeds the cost of a
+// move and at most so many times. Horizon is how long the gain is expected to last and cost what a move loses, in the objective's sum
+// × time: a container of throughput 1 that is away for a minute costs 1 with a horizon in minutes. Moves do not break limits.
+// O(apps × distinct nodes) for a move, O(apps × distinct nodes²) with limits.
+func (s *Stream) Migrate(cost, horizon float64, most int) ([]Move, error) {
+	if !(cost >= 0) || !(horizon >= 0) || most < 0 {
+		return nil, fmt.Errorf("greedy stream: a move costs %v, horizon %v, %d moves: want none of them negative", cost, horizon, most)
+	}
+	var moves []Move
+	for len(moves) < most {
+		best := s.bestMove()
+		if !(best.gain*horizon > cost+1e-12*(1+cost)) || best.gain <= 1e-12 {
+			break
+		}
+		from, to := s.c.lastOf(best.from), s.c.lastOf(best.to)
+		if from == to { // two nodes of one state
+			cl := &s.c.classes[best.to.class]
+			nodes := cl.states[cl.at[best.to.pattern]-1].nodes
+			to = nodes[len(nodes)-2]
+		}
+		s.c.put(from, int32(s.c.classes[best.from.class].table.Minus(int(best.from.pattern), best.app)))
+		s.c.put(to, int32(s.c.classes[best.to.class].table.Plus(int(best.to.pattern), best.app)))
+		moves = append(moves, Move{App: best.app, From: int(from), To: int(to), Gain: best.gain})
+	}
+	return moves, nil
+}
+
+// lastOf is the last node of a spot's state.
+func (c *cluster) lastOf(at spot) int32 {
+	cl := &c.classes[at.class]
+	nodes := cl.states[cl.at[at.pattern]-1].nodes
+	return nodes[len(nodes)-1]
+}
+
+type move struct {
+	app      int
+	from, to spot
+	gain     float64
+}
+
+// bestMove is the move that gains most.
+func (s *Stream) bestMove() move {
+	var best move
+	c := s.c
+	for app := range c.apps {
+		for class := range c.classes {
+			cl := &c.classes[class]
+			for i := range cl.states {
+				pattern := cl.states[i].pattern
+				to := cl.table.Minus(int(pattern), app)
+				if to < 0 {
+					continue
+				}
+				from := spot{class: int32(class), pattern: pattern, gain: cl.value[to] - cl.value[pattern], ok: true}
+				if at := s.target(from, app); at.ok && from.gain+at.gain > best.gain {
+					best = move{app, from, at, from.gain + at.gain}
+				}
+			}
+		}
+	}
+	return best
+}
+
+// target is where a container from a state would add most, without exceeding limits more than now.
+func (s *Stream) target(from spot, app int) spot {
+	c := s.c
+	var best spot
+	now := 0.0
+	back := make([]float64, len(c.rows))
+	if len(c.rows) > 0 {
+		clear(s.change)
+		now = c.excess(s.change)
+		cl := &c.classes[from.class]
+		to := cl.table.Minus(int(from.pattern), app)
+		for i := range c.rows {
+			uses := c.rows[i].Uses[cl.kind]
+			back[i] = uses[to] - uses[from.pattern]
+			c.used[i] += back[i]
+		}
+	}
+	for class := range c.classes {
+		states := c.classes[class].states
+		for i := range states {
+			if int32(class) == from.class && states[i].pattern == from.pattern && len(states[i].nodes) < 2 {
+				continue
+			}
+			if at := c.spotIn(int32(class), states[i].pattern, app, s.change); at.ok && at.excess <= now && at.better(best) {
+				best = at
+			}
+		}
+	}
+	for i := range back {
+		c.used[i] -= back[i]
+	}
+	return best
+}
+
+// Placement is what each node holds now.
+func (s *Stream) Placement() place.Placement { return s.c.placement() }
+
+// Value is the sum now.
+func (s *Stream) Value() float64 { return s.c.total }

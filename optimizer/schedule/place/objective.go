@@ -1,0 +1,166 @@
+package place
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Objective is what a method maximises: the weighted sum
+//
+//	RPS · MeanRPS + SLO · SLOShare + Vacant · (Worth.Vacant / nodes) − Cost · Worth.Cost − Missed · Magnitude
+//
+// The zero value is the mean RPS. Vacant is the β of Metis's study of fragmentation; Missed alone is the objective of Medea. All of
+// it is a sum over nodes, which is what the methods build on.
+type Objective struct {
+	RPS, SLO, Vacant, Cost, Missed float64
+}
+
+// orRPS is the objective itself, the mean RPS when it is zero.
+func (o Objective) orRPS() Objective {
+	if o == (Objective{}) {
+		o.RPS = 1
+	}
+	return o
+}
+
+// Validate tells weights that are no numbers; negative ones are allowed.
+func (o Objective) Validate() error {
+	for _, w := range []float64{o.RPS, o.SLO, o.Vacant, o.Cost, o.Missed} {
+		if math.IsNaN(w) || math.IsInf(w, 0) {
+			return fmt.Errorf("placement: objective %+v: weights must be finite", o)
+		}
+	}
+	return nil
+}
+
+// Value is what a placement is worth by the objective, on a cluster of so many nodes. Means over no containers count 0.
+func (o Objective) Value(w Worth, nodes int) float64 {
+	o = o.orRPS()
+	v := -o.Cost*w.Cost - o.Missed*w.Magnitude
+	if !math.IsNaN(w.MeanRPS) {
+		v += o.RPS*w.MeanRPS + o.SLO*w.SLOShare
+	}
+	if nodes > 0 {
+		v += o.Vacant * float64(w.Vacant) / float64(nodes)
+	}
+	return v
+}
+
+// Sums are the weights of the objective for sums over containers and nodes instead of means.
+func (o Objective) Sums(containers, nodes int) Objective {
+	o = o.orRPS()
+	o.RPS /= float64(max(containers, 1))
+	o.SLO /= float64(max(containers, 1))
+	o.Vacant /= float64(max(nodes, 1))
+	return o
+}
+
+// PatternValues is what each pattern adds to the objective on a node of a type of the problem, by the pattern's number; the sum over
+// all nodes is Value. O(patterns × (apps + constraints)).
+func (p *Problem) PatternValues(o Objective, kind int) []float64 {
+	return p.PatternSums(o.Sums(p.Containers(), p.Nodes()), kind)
+}
+
+// PatternSums is what each pattern adds to
+//
+//	RPS · Σ throughput + SLO · containers served + Vacant · nodes left empty − Cost · Worth.Cost − Missed · Magnitude
+func (p *Problem) PatternSums(o Objective, kind int) []float64 {
+	t := p.Types[kind].Table
+	values := make([]float64, t.Patterns())
+	values[0] = o.Vacant
+	for i := 1; i < len(values); i++ {
+		v := o.RPS*t.Throughput(i) - o.Cost*p.Types[kind].Cost
+		if o.SLO != 0 {
+			v += o.SLO * float64(p.Served(t, i))
+		}
+		if o.Missed != 0 {
+			missed, _ := p.Missed(t.Counts(i))
+			v -= o.Missed * missed
+		}
+		values[i] = v
+	}
+	return values
+}
+
+// Limits are what a placement must keep. The zero value limits nothing.
+type Limits struct {
+	Missed   *float64 // at most this Magnitude; nil: any, 0: the constraints are hard
+	SLOShare float64  // at least this share of containers is served; 0: any
+	Nodes    int      // at most so many nodes are in use; 0: all
+	Cost     float64  // at most this cost; 0: any
+}
+
+// Validate names what is no limit.
+func (l Limits) Validate() error {
+	var errs []error
+	if l.Missed != nil && !(*l.Missed >= 0) {
+		errs = append(errs, fmt.Errorf("placement: limit of %v for what is missed: want a number that is not negative", *l.Missed))
+	}
+	if !(l.SLOShare >= 0 && l.SLOShare <= 1) {
+		errs = append(errs, fmt.Errorf("placement: at least a share of %v served: want 0 to 1", l.SLOShare))
+	}
+	if l.Nodes < 0 {
+		errs = append(errs, fmt.Errorf("placement: at most %d nodes", l.Nodes))
+	}
+	if !(l.Cost >= 0) {
+		errs = append(errs, fmt.Errorf("placement: a cost of at most %v", l.Cost))
+	}
+	return errors.Join(errs...)
+}
+
+// slack is how far rounding may take a sum of floating-point numbers beyond a limit.
+const slack = 1e-9
+
+// Check is nil when a placement of this worth keeps the limits, else an ErrInfeasible that says which it does not.
+func (l Limits) Check(w Worth) error {
+	switch {
+	case l.Missed != nil && w.Magnitude > *l.Missed+slack*max(1, *l.Missed):
+		return fmt.Errorf("%w: constraints are missed by %v, limit %v", ErrInfeasible, w.Magnitude, *l.Missed)
+	case l.SLOShare > 0 && w.SLOShare < l.SLOShare-slack:
+		return fmt.Errorf("%w: %v of the containers are served, limit %v", ErrInfeasible, w.SLOShare, l.SLOShare)
+	case l.Nodes > 0 && w.NodesUsed > l.Nodes:
+		return fmt.Errorf("%w: %d nodes are in use, limit %d", ErrInfeasible, w.NodesUsed, l.Nodes)
+	case l.Cost > 0 && w.Cost > l.Cost+slack*l.Cost:
+		return fmt.Errorf("%w: a cost of %v, limit %v", ErrInfeasible, w.Cost, l.Cost)
+	}
+	return nil
+}
+
+// Row is a limit as a sum over nodes: what patterns use of it adds up to at most Most.
+type Row struct {
+	Most float64
+	Uses [][]float64 // by node type and pattern
+}
+
+// Rows are the limits that are set, each as a row. O(patterns × (apps + constraints)) for each.
+func (p *Problem) Rows(l Limits) []Row {
+	var rows []Row
+	add := func(most float64, use func(t *NodeType, pattern int) float64) {
+		row := Row{Most: most, Uses: make([][]float64, len(p.Types))}
+		for i := range p.Types {
+			row.Uses[i] = make([]float64, p.Types[i].Table.Patterns())
+			for j := range row.Uses[i] {
+				row.Uses[i][j] = use(&p.Types[i], j)
+			}
+		}
+		rows = append(rows, row)
+	}
+	if l.Missed != nil {
+		add(*l.Missed, func(t *NodeType, pattern int) float64 {
+			missed, _ := p.Missed(t.Table.Counts(pattern))
+			return missed
+		})
+	}
+	if l.SLOShare > 0 {
+		n := float64(p.Containers())
+		add(-math.Ceil((l.SLOShare-slack)*n), func(t *NodeType, pattern int) float64 { return -float64(p.Served(t.Table, pattern)) })
+	}
+	if l.Nodes > 0 {
+		add(float64(l.Nodes), func(_ *NodeType, pattern int) float64 { return float64(min(pattern, 1)) })
+	}
+	if l.Cost > 0 {
+		add(l.Cost, func(t *NodeType, pattern int) float64 { return t.Cost * float64(min(pattern, 1)) })
+	}
+	return rows
+}

@@ -1,0 +1,199 @@
+// Package place puts long-running services that disturb each other onto nodes.
+//
+// A service (app) runs in containers; how fast each one is depends on what else is on its node, which a Table says for every
+// pattern of containers a node can hold. A Problem is a batch of containers for nodes of some types, a Placement says what each node
+// gets, and Evaluate what that is worth. Nothing is placed here: the ways to do it are in the packages below, all by name in methods
+// (exact and greedy by throughput, medea and baseline by rules, learned by agents). Tables come from measurements (ReadSamples) or,
+// where some are missing, from package forest; Constraints from package interference.
+//
+// The terms and the first measured table are those of Metis (Wang, Weng, Wang, Chen, Li, SC 2020).
+//
+//	p := &place.Problem{Types: []place.NodeType{{Count: 6, Table: place.MetisTable()}}, Batch: []int{2, 2, 2, 2, 2, 2, 2}}
+//	s, err := exact.Solve(ctx, p, place.Objective{}, place.Limits{}, exact.Settings{})
+//	w, err := p.Evaluate(s.Placement) // w.MeanRPS is 1.2214
+package place
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+)
+
+// Table says how fast containers are on a node of one type, for every pattern: how many containers of each app are there. It does
+// not change and may be used by several goroutines.
+//
+// Patterns are numbered from 0, the empty node, by size and then in lexicographic order; there are C(apps+capacity, apps).
+type Table struct {
+	apps     []string
+	capacity int
+	counts   []uint8   // patterns × apps
+	rps      []float64 // patterns × apps
+	total    []float64
+	ways     [][]int // ways[a][s]: patterns of a apps of exactly s containers
+	size     []int   // patterns of fewer containers
+	before   []int   // app, containers from it on, containers of it: patterns with fewer of it
+
+	once        sync.Once
+	plus, minus []int32 // patterns × apps: the pattern with one more, one less; −1: none
+}
+
+// maxPatterns bounds a table: 64 Mi numbers.
+const maxPatterns = 4 << 20
+
+// NewTable asks rate for every pattern: it fills rps with the throughput of one container of each app, relative to one alone on a
+// node; what it says of apps that are not there is not used. Capacity is the number of containers a node holds, at most 255.
+func NewTable(apps []string, capacity int, rate func(counts []uint8, rps []float64)) (*Table, error) {
+	n := len(apps)
+	if n == 0 || capacity < 1 || capacity > 255 {
+		return nil, fmt.Errorf("throughput table: %d apps, %d containers a node: want at least 1 app and 1 to 255 containers", n, capacity)
+	}
+	t := &Table{apps: apps, capacity: capacity}
+	t.ways = make([][]int, n+1)
+	for a := range t.ways {
+		t.ways[a] = make([]int, capacity+1)
+		for s := range t.ways[a] {
+			switch {
+			case s == 0:
+				t.ways[a][s] = 1
+			case a > 0:
+				t.ways[a][s] = t.ways[a-1][s] + t.ways[a][s-1]
+			}
+			if t.ways[a][s] > maxPatterns {
+				return nil, errors.New("throughput table: more than 4 Mi patterns")
+			}
+		}
+	}
+	patterns := 0
+	for s := range capacity + 1 {
+		if patterns += t.ways[n][s]; patterns > maxPatterns {
+			return nil, errors.New("throughput table: more than 4 Mi patterns")
+		}
+	}
+	t.number()
+	t.counts = make([]uint8, 0, patterns*n)
+	c := make([]uint8, n)
+	var fill func(app, left int)
+	fill = func(app, left int) {
+		if app == n-1 {
+			c[app] = uint8(left)
+			t.counts = append(t.counts, c...)
+			return
+		}
+		for k := 0; k <= left; k++ {
+			c[app] = uint8(k)
+			fill(app+1, left-k)
+		}
+	}
+	for s := range capacity + 1 {
+		fill(0, s)
+	}
+	t.rps, t.total = make([]float64, patterns*n), make([]float64, patterns)
+	for p := range patterns {
+		counts, rps := t.Counts(p), t.RPS(p)
+		rate(counts, rps)
+		for a, k := range counts {
+			if k == 0 {
+				rps[a] = 0
+			} else if !(rps[a] >= 0) || math.IsInf(rps[a], 1) {
+				return nil, fmt.Errorf("throughput table: %v containers: app %s runs at %v", counts, apps[a], rps[a])
+			}
+			t.total[p] += float64(k) * rps[a]
+		}
+	}
+	return t, nil
+}
+
+// number fills size and before.
+func (t *Table) number() {
+	n, width := len(t.apps), t.capacity+1
+	t.size, t.before = make([]int, width), make([]int, n*width*width)
+	for s := 1; s < width; s++ {
+		t.size[s] = t.size[s-1] + t.ways[n][s-1]
+	}
+	for a := range n - 1 {
+		for left := range width {
+			row := t.before[(a*width+left)*width : (a*width+left+1)*width]
+			for k := 1; k <= left; k++ {
+				row[k] = row[k-1] + t.ways[n-1-a][left-k+1]
+			}
+		}
+	}
+}
+
+// Apps are the names of the apps.
+func (t *Table) Apps() []string { return t.apps }
+
+// Capacity is the number of containers that a node holds.
+func (t *Table) Capacity() int { return t.capacity }
+
+// Patterns is the number of patterns.
+func (t *Table) Patterns() int { return len(t.total) }
+
+// Counts are the containers of each app in a pattern; not to be changed.
+func (t *Table) Counts(pattern int) []uint8 {
+	n := len(t.apps)
+	return t.counts[pattern*n : (pattern+1)*n : (pattern+1)*n]
+}
+
+// RPS is the throughput of one container of each app in a pattern, relative to one alone; 0 where there is none. Not to be changed.
+func (t *Table) RPS(pattern int) []float64 {
+	n := len(t.apps)
+	return t.rps[pattern*n : (pattern+1)*n : (pattern+1)*n]
+}
+
+// Throughput is the sum over the containers of a pattern.
+func (t *Table) Throughput(pattern int) float64 { return t.total[pattern] }
+
+// Index is the number of the pattern with these counts, −1 when there is none. O(apps).
+func (t *Table) Index(counts []uint8) int {
+	if len(counts) != len(t.apps) {
+		return -1
+	}
+	left := 0
+	for _, k := range counts {
+		left += int(k)
+	}
+	if left > t.capacity {
+		return -1
+	}
+	width := t.capacity + 1
+	at := t.size[left]
+	for a, k := range counts {
+		at += t.before[(a*width+left)*width+int(k)]
+		left -= int(k)
+	}
+	return at
+}
+
+// Plus is the number of the pattern with one more container of an app, −1 when the node is full. O(1) after the first call.
+func (t *Table) Plus(pattern, app int) int {
+	t.once.Do(t.link)
+	return int(t.plus[pattern*len(t.apps)+app])
+}
+
+// Minus is the number of the pattern with one container less of an app, −1 when there is none. O(1) after the first call.
+func (t *Table) Minus(pattern, app int) int {
+	t.once.Do(t.link)
+	return int(t.minus[pattern*len(t.apps)+app])
+}
+
+// link fills plus and minus. O(patterns × apps × (apps + capacity)).
+func (t *Table) link() {
+	n := len(t.apps)
+	t.plus, t.minus = make([]int32, len(t.counts)), make([]int32, len(t.counts))
+	for i := range t.minus {
+		t.plus[i], t.minus[i] = -1, -1
+	}
+	c := make([]uint8, n)
+	for p := range t.Patterns() {
+		copy(c, t.Counts(p))
+		for a := range c {
+			c[a]++
+			if to := t.Index(c); to >= 0 {
+				t.plus[p*n+a], t.minus[to*n+a] = int32(to), int32(p)
+			}
+			c[a]--
+		}
+	}
+}

@@ -1,0 +1,267 @@
+package hdeeprm
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"trainopt/internal/regular"
+)
+
+// Options are what an options file of HDeepRM asks for. The keys of the file are in the comments; any may be missing.
+type Options struct {
+	Seed      int64  // seed: of the conversion and of the decisions, 0 … 2³²−1
+	Resources int    // nb_resources: written into the workload; 0 is the cores of the platform
+	Jobs      int    // nb_jobs: taken from the trace; 0 is all
+	Workload  string // workload_file_path: a trace (SWF), or a workload of Batsim (JSON)
+	Platform  string // platform_file_path
+	LogLevel  string // pybatsim.log_level, as Python names it: DEBUG … CRITICAL; "" is WARNING
+
+	Objective        Objective // pybatsim.env.objective; avg_job_slowdown when there is none
+	Actions          []Pair    // pybatsim.env.actions.selection, in its order; nil is Table
+	Void             bool      // pybatsim.env.actions.void; true when the file has no actions
+	View             View      // pybatsim.env.observation
+	QueueSensitivity float64   // pybatsim.env.queue_sensitivity; 0 is 0.05
+
+	Agent AgentOptions // pybatsim.agent
+
+	// Warnings say what of the file was taken for something else than it says.
+	Warnings []string
+}
+
+// AgentOptions are of the agent.
+type AgentOptions struct {
+	Learning bool // type is LEARNING, or not there while something of a learning agent is; else CLASSIC: always the first action
+	Train    bool // run is train, or not there; else test
+	// AgentConfig has hidden, lr and gamma, and what HDeepRM's files do not: method and baseline.
+	AgentConfig
+	File                    string // file: an agent of one's own
+	InputModel, OutputModel string // input_model, output_model: where a policy is read and written
+}
+
+// Settings are those of the decisions. compat is Settings.Compat.
+func (o *Options) Settings(compat bool) Settings {
+	return Settings{Actions: o.Actions, Void: o.Void, Objective: o.Objective, View: o.View, QueueSensitivity: o.QueueSensitivity,
+		Seed: o.Seed, Compat: compat}
+}
+
+var logLevels = map[string]slog.Level{"": slog.LevelWarn, "NOTSET": slog.LevelDebug - 4, "DEBUG": slog.LevelDebug, "INFO": slog.LevelInfo,
+	"WARNING": slog.LevelWarn, "WARN": slog.LevelWarn, "ERROR": slog.LevelError, "CRITICAL": slog.LevelError + 4, "FATAL": slog.LevelError + 4}
+
+// Level is the log level as package slog has it.
+func (o *Options) Level() slog.Level { return logLevels[strings.ToUpper(o.LogLevel)] }
+
+// LoadOptions reads an options file. Each of set replaces or adds one value, "pybatsim.agent.hidden=64". Relative paths in the file
+// begin at its folder, those in set where the program runs.
+func LoadOptions(path string, set ...string) (*Options, error) {
+	data, err := regular.ReadFile(path, regular.Settings)
+	if err != nil {
+		return nil, fmt.Errorf("read options: %w", err)
+	}
+	o, err := ReadOptions(bytes.NewReader(data), filepath.Dir(path), set...)
+	if err != nil {
+		return nil, fmt.Errorf("read options %s: %w", path, err)
+	}
+	return o, nil
+}
+
+// ReadOptions is like LoadOptions; relative paths begin at dir. The error joins all problems: keys that are unknown, with the nearest
+// that is known; values of a wrong kind; names that do not exist.
+func ReadOptions(r io.Reader, dir string, set ...string) (*Options, error) {
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	top := &section{problems: new([]error)}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	if err := d.Decode(&top.values); err != nil {
+		return nil, place(data, err)
+	}
+	if _, err := d.Token(); err != io.EOF || top.values == nil {
+		return nil, errors.New("want one object, and nothing after it")
+	}
+	here := map[string]bool{} // keys whose paths begin where the program runs
+	for _, s := range set {
+		key, err := override(top.values, s)
+		if err != nil {
+			*top.problems = append(*top.problems, err)
+		}
+		here[key] = true
+	}
+	o := &Options{}
+	o.read(top)
+	for key, path := range map[string]*string{"workload_file_path": &o.Workload, "platform_file_path": &o.Platform,
+		"pybatsim.agent.file": &o.Agent.File, "pybatsim.agent.input_model": &o.Agent.InputModel, "pybatsim.agent.output_model": &o.Agent.OutputModel} {
+		if *path != "" && !filepath.IsAbs(*path) && !here[key] {
+			*path = filepath.Join(dir, *path)
+		}
+	}
+	if err := errors.Join(*top.problems...); err != nil {
+		return nil, err
+	}
+	return o, o.Validate()
+}
+
+// largest is the largest whole number that an option may have.
+const largest = 1 << 31
+
+func (o *Options) read(top *section) {
+	top.unknown()
+	o.Seed = top.integer("seed", math.MaxUint32)
+	o.Resources, o.Jobs = int(top.integer("nb_resources", largest)), int(top.integer("nb_jobs", largest))
+	o.Workload, o.Platform = top.text("workload_file_path"), top.text("platform_file_path")
+	batsim := top.inside("pybatsim")
+	if o.LogLevel = batsim.text("log_level"); !slices.Contains(slices.Collect(maps.Keys(logLevels)), strings.ToUpper(o.LogLevel)) {
+		batsim.problem("log_level", "%q, want DEBUG, INFO, WARNING, ERROR or CRITICAL", o.LogLevel)
+	}
+	if seed := batsim.integer("seed", math.MaxUint32); batsim.values["seed"] != nil && top.values["seed"] != nil && seed != o.Seed {
+		batsim.problem("seed", "%d, but seed at the top is %d", seed, o.Seed)
+	} else if top.values["seed"] == nil {
+		o.Seed = seed
+	}
+	env, agent := batsim.inside("env"), batsim.inside("agent")
+	o.environment(env)
+	o.agent(agent, env.values["actions"] != nil)
+}
+
+func (o *Options) environment(env *section) {
+	var err error
+	if name := env.text("objective"); name != "" {
+		if o.Objective, err = ParseObjective(name); err != nil {
+			env.problem("objective", "%v", err)
+		}
+	}
+	if o.View, err = ParseView(env.text("observation")); err != nil {
+		env.problem("observation", "%v", err)
+	}
+	o.QueueSensitivity = env.number("queue_sensitivity", 0, 1e6)
+	if env.values["actions"] == nil {
+		o.Void = true
+		return
+	}
+	actions := env.inside("actions")
+	o.Void = actions.flag("void")
+	selection, there := actions.values["selection"]
+	list, ok := selection.([]any)
+	if there && (!ok || len(list) == 0) {
+		actions.problem("selection", `%s, want a list as [{"shortest": ["high_gflops"]}]`, show(selection))
+	}
+	for i, entry := range list {
+		o.selected(actions, fmt.Sprintf("selection[%d]", i), entry)
+	}
+}
+
+// selected takes one entry of the selection: a job policy with its core policies.
+func (o *Options) selected(actions *section, key string, entry any) {
+	policies, ok := entry.(map[string]any)
+	if !ok || len(policies) != 1 {
+		actions.problem(key, `%s, want one job policy with a list of core policies, as {"shortest": ["high_gflops"]}`, show(entry))
+		return
+	}
+	for job, v := range policies {
+		names, ok := v.([]any)
+		if !ok || len(names) == 0 {
+			actions.problem(key, "%s: %s, want a list of core policies", job, show(v))
+		}
+		for _, name := range names {
+			text, ok := name.(string)
+			if !ok {
+				actions.problem(key, "%s: %s, want the name of a core policy", job, show(name))
+				continue
+			}
+			pair, err := ParsePair(job + "-" + o.meant(text))
+			if err != nil {
+				actions.problem(key, "%v", errors.Unwrap(err))
+				continue
+			}
+			o.Actions = append(o.Actions, pair)
+		}
+	}
+}
+
+// meant is the core policy that a name of HDeepRM's documentation stands for.
+func (o *Options) meant(core string) string {
+	if core != "high_flops" {
+		return core
+	}
+	if warning := "high_flops, as HDeepRM's documentation writes, is taken for high_gflops"; !slices.Contains(o.Warnings, warning) {
+		o.Warnings = append(o.Warnings, warning)
+	}
+	return "high_gflops"
+}
+
+func (o *Options) agent(agent *section, hasActions bool) {
+	a := &o.Agent
+	a.Hidden, a.Rate, a.Gamma = int(agent.integer("hidden", 1<<16)), agent.number("lr", 0, 100), agent.number("gamma", 0, 1)
+	a.Method, a.Baseline = agent.text("method"), int(agent.integer("baseline", 1<<20))
+	a.File, a.InputModel, a.OutputModel = agent.text("file"), agent.text("input_model"), agent.text("output_model")
+	pair := agent.text("policy_pair")
+	if agent.values["gamma"] != nil && a.Gamma == 0 {
+		o.Warnings = append(o.Warnings, "a gamma of 0 is taken for the default, 0.99")
+	}
+	if a.Method != "" && a.Method != "reinforce" && a.Method != "a2c" {
+		agent.problem("method", "%q, want reinforce or a2c", a.Method)
+	}
+	switch run := agent.text("run"); run {
+	case "train", "":
+		a.Train = true
+	case "test":
+	default:
+		agent.problem("run", "%q, want train or test", run)
+	}
+	switch kind := agent.text("type"); strings.ToUpper(kind) {
+	case "CLASSIC":
+	case "LEARNING":
+		a.Learning = true
+	case "": // before version 0.2 the agent's file said it
+		a.Learning = pair == "" && slices.ContainsFunc([]string{"run", "hidden", "lr", "gamma", "method"}, func(key string) bool { return agent.values[key] != nil })
+	default:
+		agent.problem("type", "%q, want CLASSIC or LEARNING", kind)
+	}
+	if pair != "" {
+		o.pair(agent, pair, hasActions)
+	} else if !a.Learning && !hasActions {
+		o.Warnings = append(o.Warnings, "a classic agent without actions takes the first of all: random jobs on random cores")
+	}
+}
+
+// pair translates the policy_pair of old files into a selection of that pair.
+func (o *Options) pair(agent *section, pair string, hasActions bool) {
+	job, core, _ := strings.Cut(pair, "-")
+	p, err := ParsePair(job + "-" + o.meant(core))
+	switch {
+	case hasActions:
+		agent.problem("policy_pair", "%q stands beside pybatsim.env.actions; only one of them can be meant", pair)
+	case o.Agent.Learning:
+		agent.problem("policy_pair", "%q is of classic agents; a learning agent has pybatsim.env.actions", pair)
+	case err != nil:
+		agent.problem("policy_pair", "%v", err)
+	default:
+		o.Actions, o.Void = []Pair{p}, false
+	}
+}
+
+// Validate joins all that is wrong.
+func (o *Options) Validate() error {
+	var problems []error
+	if o.Seed < 0 || o.Seed > math.MaxUint32 {
+		problems = append(problems, fmt.Errorf("seed %d: want 0 to %d", o.Seed, uint32(math.MaxUint32)))
+	}
+	if o.Jobs < 0 || o.Resources < 0 {
+		problems = append(problems, fmt.Errorf("%d jobs and %d resources: want 0 or more", o.Jobs, o.Resources))
+	}
+	if a := o.Agent; a.Hidden < 0 || !(a.Rate >= 0) || !(a.Gamma >= 0 && a.Gamma <= 1) {
+		problems = append(problems, fmt.Errorf("agent: hidden %d, lr %v, gamma %v: want 0 or more, and gamma at most 1", a.Hidden, a.Rate, a.Gamma))
+	}
+	s := o.Settings(false)
+	return errors.Join(append(problems, s.Validate())...)
+}

@@ -1,0 +1,234 @@
+// Package figures runs what the figures and tables of Metis (Wang et al., SC 2020) show, and puts the published values beside ours. It
+// holds the published values; what is run is a comparison like any other.
+//
+//	f, err := figures.Find("medium")
+//	c, err := f.Comparison(figures.Options{Groups: []uint64{0, 1, 2}})
+//	r, err := methods.Compare(ctx, c)
+//	f.Beside(c, r)
+package figures
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"trainopt/optimizer/schedule/place"
+	"trainopt/simulator/ancestors/metis/methods"
+	"trainopt/simulator/experiment"
+)
+
+// Figure is a published figure or table.
+type Figure struct {
+	Name, About, XName string
+	Methods            []string // what is run when nobody says
+	LastGroup          int      // groups 0 to this are run when nobody says
+	Published          []Line
+	Notes              []string
+	settings           []setting
+}
+
+// Line are the published values of a method in a metric.
+type Line struct {
+	Method, Metric, What string
+	Values               []float64 // by setting; NaN where there is none
+}
+
+// setting is a point on the axis of a figure.
+type setting struct {
+	name      string
+	x         float64
+	size      int
+	nodes     int
+	batch     []int // instead of size
+	slo       float64
+	objective place.Objective
+	sample    float64 // share of the patterns that methods know; 0: all
+	pairs     bool    // those of pairs among them
+}
+
+// Options are how a figure is run. The zero value of all but Groups is what was published.
+type Options struct {
+	Groups  []uint64
+	Methods []string
+	Against []string
+	// Told says what methods know of the throughputs of a table; nil: all of it, but where the figure is about that.
+	Told    func(*place.Table) (*place.Table, error)
+	Options methods.Options
+	Workers int
+}
+
+// Find is a figure by its name.
+func Find(name string) (*Figure, error) {
+	f, ok := figures[name]
+	if !ok {
+		return nil, fmt.Errorf("figure %q: unknown, want one of %s", name, strings.Join(slices.Sorted(maps.Keys(figures)), ", "))
+	}
+	f.Name = name
+	return &f, nil
+}
+
+// List says which figures there are, a line each.
+func List() string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(figures)) {
+		fmt.Fprintf(&b, "  %-14s %s\n", name, figures[name].About)
+	}
+	return b.String()
+}
+
+// Comparison is what the figure shows.
+func (f *Figure) Comparison(o Options) (*methods.Comparison, error) {
+	c := &methods.Comparison{Title: f.About, XName: f.XName, Methods: o.Methods, Against: o.Against, Workers: o.Workers, Notes: slices.Clone(f.Notes)}
+	if c.Methods == nil {
+		c.Methods = f.Methods
+	}
+	for i := range f.settings {
+		s, err := f.settings[i].scenario(o)
+		if err != nil {
+			return nil, fmt.Errorf("figure %s: %w", f.Name, err)
+		}
+		c.Scenarios = append(c.Scenarios, s)
+	}
+	return c, nil
+}
+
+func (s *setting) scenario(o Options) (methods.Scenario, error) {
+	out := methods.Scenario{Name: s.name, X: s.x, Options: o.Options}
+	if s.objective != (place.Objective{}) {
+		out.Options.Objective = s.objective
+	}
+	table := place.MetisTable()
+	told := o.Told
+	if s.sample > 0 {
+		told = func(t *place.Table) (*place.Table, error) { return methods.Predicted(t, s.sample, 42, s.pairs) }
+	}
+	var known *place.Table
+	if told != nil {
+		var err error
+		if known, err = told(table); err != nil {
+			return out, err
+		}
+	}
+	batches := [][]int{s.batch}
+	groups := []uint64{0}
+	if s.batch == nil {
+		var err error
+		if batches, err = place.MetisBatches(s.size); err != nil {
+			return out, err
+		}
+		groups = o.Groups
+	}
+	for _, g := range groups {
+		if g >= uint64(len(batches)) {
+			return out, fmt.Errorf("no group %d of %d containers, there are %d", g, s.size, len(batches))
+		}
+		p := &place.Problem{Types: []place.NodeType{{Name: "node", Count: s.nodes, Table: table}}, Batch: batches[g], Constraints: place.MetisConstraints(), SLO: s.slo}
+		at := methods.Case{Group: g, Problem: p}
+		if known != nil {
+			q := *p
+			q.Types = []place.NodeType{{Name: "node", Count: s.nodes, Table: known}}
+			at.Told = &q
+		}
+		out.Cases = append(out.Cases, at)
+	}
+	return out, nil
+}
+
+// Beside puts the published values into what came out: a table and a chart for each metric that was published.
+func (f *Figure) Beside(c *methods.Comparison, r *methods.Result) {
+	if r == nil || r.Comparison == nil {
+		return
+	}
+	var tables []experiment.Table
+	var charts []experiment.Chart
+	var metrics []string
+	for _, l := range f.Published {
+		if !slices.Contains(metrics, l.Metric) {
+			metrics = append(metrics, l.Metric)
+		}
+	}
+	for _, metric := range metrics {
+		tables = append(tables, f.table(c, r, metric))
+		if len(f.settings) > 1 {
+			charts = append(charts, f.chart(c, r, metric))
+		}
+	}
+	r.Tables, r.Charts, r.Fold = append(tables, slices.DeleteFunc(r.Tables, func(t experiment.Table) bool {
+		return slices.ContainsFunc(metrics, func(m string) bool { return strings.HasPrefix(t.Title, m+":") })
+	})...), charts, true
+}
+
+func (f *Figure) table(c *methods.Comparison, r *methods.Result, metric string) experiment.Table {
+	t := experiment.Table{Title: metric + ": published, and ours as mean with half the 95 % interval", Head: []string{f.XName}}
+	for i := range f.settings {
+		t.Head = append(t.Head, strconv.FormatFloat(f.settings[i].x, 'g', 5, 64))
+	}
+	row := func(method string) []string {
+		line := []string{method}
+		for i := range f.settings {
+			line = append(line, r.Words(i, method, metric))
+		}
+		return line
+	}
+	shown := map[string]bool{}
+	for _, l := range f.Published {
+		if l.Metric != metric {
+			continue
+		}
+		line := []string{l.Method + ", published" + l.What}
+		for _, v := range l.Values {
+			line = append(line, value(metric, v))
+		}
+		t.Lines = append(t.Lines, line)
+		for _, m := range c.Methods {
+			if !shown[m] && (m == l.Method || strings.HasPrefix(m, l.Method+"-")) {
+				shown[m] = true
+				t.Lines = append(t.Lines, row(m))
+			}
+		}
+	}
+	for _, m := range c.Methods {
+		if !shown[m] {
+			t.Lines = append(t.Lines, row(m))
+		}
+	}
+	return t
+}
+
+func value(metric string, v float64) string {
+	switch {
+	case math.IsNaN(v):
+		return "–"
+	case metric == "slo_share" || metric == "free_nodes":
+		return strconv.FormatFloat(100*v, 'f', 1, 64) + " %"
+	case metric == "solve_s":
+		return strconv.FormatFloat(v, 'g', 4, 64) + " s"
+	case metric == "violated":
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 3, 64)
+}
+
+func (f *Figure) chart(c *methods.Comparison, r *methods.Result, metric string) experiment.Chart {
+	out := experiment.Chart{Title: metric, Note: "dashed: published", X: experiment.Axis{Name: f.XName},
+		Y: experiment.Axis{Name: metric, Share: metric == "slo_share" || metric == "free_nodes", Log: metric == "solve_s"}}
+	colors := map[string]int{}
+	for i, m := range c.Methods {
+		colors[m] = i%8 + 1
+		out.Lines = append(out.Lines, r.Line(c, m, metric, colors[m]))
+	}
+	for _, l := range f.Published {
+		if l.Metric != metric {
+			continue
+		}
+		theirs := experiment.Line{Name: l.Method + ", published", Dash: true, Color: colors[l.Method]}
+		for k, v := range l.Values {
+			theirs.Points = append(theirs.Points, experiment.Point{X: f.settings[k].x, Y: v})
+		}
+		out.Lines = append(out.Lines, theirs)
+	}
+	return out
+}

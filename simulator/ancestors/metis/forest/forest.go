@@ -1,0 +1,245 @@
+// Package forest predicts how fast containers are in patterns that nobody measured, from a sample of patterns that somebody did: a
+// regression forest for each app, as Metis has it (Wang et al., SC 2020; its default knows a fifth of the patterns).
+//
+// It is not a general learner: features are counts of containers, few and small, which is what makes it fast. It is not the way to
+// a good placement either when all patterns are measured: a method that optimises against a forest exploits the forest's errors.
+//
+//	f, report, err := forest.Train(samples, forest.Options{})
+//	table, err := f.Table(8) // every pattern of up to 8 containers, to place against
+package forest
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"trainopt/optimizer/schedule/place"
+)
+
+// Options of a forest; the zero value is what Metis uses.
+type Options struct {
+	Trees   int     // of each app; 0 is 100
+	Depth   int     // splits from the root to a leaf, at most; 0 is 20
+	Leaf    int     // rows in a leaf, at least, counted as often as they were drawn; 0 is 1
+	HoldOut float64 // share of the rows that is kept back to test on; 0 is 0.1, negative keeps back none
+	Seed    uint64  // the same seed gives the same forest, on any number of processors
+}
+
+// Report is how a forest does on the rows that were kept back.
+type Report struct {
+	Trained, HeldOut int
+	// R2 is the coefficient of determination, R², on the rows kept back: 1 is a forest that knows them, 0 one that is no better than
+	// the mean. It is the mean over apps of 1 − squared error / variance, an app that is not there counted as 0 (so that the figure is
+	// that of scikit-learn's score); NaN when no rows were kept back. A measured pattern that is there twice may be on both sides, as
+	// in Metis.
+	R2 float64
+}
+
+// Forest is a regression forest for each app. It does not change and may be used by several goroutines.
+type Forest struct {
+	apps  []string
+	trees [][]tree // of each app
+}
+
+// withDefaults fills in what is 0, or names all that makes no sense.
+func (o Options) withDefaults() (Options, error) {
+	var errs []error
+	for _, f := range []struct {
+		name  string
+		value *int
+		zero  int
+	}{{"trees", &o.Trees, 100}, {"depth", &o.Depth, 20}, {"leaf", &o.Leaf, 1}} {
+		if *f.value < 0 {
+			errs = append(errs, fmt.Errorf("forest: %s is %d, want more than 0", f.name, *f.value))
+		}
+		if *f.value == 0 {
+			*f.value = f.zero
+		}
+	}
+	if o.HoldOut == 0 {
+		o.HoldOut = 0.1
+	}
+	if !(o.HoldOut < 1) {
+		errs = append(errs, fmt.Errorf("forest: %v of the rows kept back, want less than 1", o.HoldOut))
+	}
+	return o, errors.Join(errs...)
+}
+
+// Train grows the forests: each tree sees as many rows as there are, drawn with replacement, and splits by the app and count that
+// leave the least variance, until a leaf has one value. O(trees × apps² × rows × depth).
+func Train(s *place.Samples, o Options) (*Forest, Report, error) {
+	o, err := o.withDefaults()
+	if err == nil {
+		err = check(s)
+	}
+	if err != nil {
+		return nil, Report{}, err
+	}
+	n, apps := len(s.Counts), len(s.Apps)
+	order := rand.New(rand.NewPCG(o.Seed, 0)).Perm(n)
+	held := 0
+	if o.HoldOut > 0 {
+		held = int(math.Ceil(o.HoldOut * float64(n)))
+	}
+	if held == n {
+		return nil, Report{}, fmt.Errorf("forest: %d rows, of which %d are kept back: none is left to train on", n, held)
+	}
+	train := newRows(s, order[held:])
+	f := &Forest{apps: s.Apps, trees: make([][]tree, apps)}
+	for a := range f.trees {
+		f.trees[a] = make([]tree, o.Trees)
+	}
+	spread(apps*o.Trees, func() func(int) {
+		g := newGrower(train, o)
+		return func(i int) {
+			a, k := i/o.Trees, i%o.Trees
+			f.trees[a][k] = g.grow(a, rand.New(rand.NewPCG(o.Seed, uint64(i)+1)))
+		}
+	})
+	return f, Report{Trained: n - held, HeldOut: held, R2: f.score(s, order[:held])}, nil
+}
+
+// check says what is wrong with samples.
+func check(s *place.Samples) error {
+	switch {
+	case s == nil || len(s.Counts) == 0 || len(s.Apps) == 0:
+		return errors.New("forest: no rows to train on")
+	case len(s.RPS) != len(s.Counts):
+		return fmt.Errorf("forest: %d rows of counts, %d of throughputs", len(s.Counts), len(s.RPS))
+	}
+	for i, c := range s.Counts {
+		if len(c) != len(s.Apps) || len(s.RPS[i]) != len(s.Apps) {
+			return fmt.Errorf("forest: row %d has %d counts and %d throughputs, want %d", i+1, len(c), len(s.RPS[i]), len(s.Apps))
+		}
+		for a, y := range s.RPS[i] {
+			if math.IsInf(y, 0) || y < 0 {
+				return fmt.Errorf("forest: row %d, app %s: throughput %v, want a number that is not negative", i+1, s.Apps[a], y)
+			}
+		}
+	}
+	return nil
+}
+
+// known is a throughput with what is not there as 0.
+func known(y float64) float64 {
+	if math.IsNaN(y) {
+		return 0
+	}
+	return y
+}
+
+// Predict fills rps with the throughput of one container of each app beside these counts. Apps that are not there get what the
+// trees say, which is near 0.
+func (f *Forest) Predict(counts []uint8, rps []float64) {
+	for a, trees := range f.trees {
+		sum := 0.0
+		for i := range trees {
+			sum += trees[i].at(counts)
+		}
+		rps[a] = sum / float64(len(trees))
+	}
+}
+
+// Table predicts every pattern of at most capacity containers.
+func (f *Forest) Table(capacity int) (*place.Table, error) {
+	// Patterns are numbered first, with no rates, so that they can be shared out over the processors.
+	blank, err := place.NewTable(f.apps, capacity, func([]uint8, []float64) {})
+	if err != nil {
+		return nil, err
+	}
+	apps := len(f.apps)
+	rps := make([]float64, blank.Patterns()*apps)
+	const chunk = 256
+	spread((blank.Patterns()+chunk-1)/chunk*apps, func() func(int) {
+		return func(i int) {
+			a, first := i%apps, i/apps*chunk
+			trees := f.trees[a]
+			last := min(first+chunk, blank.Patterns())
+			for k := range trees { // a tree stays in the cache for all of a chunk
+				for p := first; p < last; p++ {
+					if counts := blank.Counts(p); counts[a] > 0 {
+						rps[p*apps+a] += trees[k].at(counts)
+					}
+				}
+			}
+			for p := first; p < last; p++ {
+				rps[p*apps+a] /= float64(len(trees))
+			}
+		}
+	})
+	return place.NewTable(f.apps, capacity, func(counts []uint8, out []float64) {
+		p := blank.Index(counts)
+		copy(out, rps[p*apps:(p+1)*apps])
+	})
+}
+
+// score is the R² of Report.
+func (f *Forest) score(s *place.Samples, rows []int) float64 {
+	if len(rows) == 0 {
+		return math.NaN()
+	}
+	apps := len(f.apps)
+	mean, left, total := make([]float64, apps), make([]float64, apps), make([]float64, apps)
+	for _, i := range rows {
+		for a, y := range s.RPS[i] {
+			mean[a] += known(y) / float64(len(rows))
+		}
+	}
+	out := make([]float64, apps)
+	for _, i := range rows {
+		f.Predict(s.Counts[i], out)
+		for a, y := range s.RPS[i] {
+			left[a] += (known(y) - out[a]) * (known(y) - out[a])
+			total[a] += (known(y) - mean[a]) * (known(y) - mean[a])
+		}
+	}
+	sum := 0.0
+	for a := range left {
+		if total[a] > 0 {
+			sum += 1 - left[a]/total[a]
+		} else if left[a] == 0 {
+			sum++
+		}
+	}
+	return sum / float64(apps)
+}
+
+// Error is how wrong a table that was predicted is, by one that was measured: the mean squared and the mean absolute difference of the
+// throughputs of one container (relative to one alone) over the apps that are there in each pattern. NaN when the tables have other
+// apps or another capacity. O(patterns × apps).
+func Error(got, want *place.Table) (squared, absolute float64) {
+	if !slices.Equal(got.Apps(), want.Apps()) || got.Capacity() != want.Capacity() {
+		return math.NaN(), math.NaN()
+	}
+	cells := 0.0
+	for p := range want.Patterns() {
+		a, b := got.RPS(p), want.RPS(p)
+		for i, k := range want.Counts(p) {
+			if k > 0 {
+				d := a[i] - b[i]
+				squared, absolute, cells = squared+d*d, absolute+math.Abs(d), cells+1
+			}
+		}
+	}
+	return squared / cells, absolute / cells
+}
+
+// spread does n pieces of work on all processors; each worker asks once for what does a piece.
+func spread(n int, worker func() func(int)) {
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(n, runtime.GOMAXPROCS(0)) {
+		wg.Go(func() {
+			do := worker()
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				do(i)
+			}
+		})
+	}
+	wg.Wait()
+}

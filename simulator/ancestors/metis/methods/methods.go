@@ -1,0 +1,250 @@
+// Package methods joins the ways to place containers under one name each, so that one can be picked and several be compared.
+//
+// It places nothing itself: the methods are in the packages exact, greedy, medea, baseline and learned.
+//
+//	o, err := methods.Place(ctx, "exact", &problem, methods.Options{})
+//	w, err := problem.Evaluate(o.Placement)
+package methods
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"trainopt/optimizer/schedule/place"
+	"trainopt/optimizer/schedule/place/baseline"
+	"trainopt/optimizer/schedule/place/exact"
+	"trainopt/optimizer/schedule/place/greedy"
+	"trainopt/simulator/ancestors/metis/learned"
+	"trainopt/simulator/ancestors/metis/medea"
+	"trainopt/simulator/experiment"
+)
+
+// Options say what a method is asked for. The zero value asks for the mean RPS, without limits.
+type Options struct {
+	Objective place.Objective
+	Limits    place.Limits
+	Seed      uint64
+	// Compat is as the published code does where ours does better.
+	Compat bool
+	// Episodes are played by methods that learn; 0 is the number of the method.
+	Episodes int
+	Workers  int                  // of methods that learn; 0: one a core. Results do not depend on it
+	Clock    func() time.Duration // since the start, for Outcome.Curve; nil: no times
+	// Progress is told how many episodes were played; nil: nobody is.
+	Progress func(episodes int)
+	// Zones, Budget and Apart are those of learned.PlaceOptions, for george; others leave them out.
+	Zones  []learned.Zone
+	Budget float64
+	Apart  bool
+	// Model are the sub-schedulers of methods that place with them; nil: those of the binary.
+	Model *learned.Model
+}
+
+// Outcome is a solution, and how a method came to it.
+type Outcome struct {
+	place.Solution
+	Curve []Point // of methods that learn
+}
+
+// Point is where learning stood.
+type Point struct {
+	Episode int
+	Seconds float64 // by Options.Clock
+	Mean    float64 // objective of the episodes since the last point
+	Best    float64 // of all so far; NaN when none kept the limits
+	Cost    float64 // mean share of containers that break a soft constraint
+}
+
+// Method is a way to place.
+type Method struct {
+	Does, From string
+	// Objective says that it maximises Options.Objective, Limits that it keeps Options.Limits; others have an objective of their own
+	// and keep none.
+	Objective, Limits bool
+	// Random says that it depends on the seed.
+	Random bool
+	// Compat says what the published code does otherwise; "" when nothing.
+	Compat string
+	// Learned says that it learns from the problem, in episodes, and has a curve.
+	Learned bool
+	// Wishes says that it looks at the problem's constraints alone, not at throughputs.
+	Wishes bool
+
+	place func(ctx context.Context, p *place.Problem, o Options) (*Outcome, error)
+}
+
+// Where methods are from.
+const (
+	kubernetes = "Kubernetes"
+	usual      = "usual"
+	fromMetis  = "Metis, Wang et al., SC 2020"
+	fromMedea  = "Medea, Garefalakis et al., EuroSys 2018, as Metis wrote it down"
+	ours       = "this program"
+)
+
+// all are the methods. A new one is one line here.
+var all = map[string]Method{
+	"exact": {Does: "the best placement, and a proof how far from the best it is", From: ours + "; configuration program: Gilmore and Gomory, 1961",
+		Objective: true, Limits: true, place: placeExact},
+	"greedy": {Does: "each container where it adds most", From: usual, Objective: true, Limits: true, place: placeGreedy(false)},
+	"greedy-improve": {Does: "greedy, and then pairs of nodes are divided anew as long as that helps", From: ours,
+		Objective: true, Limits: true, place: placeGreedy(true)},
+
+	"medea": {Does: "wishes about neighbours missed as little as can be; of the placements that do, the first one met", From: fromMedea,
+		Wishes: true, place: placeMedea(medea.Any)},
+	"medea-best": {Does: "medea, and of the placements that miss as little one of the highest throughput", From: fromMedea, Wishes: true, place: placeMedea(medea.BestRPS)},
+	"medea-worst": {Does: "medea, and of the placements that miss as little one of the lowest throughput", From: fromMedea,
+		Wishes: true, place: placeMedea(medea.WorstRPS)},
+	"paragon": {Does: "what containers cause is matched with what others tolerate, the closest fit first", From: "Paragon, Delimitrou and Kozyrakis, ASPLOS 2013, as Metis adapted it",
+		Wishes: true, Random: true, Compat: "nodes that were ruled out may be chosen in the end", place: placeParagon},
+	"paragon-published": {Does: "paragon as in the code published with Metis, the same as paragon with --compat", From: "Paragon, as Metis adapted it",
+		Wishes: true, Random: true, place: byRule("paragon-published")},
+
+	"metis": {Does: "an agent learns how many containers each group of 27 nodes gets, trained sub-schedulers place them there", From: fromMetis,
+		Objective: true, Random: true, Learned: true, place: byLearning("metis")},
+	"divide-conquer": {Does: "an agent learns all choices of a tree that leads from the cluster to a node", From: fromMetis, Objective: true, Random: true, Learned: true,
+		Compat: "what Metis's code runs under that name: metis without entropy, demonstrations and replay", place: byLearning("divide-conquer")},
+	"vanilla-rl": {Does: "an agent learns to choose among all nodes at once", From: fromMetis, Objective: true, Random: true, Learned: true, place: byLearning("vanilla-rl")},
+	"george": {Does: "divide-conquer that keeps apps to a part of the nodes: --zones, --zone-budget, --apart; unless said isr and checksum, for all but 5 % of the containers", From: "George, Wang et al., SoCC 2021",
+		Objective: true, Random: true, Learned: true, place: byLearning("george")},
+
+	"balanced":     {Does: "the node with the fewest of the app among the emptiest", From: fromMetis + ", its demonstrations", Random: true, place: byRule("balanced")},
+	"binpack":      {Does: "the fullest node with room", From: kubernetes + ", MostAllocated", Random: true, place: byRule("binpack")},
+	"least-loaded": {Does: "the emptiest node", From: usual, Random: true, place: byRule("least-loaded")},
+	"random":       {Does: "any node with room", From: usual, Random: true, place: byRule("random")},
+	"round-robin":  {Does: "one node after another", From: fromMetis + ", what its sub-scheduler is measured against", place: byRule("round-robin")},
+	"spread":       {Does: "few of an app on a node, and the emptier ones", From: kubernetes + ", its default scores", Random: true, place: byRule("spread")},
+}
+
+// Names are the names of all methods, sorted.
+func Names() []string { return slices.Sorted(maps.Keys(all)) }
+
+// Find is a method by its name.
+func Find(name string) (Method, error) {
+	m, ok := all[name]
+	if !ok {
+		return m, fmt.Errorf("method %q: unknown, want one of %s", name, strings.Join(Names(), ", "))
+	}
+	return m, nil
+}
+
+// Place places the batch of a problem by a method, and checks what came out: the placement is one of the problem. The error wraps
+// place.ErrInfeasible when nothing was found that keeps the limits, or is the context's; then methods that learn give the best so
+// far with it, where they have one.
+func Place(ctx context.Context, name string, p *place.Problem, o Options) (*Outcome, error) {
+	m, err := Find(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(p.Validate(), o.Objective.Validate(), o.Limits.Validate()); err != nil {
+		return nil, err
+	}
+	if o.Objective != (place.Objective{}) && !m.Objective {
+		return nil, fmt.Errorf("method %s has an objective of its own", name)
+	}
+	if o.Limits != (place.Limits{}) && !m.Limits {
+		return nil, fmt.Errorf("method %s keeps no limits", name)
+	}
+	out, ended := m.place(ctx, p, o)
+	if out == nil {
+		return nil, ended
+	}
+	w, err := p.Evaluate(out.Placement)
+	if err != nil {
+		return nil, fmt.Errorf("method %s: %w", name, err)
+	}
+	if m.Objective {
+		out.Value = o.Objective.Value(w, p.Nodes())
+	}
+	return out, ended
+}
+
+func placeExact(ctx context.Context, p *place.Problem, o Options) (*Outcome, error) {
+	s, err := exact.Solve(ctx, p, o.Objective, o.Limits, exact.Settings{})
+	return outcome(&s, err)
+}
+
+func placeGreedy(improve bool) func(context.Context, *place.Problem, Options) (*Outcome, error) {
+	return func(ctx context.Context, p *place.Problem, o Options) (*Outcome, error) {
+		s, err := greedy.Place(ctx, p, o.Objective, o.Limits, greedy.Settings{Improve: improve, InOrder: o.Compat})
+		return outcome(&s, err)
+	}
+}
+
+func placeMedea(tie medea.Tie) func(context.Context, *place.Problem, Options) (*Outcome, error) {
+	return func(ctx context.Context, p *place.Problem, _ Options) (*Outcome, error) {
+		s, report, err := medea.Place(ctx, p, medea.Options{Tie: tie})
+		if err != nil {
+			return nil, err
+		}
+		if report.Magnitude > report.Least+1e-6 {
+			s.Notes = append(s.Notes, fmt.Sprintf("the search ended early: %.6g is missed, none can miss less than %.6g", report.Magnitude, report.Least))
+		}
+		return outcome(s, nil)
+	}
+}
+
+func placeParagon(ctx context.Context, p *place.Problem, o Options) (*Outcome, error) {
+	if o.Compat {
+		return byRule("paragon-published")(ctx, p, o)
+	}
+	return byRule("paragon")(ctx, p, o)
+}
+
+// byRule is a method of package baseline.
+func byRule(name string) func(context.Context, *place.Problem, Options) (*Outcome, error) {
+	return func(_ context.Context, p *place.Problem, o Options) (*Outcome, error) {
+		return outcome(baseline.Methods[name](p, rand.New(rand.NewPCG(o.Seed, 0))))
+	}
+}
+
+func outcome(s *place.Solution, err error) (*Outcome, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &Outcome{Solution: *s}, nil
+}
+
+// List writes which methods there are, what each does, and where it is from.
+func List(w io.Writer) error {
+	var b strings.Builder
+	for _, name := range Names() {
+		m := all[name]
+		fmt.Fprintf(&b, "%s\n", name)
+		lines := []string{m.Does}
+		switch {
+		case m.Objective && m.Limits:
+			lines = append(lines, "takes any --objective and limits")
+		case m.Objective:
+			lines = append(lines, "takes any --objective, no limits")
+		case m.Wishes:
+			lines = append(lines, "knows --constraints, no throughput")
+		default:
+			lines = append(lines, "looks at no throughput")
+		}
+		if m.Compat != "" {
+			lines = append(lines, "with --compat: "+m.Compat)
+		}
+		for _, line := range append(lines, "from: "+m.From) {
+			b.WriteString(experiment.Wrapped("  "+line, "    "))
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// orNaN makes −∞, which learning has for nothing yet, unknown.
+func orNaN(v float64) float64 {
+	if math.IsInf(v, 0) {
+		return math.NaN()
+	}
+	return v
+}

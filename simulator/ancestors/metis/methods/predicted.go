@@ -1,0 +1,57 @@
+package methods
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"trainopt/optimizer/schedule/place"
+	"trainopt/simulator/ancestors/metis/forest"
+)
+
+// Predicted is what a forest says that has seen a share of a table's patterns, drawn by the seed: what methods know where not all is
+// measured. Share is more than 0 and at most 1. With pairs it begins with what tells who disturbs whom: apps alone, and one container of
+// an app beside any number of another; Metis' default, a fifth, has these.
+func Predicted(t *place.Table, share float64, seed uint64, pairs bool) (*place.Table, error) {
+	if !(share > 0 && share <= 1) {
+		return nil, fmt.Errorf("predict from a share of %v of the patterns: want more than 0, at most 1", share)
+	}
+	s := &place.Samples{Apps: t.Apps()}
+	order := rand.New(rand.NewPCG(seed, 0)).Perm(t.Patterns())
+	if pairs {
+		slices.SortStableFunc(order, func(a, b int) int { return rank(t.Counts(a)) - rank(t.Counts(b)) })
+	}
+	for _, i := range order[:int(math.Ceil(share*float64(t.Patterns())))] {
+		rps := slices.Clone(t.RPS(i))
+		for a, k := range t.Counts(i) {
+			if k == 0 {
+				rps[a] = math.NaN()
+			}
+		}
+		s.Counts, s.RPS = append(s.Counts, slices.Clone(t.Counts(i))), append(s.RPS, rps)
+	}
+	return Grown(s, t.Capacity())
+}
+
+// rank is 0 for patterns that tell who disturbs whom, 1 for others.
+func rank(counts []uint8) int {
+	apps, single := 0, false
+	for _, k := range counts {
+		apps += int(min(k, 1))
+		single = single || k == 1
+	}
+	if apps < 2 || apps == 2 && single {
+		return 0
+	}
+	return 1
+}
+
+// Grown is what a forest grown from samples says of every pattern.
+func Grown(s *place.Samples, capacity int) (*place.Table, error) {
+	f, _, err := forest.Train(s, forest.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return f.Table(capacity)
+}

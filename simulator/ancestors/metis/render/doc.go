@@ -1,0 +1,208 @@
+// Package render writes a placement of containers: as text for a terminal, as JSON, as a CSV of its nodes, and as a page with a
+// picture. It places and compares nothing.
+//
+//	err := render.Write(os.Stdout, &render.Run{Method: "exact", Problem: problem, Outcome: outcome, What: "200 containers"}, "text")
+package render
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"trainopt/monitor"
+	"trainopt/optimizer/schedule/place"
+	"trainopt/simulator/ancestors/metis/methods"
+	"trainopt/simulator/experiment"
+)
+
+// Run is a placement with what a reader must know beside it.
+type Run struct {
+	Method string
+	Seed   uint64
+	Compat bool
+	// Problem is what was placed, with the throughputs that figures are of. Told is the same as the method knew it, with throughputs
+	// that were predicted; nil where it knew them.
+	Problem, Told *place.Problem
+	Objective     place.Objective
+	Limits        place.Limits
+	*methods.Outcome
+	SolveS    float64 // how long the method took, seconds; NaN when unknown
+	What      string  // the batch, in a few words
+	Predictor string  // where the throughputs of Told are from
+	Notes     []string
+}
+
+// formats are the ways to write a run. A new one is one function and one line here.
+var formats = map[string]func(io.Writer, *view) error{
+	"csv":  asCSV,
+	"html": page,
+	"json": asJSON,
+	"text": text,
+}
+
+// Formats lists the names that Write knows.
+func Formats() []string { return slices.Sorted(maps.Keys(formats)) }
+
+// Write writes a run in one of Formats. The error says also when the placement is none of the problem.
+func Write(w io.Writer, r *Run, format string) error {
+	f, ok := formats[format]
+	if !ok {
+		return fmt.Errorf("write placement: format %q is unknown, want one of %s", format, strings.Join(Formats(), ", "))
+	}
+	v, err := look(r)
+	if err != nil {
+		return fmt.Errorf("write placement: %w", err)
+	}
+	return f(w, v)
+}
+
+// violations are missed constraints.
+type violations struct {
+	Magnitude experiment.Number `json:"magnitude"`
+	Instances int               `json:"instances"`
+}
+
+type appJSON struct {
+	App        string            `json:"app"`
+	Containers int               `json:"containers"`
+	MeanRPS    experiment.Number `json:"mean_rps"`
+	SLOShare   experiment.Number `json:"slo_share"`
+}
+
+type typeJSON struct {
+	Name     string  `json:"name"`
+	Nodes    int     `json:"nodes"`
+	Capacity int     `json:"capacity"`
+	Cost     float64 `json:"cost"`
+}
+
+type pointJSON struct {
+	Episode int               `json:"episode"`
+	Seconds experiment.Number `json:"seconds"`
+	Mean    experiment.Number `json:"mean"`
+	Best    experiment.Number `json:"best"`
+}
+
+// result is what JSON has: the contract's fields, and then ours.
+type result struct {
+	Schema     int               `json:"schema"`
+	Engine     string            `json:"engine"`
+	Method     string            `json:"method"`
+	Placement  [][]int           `json:"placement"`
+	MeanRPS    experiment.Number `json:"mean_rps"`
+	SLOShare   experiment.Number `json:"slo_share"`
+	Violations violations        `json:"violations"`
+	NodesUsed  int               `json:"nodes_used"`
+	Bound      experiment.Number `json:"bound"`
+	Gap        experiment.Number `json:"gap"`
+	SolveS     experiment.Number `json:"solve_s"`
+	Warnings   []string          `json:"warnings"`
+
+	Seed         uint64             `json:"seed"`
+	Compat       bool               `json:"compat"`
+	Batch        string             `json:"batch"`
+	Counts       []int              `json:"counts"`
+	Nodes        int                `json:"nodes"`
+	Types        []typeJSON         `json:"node_types"`
+	SLO          float64            `json:"slo"`
+	Objective    map[string]float64 `json:"objective"`
+	Value        experiment.Number  `json:"value"`
+	Predictor    string             `json:"predictor"`
+	PredictedRPS experiment.Number  `json:"predicted_rps"`
+	Cost         float64            `json:"cost"`
+	Apps         []appJSON          `json:"apps"`
+	Curve        []pointJSON        `json:"curve"`
+	Notes        []string           `json:"notes,omitempty"` // how the method came to it
+}
+
+func asJSON(w io.Writer, v *view) error {
+	out := result{Schema: 1, Engine: "placement", Method: v.Method, MeanRPS: experiment.Number(v.worth.MeanRPS), SLOShare: experiment.Number(v.worth.SLOShare),
+		Violations: violations{experiment.Number(v.worth.Magnitude), v.worth.Instances}, NodesUsed: v.worth.NodesUsed,
+		Bound: experiment.Number(v.Bound), Gap: experiment.Number(v.Gap), SolveS: experiment.Number(v.SolveS), Warnings: v.Run.Notes, Notes: v.Outcome.Notes,
+		Seed: v.Seed, Compat: v.Compat, Batch: v.What, Counts: v.Problem.Batch, Nodes: v.Problem.Nodes(), SLO: v.Problem.Threshold(),
+		Objective: weights(v.Objective), Value: experiment.Number(v.Value), Predictor: v.predictor(), PredictedRPS: experiment.Number(v.predicted.MeanRPS), Cost: v.worth.Cost,
+		Placement: [][]int{}, Apps: []appJSON{}, Curve: []pointJSON{}}
+	if m, err := methods.Find(v.Method); err == nil && !m.Objective {
+		out.Objective = map[string]float64{}
+	}
+	for _, counts := range v.Placement {
+		node := make([]int, len(counts))
+		for a, k := range counts {
+			node[a] = int(k)
+		}
+		out.Placement = append(out.Placement, node)
+	}
+	for _, t := range v.Problem.Types {
+		out.Types = append(out.Types, typeJSON{t.Name, t.Count, t.Table.Capacity(), t.Cost})
+	}
+	for _, a := range v.apps {
+		out.Apps = append(out.Apps, appJSON{a.name, a.containers, experiment.Number(a.mean()), experiment.Number(a.share())})
+	}
+	for _, p := range v.Curve {
+		out.Curve = append(out.Curve, pointJSON{p.Episode, experiment.Number(p.Seconds), experiment.Number(p.Mean), experiment.Number(p.Best)})
+	}
+	if out.Warnings == nil {
+		out.Warnings = []string{}
+	}
+	text, err := json.MarshalIndent(out, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write placement as JSON: %w", err)
+	}
+	_, err = w.Write(append(rows.ReplaceAllFunc(text, func(row []byte) []byte { return spaces.ReplaceAll(row, nil) }), '\n'))
+	return err
+}
+
+// Rows of whole numbers are written in one line each.
+var (
+	rows   = regexp.MustCompile(`\[\n\s*\d+(?:,\n\s*\d+)*\n\s*\]`)
+	spaces = regexp.MustCompile(`\s+`)
+)
+
+// weights are those of an objective that are not 0.
+func weights(o place.Objective) map[string]float64 {
+	if o == (place.Objective{}) {
+		o.RPS = 1
+	}
+	out := map[string]float64{"rps": o.RPS, "slo": o.SLO, "vacant": o.Vacant, "cost": o.Cost, "violations": o.Missed}
+	maps.DeleteFunc(out, func(_ string, w float64) bool { return w == 0 })
+	return out
+}
+
+// asCSV writes a line a node; what is unknown is empty.
+func asCSV(w io.Writer, v *view) error {
+	head := []string{"node", "type", "containers", "mean_rps", "served", "violations"}
+	for _, app := range v.names {
+		head = append(head, "n_"+app)
+	}
+	lines := [][]string{head}
+	for n, counts := range v.Placement {
+		g := v.groups[v.groupOf[n]]
+		mean := ""
+		if g.size > 0 {
+			mean = strconv.FormatFloat(g.rps/float64(g.size), 'g', 6, 64)
+		}
+		line := []string{strconv.Itoa(n + 1), v.Problem.Types[g.kind].Name, strconv.Itoa(g.size), mean, strconv.Itoa(g.served), strconv.FormatFloat(g.missed, 'g', -1, 64)}
+		for _, k := range counts {
+			line = append(line, strconv.Itoa(int(k)))
+		}
+		lines = append(lines, line)
+	}
+	if err := monitor.NewCSVWriter(w).WriteAll(lines); err != nil {
+		return fmt.Errorf("write nodes as CSV: %w", err)
+	}
+	return nil
+}
+
+// ratio is a over b, NaN for b = 0.
+func ratio(a float64, b int) float64 {
+	if b == 0 {
+		return math.NaN()
+	}
+	return a / float64(b)
+}

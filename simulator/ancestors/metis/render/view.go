@@ -1,0 +1,104 @@
+package render
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"trainopt/optimizer/schedule/place"
+)
+
+// view is a run with what all formats need of it.
+type view struct {
+	*Run
+	worth     place.Worth
+	predicted place.Worth // by Told; MeanRPS is NaN without
+	names     []string    // of the apps
+	groups    []group     // by type, the most frequent ones first, nothing at the end
+	groupOf   []int       // of each node
+	apps      []app
+}
+
+// group are the nodes of a type that hold the same.
+type group struct {
+	kind, pattern int
+	counts        []uint8
+	nodes         int
+	size, served  int
+	rps           float64 // sum over the containers of a node
+	missed        float64
+}
+
+// app is what all containers of an app have.
+type app struct {
+	name               string
+	containers, served int
+	rps                float64 // sum
+}
+
+func (a *app) mean() float64  { return ratio(a.rps, a.containers) }
+func (a *app) share() float64 { return ratio(float64(a.served), a.containers) }
+
+func look(r *Run) (*view, error) {
+	v := &view{Run: r, predicted: place.Worth{MeanRPS: math.NaN()}}
+	var err error
+	if v.worth, err = r.Problem.Evaluate(r.Placement); err != nil {
+		return nil, err
+	}
+	if r.Told != nil {
+		if v.predicted, err = r.Told.Evaluate(r.Placement); err != nil {
+			return nil, err
+		}
+	}
+	v.names = r.Problem.Types[0].Table.Apps()
+	v.group()
+	for _, name := range v.names {
+		v.apps = append(v.apps, app{name: name})
+	}
+	for _, g := range v.groups {
+		for a, k := range g.counts {
+			rps := r.Problem.Types[g.kind].Table.RPS(g.pattern)[a]
+			n := int(k) * g.nodes
+			v.apps[a].containers += n
+			if k > 0 {
+				v.apps[a].rps += float64(n) * rps
+			}
+			if rps >= r.Problem.Threshold() {
+				v.apps[a].served += n
+			}
+		}
+	}
+	return v, nil
+}
+
+// group finds nodes that are alike.
+func (v *view) group() {
+	type key struct{ kind, pattern int }
+	at := map[key]int{}
+	keys := make([]key, len(v.Placement))
+	for n, kind := range v.Problem.TypeOf() {
+		t := v.Problem.Types[kind].Table
+		k := key{kind, t.Index(v.Placement[n])}
+		keys[n] = k
+		i, ok := at[k]
+		if !ok {
+			g := group{kind: kind, pattern: k.pattern, counts: t.Counts(k.pattern), rps: t.Throughput(k.pattern), served: v.Problem.Served(t, k.pattern)}
+			for _, c := range g.counts {
+				g.size += int(c)
+			}
+			g.missed, _ = v.Problem.Missed(g.counts)
+			i = len(v.groups)
+			v.groups, at[k] = append(v.groups, g), i
+		}
+		v.groups[i].nodes++
+	}
+	slices.SortFunc(v.groups, func(a, b group) int {
+		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(min(b.size, 1), min(a.size, 1)), cmp.Compare(b.nodes, a.nodes), cmp.Compare(a.pattern, b.pattern))
+	})
+	for i, g := range v.groups {
+		at[key{g.kind, g.pattern}] = i
+	}
+	for _, k := range keys {
+		v.groupOf = append(v.groupOf, at[k])
+	}
+}

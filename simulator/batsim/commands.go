@@ -1,0 +1,261 @@
+package batsim
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"trainopt/simulator/queue"
+	"trainopt/simulator/queue/cores"
+	"trainopt/simulator/workload/batsim"
+)
+
+// commands are what a decision process may say, by the type of event.
+var commands = map[string]func(*host, *Event) error{
+	ExecuteJob:      (*host).execute,
+	RejectJob:       (*host).reject,
+	KillJob:         (*host).kill,
+	CallMeLater:     (*host).callLater,
+	SetState:        (*host).setState,
+	SetJobMetadata:  (*host).attach,
+	ChangeJobState:  (*host).changeState,
+	Query:           (*host).answer,
+	Notify:          (*host).notified,
+	Answer:          func(*host, *Event) error { return nil }, // nothing was asked
+	RegisterJob:     func(*host, *Event) error { return errDynamic },
+	RegisterProfile: func(*host, *Event) error { return errDynamic },
+}
+
+var errDynamic = errors.New("jobs cannot be registered here, as dynamic-jobs-enabled said")
+
+func (h *host) command(e *Event) error {
+	do, ok := commands[e.Type]
+	if !ok {
+		if h.options.ForwardUnknown {
+			h.options.warn("a command of type %q at %v s was passed over", e.Type, e.Timestamp)
+			return nil
+		}
+		return errors.New("there is no such command")
+	}
+	return do(h, e)
+}
+
+// job is the place of a job of that name.
+func (h *host) job(id string) (int32, error) {
+	if j, ok := h.index[id]; ok {
+		return j, nil
+	}
+	if j, ok := h.index[h.options.Name+"!"+id]; ok {
+		return j, nil
+	}
+	return 0, fmt.Errorf("there is no job %q", id)
+}
+
+func (h *host) execute(e *Event) error {
+	var d executeData
+	if err := e.decode(&d); err != nil {
+		return err
+	}
+	j, err := h.job(d.ID)
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(d.Additional) > 0:
+		return errors.New("additional_io_job is not supported")
+	case len(d.StorageMapping) > 0:
+		return errors.New("storage_mapping is not supported")
+	}
+	for rank, where := range d.Mapping {
+		if rank != string(where) {
+			return errors.New("a mapping that puts several ranks on one resource, or in another order, is not supported")
+		}
+	}
+	on, err := batsim.ParseIntervals(string(d.Cores))
+	if err != nil {
+		return err
+	}
+	if err := h.simulation.Start(j, on); err != nil {
+		return err
+	}
+	if h.machine == nil {
+		return nil
+	}
+	bare := h.jobs[j]
+	bare.Memory = 0
+	if _, fit := h.machine.TryPlace(j, &bare, &there{cores: on}, nil); fit != cores.Fits {
+		return fmt.Errorf("job %q does not fit", d.ID) // its cores were free, so it does
+	}
+	return nil
+}
+
+// there chooses the cores that it was told.
+type there struct{ cores []int32 }
+
+func (t *there) Start(*cores.Machine, *queue.Job) {}
+
+func (t *there) Next(*cores.Machine, *queue.Job, int) (int32, int) {
+	if len(t.cores) == 0 {
+		return -1, 0
+	}
+	c := t.cores[0]
+	t.cores = t.cores[1:]
+	return c, 1
+}
+
+func (h *host) reject(e *Event) error {
+	var d jobIDData
+	if err := e.decode(&d); err != nil {
+		return err
+	}
+	j, err := h.job(d.ID)
+	if err != nil {
+		return err
+	}
+	if err := h.simulation.Reject(j); err != nil {
+		return err
+	}
+	h.left--
+	return nil
+}
+
+// kill stops jobs; those that do not run any more are acknowledged all the same.
+func (h *host) kill(e *Event) error {
+	var d killedData
+	if err := e.decode(&d); err != nil {
+		return err
+	}
+	ack := killedData{IDs: d.IDs, Progress: map[string]progress{}}
+	for _, id := range d.IDs {
+		j, err := h.job(id)
+		if err != nil {
+			return err
+		}
+		switch h.simulation.Outcome(j).State {
+		case queue.Running:
+			ack.Progress[h.ids[j]] = progress{h.profile[j], 1 - h.simulation.Left(j)}
+			if err := h.simulation.Kill(j); err != nil {
+				return err
+			}
+			h.killed[j] = true
+		case queue.Waiting, queue.Rejected:
+			return fmt.Errorf("job %q was never executed", id)
+		}
+	}
+	h.kills = append(h.kills, ack)
+	return h.shortly()
+}
+
+// shortly has the simulation stop once more at this instant, so that what is in the outbox is sent.
+func (h *host) shortly() error {
+	h.soon = true
+	return h.simulation.Wake(h.simulation.Now())
+}
+
+func (h *host) callLater(e *Event) error {
+	var d callData
+	if err := e.decode(&d); err != nil {
+		return err
+	}
+	if d.At == nil {
+		return errors.New("want a timestamp in its data")
+	}
+	at := *d.At
+	if at < h.simulation.Now() || math.IsInf(at, 1) {
+		return fmt.Errorf("it asks for a call at %v s, which is over", at)
+	}
+	i, _ := slices.BinarySearch(h.calls, at)
+	h.calls = slices.Insert(h.calls, i, at)
+	return h.simulation.Wake(at)
+}
+
+func (h *host) setState(e *Event) error {
+	var d stateData
+	if err := e.decode(&d); err != nil {
+		return err
+	}
+	of, err := batsim.ParseIntervals(string(d.Resources))
+	if err != nil {
+		return err
+	}
+	state, err := strconv.ParseUint(string(d.State), 10, 8)
+	if err != nil {
+		return fmt.Errorf("state %q: want a number", d.State)
+	}
+	if err := h.simulation.SetState(of, uint8(state)); err != nil {
+		return err
+	}
+	d.Resources, d.State = loose(batsim.FormatIntervals(of)), loose(strconv.FormatUint(state, 10))
+	h.changes = append(h.changes, d)
+	if len(of) == 0 { // nothing will happen, but it is answered
+		return h.shortly()
+	}
+	h.soon = true
+	return nil
+}
+
+func (h *host) attach(e *Event) error {
+	var d jobIDData
+	if err := e.decode(&d); err != nil {
+		return err
+	}
+	j, err := h.job(d.ID)
+	if err == nil && h.options.Metadata != nil {
+		h.options.Metadata(&h.jobs[j], string(d.Metadata))
+	}
+	return err
+}
+
+// changeState does what other commands do too.
+func (h *host) changeState(e *Event) error {
+	var d jobIDData
+	if err := e.decode(&d); err != nil {
+		return err
+	}
+	j, err := h.job(d.ID)
+	if err != nil {
+		return err
+	}
+	switch was := h.simulation.Outcome(j).State; {
+	case d.State == stateNames[was]:
+		return nil
+	case d.State == stateNames[queue.Rejected] && was == queue.Waiting:
+		return h.reject(e)
+	case d.State == stateKilled && was == queue.Running:
+		h.killed[j], h.soon = true, true
+		return h.simulation.Kill(j)
+	default:
+		return fmt.Errorf("job %q is %s: it cannot become %q; only SUBMITTED to REJECTED and RUNNING to %s can be", d.ID, stateNames[was], d.State, stateKilled)
+	}
+}
+
+// answer answers what the decision process asks.
+func (h *host) answer(e *Event) error {
+	var d queryData
+	if err := e.decode(&d); err != nil {
+		return err
+	}
+	answers := map[string]json.RawMessage{}
+	for _, name := range sortedKeys(d.Requests) {
+		if name != "consumed_energy" {
+			return fmt.Errorf("there is no answer to %q, only to consumed_energy", name)
+		}
+		answers[name] = strconv.AppendFloat(nil, h.simulation.Energy(), 'g', -1, 64)
+	}
+	h.say(event(h.simulation.Now(), Answer, answers))
+	return h.shortly()
+}
+
+func (h *host) notified(e *Event) error {
+	var d notifyData
+	if err := e.decode(&d); err != nil {
+		return err
+	}
+	if d.Type != "registration_finished" && d.Type != "continue_registration" {
+		h.options.warn("%s %q at %v s was passed over", e.Type, d.Type, e.Timestamp)
+	}
+	return nil
+}

@@ -1,0 +1,166 @@
+package batsim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// retry is the time between two attempts to connect.
+const retry = 50 * time.Millisecond
+
+// dial connects a REQ to who listens, as soon as somebody does.
+func dial(ctx context.Context, endpoint string, idle time.Duration) (*wire, error) {
+	network, addr, err := address(endpoint, false)
+	if err != nil {
+		return nil, err
+	}
+	doing := "connect to a decision process at " + endpoint
+	limited, cancel := context.WithTimeout(ctx, idle)
+	defer cancel()
+	for {
+		w, err := attempt(limited, network, addr, idle)
+		if err == nil {
+			return w, nil
+		}
+		if errors.Is(err, ErrPeer) {
+			return nil, explain(ctx, err, idle, doing)
+		}
+		select {
+		case <-limited.Done():
+			if ctx.Err() == nil {
+				err = peerError("not there for %v: %w", idle, err)
+			}
+			return nil, explain(ctx, err, idle, doing)
+		case <-time.After(retry):
+		}
+	}
+}
+
+func attempt(ctx context.Context, network, addr string, idle time.Duration) (*wire, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	w, err := shake(conn, "REQ", idle)
+	if !stop() || err != nil {
+		conn.Close()
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			err = peerError("it did not greet for %v", min(idle, hello))
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		return nil, err
+	}
+	return w, nil
+}
+
+// maxCallers is the number of connections that are greeted at once.
+const maxCallers = 64
+
+// caller is a connection and its first request, or the reason why it is no simulator's.
+type caller struct {
+	from    net.Addr
+	wire    *wire
+	request []byte
+	err     error
+}
+
+// accept returns the first connection that carries a request, and that request. Connections are greeted side by side: one
+// that greets wrongly, hangs up or is silent does not delay the simulator's. The listener is closed.
+func accept(ctx context.Context, listener net.Listener, talk *Talk) (*wire, []byte, error) {
+	idle := talk.idle()
+	doing := fmt.Sprintf("wait for a simulator at %v", listener.Addr())
+	if l, ok := listener.(interface{ SetDeadline(time.Time) error }); ok {
+		if err := l.SetDeadline(time.Now().Add(idle)); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", doing, err)
+		}
+	}
+	greeting, cancel := context.WithCancel(ctx)
+	callers, closed := make(chan caller), make(chan error, 1)
+	var left sync.WaitGroup
+	left.Go(func() { closed <- greetAll(greeting, listener, idle, callers) })
+	defer func() {
+		cancel()
+		listener.Close()
+		left.Wait()
+	}()
+	var last error
+	for {
+		select {
+		case c := <-callers:
+			if c.err == nil {
+				return c.wire, c.request, nil
+			}
+			if ctx.Err() != nil {
+				return nil, nil, explain(ctx, c.err, idle, doing)
+			}
+			if errors.Is(c.err, os.ErrDeadlineExceeded) {
+				c.err = errors.New("silent")
+			}
+			last = fmt.Errorf("%v: %w", c.from, c.err)
+			talk.warn("a connection that is no simulator: %v", last)
+		case err := <-closed:
+			if last != nil {
+				err = peerError("none came within %v, but somebody else did: %w", idle, last)
+			} else if errors.Is(err, os.ErrDeadlineExceeded) {
+				err = peerError("none came within %v", idle)
+			}
+			return nil, nil, explain(ctx, err, idle, doing)
+		}
+	}
+}
+
+// greetAll sends every caller until the listener fails, and returns that error once all of them were sent. After the end of
+// the context it closes their connections instead.
+func greetAll(ctx context.Context, listener net.Listener, idle time.Duration, callers chan<- caller) error {
+	var left sync.WaitGroup
+	defer left.Wait()
+	slots := make(chan struct{}, maxCallers)
+	for {
+		slots <- struct{}{}
+		conn, err := listener.Accept()
+		if err != nil {
+			return err
+		}
+		left.Go(func() {
+			w, request, err := first(ctx, conn, idle)
+			<-slots
+			c := caller{from: conn.RemoteAddr(), wire: w, request: request, err: err}
+			if err != nil {
+				conn.Close()
+			}
+			select {
+			case callers <- c:
+			case <-ctx.Done():
+				conn.Close()
+			}
+		})
+	}
+}
+
+// first greets and waits for a request.
+func first(ctx context.Context, conn net.Conn, idle time.Duration) (*wire, []byte, error) {
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	w, err := shake(conn, "REP", idle)
+	if err != nil {
+		return nil, nil, err
+	}
+	request, err := w.receive()
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
+		err = errors.New("it hung up before it said anything")
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		err = errors.New("it hung up in the middle of a message")
+	}
+	return w, request, err
+}

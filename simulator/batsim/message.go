@@ -1,0 +1,276 @@
+package batsim
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+
+	"trainopt/simulator/queue"
+)
+
+// Message is what is said at one time: by Batsim what happened, by the decision process what is to be done.
+type Message struct {
+	// Now is the time, s. In a reply it is when the decision was made, not before the request's.
+	Now    float64 `json:"now"`
+	Events []Event `json:"events"`
+}
+
+// Event is one thing that happened or is to be done.
+type Event struct {
+	Timestamp float64 `json:"timestamp"` // s
+	Type      string  `json:"type"`
+	// Data is an object; what is in it depends on Type, and fields that nobody knows stay in it.
+	Data json.RawMessage `json:"data"`
+}
+
+// The types of events. Those that are not here are unknown.
+const (
+	SimulationBegins = "SIMULATION_BEGINS" // to the decision process
+	SimulationEnds   = "SIMULATION_ENDS"
+	JobSubmitted     = "JOB_SUBMITTED"
+	JobCompleted     = "JOB_COMPLETED"
+	JobKilled        = "JOB_KILLED"
+	StateChanged     = "RESOURCE_STATE_CHANGED"
+	RequestedCall    = "REQUESTED_CALL"
+
+	ExecuteJob      = "EXECUTE_JOB" // from the decision process
+	RejectJob       = "REJECT_JOB"
+	KillJob         = "KILL_JOB"
+	CallMeLater     = "CALL_ME_LATER"
+	SetState        = "SET_RESOURCE_STATE"
+	RegisterJob     = "REGISTER_JOB"
+	RegisterProfile = "REGISTER_PROFILE"
+	SetJobMetadata  = "SET_JOB_METADATA"
+	ChangeJobState  = "CHANGE_JOB_STATE"
+
+	Notify = "NOTIFY" // both ways
+	Query  = "QUERY"
+	Answer = "ANSWER"
+)
+
+// noMore is the notice that all jobs of the workloads were submitted.
+const noMore = "no_more_static_job_to_submit"
+
+// Parse reads a message. Times must be numbers, and those of events ascending and at most now; types and fields that are not known
+// are kept. Errors say which event is wrong.
+func Parse(data []byte) (*Message, error) {
+	var raw struct {
+		Now    *float64 `json:"now"`
+		Events *[]struct {
+			Timestamp *float64        `json:"timestamp"`
+			Type      string          `json:"type"`
+			Data      json.RawMessage `json:"data"`
+		} `json:"events"`
+	}
+	if err := json.Unmarshal(data, &raw); err != nil {
+		return nil, fmt.Errorf("read message %s: %w", clip(data), err)
+	}
+	if raw.Now == nil || raw.Events == nil {
+		return nil, fmt.Errorf("read message %s: want now and events", clip(data))
+	}
+	m := &Message{Now: *raw.Now, Events: make([]Event, 0, len(*raw.Events))}
+	last := math.Inf(-1)
+	for i, e := range *raw.Events {
+		problem := ""
+		switch {
+		case e.Type == "":
+			problem = "it has no type"
+		case e.Timestamp == nil:
+			problem = "it has no timestamp"
+		case *e.Timestamp < last:
+			problem = fmt.Sprintf("its timestamp is %v s, after one of %v s", *e.Timestamp, last)
+		case *e.Timestamp > m.Now:
+			problem = fmt.Sprintf("its timestamp is %v s, but now is %v s", *e.Timestamp, m.Now)
+		case len(e.Data) > 0 && e.Data[0] != '{' && string(e.Data) != "null":
+			problem = fmt.Sprintf("its data is %s, want an object", clip(e.Data))
+		}
+		if problem != "" {
+			return nil, fmt.Errorf("read message: event %d (%q): %s", i, e.Type, problem)
+		}
+		last = *e.Timestamp
+		m.Events = append(m.Events, Event{last, e.Type, e.Data})
+	}
+	return m, nil
+}
+
+func clip(data []byte) string {
+	if len(data) > 80 {
+		data = append(data[:77:77], "..."...)
+	}
+	return fmt.Sprintf("%q", data)
+}
+
+// decode reads the data of an event; none is as good as an empty object.
+func (e *Event) decode(v any) error {
+	if len(e.Data) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(e.Data, v); err != nil {
+		return fmt.Errorf("%s at %v s: data %s: %w", e.Type, e.Timestamp, clip(e.Data), err)
+	}
+	return nil
+}
+
+// encode is the message as bytes, in one line.
+func (m *Message) encode() ([]byte, error) {
+	size := 64
+	for i := range m.Events {
+		size += 96 + len(m.Events[i].Data)
+	}
+	b := append(make([]byte, 0, size), `{"now":`...)
+	b = append(appendNumber(b, m.Now), `,"events":[`...)
+	for i := range m.Events {
+		e := &m.Events[i]
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendNumber(append(b, `{"timestamp":`...), e.Timestamp)
+		kind, err := json.Marshal(e.Type)
+		if err != nil {
+			return nil, fmt.Errorf("write message at %v s: %w", m.Now, err)
+		}
+		b = append(append(append(b, `,"type":`...), kind...), `,"data":`...)
+		if len(e.Data) == 0 {
+			b = append(b, "{}"...)
+		}
+		b = append(append(b, e.Data...), '}')
+	}
+	return append(b, "]}"...), nil
+}
+
+// appendNumber writes a time so that it is read as the same again.
+func appendNumber(b []byte, v float64) []byte {
+	if abs := math.Abs(v); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
+		return strconv.AppendFloat(b, v, 'e', -1, 64)
+	}
+	return strconv.AppendFloat(b, v, 'f', -1, 64)
+}
+
+// event is one with that data; data that cannot be written is a mistake of this package.
+func event(now float64, kind string, data any) Event {
+	b, err := json.Marshal(data)
+	if err != nil {
+		b = json.RawMessage(`{}`)
+	}
+	return Event{now, kind, b}
+}
+
+// nothing is the data of events that have none.
+type nothing struct{}
+
+// loose is a text that may also be written as a number or a truth value.
+type loose string
+
+func (l *loose) UnmarshalJSON(data []byte) error {
+	if len(data) > 0 && data[0] == '"' {
+		var s string
+		err := json.Unmarshal(data, &s)
+		*l = loose(s)
+		return err
+	}
+	if len(data) > 0 && (data[0] == '{' || data[0] == '[') {
+		return fmt.Errorf("%s: want a text or a number", clip(data))
+	}
+	*l = loose(data)
+	return nil
+}
+
+// beginsData is what this side reads of SIMULATION_BEGINS.
+type beginsData struct {
+	Resources        int                        `json:"nb_resources"`
+	Compute          int                        `json:"nb_compute_resources"`
+	Storage          int                        `json:"nb_storage_resources"`
+	Config           map[string]json.RawMessage `json:"config"`
+	ComputeResources []resource                 `json:"compute_resources"`
+	ResourcesData    []resource                 `json:"resources_data"` // in versions 1 and 2
+	Profiles         map[string]json.RawMessage `json:"profiles"`       // by workload
+}
+
+// flag is a truth value of the configuration, by the first of its names that is there.
+func (d *beginsData) flag(names ...string) bool {
+	for _, name := range names {
+		var v bool
+		if raw, ok := d.Config[name]; ok && json.Unmarshal(raw, &v) == nil {
+			return v
+		}
+	}
+	return false
+}
+
+// resource is a host that computes.
+type resource struct {
+	ID         int32          `json:"id"`
+	Name       string         `json:"name"`
+	State      loose          `json:"state"`
+	Properties map[string]any `json:"properties"`
+}
+
+type submittedData struct {
+	ID      string          `json:"job_id"`
+	Job     json.RawMessage `json:"job,omitempty"`
+	Profile json.RawMessage `json:"profile,omitempty"`
+}
+
+// jobData are the fields of a job that schedulers go by.
+type jobData struct {
+	Submit    *float64 `json:"subtime"`
+	Resources int      `json:"res"`
+	Profile   loose    `json:"profile"`
+	Walltime  float64  `json:"walltime"`
+}
+
+type completedData struct {
+	ID         string `json:"job_id"`
+	State      string `json:"job_state"`
+	ReturnCode int    `json:"return_code"`
+	KillReason string `json:"kill_reason"`
+	Cores      string `json:"alloc"`
+}
+
+type killedData struct {
+	IDs      []string            `json:"job_ids"`
+	Progress map[string]progress `json:"job_progress,omitempty"`
+}
+
+type progress struct {
+	Profile  string  `json:"profile"`
+	Progress float64 `json:"progress"`
+}
+
+type stateData struct {
+	Resources loose `json:"resources"`
+	State     loose `json:"state"`
+}
+
+type executeData struct {
+	ID             string           `json:"job_id"`
+	Cores          loose            `json:"alloc"`
+	Mapping        map[string]loose `json:"mapping,omitempty"`
+	StorageMapping map[string]loose `json:"storage_mapping,omitempty"`
+	Additional     map[string]any   `json:"additional_io_job,omitempty"`
+}
+
+type jobIDData struct {
+	ID       string `json:"job_id"`
+	State    string `json:"job_state,omitempty"`
+	Metadata loose  `json:"metadata,omitempty"`
+}
+
+type callData struct {
+	At *float64 `json:"timestamp"`
+}
+
+type notifyData struct {
+	Type string `json:"type"`
+}
+
+type queryData struct {
+	Requests map[string]json.RawMessage `json:"requests"`
+}
+
+// states are the names of how jobs end.
+var stateNames = [...]string{queue.Waiting: "SUBMITTED", queue.Running: "RUNNING", queue.Completed: "COMPLETED_SUCCESSFULLY",
+	queue.Killed: "COMPLETED_WALLTIME_REACHED", queue.Rejected: "REJECTED"}
+
+const stateKilled = "COMPLETED_KILLED"

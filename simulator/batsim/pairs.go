@@ -1,0 +1,61 @@
+package batsim
+
+import (
+	"fmt"
+
+	"trainopt/simulator/ancestors/hdeeprm"
+	"trainopt/simulator/queue"
+	"trainopt/simulator/queue/cores"
+)
+
+// pairs decides as HDeepRM does.
+type pairs struct {
+	process *hdeeprm.Process
+	agent   hdeeprm.Decider
+	blind   bool // the agent does not look
+}
+
+var _ decider = (*pairs)(nil)
+
+func newPairs(s *session) (*pairs, error) {
+	limits := s.options.Limits
+	if limits == (hdeeprm.Limits{}) {
+		limits = hdeeprm.Limits{Time: 1, Cores: 1, Memory: 1, Bandwidth: 1}
+	}
+	settings := *s.options.Pairs
+	p := &pairs{agent: s.options.Agent}
+	if p.agent == nil {
+		p.agent = hdeeprm.Always(0)
+	}
+	if _, p.blind = p.agent.(hdeeprm.Always); p.blind {
+		settings.View = hdeeprm.Minimal
+	}
+	var err error
+	if p.process, err = hdeeprm.NewProcess(s.ground.tree, limits, settings); err != nil {
+		return nil, err
+	}
+	p.process.Reset(nil, s)
+	return p, nil
+}
+
+func (p *pairs) extend(jobs []queue.Job) { p.process.Extend(jobs) }
+
+func (p *pairs) decide(now float64, events []cores.Event, more int) error {
+	p.process.Take(now, events, more)
+	for again := true; again; again = p.process.Close() {
+		if !p.process.Due() {
+			continue
+		}
+		var seen []float32
+		if !p.blind {
+			seen = p.process.Observe()
+		}
+		p.process.Act(p.agent.Decide(seen, p.process.Actions()))
+	}
+	if err := p.process.Err(); err != nil {
+		return fmt.Errorf("decide: %w", err)
+	}
+	return nil
+}
+
+func (p *pairs) finish() error { return p.process.Finish() }

@@ -1,0 +1,387 @@
+package batsim
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"trainopt/simulator/ancestors/hdeeprm"
+	"trainopt/simulator/platform"
+	"trainopt/simulator/queue"
+)
+
+// TestOrders: an order with and without EASY backfilling over the socket gives each job the times that queue.Run gives it.
+func TestOrders(t *testing.T) {
+	jobs, err := queue.Lublin{Jobs: 300, Procs: 32, Seed: 3, Load: 0.9, Overestimate: 3}.Generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs[7].Procs = 33
+	for i := range jobs {
+		if i%5 == 0 {
+			jobs[i].Limit = jobs[i].Run * 0.9
+		}
+	}
+	tree := platform.Uniform(2, 2, 8, 1000, platform.Processor{Bandwidth: 10, GFLOPS: 1, Watts: 10})
+	for _, order := range queue.OrderNames() {
+		for _, backfill := range []string{"none", "easy"} {
+			t.Run(order+" "+backfill, func(t *testing.T) {
+				want, err := queue.Run(t.Context(), queue.Config{Procs: 32, Jobs: jobs, Order: order, Backfill: backfill})
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, decided := both(t, tree, jobs, ServeOptions{Order: order, Backfill: backfill}, SimulateOptions{})
+				same(t, got, want, false)
+				same(t, decided, want, false)
+			})
+		}
+	}
+}
+
+// converse has the two halves talk to each other without a socket.
+func converse(so ServeOptions, mo SimulateOptions, tree *platform.Tree, jobs []queue.Job) (*queue.Result, *session, error) {
+	s := &session{options: so, index: map[string]int32{}, more: 1}
+	h, err := newHost(tree, jobs, mo)
+	if err != nil {
+		return nil, nil, err
+	}
+	h.ask = s.reply
+	err = h.run()
+	return h.simulation.Result(), s, err
+}
+
+// TestOrdersProperty is the same of small workloads with many ties, and that no processor has two jobs.
+func TestOrdersProperty(t *testing.T) {
+	tree := platform.Uniform(1, 1, 5, 1000, platform.Processor{Bandwidth: 10, GFLOPS: 1, Watts: 10})
+	rapid.Check(t, func(t *rapid.T) {
+		jobs := make([]queue.Job, rapid.IntRange(1, 12).Draw(t, "jobs"))
+		for i := range jobs {
+			run := float64(rapid.IntRange(1, 6).Draw(t, "run"))
+			jobs[i] = queue.Job{ID: i, Submit: float64(rapid.IntRange(0, 10).Draw(t, "submit")), Procs: rapid.IntRange(1, 6).Draw(t, "procs"),
+				Run: run, Request: run + float64(rapid.IntRange(-2, 4).Draw(t, "over"))}
+			jobs[i].Request = max(jobs[i].Request, 1)
+		}
+		slices.SortStableFunc(jobs, func(a, b queue.Job) int { return int(a.Submit - b.Submit) })
+		for i := range jobs {
+			jobs[i].ID = i
+		}
+		order := rapid.SampledFrom(queue.OrderNames()).Draw(t, "order")
+		want, err := queue.Run(t.Context(), queue.Config{Procs: 5, Jobs: jobs, Order: order, Backfill: "easy"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _, err := converse(ServeOptions{Order: order, Backfill: "easy"}, SimulateOptions{}, tree, jobs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range jobs {
+			g, w := &got.Jobs[i], &want.Jobs[i]
+			if g.State != w.State || !alike(g.Start, w.Start) || !alike(g.End, w.End) {
+				t.Fatalf("%s: job %d: state %d from %v to %v, want %d from %v to %v", order, i, g.State, g.Start, g.End, w.State, w.Start, w.End)
+			}
+		}
+	})
+}
+
+// looker is an agent whose actions depend on all that it sees.
+type looker struct{ sum float64 }
+
+func (l *looker) Decide(seen []float32, actions int) int {
+	for i, v := range seen {
+		l.sum += float64(v) * float64(i%7+1)
+	}
+	return int(math.Abs(l.sum)*1e3) % actions
+}
+
+// TestAgents: an agent sees over the socket what it sees without.
+func TestAgents(t *testing.T) {
+	tree, jobs := mini(t)
+	jobs = jobs[:200]
+	for _, view := range []hdeeprm.View{hdeeprm.Normal, hdeeprm.Small, hdeeprm.Minimal} {
+		t.Run(view.String(), func(t *testing.T) {
+			settings := hdeeprm.Settings{Void: true, View: view, Seed: 5}
+			e, err := hdeeprm.NewEnvironment(tree, jobs, hdeeprm.Limits{}, settings)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := e.Run(&looker{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, _, err := converse(ServeOptions{Tree: tree, Pairs: &settings, Agent: &looker{}, Limits: hdeeprm.LimitsOf(jobs)}, SimulateOptions{}, tree, jobs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, got, want, true)
+		})
+	}
+}
+
+const beginsTwo = `{"now": 0, "events": [{"timestamp": 0, "type": "SIMULATION_BEGINS", "data": {"nb_resources": 3, "nb_compute_resources": 2,
+	"nb_storage_resources": 1, "config": {"forward-unknown-events": false}, "compute_resources": [
+	{"id": 5, "name": "b", "state": "idle", "properties": {"watt_per_state": "95.0:190.74,90:100"}},
+	{"id": 2, "name": "a", "state": "idle", "properties": {"role": "", "tags": 3}}]}}]}`
+
+// TestRequests has the decision process hear what a Batsim may say.
+func TestRequests(t *testing.T) {
+	submit := func(id, more string) string {
+		return fmt.Sprintf(`{"now": 1, "events": [{"timestamp": 1, "type": "JOB_SUBMITTED", "data": {"job_id": %q, %s}}]}`, id, more)
+	}
+	for name, c := range map[string]struct {
+		say  []string // after the beginning, unless that is first
+		want string   // last answer, or what is in the error
+		ok   bool
+	}{
+		"resources have numbers of their own": {[]string{submit("w!1", `"job": {"res": 2, "id": "1", "profile": "p", "subtime": 1}`)}, `"alloc":"2 5"`, true},
+		"versions differ":                     {[]string{submit("w!1", `"job": {"res": 1, "id": "1", "profile": 7, "walltime": -1}, "profile": {"type": "delay", "delay": 3}`)}, `"alloc":"2"`, true},
+		"a profile that nobody knows":         {[]string{submit("w!1", `"job": {"res": 1, "profile": "p"}, "profile": {"type": "usage_trace", "x": []}`)}, `"alloc":"2"`, true},
+		"too large":                           {[]string{submit("w!1", `"job": {"res": 3, "profile": "p"}`)}, RejectJob, true},
+		"unknown events":                      {[]string{`{"now": 3, "events": [{"timestamp": 2, "type": "ECLIPSE", "data": {"sun": "moon"}}, {"timestamp": 3, "type": "NOTIFY", "data": {"type": "lunch"}}]}`}, `{"now":3,"events":[]}`, true},
+		"acknowledged kills":                  {[]string{submit("w!1", `"job": {"res": 1, "profile": "p"}`), `{"now": 2, "events": [{"timestamp": 2, "type": "JOB_KILLED", "data": {"job_ids": ["w!1"], "job_progress": {"w!1": {"profile": "p", "progress": 0.5}}}}]}`}, `{"now":2,"events":[]}`, true},
+		"nothing":                             {[]string{`{"now": 7, "events": []}`}, `{"now":7,"events":[]}`, true},
+		"no job":                              {[]string{submit("w!1", `"profile": {}`)}, "want the field job", false},
+		"no resources":                        {[]string{submit("w!1", `"job": {"res": 0}`)}, "want at least 1", false},
+		"twice":                               {[]string{submit("w!1", `"job": {"res": 1}`), submit("w!1", `"job": {"res": 1}`)}, `"w!1"`, false},
+		"ends before it starts":               {[]string{`{"now": 2, "events": [{"timestamp": 2, "type": "JOB_COMPLETED", "data": {"job_id": "w!1"}}]}`}, "does not run", false},
+		"back in time":                        {[]string{`{"now": 2, "events": []}`, `{"now": 1, "events": []}`}, "goes back in time", false},
+		"two beginnings":                      {[]string{beginsTwo}, "twice", false},
+		"asks":                                {[]string{`{"now": 2, "events": [{"timestamp": 2, "type": "QUERY", "data": {"requests": {"estimate_waiting_time": {}}}}]}`}, "estimate_waiting_time", false},
+		"machines go":                         {[]string{`{"now": 2, "events": [{"timestamp": 2, "type": "NOTIFY", "data": {"type": "event_machine_unavailable", "resources": "0"}}]}`}, "event_machine_unavailable", false},
+		"after the end":                       {[]string{`{"now": 2, "events": [{"timestamp": 2, "type": "SIMULATION_ENDS"}, {"timestamp": 2, "type": "REQUESTED_CALL"}]}`}, "after SIMULATION_ENDS", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &session{index: map[string]int32{}, more: 1}
+			var got []byte
+			var err error
+			for _, request := range append([]string{beginsTwo}, c.say...) {
+				if got, err = s.reply([]byte(request)); err != nil {
+					break
+				}
+			}
+			switch {
+			case c.ok && (err != nil || !strings.Contains(string(got), c.want)):
+				t.Errorf("it answers %s, %v; want %s", got, err, c.want)
+			case !c.ok && (!errors.Is(err, ErrPeer) || !strings.Contains(err.Error(), c.want)):
+				t.Errorf("the error is %v, want one with %q", err, c.want)
+			}
+		})
+	}
+}
+
+// TestBeginnings: a decision process does not begin with what it cannot do.
+func TestBeginnings(t *testing.T) {
+	begins := func(data string) string {
+		return fmt.Sprintf(`{"now": 0, "events": [{"timestamp": 0, "type": "SIMULATION_BEGINS", "data": %s}]}`, data)
+	}
+	for name, c := range map[string]struct {
+		options     ServeOptions
+		first, want string
+	}{
+		"nothing first":    {ServeOptions{}, `{"now": 0, "events": []}`, SimulationBegins},
+		"a job first":      {ServeOptions{}, `{"now": 0, "events": [{"timestamp": 0, "type": "JOB_SUBMITTED", "data": {}}]}`, "before " + SimulationBegins},
+		"no resources":     {ServeOptions{}, begins(`{}`), "0 compute resources"},
+		"too many":         {ServeOptions{}, begins(`{"nb_compute_resources": 2000000000}`), "2000000000"},
+		"some undescribed": {ServeOptions{}, begins(`{"nb_compute_resources": 2, "compute_resources": [{"id": 0}]}`), "1 of them"},
+		"a number twice":   {ServeOptions{}, begins(`{"nb_compute_resources": 2, "compute_resources": [{"id": 0}, {"id": 0}]}`), "number 0 is there twice"},
+		"Redis":            {ServeOptions{}, begins(`{"nb_compute_resources": 2, "config": {"redis-enabled": true}}`), "Redis"},
+		"Redis, nested":    {ServeOptions{}, begins(`{"nb_compute_resources": 2, "config": {"redis": {"enabled": true}}}`), "Redis"},
+		"another machine":  {ServeOptions{Tree: smallTree()}, begins(`{"nb_compute_resources": 3}`), "4 cores"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &session{options: c.options, index: map[string]int32{}, more: 1}
+			if _, err := s.reply([]byte(c.first)); !errors.Is(err, ErrPeer) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("the error is %v, want one with %q", err, c.want)
+			}
+		})
+	}
+}
+
+// TestMatch: cores are found by the numbers in names, and else by those of resources; states only where there are four.
+func TestMatch(t *testing.T) {
+	list := func(names ...string) *beginsData {
+		d := &beginsData{Compute: len(names)}
+		for i, name := range names {
+			d.ComputeResources = append(d.ComputeResources, resource{ID: int32(i + 1), Name: name, Properties: map[string]any{"watt_per_state": "1:1,2:2,3:3,4:4"}})
+		}
+		return d
+	}
+	two := list("a", "b", "c", "d")
+	two.ComputeResources[2].Properties["watt_per_state"] = "1:2"
+	for name, c := range map[string]struct {
+		begins *beginsData
+		want   string // resources of cores 0, 1 and 3
+		states bool
+	}{
+		"by name":     {list("cor_3", "cor_1", "cor_0", "cor_2"), "1-3", true},
+		"by number":   {list("x", "y", "z", "w"), "1-2 4", true},
+		"from one":    {list("h1", "h2", "h3", "h4"), "1-2 4", true},
+		"two states":  {two, "1-2 4", false},
+		"undescribed": {&beginsData{Compute: 4}, "0-1 3", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, err := match(c.begins, smallTree())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := g.format([]int32{0, 1, 3}); got != c.want || g.states != c.states {
+				t.Errorf("resources %q, states %t, want %q, %t", got, g.states, c.want, c.states)
+			}
+		})
+	}
+	g, err := match(&beginsData{Compute: 2, ComputeResources: []resource{{ID: 4, Properties: map[string]any{"watt_per_state": "95.0:190.74,90:100"}}, {ID: 3}}}, nil)
+	if err != nil || g.tree.Cores != 2 || g.tree.Processors[1].Watts != 190.74 || g.states || g.format([]int32{0}) != "3" {
+		t.Errorf("without a tree: %+v, %v", g, err)
+	}
+}
+
+// TestProfiles: what a job asks for is found in its profile, whichever way that came, and else in its walltime.
+func TestProfiles(t *testing.T) {
+	var warnings []string
+	talk := Talk{Warn: func(text string) { warnings = append(warnings, text) }}
+	p := newProfiles(&beginsData{Profiles: map[string]json.RawMessage{
+		"w": json.RawMessage(`{"good": {"type": "parallel_homogeneous", "cpu": 6e9, "com": 0, "req_time": 9, "mem": 100, "mem_bw": 4}, "bad": {"type": "delay"},
+			"two": {"type": "composed", "seq": ["good", "good"]}}`),
+		"v": json.RawMessage(`[]`),
+	}}, 2, &talk)
+	if len(warnings) != 2 {
+		t.Errorf("warnings %q, want two: of a profile, and of a workload", warnings)
+	}
+	for name, c := range map[string]struct {
+		data                 submittedData
+		request, memory, ops float64
+	}{
+		"from the beginning":   {submittedData{ID: "w!1", Job: json.RawMessage(`{"res": 2, "profile": "good", "walltime": 20}`)}, 9, 100, 6e9},
+		"composed":             {submittedData{ID: "w!2", Job: json.RawMessage(`{"res": 2, "profile": "two"}`)}, 6, 100, 12e9},
+		"forwarded":            {submittedData{ID: "x!1", Job: json.RawMessage(`{"res": 2, "profile": "z"}`), Profile: json.RawMessage(`{"type": "parallel_homogeneous", "cpu": 8e9, "com": 0}`)}, 4, 0, 8e9},
+		"forwarded, but wrong": {submittedData{ID: "x!1", Job: json.RawMessage(`{"res": 2, "profile": "z", "walltime": 7}`), Profile: json.RawMessage(`[]`)}, 7, 0, 0},
+		"unknown":              {submittedData{ID: "w!3", Job: json.RawMessage(`{"res": 2, "profile": "none", "walltime": 5}`)}, 5, 0, 0},
+		"no workload":          {submittedData{ID: "3", Job: json.RawMessage(`{"res": 2, "profile": "good"}`)}, 1, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j, err := p.job(&c.data, 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if j.Request != c.request || j.Memory != c.memory || j.Ops != c.ops || j.Submit != 3 || j.Procs != 2 {
+				t.Errorf("it is %+v, want a request of %v s, %v MB and %v operations", j, c.request, c.memory, c.ops)
+			}
+		})
+	}
+}
+
+func TestServeOptions(t *testing.T) {
+	for name, o := range map[string]ServeOptions{
+		"order":          {Order: "alphabetical"},
+		"backfilling":    {Backfill: "conservative"},
+		"both":           {Order: "sjf", Pairs: &hdeeprm.Settings{}},
+		"wrong settings": {Pairs: &hdeeprm.Settings{QueueSensitivity: -1}},
+	} {
+		if _, err := Serve(t.Context(), "tcp://127.0.0.1:0", o); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// TestBlocked: jobs that wait for ever are an error on both sides.
+func TestBlocked(t *testing.T) {
+	jobs := learningJobs()
+	jobs[1].Memory = 1e9
+	settings := pairSettings(hdeeprm.Pair{Job: hdeeprm.First, Core: hdeeprm.HighGFLOPS})
+	settings.Compat = true // corrected, it is rejected
+	tree := example(t, "learning")
+	endpoint, end := serve(t, ServeOptions{Tree: tree, Pairs: settings})
+	_, err := Simulate(t.Context(), endpoint, tree, jobs, SimulateOptions{Talk: Talk{Idle: patient}})
+	s := <-end
+	if !errors.Is(err, ErrPeer) || !strings.Contains(err.Error(), "1 jobs have not ended") {
+		t.Errorf("simulate: %v", err)
+	}
+	if !errors.Is(s.err, hdeeprm.ErrBlocked) {
+		t.Errorf("serve: %v", s.err)
+	}
+}
+
+// FuzzReply: whatever is asked after a beginning, the decision process answers or says what is wrong.
+func FuzzReply(f *testing.F) {
+	f.Add(`{"now": 1, "events": [{"timestamp": 1, "type": "JOB_SUBMITTED", "data": {"job_id": "w!1", "job": {"res": 1, "profile": "p", "walltime": 3}, "profile": {"type": "delay", "delay": 3}}}]}`)
+	f.Add(`{"now": 2, "events": [{"timestamp": 2, "type": "JOB_COMPLETED", "data": {"job_id": "w!1", "job_state": "COMPLETED_FAILED"}}]}`)
+	f.Add(beginsTwo)
+	f.Add(`{"now": 2, "events": [{"timestamp": 2, "type": "NOTIFY", "data": null}, {"timestamp": 2, "type": "SIMULATION_ENDS"}]}`)
+	f.Fuzz(func(t *testing.T, request string) {
+		for _, o := range []ServeOptions{{Backfill: "easy"}, {Pairs: pairSettings(hdeeprm.Pair{Job: hdeeprm.Shortest})}} {
+			s := &session{options: o, index: map[string]int32{}, more: 1}
+			if _, err := s.reply([]byte(beginsTwo)); err != nil {
+				t.Fatal(err)
+			}
+			reply, err := s.reply([]byte(request))
+			if err != nil {
+				continue
+			}
+			asked, err := Parse([]byte(request))
+			if err != nil {
+				t.Fatalf("it answers what cannot be read: %v", err)
+			}
+			if m, err := Parse(reply); err != nil || m.Now != asked.Now {
+				t.Fatalf("it answers %s: %v", reply, err)
+			}
+		}
+	})
+}
+
+// FuzzCommands: whatever is answered, the simulator ends.
+func FuzzCommands(f *testing.F) {
+	f.Add(`{"now": 1, "events": [{"timestamp": 1, "type": "EXECUTE_JOB", "data": {"job_id": "w0!0", "alloc": "0-1"}}]}`)
+	f.Add(`{"now": 9, "events": [{"timestamp": 1, "type": "SET_RESOURCE_STATE", "data": {"resources": "0-3", "state": 0}}, {"timestamp": 2, "type": "EXECUTE_JOB", "data": {"job_id": "w0!0", "alloc": "0,1"}}]}`)
+	f.Add(`{"now": 1, "events": [{"timestamp": 1, "type": "CALL_ME_LATER", "data": {"timestamp": 4}}, {"timestamp": 1, "type": "REJECT_JOB", "data": {"job_id": "0"}}]}`)
+	f.Add(`{"now": 1e300, "events": [{"timestamp": 1, "type": "QUERY", "data": {"requests": {"consumed_energy": {}}}}]}`)
+	f.Fuzz(func(t *testing.T, reply string) {
+		jobs := delays(3, 4)
+		jobs[0].Procs = 2
+		h, err := newHost(smallTree(), jobs, SimulateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		last, said := math.Inf(-1), 0
+		h.ask = func(request []byte) ([]byte, error) {
+			m, err := Parse(request)
+			if err != nil || m.Now < last {
+				t.Fatalf("it says %s after %v s: %v", request, last, err)
+			}
+			last = m.Now
+			if said++; said == 2 {
+				return []byte(reply), nil
+			}
+			return fmt.Appendf(nil, `{"now": %v, "events": []}`, m.Now), nil
+		}
+		err = h.run()
+		if err == nil && h.left > 0 {
+			t.Fatalf("%d jobs have not ended, and there is no error", h.left)
+		}
+	})
+}
+
+// FuzzParse: what can be read can be written and read again.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(beginsTwo))
+	f.Add([]byte(`{"now": 1.5, "events": [{"timestamp": 1, "type": "X", "data": null, "more": 1}, {"timestamp": 1.5, "type": "Y"}]}`))
+	f.Add([]byte(`{"now": -0, "events": null}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m, err := Parse(data)
+		if err != nil {
+			return
+		}
+		b, err := m.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := Parse(b)
+		if err != nil || again.Now != m.Now || len(again.Events) != len(m.Events) {
+			t.Fatalf("%s becomes %s: %v", data, b, err)
+		}
+	})
+}

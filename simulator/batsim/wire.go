@@ -1,0 +1,287 @@
+package batsim
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// The socket is ZMTP 3.0 with the NULL mechanism (rfc.zeromq.org/spec/23), one connection, REQ or REP. It is not that of a library
+// since it must not hang, leak or allocate what a stranger asks for; the tests have it talk to two libraries.
+
+const (
+	largest     = 256 << 20       // bytes of a message
+	greeting    = 64              // bytes
+	longestPath = 107             // bytes of the path of a Unix socket
+	hello       = 5 * time.Second // for the greetings
+
+	flagMore    = 1
+	flagLong    = 2
+	flagCommand = 4
+)
+
+// wire is one connection on which greetings were exchanged.
+type wire struct {
+	conn net.Conn
+	in   *bufio.Reader
+	out  []byte
+	idle time.Duration
+	// envelope is what came before the empty frame of the last request.
+	envelope [][]byte
+}
+
+// CheckEndpoint says what is wrong with an endpoint that is listened to, or else connected to.
+func CheckEndpoint(endpoint string, listen bool) error {
+	_, _, err := address(endpoint, listen)
+	return err
+}
+
+// Endpoint is the endpoint of a listener's address: "tcp://host:port" or "ipc://path".
+func Endpoint(a net.Addr) string {
+	if a.Network() == "unix" {
+		return "ipc://" + a.String()
+	}
+	return "tcp://" + a.String()
+}
+
+// address is the network and address of "tcp://host:port", where the host may be * when it is listened to, or of "ipc://path".
+func address(endpoint string, listen bool) (network, addr string, err error) {
+	if path, ok := strings.CutPrefix(endpoint, "ipc://"); ok && path != "" {
+		switch {
+		case path == "*":
+			return "", "", fmt.Errorf("endpoint %q: want the path of a socket: names chosen by the system are not supported", endpoint)
+		case len(path) > longestPath:
+			return "", "", fmt.Errorf("endpoint %q: a path of %d bytes: want at most %d", endpoint, len(path), longestPath)
+		}
+		return "unix", path, nil
+	}
+	rest, ok := strings.CutPrefix(endpoint, "tcp://")
+	host, port, err := net.SplitHostPort(rest)
+	if !ok || err != nil || port == "" {
+		return "", "", fmt.Errorf("endpoint %q: want tcp://host:port or ipc://path, as in %s", endpoint, DefaultEndpoint)
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); (port != "*" || !listen) && (err != nil || n == 0 && !listen) {
+		return "", "", fmt.Errorf("endpoint %q: port %s: want 1 to 65535", endpoint, port)
+	}
+	if host == "*" {
+		if host = ""; !listen {
+			host = "localhost"
+		}
+	}
+	if port == "*" && listen {
+		port = "0"
+	}
+	return "tcp", net.JoinHostPort(host, port), nil
+}
+
+// shake exchanges greetings; as is REQ or REP. The connection stays open when it fails.
+func shake(conn net.Conn, as string, idle time.Duration) (*wire, error) {
+	w := &wire{conn: conn, in: bufio.NewReaderSize(conn, 1<<16), idle: idle}
+	if err := conn.SetDeadline(time.Now().Add(min(idle, hello))); err != nil {
+		return nil, err
+	}
+	mine := [greeting]byte{0: 0xff, 9: 0x7f, 10: 3}
+	copy(mine[12:32], "NULL")
+	if _, err := conn.Write(mine[:]); err != nil {
+		return nil, err
+	}
+	var theirs [greeting]byte
+	if _, err := io.ReadFull(w.in, theirs[:1]); err != nil {
+		return nil, err
+	}
+	if theirs[0] != 0xff {
+		return nil, peerError("it does not speak ZeroMQ")
+	}
+	if _, err := io.ReadFull(w.in, theirs[1:12]); err != nil {
+		return nil, err
+	}
+	if theirs[9]&1 != 1 || theirs[10] < 3 {
+		return nil, peerError("it does not speak ZMTP 3, as ZeroMQ does since version 4")
+	}
+	if _, err := io.ReadFull(w.in, theirs[12:]); err != nil {
+		return nil, err
+	}
+	if mechanism := string(bytes.TrimRight(theirs[12:32], "\x00")); mechanism != "NULL" {
+		return nil, peerError("it wants the security mechanism %q, there is NULL only", mechanism)
+	}
+	ready := property(property([]byte("\x05READY"), "Socket-Type", as), "Identity", "")
+	if _, err := conn.Write(append([]byte{flagCommand, byte(len(ready))}, ready...)); err != nil {
+		return nil, err
+	}
+	flags, body, err := w.frame()
+	if err != nil {
+		return nil, err
+	}
+	return w, checkReady(flags, body, as)
+}
+
+func property(to []byte, name, value string) []byte {
+	to = append(append(to, byte(len(name))), name...)
+	return append(binary.BigEndian.AppendUint32(to, uint32(len(value))), value...)
+}
+
+// checkReady reads the other side's command: that it is ready, and what kind of socket it is.
+func checkReady(flags byte, body []byte, as string) error {
+	rest, ok := bytes.CutPrefix(body, []byte("\x05READY"))
+	if flags&flagCommand == 0 || !ok {
+		return peerError("it greets with %s, want READY", clip(body))
+	}
+	for len(rest) > 0 {
+		n := int(rest[0])
+		if len(rest) < 1+n+4 {
+			return peerError("it greets with a broken property")
+		}
+		name, size := string(rest[1:1+n]), binary.BigEndian.Uint32(rest[1+n:])
+		if rest = rest[1+n+4:]; uint64(size) > uint64(len(rest)) {
+			return peerError("it greets with a broken property %q", name)
+		}
+		value := string(rest[:size])
+		rest = rest[size:]
+		if !strings.EqualFold(name, "Socket-Type") {
+			continue
+		}
+		want := map[string][]string{"REQ": {"REP", "ROUTER"}, "REP": {"REQ", "DEALER"}}[as]
+		if value != want[0] && value != want[1] {
+			return peerError("it has a socket of type %q, want %s or %s", value, want[0], want[1])
+		}
+		return nil
+	}
+	return peerError("it does not say of what type its socket is")
+}
+
+// frame reads one frame.
+func (w *wire) frame() (flags byte, body []byte, err error) {
+	if flags, err = w.in.ReadByte(); err != nil {
+		return 0, nil, err
+	}
+	if flags&^(flagMore|flagLong|flagCommand) != 0 {
+		return 0, nil, peerError("a frame begins with %#02x, which ZMTP does not know", flags)
+	}
+	var size [8]byte
+	from := 7
+	if flags&flagLong != 0 {
+		from = 0
+	}
+	if _, err = io.ReadFull(w.in, size[from:]); err != nil {
+		return 0, nil, cut(err)
+	}
+	n := binary.BigEndian.Uint64(size[:])
+	if n > largest {
+		return 0, nil, peerError("a frame of %d bytes, want at most %d", n, largest)
+	}
+	if n <= 1<<16 { // what is longer is believed only as it comes
+		body = make([]byte, n)
+		_, err = io.ReadFull(w.in, body)
+		return flags, body, cut(err)
+	}
+	var b bytes.Buffer
+	_, err = io.CopyN(&b, w.in, int64(n))
+	return flags, b.Bytes(), cut(err)
+}
+
+// cut is an end that comes in the middle.
+func cut(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// receive waits for a message: the one frame behind the empty one.
+func (w *wire) receive() ([]byte, error) {
+	if err := w.conn.SetDeadline(time.Now().Add(w.idle)); err != nil {
+		return nil, err
+	}
+	var frames [][]byte
+	for total := 0; ; {
+		flags, body, err := w.frame()
+		if err != nil {
+			return nil, err
+		}
+		if flags&flagCommand != 0 {
+			if err := w.command(body); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		frames = append(frames, body)
+		if total += len(body); total > largest || len(frames) > 16 {
+			return nil, peerError("a message of %d frames and %d bytes", len(frames), total)
+		}
+		if flags&flagMore == 0 {
+			break
+		}
+	}
+	for i, f := range frames {
+		if len(f) == 0 {
+			if i != len(frames)-2 {
+				break
+			}
+			w.envelope = frames[:i+1]
+			return frames[i+1], nil
+		}
+	}
+	return nil, peerError("a message of %d frames, want an empty one and one of JSON", len(frames))
+}
+
+// command answers a PING; other commands are of no account.
+func (w *wire) command(body []byte) error {
+	ping, ok := bytes.CutPrefix(body, []byte("\x04PING"))
+	if !ok || len(ping) < 2 || len(ping) > 18 {
+		return nil
+	}
+	pong := append([]byte("\x04PONG"), ping[2:]...)
+	_, err := w.conn.Write(append([]byte{flagCommand, byte(len(pong))}, pong...))
+	return err
+}
+
+// send sends a message in the envelope of the last one received.
+func (w *wire) send(body []byte) error {
+	if err := w.conn.SetDeadline(time.Now().Add(w.idle)); err != nil {
+		return err
+	}
+	if len(w.envelope) == 0 {
+		w.envelope = [][]byte{nil}
+	}
+	w.out = w.out[:0]
+	for _, f := range w.envelope {
+		w.append(f, flagMore)
+	}
+	w.append(body, 0)
+	_, err := w.conn.Write(w.out)
+	return err
+}
+
+func (w *wire) append(body []byte, flags byte) {
+	if len(body) > 255 {
+		w.out = binary.BigEndian.AppendUint64(append(w.out, flags|flagLong), uint64(len(body)))
+	} else {
+		w.out = append(w.out, flags, byte(len(body)))
+	}
+	w.out = append(w.out, body...)
+}
+
+// explain says what an error of a connection means.
+func explain(ctx context.Context, err error, idle time.Duration, doing string) error {
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s: %w", doing, context.Cause(ctx))
+	case errors.Is(err, ErrPeer):
+		return fmt.Errorf("%s: %w", doing, err)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fmt.Errorf("%s: %w", doing, peerError("silent for %v", idle))
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return fmt.Errorf("%s: %w", doing, peerError("it hung up"))
+	}
+	return fmt.Errorf("%s: %w", doing, peerError("%w", err))
+}

@@ -1,0 +1,229 @@
+package experiment
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Chart is a picture of lines over one horizontal axis, for pages.
+type Chart struct {
+	Title, Note string
+	X, Y        Axis
+	Lines       []Line
+}
+
+// Axis is one direction of a chart.
+type Axis struct {
+	Name string // with the unit
+	Zero bool   // begins at 0
+	Log  bool   // only values above 0 are shown
+	Max  float64
+	// Share prints values in percent.
+	Share bool
+}
+
+// Line is one line of a chart. Points that are not finite interrupt it, and those above the axis' Max end it at the edge.
+type Line struct {
+	Name   string
+	Points []Point
+	Dash   bool // something to compare with
+	Dots   bool // each point is marked
+	Color  int  // 1…8; 0 is by the place among the lines
+}
+
+// Point is one point of a line.
+type Point struct{ X, Y float64 }
+
+// Distribution is the share of values that are at most x, as a line of at most 200 points; unknown values are left out.
+func Distribution(name string, values []float64) Line {
+	sorted := known(values)
+	line := Line{Name: name}
+	const most = 200
+	for k := range min(most, len(sorted)) {
+		i := len(sorted) - 1
+		if n := min(most, len(sorted)); n > 1 {
+			i = k * (len(sorted) - 1) / (n - 1)
+		}
+		line.Points = append(line.Points, Point{sorted[i], float64(i+1) / float64(len(sorted))})
+	}
+	return line
+}
+
+// Size and margins of a chart, in its own units.
+const (
+	chartWidth, chartHeight = 860.0, 320.0
+	chartLeft, chartRight   = 62.0, 20.0
+	chartTop, chartBottom   = 12.0, 44.0
+	chartColors             = 8
+)
+
+// scale maps values to places.
+type scale struct {
+	Axis
+	lo, hi, from, to float64
+}
+
+func newScale(a Axis, from, to float64) scale {
+	return scale{Axis: a, lo: math.Inf(1), hi: math.Inf(-1), from: from, to: to}
+}
+
+// shows says whether a value has a place.
+func (s *scale) shows(v float64) bool {
+	return !math.IsNaN(v) && !math.IsInf(v, 0) && (!s.Log || v > 0)
+}
+
+func (s *scale) raw(v float64) float64 {
+	if s.Log {
+		return math.Log10(v)
+	}
+	return v
+}
+
+// cover makes room for a value.
+func (s *scale) cover(v float64) {
+	if s.Max > 0 {
+		v = min(v, s.Max)
+	}
+	s.lo, s.hi = min(s.lo, s.raw(v)), max(s.hi, s.raw(v))
+}
+
+func (s *scale) widen() {
+	if s.Zero && !s.Log {
+		s.lo, s.hi = min(0, s.lo), max(0, s.hi)
+	}
+	if s.hi <= s.lo {
+		s.lo, s.hi = s.lo-max(0.5, 0.05*math.Abs(s.lo)), s.hi+max(0.5, 0.05*math.Abs(s.hi))
+	}
+}
+
+func (s *scale) at(v float64) string {
+	return place(s.from + (s.raw(v)-s.lo)/(s.hi-s.lo)*(s.to-s.from))
+}
+
+func place(v float64) string { return strconv.FormatFloat(math.Round(10*v)/10, 'f', -1, 64) }
+
+// ticks are round values with their places and words.
+func (s *scale) ticks() []chartTick {
+	var out []chartTick
+	add := func(v float64) {
+		text := strconv.FormatFloat(v, 'g', 4, 64)
+		if s.Share {
+			text = strconv.FormatFloat(100*v, 'g', 4, 64) + " %"
+		}
+		out = append(out, chartTick{s.at(v), text})
+	}
+	if s.Log {
+		step := math.Ceil((s.hi - s.lo) / 6)
+		for k := math.Ceil(s.lo); k <= s.hi; k += max(1, step) {
+			add(math.Pow(10, k))
+		}
+		if len(out) > 1 {
+			return out
+		}
+		out = nil
+		for _, v := range round(math.Pow(10, s.lo), math.Pow(10, s.hi)) {
+			if v > 0 {
+				add(v)
+			}
+		}
+		return out
+	}
+	for _, v := range round(s.lo, s.hi) {
+		add(v + 0)
+	}
+	return out
+}
+
+type chartTick struct{ At, Text string }
+
+// chartPicture is what the template draws.
+type chartPicture struct {
+	Title, Note, XName, YName string
+	Width, Height             float64
+	Left, Right, Top, Bottom  float64
+	XTicks, YTicks            []chartTick
+	Lines                     []chartLine
+	Empty                     bool
+}
+
+type chartLine struct {
+	Name, Class, Path string
+	Dots              []chartDot
+}
+
+type chartDot struct{ X, Y, Words string }
+
+func (c *Chart) picture() chartPicture {
+	p := chartPicture{Title: c.Title, Note: c.Note, XName: c.X.Name, YName: c.Y.Name, Width: chartWidth, Height: chartHeight,
+		Left: chartLeft, Right: chartWidth - chartRight, Top: chartTop, Bottom: chartHeight - chartBottom}
+	x, y := newScale(c.X, p.Left, p.Right), newScale(c.Y, p.Bottom, p.Top)
+	for _, l := range c.Lines {
+		for _, q := range l.Points {
+			if x.shows(q.X) && y.shows(q.Y) {
+				x.cover(q.X)
+				y.cover(q.Y)
+			}
+		}
+	}
+	if p.Empty = math.IsInf(x.lo, 0); p.Empty {
+		return p
+	}
+	x.widen()
+	y.widen()
+	p.XTicks, p.YTicks = x.ticks(), y.ticks()
+	for i, l := range c.Lines {
+		p.Lines = append(p.Lines, l.draw(i, &x, &y))
+	}
+	return p
+}
+
+func (l *Line) draw(i int, x, y *scale) chartLine {
+	color := l.Color
+	if color == 0 {
+		color = i%chartColors + 1
+	}
+	out := chartLine{Name: l.Name, Class: fmt.Sprintf("s%d", color)}
+	if l.Dash || l.Color == 0 && i >= chartColors {
+		out.Class += " dash"
+	}
+	var path strings.Builder
+	open := false
+	for k, q := range l.Points {
+		if !x.shows(q.X) || !y.shows(q.Y) {
+			open = false
+			continue
+		}
+		over := func(p Point) bool { return x.Max > 0 && p.X > x.Max || y.Max > 0 && p.Y > y.Max }
+		if over(q) { // up to the edge, and no further
+			if open {
+				if e, ok := edge(l.Points[k-1], q, x.Max, y.Max); ok {
+					path.WriteString("L" + x.at(e.X) + " " + y.at(e.Y))
+				}
+			}
+			open = false
+			continue
+		}
+		path.WriteString(map[bool]string{true: "L", false: "M"}[open] + x.at(q.X) + " " + y.at(q.Y))
+		open = true
+		if l.Dots {
+			words := fmt.Sprintf("%s: %s at %s", l.Name, figure(q.Y), figure(q.X))
+			out.Dots = append(out.Dots, chartDot{x.at(q.X), y.at(q.Y), words})
+		}
+	}
+	out.Path = path.String()
+	return out
+}
+
+// edge is where the way from a to b meets one of the limits; 0 is no limit.
+func edge(a, b Point, maxX, maxY float64) (Point, bool) {
+	t := 1.0
+	if maxX > 0 && b.X > maxX {
+		t = min(t, (maxX-a.X)/(b.X-a.X))
+	}
+	if maxY > 0 && b.Y > maxY {
+		t = min(t, (maxY-a.Y)/(b.Y-a.Y))
+	}
+	return Point{a.X + t*(b.X-a.X), a.Y + t*(b.Y-a.Y)}, t >= 0
+}

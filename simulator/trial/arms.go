@@ -1,0 +1,159 @@
+package trial
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"trainopt/optimizer/perf"
+	"trainopt/optimizer/plan"
+	"trainopt/optimizer/run"
+	"trainopt/resources"
+)
+
+// Arm is one way of running a job.
+type Arm struct {
+	Means string // one line for people
+	run   func(Job, *Truth, Options) (*Outcome, error)
+}
+
+// Run runs a job. The truth of the job is for the oracle alone.
+func (a Arm) Run(job Job, t *Truth, o Options) (*Outcome, error) { return a.run(job, t, o) }
+
+// Arms are the ways of running a job that are no planner of their own. Every planner of plan.Planners is an arm too.
+var Arms = map[string]Arm{
+	"user":   {"the user's own configuration from start to end, nothing measured", runPlanner(plan.Static{})},
+	"oracle": {"the best fixed allocation in hindsight, by exhaustive search that costs nothing", runOracle},
+	"probed": {"the measurements of model before its plan, then the best allocation for the rest in hindsight: what those measurements could have been worth", runProbed},
+	"random": {"the user's own configuration and random ones measured, as many as a planner may, the best of them taken", runRandom},
+}
+
+// Lookup finds an arm by name: one of Arms, a planner, or what agents knows (nil: nothing), such as an agent that was
+// loaded from a file. A planner that agents returns is used by several goroutines.
+func Lookup(name string, agents func(name string) (plan.Planner, error)) (Arm, error) {
+	if a, ok := Arms[name]; ok {
+		return a, nil
+	}
+	if p, ok := plan.Planners[name]; ok {
+		return Arm{"the planner " + name, runPlanner(p)}, nil
+	}
+	if agents != nil {
+		p, err := agents(name)
+		if err != nil {
+			return Arm{}, fmt.Errorf("policy %s: %w", name, err)
+		}
+		if p != nil {
+			return Arm{"a loaded agent", runPlanner(p)}, nil
+		}
+	}
+	return Arm{}, fmt.Errorf("policy %q is unknown, want one of %s", name, strings.Join(Names(), ", "))
+}
+
+// Names lists the arms that need nothing loaded.
+func Names() []string {
+	names := slices.Collect(maps.Keys(Arms))
+	names = append(names, slices.Collect(maps.Keys(plan.Planners))...)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func runPlanner(p plan.Planner) func(Job, *Truth, Options) (*Outcome, error) {
+	return func(job Job, _ *Truth, o Options) (*Outcome, error) { return Run(job, p, o) }
+}
+
+// fixed goes to one allocation and stays.
+type fixed struct{ at resources.Allocation }
+
+func (fixed) measures() bool                        { return false }
+func (fixed) next() (*resources.Allocation, string) { return nil, "" }
+func (f fixed) settle() (resources.Allocation, string) {
+	return f.at, "the best fixed allocation in hindsight"
+}
+func (fixed) look() (*resources.Allocation, string) { return nil, "" }
+
+// runOracle runs the oracle's allocation. Where it keeps the agreement there is no guard, which would stop a run in
+// the last second before a limit that it meets.
+func runOracle(job Job, t *Truth, o Options) (*Outcome, error) {
+	best, ok := t.Oracle(job.Prefer)
+	if !ok {
+		return nil, fmt.Errorf("oracle: %s can run nowhere", job.Scenario.Name)
+	}
+	return runJob(job, o, func(r *runner) strategy {
+		r.unguarded = t.Feasible
+		return fixed{best.Allocation}
+	})
+}
+
+// random measures at random and takes the best.
+type random struct {
+	r   *runner
+	rng *rand.Rand
+}
+
+func runRandom(job Job, _ *Truth, o Options) (*Outcome, error) {
+	return runJob(job, o, func(r *runner) strategy { return &random{r, rand.New(rand.NewPCG(job.Seed, 0x7a11d0))} })
+}
+
+func (*random) measures() bool                        { return true }
+func (*random) look() (*resources.Allocation, string) { return nil, "" }
+
+func (x *random) next() (*resources.Allocation, string) {
+	r := x.r
+	if r.probes >= r.o.Samples {
+		return nil, ""
+	}
+	var fresh []resources.Allocation
+	for _, a := range plan.Allocations(r.snapshot()) {
+		measured := slices.ContainsFunc(r.progress.Segments, func(s *run.Segment) bool { return s.Allocation.SameShape(a) })
+		if !measured && !r.runsNot(a) {
+			fresh = append(fresh, a)
+		}
+	}
+	if len(fresh) == 0 {
+		return nil, ""
+	}
+	return &fresh[x.rng.IntN(len(fresh))], "drawn at random"
+}
+
+// settle takes the measured allocation that promises the least weighted sum of seconds, USD and share of the limits for
+// what remains, each relative to the least measured; among those within the limits, or else the one that misses least.
+func (x *random) settle() (resources.Allocation, string) {
+	r := x.r
+	left := r.s.Units - r.x.Done
+	type tried struct {
+		at     resources.Allocation
+		x      [3]float64
+		excess float64
+	}
+	var all []tried
+	best := [3]float64{math.Inf(1), math.Inf(1), math.Inf(1)}
+	for _, o := range r.progress.Observations() {
+		u := median(o.UnitSeconds)
+		t := tried{at: o.Allocation, x: [3]float64{r.x.Elapsed + left*u, r.x.SpentUSD + left*u/3600*r.hourly(o.Allocation), perf.ResourceShare(o.Allocation, r.s.Limits)}}
+		for i, limit := range [2]float64{r.s.Spec.TimeMax.Seconds(), r.s.Spec.CostMaxUSD} {
+			if limit > 0 {
+				t.excess = max(t.excess, t.x[i]/limit-1)
+			}
+		}
+		all = append(all, t)
+		for i := range best {
+			best[i] = min(best[i], t.x[i])
+		}
+	}
+	chosen, least := r.s.Baseline, math.Inf(1)
+	for _, t := range all {
+		loss := 1e6 * t.excess
+		for i, w := range [3]float64{r.prefer.Time, r.prefer.Cost, r.prefer.Resource} {
+			if w > 0 && best[i] > 0 {
+				loss += w * t.x[i] / best[i]
+			}
+		}
+		if loss < least {
+			chosen, least = t.at, loss
+		}
+	}
+	return chosen, "the best of those measured"
+}

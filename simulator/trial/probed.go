@@ -1,0 +1,53 @@
+package trial
+
+import (
+	"math"
+
+	"trainopt/optimizer/perf"
+	"trainopt/optimizer/plan"
+	"trainopt/resources"
+)
+
+// probed measures where the planner model does and then knows the truth. Its regret is what measuring costs, restarts and
+// limits that measuring leaves out of reach included; what model's own regret exceeds it by is due to its choices.
+type probed struct {
+	planned
+	truth *Truth
+}
+
+func runProbed(job Job, t *Truth, o Options) (*Outcome, error) {
+	return runJob(job, o, func(r *runner) strategy { return &probed{planned{r: r, planner: plan.Model{}}, t} })
+}
+
+func (*probed) look() (*resources.Allocation, string) { return nil, "" }
+
+// settle is the allocation with the least utility for the rest of the run, noise left out, among those that keep the
+// agreement; the one that misses it least where none does. O(allocations).
+func (p *probed) settle() (resources.Allocation, string) {
+	r, x := p.r, p.r.x
+	best, least, over := x.Current, math.Inf(1), math.Inf(1)
+	for i := range p.truth.Statics {
+		a := p.truth.Statics[i].Allocation
+		seconds := (r.s.Units - x.Done) * r.s.Workload.UnitSeconds(a)
+		if !a.SameShape(x.Current) {
+			seconds += r.s.Restart
+		}
+		total, usd := x.Elapsed+seconds, x.SpentUSD+seconds/3600*r.hourly(a)
+		held := x.Elapsed*perf.ResourceShare(x.Current, r.s.Limits) + seconds*perf.ResourceShare(a, r.s.Limits)
+		excess := max(0, beyond(total+r.reserve().Seconds(), r.s.Spec.TimeMax.Seconds()),
+			beyond(usd+r.reserve().Hours()*r.hourly(a), r.s.Spec.CostMaxUSD))
+		u := p.truth.Utility(r.prefer, [3]float64{total, usd, held / total})
+		if excess < over || excess == over && u < least {
+			best, least, over = a, u, excess
+		}
+	}
+	return best, "the best for the rest in hindsight"
+}
+
+// beyond is by how much a value exceeds a limit, relative; 0 without a limit.
+func beyond(value, limit float64) float64 {
+	if limit <= 0 {
+		return 0
+	}
+	return value/limit - 1
+}

@@ -1,0 +1,243 @@
+package trial
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"trainopt/cost"
+	"trainopt/optimizer/perf"
+	"trainopt/optimizer/plan"
+	"trainopt/optimizer/run"
+	"trainopt/resources"
+	"trainopt/simulator/training"
+	"trainopt/sla"
+)
+
+// The rules below are those of the agent (optimizer/run/probe.go and decide.go), which has them inside.
+const (
+	longUnit = float64(plan.LongUnit / time.Second) // s
+	minBlock = 0.4                                  // s: the shortest stretch that is timed
+)
+
+func measuredEnough(s *run.Segment) bool {
+	return len(s.Blocks) >= 2 || len(s.Blocks) == 1 && s.Blocks[0]*s.Units >= longUnit
+}
+
+// probeTooSlow: a probe, not the first, has used up what all probes may cost.
+func (r *runner) probeTooSlow() bool {
+	if r.probes == 0 || r.model == nil {
+		return false
+	}
+	budget, ok := r.probeBudget()
+	return ok && r.probesUSD+r.x.SpentUSD-r.probeFrom >= budget
+}
+
+// probeBudget is the money at which measuring ends; ok is false when nothing is measured.
+func (r *runner) probeBudget() (float64, bool) {
+	if r.model == nil {
+		return 0, false
+	}
+	best := math.Inf(1)
+	for _, o := range r.progress.Observations() {
+		best = min(best, r.model.UnitSeconds(o.Allocation).P50*r.s.Units/3600*r.hourly(o.Allocation))
+	}
+	return best * r.o.Ratio, !math.IsInf(best, 1)
+}
+
+// probeCost is what measuring at an allocation is predicted to cost.
+func (r *runner) probeCost(a resources.Allocation) float64 {
+	unit := r.model.UnitSeconds(a).P50
+	blocks := 2 * math.Max(1, math.Ceil(minBlock/unit))
+	if unit >= longUnit {
+		blocks = 1
+	}
+	return (r.restartCost().P50 + (1+blocks)*unit) / 3600 * r.hourly(a)
+}
+
+func (r *runner) startup() sla.Interval { return spread(r.progress.StartupSeconds()) }
+
+// restartCost is what one more restart costs: as measured; before the first, the start-up and a checkpoint of up to as
+// long again.
+func (r *runner) restartCost() sla.Interval {
+	if all := r.progress.RestartSeconds(); len(all) > 0 {
+		return spread(all)
+	}
+	s := r.startup()
+	return sla.Interval{P5: s.P5, P50: s.P50 * 1.5, P95: s.P95 * 3}
+}
+
+// spread makes an interval of a few measurements: their range, widened for how few they are.
+func spread(v []float64) sla.Interval {
+	if len(v) == 0 {
+		return sla.Interval{}
+	}
+	m := median(v)
+	lo, hi := slices.Min(v), slices.Max(v)
+	n := float64(len(v))
+	widen := 1 + 1/n
+	return sla.Interval{P5: math.Max(0, m-(m-lo)*widen-0.1*m/n), P50: m, P95: m + (hi-m)*widen + 0.5*m/n}
+}
+
+func median(v []float64) float64 {
+	s := slices.Clone(v)
+	slices.Sort(s)
+	if n := len(s); n%2 == 0 {
+		return (s[n/2-1] + s[n/2]) / 2
+	}
+	return s[len(s)/2]
+}
+
+// refit learns from all that was measured.
+func (r *runner) refit() {
+	obs := r.progress.Observations()
+	if len(obs) == 0 {
+		return
+	}
+	m, err := perf.Fit(obs, perf.FitOptions{GPUsPerNode: r.s.GPUsPerNode})
+	if err != nil {
+		r.out.Fallbacks = append(r.out.Fallbacks, err.Error())
+		return
+	}
+	r.model = m
+}
+
+// snapshot is what a planner may look at now.
+func (r *runner) snapshot() plan.Snapshot {
+	s := plan.Snapshot{Host: r.host, Limits: r.s.Limits, Spec: r.s.Spec, Rates: r.s.Rates, Preference: r.prefer, Model: r.model,
+		Done: r.x.Done, Total: r.s.Units, Baseline: r.s.Baseline, Resumable: true, Trials: r.progress.Trials(),
+		Startup: r.startup(), Restart: r.restartCost(), Reserve: r.reserve(), GPUUtil: math.NaN(), CPUUtil: math.NaN(), Throughput: math.NaN()}
+	if !r.started {
+		return s
+	}
+	s.Elapsed, s.Spent = seconds(r.x.Elapsed), cost.USD(r.x.SpentUSD)
+	current := r.x.Current
+	s.Current = &current
+	s.GPUUtil = utilisation(r.s.Workload, current)
+	if seg := r.progress.Current(); len(seg.Blocks) > 0 && r.s.UnitSamples > 0 {
+		s.Throughput = r.s.UnitSamples / median(seg.Blocks)
+	}
+	return s
+}
+
+// utilisation stands in for a measured GPU utilisation, %: the efficiency of scaling from one GPU, NaN without GPUs or
+// where one alone cannot run it.
+func utilisation(w training.Workload, a resources.Allocation) float64 {
+	if a.GPUs <= 0 {
+		return math.NaN()
+	}
+	one := a
+	one.GPUs, one.GPUIDs = 1, nil
+	return min(100, 100*w.UnitSeconds(one)/(float64(a.GPUs)*w.UnitSeconds(a)))
+}
+
+// planned is the strategy of the agent: measure where plan.NextProbe says, go where the planner says.
+type planned struct {
+	r       *runner
+	planner plan.Planner
+}
+
+func (p *planned) measures() bool { return p.planner.Name() != "static" }
+
+func (p *planned) next() (*resources.Allocation, string) {
+	r := p.r
+	r.refit()
+	if to, why := plan.Rescue(r.snapshot()); to != nil && !r.runsNot(*to) {
+		return to, why
+	}
+	budget, ok := r.probeBudget()
+	if !ok || r.probes >= r.o.Samples {
+		return nil, ""
+	}
+	s := r.snapshot()
+	rest := budget - r.probesUSD
+	var affordable []resources.Allocation
+	for _, c := range plan.Allocations(s) {
+		if r.probeCost(c) <= rest && !r.runsNot(c) {
+			affordable = append(affordable, c)
+		}
+	}
+	return plan.NextProbe(s, r.progress.Observations(), affordable)
+}
+
+func (r *runner) runsNot(a resources.Allocation) bool {
+	return slices.ContainsFunc(r.refused, a.SameShape)
+}
+
+func (p *planned) settle() (resources.Allocation, string) {
+	d, _ := p.decide()
+	d = plan.Settle(p.r.snapshot(), d)
+	return d.Allocation, d.Reason
+}
+
+func (p *planned) look() (*resources.Allocation, string) {
+	r := p.r
+	if !p.measures() || !plan.MovesLeft(r.snapshot()) {
+		return nil, ""
+	}
+	r.refit()
+	if r.model == nil {
+		return nil, ""
+	}
+	if to, why := plan.Revert(r.snapshot()); to != nil {
+		return to, why
+	}
+	d, _ := p.decide()
+	if d.Allocation.SameShape(r.x.Current) || r.runsNot(d.Allocation) {
+		return p.probeAgain("nothing allowed is better")
+	}
+	worth, why := plan.Worth(r.snapshot(), d)
+	if !worth {
+		return p.probeAgain(why)
+	}
+	return &d.Allocation, why
+}
+
+// probeAgain measures at another allocation during the work where that is worth it.
+func (p *planned) probeAgain(why string) (*resources.Allocation, string) {
+	next, reason := p.next()
+	if next == nil {
+		return nil, why
+	}
+	p.r.working = false
+	return next, reason
+}
+
+// decide asks the planner; one that fails is noted, and the user's own configuration taken, as the agent does.
+func (p *planned) decide() (d plan.Plan, err error) {
+	r := p.r
+	own := func(why any) (plan.Plan, error) {
+		r.out.Fallbacks = append(r.out.Fallbacks, fmt.Sprintf("planner %s: %v", p.planner.Name(), why))
+		return plan.Plan{Allocation: r.s.Baseline, Planner: "static", Reason: "the baseline, unchanged"}, nil
+	}
+	defer func() {
+		if x := recover(); x != nil {
+			d, err = own(x)
+		}
+	}()
+	d, err = p.planner.Decide(r.snapshot())
+	var no *plan.Infeasible
+	switch {
+	case errors.As(err, &no):
+		d = no.Plan
+		d.Reason = no.Why
+	case err != nil:
+		return own(err)
+	}
+	d.Allocation.GPUIDs = nil
+	if bad := r.check(d.Allocation); bad != nil {
+		return own(bad)
+	}
+	return d, err
+}
+
+// check says what is wrong with an allocation. Memory is no matter in a job that says nothing of it.
+func (r *runner) check(a resources.Allocation) error {
+	limits, host := r.s.Limits, r.host
+	if limits.MemoryMax <= 0 {
+		limits.MemoryMin, limits.MemoryMax, host.Memory, a.Memory = 0, 1, 1, 1
+	}
+	return limits.Check(a, host)
+}
