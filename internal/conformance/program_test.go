@@ -153,7 +153,8 @@ func (w *workplace) command(argv []string) *exec.Cmd {
 		}
 	}
 	cmd.Env = append(cmd.Env, "PATH="+bin+":"+os.Getenv("PATH"), "CUDA_VISIBLE_DEVICES=", "HF_HUB_OFFLINE=1", "YOLO_OFFLINE=true",
-		"YOLO_CONFIG_DIR="+filepath.Join(filepath.Dir(w.dir), "yolo"))
+		"YOLO_CONFIG_DIR="+filepath.Join(filepath.Dir(w.dir), "yolo"),
+		"TORCHINDUCTOR_CACHE_DIR="+filepath.Join(filepath.Dir(w.dir), "inductor")) // a stop amid a compilation damages the cache
 	if w.counted {
 		cmd.Env = append(cmd.Env, "TRUTH_FILE="+w.truth)
 	}

@@ -86,7 +86,7 @@ func learningJobs() []queue.Job {
 // mini is the published trace of that name and its machine; the data need not be there.
 func mini(t testing.TB) (*platform.Tree, []queue.Job) {
 	t.Helper()
-	const data = "../../../../shared/data/hdeeprm"
+	const data = "../../../shared/data/hdeeprm"
 	path := filepath.Join(data, "workloads/mini.swf")
 	f, err := os.Open(path)
 	if err != nil {

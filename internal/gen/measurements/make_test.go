@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-const tables = "../../../../../shared/data"
+const tables = "../../../../shared/data"
 
 // The file in the binary is what the generator makes, byte by byte.
 func TestTheFileIsWhatIsMade(t *testing.T) {
@@ -25,7 +25,7 @@ func TestTheFileIsWhatIsMade(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept, err := os.ReadFile("../measurements.csv")
+	kept, err := os.ReadFile("../../../optimizer/history/measured/measurements.csv")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func TestTableIsMadeOfThePublishedFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	embedded, err := os.ReadFile("../tree.table")
+	embedded, err := os.ReadFile("../../../simulator/platform/tree.table")
 	if err != nil {
 		t.Fatal(err)
 	}

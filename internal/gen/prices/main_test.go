@@ -10,7 +10,7 @@ import (
 
 // The table in the binary is what the lists give.
 func TestTableIsMadeOfTheLists(t *testing.T) {
-	const data = "../../../shared/data/prices"
+	const data = "../../../../shared/data/prices"
 	if _, err := os.Stat(data); err != nil {
 		t.Skipf("the price lists are not at hand: %v", err)
 	}
@@ -22,7 +22,7 @@ func TestTableIsMadeOfTheLists(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	embedded, err := os.ReadFile("../offers.csv")
+	embedded, err := os.ReadFile("../../../cost/offers.csv")
 	if err != nil {
 		t.Fatal(err)
 	}

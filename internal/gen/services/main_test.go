@@ -21,7 +21,7 @@ func TestMeasurementsAreThePublishedOnes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	embedded, err := os.ReadFile("../metis.table")
+	embedded, err := os.ReadFile("../../../optimizer/schedule/place/metis.table")
 	if err != nil {
 		t.Fatal(err)
 	}

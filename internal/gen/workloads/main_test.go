@@ -21,7 +21,7 @@ func TestTableIsMadeOfThePublishedOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	embedded, err := os.ReadFile("../gavel.table")
+	embedded, err := os.ReadFile("../../../simulator/workload/gavel.table")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 // published is a file of the published data, which a checkout need not have.
 func published(t testing.TB, path string) string {
 	t.Helper()
-	full := filepath.Join("../../../shared/data/metis", path)
+	full := filepath.Join("../../../../shared/data/metis", path)
 	if _, err := os.Stat(full); err != nil {
 		t.Skipf("the published data are not here: %v", err)
 	}

@@ -43,7 +43,7 @@ var kinds = []string{"k80", "p100", "v100"}
 
 func loadDecided(t *testing.T) []decided {
 	t.Helper()
-	f, err := os.Open("../../../shared/data/gavel/expected/policy_instances.json.gz")
+	f, err := os.Open("../../../../shared/data/gavel/expected/policy_instances.json.gz")
 	if err != nil {
 		t.Skipf("decisions of Gavel's policies are not here: %v", err)
 	}

@@ -48,7 +48,7 @@ func Worth(t testing.TB, p *place.Problem, at place.Placement) place.Worth {
 // the test is skipped.
 func Published(t testing.TB, name string) string {
 	t.Helper()
-	path := filepath.Join("../../../../shared/data/metis", name)
+	path := filepath.Join("../../../../../shared/data/metis", name)
 	if _, err := os.Stat(path); err != nil {
 		t.Skipf("the published data are not here: %v", err)
 	}
