@@ -22,6 +22,6 @@
 //
 // Sampling once a second, where a hanging driver cannot stop the loop:
 //
-//	s := monitor.Sampler{Collectors: []monitor.Collector{&monitor.Host{}, &monitor.Tree{PIDs: inspect.PIDs}, monitor.OpenNVML()}}
+//	s := monitor.Sampler{Collectors: []monitor.Collector{&monitor.Host{}, &monitor.Tree{PIDs: job.PIDs}, monitor.OpenNVML()}}
 //	sample, errs := s.Sample(ctx, time.Now())
 package monitor

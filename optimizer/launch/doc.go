@@ -31,6 +31,6 @@
 //	launcher := launch.Local{Self: []string{exe, "__keeper"}} // main: launch.KeeperMain(args after it)
 //	job, err := launcher.Start(ctx, launch.Command{Args: []string{"python3", "train.py"}, Dir: dir,
 //		Env: os.Environ(), RunDir: run, Allocation: a, Limits: l})
-//	<-inspect.Done()
-//	fmt.Println(inspect.Exit().Reason, inspect.Exit().Detail)
+//	<-job.Done()
+//	fmt.Println(job.Exit().Reason, job.Exit().Detail)
 package launch

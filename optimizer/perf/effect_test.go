@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// earlierRun is a recalled run of cpus(4) with one argument at so many times the value of now.
+// earlierRun is a recalled run of cpus(4) with one argument at a multiple of its present value.
 func earlierRun(seconds float64, effects ...Effect) Observation {
 	o := repeated(cpus(4), seconds, 8)
 	o.Recalled, o.Effects = true, effects

@@ -62,8 +62,8 @@ func (b *board) fallback() int {
 	return choose(b.cs, where(b.cs, feasible), b.preference, b.current)
 }
 
-// runLoss is the regret of a run with a given rest at an allocation, at given seconds per unit and after so much more time
-// and money than now, with three times the relative excess over its limits.
+// runLoss is the regret of a run with a given rest at an allocation, at given seconds per unit and after a further delay
+// and expense, with three times the relative excess over its limits.
 func (b *board) runLoss(sc scale, a resources.Allocation, unit, seconds, usd float64) float64 {
 	s := b.forecast.s
 	seconds, usd = seconds+unit, usd+unit/3600*float64(s.Rates.Hourly(a))
@@ -112,7 +112,7 @@ func (b *board) delayTo(a resources.Allocation) float64 {
 	return 0
 }
 
-// expectedLoss is the mean of runLoss at an allocation, after so many seconds there before any work.
+// expectedLoss is the mean of runLoss at an allocation where work begins after a delay, seconds.
 func (b *board) expectedLoss(sc scale, a resources.Allocation, seconds float64) float64 {
 	draws, usd := b.forecast.s.Model.Draws(a), seconds/3600*float64(b.forecast.s.Rates.Hourly(a))
 	sum := 0.0

@@ -303,7 +303,7 @@ func (r *run) priorPlan() {
 	if !p.Predicted || !p.Allocation.SameShape(r.baseline) {
 		return
 	}
-	p.Reason = "the user's own configuration is measured first"
+	p.Reason = "the baseline is measured first"
 	r.rec.Plan = r.planRecord(p, 0)
 	if r.Config.Explain {
 		r.View.Planned(r.rec)

@@ -13,7 +13,7 @@ import (
 
 var fourCPUs = resources.Allocation{CPUs: 4}
 
-// similarRun is a run that took so many seconds a unit with other arguments.
+// similarRun is a run with other arguments and the given seconds per unit.
 func similarRun(id string, seconds float64, changes ...history.Change) history.Similar {
 	s := history.Similar{Run: id, Unit: "epoch", BatchSize: 64, Changes: changes, Job: history.Job{Script: "train.py", ScriptSHA256: "abc"},
 		Observations: []perf.Observation{{Allocation: fourCPUs, UnitSeconds: []float64{seconds, seconds}, UnitSamples: 6400, Recalled: true}}}

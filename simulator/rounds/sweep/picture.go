@@ -101,7 +101,7 @@ func (o *Outcome) loadChart(m measure) experiment.Chart {
 func (o *Outcome) distributions(scenario int) []experiment.Chart {
 	share := experiment.Axis{Name: "share of jobs", Zero: true, Share: true}
 	jct := experiment.Chart{Title: "Completion times", Note: "share of the jobs that took at most so long; all seeds", X: experiment.Axis{Name: "hours", Log: true}, Y: share}
-	ftf := experiment.Chart{Title: "Finish-time fairness", Note: "share of the jobs with at most so many times the completion time that they have under isolated; all seeds",
+	ftf := experiment.Chart{Title: "Finish-time fairness", Note: "share of the jobs with completion time of at most x times that under isolated; all seeds",
 		X: experiment.Axis{Name: "times that of isolated", Log: true}, Y: share}
 	for p, policy := range o.Policies {
 		var times, ratios []float64

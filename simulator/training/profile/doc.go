@@ -21,5 +21,5 @@
 //	job := jobs.At(0) // the same seed and index give the same job
 //	cheapest, out, ok := inspect.Best(func(_ resources.Allocation, o training.Outcome) float64 { return o.USD })
 //	run := inspect.Start(1)
-//	seconds := run.Run(inspect.Baseline, 3) // of the first three units
+//	seconds := run.Run(job.Baseline, 3) // of the first three units
 package profile

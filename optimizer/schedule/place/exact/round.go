@@ -51,7 +51,7 @@ func (r *rounding) round(cols *columns, parts []fixed) (place.Placement, float64
 
 // withoutLimit finds a placement where rounding keeps no limits: one limit is left out, and what it bounds is the objective, until the
 // bound is kept; then the containers of two nodes at a time are divided anew by the objective that was asked for. nil: nothing was
-// found. The error wraps place.ErrInfeasible when that proves that there is none.
+// found. The error wraps place.ErrInfeasible when that is proven infeasible.
 func (r *rounding) withoutLimit(set Settings) (place.Placement, float64, error) {
 	none := math.Inf(-1)
 	p, l := r.g.p, r.l
