@@ -251,7 +251,10 @@ func (a *actor) work(total int, seconds float64) bool {
 	a.write(fmt.Sprintf("%d,%d,100,%g\n", a.epoch, total, 1/float64(a.epoch)))
 	e := float64(a.epoch)
 	return s.wait(fmt.Sprintf("epoch %d", a.epoch), func(st Status, n int) bool {
-		return a.mustGo() || before.Done < e && st.Done >= e && n > ticks || n >= ticks+2
+		if before.Done < e { // the row brings news
+			return a.mustGo() || st.Done >= e && n > ticks
+		}
+		return a.mustGo() || n >= ticks+2
 	}) && !a.mustGo()
 }
 
