@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -147,8 +148,9 @@ func (w *workplace) command(argv []string) *exec.Cmd {
 	cmd := exec.Command(name, argv[1:]...)
 	cmd.Dir = w.dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	unset := []string{"PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PATH"} // Python as a user's shell starts it
 	for _, v := range os.Environ() {
-		if key, _, _ := strings.Cut(v, "="); key != "PYTHONUNBUFFERED" && key != "PATH" && !strings.HasPrefix(key, "OPTIMIZE") {
+		if key, _, _ := strings.Cut(v, "="); !slices.Contains(unset, key) && !strings.HasPrefix(key, "OPTIMIZE") {
 			cmd.Env = append(cmd.Env, v)
 		}
 	}

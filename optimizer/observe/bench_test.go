@@ -73,7 +73,7 @@ func benchJob(b *testing.B, text string) (Installation, []string, string) {
 	if pythonPath() == "" {
 		b.Skip("python3 is not installed")
 	}
-	in, err := Install(filepath.Join(b.TempDir(), "observe"))
+	in, err := Install(b.TempDir(), b.TempDir())
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -181,7 +181,7 @@ func TestRealSaveAndResume(t *testing.T) {
 				t.Error("the checkpoint is empty")
 			}
 			stopped := f.Step
-			second, err := Install(filepath.Join(t.TempDir(), "observe"))
+			second, err := Install(t.TempDir(), t.TempDir())
 			if err != nil {
 				t.Fatal(err)
 			}

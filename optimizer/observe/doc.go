@@ -5,7 +5,7 @@
 // (save, stop, thread count) go to the process by a file and are answered by a line. The package starts no process and
 // decides nothing; docs/observer.md describes the files.
 //
-//	in, err := observe.Install(filepath.Join(runDir, "observe"))
+//	in, err := observe.Install(filepath.Join(stateDir, "observer"), filepath.Join(runDir, "reports"))
 //	cmd.Env = in.Environ(os.Environ())
 //	reader := observe.NewReader(in.Reports)
 //	for range ticker.C {

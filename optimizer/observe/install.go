@@ -1,13 +1,17 @@
 package observe
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"embed"
+	"encoding/hex"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 //go:embed python/*.py python/optimize_observer/*.py
@@ -21,7 +25,7 @@ const (
 	loaderPrefix   = "OPTIMIZE_OBSERVE_"
 )
 
-// Installation is the module in a directory of a run.
+// Installation is the module on disk and the directory of a launch's reports.
 type Installation struct {
 	// Home is the directory that goes first on PYTHONPATH.
 	Home string
@@ -43,36 +47,67 @@ type Loader struct {
 	Persistent, PinMemory *bool
 }
 
-// Install writes the module below dir, which it creates private (0700, files 0600). Installing again replaces the module
-// and keeps the reports.
-func Install(dir string) (Installation, error) {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return Installation{}, fmt.Errorf("install observer in %s: %w", dir, err)
-	}
-	in := Installation{Home: filepath.Join(dir, "python"), Reports: filepath.Join(dir, "reports")}
-	if err := os.MkdirAll(in.Reports, 0o700); err != nil {
-		return Installation{}, fmt.Errorf("install observer: %w", err)
-	}
-	err = fs.WalkDir(module, "python", func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		target := filepath.Join(dir, filepath.FromSlash(path))
-		if d.IsDir() {
-			return os.MkdirAll(target, 0o700)
-		}
-		text, err := module.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		return replaceFile(target, text)
-	})
+// Install writes the module below home and creates reports; both are private (directories 0700, files 0600). Home may be
+// shared by runs: files that are there already stay, and with them the bytecode that Python cached beside them, which
+// spares a training 0.1 s of compilation. Each version of the module has a directory of its own, named by its digest.
+func Install(home, reports string) (Installation, error) {
+	in, err := install(home, reports)
 	if err != nil {
 		return Installation{}, fmt.Errorf("install observer: %w", err)
 	}
 	return in, nil
 }
+
+func install(home, reports string) (in Installation, err error) {
+	if home, err = filepath.Abs(home); err != nil {
+		return in, err
+	}
+	if in.Reports, err = filepath.Abs(reports); err != nil {
+		return in, err
+	}
+	in.Home = filepath.Join(home, moduleDigest())
+	if err := os.MkdirAll(in.Reports, 0o700); err != nil {
+		return in, err
+	}
+	source, err := fs.Sub(module, "python")
+	if err != nil {
+		return in, err
+	}
+	return in, fs.WalkDir(source, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(in.Home, filepath.FromSlash(path))
+		if d.IsDir() {
+			return os.MkdirAll(target, 0o700)
+		}
+		text, err := fs.ReadFile(source, path)
+		if err != nil {
+			return err
+		}
+		if old, err := os.ReadFile(target); err == nil && bytes.Equal(old, text) {
+			return nil
+		}
+		return replaceFile(target, text)
+	})
+}
+
+// moduleDigest identifies the version of the embedded module.
+var moduleDigest = sync.OnceValue(func() string {
+	h := sha256.New()
+	err := fs.WalkDir(module, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := module.ReadFile(path)
+		fmt.Fprintf(h, "%s %d\n%s", path, len(text), text)
+		return err
+	})
+	if err != nil {
+		panic(err) // embedded files can be read
+	}
+	return hex.EncodeToString(h.Sum(nil))[:12]
+})
 
 // replaceFile writes a private file so that a reader finds the old or the new text, never a part.
 func replaceFile(path string, text []byte) error {

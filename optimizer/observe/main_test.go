@@ -45,7 +45,7 @@ func newObserved(t *testing.T) *observed {
 	if python == "" {
 		t.Skip("python3 is not installed")
 	}
-	in, err := Install(filepath.Join(t.TempDir(), "observe"))
+	in, err := Install(t.TempDir(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -218,14 +218,29 @@ func FuzzReader(f *testing.F) {
 }
 
 func TestInstall(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "run", "observe")
-	in, err := Install(dir)
+	dir := filepath.Join(t.TempDir(), "state")
+	home, reports := filepath.Join(dir, "observer"), filepath.Join(dir, "run", "reports")
+	in, err := Install(home, reports)
 	if err != nil {
 		t.Fatal(err)
 	}
 	report(t, in.Reports, 5, `end "mono":1,"time":1`)
-	if _, err := Install(dir); err != nil {
+	damaged := filepath.Join(in.Home, "optimize_observer", "core.py")
+	if err := os.WriteFile(damaged, []byte("raise SystemExit"), 0o600); err != nil {
 		t.Fatal(err)
+	}
+	cached := filepath.Join(in.Home, "optimize_observer", "__pycache__")
+	if err := os.Mkdir(cached, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Install(home, reports); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(damaged); err != nil || string(text) == "raise SystemExit" {
+		t.Errorf("the second installation left a damaged file: %v", err)
+	}
+	if _, err := os.Stat(cached); err != nil {
+		t.Errorf("the second installation removed the bytecode: %v", err)
 	}
 	files := 0
 	filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
@@ -246,7 +261,7 @@ func TestInstall(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(in.Reports, "5.jsonl")); err != nil {
 		t.Error("the second installation lost the reports")
 	}
-	if _, err := Install("/dev/null/x"); err == nil {
+	if _, err := Install("/dev/null/x", reports); err == nil {
 		t.Error("installed below /dev/null")
 	}
 	env := in.Environ([]string{"A=1", "PYTHONPATH=/x:/y", "OPTIMIZE_OBSERVE_DIR=/old"})

@@ -18,6 +18,7 @@ import (
 // observing is the observer inside a Python training: a source of rows, of checkpoints, and a door for requests.
 type observing struct {
 	installed  observe.Installation
+	reports    string // directory of the directories of reports, one for each launch
 	reader     *observe.Reader
 	clock      Clock
 	framework  string // of the latest training; kept over launches
@@ -66,12 +67,12 @@ func (r *run) openObserver() {
 		r.event(Info, "observer off: %s", off)
 		return
 	}
-	in, err := observe.Install(r.dir.Path("observe"))
+	in, err := observe.Install(filepath.Join(r.Config.StateDir, "observer"), r.dir.Path("observe"))
 	if err != nil {
 		r.event(Warning, "%v (the training runs without the observer)", err)
 		return
 	}
-	r.observer = &observing{installed: in, clock: r.Clock, positions: map[string]float64{}, sized: r.progress.Hints["step"].Units > 0}
+	r.observer = &observing{installed: in, reports: in.Reports, clock: r.Clock, positions: map[string]float64{}, sized: r.progress.Hints["step"].Units > 0}
 	r.observer.begin(r.launches())
 }
 
@@ -80,7 +81,7 @@ func (r *run) openObserver() {
 func (o *observing) begin(launch int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.installed.Reports = filepath.Join(filepath.Dir(o.installed.Home), fmt.Sprintf("reports-%d", launch))
+	o.installed.Reports = filepath.Join(o.reports, fmt.Sprintf("reports-%d", launch))
 	o.reader = observe.NewReader(o.installed.Reports)
 	o.facts, o.reported, o.failures, o.saving, o.threads, o.workers, o.base = observe.Facts{}, 0, 0, request{}, request{}, request{}, base{}
 	o.last, o.counted = observe.Progress{}, Counted{}
