@@ -119,8 +119,13 @@ func recall(h Handle) (memory, error) {
 	if err := readJSON(filepath.Join(h.RunDir, specFile), &sp); err == nil {
 		m.grace, m.runID = sp.Grace, string(sp.RunID)
 	}
-	if err := readJSON(filepath.Join(h.RunDir, controlFile), &m.want); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	switch err := readJSON(filepath.Join(h.RunDir, controlFile), &m.want); {
+	case errors.Is(err, ErrNewer):
 		return m, err
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		// A damaged file is replaced by the next request. The keeper acts on checkpoint numbers above those that it has
+		// served, which are unknown: seconds since 1970 exceed any count of requests.
+		m.want = control{Schema: fileSchema, Checkpoints: int(time.Now().Unix())}
 	}
 	if state, err := os.ReadFile(filepath.Join(h.RunDir, enforceFile)); err == nil {
 		if e, err := openEnforcer(state); err == nil {

@@ -39,6 +39,22 @@ func TestCase07AgentKilledJobAdopted(t *testing.T) {
 	}
 }
 
+// A control file that the disk has damaged is replaced: the job can still be adopted and stopped.
+func TestAdoptWithDamagedControlFile(t *testing.T) {
+	t.Parallel()
+	a, h := agent(t, testCommand(t, "term", "42"))
+	a.Process.Kill()
+	a.Wait()
+	if err := os.WriteFile(filepath.Join(h.RunDir, controlFile), []byte("\x00\x00{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	j := adopt(t, h)
+	says(t, j, "ready")
+	if e, err := j.Stop(context.Background(), 10*time.Second); err != nil || e.Reason != Stopped || e.Code != 42 {
+		t.Errorf("exit = %+v, %v; want stopped with code 42", e, err)
+	}
+}
+
 func TestCase07JobEndsWhileNobodyWatches(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

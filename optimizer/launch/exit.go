@@ -18,6 +18,7 @@ type outcome struct {
 
 	cause     cause
 	killed    bool          // SIGKILL of the main process was ours
+	hurried   bool          // a stop without grace was requested
 	sinceAsk  time.Duration // from the last checkpoint request to the end; 0 when there was none
 	oomKills  uint64        // processes of the job that the kernel killed for memory, by its cgroup
 	oomNearby bool          // the kernel killed some process of the machine for memory in the same moment
@@ -64,6 +65,8 @@ func (o outcome) verdict() Exit {
 func (o outcome) signalled(e *Exit) string {
 	sig := o.status.Signal()
 	switch {
+	case sig == syscall.SIGKILL && o.hurried && o.cause == byStop:
+		return "killed without grace, as requested"
 	case sig == syscall.SIGKILL && (o.killed || o.cause != itself):
 		return "it did not end within the grace and was killed"
 	case sig == syscall.SIGTERM && o.cause != itself:

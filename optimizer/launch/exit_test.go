@@ -82,6 +82,7 @@ func TestVerdict(t *testing.T) {
 		"core dumped":             {outcome{reaped: true, status: signalStatus(6) | 0x80}, Killed, -1, "SIGABRT", "core dumped"},
 		"stopped by TERM":         {outcome{reaped: true, status: signalStatus(15), cause: byStop}, Stopped, -1, "SIGTERM", "on request"},
 		"stopped by KILL":         {outcome{reaped: true, status: signalStatus(9), cause: byStop, killed: true}, Stopped, -1, "SIGKILL", "grace"},
+		"stopped without grace":   {outcome{reaped: true, status: signalStatus(9), cause: byStop, killed: true, hurried: true}, Stopped, -1, "SIGKILL", "without grace"},
 		"stopped, own code":       {outcome{reaped: true, status: exitStatus(3), cause: byStop}, Stopped, 3, "", "code 3"},
 		"dead-man's switch":       {outcome{reaped: true, status: exitStatus(0), cause: byLimit}, Stopped, 0, "", "time limit"},
 		"checkpoint and 75":       {outcome{reaped: true, status: exitStatus(75), sinceAsk: 2e9}, Stopped, 75, "", "2.0 s after"},

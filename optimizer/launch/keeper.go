@@ -221,7 +221,7 @@ func (k *keeper) reap() {
 // finish puts the end on record.
 func (k *keeper) finish() int {
 	now := monotonic()
-	o := outcome{cause: k.watch.cause, killed: k.watch.killed, stuck: k.left()}
+	o := outcome{cause: k.watch.cause, killed: k.watch.killed, hurried: k.watch.hurried, stuck: k.left()}
 	k.mu.Lock()
 	o.reaped, o.status = k.reaped, k.status
 	k.mu.Unlock()

@@ -58,6 +58,7 @@ type watch struct {
 	cause       cause
 	mainEnded   bool
 	killed      bool // we sent SIGKILL while the main process lived
+	hurried     bool // a stop without grace was requested
 }
 
 // killAgain is the time between two sweeps of SIGKILL: a process may fork while we look.
@@ -100,6 +101,7 @@ func (w *watch) obey(now time.Duration, c control) []action {
 		return do
 	}
 	grace := max(*c.Stop, 0)
+	w.hurried = w.hurried || grace == 0
 	switch w.phase {
 	case running, checkpointing:
 		w.cause = byStop
