@@ -16,7 +16,6 @@ import (
 
 	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/platform"
-	"trainopt/simulator/queue"
 	"trainopt/simulator/queue/sweep"
 	"trainopt/simulator/workload/swf"
 )
@@ -133,8 +132,8 @@ func (f *queueFlags) jobs(e *env, cmd *cobra.Command, seed uint64, seeded bool) 
 	return w, "", err
 }
 
-func (f *queueFlags) lublin(seed uint64) queue.Lublin {
-	return queue.Lublin{Jobs: f.count, Procs: f.procs, Seed: seed, Load: f.load, Overestimate: f.overestimate}
+func (f *queueFlags) lublin(seed uint64) swf.Lublin {
+	return swf.Lublin{Jobs: f.count, Procs: f.procs, Seed: seed, Load: f.load, Overestimate: f.overestimate}
 }
 
 // onTree makes ready what HDeepRM's options ask for, those of flags among them.

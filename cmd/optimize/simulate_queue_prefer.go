@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/queue"
 	"trainopt/simulator/queue/front"
@@ -19,7 +20,7 @@ import (
 func ways(platform, compat bool, objective string) []sweep.Named {
 	var out []sweep.Named
 	if !platform {
-		for _, order := range slices.Sorted(maps.Keys(queue.Orders)) {
+		for _, order := range slices.Sorted(maps.Keys(order.Orders)) {
 			for _, backfill := range []string{"none", "easy", "conservative"} {
 				out = append(out, sweep.Named{Name: order + "+" + backfill, Method: sweep.Method{Policy: order, Backfill: backfill}})
 			}

@@ -6,6 +6,7 @@ import (
 	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
+	"trainopt/simulator/workload/swf"
 )
 
 // BenchmarkGaia is a simulation on gaia (2,280 cores) under shortest-high_gflops with the decisions at the other end of a socket of
@@ -13,7 +14,7 @@ import (
 // decides for 68 jobs a second there (measured on a machine with two cores, 1,000 jobs).
 func BenchmarkGaia(b *testing.B) {
 	tree := example(b, "gaia")
-	lublin, err := queue.Lublin{Jobs: 1000, Procs: 2048, Seed: 1, Load: 0.8}.Generate()
+	lublin, err := swf.Lublin{Jobs: 1000, Procs: 2048, Seed: 1, Load: 0.8}.Generate()
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -27,7 +28,7 @@ func BenchmarkGaia(b *testing.B) {
 
 // BenchmarkBackfilling is FCFS with EASY backfilling on 256 plain processors over the socket. No figure of another system is known.
 func BenchmarkBackfilling(b *testing.B) {
-	jobs, err := queue.Lublin{Jobs: 2000, Procs: 256, Seed: 1, Load: 0.8, Overestimate: 3}.Generate()
+	jobs, err := swf.Lublin{Jobs: 2000, Procs: 256, Seed: 1, Load: 0.8, Overestimate: 3}.Generate()
 	if err != nil {
 		b.Fatal(err)
 	}

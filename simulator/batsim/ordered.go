@@ -1,50 +1,36 @@
 package batsim
 
 import (
-	"cmp"
 	"fmt"
-	"math"
-	"slices"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/queue"
 	"trainopt/simulator/queue/cores"
 )
 
-// ordered starts jobs in an order of package queue, on the lowest free processors, with EASY backfilling (Lifka, JSSPP 1995) or none:
-// what queue.Run does with the same order, told as it happens. Cost: O(waiting + running · log running) an instant, and O(cores) a
-// start.
+// ordered is an order.Scheduler behind the protocol: it starts jobs on the lowest free processors. Job numbers of the scheduler are
+// those of the session, since both count submissions. Cost: that of order.Scheduler, and O(cores) a start.
 type ordered struct {
-	session *session
-	jobs    []queue.Job
-	order   queue.Order
-	easy    bool
-	busy    []bool
-	free    int
-	waiting []queued
-	running []expected
-	lowest  []int32
-}
-
-type queued struct {
-	score float64
-	job   int32
-}
-
-// expected is when a job ends by its estimate.
-type expected struct {
-	at  float64
-	job int32
+	session   *session
+	jobs      []queue.Job
+	scheduler *order.Scheduler
+	busy      []bool // by processor
+	lowest    []int32
 }
 
 var _ decider = (*ordered)(nil)
 
-func newOrdered(s *session) *ordered {
+func newOrdered(s *session) (decider, error) {
 	name := s.options.Order
 	if name == "" {
 		name = "fcfs"
 	}
-	n := s.ground.tree.Cores
-	return &ordered{session: s, order: queue.Orders[name], easy: s.options.Backfill == "easy", busy: make([]bool, n), free: n}
+	procs := s.ground.tree.Cores
+	scheduler, err := order.New(procs, order.Orders[name], s.options.Backfill)
+	if err != nil {
+		return nil, err
+	}
+	return &ordered{session: s, scheduler: scheduler, busy: make([]bool, procs)}, nil
 }
 
 func (o *ordered) extend(jobs []queue.Job) { o.jobs = jobs }
@@ -53,110 +39,33 @@ func (o *ordered) decide(now float64, events []cores.Event, _ int) error {
 	for _, e := range events {
 		switch e.Kind {
 		case cores.Ended, cores.Stopped:
-			o.running = slices.DeleteFunc(o.running, func(r expected) bool { return r.job == e.Job })
+			o.scheduler.End(now, e.Job)
 			for _, c := range o.session.fate[e.Job].Cores {
 				o.busy[c] = false
 			}
-			o.free += o.jobs[e.Job].Procs
 		case cores.Submitted:
-			if o.jobs[e.Job].Procs > len(o.busy) {
-				if err := o.session.Reject(e.Job); err != nil {
-					return err
-				}
+			id, fits := o.scheduler.Submit(now, &o.jobs[e.Job])
+			if id != e.Job {
+				return fmt.Errorf("decide: job %s is submission %d, want %d", o.jobs[e.Job].Label(), e.Job, id)
+			}
+			if fits {
 				continue
 			}
-			o.insert(queued{o.score(e.Job, 0), e.Job})
+			if err := o.session.Reject(e.Job); err != nil {
+				return err
+			}
 		}
 	}
-	if o.order.Aging {
-		for i := range o.waiting {
-			w := &o.waiting[i]
-			w.score = o.score(w.job, now-o.jobs[w.job].Submit)
-		}
-		slices.SortFunc(o.waiting, o.compare)
-	}
-	return o.pass(now)
-}
-
-// score is that of the order; what is no number counts as the largest.
-func (o *ordered) score(job int32, wait float64) float64 {
-	if v := o.order.Score(&o.jobs[job], wait); !math.IsNaN(v) {
-		return v
-	}
-	return math.Inf(1)
-}
-
-func (o *ordered) compare(a, b queued) int {
-	return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(o.jobs[a.job].Submit, o.jobs[b.job].Submit), cmp.Compare(a.job, b.job))
-}
-
-func (o *ordered) insert(w queued) {
-	at, _ := slices.BinarySearchFunc(o.waiting, w, o.compare)
-	o.waiting = slices.Insert(o.waiting, at, w)
-}
-
-// pass starts the first of the queue while they fit, and then what may overtake.
-func (o *ordered) pass(now float64) error {
-	started := 0
-	for _, w := range o.waiting {
-		if o.jobs[w.job].Procs > o.free {
-			break
-		}
-		if err := o.start(now, w.job); err != nil {
-			return err
-		}
-		started++
-	}
-	o.waiting = slices.Delete(o.waiting, 0, started)
-	if !o.easy || o.free == 0 || len(o.waiting) < 2 {
-		return nil
-	}
-	shadow, extra := o.reserve(now)
-	kept := o.waiting[:1]
-	for _, w := range o.waiting[1:] {
-		j := &o.jobs[w.job]
-		before := now+estimate(j) <= shadow
-		if j.Procs > o.free || !before && j.Procs > extra {
-			kept = append(kept, w)
-			continue
-		}
-		if !before {
-			extra -= j.Procs
-		}
-		if err := o.start(now, w.job); err != nil {
+	for _, id := range o.scheduler.Decide(now) {
+		if err := o.start(id); err != nil {
 			return err
 		}
 	}
-	o.waiting = kept
 	return nil
 }
 
-// reserve is when the first of the queue can start by the estimates, and how many processors are free besides then. A job that runs
-// for longer than its estimate is thought to end at once.
-func (o *ordered) reserve(now float64) (shadow float64, extra int) {
-	slices.SortFunc(o.running, func(a, b expected) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.job, b.job)) })
-	need, free := o.jobs[o.waiting[0].job].Procs, o.free
-	shadow = now
-	for _, r := range o.running {
-		if free >= need && r.at > shadow {
-			break
-		}
-		free += o.jobs[r.job].Procs
-		shadow = max(shadow, r.at)
-	}
-	return shadow, free - need
-}
-
-// estimate is how long a job is expected to run.
-func estimate(j *queue.Job) float64 {
-	if j.Limit > 0 {
-		return min(j.Request, j.Limit)
-	}
-	return j.Request
-}
-
-func (o *ordered) start(now float64, job int32) error {
-	want := o.jobs[job].Procs
+func (o *ordered) start(id int32) error {
+	want := o.jobs[id].Procs
 	o.lowest = o.lowest[:0]
 	for c, busy := range o.busy {
 		if len(o.lowest) == want {
@@ -167,14 +76,12 @@ func (o *ordered) start(now float64, job int32) error {
 			o.lowest = append(o.lowest, int32(c))
 		}
 	}
-	o.free -= want
-	o.running = append(o.running, expected{now + estimate(&o.jobs[job]), job})
-	return o.session.Start(job, o.lowest)
+	return o.session.Start(id, o.lowest)
 }
 
 func (o *ordered) finish() error {
-	if len(o.waiting) == 0 {
-		return nil
+	if n := o.scheduler.Waiting(); n > 0 {
+		return fmt.Errorf("decide: the simulation ended while %d jobs waited", n)
 	}
-	return fmt.Errorf("decide: the simulation ended while %d jobs waited", len(o.waiting))
+	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
@@ -18,8 +19,8 @@ import (
 type ServeOptions struct {
 	Talk
 
-	// Order is one of queue.Orders, by which jobs are started on the lowest free processors, whatever they need of memory and
-	// bandwidth; "" is fcfs. Backfill is none or easy; "" is none.
+	// Order is one of order.Orders, by which jobs are started on the lowest free processors, whatever they need of memory and
+	// bandwidth; "" is fcfs. Backfill is one of order.Backfills; "" is none.
 	Order, Backfill string
 
 	// Pairs has HDeepRM's process decide instead, by these settings, and Agent choose among their actions; nil is always the first
@@ -81,11 +82,11 @@ func (o *ServeOptions) validate() error {
 		}
 		return o.Pairs.Validate()
 	}
-	if _, ok := queue.Orders[o.Order]; !ok && o.Order != "" {
-		return fmt.Errorf("decide: no order is called %q: there are %s", o.Order, strings.Join(queue.OrderNames(), ", "))
+	if _, ok := order.Orders[o.Order]; !ok && o.Order != "" {
+		return fmt.Errorf("decide: no order is called %q: there are %s", o.Order, strings.Join(order.OrderNames(), ", "))
 	}
-	if o.Backfill != "" && o.Backfill != "none" && o.Backfill != "easy" {
-		return fmt.Errorf("decide: backfilling %q: there are none and easy over the protocol", o.Backfill)
+	if o.Backfill != "" && !slices.Contains(order.Backfills(), o.Backfill) {
+		return fmt.Errorf("decide: backfilling %q: want one of %s over the protocol", o.Backfill, strings.Join(order.Backfills(), ", "))
 	}
 	return nil
 }
@@ -242,7 +243,7 @@ func (s *session) begin(e *Event) error {
 	if s.options.Pairs != nil {
 		s.decider, err = newPairs(s)
 	} else {
-		s.decider = newOrdered(s)
+		s.decider, err = newOrdered(s)
 	}
 	return err
 }

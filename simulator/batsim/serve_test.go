@@ -11,14 +11,16 @@ import (
 
 	"pgregory.net/rapid"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
+	"trainopt/simulator/workload/swf"
 )
 
-// TestOrders: an order with and without EASY backfilling over the socket gives each job the times that queue.Run gives it.
+// TestOrders: an order with each backfilling method over the socket gives each job the times that queue.Run gives it.
 func TestOrders(t *testing.T) {
-	jobs, err := queue.Lublin{Jobs: 300, Procs: 32, Seed: 3, Load: 0.9, Overestimate: 3}.Generate()
+	jobs, err := swf.Lublin{Jobs: 300, Procs: 32, Seed: 3, Load: 0.9, Overestimate: 3}.Generate()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,14 +31,14 @@ func TestOrders(t *testing.T) {
 		}
 	}
 	tree := platform.Uniform(2, 2, 8, 1000, platform.Processor{Bandwidth: 10, GFLOPS: 1, Watts: 10})
-	for _, order := range queue.OrderNames() {
-		for _, backfill := range []string{"none", "easy"} {
-			t.Run(order+" "+backfill, func(t *testing.T) {
-				want, err := queue.Run(t.Context(), queue.Config{Procs: 32, Jobs: jobs, Order: order, Backfill: backfill})
+	for _, name := range order.OrderNames() {
+		for _, backfill := range order.Backfills() {
+			t.Run(name+" "+backfill, func(t *testing.T) {
+				want, err := queue.Run(t.Context(), queue.Config{Procs: 32, Jobs: jobs, Order: name, Backfill: backfill})
 				if err != nil {
 					t.Fatal(err)
 				}
-				got, decided := both(t, tree, jobs, ServeOptions{Order: order, Backfill: backfill}, SimulateOptions{})
+				got, decided := both(t, tree, jobs, ServeOptions{Order: name, Backfill: backfill}, SimulateOptions{})
 				same(t, got, want, false)
 				same(t, decided, want, false)
 			})
@@ -71,7 +73,7 @@ func TestOrdersProperty(t *testing.T) {
 		for i := range jobs {
 			jobs[i].ID = i
 		}
-		order := rapid.SampledFrom(queue.OrderNames()).Draw(t, "order")
+		order := rapid.SampledFrom(order.OrderNames()).Draw(t, "order")
 		want, err := queue.Run(t.Context(), queue.Config{Procs: 5, Jobs: jobs, Order: order, Backfill: "easy"})
 		if err != nil {
 			t.Fatal(err)
@@ -278,7 +280,7 @@ func TestProfiles(t *testing.T) {
 func TestServeOptions(t *testing.T) {
 	for name, o := range map[string]ServeOptions{
 		"order":          {Order: "alphabetical"},
-		"backfilling":    {Backfill: "conservative"},
+		"backfilling":    {Backfill: "greedy"},
 		"both":           {Order: "sjf", Pairs: &hdeeprm.Settings{}},
 		"wrong settings": {Pairs: &hdeeprm.Settings{QueueSensitivity: -1}},
 	} {

@@ -3,6 +3,8 @@ package queue_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"trainopt/simulator/queue"
@@ -13,13 +15,27 @@ import (
 // speak of thousands of jobs a second at best with a scheduler beside it.
 func BenchmarkQueue(b *testing.B) {
 	const million = 1_000_000
-	synthetic, err := queue.Lublin{Jobs: million, Procs: 256, Seed: 1, Load: 0.7, Overestimate: 3}.Generate()
+	synthetic, err := swf.Lublin{Jobs: million, Procs: 256, Seed: 1, Load: 0.7, Overestimate: 3}.Generate()
 	if err != nil {
 		b.Fatal(err)
 	}
 	simulate(b, "synthetic", synthetic, 256)
 	kth := trace(b, "KTH-SP2-1996-2.1-cln.swf.gz", swf.Options{})
 	simulate(b, "KTH-SP2", repeated(kth.Jobs, million), kth.Procs)
+}
+
+// trace loads one of the published traces, which a checkout need not have.
+func trace(tb testing.TB, name string, o swf.Options) *swf.Trace {
+	tb.Helper()
+	path := filepath.Join("../../../shared/data/swf", name)
+	if _, err := os.Stat(path); err != nil {
+		tb.Skipf("the published traces are missing: %v", err)
+	}
+	t, err := swf.Load(path, o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return t
 }
 
 // repeated is the workload again and again, each time after the last.

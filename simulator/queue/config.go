@@ -1,115 +1,81 @@
 package queue
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
+
+	"trainopt/optimizer/schedule/order"
 )
 
-// Config is one simulation on a machine of equal processors.
+// Config is one simulation on a machine of identical processors.
 type Config struct {
 	Procs int // of the machine
 	Jobs  []Job
-	// Order is one of Orders; "" is fcfs. Custom, where its Score is set, is used instead.
+	// Order is one of order.Orders; "" is fcfs. Custom, where its Score is set, replaces it.
 	Order  string
-	Custom Order
+	Custom order.Order
 	// Backfill is one of Backfills; "" is none.
 	Backfill string
-	// AsPublished has an order as RLScheduler coded it and, with Backfill none and rlscheduler, its loop: a job that was chosen is
-	// waited for whatever comes.
+	// AsPublished uses an order as RLScheduler coded it and, with Backfill none and rlscheduler, its simulator: a chosen job stays
+	// first until it fits.
 	AsPublished bool
-	// Progress is told now and then how many jobs have ended; nil: nobody is.
+	// Progress is called now and then with the number of jobs that have ended; may be nil.
 	Progress func(done, total int)
 }
 
-// loop runs a machine to the end of its jobs.
-type loop func(context.Context, *machine) error
+// rlschedulerBackfill is the backfilling of RLScheduler's simulator (package rlscheduler).
+const rlschedulerBackfill = "rlscheduler"
 
-var backfills = map[string]loop{
-	"none":         func(ctx context.Context, m *machine) error { return m.run(ctx, headOnly{}) },
-	"easy":         func(ctx context.Context, m *machine) error { return m.run(ctx, newEasy(m)) },
-	"conservative": func(ctx context.Context, m *machine) error { return m.run(ctx, newConservative(m)) },
-	"rlscheduler":  func(ctx context.Context, m *machine) error { return runPatient(ctx, m, true) },
+// Backfills returns the names of the backfilling methods, sorted: those of order.Backfills and rlscheduler.
+func Backfills() []string {
+	names := append(order.Backfills(), rlschedulerBackfill)
+	slices.Sort(names)
+	return names
 }
 
-// Backfills are the names of what may overtake the first of the queue:
-//
-//   - none: nothing.
-//   - easy: what by its estimate delays the first at no time that it could start by the estimates of those that run, be it for it
-//     ends before or for it needs none of the processors that the first will (Lifka, JSSPP 1995; Mu'alem and Feitelson, TPDS 2001).
-//   - conservative: what delays no job that waits; each has a reservation (Mu'alem and Feitelson 2001).
-//   - rlscheduler: as RLScheduler does it (package rlscheduler).
-//
-// Estimates are requested times, and limits where they are shorter.
-func Backfills() []string { return slices.Sorted(maps.Keys(backfills)) }
+// maxJobProblems is the number of jobs whose problems Validate lists.
+const maxJobProblems = 10
 
-// most is how many problems of jobs Validate names.
-const most = 10
-
-// Validate names all that is wrong; of what is wrong with the jobs the first ten.
+// Validate reports all problems; of those with the jobs, the first ten.
 func (c *Config) Validate() error {
 	var errs []error
 	if c.Procs < 1 || c.Procs > math.MaxInt32 {
 		errs = append(errs, fmt.Errorf("a machine of %d processors: want 1 or more", c.Procs))
 	}
-	if _, ok := Orders[c.Order]; !ok && c.Order != "" && c.Custom.Score == nil {
-		errs = append(errs, fmt.Errorf("order %q: want one of %s", c.Order, strings.Join(OrderNames(), ", ")))
+	if _, ok := order.Orders[c.Order]; !ok && c.Order != "" && c.Custom.Score == nil {
+		errs = append(errs, fmt.Errorf("order %q: want one of %s", c.Order, strings.Join(order.OrderNames(), ", ")))
 	}
-	if _, ok := backfills[c.Backfill]; !ok && c.Backfill != "" {
+	if c.Backfill != "" && !slices.Contains(Backfills(), c.Backfill) {
 		errs = append(errs, fmt.Errorf("backfilling %q: want one of %s", c.Backfill, strings.Join(Backfills(), ", ")))
 	}
 	wrong := 0
 	for i := range c.Jobs {
-		err := c.Jobs[i].validate()
+		err := c.Jobs[i].Validate()
 		if err == nil {
 			continue
 		}
-		if wrong++; wrong <= most {
+		if wrong++; wrong <= maxJobProblems {
 			errs = append(errs, fmt.Errorf("job %s (number %d of the workload): %w", c.Jobs[i].Label(), i+1, err))
 		}
 	}
-	if wrong > most {
-		errs = append(errs, fmt.Errorf("and %d jobs more", wrong-most))
+	if wrong > maxJobProblems {
+		errs = append(errs, fmt.Errorf("and %d jobs more", wrong-maxJobProblems))
 	}
 	return errors.Join(errs...)
 }
 
-// latest is beyond every simulation; sums of times below it keep microseconds.
-const latest = 1e12
-
-func (j *Job) validate() error {
-	if j.Procs >= 1 && j.Submit >= 0 && j.Submit <= latest && j.Run >= 0 && j.Run <= latest && j.Request >= 0 && j.Request <= latest &&
-		j.Limit >= 0 && j.Limit <= latest {
-		return nil
-	}
-	var errs []error
-	if j.Procs < 1 {
-		errs = append(errs, fmt.Errorf("%d processors, want 1 or more", j.Procs))
-	}
-	for _, t := range []struct {
-		what string
-		s    float64
-	}{{"submission at", j.Submit}, {"run time", j.Run}, {"requested time", j.Request}, {"limit", j.Limit}} {
-		if !(t.s >= 0 && t.s <= latest) {
-			errs = append(errs, fmt.Errorf("%s %v s, want 0 to %g", t.what, t.s, latest))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// order that the configuration asks for; it must be valid.
-func (c *Config) order() Order {
+// order returns the configured order; the configuration must be valid.
+func (c *Config) order() order.Order {
 	o := c.Custom
 	if o.Score == nil {
 		name := c.Order
 		if name == "" {
 			name = "fcfs"
 		}
-		o = Orders[name]
+		o = order.Orders[name]
 	}
 	if published := o.AsPublished; c.AsPublished && published != nil {
 		o.Score = func(j *Job, _ float64) float64 { return published(j) }

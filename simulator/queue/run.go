@@ -7,266 +7,194 @@ import (
 	"math"
 	"slices"
 
+	"trainopt/optimizer/schedule/order"
+	"trainopt/simulator/ancestors/rlscheduler"
 	"trainopt/simulator/engine"
 )
 
-// Run simulates the jobs to the end of the last. A job that is larger than the machine is Rejected at submission; one that runs for
-// longer than its Limit is Killed there. At one time ends come before submissions, and all of both before anything starts.
+// Run simulates the jobs until the last has ended. A job larger than the machine is Rejected at submission; one that runs for longer
+// than its Limit is Killed there. At equal times ends precede submissions, and both precede starts.
 //
-// When ctx ends, the result so far comes with its error: jobs that run are Running, jobs that wait Waiting.
+// When ctx ends, Run returns the result so far with the error of ctx: running jobs are Running, waiting jobs Waiting.
 //
-// Cost: O(log running) an event and O(waiting) for an end while jobs wait; conservative backfilling O(waiting²) for an early end.
+// Cost: that of order.Scheduler for each event.
 func Run(ctx context.Context, c Config) (*Result, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("simulate a queue: %w", err)
 	}
-	m := newMachine(&c)
-	how := backfills[c.Backfill]
-	if c.Backfill == "" {
-		how = backfills["none"]
-	}
-	if c.AsPublished && (c.Backfill == "" || c.Backfill == "none") {
-		how = func(ctx context.Context, m *machine) error { return runPatient(ctx, m, false) }
-	}
-	err := how(ctx, m)
+	s := newSimulation(&c)
+	err := s.run(ctx)
 	if err != nil {
-		err = fmt.Errorf("simulate a queue: stopped at %v s with %d of %d jobs ended: %w", m.now, m.done, len(m.tasks), err)
+		err = fmt.Errorf("simulate a queue: stopped at %v s with %d of %d jobs ended: %w", s.now, s.done, len(s.tasks), err)
 	}
 	if c.Progress != nil {
-		c.Progress(m.done, len(m.tasks))
+		c.Progress(s.done, len(s.tasks))
 	}
-	return m.result, err
+	return s.result, err
 }
 
-// task is what the simulation needs of a job; they are in the order of submission.
+// task is a job of the simulation; tasks are in the order of submission.
 type task struct {
-	submit, run, estimate float64 // run is cut at the limit
-	procs                 int32
-	job                   int32 // index in the workload
+	submit, run float64 // run is cut at the limit
+	job         int32   // index in the workload
 }
 
-// waiter is a task in the queue.
-type waiter struct {
-	score, estimate float64
-	task, procs     int32
-}
-
-func (a waiter) compare(b waiter) int {
-	return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.task, b.task))
-}
-
-// due is when a running task is thought to end.
-type due struct {
-	at          float64
-	task, procs int32
-}
-
-// machine is the state of a simulation.
-type machine struct {
+// simulation drives an order.Scheduler with the submissions and ends of a workload. Job numbers of the scheduler are task indices.
+type simulation struct {
 	config *Config
-	order  Order
 	result *Result
 	tasks  []task
 
 	now     float64
-	free    int32
-	arrived int // tasks[:arrived] have
+	arrived int // tasks[:arrived] were submitted
 	done    int // tasks that ended or were rejected
-	queue   []waiter
-	first   int // queue[first:] wait, the next one first
 	ends    engine.Queue[int32]
-
-	// Only with track: the tasks that run by their estimated ends, the next one last, and those ends by task.
-	track    bool
-	expected []due
-	estimate []float64
-
-	// Since the last pass of a backfill.
-	fresh []int32 // arrived
-	ended []int32
 }
 
-func newMachine(c *Config) *machine {
-	m := &machine{config: c, order: c.order(), free: int32(c.Procs), tasks: make([]task, len(c.Jobs))}
-	m.result = &Result{Jobs: make([]Outcome, len(c.Jobs)), Procs: c.Procs, Energy: math.NaN()}
+func newSimulation(c *Config) *simulation {
+	s := &simulation{config: c, tasks: make([]task, len(c.Jobs))}
+	s.result = &Result{Jobs: make([]Outcome, len(c.Jobs)), Procs: c.Procs, Energy: math.NaN()}
 	sorted := true
 	for i := range c.Jobs {
 		j := &c.Jobs[i]
-		m.result.Jobs[i] = Outcome{Job: j, Start: math.NaN(), End: math.NaN()}
-		t := task{submit: j.Submit, run: j.Run, estimate: j.Request, procs: int32(min(j.Procs, math.MaxInt32)), job: int32(i)}
-		if t.estimate <= 0 {
-			t.estimate = j.Run
-		}
-		if j.Limit > 0 {
-			t.run, t.estimate = min(t.run, j.Limit), min(t.estimate, j.Limit)
-		}
-		m.tasks[i] = t
+		s.result.Jobs[i] = Outcome{Job: j, Start: math.NaN(), End: math.NaN()}
+		s.tasks[i] = task{submit: j.Submit, run: runTime(j), job: int32(i)}
 		sorted = sorted && (i == 0 || cmp.Or(cmp.Compare(c.Jobs[i-1].Submit, j.Submit), cmp.Compare(c.Jobs[i-1].ID, j.ID)) <= 0)
 	}
 	if !sorted {
-		slices.SortStableFunc(m.tasks, func(a, b task) int {
+		slices.SortStableFunc(s.tasks, func(a, b task) int {
 			return cmp.Or(cmp.Compare(a.submit, b.submit), cmp.Compare(c.Jobs[a.job].ID, c.Jobs[b.job].ID))
 		})
-	}
-	return m
-}
-
-// backfill decides what starts once all events of a time are in.
-type backfill interface {
-	pass(m *machine)
-}
-
-// run is the loop over events. The context is looked at, and progress told, every few thousand of them.
-func (m *machine) run(ctx context.Context, b backfill) error {
-	for turn := 0; ; turn++ {
-		if turn%4096 == 0 {
-			if err := m.breathe(ctx); err != nil {
-				return err
-			}
-		}
-		next, any := m.ends.Peek()
-		if m.arrived < len(m.tasks) && (!any || m.tasks[m.arrived].submit < next) {
-			next, any = m.tasks[m.arrived].submit, true
-		}
-		if !any {
-			return nil
-		}
-		m.now = next
-		for at, some := m.ends.Peek(); some && at == next; at, some = m.ends.Peek() {
-			_, t := m.ends.Pop()
-			m.end(t)
-		}
-		for m.arrived < len(m.tasks) && m.tasks[m.arrived].submit == next {
-			m.arrive()
-		}
-		b.pass(m)
-		m.fresh, m.ended = m.fresh[:0], m.ended[:0]
-	}
-}
-
-func (m *machine) breathe(ctx context.Context) error {
-	if m.config.Progress != nil {
-		m.config.Progress(m.done, len(m.tasks))
-	}
-	return ctx.Err()
-}
-
-// arrive puts the next task into the queue.
-func (m *machine) arrive() {
-	t := int32(m.arrived)
-	m.arrived++
-	m.result.Events++
-	k := &m.tasks[t]
-	if int(k.procs) > m.config.Procs {
-		m.result.Jobs[k.job].State = Rejected
-		m.done++
-		return
-	}
-	m.fresh = append(m.fresh, t)
-	w := waiter{m.score(t), k.estimate, t, k.procs}
-	if n := len(m.queue); n == m.first || m.queue[n-1].compare(w) < 0 {
-		if m.first > n/2 && n == cap(m.queue) { // the room in front is used before more is taken
-			m.queue = m.queue[:copy(m.queue, m.queue[m.first:])]
-			m.first = 0
-		}
-		m.queue = append(m.queue, w)
-		return
-	}
-	at, _ := slices.BinarySearchFunc(m.waiting(), w, waiter.compare)
-	if at == 0 && m.first > 0 {
-		m.first--
-		m.queue[m.first] = w
-		return
-	}
-	m.queue = slices.Insert(m.queue, m.first+at, w)
-}
-
-func (m *machine) score(t int32) float64 {
-	k := &m.tasks[t]
-	s := m.order.Score(m.result.Jobs[k.job].Job, m.now-k.submit)
-	if math.IsNaN(s) {
-		return math.Inf(1)
 	}
 	return s
 }
 
-// waiting are those in the queue, the next one first.
-func (m *machine) waiting() []waiter { return m.queue[m.first:] }
-
-// resort sorts a queue whose scores change with the time. It is nearly in order, so that this costs about O(waiting).
-func (m *machine) resort() {
-	w := m.waiting()
-	if !m.order.Aging || len(w) < 2 {
-		return
+func runTime(j *Job) float64 {
+	if j.Limit > 0 {
+		return min(j.Run, j.Limit)
 	}
-	for i := range w {
-		w[i].score = m.score(w[i].task)
+	return j.Run
+}
+
+func (s *simulation) run(ctx context.Context) error {
+	switch backfill := s.config.Backfill; {
+	case backfill == rlschedulerBackfill:
+		return s.runPublished(ctx, true)
+	case s.config.AsPublished && (backfill == "" || backfill == "none"):
+		return s.runPublished(ctx, false)
 	}
-	slices.SortFunc(w, waiter.compare)
-}
-
-// start begins the waiter at a place of the queue, which leaves it.
-func (m *machine) start(place int) {
-	w := m.waiting()
-	m.begin(w[place])
-	copy(w[1:place+1], w[:place])
-	m.first++
-}
-
-// begin starts a waiter, whose place in the queue is the caller's.
-func (m *machine) begin(w waiter) {
-	k := &m.tasks[w.task]
-	m.free -= k.procs
-	o := &m.result.Jobs[k.job]
-	o.Start, o.State = m.now, Running
-	m.ends.Push(m.now+k.run, w.task)
-	if m.track {
-		m.estimate[w.task] = m.now + k.estimate
-		m.expect(w.task)
+	scheduler, err := order.New(s.config.Procs, s.config.order(), s.config.Backfill)
+	if err != nil {
+		return err
 	}
+	scheduler.Reserve(len(s.tasks))
+	return s.runEvents(ctx, scheduler)
 }
 
-// expect puts a running task among the expected ends.
-func (m *machine) expect(t int32) {
-	d := due{m.estimate[t], t, m.tasks[t].procs}
-	at := m.place(d.at)
-	m.expected = slices.Insert(m.expected, at, d)
-}
-
-// place is the first of expected that is not later.
-func (m *machine) place(at float64) int {
-	lo, hi := 0, len(m.expected)
-	for lo < hi {
-		if mid := int(uint(lo+hi) / 2); m.expected[mid].at > at {
-			lo = mid + 1
-		} else {
-			hi = mid
+// runEvents is the event loop. It checks ctx and reports progress every few thousand events.
+func (s *simulation) runEvents(ctx context.Context, scheduler *order.Scheduler) error {
+	for turn := 0; ; turn++ {
+		if turn%4096 == 0 {
+			if err := s.checkCancelled(ctx); err != nil {
+				return err
+			}
+		}
+		next, ok := s.ends.Peek()
+		if s.arrived < len(s.tasks) && (!ok || s.tasks[s.arrived].submit < next) {
+			next, ok = s.tasks[s.arrived].submit, true
+		}
+		if !ok {
+			return nil
+		}
+		s.now = next
+		for at, some := s.ends.Peek(); some && at == next; at, some = s.ends.Peek() {
+			_, t := s.ends.Pop()
+			scheduler.End(next, t)
+			s.end(t)
+		}
+		for s.arrived < len(s.tasks) && s.tasks[s.arrived].submit == next {
+			k := &s.tasks[s.arrived]
+			s.arrived++
+			s.result.Events++
+			if _, fits := scheduler.Submit(next, s.result.Jobs[k.job].Job); !fits {
+				s.result.Jobs[k.job].State = Rejected
+				s.done++
+			}
+		}
+		for _, t := range scheduler.Decide(next) {
+			k := &s.tasks[t]
+			o := &s.result.Jobs[k.job]
+			o.Start, o.State = next, Running
+			s.ends.Push(next+k.run, t)
 		}
 	}
-	return lo
 }
 
-// forget takes a task out of the expected ends.
-func (m *machine) forget(t int32) {
-	at := m.place(m.estimate[t])
-	for m.expected[at].task != t {
-		at++
+func (s *simulation) checkCancelled(ctx context.Context) error {
+	if s.config.Progress != nil {
+		s.config.Progress(s.done, len(s.tasks))
 	}
-	m.expected = slices.Delete(m.expected, at, at+1)
+	return ctx.Err()
 }
 
-func (m *machine) end(t int32) {
-	k := &m.tasks[t]
-	m.free += k.procs
-	m.done++
-	m.result.Events++
-	o := &m.result.Jobs[k.job]
-	o.End, o.State = m.now, Completed
+func (s *simulation) end(t int32) {
+	s.done++
+	s.result.Events++
+	o := &s.result.Jobs[s.tasks[t].job]
+	o.End, o.State = s.now, Completed
 	if limit := o.Job.Limit; limit > 0 && o.Job.Run > limit {
 		o.State = Killed
 	}
-	m.ended = append(m.ended, t)
-	if m.track {
-		m.forget(t)
+}
+
+// runPublished plays the jobs in the simulator of RLScheduler, with or without its backfilling.
+func (s *simulation) runPublished(ctx context.Context, backfill bool) error {
+	var jobs []Job
+	var of []int32 // index in the workload
+	for _, k := range s.tasks {
+		j := s.config.Jobs[k.job]
+		s.result.Events++
+		if j.Procs > s.config.Procs {
+			s.result.Jobs[k.job].State = Rejected
+			s.done++
+			continue
+		}
+		j.Request, j.Run = j.Estimate(), k.run
+		jobs, of = append(jobs, j), append(of, k.job)
 	}
+	rejected := s.done
+	o := s.config.order()
+	score := func(j *Job, wait float64) float64 {
+		if v := o.Score(j, wait); !math.IsNaN(v) {
+			return v
+		}
+		return math.Inf(1)
+	}
+	e := rlscheduler.NewEpisode(jobs, s.config.Procs, backfill)
+	turn := 0
+	err := rlscheduler.Drive(e, jobs, rlscheduler.Heuristic{Score: score, Aging: o.Aging}, func() error {
+		s.now, s.done = e.Now(), rejected+e.Ended()
+		if turn++; turn%4096 == 1 {
+			return s.checkCancelled(ctx)
+		}
+		return nil
+	})
+	for i, start := range e.Starts() {
+		if math.IsNaN(start) {
+			continue
+		}
+		r := &s.result.Jobs[of[i]]
+		r.Start, r.State = start, Running
+		if end := start + jobs[i].Run; err == nil || end <= e.Now() {
+			r.End, r.State = end, Completed
+			s.result.Events++
+			if limit := r.Job.Limit; limit > 0 && r.Job.Run > limit {
+				r.State = Killed
+			}
+		}
+	}
+	if err == nil {
+		s.done = len(s.tasks)
+	}
+	return err
 }

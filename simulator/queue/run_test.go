@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/queue"
 )
 
@@ -167,14 +168,14 @@ func TestAgainstNaive(t *testing.T) {
 				jobs[i].Request = math.Max(1, jobs[i].Run-3)
 			}
 		}
-		name := rapid.SampledFrom(queue.OrderNames()).Draw(t, "order")
+		name := rapid.SampledFrom(order.OrderNames()).Draw(t, "order")
 		for _, backfill := range []string{"none", "easy", "conservative"} {
 			if backfill == "conservative" && slices.ContainsFunc(jobs, func(j queue.Job) bool { return j.Limit == 0 && j.Run > j.Request }) {
 				continue
 			}
 			c := queue.Config{Procs: procs, Jobs: jobs, Order: name, Backfill: backfill}
 			r := run(t, c)
-			for i, want := range simulateNaively(c, queue.Orders[name].Score) {
+			for i, want := range simulateNaively(c, order.Orders[name].Score) {
 				if !same(want, r.Jobs[i].Start) {
 					t.Fatalf("%s, %s: job %d starts at %v, naively at %d", name, backfill, i, r.Jobs[i].Start, want)
 				}
@@ -193,7 +194,7 @@ func TestInvariants(t *testing.T) {
 			}
 		}
 		c := queue.Config{
-			Procs: procs, Jobs: jobs, Order: rapid.SampledFrom(queue.OrderNames()).Draw(t, "order"),
+			Procs: procs, Jobs: jobs, Order: rapid.SampledFrom(order.OrderNames()).Draw(t, "order"),
 			Backfill: rapid.SampledFrom(queue.Backfills()).Draw(t, "backfill"), AsPublished: rapid.Bool().Draw(t, "published"),
 		}
 		r := run(t, c)

@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/queue"
 )
 
@@ -67,7 +68,7 @@ func TestOrders(t *testing.T) {
 		"wfp3": {-0.5, 4 * math.Pow(10.01, 3)}, "unicep": {-0.25, 5.005},
 		"f1": {2*4 + 870*3, 2618}, "f2": {10*4 + 25600*3, 76840}, "f3": {100*4 + 6.86e6*3, 20580400}, "f4": {100*2 + 5.3e5*3, 1590200},
 	} {
-		o := queue.Orders[name]
+		o := order.Orders[name]
 		score, published := o.Score(&j, 50), 0.0
 		if published = score; o.AsPublished != nil {
 			published = o.AsPublished(&j)
@@ -79,11 +80,11 @@ func TestOrders(t *testing.T) {
 			t.Errorf("%s says nothing of itself", name)
 		}
 	}
-	if len(queue.Orders) != 11 {
-		t.Errorf("%d orders, the table above has 11", len(queue.Orders))
+	if len(order.Orders) != 11 {
+		t.Errorf("%d orders, the table above has 11", len(order.Orders))
 	}
 	serial := job(1, 1000, 1, 80, 100)
-	if a, b := queue.Orders["unicep"].Score(&serial, 50), queue.Orders["unicep"].AsPublished(&serial); a != -0.5 || b < 1e9 {
+	if a, b := order.Orders["unicep"].Score(&serial, 50), order.Orders["unicep"].AsPublished(&serial); a != -0.5 || b < 1e9 {
 		t.Errorf("a serial job by unicep: %v, want −0.5; as published %v, want it last", a, b)
 	}
 }
@@ -98,7 +99,7 @@ func TestCustomOrder(t *testing.T) {
 		"the last ID first": {func(j *queue.Job, _ float64) float64 { return -float64(j.ID) }, "[2 1 0]"},
 		"no number":         {func(j *queue.Job, _ float64) float64 { return math.NaN() }, "[0 1 2]"},
 	} {
-		if got := starts(run(t, queue.Config{Procs: 1, Jobs: jobs, Order: "not looked at", Custom: queue.Order{Score: c.score}})); got != c.want {
+		if got := starts(run(t, queue.Config{Procs: 1, Jobs: jobs, Order: "not looked at", Custom: order.Order{Score: c.score}})); got != c.want {
 			t.Errorf("%s: starts %s, want %s", name, got, c.want)
 		}
 	}

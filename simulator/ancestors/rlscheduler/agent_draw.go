@@ -6,14 +6,15 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"trainopt/simulator/queue"
+	"trainopt/optimizer/schedule/order"
+	"trainopt/simulator/workload/swf"
 )
 
-// Drawn says that sequences are drawn by queue.Lublin, so that there are as many as one likes and none of a trace is seen. Each has
+// Drawn says that sequences are drawn by swf.Lublin, so that there are as many as one likes and none of a trace is seen. Each has
 // a load of its own, and with Varied a share of small jobs and a unit of time of its own. Zeros have the meaning that is noted.
 type Drawn struct {
 	Low, High    float64 `json:",omitempty"` // offered load, between these; zeros: 0.5 and 1.1
-	Overestimate float64 `json:",omitempty"` // see queue.Lublin; 0: requests are exact
+	Overestimate float64 `json:",omitempty"` // see swf.Lublin; 0: requests are exact
 	// Mixed has Overestimate in every other sequence only.
 	Mixed bool `json:",omitempty"`
 	// Varied leaves out a share of the jobs of up to 4 processors, up to 0.8, and divides run times by up to 4: other machines have
@@ -29,11 +30,11 @@ func (d Drawn) Validate() error {
 			errs = append(errs, fmt.Errorf("loads from %v to %v: want more than 0, at most 100", d.Low, d.High))
 		}
 	}
-	return errors.Join(append(errs, queue.Lublin{Jobs: 1, Overestimate: d.Overestimate}.Validate())...)
+	return errors.Join(append(errs, swf.Lublin{Jobs: 1, Overestimate: d.Overestimate}.Validate())...)
 }
 
 // Draw makes a sequence of so many jobs for a machine.
-func (d Drawn) Draw(rng *rand.Rand, length, procs int) ([]queue.Job, error) {
+func (d Drawn) Draw(rng *rand.Rand, length, procs int) ([]order.Job, error) {
 	if d.High == 0 {
 		d.Low, d.High = 0.5, 1.1
 	}
@@ -45,7 +46,7 @@ func (d Drawn) Draw(rng *rand.Rand, length, procs int) ([]queue.Job, error) {
 	if d.Mixed {
 		exact = rng.IntN(2) == 0
 	}
-	model := queue.Lublin{Jobs: skip + 3*length, Procs: procs, Seed: rng.Uint64(), Overestimate: d.Overestimate}
+	model := swf.Lublin{Jobs: skip + 3*length, Procs: procs, Seed: rng.Uint64(), Overestimate: d.Overestimate}
 	if exact {
 		model.Overestimate = 0
 	}
@@ -53,7 +54,7 @@ func (d Drawn) Draw(rng *rand.Rand, length, procs int) ([]queue.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	jobs := make([]queue.Job, 0, length)
+	jobs := make([]order.Job, 0, length)
 	work := 0.0
 	for i, j := range all[skip:] {
 		if len(jobs) == length {

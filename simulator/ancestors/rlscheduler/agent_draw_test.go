@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"trainopt/morl/gradient"
-	"trainopt/simulator/queue"
+	"trainopt/optimizer/schedule/order"
 )
 
 func TestDrawnSequences(t *testing.T) {
@@ -26,7 +26,7 @@ func TestDrawnSequences(t *testing.T) {
 		if again, _ := d.Draw(rand.New(rand.NewPCG(seed, 1)), n, 256); !reflect.DeepEqual(runs(jobs), runs(again)) {
 			t.Fatal("the same seed draws another sequence")
 		}
-		if len(jobs) != n || jobs[0].Submit != 0 || !slices.IsSortedFunc(jobs, func(a, b queue.Job) int { return int(a.Submit - b.Submit) }) {
+		if len(jobs) != n || jobs[0].Submit != 0 || !slices.IsSortedFunc(jobs, func(a, b order.Job) int { return int(a.Submit - b.Submit) }) {
 			t.Fatalf("%d jobs from %v on, want %d in order from 0 on", len(jobs), jobs[0].Submit, n)
 		}
 		work := 0.0
@@ -44,7 +44,7 @@ func TestDrawnSequences(t *testing.T) {
 }
 
 // runs is what can be compared of jobs, whose deadlines are no numbers.
-func runs(jobs []queue.Job) [][4]float64 {
+func runs(jobs []order.Job) [][4]float64 {
 	var out [][4]float64
 	for _, j := range jobs {
 		out = append(out, [4]float64{j.Submit, j.Run, j.Request, float64(j.Procs)})
@@ -108,7 +108,7 @@ func TestScores(t *testing.T) {
 	for w := e.Waiting(); len(w) > 0; w = e.Waiting() {
 		next := a.Next(e, nil)
 		last := tr.Jobs[w[len(w)-1]]
-		scores := a.Scores(nil, e, []queue.Job{last})
+		scores := a.Scores(nil, e, []order.Job{last})
 		if len(scores) != len(w)+1 {
 			t.Fatalf("%d scores of %d jobs and a newcomer", len(scores), len(w))
 		}

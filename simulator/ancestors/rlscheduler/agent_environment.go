@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"trainopt/morl/gradient"
-	"trainopt/simulator/queue"
+	"trainopt/optimizer/schedule/order"
 )
 
 // Metric is what an agent learns for. The zero value is the mean bounded slowdown.
@@ -76,7 +76,7 @@ type AgentEnvironment struct {
 	settings AgentSettings
 	from     Sequence
 	see      *observer
-	jobs     []queue.Job
+	jobs     []order.Job
 	e        *Episode
 	baseline float64
 	drawn    map[uint64]episodeStart // what was drawn lately, by seed: candidates of evolution play the same
@@ -84,7 +84,7 @@ type AgentEnvironment struct {
 
 // episodeStart is a drawn sequence, with its metric under SJF where that is asked for.
 type episodeStart struct {
-	jobs     []queue.Job
+	jobs     []order.Job
 	baseline float64
 }
 
@@ -155,7 +155,7 @@ func (a *AgentEnvironment) Reset(rng *rand.Rand) (gradient.Observation, bool) {
 }
 
 // redraw is the drawn sequence of a seed.
-func (a *AgentEnvironment) redraw(seed uint64) []queue.Job {
+func (a *AgentEnvironment) redraw(seed uint64) []order.Job {
 	s, ok := a.drawn[seed]
 	if !ok {
 		if len(a.drawn) >= keptDraws || a.drawn == nil {
@@ -172,13 +172,13 @@ func (a *AgentEnvironment) redraw(seed uint64) []queue.Job {
 }
 
 // simulate plays jobs by the shortest first.
-func (a *AgentEnvironment) simulate(jobs []queue.Job) Measures {
+func (a *AgentEnvironment) simulate(jobs []order.Job) Measures {
 	e := newEpisode(jobs, a.trace.Procs, a.trace.Nodes, a.from.Backfill)
 	Play(e, jobs, Published[3])
 	return Measure(e)
 }
 
-func (a *AgentEnvironment) draw(rng *rand.Rand) []queue.Job {
+func (a *AgentEnvironment) draw(rng *rand.Rand) []order.Job {
 	if a.from.Drawn != nil {
 		jobs, err := a.from.Drawn.Draw(rng, a.from.Length, a.trace.Procs)
 		if err != nil {
@@ -190,7 +190,7 @@ func (a *AgentEnvironment) draw(rng *rand.Rand) []queue.Job {
 	if a.from.Pieces == 0 {
 		return a.trace.Jobs[start : start+a.from.Length]
 	}
-	jobs, clock := make([]queue.Job, 0, a.from.Length), 0.0
+	jobs, clock := make([]order.Job, 0, a.from.Length), 0.0
 	for len(jobs) < a.from.Length {
 		for i := start; i < start+a.from.Pieces && len(jobs) < a.from.Length; i++ {
 			j := a.trace.Jobs[i]
@@ -204,7 +204,7 @@ func (a *AgentEnvironment) draw(rng *rand.Rand) []queue.Job {
 }
 
 // Begin starts the episode over these jobs, for the evaluation of an agent.
-func (a *AgentEnvironment) Begin(jobs []queue.Job) (gradient.Observation, bool) {
+func (a *AgentEnvironment) Begin(jobs []order.Job) (gradient.Observation, bool) {
 	a.jobs = jobs
 	a.e = newEpisode(jobs, a.trace.Procs, a.trace.Nodes, a.from.Backfill)
 	a.see.begin(jobs)

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 
 	"trainopt/morl/gradient"
-	"trainopt/simulator/queue"
+	"trainopt/optimizer/schedule/order"
 )
 
 // Agent decides in episodes by a policy that was learned in an AgentEnvironment of the same Sight. One goroutine at a time.
@@ -50,7 +50,7 @@ func (a *Agent) Next(e *Episode, rng *rand.Rand) int {
 
 // Scores appends what the agent makes of all jobs that wait, in their order, and then of those of later, as if they had come now:
 // the lowest would be next. Begin must have begun the episode, and the agent's Sight must be WideSight: else there is nothing.
-func (a *Agent) Scores(scores []float64, e *Episode, later []queue.Job) []float64 {
+func (a *Agent) Scores(scores []float64, e *Episode, later []order.Job) []float64 {
 	if a.sight != WideSight {
 		return scores
 	}
@@ -77,7 +77,7 @@ func (a *Agent) Evaluate(t *Trace, starts []int, length int, backfill bool, rng 
 }
 
 // BeginOver is Begin for any episode, and the jobs that it is over.
-func (a *Agent) BeginOver(e *Episode, jobs []queue.Job) {
+func (a *Agent) BeginOver(e *Episode, jobs []order.Job) {
 	a.see.scale.procs = float64(e.nodes) * e.perNode
 	a.see.begin(jobs)
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"trainopt/morl/gradient"
-	"trainopt/simulator/queue"
+	"trainopt/optimizer/schedule/order"
 )
 
 // Sight is what an agent sees of the jobs that wait, one row each.
@@ -60,7 +60,7 @@ type observer struct {
 	sight    Sight
 	features int
 	scale    scales
-	jobs     []queue.Job
+	jobs     []order.Job
 	known    int       // jobs that the orders and fixed rows contain
 	fixed    []float32 // rows with what never changes of a job
 	short    []int     // jobs by requested time, some of which may have started
@@ -77,7 +77,7 @@ func newObserver(t *Trace, s Sight) (*observer, error) {
 }
 
 // begin prepares for the episode over these jobs.
-func (o *observer) begin(jobs []queue.Job) {
+func (o *observer) begin(jobs []order.Job) {
 	o.jobs, o.known = jobs, 0
 	o.fixed, o.short, o.small = o.fixed[:0], o.short[:0], o.small[:0]
 	o.is = append(o.is[:0], make([]bool, len(jobs))...)
@@ -204,7 +204,7 @@ func (o *observer) row(c circumstances, request, wait float64, nodes int32, long
 }
 
 // all is like observe, but of all that wait, and of jobs that came now; only WideSight has rows of such.
-func (o *observer) all(e *Episode, later []queue.Job) gradient.Observation {
+func (o *observer) all(e *Episode, later []order.Job) gradient.Observation {
 	for ; o.known < e.Arrived(); o.known++ {
 		o.meet(o.known)
 	}

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"trainopt/morl/gradient"
-	"trainopt/simulator/queue"
+	"trainopt/optimizer/schedule/order"
 )
 
 // agentTrace has n jobs for 64 processors, on average more than there is room for.
@@ -20,14 +20,14 @@ func agentTrace(n int, seed uint64) *Trace {
 	clock := 0.0
 	for i := range n {
 		run := math.Ceil(math.Exp(3 + 2*rng.NormFloat64()))
-		t.Jobs = append(t.Jobs, queue.Job{ID: i + 1, Submit: clock, Run: run, Request: run + float64(i)/1e4, Procs: 1 + rng.IntN(40), User: -1, Group: -1, Executable: -1})
+		t.Jobs = append(t.Jobs, order.Job{ID: i + 1, Submit: clock, Run: run, Request: run + float64(i)/1e4, Procs: 1 + rng.IntN(40), User: -1, Group: -1, Executable: -1})
 		clock += math.Floor(100 * rng.ExpFloat64())
 	}
 	return t
 }
 
 func TestPublishedSightKnownAnswer(t *testing.T) {
-	tr := &Trace{Procs: 10, Nodes: 10, Jobs: []queue.Job{
+	tr := &Trace{Procs: 10, Nodes: 10, Jobs: []order.Job{
 		{Submit: 0, Run: 100, Request: 100, Procs: 8, Memory: 2, User: 1, Group: 4, Executable: -1},
 		{Submit: 0, Run: 400, Request: 200, Procs: 10, Memory: 8, User: 4, Group: -1, Executable: 3},
 		{Submit: 0, Run: 50, Request: 800, Procs: 2, User: 2, Group: 1, Executable: 6},
@@ -69,7 +69,7 @@ func TestShownAreTheShortestAndTheSmallest(t *testing.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 2))
 		tr := &Trace{Procs: 64, Nodes: 64}
 		for i := range n {
-			tr.Jobs = append(tr.Jobs, queue.Job{ID: i, Submit: float64(i / 3), Run: 1000, Request: float64(1 + rng.IntN(50)), Procs: 1 + rng.IntN(64)})
+			tr.Jobs = append(tr.Jobs, order.Job{ID: i, Submit: float64(i / 3), Run: 1000, Request: float64(1 + rng.IntN(50)), Procs: 1 + rng.IntN(64)})
 		}
 		e := tr.Episode(0, n, rng.IntN(2) == 0)
 		see, err := newObserver(tr, WideSight)
@@ -158,7 +158,7 @@ func TestAgentEnvironmentRewards(t *testing.T) {
 				if sjf := a.simulate(a.jobs).BoundedSlowdown; c.from.High > 0 && (sjf <= c.from.Low || sjf >= c.from.High) {
 					t.Errorf("a sequence of slowdown %v passed", sjf)
 				}
-				if !slices.IsSortedFunc(a.jobs, func(x, y queue.Job) int { return cmp.Compare(x.Submit, y.Submit) }) || len(a.jobs) != 64 {
+				if !slices.IsSortedFunc(a.jobs, func(x, y order.Job) int { return cmp.Compare(x.Submit, y.Submit) }) || len(a.jobs) != 64 {
 					t.Fatalf("%d jobs, in order of submission or not", len(a.jobs))
 				}
 				reward := 0.0
@@ -186,7 +186,7 @@ func TestAgentEnvironmentRewards(t *testing.T) {
 
 func TestUnseen(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		tr := &Trace{Jobs: make([]queue.Job, 300)}
+		tr := &Trace{Jobs: make([]order.Job, 300)}
 		starts := rapid.SliceOfN(rapid.IntRange(0, 299), 0, 5).Draw(t, "starts")
 		length, want := rapid.IntRange(1, 80).Draw(t, "length"), rapid.IntRange(1, 60).Draw(t, "want")
 		free := Unseen(tr, starts, length, want)

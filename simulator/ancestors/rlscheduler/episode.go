@@ -17,7 +17,7 @@ import (
 	"math"
 	"slices"
 
-	"trainopt/simulator/queue"
+	"trainopt/optimizer/schedule/order"
 )
 
 // Episode is one sequence of jobs, decided on one start at a time: which of those that wait is next. When the one that is named
@@ -53,7 +53,7 @@ type sized struct {
 	procs                int32
 }
 
-func sizedJob(j *queue.Job, perNode float64) sized {
+func sizedJob(j *order.Job, perNode float64) sized {
 	n := math.Ceil(float64(j.Procs) / perNode)
 	return sized{j.Submit, j.Run, j.Request, int32(min(max(n, 1), math.MaxInt32)), int32(min(j.Procs, math.MaxInt32))}
 }
@@ -67,12 +67,12 @@ type finish struct {
 
 // NewEpisode starts an episode over jobs, ordered by submission, on a machine of so many processors. The clock is at the first
 // submission, and its job waits. A job that is larger than the machine never starts: when it is named it leaves the queue.
-func NewEpisode(jobs []queue.Job, procs int, backfill bool) *Episode {
+func NewEpisode(jobs []order.Job, procs int, backfill bool) *Episode {
 	return newEpisode(jobs, procs, procs, backfill)
 }
 
 // newEpisode is NewEpisode on nodes of procs/nodes processors, which jobs have whole.
-func newEpisode(jobs []queue.Job, procs, nodes int, backfill bool) *Episode {
+func newEpisode(jobs []order.Job, procs, nodes int, backfill bool) *Episode {
 	e := &Episode{
 		jobs: make([]sized, len(jobs)), perNode: float64(procs) / float64(max(nodes, 1)), nodes: int32(min(nodes, math.MaxInt32)),
 		backfill: backfill, starts: make([]float64, len(jobs)),
@@ -115,6 +115,9 @@ func (e *Episode) Fits(job int) bool { return e.jobs[job].nodes <= e.free }
 func (e *Episode) Len() int     { return len(e.jobs) }
 func (e *Episode) Arrived() int { return e.arrived }
 func (e *Episode) Started() int { return e.started }
+
+// Ended is the number of jobs that have ended or never will start.
+func (e *Episode) Ended() int { return e.started - len(e.finishing) }
 
 // Prefer sorts, by a stable order, those that wait and were submitted at the same time, which only matters for who is tried first
 // in backfilling: there the original keeps the order in which its queue was sorted last, by the score.

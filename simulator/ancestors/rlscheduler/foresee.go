@@ -1,6 +1,6 @@
 package rlscheduler
 
-import "trainopt/simulator/queue"
+import "trainopt/optimizer/schedule/order"
 
 // Foresee makes e what is known of o at its clock: the jobs that wait, numbered as in o.Waiting(), and the nodes that are taken
 // until the running jobs end by their requests. Every job runs for as long as was requested, and later is what arrives from now
@@ -8,7 +8,7 @@ import "trainopt/simulator/queue"
 // waited and those that are guessed. It does not look into the future that o holds.
 //
 // It uses the memory that e has; jobs that run for longer than requested are taken to end now.
-func (e *Episode) Foresee(o *Episode, later []queue.Job) {
+func (e *Episode) Foresee(o *Episode, later []order.Job) {
 	jobs, waiting, finishing, asked, starts := e.own[:0], e.waiting[:0], e.finishing[:0], e.asked[:0], e.starts[:0]
 	for i, job := range o.waiting {
 		j := o.jobs[job]

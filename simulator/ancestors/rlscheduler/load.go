@@ -8,13 +8,13 @@ import (
 	"strings"
 
 	"trainopt/internal/regular"
-	"trainopt/simulator/queue"
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/workload/swf"
 )
 
 // Trace is a workload as RLScheduler loads it.
 type Trace struct {
-	Jobs  []queue.Job // by number; Submit is the trace's own time, which the scores F1 to F4 contain
+	Jobs  []order.Job // by number; Submit is the trace's own time, which the scores F1 to F4 contain
 	Procs int         // MaxProcs of the header, or MaxNodes
 	Nodes int         // MaxNodes, or MaxProcs; jobs have nodes whole
 }
@@ -58,7 +58,7 @@ func Read(r io.Reader) (*Trace, error) {
 	if err := t.size(in.Header()); err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(t.Jobs, func(a, b queue.Job) int { return a.ID - b.ID })
+	slices.SortStableFunc(t.Jobs, func(a, b order.Job) int { return a.ID - b.ID })
 	for i := range t.Jobs {
 		if j := &t.Jobs[i]; j.Procs > t.Procs {
 			return nil, fmt.Errorf("job %d wants %d processors of %d", j.ID, j.Procs, t.Procs)
@@ -67,7 +67,7 @@ func Read(r io.Reader) (*Trace, error) {
 	return t, nil
 }
 
-func job(rec *swf.Record) (queue.Job, bool) {
+func job(rec *swf.Record) (order.Job, bool) {
 	run, request, procs := rec[swf.Run], rec[swf.RequestedTime], rec.Processors()
 	if run < 0 {
 		run = 10
@@ -76,10 +76,10 @@ func job(rec *swf.Record) (queue.Job, bool) {
 		request = run
 	}
 	if run == 0 || !(procs >= 1 && procs <= math.MaxInt32) || math.Abs(rec[swf.Number]) > 1<<53 {
-		return queue.Job{}, false
+		return order.Job{}, false
 	}
 	memory := rec[swf.RequestedMemory]
-	return queue.Job{
+	return order.Job{
 		ID: int(rec[swf.Number]), Submit: rec[swf.Submit], Procs: int(procs), Run: run, Request: request, Memory: max(memory, 0) / 1000,
 		User: whole(rec[swf.User]), Group: whole(rec[swf.Group]), Executable: whole(rec[swf.Executable]), Deadline: math.NaN(),
 	}, true

@@ -3,11 +3,11 @@ package rlscheduler
 import (
 	"cmp"
 
-	"trainopt/simulator/queue"
+	"trainopt/optimizer/schedule/order"
 )
 
 // Score is what a heuristic gives a job of the queue that has waited so long; the lowest is next, of equals the first that came.
-type Score func(j *queue.Job, wait float64) float64
+type Score func(j *order.Job, wait float64) float64
 
 // Heuristic is a named Score.
 type Heuristic struct {
@@ -30,21 +30,29 @@ var Further = []Heuristic{
 	heuristic("smallest", "smallest", false), heuristic("F2", "f2", false), heuristic("F3", "f3", false), heuristic("F4", "f4", false),
 }
 
-// heuristic is one of queue.Orders.
-func heuristic(name, order string, published bool) Heuristic {
-	o := queue.Orders[order]
+// heuristic returns one of order.Orders.
+func heuristic(name, ranking string, published bool) Heuristic {
+	o := order.Orders[ranking]
 	if coded := o.AsPublished; published && coded != nil {
-		return Heuristic{Name: name, Score: func(j *queue.Job, _ float64) float64 { return coded(j) }}
+		return Heuristic{Name: name, Score: func(j *order.Job, _ float64) float64 { return coded(j) }}
 	}
 	return Heuristic{name, o.Score, o.Aging}
 }
 
-// Play starts all that is left of an episode by a heuristic; jobs are those of the episode. Cost: O(waiting) a start.
-func Play(e *Episode, jobs []queue.Job, h Heuristic) {
+// Play starts the remaining jobs of an episode by a heuristic; jobs are those of the episode. Cost: O(waiting) a start.
+func Play(e *Episode, jobs []order.Job, h Heuristic) {
+	Drive(e, jobs, h, func() error { return nil })
+}
+
+// Drive is Play with a call of step before each choice. An error of step ends it and is returned.
+func Drive(e *Episode, jobs []order.Job, h Heuristic, step func() error) error {
 	scores := make([]float64, len(jobs))
 	byScore := func(a, b int) int { return cmp.Compare(scores[a], scores[b]) }
 	scored := 0
 	for w := e.Waiting(); len(w) > 0; w = e.Waiting() {
+		if err := step(); err != nil {
+			return err
+		}
 		if h.Aging {
 			for _, i := range w {
 				scores[i] = h.Score(&jobs[i], e.Now()-jobs[i].Submit)
@@ -64,4 +72,5 @@ func Play(e *Episode, jobs []queue.Job, h Heuristic) {
 		}
 		e.Start(best)
 	}
+	return nil
 }

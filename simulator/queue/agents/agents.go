@@ -10,7 +10,7 @@
 //	results, err := agent.Evaluate(trace, rlscheduler.Starts1024, 1024, agents.Play{Backfill: true})
 //
 // Two policies come with the program (Builtin): of ten weights each, by evolution, from the rule that the smallest area is first.
-// They saw workloads drawn by queue.Lublin for 256 processors only, of loads from 0.7 to 1.4, and none of a recorded or published
+// They saw workloads drawn by swf.Lublin for 256 processors only, of loads from 0.7 to 1.4, and none of a recorded or published
 // trace; that without backfilling also some with over-estimates. Of several runs those were taken that did best on further drawn
 // workloads. This makes and judges them again, in some minutes of a core each:
 //

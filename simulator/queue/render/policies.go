@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/experiment"
 	"trainopt/simulator/queue"
@@ -50,8 +51,8 @@ func Policies(w io.Writer) error {
 		b.WriteString(experiment.Wrapped(fmt.Sprintf("  %-16s %s", name, what), strings.Repeat(" ", 19)))
 	}
 	head("Orders (--policy): which waiting job is next; on equal processors, and with a placement on platforms")
-	for _, n := range slices.Sorted(maps.Keys(queue.Orders)) {
-		line(n, queue.Orders[n].What)
+	for _, n := range slices.Sorted(maps.Keys(order.Orders)) {
+		line(n, order.Orders[n].What)
 	}
 	head("Search (--policy)")
 	line(sweep.Learned, "on equal processors: ten weights on what is known of a job, learned by evolution on drawn workloads (this program)")

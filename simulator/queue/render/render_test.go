@@ -10,16 +10,18 @@ import (
 
 	"pgregory.net/rapid"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
 	"trainopt/simulator/queue/sweep"
 	"trainopt/simulator/queue/unequal"
+	"trainopt/simulator/workload/swf"
 )
 
 func simulated(t *testing.T, policy string) *Run {
 	t.Helper()
-	w, err := sweep.Generate(queue.Lublin{Jobs: 40, Procs: 16, Seed: 2, Load: 0.9})
+	w, err := sweep.Generate(swf.Lublin{Jobs: 40, Procs: 16, Seed: 2, Load: 0.9})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +166,7 @@ func TestBandwidth(t *testing.T) {
 
 // TestDense: many jobs are drawn as shares, and the page stays small.
 func TestDense(t *testing.T) {
-	w, err := sweep.Generate(queue.Lublin{Jobs: 20000, Procs: 64, Seed: 2, Load: 0.9})
+	w, err := sweep.Generate(swf.Lublin{Jobs: 20000, Procs: 64, Seed: 2, Load: 0.9})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +200,7 @@ func TestPoliciesAreDescribed(t *testing.T) {
 			t.Errorf("core policy %s is not described", n)
 		}
 	}
-	for _, n := range append(unequal.Placements(), queue.OrderNames()...) {
+	for _, n := range append(unequal.Placements(), order.OrderNames()...) {
 		if !strings.Contains(b.String(), "\n  "+n+" ") {
 			t.Errorf("%s is not listed", n)
 		}

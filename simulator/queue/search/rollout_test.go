@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"trainopt/simulator/ancestors/rlscheduler"
-	"trainopt/simulator/queue"
 	"trainopt/simulator/queue/agents"
+	"trainopt/simulator/workload/swf"
 )
 
 var full = flag.Bool("full", false, "play the published sequences of 1,024 jobs (minutes)")
@@ -28,7 +28,7 @@ func load(t testing.TB, name string) *rlscheduler.Trace {
 
 // made is a trace by the model that the published traces are from, on a smaller machine.
 func made(t testing.TB, seed uint64, n int) *rlscheduler.Trace {
-	jobs, err := queue.Lublin{Jobs: n, Procs: 64, Seed: seed, Load: 0.9}.Generate()
+	jobs, err := swf.Lublin{Jobs: n, Procs: 64, Seed: seed, Load: 0.9}.Generate()
 	if err != nil {
 		t.Fatal(err)
 	}

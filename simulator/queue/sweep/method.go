@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/ancestors/rlscheduler"
 	"trainopt/simulator/platform"
@@ -25,7 +26,7 @@ const Learned = "learned"
 
 // Method is how a queue is decided on.
 type Method struct {
-	// Policy is one of queue.Orders, Rollout, Learned, a pair of hdeeprm ("shortest-high_gflops"), or what Agent is called.
+	// Policy is one of order.Orders, Rollout, Learned, a pair of hdeeprm ("shortest-high_gflops"), or what Agent is called.
 	Policy string
 	// Backfill is one of queue.Backfills; "" is what Default says.
 	Backfill string
@@ -66,7 +67,7 @@ type Kind uint8
 // The kinds of policies.
 const (
 	Unknown Kind = iota
-	Order        // of queue.Orders
+	Order        // of order.Orders
 	Search       // Rollout
 	Builtin      // Learned
 	Pair         // of HDeepRM
@@ -74,7 +75,7 @@ const (
 
 // KindOf says what a name is; Unknown may be a file.
 func KindOf(policy string) Kind {
-	if _, ok := queue.Orders[policy]; ok {
+	if _, ok := order.Orders[policy]; ok {
 		return Order
 	}
 	switch policy {
@@ -98,9 +99,9 @@ func Policies(platform bool) []string {
 				out = append(out, j+"-"+c)
 			}
 		}
-		return slices.Concat(slices.Sorted(maps.Keys(queue.Orders)), []string{Rollout}, out)
+		return slices.Concat(slices.Sorted(maps.Keys(order.Orders)), []string{Rollout}, out)
 	}
-	return append(slices.Sorted(maps.Keys(queue.Orders)), Learned, Rollout)
+	return append(slices.Sorted(maps.Keys(order.Orders)), Learned, Rollout)
 }
 
 // Settle fills in what follows from the rest and says what does not go together.

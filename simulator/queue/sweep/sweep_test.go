@@ -27,7 +27,7 @@ var update = flag.Bool("update", false, "write the example trace")
 // example is the trace of the repository, and what it was drawn with.
 const example = "../../../examples/cluster.swf"
 
-var exampleModel = queue.Lublin{Jobs: 600, Procs: 64, Seed: 2026, Load: 0.85, Overestimate: 5}
+var exampleModel = swf.Lublin{Jobs: 600, Procs: 64, Seed: 2026, Load: 0.85, Overestimate: 5}
 
 // TestExampleTrace: the trace of the repository is what its header says.
 func TestExampleTrace(t *testing.T) {
@@ -60,7 +60,7 @@ func TestExampleTrace(t *testing.T) {
 
 func drawn(t testing.TB, jobs int) *Workload {
 	t.Helper()
-	w, err := Generate(queue.Lublin{Jobs: jobs, Procs: 32, Seed: 1, Load: 0.9, Overestimate: 3})
+	w, err := Generate(swf.Lublin{Jobs: jobs, Procs: 32, Seed: 1, Load: 0.9, Overestimate: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func onMini(t testing.TB, jobs int, set ...string) *Workload {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := GenerateOn(o, queue.Lublin{Jobs: jobs, Seed: 1, Load: 0.5})
+	w, err := GenerateOn(o, swf.Lublin{Jobs: jobs, Seed: 1, Load: 0.5})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -355,7 +355,7 @@ func TestCompare(t *testing.T) {
 }
 
 func TestLearnedComesWithTheProgram(t *testing.T) {
-	w, err := Generate(queue.Lublin{Jobs: 60, Procs: 64, Seed: 1, Load: 0.9})
+	w, err := Generate(swf.Lublin{Jobs: 60, Procs: 64, Seed: 1, Load: 0.9})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -96,7 +96,7 @@ func (w *Workload) tooLarge() error {
 }
 
 // Generate draws a workload for a machine of equal processors.
-func Generate(l queue.Lublin) (*Workload, error) {
+func Generate(l swf.Lublin) (*Workload, error) {
 	jobs, err := l.Generate()
 	if err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ func Prepare(o *hdeeprm.Options, l hdeeprm.LaunchOptions) (*Workload, error) {
 
 // GenerateOn draws a workload for the platform of options: jobs of Lublin's model, of which each core takes 4 to 24 GB/s as HDeepRM
 // draws them, and 0.5 to 4 GB, but no more than each core of every node can have.
-func GenerateOn(o *hdeeprm.Options, l queue.Lublin) (*Workload, error) {
+func GenerateOn(o *hdeeprm.Options, l swf.Lublin) (*Workload, error) {
 	tree, warning, err := o.ReadPlatform(nil)
 	if err != nil {
 		return nil, err

@@ -4,13 +4,14 @@ import (
 	"math"
 	"slices"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
 )
 
 // policy is what decides: which job is next, what may overtake it, and where each runs.
 type policy struct {
-	order    *queue.Order
+	order    *order.Order
 	placer   Placer
 	backfill backfill
 	depth    int

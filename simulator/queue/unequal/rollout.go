@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 	"strings"
 
-	"trainopt/simulator/queue"
+	"trainopt/optimizer/schedule/order"
 )
 
 // Rollout chooses order and placement anew at each decision: each pair goes on from a copy of what is known until the jobs that wait
@@ -28,8 +28,8 @@ type Rollout struct {
 func (r *Rollout) Validate() error {
 	var problems []error
 	for _, o := range r.Orders {
-		if _, ok := queue.Orders[o]; !ok {
-			problems = append(problems, fmt.Errorf("rollout: order %q: want one of %s", o, strings.Join(queue.OrderNames(), ", ")))
+		if _, ok := order.Orders[o]; !ok {
+			problems = append(problems, fmt.Errorf("rollout: order %q: want one of %s", o, strings.Join(order.OrderNames(), ", ")))
 		}
 	}
 	for _, p := range r.Placements {
@@ -65,7 +65,7 @@ func newRollouts(c *Config) *rollouts {
 	}
 	for _, name := range orders {
 		for _, place := range places {
-			order := queue.Orders[name]
+			order := order.Orders[name]
 			r.pairs = append(r.pairs, &policy{order: &order, placer: placements[place].New(c.Tree, c.Objective, c.Seed), backfill: &easy{}, depth: c.Depth})
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
 	"trainopt/simulator/queue/cores"
@@ -65,7 +66,7 @@ func TestSchedulesKeepTheirLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tree := randomTree(t)
 		c := Config{Tree: tree, Jobs: randomJobs(t, tree, false, true), Seed: 3, Depth: rapid.IntRange(-1, 3).Draw(t, "depth"),
-			Order:     rapid.SampledFrom(queue.OrderNames()).Draw(t, "order"),
+			Order:     rapid.SampledFrom(order.OrderNames()).Draw(t, "order"),
 			Backfill:  rapid.SampledFrom(Backfills()).Draw(t, "backfill"),
 			Placement: rapid.SampledFrom(Placements()).Draw(t, "placement"),
 			Objective: Objective(rapid.IntRange(0, 2).Draw(t, "objective"))}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
 	"trainopt/simulator/queue/cores"
@@ -177,7 +178,7 @@ func (s *State) outlasted() {
 }
 
 // enqueue puts a job into the queue.
-func (s *State) enqueue(job int32, o *queue.Order) {
+func (s *State) enqueue(job int32, o *order.Order) {
 	w := waiter{score: score(o, &s.Jobs[job], 0), seq: int32(s.arrived), job: job}
 	s.arrived++
 	at, _ := slices.BinarySearchFunc(s.waiting, w, compare)
@@ -185,7 +186,7 @@ func (s *State) enqueue(job int32, o *queue.Order) {
 }
 
 // sort orders the queue anew.
-func (s *State) sort(o *queue.Order) {
+func (s *State) sort(o *order.Order) {
 	for i := range s.waiting {
 		w := &s.waiting[i]
 		w.score = score(o, &s.Jobs[w.job], s.Now-s.Jobs[w.job].Submit)
@@ -193,7 +194,7 @@ func (s *State) sort(o *queue.Order) {
 	slices.SortFunc(s.waiting, compare)
 }
 
-func score(o *queue.Order, j *queue.Job, wait float64) float64 {
+func score(o *order.Order, j *queue.Job, wait float64) float64 {
 	v := o.Score(j, wait)
 	if math.IsNaN(v) {
 		return math.Inf(1)

@@ -26,6 +26,7 @@ import (
 	"slices"
 	"strings"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
 	"trainopt/simulator/queue/cores"
@@ -64,9 +65,9 @@ func ParseObjective(name string) (Objective, error) {
 type Config struct {
 	Tree *platform.Tree
 	Jobs []queue.Job
-	// Order is one of queue.Orders; "" is saf. Custom, where its Score is set, is used instead.
+	// Order is one of order.Orders; "" is saf. Custom, where its Score is set, is used instead.
 	Order  string
-	Custom queue.Order
+	Custom order.Order
 	// Backfill is none, easy or conservative; "" is easy.
 	Backfill string
 	// Placement is one of Placements; "" is best.
@@ -88,8 +89,8 @@ func (c *Config) Validate() error {
 	if c.Tree == nil || c.Tree.Cores < 1 {
 		errs = append(errs, errors.New("no machine: want a tree with cores"))
 	}
-	if _, ok := queue.Orders[c.order()]; !ok && c.Custom.Score == nil {
-		errs = append(errs, fmt.Errorf("order %q: want one of %s", c.Order, strings.Join(queue.OrderNames(), ", ")))
+	if _, ok := order.Orders[c.order()]; !ok && c.Custom.Score == nil {
+		errs = append(errs, fmt.Errorf("order %q: want one of %s", c.Order, strings.Join(order.OrderNames(), ", ")))
 	}
 	if _, ok := backfills[c.backfill()]; !ok {
 		errs = append(errs, fmt.Errorf("backfilling %q: want one of %s", c.Backfill, strings.Join(Backfills(), ", ")))
@@ -168,7 +169,7 @@ func newDriver(c *Config, simulation *cores.Simulation) *driver {
 	d := &driver{config: c, simulation: simulation, state: newState(c.Tree, c.Jobs)}
 	o := c.Custom
 	if o.Score == nil {
-		o = queue.Orders[c.order()]
+		o = order.Orders[c.order()]
 	}
 	d.policy = policy{order: &o, placer: placements[c.placement()].New(c.Tree, c.Objective, c.Seed), backfill: backfills[c.backfill()](), depth: c.Depth}
 	if c.Rollout != nil {

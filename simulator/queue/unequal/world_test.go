@@ -7,13 +7,14 @@ import (
 
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
+	"trainopt/simulator/workload/swf"
 )
 
 // lublin is a workload for a platform: sizes, times and arrivals by the model of Lublin and Feitelson; shares of the requested time
 // that are used and bandwidth as HDeepRM's converter draws them, memory as mini has it.
 func lublin(t testing.TB, tree *platform.Tree, n int, seed uint64, load float64) []queue.Job {
 	t.Helper()
-	jobs, err := queue.Lublin{Jobs: n, Procs: tree.Cores, Seed: seed, Load: load}.Generate()
+	jobs, err := swf.Lublin{Jobs: n, Procs: tree.Cores, Seed: seed, Load: load}.Generate()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"trainopt/internal/regular"
-	"trainopt/simulator/queue"
+	"trainopt/optimizer/schedule/order"
 )
 
 // Options say which jobs of a trace are used, and how. The zero value is strict.
@@ -74,7 +74,7 @@ type Count struct {
 type Trace struct {
 	// Jobs by submission, then by number. Memory is the requested, else the used memory of a processor in MB (1000 KB), 0 where
 	// neither is known; Deadline is NaN.
-	Jobs   []queue.Job
+	Jobs   []order.Job
 	Procs  int // of the machine
 	Header Header
 	Lines  int // that were read, with comments and blank ones
@@ -143,7 +143,7 @@ func Clean(r *Reader, o Options) (*Trace, error) {
 	}
 	t.Procs = c.procs
 	if c.unsorted > 0 {
-		slices.SortStableFunc(t.Jobs, func(a, b queue.Job) int {
+		slices.SortStableFunc(t.Jobs, func(a, b order.Job) int {
 			return cmp.Or(cmp.Compare(a.Submit, b.Submit), cmp.Compare(a.ID, b.ID))
 		})
 	}
@@ -242,7 +242,7 @@ func (c *cleaner) add(rec *Record, line int) {
 		drop(c.t.Adjusted, Capped, line)
 		procs = float64(c.procs)
 	}
-	j := queue.Job{
+	j := order.Job{
 		ID: id, Submit: rec[Submit], Procs: int(math.Ceil(procs)), Run: rec[Run], Request: rec[RequestedTime],
 		User: count(rec[User]), Group: count(rec[Group]), Executable: count(rec[Executable]), Deadline: math.NaN(),
 	}

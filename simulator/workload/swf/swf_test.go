@@ -15,7 +15,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"trainopt/simulator/queue"
+	"trainopt/optimizer/schedule/order"
 )
 
 const header = "; Version: 2.2\n; Computer: IBM SP2\n; Information: http://www.pdc.kth.se/\n;              http://www.cs.huji.ac.il/labs/\n" +
@@ -258,7 +258,7 @@ func TestRoundTrip(t *testing.T) {
 }
 
 func TestSave(t *testing.T) {
-	jobs := []queue.Job{
+	jobs := []order.Job{
 		{ID: 3, Submit: 5, Procs: 4, Run: 7.5, Request: 9, Memory: 2, User: 1, Group: -1, Executable: -1, Deadline: math.NaN()},
 		{ID: 4, Submit: 6, Procs: 1, Run: 1, Request: 1, User: -1, Group: -1, Executable: -1, Deadline: math.NaN()},
 	}
@@ -328,12 +328,11 @@ func FuzzClean(f *testing.F) {
 		if err != nil {
 			return
 		}
-		c := queue.Config{Procs: trace.Procs, Jobs: trace.Jobs}
-		if err := c.Validate(); err != nil {
-			t.Fatalf("the trace cannot be simulated: %v", err)
-		}
 		ids := map[int]bool{}
 		for i, j := range trace.Jobs {
+			if err := j.Validate(); err != nil {
+				t.Fatalf("job %d cannot be simulated: %v", i, err)
+			}
 			if j.Procs > trace.Procs || ids[j.ID] || i > 0 && j.Submit < trace.Jobs[i-1].Submit {
 				t.Fatalf("job %d: %+v", i, j)
 			}

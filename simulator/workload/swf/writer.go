@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"trainopt/simulator/queue"
+	"trainopt/optimizer/schedule/order"
 )
 
 // Writer writes a trace: the header first, then jobs. Close must be called; the first error of any call is returned by it too.
@@ -74,7 +74,7 @@ func (w *Writer) Close() error {
 
 // OfJob is a job as a record: completed, with processors and requested time as it has them; wait is the time until it started, s,
 // −1 unknown. What the format has no field for (limits, deadlines, bandwidth) is lost.
-func OfJob(j *queue.Job, wait float64) Record {
+func OfJob(j *order.Job, wait float64) Record {
 	r := Unknown()
 	r[Number], r[Submit], r[Wait], r[Run] = float64(j.ID), j.Submit, wait, j.Run
 	r[Allocated], r[Requested], r[RequestedTime] = float64(j.Procs), float64(j.Procs), j.Request
@@ -87,7 +87,7 @@ func OfJob(j *queue.Job, wait float64) Record {
 
 // Save writes jobs to a file, compressed when its name ends in ".gz". Where procs is not 0 the header gets MaxJobs, MaxNodes and
 // MaxProcs, in place of what it says of them.
-func Save(path string, h Header, jobs []queue.Job, procs int) (err error) {
+func Save(path string, h Header, jobs []order.Job, procs int) (err error) {
 	f, err := os.Create(path)
 	if err != nil {
 		return err

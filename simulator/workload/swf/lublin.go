@@ -1,4 +1,4 @@
-package queue
+package swf
 
 import (
 	"errors"
@@ -8,6 +8,8 @@ import (
 
 	"gonum.org/v1/gonum/mathext"
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"trainopt/optimizer/schedule/order"
 )
 
 // Lublin draws workloads by the model of Lublin and Feitelson ("The workload on parallel supercomputers: modeling the
@@ -16,7 +18,7 @@ import (
 // distribution of their logarithms, the longer the larger the job; arrivals by a gamma distribution of the logarithms of the times
 // between them, stretched by the hour of the day. The model has no estimates; see Overestimate.
 //
-// The draws are this program's, not those of the authors' C code. The zero value of each but Jobs is a good one.
+// The draws are this program's, not those of the authors' C code. Every field but Jobs has a useful zero value.
 type Lublin struct {
 	Jobs int
 	// Procs is the size of the machine, 2 at least; 0 is 128, the model's.
@@ -71,7 +73,7 @@ func (l Lublin) Validate() error {
 }
 
 // Generate draws the jobs, by submission; the same settings give the same jobs.
-func (l Lublin) Generate() ([]Job, error) {
+func (l Lublin) Generate() ([]order.Job, error) {
 	if err := l.Validate(); err != nil {
 		return nil, fmt.Errorf("draw a workload: %w", err)
 	}
@@ -82,11 +84,11 @@ func (l Lublin) Generate() ([]Job, error) {
 	arrivals := newArrivals(l.Seed)
 	sizes, runs, requests := stream(l.Seed, 2), stream(l.Seed, 3), rand.New(stream(l.Seed, 4))
 	choose := rand.New(sizes)
-	jobs := make([]Job, l.Jobs)
+	jobs := make([]order.Job, l.Jobs)
 	work := 0.0
 	for i := range jobs {
 		j := &jobs[i]
-		*j = Job{ID: i + 1, User: -1, Group: -1, Executable: -1, Deadline: math.NaN()}
+		*j = order.Job{ID: i + 1, User: -1, Group: -1, Executable: -1, Deadline: math.NaN()}
 		j.Submit = math.Floor(arrivals.next())
 		j.Procs = size(choose, procs)
 		j.Run = runTime(runs, j.Procs)

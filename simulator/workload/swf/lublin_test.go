@@ -1,4 +1,4 @@
-package queue_test
+package swf_test
 
 import (
 	"math"
@@ -9,14 +9,14 @@ import (
 	"strings"
 	"testing"
 
-	"trainopt/simulator/queue"
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/workload/swf"
 )
 
 // trace is one of the published traces, which a checkout need not have.
 func trace(tb testing.TB, name string, o swf.Options) *swf.Trace {
 	tb.Helper()
-	path := filepath.Join("../../../shared/data/swf", name)
+	path := filepath.Join("../../../../shared/data/swf", name)
 	if _, err := os.Stat(path); err != nil {
 		tb.Skipf("the published traces are not here: %v", err)
 	}
@@ -32,7 +32,7 @@ type shape struct {
 	serial, powers, run, spread, gap, day float64
 }
 
-func shapeOf(jobs []queue.Job) (s shape) {
+func shapeOf(jobs []order.Job) (s shape) {
 	n := float64(len(jobs))
 	squares := 0.0
 	for i := range jobs {
@@ -72,7 +72,7 @@ func (s shape) near(t *testing.T, what string, want shape) {
 
 func TestLublin(t *testing.T) {
 	for seed := range uint64(3) {
-		jobs, err := queue.Lublin{Jobs: 10000, Procs: 256, Seed: seed}.Generate()
+		jobs, err := swf.Lublin{Jobs: 10000, Procs: 256, Seed: seed}.Generate()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +89,7 @@ func TestLublin(t *testing.T) {
 // The program of the model's authors drew this trace, for 256 processors.
 func TestLublinIsTheTraceOfItsAuthors(t *testing.T) {
 	theirs := trace(t, "lublin_256.swf.gz", swf.Options{KeepSubmit: true})
-	jobs, err := queue.Lublin{Jobs: 10000, Procs: 256, Seed: 1}.Generate()
+	jobs, err := swf.Lublin{Jobs: 10000, Procs: 256, Seed: 1}.Generate()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,13 +97,13 @@ func TestLublinIsTheTraceOfItsAuthors(t *testing.T) {
 }
 
 func TestLublinSettings(t *testing.T) {
-	l := queue.Lublin{Jobs: 3000, Procs: 100, Seed: 7, Load: 0.7, Overestimate: 3}
+	l := swf.Lublin{Jobs: 3000, Procs: 100, Seed: 7, Load: 0.7, Overestimate: 3}
 	jobs, err := l.Generate()
 	if err != nil {
 		t.Fatal(err)
 	}
 	again, _ := l.Generate()
-	if !slices.EqualFunc(jobs, again, func(a, b queue.Job) bool { return a.Submit == b.Submit && a.Run == b.Run && a.Request == b.Request }) {
+	if !slices.EqualFunc(jobs, again, func(a, b order.Job) bool { return a.Submit == b.Submit && a.Run == b.Run && a.Request == b.Request }) {
 		t.Error("the same settings drew two workloads")
 	}
 	work, requests := 0.0, map[float64]bool{}
@@ -120,7 +120,7 @@ func TestLublinSettings(t *testing.T) {
 	if len(requests) > 20 {
 		t.Errorf("%d different requests: people ask for few", len(requests))
 	}
-	_, err = queue.Lublin{Jobs: -1, Procs: 1, Load: -1, Overestimate: 0.5}.Generate()
+	_, err = swf.Lublin{Jobs: -1, Procs: 1, Load: -1, Overestimate: 0.5}.Generate()
 	for _, want := range []string{"-1 jobs", "a machine of 1 processors", "load -1", "overestimate 0.5"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error does not say %q: %v", want, err)

@@ -1,4 +1,4 @@
-package queue
+package order
 
 import (
 	"maps"
@@ -6,21 +6,21 @@ import (
 	"slices"
 )
 
-// Order says which job of a queue is next: the one of the lowest score; of equals the one submitted first, then the lower ID.
+// Order ranks waiting jobs: the lowest score is next. Ties are broken by submission time, then by ID.
 type Order struct {
-	// Score of a job that has waited so many seconds. NaN counts as the largest there is.
+	// Score returns the rank of a job after a wait in seconds. NaN counts as +∞.
 	Score func(j *Job, wait float64) float64
-	// Aging is set where the score changes with the wait, so that the queue is sorted anew whenever a job arrives or ends; else it
-	// is asked once, at submission, with a wait of 0.
+	// Aging is set where the score changes with the wait: the queue is then sorted again before every decision. Otherwise the score
+	// is computed once, at submission, with a wait of 0.
 	Aging bool
-	// AsPublished is the score as RLScheduler (SC 2020) coded it, where that differs; nil where it does not. It never ages.
+	// AsPublished is the score as coded in RLScheduler (SC 2020), nil where it equals Score. It never ages.
 	AsPublished func(j *Job) float64
-	// What it prefers, for people, with the paper it is from.
+	// What describes the preference in one line, with its paper.
 	What string
 }
 
-// Orders by name. Request below is the requested time, 0.1 s at least in F1 to F4, as published; submission is a Job's own, so F1
-// to F4 rank differently on a trace whose time begins at 0.
+// Orders by name. Request below is the requested time, at least 0.1 s in F1 to F4, as published. Submission times are those of the
+// workload, so F1 to F4 rank differently on a trace that begins at time 0.
 var Orders = map[string]Order{
 	"fcfs":     {Score: func(j *Job, _ float64) float64 { return j.Submit }, What: "first come, first served"},
 	"lcfs":     {Score: func(j *Job, _ float64) float64 { return -j.Submit }, What: "last come, first served"},
@@ -37,7 +37,7 @@ var Orders = map[string]Order{
 	"f4": {Score: f4, What: "request × √processors + 530000 log10(submission) (same)"},
 }
 
-// OrderNames are the names of Orders, sorted.
+// OrderNames returns the names of Orders, sorted.
 func OrderNames() []string { return slices.Sorted(maps.Keys(Orders)) }
 
 func wfp3(j *Job, wait float64) float64 {
@@ -45,12 +45,12 @@ func wfp3(j *Job, wait float64) float64 {
 	return -share * share * share * float64(j.Procs)
 }
 
-// unicep takes a serial job for one of two processors, whose logarithm is 1: by the formula it would always be first.
+// unicep counts a serial job as one of two processors, whose logarithm is 1; by the published formula it would always be first.
 func unicep(j *Job, wait float64) float64 {
 	return -wait / (math.Log2(math.Max(float64(j.Procs), 2)) * j.Request)
 }
 
-// unicepPublished has a wait counted from a start time that is not set yet, −1, and puts serial jobs last.
+// unicepPublished computes the wait from a start time that is not set yet (−1) and ranks serial jobs last.
 func unicepPublished(j *Job) float64 {
 	return -((-1 - j.Submit) + 1e-15) / (math.Log2(float64(j.Procs)+1e-15) * j.Request)
 }
