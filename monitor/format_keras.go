@@ -2,8 +2,8 @@ package monitor
 
 import "strings"
 
-// Keras CSVLogger: one row per epoch, epochs from 0, "loss" and "val_loss", other metrics by the name of
-// their function ("sparse_categorical_accuracy").
+// Keras CSVLogger: one row per epoch, epochs from 0, "loss" and "val_loss", other metrics under the name of their
+// function ("sparse_categorical_accuracy").
 
 func detectKeras(h *head) int {
 	names, _ := findHeader(h)
@@ -15,7 +15,7 @@ func detectKeras(h *head) int {
 		case "loss":
 			hasLoss = true
 		default:
-			// A column that only the contract has, or one that Keras would have put in val_…: not Keras.
+			// A canonical name, or a column "step", which Keras does not write: not Keras.
 			if t := resolveName(n); t.exact || n == "step" {
 				return 0
 			}
@@ -31,7 +31,7 @@ func newKeras(o *parseOptions) parser {
 	return newTable(o, dialect{epochs: fromFirstRow, resolve: func(name string) target { return resolveMetric(o, name) }})
 }
 
-// resolveMetric resolves a column, and takes any name that ends in "accuracy" for one.
+// resolveMetric resolves a column like parseOptions.resolve, and also any name that ends in "_accuracy" or "_acc".
 func resolveMetric(o *parseOptions, name string) target {
 	if t := o.resolve(name); t.kind != toNowhere {
 		return t
