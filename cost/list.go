@@ -185,6 +185,7 @@ type bounded struct {
 	left int
 }
 
+// Read reads from r and counts the bytes.
 func (b *bounded) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p)
 	if b.left -= n; b.left < 0 {

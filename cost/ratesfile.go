@@ -71,7 +71,8 @@ func ParseRates(data []byte) (Rates, error) {
 	return ratesOf(document.Content[0].Content)
 }
 
-// ratesOf decodes the key-value pairs of a rates file and collects all problems.
+// ratesOf decodes the key-value pairs of a rates file. It reads the YAML nodes rather than a struct, so that every
+// problem is reported with its line; the error joins all of them.
 func ratesOf(pairs []*yaml.Node) (Rates, error) {
 	var r Rates
 	var problems []error

@@ -9,6 +9,7 @@ import (
 
 // The canonical CSV format: a header of canonical column names or aliases and one row per epoch or step.
 
+// detectContract recognises a header with two recognised columns, and with lower confidence one.
 func detectContract(h *head) int {
 	cols, _ := findHeader(h)
 	known := 0

@@ -12,6 +12,8 @@ import (
 // Hugging Face Trainer: trainer_state.json with its log_history, or log_history alone as a JSON list. Epochs are
 // completed fractions; training and evaluation values are in separate entries.
 
+// detectHuggingFace recognises the file name trainer_state.json, the key log_history, or a JSON list of entries with
+// epochs.
 func detectHuggingFace(h *head) int {
 	first := h.first()
 	if h.path == "trainer_state.json" && len(first) > 0 && first[0] == '{' {
@@ -51,7 +53,8 @@ func (p *huggingFace) read(src io.ReadSeeker, out sink, salvage bool) error {
 	return p.pass(src, &fields, out)
 }
 
-// pass reads the document once. It collects the values for all rows if out is nil, otherwise it parses the entries.
+// pass reads the document once, token by token, so that only one value is in memory. It collects the values for all
+// rows if out is nil, otherwise it parses the entries. Unrelated keys are decoded and dropped.
 func (p *huggingFace) pass(src io.Reader, fields *jsonFields, out sink) error {
 	in := &nanReader{src: src}
 	dec := json.NewDecoder(in)

@@ -42,6 +42,7 @@ func (*jsonLines) restart()             {}
 func (p *jsonLines) save() parserState  { return parserState{ZeroBased: p.base.zero} }
 func (p *jsonLines) load(s parserState) { p.base.zero = s.ZeroBased }
 
+// line parses one object; a line that is not one JSON object is bad.
 func (p *jsonLines) line(text []byte, n int, out sink) {
 	text = bytes.TrimSpace(text)
 	if len(text) == 0 {
@@ -191,7 +192,8 @@ type nanFilter struct {
 	inWord            bool
 }
 
-// apply appends the filtered src to dst.
+// apply appends the filtered src to dst. It is a byte-wise state machine over strings, escapes and the letters of NaN
+// and Infinity; the state is kept between calls. O(len(src)).
 func (f *nanFilter) apply(dst, src []byte) []byte {
 	for _, c := range src {
 		switch {
@@ -250,6 +252,7 @@ func (r *nanReader) taken() { r.given = 0 }
 
 var errLongValue = fmt.Errorf("one value has more than %d bytes", maxValue)
 
+// Read reads filtered bytes; it returns errLongValue once a single value exceeds maxValue.
 func (r *nanReader) Read(p []byte) (int, error) {
 	if r.given > maxValue {
 		return 0, errLongValue

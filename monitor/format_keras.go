@@ -5,6 +5,7 @@ import "strings"
 // Keras CSVLogger: one row per epoch, epochs from 0, "loss" and "val_loss", other metrics under the name of their
 // function ("sparse_categorical_accuracy").
 
+// detectKeras recognises a header with epoch and loss and without a canonical column that Keras does not write.
 func detectKeras(h *head) int {
 	names, _ := findHeader(h)
 	hasEpoch, hasLoss := false, false

@@ -12,6 +12,8 @@ import (
 // A row inside an epoch contains the number of the current epoch and yields the number of epochs completed before it.
 // A row at the end of an epoch, with validation values or …_epoch, yields the number that includes the current one.
 
+// detectLightning recognises a header with epoch and step, if the file is named metrics.csv or a column has a prefix
+// or suffix of Lightning. A canonical column other than loss or accuracy excludes it.
 func detectLightning(h *head) int {
 	names, _ := findHeader(h)
 	hasEpoch, hasStep, mark := false, false, h.path == "metrics.csv"

@@ -24,6 +24,7 @@ func (*observerLines) restart()          {}
 func (*observerLines) save() parserState { return parserState{} }
 func (*observerLines) load(parserState)  {}
 
+// line parses one event; events other than progress of rank 0 yield no row.
 func (p *observerLines) line(text []byte, n int, out sink) {
 	text = bytes.TrimSpace(text)
 	if len(text) == 0 {

@@ -18,6 +18,7 @@ func detectUltralytics(h *head) int {
 	return 0
 }
 
+// newUltralytics returns a CSV parser that resolves columns by their raw names, after the aliases of the user.
 func newUltralytics(o *parseOptions) parser {
 	return newTable(o, dialect{epochs: fromFirstRow, resolve: func(name string) target {
 		n := strings.ToLower(strings.TrimSpace(name))

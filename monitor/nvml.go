@@ -138,7 +138,8 @@ func (n *NVML) lookup() {
 	}
 }
 
-// find lists the devices: the requested ones or all, and slices in place of a partitioned device.
+// find lists the devices: the requested ones or all, and slices in place of a partitioned device. A requested UUID
+// also selects the slices of the device with it. Devices that cannot be opened are skipped and reported in the error.
 func (n *NVML) find() error {
 	count, ret := n.lib.DeviceGetCount()
 	if ret != nvml.SUCCESS {
@@ -286,6 +287,7 @@ func (n *NVML) memory(d *gpuDevice, g *GPUSample, a *asked) {
 	}
 }
 
+// processes reads the compute processes with their memory and utilisation, NaN where not reported.
 func (n *NVML) processes(d *gpuDevice, g *GPUSample, a *asked) {
 	infos, ret := d.handle.GetComputeRunningProcesses()
 	if !a.ok("processes", ret) {

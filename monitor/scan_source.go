@@ -34,6 +34,7 @@ func openSource(path string) (*source, error) {
 	return s, nil
 }
 
+// Close closes the file.
 func (s *source) Close() error { return s.file.Close() }
 
 // name returns the path without the extension of the compression.
@@ -44,6 +45,7 @@ func (s *source) name() string {
 	return s.file.Name()
 }
 
+// Read reads uncompressed bytes; an error of the decompression wraps errCompressed.
 func (s *source) Read(p []byte) (n int, err error) {
 	if s.gz == nil {
 		n, err = s.file.Read(p)

@@ -17,7 +17,8 @@ const (
 	roleTime
 )
 
-// wordRole returns the role of a number from the word before it and the word before that.
+// wordRole returns the role of a number from the word before it and the word before that. A word in the plural counts
+// only with a total, see roleEpochs; "time" counts only after "epoch".
 func wordRole(word, before string) wordKind {
 	switch word {
 	case "epoch":

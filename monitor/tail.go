@@ -278,7 +278,9 @@ func kindOf(m fs.FileMode) string {
 	return "special file"
 }
 
-// read reads the open file from the current offset, within the limits of one Poll.
+// read reads the open file from the current offset, within the limits of one Poll, and passes the bytes to the
+// splitter. The file is read in chunks of 32 KiB with ReadAt, so that the descriptor has no position of its own. Long
+// runs of NUL bytes are skipped as holes. A document is handed to readDocument as soon as it is recognised.
 func (t *Tail) read() error {
 	if t.follow.file == nil {
 		return nil

@@ -105,7 +105,8 @@ func (b *board) open(path string, s split) (*eventFile, error) {
 	return &eventFile{src: src, name: path, split: s, records: newRecordReader(src), first: math.NaN(), last: math.NaN()}, nil
 }
 
-// session merges the files of one session by step.
+// session merges the files of one session by step: each file holds its next complete row, and the rows with the least
+// step are joined and passed on. Afterwards the duration of the session is added to active.
 func (b *board) session(files []*eventFile) error {
 	start, lastEpoch := math.NaN(), math.NaN()
 	for {

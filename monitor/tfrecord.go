@@ -50,6 +50,7 @@ type damage struct {
 	reason string
 }
 
+// Error returns the offset and the reason.
 func (d *damage) Error() string { return fmt.Sprintf("byte %d: %s", d.at, d.reason) }
 
 // errCutOff reports a file that ends within a record: its writer is active or was stopped.

@@ -211,6 +211,7 @@ func (d HostDescription) Validate() error {
 	return errors.Join(errs...)
 }
 
+// validate reports invalid prices, missing prices, and unit prices beside an instance price.
 func (p HostPrice) validate(bad func(string, ...any)) {
 	given := false
 	for _, c := range []struct {

@@ -142,6 +142,7 @@ func OpenEnforcer(state []byte) (*Enforcer, error) {
 	return openEnforcer(state, osTree{})
 }
 
+// openEnforcer is OpenEnforcer on a given cgroup tree. It rejects directories that this package would not create.
 func openEnforcer(state []byte, t cgroupTree) (*Enforcer, error) {
 	e := &Enforcer{tree: t}
 	if err := json.Unmarshal(state, &e.s); err != nil {

@@ -52,6 +52,7 @@ func (j JobEnvironment) Environ(base []string) []string {
 	return out
 }
 
+// variable is one environment variable.
 type variable struct{ name, value string }
 
 // variables returns the variables to set, in their documented order.

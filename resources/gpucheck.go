@@ -100,7 +100,9 @@ func checkSlices(seen []GPU, add addProblem) {
 	}
 }
 
-// checkProcesses compares the devices that processes use with the allocated ones.
+// checkProcesses compares the devices that processes use with the allocated ones. Without chosen devices, the first
+// visible ones count as allocated. It reports processes of the job on other devices, foreign processes on the job's
+// devices and, once the job is running, devices without a process of the job.
 func checkProcesses(in GPUCheck, seen []GPU, add addProblem) {
 	given := in.Allocation.GPUIDs
 	if len(given) == 0 {
