@@ -26,8 +26,8 @@ type EfficiencyOptions struct {
 
 // Drift reports that a run has become more expensive or slower than its baseline, or has returned to it.
 type Drift struct {
-	Kind  string // false: the drift has begun; true: it has ended
-	Over  bool   // false: it has begun; true: it is over
+	Kind  string // "slower" or "dearer"
+	Over  bool   // false: the drift has begun; true: it has ended
 	Ratio float64
 	Words string // one sentence for the user
 }
