@@ -6,18 +6,19 @@ import (
 	"strings"
 )
 
-// Catalogue is a dated list of offers: the embedded one, or that with newer prices imported over it.
+// Catalogue is a dated list of offers: the embedded table, possibly updated by imported prices.
 type Catalogue struct{ Offers []Offer }
 
-// EmbeddedCatalogue is the table in the binary.
+// EmbeddedCatalogue returns the table embedded in the binary.
 func EmbeddedCatalogue() (*Catalogue, error) {
 	list, err := Offers()
 	return &Catalogue{Offers: list}, err
 }
 
-// OpenCatalogue is the embedded table with what was imported into a state directory over it, newer prices over older. When the imported
-// file cannot be read, the catalogue is the embedded one and the error, which names the file, says why: who only wants some price can go on.
-// "" is no state directory.
+// OpenCatalogue returns the embedded table updated by the prices imported into a state directory; newer prices
+// replace older ones. If the imported file cannot be read, it returns the embedded table together with an error that
+// names the file, so that callers may continue without the imported prices. An empty stateDir means no imported
+// prices.
 func OpenCatalogue(stateDir string) (*Catalogue, error) {
 	c, err := EmbeddedCatalogue()
 	if err != nil || stateDir == "" {
@@ -41,28 +42,28 @@ func OpenCatalogue(stateDir string) (*Catalogue, error) {
 	return c, nil
 }
 
-// Lookup finds an offer as the function of the same name does, in this catalogue.
+// Lookup is the function Lookup applied to this catalogue.
 func (c *Catalogue) Lookup(name string) (Offer, error) { return lookup(c.Offers, name) }
 
 // Filter selects offers; the zero value selects all.
 type Filter struct {
 	Clouds         []string
-	Type           string // a part of the type's name
-	GPU            string // canonical model, else a part of it ("A100"); "none" for machines without
+	Type           string // part of the type's name
+	GPU            string // canonical model, otherwise part of it ("A100"); "none" for machines without GPUs
 	MinGPUs        int
-	MinGPUMemory   float64 // GiB of each
+	MinGPUMemory   float64 // GiB per GPU
 	MinCPUs        int
 	MinMemory      float64 // GiB
 	MaxHourly      USD     // 0: no limit
-	Spot, OnDemand bool    // only offers that have that price; both false: any
+	Spot, OnDemand bool    // only offers with that price; both false: any
 }
 
-// Select returns the offers that the filter lets through, the cheapest first; at the same price by name. With Spot alone, the
-// price that counts is that of spot capacity, and the offers returned have UseSpot set; else it is the price on demand. Names
-// are compared without regard to case, "-", "_", "." and blanks.
+// Select returns the offers that match the filter in order of price, then of name. With Spot alone, the price is that
+// of spot capacity and the returned offers have UseSpot set; otherwise it is the on-demand price. Names are compared
+// ignoring case, "-", "_", "." and blanks. Cost: O(n log n) in the number of offers.
 func (c *Catalogue) Select(f Filter) []Offer {
 	var list []Offer
-	whole := slices.ContainsFunc(c.Offers, func(o Offer) bool { return plain(o.GPU) == plain(f.GPU) }) // so that L4 is not L40S
+	whole := slices.ContainsFunc(c.Offers, func(o Offer) bool { return plain(o.GPU) == plain(f.GPU) }) // distinguishes L4 from L40S
 	for _, o := range c.Offers {
 		o.UseSpot = f.Spot && !f.OnDemand
 		if f.lets(o) && f.letsGPU(o.GPU, whole) {
@@ -75,6 +76,7 @@ func (c *Catalogue) Select(f Filter) []Offer {
 	return list
 }
 
+// lets reports whether an offer matches all criteria other than the GPU model.
 func (f Filter) lets(o Offer) bool {
 	cloud := func(name string) bool { return strings.EqualFold(strings.TrimSpace(name), o.Cloud) }
 	return (len(f.Clouds) == 0 || slices.ContainsFunc(f.Clouds, cloud)) &&
@@ -84,6 +86,7 @@ func (f Filter) lets(o Offer) bool {
 		(f.MaxHourly <= 0 || o.Price() <= f.MaxHourly) && (!f.Spot || o.Spot > 0) && (!f.OnDemand || o.OnDemand > 0)
 }
 
+// letsGPU reports whether a GPU model matches the filter. With whole, the filter names a complete model.
 func (f Filter) letsGPU(model string, whole bool) bool {
 	switch asked := plain(f.GPU); {
 	case asked == "":
@@ -97,7 +100,7 @@ func (f Filter) letsGPU(model string, whole bool) bool {
 	}
 }
 
-// plain is a name without what people write differently.
+// plain removes differences of spelling from a name: case, "-", "_", "." and blanks.
 func plain(name string) string {
 	return strings.Map(func(r rune) rune {
 		if strings.ContainsRune("-_. ", r) {

@@ -73,7 +73,7 @@ func TestImportNewerOverOlder(t *testing.T) {
 }
 
 func TestImportsAddUp(t *testing.T) {
-	state := filepath.Join(t.TempDir(), "state") // made when needed
+	state := filepath.Join(t.TempDir(), "state") // created when needed
 	first := importText(t, state, ownHead+"ours,node-7,L4,2,24,32,128,1.5,2026-05-05,contract,,\n", ImportOptions{})
 	second := importText(t, state, ownHead+"ours,node-8,L4,4,24,64,256,3,2026-05-05,contract,1,2026-06-06\nours,node 7,L4,2,24,32,128,1.4,2026-05-06,contract,,\n", ImportOptions{})
 	if first.Count("added") != 1 || second.Count("added") != 1 || second.Count("replaced") != 1 || second.Changes[0].Old.OnDemand != 1.5 {
@@ -104,7 +104,7 @@ func TestImportsAddUp(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(state, "*")); len(left) != 1 {
 		t.Errorf("left behind: %q", left)
 	}
-	// What was written is itself a list that can be imported elsewhere.
+	// The written file is itself a list that can be imported elsewhere.
 	moved, err := Import(t.TempDir(), filepath.Join(state, PriceFile), ImportOptions{ListOptions: ListOptions{Today: today}})
 	if err != nil || moved.Count("added") != 2 || len(moved.Rejected) != 0 {
 		t.Errorf("%+v, %v", moved, err)
@@ -189,7 +189,7 @@ func FuzzDecodePrices(f *testing.F) {
 	})
 }
 
-// The real lists, imported for real: the newer AWS table over the older snapshot, whatever the order.
+// The real lists: the newer AWS table takes precedence over the older snapshot, in either order.
 func TestImportTheRealLists(t *testing.T) {
 	const data = "../../shared/data/prices/"
 	if _, err := os.Stat(data); err != nil {
@@ -208,7 +208,7 @@ func TestImportTheRealLists(t *testing.T) {
 		}
 		return got
 	}
-	// The snapshot carries no date; any before the newer list's shows the same.
+	// The snapshot has no date; any date before that of the newer list is equivalent.
 	const snapshot, newer = "2025-06-01", "2026-07-20"
 	for order, first := range map[string]bool{"the snapshot first": true, "the newer list first": false} {
 		state := t.TempDir()
@@ -216,7 +216,7 @@ func TestImportTheRealLists(t *testing.T) {
 			step(state, "aws_gpu_spot_by_az.csv", snapshot)
 		}
 		aws := step(state, "aws_ondemand.csv.gz", newer)
-		if aws.Rows != 1367 || len(aws.Rejected) != 21 || len(aws.Changes) != 1346 || aws.Count("unchanged") != 141 { // rejected: 15 without a shape, 6 parts of a GPU
+		if aws.Rows != 1367 || len(aws.Rejected) != 21 || len(aws.Changes) != 1346 || aws.Count("unchanged") != 141 { // rejected: 15 without a shape, 6 fractions of a GPU
 			t.Errorf("%s: %d rows, %d rejected, %d taken", order, aws.Rows, len(aws.Rejected), len(aws.Changes))
 		}
 		if !first {
@@ -241,7 +241,8 @@ func TestImportTheRealLists(t *testing.T) {
 		t.Errorf("azure: %+v", azure.Changes)
 	}
 	cross := step(state, "cloud-gpus.csv", "2025-03-07")
-	// Added are what the embedded table leaves out: six retired Azure types, and Lambda's two slips.
+	// Added are the offers that the embedded table lacks: six retired Azure types and the two rows of Lambda that
+	// internal/gen/prices corrects.
 	if cross.Rows != 257 || cross.Count("replaced") != 0 || cross.Count("added") != 8 || cross.Count("older") != 2 || len(cross.Rejected) != 16 {
 		t.Errorf("cross-cloud: %d rows, %d rejected", cross.Rows, len(cross.Rejected))
 	}

@@ -8,15 +8,16 @@ import (
 	"trainopt/resources"
 )
 
-// Config is one way of doing a given piece of work.
+// Config is one configuration for a given amount of work.
 type Config struct {
 	Allocation resources.Allocation
 	Rates      Rates
-	// Time is how long the work takes this way; 0 or less is unknown. Both sides of a comparison are for the same work.
+	// Time is the duration of the work in this configuration; 0 or less means unknown. Both sides of a comparison are
+	// for the same work.
 	Time time.Duration
 }
 
-// Total is the cost of the work; NaN when its time is unknown.
+// Total returns the cost of the work; NaN if its time is unknown.
 func (c Config) Total() USD {
 	if c.Time <= 0 {
 		return USD(math.NaN())
@@ -24,16 +25,16 @@ func (c Config) Total() USD {
 	return c.Rates.Hourly(c.Allocation) * USD(c.Time.Hours())
 }
 
-// Quality is the verdict on a change of configuration.
+// Quality is the rating of a change of configuration.
 type Quality string
 
 const (
-	Excellent    Quality = "excellent"    // cheaper and faster, or one of them at no loss in the other
-	Good         Quality = "good"         // one is gained, and it is worth what the other loses
-	Questionable Quality = "questionable" // one is gained, but the other loses too much
-	Bad          Quality = "bad"          // dearer and slower, or one of them with nothing gained
-	Unchanged    Quality = "unchanged"    // neither moves by more than 1 %
-	Undecided    Quality = "undecided"    // a time or a price is not known
+	Excellent    Quality = "excellent"    // cheaper and faster, or one of them without loss in the other
+	Good         Quality = "good"         // a gain in one that is worth the loss in the other
+	Questionable Quality = "questionable" // a gain in one with too great a loss in the other
+	Bad          Quality = "bad"          // more expensive and slower, or one of them without any gain
+	Unchanged    Quality = "unchanged"    // neither changes by more than 1 %
+	Undecided    Quality = "undecided"    // a time or a price is unknown
 )
 
 // ResourceChange is the change of one resource.
@@ -41,42 +42,43 @@ type ResourceChange struct {
 	Name          string // "gpu", "cpu", "memory", "batch"
 	Unit          string // "", "", "GiB", "samples"
 	Before, After float64
-	// HourlyBefore and HourlyAfter are its share of the price per hour; 0 for the batch.
+	// HourlyBefore and HourlyAfter are its share of the hourly price; 0 for the batch.
 	HourlyBefore, HourlyAfter USD
 }
 
-// Comparison is what changes between two configurations that do the same work. Changes are in percent of before, positive is more; NaN
-// when unknown.
+// Comparison is the difference between two configurations for the same work. Changes are in percent of the value
+// before, positive for an increase; NaN if unknown.
 type Comparison struct {
 	HourlyBefore, HourlyAfter USD // per hour
-	TotalBefore, TotalAfter   USD // for the work; NaN when the time is unknown
+	TotalBefore, TotalAfter   USD // for the work; NaN if the time is unknown
 	HourlyChangePct           float64
 	TotalChangePct            float64
 	TimeChangePct             float64
-	Resources                 []ResourceChange // gpu, cpu, memory, batch, always all four
+	Resources                 []ResourceChange // gpu, cpu, memory and batch, always all four
 	Quality                   Quality
-	Words                     string // one sentence for people
+	Words                     string // one sentence for the user
 }
 
 const (
-	sameWithin = 0.01 // a change of total cost or time below this is none
-	// patience is how much slowing down a saving is worth: a saving by the factor s (0.8 = −20 %) is good up to
-	// a slow-down by (1/s)^patience, so −20 % up to +95 % time, −10 % up to +37 %.
+	sameWithin = 0.01 // smaller relative changes of total cost or time count as none
+	// patience is the exponent of the acceptable slowdown: a saving by the factor s (0.8 = −20 %) is good up to a
+	// slowdown by (1/s)^patience, that is −20 % up to +95 % time and −10 % up to +37 %.
 	patience = 3
 )
 
-// Compare says what a change of configuration does to the price per hour, to the time and to the total cost of the same work, and judges it on total
-// cost against time, never on the price per hour: half the GPUs at 1.6 times the time is 20 % cheaper, and so "good".
-// With c and t the factors by which total cost and time change, 1 ± 1 % counting as unchanged:
+// Compare returns the effect of a change of configuration on the hourly price, the time and the total cost of the
+// same work. It is rated by total cost against time, never by the hourly price: half the GPUs at 1.6 times the time
+// is 20 % cheaper and thus "good". With c and t the factors by which total cost and time change, where 1 ± 1 % counts
+// as unchanged:
 //
 //	excellent     c or t falls, neither rises
 //	bad           c or t rises, neither falls
-//	good          c falls and t ≤ (1/c)³; or t falls and c ≤ 1/t, the speed-up pays for itself
+//	good          c falls and t ≤ (1/c)³; or t falls and c ≤ 1/t, so that the speed-up pays for itself
 //	questionable  one falls, the other rises beyond that
-//	unchanged     neither moves
+//	unchanged     neither changes
 //	undecided     a time is unknown, or a total is 0 or not a number
 //
-// Limits are not looked at: whether the slower way still meets a deadline is for package sla to say.
+// Limits are ignored; package sla determines whether the slower configuration still meets a deadline.
 func Compare(before, after Config) Comparison {
 	c := Comparison{HourlyBefore: before.Rates.Hourly(before.Allocation), HourlyAfter: after.Rates.Hourly(after.Allocation),
 		TotalBefore: before.Total(), TotalAfter: after.Total(), TimeChangePct: math.NaN()}
@@ -91,6 +93,7 @@ func Compare(before, after Config) Comparison {
 	return c
 }
 
+// changePct returns the change in percent of before; NaN if before is not positive or after is NaN.
 func changePct(before, after float64) float64 {
 	if !(before > 0) || math.IsNaN(after) {
 		return math.NaN()
@@ -109,7 +112,8 @@ func resourceChanges(before, after Config) []ResourceChange {
 	}
 }
 
-// Judge judges the factors by which total cost and time change, as Compare does; not positive or infinite is unknown.
+// Judge rates the factors by which total cost and time change by the rules of Compare; a factor that is not positive
+// or is infinite is unknown.
 func Judge(cost, time float64) Quality {
 	if !(cost > 0) || !(time > 0) || math.IsInf(cost, 0) || math.IsInf(time, 0) {
 		return Undecided
@@ -137,19 +141,21 @@ func (c Comparison) words() string {
 		c.TotalChangePct, float64(c.TotalBefore), float64(c.TotalAfter), c.TimeChangePct, c.HourlyChangePct)
 }
 
-// BatchProblem is one finding on how GPUs and batch size move together.
+// BatchProblem is one problem of a simultaneous change of GPUs and batch size.
 type BatchProblem struct {
 	Kind  string // "opposite", "batch-moves", "per-gpu"
 	Words string
 }
 
-// CheckGPUBatch looks at a change of GPUs and total batch size (0: the script's own, nothing can be said). It finds
+// CheckGPUBatch examines a change of GPUs and total batch size. It returns nil if a batch size is 0, the script's
+// own, and otherwise reports
 //
-//	opposite     the GPUs go one way and the batch the other
-//	batch-moves  the batch moves by more than 50 % at the same number of GPUs
-//	per-gpu      the batch per GPU moves by more than 30 %
+//	opposite     GPUs and batch change in opposite directions
+//	batch-moves  the batch changes by more than 50 % at the same number of GPUs
+//	per-gpu      the batch per GPU changes by more than 30 %
 //
-// A batch that changes also changes what is learnt: a comparison of time or cost then needs the same target metric.
+// A change of the batch also changes the optimisation: a comparison of time or cost then requires the same target
+// metric.
 func CheckGPUBatch(before, after resources.Allocation) []BatchProblem {
 	if before.BatchSize <= 0 || after.BatchSize <= 0 {
 		return nil

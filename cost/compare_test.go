@@ -57,8 +57,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// Less time at the same money, or less money in the same time, never makes the verdict worse; and a verdict on the way there and
-// the way back never praises both.
+// Less time at the same cost, or lower cost in the same time, never lowers the rating, and the ratings of a change
+// and of its reverse are never both favourable.
 func TestQualityIsConsistent(t *testing.T) {
 	rank := map[Quality]int{Excellent: 0, Good: 1, Questionable: 2, Unchanged: 2, Bad: 3}
 	factor := rapid.Float64Range(0.05, 20)
@@ -161,7 +161,7 @@ func TestEfficiencyMonitor(t *testing.T) {
 		}
 	}
 
-	// Said at the first moment that the options allow: half a window, then Persistence observations in a row.
+	// Reported at the earliest time that the options allow: half a window, then Persistence consecutive observations.
 	for persistence, want := range map[int]int{1: 4, 3: 6, 5: 8} {
 		m := NewEfficiencyMonitor(base, EfficiencyOptions{Window: 8, Persistence: persistence})
 		n := 1
@@ -184,7 +184,7 @@ func TestEfficiencyMonitor(t *testing.T) {
 		t.Errorf("against its own beginning: %q", got)
 	}
 
-	// Units need not be equal: 5 epochs in 50 s are as fast as 1 in 10 s.
+	// Units may differ: 5 epochs in 50 s have the same pace as 1 in 10 s.
 	m = NewEfficiencyMonitor(base, EfficiencyOptions{})
 	for i := range 30 {
 		n := float64(1 + i%5)
@@ -194,8 +194,8 @@ func TestEfficiencyMonitor(t *testing.T) {
 	}
 }
 
-// Normal scatter of 10 % around the baseline raises next to nothing in 20,000 observations; the same scatter around a run that is 30 %
-// worse is noticed within two windows.
+// Normal scatter of 10 % around the baseline causes almost no alarm in 20,000 observations; the same scatter around a
+// run that is 30 % worse is detected within two windows.
 func TestEfficiencyMonitorBearsNoise(t *testing.T) {
 	base := Work{Units: 1, Time: 10 * time.Second, Cost: 1}
 	alarms, latest := 0, 0

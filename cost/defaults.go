@@ -6,9 +6,10 @@ import (
 	"strings"
 )
 
-// The unit prices of general-purpose machines, USD per logical CPU and hour and per GiB and hour: the least-squares
-// fit, in relative error, of price = a·CPUs + b·GiB over the 87 sizes of the AWS families c6i…c8i, m6i…m8i and r6i…r8i, on
-// demand, us-east-1, of awsDated. It is within 7 % of each of them, and 11 to 14 % above Graviton machines (c8g, m8g, r8g). TestDefaultRatesDerivation repeats it.
+// Unit prices of general-purpose machines in USD per logical CPU and hour and per GiB and hour: the least-squares
+// fit, in relative error, of price = a·CPUs + b·GiB over the 87 sizes of the AWS families c6i…c8i, m6i…m8i and
+// r6i…r8i, on demand, us-east-1, as of awsDated. The fit is within 7 % of each size, and 11 to 14 % above Graviton
+// machines (c8g, m8g, r8g). TestDefaultRatesDerivation repeats it.
 const (
 	generalCPUHour USD = 0.0370
 	generalGiBHour USD = 0.00358
@@ -16,24 +17,24 @@ const (
 	awsSource          = "derived from AWS on-demand prices, us-east-1"
 )
 
-// gpuRate is the unit price of one GPU model.
+// gpuRate contains the unit prices of machines with one GPU model.
 type gpuRate struct {
 	hour USD // per GPU and hour
-	// host scales the general CPU and GiB prices: machines of some GPU families charge more, or less, for
-	// the host around the GPU than general-purpose machines do.
+	// host scales the general CPU and GiB prices, because the host of some GPU families is priced higher or lower
+	// than a general-purpose machine.
 	host float64
-	// listed marks a rate that stands on the cross-cloud list of listDated and not on the AWS table.
+	// listed marks a rate derived from the cross-cloud list of listDated instead of the AWS table.
 	listed bool
 }
 
-// gpuRates by canonical model name.
+// gpuRates contains the rates by canonical model name.
 //
-// From the AWS table: price = hour·GPUs + host·(generalCPUHour·CPUs + generalGiBHour·GiB), by least squares in relative
-// error over all sizes that carry the model. host is 1 where the sizes do not tell the two apart (one size, or the
-// same shape at every size). The largest error is 13.2 % (g7e.8xlarge); p4d.24xlarge is exact.
+// From the AWS table: price = hour·GPUs + host·(generalCPUHour·CPUs + generalGiBHour·GiB), by least squares in
+// relative error over all sizes with the model. host is 1 where the sizes do not identify both parameters (one size,
+// or the same shape at every size). The maximum error is 13.2 % (g7e.8xlarge); p4d.24xlarge is exact.
 //
-// Listed: the median over the offers of the cross-cloud list of (price − host at the general prices)/GPUs, offers in which the
-// host alone makes more than 60 % of the price left out. Small clouds scatter by a factor of two around it.
+// Listed: the median over the offers of the cross-cloud list of (price − host at the general prices)/GPUs, without
+// offers in which the host alone exceeds 60 % of the price. Small clouds deviate from it by up to a factor of two.
 var gpuRates = map[string]gpuRate{
 	"T4":              {hour: 0.270, host: 1.176},
 	"V100 16GB":       {hour: 2.546, host: 1},
@@ -67,13 +68,14 @@ var gpuRates = map[string]gpuRate{
 const (
 	listDated  = "2025-03-07"
 	listSource = "median of a cross-cloud list of GPU prices, host at AWS general-purpose prices"
-	// standIn prices a GPU that is in no table: a data-centre card of the middle of the range.
+	// standIn is the model whose rates apply to a GPU that is in no table: a mid-range data-centre card.
 	standIn = "A10G"
 )
 
-// Default returns unit rates for a machine with GPUs of the given name (as NVML reports it, or short, such as "A100 40GB";
-// "" for no GPU). They are derived from real instance prices; Source and Dated say which. A MIG slice costs its share of the
-// seven compute slices of its device. A GPU that is in no table is priced as an A10G, and Assumed says so.
+// Default returns unit rates for a machine with GPUs of the given name (as NVML reports it, or short, such as "A100
+// 40GB"; "" for no GPU). The rates are derived from real instance prices; Source and Dated identify them. A MIG slice
+// is priced by its share of the seven compute slices of its device. A GPU that is in no table is priced as an A10G,
+// and Assumed states this.
 func Default(gpuName string) Rates {
 	r := Rates{CPUHour: generalCPUHour, GiBHour: generalGiBHour, Source: awsSource + ", general-purpose families", Dated: awsDated}
 	if strings.TrimSpace(gpuName) == "" {
@@ -101,12 +103,14 @@ func Default(gpuName string) Rates {
 	return r
 }
 
+// round rounds x to a number of decimal digits.
 func round(x USD, digits int) USD {
 	f, _ := strconv.ParseFloat(strconv.FormatFloat(float64(x), 'f', digits, 64), 64)
 	return USD(f)
 }
 
-// models are the words that must all occur in a GPU's name, the more particular before the more general.
+// models maps the words of GPU names to canonical models. All words must occur; specific entries precede general
+// ones.
 var models = []struct {
 	words []string
 	name  string
@@ -130,8 +134,8 @@ var models = []struct {
 	{[]string{"k80"}, "K80"}, {[]string{"p100"}, "P100"}, {[]string{"p4"}, "P4"},
 }
 
-// GPUModel is the name under which prices know a GPU: "NVIDIA A100-SXM4-40GB" and "Tesla T4" become "A100 40GB" and "T4". A
-// name that no table knows is returned without its vendor words, otherwise unchanged.
+// GPUModel returns the canonical model of a GPU in the price tables: "NVIDIA A100-SXM4-40GB" and "Tesla T4" become
+// "A100 40GB" and "T4". A name without an entry is returned without its vendor words, otherwise unchanged.
 func GPUModel(name string) string {
 	words := map[string]bool{}
 	for _, w := range gpuWords(name) {
@@ -157,13 +161,14 @@ func GPUModel(name string) string {
 	return strings.Join(kept, " ")
 }
 
+// gpuWords splits a GPU name into lower-case words of letters and digits.
 func gpuWords(name string) []string {
 	return strings.FieldsFunc(strings.ToLower(name), func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < '0' || c > '9')
 	})
 }
 
-// migSlices is N of "… MIG Ng.MMgb", 1 to 7; 0 for a whole device.
+// migSlices returns N of "… MIG Ng.MMgb", 1 to 7; 0 for a whole device.
 func migSlices(name string) int {
 	words := gpuWords(name)
 	for i, w := range words {

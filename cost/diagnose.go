@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// GPUEvidence is what is known of a job whose GPUs seem to do nothing. Unknown numbers are NaN, unknown counts −1.
+// GPUEvidence is the evidence about a job whose GPUs appear unused. Unknown numbers are NaN, unknown counts −1.
 type GPUEvidence struct {
 	Allocated int       // GPUs that are paid for
 	Columns   int       // gpu_utilization_… columns in the training log
-	Util      []float64 // mean utilisation of each GPU, %, by our sampler or from the log; empty: nothing measured it
-	MemoryGiB float64   // memory in use on the GPUs by the job
-	Visible   *string   // CUDA_VISIBLE_DEVICES as the job has it; nil when it is unset or not known
+	Util      []float64 // mean utilisation of each GPU, %, from the sampler or the log; empty: not measured
+	MemoryGiB float64   // GPU memory in use by the job
+	Visible   *string   // CUDA_VISIBLE_DEVICES of the job; nil if unset or unknown
 	CPUPct    float64   // utilisation of the allocated CPUs, %
-	Processes int       // processes of the job that hold a GPU context
+	Processes int       // processes of the job with a GPU context
 }
 
-// Diagnosis is one possible cause, with what shows it and what to do.
+// Diagnosis is one possible cause with its evidence and advice.
 type Diagnosis struct {
 	Cause    string // "columns-absent", "no-device", "not-on-gpu", "input-bound", "count-mismatch", "idle"
 	Evidence string
@@ -25,15 +25,16 @@ type Diagnosis struct {
 }
 
 const (
-	idleGPUPct = 5  // mean utilisation below which a GPU does nothing worth its price
+	idleGPUPct = 5  // mean utilisation below which a GPU counts as idle
 	lowGPUPct  = 40 // below this, with busy CPUs, the GPU waits for its input
 	busyCPUPct = 90
 )
 
-// DiagnoseZeroGPU says why GPUs that are paid for seem not to be used, the surest cause first; nothing when no GPU is paid for or
-// they are busy. The causes: the utilisation was never measured (no column, not "zero"); no device is visible; the job holds no GPU
-// memory, so its model was never put there; the CPUs are saturated and the GPU waits for input; more GPUs paid for than shown or used; and, when
-// none of these explains an idle GPU, just that.
+// DiagnoseZeroGPU returns possible causes why allocated GPUs appear unused, the most certain first; nil if no GPU is
+// allocated or all are busy. The causes are: the utilisation was never measured (no column, as opposed to zero); no
+// device is visible; the job uses no GPU memory, so that its model was never moved there; the CPUs are saturated and
+// the GPU waits for input; more GPUs are allocated than visible or used; and, if none of these explains an idle GPU,
+// idleness itself.
 func DiagnoseZeroGPU(e GPUEvidence) []Diagnosis {
 	if e.Allocated <= 0 {
 		return nil
@@ -74,7 +75,7 @@ func DiagnoseZeroGPU(e GPUEvidence) []Diagnosis {
 	return list
 }
 
-// mismatch compares the counts that are known with what is paid for; empty when they agree.
+// mismatch compares the known counts of GPUs with the allocation; empty if they agree.
 func mismatch(e GPUEvidence, visible int) string {
 	busy, measured := 0, 0
 	for _, u := range e.Util {
@@ -101,7 +102,7 @@ func mismatch(e GPUEvidence, visible int) string {
 	return fmt.Sprintf("%d GPUs are allocated, but %s", e.Allocated, strings.Join(parts, ", "))
 }
 
-// visibleDevices counts the entries of CUDA_VISIBLE_DEVICES; as CUDA does, it stops at the first −1 or empty one.
+// visibleDevices counts the entries of CUDA_VISIBLE_DEVICES; like CUDA, it stops at the first −1 or empty entry.
 func visibleDevices(value string) int {
 	n := 0
 	for _, id := range strings.Split(value, ",") {
@@ -113,6 +114,7 @@ func visibleDevices(value string) int {
 	return n
 }
 
+// meanKnown returns the mean of the values that are not NaN; false without any.
 func meanKnown(values []float64) (mean float64, ok bool) {
 	n := 0
 	for _, v := range values {

@@ -1,12 +1,12 @@
-// Package cost turns resources and time into money: what an allocation costs per hour ([Rates]), what a machine of a
-// cloud costs ([Offer], [Lookup]; with newer prices that were imported, [Catalogue], [Import]), what a job comes to on each machine that fits it,
-// interruptions of spot capacity included ([Need], [QuoteOffer]), what a run has cost so far over all its changes and restarts ([Meter]), whether a change of
-// configuration was worth its money ([Compare]), and where money goes without work being done ([EfficiencyMonitor],
-// [DiagnoseZeroGPU], [CheckGPUBatch]).
+// Package cost converts resources and time to money: the hourly price of an allocation ([Rates]), the price of a
+// cloud machine ([Offer], [Lookup]; with imported newer prices [Catalogue], [Import]), the cost of a job on each
+// machine that fits it, including interruptions of spot capacity ([Need], [QuoteOffer]), the cost of a run so far
+// over all its changes and restarts ([Meter]), the value of a change of configuration ([Compare]), and money spent
+// without progress ([EfficiencyMonitor], [DiagnoseZeroGPU], [CheckGPUBatch]).
 //
-// It is not a billing system and asks no cloud for anything: prices come from small embedded tables that carry
-// their source and date, from lists that are imported, from a rates file, or from the user. It decides nothing and stops nothing; it has no
-// clock, so every time is given by the caller.
+// It is not a billing system and queries no cloud: prices come from small embedded tables with source and date, from
+// imported lists, from a rates file, or from the user. It makes no decisions and stops nothing. It has no clock: the
+// caller supplies every time.
 //
 //	rates := cost.Default("NVIDIA A100-SXM4-40GB")
 //	meter := cost.NewMeter()

@@ -8,48 +8,50 @@ import (
 	"time"
 )
 
-// Work is some work done and what it took.
+// Work is an amount of completed work with its time and cost.
 type Work struct {
-	Units float64       // epochs, steps or samples, always the same kind
+	Units float64       // epochs, steps or samples, consistently
 	Time  time.Duration // taken for them
-	Cost  USD           // paid for them; NaN when unknown
+	Cost  USD           // NaN if unknown
 }
 
-// EfficiencyOptions tunes a monitor; the zero value takes what is said of each field.
+// EfficiencyOptions configures a monitor; the zero value selects the defaults of all fields.
 type EfficiencyOptions struct {
-	Tolerance float64 // how much worse than the baseline is still the same; 0 means 0.15 (15 %)
-	Window    int     // how many of the latest observations are looked at; 0 means 8
-	// Persistence is how many observations in a row the median must be beyond (or back within) the tolerance before
-	// this is said; 0 means 3.
+	Tolerance float64 // relative excess over the baseline that is tolerated; 0 means 0.15 (15 %)
+	Window    int     // number of latest observations considered; 0 means 8
+	// Persistence is the number of consecutive observations for which the median must be beyond (or back within) the
+	// tolerance before this is reported; 0 means 3.
 	Persistence int
 }
 
-// Drift says that a run has become dearer or slower than its baseline, or that it no longer is.
+// Drift reports that a run has become more expensive or slower than its baseline, or has returned to it.
 type Drift struct {
 	Kind  string // "slower" or "dearer"
-	Over  bool   // false: it has begun; true: it is over
+	Over  bool   // false: the drift has begun; true: it has ended
 	Ratio float64
-	Words string // one sentence for people
+	Words string // one sentence for the user
 }
 
-// EfficiencyMonitor watches time and money per unit of work against a baseline. The median over a window (at least half
-// full) must leave the tolerance for several observations in a row, so single slow epochs and ordinary scatter raise
-// nothing. Pure: what it says depends only on what it was shown.
+// EfficiencyMonitor compares time and money per unit of work with a baseline. The median over a window (at least half
+// full) must leave the tolerance for several consecutive observations, so that single slow epochs and ordinary
+// scatter are not reported. It is pure: its reports depend only on the observations. It is not safe for concurrent
+// use.
 type EfficiencyMonitor struct {
 	options        EfficiencyOptions
-	seconds, usd   float64 // baseline per unit; NaN: not known
+	seconds, usd   float64 // baseline per unit; NaN: unknown
 	learning       []Work
 	recent         []Work
 	slower, dearer drift
 }
 
+// drift is the state of one kind of Drift.
 type drift struct {
 	raised bool
-	streak int // observations in a row that speak against the present state
+	streak int // consecutive observations that contradict the current state
 }
 
-// NewEfficiencyMonitor watches against a baseline; the zero Work as baseline means that the first window of observations is the
-// baseline (how this run began).
+// NewEfficiencyMonitor returns a monitor with the given baseline. With the zero Work, the first window of
+// observations becomes the baseline.
 func NewEfficiencyMonitor(baseline Work, o EfficiencyOptions) *EfficiencyMonitor {
 	if !(o.Tolerance > 0) {
 		o.Tolerance = 0.15
@@ -65,8 +67,8 @@ func NewEfficiencyMonitor(baseline Work, o EfficiencyOptions) *EfficiencyMonitor
 	return m
 }
 
-// perUnit is the median of seconds and of USD per unit of work, each observation weighted by its units; NaN where
-// no observation says anything.
+// perUnit returns the medians of seconds and of USD per unit of work, weighted by units; NaN if no observation has
+// the value.
 func perUnit(list []Work) (seconds, usd float64) {
 	var times, costs []rate
 	for _, w := range list {
@@ -83,9 +85,10 @@ func perUnit(list []Work) (seconds, usd float64) {
 	return median(times), median(costs)
 }
 
-// rate is something per unit, over so many units.
+// rate is an amount per unit and the number of units it was measured over.
 type rate struct{ perUnit, units float64 }
 
+// median returns the weighted median and sorts list; NaN for an empty list.
 func median(list []rate) float64 {
 	if len(list) == 0 {
 		return math.NaN()
@@ -105,8 +108,8 @@ func median(list []rate) float64 {
 	return list[len(list)-1].perUnit
 }
 
-// Observe takes the work since the last observation and returns what is new: at most one Drift of each kind. Work without units or without
-// time says nothing and is left out.
+// Observe adds the work since the last observation and returns the changes: at most one Drift of each kind. Work
+// without units or without time is ignored.
 func (m *EfficiencyMonitor) Observe(w Work) []Drift {
 	if !(w.Units > 0) || math.IsInf(w.Units, 0) || w.Time <= 0 {
 		return nil
@@ -131,6 +134,8 @@ func (m *EfficiencyMonitor) Observe(w Work) []Drift {
 	return m.dearer.judge(list, m.options, "dearer", "USD", usd, m.usd)
 }
 
+// judge updates the state of one kind of drift with the current value per unit and appends a report of a change to
+// list.
 func (d *drift) judge(list []Drift, o EfficiencyOptions, kind, unit string, now, baseline float64) []Drift {
 	ratio := now / baseline
 	if math.IsNaN(ratio) || math.IsInf(ratio, 0) {

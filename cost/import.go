@@ -14,27 +14,27 @@ import (
 	"trainopt/internal/regular"
 )
 
-// Change is what an import does to one offer.
+// Change is the effect of an import on one offer.
 type Change struct {
 	What     string // "added", "replaced", "unchanged", "older"
-	Old, New Offer  // Old is zero when it is added; New is what holds from now on
-	Listed   Offer  // as the list has it
+	Old, New Offer  // Old is zero for an added offer; New is valid from now on
+	Listed   Offer  // as listed
 }
 
-// ImportOptions say what an imported list does not say itself; see [ListOptions].
+// ImportOptions supplements an imported list; see [ListOptions].
 type ImportOptions struct {
 	ListOptions
-	DryRun bool // change nothing, only say what would be
+	DryRun bool // report the changes without storing them
 }
 
-// Imported is what came of an import.
+// Imported is the result of an import.
 type Imported struct {
 	List
-	Changes []Change // one for each offer of the list, by name
-	Stale   int      // of the offers taken: prices older than StaleAfter
+	Changes []Change // one per offer of the list, by name
+	Stale   int      // number of accepted offers with prices older than StaleAfter
 }
 
-// Count is the number of changes of a kind.
+// Count returns the number of changes of a kind.
 func (i Imported) Count(what string) int {
 	n := 0
 	for _, c := range i.Changes {
@@ -45,9 +45,10 @@ func (i Imported) Count(what string) int {
 	return n
 }
 
-// Import reads a list of prices, see [ReadList], and keeps in the state directory what is newer than the catalogue has, or of the same day. The
-// price on demand and that of spot capacity are dated, and so compared, apart; a list without spot prices leaves those that are known. A
-// date is never made up: a list without one, and without Dated, is refused with ErrUndated.
+// Import reads a list of prices, see [ReadList], and stores in the state directory the prices that are as recent as
+// those of the catalogue or newer. On-demand and spot prices have separate dates and are compared separately; a list
+// without spot prices leaves known ones unchanged. Dates are never assumed: a list without a date, if Dated is empty
+// too, is rejected with ErrUndated.
 func Import(stateDir, path string, o ImportOptions) (Imported, error) {
 	catalogue, err := OpenCatalogue(stateDir)
 	if err != nil {
@@ -97,7 +98,7 @@ func Import(stateDir, path string, o ImportOptions) (Imported, error) {
 	return result, savePrices(stateDir, all)
 }
 
-// changedOn says when a file was last changed, as a hint only.
+// changedOn returns the modification date of a file as a hint for the user; empty if unknown.
 func changedOn(f io.Reader) string {
 	file, ok := f.(*os.File)
 	if !ok {
@@ -110,6 +111,7 @@ func changedOn(f io.Reader) string {
 	return fmt.Sprintf(" (the file was last changed on %s, which need not be the day of its prices)", info.ModTime().UTC().Format(time.DateOnly))
 }
 
+// firstReason describes the first rejected row; empty if there is none.
 func firstReason(list []Rejected) string {
 	if len(list) == 0 {
 		return ""
@@ -117,7 +119,7 @@ func firstReason(list []Rejected) string {
 	return fmt.Sprintf("; line %d: %s", list[0].Line, list[0].What)
 }
 
-// take says what a list changes.
+// take returns the changes that a list makes to the catalogue.
 func (c *Catalogue) take(list List, today time.Time) Imported {
 	result := Imported{List: list}
 	have := map[string]Offer{}
@@ -139,8 +141,9 @@ func (c *Catalogue) take(list List, today time.Time) Imported {
 	return result
 }
 
-// over lays a newer offer over an older one of the same name. The price on demand, with the shape of the machine, and the spot price
-// go by their own dates; of the same day, the newcomer's hold. A spot price that is not below the price on demand is dropped.
+// over merges a newer offer into an older one of the same name. The on-demand price together with the shape of the
+// machine, and the spot price, are replaced according to their own dates; on equal dates the listed ones apply. A
+// spot price that is not below the on-demand price is dropped.
 func over(old, listed Offer) (held Offer, what string) {
 	held, what = old, "older"
 	if listed.Dated >= old.Dated {
@@ -158,7 +161,7 @@ func over(old, listed Offer) (held Offer, what string) {
 		held = held.withoutSpot()
 	}
 	before, after := old, held
-	for _, o := range []*Offer{&before, &after} { // words alone are no change
+	for _, o := range []*Offer{&before, &after} { // other text alone is not a change
 		o.Source, o.SpotSource, o.Imported, o.Region = "", "", false, ""
 	}
 	if after == before {

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// simulate runs one job through interruptions, step by step, as Interruptions describes them: checkpoints every 2·LostHours of work.
+// simulate runs one job through interruptions, step by step, with checkpoints every 2·LostHours of work.
 func (i Interruptions) simulate(rng *rand.Rand, hours float64) (paid, wall float64) {
 	stretch := hours
 	if i.Resumable {
@@ -102,7 +102,8 @@ func TestExpectedInterruptionsAtTheEdges(t *testing.T) {
 	}
 }
 
-// Interruptions never make a job shorter, more of them never make it cheaper, and to go on is never dearer than to begin again.
+// Interruptions never shorten a job, more of them never make it cheaper, and resuming never costs more than starting
+// over.
 func TestInterruptionsNeverHelp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		number := func(name string, most float64) float64 { return rapid.Float64Range(0, most).Draw(t, name) }

@@ -10,12 +10,12 @@ import (
 	"strings"
 )
 
-// layout is one form in which people have lists of prices. A further one is a function and a line in layouts.
+// layout is one supported format of price lists. To add one, write its row function and add a line to layouts.
 type layout struct {
 	name    string
-	columns []string // all of which it has, as columnKey writes them
+	columns []string // all of its required columns, normalised by columnKey
 	row     func(*fields) (Offer, error)
-	rename  func([]Offer) // makes names that the list gives to several machines differ; nil: it gives none
+	rename  func([]Offer) // makes names that the list shares between machines unique; nil: not needed
 }
 
 var layouts = []layout{
@@ -25,7 +25,7 @@ var layouts = []layout{
 	{"SkyPilot catalogue", []string{"instancetype", "acceleratorname", "acceleratorcount", "price"}, skypilotRow, nil},
 }
 
-// Layouts names the layouts that [ReadList] knows, each with the columns by which it is told.
+// Layouts describes the layouts that [ReadList] supports, each with the columns that identify it.
 func Layouts() string {
 	var names []string
 	for _, l := range layouts {
@@ -34,6 +34,7 @@ func Layouts() string {
 	return strings.Join(names, "; ")
 }
 
+// layoutOf returns the first layout whose required columns are all present; nil if there is none.
 func layoutOf(columns map[string]int) *layout {
 	for i, l := range layouts {
 		all := true
@@ -48,7 +49,7 @@ func layoutOf(columns map[string]int) *layout {
 	return nil
 }
 
-// ownRow reads the columns of ownColumns.
+// ownRow reads a row with the columns of ownColumns.
 func ownRow(f *fields) (Offer, error) {
 	o := Offer{Cloud: cloudName(f.text("cloud")), Type: f.text("type"), GPU: GPUModel(f.text("gpu")), GPUs: f.count("gpus"),
 		GPUMemory: gib(f.number("gpugib")), CPUs: f.count("vcpus"), Memory: gib(f.number("ramgib")),
@@ -61,8 +62,8 @@ func ownRow(f *fields) (Offer, error) {
 	return o, nil
 }
 
-// providerRow reads lists in the manner of Karpenter's: provider, region, instance_type, ondemand_usd_per_hour and, where they have them, the
-// shape, a zone and its spot price.
+// providerRow reads a row of lists like Karpenter's: provider, region, instance_type, ondemand_usd_per_hour and,
+// where present, the shape, a zone and its spot price.
 func providerRow(f *fields) (Offer, error) {
 	gpu, count, each := f.text("gpuname"), f.count("gpucount"), f.number("gpumemmib")/1024
 	o := Offer{Cloud: cloudName(f.text("provider")), Type: f.text("instancetype"), Region: f.text("region"), CPUs: f.count("vcpus"),
@@ -81,7 +82,8 @@ func providerRow(f *fields) (Offer, error) {
 
 var perGPU = regexp.MustCompile(`\((\d+) ?GB\)`)
 
-// crossCloudRow reads Cloud, GPU Type (with the memory of each), GPUs, GPU RAM, vCPUs, RAM, On-demand, Per-GPU, Spot, Name.
+// crossCloudRow reads Cloud, GPU Type (with the memory per GPU), GPUs, GPU RAM, vCPUs, RAM, On-demand, Per-GPU, Spot,
+// Name.
 func crossCloudRow(f *fields) (Offer, error) {
 	gpu, count := f.text("gputype"), f.count("gpus")
 	o := Offer{Cloud: cloudName(f.text("cloud")), Type: f.text("name"), GPUs: count, CPUs: f.count("vcpus"), Memory: gib(f.number("ram")),
@@ -104,13 +106,14 @@ func crossCloudRow(f *fields) (Offer, error) {
 	case o.GPU == "":
 	case o.Type == "":
 		o.Type = fmt.Sprintf("%dx-%s", o.GPUs, strings.ToLower(strings.ReplaceAll(o.GPU, " ", "-")))
-	case o.Cloud == "gcp" && strings.HasPrefix(o.Type, "n1-"): // the name of the host alone; the price is with its GPUs
+	case o.Cloud == "gcp" && strings.HasPrefix(o.Type, "n1-"): // the name is that of the host alone; the price includes the GPUs
 		o.Type += fmt.Sprintf("-%sx%d", strings.ToLower(model), o.GPUs)
 	}
 	return o.withSpot(f.number("spot")), nil
 }
 
-// renameCrossCloud tells machines without a name of their own apart by their CPUs, where a cloud has several with the same GPUs.
+// renameCrossCloud appends the number of CPUs to generated names where a cloud has several machines with the same
+// GPUs.
 func renameCrossCloud(rows []Offer) {
 	shapes := map[string]map[int]bool{}
 	for _, o := range rows {
@@ -132,8 +135,9 @@ var (
 	memoryTotal = regexp.MustCompile(`'TotalGpuMemoryInMiB': ?([0-9.]+)`)
 )
 
-// skypilotRow reads SkyPilot's vms.csv. Its cloud is not in the list. The memory of a GPU stands in GpuInfo, for some clouds
-// in GiB under the name of MiB; accelerators that are sold apart from a machine have no InstanceType.
+// skypilotRow reads a row of SkyPilot's vms.csv. The list does not contain its cloud. GpuInfo contains the memory of
+// a GPU, for some clouds in GiB under the name of MiB. Accelerators sold separately from a machine have no
+// InstanceType.
 func skypilotRow(f *fields) (Offer, error) {
 	o := Offer{Cloud: cloudName(f.options.Cloud), Type: f.text("instancetype"), Region: f.text("region"), CPUs: int(f.number("vcpus")),
 		Memory: gib(f.number("memorygib")), OnDemand: USD(f.number("price")), Dated: f.dated(), Source: f.source()}
@@ -161,7 +165,7 @@ func skypilotRow(f *fields) (Offer, error) {
 	return o.withSpot(f.number("spotprice")), nil
 }
 
-// withSpot sets the spot price of the same day and source; 0 is unknown.
+// withSpot sets the spot price with the date and source of the on-demand price; 0 means unknown.
 func (o Offer) withSpot(price float64) Offer {
 	if price != 0 {
 		o.Spot, o.SpotDated, o.SpotSource = USD(price), o.Dated, o.Source
@@ -169,7 +173,8 @@ func (o Offer) withSpot(price float64) Offer {
 	return o
 }
 
-// cloudName is short and lower case: "Oracle Cloud" and "OVHcloud" are "oracle" and "ovh". A word that ends in "cloud" stays.
+// cloudName returns the short lower-case name of a cloud: "Oracle Cloud" and "OVHcloud" become "oracle" and "ovh".
+// Other words that end in "cloud" are unchanged.
 func cloudName(name string) string {
 	name = strings.ToLower(strings.TrimSpace(name))
 	if name == "ovhcloud" {
@@ -183,7 +188,7 @@ func cloudName(name string) string {
 	return strings.ReplaceAll(name, " ", "-")
 }
 
-// modelOf is the canonical model of a GPU whose name may leave its memory out, GiB.
+// modelOf returns the canonical model of a GPU whose name may omit its memory; each is the memory in GiB.
 func modelOf(name string, each float64) string {
 	model := GPUModel(name)
 	switch base, _, _ := strings.Cut(model, " "); {

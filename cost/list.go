@@ -19,51 +19,52 @@ import (
 	"trainopt/resources"
 )
 
-// ListOptions say of a list of prices what it does not say itself.
+// ListOptions supplements the information of a price list.
 type ListOptions struct {
-	Name   string // of its file, for the words of the source
-	Dated  string // YYYY-MM-DD; rows that carry a date of their own keep it
-	Source string // in words; "": made of Name
-	Cloud  string // for layouts that do not name it, such as "aws"
-	// Region whose prices are taken; "": us-east-1 of AWS, eastus of Azure, us-central1 of GCP where a type is offered there, else the
-	// region in the middle of its prices.
+	Name   string // name of its file, for Source
+	Dated  string // YYYY-MM-DD; does not override dates of rows
+	Source string // free text; "": derived from Name
+	Cloud  string // for layouts without a cloud column, such as "aws"
+	// Region is the region whose prices are used; "": us-east-1 of AWS, eastus of Azure and us-central1 of GCP where
+	// a type is offered there, otherwise the region with the median price.
 	Region string
-	Today  time.Time // dates after it are refused; zero: none is
+	Today  time.Time // later dates are rejected; zero: no check
 }
 
-// List is what was read from a list of prices.
+// List is the content of a price list.
 type List struct {
 	Layout string
-	Offers []Offer // one of each name, by name
-	Rows   int     // that the file has
-	// Elsewhere is the number of sound rows of other regions than the one taken.
+	Offers []Offer // one per name, by name
+	Rows   int     // rows of the file
+	// Elsewhere is the number of valid rows of unused regions.
 	Elsewhere int
-	Rejected  []Rejected // refused rows, by line
-	Flagged   []Rejected // taken, but unusual or in part, by line
+	Rejected  []Rejected // rejected rows, by line
+	Flagged   []Rejected // accepted with a reservation, by line
 }
 
-// Rejected is a row of an imported list that was refused, or taken with a doubt, and why.
+// Rejected is a row of an imported list that was rejected or flagged, with the reason.
 type Rejected struct {
 	Line int
 	What string
 }
 
-// ErrUndated says that neither a list nor its reader says of which day its prices are.
+// ErrUndated reports prices without a date, neither in the list nor in the options.
 var ErrUndated = errors.New("it does not say of which day its prices are")
 
-// absurd and unusual are the factors by which a price may differ from what is known.
+// absurd and unusual are the factors by which a price may differ from known prices before it is rejected or flagged.
 const (
 	absurd  = 20
 	unusual = 5
 )
 
-// maxList bounds what is read of a list, unpacked, bytes: several times the largest known.
+// maxList bounds the uncompressed size of a list in bytes: several times the largest known one.
 const maxList = 256 << 20
 
-// ReadList reads a list of prices, plain or gzip, in one of the layouts of [Layouts], which it tells by the columns. Rows are checked one
-// by one; shapes that the list leaves out are those of known, as are the prices that absurd ones are told by; with nil, prices
-// are not compared. Rows of one type in several zones and regions become one offer: on demand the price of one region, see
-// ListOptions; on spot capacity the median over that region's zones. The error is about the list as a whole; it wraps ErrUndated when a date is missing.
+// ReadList reads a list of prices, plain or gzip-compressed, in one of the layouts of [Layouts], which it identifies
+// by the columns. Rows are validated individually. known supplies machine shapes missing from the list and the prices
+// against which absurd ones are detected; with nil, prices are not compared. Rows of one type in several zones and
+// regions are merged into one offer: the on-demand price of one region, see ListOptions, and the median spot price
+// over the zones of that region. The error concerns the list as a whole; it wraps ErrUndated if a date is missing.
 func ReadList(r io.Reader, known *Catalogue, o ListOptions) (List, error) {
 	if o.Dated != "" {
 		if what := wrongDate(o.Dated, o.Today); what != "" {
@@ -121,7 +122,7 @@ func ReadList(r io.Reader, known *Catalogue, o ListOptions) (List, error) {
 	return t.list, err
 }
 
-// table is a list that is being read.
+// table is the state of reading one list.
 type table struct {
 	list    List
 	layout  *layout
@@ -131,11 +132,12 @@ type table struct {
 	rows    []Offer
 }
 
+// reject records a rejected row.
 func (t *table) reject(line int, what string) {
 	t.list.Rejected = append(t.list.Rejected, Rejected{line, strings.ReplaceAll(what, "\n", ", ")})
 }
 
-// take checks one row and keeps it, or what is wrong with it; the error is about the list.
+// take validates one row and stores it or the reason for its rejection; the error concerns the whole list.
 func (t *table) take(line int, record []string) error {
 	t.list.Rows++
 	f := &fields{columns: t.columns, record: record, options: t.options}
@@ -161,7 +163,7 @@ func (t *table) take(line int, record []string) error {
 	return nil
 }
 
-// unpacked is the text of a list, without gzip and without a byte-order mark.
+// unpacked returns the text of a list without gzip compression and byte-order mark.
 func unpacked(r io.Reader) (*bufio.Reader, error) {
 	b := bufio.NewReader(r)
 	if magic, _ := b.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
@@ -177,12 +179,13 @@ func unpacked(r io.Reader) (*bufio.Reader, error) {
 	return bufio.NewReaderSize(&bounded{b, maxList}, 1<<16), nil
 }
 
-// bounded fails after so many bytes, instead of ending as if the file were over.
+// bounded returns an error after left bytes, rather than io.EOF, which would truncate the file silently.
 type bounded struct {
 	r    io.Reader
 	left int
 }
 
+// Read reads from r and counts the bytes.
 func (b *bounded) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p)
 	if b.left -= n; b.left < 0 {
@@ -193,7 +196,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 
 var headingDate = regexp.MustCompile(`(?i)\b(?:dated|date|generated|as of)\b[^0-9\n]{0,20}([0-9]{4}-[0-9]{2}-[0-9]{2})`)
 
-// preamble is the date in the lines of comment at the head of a list; they are left to be read again.
+// preamble returns the date in the leading comment lines of a list without consuming them; empty if there is none.
 func preamble(b *bufio.Reader) (string, error) {
 	head, err := b.Peek(4096)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
@@ -210,6 +213,7 @@ func preamble(b *bufio.Reader) (string, error) {
 	return "", nil
 }
 
+// columnKey normalises the name of a column to its lower-case letters and digits.
 func columnKey(name string) string {
 	return strings.Map(func(r rune) rune {
 		if (r < 'a' || r > 'z') && (r < '0' || r > '9') {
@@ -219,6 +223,7 @@ func columnKey(name string) string {
 	}, strings.ToLower(name))
 }
 
+// firstFew quotes the first columns of a header for an error message.
 func firstFew(header []string) string {
 	const most = 6
 	names := strconv.Quote(strings.Join(header[:min(most, len(header))], ","))
@@ -228,6 +233,7 @@ func firstFew(header []string) string {
 	return names
 }
 
+// wrongDate describes the problem of a date; empty if it is valid. A date of up to a day after today is accepted.
 func wrongDate(date string, today time.Time) string {
 	day, err := time.Parse(time.DateOnly, date)
 	switch {
@@ -239,7 +245,7 @@ func wrongDate(date string, today time.Time) string {
 	return ""
 }
 
-// fold makes one offer of all rows of one type, and counts the rows of regions that are not taken.
+// fold merges all rows of one type into one offer and counts the rows of unused regions.
 func fold(rows []Offer, region string) (list []Offer, elsewhere int, err error) {
 	groups := map[string][]Offer{}
 	regions := map[string]bool{}
@@ -262,6 +268,7 @@ func fold(rows []Offer, region string) (list []Offer, elsewhere int, err error) 
 	return list, elsewhere, nil
 }
 
+// fewRegions lists up to eight regions for an error message.
 func fewRegions(regions map[string]bool) string {
 	var names []string
 	for r := range regions {
@@ -276,7 +283,7 @@ func fewRegions(regions map[string]bool) string {
 
 var referenceRegions = map[string]string{"aws": "us-east-1", "azure": "eastus", "gcp": "us-central1"}
 
-// regionOf is the region whose prices stand for a type.
+// regionOf returns the region whose prices represent a type; see ListOptions.Region.
 func regionOf(group []Offer) string {
 	reference := referenceRegions[group[0].Cloud]
 	if len(inRegion(group, reference)) > 0 {
@@ -286,6 +293,7 @@ func regionOf(group []Offer) string {
 	return byPrice[(len(byPrice)-1)/2].Region
 }
 
+// inRegion returns the offers of a region.
 func inRegion(group []Offer, region string) []Offer {
 	var list []Offer
 	for _, r := range group {
@@ -296,8 +304,8 @@ func inRegion(group []Offer, region string) []Offer {
 	return list
 }
 
-// foldZones makes one offer of the rows of one type in one region: of their latest day, the price on demand in the middle and the
-// median of the spot prices.
+// foldZones merges the rows of one type in one region into one offer: of the latest date, the median on-demand price
+// and the median spot price.
 func foldZones(rows []Offer) Offer {
 	latest := slices.MaxFunc(rows, func(a, b Offer) int { return strings.Compare(a.Dated, b.Dated) }).Dated
 	rows = slices.DeleteFunc(slices.Clone(rows), func(o Offer) bool { return o.Dated != latest })
@@ -316,19 +324,20 @@ func foldZones(rows []Offer) Offer {
 		return o.withoutSpot()
 	case len(rows) > 1:
 		o.Spot, o.SpotLow, o.SpotHigh, o.SpotZones = (spots[(n-1)/2]+spots[n/2])/2, 0, 0, 0
-		if spots[0] < spots[n-1] { // else the list repeats itself
+		if spots[0] < spots[n-1] { // otherwise the list repeats one price
 			o.SpotLow, o.SpotHigh, o.SpotZones = spots[0], spots[n-1], n
 		}
 	}
 	return o
 }
 
+// withoutSpot returns o with the spot price and its details removed.
 func (o Offer) withoutSpot() Offer {
 	o.Spot, o.SpotLow, o.SpotHigh, o.SpotZones, o.SpotDated, o.SpotSource = 0, 0, 0, 0, "", ""
 	return o
 }
 
-// fields are the cells of one row by the name of their column; a column that is absent is empty.
+// fields provides the cells of one row by column name; an absent column is empty.
 type fields struct {
 	columns  map[string]int
 	record   []string
@@ -336,6 +345,7 @@ type fields struct {
 	problems []error
 }
 
+// text returns a cell without surrounding blanks.
 func (f *fields) text(column string) string {
 	if i, ok := f.columns[column]; ok && i < len(f.record) {
 		return strings.TrimSpace(f.record[i])
@@ -343,13 +353,13 @@ func (f *fields) text(column string) string {
 	return ""
 }
 
-// gib is an amount of memory to six digits, as the table in the binary has it: 22888 MiB and 22.3516 GiB are the same.
+// gib rounds an amount of memory to six digits, as in the embedded table: 22888 MiB and 22.3516 GiB are equal.
 func gib(v float64) resources.GiB {
 	f, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 6, 64), 64)
 	return resources.GiB(f)
 }
 
-// number is 0 for an empty cell.
+// number returns the number of a cell; 0 if it is empty. An invalid number is recorded as a problem.
 func (f *fields) number(column string) float64 {
 	text := f.text(column)
 	if text == "" {
@@ -363,6 +373,7 @@ func (f *fields) number(column string) float64 {
 	return v
 }
 
+// count returns the number of a cell as an integer from 0 to a million; other values are recorded as a problem.
 func (f *fields) count(column string) int {
 	v := f.number(column)
 	if v != math.Trunc(v) || v < 0 || v > 1e6 {

@@ -13,7 +13,7 @@ import (
 
 var today = time.Date(2026, 8, 1, 0, 0, 0, 0, time.UTC)
 
-// embedded is the catalogue of the binary.
+// embedded returns the catalogue of the binary.
 func embedded(t testing.TB) *Catalogue {
 	t.Helper()
 	c, err := EmbeddedCatalogue()
@@ -95,7 +95,7 @@ func TestReadListLayouts(t *testing.T) {
 	}
 }
 
-// Row 30 of the faults for a list: every bad row is refused or flagged, by line, and the good ones are kept.
+// Every bad row of a list is rejected or flagged with its line, and the good rows are kept.
 func TestBadRowsOfLists(t *testing.T) {
 	const good = "aws,us-east-1,p5.48xlarge,h100,8,81920,192,2097152,,,amd64,55.04\n"
 	row := func(price string) string { return "aws,us-east-1,g6.xlarge,l4,1,22888,4,16384,,,amd64," + price + "\n" }
@@ -142,7 +142,7 @@ func TestBadRowsOfLists(t *testing.T) {
 	}
 }
 
-// A bad spot price does not lose the price on demand.
+// A bad spot price does not discard the on-demand price.
 func TestBadSpotPricesAreLeftOut(t *testing.T) {
 	tests := map[string]struct {
 		spot, says string
@@ -247,7 +247,7 @@ func TestListsThatAreRefused(t *testing.T) {
 	}
 }
 
-// Whatever a file holds, what comes out of it are sound offers, and they survive being written and read again.
+// Any file yields only valid offers, and they survive being written and read again.
 func FuzzReadList(f *testing.F) {
 	for _, s := range []string{
 		providerHead + "aws,us-east-1,p5.48xlarge,h100,8,81920,192,2097152,,,amd64,55.04\n",

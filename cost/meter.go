@@ -10,57 +10,61 @@ import (
 	"trainopt/resources"
 )
 
-// Label says what a stretch of paid time was for.
+// Label is the purpose of a segment of paid time.
 type Label string
 
 const (
-	Probe   Label = "probe"   // a timed trial, its work kept or not
+	Probe   Label = "probe"   // a timed trial, whether or not its work is kept
 	Run     Label = "run"     // the training itself
-	Restart Label = "restart" // checkpoint, exit, start, until work resumed
-	Idle    Label = "idle"    // paid for, nothing ran
+	Restart Label = "restart" // checkpoint, exit and start, until work resumed
+	Idle    Label = "idle"    // paid for without running work
 )
 
-// Segment is one stretch of time at one allocation, one price and one label.
+// Segment is a period with one allocation, one price and one label.
 type Segment struct {
 	Label      Label                `json:"label"`
 	From       time.Duration        `json:"from_ns"`
 	To         time.Duration        `json:"to_ns"`
 	Allocation resources.Allocation `json:"allocation"`
 	Rates      Rates                `json:"rates"`
-	// Cost is the money for it; Split is the same money by resource.
+	// Cost is its cost; Split is the same amount by resource.
 	Cost  USD   `json:"cost_usd"`
 	Split Split `json:"split"`
 }
 
+// settle computes the cost of a segment from its period.
 func (s *Segment) settle() {
 	hours := (s.To - s.From).Hours()
 	s.Split = s.Rates.HourlySplit(s.Allocation).times(hours)
 	s.Cost = s.Rates.Hourly(s.Allocation) * USD(hours)
 }
 
-// Meter adds up the money of one run over changing allocations, prices and restarts. Times are durations since the first start of
-// the run, monotonic, given by the caller; the same clock must go on after a restart of the agent.
+// Meter accumulates the cost of one run over changing allocations, prices and restarts. Times are monotonic durations
+// since the first start of the run, supplied by the caller; the same clock must continue after a restart of the
+// agent.
 //
-// At most one stretch is open at any time, so nothing is charged twice; between Stop and the next Start nothing is charged.
-// Every call is idempotent, and a call with a time before one that the meter has already seen counts as made at that
-// latest time: money is never negative, and what Total returns never decreases, but for [Meter.Settle]. A Meter is not safe for concurrent use.
+// At most one segment is open at any time, so that no time is charged twice; no time is charged between Stop and the
+// next Start. Every call is idempotent, and a time before the latest one seen counts as that latest time: amounts are
+// never negative, and the result of Total never decreases except through [Meter.Settle]. A Meter is not safe for
+// concurrent use.
 type Meter struct {
 	closed []Segment
-	open   *Segment // To is not used
+	open   *Segment // To is unused
 	seen   time.Duration
-	done   USD // the sum of closed
+	done   USD // sum of closed
 }
 
-// NewMeter returns a meter that charges nothing yet.
+// NewMeter returns a meter without charges.
 func NewMeter() *Meter { return &Meter{} }
 
+// clamp returns the later of at and the latest time seen, and stores it.
 func (m *Meter) clamp(at time.Duration) time.Duration {
 	m.seen = max(m.seen, at)
 	return m.seen
 }
 
-// Start charges for an allocation from a moment on, after ending what was charged before. The same start again changes nothing. The
-// error, about the rates or the amount of memory, leaves everything as it was, an open stretch included.
+// Start closes the open segment and charges for an allocation from a time on. Repeating the same start has no effect.
+// On an error, which concerns the rates or the amount of memory, the meter is unchanged, including an open segment.
 func (m *Meter) Start(at time.Duration, label Label, a resources.Allocation, r Rates) error {
 	if err := r.Validate(); err != nil {
 		return fmt.Errorf("start charging %s at %v: rates: %w", label, at, err)
@@ -78,6 +82,7 @@ func (m *Meter) Start(at time.Duration, label Label, a resources.Allocation, r R
 	return nil
 }
 
+// sameDevices reports whether two allocations are equal including their GPUs.
 func sameDevices(a, b resources.Allocation) bool {
 	if !a.Same(b) || len(a.GPUIDs) != len(b.GPUIDs) {
 		return false
@@ -90,8 +95,8 @@ func sameDevices(a, b resources.Allocation) bool {
 	return true
 }
 
-// Change goes on with an other label or allocation at the same rates. It reports whether anything is being charged; when nothing is,
-// it does nothing.
+// Change continues with another label or allocation at the same rates. It reports whether a segment is open; without
+// one it has no effect.
 func (m *Meter) Change(at time.Duration, label Label, a resources.Allocation) bool {
 	if m.open == nil {
 		return false
@@ -99,7 +104,7 @@ func (m *Meter) Change(at time.Duration, label Label, a resources.Allocation) bo
 	return m.Start(at, label, a, m.open.Rates) == nil
 }
 
-// Stop ends the charging; again, it does nothing.
+// Stop closes the open segment; without one it only advances the time.
 func (m *Meter) Stop(at time.Duration) {
 	at = m.clamp(at)
 	if m.open == nil {
@@ -115,9 +120,9 @@ func (m *Meter) Stop(at time.Duration) {
 	m.closed = append(m.closed, s)
 }
 
-// Settle ends the charging at the true end of what is charged, which lies before moments that the meter has already seen
-// when the end was noticed late: what was charged beyond it is taken back. It is the one call that makes Total
-// smaller. Without an open stretch it does nothing.
+// Settle closes the open segment at the actual end of the charged work, which is before the latest time seen if the
+// end was noticed late; charges beyond it are refunded. It is the only call that reduces Total. Without an open
+// segment it has no effect.
 func (m *Meter) Settle(at time.Duration) {
 	if m.open == nil {
 		return
@@ -137,7 +142,7 @@ func (m *Meter) Settle(at time.Duration) {
 	}
 }
 
-// Running reports whether money is being charged, and its price per hour.
+// Running reports whether a segment is open, and its hourly price.
 func (m *Meter) Running() (hourly USD, ok bool) {
 	if m.open == nil {
 		return 0, false
@@ -145,7 +150,7 @@ func (m *Meter) Running() (hourly USD, ok bool) {
 	return m.open.Rates.Hourly(m.open.Allocation), true
 }
 
-// Total is all the money up to a moment, the open stretch included. It remembers the moment: see [Meter].
+// Total returns the total cost up to a time, including the open segment. The time counts as seen: see [Meter].
 func (m *Meter) Total(at time.Duration) USD {
 	at = m.clamp(at)
 	total := m.done
@@ -155,7 +160,8 @@ func (m *Meter) Total(at time.Duration) USD {
 	return total
 }
 
-// Segments are all stretches up to a moment, in order, the open one as if it ended there; stretches of no length are left out.
+// Segments returns all segments up to a time, in order, with the open one as if it ended there; empty segments are
+// omitted.
 func (m *Meter) Segments(at time.Duration) []Segment {
 	at = m.clamp(at)
 	list := append([]Segment{}, m.closed...)
@@ -168,7 +174,7 @@ func (m *Meter) Segments(at time.Duration) []Segment {
 	return list
 }
 
-// ByLabel is the money up to a moment by what it was for.
+// ByLabel returns the cost up to a time by label.
 func (m *Meter) ByLabel(at time.Duration) map[Label]USD {
 	sums := map[Label]USD{}
 	for _, s := range m.Segments(at) {
@@ -177,7 +183,7 @@ func (m *Meter) ByLabel(at time.Duration) map[Label]USD {
 	return sums
 }
 
-// Split is the money up to a moment by resource.
+// Split returns the cost up to a time by resource.
 func (m *Meter) Split(at time.Duration) Split {
 	var sum Split
 	for _, s := range m.Segments(at) {
@@ -188,6 +194,7 @@ func (m *Meter) Split(at time.Duration) Split {
 
 const meterVersion = 1
 
+// meterState is the persistent form of a Meter.
 type meterState struct {
 	Version int           `json:"version"`
 	Seen    time.Duration `json:"seen_ns"`
@@ -195,8 +202,8 @@ type meterState struct {
 	Open    *Segment      `json:"open"`
 }
 
-// State is what a restarted agent needs to go on with this meter: JSON. An open stretch stays open, since the job runs on
-// without the agent; charge it to its true end by calling Stop with that.
+// State returns the state that a restarted agent passes to RestoreMeter, as JSON. An open segment stays open, because
+// the job continues without the agent; a call of Stop with its actual end charges it up to that time.
 func (m *Meter) State() []byte {
 	data, err := json.Marshal(meterState{meterVersion, m.seen, m.closed, m.open})
 	if err != nil {
@@ -205,8 +212,8 @@ func (m *Meter) State() []byte {
 	return data
 }
 
-// RestoreMeter makes a meter from State. It refuses, in words, a newer version and anything that cannot have come from a meter: overlapping
-// stretches, negative or infinite money, invalid rates.
+// RestoreMeter returns the meter of a State. It returns an error for another version and for a state that no meter
+// could have produced: overlapping segments, negative or infinite amounts, invalid rates.
 func RestoreMeter(state []byte) (*Meter, error) {
 	var s meterState
 	if err := json.Unmarshal(state, &s); err != nil {
@@ -237,7 +244,7 @@ func RestoreMeter(state []byte) (*Meter, error) {
 	return m, nil
 }
 
-// check says whether a stretch can follow one that ended at last.
+// check returns an error if a segment cannot follow one that ended at last.
 func (s Segment) check(last, to time.Duration) error {
 	if s.From < last || to < s.From {
 		return fmt.Errorf("from %v to %v does not follow %v", s.From, to, last)
@@ -248,6 +255,7 @@ func (s Segment) check(last, to time.Duration) error {
 	return s.Rates.Validate()
 }
 
+// finiteMemory returns an error if the memory of an allocation is NaN or infinite.
 func finiteMemory(a resources.Allocation) error {
 	if m := float64(a.Memory); math.IsNaN(m) || math.IsInf(m, 0) {
 		return fmt.Errorf("an allocation of %g GiB has no price", m)

@@ -55,12 +55,12 @@ func TestMeterAddsOverChangesAndRestarts(t *testing.T) {
 func TestMeterIsIdempotent(t *testing.T) {
 	m := NewMeter()
 	mustStart(t, m, 0, Run, oneGPU, testRates)
-	mustStart(t, m, time.Hour, Run, oneGPU, testRates) // the same again
+	mustStart(t, m, time.Hour, Run, oneGPU, testRates) // the same start again
 	if len(m.Segments(time.Hour)) != 1 {
 		t.Error("the same start made a second stretch")
 	}
 	m.Total(2 * time.Hour)
-	mustStart(t, m, 30*time.Minute, Run, twoGPUs, testRates) // late news: counts from 2 h
+	mustStart(t, m, 30*time.Minute, Run, twoGPUs, testRates) // a late call: counts from 2 h
 	m.Stop(3 * time.Hour)
 	m.Stop(4 * time.Hour)
 	m.Stop(time.Minute)
@@ -109,11 +109,11 @@ func TestMeterSurvivesTheAgent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The job ran on for an hour without the agent.
+	// The job continued for an hour without the agent.
 	if a, b := m.Total(3*time.Hour), r.Total(3*time.Hour); !near(a, b) || !near(b, 15) {
 		t.Errorf("%g before, %g restored, want 15", a, b)
 	}
-	r.Stop(90 * time.Minute) // an end before what was already counted gives nothing back
+	r.Stop(90 * time.Minute) // an end before charged time refunds nothing
 	if got := r.Total(9 * time.Hour); !near(got, 15) {
 		t.Errorf("total %g, want 15", got)
 	}
@@ -141,8 +141,8 @@ func TestMeterSurvivesTheAgent(t *testing.T) {
 	}
 }
 
-// Money never decreases and is never negative; it equals the integral of the price over the time that was charged,
-// however the time is cut by calls, repeated or late calls, and deaths of the agent.
+// The cost never decreases and is never negative; it equals the integral of the price over the charged time, for any
+// sequence of calls, repeated or late calls, and restarts of the agent.
 func TestMeterProperties(t *testing.T) {
 	labels := []Label{Probe, Run, Restart, Idle}
 	rapid.Check(t, func(t *rapid.T) {
@@ -245,7 +245,7 @@ func BenchmarkMeterState(b *testing.B) {
 	}
 }
 
-// A job that ended before its end was noticed is charged to its true end, whatever happened to the meter meanwhile.
+// A job whose end was noticed late is charged up to its actual end, regardless of the calls in between.
 func TestSettle(t *testing.T) {
 	rates := Rates{CPUHour: 3.6, Source: "test", Dated: "2026-07-20"}
 	one, two := resources.Allocation{CPUs: 1}, resources.Allocation{CPUs: 2}

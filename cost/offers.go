@@ -23,35 +23,35 @@ import (
 // Offer is one machine type of one cloud with its prices.
 type Offer struct {
 	Cloud     string        // lower case, such as "aws"
-	Type      string        // the cloud's own name; "8x-a100-80gb" style where the list gives none
+	Type      string        // the cloud's name; generated as "8x-a100-80gb" where the list has none
 	GPU       string        // canonical model, see GPUModel; empty for none
 	GPUs      int           // number of GPUs
-	GPUMemory resources.GiB // of each
+	GPUMemory resources.GiB // per GPU
 	CPUs      int           // logical CPUs
 	Memory    resources.GiB // host memory
 	OnDemand  USD           // per hour
-	Spot      USD           // per hour; 0 when unknown
-	Source    string        // where the on-demand price comes from, in words
-	Dated     string        // its date, YYYY-MM-DD
-	SpotDated string        // the date of the spot price; empty when unknown
-	// SpotSource says where the spot price comes from; empty when unknown. It is the median over SpotZones zones of Region, with SpotLow
-	// and SpotHigh their ends; 0 where the list does not tell zones apart.
+	Spot      USD           // per hour; 0 if unknown
+	Source    string        // source of the on-demand price, free text
+	Dated     string        // date of the on-demand price, YYYY-MM-DD
+	SpotDated string        // date of the spot price; empty if unknown
+	// SpotSource is the source of the spot price; empty if unknown. The price is the median over SpotZones zones of
+	// Region, and SpotLow and SpotHigh are the extremes; 0 where the list does not distinguish zones.
 	SpotSource        string
 	SpotLow, SpotHigh USD
 	SpotZones         int
-	Region            string // whose prices these are; empty where the list does not say
-	Imported          bool   // not from the table in the binary
-	// UseSpot says that the spot price was asked for: Price and Rates then use it.
+	Region            string // region of the prices; empty if the list does not contain it
+	Imported          bool   // not from the embedded table
+	// UseSpot selects the spot price in Price and Rates.
 	UseSpot bool
 }
 
 // priceSource describes one source of the table. The figures are from
 //
-//	aws-2026-07    the prices that aws/karpenter-provider-aws carries (Apache-2.0), generated 2026-07-20
-//	azure-2026-06  the prices that Azure/karpenter-provider-azure carries (Apache-2.0), generated 2026-06-18
-//	list-2025-03   docs/cloud-gpus of the-full-stack/website (MIT), changed last 2025-03-07
+//	aws-2026-07    the prices in aws/karpenter-provider-aws (Apache-2.0), generated 2026-07-20
+//	azure-2026-06  the prices in Azure/karpenter-provider-azure (Apache-2.0), generated 2026-06-18
+//	list-2025-03   docs/cloud-gpus of the-full-stack/website (MIT), last changed 2025-03-07
 //
-// and are joined by `go run ./internal/gen/prices`.
+// and are merged by `go run ./internal/gen/prices`.
 type priceSource struct{ words, dated string }
 
 var priceSources = map[string]priceSource{
@@ -63,12 +63,12 @@ var priceSources = map[string]priceSource{
 //go:embed offers.csv
 var offersCSV []byte
 
-// The spot column of offers.csv comes from the cross-cloud list, also where the on-demand price is newer.
+// The spot column of offers.csv comes from the cross-cloud list, even where the on-demand price is newer.
 const spotDated = listDated
 
 var embeddedOffers = sync.OnceValues(func() ([]Offer, error) { return parseOffers(bytes.NewReader(offersCSV)) })
 
-// Offers returns the embedded table, a fresh copy, in the order cloud by cloud. The error joins every row that fails the checks of
+// Offers returns a copy of the embedded table, ordered by cloud. The error joins every row that fails
 // [Offer.Validate]; it is nil in a released build.
 func Offers() ([]Offer, error) {
 	list, err := embeddedOffers()
@@ -77,6 +77,8 @@ func Offers() ([]Offer, error) {
 
 var offerColumns = []string{"cloud", "type", "gpu", "gpus", "gpu_gib", "vcpus", "ram_gib", "on_demand", "spot", "source"}
 
+// parseOffers parses the embedded table. It returns the valid rows and an error that joins all invalid or duplicate
+// ones.
 func parseOffers(r io.Reader) ([]Offer, error) {
 	reader := csv.NewReader(r)
 	reader.FieldsPerRecord = len(offerColumns)
@@ -108,6 +110,7 @@ func parseOffers(r io.Reader) ([]Offer, error) {
 	return offers, errors.Join(problems...)
 }
 
+// parseOffer parses one row of the embedded table; the error joins all problems.
 func parseOffer(rec []string) (Offer, error) {
 	var problems []error
 	number := func(i int) float64 {
@@ -140,9 +143,9 @@ func parseOffer(rec []string) (Offer, error) {
 	return o, errors.Join(problems...)
 }
 
-// Validate reports every problem of an offer, joined: a price of 0, negative, not a number or a catalogue's sentinel; a
-// spot price above (or equal to, which catalogues write for "unknown") the on-demand price; no name, no CPU, no memory,
-// GPUs without a model.
+// Validate returns all problems of an offer, joined: a price that is 0, negative, not a number or a placeholder of a
+// catalogue; a spot price not below the on-demand price (catalogues write an equal one for unknown); a missing name,
+// CPU count or memory; GPUs without a model.
 func (o Offer) Validate() error {
 	var problems []error
 	wrong := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
@@ -175,12 +178,12 @@ func (o Offer) Validate() error {
 
 const longestName = 120 // bytes
 
-// notInNames are the characters that would break CLOUD:TYPE on a command line, or a screen.
+// notInNames reports characters that would break CLOUD:TYPE on a command line or a terminal.
 func notInNames(r rune) bool {
 	return r == ':' || r == '/' || r == utf8.RuneError || !unicode.IsGraphic(r)
 }
 
-// Name is how the offer is asked for: "aws:p4d.24xlarge", with ":spot" when that price is used.
+// Name returns the name by which Lookup finds the offer: "aws:p4d.24xlarge", with ":spot" if UseSpot is set.
 func (o Offer) Name() string {
 	name := o.Cloud + ":" + o.Type
 	if o.UseSpot {
@@ -189,7 +192,7 @@ func (o Offer) Name() string {
 	return name
 }
 
-// Price is what the machine costs per hour: the spot price when it was asked for, else on demand.
+// Price returns the hourly price of the machine: the spot price if UseSpot is set, otherwise the on-demand price.
 func (o Offer) Price() USD {
 	if o.UseSpot {
 		return o.Spot
@@ -197,8 +200,8 @@ func (o Offer) Price() USD {
 	return o.OnDemand
 }
 
-// Rates are those of the whole machine: Instance is its price. The unit rates beside it share that price out in the
-// proportions of [Default] for its GPU, so that the whole machine comes to exactly the price.
+// Rates returns the rates of the whole machine: Instance is its price. The unit rates divide this price in the
+// proportions of [Default] for its GPU, so that the whole machine costs exactly the price.
 func (o Offer) Rates() Rates {
 	r := Default(o.GPU)
 	whole := r.Hourly(resources.Allocation{GPUs: o.GPUs, CPUs: o.CPUs, Memory: o.Memory})
@@ -212,8 +215,8 @@ func (o Offer) Rates() Rates {
 		Source: fmt.Sprintf("%s:%s %s, %s", o.Cloud, o.Type, market, source), Dated: dated}
 }
 
-// Host describes the machine for planning without it. Its GPUs have invented identities ("described-0" …) that no real
-// device carries.
+// Host returns a description of the machine for planning without access to it. Its GPUs have generated identities
+// ("described-0" …) that no real device has.
 func (o Offer) Host() resources.Host {
 	h := resources.Host{CPUs: float64(o.CPUs), CPUIDs: make([]int, o.CPUs), Memory: o.Memory, GPUs: []resources.GPU{},
 		Described: o.Cloud + ":" + o.Type,
@@ -227,11 +230,12 @@ func (o Offer) Host() resources.Host {
 	return h
 }
 
-// graviton matches the names of AWS families with Graviton CPUs: a1, or a generation followed by a "g" among its attributes.
+// graviton matches the names of AWS families with Graviton CPUs: a1, or a generation followed by attributes with a
+// "g".
 var graviton = regexp.MustCompile(`^(a1|[a-z]+[0-9]+[a-z]*g[a-z]*)\.`)
 
-// Arch is the architecture of the machine's CPUs as Go names it: "arm64" for AWS's Graviton families and NVIDIA's Grace (GH200, GB200),
-// "amd64" for all others that the lists have.
+// Arch returns the architecture of the machine's CPUs in the notation of Go: "arm64" for AWS's Graviton families and
+// NVIDIA's Grace (GH200, GB200), "amd64" for all others in the lists.
 func (o Offer) Arch() string {
 	if o.Cloud == "aws" && graviton.MatchString(o.Type) || strings.HasPrefix(o.GPU, "GH200") || strings.HasPrefix(o.GPU, "GB200") {
 		return "arm64"
@@ -239,15 +243,15 @@ func (o Offer) Arch() string {
 	return "amd64"
 }
 
-// ownSoftware are the accelerators that run no CUDA, so that an ordinary training script does not use them.
+// ownSoftware contains the accelerators that do not run CUDA, which an ordinary training script does not use.
 var ownSoftware = map[string]bool{"Inferentia": true, "Inferentia2": true, "Trainium": true, "Radeon Pro V520": true}
 
-// ErrNoOffer is what a failed Lookup wraps.
+// ErrNoOffer is wrapped by the error of a failed Lookup.
 var ErrNoOffer = errors.New("no such offer")
 
-// Lookup finds "cloud:type", "cloud:type:spot" or "cloud:type:ondemand" in the embedded table. Case, and the characters
-// "-", "_", "." and blanks in the type, do not matter, nor does Azure's "Standard_". The error wraps ErrNoOffer and names the nearest
-// known offers.
+// Lookup finds "cloud:type", "cloud:type:spot" or "cloud:type:ondemand" in the embedded table. It ignores case, the
+// characters "-", "_", "." and blanks in the type, and Azure's "Standard_". The error wraps ErrNoOffer and names the
+// most similar known offers.
 func Lookup(name string) (Offer, error) {
 	offers, err := embeddedOffers()
 	if err != nil {
@@ -256,6 +260,7 @@ func Lookup(name string) (Offer, error) {
 	return lookup(offers, name)
 }
 
+// lookup finds an offer by name in O(len(offers)); a miss costs an edit distance per offer.
 func lookup(offers []Offer, name string) (Offer, error) {
 	cloud, kind, market, err := splitOfferName(name)
 	if err != nil {
@@ -279,11 +284,12 @@ func lookup(offers []Offer, name string) (Offer, error) {
 	return Offer{}, fmt.Errorf("look up %q: not in the price table; nearest are %s: %w", name, nearestOffers(offers, key), ErrNoOffer)
 }
 
+// splitOfferName splits CLOUD:TYPE[:MARKET]. A name without a cloud yields only a type.
 func splitOfferName(name string) (cloud, kind, market string, err error) {
 	parts := strings.Split(strings.ToLower(strings.TrimSpace(name)), ":")
 	switch {
 	case len(parts) == 1:
-		return "", parts[0], "", nil // found by its nearest, with the cloud
+		return "", parts[0], "", nil // has no match; the error names the nearest offers with their clouds
 	case len(parts) > 3, len(parts) == 3 && parts[2] != "spot" && parts[2] != "ondemand" && parts[2] != "on-demand":
 		return "", "", "", fmt.Errorf("look up %q: want CLOUD:TYPE, CLOUD:TYPE:spot or CLOUD:TYPE:ondemand: %w", name, ErrNoOffer)
 	case len(parts) == 3:
@@ -292,11 +298,13 @@ func splitOfferName(name string) (cloud, kind, market string, err error) {
 	return parts[0], parts[1], market, nil
 }
 
+// offerKey returns the normalised name under which an offer is compared.
 func offerKey(cloud, kind string) string {
 	return strings.ToLower(strings.TrimSpace(cloud)) + ":" + strings.TrimPrefix(plain(kind), "standard")
 }
 
-// nearestOffers names the three offers whose names differ by the fewest edits; of the same number, those that begin alike longest.
+// nearestOffers returns the names of the three offers with the smallest edit distance; ties by the longest common
+// prefix.
 func nearestOffers(offers []Offer, key string) string {
 	type near struct {
 		name            string
@@ -319,7 +327,7 @@ func nearestOffers(offers []Offer, key string) string {
 	return strings.Join(names, ", ")
 }
 
-// edits is the Levenshtein distance, O(len(a)·len(b)); long input is cut, since no name is that long.
+// edits returns the Levenshtein distance in O(len(a)·len(b)); input is cut to 80 bytes, longer than any name.
 func edits(a, b string) int {
 	const longest = 80
 	a, b = a[:min(len(a), longest)], b[:min(len(b), longest)]

@@ -111,7 +111,7 @@ func TestOfferDescribesAHost(t *testing.T) {
 	}
 }
 
-// Case 30 for a table: every bad row is named, the good ones are kept.
+// Every bad row of the table is named, and the good rows are kept.
 func TestBadOffersAreRefused(t *testing.T) {
 	const head = "cloud,type,gpu,gpus,gpu_gib,vcpus,ram_gib,on_demand,spot,source\n"
 	tests := map[string]struct{ row, says string }{

@@ -14,23 +14,24 @@ import (
 	"strings"
 )
 
-// PriceFile is where imported prices are kept below a state directory.
+// PriceFile is the name of the file of imported prices in a state directory.
 const PriceFile = "prices.csv"
 
-// ErrDamaged is what the error of a price file wraps that was not written by this program, or not wholly.
+// ErrDamaged is wrapped by the error for a price file that this program did not write, or wrote only in part.
 var ErrDamaged = errors.New("damaged price file")
 
-// ErrNotKept is what the error of an import wraps when the prices were read but could not be written.
+// ErrNotKept is wrapped by the error of an import whose prices were read but could not be stored.
 var ErrNotKept = errors.New("imported prices were not kept")
 
-// ownColumns are the columns of our own lists; on_demand and spot in USD per hour, memory in GiB, dates YYYY-MM-DD.
+// ownColumns are the columns of this program's lists: on_demand and spot in USD per hour, memory in GiB, dates
+// YYYY-MM-DD.
 var ownColumns = []string{"cloud", "type", "gpu", "gpus", "gpu_gib", "vcpus", "ram_gib", "on_demand", "dated", "source", "region",
 	"spot", "spot_low", "spot_high", "spot_zones", "spot_dated", "spot_source"}
 
-// priceVersion is the first line of a price file, with the checksum of all that follows it.
+// priceVersion begins the first line of a price file; the checksum of the remaining lines follows it.
 const priceVersion = "# prices of optimize, version 1, crc32 "
 
-// WriteList writes offers as a list of our own layout, which [ReadList] reads.
+// WriteList writes offers in this program's own layout, which [ReadList] reads.
 func WriteList(w io.Writer, offers []Offer) error {
 	out := csv.NewWriter(w)
 	if err := out.Write(ownColumns); err != nil {
@@ -53,7 +54,7 @@ func WriteList(w io.Writer, offers []Offer) error {
 	return out.Error()
 }
 
-// encodePrices is the content of a price file.
+// encodePrices returns the content of a price file.
 func encodePrices(offers []Offer) ([]byte, error) {
 	var body bytes.Buffer
 	if err := WriteList(&body, offers); err != nil {
@@ -62,7 +63,7 @@ func encodePrices(offers []Offer) ([]byte, error) {
 	return append(fmt.Appendf(nil, "%s%08x\n", priceVersion, crc32.ChecksumIEEE(body.Bytes())), body.Bytes()...), nil
 }
 
-// decodePrices reads a price file. It takes all of it or nothing: what this program wrote has no bad rows.
+// decodePrices decodes a price file. Any invalid row is an error, because this program writes none.
 func decodePrices(data []byte) ([]Offer, error) {
 	first, body, _ := bytes.Cut(data, []byte("\n"))
 	sum, ours := strings.CutPrefix(string(first), priceVersion)
@@ -87,7 +88,7 @@ func decodePrices(data []byte) ([]Offer, error) {
 	return list.Offers, nil
 }
 
-// loadPrices reads what was imported into a state directory; nothing when nothing was. The error names the file.
+// loadPrices reads the imported prices of a state directory; nil if there are none. The error names the file.
 func loadPrices(stateDir string) ([]Offer, error) {
 	path := filepath.Join(stateDir, PriceFile)
 	data, err := os.ReadFile(path)
@@ -104,7 +105,7 @@ func loadPrices(stateDir string) ([]Offer, error) {
 	return offers, nil
 }
 
-// savePrices replaces what was imported into a state directory: the file is the old one or the new one, never half.
+// savePrices replaces the imported prices of a state directory atomically.
 func savePrices(stateDir string, offers []Offer) error {
 	data, err := encodePrices(offers)
 	if err == nil {
@@ -119,13 +120,14 @@ func savePrices(stateDir string, offers []Offer) error {
 	return nil
 }
 
+// replaceFile writes a file atomically: temporary file, fsync, rename, fsync of the directory.
 func replaceFile(path string, data []byte) error {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, filepath.Base(path)+".*")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // gone already when all went well
+	defer os.Remove(f.Name()) // no effect after the rename
 	_, err = f.Write(data)
 	if err := errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
 		return err

@@ -12,33 +12,33 @@ import (
 // USD is an amount of money in US dollars.
 type USD float64
 
-// Rates says what an allocation costs. Either the three unit rates hold, or, when Instance is
-// positive, the whole machine is paid at that price whatever part of it the job is given; unit rates
-// beside an Instance price only say how that price is shared out among the resources.
+// Rates contains the prices of an allocation. Either the three unit rates apply or, if Instance is positive, the
+// whole machine is paid at that price regardless of the job's share of it; unit rates beside an Instance price only
+// divide that price among the resources.
 type Rates struct {
 	GPUHour USD `json:"gpu_hour"` // USD per GPU and hour
 	CPUHour USD `json:"cpu_hour"` // USD per logical CPU and hour
 	GiBHour USD `json:"gib_hour"` // USD per GiB of host memory and hour
-	// Instance is the price of the whole machine per hour; 0 when unit rates hold.
+	// Instance is the hourly price of the whole machine; 0 if the unit rates apply.
 	Instance USD `json:"instance_hour,omitempty"`
-	// Source says where the figures come from, in words; Dated is their date, YYYY-MM-DD.
+	// Source is the source of the prices as free text; Dated is their date, YYYY-MM-DD.
 	Source string `json:"source"`
 	Dated  string `json:"dated"`
-	// Assumed says in one sentence what was assumed for want of a price; empty when nothing was.
+	// Assumed states in one sentence an assumption made in place of a missing price; empty if none was made.
 	Assumed string `json:"assumed,omitempty"`
 }
 
-// Split is an amount of money by what it was paid for.
+// Split is an amount of money by resource.
 type Split struct {
 	GPU    USD `json:"gpu"`
 	CPU    USD `json:"cpu"`
 	Memory USD `json:"memory"`
-	// Rest is the part of an instance price that is not put to the job's resources: what the job was not given, or
-	// all of it when no unit rates are known.
+	// Rest is the part of an instance price not assigned to the job's resources: resources that the job was not
+	// given, or the whole price if no unit rates are known.
 	Rest USD `json:"rest"`
 }
 
-// Sum is the whole amount.
+// Sum returns the total amount.
 func (s Split) Sum() USD { return s.GPU + s.CPU + s.Memory + s.Rest }
 
 func (s Split) plus(o Split) Split {
@@ -50,8 +50,8 @@ func (s Split) times(f float64) Split {
 	return Split{s.GPU * k, s.CPU * k, s.Memory * k, s.Rest * k}
 }
 
-// Hourly is the price of an allocation per hour: GPUs, CPUs and memory at the unit rates, or the Instance price whatever the
-// allocation. Negative amounts of a resource count as none.
+// Hourly returns the hourly price of an allocation: GPUs, CPUs and memory at the unit rates, or the Instance price
+// for any allocation. Negative amounts of a resource count as 0.
 func (r Rates) Hourly(a resources.Allocation) USD {
 	if r.Instance > 0 {
 		return r.Instance
@@ -59,8 +59,8 @@ func (r Rates) Hourly(a resources.Allocation) USD {
 	return r.parts(a).Sum()
 }
 
-// HourlySplit is Hourly by resource. Under an Instance price the parts are the unit rates' (scaled down should they come to more
-// than the price), and Rest is what remains.
+// HourlySplit returns Hourly by resource. With an Instance price, the parts are those of the unit rates, scaled down
+// if they exceed the price, and Rest is the remainder.
 func (r Rates) HourlySplit(a resources.Allocation) Split {
 	s := r.parts(a)
 	if r.Instance <= 0 {
@@ -73,14 +73,15 @@ func (r Rates) HourlySplit(a resources.Allocation) Split {
 	return s
 }
 
-// WholeMachine is r for a machine that is owned or rented as a whole: its price per hour is that of everything it has, whatever
-// part of it a job uses. The unit prices stay, to share that price out.
+// WholeMachine returns r for a machine that is owned or rented as a whole: its hourly price covers all its resources,
+// regardless of the part that a job uses. The unit prices are kept to divide that price.
 func (r Rates) WholeMachine(all resources.Allocation) Rates {
 	r.Instance = r.parts(all).Sum()
 	r.Source = "the whole machine, at unit prices " + r.Source
 	return r
 }
 
+// parts returns the hourly price at the unit rates.
 func (r Rates) parts(a resources.Allocation) Split {
 	return Split{
 		GPU:    r.GPUHour * USD(max(0, a.GPUs)),
@@ -89,7 +90,7 @@ func (r Rates) parts(a resources.Allocation) Split {
 	}
 }
 
-// Bounds above which a price per hour cannot be meant: about five times the dearest known.
+// Upper bounds of plausible hourly prices: about five times the highest known.
 const (
 	maxGPUHour  = 100
 	maxCPUHour  = 5
@@ -97,10 +98,10 @@ const (
 	maxInstance = 2000
 )
 
-// sentinels are figures by which catalogues mark "not available".
+// sentinels are placeholder prices by which catalogues mark "not available".
 var sentinels = map[USD]bool{700: true, 777: true, 888: true, 999: true, 9999: true, 99999: true, 999999: true}
 
-// implausible says what is wrong with a price per hour; empty when nothing is. 0 is left to the caller.
+// implausible describes the problem of an hourly price; empty if there is none. 0 is accepted.
 func implausible(price, most USD) string {
 	p := float64(price)
 	switch {
@@ -118,8 +119,8 @@ func implausible(price, most USD) string {
 	return ""
 }
 
-// Validate reports every problem, joined: prices that are negative, not a number, infinite, a catalogue's sentinel
-// (700, 999 …) or beyond any plausible price; no price at all; a missing or malformed date; a missing source.
+// Validate returns all problems, joined: prices that are negative, not a number, infinite, a placeholder of a
+// catalogue (700, 999 …) or implausibly high; no price at all; a missing or malformed date; a missing source.
 func (r Rates) Validate() error {
 	var problems []error
 	for _, p := range []struct {
@@ -148,11 +149,11 @@ func (r Rates) Validate() error {
 	return errors.Join(problems...)
 }
 
-// StaleAfter is the age at which a price deserves a warning.
+// StaleAfter is the age from which a price causes a warning.
 const StaleAfter = 180 * 24 * time.Hour
 
-// Warnings says what a user should know about rates that are valid: older than StaleAfter (or of the future) on the given day,
-// what was assumed, unit prices more than ten times the usual. None when there is nothing to say.
+// Warnings returns warnings about valid rates: dated more than StaleAfter before the given day or in the future, an
+// assumption, unit prices more than ten times the usual ones. It returns nil if there are none.
 func (r Rates) Warnings(on time.Time) []string {
 	var list []string
 	if r.Assumed != "" {

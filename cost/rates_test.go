@@ -46,7 +46,7 @@ func TestHourlyAndSplit(t *testing.T) {
 	}
 }
 
-// Case 30 of the fault list: price 0, negative, missing, sentinel, stale.
+// Bad prices are rejected: 0, negative, missing, placeholder, stale.
 func TestBadPricesAreRefused(t *testing.T) {
 	good := Rates{GPUHour: 1, CPUHour: 0.03, GiBHour: 0.003, Source: "test", Dated: "2026-07-20"}
 	tests := map[string]struct {
@@ -95,7 +95,7 @@ func TestWarnings(t *testing.T) {
 	if w := r.Warnings(day("2025-01-01")); len(w) != 1 || !strings.Contains(w[0], "future") {
 		t.Errorf("prices of the future: %q", w)
 	}
-	// The ancestor's defaults price a machine 80 times too dear.
+	// The default prices of the ancestor, which overprice a machine by a factor of 80.
 	r = Rates{GPUHour: 10, CPUHour: 3, GiBHour: 2, Source: "x", Dated: "2026-07-20"}
 	if w := r.Warnings(day("2026-08-01")); len(w) != 2 || r.Validate() != nil {
 		t.Errorf("unusual prices: %q, %v", w, r.Validate())
@@ -124,7 +124,8 @@ func TestGPUModel(t *testing.T) {
 	}
 }
 
-// The unit prices of every GPU of the AWS table make every machine that carries it cost what it costs, within 15 %; p4d within 1 %.
+// The unit prices of every GPU of the AWS table reproduce the price of every machine with it within 15 %; p4d within
+// 1 %.
 func TestDefaultRatesPriceRealMachines(t *testing.T) {
 	offers, err := Offers()
 	if err != nil {
@@ -210,7 +211,8 @@ func TestDefaultRatesDerivation(t *testing.T) {
 		}
 	}
 
-	// One GPU model after the other, over the AWS rows of the embedded table (checked against the list in TestOffersAreTheListsFigures).
+	// Each GPU model in turn, over the AWS rows of the embedded table (compared with the list in
+	// TestOffersAreTheListsFigures).
 	host := func(cpus, gib float64) float64 { return float64(generalCPUHour)*cpus + float64(generalGiBHour)*gib }
 	offers, err := Offers()
 	if err != nil {
@@ -277,7 +279,7 @@ func TestDefaultRatesDerivation(t *testing.T) {
 	}
 }
 
-// Every on-demand price of the embedded AWS and Azure rows is the figure of its list.
+// Every on-demand price of the embedded AWS and Azure rows equals the figure in its list.
 func TestOffersAreTheListsFigures(t *testing.T) {
 	listed := map[string]float64{}
 	for _, row := range priceData(t, "aws_ondemand.csv.gz") {

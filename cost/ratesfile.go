@@ -13,7 +13,7 @@ import (
 	"trainopt/internal/regular"
 )
 
-// RatesSample is a documented rates file; LoadRates reads it.
+// RatesSample is a documented rates file that LoadRates accepts.
 const RatesSample = `# Prices in USD. Either the three unit prices, or instance_hour for the whole machine.
 gpu_hour: 1.10      # per GPU and hour
 cpu_hour: 0.037     # per logical CPU and hour
@@ -23,15 +23,15 @@ source: contract with our provider
 dated: 2026-07-01   # the day of the prices
 `
 
-// rateKeys are all the keys of a rates file.
+// rateKeys are all keys of a rates file.
 var rateKeys = []string{"gpu_hour", "cpu_hour", "gib_hour", "instance_hour", "source", "dated"}
 
-// maxRatesFile is far more than any rates file needs.
+// maxRatesFile is the maximum size of a rates file in bytes.
 const maxRatesFile = 1 << 20
 
-// LoadRates reads a rates file, YAML or JSON; see RatesSample. Keys are strict, and the error lists every problem: an unknown key
-// (with the nearest known), a key given twice, a value that is not a number, unit prices beside an instance price, and all
-// that [Rates.Validate] finds.
+// LoadRates reads a rates file in YAML or JSON; see RatesSample. Keys are strict, and the error joins all problems:
+// an unknown key (with the most similar known one), a duplicate key, a value that is not a number, unit prices beside
+// an instance price, and the problems of [Rates.Validate].
 func LoadRates(path string) (Rates, error) {
 	f, err := regular.Open(path, regular.Settings)
 	if err != nil {
@@ -49,7 +49,7 @@ func LoadRates(path string) (Rates, error) {
 	return r, nil
 }
 
-// ParseRates reads the contents of a rates file; see [LoadRates].
+// ParseRates parses the content of a rates file; see [LoadRates].
 func ParseRates(data []byte) (Rates, error) {
 	if len(data) > maxRatesFile {
 		return Rates{}, fmt.Errorf("more than %d bytes", maxRatesFile)
@@ -71,6 +71,8 @@ func ParseRates(data []byte) (Rates, error) {
 	return ratesOf(document.Content[0].Content)
 }
 
+// ratesOf decodes the key-value pairs of a rates file. It reads the YAML nodes rather than a struct, so that every
+// problem is reported with its line; the error joins all of them.
 func ratesOf(pairs []*yaml.Node) (Rates, error) {
 	var r Rates
 	var problems []error
@@ -117,6 +119,7 @@ func ratesOf(pairs []*yaml.Node) (Rates, error) {
 	return r, nil
 }
 
+// nearestKey returns the known key with the smallest edit distance.
 func nearestKey(key string) string {
 	return slices.MinFunc(rateKeys, func(a, b string) int { return edits(key, a) - edits(key, b) })
 }

@@ -9,18 +9,19 @@ import (
 	"trainopt/resources"
 )
 
-// reference is what is known of machines: it completes the rows of lists that leave shapes out, and tells absurd prices.
+// reference contains known machines: it completes the shapes of list rows and detects absurd prices.
 type reference struct {
-	silent bool                     // knows nothing, compares nothing
+	silent bool                     // empty: compares nothing
 	offers map[string]Offer         // by offerKey
-	memory map[string]resources.GiB // of GPU models
-	perGPU map[string]USD           // median price of a whole machine divided by its GPUs, of GPU models
+	memory map[string]resources.GiB // by GPU model
+	perGPU map[string]USD           // by GPU model: median price of a machine divided by its GPUs
 }
 
-// neuronMemory is the memory of AWS's own accelerators, which the price lists leave out (AWS Neuron documentation, architecture of Inf1, Inf2
-// and Trn1).
+// neuronMemory is the memory of AWS's own accelerators, which the price lists omit (AWS Neuron documentation,
+// architecture of Inf1, Inf2 and Trn1).
 var neuronMemory = map[string]resources.GiB{"Inferentia": 8, "Inferentia2": 32, "Trainium": 32}
 
+// newReference indexes a catalogue; nil yields a reference that compares nothing.
 func newReference(c *Catalogue) reference {
 	r := reference{silent: c == nil, offers: map[string]Offer{}, memory: map[string]resources.GiB{}, perGPU: map[string]USD{}}
 	for model, gib := range neuronMemory {
@@ -44,7 +45,7 @@ func newReference(c *Catalogue) reference {
 	return r
 }
 
-// complete fills in what the list does not say of a machine. A shape that it does say stays.
+// complete fills in the machine shape if the list omits it. A shape in the list is kept.
 func (r reference) complete(o Offer) (Offer, error) {
 	same, known := r.offers[offerKey(o.Cloud, o.Type)]
 	if known {
@@ -65,7 +66,7 @@ func (r reference) complete(o Offer) (Offer, error) {
 	return o, nil
 }
 
-// check refuses a row; a bad spot price alone is a doubt, not a refusal.
+// check returns the reason to reject a row; a bad spot price alone is not one, see doubt.
 func (r reference) check(o Offer, today time.Time) error {
 	if what := wrongDate(o.Dated, today); what != "" {
 		return errors.New(what)
@@ -81,7 +82,7 @@ func (r reference) check(o Offer, today time.Time) error {
 	return nil
 }
 
-// usual is what a machine like this should cost; 0 when nothing is known.
+// usual returns the expected price of a machine and its basis; 0 if unknown.
 func (r reference) usual(o Offer) (price USD, of string) {
 	if same, ok := r.offers[offerKey(o.Cloud, o.Type)]; ok {
 		return same.OnDemand, "the known price of " + same.Dated
@@ -92,7 +93,7 @@ func (r reference) usual(o Offer) (price USD, of string) {
 	return r.perGPU[o.GPU] * USD(o.GPUs), fmt.Sprintf("usual for %d × %s", o.GPUs, o.GPU)
 }
 
-// doubt takes a useless spot price away and says what is unusual; empty when nothing is.
+// doubt removes an unusable spot price and describes what is unusual about the offer; empty if nothing is.
 func (r reference) doubt(o *Offer) string {
 	switch what := implausible(o.Spot, maxInstance); {
 	case what != "":

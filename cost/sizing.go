@@ -6,22 +6,23 @@ import (
 	"strings"
 )
 
-// Need is what a job was measured, or is predicted, to need of one machine.
+// Need is the measured or predicted resource demand of a job on one machine.
 type Need struct {
-	GPUs         int     // 0 none
+	GPUs         int     // 0: none
 	GPU          string  // canonical model; "" any
-	GPUMemoryGiB float64 // peak of the fullest GPU; NaN unknown
-	CPUs         float64 // that it keeps busy; NaN unknown
-	MemoryGiB    float64 // peak, host; NaN unknown
-	Margin       float64 // what is added to peaks of memory; 0 means 0.15, below 0 none
+	GPUMemoryGiB float64 // peak of the fullest GPU; NaN: unknown
+	CPUs         float64 // number of busy CPUs; NaN: unknown
+	MemoryGiB    float64 // peak, host; NaN: unknown
+	Margin       float64 // relative margin added to memory peaks; 0 means 0.15, below 0 none
 	Arch         string  // "amd64" or "arm64"; "" any
 }
 
-// defaultMargin is added to measured peaks of memory: a peak is the highest that was seen, not the highest there is.
+// defaultMargin is added to measured memory peaks, because the observed peak may not be the true one.
 const defaultMargin = 0.15
 
-// Fits says whether an offer has what is needed, and what it lacks in words. More than is needed fits. What is NaN is not
-// looked at; see [Need.Unchecked]. Accelerators that run no CUDA, such as Trainium, fit only where they are asked for by name.
+// Fits reports whether an offer satisfies the need, and describes what it lacks. Excess resources are accepted. NaN
+// values are not checked; see [Need.Unchecked]. Accelerators that do not run CUDA, such as Trainium, fit only if
+// requested by name.
 func (n Need) Fits(o Offer) (ok bool, lacks string) {
 	margin := n.Margin
 	if margin == 0 {
@@ -55,7 +56,7 @@ func (n Need) Fits(o Offer) (ok bool, lacks string) {
 	return len(list) == 0, strings.Join(list, "; ")
 }
 
-// Unchecked names what Fits could not look at because it is not known.
+// Unchecked returns the names of the resources that Fits cannot check because the need is unknown.
 func (n Need) Unchecked() []string {
 	var list []string
 	if n.GPUs > 0 && math.IsNaN(n.GPUMemoryGiB) {
@@ -70,27 +71,28 @@ func (n Need) Unchecked() []string {
 	return list
 }
 
-// Spread is a number with its 90 % interval.
+// Spread is an estimate with its 90 % interval.
 type Spread struct{ P5, P50, P95 float64 }
 
-// Quote is what a job comes to on one offer.
+// Quote is the projected cost of a job on one offer.
 type Quote struct {
-	Offer Offer  // UseSpot tells whether the price is that of spot capacity
-	Hours Spread // of undisturbed running, as they were given
-	Paid  Spread // hours that are paid for
-	Wall  Spread // hours until it is done
+	Offer Offer  // UseSpot selects the spot price
+	Hours Spread // uninterrupted running time, as given
+	Paid  Spread // paid hours
+	Wall  Spread // wall-clock hours until completion
 	Cost  Spread // USD
-	// Interruption is the part of Cost.P50 that interruptions are expected to cost, USD; 0 on demand.
+	// Interruption is the part of Cost.P50 that is expected from interruptions, USD; 0 on demand.
 	Interruption USD
-	// Interruptions are what was reckoned with; the zero value on demand.
+	// Interruptions are the interruptions assumed; the zero value on demand.
 	Interruptions Interruptions
 }
 
-// QuoteOffer is what a job of so many undisturbed hours comes to on an offer, at the price that its UseSpot chooses, paid by
-// the hour for the whole machine. The middle is the expectation at the middle of the hours and of the rate of interruptions. The ends
-// add in quadrature how far the expectation moves with the hours, with the rate, and 1.645 standard deviations of the
-// luck with interruptions; nothing is below the undisturbed hours. Without interruptions the interval is that of the hours. It
-// reports false when hours or price are not known, or the job would never end.
+// QuoteOffer returns the projected cost of a job with the given hours of uninterrupted running on an offer, at the
+// price that UseSpot selects, for the whole machine. P50 is the expectation at the median hours and rate of
+// interruptions. The ends of the interval add in quadrature the change of the expectation with the hours, its change
+// with the rate, and 1.645 standard deviations of the random interruptions; no value is below the uninterrupted
+// hours. Without interruptions the interval is that of the hours. ok is false if hours or price are unknown or the
+// job would never complete.
 func QuoteOffer(o Offer, hours Spread, i Interruptions) (Quote, bool) {
 	price := float64(o.Price())
 	if !(hours.P5 > 0) || !(hours.P50 >= hours.P5) || !(hours.P95 >= hours.P50) || math.IsInf(hours.P95, 0) || !(price > 0) {
@@ -106,7 +108,7 @@ func QuoteOffer(o Offer, hours Spread, i Interruptions) (Quote, bool) {
 	return q, !math.IsInf(q.Cost.P95, 0) && !math.IsInf(q.Wall.P95, 0) && !math.IsNaN(q.Wall.P95)
 }
 
-// spreads are the intervals of the hours paid and of the hours until done.
+// spreads returns the intervals of the paid hours and of the wall-clock hours.
 func (i Interruptions) spreads(hours Spread) (paid, wall Spread) {
 	low, high := i, i
 	low.PerHour, low.AwayHours = orElse(i.PerHourLow, i.PerHour), orElse(i.AwayLow, i.AwayHours)
@@ -130,6 +132,7 @@ const z95 = 1.6449
 
 func norm(a, b, c float64) float64 { return math.Hypot(math.Hypot(a, b), c) }
 
+// orElse returns value if it is positive, otherwise other.
 func orElse(value, other float64) float64 {
 	if value > 0 {
 		return value

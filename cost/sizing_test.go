@@ -75,7 +75,8 @@ func TestQuoteOffer(t *testing.T) {
 	}
 }
 
-// The 90 % interval of a spot quote holds nine of ten simulated jobs whose hours, rate and luck are drawn from what it was made of.
+// The 90 % interval of a spot quote contains nine of ten simulated jobs whose hours, rate and interruptions are drawn
+// from the distributions that it was computed from.
 func TestQuoteIntervalsHoldWhatHappens(t *testing.T) {
 	offer := Offer{Cloud: "aws", Type: "x", CPUs: 1, Memory: 1, OnDemand: 2, Spot: 1, UseSpot: true}
 	tests := map[string]struct {

@@ -11,9 +11,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What real programs print, captured on a pipe, and how far it says that the training came: epochs of all epochs, steps of
-// all steps, 0 where it does not tell. The programs are small trainings in the way of each library's tutorial, nanoGPT,
-// makemore, two of PyTorch's examples and two of cleanrl.
+// Output of real programs, captured on a pipe, with the expected position: epochs, total epochs, steps, total steps;
+// 0 where the output does not reveal it. The programs are small trainings in the style of each library's tutorial,
+// nanoGPT, makemore, two of PyTorch's examples and two of cleanrl.
 var captured = map[string]struct{ epoch, epochs, step, steps float64 }{
 	"cleanrl_dqn.stdout":         {},             // "SPS: 1390" is a rate
 	"cleanrl_ppo.stdout":         {},             // likewise
@@ -26,7 +26,7 @@ var captured = map[string]struct{ epoch, epochs, step, steps float64 }{
 	"lightning.stderr":           {4, 4, 0, 0},
 	"lightning.stdout":           {4, 4, 0, 0}, // "Epoch 3/3" is the fourth
 	"lightning_tqdm.stderr":      {4, 4, 0, 0},
-	"lightning_tqdm.stdout":      {4, 0, 0, 0}, // "Epoch 3:" is the fourth, and of how many is not said
+	"lightning_tqdm.stdout":      {4, 0, 0, 0}, // "Epoch 3:" is the fourth, without a total
 	"makemore.stdout":            {0, 0, 50, 0},
 	"nanogpt.stdout":             {0, 0, 40, 0},
 	"sb3.stdout":                 {0, 0, 1024, 0},
@@ -77,7 +77,7 @@ func TestCapturedOutput(t *testing.T) {
 	}
 }
 
-// Neither settings that are printed nor bars of other work are progress.
+// Printed settings and bars of other activities are not progress.
 func TestStdoutIsNoProgress(t *testing.T) {
 	for name, text := range map[string]string{
 		"argparse":               "Namespace(epochs=12, steps=500, epoch=3, step=4)\n",
@@ -104,7 +104,8 @@ func TestStdoutIsNoProgress(t *testing.T) {
 	}
 }
 
-// Bars of several kinds in one stream: only the training's counts, and it is found again after the others.
+// With bars of several kinds in one stream, only the training's bar counts, and it is recognised again after the
+// others.
 func TestStdoutBars(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
@@ -133,7 +134,7 @@ func TestStdoutBars(t *testing.T) {
 	}
 }
 
-// A long line between rows loses none of them, and is counted.
+// A long line between rows loses no row and is counted as bad.
 func TestTailFinishReadsBeyondLongLines(t *testing.T) {
 	for name, length := range map[string]int64{"3 MiB": 3 << 20, "64 MiB": 64 << 20} {
 		b := newBench(t, TailOptions{})
@@ -151,7 +152,7 @@ func TestTailFinishReadsBeyondLongLines(t *testing.T) {
 	}
 }
 
-// A poll ends after its time, with at least one piece of the log read, and says what is left.
+// A poll ends after MaxTime with at least one chunk read, and reports the remaining bytes.
 func TestTailPollIsBounded(t *testing.T) {
 	b := newBench(t, TailOptions{MaxTime: time.Nanosecond, MaxRows: 1 << 30, MaxBytes: 1 << 30})
 	b.write(header2 + epochRows(1, 50_000))
@@ -174,7 +175,7 @@ func TestImplausiblePositions(t *testing.T) {
 	want(t, "steps", values(b.rows, Step), []float64{1e6, 2e6})
 }
 
-// However a program prints its settings, they are no progress.
+// Printed settings are not progress, in any notation.
 func TestSettingsAreNoProgress(t *testing.T) {
 	keys := rapid.SampledFrom([]string{"epoch", "epochs", "step", "steps", "iter", "max_steps", "batch", "n_epochs", "lr", "total_epochs"})
 	values := rapid.SampledFrom([]string{"12", "0.1", "None", "True", "'adam'", "cuda:0", "500"})

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// columnNames are the names of the numeric columns in a log, in the order of the constants.
+// columnNames are the canonical names of the numeric columns.
 var columnNames = [NumColumns]string{
 	Epoch: "epoch", TotalEpochs: "total_epochs", Step: "step", TotalSteps: "total_steps",
 	ModelParams: "model_params", ModelLayers: "model_layers", DataCount: "data_count", DataSizeMB: "data_size_mb",
@@ -17,7 +17,7 @@ var columnNames = [NumColumns]string{
 	GPUMemoryUsed: "gpu_memory_used_gb", MemoryUsed: "memory_used_gb", CPUPercent: "cpu_percent", CostSoFar: "cost_so_far",
 }
 
-// The names of the columns that are not plain numbers.
+// The canonical names of the columns that are not plain numbers.
 const (
 	timestampName = "timestamp"
 	modelName     = "model_name"
@@ -26,7 +26,7 @@ const (
 	gpuUtilPrefix = "gpu_utilization_"
 )
 
-// String is the column's name in a log, such as "train_loss".
+// String returns the canonical name of the column, such as "train_loss".
 func (c Column) String() string {
 	if c < 0 || c >= NumColumns {
 		return "column(" + strconv.Itoa(int(c)) + ")"
@@ -34,23 +34,23 @@ func (c Column) String() string {
 	return columnNames[c]
 }
 
-// signed reports whether negative values of the column make sense.
+// signed reports whether the column may be negative.
 func (c Column) signed() bool {
 	return c == TrainLoss || c == TestLoss || c == TrainAccuracy || c == TestAccuracy
 }
 
-// counts reports whether the column holds whole numbers.
+// counts reports whether the column contains integers.
 func (c Column) counts() bool {
 	return c <= DataCount || c == BatchSize || c == CPUCount || c == GPUCount
 }
 
-// targetKind says where the value of a log's column goes.
+// targetKind is the kind of field that a log's column is stored in.
 type targetKind uint8
 
 const (
 	toNowhere targetKind = iota
 	toColumn
-	toSum // added to what the column already has in this row
+	toSum // added to the row's current value of the column
 	toStamp
 	toModel
 	toDataset
@@ -58,15 +58,15 @@ const (
 	toGPUUtil
 )
 
-// target is where the value of one column of a log goes.
+// target is the field of Row that one column of a log is stored in.
 type target struct {
 	kind   targetKind
 	column Column
 	gpu    int
-	exact  bool // the column's own name, not an alias
+	exact  bool // the canonical name, not an alias
 }
 
-// aliases are other names under which scripts and frameworks write the columns, normalised as by normalizeName.
+// aliases maps other names that scripts and frameworks use, normalised by normalizeName, to columns.
 var aliases = map[string]Column{
 	"epochs_done": Epoch, "epoch_num": Epoch, "epoch_number": Epoch, "current_epoch": Epoch, "ep": Epoch, "train_epoch": Epoch,
 	"epochs": TotalEpochs, "num_epochs": TotalEpochs, "n_epochs": TotalEpochs, "max_epochs": TotalEpochs, "epochs_total": TotalEpochs, "num_train_epochs": TotalEpochs,
@@ -94,7 +94,7 @@ var aliases = map[string]Column{
 	"cost": CostSoFar, "cost_usd": CostSoFar, "total_cost": CostSoFar, "cumulative_cost": CostSoFar,
 }
 
-// textAliases are other names of the columns that are not plain numbers.
+// textAliases maps canonical and other names of the columns that are not plain numbers to their targets.
 var textAliases = map[string]targetKind{
 	timestampName: toStamp, "time": toStamp, "datetime": toStamp, "date": toStamp, "ts": toStamp, "created_at": toStamp,
 	modelName: toModel, "model": toModel, "architecture": toModel, "arch": toModel,
@@ -111,7 +111,7 @@ var columnByName = func() map[string]Column {
 	return m
 }()
 
-// normalizeName makes "Train Loss", "train/loss", "train-loss" and "train_loss [nats]" one name.
+// normalizeName maps "Train Loss", "train/loss", "train-loss" and "train_loss [nats]" to the same name.
 func normalizeName(name string) string {
 	if i := strings.IndexAny(name, "(["); i > 0 {
 		name = name[:i]
@@ -135,7 +135,8 @@ func normalizeName(name string) string {
 	return strings.TrimPrefix(b.String(), "_")
 }
 
-// resolveName finds the target of a normalised column name among the contract's names and the aliases.
+// resolveName returns the target of a normalised column name among the canonical names and the aliases; the zero
+// target without a match.
 func resolveName(name string) target {
 	if c, ok := columnByName[name]; ok {
 		return target{kind: toColumn, column: c, exact: true}
@@ -160,11 +161,11 @@ func resolveName(name string) target {
 	return target{}
 }
 
-// maxGPUs bounds gpu_utilization_n, so that a column name cannot ask for memory.
+// maxGPUs bounds the index in gpu_utilization_n, so that a column name cannot cause a large allocation.
 const maxGPUs = 64
 
-// userAliases checks and normalises a table of column names → contract names. An empty contract name
-// leaves the column out.
+// userAliases validates and normalises a map from column names to canonical names. An empty canonical name drops the
+// column.
 func userAliases(m map[string]string) (map[string]target, error) {
 	out := make(map[string]target, len(m))
 	names := make([]string, 0, len(m))

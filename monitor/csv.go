@@ -5,7 +5,8 @@ import (
 	"io"
 )
 
-// CSVWriter writes CSV that a spreadsheet or a terminal may show: encoding/csv with every cell made safe by [PlainCell].
+// CSVWriter writes CSV that is safe to open in a spreadsheet or a terminal: encoding/csv with [PlainCell] applied to
+// every cell.
 type CSVWriter struct {
 	out *csv.Writer
 	row []string
@@ -37,5 +38,5 @@ func (c *CSVWriter) WriteAll(rows [][]string) error {
 // Flush writes buffered rows to the underlying writer.
 func (c *CSVWriter) Flush() { c.out.Flush() }
 
-// Error is the first error of a Write or a Flush.
+// Error returns the first error of a Write or a Flush.
 func (c *CSVWriter) Error() error { return c.out.Error() }

@@ -12,15 +12,15 @@ import (
 	"strconv"
 )
 
-// decision is one row of rl_metrics.csv.
+// decision is one row of rl_metrics.csv; at is its time_s.
 type decision struct {
 	at     float64
 	fields []string
 }
 
-// WriteExtended writes extended.csv in a run directory: each training row of log.csv with the columns of the last
-// decision of rl_metrics.csv at or before it, named rl_time_s, rl_state, rl_action …; empty where no decision had been
-// made. The file is replaced as a whole. The error wraps ErrNoData when there is no log.csv.
+// WriteExtended writes extended.csv in a run directory: each training row of log.csv joined with the columns of the
+// last decision of rl_metrics.csv at or before it, named rl_time_s, rl_state, rl_action …; empty before the first
+// decision. The file is replaced atomically. The error wraps ErrNoData if log.csv does not exist.
 func WriteExtended(dir string) error {
 	fail := func(err error) error { return fmt.Errorf("write extended.csv in %s: %w", dir, err) }
 	decisions, names, err := readDecisions(filepath.Join(dir, "rl_metrics.csv"))
@@ -59,7 +59,7 @@ func WriteExtended(dir string) error {
 	return nil
 }
 
-// join copies the rows, each with its decision.
+// join copies the rows, each followed by its decision; binary search in decisions, O(rows · log decisions).
 func join(w *bufio.Writer, rows *csv.Reader, width, at int, decisions []decision, extra int) error {
 	none := make([]string, extra)
 	for {
@@ -68,7 +68,7 @@ func join(w *bufio.Writer, rows *csv.Reader, width, at int, decisions []decision
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil, len(row) != width:
-			continue // half a row at the end
+			continue // a damaged row, such as half a row at the end
 		}
 		made := none
 		if t, err := strconv.ParseFloat(row[at], 64); err == nil {
@@ -82,7 +82,8 @@ func join(w *bufio.Writer, rows *csv.Reader, width, at int, decisions []decision
 	}
 }
 
-// readDecisions reads the decision log, in order of time. No file is no decision.
+// readDecisions reads the decision log and returns its rows in order of time and its column names. A missing file
+// yields no decisions.
 func readDecisions(path string) ([]decision, []string, error) {
 	f, _, err := OpenRegular(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -131,6 +132,7 @@ func ignoreEOF(err error) error {
 	return err
 }
 
+// indexOf returns the index of name; -1 if absent.
 func indexOf(names []string, name string) int {
 	for i, n := range names {
 		if n == name {

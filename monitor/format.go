@@ -10,70 +10,71 @@ import (
 	"time"
 )
 
-// sink takes what a parser finds. A parser never stops at a bad line: it says so here and goes on.
+// sink receives the results of a parser. A bad line does not stop a parser: it reports the line and continues.
 type sink interface {
-	// row takes one row, which holds during the call. extra is a hash of its columns that are not in Row, so that
-	// rows which differ only there are not taken for the same.
+	// row accepts one row, which is valid only during the call. extra is a hash of the columns that Row has no field
+	// for, so that rows which differ only in those columns are not treated as duplicates.
 	row(r *Row, extra uint64)
-	// bad says that the line gave no row.
+	// bad reports a line that yielded no row.
 	bad(line int, reason string)
-	// note says that the line was used, or rightly left out, but was odd.
+	// note reports an oddity in a line that was used or rightly skipped.
 	note(line int, reason string)
-	// wordy reports whether the words of a note are still of use: only the first ones are kept, and the others need no making.
+	// wordy reports whether the next note's text will be kept; otherwise callers may skip formatting it.
 	wordy() bool
-	// header says that a header was read again.
+	// header reports a header after the first one.
 	header()
-	// enough reports that no more rows are wanted for now; only a document asks.
+	// enough reports that the batch limit is reached. Only document parsers check it.
 	enough() bool
 }
 
-// parser reads the lines of one log, in order. It keeps no lines back except where pending says so.
+// parser reads the lines of one log in order. It retains lines only while pending returns true.
 type parser interface {
-	// line takes one complete line, in UTF-8, without its end; n counts from 1. It must not keep text.
+	// line parses one complete line, in UTF-8 and without its line end; n counts from 1. It must not retain text.
 	line(text []byte, n int, out sink)
-	// pending reports whether lines are held that belong to a record that is not complete.
+	// pending reports whether lines of an incomplete record are held.
 	pending() bool
-	// flush gives up waiting for the rest of a held record.
+	// flush ends the wait for the rest of a held record and parses the held lines as they are.
 	flush(out sink)
-	// restart says that the next line is the first one of a new or rewritten file.
+	// restart prepares for the first line of a new or rewritten file.
 	restart()
-	// save and load carry what the parser has learnt over a restart of the agent.
+	// save and load carry the state of the parser across restarts of the agent.
 	save() parserState
 	load(parserState)
 }
 
-// document is a log that is one JSON value and is read whole whenever it changes. Of one that is not complete
-// nothing is taken, unless salvage is set: then what is whole.
+// document parses a log that is one JSON value and is read whole whenever it changes. An incomplete value yields no
+// rows, unless salvage is set: then its complete entries are used.
 type document interface {
 	read(src io.ReadSeeker, out sink, salvage bool) error
 }
 
-// parserState is what a parser remembers of a file.
+// parserState is the state of a parser for one file.
 type parserState struct {
 	Header     []string `json:"header,omitempty"`
 	Delimiter  string   `json:"delimiter,omitempty"`
 	ZeroBased  *bool    `json:"zero_based,omitempty"`
 	Epoch      float64  `json:"epoch,omitempty"`
 	TotalEpoch float64  `json:"total_epochs,omitempty"`
-	// Of progress output only.
+	// Used by progress output only.
 	Part    float64   `json:"part,omitempty"`
 	Bars    *barState `json:"bars,omitempty"`
 	Columns bool      `json:"columns,omitempty"`
 }
 
-// How a kind of log counts epochs.
+// Rules by which log formats count epochs.
 const (
 	fromOne      = iota // as written
-	fromZero            // always one more than written
-	fromFirstRow        // one more than written when the first row says 0
+	fromZero            // written value plus one
+	fromFirstRow        // written value plus one if the first row has epoch 0
 )
 
-// epochBase makes epochs count from 1.
+// epochBase converts the epochs of a log to a count from 1.
 type epochBase struct {
 	rule int
-	zero *bool // known after the first row with an epoch
+	zero *bool // nil before the first row with an epoch
 }
 
+// fix converts the epoch of a row in place. The first row with an epoch fixes the base for the rest of the file.
 func (b *epochBase) fix(r *Row) {
 	e, ok := r.Value(Epoch)
 	if !ok || b.rule == fromOne {
@@ -88,26 +89,28 @@ func (b *epochBase) fix(r *Row) {
 	}
 }
 
-// format is one kind of training log.
+// format describes one kind of training log.
 type format struct {
-	// detect says how sure it is that a text which begins like this is of this kind: 0 no, 100 certainly.
+	// detect returns the confidence that a text with this beginning has the format, from 0 (no) to 100 (certain).
 	detect func(h *head) int
-	// One of lines, document and records is set.
+	// Exactly one of lines, document and records is set.
 	lines    func(o *parseOptions) parser
 	document func(o *parseOptions) document
-	// records reads a log that is no text, and which is over: no Tail follows it. It says how many bytes it read, and how
-	// many at the end make no whole record. magic recognises such a file by its first recordHeader bytes, instead of detect.
+	// records reads a finished binary log; a Tail does not follow it. read is the number of bytes read, behind the
+	// number of bytes at the end that form no complete record. magic recognises such a file by its first recordHeader
+	// bytes and replaces detect.
 	records func(path string, o *parseOptions, out sink) (read, behind int64, err error)
 	magic   func(first []byte) bool
-	// json is true for formats that begin with an object or a list; no other is tried on such a file.
+	// json is true for formats that begin with an object or a list; no other format is tried on such a file.
 	json bool
-	// repeats is true when the same line may rightly come many times, as in progress output.
+	// repeats is true if identical lines may legitimately occur many times, as in progress output.
 	repeats bool
-	// sparse is true when what belongs to one step is written in several rows, one after the other.
+	// sparse is true if the values of one step are spread over several consecutive rows.
 	sparse bool
 }
 
-// formats is the register of log formats. To add one: write its file, add its line here and its recording in testdata/formats.
+// formats is the registry of log formats. To add one, write its file, add its line here and add a recording to
+// testdata/formats.
 var formats = map[string]format{
 	"csv":         {detect: detectContract, lines: newContract},
 	"keras":       {detect: detectKeras, lines: newKeras},
@@ -120,8 +123,8 @@ var formats = map[string]format{
 	"stdout":      {detect: detectStdout, lines: newStdout, repeats: true},
 }
 
-// Formats lists the names of the log formats that can be forced with TailOptions.Format, sorted. All are read by Scan and
-// ReadLog; "tensorboard" is not followed by a Tail: Open refuses it.
+// Formats returns the sorted names of the log formats that TailOptions.Format accepts. Scan and ReadLog read all of
+// them; Open rejects "tensorboard", because a Tail does not follow it.
 func Formats() []string {
 	names := make([]string, 0, len(formats))
 	for name := range formats {
@@ -131,14 +134,14 @@ func Formats() []string {
 	return names
 }
 
-// parseOptions is what parsers need of TailOptions.
+// parseOptions is the subset of TailOptions that parsers require.
 type parseOptions struct {
 	aliases  map[string]target
 	patterns []*regexp.Regexp
 	location *time.Location
 }
 
-// resolve finds the target of a column, the user's aliases first.
+// resolve returns the target of a column. Aliases of the user take precedence.
 func (o *parseOptions) resolve(name string) target {
 	n := normalizeName(name)
 	if t, ok := o.aliases[n]; ok {
@@ -147,13 +150,13 @@ func (o *parseOptions) resolve(name string) target {
 	return resolveName(n)
 }
 
-// Limits of what is looked at to find out a format.
+// Limits of the beginning of a file that is used to detect its format: lines and bytes.
 const (
 	headLines = 200
 	headBytes = 64 << 10
 )
 
-// head is the beginning of a file: complete lines and what follows them.
+// head is the beginning of a file: its complete lines and the bytes after them.
 type head struct {
 	path  string // base name
 	lines [][]byte
@@ -161,7 +164,7 @@ type head struct {
 	opts  *parseOptions
 }
 
-// first is the first line with something in it, or the unfinished one.
+// first returns the first line that is not blank, or the unfinished line.
 func (h *head) first() []byte {
 	for _, l := range h.lines {
 		if l := bytes.TrimSpace(l); len(l) > 0 {
@@ -171,19 +174,20 @@ func (h *head) first() []byte {
 	return bytes.TrimSpace(h.rest)
 }
 
-// json reports whether the file begins like a JSON document that is not written line by line, or like an object.
-// Progress such as "[3/20]" and "{'loss': 1}" does not.
+// json reports whether the file begins like a JSON object or like a JSON list of objects, lists or strings. Progress
+// output such as "[3/20]" and "{'loss': 1}" does not.
 func (h *head) json() bool {
 	f := h.first()
 	return len(f) > 0 && (f[0] == '{' || f[0] == '[') && (len(f) == 1 || bytes.IndexByte([]byte("\"{[ \t"), f[1]) >= 0)
 }
 
-// all is everything that was read so far.
+// all returns everything read so far.
 func (h *head) all() []byte {
 	return append(bytes.Join(h.lines, []byte("\n")), h.rest...)
 }
 
-// detectFormat names the format that is surest; empty when none recognises the beginning.
+// detectFormat returns the name of the format with the highest confidence; empty if no format recognises the
+// beginning.
 func detectFormat(h *head) string {
 	best, name := 0, ""
 	for _, n := range Formats() {
@@ -197,7 +201,7 @@ func detectFormat(h *head) string {
 	return name
 }
 
-// recordFormat names the format of a file that is no text by its first bytes; empty when there is none.
+// recordFormat returns the name of the binary format that begins with these bytes; empty if there is none.
 func recordFormat(first []byte) string {
 	for _, n := range Formats() {
 		if magic := formats[n].magic; magic != nil && magic(first) {
@@ -207,7 +211,7 @@ func recordFormat(first []byte) string {
 	return ""
 }
 
-// fallbackFormat is for a file that nothing recognises: a table when it is called one, else text.
+// fallbackFormat returns the format of a file that no format recognises: csv by its file extension, otherwise stdout.
 func fallbackFormat(path string) string {
 	if strings.HasSuffix(strings.ToLower(path), ".csv") {
 		return "csv"
@@ -215,6 +219,7 @@ func fallbackFormat(path string) string {
 	return "stdout"
 }
 
+// checkFormat returns an error if name is neither empty nor a registered format.
 func checkFormat(name string) error {
 	if _, ok := formats[name]; name != "" && !ok {
 		return fmt.Errorf("log format %q is not known; there are %s", name, strings.Join(Formats(), ", "))
@@ -222,7 +227,7 @@ func checkFormat(name string) error {
 	return nil
 }
 
-// hashText is FNV-1a: stable over processes and machines, unlike hash/maphash.
+// hashText returns the FNV-1a hash of s, which is stable across processes and machines, unlike hash/maphash.
 func hashText[T []byte | string](s T) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(s) {
@@ -231,7 +236,7 @@ func hashText[T []byte | string](s T) uint64 {
 	return h
 }
 
-// mix makes one well-spread hash of a key and a value (splitmix64): sums of them may be compared.
+// mix returns a well-distributed hash of a key and a value (splitmix64). Sums of such hashes are comparable.
 func mix(key, v uint64) uint64 {
 	h := key*0x9e3779b97f4a7c15 ^ v
 	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9

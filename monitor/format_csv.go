@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// The contract's own CSV: a header with the contract's column names or aliases, one row per epoch or step.
+// The canonical CSV format: a header of canonical column names or aliases and one row per epoch or step.
 
+// detectContract recognises a header with two recognised columns, and with lower confidence one.
 func detectContract(h *head) int {
 	cols, _ := findHeader(h)
 	known := 0
@@ -26,36 +27,38 @@ func detectContract(h *head) int {
 	return 0
 }
 
+// newContract returns the parser of the canonical CSV format.
 func newContract(o *parseOptions) parser {
 	return newTable(o, dialect{resolve: o.resolve, epochs: fromFirstRow})
 }
 
-// dialect is how one kind of CSV names and counts things.
+// dialect describes how one kind of CSV names its columns and counts epochs.
 type dialect struct {
 	resolve func(name string) target
 	epochs  int // fromOne, fromZero or fromFirstRow
-	// adjust completes a row; nil when there is nothing to do.
+	// adjust completes a row; may be nil.
 	adjust func(t *table, r *Row, fields [][]byte)
 }
 
-// cell is one column of a header: where its values go.
+// cell is one column of a header and the target of its values.
 type cell struct {
 	target
 	name string
 	hash uint64 // of the normalised name
 }
 
-// maxRecordLines bounds how many lines a quoted field may span before the quote is taken for damage.
+// maxRecordLines bounds the number of lines of a quoted field; beyond it the quote is treated as damage.
 const maxRecordLines = 16
 
-// table parses delimited text with a header.
+// table parses delimited text with a header. A record with an open quote is held until the quote closes, until a
+// damaged line shows that it will not, or until it has maxRecordLines lines.
 type table struct {
 	opts      *parseOptions
 	dialect   dialect
 	cells     []cell
 	delim     byte
 	base      epochBase
-	fresh     bool // no line of this file has been seen
+	fresh     bool // no line of this file has been parsed
 	noteComma bool
 
 	held     [][]byte // lines of a record with an open quote
@@ -116,7 +119,7 @@ func (t *table) line(text []byte, n int, out sink) {
 	t.record(text, n, out)
 }
 
-// hold adds a line to a record with an open quote.
+// hold appends a line to a record with an open quote and parses the record once the quote is closed.
 func (t *table) hold(text []byte, out sink) {
 	t.held = append(t.held, bytes.Clone(text))
 	if bytes.Count(text, []byte{'"'})%2 == 1 {
@@ -126,7 +129,7 @@ func (t *table) hold(text []byte, out sink) {
 			t.record(joined, n, out)
 			return
 		}
-		t.flush(out) // two damaged lines, not one record
+		t.flush(out) // two damaged lines rather than one record
 		return
 	}
 	if len(t.held) >= maxRecordLines {
@@ -134,7 +137,8 @@ func (t *table) hold(text []byte, out sink) {
 	}
 }
 
-// record takes one whole record.
+// record parses one complete record: a comment, a header or a row. Trailing empty fields are dropped before the
+// number of fields is compared with the header.
 func (t *table) record(text []byte, n int, out sink) {
 	if blank(text) || text[0] == '#' {
 		return
@@ -164,7 +168,7 @@ func (t *table) record(text []byte, n int, out sink) {
 	t.row(fields, n, out)
 }
 
-// anyNumber reports whether a field is a number: then the record is no header.
+// anyNumber reports whether a field is a number; such a record is not a header.
 func anyNumber(fields [][]byte) bool {
 	for _, f := range fields {
 		if _, how := parseNumber(f, false); how == readNumber {
@@ -174,6 +178,7 @@ func anyNumber(fields [][]byte) bool {
 	return false
 }
 
+// readHeader replaces the current header and reports a repeated or changed one.
 func (t *table) readHeader(names []string, delim byte, n int, out sink) {
 	if t.cells != nil {
 		if !t.fresh {
@@ -201,8 +206,8 @@ func (t *table) sameNames(names []string) bool {
 	return true
 }
 
-// setHeader decides where each column goes. When two columns have the same target, the one with the
-// column's own name wins, else the first; the other is taken where that one is empty.
+// setHeader resolves the target of each column. If two columns have the same target, a canonical name takes
+// precedence over an alias and otherwise the first column; the other column is used where that one is empty.
 func (t *table) setHeader(names []string) {
 	t.cells = make([]cell, len(names))
 	for i, name := range names {
@@ -210,6 +215,8 @@ func (t *table) setHeader(names []string) {
 	}
 }
 
+// row stores the fields of a record and passes the row to out. Unrecognised columns contribute to the hash of extra
+// columns; a record without any recognised value is bad.
 func (t *table) row(fields [][]byte, n int, out sink) {
 	r := &t.scratch
 	r.begin(n)
@@ -240,8 +247,8 @@ func (t *table) row(fields [][]byte, n int, out sink) {
 	out.row(r, extra)
 }
 
-// value stores one field. exact has a bit for each column that was stored by its own name. fatal means that the row cannot
-// be used: what should be its position is text.
+// value stores one field. exact has a bit for each column already stored under its canonical name. fatal means that
+// the row is unusable because its position is not a number.
 func (t *table) value(r *Row, c *cell, f []byte, exact *uint32, out sink) (ok, fatal bool) {
 	switch c.kind {
 	case toStamp:
@@ -282,7 +289,7 @@ func (t *table) value(r *Row, c *cell, f []byte, exact *uint32, out sink) (ok, f
 	return true, false
 }
 
-// oddValue reads a field that is no plain positive number, and notes what was odd about it.
+// oddValue parses a field that is not a plain non-negative number and reports its oddity.
 func (t *table) oddValue(line int, c *cell, f []byte, out sink) (v float64, fatal bool) {
 	v, how := parseNumber(f, c.kind != toGPUUtil && c.column.counts())
 	if how == readText && (c.column == Epoch || c.column == Step) && c.kind == toColumn {
@@ -290,7 +297,7 @@ func (t *table) oddValue(line int, c *cell, f []byte, out sink) (v float64, fata
 		return v, true
 	}
 	if how == readComma && t.noteComma {
-		how = readNumber // said once
+		how = readNumber // reported once per log
 	}
 	if how == readComma {
 		t.noteComma = true
@@ -298,7 +305,7 @@ func (t *table) oddValue(line int, c *cell, f []byte, out sink) (v float64, fata
 	return checkNumber(v, how, c.target, c.name, f, line, out), false
 }
 
-// checkNumber notes what was odd about a number and gives NaN where it must not be used.
+// checkNumber reports an oddity of a number and returns NaN if the number must not be used.
 func checkNumber(v float64, how reading, to target, name string, f []byte, line int, out sink) float64 {
 	isLoss := to.kind == toColumn && (to.column == TrainLoss || to.column == TestLoss)
 	switch {
@@ -316,7 +323,7 @@ func checkNumber(v float64, how reading, to target, name string, f []byte, line 
 	return v
 }
 
-// noteValue notes what became of a field.
+// noteValue reports the treatment of a field, and formats the text only if it will be kept.
 func noteValue(out sink, line int, name string, f []byte, what string) {
 	if !out.wordy() {
 		out.note(line, "")
@@ -325,6 +332,7 @@ func noteValue(out sink, line int, name string, f []byte, what string) {
 	out.note(line, name+" is "+clip(f)+what)
 }
 
+// setGPUUtil stores the utilisation of one GPU in % and pads lower indices with NaN.
 func setGPUUtil(r *Row, gpu int, v float64) {
 	for len(r.GPUUtil) <= gpu {
 		r.GPUUtil = append(r.GPUUtil, math.NaN())
@@ -332,13 +340,13 @@ func setGPUUtil(r *Row, gpu int, v float64) {
 	r.GPUUtil[gpu] = v
 }
 
-// texts are the values of text columns, each held once.
+// texts interns the values of text columns.
 type texts map[string]string
 
-// maxTexts bounds how many are held: a column may say something else in every row.
+// maxTexts bounds the number of interned values, because a column may have a different value in every row.
 const maxTexts = 1024
 
-// set stores a text; false when there is none.
+// set stores a text in *to; it returns false if the field is blank.
 func (t *texts) set(to *string, f []byte) bool {
 	f = bytes.TrimSpace(f)
 	if len(f) == 0 {
@@ -358,7 +366,7 @@ func (t *texts) set(to *string, f []byte) bool {
 
 func blank(b []byte) bool { return len(bytes.TrimSpace(b)) == 0 }
 
-// clip shortens text for a message and makes it printable.
+// clip shortens text to 60 bytes for a message, quotes it and replaces control characters.
 func clip(b []byte) string {
 	const most = 60
 	b = bytes.TrimSpace(b)

@@ -2,11 +2,10 @@ package monitor
 
 import "bytes"
 
-// delimiters are tried in this order; the one that makes most known columns wins.
+// delimiters are tried in this order; the one that yields the most recognised columns wins.
 var delimiters = []byte{',', ';', '\t', '|'}
 
-// split cuts a record at the delimiter. Fields are slices of text or of scratch space and hold until the
-// next call.
+// split cuts a record at the delimiter. The fields alias text or scratch space and are valid until the next call.
 func (t *table) split(text []byte) [][]byte {
 	t.fields = t.fields[:0]
 	start := 0
@@ -24,7 +23,7 @@ func (t *table) split(text []byte) [][]byte {
 	return t.fields
 }
 
-// splitQuoted cuts a record with quotes: a field in quotes may hold the delimiter, line ends and doubled quotes.
+// splitQuoted cuts a record with quotes: a quoted field may contain the delimiter, line ends and doubled quotes.
 func splitQuoted(text []byte, delim byte, fields [][]byte) [][]byte {
 	for {
 		trimmed := bytes.TrimLeft(text, " ")
@@ -47,7 +46,7 @@ func splitQuoted(text []byte, delim byte, fields [][]byte) [][]byte {
 	}
 }
 
-// unquote reads a field behind its first quote up to the last; without one, everything.
+// unquote parses a field after its opening quote up to the closing one, or to the end of text without one.
 func unquote(text []byte) (field, rest []byte) {
 	for {
 		i := bytes.IndexByte(text, '"')
@@ -62,7 +61,7 @@ func unquote(text []byte) (field, rest []byte) {
 	}
 }
 
-// mayBeHeader is a quick look: a record that begins like a number is a row.
+// mayBeHeader is a cheap filter: a record that begins like a number or an object is not a header.
 func mayBeHeader(text []byte) bool {
 	for _, c := range text {
 		switch {
@@ -74,8 +73,8 @@ func mayBeHeader(text []byte) bool {
 	return false
 }
 
-// headerOf recognises a header: at least one known column, no field that is a number, and either a
-// second name or nothing else in the line.
+// headerOf recognises a header: at least one recognised column and no numeric field. The delimiter with the most
+// recognised columns is chosen; a line without any delimiter is a header only if it is itself a column name.
 func headerOf(text []byte, o *parseOptions) (names []string, delim byte, ok bool) {
 	if len(text) == 0 || len(text) > headBytes {
 		return nil, 0, false
@@ -106,7 +105,7 @@ func headerOf(text []byte, o *parseOptions) (names []string, delim byte, ok bool
 	return names, delim, best > 0
 }
 
-// findHeader looks for a header in the first lines of a file.
+// findHeader returns the first header in the beginning of a file and its line index; -1 without one.
 func findHeader(h *head) (names []string, line int) {
 	for i, l := range h.lines {
 		if names, _, ok := headerOf(l, h.opts); ok {

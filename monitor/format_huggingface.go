@@ -9,9 +9,11 @@ import (
 	"strings"
 )
 
-// Hugging Face Trainer: trainer_state.json with its log_history, or log_history alone as a JSON list.
-// Epochs are fractions that are complete; training and evaluation values stand in separate entries.
+// Hugging Face Trainer: trainer_state.json with its log_history, or log_history alone as a JSON list. Epochs are
+// completed fractions; training and evaluation values are in separate entries.
 
+// detectHuggingFace recognises the file name trainer_state.json, the key log_history, or a JSON list of entries with
+// epochs.
 func detectHuggingFace(h *head) int {
 	first := h.first()
 	if h.path == "trainer_state.json" && len(first) > 0 && first[0] == '{' {
@@ -32,13 +34,14 @@ func detectHuggingFace(h *head) int {
 
 func newHuggingFace(o *parseOptions) document { return &huggingFace{opts: o} }
 
+// huggingFace parses the state file of a Hugging Face Trainer.
 type huggingFace struct{ opts *parseOptions }
 
-// errNotDocument says that a JSON document does not hold a log.
+// errNotDocument reports a JSON document that does not contain a log.
 var errNotDocument = errors.New("neither an object with log_history nor a list of objects")
 
-// read streams the document twice, with one entry of log_history in memory at a time: the values that hold for
-// all rows (max_steps, num_train_epochs, train_batch_size) stand after the list.
+// read streams the document twice, with one entry of log_history in memory at a time, because the values that apply
+// to all rows (max_steps, num_train_epochs, train_batch_size) follow the list.
 func (p *huggingFace) read(src io.ReadSeeker, out sink, salvage bool) error {
 	fields := jsonFields{opts: p.opts, fixed: map[Column]float64{}}
 	if err := p.pass(src, &fields, nil); err != nil && !salvage {
@@ -50,7 +53,8 @@ func (p *huggingFace) read(src io.ReadSeeker, out sink, salvage bool) error {
 	return p.pass(src, &fields, out)
 }
 
-// pass reads the document once: the values for all rows when out is nil, else the entries.
+// pass reads the document once, token by token, so that only one value is in memory. It collects the values for all
+// rows if out is nil, otherwise it parses the entries. Unrelated keys are decoded and dropped.
 func (p *huggingFace) pass(src io.Reader, fields *jsonFields, out sink) error {
 	in := &nanReader{src: src}
 	dec := json.NewDecoder(in)
@@ -105,9 +109,11 @@ func (p *huggingFace) pass(src io.Reader, fields *jsonFields, out sink) error {
 	return nil
 }
 
-// documentColumns are the values of the document that hold for the whole training.
+// documentColumns are the keys of the document that apply to the whole training.
 var documentColumns = map[any]Column{"max_steps": TotalSteps, "num_train_epochs": TotalEpochs, "train_batch_size": BatchSize}
 
+// entries parses the list of log entries, or skips it if out is nil. It returns errEnough when the batch limit is
+// reached.
 func (p *huggingFace) entries(in *nanReader, dec *json.Decoder, fields *jsonFields, out sink) error {
 	for n := 1; dec.More(); n++ {
 		var entry json.RawMessage

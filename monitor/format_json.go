@@ -9,7 +9,8 @@ import (
 	"sort"
 )
 
-// JSON lines: one object per line; nested objects are joined with "_" ({"train": {"loss": 1}} is train_loss).
+// JSON lines: one object per line. The keys of nested objects are joined by "_": {"train": {"loss": 1}} is
+// train_loss.
 
 func detectJSONLines(h *head) int {
 	for _, l := range h.lines {
@@ -29,6 +30,7 @@ func newJSONLines(o *parseOptions) parser {
 	return &jsonLines{fields: jsonFields{opts: o}, base: epochBase{rule: fromFirstRow}}
 }
 
+// jsonLines parses JSON lines.
 type jsonLines struct {
 	fields jsonFields
 	base   epochBase
@@ -40,6 +42,7 @@ func (*jsonLines) restart()             {}
 func (p *jsonLines) save() parserState  { return parserState{ZeroBased: p.base.zero} }
 func (p *jsonLines) load(s parserState) { p.base.zero = s.ZeroBased }
 
+// line parses one object; a line that is not one JSON object is bad.
 func (p *jsonLines) line(text []byte, n int, out sink) {
 	text = bytes.TrimSpace(text)
 	if len(text) == 0 {
@@ -56,8 +59,7 @@ func (p *jsonLines) line(text []byte, n int, out sink) {
 	}
 }
 
-// decodeObject reads text that is one JSON object and nothing else; NaN and Infinity, which Python writes,
-// are allowed.
+// decodeObject decodes text that consists of one JSON object. It accepts NaN and Infinity, which Python writes.
 func decodeObject(text []byte) (map[string]any, bool) {
 	if bytes.Contains(text, []byte("NaN")) || bytes.Contains(text, []byte("Infinity")) {
 		var f nanFilter
@@ -73,15 +75,16 @@ func decodeObject(text []byte) (map[string]any, bool) {
 	return object, err == io.EOF
 }
 
-// jsonFields makes rows of JSON objects.
+// jsonFields converts JSON objects to rows.
 type jsonFields struct {
 	opts  *parseOptions
 	texts texts
-	// fixed are values of the document that hold for every row.
+	// fixed contains values of the document that apply to every row.
 	fixed map[Column]float64
 }
 
-// row gives one row of an object and the hash of its unknown fields, or says why not.
+// row returns the row of an object and the hash of its unrecognised fields. ok is false, and the object is reported
+// as bad, if no recognised column has a value.
 func (p *jsonFields) row(object map[string]any, n int, out sink) (r Row, extra uint64, ok bool) {
 	w := jsonWalk{fields: p, row: Row{Line: n}, out: out}
 	w.object("", object, 0)
@@ -97,10 +100,10 @@ func (p *jsonFields) row(object map[string]any, n int, out sink) (r Row, extra u
 	return w.row, w.extra, true
 }
 
-// maxDepth bounds how deep nested objects are followed.
+// maxDepth bounds the depth of nested objects.
 const maxDepth = 4
 
-// jsonWalk collects one row from an object.
+// jsonWalk builds one row from an object.
 type jsonWalk struct {
 	fields *jsonFields
 	row    Row
@@ -110,7 +113,7 @@ type jsonWalk struct {
 	out    sink
 }
 
-// object takes the fields in the order of their names, so that the same object gives the same row.
+// object visits the fields in lexical order, so that equal objects yield equal rows.
 func (w *jsonWalk) object(prefix string, object map[string]any, depth int) {
 	keys := make([]string, 0, len(object))
 	for key := range object {
@@ -134,6 +137,7 @@ func (w *jsonWalk) object(prefix string, object map[string]any, depth int) {
 	}
 }
 
+// field stores one scalar and reports whether it has a value. A canonical name takes precedence over an alias.
 func (w *jsonWalk) field(t target, name string, text []byte) bool {
 	r, p := &w.row, w.fields
 	switch t.kind {
@@ -165,7 +169,7 @@ func (w *jsonWalk) field(t target, name string, text []byte) bool {
 	return true
 }
 
-// jsonText is a scalar as text; empty for null, lists and objects.
+// jsonText returns a scalar as text; empty for null, lists and objects.
 func jsonText(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -180,15 +184,16 @@ func jsonText(v any) string {
 	return ""
 }
 
-// nanFilter puts "nan" and "inf" in quotes where a JSON text has NaN and Infinity outside of strings. It
-// works on a stream, in pieces of any size.
+// nanFilter replaces NaN and Infinity outside of strings in a JSON text by the strings "nan" and "inf". It operates
+// on a stream in chunks of any size.
 type nanFilter struct {
 	inString, escaped bool
-	minus             bool // a '-' is held back: it may belong to -Infinity
+	minus             bool // a '-' is held back because it may belong to -Infinity
 	inWord            bool
 }
 
-// apply appends the filtered src to dst.
+// apply appends the filtered src to dst. It is a byte-wise state machine over strings, escapes and the letters of NaN
+// and Infinity; the state is kept between calls. O(len(src)).
 func (f *nanFilter) apply(dst, src []byte) []byte {
 	for _, c := range src {
 		switch {
@@ -228,10 +233,11 @@ func (f *nanFilter) apply(dst, src []byte) []byte {
 	return dst
 }
 
-// maxValue is the most bytes that one value of a JSON document may have, and its decoder hold.
+// maxValue bounds the size of one value of a JSON document, and thus the buffer of its decoder, in bytes.
 const maxValue = 4 << 20
 
-// nanReader is a nanFilter over a reader, which gives at most maxValue bytes until it is told that a value was taken.
+// nanReader applies a nanFilter to a reader. It returns errLongValue after more than maxValue bytes without a call of
+// taken.
 type nanReader struct {
 	src    io.Reader
 	filter nanFilter
@@ -241,11 +247,12 @@ type nanReader struct {
 	ready  []byte
 }
 
-// taken says that a value was used.
+// taken reports that a complete value has been decoded.
 func (r *nanReader) taken() { r.given = 0 }
 
 var errLongValue = fmt.Errorf("one value has more than %d bytes", maxValue)
 
+// Read reads filtered bytes; it returns errLongValue once a single value exceeds maxValue.
 func (r *nanReader) Read(p []byte) (int, error) {
 	if r.given > maxValue {
 		return 0, errLongValue

@@ -2,9 +2,10 @@ package monitor
 
 import "strings"
 
-// Keras CSVLogger: one row per epoch, epochs from 0, "loss" and "val_loss", other metrics by the name of
-// their function ("sparse_categorical_accuracy").
+// Keras CSVLogger: one row per epoch, epochs from 0, "loss" and "val_loss", other metrics under the name of their
+// function ("sparse_categorical_accuracy").
 
+// detectKeras recognises a header with epoch and loss and without a canonical column that Keras does not write.
 func detectKeras(h *head) int {
 	names, _ := findHeader(h)
 	hasEpoch, hasLoss := false, false
@@ -15,7 +16,7 @@ func detectKeras(h *head) int {
 		case "loss":
 			hasLoss = true
 		default:
-			// A column that only the contract has, or one that Keras would have put in val_…: not Keras.
+			// A canonical name, or a column "step", which Keras does not write: not Keras.
 			if t := resolveName(n); t.exact || n == "step" {
 				return 0
 			}
@@ -31,7 +32,7 @@ func newKeras(o *parseOptions) parser {
 	return newTable(o, dialect{epochs: fromFirstRow, resolve: func(name string) target { return resolveMetric(o, name) }})
 }
 
-// resolveMetric resolves a column, and takes any name that ends in "accuracy" for one.
+// resolveMetric resolves a column like parseOptions.resolve, and also any name that ends in "_accuracy" or "_acc".
 func resolveMetric(o *parseOptions, name string) target {
 	if t := o.resolve(name); t.kind != toNowhere {
 		return t

@@ -5,14 +5,15 @@ import (
 	"strings"
 )
 
-// Lightning CSVLogger (metrics.csv): training and validation values stand in separate, sparse rows; epochs
-// count from 0, and a metric that is logged both ways has columns …_step and …_epoch. The file is rewritten
-// whole, with a wider header, when a metric appears for the first time.
+// Lightning CSVLogger (metrics.csv): training and validation values are in separate, sparse rows; epochs count from
+// 0; a metric that is logged both per step and per epoch has columns …_step and …_epoch. The whole file is rewritten
+// with a wider header when a metric appears for the first time.
 //
-// A row in the middle of an epoch says which epoch is under way, not that it is done: such a row gives the
-// number of epochs that are complete, and a row at the end of an epoch (validation values, or …_epoch) the
-// number with this one.
+// A row inside an epoch contains the number of the current epoch and yields the number of epochs completed before it.
+// A row at the end of an epoch, with validation values or …_epoch, yields the number that includes the current one.
 
+// detectLightning recognises a header with epoch and step, if the file is named metrics.csv or a column has a prefix
+// or suffix of Lightning. A canonical column other than loss or accuracy excludes it.
 func detectLightning(h *head) int {
 	names, _ := findHeader(h)
 	hasEpoch, hasStep, mark := false, false, h.path == "metrics.csv"
@@ -48,7 +49,7 @@ func newLightning(o *parseOptions) parser {
 	})
 }
 
-// lightningRow counts only epochs that are complete.
+// lightningRow converts the epoch of a row to the number of completed epochs.
 func lightningRow(t *table, r *Row, fields [][]byte) {
 	_, loss := r.Value(TestLoss)
 	_, accuracy := r.Value(TestAccuracy)

@@ -2,8 +2,8 @@ package monitor
 
 import "bytes"
 
-// The observer's report of one process (docs/observer.md): JSON lines, of which those of progress are rows. Only rank 0
-// of a distributed training reports for the job.
+// The observer's report of one process (docs/observer.md): JSON lines, of which the progress events yield rows. In
+// distributed training, only rank 0 reports for the job.
 
 func detectObserver(h *head) int {
 	f := h.first()
@@ -15,6 +15,7 @@ func detectObserver(h *head) int {
 
 func newObserver(o *parseOptions) parser { return &observerLines{fields: jsonFields{opts: o}} }
 
+// observerLines parses the observer's report.
 type observerLines struct{ fields jsonFields }
 
 func (*observerLines) pending() bool     { return false }
@@ -23,6 +24,7 @@ func (*observerLines) restart()          {}
 func (*observerLines) save() parserState { return parserState{} }
 func (*observerLines) load(parserState)  {}
 
+// line parses one event; events other than progress of rank 0 yield no row.
 func (p *observerLines) line(text []byte, n int, out sink) {
 	text = bytes.TrimSpace(text)
 	if len(text) == 0 {

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// Progress on the standard output: "Epoch 3/20", "epoch: 3", "[3/20]", "step 100/1000", "45%|####| 9/20" and
-// numbers called loss or accuracy. No library of patterns is run over each line: a line is cut into words and
+// Progress on standard output: "Epoch 3/20", "epoch: 3", "[3/20]", "step 100/1000", "45%|####| 9/20" and numbers
+// labelled loss or accuracy. Lines are not matched against a library of patterns: each line is split into words and
 // numbers once, and each number belongs to the word before it.
 //
-// Epoch is the number of epochs that are complete, fractions included: "Epoch 3/20" with no result is the
-// beginning of the third (2), a step 45/100 inside of it is 2.45, and the same line with a loss is 3. Where
-// none is complete the column is absent.
+// Epoch is the number of completed epochs including fractions: "Epoch 3/20" without a result is the beginning of the
+// third epoch (2), step 45/100 inside it is 2.45, and the same line with a loss is 3. Before the first completed
+// epoch the column is absent.
 
 func detectStdout(h *head) int {
 	p := newStdout(h.opts).(*progress)
@@ -31,13 +31,14 @@ func newStdout(o *parseOptions) parser { return &progress{opts: o} }
 // progress parses progress output.
 type progress struct {
 	opts *parseOptions
-	// The epoch under way, from 1, and how many there are; 0 when unknown.
+	// Current epoch, from 1, and number of epochs; 0 if unknown.
 	epoch, total float64
 	zero         *bool
-	// How far the epoch under way has come, 0 to 1: a later bar in it, of the validation, does not take it back.
+	// Completed fraction of the current epoch, 0 to 1. A later bar in the same epoch, such as that of validation,
+	// does not lower it.
 	part    float64
 	bars    barState
-	columns bool    // the header of Ultralytics' table was printed
+	columns bool    // the header of Ultralytics' table has been printed
 	toks    []token // scratch
 	words   words
 }
@@ -68,10 +69,10 @@ func (p *progress) line(text []byte, n int, out sink) {
 	}
 }
 
-// maxProgressLine is the longest line that is looked at; progress is printed in short ones.
+// maxProgressLine is the length of the longest line that is parsed, in bytes; progress lines are short.
 const maxProgressLine = 4096
 
-// read fills the row from one line; false when the line says nothing.
+// read fills the row from one line; it returns false if the line contains no progress.
 func (p *progress) read(text []byte, r *Row) bool {
 	if len(text) > maxProgressLine {
 		return false
@@ -92,29 +93,30 @@ func (p *progress) read(text []byte, r *Row) bool {
 	return p.fill(text, line, r)
 }
 
-// mayMatter is a quick look: progress has a digit and one of a few signs.
+// mayMatter is a cheap filter: a progress line has a digit and a typical sign, or one of two words.
 func mayMatter(text []byte) bool {
 	return bytes.ContainsAny(text, "0123456789") && bytes.ContainsAny(text, "/:=%[|") || hasWord(text, "poch") || hasWord(text, "tep ")
 }
 
 func hasWord(text []byte, word string) bool { return bytes.Contains(text, []byte(word)) }
 
-// found is what one line says about the position.
+// found is the position information of one line; unknown numbers are NaN.
 type found struct {
 	epoch, epochs   float64
 	step, steps     float64
 	epochIsComplete bool // a fraction, or a bar that counts epochs
-	result          bool // a loss, accuracy or time stands in the line
+	result          bool // the line contains a loss, accuracy or time
 	held            bool // the line is about the validation or test part
-	drawn           bool // a bar gave the step
+	drawn           bool // the step comes from a bar
 }
 
-// fill makes a row of the tokens of one line.
+// fill builds a row from the tokens of one line. Numbers are assigned by the words before them; the first number that
+// looks like the count of a bar is assigned last, because its meaning depends on the others.
 func (p *progress) fill(text []byte, line lineText, r *Row) bool {
 	f := found{epoch: math.NaN(), epochs: math.NaN(), step: math.NaN(), steps: math.NaN()}
 	f.held = len(p.toks) > 0 && heldOut(p.toks[0].word)
 	some := false
-	counter := -1 // of a bar
+	counter := -1 // index of a bar's count
 	for i := range p.toks {
 		t := &p.toks[i]
 		if math.IsNaN(t.number) {
@@ -151,13 +153,13 @@ func (p *progress) counts(i int, t *token, line lineText) bool {
 	switch role := wordRole(p.toks[i-1].word, ""); role {
 	case roleNone, roleThroughput, roleTime:
 		return true
-	case roleEpoch, roleStep, roleEpochs, roleSteps: // "Epochs: 9/20" is read by its word, "Epochs: 45%|##| 9/20" is a bar
+	case roleEpoch, roleStep, roleEpochs, roleSteps: // "Epochs: 9/20" is assigned by its word, "Epochs: 45%|##| 9/20" is a bar
 		return t.bar && p.toks[i-1].percent
 	}
 	return false
 }
 
-// count takes the count of a bar; foreign is true when the line is not about training.
+// count assigns the count of a bar to the epoch or the step. foreign is true if the line is not about training.
 func (p *progress) count(i int, text []byte, f *found, r *Row) (counted, foreign bool) {
 	t := &p.toks[i]
 	before, after := p.toks[:i], p.toks[i+1:]
@@ -181,13 +183,13 @@ func (p *progress) count(i int, text []byte, f *found, r *Row) (counted, foreign
 		return false, b.foreign()
 	}
 	f.step, f.steps, f.drawn = at, of, true
-	if b.epoch { // the bar of one epoch, whatever came before
+	if b.epoch { // the bar of one epoch, regardless of earlier cycles
 		f.step, f.steps = t.number, t.of
 	}
 	return true, false
 }
 
-// wordsAfter reports whether a word follows that is no unit.
+// wordsAfter reports whether toks contain a word that is not a unit.
 func wordsAfter(toks []token) bool {
 	for i := range toks {
 		if w := toks[i].word; len(w) > 1 && !strings.Contains(w, "/") && w != "ms" && w != "eta" {
@@ -197,7 +199,7 @@ func wordsAfter(toks []token) bool {
 	return false
 }
 
-// take uses one number, by the words before it.
+// take assigns one number by the one or two words before it, and reports whether it was used.
 func (p *progress) take(i int, t *token, f *found, line lineText, r *Row) bool {
 	word, before := "", ""
 	if i > 0 && !t.apart {
@@ -209,7 +211,7 @@ func (p *progress) take(i int, t *token, f *found, line lineText, r *Row) bool {
 	switch role := wordRole(word, before); {
 	case (role == roleEpoch || role == roleEpochs && t.of > 0) && !t.percent:
 		f.epoch, f.epochs = t.number, t.of
-		f.epochIsComplete = t.decimal || line.open // "{'loss': 0.5, 'epoch': 1}" says how much is complete
+		f.epochIsComplete = t.decimal || line.open // "{'loss': 0.5, 'epoch': 1}" is a completed epoch
 		return true
 	case (role == roleStep || role == roleSteps && t.of > 0) && !t.percent && math.IsNaN(f.step):
 		f.step, f.steps = t.number, t.of
@@ -220,7 +222,7 @@ func (p *progress) take(i int, t *token, f *found, line lineText, r *Row) bool {
 	return throughputUnit(p.toks, i, r)
 }
 
-// epochWord reports whether a bar is labelled with epochs, without a number: it counts them.
+// epochWord reports whether a bar is labelled "epoch" or "epochs" without a number, so that it counts epochs.
 func epochWord(toks []token) bool {
 	for i := range toks {
 		if w := toks[i].word; w == "epoch" || w == "epochs" {
@@ -230,7 +232,7 @@ func epochWord(toks []token) bool {
 	return false
 }
 
-// result stores a loss, an accuracy, a rate or a time.
+// result stores a loss, an accuracy, a throughput or a time.
 func (p *progress) result(role wordKind, word, before string, t *token, f *found, r *Row) bool {
 	held := f.held || heldOut(word) || heldOut(before)
 	column := Throughput
@@ -261,7 +263,7 @@ func (p *progress) result(role wordKind, word, before string, t *token, f *found
 	return true
 }
 
-// throughputUnit takes "1234.5 samples/s".
+// throughputUnit stores a throughput such as "1234.5 samples/s".
 func throughputUnit(toks []token, i int, r *Row) bool {
 	if i+1 >= len(toks) || toks[i].number < 0 {
 		return false
@@ -278,7 +280,7 @@ func throughputUnit(toks []token, i int, r *Row) bool {
 	return false
 }
 
-// position works out how many epochs are complete, and the step.
+// position derives the completed epochs and the step of a row from the line and the current epoch.
 func (p *progress) position(f *found, line lineText, r *Row) {
 	if f.epochIsComplete {
 		setPositive(r, Epoch, f.epoch)
@@ -294,7 +296,7 @@ func (p *progress) position(f *found, line lineText, r *Row) {
 	setPositive(r, TotalEpochs, p.total)
 	switch {
 	case f.steps > 0:
-		// The step is counted inside of the epoch: over the whole job it means nothing.
+		// The step is counted within the epoch and has no meaning for the whole job.
 		r.Set(Step, math.NaN())
 		r.Set(TotalSteps, math.NaN())
 		if part := math.Min(1, f.step/f.steps); part >= p.part {
@@ -309,8 +311,9 @@ func (p *progress) position(f *found, line lineText, r *Row) {
 	}
 }
 
-// beginEpoch takes the epoch under way. An epoch 0 says that they count from 0, and so does Lightning's bar, of which the
-// total is the number of the last one. The bar has the shape of tqdm's and is known by the version number behind it.
+// beginEpoch sets the current epoch and the number of epochs. An epoch 0 means that the job counts from 0.
+// Lightning's bar also counts from 0, and its total is the number of the last epoch; the bar has the shape of tqdm's
+// and is recognised by the version number (v_num) after it.
 func (p *progress) beginEpoch(f *found, line lineText) {
 	lightning := line.blocks && f.epochs > 0 && f.drawn && slices.ContainsFunc(p.toks, func(t token) bool { return t.word == "v_num" })
 	if p.zero == nil || f.epoch == 0 || lightning {
@@ -327,7 +330,7 @@ func (p *progress) beginEpoch(f *found, line lineText) {
 	p.epoch = epoch
 	switch {
 	case !(f.epochs > 0):
-	case lightning, *p.zero && f.epoch >= f.epochs: // the total is the number of the last one
+	case lightning, *p.zero && f.epoch >= f.epochs: // the total is the number of the last epoch
 		p.total = math.Max(p.total, f.epochs+1)
 	default:
 		p.total = math.Max(f.epochs, p.total)
@@ -337,7 +340,7 @@ func (p *progress) beginEpoch(f *found, line lineText) {
 	}
 }
 
-// setPositive stores a value that is above 0.
+// setPositive stores a value above 0.
 func setPositive(r *Row, c Column, v float64) {
 	if v > 0 {
 		r.Set(c, v)

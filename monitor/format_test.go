@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// The recordings of logs that people have, and what must be read from them. An absent value is -1. Where Scan joins rows
-// of one step that a Tail gives out as they come, joined is what Scan says.
+// Recordings of logs with the expected columns. An absent value is -1. joined contains the expectation for Scan where
+// it merges rows of one step that a Tail returns separately.
 var recordings = map[string]struct {
 	format  string
 	columns map[Column][]float64
@@ -94,7 +94,7 @@ func TestFormats(t *testing.T) {
 		seen[r.format] = true
 	}
 	for _, name := range Formats() {
-		if !seen[name] && formats[name].records == nil { // TestTensorBoard has those
+		if !seen[name] && formats[name].records == nil { // covered by TestTensorBoard
 			t.Errorf("format %s has no recording", name)
 		}
 	}
@@ -128,7 +128,7 @@ func TestUnknownFormat(t *testing.T) {
 	}
 }
 
-// line is one row as epoch/total epochs step/total steps, loss, accuracy …; "-" when the line says nothing.
+// progressOf formats each row as column=value pairs in canonical order.
 func progressOf(rows []Row) []string {
 	out := []string{}
 	for i := range rows {
@@ -198,7 +198,7 @@ func TestStdoutPatterns(t *testing.T) {
 	}
 }
 
-// The progress of a job that is stopped and started again by the agent is followed in the same stream.
+// Progress is followed in the same stream when the agent stops and restarts the job.
 func TestStdoutOverRestart(t *testing.T) {
 	b := newBench(t, TailOptions{})
 	b.write("Epoch 1/4\nloss: 0.5\nEpoch 2/4\n")
@@ -209,7 +209,7 @@ func TestStdoutOverRestart(t *testing.T) {
 	want(t, "format", b.stats().Format, "stdout")
 }
 
-// A trainer state that is rewritten at each checkpoint yields only its new entries, also when it is caught half-written.
+// A trainer state that is rewritten at each checkpoint yields only its new entries, even if it is read half-written.
 func TestTail_15_document_rewritten(t *testing.T) {
 	entry := func(i int) string { return fmt.Sprintf(`{"epoch": %g, "step": %d, "loss": 0.%d}`, float64(i)/4, i, i) }
 	doc := func(n int) string {

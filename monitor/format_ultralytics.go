@@ -2,9 +2,9 @@ package monitor
 
 import "strings"
 
-// Ultralytics results.csv: names padded with spaces, one row per epoch, the loss in parts
-// (train/box_loss, train/cls_loss …) which are summed, time since the start in "time". YOLOv5 counts
-// epochs from 0, later versions from 1: the first row says which.
+// Ultralytics results.csv: names padded with spaces, one row per epoch, the loss in parts (train/box_loss,
+// train/cls_loss …) that are summed, and the time since the start in "time". YOLOv5 counts epochs from 0, later
+// versions from 1; the first row determines the base.
 
 func detectUltralytics(h *head) int {
 	names, _ := findHeader(h)
@@ -18,6 +18,7 @@ func detectUltralytics(h *head) int {
 	return 0
 }
 
+// newUltralytics returns a CSV parser that resolves columns by their raw names, after the aliases of the user.
 func newUltralytics(o *parseOptions) parser {
 	return newTable(o, dialect{epochs: fromFirstRow, resolve: func(name string) target {
 		n := strings.ToLower(strings.TrimSpace(name))

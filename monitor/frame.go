@@ -11,11 +11,11 @@ import (
 	"github.com/go-gota/gota/series"
 )
 
-// Frame makes a data frame of rows, with the contract's column names. It has the columns in which at least one
-// row has a value, in the contract's order: timestamp (RFC 3339), the texts, the numbers as float64 with NaN for
-// no data, and gpu_utilization_0…n. Without rows its Err is set: gota has no empty frame.
+// Frame returns a data frame of rows with the canonical column names. It contains the columns in which at least one
+// row has a value, in canonical order: timestamp (RFC 3339), the text columns, the numbers as float64 with NaN for no
+// data, and gpu_utilization_0…n. Without rows its Err wraps ErrNoData, because gota has no empty frame.
 //
-// gota's Mean, Max and the like do not skip NaN: filter first.
+// gota's aggregates such as Mean and Max do not skip NaN: filter first.
 func Frame(rows []Row) dataframe.DataFrame {
 	if len(rows) == 0 {
 		return dataframe.DataFrame{Err: fmt.Errorf("data frame of a training log: %w", ErrNoData)}
@@ -71,8 +71,8 @@ func Frame(rows []Row) dataframe.DataFrame {
 	return dataframe.New(columns...)
 }
 
-// RowsFromFrame is the inverse of Frame; columns that the contract does not know are left out. Line is the
-// row's number in the frame, from 1.
+// RowsFromFrame is the inverse of Frame; unrecognised columns are dropped. Line is the row's number in the frame,
+// from 1.
 func RowsFromFrame(df dataframe.DataFrame) ([]Row, error) {
 	if df.Err != nil {
 		if errors.Is(df.Err, ErrNoData) {

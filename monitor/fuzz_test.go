@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// checkRow fails when a row breaks what its readers rely on.
+// checkRow fails if a row violates the invariants of Row.
 func checkRow(t *testing.T, r *Row) {
 	t.Helper()
 	for c := Column(0); c < NumColumns; c++ {
@@ -39,8 +39,8 @@ func checkRow(t *testing.T, r *Row) {
 	}
 }
 
-// FuzzTail reads any bytes as a log that arrives in two pieces, with a restart of the agent between them: no crash, no
-// impossible value, and the same rows as when it is read at once.
+// FuzzTail reads arbitrary bytes as a log that arrives in two chunks, with a restart of the agent between them: no
+// crash, no impossible value, and the same rows as for a single chunk.
 func FuzzTail(f *testing.F) {
 	files, _ := filepath.Glob("testdata/formats/*")
 	outputs, _ := filepath.Glob("testdata/captured/*")
@@ -103,7 +103,7 @@ func FuzzTail(f *testing.F) {
 		}
 		parts, partStats := read(data[:at], data[at:])
 		if partStats.Format != stats.Format {
-			return // the first piece looked like something else
+			return // the first chunk looked like another format
 		}
 		if a, b := rowText(whole), rowText(parts); a != b && stats.Format != "huggingface" {
 			t.Fatalf("at once %s\nin two pieces %s", a, b)
@@ -120,7 +120,7 @@ func rowText(rows []Row) string {
 	return s
 }
 
-// FuzzTailLine gives one line to every parser in turn.
+// FuzzTailLine passes one line to every parser.
 func FuzzTailLine(f *testing.F) {
 	for _, s := range []string{"epoch,loss", "1,2", `{"epoch": 1, "loss": 2}`, "Epoch 1/3: 50%|##| 5/10 loss=1e-3", `"a""b",c`, "1;2,5", "\x1b[1m[3/20]", "step 9 of 10 1.5e5 samples/s"} {
 		f.Add(s)
@@ -148,7 +148,7 @@ func FuzzTailLine(f *testing.F) {
 	})
 }
 
-// FuzzTailNumber checks that what is read as a number is one, and that reading what was written gives it back.
+// FuzzTailNumber checks that accepted numbers are finite numbers and survive a round trip.
 func FuzzTailNumber(f *testing.F) {
 	for _, s := range []string{"1", "-0.5", "1e400", "0,5", "1.234,5", "1,234.5", "60,000", "93%", "nan", "0x1p-2", "1_000", "--1", "1e", "٣"} {
 		f.Add(s, true)
@@ -168,7 +168,7 @@ func FuzzTailNumber(f *testing.F) {
 	})
 }
 
-// FuzzTailState checks that a damaged state is refused or used, never more.
+// FuzzTailState checks that a damaged state is either rejected or used without harm.
 func FuzzTailState(f *testing.F) {
 	b := newBench(f, TailOptions{})
 	b.write(header2 + epochRows(1, 5))
@@ -201,7 +201,7 @@ func FuzzTailState(f *testing.F) {
 	})
 }
 
-// FuzzProcStat reads any bytes as /proc/PID/stat.
+// FuzzProcStat parses arbitrary bytes as /proc/PID/stat.
 func FuzzProcStat(f *testing.F) {
 	f.Add([]byte("1 (a) b) S 0 1 1 0 -1 4194304 100 0 0 0 7 3 1 0 20 0 1 0 55 1000"))
 	f.Add([]byte("1 (x"))

@@ -10,10 +10,10 @@ import (
 	"github.com/shirou/gopsutil/v3/mem"
 )
 
-// Host collects HostSample: the whole machine, also when we are in a container. The zero value reads /proc. The CPU
-// share is that since the previous call, so the first one has none.
+// Host collects HostSample for the whole machine, also inside a container. The zero value reads /proc. CPUPercent
+// covers the time since the previous call and is therefore unknown in the first one.
 type Host struct {
-	// Proc is where /proc is; empty means /proc. For recorded trees.
+	// Proc is the root of the proc file system; empty means /proc. Tests set it to recorded trees.
 	Proc string
 
 	last cpu.TimesStat
@@ -22,7 +22,7 @@ type Host struct {
 
 var _ Collector = (*Host)(nil)
 
-// Name is "host".
+// Name returns "host".
 func (h *Host) Name() string { return "host" }
 
 // Collect reads /proc/stat and /proc/meminfo.
@@ -48,6 +48,7 @@ func (h *Host) Collect(ctx context.Context, s *Sample) error {
 	return nil
 }
 
+// orNoData returns err, or ErrNoData if err is nil.
 func orNoData(err error) error {
 	if err == nil {
 		return ErrNoData
@@ -55,8 +56,8 @@ func orNoData(err error) error {
 	return err
 }
 
-// busyPercent is the share of time that was neither idle, nor waiting for a disk, nor stolen by another machine on
-// the same hardware. Guest time is part of user time.
+// busyPercent returns the percentage of time that was neither idle, nor waiting for I/O, nor stolen by the
+// hypervisor. Guest time is part of user time.
 func busyPercent(from, to *cpu.TimesStat) float64 {
 	sum := func(t *cpu.TimesStat) (busy, all float64) {
 		busy = t.User + t.Nice + t.System + t.Irq + t.Softirq

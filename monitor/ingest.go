@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// ingest makes rows of the lines of one log: it finds out the format, parses, counts, and leaves out what was given out
-// before. Where the bytes come from, and where the rows go, is the business of a Tail or of Scan.
+// ingest converts the lines of one log to rows: it detects the format, parses, keeps the statistics, and skips rows
+// that were returned before. Tail and Scan provide the bytes and receive the rows.
 type ingest struct {
 	path  string
 	opts  TailOptions
@@ -15,12 +15,12 @@ type ingest struct {
 	stats TailStats
 	lines splitter
 
-	// The format, empty until detected, and its parser or its document.
+	// Format, empty until detected, and its line parser or document parser.
 	name string
 	kind format
 	lp   parser
 	doc  document
-	// The beginning of a file whose format is not yet known.
+	// Beginning of a file whose format is not yet known.
 	head  head
 	headN []int // line numbers of head.lines
 	headB int   // bytes in head.lines
@@ -30,18 +30,18 @@ type ingest struct {
 	furthest  position
 	replaying bool
 	waiting   []BadRow // notes of a line that may be a replay
-	// Hashes of the first row of this file and of the one before it; rows of this file so far.
+	// Hashes of the first row of this file and of the previous one; number of rows of this file.
 	first, before uint64
 	fileRows      int
 
 	now  time.Time
-	give func(r *Row) // takes each row; it holds during the call
-	full func() bool  // no more rows are wanted for now
+	give func(r *Row) // receives each row, which is valid during the call
+	full func() bool  // reports whether the batch limit is reached
 }
 
 var _ sink = (*ingest)(nil)
 
-// begin checks the options and makes everything ready for the first line.
+// begin validates the options and initialises the state for the first line.
 func (in *ingest) begin(path string, o TailOptions) error {
 	if err := checkFormat(o.Format); err != nil {
 		return err
@@ -70,23 +70,25 @@ func (in *ingest) begin(path string, o TailOptions) error {
 	return nil
 }
 
+// setDefault sets *v to def unless it is positive.
 func setDefault[T int | int64 | time.Duration](v *T, def T) {
 	if *v <= 0 {
 		*v = def
 	}
 }
 
-// report is the account so far.
+// report returns the statistics so far.
 func (in *ingest) report() TailStats {
 	s := in.stats
 	s.Format = in.name
 	return s
 }
 
-// line takes one complete line.
+// line processes one complete line. Until the format is known, lines are collected and detection is retried after the
+// first and every eighth line.
 func (in *ingest) line(text []byte, n int) {
 	if in.doc != nil {
-		return // the rest of what was read when it was recognised
+		return // the rest of the chunk in which the document was recognised
 	}
 	if text == nil {
 		in.bad(n, fmt.Sprintf("longer than %d bytes", in.opts.MaxLine))
@@ -107,7 +109,8 @@ func (in *ingest) line(text []byte, n int) {
 	}
 }
 
-// detect finds out the format from what was read so far. With final, or when enough was read, it decides.
+// detect determines the format from the lines so far. With final, or once the limits of the head are reached, it
+// falls back to a default format. The collected lines are then parsed.
 func (in *ingest) detect(final bool) {
 	if in.name != "" {
 		return
@@ -127,7 +130,7 @@ func (in *ingest) detect(final bool) {
 	in.use(name)
 	lines, numbers := in.head.lines, in.headN
 	in.forgetHead()
-	if in.doc != nil { // it is read whole
+	if in.doc != nil { // a document is read whole
 		return
 	}
 	for i, text := range lines {
@@ -138,7 +141,7 @@ func (in *ingest) detect(final bool) {
 	}
 }
 
-// use fixes the format.
+// use sets the format and creates its parser.
 func (in *ingest) use(name string) {
 	in.name, in.kind = name, formats[name]
 	switch {
@@ -154,10 +157,11 @@ func (in *ingest) forgetHead() {
 	in.headN, in.headB = nil, 0
 }
 
+// bad counts a bad line and keeps the first ones; a line counted before a reset is not counted again.
 func (in *ingest) bad(line int, reason string) {
 	h := badHash(line, reason)
 	if in.replaying && in.badSeen[h] {
-		return // counted when it was read for the first time
+		return // counted when first read
 	}
 	if len(in.badSeen) < remembered {
 		in.badSeen[h] = true
@@ -170,7 +174,7 @@ func (in *ingest) bad(line int, reason string) {
 
 func badHash(line int, reason string) uint64 { return mix(uint64(line), hashText(reason)) }
 
-// note counts an oddity. In a replay, those of a line wait until it is known whether the line is new.
+// note counts an oddity. During a replay, notes of a line are held until it is known whether the line is new.
 func (in *ingest) note(line int, reason string) {
 	if in.replaying && line > 0 {
 		in.waiting = append(in.waiting, BadRow{Line: line, Reason: reason})
@@ -191,7 +195,7 @@ func (in *ingest) header() { in.stats.Headers++ }
 
 func (in *ingest) enough() bool { return in.full() }
 
-// beginReplay says that rows which come now may have been given out already.
+// beginReplay marks the following rows as possible repetitions of rows already returned.
 func (in *ingest) beginReplay() {
 	if in.fileRows > 0 || !in.replaying {
 		in.before = in.first
@@ -200,6 +204,8 @@ func (in *ingest) beginReplay() {
 	in.first, in.fileRows = 0, 0
 }
 
+// row filters and completes one row: it rejects implausible values, skips repetitions, ends a replay at the first new
+// row, updates the furthest position and passes the row on.
 func (in *ingest) row(r *Row, extra uint64) {
 	if c, wrong := in.furthest.implausible(r); wrong {
 		in.bad(r.Line, fmt.Sprintf("%s %.10g is not plausible", c, r.values[c]))
@@ -247,16 +253,16 @@ func (in *ingest) noteAgain(r *Row, furthest *position) {
 	in.note(r.Line, reason)
 }
 
-// isRepeat decides whether the row has been given out before, and counts it.
+// isRepeat reports whether the row has been returned before, and counts it as replayed or duplicate.
 func (in *ingest) isRepeat(r *Row, h uint64) bool {
-	if in.kind.repeats { // progress output may say the same again; only at once it is no news
+	if in.kind.repeats { // progress output may repeat a row; only consecutive equal rows are repetitions
 		return in.seen.count > 0 && in.seen.last() == h
 	}
 	if !hasPosition(r) {
-		return false // rows without epoch, step or time may well be equal
+		return false // rows without epoch, step or time may be equal by chance
 	}
-	// A rewritten file begins with the row it began with before; of a long one, only the last rows are
-	// remembered, and those before them are known by their position.
+	// A rewritten file begins with the same row as before. If it has more rows than are remembered, the earlier ones
+	// are recognised by their position.
 	older := in.replaying && in.first == in.before && in.seen.overflowed() && !in.seen.met
 	if !in.seen.has(h) && !(older && in.furthest.compare(r) <= 0) {
 		return false

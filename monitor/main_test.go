@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bench is a place where a log is written and followed.
+// bench is a directory in which a log is written and followed.
 type bench struct {
 	t    testing.TB
 	dir  string
@@ -39,7 +39,8 @@ func (b *bench) open(o TailOptions) {
 	b.t.Cleanup(func() { tail.Close() })
 }
 
-// restart closes the tail and opens a new one on its state, as a restarted agent does: through JSON.
+// restart closes the tail and opens a new one from its state after a round trip through JSON, as a restarted agent
+// does.
 func (b *bench) restart(o TailOptions) {
 	b.t.Helper()
 	state := roundTrip(b.t, b.tail.State())
@@ -79,7 +80,7 @@ func appendTo(t testing.TB, path, text string) {
 	}
 }
 
-// poll polls until nothing is left and returns the epochs of the new rows.
+// poll polls until no data is left and returns the epochs of the new rows.
 func (b *bench) poll() []float64 {
 	b.t.Helper()
 	var rows []Row

@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// reading is what came of a field that should hold a number.
+// reading is the result of parsing a numeric field.
 type reading uint8
 
 const (
 	readNumber reading = iota
-	readEmpty          // nothing there, or a word for nothing
+	readEmpty          // empty, or a word for no value
 	readNaN            // written as nan
 	readInf            // written as inf
 	readRange          // too large for a float64, such as 1e400
-	readComma          // a number with a decimal comma
+	readComma          // a number with a comma
 	readText           // not a number
 )
 
-// parseNumber reads one field. whole says that the column counts things, so that "60,000" is sixty thousand.
-// The value is NaN unless the reading is readNumber or readComma. A trailing % is dropped.
+// parseNumber parses one field. whole marks a column of integers, in which "60,000" is sixty thousand. The value is
+// NaN unless the reading is readNumber or readComma. A trailing % is dropped.
 func parseNumber(b []byte, whole bool) (float64, reading) {
 	if v, ok := plainFloat(b); ok {
 		return v, readNumber
@@ -66,11 +66,12 @@ func parseNumber(b []byte, whole bool) (float64, reading) {
 	return math.NaN(), readText
 }
 
-// tens are the powers of ten that a float64 holds exactly.
+// tens are the powers of ten that a float64 represents exactly.
 var tens = [...]float64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22}
 
-// plainFloat reads digits with a sign and a point, where a float64 holds the digits and the power of ten exactly, so that
-// one division gives the nearest number (Clinger 1990). ok is false for everything else.
+// plainFloat parses digits with an optional sign and decimal point if a float64 represents both the digits and the
+// power of ten exactly, so that one division yields the nearest number (Clinger 1990). ok is false for all other
+// input.
 func plainFloat(b []byte) (v float64, ok bool) {
 	i := 0
 	if len(b) > 0 && (b[0] == '-' || b[0] == '+') {
@@ -101,6 +102,7 @@ func plainFloat(b []byte) (v float64, ok bool) {
 	return v, true
 }
 
+// wordReading classifies a field that is not numeric, ignoring case.
 func wordReading(b []byte) reading {
 	if len(b) > 16 {
 		return readText
@@ -123,7 +125,7 @@ func wordReading(b []byte) reading {
 	return readText
 }
 
-// plainNumber turns "0,5", "1.234,5" and "1,234.5" into what strconv reads.
+// plainNumber converts "0,5", "1.234,5" and "1,234.5" to the notation of strconv.
 func plainNumber(s string, whole bool) (string, bool) {
 	comma, dot := strings.LastIndexByte(s, ','), strings.LastIndexByte(s, '.')
 	switch {
@@ -150,7 +152,7 @@ func grouped(groups []string) bool {
 	return true
 }
 
-// stampLayouts are the timestamps that scripts write, without a zone in loc.
+// stampLayouts are the timestamp layouts that scripts write. Those without a zone are in the location of the options.
 var stampLayouts = []string{
 	time.RFC3339Nano,
 	"2006-01-02 15:04:05.999999999",
@@ -163,8 +165,8 @@ var stampLayouts = []string{
 	"20060102_150405",
 }
 
-// parseStamp reads a timestamp: a date and time, or seconds, milliseconds, microseconds or nanoseconds since
-// 1970. It gives the zero time when it cannot.
+// parseStamp parses a timestamp: a date and time, or seconds, milliseconds, microseconds or nanoseconds since 1970.
+// It returns the zero time on failure.
 func parseStamp(b []byte, loc *time.Location) time.Time {
 	b = bytes.TrimSpace(b)
 	if len(b) == 0 || len(b) > 40 {
@@ -177,7 +179,7 @@ func parseStamp(b []byte, loc *time.Location) time.Time {
 		for v >= 1e11 { // later than the year 5000 in seconds: a finer unit
 			v /= 1000
 		}
-		if v < 1e8 { // before 1973: not a clock
+		if v < 1e8 { // before 1973: not a timestamp
 			return time.Time{}
 		}
 		sec, frac := math.Modf(v)
@@ -186,7 +188,7 @@ func parseStamp(b []byte, loc *time.Location) time.Time {
 	s := string(b)
 	for _, layout := range stampLayouts {
 		if len(layout) >= 19 && (len(s) < 11 || layout[10] != s[10]) {
-			continue // cheaper than an error
+			continue // cheaper than a failed parse
 		}
 		if t, err := time.ParseInLocation(layout, s, loc); err == nil {
 			return t
@@ -195,8 +197,8 @@ func parseStamp(b []byte, loc *time.Location) time.Time {
 	return time.Time{}
 }
 
-// plainStamp reads "2006-01-02 15:04:05" or "2006-01-02T15:04:05", with a fraction of a second or without: what most scripts
-// write. It reads them as time.ParseInLocation does. ok is false for everything else.
+// plainStamp parses "2006-01-02 15:04:05" and "2006-01-02T15:04:05" with an optional fraction of a second, the
+// layouts of most scripts. The result equals that of time.ParseInLocation. ok is false for all other input.
 func plainStamp(b []byte, loc *time.Location) (t time.Time, ok bool) {
 	if len(b) < 19 || b[4] != '-' || b[7] != '-' || b[10] != ' ' && b[10] != 'T' || b[13] != ':' || b[16] != ':' {
 		return time.Time{}, false
@@ -222,7 +224,7 @@ func plainStamp(b []byte, loc *time.Location) (t time.Time, ok bool) {
 	return time.Date(year, time.Month(month), day, hour, minute, second, nanos, loc), true
 }
 
-// digitsOf reads up to nine digits; -1 when there is anything else.
+// digitsOf parses up to nine digits; it returns -1 if b contains anything else.
 func digitsOf(b []byte) int {
 	n := 0
 	for _, c := range b {

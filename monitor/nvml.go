@@ -13,49 +13,49 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// NVML collects GPUSample through the driver's library. The library is loaded by the first Collect, in the
-// collector's own time. When it is not there, or does not start, no function of a device is ever called (the loader
-// would end the process), Collect returns ErrNoData from then on, and Err says why.
+// NVML collects GPUSample through the library of the driver. The first Collect loads the library, within the
+// collector's own timeout. If the library is missing or its initialisation fails, no device function is ever called
+// (the dynamic loader would end the process), Collect returns ErrNoData from then on, and Err returns the reason.
 //
-// A number that a device does not tell stays NaN. A device that is lost in the middle of a run stays in the sample,
-// with its UUID and nothing known, and Collect says so.
+// A number that a device does not report stays NaN. A device that is lost during a run stays in the sample with its
+// UUID and unknown numbers, and Collect returns an error.
 type NVML struct {
 	lib   nvml.Interface
 	uuids []string
 
-	why atomic.Pointer[error] // why the library cannot be used; apart, because mu is held while the driver hangs
+	why atomic.Pointer[error] // why the library is unusable; separate from mu, which is held while the driver hangs
 
 	mu      sync.Mutex
 	started bool
 	devices []*gpuDevice
-	has     map[string]bool // functions of the library, which older drivers lack
+	has     map[string]bool // functions that older drivers lack
 }
 
 var _ Collector = (*NVML)(nil)
 
-// ErrNoNVML says that the driver's library is not there or does not start.
+// ErrNoNVML reports that the driver's library is missing or cannot be initialised.
 var ErrNoNVML = errors.New("no GPU library")
 
-// gpuDevice is one device, or one slice of one.
+// gpuDevice is one device or one MIG slice of a device.
 type gpuDevice struct {
 	handle nvml.Device
 	uuid   string
 	parent string // of a slice
 	slice  bool
-	seen   uint64 // time stamp of the last process sample, µs
+	seen   uint64 // timestamp of the last process sample, µs
 }
 
-// OpenNVML collects from the machine's own library: from the devices named (UUIDs of devices or slices), or from all
-// when none is.
+// OpenNVML returns a collector that uses the machine's library and reads the named devices or slices (UUIDs), or all
+// devices if none is named.
 func OpenNVML(uuids ...string) *NVML { return NVMLWith(nvml.New(), uuids...) }
 
-// NVMLWith is OpenNVML on a given library, for tests.
+// NVMLWith is OpenNVML with a given library, for tests.
 func NVMLWith(lib nvml.Interface, uuids ...string) *NVML { return &NVML{lib: lib, uuids: uuids} }
 
-// Name is "nvml".
+// Name returns "nvml".
 func (n *NVML) Name() string { return "nvml" }
 
-// Err says why nothing can be known of GPUs; nil while the library works or was not yet asked.
+// Err returns the reason why GPUs cannot be read; nil while the library works or has not been loaded yet.
 func (n *NVML) Err() error {
 	if why := n.why.Load(); why != nil {
 		return *why
@@ -63,12 +63,13 @@ func (n *NVML) Err() error {
 	return nil
 }
 
+// give records why the library is unusable and returns it.
 func (n *NVML) give(why error) error {
 	n.why.Store(&why)
 	return why
 }
 
-// Collect reads all devices.
+// Collect reads all devices. It appends a sample for each device even if some of its values cannot be read.
 func (n *NVML) Collect(ctx context.Context, s *Sample) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -80,7 +81,7 @@ func (n *NVML) Collect(ctx context.Context, s *Sample) error {
 		if ret := n.lib.Init(); ret != nvml.SUCCESS {
 			err := n.give(fmt.Errorf("%w: %s", ErrNoNVML, initError(ret)))
 			if ret == nvml.ERROR_LIBRARY_NOT_FOUND {
-				return ErrNoData // a machine without GPUs: nothing is wrong
+				return ErrNoData // a machine without GPUs: not an error
 			}
 			return err
 		}
@@ -104,7 +105,8 @@ func (n *NVML) Collect(ctx context.Context, s *Sample) error {
 	return errors.Join(errs...)
 }
 
-// initError says a code of Init in words that need no library: nvmlErrorString is a function of it too.
+// initError describes a return code of Init without calling nvmlErrorString, which is itself a function of the
+// library.
 func initError(ret nvml.Return) string {
 	switch ret {
 	case nvml.ERROR_LIBRARY_NOT_FOUND:
@@ -121,7 +123,7 @@ func initError(ret nvml.Return) string {
 	return fmt.Sprintf("it does not start (code %d)", int(ret))
 }
 
-// Symbols that not every driver has.
+// Symbols that some drivers lack.
 const (
 	symMemory  = "nvmlDeviceGetMemoryInfo_v2"
 	symEnergy  = "nvmlDeviceGetTotalEnergyConsumption"
@@ -136,7 +138,8 @@ func (n *NVML) lookup() {
 	}
 }
 
-// find lists the devices: those asked for, or all; slices instead of a device that is cut into them.
+// find lists the devices: the requested ones or all, and slices in place of a partitioned device. A requested UUID
+// also selects the slices of the device with it. Devices that cannot be opened are skipped and reported in the error.
 func (n *NVML) find() error {
 	count, ret := n.lib.DeviceGetCount()
 	if ret != nvml.SUCCESS {
@@ -180,7 +183,7 @@ func (n *NVML) find() error {
 	return errors.Join(errs...)
 }
 
-// slices lists the MIG slices of a device; none when it is not cut.
+// slices lists the MIG slices of a device; nil if it is not partitioned.
 func (n *NVML) slices(d *gpuDevice) []*gpuDevice {
 	if !n.has[symMIG] {
 		return nil
@@ -196,7 +199,7 @@ func (n *NVML) slices(d *gpuDevice) []*gpuDevice {
 	for i := range most {
 		h, ret := d.handle.GetMigDeviceHandleByIndex(i)
 		if ret != nvml.SUCCESS {
-			continue // no slice in this place
+			continue // no slice at this index
 		}
 		if uuid, ret := h.GetUUID(); ret == nvml.SUCCESS {
 			out = append(out, &gpuDevice{handle: h, uuid: uuid, parent: d.uuid, slice: true})
@@ -205,7 +208,7 @@ func (n *NVML) slices(d *gpuDevice) []*gpuDevice {
 	return out
 }
 
-// Close shuts the library down, unless a call to the driver hangs. The collector cannot be used again.
+// Close shuts the library down, unless a call to the driver hangs. The collector cannot be used afterwards.
 func (n *NVML) Close() error {
 	if !n.mu.TryLock() {
 		return errors.New("close the GPU library: a call to the driver hangs")
@@ -222,15 +225,16 @@ func (n *NVML) Close() error {
 	return nil
 }
 
-// gib turns bytes into GiB.
+// gib converts bytes to GiB.
 func gib(bytes uint64) float64 { return float64(bytes) / (1 << 30) }
 
-// asked collects what went wrong with one device. What it does not support is not wrong.
+// asked collects the errors of one device. Unsupported queries are not errors.
 type asked struct {
 	uuid string
 	err  error
 }
 
+// ok reports whether a query succeeded, and records an error otherwise.
 func (a *asked) ok(what string, ret nvml.Return) bool {
 	switch ret {
 	case nvml.SUCCESS:
@@ -246,7 +250,7 @@ func (a *asked) ok(what string, ret nvml.Return) bool {
 	return false
 }
 
-// read asks one device for everything.
+// read queries all values of one device.
 func (n *NVML) read(d *gpuDevice) (GPUSample, error) {
 	nan := math.NaN()
 	g := GPUSample{UUID: d.uuid, MIG: d.slice, Parent: d.parent, UtilPercent: nan, MemoryGiB: nan, TotalGiB: nan, PowerW: nan, EnergyJ: nan}
@@ -270,7 +274,7 @@ func (n *NVML) read(d *gpuDevice) (GPUSample, error) {
 	return g, a.err
 }
 
-// memory reads the used memory as nvidia-smi shows it: without what the driver keeps for itself, where it tells.
+// memory reads the used memory as nvidia-smi shows it: without the driver's reserve, where the driver reports that.
 func (n *NVML) memory(d *gpuDevice, g *GPUSample, a *asked) {
 	if n.has[symMemory] {
 		if m, ret := d.handle.GetMemoryInfo_v2(); ret == nvml.SUCCESS {
@@ -283,6 +287,7 @@ func (n *NVML) memory(d *gpuDevice, g *GPUSample, a *asked) {
 	}
 }
 
+// processes reads the compute processes with their memory and utilisation, NaN where not reported.
 func (n *NVML) processes(d *gpuDevice, g *GPUSample, a *asked) {
 	infos, ret := d.handle.GetComputeRunningProcesses()
 	if !a.ok("processes", ret) {
@@ -302,19 +307,19 @@ func (n *NVML) processes(d *gpuDevice, g *GPUSample, a *asked) {
 	}
 }
 
-// processUtil gives the mean utilisation of each process since the last call.
+// processUtil returns the mean utilisation in % of each process since the last call.
 func (n *NVML) processUtil(d *gpuDevice, a *asked) map[uint32]float64 {
 	if d.slice || !n.has[symProcess] {
 		return nil
 	}
 	samples, ret := d.handle.GetProcessUtilization(d.seen)
-	if !a.ok("utilisation by process", ret) { // NOT_FOUND: nothing ran since
+	if !a.ok("utilisation by process", ret) { // NOT_FOUND: no process has run since
 		return nil
 	}
 	sum, count := map[uint32]float64{}, map[uint32]float64{}
 	for _, s := range samples {
 		if s.TimeStamp <= d.seen || s.SmUtil > 100 {
-			continue // of before, or damaged
+			continue // older than the last call, or damaged
 		}
 		sum[s.Pid] += float64(s.SmUtil)
 		count[s.Pid]++

@@ -7,24 +7,24 @@ import (
 	"errors"
 )
 
-// NVML would collect GPUSample; this binary was built without cgo, which the driver's library needs.
+// NVML is an empty collector: this binary was built without cgo, which the driver's library requires.
 type NVML struct{}
 
 var _ Collector = (*NVML)(nil)
 
-// ErrNoNVML says why there is nothing to be known of GPUs.
+// ErrNoNVML is the reason why GPUs cannot be read.
 var ErrNoNVML = errors.New("no GPU library: built without cgo")
 
-// OpenNVML gives a collector that knows nothing.
+// OpenNVML returns a collector without data.
 func OpenNVML(uuids ...string) *NVML { return &NVML{} }
 
-// Name is "nvml".
+// Name returns "nvml".
 func (*NVML) Name() string { return "nvml" }
 
 // Collect returns ErrNoData.
 func (*NVML) Collect(context.Context, *Sample) error { return ErrNoData }
 
-// Err is ErrNoNVML.
+// Err returns ErrNoNVML.
 func (*NVML) Err() error { return ErrNoNVML }
 
 // Close does nothing.

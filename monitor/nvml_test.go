@@ -15,8 +15,8 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml/mock/dgxa100"
 )
 
-// mockServer is a DGX A100 whose devices also tell what the library's own mock leaves out: device i is (10·i) %
-// busy, draws 100+i W, has used 1000·(i+1) J and i+1 GiB.
+// mockServer returns a DGX A100 whose devices also report values that the library's own mock lacks: device i has
+// (10·i) % utilisation, draws 100+i W, has used 1000·(i+1) J and uses i+1 GiB.
 func mockServer() (*dgxa100.Server, []*dgxa100.Device) {
 	server := dgxa100.New()
 	server.ExtendedInterface.LookupSymbolFunc = func(string) error { return nil }
@@ -81,7 +81,7 @@ func TestNVML(t *testing.T) {
 	}
 }
 
-// 27: no library, or one that does not start: no function of it is ever called again (the mock panics on any).
+// With a missing or unusable library, no function of it is ever called again (the mock panics on any call).
 func TestNVML_27_missing(t *testing.T) {
 	cases := map[string]struct {
 		ret  nvml.Return
@@ -115,7 +115,7 @@ func TestNVML_27_missing(t *testing.T) {
 	}
 }
 
-// On this machine, whatever it has: the process must survive.
+// On the current machine, with or without GPUs, the process must survive.
 func TestNVMLReal(t *testing.T) {
 	n := OpenNVML()
 	s := NoSample(time.Now())
@@ -134,7 +134,7 @@ func TestNVMLReal(t *testing.T) {
 	}
 }
 
-// 27: errors leave fields unknown, and a GPU that is lost stays in the sample with nothing known.
+// Errors leave fields unknown, and a lost GPU stays in the sample with unknown values.
 func TestNVML_27_errors_and_lost(t *testing.T) {
 	server, devices := mockServer()
 	devices[0].GetTotalEnergyConsumptionFunc = func() (uint64, nvml.Return) { return 7, nvml.ERROR_NOT_SUPPORTED }
@@ -169,7 +169,7 @@ func TestNVML_27_errors_and_lost(t *testing.T) {
 	}
 }
 
-// 27: a driver without newer functions: they are not called (calling them would end the process).
+// Functions that an older driver lacks are not called, because the call would end the process.
 func TestNVML_27_old_driver(t *testing.T) {
 	server, devices := mockServer()
 	server.ExtendedInterface.LookupSymbolFunc = func(string) error { return errors.New("undefined symbol") }
@@ -184,7 +184,7 @@ func TestNVML_27_old_driver(t *testing.T) {
 	}
 }
 
-// 27: MIG: the slices stand for the device, with their own memory and processes; its power is not theirs.
+// MIG slices replace their device, with their own memory and processes and without the device's power.
 func TestNVML_27_MIG(t *testing.T) {
 	server, devices := mockServer()
 	d := devices[3]
@@ -215,7 +215,7 @@ func TestNVML_27_MIG(t *testing.T) {
 	want(t, "by its device", len(collectAt(t, NVMLWith(server, d.UUID), time.Unix(1, 0)).GPUs), 2)
 }
 
-// 27: a driver that hangs: the sample goes on, and neither Err nor Close waits for it.
+// A hanging driver does not stop the sampling, and neither Err nor Close waits for it.
 func TestNVML_27_hanging(t *testing.T) {
 	release := make(chan struct{})
 	n := NVMLWith(&mock.Interface{InitFunc: func() nvml.Return { <-release; return nvml.ERROR_UNKNOWN }})

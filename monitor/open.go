@@ -8,13 +8,13 @@ import (
 	"syscall"
 )
 
-// ErrNotRegular reports a path that leads to something else than a regular file. Such a path is never opened for
-// reading by name: a pipe blocks the reader, a device may have no end.
+// ErrNotRegular reports a path that does not lead to a regular file. Such a path is never opened for reading: a pipe
+// would block the reader and a device may be endless.
 var ErrNotRegular = errors.New("not a regular file")
 
-// OpenRegular opens a regular file for reading, through symbolic links. It returns an error that wraps ErrNotRegular for
-// a directory, pipe, socket or device, without opening it; a file that is exchanged for one of these between the check
-// and the opening is refused as well, and does not block.
+// OpenRegular opens a regular file for reading and follows symbolic links. It returns an error that wraps
+// ErrNotRegular for a directory, pipe, socket or device without opening it. A file replaced by one of these between
+// check and open is rejected too, without blocking.
 func OpenRegular(path string) (*os.File, fs.FileInfo, error) {
 	info, err := os.Stat(path)
 	if err == nil {

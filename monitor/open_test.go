@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Nothing but a regular file is opened by name, through links too, and none of it blocks.
+// Only regular files are opened by name, also through symbolic links, and other files do not block.
 func TestOpenRegular(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
@@ -47,8 +47,8 @@ func TestOpenRegular(t *testing.T) {
 	}
 }
 
-// A log that held the rows of an earlier training is followed from the end of these, with its header, and from its
-// beginning when it is rewritten.
+// A log that contains rows of an earlier training is followed from their end, with its header, and from its beginning
+// when it is rewritten.
 func TestStateAt(t *testing.T) {
 	b := newBench(t, TailOptions{})
 	before := header2 + epochRows(1, 3)

@@ -2,19 +2,19 @@ package monitor
 
 import "fmt"
 
-// position is the furthest point that a log has reached; -1 where it has not said.
+// position is the furthest point that a log has reached; -1 where unknown.
 type position struct {
 	Epoch float64 `json:"epoch"`
 	Step  float64 `json:"step"`
 	Time  float64 `json:"time"` // time_so_far of the last row
-	// Said has a bit for each column that was given at this point.
+	// Said has a bit for each column with a value at this point.
 	Said uint32 `json:"said"`
 }
 
 func (p *position) clear() { *p = position{Epoch: -1, Step: -1, Time: -1} }
 
-// compare tells whether the row is before (-1), at (0) or beyond (1) the furthest point. A row that says
-// neither epoch nor step is never before.
+// compare reports whether the row is before (-1), at (0) or beyond (1) the furthest point. A row without epoch and
+// step is never before it.
 func (p *position) compare(r *Row) int {
 	e, hasEpoch := r.Value(Epoch)
 	s, hasStep := r.Value(Step)
@@ -31,12 +31,12 @@ func (p *position) compare(r *Row) int {
 	return 0
 }
 
-// results are the columns in which a row may say something new about a point that was reached.
+// results are the columns in which a row can add information about a point already reached.
 const results uint32 = 1<<TrainLoss | 1<<TrainAccuracy | 1<<TestLoss | 1<<TestAccuracy | 1<<EpochTime
 
-// advance moves the furthest point. again is true when the row says what had been said: it lies before that
-// point, or at it with a result that was given there already (the validation row of a step has others than its
-// training row), or with neither a result nor anything else that is new.
+// advance moves the furthest point. again is true if the row adds nothing: it lies before that point, or at that
+// point either with a result already present (the validation row of a step has other results than its training row)
+// or without any result or other new column.
 func (p *position) advance(r *Row) (again bool) {
 	switch p.compare(r) {
 	case -1:
@@ -56,14 +56,15 @@ func (p *position) advance(r *Row) (again bool) {
 	return false
 }
 
-// Limits of what a training reaches.
+// Plausibility limits of a training.
 const (
 	maxEpochs = 1e8
 	maxSteps  = 1e15
-	maxLeap   = 1000 // times as far as before, or as planned
+	maxLeap   = 1000 // factor over the previous epoch or the total
 )
 
-// implausible names a column whose value no training reaches: a clock or an identifier in the wrong place, or damage.
+// implausible returns a column whose value no training reaches: a clock or an identifier in the wrong column, or
+// damage.
 func (p *position) implausible(r *Row) (c Column, wrong bool) {
 	for _, c := range []Column{Step, TotalSteps} {
 		if v, ok := r.Value(c); ok && v > maxSteps {
@@ -82,7 +83,7 @@ func (p *position) implausible(r *Row) (c Column, wrong bool) {
 	return 0, false
 }
 
-// again says in words why a row brings nothing new to a log that had come as far as p.
+// again describes how a row repeats the furthest point p.
 func (p *position) again(r *Row) string {
 	back := p.compare(r) < 0
 	name, at, to := "step", p.Step, r.values[Step]

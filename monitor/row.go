@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Column is one known numeric column of a training log.
+// Column is a numeric column of a training log that the package recognises.
 type Column int
 
-// The known numeric columns, with their names in the log and units.
+// The recognised numeric columns, with their canonical names and units.
 const (
-	Epoch         Column = iota // epoch: how many are complete, from 1; a fraction where the log tells one
+	Epoch         Column = iota // epoch: completed epochs, counted from 1; fractional where the log records fractions
 	TotalEpochs                 // total_epochs
 	Step                        // step
 	TotalSteps                  // total_steps
@@ -33,30 +33,31 @@ const (
 	MemoryUsed                  // memory_used_gb, GB
 	CPUPercent                  // cpu_percent, %
 	CostSoFar                   // cost_so_far, USD
-	NumColumns                  // how many there are
+	NumColumns                  // number of columns
 )
 
-// Row is one row of a training log, normalised. An absent value is NaN, never 0.
+// Row is one normalised row of a training log. An absent value is NaN, never 0.
 type Row struct {
-	// Line is the line number in the file (from 1, the header included); for JSON documents the index.
+	// Line is the line number in the file, from 1 and including the header; for JSON documents the index of the
+	// entry.
 	Line int
-	// At is when we read the row, on our clock.
+	// At is the time at which the row was read, by the local clock.
 	At time.Time
-	// Stamp is the row's own timestamp, zero when absent or unreadable.
+	// Stamp is the row's own timestamp; zero if absent or unreadable.
 	Stamp time.Time
-	// Model, Dataset and Device are text columns (model_name, dataset, device_type), empty when absent.
+	// Model, Dataset and Device are text columns (model_name, dataset, device_type); empty if absent.
 	Model, Dataset, Device string
-	// GPUUtil is gpu_utilization_0…n in %, NaN where absent.
+	// GPUUtil is gpu_utilization_0…n in %; NaN where absent.
 	GPUUtil []float64
-	// Again is true when an earlier row had already passed this epoch or step: work done again after a
-	// restart, or a second writer.
+	// Again is true if an earlier row had already passed this epoch or step: work repeated after a restart, or a
+	// second writer.
 	Again bool
 
-	values [NumColumns]float64 // of the columns in has; the others hold nothing of worth
-	has    uint32              // a bit for each column
+	values [NumColumns]float64 // valid only for columns in has
+	has    uint32              // bit set of columns
 }
 
-// Value returns the value of a column and whether the row has one.
+// Value returns the value of a column and whether the row has one; without one the value is NaN.
 func (r *Row) Value(c Column) (float64, bool) {
 	if c < 0 || c >= NumColumns || r.has&(1<<c) == 0 {
 		return math.NaN(), false
@@ -64,7 +65,7 @@ func (r *Row) Value(c Column) (float64, bool) {
 	return r.values[c], true
 }
 
-// Set stores a value; NaN clears it.
+// Set stores the value of a column; NaN removes it.
 func (r *Row) Set(c Column, v float64) {
 	if math.IsNaN(v) {
 		r.has &^= 1 << c
@@ -73,14 +74,14 @@ func (r *Row) Set(c Column, v float64) {
 	r.values[c], r.has = v, r.has|1<<c
 }
 
-// Clone is a copy that shares nothing with r, to keep a row beyond the call that Scan made with it.
+// Clone returns a deep copy of r, to keep a row after the callback of Scan returns.
 func (r *Row) Clone() Row {
 	c := *r
 	c.GPUUtil = slices.Clone(r.GPUUtil)
 	return c
 }
 
-// begin makes r the empty row of a line; the room of its slices is used again.
+// begin resets r to the empty row of a line and reuses the capacity of its slices.
 func (r *Row) begin(line int) {
 	r.Line, r.At, r.Stamp, r.Again, r.has = line, time.Time{}, time.Time{}, false, 0
 	r.Model, r.Dataset, r.Device, r.GPUUtil = "", "", "", r.GPUUtil[:0]

@@ -5,13 +5,13 @@ import (
 	"math/bits"
 )
 
-// hasPosition reports whether a row says where the training stands.
+// hasPosition reports whether a row contains a position in the training: epoch, step, elapsed time or timestamp.
 func hasPosition(r *Row) bool {
 	return r.has&(1<<Epoch|1<<Step|1<<TimeSoFar) != 0 || !r.Stamp.IsZero()
 }
 
-// rowHash is the same for rows that say the same, whatever the order of their columns and the form of their numbers.
-// How much there is to do in all is not part of what a row says.
+// rowHash returns a hash of a row's contents that does not depend on the order of columns or the notation of numbers.
+// It excludes the total epochs, the total steps and the batch size, which are settings rather than results.
 func rowHash(r *Row, extra uint64) uint64 {
 	h := extra
 	for left := r.has &^ (1<<TotalEpochs | 1<<TotalSteps | 1<<BatchSize); left != 0; left &= left - 1 {
@@ -34,20 +34,22 @@ func rowHash(r *Row, extra uint64) uint64 {
 	return h
 }
 
-// remembered is how many rows are recognised when they come again.
+// remembered is the number of most recent rows among which a repetition is recognised.
 const remembered = 1024
 
-// memory holds the hashes of the last rows that were given out, in a table of fixed size with chained slots.
+// memory holds the hashes of the last returned rows in a hash table of fixed size with chained slots. All operations
+// except load and all are O(1) on average.
 type memory struct {
 	ring  [remembered]uint64
-	first [2 * remembered]uint16 // by hash: the slot of the ring that holds it, plus one; 0 ends
-	next  [remembered]uint16     // the next slot of the same chain, plus one
+	first [2 * remembered]uint16 // by hash: ring slot that holds it, plus one; 0 is empty
+	next  [remembered]uint16     // next slot of the same chain, plus one
 	count int                    // rows ever added
-	met   bool                   // a remembered row has come again since the reset
+	met   bool                   // a remembered row has recurred since the reset
 }
 
 func (m *memory) chain(h uint64) *uint16 { return &m.first[h%uint64(len(m.first))] }
 
+// add stores a hash and evicts the oldest one when the ring is full.
 func (m *memory) add(h uint64) {
 	slot := uint16(m.count % remembered)
 	if m.count >= remembered {
@@ -55,7 +57,7 @@ func (m *memory) add(h uint64) {
 		for *link != slot+1 && *link != 0 {
 			link = &m.next[*link-1]
 		}
-		if *link != 0 { // a state may hold fewer hashes than it counts
+		if *link != 0 { // a restored state may hold fewer hashes than it counts
 			*link = m.next[slot]
 		}
 	}
@@ -64,6 +66,7 @@ func (m *memory) add(h uint64) {
 	m.count++
 }
 
+// has reports whether h is remembered.
 func (m *memory) has(h uint64) bool {
 	for at := *m.chain(h); at != 0; at = m.next[at-1] {
 		if m.ring[at-1] == h {
@@ -76,7 +79,7 @@ func (m *memory) has(h uint64) bool {
 
 func (m *memory) overflowed() bool { return m.count > remembered }
 
-// load takes over the last hashes of a state, of count rows.
+// load restores the last hashes of a saved state that had counted count rows.
 func (m *memory) load(hashes []uint64, count int) {
 	*m = memory{count: count - len(hashes)}
 	for _, h := range hashes {
@@ -86,7 +89,7 @@ func (m *memory) load(hashes []uint64, count int) {
 
 func (m *memory) last() uint64 { return m.ring[(m.count+remembered-1)%remembered] }
 
-// all lists the remembered hashes, oldest first.
+// all returns the remembered hashes, oldest first.
 func (m *memory) all() []uint64 {
 	n := min(m.count, remembered)
 	out := make([]uint64, 0, n)

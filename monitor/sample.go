@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// ErrNoData says that a collector works but has nothing to say now. It is not a failure, and the
-// fields it would have set stay NaN.
+// ErrNoData reports that a collector works but currently has no data. It is not a failure; the fields that the
+// collector would have set remain NaN.
 var ErrNoData = errors.New("no data")
 
 // Sample is one reading of the machine and of the job. An unknown number is NaN, never 0.
@@ -19,48 +19,48 @@ type Sample struct {
 	GPUs []GPUSample
 }
 
-// HostSample is the whole machine.
+// HostSample describes the whole machine.
 type HostSample struct {
 	CPUPercent float64 // 0–100 over all CPUs, since the previous sample
 	MemoryGiB  float64 // used, without cache
 }
 
-// TreeSample is the job's process tree.
+// TreeSample describes the job's process tree.
 type TreeSample struct {
 	Procs      int
-	CPUSeconds float64 // user + system since the tree started, finished children included where known
-	CPUPercent float64 // since the previous sample; 100 is one CPU fully used
-	MemoryGiB  float64 // anonymous + shared memory, page cache excluded, shared pages counted once where the kernel can say
+	CPUSeconds float64 // user + system since the tree started, including ended children where known
+	CPUPercent float64 // since the previous sample; 100 is one fully used CPU
+	MemoryGiB  float64 // anonymous + shared memory without page cache; shared pages count once where the kernel reports them
 	ReadBytes  float64 // cumulative bytes read from storage
 	WriteBytes float64 // cumulative bytes written to storage
 }
 
-// GPUSample is one accelerator.
+// GPUSample describes one accelerator.
 type GPUSample struct {
 	UUID        string
 	UtilPercent float64
-	MemoryGiB   float64 // used on the device, by anyone
+	MemoryGiB   float64 // used on the device, by all processes
 	TotalGiB    float64
 	PowerW      float64
-	EnergyJ     float64 // cumulative since the driver loaded
+	EnergyJ     float64 // cumulative since the driver was loaded
 	PIDs        []int   // compute processes on the device
-	// Processes says more of each, in the order of PIDs.
+	// Processes has the details of each process, in the order of PIDs.
 	Processes []GPUProcess
-	// MIG is true for a slice of a device; Parent is then the UUID of the whole one. Utilisation, power and energy of
-	// a slice are not known to the driver.
+	// MIG is true for a MIG slice of a device; Parent is then the UUID of the whole device. The driver does not
+	// report utilisation, power and energy of a slice.
 	MIG    bool
 	Parent string
 }
 
-// GPUProcess is one compute process on a GPU. Its PID is that of the driver's process namespace, which inside of
-// a container need not be ours.
+// GPUProcess is one compute process on a GPU. Its PID belongs to the PID namespace of the driver, which inside a
+// container may differ from that of this process.
 type GPUProcess struct {
 	PID         int
 	MemoryGiB   float64
 	UtilPercent float64 // of the multiprocessors, since the previous sample
 }
 
-// NoSample is a Sample in which nothing is known.
+// NoSample returns a Sample in which every number is unknown.
 func NoSample(at time.Time) Sample {
 	nan := math.NaN()
 	return Sample{
@@ -70,8 +70,8 @@ func NoSample(at time.Time) Sample {
 	}
 }
 
-// Collector reads one part of a Sample. Collect sets only its own fields, must return before ctx
-// ends, and returns ErrNoData when there is nothing to read.
+// Collector reads one part of a Sample. Collect sets only its own fields, must return before ctx ends, and returns
+// ErrNoData if there is nothing to read.
 type Collector interface {
 	Name() string
 	Collect(ctx context.Context, s *Sample) error

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// Sampler takes samples with several collectors at once. A collector that hangs (a GPU driver, a dead network file
-// system) costs the others nothing: its part of the sample stays unknown, it is left out until it comes back, and it
-// is reported once. The zero value of Timeout is useful. Not for use by several goroutines at once.
+// Sampler runs several collectors concurrently. A collector that hangs (a GPU driver, a dead network file system)
+// does not delay the others: its part of the sample stays unknown, it is skipped until its call returns, and the
+// failure is reported once. A Sampler is not safe for concurrent use.
 type Sampler struct {
 	Collectors []Collector
-	// Timeout is how long one collector may take; 0 means 500 ms.
+	// Timeout bounds the time of one collector; 0 means 500 ms.
 	Timeout time.Duration
 
 	slots []*slot
 }
 
-// slot is one collector with what it is doing.
+// slot is one collector and the state of its current call.
 type slot struct {
 	collector Collector
 	done      chan reply
@@ -26,14 +26,15 @@ type slot struct {
 	lastError string
 }
 
-// reply is what a collector answered.
+// reply is the result of one call of a collector.
 type reply struct {
 	sample Sample
 	err    error
 }
 
-// Sample asks all collectors. It returns within Timeout, or when ctx ends. An error is returned when it first
-// appears in a collector, and not again while the same one persists; ErrNoData never is. now becomes At.
+// Sample calls all collectors and returns within Timeout, plus a grace period of a tenth of it for each late
+// collector, or when ctx ends. A collector's error is returned when it first occurs and not again while it persists;
+// ErrNoData is never returned. now becomes At.
 func (s *Sampler) Sample(ctx context.Context, now time.Time) (Sample, []error) {
 	s.prepare()
 	timeout := s.Timeout
@@ -70,7 +71,7 @@ func (s *Sampler) prepare() {
 	}
 }
 
-// ask runs the collector on a sample of its own, so that one which comes back late spoils nothing.
+// ask runs the collector on a separate sample, so that a late return does not corrupt a later sample.
 func (sl *slot) ask(ctx context.Context, now time.Time) {
 	r := reply{sample: NoSample(now)}
 	defer func() {
@@ -82,7 +83,7 @@ func (sl *slot) ask(ctx context.Context, now time.Time) {
 	r.err = sl.collector.Collect(ctx, &r.sample)
 }
 
-// wait waits for the answer; a collector that is told by ctx to end gets a little grace for it.
+// wait waits for the reply. After ctx ends, the collector has the grace period to return.
 func (sl *slot) wait(ctx context.Context, grace time.Duration) (reply, bool) {
 	select {
 	case r := <-sl.done:
@@ -97,7 +98,7 @@ func (sl *slot) wait(ctx context.Context, grace time.Duration) (reply, bool) {
 	}
 }
 
-// back reports whether a hanging collector has come back; its old answer is thrown away.
+// back reports whether a hanging collector has returned; its outdated reply is discarded.
 func (sl *slot) back() bool {
 	select {
 	case <-sl.done:
@@ -108,7 +109,7 @@ func (sl *slot) back() bool {
 	}
 }
 
-// take merges an answer and says what is new about its error.
+// take merges a reply into out and returns its error unless the same error was returned last time.
 func (sl *slot) take(r reply, out *Sample) []error {
 	merge(out, &r.sample)
 	if r.err == nil || errors.Is(r.err, ErrNoData) {
@@ -123,7 +124,7 @@ func (sl *slot) take(r reply, out *Sample) []error {
 	return []error{fmt.Errorf("collector %s: %w", sl.collector.Name(), r.err)}
 }
 
-// merge copies what is known.
+// merge copies the known values.
 func merge(to, from *Sample) {
 	pick := func(to *float64, from float64) {
 		if from == from {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// scripted is a collector that does what a test says.
+// scripted is a collector with a function supplied by the test.
 type scripted struct {
 	name    string
 	collect func(ctx context.Context, s *Sample) error
@@ -20,7 +20,7 @@ type scripted struct {
 func (c scripted) Name() string                                 { return c.name }
 func (c scripted) Collect(ctx context.Context, s *Sample) error { return c.collect(ctx, s) }
 
-// 27: a collector that hangs (a driver) holds up neither the others nor the next sample, and is reported once.
+// A hanging collector, such as a driver, delays neither the others nor the next sample, and is reported once.
 func TestSampler_27_hanging(t *testing.T) {
 	release := make(chan struct{})
 	calls := 0
@@ -51,7 +51,7 @@ func TestSampler_27_hanging(t *testing.T) {
 		}
 	}
 	close(release)
-	for i := 0; ; i++ { // it comes back: its old answer is not used, then it is asked again
+	for i := 0; ; i++ { // it returns: its old reply is discarded, then it is called again
 		got, errs = s.Sample(context.Background(), at)
 		want(t, "errors when it is back", len(errs), 0)
 		if !math.IsNaN(got.Host.MemoryGiB) {

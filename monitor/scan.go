@@ -8,21 +8,21 @@ import (
 	"os"
 )
 
-// Scan reads a log that nobody writes any more, once and in one pass, and calls each with every row, oldest first. The
-// row and its slices hold during the call only; Clone keeps one. Rows have the zero At. What each returns ends the scan
-// and is returned.
+// Scan reads a finished log in a single pass and calls each with every row, oldest first. The row and its slices are
+// valid only during the call; Clone makes a copy. At is zero in all rows. An error from each ends the scan and is
+// returned.
 //
-// The path is a log of any of the Formats, plain or compressed by gzip (by content, whatever its name), or a directory
-// in which a framework leaves its log: trainer_state.json (also in the last checkpoint-N of a run), results.csv,
-// metrics.csv, or TensorBoard's event files. Stats name the file that was read.
+// The path is a log in any of the Formats, plain or gzip-compressed (detected by content, regardless of its name), or
+// a directory in which a framework stores its log: trainer_state.json (also in the last checkpoint-N of a run),
+// results.csv, metrics.csv, or TensorBoard event files. TailStats.Path is the file that was read.
 //
-// Memory does not grow with the file: a line is held up to MaxLine, and of the rows only the hashes of the last 1024. So a
-// row that says the same as one of the 1024 before it is left out as a duplicate; one that repeats an older row is given
-// out, with Again set where its epoch or step had been passed. Of Lightning's and Hugging Face's logs, which write training
-// and validation values of one step in separate rows, those that follow each other are given out as one.
+// Memory does not grow with the file: Scan holds one line of up to MaxLine bytes and the hashes of the last 1024
+// rows. A row equal to one of these 1024 is skipped as a duplicate; a repetition of an older row is returned, with
+// Again set if its epoch or step had been passed. Lightning and Hugging Face write the training and validation values
+// of one step in separate rows; consecutive rows of one step are merged.
 //
-// MaxBytes, MaxRows and Resume of the options are for a Tail and have no meaning here. The error wraps ErrNoData when
-// there is no row, and fs.ErrNotExist when there is no file.
+// The options MaxBytes, MaxRows and Resume apply to a Tail only and are ignored. The error wraps ErrNoData if there
+// is no row, and fs.ErrNotExist if there is no file.
 func Scan(path string, o TailOptions, each func(*Row) error) (TailStats, error) {
 	s := scan{each: each}
 	if err := s.begin(path, o); err != nil {
@@ -45,6 +45,7 @@ func Scan(path string, o TailOptions, each func(*Row) error) (TailStats, error) 
 	return stats, nil
 }
 
+// firstBad describes the first bad line for an error message; empty if there is none.
 func firstBad(s TailStats) string {
 	if len(s.FirstBad) == 0 {
 		return ""
@@ -52,7 +53,7 @@ func firstBad(s TailStats) string {
 	return fmt.Sprintf(" (%d bad lines, the first: %s)", s.Bad, s.FirstBad[0])
 }
 
-// ReadLog is Scan with all rows in memory.
+// ReadLog is Scan with all rows collected in memory.
 func ReadLog(path string, o TailOptions) ([]Row, TailStats, error) {
 	var rows []Row
 	s, err := Scan(path, o, func(r *Row) error {
@@ -62,16 +63,16 @@ func ReadLog(path string, o TailOptions) ([]Row, TailStats, error) {
 	return rows, s, err
 }
 
-// scan is one call of Scan.
+// scan is the state of one call of Scan.
 type scan struct {
 	ingest
 	each func(*Row) error
-	err  error // what each returned
+	err  error // error returned by each
 	held Row   // of a sparse format: the row that the next one may complete
 	has  bool
 }
 
-// take hands a row on, or holds it until it is known whether the next one belongs to it.
+// take passes a row on, or holds it until it is known whether the next row completes it.
 func (s *scan) take(r *Row) {
 	switch {
 	case s.err != nil:
@@ -85,6 +86,7 @@ func (s *scan) take(r *Row) {
 	}
 }
 
+// release passes the held row on.
 func (s *scan) release() {
 	if s.has && s.err == nil {
 		s.has = false
@@ -92,7 +94,8 @@ func (s *scan) release() {
 	}
 }
 
-// run reads what is at the path.
+// run resolves a directory to the log in it, opens the log and dispatches on its kind: event records, JSON document
+// or lines.
 func (s *scan) run(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -135,7 +138,7 @@ func (s *scan) run(path string) error {
 	return s.text(src)
 }
 
-// pathless takes the path out of an error that gets it from Scan.
+// pathless removes the path from an error, because Scan adds it.
 func pathless(err error) error {
 	if pe := new(os.PathError); errors.As(err, &pe) {
 		return pe.Err
@@ -143,14 +146,14 @@ func pathless(err error) error {
 	return err
 }
 
-// records reads a log that is no text.
+// records reads a binary log.
 func (s *scan) records(path string) error {
 	var err error
 	s.stats.Bytes, s.stats.Behind, err = s.kind.records(path, &s.parse, s)
 	return err
 }
 
-// document reads one JSON value; of one that is not complete, what is whole.
+// document reads one JSON value; of an incomplete value, the complete entries.
 func (s *scan) document(src *source) error {
 	if err := src.rewind(); err != nil {
 		return err
@@ -164,6 +167,7 @@ func (s *scan) document(src *source) error {
 	return nil
 }
 
+// ignore returns err, or nil if err wraps target.
 func ignore(err, target error) error {
 	if errors.Is(err, target) {
 		return nil
@@ -171,10 +175,10 @@ func ignore(err, target error) error {
 	return err
 }
 
-// scanChunk is how many bytes are read at once: an even number, so that no character of two bytes is cut.
+// scanChunk is the size of one read in bytes. It is even, so that no two-byte character is split.
 const scanChunk = 256 << 10
 
-// text reads lines. Compressed data that is damaged ends the log there; what stands before is used.
+// text reads lines. Damaged compressed data ends the log; the rows before the damage are used.
 func (s *scan) text(src *source) error {
 	chunk := make([]byte, scanChunk)
 	for s.err == nil {
@@ -204,14 +208,14 @@ func (s *scan) text(src *source) error {
 	return nil
 }
 
-// emit takes a line unless the caller has had enough.
+// emit processes a line unless the callback has returned an error.
 func (s *scan) emit(text []byte, n int) {
 	if s.err == nil {
 		s.line(text, n)
 	}
 }
 
-// end takes what has no end of line, and what was held back.
+// end processes an unterminated last line and held records.
 func (s *scan) end(src *source) error {
 	if s.detect(true); s.doc != nil {
 		return s.document(src)
@@ -223,8 +227,8 @@ func (s *scan) end(src *source) error {
 	return nil
 }
 
-// complete takes over what o says of the same epoch and step; false when they are two rows, because both say the same thing
-// differently.
+// complete merges o into r if both have the same step, and the same epoch or none. It returns false, and leaves r
+// unchanged, if they are separate rows, differ in a common column or contain GPU utilisation.
 func (r *Row) complete(o *Row) bool {
 	if (r.has^o.has)&(1<<Epoch|1<<Step) != 0 || r.has&(1<<Step) == 0 || len(r.GPUUtil)+len(o.GPUUtil) > 0 {
 		return false
@@ -248,5 +252,5 @@ func (r *Row) complete(o *Row) bool {
 	return true
 }
 
-// errCompressed says that compressed data is damaged or ends early.
+// errCompressed reports compressed data that is damaged or truncated.
 var errCompressed = errors.New("compressed data is damaged")

@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// directoryLogs are the names under which frameworks leave their log in the directory of a run, with the format each has.
-// The order is that of what they tell: a directory may hold several.
+// directoryLogs are the names of the logs that frameworks store in a run directory, with their formats. A directory
+// may contain several; they are in descending order of information.
 var directoryLogs = []struct{ name, format string }{
 	{"trainer_state.json", "huggingface"},
 	{"results.csv", "ultralytics"},
 	{"metrics.csv", "lightning"},
 }
 
-// logIn finds the log in the directory of a run: a file, or the directory itself when it holds event files. format, when it
-// is not empty, leaves out what has another.
+// logIn returns the log of a run directory: a file, or the directory itself if it contains event files. A format that
+// is not empty restricts the search to logs of that format.
 func logIn(dir, format string) (string, error) {
 	for _, l := range directoryLogs {
 		if format != "" && format != l.format {
@@ -59,7 +59,8 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// lastCheckpoint finds a file in checkpoint-N with the greatest N; empty when there is none.
+// lastCheckpoint returns the path of the file in the checkpoint-N directory with the greatest N; empty if there is
+// none.
 func lastCheckpoint(dir, name string) string {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

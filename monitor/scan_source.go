@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// source is the bytes of a finished log from the beginning, uncompressed.
+// source reads the uncompressed bytes of a finished log.
 type source struct {
 	file *os.File
-	gz   *gzip.Reader // nil when the file is not compressed
-	read int64        // bytes given since the beginning
+	gz   *gzip.Reader // nil if the file is not compressed
+	read int64        // bytes read since the beginning
 }
 
-// openSource opens a log.
+// openSource opens a log and detects gzip by its magic number.
 func openSource(path string) (*source, error) {
 	file, _, err := OpenRegular(path)
 	if err != nil {
@@ -34,9 +34,10 @@ func openSource(path string) (*source, error) {
 	return s, nil
 }
 
+// Close closes the file.
 func (s *source) Close() error { return s.file.Close() }
 
-// name is the path without what compression added to it.
+// name returns the path without the extension of the compression.
 func (s *source) name() string {
 	if ext := filepath.Ext(s.file.Name()); s.gz != nil && strings.EqualFold(ext, ".gz") {
 		return strings.TrimSuffix(s.file.Name(), ext)
@@ -44,6 +45,7 @@ func (s *source) name() string {
 	return s.file.Name()
 }
 
+// Read reads uncompressed bytes; an error of the decompression wraps errCompressed.
 func (s *source) Read(p []byte) (n int, err error) {
 	if s.gz == nil {
 		n, err = s.file.Read(p)
@@ -54,7 +56,7 @@ func (s *source) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// Seek goes back to the beginning; there is no other place to go to.
+// Seek supports only the beginning of the log.
 func (s *source) Seek(offset int64, whence int) (int64, error) {
 	if offset != 0 || whence != io.SeekStart {
 		return 0, fmt.Errorf("seek to %d: only the beginning can be reached", offset)
@@ -62,6 +64,7 @@ func (s *source) Seek(offset int64, whence int) (int64, error) {
 	return 0, s.rewind()
 }
 
+// rewind moves to the beginning.
 func (s *source) rewind() error {
 	s.read = 0
 	if _, err := s.file.Seek(0, io.SeekStart); err != nil || s.gz == nil {
@@ -70,7 +73,7 @@ func (s *source) rewind() error {
 	return s.gz.Reset(bufio.NewReader(s.file))
 }
 
-// peek gives the first bytes, as many as a record's header has, and goes back to the beginning.
+// peek returns the first recordHeader bytes and rewinds.
 func (s *source) peek() []byte {
 	first := make([]byte, recordHeader)
 	n, _ := io.ReadFull(s, first)
@@ -80,7 +83,7 @@ func (s *source) peek() []byte {
 	return first[:n]
 }
 
-// skipHole goes over NUL bytes from an offset on that are not stored at all, and says how many they are.
+// skipHole skips unallocated NUL bytes from an offset on and returns their number.
 func (s *source) skipHole(at int64) int64 {
 	if s.gz != nil {
 		return 0

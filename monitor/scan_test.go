@@ -38,7 +38,7 @@ func zipped(t testing.TB, data []byte) []byte {
 	return b.Bytes()
 }
 
-// The faults of a finished log. The number is that of the fault. An absent epoch is -1.
+// Faults of a finished log, with the number of each fault. An absent epoch is -1.
 var scanCases = map[string]struct {
 	text   string
 	epochs []float64
@@ -115,7 +115,7 @@ func TestScan(t *testing.T) {
 	}
 }
 
-// A row that comes again is left out as long as it is one of the last 1024; later, it is known by its position.
+// A repeated row is skipped while the original is one of the last 1024 rows; later it is recognised by its position.
 func TestScanDuplicatesFarApart(t *testing.T) {
 	for gap, duplicates := range map[int]int{remembered - 1: 1, remembered: 0} {
 		text := header2 + epochRows(1, 1+gap) + "1,1\n"
@@ -124,7 +124,7 @@ func TestScanDuplicatesFarApart(t *testing.T) {
 	}
 }
 
-// The memory of rows is exactly the last 1024.
+// memory contains exactly the last 1024 rows.
 func TestRowMemory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var m memory
@@ -202,7 +202,7 @@ func TestScanRefusals(t *testing.T) {
 	}
 }
 
-// Compressed data that is cut off or damaged gives what stands before.
+// Truncated or damaged compressed data yields the rows before the damage.
 func TestScanDamagedGzip(t *testing.T) {
 	data := zipped(t, []byte(header2+epochRows(1, 20_000)))
 	rows, s, err := ReadLog(writeLog(t, "log.csv", data[:len(data)*3/4]), TailOptions{})
@@ -216,7 +216,7 @@ func TestScanDamagedGzip(t *testing.T) {
 	}
 }
 
-// 20: memory does not grow with the log: neither with its rows, nor with its bytes, nor with what is odd in it.
+// Memory grows neither with the rows of the log, nor with its bytes, nor with its oddities.
 func TestScan_20_memory(t *testing.T) {
 	b := newBench(t, TailOptions{})
 	b.write(header2)
@@ -260,7 +260,7 @@ func TestScan_20_memory(t *testing.T) {
 	}
 }
 
-// A scanned row does not change what was kept of an earlier one.
+// A scanned row does not modify clones of earlier rows.
 func TestScanClone(t *testing.T) {
 	path := writeLog(t, "log.csv", []byte("epoch,model_name,gpu_utilization_0,timestamp\n1,a,50,2025-07-01 10:00:00\n2,b,60,\n3,,,\nepoch,train_loss\n4,0.5\n"))
 	var kept []Row
@@ -274,7 +274,7 @@ func TestScanClone(t *testing.T) {
 	}
 }
 
-// The quick ways to read numbers and timestamps give what the library gives.
+// The fast paths for numbers and timestamps return the results of the standard library.
 func TestPlainNumbersAndStamps(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {

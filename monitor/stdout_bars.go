@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// A training prints several bars: for the preparation of data, for validation, for the training itself. A bar counts when
-// something shows that it is the training's: a loss beside it, a label that says so, an epoch under way, that it went on
-// after another bar had come and gone, or that it has been drawn for a while and nothing says otherwise. Others do not
-// count, and neither does one of which this is not yet known.
+// A training prints several bars: for data preparation, for validation and for the training itself. A bar counts as
+// progress once there is evidence that it belongs to the training: a loss beside it, a label that names training, a
+// current epoch, continuation after an interruption by another bar, or sureAfter seconds of drawing without contrary
+// evidence. All other bars are ignored.
 
-// barState is what is remembered of bars.
+// barState is the state of the current bar.
 type barState struct {
 	Label       string  `json:"label,omitempty"`
 	At          float64 `json:"at"`
 	Of          float64 `json:"of"`
-	Cycles      int     `json:"cycles,omitempty"` // how often it began again
+	Cycles      int     `json:"cycles,omitempty"` // completed cycles
 	Sure        bool    `json:"sure,omitempty"`
 	Interrupted bool    `json:"interrupted,omitempty"` // another bar has been drawn since
 }
@@ -26,8 +26,8 @@ type bar struct {
 	label   string
 	at, of  float64
 	loss    bool
-	epoch   bool    // an epoch is known to be under way
-	elapsed float64 // s, as printed; NaN when it is not
+	epoch   bool    // an epoch is known to be in progress
+	elapsed float64 // s, as printed; NaN if absent
 }
 
 // foreign reports whether the bar is not about training.
@@ -36,11 +36,11 @@ func (b *bar) foreign() bool {
 	return foreign
 }
 
-// sureAfter is how long, in seconds, an unlabelled bar must have been drawn to count by itself.
+// sureAfter is the time in seconds after which an unlabelled bar counts without further evidence.
 const sureAfter = 5
 
-// draw takes one drawing and reports whether the bar counts. steps are the steps done and total their number, 0 when the
-// bar begins again in each epoch and so does not say how many there are.
+// draw updates the state with one drawing and reports whether the bar counts. steps is the number of completed steps
+// and total the number of all steps; total is 0 if the bar restarts in each epoch and so does not reveal it.
 func (s *barState) draw(b bar) (steps, total float64, counts bool) {
 	training, _ := barLabel(b.label)
 	if b.foreign() || b.label != "" && !training && !b.loss && !b.epoch {
@@ -60,7 +60,7 @@ func (s *barState) draw(b bar) (steps, total float64, counts bool) {
 		s.Interrupted = false
 	case !s.Sure && (b.loss || s.At >= s.Of), s.At >= s.Of && (b.loss || training):
 		*s = barState{Label: b.label, Of: b.of}
-	default: // inside of the other
+	default: // nested in the current bar
 		s.Interrupted = true
 		return 0, 0, false
 	}
@@ -72,12 +72,12 @@ func (s *barState) draw(b bar) (steps, total float64, counts bool) {
 	return b.at, b.of, s.Sure
 }
 
-// foreignWords begin the words of bars that are not about training.
+// foreignWords are prefixes of words in labels of bars that are not about training.
 var foreignWords = []string{"load", "fetch", "download", "upload", "extract", "map", "generat", "tokeniz", "filter", "process", "preprocess", "prepar", "build", "sav", "writ",
 	"eval", "valid", "val", "test", "predict", "infer", "sanity", "scan", "cach", "add", "truncat", "pack", "pad", "split", "shard", "convert", "encod", "index", "comput", "check", "copy",
 	"read", "instances", "examples", "dataset", "data", "class", "sampl"}
 
-// barLabel tells what the label of a bar says: that it is the training's, or that it is another's.
+// barLabel classifies the label of a bar: of the training, of another activity, or neither.
 func barLabel(label string) (training, foreign bool) {
 	for _, w := range strings.Fields(label) {
 		for _, f := range foreignWords {
@@ -90,7 +90,7 @@ func barLabel(label string) (training, foreign bool) {
 	return training, false
 }
 
-// labelOf joins the words before a bar.
+// labelOf joins the words before a bar, up to 60 bytes.
 func labelOf(toks []token) string {
 	var words []string
 	for i := range toks {
@@ -102,7 +102,8 @@ func labelOf(toks []token) string {
 	return label[:min(len(label), 60)]
 }
 
-// otherUnit reports whether a bar counts something that is not trained on: "examples/s" of a data set, bytes, files.
+// otherUnit reports whether a bar counts something other than training steps: "examples/s" of a data set, bytes,
+// files.
 func otherUnit(toks []token) bool {
 	for i := range toks {
 		unit, per, ok := strings.Cut(toks[i].word, "/")
@@ -117,7 +118,7 @@ func otherUnit(toks []token) bool {
 	return false
 }
 
-// barElapsed reads the time that tqdm prints, "[01:02:03<04:05", in seconds; NaN without one.
+// barElapsed parses the elapsed time that tqdm prints, "[01:02:03<04:05", in seconds; NaN without one.
 func barElapsed(text []byte) float64 {
 	open := bytes.IndexByte(text, '[')
 	for ; open >= 0; open = nextByte(text, open, '[') {
@@ -141,6 +142,7 @@ func barElapsed(text []byte) float64 {
 	return math.NaN()
 }
 
+// nextByte returns the index of the next c after at; -1 if there is none.
 func nextByte(text []byte, at int, c byte) int {
 	if i := bytes.IndexByte(text[at+1:], c); i >= 0 {
 		return at + 1 + i

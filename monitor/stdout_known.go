@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// Lines of libraries that do not print words and numbers in the common way.
+// Lines of libraries with their own progress notation.
 
-// known reports whether a line is one of these, and reads it.
+// known parses a line in one of these notations and reports whether it has one.
 func (p *progress) known(text []byte, r *Row) bool {
 	return len(p.toks) > 0 && (p.boosting(text, r) || p.table(r) || p.stopped(text, r) || p.rlTable(text, r))
 }
 
-// argumentList reports whether a line prints the settings of a program: "Namespace(epochs=12, …)", "{'device': 'cpu', …}",
-// "amp=True, epochs=4, …". What a training reports has results, and few words as values.
+// argumentList reports whether a line prints the settings of a program: "Namespace(epochs=12, …)", "{'device': 'cpu',
+// …}", "amp=True, epochs=4, …". Unlike settings, progress has results and few words as values.
 func argumentList(toks []token, line lineText) bool {
 	if line.call {
 		return true
@@ -34,8 +34,9 @@ func argumentList(toks []token, line lineText) bool {
 	return pairs >= 4
 }
 
-// boosting reads a round of XGBoost ("[148]\ttrain-logloss:0.1"), LightGBM ("[10]\tvalid_0's l2: 0.1") or CatBoost
-// ("10:\tlearn: 0.1\ttest: 0.2"). XGBoost and CatBoost count from 0, LightGBM from 1.
+// boosting parses a round of XGBoost ("[148]\ttrain-logloss:0.1"), LightGBM ("[10]\tvalid_0's l2: 0.1") or CatBoost
+// ("10:\tlearn: 0.1\ttest: 0.2"). XGBoost and CatBoost count from 0, LightGBM from 1; a metric name without a space
+// identifies XGBoost.
 func (p *progress) boosting(text []byte, r *Row) bool {
 	text = bytes.TrimLeft(text, " ")
 	round, rest, ok := bytes.Cut(text, []byte{'\t'})
@@ -79,6 +80,7 @@ func (p *progress) boosting(text []byte, r *Row) bool {
 	return true
 }
 
+// cutLast splits b at the last c and trims the first part.
 func cutLast(b []byte, c byte) (before, after []byte, ok bool) {
 	i := bytes.LastIndexByte(b, c)
 	if i < 0 {
@@ -87,10 +89,10 @@ func cutLast(b []byte, c byte) (before, after []byte, ok bool) {
 	return bytes.TrimSpace(b[:i]), b[i+1:], true
 }
 
-// losses are the ends of the names of metrics that are losses.
+// losses are suffixes of the names of metrics that are losses.
 var losses = []string{"loss", "rmse", "mae", "mape", "l1", "l2", "deviance", "learn", "test", "error"}
 
-// metric stores a metric of boosting: the first loss of each part of the data.
+// metric stores a boosting metric: the first loss of the training part and of the validation part.
 func (p *progress) metric(name string, v float64, r *Row) {
 	column := TrainLoss
 	if heldOut(name) || heldOut(strings.TrimSuffix(name, "'s")) || strings.HasPrefix(name, "validation") || strings.HasPrefix(name, "valid") {
@@ -106,7 +108,8 @@ func (p *progress) metric(name string, v float64, r *Row) {
 	}
 }
 
-// table reads Ultralytics' rows: below a header "Epoch GPU_mem box_loss …", "1/4 0G 1.1 0.9 … 64: 50% ━━ 2/4".
+// table parses rows of Ultralytics' table: below a header "Epoch GPU_mem box_loss …", "1/4 0G 1.1 0.9 … 64: 50% ━━
+// 2/4".
 func (p *progress) table(r *Row) bool {
 	if len(p.toks) >= 3 && p.toks[0].word == "epoch" && p.toks[1].word == "gpu_mem" {
 		p.columns = true
@@ -130,7 +133,7 @@ func (p *progress) table(r *Row) bool {
 	return true
 }
 
-// stopped reads Lightning's last word: "`Trainer.fit` stopped: `max_epochs=4` reached."
+// stopped parses Lightning's last line: "`Trainer.fit` stopped: `max_epochs=4` reached."
 func (p *progress) stopped(text []byte, r *Row) bool {
 	if !hasWord(text, "stopped") || !hasWord(text, "reached") {
 		return false
@@ -152,7 +155,7 @@ func (p *progress) stopped(text []byte, r *Row) bool {
 	return false
 }
 
-// rlTable reports whether a line is of the tables that Stable-Baselines3 prints, "|    total_timesteps | 128 |", and reads it.
+// rlTable parses a line of Stable-Baselines3's tables, "|    total_timesteps | 128 |", and reports whether it is one.
 func (p *progress) rlTable(text []byte, r *Row) bool {
 	if len(p.toks) != 2 || !p.toks[1].bar || math.IsNaN(p.toks[1].number) || !bytes.HasPrefix(text, []byte("|")) {
 		return false

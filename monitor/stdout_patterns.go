@@ -6,7 +6,7 @@ import (
 	"regexp"
 )
 
-// match uses the user's own patterns; the first that matches gives the row.
+// match applies the user's patterns; the first pattern that yields a value determines the row.
 func (p *progress) match(text []byte, r *Row) bool {
 	for _, re := range p.opts.patterns {
 		m := re.FindSubmatch(text)
@@ -31,7 +31,8 @@ func (p *progress) match(text []byte, r *Row) bool {
 	return false
 }
 
-// checkPatterns makes sure that each pattern names at least one column and only known ones.
+// checkPatterns returns an error unless each pattern has at least one named group and all named groups are numeric
+// columns.
 func checkPatterns(patterns []*regexp.Regexp) error {
 	for _, re := range patterns {
 		named := 0

@@ -2,7 +2,7 @@ package monitor
 
 import "strings"
 
-// wordKind is what a number after a word is.
+// wordKind is the role of the number after a word.
 type wordKind uint8
 
 const (
@@ -17,6 +17,8 @@ const (
 	roleTime
 )
 
+// wordRole returns the role of a number from the word before it and the word before that. A word in the plural counts
+// only with a total, see roleEpochs; "time" counts only after "epoch".
 func wordRole(word, before string) wordKind {
 	switch word {
 	case "epoch":

@@ -7,28 +7,29 @@ import (
 	"strings"
 )
 
-// token is a word, in lower case, or a number with what may follow it.
+// token is a lower-case word or a number with its context.
 type token struct {
 	word    string
 	number  float64 // NaN for a word
-	of      float64 // the second number of "3/20" or "3 of 20", else NaN
-	decimal bool    // the number was written with a point
+	of      float64 // the second number of "3/20" or "3 of 20", otherwise NaN
+	decimal bool    // written with a decimal point
 	percent bool
 	bracket bool // [3/20]
-	labeled bool // : or = stands before it
-	apart   bool // a comma or semicolon stands before it: it does not belong to the word before
-	bar     bool // after "|", or after the blocks of a bar: a progress bar's count
+	labeled bool // preceded by : or =
+	apart   bool // preceded by a comma or semicolon: it does not belong to the word before
+	bar     bool // count of a progress bar: after "|" or after the blocks of a bar
 }
 
-// lineText is what is kept of the text of a line beside its tokens.
+// lineText holds properties of a line that are not in its tokens.
 type lineText struct {
-	blocks  bool // characters of which bars are drawn
+	blocks  bool // contains characters that bars are drawn with
 	open    bool // begins with an object: "{'loss': 1}"
 	call    bool // "Namespace(epochs=12"
-	settled int  // values behind ":" or "=" that are no numbers: "device='cpu'"
+	settled int  // number of non-numeric values after ":" or "=": "device='cpu'"
 }
 
-// tokenize cuts a line into words and numbers. Colours and other escape sequences are skipped.
+// tokenize appends the words and numbers of a line to toks and skips escape sequences such as colours. One pass over
+// the bytes; the signs since the last token set the flags of the next number.
 func tokenize(text []byte, toks []token, words *words) ([]token, lineText) {
 	labeled, bracket, bar, apart := false, false, false, false
 	var line lineText
@@ -78,10 +79,10 @@ func tokenize(text []byte, toks []token, words *words) ([]token, lineText) {
 	return toks, line
 }
 
-// words are the words of a log in lower case, each held once.
+// words interns the lower-case words of a log.
 type words map[string]string
 
-// maxWords bounds how many are held.
+// maxWords bounds the number of interned words.
 const maxWords = 1024
 
 func (w *words) lower(b []byte) string {
@@ -108,7 +109,7 @@ func isCall(rest []byte) bool {
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 func isDigit(c byte) bool  { return c >= '0' && c <= '9' }
 
-// skipEscape gives the index after the terminal escape sequence at i.
+// skipEscape returns the index after the terminal escape sequence at i.
 func skipEscape(text []byte, i int) int {
 	i++
 	if i < len(text) && text[i] == '[' {
@@ -118,7 +119,8 @@ func skipEscape(text []byte, i int) int {
 	return min(i+1, len(text))
 }
 
-// number reads a number at i, with the second one of "3/20" and a % after it.
+// number parses the number at i together with a total as in "3/20" or "3 of 20", or a following %. next is the index
+// after it.
 func number(text []byte, i int) (t token, next int, ok bool) {
 	end := numberEnd(text, i)
 	v, err := strconv.ParseFloat(string(text[i:end]), 64)
@@ -155,7 +157,7 @@ func number(text []byte, i int) (t token, next int, ok bool) {
 	return t, end, true
 }
 
-// numberEnd gives the index after the number at i: sign, digits, one point, exponent.
+// numberEnd returns the index after the number at i: sign, digits, one point, exponent.
 func numberEnd(text []byte, i int) int {
 	if text[i] == '-' || text[i] == '+' {
 		i++

@@ -16,19 +16,20 @@ import (
 	"time"
 )
 
-// Values is one row of a Table by column name: numbers, texts, bool (1 or 0), time.Duration (in seconds), types made
-// of these, or pointers to them. A column that is not named, nil, NaN and infinities leave the field empty.
+// Values is one row of a Table by column name. Values are numbers, texts, bools (written as 1 or 0), time.Durations
+// (written in seconds), named types of these, or pointers to them. The field is empty for a missing column, nil, NaN
+// and infinities.
 type Values map[string]any
 
-// Table is an append-only CSV file with named columns. The header is written once; an existing file with the same
-// header is continued (a last line that was cut off by a crash is removed), one with another header is set aside as
+// Table is an append-only CSV file with named columns. The header is written once. An existing file with the same
+// header is continued, after removal of a last line truncated by a crash; a file with another header is renamed to
 // NAME.1, NAME.2 …
 //
-// Each row is one write. When writing fails (disk full, read-only, anything), Append says so once; rows are then held,
-// the newest 256 KiB of them, and written when it works again. What a failed write left of a row is removed before
-// anything follows it. Some tables are thinned, see Due.
+// Each row is one write. When a write fails for any reason (disk full, read-only), Append returns the error once;
+// rows are then held, up to the newest 256 KiB, and written when writing succeeds again. A partial row of a failed
+// write is removed before the next write. Some tables are thinned, see Due.
 //
-// Not for use by several goroutines at once.
+// A Table is not safe for concurrent use.
 type Table struct {
 	path    string
 	columns []string
@@ -37,15 +38,15 @@ type Table struct {
 
 	file    tableFile
 	size    int64 // length of the file up to the last whole row
-	torn    bool  // there may be half a row behind size
+	torn    bool  // a partial row may follow size
 	held    []byte
 	dropped int
-	failed  bool // the caller was told
+	failed  bool // the error has been returned to the caller
 	fields  []string
 	thin    thinning
 }
 
-// tableFile is what a Table needs of a file; tests let each call fail in turn.
+// tableFile is the file interface of a Table; tests inject failures into each call.
 type tableFile interface {
 	io.ReaderAt
 	Write(b []byte) (int, error)
@@ -54,10 +55,10 @@ type tableFile interface {
 	Close() error
 }
 
-// heldBytes bounds what is kept while a table cannot be written.
+// heldBytes bounds the rows held while a table cannot be written.
 const heldBytes = 256 << 10
 
-// NewTable names a table. Nothing is opened before the first Append.
+// NewTable returns a table at path. The first Append opens the file.
 func NewTable(path string, columns ...string) *Table {
 	t := &Table{path: path, columns: columns, index: make(map[string]int, len(columns)), open: openTableFile}
 	for i, c := range columns {
@@ -67,14 +68,15 @@ func NewTable(path string, columns ...string) *Table {
 	return t
 }
 
+// openTableFile opens or creates the file of a table.
 func openTableFile(path string) (tableFile, error) {
-	// The file is extended by whole rows; O_APPEND keeps them whole whatever else has it open.
+	// Rows are appended whole; O_APPEND keeps them whole even if another process has the file open.
 	return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 }
 
-// Append adds one row. It returns an error when v has a column that the table does not have (the row is not added),
-// and, exactly once in the life of the table, when the file cannot be written; rows are then held and the caller
-// should go on as if nothing had happened.
+// Append adds one row. It returns an error if v has a column that the table does not have, and then does not add the
+// row. It also returns an error, exactly once in the lifetime of the table, when the file cannot be written; rows are
+// then held and the caller should continue normally.
 func (t *Table) Append(v Values) error {
 	row, err := t.encode(v)
 	if err != nil {
@@ -90,7 +92,7 @@ func (t *Table) Append(v Values) error {
 	return err
 }
 
-// encode makes one line of the table.
+// encode formats one line of the table.
 func (t *Table) encode(v Values) ([]byte, error) {
 	clear(t.fields)
 	for name, value := range v {
@@ -107,10 +109,10 @@ func (t *Table) encode(v Values) ([]byte, error) {
 	return encodeRow(t.fields), nil
 }
 
-// Touch makes the file with its header when it is not there. Errors are as with Append.
+// Touch creates the file with its header if it does not exist. Errors are as for Append.
 func (t *Table) Touch() error { return t.once(t.flush()) }
 
-// once lets the first error of the table through.
+// once returns the first write error of the table and suppresses later ones.
 func (t *Table) once(err error) error {
 	if err == nil || t.failed {
 		return nil
@@ -119,7 +121,7 @@ func (t *Table) once(err error) error {
 	return fmt.Errorf("write %s: %w; rows are held and written when it works again", t.path, err)
 }
 
-// hold keeps a row until it is written; the oldest go when there are too many.
+// hold appends a row to the held rows and drops the oldest beyond heldBytes.
 func (t *Table) hold(row []byte) {
 	t.held = append(t.held, row...)
 	for len(t.held) > heldBytes {
@@ -129,7 +131,8 @@ func (t *Table) hold(row []byte) {
 	}
 }
 
-// flush writes what is held.
+// flush opens the file if necessary, repairs a torn end, and writes the header and the held rows. Whole rows that a
+// failed write has written are not written again.
 func (t *Table) flush() error {
 	if t.file == nil {
 		if err := t.begin(); err != nil {
@@ -155,7 +158,7 @@ func (t *Table) flush() error {
 	if err == nil && n < len(data) {
 		err = io.ErrShortWrite
 	}
-	// Whole lines that were written stay; the rest goes, now or before the next write.
+	// Whole lines that were written are kept; a partial line is removed now or before the next write.
 	n = max(0, n)
 	whole := bytes.LastIndexByte(data[:n], '\n') + 1
 	t.size += int64(whole)
@@ -167,7 +170,7 @@ func (t *Table) flush() error {
 	return err
 }
 
-// begin opens the file, and writes the header or makes sure that it is there.
+// begin opens the file, sets aside a file with another header, and determines the end of the last whole row.
 func (t *Table) begin() error {
 	file, err := t.open(t.path)
 	if err != nil {
@@ -196,7 +199,7 @@ func (t *Table) begin() error {
 	return nil
 }
 
-// inspect finds the end of the last whole row and that of the file; ok is false when the header is another one.
+// inspect returns the end of the last whole row and the size of the file; ok is false if the file has another header.
 func (t *Table) inspect(file tableFile) (whole, size int64, ok bool, err error) {
 	fi, err := file.Stat()
 	if err != nil || fi.Size() == 0 {
@@ -210,7 +213,7 @@ func (t *Table) inspect(file tableFile) (whole, size int64, ok bool, err error) 
 		return 0, size, false, err
 	}
 	if !bytes.Equal(got[:n], header) {
-		cut := n == int(size) && bytes.HasPrefix(header, got[:n]) // inside of the header
+		cut := n == int(size) && bytes.HasPrefix(header, got[:n]) // truncated inside the header
 		return 0, size, cut, nil
 	}
 	buf := make([]byte, 4096)
@@ -228,7 +231,7 @@ func (t *Table) inspect(file tableFile) (whole, size int64, ok bool, err error) 
 	return int64(len(header)), size, true, nil
 }
 
-// setAside renames a file to the first free NAME.1, NAME.2 …
+// setAside renames a file to the first unused NAME.1, NAME.2 …
 func setAside(path string) error {
 	for i := 1; i < 1000; i++ {
 		to := path + "." + strconv.Itoa(i)
@@ -239,7 +242,7 @@ func setAside(path string) error {
 	return fmt.Errorf("set aside %s: too many files of that name", path)
 }
 
-// Close writes what is held, if it can be, and closes the file.
+// Close writes the held rows if possible and closes the file.
 func (t *Table) Close() error {
 	err := t.Flush()
 	if len(t.held) > 0 {
@@ -252,7 +255,7 @@ func (t *Table) Close() error {
 	return err
 }
 
-// formatValue writes a value by the one rule for all tables; ok is false for a type that has none.
+// formatValue formats a value by the common rule of all tables; ok is false for an unsupported type.
 func formatValue(v any) (string, bool) {
 	switch v := v.(type) {
 	case nil:
@@ -286,8 +289,8 @@ func formatValue(v any) (string, bool) {
 	return "", false
 }
 
-// PlainCell makes a text safe for a cell of a CSV file that a spreadsheet or a terminal may show: a text that would be a
-// formula begins with an apostrophe, control characters become spaces, and so a cell is one line.
+// PlainCell makes a text safe for a CSV cell that is opened in a spreadsheet or a terminal: a text that would be a
+// formula is prefixed with an apostrophe, and control characters become spaces, so that a cell is one line.
 func PlainCell(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 {
@@ -303,7 +306,7 @@ func PlainCell(text string) string {
 	return text
 }
 
-// FormatNumber writes a number with nine significant digits; NaN and infinities are empty.
+// FormatNumber formats a number with nine significant digits; NaN and infinities are empty.
 func FormatNumber(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return ""
@@ -311,7 +314,7 @@ func FormatNumber(v float64) string {
 	return strconv.FormatFloat(v, 'g', 9, 64)
 }
 
-// encodeRow makes one line of CSV.
+// encodeRow encodes one line of CSV.
 func encodeRow(fields []string) []byte {
 	var b []byte
 	for i, f := range fields {
@@ -329,7 +332,7 @@ func encodeRow(fields []string) []byte {
 	return append(b, '\n')
 }
 
-// writeWhole writes a file so that it is there wholly or not at all.
+// writeWhole writes a file atomically: temporary file, fsync, rename, fsync of the directory. The mode is 0600.
 func writeWhole(path string, write func(w *bufio.Writer) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
@@ -352,7 +355,7 @@ func writeWhole(path string, write func(w *bufio.Writer) error) (err error) {
 		return err
 	}
 	if dir, err := os.Open(filepath.Dir(path)); err == nil {
-		dir.Sync() // as far as the file system offers it
+		dir.Sync() // not supported by every file system
 		dir.Close()
 	}
 	return nil

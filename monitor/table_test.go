@@ -55,7 +55,7 @@ func TestTable(t *testing.T) {
 		t.Error("a list as a value")
 	}
 	table.Close()
-	again := NewTable(path, "a", "b", "c", "d") // the agent starts again
+	again := NewTable(path, "a", "b", "c", "d") // a restarted agent
 	if err := again.Append(Values{"a": 1e-12}); err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestTable(t *testing.T) {
 	want(t, "table", readTable(t, path), [][]string{{"a", "b", "c", "d"}, {"0.333333333", "7", "1", `x, "y" z`}, {"", "", "", ""}, {"2", "2.5", "", "90"}, {"1e-12", "", "", ""}})
 }
 
-// A crash may cut a table at any byte: what follows stands on whole rows.
+// A crash may truncate a table at any byte; new rows follow whole rows.
 func TestTableAfterCrash(t *testing.T) {
 	dir := t.TempDir()
 	whole := "a,b\n1,2\n3,4\n"
@@ -102,7 +102,7 @@ func TestTableOfOtherColumnsIsSetAside(t *testing.T) {
 	want(t, "second", readTable(t, path+".2"), [][]string{{"a", "c"}, {"1", ""}})
 }
 
-// faulty is a file of which chosen calls fail. A failing write leaves part of its bytes, as a full disk does.
+// faulty is a file with injected failures. A failing write writes part of its bytes, as on a full disk.
 type faulty struct {
 	*os.File
 	calls *int
@@ -149,7 +149,7 @@ func (f faulty) ReadAt(b []byte, at int64) (int, error) {
 
 var _ io.ReaderAt = faulty{}
 
-// 18: an error at every call in turn, once and for a while: one warning, no half row, and every row is there in the end.
+// An error at every call in turn, once or for a while, causes one warning, no partial row, and no missing row.
 func TestTable_18_error_at_every_call(t *testing.T) {
 	dir := t.TempDir()
 	for _, before := range []string{"", "a,b\n0,0\n", "a,b\n0,0\n9,"} {
@@ -197,7 +197,7 @@ func TestTable_18_error_at_every_call(t *testing.T) {
 	}
 }
 
-// 18: a disk that stays full: memory is bounded, and the newest rows come when there is room again.
+// While the disk stays full, memory is bounded, and the newest rows are written once there is space.
 func TestTable_18_disk_full_for_long(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.csv")
 	full, calls := true, 0
@@ -229,7 +229,7 @@ func TestTable_18_disk_full_for_long(t *testing.T) {
 	}
 }
 
-// 18: the kernel's own "no space left" and a run directory that cannot be made.
+// Real errors: ENOSPC of the kernel, and a run directory that cannot be created.
 func TestTable_18_real_errors(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err == nil {
 		table := NewTable("/dev/full", "a")
@@ -262,8 +262,8 @@ func TestTable_18_real_errors(t *testing.T) {
 	tables.Close()
 }
 
-// TestTableProperty: whatever calls fail and wherever the writer crashes, the first row that can be written again leaves
-// a file of whole rows in order that ends with it.
+// TestTableProperty: with any failing calls and crashes of the writer, the first successful write leaves a file of
+// whole rows in order that ends with the written row.
 func TestTableProperty(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -284,7 +284,7 @@ func TestTableProperty(t *testing.T) {
 			table.Append(Values{"a": i, "b": i})
 			if rapid.IntRange(0, 9).Draw(rt, "crash") == 0 {
 				if table.file != nil {
-					table.file.Close() // without writing what is held
+					table.file.Close() // without writing the held rows
 				}
 				table = open()
 			}

@@ -6,34 +6,34 @@ import (
 	"io"
 )
 
-// A thinned table holds at most this much, header apart.
+// Limits of a thinned table, without its header.
 const (
 	thinRows  = 50_000
 	thinBytes = 32 << 20
 )
 
-// thinning bounds a table whose rows come as fast as a training prints: when it is full, every second row is removed, and
-// from then on only every second one that comes is kept, then every fourth, and so on. The first row always stays, and
-// the last one is written by Flush, so a thinned table spans the whole run. The zero value bounds nothing.
+// thinning bounds a table whose rows arrive as fast as a training prints. When the table is full, every second row is
+// removed, and from then on only every second new row is kept, then every fourth, and so on. The first row is always
+// kept and Flush writes the last one, so that a thinned table spans the whole run. The zero value sets no limit.
 type thinning struct {
 	rows   int // limits; 0: none
 	bytes  int64
-	stride int // every how many-th row is kept; 0 is 1
+	stride int // one in stride rows is kept; 0 is 1
 	seen   int // rows offered since the stride was set
 	kept   int // rows in the file
 	last   []byte
 }
 
-// Due counts one row that could be appended and reports whether it is to be. A caller that has no other use for the
-// row need not make its values when it is not.
+// Due counts one row and reports whether it is to be appended. A caller need not compute the values of a row that is
+// not due.
 func (t *Table) Due() bool {
 	due := t.thin.stride <= 1 || t.thin.seen%t.thin.stride == 0
 	t.thin.seen++
 	return due
 }
 
-// Offer holds a row that was not due, in place of the one that was offered before. It is written by Flush when no other
-// row was appended since. Errors are as with Append.
+// Offer holds a row that is not due, in place of the previously offered row. Flush writes it unless another row has
+// been appended since. Errors are as for Append.
 func (t *Table) Offer(v Values) error {
 	row, err := t.encode(v)
 	if err == nil {
@@ -42,7 +42,7 @@ func (t *Table) Offer(v Values) error {
 	return err
 }
 
-// Flush writes the row that was offered last.
+// Flush writes the last offered row.
 func (t *Table) Flush() error {
 	if t.thin.last == nil {
 		return nil
@@ -52,13 +52,13 @@ func (t *Table) Flush() error {
 	return t.once(t.flush())
 }
 
-// full reports whether the table has reached its bound.
+// full reports whether the table has reached its limit.
 func (t *Table) full() bool {
 	return t.thin.rows > 0 && (t.thin.kept >= t.thin.rows || t.size >= t.thin.bytes)
 }
 
-// halve removes every second row of the file and doubles the stride. When it fails the file stays as it is, and grows
-// more slowly.
+// halve removes every second row of the file and doubles the stride. On failure the file is unchanged and grows more
+// slowly. Cost: O(size of the file).
 func (t *Table) halve() {
 	t.thin.stride = 2 * max(t.thin.stride, 1)
 	t.thin.seen = 0
@@ -94,7 +94,7 @@ func (t *Table) halve() {
 	t.file, t.size, t.thin.kept = nil, 0, kept
 }
 
-// countRows counts the lines of a file up to an offset, without its header.
+// countRows returns the number of rows of a file up to an offset, without its header.
 func countRows(f io.ReaderAt, size int64) int {
 	n, buf := 0, make([]byte, 64<<10)
 	for r := io.NewSectionReader(f, 0, size); ; {

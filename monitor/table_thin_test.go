@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Whatever the number of rows, a thinned table holds at most its bound, evenly spread, with the first row and the last.
+// For any number of rows, a thinned table stays within its limit, evenly spread, with the first and the last row.
 func TestThinnedTable(t *testing.T) {
 	for name, c := range map[string]struct {
 		rows, resumeAt int
@@ -91,7 +91,7 @@ func TestThinnedTableByBytes(t *testing.T) {
 	table.Close()
 }
 
-// A cell of a table is text in a spreadsheet and in a terminal, whatever a log or a script is called.
+// A cell of a table is plain text in a spreadsheet and in a terminal, for any content of a log or name of a script.
 func TestPlainCell(t *testing.T) {
 	for text, want := range map[string]string{
 		"resnet":               "resnet",

@@ -17,10 +17,10 @@ type Tables struct {
 	RL           *Table // rl_metrics.csv: one row per decision
 	Allocation   *Table // allocation_history.csv: one row per change of allocation
 	Reward       *Table // reward_components.csv: one row per decision
-	SLA          *Table // sla_metrics.csv: one row per objective whenever its status changes, and every ten seconds
+	SLA          *Table // sla_metrics.csv: one row per objective at each change of its status, and every ten seconds
 	Pareto       *Table // pareto_front.csv: one row per candidate of a plan
-	Performance  *Table // performance_metrics.csv: one row per training row, with what the machine did; thinned
-	Optimization *Table // optimization_metrics.csv: one row per run: baseline against result
+	Performance  *Table // performance_metrics.csv: one row per training row, with the resource use of the machine; thinned
+	Optimization *Table // optimization_metrics.csv: one row per run: baseline and result
 }
 
 var samplesColumns = []string{"time_s", "gpus", "cpus", "memory_gib", "tree_cpu_percent", "tree_memory_gib", "tree_read_bytes", "tree_write_bytes", "procs",
@@ -50,9 +50,10 @@ var optimizationColumns = []string{"run_id", "planner", "preference_time", "pref
 	"gpus", "cpus", "memory_gib", "seconds", "cost_usd", "throughput", "compliance",
 	"seconds_change_pct", "cost_change_pct", "throughput_change_pct", "probe_cost_usd", "restarts"}
 
-// loggedGPUs is how many gpu_utilization_n columns log.csv has: as many as the largest machines have GPUs.
+// loggedGPUs is the number of gpu_utilization_n columns of log.csv: the number of GPUs of the largest machines.
 const loggedGPUs = 16
 
+// logColumns returns the columns of log.csv: the canonical columns in their documented order.
 func logColumns() []string {
 	columns := []string{"time_s", "line", timestampName}
 	for c := Column(0); c < NumColumns; c++ {
@@ -72,8 +73,8 @@ func logColumns() []string {
 	return columns
 }
 
-// OpenTables makes the tables of a run directory, each with its header, or continues them. It always gives tables that can be
-// appended to: an error says that writing does not work at present, and is a warning.
+// OpenTables creates the tables of a run directory, each with its header, or continues existing ones. The returned
+// tables are always usable: an error is a warning that writing currently fails.
 func OpenTables(dir string) (*Tables, error) {
 	table := func(name string, columns []string) *Table { return NewTable(filepath.Join(dir, name), columns...) }
 	t := &Tables{
@@ -101,7 +102,7 @@ func OpenTables(dir string) (*Tables, error) {
 	return t, nil
 }
 
-// All lists the tables.
+// All returns the tables.
 func (t *Tables) All() []*Table {
 	return []*Table{t.Samples, t.Log, t.RL, t.Allocation, t.Reward, t.SLA, t.Pareto, t.Performance, t.Optimization}
 }
@@ -115,8 +116,8 @@ func (t *Tables) Close() error {
 	return errors.Join(errs...)
 }
 
-// Values gives the columns of samples.csv that a sample holds: tree_…, procs, host_… and gpu_…. GPU utilisation is
-// the mean and the others the sum over the devices in the sample; a sum of which a part is not known is not known.
+// Values returns the columns of samples.csv that a sample provides: tree_…, procs, host_… and gpu_…. GPU utilisation
+// is the mean over the devices and the other GPU columns are sums; a sum with an unknown term is unknown.
 func (s *Sample) Values() Values {
 	v := Values{
 		"tree_cpu_percent": s.Tree.CPUPercent, "tree_memory_gib": s.Tree.MemoryGiB,
@@ -132,7 +133,7 @@ func (s *Sample) Values() Values {
 	return v
 }
 
-// GPUMean is the mean utilisation, in %, of the devices that tell theirs; NaN when none does.
+// GPUMean returns the mean utilisation in % of the devices that report it; NaN if none does.
 func (s *Sample) GPUMean() float64 {
 	sum, n := 0.0, 0
 	for i := range s.GPUs {
@@ -147,6 +148,7 @@ func (s *Sample) GPUMean() float64 {
 	return sum / float64(n)
 }
 
+// gpuSum returns the sum of a value over the devices; NaN if there are none.
 func (s *Sample) gpuSum(of func(*GPUSample) float64) float64 {
 	if len(s.GPUs) == 0 {
 		return math.NaN()
@@ -158,7 +160,7 @@ func (s *Sample) gpuSum(of func(*GPUSample) float64) float64 {
 	return sum
 }
 
-// Values gives the columns of log.csv that a row holds.
+// Values returns the columns of log.csv that a row provides.
 func (r *Row) Values() Values {
 	v := Values{"line": r.Line, modelName: r.Model, datasetName: r.Dataset, deviceName: r.Device}
 	if !r.Stamp.IsZero() {
@@ -177,8 +179,8 @@ func (r *Row) Values() Values {
 	return v
 }
 
-// FormatState writes a state vector for the column "state" of rl_metrics.csv: the numbers joined by spaces, an unknown
-// one as "nan".
+// FormatState formats a state vector for the column "state" of rl_metrics.csv: the numbers separated by spaces, an
+// unknown one as "nan".
 func FormatState(state []float64) string {
 	parts := make([]string, len(state))
 	for i, v := range state {

@@ -42,7 +42,7 @@ func TestTablesOfARun(t *testing.T) {
 	}
 }
 
-// Every column that a sample or a training row fills exists in its table, and what is written is read back the same.
+// Every column that a sample or a training row fills exists in its table, and survives a round trip.
 func TestTablesTakeSamplesAndRows(t *testing.T) {
 	dir := t.TempDir()
 	tables, err := OpenTables(dir)
@@ -168,7 +168,7 @@ func TestWatch(t *testing.T) {
 	if err != nil {
 		t.Skipf("no file notification here: %v", err)
 	}
-	for i := range 3 { // created, written, renamed over: each is seen
+	for i := range 3 { // created, written, renamed over: each causes a hint
 		path := filepath.Join(dir, "log.csv")
 		if err := os.WriteFile(path+".tmp", []byte(fmt.Sprint(i)), 0o644); err != nil {
 			t.Fatal(err)
@@ -182,7 +182,7 @@ func TestWatch(t *testing.T) {
 			t.Fatal("no hint")
 		}
 	}
-	for i := range 2000 { // a storm makes few hints
+	for i := range 2000 { // many events cause few hints
 		appendTo(t, filepath.Join(dir, "log.csv"), fmt.Sprint(i, "\n"))
 	}
 	n := 0
@@ -197,7 +197,7 @@ func TestWatch(t *testing.T) {
 	if n == 0 || n > 1000 {
 		t.Errorf("%d hints for 2000 writes", n)
 	}
-	for i := range 10 { // what we write ourselves is no news
+	for i := range 10 { // our own writes cause no hint
 		appendTo(t, filepath.Join(dir, "ours.csv"), fmt.Sprint(i, "\n"))
 	}
 	select {

@@ -10,38 +10,39 @@ import (
 	"time"
 )
 
-// TailOptions says how a log is followed. The zero value detects the format by content.
+// TailOptions configures how a log is read. The zero value detects the format by content.
 type TailOptions struct {
 	// Format forces a format by name (see Formats); empty detects it by content.
 	Format string
-	// Aliases maps column names of the log to the contract's ("my_loss": "train_loss"), in any case; an
-	// empty value leaves the column out.
+	// Aliases maps column names of the log to canonical names ("my_loss": "train_loss"), ignoring case; an empty
+	// canonical name drops the column.
 	Aliases map[string]string
-	// Patterns are used for format stdout instead of the built-in ones. Named groups are contract columns or
-	// aliases of them: epoch, total_epochs, step, total_steps, loss, accuracy, throughput …
+	// Patterns replace the built-in patterns of format stdout. Named groups are canonical columns or aliases of them:
+	// epoch, total_epochs, step, total_steps, loss, accuracy, throughput …
 	Patterns []*regexp.Regexp
-	// Location is the zone of timestamps that have none; nil means the machine's.
+	// Location is the zone of timestamps without one; nil means the local zone of the machine.
 	Location *time.Location
-	// MaxBytes bounds what one Poll reads; 0 means 1 MiB. What is left is read by the next Poll.
+	// MaxBytes bounds the bytes read by one Poll; 0 means 1 MiB. The next Poll reads the rest.
 	MaxBytes int64
-	// MaxRows bounds what one Poll returns, to within one read of 32 KiB; 0 means 4096.
+	// MaxRows bounds the rows returned by one Poll, to within one read of 32 KiB; 0 means 4096.
 	MaxRows int
-	// MaxTime bounds how long one Poll parses lines, to within one read of 32 KiB; 0 means 50 ms. The reading of a JSON
-	// document is not bounded by it.
+	// MaxTime bounds the time that one Poll spends parsing lines, to within one read of 32 KiB; 0 means 50 ms. It
+	// does not bound the reading of a JSON document.
 	MaxTime time.Duration
-	// MaxLine is the longest line that is held; a longer one is skipped as bad. 0 means 1 MiB.
+	// MaxLine is the length in bytes of the longest line that is parsed; a longer one is skipped as bad. 0 means 1
+	// MiB.
 	MaxLine int
-	// Resume continues where an earlier Tail on the same path stopped; nil starts at the beginning.
+	// Resume continues from the state of an earlier Tail on the same path; nil starts at the beginning.
 	Resume *TailState
 }
 
-// BadRow names one line of a log and what was odd about it.
+// BadRow identifies one line of a log and the problem with it.
 type BadRow struct {
 	Line   int    `json:"line"` // from 1; the index for a JSON document; 0 for the file as a whole
 	Reason string `json:"reason"`
 }
 
-// String is "line 41: 3 fields, want 7".
+// String returns, for example, "line 41: 3 fields, want 7".
 func (b BadRow) String() string {
 	if b.Line == 0 {
 		return b.Reason
@@ -49,44 +50,44 @@ func (b BadRow) String() string {
 	return fmt.Sprintf("line %d: %s", b.Line, b.Reason)
 }
 
-// keptReports is how many bad rows and notes are kept in words; all are counted.
+// keptReports is the number of bad rows and of notes whose text is kept; all of them are counted.
 const keptReports = 20
 
-// TailStats says what was read so far of a log that is followed, restarts of the agent included, or of one that is over.
+// TailStats describes what has been read of a log: of a followed one so far, across restarts of the agent, or of a
+// finished one.
 type TailStats struct {
 	Path   string `json:"path"`
 	Format string `json:"format"` // empty until known
-	// Rows is the number of rows given out.
+	// Rows is the number of rows returned.
 	Rows int `json:"rows"`
-	// Bad is the number of lines that gave no row and should have; FirstBad has the first 20.
+	// Bad is the number of lines that should have yielded a row and did not; FirstBad contains the first 20.
 	Bad      int      `json:"bad"`
 	FirstBad []BadRow `json:"first_bad,omitempty"`
-	// Noted is the number of oddities in lines that were used or rightly left out: values that are no data
-	// (nan, inf, out of range, negative), duplicates, repeated headers, resets. FirstNoted has the first 20.
+	// Noted is the number of oddities in lines that were used or rightly skipped: values that are no data (nan, inf,
+	// out of range, negative), duplicates, repeated headers, resets. FirstNoted contains the first 20.
 	Noted      int      `json:"noted"`
 	FirstNoted []BadRow `json:"first_noted,omitempty"`
-	// Duplicates is the number of rows left out because the same row had been given out.
+	// Duplicates is the number of rows skipped because an equal row had been returned before.
 	Duplicates int `json:"duplicates"`
-	// Again is the number of rows given out whose epoch or step had already been passed.
+	// Again is the number of returned rows whose epoch or step had already been passed.
 	Again int `json:"again"`
 	// Headers is the number of headers after the first.
 	Headers int `json:"headers"`
-	// Resets is how often the file was truncated, replaced or rewritten; Replayed is the number of rows
-	// that were then seen again and left out.
+	// Resets is the number of times the file was truncated, replaced or rewritten; Replayed is the number of rows
+	// skipped because they had been read before such a reset.
 	Resets   int `json:"resets"`
 	Replayed int `json:"replayed"`
-	// Bytes is what was read of the log, in bytes, uncompressed; Behind is what is there and not yet read: of a log that is
-	// over, the record that was cut off at its end.
+	// Bytes is the number of uncompressed bytes read. Behind is the number of bytes present but not yet read; for a
+	// finished log, the size of the truncated record at its end.
 	Bytes  int64 `json:"bytes"`
 	Behind int64 `json:"behind"`
-	// LastRow is when the last row was read; zero when there is none.
+	// LastRow is the time at which the last row was read; zero before the first row.
 	LastRow time.Time `json:"last_row"`
-	// Missing is true while there is no file at Path.
+	// Missing is true while no file exists at Path.
 	Missing bool `json:"missing,omitempty"`
 }
 
-// Tail follows one training log. It is driven by Poll, has no goroutine, and is not safe for use by several
-// goroutines at once.
+// Tail follows one training log. It is driven by Poll, starts no goroutine, and is not safe for concurrent use.
 type Tail struct {
 	ingest
 	follow follower
@@ -96,14 +97,14 @@ type Tail struct {
 
 	chunk  []byte
 	rows   []Row
-	most   int        // rows that the last Poll with rows returned: as many are likely to come
+	most   int        // rows returned by recent polls, as the capacity for the next one
 	resume *TailState // not yet applied
 	closed bool
 }
 
-// Open prepares to follow the log at path, which need not exist yet: nothing is read before the first Poll.
-// It fails on options that make no sense (unknown format, alias to an unknown column, a pattern without
-// named groups) and on a state of another version or path.
+// Open prepares to follow the log at path, which need not exist yet: the first Poll opens it. Open returns an error
+// for invalid options (unknown format, alias to an unknown column, pattern without named groups), for a binary
+// format, and for a state of another version or path.
 func Open(path string, o TailOptions) (*Tail, error) {
 	t := &Tail{resume: o.Resume, chunk: make([]byte, 32<<10)}
 	setDefault(&o.MaxBytes, 1<<20)
@@ -132,13 +133,12 @@ func Open(path string, o TailOptions) (*Tail, error) {
 	return t, nil
 }
 
-// errNotFollowed says that a log is of a kind that only Scan reads.
+// errNotFollowed reports a log format that only Scan reads.
 var errNotFollowed = errors.New("TensorBoard event files are read when the training is over, not followed")
 
-// Poll reads what is new and returns the rows that are complete, oldest first. now becomes their At. A missing
-// file is not an error and gives no rows; an error says that the log could not be read this time, comes with
-// the rows that could, and does not end anything: the next Poll tries again. When Stats().Behind is not 0
-// there is more to read at once.
+// Poll reads new data and returns the complete rows, oldest first, with At set to now. A missing file is not an error
+// and yields no rows. An error means that this read failed; it is returned together with the rows read before it, and
+// the next Poll tries again. If Stats().Behind is not 0, more data can be read immediately.
 func (t *Tail) Poll(now time.Time) ([]Row, error) {
 	if t.closed {
 		return nil, fmt.Errorf("poll training log %s: %w", t.path, os.ErrClosed)
@@ -153,8 +153,8 @@ func (t *Tail) Poll(now time.Time) ([]Row, error) {
 	return rows, err
 }
 
-// Finish is a Poll for a log that is no longer written: a last line without a line end is taken too. Call it until it
-// returns no rows, Stats().Behind is 0 and no error: a long line yields no row for many polls.
+// Finish is a Poll for a log that is no longer written: it also parses a last line without a line end. Call it until
+// it returns no rows and no error and Stats().Behind is 0: a long line may yield no row for many polls.
 func (t *Tail) Finish(now time.Time) ([]Row, error) {
 	rows, err := t.Poll(now)
 	if err != nil || t.closed || t.stats.Behind > 0 {
@@ -177,10 +177,10 @@ func (t *Tail) Finish(now time.Time) ([]Row, error) {
 	return rows, err
 }
 
-// Stats says what was read so far. The slices must not be changed.
+// Stats returns the statistics so far. The slices must not be modified.
 func (t *Tail) Stats() TailStats { return t.report() }
 
-// Close releases the file. State may still be asked for.
+// Close releases the file. State remains valid after Close.
 func (t *Tail) Close() error {
 	if !t.closed {
 		state := t.State()
@@ -189,7 +189,8 @@ func (t *Tail) Close() error {
 	return t.follow.close()
 }
 
-// step does the work of one Poll.
+// step does the work of one Poll: it finds out whether the file at the path is still the open one, resets or replaces
+// it if not, and reads new data.
 func (t *Tail) step() error {
 	fi, err := os.Stat(t.path)
 	switch {
@@ -203,7 +204,7 @@ func (t *Tail) step() error {
 	}
 	t.stats.Missing = false
 	if t.follow.file != nil && !t.follow.same(fi) {
-		// Renamed, recreated or a symlink switched: what was written to the old file comes first.
+		// Renamed, recreated or a symlink switched: drain the old file first.
 		if err := t.read(); err != nil || t.stats.Behind > 0 || t.enough() {
 			return err
 		}
@@ -231,8 +232,8 @@ func (t *Tail) step() error {
 	return t.read()
 }
 
-// replace goes over to the file that is now at the path. When it begins like the old one, and goes on after
-// the same bytes, only what follows is new.
+// replace switches to the file that is now at the path. If it begins like the old one and contains the same bytes
+// before the current offset, reading continues there; otherwise the file is read from its beginning.
 func (t *Tail) replace() error {
 	old := t.follow
 	t.follow = follower{head: old.head, tail: old.tail}
@@ -250,7 +251,7 @@ func (t *Tail) replace() error {
 	return nil
 }
 
-// gone drains a file that has lost its name, then lets go of it.
+// gone drains a file whose name was removed, then closes it.
 func (t *Tail) gone() error {
 	if t.follow.file == nil {
 		return nil
@@ -262,6 +263,7 @@ func (t *Tail) gone() error {
 	return t.follow.close()
 }
 
+// kindOf returns the kind of a file that is not regular, for error messages.
 func kindOf(m fs.FileMode) string {
 	switch {
 	case m.IsDir():
@@ -276,7 +278,9 @@ func kindOf(m fs.FileMode) string {
 	return "special file"
 }
 
-// read reads on in the open file, within the limits of one Poll.
+// read reads the open file from the current offset, within the limits of one Poll, and passes the bytes to the
+// splitter. The file is read in chunks of 32 KiB with ReadAt, so that the descriptor has no position of its own. Long
+// runs of NUL bytes are skipped as holes. A document is handed to readDocument as soon as it is recognised.
 func (t *Tail) read() error {
 	if t.follow.file == nil {
 		return nil
@@ -330,7 +334,7 @@ func (t *Tail) read() error {
 	return nil
 }
 
-// recognise finds out the format; a document is then read from its beginning.
+// recognise detects the format; a document is then read from its beginning.
 func (t *Tail) recognise(final bool) {
 	if t.detect(final); t.doc != nil {
 		t.lines.reset()
@@ -338,10 +342,10 @@ func (t *Tail) recognise(final bool) {
 	}
 }
 
-// reset begins the file anew; rows that were given out before are then left out.
+// reset starts the file from its beginning; rows returned before are then skipped.
 func (t *Tail) reset(why string) {
 	if t.lines.readTo() == 0 && t.docAt == (docMark{}) {
-		return // nothing was read of it
+		return // nothing of it has been read
 	}
 	t.stats.Resets++
 	t.note(0, why)

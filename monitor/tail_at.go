@@ -7,13 +7,14 @@ import (
 	"time"
 )
 
-// countedBytes is up to where lines are counted, so that those behind have their own numbers.
+// countedBytes is the offset up to which StateAt counts lines, so that later rows have exact line numbers.
 const countedBytes = 4 << 20
 
-// StateAt makes the state of a Tail that continues at an offset of a file, for a log that held the rows of an earlier
-// training when this one began. Of what stands before, only the beginning is read, for the format and the header; an
-// offset inside of a line moves to its beginning. Line numbers count from the offset when it is beyond 4 MiB. The error
-// wraps ErrNoData when the beginning tells no format: then the file is to be read from its start.
+// StateAt returns the state of a Tail that continues at a byte offset, for a log that already contained the rows of
+// an earlier training when this one started. Of the part before the offset, only the beginning is parsed, for the
+// format and the header; an offset inside a line moves to the line's beginning. Beyond 4 MiB, line numbers count from
+// the offset. The error wraps ErrNoData if the beginning does not reveal a format; the file must then be read from
+// its start.
 func StateAt(path string, o TailOptions, offset int64) (TailState, error) {
 	fail := func(err error) (TailState, error) {
 		return TailState{}, fmt.Errorf("continue training log %s at byte %d: %w", path, offset, err)
@@ -50,7 +51,7 @@ func StateAt(path string, o TailOptions, offset int64) (TailState, error) {
 	return s, nil
 }
 
-// lineBegin finds the beginning of the line that an offset lies in, and counts the lines before it.
+// lineBegin returns the offset of the beginning of the line that contains offset, and the number of lines before it.
 func lineBegin(file io.ReaderAt, offset int64) (at int64, line int, err error) {
 	from := int64(0)
 	if offset > countedBytes {

@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// docMark is what a JSON document looked like when it was last read whole.
+// docMark is the size and modification time of a JSON document when it was last read.
 type docMark struct {
 	size int64
 	time time.Time
 }
 
-// errEnough ends the reading of a document for this Poll.
+// errEnough ends the reading of a document for the current Poll.
 var errEnough = errors.New("enough rows")
 
-// maxDocument is the largest JSON document that is read.
+// maxDocument is the size of the largest JSON document that is read, in bytes.
 const maxDocument = 256 << 20
 
-// readDocument reads the whole document when it has changed, or, to salvage, what is whole of one that is not
-// complete. Entries that were given out before are left out.
+// readDocument reads the whole document if it has changed. With salvage it reads the complete entries of an
+// incomplete document. Entries returned before are skipped.
 func (t *Tail) readDocument(salvage bool) error {
 	fi, err := t.follow.file.Stat()
 	if err != nil {
@@ -45,12 +45,12 @@ func (t *Tail) readDocument(salvage bool) error {
 	case errors.Is(err, errNotDocument):
 		return err
 	}
-	// Any other error: half-written. It comes when it changes.
+	// Any other error means a half-written document, which is read again when it changes.
 	t.docAt, t.docErr = mark, err
 	return nil
 }
 
-// finishDocument takes what is whole of a document that nobody will complete any more.
+// finishDocument returns the complete entries of a document that will not be completed.
 func (t *Tail) finishDocument() error {
 	if t.follow.file == nil || t.docErr == nil {
 		return nil

@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How much of a file is remembered to see that it was rewritten: its beginning, and what stands before the
-// place up to which it was read.
+// Amount of a file that is retained to detect a rewrite, in bytes: its beginning and the part before the current
+// offset.
 const (
 	headSize = 1024
 	tailSize = 256
 )
 
-// follower holds one open file and knows when it is no longer the same.
+// follower holds one open file and detects changes of its identity or of the content already read.
 type follower struct {
 	file       *os.File
 	info       fs.FileInfo
@@ -39,10 +39,10 @@ func (f *follower) close() error {
 	return err
 }
 
-// same reports whether fi is the open file (device and inode).
+// same reports whether fi describes the open file (device and inode).
 func (f *follower) same(fi fs.FileInfo) bool { return os.SameFile(f.info, fi) }
 
-// identity gives the device and inode of the open file.
+// identity returns the device and inode of the open file; zeros without one.
 func (f *follower) identity() (device, inode uint64) {
 	if f.info == nil {
 		return 0, 0
@@ -53,7 +53,7 @@ func (f *follower) identity() (device, inode uint64) {
 	return 0, 0
 }
 
-// remember takes note of bytes that were read at an offset.
+// remember records bytes read at an offset for later comparison.
 func (f *follower) remember(at int64, b []byte) {
 	if at == int64(len(f.head)) && at < headSize {
 		f.head = append(f.head, b[:min(len(b), headSize-len(f.head))]...)
@@ -68,7 +68,7 @@ func (f *follower) remember(at int64, b []byte) {
 	f.tail = append(f.tail, b...)
 }
 
-// hole is holeAt for the open file, and remembers it as read.
+// hole returns holeAt for the open file and records the hole as read.
 func (f *follower) hole(at int64) int64 {
 	n := holeAt(f.file, at)
 	if n > 0 {
@@ -77,11 +77,12 @@ func (f *follower) hole(at int64) int64 {
 	return n
 }
 
-// holeAt gives how many NUL bytes from an offset on are not stored at all: what a writer leaves whose file was truncated
-// under it. 0 when there are few or none, or the file system does not tell. It moves the file's own offset.
+// holeAt returns the number of unallocated NUL bytes from an offset on, which appear when a file is truncated while
+// its writer continues. It returns 0 if there are fewer than headSize or the file system does not report holes. It
+// moves the offset of the file.
 func holeAt(file *os.File, at int64) int64 {
 	next, err := unix.Seek(int(file.Fd()), at, unix.SEEK_DATA)
-	if errors.Is(err, syscall.ENXIO) { // nothing but the hole
+	if errors.Is(err, syscall.ENXIO) { // the hole extends to the end of the file
 		if info, err := file.Stat(); err == nil {
 			next = info.Size()
 		}
@@ -94,10 +95,10 @@ func holeAt(file *os.File, at int64) int64 {
 	return next - at
 }
 
-// forget begins a new file.
+// forget clears the recorded content for a new file.
 func (f *follower) forget() { f.head, f.tail = f.head[:0], f.tail[:0] }
 
-// changed says in words why what was read up to an offset is no longer what the file holds; empty when it is.
+// changed returns the reason why the file no longer contains the bytes read up to an offset; empty if it does.
 func (f *follower) changed(readTo int64) (string, error) {
 	info, err := f.file.Stat()
 	if err != nil {
@@ -112,7 +113,7 @@ func (f *follower) changed(readTo int64) (string, error) {
 	return "", nil
 }
 
-// holds reports whether a file has the remembered bytes at their places.
+// holds reports whether a file contains the recorded bytes at their offsets.
 func (f *follower) holds(file *os.File, readTo int64) bool {
 	return hasAt(file, f.head, 0) && hasAt(file, f.tail, readTo-int64(len(f.tail)))
 }
@@ -130,7 +131,7 @@ func hasAt(file *os.File, want []byte, at int64) bool {
 	return n == len(want) && bytes.Equal(got, want)
 }
 
-// reload remembers the file again after a restart of the agent; false when it cannot be read.
+// reload records the content again after a restart of the agent; it returns false if the file cannot be read.
 func (f *follower) reload(readTo int64) bool {
 	head := make([]byte, min(readTo, headSize))
 	tail := make([]byte, min(readTo, tailSize))

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// encoding of a log's bytes.
+// encoding is the character encoding of a log.
 type encoding string
 
 const (
@@ -16,25 +16,25 @@ const (
 	utf16BE  encoding = "utf-16be"
 )
 
-// splitter cuts a stream of bytes into lines. A line ends with LF, CR LF, or CR alone (as progress bars
-// write); what follows the last end is held back. Byte order marks and NUL bytes are dropped, UTF-16 is
-// turned into UTF-8. It holds at most maxLine bytes.
+// splitter splits a stream of bytes into lines. A line ends with LF, CR LF, or CR alone, which progress bars write;
+// the bytes after the last line end are held back. Byte order marks and NUL bytes are dropped and UTF-16 is converted
+// to UTF-8. It holds at most maxLine bytes.
 type splitter struct {
 	maxLine int
 	enc     encoding
-	at      int64 // file offset behind the last byte taken
-	start   int64 // file offset of the line that is not complete
-	n       int   // lines complete so far
+	at      int64 // file offset after the last byte consumed
+	start   int64 // file offset of the incomplete line
+	n       int   // complete lines so far
 	buf     []byte
-	skip    bool   // the line is too long: nothing of it is kept
-	afterCR bool   // a LF that follows belongs to the end that was already seen
-	odd     bool   // one byte of a two-byte character was left
+	skip    bool   // the line is too long and is discarded
+	afterCR bool   // a following LF belongs to the line end already seen
+	odd     bool   // one byte of a two-byte character is left
 	high    uint16 // first half of a surrogate pair
 	nuls    int    // NUL bytes dropped
 
-	safeAt   int64 // where a restart may go on: no line or record is cut there
+	safeAt   int64 // offset at which a restart may continue: between lines and records
 	safeLine int
-	safeCR   bool // afterCR of that place
+	safeCR   bool // afterCR at that offset
 }
 
 var utf8BOM = []byte("\ufeff")
@@ -44,19 +44,20 @@ func (s *splitter) partial() []byte { return s.buf }
 func (s *splitter) half() bool      { return s.odd }
 func (s *splitter) held() bool      { return len(s.buf) > 0 || s.skip }
 
-// commit says that everything up to the last complete line has been used.
+// commit marks everything up to the last complete line as used.
 func (s *splitter) commit() { s.safeAt, s.safeLine, s.safeCR = s.start, s.n, s.afterCR }
 
-// reset begins a new file.
+// reset prepares for a new file.
 func (s *splitter) reset() { *s = splitter{maxLine: s.maxLine, nuls: s.nuls} }
 
-// resume goes on at a place that was committed.
+// resume continues at a committed offset.
 func (s *splitter) resume(at int64, line int, afterCR bool, enc encoding) {
 	*s = splitter{maxLine: s.maxLine, enc: enc, at: at, start: at, n: line, afterCR: afterCR, safeAt: at, safeLine: line, safeCR: afterCR}
 }
 
-// feed takes bytes that follow those taken before and calls emit with each complete line and its number; text
-// is nil for a line that was too long, and holds only during the call. It returns how many bytes it took.
+// feed consumes the bytes after those of the previous call and calls emit with each complete line and its number.
+// text is nil for a line that was too long, and is valid only during the call. feed returns the number of bytes
+// consumed.
 func (s *splitter) feed(chunk []byte, emit func(text []byte, n int)) int {
 	if s.at == 0 {
 		if len(chunk) < 2 && len(chunk) > 0 && chunk[0] >= 0xfe {
@@ -98,7 +99,7 @@ func (s *splitter) feed(chunk []byte, emit func(text []byte, n int)) int {
 	return len(chunk)
 }
 
-// lineEnd finds the first CR or LF.
+// lineEnd returns the index of the first CR or LF; -1 without one.
 func lineEnd(b []byte) int {
 	lf := bytes.IndexByte(b, '\n')
 	if lf >= 0 {
@@ -110,7 +111,7 @@ func lineEnd(b []byte) int {
 	return lf
 }
 
-// keep adds to the held line, without NUL bytes.
+// keep appends to the held line, without NUL bytes.
 func (s *splitter) keep(b []byte) {
 	if s.skip {
 		return
@@ -131,14 +132,14 @@ func (s *splitter) keep(b []byte) {
 	}
 }
 
-// jump goes over n NUL bytes that need not be read.
+// jump skips n NUL bytes of a hole.
 func (s *splitter) jump(n int64) {
 	s.at += n
 	s.nuls++
 	s.afterCR = false
 }
 
-// zeros counts the NUL bytes at the beginning.
+// zeros returns the number of leading NUL bytes.
 func zeros(b []byte) int {
 	n := 0
 	for n+8 <= len(b) && binary.LittleEndian.Uint64(b[n:]) == 0 {
@@ -150,7 +151,8 @@ func zeros(b []byte) int {
 	return n
 }
 
-// finish hands out one line. An empty one that ends with CR alone is only a progress bar's return.
+// finish emits one line. An empty line that ends with CR alone is dropped: it is the carriage return of a progress
+// bar.
 func (s *splitter) finish(text []byte, loneCR bool, emit func([]byte, int)) {
 	skipped := s.skip
 	s.skip = false
@@ -180,7 +182,7 @@ func (s *splitter) finish(text []byte, loneCR bool, emit func([]byte, int)) {
 	s.buf = s.buf[:0]
 }
 
-// last hands out the line that has no end, if there is one.
+// last emits the unterminated last line, if any.
 func (s *splitter) last(emit func([]byte, int)) {
 	if !s.held() {
 		return
@@ -189,7 +191,7 @@ func (s *splitter) last(emit func([]byte, int)) {
 	s.finish(s.buf, false, emit)
 }
 
-// guessEncoding looks at the first bytes of a file.
+// guessEncoding returns the encoding of a file from its first bytes: a byte order mark, or NUL in every second byte.
 func guessEncoding(b []byte) encoding {
 	switch {
 	case bytes.HasPrefix(b, []byte{0xff, 0xfe}):

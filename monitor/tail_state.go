@@ -6,36 +6,36 @@ import (
 	"fmt"
 )
 
-// tailVersion is the version of TailState; a state of another version is refused.
+// tailVersion is the version of TailState; states of other versions are rejected.
 const tailVersion = 1
 
-// TailState is where a Tail stands: everything that a restarted agent needs to go on without giving a row
+// TailState is the position of a Tail: everything that a restarted agent requires to continue without returning a row
 // twice. It is plain data (about 12 KiB as JSON) and is valid between two calls of Poll.
 type TailState struct {
 	Version  int         `json:"version"`
 	Path     string      `json:"path"`
 	Device   uint64      `json:"device"`
 	Inode    uint64      `json:"inode"`
-	Offset   int64       `json:"offset"`             // end of the last record that was used
+	Offset   int64       `json:"offset"`             // end of the last record used
 	Line     int         `json:"line"`               // lines before Offset
 	AfterCR  bool        `json:"after_cr,omitempty"` // a LF at Offset belongs to the line before
 	Encoding encoding    `json:"encoding,omitempty"`
 	Format   string      `json:"format,omitempty"`
 	Parser   parserState `json:"parser"`
-	// HeadHash and TailHash are of the first bytes of the file and of those before Offset.
+	// HeadHash and TailHash are hashes of the first bytes of the file and of the bytes before Offset.
 	HeadHash uint64    `json:"head_hash"`
 	TailHash uint64    `json:"tail_hash"`
 	Seen     rowHashes `json:"seen"`
-	Given    int       `json:"given"` // rows ever given out
+	Given    int       `json:"given"` // rows ever returned
 	First    uint64    `json:"first"` // hash of the first row of the file
 	Furthest position  `json:"furthest"`
 	Stats    TailStats `json:"stats"`
 }
 
-// rowHashes are 64-bit hashes, written as base64.
+// rowHashes are 64-bit hashes, encoded as base64.
 type rowHashes []uint64
 
-// MarshalText writes eight bytes a hash, little-endian, in base64.
+// MarshalText encodes each hash as eight little-endian bytes, in base64.
 func (h rowHashes) MarshalText() ([]byte, error) {
 	raw := make([]byte, 0, 8*len(h))
 	for _, v := range h {
@@ -44,7 +44,7 @@ func (h rowHashes) MarshalText() ([]byte, error) {
 	return []byte(base64.StdEncoding.EncodeToString(raw)), nil
 }
 
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText decodes the encoding of MarshalText.
 func (h *rowHashes) UnmarshalText(text []byte) error {
 	raw, err := base64.StdEncoding.DecodeString(string(text))
 	if err != nil {
@@ -60,6 +60,8 @@ func (h *rowHashes) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// check returns an error if the state is of another version or path, is damaged, or has a format that is not
+// followed.
 func (s *TailState) check(path string) error {
 	switch {
 	case s.Version != tailVersion:
@@ -74,9 +76,9 @@ func (s *TailState) check(path string) error {
 	return checkFormat(s.Format)
 }
 
-// State says where the Tail stands.
+// State returns the current position of the Tail.
 func (t *Tail) State() TailState {
-	if t.resume != nil { // nothing was read since
+	if t.resume != nil { // nothing has been read since
 		return *t.resume
 	}
 	s := TailState{
@@ -98,7 +100,7 @@ func (t *Tail) State() TailState {
 	return s
 }
 
-// restore takes over everything of a state that does not depend on the file.
+// restore applies the parts of a state that do not depend on the file.
 func (t *Tail) restore(s *TailState) {
 	t.stats = s.Stats
 	t.stats.Path = t.path
@@ -117,8 +119,8 @@ func (t *Tail) restore(s *TailState) {
 	t.furthest, t.first = s.Furthest, s.First
 }
 
-// continueAt goes on in the open file where the state says, when it is still the file that the state knows
-// (by content: the same beginning and the same bytes before the offset), else begins it anew.
+// continueAt continues at the offset of the state if the open file has the same content as the state's file: the same
+// beginning and the same bytes before the offset. Otherwise it starts from the beginning.
 func (t *Tail) continueAt(s *TailState) {
 	t.resume = nil
 	if s.Offset == 0 && s.Given == 0 {

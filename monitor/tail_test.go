@@ -35,7 +35,7 @@ func want(t testing.TB, what string, got, want any) {
 	}
 }
 
-// epochRows are rows of a two-column log, from…to.
+// epochRows returns rows of a two-column log, from…to.
 func epochRows(from, to int) string {
 	var b strings.Builder
 	for e := from; e <= to; e++ {
@@ -46,7 +46,7 @@ func epochRows(from, to int) string {
 
 const header2 = "epoch,train_loss\n"
 
-// The faults of a training log, each as a user meets it. The number is that of the fault.
+// Faults of a training log as users encounter them, with the number of each fault.
 var tailCases = map[string]func(t *testing.T, b *bench){
 	"13-half-line": func(t *testing.T, b *bench) {
 		b.write(header2 + "1,0.5\n2,0.2")
@@ -124,7 +124,7 @@ var tailCases = map[string]func(t *testing.T, b *bench){
 	"15-renamed": func(t *testing.T, b *bench) {
 		b.write(header2 + epochRows(1, 2))
 		b.poll()
-		b.append(epochRows(3, 3)) // written to the old one, unseen until after the rename
+		b.append(epochRows(3, 3)) // written to the old file, unread until after the rename
 		b.ok(os.Rename(b.path, b.path+".1"))
 		appendTo(t, b.path+".1", epochRows(4, 4))
 		b.write(header2 + epochRows(5, 6))
@@ -271,7 +271,7 @@ var tailCases = map[string]func(t *testing.T, b *bench){
 		for name, enc := range map[string]func(string) []byte{"little": utf16le, "big": utf16be} {
 			b := newBench(t, TailOptions{})
 			text := enc("\ufeffepoch,train_loss,dataset\r\n1,0.5,a\U0001F600\r\n2,0.4,b\r\n")
-			b.write(string(text[:len(text)-7])) // an odd cut
+			b.write(string(text[:len(text)-7])) // a cut inside a character
 			want(t, name, b.poll(), []float64{1})
 			b.restart(TailOptions{})
 			b.append(string(text[len(text)-7:]))
@@ -400,7 +400,7 @@ func utf16be(s string) []byte {
 	return b
 }
 
-// A restarted agent goes on wherever it stopped: after every single byte of the log.
+// A restarted agent continues correctly after every byte of the log.
 func TestTailResumesAnywhere(t *testing.T) {
 	text := "epoch,model_name,train_loss\r\n1,\"a\nb\",0.5\r\n2,plain,0.4\n\n3,\"x\"\"y\",nan\nbad\n4,z,0.1\n"
 	for cut := 0; cut <= len(text); cut++ {
@@ -435,7 +435,7 @@ func TestTailRefusesForeignState(t *testing.T) {
 	}
 }
 
-// 16/20: memory stays bounded whatever the log holds.
+// heapPeak returns the peak growth of the heap during f, as sampled by f; it must stay bounded for any log.
 func heapPeak(f func(sample func())) uint64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -474,7 +474,7 @@ func TestTail_20_line_of_100_MB(t *testing.T) {
 	}
 }
 
-// A log of 5 GB: nine stretches of real rows, far apart, with holes between them that need no disk.
+// A log of 5 GB: nine blocks of real rows, far apart, with sparse holes between them.
 func TestTail_20_log_of_5_GB_at_start(t *testing.T) {
 	b := newBench(t, TailOptions{})
 	b.write(header2)
@@ -570,7 +570,7 @@ func TestTailAliases(t *testing.T) {
 	}
 }
 
-// Every name that a log may have resolves to itself, and no alias hides a column.
+// Every canonical name resolves to its column, and no alias hides a column.
 func TestColumnNames(t *testing.T) {
 	for c := Column(0); c < NumColumns; c++ {
 		if got := resolveName(normalizeName(strings.ToUpper(c.String()))); got.kind != toColumn || got.column != c {

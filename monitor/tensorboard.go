@@ -9,19 +9,20 @@ import (
 	"time"
 )
 
-// TensorBoard event files (events.out.tfevents.*), as written by torch.utils.tensorboard, tensorboardX, TensorFlow 1 and 2,
-// Keras, Lightning and the Hugging Face Trainer. A row is what was said of one step, one after the other, in one file and
-// in those of the directories train and validation beside it. The time of the last value is the row's timestamp, and
-// time_so_far counts from the first event of the file, which TensorFlow dates in whole seconds; the time between two files
-// of one directory, while nothing ran, is left out.
+// TensorBoard event files (events.out.tfevents.*), as written by torch.utils.tensorboard, tensorboardX, TensorFlow 1
+// and 2, Keras, Lightning and the Hugging Face Trainer. A row consists of the consecutive values of one step in one
+// file and in the files of the directories train and validation beside it. The row's timestamp is the time of its
+// last value. time_so_far counts from the first event of the file, whose time TensorFlow writes in whole seconds; the
+// gap between two files of one directory, during which nothing ran, is excluded.
 
-// isEvents reports whether a file begins with the header of a record.
+// isEvents reports whether a file begins with a valid record header.
 func isEvents(first []byte) bool {
 	_, ok := recordLength(first)
 	return ok
 }
 
-// readEvents reads an event file or the directory of a run.
+// readEvents reads an event file or the event files of a run directory. The n-th files of all directories belong to
+// the same session, that is, the same launch of the training, and are merged by step.
 func readEvents(path string, o *parseOptions, out sink) (read, behind int64, err error) {
 	streams, err := eventStreams(path)
 	if err != nil {
@@ -56,20 +57,20 @@ func readEvents(path string, o *parseOptions, out sink) (read, behind int64, err
 	return b.read, b.behind, err
 }
 
-// board makes rows of the event files of one run.
+// board converts the event files of one run to rows.
 type board struct {
 	opts         *parseOptions
 	out          sink
 	targets      map[string]tagTarget
 	read, behind int64
 	record       int     // records so far, over all files
-	active       float64 // seconds that the earlier sessions took
-	ended        float64 // when the session before ended, s since 1970; NaN for the first
+	active       float64 // duration of the earlier sessions in seconds
+	ended        float64 // end of the previous session, s since 1970; NaN in the first
 	base         epochBase
 	text         []byte // scratch
 }
 
-// eventFile is one file under way: the row that was read of it, ahead of the others.
+// eventFile is one file being read, with the next row of it.
 type eventFile struct {
 	src     *source
 	name    string
@@ -79,22 +80,23 @@ type eventFile struct {
 
 	row   eventRow
 	ready bool     // row is complete
-	next  eventRow // what follows it
+	next  eventRow // the row after it
 	ended bool
 	first float64 // wall time of the first event; NaN before
-	last  float64 // and of the last
+	last  float64 // wall time of the last event
 }
 
-// eventRow is what was said of one step.
+// eventRow contains the values of one step.
 type eventRow struct {
 	Row
 	step     int64
 	wall     float64 // s since 1970, of the last value
 	some     bool
 	byEpoch  bool // the step counts epochs from 0
-	epochEnd bool // said at the end of an epoch
+	epochEnd bool // written at the end of an epoch
 }
 
+// open opens one event file.
 func (b *board) open(path string, s split) (*eventFile, error) {
 	src, err := openSource(path)
 	if err != nil {
@@ -103,7 +105,8 @@ func (b *board) open(path string, s split) (*eventFile, error) {
 	return &eventFile{src: src, name: path, split: s, records: newRecordReader(src), first: math.NaN(), last: math.NaN()}, nil
 }
 
-// session joins files that were written at the same time, by step.
+// session merges the files of one session by step: each file holds its next complete row, and the rows with the least
+// step are joined and passed on. Afterwards the duration of the session is added to active.
 func (b *board) session(files []*eventFile) error {
 	start, lastEpoch := math.NaN(), math.NaN()
 	for {
@@ -127,7 +130,7 @@ func (b *board) session(files []*eventFile) error {
 				f.ready = false
 			}
 		}
-		// TensorFlow writes the time of the first event in whole seconds, so that it may lie before the last file's end.
+		// TensorFlow writes the time of the first event in whole seconds, so it may precede the end of the last file.
 		lastEpoch = b.give(&r, later(start, b.ended), lastEpoch)
 	}
 	start = later(start, b.ended)
@@ -140,7 +143,7 @@ func (b *board) session(files []*eventFile) error {
 	return nil
 }
 
-// earlier is the lesser of two times; NaN counts as none.
+// earlier returns the lesser of two times and ignores NaN.
 func earlier(a, b float64) float64 {
 	if a <= b || math.IsNaN(b) {
 		return a
@@ -148,10 +151,10 @@ func earlier(a, b float64) float64 {
 	return b
 }
 
-// later is the greater of two times; NaN counts as none.
+// later returns the greater of two times and ignores NaN.
 func later(a, b float64) float64 { return -earlier(-a, -b) }
 
-// join takes over what another file said of the same step.
+// join merges the values of another file for the same step; existing values are kept.
 func (r *eventRow) join(o *eventRow) {
 	for c := Column(0); c < NumColumns; c++ {
 		if v, ok := o.Value(c); ok {
@@ -163,8 +166,8 @@ func (r *eventRow) join(o *eventRow) {
 	r.wall, r.byEpoch, r.epochEnd = max(r.wall, o.wall), r.byEpoch || o.byEpoch, r.epochEnd || o.epochEnd
 }
 
-// give completes a row by step, epoch and time, and hands it on. lastEpoch is when the epoch before ended; it returns the
-// same for the next row.
+// give completes the step, epoch and times of a row and passes it on. lastEpoch is the end of the previous epoch; the
+// return value is the lastEpoch of the next row.
 func (b *board) give(r *eventRow, start, lastEpoch float64) float64 {
 	switch epoch, has := r.Value(Epoch); {
 	case r.byEpoch:
@@ -175,7 +178,7 @@ func (b *board) give(r *eventRow, start, lastEpoch float64) float64 {
 	if !r.byEpoch && r.step >= 0 {
 		r.Set(Step, float64(r.step))
 	}
-	if r.wall > 1e8 && r.wall < 1e11 { // else no clock
+	if r.wall > 1e8 && r.wall < 1e11 { // otherwise not a clock
 		sec, frac := math.Modf(r.wall)
 		r.Stamp = time.Unix(int64(sec), int64(frac*1e9))
 		if _, has := r.Value(TimeSoFar); !has && r.wall >= start {
@@ -192,8 +195,8 @@ func (b *board) give(r *eventRow, start, lastEpoch float64) float64 {
 	return lastEpoch
 }
 
-// complete makes the number of complete epochs of what a writer calls the epoch: Lightning names the one under way, from 0;
-// the Hugging Face Trainer says a fraction.
+// complete converts the epoch of a writer to the number of completed epochs: Lightning writes the current epoch, from
+// 0; the Hugging Face Trainer writes a fraction.
 func (b *board) complete(epoch float64, atEnd bool) float64 {
 	if b.base.zero == nil {
 		zero := epoch == 0
@@ -208,7 +211,7 @@ func (b *board) complete(epoch float64, atEnd bool) float64 {
 	return epoch
 }
 
-// fill reads on until the file's next row is complete: until another step begins, or the end.
+// fill reads until the next row of the file is complete: until another step begins, or to the end.
 func (b *board) fill(f *eventFile) error {
 	for !f.ready && !f.ended {
 		data, err := f.records.next()
@@ -234,7 +237,7 @@ func (b *board) fill(f *eventFile) error {
 	return nil
 }
 
-// event takes one event.
+// event processes one event record.
 func (b *board) event(f *eventFile, data []byte) {
 	e, ok := decodeEvent(data)
 	if !ok {
@@ -250,7 +253,7 @@ func (b *board) event(f *eventFile, data []byte) {
 	}
 }
 
-// scalar takes one value of an event.
+// scalar adds one value of an event to the current row. A value of another step completes the row.
 func (b *board) scalar(f *eventFile, e *event, tag []byte, v float64) {
 	to := b.target(f.split, tag)
 	if to.kind != toColumn {
@@ -274,7 +277,7 @@ func (b *board) scalar(f *eventFile, e *event, tag []byte, v float64) {
 	if !r.some {
 		r.some, r.step, r.Line = true, e.step, b.record
 	}
-	if _, has := r.Value(to.column); !has || to.epochEnd { // Lightning's loss of the epoch after that of its last step
+	if _, has := r.Value(to.column); !has || to.epochEnd { // Lightning logs the loss of the epoch after that of its last step
 		r.Set(to.column, v)
 	}
 	r.wall = later(r.wall, e.wall)

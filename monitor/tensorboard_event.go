@@ -8,14 +8,14 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// The messages Event, Summary and TensorProto of TensorFlow, as far as they hold scalars. The numbers are those of
+// The messages Event, Summary and TensorProto of TensorFlow, limited to scalars. The field numbers are those of
 // tensorflow/core/util/event.proto, framework/summary.proto and framework/tensor.proto.
 
 // event is one record of an event file.
 type event struct {
 	wall    float64 // s since 1970
 	step    int64
-	summary []byte // its Summary; empty for the records that have none
+	summary []byte // encoded Summary; empty if the record has none
 }
 
 // protoField is one field of a message: a number of up to 64 bits, or bytes.
@@ -26,7 +26,7 @@ type protoField struct {
 	bytes []byte
 }
 
-// eachField walks over a message; false when it is damaged.
+// eachField calls take for each field of a message; it returns false if the message is damaged.
 func eachField(b []byte, take func(f protoField)) bool {
 	for len(b) > 0 {
 		num, kind, n := protowire.ConsumeTag(b)
@@ -58,6 +58,7 @@ func eachField(b []byte, take func(f protoField)) bool {
 	return true
 }
 
+// decodeEvent decodes an Event; wall is NaN if absent.
 func decodeEvent(b []byte) (e event, ok bool) {
 	e.wall = math.NaN()
 	ok = eachField(b, func(f protoField) {
@@ -73,7 +74,7 @@ func decodeEvent(b []byte) (e event, ok bool) {
 	return e, ok
 }
 
-// eachScalar walks over the values of a Summary that are one number; false when it is damaged.
+// eachScalar calls take for each scalar value of a Summary; it returns false if the message is damaged.
 func eachScalar(summary []byte, take func(tag []byte, v float64)) bool {
 	whole := true
 	ok := eachField(summary, func(f protoField) {
@@ -99,13 +100,14 @@ func eachScalar(summary []byte, take func(tag []byte, v float64)) bool {
 	return ok && whole
 }
 
-// The types of tensors that scalars have (types.proto).
+// Data types of scalar tensors (types.proto).
 const (
 	tensorFloat  = 1
 	tensorDouble = 2
 )
 
-// scalarTensor reads a TensorProto that holds one float or double, as TensorFlow 2 and Keras write a scalar.
+// scalarTensor decodes a TensorProto with one float or double, the form in which TensorFlow 2 and Keras write a
+// scalar.
 func scalarTensor(b []byte) (v float64, ok bool) {
 	var kind uint64
 	var content, floats, doubles []byte
@@ -137,7 +139,7 @@ func scalarTensor(b []byte) (v float64, ok bool) {
 	return 0, false
 }
 
-// packed adds a repeated field, packed or one by one, to what was read of it.
+// packed appends an occurrence of a repeated field, packed or not, to the bytes so far.
 func packed(to []byte, f protoField) []byte {
 	switch f.kind {
 	case protowire.BytesType:
@@ -150,7 +152,7 @@ func packed(to []byte, f protoField) []byte {
 	return to
 }
 
-// single makes a float64 of a float32 as a person would write it: 0.1 and not 0.10000000149011612.
+// single converts a float32 to the float64 with the same shortest decimal notation: 0.1, not 0.10000000149011612.
 func single(bits uint32) float64 {
 	short := math.Float32frombits(bits)
 	v, err := strconv.ParseFloat(strconv.FormatFloat(float64(short), 'g', -1, 32), 64)

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// eventStream is one directory of a run: its event files in the order in which they were begun.
+// eventStream is one directory of a run with its event files in order of creation.
 type eventStream struct {
 	split split
 	files []string
 }
 
-// eventStreams finds the event files of a run: the file itself, or those of a directory and of the ones in it that are
-// named for a part of the data (train, validation, Loss_train). A directory that holds one run only stands for that run;
-// several runs are an error that names them. No event file is no stream and no error.
+// eventStreams returns the event files of a run: the file itself, or those of a directory and of its subdirectories
+// named after a part of the data (train, validation, Loss_train). A directory that contains a single run is
+// equivalent to that run; several runs are an error that lists them. Without event files the result is empty.
 func eventStreams(path string) ([]eventStream, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -27,10 +27,10 @@ func eventStreams(path string) ([]eventStream, error) {
 	return onlyRun(path, 0)
 }
 
-// maxRunDepth is how many directories deep a run is looked for: lightning_logs/version_0 is 2.
+// maxRunDepth bounds the depth of the search for a run: lightning_logs/version_0 is 2.
 const maxRunDepth = 4
 
-// onlyRun finds the one run in a directory.
+// onlyRun returns the streams of the only run in a directory, searched recursively; an error if there are several.
 func onlyRun(dir string, depth int) ([]eventStream, error) {
 	streams, below, err := runStreams(dir)
 	if err != nil || len(streams) > 0 || depth == maxRunDepth {
@@ -52,10 +52,11 @@ func onlyRun(dir string, depth int) ([]eventStream, error) {
 	return streams, nil
 }
 
-// maxStreams bounds how many directories are read together: each takes an open file.
+// maxStreams bounds the number of directories read together, each with an open file.
 const maxStreams = 64
 
-// runStreams lists the streams of a run in a directory, and the directories in which others may be.
+// runStreams returns the streams of the run in a directory, and the subdirectories that may contain other runs. With
+// event files of its own, the directory also includes subdirectories such as Loss_train.
 func runStreams(dir string) (streams []eventStream, below []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -91,7 +92,7 @@ func runStreams(dir string) (streams []eventStream, below []string, err error) {
 	return streams, below, nil
 }
 
-// eventFiles picks the event files of a directory, oldest first: their names hold when they were begun.
+// eventFiles returns the event files of a directory, oldest first: their names contain the creation time.
 func eventFiles(dir string, entries []os.DirEntry) (files []string) {
 	for _, e := range entries {
 		if strings.Contains(e.Name(), "tfevents") && isFile(filepath.Join(dir, e.Name())) {
@@ -101,7 +102,7 @@ func eventFiles(dir string, entries []os.DirEntry) (files []string) {
 	return files
 }
 
-// hidden names directories that hold no event files of a training.
+// hidden reports whether a directory name excludes event files of a training.
 func hidden(name string) bool {
 	return strings.HasPrefix(name, ".") || name == "__pycache__" || name == "node_modules" || name == "site-packages"
 }

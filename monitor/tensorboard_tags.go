@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// split is the part of the data set that values are about.
+// split is the part of the data set that values belong to.
 type split uint8
 
 const (
@@ -18,7 +18,7 @@ var splitWords = map[string]split{
 	"val": splitHeld, "valid": splitHeld, "validation": splitHeld, "test": splitHeld, "eval": splitHeld, "dev": splitHeld,
 }
 
-// cutSplit takes the word for a part of the data off the beginning or the end of a normalised name.
+// cutSplit removes the word for a part of the data from the beginning or the end of a normalised name.
 func cutSplit(name string) (rest string, s split) {
 	if first, rest, ok := strings.Cut(name, "_"); ok && splitWords[first] != splitUnsaid {
 		return rest, splitWords[first]
@@ -29,17 +29,17 @@ func cutSplit(name string) (rest string, s split) {
 	return name, splitUnsaid
 }
 
-// tagTarget is where the values of a tag go.
+// tagTarget is the target of the values of a tag.
 type tagTarget struct {
 	target
-	byEpoch  bool // the step of such a value counts epochs from 0 (Keras)
-	epochEnd bool // such a value is written at the end of an epoch
+	byEpoch  bool // the step of a value counts epochs from 0 (Keras)
+	epochEnd bool // values are written at the end of an epoch
 }
 
-// maxTags bounds how many tags are remembered.
+// maxTags bounds the number of cached tags.
 const maxTags = 4096
 
-// target finds where a tag goes.
+// target returns the target of a tag from the cache.
 func (b *board) target(s split, tag []byte) tagTarget {
 	key := string(rune('0'+s)) + string(tag)
 	to, ok := b.targets[key]
@@ -51,11 +51,11 @@ func (b *board) target(s split, tag []byte) tagTarget {
 	return to
 }
 
-// resolveTag knows the tags of the usual writers: Loss/train and Accuracy/test (torch.utils.tensorboard), train_loss,
+// resolveTag resolves the tags of common writers: Loss/train and Accuracy/test (torch.utils.tensorboard), train_loss,
 // val_loss, epoch and loss_step (Lightning), train/loss, eval/loss and train/epoch (Hugging Face), epoch_loss in the
-// directories train and validation (Keras). The user's aliases come first, with the directory's part of the data before the
-// tag or without. What was measured within batches by Keras, and the mean loss that Hugging Face says at the end, are left
-// out: they are not the loss at that step.
+// directories train and validation (Keras). Aliases of the user take precedence, with or without the directory's part
+// of the data as a prefix. Keras values measured within batches and the mean loss that Hugging Face writes at the end
+// are dropped, because they are not the loss at their step.
 func resolveTag(o *parseOptions, s split, tag string) tagTarget {
 	n := normalizeName(tag)
 	for name, to := range map[string]split{"train_" + n: splitTrain, "validation_" + n: splitHeld} {
@@ -84,7 +84,7 @@ func resolveTag(o *parseOptions, s split, tag string) tagTarget {
 	return tagTarget{target: t, epochEnd: atEnd || t.column == TestLoss || t.column == TestAccuracy}
 }
 
-// resolveSplit resolves a name with a word for a part of the data in it, or of a directory for one.
+// resolveSplit resolves a name that contains a word for a part of the data, or else belongs to a directory for one.
 func resolveSplit(o *parseOptions, s split, name string) target {
 	if rest, said := cutSplit(name); said != splitUnsaid {
 		name, s = rest, said
@@ -92,7 +92,8 @@ func resolveSplit(o *parseOptions, s split, name string) target {
 	return heldOutTarget(resolveMetric(o, name), s)
 }
 
-// heldOutTarget moves loss and accuracy to those of the test where the part of the data says so; nothing else is measured there.
+// heldOutTarget converts a target of held-out data: loss and accuracy become those of the test part, and other
+// columns are dropped.
 func heldOutTarget(t target, s split) target {
 	switch {
 	case s != splitHeld || t.kind != toColumn:

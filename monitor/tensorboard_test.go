@@ -16,8 +16,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// What the real writers wrote: Keras 3.15 on TensorFlow 2.21 (two calls of fit, the second with batch values) beside its own
-// CSVLogger, and tensorboardX 2.6.
+// Output of the real writers: Keras 3.15 on TensorFlow 2.21 (two calls of fit, the second with batch values) beside
+// its own CSVLogger, and tensorboardX 2.6.
 func TestTensorBoardRecordings(t *testing.T) {
 	rows, stats, err := ReadLog("testdata/tensorboard/keras", TailOptions{})
 	if err != nil {
@@ -46,7 +46,7 @@ func TestTensorBoardRecordings(t *testing.T) {
 	}
 }
 
-// Where the tags of the usual writers go.
+// Targets of the tags of common writers.
 func TestTensorBoardTags(t *testing.T) {
 	const nowhere = Column(-1)
 	for tag, want := range map[string]map[split]Column{
@@ -77,7 +77,7 @@ func TestTensorBoardTags(t *testing.T) {
 	}
 }
 
-// firstEvents is an event file that torch's writer left.
+// firstEvents returns the path of an event file written by torch.
 func firstEvents(t testing.TB) string {
 	t.Helper()
 	files, err := filepath.Glob("testdata/tensorboard/torch/events*")
@@ -87,7 +87,7 @@ func firstEvents(t testing.TB) string {
 	return files[0]
 }
 
-// frame makes one record of data.
+// frame returns the record of data.
 func frame(data []byte) []byte {
 	b := binary.LittleEndian.AppendUint64(nil, uint64(len(data)))
 	b = binary.LittleEndian.AppendUint32(b, maskedCRC(crc32.Checksum(b, castagnoli)))
@@ -95,7 +95,7 @@ func frame(data []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, maskedCRC(crc32.Checksum(data, castagnoli)))
 }
 
-// scalarEvent is the record of one value.
+// scalarEvent returns the record of one value.
 func scalarEvent(step int, tag string, v float32) []byte {
 	value := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), tag)
 	value = protowire.AppendFixed32(protowire.AppendTag(value, 2, protowire.Fixed32Type), math.Float32bits(v))
@@ -105,7 +105,7 @@ func scalarEvent(step int, tag string, v float32) []byte {
 	return frame(protowire.AppendBytes(protowire.AppendTag(e, 5, protowire.BytesType), summary))
 }
 
-// eventLog has a loss of each step from 0 on.
+// eventLog returns an event file with one loss per step, from step 0.
 func eventLog(steps int) []byte {
 	var b []byte
 	for s := range steps {
@@ -114,7 +114,7 @@ func eventLog(steps int) []byte {
 	return b
 }
 
-// 13, 16: what damage does to an event file. Each record is as long as the others.
+// Effects of damage to an event file. All records have the same length.
 func TestEventsDamaged(t *testing.T) {
 	record := len(eventLog(1))
 	long := binary.LittleEndian.AppendUint64(nil, 1<<60)
@@ -168,7 +168,7 @@ func flip(b []byte, at int) []byte {
 	return b
 }
 
-// An event file of any size takes the same memory, also when its lengths lie.
+// The memory for an event file does not depend on its size, nor on false record lengths.
 func TestEventsMemory(t *testing.T) {
 	many := writeLog(t, "events.out.tfevents.1", eventLog(200_000))
 	lie := binary.LittleEndian.AppendUint64(nil, maxRecord)
@@ -192,7 +192,7 @@ func TestEventsMemory(t *testing.T) {
 	}
 }
 
-// Restarts leave several files in a directory; the time between them, while nothing ran, is nobody's.
+// Restarts leave several files in a directory; the gaps between them are not counted as training time.
 func TestEventsOfSeveralFiles(t *testing.T) {
 	dir := t.TempDir()
 	for i, steps := range [][2]int{{0, 3}, {1002, 1004}} { // the second begins 1000 s later, one step back
@@ -210,7 +210,8 @@ func TestEventsOfSeveralFiles(t *testing.T) {
 	want(t, "time", values(rows, TimeSoFar), []float64{0, 1, 2, 2, 3})
 }
 
-// FuzzEvents reads any bytes as an event file: no crash, no impossible value, bounded memory, and what is said of the file adds up.
+// FuzzEvents reads arbitrary bytes as an event file: no crash, no impossible value, bounded memory, and consistent
+// statistics.
 func FuzzEvents(f *testing.F) {
 	data, err := os.ReadFile(firstEvents(f))
 	if err != nil {
@@ -239,7 +240,7 @@ func FuzzEvents(f *testing.F) {
 	})
 }
 
-// FuzzEvent reads any bytes as the data of one record, behind the checksums that a fuzzer does not find.
+// FuzzEvent reads arbitrary bytes as the data of one record, past the checksums that a fuzzer does not find.
 func FuzzEvent(f *testing.F) {
 	f.Add(eventLog(1)[recordHeader : len(eventLog(1))-4])
 	f.Add([]byte{5<<3 | 2, 4, 0x0a, 2, 0x42, 0})

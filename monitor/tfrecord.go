@@ -10,20 +10,20 @@ import (
 	"io"
 )
 
-// TFRecord is the framing of TensorFlow's event files: the length of the data (8 bytes, little-endian), its masked CRC, the
-// data, its masked CRC. The checksum is CRC-32C. (tensorflow/core/lib/io/record_writer.h)
+// TFRecord is the framing of TensorFlow's event files: the length of the data (8 bytes, little-endian), its masked
+// CRC, the data, its masked CRC. The checksum is CRC-32C (tensorflow/core/lib/io/record_writer.h).
 
 const (
 	recordHeader = 12       // bytes of the length and its CRC
-	maxRecord    = 16 << 20 // bytes of data that are held; a longer record is gone over
+	maxRecord    = 16 << 20 // bytes of data that are held; a longer record is skipped
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// maskedCRC makes a stored checksum of a plain one: a CRC of data that holds CRCs would be weak.
+// maskedCRC converts a plain checksum to the stored one, because a CRC of data that contains CRCs is weak.
 func maskedCRC(crc uint32) uint32 { return (crc>>15 | crc<<17) + 0xa282ead8 }
 
-// recordLength reads a header; ok is false when its own checksum does not hold.
+// recordLength decodes a header; ok is false if its checksum is wrong.
 func recordLength(header []byte) (length uint64, ok bool) {
 	if len(header) < recordHeader {
 		return 0, false
@@ -32,11 +32,11 @@ func recordLength(header []byte) (length uint64, ok bool) {
 	return binary.LittleEndian.Uint64(header), maskedCRC(crc) == binary.LittleEndian.Uint32(header[8:])
 }
 
-// recordReader reads the records of one file in order. It holds one record.
+// recordReader reads the records of one file in order and holds one record.
 type recordReader struct {
 	src   *bufio.Reader
-	at    int64 // offset behind what was taken
-	start int64 // offset of the record that was given last
+	at    int64 // offset after the bytes consumed
+	start int64 // offset of the last record returned
 	buf   bytes.Buffer
 }
 
@@ -44,19 +44,20 @@ func newRecordReader(src io.Reader) *recordReader {
 	return &recordReader{src: bufio.NewReaderSize(src, 64<<10)}
 }
 
-// damage says what is wrong with one stretch of a file; the records behind it can be read.
+// damage is an error about one part of a file; the records after it can be read.
 type damage struct {
 	at     int64 // byte offset
 	reason string
 }
 
+// Error returns the offset and the reason.
 func (d *damage) Error() string { return fmt.Sprintf("byte %d: %s", d.at, d.reason) }
 
-// errCutOff says that a file ends within a record: its writer is at work, or was stopped.
+// errCutOff reports a file that ends within a record: its writer is active or was stopped.
 var errCutOff = errors.New("the last record is not complete")
 
-// next gives the data of the next record, valid until the call after. The error is io.EOF at the end, errCutOff when
-// the file ends within the record, a *damage when this record cannot be used, or that of the source.
+// next returns the data of the next record, valid until the following call. The error is io.EOF at the end, errCutOff
+// if the file ends within the record, a *damage if this record is unusable, or an error of the source.
 func (r *recordReader) next() ([]byte, error) {
 	header, err := r.src.Peek(recordHeader)
 	switch {
@@ -98,7 +99,7 @@ func (r *recordReader) discard(n int) {
 	r.at += int64(d)
 }
 
-// findHeader goes on to the next place that is the header of a record, or to the end.
+// findHeader skips to the next valid record header or to the end.
 func (r *recordReader) findHeader() error {
 	start := r.at
 	for {
@@ -116,7 +117,7 @@ func (r *recordReader) findHeader() error {
 	}
 }
 
-// goOver leaves out a record that is too long to be held.
+// goOver skips a record that exceeds maxRecord.
 func (r *recordReader) goOver(length uint64) error {
 	n, err := io.Copy(io.Discard, io.LimitReader(r.src, int64(min(length, 1<<62)+4)))
 	r.at += n

@@ -11,25 +11,25 @@ import (
 
 // Tree collects TreeSample from /proc: the CPU time, memory and storage traffic of a process tree.
 //
-// CPUSeconds counts user and system time of the living processes, of the children that they have waited for, and
-// of processes that ended between two samples without being waited for inside of the tree. It never goes back. What
-// a process did between the last sample and its end is lost only when nobody in the tree waits for it.
+// CPUSeconds is the user and system time of the running processes, of the children they have waited for, and of
+// processes that ended between two samples without being waited for inside the tree. It never decreases. The time
+// that a process used between the last sample and its end is lost only if no process in the tree waits for it.
 //
-// MemoryGiB is anonymous and shared memory (RSS without page cache). Pages that processes share are counted once
-// where the kernel tells (proportional set size, /proc/PID/smaps_rollup). That file is slow for large processes, so
-// it is read seldom enough to cost less than 1/200 of a core; between two readings the growth of the resident size
-// is added. Where the kernel does not tell, shared pages count in each process.
+// MemoryGiB is anonymous and shared memory (RSS without page cache). Pages shared between processes are counted once
+// if the kernel reports the proportional set size (/proc/PID/smaps_rollup). That file is slow to read for large
+// processes, so the reads are spaced to cost less than 1/200 of a core; between two reads the growth of the resident
+// size is added. Without it, shared pages are counted in each process.
 type Tree struct {
-	// PIDs lists the processes of the tree now. ErrNoData or an empty list means that there is none.
+	// PIDs lists the current processes of the tree. ErrNoData or an empty list means that it has no process.
 	PIDs func() ([]int, error)
-	// Memory gives the exact memory of the tree in GiB, from its cgroup; nil or ok = false reads /proc instead.
+	// Memory returns the exact memory of the tree in GiB, from its cgroup; nil or ok = false falls back to /proc.
 	Memory func() (gib float64, ok bool)
-	// Proc is where /proc is; empty means /proc. For recorded trees.
+	// Proc is the root of the proc file system; empty means /proc. Tests set it to recorded trees.
 	Proc string
 
 	procs   map[procKey]procState // as of the last sample
-	goneCPU float64               // s, of processes that ended unseen
-	goneIO  [2]float64            // bytes read, written, likewise
+	goneCPU float64               // s, of ended processes that no process waited for
+	goneIO  [2]float64            // bytes read and written by those processes
 	lastCPU float64
 	lastIO  [2]float64
 	lastAt  time.Time
@@ -39,13 +39,13 @@ type Tree struct {
 
 var _ Collector = (*Tree)(nil)
 
-// procKey names a process for good: a pid alone may be used again.
+// procKey identifies a process across PID reuse.
 type procKey struct {
 	pid   int
 	start uint64 // clock ticks since boot
 }
 
-// procState is what was read of one process.
+// procState is the reading of one process.
 type procState struct {
 	key    procKey
 	parent int
@@ -57,10 +57,11 @@ type procState struct {
 	hasIO  bool
 }
 
-// Name is "tree".
+// Name returns "tree".
 func (t *Tree) Name() string { return "tree" }
 
-// Collect reads the process tree.
+// Collect reads the process tree. Processes that end during the reading are skipped; after another error the
+// remaining processes are still read and the first error is returned. Cost: O(processes).
 func (t *Tree) Collect(ctx context.Context, s *Sample) error {
 	pids, err := t.PIDs()
 	if err != nil {
@@ -80,7 +81,7 @@ func (t *Tree) Collect(ctx context.Context, s *Sample) error {
 		}
 		p, err := t.readProc(pid, !exact)
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // it has ended meanwhile
+		case errors.Is(err, fs.ErrNotExist): // ended in the meantime
 			continue
 		case err != nil && firstErr == nil:
 			firstErr = err
@@ -112,9 +113,9 @@ func (t *Tree) Collect(ctx context.Context, s *Sample) error {
 	return firstErr
 }
 
-// bury accounts for processes that were there at the last sample and are not now. What such a process had used goes
-// to its nearest ancestor that still lives, where it counts as far as that one's account of waited-for children has
-// not grown by as much: it has ended, and nobody in the tree has taken its time over.
+// bury accounts for processes of the last sample that have ended. Their usage is charged to the nearest running
+// ancestor. To the extent that the ancestor's counters of waited-for children have grown, they already include it;
+// the remainder is added to goneCPU and goneIO.
 func (t *Tree) bury(now map[procKey]procState, byPID map[int]procKey) {
 	type debt struct{ cpu, read, written float64 }
 	debts := map[procKey]debt{}
@@ -145,7 +146,7 @@ func (t *Tree) bury(now map[procKey]procState, byPID map[int]procKey) {
 	}
 }
 
-// heir finds the nearest ancestor that lives and was there before; the zero key when there is none.
+// heir returns the nearest ancestor that was in the last sample and is still running; the zero key if there is none.
 func (t *Tree) heir(p procState, now map[procKey]procState, before map[int]procKey) procKey {
 	for range len(t.procs) {
 		key, ok := before[p.parent]
@@ -160,6 +161,7 @@ func (t *Tree) heir(p procState, now map[procKey]procState, before map[int]procK
 	return procKey{}
 }
 
+// cpu sets the CPU time, and the CPU usage since the previous sample.
 func (t *Tree) cpu(now map[procKey]procState, s *Sample) {
 	total := t.goneCPU
 	for _, p := range now {
@@ -173,7 +175,7 @@ func (t *Tree) cpu(now map[procKey]procState, s *Sample) {
 	t.lastCPU, t.lastAt = total, s.At
 }
 
-// traffic sums the bytes read from and written to storage; unknown when one process does not tell.
+// traffic sums the bytes read from and written to storage; the sums stay unknown if one process has no I/O counters.
 func (t *Tree) traffic(now map[procKey]procState, s *Sample) {
 	sum := t.goneIO
 	for _, p := range now {
@@ -191,27 +193,28 @@ func (t *Tree) traffic(now map[procKey]procState, s *Sample) {
 
 // sharedMemory is the last reading of proportional set sizes.
 type sharedMemory struct {
-	pss, rss float64   // bytes, of the same moment; rss is 0 when there is none
-	next     time.Time // not to be read before
+	pss, rss float64   // bytes, at the same time; rss is 0 without a reading
+	next     time.Time // earliest time of the next reading
 }
 
-// pssShare is how much longer than a reading took the pause after it is; after one that failed it is pssRetry.
+// pssShare is the ratio of the pause after a reading to the duration of the reading; pssRetry is the pause after a
+// failed one.
 const (
 	pssShare = 200
 	pssRetry = 30 * time.Second
 )
 
-// memory gives anonymous + shared bytes of the tree.
+// memory returns the anonymous and shared memory of the tree in bytes.
 func (t *Tree) memory(now map[procKey]procState, at time.Time) float64 {
 	rss := 0.0
 	for _, p := range now {
 		rss += p.rss
 	}
-	if len(now) < 2 { // nothing is shared inside of the tree
+	if len(now) < 2 { // no pages are shared inside the tree
 		return rss
 	}
 	if !at.Before(t.shared.next) {
-		began := time.Now() // measures what the reading itself costs
+		began := time.Now() // to measure the cost of the reading
 		pss, ok := t.pss(now)
 		if ok {
 			t.shared = sharedMemory{pss: pss, rss: rss, next: at.Add(pssShare * time.Since(began))}
@@ -225,7 +228,7 @@ func (t *Tree) memory(now map[procKey]procState, at time.Time) float64 {
 	return math.Max(0, math.Min(rss, t.shared.pss+rss-t.shared.rss))
 }
 
-// pss sums the proportional set sizes; false when one process does not tell.
+// pss sums the proportional set sizes; false if one process does not report it.
 func (t *Tree) pss(now map[procKey]procState) (float64, bool) {
 	sum := 0.0
 	for key := range now {

@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// clockTick is the unit of times in /proc/PID/stat: 100 per second on every Linux (USER_HZ).
+// clockTick is the frequency of the times in /proc/PID/stat: 100 per second on every Linux (USER_HZ).
 const clockTick = 100
 
 func (t *Tree) procPath(pid int, name string) string {
@@ -23,7 +23,7 @@ func (t *Tree) procPath(pid int, name string) string {
 	return filepath.Join(root, strconv.Itoa(pid), name)
 }
 
-// slurp reads a small file into the tree's own buffer; it holds until the next call.
+// slurp reads a small file into the tree's buffer; the result is valid until the next call.
 func (t *Tree) slurp(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -47,7 +47,7 @@ func (t *Tree) slurp(path string) ([]byte, error) {
 	return t.buf[:n], nil
 }
 
-// readProc reads one process: stat, and where it may, status (memory) and io.
+// readProc reads one process: stat, and where permitted status (memory) and io.
 func (t *Tree) readProc(pid int, memory bool) (procState, error) {
 	b, err := t.slurp(t.procPath(pid, "stat"))
 	if err != nil {
@@ -72,7 +72,8 @@ func (t *Tree) readProc(pid int, memory bool) (procState, error) {
 	return p, nil
 }
 
-// parseStat reads /proc/PID/stat. The command stands in brackets and may hold anything, brackets too.
+// parseStat parses /proc/PID/stat. The command is in parentheses and may contain any characters, parentheses
+// included.
 func parseStat(pid int, b []byte) (procState, error) {
 	i := bytes.LastIndexByte(b, ')')
 	if i < 0 {
@@ -99,12 +100,13 @@ func parseStat(pid int, b []byte) (procState, error) {
 	}, nil
 }
 
-// field finds "name: number" in a file of such lines; 0 when it is not there.
+// field returns the number of the line "name: number"; 0 if there is no such line.
 func field(b []byte, name string) float64 {
 	v, _ := findField(b, name)
 	return v
 }
 
+// findField returns the number of the line "name: number"; false if there is no such line or the number is invalid.
 func findField(b []byte, name string) (float64, bool) {
 	for len(b) > 0 {
 		line := b
@@ -123,7 +125,8 @@ func findField(b []byte, name string) (float64, bool) {
 	return 0, false
 }
 
-// readPSS reads the proportional share of anonymous and shared memory of one process, in bytes.
+// readPSS returns the proportional share of anonymous and shared memory of one process, in bytes. An ended process
+// has 0; false means that the kernel does not report it.
 func (t *Tree) readPSS(pid int) (float64, bool) {
 	b, err := t.slurp(t.procPath(pid, "smaps_rollup"))
 	if err != nil {
@@ -136,7 +139,7 @@ func (t *Tree) readPSS(pid int) (float64, bool) {
 	return 1024 * (anon + field(b, "Pss_Shmem:")), true
 }
 
-// ended reports whether a process is no longer there or only waits to be waited for.
+// ended reports whether a process no longer exists or is a zombie.
 func (t *Tree) ended(pid int) bool {
 	b, err := t.slurp(t.procPath(pid, "stat"))
 	if err != nil {
@@ -146,7 +149,7 @@ func (t *Tree) ended(pid int) bool {
 	return err == nil && p.zombie
 }
 
-// notThere turns "no such process", which reading gives when the process ends meanwhile, into fs.ErrNotExist.
+// notThere converts ESRCH, which a read returns when the process has ended in the meantime, to fs.ErrNotExist.
 func notThere(err error) error {
 	if errors.Is(err, syscall.ESRCH) {
 		return fs.ErrNotExist

@@ -17,14 +17,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// procTree is a recorded /proc.
+// procTree is a simulated /proc in a directory.
 type procTree struct {
 	t    rapid.TB
 	dir  string
 	pids []int
 }
 
-// proc is one recorded process. Times are in clock ticks, memory in KiB.
+// proc is one simulated process. Times are in clock ticks, memory in KiB.
 type proc struct {
 	parent, start     int
 	self, waited      int
@@ -102,7 +102,7 @@ func TestTreeRecorded(t *testing.T) {
 	if !math.IsNaN(s.Tree.CPUPercent) {
 		t.Error("a CPU share from one sample")
 	}
-	// The child ends and is waited for: its time is in the parent's account, once.
+	// The child ends and is waited for: its time is included in the parent's counters, once.
 	p.put(100, proc{parent: 1, start: 5, self: 1100, waited: 550, anon: 1 << 20, shmem: 1 << 18, read: 103, written: 12})
 	p.remove(101)
 	s = collectAt(t, tree, at.Add(2*time.Second))
@@ -110,7 +110,7 @@ func TestTreeRecorded(t *testing.T) {
 	want(t, "CPU %", s.Tree.CPUPercent, 75.)
 	want(t, "one process needs no shares", s.Tree.MemoryGiB, 1.25)
 	want(t, "I/O", []float64{s.Tree.ReadBytes, s.Tree.WriteBytes}, []float64{103, 12})
-	// Exact memory from a cgroup goes before.
+	// Exact memory from a cgroup takes precedence.
 	tree.Memory = func() (float64, bool) { return 0.5, true }
 	want(t, "exact", collectAt(t, tree, at.Add(3*time.Second)).Tree.MemoryGiB, 0.5)
 	tree.Memory = func() (float64, bool) { return 0, false }
@@ -138,7 +138,7 @@ var treeCases = map[string]struct {
 	}, 10 + 5 + 3, 110},
 }
 
-// What ended processes had used is neither lost nor counted twice, whoever waited for them.
+// The usage of ended processes is neither lost nor counted twice, regardless of the process that waited for them.
 func TestTreeOfEndedProcesses(t *testing.T) {
 	for name, c := range treeCases {
 		t.Run(name, func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestTreeUnknowns(t *testing.T) {
 	if !math.IsNaN(s.Tree.ReadBytes) {
 		t.Error("bytes read are known although one process does not tell")
 	}
-	p.pids = append(p.pids, 999) // ended meanwhile
+	p.pids = append(p.pids, 999) // ended in the meantime
 	want(t, "procs", collectAt(t, p.tree(), time.Unix(1, 0)).Tree.Procs, 2)
 
 	empty := &Tree{Proc: p.dir, PIDs: func() ([]int, error) { return nil, nil }}
@@ -190,7 +190,7 @@ func TestTreeUnknowns(t *testing.T) {
 	}
 }
 
-// CPU time and traffic of a tree never go back, whatever its processes do.
+// CPU time and traffic of a tree never decrease.
 func TestTreeMonotone(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -236,7 +236,7 @@ func TestTreeMonotone(t *testing.T) {
 	})
 }
 
-// A real process that works: its CPU time, memory and end are seen.
+// The CPU time, memory and end of a real process are observed.
 func TestTreeReal(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs /proc")

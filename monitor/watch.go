@@ -8,19 +8,19 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// hintEvery is the shortest time between two hints, so that a script which writes ten thousand lines a second
-// does not wake us as often.
+// hintEvery is the minimum interval between two hints. It bounds the wake-ups caused by a script that writes
+// thousands of lines a second.
 const hintEvery = 100 * time.Millisecond
 
-// waitingEvents are taken at once when a storm of them has made one hint.
+// waitingEvents is the buffer of events between two hints.
 const waitingEvents = 256
 
-// Watch gives a hint on the channel when something in one of the directories was written, created, renamed or
-// removed. It is only a hint: it may be late, or missing altogether (network file systems, too many watches), and
-// many events make one hint; Poll on a timer tells the truth. Directories are watched, not files, because a watch
-// on a file ends with its rename. What happens to a path for which ignore is true (nil: none) makes no hint: a reader
-// that itself writes beside the log would else wake itself. The channel is closed when ctx ends. The error says that no
-// directory could be watched; go on with the timer alone.
+// Watch sends a hint on the returned channel when something in one of the directories was written, created, renamed
+// or removed. Hints are unreliable: they may be late or missing (network file systems, too many watches) and many
+// events are merged into one, so callers must also poll on a timer. Directories are watched rather than files because
+// a watch on a file ends when the file is renamed. Events of paths for which ignore returns true cause no hint, so
+// that a reader that writes beside the log does not wake itself; a nil ignore ignores none. The channel is closed
+// when ctx ends. An error means that no directory can be watched, and the caller must rely on the timer alone.
 func Watch(ctx context.Context, ignore func(path string) bool, dirs ...string) (<-chan struct{}, error) {
 	w, err := fsnotify.NewBufferedWatcher(waitingEvents)
 	if err != nil {
@@ -43,18 +43,19 @@ func Watch(ctx context.Context, ignore func(path string) bool, dirs ...string) (
 	return hints, nil
 }
 
+// forward converts events to hints, at most one every hintEvery, until ctx ends.
 func forward(ctx context.Context, w *fsnotify.Watcher, ignore func(path string) bool, hints chan<- struct{}) {
 	defer close(hints)
 	telling := func(e fsnotify.Event) bool { return e.Op != fsnotify.Chmod && (ignore == nil || !ignore(e.Name)) }
 	defer w.Close()
 	pause := time.NewTimer(time.Hour)
 	defer pause.Stop()
-	var last time.Time // when the last hint was given
+	var last time.Time // time of the last hint
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-w.Errors: // events were lost: as good a hint
+		case <-w.Errors: // lost events count as an event
 		case e := <-w.Events:
 			if !telling(e) {
 				continue
@@ -72,12 +73,12 @@ func forward(ctx context.Context, w *fsnotify.Watcher, ignore func(path string) 
 		last = time.Now()
 		select {
 		case hints <- struct{}{}:
-		default: // one is waiting
+		default: // a hint is already pending
 		}
 	}
 }
 
-// drain takes the events that wait: the hint that follows tells of them too.
+// drain discards pending events, which the following hint covers.
 func drain(w *fsnotify.Watcher) {
 	for {
 		select {

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// trained is what testdata/writers/train.py says that it logged.
+// trained is the reference output of testdata/writers/train.py.
 type trained struct {
 	Epochs []struct {
 		TrainLoss     float64 `json:"train_loss"`
@@ -25,7 +25,7 @@ type trained struct {
 	Steps []float64 `json:"steps"` // loss of each
 }
 
-// train runs a small training in Python that writes every kind of log, as the writers of the frameworks do.
+// train runs a small training in Python that writes every kind of log with the frameworks' writers.
 func train(t *testing.T) (dir string, truth trained) {
 	t.Helper()
 	python, err := exec.LookPath("python3")
@@ -48,8 +48,8 @@ func train(t *testing.T) (dir string, truth trained) {
 	return dir, truth
 }
 
-// writtenLogs are the logs of train.py: the format each must be recognised as, what it says at the end of each epoch, and how exact its
-// numbers are. steps is the first step of an epoch's end and the number of steps between two.
+// writtenLogs are the logs of train.py: the expected format, the columns at the end of each epoch, and the precision
+// of the numbers. steps is the step at the end of the first epoch and the number of steps per epoch.
 var writtenLogs = map[string]struct {
 	format  string
 	columns []Column
@@ -105,7 +105,7 @@ func TestWriters(t *testing.T) {
 	}
 }
 
-// What the logs say beside the ends of epochs.
+// Contents of the logs other than the epoch ends.
 func TestWritersDetails(t *testing.T) {
 	dir, truth := train(t)
 	read := func(name string) []Row {
@@ -149,13 +149,13 @@ func TestWritersDetails(t *testing.T) {
 	}
 }
 
-// damages are what happens to a log on disk, and what it may cost: the rows of other lines stay as they are.
+// damages are kinds of damage to a log on disk with their tolerated effect; rows of other lines are unaffected.
 var damages = map[string]struct {
 	spoil  func(log []byte) []byte
 	header bool // only for logs with a header
 	json   bool // for a JSON document too
-	lost   int  // rows that may be lost at most
-	bad    int  // lines that must be counted
+	lost   int  // maximum number of rows lost
+	bad    int  // number of lines that must be counted as bad
 }{
 	"as it is": {spoil: func(b []byte) []byte { return b }, json: true},
 	"CRLF": {spoil: func(b []byte) []byte {
@@ -173,18 +173,18 @@ var damages = map[string]struct {
 	"header in the middle":   {spoil: func(b []byte) []byte { h, _, _ := bytes.Cut(b, []byte("\n")); return insert(b, string(h)+"\n") }, header: true},
 }
 
-// insert puts text between two lines in the middle.
+// insert inserts text between two lines in the middle.
 func insert(log []byte, text string) []byte {
 	at := len(log)/2 + bytes.IndexByte(log[len(log)/2:], '\n') + 1
 	return append(append(bytes.Clone(log[:at]), text...), log[at:]...)
 }
 
-// Every log that a writer left is read as before when it is damaged, but for what the damage hit.
+// A damaged log is read as before, except for the damaged part.
 func TestWritersDamaged(t *testing.T) {
 	dir, _ := train(t)
 	for name, log := range writtenLogs {
 		data, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil || log.format == "tensorboard" { // a directory; TestEventsDamaged has the event files
+		if err != nil || log.format == "tensorboard" { // a directory; TestEventsDamaged covers the event files
 			continue
 		}
 		whole, _, err := ReadLog(filepath.Join(dir, name), TailOptions{})
@@ -211,7 +211,7 @@ func TestWritersDamaged(t *testing.T) {
 	}
 }
 
-// valuesOf is what rows say, without their lines.
+// valuesOf returns the contents of rows without their line numbers.
 func valuesOf(rows []Row) string {
 	s := ""
 	for i := range rows {

@@ -9,20 +9,19 @@ import (
 // Change is one step of an allocation: −1, 0 or +1 steps of each resource.
 type Change struct{ GPU, CPU, Memory int }
 
-// ActionSpace is the set of single steps from one allocation to the next: 9 actions (GPU × CPU, as in
-// the SLA-MORL paper) or 27 (GPU × CPU × memory, as in its programs). With memory, index a means
-// GPU = a div 9, CPU = (a mod 9) div 3, memory = a mod 3, each 0, 1, 2 for −1, 0, +1; without, GPU =
-// a div 3, CPU = a mod 3. Steps are clipped to the limits.
+// ActionSpace is the set of single steps between allocations: 9 actions (GPU × CPU, as in the SLA-MORL paper) or 27
+// (GPU × CPU × memory, as in its programs). With memory, action a is GPU = a div 9, CPU = (a mod 9) div 3, memory = a
+// mod 3, each 0, 1, 2 for −1, 0, +1; without, GPU = a div 3, CPU = a mod 3. Steps are clipped to the limits.
 type ActionSpace struct {
 	Limits Limits
-	// WithMemory gives the 27 actions; false the 9.
+	// WithMemory selects the 27 actions; false the 9.
 	WithMemory bool
 	// Step sizes; 0 means 1 GPU, 4 CPUs, 8 GiB.
 	GPUStep, CPUStep int
 	MemoryStep       GiB
 }
 
-// Size is the number of actions, 9 or 27.
+// Size returns the number of actions, 9 or 27.
 func (s ActionSpace) Size() int {
 	if s.WithMemory {
 		return 27
@@ -30,10 +29,10 @@ func (s ActionSpace) Size() int {
 	return 9
 }
 
-// Stay is the index of the action that changes nothing.
+// Stay returns the index of the action that changes nothing.
 func (s ActionSpace) Stay() int { return s.Size() / 2 }
 
-// Change is the step that action i stands for. It panics when i is outside 0 to Size−1.
+// Change returns the step of action i. It panics if i is outside 0 to Size−1.
 func (s ActionSpace) Change(i int) Change {
 	if i < 0 || i >= s.Size() {
 		panic(fmt.Sprintf("resources: action %d of %d", i, s.Size()))
@@ -44,7 +43,7 @@ func (s ActionSpace) Change(i int) Change {
 	return Change{GPU: i/9 - 1, CPU: i%9/3 - 1, Memory: i%3 - 1}
 }
 
-// Index is the action that stands for c; ok is false when c is not a step of this space.
+// Index returns the action with step c; ok is false if c is not a step of this space.
 func (s ActionSpace) Index(c Change) (i int, ok bool) {
 	for _, d := range []int{c.GPU, c.CPU, c.Memory} {
 		if d < -1 || d > 1 {
@@ -57,7 +56,7 @@ func (s ActionSpace) Index(c Change) (i int, ok bool) {
 	return (c.GPU+1)*3 + c.CPU + 1, c.Memory == 0
 }
 
-// Describe is one phrase for people, such as "1 GPU more, 4 CPUs fewer".
+// Describe returns a phrase for the user, such as "1 GPU more, 4 CPUs fewer".
 func (s ActionSpace) Describe(i int) string {
 	c := s.Change(i)
 	gpu, cpu, memory := s.steps()
@@ -86,6 +85,7 @@ func plural(n int, unit string) string {
 	return fmt.Sprintf("%d %ss", n, unit)
 }
 
+// steps returns the step sizes with defaults applied.
 func (s ActionSpace) steps() (gpu, cpu int, memory GiB) {
 	gpu, cpu, memory = s.GPUStep, s.CPUStep, s.MemoryStep
 	if gpu <= 0 {
@@ -100,8 +100,8 @@ func (s ActionSpace) steps() (gpu, cpu int, memory GiB) {
 	return gpu, cpu, memory
 }
 
-// Apply takes the step from a, clipped to the limits. Everything else of a stays; devices are forgotten
-// when their number changes. An allocation outside the limits is moved into them, whatever the action.
+// Apply applies a step to a, clipped to the limits. All other fields of a are kept; chosen devices are cleared if
+// their number changes. An allocation outside the limits is moved into them by every action.
 func (s ActionSpace) Apply(i int, a Allocation) Allocation {
 	c := s.Change(i)
 	gpu, cpu, memory := s.steps()
@@ -119,9 +119,9 @@ func (s ActionSpace) Apply(i int, a Allocation) Allocation {
 	return next
 }
 
-// Mask tells for each action whether it may be taken from a. An action is masked when a resource that it
-// means to change cannot move that way: it would change nothing, or do the same as another action.
-// "No change" is never masked. Actions that are not masked lead to different allocations.
+// Mask reports for each action whether it is allowed from a. An action is masked if a resource that it changes cannot
+// move in that direction: it would change nothing, or have the same effect as another action. "No change" is never
+// masked. Actions that are not masked lead to different allocations.
 func (s ActionSpace) Mask(a Allocation) []bool {
 	mask := make([]bool, s.Size())
 	for i := range mask {
@@ -134,6 +134,7 @@ func (s ActionSpace) Mask(a Allocation) []bool {
 	return mask
 }
 
+// moved reports whether a value has moved in the given direction; any value has for direction 0.
 func moved(direction int, from, to float64) bool {
 	switch direction {
 	case 1:
@@ -144,8 +145,8 @@ func moved(direction int, from, to float64) bool {
 	return true
 }
 
-// IndexOf finds the action that leads from one allocation to the other, comparing GPUs, CPUs and memory
-// (to one KiB); ok is false when no single step does. Masked actions are not considered.
+// IndexOf returns the action that leads from one allocation to another, compared by GPUs, CPUs and memory (to one
+// KiB); ok is false if no single step does. Masked actions are not considered. Cost: O(Size).
 func (s ActionSpace) IndexOf(from, to Allocation) (i int, ok bool) {
 	for i, allowed := range s.Mask(from) {
 		next := s.Apply(i, from)

@@ -44,7 +44,7 @@ func TestActionsOfThePublishedPrograms(t *testing.T) {
 
 func TestMaskAtTheLimits(t *testing.T) {
 	s := ActionSpace{Limits: Limits{CPUs: Range{1, 6}, MemoryMin: 8, MemoryMax: 16}, WithMemory: true}
-	mask := s.Mask(Allocation{CPUs: 5, Memory: 16}) // no GPU to give, one CPU more, memory only less
+	mask := s.Mask(Allocation{CPUs: 5, Memory: 16}) // no GPU available, one CPU more, memory only less
 	var open []string
 	for i, ok := range mask {
 		if ok {

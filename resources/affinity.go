@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// chooseCPUs picks n of the allowed CPUs: those already held first, so that a running job keeps its
-// caches, then those that the fewest other pinned processes hold, then the lowest. It returns all of
-// them when there are not n. The result is ascending.
+// chooseCPUs selects n of the allowed CPUs: first those already held, so that a running job keeps its caches, then
+// those with the fewest other pinned processes, then the lowest ids. It returns all of them if there are fewer than
+// n. The result is in ascending order.
 func chooseCPUs(allowed, held []int, load map[int]int, n int) []int {
 	ids := slices.Clone(allowed)
 	slices.SortStableFunc(ids, func(a, b int) int {
@@ -34,9 +34,8 @@ func chooseCPUs(allowed, held []int, load map[int]int, n int) []int {
 	return ids
 }
 
-// pinnedLoad counts, for each CPU, the processes that are pinned to fewer CPUs than we may use: jobs
-// that share the machine and chose their CPUs as we do. Kernel threads do not count. What cannot be
-// read counts as nothing.
+// pinnedLoad counts, for each CPU, the processes pinned to fewer CPUs than are allowed here: jobs that share the
+// machine and selected their CPUs in the same way. Kernel threads are excluded, and unreadable entries are skipped.
 func pinnedLoad(r Roots, allowed int) map[int]int {
 	load := map[int]int{}
 	entries, err := os.ReadDir(r.proc())
@@ -49,7 +48,7 @@ func pinnedLoad(r Roots, allowed int) map[int]int {
 		}
 		b, err := os.ReadFile(r.proc(entry.Name(), "status"))
 		if err != nil || !strings.Contains(string(b), "\nVmSize:") {
-			continue // ended, or without memory of its own: a kernel thread
+			continue // ended, or a kernel thread, which has no memory of its own
 		}
 		_, after, _ := strings.Cut(string(b), "\nCpus_allowed_list:")
 		list, _, _ := strings.Cut(after, "\n")
@@ -64,12 +63,13 @@ func pinnedLoad(r Roots, allowed int) map[int]int {
 	return load
 }
 
-// setAffinity gives the threads of all pids the new mask and returns the pids that refused. A thread
-// that the job itself pinned more narrowly than the old mask keeps its place if it lies in the new.
+// setAffinity sets the mask of the threads of all pids and returns the pids for which this failed. A thread that the
+// job has itself pinned more narrowly than the old mask is left unchanged if its mask lies in the new one. The scan
+// is repeated up to five times to include threads created in the meantime.
 func setAffinity(r Roots, pids, old, next []int) (refused map[int]error) {
 	refused = map[int]error{}
 	done := map[int]bool{}
-	for round := 0; round < 5; round++ { // threads are born meanwhile, with their parent's mask
+	for round := 0; round < 5; round++ { // new threads inherit their parent's mask
 		fresh := false
 		for _, pid := range pids {
 			for _, tid := range threads(r, pid) {
@@ -89,6 +89,7 @@ func setAffinity(r Roots, pids, old, next []int) (refused map[int]error) {
 	return refused
 }
 
+// setThread sets the mask of one thread unless the job has pinned it within the new mask.
 func setThread(tid int, old, next []int) error {
 	var now unix.CPUSet
 	if err := unix.SchedGetaffinity(tid, &now); err != nil {
@@ -103,6 +104,7 @@ func setThread(tid int, old, next []int) error {
 	return unix.SchedSetaffinity(tid, &set)
 }
 
+// threads returns the thread ids of a process; nil if it has ended.
 func threads(r Roots, pid int) []int {
 	entries, err := os.ReadDir(r.proc(strconv.Itoa(pid), "task"))
 	if err != nil {
@@ -117,6 +119,7 @@ func threads(r Roots, pid int) []int {
 	return tids
 }
 
+// members returns the CPUs of a set in ascending order.
 func members(set unix.CPUSet) []int {
 	var ids []int
 	for id := range len(set) * 64 {

@@ -9,7 +9,7 @@ import (
 // GiB is an amount of memory in gibibytes (2^30 bytes).
 type GiB float64
 
-// Bytes returns the amount in bytes, rounded down; negative amounts give 0.
+// Bytes returns the amount in bytes, rounded down; 0 for negative amounts.
 func (g GiB) Bytes() uint64 {
 	if g <= 0 {
 		return 0
@@ -17,39 +17,38 @@ func (g GiB) Bytes() uint64 {
 	return uint64(float64(g) * (1 << 30))
 }
 
-// Allocation is what one training job is given. The zero value gives nothing
-// and is not valid; see Limits.Check.
+// Allocation contains the resources and knobs of one training job. The zero value allocates nothing and is not valid;
+// see Limits.Check.
 type Allocation struct {
 	// GPUs is the number of accelerators; 0 means a CPU job.
 	GPUs int
-	// GPUIDs names the devices by NVML UUID (or MIG UUID), in the order the job sees
-	// them. Empty when the devices are not yet chosen.
+	// GPUIDs are the devices by NVML UUID (or MIG UUID), in the job's order. Empty if the devices are not yet chosen.
 	GPUIDs []string
 	// CPUs is the number of logical CPUs, at least 1.
 	CPUs int
 	// Memory is host memory.
 	Memory GiB
-	// BatchSize is the total batch size offered to the script; 0 leaves the script's own.
+	// BatchSize is the total batch size offered to the script; 0 keeps the script's own.
 	BatchSize int
-	// NumWorkers is the number of data-loader workers offered; 0 leaves the script's own.
+	// NumWorkers is the number of data-loader workers offered; 0 keeps the script's own.
 	NumWorkers int
-	// Threads is the size of the thread pools (OpenMP, BLAS) of each process; 0 leaves the job's own default.
+	// Threads is the size of the thread pools (OpenMP, BLAS) of each process; 0 keeps the job's default.
 	Threads int
 }
 
-// Same reports whether two allocations are the same decision: equal counts, memory, batch, workers
-// and threads. Which physical devices serve it does not matter.
+// Same reports whether two allocations are equal in counts, memory, batch, workers and threads. The physical devices
+// are ignored.
 func (a Allocation) Same(b Allocation) bool {
 	return a.SameShape(b) && a.Memory == b.Memory
 }
 
-// SameShape compares what the speed of a job that has enough memory can depend on: GPUs, CPUs, batch, threads and
-// loader workers. Memory and the devices chosen make no difference.
+// SameShape compares the fields that affect the speed of a job with sufficient memory: GPUs, CPUs, batch, threads and
+// loader workers. Memory and the physical devices are ignored.
 func (a Allocation) SameShape(b Allocation) bool {
 	return a.GPUs == b.GPUs && a.CPUs == b.CPUs && a.BatchSize == b.BatchSize && a.Threads == b.Threads && a.NumWorkers == b.NumWorkers
 }
 
-// String is one short phrase for people, such as "2 GPU, 8 CPU, 16 GiB, batch 256".
+// String returns a short phrase for the user, such as "2 GPU, 8 CPU, 16 GiB, batch 256".
 func (a Allocation) String() string {
 	parts := []string{}
 	if a.GPUs > 0 {
@@ -68,7 +67,7 @@ func (a Allocation) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// size is the memory with three significant digits, whole GiB from 100 up: "0.25 GiB", "22.2 GiB", "1152 GiB".
+// size formats the memory with three significant digits, whole GiB from 100 up: "0.25 GiB", "22.2 GiB", "1152 GiB".
 func (g GiB) size() string {
 	if g >= 99.95 {
 		return fmt.Sprintf("%.0f GiB", float64(g))
@@ -76,6 +75,7 @@ func (g GiB) size() string {
 	return fmt.Sprintf("%.3g GiB", float64(g))
 }
 
+// allocationJSON is the JSON form of an Allocation.
 type allocationJSON struct {
 	GPUs       int      `json:"gpus"`
 	GPUIDs     []string `json:"gpu_ids"`
@@ -86,7 +86,7 @@ type allocationJSON struct {
 	Threads    int      `json:"threads,omitempty"`
 }
 
-// MarshalJSON writes batch_size and num_workers as null, and omits threads, when the script's own value holds.
+// MarshalJSON encodes batch_size and num_workers as null, and omits threads, if the script's own values apply.
 func (a Allocation) MarshalJSON() ([]byte, error) {
 	j := allocationJSON{GPUs: a.GPUs, GPUIDs: a.GPUIDs, CPUs: a.CPUs, Memory: a.Memory, Threads: max(a.Threads, 0)}
 	if j.GPUIDs == nil {
@@ -101,7 +101,7 @@ func (a Allocation) MarshalJSON() ([]byte, error) {
 	return json.Marshal(j)
 }
 
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON decodes the encoding of MarshalJSON.
 func (a *Allocation) UnmarshalJSON(data []byte) error {
 	var j allocationJSON
 	if err := json.Unmarshal(data, &j); err != nil {
@@ -120,19 +120,19 @@ func (a *Allocation) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Range is an inclusive range of whole numbers; Min ≤ Max in a valid one.
+// Range is an inclusive range of integers; Min ≤ Max in a valid one.
 type Range struct {
 	Min int `json:"min"`
 	Max int `json:"max"`
 }
 
-// Limits bounds the allocations that a job may be given.
+// Limits bounds the allocations of a job.
 type Limits struct {
 	GPUs Range `json:"gpus"`
 	CPUs Range `json:"cpus"`
-	// MemoryMin and MemoryMax bound host memory; MemoryMax is also the hard limit that is enforced.
+	// MemoryMin and MemoryMax bound host memory; MemoryMax is also the enforced hard limit.
 	MemoryMin GiB `json:"memory_min_gib"`
 	MemoryMax GiB `json:"memory_max_gib"`
-	// BatchSize is the range that the script allows; the zero Range leaves the script's own.
+	// BatchSize is the range that the script supports; the zero Range keeps the script's own.
 	BatchSize Range `json:"batch_size"`
 }

@@ -13,17 +13,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hierarchy is one mounted cgroup hierarchy as the calling process sees it.
+// hierarchy is one mounted cgroup hierarchy from the view of the calling process.
 type hierarchy struct {
 	version     int      // 1 or 2
-	controllers []string // v1: those of the mount; v2: those that the own cgroup offers
+	controllers []string // v1: controllers of the mount; v2: controllers available in the own cgroup
 	mount       string   // directory of the mount point
 	own         string   // directory of the own cgroup, at or below mount
 }
 
 func (h hierarchy) has(controller string) bool { return slices.Contains(h.controllers, controller) }
 
-// chain lists the own cgroup and every cgroup around it up to the mount point, nearest first.
+// chain returns the own cgroup and all enclosing cgroups up to the mount point, nearest first.
 func (h hierarchy) chain() []string {
 	dirs := []string{h.own}
 	for d := h.own; d != h.mount && strings.HasPrefix(d, h.mount+"/"); {
@@ -33,8 +33,8 @@ func (h hierarchy) chain() []string {
 	return dirs
 }
 
-// cgroupTree is the file system on which cgroups are made. The kernel's is osTree; tests give a
-// model of a kernel that is not the one they run on.
+// cgroupTree is the file system in which cgroups are created. osTree is that of the kernel; tests substitute a model
+// of another kernel.
 type cgroupTree interface {
 	mkdir(dir string) error
 	rmdir(dir string) error
@@ -44,6 +44,7 @@ type cgroupTree interface {
 	writable(path string) bool
 }
 
+// osTree is the cgroup file system of the kernel.
 type osTree struct{}
 
 func (osTree) mkdir(dir string) error { return os.Mkdir(dir, 0o755) }
@@ -54,7 +55,7 @@ func (osTree) read(path string) (string, error) {
 	return strings.TrimSpace(string(b)), err
 }
 
-// write sets a control file in one write call, as the kernel asks. It never creates a file.
+// write sets a control file in a single write call, as the kernel requires. It never creates a file.
 func (osTree) write(path, value string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
@@ -77,8 +78,8 @@ func (osTree) subdirs(dir string) ([]string, error) {
 
 func (osTree) writable(path string) bool { return unix.Access(path, unix.W_OK) == nil }
 
-// hierarchies finds the mounted cgroup hierarchies and the caller's place in each, from
-// self/mountinfo and self/cgroup. A machine without cgroups gives none and no error.
+// hierarchies returns the mounted cgroup hierarchies and the caller's cgroup in each, from self/mountinfo and
+// self/cgroup. A machine without cgroups yields none and no error.
 func hierarchies(r Roots, t cgroupTree) ([]hierarchy, error) {
 	mounts, err := os.ReadFile(r.proc("self", "mountinfo"))
 	if err != nil {
@@ -104,7 +105,7 @@ func hierarchies(r Roots, t cgroupTree) ([]hierarchy, error) {
 		if m.version == 2 {
 			c, err := t.read(filepath.Join(h.own, "cgroup.controllers"))
 			if err != nil {
-				continue // mounted in name only, or hidden
+				continue // not usable, or hidden
 			}
 			h.controllers = strings.Fields(c)
 		} else if _, err := t.read(filepath.Join(h.own, "cgroup.procs")); err != nil {
@@ -117,7 +118,7 @@ func hierarchies(r Roots, t cgroupTree) ([]hierarchy, error) {
 	return found, nil
 }
 
-// membership reads self/cgroup into path by controller list; the v2 entry has the empty key.
+// membership parses self/cgroup into paths by controller list; the v2 entry has the empty key.
 func membership(text string) map[string]string {
 	paths := map[string]string{}
 	for _, line := range strings.Split(text, "\n") {
@@ -132,6 +133,7 @@ func membership(text string) map[string]string {
 	return paths
 }
 
+// cgroupMount is one cgroup entry of mountinfo.
 type cgroupMount struct {
 	version     int
 	root, point string
@@ -144,7 +146,7 @@ func (m cgroupMount) key() string { return strings.Join(m.controllers, ",") }
 var v1Controllers = []string{"blkio", "cpu", "cpuacct", "cpuset", "devices", "freezer", "hugetlb",
 	"memory", "misc", "net_cls", "net_prio", "perf_event", "pids", "rdma"}
 
-// parseCgroupMount reads one line of mountinfo (proc(5)); ok is false for other file systems.
+// parseCgroupMount parses one line of mountinfo (proc(5)); ok is false for other file systems.
 func parseCgroupMount(line string) (m cgroupMount, ok bool) {
 	before, after, found := strings.Cut(line, " - ")
 	head, tail := strings.Fields(before), strings.Fields(after)
@@ -173,7 +175,7 @@ func parseCgroupMount(line string) (m cgroupMount, ok bool) {
 	return m, len(m.controllers) > 0
 }
 
-// unescapeMount undoes the octal escapes of mountinfo (\040 is a space).
+// unescapeMount decodes the octal escapes of mountinfo (\040 is a space).
 func unescapeMount(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s
@@ -192,8 +194,8 @@ func unescapeMount(s string) string {
 	return b.String()
 }
 
-// ownDir is the directory of the cgroup path under a mount that shows the hierarchy from root on.
-// In a container the path may lie outside what is mounted; then the mount point itself is ours.
+// ownDir returns the directory of a cgroup path under a mount that exposes the hierarchy from root. In a container
+// the path may lie outside the mounted part; the result is then the mount point.
 func ownDir(mount, root, path string, t cgroupTree) string {
 	if path == "" || strings.HasPrefix(path, "/..") {
 		return mount
@@ -212,12 +214,12 @@ func ownDir(mount, root, path string, t cgroupTree) string {
 	return dir
 }
 
-// unlimited is the least value that v1 writes for "no limit" (the greatest multiple of a 64 KiB
-// page below 2^63); everything from here on is none.
+// unlimited is the lowest value that v1 reports for no limit (the greatest multiple of a 64 KiB page below 2^63); any
+// value from it on means no limit.
 const unlimited = uint64(1)<<63 - 1<<16
 
-// readLimit reads a control file that holds a byte count or "max"; ok is false when it sets no limit
-// or cannot be read.
+// readLimit reads a control file that contains a byte count or "max"; ok is false if it sets no limit or cannot be
+// read.
 func readLimit(t cgroupTree, path string) (bytes uint64, ok bool) {
 	s, err := t.read(path)
 	if err != nil || s == "max" || s == "-1" {
@@ -230,7 +232,7 @@ func readLimit(t cgroupTree, path string) (bytes uint64, ok bool) {
 	return n, true
 }
 
-// readQuota reads the CPU bandwidth of one cgroup directory in CPUs; ok is false when there is none.
+// readQuota returns the CPU bandwidth limit of one cgroup directory in CPUs; ok is false without a limit.
 func readQuota(t cgroupTree, version int, dir string) (cpus float64, ok bool) {
 	var quota, period string
 	if version == 2 {
@@ -255,7 +257,7 @@ func readQuota(t cgroupTree, version int, dir string) (cpus float64, ok bool) {
 	return q / p, true
 }
 
-// readKey reads one number of a flat keyed file such as memory.stat.
+// readKey returns one number of a flat keyed file such as memory.stat.
 func readKey(text, key string) (n uint64, ok bool) {
 	for _, line := range strings.Split(text, "\n") {
 		if k, v, found := strings.Cut(line, " "); found && k == key {
@@ -266,7 +268,7 @@ func readKey(text, key string) (n uint64, ok bool) {
 	return 0, false
 }
 
-// groupPIDs lists the processes of a cgroup and of every cgroup below it, ascending.
+// groupPIDs returns the processes of a cgroup and all its descendants, in ascending order.
 func groupPIDs(t cgroupTree, dir string) ([]int, error) {
 	text, err := t.read(filepath.Join(dir, "cgroup.procs"))
 	if err != nil {
@@ -293,8 +295,7 @@ func groupPIDs(t cgroupTree, dir string) ([]int, error) {
 	return slices.Compact(pids), nil
 }
 
-// removeTree removes a cgroup and every cgroup below it, deepest first. A cgroup that is already
-// gone is no error.
+// removeTree removes a cgroup and all its descendants, deepest first. A missing cgroup is not an error.
 func removeTree(t cgroupTree, dir string) error {
 	subs, err := t.subdirs(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -20,7 +20,7 @@ import (
 // sink keeps the busy loops from being empty.
 var sink atomic.Int64
 
-// The test binary is its own child: with RESOURCES_CHILD set it plays the named part.
+// The test binary is its own child: with RESOURCES_CHILD set it runs the named part.
 func TestMain(m *testing.M) {
 	if part := os.Getenv("RESOURCES_CHILD"); part != "" {
 		childMain(part)
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// childMain first applies the recipe and execs itself, as a job's first process does, then plays.
+// childMain applies the recipe and execs itself first, like a job's first process, then runs the part.
 func childMain(part string) {
 	if text := os.Getenv("RESOURCES_RECIPE"); text != "" {
 		var r Recipe
@@ -69,7 +69,7 @@ func childMain(part string) {
 		}
 		fmt.Println("child", cmd.Process.Pid)
 		time.Sleep(time.Minute)
-	case "eat": // touches as many MiB as each line of stdin says, and keeps them
+	case "eat": // touches the number of MiB of each line of stdin, and keeps them
 		var keep [][]byte
 		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 			var mib int
@@ -99,13 +99,13 @@ type child struct {
 	err error
 }
 
-// wait reaps the child, once, from whichever goroutine.
+// wait reaps the child once, from any goroutine.
 func (c *child) wait() error {
 	c.end.Do(func() { c.err = c.Cmd.Wait() })
 	return c.err
 }
 
-// startChild waits until the child plays its part with the whole recipe applied.
+// startChild waits until the child runs its part with the whole recipe applied.
 func startChild(t *testing.T, part string, r Recipe) *child {
 	t.Helper()
 	c := startChildRaw(t, part, r)
@@ -140,7 +140,7 @@ func startChildRaw(t *testing.T, part string, r Recipe) *child {
 	return c
 }
 
-// line waits for the child's next line; empty when it has ended.
+// line waits for the child's next line; empty if it has ended.
 func (c *child) line() string {
 	if c.out.Scan() {
 		return c.out.Text()
@@ -153,7 +153,7 @@ func (c *child) ask(text string) string {
 	return c.line()
 }
 
-// cpuShare is how many CPUs the process used over d.
+// cpuShare returns the number of CPUs that the process used over d.
 func (c *child) cpuShare(d time.Duration) float64 {
 	c.t.Helper()
 	before, begin := c.cpuTime(), time.Now()
@@ -174,7 +174,7 @@ func (c *child) cpuTime() float64 {
 	return (user + system) / 100
 }
 
-// affinity is the mask that the process sees, as os.sched_getaffinity would.
+// affinity returns the mask of the process, as os.sched_getaffinity would.
 func (c *child) affinity() []int {
 	c.t.Helper()
 	var set unix.CPUSet

@@ -19,39 +19,38 @@ import (
 //go:embed host.sample.yaml
 var SampleHost string
 
-// HostDescription is what somebody wrote of a machine that is not this one, in YAML or JSON.
+// HostDescription is the description of another machine, read from YAML or JSON.
 type HostDescription struct {
 	Name   string           `yaml:"name"`
 	CPUs   float64          `yaml:"cpus"`
 	Memory GiB              `yaml:"memory_gib"`
 	GPUs   []GPUDescription `yaml:"gpus"`
-	// Price is nil when the description gives none.
+	// Price is nil if the description contains no prices.
 	Price *HostPrice `yaml:"price"`
 }
 
-// GPUDescription is a number of like devices.
+// GPUDescription describes a number of identical devices.
 type GPUDescription struct {
 	Name   string `yaml:"name"`
 	Count  int    `yaml:"count"`
 	Memory GiB    `yaml:"memory_gib"`
 }
 
-// HostPrice is in USD per hour; nil is not given. Either the machine as a whole has a price or its
-// units have.
+// HostPrice contains prices in USD per hour; nil means not given. Either the whole machine or its units have prices.
 type HostPrice struct {
 	Instance *float64 `yaml:"instance_hour"`
 	GPUHour  *float64 `yaml:"gpu_hour"`
 	CPUHour  *float64 `yaml:"cpu_hour"`
 	GiBHour  *float64 `yaml:"gib_hour"`
-	// Source and Dated (YYYY-MM-DD) say where the figures come from.
+	// Source and Dated (YYYY-MM-DD) are the source and date of the prices.
 	Source string `yaml:"source"`
 	Dated  string `yaml:"dated"`
 }
 
-// maxDescription bounds the size of a description file.
+// maxDescription bounds the size of a description file in bytes.
 const maxDescription = 1 << 20
 
-// LoadHostDescription reads a description with its prices.
+// LoadHostDescription reads and validates a description file with its prices.
 func LoadHostDescription(path string) (HostDescription, error) {
 	f, err := regular.Open(path, regular.Settings)
 	if err != nil {
@@ -69,7 +68,7 @@ func LoadHostDescription(path string) (HostDescription, error) {
 	return d, nil
 }
 
-// ParseHostDescription reads YAML or JSON. Unknown keys are errors that name the nearest known one.
+// ParseHostDescription parses YAML or JSON. Unknown keys are errors that suggest the most similar known key.
 func ParseHostDescription(data []byte) (HostDescription, error) {
 	var d HostDescription
 	if len(data) > maxDescription {
@@ -97,7 +96,7 @@ func ParseHostDescription(data []byte) (HostDescription, error) {
 	return d, nil
 }
 
-// keyTree are the known keys of a mapping; nil below a key means a plain value.
+// keyTree contains the known keys of a mapping; nil below a key means a scalar.
 type keyTree map[string]keyTree
 
 var descriptionKeys = keyTree{
@@ -106,6 +105,7 @@ var descriptionKeys = keyTree{
 	"price": {"instance_hour": nil, "gpu_hour": nil, "cpu_hour": nil, "gib_hour": nil, "source": nil, "dated": nil},
 }
 
+// unknownKeys returns an error for each key of a document that is not in known, with its line.
 func unknownKeys(n *yaml.Node, known keyTree) error {
 	var errs []error
 	switch n.Kind {
@@ -129,8 +129,8 @@ func unknownKeys(n *yaml.Node, known keyTree) error {
 	return errors.Join(errs...)
 }
 
-// nearest suggests the known key that begins with key, else the one with the fewest edits; nothing when
-// none is near.
+// nearest suggests the known key that begins with key, or else the one with the fewest edits; empty if none is
+// similar.
 func nearest(key string, known keyTree) string {
 	best, at := "", max(2, len(key)/2)+1
 	for k := range known {
@@ -148,7 +148,7 @@ func nearest(key string, known keyTree) string {
 	return fmt.Sprintf(", did you mean %q?", best)
 }
 
-// edits is the Levenshtein distance; keys longer than 100 bytes are far from everything.
+// edits returns the Levenshtein distance; a longer than 100 bytes is treated as unlike any key.
 func edits(a, b string) int {
 	if len(a) > 100 {
 		return len(a)
@@ -172,10 +172,10 @@ func edits(a, b string) int {
 	return row[len(b)]
 }
 
-// maxDescribedGPUs bounds a described machine; the largest on the market have 16.
+// maxDescribedGPUs bounds the GPUs of a described machine; the largest on the market have 16.
 const maxDescribedGPUs = 1024
 
-// Validate reports every problem of the description.
+// Validate returns all problems of the description, joined.
 func (d HostDescription) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -211,6 +211,7 @@ func (d HostDescription) Validate() error {
 	return errors.Join(errs...)
 }
 
+// validate reports invalid prices, missing prices, and unit prices beside an instance price.
 func (p HostPrice) validate(bad func(string, ...any)) {
 	given := false
 	for _, c := range []struct {
@@ -233,7 +234,7 @@ func (p HostPrice) validate(bad func(string, ...any)) {
 	}
 }
 
-// Host is the described machine. Its devices have the made-up UUIDs described-0, described-1, ….
+// Host returns the described machine. Its devices have the generated UUIDs described-0, described-1, ….
 func (d HostDescription) Host() Host {
 	h := Host{CPUs: d.CPUs, Memory: d.Memory, Described: d.Name,
 		Notes: []string{"described, not measured: " + d.Name}}

@@ -1,13 +1,11 @@
-// Package resources says what a machine offers to a training job, what a job may be given, and holds
-// the job to it.
+// Package resources discovers the resources of a machine, describes the allocation of a training job, and enforces
+// it.
 //
-// It has four parts: the inventory (Discover: CPUs, memory and GPUs that may really be used, inside
-// containers and quotas too; LoadHost for a machine that is only described), the choices (Allocation,
-// Limits, ActionSpace), the enforcement (Enforcer: cgroup v2 or v1, CPU affinity, resource limits;
-// Environ: the job's environment) and the checks (ValidateGPUs, Doctor).
+// It has four parts: the inventory (Discover: the usable CPUs, memory and GPUs, also inside containers and quotas;
+// LoadHost for a described machine), the choices (Allocation, Limits, ActionSpace), the enforcement (Enforcer: cgroup
+// v2 or v1, CPU affinity, resource limits; Environ: the job's environment) and the checks (ValidateGPUs, Doctor).
 //
-// It decides nothing: which allocation is best is for planners. It knows no prices and starts no
-// training.
+// It makes no decisions: planners choose allocations. It handles no prices and starts no training.
 //
 //	host, err := resources.Discover(ctx, resources.Roots{})
 //	limits := resources.DefaultLimits(host, false)

@@ -13,34 +13,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Status is how a check of Doctor came out.
+// Status is the result of one check of Doctor.
 type Status string
 
 const (
 	OK      Status = "ok"
-	Warn    Status = "warn"    // works, with something lost
-	Missing Status = "missing" // not there
+	Warn    Status = "warn"    // works with restrictions
+	Missing Status = "missing" // not available
 )
 
-// Finding is one line of what Doctor found.
+// Finding is the result of one check of Doctor.
 type Finding struct {
 	Name   string `json:"name"`
 	Status Status `json:"status"`
-	// Found is what is there, in words.
+	// Found describes the state, as free text.
 	Found string `json:"found"`
-	// Cost is what that costs the user; Do is what to do about it. Both are empty when all is well.
+	// Cost is the consequence for the user and Do the remedy. Both are empty if the check passed.
 	Cost string `json:"cost,omitempty"`
 	Do   string `json:"do,omitempty"`
 }
 
+// good returns a finding of a passed check.
 func good(name, format string, args ...any) Finding {
 	return Finding{Name: name, Status: OK, Found: fmt.Sprintf(format, args...)}
 }
 
-// Doctor looks at what the machine offers to the optimizer. It changes nothing but makes and removes one
-// cgroup, which alone tells what may be controlled. It takes at most about 20 seconds, when a driver or an
-// interpreter hangs. The checks that ask the kernel or start programs (a trial cgroup, limits,
-// interpreters, Slurm, clock) are left out for a recorded tree.
+// Doctor checks the capabilities of the machine for the optimizer. Its only side effect is the creation and removal
+// of one cgroup, without which the available controls cannot be determined. It takes at most about 20 seconds, when a
+// driver or an interpreter hangs. For a recorded tree, it skips the checks that query the kernel or start programs
+// (trial cgroup, limits, interpreters, Slurm, clock).
 func Doctor(ctx context.Context, r Roots) []Finding {
 	h, err := Discover(ctx, r)
 	if err != nil {
@@ -61,6 +62,7 @@ func Doctor(ctx context.Context, r Roots) []Finding {
 	return append(fs, checkPythons(ctx)...)
 }
 
+// checkGPUs lists the GPUs, or the reasons why there are none.
 func checkGPUs(h Host) Finding {
 	f := Finding{Name: "GPUs"}
 	if len(h.GPUs) > 0 {
@@ -86,7 +88,7 @@ func checkGPUs(h Host) Finding {
 	return f
 }
 
-// checkCgroups says what is mounted; checkControl, what may be used of it.
+// checkCgroups reports the mounted hierarchies; checkControl reports the usable controls.
 func checkCgroups(r Roots) []Finding {
 	hs, err := hierarchies(r, osTree{})
 	f := Finding{Name: "cgroups mounted"}
@@ -111,7 +113,7 @@ const (
 	noCgroupDo   = "run under a delegated cgroup: systemd-run --user --scope -p Delegate=yes optimize …, or as root, or ask the administrator for delegation"
 )
 
-// checkControl makes a cgroup as for a job, sees what it got, and removes it.
+// checkControl creates a cgroup as for a job, examines the resulting controls and removes it.
 func checkControl(h Host) []Finding {
 	e, err := NewEnforcer(EnforceOptions{RunID: "doctor-" + strconv.Itoa(os.Getpid()), Host: h,
 		Allocation: Allocation{CPUs: 1, Memory: h.Memory / 2}, Limits: Limits{MemoryMax: h.Memory}})
@@ -141,7 +143,7 @@ func checkControl(h Host) []Finding {
 	return fs
 }
 
-// checkRlimits looks at the limits that long runs with many worker processes meet.
+// checkRlimits checks the resource limits that long runs with many worker processes reach.
 func checkRlimits(ctx context.Context) []Finding {
 	cases := []struct {
 		name     string
@@ -176,8 +178,8 @@ func checkRlimits(ctx context.Context) []Finding {
 	return fs
 }
 
-// openFilesOfAJob is the limit that a started program gets. Go raises its own and gives programs the
-// original, so only a started program can tell.
+// openFilesOfAJob returns the limit of open files of a started program. Go raises its own limit and starts programs
+// with the original one, so only a started program reports it.
 func openFilesOfAJob(ctx context.Context) (n uint64, ok bool) {
 	out, err := exec.CommandContext(ctx, "cat", procRoot+"/self/limits").Output()
 	if err != nil {
@@ -195,6 +197,7 @@ func openFilesOfAJob(ctx context.Context) (n uint64, ok bool) {
 	return n, err == nil
 }
 
+// checkInotify checks that the inotify limits suffice to watch logs.
 func checkInotify(r Roots) Finding {
 	f := Finding{Name: "inotify", Cost: "logs are polled instead of watched: rows are seen up to a second later"}
 	read := func(name string) (int, error) {
@@ -219,7 +222,7 @@ func checkInotify(r Roots) Finding {
 	return f
 }
 
-// checkClock looks whether the kernel holds the clock to be synchronised.
+// checkClock checks whether the kernel considers the clock synchronised.
 func checkClock() Finding {
 	var tx unix.Timex
 	state, err := unix.Adjtimex(&tx)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// checkSlurm looks for the commands that the Slurm launcher starts.
+// checkSlurm checks for the commands that the Slurm launcher starts.
 func checkSlurm() Finding {
 	var have, lack []string
 	for _, name := range []string{"sbatch", "squeue", "scancel", "sacct"} {
@@ -31,10 +31,10 @@ func checkSlurm() Finding {
 		Cost: "jobs cannot be followed to their end", Do: "install the whole Slurm client"}
 }
 
-// interpreterTimeout bounds all interpreters together, asked side by side.
+// interpreterTimeout bounds the concurrent probes of all interpreters.
 const interpreterTimeout = 5 * time.Second
 
-// pythonProbe finds modules without importing them: importing torch takes seconds.
+// pythonProbe locates modules without importing them, because importing torch takes seconds.
 const pythonProbe = `import os, sys
 from importlib.util import find_spec
 try:
@@ -51,7 +51,7 @@ for name in ("torch", "numpy"):
 print(os.path.realpath(sys.executable))
 print("; ".join(out))`
 
-// checkPythons asks each different interpreter on PATH, at most eight.
+// checkPythons probes each distinct interpreter on PATH, at most eight, concurrently.
 func checkPythons(ctx context.Context) []Finding {
 	paths := pythonsOnPath(os.Getenv("PATH"))
 	if len(paths) == 0 {
@@ -68,7 +68,7 @@ func checkPythons(ctx context.Context) []Finding {
 	seen := map[string]bool{}
 	for i, answer := range answers {
 		a := <-answer
-		// Version managers put a stand-in for every version on PATH, installed or not.
+		// Version managers put a shim for every version on PATH, installed or not.
 		standIn := a.executable == "" && strings.Contains(filepath.Base(paths[i]), ".")
 		if standIn || seen[a.executable] {
 			continue
@@ -79,12 +79,13 @@ func checkPythons(ctx context.Context) []Finding {
 	return fs
 }
 
-// pythonAnswer is what an interpreter said; executable is empty when it did not answer.
+// pythonAnswer is the result of probing an interpreter; executable is empty if the probe failed.
 type pythonAnswer struct {
 	Finding
 	executable string
 }
 
+// askPython runs the probe in one interpreter.
 func askPython(ctx context.Context, path string) pythonAnswer {
 	f := Finding{Name: "Python " + path}
 	cmd := exec.CommandContext(ctx, path, "-c", pythonProbe)
@@ -110,7 +111,7 @@ func askPython(ctx context.Context, path string) pythonAnswer {
 	return pythonAnswer{f, executable}
 }
 
-// pythonsOnPath lists python3, python and python3.N in the order of PATH, each file once.
+// pythonsOnPath returns python3, python and python3.N in the order of PATH, each file once.
 func pythonsOnPath(path string) []string {
 	var found []string
 	seen := map[string]bool{}

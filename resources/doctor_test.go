@@ -91,7 +91,7 @@ func TestInterpreters(t *testing.T) {
 	dir := fakePath(t, map[string]string{
 		"python3":           "#!/bin/sh\necho /opt/py/bin/python3.12\necho '3.12.1; torch 2.5.0; numpy 2.0.1'\n",
 		"python":            "#!/bin/sh\necho /opt/py/bin/python3.12\necho 'the same again'\n",
-		"python3.9":         "#!/bin/sh\nexit 127\n", // a version manager's stand-in
+		"python3.9":         "#!/bin/sh\nexit 127\n", // a version manager's shim
 		"python3.11":        "#!/bin/sh\necho /opt/py11\necho 3.11.7\n",
 		"python3.12-config": "#!/bin/sh\necho must not be asked\n",
 	})

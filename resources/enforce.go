@@ -17,25 +17,25 @@ type Rlimit struct {
 	Hard     uint64 `json:"hard"`
 }
 
-// Recipe is what a process does to itself just before it becomes the job, so that nothing of the
-// job ever runs unlimited. It is plain data and travels between processes as JSON.
+// Recipe contains the limits that a process applies to itself just before it execs the job, so that no part of the
+// job ever runs without them. It is plain data and is passed between processes as JSON.
 type Recipe struct {
-	// Join lists the cgroup.procs (v1, v2) files to which the process writes its own pid.
+	// Join lists the cgroup.procs files (v1 and v2) to which the process writes its pid.
 	Join []string `json:"join,omitempty"`
-	// CPUIDs is the affinity mask to take; empty leaves it.
+	// CPUIDs is the affinity mask; empty leaves the mask unchanged.
 	CPUIDs  []int    `json:"cpu_ids,omitempty"`
 	Rlimits []Rlimit `json:"rlimits,omitempty"`
 }
 
-// Apply puts the calling process under the recipe: cgroups first, then affinity, then resource
-// limits. It goes on after a failure and returns one line for each; none means all of it holds.
+// Apply applies the recipe to the calling process: cgroups first, then affinity, then resource limits. It continues
+// after a failure and returns one line for each; an empty result means that all of it applies.
 //
-// The process must exec the job at once, from the same goroutine: Apply locks it to its thread, and
-// a data limit meant for the job also binds the Go runtime until the exec.
+// The process must then exec the job immediately, from the same goroutine: Apply locks it to its thread, and a data
+// limit meant for the job also applies to the Go runtime until the exec.
 func (r Recipe) Apply() (failed []string) {
 	runtime.LockOSThread()
 	for _, procs := range r.Join {
-		// "0" is the writing process, whatever its pid is called in that cgroup's pid namespace.
+		// "0" is the writing process, regardless of its pid in the pid namespace of that cgroup.
 		if err := (osTree{}).write(procs, "0"); err != nil {
 			failed = append(failed, fmt.Sprintf("join the job's cgroup: %v", err))
 		}
@@ -53,8 +53,8 @@ func (r Recipe) Apply() (failed []string) {
 	return failed
 }
 
-// setOwnAffinity sets every thread of the calling process, so that the job has the mask whichever
-// thread execs it.
+// setOwnAffinity sets the mask of every thread of the calling process, so that the job has it no matter which thread
+// execs it.
 func setOwnAffinity(cpus []int) error {
 	set := cpuSet(cpus)
 	err := unix.SchedSetaffinity(0, &set)
@@ -82,7 +82,7 @@ func cpuSet(cpus []int) unix.CPUSet {
 	return set
 }
 
-// lowerRlimit sets a limit; a hard limit that is already lower stays.
+// lowerRlimit sets a limit; a lower hard limit already in force is kept.
 func lowerRlimit(l Rlimit) error {
 	var now unix.Rlimit
 	if err := unix.Getrlimit(l.Resource, &now); err != nil {

@@ -93,7 +93,7 @@ func TestFault25_WhatIsEnforcedOnEachKindOfMachine(t *testing.T) {
 	}
 }
 
-// A cgroup that limits us must not be left to get controllers elsewhere: the job would escape its limits.
+// A cgroup that limits us must not be left for controllers elsewhere, because the job would escape its limits.
 func TestALimitedCgroupIsNotLeft(t *testing.T) {
 	r := machine(t, "v2-user")
 	scope := filepath.Join(r.Cgroup, "user.slice/user-1000.slice/user@1000.service/app.slice/run-u7.scope")
@@ -111,7 +111,7 @@ func TestALimitedCgroupIsNotLeft(t *testing.T) {
 	mention(t, e.Statement(), "limits memory.max and is not left")
 }
 
-// What was switched on in a cgroup that turned out not to be the best is switched off again.
+// Controllers enabled in a cgroup that is not chosen are disabled again.
 func TestAPassedOverCgroupIsLeftAsItWas(t *testing.T) {
 	r := machine(t, "v2-user")
 	service := filepath.Join(r.Cgroup, "user.slice/user-1000.slice/user@1000.service")
@@ -153,7 +153,7 @@ func TestWithoutWritePermissionNothingIsTouched(t *testing.T) {
 	}
 }
 
-// An address-space limit breaks CUDA: a GPU job must never get one, and must be told.
+// An address-space limit breaks CUDA: a GPU job must never get one, and Statement must report this.
 func TestAGPUJobGetsNoDataLimit(t *testing.T) {
 	e, _ := modelEnforcer(t, "none", Allocation{GPUs: 1, CPUs: 1, Memory: 1}, Limits{MemoryMax: 2})
 	if r := e.Recipe(); len(r.Rlimits) > 0 {
@@ -235,7 +235,7 @@ func TestPIDsIncludeCgroupsBelow(t *testing.T) {
 	}
 }
 
-// A restart of a run makes its cgroup anew; one whose processes are still there is left alone.
+// A restart of a run recreates its cgroup; one that still contains processes is left unchanged.
 func TestTheCgroupOfAnEarlierStart(t *testing.T) {
 	e, k := modelEnforcer(t, "v2-root", Allocation{CPUs: 1, Memory: 4}, Limits{MemoryMax: 8})
 	first := e.s.Group.Dir
@@ -256,7 +256,7 @@ func TestTheCgroupOfAnEarlierStart(t *testing.T) {
 	}
 }
 
-// Controllers switched off above a running job would take its limits away without a word.
+// Disabling controllers above a running job would silently remove its limits.
 func TestRemoveLeavesOtherRunsTheirControllers(t *testing.T) {
 	first, k := modelEnforcer(t, "v2-root", Allocation{CPUs: 1, Memory: 4}, Limits{MemoryMax: 8})
 	other, err := NewEnforcer(EnforceOptions{RunID: "r2", Allocation: Allocation{CPUs: 1}, Roots: first.s.Roots, tree: k})
@@ -286,7 +286,7 @@ func TestADescribedHostChoosesNoCPUsHere(t *testing.T) {
 	mention(t, e.Statement(), "(64 asked for, 6 may be used)")
 }
 
-// When a change is refused half-way, what is said to hold must hold.
+// If a change fails half-way, the reported state must match the state in force.
 func TestARefusedChangeOfCPUsChangesNothing(t *testing.T) {
 	e, k := modelEnforcer(t, "v2-root", Allocation{CPUs: 1, Memory: 4}, Limits{MemoryMax: 8})
 	k.denied = func(rel string) bool { return strings.HasSuffix(rel, "cpuset.cpus") }
@@ -374,7 +374,7 @@ func TestUpdateSaysWhatItCannotChange(t *testing.T) {
 	}
 }
 
-// v1 refuses a child's quota above the parent's; the rest must hold all the same.
+// v1 rejects a child's quota above the parent's; the other limits must still be enforced.
 func TestQuotaAboveTheParents(t *testing.T) {
 	r := machine(t, "hybrid")
 	if err := os.WriteFile(filepath.Join(r.Cgroup, "cpu/cpu.cfs_quota_us"), []byte("150000"), 0o644); err != nil {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newRealEnforcer enforces on this machine and checks at the end that nothing is left of it.
+// newRealEnforcer enforces on this machine and checks at the end that nothing remains.
 func newRealEnforcer(t *testing.T, a Allocation, l Limits) *Enforcer {
 	t.Helper()
 	e, err := NewEnforcer(EnforceOptions{RunID: fmt.Sprintf("test-%s-%d", t.Name(), os.Getpid()), Allocation: a, Limits: l})
@@ -34,7 +34,7 @@ func newRealEnforcer(t *testing.T, a Allocation, l Limits) *Enforcer {
 	return e
 }
 
-// A job must see its share by sched_getaffinity on every machine, with or without cgroups.
+// A job must see its share through sched_getaffinity on every machine, with or without cgroups.
 func TestAffinityIsTheShare(t *testing.T) {
 	allowed, err := Roots{}.allowedCPUs()
 	if err != nil {
@@ -87,14 +87,14 @@ func TestQuotaHoldsABusyJob(t *testing.T) {
 	}
 	r := e.Recipe()
 	r.CPUIDs = nil
-	if e.s.Cpuset.held() { // leave the quota alone at work
+	if e.s.Cpuset.held() { // test the quota alone
 		if err := e.writeCpuset(e.s.Cpuset, allowed); err != nil {
 			t.Fatal(err)
 		}
 	}
 	c := startChild(t, "busy", r)
 	time.Sleep(200 * time.Millisecond)
-	if share := c.cpuShare(1500 * time.Millisecond); share > 1.2 || share <= 0 { // how little is up to the rest of the machine
+	if share := c.cpuShare(1500 * time.Millisecond); share > 1.2 || share <= 0 { // the lower bound depends on the load of the machine
 		t.Errorf("three busy threads under a quota of 1 CPU used %.2f CPUs", share)
 	} else {
 		t.Logf("quota 1: used %.2f CPUs", share)
@@ -104,7 +104,7 @@ func TestQuotaHoldsABusyJob(t *testing.T) {
 	}
 }
 
-// A running job is made smaller and larger; what it uses and sees follows at once.
+// A running job is made smaller and larger; its usage and its affinity follow immediately.
 func TestUpdateOfARunningJob(t *testing.T) {
 	allowed, err := Roots{}.allowedCPUs()
 	if err != nil {
@@ -142,7 +142,7 @@ func TestUpdateOfARunningJob(t *testing.T) {
 	t.Logf("changed to 2 CPUs: used %.2f", c.cpuShare(500*time.Millisecond))
 }
 
-// Without a memory cgroup a process must meet its data limit as a failed allocation, not as an OOM.
+// Without a memory cgroup, a process must observe its data limit as a failed allocation, not as an OOM kill.
 func TestDataLimitHoldsAProcess(t *testing.T) {
 	e, err := NewEnforcer(EnforceOptions{RunID: "r", Roots: Roots{Cgroup: t.TempDir()},
 		Allocation: Allocation{CPUs: 1, Memory: 0.5}, Limits: Limits{MemoryMax: 1}})
@@ -158,7 +158,7 @@ func TestDataLimitHoldsAProcess(t *testing.T) {
 	}
 }
 
-// A recipe that cannot be followed says so, line by line, and the rest of it holds.
+// A recipe that cannot be applied in part reports each failure, and the rest is applied.
 func TestRecipeReportsWhatFails(t *testing.T) {
 	allowed, err := Roots{}.allowedCPUs()
 	if err != nil {
@@ -176,7 +176,7 @@ func TestRecipeReportsWhatFails(t *testing.T) {
 	}
 }
 
-// A thread that the job pinned itself keeps its place while the job's share still contains it.
+// A thread that the job pinned itself keeps its mask as long as the job's share contains it.
 func TestAffinityKeepsTheJobsOwnPinning(t *testing.T) {
 	allowed, err := Roots{}.allowedCPUs()
 	if err != nil {
@@ -264,7 +264,7 @@ func TestKillReachesAProcessThatLeftTheGroup(t *testing.T) {
 	t.Log(strings.Join(e.Statement(), "\n"))
 }
 
-// BenchmarkTick is what one look at a running job costs: its processes, memory, kills and CPU time.
+// BenchmarkTick measures one sample of a running job: its processes, memory, OOM kills and CPU time.
 func BenchmarkTick(b *testing.B) {
 	e, err := NewEnforcer(EnforceOptions{RunID: fmt.Sprint("bench-", os.Getpid()), Allocation: Allocation{CPUs: 1}})
 	if err != nil {
@@ -287,7 +287,7 @@ func BenchmarkTick(b *testing.B) {
 	}
 }
 
-// BenchmarkNewEnforcer is what holding a job adds to its start.
+// BenchmarkNewEnforcer measures the time that enforcement adds to the start of a job.
 func BenchmarkNewEnforcer(b *testing.B) {
 	for b.Loop() {
 		e, err := NewEnforcer(EnforceOptions{RunID: fmt.Sprint("bench-", os.Getpid()), Allocation: Allocation{CPUs: 1, Memory: 1}, Limits: Limits{MemoryMax: 1}})

@@ -15,28 +15,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// EnforceOptions says what is to be enforced on one job.
+// EnforceOptions specifies the enforcement for one job.
 type EnforceOptions struct {
-	RunID      string // names the cgroup; letters, digits, "-", "_" and "." are kept
+	RunID      string // names the cgroup; characters other than letters, digits, "-", "_" and "." are replaced
 	Allocation Allocation
 	Limits     Limits // MemoryMax is the hard memory limit; 0 sets none
-	Host       Host   // CPUIDs are the CPUs to choose from; empty means the caller's affinity
+	Host       Host   // CPUIDs are the candidate CPUs; empty means the caller's affinity
 	Roots      Roots
 
-	tree cgroupTree // the kernel's when nil
+	tree cgroupTree // nil means that of the kernel
 }
 
-// Enforcer holds one job to its allocation with what this machine offers: cgroup v2 or v1
-// controllers where they are writable, CPU affinity always, resource limits otherwise. It is safe
-// for use by several goroutines. The zero value is not usable; see NewEnforcer.
+// Enforcer holds one job to its allocation by the means of this machine: cgroup v2 or v1 controllers where they are
+// writable, CPU affinity always, resource limits otherwise. It is safe for concurrent use. The zero value is not
+// usable; see NewEnforcer.
 type Enforcer struct {
 	mu   sync.Mutex
 	s    enforcerState
 	tree cgroupTree
 }
 
-// part is one thing that a cgroup can hold, and where; Dir is empty when none does, and Why then
-// says why in words.
+// part is one control and the cgroup that provides it. Dir is empty if none does; Why is then the reason.
 type part struct {
 	Dir     string `json:"dir,omitempty"`
 	Version int    `json:"version,omitempty"`
@@ -49,36 +48,37 @@ func (p part) file(name string) string { return filepath.Join(p.Dir, name) }
 
 const enforcerSchema = 1
 
-// enforcerState is all that another process needs to take over.
+// enforcerState is the complete state that another process requires to take over.
 type enforcerState struct {
 	Schema     int        `json:"schema"`
 	RunID      string     `json:"run_id"`
 	Roots      Roots      `json:"roots"`
-	Allocation Allocation `json:"allocation"` // as now in force
+	Allocation Allocation `json:"allocation"` // currently in force
 	Limits     Limits     `json:"limits"`
 	Allowed    []int      `json:"allowed_cpus"`
 	CPUIDs     []int      `json:"cpu_ids"`
 	Quota      part       `json:"quota"`
 	Cpuset     part       `json:"cpuset"`
 	Memory     part       `json:"memory"`
-	Account    part       `json:"account"` // CPU time used
+	Account    part       `json:"account"` // CPU time accounting
 	Group      part       `json:"group"`   // membership: pids and kill
 	Rlimits    []Rlimit   `json:"rlimits,omitempty"`
 	Made       []string   `json:"made,omitempty"`    // cgroups to remove
-	Enabled    []enabling `json:"enabled,omitempty"` // v2 controllers that we switched on above ours
+	Enabled    []enabling `json:"enabled,omitempty"` // v2 controllers enabled above the job's cgroup
 	Notes      []string   `json:"notes,omitempty"`
 	PeakBytes  uint64     `json:"peak_bytes"`
 	Sampled    bool       `json:"sampled"`
 }
 
+// enabling is a set of v2 controllers enabled for the children of a cgroup.
 type enabling struct {
 	Dir         string   `json:"dir"`
 	Controllers []string `json:"controllers"`
 }
 
-// NewEnforcer makes the job's cgroups where that is allowed, sets their limits, and chooses the
-// job's CPUs. Lack of rights is no error: what cannot be held is left out and said in Statement.
-// An error means that the request itself is impossible; nothing is left behind then.
+// NewEnforcer creates the job's cgroups where permitted, sets their limits, and chooses the job's CPUs. Missing
+// permissions are not an error: a control that is unavailable is omitted and reported by Statement. An error means
+// that the request is invalid; no cgroup remains in that case.
 func NewEnforcer(o EnforceOptions) (*Enforcer, error) {
 	if err := enforceable(o.Allocation, o.Limits); err != nil {
 		return nil, fmt.Errorf("enforce %v for run %q: %w", o.Allocation, o.RunID, err)
@@ -100,8 +100,8 @@ func NewEnforcer(o EnforceOptions) (*Enforcer, error) {
 	return e, nil
 }
 
-// cpusToChooseFrom are the host's CPUs as far as this process may really use them; a described host is
-// not this machine and has no say.
+// cpusToChooseFrom returns the host's CPUs that this process may use. A described host is another machine and is
+// ignored.
 func (e *Enforcer) cpusToChooseFrom(h Host) []int {
 	mine, err := e.s.Roots.allowedCPUs()
 	if err != nil {
@@ -118,7 +118,7 @@ func (e *Enforcer) cpusToChooseFrom(h Host) []int {
 	return both
 }
 
-// enforceable reports every reason why no machine could hold the allocation.
+// enforceable returns all reasons why no machine could enforce the allocation, joined.
 func enforceable(a Allocation, l Limits) error {
 	var errs []error
 	if a.CPUs < 1 {
@@ -136,12 +136,13 @@ func enforceable(a Allocation, l Limits) error {
 	return errors.Join(errs...)
 }
 
-// OpenEnforcer takes over the enforcement that another process began, from its State. The cgroups
-// may be gone by then; the methods then report ok=false and Remove does nothing.
+// OpenEnforcer takes over the enforcement by another process from its State. If the cgroups no longer exist, the
+// methods report ok=false and Remove has no effect.
 func OpenEnforcer(state []byte) (*Enforcer, error) {
 	return openEnforcer(state, osTree{})
 }
 
+// openEnforcer is OpenEnforcer on a given cgroup tree. It rejects directories that this package would not create.
 func openEnforcer(state []byte, t cgroupTree) (*Enforcer, error) {
 	e := &Enforcer{tree: t}
 	if err := json.Unmarshal(state, &e.s); err != nil {
@@ -158,7 +159,7 @@ func openEnforcer(state []byte, t cgroupTree) (*Enforcer, error) {
 	return e, nil
 }
 
-// State is what OpenEnforcer needs: JSON. It changes with Update and with a new peak of Memory.
+// State returns the input of OpenEnforcer as JSON. It changes with Update and with a new peak of Memory.
 func (e *Enforcer) State() []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -169,7 +170,7 @@ func (e *Enforcer) State() []byte {
 	return b
 }
 
-// Recipe is what the job's first process does to itself; see Recipe.Apply.
+// Recipe returns the recipe for the job's first process; see Recipe.Apply.
 func (e *Enforcer) Recipe() Recipe {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -180,8 +181,8 @@ func (e *Enforcer) Recipe() Recipe {
 	return r
 }
 
-// PIDs lists the processes of the job, ascending, from its cgroups; ok is false when there is none. All
-// hierarchies are read: a process may have been refused by one of them.
+// PIDs returns the processes of the job from its cgroups, in ascending order; ok is false without a cgroup. It reads
+// all hierarchies, because one of them may have rejected a process.
 func (e *Enforcer) PIDs() (pids []int, ok bool) {
 	e.mu.Lock()
 	dirs := slices.Clone(e.s.Made)
@@ -196,10 +197,9 @@ func (e *Enforcer) PIDs() (pids []int, ok bool) {
 	return slices.Compact(pids), ok
 }
 
-// Memory is what the job's cgroup holds now in anonymous and shared memory, and the most that any
-// call has seen; page cache is in neither. Call it at the sampling interval: between two calls a
-// peak goes unseen. ok is false without a memory cgroup and before anything is in it; peak is NaN
-// until the first success.
+// Memory returns the current anonymous and shared memory of the job's cgroup and the maximum over all calls; neither
+// includes page cache. Call it at the sampling interval, because a peak between two calls is not observed. ok is
+// false without a memory cgroup and before it contains any memory; peak is NaN until the first success.
 func (e *Enforcer) Memory() (anonPlusShmem GiB, peak GiB, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -214,7 +214,7 @@ func (e *Enforcer) Memory() (anonPlusShmem GiB, peak GiB, ok bool) {
 	return gib(now), peak, ok
 }
 
-// memoryUse is the anonymous and shared memory of the cgroup in bytes.
+// memoryUse returns the anonymous and shared memory of the cgroup in bytes.
 func (e *Enforcer) memoryUse() (uint64, bool) {
 	m := e.s.Memory
 	if !m.held() {
@@ -233,9 +233,9 @@ func (e *Enforcer) memoryUse() (uint64, bool) {
 	return anon + shmem, ok
 }
 
-// KernelPeak is the kernel's own high-water mark of the memory cgroup. It misses no moment but
-// counts page cache too, so for a job that reads much data it tends to the limit. ok is false
-// without a memory cgroup and on kernels that keep no mark (v2 before Linux 5.19).
+// KernelPeak returns the kernel's high-water mark of the memory cgroup. It covers every moment but includes page
+// cache, so for a job that reads much data it approaches the limit. ok is false without a memory cgroup and on
+// kernels without the mark (v2 before Linux 5.19).
 func (e *Enforcer) KernelPeak() (withCache GiB, ok bool) {
 	e.mu.Lock()
 	m := e.s.Memory
@@ -251,8 +251,8 @@ func (e *Enforcer) KernelPeak() (withCache GiB, ok bool) {
 	return gib(n), ok
 }
 
-// OOMKills counts the processes that the kernel has killed for the cgroup's memory limit since the
-// cgroup was made; ok is false when nobody counts.
+// OOMKills returns the number of processes that the kernel has killed for the cgroup's memory limit since the cgroup
+// was created; ok is false without a memory cgroup.
 func (e *Enforcer) OOMKills() (n uint64, ok bool) {
 	e.mu.Lock()
 	m := e.s.Memory
@@ -271,8 +271,8 @@ func (e *Enforcer) OOMKills() (n uint64, ok bool) {
 	return readKey(text, "oom_kill")
 }
 
-// CPUSeconds is the CPU time that the job's cgroup has used, over all its processes, dead ones
-// too; ok is false when nobody counts.
+// CPUSeconds returns the CPU time of all processes of the job's cgroup, ended ones included; ok is false without CPU
+// accounting.
 func (e *Enforcer) CPUSeconds() (seconds float64, ok bool) {
 	e.mu.Lock()
 	a := e.s.Account
@@ -292,9 +292,9 @@ func (e *Enforcer) CPUSeconds() (seconds float64, ok bool) {
 	return float64(us) / 1e6, ok
 }
 
-// Kill ends every process of the job's cgroup at once: cgroup.kill where the kernel has it (v2,
-// Linux 5.14), else SIGKILL to each until none is left. ok is false when there is no cgroup, or
-// some process is still there after one second (unkillable in the kernel); PIDs names them.
+// Kill kills every process of the job's cgroup: by cgroup.kill where the kernel supports it (v2, Linux 5.14),
+// otherwise by SIGKILL to each until none remains. ok is false without a cgroup, or if a process still exists after
+// one second (unkillable in the kernel); PIDs returns the remaining ones.
 func (e *Enforcer) Kill() (ok bool) {
 	e.mu.Lock()
 	group := e.s.Group
@@ -303,7 +303,7 @@ func (e *Enforcer) Kill() (ok bool) {
 		return false
 	}
 	if group.Version == 2 {
-		_ = e.tree.write(group.file("cgroup.kill"), "1") // an older kernel lacks it: one by one below
+		_ = e.tree.write(group.file("cgroup.kill"), "1") // not supported by older kernels: the loop below kills one by one
 	}
 	for deadline := time.Now().Add(time.Second); ; time.Sleep(2 * time.Millisecond) {
 		pids, _ := e.PIDs()
@@ -315,14 +315,13 @@ func (e *Enforcer) Kill() (ok bool) {
 			return false
 		}
 		for _, pid := range pids {
-			_ = unix.Kill(pid, unix.SIGKILL) // gone already is what we want
+			_ = unix.Kill(pid, unix.SIGKILL) // an already ended process is not an error
 		}
 	}
 }
 
-// Remove removes the job's cgroups and undoes what was switched on for them. The job must have
-// ended: a cgroup that still holds a process after one second stays, and the error names the pids.
-// A second call does nothing.
+// Remove removes the job's cgroups and disables the controllers enabled for them. The job must have ended: a cgroup
+// that still has a process after one second is kept, and the error contains the pids. A second call has no effect.
 func (e *Enforcer) Remove() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -356,8 +355,8 @@ func (e *Enforcer) Remove() error {
 	return nil
 }
 
-// othersUnder tells whether an other run's cgroup lies under dir: it would lose its limits, silently,
-// with the controllers.
+// othersUnder reports whether dir contains the cgroup of another run, which would silently lose its limits with the
+// controllers.
 func (e *Enforcer) othersUnder(dir string) bool {
 	subs, err := e.tree.subdirs(dir)
 	return err != nil || slices.ContainsFunc(subs, func(s string) bool { return strings.HasPrefix(filepath.Base(s), groupPrefix) })

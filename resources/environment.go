@@ -9,38 +9,38 @@ import (
 	"strings"
 )
 
-// JobEnvironment is what a job is told through its environment. An unknown field (empty, zero where zero
-// is no value, nil) leaves the variable as the user has it, never 0.
+// JobEnvironment contains the values passed to a job in its environment. An unknown field (empty, nil, or zero where
+// zero is not a value) leaves the user's variable unchanged, never 0.
 type JobEnvironment struct {
 	RunID      string
 	Allocation Allocation
-	// Threads is the size of the thread pools of each process; 0 means as many as Allocation has CPUs. Thread variables that
-	// base sets are kept as they are unless ThreadsChosen.
+	// Threads is the size of the thread pools of each process; 0 means the number of CPUs of Allocation. Thread
+	// variables that base sets are kept unless ThreadsChosen.
 	Threads       int
 	ThreadsChosen bool
-	// KeepVisible leaves CUDA_VISIBLE_DEVICES as base has it: for a job that holds no GPU but may use one all the same.
+	// KeepVisible keeps CUDA_VISIBLE_DEVICES of base: for a job without allocated GPUs that may still use one.
 	KeepVisible bool
 	Epochs      int   // 0: the script's own
 	PinMemory   *bool // nil: the script's own
 	Seed        *int64
 	Dataset     string // path
-	Log         string // path of a CSV that the script may write
+	Log         string // path of a CSV file that the script may write
 	Checkpoint  string // directory
-	Resume      bool   // a restart that is to continue from the checkpoint
-	// Prices in USD per GPU, CPU and GiB and hour; nil is unknown, 0 is free.
+	Resume      bool   // a restart that continues from the checkpoint
+	// Prices in USD per GPU, CPU and GiB and hour; nil means unknown, 0 free.
 	GPUHour, CPUHour, GiBHour *float64
 }
 
-// Environ is the whole environment of the job: base with the contract's variables set and everything else
-// kept as it is. CUDA_VISIBLE_DEVICES names the devices by UUID, is empty for no GPU, and, where the
-// devices are not chosen, holds as many of the user's own as are given (or the first indices).
+// Environ returns the complete environment of the job: base with the variables of j set and all others unchanged.
+// CUDA_VISIBLE_DEVICES contains the devices by UUID and is empty for no GPU. If the devices are not chosen, it
+// contains as many of the user's devices as are allocated, or the first indices.
 func (j JobEnvironment) Environ(base []string) []string {
 	set := j.variables(base)
 	out := make([]string, 0, len(base)+len(set))
 	for _, kv := range base {
 		name, _, _ := strings.Cut(kv, "=")
 		ours := slices.ContainsFunc(set, func(v variable) bool { return v.name == name })
-		// An agent around this one may have left it; it is not the user's word.
+		// May originate from an agent around this one rather than from the user.
 		stale := name == "OPTIMIZER_RESUME"
 		if !ours && !stale {
 			out = append(out, kv)
@@ -52,9 +52,10 @@ func (j JobEnvironment) Environ(base []string) []string {
 	return out
 }
 
+// variable is one environment variable.
 type variable struct{ name, value string }
 
-// variables lists what is set, in the contract's order.
+// variables returns the variables to set, in their documented order.
 func (j JobEnvironment) variables(base []string) []variable {
 	var out []variable
 	set := func(name, value string, known bool) {
@@ -97,11 +98,11 @@ func (j JobEnvironment) variables(base []string) []variable {
 	return out
 }
 
-// threadVariables size the thread pools of OpenMP, MKL, OpenBLAS and NumExpr.
+// threadVariables set the sizes of the thread pools of OpenMP, MKL, OpenBLAS and NumExpr.
 var threadVariables = []string{"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"}
 
-// UserThreads lists the thread variables that an environment already sets. A user who sets one of them has sized the
-// pools: the others then keep the defaults of their libraries, which follow OMP_NUM_THREADS.
+// UserThreads returns the thread variables that an environment already sets. If the user sets one of them, the others
+// keep the defaults of their libraries, which follow OMP_NUM_THREADS.
 func UserThreads(environ []string) []string {
 	var names []string
 	for _, name := range threadVariables {
@@ -116,8 +117,8 @@ func has(environ []string, name string) bool {
 	return slices.ContainsFunc(environ, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
 }
 
-// ThreadsPerCore is the number of logical CPUs of one physical core, 1 when the machine does not say. Numerical
-// libraries run one thread per physical core by default.
+// ThreadsPerCore returns the number of logical CPUs of one physical core; 1 if unknown. Numerical libraries run one
+// thread per physical core by default.
 func ThreadsPerCore() int {
 	text, err := os.ReadFile("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list")
 	if err != nil {
@@ -130,6 +131,7 @@ func ThreadsPerCore() int {
 	return max(1, len(ids))
 }
 
+// visible returns the value of CUDA_VISIBLE_DEVICES.
 func (j JobEnvironment) visible(base []string) string {
 	a := j.Allocation
 	if a.GPUs <= 0 {
@@ -138,7 +140,7 @@ func (j JobEnvironment) visible(base []string) string {
 	if len(a.GPUIDs) > 0 {
 		return strings.Join(a.GPUIDs, ",")
 	}
-	for _, kv := range slices.Backward(base) { // the last one counts
+	for _, kv := range slices.Backward(base) { // the last one takes effect
 		if list, ok := strings.CutPrefix(kv, "CUDA_VISIBLE_DEVICES="); ok {
 			entries := strings.Split(list, ",")
 			return strings.Join(entries[:min(a.GPUs, len(entries))], ",")
@@ -151,5 +153,5 @@ func (j JobEnvironment) visible(base []string) string {
 	return strings.Join(entries, ",")
 }
 
-// formatNumber is the shortest form that reads back the same, without an exponent.
+// formatNumber returns the shortest notation without an exponent that parses to the same number.
 func formatNumber(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

@@ -34,13 +34,13 @@ func TestEnvironLeavesTheUnknownUnset(t *testing.T) {
 	unknown := math.NaN()
 	got := JobEnvironment{Allocation: Allocation{CPUs: 2}, GPUHour: &unknown}.Environ([]string{"OPTIMIZER_EPOCHS=7", "OPTIMIZER_RESUME=1"})
 	diff(t, "environment", got, []string{
-		"OPTIMIZER_EPOCHS=7", // the user's own word stays; an outer agent's restart mark does not
+		"OPTIMIZER_EPOCHS=7", // the user's setting is kept; the restart mark of an outer agent is not
 		"CUDA_VISIBLE_DEVICES=", "OMP_NUM_THREADS=2", "MKL_NUM_THREADS=2", "OPENBLAS_NUM_THREADS=2", "NUMEXPR_NUM_THREADS=2",
 		"PYTHONUNBUFFERED=1",
 	})
 }
 
-// A user who sized the thread pools, or chose buffering or devices, keeps them; what was planned replaces them.
+// Thread counts, buffering and devices chosen by the user are kept, unless a plan replaces them.
 func TestEnvironKeepsTheUsersSettings(t *testing.T) {
 	base := []string{"OMP_NUM_THREADS=1", "PYTHONUNBUFFERED=", "CUDA_VISIBLE_DEVICES=3"}
 	a := Allocation{CPUs: 4}
@@ -81,13 +81,13 @@ func TestVisibleDevicesOfAJob(t *testing.T) {
 	}
 }
 
-// contractNames are all the variables that the contract with the script names.
+// contractNames are all variables documented for scripts.
 var contractNames = strings.Fields(`CUDA_VISIBLE_DEVICES OMP_NUM_THREADS MKL_NUM_THREADS OPENBLAS_NUM_THREADS NUMEXPR_NUM_THREADS PYTHONUNBUFFERED
 	OPTIMIZER_BATCH_SIZE OPTIMIZER_EPOCHS OPTIMIZER_NUM_WORKERS OPTIMIZER_PIN_MEMORY OPTIMIZER_RANDOM_SEED OPTIMIZER_MEMORY_GB
 	OPTIMIZER_DATASET_PATH OPTIMIZER_LOG OPTIMIZER_CHECKPOINT_DIR OPTIMIZER_RESUME OPTIMIZER_RUN_ID
 	COST_PER_GPU_HOUR COST_PER_CPU_HOUR COST_PER_GB_HOUR`)
 
-// Nothing of the user's environment is lost, nothing but the contract's names is added, none twice.
+// No variable of the user's environment is lost, only documented names are added, and none occurs twice.
 func TestEnvironLosesAndLeaksNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		base := rapid.SliceOf(rapid.SampledFrom([]string{"A=1", "B=", "C", "=C:=x", "OPTIMIZER_LOG=x", "OMP_NUM_THREADS=9", "LONG=" + strings.Repeat("y", 99), "OPTIMIZER_OTHER=1"})).Draw(t, "base")

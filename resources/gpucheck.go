@@ -6,44 +6,43 @@ import (
 	"strings"
 )
 
-// Problem is something wrong that a person can act on.
+// Problem is a problem that the user can remedy.
 type Problem struct {
 	// Code is a fixed short name, such as "device-count".
 	Code string `json:"code"`
-	// Fatal means that the job cannot do its work like this; otherwise it only works worse.
+	// Fatal means that the job cannot work at all; otherwise it works with restrictions.
 	Fatal bool `json:"fatal"`
-	// What is wrong, and Advice what to do, one line each.
+	// What describes the problem and Advice the remedy, one line each.
 	What   string `json:"what"`
 	Advice string `json:"advice"`
 }
 
 // GPUProcess is a process that the driver reports on a device.
 type GPUProcess struct {
-	UUID   string `json:"uuid"` // of the device (or slice)
+	UUID   string `json:"uuid"` // of the device or slice
 	PID    int    `json:"pid"`
 	Name   string `json:"name,omitempty"`
 	Memory GiB    `json:"memory_gib"`
 }
 
-// GPUCheck is what ValidateGPUs judges: plain data, gathered by the caller.
+// GPUCheck is the input of ValidateGPUs, gathered by the caller.
 type GPUCheck struct {
 	Host       Host       // as discovered now, not at the start
-	Allocation Allocation // what the job is given
-	// Visible is the job's CUDA_VISIBLE_DEVICES; VisibleSet is false when it has none.
+	Allocation Allocation // of the job
+	// Visible is the job's CUDA_VISIBLE_DEVICES; VisibleSet is false if it is unset.
 	Visible    string
 	VisibleSet bool
-	// Running is true when the job has had time to reach its devices; only then is the absence of its
-	// processes a problem.
+	// Running is true once the job has had time to use its devices; only then are missing processes a problem.
 	Running   bool
-	Processes []GPUProcess // on all devices; nil before a run or when the driver does not tell
+	Processes []GPUProcess // on all devices; nil before a run or if the driver does not report them
 	JobPIDs   []int        // of the whole process tree
-	// ForeignPIDs is true when the driver counts processes in an other pid namespace than ours (inside
-	// most containers): then processes cannot be matched.
+	// ForeignPIDs is true if the driver reports pids of another pid namespace (inside most containers); processes can
+	// then not be matched.
 	ForeignPIDs bool
 }
 
-// ValidateGPUs compares what a job is given with what it can see and where its processes really run. No
-// problem gives nil. A CPU job is checked for devices that it should not see.
+// ValidateGPUs compares the allocation of a job with its visible devices and the devices that its processes use. It
+// returns nil if there is no problem. A CPU job is checked for devices that should be hidden.
 func ValidateGPUs(in GPUCheck) []Problem {
 	var ps []Problem
 	add := func(code string, fatal bool, advice, what string, args ...any) {
@@ -74,9 +73,10 @@ func ValidateGPUs(in GPUCheck) []Problem {
 	return ps
 }
 
+// addProblem appends a problem; what is a format string for args.
 type addProblem func(code string, fatal bool, advice, what string, args ...any)
 
-// checkVisible returns the devices that the job can see.
+// checkVisible compares the visible devices with the allocation and returns them.
 func checkVisible(in GPUCheck, add addProblem) []GPU {
 	n := in.Allocation.GPUs
 	seen, notes := visibleDevices{list: in.Visible, set: in.VisibleSet}.choose(in.Host.GPUs)
@@ -93,13 +93,16 @@ func checkVisible(in GPUCheck, add addProblem) []GPU {
 	return seen
 }
 
+// checkSlices reports several visible devices with MIG slices among them.
 func checkSlices(seen []GPU, add addProblem) {
 	if len(seen) > 1 && slices.ContainsFunc(seen, func(g GPU) bool { return g.MIG }) {
 		add("mig-many", false, "start one process per slice, each with its own CUDA_VISIBLE_DEVICES, or give one larger slice", "%d devices with MIG slices among them: one CUDA process can use only one slice", len(seen))
 	}
 }
 
-// checkProcesses looks at where the processes really are.
+// checkProcesses compares the devices that processes use with the allocated ones. Without chosen devices, the first
+// visible ones count as allocated. It reports processes of the job on other devices, foreign processes on the job's
+// devices and, once the job is running, devices without a process of the job.
 func checkProcesses(in GPUCheck, seen []GPU, add addProblem) {
 	given := in.Allocation.GPUIDs
 	if len(given) == 0 {

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// gpuReader lists the devices of the machine, MIG slices in place of a device that is split.
+// gpuReader lists the devices of the machine; MIG slices replace a partitioned device.
 type gpuReader func() (gpus []GPU, notes []string)
 
-// gpuTimeout bounds a reading: starting up eight devices without persistence mode takes seconds, a
-// broken driver takes for ever.
+// gpuTimeout bounds one reading: initialising eight devices without persistence mode takes seconds, and a broken
+// driver may never return.
 const gpuTimeout = 15 * time.Second
 
-// listGPUs calls read where a hanging driver cannot hold up the caller. The goroutine of a call that
-// never returns is left behind: nothing can end a call into the driver.
+// listGPUs calls read with a timeout, so that a hanging driver does not block the caller. The goroutine of a call
+// that never returns is leaked, because a call into the driver cannot be cancelled.
 func listGPUs(ctx context.Context, read gpuReader) ([]GPU, []string) {
 	type answer struct {
 		gpus  []GPU
@@ -45,17 +45,17 @@ func listGPUs(ctx context.Context, read gpuReader) ([]GPU, []string) {
 	return nil, []string{"the NVIDIA driver does not answer: GPUs unknown, counted as none"}
 }
 
-// visibleDevices is the caller's CUDA_VISIBLE_DEVICES.
+// visibleDevices is the CUDA_VISIBLE_DEVICES of the caller.
 type visibleDevices struct {
 	list string
 	set  bool
-	// byBus is true when the caller's CUDA_DEVICE_ORDER counts devices as the driver does, by PCI bus.
+	// byBus is true if the caller's CUDA_DEVICE_ORDER numbers devices like the driver, by PCI bus.
 	byBus bool
 }
 
-// choose keeps the devices that the variable lets CUDA see, in its order. As CUDA does, it reads
-// indices, UUIDs and unique beginnings of UUIDs, and stops at the first entry that names no device; a
-// device named twice makes CUDA see none.
+// choose returns the devices that the variable makes visible to CUDA, in its order. Like CUDA, it accepts indices,
+// UUIDs and unique prefixes of UUIDs, and stops at the first entry that matches no device; with a duplicate device no
+// device is visible.
 func (v visibleDevices) choose(all []GPU) (seen []GPU, notes []string) {
 	if !v.set {
 		return all, nil
@@ -84,6 +84,7 @@ func (v visibleDevices) choose(all []GPU) (seen []GPU, notes []string) {
 	return seen, slices.Compact(notes)
 }
 
+// findDevice returns the device of one entry: an index, a UUID or a unique prefix of one.
 func findDevice(all []GPU, entry string) (GPU, bool) {
 	if entry == "" {
 		return GPU{}, false
@@ -93,7 +94,7 @@ func findDevice(all []GPU, entry string) (GPU, bool) {
 		if at < 0 {
 			return GPU{}, false
 		}
-		return all[at], true // the first slice, when device i is split
+		return all[at], true // the first slice if device i is partitioned
 	}
 	var found []GPU
 	for _, g := range all {

@@ -2,10 +2,10 @@
 
 package resources
 
-// nvmlBuilt says whether this build can ask the NVIDIA driver.
+// nvmlBuilt reports whether this build can query the NVIDIA driver.
 const nvmlBuilt = false
 
-// readGPUs in a build without cgo sees no device: NVML is a C library.
+// readGPUs returns no device in a build without cgo, because NVML is a C library.
 func readGPUs() ([]GPU, []string) {
 	return nil, []string{"this build has no NVML (built with CGO_ENABLED=0): GPUs unknown, counted as none"}
 }

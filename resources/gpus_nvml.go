@@ -8,13 +8,13 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// nvmlBuilt says whether this build can ask the NVIDIA driver.
+// nvmlBuilt reports whether this build can query the NVIDIA driver.
 const nvmlBuilt = true
 
 func readGPUs() ([]GPU, []string) { return readNVML(nvml.New()) }
 
-// readNVML lists the devices that lib knows. Nothing is asked of a library that did not start: the
-// loader would end the process. A device that fails is left out and noted.
+// readNVML returns the devices of lib. No other function of a library that fails to initialise is called, because the
+// loader would end the process. A device that fails is skipped and noted.
 func readNVML(lib nvml.Interface) (gpus []GPU, notes []string) {
 	switch ret := lib.Init(); ret {
 	case nvml.SUCCESS:
@@ -63,6 +63,7 @@ func readNVML(lib nvml.Interface) (gpus []GPU, notes []string) {
 	return gpus, notes
 }
 
+// describeDevice reads the UUID, name and memory of a device; a missing name is not an error.
 func describeDevice(dev nvml.Device) (GPU, error) {
 	var g GPU
 	uuid, ret := dev.GetUUID()
@@ -80,7 +81,7 @@ func describeDevice(dev nvml.Device) (GPU, error) {
 	return GPU{UUID: uuid, Name: name, Memory: gib(mem.Total)}, nil
 }
 
-// readSlices lists the MIG slices of a split device, which itself cannot be given to a job.
+// readSlices returns the MIG slices of a partitioned device, which cannot itself be allocated to a job.
 func readSlices(dev nvml.Device, whole GPU) (gpus []GPU, notes []string) {
 	n, ret := dev.GetMaxMigDeviceCount()
 	if ret != nvml.SUCCESS {
@@ -89,7 +90,7 @@ func readSlices(dev nvml.Device, whole GPU) (gpus []GPU, notes []string) {
 	for i := range n {
 		slice, ret := dev.GetMigDeviceHandleByIndex(i)
 		if ret == nvml.ERROR_NOT_FOUND {
-			continue // this place holds no slice
+			continue // no slice at this index
 		}
 		if ret != nvml.SUCCESS {
 			notes = append(notes, fmt.Sprintf("GPU %d, MIG slice %d cannot be used: %v", whole.Index, i, ret))

@@ -112,7 +112,7 @@ func TestFault27_NVML(t *testing.T) {
 	}
 }
 
-// On a driver older than MIG a call to the missing symbol would end the process.
+// On a driver older than MIG, a call of the missing symbol would end the process.
 func TestOldDriverIsNotAskedForMIG(t *testing.T) {
 	s := dgxa100.New()
 	s.LookupSymbolFunc = func(symbol string) error { return context.Canceled }

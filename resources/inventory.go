@@ -11,17 +11,18 @@ import (
 	"strings"
 )
 
-// Discover finds what this machine, container or job slot really offers: CPUs are the smaller of the
-// affinity mask and the CPU quota of every enclosing cgroup, memory the smaller of the machine's and
-// every enclosing cgroup's limit, GPUs what NVML lists and the caller's CUDA_VISIBLE_DEVICES leaves.
+// Discover determines the usable resources of this machine, container or job slot: CPUs are the minimum of the
+// affinity mask and the CPU quotas of all enclosing cgroups, memory the minimum of the machine's memory and the
+// limits of all enclosing cgroups, GPUs those that NVML lists and the caller's CUDA_VISIBLE_DEVICES permits.
 //
-// What cannot be seen becomes a note of the Host. An error means that not even the CPUs or the memory
-// are known. A driver that hangs costs at most 15 seconds (or the context's deadline) and a note.
+// Resources that cannot be determined become notes of the Host. An error means that even the CPUs or the memory are
+// unknown. A hanging driver costs at most 15 seconds (or the context's deadline) and a note.
 func Discover(ctx context.Context, r Roots) (Host, error) {
 	visible, set := os.LookupEnv("CUDA_VISIBLE_DEVICES")
 	return discover(ctx, r, visibleDevices{list: visible, set: set, byBus: os.Getenv("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"}, readGPUs)
 }
 
+// discover is Discover with the environment and the GPU reader as arguments.
 func discover(ctx context.Context, r Roots, visible visibleDevices, read gpuReader) (Host, error) {
 	h, err := discoverProcessor(r)
 	if err != nil {
@@ -34,7 +35,7 @@ func discover(ctx context.Context, r Roots, visible visibleDevices, read gpuRead
 	return h, nil
 }
 
-// discoverProcessor finds CPUs and memory.
+// discoverProcessor determines CPUs and memory.
 func discoverProcessor(r Roots) (Host, error) {
 	var h Host
 	ids, cpuErr := r.allowedCPUs()
@@ -60,7 +61,7 @@ func discoverProcessor(r Roots) (Host, error) {
 	return h, nil
 }
 
-// machineMemory is MemTotal of meminfo in bytes.
+// machineMemory returns MemTotal of meminfo in bytes.
 func (r Roots) machineMemory() (uint64, error) {
 	path := r.proc("meminfo")
 	b, err := os.ReadFile(path)
@@ -81,7 +82,7 @@ func (r Roots) machineMemory() (uint64, error) {
 	return 0, fmt.Errorf("read the machine's memory: %s has no MemTotal", path)
 }
 
-// cgroupLimit is what one enclosing cgroup allows; 0 is no limit.
+// cgroupLimit contains the limits of one enclosing cgroup; 0 means no limit.
 type cgroupLimit struct {
 	dir     string
 	version int
@@ -89,8 +90,8 @@ type cgroupLimit struct {
 	memory  uint64
 }
 
-// enclosingLimits reads every cgroup from the own one up to each mount point. A v2 memory.high counts
-// as a limit: above it the kernel slows the job until nothing moves.
+// enclosingLimits returns the limits of all cgroups from the own one up to each mount point. A v2 memory.high counts
+// as a limit, because above it the kernel throttles the job until it makes no progress.
 func enclosingLimits(hs []hierarchy, t cgroupTree) []cgroupLimit {
 	var out []cgroupLimit
 	for _, h := range hs {
@@ -107,7 +108,7 @@ func enclosingLimits(hs []hierarchy, t cgroupTree) []cgroupLimit {
 				}
 			}
 			if h.version == 1 && h.has("memory") && dir == h.own {
-				// Counts the cgroups above the mount point too, which a container cannot see.
+				// Includes the cgroups above the mount point, which are invisible in a container.
 				text, _ := t.read(filepath.Join(dir, "memory.stat"))
 				if n, ok := readKey(text, "hierarchical_memory_limit"); ok && n > 0 && n < unlimited && (l.memory == 0 || n < l.memory) {
 					l.memory = n

@@ -46,7 +46,7 @@ func TestFault25_InventoryCountsTheLimitsNotTheHost(t *testing.T) {
 	}
 }
 
-// A limit above the part of the tree that a container can see shows in memory.stat alone.
+// A limit above the part of the tree that a container can see appears only in memory.stat.
 func TestHiddenMemoryLimitOfV1(t *testing.T) {
 	r := machine(t, "hybrid")
 	stat := filepath.Join(r.Cgroup, "memory/service/a1/memory.stat")
@@ -78,7 +78,7 @@ func TestDiscoverWithoutProc(t *testing.T) {
 	}
 }
 
-// A driver that hangs must cost the deadline and a note, never the agent.
+// A hanging driver must cost the deadline and a note, but never block the agent.
 func TestFault27_HangingDriver(t *testing.T) {
 	release := make(chan struct{})
 	defer close(release)

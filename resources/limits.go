@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// DefaultLimits are the bounds when the user gives none: what the host offers. A job that uses no GPU
-// gets none; one that does gets 1 to all of them. Of the memory a twentieth, at most 2 GiB, is kept
-// back for the agent and the system, so that a job that outgrows its share is stopped before the
-// machine itself runs short. The batch size stays the script's own.
+// DefaultLimits returns the limits used if the user sets none: the resources of the host. A job that uses no GPU gets
+// none; otherwise it gets 1 to all of them. A twentieth of the memory, at most 2 GiB, is reserved for the agent and
+// the system, so that a job that exceeds its share is stopped before the machine runs out of memory. The batch size
+// remains the script's own.
 func DefaultLimits(h Host, usesGPU bool) Limits {
 	l := Limits{CPUs: Range{1, h.wholeCPUs()}}
 	if usesGPU && len(h.GPUs) > 0 {
@@ -28,11 +28,11 @@ func DefaultLimits(h Host, usesGPU bool) Limits {
 	return l
 }
 
-// wholeCPUs is the number of CPUs that can be given out: at least one, even of half a CPU.
+// wholeCPUs returns the number of CPUs that can be allocated: at least one, even of half a CPU.
 func (h Host) wholeCPUs() int { return max(1, int(math.Floor(h.CPUs+1e-9))) }
 
-// ParseRange reads "A:B", "A" (exactly A), "A:" and ":B"; an end left out is that of within. Only whole
-// numbers from 0 on are accepted. A within.Max of 0 is no upper end: "A:" is then an error.
+// ParseRange parses "A:B", "A" (exactly A), "A:" and ":B"; a missing end is that of within. Only integers from 0 on
+// are accepted. A within.Max of 0 means no upper end: "A:" is then an error.
 func ParseRange(s string, within Range) (Range, error) {
 	lo, hi, err := splitRange(s)
 	if err != nil {
@@ -57,8 +57,8 @@ func ParseRange(s string, within Range) (Range, error) {
 	return r, nil
 }
 
-// ParseMemoryRange reads the same forms in GiB; fractions and the suffixes GiB, G, MiB and M are
-// accepted ("512M:16").
+// ParseMemoryRange parses the same forms in GiB; fractions and the suffixes GiB, G, MiB and M are accepted
+// ("512M:16").
 func ParseMemoryRange(s string, withinMin, withinMax GiB) (lo, hi GiB, err error) {
 	a, b, err := splitRange(s)
 	if err != nil {
@@ -83,7 +83,7 @@ func ParseMemoryRange(s string, withinMin, withinMax GiB) (lo, hi GiB, err error
 	return lo, hi, nil
 }
 
-// splitRange separates the ends; "A" gives A twice, an empty end is left empty.
+// splitRange separates the ends; "A" yields A twice, and a missing end is empty.
 func splitRange(s string) (lo, hi string, err error) {
 	lo, hi, ranged := strings.Cut(strings.TrimSpace(s), ":")
 	lo, hi = strings.TrimSpace(lo), strings.TrimSpace(hi)
@@ -96,6 +96,7 @@ func splitRange(s string) (lo, hi string, err error) {
 	return lo, hi, nil
 }
 
+// wholeNumber parses an integer from 0 on.
 func wholeNumber(s string) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err == nil && n < 0 {
@@ -113,6 +114,7 @@ func wholeNumber(s string) (int, error) {
 	return n, nil
 }
 
+// memoryAmount parses a positive amount of memory with an optional unit; the default unit is GiB.
 func memoryAmount(s string) (GiB, error) {
 	unit := 1.0
 	number := strings.ToLower(s)
@@ -139,8 +141,7 @@ func memoryAmount(s string) (GiB, error) {
 	return GiB(v * unit), nil
 }
 
-// Validate reports every way in which the limits contradict themselves or ask for more than the host
-// has.
+// Validate returns all contradictions within the limits and all limits that exceed the host, joined.
 func (l Limits) Validate(h Host) error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -174,6 +175,7 @@ func (l Limits) Validate(h Host) error {
 	return errors.Join(errs...)
 }
 
+// name returns the host's name for error messages.
 func (h Host) name() string {
 	if h.Described != "" {
 		return h.Described
@@ -181,8 +183,8 @@ func (h Host) name() string {
 	return "this machine"
 }
 
-// Check reports every problem of giving a to a job on h within the limits: too large, zero, negative,
-// not a number, a device named twice or no longer there. Nil means that it can be given.
+// Check returns all problems of allocating a to a job on h within the limits, joined: too large, zero, negative or
+// not a number, a duplicate device, or a device that no longer exists. Nil means that the allocation is possible.
 func (l Limits) Check(a Allocation, h Host) error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -221,6 +223,7 @@ func (l Limits) Check(a Allocation, h Host) error {
 	return errors.Join(append(errs, checkDevices(a, h)...)...)
 }
 
+// checkDevices checks that the chosen devices match their number, are distinct and exist on the host.
 func checkDevices(a Allocation, h Host) (errs []error) {
 	if len(a.GPUIDs) > 0 && len(a.GPUIDs) != a.GPUs {
 		errs = append(errs, fmt.Errorf("GPUs: %d given, %d devices named", a.GPUs, len(a.GPUIDs)))
@@ -235,8 +238,8 @@ func checkDevices(a Allocation, h Host) (errs []error) {
 	return errs
 }
 
-// Clip moves every number to the nearest that the limits allow. Devices are forgotten when their number
-// changes; an unknown batch size stays unknown.
+// Clip moves every number to the nearest value within the limits. Chosen devices are cleared if their number changes;
+// an unknown batch size stays unknown.
 func (l Limits) Clip(a Allocation) Allocation {
 	gpus := l.GPUs.clip(a.GPUs)
 	if gpus != a.GPUs {
@@ -256,8 +259,8 @@ func (l Limits) Clip(a Allocation) Allocation {
 
 func (r Range) clip(n int) int { return max(r.Min, min(r.Max, n)) }
 
-// Pick names n devices of the host that are not busy, in the order of the host; nil when there are not
-// so many (or n is not positive). Slices of one whole device count as devices of their own.
+// Pick returns n devices of the host that are not busy, in the order of the host; nil if there are fewer or n is not
+// positive. Slices of one device count as separate devices.
 func (h Host) Pick(n int, busy map[string]bool) []string {
 	var ids []string
 	for _, g := range h.GPUs {

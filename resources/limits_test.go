@@ -57,7 +57,7 @@ func TestParseRange(t *testing.T) {
 		"up to":           {in: ":4", within: Range{1, 8}, want: Range{1, 4}},
 		"spaces":          {in: " 2 : 6 ", within: Range{1, 8}, want: Range{2, 6}},
 		"zero GPUs":       {in: "0", want: Range{0, 0}},
-		"beyond the host": {in: "1:64", within: Range{1, 8}, want: Range{1, 64}}, // Validate says so
+		"beyond the host": {in: "1:64", within: Range{1, 8}, want: Range{1, 64}}, // reported by Validate
 		"fraction":        {in: "1.5:4", says: `"1.5" is not a whole number`},
 		"negative":        {in: "-1:4", says: "negative"},
 		"reversed":        {in: "6:2", says: "empty"},
@@ -226,7 +226,7 @@ func drawAllocation(t *rapid.T) Allocation {
 	}
 }
 
-// Whatever comes in, a clipped allocation passes the check of a machine as large as the limits.
+// Any allocation, once clipped, passes the check of a machine as large as the limits.
 func TestClippedAllocationsPassTheCheck(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l, a := drawLimits(t), drawAllocation(t)

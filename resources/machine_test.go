@@ -46,8 +46,8 @@ func machine(t testing.TB, name string) Roots {
 	return r
 }
 
-// kernelModel behaves on a recorded tree as the kernel does on a real one, as far as this package's
-// writes go: files appear in a new cgroup, and what the kernel refuses is refused.
+// kernelModel models the kernel on a recorded tree for the writes of this package: control files appear in a new
+// cgroup, and the writes that the kernel rejects are rejected.
 type kernelModel struct {
 	osTree
 	root     string
@@ -156,7 +156,7 @@ func (k *kernelModel) write(path, value string) error {
 	switch filepath.Base(path) {
 	case "cgroup.subtree_control":
 		procs, _ := k.read(filepath.Join(dir, "cgroup.procs"))
-		if procs != "" && dir != k.root { // the machine's root alone is exempt
+		if procs != "" && dir != k.root { // only the machine's root is exempt
 			return fail(unix.EBUSY)
 		}
 		now, _ := k.read(path)
@@ -186,7 +186,7 @@ func (k *kernelModel) write(path, value string) error {
 	return os.WriteFile(path, []byte(value), 0o644)
 }
 
-// modelEnforcer enforces on a recorded machine under the kernel model.
+// modelEnforcer returns an enforcer on a recorded machine with the kernel model.
 func modelEnforcer(t *testing.T, name string, a Allocation, l Limits) (*Enforcer, *kernelModel) {
 	t.Helper()
 	r := machine(t, name)
@@ -203,7 +203,7 @@ func enforceOn(t *testing.T, r Roots, k *kernelModel, a Allocation, l Limits) *E
 	return e
 }
 
-// groupsLeft lists the run's cgroups that are still in a tree.
+// groupsLeft returns the run's cgroups that remain in a tree.
 func groupsLeft(t *testing.T, root string) (left []string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -218,7 +218,7 @@ func groupsLeft(t *testing.T, root string) (left []string) {
 	return left
 }
 
-// diff compares two lists of lines and fails with what each has alone.
+// diff compares two lists of lines and fails with the differences.
 func diff(t *testing.T, what string, got, want []string) {
 	t.Helper()
 	if !slices.Equal(got, want) {

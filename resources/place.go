@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// groupPrefix begins the name of every cgroup that this package makes.
+// groupPrefix is the prefix of every cgroup name that this package creates.
 const groupPrefix = "optimize-"
 
 // quotaPeriod is the CPU bandwidth period in microseconds, the kernel's default.
 const quotaPeriod = 100000
 
-// groupName makes a run id fit for one path element.
+// groupName converts a run id to a cgroup name that is a valid path element.
 func groupName(runID string) string {
 	clean := strings.Map(func(r rune) rune {
 		switch {
@@ -34,7 +34,7 @@ func groupName(runID string) string {
 	return groupPrefix + clean
 }
 
-// place makes the job's cgroups and sets them; what cannot be had keeps its Why.
+// place creates the job's cgroups and sets their limits; unavailable controls keep the reason in Why.
 func (e *Enforcer) place() {
 	hs, err := hierarchies(e.s.Roots, e.tree)
 	if err != nil {
@@ -58,13 +58,14 @@ func (e *Enforcer) place() {
 	}
 }
 
+// nothing marks all controls as unavailable for the given reason.
 func (e *Enforcer) nothing(why string) {
 	p := part{Why: why}
 	e.s.Quota, e.s.Cpuset, e.s.Memory, e.s.Account, e.s.Group = p, p, p, p, p
 }
 
-// makeGroup creates the run's directory under parent. An empty one of the same name, left by an
-// earlier start of the run, is made anew so that its counters begin at zero.
+// makeGroup creates the run's directory under parent. An existing empty one of an earlier launch of the run is
+// recreated, so that its counters start at zero.
 func (e *Enforcer) makeGroup(parent string) (string, error) {
 	base := filepath.Join(parent, groupName(e.s.RunID))
 	dir := base
@@ -83,7 +84,8 @@ func (e *Enforcer) makeGroup(parent string) (string, error) {
 	}
 }
 
-// placeV1 makes the group in one v1 hierarchy if it has a controller that we use.
+// placeV1 creates the group in one v1 hierarchy if the hierarchy has a required controller, and configures its
+// controllers.
 func (e *Enforcer) placeV1(h hierarchy) {
 	if !h.has("cpu") && !h.has("cpuset") && !h.has("memory") && !h.has("cpuacct") {
 		return
@@ -116,7 +118,7 @@ func (e *Enforcer) placeV1(h hierarchy) {
 	}
 	set("cpu", &e.s.Quota, func(p part) error { return e.writeQuota(p, e.s.Allocation.CPUs) })
 	set("memory", &e.s.Memory, func(p part) error {
-		_ = e.tree.write(p.file("memory.oom_control"), "0") // the kill may be switched off above us
+		_ = e.tree.write(p.file("memory.oom_control"), "0") // OOM kills may be disabled in an enclosing cgroup
 		return e.writeMemory(p, e.s.Allocation.Memory)
 	})
 	set("cpuacct", &e.s.Account, func(part) error { return nil })
@@ -129,6 +131,7 @@ func (e *Enforcer) placeV1(h hierarchy) {
 	}
 }
 
+// startCpusetV1 sets the memory nodes and CPUs of a new v1 cpuset, which is created empty.
 func (e *Enforcer) startCpusetV1(h hierarchy, p part) error {
 	mems, err := e.tree.read(filepath.Join(h.own, "cpuset.effective_mems"))
 	if err != nil || mems == "" {
@@ -142,12 +145,12 @@ func (e *Enforcer) startCpusetV1(h hierarchy, p part) error {
 	return e.writeCpuset(p, e.s.CPUIDs)
 }
 
-// v2Wanted are the v2 controllers that we use.
+// v2Wanted are the required v2 controllers.
 var v2Wanted = []string{"cpu", "cpuset", "memory"}
 
-// placeV2 makes the group in the v2 hierarchy, under the nearest cgroup that can hand down cpu and memory
-// (or the most of them). That is the own one where it may have children with controllers; since a v2
-// cgroup with processes may not, often the one around it: but never past a cgroup that limits us.
+// placeV2 creates the group in the v2 hierarchy, under the nearest cgroup that can delegate cpu and memory, or as
+// many of them as possible. This is the own cgroup if it may have children with controllers. Because a v2 cgroup with
+// processes may not, it is often the enclosing one, but never beyond a cgroup that limits this process.
 func (e *Enforcer) placeV2(h hierarchy) {
 	parent, controllers, on, why := e.parentV2(h)
 	explain := func(text string) {
@@ -196,6 +199,7 @@ func (e *Enforcer) placeV2(h hierarchy) {
 	}
 }
 
+// partV2 returns the control that a v2 controller provides.
 func (e *Enforcer) partV2(controller string) *part {
 	switch controller {
 	case "cpu":
@@ -206,8 +210,8 @@ func (e *Enforcer) partV2(controller string) *part {
 	return &e.s.Memory
 }
 
-// parentV2 chooses the cgroup under which ours is made. why says what stood against a better one;
-// on is what had to be switched on there.
+// parentV2 chooses the parent of the job's cgroup. why contains the reasons against a better one; on contains the
+// controllers enabled there.
 func (e *Enforcer) parentV2(h hierarchy) (parent string, controllers []string, on enabling, why string) {
 	var reasons []string
 	chain := h.chain()
@@ -239,8 +243,8 @@ func (e *Enforcer) parentV2(h hierarchy) (parent string, controllers []string, o
 	return parent, controllers, on, strings.Join(reasons, "; ")
 }
 
-// worth counts the controllers for which it pays to go further from the own cgroup; the CPU set, which
-// affinity nearly replaces, is taken where it comes along.
+// worth counts the controllers that justify a parent farther from the own cgroup; the CPU set, which affinity nearly
+// replaces, does not.
 func worth(controllers []string) (n int) {
 	for _, c := range controllers {
 		if c != "cpuset" {
@@ -250,7 +254,8 @@ func worth(controllers []string) (n int) {
 	return n
 }
 
-// handedDown switches on, for the children of dir, the controllers that we use.
+// handedDown enables the required controllers for the children of dir and returns the available and the newly enabled
+// ones.
 func (e *Enforcer) handedDown(dir string) (got []string, switched enabling, err error) {
 	offered, err := e.tree.read(filepath.Join(dir, "cgroup.controllers"))
 	if err != nil {
@@ -279,14 +284,14 @@ func (e *Enforcer) handedDown(dir string) (got []string, switched enabling, err 
 	return got, switched, errors.Join(errs...)
 }
 
-// disable undoes handedDown.
+// disable reverts handedDown.
 func (e *Enforcer) disable(on enabling) {
 	for _, c := range on.Controllers {
 		_ = e.tree.write(filepath.Join(on.Dir, "cgroup.subtree_control"), "-"+c)
 	}
 }
 
-// limitedV2 names the first limit that a cgroup sets itself; empty when it sets none.
+// limitedV2 returns the first limit that a cgroup itself sets; empty if it sets none.
 func (e *Enforcer) limitedV2(dir string) string {
 	for _, name := range []string{"memory.max", "memory.high", "memory.swap.max", "pids.max"} {
 		if s, err := e.tree.read(filepath.Join(dir, name)); err == nil && s != "max" {
@@ -302,6 +307,7 @@ func (e *Enforcer) limitedV2(dir string) string {
 	return ""
 }
 
+// writeQuota sets the CPU bandwidth limit in CPUs.
 func (e *Enforcer) writeQuota(p part, cpus int) error {
 	quota := strconv.Itoa(cpus * quotaPeriod)
 	if p.Version == 2 {
@@ -313,6 +319,7 @@ func (e *Enforcer) writeQuota(p part, cpus int) error {
 	return e.tree.write(p.file("cpu.cfs_quota_us"), quota)
 }
 
+// writeCpuset sets the CPUs of a cpuset.
 func (e *Enforcer) writeCpuset(p part, ids []int) error {
 	if len(ids) == 0 {
 		return errors.New("the CPUs to choose from are unknown")
@@ -320,9 +327,9 @@ func (e *Enforcer) writeCpuset(p part, ids []int) error {
 	return e.tree.write(p.file("cpuset.cpus"), formatCPUList(ids))
 }
 
-// writeMemory sets the hard limit to Limits.MemoryMax and the soft one to the allocation. Under v2
-// the soft limit throttles, so where both are the same the hard one alone is set: a job that
-// outgrows it is then killed by the kernel at once instead of being slowed to a stand-still.
+// writeMemory sets the hard limit to Limits.MemoryMax and the soft limit to the allocation. Under v2 the soft limit
+// throttles; if both are equal, only the hard limit is set, so that the kernel kills a job that exceeds it instead of
+// throttling it to a standstill.
 func (e *Enforcer) writeMemory(p part, soft GiB) error {
 	hard := e.s.Limits.MemoryMax
 	if p.Version == 1 {
@@ -341,6 +348,7 @@ func (e *Enforcer) writeMemory(p part, soft GiB) error {
 	return e.writeSoft(p, soft)
 }
 
+// writeSoft sets the soft limit; under v2 one not below the hard limit is removed.
 func (e *Enforcer) writeSoft(p part, soft GiB) error {
 	hard := e.s.Limits.MemoryMax
 	if p.Version == 1 {

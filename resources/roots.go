@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Roots says where the kernel's file systems are. The zero value means /proc and /sys/fs/cgroup;
-// tests and offline inspection give recorded trees.
+// Roots contains the roots of the kernel's file systems. The zero value means /proc and /sys/fs/cgroup; tests and
+// offline inspection use recorded trees.
 type Roots struct {
 	Proc   string `json:"proc,omitempty"`
 	Cgroup string `json:"cgroup,omitempty"`
@@ -29,8 +29,8 @@ func (r Roots) proc(elem ...string) string {
 	return filepath.Join(append([]string{root}, elem...)...)
 }
 
-// cgroupMount maps a mount point as the kernel names it into the tree of r; ok is false when r is
-// a recorded tree that does not hold that mount.
+// cgroupMount maps a mount point of the kernel into the tree of r; ok is false if r is a recorded tree without that
+// mount.
 func (r Roots) cgroupMount(mountPoint string) (dir string, ok bool) {
 	if r.Cgroup == "" {
 		return mountPoint, true
@@ -42,7 +42,7 @@ func (r Roots) cgroupMount(mountPoint string) (dir string, ok bool) {
 	return filepath.Join(r.Cgroup, rel), true
 }
 
-// allowedCPUs reads the affinity mask of the calling process from status.
+// allowedCPUs returns the affinity mask of the calling process from status.
 func (r Roots) allowedCPUs() ([]int, error) {
 	path := r.proc("self", "status")
 	f, err := os.Open(path)
@@ -65,8 +65,8 @@ func (r Roots) allowedCPUs() ([]int, error) {
 // maxCPUs bounds a CPU list: the kernel supports at most 8192 logical CPUs on any architecture.
 const maxCPUs = 8192
 
-// parseCPUList reads the kernel's list format, "0-3,8,10-11", into ascending ids without repeats.
-// The empty list is valid and gives nil.
+// parseCPUList parses the kernel's list format, "0-3,8,10-11", to distinct ids in ascending order. The empty list is
+// valid and yields nil.
 func parseCPUList(s string) ([]int, error) {
 	s = strings.TrimSpace(s)
 	if s == "" {
@@ -103,7 +103,7 @@ func parseCPUList(s string) ([]int, error) {
 	return ids, nil
 }
 
-// formatCPUList writes ascending ids in the kernel's list format.
+// formatCPUList formats ascending ids in the kernel's list format.
 func formatCPUList(ids []int) string {
 	var b strings.Builder
 	for i := 0; i < len(ids); {

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// staleAfter is how long an empty cgroup of ours may wait for the process that it was made for.
+// staleAfter is the age up to which an empty cgroup may still be waiting for the process that it was created for.
 const staleAfter = 2 * time.Minute
 
-// RemoveStale removes empty cgroups beside those of this job that another agent made and did not live to remove. It
+// RemoveStale removes empty cgroups next to those of this job that another agent created and did not remove. It
 // returns their number.
 func (e *Enforcer) RemoveStale() (removed int) {
 	e.mu.Lock()
@@ -31,7 +31,7 @@ func (e *Enforcer) RemoveStale() (removed int) {
 			if pids, err := groupPIDs(e.tree, dir); err != nil || len(pids) > 0 {
 				continue
 			}
-			if removeTree(e.tree, dir) == nil { // the kernel refuses one that is in use
+			if removeTree(e.tree, dir) == nil { // the kernel refuses to remove one in use
 				removed++
 			}
 		}

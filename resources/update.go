@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Update changes the CPU and memory part of the allocation on the running job: quota, cpuset, the
-// affinity of every thread of every pid, and the soft memory limit. pids are the job's processes;
-// empty means those of its cgroup. notApplied says, one line each, what stays as it was and why; an
-// error means that the request is impossible and nothing was changed.
+// Update changes the CPU and memory allocation of the running job: quota, cpuset, the affinity of every thread of
+// every pid, and the soft memory limit. pids are the job's processes; empty means those of its cgroup. notApplied
+// contains one line for each part that remains unchanged, with the reason. An error means that the request is invalid
+// and nothing was changed.
 //
-// A memory limit below what the job uses now is not set under cgroup v2, where it would throttle the
-// job to a stand-still; under v1, where it acts only when the machine runs short, it is set and said.
-// GPUs, batch size and workers are fixed when a process starts and need a restart.
+// Under cgroup v2 a memory limit below the current usage is not set, because it would throttle the job to a
+// standstill; under v1, where it takes effect only when the machine runs out of memory, it is set and reported. GPUs,
+// batch size and workers are fixed when a process starts and require a restart.
 func (e *Enforcer) Update(a Allocation, pids []int) (notApplied []string, err error) {
 	if len(pids) == 0 {
 		pids, _ = e.PIDs()
@@ -43,7 +43,8 @@ func (e *Enforcer) Update(a Allocation, pids []int) (notApplied []string, err er
 	return notApplied, nil
 }
 
-// updateCPU also runs when the number stays, so that new processes get the mask.
+// updateCPU sets quota, cpuset and affinity. It also runs if the number is unchanged, so that new processes get the
+// mask. If the cpuset is rejected, the previous quota is restored.
 func (e *Enforcer) updateCPU(cpus int, pids []int) (notApplied []string) {
 	if len(e.s.Allowed) > 0 && cpus > len(e.s.Allowed) {
 		return []string{fmt.Sprintf("CPUs: %d asked for, only %d may be used here; stays at %d", cpus, len(e.s.Allowed), e.s.Allocation.CPUs)}
@@ -77,6 +78,7 @@ func (e *Enforcer) updateCPU(cpus int, pids []int) (notApplied []string) {
 	return notApplied
 }
 
+// updateMemory sets the soft limit, or returns the reason why it does not.
 func (e *Enforcer) updateMemory(m GiB) (notApplied string) {
 	was := e.s.Allocation.Memory
 	hard := e.s.Limits.MemoryMax
@@ -107,7 +109,7 @@ func (e *Enforcer) updateMemory(m GiB) (notApplied string) {
 	return ""
 }
 
-// Statement says in words, one line each, what is enforced and by what, and what is not and why.
+// Statement describes, one line each, the enforced limits with their means, and those not enforced with the reason.
 func (e *Enforcer) Statement() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -142,6 +144,7 @@ func (e *Enforcer) sayCPUSet() string {
 	return fmt.Sprintf("CPU set: CPUs %s%s, by affinity alone, which a process of the job may undo (%s)", ids, few, e.s.Cpuset.Why)
 }
 
+// sayMemory describes the limits on memory: by cgroup, by RLIMIT_DATA per process, or the reason why there is none.
 func (e *Enforcer) sayMemory() string {
 	hard, soft := e.s.Limits.MemoryMax, e.s.Allocation.Memory
 	m := e.s.Memory

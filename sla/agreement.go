@@ -11,25 +11,25 @@ import (
 	"time"
 )
 
-// ErrNoData is returned where there is nothing to judge or to learn from.
+// ErrNoData reports the absence of data to judge or to forecast from.
 var ErrNoData = errors.New("no data")
 
-// term describes one objective: how it is limited and what people call it.
+// term describes one SLA target: its kind of limit, its unit and its command-line flag.
 type term struct {
 	objective Objective
-	flag      string // the word of the command line
+	flag      string // name of the command-line flag
 	unit      string
-	maximum   bool // a ceiling; otherwise a floor
-	// running says that the value while running is not yet the final one but a mean that may still move.
-	// The others (time, cost, peak memory) only grow.
+	maximum   bool // the limit is a maximum; otherwise a minimum
+	// running is true if the value during the run is a mean, which may still move either way. The other values (time,
+	// cost, peak memory) only grow.
 	running bool
-	// projected says that the value so far means nothing without a projection to completion.
+	// projected is true if the value during the run has no meaning without a projection to completion.
 	projected bool
 	get       func(Spec) float64
 	set       func(*Spec, float64)
 }
 
-// terms is the one table of objectives, in the order in which they are always listed.
+// terms is the table of all targets, in the fixed order of every list.
 var terms = [...]term{
 	{Time, "deadline", "s", true, false, true,
 		func(s Spec) float64 { return s.TimeMax.Seconds() }, func(s *Spec, v float64) { s.TimeMax = seconds(v) }},
@@ -45,7 +45,7 @@ var terms = [...]term{
 		func(s Spec) float64 { return s.CPUUtilMinPct }, func(s *Spec, v float64) { s.CPUUtilMinPct = v }},
 }
 
-// span writes seconds as pages do: "8.3 s", "3 m 05 s", "2 h 07 m".
+// span formats seconds as reports do: "8.3 s", "3 m 05 s", "2 h 07 m".
 func span(s float64) string {
 	whole := int64(math.Round(s))
 	switch {
@@ -58,6 +58,7 @@ func span(s float64) string {
 	return fmt.Sprintf("%d h %02d m", whole/60, whole%60)
 }
 
+// termOf returns the description of an objective; false if it is unknown.
 func termOf(o Objective) (term, bool) {
 	for _, t := range terms {
 		if t.objective == o {
@@ -67,7 +68,8 @@ func termOf(o Objective) (term, bool) {
 	return term{}, false
 }
 
-// seconds converts without overflow: what does not fit becomes the longest duration.
+// seconds converts to a Duration without overflow: values out of range become the longest Duration of that sign, NaN
+// 0.
 func seconds(s float64) time.Duration {
 	switch d := s * float64(time.Second); {
 	case math.IsNaN(d):
@@ -81,10 +83,10 @@ func seconds(s float64) time.Duration {
 	}
 }
 
-// New makes a Spec of the terms that somebody really gave (time in seconds, cost in USD, memory in GiB, utilisation
-// in %). Unlike a zero field of Spec, a term that is present with a value of 0 was meant: a deadline of 0 has already
-// passed and a budget of 0 or a memory limit of 0 allows nothing, and these are errors; a floor of 0
-// asks for nothing and is left out. All problems are joined in one error, each with the command line's word.
+// New returns a Spec with the explicitly given limits (time in seconds, cost in USD, memory in GiB, utilisation in
+// %). Unlike a zero field of Spec, a given 0 is a limit. As a maximum it is an error, because a deadline of 0 has
+// already passed and a budget or memory limit of 0 permits nothing; as a minimum it has no effect and is dropped. The
+// error joins all problems, each with the name of its command-line flag.
 func New(given map[Objective]float64) (Spec, error) {
 	var spec Spec
 	var problems []error
@@ -114,6 +116,7 @@ func New(given map[Objective]float64) (Spec, error) {
 	return spec, nil
 }
 
+// nothingLeft explains why a maximum of 0 or less permits no run.
 func nothingLeft(o Objective) string {
 	switch o {
 	case Time:
@@ -125,6 +128,7 @@ func nothingLeft(o Objective) string {
 	}
 }
 
+// objectiveList returns the names of all objectives, separated by commas.
 func objectiveList() string {
 	names := make([]string, len(terms))
 	for i, t := range terms {
@@ -133,7 +137,7 @@ func objectiveList() string {
 	return strings.Join(names, ", ")
 }
 
-// check says what is wrong with a limit; 0 is right (not agreed).
+// check returns the problem of a limit; nil for a valid one. 0 is valid and means no limit.
 func (t term) check(v float64) error {
 	switch {
 	case math.IsNaN(v):
@@ -154,15 +158,16 @@ func (t term) check(v float64) error {
 	return nil
 }
 
+// format returns a limit with its unit, a deadline in the notation of the flag.
 func (t term) format(v float64) string {
 	if t.objective == Time {
-		return seconds(v).String() // as --deadline takes it
+		return seconds(v).String() // the notation of --deadline
 	}
 	return strconv.FormatFloat(v, 'g', -1, 64) + " " + t.unit
 }
 
-// Validate reports every problem of the agreement, joined (errors.Join): negative, NaN or infinite limits, utilisation
-// above 100 %. The zero Spec is valid: nothing is agreed.
+// Validate returns all problems of the SLA, joined by errors.Join: negative, NaN or infinite limits, and utilisation
+// above 100 %. The zero Spec is valid and has no limits.
 func (s Spec) Validate() error {
 	var problems []error
 	for _, t := range terms {
@@ -173,7 +178,7 @@ func (s Spec) Validate() error {
 	return errors.Join(problems...)
 }
 
-// Agreed lists the objectives that have a limit, in the fixed order.
+// Agreed returns the objectives that have a limit, in the fixed order.
 func (s Spec) Agreed() []Objective {
 	var list []Objective
 	for _, t := range terms {
@@ -184,8 +189,8 @@ func (s Spec) Agreed() []Objective {
 	return list
 }
 
-// Limit returns the limit of an objective, whether it is a maximum (else a minimum), its unit, and whether it
-// is agreed at all; limit is 0 when it is not. An unknown objective is not agreed and has no unit.
+// Limit returns the limit of an objective, whether it is a maximum or a minimum, its unit, and whether a limit is set
+// at all; without one, limit is 0. An unknown objective has neither a limit nor a unit.
 func (s Spec) Limit(o Objective) (limit float64, maximum bool, unit string, agreed bool) {
 	t, ok := termOf(o)
 	if !ok {
@@ -197,8 +202,8 @@ func (s Spec) Limit(o Objective) (limit float64, maximum bool, unit string, agre
 	return limit, t.maximum, t.unit, true
 }
 
-// Hash identifies the agreement: 16 hexadecimal digits, the same for equal agreed terms on every machine and in every
-// version, and untouched by objectives that are not agreed.
+// Hash identifies the SLA by 16 hexadecimal digits. Equal limits have the same hash on every machine and in every
+// version; objectives without a limit do not affect it.
 func (s Spec) Hash() string {
 	var b strings.Builder
 	b.WriteString("sla/1")
@@ -211,7 +216,7 @@ func (s Spec) Hash() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// String is one line, such as "deadline 2h0m0s, budget 10 USD"; "no limits" for the zero Spec.
+// String returns one line, such as "deadline 2h0m0s, budget 10 USD"; "no limits" for the zero Spec.
 func (s Spec) String() string {
 	var parts []string
 	for _, t := range terms {
@@ -225,8 +230,8 @@ func (s Spec) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// Exhausted says in one error (all problems joined) which limits are already used up before a run starts or goes on:
-// elapsed is the time since its first start, spentUSD what it has cost so far, NaN when unknown. Nil when there is something left.
+// Exhausted returns an error that joins all limits already used up before a run starts or continues; nil if none is.
+// elapsed is the time since the run's first start and spentUSD its cost so far, NaN if unknown.
 func (s Spec) Exhausted(elapsed time.Duration, spentUSD float64) error {
 	var problems []error
 	if s.TimeMax > 0 && elapsed >= s.TimeMax {

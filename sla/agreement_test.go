@@ -93,7 +93,7 @@ func TestHashTellsAgreementsApart(t *testing.T) {
 		}
 		seen[s.Hash()] = s
 	}
-	// The hash is written into records that outlive this version: it must not change.
+	// The hash is stored in records that outlive this version and must not change.
 	if got, want := (Spec{TimeMax: 2 * time.Hour, CostMaxUSD: 10}).Hash(), "0bb20023db7b3cbf"; got != want {
 		t.Errorf("hash %s, want %s", got, want)
 	}

@@ -1,14 +1,14 @@
-// Package sla holds the agreement for one training run and judges it: what was agreed ([Spec]), how each term
-// stands ([Evaluate], on the projection to completion and not on what has merely elapsed), what a log says
-// of it afterwards ([Violations]), what to agree on when there is only history ([Forecast]), and when a run
-// must be stopped because its money or time is used up ([Guard]).
+// Package sla represents the limits of one training run and evaluates them: the limits ([Spec]), the status of each
+// one during and after the run ([Evaluate], based on the projection to completion rather than on elapsed values), the
+// evaluation of a finished training log ([Violations]), limits derived from earlier runs ([Forecast]), and the stop
+// of a run whose budget or deadline is used up ([Guard]).
 //
-// It is not a monitor and not a planner: it reads no files, no clock and no job, and it changes nothing. All of it
-// is pure; callers bring the numbers and act on the answers. Money is in USD, time in seconds or
-// time.Duration, memory in GiB, utilisation in percent.
+// The package neither monitors nor plans. All of it is pure: it reads no files, clock or processes and has no side
+// effects; callers supply the measurements and act on the results. Money is in USD, time in seconds or time.Duration,
+// memory in GiB, utilisation in percent.
 //
-// A term that is zero in a Spec is not agreed: it has no verdict and stops nothing. A measurement that nobody made is
-// NaN: its verdict is [Unknown], never [Met].
+// A zero limit in a Spec is not set: it has no verdict and stops nothing. A missing measurement is NaN: its verdict
+// is [Unknown], never [Met].
 //
 //	spec := sla.Spec{TimeMax: 2 * time.Hour, CostMaxUSD: 10}
 //	verdicts := sla.Evaluate(spec, map[sla.Objective]sla.Measure{

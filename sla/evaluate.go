@@ -2,40 +2,39 @@ package sla
 
 import "math"
 
-// Measure is what is known of one objective at one moment.
+// Measure is the state of one objective at one moment.
 type Measure struct {
-	// Value is what was measured so far, in the unit of the objective: seconds since the start, USD spent, mean
-	// throughput, peak memory, mean utilisation. NaN (or infinite) is unknown.
+	// Value is the measurement so far in the unit of the objective: seconds since the start, USD spent, mean
+	// throughput, peak memory, mean utilisation. NaN or infinite means unknown.
 	Value float64
-	// Projected is the value at completion; nil when it cannot be projected. Bounds that are out of order are sorted;
-	// P95 may be +Inf (it may never finish); a NaN bound makes it unknown.
+	// Projected is the value at completion; nil if no projection exists. Unordered bounds are sorted. P95 may be
+	// +Inf, for a run that may never finish; a NaN bound makes the projection unknown.
 	Projected *Interval
-	// Final says that the run is over: Value is then the outcome and Projected is not looked at.
+	// Final is true once the run has ended: Value is then the outcome and Projected is ignored.
 	Final bool
 }
 
-// Evaluate judges every agreed objective, in the fixed order; those not agreed have no verdict. An agreed objective
-// missing from m has no data and is unknown. Nothing is carried over from earlier calls.
+// Evaluate returns the verdict of every objective that has a limit, in the fixed order. An objective missing from m
+// has no data and is unknown. The result does not depend on earlier calls.
 //
 // For maxima (time, cost, memory), which only grow:
 //
-//	violated  the value exceeds the limit already, or even the projected P5 does
+//	violated  the value, or even the projected P5, exceeds the limit
 //	at-risk   the projected P95 exceeds the limit
 //	met       otherwise
 //
-// Time and cost without a projection are unknown until the run is over or the limit is passed: to be within the
-// limit in the middle of a run says nothing. A projection below what is used already is lifted to it.
+// Without a projection, time and cost are unknown until the run has ended or the limit is exceeded, because a value
+// below the limit during the run is no evidence. A projection below the current value is raised to it.
 //
-// For minima (throughput, utilisation), whose running mean can still move either way:
+// For minima (throughput, utilisation), whose running mean may move either way:
 //
-//	violated  the run is over and the value is below the limit, or even the projected P95 is
+//	violated  the run has ended with the value below the limit, or even the projected P95 is below it
 //	at-risk   the projected P5 is below the limit; without a projection, the running mean is
 //	met       otherwise
 //
-// Severity is the relative excess (shortfall) of the projected P50, or of the value when it is larger or when there is no
-// projection: (x − limit)/limit for maxima, (limit − x)/limit for minima, cut to 0…1; nil when unknown
-// (specs of the ancestor: SLA-MORL, there judged on the elapsed value). See [ExpectedSeverity] for the variant that
-// also counts how likely the excess is.
+// Severity is the relative excess or shortfall of the projected P50, or of the value if that is larger or if no
+// projection exists: (x − limit)/limit for maxima, (limit − x)/limit for minima, clamped to 0…1; nil if unknown. It
+// follows SLA-MORL, which evaluates the elapsed value instead.
 func Evaluate(spec Spec, m map[Objective]Measure) []Verdict {
 	verdicts := []Verdict{}
 	for _, t := range terms {
@@ -52,6 +51,7 @@ func Evaluate(spec Spec, m map[Objective]Measure) []Verdict {
 	return verdicts
 }
 
+// judge sets the status, severity, value and projection of a verdict.
 func (t term) judge(v *Verdict, m Measure) {
 	value, known := m.Value, finite(m.Value)
 	var p *Interval
@@ -81,9 +81,10 @@ func (t term) judge(v *Verdict, m Measure) {
 	v.Severity = &severity
 }
 
+// status compares the value and the ends of the projection with the limit, by the rules of Evaluate.
 func (t term) status(limit, value float64, known bool, p *Interval, final bool) Status {
 	beyond := func(x float64) bool { return t.excess(x, limit) > 0 }
-	var best, worst float64 // the projected ends, best and worst for this objective
+	var best, worst float64 // the ends of the projection that are best and worst for this objective
 	if p != nil {
 		best, worst = p.P5, p.P95
 		if !t.maximum {
@@ -110,7 +111,7 @@ func (t term) status(limit, value float64, known bool, p *Interval, final bool) 
 	}
 }
 
-// excess is the relative amount by which x breaks the limit, cut to 0…1; 0 when it does not.
+// excess returns the relative amount by which x breaks the limit, clamped to 0…1; 0 if it does not or is NaN.
 func (t term) excess(x, limit float64) float64 {
 	e := (x - limit) / limit
 	if !t.maximum {
@@ -125,8 +126,8 @@ func (t term) excess(x, limit float64) float64 {
 	return min(e, 1)
 }
 
-// usable returns a sorted copy of a projection, lifted to what is used already where values only grow; nil when
-// it holds nothing to judge on.
+// usable returns a sorted copy of a projection, raised to the current value if values only grow; nil if the
+// projection is missing or has a NaN bound.
 func (t term) usable(p *Interval, value float64) *Interval {
 	if p == nil || math.IsNaN(p.P5) || math.IsNaN(p.P50) || math.IsNaN(p.P95) {
 		return nil
@@ -149,9 +150,9 @@ func (t term) usable(p *Interval, value float64) *Interval {
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
-// Compliance is the share of the agreed objectives that are kept, 0…1: met counts 1, at-risk ½ (it may go either
-// way; none is left when the run is over, so the final share is plainly met/(met+violated)), violated 0. Unknown
-// is not counted, neither as kept nor as broken; ok is false when nothing is left to count.
+// Compliance returns the share of objectives that are met, 0…1: met counts 1, at-risk ½ and violated 0. No objective
+// is at risk once the run has ended, so the final share is met/(met+violated). Unknown objectives are excluded; ok is
+// false if no others exist.
 func Compliance(verdicts []Verdict) (share float64, ok bool) {
 	var kept float64
 	var counted int

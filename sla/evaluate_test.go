@@ -114,7 +114,7 @@ func TestCompliance(t *testing.T) {
 	}
 }
 
-// More of what is limited never makes a verdict better, and a verdict never disagrees with its severity.
+// Higher usage of a limit never improves a verdict, and a verdict is always consistent with its severity.
 func TestEvaluateIsMonotone(t *testing.T) {
 	rank := map[Status]int{Met: 0, AtRisk: 1, Violated: 2}
 	rapid.Check(t, func(t *rapid.T) {

@@ -9,8 +9,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Baseline is the outcome of one finished run of the same work, from which an agreement can be forecast. A number that
-// nobody measured is NaN; a time, cost, throughput or memory of 0 or less cannot have been measured and counts as unknown too.
+// Baseline is the outcome of one finished run of the same work, the input of Forecast. A missing measurement is NaN;
+// a time, cost, throughput or memory of 0 or less is treated as missing too.
 type Baseline struct {
 	Time       time.Duration // start to end
 	CostUSD    float64
@@ -20,6 +20,7 @@ type Baseline struct {
 	CPUUtilPct float64 // mean, %
 }
 
+// value returns the outcome for one objective, and whether it is known.
 func (b Baseline) value(o Objective) (float64, bool) {
 	switch o {
 	case Time:
@@ -39,17 +40,17 @@ func (b Baseline) value(o Objective) (float64, bool) {
 }
 
 const (
-	slackAbove  = 1.1 // maxima are forecast at 1.1 × the mean of the history
-	slackBelow  = 0.9 // minima at 0.9 ×
-	minForRange = 3   // runs needed for an interval
+	slackAbove  = 1.1 // factor on the mean of the history for maxima
+	slackBelow  = 0.9 // factor for minima
+	minForRange = 3   // runs required for an interval
 )
 
-// Forecast proposes an agreement from earlier runs of the same work: 1.1 × the mean for maxima, 0.9 × the mean for
-// minima (SLA-MORL's forecast rule). An objective without data in any run is not agreed.
+// Forecast derives limits from earlier runs of the same work: 1.1 × the mean for maxima and 0.9 × the mean for
+// minima, the forecast rule of SLA-MORL. An objective without data in any run has no limit.
 //
-// The intervals are the 90 % prediction intervals of the next run, mean ± t(0.95, n−1)·s·√(1+1/n), for the objectives
-// that have at least three runs; they suppose that runs of the same work scatter normally. Bounds are cut at 0,
-// utilisation also at 100. ErrNoData (errors.Is) when no run says anything.
+// The intervals are the 90 % prediction intervals of the next run, mean ± t(0.95, n−1)·s·√(1+1/n), for objectives
+// with data from at least three runs; they assume normally distributed outcomes. Bounds are clamped at 0 and
+// utilisation also at 100. The error wraps ErrNoData if no run has data.
 func Forecast(history []Baseline) (Spec, map[Objective]Interval, error) {
 	var spec Spec
 	intervals := map[Objective]Interval{}
@@ -86,6 +87,7 @@ func Forecast(history []Baseline) (Spec, map[Objective]Interval, error) {
 	return spec, intervals, nil
 }
 
+// predict returns the 90 % prediction interval of the next value; its lower bound is clamped at 0.
 func predict(values []float64, mean float64) Interval {
 	n := float64(len(values))
 	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: n - 1}.Quantile(0.95)
@@ -93,8 +95,9 @@ func predict(values []float64, mean float64) Interval {
 	return Interval{P5: math.Max(0, mean-half), P50: mean, P95: mean + half}
 }
 
-// UpdateFromBaseline returns a copy in which every term that is not agreed is filled by [Forecast]; what is agreed
-// stays as it is. It is for the time before a run: an agreement never changes during one. ErrNoData when the history says nothing.
+// UpdateFromBaseline returns a copy of s in which [Forecast] supplies every limit that is not set; limits already set
+// are kept. Call it before a run, because an SLA does not change during one. The error wraps ErrNoData if the history
+// has no data.
 func (s Spec) UpdateFromBaseline(history []Baseline) (Spec, error) {
 	forecast, _, err := Forecast(history)
 	if err != nil {

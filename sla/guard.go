@@ -8,105 +8,112 @@ import (
 	"time"
 )
 
-// Never is the time to a transition that will not come at the present rate.
+// Never is the time until a transition that does not occur at the present rate.
 const Never = time.Duration(math.MaxInt64)
 
-// The guard kills at latest when a limit is exceeded by killShare, and asks for nothing that could end
-// beyond hardShare.
+// A run is killed at the latest when a limit is exceeded by the factor killShare, and earlier if the latency could
+// carry it beyond the factor hardShare.
 const (
 	killShare  = 1.005
 	hardShare  = 1.01
-	resolution = time.Millisecond // a transition nearer than this is due
+	resolution = time.Millisecond // a transition closer than this is due
 )
 
-// GuardOptions tunes a guard. The zero value warns at 80 and 95 %.
+// GuardOptions configures a guard. The zero value warns at 80 and 95 %.
 type GuardOptions struct {
-	// WarnAt are the shares of a limit at whose use a warning is given, once each; nil means 0.8 and 0.95, an empty
+	// WarnAt contains the used shares of a limit that cause a warning, once each; nil means 0.8 and 0.95, an empty
 	// slice none.
 	WarnAt []float64
-	// WarnProjectedAt are the shares of a limit at whose *projected* use (P50 at completion) a warning is
-	// given, once each; nil means 1 (it will not fit), an empty slice none.
+	// WarnProjectedAt contains the projected shares of a limit (P50 at completion) that cause a warning, once each;
+	// nil means 1, the limit itself, an empty slice none.
 	WarnProjectedAt []float64
-	// Latency is the longest delay between the moment for which a tick was due and the death of the job after a Kill; the
-	// guard kills that much earlier where it would otherwise let the limit be exceeded by more than 1 %. 0 counts on an exact timer.
+	// Latency is the maximum delay between the due time of a tick and the death of the job after a Kill. The guard
+	// kills earlier by this amount where the limit would otherwise be exceeded by more than 1 %. 0 assumes an exact
+	// timer.
 	Latency time.Duration
 }
 
-// Tick is what the guard is told. Elapsed and SpentUSD count from the first start of the run, over all restarts and probes.
+// Tick is the input of one step. Elapsed and SpentUSD count from the first start of the run, over all restarts and
+// probes.
 type Tick struct {
-	Elapsed time.Duration // monotonic; a step back is ignored
-	// SpentUSD so far; NaN or a step back: the last known amount, carried on at the last known price.
+	Elapsed time.Duration // monotonic; a decrease is ignored
+	// SpentUSD is the cost so far. If it is NaN or decreases, the last known amount is extrapolated at the last known
+	// price.
 	SpentUSD float64
-	// USDPerHour is what the run costs now; NaN, infinite or negative: the last known price.
+	// USDPerHour is the current price of the run; if NaN, infinite or negative, the last known price applies.
 	USDPerHour float64
-	// Reserve is the time that a checkpoint and an orderly exit are expected to take; 0 asks at the limit itself.
+	// Reserve is the expected duration of a checkpoint and an orderly exit; 0 requests the checkpoint at the limit
+	// itself.
 	Reserve time.Duration
-	// Stopping says that the job is already on its way out, for whatever reason (a restart, the user): it has been
-	// asked to save, and must not be asked again.
+	// Stopping is true if the job is already stopping for another reason, such as a restart or a request of the user.
+	// It has then been asked to save and must not be asked again.
 	Stopping bool
-	// ProjectedUSD and ProjectedTime at completion (P50); 0 or NaN is unknown. They only ever lead to warnings.
+	// ProjectedUSD and ProjectedTime are the P50 at completion; 0 or NaN means unknown. They affect only warnings.
 	ProjectedUSD  float64
 	ProjectedTime time.Duration
 }
 
-// Action is what the caller must do now.
+// Action is the action required of the caller.
 type Action string
 
 const (
 	KeepGoing Action = "keep-going"
-	// Checkpoint: ask the job to save and exit, and do not start it again. It is said once in the life of a run.
+	// Checkpoint: ask the job to save and exit, and do not restart it. Returned at most once per run.
 	Checkpoint Action = "checkpoint"
-	// Kill: SIGKILL whatever is left, at once. It is said once.
+	// Kill: send SIGKILL to all remaining processes immediately. Returned at most once per run.
 	Kill Action = "kill"
 )
 
-// Warning says that a share of a limit has been reached.
+// Warning reports that a share of a limit has been reached.
 type Warning struct {
 	Objective Objective // Time or Cost
-	Share     float64   // the threshold, as a share of the limit
-	Projected bool      // by the projection; otherwise by what is used
-	Words     string    // one sentence for people
+	Share     float64   // threshold, as a share of the limit
+	Projected bool      // based on the projection; otherwise on the amount used
+	Words     string    // one sentence for the user
 }
 
-// Decision is the guard's answer to one tick.
+// Decision is the result of one tick.
 type Decision struct {
 	Action Action
-	// Limit is the limit that is the reason of a stop, Cost or Time; empty while there is none. It stays what it was
-	// when the stop began.
+	// Limit is the objective that causes a stop, Cost or Time; empty before a stop. It does not change after the stop
+	// has begun.
 	Limit Objective
-	// AlreadyStopping goes with Checkpoint: the job was on its way out already, so send it nothing; only do not start it again.
+	// AlreadyStopping accompanies Checkpoint if the job was already stopping: do not signal it, only prevent its
+	// restart.
 	AlreadyStopping bool
-	// Next is the time until the next transition at the present rate (Never: none): arm a timer for it, and tick again then or
-	// when the rate, the reserve or the state changes.
+	// Next is the time until the next transition at the present rate, or Never. Set a timer for it, and tick again
+	// when it fires or when the rate, the reserve or the state changes.
 	Next time.Duration
-	// Warnings are those that became due with this tick.
+	// Warnings are the warnings that became due with this tick.
 	Warnings []Warning
-	// Words says why, one sentence, when Action is not KeepGoing.
+	// Words explains an Action other than KeepGoing in one sentence.
 	Words string
 }
 
-// guardState is all that the guard remembers.
+// guardState is the persistent state of a guard.
 type guardState struct {
 	Elapsed time.Duration   `json:"elapsed_ns"`
 	Spent   float64         `json:"spent_usd"`    // best estimate
-	Told    float64         `json:"told_usd"`     // the last amount that was told
+	Told    float64         `json:"told_usd"`     // last reported amount
 	Rate    float64         `json:"usd_per_hour"` // −1: never known
 	Reason  Objective       `json:"reason,omitempty"`
 	Killed  bool            `json:"killed,omitempty"`
 	Warned  map[string]bool `json:"warned,omitempty"`
 }
 
-// Guard decides by itself when a run must be stopped because its budget or its deadline is used up. It is a step machine without
-// clock or goroutine: the caller ticks it, at the latest when Decision.Next has passed.
+// Guard decides when a run must be stopped because its budget or its deadline is used up. It is a state machine
+// without clock or goroutine: the caller ticks it no later than Decision.Next after the previous tick. It is not safe
+// for concurrent use.
 //
-// For a limit L (USD or time), use u, use per second r and reserve R, it says
+// For a limit L (USD or time), with usage u, rate of use r and reserve R, the action is
 //
-//	checkpoint  when u + r·R ≥ L, so that the job has saved and gone when L is reached
-//	kill        when u ≥ min(1.005 L, 1.01 L − r·Latency), whether or not it is still saving
+//	checkpoint  if u + r·R ≥ L, so that the job has saved and exited when L is reached
+//	kill        if u ≥ min(1.005 L, 1.01 L − r·Latency), even during a checkpoint
 //
-// so the limit is never exceeded by more than 1 % when ticks come in time. A run that is already there at its first tick is
-// killed without a checkpoint. Each is said once, whatever crosses while the job is saving or restarting.
-// Missing telemetry never delays it: what is not known is carried on from what was known last.
+// so the limit is never exceeded by more than 1 % if ticks are on time. A run that has reached the kill threshold at
+// its first tick is killed without a checkpoint. Each action is returned once, even if the other limit is crossed
+// while the job saves or restarts. Missing telemetry does not delay the guard: unknown values are extrapolated from
+// the last known ones.
 type Guard struct {
 	budget   float64
 	deadline time.Duration
@@ -114,8 +121,8 @@ type Guard struct {
 	state    guardState
 }
 
-// NewGuard makes a guard for the deadline and the budget of an agreement (the other objectives stop nothing). A
-// guard without either never stops anything. The error joins what is wrong with the agreement and the options.
+// NewGuard returns a guard for the deadline and the budget of an SLA; the other objectives stop nothing. A guard
+// without either limit never stops a run. The error joins all problems of the SLA and the options.
 func NewGuard(spec Spec, o GuardOptions) (*Guard, error) {
 	problems := []error{spec.Validate()}
 	if o.WarnAt == nil {
@@ -140,17 +147,17 @@ func NewGuard(spec Spec, o GuardOptions) (*Guard, error) {
 	return &Guard{budget: spec.CostMaxUSD, deadline: spec.TimeMax, options: o, state: guardState{Rate: -1}}, nil
 }
 
-// State is what a restarted agent needs to go on with this guard: JSON, small.
+// State returns the state that a restarted agent passes to Restore, as a small JSON document.
 func (g *Guard) State() []byte {
 	data, err := json.Marshal(g.state)
 	if err != nil {
-		panic(fmt.Sprintf("guard state %+v: %v", g.state, err)) // all numbers in it are finite
+		panic(fmt.Sprintf("guard state %+v: %v", g.state, err)) // all its numbers are finite
 	}
 	return data
 }
 
-// Restore continues from State: what was used, what was warned of, and a stop once begun stays begun. Nothing
-// changes when it returns an error.
+// Restore continues from the result of State: usage, warnings given and a stop already begun. On error the guard is
+// unchanged.
 func (g *Guard) Restore(state []byte) error {
 	s := guardState{Rate: -1}
 	if err := json.Unmarshal(state, &s); err != nil {
@@ -163,10 +170,10 @@ func (g *Guard) Restore(state []byte) error {
 	return nil
 }
 
-// Stopped returns the limit for which the guard has asked the run to stop; empty when it has not.
+// Stopped returns the limit for which the guard has stopped the run; empty if it has not.
 func (g *Guard) Stopped() Objective { return g.state.Reason }
 
-// Step takes one tick and decides.
+// Step processes one tick and returns the decision.
 func (g *Guard) Step(t Tick) Decision {
 	g.observe(t)
 	reserve := max(0, t.Reserve)
@@ -192,7 +199,7 @@ func (g *Guard) Step(t Tick) Decision {
 	return d
 }
 
-// observe takes what the tick knows and carries on what it does not.
+// observe updates the state with the known values of a tick and extrapolates the unknown ones.
 func (g *Guard) observe(t Tick) {
 	s := &g.state
 	step := max(0, t.Elapsed-s.Elapsed)
@@ -205,11 +212,11 @@ func (g *Guard) observe(t Tick) {
 	if finite(t.USDPerHour) && t.USDPerHour >= 0 {
 		s.Rate = t.USDPerHour
 	} else if mean := s.Spent / s.Elapsed.Hours(); s.Rate < 0 && finite(mean) && mean > 0 {
-		s.Rate = mean // no price was ever given: the mean so far
+		s.Rate = mean // no price was ever reported: the mean so far
 	}
 }
 
-// use is one limit and how much of it is gone, in its own unit.
+// use is the usage of one limit in the limit's unit, and its rate.
 type use struct {
 	objective Objective
 	limit     float64
@@ -217,6 +224,7 @@ type use struct {
 	perSecond float64
 }
 
+// uses returns the usage of the limits that are set, the budget first.
 func (g *Guard) uses() []use {
 	var list []use
 	if g.budget > 0 {
@@ -228,7 +236,7 @@ func (g *Guard) uses() []use {
 	return list
 }
 
-// until is the time until the use reaches an amount; 0 when it has, Never when it will not.
+// until returns the time until the usage reaches an amount; 0 if it already has, Never if it will not.
 func (u use) until(amount float64) time.Duration {
 	left := amount - u.used
 	switch {
@@ -240,14 +248,17 @@ func (u use) until(amount float64) time.Duration {
 	return seconds(left / u.perSecond)
 }
 
+// untilCheckpoint returns the time until the checkpoint must be requested.
 func (u use) untilCheckpoint(reserve time.Duration) time.Duration {
 	return u.until(u.limit - u.perSecond*reserve.Seconds())
 }
 
+// untilKill returns the time until the job must be killed.
 func (u use) untilKill(latency time.Duration) time.Duration {
 	return u.until(min(killShare*u.limit, hardShare*u.limit-u.perSecond*latency.Seconds()))
 }
 
+// words describes a stop and its reason in one sentence.
 func (u use) words(state, then string) string {
 	if u.objective == Time {
 		return fmt.Sprintf("the deadline of %s %s (%s elapsed): %s", span(u.limit), state, span(u.used), then)
@@ -255,7 +266,7 @@ func (u use) words(state, then string) string {
 	return fmt.Sprintf("the budget of $%g %s ($%.3g spent, at $%.3g/h): %s", u.limit, state, u.used, u.perSecond*3600, then)
 }
 
-// projectionWords compares a projection to completion with the limit.
+// projectionWords describes a projection to completion relative to the limit.
 func (u use) projectionWords(projected float64) string {
 	text := fmt.Sprintf("projected finish after %s: ", span(projected))
 	limit := "the deadline of " + span(u.limit)
@@ -282,7 +293,7 @@ func firstDue(uses []use, until func(use, time.Duration) time.Duration, margin t
 	return use{}, false
 }
 
-// next is the time to the earliest transition still to come.
+// next returns the time until the earliest pending transition.
 func (g *Guard) next(uses []use, reserve time.Duration) time.Duration {
 	next := Never
 	if g.state.Killed {
@@ -303,11 +314,12 @@ func (g *Guard) next(uses []use, reserve time.Duration) time.Duration {
 	return next
 }
 
+// warnKey identifies a warning in the persistent state.
 func warnKey(o Objective, share float64, projected bool) string {
 	return fmt.Sprintf("%s %g %t", o, share, projected)
 }
 
-// warnings returns those that are due and not yet given; none once the run is being stopped.
+// warnings returns the warnings that are due and not yet given; none once the run is being stopped.
 func (g *Guard) warnings(t Tick) []Warning {
 	if g.state.Reason != "" {
 		return nil

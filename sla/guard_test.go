@@ -128,7 +128,8 @@ func TestGuardWarnsOnceAtEachThreshold(t *testing.T) {
 	}
 }
 
-// TestProjectionWords: no exponent and no percentage of thousands, however far off the projection is.
+// TestProjectionWords: projections far from the limit are described without exponents and without percentages in
+// thousands.
 func TestProjectionWords(t *testing.T) {
 	for want, c := range map[string]struct {
 		objective        Objective
@@ -182,8 +183,8 @@ func TestNewGuardListsEveryProblem(t *testing.T) {
 	}
 }
 
-// Whatever the price does and wherever telemetry is lost, a run is stopped once, killed once, and neither limit is
-// exceeded by more than 1 % when ticks are no later than the latency.
+// With any price changes and any loss of telemetry, a run is stopped once and killed once, and neither limit is
+// exceeded by more than 1 % if ticks are no later than the latency.
 func TestGuardNeverExceedsByOnePercent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec := Spec{CostMaxUSD: rapid.Float64Range(0.001, 1000).Draw(t, "budget")}
@@ -202,7 +203,7 @@ func TestGuardNeverExceedsByOnePercent(t *testing.T) {
 		checkpoints, kills, ticks := 0, 0, 0
 		for kills == 0 {
 			if ticks++; ticks > 400 {
-				rate = 500 // bring it to an end
+				rate = 500 // forces an end
 			}
 			tick := Tick{Elapsed: now, SpentUSD: spent, USDPerHour: rate, Reserve: reserve, Stopping: rapid.Bool().Draw(t, "stopping")}
 			if !known {
@@ -220,7 +221,7 @@ func TestGuardNeverExceedsByOnePercent(t *testing.T) {
 			case Kill:
 				kills++
 				tolerance := 1 + 1e-9
-				if tick.Elapsed == 0 { // a limit that the latency alone exceeds is killed for at once
+				if tick.Elapsed == 0 { // a limit that the latency alone exceeds causes an immediate kill
 					break
 				}
 				if spent > hardShare*spec.CostMaxUSD*tolerance {
@@ -253,7 +254,7 @@ func TestGuardNeverExceedsByOnePercent(t *testing.T) {
 	})
 }
 
-// A guard that hears nothing after the first tick stops at the same tick as one that hears everything.
+// A guard without telemetry after the first tick stops at the same tick as a guard with complete telemetry.
 func TestMissingTelemetryNeverDelaysAStop(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec := Spec{CostMaxUSD: rapid.Float64Range(0.01, 100).Draw(t, "budget")}

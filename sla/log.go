@@ -8,42 +8,42 @@ import (
 	"github.com/go-gota/gota/dataframe"
 )
 
-// Statistic is the number of a whole log that is held against a limit.
+// Statistic is the number derived from a whole log that is compared with a limit.
 type Statistic string
 
 const (
 	Last Statistic = "last" // the last value: time and cost, which accumulate
 	Mean Statistic = "mean" // the mean over the rows: throughput, utilisation
-	Max  Statistic = "max"  // the largest: memory
+	Max  Statistic = "max"  // the maximum: memory
 )
 
-// Result is the judgement of one objective over a whole training log.
+// Result is the evaluation of one objective over a whole training log.
 type Result struct {
 	Objective Objective
 	Limit     float64
 	Unit      string
 	Statistic Statistic
-	// Met is true only when there is data and the statistic keeps the limit.
+	// Met is true only if there is data and the statistic is within the limit.
 	Met bool
-	// Rows is the number of rows that have a usable value; 0 is "no data".
+	// Rows is the number of rows with a usable value; 0 means no data.
 	Rows int
 	// Value is the statistic; NaN without data.
 	Value float64
-	// Worst is the single worst row value: the largest for maxima, the smallest for minima; NaN without data.
+	// Worst is the worst value of a single row: the largest for maxima, the smallest for minima; NaN without data.
 	Worst float64
-	// FirstViolation is the index (from 0) of the first row that by itself breaks the limit, −1 when none
-	// does. A mean may keep a floor that single rows break.
+	// FirstViolation is the index, from 0, of the first row that by itself breaks the limit; −1 if there is none. A
+	// mean may satisfy a minimum that single rows break.
 	FirstViolation int
 	// Severity is the relative excess or shortfall of Value, 0…1; NaN without data.
 	Severity float64
 }
 
-// NoData reports that the log has no usable value for the objective: the column is absent or empty.
+// NoData reports whether the log has no usable value for the objective, because its column is absent or empty.
 func (r Result) NoData() bool { return r.Rows == 0 }
 
 var logStatistics = map[Objective]struct {
 	column    string
-	prefix    bool // every column that starts with it; a row's value is the mean of those present
+	prefix    bool // all columns with this prefix; a row's value is the mean of those present
 	statistic Statistic
 }{
 	Time:       {"time_so_far", false, Last},
@@ -54,14 +54,14 @@ var logStatistics = map[Objective]struct {
 	CPUUtil:    {"cpu_percent", false, Mean},
 }
 
-// Violations judges a finished training log against an agreement: one result for each agreed objective. Columns, found
-// without regard to case: time_so_far [s], cost_so_far [USD], throughput [samples/s], memory_used_gb [taken as
-// GiB], gpu_utilization_0…n [%, averaged over the devices of a row] and cpu_percent [%]. Time and cost are judged on
-// their last value, memory on its largest, the others on their mean over the rows.
+// Violations evaluates a finished training log against an SLA and returns one result per objective with a limit.
+// Columns, matched ignoring case, are time_so_far [s], cost_so_far [USD], throughput [samples/s], memory_used_gb
+// [taken as GiB], gpu_utilization_0…n [%, averaged over the devices of a row] and cpu_percent [%]. Time and cost are
+// evaluated by their last value, memory by its maximum, the others by their mean over the rows.
 //
-// A missing column, and one without a single usable number (NaN, infinite, negative and unreadable cells are not usable), is "no
-// data": not met, Rows 0. Rows whose epoch says "summary" are left out. The error is about the thresholds (all
-// problems joined) or about a frame that is itself in error; an empty frame is no error.
+// A missing column, or one without a usable number, has no data: Met is false and Rows is 0. NaN, infinite, negative
+// and unreadable cells are not usable. Rows with the epoch "summary" are skipped. The error joins all problems of the
+// thresholds, or is the error of the frame; an empty frame is not an error.
 func Violations(frame dataframe.DataFrame, thresholds Spec) (map[Objective]Result, error) {
 	if err := thresholds.Validate(); err != nil {
 		return nil, fmt.Errorf("judge a training log: thresholds: %w", err)
@@ -79,6 +79,7 @@ func Violations(frame dataframe.DataFrame, thresholds Spec) (map[Objective]Resul
 	return results, nil
 }
 
+// summaryRows returns the indices of the rows with the epoch "summary".
 func summaryRows(frame dataframe.DataFrame) map[int]bool {
 	skip := map[int]bool{}
 	for _, name := range frame.Names() {
@@ -96,7 +97,7 @@ func summaryRows(frame dataframe.DataFrame) map[int]bool {
 
 func normal(s string) string { return strings.ToLower(strings.TrimSpace(s)) }
 
-// logValues returns one value a row; NaN where there is none.
+// logValues returns one value per row; NaN where the row has none.
 func logValues(frame dataframe.DataFrame, o Objective, skip map[int]bool) []float64 {
 	source := logStatistics[o]
 	sums := make([]float64, frame.Nrow())
@@ -123,6 +124,7 @@ func logValues(frame dataframe.DataFrame, o Objective, skip map[int]bool) []floa
 	return sums
 }
 
+// judgeLog computes the result of one objective in one pass over the values; NaN values are skipped.
 func (t term) judgeLog(values []float64, limit float64) Result {
 	r := Result{Objective: t.objective, Limit: limit, Unit: t.unit, Statistic: logStatistics[t.objective].statistic,
 		Value: math.NaN(), Worst: math.NaN(), Severity: math.NaN(), FirstViolation: -1}

@@ -2,27 +2,27 @@ package sla
 
 import "time"
 
-// Interval is a predicted quantity: the 5th, 50th and 95th percentile. P5 ≤ P50 ≤ P95.
+// Interval is a prediction: its 5th, 50th and 95th percentile, P5 ≤ P50 ≤ P95.
 type Interval struct {
 	P5  float64 `json:"p5"`
 	P50 float64 `json:"p50"`
 	P95 float64 `json:"p95"`
 }
 
-// Spec is the agreement for one run. It does not change during a run. A zero field is not agreed.
+// Spec contains the limits of one run. It does not change during a run. A zero field sets no limit.
 type Spec struct {
-	TimeMax       time.Duration // finish within, from the start of the run, probes and restarts included
-	CostMaxUSD    float64       // spend at most, USD
+	TimeMax       time.Duration // deadline from the start of the run, probes and restarts included
+	CostMaxUSD    float64       // budget, USD
 	ThroughputMin float64       // samples/s
 	MemoryMaxGiB  float64       // peak host memory of the job, GiB
 	GPUUtilMinPct float64       // mean GPU utilisation, %
 	CPUUtilMinPct float64       // mean utilisation of the allocated CPUs, %
 }
 
-// Objective names one term of a Spec.
+// Objective names one target of a Spec.
 type Objective string
 
-// The objectives, in the order in which they are always listed.
+// The objectives, in the fixed order of every list.
 const (
 	Time       Objective = "time"       // s
 	Cost       Objective = "cost"       // USD
@@ -32,11 +32,11 @@ const (
 	CPUUtil    Objective = "cpu_util"   // %
 )
 
-// Status is the state of one objective.
+// Status is the status of one objective.
 type Status string
 
-// AtRisk means: met so far, but the projection to completion says that it may not hold.
-// Unknown means: no data; it is never counted as met or violated.
+// AtRisk means met so far, but with a projection to completion that may break the limit. Unknown means no data; it
+// counts neither as met nor as violated.
 const (
 	Met      Status = "met"
 	Violated Status = "violated"
@@ -44,17 +44,16 @@ const (
 	Unknown  Status = "unknown"
 )
 
-// Verdict is the judgement of one objective at one moment.
+// Verdict is the evaluation of one objective at one moment.
 type Verdict struct {
 	Objective Objective `json:"objective"`
 	Limit     float64   `json:"limit"`
-	// Value is what was measured so far, nil when there is no data.
+	// Value is the measurement so far; nil without data.
 	Value *float64 `json:"value"`
-	// Projected is the value at completion, nil when it cannot be projected.
+	// Projected is the value at completion; nil without a projection.
 	Projected *Interval `json:"projected"`
 	Unit      string    `json:"unit"` // "s", "USD", "samples/s", "GiB", "%"
 	Status    Status    `json:"status"`
-	// Severity is the relative excess (maxima) or shortfall (minima) of the projected value, 0…1, nil
-	// when unknown.
+	// Severity is the relative excess (maxima) or shortfall (minima) of the projected value, 0…1; nil if unknown.
 	Severity *float64 `json:"severity"`
 }

@@ -1,10 +1,10 @@
 package sla
 
-// Unfinished returns the verdicts of a run that ended before its work was done: stopped, refused, killed or failed. A limit
-// on work that was never completed cannot be met, so met and at-risk become unknown. A violation stays: it was measured.
-// The verdict on the limit that ended the run, cause, is violated even though the guard acts shortly before the limit is
-// reached; its severity is then unknown. An empty cause names no limit. The input is not changed; projections are removed,
-// because the run has no end that could be projected.
+// Unfinished returns the verdicts of a run that ended before its work was complete: stopped, refused, killed or
+// failed. A limit on incomplete work cannot be met, so met and at-risk become unknown. A violation is kept, because
+// it was measured. The limit that ended the run, cause, is violated even though the guard acts shortly before the
+// limit is reached; its severity is then unknown. An empty cause names no limit. Projections are removed, because
+// such a run has no projected end. The input is not modified.
 func Unfinished(verdicts []Verdict, cause Objective) []Verdict {
 	out := make([]Verdict, len(verdicts))
 	for i, v := range verdicts {

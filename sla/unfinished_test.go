@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestUnfinished: each way in which a run ends early, against the same SLA.
+// TestUnfinished: every kind of early end, against the same SLA.
 func TestUnfinished(t *testing.T) {
 	spec := Spec{TimeMax: 10 * time.Minute, CostMaxUSD: 1, ThroughputMin: 100, MemoryMaxGiB: 4}
 	within := map[Objective]Measure{Time: {Value: 599.7, Final: true}, Cost: {Value: 0.2, Final: true}, Throughput: {Value: 120, Final: true}, Memory: {Value: 2, Final: true}}
