@@ -67,6 +67,8 @@ func join(w *bufio.Writer, rows *csv.Reader, width, at int, decisions []decision
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
+		case err != nil && !damagedRow(err):
+			return err
 		case err != nil, len(row) != width:
 			continue // a damaged row, such as half a row at the end
 		}
@@ -108,6 +110,9 @@ func readDecisions(path string) ([]decision, []string, error) {
 		if errors.Is(err, io.EOF) {
 			break
 		}
+		if err != nil && !damagedRow(err) {
+			return nil, nil, err
+		}
 		if err != nil || len(fields) != len(names) {
 			continue
 		}
@@ -117,6 +122,12 @@ func readDecisions(path string) ([]decision, []string, error) {
 	}
 	sort.SliceStable(out, func(i, j int) bool { return out[i].at < out[j].at })
 	return out, names, nil
+}
+
+// damagedRow reports whether an error of a csv.Reader concerns one row only, so that reading can continue behind it.
+func damagedRow(err error) bool {
+	var syntax *csv.ParseError
+	return errors.As(err, &syntax)
 }
 
 func newCSVReader(r io.Reader) *csv.Reader {

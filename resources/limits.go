@@ -220,6 +220,9 @@ func (l Limits) Check(a Allocation, h Host) error {
 	if a.NumWorkers < 0 {
 		bad("workers: %d is negative", a.NumWorkers)
 	}
+	if a.Threads < 0 {
+		bad("threads: %d is negative", a.Threads)
+	}
 	return errors.Join(append(errs, checkDevices(a, h)...)...)
 }
 
@@ -253,7 +256,7 @@ func (l Limits) Clip(a Allocation) Allocation {
 	if a.BatchSize != 0 && l.BatchSize != (Range{}) {
 		a.BatchSize = l.BatchSize.clip(a.BatchSize)
 	}
-	a.NumWorkers = max(0, a.NumWorkers)
+	a.NumWorkers, a.Threads = max(0, a.NumWorkers), max(0, a.Threads)
 	return a
 }
 

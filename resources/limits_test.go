@@ -171,6 +171,7 @@ func TestFault28_ImpossibleAllocations(t *testing.T) {
 		"fewer devices named":    {func(a *Allocation) { a.GPUIDs = a.GPUIDs[:1] }, []string{"2 given, 1 devices named"}},
 		"batch size":             {func(a *Allocation) { a.BatchSize = 8 }, []string{"batch size: 8 is outside the limits 16 to 512"}},
 		"workers":                {func(a *Allocation) { a.NumWorkers = -1 }, []string{"workers: -1 is negative"}},
+		"threads":                {func(a *Allocation) { a.Threads = -1 }, []string{"threads: -1 is negative"}},
 		"all at once": {func(a *Allocation) { *a = Allocation{GPUs: -1, CPUs: -1, Memory: -1, BatchSize: -1} },
 			[]string{"GPUs: -1", "CPUs: -1", "memory: -1", "batch size: -1"}},
 	}
