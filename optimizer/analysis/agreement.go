@@ -49,6 +49,7 @@ func Judge(e history.Entry, limits sla.Spec) []sla.Verdict {
 	return r.judge(limits)
 }
 
+// judge evaluates a priced run; see Judge.
 func (r *Run) judge(limits sla.Spec) []sla.Verdict {
 	m := map[sla.Objective]sla.Measure{}
 	for objective, value := range map[sla.Objective]float64{sla.Time: r.Seconds, sla.Cost: r.USD, sla.Throughput: r.Speed,
@@ -65,7 +66,8 @@ func (r *Run) judge(limits sla.Spec) []sla.Verdict {
 	return verdicts
 }
 
-// agreement evaluates all trainings against the limits. It returns nil without limits.
+// agreement evaluates all trainings against the limits. It returns nil without limits. Violations are sorted by limit
+// and then by excess.
 func agreement(list []Training, limits sla.Spec) *Agreement {
 	agreed := limits.Agreed()
 	if len(agreed) == 0 {

@@ -157,6 +157,7 @@ func (a *Analyzer) Characteristics() []Characteristics {
 	return characteristics(a.runs([]history.Kind{history.Run, history.Log}))
 }
 
+// characteristics groups runs by model and summarises the texts and numbers of each group.
 func characteristics(runs []Run) []Characteristics {
 	byModel := map[string][]Run{}
 	for _, r := range runs {

@@ -51,6 +51,7 @@ type criterion struct {
 	better float64 // 1: higher is better, −1: lower is better
 }
 
+// criteria are the measures, in the order of the report.
 var criteria = []criterion{
 	{"time", func(work string, _ bool) string { return "s per " + work }, func(m measured) float64 { return m.seconds }, -1},
 	{"cost", func(work string, _ bool) string { return "USD per " + work }, func(m measured) float64 { return m.usd }, -1},

@@ -49,6 +49,7 @@ func (r *Report) document(curves int) page.Document {
 	return d
 }
 
+// tiles returns the headline figures with the number of runs behind each.
 func (r *Report) tiles() []page.Tile {
 	t := &r.Totals
 	tile := func(label, value, note string) page.Tile {

@@ -99,7 +99,7 @@ func (g *Group) name() string {
 }
 
 // Analyze evaluates everything that was added. It does not modify the analyzer, and the result does not depend on the
-// order of additions.
+// order of additions. Planned and running entries are excluded and noted.
 func (a *Analyzer) Analyze() *Report {
 	r := &Report{Schema: Schema, Models: []Group{}, Findings: []Finding{}, Read: append([]ReadLog{}, a.logs...), Notes: append([]string{}, a.notes...)}
 	slices.SortStableFunc(r.Read, func(x, y ReadLog) int { return strings.Compare(x.Path, y.Path) })
@@ -138,7 +138,8 @@ func (a *Analyzer) Analyze() *Report {
 	return r
 }
 
-// groups sets Models and Findings. Probes contribute to the curves only.
+// groups sets Models and Findings. Probes contribute to the curves only. Comparisons use the segments of each
+// training, totals the whole trainings.
 func (r *Report) groups(probes []Run) {
 	byKey := map[string][]Training{}
 	pieces := map[string][]Run{} // with the probes, for the curves
@@ -234,7 +235,7 @@ func findings(g *Group, parts, pieces []Run, list []Training) []Finding {
 	return append(all, f)
 }
 
-// totals sums over trainings.
+// totals sums over trainings. Prices are counted by description.
 func totals(list []Training) Totals {
 	t := Totals{Runs: len(list)}
 	var seconds, usd, lost, joules []float64

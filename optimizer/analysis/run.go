@@ -70,7 +70,8 @@ func configOf(e history.Entry) history.Config {
 	return on
 }
 
-// price sets Price, USD, HourUSD and GPUShare. Rates override the recorded cost and price.
+// price sets Price, USD, HourUSD and GPUShare. Rates override the recorded cost and price. Without any price, HourUSD
+// is derived from the recorded cost and the time.
 func (r *Run) price(rates *cost.Rates) {
 	if rates != nil {
 		r.Price, r.USD = *rates, unknown()

@@ -103,6 +103,7 @@ var (
 	batchPerGPU = hold{"batch per GPU", func(c history.Config) float64 { return c.Batch / c.GPUs }}
 )
 
+// words formats the fixed value at a configuration.
 func (h hold) words(c history.Config) string {
 	v := h.of(c)
 	if !known(v) {
@@ -130,7 +131,8 @@ var knobs = []struct {
 }
 
 // curves returns the curves of one model and data set: at least two settings of a knob with the others fixed. A curve
-// whose points are all part of an earlier one is omitted.
+// whose points are all part of an earlier one is omitted. For each knob, sets of fixed quantities are tried strictest
+// first.
 func curves(runs []Run) []Curve {
 	seen, unit := observations(runs)
 	list := []Curve{}
@@ -173,6 +175,7 @@ func contextOf(c history.Config, knob string, holds []hold) string {
 	return key
 }
 
+// fingerprint returns the distinct pairs of training and configuration in a group.
 func fingerprint(group []observation) []string {
 	var keys []string
 	for _, o := range group {
@@ -200,7 +203,8 @@ func heldWords(c history.Config, holds []hold) string {
 	return strings.Join(parts, ", ")
 }
 
-// curveOf returns the curve of a group of observations over a knob.
+// curveOf returns the curve of a group of observations over a knob. Points are relative to the smallest setting.
+// Uncontrolled differences and settings with probes only are noted.
 func curveOf(group []observation, of func(history.Config) float64, paid bool) Curve {
 	c := Curve{Notes: []string{}}
 	values, ids := map[float64][]float64{}, map[float64][]string{}

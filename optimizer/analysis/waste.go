@@ -103,7 +103,8 @@ func evidence(r *Run) cost.GPUEvidence {
 	return e
 }
 
-// flatCurves returns the curves along which speed does not follow a knob that was at least doubled.
+// flatCurves returns the curves along which speed does not follow a knob that was at least doubled. A curve qualifies
+// if the mean speed-up at its last point is at most flat and its interval does not exceed raised.
 func flatCurves(g *Group, runs []Run) []Finding {
 	byID := map[string]*Run{}
 	for i := range runs {

@@ -24,6 +24,7 @@ func (r *Report) moneyTable() *page.Table {
 	return g
 }
 
+// row returns the cells of the money table for one model.
 func (t *Totals) row(name string) []page.Cell {
 	failed := chart.NoData
 	if t.FailedShare.Known() {

@@ -172,6 +172,7 @@ func (f *Front) picture() *chart.Scatter {
 	return s
 }
 
+// markOf returns the plotted mark of a point with its tooltip.
 func (f *Front) markOf(p Point) chart.Mark {
 	breaks := !p.Feasible && f.Infeasible > 0
 	m := chart.Mark{X: p.Seconds.P50, Y: p.CostUSD.P50, Radius: 3 + 4.5*math.Sqrt(chart.Clamp(p.Resource, 0, 1))}

@@ -50,6 +50,7 @@ func Render(w io.Writer, f *Front, format string, width int) error {
 // Schema is the version of the JSON format.
 const Schema = 1
 
+// document is the JSON format of a front.
 type document struct {
 	Schema     int             `json:"schema"`
 	Source     string          `json:"source"` // run, model, measured

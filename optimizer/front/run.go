@@ -56,7 +56,8 @@ type Described struct {
 }
 
 // OfModel fits the performance model to all measurements of a run and predicts the whole job, from its start and
-// without probes, at every allocation within d. The error wraps ErrNoPoint when the run has no measurements.
+// without probes, at every allocation within d. The error wraps ErrNoPoint when the run has no measurements. An
+// infeasible SLA is not an error: the points are then marked as infeasible.
 func OfModel(dir string, d Described) (Set, error) {
 	rec, err := journal.ReadRecord(dir)
 	if err != nil {
@@ -215,6 +216,7 @@ func RatesOf(p journal.Prices) cost.Rates {
 	return cost.Rates{GPUHour: known(p.GPUHour), CPUHour: known(p.CPUHour), GiBHour: known(p.GiBHour), Instance: known(p.InstanceHour), Source: p.Source, Dated: p.Dated}
 }
 
+// specOf returns the SLA recorded by a run.
 func specOf(s journal.SLA) sla.Spec {
 	known := func(n journal.Number) float64 {
 		if !n.Known() {

@@ -81,7 +81,8 @@ func (s *script) dictEntry(st *statement, match []int, i int) {
 }
 
 // readAssignment parses a = value, a: type = value, a.b = value, a["k"] = value and a, b = x, y, and records
-// definitions.
+// definitions. Targets are split at each = of a chain (at most 8) and paired with values element by element when both
+// sides have the same number of elements.
 func (s *script) readAssignment(st *statement, match []int) {
 	t := st.tokens
 	if defined := definedName(t); defined != "" {

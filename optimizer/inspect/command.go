@@ -29,7 +29,8 @@ func InspectCommand(args []string) (Inspection, error) {
 }
 
 // inspectArgv inspects the script run by argv; relative paths refer to dir ("" is the working directory). ok is false
-// without a readable script.
+// without a readable script. A Python program takes precedence; otherwise the first shell script, or a program given
+// by its path, is inspected according to its kind.
 func inspectArgv(argv []string, dir string, depth int) (Inspection, bool) {
 	if py, ok := findPython(argv); ok {
 		return inspectPythonCommand(py, dir)
@@ -63,6 +64,8 @@ func inspectArgv(argv []string, dir string, depth int) (Inspection, bool) {
 	return Inspection{}, false
 }
 
+// inspectPythonCommand inspects inline code, a module (its file or __main__.py) or a script, and applies the
+// arguments. A missing module is silent, a missing script is a warning.
 func inspectPythonCommand(py pythonCommand, dir string) (Inspection, bool) {
 	if py.code != "" {
 		ins := inspectPython([]byte(py.code))
@@ -165,7 +168,8 @@ func commandScore(ins Inspection) int {
 	return n
 }
 
-// override applies the options of a command line over the defaults of the script.
+// override applies the options of a command line over the defaults of the script. The last part of a dotted key
+// counts, as in Hydra's trainer.max_epochs=5.
 func (ins *Inspection) override(args []string) {
 	for i, a := range args {
 		key, value, ok := strings.Cut(a, "=")

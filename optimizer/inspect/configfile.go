@@ -98,7 +98,9 @@ func (c *Command) isConfig(w word) bool {
 	return w.form == positional || configName(last(w.name))
 }
 
-// readConfig parses a configuration file; nil when it is unreadable or invalid.
+// readConfig parses a configuration file; nil when it is unreadable or invalid. The format follows the suffix:
+// literal assignments of a .py file, key = value of .conf and .toml, otherwise YAML, which includes JSON. Files above
+// maxConfigBytes are rejected.
 func readConfig(path, shown string) []configEntry {
 	st, err := os.Stat(path)
 	if err != nil || !st.Mode().IsRegular() || st.Size() > maxConfigBytes {
@@ -174,7 +176,8 @@ func readKeyValues(text, file string) []configEntry {
 	return out
 }
 
-// hydraConfig reads the configuration of a script with hydra.main, including the groups in its defaults list.
+// hydraConfig reads the configuration of a script with hydra.main, including the groups in its defaults list. The
+// command line may override the folder, the name and the choices of groups.
 func (c *Command) hydraConfig() []configEntry {
 	if c.source == nil {
 		return nil
@@ -208,7 +211,7 @@ func (c *Command) hydraConfig() []configEntry {
 }
 
 // hydraGroups reads folder/main.yaml and the folder/group/choice.yaml of its defaults; groups contains the choices of
-// the command line.
+// the command line. Names with ".." are ignored, so that only files inside the folder are read.
 func hydraGroups(folder, main string, groups map[string]string) []configEntry {
 	named := func(n string) string {
 		if filepath.Ext(n) == "" {

@@ -3,7 +3,8 @@ package inspect
 import "strings"
 
 // gpu reports whether the script uses an accelerator: "yes", "no", or unknown when imported modules may hide it.
-// Comments and texts are ignored.
+// Comments and texts are ignored. The clue with the largest weight decides. Without clues, the result is "no" only
+// for a known framework without unknown modules.
 func (s *script) gpu(framework string) Finding {
 	var clues []clue
 	yes := func(weight float64, line int) { clues = append(clues, clue{"yes", weight, line}) }
@@ -115,7 +116,8 @@ func firstArgString(c *call) (string, bool) {
 	return onlyString(first)
 }
 
-// isCUDA reports whether an expression names a CUDA device, directly or through assigned names up to depth.
+// isCUDA reports whether an expression names a CUDA device, directly or through assigned names up to depth. Strings
+// that begin with "cuda" count; calls such as torch.cuda.is_available do not.
 func (s *script) isCUDA(t []token, depth int) bool {
 	if depth == 0 || len(t) > 60 {
 		return false

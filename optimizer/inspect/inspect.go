@@ -91,7 +91,8 @@ func fileKind(path string, data []byte) string {
 	return KindExecutable
 }
 
-// inspectPython inspects Python source.
+// inspectPython inspects Python source: it decodes and parses the text once and derives each finding from the parsed
+// script.
 func inspectPython(data []byte) Inspection {
 	ins := Inspection{Kind: KindPython}
 	if len(data) > MaxSource {

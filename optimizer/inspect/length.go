@@ -236,7 +236,8 @@ func (s *script) callLengths(c *call) []lengthClue {
 	return out
 }
 
-// loopLengths returns the loops over range(N) whose variable is an epoch or a step, except nested loops.
+// loopLengths returns the loops over range(N) whose variable is an epoch or a step, except nested loops. The loop
+// variable determines the unit by its name, and the stop value may be literal or a name with a literal value.
 func (s *script) loopLengths() []lengthClue {
 	var out []lengthClue
 	for i := range s.statements {

@@ -207,7 +207,8 @@ func Compare(was, is []string) (differ []Difference, comparable bool) {
 	return append(differ, compareWords(readWords(was, a.args, len(was), nil), readWords(is, b.args, len(is), nil))...), true
 }
 
-// compareWords compares the last value of each option, and positional arguments by position.
+// compareWords compares the last value of each option, and positional arguments by position. The result is in the
+// order of first occurrence.
 func compareWords(was, is []word) []Difference {
 	type value struct {
 		text  string

@@ -43,7 +43,8 @@ var launcherModules = map[string]string{"torch.distributed.run": "torchrun", "to
 // runnerModules are the modules that run the script or module that follows them.
 var runnerModules = set("pdb", "cProfile", "coverage", "trace", "memory_profiler", "kernprof", "scalene", "torch.utils.bottleneck")
 
-// readLine parses a command line. It reads no file.
+// readLine parses a command line. It reads no file. It skips environment assignments, options and wrappers, collects
+// launchers from the outermost to the innermost, and stops at the first script, module, inline code or program.
 func readLine(argv []string) line {
 	l := line{argv: argv, args: len(argv)}
 	first := 0

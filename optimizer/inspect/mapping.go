@@ -106,6 +106,7 @@ func (m Mapping) Apply(argv []string, values map[string]string) ([]string, error
 	return out, nil
 }
 
+// apply sets every argument of the template, in the range of argv that belongs to the launcher or to the program.
 func (k Knob) apply(argv []string, value string) ([]string, error) {
 	for i, t := range k.templateWords() {
 		l := readLine(argv)
@@ -129,7 +130,8 @@ func (k Knob) apply(argv []string, value string) ([]string, error) {
 	return argv, nil
 }
 
-// setArgument sets one argument in argv[from:to].
+// setArgument sets one argument in argv[from:to]. The last occurrence of any of names is replaced. Otherwise the
+// argument is inserted: at from if front is true (launchers), or before a "--".
 func setArgument(argv []string, from, to int, toggles map[string]bool, names []string, t word, value string, front bool) []string {
 	if k := launcherToggles; front {
 		toggles = k

@@ -102,7 +102,8 @@ var parsers = set("HfArgumentParser", "TrlParser", "tyro.cli", "tyro.extras.cli"
 	"jsonargparse.auto_cli", "pyrallis.parse", "add_arguments", "chz.entrypoint")
 
 // fieldOptions returns the fields of dataclasses and the parameters of functions that the script passes to one of the
-// parsers.
+// parsers. Definitions passed to a parser are collected first, then their annotated or assigned fields (classes) or
+// parameters (functions).
 func (s *script) fieldOptions() []option {
 	kinds := map[string]bool{} // definition → whether it is a class
 	for _, d := range s.definitions {

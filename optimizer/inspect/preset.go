@@ -114,6 +114,8 @@ func (c *Command) launcherKnob() (Knob, bool) {
 	return Knob{Name: KnobProcesses, Template: t, Source: "launcher " + l.name, launcher: l.name, spellings: [][]string{rankOptions[l.name]}}, t != ""
 }
 
+// presetKnob returns the knob of the first matching preset. It appends a note when the tool ignores the resume
+// argument in this command.
 func (c *Command) presetKnob(n string, m *Mapping) (Knob, bool) {
 	for _, p := range presets {
 		t := p.templates[n]
@@ -180,7 +182,9 @@ func ofTraining(n, name string) bool {
 	return n != KnobEpochs && n != KnobSteps || unitOf(name, "") != ""
 }
 
-// declaredKnob returns the option of the script that sets the knob.
+// declaredKnob returns the option of the script that sets the knob. The option with the best knobRank is chosen;
+// toggles qualify only for resume, and a batch size of 0 is computed by the script. The flag is the first one with
+// two dashes.
 func (c *Command) declaredKnob(n string) (Knob, bool) {
 	if c.source == nil {
 		return Knob{}, false
@@ -245,7 +249,8 @@ func knobRank(n string, o *option) int {
 	return best
 }
 
-// complete sets the other spellings of a knob's arguments and its present value.
+// complete sets the other spellings of a knob's arguments and its present value. Spellings include abbreviations on
+// the command line; the last occurrence is the present value, then a configuration file, then the default.
 func (c *Command) complete(k *Knob) {
 	if c.source != nil {
 		k.toggles = c.source.toggles()

@@ -25,6 +25,8 @@ type Command struct {
 // of at most MaxSource and 1 MiB. Unreadable parts are unknown. A shell script is followed if its command is literal.
 func ReadCommand(argv []string, dir string) *Command { return readCommand(argv, dir, 0) }
 
+// readCommand is ReadCommand at a given nesting depth. It locates the script by the kind of command line: shell
+// script, inline code, script file, module, or a program given by its path whose #! line names an interpreter.
 func readCommand(argv []string, dir string, depth int) *Command {
 	c := &Command{Argv: argv, Dir: dir, line: readLine(argv)}
 	l := &c.line
@@ -71,7 +73,8 @@ func (c *Command) readScript(path string) bool {
 }
 
 // shellInner returns the training command in a shell script or in the text of bash -c; nil without a literal one.
-// many reports that it runs several trainings, in sequence or in a loop, so that the length of the job is unknown.
+// many reports that it runs several trainings, in sequence or in a loop, so that the length of the job is unknown. Of
+// several commands, the one with the highest score is returned, the last among equals.
 func shellInner(l *line, dir string, depth int) (best *Command, many bool) {
 	text, home := l.code, dir
 	if l.code == "" {
@@ -163,7 +166,7 @@ func (c *Command) lightningCLI() bool {
 }
 
 // optionOf returns the canonical name of the option that a word sets, according to the script's declarations, and its
-// help text.
+// help text. A positional word is matched with the positional options of a parser by its position.
 func (c *Command) optionOf(w word) (name, help string) {
 	if c.source == nil {
 		return w.name, ""

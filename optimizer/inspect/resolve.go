@@ -112,7 +112,9 @@ func (o ResolveOptions) program(name string) (string, error) {
 	return path, nil
 }
 
-// start returns the argv that starts the script at path, without its arguments.
+// start returns the argv that starts the script at path, without its arguments. A .py file is started by Python, an
+// executable with a #! line directly, another file with one by its interpreter, and a shell script without one by
+// bash or /bin/sh. Other files must be executable binaries.
 func (o ResolveOptions) start(path, kind string) ([]string, error) {
 	if kind == KindPython && strings.EqualFold(filepath.Ext(path), ".py") {
 		python, err := o.python()
@@ -154,7 +156,8 @@ func (o ResolveOptions) start(path, kind string) ([]string, error) {
 	return []string{path}, nil
 }
 
-// python returns the path of the interpreter for .py scripts.
+// python returns the path of the interpreter for .py scripts. A named interpreter must be an executable whose name,
+// or link target, is that of a Python.
 func (o ResolveOptions) python() (string, error) {
 	if o.Python == "" {
 		for _, n := range []string{"python3", "python"} {

@@ -14,7 +14,8 @@ var Variables = []string{
 }
 
 // reads returns the elements of Variables that reach the script: those it names itself, and those that its framework
-// reads (threads; visible devices if it uses a GPU).
+// reads (threads; visible devices if it uses a GPU). A variable counts if it occurs more often than the script
+// assigns it; an assignment by the script is a warning.
 func (s *script) reads(framework string, gpu bool) (names, warnings []string) {
 	written := map[string]int{}
 	for _, a := range s.assignments {
@@ -129,7 +130,8 @@ func (s *script) stateCall(sure, maybe map[string]bool, aware bool) int {
 	return weak
 }
 
-// stopSignal returns which of SIGUSR1 and SIGTERM the script handles by its own function.
+// stopSignal returns which of SIGUSR1 and SIGTERM the script handles by its own function. A handler registered in a
+// loop over signals counts for each signal named in the script; SIG_IGN and SIG_DFL do not count.
 func (s *script) stopSignal() Finding {
 	handler, named := 0, map[string]int{}
 	for i := range s.calls {
@@ -172,7 +174,8 @@ var (
 )
 
 // entry finds the function in which training starts; helpers such as train_one_epoch do not count. "__main__" means
-// training at module level.
+// training at module level. Calls at module level have more weight in the main block and for typical names
+// (entryWeight). Without such a call, definitions with typical names are considered, then a loop at module level.
 func (s *script) entry() Finding {
 	defined := map[string]int{}
 	for _, d := range s.definitions {
@@ -210,6 +213,7 @@ func (s *script) entry() Finding {
 	return f
 }
 
+// entryWeight rates the name of a function as an entry point; helpers are negative.
 func entryWeight(n string) float64 {
 	switch {
 	case strings.EqualFold(n, "main"):
@@ -256,7 +260,8 @@ var (
 	writers  = set("CSVLogger", "to_csv", "savetxt", "write_csv", "FileHandler", "Log", "Logger", "CsvLogger")
 )
 
-// logFile finds the literal name of the CSV file that the script writes.
+// logFile finds the literal name of the CSV file that the script writes. Candidates are files opened for writing and
+// arguments of CSV writers, then options, variables and keywords with names such as "log" or "metrics".
 func (s *script) logFile() Finding {
 	var clues []clue
 	add := func(t []token, weight float64, line int) {
@@ -304,6 +309,7 @@ func (s *script) logFile() Finding {
 	return s.heaviest(clues)
 }
 
+// openMode returns the literal mode of an open call.
 func openMode(c *call) (string, bool) {
 	if m, ok := c.arg("mode"); ok {
 		v, ok := lastString(m)
@@ -354,6 +360,7 @@ func (s *script) fileName(t []token) (string, bool) {
 
 var field = regexp.MustCompile(`\{([A-Za-z_][A-Za-z_0-9.]*)\}`)
 
+// filled replaces each {NAME} by the string value of NAME; ok is false when one is unknown.
 func (s *script) filled(v string) (string, bool) {
 	ok := true
 	v = field.ReplaceAllStringFunc(v, func(f string) string {

@@ -24,7 +24,9 @@ const (
 )
 
 // setting finds the default of a number such as the batch size. The default of the given environment variable
-// (int(os.environ.get("OPTIMIZER_EPOCHS", 10))) counts nearly as much as an assignment.
+// (int(os.environ.get("OPTIMIZER_EPOCHS", 10))) counts nearly as much as an assignment. Options, assignments,
+// parameters, dictionary entries, keywords and, for epochs, loops are clues; those of an evaluation have the least
+// weight.
 func (s *script) setting(wanted *regexp.Regexp, variable string) Finding {
 	var clues []clue
 	add := func(tokens []token, weight float64, line int) {

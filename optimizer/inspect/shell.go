@@ -121,7 +121,9 @@ func (r *shellReader) skipHere() {
 	r.marker = ""
 }
 
-// end closes a simple command: an assignment is recorded, other words are a command.
+// end closes a simple command: an assignment is recorded, other words are a command. Leading keywords such as export,
+// then and do are removed. A loop, a function or a set -- makes the arguments unknown, and a shift removes the first
+// of them.
 func (r *shellReader) end() {
 	words := r.words
 	r.words = nil
@@ -181,7 +183,7 @@ func (r *shellReader) allArguments() bool {
 
 var allArguments = regexp.MustCompile(`^"?\$(?:[@*]|\{[@*](?::(\d))?\})"?([ \t\r\n;&|()]|$)`)
 
-// word reads one word with its quotes removed.
+// word reads one word with its quotes removed. A word is limited to 64 KiB.
 func (r *shellReader) word() string {
 	var b strings.Builder
 	for r.at < len(r.src) && b.Len() < 1<<16 {
@@ -236,7 +238,8 @@ func (r *shellReader) piece(b *strings.Builder) {
 	}
 }
 
-// substitute reads the substitution after a dollar sign.
+// substitute reads the substitution after a dollar sign. It handles $(…), ${NAME}, ${NAME:-text}, ${BASH_SOURCE…},
+// $NAME and special parameters; an unknown substitution is empty.
 func (r *shellReader) substitute() string {
 	switch c := r.src[r.at]; {
 	case c == '(':

@@ -229,7 +229,7 @@ func isMainTest(tokens []token) bool {
 	return dunder && main
 }
 
-// readStatement collects calls, assignments, definitions, strings and names.
+// readStatement collects calls, assignments, definitions, strings and names. Imports and docstrings are skipped.
 func (s *script) readStatement(st *statement) {
 	t := st.tokens
 	if isImport := t[0].kind == name && (t[0].s == "import" || t[0].s == "from"); isImport {

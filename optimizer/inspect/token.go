@@ -185,6 +185,7 @@ func (x *lexer) name() {
 	x.at = end
 }
 
+// number reads a numeric literal, including underscores, exponents and suffixes, without validation.
 func (x *lexer) number() {
 	end := x.at
 	for end < len(x.src) {
@@ -217,7 +218,8 @@ func (x *lexer) str(k kind) {
 	x.tokens = append(x.tokens, token{k, line, x.src[start:end]})
 }
 
-// stringEnd returns the end of the string that starts at x.at, and the start of the next token.
+// stringEnd returns the end of the string that starts at x.at, and the start of the next token. A backslash escapes
+// the next character. In an f-string, quotes within braces may belong to a nested string (see closing).
 func (x *lexer) stringEnd(quote string, formatted bool) (end, next int) {
 	long := len(quote) == 3
 	braces := 0
@@ -288,6 +290,7 @@ func countLines(s string) int32 {
 
 var operators = []string{"**=", "//=", ">>=", "<<=", "...", "->", ":=", "==", "!=", "<=", ">=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "@=", "**", "//", "<<", ">>"}
 
+// punctuation reads the longest operator at the current position and tracks the bracket depth.
 func (x *lexer) punctuation(c byte) {
 	n := 1
 	for _, op := range operators {

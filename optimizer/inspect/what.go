@@ -11,6 +11,7 @@ type framework struct {
 	weight  float64
 }
 
+// frameworks are the known frameworks. The weight of a wrapper around another framework exceeds that of its base.
 var frameworks = []framework{
 	{"lightning", set("lightning", "pytorch_lightning", "lightning_fabric"), true, 30},
 	{"huggingface", set("transformers", "trl", "peft", "diffusers"), true, 20},
@@ -30,7 +31,8 @@ var frameworks = []framework{
 // trainingCalls are the training calls of the wrappers around PyTorch; an import alone is weaker evidence.
 var trainingCalls = set("Trainer", "Seq2SeqTrainer", "SFTTrainer", "LightningModule", "LightningDataModule", "Fabric", "TrainingArguments", "Seq2SeqTrainingArguments", "from_pretrained", "from_config")
 
-// framework finds the training framework of the script.
+// framework finds the training framework of the script. Imports determine the candidates; calls and base classes from
+// their modules add to the weight. Imports from the standard library alone yield "stdlib".
 func (s *script) framework() Finding {
 	uses := map[string]float64{}
 	for i := range s.calls {
@@ -98,7 +100,8 @@ var (
 	datasetPath    = set("data", "data_dir", "data_path", "data_root", "dataset_path", "dataset_dir", "train_dir", "train_data")
 )
 
-// model finds the family of the trained model.
+// model finds the family of the trained model. Evidence in descending weight: settings and constructor calls, class
+// names, imports, layers, function names and variables.
 func (s *script) model() Finding {
 	var clues []clue
 	add := func(text string, weight float64, line int) {
@@ -204,6 +207,7 @@ func (s *script) stringOf(t []token) (string, bool) {
 }
 
 // settingNames collects the values of options, constants, dictionary entries and keywords with the wanted names.
+// Defaults of options have the largest weight, then plain assignments, then other contexts.
 func (s *script) settingNames(wanted map[string]bool, table *vocabulary) []clue {
 	var clues []clue
 	add := func(t []token, weight float64, line int) {
@@ -255,7 +259,8 @@ func (s *script) settingNames(wanted map[string]bool, table *vocabulary) []clue 
 	return clues
 }
 
-// dataset finds the data set of the training.
+// dataset finds the data set of the training. Evidence in descending weight: loading calls and settings, imports,
+// definitions, and paths in strings.
 func (s *script) dataset() Finding {
 	var clues []clue
 	add := func(text string, weight float64, line int) {

@@ -294,7 +294,8 @@ func stratifiedNormals(n int, rng *rand.Rand) []float64 {
 }
 
 // complete draws the discrepancy given the parameters by Matheron's rule (pathwise conditioning, Wilson et al. 2020):
-// a draw of the prior, corrected by its residuals at the segments.
+// a draw of the prior, corrected by its residuals at the segments. The correction is the prior covariance with the
+// segments times the inverse covariance of the residuals, by two triangular solves.
 func (p *posterior) complete(z []float64, drift float64, rng *rand.Rand) draw {
 	tau, delta := p.unpack(z)
 	d := draw{nat: append([]float64(nil), p.nat...), drift: drift, delta: delta}

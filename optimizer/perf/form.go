@@ -102,6 +102,7 @@ func localBatch(a resources.Allocation) float64 {
 	return float64(a.BatchSize) / float64(max(1, a.GPUs))
 }
 
+// at returns the point of an allocation. A negative count is treated as 0, and a missing CPU count as 1.
 func (p pointer) at(a resources.Allocation) point {
 	out := point{cpus: float64(max(1, a.CPUs)), gpus: float64(max(0, a.GPUs)), batch: 1}
 	if b := localBatch(a); b > 0 && p.refBatch > 0 {

@@ -24,6 +24,8 @@ type pollux struct {
 
 func newPollux(ctx formContext) form { return pollux{ctx: ctx, nodes: ctx.gpusPerNode > 0} }
 
+// parameters returns the priors, chosen here. Two further parameters describe synchronisation between nodes when the
+// job may span several.
 func (f pollux) parameters() []parameter {
 	p := []parameter{
 		{name: "grad_fixed_share", mean: -1.4, sd: 1.0},                                 // logit: a / (a + b·m_ref), median 0.2

@@ -71,6 +71,8 @@ type posterior struct {
 	half       []float64
 }
 
+// newPosterior computes everything that does not depend on the parameters: points, features and their inner products.
+// The prior mean of the level is the mean of the segments, with weight 0.1 for recalled ones.
 func newPosterior(f form, ctx formContext, stretches []stretch, at pointer, noise float64) *posterior {
 	p := &posterior{form: f, stretches: stretches, ref: ctx.ref, perNode: ctx.gpusPerNode, noise: noise}
 	var level, weight float64
@@ -227,7 +229,9 @@ func (p *posterior) mode(z []float64) ([]float64, float64) {
 }
 
 // spread returns the square root of the covariance of the Laplace approximation at a mode, and the log of its
-// determinant. Curvatures are at least a quarter of the prior's, for densities flatter than a Gaussian.
+// determinant. Curvatures are at least a quarter of the prior's, for densities flatter than a Gaussian. The Hessian
+// is computed by central differences and inverted through its eigenvalues; the identity replaces it when the
+// decomposition fails.
 func (p *posterior) spread(z []float64) (root *mat.Dense, logDet float64) {
 	d, h := len(z), 1e-2
 	hess := mat.NewSymDense(d, nil)

@@ -72,7 +72,8 @@ func NextProbe(m *Model, candidates, measured []resources.Allocation, o ProbeOpt
 	return knowledgeGradient(m, thinned(candidates, 64), seen, o)
 }
 
-// spreading selects the ends of the knobs, and the middle when only one knob varies and two points are measured.
+// spreading selects the ends of the knobs, and the middle when only one knob varies and two points are measured. An
+// end counts as measured when some point differs from the first one by at least a factor of 1.5 on that axis.
 func spreading(m *Model, candidates []resources.Allocation, points []point) *Probe {
 	ref := points[0]
 	moving := 0

@@ -70,7 +70,7 @@ func (p *posterior) modeComponents(modes [][]float64, values []float64) []compon
 }
 
 // kernelComponents returns equally weighted kernels at the centres, with a fraction of the weighted covariance of the
-// points.
+// points. The covariance is regularised on the diagonal; the identity replaces it when the factorisation fails.
 func kernelComponents(points, centres [][]float64, logw []float64) []component {
 	d := len(points[0])
 	w := relative(logw)

@@ -239,6 +239,7 @@ func reference(runs []Recurrence, own int, of func(Recurrence) float64) float64 
 	return oldest
 }
 
+// batchWords describes the selected arm: not yet tried, best so far, or possibly better than the best.
 func batchWords(b *bandit.Thompson, pull bandit.Pull, arms []int, recurrence int, measure string) string {
 	text := fmt.Sprintf("recurrence %d of this job: batch %d", recurrence, arms[pull.Arm])
 	beliefs := b.Beliefs()

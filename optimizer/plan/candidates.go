@@ -92,7 +92,7 @@ func counts(r resources.Range, least int) []int {
 }
 
 // cpuCounts returns the candidate CPU counts within the limits, ascending. With thin, about manyCounts geometric
-// steps replace the dense part.
+// steps replace the dense part. Limits, Baseline, Current and the measured counts are always included.
 func cpuCounts(s Snapshot, thin bool) []int {
 	lo := max(s.Limits.CPUs.Min, 1)
 	hi := max(s.Limits.CPUs.Max, lo)
@@ -180,6 +180,7 @@ func memoryFor(s Snapshot) resources.GiB {
 	return clipMemory(m, s)
 }
 
+// clipMemory restricts a memory size to the limits and to the SLA maximum.
 func clipMemory(m resources.GiB, s Snapshot) resources.GiB {
 	m = max(m, s.Limits.MemoryMin)
 	if s.Limits.MemoryMax > 0 {

@@ -177,7 +177,8 @@ func (b *board) whyNot(nearest int) string {
 	return text + fmt.Sprintf("; nearest: %s, %s", c.Allocation, b.predicted(c))
 }
 
-// needs returns the smallest budget that meets the other limits, or the shortest deadline that does, as text.
+// needs returns the smallest budget that meets the other limits, or the shortest deadline that does, as text. Only
+// candidates that meet all other limits are considered.
 func (b *board) needs() string {
 	spec := b.forecast.s.Spec
 	if b.forecast.perUnit {

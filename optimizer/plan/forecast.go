@@ -121,7 +121,9 @@ func (f *forecast) heldShare(a resources.Allocation) float64 {
 	return share
 }
 
-// spend returns seconds and USD of the whole run by draw. The duration of the move is multiplied by moveWeight.
+// spend returns seconds and USD of the whole run by draw. The duration of the move is multiplied by moveWeight. The
+// draws of the remaining work include the noise of single units, which decreases with the square root of their
+// number.
 func (f *forecast) spend(a resources.Allocation, unit []float64, moveWeight float64) (seconds, usd []float64) {
 	seconds, usd = make([]float64, len(unit)), make([]float64, len(unit))
 	hourly := float64(f.s.Rates.Hourly(a))
@@ -253,6 +255,7 @@ func asChance(ok bool) float64 {
 	return 0
 }
 
+// shareOf returns the share of the values that satisfy ok.
 func shareOf(v []float64, ok func(float64) bool) float64 {
 	n := 0
 	for _, x := range v {

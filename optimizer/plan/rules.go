@@ -111,7 +111,9 @@ func ruleBatch(prefer string, gpus int, s Snapshot) int {
 	return max(batch, 32)
 }
 
-// fixed returns the plan for an allocation chosen without the model, with its prediction where a model exists.
+// fixed returns the plan for an allocation chosen without the model, with its prediction where a model exists. If the
+// allocation is not among the candidates it is added to them. Where the baseline is held and the allocation is
+// slower, the baseline is returned.
 func fixed(planner string, s Snapshot, a resources.Allocation, reason string) (Plan, error) {
 	if s.Model == nil {
 		return unpredicted(planner, a, reason), nil

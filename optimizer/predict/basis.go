@@ -20,7 +20,8 @@ type Ground struct {
 	Same   bool                 // the measured training is the one in question
 }
 
-// grounds returns the grounds of an estimate for a job, in order of weight.
+// grounds returns the grounds of an estimate for a job, in order of weight. Each ground counts its entries by kind
+// and records the newest run or log.
 func grounds(q *Question, entries []history.Entry, e transfer.Estimate) []Ground {
 	byID := map[string]*history.Entry{}
 	for i := range entries {

@@ -369,6 +369,8 @@ func (s *scene) another(a *Answer, options []Option, kind, what string) (Change,
 // nearest describes what would be feasible when no option is, from the same predictions.
 func nearest(a *Answer) string { return chart.PlainBlanks(nearestWords(a)) }
 
+// nearestWords describes, in this order: the unmet requirement when no option fits, the absence of offers, or the
+// deadline and the budget that would be met by the other limit alone.
 func nearestWords(a *Answer) string {
 	l, market := a.Question.limits(), a.Question.market()
 	if a.Chosen < 0 {

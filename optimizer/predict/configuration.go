@@ -70,7 +70,8 @@ type place struct {
 }
 
 // lay enumerates the configurations that the machines offer within the bounds of the question, and the machines that
-// offer each. At most mostConfigurations are kept; the notes contain the number of those omitted.
+// offer each. At most mostConfigurations are kept; the notes contain the number of those omitted. Equal
+// configurations of different machines are merged, with the lowest of their prices.
 func lay(q *Question, same []history.Entry) (configs []Configuration, places []place, notes []string) {
 	for i := range q.Machines {
 		m := &q.Machines[i]

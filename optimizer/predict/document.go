@@ -67,7 +67,7 @@ func joined(texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(s string) bool { return s == "" }), "; ")
 }
 
-// answers returns the headline results.
+// answers returns the headline results. Without a chosen option, only the reason and the amount of work are listed.
 func (a *Answer) answers() []page.Answer {
 	q := a.Question
 	var list []page.Answer
@@ -111,6 +111,7 @@ func (a *Answer) answers() []page.Answer {
 	return list
 }
 
+// peakWords formats a predicted memory peak with the capacity in GiB, 0 for an unknown one.
 func peakWords(peak sla.Interval, has float64) string {
 	gib := func(v float64) string { return chart.Significant(v) + " GiB" }
 	if !known(peak) {
@@ -253,6 +254,7 @@ func (a *Answer) median() float64 {
 	return a.Configurations[0].Seconds.P50
 }
 
+// unit is the unit of a column; size is in seconds.
 type unit struct {
 	size float64
 	name string

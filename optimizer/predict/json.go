@@ -39,6 +39,7 @@ const Schema = 1
 // number is null in JSON when unknown, otherwise it has nine significant digits.
 type number float64
 
+// MarshalJSON encodes an unknown number as null.
 func (n number) MarshalJSON() ([]byte, error) {
 	if !chart.Known(float64(n)) {
 		return []byte("null"), nil
@@ -46,6 +47,7 @@ func (n number) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, float64(n), 'g', 9, 64), nil
 }
 
+// spread is the JSON format of an interval.
 type spread struct {
 	P5  number `json:"p5"`
 	P50 number `json:"p50"`
@@ -59,6 +61,7 @@ func spreadOf(i sla.Interval) *spread {
 	return &spread{number(i.P5), number(i.P50), number(i.P95)}
 }
 
+// optionForm is the JSON format of an option.
 type optionForm struct {
 	GPU          *string `json:"gpu"`
 	GPUs         int     `json:"gpus"`
@@ -113,6 +116,7 @@ func (o *Option) dated() string {
 	return o.Offer.Dated
 }
 
+// object is a JSON object; encoding/json sorts its keys.
 type object map[string]any
 
 // renderJSON writes the format described at [Schema].

@@ -122,6 +122,7 @@ func (d *drawing) options(list []*Option) {
 	}
 }
 
+// option draws one option as a circle with a tooltip; the intervals of the front are whiskers.
 func (d *drawing) option(o *Option) {
 	class := "offer quiet"
 	if o.OnFront {
