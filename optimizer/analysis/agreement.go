@@ -8,26 +8,26 @@ import (
 	"trainopt/sla"
 )
 
-// Agreement is how many runs meet given limits, and which miss them.
+// Agreement contains the number of runs that meet given limits, and the violations.
 type Agreement struct {
 	Terms []Term `json:"terms"`
-	// Broken are the violations, the largest of each limit first.
+	// Broken contains the violations by limit, largest first.
 	Broken []Violation `json:"broken"`
 }
 
-// Term is one limit over all runs.
+// Term is one limit evaluated over all runs.
 type Term struct {
 	Objective sla.Objective `json:"objective"`
 	Limit     Number        `json:"limit"`
 	Unit      string        `json:"unit"`
 	Met       int           `json:"met"`
 	Violated  int           `json:"violated"`
-	Unknown   int           `json:"unknown"` // not measured, or the run did not finish
+	Unknown   int           `json:"unknown"` // not measured, or an unfinished run
 	// Share is violated/(met+violated), 0…1; NaN when both are 0.
 	Share Number `json:"share_violated"`
 }
 
-// Violation is a limit that a run misses.
+// Violation is a limit missed by a run.
 type Violation struct {
 	RunID     string        `json:"run_id"`
 	Name      string        `json:"name"`
@@ -36,25 +36,27 @@ type Violation struct {
 	Limit     Number        `json:"limit"`
 	Value     Number        `json:"value"`
 	Unit      string        `json:"unit"`
-	// OverPct is by how much, in percent of the limit: above a maximum, below a minimum.
+	// OverPct is the excess over a maximum or the shortfall below a minimum, in percent of the limit.
 	OverPct Number `json:"over_pct"`
 }
 
-// Judge judges a run that has ended against limits: one verdict per limit, unknown where the run has no such number. The
-// throughput is that in steady state; time and cost are those of the whole run. A run that failed or was stopped meets no
-// limit: it misses it or its verdict is unknown ([sla.Unfinished]). For the rows of one training log see [sla.Violations].
+// Judge evaluates a run that has ended against limits and returns one verdict per limit, unknown when the run lacks
+// the measurement. Throughput is that of the steady state; time and cost are those of the whole run. A failed or
+// stopped run meets no limit: it misses it or its verdict is unknown ([sla.Unfinished]). For the rows of one training
+// log see [sla.Violations].
 func Judge(e history.Entry, limits sla.Spec) []sla.Verdict {
 	r := newRun(e, nil)
 	return r.judge(limits)
 }
 
+// judge evaluates a priced run; see Judge.
 func (r *Run) judge(limits sla.Spec) []sla.Verdict {
 	m := map[sla.Objective]sla.Measure{}
 	for objective, value := range map[sla.Objective]float64{sla.Time: r.Seconds, sla.Cost: r.USD, sla.Throughput: r.Speed,
 		sla.Memory: r.PeakMemoryGiB, sla.GPUUtil: r.GPUUtil, sla.CPUUtil: r.CPUUtil} {
 		m[objective] = sla.Measure{Value: value, Final: true}
 	}
-	if r.On.GPUs == 0 { // a floor for GPUs says nothing of a run without
+	if r.On.GPUs == 0 { // a minimum GPU utilisation does not apply to a run without GPUs
 		delete(m, sla.GPUUtil)
 	}
 	verdicts := sla.Evaluate(limits, m)
@@ -64,7 +66,8 @@ func (r *Run) judge(limits sla.Spec) []sla.Verdict {
 	return verdicts
 }
 
-// agreement is nil when no limit is given.
+// agreement evaluates all trainings against the limits. It returns nil without limits. Violations are sorted by limit
+// and then by excess.
 func agreement(list []Training, limits sla.Spec) *Agreement {
 	agreed := limits.Agreed()
 	if len(agreed) == 0 {
@@ -111,7 +114,7 @@ func agreement(list []Training, limits sla.Spec) *Agreement {
 	return a
 }
 
-// overLimit is the excess or shortfall of a broken limit, %; unlike the severity it is not cut.
+// overLimit returns the excess or shortfall of a missed limit in percent; unlike the severity it is not clipped.
 func overLimit(v sla.Verdict) Number {
 	pct := 100 * (*v.Value/v.Limit - 1)
 	if pct < 0 {
@@ -120,7 +123,7 @@ func overLimit(v sla.Verdict) Number {
 	return Number(pct)
 }
 
-// span is the first and the last start that is known.
+// span returns the first and the last known start.
 func span(list []Training) (from, to time.Time) {
 	for _, t := range list {
 		at := t.Whole.At

@@ -18,10 +18,11 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files again")
 
-// a100 prices a GPU at $2, a CPU at 5 cents, so that sums are done in the head.
+// a100 prices a GPU at $2 and a CPU at 5 cents, for simple arithmetic.
 var a100 = cost.Rates{GPUHour: 2, CPUHour: .05, Source: "a price list", Dated: "2026-03-01"}
 
-// ran is a finished run of a model: so many GPUs and CPUs, epochs, and seconds for each in steady state; 10 s of start-up, 50,000 samples an epoch.
+// ran is a finished run of a model with the given GPUs, CPUs, epochs and steady-state seconds per epoch; 10 s of
+// start-up, 50,000 samples per epoch.
 func ran(id, model string, gpus, cpus, epochs, unit float64, change func(*history.Entry)) history.Entry {
 	e := history.NewEntry(history.Run, id)
 	e.At = time.Date(2026, 4, 1, 8, 0, 0, 0, time.UTC)
@@ -43,8 +44,8 @@ func ran(id, model string, gpus, cpus, epochs, unit float64, change func(*histor
 	return e
 }
 
-// fleet is what the golden files are made of: a model that scales, one that does not, a CPU job whose runs partly fail, and
-// a log in two stretches that says little.
+// fleet is the input of the golden files: a model that scales, one that does not, a CPU job with failed runs, and a
+// log in two segments with few fields.
 func fleet() []history.Entry {
 	var list []history.Entry
 	for i, unit := range []float64{100, 104, 97} {

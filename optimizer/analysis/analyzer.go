@@ -14,11 +14,11 @@ import (
 	"trainopt/sla"
 )
 
-// Options say how runs are judged. The zero value prices runs at what they say themselves and knows no limits.
+// Options configures the evaluation of runs. The zero value uses each run's own price and no limits.
 type Options struct {
-	// Rates price every run anew; nil leaves each at its own price.
+	// Rates price every run; nil keeps each run's own price.
 	Rates *cost.Rates
-	// Limits are what every run is held against; the zero value holds none.
+	// Limits apply to every run; the zero value contains none.
 	Limits sla.Spec
 }
 
@@ -31,31 +31,31 @@ type Analyzer struct {
 	notes   []string
 }
 
-// source is what one call added.
+// source is the addition of one call.
 type source struct {
 	name string
 	ids  []string
 }
 
-// ReadLog is what the reading of one log came to.
+// ReadLog summarises the reading of one log.
 type ReadLog struct {
 	Path     string   `json:"path"`
 	Format   string   `json:"format"`
 	Rows     int      `json:"rows"`
 	Bad      int      `json:"bad"`
 	FirstBad []string `json:"first_bad"`
-	// Odd counts values and rows that could be read and cannot be, such as a negative time.
+	// Odd counts readable values and rows that are implausible, such as a negative time.
 	Odd      int      `json:"odd"`
 	FirstOdd []string `json:"first_odd"`
 }
 
-// New returns an analyzer that holds nothing yet.
+// New returns an empty analyzer.
 func New(o Options) *Analyzer {
 	return &Analyzer{options: o, entries: map[string]history.Entry{}}
 }
 
-// AddLog reads a training log of any framework and adds what it holds; the same log twice counts once. The error is that of
-// logs.Read, and one for a log from which nothing can be learnt; nothing is then added.
+// AddLog reads a training log of any framework and adds its trainings; a log read twice counts once. The error is
+// that of logs.Read, or reports a log without usable rows; nothing is added on an error.
 func (a *Analyzer) AddLog(path string, o logs.Options) error {
 	log, err := logs.Read(path, o)
 	if err != nil {
@@ -81,8 +81,8 @@ func (a *Analyzer) AddLog(path string, o logs.Options) error {
 	return nil
 }
 
-// AddEntries adds entries of the runs database. An entry with the ID of an earlier one takes its place, so a finished run
-// updates what was known of it.
+// AddEntries adds entries of the runs database. An entry replaces an earlier one with the same ID, so that a finished
+// run updates its earlier state.
 func (a *Analyzer) AddEntries(entries []history.Entry) { a.add("runs database", entries) }
 
 func (a *Analyzer) add(name string, entries []history.Entry) {
@@ -94,20 +94,22 @@ func (a *Analyzer) add(name string, entries []history.Entry) {
 	a.sources = append(a.sources, s)
 }
 
-// Note adds something that a reader of the report must know, such as what the database could not take in.
+// Note adds notes to the report, such as entries that the database rejected.
 func (a *Analyzer) Note(words ...string) {
 	for _, w := range words {
 		a.notes = append(a.notes, chart.Clean(w))
 	}
 }
 
-// Frame is what one call added, one row a run, with the columns of the CSV in which a row has a value.
+// Frame is the addition of one call as a table with one row per run. Its columns are the CSV columns with at least
+// one value.
 type Frame struct {
-	Name string // the log's path, or "runs database"
+	Name string // path of the log, or "runs database"
 	Data dataframe.DataFrame
 }
 
-// Frames are the data frames of what was added, in that order. The Err of an empty one is set: gota has none.
+// Frames returns one data frame per addition, in that order. An empty frame has its Err set, since gota does not
+// support empty frames.
 func (a *Analyzer) Frames() []Frame {
 	list := make([]Frame, len(a.sources))
 	for i, s := range a.sources {
@@ -120,10 +122,10 @@ func (a *Analyzer) Frames() []Frame {
 	return list
 }
 
-// Combined is the data frame of all runs, in the order of the report.
+// Combined returns the data frame of all runs, in the order of the report.
 func (a *Analyzer) Combined() dataframe.DataFrame { return frame(a.runs(nil)) }
 
-// runs are those of some kinds (nil: all), priced and in order.
+// runs returns the runs of the given kinds (nil: all), priced and sorted.
 func (a *Analyzer) runs(kinds []history.Kind) []Run {
 	var list []Run
 	for _, e := range a.entries {
@@ -136,25 +138,26 @@ func (a *Analyzer) runs(kinds []history.Kind) []Run {
 	return list
 }
 
-// Characteristics are what is known of a model and its data, over all its runs.
+// Characteristics are the known properties of a model and its data, over all its runs.
 type Characteristics struct {
 	Model    string   `json:"model"`
 	Families []string `json:"families"`
 	Datasets []string `json:"datasets"`
-	// Frameworks and Scripts that it was trained with.
+	// Frameworks and Scripts that trained it.
 	Frameworks []string `json:"frameworks"`
 	Scripts    []string `json:"scripts"`
 	Params     Summary  `json:"params"`       // trained parameters
 	Layers     Summary  `json:"layers"`       //
-	DataCount  Summary  `json:"data_count"`   // samples in one epoch
+	DataCount  Summary  `json:"data_count"`   // samples per epoch
 	DataSizeMB Summary  `json:"data_size_mb"` // MB
 }
 
-// Characteristics says of each model what is known of it, by name.
+// Characteristics returns the known properties of each model, sorted by name.
 func (a *Analyzer) Characteristics() []Characteristics {
 	return characteristics(a.runs([]history.Kind{history.Run, history.Log}))
 }
 
+// characteristics groups runs by model and summarises the texts and numbers of each group.
 func characteristics(runs []Run) []Characteristics {
 	byModel := map[string][]Run{}
 	for _, r := range runs {

@@ -7,27 +7,28 @@ import (
 	"trainopt/optimizer/history"
 )
 
-// Best is the configuration that did the same work best, by one measure.
+// Best is the best configuration for the same work, by one measure.
 type Best struct {
 	By string `json:"by"` // "time", "cost", "throughput_per_dollar"
-	// Config in words, and what it is.
+	// Config is the configuration as text, On its fields.
 	Config string       `json:"config"`
 	On     ConfigRecord `json:"on"`
 	Value  Estimate     `json:"value"`
 	Unit   string       `json:"unit"` // "s per epoch", "USD per epoch", "samples per USD"
 	RunIDs []string     `json:"run_ids"`
-	// Configs is the number of configurations that could be compared, this one among them.
+	// Configs is the number of comparable configurations, including this one.
 	Configs int `json:"configs"`
-	// ThanMedianPct and ThanSecondPct say how much better it is than their median and than the second best, in percent of
-	// those; unknown where it is the only one.
+	// ThanMedianPct and ThanSecondPct are the advantage over the median and over the second best, in percent of
+	// those; unknown when only one configuration is comparable.
 	ThanMedianPct Number `json:"better_than_median_pct"`
 	ThanSecondPct Number `json:"better_than_second_pct"`
 	Second        string `json:"second"`
-	// Distinct says whether the 90 % interval of the ratio to the second excludes 1; nil unless both rest on several runs.
+	// Distinct reports whether the 90 % interval of the ratio to the second excludes 1; nil unless both consist of
+	// several runs.
 	Distinct *bool `json:"distinct"`
 }
 
-// ConfigRecord is a configuration in JSON.
+// ConfigRecord is the JSON format of a configuration.
 type ConfigRecord struct {
 	GPU       string `json:"gpu"`
 	GPUs      Number `json:"gpus"`
@@ -42,14 +43,15 @@ func recordOf(c history.Config) ConfigRecord {
 	return ConfigRecord{c.GPU, Number(c.GPUs), Number(positive(float64(c.Nodes))), Number(c.CPUs), Number(c.MemoryGiB), Number(c.Batch), c.Machine}
 }
 
-// criterion is a way to be best.
+// criterion is a measure of the best configuration.
 type criterion struct {
 	name   string
 	unit   func(work string, samples bool) string
 	of     func(measured) float64
-	better float64 // 1: more is better, −1: less
+	better float64 // 1: higher is better, −1: lower is better
 }
 
+// criteria are the measures, in the order of the report.
 var criteria = []criterion{
 	{"time", func(work string, _ bool) string { return "s per " + work }, func(m measured) float64 { return m.seconds }, -1},
 	{"cost", func(work string, _ bool) string { return "USD per " + work }, func(m measured) float64 { return m.usd }, -1},
@@ -76,11 +78,11 @@ type arm struct {
 	ids   []string
 }
 
-// best finds the best configuration by each measure that is known of a run. Runs that failed are left out: what failed is
-// not to be repeated. The value of a configuration is the geometric mean over its runs. O(n log n).
+// best returns the best configuration by each measure with data. Failed runs are excluded. The value of a
+// configuration is the geometric mean over its runs. O(n log n).
 func best(work Work, runs []measured) []Best {
 	samples := !slices.ContainsFunc(runs, func(m measured) bool { return !known(m.Speed) })
-	if !samples { // all by the same measure
+	if !samples { // use one measure for all runs
 		runs = slices.Clone(runs)
 		for i := range runs {
 			runs[i].perUSD = positive(3600 / (runs[i].seconds * runs[i].HourUSD))
@@ -97,7 +99,7 @@ func best(work Work, runs []measured) []Best {
 	return list
 }
 
-// armsOf groups runs by configuration, the best first, equals in the order of their configuration.
+// armsOf groups runs by configuration, best first; equal ones are ordered by configuration.
 func armsOf(runs []measured, c criterion) []arm {
 	byKey := map[string][]measured{}
 	for _, m := range runs {
@@ -127,6 +129,7 @@ func armsOf(runs []measured, c criterion) []arm {
 	return arms
 }
 
+// winner returns the first configuration with its advantage over the median and the second one.
 func winner(arms []arm, better float64) Best {
 	first := arms[0]
 	b := Best{Config: configWords(first.on), On: recordOf(first.on), Value: first.value, RunIDs: first.ids, Configs: len(arms),

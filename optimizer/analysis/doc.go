@@ -1,13 +1,15 @@
-// Package analysis tells what finished trainings say: what each model took and cost, how its speed scales with GPUs, CPUs and
-// batch, which configuration did the same work fastest, cheapest and for the least money a sample, which runs broke
-// given limits, and where money went without work being done.
+// Package analysis evaluates finished trainings: time and cost of each model, scaling of its speed with GPUs, CPUs
+// and batch size, the fastest, the cheapest and the most cost-efficient configuration for the same work, violations
+// of given limits, and money spent without progress.
 //
-// It looks at runs, one measurement each, and never at the rows of a log: totals and running sums of different lengths are
-// not compared. Time is compared per unit of the same work, with how many runs a figure rests on and, where there are
-// several, an interval. What was not measured is unknown (NaN, null, "no data"), never 0; nothing is predicted here, and no
-// price is invented: a run without one is unpriced.
+// The unit of analysis is a run, with one measurement each, not a row of a log: totals and running sums of different
+// lengths are not comparable. Time is compared per unit of the same work, with the number of runs behind each value
+// and, for several runs, an interval. A missing measurement is unknown (NaN, null, "no data"), never 0. The package
+// predicts nothing and assumes no prices: a run without a price is unpriced.
 //
-// It keeps no database and reads no run directory (packages history and logs do), and decides nothing.
+// It contains no database, reads no run directory (packages history and logs do) and makes no decisions.
+//
+// Example:
 //
 //	a := analysis.New(analysis.Options{})
 //	err := a.AddLog("log-cifar10-resnet50.csv", logs.Options{})

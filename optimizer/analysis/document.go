@@ -9,7 +9,7 @@ import (
 	"trainopt/optimizer/report/page"
 )
 
-// longCurves are the curves of a model that text shows.
+// longCurves is the number of curves per model in the text format.
 const longCurves = 4
 
 func writeText(w io.Writer, r *Report) error { return page.Text(w, r.document(longCurves)) }
@@ -18,7 +18,7 @@ func writeHTML(w io.Writer, r *Report) error { return page.HTML(w, r.document(ma
 
 func writeMarkdown(w io.Writer, r *Report) error { return page.Markdown(w, r.document(math.MaxInt)) }
 
-// document puts a report into words, with so many curves of each model.
+// document converts a report to a document with at most the given number of curves per model.
 func (r *Report) document(curves int) page.Document {
 	d := page.Document{Title: r.headline(),
 		Footer: "All figures are measured. Means of several runs are geometric, intervals 90 % (Student's t on logarithms). What was not measured is “no data”."}
@@ -49,6 +49,7 @@ func (r *Report) document(curves int) page.Document {
 	return d
 }
 
+// tiles returns the headline figures with the number of runs behind each.
 func (r *Report) tiles() []page.Tile {
 	t := &r.Totals
 	tile := func(label, value, note string) page.Tile {
@@ -76,7 +77,7 @@ func (r *Report) tiles() []page.Tile {
 	}
 }
 
-// prices say at which prices how many runs are.
+// prices describes the prices and the number of runs at each.
 func (t *Totals) prices() []string {
 	var list []string
 	for _, p := range t.Prices {
@@ -88,7 +89,7 @@ func (t *Totals) prices() []string {
 	return list
 }
 
-// section is what there is to say of a model.
+// section returns the section of a model.
 func (g *Group) section(id string, curves int) page.Section {
 	s := page.Section{ID: id, Title: g.name(), Intro: g.Work.words()}
 	var best []page.Field

@@ -93,7 +93,7 @@ func TestOnlyTheSameWorkIsCompared(t *testing.T) {
 	if b := analyze([]history.Entry{ran("a", "m", 1, 8, 15, 10, nil), ran("b", "m", 2, 8, 15, 6, half)}, Options{}).Models[0].Best[0]; b.RunIDs[0] != "a" || !near(float64(b.Value.Mean), 200) {
 		t.Errorf("%+v: want 10 s for 50,000 samples, 200 s a million, before 6 s for 25,000", b)
 	}
-	// The longer training is the faster one, though its total is larger.
+	// The longer training is the faster one although its total is larger.
 	r := analyze([]history.Entry{ran("short", "m", 1, 8, 15, 10, nil), ran("long", "m", 2, 8, 20, 9, nil)}, Options{})
 	if b := r.Models[0].Best[0]; b.By != "time" || b.RunIDs[0] != "long" || !near(float64(b.ThanSecondPct), 10) {
 		t.Errorf("%+v: want the 9 s per epoch of the longer run, 10 %% less than the second", b)
@@ -129,7 +129,7 @@ func TestCurvesHoldTheOtherKnobs(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		entries []history.Entry
-		want    []string // knob, what is held, the settings
+		want    []string // knob, fixed knobs, settings
 	}{
 		"GPUs alone":                   {[]history.Entry{at("a", 1, 8, 64, 100), at("b", 2, 8, 64, 190)}, []string{"gpus: 8 CPU, batch 64: 1 2"}},
 		"batch grows with the GPUs":    {[]history.Entry{at("a", 1, 8, 64, 100), at("b", 4, 8, 256, 380)}, []string{"gpus: 8 CPU, batch per GPU 64: 1 4"}},
@@ -158,7 +158,7 @@ func TestCurvesHoldTheOtherKnobs(t *testing.T) {
 	}
 }
 
-// One training that was probed at a setting several times is one observation.
+// Several probes of one training at a setting are one observation.
 func TestOneTrainingIsOneObservation(t *testing.T) {
 	list := []history.Entry{ran("a", "m", 1, 8, 10, 100, nil), ran("b", "m", 2, 8, 10, 50, nil)}
 	for i, unit := range []float64{60, 40} {
@@ -175,7 +175,7 @@ func TestOneTrainingIsOneObservation(t *testing.T) {
 	}
 }
 
-// What has not ended and what was never run here is no run, and the report says that it was left out.
+// Unfinished runs and published measurements are not runs; the report notes that they are omitted.
 func TestOnlyEndedRunsCount(t *testing.T) {
 	list := []history.Entry{ran("a", "m", 1, 8, 10, 100, nil)}
 	for _, state := range []string{"running", "planned"} {
@@ -196,7 +196,7 @@ func TestMoneyWithoutWork(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		entries []history.Entry
-		cause   string // of the first finding; "" none
+		cause   string // of the first finding; "" for none
 		usd     float64
 	}{
 		"busy":                       {[]history.Entry{ran("a", "m", 1, 0, 10, 359, busy(90, 50, 10))}, "", 0},
@@ -230,7 +230,7 @@ func TestJudge(t *testing.T) {
 	good := func(e *history.Entry) { e.Seconds, e.CostUSD, e.PeakMemoryGiB, e.State = 90, .5, 4, "done" }
 	for name, c := range map[string]struct {
 		change func(*history.Entry)
-		want   string // of time, cost, throughput, memory, GPU, CPU: m, v, u
+		want   string // of time, cost, throughput, memory, GPU, CPU: met, violated or unknown
 	}{
 		"met":                {nil, "mmmmmm"},
 		"late and dear":      {func(e *history.Entry) { e.Seconds, e.CostUSD = 101, 1.01 }, "vvmmmm"},

@@ -9,13 +9,14 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Number is a figure of the report; NaN and infinities are unknown and null in JSON, others have nine significant digits.
+// Number is a value of the report. NaN and infinities are unknown and null in JSON; other values have nine
+// significant digits.
 type Number float64
 
-// Known reports whether the figure is known.
+// Known reports whether the value is known.
 func (n Number) Known() bool { return known(float64(n)) }
 
-// MarshalJSON writes null for what is unknown.
+// MarshalJSON encodes an unknown value as null.
 func (n Number) MarshalJSON() ([]byte, error) {
 	if !n.Known() {
 		return []byte("null"), nil
@@ -23,7 +24,7 @@ func (n Number) MarshalJSON() ([]byte, error) {
 	return []byte(plain(float64(n))), nil
 }
 
-// plain writes a number for machines; an unknown one is empty.
+// plain formats a number for machines; an unknown one is empty.
 func plain(v float64) string {
 	if !known(v) {
 		return ""
@@ -35,11 +36,11 @@ func known(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 func unknown() float64 { return math.NaN() }
 
-// confidence is that of every interval here.
+// confidence is the level of every interval of the package.
 const confidence = 0.90
 
-// Estimate is the geometric mean of positive measurements, one a run, and its 90 % confidence interval: Student's t on the
-// logarithms, so it supposes that runs scatter by factors. Lo and Hi are unknown of a single run.
+// Estimate is the geometric mean of positive measurements, one per run, with its 90 % confidence interval: Student's
+// t on the logarithms, assuming multiplicative scatter between runs. Lo and Hi are unknown for a single run.
 type Estimate struct {
 	Mean Number `json:"mean"`
 	Lo   Number `json:"lo"`
@@ -49,7 +50,7 @@ type Estimate struct {
 	logs []float64
 }
 
-// estimate leaves out what is not positive. The order of the values does not matter to a single bit.
+// estimate returns the estimate of the positive values. The result is bitwise independent of their order.
 func estimate(values []float64) Estimate {
 	e := Estimate{Mean: Number(unknown()), Lo: Number(unknown()), Hi: Number(unknown())}
 	for _, v := range values {
@@ -72,8 +73,8 @@ func estimate(values []float64) Estimate {
 	return e
 }
 
-// over is the ratio of two estimates with its 90 % interval, by Welch's t on the logarithms; the interval is unknown unless
-// both rest on several runs.
+// over returns the ratio of two estimates with its 90 % interval, by Welch's t on the logarithms. The interval is
+// unknown unless both consist of several runs.
 func (e Estimate) over(of Estimate) Estimate {
 	r := Estimate{Mean: e.Mean / of.Mean, Lo: Number(unknown()), Hi: Number(unknown()), Runs: min(e.Runs, of.Runs)}
 	if r.Runs < 2 {
@@ -90,22 +91,22 @@ func (e Estimate) over(of Estimate) Estimate {
 	return r
 }
 
-// times scales an estimate by a constant.
+// times returns the estimate scaled by a constant.
 func (e Estimate) times(f float64) Estimate {
 	return Estimate{Mean: e.Mean * Number(f), Lo: e.Lo * Number(f), Hi: e.Hi * Number(f), Runs: e.Runs}
 }
 
-// quantile is that of Student's t for a two-sided interval.
+// quantile returns the quantile of Student's t for a two-sided interval.
 func quantile(freedom float64) float64 {
 	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: freedom}.Quantile(1 - (1-confidence)/2)
 }
 
-// Summary describes measurements of which each run has at most one.
+// Summary describes measurements, at most one per run.
 type Summary struct {
 	Median Number `json:"median"`
 	Min    Number `json:"min"`
 	Max    Number `json:"max"`
-	Runs   int    `json:"runs"` // that say anything
+	Runs   int    `json:"runs"` // with a known value
 }
 
 func summarize(values []float64) Summary {
@@ -117,7 +118,7 @@ func summarize(values []float64) Summary {
 	return s
 }
 
-// knownOf are the known values, sorted.
+// knownOf returns the known values, sorted.
 func knownOf(values []float64) []float64 {
 	var out []float64
 	for _, v := range values {
@@ -129,7 +130,7 @@ func knownOf(values []float64) []float64 {
 	return out
 }
 
-// median of sorted values; unknown of none.
+// median returns the median of sorted values; unknown without any.
 func median(sorted []float64) float64 {
 	n := len(sorted)
 	if n == 0 {
@@ -138,7 +139,7 @@ func median(sorted []float64) float64 {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// total is the sum of the known values; unknown of none.
+// total returns the sum of the known values; unknown without any.
 func total(values []float64) Number {
 	values = knownOf(values)
 	if len(values) == 0 {

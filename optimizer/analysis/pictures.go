@@ -7,7 +7,7 @@ import (
 	"trainopt/optimizer/report/chart"
 )
 
-// moneyBars are the cost of each model, what failed apart.
+// moneyBars plots the cost of each model, with failed runs separately.
 func (r *Report) moneyBars() chart.Picture {
 	b := chart.Bars{ID: "money", Title: "Cost of each model", Why: "no run has a price",
 		Keys: []chart.Key{{Class: "block s1", Name: "runs that did not fail"}, {Class: "block s2", Name: "failed runs"}}}
@@ -24,7 +24,7 @@ func (r *Report) moneyBars() chart.Picture {
 	return b.Picture()
 }
 
-// timeBars are the time of each model.
+// timeBars plots the time of each model.
 func (r *Report) timeBars() chart.Picture {
 	b := chart.Bars{ID: "time", Title: "Time of each model", Why: "no run says how long it took", Keys: []chart.Key{{Class: "block s3", Name: "all runs"}}}
 	for i := range r.Models {
@@ -36,8 +36,8 @@ func (r *Report) timeBars() chart.Picture {
 	return b.Picture()
 }
 
-// plane is time against cost of the runs of a model that did the same work, the best ones marked; nil when there are not two
-// to see.
+// plane plots time against cost of the comparable runs of a model and marks the best ones; nil for fewer than two
+// points.
 func (g *Group) plane(id string) *chart.Picture {
 	seen := 0
 	for _, m := range g.comparable {
@@ -71,7 +71,7 @@ func (g *Group) plane(id string) *chart.Picture {
 	return &p
 }
 
-// nearest is the run of a best configuration that is the best itself.
+// nearest returns the id of the best run of a best configuration.
 func nearest(runs []measured, b Best) string {
 	of := func(m measured) float64 {
 		if b.By == "cost" {
@@ -90,9 +90,9 @@ func nearest(runs []measured, b Best) string {
 	return id
 }
 
-const mostSeries = 4 // colours
+const mostSeries = 4 // number of colours
 
-// scalingPictures draw the curves of each knob, and beside each the efficiency where the knob is paid for.
+// scalingPictures plots the curves of each knob, and the efficiency for a knob with a price.
 func (g *Group) scalingPictures(id string) []chart.Picture {
 	var list []chart.Picture
 	for _, k := range knobs {

@@ -17,7 +17,7 @@ import (
 	"trainopt/optimizer/history"
 )
 
-// anyEntry draws an entry of a model in which anything may be unknown.
+// anyEntry draws an entry of a model in which any field may be unknown.
 func anyEntry(t *rapid.T, i int, model string) history.Entry {
 	e := history.NewEntry(rapid.SampledFrom([]history.Kind{history.Run, history.Run, history.Log, history.Probe, history.Table}).Draw(t, "kind"), fmt.Sprintf("%s-%d", model, i))
 	e.Job.Model = model
@@ -51,8 +51,8 @@ func anyEntries(t *rapid.T, model string) []history.Entry {
 	return list
 }
 
-// Whatever is known or not, no run that did the same work is better than the best, and no form of the report fails or has a
-// number that is none.
+// For any known and unknown fields, no comparable run is better than the best, and no output format fails or contains
+// an invalid number.
 func TestBestIsNeverWorse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		entries := anyEntries(t, "m")
@@ -92,10 +92,10 @@ func TestBestIsNeverWorse(t *testing.T) {
 	})
 }
 
-// check compares the best with every configuration that did the same work, by a mean of its own.
+// check compares the best with every comparable configuration, by an independent mean.
 func check(t *rapid.T, g Group, b Best) {
 	if b.By == "throughput_per_dollar" && b.Unit != "samples per USD" {
-		return // by units, which check cannot see from outside
+		return // per unit, which check cannot compute from the report
 	}
 	of := criteria[slices.IndexFunc(criteria, func(c criterion) bool { return c.name == b.By })].of
 	logs := map[string][]float64{}
@@ -155,7 +155,7 @@ func text(t *rapid.T, r *Report) string {
 func TestFramesAndCharacteristics(t *testing.T) {
 	a := New(Options{Rates: &cost.Rates{GPUHour: 1, Source: "by hand", Dated: "2026-05-01"}})
 	a.AddEntries([]history.Entry{ran("a", "m", 2, 8, 10, 359, nil), ran("b", "m", 1, 8, 10, 359, func(e *history.Entry) { e.Job.Params = nan })})
-	a.AddEntries([]history.Entry{ran("b", "m", 1, 8, 10, 100, func(e *history.Entry) { e.Job.Params, e.Job.Family = 26e6, "fam" })}) // the same run, known better
+	a.AddEntries([]history.Entry{ran("b", "m", 1, 8, 10, 100, func(e *history.Entry) { e.Job.Params, e.Job.Family = 26e6, "fam" })}) // the same run with more fields
 	frames, all := a.Frames(), a.Combined()
 	if len(frames) != 2 || frames[0].Data.Nrow() != 2 || frames[1].Data.Nrow() != 1 || all.Nrow() != 2 {
 		t.Fatalf("%d frames, %d rows in all", len(frames), all.Nrow())

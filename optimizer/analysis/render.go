@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// formats is the registry: one function and one line each.
+// formats is the registry of output formats, one function and one line each.
 var formats = map[string]func(io.Writer, *Report) error{
 	"text":     writeText,
 	"json":     writeJSON,
@@ -18,13 +18,13 @@ var formats = map[string]func(io.Writer, *Report) error{
 	"markdown": writeMarkdown,
 }
 
-// Known reports whether Render knows the format.
+// Known reports whether Render supports the format.
 func Known(format string) bool { return formats[format] != nil }
 
-// FormatNames lists the formats for people.
+// FormatNames returns the formats for display.
 func FormatNames() string { return strings.Join(slices.Sorted(maps.Keys(formats)), ", ") }
 
-// Render writes a report in one of the formats; its bytes depend on the report alone.
+// Render writes a report in one of the formats. The output depends on the report alone.
 func Render(w io.Writer, r *Report, format string) error {
 	write := formats[format]
 	if write == nil {

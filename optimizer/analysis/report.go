@@ -12,40 +12,41 @@ import (
 	"trainopt/optimizer/report/chart"
 )
 
-// Schema is the version of the JSON form.
+// Schema is the version of the JSON format.
 const Schema = 1
 
-// Report is what finished trainings say. All times are in seconds, money in USD, memory in GiB, utilisation in percent.
+// Report is the evaluation of finished trainings. Times are in seconds, money in USD, memory in GiB, utilisation in
+// percent.
 type Report struct {
 	Schema int `json:"schema"`
-	// Runs counts trainings: runs of ours and imported logs. Probes and published measurements are not among them.
+	// Runs counts trainings: supervised runs and imported logs, without probes and published measurements.
 	Runs   int        `json:"runs"`
 	Logs   int        `json:"logs"` // of Runs
 	Probes int        `json:"probes"`
-	From   *time.Time `json:"from"` // first and last start that is known
+	From   *time.Time `json:"from"` // first and last known start
 	To     *time.Time `json:"to"`
 	Totals Totals     `json:"totals"`
-	// Models are the runs by model and data set, by name.
+	// Models are the runs by model and data set, sorted by name.
 	Models          []Group           `json:"models"`
 	Characteristics []Characteristics `json:"characteristics"`
-	// Findings are ordered by the money they cost, the dearest first, those without a figure last.
+	// Findings are ordered by their cost, highest first; those without an amount are last.
 	Findings  []Finding  `json:"findings"`
 	Agreement *Agreement `json:"agreement"`
 	Read      []ReadLog  `json:"logs_read"`
 	Notes     []string   `json:"notes"`
 
-	runs      []Run // of the CSV
+	runs      []Run // rows of the CSV
 	trainings []Training
 }
 
-// Totals are sums over runs, each known only where some run says it, with the number of runs that do.
+// Totals are sums over runs. Each sum covers the runs with a known value, whose number is in the corresponding count.
 type Totals struct {
 	Runs    int `json:"runs"`
 	Failed  int `json:"failed"`
 	Stopped int `json:"stopped"`
-	// EndUnknown are those of which it is not known how they ended, such as imported logs.
+	// EndUnknown counts the runs with an unknown final state, such as imported logs.
 	EndUnknown int `json:"end_unknown"`
-	// FailedShare is that of the runs whose end is known, 0…1.
+	// FailedShare is the share of failed runs among those with a known final state, 0…1.
 	FailedShare Number `json:"failed_share"`
 
 	Seconds       Number `json:"seconds"`
@@ -55,28 +56,28 @@ type Totals struct {
 	MedianUSD     Number `json:"median_usd"`
 	Priced        int    `json:"priced"`
 	Unpriced      int    `json:"unpriced"`
-	// LostUSD is what failed runs cost, of LostOf that have a price.
+	// LostUSD is the cost of failed runs with a price; LostOf is their number.
 	LostUSD      Number  `json:"lost_usd"`
 	LostOf       int     `json:"lost_of"`
 	EnergyJoules Number  `json:"energy_joules"`
-	Metered      int     `json:"metered"` // runs whose energy is known
+	Metered      int     `json:"metered"` // runs with known energy
 	Prices       []Price `json:"prices"`
 }
 
-// Price is what runs were priced at.
+// Price is a price list with the number of runs priced by it.
 type Price struct {
 	Words string      `json:"words"`
-	Rates *cost.Rates `json:"rates"` // nil where the log says the money and no price
+	Rates *cost.Rates `json:"rates"` // nil when the log contains the cost but no price
 	Runs  int         `json:"runs"`
 }
 
-// Group is the runs of one model on one data set.
+// Group contains the runs of one model on one data set.
 type Group struct {
 	Model   string `json:"model"`
-	Dataset string `json:"dataset"` // "" unknown
+	Dataset string `json:"dataset"` // "" when unknown
 	Totals  Totals `json:"totals"`
 
-	Throughput    Summary `json:"throughput"` // samples/s in steady state, of each stretch at one allocation
+	Throughput    Summary `json:"throughput"` // samples/s in steady state, of each segment
 	GPUUtil       Summary `json:"gpu_util"`
 	CPUUtil       Summary `json:"cpu_util"`
 	PeakMemoryGiB Summary `json:"peak_memory_gib"`
@@ -89,7 +90,7 @@ type Group struct {
 	comparable []measured
 }
 
-// name is how people call a group.
+// name returns the display name of a group.
 func (g *Group) name() string {
 	if g.Dataset == "" {
 		return g.Model
@@ -97,7 +98,8 @@ func (g *Group) name() string {
 	return g.Model + " on " + g.Dataset
 }
 
-// Analyze looks at everything that was added. It changes nothing and its result does not depend on the order of adding.
+// Analyze evaluates everything that was added. It does not modify the analyzer, and the result does not depend on the
+// order of additions. Planned and running entries are excluded and noted.
 func (a *Analyzer) Analyze() *Report {
 	r := &Report{Schema: Schema, Models: []Group{}, Findings: []Finding{}, Read: append([]ReadLog{}, a.logs...), Notes: append([]string{}, a.notes...)}
 	slices.SortStableFunc(r.Read, func(x, y ReadLog) int { return strings.Compare(x.Path, y.Path) })
@@ -136,7 +138,8 @@ func (a *Analyzer) Analyze() *Report {
 	return r
 }
 
-// groups fills Models and Findings.
+// groups sets Models and Findings. Probes contribute to the curves only. Comparisons use the segments of each
+// training, totals the whole trainings.
 func (r *Report) groups(probes []Run) {
 	byKey := map[string][]Training{}
 	pieces := map[string][]Run{} // with the probes, for the curves
@@ -193,8 +196,10 @@ func (r *Report) groups(probes []Run) {
 	})
 }
 
+// groupKey returns the key of a run's model and data set.
 func groupKey(r *Run) string { return r.model + "\x00" + chart.Clean(r.Job.Dataset) }
 
+// findings returns the findings of a group: unused GPUs, flat curves and failed runs.
 func findings(g *Group, parts, pieces []Run, list []Training) []Finding {
 	all := append(unused(g, parts), flatCurves(g, pieces)...)
 	if g.Totals.Failed == 0 {
@@ -230,7 +235,7 @@ func findings(g *Group, parts, pieces []Run, list []Training) []Finding {
 	return append(all, f)
 }
 
-// totals adds up over trainings.
+// totals sums over trainings. Prices are counted by description.
 func totals(list []Training) Totals {
 	t := Totals{Runs: len(list)}
 	var seconds, usd, lost, joules []float64
@@ -268,7 +273,7 @@ func totals(list []Training) Totals {
 	return t
 }
 
-// priceOf says what a run's money stands on.
+// priceOf returns the price behind a run's cost, with its description.
 func priceOf(r *Run) Price {
 	if r.Price == (cost.Rates{}) {
 		return Price{Words: "as the log says, at a price that it does not name"}
@@ -302,7 +307,7 @@ func priceOf(r *Run) Price {
 	return p
 }
 
-// caveats are what a reader must know to judge the figures.
+// caveats appends notes on omissions and assumptions.
 func (r *Report) caveats(unended, published int) {
 	add := func(n int, one, several string) {
 		switch {
@@ -351,7 +356,8 @@ func (r *Report) caveats(unended, published int) {
 	r.Notes = slices.Compact(r.Notes)
 }
 
-// spread is the number of different scripts and the largest over the smallest number of parameters in a group.
+// spread returns the number of different scripts in a group and the ratio of the largest to the smallest number of
+// parameters.
 func (r *Report) spread(g *Group) (scripts int, params float64) {
 	seen := map[string]bool{}
 	var sizes []float64

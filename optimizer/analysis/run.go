@@ -13,24 +13,26 @@ import (
 	"trainopt/resources"
 )
 
-// Run is one training, or one stretch of it at one allocation: an entry of the database with what follows from it.
+// Run is one training, or one segment of it, with derived values.
 type Run struct {
 	history.Entry
-	// On is what it ran on: as observed, else as requested.
+	// On is the observed configuration, completed by the requested one.
 	On history.Config
-	// USD is what it cost, HourUSD the price of On an hour, GPUShare the part of that which is for GPUs, 0…1; NaN unknown.
+	// USD is the cost, HourUSD the hourly price of On, GPUShare the share of GPUs in that price, 0…1; NaN when
+	// unknown.
 	USD, HourUSD, GPUShare float64
-	// Price is what USD stands on; the zero value when the log said the money itself, or nothing did.
+	// Price is the price behind USD; the zero value when the log contains the cost itself or no price is known.
 	Price cost.Rates
-	// PerUnit are the samples of one unit of work, Speed samples/s in steady state; NaN unknown.
+	// PerUnit is the number of samples per unit of work, Speed is samples/s in steady state; NaN when unknown.
 	PerUnit, Speed float64
 
 	name     string
-	model    string // what its model is called
-	computed bool   // USD is time at Price, not what the run says itself
+	model    string // display name of the model
+	computed bool   // USD is time at Price rather than a recorded cost
 }
 
-// newRun works out what follows from an entry. Rates that are given price every run; else it costs what it says.
+// newRun derives the values of a run from an entry. Rates, if given, price every run; otherwise the recorded cost
+// applies.
 func newRun(e history.Entry, rates *cost.Rates) Run {
 	r := Run{Entry: e, On: configOf(e), USD: e.CostUSD, HourUSD: unknown(), GPUShare: unknown(), Price: e.Rates}
 	r.price(rates)
@@ -45,7 +47,7 @@ func newRun(e history.Entry, rates *cost.Rates) Run {
 	return r
 }
 
-// configOf is what was observed, and where nothing was, what was requested.
+// configOf returns the observed configuration, completed by the requested one.
 func configOf(e history.Entry) history.Config {
 	on, asked := e.Observed, e.Requested
 	if on.GPU == "" {
@@ -68,6 +70,8 @@ func configOf(e history.Entry) history.Config {
 	return on
 }
 
+// price sets Price, USD, HourUSD and GPUShare. Rates override the recorded cost and price. Without any price, HourUSD
+// is derived from the recorded cost and the time.
 func (r *Run) price(rates *cost.Rates) {
 	if rates != nil {
 		r.Price, r.USD = *rates, unknown()
@@ -97,8 +101,8 @@ func (r *Run) price(rates *cost.Rates) {
 	}
 }
 
-// allocation is a configuration as package cost prices it; incomplete when a count that costs money is unknown. Unknown
-// memory counts as none.
+// allocation converts a configuration for package cost. complete is false when the GPUs or CPUs are unknown. Unknown
+// memory counts as 0.
 func allocation(c history.Config) (a resources.Allocation, complete bool) {
 	if known(c.GPUs) {
 		a.GPUs = int(c.GPUs)
@@ -112,6 +116,7 @@ func allocation(c history.Config) (a resources.Allocation, complete bool) {
 	return a, known(c.GPUs) && known(c.CPUs)
 }
 
+// samplesPerUnit returns the samples per unit of work; NaN when unknown.
 func (r *Run) samplesPerUnit() float64 {
 	switch {
 	case r.Unit == "epoch" && r.Job.DataCount > 0:
@@ -124,7 +129,7 @@ func (r *Run) samplesPerUnit() float64 {
 	return unknown()
 }
 
-// unitSeconds is the time of one unit of work in steady state; where it is not known, the mean of the whole run.
+// unitSeconds returns the time of one unit of work in steady state, or else the mean over the whole run.
 func (r *Run) unitSeconds() (seconds float64, steady bool) {
 	if r.UnitTime > 0 {
 		return r.UnitTime, true
@@ -135,7 +140,7 @@ func (r *Run) unitSeconds() (seconds float64, steady bool) {
 	return unknown(), false
 }
 
-// unitUSD is what one unit of work cost: all that was paid for the run, over its units.
+// unitUSD returns the cost per unit of work: the whole cost of the run divided by its units.
 func (r *Run) unitUSD() float64 {
 	if r.Units > 0 && r.USD >= 0 {
 		return r.USD / r.Units
@@ -143,7 +148,7 @@ func (r *Run) unitUSD() float64 {
 	return unknown()
 }
 
-// origin tells one training from another: probes and stretches are of the one that they belong to.
+// origin returns the id of the training to which a probe or segment belongs.
 func origin(e history.Entry) string {
 	if e.Parent != "" {
 		return e.Parent
@@ -151,8 +156,8 @@ func origin(e history.Entry) string {
 	return e.ID
 }
 
-// named gives every run the name by which people find it again: its ID; of a log, its file, with the folders where two have
-// files of the same name, and of a stretch its number.
+// named sets the display name of every run: its ID; for a log its file name, with the folder if several logs share
+// the file name, and for a segment its number.
 func named(runs []Run) {
 	folders := map[string]map[string]bool{} // by file name
 	for i := range runs {
@@ -182,11 +187,11 @@ func named(runs []Run) {
 	}
 }
 
-// unknownModel is what a model is called of which nothing is known.
+// unknownModel is the display name of a model without any known property.
 const unknownModel = "unknown model"
 
-// modelName is what a run's model is called; without one, its script. Where the data set is unknown too, the place that the run
-// was read from is part of the name: nothing says that what two places hold is the same work.
+// modelName returns the display name of a run's model, or else of its script. If the data set is unknown too, the
+// source of the run is part of the name, since runs from two sources are not known to be the same work.
 func modelName(j history.Job, place string) string {
 	switch {
 	case j.Model != "":
@@ -201,7 +206,7 @@ func modelName(j history.Job, place string) string {
 	return unknownModel + " in " + place
 }
 
-// configWords names a configuration: "4× A100 40GB, 32 CPU, 128 GiB, batch 512".
+// configWords formats a configuration: "4× A100 40GB, 32 CPU, 128 GiB, batch 512".
 func configWords(c history.Config) string {
 	var parts []string
 	switch {
@@ -232,19 +237,19 @@ func configWords(c history.Config) string {
 	return strings.Join(parts, ", ")
 }
 
-// configKey is the same for equal configurations only; unknown equals unknown.
+// configKey returns a key that is the same for equal configurations only; unknown equals unknown.
 func configKey(c history.Config) string {
 	return fmt.Sprintf("%q %v %d %v %v %v %q", c.GPU, c.GPUs, c.Nodes, c.CPUs, c.MemoryGiB, c.Batch, c.Machine)
 }
 
-// Training is one run or one training of a log.
+// Training is a run, or a training in a log.
 type Training struct {
 	Whole Run
-	// Parts are its stretches at one allocation each; the whole where it was at one only.
+	// Parts are its segments, or the whole training when it has none.
 	Parts []Run
 }
 
-// trainings puts the stretches of logs to the trainings that they are of. What is a stretch of nothing that is known is a training
+// trainings assigns the segments of logs to their trainings. A segment of an unknown training becomes a training
 // itself. The order is that of the runs.
 func trainings(runs []Run) []Training {
 	at := map[string]int{}
@@ -274,7 +279,7 @@ func trainings(runs []Run) []Training {
 	return list
 }
 
-// ordered sorts runs by start and then by identity, so that the order in which they were added does not matter.
+// ordered sorts runs by start and then by ID, so that the order of additions does not matter.
 func ordered(runs []Run) {
 	slices.SortFunc(runs, func(a, b Run) int {
 		if c := a.At.Compare(b.At); c != 0 {

@@ -8,8 +8,7 @@ import (
 	"trainopt/optimizer/history"
 )
 
-// TestUnknownWorkIsNotCompared: runs of which nothing says what they trained are the same work only where they come from one
-// place.
+// TestUnknownWorkIsNotCompared: runs of unknown trainings are the same work only if they come from one source.
 func TestUnknownWorkIsNotCompared(t *testing.T) {
 	unnamed := func(id, source string, unit float64) history.Entry {
 		return ran(id, "", 1, 8, 10, unit, func(e *history.Entry) { e.Kind, e.State, e.Source, e.Job.Dataset = history.Log, "", source, "" })

@@ -11,24 +11,24 @@ import (
 	"trainopt/optimizer/report/chart"
 )
 
-// Curve is the speed of a model over one knob, the others held.
+// Curve is the speed of a model over one knob, with the others fixed.
 type Curve struct {
 	Knob string `json:"knob"` // "gpus", "cpus", "batch_size"
-	GPU  string `json:"gpu"`  // model; "" without GPUs or unknown
-	Held string `json:"held"` // what is the same at all points, in words
+	GPU  string `json:"gpu"`  // model; "" without GPUs or when unknown
+	Held string `json:"held"` // fixed knobs, as text
 	Unit string `json:"unit"` // of Speed: "samples/s", "epochs/s"
-	// Points ascend. Each rests on runs and probes: one value a training, however often it was there.
+	// Points ascend. Each consists of runs and probes, with one value per training.
 	Points []CurvePoint `json:"points"`
-	// Notes name what is not the same at all points though it may matter.
+	// Notes describe other differences between the points that may matter.
 	Notes []string `json:"notes"`
 }
 
-// CurvePoint is the speed at one setting, against the smallest.
+// CurvePoint is the speed at one setting, relative to the smallest setting.
 type CurvePoint struct {
 	At    float64  `json:"at"`
 	Speed Estimate `json:"speed"`
-	// Speedup is the speed over that of the smallest setting; Efficiency that over the ratio of the settings, unknown for the
-	// batch, which costs nothing.
+	// Speedup is the speed relative to that of the smallest setting. Efficiency is Speedup divided by the ratio of
+	// the settings; unknown for the batch size, which has no price.
 	Speedup    Estimate `json:"speedup"`
 	Efficiency Estimate `json:"efficiency"`
 	RunIDs     []string `json:"run_ids"`
@@ -43,8 +43,9 @@ type observation struct {
 	runs   []Run
 }
 
-// observations are one for each training and configuration, of runs, probes and logs; the mean where a training was there
-// several times. Speeds are samples/s where any run says so, else units/s of the most common unit.
+// observations returns one observation per training and configuration, from runs, probes and logs; several
+// measurements of one training are averaged. Speeds are samples/s if any run has them, otherwise units/s of the most
+// common unit.
 func observations(runs []Run) (list []observation, unit string) {
 	unit = "samples/s"
 	speed := func(r *Run) float64 { return r.Speed }
@@ -88,7 +89,7 @@ func observations(runs []Run) (list []observation, unit string) {
 	return list, unit
 }
 
-// hold is a way to keep the other knobs the same.
+// hold is a quantity kept fixed along a curve.
 type hold struct {
 	name string
 	of   func(history.Config) float64
@@ -102,6 +103,7 @@ var (
 	batchPerGPU = hold{"batch per GPU", func(c history.Config) float64 { return c.Batch / c.GPUs }}
 )
 
+// words formats the fixed value at a configuration.
 func (h hold) words(c history.Config) string {
 	v := h.of(c)
 	if !known(v) {
@@ -116,7 +118,7 @@ func (h hold) words(c history.Config) string {
 	return chart.Count(v) + " " + h.name
 }
 
-// knobs are what speed is shown over, each with the ways to hold the others, the strictest first.
+// knobs are the abscissae of curves, each with the sets of fixed quantities, strictest first.
 var knobs = []struct {
 	name  string
 	of    func(history.Config) float64
@@ -128,13 +130,14 @@ var knobs = []struct {
 	{"batch_size", batchHeld.of, [][]hold{{gpusHeld, cpusHeld}}, false},
 }
 
-// curves are all that runs of one model and data set show: at least two settings of a knob with the others held. A curve
-// whose points are all in one before it is left out.
+// curves returns the curves of one model and data set: at least two settings of a knob with the others fixed. A curve
+// whose points are all part of an earlier one is omitted. For each knob, sets of fixed quantities are tried strictest
+// first.
 func curves(runs []Run) []Curve {
 	seen, unit := observations(runs)
 	list := []Curve{}
 	for _, k := range knobs {
-		var shown []string // the configurations of the curves of this knob
+		var shown []string // configurations in the curves of this knob
 		for _, holds := range k.holds {
 			contexts := map[string][]observation{}
 			for _, o := range seen {
@@ -160,7 +163,7 @@ func curves(runs []Run) []Curve {
 	return list
 }
 
-// contextOf is the same for observations between which only the knob differs. Nodes may differ along the GPUs alone.
+// contextOf returns a key shared by observations that differ in the knob only. Nodes may differ only along the GPUs.
 func contextOf(c history.Config, knob string, holds []hold) string {
 	key := c.GPU
 	if knob != "gpus" {
@@ -172,6 +175,7 @@ func contextOf(c history.Config, knob string, holds []hold) string {
 	return key
 }
 
+// fingerprint returns the distinct pairs of training and configuration in a group.
 func fingerprint(group []observation) []string {
 	var keys []string
 	for _, o := range group {
@@ -199,6 +203,8 @@ func heldWords(c history.Config, holds []hold) string {
 	return strings.Join(parts, ", ")
 }
 
+// curveOf returns the curve of a group of observations over a knob. Points are relative to the smallest setting.
+// Uncontrolled differences and settings with probes only are noted.
 func curveOf(group []observation, of func(history.Config) float64, paid bool) Curve {
 	c := Curve{Notes: []string{}}
 	values, ids := map[float64][]float64{}, map[float64][]string{}
@@ -229,7 +235,7 @@ func curveOf(group []observation, of func(history.Config) float64, paid bool) Cu
 	return c
 }
 
-// probesOnly are the settings at which no whole run was.
+// probesOnly returns the settings measured by probes only.
 func probesOnly(group []observation, of func(history.Config) float64) []string {
 	whole := map[float64]bool{}
 	for _, o := range group {
@@ -244,7 +250,7 @@ func probesOnly(group []observation, of func(history.Config) float64) []string {
 	return words
 }
 
-// differing names what is not held and differs.
+// differing describes quantities that are neither fixed nor equal.
 func differing(group []observation) []string {
 	machines, nodes, memory := map[string]bool{}, map[int]bool{}, map[string]bool{}
 	for _, o := range group {

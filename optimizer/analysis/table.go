@@ -12,14 +12,14 @@ import (
 	"trainopt/optimizer/report/chart"
 )
 
-// column is one column of the table of runs, of the CSV and of the data frames alike.
+// column is one column of the table of runs, the CSV and the data frames.
 type column struct {
 	name   string
-	text   func(*Run) string  // or
-	number func(*Run) float64 // NaN: unknown
+	text   func(*Run) string  // for text columns
+	number func(*Run) float64 // for numeric columns; NaN: unknown
 }
 
-// columns are the table of runs. What reads the CSV relies on names and order: add at the end only.
+// columns are the columns of the table of runs. Readers of the CSV rely on names and order: append only.
 var columns = []column{
 	{name: "id", text: func(r *Run) string { return r.ID }},
 	{name: "kind", text: func(r *Run) string { return string(r.Kind) }},
@@ -66,7 +66,7 @@ var columns = []column{
 	{name: "model_params", number: func(r *Run) float64 { return r.Job.Params }},
 }
 
-// positive is v where it is a number above 0, else unknown.
+// positive returns v if it is a finite number above 0, otherwise unknown.
 func positive(v float64) float64 {
 	if v > 0 && known(v) {
 		return v
@@ -74,7 +74,7 @@ func positive(v float64) float64 {
 	return unknown()
 }
 
-// writeCSV writes one row a run or training of a log. Unknown cells are empty.
+// writeCSV writes one row per run or training of a log. Unknown cells are empty.
 func writeCSV(w io.Writer, r *Report) error {
 	out := monitor.NewCSVWriter(w)
 	row := make([]string, len(columns))
@@ -100,8 +100,8 @@ func writeCSV(w io.Writer, r *Report) error {
 	return out.Error()
 }
 
-// frame makes a data frame of the columns in which at least one run has a value. gota's Mean, Max and the like do not skip
-// NaN: filter first.
+// frame returns a data frame of the columns with at least one value. Mean, Max and similar functions of gota do not
+// skip NaN: filter first.
 func frame(runs []Run) dataframe.DataFrame {
 	var list []series.Series
 	for _, c := range columns {

@@ -10,28 +10,30 @@ import (
 	"trainopt/optimizer/report/chart"
 )
 
-// Finding is money that bought no work, or seems to: what shows it, what it cost and what to try.
+// Finding is money spent without progress, certain or suspected: the evidence, the amount and a remedy.
 type Finding struct {
 	Model   string `json:"model"`
 	Dataset string `json:"dataset"`
-	// Cause is one of cost.Diagnosis ("input-bound", "idle", "not-on-gpu", "count-mismatch", "columns-absent"), or "flat-gpus",
-	// "flat-cpus", "flat-batch" (speed does not follow the knob), or "failed".
+	// Cause is the cause of a cost.Diagnosis ("input-bound", "idle", "not-on-gpu", "no-device", "count-mismatch",
+	// "columns-absent"), "flat-gpus", "flat-cpus" or "flat-batch" (speed does not follow the knob), or "failed".
 	Cause    string   `json:"cause"`
 	Evidence string   `json:"evidence"`
 	Advice   string   `json:"advice"`
 	RunIDs   []string `json:"run_ids"`
-	// LostUSD is the money, null where it cannot be computed; Basis says how it was.
+	// LostUSD is the amount, null when it cannot be computed; Basis describes the computation.
 	LostUSD Number `json:"lost_usd"`
 	Basis   string `json:"basis"`
 }
 
-// flat is the speed-up up to which a knob that was at least doubled counts as without effect.
+// flat is the speed-up up to which a knob counts as without effect when it was increased by a factor of at least
+// raised.
 const (
 	flat   = 1.10
 	raised = 2.0
 )
 
-// unused are the diagnoses of runs that pay for GPUs, one a cause: the worst run is the evidence, the money is the sum.
+// unused returns the diagnoses of runs that pay for GPUs, one per cause: the worst run is the evidence, the amount is
+// the sum.
 func unused(g *Group, runs []Run) []Finding {
 	type found struct {
 		diagnosis cost.Diagnosis
@@ -76,7 +78,7 @@ func unused(g *Group, runs []Run) []Finding {
 	return list
 }
 
-// lostWords say how money was computed, and of how many runs it could not be.
+// lostWords describes the computation of an amount and its coverage of the runs.
 func lostWords(how string, lost []float64, runs int, never bool) string {
 	switch {
 	case never:
@@ -89,7 +91,7 @@ func lostWords(how string, lost []float64, runs int, never bool) string {
 	return how
 }
 
-// evidence is what an entry says of its GPUs.
+// evidence returns the measurements of a run's GPUs.
 func evidence(r *Run) cost.GPUEvidence {
 	e := cost.GPUEvidence{Columns: -1, MemoryGiB: r.GPUMemoryGiB, CPUPct: r.CPUUtil, Processes: -1}
 	if r.On.GPUs > 0 {
@@ -101,7 +103,8 @@ func evidence(r *Run) cost.GPUEvidence {
 	return e
 }
 
-// flatCurves are the curves along which speed does not follow a knob that was at least doubled.
+// flatCurves returns the curves along which speed does not follow a knob that was at least doubled. A curve qualifies
+// if the mean speed-up at its last point is at most flat and its interval does not exceed raised.
 func flatCurves(g *Group, runs []Run) []Finding {
 	byID := map[string]*Run{}
 	for i := range runs {
@@ -114,7 +117,7 @@ func flatCurves(g *Group, runs []Run) []Finding {
 			continue
 		}
 		if c.Knob == "batch_size" && !hasGPUs(last, byID) {
-			continue // on CPUs a larger batch is not expected to be faster
+			continue // on CPUs, a larger batch is not expected to be faster
 		}
 		f := Finding{Model: g.Model, Dataset: g.Dataset, Cause: flatCause[c.Knob], Advice: flatAdvice[c.Knob], LostUSD: Number(unknown())}
 		f.Evidence = fmt.Sprintf("%s: %s at %s, %s at %s (%s)%s", knobNames[c.Knob], chart.WithUnit(float64(first.Speed.Mean), c.Unit), chart.Count(first.At),
@@ -150,7 +153,7 @@ func hasGPUs(p CurvePoint, byID map[string]*Run) bool {
 	return slices.ContainsFunc(p.RunIDs, func(id string) bool { r := byID[id]; return r != nil && r.On.GPUs > 0 })
 }
 
-// use says how busy GPUs and CPUs were at a point, where that is known.
+// use formats the known utilisation of GPUs and CPUs at a point.
 func use(p CurvePoint, byID map[string]*Run) string {
 	var gpu, cpu []float64
 	for _, id := range p.RunIDs {
@@ -171,8 +174,8 @@ func use(p CurvePoint, byID map[string]*Run) string {
 	return ", " + strings.Join(parts, ", ")
 }
 
-// overpaid is what a run paid more than the same work would have cost at the speed and price of a point; unknown without prices,
-// and never negative.
+// overpaid returns the cost of a run in excess of the same work at the speed and price of a point; unknown without
+// prices, never negative.
 func overpaid(r *Run, at CurvePoint, byID map[string]*Run) float64 {
 	var hourly []float64
 	for _, id := range at.RunIDs {

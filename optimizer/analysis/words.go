@@ -9,7 +9,7 @@ import (
 	"trainopt/sla"
 )
 
-// moneyTable is what each model took and cost.
+// moneyTable returns time and cost of each model.
 func (r *Report) moneyTable() *page.Table {
 	g := &page.Table{Columns: append(page.Left("model"), page.Right("runs", "failed", "time", "median", "cost", "median", "in failed")...)}
 	for i := range r.Models {
@@ -18,12 +18,13 @@ func (r *Report) moneyTable() *page.Table {
 	}
 	if len(r.Models) > 1 {
 		all := r.Totals.row("all")
-		all[4].Text, all[6].Text = "", "" // a median over different models says nothing
+		all[4].Text, all[6].Text = "", "" // no median over different models
 		g.Rows = append(g.Rows, all)
 	}
 	return g
 }
 
+// row returns the cells of the money table for one model.
 func (t *Totals) row(name string) []page.Cell {
 	failed := chart.NoData
 	if t.FailedShare.Known() {
@@ -37,7 +38,7 @@ func (t *Totals) row(name string) []page.Cell {
 		chart.USD(float64(t.CostUSD)), chart.USD(float64(t.MedianUSD)), lost)
 }
 
-// useTable is how each model used what it was given.
+// useTable returns the use of resources by each model.
 func (r *Report) useTable() *page.Table {
 	g := &page.Table{Columns: append(page.Left("model"), page.Right("samples/s", "GPU", "CPU", "memory", "GPU memory", "energy")...)}
 	for i := range r.Models {
@@ -48,7 +49,7 @@ func (r *Report) useTable() *page.Table {
 	return g
 }
 
-// ranged writes "1,234 (980 to 1,400)".
+// ranged formats a summary as "1,234 (980 to 1,400)".
 func ranged(s Summary) string {
 	text, lo, hi := chart.Significant(float64(s.Median)), chart.Significant(float64(s.Min)), chart.Significant(float64(s.Max))
 	if lo != hi {
@@ -67,10 +68,10 @@ func energy(joules float64) string {
 	return chart.WithUnit(joules/1000, "kJ")
 }
 
-// measures are the words for what is best.
+// measures are the labels of the criteria.
 var measures = map[string]string{"time": "fastest", "cost": "cheapest", "throughput_per_dollar": "most for a dollar"}
 
-// value writes the figure of a best configuration.
+// value formats the value of a best configuration.
 func (b Best) value() string { return b.number(float64(b.Value.Mean)) + b.per() }
 
 func (b Best) number(v float64) string {
@@ -90,7 +91,7 @@ func (b Best) per() string {
 	return " " + b.Unit
 }
 
-// support says what a best configuration rests on and against what it is best.
+// support describes the evidence for a best configuration and the compared ones.
 func (b Best) support() string {
 	parts := []string{chart.Plural(b.Value.Runs, "run")}
 	if lo, hi := b.number(float64(b.Value.Lo)), b.number(float64(b.Value.Hi)); b.Value.Lo.Known() && lo != hi {
@@ -120,7 +121,7 @@ func pct(n Number) string {
 	return fmt.Sprintf("%.1f %%", float64(n))
 }
 
-// table is a scaling curve.
+// table returns the table of a scaling curve.
 func (c *Curve) table() *page.Table {
 	g := &page.Table{Columns: page.Right(knobNames[c.Knob], "runs", c.Unit, "90 % interval", "speed-up", "efficiency"), Folded: true}
 	for _, p := range c.Points {
@@ -140,7 +141,7 @@ func (e Estimate) between() string {
 	return chart.Significant(float64(e.Lo)) + " to " + chart.Significant(float64(e.Hi))
 }
 
-// title says what a curve shows.
+// title describes a curve.
 func (c *Curve) title() string {
 	s := "Speed over " + knobNames[c.Knob]
 	var held []string
@@ -159,14 +160,14 @@ func (c *Curve) title() string {
 	return s
 }
 
-// causes are the words for what was found.
+// causes are the labels of findings.
 var causes = map[string]string{
 	"input-bound": "GPUs wait for input", "idle": "GPUs paid for and idle", "not-on-gpu": "model not on the GPU", "no-device": "no GPU visible",
 	"count-mismatch": "GPUs paid for and not used", "columns-absent": "GPU use not measured", "failed": "failed runs",
 	"flat-gpus": "speed does not rise with GPUs", "flat-cpus": "speed does not rise with CPUs", "flat-batch": "speed does not rise with the batch",
 }
 
-// lost writes the money of a finding.
+// lost formats the amount of a finding.
 func (f Finding) lost() string {
 	switch {
 	case f.LostUSD.Known():
@@ -177,7 +178,7 @@ func (f Finding) lost() string {
 	return ""
 }
 
-// limits are the words for objectives.
+// limits are the labels and formats of objectives.
 var limits = map[sla.Objective]struct {
 	name string
 	one  func(float64) string
@@ -186,7 +187,7 @@ var limits = map[sla.Objective]struct {
 	sla.Memory: {"memory at most", chart.GiB}, sla.GPUUtil: {"GPU utilization at least", chart.Percent}, sla.CPUUtil: {"CPU utilization at least", chart.Percent},
 }
 
-// termTable is how many runs meet each limit.
+// termTable returns the number of runs that meet each limit.
 func (a *Agreement) termTable() *page.Table {
 	g := &page.Table{Columns: append(page.Left("limit"), page.Right("met", "missed", "unknown", "share missed")...)}
 	for _, t := range a.Terms {
@@ -196,7 +197,7 @@ func (a *Agreement) termTable() *page.Table {
 	return g
 }
 
-// brokenTable is which runs miss which limit.
+// brokenTable returns the violations by run and limit.
 func (a *Agreement) brokenTable() *page.Table {
 	g := &page.Table{Columns: append(page.Left("run", "model", "limit"), page.Right("value", "excess")...), Long: len(a.Broken) > 12}
 	for _, v := range a.Broken {
@@ -206,7 +207,7 @@ func (a *Agreement) brokenTable() *page.Table {
 	return g
 }
 
-// headline is the first line of every form.
+// headline returns the first line of every format.
 func (r *Report) headline() string {
 	if r.Runs == 0 {
 		return "No finished run to analyze"
@@ -234,7 +235,7 @@ func (r *Report) headline() string {
 	return s + " of " + chart.Plural(len(models), "model")
 }
 
-// subtitle is when, how long and for how much.
+// subtitle returns period, total time and total cost.
 func (r *Report) subtitle() string {
 	var parts []string
 	if r.From != nil {

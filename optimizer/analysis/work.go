@@ -8,38 +8,39 @@ import (
 	"trainopt/optimizer/report/chart"
 )
 
-// Work is the piece of work by which the runs of a model and data set are compared.
+// Work is the unit of work by which the runs of a model and data set are compared.
 type Work struct {
-	// Unit is "epoch", "step" or "million samples"; "" when no two runs can be compared by anything.
+	// Unit is "epoch", "step" or "million samples"; "" when no runs are comparable.
 	Unit string `json:"unit"`
-	// Comparable is the number of runs that did it, a stretch of a log at one allocation being one; Trainings that of whole
-	// trainings among which they are; Left those that did other work or of which it is not known.
+	// Comparable is the number of runs that did this work, with a segment of a log as one run; Trainings is the
+	// number of trainings that contain them; Left counts the runs with other or unknown work.
 	Comparable int `json:"comparable"`
 	Trainings  int `json:"trainings"`
 	Left       int `json:"left"`
-	// Longest is the largest over the smallest amount of it that a run did: start-up weighs on the shorter.
+	// Longest is the ratio of the largest to the smallest amount of work in a run; start-up has more weight in short
+	// runs.
 	Longest Number `json:"longest_over_shortest"`
-	// Batches is the number of different batch sizes: an epoch at another batch does not learn the same.
+	// Batches is the number of different batch sizes; the learning progress of an epoch depends on the batch size.
 	Batches int `json:"batch_sizes"`
-	// WholeRun is the number of runs whose time per unit is the mean of the whole run, for want of a steady state.
+	// WholeRun is the number of runs without a steady state, whose time per unit is the mean over the whole run.
 	WholeRun int `json:"whole_run"`
 }
 
 const million = 1e6
 
-// measured is a run with what one unit of the common work took and cost.
+// measured is a run with its time and cost per unit of the common work.
 type measured struct {
 	*Run
-	seconds, usd float64 // NaN unknown
-	perUSD       float64 // samples, or units where samples are unknown, for a dollar in steady state; NaN unknown
-	amount       float64 // units of the common work that it did; NaN unknown
-	steady       bool    // seconds are those of a steady state
+	seconds, usd float64 // NaN when unknown
+	perUSD       float64 // samples per dollar in steady state, or units if samples are unknown; NaN when unknown
+	amount       float64 // units of the common work done; NaN when unknown
+	steady       bool    // seconds is measured in steady state
 }
 
-// commonWork finds the unit of work that most runs of a model and data set have in common and gives those runs, in their order.
-// Epochs are the same work when they have equally many samples, steps when they have the same batch. Where all say how many
-// samples a unit has but the units differ, samples are the work; else the units of the largest class are, and the others are
-// left out.
+// commonWork returns the unit of work shared by most runs of a model and data set, and those runs in their order.
+// Epochs are the same work if their numbers of samples are equal, steps if their batch sizes are. If the units differ
+// but all runs have known samples per unit, samples are the unit; otherwise the largest class of units is, and the
+// other runs are omitted.
 func commonWork(runs []Run) (Work, []measured) {
 	w := Work{Longest: Number(unknown())}
 	classes := map[string][]*Run{}
@@ -76,7 +77,7 @@ func commonWork(runs []Run) (Work, []measured) {
 	return w, list
 }
 
-// measure is what a unit of work took and cost a run, of which it has so many of its own units.
+// measure returns time and cost per unit of the common work, of which units of the run's own make up one.
 func measure(r *Run, units float64) measured {
 	seconds, steady := r.unitSeconds()
 	m := measured{Run: r, seconds: seconds * units, usd: r.unitUSD() * units, amount: positive(r.Units / units), steady: steady}
@@ -87,7 +88,7 @@ func measure(r *Run, units float64) measured {
 	return m
 }
 
-// describe fills in what differs between the runs that did the work.
+// describe sets the counts of trainings, batch sizes and runs without a steady state, and Longest.
 func (w *Work) describe(list []measured) {
 	origins, batches := map[string]bool{}, map[float64]bool{}
 	var amounts []float64
@@ -107,7 +108,7 @@ func (w *Work) describe(list []measured) {
 	}
 }
 
-// words say what is compared and what that leaves out.
+// words describes the comparison and the omissions.
 func (w Work) words() string {
 	if w.Unit == "" {
 		return "No run says how long a unit of its work takes: nothing can be compared."

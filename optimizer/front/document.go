@@ -14,10 +14,10 @@ import (
 const (
 	narrowest = 40
 	widest    = 120
-	mostRows  = 16 // of the front, in text
+	mostRows  = 16 // of the front, in the text format
 )
 
-// renderText writes for a terminal of that many columns: what is chosen, the front, a picture of it, and the trade-offs.
+// renderText writes for a terminal of the given width: the choice, the front, a sketch of it and the trade-offs.
 func renderText(w io.Writer, f *Front, width int) error {
 	if width <= 0 {
 		width = 80
@@ -54,7 +54,7 @@ func renderSVG(w io.Writer, f *Front, _ int) error {
 	return err
 }
 
-// document puts a front into words, with at most so many rows of it.
+// document converts a front to a document with at most the given number of rows.
 func (f *Front) document(rows int) page.Document {
 	d := page.Document{Title: "Pareto front of " + f.Subject, Subtitle: strings.TrimPrefix(f.Basis+"; "+f.countWords(), "; "),
 		Answers: []page.Answer{{Question: "Chosen", Text: f.chosenWords()}, {Question: "Preferred", Text: preferenceWords(f.Preferred)}}}
@@ -72,7 +72,7 @@ func (f *Front) document(rows int) page.Document {
 	return d
 }
 
-// table is the front, the fastest first. A long front is cut around the chosen point.
+// table returns the front, fastest first. A long front is cut around the chosen point.
 func (f *Front) table(most int) *page.Table {
 	t := &page.Table{Columns: append(page.Left("", "allocation"), page.Right("time", "cost", "resources")...)}
 	rates, u := map[string]string{}, f.rateUnit()
@@ -111,7 +111,7 @@ func (f *Front) table(most int) *page.Table {
 	return t
 }
 
-// rateUnit is the time in which all rates of the table are given.
+// rateUnit returns the time unit of all rates in the table.
 func (f *Front) rateUnit() unit {
 	u := unit{1, "second"}
 	for _, s := range f.Steps {
@@ -120,13 +120,13 @@ func (f *Front) rateUnit() unit {
 	return u
 }
 
-// rateWords explains them.
+// rateWords describes the column of rates.
 func (f *Front) rateWords() string {
 	u := f.rateUnit()
 	return fmt.Sprintf("%s less: what it costs more than the next cheaper point, per %s less", u.one(), u.name)
 }
 
-// tradeLines are the trades in words, one for each point that they lead to.
+// tradeLines returns the trades as text, one per destination.
 func (f *Front) tradeLines() []string {
 	var out []string
 	for i, t := range f.Trades {
@@ -137,7 +137,8 @@ func (f *Front) tradeLines() []string {
 	return out
 }
 
-// picture is time × cost: the front joined, the chosen point ringed with its intervals, resource use as the size.
+// picture plots time × cost: the front as a line, the chosen point with a ring and its intervals, resource use as the
+// size.
 func (f *Front) picture() *chart.Scatter {
 	s := &chart.Scatter{ID: "front", Title: "Time and cost of every point", About: f.countWords() + "; chosen " + f.chosenWords(), TimeX: true,
 		XName: "time of the whole job", YName: "cost of the whole job, USD"}
@@ -171,6 +172,7 @@ func (f *Front) picture() *chart.Scatter {
 	return s
 }
 
+// markOf returns the plotted mark of a point with its tooltip.
 func (f *Front) markOf(p Point) chart.Mark {
 	breaks := !p.Feasible && f.Infeasible > 0
 	m := chart.Mark{X: p.Seconds.P50, Y: p.CostUSD.P50, Radius: 3 + 4.5*math.Sqrt(chart.Clamp(p.Resource, 0, 1))}
@@ -203,7 +205,7 @@ func (f *Front) markOf(p Point) chart.Mark {
 	return m
 }
 
-// sketch is the picture in characters, with its legend.
+// sketch returns the picture in characters, with its legend.
 func (f *Front) sketch(width int) page.Block {
 	b := page.Block{Sketch: f.picture().Sketch(width)}
 	keys := []string{"[" + f.Points[f.Chosen].Label + "] chosen", "letters: the front"}

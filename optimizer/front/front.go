@@ -1,8 +1,8 @@
-// Package front shows the Pareto front of (time, cost, resource use) of a training job, the point that a preference
-// selects, and what one gives up there per unit gained. Points come from a recorded run (its candidates), from a run's
-// performance model asked afresh, or from finished runs and training logs, each one measured point.
+// Package front presents the Pareto front of (time, cost, resource use) of a training job, the point that a
+// preference selects, and the trade-offs from that point. Points come from a recorded run (its candidates), from a
+// new prediction by a run's performance model, or from finished runs and training logs, with one measured point each.
 //
-// It decides nothing for a job (optimizer/plan does) and measures nothing; it only reads what runs have left.
+// The package makes no decisions for a job (optimizer/plan does) and measures nothing; it only reads records of runs.
 //
 // Example:
 //
@@ -27,29 +27,29 @@ import (
 	"trainopt/sla"
 )
 
-// ErrNoPoint says that a source has nothing to make a front of.
+// ErrNoPoint is returned when a source contains no point with time, cost and resources.
 var ErrNoPoint = errors.New("no point with time, cost and resources")
 
-// Point is one way to do the work, less is better in everything.
+// Point is one way to do the work. Lower is better in every objective.
 type Point struct {
-	// Label is "A", "B", … along the front from the fastest; empty off it.
+	// Label is "A", "B", … along the front from the fastest; empty off the front.
 	Label string `json:"label,omitempty"`
-	// Name is the allocation, or the log or run that it was measured in.
+	// Name is the allocation, or the log or run of the measurement.
 	Name       string               `json:"name"`
 	Allocation resources.Allocation `json:"allocation"`
-	// Seconds and CostUSD are of the whole job; where measured the three quantiles are the same.
+	// Seconds and CostUSD are of the whole job; the three quantiles of a measured point are equal.
 	Seconds sla.Interval `json:"seconds"`
 	CostUSD sla.Interval `json:"cost_usd"`
-	// Resource is the share of the limits that is held, 0…1 (of measured points: of the most that any of them held).
+	// Resource is the share of the limits held, 0…1 (for measured points: of the maximum over all points).
 	Resource float64 `json:"resource"`
-	// Feasible: keeps the agreement with at least 95 % probability; true where none was made.
+	// Feasible reports that the point meets the SLA with at least 95 % probability; true without an SLA.
 	Feasible bool `json:"feasible"`
 	OnFront  bool `json:"on_front"`
 	Chosen   bool `json:"chosen"` // by the preference
 	Taken    bool `json:"taken"`  // the plan of the recorded run
 }
 
-// objectives are the three coordinates, more is better as in morl/pareto.
+// objectives returns the three coordinates, negated since morl/pareto maximises.
 func (p Point) objectives() []float64 { return []float64{-p.Seconds.P50, -p.CostUSD.P50, -p.Resource} }
 
 func (p Point) finite() bool {
@@ -57,52 +57,52 @@ func (p Point) finite() bool {
 	return !math.IsNaN(sum) && !math.IsInf(sum, 0)
 }
 
-// Set is what a source offers.
+// Set contains the points of one source.
 type Set struct {
-	Subject   string // what it is about: a run id, "3 finished runs"
+	Subject   string // a run id, "3 finished runs"
 	Source    string // run, model, measured
-	Basis     string // where the numbers come from, one sentence
+	Basis     string // origin of the values, one sentence
 	Predicted bool
-	Share     string // what Resource is a share of, in words
+	Share     string // description of the maximum that Resource refers to
 	Points    []Point
-	// Preference of the run; nil when there is none.
+	// Preference is that of the run; nil without one.
 	Preference *plan.Preference
-	Notes      []string // what was left out or assumed
+	Notes      []string // omissions and assumptions
 }
 
 // Front is a set with its front marked and a point chosen.
 type Front struct {
 	Set                        // Points sorted by time, cost, resources, allocation, name
-	Preferred  plan.Preference // the preference that chose
+	Preferred  plan.Preference // the preference behind Chosen
 	Chosen     int             // position in Points
-	Dominated  int             // points that are off the front although they keep the agreement
-	Infeasible int             // points that are off it because they may break the agreement
-	Trades     []Trade         // from the chosen point, at most one an objective
+	Dominated  int             // points off the front that meet the SLA
+	Infeasible int             // points off the front because they may miss the SLA
+	Trades     []Trade         // from the chosen point, at most one per objective
 	Steps      []Step          // along the front of time and cost, from the slowest
 }
 
-// Trade is a move from the chosen point to another of the front that gains in one objective: the one that
-// gives up the least for it by the preference.
+// Trade is a move from the chosen point to another point of the front that gains in one objective, the one with the
+// least loss in the preference.
 type Trade struct {
 	Objective string         `json:"objective"` // time, cost, resource
 	From      string         `json:"from"`
 	To        string         `json:"to"` // labels
 	Gained    journal.Number `json:"gained"`
-	Given     Amounts        `json:"given"` // negative: gained too
+	Given     Amounts        `json:"given"` // negative: a gain too
 	PerUnit   Amounts        `json:"given_per_unit"`
 	Words     string         `json:"words"`
 }
 
-// Amounts are seconds, USD and a share of the resources; per unit they are divided by the unit of what is gained.
+// Amounts contains seconds, USD and a share of the resources; as rates, per unit of the objective gained.
 type Amounts struct {
 	Seconds  journal.Number `json:"seconds"`
 	CostUSD  journal.Number `json:"cost_usd"`
 	Resource journal.Number `json:"resource"`
 }
 
-// Step is the rate between neighbours in time among the points that no other beats in both time and cost.
+// Step is the rate between adjacent points, in order of time, of the front in time and cost.
 type Step struct {
-	From         string         `json:"from"` // the slower and cheaper
+	From         string         `json:"from"` // the slower and cheaper point
 	To           string         `json:"to"`
 	SecondsLess  journal.Number `json:"seconds_less"`
 	USDMore      journal.Number `json:"usd_more"`
@@ -112,9 +112,9 @@ type Step struct {
 
 var objectiveNames = [3]string{"time", "cost", "resource"}
 
-// Choose marks the front of a set and selects the point that the preference asks for. Points that may break the agreement are
-// not on the front while another keeps it. Of points that are equal in everything the one with the fewest resources
-// is on the front. The error wraps ErrNoPoint when no point has all three numbers. O(n log n).
+// Choose marks the front of a set and selects a point by the preference. Points that may miss the SLA are excluded
+// from the front if another point meets it. Among points with equal objectives, only the one with the fewest
+// resources is on the front. The error wraps ErrNoPoint when no point has all three values. O(n log n).
 func Choose(set Set, preference plan.Preference) (*Front, error) {
 	f := &Front{Set: set, Preferred: preference, Chosen: -1}
 	f.Points = nil
@@ -145,7 +145,7 @@ func Choose(set Set, preference plan.Preference) (*Front, error) {
 	return f, nil
 }
 
-// choose selects one of the points and says what one gives up there.
+// choose selects one of the points and returns the trades from it.
 func choose(points [][]float64, preference plan.Preference) (at int, trades []pareto.Trade, err error) {
 	amounts, all := make([][3]float64, len(points)), make([]int, len(points))
 	for i, p := range points {
@@ -156,13 +156,14 @@ func choose(points [][]float64, preference plan.Preference) (at int, trades []pa
 	return at, trades, err
 }
 
+// order compares points by time, cost, resources, allocation and name.
 func order(a, b Point) int {
 	return cmp.Or(slices.Compare(b.objectives(), a.objectives()), cmp.Compare(a.Allocation.GPUs, b.Allocation.GPUs),
 		cmp.Compare(a.Allocation.CPUs, b.Allocation.CPUs), cmp.Compare(a.Allocation.Memory, b.Allocation.Memory),
 		cmp.Compare(a.Allocation.BatchSize, b.Allocation.BatchSize), strings.Compare(a.Name, b.Name))
 }
 
-// candidates are the positions that may be on the front.
+// candidates returns the positions of the points that may be on the front.
 func (f *Front) candidates() []int {
 	var kept, all []int
 	for i, p := range f.Points {
@@ -179,7 +180,7 @@ func (f *Front) candidates() []int {
 	return kept
 }
 
-// mark labels the front and gives its objectives in the order of the labels.
+// mark labels the front and returns its objectives in the order of the labels.
 func (f *Front) mark(among []int) [][]float64 {
 	points := make([][]float64, len(among))
 	for k, i := range among {
@@ -195,7 +196,7 @@ func (f *Front) mark(among []int) [][]float64 {
 	return out
 }
 
-// label counts A, B, … Z, AA, AB, …
+// label returns A, B, … Z, AA, AB, …
 func label(n int) string {
 	if n < 26 {
 		return string(rune('A' + n))
@@ -203,6 +204,7 @@ func label(n int) string {
 	return label(n/26-1) + label(n%26)
 }
 
+// labelled returns the positions of the points on the front.
 func (f *Front) labelled() []int {
 	var out []int
 	for i, p := range f.Points {
@@ -224,7 +226,7 @@ func (f *Front) trade(t pareto.Trade, labelled []int) Trade {
 	return out
 }
 
-// edge are the points that no other beats in both time and cost, the fastest first.
+// edge returns the front in time and cost alone, fastest first.
 func (f *Front) edge() []Point {
 	var edge []Point
 	least := math.Inf(1)
@@ -236,7 +238,7 @@ func (f *Front) edge() []Point {
 	return edge
 }
 
-// steps goes along the edge.
+// steps sets Steps along the edge.
 func (f *Front) steps() {
 	edge := f.edge()
 	for i := len(edge) - 1; i > 0; i-- {
@@ -248,7 +250,7 @@ func (f *Front) steps() {
 	}
 }
 
-// remark says what a reader might wonder about.
+// remark appends notes about duplicates and degenerate fronts.
 func (f *Front) remark(among []int) {
 	notes := slices.Clone(f.Notes)
 	for k := 1; k < len(among); k++ {

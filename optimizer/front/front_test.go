@@ -30,7 +30,7 @@ var (
 	cheapest = plan.Preference{Cost: 1}
 )
 
-// four is a front of four with one dominated point.
+// four is a set of four points, one of them dominated.
 func four() Set {
 	return Set{Subject: "four", Source: "measured", Points: []Point{
 		named("d", at(12000, 8.97, 0.12)), named("a", at(3600, 21.28, 1)), named("waste", at(9000, 53, 1)),
@@ -44,7 +44,7 @@ func TestChoose(t *testing.T) {
 	cases := map[string]struct {
 		points     []Point
 		preference plan.Preference
-		want       string // name of the chosen
+		want       string // of the chosen point
 		onFront    int
 		note       string
 	}{
@@ -58,9 +58,9 @@ func TestChoose(t *testing.T) {
 		"not known is left out": {[]Point{named("y", at(1, nan, 1)), named("x", at(2, 2, 1))}, balanced, "x", 1, ""},
 		"may miss the SLA":      {[]Point{named("y", breaks), named("x", at(20, 2, 0.2))}, balanced, "x", 1, ""},
 		"all may break it":      {[]Point{named("y", breaks)}, balanced, "y", 1, "no point is sure"},
-		// One percent slower and a third cheaper: by ranges alone both ends would be alike.
+		// One percent slower and a third cheaper: scaled by their ranges alone, both ends would be equal.
 		"small ranges weigh little": {[]Point{named("y", at(100, 60, 1)), named("x", at(101.5, 40, 1))}, plan.Preference{Time: 0.5, Cost: 0.5}, "x", 2, ""},
-		// Within one percent in time the cheaper is taken.
+		// Within one percent in time, the cheaper point is chosen.
 		"tie": {[]Point{named("y", at(100, 9, 1)), named("x", at(100.5, 1, 0.5))}, fastest, "x", 2, ""},
 	}
 	for name, c := range cases {
@@ -109,7 +109,7 @@ func TestWhatIsGivenUp(t *testing.T) {
 	}
 }
 
-// Short jobs cost fractions of a cent: rates must stay readable.
+// Short jobs cost fractions of a cent; their rates must remain readable.
 func TestWordsOfSmallAmounts(t *testing.T) {
 	f, err := Choose(Set{Subject: "s", Points: []Point{named("slow", at(72.8, 0.000848, 0.27)), named("quick", at(49.8, 0.00105, 0.27))}}, cheapest)
 	if err != nil {
@@ -152,7 +152,7 @@ func TestChoosesAsThePlanner(t *testing.T) {
 		}
 		s := plan.Snapshot{Host: resources.Host{CPUs: 16, Memory: 32}, Limits: resources.Limits{CPUs: resources.Range{Min: 1, Max: 16}, MemoryMin: 1, MemoryMax: 32},
 			Rates: cost.Rates{CPUHour: 0.04, GiBHour: cost.USD(rapid.Float64Range(0, 0.5).Draw(t, "GiB"))}, Preference: plan.Preference{Time: w[0] / sum, Cost: w[1] / sum, Resource: w[2] / sum},
-			Model: m, Total: 100, Baseline: resources.Allocation{CPUs: 17, Memory: 8}, // not allowed, so that no plan has to beat it
+			Model: m, Total: 100, Baseline: resources.Allocation{CPUs: 17, Memory: 8}, // not allowed, so that plans are not compared with it
 			GPUUtil: math.NaN(), CPUUtil: math.NaN(), Throughput: math.NaN()}
 		if rapid.Bool().Draw(t, "deadline") {
 			s.Spec = sla.Spec{TimeMax: time.Duration((serial + parallel/4) * 100 * float64(time.Second))}

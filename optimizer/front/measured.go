@@ -14,20 +14,21 @@ import (
 	"trainopt/sla"
 )
 
-// Finished is what one finished training says of itself.
+// Finished is the measurement of one finished training.
 type Finished struct {
 	Name       string
 	Allocation resources.Allocation
 	Seconds    float64
-	CostUSD    float64 // NaN: not known, to be priced
-	Units      float64 // work done: epochs, else steps, else rows
+	CostUSD    float64 // NaN: unknown, to be priced
+	Units      float64 // work done: epochs, or else steps, or else rows
 	Notes      []string
 }
 
-// ReadLog reads the training log of a finished run, of any framework that monitor reads. Time is the largest time_so_far,
-// else the sum of epoch_time; the allocation is the largest gpu_count and cpu_count, and the peak of memory_used_gb; what
-// the log does not say of it is taken from fallback. Cost is the largest cost_so_far. The error wraps monitor.ErrNoData for an
-// empty log, and ErrNoPoint for one without times, or without cpu_count when fallback has no CPUs.
+// ReadLog reads the training log of a finished run, in any format that monitor reads. Time is the largest
+// time_so_far, or else the sum of epoch_time. The allocation is the largest gpu_count and cpu_count and the peak of
+// memory_used_gb, with fallback for missing values. Cost is the largest cost_so_far. The error wraps
+// monitor.ErrNoData for an empty log, and ErrNoPoint for one without times, or without cpu_count when fallback has no
+// CPUs.
 func ReadLog(path string, aliases map[string]string, fallback resources.Allocation) (Finished, error) {
 	rows, stats, err := monitor.ReadLog(path, monitor.TailOptions{Aliases: aliases})
 	if err != nil {
@@ -85,7 +86,7 @@ func ReadLog(path string, aliases map[string]string, fallback resources.Allocati
 	return f, nil
 }
 
-// ReadRun reads the outcome of a finished run. The error wraps ErrNoPoint for one that is not done.
+// ReadRun reads the outcome of a finished run. The error wraps ErrNoPoint for an unfinished one.
 func ReadRun(dir string) (Finished, error) {
 	rec, err := journal.ReadRecord(dir)
 	if err != nil {
@@ -104,7 +105,8 @@ func ReadRun(dir string) (Finished, error) {
 	return f, nil
 }
 
-// AssumedRates are the default prices for trainings that do not say what they ran on, with or without GPUs of an unknown model.
+// AssumedRates returns the default prices for trainings on unknown machines, with or without GPUs of an unknown
+// model.
 func AssumedRates(gpus bool) cost.Rates {
 	if gpus {
 		return cost.Default("unknown")
@@ -112,9 +114,9 @@ func AssumedRates(gpus bool) cost.Rates {
 	return cost.Default("")
 }
 
-// OfFinished makes each finished training one measured point. With rates every point costs its time at them; without, what
-// it says itself, and otherwise its time at AssumedRates. Resources are a share of the most that any of
-// them held. It says so when the trainings did different amounts of work.
+// OfFinished returns one measured point per finished training. With rates, every point is priced by them; otherwise
+// by its recorded cost, or else by AssumedRates. Resources are a share of the maximum over all trainings. Different
+// amounts of work are noted.
 func OfFinished(list []Finished, rates *cost.Rates) Set {
 	set := Set{Subject: chart.Plural(len(list), "finished run"), Source: "measured", Share: "the most that any of them held"}
 	set.Basis = "measured: the whole time and cost of each finished run"

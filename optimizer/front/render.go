@@ -15,7 +15,8 @@ import (
 	"trainopt/optimizer/report/chart"
 )
 
-// formats is the registry: one function and one line each. Width is the columns of a terminal, for text alone.
+// formats is the registry of output formats, one function and one line each. Width is the terminal width, used by
+// text only.
 var formats = map[string]func(w io.Writer, f *Front, width int) error{
 	"text":     renderText,
 	"json":     renderJSON,
@@ -25,13 +26,14 @@ var formats = map[string]func(w io.Writer, f *Front, width int) error{
 	"markdown": renderMarkdown,
 }
 
-// Known reports whether Render knows the format.
+// Known reports whether Render supports the format.
 func Known(format string) bool { return formats[format] != nil }
 
-// FormatNames lists the formats for people.
+// FormatNames returns the formats for display.
 func FormatNames() string { return strings.Join(slices.Sorted(maps.Keys(formats)), ", ") }
 
-// Render writes a front in one of the formats: its bytes depend on the front and, as text, on the width (0: 80 columns).
+// Render writes a front in one of the formats. The output depends on the front alone and, for text, on the width (0:
+// 80 columns).
 func Render(w io.Writer, f *Front, format string, width int) error {
 	render := formats[format]
 	if render == nil {
@@ -45,9 +47,10 @@ func Render(w io.Writer, f *Front, format string, width int) error {
 	return err
 }
 
-// Schema is the version of the JSON form.
+// Schema is the version of the JSON format.
 const Schema = 1
 
+// document is the JSON format of a front.
 type document struct {
 	Schema     int             `json:"schema"`
 	Source     string          `json:"source"` // run, model, measured
@@ -82,13 +85,13 @@ func renderJSON(w io.Writer, f *Front, _ int) error {
 	return err
 }
 
-// nine rounds to the nine significant digits in which run.json has its numbers.
+// nine rounds to nine significant digits, as in run.json.
 func nine(v float64) float64 {
 	r, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 9, 64), 64)
 	return r
 }
 
-// renderCSV writes one row a point, with the columns of a run's pareto_front.csv and some more.
+// renderCSV writes one row per point, with a superset of the columns of a run's pareto_front.csv.
 func renderCSV(w io.Writer, f *Front, _ int) error {
 	out := monitor.NewCSVWriter(w)
 	rows := [][]string{{"label", "name", "gpus", "cpus", "memory_gib", "batch_size", "num_workers", "seconds_p5", "seconds_p50", "seconds_p95",

@@ -53,7 +53,7 @@ func TestText(t *testing.T) {
 			t.Errorf("%q is %d times in the picture\n%s", mark, strings.Count(plot, mark), plot)
 		}
 	}
-	// The faster point is to the left, the dearer one above.
+	// The faster point is to the left, the more expensive one above.
 	lines := strings.Split(plot, "\n")
 	find := func(mark string) (row, column int) {
 		for i, l := range lines {
@@ -70,7 +70,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// A long front is cut around the chosen point in text, and whole in the other forms.
+// A long front is cut around the chosen point in text, and complete in the other formats.
 func TestLongFront(t *testing.T) {
 	set := Set{Subject: "long"}
 	for i := range 40 {
@@ -119,7 +119,7 @@ func TestEveryFormatKeepsItsForm(t *testing.T) {
 	}
 }
 
-// What may break the agreement is shown as such, unless nothing keeps it.
+// Points that may miss the SLA are marked, unless no point meets it.
 func TestPointsThatMayBreakTheAgreement(t *testing.T) {
 	set := four()
 	for i := range set.Points {
@@ -195,7 +195,7 @@ func TestAnyFrontFitsAnyWidth(t *testing.T) {
 		width := rapid.IntRange(50, 130).Draw(t, "width")
 		for line := range strings.Lines(rendered(t, f, "text", width)) {
 			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > width && strings.Contains(strings.TrimSpace(line), " ") {
-				// only a single word that is longer than a line may stick out
+				// only a single word longer than a line may exceed the width
 				if longest := longestWord(line); longest < width-11 {
 					t.Fatalf("%d columns in %d: %q", n, width, line)
 				}

@@ -17,8 +17,8 @@ import (
 	"trainopt/sla"
 )
 
-// OfRun reads the candidates of the last decision of a run, finished or not. The error wraps ErrNoPoint when nothing was
-// predicted in it.
+// OfRun returns the candidates of the last decision of a run, finished or not. The error wraps ErrNoPoint when the
+// run contains no prediction.
 func OfRun(dir string) (Set, error) {
 	rec, err := journal.ReadRecord(dir)
 	if err != nil {
@@ -46,17 +46,18 @@ func ofCandidate(c plan.Candidate, taken bool) Point {
 	return Point{Name: given(c.Allocation), Allocation: c.Allocation, Seconds: c.Seconds, CostUSD: c.CostUSD, Resource: c.Resource, Feasible: c.Feasible, Taken: taken}
 }
 
-// Described is what may differ from the recorded run when its model is asked afresh. The zero value changes nothing.
+// Described overrides properties of the recorded run for a new prediction. The zero value changes nothing.
 type Described struct {
-	// GPUs, CPUs, Memory and BatchSize are ranges "A:B"; empty: what the machine of the run offers.
+	// GPUs, CPUs, Memory and BatchSize are ranges "A:B"; empty means the machine of the run.
 	GPUs, CPUs, Memory, BatchSize string
-	Rates                         *cost.Rates // nil: the run's
-	Spec                          *sla.Spec   // nil: the run's
+	Rates                         *cost.Rates // nil: those of the run
+	Spec                          *sla.Spec   // nil: that of the run
 	Seed                          uint64
 }
 
-// OfModel fits the performance model to all that a run measured, and predicts the whole job, from its start and without
-// probes, at every allocation within what is described. The error wraps ErrNoPoint when the run measured nothing.
+// OfModel fits the performance model to all measurements of a run and predicts the whole job, from its start and
+// without probes, at every allocation within d. The error wraps ErrNoPoint when the run has no measurements. An
+// infeasible SLA is not an error: the points are then marked as infeasible.
 func OfModel(dir string, d Described) (Set, error) {
 	rec, err := journal.ReadRecord(dir)
 	if err != nil {
@@ -110,6 +111,7 @@ func OfModel(dir string, d Described) (Set, error) {
 	return set, nil
 }
 
+// observations returns the measurements of a run with at least one timed unit.
 func observations(rec *journal.Record) []perf.Observation {
 	var out []perf.Observation
 	for _, m := range rec.Measured {
@@ -129,7 +131,7 @@ func observations(rec *journal.Record) []perf.Observation {
 	return out
 }
 
-// snapshot is the moment before the job starts, with all that the run taught.
+// snapshot returns the state before the start of the job, with all measurements of the run.
 func snapshot(rec *journal.Record, model *perf.Model, d Described) (plan.Snapshot, error) {
 	s := plan.Snapshot{Host: resources.Host{CPUs: rec.Host.CPUs, Memory: resources.GiB(rec.Host.MemoryGiB)}, Preference: rec.Preference, Model: model,
 		Rates: RatesOf(rec.Prices), GPUUtil: math.NaN(), CPUUtil: math.NaN(), Throughput: math.NaN()}
@@ -169,7 +171,7 @@ func snapshot(rec *journal.Record, model *perf.Model, d Described) (plan.Snapsho
 	return s, describe(&s, d)
 }
 
-// describe narrows or widens the limits; a machine larger than the run's is one that the model extrapolates to.
+// describe applies the overrides to the limits. Limits beyond the machine of the run are extrapolated by the model.
 func describe(s *plan.Snapshot, d Described) error {
 	var errs []error
 	whole := func(flag, text string, into *resources.Range) {
@@ -203,7 +205,7 @@ func describe(s *plan.Snapshot, d Described) error {
 	return errors.Join(errs...)
 }
 
-// RatesOf are the prices that a run recorded.
+// RatesOf returns the prices recorded by a run.
 func RatesOf(p journal.Prices) cost.Rates {
 	known := func(n journal.Number) cost.USD {
 		if !n.Known() {
@@ -214,6 +216,7 @@ func RatesOf(p journal.Prices) cost.Rates {
 	return cost.Rates{GPUHour: known(p.GPUHour), CPUHour: known(p.CPUHour), GiBHour: known(p.GiBHour), Instance: known(p.InstanceHour), Source: p.Source, Dated: p.Dated}
 }
 
+// specOf returns the SLA recorded by a run.
 func specOf(s journal.SLA) sla.Spec {
 	known := func(n journal.Number) float64 {
 		if !n.Known() {

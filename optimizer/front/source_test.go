@@ -96,7 +96,7 @@ func TestOfFinished(t *testing.T) {
 	}
 }
 
-// record is a finished run on 4 CPUs that was measured at 4 and 1 and gained little from more.
+// record is a finished run on 4 CPUs with measurements at 4 and 1 CPUs and a small gain from additional CPUs.
 func record(t *testing.T, change func(*journal.Record)) string {
 	t.Helper()
 	iv := func(v float64) sla.Interval { return sla.Interval{P5: v * 0.9, P50: v, P95: v * 1.1} }

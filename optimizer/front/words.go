@@ -13,10 +13,10 @@ import (
 	"trainopt/sla"
 )
 
-// duration writes seconds with usual blanks, as the words in the JSON form have them.
+// duration formats seconds with ordinary spaces, as in JSON.
 func duration(s float64) string { return chart.PlainBlanks(chart.Duration(s)) }
 
-// usd writes cents from a dollar up, whole dollars from a thousand up, three significant digits below a dollar.
+// usd formats cents from a dollar, whole dollars from a thousand, and three significant digits below a dollar.
 func usd(v float64) string {
 	switch a := math.Abs(v); {
 	case v < 0:
@@ -46,13 +46,13 @@ func interval(i sla.Interval, one func(float64) string) string {
 
 func ends(i sla.Interval, one func(float64) string) string { return one(i.P5) + " to " + one(i.P95) }
 
-// unit is what a rate is given per.
+// unit is the denominator of a rate.
 type unit struct {
 	size float64
 	name string
 }
 
-// one is the unit with its article.
+// one returns the unit with its article.
 func (u unit) one() string {
 	if u.name == "hour" {
 		return "an hour"
@@ -60,7 +60,7 @@ func (u unit) one() string {
 	return "a " + u.name
 }
 
-// timeUnit is the largest of hour, minute and second of which at least one is gained.
+// timeUnit returns the largest of hour, minute and second that the gain reaches.
 func timeUnit(seconds float64) unit {
 	switch {
 	case seconds >= 3600:
@@ -71,7 +71,7 @@ func timeUnit(seconds float64) unit {
 	return unit{1, "second"}
 }
 
-// readable is the smallest of the units from this one up in which a rate in USD per second is not below a tenth of a cent.
+// readable returns the smallest time unit from u up at which a rate in USD per second is at least a tenth of a cent.
 func readable(u unit, usdPerSecond float64) unit {
 	for _, larger := range []unit{{60, "minute"}, {3600, "hour"}} {
 		if larger.size > u.size && usdPerSecond > 0 && usdPerSecond*u.size < 1e-3 {
@@ -81,7 +81,7 @@ func readable(u unit, usdPerSecond float64) unit {
 	return u
 }
 
-// moneyUnit is a dollar, or the power of ten below of which at least one is gained.
+// moneyUnit returns a dollar, or the largest power of ten below it that the gain reaches.
 func moneyUnit(v float64) unit {
 	size := min(1, math.Pow(10, math.Floor(math.Log10(v)+1e-9)))
 	switch {
@@ -95,7 +95,7 @@ func moneyUnit(v float64) unit {
 	return unit{size, "$" + strconv.FormatFloat(size, 'f', -1, 64)}
 }
 
-// unitOf is the unit in which a trade gains.
+// unitOf returns the unit of a trade's gain.
 func unitOf(t Trade) unit {
 	switch t.Objective {
 	case "time":
@@ -106,7 +106,7 @@ func unitOf(t Trade) unit {
 	return unit{0.01, "point of the resources"}
 }
 
-// tradeWords says a trade in two clauses: what the move gains and gives, and the price of one unit.
+// tradeWords formats a trade in two clauses: the gain and its price, and the price per unit.
 func tradeWords(t Trade, to Point) string {
 	gain := float64(t.Gained)
 	gained := map[string]string{"time": duration(gain) + " less", "cost": usd(gain) + " less", "resource": points(gain) + " of the resources less"}[t.Objective]
@@ -118,9 +118,9 @@ func tradeWords(t Trade, to Point) string {
 	text += " for " + strings.Join(more, " and ") + " more"
 	u := unitOf(t)
 	switch per, _ := giving(t.Objective, t.PerUnit, u.size); {
-	case math.Abs(gain/u.size-1) < 1e-3 || len(per) == 0: // the move is the unit
+	case math.Abs(gain/u.size-1) < 1e-3 || len(per) == 0: // the gain is one unit
 		return text
-	case gain < u.size: // less than a unit is gained: only the rate
+	case gain < u.size: // the gain is less than a unit: only the rate
 		return text + "; that is " + per[0] + " " + u.one()
 	case t.Objective == "time" && t.Given.CostUSD > 0:
 		return text + fmt.Sprintf("; each %s less costs %s more", u.name, strings.Join(per, " and "))
@@ -129,8 +129,8 @@ func tradeWords(t Trade, to Point) string {
 	}
 }
 
-// giving splits amounts times a factor into what is more and what is less, in words, leaving out the objective itself and
-// what is too large for a number.
+// giving divides scaled amounts into increases and decreases, as text, without the objective itself and infinite
+// values.
 func giving(objective string, a Amounts, times float64) (more, less []string) {
 	for _, x := range []struct {
 		name  string
@@ -148,7 +148,7 @@ func giving(objective string, a Amounts, times float64) (more, less []string) {
 	return more, less
 }
 
-// preferenceWords names a preset, and says the weights.
+// preferenceWords returns the name of a preset, if any, and the weights.
 func preferenceWords(p plan.Preference) string {
 	weights := fmt.Sprintf("time %.2g, cost %.2g, resources %.2g", p.Time, p.Cost, p.Resource)
 	if name := p.String(); !strings.Contains(name, "=") {
@@ -157,7 +157,7 @@ func preferenceWords(p plan.Preference) string {
 	return weights
 }
 
-// countWords says how many points there are and how many the front has.
+// countWords returns the number of points and the size of the front.
 func (f *Front) countWords() string {
 	onFront := len(f.Points) - f.Dominated - f.Infeasible
 	text := fmt.Sprintf("%s, %d on the front", chart.Plural(len(f.Points), "point"), onFront)
@@ -177,7 +177,7 @@ func (f *Front) chosenWords() string {
 	return text
 }
 
-// given writes an allocation; memory that is not known is left out.
+// given formats an allocation, without an unknown memory size.
 func given(a resources.Allocation) string {
 	if a.Memory <= 0 {
 		return strings.Replace(a.String(), ", 0 GiB", "", 1)

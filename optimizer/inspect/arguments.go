@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// word is one argument of a command line as a parser of options reads it: an option with its value, a key=value pair or a
-// positional argument.
+// word is one argument of a command line as an option parser reads it: an option with its value, a key=value pair or
+// a positional argument.
 type word struct {
-	at, width int    // index in the argv; arguments taken: 1, or 2 with a value of its own
+	at, width int    // index in argv; number of arguments: 1, or 2 with a separate value
 	key       string // as written: "--batch-size", "-e", "trainer.max_epochs"; "" for a positional argument
 	name      string // canonical form of key: "batch_size", "trainer.max_epochs"
 	value     string // "" for an option without a value
 	form      form
 }
 
-// form is how an argument is written.
+// form is the notation of an argument.
 type form uint8
 
 const (
@@ -34,12 +34,13 @@ var (
 	numberForm   = regexp.MustCompile(`^-?(\d[\d_]*\.?\d*|\.\d+)([eE][+-]?\d+)?$`)
 )
 
-// canonical is the name that all spellings of an option share: --Batch-Size, batch_size and +batch_size are one.
+// canonical returns the common name of all spellings of an option: --Batch-Size, batch_size and +batch_size are
+// equal.
 func canonical(key string) string {
 	return strings.ToLower(strings.ReplaceAll(strings.TrimLeft(key, "-+~"), "-", "_"))
 }
 
-// readWords reads argv[from:to]. The options named in toggles (canonical names) take no value.
+// readWords parses argv[from:to], up to the first "--". Options in toggles (canonical names) take no value.
 func readWords(argv []string, from, to int, toggles map[string]bool) []word {
 	var out []word
 	for i := from; i < to; i++ {
@@ -71,12 +72,12 @@ func readWords(argv []string, from, to int, toggles map[string]bool) []word {
 	return out
 }
 
-// isValue holds for an argument that may be the value of the option before it.
+// isValue reports whether an argument may be the value of the preceding option.
 func isValue(a string) bool {
 	return a == "-" || !strings.HasPrefix(a, "-") || numberForm.MatchString(a)
 }
 
-// end is the index of the first "--" in argv[from:to], else to: where further options may be put.
+// end returns the index of the first "--" in argv[from:to], otherwise to: the position for additional options.
 func end(argv []string, from, to int) int {
 	for i := from; i < to; i++ {
 		if argv[i] == "--" {
@@ -86,7 +87,7 @@ func end(argv []string, from, to int) int {
 	return to
 }
 
-// with returns the arguments that write the word with another value.
+// with returns the arguments that set the word to another value.
 func (w word) with(value string) []string {
 	switch w.form {
 	case separate:
@@ -99,7 +100,7 @@ func (w word) with(value string) []string {
 	return []string{w.key + "=" + value}
 }
 
-// amount reads a number of units: 300, 1e6, 1_000. ok is false for 0, negative numbers and what is no number: they set no
+// amount parses a number of units: 300, 1e6, 1_000. ok is false for 0, negative numbers and other text: they set no
 // limit.
 func amount(s string) (v float64, ok bool) {
 	v, err := strconv.ParseFloat(strings.ReplaceAll(strings.TrimSpace(s), "_", ""), 64)

@@ -2,7 +2,7 @@ package inspect
 
 import "strings"
 
-// readImports reads import a.b as c, d and from .a import (b as c, d).
+// readImports parses import a.b as c, d and from .a import (b as c, d).
 func (s *script) readImports(st *statement) {
 	t := st.tokens
 	if t[0].kind != name || t[0].s != "import" && t[0].s != "from" {
@@ -18,7 +18,7 @@ func (s *script) readImports(st *statement) {
 	}
 	for i < len(t) {
 		if t[i].kind == operator && t[i].s != "." && t[i].s != "*" && t[i].s != "..." {
-			i++ // parenthesis or comma
+			i++ // a parenthesis or comma
 			continue
 		}
 		line := int(t[i].line)
@@ -46,7 +46,8 @@ func (s *script) readImports(st *statement) {
 	}
 }
 
-// dotted reads a dotted name at i; leading dots (relative imports) and a star are kept.
+// dotted parses a dotted name at i and returns it with the index after it; leading dots (relative imports) and a star
+// are kept.
 func dotted(t []token, i int) (string, int) {
 	var b strings.Builder
 	for i < len(t) {
@@ -62,7 +63,7 @@ func dotted(t []token, i int) (string, int) {
 	return b.String(), i
 }
 
-// dictEntry reads "key": value at i.
+// dictEntry parses "key": value at i.
 func (s *script) dictEntry(st *statement, match []int, i int) {
 	t := st.tokens
 	if i+2 >= len(t) || t[i+1].kind != operator || t[i+1].s != ":" || i == 0 || t[i-1].s != "{" && t[i-1].s != "," {
@@ -79,7 +80,9 @@ func (s *script) dictEntry(st *statement, match []int, i int) {
 	s.assignments = append(s.assignments, assignment{t[i].s, t[i+2 : end], int(t[i].line), st.scope, entry})
 }
 
-// readAssignment reads a = value, a: type = value, a.b = value, a["k"] = value and a, b = x, y, and notes definitions.
+// readAssignment parses a = value, a: type = value, a.b = value, a["k"] = value and a, b = x, y, and records
+// definitions. Targets are split at each = of a chain (at most 8) and paired with values element by element when both
+// sides have the same number of elements.
 func (s *script) readAssignment(st *statement, match []int) {
 	t := st.tokens
 	if defined := definedName(t); defined != "" {
@@ -126,7 +129,7 @@ func (s *script) readAssignment(st *statement, match []int) {
 	}
 }
 
-// commas cuts tokens at the commas outside brackets.
+// commas splits tokens at the commas outside brackets.
 func commas(t []token) [][]token {
 	var parts [][]token
 	depth, from := 0, 0
@@ -149,6 +152,7 @@ func commas(t []token) [][]token {
 	return append(parts, t[from:])
 }
 
+// assign records the assignment of a value to one target: a dotted name or a subscript with a literal key.
 func (s *script) assign(st *statement, target, value []token) {
 	if len(target) == 0 || len(value) == 0 {
 		return

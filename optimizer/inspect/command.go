@@ -6,13 +6,12 @@ import (
 	"strings"
 )
 
-// maxNesting is how many shell scripts deep a Python command is looked for.
+// maxNesting is the maximum depth of shell scripts searched for a Python command.
 const maxNesting = 4
 
-// InspectCommand inspects the script that a command line runs: python3 train.py --epochs 5,
-// torchrun … train.py, bash run.sh, ./train. Options of the command line win over the script's own
-// defaults. A relative path is taken from the working directory. A command that runs no script that can
-// be read is no error: only its kind is known.
+// InspectCommand inspects the script that a command line runs: python3 train.py --epochs 5, torchrun … train.py, bash
+// run.sh, ./train. Options of the command line override the defaults of the script. Relative paths refer to the
+// working directory. A command without a readable script is not an error; the result then contains only its kind.
 func InspectCommand(args []string) (Inspection, error) {
 	if len(args) == 0 {
 		return Inspection{Kind: KindCommand}, nil
@@ -29,7 +28,9 @@ func InspectCommand(args []string) (Inspection, error) {
 	return ins, nil
 }
 
-// inspectArgv inspects what an argv runs, with relative paths taken from dir ("" is the working directory).
+// inspectArgv inspects the script run by argv; relative paths refer to dir ("" is the working directory). ok is false
+// without a readable script. A Python program takes precedence; otherwise the first shell script, or a program given
+// by its path, is inspected according to its kind.
 func inspectArgv(argv []string, dir string, depth int) (Inspection, bool) {
 	if py, ok := findPython(argv); ok {
 		return inspectPythonCommand(py, dir)
@@ -63,6 +64,8 @@ func inspectArgv(argv []string, dir string, depth int) (Inspection, bool) {
 	return Inspection{}, false
 }
 
+// inspectPythonCommand inspects inline code, a module (its file or __main__.py) or a script, and applies the
+// arguments. A missing module is silent, a missing script is a warning.
 func inspectPythonCommand(py pythonCommand, dir string) (Inspection, bool) {
 	if py.code != "" {
 		ins := inspectPython([]byte(py.code))
@@ -90,7 +93,7 @@ func inspectPythonCommand(py pythonCommand, dir string) (Inspection, bool) {
 	return Inspection{Warnings: []string{"the command runs " + quote(candidates[0]) + ", which cannot be read"}}, false
 }
 
-// at joins a path to the folder that it is relative to.
+// at resolves a path relative to dir.
 func at(dir, path string) string {
 	if filepath.IsAbs(path) || dir == "" {
 		return path
@@ -101,6 +104,8 @@ func at(dir, path string) string {
 // inspectShell inspects the Python script that a shell script runs.
 func inspectShell(path string, data []byte) Inspection { return inspectShellAt(path, data, nil, 0) }
 
+// inspectShellAt inspects every command of a shell script, to at most maxNesting nested scripts, and returns the
+// inspection with the highest commandScore, the last among equals.
 func inspectShellAt(path string, data []byte, args []string, depth int) Inspection {
 	if len(data) > MaxSource {
 		data = data[:MaxSource]
@@ -110,7 +115,7 @@ func inspectShellAt(path string, data []byte, args []string, depth int) Inspecti
 	best := Inspection{Kind: KindShell}
 	var missing []string
 	score := 0
-	dir := "" // of the last cd; "" while the script is where it was started
+	dir := "" // target of the last cd; "" before the first one
 	for _, c := range shellCommands(src, home, args) {
 		if c.words[0] == "cd" && len(c.words) > 1 {
 			dir = at(dir, c.words[1])
@@ -140,7 +145,7 @@ func inspectShellAt(path string, data []byte, args []string, depth int) Inspecti
 	return best
 }
 
-// inspectInShell looks for the script in the folder that the shell is in, then in its script's own.
+// inspectInShell searches for the script in the current folder of the shell, then in the folder of its script.
 func inspectInShell(words []string, dir, home string, depth int) (Inspection, bool) {
 	if ins, ok := inspectArgv(words, dir, depth); ok || dir != "" {
 		return ins, ok
@@ -148,7 +153,7 @@ func inspectInShell(words []string, dir, home string, depth int) (Inspection, bo
 	return inspectArgv(words, home, depth)
 }
 
-// commandScore prefers, of several Python commands in a shell script, the one that trains.
+// commandScore ranks the Python commands of a shell script; the training command scores highest.
 func commandScore(ins Inspection) int {
 	n := 1
 	if trainName.MatchString(filepath.Base(ins.Path)) {
@@ -163,7 +168,8 @@ func commandScore(ins Inspection) int {
 	return n
 }
 
-// override lets the options of a command line win over what the script says.
+// override applies the options of a command line over the defaults of the script. The last part of a dotted key
+// counts, as in Hydra's trainer.max_epochs=5.
 func (ins *Inspection) override(args []string) {
 	for i, a := range args {
 		key, value, ok := strings.Cut(a, "=")
@@ -197,7 +203,7 @@ func (ins *Inspection) override(args []string) {
 	}
 }
 
-// isFile holds for a regular file, links followed.
+// isFile reports whether path is a regular file, after resolving links.
 func isFile(path string) bool {
 	st, err := os.Stat(path)
 	return err == nil && st.Mode().IsRegular()

@@ -10,12 +10,12 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// configEntry is one setting of a configuration file.
+// configEntry is one setting in a configuration file.
 type configEntry struct {
 	name  string // dotted, canonical: "trainer.max_epochs"
 	key   string // dotted, as written
 	value string
-	file  string // as the command line names it
+	file  string // as on the command line
 	line  int
 }
 
@@ -25,8 +25,8 @@ const (
 	maxConfigDepth   = 12
 )
 
-// readConfigs reads the configuration files that a program's arguments name, the last one first, then those that its script
-// names, and those of hydra.main.
+// readConfigs reads the configuration files named by the program's arguments, last first, then those named by its
+// script, and those of hydra.main.
 func (c *Command) readConfigs() []configEntry {
 	if c.inner != nil {
 		return nil
@@ -43,8 +43,8 @@ func (c *Command) readConfigs() []configEntry {
 	return append(out, c.hydraConfig()...)
 }
 
-// scriptConfigs are the configuration files that the script names: the default of an option that the command line does not
-// set, and those that it opens by a literal name.
+// scriptConfigs returns the configuration files named by the script: defaults of options that the command line does
+// not set, and files opened by a literal name.
 func (c *Command) scriptConfigs() (paths []string) {
 	if c.source == nil {
 		return nil
@@ -76,16 +76,16 @@ func (c *Command) scriptConfigs() (paths []string) {
 	return paths
 }
 
-// configSuffixes are those of files that hold settings and no data.
+// configSuffixes are the suffixes of files that contain settings rather than data.
 var configSuffixes = set(".yaml", ".yml", ".toml")
 
-// configName holds for the canonical name of an option that takes a configuration file.
+// configName reports whether an option with this canonical name takes a configuration file.
 func configName(n string) bool {
 	return n == "c" || n == "f" || strings.Contains(n, "conf") || strings.Contains(n, "cfg") || n == "args_file"
 }
 
-// isConfig holds for an argument that names a configuration file: --config x.yaml, config=train.conf, a JSON or YAML file alone,
-// or a Python file for a configurator.
+// isConfig reports whether an argument is a configuration file: --config x.yaml, config=train.conf, a positional JSON
+// or YAML file, or a Python file for a configurator.
 func (c *Command) isConfig(w word) bool {
 	ext := strings.ToLower(filepath.Ext(w.value))
 	switch ext {
@@ -98,7 +98,9 @@ func (c *Command) isConfig(w word) bool {
 	return w.form == positional || configName(last(w.name))
 }
 
-// readConfig reads a configuration file; nil when it cannot be read or understood.
+// readConfig parses a configuration file; nil when it is unreadable or invalid. The format follows the suffix:
+// literal assignments of a .py file, key = value of .conf and .toml, otherwise YAML, which includes JSON. Files above
+// maxConfigBytes are rejected.
 func readConfig(path, shown string) []configEntry {
 	st, err := os.Stat(path)
 	if err != nil || !st.Mode().IsRegular() || st.Size() > maxConfigBytes {
@@ -117,7 +119,7 @@ func readConfig(path, shown string) []configEntry {
 				out = append(out, configEntry{canonical(a.target), a.target, v, shown, a.line})
 			}
 		}
-		slices.Reverse(out) // the last one counts
+		slices.Reverse(out) // the last one takes effect
 	case ".conf", ".toml":
 		out = readKeyValues(string(data), shown)
 	default:
@@ -129,7 +131,7 @@ func readConfig(path, shown string) []configEntry {
 	return out
 }
 
-// walkConfig lists the scalar settings of a YAML or JSON document.
+// walkConfig appends the scalar settings of a YAML or JSON document.
 func walkConfig(n *yaml.Node, prefix, file string, depth int, out *[]configEntry) {
 	if depth > maxConfigDepth || len(*out) >= maxConfigEntries {
 		return
@@ -155,7 +157,7 @@ func join(prefix, name string) string {
 	return prefix + "." + name
 }
 
-// readKeyValues reads lines of key = value with [sections], as LightGBM, XGBoost and TOML write them.
+// readKeyValues parses lines of key = value with [sections], as in files of LightGBM, XGBoost and TOML.
 func readKeyValues(text, file string) []configEntry {
 	var out []configEntry
 	section := ""
@@ -174,7 +176,8 @@ func readKeyValues(text, file string) []configEntry {
 	return out
 }
 
-// hydraConfig reads the configuration of a script with hydra.main, and of the groups in its defaults list.
+// hydraConfig reads the configuration of a script with hydra.main, including the groups in its defaults list. The
+// command line may override the folder, the name and the choices of groups.
 func (c *Command) hydraConfig() []configEntry {
 	if c.source == nil {
 		return nil
@@ -207,7 +210,8 @@ func (c *Command) hydraConfig() []configEntry {
 	return nil
 }
 
-// hydraGroups reads folder/main.yaml and folder/group/choice.yaml of its defaults; groups are the choices of the command line.
+// hydraGroups reads folder/main.yaml and the folder/group/choice.yaml of its defaults; groups contains the choices of
+// the command line. Names with ".." are ignored, so that only files inside the folder are read.
 func hydraGroups(folder, main string, groups map[string]string) []configEntry {
 	named := func(n string) string {
 		if filepath.Ext(n) == "" {
@@ -254,7 +258,7 @@ func hydraGroups(folder, main string, groups map[string]string) []configEntry {
 	return out
 }
 
-// accelerateRanks is num_processes in the configuration file of accelerate launch; 0 when it names none.
+// accelerateRanks returns num_processes in the configuration file of accelerate launch; 0 without it.
 func accelerateRanks(l launcher, argv []string, dir string) int {
 	for _, w := range l.words(argv) {
 		if w.name != "config_file" {

@@ -9,11 +9,11 @@ import (
 	"unicode/utf8"
 )
 
-// codingLine is PEP 263: a comment in line 1 or 2 that names the encoding.
+// codingLine matches the declaration of PEP 263: a comment in line 1 or 2 that names the encoding.
 var codingLine = regexp.MustCompile(`^[ \t\f]*#.*?coding[:=][ \t]*([-_.a-zA-Z0-9]+)`)
 
-// decode turns the bytes of a script into text and says what was odd about them. It never fails: bytes
-// that are not valid in the script's encoding are read as Latin-1, NUL as a space.
+// decode converts the bytes of a script to text and returns warnings about irregularities. It never fails: bytes
+// invalid in the script's encoding are read as Latin-1, NUL as a space.
 func decode(data []byte) (src string, warnings []string) {
 	declared := ""
 	switch {

@@ -2,8 +2,9 @@ package inspect
 
 import "strings"
 
-// gpu finds whether the script uses an accelerator: "yes", "no", or unknown when modules that are not
-// seen here may hide it. Words in comments and texts count for nothing.
+// gpu reports whether the script uses an accelerator: "yes", "no", or unknown when imported modules may hide it.
+// Comments and texts are ignored. The clue with the largest weight decides. Without clues, the result is "no" only
+// for a known framework without unknown modules.
 func (s *script) gpu(framework string) Finding {
 	var clues []clue
 	yes := func(weight float64, line int) { clues = append(clues, clue{"yes", weight, line}) }
@@ -28,7 +29,7 @@ func (s *script) gpu(framework string) Finding {
 			if strings.HasPrefix(im.path, "numba.cuda") {
 				yes(8, im.line)
 			}
-		case "tensorflow", "keras", "jax": // these take a visible GPU by themselves
+		case "tensorflow", "keras", "jax": // these use a visible GPU by default
 			yes(2, im.line)
 		}
 	}
@@ -41,6 +42,7 @@ func (s *script) gpu(framework string) Finding {
 	return Finding{}
 }
 
+// gpuCall adds the clues of one call and of its arguments.
 func (s *script) gpuCall(c *call, yes, no func(float64, int)) {
 	end := last(c.full)
 	wrapper := root(c.full) == "lightning" || root(c.full) == "pytorch_lightning" || root(c.full) == "transformers" || root(c.full) == "trl"
@@ -114,7 +116,8 @@ func firstArgString(c *call) (string, bool) {
 	return onlyString(first)
 }
 
-// isCUDA holds for an expression that names a CUDA device, directly or by names that are assigned one.
+// isCUDA reports whether an expression names a CUDA device, directly or through assigned names up to depth. Strings
+// that begin with "cuda" count; calls such as torch.cuda.is_available do not.
 func (s *script) isCUDA(t []token, depth int) bool {
 	if depth == 0 || len(t) > 60 {
 		return false
@@ -149,7 +152,7 @@ func (s *script) isCUDA(t []token, depth int) bool {
 	return false
 }
 
-// isCPU holds for an expression that names the CPU and no CUDA device.
+// isCPU reports whether an expression names the CPU and no CUDA device.
 func (s *script) isCPU(t []token) bool {
 	for range 3 {
 		if len(t) > maxExpression {
@@ -176,7 +179,7 @@ func mentionsName(t []token, wanted string) bool {
 	return false
 }
 
-// spreads are the calls by which a script uses several GPUs, and what the finding calls them.
+// spreads maps the calls that use several GPUs to the names of findings.
 var spreads = map[string]string{
 	"DataParallel": "DataParallel", "DistributedDataParallel": "DistributedDataParallel", "DDP": "DistributedDataParallel",
 	"FullyShardedDataParallel": "FSDP", "FSDP": "FSDP", "Accelerator": "accelerate", "MirroredStrategy": "MirroredStrategy",
@@ -184,7 +187,7 @@ var spreads = map[string]string{
 	"init_process_group": "DistributedDataParallel", "AdaptiveDataParallel": "AdaptiveDataParallel",
 }
 
-// multiGPU finds by what the script uses several GPUs; without it, all but the first are idle.
+// multiGPU finds the mechanism by which the script uses several GPUs; without one, all but the first are idle.
 func (s *script) multiGPU() Finding {
 	for i := range s.calls {
 		c := &s.calls[i]
@@ -208,11 +211,11 @@ func (s *script) multiGPU() Finding {
 	return Finding{}
 }
 
-// harmless are modules that train nothing and hide no use of a device.
+// harmless are modules that neither train nor hide the use of a device.
 var harmless = set("tqdm", "yaml", "matplotlib", "seaborn", "PIL", "cv2", "psutil", "tensorboard", "tensorboardX", "wandb", "mlflow", "click", "rich",
 	"pandas", "numpy", "scipy", "requests", "sklearn", "torchvision", "torch", "pynvml", "omegaconf", "hydra", "absl", "datasets", "evaluate", "einops", "torchmetrics")
 
-// hidden holds when the script imports modules that are not known here and may do what is looked for.
+// hidden reports whether the script imports unknown modules, which may contain the undetected code.
 func (s *script) hidden() bool {
 	for _, im := range s.imports {
 		top := root(im.path)

@@ -1,17 +1,19 @@
-// Package inspect knows what is to be trained: it reads a training script without importing or running
-// it, and turns what a person wrote after --train into a command.
+// Package inspect determines the properties of a training: it reads a training script without importing or running
+// it, and resolves the value of --train to a command.
 //
-// Inspect parses Python (tokens, logical lines, scopes, imports, calls, assignments), so that a model
-// named in a comment, a docstring or a printed text counts for nothing, and a constructor call counts
-// more than a name. Every finding carries the line that shows it. A shell script is searched for the
-// Python command in it, which is then inspected. Of any other program only its kind is known.
+// Inspect parses Python (tokens, logical lines, scopes, imports, calls, assignments), so that a model named in a
+// comment, a docstring or a printed text is ignored and a constructor call has more weight than a name. Every finding
+// contains the line of its evidence. A shell script is searched for its Python command, which is then inspected. For
+// other programs only the kind is determined.
 //
-// It is not a type checker and follows no imports into other files: what a script hides in its own
-// modules is unknown here, and unknown is an empty Value, never a guess.
+// It is not a type checker and does not follow imports into other files: properties defined in a script's own modules
+// are unknown, and unknown is an empty Value, never a guess.
 //
-// ReadCommand takes a command line apart, launchers included, and says how long the training is (Lengths), how many processes it
-// starts here (LocalRanks), which of its arguments carry a batch size, workers or a checkpoint to resume from (Mapping), and how it
-// continues after a stop (Resumption). It reads the configuration files that the command line names.
+// ReadCommand parses a command line including launchers and returns the length of the training (Lengths), the number
+// of local processes (LocalRanks), the arguments for batch size, workers or a checkpoint (Mapping), and the way to
+// continue after a stop (Resumption). It reads the configuration files named on the command line.
+//
+// Example:
 //
 //	argv, ins, err := inspect.Resolve("train.py", []string{"--lr", "0.1"}, inspect.ResolveOptions{})
 //	// argv: /usr/bin/python3 /home/me/train.py --lr 0.1

@@ -5,14 +5,14 @@ import (
 	"sync"
 )
 
-// family is a name that findings use, and how identifiers and model names of it look. Patterns see the
-// name in lower case with every CamelCase boundary kept as it is; (?:^|[^a-z]) is a word's start.
+// family is the name of a finding and the pattern of its identifiers. Patterns match the lower-case form of
+// lowerWords; (?:^|[^a-z]) is the start of a word.
 type family struct {
 	name    string
 	pattern *regexp.Regexp
 }
 
-// vocabulary is a list of families, compiled when first used.
+// vocabulary is a list of families, compiled on first use.
 type vocabulary struct{ list func() []family }
 
 func families(table ...string) *vocabulary {
@@ -25,7 +25,7 @@ func families(table ...string) *vocabulary {
 	})}
 }
 
-// modelFamilies are tried in order: the more special names first.
+// modelFamilies are tried in order: more specific names first.
 var modelFamilies = families(
 	"efficientnet", `efficient_?net`,
 	"mobilenet", `mobile_?net`,
@@ -69,7 +69,7 @@ var modelFamilies = families(
 	"svm", `(?:^|[^a-z])(?:linear)?svc?m?(?:[^a-z]|$)`,
 )
 
-// layerFamilies say what a network is made of, when its name says nothing. Heavier ones decide.
+// layerFamilies classify a network by its layers when its name is not specific. The largest weight decides.
 var layerFamilies = []struct {
 	name   string
 	weight float64
@@ -113,10 +113,10 @@ var datasetFamilies = families(
 	"california-housing", `california_?housing`,
 )
 
-// Family is the family of models that a model's name belongs to: "resnet" for "ResNet50"; "" when it is of none that is known.
+// Family returns the family of a model's name: "resnet" for "ResNet50"; "" for an unknown one.
 func Family(model string) string { return modelFamilies.match(model) }
 
-// match returns the family of a name, "" when it is of none.
+// match returns the family of a name, "" without one.
 func (v *vocabulary) match(s string) string {
 	if len(s) < 2 || len(s) > 200 {
 		return ""
@@ -130,7 +130,7 @@ func (v *vocabulary) match(s string) string {
 	return ""
 }
 
-// match is v.match, remembered: scripts say the same names over and over.
+// match is v.match with a cache, since scripts repeat the same names.
 func (s *script) match(v *vocabulary, name string) string {
 	if s.matched[v] == nil {
 		s.matched[v] = map[string]string{}
@@ -143,9 +143,9 @@ func (s *script) match(v *vocabulary, name string) string {
 	return f
 }
 
-// lowerWords lowers a name and puts an underscore before each capital that starts a word, so that
-// "MyResNet" gives "my_res_net" and "ViTForImages" "vi_tfor_images|vitforimages": the plain lower-case form
-// follows after a bar, so that a pattern may match either.
+// lowerWords returns a name in lower case with an underscore before each capital that follows a lower-case letter. If
+// that differs from the plain lower-case form, the plain form precedes it, separated by a bar, so that a pattern may
+// match either: "MyResNet" gives "myresnet|my_res_net".
 func lowerWords(s string) string {
 	plain := make([]byte, 0, 2*len(s)+1)
 	split := make([]byte, 0, len(s)+8)

@@ -13,20 +13,20 @@ import (
 	"strings"
 )
 
-// MaxSource is how much of a script is inspected; what follows is hashed only.
+// MaxSource is the size in bytes of the inspected part of a script; the rest is only hashed.
 const MaxSource = 4 << 20
 
 // Kinds of a job.
 const (
 	KindPython     = "python"     // a Python script
-	KindShell      = "shell"      // a shell script; findings are of the Python script that it runs
+	KindShell      = "shell"      // a shell script; findings refer to the Python script that it runs
 	KindExecutable = "executable" // any other program file
-	KindCommand    = "command"    // a command line that no script was found in
+	KindCommand    = "command"    // a command line without a known script
 )
 
-// Inspect reads the script at path and says what it trains, without running any of it. It reads at most
-// MaxSource bytes closely. An error means that the file could not be read; what is odd inside a file
-// that can be read is in Warnings.
+// Inspect reads the script at path and determines the properties of its training without running it. It parses at
+// most MaxSource bytes. It returns an error when the file cannot be read; irregularities in a readable file are in
+// Warnings.
 func Inspect(path string) (Inspection, error) {
 	data, sum, err := read(path)
 	if err != nil {
@@ -37,7 +37,7 @@ func Inspect(path string) (Inspection, error) {
 	return ins, nil
 }
 
-// read returns the start of a file and the SHA-256 of all of it.
+// read returns the first MaxSource+1 bytes of a file and the SHA-256 of the whole file.
 func read(path string) (data []byte, sum string, err error) {
 	if err := regular(path); err != nil {
 		return nil, "", err
@@ -58,7 +58,8 @@ func read(path string) (data []byte, sum string, err error) {
 	return b.Bytes(), hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// inspectSource inspects what is at path. It reads no other file but those that a shell script names.
+// inspectSource inspects the contents of the file at path. It reads no other files except those named in a shell
+// script.
 func inspectSource(path string, data []byte) Inspection {
 	switch fileKind(path, data) {
 	case KindPython:
@@ -69,7 +70,7 @@ func inspectSource(path string, data []byte) Inspection {
 	return Inspection{Kind: KindExecutable}
 }
 
-// fileKind decides by the name, then by the interpreter line.
+// fileKind determines the kind by the suffix, then by the interpreter line.
 func fileKind(path string, data []byte) string {
 	switch strings.ToLower(filepath.Ext(path)) {
 	case ".py", ".pyw":
@@ -90,7 +91,8 @@ func fileKind(path string, data []byte) string {
 	return KindExecutable
 }
 
-// inspectPython inspects Python source.
+// inspectPython inspects Python source: it decodes and parses the text once and derives each finding from the parsed
+// script.
 func inspectPython(data []byte) Inspection {
 	ins := Inspection{Kind: KindPython}
 	if len(data) > MaxSource {
@@ -129,7 +131,7 @@ func inspectPython(data []byte) Inspection {
 	return ins
 }
 
-// python2 is the line of a print statement, 0 when there is none.
+// python2 returns the line of a print statement, 0 without one.
 func (s *script) python2() int {
 	for _, st := range s.statements {
 		if t := st.tokens; len(t) > 1 && t[0].s == "print" && t[0].kind == name && (t[1].kind == text || t[1].kind == name && !keywords[t[1].s]) {

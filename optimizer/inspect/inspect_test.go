@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// shown is a finding as "value@line", so that a wrong line fails a test as a wrong value does.
+// shown formats a finding as "value@line", so that tests also check the line.
 func shown(f Finding) string {
 	if f.Value == "" {
 		return ""
@@ -68,7 +68,7 @@ func TestInspectCorpus(t *testing.T) {
 	}
 }
 
-// linesAsFound drops the line numbers of a script that is edited now and then.
+// linesAsFound removes the line numbers for a script that changes occasionally.
 func linesAsFound(want map[string]string, ins Inspection) map[string]string {
 	lines := map[string]Finding{"Framework": ins.Framework, "Model": ins.Model, "GPU": ins.GPU, "BatchSize": ins.BatchSize, "Epochs": ins.Epochs, "Entry": ins.Entry,
 		"StopSignal": ins.StopSignal, "Log": ins.Log}
@@ -136,7 +136,7 @@ func TestResumableAndReplay(t *testing.T) {
 	}
 }
 
-// TestPiecesOfPython pins how single constructs are read.
+// TestPiecesOfPython checks the parsing of single constructs.
 func TestPiecesOfPython(t *testing.T) {
 	gpu := func(i Inspection) Finding { return i.GPU }
 	batch := func(i Inspection) Finding { return i.BatchSize }
@@ -223,7 +223,7 @@ func TestOddBytes(t *testing.T) {
 	}
 }
 
-// TestLongInput holds against input that makes careless readers quadratic.
+// TestLongInput checks that parsing is not quadratic for adversarial input.
 func TestLongInput(t *testing.T) {
 	tests := map[string]string{
 		"plain code":   "x = f(a, b)[1] + 2\n",

@@ -1,13 +1,13 @@
 package inspect
 
-// Finding is something that inspection concluded, with the line that shows it.
+// Finding is a property found by inspection, with the line of its evidence.
 type Finding struct {
 	Value string `json:"value"`
 	Line  int    `json:"line"` // 1-based; 0 when not from a line
 	Text  string `json:"text"` // that line, trimmed
 }
 
-// Inspection is what can be known of a script without running it. An empty Value means unknown.
+// Inspection contains the properties of a script determined without running it. An empty Value means unknown.
 type Inspection struct {
 	Path   string
 	SHA256 string
@@ -20,30 +20,32 @@ type Inspection struct {
 	BatchSize Finding // default value found
 	Epochs    Finding
 	Entry     Finding // training entry point: function name
-	// Resumable is "yes" when the script saves a checkpoint on a signal and, started again with the same command, resumes from
-	// it. Command.Resumption knows further ways.
+	// Resumable is "yes" when the script saves a checkpoint on a signal and resumes from it when restarted with the
+	// same command. Command.Resumption covers further ways.
 	Resumable Finding
-	// HandlesInterrupt is "yes" when the script ends its training loop in order on Ctrl-C (SIGINT).
+	// HandlesInterrupt is "yes" when the script leaves its training loop in an orderly way on Ctrl-C (SIGINT).
 	HandlesInterrupt Finding
-	// Reads lists the contract's environment variables that the script reads, sorted; an allocation knob that is not
-	// among them cannot be expected to reach the script. Those that the script's libraries read for it are
-	// included (OMP_NUM_THREADS for PyTorch).
+	// Reads contains the environment variables in Variables that the script reads, sorted. An allocation knob outside
+	// this list does not reach the script. Variables read by the script's libraries are included (OMP_NUM_THREADS for
+	// PyTorch).
 	Reads []string
-	// Log is the CSV that the script writes, when a literal name is found.
+	// Log is the name of the CSV file that the script writes, if it is literal.
 	Log Finding
-	// Replay is true for a script that declares itself a replay of a measured profile (OPTIMIZE_REPLAY = True at module level).
+	// Replay reports that the script declares itself a replay of a measured profile (OPTIMIZE_REPLAY = True at module
+	// level).
 	Replay bool
-	// StopSignal is the signal on which the script saves and leaves: "SIGUSR1" when it handles that, else
-	// "SIGTERM", empty when it handles neither. A signal that a script does not handle kills it.
+	// StopSignal is the signal on which the script saves and exits: "SIGUSR1" if handled, otherwise "SIGTERM", empty
+	// when neither is handled. An unhandled signal kills the script.
 	StopSignal Finding
-	// MultiGPU names what spreads the work over several GPUs ("DataParallel", "accelerate" …); empty when
-	// nothing in the script does.
+	// MultiGPU is the mechanism that distributes the work over several GPUs ("DataParallel", "accelerate" …); empty
+	// without one.
 	MultiGPU Finding
-	// Script is the Python script that a shell script or a command runs, with its path; the findings and
-	// their lines are of that file. Empty when Path itself was inspected.
+	// Script is the path of the Python script that a shell script or a command runs; the findings and their lines
+	// refer to that file. Empty when Path itself was inspected.
 	Script string
-	// Likeness is what is kept of the text to compare it with other versions of the script, by CompareLikeness; about 160 bytes.
+	// Likeness is a summary of the text, about 160 bytes, for comparison with other versions of the script by
+	// CompareLikeness.
 	Likeness string
-	// Warnings say what was odd ("not UTF-8 in line 7").
+	// Warnings describe irregularities ("not UTF-8 in line 7").
 	Warnings []string
 }

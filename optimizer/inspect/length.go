@@ -8,27 +8,29 @@ import (
 	"strings"
 )
 
-// Confidence says where the length of a job was read, the surest first.
+// Confidence is the kind of source of a job's length, most certain first.
 type Confidence int
 
 const (
-	Stated   Confidence = iota // on the command line, or in a configuration file that it names
+	Stated   Confidence = iota // on the command line, or in a configuration file named there
 	Declared                   // the default of an option of the script
 	Inferred                   // a constant, a call or a loop in the script
-	Assumed                    // the framework's own default
+	Assumed                    // the framework's default
 )
 
+// String returns the confidence in lower case, such as "stated".
 func (c Confidence) String() string {
 	return [...]string{"stated", "declared", "inferred", "assumed"}[c]
 }
 
-// Length is how much work a job does, by one source. It is the most that the job does: early stopping may end it before.
+// Length is the amount of work of a job by one source. It is an upper bound, since early stopping may end the job
+// before.
 type Length struct {
 	Units float64 // above 0
 	Unit  string  // "epoch" or "step"
-	// Name is the setting that says it, in canonical form: "num_train_epochs", "total_timesteps"; "" for a loop.
+	// Name is the setting of the length, in canonical form: "num_train_epochs", "total_timesteps"; "" for a loop.
 	Name       string
-	Source     string // for people: "--max_iters=300 on the command line", "default of --epochs in line 12"
+	Source     string // for display: "--max_iters=300 on the command line", "default of --epochs in line 12"
 	Confidence Confidence
 }
 
@@ -38,20 +40,20 @@ const (
 	UnitStep  = "step"
 )
 
-// stepNames are the settings that give a training's length in steps, iterations, rounds or environment steps.
+// stepNames are the settings of a training's length in steps, iterations, rounds or environment steps.
 var stepNames = set("max_steps", "max_step", "max_iters", "max_iter", "max_iterations", "n_iters", "n_iter", "num_iters", "num_iter", "num_iterations",
 	"niters", "iterations", "iters", "total_steps", "total_iters", "total_iterations", "total_timesteps", "train_steps", "training_steps",
 	"num_train_steps", "num_training_steps", "max_train_steps", "max_training_steps", "max_update", "max_updates", "num_updates",
 	"total_updates", "train_iters", "num_round", "num_rounds", "num_boost_round", "num_boost_rounds", "nrounds", "n_timesteps",
 	"max_timesteps", "total_env_steps", "max_train_iters", "niter")
 
-// looseStepNames often mean something else, such as the length of a rollout.
+// looseStepNames often have another meaning, such as the length of a rollout.
 var looseStepNames = set("steps", "num_steps")
 
-// otherPart excludes settings of other parts of a configuration: scheduler.max_iters, eval.max_steps.
+// otherPart matches other parts of a configuration, whose settings are excluded: scheduler.max_iters, eval.max_steps.
 var otherPart = regexp.MustCompile(`(?i)(sched|lr|optim|eval|val|test|warmup|infer|sampl|env|gen)`)
 
-// unitOf says which unit a setting with this canonical name gives the length in; "" for another setting.
+// unitOf returns the unit of the length given by a setting with this canonical name; "" for another setting.
 func unitOf(name, help string) string {
 	parts := strings.Split(name, ".")
 	end := parts[len(parts)-1]
@@ -65,24 +67,24 @@ func unitOf(name, help string) string {
 		return UnitEpoch
 	case stepNames[end] || looseStepNames[end]:
 		if strings.Contains(strings.ToLower(help), "epoch") && !strings.Contains(strings.ToLower(help), "step") {
-			return UnitEpoch // dcgan's --niter
+			return UnitEpoch // --niter of dcgan
 		}
 		return UnitStep
 	}
 	return ""
 }
 
-// lengthClue is one setting of the length as some source gives it.
+// lengthClue is one setting of the length in one source.
 type lengthClue struct {
 	name, unit, value, source string
-	refers                    string // the name that the value is taken from, in canonical form; "" for a literal
+	refers                    string // the referenced name, in canonical form; "" for a literal
 	confidence                Confidence
-	weight                    float64 // among equals of Inferred: what calls and constants say before parameters' defaults
+	weight                    float64 // orders clues with Inferred confidence: calls and constants before defaults of parameters
 }
 
-// Lengths says how long the job is, the surest source first, at most one for each unit. Where both units are limited, the first
-// is the one that ends the job: in Hugging Face trainings max_steps is stronger than epochs. Values of 0, -1 and None set no
-// limit. Nil when nothing was found.
+// Lengths returns the length of the job, most certain source first, with at most one per unit. If both units are
+// limited, the first one ends the job: in Hugging Face trainings max_steps overrides epochs. Values of 0, -1 and None
+// set no limit. Nil means unknown.
 func (c *Command) Lengths() []Length {
 	if c.many {
 		return nil
@@ -99,7 +101,7 @@ func (c *Command) Lengths() []Length {
 		all = append(all, d)
 	}
 	var out []Length
-	settled := map[string]bool{} // a setting by its last part, a unit, or both
+	settled := map[string]bool{} // the last part of a name, or a unit
 	for _, f := range all {
 		end := last(f.name)
 		if end != "" && settled[end] || f.refers != "" && settled[f.refers] {
@@ -119,8 +121,8 @@ func (c *Command) Lengths() []Length {
 	return out
 }
 
-// OfEnvironment holds for a length in steps of a simulated environment in a script that trains by its own loop: many of them
-// make one step of its optimizer.
+// OfEnvironment reports whether a length counts steps of a simulated environment in a script with its own training
+// loop, where one optimizer step takes many of them.
 func (c *Command) OfEnvironment(l Length) bool {
 	if c.inner != nil {
 		return c.inner.OfEnvironment(l)
@@ -129,7 +131,8 @@ func (c *Command) OfEnvironment(l Length) bool {
 		(c.source == nil || !slices.ContainsFunc(c.source.imports, func(m imported) bool { return strings.HasPrefix(m.path, "stable_baselines3") }))
 }
 
-// lengthsStated are the settings on the command line, the last of a name first, then those of configuration files.
+// lengthsStated returns the settings on the command line, the last of a name first, then those of configuration
+// files.
 func (c *Command) lengthsStated() []lengthClue {
 	var out []lengthClue
 	for _, w := range slices.Backward(c.words) {
@@ -153,7 +156,7 @@ func (c *Command) lengthsStated() []lengthClue {
 	return out
 }
 
-// lengthsDeclared are the defaults of the script's options.
+// lengthsDeclared returns the defaults of the script's options.
 func (s *script) lengthsDeclared() []lengthClue {
 	var out []lengthClue
 	for _, o := range s.options {
@@ -182,13 +185,13 @@ func (s *script) lengthsDeclared() []lengthClue {
 	return out
 }
 
-// trainers are the calls whose keywords set the length of a training.
+// trainers matches the calls whose keywords set the length of a training.
 var trainers = regexp.MustCompile(`(^|\.)(\w*Trainer|\w*TrainingArguments|\w+Config|fit|fit_generator|train|learn|cv|Namespace)$`)
 
-// boosters are the calls of gradient boosting whose n_estimators is the number of rounds.
+// boosters matches the calls of gradient boosting whose n_estimators is the number of rounds.
 var boosters = regexp.MustCompile(`(^|\.)(XGB\w+|LGBM\w+|CatBoost\w*)$`)
 
-// lengthsInferred are constants, keywords of training calls and loops, the most telling first.
+// lengthsInferred returns constants, keywords of training calls and loops, by descending weight.
 func (s *script) lengthsInferred() []lengthClue {
 	var out []lengthClue
 	for i := range s.calls {
@@ -233,7 +236,8 @@ func (s *script) callLengths(c *call) []lengthClue {
 	return out
 }
 
-// loopLengths are the loops over range(N) whose variable is an epoch or a step, loops inside of other loops left out.
+// loopLengths returns the loops over range(N) whose variable is an epoch or a step, except nested loops. The loop
+// variable determines the unit by its name, and the stop value may be literal or a name with a literal value.
 func (s *script) loopLengths() []lengthClue {
 	var out []lengthClue
 	for i := range s.statements {
@@ -266,7 +270,7 @@ func (s *script) loopLengths() []lengthClue {
 	return out
 }
 
-// rangeUnits is the number of values in range(N), range(a, b) or range(a, b + 1).
+// rangeUnits returns the number of values in range(N), range(a, b) or range(a, b + 1).
 func (s *script) rangeUnits(args []argument) (string, bool) {
 	if len(args) == 0 || len(args) > 2 {
 		return "", false
@@ -287,7 +291,7 @@ func (s *script) rangeUnits(args []argument) (string, bool) {
 	return fmt.Sprint(units), units > 0
 }
 
-// plusOne takes the + 1 off an expression.
+// plusOne removes a trailing + 1 from an expression.
 func plusOne(t []token) (rest []token, extra float64) {
 	if n := len(t); n > 2 && t[n-2].s == "+" && t[n-1].s == "1" {
 		return t[:n-2], 1
@@ -295,7 +299,8 @@ func plusOne(t []token) (rest []token, extra float64) {
 	return t, 0
 }
 
-// referred is the canonical last part of a dotted name that is the whole expression: "epochs" of args.epochs; "" for another.
+// referred returns the canonical last part of an expression that is a dotted name: "epochs" of args.epochs; otherwise
+// "".
 func referred(t []token) string {
 	if path, n := dotted(t, 0); n == len(t) {
 		return canonical(last(path))
@@ -303,7 +308,7 @@ func referred(t []token) string {
 	return ""
 }
 
-// inLoop holds when statement i is inside of a loop of the same function.
+// inLoop reports whether statement i is inside a loop of the same function.
 func (s *script) inLoop(i int) bool {
 	depth := s.indentOf(s.statements[i].line)
 	for k := i - 1; k >= 0 && depth > 0; k-- {
@@ -321,7 +326,7 @@ func (s *script) inLoop(i int) bool {
 	return false
 }
 
-// indentOf is the width of the white space that a source line begins with.
+// indentOf returns the number of leading white-space characters of a source line.
 func (s *script) indentOf(line int) int {
 	if line < 1 || line > len(s.lines) {
 		return 0
@@ -330,7 +335,7 @@ func (s *script) indentOf(line int) int {
 	return len(l) - len(strings.TrimLeft(l, " \t"))
 }
 
-// lengthAssumed is the length that the framework takes where the job says none.
+// lengthAssumed returns the framework's default length.
 func (c *Command) lengthAssumed() (lengthClue, bool) {
 	f := lengthClue{unit: UnitEpoch, confidence: Assumed}
 	switch {
@@ -362,7 +367,7 @@ func (c *Command) calls(full string) bool {
 	return false
 }
 
-// huggingFace holds for trainings by the Trainer of transformers or TRL.
+// huggingFace reports whether the training uses the Trainer of transformers or TRL.
 func (c *Command) huggingFace() bool {
 	if c.line.program == "trl" {
 		return true

@@ -10,7 +10,7 @@ import (
 
 const commandsDir = "testdata/commands"
 
-// TestLengths: what each spelling says of a job's length, the surest first.
+// TestLengths checks the length found for each spelling, most certain source first.
 func TestLengths(t *testing.T) {
 	for command, want := range map[string]string{
 		// Spellings on the command line.
@@ -18,7 +18,7 @@ func TestLengths(t *testing.T) {
 		"python argparse_train.py --epochs=4":                                     "4 epoch stated",
 		"python argparse_train.py -e 4":                                           "4 epoch stated",
 		"python argparse_train.py -e4":                                            "4 epoch stated",
-		"python argparse_train.py --epo 4":                                        "4 epoch stated", // argparse takes an unambiguous beginning
+		"python argparse_train.py --epo 4":                                        "4 epoch stated", // argparse accepts an unambiguous prefix
 		"python argparse_train.py --amp --epochs 4 --epochs 5":                    "5 epoch stated",
 		"python argparse_train.py --epochs 4 --max-steps 60":                      "60 step stated, 4 epoch stated",
 		"python argparse_train.py --epochs 4 --max-steps -1":                      "4 epoch stated",
@@ -85,7 +85,7 @@ func TestLengths(t *testing.T) {
 		"bash all_arguments.sh":                                                   "12 epoch declared",
 		"mpirun -n 4 python argparse_train.py --epochs 4":                         "4 epoch stated",
 		"deepspeed --num_gpus 2 argparse_train.py --epochs 4":                     "4 epoch stated",
-		// No limit, or nothing known.
+		// No limit, or unknown.
 		"python argparse_train.py --epochs 0":    "",
 		"python argparse_train.py --epochs None": "",
 		"./train --fast":                         "",
@@ -111,7 +111,7 @@ func TestLengths(t *testing.T) {
 	}
 }
 
-// TestLengthOfEnvironment: which lengths count steps of an environment, and not of the optimizer.
+// TestLengthOfEnvironment checks which lengths count steps of an environment rather than of the optimizer.
 func TestLengthOfEnvironment(t *testing.T) {
 	for command, want := range map[string]bool{
 		"python dataclass_rl.py --total-timesteps 4096": true,
@@ -125,7 +125,7 @@ func TestLengthOfEnvironment(t *testing.T) {
 	}
 }
 
-// TestLengthSource: the words by which a person finds the number.
+// TestLengthSource checks the description of the source.
 func TestLengthSource(t *testing.T) {
 	for command, want := range map[string]string{
 		"python constants.py --max_iters=300":               "--max_iters=300 on the command line",

@@ -12,15 +12,17 @@ import (
 	"strings"
 )
 
-// sketchSize is the number of minima in a likeness: the similarity of two scripts has a standard error of at most 0.07.
+// sketchSize is the number of minima in a likeness; the similarity of two scripts has a standard error of at most
+// 0.07.
 const sketchSize = 48
 
-// likenessForm begins every likeness; another form is not compared.
+// likenessForm is the version prefix of a likeness. Other versions are not compared.
 const likenessForm = "1:"
 
-// likeness is what is kept of a script's text to compare it with later versions: a hash of its code without comments, docstrings,
-// printed texts and settings that do not change the amount of work (a learning rate, a seed, a path of results), and a MinHash
-// sketch of its statements (Broder, On the resemblance and containment of documents, 1997).
+// likeness returns a summary of a script's text for comparison with later versions: a hash of its code without
+// comments, docstrings, printed texts and settings that do not change the amount of work (a learning rate, a seed, an
+// output path), and a MinHash sketch of its statements (Broder, On the resemblance and containment of documents,
+// 1997).
 func (s *script) likeness() string {
 	if len(s.statements) == 0 {
 		return ""
@@ -35,13 +37,13 @@ func (s *script) likeness() string {
 		if text == "" {
 			continue
 		}
-		text = itoa(s.indentOf(s.statements[i].line)) + " " + text // a statement inside of a loop is another one
+		text = itoa(s.indentOf(s.statements[i].line)) + " " + text // the indentation distinguishes statements inside loops
 		whole.Write([]byte(text + "\n"))
 		h := fnv.New64a()
 		h.Write([]byte(text))
 		x := h.Sum64()
 		for k := range minima {
-			x ^= x >> 33 // splitmix64's finaliser, applied again for each hash
+			x ^= x >> 33 // finaliser of splitmix64, iterated for each hash
 			x *= 0xff51afd7ed558ccd
 			x ^= x >> 29
 			x += 0x9e3779b97f4a7c15
@@ -50,13 +52,13 @@ func (s *script) likeness() string {
 	}
 	sketch := make([]byte, 0, 2*sketchSize)
 	for _, m := range minima {
-		x := m * 0xc4ceb9fe1a85ec53 // a minimum's upper bits are nearly all 0
+		x := m * 0xc4ceb9fe1a85ec53 // the upper bits of a minimum are almost always 0
 		sketch = append(sketch, byte(x>>56), byte(x>>48))
 	}
 	return likenessForm + hex.EncodeToString(whole.Sum(nil)[:12]) + ":" + base64.RawStdEncoding.EncodeToString(sketch)
 }
 
-// workText is what of a statement may change the amount of work; "" for a docstring or a print.
+// workText returns the parts of a statement that may change the amount of work; "" for a docstring or a print.
 func workText(t []token) string {
 	if len(t) == 0 || (t[0].kind == text || t[0].kind == fstring) && len(t) == 1 {
 		return ""
@@ -80,7 +82,8 @@ func workText(t []token) string {
 	return b.String()
 }
 
-// harmlessSetting is the number of tokens of name = literal at the start of t where the name changes no work; else 0.
+// harmlessSetting returns the number of tokens of a leading name = literal whose name does not affect the work,
+// otherwise 0.
 func harmlessSetting(t []token) int {
 	if len(t) < 3 || t[0].kind != name || t[1].s != "=" || !harmlessNames[strings.ToLower(t[0].s)] {
 		return 0
@@ -98,7 +101,7 @@ func harmlessSetting(t []token) int {
 	return n + 1
 }
 
-// harmlessOption holds for the declaration of an option that changes no work.
+// harmlessOption reports whether a statement declares an option that does not affect the work.
 func harmlessOption(t []token) bool {
 	for i := 0; i+2 < len(t) && i < 6; i++ {
 		if t[i].kind == name && (t[i].s == "add_argument" || t[i].s == "option") && t[i+1].s == "(" && t[i+2].kind == text {
@@ -108,9 +111,9 @@ func harmlessOption(t []token) bool {
 	return false
 }
 
-// CompareLikeness compares two scripts by Inspection.Likeness. equal means that they do the same work: they differ in comments and
-// settings such as a learning rate at most. similarity is the estimated share of equal statements, 0 to 1. ok is false where
-// one is unknown or of another form.
+// CompareLikeness compares two scripts by Inspection.Likeness. equal reports that they do the same work: they differ
+// at most in comments and in settings such as a learning rate. similarity is the estimated share of equal statements,
+// 0…1. ok is false when a likeness is unknown or of another version.
 func CompareLikeness(a, b string) (equal bool, similarity float64, ok bool) {
 	hashA, sketchA, okA := splitLikeness(a)
 	hashB, sketchB, okB := splitLikeness(b)
@@ -139,7 +142,7 @@ func splitLikeness(s string) (hash string, sketch []byte, ok bool) {
 	return hash, sketch, err == nil && len(sketch) == 2*sketchSize
 }
 
-// harmlessNames are settings, in canonical form, that change neither the amount of work nor what a unit of it costs.
+// harmlessNames are settings, in canonical form, that change neither the number of units nor the work per unit.
 var harmlessNames = set("lr", "learning_rate", "base_lr", "max_lr", "min_lr", "init_lr", "lr0", "lrf", "eta", "eta_min", "weight_decay", "wd", "momentum",
 	"beta1", "beta2", "betas", "adam_beta1", "adam_beta2", "adam_epsilon", "eps", "epsilon", "gamma", "lr_gamma", "lr_step", "lr_step_size",
 	"lr_scheduler_type", "warmup", "warmup_steps", "warmup_ratio", "warmup_iters", "warmup_epochs", "lr_decay_iters", "lr_decay", "decay_lr",
@@ -151,42 +154,44 @@ var harmlessNames = set("lr", "learning_rate", "base_lr", "max_lr", "min_lr", "i
 	"print_freq", "log_every", "log_every_n_steps", "logging_first_step", "disable_tqdm", "verbose", "quiet", "report_to", "master_port", "rdzv_endpoint",
 	"rdzv_id", "rdzv_backend", "main_process_port", "log_level")
 
-// settingsOf are the parts of a configuration whose settings have the meaning of plain ones: optimizer.lr, but not model.name.
+// settingsOf matches settings in parts of a configuration where they have their plain meaning: optimizer.lr, but not
+// model.name.
 var settingsOf = regexp.MustCompile(`^((optim\w*|\w*sched\w*|lr\w*|logg\w*|wandb|train\w*|solver|run|exp\w*|args|hparams|hydra|model|algo)\.)+(\w*lr\w*|learning_rate|weight_decay|momentum|betas?|eps|gamma|warmup\w*|seed|\w*dir|project|log_\w+)$`)
 
-// Effect is what another value of an argument changes.
+// Effect is the consequence of another value of an argument.
 type Effect int
 
 const (
-	NoEffect   Effect = iota // neither the amount of work nor its cost
-	LengthOnly               // how many units there are, not what one costs
-	WorkEffect               // possibly what a unit costs
+	NoEffect   Effect = iota // neither the number of units nor the work per unit
+	LengthOnly               // the number of units, not the work per unit
+	WorkEffect               // possibly the work per unit
 )
 
-// Difference is an argument in which two command lines differ.
+// Difference is an argument with different values in two command lines.
 type Difference struct {
 	Name    string // canonical; "argument 2" for a positional one
-	Was, Is string // "" where it is missing, or has no value
+	Was, Is string // "" when missing or without a value
 	Effect  Effect
-	// Distance is about how far apart the values are: the absolute binary logarithm of their ratio, at most 3; 1 where it is
-	// not a number; 0 without a WorkEffect.
+	// Distance is the approximate distance of the values: the absolute binary logarithm of their ratio, at most 3; 1
+	// for other values than positive numbers; 0 without a WorkEffect.
 	Distance float64
 }
 
-// Ratio is the value now over the value before; ok is false where one of them is not a number above 0.
+// Ratio returns the new value divided by the old one; ok is false unless both are positive numbers.
 func (d Difference) Ratio() (ratio float64, ok bool) {
 	was, okWas := amount(d.Was)
 	is, okIs := amount(d.Is)
 	return is / was, okWas && okIs
 }
 
-// SetsBatchSize reports whether the argument is the number of samples in a step.
+// SetsBatchSize reports whether the argument is the number of samples per step.
 func (d Difference) SetsBatchSize() bool {
 	return slices.Contains(optionNames[KnobBatchSize], last(d.Name))
 }
 
-// Compare lists the arguments in which two command lines of the same program differ. comparable is false when they run other
-// programs: another interpreter (paths aside), module, installed command or launcher. Scripts are not compared.
+// Compare returns the arguments that differ between two command lines of the same program. comparable is false for
+// different programs: another interpreter (apart from its path), module, installed command or launcher. The contents
+// of scripts are not compared.
 func Compare(was, is []string) (differ []Difference, comparable bool) {
 	a, b := readLine(was), readLine(is)
 	if len(was) == 0 || len(is) == 0 || filepath.Base(was[0]) != filepath.Base(is[0]) || a.module != b.module || a.program != b.program || a.code != b.code ||
@@ -202,7 +207,8 @@ func Compare(was, is []string) (differ []Difference, comparable bool) {
 	return append(differ, compareWords(readWords(was, a.args, len(was), nil), readWords(is, b.args, len(is), nil))...), true
 }
 
-// compareWords compares the last value of each option, and positional arguments by their place.
+// compareWords compares the last value of each option, and positional arguments by position. The result is in the
+// order of first occurrence.
 func compareWords(was, is []word) []Difference {
 	type value struct {
 		text  string
@@ -267,7 +273,7 @@ func apart(was, is string) float64 {
 	return min(3, math.Abs(math.Log2(b/a)))
 }
 
-// EntryPoint names what a command line without a script of its own runs: "module pkg.train" or "program yolo"; "" where it runs a
+// EntryPoint returns the program of a command line without a script: "module pkg.train" or "program yolo"; "" for a
 // script file.
 func EntryPoint(argv []string) string {
 	switch l := readLine(argv); {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestLikenessOfTexts: comments and a learning rate change nothing, a batch size does, another script is far.
+// TestLikenessOfTexts: comments and a learning rate do not count, a batch size does, and another script has a low
+// similarity.
 func TestLikenessOfTexts(t *testing.T) {
 	data, err := os.ReadFile("testdata/commands/argparse_train.py")
 	if err != nil {

@@ -6,22 +6,22 @@ import (
 	"strings"
 )
 
-// line is a command line taken apart: launchers, then the program with its arguments.
+// line is a parsed command line: launchers, then the program with its arguments.
 type line struct {
 	argv      []string
 	launchers []launcher // outermost first
-	script    string     // Python or shell script, as written
+	script    string     // Python or shell script, as on the command line
 	module    string     // of python -m
 	code      string     // of python -c or bash -c
 	program   string     // base name of any other program: "yolo"
-	shell     bool       // script or code is a shell's
+	shell     bool       // script or code is run by a shell
 	args      int        // index of the program's first argument
 }
 
-// launcher is a program that starts the training's own processes, such as torchrun.
+// launcher is a program that starts the training processes, such as torchrun.
 type launcher struct {
 	name     string
-	from, to int // its own arguments: argv[from:to]
+	from, to int // argv[from:to] are its own arguments
 }
 
 // wrappers run the command that follows them.
@@ -32,10 +32,10 @@ var wrappers = set("nohup", "nice", "ionice", "time", "timeout", "env", "sudo", 
 // starters are the wrappers that start several processes.
 var starters = set("mpirun", "mpiexec", "horovodrun")
 
-// programs are installed commands that train, by name.
+// programs are installed training commands, by name.
 var programs = set("trl", "yolo", "ultralytics", "lightgbm", "xgboost", "litgpt", "axolotl", "llamafactory-cli", "autotrain", "fairseq-train", "tune")
 
-// launcherModules are the launchers that python -m runs.
+// launcherModules maps modules run by python -m to launchers.
 var launcherModules = map[string]string{"torch.distributed.run": "torchrun", "torch.distributed.launch": "torchrun",
 	"accelerate.commands.launch": "accelerate", "accelerate": "accelerate", "deepspeed": "deepspeed", "deepspeed.launcher.runner": "deepspeed",
 	"horovod.runner": "horovodrun"}
@@ -43,7 +43,8 @@ var launcherModules = map[string]string{"torch.distributed.run": "torchrun", "to
 // runnerModules are the modules that run the script or module that follows them.
 var runnerModules = set("pdb", "cProfile", "coverage", "trace", "memory_profiler", "kernprof", "scalene", "torch.utils.bottleneck")
 
-// readLine takes a command line apart. It reads no file.
+// readLine parses a command line. It reads no file. It skips environment assignments, options and wrappers, collects
+// launchers from the outermost to the innermost, and stops at the first script, module, inline code or program.
 func readLine(argv []string) line {
 	l := line{argv: argv, args: len(argv)}
 	first := 0
@@ -84,7 +85,7 @@ func readLine(argv []string) line {
 	return l
 }
 
-// launch records a launcher whose arguments start at i and returns where they do.
+// launch records a launcher whose arguments start at i and returns the index of its first argument.
 func (l *line) launch(name string, i int) int {
 	l.close(i - 1)
 	if name == "accelerate" && i < len(l.argv) && l.argv[i] == "launch" {
@@ -104,7 +105,7 @@ func (l *line) close(i int) {
 	}
 }
 
-// interpreter reads what follows Python or a launcher.
+// interpreter parses the arguments after Python or a launcher, up to the script, module or code.
 func (l line) interpreter(from int, python bool) line {
 	for i := from; i < len(l.argv); i++ {
 		w := l.argv[i]
@@ -148,7 +149,7 @@ func (l line) interpreter(from int, python bool) line {
 	return l
 }
 
-// shellScript reads what follows a shell.
+// shellScript parses the arguments after a shell.
 func (l *line) shellScript(from int) {
 	for i := from; i < len(l.argv); i++ {
 		w := l.argv[i]
@@ -165,7 +166,7 @@ func (l *line) shellScript(from int) {
 	}
 }
 
-// shellArguments are what $1 and those after it stand for in the shell script or the text of sh -c.
+// shellArguments returns the values of $1 and the following parameters in the shell script or the text of sh -c.
 func (l *line) shellArguments() []string {
 	args := l.argv[min(l.args, len(l.argv)):]
 	if l.code != "" && len(args) > 0 { // sh -c TEXT NAME ARGUMENTS…
@@ -174,9 +175,9 @@ func (l *line) shellArguments() []string {
 	return args
 }
 
-// LocalRanks is how many training processes a command line starts on this machine, as its launcher says: torchrun, python -m
-// torch.distributed.run, accelerate, deepspeed, mpirun and horovodrun; 1 without one. Where the launcher takes one process for
-// each device ("auto", "gpu", "cpu"), gpus and cpus say how many there are.
+// LocalRanks returns the number of local training processes that the launchers of a command line start: torchrun,
+// python -m torch.distributed.run, accelerate, deepspeed, mpirun and horovodrun; 1 without one. gpus and cpus are the
+// device counts for launchers with one process per device ("auto", "gpu", "cpu").
 func LocalRanks(argv []string, gpus, cpus int) int {
 	ranks := 1
 	for _, l := range readLine(argv).launchers {
@@ -185,12 +186,13 @@ func LocalRanks(argv []string, gpus, cpus int) int {
 	return ranks
 }
 
-// rankOptions are the options by which a launcher sets its processes, the decisive one last.
+// rankOptions are the options of a launcher that set its number of processes.
 var rankOptions = map[string][]string{
 	"torchrun": {"nproc_per_node"}, "accelerate": {"num_processes"}, "deepspeed": {"num_gpus"},
 	"mpirun": {"c", "np", "n"}, "horovodrun": {"num_proc", "np"}, "composer": {"n", "nproc"}, "colossalai": {"nproc_per_node"},
 }
 
+// ranks returns the number of processes that the launcher starts on this machine, at least 1.
 func (l launcher) ranks(argv []string, gpus, cpus int) int {
 	stated, machines, several := "", 1.0, false
 	for _, w := range l.words(argv) {
@@ -217,7 +219,7 @@ func (l launcher) ranks(argv []string, gpus, cpus int) int {
 	return max(1, int(n))
 }
 
-// words are the launcher's own options.
+// words returns the launcher's own options.
 func (l launcher) words(argv []string) []word {
 	return readWords(argv, l.from, l.to, launcherToggles)
 }

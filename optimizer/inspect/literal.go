@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// maxExpression is the longest expression, in tokens, that a value is looked for in; it keeps the work linear.
+// maxExpression is the maximum length, in tokens, of an expression searched for a value; it keeps the cost linear.
 const maxExpression = 100
 
-// wholeNumber returns the last positive whole number among the tokens, written plainly; strings that hold
-// one count ("64" in os.environ.get("X", "64")). ok is false when there is none.
+// wholeNumber returns the last positive whole number among the tokens in decimal notation, including strings that
+// contain one ("64" in os.environ.get("X", "64")). ok is false without any.
 func wholeNumber(tokens []token) (string, bool) {
 	for i := len(tokens) - 1; i >= 0; i-- {
 		t := tokens[i]
@@ -27,8 +27,8 @@ func wholeNumber(tokens []token) (string, bool) {
 	return "", false
 }
 
-// isPlainNumber holds when the value is one number, or a number behind a conversion or an environment
-// default, and not a computation from which no single number can be told.
+// isPlainNumber reports whether the value is one number, possibly within a conversion or an environment default,
+// rather than a computation without a single known result.
 func isPlainNumber(tokens []token) bool {
 	for i, t := range tokens {
 		if t.kind != operator {
@@ -54,7 +54,7 @@ func lastString(tokens []token) (token, bool) {
 	return token{}, false
 }
 
-// onlyString returns the value when the tokens are one string literal.
+// onlyString returns the value of tokens that are a single string literal.
 func onlyString(tokens []token) (string, bool) {
 	if len(tokens) == 1 && tokens[0].kind == text {
 		return tokens[0].s, true
@@ -86,24 +86,24 @@ func (c *call) positional(n int) ([]token, bool) {
 	return nil, false
 }
 
-// last is the last part of a dotted name.
+// last returns the last part of a dotted name.
 func last(dottedName string) string { return dottedName[strings.LastIndexByte(dottedName, '.')+1:] }
 
-// root is the first part of a dotted name.
+// root returns the first part of a dotted name.
 func root(dottedName string) string {
 	first, _, _ := strings.Cut(dottedName, ".")
 	return first
 }
 
-// clue is one piece of evidence for a value; the heaviest wins, then the earliest.
+// clue is one piece of evidence for a value.
 type clue struct {
 	value  string
 	weight float64
 	line   int
 }
 
-// heaviest picks the value with the heaviest single clue; among equals the value with the larger sum,
-// then the one that comes first.
+// heaviest returns the value of the clue with the largest weight. Among equal weights, the larger sum of weights
+// decides, then the earlier line.
 func (s *script) heaviest(clues []clue) Finding {
 	sum := map[string]float64{}
 	for _, c := range clues {
@@ -123,8 +123,8 @@ func (s *script) heaviest(clues []clue) Finding {
 	return s.found(best.value, best.line)
 }
 
-// value looks a name up among the script's assignments and option defaults: "device", "args.device",
-// "MODEL". It returns nil when nothing is known.
+// value returns the assigned value or option default of a name: "device", "args.device", "MODEL". It returns nil for
+// an unknown name.
 func (s *script) value(dottedName string) []token {
 	if i, ok := s.assigned[dottedName]; ok {
 		return s.assignments[i].value
@@ -135,13 +135,13 @@ func (s *script) value(dottedName string) []token {
 	return nil
 }
 
-// index makes value fast.
+// index builds the maps used by value.
 func (s *script) index() {
 	s.options = s.readOptions()
 	s.assigned, s.defaults = map[string]int{}, map[string][]token{}
 	for i, a := range s.assignments {
 		if a.how == assigned {
-			s.assigned[a.target] = i // the last one counts
+			s.assigned[a.target] = i // the last one takes effect
 		} else if _, ok := s.defaults[a.target]; !ok {
 			s.defaults[a.target] = a.value
 		}

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Names of the knobs by which a setting reaches a script.
+// Names of the knobs, settings that can be passed to a script.
 const (
 	KnobBatchSize     = "batch_size"
 	KnobCheckpointDir = "checkpoint_dir"
@@ -22,26 +22,26 @@ const (
 // KnobNames are the names of all knobs, sorted.
 var KnobNames = []string{KnobBatchSize, KnobCheckpointDir, KnobEpochs, KnobProcesses, KnobResume, KnobSeed, KnobSteps, KnobWorkers}
 
-// Knob is a setting of a training with the arguments that carry it.
+// Knob is a setting of a training with the arguments that set it.
 type Knob struct {
 	Name string
-	// Template is the arguments, separated by spaces; {} (or {path}, {latest}) stands for the value: "--batch_size={}",
-	// "-j {}", "resume=True model={path}", "--init_from=resume".
+	// Template contains the arguments, separated by spaces; {} (or {path}, {latest}) is replaced by the value:
+	// "--batch_size={}", "-j {}", "resume=True model={path}", "--init_from=resume".
 	Template string
-	// Present is the value now: on the command line, else the script's default; "" unknown.
+	// Present is the current value: on the command line, or else the script's default; "" when unknown.
 	Present string
-	// Source says where the knob comes from: "--knob", "preset ultralytics", "option --batch-size in line 12".
+	// Source is the origin of the knob: "--knob", "preset ultralytics", "option --batch-size in line 12".
 	Source string
 
-	launcher  string     // the launcher whose argument it is; "" for the program's own
-	spellings [][]string // canonical names that set the same as the first, by argument of the template
+	launcher  string     // launcher that takes the argument; "" for the program itself
+	spellings [][]string // canonical synonyms, by argument of the template
 	toggles   map[string]bool
 }
 
-// Mapping is how knobs reach one command line, by name, sorted.
+// Mapping contains the knobs of one command line, sorted by name.
 type Mapping struct {
 	Knobs []Knob
-	// Notes say why a knob that could be expected is missing.
+	// Notes explain why an expected knob is missing.
 	Notes []string
 }
 
@@ -55,7 +55,7 @@ func (m Mapping) Knob(name string) (Knob, bool) {
 	return Knob{}, false
 }
 
-// TakesValue holds for a knob with a place for a value in its template.
+// TakesValue reports whether the template contains a placeholder for a value.
 func (k Knob) TakesValue() bool { return placeholder(k.Template) != "" }
 
 var placeholders = []string{"{latest}", "{path}", "{}"}
@@ -69,7 +69,7 @@ func placeholder(s string) string {
 	return ""
 }
 
-// fill puts the value in the place of every placeholder.
+// fill replaces every placeholder by the value.
 func fill(s, value string) string {
 	for _, p := range placeholders {
 		s = strings.ReplaceAll(s, p, value)
@@ -77,16 +77,16 @@ func fill(s, value string) string {
 	return s
 }
 
-// templateWords are the arguments of a template: those with a value and bare ones.
+// templateWords returns the arguments of a template.
 func (k Knob) templateWords() []word {
 	argv := strings.Fields(k.Template)
 	return readWords(argv, 0, len(argv), nil)
 }
 
-// Apply returns the command line with the knobs named in values set. A value that is on the command line already is replaced in
-// the spelling that it has there; else the arguments are appended: those of a launcher before the program, the program's at its
-// end, before a "--". Other arguments are untouched, and applying the same values again changes nothing. The value of a knob
-// without a placeholder counts only as "set it"; values with line breaks are refused. argv is not changed.
+// Apply returns the command line with the given knobs set; argv is not modified. A value already on the command line
+// is replaced in its present spelling. Otherwise the arguments are added: those of a launcher before the program,
+// those of the program at its end, before a "--". Other arguments are unchanged, and Apply is idempotent. For a knob
+// without a placeholder, any value sets it. Values with line breaks are rejected.
 func (m Mapping) Apply(argv []string, values map[string]string) ([]string, error) {
 	out := slices.Clone(argv)
 	for _, n := range slices.Sorted(maps.Keys(values)) {
@@ -106,6 +106,7 @@ func (m Mapping) Apply(argv []string, values map[string]string) ([]string, error
 	return out, nil
 }
 
+// apply sets every argument of the template, in the range of argv that belongs to the launcher or to the program.
 func (k Knob) apply(argv []string, value string) ([]string, error) {
 	for i, t := range k.templateWords() {
 		l := readLine(argv)
@@ -129,13 +130,14 @@ func (k Knob) apply(argv []string, value string) ([]string, error) {
 	return argv, nil
 }
 
-// setArgument sets one argument in argv[from:to].
+// setArgument sets one argument in argv[from:to]. The last occurrence of any of names is replaced. Otherwise the
+// argument is inserted: at from if front is true (launchers), or before a "--".
 func setArgument(argv []string, from, to int, toggles map[string]bool, names []string, t word, value string, front bool) []string {
 	if k := launcherToggles; front {
 		toggles = k
 	}
 	words := readWords(argv, from, to, toggles)
-	for _, w := range slices.Backward(words) { // the last one counts
+	for _, w := range slices.Backward(words) { // the last one takes effect
 		if w.form == positional || !slices.Contains(names, w.name) {
 			continue
 		}
@@ -160,8 +162,8 @@ func setArgument(argv []string, from, to int, toggles map[string]bool, names []s
 	return slices.Concat(argv[:at], add, argv[at:])
 }
 
-// ParseKnob reads NAME=FLAG as it is given to --knob: batch_size=--per_device_train_batch_size={}. A flag without a placeholder
-// that is an option's name alone sets its value, except for resume: "batch_size=--bs" is "batch_size=--bs={}".
+// ParseKnob parses NAME=FLAG as given to --knob: batch_size=--per_device_train_batch_size={}. A flag that consists of
+// an option name only is completed by its value, except for resume: "batch_size=--bs" is "batch_size=--bs={}".
 func ParseKnob(text string) (name, template string, err error) {
 	name, template, ok := strings.Cut(text, "=")
 	name = canonical(strings.TrimSpace(name))

@@ -9,7 +9,7 @@ import (
 
 func fields(s string) []string { return strings.Fields(s) }
 
-// TestApply: each knob replaces what is there in the spelling that it has, or is put in its place.
+// TestApply: each knob replaces an existing argument in its present spelling, or is inserted at its position.
 func TestApply(t *testing.T) {
 	type values = map[string]string
 	for name, c := range map[string]struct {
@@ -72,7 +72,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestApplyRefuses: what cannot reach the script is an error, not a guess.
+// TestApplyRefuses: a knob that cannot reach the script is an error, not a guess.
 func TestApplyRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
 		command string
@@ -94,8 +94,8 @@ func TestApplyRefuses(t *testing.T) {
 	}
 }
 
-// TestApplyKeepsOtherArguments: over random command lines, only the argument that is set changes, and setting it again changes
-// nothing.
+// TestApplyKeepsOtherArguments: in random command lines, only the given argument changes, and setting it again
+// changes nothing.
 func TestApplyKeepsOtherArguments(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	others := []string{"--amp", "data", "--lr=0.1", "--lr", "0.1", "-x", "a=b", "--note", "-5", "--tags=--batch-size", "résumé", "", "-"}
@@ -108,7 +108,7 @@ func TestApplyKeepsOtherArguments(t *testing.T) {
 			before = append(before, others[rng.IntN(len(others))])
 		}
 		if n := len(before); n > 0 && strings.HasPrefix(before[n-1], "-") {
-			before = append(before, "end") // so that no option takes -b for its value
+			before = append(before, "end") // prevents an option from taking -b as its value
 		}
 		if rng.IntN(3) == 0 {
 			after = append([]string{"--"}, others[rng.IntN(len(others))])
@@ -159,7 +159,7 @@ func TestParseKnob(t *testing.T) {
 	}
 }
 
-// TestPresent: the present value is that of the command line, else the script's default.
+// TestPresent: the present value is that of the command line, or else the script's default.
 func TestPresent(t *testing.T) {
 	for command, want := range map[string]string{
 		"python argparse_train.py":                     "64",
@@ -211,8 +211,8 @@ func TestResumption(t *testing.T) {
 	}
 }
 
-// TestLoadsSnapshot: a check that a snapshot exists counts, unless it hangs on an argument that is unset by default or brings
-// back no progress.
+// TestLoadsSnapshot: a check for the existence of a snapshot counts, unless it depends on an argument that is unset
+// by default or does not restore progress.
 func TestLoadsSnapshot(t *testing.T) {
 	const options = "import argparse, os, glob, torch\np = argparse.ArgumentParser()\np.add_argument('--resume', default=None)\np.add_argument('--go', action='store_true')\np.add_argument('--snapshot', default='s.pt')\na = p.parse_args()\n"
 	for name, c := range map[string]struct {

@@ -5,28 +5,29 @@ import (
 	"strings"
 )
 
-// option is a command-line option that the script declares: by argparse, click, typer or absl, as a field of a dataclass that
-// becomes a parser, as a parameter of a function that becomes a command, or as a constant that the command line overrides.
+// option is a command-line option declared by the script: by argparse, click, typer or absl, as a field of a
+// dataclass converted to a parser, as a parameter of a function converted to a command, or as a constant that the
+// command line overrides.
 type option struct {
 	names  []string // without dashes, dashes as underscores
-	flags  []string // as written on a command line: "--batch-size", "-b"; for a pair "epochs"
-	value  []token  // default; nil when it has none
+	flags  []string // as on a command line: "--batch-size", "-b"; for a pair "epochs"
+	value  []token  // default; nil without one
 	line   int
 	help   string
 	toggle bool // takes no value
 	how    declared
 }
 
-// declared says by what an option is declared.
+// declared is the kind of declaration of an option.
 type declared uint8
 
 const (
 	byParser   declared = iota // argparse, click, typer, absl
-	byField                    // a dataclass or a function's parameters
-	byConstant                 // a module's constant: --name=value alone
+	byField                    // a field of a dataclass or a parameter of a function
+	byConstant                 // a constant of a module: --name=value only
 )
 
-// readOptions lists the command-line options that the script declares.
+// readOptions returns the command-line options that the script declares.
 func (s *script) readOptions() []option {
 	var all []option
 	for i := range s.calls {
@@ -42,7 +43,7 @@ func (s *script) readOptions() []option {
 	return append(all, s.constantOptions()...)
 }
 
-// declaredBy reads the option that a call declares; its names are empty when it declares none.
+// declaredBy returns the option declared by a call; its names are empty for other calls.
 func declaredBy(c *call) (o option) {
 	switch last(c.callee) {
 	case "add_argument", "option", "Option", "add_option":
@@ -96,13 +97,15 @@ func (o *option) name(spelling string) {
 	}
 }
 
-// parsers turn a dataclass, or the parameters of a function, into command-line options.
+// parsers convert a dataclass, or the parameters of a function, to command-line options.
 var parsers = set("HfArgumentParser", "TrlParser", "tyro.cli", "tyro.extras.cli", "fire.Fire", "Fire", "typer.run", "simple_parsing.parse", "draccus.wrap", "jsonargparse.CLI",
 	"jsonargparse.auto_cli", "pyrallis.parse", "add_arguments", "chz.entrypoint")
 
-// fieldOptions are the fields of the dataclasses and the parameters of the functions that the script makes a command line of.
+// fieldOptions returns the fields of dataclasses and the parameters of functions that the script passes to one of the
+// parsers. Definitions passed to a parser are collected first, then their annotated or assigned fields (classes) or
+// parameters (functions).
 func (s *script) fieldOptions() []option {
-	kinds := map[string]bool{} // definition → is a class
+	kinds := map[string]bool{} // definition → whether it is a class
 	for _, d := range s.definitions {
 		kinds[d.name] = d.class
 	}
@@ -153,7 +156,7 @@ func (s *script) fieldOptions() []option {
 	return out
 }
 
-// fieldDefault is the default in field(default=3, …), or the value itself.
+// fieldDefault returns the default in field(default=3, …), or the value itself.
 func fieldDefault(value []token) []token {
 	if len(value) < 3 || len(value) > maxExpression || value[1].s != "(" || value[0].kind != name {
 		return value
@@ -166,8 +169,8 @@ func fieldDefault(value []token) []token {
 	return nil
 }
 
-// configurator holds for a script that takes --name=value for each of its constants: by running another file over its own
-// globals, or by assigning to globals()[name] itself.
+// configurator reports whether a script accepts --name=value for each of its constants: by executing another file
+// over its globals, or by assigning to globals()[name] itself.
 func (s *script) configurator() bool {
 	if s.names["argv"] > 0 {
 		for i := range s.statements {
@@ -188,7 +191,7 @@ func (s *script) configurator() bool {
 	return false
 }
 
-// constantOptions are the constants of a script with a configurator.
+// constantOptions returns the constants of a script with a configurator.
 func (s *script) constantOptions() []option {
 	if !s.configurator() {
 		return nil
@@ -205,7 +208,7 @@ func (s *script) constantOptions() []option {
 	return out
 }
 
-// toggles are the canonical names of the options that take no value.
+// toggles returns the canonical names of the options without a value.
 func (s *script) toggles() map[string]bool {
 	out := map[string]bool{}
 	for _, o := range s.options {
@@ -218,10 +221,11 @@ func (s *script) toggles() map[string]bool {
 	return out
 }
 
-// literal is the value of an expression that is one number, string or constant, a product or sum of numbers, or a conversion
-// or environment default around one; ok is false for any other.
+// literal returns the value of an expression that is a number, a string, a constant, a product of numbers, or a
+// conversion or environment default around a number; ok is false for any other.
 func (s *script) literal(value []token) (found string, ok bool) { return s.literalAt(value, 4) }
 
+// literalAt is literal with a limit on the number of resolved names.
 func (s *script) literalAt(value []token, depth int) (string, bool) {
 	switch {
 	case len(value) == 0 || len(value) > maxExpression || depth == 0:
@@ -253,7 +257,7 @@ func (s *script) literalAt(value []token, depth int) (string, bool) {
 	return "", false
 }
 
-// product is the value of a product of numbers, such as 5 * 8.
+// product returns the value of a product of numbers, such as 5 * 8.
 func product(value []token) (string, bool) {
 	v := 1.0
 	for i, t := range value {

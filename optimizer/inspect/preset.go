@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// preset is how knobs reach the trainings of one tool.
+// preset contains the knobs of one training tool.
 type preset struct {
 	name      string
 	fits      func(*Command) bool
 	templates map[string]string
 }
 
-// presets are tried in this order; a knob of the first that fits and has it counts.
+// presets are tried in order; the first match that contains the knob applies.
 var presets = []preset{
 	{"ultralytics", func(c *Command) bool { return c.line.program == "yolo" || c.line.program == "ultralytics" }, map[string]string{
 		KnobBatchSize: "batch={}", KnobWorkers: "workers={}", KnobEpochs: "epochs={}", KnobSeed: "seed={}", KnobCheckpointDir: "project={}",
@@ -31,11 +31,11 @@ var presets = []preset{
 		KnobCheckpointDir: "--trainer.default_root_dir={}", KnobResume: "--ckpt_path={path}", KnobProcesses: "--trainer.devices={}"}},
 }
 
-// launcherTemplates carry the number of local processes.
+// launcherTemplates set the number of local processes.
 var launcherTemplates = map[string]string{"torchrun": "--nproc_per_node={}", "accelerate": "--num_processes={}", "deepspeed": "--num_gpus={}",
 	"mpirun": "-n {}", "horovodrun": "-np {}"}
 
-// huggingFaceCLI holds where the arguments of Hugging Face's TrainingArguments are on the command line.
+// huggingFaceCLI reports whether the command line takes the arguments of Hugging Face's TrainingArguments.
 func (c *Command) huggingFaceCLI() bool {
 	if c.line.program == "trl" {
 		return true
@@ -51,7 +51,7 @@ func (c *Command) huggingFaceCLI() bool {
 	return false
 }
 
-// optionNames are the names by which scripts declare a knob, the likeliest first.
+// optionNames are the common option names of a knob, most likely first.
 var optionNames = map[string][]string{
 	KnobBatchSize: {"per_device_train_batch_size", "train_batch_size", "batch_size", "micro_batch_size", "mini_batch_size", "minibatch_size",
 		"batch_size_per_gpu", "per_gpu_train_batch_size", "train_bs", "batchsize", "batch", "bs", "bsz"},
@@ -61,8 +61,9 @@ var optionNames = map[string][]string{
 	KnobSeed:          {"seed", "random_seed", "manual_seed", "manualseed", "rng_seed"},
 }
 
-// Mapping finds how knobs reach the command: the user's own templates (knob name → template, as ParseKnob returns them), then
-// the presets of known tools, then the options that the script declares. Of a shell script only its launchers' knobs are known.
+// Mapping returns the knobs of the command: the user's templates (knob name → template, as returned by ParseKnob),
+// then presets of known tools, then options declared by the script. For a shell script only the knobs of launchers
+// are known.
 func (c *Command) Mapping(own map[string]string) Mapping {
 	var m Mapping
 	for _, n := range KnobNames {
@@ -89,7 +90,8 @@ func (c *Command) Mapping(own map[string]string) Mapping {
 	return m
 }
 
-// ownKnob is a knob of the user's; one of nproc is the launcher's where its argument is.
+// ownKnob returns a knob from a user's template. A knob for nproc belongs to the launcher if it sets one of the
+// launcher's options.
 func (c *Command) ownKnob(n, template string) Knob {
 	k := Knob{Name: n, Template: template, Source: "--knob"}
 	if ls := c.line.launchers; n == KnobProcesses && len(ls) > 0 {
@@ -112,6 +114,8 @@ func (c *Command) launcherKnob() (Knob, bool) {
 	return Knob{Name: KnobProcesses, Template: t, Source: "launcher " + l.name, launcher: l.name, spellings: [][]string{rankOptions[l.name]}}, t != ""
 }
 
+// presetKnob returns the knob of the first matching preset. It appends a note when the tool ignores the resume
+// argument in this command.
 func (c *Command) presetKnob(n string, m *Mapping) (Knob, bool) {
 	for _, p := range presets {
 		t := p.templates[n]
@@ -131,7 +135,7 @@ func (c *Command) presetKnob(n string, m *Mapping) (Knob, bool) {
 	return Knob{}, false
 }
 
-// dataModuleKnob finds a parameter of a LightningDataModule that LightningCLI makes an argument of.
+// dataModuleKnob returns a parameter of a LightningDataModule that LightningCLI exposes as an argument.
 func (c *Command) dataModuleKnob(n string) (Knob, bool) {
 	if c.source == nil || n != KnobBatchSize && n != KnobWorkers || !c.lightningCLI() {
 		return Knob{}, false
@@ -150,7 +154,7 @@ func (c *Command) dataModuleKnob(n string) (Knob, bool) {
 	return Knob{}, false
 }
 
-// configKnob finds a setting of a hydra configuration, which the command line overrides by name=value.
+// configKnob returns a setting of a hydra configuration, which the command line overrides by name=value.
 func (c *Command) configKnob(n string) (Knob, bool) {
 	if !c.calls("hydra.main") {
 		return Knob{}, false
@@ -172,12 +176,15 @@ func (c *Command) configKnob(n string) (Knob, bool) {
 	return k, true
 }
 
-// ofTraining holds for a setting that is not of another part of the configuration where its name is one of a length.
+// ofTraining reports whether a setting belongs to the training: a length must not be in another part of the
+// configuration.
 func ofTraining(n, name string) bool {
 	return n != KnobEpochs && n != KnobSteps || unitOf(name, "") != ""
 }
 
-// declaredKnob finds an option of the script that carries the knob.
+// declaredKnob returns the option of the script that sets the knob. The option with the best knobRank is chosen;
+// toggles qualify only for resume, and a batch size of 0 is computed by the script. The flag is the first one with
+// two dashes.
 func (c *Command) declaredKnob(n string) (Knob, bool) {
 	if c.source == nil {
 		return Knob{}, false
@@ -195,7 +202,7 @@ func (c *Command) declaredKnob(n string) (Knob, bool) {
 			continue
 		}
 		if v, ok := c.source.literal(o.value); ok && v == "0" && n == KnobBatchSize {
-			continue // the script computes it
+			continue // computed by the script
 		}
 		if r := knobRank(n, o); r >= 0 && (best == nil || r < rank) {
 			best, rank = o, r
@@ -223,7 +230,7 @@ func (c *Command) declaredKnob(n string) (Knob, bool) {
 	return k, true
 }
 
-// knobRank is how well an option's names fit a knob, 0 best; -1 when they do not.
+// knobRank returns the rank of an option's names for a knob, 0 for the best; -1 without a match.
 func knobRank(n string, o *option) int {
 	best := -1
 	for _, own := range o.names {
@@ -242,7 +249,8 @@ func knobRank(n string, o *option) int {
 	return best
 }
 
-// complete finds the other spellings of a knob's arguments and its present value.
+// complete sets the other spellings of a knob's arguments and its present value. Spellings include abbreviations on
+// the command line; the last occurrence is the present value, then a configuration file, then the default.
 func (c *Command) complete(k *Knob) {
 	if c.source != nil {
 		k.toggles = c.source.toggles()
@@ -293,7 +301,7 @@ func (c *Command) complete(k *Knob) {
 	}
 }
 
-// configValue is what a configuration file says of a template's argument.
+// configValue returns the value of a template's argument in a configuration file.
 func (c *Command) configValue(words []word) string {
 	for _, e := range c.config {
 		if len(words) > 0 && e.name == words[0].name {

@@ -5,25 +5,28 @@ import (
 	"strings"
 )
 
-// Command is a command line, with what the files that it names say: the script that it runs and its configuration files.
+// Command is a parsed command line with the contents of its files: the script that it runs and its configuration
+// files.
 type Command struct {
 	Argv []string
-	Dir  string // relative paths are taken from it; "" is the working directory
-	// Script is the Python script that was found, with its path; "" for an installed command.
+	Dir  string // base of relative paths; "" is the working directory
+	// Script is the path of the Python script; "" for an installed command.
 	Script string
 
 	line   line
 	words  []word        // the program's own arguments
-	source *script       // of Script; nil when there is none
-	config []configEntry // settings of configuration files that the command line names
-	inner  *Command      // the command that a shell script runs; its arguments cannot be changed
+	source *script       // parsed Script; nil without one
+	config []configEntry // settings in configuration files
+	inner  *Command      // the command run by a shell script; its arguments cannot be changed
 	many   bool          // the shell script runs several trainings, or one in a loop
 }
 
-// ReadCommand reads a command line, the script that it runs and the configuration files that it names: regular files of at
-// most MaxSource and 1 MiB. What cannot be read is unknown. A shell script is followed where the command in it is literal.
+// ReadCommand reads a command line, the script that it runs and the configuration files that it names: regular files
+// of at most MaxSource and 1 MiB. Unreadable parts are unknown. A shell script is followed if its command is literal.
 func ReadCommand(argv []string, dir string) *Command { return readCommand(argv, dir, 0) }
 
+// readCommand is ReadCommand at a given nesting depth. It locates the script by the kind of command line: shell
+// script, inline code, script file, module, or a program given by its path whose #! line names an interpreter.
 func readCommand(argv []string, dir string, depth int) *Command {
 	c := &Command{Argv: argv, Dir: dir, line: readLine(argv)}
 	l := &c.line
@@ -69,8 +72,9 @@ func (c *Command) readScript(path string) bool {
 	return true
 }
 
-// shellInner is the training command in a shell script or in the text of bash -c; nil when no literal one is found. many holds
-// where it runs several trainings, one after the other or in a loop: how long the job is cannot be read then.
+// shellInner returns the training command in a shell script or in the text of bash -c; nil without a literal one.
+// many reports that it runs several trainings, in sequence or in a loop, so that the length of the job is unknown. Of
+// several commands, the one with the highest score is returned, the last among equals.
 func shellInner(l *line, dir string, depth int) (best *Command, many bool) {
 	text, home := l.code, dir
 	if l.code == "" {
@@ -108,7 +112,7 @@ func shellInner(l *line, dir string, depth int) (best *Command, many bool) {
 	return best, many
 }
 
-// score prefers, of several commands in a shell script, the one that trains; 0 for one that does not.
+// score ranks the commands of a shell script; the training command scores highest, and 0 means no training.
 func (c *Command) score() int {
 	n := 0
 	switch {
@@ -131,8 +135,8 @@ func (c *Command) score() int {
 	return n
 }
 
-// LocalRanks is LocalRanks of the command line, of the command in its shell script, and of the trainer that starts its own
-// processes (Lightning's trainer.devices).
+// LocalRanks is LocalRanks of the command line and of the command in its shell script. It also counts processes
+// started by a trainer itself (Lightning's trainer.devices) or set in the configuration file of accelerate.
 func (c *Command) LocalRanks(gpus, cpus int) int {
 	n := LocalRanks(c.Argv, gpus, cpus)
 	if ls := c.line.launchers; n == 1 && len(ls) == 1 && ls[0].name == "accelerate" {
@@ -161,7 +165,8 @@ func (c *Command) lightningCLI() bool {
 	return c.calls("lightning.pytorch.cli.LightningCLI") || c.calls("pytorch_lightning.cli.LightningCLI") || c.calls("lightning.LightningCLI") || c.calls("LightningCLI")
 }
 
-// optionOf is the canonical name of the option that a word sets, by the script's own declarations, and its help text.
+// optionOf returns the canonical name of the option that a word sets, according to the script's declarations, and its
+// help text. A positional word is matched with the positional options of a parser by its position.
 func (c *Command) optionOf(w word) (name, help string) {
 	if c.source == nil {
 		return w.name, ""
@@ -195,8 +200,8 @@ func (c *Command) optionOf(w word) (name, help string) {
 	return w.name, ""
 }
 
-// optionNamed is the declared option that a key sets: one of its spellings, or an unambiguous beginning of one as argparse
-// takes it; nil when there is none.
+// optionNamed returns the declared option with this key: one of its spellings, or an unambiguous prefix as accepted
+// by argparse; nil without one.
 func (s *script) optionNamed(key string) *option {
 	n := canonical(key)
 	var begins *option

@@ -16,24 +16,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrScript is wrapped by every refusal of Resolve: the user named something that cannot be started.
+// ErrScript is wrapped by every error of Resolve: the given script or command cannot be started.
 var ErrScript = errors.New("cannot be started")
 
-// ResolveOptions says how a script becomes a command. The zero value takes python3 from PATH and
-// relative paths from the working directory.
+// ResolveOptions configures Resolve. The zero value uses python3 from PATH and paths relative to the working
+// directory.
 type ResolveOptions struct {
 	// Python is the interpreter for .py scripts, a path or a name; empty means python3, then python.
 	Python string
-	// Dir is the folder that relative paths are taken from; empty means the working directory.
+	// Dir is the base of relative paths; empty means the working directory.
 	Dir string
 	// LookPath finds a program by name; nil means exec.LookPath.
 	LookPath func(name string) (string, error)
 }
 
-// Resolve turns what a user asked to train into an argv that needs no shell, and inspects it. With train
-// empty, args is the whole command (what follows --). Paths in the argv are absolute, so that neither a
-// leading dash nor the working directory changes their meaning. Every error is one line that says what
-// was tried, on what, what was wrong and what to do; it wraps ErrScript.
+// Resolve converts the user's input to an argv that requires no shell, and inspects it. If train is empty, args is
+// the whole command (everything after --). Paths in the argv are absolute, so that neither a leading dash nor the
+// working directory changes their meaning. Errors wrap ErrScript; each is one line with the operation, its object,
+// the problem and a remedy.
 func Resolve(train string, args []string, o ResolveOptions) (argv []string, ins Inspection, err error) {
 	defer func() {
 		if err != nil {
@@ -86,7 +86,7 @@ func (o ResolveOptions) command(args []string) ([]string, Inspection, error) {
 	return append([]string{program}, args[1:]...), ins, nil
 }
 
-// program finds the program of a command: a path from Dir, or a name on PATH.
+// program returns the path of a command's program: a path relative to Dir, or a name on PATH.
 func (o ResolveOptions) program(name string) (string, error) {
 	if !strings.Contains(name, "/") {
 		found, err := o.LookPath(name)
@@ -112,7 +112,9 @@ func (o ResolveOptions) program(name string) (string, error) {
 	return path, nil
 }
 
-// start is the argv that starts the script at path, without its arguments.
+// start returns the argv that starts the script at path, without its arguments. A .py file is started by Python, an
+// executable with a #! line directly, another file with one by its interpreter, and a shell script without one by
+// bash or /bin/sh. Other files must be executable binaries.
 func (o ResolveOptions) start(path, kind string) ([]string, error) {
 	if kind == KindPython && strings.EqualFold(filepath.Ext(path), ".py") {
 		python, err := o.python()
@@ -143,7 +145,7 @@ func (o ResolveOptions) start(path, kind string) ([]string, error) {
 		if err != nil {
 			sh = "/bin/sh"
 		}
-		return []string{sh, path}, nil // no #! line: the kernel would refuse it
+		return []string{sh, path}, nil // without a #! line the kernel would reject it
 	case len(head) == 0:
 		return nil, fmt.Errorf("start %s: the file is empty; name the script that trains", quote(path))
 	case !executable:
@@ -154,7 +156,8 @@ func (o ResolveOptions) start(path, kind string) ([]string, error) {
 	return []string{path}, nil
 }
 
-// python finds the interpreter for .py scripts.
+// python returns the path of the interpreter for .py scripts. A named interpreter must be an executable whose name,
+// or link target, is that of a Python.
 func (o ResolveOptions) python() (string, error) {
 	if o.Python == "" {
 		for _, n := range []string{"python3", "python"} {
@@ -192,7 +195,7 @@ func (o ResolveOptions) python() (string, error) {
 	return filepath.Abs(found)
 }
 
-// shebang returns the words of the #! line, nil when there is none.
+// shebang returns the words of the #! line, nil without one.
 func shebang(data []byte) []string {
 	if !bytes.HasPrefix(data, []byte("#!")) {
 		return nil
@@ -201,7 +204,7 @@ func shebang(data []byte) []string {
 	return strings.Fields(string(line))
 }
 
-// interpreterName is the program that a #! line runs, env looked through.
+// interpreterName returns the program of a #! line, or the program that env runs.
 func interpreterName(words []string) string {
 	n := filepath.Base(words[0])
 	if n != "env" {
@@ -215,7 +218,7 @@ func interpreterName(words []string) string {
 	return n
 }
 
-// interpreter checks that a script's #! line can work and returns the argv that it stands for.
+// interpreter checks the #! line of a script and returns the corresponding argv.
 func (o ResolveOptions) interpreter(path string, words []string) ([]string, error) {
 	line, _, _ := bytes.Cut(firstBytes(path), []byte{'\n'})
 	if bytes.HasSuffix(line, []byte{'\r'}) {
@@ -240,7 +243,7 @@ func firstBytes(path string) []byte {
 	return head
 }
 
-// readHead returns the first bytes of a file.
+// readHead returns the first 4096 bytes of a file.
 func readHead(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -252,7 +255,7 @@ func readHead(path string) ([]byte, error) {
 	return b[:n], nil
 }
 
-// regular refuses what is not a file, with the nearest thing that is.
+// regular returns an error for paths other than regular files, with a suggestion.
 func regular(path string) error {
 	st, err := os.Stat(path)
 	switch {
@@ -282,7 +285,7 @@ func regular(path string) error {
 	return nil
 }
 
-// nearest finds a file in the same folder whose name is close to the wanted one.
+// nearest returns the path of a file in the same folder with a similar name, "" without one.
 func nearest(path string) string {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil || len(entries) > 10000 {
@@ -304,7 +307,7 @@ func nearest(path string) string {
 	return filepath.Join(filepath.Dir(path), best)
 }
 
-// editDistance is Levenshtein's, in O(len(a)·len(b)).
+// editDistance returns the Levenshtein distance of a and b in O(len(a)·len(b)).
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -324,7 +327,7 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// quote writes a path so that it stays on one line and its ends can be seen.
+// quote returns a path in a form that fits on one line and has visible ends.
 func quote(path string) string {
 	odd := slices.ContainsFunc([]rune(path), func(r rune) bool {
 		return !unicode.IsGraphic(r) || r == ' ' || r == '"' || r == unicode.ReplacementChar
@@ -335,7 +338,7 @@ func quote(path string) string {
 	return path
 }
 
-// reason is the innermost error, without the path that our own message has.
+// reason returns the text of the innermost error, without the path.
 func reason(err error) string {
 	for {
 		inner := errors.Unwrap(err)

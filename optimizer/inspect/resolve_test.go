@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// machine is a folder with scripts, and a PATH of its own.
+// machine is a folder with scripts and a separate PATH.
 type machine struct{ dir, bin string }
 
 func newMachine(t *testing.T, programs ...string) machine {
@@ -109,7 +109,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestResolveRefuses is reliability case 10: what cannot be started is refused before anything is.
+// TestResolveRefuses: input that cannot be started is rejected before any process starts.
 func TestResolveRefuses(t *testing.T) {
 	m := newMachine(t, "python3")
 	m.write(t, "train_digits.py", "", 0o644)
@@ -194,7 +194,7 @@ func TestResolveRefuses(t *testing.T) {
 	})
 }
 
-// TestResolvedStarts really starts what Resolve returns.
+// TestResolvedStarts runs the argv returned by Resolve.
 func TestResolvedStarts(t *testing.T) {
 	m := machine{dir: t.TempDir()}
 	m.write(t, "-odd name\n.sh", "echo \"$1\"\n", 0o644)

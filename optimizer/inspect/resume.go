@@ -7,32 +7,32 @@ import (
 	"strings"
 )
 
-// Ways in which a training continues after it was stopped.
+// Ways in which a training resumes.
 const (
-	ResumeProtocol = "protocol" // it saves on a signal and reads OPTIMIZER_RESUME and OPTIMIZER_CHECKPOINT_DIR
-	ResumeItself   = "itself"   // started again with the same command, it loads its own snapshot
-	ResumeArgument = "argument" // with an argument: the knob "resume"; where that has a value, a checkpoint is needed
-	ResumeNone     = "none"     // not that is known
+	ResumeProtocol = "protocol" // saves on a signal and reads OPTIMIZER_RESUME and OPTIMIZER_CHECKPOINT_DIR
+	ResumeItself   = "itself"   // loads its own snapshot when restarted with the same command
+	ResumeArgument = "argument" // by an argument, the knob "resume"; one with a value requires a checkpoint
+	ResumeNone     = "none"     // no known way
 )
 
-// What the value of a resume argument is.
+// Kinds of value of a resume argument.
 const (
-	WantsNothing   = ""          // the argument has no place for a path
+	WantsNothing   = ""          // the argument takes no path
 	WantsFile      = "file"      // a checkpoint file
-	WantsDirectory = "directory" // a checkpoint directory, as checkpoint-500 of Hugging Face
+	WantsDirectory = "directory" // a checkpoint directory, such as checkpoint-500 of Hugging Face
 )
 
-// Resumption is how a training continues after it was stopped.
+// Resumption is the way in which a training resumes after a stop.
 type Resumption struct {
 	How   string
 	Wants string // of ResumeArgument
-	// Names are patterns (path.Match) of the base names of checkpoints that the argument takes; nil: not known, any.
+	// Names are patterns (path.Match) of the base names of accepted checkpoints; nil means unknown, any.
 	Names    []string
 	Evidence []string // "line 31: if os.path.exists(snapshot_path):"
 }
 
-// Resumption says how the command continues after a stop, with the resume knob of the mapping. A user's own knob is preferred to
-// what the script does by itself.
+// Resumption returns the way in which the command resumes, with the resume knob of the mapping. A user's knob takes
+// precedence over the script's own mechanism.
 func (c *Command) Resumption(m Mapping) Resumption {
 	k, known := m.Knob(KnobResume)
 	argument := Resumption{How: ResumeArgument, Evidence: []string{k.Template + " (" + k.Source + ")"}}
@@ -60,7 +60,7 @@ func (c *Command) Resumption(m Mapping) Resumption {
 	return Resumption{How: ResumeNone}
 }
 
-// resumeWants is what the value of a resume argument is, and the names that fit.
+// resumeWants returns the kind of value of a resume argument and the patterns of accepted names.
 func (c *Command) resumeWants(k Knob) (wants string, names []string) {
 	switch {
 	case !k.TakesValue():
@@ -77,12 +77,13 @@ func (c *Command) resumeWants(k Knob) (wants string, names []string) {
 	return WantsFile, nil
 }
 
-// protocol holds for a script that keeps the contract's protocol by name.
+// protocol reports whether a script implements the checkpoint protocol: it handles a stop signal and reads
+// OPTIMIZER_CHECKPOINT_DIR and OPTIMIZER_RESUME.
 func (s *script) protocol() bool {
 	return s.stopSignal().Value != "" && s.says("OPTIMIZER_CHECKPOINT_DIR") && s.says("OPTIMIZER_RESUME")
 }
 
-// saves holds for a script that writes its state, or has its framework write it.
+// saves reports whether a script saves its state, directly or through its framework.
 func (s *script) saves() bool {
 	return s.names["BackupAndRestore"] > 0 || s.names["ckpt_path"] > 0 || s.stateCall(saveCalls, dumpCalls, s.aware()) > 0
 }
@@ -95,8 +96,9 @@ var (
 	maxBlockLines = 200
 )
 
-// loadsSnapshot finds where the script, started with the same command, continues from what it saved: a check that a snapshot
-// exists, not tied to an argument that is unset by default, and a load of it that brings back the progress.
+// loadsSnapshot finds the code by which the script, restarted with the same command, resumes from its own snapshot: a
+// check for the existence of a snapshot that does not depend on an argument unset by default, and a load that
+// restores progress.
 func (s *script) loadsSnapshot() Finding {
 	for i := range s.calls {
 		c := &s.calls[i]
@@ -125,7 +127,7 @@ func (s *script) loadsSnapshot() Finding {
 				continue
 			}
 			for st.scope != "" && to < len(s.statements) && s.statements[to].scope == st.scope {
-				to++ // what follows where the file was found
+				to++ // the code after a successful load
 			}
 		default:
 			continue
@@ -137,7 +139,7 @@ func (s *script) loadsSnapshot() Finding {
 	return Finding{}
 }
 
-// testsExistence holds for a condition that a file exists, or that a search for files found some.
+// testsExistence reports whether a condition checks that a file exists, or that a search found files.
 func (s *script) testsExistence(t []token) bool {
 	if len(t) > maxExpression {
 		return false
@@ -163,8 +165,8 @@ func (s *script) testsExistence(t []token) bool {
 	return false
 }
 
-// tiedToArgument holds when statement i, or a condition that it is under, depends on an option for resuming or on one that is
-// unset by default.
+// tiedToArgument reports whether statement i or an enclosing condition depends on an option for resuming or on one
+// that is unset by default.
 func (s *script) tiedToArgument(i int) bool {
 	depth := s.indentOf(s.statements[i].line) + 1
 	for k := i; k >= 0; k-- {
@@ -189,10 +191,10 @@ func (s *script) tiedToArgument(i int) bool {
 	return false
 }
 
-// optionTarget holds for the last part of args.resume.
+// optionTarget reports whether token j is the last part of an attribute such as args.resume.
 func (s *script) optionTarget(t []token, j int) bool { return j > 1 && t[j-2].kind == name }
 
-// unsetOption holds for an option that is for resuming, or has no default or an empty one.
+// unsetOption reports whether n is a toggle, or an option without a default or with an empty one.
 func (s *script) unsetOption(n string) bool {
 	for _, o := range s.options {
 		if !slices.Contains(o.names, n) || len(o.flags) == 0 {
@@ -206,7 +208,7 @@ func (s *script) unsetOption(n string) bool {
 	return false
 }
 
-// blockEnd is the index after the last statement of the block that statement i opens.
+// blockEnd returns the index after the last statement of the block that statement i opens.
 func (s *script) blockEnd(i int) int {
 	depth := s.indentOf(s.statements[i].line)
 	k := i + 1
@@ -216,7 +218,7 @@ func (s *script) blockEnd(i int) int {
 	return k
 }
 
-// tryOf is the index of the first statement in the try block that the except statement i ends; -1 when there is none.
+// tryOf returns the index of the first statement in the try block of the except statement i; -1 without one.
 func (s *script) tryOf(i int) int {
 	depth := s.indentOf(s.statements[i].line)
 	for k := i - 1; k >= 0 && i-k < maxBlockLines; k-- {
@@ -229,7 +231,7 @@ func (s *script) tryOf(i int) int {
 	return -1
 }
 
-// restores holds when statements[from:to] load state and bring back the progress; functions of the script's own are followed
+// restores reports whether statements[from:to] load state and restore progress; functions of the script are followed
 // to the given depth.
 func (s *script) restores(from, to, depth int) bool {
 	loads, progress := false, false
@@ -255,7 +257,7 @@ func (s *script) restores(from, to, depth int) bool {
 	return loads && progress
 }
 
-// defined is the index of the statement that defines a function; -1 when the script does not.
+// defined returns the index of the statement that defines a function; -1 without one.
 func (s *script) defined(function string) int {
 	for k := range s.statements {
 		if t := s.statements[k].tokens; len(t) < maxExpression && (t[0].s == "def" || t[0].s == "async") && definedName(t) == function {
@@ -265,8 +267,8 @@ func (s *script) defined(function string) int {
 	return -1
 }
 
-// handlesInterrupt finds where the script ends its training loop in order on Ctrl-C: a handler of SIGINT of its own, or a
-// KeyboardInterrupt caught around a loop or the training call, without leaving at once.
+// handlesInterrupt finds an orderly end of the training loop on Ctrl-C: a handler of SIGINT, or a KeyboardInterrupt
+// caught around a loop or the training call whose handler does not exit immediately.
 func (s *script) handlesInterrupt() Finding {
 	for i := range s.calls {
 		c := &s.calls[i]

@@ -6,15 +6,16 @@ import (
 	"strings"
 )
 
-// Variables are the environment variables of the contract that an allocation or a setting reaches a script by.
+// Variables are the environment variables by which an allocation or a setting reaches a script.
 var Variables = []string{
 	"COST_PER_CPU_HOUR", "COST_PER_GB_HOUR", "COST_PER_GPU_HOUR", "CUDA_VISIBLE_DEVICES", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS",
 	"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OPTIMIZER_BATCH_SIZE", "OPTIMIZER_CHECKPOINT_DIR", "OPTIMIZER_DATASET_PATH", "OPTIMIZER_EPOCHS",
 	"OPTIMIZER_LOG", "OPTIMIZER_MEMORY_GB", "OPTIMIZER_NUM_WORKERS", "OPTIMIZER_PIN_MEMORY", "OPTIMIZER_RANDOM_SEED", "OPTIMIZER_RESUME", "OPTIMIZER_RUN_ID",
 }
 
-// reads lists the contract's variables that reach the script: those it names itself, and those that its
-// framework reads for it (threads; visible devices when it uses a GPU).
+// reads returns the elements of Variables that reach the script: those it names itself, and those that its framework
+// reads (threads; visible devices if it uses a GPU). A variable counts if it occurs more often than the script
+// assigns it; an assignment by the script is a warning.
 func (s *script) reads(framework string, gpu bool) (names, warnings []string) {
 	written := map[string]int{}
 	for _, a := range s.assignments {
@@ -53,7 +54,7 @@ func (s *script) reads(framework string, gpu bool) (names, warnings []string) {
 	return names, warnings
 }
 
-// fixedThreads holds when the script sets its number of threads to a literal.
+// fixedThreads reports whether the script sets its number of threads to a literal.
 func (s *script) fixedThreads() bool {
 	for i := range s.calls {
 		if c := &s.calls[i]; last(c.callee) == "set_num_threads" && len(c.args) == 1 && len(c.args[0].tokens) == 1 && c.args[0].tokens[0].kind == number {
@@ -71,14 +72,15 @@ var (
 	stateWord = regexp.MustCompile(`(?i)(checkpoint|ckpt|resume|snapshot)`)
 )
 
-// resumable is "yes" when the script saves on SIGUSR1 or SIGTERM and, started again with the same command, continues from what it
-// saved; else "no". The second result is the signal that it saves on, the third a warning when it is nearly resumable.
+// resumable returns "yes" when the script saves on SIGUSR1 or SIGTERM and resumes from its checkpoint when restarted
+// with the same command, otherwise "no". stop is the signal on which it saves; the warning names the missing part of
+// an almost resumable script.
 func (s *script) resumable() (is, stop Finding, warning string) {
 	save, load := s.stateCall(saveCalls, dumpCalls, s.aware()), s.stateCall(loadCalls, readCalls, s.aware())
 	stop = s.stopSignal()
 	switch {
 	case s.protocol():
-		return s.found("yes", stop.Line), stop, "" // however it writes its files
+		return s.found("yes", stop.Line), stop, "" // by any file format
 	case save > 0 && load > 0 && stop.Value != "" && s.loadsSnapshot().Value != "":
 		return s.found("yes", save), stop, ""
 	case save > 0 && load > 0 && stop.Value != "":
@@ -91,7 +93,7 @@ func (s *script) resumable() (is, stop Finding, warning string) {
 	return Finding{Value: "no"}, stop, ""
 }
 
-// aware holds for a script that mentions checkpoints in its code.
+// aware reports whether the code of a script mentions checkpoints.
 func (s *script) aware() bool {
 	for n := range s.names {
 		if stateWord.MatchString(n) {
@@ -101,7 +103,7 @@ func (s *script) aware() bool {
 	return slices.ContainsFunc(s.strings, func(t token) bool { return len(t.s) < 100 && stateWord.MatchString(t.s) })
 }
 
-// says reports whether a string of the code, not a comment, is exactly the given text.
+// says reports whether a string of the code, not a comment, equals the given text.
 func (s *script) says(text string) bool {
 	for _, t := range s.strings {
 		if t.s == text {
@@ -111,8 +113,8 @@ func (s *script) says(text string) bool {
 	return false
 }
 
-// stateCall finds a call that surely saves (or loads) state, or one that may (json.dump) in a script
-// that knows of checkpoints; 0 when there is none.
+// stateCall returns the line of a call that certainly saves (or loads) state, or of one that may (json.dump) in a
+// script aware of checkpoints; 0 without one.
 func (s *script) stateCall(sure, maybe map[string]bool, aware bool) int {
 	weak := 0
 	for i := range s.calls {
@@ -128,7 +130,8 @@ func (s *script) stateCall(sure, maybe map[string]bool, aware bool) int {
 	return weak
 }
 
-// stopSignal finds which of SIGUSR1 and SIGTERM the script handles by a function of its own.
+// stopSignal returns which of SIGUSR1 and SIGTERM the script handles by its own function. A handler registered in a
+// loop over signals counts for each signal named in the script; SIG_IGN and SIG_DFL do not count.
 func (s *script) stopSignal() Finding {
 	handler, named := 0, map[string]int{}
 	for i := range s.calls {
@@ -170,8 +173,9 @@ var (
 	trainName = regexp.MustCompile(`(?i)train|fit`)
 )
 
-// entry finds the function that training starts in; a helper such as train_one_epoch does not count.
-// "__main__" means that the script trains at module level.
+// entry finds the function in which training starts; helpers such as train_one_epoch do not count. "__main__" means
+// training at module level. Calls at module level have more weight in the main block and for typical names
+// (entryWeight). Without such a call, definitions with typical names are considered, then a loop at module level.
 func (s *script) entry() Finding {
 	defined := map[string]int{}
 	for _, d := range s.definitions {
@@ -209,6 +213,7 @@ func (s *script) entry() Finding {
 	return f
 }
 
+// entryWeight rates the name of a function as an entry point; helpers are negative.
 func entryWeight(n string) float64 {
 	switch {
 	case strings.EqualFold(n, "main"):
@@ -223,7 +228,7 @@ func entryWeight(n string) float64 {
 	return 0
 }
 
-// moduleLoop is the line of a training loop or call outside of every function, 0 when there is none.
+// moduleLoop returns the line of a training loop or call outside all functions, 0 without one.
 func (s *script) moduleLoop() int {
 	for _, c := range s.epochHeads() {
 		if c.scope == "" {
@@ -238,7 +243,7 @@ func (s *script) moduleLoop() int {
 	return 0
 }
 
-// epochHeads are the loops over epochs.
+// epochHeads returns the loops over epochs.
 func (s *script) epochHeads() []statement {
 	var heads []statement
 	for _, st := range s.statements {
@@ -255,7 +260,8 @@ var (
 	writers  = set("CSVLogger", "to_csv", "savetxt", "write_csv", "FileHandler", "Log", "Logger", "CsvLogger")
 )
 
-// logFile finds the literal name of the CSV that the script writes.
+// logFile finds the literal name of the CSV file that the script writes. Candidates are files opened for writing and
+// arguments of CSV writers, then options, variables and keywords with names such as "log" or "metrics".
 func (s *script) logFile() Finding {
 	var clues []clue
 	add := func(t []token, weight float64, line int) {
@@ -303,6 +309,7 @@ func (s *script) logFile() Finding {
 	return s.heaviest(clues)
 }
 
+// openMode returns the literal mode of an open call.
 func openMode(c *call) (string, bool) {
 	if m, ok := c.arg("mode"); ok {
 		v, ok := lastString(m)
@@ -312,14 +319,14 @@ func openMode(c *call) (string, bool) {
 		v, ok := lastString(c.args[1].tokens)
 		return v.s, ok
 	}
-	m, ok := c.positional(0) // Path("x.csv").open("w") has the mode first
+	m, ok := c.positional(0) // the mode is the first argument of Path("x.csv").open("w")
 	if v, only := onlyString(m); ok && only && len(v) <= 2 {
 		return v, true
 	}
 	return "", false
 }
 
-// fileName reads a literal .csv name, with %s and {NAME} filled in from constants of the script.
+// fileName returns a literal .csv name, with %s and {NAME} replaced by constants of the script.
 func (s *script) fileName(t []token) (string, bool) {
 	if len(t) == 1 && t[0].kind == name {
 		t = s.value(t[0].s)
@@ -353,6 +360,7 @@ func (s *script) fileName(t []token) (string, bool) {
 
 var field = regexp.MustCompile(`\{([A-Za-z_][A-Za-z_0-9.]*)\}`)
 
+// filled replaces each {NAME} by the string value of NAME; ok is false when one is unknown.
 func (s *script) filled(v string) (string, bool) {
 	ok := true
 	v = field.ReplaceAllStringFunc(v, func(f string) string {
@@ -363,7 +371,7 @@ func (s *script) filled(v string) (string, bool) {
 	return v, ok && !strings.ContainsAny(v, "{}")
 }
 
-// replay is true for OPTIMIZE_REPLAY = True at module level.
+// replay reports whether OPTIMIZE_REPLAY = True is set at module level.
 func (s *script) replay() bool {
 	for _, a := range s.assignments {
 		if a.how == assigned && a.target == "OPTIMIZE_REPLAY" && a.scope == "" && len(a.value) == 1 && a.value[0].s == "True" {

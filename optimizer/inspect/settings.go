@@ -12,18 +12,21 @@ var (
 	evalWord  = regexp.MustCompile(`(?i)(test|val|valid|eval|infer|predict)`)
 )
 
+// Weights of clues.
 const (
 	byOption   = 10.0 // the default of a command-line option
 	byAssign   = 8.0
-	byKeyword  = 7.0 // an argument of the framework's own training call
+	byKeyword  = 7.0 // an argument of the framework's training call
 	byEntry    = 6.0 // a dictionary entry
-	byDefault  = 4.0 // a parameter's default
+	byDefault  = 4.0 // the default of a parameter
 	byLoop     = 5.0 // for epoch in range(N)
-	byEvalCall = 1.0 // of a test or validation loader
+	byEvalCall = 1.0 // an argument of a test or validation loader
 )
 
-// setting finds the default of a number such as the batch size. The contract's variable (its environment
-// default, int(os.environ.get("OPTIMIZER_EPOCHS", 10))) counts like an assignment.
+// setting finds the default of a number such as the batch size. The default of the given environment variable
+// (int(os.environ.get("OPTIMIZER_EPOCHS", 10))) counts nearly as much as an assignment. Options, assignments,
+// parameters, dictionary entries, keywords and, for epochs, loops are clues; those of an evaluation have the least
+// weight.
 func (s *script) setting(wanted *regexp.Regexp, variable string) Finding {
 	var clues []clue
 	add := func(tokens []token, weight float64, line int) {
@@ -92,7 +95,7 @@ func subscript(target string) string {
 	return strings.TrimSuffix(k, "]")
 }
 
-// after returns the arguments that follow the one that holds the variable's name.
+// after returns the argument after the one that contains the variable's name.
 func (c *call) after(variable string) []token {
 	for i, a := range c.args {
 		if v, ok := onlyString(a.tokens); ok && v == variable && i+1 < len(c.args) {
@@ -114,7 +117,7 @@ func mentions(tokens []token, s string) bool {
 	return false
 }
 
-// forEvaluation holds for calls that prepare or run tests: their batch size is not the training's.
+// forEvaluation reports whether a call prepares or runs an evaluation, whose batch size is not that of the training.
 func (s *script) forEvaluation(c *call) bool {
 	if evalWord.MatchString(c.callee) || evalWord.MatchString(last(c.scope)) {
 		return true
@@ -157,7 +160,7 @@ func (s *script) epochLoops() []clue {
 	return clues
 }
 
-// rangeLength is N of range(N) and b-a of range(a, b) with plain numbers, else 0.
+// rangeLength returns N of range(N) and b-a of range(a, b) with plain numbers, otherwise 0.
 func rangeLength(args []argument) int {
 	ends := []int{}
 	for _, a := range args {

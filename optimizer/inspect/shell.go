@@ -11,15 +11,15 @@ import (
 
 var shells = set("sh", "bash", "dash", "zsh", "ksh", "ash")
 
-// launchers start a Python script that is named among their arguments.
+// launchers start a Python script given among their arguments.
 var launchers = set("torchrun", "accelerate", "deepspeed", "horovodrun", "ipython", "composer", "colossalai")
 
-// isPythonName holds for python, python3, python3.11, pypy3.
+// isPythonName reports whether n is a Python interpreter: python, python3, python3.11, pypy3.
 func isPythonName(n string) bool {
 	return strings.HasPrefix(n, "python") && strings.Trim(n[len("python"):], "0123456789.w-d") == "" || strings.HasPrefix(n, "pypy")
 }
 
-// pythonCommand is what a command line runs in Python.
+// pythonCommand is the Python program of a command line.
 type pythonCommand struct {
 	script string // path of the script as written
 	module string // of -m
@@ -27,8 +27,8 @@ type pythonCommand struct {
 	args   []string
 }
 
-// findPython finds the Python script in an argv: behind environment assignments, wrappers (nohup, srun …)
-// and launchers (torchrun, accelerate launch, python -m torch.distributed.run).
+// findPython finds the Python program in an argv: after environment assignments, wrappers (nohup, srun …) and
+// launchers (torchrun, accelerate launch, python -m torch.distributed.run).
 func findPython(argv []string) (pythonCommand, bool) {
 	l := readLine(argv)
 	if l.shell || l.script == "" && l.module == "" && l.code == "" {
@@ -43,9 +43,9 @@ type shellLine struct {
 	line  int
 }
 
-// shellReader cuts a shell script into simple commands. Variables with a known literal value are replaced;
-// command substitutions that mention dirname, pwd or $0 are taken for the script's own folder. The arguments of the script
-// stand for $1, "$@" and their kin up to the first function, loop or case.
+// shellReader splits a shell script into simple commands. Variables with a known literal value are replaced; command
+// substitutions that mention dirname or $0 are assumed to be the folder of the script. $1, "$@" and similar
+// parameters have the arguments of the script as values up to the first function, loop or case.
 type shellReader struct {
 	src    string
 	at     int
@@ -57,9 +57,10 @@ type shellReader struct {
 	words  []string
 	first  int // line of the first word
 	done   []shellLine
-	marker string // of a here-document that starts at the next line
+	marker string // end marker of a here-document that starts on the next line
 }
 
+// shellCommands returns the simple commands of a shell script in the folder dir, run with args.
 func shellCommands(src, dir string, args []string) []shellLine {
 	r := &shellReader{src: src, line: 1, dir: dir, args: args, argsOK: true, vars: map[string]string{"0": filepath.Join(dir, "script.sh"), "PWD": "."}}
 	for r.at < len(r.src) {
@@ -107,7 +108,7 @@ func (r *shellReader) skipTo(stop string) {
 	}
 }
 
-// skipHere skips the here-document that was announced in the line before.
+// skipHere skips the here-document announced on the previous line.
 func (r *shellReader) skipHere() {
 	for r.marker != "" && r.at < len(r.src) {
 		line, _, _ := strings.Cut(r.src[r.at:], "\n")
@@ -120,7 +121,9 @@ func (r *shellReader) skipHere() {
 	r.marker = ""
 }
 
-// end closes a simple command: assignments are kept, the rest is a command.
+// end closes a simple command: an assignment is recorded, other words are a command. Leading keywords such as export,
+// then and do are removed. A loop, a function or a set -- makes the arguments unknown, and a shift removes the first
+// of them.
 func (r *shellReader) end() {
 	words := r.words
 	r.words = nil
@@ -160,7 +163,7 @@ func isShellName(s string) bool {
 	return s != ""
 }
 
-// allArguments takes a word that stands for all arguments: "$@", $*, "${@:2}" without the quotes.
+// allArguments consumes a word for all arguments: "$@", $*, "${@:2}", with or without quotes.
 func (r *shellReader) allArguments() bool {
 	m := allArguments.FindStringSubmatch(r.src[r.at:])
 	if m == nil || !r.argsOK {
@@ -180,7 +183,7 @@ func (r *shellReader) allArguments() bool {
 
 var allArguments = regexp.MustCompile(`^"?\$(?:[@*]|\{[@*](?::(\d))?\})"?([ \t\r\n;&|()]|$)`)
 
-// word reads one word with its quotes removed.
+// word reads one word with its quotes removed. A word is limited to 64 KiB.
 func (r *shellReader) word() string {
 	var b strings.Builder
 	for r.at < len(r.src) && b.Len() < 1<<16 {
@@ -235,7 +238,8 @@ func (r *shellReader) piece(b *strings.Builder) {
 	}
 }
 
-// substitute reads what follows a dollar sign.
+// substitute reads the substitution after a dollar sign. It handles $(…), ${NAME}, ${NAME:-text}, ${BASH_SOURCE…},
+// $NAME and special parameters; an unknown substitution is empty.
 func (r *shellReader) substitute() string {
 	switch c := r.src[r.at]; {
 	case c == '(':
@@ -289,14 +293,14 @@ func (r *shellReader) substitute() string {
 		return v
 	}
 	if strings.IndexByte("@*#?$!-", r.src[r.at]) >= 0 {
-		r.at++ // "$@": not known here
+		r.at++ // "$@": unknown here
 		return ""
 	}
 	return "$"
 }
 
-// variable is the value of a variable of the script or of the environment, or of a numbered argument; false for one that is
-// not set. An argument that is not known has the value "".
+// variable returns the value of a variable of the script or the environment, or of a numbered argument; false when it
+// is unset. An unknown argument has the value "".
 func (r *shellReader) variable(name string) (string, bool) {
 	n, err := strconv.Atoi(name)
 	switch {
@@ -313,7 +317,7 @@ func (r *shellReader) variable(name string) (string, bool) {
 	return r.args[n-1], true
 }
 
-// fallback is the value of text in "${NAME:-text}", which may name another variable.
+// fallback returns the value of text in "${NAME:-text}", which may name another variable.
 func (r *shellReader) fallback(text string) string {
 	if !strings.HasPrefix(text, "$") {
 		return text

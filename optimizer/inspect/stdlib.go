@@ -1,6 +1,6 @@
 package inspect
 
-// stdlib are the top-level modules of Python's standard library, 3.8 to 3.12 together.
+// stdlib are the top-level modules of Python's standard library, the union of 3.8 to 3.12.
 var stdlib = set(
 	"__future__", "abc", "aifc", "antigravity", "argparse", "array", "ast", "asynchat", "asyncio", "asyncore", "atexit", "audioop", "base64", "bdb",
 	"binascii", "bisect", "builtins", "bz2", "cProfile", "calendar", "cgi", "cgitb", "chunk", "cmath", "cmd", "code", "codecs", "codeop", "collections",

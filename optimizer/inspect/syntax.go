@@ -6,22 +6,23 @@ import "strings"
 type statement struct {
 	tokens []token
 	line   int
-	// scope names the enclosing functions and classes, "" at module level; inMain is true under
-	// if __name__ == "__main__".
+	// scope is the dotted path of the enclosing functions and classes, "" at module level; inMain is true under if
+	// __name__ == "__main__".
 	scope  string
 	inMain bool
 }
 
 // call is one call expression.
 type call struct {
-	// callee is what is called, as written: "torch.device", ".cuda" for a method of an expression that is not a name.
+	// callee is the called expression as written: "torch.device", ".cuda" for a method of an expression that is not a
+	// name.
 	callee string
-	// full is the callee with its first name replaced by what was imported under it.
+	// full is the callee with its first name replaced by the imported path.
 	full  string
 	args  []argument
 	line  int
 	scope string
-	// main is true for a call in the main block, module for one at module level (the main block included).
+	// main is true for a call in the main block, module for one at module level (including the main block).
 	main, module bool
 }
 
@@ -31,7 +32,7 @@ type argument struct {
 	tokens []token
 }
 
-// assignment is target = value. Also a parameter's default and a dictionary entry with a literal key.
+// assignment is target = value, a parameter's default, or a dictionary entry with a literal key.
 type assignment struct {
 	target string // dotted: "args.epochs"; the key for a dictionary entry
 	value  []token
@@ -40,6 +41,7 @@ type assignment struct {
 	how    how
 }
 
+// how is the kind of an assignment.
 type how uint8
 
 const (
@@ -57,13 +59,13 @@ type definition struct {
 	scope string
 }
 
-// imported is one name bound by an import: alias stands for path.
+// imported is one name bound by an import: alias is the name, path the imported object.
 type imported struct {
 	alias, path string
 	line        int
 }
 
-// script is the parsed source: what the findings are drawn from.
+// script is a parsed source file, the input of all findings.
 type script struct {
 	lines       []string
 	statements  []statement
@@ -71,7 +73,7 @@ type script struct {
 	calls       []call
 	assignments []assignment
 	definitions []definition
-	strings     []token // every string that is part of the program: no docstrings
+	strings     []token // every string of the program except docstrings
 	names       map[string]int
 	options     []option
 	assigned    map[string]int     // target → index of its last assignment
@@ -92,7 +94,7 @@ var compound = map[string]bool{
 	"def": true, "class": true, "async": true,
 }
 
-// parse reads Python source. It never fails.
+// parse parses Python source. It never fails.
 func parse(src string) *script {
 	src = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(src)
 	s := &script{lines: strings.Split(src, "\n"), names: map[string]int{}, aliases: map[string]string{},
@@ -113,7 +115,7 @@ func parse(src string) *script {
 	return s
 }
 
-// line returns source line n (from 1), trimmed and cut to a readable length.
+// line returns source line n (from 1), with white space normalised, cut to 160 bytes.
 func (s *script) line(n int) string {
 	if n < 1 || n > len(s.lines) {
 		return ""
@@ -125,19 +127,19 @@ func (s *script) line(n int) string {
 	return l
 }
 
-// found makes a Finding from a line.
+// found returns a Finding with the evidence of a line.
 func (s *script) found(value string, line int) Finding {
 	return Finding{Value: value, Line: line, Text: s.line(line)}
 }
 
-// split cuts the tokens into statements and gives each its scope.
+// split divides the tokens into statements and sets the scope of each.
 func (s *script) split(tokens []token) {
 	type block struct {
 		name string
 		main bool
 	}
-	var open []block // one for each indentation level
-	var next block   // what the head just read opens
+	var open []block // one per indentation level
+	var next block   // the block opened by the last head
 	start, depth, lambdas := 0, 0, 0
 	flush := func(end int, head bool) {
 		if end <= start {
@@ -191,7 +193,7 @@ func (s *script) split(tokens []token) {
 		case t.s == ":" && depth == 0 && i > start && compound[tokens[start].s] && tokens[start].kind == name:
 			if lambdas > 0 {
 				lambdas--
-			} else if i+1 < len(tokens) && tokens[i+1].kind != newline { // the body follows in this line
+			} else if i+1 < len(tokens) && tokens[i+1].kind != newline { // the body follows on this line
 				next = block{}
 				flush(i, true)
 				start = i + 1
@@ -204,7 +206,7 @@ func isHead(tokens []token) bool {
 	return tokens[0].kind == name && compound[tokens[0].s] && tokens[len(tokens)-1].s == ":" && tokens[len(tokens)-1].kind == operator
 }
 
-// definedName is the name that a def or class head defines.
+// definedName returns the name that the head of a def or class defines, otherwise "".
 func definedName(tokens []token) string {
 	for i := 0; i+1 < len(tokens) && i < 2; i++ {
 		if tokens[i].kind == name && (tokens[i].s == "def" || tokens[i].s == "class") && tokens[i+1].kind == name {
@@ -227,7 +229,7 @@ func isMainTest(tokens []token) bool {
 	return dunder && main
 }
 
-// readStatement collects calls, assignments, definitions, strings and names.
+// readStatement collects calls, assignments, definitions, strings and names. Imports and docstrings are skipped.
 func (s *script) readStatement(st *statement) {
 	t := st.tokens
 	if isImport := t[0].kind == name && (t[0].s == "import" || t[0].s == "from"); isImport {
@@ -259,7 +261,7 @@ func (s *script) readStatement(st *statement) {
 	s.readAssignment(st, match)
 }
 
-// brackets returns for each opening bracket the index of its closing one (the end when it has none).
+// brackets returns for each opening bracket the index of its closing one (the number of tokens without one).
 func brackets(t []token) []int {
 	match := make([]int, len(t))
 	var open []int
@@ -281,7 +283,7 @@ func brackets(t []token) []int {
 	return match
 }
 
-// readCall reads the call whose parenthesis opens at i, or the definition that it belongs to.
+// readCall records the call whose parenthesis opens at i, or the parameters of the definition.
 func (s *script) readCall(st *statement, match []int, i int) {
 	t := st.tokens
 	j := i - 1
@@ -312,7 +314,7 @@ func (s *script) readCall(st *statement, match []int, i int) {
 	s.calls = append(s.calls, c)
 }
 
-// resolve replaces the first part of a dotted name by what was imported under it.
+// resolve replaces the first part of a dotted name by its imported path.
 func (s *script) resolve(dottedName string) string {
 	first, rest, more := strings.Cut(dottedName, ".")
 	path, ok := s.aliases[first]
@@ -325,7 +327,7 @@ func (s *script) resolve(dottedName string) string {
 	return path
 }
 
-// arguments cuts what stands between the bracket at i and its match at commas.
+// arguments splits the tokens between the bracket at i and its match at commas.
 func arguments(t []token, match []int, i int) []argument {
 	end := min(match[i], len(t))
 	var args []argument

@@ -2,7 +2,7 @@ package inspect
 
 import "strings"
 
-// kind of a Python token.
+// kind is the kind of a Python token.
 type kind uint8
 
 const (
@@ -12,8 +12,8 @@ const (
 	dedent
 	name // identifiers and keywords
 	number
-	text     // a string; token.s is what stands between the quotes, escapes as written
-	fstring  // an f-string: the same, with its braces
+	text     // a string; token.s is the text between the quotes, with escapes as written
+	fstring  // an f-string, likewise, with its braces
 	operator // one or more punctuation characters
 )
 
@@ -24,18 +24,18 @@ type token struct {
 	s    string
 }
 
-// lexer cuts Python source into tokens. It accepts any text: what is not Python comes out as
-// some operators, and it always ends, in O(n).
+// lexer splits Python source into tokens. It accepts any text: invalid Python yields some operators. It always
+// terminates, in O(n).
 type lexer struct {
 	src    string
 	at     int
 	line   int32
-	depth  int // open brackets: no newline or indentation inside
+	depth  int // open brackets: newlines and indentation inside are ignored
 	levels []int
 	tokens []token
 }
 
-// maxLevels is Python's own limit of nested indentation.
+// maxLevels is Python's limit of nested indentation.
 const maxLevels = 100
 
 // tokenize returns the tokens of Python source; the last one is endOfFile. Comments are dropped.
@@ -62,8 +62,8 @@ func tokenize(src string) []token {
 
 func (x *lexer) emit(k kind, s string) { x.tokens = append(x.tokens, token{k, x.line, s}) }
 
-// indentation reads the white space at the start of a logical line and emits indent or dedent. It
-// reports true when the line holds nothing, and has then skipped it.
+// indentation reads the white space at the start of a logical line and emits indent or dedent. It returns true for a
+// line without tokens, which it skips.
 func (x *lexer) indentation() bool {
 	width, i := 0, x.at
 	for ; i < len(x.src); i++ {
@@ -104,7 +104,7 @@ func (x *lexer) indentation() bool {
 	return false
 }
 
-// skipLine goes past the end of this line.
+// skipLine advances past the end of this line.
 func (x *lexer) skipLine() {
 	if n := strings.IndexAny(x.src[x.at:], "\n\r"); n >= 0 {
 		x.at += n
@@ -114,7 +114,7 @@ func (x *lexer) skipLine() {
 	x.at = len(x.src)
 }
 
-// lineEnd goes past one line end: LF, CR LF or CR.
+// lineEnd advances past one line end: LF, CR LF or CR.
 func (x *lexer) lineEnd() {
 	if x.src[x.at] == '\r' && x.at+1 < len(x.src) && x.src[x.at+1] == '\n' {
 		x.at++
@@ -123,7 +123,7 @@ func (x *lexer) lineEnd() {
 	x.line++
 }
 
-// next reads one token (or skips white space); it reports true at the end of a logical line.
+// next reads one token (or skips white space); it returns true at the end of a logical line.
 func (x *lexer) next() bool {
 	c := x.src[x.at]
 	switch {
@@ -158,12 +158,12 @@ func (x *lexer) next() bool {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// isNameByte holds for every byte of an identifier; bytes of non-ASCII letters count.
+// isNameByte reports whether c is a byte of an identifier, including bytes of non-ASCII letters.
 func isNameByte(c byte) bool {
 	return c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || isDigit(c) || c >= 0x80
 }
 
-// name reads an identifier, or the prefix of a string and the string.
+// name reads an identifier, or a string with its prefix.
 func (x *lexer) name() {
 	end := x.at
 	for end < len(x.src) && isNameByte(x.src[end]) {
@@ -185,6 +185,7 @@ func (x *lexer) name() {
 	x.at = end
 }
 
+// number reads a numeric literal, including underscores, exponents and suffixes, without validation.
 func (x *lexer) number() {
 	end := x.at
 	for end < len(x.src) {
@@ -201,8 +202,8 @@ func (x *lexer) number() {
 	x.at = end
 }
 
-// str reads a string whose opening quote is at x.at. A string that does not end is cut at the end
-// of its line (or of the file, with triple quotes).
+// str reads a string whose opening quote is at x.at. An unterminated string ends at the end of its line (with triple
+// quotes, of the file).
 func (x *lexer) str(k kind) {
 	line := x.line
 	quote := x.src[x.at : x.at+1]
@@ -217,7 +218,8 @@ func (x *lexer) str(k kind) {
 	x.tokens = append(x.tokens, token{k, line, x.src[start:end]})
 }
 
-// stringEnd finds where the string that starts at x.at ends, and where the next token starts.
+// stringEnd returns the end of the string that starts at x.at, and the start of the next token. A backslash escapes
+// the next character. In an f-string, quotes within braces may belong to a nested string (see closing).
 func (x *lexer) stringEnd(quote string, formatted bool) (end, next int) {
 	long := len(quote) == 3
 	braces := 0
@@ -240,7 +242,7 @@ func (x *lexer) stringEnd(quote string, formatted bool) (end, next int) {
 		case formatted && c == '}' && braces > 0:
 			braces--
 		case braces > 0 && !long && (c == '"' || c == '\''):
-			// a string inside a replacement field; since Python 3.12 with the same quote too
+			// a string inside a replacement field; since Python 3.12 also with the same quote
 			if n := closing(x.src[i+1:], c); n >= 0 {
 				i += n + 1
 				continue
@@ -255,8 +257,8 @@ func (x *lexer) stringEnd(quote string, formatted bool) (end, next int) {
 	return len(x.src), len(x.src)
 }
 
-// closing returns the index of quote c in this line of s when what stands before it can be the inside
-// of a replacement field's string: at most 200 bytes, and a closing brace follows in the line.
+// closing returns the index of quote c in this line of s if the text before it can be a string inside a replacement
+// field: at most 200 bytes, with a closing brace later in the line. It returns -1 otherwise.
 func closing(s string, c byte) int {
 	for i := 0; i < len(s) && i < 200; i++ {
 		switch s[i] {
@@ -288,6 +290,7 @@ func countLines(s string) int32 {
 
 var operators = []string{"**=", "//=", ">>=", "<<=", "...", "->", ":=", "==", "!=", "<=", ">=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "@=", "**", "//", "<<", ">>"}
 
+// punctuation reads the longest operator at the current position and tracks the bracket depth.
 func (x *lexer) punctuation(c byte) {
 	n := 1
 	for _, op := range operators {

@@ -77,7 +77,7 @@ func seeds(f *testing.F, pattern string) {
 	}
 }
 
-// FuzzTokenize: every token is a piece of the source, in order, and what was opened is closed.
+// FuzzTokenize: every token is a part of the source, in order, and indentation is balanced.
 func FuzzTokenize(f *testing.F) {
 	seeds(f, "testdata/*.py")
 	for _, s := range []string{"f'{", "'''", "\\", "\\\r\n", "if a:\n\t b\n  c", "f\"{x[\"", "r'\\", "\f a\r", "0x", "1e+"} {
@@ -111,7 +111,7 @@ func FuzzTokenize(f *testing.F) {
 	})
 }
 
-// FuzzInspectPython: any bytes give an inspection whose lines exist.
+// FuzzInspectPython: for any bytes, the lines of all findings exist.
 func FuzzInspectPython(f *testing.F) {
 	seeds(f, "testdata/*.py")
 	f.Add("import a.\nfrom . import (\n x as\n=\nclass (:\ndef f(a=1, *, b: int = [2]): x; y = z =\n\"k\": {")
@@ -129,7 +129,7 @@ func FuzzInspectPython(f *testing.F) {
 	})
 }
 
-// FuzzShellCommands: any text ends, with words that are never empty lists.
+// FuzzShellCommands: parsing terminates for any text, and every command has at least one word.
 func FuzzShellCommands(f *testing.F) {
 	seeds(f, "testdata/*.sh")
 	for _, s := range []string{"a=$(b $(c", "${", "\"$", "<<E\n", "'", "a\\", "x=1; $x ${x:-2} $9 $@", "cat <<-'EOF'\nEOF\nz"} {

@@ -2,8 +2,8 @@ package inspect
 
 import "strings"
 
-// framework is a training framework and the top-level modules that show it. Deep ones compete by how
-// often they are used; the others count only where no deep one is.
+// framework is a training framework with its top-level modules. Deep-learning frameworks compete by frequency of use;
+// the others count only without one.
 type framework struct {
 	name    string
 	modules map[string]bool
@@ -11,6 +11,7 @@ type framework struct {
 	weight  float64
 }
 
+// frameworks are the known frameworks. The weight of a wrapper around another framework exceeds that of its base.
 var frameworks = []framework{
 	{"lightning", set("lightning", "pytorch_lightning", "lightning_fabric"), true, 30},
 	{"huggingface", set("transformers", "trl", "peft", "diffusers"), true, 20},
@@ -27,10 +28,11 @@ var frameworks = []framework{
 	{"numpy", set("numpy", "scipy", "cupy", "pandas"), false, 2},
 }
 
-// trainingCalls are the calls by which the wrappers around PyTorch train; their import alone says less.
+// trainingCalls are the training calls of the wrappers around PyTorch; an import alone is weaker evidence.
 var trainingCalls = set("Trainer", "Seq2SeqTrainer", "SFTTrainer", "LightningModule", "LightningDataModule", "Fabric", "TrainingArguments", "Seq2SeqTrainingArguments", "from_pretrained", "from_config")
 
-// framework finds what the script trains with.
+// framework finds the training framework of the script. Imports determine the candidates; calls and base classes from
+// their modules add to the weight. Imports from the standard library alone yield "stdlib".
 func (s *script) framework() Finding {
 	uses := map[string]float64{}
 	for i := range s.calls {
@@ -85,10 +87,10 @@ func (s *script) framework() Finding {
 	return s.heaviest(clues)
 }
 
-// factories make a model from its name: create_model("vit_base"), from_pretrained("bert-base-cased").
+// factories create a model from its name: create_model("vit_base"), from_pretrained("bert-base-cased").
 var factories = set("from_pretrained", "create_model", "get_model", "build_model", "make_model", "load", "YOLO", "AutoModel", "hub.load", "pipeline", "SentenceTransformer", "model_entrypoint", "from_name")
 
-// notModels are calls whose names or texts say nothing about what is trained.
+// notModels are calls whose names and texts are no evidence of the model or the data set.
 var notModels = set("print", "info", "debug", "warning", "error", "log", "add_argument", "format", "write", "join", "getLogger", "ArgumentParser",
 	"exit", "super", "isinstance", "open", "init", "set_title", "description", "add_scalar", "makedirs", "exists")
 
@@ -98,7 +100,8 @@ var (
 	datasetPath    = set("data", "data_dir", "data_path", "data_root", "dataset_path", "dataset_dir", "train_dir", "train_data")
 )
 
-// model finds the family of the model that is trained.
+// model finds the family of the trained model. Evidence in descending weight: settings and constructor calls, class
+// names, imports, layers, function names and variables.
 func (s *script) model() Finding {
 	var clues []clue
 	add := func(text string, weight float64, line int) {
@@ -148,10 +151,10 @@ func (s *script) model() Finding {
 	return s.heaviest(clues)
 }
 
-// constructorName cuts a library's own name off a path, so that transformers.Trainer is no transformer.
+// constructorName removes a library's name from a path, so that transformers.Trainer does not count as a transformer.
 func constructorName(path string) string {
 	if strings.HasPrefix(path, ".") {
-		return "" // a method of some expression
+		return "" // a method of an expression
 	}
 	first, rest, more := strings.Cut(path, ".")
 	switch {
@@ -165,7 +168,8 @@ func constructorName(path string) string {
 	return first
 }
 
-// firstNamed returns the text of the first argument that is a string or a name with a known string.
+// firstNamed returns the text of the first argument that is a string, or a name with a known string, and matches a
+// model family.
 func firstNamed(s *script, c *call) (string, bool) {
 	for n := 0; n < 2; n++ { // torch.hub.load(repository, model)
 		t, ok := c.positional(n)
@@ -185,7 +189,7 @@ func firstNamed(s *script, c *call) (string, bool) {
 	return "", false
 }
 
-// stringOf gives the string that an expression is: a literal, or a name that is assigned one.
+// stringOf returns the string value of an expression: a literal, or a name with a string assigned.
 func (s *script) stringOf(t []token) (string, bool) {
 	if v, ok := onlyString(t); ok {
 		return v, true
@@ -202,7 +206,8 @@ func (s *script) stringOf(t []token) (string, bool) {
 	return v.s, ok
 }
 
-// settingNames collects what options, constants, dictionary entries and keywords of the wanted names say.
+// settingNames collects the values of options, constants, dictionary entries and keywords with the wanted names.
+// Defaults of options have the largest weight, then plain assignments, then other contexts.
 func (s *script) settingNames(wanted map[string]bool, table *vocabulary) []clue {
 	var clues []clue
 	add := func(t []token, weight float64, line int) {
@@ -254,7 +259,8 @@ func (s *script) settingNames(wanted map[string]bool, table *vocabulary) []clue 
 	return clues
 }
 
-// dataset finds what is trained on.
+// dataset finds the data set of the training. Evidence in descending weight: loading calls and settings, imports,
+// definitions, and paths in strings.
 func (s *script) dataset() Finding {
 	var clues []clue
 	add := func(text string, weight float64, line int) {
@@ -317,7 +323,7 @@ func (s *script) dataset() Finding {
 	return s.heaviest(clues)
 }
 
-// namedDataset takes a data set's own name as it is written: dataset = "generated-digits".
+// namedDataset returns the literal name of a data set of no known family: dataset = "generated-digits".
 func (s *script) namedDataset() []clue {
 	var clues []clue
 	for i := range s.assignments {

@@ -6,11 +6,12 @@ import "math"
 // scalability law):
 //
 //	t(c) ∝ (1-p) + p / min(c, saturation) + σ (c-1),
-//	       times (1 + κ/b) / (1 + κ) for a batch b times the reference (κ: share of per-step overhead)
+//	      times (1 + κ/b) / (1 + κ) for a batch b times the reference (κ: share of per-step overhead)
 //
-// Priors, weakly informative and ours: parallel fraction p median 0.82, 5–95 % 0.28–0.98, and with weight 0.15 below
-// 0.1 for scripts that ignore their CPUs; saturation median 16 CPUs, 5–95 % 1.6–157; contention σ median 0.0002 a CPU,
-// and with weight 0.1 median 0.5, 5–95 % 0.04–6, for jobs that a second CPU or thread slows down; κ median 0.1.
+// The priors are weakly informative and chosen here: parallel fraction p, median 0.82, 5–95 % 0.28–0.98, and with
+// weight 0.15 below 0.1 for scripts that ignore their CPUs; saturation, median 16 CPUs, 5–95 % 1.6–157; contention σ,
+// median 0.0002 per CPU, and with weight 0.1 median 0.5, 5–95 % 0.04–6, for jobs that a second CPU or thread slows
+// down; κ, median 0.1.
 type amdahl struct{}
 
 func newAmdahl(formContext) form { return amdahl{} }

@@ -6,8 +6,8 @@ import (
 	"trainopt/resources"
 )
 
-// Fit runs inside the supervisor, at most every few units of work; its share must stay far below the 50 ms after which
-// a tick would be late.
+// BenchmarkFit measures Fit. It runs inside the supervisor, at most once per few units of work, and must take far
+// less than the 50 ms that would delay a tick.
 func BenchmarkFit(b *testing.B) {
 	for name, c := range map[string]struct {
 		job    func() *synthetic

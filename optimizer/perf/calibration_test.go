@@ -7,8 +7,8 @@ import (
 	"trainopt/resources"
 )
 
-// The 90 % interval of the mean over a long remainder must hold it 85–97 % of the time, over hundreds of jobs, at
-// measured and at unmeasured allocations, after one, two, three and four probes.
+// The 90 % interval of the mean over a long remainder must contain it in 85–97 % of hundreds of jobs, at measured and
+// at unmeasured allocations, after one to four probes.
 func TestIntervalsAreCalibrated(t *testing.T) {
 	cases := map[string]struct {
 		job    func(*rand.Rand) func(resources.Allocation) float64

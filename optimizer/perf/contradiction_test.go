@@ -8,7 +8,7 @@ import (
 	"trainopt/resources"
 )
 
-// Earlier runs at two CPUs and at one, three each, of a job that a second CPU slows down by 2 to 10 times.
+// Three earlier runs each at two CPUs and at one, of a job that a second CPU slows down by a factor of 2 to 10.
 func TestJobsThatASecondCPUSlowsDown(t *testing.T) {
 	for _, factor := range []float64{2, 3, 5, 10} {
 		var obs []Observation
@@ -39,7 +39,7 @@ func shareBelow(a, b []float64) float64 {
 	return n / float64(len(a))
 }
 
-// What no form allows is believed where it was measured, and changes little elsewhere.
+// A measurement that contradicts every form decides at its allocation and has little influence elsewhere.
 func TestMeasurementsDecideOverTheForm(t *testing.T) {
 	smooth := func(c int) float64 { return 0.5 + 8/float64(c) }
 	cases := map[string]struct {

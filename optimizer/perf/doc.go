@@ -1,20 +1,20 @@
-// Package perf predicts one elastic training job: how many seconds a unit of its work takes at
-// any allocation, learned from a few measured stretches, with honest intervals. It also defines the
-// state vector that learning agents see of such a job.
+// Package perf predicts the performance of one elastic training job: the seconds per unit of work at any allocation,
+// fitted to a few measured segments, with calibrated intervals. It also defines the state vector that learning agents
+// observe of such a job.
 //
-// It is not a scheduler and takes no decisions: optimizer/plan does. It reads no clock and no file;
-// the same observations and seed give the same bytes on any number of cores.
+// It is not a scheduler and makes no decisions: optimizer/plan does. It reads no clock and no file; the same
+// observations and seed give the same bytes on any number of cores.
 //
-// The statistical model, the same for every form of curve, for the mean log seconds per unit y of a
-// measured stretch of n units at allocation a:
+// The statistical model has the same structure for every form of curve. For the mean log seconds per unit y of a
+// measured segment of n units at allocation a:
 //
 //	y = log f(a; θ) + u(a) + v(a) + d + e,   e ~ N(0, σ²/n)
 //
-// f is the parametric form (amdahl.go, pollux.go), u a smooth model discrepancy of relative size τ that
-// pulls the curve to where points were measured (discrepancy.go), v an offset of a measured allocation alone, which is 0
-// unless its measurements contradict the form beyond chance: then they decide (contradicted), d the drift of one stretch against the
-// long run, of relative size δ with Student tails. θ, τ and δ have weakly informative priors and are
-// fitted together: maximum a posteriori, Laplace approximation, importance resampling (posterior.go).
+// f is the parametric form (amdahl.go, pollux.go). u is a smooth model discrepancy of relative size τ that pulls the
+// curve to the measured points (discrepancy.go). v is an offset of a single measured allocation; it is 0 unless the
+// measurements there significantly contradict the form, in which case they take precedence (contradicted). d is the
+// drift of a segment against the long run, of relative size δ with Student tails. θ, τ and δ have weakly informative
+// priors and are fitted jointly: maximum a posteriori, Laplace approximation, importance resampling (posterior.go).
 //
 // Example:
 //

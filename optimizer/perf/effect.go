@@ -8,13 +8,13 @@ import (
 	"trainopt/resources"
 )
 
-// loading is how much of a standard normal effect is in the log seconds of a stretch.
+// loading is the coefficient of a named standard normal effect in the log seconds of a segment.
 type loading struct {
 	name string
 	by   float64
 }
 
-// loadings are those of an observation, with the sum of the known offsets.
+// loadings returns the loadings of an observation and the sum of its known offsets.
 func loadings(o Observation) (out []loading, offset float64) {
 	for _, e := range o.Effects {
 		offset += e.Offset
@@ -26,7 +26,7 @@ func loadings(o Observation) (out []loading, offset float64) {
 	return out, offset
 }
 
-// width is what a job runs on: GPUs, CPUs where there are none.
+// width returns the number of GPUs, or of CPUs for a job without GPUs.
 func width(a resources.Allocation) float64 {
 	if a.GPUs > 0 {
 		return float64(a.GPUs)
@@ -34,7 +34,7 @@ func width(a resources.Allocation) float64 {
 	return float64(max(a.CPUs, 1))
 }
 
-// sharedEffects is the prior covariance of two stretches by the effects that both name.
+// sharedEffects returns the prior covariance of two segments due to effects with the same name.
 func sharedEffects(a, b []loading) float64 {
 	var sum float64
 	for _, x := range a {
@@ -47,7 +47,7 @@ func sharedEffects(a, b []loading) float64 {
 	return sum
 }
 
-// drawEffects draws the effects of all stretches from their prior: its value is the sum in each stretch.
+// drawEffects draws all effects from their prior and returns their sum in each segment.
 func (p *posterior) drawEffects(rng *rand.Rand) []float64 {
 	var names []string
 	var values []float64

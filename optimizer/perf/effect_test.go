@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// earlierRun is a recalled run of cpus(4) with one argument at a multiple of its present value.
+// earlierRun is a recalled run at cpus(4) with the given effects, such as one argument at a multiple of its present
+// value.
 func earlierRun(seconds float64, effects ...Effect) Observation {
 	o := repeated(cpus(4), seconds, 8)
 	o.Recalled, o.Effects = true, effects
@@ -16,7 +17,7 @@ func byArgument(times, sd float64) Effect {
 	return Effect{Name: "width", Level: -sd * math.Log2(times), Reference: cpus(4)}
 }
 
-// An effect is as wide as it says, known offsets are taken off, and effects of one name are learned together.
+// The width of an effect equals its level, known offsets are subtracted, and effects of one name are fitted jointly.
 func TestEffects(t *testing.T) {
 	half := func(o ...Observation) (middle, width float64) {
 		p := mustFit(t, o, FitOptions{}).UnitSeconds(cpus(4))
@@ -35,7 +36,7 @@ func TestEffects(t *testing.T) {
 	if middle, _ := half(earlierRun(2, e)); math.Abs(middle-1) > 0.1 {
 		t.Errorf("%.2f s predicted, want 1: the earlier run is known to be twice as slow", middle)
 	}
-	// Seconds in proportion to the argument at 2 and 4 times its value: at its own value it takes a second.
+	// Seconds are proportional to the argument at 2 and 4 times its value; at its own value a unit takes one second.
 	middle, learned := half(earlierRun(2, byArgument(2, 0.5)), earlierRun(4, byArgument(4, 0.5)))
 	if _, two := half(earlierRun(2, byArgument(2, 0.5)), earlierRun(2, Effect{Name: "other", Level: 1})); learned > two || middle > 1.45 || middle < 0.7 {
 		t.Errorf("%.2f s predicted with sd %.2f from two values of one argument, want about 1 s", middle, learned)
@@ -47,7 +48,7 @@ func TestEffects(t *testing.T) {
 	}
 }
 
-// An effect may scale otherwise: away from its reference it is wider.
+// An effect with a slope is wider away from its reference.
 func TestEffectByWidth(t *testing.T) {
 	e := byArgument(2, 0.5)
 	e.Slope = 0.25

@@ -10,33 +10,34 @@ import (
 	"strings"
 )
 
-// ErrNoData says that there is no usable observation.
+// ErrNoData is returned when no usable observation exists.
 var ErrNoData = errors.New("no usable observation")
 
-// FitOptions tunes a fit; the zero value is useful.
+// FitOptions tunes a fit. The zero value is useful.
 type FitOptions struct {
-	// Form is the family of curves: "amdahl", "pollux", or empty for pollux when any observation has a GPU and
-	// amdahl otherwise.
+	// Form is the family of curves: "amdahl", "pollux", or empty for pollux when any observation has a GPU and amdahl
+	// otherwise.
 	Form string
-	// GPUsPerNode is the size of a node when the job may span several; 0 means one node.
+	// GPUsPerNode is the number of GPUs per node when the job may span several nodes; 0 means one node.
 	GPUsPerNode int
-	// Seed selects the fixed set of posterior draws; 0 is a good seed.
+	// Seed selects the fixed set of posterior draws; 0 is valid.
 	Seed uint64
-	// Widen multiplies the distance of the posterior draws from their median, in the logarithm of the seconds: above 1 when
-	// earlier predictions were too sure of themselves. 0 means 1.
+	// Widen multiplies the distance of the posterior draws from their median, in the logarithm of the seconds. Values
+	// above 1 correct earlier overconfident predictions. 0 means 1.
 	Widen float64
 }
 
-// maxStretches bounds the time of a fit; beyond it the oldest recalled observations, then the oldest, are left out.
+// maxStretches bounds the time of a fit. Beyond it, the oldest recalled observations are dropped first, then the
+// oldest of this run.
 const maxStretches = 32
 
-// Fit learns seconds per unit of work as a function of the allocation. Units whose time is not positive and finite
+// Fit estimates seconds per unit of work as a function of the allocation. Units whose time is not positive and finite
 // are dropped; observations of the same allocation are separate evidence. The unit of work is that of the first
-// observation of this run (not recalled), which is taken as the reference: observations with an other number of
-// samples per unit are converted to it.
+// observation of this run (not recalled), the reference; observations with another number of samples per unit are
+// converted to it.
 //
-// It returns ErrNoData (errors.Is) when no unit is left, and an error for an unknown form. O(n³) in the number of
-// observations for each of about 3,000 evaluations; milliseconds for a dozen.
+// Fit returns ErrNoData (errors.Is) when no unit remains, and an error for an unknown form. O(n³) in the number of
+// observations for each of about 3,000 evaluations; milliseconds for a dozen observations.
 func Fit(obs []Observation, o FitOptions) (*Model, error) {
 	peak := peakMemory(obs)
 	obs = slices.DeleteFunc(slices.Clone(obs), func(o Observation) bool { return o.LiveCut })
@@ -85,7 +86,7 @@ func formNames() string {
 	return strings.Join(names, " or ")
 }
 
-// newest keeps at most maxStretches: this run's last ones first, then the last recalled.
+// newest keeps at most maxStretches segments: the latest of this run first, then the latest recalled ones.
 func newest(all []stretch) []stretch {
 	if len(all) <= maxStretches {
 		return all
@@ -107,7 +108,7 @@ func newest(all []stretch) []stretch {
 	return out
 }
 
-// normaliseUnits converts every stretch to the reference's samples per unit where both are known.
+// normaliseUnits converts every segment to the reference's samples per unit where both are known.
 func normaliseUnits(stretches []stretch, ref *stretch) {
 	if ref.samples == 0 {
 		for _, s := range stretches {
@@ -124,6 +125,7 @@ func normaliseUnits(stretches []stretch, ref *stretch) {
 	}
 }
 
+// peakMemory returns the largest measured peak in GiB, NaN without a measurement.
 func peakMemory(obs []Observation) float64 {
 	peak := math.NaN()
 	for _, o := range obs {
@@ -134,21 +136,24 @@ func peakMemory(obs []Observation) float64 {
 	return peak
 }
 
-// draw is one sample of everything unknown.
+// draw is one sample of all unknowns.
 type draw struct {
-	level float64 // log seconds per unit at the reference, its shape removed
+	level float64 // log seconds per unit at the reference, less the shape of the form there
 	nat   []float64
-	waves [features]float64 // discrepancy, tau included
-	drift float64           // of the long remainder, the same for every allocation
+	waves [features]float64 // weights of the discrepancy, tau included
+	drift float64           // of the long remainder, standard normal, common to all allocations
 	delta float64
 	own   []float64 // offsets of the measured allocations, in the order of Model.places
-	pools float64   // offset of a choice of threads or workers that was not measured
+	pools float64   // offset of unmeasured thread or worker settings
 }
 
+// fit finds the posterior modes, down-weights outliers in up to outlierRounds rounds, samples the parameters and
+// completes each sample to a draw. The search starts at the prior mean and at the second component of each mixed
+// prior.
 func (m *Model) fit(p *posterior) {
 	d := p.dim()
 	starts := [][]float64{make([]float64, d)}
-	for i, q := range p.params { // and one for each other kind of job
+	for i, q := range p.params { // and one start per second prior component
 		if q.other.weight > 0 {
 			z := make([]float64, d)
 			z[i] = (q.other.mean - q.mean) / q.sd
@@ -193,10 +198,10 @@ func argmax(v []float64) int {
 	return best
 }
 
-// reweigh updates the trust of each stretch from its leave-one-out residual at z, as in the expectation step for
-// Student errors with outlierFreedom degrees of freedom. The scales are held near their priors, or else the outlier
-// would hide behind the large scatter that it causes itself. Fewer than four stretches cannot tell which one is wrong.
-// It reports whether any changed by more than 5 %.
+// reweigh updates the trust of each segment from its leave-one-out residual at z, as in the expectation step for
+// Student errors with outlierFreedom degrees of freedom. The scales are kept near their priors, since an outlier
+// would otherwise be hidden by the large scatter that it causes. Fewer than four segments cannot identify an outlier.
+// reweigh reports whether any trust or offset variance changed by more than 5 %.
 func (p *posterior) reweigh(z []float64) bool {
 	n := len(p.stretches)
 	tau, delta := p.unpack(z)
@@ -217,7 +222,7 @@ func (p *posterior) reweigh(z []float64) bool {
 			weighted += e[k] * p.half[k]
 		}
 		loo := weighted / precision                      // residual given the others
-		spare := 1/precision - p.errorVariance(i, delta) // uncertainty of the prediction itself
+		spare := 1/precision - p.errorVariance(i, delta) // variance of the leave-one-out prediction
 		r2 := loo * loo / (max(spare, 0) + p.noise*p.noise/p.stretches[i].n + delta*delta)
 		trust[i] = min(1, (outlierFreedom+1)/(outlierFreedom+r2))
 	}
@@ -230,13 +235,13 @@ func (p *posterior) reweigh(z []float64) bool {
 	return changed
 }
 
-// contradicts is how many standard errors the measurements of one allocation must differ from what the form and the
-// other measurements predict before they decide over the form.
+// contradicts is the number of standard errors by which the measurements at an allocation must differ from the
+// prediction of the form and the other measurements to take precedence over the form.
 const contradicts = 2
 
-// contradicted estimates the variance of each allocation's own offset from how far its measurements lie from what the
-// form, at the current parameters, and the measurements elsewhere predict, beyond chance (empirical Bayes). It reports
-// whether any changed by more than 5 %. One allocation alone contradicts nothing. O(allocations × n³).
+// contradicted estimates the variance of each allocation's own offset by empirical Bayes: the excess, beyond chance,
+// of its deviation from the prediction of the form at the current parameters and the other measurements. It reports
+// whether any variance changed by more than 5 %. A single allocation never contradicts. O(allocations × n³).
 func (p *posterior) contradicted(tau, delta float64) bool {
 	if len(p.places) < 2 {
 		return false
@@ -279,7 +284,7 @@ func asNumber(b bool) float64 {
 	return 0
 }
 
-// stratifiedNormals are n normal numbers, one from each n-quantile, in random order.
+// stratifiedNormals returns n standard normal numbers, one from each n-quantile, in random order.
 func stratifiedNormals(n int, rng *rand.Rand) []float64 {
 	out := make([]float64, n)
 	for i, k := range rng.Perm(n) {
@@ -288,8 +293,9 @@ func stratifiedNormals(n int, rng *rand.Rand) []float64 {
 	return out
 }
 
-// complete draws the discrepancy given the parameters by Matheron's rule (pathwise conditioning, Wilson et al.
-// 2020): a draw of the prior, corrected by what it gets wrong at the stretches.
+// complete draws the discrepancy given the parameters by Matheron's rule (pathwise conditioning, Wilson et al. 2020):
+// a draw of the prior, corrected by its residuals at the segments. The correction is the prior covariance with the
+// segments times the inverse covariance of the residuals, by two triangular solves.
 func (p *posterior) complete(z []float64, drift float64, rng *rand.Rand) draw {
 	tau, delta := p.unpack(z)
 	d := draw{nat: append([]float64(nil), p.nat...), drift: drift, delta: delta}

@@ -29,7 +29,7 @@ func units(a resources.Allocation, seconds ...float64) Observation {
 	return Observation{Allocation: a, UnitSeconds: seconds}
 }
 
-// repeated is a stretch of n units around a mean, alternately 2 % above and below.
+// repeated is a segment of n units around a mean, alternately 2 % above and below.
 func repeated(a resources.Allocation, mean float64, n int) Observation {
 	o := Observation{Allocation: a}
 	for i := range n {
@@ -87,7 +87,7 @@ func TestMeasuredPointsPullTheCurve(t *testing.T) {
 			t.Errorf("at %d CPUs, measured %.2f s: predicted %v", c, want, got)
 		}
 	}
-	// Seen once it may be an accident of that stretch; seen again it is a property of the allocation.
+	// A single measurement may be an accident of its segment; a repeated one is a property of the allocation.
 	if got := m.UnitSeconds(cpus(3)); got.P95 < 3.9 {
 		t.Errorf("at 3 CPUs, measured 4.3 s once: predicted %v", got)
 	}
@@ -103,7 +103,7 @@ func TestOneObservationGivesAWideUsableModel(t *testing.T) {
 	if math.Abs(here.P50/2-1) > 0.03 || here.P95/here.P5 > 1.6 {
 		t.Errorf("at the measured point: %v, want close around 2", here)
 	}
-	// Hardly slower, eight times slower, or, in one job of ten or so, faster without the others.
+	// Between slightly and eight times slower or, in about one job of ten, faster without the others.
 	if one.P5 < 0.5 || one.P5 > 4 || one.P95 < 8 || one.P95 > 25 {
 		t.Errorf("at 1 CPU: %v, want from faster to eight times slower", one)
 	}
@@ -133,7 +133,7 @@ func TestOutliersDoNotRuinTheFit(t *testing.T) {
 			}
 		}
 	}
-	// The same extra time as a steady part of a long stretch is real, not an outlier.
+	// The same additional time as a constant part of a long segment is real, not an outlier.
 	steady := Observation{Allocation: cpus(4)}
 	for i := range 400 {
 		u := 1.0
@@ -154,7 +154,7 @@ func TestRecalledObservationsWeighLess(t *testing.T) {
 	if got := m.UnitSeconds(cpus(8)).P50; got > 2.15 {
 		t.Errorf("this run measured 2 s, an earlier one 3 s: predicted %.2f s", got)
 	}
-	// But their shape is used: one point of this run sets the level of the curve that the earlier run showed.
+	// Their shape is used: one point of this run sets the level of the curve from the earlier run.
 	var obs []Observation
 	for _, c := range []int{1, 2, 4, 8} {
 		o := repeated(cpus(c), 1+8/float64(c), 5)
@@ -196,7 +196,7 @@ func TestUnusableInput(t *testing.T) {
 	}
 }
 
-// The same observations and seed give the same bytes, whatever the number of cores; an other seed gives others.
+// The same observations and seed give the same bytes on any number of cores; another seed gives different ones.
 func TestSameSeedSameBytes(t *testing.T) {
 	j := newSynthetic(5, polluxJob)
 	obs := []Observation{j.observe(gpus(8, 8), 5), j.observe(gpus(1, 8), 5), j.observe(gpus(8, 2), 5)}
@@ -238,7 +238,7 @@ func TestDrawsArePaired(t *testing.T) {
 	}
 }
 
-// More of a resource is never predicted to be much slower, where no measurement says so, and predictions are positive,
+// Without a contrary measurement, more of a resource is never predicted to be much slower. Predictions are positive,
 // ordered and finite.
 func TestPredictionsAreSane(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -274,7 +274,7 @@ func TestPredictionsAreSane(t *testing.T) {
 
 func TestSamplesConvertUnits(t *testing.T) {
 	epoch := Observation{Allocation: cpus(4), UnitSeconds: []float64{10, 10}, UnitSamples: 1000}
-	half := Observation{Allocation: cpus(8), UnitSeconds: []float64{2.5, 2.5}, UnitSamples: 500} // 5 s per 1000
+	half := Observation{Allocation: cpus(8), UnitSeconds: []float64{2.5, 2.5}, UnitSamples: 500} // 5 s per 1000 samples
 	m := mustFit(t, []Observation{epoch, half}, FitOptions{})
 	if got := m.UnitSeconds(cpus(8)).P50; math.Abs(got-5) > 0.3 {
 		t.Errorf("seconds per reference unit at 8 CPUs: %.2f, want 5", got)
@@ -288,7 +288,7 @@ func TestSamplesConvertUnits(t *testing.T) {
 	}
 }
 
-// A long stretch whose pace wanders says that the rest will wander too; noise from unit to unit does not.
+// A long segment whose pace drifts implies drift of the remainder; noise between units does not.
 func TestDriftIsLearnedWithinAStretch(t *testing.T) {
 	width := func(pace func(i int) float64) float64 {
 		o := Observation{Allocation: cpus(4)}
@@ -315,7 +315,8 @@ func TestUnitNoise(t *testing.T) {
 	}
 }
 
-// TestWiden: the factor stretches every draw about the median of its allocation, keeps their order, and shows in the basis.
+// TestWiden: the factor scales every draw about the median of its allocation, keeps their order, and is part of the
+// basis.
 func TestWiden(t *testing.T) {
 	obs := []Observation{
 		{Allocation: resources.Allocation{CPUs: 8}, UnitSeconds: []float64{2.1, 2.0, 2.1}},

@@ -6,41 +6,42 @@ import (
 	"trainopt/resources"
 )
 
-// form is one family of curves: log seconds per unit as a function of the allocation. A new form is one
-// file and one line in forms.
+// form is a family of curves: log seconds per unit as a function of the allocation. A new form is one file and one
+// line in forms.
 type form interface {
-	// parameters lists the unknowns, in order, with their Gaussian priors in transformed space.
+	// parameters returns the unknowns, in order, with their Gaussian priors in transformed space.
 	parameters() []parameter
-	// natural transforms a parameter vector once, so that logShape is cheap. dst has room for maxNatural numbers;
-	// the first ones are the parameters, in order, and the rest whatever the form wants to compute once.
+	// natural transforms a parameter vector once, so that logShape is cheap. dst has room for maxNatural numbers:
+	// first the parameters, in order; the rest is available to the form for precomputed values.
 	natural(theta, dst []float64)
-	// logShape is log seconds per unit up to a constant, at a point, given natural parameters.
+	// logShape returns log seconds per unit at a point, up to a constant, given natural parameters.
 	logShape(nat []float64, p point) float64
 }
 
 const maxNatural = 16
 
-// forms are the families known, by name.
+// forms is the registry of families by name.
 var forms = map[string]func(formContext) form{
 	"amdahl": newAmdahl,
 	"pollux": newPollux,
 }
 
-// parameter is one unknown: its name, and the mean and sd of its Gaussian prior (in log, logit or log2 space).
+// parameter is one unknown: its name and the mean and sd of its Gaussian prior (in log, logit or log2 space).
 type parameter struct {
 	name     string
 	mean, sd float64
-	// other is a second Gaussian that the prior mixes in with its weight: jobs of an other kind, such as scripts that
-	// ignore a knob. Weight 0 means none.
+	// other is a second Gaussian component of the prior with its weight, for jobs of another kind such as scripts
+	// that ignore a knob. Weight 0 means none.
 	other struct{ mean, sd, weight float64 }
 }
 
+// or returns the parameter with a second prior component.
 func (q parameter) or(weight, mean, sd float64) parameter {
 	q.other.mean, q.other.sd, q.other.weight = mean, sd, weight
 	return q
 }
 
-// logPrior is the log density at z = (value - mean) / sd, up to a constant.
+// logPrior returns the log density at z = (value - mean) / sd, up to a constant.
 func (q parameter) logPrior(z float64) float64 {
 	if q.other.weight == 0 {
 		return -z * z / 2
@@ -49,32 +50,33 @@ func (q parameter) logPrior(z float64) float64 {
 	return math.Log((1-q.other.weight)*math.Exp(-z*z/2) + q.other.weight*q.sd/q.other.sd*math.Exp(-y*y/2) + 1e-300)
 }
 
-// formContext is what a form may know besides its parameters.
+// formContext is the input of a form besides its parameters.
 type formContext struct {
 	ref         point
 	gpusPerNode int // 0: all in one node
 }
 
-// point is an allocation as the curves see it.
+// point is an allocation in the coordinates of the curves.
 type point struct {
 	cpus, gpus float64
-	// batch is the batch size relative to the reference: total for CPU jobs, per GPU for GPU jobs; 1 when the
-	// script's own holds.
+	// batch is the batch size relative to the reference: total for CPU jobs, per GPU for GPU jobs; 1 for the default
+	// of the script.
 	batch float64
-	total bool // the batch is a total that is shared out, not the script's own per GPU
-	// threads is the size of the thread pools and given the CPUs beside them, where it was chosen: cpus is then the
-	// lesser of the two. Both are 0 for the job's own threads.
+	total bool // the batch size is a chosen total divided among the GPUs, not the default per GPU
+	// threads is a chosen size of the thread pools and given the number of CPUs; cpus is then the smaller of the two.
+	// Both are 0 for the job's default threads.
 	threads, given float64
-	// workers is the number of loader workers where it was chosen, else 0. No form contains it: what it does is measured.
+	// workers is a chosen number of loader workers, otherwise 0. No form contains it: its effect is only measured.
 	workers float64
 }
 
-// chosen reports whether the pace has an unknown factor against the job's own threads and workers.
+// chosen reports whether threads or workers differ from the job's defaults, so that the pace has an unknown factor.
 func (p point) chosen() bool { return p.threads > 0 || p.workers > 0 }
 
-// pointer makes points from allocations.
+// pointer converts allocations to points. refBatch is the reference batch per GPU, 0 when unknown.
 type pointer struct{ refBatch float64 }
 
+// newPointer takes the reference batch from ref, or else the geometric mean over the segments.
 func newPointer(stretches []stretch, ref resources.Allocation) pointer {
 	if b := localBatch(ref); b > 0 {
 		return pointer{b}
@@ -92,13 +94,15 @@ func newPointer(stretches []stretch, ref resources.Allocation) pointer {
 	return pointer{math.Exp(sum / n)}
 }
 
-// across reports whether a point spans several nodes of a size; size 0 means one node.
+// across reports whether a point spans several nodes of perNode GPUs; perNode 0 means one node.
 func across(p point, perNode int) bool { return perNode > 0 && p.gpus > float64(perNode) }
 
+// localBatch returns the batch size per GPU (on CPUs, in total).
 func localBatch(a resources.Allocation) float64 {
 	return float64(a.BatchSize) / float64(max(1, a.GPUs))
 }
 
+// at returns the point of an allocation. A negative count is treated as 0, and a missing CPU count as 1.
 func (p pointer) at(a resources.Allocation) point {
 	out := point{cpus: float64(max(1, a.CPUs)), gpus: float64(max(0, a.GPUs)), batch: 1}
 	if b := localBatch(a); b > 0 && p.refBatch > 0 {
@@ -112,7 +116,7 @@ func (p pointer) at(a resources.Allocation) point {
 	return out
 }
 
-// effective is min(n, saturation) with a rounded corner: (n^-8 + s^-8)^(-1/8).
+// effective returns min(n, saturation) with a rounded corner: (n^-8 + s^-8)^(-1/8).
 func effective(n, saturation float64) float64 {
 	r := n / saturation
 	return n / eighthRoot(1+eighthPower(r))

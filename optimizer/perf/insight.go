@@ -10,17 +10,17 @@ import (
 	"trainopt/sla"
 )
 
-// Check is one leave-one-out test of the model: what it predicts for an allocation from the other measurements
-// alone, and what was measured there. Both are mean seconds per unit of the stretch measured; a calibrated model
-// has Measured within P5…P95 nine times out of ten.
+// Check is a leave-one-out test of the model: the prediction for an allocation from the other measurements, and the
+// measurement there. Both are mean seconds per unit of the measured segment. A calibrated model has Measured within
+// P5…P95 in nine cases of ten.
 type Check struct {
 	Allocation resources.Allocation `json:"allocation"`
 	Predicted  sla.Interval         `json:"predicted"`
 	Measured   float64              `json:"measured"`
 }
 
-// LeaveOneOut predicts each measured allocation from the others, refitting each time. It is nil when fewer than two
-// allocations were measured.
+// LeaveOneOut predicts each measured allocation from the others, with one fit per allocation. It returns nil when
+// fewer than two allocations were measured.
 func (m *Model) LeaveOneOut() []Check {
 	measured := m.Measured()
 	if len(measured) < 2 {
@@ -49,7 +49,7 @@ func (m *Model) LeaveOneOut() []Check {
 	return checks
 }
 
-// measuredAt is the mean seconds per unit measured at an allocation over n units.
+// measuredAt returns the mean seconds per unit measured at an allocation and its number of units n.
 func (m *Model) measuredAt(a resources.Allocation) (mean, n float64) {
 	for _, s := range m.stretches {
 		if m.samePoint(s.at, a) {
@@ -60,7 +60,7 @@ func (m *Model) measuredAt(a resources.Allocation) (mean, n float64) {
 	return math.Exp(mean / n), n
 }
 
-// stretchSeconds is UnitSeconds for the mean of a stretch of n units, their scatter included.
+// stretchSeconds is UnitSeconds for the mean of a segment of n units, including their noise.
 func (m *Model) stretchSeconds(a resources.Allocation, n float64) sla.Interval {
 	v := m.Draws(a)
 	rng := rand.New(rand.NewPCG(m.options.Seed, 0xda942042e4dd58b5))
@@ -70,10 +70,10 @@ func (m *Model) stretchSeconds(a resources.Allocation, n float64) sla.Interval {
 	return quantiles(v)
 }
 
-// knob is a dimension of the allocation that a script may or may not use.
+// knob is a dimension of the allocation that a script may ignore.
 type knob struct {
 	name, many string
-	verdict    string // when it has no effect
+	verdict    string // text when it has no effect
 	value      func(resources.Allocation) int
 }
 
@@ -83,9 +83,9 @@ var knobs = []knob{
 	{"batch_size", "samples a batch", "the script seems to ignore the batch size, or its speed does not depend on it", func(a resources.Allocation) int { return a.BatchSize }},
 }
 
-// Ignored lists the knobs whose measured effect cannot be told from none although it is known well enough to see a
-// fifth of a perfect one, in words: "cpus: 2 → 1 CPUs changed the speed by 1 % ± 3 %: the script seems to ignore
-// the CPU count". It compares pairs of measured allocations that differ in one knob only, the widest pair of each.
+// Ignored describes the knobs without a measurable effect although the measurements suffice to detect a fifth of
+// perfect scaling, such as "cpus: 2 → 1 CPUs changed the speed by 1 % ± 3 %: the script seems to ignore the CPU
+// count". It compares the widest pair of measured allocations that differ in that knob only.
 func (m *Model) Ignored() []string {
 	var out []string
 	measured := m.Measured()
@@ -105,7 +105,7 @@ func (m *Model) Ignored() []string {
 	return out
 }
 
-// widestPair finds two measured allocations, more first, that differ in knob k only.
+// widestPair returns two measured allocations, the larger first, that differ in knob k only.
 func (m *Model) widestPair(measured []resources.Allocation, k int) (more, fewer resources.Allocation, ok bool) {
 	best := 1.0
 	for _, a := range measured {
@@ -124,8 +124,8 @@ func (m *Model) widestPair(measured []resources.Allocation, k int) (more, fewer 
 	return more, fewer, ok
 }
 
-// logRatio is the mean and the half-width of the 90 % interval of log(seconds at b / seconds at a), the drift of each
-// stretch included.
+// logRatio returns the mean and the half-width of the 90 % interval of log(seconds at b / seconds at a), including
+// the uncertainty due to the drift of each segment.
 func (m *Model) logRatio(a, b resources.Allocation) (mean, half float64) {
 	la, lb := m.logDraws(a), m.logDraws(b)
 	for k := range la {
@@ -135,9 +135,9 @@ func (m *Model) logRatio(a, b resources.Allocation) (mean, half float64) {
 	return q.P50, (q.P95 - q.P5) / 2
 }
 
-// InputBound reports whether the input pipeline, and not the GPUs, sets the pace at the reference allocation (the
-// first one measured) with at least 90 % probability, and says why in words. It is false for forms without an
-// input term and when nothing was measured that could tell (CPUs never varied, GPUs and batch never varied).
+// InputBound reports whether the input pipeline rather than the GPUs limits the pace at the reference allocation (the
+// first one measured) with at least 90 % probability, with the reason. It returns false for forms without an input
+// term and when the measurements cannot distinguish the two (no knob varied alone).
 func (m *Model) InputBound() (bool, string) {
 	f, ok := m.curve.(pollux)
 	if !ok || !m.varied() {
@@ -165,7 +165,7 @@ func (m *Model) InputBound() (bool, string) {
 		100*share, strings.Join(why, "; "))
 }
 
-// varied reports whether CPUs, or GPUs or batch at a fixed number of CPUs, took two values.
+// varied reports whether some knob took two measured values with the other knobs fixed.
 func (m *Model) varied() bool {
 	measured := m.Measured()
 	for k := range knobs {

@@ -12,7 +12,7 @@ import (
 func TestIgnoredKnobs(t *testing.T) {
 	cases := map[string]struct {
 		obs  []Observation
-		want []string // beginnings, in order
+		want []string // prefixes, in order
 	}{
 		"script ignores CPUs":                    {[]Observation{repeated(cpus(4), 2, 5), repeated(cpus(1), 2.02, 5)}, []string{"cpus: 4 → 1 CPUs changed the speed by 1 %"}},
 		"two to one":                             {[]Observation{repeated(cpus(2), 2, 8), repeated(cpus(1), 2.02, 8)}, []string{"cpus: 2 → 1 CPUs"}},
@@ -70,7 +70,7 @@ func TestLeaveOneOut(t *testing.T) {
 		if math.Abs(c.Measured/want-1) > 0.02 || !holds(c.Predicted, c.Measured) {
 			t.Errorf("%v: measured %.2f (want %.2f), predicted %v", c.Allocation, c.Measured, want, c.Predicted)
 		}
-		// What was left out must not be known: the check is wider than the model there.
+		// The check must not use the omitted measurement: its interval is wider than the full model's.
 		if full := m.UnitSeconds(c.Allocation); c.Predicted.P95/c.Predicted.P5 < full.P95/full.P5 {
 			t.Errorf("%v: left out %v is narrower than measured %v", c.Allocation, c.Predicted, full)
 		}
@@ -100,7 +100,7 @@ func TestProbesGoToTheEndsThenTheMiddleThenWhereItMatters(t *testing.T) {
 	truth := func(c int) float64 { return 0.2 + 8/math.Min(float64(c), 5) }
 	obs := []Observation{repeated(cpus(16), truth(16), 3)}
 	var asked []int
-	// The decision: seconds, and a price for CPUs that makes the bend matter.
+	// The decision: seconds, and a price for CPUs high enough to make the bend relevant.
 	loss := func(a resources.Allocation, s float64) float64 { return s + 0.1*float64(a.CPUs) }
 	for range 8 {
 		p := NextProbe(mustFit(t, obs, FitOptions{}), candidates, nil, ProbeOptions{Loss: loss, MinGain: 0.01})
@@ -142,7 +142,7 @@ func TestProbesVaryOneKnobAtATime(t *testing.T) {
 	}
 }
 
-// A probe gains against what would be done without it, and what it shows must be gone to.
+// The gain of a probe is relative to the decision without it, and includes the move to the probed allocation.
 func TestProbeGainsAgainstTheDecisionWithoutIt(t *testing.T) {
 	m := mustFit(t, []Observation{repeated(cpus(4), 2, 4)}, FitOptions{})
 	candidates := []resources.Allocation{cpus(1), cpus(2), cpus(4), cpus(8)}

@@ -7,21 +7,22 @@ import (
 	"trainopt/resources"
 )
 
-// Judgement is what an agent expects of going on at an allocation.
+// Judgement is an agent's estimate of continuing at an allocation.
 type Judgement struct {
 	Weighing
-	// Value is the expected rest of the run as the agent corrects the performance model: Potential plus the value that
-	// its critics give to "no change", the mean over the critics. The order is that of Objectives.
+	// Value is the remaining run as the agent corrects the performance model: Potential plus the critics' value of
+	// "no change", averaged over the critics. The order is that of Objectives.
 	Value [4]float64
 	// Spread is the standard deviation of Value over the critics.
 	Spread [4]float64
-	// Utility is preference · Value, by critic; Mean its mean.
+	// Utility is preference · Value, by critic; Mean is its mean.
 	Utility []float64
 	Mean    float64
 }
 
-// Judge weighs allocations and lets the critics of an agent, trained in an Environment, correct what the performance
-// model says. The preference has one weight an objective. O(allocations × (draws + parameters)).
+// Judge evaluates allocations and corrects the prediction of the performance model by the critics of an agent trained
+// in a training environment. The preference has one weight per objective; stay is the index of the "no change"
+// action. O(allocations × (draws + parameters)).
 func (o *Outlook) Judge(v morl.Valuer, stay int, allocations []resources.Allocation, preference [4]float64) []Judgement {
 	w := make([]float32, len(preference))
 	for i, x := range preference {
@@ -56,7 +57,8 @@ func (o *Outlook) Judge(v morl.Valuer, stay int, allocations []resources.Allocat
 	return out
 }
 
-// Prefers compares two judgements critic by critic: the mean advantage of a over b and its standard deviation over the critics.
+// Prefers compares two judgements critic by critic. It returns the mean advantage of a over b and its standard
+// deviation over the critics, +Inf for fewer than two.
 func (a Judgement) Prefers(b Judgement) (advantage, sd float64) {
 	n := float64(len(a.Utility))
 	for i := range a.Utility {

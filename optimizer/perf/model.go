@@ -9,8 +9,8 @@ import (
 	"trainopt/sla"
 )
 
-// Model predicts how long a unit of work takes at an allocation. Make one with Fit; it does not change afterwards
-// and may be used by several goroutines.
+// Model predicts the duration of a unit of work at an allocation. It is created by Fit, immutable and safe for
+// concurrent use.
 type Model struct {
 	form      string
 	options   FitOptions
@@ -22,13 +22,13 @@ type Model struct {
 	pointer   pointer
 	ref       point
 	curve     form
-	places    []point // measured
+	places    []point // distinct measured points
 	draws     []draw
 }
 
-// Draws are posterior draws of the seconds per unit at an allocation, as the mean over a long stretch. Every
-// allocation gets the same number, and draw k belongs to the same state of the world everywhere, so that two
-// allocations are compared draw by draw. The order of the draws means nothing.
+// Draws returns posterior draws of the seconds per unit at an allocation, as the mean over a long segment. Every
+// allocation has the same number of draws, and draw k belongs to the same posterior sample everywhere, so that
+// allocations can be compared draw by draw. The order of the draws has no meaning.
 func (m *Model) Draws(a resources.Allocation) []float64 {
 	out := m.logDraws(a)
 	extra := m.drift(m.pointer.at(a))
@@ -43,7 +43,7 @@ func (m *Model) Draws(a resources.Allocation) []float64 {
 	return out
 }
 
-// widen moves each draw of a logarithm away from their median by the factor that earlier predictions ask for.
+// widen scales the distance of log draws from their median by FitOptions.Widen.
 func (m *Model) widen(log []float64) {
 	w := m.options.Widen
 	if w <= 0 || w == 1 {
@@ -55,7 +55,7 @@ func (m *Model) widen(log []float64) {
 	}
 }
 
-// drawAt is draw k of Draws.
+// DrawAt returns draw k of Draws.
 func (m *Model) DrawAt(a resources.Allocation, k int) float64 {
 	if m.options.Widen > 0 && m.options.Widen != 1 {
 		return m.Draws(a)[k]
@@ -65,10 +65,10 @@ func (m *Model) DrawAt(a resources.Allocation, k int) float64 {
 	return math.Exp(m.logAt(d, p, &phi, m.placeOf(p)) + d.drift*math.Hypot(d.delta, m.drift(p)))
 }
 
-// placeOf is the index of a measured point, -1 when it is not measured.
+// placeOf returns the index of a measured point, -1 when it was not measured.
 func (m *Model) placeOf(p point) int { return slices.Index(m.places, p) }
 
-// logAt is log seconds per unit of one draw at a point, given its features and place.
+// logAt returns the log seconds per unit of one draw at a point, given its features and place.
 func (m *Model) logAt(d *draw, p point, phi *[features]float64, place int) float64 {
 	log := d.level + m.curve.logShape(d.nat, p) + dot(phi, &d.waves)
 	switch {
@@ -80,7 +80,8 @@ func (m *Model) logAt(d *draw, p point, phi *[features]float64, place int) float
 	return log
 }
 
-// drift is the further drift at a point where gradients are exchanged between nodes and this run was not timed.
+// drift returns the additional drift at a point that exchanges gradients between nodes and was not measured in this
+// run.
 func (m *Model) drift(p point) float64 {
 	if across(p, m.options.GPUsPerNode) && !m.timedAt(p) {
 		return acrossDrift
@@ -88,12 +89,12 @@ func (m *Model) drift(p point) float64 {
 	return 0
 }
 
-// timedAt reports whether this run itself was timed at a point.
+// timedAt reports whether this run measured a point.
 func (m *Model) timedAt(p point) bool {
 	return slices.ContainsFunc(m.stretches, func(s stretch) bool { return !s.recalled && m.pointer.at(s.at) == p })
 }
 
-// logDraws are log seconds per unit without the drift of the remainder.
+// logDraws returns the draws of the log seconds per unit without the drift of the remainder.
 func (m *Model) logDraws(a resources.Allocation) []float64 {
 	p := m.pointer.at(a)
 	phi, place := feature(p), m.placeOf(p)
@@ -104,19 +105,19 @@ func (m *Model) logDraws(a resources.Allocation) []float64 {
 	return out
 }
 
-// UnitSeconds is the predicted mean seconds per unit over a long stretch at an allocation.
+// UnitSeconds returns the predicted mean seconds per unit over a long segment at an allocation.
 func (m *Model) UnitSeconds(a resources.Allocation) sla.Interval { return quantiles(m.Draws(a)) }
 
-// UnitNoise is the relative standard deviation of a single unit around the mean of its stretch.
+// UnitNoise returns the relative standard deviation of a single unit around the mean of its segment.
 func (m *Model) UnitNoise() float64 { return m.noise }
 
-// UnitSamples is the number of training samples in a unit of this model, 0 when unknown.
+// UnitSamples returns the number of training samples in a unit of this model, 0 when unknown.
 func (m *Model) UnitSamples() float64 { return m.samples }
 
-// PeakMemoryGiB is the largest peak memory measured, NaN when none was.
+// PeakMemoryGiB returns the largest measured peak memory, NaN without a measurement.
 func (m *Model) PeakMemoryGiB() float64 { return m.peak }
 
-// Throughput is predicted samples/s where samples per unit are known, else units/s.
+// Throughput returns the predicted samples/s, or units/s when the samples per unit are unknown.
 func (m *Model) Throughput(a resources.Allocation) sla.Interval {
 	per := m.samples
 	if per == 0 {
@@ -126,7 +127,7 @@ func (m *Model) Throughput(a resources.Allocation) sla.Interval {
 	return sla.Interval{P5: per / t.P95, P50: per / t.P50, P95: per / t.P5}
 }
 
-// Measured lists the distinct allocations (as the curve sees them) that were measured, in order of measurement.
+// Measured returns the distinct measured allocations (as points of the curve), in order of measurement.
 func (m *Model) Measured() []resources.Allocation {
 	var out []resources.Allocation
 	for i, s := range m.stretches {
@@ -157,8 +158,8 @@ func (m *Model) Extrapolates(a resources.Allocation) bool {
 	return false
 }
 
-// Describe names the form, its fitted parameters (posterior medians; relative scales "tau", "delta" and "unit_noise"
-// included) and what they are based on, in words.
+// Describe returns the name of the form, its fitted parameters (posterior medians, including the relative scales
+// "delta" and "unit_noise" and, where set, "widen") and a description of the evidence.
 func (m *Model) Describe() (formName string, params map[string]float64, basis string) {
 	params = map[string]float64{"unit_noise": m.noise}
 	for i, q := range m.curve.parameters() {
@@ -205,7 +206,8 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// quantiles sorts its argument and returns the 5th, 50th and 95th percentile (linear between order statistics).
+// quantiles sorts its argument in place and returns the 5th, 50th and 95th percentile (linear between order
+// statistics).
 func quantiles(v []float64) sla.Interval {
 	slices.Sort(v)
 	return sla.Interval{P5: quantile(v, 0.05), P50: quantile(v, 0.50), P95: quantile(v, 0.95)}

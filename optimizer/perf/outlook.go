@@ -9,8 +9,8 @@ import (
 	"trainopt/sla"
 )
 
-// Outlook is what is known of a job when an allocation is chosen for the rest of it: what was agreed and what was
-// measured, never the truth. Simulated and real decisions see a job through it alike.
+// Outlook is the information available when an allocation is chosen for the rest of a job: limits and measurements,
+// never the simulated truth. Simulated and real decisions use the same Outlook.
 type Outlook struct {
 	Limits      resources.Limits
 	Spec        sla.Spec
@@ -19,12 +19,12 @@ type Outlook struct {
 	Done, Total float64 // units of work, Total > 0
 	Elapsed     float64 // seconds
 	SpentUSD    float64
-	// Current is where the job runs, nil before its start; Baseline is the user's own configuration.
+	// Current is the running allocation, nil before the start; Baseline is the allocation without optimize.
 	Current  *resources.Allocation
 	Baseline resources.Allocation
 	// Startup and Restart are the expected seconds of a first start and of one more restart.
 	Startup, Restart float64
-	// Own is what the whole run would take at Baseline: the scale of everything. The zero value is filled in by Weigh.
+	// Own is the predicted whole run at Baseline, the unit of all relative values. Weigh sets it when zero.
 	Own OwnRun
 }
 
@@ -32,16 +32,17 @@ type Outlook struct {
 type Weighing struct {
 	Allocation resources.Allocation
 	State      State
-	// Potential is minus what the rest of the run is expected to take there, the move included: USD, seconds and share
-	// of the limits × seconds, each relative to the whole run at the user's own configuration; and minus the probability
-	// that an agreed time or cost is missed.
+	// Potential is the negated expected remainder of the run at the allocation, including the move: USD, seconds and
+	// share of the limits × seconds, each relative to the whole run at the baseline; and the negated probability of
+	// missing the deadline or the budget.
 	Potential [4]float64
-	// Chance is the probability that the agreed time and cost hold.
+	// Chance is the probability of meeting both the deadline and the budget.
 	Chance float64
 }
 
-// Weigh predicts the rest of the run at an allocation. The cost is that of the model's draws. The utilisation in
-// the state is the predicted efficiency of scaling from one device of the kind: measured profiles hold no other.
+// Weigh predicts the rest of the run at an allocation. O(draws). The utilisation in the state is the predicted
+// scaling efficiency relative to one device of the kind, since measured profiles contain no other. Weigh sets Own and
+// is therefore not safe for concurrent use before Own is set.
 func (o *Outlook) Weigh(a resources.Allocation) Weighing {
 	if o.Own.Seconds == 0 {
 		o.Own = o.own()
@@ -69,7 +70,7 @@ func (o *Outlook) Weigh(a resources.Allocation) Weighing {
 	return w
 }
 
-// delay is the expected time to get to an allocation.
+// delay returns the expected time to reach an allocation, in seconds.
 func (o *Outlook) delay(a resources.Allocation) float64 {
 	switch {
 	case o.Current == nil:
@@ -80,12 +81,13 @@ func (o *Outlook) delay(a resources.Allocation) float64 {
 	return o.Restart
 }
 
-// own is the predicted whole run at the user's own configuration.
+// own returns the predicted whole run at the baseline.
 func (o *Outlook) own() OwnRun {
 	seconds := o.Startup + o.Total*o.Model.UnitSeconds(o.Baseline).P50
 	return OwnRun{Seconds: seconds, USD: max(1e-9, seconds/3600*float64(o.Rates.Hourly(o.Baseline))), Share: max(1e-9, ResourceShare(o.Baseline, o.Limits))}
 }
 
+// state builds the agent's state from the prediction for one allocation.
 func (o *Outlook) state(a resources.Allocation, unit float64, seconds, usd sla.Interval) State {
 	per := o.Model.UnitSamples()
 	measures := map[sla.Objective]sla.Measure{
@@ -111,10 +113,10 @@ func (o *Outlook) state(a resources.Allocation, unit float64, seconds, usd sla.I
 		Verdicts: sla.Evaluate(o.Spec, measures), Probing: o.Current == nil || !o.Current.SameShape(a)})
 }
 
-// OwnRun is what a whole run at the user's own configuration takes: seconds, USD, share of the limits held (0…1).
+// OwnRun is the predicted whole run at the baseline: seconds, USD, share of the limits held (0…1).
 type OwnRun struct{ Seconds, USD, Share float64 }
 
-// median is the posterior median of the seconds per unit, by a sample of the draws.
+// median returns the approximate posterior median of the seconds per unit, from a subset of the draws.
 func (m *Model) median(a resources.Allocation) float64 {
 	p := m.pointer.at(a)
 	phi, place := feature(p), m.placeOf(p)

@@ -2,8 +2,8 @@ package perf
 
 import "math"
 
-// pollux is the curve of a data-parallel GPU job (Qiao et al., Pollux, OSDI 2021, section 3.2), with an input
-// pipeline that CPUs feed:
+// pollux is the curve of a data-parallel GPU job (Qiao et al., Pollux, OSDI 2021, section 3.2), with a CPU-driven
+// input pipeline:
 //
 //	T_grad = a + b·m                          m: batch per GPU
 //	T_sync = 0 | a_l + b_l(K-2) | a_n + b_n(K-2)   one GPU | K in one node | K across nodes
@@ -11,12 +11,12 @@ import "math"
 //	C = T_iter / (m·K),  I = input time per sample ∝ 1 / min(c, saturation)
 //	t = (C^8 + I^8)^(1/8): the slower of the two, with a rounded corner
 //
-// K counts the GPUs that the script uses, min(GPUs, usable) with a rounded corner: many scripts use one whatever they
-// are given. Gradient accumulation (s > 0 in the paper) is the script's own affair and not modelled. Where the script keeps its
-// own batch it is taken to be per GPU, as in DistributedDataParallel. Without a GPU the job runs, on CPUs, slower
-// than on one GPU by a factor whose prior is 15, 5–95 % 3–78.
+// K is the number of GPUs that the script uses, min(GPUs, usable) with a rounded corner, since many scripts use one
+// GPU of any number. Gradient accumulation (s > 0 in the paper) is left to the script and not modelled. A script's
+// default batch size is assumed to be per GPU, as in DistributedDataParallel. Without a GPU, the job runs on CPUs,
+// slower than on one GPU by a factor with prior median 15, 5–95 % 3–78.
 //
-// Everything is relative to T_grad at the reference batch.
+// All times are relative to T_grad at the reference batch.
 type pollux struct {
 	ctx   formContext
 	nodes bool
@@ -24,6 +24,8 @@ type pollux struct {
 
 func newPollux(ctx formContext) form { return pollux{ctx: ctx, nodes: ctx.gpusPerNode > 0} }
 
+// parameters returns the priors, chosen here. Two further parameters describe synchronisation between nodes when the
+// job may span several.
 func (f pollux) parameters() []parameter {
 	p := []parameter{
 		{name: "grad_fixed_share", mean: -1.4, sd: 1.0},                                 // logit: a / (a + b·m_ref), median 0.2
@@ -56,7 +58,7 @@ func (f pollux) natural(theta, dst []float64) {
 	dst[polluxInput] = dst[4] * f.compute(dst, f.ctx.ref) * effective(f.ctx.ref.cpus, dst[5])
 }
 
-// polluxInput is where natural keeps the input time per sample of one effective CPU.
+// polluxInput is the index at which natural stores the input time per sample of one effective CPU.
 const polluxInput = maxNatural - 1
 
 func (f pollux) logShape(nat []float64, p point) float64 {
@@ -65,16 +67,17 @@ func (f pollux) logShape(nat []float64, p point) float64 {
 	return math.Log(hi * eighthRoot(1+eighthPower(lo/hi)))
 }
 
-// parts are compute and input time per unit, on one scale.
+// parts returns compute and input time per unit, on one scale.
 func (f pollux) parts(nat []float64, p point) (compute, input float64) {
 	return f.compute(nat, p), nat[polluxInput] / effective(p.cpus, nat[5])
 }
 
+// compute returns the time per unit of gradient computation and synchronisation.
 func (f pollux) compute(nat []float64, p point) float64 {
 	if p.gpus < 1 {
 		return nat[7] * (nat[0] + (1-nat[0])*p.batch) / p.batch
 	}
-	k := effective(p.gpus, nat[6]) // GPUs that the script really uses
+	k := effective(p.gpus, nat[6]) // GPUs in use
 	batch := p.batch
 	if p.total {
 		batch *= p.gpus / k
@@ -86,7 +89,7 @@ func (f pollux) compute(nat []float64, p point) float64 {
 		if across(p, f.ctx.gpusPerNode) {
 			sync = nat[8] * max(0, 1+nat[9]*(k-2))
 		}
-		sync *= max(0, min(1, k-1)) // nothing to exchange when one GPU does the work
+		sync *= max(0, min(1, k-1)) // no exchange when one GPU does the work
 		hi, lo := max(grad, sync), min(grad, sync)
 		iter = hi * math.Exp(math.Log1p(math.Exp(nat[3]*math.Log(lo/hi)))/nat[3])
 	}

@@ -14,11 +14,13 @@ import (
 	"trainopt/resources"
 )
 
-// Measured step times of the Pollux artefact (Apache-2.0), where a checkout has them beside the repository.
+// polluxProfiles contains the measured step times of the Pollux artefact (Apache-2.0), where available beside the
+// checkout.
 const polluxProfiles = "../../../shared/data/pollux-profiles"
 
-// measuredSteps are seconds per 1,000 samples by GPUs, at each batch per GPU, from one of the two tables of a model:
-// placements (nodes of 4 GPUs filled one after the other: "1" to "4", "44", "444", "4444") or scalability (16 nodes).
+// measuredSteps returns seconds per 1,000 samples by GPUs, at each batch per GPU, from one of the two tables of a
+// model: placements (nodes of 4 GPUs filled one after the other: "1" to "4", "44", "444", "4444") or scalability (16
+// nodes).
 func measuredSteps(t *testing.T, model, table string) map[int]map[int]float64 {
 	t.Helper()
 	f, err := os.Open(filepath.Join(polluxProfiles, model, table+".csv.gz"))
@@ -69,8 +71,8 @@ func filledNodes(placement string) (gpus int, ok bool) {
 	return gpus, ok && (gpus <= 4 || gpus%4 == 0)
 }
 
-// Leave-one-out over GPU counts on real measurements: median error and coverage of the 90 % interval. Between nodes the
-// measurements themselves are irregular (8 GPUs on two nodes are slower than 12 on three), which no curve foresees.
+// Leave-one-out over GPU counts on real measurements: median error and coverage of the 90 % interval. Across nodes
+// the measurements are irregular (8 GPUs on two nodes are slower than 12 on three), which no curve predicts.
 func TestLeaveOneOutOnMeasuredProfiles(t *testing.T) {
 	for table, most := range map[string]struct {
 		gpus, perNode int
@@ -87,7 +89,7 @@ func TestLeaveOneOutOnMeasuredProfiles(t *testing.T) {
 			steps := measuredSteps(t, model, name)
 			for i, batch := range sortedKeys(steps) {
 				if i%3 != 1 {
-					continue // a third of the batches takes a third of the time
+					continue // a third of the batch sizes, for a third of the time
 				}
 				var obs []Observation
 				for _, g := range sortedKeys(steps[batch]) {

@@ -8,56 +8,56 @@ import (
 	"gonum.org/v1/gonum/optimize"
 )
 
-// Priors of the scales that every form shares, in log space.
+// scalePriors are the priors, in log space, of the scales shared by all forms.
 //
-// tau, the discrepancy: median 3 %. The Pollux form fitted to the step times published with Pollux (five
-// models, 1–16 T4 GPUs) leaves residuals of this order.
-// delta, the drift of a stretch against the long run: median 3 %, 5–95 % 0.9–9 %; ours: the usual range between
-// a quiet machine and one with neighbours. Repeated and long stretches soon tell more.
+// tau, the discrepancy: median 3 %. The Pollux form fitted to the step times published with Pollux (five models, 1–16
+// T4 GPUs) leaves residuals of this order. delta, the drift of a segment against the long run: median 3 %, 5–95 %
+// 0.9–9 %, chosen here as the usual range between a quiet and a shared machine. Repeated and long segments soon
+// outweigh it.
 var scalePriors = [2]parameter{
 	{name: "tau", mean: math.Log(0.03), sd: 0.7},
 	{name: "delta", mean: math.Log(0.03), sd: 0.7},
 }
 
-// Earlier runs share an unknown offset against this one (relative sd recalledOffset), and scatter more.
+// Earlier runs share an unknown offset against this one (relative sd recalledOffset) and have additional scatter.
 const (
 	recalledOffset  = 0.15
 	recalledScatter = 0.05
 )
 
-// acrossDrift is the further drift of stretches that exchange gradients between nodes: in the step times published
-// with Pollux (AWS, 2–16 nodes) placements that should be equal differ by this much.
+// acrossDrift is the additional drift of segments that exchange gradients between nodes: in the step times published
+// with Pollux (AWS, 2–16 nodes), equivalent placements differ by this much.
 const acrossDrift = 0.2
 
-// poolsVariance is the prior variance of the log seconds where the size of the thread pools was chosen, around the curve
-// at as many CPUs: a factor of 0.2 to 5. Nothing is inferred from one choice for another.
+// poolsVariance is the prior variance of the log seconds at a chosen thread-pool size, around the curve at as many
+// CPUs: a factor of 0.2 to 5. One setting is no evidence for another.
 const poolsVariance = 1
 
-// levelPrior is the sd of the log level around the mean of the measurements: wide enough not to matter. The level enters
-// linearly, as an offset that all stretches share, and is integrated out with the discrepancy.
+// levelPrior is the sd of the log level around the mean of the measurements, wide enough to have no influence. The
+// level enters linearly, as an offset shared by all segments, and is integrated out with the discrepancy.
 const levelPrior = 1.0
 
 const (
-	proposals       = 768 // of the importance sampler, in each of its two rounds
-	kernels         = 24  // of the second round
-	draws           = 256 // kept
-	proposalFreedom = 6   // of the Student proposals, or 7, so that freedom + dimension is even
-	outlierFreedom  = 3   // Student degrees of freedom of the drift between stretches
+	proposals       = 768 // per round of the importance sampler
+	kernels         = 24  // in the second round
+	draws           = 256 // resampled
+	proposalFreedom = 6   // degrees of freedom of the Student proposals, or 7, so that freedom + dimension is even
+	outlierFreedom  = 3   // Student degrees of freedom of the drift between segments
 	outlierRounds   = 5
 )
 
-// posterior is the joint density of form parameters, tau and delta given the stretches. The vector z that
-// it takes is whitened: (value - prior mean) / prior sd.
+// posterior is the joint density of form parameters, tau and delta given the segments. Its argument z is whitened:
+// (value - prior mean) / prior sd.
 type posterior struct {
 	form      form
-	params    []parameter // the form's, tau, delta
+	params    []parameter // of the form, then tau, delta
 	level     float64     // prior mean
 	stretches []stretch
 	points    []point
 	phi       [][features]float64
 	gram      [][]float64 // phi·phi
-	// places are the distinct points, place the index of each stretch's, and own the variances of the offsets that
-	// belong to a place alone: what measurements say against the form.
+	// places are the distinct points, place the index of each segment's point, and own the offset variance of each
+	// place alone, estimated from its contradiction of the form.
 	places  []point
 	place   []int
 	own     []float64
@@ -71,6 +71,8 @@ type posterior struct {
 	half       []float64
 }
 
+// newPosterior computes everything that does not depend on the parameters: points, features and their inner products.
+// The prior mean of the level is the mean of the segments, with weight 0.1 for recalled ones.
 func newPosterior(f form, ctx formContext, stretches []stretch, at pointer, noise float64) *posterior {
 	p := &posterior{form: f, stretches: stretches, ref: ctx.ref, perNode: ctx.gpusPerNode, noise: noise}
 	var level, weight float64
@@ -99,7 +101,7 @@ func newPosterior(f form, ctx formContext, stretches []stretch, at pointer, nois
 	return p
 }
 
-// locate notes the place of the next stretch.
+// locate appends the place of the next segment.
 func (p *posterior) locate(at point) {
 	g := slices.Index(p.places, at)
 	if g < 0 {
@@ -129,11 +131,11 @@ func (p *posterior) unpack(z []float64) (tau, delta float64) {
 	return math.Exp(p.theta[d-2]), math.Exp(p.theta[d-1])
 }
 
-// errorVariance of a stretch around the curve and its discrepancy.
+// errorVariance returns the variance of segment i around the curve and its discrepancy.
 func (p *posterior) errorVariance(i int, delta float64) float64 {
 	s := p.stretches[i]
 	v := delta*delta/s.trust + p.noise*p.noise/s.n
-	if s.blocks.n > 0 { // half of the drift is taken to average out over a long stretch
+	if s.blocks.n > 0 { // half of the drift is assumed to average out over a long segment
 		v -= delta * delta / s.trust * (1 - 1/s.blocks.n) / 2
 	}
 	if s.recalled {
@@ -145,8 +147,8 @@ func (p *posterior) errorVariance(i int, delta float64) float64 {
 	return v
 }
 
-// covariance fills cov and resid for the current theta; the lower triangle of cov becomes its Cholesky factor.
-// It reports false when the matrix is not positive definite or anything is not finite.
+// covariance fills cov and resid for the current theta and replaces the lower triangle of cov by its Cholesky factor.
+// It returns false when the matrix is not positive definite or a value is not finite.
 func (p *posterior) covariance(tau, delta float64) bool {
 	refShape := p.form.logShape(p.nat, p.ref)
 	for i, s := range p.stretches {
@@ -167,7 +169,7 @@ func (p *posterior) covariance(tau, delta float64) bool {
 	return cholesky(p.cov)
 }
 
-// logDensity is the log posterior at z up to a constant, -Inf where it is not finite. O(n³) in the stretches.
+// logDensity returns the log posterior at z up to a constant, -Inf where it is not finite. O(n³) in the segments.
 func (p *posterior) logDensity(z []float64) float64 {
 	var lp float64
 	for i, v := range z {
@@ -177,7 +179,7 @@ func (p *posterior) logDensity(z []float64) float64 {
 	if !p.covariance(tau, delta) {
 		return math.Inf(-1)
 	}
-	for _, s := range p.stretches { // what long stretches show of the drift themselves
+	for _, s := range p.stretches { // the drift within long segments
 		if b := s.blocks; b.n > 0 {
 			expected := delta*delta + b.noise
 			lp -= (b.n - 1) / 2 * (math.Log(expected) + b.variance/expected)
@@ -193,8 +195,8 @@ func (p *posterior) logDensity(z []float64) float64 {
 	return lp
 }
 
-// mode climbs towards a maximum of the density from z (BFGS, forward differences). Near is enough: it is only where
-// proposals are made.
+// mode returns a point near a maximum of the density, starting at z (BFGS, forward differences), and its log density.
+// An approximate maximum suffices, since it only centres proposals.
 func (p *posterior) mode(z []float64) ([]float64, float64) {
 	negative := func(x []float64) float64 {
 		v := -p.logDensity(x)
@@ -219,15 +221,17 @@ func (p *posterior) mode(z []float64) ([]float64, float64) {
 	}
 	settings := &optimize.Settings{MajorIterations: 25, GradientThreshold: 0.02}
 	best, value := append([]float64(nil), z...), negative(z)
-	// A failed line search near the maximum is an error to gonum; its best point is what we want anyway.
+	// gonum returns an error for a failed line search near the maximum; the best point found is still usable.
 	if r, _ := optimize.Minimize(problem, best, settings, &optimize.BFGS{}); r != nil && r.F < value {
 		best, value = append([]float64(nil), r.X...), r.F
 	}
 	return best, -value
 }
 
-// spread is the square root of the covariance of the Laplace approximation at a mode, and log of its determinant;
-// curvatures are floored at a quarter of the prior's, where the density is flatter than a Gaussian.
+// spread returns the square root of the covariance of the Laplace approximation at a mode, and the log of its
+// determinant. Curvatures are at least a quarter of the prior's, for densities flatter than a Gaussian. The Hessian
+// is computed by central differences and inverted through its eigenvalues; the identity replaces it when the
+// decomposition fails.
 func (p *posterior) spread(z []float64) (root *mat.Dense, logDet float64) {
 	d, h := len(z), 1e-2
 	hess := mat.NewSymDense(d, nil)
@@ -274,7 +278,7 @@ func (p *posterior) spread(z []float64) (root *mat.Dense, logDet float64) {
 	return root, logDet
 }
 
-// cholesky factors the lower triangle of a in place; false when a is not positive definite.
+// cholesky factors the lower triangle of a in place. It returns false when a is not positive definite.
 func cholesky(a [][]float64) bool {
 	for i := range a {
 		for j := 0; j <= i; j++ {
@@ -294,7 +298,7 @@ func cholesky(a [][]float64) bool {
 	return true
 }
 
-// forward solves L x = b for the lower triangle of l.
+// forward solves L x = b for the lower triangle of l. x may alias b.
 func forward(l [][]float64, b, x []float64) {
 	for i := range b {
 		s := b[i]

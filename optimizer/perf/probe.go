@@ -7,40 +7,43 @@ import (
 	"trainopt/resources"
 )
 
-// Probe is an allocation worth measuring next, and why.
+// Probe is an allocation worth measuring next, with the reason.
 type Probe struct {
 	Allocation resources.Allocation
 	// Gain is the expected decrease of the loss of the final choice; NaN while the ends and the middle of the range
-	// are still being measured.
+	// are being measured.
 	Gain   float64
 	Reason string
 }
 
-// ProbeOptions tunes NextProbe; the zero value is useful.
+// ProbeOptions tunes NextProbe. The zero value is useful.
 type ProbeOptions struct {
-	// Loss is what the decision wants small, as a function of an allocation and its seconds per unit; it must
-	// increase with the seconds. Nil means the logarithm of the seconds.
+	// Loss is the objective that the decision minimises, as a function of an allocation and its seconds per unit; it
+	// must increase with the seconds. Nil means the logarithm of the seconds.
 	Loss func(a resources.Allocation, secondsPerUnit float64) float64
-	// Onward is the loss of going on to an allocation from the one just measured; nil means Loss: changing costs nothing.
+	// Onward is the loss of moving to an allocation after the probe; nil means Loss, a move without cost.
 	Onward func(a resources.Allocation, secondsPerUnit float64) float64
-	// Without is the expected loss of the decision that is made without another probe; nil means the least among Choices.
+	// Without is the expected loss of the decision without another probe; nil means the minimum over Choices.
 	Without *float64
-	// Choices are the allocations among which the decision will choose; nil means the candidates.
+	// Choices are the allocations available to the decision; nil means the candidates.
 	Choices []resources.Allocation
-	// MinGain is the least gain worth a probe, in units of the loss; 0 means 0.01.
+	// MinGain is the minimum gain of a probe, in units of the loss; 0 means 0.01.
 	MinGain float64
-	// Cost is what measuring at an allocation costs, in units of the loss; a probe must gain more than that. With it the
-	// far ends are not measured for their own sake. Nil: nothing.
+	// Cost is the cost of measuring at an allocation, in units of the loss; the gain of a probe must exceed it. With
+	// a Cost, NextProbe skips the measurements at the far ends. Nil means no cost.
 	Cost func(a resources.Allocation) float64
-	// Units is how many units a probe will measure; 0 means 3.
+	// Units is the number of units that a probe will measure; 0 means 3.
 	Units int
 }
 
-// NextProbe says which candidate to measure next, or nil when nothing is worth it. Without a Cost, first the far end of each knob
-// (GPUs, then CPUs) from the first measurement, the other knobs unchanged, so that effects do not mix; with one knob
-// also its geometric middle; these fix the shape of any form. Then the candidate with the largest knowledge gradient
-// with correlated beliefs (Frazier, Powell, Dayanik 2009): the expected decrease of the smallest expected loss once
-// it is measured, less what measuring costs, from the joint draws of the model. The measured allocations are those of the model and of measured.
+// NextProbe returns the candidate to measure next, or nil when no probe is worthwhile.
+//
+// Without a Cost, it first selects the far end of each knob (GPUs, then CPUs) from the first measurement, the other
+// knobs unchanged, so that effects do not mix; with one knob also its geometric middle. These points fix the shape of
+// any form. It then selects the candidate with the largest knowledge gradient with correlated beliefs (Frazier,
+// Powell, Dayanik 2009): the expected decrease of the smallest expected loss after the measurement, less its cost,
+// from the joint draws of the model. Candidates measured in the model or listed in measured are excluded.
+//
 // O(candidates × choices × draws) with at most 64 candidates and 128 choices.
 func NextProbe(m *Model, candidates, measured []resources.Allocation, o ProbeOptions) *Probe {
 	if m == nil || len(candidates) == 0 {
@@ -69,7 +72,8 @@ func NextProbe(m *Model, candidates, measured []resources.Allocation, o ProbeOpt
 	return knowledgeGradient(m, thinned(candidates, 64), seen, o)
 }
 
-// spreading measures the ends of the knobs, and the middle when there is only one knob and two points.
+// spreading selects the ends of the knobs, and the middle when only one knob varies and two points are measured. An
+// end counts as measured when some point differs from the first one by at least a factor of 1.5 on that axis.
 func spreading(m *Model, candidates []resources.Allocation, points []point) *Probe {
 	ref := points[0]
 	moving := 0
@@ -101,7 +105,8 @@ func spreading(m *Model, candidates []resources.Allocation, points []point) *Pro
 	return middle(m, candidates, points[0], points[1])
 }
 
-// middle is the candidate between two points that is farthest from both, at least a factor 1.5.
+// middle returns the candidate between two points that is farthest from both, by at least a factor of 1.5; nil
+// without one.
 func middle(m *Model, candidates []resources.Allocation, p, q point) *Probe {
 	far := math.Log2(1.5) - 1e-9
 	var best *Probe
@@ -117,6 +122,7 @@ func middle(m *Model, candidates []resources.Allocation, p, q point) *Probe {
 	return best
 }
 
+// axisOctaves returns the doublings from p to q in CPUs (axis 0) or GPUs (axis 1).
 func axisOctaves(p, q point, axis int) float64 {
 	if axis == 0 {
 		return math.Log2(q.cpus / p.cpus)
@@ -124,12 +130,12 @@ func axisOctaves(p, q point, axis int) float64 {
 	return math.Log2(max(q.gpus, 0.5) / max(p.gpus, 0.5))
 }
 
-// octaves is the distance between two points: the sum of the doublings in each knob.
+// octaves returns the distance between two points: the sum of the doublings in each knob.
 func octaves(p, q point) float64 {
 	return math.Abs(math.Log2(p.cpus/q.cpus)) + math.Abs(math.Log2(max(p.gpus, 0.5)/max(q.gpus, 0.5))) + math.Abs(math.Log2(p.batch/q.batch))
 }
 
-// thinned keeps at most n candidates, evenly by position.
+// thinned returns at most n candidates, evenly spaced by position.
 func thinned(all []resources.Allocation, n int) []resources.Allocation {
 	if len(all) <= n {
 		return all
@@ -141,6 +147,9 @@ func thinned(all []resources.Allocation, n int) []resources.Allocation {
 	return out
 }
 
+// knowledgeGradient returns the unmeasured candidate with the largest expected gain net of its cost, nil when no gain
+// reaches MinGain or exceeds the cost. The value of a measurement is linearised: the expected loss of each choice
+// moves with its covariance with the measured log seconds.
 func knowledgeGradient(m *Model, candidates []resources.Allocation, seen map[point]bool, o ProbeOptions) *Probe {
 	loss := o.Loss
 	if loss == nil {
@@ -171,7 +180,7 @@ func knowledgeGradient(m *Model, candidates []resources.Allocation, seen map[poi
 	var out *Probe
 	most := 0.0
 	noise := m.probeNoise(o.Units)
-	slope := make([]float64, len(losses)+1) // the last is for staying at what was measured
+	slope := make([]float64, len(losses)+1) // the last entry is for staying at the measured candidate
 	mean = append(mean, 0)
 	for _, a := range candidates {
 		if seen[m.pointer.at(a)] {
@@ -192,7 +201,7 @@ func knowledgeGradient(m *Model, candidates []resources.Allocation, seen map[poi
 	return out
 }
 
-// lossDraws turns draws of the logarithm of the seconds per unit at an allocation into losses, in place.
+// lossDraws converts draws of the log seconds per unit at an allocation to losses, in place.
 func lossDraws(log []float64, a resources.Allocation, loss func(resources.Allocation, float64) float64) []float64 {
 	for k := range log {
 		log[k] = loss(a, math.Exp(log[k]))
@@ -200,7 +209,7 @@ func lossDraws(log []float64, a resources.Allocation, loss func(resources.Alloca
 	return log
 }
 
-// probeNoise is the variance of a stretch of n units around the curve, in log space.
+// probeNoise returns the variance of a segment of n units around the curve, in log space.
 func (m *Model) probeNoise(n int) float64 {
 	v := m.noise * m.noise / float64(n)
 	for _, d := range m.draws {
@@ -209,7 +218,7 @@ func (m *Model) probeNoise(n int) float64 {
 	return v
 }
 
-// expectedMinimum is E[min_j mean_j + slope_j Z] for a standard normal Z, by 15 equally likely values of Z.
+// expectedMinimum returns E[min_j mean_j + slope_j Z] for a standard normal Z, by 15 equally likely values of Z.
 func expectedMinimum(mean, slope []float64) float64 {
 	const n = 15
 	var sum float64

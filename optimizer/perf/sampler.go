@@ -10,16 +10,16 @@ import (
 // component is one Student proposal of the importance sampler.
 type component struct {
 	centre  []float64
-	root    *mat.Dense // of its covariance
+	root    *mat.Dense // of the covariance
 	inverse *mat.Dense
 	height  float64 // 1 / determinant of root
 	share   float64 // of the proposals
 }
 
-// sample draws from the posterior by importance sampling in two rounds: Student proposals at the modes and one as wide
-// as the prior; then kernels at what these found (Cappé et al., Population Monte Carlo, 2004). All are weighted against
-// the mixture of everything proposed and resampled systematically, so that skew, curved ridges and several modes
-// count. It is a function of the seed alone.
+// sample draws from the posterior by importance sampling in two rounds: Student proposals at the modes and one as
+// wide as the prior; then kernels at resampled points of the first round (Cappé et al., Population Monte Carlo,
+// 2004). All proposals are weighted against the mixture of both rounds and resampled systematically, so that
+// skewness, curved ridges and several modes are represented. The result depends on the seed alone.
 func (p *posterior) sample(modes [][]float64, values []float64, seed uint64) [][]float64 {
 	d := p.dim()
 	rng := rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))
@@ -51,7 +51,8 @@ func (p *posterior) sample(modes [][]float64, values []float64, seed uint64) [][
 	return resample(zs, weights, draws, rng.Float64())
 }
 
-// modeComponents are Laplace approximations at the distinct modes.
+// modeComponents returns Laplace approximations at the distinct modes. Modes with a log density more than 8 below the
+// best are dropped.
 func (p *posterior) modeComponents(modes [][]float64, values []float64) []component {
 	best := values[argmax(values)]
 	var out []component
@@ -68,7 +69,8 @@ func (p *posterior) modeComponents(modes [][]float64, values []float64) []compon
 	return out
 }
 
-// kernelComponents are equal kernels at the centres, with a part of the weighted covariance of the points.
+// kernelComponents returns equally weighted kernels at the centres, with a fraction of the weighted covariance of the
+// points. The covariance is regularised on the diagonal; the identity replaces it when the factorisation fails.
 func kernelComponents(points, centres [][]float64, logw []float64) []component {
 	d := len(points[0])
 	w := relative(logw)
@@ -113,7 +115,7 @@ func kernelComponents(points, centres [][]float64, logw []float64) []component {
 	return out
 }
 
-// propose appends a round of proposals, shared out over the components, with their log densities.
+// propose appends a round of proposals, divided among the components by share, with their log densities.
 func (p *posterior) propose(zs [][]float64, density []float64, mixture []component, rng *rand.Rand) ([][]float64, []float64) {
 	d := p.dim()
 	eps := make([]float64, d)
@@ -142,7 +144,7 @@ func (p *posterior) propose(zs [][]float64, density []float64, mixture []compone
 	return zs, density
 }
 
-// near reports whether z is one of the others, within half a prior sd.
+// near reports whether z lies within half a prior sd of one of the others.
 func near(z []float64, others [][]float64) bool {
 	for _, o := range others {
 		var dist float64
@@ -156,9 +158,10 @@ func near(z []float64, others [][]float64) bool {
 	return false
 }
 
+// freedom returns the degrees of freedom of the proposals in dimension d.
 func freedom(d int) int { return proposalFreedom + d%2 }
 
-// logMixture is the log density of the mixture at z, up to a constant that depends on the dimension alone.
+// logMixture returns the log density of the mixture at z, up to a constant that depends on the dimension alone.
 func logMixture(mixture []component, z []float64) float64 {
 	d := len(z)
 	var sum float64
@@ -197,7 +200,7 @@ func ones(d int) []float64 {
 	return v
 }
 
-// relative turns log weights into weights, the largest 1; NaN counts as 0.
+// relative converts log weights to weights with a maximum of 1; NaN becomes 0.
 func relative(logw []float64) []float64 {
 	top := math.Inf(-1)
 	for _, l := range logw {
@@ -214,7 +217,7 @@ func relative(logw []float64) []float64 {
 	return w
 }
 
-// resample turns weighted proposals into n equally weighted draws (systematic resampling).
+// resample converts weighted proposals to n equally weighted draws (systematic resampling).
 func resample(zs [][]float64, logw []float64, n int, u float64) [][]float64 {
 	w := relative(logw)
 	var total float64

@@ -7,54 +7,54 @@ import (
 	"trainopt/sla"
 )
 
-// Objectives of the job's rewards, in order. All are relative: 1 is the whole run at the user's own configuration, for
-// the agreement one missed limit.
+// Objectives are the reward components of the job, in order. All are relative: 1 is the whole run at the baseline
+// and, for the SLA, one missed limit.
 var Objectives = []string{"cost", "time", "resource", "sla"}
 
 // StateSize is the length of a State.
 const StateSize = 21
 
-// State is what a learning agent sees of a job: StateSize numbers, each defined and normalised by its row of
-// StateTable. The paper behind it (SLA-MORL, arXiv 2508.03509) gives the number 21 and the groups, not the
-// list; the list is ours.
+// State is the observation of a learning agent: StateSize numbers, each defined and normalised by its row of
+// StateTable. The underlying paper (SLA-MORL, arXiv 2508.03509) specifies the number 21 and the groups but not the
+// components; the list is defined here.
 type State [StateSize]float64
 
-// StateInput is everything from which a State is computed. Unknown numbers are NaN; zero limits are not agreed.
+// StateInput is the complete input of a State. Unknown numbers are NaN; zero limits are not part of the SLA.
 type StateInput struct {
 	Allocation resources.Allocation
 	Limits     resources.Limits
 
-	GPUUtil, CPUUtil float64 // measured lately, %, CPU relative to the allocated CPUs
+	GPUUtil, CPUUtil float64 // recent, %, CPU relative to the allocated CPUs
 	MemoryGiB        float64 // used by the job
 
 	Done, Total float64 // units of work; Total 0 when unknown
-	Throughput  float64 // measured lately, samples/s
+	Throughput  float64 // recent, samples/s
 	Elapsed     float64 // s
 	SpentUSD    float64
 
-	// Spec gives the scales: time, cost and throughput relative to what was agreed. Reference* are used for what
-	// was not: the predicted seconds, cost and throughput of the user's own configuration; 0 when unknown.
+	// Spec provides the scales: time, cost and throughput are relative to its limits. The Reference* fields replace
+	// absent limits: the predicted seconds, cost and throughput of the baseline; 0 when unknown.
 	Spec                                             sla.Spec
 	ReferenceSeconds, ReferenceUSD, ReferenceSamples float64
 
-	// Verdicts are the judgement of the agreement on projected values; objectives that are absent are not agreed.
+	// Verdicts are the SLA verdicts on projected values; absent objectives are not part of the SLA.
 	Verdicts []sla.Verdict
-	// Probing is true while allocations are being measured, false when the run is at its chosen one.
+	// Probing is true while allocations are being measured, false at the chosen allocation.
 	Probing bool
 }
 
 // StateRow defines one component of State.
 type StateRow struct {
 	Name string
-	// Definition, with the range after clipping.
+	// Definition describes the component, with the range after clipping.
 	Definition string
-	// Unknown is the value that stands for "no data".
+	// Unknown is the value for missing data.
 	Unknown float64
 	lo, hi  float64
 	value   func(*StateInput) float64 // NaN: unknown
 }
 
-// slaTerms are the five terms of the agreement in the state: utilisation joins GPU and CPU, the worse one counts.
+// slaTerms are the five SLA terms of the state. Utilisation joins GPU and CPU; the worse one counts.
 var slaTerms = [5]struct {
 	name       string
 	objectives []sla.Objective
@@ -66,7 +66,7 @@ var slaTerms = [5]struct {
 	{"utilisation", []sla.Objective{sla.GPUUtil, sla.CPUUtil}},
 }
 
-// StateTable defines State, row by row. -1 is "no data" where 0 would be a value; a met bit without data is 0.5.
+// StateTable defines State, row by row. Missing data is -1 where 0 would be a value; a met bit without data is 0.5.
 var StateTable = func() [StateSize]StateRow {
 	t := [StateSize]StateRow{
 		{"gpus", "GPUs / most allowed, 0…1; 0 when none are allowed", 0, 0, 1, func(i *StateInput) float64 {
@@ -107,7 +107,7 @@ var StateTable = func() [StateSize]StateRow {
 	return t
 }()
 
-// StateNames are the names of the components, in order.
+// StateNames returns the names of the components, in order.
 func StateNames() [StateSize]string {
 	var names [StateSize]string
 	for i, r := range StateTable {
@@ -116,7 +116,7 @@ func StateNames() [StateSize]string {
 	return names
 }
 
-// BuildState computes the state; every component is finite whatever the input.
+// BuildState computes the state. Every component is finite for any input.
 func BuildState(in StateInput) State {
 	var s State
 	for i, r := range StateTable {
@@ -130,7 +130,7 @@ func BuildState(in StateInput) State {
 	return s
 }
 
-// share is part / whole, NaN when either is unknown or the whole is not positive.
+// share returns part / whole, NaN when either is unknown or whole is not positive.
 func share(part, whole float64) float64 {
 	if !(whole > 0) || math.IsInf(whole, 0) || part < 0 {
 		return math.NaN()
@@ -138,6 +138,8 @@ func share(part, whole float64) float64 {
 	return part / whole
 }
 
+// metBit returns the worst status of the given objectives: 1 met, 0.5 at risk or unknown, 0 violated; 1 without a
+// verdict.
 func metBit(verdicts []sla.Verdict, of []sla.Objective) float64 {
 	bit := 1.0
 	for _, v := range verdicts {
@@ -156,6 +158,7 @@ func metBit(verdicts []sla.Verdict, of []sla.Objective) float64 {
 	return bit
 }
 
+// severity returns the largest severity of the given objectives, 0 without a verdict.
 func severity(verdicts []sla.Verdict, of []sla.Objective) float64 {
 	worst := 0.0
 	for _, v := range verdicts {
@@ -175,28 +178,28 @@ func agreedOr(agreed, reference float64) float64 {
 	return reference
 }
 
-// Reward is the vector reward of being at an allocation, per unit of work; every component is ≤ 0, more is better,
-// NaN is unknown. Work, not the clock, is the step, so that a slow allocation earns no extra steps.
+// Reward is the vector reward of one unit of work at an allocation. Every component is ≤ 0, higher is better, NaN is
+// unknown. The step is a unit of work rather than of time, so that a slow allocation earns no additional steps.
 type Reward struct {
 	Cost     float64 // -USD per unit
 	Time     float64 // -hours per unit
 	Resource float64 // -(share of the limits held) × hours per unit
-	SLA      float64 // -sum of the projected severities of the agreement, each 0…1
+	SLA      float64 // -sum of the projected SLA severities, each 0…1
 }
 
-// Vector is the reward in the fixed order cost, time, resource, SLA debt.
+// Vector returns the reward in the order of Objectives: cost, time, resource, SLA.
 func (r Reward) Vector() [4]float64 { return [4]float64{r.Cost, r.Time, r.Resource, r.SLA} }
 
-// RewardInput is what a reward is computed from.
+// RewardInput is the input of RewardOf.
 type RewardInput struct {
-	UnitSeconds float64 // measured or predicted seconds per unit, NaN unknown
+	UnitSeconds float64 // measured or predicted seconds per unit, NaN when unknown
 	USDPerHour  float64 // price of the allocation
 	Allocation  resources.Allocation
 	Limits      resources.Limits
 	Verdicts    []sla.Verdict
 }
 
-// RewardOf computes the reward of one unit of work.
+// RewardOf returns the reward of one unit of work.
 func RewardOf(in RewardInput) Reward {
 	hours := in.UnitSeconds / 3600
 	var debt float64
@@ -206,8 +209,8 @@ func RewardOf(in RewardInput) Reward {
 	return Reward{Cost: -in.USDPerHour * hours, Time: -hours, Resource: -ResourceShare(in.Allocation, in.Limits) * hours, SLA: -debt}
 }
 
-// ResourceShare is the part of the limits that an allocation holds, 0…1: the mean over GPUs, CPUs and memory of
-// given / most allowed, leaving out what has no limit.
+// ResourceShare returns the share of the limits that an allocation holds, 0…1: the mean over GPUs, CPUs and memory of
+// given / maximum allowed, without resources that have no limit.
 func ResourceShare(a resources.Allocation, l resources.Limits) float64 {
 	var sum, n float64
 	for _, s := range [3]float64{

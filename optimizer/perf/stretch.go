@@ -7,7 +7,7 @@ import (
 	"trainopt/resources"
 )
 
-// stretch is an observation reduced to what the likelihood needs.
+// stretch is an observation reduced to the statistics of the likelihood.
 type stretch struct {
 	at       resources.Allocation
 	logMean  float64 // log of the robust mean seconds per reference unit
@@ -19,21 +19,21 @@ type stretch struct {
 	blocks   blocks
 }
 
-// blocks is what the blocks of a long stretch tell of the drift.
+// blocks are the statistics of the drift within a long segment.
 type blocks struct {
-	n        float64 // how many, 0 for a short stretch
+	n        float64 // number of blocks, 0 for a short segment
 	variance float64 // of their log medians
-	noise    float64 // the part of it that single units explain
+	noise    float64 // part of the variance explained by the noise of single units
 }
 
-// A stretch of at least leastBlocks × leastBlock units is cut into blocks, at most mostBlocks.
+// A segment of at least leastBlocks × leastBlock units is divided into blocks, at most mostBlocks.
 const (
 	leastBlock  = 3
 	leastBlocks = 4
 	mostBlocks  = 8
 )
 
-// blocksOf measures how much the pace wanders within a stretch, robustly.
+// blocksOf estimates the drift of the pace within a segment, robustly.
 func blocksOf(units []float64) blocks {
 	count := min(len(units)/leastBlock, mostBlocks)
 	if count < leastBlocks {
@@ -59,15 +59,15 @@ func blocksOf(units []float64) blocks {
 	return blocks{n: float64(count), variance: variance, noise: math.Pi / 2 * scale * scale / size}
 }
 
-// Prior of the relative sd of single units: 5 % as good as three measured units. Step times of real jobs
-// scatter by 1–10 %; the units of this run soon outweigh it.
+// Prior of the relative sd of single units: 5 % with the weight of three measured units. Step times of real jobs
+// scatter by 1–10 %; the units of this run soon outweigh the prior.
 const (
 	unitNoisePrior       = 0.05
 	unitNoisePriorWeight = 3
 )
 
-// summarise reduces observations to stretches and the pooled relative sd of a unit, both robustly.
-// Values that are not positive and finite are dropped, with them observations that have no other.
+// summarise reduces observations to segments and the pooled relative sd of a unit, both robustly. Values that are not
+// positive and finite are dropped, as are observations without any other value.
 func summarise(obs []Observation) (out []stretch, noise float64) {
 	var deviations []float64
 	for _, o := range obs {
@@ -91,8 +91,8 @@ func summarise(obs []Observation) (out []stretch, noise float64) {
 	return out, pooledNoise(deviations)
 }
 
-// pooledNoise is the relative sd of a unit: 1.4826 × the median absolute deviation, which half of the
-// units may spoil without effect, shrunk to the prior.
+// pooledNoise returns the relative sd of a unit: 1.4826 × the median absolute deviation, robust against up to half of
+// the units, shrunk towards the prior.
 func pooledNoise(deviations []float64) float64 {
 	k := float64(len(deviations))
 	if k == 0 {
@@ -102,6 +102,7 @@ func pooledNoise(deviations []float64) float64 {
 	return math.Sqrt((unitNoisePriorWeight*unitNoisePrior*unitNoisePrior + k*s*s) / (unitNoisePriorWeight + k))
 }
 
+// cleanUnits returns the positive, finite values.
 func cleanUnits(seconds []float64) []float64 {
 	units := make([]float64, 0, len(seconds))
 	for _, s := range seconds {
@@ -119,15 +120,15 @@ func positiveOr0(v float64) float64 {
 	return 0
 }
 
-// An episode is a run of units more than outlierCut robust sd from the median. Up to isolatedEpisodes of them in a
-// stretch are accidents and cut off; more are how the job runs.
+// An episode is a run of units more than outlierCut robust standard deviations from the median. Up to
+// isolatedEpisodes per segment are treated as accidents and clipped; more are normal behaviour of the job.
 const (
 	outlierCut       = 4
 	isolatedEpisodes = 2
 )
 
-// robustMean is the mean seconds per unit of the stretch: one pause or one burst of a neighbour does not count, but
-// pauses that keep coming count in full, as they will in the long run. O(n log n).
+// robustMean returns the mean seconds per unit of a segment. A single pause or disturbance is clipped; recurring
+// pauses count in full, as they will in the long run. O(n log n).
 func robustMean(units []float64) float64 {
 	centre := median(units)
 	if len(units) < 3 {
@@ -156,8 +157,8 @@ func robustMean(units []float64) float64 {
 	return clipped / float64(len(units))
 }
 
-// effectiveCount reduces the number of units for lag-one autocorrelation, n(1-ρ)/(1+ρ), when there are
-// enough units (8) to see any.
+// effectiveCount returns the number of units reduced for lag-one autocorrelation, n(1-ρ)/(1+ρ), for segments of at
+// least 8 units.
 func effectiveCount(units []float64) float64 {
 	n := float64(len(units))
 	if len(units) < 8 {
@@ -183,7 +184,7 @@ func effectiveCount(units []float64) float64 {
 	return max(1, n*(1-rho)/(1+rho))
 }
 
-// median does not change its argument.
+// median returns the median without modifying its argument.
 func median(v []float64) float64 {
 	s := slices.Clone(v)
 	slices.Sort(s)

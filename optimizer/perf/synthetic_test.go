@@ -7,8 +7,8 @@ import (
 	"trainopt/resources"
 )
 
-// synthetic is a job with known truth: a curve of its own family, an irregularity at each allocation, a drift for each
-// stretch, and units with noise and now and then a pause.
+// synthetic is a job with known parameters: a curve of its own family, an irregularity per allocation, a drift per
+// segment, and units with noise and occasional pauses.
 type synthetic struct {
 	rng                              *rand.Rand
 	curve                            func(a resources.Allocation) float64
@@ -24,7 +24,7 @@ func newSynthetic(seed uint64, curve func(rng *rand.Rand) func(resources.Allocat
 	}
 }
 
-// longRun is the mean seconds per unit that a long remainder will have.
+// longRun returns the mean seconds per unit of a long remainder.
 func (j *synthetic) longRun(a resources.Allocation) float64 { return j.level(a) * j.drift() }
 
 func (j *synthetic) drift() float64 { return math.Exp(j.driftSD * j.rng.NormFloat64()) }
@@ -69,7 +69,7 @@ func amdahlJob(rng *rand.Rand) func(resources.Allocation) float64 {
 	}
 }
 
-// contendedJob is a CPU job of which one in four is slowed down by more CPUs.
+// contendedJob is a CPU job; additional CPUs slow down one in four.
 func contendedJob(rng *rand.Rand) func(resources.Allocation) float64 {
 	plain, contention := amdahlJob(rng), 0.0
 	if rng.IntN(4) == 0 {

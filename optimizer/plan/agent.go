@@ -7,7 +7,7 @@ import (
 	"trainopt/optimizer/plan/pretrained"
 )
 
-// embedded is the agent in the binary, read once.
+// embedded is the agent embedded in the binary, decoded on first use.
 var embedded = sync.OnceValues(func() (*Agent, error) {
 	a, err := LoadAgent(pretrained.File())
 	if err != nil {

@@ -10,34 +10,35 @@ import (
 	"trainopt/resources"
 )
 
-// Bandit chooses the batch size of a job that recurs by what its earlier runs cost, as Zeus does (You, Chung and
-// Chowdhury, NSDI 2023, section 4.4), and GPUs and CPUs with the performance model. The model knows how fast a batch size
-// is; only finished runs know how long it takes to learn as much.
+// Bandit chooses the batch size of a recurring job from the costs of its earlier runs, as Zeus does (You, Chung and
+// Chowdhury, NSDI 2023, section 4.4), and GPUs and CPUs with the performance model. The model predicts the speed of a
+// batch size; only finished runs show the number of units required to reach the target.
 //
-// The batch sizes are the powers of two in Limits.BatchSize, that of Baseline and those of earlier runs in the range. Each
-// is tried once, from the user's own outwards to where runs fail; then Thompson sampling (trainopt/morl/bandit)
-// decides, with neighbouring batch sizes telling of each other. The choice depends on the recurrences alone, so it
-// stays the same within a run.
+// The batch sizes are the powers of two in Limits.BatchSize, that of Baseline and those of earlier runs within the
+// range. Each is tried once, outwards from the baseline's until runs fail; afterwards Thompson sampling
+// (trainopt/morl/bandit) decides, with correlated neighbouring batch sizes. The choice depends only on the
+// recurrences and is therefore constant within a run.
 //
-// The cost of a run is the preference's weights over seconds, USD and joules (the weight of "resource"), each relative to
-// a run with the user's own batch size (or else the oldest that finished); what was not measured of every finished
-// run is left out. A run that did not finish counts as at least twice the cheapest that did.
+// The cost of a run is the weighted sum of seconds, USD and joules (with the weight of "resource"), each relative to
+// a run with the baseline's batch size (or else the oldest finished run); a quantity not measured in every finished
+// run is omitted. An unfinished run counts as at least twice the cheapest finished one.
 //
-// It has no power limit to set: that is not part of an allocation. simulator/training/recurring has both knobs.
+// Power limits are not part of an allocation and are not chosen here; simulator/training/recurring covers both knobs.
 //
-// Without a range of batch sizes or without recurrences it decides as Model does, and says so.
+// Without a range of batch sizes or without recurrences, Bandit decides as Model does and states so in the reason.
 type Bandit struct{}
 
 var _ Planner = Bandit{}
 
-// Name is "bandit".
+// Name returns "bandit".
 func (Bandit) Name() string { return "bandit" }
 
-// failedFactor is what a run that did not finish costs at least, in costs of the cheapest that did: where Zeus gives up.
+// failedFactor is the minimum cost of an unfinished run, relative to the cheapest finished one: the stopping
+// threshold of Zeus.
 const failedFactor = 2
 
-// Decide chooses a batch size and then the best allocation with it. Where no allocation with it meets the agreement, all
-// batch sizes are weighed by the model. Errors are those of Model.
+// Decide chooses a batch size and then the best allocation with it. When no allocation with it meets the SLA, the
+// model decides among all batch sizes. Errors are those of Model.
 func (p Bandit) Decide(s Snapshot) (Plan, error) {
 	arms := banditBatches(s)
 	switch {
@@ -58,12 +59,12 @@ func (p Bandit) Decide(s Snapshot) (Plan, error) {
 		return unpredicted(p.Name(), clip(a, narrow), c.why), nil
 	}
 	b := weigh(s)
-	for _, a := range Allocations(narrow) { // a batch size beyond those that the model would dare
+	for _, a := range Allocations(narrow) { // batch sizes beyond those that Allocations would try
 		if !slices.ContainsFunc(b.cs, func(x Candidate) bool { return x.Allocation.SameShape(a) }) {
 			b.add(b.forecast.outcome(a))
 		}
 	}
-	for i, x := range b.cs { // batch sizes differ in how much work there is, so each is held against its own
+	for i, x := range b.cs { // total work differs between batch sizes, so each is compared with its own baseline
 		if own := s.Baseline; x.Allocation.GPUs == own.GPUs && x.Allocation.CPUs == own.CPUs && x.Allocation.BatchSize == c.batch && x.Allocation.Threads == own.Threads {
 			b.baseline = i
 		}
@@ -78,7 +79,7 @@ func (p Bandit) Decide(s Snapshot) (Plan, error) {
 	return b.plan(p.Name(), chosen, c.why+"; with it "+b.reason(chosen)), nil
 }
 
-// asModel is the model planner's decision, with why it was asked.
+// asModel returns the decision of the model planner, its reason prefixed with why.
 func (p Bandit) asModel(s Snapshot, why string) (Plan, error) {
 	out, err := Model{}.Decide(s)
 	out.Planner = p.Name()
@@ -91,7 +92,7 @@ func (p Bandit) asModel(s Snapshot, why string) (Plan, error) {
 	return out, err
 }
 
-// banditBatches are the batch sizes to choose from, ascending; nil without a range.
+// banditBatches returns the batch sizes to choose from, ascending; nil without a range.
 func banditBatches(s Snapshot) []int {
 	r := s.Limits.BatchSize
 	if r.Max <= 0 {
@@ -105,15 +106,17 @@ func banditBatches(s Snapshot) []int {
 	}
 	slices.Sort(all)
 	all = slices.Compact(all)
-	return slices.DeleteFunc(all, func(b int) bool { return b <= 0 }) // 0 is the script's own, whatever that is
+	return slices.DeleteFunc(all, func(b int) bool { return b <= 0 }) // 0 is the unknown default of the script
 }
 
-// batchChoice is a batch size and why, in words.
+// batchChoice is a batch size with the reason as text.
 type batchChoice struct {
 	batch int
 	why   string
 }
 
+// chooseBatch replays the recurrences into a bandit and returns its next arm. The random seed is a hash of the
+// recurrences.
 func chooseBatch(s Snapshot, arms []int) (batchChoice, error) {
 	own := ownArm(s, arms)
 	octaves := make([]float64, len(arms))
@@ -140,8 +143,8 @@ func chooseBatch(s Snapshot, arms []int) (batchChoice, error) {
 	return batchChoice{arms[pull.Arm], batchWords(b, pull, arms, len(runs)+1, fmt.Sprintf("%s of a run with batch %d", measure, arms[own]))}, nil
 }
 
-// ownArm is the arm of the user's own batch size: the baseline's; where that is the script's own, the nearest to that of
-// the oldest run that says its batch size; else the middle.
+// ownArm returns the arm of the baseline's batch size. If that is unknown (the default of the script), it returns the
+// arm nearest to the oldest recorded batch size, or the middle one when none is recorded.
 func ownArm(s Snapshot, arms []int) int {
 	own := s.Baseline.BatchSize
 	for _, x := range s.Recurrences {
@@ -161,8 +164,8 @@ func ownArm(s Snapshot, arms []int) int {
 	return best
 }
 
-// runCosts is what each recurrence cost relative to a run with the own batch size, NaN where it cannot be told, and what
-// was weighed, in words. O(recurrences).
+// runCosts returns the cost of each recurrence relative to a run with batch size own, NaN when unknown, and the names
+// of the quantities included. O(recurrences).
 func runCosts(s Snapshot, own int) (costs []float64, measure string) {
 	w := s.Preference.normalised()
 	parts := []struct {
@@ -173,7 +176,7 @@ func runCosts(s Snapshot, own int) (costs []float64, measure string) {
 		{"time", w.Time, func(r Recurrence) float64 { return r.Seconds }},
 		{"cost", w.Cost, func(r Recurrence) float64 { return float64(r.USD) }},
 		{"energy", w.Resource, func(r Recurrence) float64 { return r.Joules }},
-		{"time", 1e-9, func(r Recurrence) float64 { return r.Seconds }}, // when nothing that is weighed was measured
+		{"time", 1e-9, func(r Recurrence) float64 { return r.Seconds }}, // fallback when no weighted quantity was measured
 	}
 	costs = make([]float64, len(s.Recurrences))
 	sum := 0.0
@@ -200,9 +203,9 @@ func runCosts(s Snapshot, own int) (costs []float64, measure string) {
 	for i, r := range s.Recurrences {
 		switch {
 		case r.Reached:
-		case math.IsInf(least, 1): // nothing has finished yet
+		case math.IsInf(least, 1): // no run has finished yet
 			costs[i] = 1
-		case !(costs[i] >= failedFactor*least): // unknown too
+		case !(costs[i] >= failedFactor*least): // NaN included
 			costs[i] = failedFactor * least
 		}
 		if !(costs[i] > 0) || math.IsInf(costs[i], 1) {
@@ -212,8 +215,8 @@ func runCosts(s Snapshot, own int) (costs []float64, measure string) {
 	return costs, measure
 }
 
-// reference is the mean over the finished runs with the own batch size, else the oldest finished run's; NaN when a
-// finished run does not say or none finished.
+// reference returns the mean over the finished runs with batch size own, otherwise the value of the oldest finished
+// run. It is NaN when a finished run lacks the value or none has finished.
 func reference(runs []Recurrence, own int, of func(Recurrence) float64) float64 {
 	oldest, sum, n := math.NaN(), 0.0, 0.0
 	for _, r := range runs {
@@ -236,6 +239,7 @@ func reference(runs []Recurrence, own int, of func(Recurrence) float64) float64 
 	return oldest
 }
 
+// batchWords describes the selected arm: not yet tried, best so far, or possibly better than the best.
 func batchWords(b *bandit.Thompson, pull bandit.Pull, arms []int, recurrence int, measure string) string {
 	text := fmt.Sprintf("recurrence %d of this job: batch %d", recurrence, arms[pull.Arm])
 	beliefs := b.Beliefs()

@@ -15,7 +15,7 @@ import (
 	"trainopt/sla"
 )
 
-// batchScene is a CPU job whose script allows batch sizes 16 to 256 and has 256 of its own.
+// batchScene is a CPU job that allows batch sizes 16 to 256, with 256 as the baseline.
 func batchScene() scene {
 	s := cpuScene().prefer("time")
 	s.Limits.BatchSize = resources.Range{Min: 16, Max: 256}
@@ -26,7 +26,7 @@ func batchScene() scene {
 	return s
 }
 
-// recurs runs a job n times as the planner says and returns the batch sizes that it chose.
+// recurs runs a job n times with the planner's choices and returns the chosen batch sizes.
 func recurs(t testing.TB, s Snapshot, n int, run func(batch int) Recurrence) []int {
 	t.Helper()
 	var chosen []int
@@ -43,13 +43,13 @@ func recurs(t testing.TB, s Snapshot, n int, run func(batch int) Recurrence) []i
 	return chosen
 }
 
-// valley is how long a run takes by batch size.
+// valleySeconds is the duration of a run by batch size.
 func valleySeconds(batch int) float64 {
 	return map[int]float64{16: 900, 32: 500, 64: 400, 128: 650, 256: 1000}[batch]
 }
 
-// TestBanditFindsTheBatch: what finished runs took decides, although the model knows no difference; each batch size that is
-// not hopeless is tried once, from the own outwards, and then the best is taken nearly always.
+// TestBanditFindsTheBatch: the durations of finished runs decide although the model predicts no difference. Every
+// promising batch size is tried once, outwards from the baseline's; afterwards the best is chosen almost always.
 func TestBanditFindsTheBatch(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	noisy := func(batch int) Recurrence {
@@ -81,14 +81,14 @@ func TestBanditFindsTheBatch(t *testing.T) {
 	}
 }
 
-// TestBanditAvoidsWhatFails: a batch size at which runs die early is not cheap, and those beyond it are not tried.
+// TestBanditAvoidsWhatFails: a batch size at which runs fail early is not cheap, and sizes beyond it are not tried.
 func TestBanditAvoidsWhatFails(t *testing.T) {
 	s := batchScene().snapshot(t)
 	s.Baseline.BatchSize = 64
 	s.Recurrences = []Recurrence{{Allocation: s.Baseline, Seconds: 400, Reached: true}}
 	got := recurs(t, s, 20, func(batch int) Recurrence {
 		if batch >= 128 {
-			return Recurrence{Seconds: 3, Joules: math.NaN()} // out of memory at once
+			return Recurrence{Seconds: 3, Joules: math.NaN()} // immediate out-of-memory failure
 		}
 		return Recurrence{Seconds: valleySeconds(batch), Joules: math.NaN(), Reached: true}
 	})
@@ -97,7 +97,7 @@ func TestBanditAvoidsWhatFails(t *testing.T) {
 	}
 }
 
-// TestBanditLeavesAnOwnBatchThatFails although nothing has finished yet.
+// TestBanditLeavesAnOwnBatchThatFails although no run has finished yet.
 func TestBanditLeavesAnOwnBatchThatFails(t *testing.T) {
 	s := batchScene().snapshot(t)
 	s.Recurrences = []Recurrence{{Allocation: s.Baseline, Seconds: 3, Joules: math.NaN()}}
@@ -106,14 +106,14 @@ func TestBanditLeavesAnOwnBatchThatFails(t *testing.T) {
 	}
 }
 
-// TestRunCosts: known answers.
+// TestRunCosts checks known answers.
 func TestRunCosts(t *testing.T) {
 	at := func(batch int, seconds float64, usd cost.USD, reached bool) Recurrence {
 		return Recurrence{Allocation: resources.Allocation{BatchSize: batch}, Seconds: seconds, USD: usd, Joules: math.NaN(), Reached: reached}
 	}
 	s := Snapshot{Preference: Preference{Time: 0.5, Cost: 0.25, Resource: 0.25}, Recurrences: []Recurrence{
 		at(64, 90, 3, true), at(64, 110, 3, true), at(32, 50, 6, true), at(16, 2, 0.1, false), at(8, 1000, 3, false)}}
-	got, words := runCosts(s, 64) // 64 takes 100 s and $3: two thirds time, one third cost
+	got, words := runCosts(s, 64) // 64 takes 100 s and $3; weights are two thirds time, one third cost
 	want := []float64{2.0/3*0.9 + 1.0/3, 2.0/3*1.1 + 1.0/3, 2.0/3*0.5 + 2.0/3, 2 * (2.0/3*0.9 + 1.0/3), 2.0/3*10 + 1.0/3}
 	for i := range want {
 		if math.Abs(got[i]-want[i]) > 1e-12 {
@@ -126,7 +126,7 @@ func TestRunCosts(t *testing.T) {
 	}
 }
 
-// TestBanditCountsFailures: runs that died early are not cheap, even where such a batch size has worked once.
+// TestBanditCountsFailures: runs that failed early are not cheap, even if the batch size has succeeded once.
 func TestBanditCountsFailures(t *testing.T) {
 	s := batchScene().snapshot(t)
 	add := func(batch int, seconds float64, reached bool) {
@@ -150,7 +150,7 @@ func TestBanditCountsFailures(t *testing.T) {
 	}
 }
 
-// TestBanditWeighs: the preference decides what a cheap run is.
+// TestBanditWeighs: the preference defines the cost of a run.
 func TestBanditWeighs(t *testing.T) {
 	s := batchScene().snapshot(t)
 	at := func(batch int, seconds, usd, joules float64) Recurrence {
@@ -159,7 +159,7 @@ func TestBanditWeighs(t *testing.T) {
 		return Recurrence{Allocation: a, Seconds: seconds, USD: cost.USD(usd), Joules: joules, Reached: true}
 	}
 	var runs []Recurrence
-	for range 6 { // 64 is quickest, 128 cheapest, 32 takes least energy
+	for range 6 { // 64 is fastest, 128 cheapest, 32 uses the least energy
 		runs = append(runs, at(256, 100, 10, 1000), at(128, 90, 4, 900), at(64, 50, 9, 800), at(32, 80, 8, 300), at(16, 300, 30, 3000))
 	}
 	unknown := slices.Clone(runs)
@@ -192,7 +192,8 @@ func TestBanditWeighs(t *testing.T) {
 	}
 }
 
-// TestBanditAsModel: where there is nothing to choose from or to learn from, it decides as the model does and says so.
+// TestBanditAsModel: without a range of batch sizes or without recurrences, the planner decides as the model does and
+// states so.
 func TestBanditAsModel(t *testing.T) {
 	noRange := cpuScene().prefer("time").snapshot(t)
 	noRange.Recurrences = []Recurrence{{Allocation: noRange.Baseline, Seconds: 9, Reached: true}}
@@ -226,7 +227,7 @@ func TestBanditAsModel(t *testing.T) {
 	}
 }
 
-// TestBanditKnowsTheOwnBatch: where the script's own batch size is not given, the oldest run that says it tells.
+// TestBanditKnowsTheOwnBatch: an unknown default batch size is taken from the oldest run that records one.
 func TestBanditKnowsTheOwnBatch(t *testing.T) {
 	s := batchScene().snapshot(t)
 	s.Baseline.BatchSize = 0
@@ -242,7 +243,7 @@ func TestBanditKnowsTheOwnBatch(t *testing.T) {
 	}
 }
 
-// Whatever the history: a batch size of the range, the same every time and while the run goes on, within the limits.
+// For any history, the batch size is within the range and the limits, and does not change during the run.
 func TestBanditPromises(t *testing.T) {
 	base := batchScene().snapshot(t)
 	rapid.Check(t, func(r *rapid.T) {

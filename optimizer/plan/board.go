@@ -1,15 +1,17 @@
 package plan
 
-// board is all that is predicted for one decision.
+// board contains the predictions for one decision.
 type board struct {
 	forecast   *forecast
 	preference Preference
 	outcomes   []outcome
 	cs         []Candidate // the candidates of outcomes, front marked
-	current    int         // position of Current, -1 when none
+	current    int         // position of Current, -1 without one
 	baseline   int         // position of Baseline, -1 when not allowed
 }
 
+// newBoard predicts all allowed allocations, excludes those slower than a held baseline and marks the front.
+// O(candidates × draws).
 func newBoard(s Snapshot) *board {
 	b := weigh(s)
 	b.hold()
@@ -17,7 +19,7 @@ func newBoard(s Snapshot) *board {
 	return b
 }
 
-// weigh is the board before anything is held against the user's own configuration, and the front unmarked.
+// weigh returns the board before hold and mark.
 func weigh(s Snapshot) *board {
 	b := &board{forecast: newForecast(s), preference: s.Preference.normalised(), current: -1, baseline: -1}
 	for _, a := range Allocations(s) {
@@ -26,6 +28,7 @@ func weigh(s Snapshot) *board {
 	return b
 }
 
+// add appends an outcome and returns its position. It records the positions of Current and Baseline.
 func (b *board) add(o outcome) int {
 	s, i := b.forecast.s, len(b.cs)
 	if c := s.Current; c != nil && c.SameShape(o.Allocation) {
@@ -48,7 +51,7 @@ func (b *board) mark() {
 	}
 }
 
-// plan makes the plan for a choice.
+// plan returns the plan for a choice.
 func (b *board) plan(planner string, chosen int, reason string) Plan {
 	if b.forecast.perUnit {
 		return b.paces(planner, chosen, reason)
@@ -59,7 +62,7 @@ func (b *board) plan(planner string, chosen int, reason string) Plan {
 	}
 }
 
-// paces is the plan for a choice of a job whose total work is unknown.
+// paces returns the plan for a choice when the total work is unknown.
 func (b *board) paces(planner string, chosen int, reason string) Plan {
 	c := b.cs[chosen]
 	p := Plan{Allocation: c.Allocation, Planner: planner, Reason: reason, Binding: b.binding(chosen),
@@ -70,9 +73,10 @@ func (b *board) paces(planner string, chosen int, reason string) Plan {
 	return p
 }
 
-// options are the four presets' choices among the feasible candidates (among all when none is feasible).
+// options returns the choices of the four presets among the candidates that break no limit, or among all when every
+// one does.
 func (b *board) options(chosen int) []Option {
-	among := where(b.cs, func(c Candidate) bool { return len(c.Breaks) == 0 && finite(c) }) // slower ones too
+	among := where(b.cs, func(c Candidate) bool { return len(c.Breaks) == 0 && finite(c) }) // Slower ones included
 	if len(among) == 0 {
 		among = where(b.cs, finite)
 	}
@@ -95,7 +99,7 @@ func (b *board) option(prefer string, i, chosen int) Option {
 		SecondsPct: percent(its[0], mine[0]), CostPct: percent(its[1], mine[1]), ResourcePct: percent(its[2], mine[2])}
 }
 
-// percent is by how much a is more than b; nil when b is not positive.
+// percent returns by how much a exceeds b, in percent; nil when b is not positive.
 func percent(a, b float64) *float64 {
 	if !(b > 0) {
 		return nil

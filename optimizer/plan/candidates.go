@@ -8,24 +8,26 @@ import (
 )
 
 const (
-	denseCPUs  = 32  // every CPU count up to here is a candidate
-	cpuStep    = 1.2 // ratio between CPU counts beyond
-	manyCounts = 12  // with several GPU counts or batches, CPU counts are thinned to about this many
+	denseCPUs  = 32  // every CPU count up to this one is a candidate
+	cpuStep    = 1.2 // ratio between larger CPU counts
+	manyCounts = 12  // approximate number of CPU counts when combined with several GPU counts or batch sizes
 )
 
-// Allocations lists what is allowed, in ascending order of GPUs, CPUs and batch:
+// Allocations enumerates the allowed allocations, in ascending order of GPUs, CPUs and batch size:
 //
 //   - every GPU count;
-//   - every CPU count to 32 (about a dozen in geometric steps when GPU counts or batches multiply them), then geometric
-//     steps of 1.2; always both ends, what was measured, Current and Baseline;
-//   - the baseline's batch; and the powers of two in the range when one is given (its ends when it holds none), up to
-//     twice the largest batch per GPU that was measured (that of the baseline while none was), as a larger one may not
-//     fit in the device; always the smallest;
-//   - one thread a process, beside the job's own default, at the baseline's GPUs, CPUs and batch where ThreadKnob is set;
-//   - one memory: what the job needs by measurement, within the limits; when not measured, the baseline's, or else
-//     the most that is allowed, as less might kill the job.
+//   - every CPU count up to 32 (about a dozen in geometric steps when combined with several GPU counts or batch
+//     sizes), then geometric steps of 1.2; always both ends, the measured counts, Current and Baseline;
+//   - the baseline's batch size; with a range, also the powers of two within it (its ends when it contains none), up
+//     to twice the largest measured batch per GPU (that of the baseline when none is measured), since a larger one
+//     may not fit in device memory; always the smallest;
+//   - when ThreadKnob is set, one thread per process as an alternative to the job's default, at the baseline's GPUs,
+//     CPUs and batch size;
+//   - one memory size: the measured requirement, within the limits; when not measured, the baseline's, or else the
+//     maximum allowed, since less might kill the job.
 //
-// Loader workers are the baseline's, and at the baseline's GPUs, CPUs and batch also those that were measured within Workers.
+// Loader workers are the baseline's; at the baseline's GPUs, CPUs and batch size also the measured counts within
+// Workers.
 func Allocations(s Snapshot) []resources.Allocation {
 	gpus := counts(s.Limits.GPUs, 0)
 	batches := batchSizes(s)
@@ -58,7 +60,8 @@ func Allocations(s Snapshot) []resources.Allocation {
 	return out
 }
 
-// workerCounts are the numbers of workers in Workers, beside that of the baseline, that were measured or hold now, ascending.
+// workerCounts returns the worker counts within Workers, other than the baseline's, that are measured or current,
+// ascending.
 func workerCounts(s Snapshot) []int {
 	var out []int
 	add := func(a resources.Allocation) {
@@ -78,7 +81,7 @@ func workerCounts(s Snapshot) []int {
 	return slices.Compact(out)
 }
 
-// counts lists a range; Max below Min counts as Min alone, and nothing below least.
+// counts returns the integers of a range, none below least. A Max below Min yields Min alone.
 func counts(r resources.Range, least int) []int {
 	lo := max(r.Min, least)
 	var out []int
@@ -88,6 +91,8 @@ func counts(r resources.Range, least int) []int {
 	return out
 }
 
+// cpuCounts returns the candidate CPU counts within the limits, ascending. With thin, about manyCounts geometric
+// steps replace the dense part. Limits, Baseline, Current and the measured counts are always included.
 func cpuCounts(s Snapshot, thin bool) []int {
 	lo := max(s.Limits.CPUs.Min, 1)
 	hi := max(s.Limits.CPUs.Max, lo)
@@ -120,6 +125,7 @@ func cpuCounts(s Snapshot, thin bool) []int {
 	return slices.Compact(out)
 }
 
+// batchSizes returns the candidate batch sizes, ascending; 0 is the default of the script.
 func batchSizes(s Snapshot) []int {
 	r := s.Limits.BatchSize
 	if r.Max <= 0 {
@@ -141,7 +147,7 @@ func batchSizes(s Snapshot) []int {
 	return slices.Compact(out)
 }
 
-// largestBatch is the largest batch per GPU (in all, on CPUs) that may be tried.
+// largestBatch returns the largest batch per GPU (on CPUs, in total) that may be tried.
 func largestBatch(s Snapshot, batches []int) float64 {
 	largest := 0.0
 	if s.Model != nil {
@@ -162,7 +168,7 @@ func largestBatch(s Snapshot, batches []int) float64 {
 
 func perGPU(batch, gpus int) float64 { return float64(batch) / float64(max(gpus, 1)) }
 
-// memoryFor is the memory that every candidate gets; see Allocations.
+// memoryFor returns the memory size of every candidate; see Allocations.
 func memoryFor(s Snapshot) resources.GiB {
 	m := s.Memory
 	if m <= 0 {
@@ -174,6 +180,7 @@ func memoryFor(s Snapshot) resources.GiB {
 	return clipMemory(m, s)
 }
 
+// clipMemory restricts a memory size to the limits and to the SLA maximum.
 func clipMemory(m resources.GiB, s Snapshot) resources.GiB {
 	m = max(m, s.Limits.MemoryMin)
 	if s.Limits.MemoryMax > 0 {
@@ -185,7 +192,7 @@ func clipMemory(m resources.GiB, s Snapshot) resources.GiB {
 	return m
 }
 
-// clip puts an allocation within the limits.
+// clip returns the allocation restricted to the limits.
 func clip(a resources.Allocation, s Snapshot) resources.Allocation {
 	l := s.Limits
 	gpus := min(max(a.GPUs, l.GPUs.Min, 0), max(l.GPUs.Max, l.GPUs.Min, 0))

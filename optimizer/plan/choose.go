@@ -7,21 +7,21 @@ import (
 )
 
 const (
-	// LeastRange is the smallest difference, relative to the best, that counts as a whole step of an objective: where all
-	// candidates are within a few percent in time, time hardly matters.
+	// LeastRange is the smallest difference, relative to the best value, that counts as a full step of an objective.
+	// When all candidates are within a few percent in time, time has little influence.
 	LeastRange = 0.25
-	// tie is the loss, relative, within which candidates count as equal and the tie-break decides.
+	// tie is the relative loss within which candidates count as equal and the tie-break decides.
 	tie = 0.01
-	// tieRegret is the same in units of regret, for mixed preferences.
+	// tieRegret is tie in units of regret, for mixed preferences.
 	tieRegret = tie / LeastRange
 	// stickiness is the loss within which the current allocation is kept.
 	stickiness = 0.02
 )
 
-// scale is the best of each objective and the step that counts as 1, over a set of candidates.
+// scale contains, for a set of candidates, the best value of each objective and the difference that counts as 1.
 type scale struct{ best, step [3]float64 }
 
-// scaleOf looks at the points of a front.
+// scaleOf returns the scale of the points at the positions edge.
 func scaleOf(points [][3]float64, edge []int) scale {
 	var sc scale
 	worst := [3]float64{math.Inf(-1), math.Inf(-1), math.Inf(-1)}
@@ -37,7 +37,8 @@ func scaleOf(points [][3]float64, edge []int) scale {
 	return sc
 }
 
-// regret is the weighted distance to the best of each objective, in steps: 0 is the best in everything.
+// regret returns the weighted distance from the best value of each objective, in steps; 0 is the best in every
+// objective.
 func (sc scale) regret(x [3]float64, w Preference) float64 {
 	var sum float64
 	for d, weight := range w.weights() {
@@ -48,7 +49,7 @@ func (sc scale) regret(x [3]float64, w Preference) float64 {
 	return sum
 }
 
-// loss is the weighted relative loss of a against b; what a gains does not count.
+// loss returns the weighted relative loss of a against b; gains do not count.
 func loss(a, b [3]float64, w Preference) float64 {
 	var sum float64
 	for d, weight := range w.weights() {
@@ -59,14 +60,18 @@ func loss(a, b [3]float64, w Preference) float64 {
 	return sum
 }
 
-// Select is the rule of choice, the one for plans, fronts of measured runs and predictions, so that they choose alike: of points
-// (seconds, USD, share of resources; less is better) at the positions edge, which are a front, the one with the least
-// normalised regret (each objective scaled to 0…1 between the best and the worst on that front, over at least a quarter of the
-// best); within 1 % of it the cheapest, the fastest when cost leads the preference; of equal ones the first of edge. Regret is
-// linear in each objective and finds the knee of a convex front, where products of powers would run to an end. A zero
-// preference is balanced. Points that are not finite are never selected. It returns a position in points, −1 when none is left. O(n).
+// Select is the selection rule shared by plans, fronts of measured runs and predictions. Points are (seconds, USD,
+// share of resources), lower is better; edge contains the positions of a Pareto front.
+//
+// Select minimises the normalised regret: each objective is scaled to 0…1 between the best and the worst value on the
+// front, with a range of at least a quarter of the best. Among points within 1 % of the minimum it selects the
+// cheapest, or the fastest when cost leads the preference; among equal points the first of edge. Regret is linear in
+// each objective and finds the knee of a convex front, where a product of powers would select an extreme point.
+//
+// A zero preference is balanced. Points that are not finite are never selected. Select returns a position in points,
+// −1 when no finite point exists. O(n).
 func Select(points [][3]float64, edge []int, w Preference) int {
-	edge = slices.DeleteFunc(slices.Clone(edge), func(i int) bool { // what is not finite is never chosen
+	edge = slices.DeleteFunc(slices.Clone(edge), func(i int) bool { // drop points that are not finite
 		sum := points[i][0] + points[i][1] + points[i][2]
 		return math.IsNaN(sum) || math.IsInf(sum, 0)
 	})
@@ -93,9 +98,9 @@ func Select(points [][3]float64, edge []int, w Preference) int {
 	return chosen
 }
 
-// choose selects among the candidates at the given positions by Select; of equal ones the one with the least hardware. The
-// current allocation, at position current (-1: none), is kept when it is among them and nearly as good. It returns -1 when
-// among is empty. O(n log n).
+// choose applies Select to the candidates at the given positions; among equal points it selects the one with the
+// least hardware. The current allocation, at position current (-1 without one), is kept when it is among them and
+// within stickiness of the choice. It returns -1 when among is empty. O(n log n).
 func choose(cs []Candidate, among []int, w Preference, current int) int {
 	edge := frontAmong(cs, among)
 	points := pointsOf(cs)
@@ -119,7 +124,7 @@ func choose(cs []Candidate, among []int, w Preference, current int) int {
 	return chosen
 }
 
-// sooner orders points that tie in the preference: by cost, by time when cost leads.
+// sooner compares points that tie in the preference: by cost first, or by time first when cost leads.
 func sooner(x, y [3]float64, w Preference) int {
 	order := [3]int{1, 0, 2}
 	if w.Cost >= w.Time && w.Cost >= w.Resource && w.Cost > 0 && (w.Cost > w.Time || w.Cost > w.Resource) {
@@ -128,13 +133,13 @@ func sooner(x, y [3]float64, w Preference) int {
 	return cmp.Or(cmp.Compare(x[order[0]], y[order[0]]), cmp.Compare(x[order[1]], y[order[1]]), cmp.Compare(x[order[2]], y[order[2]]))
 }
 
-// smaller says that an allocation holds less.
+// smaller reports whether allocation a holds less hardware than b.
 func smaller(a, b Candidate) bool {
 	x, y := a.Allocation, b.Allocation
 	return cmp.Or(cmp.Compare(x.GPUs, y.GPUs), cmp.Compare(x.CPUs, y.CPUs), cmp.Compare(x.BatchSize, y.BatchSize)) < 0
 }
 
-// pointsOf are the objectives of candidates.
+// pointsOf returns the objectives of the candidates.
 func pointsOf(cs []Candidate) [][3]float64 {
 	points := make([][3]float64, len(cs))
 	for i, c := range cs {
@@ -143,7 +148,7 @@ func pointsOf(cs []Candidate) [][3]float64 {
 	return points
 }
 
-// frontAmong is the front of a subset, as positions in cs.
+// frontAmong returns the Pareto front of a subset, as positions in cs.
 func frontAmong(cs []Candidate, among []int) []int {
 	sub := make([]Candidate, len(among))
 	for k, i := range among {
@@ -156,7 +161,7 @@ func frontAmong(cs []Candidate, among []int) []int {
 	return out
 }
 
-// where lists the positions that satisfy a condition.
+// where returns the positions of the candidates that satisfy ok.
 func where(cs []Candidate, ok func(Candidate) bool) []int {
 	var out []int
 	for i, c := range cs {

@@ -15,7 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite testdata/decisions.golden")
 
-// Every decision that people see, in words; read the diff when it changes.
+// TestDecisions compares every displayed decision with a golden file. Review the diff when it changes.
 func TestDecisions(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the recorded figures are those of amd64; other processors round the last digit differently")

@@ -8,7 +8,7 @@ import (
 	"trainopt/sla"
 )
 
-// binding names the limit that kept the preference from its own choice.
+// binding describes the limit, or the held baseline, that excluded the preferred candidate; "none" when none did.
 func (b *board) binding(chosen int) string {
 	free := choose(b.cs, where(b.cs, finite), b.preference, -1)
 	if free >= 0 && free != chosen && b.cs[free].Slower {
@@ -35,6 +35,7 @@ func (b *board) binding(chosen int) string {
 	return text
 }
 
+// cheapest returns the position of the feasible candidate with the lowest median cost, -1 when none is feasible.
 func cheapest(cs []Candidate) int {
 	best := -1
 	for _, i := range where(cs, feasible) {
@@ -45,7 +46,7 @@ func cheapest(cs []Candidate) int {
 	return best
 }
 
-// reason is one sentence: the preference, the choice, what it is predicted to take, and what the own configuration would.
+// reason returns one sentence with the preference, the choice, its prediction and that of the baseline.
 func (b *board) reason(chosen int) string {
 	c, s := b.cs[chosen], b.forecast.s
 	goal := map[string]string{
@@ -77,8 +78,8 @@ func (b *board) predicted(c Candidate) string {
 	return fmt.Sprintf("%s (90 %%: %s–%s) for %s", b.length(c.Seconds.P50), duration(c.Seconds.P5), duration(c.Seconds.P95), usd(c.CostUSD.P50))
 }
 
-// nearer orders what does not meet the agreement with enough probability: by the chance that it still does, and by how
-// far it misses where there is hardly any.
+// nearer reports whether a is nearer to the SLA than b: by the chance of meeting it, or by the excess when both
+// chances are negligible.
 func nearer(a, b *outcome) bool {
 	x, y := a.odds(), b.odds()
 	if max(x, y) > hardly {
@@ -87,8 +88,9 @@ func nearer(a, b *outcome) bool {
 	return a.excess < b.excess
 }
 
-// presume replaces the candidate nearest to the agreement by the user's own configuration, where that is likely to keep it
-// and little less so; or by the choice among those that are no less likely than it and better in the preference.
+// presume replaces the nearest candidate by the baseline when the baseline is likely to meet the SLA and at most
+// presumed less likely; or by the choice among candidates at least as likely as the baseline and better in the
+// preference.
 func (b *board) presume(nearest int) int {
 	i, s := b.baseline, b.forecast.s
 	if i < 0 || !finite(b.cs[i]) || !b.reachable(b.cs[i].Allocation) || len(b.cs[i].Breaks) == 0 {
@@ -110,14 +112,14 @@ func (b *board) presume(nearest int) int {
 	return choose(b.cs, among, b.preference, b.current)
 }
 
-// presumed is by how much less likely to keep the agreement the user's own configuration may be than another one and
-// still be taken, where nothing keeps it with enough probability.
+// presumed is the chance of meeting the SLA that the baseline may lack against another candidate and still be chosen,
+// when no candidate is feasible.
 const presumed = 0.2
 
-// hardly is a chance that is not worth the greater miss of all the other cases.
+// hardly is the chance below which candidates are compared by their excess.
 const hardly = 0.01
 
-// odds is the chance that all limits hold: time and cost together, and each of the others.
+// odds returns the chance that all limits hold: time and cost jointly, times each of the others.
 func (o *outcome) odds() float64 {
 	p := o.Chance
 	for _, objective := range []sla.Objective{sla.Throughput, sla.Memory, sla.GPUUtil, sla.CPUUtil} {
@@ -128,10 +130,11 @@ func (o *outcome) odds() float64 {
 	return p
 }
 
-// infeasible reports the nearest candidate, or the given one when the planner has its own.
+// infeasible returns the plan and the *Infeasible error for the nearest candidate. The plan is for position own if
+// that is not -1, the choice of a planner with its own rule.
 func (b *board) infeasible(planner string, own int) (Plan, error) {
 	nearest, moved := -1, moves(b.forecast.s)
-	if i := b.current; i >= 0 && len(b.cs[i].Breaks) == 0 && finite(b.cs[i]) { // excluded for another reason than a limit
+	if i := b.current; i >= 0 && len(b.cs[i].Breaks) == 0 && finite(b.cs[i]) { // excluded for a reason other than a limit
 		return b.plan(planner, i, b.reason(i)), nil
 	}
 	for i := range b.outcomes {
@@ -154,7 +157,7 @@ func (b *board) infeasible(planner string, own int) (Plan, error) {
 	return p, &Infeasible{Nearest: b.cs[nearest], Why: why, Plan: p}
 }
 
-// whyNot says what is missed and what agreement would be feasible.
+// whyNot describes the missed limits and the limits that would be feasible.
 func (b *board) whyNot(nearest int) string {
 	spec, c := b.forecast.s.Spec, b.cs[nearest]
 	text := "no allowed allocation meets "
@@ -174,7 +177,8 @@ func (b *board) whyNot(nearest int) string {
 	return text + fmt.Sprintf("; nearest: %s, %s", c.Allocation, b.predicted(c))
 }
 
-// needs is the smallest budget that keeps the other limits, or the shortest deadline that does.
+// needs returns the smallest budget that meets the other limits, or the shortest deadline that does, as text. Only
+// candidates that meet all other limits are considered.
 func (b *board) needs() string {
 	spec := b.forecast.s.Spec
 	if b.forecast.perUnit {
@@ -207,8 +211,8 @@ func (b *board) needs() string {
 	return text
 }
 
-// enough is the smallest limit on used that holds, together with the limit on other (0: none), in a share sure of the
-// draws; +Inf when the other limit fails too often.
+// enough returns the smallest limit on used that holds together with the limit on other (0: none) in a share sure of
+// the draws; +Inf when the other limit fails too often.
 func enough(used, other []float64, limit float64) float64 {
 	var within []float64
 	for k := range used {

@@ -13,17 +13,18 @@ import (
 // sure is the probability with which a limit must be met to count as met.
 const sure = 0.95
 
-// forecast predicts the whole run at any allocation, draw by draw; draws of different allocations are paired.
+// forecast predicts the whole run at any allocation, draw by draw. Draws of different allocations are paired.
 type forecast struct {
 	s Snapshot
-	// perUnit is true when the total work is unknown: everything is then per unit of work, and limits on the whole
-	// run are judged only when already broken.
+	// perUnit is true when the total work is unknown. All values are then per unit of work, and limits on the whole
+	// run count as broken only when they already are.
 	perUnit bool
 	restart []float64 // seconds, by draw
 	startup []float64
-	scatter []float64 // standard normal, by draw: scatter of the remaining units
+	scatter []float64 // standard normal, by draw: noise of the remaining units
 }
 
+// newForecast draws restart, startup and noise once from a fixed seed, so that equal snapshots yield equal forecasts.
 func newForecast(s Snapshot) *forecast {
 	f := &forecast{s: s, perUnit: !(s.Total > 0)}
 	n := 0
@@ -37,7 +38,7 @@ func newForecast(s Snapshot) *forecast {
 	return f
 }
 
-// normals are n standard normal numbers, one from each n-quantile, in random order.
+// normals returns n standard normal numbers, one from each n-quantile, in random order.
 func normals(n int, rng *rand.Rand) []float64 {
 	out := make([]float64, n)
 	for i, k := range rng.Perm(n) {
@@ -46,7 +47,7 @@ func normals(n int, rng *rand.Rand) []float64 {
 	return out
 }
 
-// spreadDraws are draws of an interval as a split normal, never negative.
+// spreadDraws draws n values of an interval as a split normal distribution, never negative.
 func spreadDraws(v sla.Interval, n int, rng *rand.Rand) []float64 {
 	const z95 = 1.6449
 	out := normals(n, rng)
@@ -60,17 +61,18 @@ func spreadDraws(v sla.Interval, n int, rng *rand.Rand) []float64 {
 	return out
 }
 
-// move is how an allocation is reached from where the job is.
+// move is the transition from the current allocation to another one.
 type move int
 
 const (
 	unmoved move = iota
 	begin        // first start
-	live         // while it runs
+	live         // in the running job
 	restart      // checkpoint, exit, start
-	again        // the job cannot be resumed: all is done again
+	again        // the job cannot be resumed: all work is repeated
 )
 
+// moveTo returns the transition that leads to an allocation.
 func (f *forecast) moveTo(a resources.Allocation) move {
 	c := f.s.Current
 	switch {
@@ -92,12 +94,13 @@ func (f *forecast) moveTo(a resources.Allocation) move {
 // outcome is a candidate with its draws.
 type outcome struct {
 	Candidate
-	seconds []float64 // of the whole run, by draw (of one unit when perUnit)
+	seconds []float64 // of the whole run, by draw (of one unit with perUnit)
 	usd     []float64
-	excess  float64 // how far the limits are missed, relative, 0 when all hold
+	excess  float64 // relative excess over the limits, 0 when all are met
 	chances map[sla.Objective]float64
 }
 
+// outcome predicts the whole run at an allocation. O(draws).
 func (f *forecast) outcome(a resources.Allocation) outcome {
 	unit := f.s.Model.Draws(a)
 	o := outcome{Candidate: Candidate{Allocation: a, Resource: f.heldShare(a)}}
@@ -108,7 +111,7 @@ func (f *forecast) outcome(a resources.Allocation) outcome {
 	return o
 }
 
-// heldShare is the share of the limits held over the work of the run with the rest done at an allocation.
+// heldShare returns the share of the limits held over the work of the run when the remaining work runs at a.
 func (f *forecast) heldShare(a resources.Allocation) float64 {
 	share := perf.ResourceShare(a, f.s.Limits)
 	if c := f.s.Current; c != nil && !f.perUnit && f.s.Done > 0 && f.moveTo(a) != again {
@@ -118,7 +121,9 @@ func (f *forecast) heldShare(a resources.Allocation) float64 {
 	return share
 }
 
-// spend is seconds and USD of the whole run by draw; the time to get there counts moveWeight-fold.
+// spend returns seconds and USD of the whole run by draw. The duration of the move is multiplied by moveWeight. The
+// draws of the remaining work include the noise of single units, which decreases with the square root of their
+// number.
 func (f *forecast) spend(a resources.Allocation, unit []float64, moveWeight float64) (seconds, usd []float64) {
 	seconds, usd = make([]float64, len(unit)), make([]float64, len(unit))
 	hourly := float64(f.s.Rates.Hourly(a))
@@ -150,6 +155,7 @@ func (f *forecast) spend(a resources.Allocation, unit []float64, moveWeight floa
 	return seconds, usd
 }
 
+// throughput returns samples/s, or units/s when the samples per unit are unknown.
 func (f *forecast) throughput(unit []float64) sla.Interval {
 	per := f.s.Model.UnitSamples()
 	if per == 0 {
@@ -159,14 +165,14 @@ func (f *forecast) throughput(unit []float64) sla.Interval {
 	return sla.Interval{P5: per / t.P95, P50: per / t.P50, P95: per / t.P5}
 }
 
-// judge sets Chance, Breaks, Feasible and the excess.
+// judge sets the chances, Breaks, Feasible and excess of an outcome.
 func (f *forecast) judge(o *outcome, unit []float64) {
 	spec := f.s.Spec
 	n := float64(len(unit))
 	o.chances = make(map[sla.Objective]float64)
 	both := 0.0
 	timeMax, costMax := spec.TimeMax.Seconds(), spec.CostMaxUSD
-	if f.perUnit { // only what is already broken can be judged
+	if f.perUnit { // only limits that are already broken count
 		late := timeMax > 0 && f.s.Elapsed.Seconds() > timeMax
 		dear := costMax > 0 && float64(f.s.Spent) > costMax
 		o.chances[sla.Time], o.chances[sla.Cost] = asChance(!late), asChance(!dear)
@@ -174,7 +180,7 @@ func (f *forecast) judge(o *outcome, unit []float64) {
 		o.excess += (1 - o.chances[sla.Time]) + (1 - o.chances[sla.Cost])
 	} else {
 		inTime, inCost := 0.0, 0.0
-		// The guard stops the run this long before a limit.
+		// The guard stops the run by Reserve before a limit.
 		timeMax, costMax = short(timeMax, f.s.Reserve.Seconds()), short(costMax, f.s.Reserve.Hours()*float64(f.s.Rates.Hourly(o.Allocation)))
 		for k := range unit {
 			t, c := asChance(timeMax <= 0 || o.seconds[k] <= timeMax), asChance(costMax <= 0 || o.usd[k] <= costMax)
@@ -190,13 +196,13 @@ func (f *forecast) judge(o *outcome, unit []float64) {
 			o.Breaks = append(o.Breaks, objective)
 		}
 	}
-	if len(o.Breaks) == 0 && o.Chance < sure-1e-9 { // each holds, but not both together
+	if len(o.Breaks) == 0 && o.Chance < sure-1e-9 { // each limit holds, but not both together
 		o.Breaks = []sla.Objective{sla.Time, sla.Cost}
 	}
 	o.Feasible = len(o.Breaks) == 0 && finite(o.Candidate)
 }
 
-// judgeRest adds the chances of the limits that are not on the whole run. Limits without data are not judged.
+// judgeRest adds the chances of the limits that do not concern the whole run. Limits without data are skipped.
 func (f *forecast) judgeRest(o *outcome, unit []float64) {
 	spec, m := f.s.Spec, f.s.Model
 	if samples := m.UnitSamples(); spec.ThroughputMin > 0 && samples > 0 {
@@ -205,7 +211,7 @@ func (f *forecast) judgeRest(o *outcome, unit []float64) {
 	}
 	need := m.PeakMemoryGiB()
 	if math.IsNaN(need) {
-		need = float64(f.s.Memory) / 1.25 // its usual margin taken off
+		need = float64(f.s.Memory) / 1.25 // without its usual margin
 	}
 	if need > 0 && o.Allocation.Memory > 0 && need > float64(o.Allocation.Memory)*(1+1e-9) {
 		o.chances[sla.Memory] = 0
@@ -220,14 +226,14 @@ func (f *forecast) judgeRest(o *outcome, unit []float64) {
 	f.judgeUtil(o, sla.CPUUtil, f.s.CPUUtil, spec.CPUUtilMinPct, float64(c.CPUs), float64(o.Allocation.CPUs), here, unit)
 }
 
-// judgeUtil predicts utilisation at the candidate from the measured one: the busy device-seconds of a unit of work
-// stay the same, so util ∝ 1 / (devices × seconds per unit), at most 100 %.
+// judgeUtil predicts utilisation at the candidate from the measured one. The busy device-seconds of a unit of work
+// are assumed constant, so util ∝ 1 / (devices × seconds per unit), at most 100 %.
 func (f *forecast) judgeUtil(o *outcome, objective sla.Objective, measured, least, devicesHere, devices float64, here, unit []float64) {
 	if least <= 0 || math.IsNaN(measured) || devicesHere <= 0 {
 		return
 	}
 	if devices <= 0 {
-		return // nothing of the kind is held, so nothing of it can be idle
+		return // no device of the kind is held
 	}
 	hold, p50 := 0.0, make([]float64, len(unit))
 	for k := range unit {
@@ -239,7 +245,7 @@ func (f *forecast) judgeUtil(o *outcome, objective sla.Objective, measured, leas
 	o.excess += excess(least, quantiles(p50).P5)
 }
 
-// short is a limit less what is kept in front of it, at least a hundredth of it; 0, no limit, stays.
+// short returns a limit less a reserve, at least 1 % of the limit; 0, no limit, is kept.
 func short(limit, reserve float64) float64 { return max(limit-reserve, 0.01*limit) }
 
 func asChance(ok bool) float64 {
@@ -249,6 +255,7 @@ func asChance(ok bool) float64 {
 	return 0
 }
 
+// shareOf returns the share of the values that satisfy ok.
 func shareOf(v []float64, ok func(float64) bool) float64 {
 	n := 0
 	for _, x := range v {
@@ -259,7 +266,7 @@ func shareOf(v []float64, ok func(float64) bool) float64 {
 	return float64(n) / float64(len(v))
 }
 
-// excess is by how much value exceeds limit, relative to it; 0 when there is no limit or it holds.
+// excess returns the relative excess of value over limit; 0 without a limit or when it is met.
 func excess(value, limit float64) float64 {
 	if limit <= 0 || value <= limit {
 		return 0
@@ -276,6 +283,7 @@ func finite(c Candidate) bool {
 	return true
 }
 
+// quantiles returns the 5th, 50th and 95th percentile of v, interpolated linearly. O(n log n).
 func quantiles(v []float64) sla.Interval {
 	s := slices.Clone(v)
 	slices.Sort(s)

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// objectives are the three coordinates of the front, less is better.
+// objectives returns the three coordinates of the front; lower is better.
 func objectives(c Candidate) [3]float64 {
 	return [3]float64{c.Seconds.P50, c.CostUSD.P50, c.Resource}
 }
 
-// front returns the positions of the candidates that no other dominates in (median seconds, median cost, resource
-// share), ascending. Equal points are all on it; points that are not finite never are. It sweeps by time
-// over the staircase of (cost, resource): O(n log n) comparisons (Kung, Luccio, Preparata 1975).
+// front returns the positions of the candidates that are not dominated in (median seconds, median cost, resource
+// share), ascending. Equal points are all included; points that are not finite are not. It sweeps by time over a
+// staircase of (cost, resource): O(n log n) comparisons (Kung, Luccio, Preparata 1975).
 func front(cs []Candidate) []int {
 	var order []int
 	for i, c := range cs {
@@ -28,7 +28,7 @@ func front(cs []Candidate) []int {
 	var out []int
 	for k, i := range order {
 		p := objectives(cs[i])
-		if k > 0 && p == objectives(cs[order[k-1]]) { // a duplicate shares the fate of the first
+		if k > 0 && p == objectives(cs[order[k-1]]) { // a duplicate is included exactly when the first one is
 			if n := len(out); n > 0 && out[n-1] == order[k-1] {
 				out = append(out, i)
 			}
@@ -41,7 +41,7 @@ func front(cs []Candidate) []int {
 			return 1
 		})
 		if at > 0 && stairs[at-1].resource <= p[2] {
-			continue // dominated by the cheapest-in-resource of those not dearer
+			continue // dominated by the stair with the least resources among those of at most this cost
 		}
 		out = append(out, i)
 		end := at
@@ -57,9 +57,10 @@ func front(cs []Candidate) []int {
 	return out
 }
 
+// stair is a step of the sweep: no point seen so far has at most this cost and fewer resources.
 type stair struct{ cost, resource float64 }
 
-// dominates reports whether a is at least as good as b everywhere and better somewhere.
+// dominates reports whether a is at least as good as b in every objective and better in one.
 func dominates(a, b Candidate) bool {
 	p, q := objectives(a), objectives(b)
 	better := false

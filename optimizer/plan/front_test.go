@@ -41,7 +41,7 @@ func TestFront(t *testing.T) {
 	}
 }
 
-// The sweep agrees with the definition, on small grids that are full of ties.
+// The sweep agrees with the definition, on small grids with many ties.
 func TestFrontIsExact(t *testing.T) {
 	point := rapid.Custom(func(t *rapid.T) Candidate {
 		v := rapid.Float64Range(0, 5)
@@ -70,7 +70,7 @@ var weights = rapid.Custom(func(t *rapid.T) Preference {
 	return Preference{float64(w.Draw(t, "time")), float64(w.Draw(t, "cost")), float64(w.Draw(t, "resource"))}.normalised()
 })
 
-// Whatever the candidates: the choice is one of those allowed, and none of them dominates it.
+// For any candidates, the choice is an allowed one that no other allowed candidate dominates.
 func TestChoiceIsNeverDominated(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := rapid.Float64Range(0, 10)
@@ -100,7 +100,7 @@ func TestChoiceIsNeverDominated(t *testing.T) {
 				t.Fatalf("%v dominates the choice %v", objectives(cs[j]), objectives(cs[i]))
 			}
 		}
-		// Where it runs already is kept only if that loses next to nothing.
+		// The current allocation is kept only if the loss is negligible.
 		current := rapid.IntRange(0, len(cs)-1).Draw(t, "current")
 		k := choose(cs, among, w, current)
 		if !feasible(cs[k]) || k != i && k != current {
@@ -112,7 +112,7 @@ func TestChoiceIsNeverDominated(t *testing.T) {
 	})
 }
 
-// randomScene is a CPU or GPU job with random pace, prices and agreement.
+// randomScene is a CPU or GPU job with random pace, prices and SLA.
 func randomScene(t *rapid.T) scene {
 	s := cpuScene()
 	if rapid.Bool().Draw(t, "gpu") {
@@ -138,7 +138,7 @@ func randomScene(t *rapid.T) scene {
 	return s
 }
 
-// The promises of a decision, over random jobs.
+// Invariants of a decision, over random jobs.
 func TestDecisionHoldsItsPromises(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s := randomScene(r).snapshot(t)
@@ -159,7 +159,7 @@ func TestDecisionHoldsItsPromises(t *testing.T) {
 			r.Fatalf("plan lacks options, binding or reason: %+v", p)
 		}
 		for _, c := range p.Candidates {
-			if c.Feasible && dominates(c, p.Chosen) && err == nil && !p.Chosen.Allocation.SameShape(s.Baseline) { // that one must be beaten beyond doubt
+			if c.Feasible && dominates(c, p.Chosen) && err == nil && !p.Chosen.Allocation.SameShape(s.Baseline) { // a choice other than the baseline must be better with high probability
 				r.Fatalf("%v dominates the choice %v", c.Allocation, p.Allocation)
 			}
 			if c.Chance < 0 || c.Chance > 1 || c.Resource < 0 || c.Resource > 1 || c.Seconds.P5 > c.Seconds.P50 || c.CostUSD.P50 > c.CostUSD.P95 || c.CostUSD.P5 < 0 {
@@ -173,7 +173,7 @@ func TestDecisionHoldsItsPromises(t *testing.T) {
 	})
 }
 
-// More money never makes the choice for time slower (beyond the 1 % within which candidates count as equal).
+// A larger budget never makes the choice for time slower, beyond the 1 % within which candidates count as equal.
 func TestMoreBudgetIsNeverSlower(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		sc := randomScene(r)

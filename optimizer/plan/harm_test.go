@@ -12,7 +12,7 @@ import (
 	"trainopt/sla"
 )
 
-// recalledRuns are observations of earlier runs, n at each allocation with the given seconds per unit.
+// recalledRuns is a model fitted to earlier runs: n observations per allocation with the given seconds per unit.
 func recalledRuns(t *testing.T, n int, pace map[int]float64) *perf.Model {
 	t.Helper()
 	var obs []perf.Observation
@@ -33,8 +33,8 @@ func recalledRuns(t *testing.T, n int, pace map[int]float64) *perf.Model {
 	return m
 }
 
-// A script that does three times the work where two threads are set, as OMP_NUM_THREADS follows the CPUs: three runs at 2
-// CPUs and three at 1 are known, and the shortest time is planned.
+// A script triples its work with two threads, and OMP_NUM_THREADS follows the CPUs. With three runs each at 2 CPUs
+// and 1 CPU, the plan minimises time.
 func TestMeasuredSlowdownIsPlannedAround(t *testing.T) {
 	for factor, planner := range map[float64]string{2: "model", 3: "model", 5: "morl"} {
 		s := Snapshot{Limits: resources.Limits{CPUs: resources.Range{Min: 1, Max: 2}, MemoryMax: 16}, Rates: cost.Rates{Instance: 1},
@@ -50,7 +50,7 @@ func TestMeasuredSlowdownIsPlannedAround(t *testing.T) {
 	}
 }
 
-// Whatever the planner, nothing slower than the user's own configuration is chosen where it is held, and the plan says so.
+// While the baseline is held, no planner chooses a slower allocation, and the plan states it.
 func TestHoldBaseline(t *testing.T) {
 	for name, planner := range Planners {
 		for _, preference := range []string{"cost", "balanced", "resource"} {
@@ -69,14 +69,14 @@ func TestHoldBaseline(t *testing.T) {
 			}
 		}
 	}
-	// The agreement comes first: where the own configuration breaks the budget it is not held.
+	// Meeting the SLA takes precedence: a baseline that exceeds the budget is not held.
 	s := cpuScene().prefer("time").agreed(sla.Spec{CostMaxUSD: 0.02})
 	if p := decide(t, s.snapshot(t)); p.Allocation.SameShape(s.Baseline) || !p.Chosen.Feasible && p.Recourse == nil {
 		t.Errorf("budget below the cost of the own configuration: chose %s", p.Allocation)
 	}
 }
 
-// A probe that would leave too little of the budget for the user's own configuration is not taken.
+// A probe that would leave too little budget for the baseline is rejected.
 func TestProbesSpareTheBaseline(t *testing.T) {
 	slow := gpuScene().prefer("time").running(gpu(8, 32), 3, minutes(0.6), 0.27, 20)
 	slow.measured = []resources.Allocation{gpu(8, 32)}
@@ -101,7 +101,7 @@ func TestProbesSpareTheBaseline(t *testing.T) {
 	}
 }
 
-// When nothing measured keeps the agreement, an allocation far from the measured ones is measured before time is up.
+// If no measured allocation meets the SLA, one far from the measurements is measured before the time is up.
 func TestRescueMeasuresBeforeTheGuardActs(t *testing.T) {
 	s := gpuScene().prefer("cost").agreed(sla.Spec{CostMaxUSD: 2}).running(gpu(8, 32), 2, minutes(0.5), 0.2, 5)
 	s.measured = []resources.Allocation{gpu(8, 32)}
@@ -130,7 +130,7 @@ func TestRevert(t *testing.T) {
 	cases := map[string]struct {
 		trials []Trial
 		change func(*Snapshot)
-		want   int // CPUs, 0: stay
+		want   int // CPUs; 0 means stay
 	}{
 		"slower":                     {[]Trial{trial(cpu(16), 1), trial(cpu(4), 3)}, nil, 16},
 		"slower, total unknown":      {[]Trial{trial(cpu(16), 1), trial(cpu(4), 3)}, func(s *Snapshot) { s.Total = 0 }, 16},
@@ -160,7 +160,7 @@ func TestRevert(t *testing.T) {
 	}
 }
 
-// What was measured worse in this run is not chosen again, whatever the model believes.
+// An allocation measured as worse in this run is not chosen again, whatever the model predicts.
 func TestFailedTrialsAreNotRepeated(t *testing.T) {
 	s := cpuScene().prefer("cost").running(cpu(16), 30, minutes(1.5), 0.01, 5)
 	free := decide(t, s.snapshot(t)).Allocation
@@ -171,7 +171,7 @@ func TestFailedTrialsAreNotRepeated(t *testing.T) {
 	}
 }
 
-// A few points of chance are not worth any price; a likely miss is.
+// A few points of chance do not justify any price; a likely violation does.
 func TestChanceIsWeighedAgainstCost(t *testing.T) {
 	free := cpuScene().prefer("cost").running(cpu(2), 40, minutes(3.5), 0.008, 5)
 	whole := decide(t, free.snapshot(t))
@@ -221,7 +221,7 @@ func TestAtMostThreeMoves(t *testing.T) {
 	}
 }
 
-// A job that cannot be resumed stays where it runs unless the user agreed to start it again.
+// A job that cannot be resumed stays at its allocation unless the user agreed to a start from the beginning.
 func TestJobsThatCannotBeResumedStay(t *testing.T) {
 	s := cpuScene().prefer("time").running(cpu(1), 2, minutes(0.3), 0.001, 2)
 	s.Resumable = false
@@ -244,7 +244,7 @@ func TestJobsThatCannotBeResumedStay(t *testing.T) {
 	}
 }
 
-// Without a total nothing is said of the run.
+// With an unknown total, only paces are predicted.
 func TestWithoutATotalOnlyPaces(t *testing.T) {
 	s := cpuScene().prefer("time").agreed(sla.Spec{TimeMax: minutes(1)}).running(cpu(16), 10, minutes(0.2), 0.001, 2)
 	s.Total = 0

@@ -14,8 +14,8 @@ import (
 	"trainopt/sla"
 )
 
-// scene is a job with a known pace, measured where it says, on a machine with given limits: the harness of all
-// planner tests.
+// scene is a job with a known pace, measured at the given allocations, on a machine with given limits. It is the
+// harness of all planner tests.
 type scene struct {
 	pace     func(a resources.Allocation) float64 // seconds per unit
 	measured []resources.Allocation
@@ -32,7 +32,7 @@ func amdahl(serial, parallel float64) func(resources.Allocation) float64 {
 
 func minutes(m float64) time.Duration { return time.Duration(m * float64(time.Minute)) }
 
-// cpuScene is a CPU job of 100 units on 16 CPUs, 10 s a unit on one of them and 1.2 s on 16, at $0.05 per CPU-hour.
+// cpuScene is a CPU job of 100 units on 16 CPUs: 10 s per unit on one CPU, 1.2 s on 16, at $0.05 per CPU-hour.
 func cpuScene() scene {
 	return scene{
 		pace: amdahl(0.6, 9.4), measured: []resources.Allocation{cpu(16), cpu(1), cpu(4)},
@@ -44,7 +44,7 @@ func cpuScene() scene {
 	}
 }
 
-// gpuScene is a GPU job of 50 units on up to 8 GPUs, 60 s a unit on one.
+// gpuScene is a GPU job of 50 units on up to 8 GPUs: 60 s per unit on one GPU.
 func gpuScene() scene {
 	s := scene{
 		pace: func(a resources.Allocation) float64 {
@@ -100,7 +100,7 @@ func (s scene) running(at resources.Allocation, done float64, elapsed time.Durat
 	return s
 }
 
-// transcript is a decision as people would read it.
+// transcript renders a decision for the golden file.
 func transcript(name string, s Snapshot, planner Planner) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "== %s, %s, prefer %s\n", name, planner.Name(), s.Preference)

@@ -5,23 +5,23 @@ import (
 	"trainopt/resources"
 )
 
-// slack is how much slower than the user's own configuration a choice may be where that one is held.
+// slack is the relative slowdown against the baseline that a choice may have while the baseline is held.
 const slack = 0.02
 
-// convinced is the probability with which a plan must be better than the user's own configuration.
+// convinced is the probability with which a plan must be better than the baseline.
 const convinced = 0.65
 
-// trusted is the chance of keeping the agreement from which the user's own configuration is held against slower ones.
+// trusted is the chance of meeting the SLA from which the baseline is held against slower candidates.
 const trusted = 0.8
 
-// holds reports whether nothing slower than the user's own configuration may be chosen: it keeps the agreement itself
-// with a probability of at least the given one, and either the caller says so or time alone is preferred.
+// holds reports whether candidates slower than the baseline are excluded: the baseline meets the SLA with a
+// probability of at least odds, and either the snapshot requests it (HoldBaseline) or the preference is time alone.
 func (b *board) holds(odds float64) bool {
 	return b.baseline >= 0 && finite(b.cs[b.baseline]) && b.outcomes[b.baseline].odds() >= odds &&
 		(b.forecast.s.HoldBaseline || b.preference == Preference{Time: 1})
 }
 
-// hold excludes what is slower for the rest of the run than the user's own configuration. O(candidates).
+// hold excludes candidates that are slower than the baseline for the rest of the run. O(candidates).
 func (b *board) hold() {
 	if !b.holds(trusted) {
 		return
@@ -39,10 +39,10 @@ func (b *board) hold() {
 	}
 }
 
-// open are the positions of the feasible candidates that may be chosen: within reach of a running job, not measured as
-// worse in this run, and likely better than the user's own configuration, in the preference, where that keeps the
-// agreement. Without a total only what this run has measured, and the user's own configuration, are open. The own
-// configuration itself and the current allocation are open whenever feasible.
+// open returns the positions of the feasible candidates that may be chosen: reachable by a running job, not measured
+// as worse in this run, and likely better than the baseline in the preference if the baseline meets the SLA. With an
+// unknown total, only allocations measured in this run or before, and the baseline, are open. The baseline and the
+// current allocation are open whenever feasible.
 func (b *board) open() []int {
 	s, all := b.forecast.s, stays(b.forecast.s)
 	safe, moved := where(b.cs, feasible), moves(s)
@@ -53,7 +53,7 @@ func (b *board) open() []int {
 		switch {
 		case i == b.baseline || i == b.current:
 		case !b.reachable(a) || failed(s, all, a) || (b.forecast.perUnit || a.Threads > 0 || a.NumWorkers != s.Baseline.NumWorkers) && !b.timed(a):
-			continue // what a number of threads or workers does is measured or unknown
+			continue // the effect of threads and workers is not predicted, only measured
 		case !mayGo(s, moved, a):
 			continue // Worth would refuse it
 		case b.baseline >= 0 && feasible(b.cs[b.baseline]) && !b.beats(sc, i, b.baseline):
@@ -64,9 +64,9 @@ func (b *board) open() []int {
 		}
 	}
 	if len(out) == 0 && b.holds(trusted) {
-		return nil // nothing else may be chosen: see infeasible
+		return nil // no slower candidate may be chosen: see infeasible
 	}
-	if len(out) == 0 { // the agreement comes first
+	if len(out) == 0 { // meeting the SLA takes precedence
 		out = where(b.cs, func(c Candidate) bool {
 			return feasible(c) && b.reachable(c.Allocation) && mayGo(s, moved, c.Allocation)
 		})
@@ -74,8 +74,8 @@ func (b *board) open() []int {
 	return out
 }
 
-// beats reports whether i is likely better than j in the preference, or ties with it there and is likely better in what
-// decides ties.
+// beats reports whether i is likely better than j in the preference, or ties with j there and is likely better in the
+// objective that breaks ties.
 func (b *board) beats(sc scale, i, j int) bool {
 	if b.better(sc, i, j, b.preference) >= convinced {
 		return true
@@ -87,7 +87,7 @@ func (b *board) beats(sc scale, i, j int) bool {
 	return loss(objectives(b.cs[i]), objectives(b.cs[j]), b.preference) <= tie && b.better(sc, i, j, ties) >= convinced
 }
 
-// timed reports whether anything was measured at an allocation, in this run or before.
+// timed reports whether an allocation was measured, in this run or before.
 func (b *board) timed(a resources.Allocation) bool {
 	for _, m := range b.forecast.s.Model.Measured() {
 		if m.SameShape(a) {
@@ -97,12 +97,12 @@ func (b *board) timed(a resources.Allocation) bool {
 	return false
 }
 
-// reachable reports whether a running job may be brought to an allocation.
+// reachable reports whether a running job may move to an allocation.
 func (b *board) reachable(a resources.Allocation) bool {
 	return b.forecast.moveTo(a) != again || b.forecast.s.Restartable
 }
 
-// better is the probability that i is better than j in a preference.
+// better returns the probability that i is better than j in a preference.
 func (b *board) better(sc scale, i, j int, w Preference) float64 {
 	x, y := &b.outcomes[i], &b.outcomes[j]
 	n := 0.0
@@ -114,9 +114,9 @@ func (b *board) better(sc scale, i, j int, w Preference) float64 {
 	return n / float64(len(x.seconds))
 }
 
-// spared reports whether measuring at an allocation leaves the fallback, the user's own configuration where it is likely
-// to keep the agreement, else the best that does, at least 95 % likely to keep it, or nearly as likely as now where that is less; and where the own configuration is held, whether
-// it delays the run by no more than what probes may.
+// spared reports whether a probe at an allocation leaves the fallback (see board.fallback) at least 95 % likely to
+// meet the SLA, or nearly as likely as now if that is less. If the baseline is held, the probe must also stay within
+// the delay allowed to probes.
 func (b *board) spared(a resources.Allocation, fallback int) bool {
 	f, s := b.forecast, b.forecast.s
 	if f.perUnit || fallback < 0 {
@@ -151,8 +151,8 @@ func (b *board) spared(a resources.Allocation, fallback int) bool {
 	return !b.holds(likely) || delay/n <= share*s.Total*s.Model.UnitSeconds(s.Baseline).P50
 }
 
-// One probe may delay a run by these shares of it: where a preference for time holds the user's own configuration, and
-// where nothing was stated and the caller holds it.
+// probeDelay and heldDelay are the shares of a run by which one probe may delay it: when a preference for time holds
+// the baseline, and when the caller holds it because the user stated nothing.
 const probeDelay, heldDelay = 0.06, 0.02
 
 func resourceShare(a resources.Allocation, s Snapshot) float64 {

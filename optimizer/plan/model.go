@@ -7,20 +7,20 @@ import (
 	"trainopt/resources"
 )
 
-// Model plans with the performance model: limits first, then the preference on the Pareto front.
+// Model plans with the performance model: the limits first, then the preference on the Pareto front.
 type Model struct{}
 
 var _ Planner = Model{}
 
-// Name is "model".
+// Name returns "model".
 func (Model) Name() string { return "model" }
 
-// errNothingPredicted says that the model gives no finite prediction for any allowed allocation.
+// errNothingPredicted is returned when no allowed allocation has a finite prediction.
 var errNothingPredicted = errors.New("no allowed allocation has a finite prediction")
 
-// Decide weighs every allowed allocation. Without a model it plans the user's own configuration and says so.
-// It returns *Infeasible when nothing meets the agreement with 95 % probability, and a plain error when nothing can be
-// predicted. O(candidates × draws).
+// Decide evaluates every allowed allocation. Without a model it returns the baseline and states so in the reason. It
+// returns *Infeasible when no candidate meets the SLA with 95 % probability, and a plain error when no candidate can
+// be predicted. O(candidates × draws).
 func (p Model) Decide(s Snapshot) (Plan, error) {
 	if s.Model == nil {
 		return unpredicted(p.Name(), clip(s.Baseline, s), "nothing is measured yet: the user's own configuration"), nil
@@ -28,7 +28,7 @@ func (p Model) Decide(s Snapshot) (Plan, error) {
 	return newBoard(s).decide(p.Name())
 }
 
-// decide is the preference's choice.
+// decide returns the plan for the choice of the preference.
 func (b *board) decide(planner string) (Plan, error) {
 	chosen, back := b.choose()
 	if chosen < 0 {
@@ -39,7 +39,7 @@ func (b *board) decide(planner string) (Plan, error) {
 		plan.Recourse = &b.cs[j].Allocation
 		plan.Reason += fmt.Sprintf("; it meets the SLA with %.0f %% probability; if it does not, %s still can", 100*b.cs[chosen].Chance, b.cs[j].Allocation)
 	}
-	for i, preset := range Presets { // the choice may have stayed where it runs
+	for i, preset := range Presets { // keep the choice in its preset's option: it may be the current allocation
 		if preset.Preference == b.preference && plan.Predicted {
 			plan.Options[i] = b.option(preset.Name, chosen, chosen)
 		}
@@ -47,7 +47,7 @@ func (b *board) decide(planner string) (Plan, error) {
 	return plan, nil
 }
 
-// unpredicted is a plan of a planner that had no model.
+// unpredicted returns the plan of a planner without a model.
 func unpredicted(planner string, a resources.Allocation, reason string) Plan {
 	return Plan{Allocation: a, Planner: planner, Reason: reason, Binding: "none", Chosen: Candidate{Allocation: a}}
 }

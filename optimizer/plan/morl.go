@@ -13,41 +13,42 @@ import (
 	"trainopt/resources"
 )
 
-// MORL plans with a pretrained multi-objective agent, inside what the performance model allows.
+// MORL plans with a pretrained multi-objective agent, within the candidates that the performance model allows.
 //
-// The agent learned in simulation (simulator/training.Environment) by how much a performance model that is fitted to a few
-// measurements is wrong, and when. Here its critics correct what the model predicts for each allocation that keeps the
-// agreement; the preference then chooses among the corrected predictions as Model does among the plain ones. What the
-// actor would do, step by step from where the job runs, is one of the candidates.
+// The agent learned in simulation (simulator/training.Environment) the error of a performance model fitted to a few
+// measurements. Its critics correct the prediction for each allocation that meets the SLA; the preference then
+// chooses among the corrected predictions as Model does among the uncorrected ones. The allocation reached by
+// following the actor from the current allocation is one of the candidates.
 //
-// It decides as Model does, and says why, when there is nothing to correct (no model, total work unknown), when the job
-// cannot be moved, when no allocation keeps the agreement, when the agent's file is broken or made for something else,
-// and when its critics do not agree among themselves that another allocation is better: their mean advantage must exceed
-// its standard deviation over them, times spreadFactor.
+// MORL decides as Model does, and records the reason, when no correction is possible (no model, or total work
+// unknown), when the job cannot be moved, when no allocation meets the SLA, when the agent file is broken or belongs
+// to another environment, and when the critics disagree on whether another allocation is better: their mean advantage
+// must exceed its standard deviation over the critics times spreadFactor.
 type MORL struct {
-	// Agent decides; nil is the one in the binary.
+	// Agent decides; nil selects the embedded agent.
 	Agent *Agent
-	// Broken says why there is no agent; then the model decides.
+	// Broken is the reason for a missing agent; the model then decides.
 	Broken error
 }
 
 var _ Planner = MORL{}
 
-// Name is "morl".
+// Name returns "morl".
 func (MORL) Name() string { return "morl" }
 
-// Agent is a pretrained agent, safe for use by several goroutines.
+// Agent is a pretrained agent. It is safe for concurrent use.
 type Agent struct {
 	Meta    morl.Meta
 	critics morl.Valuer
-	// multiplier is the Lagrange multiplier of the agreement with which it was trained.
+	// multiplier is the Lagrange multiplier of the SLA used in training.
 	multiplier float64
 }
 
-// ErrNoJudge says that a saved agent cannot judge training jobs.
+// ErrNoJudge is returned for a saved agent that cannot evaluate training jobs.
 var ErrNoJudge = errors.New("not an agent for training jobs")
 
-// LoadAgent reads an agent file (morl.WriteFile) of an agent with critics that was trained in a simulator/training.Environment.
+// LoadAgent reads an agent file (morl.WriteFile). The agent must have critics and must have been trained in a
+// simulator/training.Environment.
 func LoadAgent(r io.Reader) (*Agent, error) {
 	meta, a, err := morl.ReadFile(r)
 	if err != nil {
@@ -61,30 +62,31 @@ func LoadAgent(r io.Reader) (*Agent, error) {
 	return &Agent{Meta: meta, critics: critics, multiplier: pretrained.Multiplier(meta)}, nil
 }
 
-// Learned is the part of a plan that a learning agent adds.
+// Learned contains the details of a learning agent's decision.
 type Learned struct {
-	Agent string // kind and training, in words
-	// State is that of the chosen allocation; Action the actor's first step from where the job runs, of 9 or 27; Actions
-	// how many there are; Walk where its steps lead.
+	Agent string // kind and amount of training, as text
+	// State is the state of the chosen allocation. Action is the actor's first step from the current allocation, out
+	// of Actions (9 or 27). Walk is the allocation that its steps lead to.
 	State   perf.State
 	Action  int
 	Actions int
 	Walk    resources.Allocation
-	// Weights are those with which the agent was asked (cost, time, resource, SLA), Value what its critics expect of the
-	// rest of the run at the choice, relative to the whole run at the user's own configuration, with their spread.
+	// Weights are the preference weights passed to the agent (cost, time, resource, SLA). Value is the critics' mean
+	// estimate of the rest of the run at the choice, relative to the whole run at the baseline, and Spread its
+	// standard deviation over the critics.
 	Weights, Value, Spread [4]float64
-	// UnitSeconds is what the model expects of a unit of work at the choice, Shift the factor by which the critics correct
-	// the seconds of the whole run.
+	// UnitSeconds is the model's prediction for a unit of work at the choice. Shift is the factor by which the
+	// critics correct the seconds of the whole run.
 	UnitSeconds, Shift float64
-	// Fallback says why the model decided; empty when the agent did or agrees.
+	// Fallback is the reason why the model decided; empty when the agent decided or agreed.
 	Fallback string
 }
 
-// spreadFactor makes the spread of an ensemble of critics a standard deviation of their error: as it is, it is too small by
-// this factor (morl, TestDropoutAgainstEnsemble).
+// spreadFactor scales the spread of an ensemble of critics to a standard deviation of their error; the plain spread
+// is too small by this factor (morl, TestDropoutAgainstEnsemble).
 const spreadFactor = 3.35
 
-// Decide chooses as described above. *Infeasible and errors are those of Model.
+// Decide returns the choice described at MORL. *Infeasible and other errors are those of Model.
 func (p MORL) Decide(s Snapshot) (Plan, error) {
 	base, err := Model{}.Decide(s)
 	base.Planner = p.Name()
@@ -117,7 +119,7 @@ func (p MORL) Decide(s Snapshot) (Plan, error) {
 	return agent.decide(s, base), nil
 }
 
-// Current is the agent that decides.
+// Current returns the deciding agent.
 func (p MORL) Current() (*Agent, error) { return p.agent() }
 
 func (p MORL) agent() (*Agent, error) {
@@ -127,7 +129,8 @@ func (p MORL) agent() (*Agent, error) {
 	return embedded()
 }
 
-// decide corrects the model's candidates and chooses again.
+// decide corrects the model's candidates and chooses again. Candidates are the model's choice, the feasible part of
+// the front, the current allocation and the end of the actor's walk.
 func (a *Agent) decide(s Snapshot, base Plan) Plan {
 	o := outlook(s)
 	w := a.weights(s, base)
@@ -149,7 +152,7 @@ func (a *Agent) decide(s Snapshot, base Plan) Plan {
 			among = append(among, i)
 		}
 	}
-	if model < 0 { // never, as long as Model chooses among its candidates
+	if model < 0 { // unreachable while Model chooses among its candidates
 		return base
 	}
 	at := make([]resources.Allocation, len(among))
@@ -164,7 +167,7 @@ func (a *Agent) decide(s Snapshot, base Plan) Plan {
 		correct(&cs[i], judged[k], o.Own)
 	}
 	chosen := choose(cs, among, s.Preference.normalised(), current)
-	if chosen == plain { // as without corrections: the model also weighs its doubts
+	if chosen == plain { // the corrections change nothing: keep the choice of the model, which also considers uncertainty
 		chosen = model
 	}
 	if chosen >= 0 && chosen != model {
@@ -181,7 +184,7 @@ func (a *Agent) decide(s Snapshot, base Plan) Plan {
 	return a.plan(s, base, chosen, model, l)
 }
 
-// plan is the model's plan with the agent's choice in it.
+// plan returns the model's plan with the agent's choice applied.
 func (a *Agent) plan(s Snapshot, base Plan, chosen, model int, l *Learned) Plan {
 	out := base
 	if chosen != model {
@@ -195,7 +198,7 @@ func (a *Agent) plan(s Snapshot, base Plan, chosen, model int, l *Learned) Plan 
 	return out
 }
 
-// correct moves a candidate's medians by what the critics expect beyond the model, at most by half of them.
+// correct shifts the medians of a candidate by the difference between critics and model, at most by half of each.
 func correct(c *Candidate, j perf.Judgement, own perf.OwnRun) {
 	shift := func(i int, v, scale float64) float64 {
 		d := (j.Potential[i] - j.Value[i]) * scale
@@ -205,8 +208,8 @@ func correct(c *Candidate, j perf.Judgement, own perf.OwnRun) {
 	c.Seconds.P50 = shift(1, c.Seconds.P50, own.Seconds)
 }
 
-// weights are what the agent is asked with: the preference, with the multiplier of its agreement, and with more weight on
-// what is at risk where the job runs.
+// weights returns the preference weights for the agent: the preference, the multiplier of the SLA, and additional
+// weight on objectives at risk at the current allocation.
 func (a *Agent) weights(s Snapshot, base Plan) [4]float64 {
 	p := s.Preference.normalised()
 	w := morl.Constrained([]float32{float32(p.Cost), float32(p.Time), float32(p.Resource), 0}, []float64{0, 0, 0, a.multiplier})
@@ -236,7 +239,8 @@ func (a *Agent) weights(s Snapshot, base Plan) [4]float64 {
 	return out
 }
 
-// walk follows the actor from where the job runs, or would, until it wants no change: its first action, and the end.
+// walk follows the actor from the current or initial allocation until it selects no change, for at most 16 steps. It
+// returns the first action and the final allocation.
 func (a *Agent) walk(o *perf.Outlook, s Snapshot, w [4]float64) (first int, end resources.Allocation) {
 	space := resources.ActionSpace{Limits: s.Limits, WithMemory: a.Meta.Shape.Actions == 27}
 	at := clip(s.Baseline, s)
@@ -265,13 +269,14 @@ func (a *Agent) walk(o *perf.Outlook, s Snapshot, w [4]float64) (first int, end 
 	return first, at
 }
 
-// outlook is the snapshot as agents see it.
+// outlook converts the snapshot to the input of agents.
 func outlook(s Snapshot) *perf.Outlook {
 	return &perf.Outlook{Limits: s.Limits, Spec: s.Spec, Rates: s.Rates, Model: s.Model, Done: s.Done, Total: s.Total,
 		Elapsed: s.Elapsed.Seconds(), SpentUSD: float64(s.Spent), Current: s.Current, Baseline: s.Baseline,
 		Startup: positive(s.Startup.P50), Restart: positive(s.Restart.P50)}
 }
 
+// positive returns v if it is positive and finite, otherwise 0.
 func positive(v float64) float64 {
 	if v > 0 && !math.IsInf(v, 0) {
 		return v

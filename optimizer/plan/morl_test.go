@@ -15,7 +15,7 @@ import (
 	"trainopt/sla"
 )
 
-// opinion is an agent whose critics value "no change" as a test says, by the state.
+// opinion is an agent whose critics return a value for "no change" chosen by the test, by state.
 type opinion struct {
 	morl.Valuer
 	each []func(s perf.State) [4]float64
@@ -46,7 +46,7 @@ func critical(each ...func(s perf.State) [4]float64) MORL {
 
 func none(perf.State) [4]float64 { return [4]float64{} }
 
-// big finds that all GPUs together take half as much time again as the model predicts.
+// big assigns 50 % more time than the model predicts to the use of all GPUs.
 func big(s perf.State) [4]float64 {
 	if s[0] == 1 {
 		return [4]float64{0, -0.5, 0, 0}
@@ -106,7 +106,7 @@ func TestCriticsThatDisagreeLeaveItToTheModel(t *testing.T) {
 	}
 }
 
-// Whatever the agent thinks, an allocation that breaks the agreement by the model is not taken.
+// The agent never selects an allocation that misses the SLA by the model's prediction.
 func TestAgentNeverLeavesWhatKeepsTheAgreement(t *testing.T) {
 	tempting := func(s perf.State) [4]float64 { return [4]float64{10 * (1 - s[0]), 10 * (1 - s[0]), 0, 0} }
 	scene := gpuScene().prefer("cost").agreed(sla.Spec{TimeMax: 20 * time.Minute})
@@ -195,7 +195,7 @@ func TestAgentFilesOfOtherKindsAreRefused(t *testing.T) {
 	}
 }
 
-// The agent in the binary can be read and decides on every scene, among what keeps the agreement.
+// The embedded agent can be loaded and decides on every scene among the candidates that meet the SLA.
 func TestEmbeddedAgentDecides(t *testing.T) {
 	a, err := LoadAgent(pretrained.File())
 	if err != nil {

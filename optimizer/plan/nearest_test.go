@@ -8,13 +8,13 @@ import (
 	"trainopt/sla"
 )
 
-// TestNearestIsTheMostLikely: when nothing is sure enough, the plan goes where the agreement is most likely to hold, and
-// not where the worst case is least bad: an allocation that was measured and just misses is no better than a certain miss.
+// TestNearestIsTheMostLikely: when no candidate is feasible, the plan takes the one most likely to meet the SLA, not
+// the one with the least bad worst case. A measured allocation that narrowly misses is no better than a certain miss.
 func TestNearestIsTheMostLikely(t *testing.T) {
 	for name, test := range map[string]struct {
 		s    scene
 		spec sla.Spec
-		luck float64 // the chance that some allocation has
+		luck float64 // minimum chance of the best allocation
 	}{
 		"only the own configuration measured, a budget just below it": {cpuScene().with(cpu(16)), sla.Spec{CostMaxUSD: 0.019}, 0.2},
 		"the same on GPUs":                        {gpuScene().with(gpu(8, 32)), sla.Spec{CostMaxUSD: 3.2}, 0.2},
@@ -38,7 +38,7 @@ func TestNearestIsTheMostLikely(t *testing.T) {
 	}
 }
 
-// with measures somewhere else.
+// with replaces the measured allocations.
 func (s scene) with(measured ...resources.Allocation) scene {
 	s.measured = measured
 	return s

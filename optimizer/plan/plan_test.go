@@ -174,20 +174,20 @@ func TestWhatIsUsedCounts(t *testing.T) {
 	}
 	for _, c := range p.Candidates {
 		if c.Allocation.CPUs == 15 {
-			// the restart is in it: 60 × 1.23 s + 20 s
+			// includes the restart: 60 × 1.23 s + 20 s
 			if want := 300 + 60*1.23 + 20; math.Abs(c.Seconds.P50/want-1) > 0.05 {
 				t.Errorf("15 CPUs: %v, want about %.0f s", c.Seconds, want)
 			}
 		}
 	}
-	s.Resumable = false // then a move means to do all again
+	s.Resumable = false // a move then repeats all work
 	for _, c := range decide(t, s).Candidates {
 		want := 300 + 100*1.23 + 20.0
 		if c.Allocation.CPUs == 15 && math.Abs(c.Seconds.P50/want-1) > 0.05 {
 			t.Errorf("15 CPUs, not resumable: %v, want about %.0f s", c.Seconds, want)
 		}
 	}
-	s.LiveCPU = true // but CPUs can be taken away while it runs
+	s.LiveCPU = true // but CPUs can be taken from the running job
 	for _, c := range decide(t, s).Candidates {
 		want := 300 + 60*1.23
 		if c.Allocation.CPUs == 15 && math.Abs(c.Seconds.P50/want-1) > 0.05 {
@@ -218,7 +218,7 @@ func TestNumbersThatAreNoneAreNeverChosen(t *testing.T) {
 			t.Errorf("%s: not a number is reported as infeasible: %v", name, err)
 		}
 		if !(s.Total > 0) && err == nil && !p.Predicted {
-			continue // a job of unknown length
+			continue // unknown total
 		}
 		if err == nil && (!finite(p.Chosen) || !p.Chosen.Feasible) {
 			t.Errorf("%s: chosen %+v", name, p.Chosen)
@@ -241,7 +241,7 @@ func TestInfeasibleNamesTheNearestAndWhatWouldDo(t *testing.T) {
 			t.Errorf("%s: no plan to go on with: %+v", name, no.Plan)
 		}
 	}
-	// What it says would do, does.
+	// The limits reported as feasible are feasible.
 	_, err := Model{}.Decide(s)
 	var no *Infeasible
 	errors.As(err, &no)
@@ -257,7 +257,7 @@ func TestInfeasibleNamesTheNearestAndWhatWouldDo(t *testing.T) {
 }
 
 func TestOtherLimits(t *testing.T) {
-	// Memory: the peak that was measured does not fit in what is agreed.
+	// Memory: the measured peak exceeds the SLA limit.
 	s := cpuScene().prefer("time").agreed(sla.Spec{MemoryMaxGiB: 3})
 	s.Memory = 5
 	_, err := Model{}.Decide(s.snapshot(t))
@@ -265,14 +265,14 @@ func TestOtherLimits(t *testing.T) {
 	if !errors.As(err, &no) || !strings.Contains(no.Why, "memory of at most 3 GiB") {
 		t.Errorf("memory: %v", err)
 	}
-	// CPU utilisation: busy CPU seconds a unit stay the same, so fewer CPUs are busier.
+	// CPU utilisation: busy CPU seconds per unit are constant, so fewer CPUs are busier.
 	s = cpuScene().prefer("time").agreed(sla.Spec{CPUUtilMinPct: 80}).running(cpu(16), 10, minutes(1), 0, 1)
-	s.CPUUtil = 52 // 16 × 1.19 s × 52 % = 9.9 s of CPU a unit
+	s.CPUUtil = 52 // 16 × 1.19 s × 52 % = 9.9 CPU-seconds per unit
 	p := decide(t, s.snapshot(t))
 	if c := p.Allocation.CPUs; c < 2 || c > 6 || 9.9/(float64(c)*s.pace(p.Allocation)) < 0.8 {
 		t.Errorf("CPU utilisation of at least 80 %%: chosen %v", p.Allocation)
 	}
-	// An agreed minimum that the current allocation just keeps does not drive the job away.
+	// A minimum that the current allocation narrowly meets does not cause a move.
 	s.CPUUtil = 80.5
 	if p := decide(t, s.snapshot(t)); p.Allocation.CPUs != 16 {
 		t.Errorf("utilisation holds at 16 CPUs: chosen %v", p.Allocation)
@@ -335,7 +335,7 @@ func TestWorth(t *testing.T) {
 	}
 }
 
-// A move must pay: found by looking for the restart cost at which the advice turns.
+// A move must pay for its restart: the test searches for the restart cost at which the verdict changes.
 func TestWorthWeighsTheRestart(t *testing.T) {
 	turn := func(done float64) (restart, saved float64) {
 		saved = (100 - done) * (amdahl(0.6, 9.4)(cpu(4)) - amdahl(0.6, 9.4)(cpu(16)))
@@ -353,10 +353,10 @@ func TestWorthWeighsTheRestart(t *testing.T) {
 	if restart < saved/restartWeight*0.85 || restart > saved/restartWeight*1.05 {
 		t.Errorf("saves %.0f s: worth a restart of up to %.0f s, want about %.0f", saved, restart, saved/restartWeight)
 	}
-	// Where the faster of two is not certain, a free restart is not enough.
+	// When it is uncertain which of two allocations is faster, a free restart is not enough.
 	sure, unsure := cpuScene().prefer("time").running(cpu(8), 10, minutes(1), 0, 0.01), cpuScene().prefer("time").running(cpu(8), 10, minutes(1), 0, 0.01)
 	unsure.measured = []resources.Allocation{cpu(8), cpu(2)}
-	unsure.pace = func(a resources.Allocation) float64 { return 2 - 0.02*float64(a.CPUs) } // hardly uses its CPUs
+	unsure.pace = func(a resources.Allocation) float64 { return 2 - 0.02*float64(a.CPUs) } // CPUs have almost no effect
 	for name, c := range map[string]struct {
 		scene scene
 		want  bool
@@ -366,14 +366,14 @@ func TestWorthWeighsTheRestart(t *testing.T) {
 			t.Errorf("%s: %v, %s", name, got, why)
 		}
 	}
-	// A gain on average that may well be a loss is not enough either.
+	// A gain on average with a substantial chance of a loss is not enough either.
 	gamble := cpuScene().prefer("time").running(cpu(8), 10, minutes(1), 0, 1)
 	gamble.measured = []resources.Allocation{cpu(8)}
 	uncertain := gamble.snapshot(t)
 	if got, why := Worth(uncertain, Plan{Allocation: cpu(14), Candidates: decide(t, uncertain).Candidates}); got || !strings.Contains(why, "not sure enough") {
 		t.Errorf("a gamble: %v, %s", got, why)
 	}
-	// A sure gain of next to nothing is not worth the risk of a restart.
+	// A certain but negligible gain does not justify the risk of a restart.
 	tiny := cpuScene().prefer("time").running(cpu(4), 99, minutes(100), 0, 0.01)
 	snapshot := tiny.snapshot(t)
 	if got, why := Worth(snapshot, Plan{Allocation: cpu(16), Candidates: decide(t, snapshot).Candidates}); got || !strings.Contains(why, "does not pay") {
@@ -423,7 +423,7 @@ func TestRules(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := p.Allocation
-		if c.want.Memory == 0 { // nothing to size by: whatever the limits give
+		if c.want.Memory == 0 { // no basis for sizing: the value follows the limits
 			got.Memory = 0
 		}
 		if !got.Same(c.want) || p.Predicted {
@@ -473,7 +473,7 @@ func TestNextProbe(t *testing.T) {
 	}
 	snapshot := s.snapshot(t)
 	next, why := NextProbe(snapshot, obs, Allocations(snapshot))
-	if next == nil || next.CPUs > 4 || why == "" { // 16 are measured, the balance is at 4; one alone takes 16 units' time
+	if next == nil || next.CPUs > 4 || why == "" { // 16 CPUs are measured, the balance is at 4; one CPU takes the time of 16 units
 		t.Errorf("first probe %v, %q, want few CPUs", next, why)
 	}
 	if next, _ := NextProbe(snapshot, obs, nil); next != nil {
@@ -482,7 +482,7 @@ func TestNextProbe(t *testing.T) {
 	if next, _ := NextProbe(snapshot, obs, []resources.Allocation{cpu(8), cpu(12)}); next == nil || next.CPUs != 8 {
 		t.Errorf("of 8 and 12 CPUs: %v, want 8", next)
 	}
-	// With the curve known, and a restart that costs more than could be won, there is nothing to measure.
+	// With a known curve and a restart that costs more than the possible gain, no probe is worthwhile.
 	s = cpuScene().prefer("balanced").running(cpu(16), 90, minutes(2), 0.03, 60)
 	s.measured = []resources.Allocation{cpu(16), cpu(1), cpu(4), cpu(2), cpu(8)}
 	snapshot = s.snapshot(t)
@@ -514,7 +514,7 @@ func TestPlannersNameThemselves(t *testing.T) {
 	}
 }
 
-// Decide with about a thousand candidates, as for 8 GPUs, many CPU counts and batches.
+// BenchmarkDecide decides among about a thousand candidates, as for 8 GPUs with many CPU counts and batch sizes.
 func BenchmarkDecide(b *testing.B) {
 	s := gpuScene().prefer("balanced").agreed(sla.Spec{TimeMax: minutes(30)})
 	s.Limits.CPUs = resources.Range{Min: 1, Max: 96}

@@ -1,6 +1,7 @@
 package plan
 
-// Planners are the planners known, by the name that --planner takes. A new planner is one file and one line here.
+// Planners is the registry of planners by the name accepted by --planner. A new planner is one file and one line
+// here.
 var Planners = map[string]Planner{
 	"bandit": Bandit{},
 	"model":  Model{},

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// Presets are the preferences that have a name, in the order in which options are shown.
+// Presets are the named preferences, in the order of display.
 //
-// "time" and "cost" look at their objective alone, so that they really minimise it; what they tie on (within 1 %)
-// goes to the lower cost (for cost: the shorter time). The ancestor's 0.6/0.2/0.2 for time would stop adding
-// resources where a doubling still saves a third of the time. "resource" holds as little as it may, with time and
-// cost as the rest of the weight. "balanced" weighs all three alike and so finds the knee of the front.
+// "time" and "cost" weigh one objective only, so that it is really minimised; ties (within 1 %) are broken by the
+// lower cost (for cost: the shorter time). The published weights 0.6/0.2/0.2 for time would stop adding resources
+// while doubling them still saves a third of the time. "resource" minimises the held resources, with time and cost as
+// the rest of the weight. "balanced" weighs all three alike and so finds the knee of the front.
 var Presets = []struct {
 	Name       string
 	Preference Preference
@@ -23,8 +23,8 @@ var Presets = []struct {
 	{"balanced", Preference{Time: 1. / 3, Cost: 1. / 3, Resource: 1. / 3}},
 }
 
-// ParsePreference reads "balanced", "time", "cost", "resource" or weights such as "time=0.6,cost=0.3,resource=0.1".
-// Weights are ≥ 0, what is not named is 0, and they are normalised to sum 1.
+// ParsePreference parses "balanced", "time", "cost", "resource" or weights such as "time=0.6,cost=0.3,resource=0.1".
+// Weights are ≥ 0 and normalised to a sum of 1; an omitted weight is 0.
 func ParsePreference(text string) (Preference, error) {
 	fail := func(format string, args ...any) (Preference, error) {
 		return Preference{}, fmt.Errorf("preference %q: %s", text, fmt.Sprintf(format, args...))
@@ -71,7 +71,7 @@ func ParsePreference(text string) (Preference, error) {
 	return p.normalised(), nil
 }
 
-// normalised sums to 1; anything that cannot be counts as balanced.
+// normalised returns the preference scaled to a sum of 1, or balanced when the weights are invalid or all zero.
 func (p Preference) normalised() Preference {
 	sum := p.Time + p.Cost + p.Resource
 	if !(sum > 0) || math.IsInf(sum, 0) || p.Time < 0 || p.Cost < 0 || p.Resource < 0 {
@@ -82,7 +82,7 @@ func (p Preference) normalised() Preference {
 
 func (p Preference) weights() [3]float64 { return [3]float64{p.Time, p.Cost, p.Resource} }
 
-// String is the preset's name, or the weights.
+// String returns the name of the preset, or the weights.
 func (p Preference) String() string {
 	for _, q := range Presets {
 		if p == q.Preference {
@@ -92,7 +92,7 @@ func (p Preference) String() string {
 	return fmt.Sprintf("time=%.3g,cost=%.3g,resource=%.3g", p.Time, p.Cost, p.Resource)
 }
 
-// leading is the preset nearest to the largest weight; "balanced" when no weight exceeds the others by 10 %.
+// leading returns the preset of the largest weight; "balanced" when no weight exceeds the others by 10 %.
 func (p Preference) leading() string {
 	w := p.normalised()
 	switch {

@@ -9,17 +9,17 @@ import (
 	"trainopt/resources"
 )
 
-// NextProbe says which of the affordable allocations to measure next, and why; nil when nothing is worth measuring. A
-// probe must be expected to improve the choice, in the preference's regret and with missed limits counted, by more
-// than it costs itself: the restarts, and a few units of work done there and not at the best choice known.
+// NextProbe returns the affordable allocation to measure next, with the reason; nil when no probe pays. A probe must
+// be expected to improve the choice by more than its own cost, in the preference's regret including missed limits.
+// Its cost is the restarts and a few units of work done at the probe instead of at the best known choice.
 func NextProbe(s Snapshot, measured []perf.Observation, affordable []resources.Allocation) (*resources.Allocation, string) {
 	switch {
 	case s.Model == nil || len(affordable) == 0:
 		return nil, ""
 	case s.Current != nil && !s.Resumable && !s.Restartable:
-		return nil, "" // it would have to be started again
+		return nil, "" // the job would have to start from the beginning
 	case !MayProbe(s):
-		return nil, "" // the last move is kept for the way back
+		return nil, "" // the last move is reserved for a revert
 	}
 	b := newBoard(s)
 	fallback := b.fallback()
@@ -53,8 +53,8 @@ func NextProbe(s Snapshot, measured []perf.Observation, affordable []resources.A
 	return &probe.Allocation, probe.Reason
 }
 
-// fallback is the position of what the job returns to when a probe shows nothing: the user's own configuration where it
-// is likely to keep the agreement, else the choice among what does, -1 when nothing does.
+// fallback returns the position of the allocation to which the job returns after a probe without benefit: the
+// baseline if it is likely to meet the SLA, otherwise the choice among the feasible candidates, -1 when none exists.
 func (b *board) fallback() int {
 	if b.baseline >= 0 && finite(b.cs[b.baseline]) && b.outcomes[b.baseline].odds() >= likely {
 		return b.baseline
@@ -62,8 +62,8 @@ func (b *board) fallback() int {
 	return choose(b.cs, where(b.cs, feasible), b.preference, b.current)
 }
 
-// runLoss is the regret of a run with a given rest at an allocation, at given seconds per unit and after a further delay
-// and expense, with three times the relative excess over its limits.
+// runLoss returns the regret of a run that continues at an allocation with the given seconds per unit, after a
+// further delay and expense, plus three times the relative excess over its limits.
 func (b *board) runLoss(sc scale, a resources.Allocation, unit, seconds, usd float64) float64 {
 	s := b.forecast.s
 	seconds, usd = seconds+unit, usd+unit/3600*float64(s.Rates.Hourly(a))
@@ -77,7 +77,7 @@ func (b *board) runLoss(sc scale, a resources.Allocation, unit, seconds, usd flo
 	return sc.regret([3]float64{seconds, usd, b.forecast.heldShare(a)}, b.preference) + 3*over
 }
 
-// withoutProbe is where the job works if nothing more is measured.
+// withoutProbe returns the allocation at which the job continues without a further measurement.
 func (b *board) withoutProbe() resources.Allocation {
 	s := b.forecast.s
 	p, err := b.decide("")
@@ -90,8 +90,8 @@ func (b *board) withoutProbe() resources.Allocation {
 	return Settle(s, p).Allocation
 }
 
-// afterProbe are the allocations that a job may go on to from one more measurement: any while a move remains for the way
-// back, else only what this run has measured.
+// afterProbe returns the allocations to which a job may move after one more probe: any while a move remains for the
+// revert, otherwise only those measured in this run.
 func (b *board) afterProbe() []resources.Allocation {
 	s := b.forecast.s
 	all := Allocations(s)
@@ -101,7 +101,7 @@ func (b *board) afterProbe() []resources.Allocation {
 	return slices.DeleteFunc(all, func(a resources.Allocation) bool { return !measuredAt(s, a) })
 }
 
-// delayTo is the expected time to get to an allocation, seconds.
+// delayTo returns the expected time to reach an allocation, in seconds.
 func (b *board) delayTo(a resources.Allocation) float64 {
 	switch b.forecast.moveTo(a) {
 	case begin, again:
@@ -112,7 +112,7 @@ func (b *board) delayTo(a resources.Allocation) float64 {
 	return 0
 }
 
-// expectedLoss is the mean of runLoss at an allocation where work begins after a delay, seconds.
+// expectedLoss returns the mean of runLoss at an allocation where work begins after the given delay, in seconds.
 func (b *board) expectedLoss(sc scale, a resources.Allocation, seconds float64) float64 {
 	draws, usd := b.forecast.s.Model.Draws(a), seconds/3600*float64(b.forecast.s.Rates.Hourly(a))
 	sum := 0.0
@@ -122,8 +122,9 @@ func (b *board) expectedLoss(sc scale, a resources.Allocation, seconds float64) 
 	return sum / float64(len(draws))
 }
 
-// probeCost is what measuring at an allocation adds to the loss of a run that works at plan: the restart to go there, a
-// few units of work done there and not at the plan, and, where the job cannot be resumed, all that is done again.
+// probeCost returns a function that computes how much a probe adds to the loss of a run that works at plan: the
+// restart, a few units of work done at the probe instead of at plan and, for a job that cannot be resumed, the
+// repeated work.
 func (b *board) probeCost(sc scale, plan resources.Allocation) func(resources.Allocation) float64 {
 	s := b.forecast.s
 	draws := s.Model.Draws(plan)
@@ -140,7 +141,7 @@ func (b *board) probeCost(sc scale, plan resources.Allocation) func(resources.Al
 		unit, hourly := s.Model.UnitSeconds(a).P50, float64(s.Rates.Hourly(a))
 		seconds := s.Restart.P50 + probeUnits(unit)*(unit-there)
 		usd := (s.Restart.P50*hourly + probeUnits(unit)*(unit*hourly-there*hourlyThere)) / 3600
-		if !s.Resumable { // what is done until then is done again
+		if !s.Resumable { // completed work is repeated
 			again := s.Done + probeUnits(unit)
 			seconds, usd = seconds+again*there, usd+again*there*hourlyThere/3600
 		}
@@ -148,10 +149,10 @@ func (b *board) probeCost(sc scale, plan resources.Allocation) func(resources.Al
 	}
 }
 
-// LongUnit is the length from which one unit of work is measurement enough.
+// LongUnit is the duration from which one measured unit of work suffices.
 const LongUnit = 30 * time.Second
 
-// probeUnits is how many units of work tell the pace: one to warm up, and one that is long, or two.
+// probeUnits returns the units of work of a probe: one to warm up, and one long unit or two short ones.
 func probeUnits(seconds float64) float64 {
 	if seconds >= LongUnit.Seconds() {
 		return 2
@@ -159,5 +160,6 @@ func probeUnits(seconds float64) float64 {
 	return 3
 }
 
-// probeWeight is how many times a probe must be expected to win back what it costs: expected gains are optimistic.
+// probeWeight is the multiple of its cost that a probe must be expected to win back, since expected gains are
+// optimistic.
 const probeWeight = 2

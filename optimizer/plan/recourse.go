@@ -7,23 +7,23 @@ import (
 	"trainopt/sla"
 )
 
-// likely is the least chance of an allocation that is taken because another can still be turned to.
+// likely is the minimum chance of an allocation that is chosen on the strength of a recourse.
 const likely = 0.5
 
-// worthTrying is how much better, relative, an allocation must be to be tried although it may have to be left again.
+// worthTrying is the relative improvement that justifies an allocation which may have to be left again.
 const worthTrying = 0.1
 
-// recourse finds, for an allocation that keeps the agreement with less than 95 % probability, another that still keeps it
-// if turned to at the next look: after a few units of work and a restart. With one, the first may be tried: if it turns
-// out as slow or dear as feared, nothing is lost. It returns the position of the other, -1 when there is none, or the
-// job could not be moved. O(candidates × draws).
+// recourse returns, for an allocation i that meets the SLA with less than 95 % probability, the position of another
+// one that still meets it after a trial at i of a few units of work and a restart. With a recourse, i may be tried:
+// if it is as slow or expensive as feared, the SLA can still be met. recourse returns -1 when no such allocation
+// exists or the job cannot be resumed. O(candidates × draws).
 func (b *board) recourse(i int, among []int) int {
 	f, o := b.forecast, b.outcomes[i]
 	s := f.s
 	if f.perUnit || !s.Resumable || o.Feasible || o.Chance < likely || !finite(o.Candidate) {
 		return -1
 	}
-	for _, limit := range o.Breaks { // only what is used up can be saved
+	for _, limit := range o.Breaks { // only excesses of time and money can be averted
 		if limit != sla.Time && limit != sla.Cost {
 			return -1
 		}
@@ -58,8 +58,8 @@ func (b *board) recourse(i int, among []int) int {
 	return best
 }
 
-// choose is the preference's choice among the candidates that keep the agreement, -1 when none does. One that is better by
-// a tenth and may be tried, because there is a way back, is chosen instead; back is then the way back, else -1.
+// choose returns the choice of the preference among the candidates that meet the SLA, -1 when none does. A candidate
+// that is better by worthTrying and has a recourse takes precedence; back is then the recourse, otherwise -1.
 func (b *board) choose() (chosen, back int) {
 	safe := b.open()
 	chosen = choose(b.cs, safe, b.preference, b.current)
@@ -86,7 +86,7 @@ func (b *board) choose() (chosen, back int) {
 	return chosen, -1
 }
 
-// delay is the time by draw to get to an allocation, nil for none.
+// delay returns the time to reach an allocation, by draw; nil for none.
 func (f *forecast) delay(a resources.Allocation) []float64 {
 	switch f.moveTo(a) {
 	case begin, again:

@@ -7,8 +7,8 @@ import (
 	"trainopt/sla"
 )
 
-// With an uncertain pace and a budget that the fast allocation keeps more likely than not, it is tried, as long as another
-// can still be turned to; when the job cannot be moved, or the money for a trial is gone, it is not.
+// With an uncertain pace and a budget that the fast allocation meets more likely than not, the fast one is tried
+// while a recourse exists. It is not tried when the job cannot be moved or the budget does not cover a trial.
 func TestTriesWhatCanBeLeftAgain(t *testing.T) {
 	tight := func() scene {
 		s := gpuScene().prefer("time")
@@ -18,7 +18,7 @@ func TestTriesWhatCanBeLeftAgain(t *testing.T) {
 	}
 	free := decide(t, tight().snapshot(t))
 	s := tight().agreed(sla.Spec{CostMaxUSD: free.Chosen.CostUSD.P50 * 1.1})
-	s.Total *= 10 // there is time to try
+	s.Total *= 10 // enough time for a trial
 	s.Spec.CostMaxUSD *= 10
 	p := decide(t, s.snapshot(t))
 	if p.Recourse == nil || p.Chosen.Chance >= sure || p.Chosen.Chance < likely {

@@ -12,29 +12,30 @@ import (
 	"trainopt/resources"
 )
 
-// Renewal tells of an attempt to replace an agent's critics by ones that learned from the run's own measurements.
+// Renewal is the result of an attempt to replace the critics of an agent by critics trained on the run's own
+// measurements.
 type Renewal struct {
-	// Before and After are the mean absolute errors of the old and the new critics on jobs like this one that neither
-	// learned from, relative to the whole run at the user's own configuration.
+	// Before and After are the mean absolute errors of the old and the new critics on held-out jobs similar to this
+	// one, relative to the whole run at the baseline.
 	Before, After float64
 	Swapped       bool
 }
 
 const (
-	renewSteps = 800 // decisions that fresh critics learn from
-	renewJobs  = 24  // held out
+	renewSteps = 800 // training decisions of the new critics
+	renewJobs  = 24  // held-out jobs
 )
 
-// ErrNoModel says that nothing is measured to learn from.
+// ErrNoModel is returned when no measurements exist.
 var ErrNoModel = errors.New("nothing is measured yet")
 
-// Simulate returns an environment of simulated jobs that resemble the job of an outlook; with memory it has 27 actions,
-// else 9. The state and the objectives are those of package perf.
+// Simulate returns an environment of simulated jobs that resemble the job of an outlook. It has 27 actions with
+// memory, otherwise 9. The state and the objectives are those of package perf.
 type Simulate func(o perf.Outlook, withMemory bool) morl.Environment
 
-// Renew trains a fresh agent of the same kind in an environment calibrated from the run's own measurements, and returns it
-// when its critics err less than the old ones there on jobs held out; else the old one. The run goes on meanwhile with
-// the old one. It takes a few seconds of one CPU, and stops with the context.
+// Renew trains a new agent of the same kind in an environment calibrated from the run's own measurements. It returns
+// the new agent when its critics have a smaller error on held-out jobs, and the old one otherwise. Renew takes a few
+// seconds of one CPU, during which the run keeps the old agent; it stops when the context is cancelled.
 func (a *Agent) Renew(ctx context.Context, s Snapshot, simulate Simulate, seed uint64) (*Agent, Renewal, error) {
 	if s.Model == nil || !(s.Total > 0) {
 		return a, Renewal{}, fmt.Errorf("renew the agent: %w", ErrNoModel)
@@ -69,7 +70,8 @@ func (a *Agent) Renew(ctx context.Context, s Snapshot, simulate Simulate, seed u
 	return &Agent{Meta: meta, critics: critics, multiplier: a.multiplier}, r, nil
 }
 
-// criticError is how far critics are from what going on where an episode begins brings, over held-out episodes.
+// criticError returns the mean absolute difference, over held-out episodes, between the values of the critics and the
+// return of the "no change" action at the start of an episode.
 func criticError(v morl.Valuer, env morl.Environment, preference [4]float64, seed uint64) float64 {
 	stay := resources.ActionSpace{WithMemory: env.Shape().Actions == 27}.Stay()
 	rng := rand.New(rand.NewPCG(seed, 0x0e14))

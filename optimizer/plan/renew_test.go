@@ -12,7 +12,7 @@ import (
 	"trainopt/sla"
 )
 
-// Critics that are far off are replaced by ones that learned from the run's own measurements; sound ones are kept.
+// Critics with large errors are replaced by critics trained on the run's own measurements; accurate ones are kept.
 func TestRenewReplacesCriticsThatAreWorse(t *testing.T) {
 	s := gpuScene().prefer("time").agreed(sla.Spec{TimeMax: time.Hour}).running(gpu(4, 32), 5, 3*time.Minute, 1, 20).snapshot(t)
 	shape := morl.Shape{State: perf.StateSize, Actions: 9, Objectives: perf.Objectives}

@@ -7,17 +7,18 @@ import (
 )
 
 const (
-	// apart is how far, in doublings summed over GPUs, CPUs and batch, an allocation must be from all measured ones to be
-	// worth measuring where nothing looks feasible.
+	// apart is the minimum distance of an allocation from all measured ones, in doublings summed over GPUs, CPUs and
+	// batch size, for a rescue measurement.
 	apart = 0.58
-	// cheap is the share of the time and the money left that such a measurement may take.
+	// cheap is the share of the remaining time and money that such a measurement may use.
 	cheap = 0.10
 )
 
-// Rescue says where to measure, and why, when no allocation is even as likely as not to keep the agreement: staying is
-// then a loss, and the model may be wrong where nothing was measured. It is the unmeasured allocation that comes nearest
-// to keeping the agreement by the optimistic end of its interval, the preferred one of equals, of those that a tenth of
-// the remaining time and money can measure. Nil when something is likely, the job cannot be moved, or nothing qualifies. O(candidates × draws).
+// Rescue returns an allocation to measure, with the reason, when no allocation has a chance of at least 50 % of
+// meeting the SLA: staying would miss it, and the model may be wrong far from the measurements. Among the unmeasured
+// allocations that can be measured with a tenth of the remaining time and money, it selects the one with the least
+// excess at the optimistic end of its interval; the preference breaks ties. Rescue returns nil when an allocation is
+// likely to meet the SLA, the job cannot be resumed, or none qualifies. O(candidates × draws).
 func Rescue(s Snapshot) (*resources.Allocation, string) {
 	if s.Model == nil || s.Current == nil || !s.Resumable || !(s.Total > 0) || moves(s) >= maxMoves-1 {
 		return nil, ""
@@ -45,7 +46,7 @@ func Rescue(s Snapshot) (*resources.Allocation, string) {
 	return &b.cs[best].Allocation, "no measured allocation meets the SLA, and measuring costs little compared with missing it"
 }
 
-// distant reports whether nothing was measured near an allocation.
+// distant reports whether no measurement lies near an allocation.
 func (b *board) distant(a resources.Allocation) bool {
 	octaves := func(x, y int) float64 { return math.Abs(math.Log2(float64(max(x, 1)) / float64(max(y, 1)))) }
 	for _, m := range b.forecast.s.Model.Measured() {
@@ -56,7 +57,7 @@ func (b *board) distant(a resources.Allocation) bool {
 	return true
 }
 
-// affordable reports whether a small share of the remaining time and money can measure at an allocation.
+// affordable reports whether a small share of the remaining time and money suffices to measure an allocation.
 func (b *board) affordable(a resources.Allocation) bool {
 	s := b.forecast.s
 	unit := s.Model.UnitSeconds(a).P50

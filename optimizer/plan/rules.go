@@ -7,29 +7,30 @@ import (
 	"trainopt/resources"
 )
 
-// Rules is the decision rule that SLA-MORL (Jul 2025) ships in place of its agent, kept as a baseline to beat: fixed
-// thresholds on GPU utilisation, no model, no constraint.
+// Rules is the decision rule that SLA-MORL (Jul 2025) ships in place of its agent, kept as a reference policy: fixed
+// thresholds on GPU utilisation, without a model or constraints.
 //
 //	time      utilisation > 70 % and room: +2 GPU, +8 CPU, +16 GiB; else +4 CPU
 //	cost      utilisation < 5 %: 1 GPU (0 when < 1 % and at least 8 CPUs), < 50 %: -1 GPU;
-//	          -4 CPU and -8 GiB when the throughput is over 1.5 × the agreed minimum
-//	resource  utilisation < 5 %: 1 GPU (0 when < 1 %), < 40 %: -1, > 90 %: +1; then 4 CPUs and 8 GiB a GPU
+//	          -4 CPU and -8 GiB when the throughput is over 1.5 × the SLA minimum
+//	resource  utilisation < 5 %: 1 GPU (0 when < 1 %), < 40 %: -1, > 90 %: +1; then 4 CPUs and 8 GiB per GPU
 //	balanced  unchanged
 //
-// Batch (only where the script allows a range): time 128 a GPU; else the baseline's batch a GPU × GPUs, at least
-// 75 % of the baseline's when utilisation is below 15 %, at least 32.
+// Batch size (only when the script allows a range): 128 per GPU for time; otherwise the baseline's batch per GPU ×
+// GPUs, at least 75 % of the baseline's when utilisation is below 15 %, at least 32.
 //
-// It starts from Current, or else Baseline (the original starts from the end of a random walk). Unknown utilisation or
-// throughput fires no rule. Everything is clipped to the limits. Mixed preferences follow their largest weight.
+// The rule starts from Current, or else Baseline (the original starts from the end of a random walk). Unknown
+// utilisation or throughput triggers no rule. Results are clipped to the limits. Mixed preferences follow their
+// largest weight.
 type Rules struct{}
 
 var _ Planner = Rules{}
 
-// Name is "rules".
+// Name returns "rules".
 func (Rules) Name() string { return "rules" }
 
-// Decide applies the rule. With a model the choice is predicted and judged like any other, but not changed, and
-// *Infeasible is returned when no allowed allocation meets the agreement.
+// Decide applies the rule. With a model, the choice is predicted and checked like any other; it is not changed,
+// except for the baseline where that is held. *Infeasible is returned when no allowed allocation meets the SLA.
 func (p Rules) Decide(s Snapshot) (Plan, error) {
 	from := s.Baseline
 	if s.Current != nil {
@@ -48,8 +49,9 @@ func (p Rules) Decide(s Snapshot) (Plan, error) {
 	return fixed(p.Name(), s, to, reason)
 }
 
+// applyRule returns the allocation after the rule of one preset, before clipping.
 func applyRule(prefer string, from resources.Allocation, s Snapshot) resources.Allocation {
-	a, util := from, s.GPUUtil // comparisons with NaN are false: no rule fires
+	a, util := from, s.GPUUtil // comparisons with NaN are false: no rule applies
 	a.GPUIDs = nil
 	switch prefer {
 	case "time":
@@ -81,7 +83,7 @@ func applyRule(prefer string, from resources.Allocation, s Snapshot) resources.A
 		case util > 90:
 			a.GPUs++
 		}
-		if from.GPUs > 0 { // the rule sizes by GPU and says nothing of CPU jobs
+		if from.GPUs > 0 { // the published rule sizes by GPU and does not cover CPU jobs
 			gpus := clip(a, s).GPUs
 			a.CPUs, a.Memory = 4*gpus, resources.GiB(8*gpus)
 		}
@@ -90,6 +92,7 @@ func applyRule(prefer string, from resources.Allocation, s Snapshot) resources.A
 	return a
 }
 
+// ruleBatch returns the batch size of the rule; 0 is the default of the script.
 func ruleBatch(prefer string, gpus int, s Snapshot) int {
 	own := s.Baseline.BatchSize
 	if s.Limits.BatchSize.Max <= 0 {
@@ -108,7 +111,9 @@ func ruleBatch(prefer string, gpus int, s Snapshot) int {
 	return max(batch, 32)
 }
 
-// fixed is the plan for an allocation that was chosen without the model.
+// fixed returns the plan for an allocation chosen without the model, with its prediction where a model exists. If the
+// allocation is not among the candidates it is added to them. Where the baseline is held and the allocation is
+// slower, the baseline is returned.
 func fixed(planner string, s Snapshot, a resources.Allocation, reason string) (Plan, error) {
 	if s.Model == nil {
 		return unpredicted(planner, a, reason), nil

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestSelect: the rule of choice by cases; plans, fronts and predictions have no other.
+// TestSelect checks the rule shared by plans, fronts and predictions, case by case.
 func TestSelect(t *testing.T) {
 	inf := math.Inf(1)
 	for name, c := range map[string]struct {

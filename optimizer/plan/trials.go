@@ -8,23 +8,23 @@ import (
 	"trainopt/resources"
 )
 
-// Trial is one stretch of a run: where it ran, and the seconds of each unit of work (or timed block) measured there,
-// warm-up excluded; none when it ended before it was measured.
+// Trial is a segment of a run: its allocation and the measured seconds of each unit of work (or timed block), warm-up
+// excluded. UnitSeconds is empty when the segment ended before a measurement.
 type Trial struct {
 	Allocation  resources.Allocation
 	UnitSeconds []float64
 }
 
 const (
-	// maxMoves is how often a run is moved by choice, probes and ways back included.
+	// maxMoves is the maximum number of moves in a run, probes and reverts included.
 	maxMoves = 3
-	// surely is how many standard errors two paces must differ to count as different.
+	// surely is the number of standard errors by which two paces must differ to count as different.
 	surely = 2
-	// wander is the standard deviation of a stretch's pace against the long run, relative.
+	// wander is the relative standard deviation of the pace of a segment against the long run.
 	wander = 0.02
 )
 
-// stay is a part of a run without a move, over as many stretches as it had.
+// stay is a part of a run without a move; it may span several segments.
 type stay struct {
 	at    resources.Allocation
 	pace  float64 // median seconds per unit, NaN when not measured
@@ -32,6 +32,7 @@ type stay struct {
 	units int
 }
 
+// stays merges consecutive trials at the same allocation.
 func stays(s Snapshot) []stay {
 	var out []stay
 	var units []float64
@@ -55,6 +56,7 @@ func stays(s Snapshot) []stay {
 	return out
 }
 
+// unitNoise returns the relative noise of one unit of work, 5 % without a model.
 func unitNoise(s Snapshot) float64 {
 	if s.Model == nil {
 		return 0.05
@@ -62,8 +64,8 @@ func unitNoise(s Snapshot) float64 {
 	return s.Model.UnitNoise()
 }
 
-// rate is what a unit of work takes in the preference: the weighted sum of the logarithms of seconds, USD and share of
-// the limits. Differences of rates are relative changes.
+// rate returns the expense of a unit of work in the preference: the weighted sum of the logarithms of seconds, USD
+// and resource share. Differences of rates are relative changes.
 func rate(s Snapshot, a resources.Allocation, pace float64) float64 {
 	w := s.Preference.normalised()
 	sum := (w.Time + w.Cost) * math.Log(pace)
@@ -76,8 +78,8 @@ func rate(s Snapshot, a resources.Allocation, pace float64) float64 {
 	return sum
 }
 
-// worse reports whether one measured stay is worse than another in the preference, beyond chance, and in no agreed
-// objective better.
+// worse reports whether a measured stay is significantly worse than another in the preference, and better in no
+// objective that the SLA limits.
 func worse(s Snapshot, a, than stay) bool {
 	w := s.Preference.normalised()
 	noise := surely * math.Hypot(a.sd, than.sd)
@@ -90,29 +92,28 @@ func worse(s Snapshot, a, than stay) bool {
 	return !(timed && slower < -noise) && !(s.Spec.CostMaxUSD > 0 && dearer < -noise)
 }
 
-// moves is the number of times that the run was moved, probes and ways back included.
+// moves returns the number of moves of the run so far, probes and reverts included.
 func moves(s Snapshot) int { return max(0, len(stays(s))-1) }
 
-// MovesLeft reports whether a run may be moved once more by choice; when not, Worth, Revert, Rescue and NextProbe all
-// refuse.
+// MovesLeft reports whether a run may still move. If not, Worth, Revert, Rescue and NextProbe all refuse.
 func MovesLeft(s Snapshot) bool { return moves(s) < maxMoves }
 
-// MayProbe reports whether a running job may be measured elsewhere once more: the last move is kept for the way back.
+// MayProbe reports whether a running job may be probed again; the last move is reserved for a revert.
 func MayProbe(s Snapshot) bool { return moves(s) < maxMoves-1 }
 
-// mayGo reports whether a run that was moved so often may go to an allocation: the last move leaves no way back, so it
-// leads only where this run was measured.
+// mayGo reports whether a run with the given number of moves may move to an allocation. The last move leaves no
+// revert, so it may lead only to an allocation measured in this run.
 func mayGo(s Snapshot, moved int, a resources.Allocation) bool {
 	return moved < maxMoves-1 || measuredAt(s, a)
 }
 
-// measuredAt reports whether this run was timed at an allocation.
+// measuredAt reports whether this run was measured at an allocation.
 func measuredAt(s Snapshot, a resources.Allocation) bool {
 	return slices.ContainsFunc(stays(s), func(x stay) bool { return x.at.SameShape(a) && !math.IsNaN(x.pace) })
 }
 
-// failed reports whether an allocation was measured in this run as worse than another one: it is not tried again. The
-// user's own configuration and where the job runs are never excluded.
+// failed reports whether this run measured an allocation as worse than another one; it is then not chosen again. The
+// baseline and the current allocation are never excluded.
 func failed(s Snapshot, all []stay, a resources.Allocation) bool {
 	if a.SameShape(s.Baseline) || s.Current != nil && a.SameShape(*s.Current) {
 		return false
@@ -130,10 +131,10 @@ func failed(s Snapshot, all []stay, a resources.Allocation) bool {
 	return false
 }
 
-// Revert says where a job should go back to, and why, because it runs worse since its latest move than before, beyond
-// chance; nil when it does not. It compares measured paces alone and so needs no total. Where the total is known, what is
-// left must win back the restart, and going back must not make it less likely that the agreement is kept. Nil too when no
-// move is left.
+// Revert returns the allocation to return to, with the reason, when the job runs significantly worse since its latest
+// move; nil otherwise. It compares measured paces only and therefore needs no total. When the total is known, the
+// remaining work must win back the restart, and the revert must not reduce the chance of meeting the SLA. Revert also
+// returns nil when no move is left.
 func Revert(s Snapshot) (*resources.Allocation, string) {
 	all := stays(s)
 	if len(all) < 2 || s.Current == nil || !MovesLeft(s) {

@@ -8,7 +8,7 @@ import (
 	"trainopt/sla"
 )
 
-// limitWords names a limit of the SLA with its value.
+// limitWords returns the name of a limit of the SLA with its value.
 func limitWords(o sla.Objective, spec sla.Spec) string {
 	switch o {
 	case sla.Time:
@@ -30,7 +30,7 @@ func limitWords(o sla.Objective, spec sla.Spec) string {
 	return string(o)
 }
 
-// length is a time in words; per unit of work when the total is unknown.
+// length formats a time; per unit of work when the total is unknown.
 func (b *board) length(seconds float64) string {
 	if b.forecast.perUnit {
 		return duration(seconds) + " per unit"
@@ -38,7 +38,7 @@ func (b *board) length(seconds float64) string {
 	return duration(seconds)
 }
 
-// duration is seconds in the form of the report.
+// duration formats seconds as the report does.
 func duration(seconds float64) string {
 	if math.IsNaN(seconds) || math.IsInf(seconds, 0) || math.Abs(seconds) > 1e9 {
 		return "unknown"
@@ -46,7 +46,7 @@ func duration(seconds float64) string {
 	return chart.PlainBlanks(chart.Duration(seconds))
 }
 
-// durationUp rounds up to what a user would type as a deadline.
+// durationUp formats seconds rounded up to a value suitable for --deadline.
 func durationUp(seconds float64) string {
 	step := 1.0
 	switch {
@@ -58,7 +58,7 @@ func durationUp(seconds float64) string {
 	return duration(math.Ceil(seconds/step) * step)
 }
 
-// usd is an amount in the form of the report.
+// usd formats an amount as the report does.
 func usd(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return "unknown"
@@ -66,7 +66,7 @@ func usd(v float64) string {
 	return chart.USD(v)
 }
 
-// usdUp rounds up to three significant digits, so that the figure suffices as a budget.
+// usdUp formats an amount rounded up to three significant digits, so that it suffices as a budget.
 func usdUp(v float64) string {
 	if !(v > 0) {
 		return usd(v)

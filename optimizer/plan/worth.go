@@ -6,22 +6,26 @@ import (
 )
 
 const (
-	restartWeight = 1.5  // a move must win back this many times what it costs
-	leastGain     = 0.02 // and this much of what remains, in regret
+	restartWeight = 1.5  // a move must win back this multiple of its cost
+	leastGain     = 0.02 // and this fraction of the remaining work, in regret
 	improvement   = 0.75 // with this probability
-	chanceGain    = 0.05 // or raise the chance of meeting the limits by this much, and by more than the share it costs
+	chanceGain    = 0.05 // or raise the probability of meeting the limits by this much, and by more than the relative loss
 )
 
-// Worth reports whether moving the running job from Current to the plan's allocation is worth the restart, and why, in
-// words. The test is on paired draws over the remaining work, in the preference's own regret: better with probability
-// at least 0.9 and on average also when the restart cost 1.5 times as much, by at least 2 % of a step; or the chance of
-// meeting the limits rises by 5 points from below 95 %, and, where the job is likely to meet them as it is, by more than
-// the relative loss in the preference: 20 points for a fifth of the cost. A move that endangers limits which hold is never worth it, unless the plan has a
-// way back (Recourse), nor
-// is one whose restart cost is not measured or whose remaining work is unknown: those can only be recommended. A job that
-// cannot be resumed is moved with consent alone (Restartable). A run is moved three times at most, probes and ways back
-// included; the last move leaves no way back, so it goes where this run was measured, or where it is better with 95 %
-// probability.
+// Worth reports whether a move of the running job from Current to the plan's allocation pays for the restart, with
+// the reason. The test uses paired draws over the remaining work and the regret of the preference. A move is worth it
+// in either of two cases:
+//
+//   - it is better with a probability of at least 0.75, and on average by at least 2 % of a step even with the
+//     restart cost multiplied by 1.5;
+//   - the probability of meeting the limits rises by at least 5 points from below 95 % and, if the job is more likely
+//     than not to meet them at Current, by more than the relative loss in the preference: 20 points for a fifth of
+//     the cost.
+//
+// A move that endangers limits which Current meets is not worth it unless the plan has a Recourse. A move with an
+// unmeasured restart cost or unknown remaining work is only recommended. A job without a checkpoint moves only with
+// the user's consent (Restartable). A run moves at most three times, probes and reverts included; since the last move
+// leaves no revert, it may lead only to an allocation measured in this run.
 func Worth(s Snapshot, p Plan) (bool, string) {
 	switch {
 	case s.Current == nil:
@@ -60,14 +64,14 @@ func Worth(s Snapshot, p Plan) (bool, string) {
 	return f.gain(s, p, here, there)
 }
 
-// Settle is the plan of a running job after its measurements: the planner's, or staying at Current where the move is not
-// Worth it.
+// Settle returns the plan of a running job after its measurements: the planner's, or the current allocation when the
+// move is not Worth it.
 func Settle(s Snapshot, p Plan) Plan {
 	if s.Current == nil || s.Model == nil || s.Current.SameShape(p.Allocation) {
 		return p
 	}
 	worth, why := Worth(s, p)
-	if free := s.Resumable && s.Total > 0 && s.Restart.P50 <= 0 && s.Startup.P50 <= 0; worth || free { // starts that take no time
+	if free := s.Resumable && s.Total > 0 && s.Restart.P50 <= 0 && s.Startup.P50 <= 0; worth || free { // restarts without cost
 		return p
 	}
 	stayed := p.Chosen
@@ -82,7 +86,8 @@ func Settle(s Snapshot, p Plan) Plan {
 	return p
 }
 
-// gain compares the remaining work at two allocations draw by draw.
+// gain compares the remaining work at two allocations, draw by draw, and returns the verdict with its reason. The
+// better share uses the real restart cost, the mean gain the cost multiplied by restartWeight.
 func (f *forecast) gain(s Snapshot, p Plan, here, there outcome) (bool, string) {
 	w := s.Preference.normalised()
 	cs := append([]Candidate{here.Candidate, there.Candidate}, p.Candidates...)
@@ -114,7 +119,7 @@ func (f *forecast) gain(s Snapshot, p Plan, here, there outcome) (bool, string) 
 	return true, words
 }
 
-// change says how much less or more something is.
+// change formats a difference as "… less" or "… more".
 func change(by float64, words func(float64) string) string {
 	if by <= 0 {
 		return words(-by) + " less"

@@ -17,36 +17,37 @@ import (
 	"trainopt/sla"
 )
 
-// ErrNoMachine says that no machine is left to run on, by the bounds that were given.
+// ErrNoMachine is returned when no machine satisfies the bounds of the question.
 var ErrNoMachine = errors.New("no machine")
 
-// Answer is what was foretold.
+// Answer is the prediction for a question.
 type Answer struct {
 	Question *Question
 	Work     Work
-	// Startup is the time from launch to the first work; unknown where no run says, and then counted as nothing.
+	// Startup is the time from launch to the first work; unknown without a measurement, and then counted as zero.
 	Startup sla.Interval
-	// Configurations have a prediction; those without basis are left out, and the notes say how many.
+	// Configurations contains only configurations with a prediction; the notes contain the number of the others.
 	Configurations []Configuration
 	Options        []Option
-	Endless        int // how many options on spot capacity are left out because they would hardly ever end
-	// Chosen is the position of the option that the preference selects; −1 when nothing fits. Feasible says that it keeps
-	// the limits; where it does not, nothing does, and Nearest says what deadline or budget would.
+	Endless        int // number of spot options omitted because they would practically never finish
+	// Chosen is the position of the option that the preference selects, −1 when no option fits. Feasible reports that
+	// it meets the limits. When it does not, no option does, and Nearest describes the deadline or budget that would
+	// be met.
 	Chosen   int
 	Feasible bool
 	Nearest  string
 	// OnDemand and SpotCapacity are the positions of the cheapest options that fit.
 	OnDemand, SpotCapacity []int
-	Interruptions          cost.Interruptions // of one spot machine, as reckoned with
-	Basis                  []Ground           // of the chosen configuration, the weightiest first
-	Uncertainty            *Uncertainty       // of the chosen option; nil when nothing is chosen
+	Interruptions          cost.Interruptions // of one spot machine, as assumed in the prediction
+	Basis                  []Ground           // of the chosen configuration, in order of weight
+	Uncertainty            *Uncertainty       // of the chosen option; nil without one
 	Changes                []Change
 	Notes                  []string
 }
 
-// Ask answers a question from measurements. The error wraps [transfer.ErrNoBasis] when nothing measured resembles the
-// question, and [ErrNoMachine] when its bounds leave nothing to run on. One prediction for each of at most
-// mostConfigurations configurations, and for some of them again with imagined measurements.
+// Ask answers a question from measurements. The error wraps [transfer.ErrNoBasis] when no measurement resembles the
+// question, and [ErrNoMachine] when no machine satisfies its bounds. The cost is one prediction for each of at most
+// mostConfigurations configurations, and further predictions of some of them with hypothetical measurements.
 func Ask(q *Question, entries []history.Entry, learn Learner) (*Answer, error) {
 	if err := q.Validate(); err != nil {
 		return nil, err
@@ -84,32 +85,33 @@ func Ask(q *Question, entries []history.Entry, learn Learner) (*Answer, error) {
 	return a, nil
 }
 
-// scene is all that options are made of.
+// scene is the common input of all options.
 type scene struct {
 	question      *Question
 	entries       []history.Entry
 	learn         Learner
 	startup       sla.Interval
-	least         cost.Need // what any machine must have, whatever the configuration
+	least         cost.Need // requirements of any machine, independent of the configuration
 	interruptions cost.Interruptions
-	all           Predictor // learned from all entries
-	predictor     Predictor // of the speed: learned from all, or from those in the unit of the work
+	all           Predictor // fitted to all entries
+	predictor     Predictor // of the speed: fitted to all entries, or to those in the unit of the work
 	work          Work
 	configs       []Configuration
 	places        []place
 }
 
-// clearly is how much narrower intervals must be for a way to measure the work to be taken before a surer one.
+// clearly is the ratio of interval widths below which a less certain measure of the work replaces a more certain one.
 const clearly = 0.75
 
-// predict predicts all configurations, with the measure of the work that has a basis for most of them; among those with the
-// surest, or one whose intervals are clearly narrower. It returns how many configurations have none.
+// predict predicts all configurations, with the measure of the work that has a basis for most of them. Among measures
+// with the same number it uses the most certain, unless the intervals of another are clearly narrower. It returns the
+// number of configurations without a basis.
 func (s *scene) predict(ways []Work, configs []Configuration, places []place, same []history.Entry) (left int, err error) {
 	all := s.learn(s.entries)
 	var moved map[int]int
 	for _, w := range ways {
 		if w.Quantity == transfer.Trainings && len(s.configs) > 0 {
-			break // only where nothing else says
+			break // only as the last resort
 		}
 		p := all
 		if w.Quantity == transfer.UnitRate {
@@ -136,7 +138,7 @@ func (s *scene) predict(ways []Work, configs []Configuration, places []place, sa
 	return len(configs) - len(s.configs), nil
 }
 
-// speedKnown reports whether the speed of some configuration has a basis, in samples a second.
+// speedKnown reports whether the speed of some configuration has a basis, in samples/s.
 func (s *scene) speedKnown(p Predictor, configs []Configuration) bool {
 	return slices.ContainsFunc(configs, func(c Configuration) bool {
 		e, err := p.Predict(c.query(s.question.Job), transfer.Throughput)
@@ -144,7 +146,7 @@ func (s *scene) speedKnown(p Predictor, configs []Configuration) bool {
 	})
 }
 
-// inUnit are the entries of the training that are in the unit of the work: rates of other units say nothing of it.
+// inUnit returns the entries of the training in the unit of the work; rates in other units are not comparable.
 func inUnit(same []history.Entry, w Work) []history.Entry {
 	var out []history.Entry
 	for _, e := range same {
@@ -155,6 +157,7 @@ func inUnit(same []history.Entry, w Work) []history.Entry {
 	return out
 }
 
+// meanWidth returns the mean width of the predicted rates.
 func meanWidth(configs []Configuration) float64 {
 	var sum float64
 	for i := range configs {
@@ -163,7 +166,7 @@ func meanWidth(configs []Configuration) float64 {
 	return sum
 }
 
-// foretellAll predicts the configurations that can be, and says where each has gone.
+// foretellAll predicts all configurations. It returns those with a basis and the mapping from old to new positions.
 func foretellAll(p Predictor, job history.Job, w Work, start sla.Interval, configs []Configuration) (found []Configuration, moved map[int]int, err error) {
 	type one struct {
 		c   Configuration
@@ -185,7 +188,7 @@ func foretellAll(p Predictor, job history.Job, w Work, start sla.Interval, confi
 	return found, moved, nil
 }
 
-// atOnce does n things on all processors and returns when all are done.
+// atOnce runs do for 0…n−1 on all processors and returns when all calls have completed.
 func atOnce(n int, do func(i int)) {
 	var next atomic.Int64
 	var wait sync.WaitGroup
@@ -199,7 +202,7 @@ func atOnce(n int, do func(i int)) {
 	wait.Wait()
 }
 
-// endless is how many options of the scene are none because they would hardly ever end.
+// endless returns the number of options omitted because they would practically never finish.
 func (s *scene) endless(options []Option) int {
 	n := -len(options)
 	for _, p := range s.places {
@@ -208,7 +211,7 @@ func (s *scene) endless(options []Option) int {
 	return n
 }
 
-// options are all options of the scene that end, in the order of its machines.
+// options returns all options that finish, in the order of the machines.
 func (s *scene) options() []Option {
 	most := 0
 	for i := range s.configs {
@@ -227,6 +230,7 @@ func (s *scene) options() []Option {
 	return out
 }
 
+// markets returns the markets in which the machine has a price.
 func (m *Machine) markets() []Market {
 	var out []Market
 	if m.Rates != nil {
@@ -241,13 +245,14 @@ func (m *Machine) markets() []Market {
 	return out
 }
 
-// What is assumed of a job on spot capacity where no run says: hours for a restart, and between two checkpoints.
+// Assumptions about a job on spot capacity without measurements, in hours: one restart, and the interval between two
+// checkpoints.
 const (
 	assumedRestart    = 5. / 60
 	assumedCheckpoint = 0.5
 )
 
-// interruptionsOf is what spot capacity is expected to do to the job.
+// interruptionsOf returns the expected effect of spot interruptions on the job.
 func interruptionsOf(q *Question, same []history.Entry) cost.Interruptions {
 	restart := restartSeconds(same) / 3600
 	if math.IsNaN(restart) {
@@ -256,7 +261,7 @@ func interruptionsOf(q *Question, same []history.Entry) cost.Interruptions {
 	return cost.AssumedSpot(restart, assumedCheckpoint/2, q.Resumable != nil && *q.Resumable)
 }
 
-// remark says what a reader might wonder about.
+// remark appends notes about assumptions and omissions.
 func (a *Answer) remark() {
 	note := func(format string, args ...any) { a.Notes = append(a.Notes, fmt.Sprintf(format, args...)) }
 	q := a.Question

@@ -12,15 +12,16 @@ import (
 	"trainopt/optimizer/report/chart"
 )
 
-// Ground is one group of measurements that an answer rests on, in words.
+// Ground is a group of measurements that supports an answer.
 type Ground struct {
 	transfer.Ground
-	Kinds  map[history.Kind]int // how many entries of each kind
-	Newest string               // id of the newest run or log; "" when there is none
-	Same   bool                 // of the very training that is asked about
+	Kinds  map[history.Kind]int // number of entries by kind
+	Newest string               // id of the newest run or log; "" without one
+	Same   bool                 // the measured training is the one in question
 }
 
-// grounds are those of an estimate for a job, the weightiest first.
+// grounds returns the grounds of an estimate for a job, in order of weight. Each ground counts its entries by kind
+// and records the newest run or log.
 func grounds(q *Question, entries []history.Entry, e transfer.Estimate) []Ground {
 	byID := map[string]*history.Entry{}
 	for i := range entries {
@@ -52,7 +53,7 @@ func grounds(q *Question, entries []history.Entry, e transfer.Estimate) []Ground
 	return out
 }
 
-// counted says how many measurements a ground has: "2 runs and 3 probes", "4 published".
+// counted formats the number of measurements of a ground: "2 runs and 3 probes", "4 published".
 func (g *Ground) counted() string {
 	var parts []string
 	for _, k := range []history.Kind{history.Run, history.Probe, history.Log} {
@@ -69,7 +70,7 @@ func (g *Ground) counted() string {
 	return strings.Join(parts, " and ")
 }
 
-// what names the training of a ground.
+// what returns the name of the training of a ground.
 func (g *Ground) what() string {
 	j := g.Job
 	for _, name := range []string{j.Model, filepath.Base(j.Script), j.Family, j.Dataset} {
@@ -83,7 +84,7 @@ func (g *Ground) what() string {
 	return "an unnamed training"
 }
 
-// words is the ground in one line: "2 runs of resnet50 on cifar10 (newest 20261120-…): 1, 2 GPUs of T4".
+// words formats the ground in one line: "2 runs of resnet50 on cifar10 (newest 20261120-…): 1, 2 GPUs of T4".
 func (g *Ground) words() string {
 	text := g.counted() + " of " + g.what()
 	if g.Newest != "" {
@@ -97,13 +98,13 @@ func (g *Ground) words() string {
 	return text
 }
 
-// origin is the name of a publication, without what was taken of it: "Pollux (OSDI 2021)".
+// origin returns the name of a publication without its detail: "Pollux (OSDI 2021)".
 func origin(source string) string {
 	name, _, _ := strings.Cut(source, ",")
 	return name
 }
 
-// short keeps the beginning of a log's id, which is a hash.
+// short abbreviates the id of a log, which is a hash.
 func short(id string) string {
 	if len(id) > 40 {
 		return id[:12] + "…"
@@ -111,8 +112,8 @@ func short(id string) string {
 	return id
 }
 
-// basisWords says in one sentence what an answer rests on: "3 runs of resnet50 (newest 20261120-…), 2 similar (vgg16 0.71),
-// public: Gavel".
+// basisWords summarises the basis of an answer in one sentence: "3 runs of resnet50 (newest 20261120-…), 2 similar
+// (vgg16 0.71), public: Gavel".
 func basisWords(list []Ground, prior float64) string {
 	var parts, similar, public []string
 	more := 0
@@ -146,7 +147,7 @@ func basisWords(list []Ground, prior float64) string {
 	return strings.Join(parts, ", ")
 }
 
-// listed joins the first n, and says how many follow.
+// listed joins the first n elements and appends the number of the others.
 func listed(list []string, n int) string {
 	if len(list) > n {
 		return strings.Join(list[:n], ", ") + fmt.Sprintf(" and %d more", len(list)-n)
@@ -154,7 +155,7 @@ func listed(list []string, n int) string {
 	return strings.Join(list, ", ")
 }
 
-// named is an entry as people call it.
+// named returns the display name of an entry.
 func named(e history.Entry) string {
 	if e.Kind == history.Log {
 		return "log " + e.Source
@@ -168,7 +169,8 @@ func named(e history.Entry) string {
 	return string(e.Kind) + " " + e.ID
 }
 
-// whatToGive says what would give a basis; where the speed has one, the amount of work lacks.
+// whatToGive describes the flags that would provide a basis. If the speed is known, only the amount of work is
+// missing.
 func (q *Question) whatToGive(speedKnown bool) string {
 	j := q.Job
 	var work, give []string
@@ -196,6 +198,7 @@ func (q *Question) whatToGive(speedKnown bool) string {
 	return text + " or --like RUN|LOG of a similar training, or run it briefly: `optimize --train SCRIPT`"
 }
 
+// subject returns the display name of the training in question.
 func (q *Question) subject() string {
 	if q.Subject != "" {
 		return q.Subject

@@ -11,7 +11,7 @@ import (
 	"trainopt/optimizer/history/transfer"
 )
 
-// manyRuns are n runs of fifty trainings on eight kinds of GPU machines.
+// manyRuns returns n runs of fifty trainings on eight kinds of GPU machines.
 func manyRuns(n int) []history.Entry {
 	gpus := []string{"T4", "V100 16GB", "A100 40GB", "A10G", "L4", "H100", "A100 80GB", "P100"}
 	var out []history.Entry
@@ -30,9 +30,9 @@ func manyRuns(n int) []history.Entry {
 	return out
 }
 
-// BenchmarkAsk answers a question from 10,000 runs and the published measurements, over the whole catalogue: forty
-// configurations, three or four quantities each, and what would change the choice. "one prediction" is one quantity of one
-// configuration, "learn" what comes before all of them.
+// BenchmarkAsk answers a question from 10,000 runs and the published measurements over the whole catalogue: forty
+// configurations, three or four quantities each, and the changes. "one prediction" is one quantity of one
+// configuration, "learn" is the fit before all predictions.
 func BenchmarkAsk(b *testing.B) {
 	offers, err := cost.Offers()
 	if err != nil {

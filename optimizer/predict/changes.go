@@ -11,24 +11,25 @@ import (
 	"trainopt/sla"
 )
 
-// Uncertainty says where the width of the chosen option's time comes from, and what one measurement would do to it.
+// Uncertainty decomposes the width of the chosen option's time and contains the expected effect of one measurement.
 type Uncertainty struct {
-	// Work, Rate and Startup are the shares of the variance of the (logarithm of the) undisturbed time, summing to 1; Prior
-	// is the share of the rate's estimate that rests on no measurement of a similar training.
+	// Work, Rate and Startup are shares of the variance of the (logarithm of the) undisturbed time and sum to 1.
+	// Prior is the share of the rate's estimate without a measurement of a similar training.
 	Work, Rate, Startup, Prior float64
-	Probe                      *Probe // nil where none can be imagined
+	Probe                      *Probe // nil when no probe would help
 }
 
-// Probe is a brief run of the job itself, imagined to show what is foretold for it.
+// Probe is a hypothetical short run of the job whose result equals its prediction.
 type Probe struct {
 	Configuration Configuration
-	// Seconds of the chosen option as it would then be foretold.
+	// Seconds is the prediction for the chosen configuration after the probe.
 	Seconds sla.Interval
-	// Slow and Fast are the positions of the options that would be chosen if it ran as slow as P5 or as fast as P95.
+	// Slow and Fast are the positions of the options that would be chosen if the probe ran as slowly as P5 or as fast
+	// as P95.
 	Slow, Fast int
 }
 
-// Kinds of Change.
+// Kinds of Change, by cause.
 const (
 	ByProbe    = "probe"
 	ByDeadline = "deadline"
@@ -38,16 +39,17 @@ const (
 	ByBatch    = "batch"
 )
 
-// Change is something that would make another option the chosen one.
+// Change is a change of the question or of the evidence that would select another option.
 type Change struct {
 	Kind   string
-	Option int // that would be chosen
-	// Seconds and CostUSD are what it would then take and cost; its difference from the choice is in Words.
+	Option int // position of the option then chosen
+	// Seconds and CostUSD are the prediction for that option under the change; Words contains the difference from the
+	// choice.
 	Seconds, CostUSD sla.Interval
 	Words            string
 }
 
-// uncertainty takes the time of the chosen option apart.
+// uncertainty decomposes the variance of the chosen option's time.
 func (s *scene) uncertainty(a *Answer) *Uncertainty {
 	c := a.chosenConfiguration()
 	u := &Uncertainty{Prior: c.Rate.Prior}
@@ -66,14 +68,15 @@ func (s *scene) uncertainty(a *Answer) *Uncertainty {
 	return u
 }
 
-// imagined are the units that an imagined probe measures.
+// imagined is the number of units that a hypothetical probe measures.
 const imagined = 8
 
-// narrower is how much narrower an interval must become for a probe to be worth a word.
+// narrower is the ratio of interval widths below which a probe is reported.
 const narrower = 0.95
 
-// probe imagines a probe of the job, on one GPU of the chosen model if that narrows the prediction, else on the chosen
-// configuration; nil where neither does, and for whole trainings, which no probe measures.
+// probe returns a hypothetical probe of the job on one GPU of the chosen model if that narrows the prediction,
+// otherwise on the chosen configuration. It returns nil when neither helps, and for whole trainings, which a probe
+// cannot measure.
 func (s *scene) probe(a *Answer) *Probe {
 	if s.work.Quantity == transfer.Trainings {
 		return nil
@@ -99,8 +102,8 @@ func (s *scene) probe(a *Answer) *Probe {
 	return nil
 }
 
-// learnWith learns from what the configurations that are reconsidered rest on, and from an imagined probe: the other
-// measurements hardly matter, and learning from all of them again would take as long as the first time.
+// learnWith fits a predictor to the evidence of the reconsidered configurations and a hypothetical probe. Other
+// measurements have little influence, and a fit to all of them would take as long as the first one.
 func (s *scene) learnWith(a *Answer, c Configuration, rate float64) Predictor {
 	wanted := map[string]bool{}
 	for _, i := range reconsidered(a) {
@@ -119,12 +122,12 @@ func (s *scene) learnWith(a *Answer, c Configuration, rate float64) Predictor {
 	return s.learn(append(list, s.measuredAs(c, rate)))
 }
 
-// anew predicts the speed and the time of a configuration again; its peaks of memory stay.
+// anew predicts the speed and the time of a configuration again and keeps its memory peaks.
 func (s *scene) anew(p Predictor, c Configuration) (Configuration, bool, error) {
 	return foretell(p, s.question.Job, s.work, s.startup, c)
 }
 
-// measuredAs is the entry of a probe that ran at so many units of work a second.
+// measuredAs returns the entry of a probe that ran at the given rate, in units of work per second.
 func (s *scene) measuredAs(c Configuration, rate float64) history.Entry {
 	e := history.NewEntry(history.Probe, "imagined probe")
 	e.Job, e.Observed = s.question.Job, c.query(s.question.Job).Config
@@ -140,10 +143,11 @@ func (s *scene) measuredAs(c Configuration, rate float64) history.Entry {
 	return e
 }
 
-// mostReconsidered bounds how many configurations are predicted again for an imagined change.
+// mostReconsidered limits the configurations that are predicted again for a hypothetical change.
 const mostReconsidered = 8
 
-// reconsidered are the configurations that an imagined change could make the choice: those of the front, and of the chosen.
+// reconsidered returns the configurations that a hypothetical change could select: those of the front and the chosen
+// one.
 func reconsidered(a *Answer) []int {
 	list := []int{a.Options[a.Chosen].Config}
 	for _, o := range a.Options {
@@ -154,7 +158,7 @@ func reconsidered(a *Answer) []int {
 	return list
 }
 
-// chosenIf is the option that would be chosen had a probe run at this rate; the present choice where that cannot be said.
+// chosenIf returns the option that would be chosen if a probe ran at this rate; the current choice when unknown.
 func (s *scene) chosenIf(a *Answer, c Configuration, rate float64) int {
 	p := s.learnWith(a, c, rate)
 	options, ok := s.again(a, func(c Configuration) (Configuration, bool, error) { return s.anew(p, c) })
@@ -167,7 +171,8 @@ func (s *scene) chosenIf(a *Answer, c Configuration, rate float64) int {
 	return a.Chosen
 }
 
-// like is the position of the option on the same configuration, machine and market; the chosen one where there is none.
+// like returns the position of the option on the same configuration, machine and market, or of the chosen one without
+// a match.
 func (a *Answer) like(o Option) int {
 	for i, x := range a.Options {
 		if x.Config == o.Config && x.Machine == o.Machine && x.Market == o.Market {
@@ -177,8 +182,8 @@ func (a *Answer) like(o Option) int {
 	return a.Chosen
 }
 
-// again makes the options anew with configurations that are predicted otherwise; those that are not reconsidered are taken
-// out of the choice.
+// again returns the options with the reconsidered configurations predicted by otherwise; all others are excluded from
+// the choice.
 func (s *scene) again(a *Answer, otherwise func(Configuration) (Configuration, bool, error)) ([]Option, bool) {
 	t := *s
 	t.configs = slices.Clone(s.configs)
@@ -199,7 +204,7 @@ func (s *scene) again(a *Answer, otherwise func(Configuration) (Configuration, b
 	return options, true
 }
 
-// changes are what would make another option the chosen one, each computed.
+// changes returns the changes that would select another option, each computed.
 func (s *scene) changes(a *Answer) []Change {
 	var out []Change
 	for _, find := range []func(*Answer) (Change, bool){s.byProbe, s.byDeadline, s.byBudget, s.byMarket, s.byEpochs, s.byBatch} {
@@ -210,7 +215,7 @@ func (s *scene) changes(a *Answer) []Change {
 	return out
 }
 
-// byProbe: a probe's result may change the choice.
+// byProbe returns the change by the result of a probe.
 func (s *scene) byProbe(a *Answer) (Change, bool) {
 	p := a.Uncertainty.Probe
 	if p == nil || p.Slow == a.Chosen && p.Fast == a.Chosen {
@@ -233,13 +238,13 @@ func (s *scene) byProbe(a *Answer) (Change, bool) {
 			words(p.Slow), chart.Significant(p.Configuration.Rate.Value.P95), words(p.Fast))}, true
 }
 
-// chosenWith is the option that other limits would choose, with the options as they are then.
+// chosenWith returns the position of the option chosen under other limits, and the options judged under them.
 func (s *scene) chosenWith(a *Answer, l limits) (int, []Option) {
 	options := slices.Clone(a.Options)
 	return selection(options, s.question.market(), l, s.question.Preference), options
 }
 
-// byDeadline: the shortest longer deadline with which a cheaper option is chosen.
+// byDeadline returns the change by the shortest longer deadline that selects a cheaper option.
 func (s *scene) byDeadline(a *Answer) (Change, bool) {
 	l := s.question.limits()
 	if l.seconds <= 0 || !a.Feasible {
@@ -256,7 +261,7 @@ func (s *scene) byDeadline(a *Answer) (Change, bool) {
 	return Change{}, false
 }
 
-// byBudget: the smallest larger budget with which a faster option is chosen.
+// byBudget returns the change by the smallest larger budget that selects a faster option.
 func (s *scene) byBudget(a *Answer) (Change, bool) {
 	l := s.question.limits()
 	if l.usd <= 0 || !a.Feasible {
@@ -273,7 +278,7 @@ func (s *scene) byBudget(a *Answer) (Change, bool) {
 	return Change{}, false
 }
 
-// ascending are the values of the options above a limit, in order.
+// ascending returns the values of the options above a limit, in order and without duplicates.
 func ascending(options []Option, above float64, value func(Option) float64) []float64 {
 	var out []float64
 	for _, o := range options {
@@ -285,7 +290,7 @@ func ascending(options []Option, above float64, value func(Option) float64) []fl
 	return slices.Compact(out)
 }
 
-// byMarket: what the other market would choose, where that is cheaper, or feasible when nothing here is.
+// byMarket returns the change to the other market if its choice is cheaper, or feasible when the present one is not.
 func (s *scene) byMarket(a *Answer) (Change, bool) {
 	was := a.Options[a.Chosen]
 	other := Spot
@@ -309,7 +314,7 @@ func (s *scene) byMarket(a *Answer) (Change, bool) {
 	return Change{Kind: ByMarket, Option: at, Seconds: o.Seconds, CostUSD: o.CostUSD, Words: words}, true
 }
 
-// byEpochs: twice the work.
+// byEpochs returns the change by twice the work.
 func (s *scene) byEpochs(a *Answer) (Change, bool) {
 	if s.work.Quantity == transfer.Trainings {
 		return Change{}, false
@@ -328,7 +333,7 @@ func (s *scene) byEpochs(a *Answer) (Change, bool) {
 	return s.another(a, t.options(), ByEpochs, "twice the epochs")
 }
 
-// byBatch: twice the batch, where it is known.
+// byBatch returns the change by twice the batch size, if that is known.
 func (s *scene) byBatch(a *Answer) (Change, bool) {
 	if math.IsNaN(s.question.Batch) {
 		return Change{}, false
@@ -347,7 +352,7 @@ func (s *scene) byBatch(a *Answer) (Change, bool) {
 	return s.another(a, options, ByBatch, fmt.Sprintf("a batch of %s instead of %s", chart.Significant(2*s.question.Batch), chart.Significant(s.question.Batch)))
 }
 
-// another is the change to the option that is chosen among changed ones, where it is another one.
+// another returns the change to the option selected among modified ones, if it differs from the choice.
 func (s *scene) another(a *Answer, options []Option, kind, what string) (Change, bool) {
 	at := selection(options, s.question.market(), s.question.limits(), s.question.Preference)
 	if at < 0 || a.like(options[at]) == a.Chosen {
@@ -361,9 +366,11 @@ func (s *scene) another(a *Answer, options []Option, kind, what string) (Change,
 	return Change{Kind: kind, Option: a.like(o), Seconds: o.Seconds, CostUSD: o.CostUSD, Words: words}, true
 }
 
-// nearest says what would be feasible where nothing is, from the same numbers.
+// nearest describes what would be feasible when no option is, from the same predictions.
 func nearest(a *Answer) string { return chart.PlainBlanks(nearestWords(a)) }
 
+// nearestWords describes, in this order: the unmet requirement when no option fits, the absence of offers, or the
+// deadline and the budget that would be met by the other limit alone.
 func nearestWords(a *Answer) string {
 	l, market := a.Question.limits(), a.Question.market()
 	if a.Chosen < 0 {

@@ -16,31 +16,32 @@ import (
 	"trainopt/sla"
 )
 
-// Configuration is what a prediction depends on, with the prediction. The host around GPUs is not part of it.
+// Configuration contains the variables of a prediction and its results. The host of a GPU machine is not among the
+// variables.
 type Configuration struct {
-	GPU   string // model; "" for none
-	GPUs  int    // of each machine
+	GPU   string // model; "" without a GPU
+	GPUs  int    // per machine
 	Nodes int    // machines
-	CPUs  int    // of each machine, for jobs without GPUs; else 0
+	CPUs  int    // per machine, for jobs without GPUs; otherwise 0
 	Batch float64
 
 	Rate       transfer.Estimate // units of the work per second
-	Seconds    sla.Interval      // of the whole job, start-up included, undisturbed
-	HostPeak   sla.Interval      // GiB; unknown where nothing was measured
-	GPUPeak    sla.Interval      // GiB of the fullest GPU; unknown where nothing was measured
-	Throughput sla.Interval      // samples/s; unknown where nothing was measured
-	cheapest   cost.USD          // an hour, of the machines that have it
-	preferred  bool              // its GPU model was measured with this very training
+	Seconds    sla.Interval      // of the whole job, start-up included, without interruptions
+	HostPeak   sla.Interval      // GiB; unknown without a measurement
+	GPUPeak    sla.Interval      // GiB of the GPU with the highest peak; unknown without a measurement
+	Throughput sla.Interval      // samples/s; unknown without a measurement
+	cheapest   cost.USD          // per hour, of the machines that offer it
+	preferred  bool              // this training was measured on its GPU model
 }
 
 const (
-	// mostConfigurations bounds how many are predicted.
+	// mostConfigurations limits the configurations that are predicted.
 	mostConfigurations = 40
-	// mostNodes bounds how many machines work on one job.
+	// mostNodes limits the machines per job.
 	mostNodes = 16
 )
 
-// query is what the predictor is asked.
+// query returns the predictor's query for the configuration.
 func (c *Configuration) query(job history.Job) transfer.Query {
 	config := history.Config{GPU: c.GPU, GPUs: float64(c.GPUs * c.Nodes), Nodes: c.Nodes, CPUs: math.NaN(), MemoryGiB: math.NaN(), Batch: c.Batch}
 	if c.GPUs == 0 {
@@ -49,7 +50,7 @@ func (c *Configuration) query(job history.Job) transfer.Query {
 	return transfer.Query{Job: job, Config: config}
 }
 
-// devices is how many GPUs it holds, CPUs of a job without.
+// devices returns the number of GPUs, or of CPUs for a job without GPUs, over all machines.
 func (c *Configuration) devices() int {
 	if c.GPUs > 0 {
 		return c.GPUs * c.Nodes
@@ -57,19 +58,20 @@ func (c *Configuration) devices() int {
 	return c.CPUs * c.Nodes
 }
 
-// same reports whether two are the same but for what is predicted.
+// same reports whether two configurations are equal in their hardware.
 func (c *Configuration) same(d *Configuration) bool {
 	return c.GPU == d.GPU && c.GPUs == d.GPUs && c.Nodes == d.Nodes && c.CPUs == d.CPUs
 }
 
-// place is one way to use a machine.
+// place is one use of a machine.
 type place struct {
 	machine *Machine
 	config  int // position among the configurations
 }
 
-// lay lists the configurations that the machines offer within the bounds of the question, and who offers each. At most
-// mostConfigurations are kept; the notes say how many were left out.
+// lay enumerates the configurations that the machines offer within the bounds of the question, and the machines that
+// offer each. At most mostConfigurations are kept; the notes contain the number of those omitted. Equal
+// configurations of different machines are merged, with the lowest of their prices.
 func lay(q *Question, same []history.Entry) (configs []Configuration, places []place, notes []string) {
 	for i := range q.Machines {
 		m := &q.Machines[i]
@@ -106,8 +108,8 @@ func lay(q *Question, same []history.Entry) (configs []Configuration, places []p
 		len(kept), len(configs))}
 }
 
-// prune selects mostConfigurations: those on GPU models that this training was measured on, then in turn the most computing
-// power per dollar and the most computing power.
+// prune selects mostConfigurations positions: first those on GPU models with measurements of this training, then
+// alternately by computing power per dollar and by computing power.
 func prune(configs []Configuration) map[int]bool {
 	devices := measured.Devices()
 	power := func(c Configuration) float64 {
@@ -141,7 +143,8 @@ func prune(configs []Configuration) map[int]bool {
 	return keep
 }
 
-// divisions are the configurations of a machine, and of several of it where the question asks for more than one has.
+// divisions returns the configurations of a machine, and of several such machines if the question allows more than
+// one contains.
 func (q *Question) divisions(m *Machine) []Configuration {
 	if q.CPUOnly != (m.Offer.GPUs == 0) && !(q.CPUOnly && m.Divide) {
 		return nil
@@ -149,7 +152,7 @@ func (q *Question) divisions(m *Machine) []Configuration {
 	var out []Configuration
 	add := func(c Configuration) {
 		if q.Batch < float64(c.GPUs*c.Nodes) {
-			return // not a sample for each GPU
+			return // less than one sample per GPU
 		}
 		if within(q.GPUs, c.GPUs*c.Nodes) && (q.CPUOnly || c.GPUs > 0) && within(q.CPUs, q.cpusOf(m, &c)) && !(q.OneGPU && c.GPUs*c.Nodes > 1) {
 			out = append(out, c)
@@ -174,7 +177,8 @@ func (q *Question) divisions(m *Machine) []Configuration {
 	return out
 }
 
-// severalOf reports whether several machines may work on the job: of each GPU model of a cloud, those with the most GPUs.
+// severalOf reports whether several such machines may work on the job: only those with the most GPUs per GPU model of
+// a cloud.
 func (q *Question) severalOf(m *Machine) bool {
 	if m.Rates != nil || q.CPUOnly {
 		return false
@@ -184,7 +188,7 @@ func (q *Question) severalOf(m *Machine) bool {
 	})
 }
 
-// cpusOf is how many CPUs a configuration holds on a machine: its share of them where the machine is divided.
+// cpusOf returns the number of CPUs that a configuration holds on a machine, its share of them on a divided machine.
 func (q *Question) cpusOf(m *Machine, c *Configuration) int {
 	if c.GPUs == 0 {
 		return c.CPUs * c.Nodes
@@ -195,7 +199,7 @@ func (q *Question) cpusOf(m *Machine, c *Configuration) int {
 	return m.Offer.CPUs * c.Nodes
 }
 
-// counts are 1, 2, 4 … and all of n, or only all.
+// counts returns 1, 2, 4 … and n, or only n without divide.
 func counts(n int, divide bool) []int {
 	if n <= 0 {
 		return nil
@@ -207,9 +211,10 @@ func counts(n int, divide bool) []int {
 	return append(out, n)
 }
 
+// within reports whether n is in the range; the zero Range has no bounds.
 func within(r resources.Range, n int) bool { return r == resources.Range{} || r.Min <= n && n <= r.Max }
 
-// cheapest is the market in which a machine costs least.
+// cheapest returns the market in which a machine is cheapest.
 func (m *Machine) cheapest() Market {
 	if m.Rates != nil {
 		return Owned
@@ -220,7 +225,8 @@ func (m *Machine) cheapest() Market {
 	return OnDemand
 }
 
-// part is what a configuration holds of a machine at hand: its share of the GPUs (CPUs), and as much of the rest.
+// part returns the allocation of a configuration on a local machine: its share of the GPUs (CPUs) and the same share
+// of the rest.
 func (m *Machine) part(c *Configuration) resources.Allocation {
 	part := float64(c.CPUs) / float64(m.Offer.CPUs)
 	if c.GPUs > 0 {
@@ -229,7 +235,7 @@ func (m *Machine) part(c *Configuration) resources.Allocation {
 	return resources.Allocation{GPUs: c.GPUs, CPUs: max(1, int(part*float64(m.Offer.CPUs))), Memory: resources.GiB(part) * m.Offer.Memory}
 }
 
-// hourly is what a configuration costs an hour on a machine.
+// hourly returns the hourly price of a configuration on a machine.
 func (m *Machine) hourly(c *Configuration, market Market) cost.USD {
 	switch market {
 	case Owned:
@@ -240,9 +246,9 @@ func (m *Machine) hourly(c *Configuration, market Market) cost.USD {
 	return m.Offer.OnDemand * cost.USD(c.Nodes)
 }
 
-// foretell predicts the speed of one configuration and its time; ok is false when nothing resembles it. Any other failure
-// of the predictor is an error. Whole trainings of other models say nothing of how much work one is; their time has its
-// start-up in it.
+// foretell predicts the speed and the time of one configuration; ok is false without a basis. Other failures of the
+// predictor are errors. Whole trainings of other models are no basis for the amount of work. Their time already
+// includes the start-up.
 func foretell(p Predictor, job history.Job, w Work, start sla.Interval, c Configuration) (Configuration, bool, error) {
 	rate, err := p.Predict(c.query(job), w.Quantity)
 	if err != nil || !known(rate.Value) {
@@ -265,7 +271,7 @@ func foretell(p Predictor, job history.Job, w Work, start sla.Interval, c Config
 
 func sameModel(a, b history.Job) bool { return a.Model != "" && strings.EqualFold(a.Model, b.Model) }
 
-// foretellPeaks predicts the memory of a configuration, and its throughput where its speed is in another unit.
+// foretellPeaks predicts the memory of a configuration, and its throughput when its speed is in another unit.
 func (c *Configuration) foretellPeaks(p Predictor, job history.Job, w Work) {
 	further := func(what transfer.Quantity) sla.Interval {
 		if e, err := p.Predict(c.query(job), what); err == nil && known(e.Value) {

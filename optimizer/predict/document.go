@@ -13,7 +13,7 @@ import (
 	"trainopt/sla"
 )
 
-// document puts an answer into words.
+// document converts an answer to a document.
 func (a *Answer) document() page.Document {
 	q := a.Question
 	picture := a.picture()
@@ -39,11 +39,11 @@ func (a *Answer) document() page.Document {
 
 // Marks of options in tables.
 const (
-	unchecked = " ?" // what it needs is not known
-	beyond    = " *" // its speed is beyond what was measured
+	unchecked = " ?" // its requirements are unknown
+	beyond    = " *" // its speed is extrapolated
 )
 
-// marksWords explain the marks that a list of options has.
+// marksWords returns a legend of the marks that occur in a list of options.
 func (a *Answer) marksWords(list []int) string {
 	var lacks, far string
 	for _, i := range list {
@@ -62,12 +62,12 @@ func (a *Answer) extrapolated(o *Option) bool {
 	return len(a.Configurations[o.Config].Rate.Extrapolates) > 0
 }
 
-// joined are the texts that say something.
+// joined joins the non-empty texts.
 func joined(texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(s string) bool { return s == "" }), "; ")
 }
 
-// answers are what was asked.
+// answers returns the headline results. Without a chosen option, only the reason and the amount of work are listed.
 func (a *Answer) answers() []page.Answer {
 	q := a.Question
 	var list []page.Answer
@@ -111,6 +111,7 @@ func (a *Answer) answers() []page.Answer {
 	return list
 }
 
+// peakWords formats a predicted memory peak with the capacity in GiB, 0 for an unknown one.
 func peakWords(peak sla.Interval, has float64) string {
 	gib := func(v float64) string { return chart.Significant(v) + " GiB" }
 	if !known(peak) {
@@ -123,7 +124,7 @@ func peakWords(peak sla.Interval, has float64) string {
 	return text
 }
 
-// spreadWords says where the width of the time comes from, and what a probe would do to it.
+// spreadWords describes the sources of uncertainty in the time and the expected effect of a probe.
 func (a *Answer) spreadWords() string {
 	u := a.Uncertainty
 	var parts []string
@@ -145,10 +146,10 @@ func (a *Answer) spreadWords() string {
 	return text
 }
 
-// mostGrounds bounds how many are listed.
+// mostGrounds limits the listed grounds.
 const mostGrounds = 6
 
-// basisTable lists the grounds of the choice.
+// basisTable returns a table of the grounds of the choice.
 func (a *Answer) basisTable() *page.Table {
 	t := &page.Table{Columns: append(page.Right("share", "similarity"), page.Left("measured")...)}
 	for i := range a.Basis {
@@ -162,7 +163,7 @@ func (a *Answer) basisTable() *page.Table {
 	return t
 }
 
-// front are the positions of the options on the front, the fastest first, and the chosen one.
+// front returns the positions of the options on the front and the chosen one, fastest first.
 func (a *Answer) front() []int {
 	var list []int
 	for i := range a.Options {
@@ -191,10 +192,10 @@ func (a *Answer) frontIntro() string {
 	return text
 }
 
-// mostRows bounds a table for people.
+// mostRows limits the rows of a displayed table.
 const mostRows = 12
 
-// cut is what a table shows of a list: of a long one what is around the chosen option.
+// cut returns the rows of a list to display: of a long list, those around the chosen option.
 func (a *Answer) cut(list []int) []int {
 	from := 0
 	for k, i := range list {
@@ -205,7 +206,7 @@ func (a *Answer) cut(list []int) []int {
 	return list[from:min(len(list), from+mostRows)]
 }
 
-// table shows options, with what interruptions cost them where asked.
+// table returns a table of options, optionally with the cost of interruptions.
 func (a *Answer) table(list []int, interruptions bool) *page.Table {
 	unit, limited := timeUnit(a.median()), a.Question.limits().any()
 	t := &page.Table{Columns: append(page.Left("configuration", "machine"), page.Right("$/h", unit.name+" (P5–P95)", "USD (P5–P95)")...)}
@@ -253,12 +254,13 @@ func (a *Answer) median() float64 {
 	return a.Configurations[0].Seconds.P50
 }
 
+// unit is the unit of a column; size is in seconds.
 type unit struct {
 	size float64
 	name string
 }
 
-// timeUnit is what a column of times is written in.
+// timeUnit returns the unit of a column of times.
 func timeUnit(seconds float64) unit {
 	switch {
 	case seconds >= 3*86400:
@@ -271,7 +273,7 @@ func timeUnit(seconds float64) unit {
 	return unit{1, "seconds"}
 }
 
-// compact writes an interval as "2.13 (1.68–2.86)".
+// compact formats an interval as "2.13 (1.68–2.86)".
 func compact(i sla.Interval, one func(float64) string) string {
 	if i.P5 == i.P95 {
 		return one(i.P50)
@@ -279,7 +281,7 @@ func compact(i sla.Interval, one func(float64) string) string {
 	return fmt.Sprintf("%s (%s–%s)", one(i.P50), one(i.P5), one(i.P95))
 }
 
-// dollars writes money without its sign, three significant digits, cents from one to ten.
+// dollars formats an amount without its sign: three significant digits, cents from one to ten dollars.
 func dollars(v float64) string {
 	if math.Abs(v) < 1e-9 {
 		return "0"
@@ -287,7 +289,7 @@ func dollars(v float64) string {
 	return chart.Significant(v)
 }
 
-// sortBy sorts positions by their keys, smallest first, stable.
+// sortBy sorts positions by their keys, ascending and stable.
 func sortBy(list []int, keys func(int) []float64) {
 	slices.SortStableFunc(list, func(i, j int) int { return slices.Compare(keys(i), keys(j)) })
 }

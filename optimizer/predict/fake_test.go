@@ -12,17 +12,17 @@ import (
 	"trainopt/resources"
 )
 
-// fake is a predictor with a table: samples/s of one GPU of each model (of one CPU, for ""), which scale with the 0.9th
-// power of their number. A measurement of the configuration narrows it.
+// fake is a predictor from a table: samples/s of one GPU of each model (of one CPU, for ""), scaled with the 0.9th
+// power of the count. A measurement of the configuration narrows the interval.
 type fake struct {
 	speed   map[string]float64
 	sd      float64
 	memory  float64 // spread of peaks
-	host    float64 // GiB, NaN unknown
+	host    float64 // GiB, NaN when unknown
 	gpu     float64
-	units   float64 // samples of a unit of the job's own log; 0: UnitRate has no basis
+	units   float64 // samples per unit of the job's own log; 0: UnitRate has no basis
 	train   float64 // samples of a whole training; 0: Trainings has no basis
-	upTo    float64 // devices that were measured; 0: all
+	upTo    float64 // measured devices; 0: all
 	entries []history.Entry
 	fails   error
 }
@@ -118,7 +118,7 @@ func ask(t testing.TB, f *fake, q *Question, entries ...history.Entry) *Answer {
 	return a
 }
 
-// ran is a finished run of the training with this hash: so many epochs on one T4.
+// ran is a finished run of the training with script hash "abc", with the given epochs on one T4.
 func ran(id string, epochs float64, day int) history.Entry {
 	e := history.NewEntry(history.Run, id)
 	e.At, e.State = time.Date(2026, 3, day, 0, 0, 0, 0, time.UTC), "done"

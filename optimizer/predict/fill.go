@@ -9,7 +9,7 @@ import (
 	"trainopt/optimizer/inspect"
 )
 
-// Fill adds to a job what another says and it does not.
+// Fill sets the unknown fields of j from another job.
 func Fill(j *history.Job, from history.Job) {
 	for _, t := range []struct {
 		into *string
@@ -32,8 +32,8 @@ func Fill(j *history.Job, from history.Job) {
 	}
 }
 
-// FillKnown adds to a job what measurements say of its model and its data set: parameters and layers, samples and size. The
-// note says in words what was taken from where; it is empty when nothing was.
+// FillKnown sets unknown parameters, layers, samples and data size of a job from measurements of the same model or
+// data set. The note describes the values and their sources; it is empty without any.
 func FillKnown(j *history.Job, entries []history.Entry) (note string) {
 	var taken []string
 	take := func(into *float64, name, of string, same func(history.Job) bool, value func(history.Job) float64) {

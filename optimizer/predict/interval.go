@@ -6,37 +6,37 @@ import (
 	"trainopt/sla"
 )
 
-// An interval stands for a log-normal distribution whose two halves may differ: P50 is the median, and the standard deviation
-// of the logarithm is log(P50/P5)/z95 below it and log(P95/P50)/z95 above. Products and quotients of independent ones are then
-// exact in the median, and add the variances of the halves.
+// An interval represents a log-normal distribution with two different halves: P50 is the median, and the standard
+// deviation of the logarithm is log(P50/P5)/z95 below it and log(P95/P50)/z95 above it. Products and quotients of
+// independent intervals are then exact in the median and add the variances of the halves.
 
 const (
 	z95 = 1.6448536269514722 // standard normal quantile of 0.95
-	// sure is the probability with which a limit must be kept to count as kept, as in optimizer/plan.
+	// sure is the probability with which a limit must be met to count as met, as in optimizer/plan.
 	sure = 0.95
 )
 
 var unknown = sla.Interval{P5: math.NaN(), P50: math.NaN(), P95: math.NaN()}
 
-// known reports whether an interval is one: three positive finite numbers in order.
+// known reports whether an interval consists of three positive finite numbers in order.
 func known(i sla.Interval) bool {
 	return i.P5 > 0 && i.P5 <= i.P50 && i.P50 <= i.P95 && !math.IsInf(i.P95, 0)
 }
 
 func exactly(v float64) sla.Interval { return sla.Interval{P5: v, P50: v, P95: v} }
 
-// around is an interval with the given median and standard deviation of the logarithm.
+// around returns the interval with the given median and standard deviation of the logarithm.
 func around(median, sd float64) sla.Interval {
 	f := math.Exp(z95 * sd)
 	return sla.Interval{P5: median / f, P50: median, P95: median * f}
 }
 
-// spreads are the standard deviations of the logarithm below and above the median.
+// spreads returns the standard deviations of the logarithm below and above the median.
 func spreads(i sla.Interval) (below, above float64) {
 	return math.Log(i.P50/i.P5) / z95, math.Log(i.P95/i.P50) / z95
 }
 
-// width is how uncertain an interval is: the mean of the two spreads.
+// width returns the relative width of an interval: the mean of the two spreads.
 func width(i sla.Interval) float64 {
 	below, above := spreads(i)
 	return (below + above) / 2
@@ -46,7 +46,7 @@ func scaled(i sla.Interval, k float64) sla.Interval {
 	return sla.Interval{P5: i.P5 * k, P50: i.P50 * k, P95: i.P95 * k}
 }
 
-// ratio is a/b of independent a and b.
+// ratio returns a/b for independent a and b.
 func ratio(a, b sla.Interval) sla.Interval {
 	aBelow, aAbove := spreads(a)
 	bBelow, bAbove := spreads(b)
@@ -54,13 +54,13 @@ func ratio(a, b sla.Interval) sla.Interval {
 	return sla.Interval{P5: median * math.Exp(-z95*math.Hypot(aBelow, bAbove)), P50: median, P95: median * math.Exp(z95*math.Hypot(aAbove, bBelow))}
 }
 
-// sum is a+b of independent a and b: the medians add, and the distances to the ends as standard deviations do.
+// sum returns a+b for independent a and b: the medians add, and the distances to the ends add in quadrature.
 func sum(a, b sla.Interval) sla.Interval {
 	median := a.P50 + b.P50
 	return sla.Interval{P5: median - math.Hypot(a.P50-a.P5, b.P50-b.P5), P50: median, P95: median + math.Hypot(a.P95-a.P50, b.P95-b.P50)}
 }
 
-// chance is the probability that what the interval stands for is at most limit; 1 when limit is 0, which is none. It is at
+// chance returns the probability that a value of the interval is at most limit; 1 when limit is 0 (none). It is at
 // least sure exactly when P95 is at most the limit.
 func chance(i sla.Interval, limit float64) float64 {
 	if limit <= 0 {

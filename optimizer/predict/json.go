@@ -13,15 +13,15 @@ import (
 	"trainopt/sla"
 )
 
-// Schema is the version of the JSON form. Times are in seconds, money in USD, memory in GiB; an unknown number is null, an
-// unknown interval too. Lists are never null.
+// Schema is the version of the JSON format. Times are in seconds, money in USD, memory in GiB. Unknown numbers and
+// intervals are null. Lists are never null.
 //
 //	schema, subject
 //	job{script, framework, model, family, dataset, params, layers, data_count, data_size_mb, epochs, batch}
 //	work{quantity: "throughput|unit_rate|trainings", unit, amount{p5,p50,p95}, words}
 //	startup_s{p5,p50,p95}
 //	limits{deadline_s, budget_usd}, preference{time, cost, resource}, market: "on demand|spot"
-//	feasible, nearest                          nearest: what would be feasible, in words; "" where the choice is
+//	feasible, nearest                          nearest: what would be feasible, as text; "" where the choice is
 //	chosen                                     option; null when nothing fits
 //	options[{gpu, gpus, nodes, cpus, batch, machine, market: "on demand|spot|own rates", usd_per_hour, prices_dated,
 //	    seconds{p5,p50,p95}, cost_usd{…}, paid_hours{…}, interruption_usd, throughput{…}, units_per_s{…}, peak_memory_gib{…},
@@ -33,12 +33,13 @@ import (
 //	changes[{kind: "probe|deadline|budget|market|epochs|batch", option, seconds{…}, cost_usd{…}, words}]
 //	notes[]
 //
-// GPUs and CPUs are of each of the nodes; cpus is null where it is the machine's own affair.
+// GPUs and CPUs are per node; cpus is null when determined by the machine.
 const Schema = 1
 
-// number is null when it is not known, and has nine significant digits.
+// number is null in JSON when unknown, otherwise it has nine significant digits.
 type number float64
 
+// MarshalJSON encodes an unknown number as null.
 func (n number) MarshalJSON() ([]byte, error) {
 	if !chart.Known(float64(n)) {
 		return []byte("null"), nil
@@ -46,6 +47,7 @@ func (n number) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, float64(n), 'g', 9, 64), nil
 }
 
+// spread is the JSON format of an interval.
 type spread struct {
 	P5  number `json:"p5"`
 	P50 number `json:"p50"`
@@ -59,6 +61,7 @@ func spreadOf(i sla.Interval) *spread {
 	return &spread{number(i.P5), number(i.P50), number(i.P95)}
 }
 
+// optionForm is the JSON format of an option.
 type optionForm struct {
 	GPU          *string `json:"gpu"`
 	GPUs         int     `json:"gpus"`
@@ -105,7 +108,7 @@ func (a *Answer) optionForm(o *Option) optionForm {
 		PeakGPU: spreadOf(c.GPUPeak), Resource: number(o.Resource), Fit: o.Fit, Lacks: o.Lacks, Chance: number(o.Chance), Feasible: o.Feasible, OnFront: o.OnFront, Chosen: o.Chosen}
 }
 
-// dated is the day of the price.
+// dated returns the date of the price.
 func (o *Option) dated() string {
 	if o.Market == Spot {
 		return o.Offer.SpotDated
@@ -113,9 +116,10 @@ func (o *Option) dated() string {
 	return o.Offer.Dated
 }
 
+// object is a JSON object; encoding/json sorts its keys.
 type object map[string]any
 
-// renderJSON writes the form of [Schema].
+// renderJSON writes the format described at [Schema].
 func renderJSON(w io.Writer, a *Answer) error {
 	q, j, i := a.Question, a.Question.Job, a.Interruptions
 	options := []optionForm{}
@@ -159,7 +163,7 @@ func jobForm(j history.Job, batch float64) object {
 		"params": number(j.Params), "layers": number(j.Layers), "data_count": number(j.DataCount), "data_size_mb": number(j.DataSizeMB), "epochs": number(j.Epochs), "batch": number(batch)}
 }
 
-// limit is null for 0, none.
+// limit returns null for 0, no limit.
 func limit(v float64) number {
 	if v <= 0 {
 		return number(math.NaN())
@@ -179,7 +183,7 @@ func (a *Answer) uncertaintyForm() any {
 	return form
 }
 
-// renderCSV writes one row an option; what is not known is blank.
+// renderCSV writes one row per option; unknown values are blank.
 func renderCSV(w io.Writer, a *Answer) error {
 	out := monitor.NewCSVWriter(w)
 	head := []string{"gpu", "gpus", "nodes", "cpus", "batch", "machine", "market", "usd_per_hour", "prices_dated"}

@@ -12,16 +12,16 @@ import (
 	"trainopt/sla"
 )
 
-// Fit says whether a machine holds what the job needs.
+// Fit reports whether a machine satisfies the requirements of the job.
 type Fit string
 
 const (
 	Fits    Fit = "fits"
 	TooFew  Fit = "does not fit"
-	NotSeen Fit = "not checked" // what it needs is not known
+	NotSeen Fit = "not checked" // requirements unknown
 )
 
-// Option is one configuration on one machine in one market.
+// Option is a configuration on one machine in one market.
 type Option struct {
 	Config  int // position in Answer.Configurations
 	Machine string
@@ -30,28 +30,28 @@ type Option struct {
 	Hourly  cost.USD // of all machines of the configuration
 	Seconds sla.Interval
 	CostUSD sla.Interval
-	// PaidHours are hours that are paid for: those of Seconds but on spot capacity, which costs nothing while it is away.
+	// PaidHours are the hours billed: Seconds, except that spot capacity costs nothing while it is unavailable.
 	PaidHours sla.Interval
-	// Interruption is the part of CostUSD.P50 that interruptions of spot capacity are expected to cost.
+	// Interruption is the part of CostUSD.P50 due to expected spot interruptions.
 	Interruption cost.USD
-	// Resource is the share of the most GPUs that any option holds (CPUs, for jobs without), 0…1. What comes with the GPUs of
-	// a machine is in its price.
+	// Resource is the share of the largest number of GPUs that any option holds (CPUs, for jobs without), 0…1. The
+	// host of a GPU machine is part of its price.
 	Resource float64
 	Fit      Fit
-	Lacks    string // why it does not fit, or what could not be checked
-	// Chance is the probability that the deadline and the budget both hold. Both are functions of how long the work takes, so
-	// it is the smaller of the two probabilities.
+	Lacks    string // unmet or unchecked requirement
+	// Chance is the probability that both the deadline and the budget are met. Both depend on the duration of the
+	// work, so it is the smaller of the two probabilities.
 	Chance   float64
-	Feasible bool // it does not lack anything, and Chance is at least 95 %
+	Feasible bool // no unmet requirement, and Chance is at least 95 %
 	OnFront  bool
 	Chosen   bool
 }
 
-// margin is added to the median of a predicted peak; its P95 must fit anyway.
+// margin is added to the median of a predicted peak; its P95 must fit in any case.
 const margin = 0.15
 
-// need is what the offers must have: the least that any must, the P95 of a predicted peak, and its median with a margin. A job
-// on GPUs runs on the CPUs that come with them.
+// need returns the requirements for an offer: the minimum of any machine, and for each predicted peak the larger of
+// its P95 and its median with a margin. A GPU job runs on the CPUs of the GPU machine, of any architecture.
 func need(c *Configuration, least cost.Need) cost.Need {
 	peak := func(i sla.Interval) float64 {
 		if !known(i) {
@@ -65,26 +65,28 @@ func need(c *Configuration, least cost.Need) cost.Need {
 	return cost.Need{GPUs: c.GPUs, GPU: c.GPU, GPUMemoryGiB: peak(c.GPUPeak), CPUs: least.CPUs, MemoryGiB: peak(c.HostPeak), Arch: least.Arch, Margin: -1}
 }
 
-// checkFit says whether a machine holds what a configuration of the job needs.
+// checkFit reports whether a machine satisfies the requirements of a configuration.
 func checkFit(c *Configuration, o cost.Offer, least cost.Need) (Fit, string) {
 	n := need(c, least)
 	if o.GPUMemory <= 0 {
-		n.GPUMemoryGiB = math.NaN() // of a machine at hand whose driver does not say
+		n.GPUMemoryGiB = math.NaN() // unknown for a local machine whose driver does not report it
 	}
 	if ok, lacks := n.Fits(o); !ok {
 		return TooFew, lacks
 	}
-	n.CPUs = 0 // nothing fails for want of CPUs: it is slower
+	n.CPUs = 0 // too few CPUs make a job slower but do not prevent it
 	if unchecked := n.Unchecked(); len(unchecked) > 0 {
 		return NotSeen, strings.Join(unchecked, ", ") + " not known: fit not checked"
 	}
 	return Fits, ""
 }
 
-// endless is how many times its undisturbed time (P95 of both) an option may take: what is beyond hardly ever ends.
+// endless is the maximum ratio of an option's time to its undisturbed time (P95 of both); beyond it, the option
+// practically never finishes.
 const endless = 1000
 
-// price makes the option of a configuration on a machine in a market; false when it has no price there or hardly ever ends.
+// price returns the option of a configuration on a machine in a market; false without a price or for an option that
+// practically never finishes.
 func price(c *Configuration, at int, m *Machine, market Market, spot cost.Interruptions, least cost.Need) (Option, bool) {
 	o := Option{Config: at, Machine: m.name(), Offer: m.Offer, Market: market, Hourly: m.hourly(c, market)}
 	offer := m.Offer
@@ -103,7 +105,7 @@ func price(c *Configuration, at int, m *Machine, market Market, spot cost.Interr
 	return o, known(o.Seconds) && known(o.CostUSD) && o.Seconds.P95 <= endless*c.Seconds.P95
 }
 
-// name is the offer's, or what the machine at hand is called.
+// name returns the name of the offer or of the local machine.
 func (m *Machine) name() string {
 	if m.Offer.Cloud == "" {
 		return m.Offer.Type
@@ -111,20 +113,21 @@ func (m *Machine) name() string {
 	return m.Offer.Name()
 }
 
-// nodes is a rate of interruptions of all machines of a configuration: any of them stops the job.
+// nodes returns the interruption rate of all machines of a configuration; an interruption of any one stops the job.
 func nodes(c *Configuration, perHour float64) float64 { return perHour * float64(c.Nodes) }
 
-// judge sets how likely an option keeps the limits.
+// judge sets Chance and Feasible of an option.
 func (o *Option) judge(l limits) {
 	o.Chance = min(chance(o.Seconds, l.seconds), chance(o.CostUSD, l.usd))
 	o.Feasible = o.Fit != TooFew && o.Chance >= sure-1e-12
 }
 
-// tie is the relative difference from which on an option counts as cheaper or faster than another.
+// tie is the relative difference above which an option counts as cheaper or faster than another.
 const tie = 0.01
 
-// selection marks the front of the options of a market (and of machines at hand) and returns the position of the one that
-// the preference selects; where none is feasible, of the one that is most likely to keep the limits; −1 when nothing fits.
+// selection marks the front of the options in a market (and on local machines) and returns the position of the one
+// that the preference selects. When no option is feasible, it returns the one most likely to meet the limits, and −1
+// when none fits.
 func selection(options []Option, market Market, l limits, preference plan.Preference) int {
 	var feasible, fitting []int
 	for i := range options {
@@ -164,7 +167,8 @@ func selection(options []Option, market Market, l limits, preference plan.Prefer
 	return chosen
 }
 
-// likeliest is the option most likely to keep the limits; where hardly any can, the one that misses them by least.
+// likeliest returns the option most likely to meet the limits; among equal chances, to a percent, the one with the
+// smallest product of P95 cost and P95 time.
 func likeliest(options []Option, among []int) int {
 	return slices.MaxFunc(among, func(i, j int) int {
 		a, b := &options[i], &options[j]
@@ -172,9 +176,9 @@ func likeliest(options []Option, among []int) int {
 	})
 }
 
-// cheapest are the positions of the n cheapest options of a market that fit, of each configuration the cheapest of a cloud,
-// those that keep the limits first; then by time, resources and name. Spot capacity that is expected to cost more than the
-// same machine on demand is left out.
+// cheapest returns the positions of the n cheapest options of a market that fit, with one per configuration and
+// cloud. Feasible options come first; ties are ordered by time, resources and name. Spot options with an expected
+// cost above the same machine on demand are omitted.
 func cheapest(options []Option, market Market, n int) []int {
 	var list []int
 	for i := range options {
@@ -203,7 +207,7 @@ func cheapest(options []Option, market Market, n int) []int {
 	return list[:min(n, len(list))]
 }
 
-// onDemand is what an option on spot capacity would cost at the price on demand, uninterrupted, USD.
+// onDemand returns the cost of a spot option at the on-demand price, without interruptions, in USD.
 func onDemand(o *Option) float64 {
 	undisturbed := o.CostUSD.P50 - float64(o.Interruption)
 	return undisturbed * float64(o.Offer.OnDemand/o.Offer.Spot)

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestArch: a job without GPUs needs CPUs of the architecture that it is known to run on; one with GPUs takes those beside them.
+// TestArch: a job without GPUs requires CPUs of its known architecture; a GPU job accepts the CPUs of the GPU
+// machine.
 func TestArch(t *testing.T) {
 	for name, c := range map[string]struct {
 		machine, arch string
@@ -34,7 +35,7 @@ func TestArch(t *testing.T) {
 	}
 }
 
-// TestWhatToGive: a refusal names what is missing, and does not deny measurements that there are.
+// TestWhatToGive: an error lists the missing information and does not deny existing measurements.
 func TestWhatToGive(t *testing.T) {
 	nan := math.NaN()
 	for name, c := range map[string]struct {

@@ -11,7 +11,8 @@ import (
 	"trainopt/optimizer/report/chart"
 )
 
-// picture is time × cost of the options in the market of the question: the front joined, the choice with its intervals.
+// picture plots time × cost of the options in the market of the question, with the front as a line and the intervals
+// of the choice.
 func (a *Answer) picture() chart.Picture {
 	p := chart.Picture{ID: "options", Title: "Time and cost of every option (predicted)"}
 	var list []*Option
@@ -48,7 +49,7 @@ func (a *Answer) picture() chart.Picture {
 	return p
 }
 
-// drawing is a picture of options; times are divided by size before they go to the axis.
+// drawing is a plot of options; size is the unit of the time axis in seconds.
 type drawing struct {
 	*chart.Drawing
 	answer *Answer
@@ -56,7 +57,7 @@ type drawing struct {
 	size   float64
 }
 
-// scales sets the axes, logarithmic where the values span more than wide-fold.
+// scales sets the axes, logarithmic where the values span more than a factor of wide.
 func (d *drawing) scales(xs, ys []float64) {
 	const wide = 25
 	spreadOut := func(v []float64) bool { return chart.Most(v)/chart.Least(v) > wide }
@@ -93,7 +94,7 @@ func (d *drawing) options(list []*Option) {
 	d.limits()
 	var edge []string
 	least := math.Inf(1)
-	for _, o := range list { // what no other beats in both time and cost
+	for _, o := range list { // not dominated in time and cost
 		if o.OnFront && o.CostUSD.P50 < least {
 			least = o.CostUSD.P50
 			edge = append(edge, chart.Px(d.px(o.Seconds.P50))+" "+chart.Px(d.py(o.CostUSD.P50)))
@@ -121,6 +122,7 @@ func (d *drawing) options(list []*Option) {
 	}
 }
 
+// option draws one option as a circle with a tooltip; the intervals of the front are whiskers.
 func (d *drawing) option(o *Option) {
 	class := "offer quiet"
 	if o.OnFront {
@@ -142,7 +144,7 @@ func (d *drawing) option(o *Option) {
 		chart.Px(3+4.5*math.Sqrt(chart.Clamp(o.Resource, 0, 1))), chart.EscLines(strings.Join(lines, "\n")))
 }
 
-// limits draws deadline and budget where they are in sight.
+// limits draws deadline and budget if they are within the axes.
 func (d *drawing) limits() {
 	l := d.answer.Question.limits()
 	if v := l.seconds / d.size; v > 0 && v > d.x.Min && v < d.x.Max {

@@ -20,7 +20,7 @@ import (
 	"trainopt/sla"
 )
 
-// TestAskKnownAnswer: ten hours on a T4 at half a dollar, and everything that follows from it.
+// TestAskKnownAnswer: ten hours on a T4 at half a dollar, and all derived values.
 func TestAskKnownAnswer(t *testing.T) {
 	a := ask(t, newFake(), asking(func(q *Question) { q.Preference = plan.Preference{Cost: 1} }))
 	o := a.Options[a.Chosen]
@@ -54,19 +54,19 @@ func TestAskKnownAnswer(t *testing.T) {
 	}
 }
 
-// TestPreferences: what is cheapest, what is fastest, and something between.
+// TestPreferences: the cheapest, the fastest and a balanced choice.
 func TestPreferences(t *testing.T) {
 	for prefer, want := range map[string]string{"cost": "sky:a1", "time": "sky:a8", "resource": "sky:a1"} {
 		p, _ := plan.ParsePreference(prefer)
 		f := newFake()
-		f.speed["A100 40GB"] = 900 // 8 T4 at 8 times the price: a little cheaper
+		f.speed["A100 40GB"] = 900 // speed of 8 T4 at 8 times the price: slightly cheaper
 		if a := ask(t, f, asking(func(q *Question) { q.Preference = p })); chosen(a) != want {
 			t.Errorf("--prefer %s chooses %s, want %s", prefer, chosen(a), want)
 		}
 	}
 }
 
-// TestLimits: what a deadline and a budget leave, and what is said where they leave nothing.
+// TestLimits: the choice under a deadline and a budget, and the explanation when none is feasible.
 func TestLimits(t *testing.T) {
 	for name, c := range map[string]struct {
 		deadline time.Duration
@@ -104,7 +104,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestChance: the probabilities of a log-normal, and their edges.
+// TestChance: the probabilities of a log-normal distribution, and edge cases.
 func TestChance(t *testing.T) {
 	i := around(100, 0.5)
 	for name, c := range map[string][2]float64{
@@ -126,7 +126,7 @@ func TestChance(t *testing.T) {
 	}
 }
 
-// TestWork: from where the amount of work comes.
+// TestWork: the sources of the amount of work.
 func TestWork(t *testing.T) {
 	for name, c := range map[string]struct {
 		change   func(*Question)
@@ -177,7 +177,7 @@ func TestWork(t *testing.T) {
 	}
 }
 
-// TestStartUp: it is added to the work, and its absence is said.
+// TestStartUp: the start-up time is added to the work; a note reports its absence.
 func TestStartUp(t *testing.T) {
 	f := newFake()
 	f.units = 3.6e5
@@ -194,7 +194,7 @@ func TestStartUp(t *testing.T) {
 	}
 }
 
-// TestNoBasis: nothing resembles it, so nothing is said, but what to give.
+// TestNoBasis: without a similar measurement, the error lists the missing information.
 func TestNoBasis(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Question)
@@ -232,7 +232,7 @@ func TestNoBasis(t *testing.T) {
 	}
 }
 
-// TestFit: machines that hold too little are left out, and what is not known is said.
+// TestFit: machines that are too small are omitted, and unknown requirements are reported.
 func TestFit(t *testing.T) {
 	fit := func(a *Answer, machine string) (Fit, string) {
 		for _, o := range a.Options {
@@ -275,7 +275,7 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// TestMachines: which configurations are weighed.
+// TestMachines: the enumerated configurations.
 func TestMachines(t *testing.T) {
 	own := Machine{Offer: cost.Offer{Type: "this machine", GPU: "T4", GPUs: 6, CPUs: 24, Memory: 96}, Rates: &cost.Rates{GPUHour: 1, CPUHour: 0.1}, Divide: true}
 	for name, c := range map[string]struct {
@@ -311,7 +311,7 @@ func TestMachines(t *testing.T) {
 	}
 }
 
-// TestPruning: more configurations than are weighed; those that were measured stay.
+// TestPruning: of too many configurations, the measured ones are kept.
 func TestPruning(t *testing.T) {
 	q := asking(func(q *Question) { q.Job.ScriptSHA256 = "abc" })
 	f := newFake()
@@ -335,7 +335,8 @@ func TestPruning(t *testing.T) {
 	}
 }
 
-// TestSpot: interruptions cost money and time, and are said apart; a job that does not resume pays more for them.
+// TestSpot: interruptions cost money and time and are reported separately; they cost more for a job that does not
+// resume.
 func TestSpot(t *testing.T) {
 	yes, no := true, false
 	last := 0.0
@@ -360,7 +361,8 @@ func TestSpot(t *testing.T) {
 	}
 }
 
-// TestSpotNotWorthIt: capacity that interruptions make dearer than the machine on demand is not listed, and the notes say why.
+// TestSpotNotWorthIt: spot capacity that interruptions make more expensive than on demand is not listed; a note
+// states the reason.
 func TestSpotNotWorthIt(t *testing.T) {
 	a := ask(t, newFake(), asking(func(q *Question) { q.Job.Epochs = 100 }))
 	for _, i := range a.SpotCapacity {
@@ -393,7 +395,7 @@ func TestSpotNotWorthIt(t *testing.T) {
 	}
 }
 
-// TestSeveralMachines: any of them may be taken away, and each is paid for.
+// TestSeveralMachines: each machine may be interrupted, and each is paid for.
 func TestSeveralMachines(t *testing.T) {
 	yes := true
 	ratio := map[int]float64{}
@@ -415,7 +417,7 @@ func TestSeveralMachines(t *testing.T) {
 	}
 }
 
-// TestSmallBatch: no more GPUs than samples in a step.
+// TestSmallBatch: no more GPUs than samples per step.
 func TestSmallBatch(t *testing.T) {
 	for _, c := range ask(t, newFake(), asking(func(q *Question) { q.Batch = 4 })).Configurations {
 		if c.GPUs > 4 {
@@ -424,7 +426,7 @@ func TestSmallBatch(t *testing.T) {
 	}
 }
 
-// TestOwnUnits: rates in another unit than that of the work are not learned from.
+// TestOwnUnits: rates in units other than that of the work are excluded from the fit.
 func TestOwnUnits(t *testing.T) {
 	f := newFake()
 	f.units = 3.6e5
@@ -438,14 +440,14 @@ func TestOwnUnits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range learned[1] { // the first is of all
+	for _, e := range learned[1] { // the first fit is of all entries
 		if e.Unit != "epoch" {
 			t.Errorf("the rate of epochs is learned from %s in %ss", e.ID, e.Unit)
 		}
 	}
 }
 
-// TestChanges: each is listed when it changes the choice, with what it saves, and not otherwise.
+// TestChanges: a change is listed exactly when it changes the choice, with its saving.
 func TestChanges(t *testing.T) {
 	kinds := func(a *Answer) map[string]Change {
 		out := map[string]Change{}
@@ -490,7 +492,8 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestBasisWords: runs by name, what is similar with its similarity, what is published with its source, the rest admitted.
+// TestBasisWords: runs by name, similar trainings with their similarity, publications with their source, and the
+// share without evidence.
 func TestBasisWords(t *testing.T) {
 	run, table := ran("20261120-093000-ab12", 10, 1), history.NewEntry(history.Table, "gavel-1")
 	table.Source = "Gavel"
@@ -508,7 +511,7 @@ func TestBasisWords(t *testing.T) {
 	}
 }
 
-// TestProperties: what holds whatever is asked.
+// TestProperties: invariants for any question.
 func TestProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := newFake()
@@ -583,7 +586,7 @@ func TestProperties(t *testing.T) {
 	})
 }
 
-// counting is a predictor that counts what it is asked.
+// counting is a predictor that counts its queries.
 type counting struct {
 	Predictor
 	mu    *sync.Mutex
@@ -597,7 +600,7 @@ func (c counting) Predict(q transfer.Query, what transfer.Quantity) (transfer.Es
 	return c.Predictor.Predict(q, what)
 }
 
-// TestAsksNoMoreThanItUses: whole trainings are predicted only where nothing else has a basis.
+// TestAsksNoMoreThanItUses: whole trainings are predicted only when no other quantity has a basis.
 func TestAsksNoMoreThanItUses(t *testing.T) {
 	for name, c := range map[string]struct {
 		epochs float64

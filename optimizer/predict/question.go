@@ -13,68 +13,72 @@ import (
 	"trainopt/resources"
 )
 
-// Predictor foretells a quantity of a training that never ran there; [transfer.Model] is one. It is asked by several goroutines
-// at once. An error that wraps
-// [transfer.ErrNoBasis] says that nothing measured resembles the question.
+// Predictor predicts a quantity of a training on a configuration on which it never ran; [transfer.Model] is one. It
+// must be safe for concurrent use. An error that wraps [transfer.ErrNoBasis] means that no measurement resembles the
+// query.
 type Predictor interface {
 	Predict(transfer.Query, transfer.Quantity) (transfer.Estimate, error)
 }
 
-// Learner makes a predictor from measurements. It is called again with an imagined measurement added, to see what measuring
-// would bring.
+// Learner fits a predictor to measurements. Ask calls it again with a hypothetical measurement to estimate the value
+// of measuring.
 type Learner func([]history.Entry) Predictor
 
-// Market is how a machine of a cloud is paid for.
+// Market is the way in which a cloud machine is paid for.
 type Market string
 
 const (
 	OnDemand Market = "on demand"
 	Spot     Market = "spot"
-	// Owned is a machine at hand, at the rates that are given for it.
+	// Owned is a local machine with given rates.
 	Owned Market = "own rates"
 )
 
-// Machine is somewhere the job can run.
+// Machine is a machine that can run the job.
 type Machine struct {
-	// Offer is what the machine has, and what it costs where Rates is nil. Of a machine at hand its GPUMemory may be 0, unknown.
+	// Offer contains the resources of the machine, and its prices when Rates is nil. GPUMemory of a local machine may
+	// be 0, unknown.
 	Offer cost.Offer
-	// Rates are the prices of a machine at hand, whose parts are paid for; nil: the whole machine at the offer's prices.
+	// Rates are the prices of a local machine, charged for the parts in use; nil charges the whole machine at the
+	// offer's prices.
 	Rates *cost.Rates
-	// Divide also weighs 1, 2, 4 … of its GPUs (of its CPUs, for a job without GPUs), not only all of them.
+	// Divide admits 1, 2, 4 … of its GPUs (of its CPUs, for a job without GPUs) in addition to all of them.
 	Divide bool
 }
 
-// Unbounded is the upper end of a range that has none.
+// Unbounded is the upper end of an unbounded range.
 const Unbounded = math.MaxInt32
 
-// Question is what is asked. Unknown numbers are NaN, as in [history.NewEntry]; the zero value of the rest is useful.
+// Question is the input of a prediction. Unknown numbers are NaN, as in [history.NewEntry]; the zero value of the
+// other fields is useful.
 type Question struct {
-	Subject string      // what is asked about, in words: "run 20261120-093000-ab12", "train.py"
-	Job     history.Job // Epochs is what is asked for, whatever earlier runs did
-	// Same are ids of entries that are known to be of this very training, besides those with the hash of its script.
+	Subject string      // display name of the training: "run 20261120-093000-ab12", "train.py"
+	Job     history.Job // Epochs is the requested number, independent of earlier runs
+	// Same contains ids of entries known to be of this training, in addition to those with the hash of its script.
 	Same  []string
-	Batch float64 // samples per step over all GPUs, held whatever their number; NaN: not given
-	// CPUOnly says that the job uses no GPU: machines without are weighed, else those with.
+	Batch float64 // samples per step over all GPUs, independent of their number; NaN: not given
+	// CPUOnly reports that the job uses no GPU. It selects machines without GPUs; otherwise only those with GPUs are
+	// considered.
 	CPUOnly bool
-	// GPUs and CPUs bound what may be used, over all machines of a job; the zero Range is no bound.
+	// GPUs and CPUs are bounds over all machines of a job; the zero Range is no bound.
 	GPUs, CPUs resources.Range
-	// Arch is the architecture that machines without GPUs must have, "amd64" or "arm64"; "" any.
+	// Arch is the required architecture of machines without GPUs, "amd64" or "arm64"; "" means any.
 	Arch string
-	// OneGPU says that nothing in the script spreads work over several GPUs.
+	// OneGPU reports that the script does not distribute work over several GPUs.
 	OneGPU bool
-	// Resumable says whether the job goes on after an interruption; nil: not known.
+	// Resumable reports whether the job resumes after an interruption; nil means unknown.
 	Resumable *bool
 
 	Deadline   time.Duration // 0: none
 	Budget     cost.USD      // 0: none
 	Preference plan.Preference
 	Machines   []Machine
-	Market     Market // of the machines of clouds; the choice is made among these. "" is on demand
-	Top        int    // how many of the cheapest machines are listed; 0 means 5
+	Market     Market // of cloud machines, among which the option is chosen; "" means on demand
+	Top        int    // length of the lists of cheapest options; 0 means 5
 	Notes      []string
 }
 
-// Validate reports every problem of a question, joined.
+// Validate returns every problem of a question, joined.
 func (q *Question) Validate() error {
 	var problems []error
 	wrong := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
@@ -117,7 +121,7 @@ func (q *Question) top() int {
 
 func (q *Question) limits() limits { return limits{q.Deadline.Seconds(), float64(q.Budget)} }
 
-// limits are the agreed limits, 0 none.
+// limits are the deadline in seconds and the budget in USD, 0 for none.
 type limits struct{ seconds, usd float64 }
 
 func (l limits) any() bool { return l.seconds > 0 || l.usd > 0 }

@@ -11,7 +11,7 @@ import (
 	"trainopt/optimizer/report/page"
 )
 
-// formats is the registry: one function and one line each.
+// formats is the registry of output formats, one function and one line each.
 var formats = map[string]func(io.Writer, *Answer) error{
 	"text":     func(w io.Writer, a *Answer) error { return page.Text(w, a.document()) },
 	"json":     renderJSON,
@@ -20,13 +20,13 @@ var formats = map[string]func(io.Writer, *Answer) error{
 	"markdown": func(w io.Writer, a *Answer) error { return page.Markdown(w, a.document()) },
 }
 
-// Known reports whether Render knows the format.
+// Known reports whether Render supports the format.
 func Known(format string) bool { return formats[format] != nil }
 
-// FormatNames lists the formats for people.
+// FormatNames returns the formats for display.
 func FormatNames() string { return strings.Join(slices.Sorted(maps.Keys(formats)), ", ") }
 
-// Render writes an answer in one of the formats; its bytes depend on the answer alone.
+// Render writes an answer in one of the formats. The output depends on the answer alone.
 func Render(w io.Writer, a *Answer, format string) error {
 	render := formats[format]
 	if render == nil {

@@ -20,7 +20,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// shown is an answer with something in every part.
+// shown is an answer with content in every section.
 func shown(t testing.TB) *Answer {
 	f := newFake()
 	f.gpu = math.NaN()
@@ -41,7 +41,7 @@ func rendered(t testing.TB, a *Answer, format string) string {
 	return b.String()
 }
 
-// TestGolden: what people see, as it was looked at and found good.
+// TestGolden compares the rendered output with reviewed files.
 func TestGolden(t *testing.T) {
 	for format, file := range map[string]string{"text": "answer.txt", "markdown": "answer.md", "json": "answer.json"} {
 		got, path := rendered(t, shown(t), format), filepath.Join("testdata", file)
@@ -61,7 +61,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestTextFits: no line is wider than a terminal, whatever names come.
+// TestTextFits: no line is wider than a terminal, even with long names.
 func TestTextFits(t *testing.T) {
 	long := strings.Repeat("averylongname", 9)
 	for name, change := range map[string]func(*Question){
@@ -85,7 +85,7 @@ func TestTextFits(t *testing.T) {
 	}
 }
 
-// TestJSON: the form is valid, numbers that are not known are null, and positions lead somewhere.
+// TestJSON: the output is valid, unknown numbers are null, and positions are in range.
 func TestJSON(t *testing.T) {
 	var d struct {
 		Schema  int
@@ -122,7 +122,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestCSV: one row an option, as many cells as columns, blanks for what is not known.
+// TestCSV: one row per option, as many cells as columns, blanks for unknown values.
 func TestCSV(t *testing.T) {
 	a := shown(t)
 	rows, err := csv.NewReader(strings.NewReader(rendered(t, a, "csv"))).ReadAll()
@@ -141,7 +141,7 @@ func TestCSV(t *testing.T) {
 	}
 }
 
-// TestNothingFits: every format says so.
+// TestNothingFits: every format reports it.
 func TestNothingFits(t *testing.T) {
 	f := newFake()
 	f.gpu = 1000
@@ -153,7 +153,7 @@ func TestNothingFits(t *testing.T) {
 	}
 }
 
-// TestExtrapolationIsMarked: in every table an option whose speed is beyond what was measured has a sign, and its meaning stands above.
+// TestExtrapolationIsMarked: every table marks an option with an extrapolated speed, with a legend above.
 func TestExtrapolationIsMarked(t *testing.T) {
 	f := newFake()
 	f.upTo = 4
@@ -168,7 +168,7 @@ func TestExtrapolationIsMarked(t *testing.T) {
 	}
 }
 
-// TestHTML: nothing comes from elsewhere, and hostile names stay text.
+// TestHTML: the page has no external references, and hostile names are escaped.
 func TestHTML(t *testing.T) {
 	a := ask(t, newFake(), asking(func(q *Question) { q.Subject, q.Deadline = `<script>alert(1)</script>"'`, 20*time.Hour }))
 	text := rendered(t, a, "html")

@@ -13,7 +13,7 @@ import (
 	"trainopt/sla"
 )
 
-// plural writes a number of things, which need not be whole.
+// plural formats a count, which may be fractional, with its noun.
 func plural(n float64, word string) string {
 	if n != 1 {
 		word += "s"
@@ -28,7 +28,7 @@ func count(n float64) string {
 	return chart.Significant(n)
 }
 
-// interval writes the median and, in brackets, the ends.
+// interval formats the median with the ends in parentheses.
 func interval(i sla.Interval, one func(float64) string) string {
 	switch {
 	case !known(i):
@@ -43,7 +43,7 @@ func ends(i sla.Interval, one func(float64) string) string {
 	return one(i.P5) + " to " + one(i.P95)
 }
 
-// words names a configuration: "4 × T4", "2 machines of 8 × A100 40GB", "16 CPUs".
+// words returns the display name of a configuration: "4 × T4", "2 machines of 8 × A100 40GB", "16 CPUs".
 func (c *Configuration) words() string {
 	text := fmt.Sprintf("%d × %s", c.GPUs, c.GPU)
 	if c.GPUs == 0 {
@@ -55,12 +55,12 @@ func (c *Configuration) words() string {
 	return text
 }
 
-// optionWords names an option: "4 × T4, aws:g4dn.12xlarge, on demand".
+// optionWords returns the display name of an option: "4 × T4, aws:g4dn.12xlarge, on demand".
 func (a *Answer) optionWords(o *Option) string {
 	return fmt.Sprintf("%s, %s, %s", a.Configurations[o.Config].words(), o.Machine, o.Market)
 }
 
-// chanceWords writes a probability without claiming certainty.
+// chanceWords formats a probability without claiming certainty.
 func chanceWords(p float64) string {
 	switch {
 	case p > 0.995:
@@ -79,7 +79,7 @@ func preferenceWords(p plan.Preference) string {
 	return name
 }
 
-// deadlineUp rounds up to a deadline that is written in full.
+// deadlineUp formats seconds rounded up to a plausible deadline.
 func deadlineUp(seconds float64) string {
 	step := 1.0
 	switch {
@@ -93,13 +93,13 @@ func deadlineUp(seconds float64) string {
 	return chart.Duration(math.Ceil(seconds/step) * step)
 }
 
-// budgetUp rounds up to three significant digits, at least to cents.
+// budgetUp formats an amount rounded up to three significant digits.
 func budgetUp(v float64) string {
 	unit := math.Pow(10, math.Floor(math.Log10(v))-2)
 	return "$" + strconv.FormatFloat(math.Ceil(v/unit-1e-9)*unit, 'f', max(0, int(-math.Floor(math.Log10(unit)+1e-9))), 64)
 }
 
-// percent is a change against what was, in percent.
+// percent formats the relative change, without sign.
 func percent(now, was float64) string { return fmt.Sprintf("%.0f %%", 100*math.Abs(now/was-1)) }
 
 // jobWords describes the training.
@@ -133,7 +133,7 @@ func jobWords(j history.Job, batch float64) string {
 	return strings.Join(parts, ", ")
 }
 
-// workWords says how much there is to do.
+// words describes the amount of work.
 func (w *Work) words() string {
 	text := w.Words
 	if w.Amount.P5 != w.Amount.P95 {
@@ -142,7 +142,7 @@ func (w *Work) words() string {
 	return text
 }
 
-// boundsWords says what the question allows.
+// boundsWords describes the bounds of the question.
 func (q *Question) boundsWords() string {
 	kind := "with GPUs"
 	if q.CPUOnly {
@@ -166,7 +166,7 @@ func (q *Question) boundsWords() string {
 	return text
 }
 
-// spotWords says what was reckoned with on spot capacity.
+// spotWords describes the assumptions about spot capacity.
 func (a *Answer) spotWords() string {
 	i := a.Interruptions
 	words := "a job that is not known to resume begins again each time"
@@ -179,7 +179,7 @@ func (a *Answer) spotWords() string {
 	return i.Assumed + "; " + words
 }
 
-// limitsWords says what was agreed.
+// words describes the limits.
 func (l limits) words() string {
 	var parts []string
 	if l.seconds > 0 {

@@ -12,15 +12,16 @@ import (
 	"trainopt/sla"
 )
 
-// Work is how much there is to do, in the unit in which its rate can be predicted.
+// Work is the total amount of work, in a unit whose rate can be predicted.
 type Work struct {
-	Quantity transfer.Quantity // whose inverse is the time of one unit
+	Quantity transfer.Quantity // quantity whose inverse is the time of one unit
 	Amount   sla.Interval
 	Unit     string // "samples", "epochs", "steps", "trainings"
-	Words    string // where the amount comes from
+	Words    string // source of the amount
 }
 
-// works lists the ways to measure the work, the surest first: units of the training's own log, samples, whole trainings.
+// works returns the measures of the work, most certain first: units of the training's own log, samples, whole
+// trainings.
 func works(q *Question, same []history.Entry) []Work {
 	var out []Work
 	if w, ok := ownUnits(q, same); ok {
@@ -32,8 +33,8 @@ func works(q *Question, same []history.Entry) []Work {
 	return append(out, wholeTraining(q, same))
 }
 
-// wholeTraining is one training as the measured ones went: the user's own where one finished, scaled to the epochs that are
-// asked for, else published ones to their target.
+// wholeTraining returns the work as one measured training: the user's own if one finished, scaled to the requested
+// epochs, otherwise a published one to its target.
 func wholeTraining(q *Question, same []history.Entry) Work {
 	w := Work{transfer.Trainings, exactly(1), "trainings", "one training to its target, as the published ones went"}
 	for _, e := range same {
@@ -50,8 +51,8 @@ func wholeTraining(q *Question, same []history.Entry) Work {
 	return w
 }
 
-// ownUnits is the work in units of the log of earlier runs of the same training, scaled to the epochs and samples that are
-// asked for. Where these are not given, finished runs that differ in length make it uncertain.
+// ownUnits returns the work in units of the log of earlier runs of the same training, scaled to the requested epochs
+// and samples. Without these, finished runs of different length make it uncertain.
 func ownUnits(q *Question, same []history.Entry) (Work, bool) {
 	var w Work
 	unit := commonUnit(same)
@@ -62,7 +63,7 @@ func ownUnits(q *Question, same []history.Entry) (Work, bool) {
 		}
 		amount, exact, words := asked(q, e)
 		quantity, what := transfer.UnitRate, unit+"s"
-		if batch := e.Observed.Batch; unit == "step" && batch > 0 { // steps of another batch are other steps
+		if batch := e.Observed.Batch; unit == "step" && batch > 0 { // steps with another batch size are not comparable
 			quantity, what, amount, words = transfer.Throughput, "samples", amount*batch, words+", each of "+chart.Significant(batch)+" samples"
 		}
 		if w.Unit == "" {
@@ -85,7 +86,7 @@ func ownUnits(q *Question, same []history.Entry) (Work, bool) {
 	return w, true
 }
 
-// commonUnit is the unit that most entries are in, as package transfer takes it: "epoch", "step"; "" where none says.
+// commonUnit returns the unit of most entries, as package transfer does: "epoch", "step"; "" without any.
 func commonUnit(same []history.Entry) string {
 	units := map[string]int{}
 	for _, e := range same {
@@ -102,7 +103,7 @@ func commonUnit(same []history.Entry) string {
 	return best
 }
 
-// asked is the work of an earlier run scaled to what is asked for; exact when the epochs are given.
+// asked returns the work of an earlier run scaled to the question; exact when the epochs are given.
 func asked(q *Question, e history.Entry) (amount float64, exact bool, words string) {
 	amount, words = e.Units, fmt.Sprintf("%s, as %s did", plural(e.Units, e.Unit), named(e))
 	switch {
@@ -119,7 +120,7 @@ func asked(q *Question, e history.Entry) (amount float64, exact bool, words stri
 	return amount, exact, words
 }
 
-// deviation is the standard deviation of a sample; 0 for fewer than two.
+// deviation returns the sample standard deviation; 0 for fewer than two values.
 func deviation(v []float64) float64 {
 	if len(v) < 2 {
 		return 0
@@ -134,8 +135,8 @@ func deviation(v []float64) float64 {
 	return math.Sqrt(squares / float64(len(v)-1))
 }
 
-// sameTraining are the entries of the very training that is asked about, the newest first: those that are named, and those
-// of the user's own that are the same job.
+// sameTraining returns the entries of the training in question, newest first: those listed in Same, and the user's
+// own entries of the same job.
 func sameTraining(q *Question, entries []history.Entry) []history.Entry {
 	var out []history.Entry
 	for _, e := range entries {
@@ -147,8 +148,8 @@ func sameTraining(q *Question, entries []history.Entry) []history.Entry {
 	return out
 }
 
-// sameJob reports whether two jobs are the same training: of the same script, and where one of the scripts is not known of
-// the same model and data set.
+// sameJob reports whether two jobs are the same training: the same script or, if one of the scripts is unknown, the
+// same model and data set.
 func sameJob(a, b history.Job) bool {
 	if a.ScriptSHA256 != "" && b.ScriptSHA256 != "" {
 		return a.ScriptSHA256 == b.ScriptSHA256
@@ -156,10 +157,11 @@ func sameJob(a, b history.Job) bool {
 	return a.Model != "" && a.Dataset != "" && strings.EqualFold(a.Model, b.Model) && strings.EqualFold(a.Dataset, b.Dataset)
 }
 
-// startSpread is the least spread of a start-up time: a single one says nothing about the next better than this.
+// startSpread is the minimum spread of a start-up time, since a single one is no better estimate of the next.
 const startSpread = 0.3
 
-// startUp is the time from launch to the first unit of work, as earlier runs of the training took; unknown where none says.
+// startUp returns the time from launch to the first unit of work in earlier runs of the training; unknown without
+// any.
 func startUp(same []history.Entry) sla.Interval {
 	var logs []float64
 	for _, e := range same {
@@ -175,7 +177,7 @@ func startUp(same []history.Entry) sla.Interval {
 	return around(math.Exp(logs[len(logs)/2]), sd)
 }
 
-// busyCPUs is how many CPUs the newest run that says kept busy; NaN where none does.
+// busyCPUs returns the number of busy CPUs in the newest run with that measurement; NaN without any.
 func busyCPUs(same []history.Entry) float64 {
 	for _, e := range same {
 		if busy := e.CPUUtil / 100 * e.Observed.CPUs; busy > 0 {
@@ -185,7 +187,7 @@ func busyCPUs(same []history.Entry) float64 {
 	return math.NaN()
 }
 
-// restartSeconds is what the newest run that says took for a restart; NaN where none does.
+// restartSeconds returns the restart time of the newest run with that measurement; NaN without any.
 func restartSeconds(same []history.Entry) float64 {
 	for _, e := range same {
 		if e.Restart > 0 {

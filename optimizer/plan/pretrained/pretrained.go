@@ -1,5 +1,6 @@
-// Package pretrained has the agent that is in the binary: trained in simulator/training's Environment on jobs drawn
-// from licensed profiles (`make agent`), as an agent file of package morl.
+// Package pretrained contains the agent embedded in the binary. It was trained in the Environment of
+// simulator/training on jobs drawn from licensed profiles (`make agent`) and is stored as an agent file of package
+// morl.
 //
 // It does not train (simulator/pretrain does) and does not decide (optimizer/plan does).
 //
@@ -20,13 +21,13 @@ import (
 //go:embed agent.bin
 var file []byte
 
-// File is the embedded agent file.
+// File returns a reader of the embedded agent file.
 func File() io.Reader { return bytes.NewReader(file) }
 
-// multiplierNote is the note of an agent file that holds the multiplier of the agreement.
+// multiplierNote is the key of the SLA multiplier in the notes of an agent file.
 const multiplierNote = "sla_multiplier"
 
-// Note puts the Lagrange multiplier of the agreement, with which an agent was trained, into its notes.
+// Note records in an agent's notes the Lagrange multiplier of the SLA with which it was trained.
 func Note(m *morl.Meta, multiplier float64) {
 	if m.Notes == nil {
 		m.Notes = map[string]string{}
@@ -34,7 +35,7 @@ func Note(m *morl.Meta, multiplier float64) {
 	m.Notes[multiplierNote] = strconv.FormatFloat(multiplier, 'g', -1, 64)
 }
 
-// Multiplier is the multiplier in an agent's notes, 0.5 when there is none.
+// Multiplier returns the multiplier in an agent's notes, or 0.5 when it is missing or out of range.
 func Multiplier(m morl.Meta) float64 {
 	v, err := strconv.ParseFloat(m.Notes[multiplierNote], 64)
 	if err != nil || !(v >= 0 && v <= 1000) {
