@@ -11,14 +11,14 @@ import (
 	"gonum.org/v1/gonum/optimize"
 )
 
-// model is a fitted truth. At batch size b and power limit w the GPU wants demand(b); what it gets, and how much
-// slower that is, depends on r = demand(b) / w alone, by five numbers that are the same for all batch sizes of a job:
+// model is a fitted truth. At batch size b and power limit w the GPU demands demand(b) watts. The power drawn and the
+// slow-down depend on the ratio r = demand(b) / w alone, through five parameters shared by all batch sizes of a job:
 //
 //	watts   = demand(b) · (1 + (r/Cap)^CapSharp)^(-1/CapSharp)        // at most about Cap·w
 //	seconds = seconds(b) · (1 + (r/Knee)^KneeSharp)^(Slope/KneeSharp) // ∝ r^Slope when starved
 //
-// A batch size has five numbers more. No smooth function of the batch size itself fits within a few percent: kernels
-// change with the shape of a batch.
+// Each batch size has five parameters of its own: no smooth function of the batch size fits within a few percent,
+// because the kernels change with the shape of a batch.
 type model struct {
 	Throttle throttle   `json:"throttle"`
 	Batches  []perBatch `json:"batches"`
@@ -36,8 +36,8 @@ type perBatch struct {
 	Batch   int     `json:"batch"`
 	Seconds float64 `json:"epoch_seconds"` // at unlimited power
 	Watts   float64 `json:"demand_watts"`
-	// LogEpochs and LogSpread are the mean and standard deviation of the logarithm of the epochs to the target over the
-	// runs that reached it, Reached the share that did (the others are 0 when none did).
+	// LogEpochs and LogSpread are the mean and standard deviation of the logarithm of the epochs to the target, over
+	// the runs that reached it. Reached is the share of those runs; if it is 0, LogEpochs and LogSpread are 0 too.
 	LogEpochs float64 `json:"log_epochs"`
 	LogSpread float64 `json:"log_spread"`
 	Reached   float64 `json:"reached"`
@@ -84,12 +84,13 @@ func (m *model) mean(batch int) float64 {
 	return math.Exp(b.LogEpochs + b.LogSpread*b.LogSpread/2)
 }
 
-// Misfit is how far a fitted job is from the measured one: relative errors over all settings, in percent.
+// Misfit is the error of a fitted job against the measured one: relative errors over all settings, in percent.
 type Misfit struct {
-	SecondsMedian, SecondsMax, JoulesMedian, JoulesMax float64 // of an epoch
+	SecondsMedian, SecondsMax, JoulesMedian, JoulesMax float64 // per epoch
 }
 
-// Fit replaces the measured tables of a job by a model with few parameters, by the least relative errors of time and power. It refuses a job that is not from tables. About a second a job.
+// Fit replaces the measured tables of a job by a model with few parameters that minimizes the relative errors of time
+// and power. It returns an error for a job that was not loaded from tables. Fitting takes about a second per job.
 func Fit(j *Job) (*Job, Misfit, error) {
 	measured, ok := j.truth.(*table)
 	if !ok {
@@ -117,7 +118,7 @@ func Fit(j *Job) (*Job, Misfit, error) {
 	return &out, misfit(&out, j), nil
 }
 
-// logNormal are the mean and deviation of the logarithm of what is known, and its share.
+// logNormal returns the mean and standard deviation of the logarithm of the positive runs, and their share.
 func logNormal(runs []float64) (mean, sd, share float64) {
 	n := 0.0
 	for _, x := range runs {
@@ -144,7 +145,8 @@ type fitting struct {
 	points [][][2]float64 // by batch size and limit: log seconds, log watts
 }
 
-// fit finds the five shared numbers by Nelder-Mead from several starts; given those, each batch size is on its own.
+// fit finds the five shared parameters by Nelder-Mead from several starting points; given these, each batch size is
+// fitted independently.
 func (f *fitting) fit() (*model, error) {
 	var best *optimize.Result
 	problem := optimize.Problem{Func: func(x []float64) float64 {
@@ -177,13 +179,13 @@ func (f *fitting) fit() (*model, error) {
 	return m, nil
 }
 
-// robust is half the square of an error up to about 3 %, and linear beyond: single cells of the tables are off by much.
+// robust is half the square of an error up to about 3 % and linear beyond: single cells of the tables are far off.
 func robust(e float64) float64 {
 	e /= 0.03
 	return math.Sqrt(1+e*e) - 1
 }
 
-// unpack reads the shared numbers from their logarithms, held to a range by a penalty.
+// unpack reads the shared parameters from their logarithms; a penalty keeps them within a range.
 func unpack(x []float64) (throttle, float64) {
 	var v [5]float64
 	penalty := 0.0
@@ -195,7 +197,8 @@ func unpack(x []float64) (throttle, float64) {
 	return throttle{Cap: v[0], CapSharp: v[1], Knee: v[2], KneeSharp: v[3], Slope: v[4]}, penalty
 }
 
-// batch fits one batch size given the shared numbers: its demand by golden-section search, its seconds in closed form.
+// batch fits one batch size given the shared parameters: its demand by golden-section search, its seconds in closed
+// form.
 func (f *fitting) batch(t throttle, i int) (seconds, watts, loss float64) {
 	at := func(logWatts float64) (logSeconds, loss float64) {
 		demand := math.Exp(logWatts)
@@ -215,7 +218,7 @@ func (f *fitting) batch(t throttle, i int) (seconds, watts, loss float64) {
 	a, b := hi-golden*(hi-lo), lo+golden*(hi-lo)
 	_, la := at(a)
 	_, lb := at(b)
-	for range 28 { // to a relative 1e-5
+	for range 28 { // to a relative precision of 1e-5
 		if la < lb {
 			hi, b, lb = b, a, la
 			a = hi - golden*(hi-lo)
@@ -230,7 +233,7 @@ func (f *fitting) batch(t throttle, i int) (seconds, watts, loss float64) {
 	return math.Exp(logSeconds), math.Exp((lo + hi) / 2), loss
 }
 
-// digits rounds to four significant digits: more are not known.
+// digits rounds to four significant digits, the precision of the data.
 func digits(v float64) float64 {
 	v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 4, 64), 64)
 	return v
