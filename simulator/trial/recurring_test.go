@@ -69,7 +69,7 @@ func TestRecurring(t *testing.T) {
 	}
 }
 
-// TestRecurredValues: known answers for 4 recurrences that cost 1, 2, 3, 4 times the default's expectation.
+// TestRecurredValues has known answers for 4 recurrences that cost 1, 2, 3, 4 times the default's expectation.
 func TestRecurredValues(t *testing.T) {
 	j := recurringJobs(t, 1)[0]
 	seconds, joules := j.Expected(j.Default)
@@ -103,7 +103,7 @@ func TestRecurredValues(t *testing.T) {
 	}
 }
 
-// TestRecurringSameBytes on any number of cores, and an interrupt keeps what is complete.
+// TestRecurringSameBytes runs on several numbers of cores and checks that an interrupt preserves the complete part.
 func TestRecurringSameBytes(t *testing.T) {
 	r := Recurring{Policies: []string{"user", "zeus", "bandit"}, Jobs: recurringJobs(t, 4), Seeds: []uint64{0, 1, 2}, Eta: 1, Recurrences: 30}
 	var first []byte
