@@ -16,7 +16,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// coverage is how often the interval holds the true mean over many experiments with the given seeds and cases a seed.
+// coverage returns how often the interval contains the true mean over many experiments with the given seeds and cases
+// per seed.
 func coverage(t *testing.T, seeds, cases int, draw func(*rand.Rand) (shared, own func() float64), truth float64) float64 {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(7, 11))
@@ -129,7 +130,7 @@ func TestSignFlipKnownAnswers(t *testing.T) {
 func TestHolm(t *testing.T) {
 	nan := math.NaN()
 	got := Holm([]float64{0.01, nan, 0.04, 0.03, 0.005})
-	want := []float64{0.03, nan, 0.06, 0.06, 0.02} // Holm 1979: 0.005·4, 0.01·3, 0.03·2, then not less
+	want := []float64{0.03, nan, 0.06, 0.06, 0.02} // Holm 1979: 0.005·4, 0.01·3, 0.03·2, then not decreasing
 	for i := range want {
 		if math.Abs(got[i]-want[i]) > 1e-12 || math.IsNaN(got[i]) != math.IsNaN(want[i]) {
 			t.Errorf("Holm[%d] = %g, want %g", i, got[i], want[i])
@@ -166,7 +167,7 @@ func TestProperties(t *testing.T) {
 	})
 }
 
-// sample compares three policies over seeds × 3 cases; "good" is better by one than "bad", "odd" knows little.
+// sample compares three policies over seeds × 3 cases: "good" is better than "bad" by one, "odd" has few values.
 func sample(seeds int) ([]Case, Options, Trial) {
 	var cases []Case
 	for s := range seeds {
@@ -366,7 +367,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// TestTextFits: whatever there is to show, no line is wider than promised, and nothing is lost in the split.
+// TestTextFits checks for any table that no line exceeds the maximum width and that the split loses nothing.
 func TestTextFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		words := rapid.StringMatching(`[a-zé−_]{1,18}( [a-z]{1,18}){0,20}`)
@@ -417,7 +418,7 @@ func TestSplit(t *testing.T) {
 		19:  "[p aa bb cc dd]", // 3 + 4·4
 		18:  "[p aa bb cc] [p dd]",
 		14:  "[p aa] [p bb cc] [p dd]",
-		1:   "[p aa] [p bb cc] [p dd]", // a group is never broken
+		1:   "[p aa] [p bb cc] [p dd]", // groups are not split
 	} {
 		var got []string
 		for _, part := range g.within(width) {
@@ -432,7 +433,8 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// TestTooFewSeeds: below five seeds people are told so instead of being shown a p that means nothing; files keep it.
+// TestTooFewSeeds checks that below five seeds text and HTML state that the seeds are too few instead of showing a
+// meaningless p; files contain it.
 func TestTooFewSeeds(t *testing.T) {
 	for seeds, few := range map[int]bool{1: true, 2: true, 4: true, 5: false, 10: false} {
 		cases, o, trial := sample(seeds)
@@ -454,7 +456,7 @@ func TestTooFewSeeds(t *testing.T) {
 		if p, _ := c.Pair("good", "bad", "wait_s"); !p.P.Known() || p.Seeds != seeds {
 			t.Errorf("%d seeds: %+v: p is not in the files", seeds, p)
 		}
-		if p, _ := c.Pair("odd", "bad", "wait_s"); p.Seeds != 1 || p.probability() != "too few" { // odd has a value once
+		if p, _ := c.Pair("odd", "bad", "wait_s"); p.Seeds != 1 || p.probability() != "too few" { // odd has one value
 			t.Errorf("%d seeds, but one with a value: %+v is shown as %s", seeds, p, p.probability())
 		}
 	}
