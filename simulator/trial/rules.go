@@ -142,8 +142,8 @@ type planned struct {
 
 func (p *planned) measures() bool { return p.planner.Name() != "static" }
 
-// next returns a rescue if the current allocation endangers the SLA, else the next probe within the budget; nil ends
-// probing.
+// next returns the next allocation to measure within the probe budget, nil to end probing. plan.Rescue has precedence: if
+// no allocation is likely to meet the SLA, it may choose one even beyond the budget.
 func (p *planned) next() (*resources.Allocation, string) {
 	r := p.r
 	r.refit()
@@ -176,8 +176,8 @@ func (p *planned) settle() (resources.Allocation, string) {
 	return d.Allocation, d.Reason
 }
 
-// look returns a better allocation for the remaining work, a revert of an unprofitable move, or another probe; nil to
-// stay.
+// look returns the allocation to move to, nil to stay: a revert of a move after which the job runs slower, the planner's
+// choice if the move is worthwhile, or another probe.
 func (p *planned) look() (*resources.Allocation, string) {
 	r := p.r
 	if !p.measures() || !plan.MovesLeft(r.snapshot()) {
