@@ -41,7 +41,7 @@ func TestVectorsOfPython(t *testing.T) {
 	}
 }
 
-// script prints, for each seed, draws of every kind; the test draws the same.
+// script prints draws of every kind for each seed; the test draws the same.
 const script = `
 import random
 for seed in [0, 1, -1, 2, 42, 2**31, 2**32-1, 2**32, 2**40+12345, 2**63-1, -2**63]:
@@ -118,7 +118,7 @@ func upTo(n int) []int {
 	return s
 }
 
-// pyFloat is repr of Python for numbers that are neither very large nor very small.
+// pyFloat implements repr of Python for numbers that are neither very large nor very small.
 func pyFloat(x float64) string {
 	if x != 0 && x < 1e-4 {
 		return fmt.Sprint(x)
