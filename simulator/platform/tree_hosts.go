@@ -116,7 +116,7 @@ func (x *xmlReader) start(e xml.StartElement) error {
 	return nil
 }
 
-// add adds a host with the speeds, powers and power state of its attributes.
+// add adds a host with the speeds and the initial power state of its attributes.
 func (x *xmlReader) add(attr map[string]string, name string) error {
 	speed := attr["speed"]
 	if speed == "" {

@@ -57,7 +57,7 @@ func attribute(text string) string {
 	return s.String()
 }
 
-// writeCluster writes cluster k with a host and a link for each core.
+// writeCluster writes cluster k with a link for each node and a host for each core.
 func (t *Tree) writeCluster(b *bufio.Writer, k int) {
 	c := t.Clusters[k]
 	fmt.Fprintf(b, "    <zone id=\"clu_%d\" routing=\"Full\">\n      <router id=\"rou_%d\"/>\n", k, k)

@@ -9,9 +9,9 @@
 //
 // The remaining differences, all for speed or for lack of data:
 //
-//   - the agent looks for a better allocation every few units of work; here the interval between two looks doubles until
-//     a move;
-//   - fitting and planning take no time of the job, but looks observe the agent's pause after planning;
+//   - the agent re-evaluates the allocation every few units of work; here the interval between two re-evaluations doubles
+//     until a move;
+//   - fitting and planning take no time of the job, but re-evaluations observe the agent's pause after planning;
 //   - GPU utilisation, used by the planner "rules" only, is the efficiency of scaling from one GPU; CPU utilisation is
 //     unknown;
 //   - the performance model has the number of GPUs per node, which the agent on one machine does not need;

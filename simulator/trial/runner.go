@@ -33,8 +33,8 @@ type runner struct {
 	probeFrom float64                // USD spent at the start of the current probe
 	probesUSD float64                // spent on completed probes except the first, whose work is part of the job anyway
 	refused   []resources.Allocation // allocations at which the job did not run
-	lookedAt  float64                // units of work completed at the last look
-	pause     float64                // units of work until the next look
+	lookedAt  float64                // units of work completed at the last re-evaluation
+	pause     float64                // units of work until the next re-evaluation
 	restUntil float64                // s
 	out       *Outcome
 }

@@ -22,7 +22,7 @@ type Job struct {
 type Options struct {
 	Samples int     // maximum number of allocations measured before the plan; 0: 4; 1: the baseline only
 	Ratio   float64 // share of the job's predicted cost at which probing ends; 0: 0.10
-	Every   int     // units of work before the first look for a better allocation; 0: 5; negative: never
+	Every   int     // units of work before the first re-evaluation of the allocation; 0: 5; negative: never
 }
 
 func (o Options) withDefaults() Options {
@@ -168,7 +168,7 @@ func (r *runner) probeStep(s strategy) {
 	r.target, r.working, r.lookedAt, r.pause = a, true, r.x.Done, float64(r.o.Every)
 }
 
-// workStep looks for a better allocation when enough work was done since the last look, as the agent's adaptStep.
+// workStep re-evaluates the allocation when enough work was done since the last time, as the agent's adaptStep.
 func (r *runner) workStep(s strategy) {
 	if r.pause <= 0 || r.x.Done-r.lookedAt < r.pause || r.x.Elapsed < r.restUntil {
 		return
@@ -190,8 +190,8 @@ func (r *runner) workStep(s strategy) {
 	r.target, r.pause = *a, float64(r.o.Every)
 }
 
-// rest is the agent's minimum pause after a look in seconds: the duration of a look divided by the share of a CPU
-// granted to planning.
+// rest is the agent's minimum pause in seconds after a re-evaluation: its duration divided by the share of a CPU granted to
+// planning.
 const rest = 0.02 / 0.005
 
 func (r *runner) decided(what string, a resources.Allocation, why string) {
