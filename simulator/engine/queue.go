@@ -31,6 +31,7 @@ type Queue[E any] struct {
 	now  float64
 }
 
+// event is an entry of the heap; turn orders events of the same time.
 type event[E any] struct {
 	at   float64
 	turn uint64 // order of addition
@@ -40,6 +41,7 @@ type event[E any] struct {
 // children is the arity of the heap.
 const children = 4
 
+// before reports whether a comes before b: by time, then by order of addition.
 func (a *event[E]) before(b *event[E]) bool {
 	return a.at < b.at || a.at == b.at && a.turn < b.turn
 }
