@@ -67,6 +67,7 @@ type scale struct {
 	lo, hi, from, to float64
 }
 
+// newScale returns a scale with an empty range for coordinates from … to.
 func newScale(a Axis, from, to float64) scale {
 	return scale{Axis: a, lo: math.Inf(1), hi: math.Inf(-1), from: from, to: to}
 }
@@ -76,6 +77,7 @@ func (s *scale) shows(v float64) bool {
 	return !math.IsNaN(v) && !math.IsInf(v, 0) && (!s.Log || v > 0)
 }
 
+// raw returns the position of a value on the axis: its decimal logarithm on a logarithmic axis.
 func (s *scale) raw(v float64) float64 {
 	if s.Log {
 		return math.Log10(v)
@@ -91,6 +93,7 @@ func (s *scale) cover(v float64) {
 	s.lo, s.hi = min(s.lo, s.raw(v)), max(s.hi, s.raw(v))
 }
 
+// widen includes 0 if requested and extends a range of zero length.
 func (s *scale) widen() {
 	if s.Zero && !s.Log {
 		s.lo, s.hi = min(0, s.lo), max(0, s.hi)
@@ -100,10 +103,12 @@ func (s *scale) widen() {
 	}
 }
 
+// at returns the coordinate of a value.
 func (s *scale) at(v float64) string {
 	return place(s.from + (s.raw(v)-s.lo)/(s.hi-s.lo)*(s.to-s.from))
 }
 
+// place formats a coordinate with one decimal.
 func place(v float64) string { return strconv.FormatFloat(math.Round(10*v)/10, 'f', -1, 64) }
 
 // ticks returns round values with their coordinates and labels.

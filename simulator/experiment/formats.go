@@ -251,6 +251,7 @@ func (m Metric) show(n Number) string {
 	return figure(float64(n))
 }
 
+// signed formats a difference with its sign.
 func (m Metric) signed(n Number) string {
 	s := m.show(n)
 	if n > 0 && n.Known() {
@@ -259,6 +260,7 @@ func (m Metric) signed(n Number) string {
 	return s
 }
 
+// between formats an interval in the unit of show.
 func (m Metric) between(lo, hi Number) string {
 	if !lo.Known() || !hi.Known() {
 		return "–"
@@ -285,6 +287,7 @@ func figure(v float64) string {
 	return strings.Replace(s, "-", "−", 1)
 }
 
+// probability formats the corrected p-value, or "too few" below enoughSeeds.
 func (p Pair) probability() string {
 	switch {
 	case !p.PHolm.Known():

@@ -30,6 +30,7 @@ type forest struct {
 	Empty         bool
 }
 
+// bar is the row of one policy in a forest plot.
 type bar struct {
 	Policy      string
 	Label       string

@@ -18,6 +18,7 @@ type resampler struct {
 	draws [][]int
 }
 
+// newResampler draws the bootstrap samples; with fewer than two seeds it draws none. O(resamples × seeds).
 func newResampler(seeds, resamples int, seed uint64) *resampler {
 	r := &resampler{seeds: seeds}
 	if seeds < 2 {
@@ -180,12 +181,15 @@ func quantile(sorted []float64, q float64) float64 {
 	return sorted[i] + (h-float64(i))*(sorted[i+1]-sorted[i])
 }
 
+// row returns the row of one policy in a metric.
 func (r *resampler) row(policy, metric string, column []float64, group []int) Row {
 	c := r.bySeed(column, group)
 	lo, hi := r.interval(c)
 	return Row{Policy: policy, Metric: metric, Mean: Number(c.mean()), Lo: Number(lo), Hi: Number(hi), N: c.n, Min: Number(c.lo), Max: Number(c.hi)}
 }
 
+// pair returns the comparison of two columns over the cases in which both are known. Interval and test use the
+// differences summed by seed; PHolm is left NaN.
 func (r *resampler) pair(a, b, metric string, x, y []float64, group []int, o *Options) Pair {
 	d := make([]float64, len(x))
 	for k := range d {

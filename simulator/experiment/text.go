@@ -124,6 +124,7 @@ func textGrids(w io.Writer, g grid) error {
 	return nil
 }
 
+// textGrid writes one table with the first column left-aligned and the others right-aligned.
 func textGrid(w io.Writer, g grid) error {
 	align := make([]tw.Align, len(g.Head))
 	for i := range align {
@@ -181,6 +182,7 @@ func renderMarkdown(w io.Writer, c *Comparison) error {
 	return err
 }
 
+// markdownGrid writes one table in Markdown.
 func markdownGrid(b *strings.Builder, g grid) {
 	line := func(cells []string) {
 		for _, c := range cells {
