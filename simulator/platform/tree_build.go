@@ -89,6 +89,7 @@ func (l *Library) ReadTree(path string) (*Tree, error) {
 	return t, nil
 }
 
+// parseTree parses XML if the data start with "<", else a description in JSON.
 func (l *Library) parseTree(data []byte) (*Tree, error) {
 	if bytes.HasPrefix(bytes.TrimLeft(data, "\ufeff \t\r\n"), []byte("<")) {
 		hosts, err := ReadXML(bytes.NewReader(data))
@@ -137,6 +138,7 @@ func (l *Library) Build(d *Description) (*Tree, error) {
 	return t, nil
 }
 
+// link returns the link of a description; the default latency is 0us.
 func (l *Library) link(d LinkDescription) Link {
 	latency := d.Latency
 	if latency == "" {
@@ -186,6 +188,7 @@ func (l *Library) check(d *Description) error {
 	return errors.Join(errs...)
 }
 
+// addNode appends a node of a type and its processors.
 func (t *Tree) addNode(cluster int, name string, n NodeType, types map[string]ProcessorType) {
 	node := Node{Type: name, Cluster: cluster, Memory: n.Gigabytes * 1000, First: len(t.Processors)}
 	for _, g := range n.Processors {
@@ -199,6 +202,7 @@ func (t *Tree) addNode(cluster int, name string, n NodeType, types map[string]Pr
 	t.Nodes = append(t.Nodes, node)
 }
 
+// addProcessor appends a processor and numbers its cores.
 func (t *Tree) addProcessor(p Processor) {
 	p.First = t.Cores
 	t.Processors = append(t.Processors, p)

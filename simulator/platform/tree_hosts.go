@@ -52,6 +52,7 @@ func ReadXML(r io.Reader) ([]Host, error) {
 	return hosts, nil
 }
 
+// xmlReader is the state of ReadXML between the tokens of the file.
 type xmlReader struct {
 	platform bool
 	zones    []string
@@ -62,6 +63,7 @@ type xmlReader struct {
 	open     int // depth of elements inside a host or cluster; 0 outside
 }
 
+// take processes one token, tracking zones and the depth inside hosts and clusters.
 func (x *xmlReader) take(token xml.Token) error {
 	switch e := token.(type) {
 	case xml.StartElement:
@@ -77,6 +79,8 @@ func (x *xmlReader) take(token xml.Token) error {
 	return nil
 }
 
+// start processes an opening element. Inside a host, cluster or cabinet only <prop> is read; a cluster or cabinet adds
+// a host for each number of its radical and is their zone. <include> and <peer> are not supported.
 func (x *xmlReader) start(e xml.StartElement) error {
 	attr := map[string]string{}
 	for _, a := range e.Attr {

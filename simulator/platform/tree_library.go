@@ -50,6 +50,7 @@ type Group struct {
 //go:embed tree.table
 var treeTable string
 
+// embedded parses the embedded table on first use.
 var embedded = sync.OnceValue(func() *treeFile {
 	f, err := readTreeTable(strings.NewReader(treeTable))
 	if err != nil {
@@ -88,6 +89,7 @@ func LoadLibrary(dir string) (*Library, error) {
 	return l, nil
 }
 
+// processorJSON is a processor in HDeepRM's processor_types.json.
 type processorJSON struct {
 	Uarch     string
 	Cores     int
@@ -98,6 +100,7 @@ type processorJSON struct {
 	FLOPs     float64 `json:"dpflops_per_cycle"`
 }
 
+// nodeJSON is a node in HDeepRM's node_types.json.
 type nodeJSON struct {
 	Processors []Group
 	Memory     struct {
@@ -161,6 +164,7 @@ func (l *Library) Validate() error {
 // maxQuantity is an upper bound of speed, bandwidth, memory and power of a machine; larger values are errors.
 const maxQuantity = 1e12
 
+// positive reports whether all values are positive and at most maxQuantity.
 func positive(values ...float64) bool {
 	for _, v := range values {
 		if !(v > 0) || v > maxQuantity {

@@ -45,6 +45,7 @@ func (t *Tree) WriteXML(w io.Writer) error {
 	return b.Flush()
 }
 
+// writeLink writes a full-duplex link.
 func writeLink(b *bufio.Writer, indent, id string, l Link) {
 	fmt.Fprintf(b, "%s<link id=\"%s\" sharing_policy=\"SPLITDUPLEX\" bandwidth=\"%s\" latency=\"%s\"/>\n", indent, id,
 		attribute(l.Bandwidth), attribute(l.Latency))
