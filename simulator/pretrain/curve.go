@@ -95,6 +95,7 @@ func (r *Result) WriteCSV(w io.Writer) error {
 	return out.Error()
 }
 
+// cell formats a number for CSV; "" if unknown.
 func cell(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return ""

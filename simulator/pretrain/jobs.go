@@ -71,6 +71,7 @@ func jobWorld(o *Options, c morl.Config, _ Recipe) (*world, error) {
 // judgedSeed draws the jobs for measurements. It is even; the seeds of the training jobs are odd.
 const judgedSeed = 0x1d6ec
 
+// drawer returns a generator of scenarios from the kinds and set of the options.
 func drawer(o JobOptions, seed uint64) (func(rng *rand.Rand) training.Scenario, error) {
 	d, err := profile.NewDraw(profile.DrawOptions{Set: o.Set, Kinds: o.Kinds, Seed: seed})
 	if err != nil {
@@ -109,6 +110,7 @@ type bench struct {
 	cases []benchCase
 }
 
+// benchCase is one job of a bench with everything independent of the agent, computed on first use.
 type benchCase struct {
 	ready    bool
 	outlook  perf.Outlook
@@ -118,6 +120,7 @@ type benchCase struct {
 	outcomes []outcome
 }
 
+// outcome is the reward of committing to one allocation of a job.
 type outcome struct {
 	at    resources.Allocation
 	earns [4]float64

@@ -101,6 +101,7 @@ func (r *Result) WriteHTML(w io.Writer) error {
 	return err
 }
 
+// frontRows returns the formatted points of the front.
 func (r *Result) frontRows() [][]string {
 	var rows [][]string
 	for _, p := range r.Front {
@@ -134,6 +135,7 @@ type axis struct {
 	log              bool
 }
 
+// at returns the coordinate of a value.
 func (a axis) at(v float64) string {
 	if a.log {
 		v = math.Log10(max(v, logFloor))

@@ -54,6 +54,7 @@ func (t *Training) result(complete bool) (*Result, error) {
 // number is a float64 that is null in JSON if unknown.
 type number float64
 
+// MarshalJSON encodes unknown numbers as null.
 func (n number) MarshalJSON() ([]byte, error) {
 	if math.IsNaN(float64(n)) || math.IsInf(float64(n), 0) {
 		return []byte("null"), nil
@@ -61,6 +62,7 @@ func (n number) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, float64(n), 'g', 10, 64), nil
 }
 
+// UnmarshalJSON decodes null as NaN.
 func (n *number) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
 		*n = number(math.NaN())
