@@ -48,6 +48,7 @@ func NewMarket(name string, traces ...Trace) (Market, error) {
 	return m, m.validate()
 }
 
+// validate checks the tick length and that all zones have the same number of ticks, at least one.
 func (m Market) validate() error {
 	if !(m.TickS > 0) || math.IsInf(m.TickS, 1) {
 		return fmt.Errorf("ticks of %v s: want more than 0", m.TickS)

@@ -23,6 +23,7 @@ type Method struct {
 // slicesOfTime is the number of slices of the registered sliced policies.
 const slicesOfTime = 8
 
+// always returns a constructor of a policy that does not depend on the seed.
 func always(p Policy) func(uint64) Policy { return func(uint64) Policy { return p } }
 
 // methods contains the policies, sorted by name. A new one is one line here.

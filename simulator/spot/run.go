@@ -142,6 +142,7 @@ func (r *runner) step(next Choice) {
 	last.ToS, last.DoneS = r.NowS, r.DoneS
 }
 
+// pay adds time on a machine, or waiting time, to the outcome.
 func (r *runner) pay(m Machine, seconds float64) {
 	switch m {
 	case None:
@@ -155,6 +156,7 @@ func (r *runner) pay(m Machine, seconds float64) {
 	}
 }
 
+// check validates the arguments of a run.
 func check(j Job, m Market, from int) error {
 	if err := errors.Join(j.Validate(), m.validate()); err != nil {
 		return err

@@ -93,6 +93,7 @@ func Load(path string) ([]Trace, error) {
 	return out, nil
 }
 
+// loadFile reads the trace in one file, without a name.
 func loadFile(path string) (Trace, error) {
 	f, err := regular.Open(path, regular.Data)
 	if err != nil {

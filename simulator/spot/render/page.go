@@ -11,6 +11,7 @@ import (
 // shownTicks bounds the number of ticks shown in the lines of capacity.
 const shownTicks = 20000
 
+// page writes the run as an HTML page.
 func page(w io.Writer, r *Run) error {
 	p := experiment.Page{Title: r.title(), Subtitle: r.subtitle(), Facts: r.facts(), Charts: []experiment.Chart{r.progress(), r.ahead()}, Notes: r.Warnings}
 	if t := r.table(); len(t.Lines) > 0 {

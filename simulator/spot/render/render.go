@@ -81,6 +81,7 @@ type stretchJSON struct {
 	DoneS   experiment.Number `json:"done_s"`
 }
 
+// asJSON writes the run as one JSON object of schema 1. Unknown and infinite numbers are null.
 func asJSON(w io.Writer, r *Run) error {
 	n := func(v float64) experiment.Number { return experiment.Number(v) }
 	out := struct {
@@ -170,6 +171,7 @@ func (r *Run) available() float64 {
 	return float64(up) / float64(ticks)
 }
 
+// asCSV writes the timeline of the run, one row per period.
 func asCSV(w io.Writer, r *Run) error {
 	c := monitor.NewCSVWriter(w)
 	f := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

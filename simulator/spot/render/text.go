@@ -75,6 +75,7 @@ func (r *Run) table() experiment.Table {
 	return t
 }
 
+// text writes the facts, the comparison with other policies and the warnings.
 func text(w io.Writer, r *Run) error {
 	var b strings.Builder
 	b.WriteString(experiment.Wrapped(r.title(), "  ") + experiment.Wrapped(r.subtitle(), "  ") + "\n")

@@ -159,6 +159,7 @@ func (s *Sweep) deadline(ctx context.Context, i int, slack float64) (*experiment
 	return c, whole, err
 }
 
+// values returns the numbers of the job by metric.
 func (r *Ran) values(j spot.Job) map[string]float64 {
 	missed := 0.0
 	if r.Outcome.Missed {

@@ -112,6 +112,7 @@ func Ratio(a, b []float64) (ratio, lo, hi float64) {
 	return ratio, all[len(all)*25/1000], all[len(all)*975/1000]
 }
 
+// percents formats a ratio and its interval in percent.
 func percents(mean, lo, hi float64) string {
 	if math.IsNaN(lo) || math.IsNaN(hi) {
 		return fmt.Sprintf("%.1f %%", 100*mean)
