@@ -50,6 +50,7 @@ func (f fittedSteps) seconds(gpus int, perGPU float64) float64 {
 	return f.curve.Seconds(gpus, nodesOf(gpus, f.perNode), perGPU)
 }
 
+// nodesOf returns the number of nodes for a number of GPUs; perNode 0 means that all are in one node.
 func nodesOf(gpus, perNode int) int {
 	if perNode <= 0 {
 		return 1

@@ -220,6 +220,7 @@ func (d *Draw) try(rng *rand.Rand) (Job, bool) {
 	return j, true
 }
 
+// kind draws a family, then one of its kinds.
 func (d *Draw) kind(rng *rand.Rand) Kind {
 	family := d.kinds[d.names[rng.IntN(len(d.names))]]
 	return family[rng.IntN(len(family))]
@@ -236,6 +237,8 @@ func (d *Draw) take(rng *rand.Rand, j *Job, k Kind) {
 	}
 }
 
+// measured draws a job of a kind as measured, with a fixed number of CPUs, and returns the constructor of its
+// workload.
 func (d *Draw) measured(rng *rand.Rand, j *Job) func(float64) training.Workload {
 	k := d.kind(rng)
 	d.take(rng, j, k)
@@ -251,6 +254,7 @@ func (d *Draw) measured(rng *rand.Rand, j *Job) func(float64) training.Workload 
 	return k.WorkloadOf
 }
 
+// pipeline draws a job whose GPUs are fed by an input pipeline on CPUs and returns the constructor of its workload.
 func (d *Draw) pipeline(rng *rand.Rand, j *Job) func(float64) training.Workload {
 	k := d.kind(rng)
 	if s := synthetic(rng); rng.IntN(2) == 0 {
@@ -269,6 +273,7 @@ func (d *Draw) pipeline(rng *rand.Rand, j *Job) func(float64) training.Workload 
 	}
 }
 
+// cpu draws a job without GPUs and returns the constructor of its workload.
 func (d *Draw) cpu(rng *rand.Rand, j *Job) func(float64) training.Workload {
 	j.Name, j.Family = "cpu", "cpu"
 	j.Limits.CPUs = resources.Range{Min: 1, Max: 8 << rng.IntN(4)}

@@ -15,6 +15,7 @@ var gavelGPUs = []struct{ worker, gpu, short string }{
 	{"k80", "K80", "k80"}, {"p100", "P100", "p100"}, {"v100", "V100 16GB", "v100"},
 }
 
+// gavelJob matches a key such as "('ResNet-18 (batch size 16)', 2)": model, batch size, number of GPUs.
 var gavelJob = regexp.MustCompile(`^\('([A-Za-z0-9-]+) \(batch size ([0-9]+)\)', ([0-9]+)\)$`)
 
 // ReadGavel reads a throughput table of Gavel (OSDI 2020): for each worker type, job type and number of GPUs, the

@@ -21,6 +21,7 @@ type pipelined struct {
 	corner     float64 // p
 }
 
+// UnitSeconds returns the seconds of a unit; NaN without CPUs or where the GPUs alone cannot run.
 func (w pipelined) UnitSeconds(a resources.Allocation) float64 {
 	c := w.compute.UnitSeconds(a)
 	if !(c > 0) || a.CPUs < 1 {
@@ -29,6 +30,7 @@ func (w pipelined) UnitSeconds(a resources.Allocation) float64 {
 	return roundedMax(c, w.cpuSeconds/roundedMin(float64(a.CPUs), w.saturation, w.corner), w.corner)
 }
 
+// Watts returns the power of the GPU work.
 func (w pipelined) Watts(a resources.Allocation) float64 { return w.compute.Watts(a) }
 
 // amdahl is work on CPUs alone: a serial share, a share that spreads over the CPUs until they saturate, and a cost
@@ -42,6 +44,7 @@ type amdahl struct {
 	corner     float64
 }
 
+// UnitSeconds returns the seconds of a unit; NaN without CPUs.
 func (w amdahl) UnitSeconds(a resources.Allocation) float64 {
 	if a.CPUs < 1 {
 		return math.NaN()

@@ -58,6 +58,7 @@ func (k Kind) WorkloadOf(unitSamples float64) training.Workload {
 	return kindWorkload{kind: k, samples: unitSamples}
 }
 
+// kindWorkload is the Workload of a kind with units of a number of samples.
 type kindWorkload struct {
 	kind    Kind
 	samples float64

@@ -117,6 +117,7 @@ func Load(dir string) ([]Kind, error) {
 	return sortKinds(out)
 }
 
+// loadSia reads the Sia tables of one family; missing tables are skipped. All its kinds are held out.
 func loadSia(dir, family string, p []Progress) ([]Kind, error) {
 	var out []Kind
 	for _, m := range siaMachines {
@@ -172,6 +173,8 @@ type tableSteps struct {
 // batchCurve is a quantity as a function of the batch, ascending; interpolated linearly in logarithms, NaN outside.
 type batchCurve struct{ batch, value []float64 }
 
+// newTableSteps indexes the rows whose placement fills nodes of perNode GPUs, up to most GPUs. Efficiencies are
+// relative to the first (smallest) batch.
 func newTableSteps(t PolluxTables, perNode, most int) tableSteps {
 	s := tableSteps{curves: make([]batchCurve, most+1)}
 	for _, r := range t.Steps {
@@ -194,6 +197,7 @@ func (c *batchCurve) add(batch, value float64) {
 	}
 }
 
+// at returns the quantity at a batch, NaN outside the measured range.
 func (c batchCurve) at(batch float64) float64 {
 	i, found := slices.BinarySearch(c.batch, batch)
 	switch {

@@ -106,6 +106,7 @@ func ParseModels(data []byte) ([]Kind, error) {
 	return sortKinds(out)
 }
 
+// check returns an error if a parameter of the model is not positive.
 func (s StepModel) check() error {
 	if s.DefaultBatch < 1 || s.MaxGPUs < 1 || !(s.NoiseScale > 0) || !(s.ReferenceBatch > 0) || !(s.Curve.Seconds(1, 1, float64(s.DefaultBatch)) > 0) {
 		return fmt.Errorf("batch %d, GPUs %d, noise scale %g, reference batch %g or the curve is not positive", s.DefaultBatch, s.MaxGPUs, s.NoiseScale, s.ReferenceBatch)
@@ -125,6 +126,7 @@ func (s StepModel) kind() Kind {
 	return k
 }
 
+// check returns an error unless GPUs and rates match, are positive and at least two.
 func (c CountModel) check() error {
 	if c.Batch < 1 || len(c.GPUs) < 2 || len(c.GPUs) != len(c.PerSecond) || !slices.IsSorted(c.GPUs) || c.GPUs[0] < 1 {
 		return fmt.Errorf("batch %d, %d numbers of GPUs (ascending, 2 at least) and %d rates do not fit", c.Batch, len(c.GPUs), len(c.PerSecond))
@@ -137,6 +139,8 @@ func (c CountModel) check() error {
 	return nil
 }
 
+// kind returns the kind of the model. It is Irregular if any doubling of the GPUs changes the rate by an implausible
+// factor.
 func (c CountModel) kind() Kind {
 	k := Kind{
 		Name: c.Name, Family: c.Family, Source: c.Source + " @ " + c.Commit, Licence: c.Licence,

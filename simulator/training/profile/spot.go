@@ -72,6 +72,7 @@ func (m SpotModel) Interruptions(rng *rand.Rand, seconds float64) []training.Int
 	}
 }
 
+// logUniform draws a log-uniform number in [lo, hi).
 func logUniform(rng *rand.Rand, lo, hi float64) float64 {
 	return lo * math.Exp(rng.Float64()*math.Log(hi/lo))
 }

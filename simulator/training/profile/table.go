@@ -115,6 +115,7 @@ func ReadProgress(r io.Reader, batch int) (Progress, error) {
 	return p, nil
 }
 
+// number parses a finite number.
 func number(s string) (float64, error) {
 	x, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
 	if err == nil && (math.IsNaN(x) || math.IsInf(x, 0)) {

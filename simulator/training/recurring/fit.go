@@ -24,6 +24,7 @@ type model struct {
 	Batches  []perBatch `json:"batches"`
 }
 
+// throttle contains the five parameters shared by all batch sizes of a job.
 type throttle struct {
 	Cap       float64 `json:"cap"`
 	CapSharp  float64 `json:"cap_sharp"`
@@ -32,6 +33,7 @@ type throttle struct {
 	Slope     float64 `json:"slope"`
 }
 
+// perBatch contains the five parameters of one batch size.
 type perBatch struct {
 	Batch   int     `json:"batch"`
 	Seconds float64 `json:"epoch_seconds"` // at unlimited power
@@ -43,14 +45,17 @@ type perBatch struct {
 	Reached   float64 `json:"reached"`
 }
 
+// draw returns the power drawn relative to the demand, at the ratio r of demand to limit.
 func (t throttle) draw(r float64) float64 {
 	return math.Pow(1+math.Pow(r/t.Cap, t.CapSharp), -1/t.CapSharp)
 }
 
+// slow returns the seconds relative to unlimited power, at the ratio r of demand to limit.
 func (t throttle) slow(r float64) float64 {
 	return math.Pow(1+math.Pow(r/t.Knee, t.KneeSharp), t.Slope/t.KneeSharp)
 }
 
+// at returns the parameters of a batch size, nil if the model does not contain it.
 func (m *model) at(batch int) *perBatch {
 	i := slices.IndexFunc(m.Batches, func(b perBatch) bool { return b.Batch == batch })
 	if i < 0 {
@@ -59,6 +64,7 @@ func (m *model) at(batch int) *perBatch {
 	return &m.Batches[i]
 }
 
+// epoch implements truth; NaN for an unknown batch size or a limit that is not positive.
 func (m *model) epoch(s Setting) (seconds, watts float64) {
 	b := m.at(s.Batch)
 	if b == nil || !(s.Watts > 0) {
@@ -68,6 +74,7 @@ func (m *model) epoch(s Setting) (seconds, watts float64) {
 	return b.Seconds * m.Throttle.slow(r), b.Watts * m.Throttle.draw(r)
 }
 
+// draw implements truth: a log-normal number of epochs with probability Reached, else NaN.
 func (m *model) draw(batch int, rng *rand.Rand) float64 {
 	b, luck, z := m.at(batch), rng.Float64(), rng.NormFloat64()
 	if luck >= b.Reached {
@@ -76,6 +83,7 @@ func (m *model) draw(batch int, rng *rand.Rand) float64 {
 	return math.Exp(b.LogEpochs + b.LogSpread*z)
 }
 
+// mean implements truth: the mean of the log-normal distribution, NaN if Reached is below 1.
 func (m *model) mean(batch int) float64 {
 	b := m.at(batch)
 	if b == nil || b.Reached < 1 {
@@ -243,6 +251,7 @@ func rounded(t throttle) throttle {
 	return throttle{digits(t.Cap), digits(t.CapSharp), digits(t.Knee), digits(t.KneeSharp), digits(t.Slope)}
 }
 
+// misfit compares the epochs of a fitted job with the measured ones over all settings.
 func misfit(fitted, measured *Job) Misfit {
 	var seconds, joules []float64
 	for _, s := range measured.Settings() {

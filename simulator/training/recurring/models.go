@@ -27,6 +27,7 @@ type modelsFile struct {
 	Jobs   []fittedJob `json:"jobs"`
 }
 
+// fittedJob is one job of models.json.
 type fittedJob struct {
 	Dataset   string    `json:"dataset"`
 	Network   string    `json:"network"`
@@ -40,6 +41,7 @@ type fittedJob struct {
 // Fitted returns the jobs of the embedded models: those of Load, within the Misfit of Fit.
 func Fitted() ([]*Job, error) { return readModels(modelsJSON) }
 
+// readModels parses and validates the content of a models.json.
 func readModels(data []byte) ([]*Job, error) {
 	var file modelsFile
 	d := json.NewDecoder(bytes.NewReader(data))
@@ -86,6 +88,7 @@ func (f fittedJob) job() (*Job, error) {
 	return j, nil
 }
 
+// ascending reports whether the values are strictly ascending.
 func ascending[T int | float64](v []T) bool {
 	for i := 1; i < len(v); i++ {
 		if !(v[i-1] < v[i]) {

@@ -68,6 +68,7 @@ type search struct {
 	least  float64
 }
 
+// newSearch returns a search in random order, or from the default outwards if rng is nil.
 func newSearch(j *Job, rng *rand.Rand) *search {
 	s := &search{job: j, failed: map[int]bool{}, best: j.Default, least: math.Inf(1)}
 	all := j.Settings()
@@ -86,6 +87,8 @@ func newSearch(j *Job, rng *rand.Rand) *search {
 	return s
 }
 
+// Next returns the next untried setting; after a failure in the same recurrence, and when all are tried, the best
+// known one.
 func (s *search) Next(retry bool) Attempt {
 	a := Attempt{Setting: s.best, Threshold: math.Inf(1)}
 	if retry && !math.IsInf(s.least, 1) {
@@ -102,6 +105,7 @@ func (s *search) Next(retry bool) Attempt {
 	return a
 }
 
+// Observe excludes the batch size of a failed run and records the cheapest setting.
 func (s *search) Observe(a Attempt, r Run, cost float64) {
 	switch {
 	case !r.Reached:
@@ -121,6 +125,7 @@ type batches struct {
 	rng    *rand.Rand
 }
 
+// newBatches returns a player with a bandit over the batch sizes of the job.
 func newBatches(j *Job, s bandit.Settings, power *profiler, rng *rand.Rand) (*batches, error) {
 	s.Default = indexOf(j.Batches, j.Default.Batch)
 	b, err := bandit.New(len(j.Batches), s)
@@ -146,11 +151,13 @@ func (b *batches) Next(retry bool) Attempt {
 	return a
 }
 
+// Observe updates the bandit and the profiler.
 func (b *batches) Observe(a Attempt, r Run, cost float64) {
 	_ = b.bandit.Observe(bandit.Observation{Arm: indexOf(b.job.Batches, a.Batch), Cost: cost, Stopped: !r.Reached}) // the error is impossible: every run has a cost
 	b.power.ran(a, r)
 }
 
+// Settled returns the best known batch size at its best known power limit.
 func (b *batches) Settled() Setting {
 	arm, _ := b.bandit.Best()
 	batch := b.job.Batches[arm]

@@ -30,6 +30,7 @@ type profiler struct {
 // measured is the mean cost of an epoch over the seconds of its measurement; seconds are 0 if not measured.
 type measured struct{ cost, seconds float64 }
 
+// newProfiler returns a profiler without measurements.
 func newProfiler(j *Job, eta float64, first, further int, rng *rand.Rand) *profiler {
 	return &profiler{job: j, eta: eta, rng: rng, first: first, further: further, known: map[int][]measured{}}
 }

@@ -24,6 +24,7 @@ type kind struct {
 	batch                       int     // default
 }
 
+// kinds lists the trainings of the evaluation, without the GPU.
 var kinds = []kind{
 	{"cifar100", "shufflenetv2", "adadelta", 0.6, 1024},
 	{"imagenet", "resnet50", "adadelta", 0.65, 256},
@@ -76,6 +77,7 @@ type table struct {
 	power  map[Setting][2]float64
 }
 
+// epoch implements truth with the measured values; NaN for a setting that was not measured.
 func (t *table) epoch(s Setting) (seconds, watts float64) {
 	v, ok := t.power[s]
 	if !ok {
@@ -84,11 +86,13 @@ func (t *table) epoch(s Setting) (seconds, watts float64) {
 	return v[0], v[1]
 }
 
+// draw implements truth: one of the measured runs, with equal probability.
 func (t *table) draw(batch int, rng *rand.Rand) float64 {
 	runs := t.epochs[batch]
 	return runs[rng.IntN(len(runs))]
 }
 
+// mean implements truth: the mean of the measured runs, NaN if one of them did not reach the target.
 func (t *table) mean(batch int) float64 {
 	sum := 0.0
 	for _, n := range t.epochs[batch] {
@@ -100,6 +104,7 @@ func (t *table) mean(batch int) float64 {
 // row is one line of a table, with its columns in the requested order.
 type row []string
 
+// is reports whether a row is of this training.
 func (k kind) is(r row) bool { return r[0] == k.dataset && r[1] == k.network && r[3] == k.optimizer }
 
 // job builds the job of a training on one GPU. runs and power are the rows of the two tables. It returns an error
@@ -152,6 +157,7 @@ func (k kind) job(gpu string, runs, power []row) (*Job, error) {
 	return j, nil
 }
 
+// numbers3 parses three numbers.
 func numbers3(a, b, c string) (x, y, z float64, err error) {
 	for i, s := range []string{a, b, c} {
 		v, err := strconv.ParseFloat(s, 64)
