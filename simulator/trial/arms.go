@@ -60,6 +60,7 @@ func Names() []string {
 	return slices.Compact(names)
 }
 
+// runPlanner returns the arm of a planner, which does not use the truth.
 func runPlanner(p plan.Planner) func(Job, *Truth, Options) (*Outcome, error) {
 	return func(job Job, _ *Truth, o Options) (*Outcome, error) { return Run(job, p, o) }
 }
@@ -93,6 +94,7 @@ type random struct {
 	rng *rand.Rand
 }
 
+// runRandom runs a job with the strategy random; its draws depend on the job's seed.
 func runRandom(job Job, _ *Truth, o Options) (*Outcome, error) {
 	return runJob(job, o, func(r *runner) strategy { return &random{r, rand.New(rand.NewPCG(job.Seed, 0x7a11d0))} })
 }

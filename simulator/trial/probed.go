@@ -16,6 +16,7 @@ type probed struct {
 	truth *Truth
 }
 
+// runProbed runs a job with the strategy probed.
 func runProbed(job Job, t *Truth, o Options) (*Outcome, error) {
 	return runJob(job, o, func(r *runner) strategy { return &probed{planned{r: r, planner: plan.Model{}}, t} })
 }

@@ -105,6 +105,7 @@ func (r *Recurring) Run(ctx context.Context) (*experiment.Comparison, []*Recurre
 	return comparison, done, err
 }
 
+// play simulates one job under one policy with one seed.
 func (r *Recurring) play(policy string, j *recurring.Job, seed uint64) (*Recurred, error) {
 	out, err := recurring.Play(j, recurring.Policies[recurringArms[policy].policy], recurring.Options{Eta: r.Eta, Recurrences: r.Recurrences, Seed: seed})
 	if err != nil {

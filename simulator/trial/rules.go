@@ -58,6 +58,7 @@ func (r *runner) probeCost(a resources.Allocation) float64 {
 	return (r.restartCost().P50 + (1+blocks)*unit) / 3600 * r.hourly(a)
 }
 
+// startup returns the interval of the measured start-up seconds.
 func (r *runner) startup() sla.Interval { return spread(r.progress.StartupSeconds()) }
 
 // restartCost returns the interval of the seconds of one more restart: as measured or, before the first, the start-up
@@ -170,6 +171,7 @@ func (r *runner) runsNot(a resources.Allocation) bool {
 	return slices.ContainsFunc(r.refused, a.SameShape)
 }
 
+// settle returns the allocation of the planner's decision, adjusted by plan.Settle.
 func (p *planned) settle() (resources.Allocation, string) {
 	d, _ := p.decide()
 	d = plan.Settle(p.r.snapshot(), d)

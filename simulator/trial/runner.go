@@ -129,6 +129,7 @@ func (r *runner) unit() {
 	r.progress.Add(&row, seconds(r.x.Elapsed))
 }
 
+// label returns the label of the current segment.
 func (r *runner) label() string {
 	if r.working {
 		return "run"

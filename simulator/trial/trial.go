@@ -194,6 +194,7 @@ func (r *runner) workStep(s strategy) {
 // planning.
 const rest = 0.02 / 0.005
 
+// decided records a decision at the present time.
 func (r *runner) decided(what string, a resources.Allocation, why string) {
 	r.out.Decisions = append(r.out.Decisions, Decision{AtS: r.x.Elapsed, Done: r.x.Done, What: what, To: a, Reason: why})
 }
