@@ -9,6 +9,7 @@ import (
 	"time"
 )
 
+// readPhillyRow reads a job without a type; its queue is the virtual cluster.
 func readPhillyRow(r *row, j *Job) {
 	j.Arrival = r.date("timestamp")
 	j.Seconds = r.number("duration")
@@ -60,6 +61,7 @@ func readPhillySLORow(r *row, j *Job) {
 	}
 }
 
+// readElasticFlowRow reads a job; best-effort jobs have no deadline.
 func readElasticFlowRow(r *row, j *Job) {
 	j.ID = r.whole("job_id")
 	j.Type = typeOf(r, "model_name")
@@ -75,6 +77,7 @@ func readElasticFlowRow(r *row, j *Job) {
 	}
 }
 
+// writeElasticFlowRow writes jobs without a deadline as best effort.
 func writeElasticFlowRow(_ *Trace, j *Job) ([]string, error) {
 	model, batch, ok := splitBatch(j.Type)
 	if !ok {
@@ -88,6 +91,7 @@ func writeElasticFlowRow(_ *Trace, j *Job) ([]string, error) {
 		strconv.Itoa(j.GPUs), decimal(j.Seconds), bestEffort}, nil
 }
 
+// readSiaRow reads a job without duration and steps, which follow from the profiles.
 func readSiaRow(r *row, j *Job) {
 	j.Type = typeOf(r, "application")
 	j.GPUs = r.whole("num_replicas")

@@ -34,6 +34,7 @@ func ReadThroughputs(r io.Reader) (*Throughputs, error) {
 	return t, nil
 }
 
+// readRates reads all rates in file order: by device, job and paired job.
 func readRates(dec *json.Decoder) (rates []Rate, err error) {
 	err = object(dec, func(device string) error {
 		return object(dec, func(job string) error {
@@ -97,6 +98,7 @@ func object(dec *json.Decoder, member func(key string) error) error {
 	return ended(err)
 }
 
+// ended maps the end of the input to io.ErrUnexpectedEOF.
 func ended(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF
@@ -104,6 +106,7 @@ func ended(err error) error {
 	return err
 }
 
+// readRate reads the rate of one member: alone, or a pair of rates.
 func readRate(dec *json.Decoder, device, job string, gpus int, other string) (Rate, error) {
 	r := Rate{Device: device, Job: job, GPUs: gpus}
 	if other == "null" {

@@ -15,7 +15,7 @@ type Options struct {
 	MultiGPU bool
 	// MultiPriority gives 20 % of the jobs weight 5.
 	MultiPriority bool
-	// SLOs gives each job a deadline of 1.2, 2 or 10 times Seconds after its arrival, with equal probability.
+	// SLOs gives 33, 34 and 33 % of the jobs a deadline of 1.2, 2 and 10 times Seconds after their arrival.
 	SLOs bool
 	// Seconds is the duration of every job; 0 draws each.
 	Seconds float64
@@ -127,6 +127,7 @@ func (g *Generator) Take(n int) []Job {
 	return out
 }
 
+// gpusOf maps a uniform number to 1, 2, 4 or 8 GPUs.
 func gpusOf(u float64) int {
 	switch {
 	case u < 0.7:
@@ -150,6 +151,7 @@ func drawSeconds(p *Python) float64 {
 	return 60 * pow10(exponent)
 }
 
+// sloOf maps a uniform number to an SLO.
 func sloOf(u float64) float64 {
 	switch {
 	case u < 0.33:

@@ -91,6 +91,7 @@ func Formats() [][2]string {
 	return out
 }
 
+// layoutNamed returns the format of a name, ignoring case.
 func layoutNamed(name string) (*layout, error) {
 	if i := slices.IndexFunc(layouts, func(l *layout) bool { return strings.EqualFold(l.name, name) }); i >= 0 {
 		return layouts[i], nil
@@ -128,6 +129,7 @@ func chooseLayout(head, name string) (*layout, error) {
 	return nil, fmt.Errorf("its first line is not the header of a format that is known: %q", head)
 }
 
+// missing returns the columns of the format that a CSV header lacks.
 func (l *layout) missing(header []string) []string {
 	var out []string
 	for _, c := range l.columns {
@@ -138,6 +140,7 @@ func (l *layout) missing(header []string) []string {
 	return out
 }
 
+// columnName returns the normalized name of a header cell.
 func columnName(header string) string {
 	return strings.ToLower(strings.TrimSpace(strings.TrimPrefix(header, "\ufeff")))
 }
@@ -183,6 +186,7 @@ func (l *layout) each(r io.Reader, take func(*row) error) error {
 	}
 }
 
+// newlines returns the number of line breaks within the fields of a row.
 func newlines(fields []string) int {
 	n := 0
 	for _, f := range fields {
@@ -217,6 +221,7 @@ func (c *lineCounter) lines() int {
 
 const maxLine = 1 << 20 // bytes
 
+// eachTabbed is each for tab-separated formats.
 func (l *layout) eachTabbed(r io.Reader, take func(*row) error) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 1<<16), maxLine)
@@ -249,6 +254,7 @@ type row struct {
 	problem string
 }
 
+// newRow returns a row with the columns of a header; of duplicate columns the first counts.
 func newRow(header []string) *row {
 	r := &row{column: map[string]int{}, columns: len(header), names: map[string]string{}}
 	for i, h := range header {
@@ -259,6 +265,7 @@ func newRow(header []string) *row {
 	return r
 }
 
+// next sets the row to the next line and checks its number of columns.
 func (r *row) next(line int, fields []string) *row {
 	r.line, r.fields, r.problem = line, fields, ""
 	if len(fields) != r.columns {
@@ -271,6 +278,7 @@ func (r *row) empty() bool {
 	return !slices.ContainsFunc(r.fields, func(f string) bool { return strings.TrimSpace(f) != "" })
 }
 
+// fail records a problem unless the row already has one.
 func (r *row) fail(problem string) {
 	if r.problem == "" {
 		r.problem = problem

@@ -42,6 +42,7 @@ const powSteps = 128
 // powStep is 2^(i/128) = power·(1 + rest).
 type powStep struct{ power, rest float64 }
 
+// powTable contains the powers 2^(i/128), computed with 200 bits.
 var powTable = sync.OnceValue(func() *[powSteps]powStep {
 	const precision = 200
 	root := big.NewFloat(2).SetPrec(precision)

@@ -61,6 +61,7 @@ func (p *twister) seed(key []uint32) {
 	s[0] = 1 << 31
 }
 
+// twist generates the next block of words.
 func (p *twister) twist() {
 	s := &p.state
 	for i := range s {
@@ -70,6 +71,7 @@ func (p *twister) twist() {
 	p.next = 0
 }
 
+// word returns the next tempered 32-bit word.
 func (p *twister) word() uint32 {
 	if p.next == twisterWords {
 		p.twist()

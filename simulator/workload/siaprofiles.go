@@ -107,7 +107,7 @@ type siaTraining struct {
 	work  float64 // steps of the smallest batch in the whole training
 }
 
-// siaTrainings reads validation-<batch>.csv, sorted by batch. All trainings are evaluated up to the progress of the
+// siaTrainings reads validation-<batch>.csv, sorted by batch. All trainings are cut to the number of epochs of the
 // shortest, as in Pollux and Sia.
 func siaTrainings(dir string) ([]siaTraining, error) {
 	files, _ := filepath.Glob(filepath.Join(dir, "validation-*.csv*"))

@@ -46,6 +46,7 @@ func gavelFields(j *Job) ([]string, error) {
 	return []string{t.Type, t.Command, t.Directory, t.StepsFlag, data, steps, strconv.Itoa(j.GPUs)}, nil
 }
 
+// gavelSLO formats an SLO; no SLO is a negative number.
 func gavelSLO(j *Job) string {
 	if math.IsNaN(j.SLO) {
 		return "-1.000000"

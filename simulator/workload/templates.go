@@ -19,6 +19,7 @@ type Template struct {
 // are taken from its scheduler/job_table.py, as in its trace files.
 var Templates = gavelTemplates()
 
+// gavelTemplates builds Templates in Gavel's order.
 func gavelTemplates() []Template {
 	var out []Template
 	add := func(model, command, directory, flag string, distributed bool, batches ...int) {

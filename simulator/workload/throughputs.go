@@ -27,6 +27,7 @@ type cell struct {
 	beside   []neighbour // by type
 }
 
+// neighbour is the pair of rates of a job type with another one.
 type neighbour struct {
 	other        int
 	mine, others float64
@@ -82,6 +83,7 @@ func (t *Throughputs) Beside(device, a, b string, gpus int) (ra, rb float64, ok 
 	return c.beside[i].mine, c.beside[i].others, true
 }
 
+// find returns the cell of a measurement, nil if the table has no such device, job type or number of devices.
 func (t *Throughputs) find(device, job string, gpus int) *cell {
 	d, ok1 := t.deviceIndex[device]
 	j, ok2 := t.typeIndex[job]
@@ -147,6 +149,7 @@ func newThroughputs(types []string, rates []Rate) (*Throughputs, error) {
 	return t, nil
 }
 
+// number assigns the next index to a job type unless it has one.
 func (t *Throughputs) number(job string) {
 	if _, seen := t.typeIndex[job]; !seen {
 		t.typeIndex[job] = len(t.types)
@@ -154,6 +157,7 @@ func (t *Throughputs) number(job string) {
 	}
 }
 
+// check validates names, number of devices and rates.
 func (r Rate) check() error {
 	switch {
 	case r.Device == "" || r.Job == "":
@@ -204,6 +208,7 @@ func (c *cell) add(n neighbour) error {
 	return nil
 }
 
+// unique sorts values and removes duplicates.
 func unique[T cmp.Ordered](s []T) []T {
 	slices.Sort(s)
 	return slices.Compact(s)

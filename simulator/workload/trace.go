@@ -75,6 +75,7 @@ func LoadTrace(path, format string) (*Trace, error) {
 	return ReadTrace(f, path, format)
 }
 
+// readTrace decompresses the input, detects the format and reads all rows.
 func readTrace(r io.Reader, format string) (*Trace, error) {
 	r, err := Unpack(r)
 	if err != nil {
@@ -151,6 +152,7 @@ func (in *intake) row(r *row) error {
 	return in.take(r, j)
 }
 
+// take appends a valid job, checking or counting the order of arrivals.
 func (in *intake) take(r *row, j Job) error {
 	t := in.trace
 	if n := len(t.Jobs); n > 0 && j.Arrival < t.Jobs[n-1].Arrival {
@@ -171,6 +173,7 @@ func (in *intake) take(r *row, j Job) error {
 	return nil
 }
 
+// refuse handles an invalid row: an error in strict formats, otherwise the row is dropped.
 func (in *intake) refuse(r *row, problem string) error {
 	if in.layout.strict {
 		return fmt.Errorf("line %d: %s", r.line, problem)
@@ -178,6 +181,7 @@ func (in *intake) refuse(r *row, problem string) error {
 	return in.drop(r, problem)
 }
 
+// drop counts an omitted row by reason.
 func (in *intake) drop(r *row, reason string) error {
 	d := in.reasons[reason]
 	if d == nil {
@@ -188,6 +192,7 @@ func (in *intake) drop(r *row, reason string) error {
 	return nil
 }
 
+// mostDropped describes the most frequent reason, for an error about a trace without jobs.
 func (in *intake) mostDropped() string {
 	most := Dropped{}
 	for _, d := range in.reasons {

@@ -83,6 +83,7 @@ type mistakes struct {
 	more int
 }
 
+// add records a mistake; beyond the first few, mistakes are only counted.
 func (m *mistakes) add(format string, args ...any) {
 	if len(m.errs) == shown {
 		m.more++
@@ -91,6 +92,7 @@ func (m *mistakes) add(format string, args ...any) {
 	m.errs = append(m.errs, fmt.Errorf(format, args...))
 }
 
+// err joins the recorded mistakes and the number of further ones; nil without mistakes.
 func (m *mistakes) err() error {
 	if m.more > 0 {
 		return errors.Join(append(m.errs, fmt.Errorf("and %d more", m.more))...)
@@ -105,6 +107,7 @@ type fields struct {
 	mistakes *mistakes
 }
 
+// newFields decodes the object of a job or profile; where identifies it in errors.
 func newFields(where string, data json.RawMessage, m *mistakes) fields {
 	f := fields{where: where, mistakes: m}
 	if err := json.Unmarshal(data, &f.all); err != nil {
@@ -128,6 +131,7 @@ func (f *fields) take(name string, v any, want string) bool {
 	return true
 }
 
+// clip shortens a value for an error message.
 func clip(data []byte) string {
 	if len(data) > 40 {
 		return string(data[:37]) + "..."
@@ -147,6 +151,7 @@ func (f *fields) number(name string, low, otherwise float64) float64 {
 	return v
 }
 
+// integer returns an integer field of at least low; low if it is missing or invalid.
 func (f *fields) integer(name string, low int) int {
 	v := f.number(name, float64(low), float64(low))
 	if v != math.Trunc(v) || v > 1<<31 {
@@ -180,6 +185,7 @@ func (f *fields) numbers(name string) []float64 {
 	return list
 }
 
+// need records a mistake for each missing field.
 func (f *fields) need(names ...string) {
 	for _, name := range names {
 		if data, ok := f.all[name]; !ok || string(data) == "null" {
@@ -217,6 +223,7 @@ func readJob(i int, data json.RawMessage, m *mistakes) Job {
 	return j
 }
 
+// rest returns the unread fields, nil without any.
 func rest(all map[string]json.RawMessage) map[string]json.RawMessage {
 	if len(all) == 0 {
 		return nil
@@ -224,6 +231,7 @@ func rest(all map[string]json.RawMessage) map[string]json.RawMessage {
 	return all
 }
 
+// readProfile decodes one profile of a workload.
 func readProfile(name string, data json.RawMessage, m *mistakes) Profile {
 	f := newFields(fmt.Sprintf("profile %q", name), data, m)
 	f.need("type")

@@ -94,6 +94,7 @@ func (o *TableOptions) jobRow(out *queue.Outcome) []string {
 	return row
 }
 
+// ended reports whether a job ran to an end.
 func ended(out *queue.Outcome) bool { return out.State == queue.Completed || out.State == queue.Killed }
 
 var finalState = map[queue.State]string{queue.Waiting: "SUBMITTED", queue.Running: "RUNNING",
@@ -174,6 +175,7 @@ func Schedule(r *queue.Result, o TableOptions) []Column {
 	}
 }
 
+// sums contains counts, totals and maxima over all jobs of a result.
 type sums struct {
 	completed, killed, rejected int
 	first, last, busy           float64    // first submission, last end, s; busy s over all cores

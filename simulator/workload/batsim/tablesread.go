@@ -55,6 +55,7 @@ type table struct {
 	rows   [][]string
 }
 
+// readTable reads a CSV file; column names are trimmed.
 func readTable(r io.Reader) (*table, error) {
 	c := csv.NewReader(r)
 	c.LazyQuotes = true
@@ -73,6 +74,7 @@ func readTable(r io.Reader) (*table, error) {
 	return t, nil
 }
 
+// text returns a trimmed field; "" if the column is missing.
 func (t *table) text(row int, name string) string {
 	i, ok := t.column[name]
 	if !ok {
@@ -81,6 +83,7 @@ func (t *table) text(row int, name string) string {
 	return strings.TrimSpace(t.rows[row][i])
 }
 
+// number returns a finite number; NaN if the field is empty or the column is missing.
 func (t *table) number(row int, name string) (float64, error) {
 	text := t.text(row, name)
 	if text == "" {

@@ -59,6 +59,8 @@ func item(b *bufio.Writer, i int, name *string, fields map[string]any) error {
 	return nil
 }
 
+// fields returns the fields of a job in the vocabulary of a version. Before version 5, numeric ids are written as
+// numbers.
 func (j *Job) fields(version int) map[string]any {
 	f := map[string]any{}
 	for name, v := range j.Extra {

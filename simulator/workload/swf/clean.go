@@ -157,6 +157,7 @@ func Clean(r *Reader, o Options) (*Trace, error) {
 	return t, nil
 }
 
+// cleaner is the state of Clean.
 type cleaner struct {
 	o        Options
 	t        *Trace
@@ -165,6 +166,8 @@ type cleaner struct {
 	seen     map[int]struct{} // numbers, from the first that does not ascend
 }
 
+// readAll reads records until the end, the maximum number of jobs or an error that is not excused. The size of the
+// machine is determined at the first record, when the header is complete.
 func (c *cleaner) readAll(r *Reader) error {
 	var rec Record
 	for {
@@ -216,6 +219,7 @@ func (c *cleaner) excuse(err error, line int) error {
 	return err
 }
 
+// drop counts a job for a reason of dropping or adjusting.
 func drop(m map[string]Count, reason string, line int) {
 	k, ok := m[reason]
 	if !ok {

@@ -35,6 +35,7 @@ func parseComment(s string) Comment {
 	return Comment{label, strings.TrimSpace(rest)}
 }
 
+// word reports whether a text has the form of a label: ASCII letters and digits, at least one.
 func word(s string) bool {
 	for _, c := range []byte(s) {
 		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9') {

@@ -57,6 +57,7 @@ func (w *Writer) Write(rec *Record) error {
 	return w.err
 }
 
+// put writes bytes unless an earlier call failed.
 func (w *Writer) put(b []byte) {
 	w.line = b
 	if w.err == nil {
