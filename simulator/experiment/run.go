@@ -47,7 +47,8 @@ func (o Options) withDefaults(policies []string) Options {
 }
 
 // Trial runs one policy on case number k and returns its measurements; NaN and omitted metrics are unknown. It is
-// called concurrently for different cases, and its result must not depend on the order of the calls.
+// called concurrently for different cases, but sequentially for one case, and its result must not depend on the order
+// of the calls.
 type Trial func(ctx context.Context, policy string, k int) (map[string]float64, error)
 
 // Run runs every policy on every case, in parallel over the cases, and assembles the comparison, which is the same

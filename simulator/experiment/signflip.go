@@ -13,9 +13,9 @@ const allFlips = 16
 // hypothesis of equality, each difference has either sign with equal probability. The p-value is the share of all
 // assignments of signs whose sum is at least as far from 0 as the observed one. It is exact for up to 16 differences
 // and otherwise estimated from the given number of seeded random assignments plus the observed one. The test assumes
-// no distribution except symmetry of the differences under the hypothesis. The p-value cannot be below 2^(1−n): ten
-// differences can reach 0.002, four 0.125. It is 1 for no differences or only zeros. O(n·2^n) if exact, else O(n ×
-// flips).
+// no distribution, only that the differences are symmetric under the hypothesis. The p-value cannot be below 2^(1−n):
+// ten differences can reach 0.002, four 0.125. It is 1 for no differences or only zeros. Cost: O(n·2^n) if exact, else
+// O(n·flips).
 func SignFlip(differences []float64, flips int, seed uint64) float64 {
 	var d []float64
 	observed, scale := 0.0, 0.0

@@ -15,8 +15,9 @@ func agentConfig(steps int) morl.Config {
 }
 
 // Curriculum draws the preferences of the episodes on which an agent for training jobs learns: uniform over cost, time
-// and resource, with one of them raised by 0.6 in half of the episodes. It adds the Lagrange multiplier of the SLA,
-// which a PID controller adjusts so that at most MissLimit of the jobs that could meet their SLA violate it.
+// and resource, with a weight of at least 0.6 for one of them in half of the episodes. It adds the Lagrange multiplier
+// of the SLA, which a PID controller adjusts so that at most MissLimit of the jobs that could meet their SLA violate
+// it.
 type Curriculum struct {
 	// MissLimit is the share of SLAs that may be missed; 0 means 0.05.
 	MissLimit float64

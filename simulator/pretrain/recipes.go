@@ -25,8 +25,8 @@ func RecipeFor(env, agent string) (r Recipe, ok bool) {
 	return r, ok
 }
 
-// recipes by environment and agent; "" applies to all agents without a recipe of their own. They were tuned by hand;
-// TestGates checks them where the attainable optimum is known.
+// recipes by environment and agent; "" applies to all agents without a recipe of their own. They were determined by
+// experiment; TestGates checks them where the attainable optimum is known.
 var recipes = map[string]map[string]Recipe{
 	"problem:deep-sea-treasure":         {"": treasure, "simple": onPolicy(treasure)},
 	"problem:deep-sea-treasure-concave": {"": treasure, "simple": onPolicy(treasure)},

@@ -65,7 +65,7 @@ func Prepare(o Options) (*Training, error) {
 	return t, nil
 }
 
-// tickOf returns the number of decisions between reports, an even fraction of the interval between measurements, so
+// tickOf returns the number of decisions between reports, an integer fraction of the interval between measurements, so
 // that progress is visible.
 func tickOf(measure int) int {
 	for n := 10; n > 1; n-- {

@@ -87,8 +87,8 @@ func newSearch(j *Job, rng *rand.Rand) *search {
 	return s
 }
 
-// Next returns the next untried setting; after a failure in the same recurrence, and when all are tried, the best
-// known one.
+// Next returns the next untried setting. After a failure in the same recurrence, and when all are tried, it returns
+// the best known one.
 func (s *search) Next(retry bool) Attempt {
 	a := Attempt{Setting: s.best, Threshold: math.Inf(1)}
 	if retry && !math.IsInf(s.least, 1) {
