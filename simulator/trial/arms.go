@@ -20,7 +20,7 @@ type Arm struct {
 	run   func(Job, *Truth, Options) (*Outcome, error)
 }
 
-// Run runs a job. Only the oracle uses the truth of the job.
+// Run runs a job. Only the reference arms oracle and probed use the truth of the job.
 func (a Arm) Run(job Job, t *Truth, o Options) (*Outcome, error) { return a.run(job, t, o) }
 
 // Arms contains the arms that are not planners. Every planner of plan.Planners is an arm too.
@@ -121,9 +121,9 @@ func (x *random) next() (*resources.Allocation, string) {
 	return &fresh[x.rng.IntN(len(fresh))], "drawn at random"
 }
 
-// settle returns the measured allocation with the lowest weighted sum of seconds, USD and share of the limits for the
-// remaining work, each relative to the lowest measured. Only allocations within the limits are considered or, if none
-// exists, those with the smallest excess.
+// settle returns the measured allocation with the lowest weighted sum of seconds, USD and share of the limits,
+// projected to the end of the run and relative to the lowest of each. An excess over a limit outweighs all objectives.
+// The restart to reach the allocation is not counted.
 func (x *random) settle() (resources.Allocation, string) {
 	r := x.r
 	left := r.s.Units - r.x.Done

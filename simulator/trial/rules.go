@@ -71,7 +71,7 @@ func (r *runner) restartCost() sla.Interval {
 	return sla.Interval{P5: s.P5, P50: s.P50 * 1.5, P95: s.P95 * 3}
 }
 
-// spread returns an interval for a few measurements: their range, widened for small numbers.
+// spread returns an interval for a few measurements: their range, widened more the fewer there are.
 func spread(v []float64) sla.Interval {
 	if len(v) == 0 {
 		return sla.Interval{}
