@@ -73,6 +73,7 @@ func TestSimultaneousEventsComeAsTheyWereAdded(t *testing.T) {
 	}
 }
 
+// TestMistakesPanicInWords checks that a misuse panics with a description and leaves the queue unchanged.
 func TestMistakesPanicInWords(t *testing.T) {
 	later := func() *Queue[int] {
 		var q Queue[int]

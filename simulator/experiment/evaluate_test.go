@@ -42,6 +42,8 @@ func coverage(t *testing.T, seeds, cases int, draw func(*rand.Rand) (shared, own
 	return float64(hits) / experiments
 }
 
+// TestIntervalsCoverTheTruth checks the coverage of the intervals on normal and exponential data with few and many
+// seeds, and with dependent cases within a seed.
 func TestIntervalsCoverTheTruth(t *testing.T) {
 	normal := func(sharedSD, ownSD float64) func(*rand.Rand) (func() float64, func() float64) {
 		return func(r *rand.Rand) (func() float64, func() float64) {
@@ -71,6 +73,8 @@ func TestIntervalsCoverTheTruth(t *testing.T) {
 	}
 }
 
+// TestSignFlipKeepsItsLevel checks that differences without effect are called significant in about 5 % of the
+// experiments at level 5 %, for exact and random flips and for heavy tails.
 func TestSignFlipKeepsItsLevel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 5))
 	const experiments = 2000
@@ -138,6 +142,8 @@ func TestHolm(t *testing.T) {
 	}
 }
 
+// TestProperties checks invariants: the p-value does not depend on sign and scale, the interval is within the range of
+// the data, and Holm does not decrease a p-value.
 func TestProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.SliceOfN(rapid.Float64Range(-5, 5), 1, 12).Draw(t, "differences")
@@ -246,6 +252,8 @@ func TestSameBytesOnAnyNumberOfCores(t *testing.T) {
 	}
 }
 
+// TestRunNamesWhoFails checks that errors and panics of a trial name policy and case, and that invalid policies are
+// rejected.
 func TestRunNamesWhoFails(t *testing.T) {
 	cases, o, trial := sample(3)
 	broken := errors.New("no such node")
@@ -309,6 +317,8 @@ func TestInterruptKeepsWhatIsComplete(t *testing.T) {
 	}
 }
 
+// TestFormats checks the content of every format, that HTML is well-formed and self-contained, and that JSON can be
+// decoded. Metrics without values are in the files only.
 func TestFormats(t *testing.T) {
 	cases, o, trial := sample(4)
 	c, err := Run(t.Context(), []string{"good", "bad", "odd"}, cases, o, trial)

@@ -115,6 +115,7 @@ func interrupted(t *testing.T, o Options, n int) *Result {
 	return r
 }
 
+// TestInterruptedGoesOn checks for every agent that a resumed training completes its steps and continues its curve.
 func TestInterruptedGoesOn(t *testing.T) {
 	for _, agent := range Agents() {
 		t.Run(agent, func(t *testing.T) {
@@ -318,6 +319,7 @@ func TestNoiseDoesNotKeepAnOldAgent(t *testing.T) {
 	}
 }
 
+// TestResultJSON decodes the JSON of a training with a clock, and of one interrupted before its first measurement.
 func TestResultJSON(t *testing.T) {
 	o := small("problem:deep-sea-treasure", "envelope")
 	clock := time.Duration(0)
@@ -368,6 +370,7 @@ func TestResultJSON(t *testing.T) {
 	}
 }
 
+// TestCurves checks the CSV and the HTML page of a curve, for a problem and for jobs.
 func TestCurves(t *testing.T) {
 	for _, env := range []string{"problem:deep-sea-treasure", "training"} {
 		r := run(t, small(env, "envelope"))

@@ -92,6 +92,7 @@ func TestOptimumIsThatOfAllSequences(t *testing.T) {
 	}
 }
 
+// TestOptimumByHand has known answers for 60 ticks of work within 120, with changeovers of one tick.
 func TestOptimumByHand(t *testing.T) {
 	j := spot.Job{WorkS: 6000, DeadlineS: 12000, ChangeoverS: 100, SpotUSDHour: 1, OnDemandUSDHour: 3}
 	up := func(ticks ...int) []bool {

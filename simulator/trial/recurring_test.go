@@ -22,6 +22,8 @@ func recurringJobs(t *testing.T, n int) []*recurring.Job {
 	return jobs[:n]
 }
 
+// TestRecurring checks the references (default and oracle), that the bandit is between them, and that every metric is
+// defined and has values.
 func TestRecurring(t *testing.T) {
 	jobs := recurringJobs(t, 3)
 	for name, eta := range map[string]float64{"energy": 1, "time": 0, "both": 0.5} {

@@ -39,6 +39,7 @@ func mustRun(t *testing.T, arm string, j Job, o Options) (*Outcome, *Truth) {
 	return out, truth
 }
 
+// TestModelFindsTheBestAllocation checks the final allocation, the regret and the probes of the planner model.
 func TestModelFindsTheBestAllocation(t *testing.T) {
 	for name, test := range map[string]struct {
 		s      *training.Scenario
@@ -128,6 +129,7 @@ func TestProbedBoundsTheModel(t *testing.T) {
 	}
 }
 
+// TestGuardHoldsTheLimits checks for infeasible SLAs that every arm is stopped within the limit but not much earlier.
 func TestGuardHoldsTheLimits(t *testing.T) {
 	for name, test := range map[string]struct {
 		s    *training.Scenario
@@ -163,6 +165,8 @@ func TestGuardHoldsTheLimits(t *testing.T) {
 	}
 }
 
+// TestFailingPlannersEndNoRun checks that a planner that panics, fails or plans an impossible allocation is recorded
+// as a fallback and that the job finishes.
 func TestFailingPlannersEndNoRun(t *testing.T) {
 	for name, p := range map[string]plan.Planner{
 		"panics": planner(func(plan.Snapshot) (plan.Plan, error) { panic("no") }),
@@ -334,6 +338,7 @@ func TestJobsThatMakeNoSense(t *testing.T) {
 	}
 }
 
+// TestReach has known answers for Feasible, Reachable and Floor, by deadline and baseline.
 func TestReach(t *testing.T) {
 	for name, test := range map[string]struct {
 		deadline            time.Duration

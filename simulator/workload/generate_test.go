@@ -120,6 +120,7 @@ func templateIndex(job string) int {
 	return slices.IndexFunc(Templates, func(t Template) bool { return t.Type == job })
 }
 
+// gavelFile draws as Gavel's generate_trace.py does.
 const gavelFile = `
 import math, random
 for seed, lam, multi, durations in [(0, 0, 0, [1.0, 2.0, 3.0, 4.0]), (3, 500, 1, [0.5, 1.375, 2.25])]:

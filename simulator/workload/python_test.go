@@ -9,6 +9,7 @@ import (
 	"testing"
 )
 
+// TestVectorsOfPython compares with recorded draws of Python.
 func TestVectorsOfPython(t *testing.T) {
 	p := NewPython(2)
 	for _, want := range []float64{0.9560342718892494, 0.9478274870593494, 0.05655136772680869} {
@@ -57,6 +58,8 @@ for seed in [0, 1, -1, 2, 42, 2**31, 2**32-1, 2**32, 2**40+12345, 2**63-1, -2**6
             print(*r.sample(range(n), k))
 `
 
+// TestDrawsAreThoseOfPython3 compares draws of every kind with the Python interpreter, for seeds of all sizes and
+// signs.
 func TestDrawsAreThoseOfPython3(t *testing.T) {
 	want := python(t, script)
 	var got bytes.Buffer

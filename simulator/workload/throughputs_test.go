@@ -130,6 +130,8 @@ func TestRequireNamesEverythingAtOnce(t *testing.T) {
 	}
 }
 
+// TestTableKeepsEveryRate checks for random tables that every rate can be looked up, pairs in both directions, and
+// that a written table is read unchanged.
 func TestTableKeepsEveryRate(t *testing.T) {
 	name := rapid.StringMatching(`[a-z][a-z ()0-9]{0,6}[a-z)]`)
 	rate := rapid.Float64Range(0, 1e6)

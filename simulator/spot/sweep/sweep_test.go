@@ -40,6 +40,8 @@ func rendered(t *testing.T, c *experiment.Comparison, format string) string {
 	return b.String()
 }
 
+// TestCompare checks a comparison of two deadlines: shares of the references, feasibility, the optimum as lower bound,
+// and the tables.
 func TestCompare(t *testing.T) {
 	s := drawn(t)
 	c, ran, err := s.Compare(context.Background())

@@ -131,6 +131,7 @@ func TestLoadNothing(t *testing.T) {
 	}
 }
 
+// TestLoadNamesTheBrokenFile checks that errors name the file, the line and the invalid value.
 func TestLoadNamesTheBrokenFile(t *testing.T) {
 	for name, c := range map[string]struct{ file, text, want string }{
 		"no column":    {"placements.csv", "placement,step_time\n1,2\n", `no column "local_bsz"`},
@@ -209,6 +210,7 @@ func TestNoiseQuantiles(t *testing.T) {
 	}
 }
 
+// workerSeries returns the time series of each worker in a file of the Alibaba data, in order of time.
 func workerSeries(t *testing.T, name string) [][]float64 {
 	t.Helper()
 	f, err := open(name)

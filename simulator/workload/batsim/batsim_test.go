@@ -280,6 +280,7 @@ func TestStat(t *testing.T) {
 	}
 }
 
+// FuzzRead checks that any accepted workload converts to valid jobs and survives a round trip in both versions.
 func FuzzRead(f *testing.F) {
 	f.Add(various)
 	f.Add(`{"jobs": [{"id": "a", "subtime": 1e300, "res": 2, "profile": ""}], "profiles": {"": {"type": "x", "y": [1]}}}`)

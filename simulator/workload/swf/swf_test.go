@@ -284,6 +284,7 @@ func TestSave(t *testing.T) {
 	}
 }
 
+// TestPublishedTraces checks the numbers of jobs, processors and dropped jobs of published traces.
 func TestPublishedTraces(t *testing.T) {
 	for name, want := range map[string]struct {
 		jobs, procs int
