@@ -1,7 +1,7 @@
-// Package engine is the clock and the event queue of every simulation.
+// Package engine provides the clock and event queue of every simulation.
 //
-// It is a pure step machine: nothing in it waits, starts a goroutine or reads a clock. A simulation takes the next event,
-// changes its own state, adds the events that follow, and takes the next one:
+// It is a pure step machine: it does not wait, start goroutines or read a clock. A simulation takes the next event,
+// changes its own state, adds the resulting events, and repeats:
 //
 //	var q engine.Queue[int] // the payload is an index into the simulation's own tables
 //	q.Push(0, first)
@@ -11,7 +11,7 @@
 //		q.Push(at+duration, job)
 //	}
 //
-// It knows nothing of jobs or machines, and it decides nothing.
+// The package is independent of jobs and machines and makes no decisions.
 package engine
 
 import (
@@ -19,38 +19,41 @@ import (
 	"math"
 )
 
-// Queue holds events in the order of their times, in seconds; events of the same time come in the order in which they were
-// added, also those that are added while that time is being worked on: they come after what was there. The queue is the clock
-// too: Now is the time of the event taken last, and never goes back. The zero value is empty and stands at 0.
+// Queue contains events in the order of their times, in seconds. Events of the same time are in the order of their
+// addition; an event added at the current time comes after all others of that time. The queue is also the clock: Now
+// is the time of the last event taken and never decreases. The zero value is an empty queue at time 0.
 //
-// Adding and taking an event cost O(log n) in a heap of four children a node, held by value: no allocation per event once the
-// queue has grown to its largest size. Keep E small, an index rather than a state.
+// Adding and taking an event cost O(log n) in a 4-ary heap of values, without allocation per event once the queue has
+// grown to its largest size. Keep E small: an index rather than a state.
 type Queue[E any] struct {
 	heap []event[E]
-	next uint64 // number of events ever added
+	next uint64 // number of events added so far
 	now  float64
 }
 
+// event is an entry of the heap; turn orders events of the same time.
 type event[E any] struct {
 	at   float64
-	turn uint64 // order of adding
+	turn uint64 // order of addition
 	what E
 }
 
+// children is the arity of the heap.
 const children = 4
 
+// before reports whether a comes before b: by time, then by order of addition.
 func (a *event[E]) before(b *event[E]) bool {
 	return a.at < b.at || a.at == b.at && a.turn < b.turn
 }
 
-// Len is the number of events that wait.
+// Len returns the number of pending events.
 func (q *Queue[E]) Len() int { return len(q.heap) }
 
-// Now is the time of the event taken last, 0 before the first.
+// Now returns the time of the last event taken, 0 before the first.
 func (q *Queue[E]) Now() float64 { return q.now }
 
-// Push adds an event. A time that is not a number, infinite or before Now is a mistake of the simulation, whose results would be
-// wrong from there on, so it panics and says which it was.
+// Push adds an event. It panics if the time is NaN, infinite or before Now: that is a bug of the simulation, whose
+// results would be wrong from there on.
 func (q *Queue[E]) Push(at float64, what E) {
 	if !(at >= q.now) || math.IsInf(at, 1) {
 		panic(fmt.Sprintf("simulation: an event at %v s cannot be added when the clock stands at %v s", at, q.now))
@@ -60,7 +63,7 @@ func (q *Queue[E]) Push(at float64, what E) {
 	q.up(len(q.heap) - 1)
 }
 
-// Peek is the time of the next event; ok is false when there is none.
+// Peek returns the time of the next event; ok is false if the queue is empty.
 func (q *Queue[E]) Peek() (at float64, ok bool) {
 	if len(q.heap) == 0 {
 		return 0, false
@@ -68,7 +71,7 @@ func (q *Queue[E]) Peek() (at float64, ok bool) {
 	return q.heap[0].at, true
 }
 
-// Pop takes the next event and sets the clock to its time. It panics on an empty queue.
+// Pop removes the next event and sets the clock to its time. It panics on an empty queue.
 func (q *Queue[E]) Pop() (at float64, what E) {
 	if len(q.heap) == 0 {
 		panic("simulation: the next event was asked for, but none waits")
@@ -76,7 +79,7 @@ func (q *Queue[E]) Pop() (at float64, what E) {
 	first := q.heap[0]
 	last := len(q.heap) - 1
 	q.heap[0] = q.heap[last]
-	q.heap[last] = event[E]{} // what a payload points to may be freed
+	q.heap[last] = event[E]{} // release references of the payload
 	q.heap = q.heap[:last]
 	if last > 0 {
 		q.down()

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Against a slice that is kept sorted, with few distinct times so that many events coincide.
+// Comparison with a sorted slice, with few distinct times so that many events coincide.
 func TestQueueIsASortedSlice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type event struct {
@@ -73,6 +73,7 @@ func TestSimultaneousEventsComeAsTheyWereAdded(t *testing.T) {
 	}
 }
 
+// TestMistakesPanicInWords checks that a misuse panics with a description and leaves the queue unchanged.
 func TestMistakesPanicInWords(t *testing.T) {
 	later := func() *Queue[int] {
 		var q Queue[int]
@@ -118,7 +119,7 @@ func TestNothingIsAllocatedPerEvent(t *testing.T) {
 	}
 }
 
-// boxed is the same queue on container/heap, to compare with.
+// boxed is the same queue on container/heap, for comparison.
 type boxed []event[int]
 
 func (b boxed) Len() int           { return len(b) }
@@ -132,9 +133,9 @@ func (b *boxed) Pop() any {
 	return e
 }
 
-const waiting = 10_000 // events in the queue while it is measured
+const waiting = 10_000 // pending events during the measurement
 
-// One event taken and one added, at 10,000 that wait.
+// One event taken and one added, with 10,000 pending.
 func BenchmarkQueue(b *testing.B) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var q Queue[int]

@@ -7,36 +7,38 @@ import (
 	"strings"
 )
 
-// Chart is a picture of lines over one horizontal axis, for pages.
+// Chart is a line chart over one horizontal axis, for HTML pages.
 type Chart struct {
 	Title, Note string
 	X, Y        Axis
 	Lines       []Line
 }
 
-// Axis is one direction of a chart.
+// Axis is one axis of a chart.
 type Axis struct {
-	Name string // with the unit
-	Zero bool   // begins at 0
-	Log  bool   // only values above 0 are shown
+	Name string // including the unit
+	Zero bool   // includes 0
+	Log  bool   // logarithmic; only positive values are shown
 	Max  float64
-	// Share prints values in percent.
+	// Share formats values in percent.
 	Share bool
 }
 
-// Line is one line of a chart. Points that are not finite interrupt it, and those above the axis' Max end it at the edge.
+// Line is one line of a chart. Non-finite points interrupt it; at points beyond an axis' Max it is clipped to the
+// edge.
 type Line struct {
 	Name   string
 	Points []Point
-	Dash   bool // something to compare with
-	Dots   bool // each point is marked
-	Color  int  // 1…8; 0 is by the place among the lines
+	Dash   bool // a reference for comparison
+	Dots   bool // mark each point
+	Color  int  // 1…8; 0: by the index of the line
 }
 
 // Point is one point of a line.
 type Point struct{ X, Y float64 }
 
-// Distribution is the share of values that are at most x, as a line of at most 200 points; unknown values are left out.
+// Distribution returns the empirical distribution function of the values as a line of at most 200 points; unknown
+// values are omitted.
 func Distribution(name string, values []float64) Line {
 	sorted := known(values)
 	line := Line{Name: name}
@@ -59,21 +61,23 @@ const (
 	chartColors             = 8
 )
 
-// scale maps values to places.
+// scale maps the values of an axis to coordinates.
 type scale struct {
 	Axis
 	lo, hi, from, to float64
 }
 
+// newScale returns a scale with an empty range for coordinates from … to.
 func newScale(a Axis, from, to float64) scale {
 	return scale{Axis: a, lo: math.Inf(1), hi: math.Inf(-1), from: from, to: to}
 }
 
-// shows says whether a value has a place.
+// shows reports whether a value can be shown on the axis.
 func (s *scale) shows(v float64) bool {
 	return !math.IsNaN(v) && !math.IsInf(v, 0) && (!s.Log || v > 0)
 }
 
+// raw returns the position of a value on the axis: its decimal logarithm on a logarithmic axis.
 func (s *scale) raw(v float64) float64 {
 	if s.Log {
 		return math.Log10(v)
@@ -81,7 +85,7 @@ func (s *scale) raw(v float64) float64 {
 	return v
 }
 
-// cover makes room for a value.
+// cover extends the range of the axis to include a value, up to Max.
 func (s *scale) cover(v float64) {
 	if s.Max > 0 {
 		v = min(v, s.Max)
@@ -89,6 +93,7 @@ func (s *scale) cover(v float64) {
 	s.lo, s.hi = min(s.lo, s.raw(v)), max(s.hi, s.raw(v))
 }
 
+// widen includes 0 if requested and extends a range of zero length.
 func (s *scale) widen() {
 	if s.Zero && !s.Log {
 		s.lo, s.hi = min(0, s.lo), max(0, s.hi)
@@ -98,13 +103,15 @@ func (s *scale) widen() {
 	}
 }
 
+// at returns the coordinate of a value.
 func (s *scale) at(v float64) string {
 	return place(s.from + (s.raw(v)-s.lo)/(s.hi-s.lo)*(s.to-s.from))
 }
 
+// place formats a coordinate with one decimal.
 func place(v float64) string { return strconv.FormatFloat(math.Round(10*v)/10, 'f', -1, 64) }
 
-// ticks are round values with their places and words.
+// ticks returns round values with their coordinates and labels.
 func (s *scale) ticks() []chartTick {
 	var out []chartTick
 	add := func(v float64) {
@@ -138,7 +145,7 @@ func (s *scale) ticks() []chartTick {
 
 type chartTick struct{ At, Text string }
 
-// chartPicture is what the template draws.
+// chartPicture is the input of the chart template.
 type chartPicture struct {
 	Title, Note, XName, YName string
 	Width, Height             float64
@@ -155,6 +162,7 @@ type chartLine struct {
 
 type chartDot struct{ X, Y, Words string }
 
+// picture computes the coordinates of the chart. It is marked as Empty if no point can be shown.
 func (c *Chart) picture() chartPicture {
 	p := chartPicture{Title: c.Title, Note: c.Note, XName: c.X.Name, YName: c.Y.Name, Width: chartWidth, Height: chartHeight,
 		Left: chartLeft, Right: chartWidth - chartRight, Top: chartTop, Bottom: chartHeight - chartBottom}
@@ -179,6 +187,7 @@ func (c *Chart) picture() chartPicture {
 	return p
 }
 
+// draw returns the path of line i of a chart. Lines beyond the number of colours are dashed.
 func (l *Line) draw(i int, x, y *scale) chartLine {
 	color := l.Color
 	if color == 0 {
@@ -196,7 +205,7 @@ func (l *Line) draw(i int, x, y *scale) chartLine {
 			continue
 		}
 		over := func(p Point) bool { return x.Max > 0 && p.X > x.Max || y.Max > 0 && p.Y > y.Max }
-		if over(q) { // up to the edge, and no further
+		if over(q) { // clip at the edge
 			if open {
 				if e, ok := edge(l.Points[k-1], q, x.Max, y.Max); ok {
 					path.WriteString("L" + x.at(e.X) + " " + y.at(e.Y))
@@ -216,7 +225,7 @@ func (l *Line) draw(i int, x, y *scale) chartLine {
 	return out
 }
 
-// edge is where the way from a to b meets one of the limits; 0 is no limit.
+// edge returns the point at which the segment from a to b leaves the limits; a limit of 0 is ignored.
 func edge(a, b Point, maxX, maxY float64) (Point, bool) {
 	t := 1.0
 	if maxX > 0 && b.X > maxX {

@@ -8,10 +8,10 @@ import (
 	"strconv"
 )
 
-// Number is a result; NaN and infinities are unknown and written as null, others with six significant digits.
+// Number is a result. NaN and infinities are unknown and encoded as null, other values with six significant digits.
 type Number float64
 
-// MarshalJSON writes null for what is unknown.
+// MarshalJSON encodes unknown numbers as null.
 func (n Number) MarshalJSON() ([]byte, error) {
 	if !n.Known() {
 		return []byte("null"), nil
@@ -20,7 +20,7 @@ func (n Number) MarshalJSON() ([]byte, error) {
 	return json.Marshal(v)
 }
 
-// UnmarshalJSON reads null as NaN.
+// UnmarshalJSON decodes null as NaN.
 func (n *Number) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
 		*n = Number(math.NaN())
@@ -37,29 +37,29 @@ func (n *Number) UnmarshalJSON(data []byte) error {
 // Known reports whether the number is finite.
 func (n Number) Known() bool { return !math.IsNaN(float64(n)) && !math.IsInf(float64(n), 0) }
 
-// Direction says which values of a metric are the good ones.
+// Direction defines which values of a metric are better.
 type Direction string
 
-// The directions; the empty one says nothing about good and bad.
+// The directions; the empty one leaves good and bad undefined.
 const (
 	Neither Direction = ""
 	Lower   Direction = "lower"
 	Higher  Direction = "higher"
 )
 
-// Metric is one number that every trial may give.
+// Metric describes one number that a trial may return.
 type Metric struct {
 	Name   string    `json:"metric"`
 	Unit   string    `json:"unit,omitempty"` // "s", "USD"; "share" is printed in percent; empty: a plain number
 	Better Direction `json:"better,omitempty"`
-	Means  string    `json:"means,omitempty"` // one sentence: over which cases, against what
-	// Hours prints a metric in seconds in hours, for people.
+	Means  string    `json:"means,omitempty"` // one sentence: the cases covered and the reference
+	// Hours displays a metric in seconds as hours in text and HTML.
 	Hours bool `json:"-"`
-	// Detail metrics explain others: text and HTML show their means only.
+	// Detail metrics explain others: text and HTML show only their means.
 	Detail bool `json:"detail,omitempty"`
 }
 
-// Row is one policy in one metric, over the N cases in which it has a value.
+// Row is the result of one policy in one metric, over the N cases in which it has a value.
 type Row struct {
 	Policy string `json:"policy"`
 	Metric string `json:"metric"`
@@ -79,16 +79,16 @@ type Pair struct {
 	Difference Number `json:"difference"` // mean of A − B
 	Lo         Number `json:"lo"`
 	Hi         Number `json:"hi"`
-	// P is the probability of a mean difference at least this large, either way, if A and B were alike (sign-flip test
-	// over seeds); PHolm is P corrected for all the comparisons that are made in the same metric.
+	// P is the probability of a mean difference of at least this magnitude, in either direction, under the hypothesis
+	// that A and B are equal (sign-flip test over seeds). PHolm is P corrected for all comparisons in the same metric.
 	P     Number `json:"p"`
 	PHolm Number `json:"p_holm"`
 	N     int    `json:"n"`
-	// Seeds is from how many seeds the N cases are.
+	// Seeds is the number of seeds among the N cases.
 	Seeds int `json:"seeds"`
 }
 
-// Comparison is the outcome. Rows are in the order metric, policy; pairs in the order metric, a, b.
+// Comparison is the result of an experiment. Rows are ordered by metric and policy, pairs by metric, a and b.
 type Comparison struct {
 	Schema  int      `json:"schema"` // 1
 	Engine  string   `json:"engine"`
@@ -96,33 +96,33 @@ type Comparison struct {
 	Metrics []string `json:"metrics"`
 	Rows    []Row    `json:"rows"`
 	Paired  []Pair   `json:"paired"`
-	WallS   Number   `json:"wall_s"` // left to the caller, who has a clock
-	// What follows explains the numbers above.
+	WallS   Number   `json:"wall_s"` // set by the caller, which has a clock
+	// The fields below explain the numbers above.
 	Policies    []string `json:"policies"`
 	Against     []string `json:"against"`
 	Definitions []Metric `json:"definitions"`
 	Seeds       int      `json:"seeds"`
 	Cases       int      `json:"cases"`
 	Notes       []string `json:"notes,omitempty"`
-	// Tables are for people: what the caller adds to the overview.
+	// Tables are tables of the caller, shown after the overview.
 	Tables []Table `json:"tables,omitempty"`
-	// Charts are pictures for pages; the numbers in them are in the rows, or in what the caller writes elsewhere.
+	// Charts are shown in HTML pages; their numbers are in the rows or in other output of the caller.
 	Charts []Chart `json:"-"`
-	// Also are further tables with other cases or metrics, shown after this one.
+	// Also contains further comparisons with other cases or metrics, shown after this one.
 	Also []*Comparison `json:"also,omitempty"`
-	// Fold leaves Also to the formats other than text.
+	// Fold omits Also from the text format.
 	Fold bool `json:"-"`
 }
 
-// Table is a table in words and figures as they are to be read: the first column is text, the others are figures. Every
-// line has as many cells as the head.
+// Table is a formatted table: the first column is text, the others are numbers. Every line has as many cells as the
+// head.
 type Table struct {
 	Title string     `json:"title"`
 	Head  []string   `json:"head"`
 	Lines [][]string `json:"lines"`
 }
 
-// Row returns the row of a policy in a metric; ok is false when there is none.
+// Row returns the row of a policy in a metric; ok is false if none exists.
 func (c *Comparison) Row(policy, metric string) (Row, bool) {
 	for _, r := range c.Rows {
 		if r.Policy == policy && r.Metric == metric {
@@ -132,7 +132,7 @@ func (c *Comparison) Row(policy, metric string) (Row, bool) {
 	return Row{}, false
 }
 
-// Pair returns the comparison of a with b in a metric, a − b; ok is false when the two were not compared.
+// Pair returns the comparison of a with b in a metric, a − b; ok is false if the two were not compared.
 func (c *Comparison) Pair(a, b, metric string) (Pair, bool) {
 	for _, p := range c.Paired {
 		if p.Metric == metric && p.A == a && p.B == b {
@@ -142,8 +142,8 @@ func (c *Comparison) Pair(a, b, metric string) (Pair, bool) {
 	return Pair{}, false
 }
 
-// Assemble computes the comparison of values[policy][case][metric]; a metric that is absent or NaN is unknown there, a
-// nil map is a case that was not run. O(policies × metrics × (cases + resamples × seeds)).
+// Assemble computes the comparison of values[policy][case][metric]. An absent or NaN metric is unknown; a nil map is a
+// case that was not run. O(policies × metrics × (cases + resamples × seeds)).
 func Assemble(policies []string, cases []Case, o Options, values [][]map[string]float64) *Comparison {
 	o = o.withDefaults(policies)
 	c := &Comparison{Schema: 1, Engine: o.Engine, Title: o.Title, Rows: []Row{}, Paired: []Pair{}, Policies: policies, Against: o.Against,
@@ -173,13 +173,13 @@ func Assemble(policies []string, cases []Case, o Options, values [][]map[string]
 	return c
 }
 
-// pairs compares every policy with each of o.Against, once.
+// pairs compares every policy with each of o.Against, each pair once.
 func (o *Options) pairs(metric string, policies []string, columns [][]float64, group []int, rs *resampler) []Pair {
 	var out []Pair
 	for i, a := range policies {
 		for _, b := range o.Against {
 			j := slices.Index(policies, b)
-			if j == i || slices.Contains(o.Against, a) && i < j { // two references meet once
+			if j == i || slices.Contains(o.Against, a) && i < j { // two references are compared once
 				continue
 			}
 			out = append(out, rs.pair(a, b, metric, columns[i], columns[j], group, o))
@@ -195,7 +195,7 @@ func (o *Options) pairs(metric string, policies []string, columns [][]float64, g
 	return out
 }
 
-// seedsOf numbers the seeds of the cases that were run, in order of appearance.
+// seedsOf numbers the seeds of the cases that were run, in order of appearance; group is -1 for other cases.
 func seedsOf(cases []Case, values [][]map[string]float64) (group []int, n int) {
 	number := map[uint64]int{}
 	group = make([]int, len(cases))
@@ -212,6 +212,7 @@ func seedsOf(cases []Case, values [][]map[string]float64) (group []int, n int) {
 	return group, len(number)
 }
 
+// countRun returns the number of cases that were run.
 func countRun(values [][]map[string]float64) int {
 	n := 0
 	if len(values) > 0 {
@@ -224,7 +225,7 @@ func countRun(values [][]map[string]float64) int {
 	return n
 }
 
-// validate says what is wrong with the options for these policies.
+// validate checks the options for the given policies.
 func (o *Options) validate(policies []string) error {
 	if len(policies) == 0 {
 		return fmt.Errorf("compare: no policies")

@@ -1,13 +1,13 @@
-// Package experiment compares policies over seeds: it runs every policy on every case, and turns what came out into
-// means with 95 % intervals and paired tests that a reader may believe.
+// Package experiment compares policies over seeds: it runs every policy on every case and summarises the results as
+// means with 95 % intervals and paired tests that respect the dependence between cases.
 //
-// It is not a simulator and knows no policy: the caller brings a function from a policy and a case to named numbers.
-// It judges nothing either: which policy is better is read from the table.
+// It is not a simulator and contains no policies: the caller provides a function from a policy and a case to named
+// numbers. It draws no conclusions either; readers take them from the tables.
 //
-// Cases that share a seed share whatever the seed draws (the jobs, the noise, the trace) and are not independent of
-// each other: intervals resample whole seeds, and tests flip whole seeds. A comparison over ten seeds with a hundred
-// jobs each therefore has ten independent pieces of evidence, not a thousand. What the intervals do not cover is
-// anything that all seeds have in common, such as the kinds of jobs that the tables happen to hold.
+// Cases with the same seed share everything drawn from the seed (jobs, noise, trace) and are not independent of each
+// other: intervals resample whole seeds, and tests flip whole seeds. A comparison over ten seeds with a hundred jobs
+// each therefore has ten independent observations, not a thousand. The intervals do not cover what all seeds have in
+// common, such as the kinds of jobs in the tables.
 //
 // Example:
 //

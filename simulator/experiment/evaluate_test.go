@@ -16,7 +16,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// coverage is how often the interval holds the true mean over many experiments with the given seeds and cases a seed.
+// coverage returns how often the interval contains the true mean over many experiments with the given seeds and cases
+// per seed.
 func coverage(t *testing.T, seeds, cases int, draw func(*rand.Rand) (shared, own func() float64), truth float64) float64 {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(7, 11))
@@ -41,6 +42,8 @@ func coverage(t *testing.T, seeds, cases int, draw func(*rand.Rand) (shared, own
 	return float64(hits) / experiments
 }
 
+// TestIntervalsCoverTheTruth checks the coverage of the intervals on normal and exponential data with few and many
+// seeds, and with dependent cases within a seed.
 func TestIntervalsCoverTheTruth(t *testing.T) {
 	normal := func(sharedSD, ownSD float64) func(*rand.Rand) (func() float64, func() float64) {
 		return func(r *rand.Rand) (func() float64, func() float64) {
@@ -70,6 +73,8 @@ func TestIntervalsCoverTheTruth(t *testing.T) {
 	}
 }
 
+// TestSignFlipKeepsItsLevel checks that differences without effect are called significant in about 5 % of the
+// experiments at level 5 %, for exact and random flips and for heavy tails.
 func TestSignFlipKeepsItsLevel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 5))
 	const experiments = 2000
@@ -129,7 +134,7 @@ func TestSignFlipKnownAnswers(t *testing.T) {
 func TestHolm(t *testing.T) {
 	nan := math.NaN()
 	got := Holm([]float64{0.01, nan, 0.04, 0.03, 0.005})
-	want := []float64{0.03, nan, 0.06, 0.06, 0.02} // Holm 1979: 0.005·4, 0.01·3, 0.03·2, then not less
+	want := []float64{0.03, nan, 0.06, 0.06, 0.02} // Holm 1979: 0.005·4, 0.01·3, 0.03·2, then not decreasing
 	for i := range want {
 		if math.Abs(got[i]-want[i]) > 1e-12 || math.IsNaN(got[i]) != math.IsNaN(want[i]) {
 			t.Errorf("Holm[%d] = %g, want %g", i, got[i], want[i])
@@ -137,6 +142,8 @@ func TestHolm(t *testing.T) {
 	}
 }
 
+// TestProperties checks invariants: the p-value does not depend on sign and scale, the interval is within the range of
+// the data, and Holm does not decrease a p-value.
 func TestProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.SliceOfN(rapid.Float64Range(-5, 5), 1, 12).Draw(t, "differences")
@@ -156,7 +163,7 @@ func TestProperties(t *testing.T) {
 		r := newResampler(4, 300, 9)
 		c := r.bySeed(d, group)
 		lo, hi := r.interval(c)
-		if len(d) >= 4 && (lo > c.mean()+1e-9 && hi < c.mean()-1e-9 || lo > hi || lo < c.lo-1e-9 || hi > c.hi+1e-9) {
+		if len(d) >= 4 && (lo > c.mean()+1e-9 || hi < c.mean()-1e-9 || lo > hi || lo < c.lo-1e-9 || hi > c.hi+1e-9) {
 			t.Fatalf("interval %g…%g of mean %g in %g…%g", lo, hi, c.mean(), c.lo, c.hi)
 		}
 		corrected := Holm([]float64{p, 0.01, 0.5})
@@ -166,7 +173,7 @@ func TestProperties(t *testing.T) {
 	})
 }
 
-// sample compares three policies over seeds × 3 cases; "good" is better by one than "bad", "odd" knows little.
+// sample compares three policies over seeds × 3 cases: "good" is better than "bad" by one, "odd" has few values.
 func sample(seeds int) ([]Case, Options, Trial) {
 	var cases []Case
 	for s := range seeds {
@@ -245,6 +252,8 @@ func TestSameBytesOnAnyNumberOfCores(t *testing.T) {
 	}
 }
 
+// TestRunNamesWhoFails checks that errors and panics of a trial name policy and case, and that invalid policies are
+// rejected.
 func TestRunNamesWhoFails(t *testing.T) {
 	cases, o, trial := sample(3)
 	broken := errors.New("no such node")
@@ -308,6 +317,8 @@ func TestInterruptKeepsWhatIsComplete(t *testing.T) {
 	}
 }
 
+// TestFormats checks the content of every format, that HTML is well-formed and self-contained, and that JSON can be
+// decoded. Metrics without values are in the files only.
 func TestFormats(t *testing.T) {
 	cases, o, trial := sample(4)
 	c, err := Run(t.Context(), []string{"good", "bad", "odd"}, cases, o, trial)
@@ -366,7 +377,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// TestTextFits: whatever there is to show, no line is wider than promised, and nothing is lost in the split.
+// TestTextFits checks for any table that no line exceeds the maximum width and that the split loses nothing.
 func TestTextFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		words := rapid.StringMatching(`[a-zé−_]{1,18}( [a-z]{1,18}){0,20}`)
@@ -417,7 +428,7 @@ func TestSplit(t *testing.T) {
 		19:  "[p aa bb cc dd]", // 3 + 4·4
 		18:  "[p aa bb cc] [p dd]",
 		14:  "[p aa] [p bb cc] [p dd]",
-		1:   "[p aa] [p bb cc] [p dd]", // a group is never broken
+		1:   "[p aa] [p bb cc] [p dd]", // groups are not split
 	} {
 		var got []string
 		for _, part := range g.within(width) {
@@ -432,7 +443,8 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// TestTooFewSeeds: below five seeds people are told so instead of being shown a p that means nothing; files keep it.
+// TestTooFewSeeds checks that below five seeds text and HTML state that the seeds are too few instead of showing a
+// meaningless p; files contain it.
 func TestTooFewSeeds(t *testing.T) {
 	for seeds, few := range map[int]bool{1: true, 2: true, 4: true, 5: false, 10: false} {
 		cases, o, trial := sample(seeds)
@@ -454,7 +466,7 @@ func TestTooFewSeeds(t *testing.T) {
 		if p, _ := c.Pair("good", "bad", "wait_s"); !p.P.Known() || p.Seeds != seeds {
 			t.Errorf("%d seeds: %+v: p is not in the files", seeds, p)
 		}
-		if p, _ := c.Pair("odd", "bad", "wait_s"); p.Seeds != 1 || p.probability() != "too few" { // odd has a value once
+		if p, _ := c.Pair("odd", "bad", "wait_s"); p.Seeds != 1 || p.probability() != "too few" { // odd has one value
 			t.Errorf("%d seeds, but one with a value: %+v is shown as %s", seeds, p, p.probability())
 		}
 	}

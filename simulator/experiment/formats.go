@@ -14,7 +14,7 @@ import (
 	"trainopt/monitor"
 )
 
-// formats are the ways to write a comparison. A new one is one function and one line here.
+// formats contains the writer of each format. A new one is one function and one line here.
 var formats = map[string]func(io.Writer, *Comparison) error{
 	"csv":      renderCSV,
 	"html":     renderHTML,
@@ -23,7 +23,7 @@ var formats = map[string]func(io.Writer, *Comparison) error{
 	"text":     renderText,
 }
 
-// Formats lists the names that Render knows.
+// Formats lists the formats supported by Render.
 func Formats() []string { return slices.Sorted(maps.Keys(formats)) }
 
 // Render writes a comparison in one of Formats.
@@ -66,10 +66,10 @@ func renderCSV(w io.Writer, c *Comparison) error {
 	return nil
 }
 
-// tables are the comparison and those that follow it.
+// tables returns the comparison followed by its further comparisons.
 func (c *Comparison) tables() []*Comparison { return append([]*Comparison{c}, c.Also...) }
 
-// title is what the table is called.
+// title returns the title of the table, the engine by default.
 func (c *Comparison) title() string {
 	if c.Title != "" {
 		return c.Title
@@ -77,11 +77,11 @@ func (c *Comparison) title() string {
 	return c.Engine
 }
 
-// enoughSeeds is the number of seeds from which people are shown p-values: with four seeds the sign-flip test cannot
-// show less than 0.125, whatever the difference.
+// enoughSeeds is the number of seeds from which p-values are shown: with four seeds the sign-flip test cannot return
+// less than 0.125, whatever the difference.
 const enoughSeeds = 5
 
-// subtitle says what the table rests on.
+// subtitle describes the data and methods of the table.
 func (c *Comparison) subtitle() string {
 	test := "p: sign-flip test over seeds, Holm-corrected in each metric"
 	if !c.tested() {
@@ -90,26 +90,27 @@ func (c *Comparison) subtitle() string {
 	return fmt.Sprintf("%d policies, %d cases from %d seeds; 95 %% intervals (BCa bootstrap over seeds); %s", len(c.Policies), c.Cases, c.Seeds, test)
 }
 
-// tested reports whether there are enough seeds for a test to tell anything.
+// tested reports whether there are enough seeds for a meaningful test.
 func (c *Comparison) tested() bool { return c.Seeds >= enoughSeeds }
 
-// grid is a table ready to be written: the first column is text, the others are figures.
+// grid is a formatted table: the first column is text, the others are numbers.
 type grid struct {
 	Head  []string
 	Lines [][]string
-	// Groups are the numbers of columns, after the first, that stay together where a table is too wide; nil: each alone.
+	// Groups contains the numbers of adjacent columns, after the first, that are not separated when a wide table is
+	// split; nil: each column separately.
 	Groups []int
 }
 
-// grid of the table.
+// grid returns the formatted table.
 func (t *Table) grid() grid { return grid{Head: t.Head, Lines: t.Lines} }
 
-// within splits a table that is wider than width characters into narrower ones, each with the first column.
+// within splits a table wider than width characters into narrower ones, each starting with the first column.
 func (g grid) within(width int) []grid {
 	sizes := make([]int, len(g.Head))
 	for _, l := range append([][]string{g.Head}, g.Lines...) {
 		for i, c := range l {
-			sizes[i] = max(sizes[i], utf8.RuneCountInString(c)+2) // a space on both sides
+			sizes[i] = max(sizes[i], utf8.RuneCountInString(c)+2) // with a space on both sides
 		}
 	}
 	groups := g.Groups
@@ -146,14 +147,14 @@ func (g grid) within(width int) []grid {
 	return out
 }
 
-// shown are the metrics in which any policy has a value.
+// shown returns the metrics in which any policy has a value.
 func (c *Comparison) shown() []Metric {
 	return slices.DeleteFunc(slices.Clone(c.Definitions), func(m Metric) bool {
 		return !slices.ContainsFunc(c.Rows, func(r Row) bool { return r.Metric == m.Name && r.N > 0 })
 	})
 }
 
-// overview is the means of all policies in the headline metrics, or in the details.
+// overview returns the means of all policies in the headline metrics, or in the details.
 func (c *Comparison) overview(detail bool) grid {
 	g := grid{Head: []string{"policy"}}
 	var of []Metric
@@ -180,10 +181,10 @@ func (c *Comparison) overview(detail bool) grid {
 	return g
 }
 
-// metric is one headline metric with its intervals and tests.
+// metric returns the table of one headline metric with its intervals and tests.
 func (c *Comparison) metric(m Metric) grid {
 	g := grid{Head: []string{m.label(), "mean", "95 % interval", "worst", "n"}, Groups: []int{4}}
-	group := 2 // columns of a pair
+	group := 2 // columns per pair
 	if c.tested() {
 		group = 3
 	}
@@ -210,7 +211,7 @@ func (c *Comparison) metric(m Metric) grid {
 	return g
 }
 
-// label is what people see a metric called: with the unit in which they see it.
+// label returns the displayed name of a metric, with the unit if it is converted.
 func (m Metric) label() string {
 	if m.Hours {
 		return strings.TrimSuffix(m.Name, "_s") + " (h)"
@@ -218,7 +219,7 @@ func (m Metric) label() string {
 	return m.Name
 }
 
-// caption explains a metric in a line.
+// caption returns a one-line explanation of a metric.
 func (m Metric) caption() string {
 	parts := []string{}
 	if m.Means != "" {
@@ -236,7 +237,7 @@ func (m Metric) caption() string {
 	return strings.Join(parts, "; ")
 }
 
-// show prints a value with three significant digits; shares in percent.
+// show formats a value with three significant digits; shares in percent.
 func (m Metric) show(n Number) string {
 	if !n.Known() {
 		return "–"
@@ -250,6 +251,7 @@ func (m Metric) show(n Number) string {
 	return figure(float64(n))
 }
 
+// signed formats a difference with its sign.
 func (m Metric) signed(n Number) string {
 	s := m.show(n)
 	if n > 0 && n.Known() {
@@ -258,6 +260,7 @@ func (m Metric) signed(n Number) string {
 	return s
 }
 
+// between formats an interval in the unit of show.
 func (m Metric) between(lo, hi Number) string {
 	if !lo.Known() || !hi.Known() {
 		return "–"
@@ -271,7 +274,7 @@ func (m Metric) between(lo, hi Number) string {
 	return figure(float64(lo)) + " … " + figure(float64(hi))
 }
 
-// figure has three significant digits, without an exponent between 0.001 and a million.
+// figure formats a value with three significant digits, without an exponent between 0.001 and a million.
 func figure(v float64) string {
 	if v == 0 || math.Abs(v) < 5e-10 {
 		return "0"
@@ -284,6 +287,7 @@ func figure(v float64) string {
 	return strings.Replace(s, "-", "−", 1)
 }
 
+// probability formats the corrected p-value, or "too few" below enoughSeeds.
 func (p Pair) probability() string {
 	switch {
 	case !p.PHolm.Known():

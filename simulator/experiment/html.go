@@ -14,10 +14,11 @@ var pageText string
 //go:embed comparison.css
 var styleText string
 
-// pages are the templates "comparison" and "page", in one look.
+// pages contains the templates "comparison" and "page", which share one style.
 var pages = template.Must(template.New("").Parse(pageText))
 
-// forest is the picture of one metric: a dot and its interval for each policy. Coordinates are in the picture's units.
+// forest is the forest plot of one metric: a dot and its interval for each policy. Coordinates are in units of the
+// picture.
 type forest struct {
 	Metric        string
 	Caption       string
@@ -29,12 +30,13 @@ type forest struct {
 	Empty         bool
 }
 
+// bar is the row of one policy in a forest plot.
 type bar struct {
 	Policy      string
 	Label       string
 	Y           float64
 	X, Lo, Hi   float64
-	Known, Wide bool // there is a mean; there is an interval
+	Known, Wide bool // a mean exists; an interval exists
 }
 
 type tick struct {
@@ -49,6 +51,7 @@ const (
 	rowHeight    = 22.0
 )
 
+// forest computes the plot of a metric. The axis starts at 0 if the range is wide relative to its values.
 func (c *Comparison) forest(m Metric) forest {
 	f := forest{Metric: m.label(), Caption: m.caption(), Table: c.metric(m), Width: pictureWidth, Left: labelWidth,
 		Bottom: rowHeight*float64(len(c.Policies)) + 4}
@@ -96,7 +99,7 @@ func (c *Comparison) forest(m Metric) forest {
 	return f
 }
 
-// round are up to six round numbers in a range.
+// round returns up to six round numbers in a range.
 func round(lo, hi float64) []float64 {
 	step := math.Pow(10, math.Floor(math.Log10((hi-lo)/3)))
 	for _, k := range []float64{1, 2, 5, 10} {
@@ -112,7 +115,7 @@ func round(lo, hi float64) []float64 {
 	return out
 }
 
-// renderHTML writes one file that needs nothing else: no network, no script.
+// renderHTML writes a self-contained file: no network access, no script.
 func renderHTML(w io.Writer, c *Comparison) error {
 	type table struct {
 		Title, Subtitle  string

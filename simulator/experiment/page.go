@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Page is a page of one file in the look of comparisons, for results of other kinds: facts, pictures, tables, notes.
+// Page is a single-file page in the style of comparisons for other results: facts, charts, tables, notes.
 type Page struct {
 	Title, Subtitle string
 	Facts           []Fact
@@ -16,10 +16,10 @@ type Page struct {
 	Notes           []string
 }
 
-// Fact is a number worth a glance.
+// Fact is a highlighted number.
 type Fact struct{ Name, Value string }
 
-// Write writes the page; it needs nothing else: no network, no script.
+// Write writes the page, which is self-contained: no network access, no script.
 func (p *Page) Write(w io.Writer) error {
 	var b bytes.Buffer
 	err := pages.ExecuteTemplate(&b, "page", struct {
@@ -42,7 +42,7 @@ func pictures(charts []Chart) []chartPicture {
 	return out
 }
 
-// known are the finite values, sorted.
+// known returns the finite values, sorted.
 func known(values []float64) []float64 {
 	out := slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return !Number(v).Known() })
 	slices.Sort(out)

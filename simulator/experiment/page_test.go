@@ -59,7 +59,7 @@ func TestDistribution(t *testing.T) {
 	}
 }
 
-// TestPage: the page is well-formed, holds what it is given, and nothing in it is read as HTML.
+// TestPage checks that the page is well-formed, contains its input, and escapes it.
 func TestPage(t *testing.T) {
 	p := Page{Title: "<b>T</b>", Subtitle: "sub", Facts: []Fact{{"mean", "17 h"}}, Notes: []string{"a note"},
 		Charts: []Chart{{Title: "C", Lines: []Line{{Name: "a<b", Dots: true, Points: []Point{{1, 2}, {2, 3}}}}}, {Title: "E"}},
@@ -85,7 +85,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestHours: people see hours, with the unit at the name; files keep seconds.
+// TestHours checks that text shows hours, with the unit in the name, and that files contain seconds.
 func TestHours(t *testing.T) {
 	m := Metric{Name: "jct_s", Unit: "s", Hours: true}
 	c := Assemble([]string{"a"}, []Case{{Seed: 1}, {Seed: 2}}, Options{Metrics: []Metric{m}}, [][]map[string]float64{{{"jct_s": 7200}, {"jct_s": 14400}}})
@@ -100,7 +100,7 @@ func TestHours(t *testing.T) {
 	}
 }
 
-// TestFold: text leaves the further tables to other formats, and says so.
+// TestFold checks that text omits the further tables and mentions the formats that contain them.
 func TestFold(t *testing.T) {
 	one := Assemble([]string{"a"}, []Case{{Seed: 1}}, Options{Title: "one", Metrics: []Metric{{Name: "x"}}}, [][]map[string]float64{{{"x": 1}}})
 	c := &Comparison{Title: "all", Tables: []Table{{Title: "by load", Head: []string{"policy", "1"}, Lines: [][]string{{"a", "1"}}}}, Also: []*Comparison{one}, Fold: true}

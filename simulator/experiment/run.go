@@ -7,26 +7,26 @@ import (
 	"sync"
 )
 
-// Case is one thing on which every policy is tried. Cases with the same seed are not independent of each other.
+// Case is one instance on which every policy is run. Cases with the same seed are not independent of each other.
 type Case struct {
 	Name string
 	Seed uint64
 }
 
-// Options say what is compared. The zero value of each number is a good one.
+// Options configure a comparison. Zero numbers select useful defaults.
 type Options struct {
 	Engine, Title string
 	Metrics       []Metric
-	// Against are the policies with which all others are compared pairwise; nil: the first one.
+	// Against are the policies with which all others are compared pairwise; nil: the first policy.
 	Against []string
 	// Notes are shown with the table.
 	Notes []string
 
 	Resamples int    // of the bootstrap; 0: 4000
-	Flips     int    // of the sign-flip test where there are too many seeds to try all; 0: 20,000
+	Flips     int    // of the sign-flip test if there are too many seeds for all assignments; 0: 20,000
 	Seed      uint64 // of both
-	Workers   int    // at the same time; 0: one a core
-	// Progress is told after each case, from one goroutine at a time; nil: nobody is.
+	Workers   int    // concurrent cases; 0: one per core
+	// Progress is called after each case, by one goroutine at a time; may be nil.
 	Progress func(done, total int)
 }
 
@@ -46,14 +46,15 @@ func (o Options) withDefaults(policies []string) Options {
 	return o
 }
 
-// Trial runs one policy on case number k and returns what it measured; NaN, or a metric left out, is unknown. It is
-// called by several goroutines, for one case by one at a time, and its result must not depend on the order of the calls.
+// Trial runs one policy on case number k and returns its measurements; NaN and omitted metrics are unknown. It is
+// called concurrently for different cases, but sequentially for one case, and its result must not depend on the order
+// of the calls.
 type Trial func(ctx context.Context, policy string, k int) (map[string]float64, error)
 
-// Run tries every policy on every case, in parallel over the cases, and assembles the comparison; it is the same, byte
-// for byte, whatever the number of workers. The first case (by number) whose trial fails or panics ends it with an
-// error that names the policy and the case. When the context ends, the comparison of the cases that are complete
-// comes with the context's error; nil when none is.
+// Run runs every policy on every case, in parallel over the cases, and assembles the comparison, which is the same
+// byte for byte for any number of workers. The first case, by number, whose trial fails or panics ends Run with an
+// error that names the policy and the case. When ctx is cancelled, Run returns the comparison of the completed cases,
+// nil without any, together with the context's error.
 func Run(ctx context.Context, policies []string, cases []Case, o Options, trial Trial) (*Comparison, error) {
 	if err := o.validate(policies); err != nil {
 		return nil, err
@@ -110,7 +111,7 @@ feed:
 	return Assemble(policies, cases, o, values), nil
 }
 
-// oneCase tries all policies on a case; values are set for all of them or for none.
+// oneCase runs all policies on a case; values are set for all of them or for none.
 func oneCase(ctx context.Context, policies []string, name string, k int, trial Trial, values [][]map[string]float64) error {
 	got := make([]map[string]float64, len(policies))
 	for i, p := range policies {
@@ -132,7 +133,7 @@ func oneCase(ctx context.Context, policies []string, name string, k int, trial T
 	return nil
 }
 
-// guarded turns a panic of a trial into an error.
+// guarded converts a panic of a trial into an error.
 func guarded(ctx context.Context, policy, name string, k int, trial Trial) (v map[string]float64, err error) {
 	defer func() {
 		if x := recover(); x != nil {

@@ -6,20 +6,21 @@ import (
 	"sort"
 )
 
-// allFlips is the number of differences up to which every assignment of signs is tried.
+// allFlips is the maximum number of differences for which all assignments of signs are enumerated.
 const allFlips = 16
 
-// SignFlip is the two-sided randomisation test (Fisher 1935) of paired differences: were the two alike, each
-// difference would as likely have the other sign. The answer is the share of all assignments of signs whose sum is at
-// least as far from 0 as the observed one: exact for up to 16 differences, else from the given number of seeded random
-// assignments, the observed one counted in. It needs no distribution, only that under the hypothesis the differences
-// are symmetric; it cannot be below 2^(1−n): ten differences can show p = 0.002, four no less than 0.125.
-// 1 for no differences or none but zeros. O(n·2^n) exact, else O(n × flips).
+// SignFlip returns the p-value of the two-sided randomisation test (Fisher 1935) of paired differences: under the
+// hypothesis of equality, each difference has either sign with equal probability. The p-value is the share of all
+// assignments of signs whose sum is at least as far from 0 as the observed one. It is exact for up to 16 differences
+// and otherwise estimated from the given number of seeded random assignments plus the observed one. The test assumes
+// no distribution, only that the differences are symmetric under the hypothesis. The p-value cannot be below 2^(1−n):
+// ten differences can reach 0.002, four 0.125. It is 1 for no differences or only zeros. Cost: O(n·2^n) if exact, else
+// O(n·flips).
 func SignFlip(differences []float64, flips int, seed uint64) float64 {
 	var d []float64
 	observed, scale := 0.0, 0.0
 	for _, v := range differences {
-		if v != 0 && !math.IsNaN(v) { // the sign of zero does not matter
+		if v != 0 && !math.IsNaN(v) { // zeros do not affect the test
 			d = append(d, v)
 			observed += v
 			scale += math.Abs(v)
@@ -30,7 +31,7 @@ func SignFlip(differences []float64, flips int, seed uint64) float64 {
 	}
 	atLeast := math.Abs(observed) - 1e-12*scale
 	if len(d) <= allFlips {
-		hits, all := 0, 1<<(len(d)-1) // the other half mirrors this one
+		hits, all := 0, 1<<(len(d)-1) // the other half is symmetric
 		for mask := range all {
 			sum := d[len(d)-1]
 			for j := range len(d) - 1 {
@@ -67,8 +68,8 @@ func SignFlip(differences []float64, flips int, seed uint64) float64 {
 	return float64(hits) / float64(flips+1)
 }
 
-// Holm corrects p-values for being several (Holm 1979): with the corrected ones, the probability of calling any true
-// equality a difference is at most the level. NaN stays NaN and does not count. O(n log n).
+// Holm corrects p-values for multiple comparisons (Holm 1979): with the corrected ones, the probability of rejecting
+// any true hypothesis of equality is at most the level. NaN values remain NaN and are not counted. O(n log n).
 func Holm(p []float64) []float64 {
 	out := make([]float64, len(p))
 	var known []int

@@ -12,11 +12,11 @@ import (
 	"github.com/olekukonko/tablewriter/tw"
 )
 
-// textWidth is how wide text gets, in characters: it fits half of a wide terminal.
+// textWidth is the maximum width of text in characters; it fits half of a wide terminal.
 const textWidth = 100
 
 // renderText writes the comparison for a terminal: an overview, the caller's tables, each headline metric with its
-// intervals and tests, and the means of the details. Tables that are too wide go on below.
+// intervals and tests, and the means of the details. Wide tables are split.
 func renderText(w io.Writer, c *Comparison) error {
 	var b bytes.Buffer
 	tables := c.tables()
@@ -42,6 +42,7 @@ func renderText(w io.Writer, c *Comparison) error {
 	return err
 }
 
+// text writes one comparison of the document.
 func (c *Comparison) text(b *bytes.Buffer) error {
 	b.WriteString(Wrapped(c.title(), "") + Wrapped(c.subtitle(), ""))
 	if g := c.overview(false); len(g.Lines) > 0 {
@@ -82,8 +83,8 @@ func (c *Comparison) text(b *bytes.Buffer) error {
 	return nil
 }
 
-// Wrapped breaks text at spaces so that it is at most 100 characters wide, as all text here; lines after the first begin with
-// indent, the last ends with a line feed.
+// Wrapped breaks text at spaces so that lines have at most 100 characters, the width of all text output. Lines after
+// the first start with indent; the last ends with a line feed.
 func Wrapped(text, indent string) string {
 	var b strings.Builder
 	at := 0
@@ -105,7 +106,7 @@ func Wrapped(text, indent string) string {
 	return b.String()
 }
 
-// textGrids writes a table, and what does not fit beside it below.
+// textGrids writes a table, split into several below each other if it is too wide.
 func textGrids(w io.Writer, g grid) error {
 	if len(g.Lines) == 0 {
 		return nil
@@ -123,6 +124,7 @@ func textGrids(w io.Writer, g grid) error {
 	return nil
 }
 
+// textGrid writes one table with the first column left-aligned and the others right-aligned.
 func textGrid(w io.Writer, g grid) error {
 	align := make([]tw.Align, len(g.Head))
 	for i := range align {
@@ -143,7 +145,7 @@ func textGrid(w io.Writer, g grid) error {
 	return t.Render()
 }
 
-// renderMarkdown writes the same tables as GitHub's Markdown.
+// renderMarkdown writes the same tables as GitHub Markdown.
 func renderMarkdown(w io.Writer, c *Comparison) error {
 	var b strings.Builder
 	for i, t := range c.tables() {
@@ -180,6 +182,7 @@ func renderMarkdown(w io.Writer, c *Comparison) error {
 	return err
 }
 
+// markdownGrid writes one table in Markdown.
 func markdownGrid(b *strings.Builder, g grid) {
 	line := func(cells []string) {
 		for _, c := range cells {
@@ -197,7 +200,7 @@ func markdownGrid(b *strings.Builder, g grid) {
 	}
 }
 
-// escape keeps text from being read as Markdown or HTML.
+// escape escapes the special characters of Markdown and HTML.
 func escape(s string) string {
 	return strings.NewReplacer("|", `\|`, "<", "&lt;", ">", "&gt;", "*", `\*`, "_", `\_`, "\n", " ").Replace(s)
 }

@@ -9,29 +9,29 @@ import (
 	"strings"
 )
 
-// Accelerators are those of one kind in a cluster.
+// Accelerators are the accelerators of one kind in a cluster.
 type Accelerators struct {
-	Name      string // as throughput tables name it: "v100"
+	Name      string // name in throughput tables: "v100"
 	Count     int
-	PerServer int     // in one server, at least 1; the last server may have fewer
-	USDHour   float64 // price of one for an hour; NaN unknown
-	// PriceFrom is where the price is from and of which day; "" when it is unknown.
+	PerServer int     // per server, at least 1; the last server may have fewer
+	USDHour   float64 // price of one per hour; NaN if unknown
+	// PriceFrom is the source and date of the price; "" if unknown.
 	PriceFrom string
-	Watts     float64 // drawn by one at work, at most, see PowerLimit; NaN unknown
+	Watts     float64 // maximum power of one under load, see PowerLimit; NaN if unknown
 }
 
-// Servers is the number of servers that they stand in.
+// Servers returns the number of servers.
 func (a Accelerators) Servers() int { return (a.Count + a.PerServer - 1) / a.PerServer }
 
 // Cluster is a set of accelerators, sorted by name, each kind once.
 type Cluster []Accelerators
 
-// maxCount bounds the accelerators of one kind: beyond it a number is taken for a slip.
+// maxCount is the maximum number of accelerators of one kind; larger numbers are considered input errors.
 const maxCount = 1_000_000
 
-// Parse reads how many accelerators of which kind there are, "v100=36,p100=36,k80=36", each in a server of its own. Names are
-// those in known, whatever their case (any name when known is empty); a kind of which there are 0 is left out. The error names
-// everything that is wrong, in one line. Prices are unknown.
+// Parse parses the number of accelerators by kind, "v100=36,p100=36,k80=36", each in a server of its own. Names are
+// those in known, ignoring case (any name if known is empty); kinds with number 0 are omitted. The error describes all
+// problems in one line. Prices are unknown.
 func Parse(s string, known []string) (Cluster, error) {
 	var c Cluster
 	var problems []error
@@ -62,6 +62,7 @@ func Parse(s string, known []string) (Cluster, error) {
 	return c, nil
 }
 
+// parseKind parses one "kind=number".
 func parseKind(part string, known []string) (Accelerators, error) {
 	name, number, ok := strings.Cut(part, "=")
 	name, number = strings.TrimSpace(name), strings.TrimSpace(number)
@@ -80,8 +81,8 @@ func parseKind(part string, known []string) (Accelerators, error) {
 	return Accelerators{Name: name, Count: n, PerServer: 1, USDHour: math.NaN(), Watts: PowerLimit(name)}, nil
 }
 
-// InServers is the same cluster in servers as text says: "8", so many accelerators in each, or "a100=8,t4=4", by kind; servers of kinds
-// that are not named stay as they are.
+// InServers returns the same cluster with a different number of accelerators per server: text is "8" for all kinds or
+// "a100=8,t4=4" by kind; kinds that are not named are unchanged.
 func (c Cluster) InServers(text string) (Cluster, error) {
 	out := slices.Clone(c)
 	for part := range strings.SplitSeq(text, ",") {
@@ -106,7 +107,7 @@ func (c Cluster) InServers(text string) (Cluster, error) {
 	return out, nil
 }
 
-// Total is how many accelerators there are of all kinds.
+// Total returns the number of accelerators of all kinds.
 func (c Cluster) Total() int {
 	n := 0
 	for _, a := range c {
@@ -115,7 +116,7 @@ func (c Cluster) Total() int {
 	return n
 }
 
-// String is the form that Parse reads.
+// String returns the cluster in the format of Parse.
 func (c Cluster) String() string {
 	parts := make([]string, len(c))
 	for i, a := range c {
@@ -124,14 +125,14 @@ func (c Cluster) String() string {
 	return strings.Join(parts, ",")
 }
 
-// Nearest are up to two names with the fewest letters to change.
+// Nearest returns up to two names with the smallest edit distance.
 func Nearest(name string, known []string) []string {
 	sorted := slices.Clone(known)
 	slices.SortStableFunc(sorted, func(a, b string) int { return letters(name, a) - letters(name, b) })
 	return sorted[:min(2, len(sorted))]
 }
 
-// letters is the edit distance of Levenshtein (1966), whatever the case; O(len(a)·len(b)).
+// letters returns the edit distance of Levenshtein (1966), ignoring case. O(len(a)·len(b)).
 func letters(a, b string) int {
 	a, b = strings.ToLower(a), strings.ToLower(b)
 	row := make([]int, len(b)+1)

@@ -13,35 +13,36 @@ import (
 	"trainopt/internal/regular"
 )
 
-// PriceList says what one accelerator costs for an hour, by its name in lower case.
+// PriceList contains prices of one accelerator per hour, by lower-case name.
 type PriceList struct {
 	Name string
-	// Kinds are the prices; there may be further ones, see Prices.
+	// Kinds contains the listed prices; a list may have further ones, see Prices.
 	Kinds map[string]Price
 	other func(kind string) (Price, bool)
 }
 
-// Price is of one accelerator, with what of its server is rented along with it.
+// Price is the price of one accelerator, including its share of the rented server.
 type Price struct {
 	USDHour float64
-	From    string // source and day
+	From    string // source and date
 }
 
 const gavelSource = "Gavel (OSDI 2020), github.com/stanford-futuredata/gavel at c4fa4009 of 2022-01-15: "
 
-// gavelList is a list of the prices that the code or the notebooks of Gavel contain.
+// gavelList returns a list of prices from the code or notebooks of Gavel.
 func gavelList(name, from string, v100, p100, k80 float64) PriceList {
 	from = gavelSource + from
 	return PriceList{Name: name, Kinds: map[string]Price{"v100": {v100, from}, "p100": {p100, from}, "k80": {k80, from}}}
 }
 
-// Prices is a price list by its name:
+// Prices returns a price list by name:
 //
-//	gavel            what Gavel's simulator uses of Google Cloud: preemptible capacity
-//	gavel-on-demand  the same on demand, from its notebook of motivation
+//	gavel            Google Cloud, preemptible, as used by Gavel's simulator
+//	gavel-on-demand  the same on demand, from Gavel's notebook of motivation
 //	catalogue        the cheapest offer on demand, per accelerator, of the embedded catalogue of package cost
 //
-// The day of Gavel's prices is not known; theirs is that of the code. Any other name is taken for a file, see ReadPrices.
+// The date of Gavel's prices is unknown; the stated date is that of the code. Any other name is a file, see
+// ReadPrices.
 func Prices(name string) (PriceList, error) {
 	switch name {
 	case "gavel":
@@ -63,7 +64,7 @@ func Prices(name string) (PriceList, error) {
 	return ReadPrices(f, name)
 }
 
-// cheapest is the lowest price of an accelerator in machines with nothing but such.
+// cheapest returns the lowest price of an accelerator among machines with this kind only.
 func cheapest(c *cost.Catalogue, kind string) (best Price, ok bool) {
 	model := cost.GPUModel(kind)
 	for _, o := range c.Offers {
@@ -77,8 +78,8 @@ func cheapest(c *cost.Catalogue, kind string) (best Price, ok bool) {
 	return best, ok
 }
 
-// ReadPrices reads a list with the columns kind and usd_hour, and optionally source and dated, in any order under a header.
-// name is that of the file, for errors and for rows without a source.
+// ReadPrices reads a CSV list with a header and the columns kind and usd_hour, and optionally source and dated, in any
+// order. name is the file name, used in errors and for rows without a source.
 func ReadPrices(r io.Reader, name string) (PriceList, error) {
 	list := PriceList{Name: name, Kinds: map[string]Price{}}
 	rows := csv.NewReader(r)
@@ -126,7 +127,8 @@ func ReadPrices(r io.Reader, name string) (PriceList, error) {
 	return list, nil
 }
 
-// Price gives every kind its price by the list, and returns the kinds that it does not have, whose price is unknown from now on.
+// Price sets the price of every kind from the list and returns the kinds that the list does not contain, whose price
+// becomes unknown.
 func (c Cluster) Price(list PriceList) (unpriced []string) {
 	for i := range c {
 		p, ok := list.Kinds[strings.ToLower(c[i].Name)]

@@ -1,16 +1,17 @@
 package platform
 
-// Tree is a computer of cores: clusters of nodes, nodes of processors, processors of cores. It does not change while it is used,
-// so several goroutines may. Cores are numbered from 0 in the order in which clusters, nodes, processors and cores come.
+// Tree is a machine of cores: clusters of nodes, nodes of processors, processors of cores. It is not modified during
+// use and therefore safe for concurrent reads. Cores are numbered from 0 in the order of clusters, nodes, processors
+// and cores.
 type Tree struct {
 	Clusters   []Subcluster
 	Nodes      []Node
 	Processors []Processor
 	Cores      int
-	// Reference is the mean speed of a core, GFLOPS: that to which requested times refer.
+	// Reference is the mean speed of a core in GFLOPS, to which requested times refer.
 	Reference float64
 	Global    Link // between clusters
-	// ProcessorOf is the processor of each core.
+	// ProcessorOf is the index of the processor of each core.
 	ProcessorOf []int32
 }
 
@@ -21,7 +22,7 @@ type Subcluster struct {
 	First, Nodes int  // its nodes are First … First+Nodes−1
 }
 
-// Node is a machine: what its cores share is memory.
+// Node is a machine; its cores share memory.
 type Node struct {
 	Type              string
 	Cluster           int
@@ -29,19 +30,19 @@ type Node struct {
 	First, Processors int     // its processors are First … First+Processors−1
 }
 
-// Processor is a socket: what its cores share is bandwidth to memory.
+// Processor is a socket; its cores share memory bandwidth.
 type Processor struct {
 	Type         string
 	Node         int
-	Bandwidth    float64 // GB/s, of all its cores together
+	Bandwidth    float64 // GB/s, shared by all its cores
 	GFLOPS       float64 // of one core at full speed
-	Watts        float64 // of one core at work
+	Watts        float64 // of one core under load
 	First, Cores int     // its cores are First … First+Cores−1
 }
 
-// Link is a kind of network link.
+// Link is a type of network link.
 type Link struct {
 	Type      string
-	Bandwidth string // as SimGrid writes it: "10.0Gbps"
+	Bandwidth string // in SimGrid notation: "10.0Gbps"
 	Latency   string // "0us"
 }

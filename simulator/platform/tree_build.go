@@ -14,7 +14,7 @@ import (
 	"trainopt/internal/regular"
 )
 
-// Description is HDeepRM's form of a platform: how many nodes of which types stand in which clusters.
+// Description is HDeepRM's description of a platform: the numbers and types of the nodes of each cluster.
 //
 //	{"clusters": [{"id": "a", "nodes": [{"type": "Dell R720", "number": 2}], "local_links": {"type": "InfiniBand QDR", "latency": "0us"}}],
 //	 "global_links": {"type": "InfiniBand QDR", "latency": "0us"}}
@@ -23,26 +23,26 @@ type Description struct {
 	Global   LinkDescription      `json:"global_links"`
 }
 
-// ClusterDescription is a group of nodes; its ID is for people only.
+// ClusterDescription is a group of nodes; its ID is informative only.
 type ClusterDescription struct {
 	ID    string          `json:"id"`
 	Nodes []Group         `json:"nodes"`
 	Local LinkDescription `json:"local_links"`
 }
 
-// LinkDescription is a kind of network with a latency ("0us").
+// LinkDescription is a type of network with a latency ("0us").
 type LinkDescription struct {
 	Type    string `json:"type"`
 	Latency string `json:"latency"`
 }
 
-// maxCores bounds what a description may ask for.
+// maxCores is the maximum number of cores of a description.
 const maxCores = 1 << 24
 
-// Examples are the names of the platforms in the binary: HDeepRM's six and mini, which is ours.
+// Examples returns the names of the embedded platforms: HDeepRM's six and our own mini.
 func Examples() []string { return slices.Clone(embedded().names) }
 
-// Example is a platform of the binary by its name.
+// Example returns an embedded platform by name.
 func Example(name string) (*Tree, error) {
 	d, err := ExampleDescription(name)
 	if err != nil {
@@ -51,7 +51,7 @@ func Example(name string) (*Tree, error) {
 	return embedded().library.Build(d)
 }
 
-// ExampleDescription is the description of which Example is built. It is not to be changed.
+// ExampleDescription returns the description of Example(name). It must not be modified.
 func ExampleDescription(name string) (*Description, error) {
 	d := embedded().platforms[name]
 	if d == nil {
@@ -60,11 +60,11 @@ func ExampleDescription(name string) (*Description, error) {
 	return d, nil
 }
 
-// ReadTree reads a platform from a file: HDeepRM's JSON with the types of the library in the binary, or a Batsim platform in XML,
-// see ReadXML; compressed by gzip or not. Where there is no such file, path may be the name of an example.
+// ReadTree reads a platform from a file, plain or gzip: HDeepRM's JSON with the types of the embedded library, or a
+// Batsim platform in XML, see ReadXML. If the file does not exist, path may be the name of an example.
 func ReadTree(path string) (*Tree, error) { return embedded().library.ReadTree(path) }
 
-// ReadTree is like the function of its name, with the types of l.
+// ReadTree is like the function ReadTree, with the types of l.
 func (l *Library) ReadTree(path string) (*Tree, error) {
 	data, err := regular.ReadFile(path, regular.Settings)
 	if errors.Is(err, os.ErrNotExist) && embedded().platforms[path] != nil {
@@ -89,6 +89,7 @@ func (l *Library) ReadTree(path string) (*Tree, error) {
 	return t, nil
 }
 
+// parseTree parses XML if the data start with "<", else a description in JSON.
 func (l *Library) parseTree(data []byte) (*Tree, error) {
 	if bytes.HasPrefix(bytes.TrimLeft(data, "\ufeff \t\r\n"), []byte("<")) {
 		hosts, err := ReadXML(bytes.NewReader(data))
@@ -104,7 +105,7 @@ func (l *Library) parseTree(data []byte) (*Tree, error) {
 	return l.Build(d)
 }
 
-// ParseDescription reads HDeepRM's JSON; keys that it does not know are refused. Types are looked up by Library.Build.
+// ParseDescription parses HDeepRM's JSON; unknown keys are errors. Library.Build resolves the types.
 func ParseDescription(r io.Reader) (*Description, error) {
 	var d Description
 	j := json.NewDecoder(r)
@@ -118,7 +119,7 @@ func ParseDescription(r io.Reader) (*Description, error) {
 	return &d, nil
 }
 
-// Build makes the machine that a description asks for. Errors join all types that are not in the library.
+// Build returns the tree of a description. The error joins all types missing in the library.
 func (l *Library) Build(d *Description) (*Tree, error) {
 	if err := l.check(d); err != nil {
 		return nil, err
@@ -137,6 +138,7 @@ func (l *Library) Build(d *Description) (*Tree, error) {
 	return t, nil
 }
 
+// link returns the link of a description; the default latency is 0us.
 func (l *Library) link(d LinkDescription) Link {
 	latency := d.Latency
 	if latency == "" {
@@ -145,7 +147,7 @@ func (l *Library) link(d LinkDescription) Link {
 	return Link{d.Type, l.Networks[d.Type], latency}
 }
 
-// check joins what is wrong with a description before anything is built.
+// check joins all problems of a description.
 func (l *Library) check(d *Description) error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -186,6 +188,7 @@ func (l *Library) check(d *Description) error {
 	return errors.Join(errs...)
 }
 
+// addNode appends a node of a type and its processors.
 func (t *Tree) addNode(cluster int, name string, n NodeType, types map[string]ProcessorType) {
 	node := Node{Type: name, Cluster: cluster, Memory: n.Gigabytes * 1000, First: len(t.Processors)}
 	for _, g := range n.Processors {
@@ -199,13 +202,14 @@ func (t *Tree) addNode(cluster int, name string, n NodeType, types map[string]Pr
 	t.Nodes = append(t.Nodes, node)
 }
 
+// addProcessor appends a processor and numbers its cores.
 func (t *Tree) addProcessor(p Processor) {
 	p.First = t.Cores
 	t.Processors = append(t.Processors, p)
 	t.Cores += p.Cores
 }
 
-// index fills in what follows from the processors: ProcessorOf and Reference.
+// index computes ProcessorOf and Reference from the processors.
 func (t *Tree) index() {
 	t.ProcessorOf = make([]int32, 0, t.Cores)
 	for i, p := range t.Processors {
@@ -216,8 +220,8 @@ func (t *Tree) index() {
 	t.Reference = t.pairwise(0, t.Cores) / float64(max(t.Cores, 1))
 }
 
-// pairwise is the sum of the speeds of n cores from first on, added in the order in which NumPy adds an array, so that Reference
-// has the bits that HDeepRM's has: in halves, below 129 numbers in eight running sums. O(n).
+// pairwise returns the sum of the speeds of n cores starting at first, in the summation order of NumPy, so that
+// Reference equals HDeepRM's bit by bit: by halves, and below 129 numbers in eight running sums. O(n).
 func (t *Tree) pairwise(first, n int) float64 {
 	if n > 128 {
 		half := n / 2
@@ -241,9 +245,9 @@ func (t *Tree) pairwise(first, n int) float64 {
 	return sum
 }
 
-// Uniform is a machine of equal parts for tests and for machines that nobody described: nodes with so many MB of memory and so
-// many processors each, of so many cores each. Of p, Type, Bandwidth, GFLOPS and Watts are taken. It panics when a number is
-// below 1.
+// Uniform returns a machine of equal parts, for tests and for machines without a description: nodes with the given MB
+// of memory and processors of the given number of cores. It uses Type, Bandwidth, GFLOPS and Watts of p and panics if
+// a number is below 1.
 func Uniform(nodes, processors, cores int, memory float64, p Processor) *Tree {
 	if nodes < 1 || processors < 1 || cores < 1 {
 		panic(fmt.Sprintf("platform.Uniform: %d nodes of %d processors of %d cores", nodes, processors, cores))
@@ -261,10 +265,10 @@ func Uniform(nodes, processors, cores int, memory float64, p Processor) *Tree {
 	return t
 }
 
-// NodeOf is the node of a core.
+// NodeOf returns the node of a core.
 func (t *Tree) NodeOf(core int) int { return t.Processors[t.ProcessorOf[core]].Node }
 
-// GFLOPS is the speed of all cores together.
+// GFLOPS returns the total speed of all cores.
 func (t *Tree) GFLOPS() float64 {
 	sum := 0.0
 	for _, p := range t.Processors {

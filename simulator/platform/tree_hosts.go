@@ -11,20 +11,20 @@ import (
 	"strings"
 )
 
-// Host is a computer of a Batsim platform: what runs a part of one job.
+// Host is a computing host of a Batsim platform; it runs a part of one job at a time.
 type Host struct {
 	Name string
-	Zone string // the innermost that has a name
-	// Speeds are of its power states, in operations a second.
+	Zone string // innermost named zone
+	// Speeds are the speeds of its power states, in operations per second.
 	Speeds []float64
-	// Idle and Full are the powers of its states, W; nil unknown.
+	// Idle and Full are the powers of its states in W; nil if unknown.
 	Idle, Full []float64
-	PState     int // in which it begins
+	PState     int // initial power state
 }
 
-// ReadXML reads what Batsim uses of a SimGrid platform: hosts, also those of <cluster> and <cabinet>, with speeds, power states and
-// watt_per_state. They come in the order in which Batsim numbers them (by name, numbers in names by value); the master host
-// (master_host, or a role of "master") is left out. Links and routes are passed over.
+// ReadXML reads the parts of a SimGrid platform that Batsim uses: hosts, including those of <cluster> and <cabinet>,
+// with speeds, power states and watt_per_state. Hosts are returned in Batsim's numbering order (by name, with numbers
+// in names by value), without the master host (master_host, or a role of "master"). Links and routes are ignored.
 func ReadXML(r io.Reader) ([]Host, error) {
 	x := &xmlReader{names: map[string]bool{}}
 	d := xml.NewDecoder(r)
@@ -52,16 +52,18 @@ func ReadXML(r io.Reader) ([]Host, error) {
 	return hosts, nil
 }
 
+// xmlReader is the state of ReadXML between the tokens of the file.
 type xmlReader struct {
 	platform bool
 	zones    []string
 	hosts    []Host
 	names    map[string]bool
 	masters  map[string]bool
-	first    int // of the hosts of the element that is open
+	first    int // index of the first host of the open element
 	open     int // depth of elements inside a host or cluster; 0 outside
 }
 
+// take processes one token, tracking zones and the depth inside hosts and clusters.
 func (x *xmlReader) take(token xml.Token) error {
 	switch e := token.(type) {
 	case xml.StartElement:
@@ -77,6 +79,8 @@ func (x *xmlReader) take(token xml.Token) error {
 	return nil
 }
 
+// start processes an opening element. Inside a host, cluster or cabinet only <prop> is read; a cluster or cabinet adds
+// a host for each number of its radical and is their zone. <include> and <peer> are not supported.
 func (x *xmlReader) start(e xml.StartElement) error {
 	attr := map[string]string{}
 	for _, a := range e.Attr {
@@ -116,6 +120,7 @@ func (x *xmlReader) start(e xml.StartElement) error {
 	return nil
 }
 
+// add adds a host with the speeds and the initial power state of its attributes.
 func (x *xmlReader) add(attr map[string]string, name string) error {
 	speed := attr["speed"]
 	if speed == "" {
@@ -152,7 +157,7 @@ func (x *xmlReader) add(attr map[string]string, name string) error {
 	return nil
 }
 
-// property takes a <prop> of the hosts that are open.
+// property applies a <prop> to the hosts of the open element.
 func (x *xmlReader) property(id, value string) error {
 	for i := x.first; i < len(x.hosts); i++ {
 		h := &x.hosts[i]
@@ -181,7 +186,8 @@ func (x *xmlReader) property(id, value string) error {
 	return nil
 }
 
-// parseWatts reads the power of one state, "idle:full"; SimGrid has "idle:one core:all cores" too, and a full power alone.
+// parseWatts parses the power of one state, "idle:full". SimGrid also has "idle:one core:all cores" and a single full
+// power.
 func parseWatts(text string) (idle, full float64, err error) {
 	parts := strings.Split(text, ":")
 	idle, err = strconv.ParseFloat(strings.TrimSpace(parts[0]), 64)
@@ -194,7 +200,7 @@ func parseWatts(text string) (idle, full float64, err error) {
 	return idle, full, nil
 }
 
-// parseSpeed reads a speed as SimGrid writes it: "2.5Gf", "100Mf", "1e9".
+// parseSpeed parses a speed in SimGrid notation: "2.5Gf", "100Mf", "1e9".
 func parseSpeed(text string) (float64, error) {
 	digits := strings.TrimRight(text, "abcdefghijklmnopqrstuvwxyzGMTPEZY")
 	if n := len(digits); n > 0 && digits[n-1] == 'E' {
@@ -210,7 +216,7 @@ func parseSpeed(text string) (float64, error) {
 	return v * scale, nil
 }
 
-// radical are the numbers of "0-99,104".
+// radical returns the numbers of a radical such as "0-99,104".
 func radical(text string) ([]int, error) {
 	var out []int
 	for part := range strings.SplitSeq(text, ",") {
@@ -264,9 +270,9 @@ func compareNames(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// HostTree makes a tree of hosts: one cluster for each zone in a row, every host a node with one processor of one core, at the
-// speed and full power of its first state (0 W when unknown). A Batsim platform says nothing of memory and bandwidth: both are
-// +Inf, so that no job ever lacks any.
+// HostTree returns a tree of hosts: one cluster per run of equal zones, every host a node with one processor of one
+// core, at the speed and full power of its first state (0 W if unknown). A Batsim platform contains neither memory nor
+// bandwidth: both are +Inf, so that they never limit a job.
 func HostTree(hosts []Host) (*Tree, error) {
 	if len(hosts) == 0 {
 		return nil, errors.New("platform: no hosts")

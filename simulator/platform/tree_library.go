@@ -16,32 +16,32 @@ import (
 	"sync"
 )
 
-// Library names the kinds of which a platform is made.
+// Library contains the types of platform components by name.
 type Library struct {
-	Networks   map[string]string // bandwidth, as SimGrid writes it: "10.0Gbps"
+	Networks   map[string]string // bandwidth in SimGrid notation: "10.0Gbps"
 	Processors map[string]ProcessorType
 	Nodes      map[string]NodeType
 }
 
-// ProcessorType is a kind of processor.
+// ProcessorType is a type of processor.
 type ProcessorType struct {
 	Architecture string
 	Cores        int
 	GHz          float64
-	Bandwidth    float64 // to memory, GB/s, of all its cores together
-	Cache        float64 // last level, MB; nothing here uses it
-	Watts        float64 // thermal design power, of all its cores together
-	OpsPerCycle  float64 // in double precision, of one core
+	Bandwidth    float64 // to memory, GB/s, shared by all its cores
+	Cache        float64 // last level, MB; unused here
+	Watts        float64 // thermal design power of all its cores
+	OpsPerCycle  float64 // in double precision, per core
 }
 
-// NodeType is a kind of machine.
+// NodeType is a type of machine.
 type NodeType struct {
 	MemoryType string
 	Gigabytes  float64 // of 10⁹ bytes
 	Processors []Group
 }
 
-// Group is so many things of one type.
+// Group is a number of components of one type.
 type Group struct {
 	Type   string `json:"type"`
 	Number int    `json:"number"`
@@ -50,23 +50,24 @@ type Group struct {
 //go:embed tree.table
 var treeTable string
 
+// embedded parses the embedded table on first use.
 var embedded = sync.OnceValue(func() *treeFile {
 	f, err := readTreeTable(strings.NewReader(treeTable))
 	if err != nil {
-		panic("the embedded platforms: " + err.Error()) // a test reads them
+		panic("the embedded platforms: " + err.Error()) // covered by a test
 	}
 	return f
 })
 
-// BuiltinLibrary is HDeepRM's library of 56 kinds of nodes, 45 of processors and 4 of networks, from the binary. The head of
-// tree.table says where it is from. The caller may change what it gets.
+// BuiltinLibrary returns a copy of HDeepRM's embedded library of 56 types of nodes, 45 of processors and 4 of
+// networks. The header of tree.table states its source.
 func BuiltinLibrary() *Library {
 	l := embedded().library
 	return &Library{maps.Clone(l.Networks), maps.Clone(l.Processors), maps.Clone(l.Nodes)}
 }
 
-// LoadLibrary reads a library of one's own: network_types.json, processor_types.json and node_types.json of a folder, in
-// HDeepRM's form. It stands for itself: nothing of the library in the binary is added.
+// LoadLibrary reads a user's library in HDeepRM's form: network_types.json, processor_types.json and node_types.json
+// of a folder. It replaces the embedded library.
 func LoadLibrary(dir string) (*Library, error) {
 	l := &Library{map[string]string{}, map[string]ProcessorType{}, map[string]NodeType{}}
 	if err := errors.Join(
@@ -88,6 +89,7 @@ func LoadLibrary(dir string) (*Library, error) {
 	return l, nil
 }
 
+// processorJSON is a processor in HDeepRM's processor_types.json.
 type processorJSON struct {
 	Uarch     string
 	Cores     int
@@ -98,6 +100,7 @@ type processorJSON struct {
 	FLOPs     float64 `json:"dpflops_per_cycle"`
 }
 
+// nodeJSON is a node in HDeepRM's node_types.json.
 type nodeJSON struct {
 	Processors []Group
 	Memory     struct {
@@ -106,7 +109,7 @@ type nodeJSON struct {
 	}
 }
 
-// typesFile hands over what a file of types has by name, but for its "_doc".
+// typesFile calls put for each type of a file, except for its "_doc".
 func typesFile[T any](path string, put func(name string, v T)) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -127,7 +130,7 @@ func typesFile[T any](path string, put func(name string, v T)) error {
 	return nil
 }
 
-// Validate joins all that is wrong: quantities that are not above 0, and processors that the library does not know.
+// Validate joins all problems: quantities that are not positive, and unknown processors.
 func (l *Library) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -158,9 +161,10 @@ func (l *Library) Validate() error {
 	return errors.Join(errs...)
 }
 
-// maxQuantity is above any speed, bandwidth, memory or power of a machine; what is larger is a mistake.
+// maxQuantity is an upper bound of speed, bandwidth, memory and power of a machine; larger values are errors.
 const maxQuantity = 1e12
 
+// positive reports whether all values are positive and at most maxQuantity.
 func positive(values ...float64) bool {
 	for _, v := range values {
 		if !(v > 0) || v > maxQuantity {
@@ -177,10 +181,10 @@ type treeFile struct {
 	names     []string // of the platforms, in the order of the file
 }
 
-// WriteTreeTable writes a library and platforms in the form of the embedded file. head are lines of comment. Names are in no
-// line that has tabs inside them; fields are parted by tabs:
+// WriteTreeTable writes a library and platforms in the form of the embedded file. head contains comment lines. Names
+// must not contain tabs, which separate the fields:
 //
-//	# where it is from
+//	# comment
 //	network	bandwidth	name
 //	processor	cores	GHz	GB/s	cache MB	W	operations a cycle	architecture	name
 //	node	GB	type of memory	name	2 processor …
@@ -220,7 +224,7 @@ func WriteTreeTable(w io.Writer, l *Library, names []string, platforms map[strin
 	return b.Flush()
 }
 
-// readTreeTable reads what WriteTreeTable writes.
+// readTreeTable reads the format of WriteTreeTable.
 func readTreeTable(r io.Reader) (*treeFile, error) {
 	f := &treeFile{library: &Library{map[string]string{}, map[string]ProcessorType{}, map[string]NodeType{}}, platforms: map[string]*Description{}}
 	s := bufio.NewScanner(r)
@@ -242,7 +246,7 @@ func readTreeTable(r io.Reader) (*treeFile, error) {
 	return f, nil
 }
 
-// add takes one line of the table.
+// add parses one line of the table.
 func (f *treeFile) add(fields []string) error {
 	want := map[string]int{"network": 3, "processor": 9, "node": 5, "platform": 4, "cluster": 5}[fields[0]]
 	if want == 0 {

@@ -14,7 +14,7 @@ import (
 
 const published = "../../../shared/data/hdeeprm"
 
-// publishedFile is a file of the published data, which a checkout need not have.
+// publishedFile returns the path of a file of the published data; it skips the test if the file does not exist.
 func publishedFile(t *testing.T, path string) string {
 	t.Helper()
 	full := filepath.Join(published, path)
@@ -24,7 +24,7 @@ func publishedFile(t *testing.T, path string) string {
 	return full
 }
 
-// The sizes of HDeepRM's platforms, as its own generator makes them.
+// The sizes of HDeepRM's platforms according to its own generator.
 var sizes = map[string]struct {
 	clusters, nodes, processors, cores int
 	gflops, reference                  float64
@@ -65,7 +65,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// checkTree fails when the parts of a tree do not fit each other.
+// checkTree fails if the parts of a tree are inconsistent.
 func checkTree(t interface{ Fatalf(string, ...any) }, tree *Tree) {
 	node, processor, core := 0, 0, 0
 	for k, c := range tree.Clusters {
@@ -125,7 +125,7 @@ func TestLearning(t *testing.T) {
 	}
 }
 
-// Platforms read from the published files, with their library or that of the binary, are those of the binary.
+// Platforms read from the published files, with their library or the embedded one, equal the embedded ones.
 func TestReadTree(t *testing.T) {
 	library, err := LoadLibrary(publishedFile(t, "types"))
 	if err != nil {
@@ -227,7 +227,7 @@ func FuzzParseDescription(f *testing.F) {
 		for _, c := range d.Clusters {
 			for _, g := range c.Nodes {
 				if g.Number > 1000 {
-					return // right, and slow
+					return // valid but slow
 				}
 			}
 		}

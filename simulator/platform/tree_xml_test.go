@@ -41,7 +41,7 @@ func TestWriteXML(t *testing.T) {
 	}
 }
 
-// What is written can be read: the same hosts, in the order of the cores, with speeds and powers to three decimals.
+// Written platforms can be read: the same hosts, in the order of the cores, with speeds and powers to three decimals.
 func TestXMLThereAndBack(t *testing.T) {
 	for _, name := range Examples() {
 		t.Run(name, func(t *testing.T) {
@@ -167,7 +167,7 @@ func TestReadTreeOfXML(t *testing.T) {
 	}
 }
 
-// An order of names is an order.
+// compareNames is a total order.
 func TestCompareNames(t *testing.T) {
 	if compareNames("cor_9", "cor_10") >= 0 || compareNames("a2b", "a02b") == 0 || compareNames("a", "a1") >= 0 {
 		t.Error("numbers are not compared by value")
@@ -184,7 +184,7 @@ func TestCompareNames(t *testing.T) {
 	})
 }
 
-// The reference speeds have the bits that NumPy's mean over all cores has.
+// The reference speeds equal NumPy's mean over all cores bit by bit.
 func TestReferenceBits(t *testing.T) {
 	for name, want := range map[string]float64{
 		"learning": 0x1.0cccccccccccdp+2,

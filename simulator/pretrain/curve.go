@@ -9,20 +9,20 @@ import (
 	"trainopt/monitor"
 )
 
-// Point is one measurement while an agent learns. An unknown number is NaN.
+// Point is one measurement of an agent during its training. Unknown numbers are NaN.
 type Point struct {
 	Steps, Episodes int
 	WallS           float64   // seconds
 	Loss            float64   // of the critics, moving average
-	Returns         []float64 // mean return of the training's episodes since the last measurement, one number an objective
+	Returns         []float64 // mean return of the training episodes since the last measurement, by objective
 	FrontSize       int
 	Hypervolume     float64
 	ExpectedUtility float64
-	Own, Model      float64 // expected utility of the user's own configuration, and of the performance model's choices; jobs only
-	Kept            bool    // this agent is the one kept
+	Own, Model      float64 // expected utility of the baseline and of the performance model's choices; jobs only
+	Kept            bool    // this agent was kept
 }
 
-// pointJSON is a Point in a checkpoint.
+// pointJSON is the form of a Point in a checkpoint.
 type pointJSON struct {
 	Steps    int      `json:"s"`
 	Episodes int      `json:"e"`
@@ -37,13 +37,13 @@ type pointJSON struct {
 	Kept     bool     `json:"k,omitempty"`
 }
 
-// MarshalJSON writes null for what is unknown.
+// MarshalJSON encodes unknown numbers as null.
 func (p Point) MarshalJSON() ([]byte, error) {
 	return json.Marshal(pointJSON{p.Steps, p.Episodes, number(p.WallS), number(p.Loss), numbers(p.Returns), p.FrontSize, number(p.Hypervolume),
 		number(p.ExpectedUtility), number(p.Own), number(p.Model), p.Kept})
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
+// UnmarshalJSON decodes the format of MarshalJSON.
 func (p *Point) UnmarshalJSON(data []byte) error {
 	var j pointJSON
 	if err := json.Unmarshal(data, &j); err != nil {
@@ -57,8 +57,8 @@ func (p *Point) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// WriteCSV writes the curve: a header, a row a measurement, empty where a number is unknown. kept is 1 in the row of the
-// agent that was kept.
+// WriteCSV writes the curve: a header and one row per measurement; unknown numbers are empty. kept is 1 in the row of
+// the agent that was kept.
 func (r *Result) WriteCSV(w io.Writer) error {
 	out := monitor.NewCSVWriter(w)
 	head := []string{"steps", "episodes", "wall_s", "loss"}
@@ -95,6 +95,7 @@ func (r *Result) WriteCSV(w io.Writer) error {
 	return out.Error()
 }
 
+// cell formats a number for CSV; "" if unknown.
 func cell(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return ""

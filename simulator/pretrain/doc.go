@@ -1,14 +1,14 @@
-// Package pretrain trains an agent in a simulated environment: on elastic training jobs ("training") or on a problem with a
-// known answer ("problem:NAME"). It measures what the agent earns while it learns, keeps the agent that measured best, and
-// can go on where an interrupted training stopped.
+// Package pretrain trains an agent in a simulated environment: on elastic training jobs ("training") or on a problem
+// with a known answer ("problem:NAME"). It measures the agent's return during training, keeps the agent with the best
+// measurement, and can resume an interrupted training.
 //
-// It is not a learning algorithm (those are in morl), it does not decide on real jobs, and it opens no file but in
-// Replace: agents come and go as bytes, the clock is the caller's. The same Options give the same bytes of the agent file on
-// any number of cores.
+// It is not a learning algorithm (see morl), it does not decide on real jobs, and only Replace opens files: agents are
+// passed as bytes, and the caller provides the clock. The same Options yield the same bytes of the agent file on any
+// number of cores.
 //
-// What is measured is told by the environment and never by what is known of the best answer. A problem tells the exact
-// return of each of the agent's policies: front, hypervolume and expected utility follow. For jobs, the agent chooses for a
-// fixed set of jobs that it is not trained on, under four preferences, and each choice is played.
+// Measurements are returns from the environment and do not use the known optimum. A problem returns the exact return
+// of each of the agent's policies, which determine front, hypervolume and expected utility. For jobs, the agent
+// chooses for a fixed set of jobs on which it is not trained, under four preferences, and each choice is simulated.
 //
 // Example:
 //

@@ -8,7 +8,8 @@ import (
 	"path/filepath"
 )
 
-// Replace makes path hold data: after a crash at any point it has the old content or the new.
+// Replace atomically replaces the content of path by data: after a crash at any point the file has the old content or
+// the new.
 func Replace(path string, data []byte) error {
 	tmp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".tmp")
 	if err := write(tmp, data); err != nil {
@@ -28,12 +29,12 @@ func Replace(path string, data []byte) error {
 	return nil
 }
 
-// write makes a new file and brings it to the disk; on an error nothing is left behind.
+// write creates a file and syncs it to disk; on an error it removes the file.
 func write(path string, data []byte) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) { // left by a crash
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) { // remains of a crash
 		return err
 	}
-	// O_EXCL: a link that somebody puts there in between is not followed.
+	// O_EXCL: a symbolic link created in the meantime is not followed.
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err

@@ -19,17 +19,17 @@ var (
 	seedsFlag = flag.Int("gates.seeds", 10, "seeds of each gate, from 0")
 )
 
-// gate is what an agent must reach on a problem with the recipe.
+// gate is the requirement on an agent trained on a problem with its recipe.
 type gate struct {
 	problem, agent string
-	best           float64 // the hypervolume of the exact front, or what linear preferences can reach of it
-	want           float64 // what counts as reached
+	best           float64 // the hypervolume of the exact front, or of its part that linear preferences can reach
+	want           float64 // the required hypervolume
 	seeds          float64 // share of the seeds that must reach it
 }
 
-// gates: deep-sea-treasure wants all ten points. With linear preferences the inner points of the concave front cannot be
-// chosen; its two ends come to 3391.566. For resource-gathering 3.3739 is the customary figure, of points that MO-Gymnasium
-// lists; the exact front has more.
+// gates: deep-sea-treasure requires all ten points. Linear preferences cannot choose the inner points of the concave
+// front; its two ends have a hypervolume of 3391.566. For resource-gathering 3.3739 is the customary value, of the
+// points listed by MO-Gymnasium; the exact front has more.
 var gates = []gate{
 	{"deep-sea-treasure", "envelope", 854.850, 854.850, 0.9},
 	{"deep-sea-treasure", "conditioned", 854.850, 854.850, 0.9},
@@ -41,12 +41,12 @@ var gates = []gate{
 	{"fruit-tree-6", "conditioned", 46034.802, 0.99 * 46034.802, 1},
 }
 
-// TestGatesAreTheKnownFronts: the figures of the gates are those of the exact fronts.
+// TestGatesAreTheKnownFronts checks the numbers of the gates against the exact fronts.
 func TestGatesAreTheKnownFronts(t *testing.T) {
 	for _, g := range gates {
 		p := problems.ByName[g.problem]()
 		front, exact := p.KnownFront(0.99)
-		if g.problem == "deep-sea-treasure-concave" { // only the ends are best for some linear preference
+		if g.problem == "deep-sea-treasure-concave" { // only the ends are optimal for a linear preference
 			front = [][]float64{front[0], front[len(front)-1]}
 		}
 		if v := pareto.Hypervolume(front, p.Reference()); !exact || math.Abs(v-g.best) > rounding {
@@ -55,7 +55,7 @@ func TestGatesAreTheKnownFronts(t *testing.T) {
 	}
 }
 
-// TestGates trains with the recipes and prints a table; it is asked for by -gates.
+// TestGates trains with the recipes and prints a table; it requires -gates.
 func TestGates(t *testing.T) {
 	if !*gatesFlag {
 		t.Skip("trains for most of an hour: ask for it with -gates (make problems)")
@@ -91,7 +91,7 @@ func TestGates(t *testing.T) {
 	fmt.Print(table.String())
 }
 
-// passes allows for the figures of a gate being rounded.
+// passes compares with a tolerance for the rounding of the gate's numbers.
 func (g gate) passes(hypervolume float64) bool {
 	return hypervolume >= g.want-rounding
 }

@@ -14,7 +14,7 @@ import (
 	"trainopt/simulator/training/profile"
 )
 
-// JobPreferences are the preferences that an agent is measured under on jobs, in the order of perf.Objectives.
+// JobPreferences are the preferences under which an agent is measured on jobs, in the order of perf.Objectives.
 var JobPreferences = [][4]float64{
 	{0.60, 0.05, 0.05, 0.30}, // cost
 	{0.05, 0.60, 0.05, 0.30}, // time
@@ -22,23 +22,24 @@ var JobPreferences = [][4]float64{
 	{0.25, 0.25, 0.20, 0.30}, // balanced
 }
 
-// Comparison is how an agent's choices for jobs compare with others': mean utilities over the same jobs and preferences.
-// The whole run at the user's own configuration is about −0.7 when it keeps the agreement and −1 when it does not.
+// Comparison compares an agent's choices for jobs with two references, by mean utilities over the same jobs and
+// preferences. The utility of a whole run at the baseline is about −0.7 if it meets the SLA and −1 otherwise.
 type Comparison struct {
 	Jobs              int
-	Agent, Own, Model float64 // the agent; the user's own configuration; what the performance model alone chooses
-	// OverModel is Agent − Model, and OverModelSE the standard error of that over jobs.
+	Agent, Own, Model float64 // the agent; the baseline; the performance model alone
+	// OverModel is Agent − Model, OverModelSE its standard error over jobs.
 	OverModel, OverModelSE float64
 
-	byJob []float64 // the agent's mean utility in each job
+	byJob []float64 // the agent's mean utility for each job
 }
 
-// defaultJobs is the number of jobs that an agent is measured on.
+// defaultJobs is the number of jobs on which an agent is measured.
 const defaultJobs = 30
 
-// jobReference is the reference point of the hypervolume: twice the whole run at the user's own configuration.
+// jobReference is the reference point of the hypervolume: twice the whole run at the baseline.
 var jobReference = []float64{-2, -2, -2, -2}
 
+// jobWorld returns the environment "training". It measures agents on jobs of the same kinds drawn with another seed.
 func jobWorld(o *Options, c morl.Config, _ Recipe) (*world, error) {
 	if r := o.Config.Resets; r.Mode == "evidence" && r.Ratio == 0 && max(1, c.Updates) < c.Every {
 		return nil, fmt.Errorf("resets on evidence are off below one gradient step a decision, and there is one every %d decisions", c.Every)
@@ -47,7 +48,7 @@ func jobWorld(o *Options, c morl.Config, _ Recipe) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Of the same kinds, but never one of those trained on: the seeds differ whatever Options.Seed is.
+	// The same kinds but never the same jobs as in training: the seeds differ for every Options.Seed.
 	judged, err := drawer(o.Jobs, judgedSeed)
 	if err != nil {
 		return nil, err
@@ -67,9 +68,10 @@ func jobWorld(o *Options, c morl.Config, _ Recipe) (*world, error) {
 		settle: func() { curriculum.Update(env.Take()) }, note: func(m *morl.Meta) { pretrained.Note(m, curriculum.Multiplier()) }}, nil
 }
 
-// judgedSeed draws the jobs to measure on; it is even, those to train on are odd.
+// judgedSeed draws the jobs for measurements. It is even; the seeds of the training jobs are odd.
 const judgedSeed = 0x1d6ec
 
+// drawer returns a generator of scenarios from the kinds and set of the options.
 func drawer(o JobOptions, seed uint64) (func(rng *rand.Rand) training.Scenario, error) {
 	d, err := profile.NewDraw(profile.DrawOptions{Set: o.Set, Kinds: o.Kinds, Seed: seed})
 	if err != nil {
@@ -78,14 +80,14 @@ func drawer(o JobOptions, seed uint64) (func(rng *rand.Rand) training.Scenario, 
 	return func(rng *rand.Rand) training.Scenario { return d.At(rng.IntN(1 << 30)).Scenario }, nil
 }
 
-// outdoesOnJobs: better by more than two standard errors, job by job. A few jobs tell little, and of two agents that
-// measure alike the one that learned longer is kept.
+// outdoesOnJobs reports whether the earlier agent is better by more than two standard errors of the difference by job.
+// Few jobs give little evidence, and of two equivalent agents the one trained longer is kept.
 func outdoesOnJobs(before, now *Measured) bool {
 	advantage, se := paired(before.Jobs.byJob, now.Jobs.byJob)
 	return advantage > 2*se
 }
 
-// paired is the mean of a − b and its standard error, infinite with fewer than two pairs.
+// paired returns the mean of a − b and its standard error, which is infinite with fewer than two pairs.
 func paired(a, b []float64) (mean, se float64) {
 	n := float64(len(a))
 	for i := range a {
@@ -101,13 +103,14 @@ func paired(a, b []float64) (mean, se float64) {
 	return mean, math.Sqrt(se / (n - 1) / n)
 }
 
-// bench are the jobs that agents are measured on. What an allocation comes to in a job is worked out once.
+// bench contains the jobs on which agents are measured. The outcome of an allocation in a job is computed once.
 type bench struct {
 	env   *training.Environment
 	stay  int
 	cases []benchCase
 }
 
+// benchCase is one job of a bench with everything independent of the agent, computed on first use.
 type benchCase struct {
 	ready    bool
 	outlook  perf.Outlook
@@ -117,16 +120,19 @@ type benchCase struct {
 	outcomes []outcome
 }
 
+// outcome is the reward of committing to one allocation of a job.
 type outcome struct {
 	at    resources.Allocation
 	earns [4]float64
 }
 
-// reset starts job i anew; the same every time.
+// reset starts job i from the beginning, with the same state every time.
 func (b *bench) reset(i int) morl.Observation {
 	return b.env.Reset(rand.New(rand.NewPCG(uint64(i), 0xbe7c)))
 }
 
+// prepare computes the data of job i that do not depend on the agent: outlook, board, baseline, and the performance
+// model's choice under each preference.
 func (b *bench) prepare(i int) *benchCase {
 	c := &b.cases[i]
 	if c.ready {
@@ -157,7 +163,7 @@ func dot(w, v [4]float64) (u float64) {
 	return u
 }
 
-// earns is what going on at an allocation comes to in job i.
+// earns returns the reward of committing to an allocation in job i.
 func (b *bench) earns(i int, at resources.Allocation) [4]float64 {
 	c := &b.cases[i]
 	for _, o := range c.outcomes {
@@ -166,13 +172,13 @@ func (b *bench) earns(i int, at resources.Allocation) [4]float64 {
 		}
 	}
 	b.reset(i)
-	earned, _ := b.env.Commit(at) // one decision an episode
+	earned, _ := b.env.Commit(at) // one decision per episode
 	c.outcomes = append(c.outcomes, outcome{at, earned})
 	return earned
 }
 
-// choose is what the agent chooses in job i: an agent with critics corrects the performance model's view of every
-// allocation, as it does for a planner; any other edits a proposal until it says "no change".
+// choose returns the agent's choice in job i. Critics of an agent correct the performance model's judgement of every
+// allocation, as for a planner; an agent without critics edits a proposal until it selects "no change".
 func (b *bench) choose(i int, a morl.Agent, w [4]float64) resources.Allocation {
 	c := &b.cases[i]
 	if v, ok := a.(morl.Valuer); ok {
@@ -196,6 +202,8 @@ func (b *bench) choose(i int, a morl.Agent, w [4]float64) resources.Allocation {
 	return b.env.Execution().Current
 }
 
+// measure returns the measurement of an agent over all jobs and preferences. The front consists of the mean returns
+// under each preference.
 func (b *bench) measure(a morl.Agent) Measured {
 	n, p := float64(len(b.cases)), float64(len(JobPreferences))
 	j := &Comparison{Jobs: len(b.cases)}

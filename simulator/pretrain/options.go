@@ -12,64 +12,65 @@ import (
 	"trainopt/simulator/training/profile"
 )
 
-// Options say what is trained, where, and how. Env and Agent are needed, unless Resume has them; everything else may be zero.
+// Options configure a training. Env and Agent are required unless Resume contains them; every other field may be zero.
 type Options struct {
 	Env   string // one of Environments
 	Agent string // one of Agents
-	// Steps is the number of decisions in all, those of a resumed agent included; 0: that of the recipe, or what the resumed
-	// training was meant to do.
+	// Steps is the total number of decisions, including those of a resumed agent; 0 means that of the recipe or the
+	// planned total of the resumed training.
 	Steps int
-	Seed  uint64 // of the agent, the environment and the preferences; a resumed training keeps its own
-	// Config: every field that is not zero takes the place of the recipe's, or of the resumed agent's.
+	Seed  uint64 // of the agent, the environment and the preferences; a resumed training uses its own
+	// Non-zero fields of Config override those of the recipe or of the resumed agent.
 	Config morl.Config
-	// NoResets takes resets out of the recipe's or the resumed agent's configuration.
+	// NoResets removes resets from the configuration of the recipe or the resumed agent.
 	NoResets bool
-	// Measure is the number of decisions between two measurements, 0: that of the recipe.
+	// Measure is the number of decisions between two measurements; 0 means that of the recipe.
 	Measure int
-	// KeepLast keeps the agent of the last step, not the one that measured best.
+	// KeepLast keeps the agent of the last step instead of the one with the best measurement.
 	KeepLast bool
 	Jobs     JobOptions // for the environment "training"
 
-	// Resume is an agent file to go on from. Checkpoint is what Save was given as present with it: the networks at the
-	// moment of the interruption, and the curve; nil: the training goes on from Resume. Replay is in neither: it starts
-	// empty and is filled before learning goes on.
+	// Resume is an agent file to continue from. Checkpoint is the matching second argument of Save: the networks at
+	// the time of the interruption, and the curve; if nil, the training continues from Resume. Neither contains the
+	// replay: it starts empty and is filled before learning continues.
 	Resume, Checkpoint []byte
 
-	// Now is the time since some fixed moment; nil: no times are told. It has no influence on the agent.
+	// Now returns the time since a fixed moment; if nil, no times are reported. It has no influence on the agent.
 	Now func() time.Duration
-	// Progress is told often how far it is; Point is the last measurement, nil before the first.
+	// Progress is called frequently with the progress; Point is the last measurement, nil before the first.
 	Progress func(p Progress)
-	// Save is given, at every measurement, the agent file so far and the present state; an error ends the training.
+	// Save is called at every measurement with the agent file kept so far and the checkpoint; an error ends the
+	// training.
 	Save func(agent, present []byte) error
 }
 
 // JobOptions configure the environment "training".
 type JobOptions struct {
-	// Kinds are what jobs are drawn from, nil: profile.Embedded; Data says in a word what they are.
+	// Kinds are the kinds from which jobs are drawn, nil: profile.Embedded. Data is a one-word description of them.
 	Kinds []profile.Kind
 	Data  string
 	// Set is the part of the kinds to train on; empty: profile.Train.
 	Set profile.Set
-	// Actions is 9 or, with memory, 27; 0: 9, or those of the resumed agent.
+	// Actions is 9 or, with memory, 27; 0 means 9 or the number of the resumed agent.
 	Actions int
-	// Count is the number of jobs that an agent is measured on, default 30.
+	// Count is the number of jobs on which an agent is measured, default 30.
 	Count int
 }
 
-// Progress is how far a training is.
+// Progress is the progress of a training.
 type Progress struct {
 	Steps, Of, Episodes int
 	Loss                float64 // moving average, NaN before the first gradient step
 	Point               *Point
 }
 
-// Environments lists what Options.Env may be.
+// Environments lists the valid values of Options.Env.
 func Environments() []string { return slices.Sorted(maps.Keys(worlds)) }
 
-// Agents lists what Options.Agent may be.
+// Agents lists the valid values of Options.Agent.
 func Agents() []string { return slices.Sorted(maps.Keys(morl.Agents)) }
 
-// Validate reports everything in the options that makes no sense, but for the files to resume from.
+// Validate returns all problems of the options, except those of the files to resume from.
 func (o Options) Validate() error {
 	var errs []error
 	if _, ok := worlds[o.Env]; !ok && !(o.Env == "" && o.Resume != nil) {
@@ -97,10 +98,10 @@ func (o Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// maxSteps bounds what can be asked for: months of computing.
+// maxSteps is the upper bound of Options.Steps: months of computation.
 const maxSteps = 1 << 40
 
-// merge puts every field of given that is not zero in the place of base's.
+// merge overrides base by every field of given that is not zero.
 func merge(base, given morl.Config) morl.Config {
 	for _, f := range []struct{ into, from *float64 }{{&base.Gamma, &given.Gamma}, {&base.Tau, &given.Tau}, {&base.Rate, &given.Rate},
 		{&base.Dropout, &given.Dropout}, {&base.Exploration, &given.Exploration}} {

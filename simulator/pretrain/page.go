@@ -19,15 +19,15 @@ var styleText string
 
 var page = template.Must(template.New("curves").Parse(pageText))
 
-// line is one line of a chart.
+// line is one curve of a chart.
 type line struct {
 	Name  string
 	Class string // s1 … s4: its colour
-	Dash  bool   // something to compare with
+	Dash  bool   // a reference for comparison
 	value func(p *Point) float64
 }
 
-// chart is one picture over the steps.
+// chart is one diagram over the steps.
 type chart struct {
 	Title, Note string
 	log, whole  bool
@@ -36,7 +36,7 @@ type chart struct {
 	SVG         template.HTML
 }
 
-// charts are the pictures of a page.
+// charts returns the diagrams of the page.
 func (r *Result) charts() []chart {
 	utility := chart{Title: "Expected utility", Note: "mean over preferences, of the measured agent", Lines: []line{
 		{Name: "agent", Class: "s1", value: func(p *Point) float64 { return p.ExpectedUtility }}}}
@@ -68,7 +68,7 @@ func (r *Result) charts() []chart {
 	}
 }
 
-// WriteHTML writes the curve as a page that needs nothing else: no network, no script.
+// WriteHTML writes the curve as a self-contained page: no network access, no script.
 func (r *Result) WriteHTML(w io.Writer) error {
 	list := r.charts()
 	for i := range list {
@@ -101,6 +101,7 @@ func (r *Result) WriteHTML(w io.Writer) error {
 	return err
 }
 
+// frontRows returns the formatted points of the front.
 func (r *Result) frontRows() [][]string {
 	var rows [][]string
 	for _, p := range r.Front {
@@ -117,7 +118,7 @@ func figures(v []float64) []string {
 	return out
 }
 
-// Size and margins of a picture, in its own units.
+// Size and margins of a chart, in its own units.
 const (
 	wide, high           = 560.0, 250.0
 	left, right          = 62.0, 26.0
@@ -125,7 +126,7 @@ const (
 	mostDots             = 120
 	logFloor, logDecades = 1e-12, 8.0
 	ticksAcross, ticksUp = 5, 5
-	pixel                = 10.0 // a tenth of a unit is as fine as it gets
+	pixel                = 10.0 // coordinates are rounded to a tenth of a unit
 )
 
 // axis maps values to pixels.
@@ -134,6 +135,7 @@ type axis struct {
 	log              bool
 }
 
+// at returns the coordinate of a value.
 func (a axis) at(v float64) string {
 	if a.log {
 		v = math.Log10(max(v, logFloor))
@@ -141,7 +143,7 @@ func (a axis) at(v float64) string {
 	return strconv.FormatFloat(math.Round(pixel*(a.from+(v-a.lo)/(a.hi-a.lo)*(a.to-a.from)))/pixel, 'f', -1, 64)
 }
 
-// draw makes the picture.
+// draw renders the chart as SVG. A chart without values is marked as Empty.
 func (c *chart) draw(points []Point) {
 	x, y := axis{from: left, to: wide - right, lo: math.Inf(1), hi: math.Inf(-1)}, axis{from: high - bottom, to: top, lo: math.Inf(1), hi: math.Inf(-1), log: c.log}
 	for i := range points {
@@ -173,19 +175,21 @@ func (c *chart) draw(points []Point) {
 	c.SVG = template.HTML(b.String())
 }
 
-// widen gives an axis without extent some.
+// widen extends an axis of zero length.
 func (a *axis) widen() {
 	if a.hi <= a.lo {
 		a.lo, a.hi = a.lo-max(0.5, 0.05*math.Abs(a.lo)), a.hi+max(0.5, 0.05*math.Abs(a.hi))
 	}
 }
 
-// shown is a value that the chart can show.
+// shown returns the value of a line at a point and whether the chart can show it: finite, and positive on a
+// logarithmic axis.
 func (c *chart) shown(l line, p *Point) (float64, bool) {
 	v := l.value(p)
 	return v, !math.IsNaN(v) && !math.IsInf(v, 0) && (!c.log || v > 0)
 }
 
+// grid draws grid lines and labels of both axes.
 func (c *chart) grid(b *strings.Builder, x, y axis) {
 	for _, t := range round(y.lo, y.hi, ticksUp) {
 		v, text := t, figure(t)
@@ -205,6 +209,8 @@ func (c *chart) grid(b *strings.Builder, x, y axis) {
 	fmt.Fprintf(b, `<text class="tick end" x="%g" y="%g">steps</text>`, wide-right, high-3)
 }
 
+// line draws one curve, interrupted at values that cannot be shown, with dots unless it is dashed. At most about
+// mostDots dots are drawn; the dot of the kept agent is always drawn, larger than the others.
 func (c *chart) line(b *strings.Builder, l line, points []Point, x, y axis) {
 	class := "line " + l.Class
 	if l.Dash {
@@ -238,7 +244,7 @@ func (c *chart) line(b *strings.Builder, l line, points []Point, x, y axis) {
 	}
 }
 
-// round are about n round numbers from lo to hi.
+// round returns about n round numbers from lo to hi.
 func round(lo, hi float64, n int) []float64 {
 	step := math.Pow(10, math.Floor(math.Log10((hi-lo)/float64(n))))
 	for _, m := range []float64{1, 2, 5, 10} {
@@ -249,17 +255,17 @@ func round(lo, hi float64, n int) []float64 {
 	}
 	var out []float64
 	for k := math.Ceil(lo / step); k*step <= hi+1e-9*step && len(out) <= 2*n; k++ {
-		out = append(out, k*step+0) // not −0
+		out = append(out, k*step+0) // avoids −0
 	}
 	return out
 }
 
-// figure is a number with six digits at most.
+// figure formats a number with at most six digits.
 func figure(v float64) string {
 	return strings.Replace(strconv.FormatFloat(v, 'g', 6, 64), "-", "−", 1)
 }
 
-// grouped is a whole number with its thousands apart.
+// grouped formats an integer with separated thousands.
 func grouped(n int) string {
 	s := strconv.Itoa(n)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {

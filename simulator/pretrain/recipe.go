@@ -8,28 +8,29 @@ import (
 	"trainopt/simulator/training"
 )
 
-// Config are the settings of the default agent.
+// agentConfig returns the settings of the default agent for a training of the given number of steps.
 func agentConfig(steps int) morl.Config {
 	return morl.Config{Hidden: []int{128, 128}, Gamma: 0.95, Tau: 0.01, Rate: 1e-3, Every: 1, Warmup: 2000, Exploration: 0.1,
 		ExploreSteps: steps / 2, Anneal: steps, Critics: 4, Scale: []float64{1, 1, 1, 1}, Resets: morl.Resets{Mode: "evidence", Debt: 3}}
 }
 
-// Curriculum draws the preferences of the episodes in which an agent for training jobs learns: uniform over cost, time
-// and resource, half of them leading one by 0.6 and more; with the Lagrange multiplier of the agreement, which a PID
-// controller moves so that at most MissLimit of the jobs that could keep their agreement miss it.
+// Curriculum draws the preferences of the episodes on which an agent for training jobs learns: uniform over cost, time
+// and resource, with a weight of at least 0.6 for one of them in half of the episodes. It adds the Lagrange multiplier
+// of the SLA, which a PID controller adjusts so that at most MissLimit of the jobs that could meet their SLA violate
+// it.
 type Curriculum struct {
-	// MissLimit is the share of agreements that may be missed, 0: 0.05.
+	// MissLimit is the share of SLAs that may be missed; 0 means 0.05.
 	MissLimit float64
 	pid       morl.PID
 	lambda    float64
 }
 
-// NewCurriculum starts with a multiplier of 0.5.
+// NewCurriculum returns a curriculum with a multiplier of 0.5.
 func NewCurriculum() *Curriculum {
 	return &Curriculum{pid: morl.PID{Kp: 0.2, Ki: 0.05, Most: 4, Smooth: 0.5}, lambda: 0.5}
 }
 
-// Draw writes the weights of an episode into w, in the order of perf.Objectives.
+// Draw writes the weights of one episode into w, in the order of perf.Objectives.
 func (c *Curriculum) Draw(w []float32, rng *rand.Rand) {
 	morl.UniformPreference(w[:3], rng)
 	w[3] = 0
@@ -42,7 +43,7 @@ func (c *Curriculum) Draw(w []float32, rng *rand.Rand) {
 	copy(w, morl.Constrained(w, []float64{0, 0, 0, c.lambda}))
 }
 
-// Update moves the multiplier by what an environment saw since the last update.
+// Update adjusts the multiplier to the episodes an environment completed since the last update.
 func (c *Curriculum) Update(seen training.Tally) {
 	limit := c.MissLimit
 	if limit == 0 {
@@ -56,5 +57,5 @@ func (c *Curriculum) Update(seen training.Tally) {
 	}
 }
 
-// Multiplier is the present multiplier.
+// Multiplier returns the current multiplier.
 func (c *Curriculum) Multiplier() float64 { return c.lambda }

@@ -4,19 +4,20 @@ import (
 	"trainopt/morl"
 )
 
-// Recipe are the settings that an agent is trained with in an environment when the user gives no others. ExploreSteps of
-// its Config is half of the steps, Anneal all of them, whatever their number.
+// Recipe contains the default settings for training an agent in an environment. If its Config does not set them,
+// ExploreSteps is half of the steps and Anneal all of them.
 type Recipe struct {
 	Steps   int
 	Measure int // decisions between measurements, 0: a twentieth of the steps
-	// Preferences is for how many the agent is asked in a measurement on a problem, 0: the default of morl.FrontOptions.
+	// Preferences is the number of preferences for which the agent is measured on a problem; 0 means the default of
+	// morl.FrontOptions.
 	Preferences int
-	// Focus trains more for the preferences at which the measured front has its corners (with two objectives).
+	// Focus trains more on the preferences at which the measured front has its corners (two objectives only).
 	Focus  bool
 	Config morl.Config
 }
 
-// RecipeFor is the recipe of an environment and agent. ok is false when there is none.
+// RecipeFor returns the recipe of an environment and agent; ok is false if none exists.
 func RecipeFor(env, agent string) (r Recipe, ok bool) {
 	if r, ok = recipes[env][agent]; !ok {
 		r, ok = recipes[env][""]
@@ -24,8 +25,8 @@ func RecipeFor(env, agent string) (r Recipe, ok bool) {
 	return r, ok
 }
 
-// recipes by environment and agent; "" is for the agents that have none of their own. Found by trying, and checked by
-// TestGates where the best that can be reached is known.
+// recipes by environment and agent; "" applies to all agents without a recipe of their own. They were determined by
+// experiment; TestGates checks them where the attainable optimum is known.
 var recipes = map[string]map[string]Recipe{
 	"problem:deep-sea-treasure":         {"": treasure, "simple": onPolicy(treasure)},
 	"problem:deep-sea-treasure-concave": {"": treasure, "simple": onPolicy(treasure)},
@@ -43,19 +44,19 @@ var (
 		Tau: 0.01, Exploration: 0.1, Warmup: 1000}}
 	fruits = Recipe{Steps: 30_000, Measure: 3000, Config: morl.Config{Hidden: []int{256, 256}, Gamma: 0.99, Every: 1, Rate: 1e-3,
 		Tau: 0.01, Exploration: 0.1, Warmup: 1000}}
-	// An episode takes hundreds of decisions, and so does each policy that is measured.
+	// An episode takes hundreds of decisions, and so does the measurement of each policy.
 	cart = Recipe{Steps: 200_000, Measure: 20_000, Preferences: 60, Config: morl.Config{Hidden: []int{128, 128}, Gamma: 0.98, Every: 2,
 		Rate: 1e-3, Tau: 0.01, Exploration: 0.1, Warmup: 1000}}
 	jobs = Recipe{Steps: 100_000, Config: unscheduled(agentConfig(1))}
 )
 
-// unscheduled leaves the schedules to schedule.
+// unscheduled clears the schedules, which schedule fills in.
 func unscheduled(c morl.Config) morl.Config {
 	c.ExploreSteps, c.Anneal = 0, 0
 	return c
 }
 
-// onPolicy is a recipe for an agent that uses each decision once: it needs larger batches, and more of them.
+// onPolicy returns a recipe for an agent that uses each decision once: larger batches and more steps.
 func onPolicy(r Recipe) Recipe {
 	r.Steps *= 4
 	r.Measure *= 4
@@ -63,7 +64,7 @@ func onPolicy(r Recipe) Recipe {
 	return r
 }
 
-// schedule fills in what depends on the number of steps, where it is not given.
+// schedule fills in the settings that depend on the number of steps, unless given.
 func schedule(c morl.Config, steps int) morl.Config {
 	if c.ExploreSteps == 0 {
 		c.ExploreSteps = max(1, steps/2)

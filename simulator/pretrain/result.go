@@ -13,32 +13,33 @@ import (
 // Schema is the version of the JSON of a Result.
 const Schema = 1
 
-// Result is a training that ended, or was interrupted. An unknown number is NaN, and null in JSON.
+// Result is a completed or interrupted training. Unknown numbers are NaN, and null in JSON.
 type Result struct {
-	Agent morl.Agent // what was kept, ready to act
+	Agent morl.Agent // the kept agent, ready to act
 	Meta  morl.Meta
 	Data  []byte // its agent file
-	// Present is the checkpoint to go on from; nil when all steps are done.
+	// Present is the checkpoint to resume from; nil when all steps are done.
 	Present []byte
 	Curve   []Point
 
-	Measured          // of the agent that was kept; zero with nothing measured
-	Known       bool  // something was measured
-	Point       Point // of the agent that was kept
+	Measured          // of the kept agent; zero if nothing was measured
+	Known       bool  // at least one measurement was made
+	Point       Point // of the kept agent
 	Reference   []float64
 	Objectives  []string
-	Steps       int // made
-	Of          int // asked for
+	Steps       int // done
+	Of          int // requested
 	WallSeconds float64
 }
 
+// result assembles the result of a training; without a measurement the current agent is kept.
 func (t *Training) result(complete bool) (*Result, error) {
 	r := &Result{Curve: t.curve, Reference: t.world.reference, Objectives: t.agent.Shape().Objectives, Steps: t.agent.Stats().Steps, Of: t.steps,
 		WallSeconds: t.wall(), Data: t.bestData, Point: t.bestAt}
 	var err error
 	if t.best != nil {
 		r.Measured, r.Known = *t.best, true
-	} else if r.Data, err = t.file(t.agent, r.Steps); err != nil { // interrupted before anything was measured
+	} else if r.Data, err = t.file(t.agent, r.Steps); err != nil { // interrupted before the first measurement
 		return nil, err
 	}
 	if !complete {
@@ -50,9 +51,10 @@ func (t *Training) result(complete bool) (*Result, error) {
 	return r, err
 }
 
-// number is a float64 that JSON shows as null when it is unknown.
+// number is a float64 that is null in JSON if unknown.
 type number float64
 
+// MarshalJSON encodes unknown numbers as null.
 func (n number) MarshalJSON() ([]byte, error) {
 	if math.IsNaN(float64(n)) || math.IsInf(float64(n), 0) {
 		return []byte("null"), nil
@@ -60,6 +62,7 @@ func (n number) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, float64(n), 'g', 10, 64), nil
 }
 
+// UnmarshalJSON decodes null as NaN.
 func (n *number) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
 		*n = number(math.NaN())
@@ -76,8 +79,9 @@ func numbers(v []float64) []number {
 	return out
 }
 
-// WriteJSON writes the result as one object, schema 1. returns is the mean return of the training's episodes between the
-// last two measurements before the kept agent, one number an objective; file is where the agent was written, "" nowhere.
+// WriteJSON writes the result as one object of schema 1. returns is the mean return of the training episodes between
+// the last two measurements up to the kept agent, by objective. file is the path of the agent file, "" if it was not
+// written.
 func (r *Result) WriteJSON(w io.Writer, file string) error {
 	type jobs struct {
 		Jobs        int    `json:"jobs"`

@@ -11,17 +11,17 @@ import (
 	"trainopt/morl"
 )
 
-// Names in morl.Meta.Notes.
+// Keys of morl.Meta.Notes.
 const (
-	noteSteps    = "steps"    // that were asked for
-	noteKept     = "kept"     // the step of the agent in the file
-	noteData     = "data"     // what the environment is made of
-	noteCurve    = "curve"    // of a checkpoint: the points measured so far, JSON
-	noteEpisodes = "episodes" // of a checkpoint
-	noteWall     = "wall"     // of a checkpoint: seconds
+	noteSteps    = "steps"    // requested
+	noteKept     = "kept"     // step of the agent in the file
+	noteData     = "data"     // data of the environment
+	noteCurve    = "curve"    // checkpoint only: the points measured so far, JSON
+	noteEpisodes = "episodes" // checkpoint only
+	noteWall     = "wall"     // checkpoint only: seconds
 )
 
-// present is the checkpoint: the networks as they are now.
+// present returns the checkpoint: the current networks and the progress of the training.
 func (t *Training) present() ([]byte, error) {
 	m := t.meta
 	curve, err := json.Marshal(t.curve)
@@ -41,7 +41,7 @@ func (t *Training) present() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// resume goes on from an agent file, and from its checkpoint where there is one.
+// resume continues from an agent file and, if given, from its checkpoint.
 func (t *Training) resume() error {
 	meta, best, err := morl.ReadFile(bytes.NewReader(t.o.Resume))
 	if err != nil {
@@ -63,7 +63,7 @@ func (t *Training) resume() error {
 	return nil
 }
 
-// checkpoint reads the networks and the past from a checkpoint; one that is older than the agent is of no use.
+// checkpoint reads the networks and the history from a checkpoint. A checkpoint older than the agent file is ignored.
 func (t *Training) checkpoint(meta morl.Meta, best morl.Agent) (morl.Agent, error) {
 	at, present, err := morl.ReadFile(bytes.NewReader(t.o.Checkpoint))
 	if err != nil {
@@ -79,7 +79,8 @@ func (t *Training) checkpoint(meta morl.Meta, best morl.Agent) (morl.Agent, erro
 	return present, t.history(at.Notes)
 }
 
-// weighResumed measures what was kept before: what is learned now has to be as good.
+// weighResumed measures the agent kept before the interruption, so that it is replaced only by one that is at least as
+// good, and marks it in the curve.
 func (t *Training) weighResumed() {
 	m := t.world.measure(t.resumed)
 	t.best, t.bestData = &m, t.o.Resume
@@ -101,7 +102,7 @@ func (t *Training) weighResumed() {
 	t.bestAt = t.curve[at]
 }
 
-// sameAs takes environment and agent from the file, and refuses others than it has.
+// sameAs fills in environment, agent and seed from the file and returns an error if the options name others.
 func (t *Training) sameAs(m morl.Meta) error {
 	for _, x := range []struct {
 		what  string
@@ -128,7 +129,7 @@ func (t *Training) sameAs(m morl.Meta) error {
 	return nil
 }
 
-// history reads what a checkpoint says of the training so far.
+// history restores curve, episodes and time from the notes of a checkpoint.
 func (t *Training) history(notes map[string]string) error {
 	if err := json.Unmarshal([]byte(notes[noteCurve]), &t.curve); err != nil {
 		return fmt.Errorf("curve: %v: %w", err, morl.ErrCorrupt)
@@ -145,7 +146,8 @@ func (t *Training) history(notes map[string]string) error {
 	return nil
 }
 
-// goOn makes environment and agent.
+// goOn creates environment and agent. Schedules of a training with a changed number of steps are scaled; the network
+// shape, the environment's shape and its data must be those of the file.
 func (t *Training) goOn(meta morl.Meta, present morl.Agent) error {
 	t.recipe, _ = RecipeFor(meta.Env, meta.Agent)
 	planned, err := strconv.Atoi(meta.Notes[noteSteps])
@@ -159,7 +161,7 @@ func (t *Training) goOn(meta morl.Meta, present morl.Agent) error {
 		return fmt.Errorf("it has made %d of %d steps: ask for more", done, t.steps)
 	}
 	config := meta.Config
-	if t.steps != planned { // the schedules end with the training
+	if t.steps != planned { // schedules end with the training
 		config.ExploreSteps = int(float64(config.ExploreSteps) * float64(t.steps) / float64(planned))
 		config.Anneal = int(float64(config.Anneal) * float64(t.steps) / float64(planned))
 	}
@@ -184,14 +186,14 @@ func (t *Training) goOn(meta morl.Meta, present morl.Agent) error {
 	return err
 }
 
-// refill copies an agent into one that fills its replay before it learns on.
+// refill copies an agent into one that fills its replay before it continues to learn.
 func refill(m morl.Meta, from morl.Agent) (morl.Agent, error) {
 	var b bytes.Buffer
 	if err := from.Save(&b); err != nil {
 		return nil, err
 	}
 	c, done := m.Config, from.Stats().Steps
-	if p, ok := from.(interface{ Preferences() [][]float32 }); ok { // each policy counts its own
+	if p, ok := from.(interface{ Preferences() [][]float32 }); ok { // each policy counts its own steps
 		done /= len(p.Preferences())
 	}
 	warmup := c.Warmup
@@ -206,5 +208,5 @@ func refill(m morl.Meta, from morl.Agent) (morl.Agent, error) {
 	return a, a.Load(&b)
 }
 
-// refillSteps is the number of decisions to take in again where the configuration names none.
+// refillSteps is the number of decisions that refill the replay if the configuration has no warm-up.
 const refillSteps = 1000

@@ -11,31 +11,31 @@ import (
 	"trainopt/morl"
 )
 
-// Training is a training that is set up and can be run once.
+// Training is a prepared training; it can be run once.
 type Training struct {
 	o      Options
 	recipe Recipe
 	world  *world
 	agent  morl.Agent
 	meta   morl.Meta
-	steps  int // in all
+	steps  int // total
 	tick   int // decisions between reports
 	from   time.Duration
-	before time.Duration // that an interrupted training took already
+	before time.Duration // time used by an interrupted training
 
 	curve    []Point
 	window   []float64 // sum of the returns of the episodes since the last measurement
-	ended    int       // of them
+	ended    int       // number of those episodes
 	episodes int
 	earlier  int // episodes of an interrupted training
 
-	resumed  morl.Agent // what was kept before an interruption, to be measured again
-	best     *Measured  // of what is kept; nil before the first measurement
+	resumed  morl.Agent // agent kept before an interruption, to be measured again
+	best     *Measured  // measurement of the kept agent; nil before the first
 	bestData []byte
 	bestAt   Point
 }
 
-// Train trains an agent: Prepare and Run.
+// Train trains an agent: Prepare followed by Run.
 func Train(ctx context.Context, o Options) (*Result, error) {
 	t, err := Prepare(o)
 	if err != nil {
@@ -44,9 +44,9 @@ func Train(ctx context.Context, o Options) (*Result, error) {
 	return t.Run(ctx)
 }
 
-// Prepare checks the options, makes environment and agent, and reads what is resumed. Every error is the caller's: a
-// setting that makes no sense, or a file that is damaged (morl.ErrCorrupt), newer (morl.ErrNewer) or something else
-// (morl.ErrForeign).
+// Prepare validates the options, creates environment and agent, and reads the files to resume from. Every error is
+// caused by the options: an invalid setting, or a file that is damaged (morl.ErrCorrupt), newer (morl.ErrNewer) or of
+// something else (morl.ErrForeign).
 func Prepare(o Options) (*Training, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -65,7 +65,8 @@ func Prepare(o Options) (*Training, error) {
 	return t, nil
 }
 
-// tickOf is the number of decisions between reports: a part of that between measurements, so that a reader sees it move.
+// tickOf returns the number of decisions between reports, an integer fraction of the interval between measurements, so
+// that progress is visible.
 func tickOf(measure int) int {
 	for n := 10; n > 1; n-- {
 		if measure%n == 0 {
@@ -75,7 +76,7 @@ func tickOf(measure int) int {
 	return measure
 }
 
-// enter makes the environment and says how often the agent is measured in it.
+// enter creates the environment and sets the interval between measurements.
 func (t *Training) enter(config morl.Config) error {
 	var err error
 	switch {
@@ -88,6 +89,7 @@ func (t *Training) enter(config morl.Config) error {
 	return err
 }
 
+// begin creates environment and agent of a new training.
 func (t *Training) begin() error {
 	var ok bool
 	if t.recipe, ok = RecipeFor(t.o.Env, t.o.Agent); !ok {
@@ -112,10 +114,11 @@ func (t *Training) begin() error {
 	return nil
 }
 
-// Steps is how many decisions are made in all, and how many of them are made already.
+// Steps returns the total number of decisions and the number already made.
 func (t *Training) Steps() (of, done int) { return t.steps, t.agent.Stats().Steps }
 
-// Run trains until the steps are done or ctx ends. Then too, with ctx's error, there is a result: what was kept so far.
+// Run trains until all steps are done or ctx is cancelled. In the latter case it returns ctx's error together with a
+// result, the agent kept so far.
 func (t *Training) Run(ctx context.Context) (*Result, error) {
 	if t.o.Now != nil {
 		t.from = t.o.Now()
@@ -136,7 +139,7 @@ func (t *Training) Run(ctx context.Context) (*Result, error) {
 	return r, err
 }
 
-// report is called by morl.Train: it adds up, and measures when a measurement is due.
+// report is the callback of morl.Train: it accumulates returns and measures the agent when a measurement is due.
 func (t *Training) report(p morl.Progress) error {
 	if n := p.Episodes - t.episodes; n > 0 {
 		for i, v := range p.Return {
@@ -160,6 +163,8 @@ func (t *Training) report(p morl.Progress) error {
 	return nil
 }
 
+// measure measures the agent, keeps it unless the earlier one is better, extends the curve, and saves agent and
+// checkpoint.
 func (t *Training) measure(p morl.Progress) error {
 	m := t.world.measure(t.agent)
 	if t.recipe.Focus && p.Focus != nil {
@@ -191,6 +196,7 @@ func (t *Training) measure(p morl.Progress) error {
 	return t.o.Save(t.bestData, present)
 }
 
+// point returns the point of the curve for a measurement.
 func (t *Training) point(m *Measured, steps, episodes int) Point {
 	x := Point{Steps: steps, Episodes: episodes, WallS: t.wall(), Loss: t.agent.Stats().Loss, Returns: t.returns(), FrontSize: len(m.Front),
 		Hypervolume: m.Hypervolume, ExpectedUtility: m.ExpectedUtility, Own: math.NaN(), Model: math.NaN()}
@@ -200,7 +206,8 @@ func (t *Training) point(m *Measured, steps, episodes int) Point {
 	return x
 }
 
-// returns is the mean return of the episodes since the last measurement, NaN when none ended.
+// returns returns the mean return of the episodes since the last measurement and resets the sums; NaN without a
+// completed episode.
 func (t *Training) returns() []float64 {
 	out := make([]float64, len(t.window))
 	for i, v := range t.window {
@@ -211,7 +218,7 @@ func (t *Training) returns() []float64 {
 	return out
 }
 
-// wall is the seconds spent so far, NaN without a clock.
+// wall returns the seconds spent so far, NaN without a clock.
 func (t *Training) wall() float64 {
 	if t.o.Now == nil {
 		return math.NaN()
@@ -219,7 +226,7 @@ func (t *Training) wall() float64 {
 	return (t.before + t.o.Now() - t.from).Seconds()
 }
 
-// describe adds what the environment says to the notes.
+// describe adds the notes of the environment.
 func (t *Training) describe(m *morl.Meta) {
 	if t.world.data != "" {
 		m.Notes[noteData] = t.world.data
@@ -229,7 +236,7 @@ func (t *Training) describe(m *morl.Meta) {
 	}
 }
 
-// file is an agent file; step is when the agent was measured.
+// file returns an agent file; step is the step of its measurement.
 func (t *Training) file(a morl.Agent, step int) ([]byte, error) {
 	m := t.meta
 	m.Notes = map[string]string{noteSteps: strconv.Itoa(t.steps), noteKept: strconv.Itoa(step)}

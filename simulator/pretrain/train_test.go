@@ -22,7 +22,7 @@ import (
 	"trainopt/optimizer/plan/pretrained"
 )
 
-// small is a training of a second.
+// small returns the options of a training that takes one second.
 func small(env, agent string) Options {
 	if env == "training" {
 		return Options{Env: env, Agent: agent, Steps: 300, Measure: 100, Seed: 3, Config: morl.Config{Hidden: []int{24}, Warmup: 100, Batch: 32}, Jobs: JobOptions{Count: 2}}
@@ -39,8 +39,8 @@ func run(t *testing.T, o Options) *Result {
 	return r
 }
 
-// TestLearnsDeepSeaTreasure: with a seventh of the recipe's steps most of the front is found, and what the file holds earns
-// what the result says.
+// TestLearnsDeepSeaTreasure checks that a seventh of the recipe's steps finds most of the front, and that the agent in
+// the file has the returns stated in the result.
 func TestLearnsDeepSeaTreasure(t *testing.T) {
 	if testing.Short() {
 		t.Skip("trains for some seconds")
@@ -98,7 +98,7 @@ func TestSameSeedSameFile(t *testing.T) {
 	}
 }
 
-// interrupted trains until n measurements were made.
+// interrupted trains until n measurements have been made.
 func interrupted(t *testing.T, o Options, n int) *Result {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -115,6 +115,7 @@ func interrupted(t *testing.T, o Options, n int) *Result {
 	return r
 }
 
+// TestInterruptedGoesOn checks for every agent that a resumed training completes its steps and continues its curve.
 func TestInterruptedGoesOn(t *testing.T) {
 	for _, agent := range Agents() {
 		t.Run(agent, func(t *testing.T) {
@@ -136,12 +137,12 @@ func TestInterruptedGoesOn(t *testing.T) {
 	}
 }
 
-// TestResumedKeepsTheBetterAgent: what an interrupted training found is not lost to a worse one.
+// TestResumedKeepsTheBetterAgent checks that a worse agent does not replace the agent kept before an interruption.
 func TestResumedKeepsTheBetterAgent(t *testing.T) {
 	o := small("problem:deep-sea-treasure", "conditioned")
 	o.Steps = 4000
 	good := run(t, o)
-	// Learning at such a rate ruins the agent.
+	// This learning rate ruins the agent.
 	r := run(t, Options{Resume: good.Data, Steps: 5000, Config: morl.Config{Rate: 1, Warmup: 100}, Measure: 500})
 	if r.Hypervolume != good.Hypervolume || r.Meta.Stats.Steps != good.Meta.Stats.Steps {
 		t.Errorf("%v of step %d became %v of step %d", good.Hypervolume, good.Meta.Stats.Steps, r.Hypervolume, r.Meta.Stats.Steps)
@@ -152,7 +153,8 @@ func TestResumedKeepsTheBetterAgent(t *testing.T) {
 	}
 }
 
-// TestResumedFillsItsReplayFirst: with an empty replay nothing is learned, or the first decisions would be overfitted.
+// TestResumedFillsItsReplayFirst checks that learning waits for the replay, because it would overfit the first
+// decisions.
 func TestResumedFillsItsReplayFirst(t *testing.T) {
 	broken := interrupted(t, small("problem:deep-sea-treasure", "conditioned"), 1) // a warm-up of 200
 	done := broken.Steps
@@ -169,7 +171,7 @@ func TestResumedFillsItsReplayFirst(t *testing.T) {
 	}
 }
 
-// TestOldCheckpointIsOfNoUse: after a crash between two writes a checkpoint can be older than the agent.
+// TestOldCheckpointIsOfNoUse: after a crash between two writes a checkpoint can be older than the agent file.
 func TestOldCheckpointIsOfNoUse(t *testing.T) {
 	o := small("problem:deep-sea-treasure", "conditioned")
 	old := interrupted(t, o, 1)
@@ -257,7 +259,7 @@ func TestEveryEnvironmentAndAgentHasARecipe(t *testing.T) {
 	}
 }
 
-// TestJobs: 27 actions too; and an agent without critics is measured as well.
+// TestJobs measures agents with 27 actions and agents without critics, too.
 func TestJobs(t *testing.T) {
 	for name, change := range map[string]func(o *Options){"27 actions": func(o *Options) { o.Jobs.Actions = 27 }, "without critics": func(o *Options) { o.Agent = "simple" }} {
 		t.Run(name, func(t *testing.T) {
@@ -282,7 +284,7 @@ func TestJobs(t *testing.T) {
 	}
 }
 
-// TestChosenPoints: the convex front is all of use to linear preferences, of the concave one the ends only.
+// TestChosenPoints: linear preferences can reach all points of the convex front but only the ends of the concave one.
 func TestChosenPoints(t *testing.T) {
 	for _, c := range []struct {
 		shape problems.Kind
@@ -298,7 +300,7 @@ func TestChosenPoints(t *testing.T) {
 	}
 }
 
-// TestNoiseDoesNotKeepAnOldAgent: on jobs an earlier agent is kept only when it is better beyond chance.
+// TestNoiseDoesNotKeepAnOldAgent: on jobs an earlier agent is kept only if it is better beyond chance.
 func TestNoiseDoesNotKeepAnOldAgent(t *testing.T) {
 	of := func(v ...float64) *Measured { return &Measured{Jobs: &Comparison{byJob: v}} }
 	for name, c := range map[string]struct {
@@ -317,6 +319,7 @@ func TestNoiseDoesNotKeepAnOldAgent(t *testing.T) {
 	}
 }
 
+// TestResultJSON decodes the JSON of a training with a clock, and of one interrupted before its first measurement.
 func TestResultJSON(t *testing.T) {
 	o := small("problem:deep-sea-treasure", "envelope")
 	clock := time.Duration(0)
@@ -348,7 +351,7 @@ func TestResultJSON(t *testing.T) {
 	if v := pareto.Hypervolume(got.Front, got.Reference); math.Abs(v-got.Hypervolume) > 1e-4 || got.Utility == 0 {
 		t.Errorf("front of hypervolume %v, said %v; utility %v", v, got.Hypervolume, got.Utility)
 	}
-	// Nothing measured, nowhere written: null and not 0.
+	// Without a measurement and a file: null, not 0.
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	o.Measure = 0
@@ -367,6 +370,7 @@ func TestResultJSON(t *testing.T) {
 	}
 }
 
+// TestCurves checks the CSV and the HTML page of a curve, for a problem and for jobs.
 func TestCurves(t *testing.T) {
 	for _, env := range []string{"problem:deep-sea-treasure", "training"} {
 		r := run(t, small(env, "envelope"))
@@ -398,7 +402,7 @@ func TestCurves(t *testing.T) {
 	}
 }
 
-// TestPointsSurviveACheckpoint: unknown numbers stay unknown.
+// TestPointsSurviveACheckpoint checks that unknown numbers remain unknown.
 func TestPointsSurviveACheckpoint(t *testing.T) {
 	p := Point{Steps: 5, Episodes: 2, WallS: math.NaN(), Loss: 0.25, Returns: []float64{1.5, math.NaN()}, FrontSize: 3, Hypervolume: 854.85, ExpectedUtility: -1,
 		Own: math.NaN(), Model: -0.5, Kept: true}
@@ -416,7 +420,7 @@ func TestPointsSurviveACheckpoint(t *testing.T) {
 	}
 }
 
-// FuzzHistory: whatever a checkpoint says of its past, it is understood or refused.
+// FuzzHistory checks that the notes of any checkpoint are either restored or rejected.
 func FuzzHistory(f *testing.F) {
 	f.Add(`[{"s":500,"e":3,"w":1.5,"l":null,"r":[1,null],"f":2,"h":379.3,"u":2.7,"o":null,"m":null,"k":true}]`, "3", "1.5")
 	f.Add(`null`, "-1", "-2")

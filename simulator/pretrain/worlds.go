@@ -11,38 +11,40 @@ import (
 	"trainopt/morl/problems"
 )
 
-// Measured is what an agent earns, as its environment tells.
+// Measured is the measurement of an agent by its environment.
 type Measured struct {
-	// Front are the non-dominated returns of the agent's policies, one number an objective.
+	// Front contains the non-dominated returns of the agent's policies, one number per objective.
 	Front [][]float64
-	// Hypervolume is that of Front above the reference point of the environment.
+	// Hypervolume is the hypervolume of Front above the reference point of the environment.
 	Hypervolume float64
-	// ExpectedUtility is the mean over preferences of what the agent earns for each: on a problem the best point of the front
-	// by equally spaced (two objectives), lattice (three) or uniformly drawn preferences; for jobs, see Jobs.
+	// ExpectedUtility is the mean utility of the agent over preferences. On a problem it is the utility of the best
+	// point of the front for equally spaced (two objectives), lattice (three) or uniformly drawn preferences; for
+	// jobs, see Jobs.
 	ExpectedUtility float64
-	// Jobs compares with others; nil on a problem.
+	// Jobs is the comparison with references; nil on a problem.
 	Jobs *Comparison
 
 	reached []morl.Reached
-	linear  float64 // hypervolume of the points of Front that are best for some linear preference
+	linear  float64 // hypervolume of the points of Front that are optimal for some linear preference
 }
 
-// world is an environment with what is needed to measure an agent in it.
+// world is an environment together with the means to measure an agent in it.
 type world struct {
 	env       morl.Environment
-	data      string // what it is made of, "" when the name says all
+	data      string // data of the environment, "" if its name identifies them
 	reference []float64
 	measure   func(a morl.Agent) Measured
-	// preferences draws those of the episodes; nil: see morl.TrainOptions. settle is told after each measurement that it may
-	// change them, note what is to be kept of it in the agent file; both may be nil.
+	// preferences draws the preferences of the episodes; nil: see morl.TrainOptions. settle is called after each
+	// measurement and may adjust them. note records in the agent file what has to be kept of them. settle and note may
+	// be nil.
 	preferences func(w []float32, rng *rand.Rand)
 	settle      func()
 	note        func(m *morl.Meta)
-	// outdoes says that what was measured before is better than what is measured now, beyond noise.
+	// outdoes reports whether the earlier measurement is better than the current one, beyond noise.
 	outdoes func(before, now *Measured) bool
 }
 
-// worlds makes each environment. A new one is one line here, and its recipe.
+// worlds contains a constructor for each environment. A new environment is one line here and a recipe.
 var worlds = map[string]func(o *Options, c morl.Config, r Recipe) (*world, error){
 	"training":                          jobWorld,
 	"problem:deep-sea-treasure":         problemWorld,
@@ -53,9 +55,10 @@ var worlds = map[string]func(o *Options, c morl.Config, r Recipe) (*world, error
 	"problem:resource-gathering":        problemWorld,
 }
 
-// problemPrefix precedes the name of a problem in that of its environment.
+// problemPrefix is the prefix of environment names that identify a problem.
 const problemPrefix = "problem:"
 
+// problemWorld returns the environment of a problem with a known answer.
 func problemWorld(o *Options, c morl.Config, r Recipe) (*world, error) {
 	p := problems.ByName[o.Env[len(problemPrefix):]]()
 	if c.Resets.Mode == "evidence" {
@@ -79,8 +82,8 @@ func problemWorld(o *Options, c morl.Config, r Recipe) (*world, error) {
 	}, nil
 }
 
-// chosen are the points that are best for at least one of the weights. Others are no merit of an agent that serves linear
-// preferences: it earned them where another of its points is better.
+// chosen returns the points that are optimal for at least one of the weights. The others do not count in favour of an
+// agent for linear preferences: it reached them under weights for which another of its points is better.
 func chosen(points, weights [][]float64) [][]float64 {
 	if len(points) == 0 {
 		return nil
@@ -108,7 +111,7 @@ func chosen(points, weights [][]float64) [][]float64 {
 	return out
 }
 
-// denseWeights are preferences so close together that a point that is best in a narrow range only is best for one of them.
+// denseWeights returns preferences dense enough to contain one for every point that is optimal in a narrow range only.
 func denseWeights(objectives int) [][]float64 {
 	switch objectives {
 	case 1, 2:
@@ -119,8 +122,8 @@ func denseWeights(objectives int) [][]float64 {
 	return utilityWeights(objectives)
 }
 
-// utilityWeights are the preferences that the expected utility is the mean over: 50 equally spaced, the lattice of 231, or
-// 20,000 drawn uniformly.
+// utilityWeights returns the preferences over which the expected utility is averaged: 50 equally spaced, the lattice
+// of 231, or 20,000 drawn uniformly.
 func utilityWeights(objectives int) [][]float64 {
 	switch objectives {
 	case 1, 2:
@@ -131,7 +134,7 @@ func utilityWeights(objectives int) [][]float64 {
 	return pareto.Weights(20_000, objectives, rand.New(rand.NewPCG(1, 0xe0e)))
 }
 
-// nonDominated are the points of the front, sorted.
+// nonDominated returns the points of the front, sorted.
 func nonDominated(points [][]float64) [][]float64 {
 	var out [][]float64
 	for _, i := range pareto.Front(points) {

@@ -1,14 +1,16 @@
-// Package spot decides, and simulates, on which machine a job with a deadline runs where spot capacity comes and goes: on spot capacity, which is cheap
-// and may be taken away, on demand, which is dear and stays, or on none for the moment. The question and the method Uniform Progress are those of Wu et
-// al., "Can't Be Late: Optimizing Spot Instance Savings under Deadlines", NSDI 2024 (in this package: the paper).
+// Package spot decides, and simulates, on which machine a job with a deadline runs when spot capacity is intermittent:
+// on spot capacity, which is cheap and may be taken away, on demand, which is expensive and reliable, or on none for
+// the moment. The problem and the method Uniform Progress are those of Wu et al., "Can't Be Late: Optimizing Spot
+// Instance Savings under Deadlines", NSDI 2024 (in this package: the paper).
 //
-// A policy is a function from what can be seen at a tick to a machine. Policies that know the work and the deadline only are Uniform, Greedy,
-// TimeSliced, AlwaysOnDemand and SpotOnly; Optimum knows the whole future and is the bound that the others are measured against. A new policy is one file and
-// one line in the registry. Capacity is a measured trace (Load), several zones at once (NewMarket), or drawn (Generate).
+// A policy is a function from the state observable at a tick to a machine. Uniform, Greedy, TimeSliced, AlwaysOnDemand
+// and SpotOnly require only the work and the deadline; Optimum uses the whole future and is the bound for all others.
+// A new policy is one file and one line in the registry. Capacity is a measured trace (Load), several zones together
+// (NewMarket), or generated (Generate).
 //
-// It is no cloud client: it starts no machine and asks nobody for prices. Not simulated: prices that move, capacity on demand that cannot be had,
-// and the notice of two minutes that a cloud gives; what is lost at an interruption is part of the changeover. The prices of spot capacity for jobs without a
-// deadline are in package cost.
+// The package is not a cloud client: it neither starts machines nor queries prices. It does not simulate changing
+// prices, shortage of capacity on demand, or the two-minute notice of a cloud; the loss at an interruption is part of
+// the changeover. Package cost contains the prices of spot capacity for jobs without a deadline.
 //
 //	market, err := spot.Generate(spot.Availability{UpS: 7200, DownS: 3600}, 300, 2000, 1, 0)
 //	if err != nil { … }

@@ -7,20 +7,21 @@ import (
 	"math/rand/v2"
 )
 
-// Market is the spot capacity of one or several zones at the same even ticks. A job is in one zone at a time, and to move costs a changeover.
+// Market is the spot capacity of one or several zones at the same equidistant ticks. A job is in one zone at a time,
+// and a move costs a changeover.
 type Market struct {
 	Name  string
 	TickS float64 // seconds
 	Zones []Zone
 }
 
-// Zone is where there may be capacity. All zones of a market have as many ticks.
+// Zone is a zone of spot capacity. All zones of a market have the same number of ticks.
 type Zone struct {
 	Name string
 	Up   []bool // by tick
 }
 
-// Ticks of the market, after which it begins again.
+// Ticks returns the number of ticks of the market, after which it repeats.
 func (m Market) Ticks() int {
 	if len(m.Zones) == 0 {
 		return 0
@@ -28,7 +29,8 @@ func (m Market) Ticks() int {
 	return len(m.Zones[0].Up)
 }
 
-// NewMarket has each trace as a zone. They must have the same ticks and begin at the same time; longer ones are cut.
+// NewMarket returns a market with each trace as a zone. The traces must have the same tick length and start time;
+// longer ones are truncated.
 func NewMarket(name string, traces ...Trace) (Market, error) {
 	m := Market{Name: name}
 	short := math.MaxInt
@@ -46,6 +48,7 @@ func NewMarket(name string, traces ...Trace) (Market, error) {
 	return m, m.validate()
 }
 
+// validate checks the tick length and that all zones have the same number of ticks, at least one.
 func (m Market) validate() error {
 	if !(m.TickS > 0) || math.IsInf(m.TickS, 1) {
 		return fmt.Errorf("ticks of %v s: want more than 0", m.TickS)
@@ -61,16 +64,17 @@ func (m Market) validate() error {
 	return nil
 }
 
-// Availability is spot capacity without a trace: it comes and goes, and how long it has been there says nothing about when it goes.
+// Availability is spot capacity without a trace: times up and down are memoryless.
 type Availability struct {
 	UpS, DownS float64 // mean seconds with capacity, and without
 }
 
-// mostDrawn bounds the ticks that are drawn.
+// mostDrawn bounds the number of generated ticks.
 const mostDrawn = 20_000_000
 
-// Generate draws the capacity of zones that have nothing to do with each other: each is a Markov chain of two states that goes down with probability tick/up and up
-// with tick/down at each tick, and begins in its long-term state. The means hold for ticks that are no longer than either. Zone z depends on the seed and z alone. O(ticks × zones).
+// Generate draws the capacity of independent zones. Each is a two-state Markov chain that goes down with probability
+// tick/UpS and up with tick/DownS at each tick, starting in its stationary distribution. The means hold for ticks no
+// longer than either. Zone z depends on the seed and z alone. O(ticks × zones).
 func Generate(a Availability, tickS float64, ticks, zones int, seed uint64) (Market, error) {
 	for _, v := range []float64{a.UpS, a.DownS} {
 		if !(v >= tickS) || math.IsInf(v, 1) || !(tickS > 0) {

@@ -8,11 +8,12 @@ import (
 	"slices"
 )
 
-// ErrInfeasible says that not even a machine on demand from the start is in time.
+// ErrInfeasible is returned if not even a machine on demand from the start meets the deadline.
 var ErrInfeasible = errors.New("a machine on demand from the start would be too late")
 
-// Optimum is the cheapest way to be in time for whoever knows the whole future and changes machines at ticks, as policies do: no policy that is in time pays
-// less. It is exact, see optimum.solve. The error wraps ErrInfeasible when nothing is in time.
+// Optimum returns the cheapest run in time with knowledge of the whole future and changes at ticks, as for policies:
+// no policy that is in time costs less. It is exact; see optimum for the algorithm. The error wraps ErrInfeasible if
+// the deadline cannot be met.
 func Optimum(j Job, m Market, from int) (Outcome, error) {
 	if err := check(j, m, from); err != nil {
 		return Outcome{}, fmt.Errorf("optimum on spot capacity: %w", err)
@@ -37,7 +38,7 @@ func Optimum(j Job, m Market, from int) (Outcome, error) {
 	var plan []Choice
 	o.relaxed = o.relax()
 	least := o.least(label{state: idleAfterSpot}, 0)
-	for part := 1. / 256; plan == nil && part <= 1; part *= 2 { // a tight bound leaves out most labels, and most often there is a plan
+	for part := 1. / 256; plan == nil && part <= 1; part *= 2 { // a tight bound excludes most labels and usually suffices
 		o.bound = least + part*(known-least)
 		plan = o.solve()
 	}
@@ -54,34 +55,38 @@ func Optimum(j Job, m Market, from int) (Outcome, error) {
 
 // optimum is the search for the cheapest plan.
 //
-// Work is only done by ticks on a machine, less a changeover each time that one begins: n ticks with s starts do n × tick − s × changeover. So s starts need
-// exactly n(s) ticks, and what is left to choose is how many of them are on spot capacity. Where that is cheaper, some cheapest plan has this form: time falls into segments
-// in which no zone changes; a plan is in one state throughout a segment, which is spot capacity of a zone, on demand, or no machine; times on demand may
-// end early, and spot capacity is cut only where nothing is on demand. (A tick on demand beside spot capacity could be spot capacity; of two times that could be longer
-// one can be made shorter until it vanishes or the other is full; both cost no more.) Over segments it then is a search for labels: starts, ticks of spot capacity, ticks without
-// a machine. Of labels in the same state, one with no fewer starts, no more of spot capacity and no fewer ticks without a machine is never better, and is left out; so
-// is one that costs more than a bound, which grows until there is a plan. O(segments × zones × labels × log labels).
+// Work is done by ticks on a machine minus a changeover for each start: n ticks with s starts do n × tick − s ×
+// changeover. So s starts require exactly n(s) ticks, and the remaining choice is how many of them are on spot
+// capacity. If spot capacity is cheaper, some cheapest plan has this form: time is divided into segments in which no
+// zone changes; a plan is in one state throughout a segment, which is spot capacity of a zone, on demand, or no
+// machine; periods on demand may end early, and spot capacity is cut only in plans without any time on demand. (A tick
+// on demand beside available spot capacity could use the spot capacity; of two periods that could be extended, one can
+// be shortened until it vanishes or the other is full; neither costs more.) The search over segments is then a
+// labelling algorithm: a label has the number of starts, of ticks on spot capacity and of ticks without a machine.
+// Among labels in the same state, one with no fewer starts, no more spot capacity and no fewer ticks without a machine
+// is dominated and dropped. Labels whose lower bound exceeds a cost bound are dropped too; the cost bound is raised
+// until a plan is found. O(segments × zones × labels × log labels).
 type optimum struct {
 	Job
 	tick     float64
 	segments []segment
 	relaxed  relaxation
-	whole    int     // ticks that end before the deadline
+	whole    int     // number of ticks that end before the deadline
 	cut      float64 // seconds before the deadline in the tick after those
-	bound    float64 // USD; dearer plans are left out
+	bound    float64 // USD; more expensive plans are dropped
 	labels   []label
 }
 
-// segment is a time in which no zone changes.
+// segment is a period in which no zone changes.
 type segment struct {
 	ticks int
 	up    []bool
 }
 
-// States of a plan in a segment; zone z is zoneState + z.
+// States of a plan in a segment; zone z has the state zoneState + z.
 const (
-	idleAfterSpot   = iota // without a machine, the last one was spot capacity, or there was none
-	idleAfterDemand        // without a machine, the last one was on demand
+	idleAfterSpot   = iota // without a machine; the last one was spot capacity, or none existed
+	idleAfterDemand        // without a machine; the last one was on demand
 	demandState
 	zoneState
 )
@@ -90,9 +95,10 @@ const (
 type label struct {
 	starts, spot, idle int32
 	state              int32
-	before             int32 // the label one segment before; −1 at the start
+	before             int32 // index of the label one segment before; −1 at the start
 }
 
+// newOptimum divides the time until the deadline into segments; an incomplete last tick is a segment of its own.
 func newOptimum(j Job, m Market, from int) *optimum {
 	o := &optimum{Job: j, tick: m.TickS}
 	o.whole = int(math.Floor(j.DeadlineS/m.TickS + 1e-7))
@@ -110,7 +116,7 @@ func newOptimum(j Job, m Market, from int) *optimum {
 	return o
 }
 
-// total is the number of ticks that begin before the deadline.
+// total returns the number of ticks that begin before the deadline.
 func (o *optimum) total() int {
 	if o.cut > 1e-7*o.tick {
 		return o.whole + 1
@@ -118,14 +124,15 @@ func (o *optimum) total() int {
 	return o.whole
 }
 
-// need is the number of ticks on machines, with so many starts, and what of the last one is not used, seconds.
+// need returns the number of ticks on machines for a number of starts, and the unused seconds of the last one.
 func (o *optimum) need(starts int32) (ticks int, over float64) {
 	seconds := o.WorkS + float64(starts)*o.ChangeoverS
 	ticks = int(math.Ceil(seconds/o.tick - slack))
 	return ticks, max(0, float64(ticks)*o.tick-seconds)
 }
 
-// price is what a plan costs that ends with this label, USD; ok is false when it does not do the work in the ticks there were.
+// price returns the cost in USD of a plan that ends with this label; ok is false if the ticks so far do not suffice
+// for the work.
 func (o *optimum) price(l label, ticks int) (usd float64, ok bool) {
 	need, over := o.need(l.starts)
 	if l.starts == 0 || ticks-int(l.idle) < need || ticks > o.whole && over < o.tick-o.cut-slack*o.DeadlineS {
@@ -139,7 +146,7 @@ func (o *optimum) price(l label, ticks int) (usd float64, ok bool) {
 	return (o.tick*(float64(onSpot)*o.SpotUSDHour+float64(need-onSpot)*o.OnDemandUSDHour) - last*over) / 3600, true
 }
 
-// solve is the cheapest plan, a choice for each tick; nil when there is none within the bound.
+// solve returns the cheapest plan, a choice for each tick; nil if no plan is within the bound.
 func (o *optimum) solve() []Choice {
 	o.labels = append(o.labels[:0], label{state: idleAfterSpot, before: -1})
 	front := []int32{0}
@@ -164,7 +171,8 @@ func (o *optimum) solve() []Choice {
 	return o.plan(best, at)
 }
 
-// extend adds the labels after a segment, by its place, that may be worth going on with.
+// extend adds the labels after the segment with index at, extending those of the front, unless they are infeasible or
+// exceed the bound.
 func (o *optimum) extend(front []int32, at int) {
 	seg, total := o.segments[at], o.total()
 	add := func(k int32, state int32, spot, idle int) {
@@ -192,14 +200,15 @@ func (o *optimum) extend(front []int32, at int) {
 	}
 }
 
-// keep leaves out the labels from a place on that are no better than others: in the same state, or with a start less, which is what changing to any state takes;
-// to stop takes none.
+// keep drops the dominated labels from an index on and returns the indices of the others. A label is dominated by a
+// label in the same state, by one with fewer starts in any state (changing to any state takes one start), and, without
+// a machine, by one in any state (stopping takes no start).
 func (o *optimum) keep(from int) (front []int32) {
 	fresh := o.labels[from:]
 	slices.SortFunc(fresh, func(a, b label) int {
 		return cmp.Or(cmp.Compare(a.starts, b.starts), cmp.Compare(a.idle, b.idle), cmp.Compare(b.spot, a.spot), cmp.Compare(b.state, a.state), cmp.Compare(a.before, b.before))
 	})
-	var all, fewer stairs // of all states; fewer: of labels with a start less
+	var all, fewer stairs // over all states; fewer: labels with fewer starts
 	var same []stairs
 	kept := o.labels[:from]
 	starts, waiting := int32(-1), []label(nil)
@@ -226,22 +235,22 @@ func (o *optimum) keep(from int) (front []int32) {
 	return front
 }
 
-// stairs are labels of which none is better than another: with more ticks without a machine there is more of spot capacity.
+// stairs is a set of mutually non-dominated labels: spot capacity increases with the ticks without a machine.
 type stairs []label
 
-// after is the first step with more ticks without a machine.
+// after returns the index of the first step with more ticks without a machine.
 func (s stairs) after(l label) int {
 	at, _ := slices.BinarySearchFunc(s, l.idle+1, func(a label, idle int32) int { return cmp.Compare(a.idle, idle) })
 	return at
 }
 
-// cover says whether a step is at least as good as a label.
+// cover reports whether a step dominates a label or equals it.
 func (s stairs) cover(l label) bool {
 	at := s.after(l)
 	return at > 0 && s[at-1].spot >= l.spot
 }
 
-// add makes a label a step, and takes out those that are no better.
+// add inserts a label as a step and removes the steps that it dominates.
 func (s *stairs) add(l label) {
 	if s.cover(l) {
 		return
@@ -257,7 +266,7 @@ func (s *stairs) add(l label) {
 	*s = slices.Replace(*s, below, above, l)
 }
 
-// plan is what a label after segment last stands for.
+// plan returns the choices of a label after segment last.
 func (o *optimum) plan(l label, last int) []Choice {
 	states := make([]int32, last+1)
 	need, _ := o.need(l.starts)
@@ -282,7 +291,7 @@ func (o *optimum) plan(l label, last int) []Choice {
 			switch {
 			case s >= zoneState:
 				out = append(out, Choice{Spot, int(s - zoneState)})
-			case s == demandState && demand > regions: // each later time on demand keeps a tick
+			case s == demandState && demand > regions: // each later period on demand keeps a tick
 				out = append(out, Choice{Machine: OnDemand})
 				demand--
 			default:

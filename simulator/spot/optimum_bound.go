@@ -2,21 +2,22 @@ package spot
 
 import "math"
 
-// relaxation is a bound on what plans cost, from below: the deadline and the work that spot capacity can do at most are given prices instead of being kept (Lagrange), so
-// that only the states of segments are left to choose, one after the other.
+// relaxation is a lower bound on the cost of plans: the deadline and the maximum work on spot capacity become prices
+// instead of constraints (Lagrangian relaxation), so that only the states of the segments remain to be chosen, one
+// after another.
 //
-// A plan with s starts costs at least spot price × (work + s × changeover) + (the difference of prices) × what of those seconds is not on spot capacity, and its
-// seconds without a machine and on one come to no more than the deadline.
+// A plan with s starts costs at least spot price × (work + s × changeover) + (difference of prices) × the part of
+// those seconds that is not on spot capacity, and its seconds without a machine and on one do not exceed the deadline.
 type relaxation struct {
-	demand float64     // USD for a second that is not on spot capacity, besides the price of spot capacity
-	time   float64     // USD for a second
-	rest   [][]float64 // USD of the cheapest way through the segments from one on, by the state before it
+	demand float64     // USD per second not on spot capacity, added to the price of spot capacity
+	time   float64     // USD per second
+	rest   [][]float64 // USD of the cheapest path through the segments from an index on, by the state before it
 }
 
-// searched is how many steps are made in each of the two prices; the bound is concave in both.
+// searched is the number of search steps in each of the two prices; the bound is concave in both.
 const searched = 24
 
-// relax is the relaxation with the highest bound. O(searched² × segments × zones²).
+// relax returns the relaxation with the highest bound. O(searched² × segments × zones²).
 func (o *optimum) relax() relaxation {
 	difference := (o.OnDemandUSDHour - o.SpotUSDHour) / 3600
 	rest := make([][]float64, len(o.segments)+1)
@@ -39,7 +40,7 @@ func (o *optimum) relax() relaxation {
 	return of(best(time), time)
 }
 
-// highest is about where a concave function is highest, by golden sections.
+// highest returns the approximate maximiser of a concave function by golden-section search.
 func highest(lo, hi float64, f func(float64) float64) float64 {
 	const golden = 0.6180339887498949
 	a, b := hi-golden*(hi-lo), lo+golden*(hi-lo)
@@ -68,7 +69,7 @@ func highest(lo, hi float64, f func(float64) float64) float64 {
 	return bestX
 }
 
-// fill computes rest, from the last segment to the first.
+// fill computes rest by dynamic programming from the last segment to the first.
 func (o *optimum) fill(r relaxation) {
 	clear(r.rest[len(o.segments)])
 	start := o.ChangeoverS * (o.SpotUSDHour/3600 + r.demand + r.time)
@@ -76,7 +77,7 @@ func (o *optimum) fill(r relaxation) {
 		seg, after := o.segments[i], r.rest[i+1]
 		seconds := float64(seg.ticks) * o.tick
 		idle := after[idleAfterSpot] + r.time*seconds
-		machine := after[demandState] // without its start
+		machine := after[demandState] // excluding its start
 		for z, up := range seg.up {
 			if up {
 				machine = math.Min(machine, after[zoneState+z]-r.demand*seconds)
@@ -95,7 +96,7 @@ func (o *optimum) fill(r relaxation) {
 	}
 }
 
-// least is what a label before a segment, by its place, comes to at least, USD.
+// least returns a lower bound in USD on the cost of plans that extend a label before the segment with index at.
 func (o *optimum) least(l label, at int) float64 {
 	r := &o.relaxed
 	seconds := o.WorkS + float64(l.starts)*o.ChangeoverS

@@ -10,7 +10,7 @@ import (
 	"trainopt/simulator/spot"
 )
 
-// bruteForce is the least cost of all sequences of choices, by running each.
+// bruteForce returns the lowest cost over all sequences of choices, by running each.
 func bruteForce(t interface{ Fatal(...any) }, j spot.Job, m spot.Market, from int) float64 {
 	choices := []spot.Choice{{}, {Machine: spot.OnDemand}}
 	for z := range m.Zones {
@@ -50,7 +50,7 @@ func bruteForce(t interface{ Fatal(...any) }, j spot.Job, m spot.Market, from in
 	}
 }
 
-// drawProblem draws a job that can be in time.
+// drawProblem draws a feasible job.
 func drawProblem(r *rapid.T, ticks, zones int) (spot.Job, spot.Market) {
 	tick := rapid.SampledFrom([]float64{1, 60, 7.3}).Draw(r, "tick")
 	m := spot.Market{TickS: tick}
@@ -92,6 +92,7 @@ func TestOptimumIsThatOfAllSequences(t *testing.T) {
 	}
 }
 
+// TestOptimumByHand has known answers for 60 ticks of work within 120, with changeovers of one tick.
 func TestOptimumByHand(t *testing.T) {
 	j := spot.Job{WorkS: 6000, DeadlineS: 12000, ChangeoverS: 100, SpotUSDHour: 1, OnDemandUSDHour: 3}
 	up := func(ticks ...int) []bool {
@@ -112,7 +113,7 @@ func TestOptimumByHand(t *testing.T) {
 		"late":   {up(50, 120), 6100, 0},
 		// 30 ticks of capacity, 2900 s of work; the other 3100 s on demand.
 		"half": {up(20, 50), 3000, 3200},
-		// A tick of capacity does no work and is not worth it.
+		// A tick of capacity does no work and does not pay.
 		"too short": {up(20, 21, 30, 31), 0, 6100},
 		// Two changeovers for 2 × 900 s on spot capacity: 4200 s on demand and their changeover.
 		"twice": {up(20, 30, 40, 50), 2000, 4300},
@@ -131,7 +132,7 @@ func TestOptimumByHand(t *testing.T) {
 	if _, err := spot.Optimum(j, spot.Market{TickS: 100, Zones: []spot.Zone{{Up: up(0, 120)}}}, 0); !errors.Is(err, spot.ErrInfeasible) {
 		t.Errorf("%v", err)
 	}
-	j.DeadlineS, j.SpotUSDHour = 12000, 4 // dearer than on demand
+	j.DeadlineS, j.SpotUSDHour = 12000, 4 // more expensive than on demand
 	if got, err := spot.Optimum(j, spot.Market{TickS: 100, Zones: []spot.Zone{{Up: up(0, 120)}}}, 0); err != nil || got.SpotS != 0 {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -2,9 +2,11 @@ package spot
 
 import "math"
 
-// TimeSliced cuts the time until the deadline into slices and is greedy in each: by the end of a slice the work must be on the straight line
-// to the deadline (the paper's policy Time Sliced). One slice is Greedy, many small ones come near Uniform. The grid of slices is shifted by a part of a slice, from 0 to below
-// 1, so that the first one is shorter: drawn at random, nobody can know when a job will be behind. The shift is ours; the paper's grid has none. Less than one slice counts as one.
+// TimeSliced divides the time until the deadline into slices and is greedy in each: by the end of a slice the work
+// must be on the straight line to the deadline (the paper's policy Time Sliced). One slice equals Greedy, many short
+// ones approach Uniform. shift, from 0 to below 1, moves the grid by a part of a slice, so that the first slice is
+// shorter; a random shift makes the times at which a job falls behind unpredictable. The shift is our addition; the
+// paper's grid has none. Fewer than one slice counts as one.
 func TimeSliced(slices int, shift float64) Policy {
 	return func(s State) Choice {
 		if s.stays() {

@@ -1,6 +1,6 @@
 package spot
 
-// SpotOnly never pays for a machine on demand, and misses deadlines where capacity is short.
+// SpotOnly never uses a machine on demand and misses deadlines where capacity is scarce.
 func SpotOnly(s State) Choice {
 	if s.stays() {
 		return s.On

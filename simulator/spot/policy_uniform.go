@@ -1,9 +1,10 @@
 package spot
 
-// Uniform is Uniform Progress (the paper, section 4): it stays on the straight line from the start to the deadline. It takes spot capacity whenever there
-// is some, also when behind; without, it waits while it is ahead of the line and takes a machine on demand when behind, until it is ahead by two changeovers. It has no
-// parameters, knows the work and the deadline, and nothing of what capacity there will be. It misses no deadline that a machine on demand from the start would
-// meet. O(zones) a choice.
+// Uniform is Uniform Progress (the paper, section 4): it stays on the straight line from the start to the deadline. It
+// uses spot capacity whenever available, even when behind. Without capacity, it waits while it is ahead of the line
+// and uses a machine on demand when behind, until it is ahead by two changeovers. It has no parameters and requires
+// the work and the deadline but no information on future capacity. It misses no deadline that a machine on demand from
+// the start would meet. O(zones) per choice.
 func Uniform(s State) Choice {
 	onDemand := Choice{Machine: OnDemand}
 	if s.stays() {

@@ -8,7 +8,7 @@ import (
 	"trainopt/simulator/spot"
 )
 
-// published are the traces of the paper, each as a market.
+// published returns the traces of the paper, each as a market.
 func published(t testing.TB, below string) []spot.Market {
 	t.Helper()
 	traces, err := spot.Load("../../../shared/data/spot-traces/" + below)
@@ -29,9 +29,10 @@ func published(t testing.TB, below string) []spot.Market {
 	return out
 }
 
-// TestPublishedTraces: a job of 48 hours, spot capacity at 0.3 of the price on demand. The paper says that Uniform Progress is 27 % to 84 % cheaper than on
-// demand, misses no deadline, and halves the gap that greedy leaves to the optimum. It does with changeovers of 2 minutes and a tight deadline; with longer ones
-// it saves and closes less, and with much time it is behind greedy.
+// TestPublishedTraces runs a job of 48 hours with spot capacity at 0.3 of the price on demand. According to the paper,
+// Uniform Progress is 27 % to 84 % cheaper than on demand, misses no deadline, and halves the gap between greedy and
+// the optimum. This holds with changeovers of 2 minutes and a tight deadline; with longer changeovers it saves and
+// closes less, and with a loose deadline it is worse than greedy.
 func TestPublishedTraces(t *testing.T) {
 	markets := published(t, "availability")
 	for name, c := range map[string]struct {
@@ -79,7 +80,7 @@ func TestPublishedTraces(t *testing.T) {
 	}
 }
 
-// BenchmarkOptimum is the exact optimum of 48 hours of work within 96, on all published traces.
+// BenchmarkOptimum measures the exact optimum of 48 hours of work within 96, on all published traces.
 func BenchmarkOptimum(b *testing.B) {
 	markets := published(b, "")
 	j := spot.Job{WorkS: 48 * 3600, DeadlineS: 96 * 3600, ChangeoverS: 720, SpotUSDHour: 0.918, OnDemandUSDHour: 3.06}

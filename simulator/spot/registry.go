@@ -7,25 +7,26 @@ import (
 	"strings"
 )
 
-// Method is a policy by name.
+// Method is a policy with its name and description.
 type Method struct {
 	Name  string
-	Does  string // in a few words
-	Knows string // what it must know
-	// Drawn says that what it does depends on the seed.
+	Does  string // short description
+	Knows string // required information
+	// Drawn is true if the choices depend on the seed.
 	Drawn bool
-	// Misses says that it may miss deadlines that can be met.
+	// Misses is true if the policy may miss feasible deadlines.
 	Misses bool
 
 	make func(seed uint64) Policy // nil: Optimum
 }
 
-// slicesOfTime is how many slices the registered sliced policies have.
+// slicesOfTime is the number of slices of the registered sliced policies.
 const slicesOfTime = 8
 
+// always returns a constructor of a policy that does not depend on the seed.
 func always(p Policy) func(uint64) Policy { return func(uint64) Policy { return p } }
 
-// methods are the policies, by name. A new one is one line here.
+// methods contains the policies, sorted by name. A new one is one line here.
 var methods = []Method{
 	{Name: "greedy", Does: "spot capacity alone until only a machine on demand can still be in time", Knows: "work, deadline", make: always(Greedy)},
 	{Name: "on-demand", Does: "never uses spot capacity", Knows: "nothing", make: always(AlwaysOnDemand)},
@@ -38,10 +39,11 @@ var methods = []Method{
 	{Name: "uniform", Does: "Uniform Progress: on demand only when behind the straight line to the deadline", Knows: "work, deadline", make: always(Uniform)},
 }
 
-// Methods are all policies, sorted by name.
+// Methods returns all policies, sorted by name.
 func Methods() []Method { return slices.Clone(methods) }
 
-// Find is the policy of a name; also with "_" or a blank for "-", and uniform-progress for uniform.
+// Find returns the policy of a name, ignoring case. "_" and a space are equivalent to "-", and uniform-progress to
+// uniform.
 func Find(name string) (Method, error) {
 	asked := strings.NewReplacer("_", "-", " ", "-").Replace(strings.ToLower(name))
 	if asked == "uniform-progress" {
@@ -57,7 +59,7 @@ func Find(name string) (Method, error) {
 	return Method{}, fmt.Errorf("policy %q: unknown, want one of %s", name, strings.Join(names, ", "))
 }
 
-// Run runs a job by the method; see Run and Optimum. The seed matters where Drawn is set.
+// Run runs a job under the method; see Run and Optimum. The seed is used only if Drawn is set.
 func (m Method) Run(j Job, market Market, from int, seed uint64) (Outcome, error) {
 	if m.make == nil {
 		return Optimum(j, market, from)

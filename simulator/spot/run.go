@@ -6,24 +6,24 @@ import (
 	"math"
 )
 
-// slack is the relative error that sums of seconds may have.
+// slack is the relative tolerance for sums of seconds.
 const slack = 1e-9
 
-// givesUp is after how many times the deadline a run ends though the job is not done.
+// givesUp is the multiple of the deadline after which an unfinished run ends.
 const givesUp = 20
 
-// MostTicks bounds the ticks until the deadline.
+// MostTicks is the maximum number of ticks until the deadline.
 const MostTicks = 2e6
 
-// Outcome is how a job ended. Money and seconds on a machine contain its changeovers.
+// Outcome is the result of a job. Costs and seconds on machines include changeovers.
 type Outcome struct {
 	USD       float64
 	ElapsedS  float64 // from start to end
-	DoneS     float64 // work done: all of it, unless the run was given up at 20 times the deadline
+	DoneS     float64 // completed work: all of it, unless the run ended at 20 times the deadline
 	SpotS     float64
 	OnDemandS float64
 	WaitS     float64 // without a machine
-	// ChangeoverS is what machines took to begin.
+	// ChangeoverS is the total start-up time of machines.
 	ChangeoverS float64
 	Starts      int // of machines
 	Taken       int // machines taken away
@@ -31,20 +31,21 @@ type Outcome struct {
 	Timeline    []Stretch
 }
 
-// Finished says whether all work was done, late or not.
+// Finished reports whether all work was done, in time or late.
 func (o *Outcome) Finished() bool { return !math.IsInf(o.ElapsedS, 1) }
 
-// Stretch is a time on one machine, or on none, seconds from the start.
+// Stretch is a period on one machine or on none, in seconds from the start.
 type Stretch struct {
 	FromS, ToS float64
-	ReadyS     float64 // when work begins, after ToS if the machine never came to that; FromS without a machine
+	ReadyS     float64 // start of the work, after ToS if the machine was lost before; FromS without a machine
 	On         Choice
-	DoneS      float64 // at the end of it
+	DoneS      float64 // at the end of the period
 }
 
-// Run runs a job on a market from a tick on, which may be any from 0; after its last tick the market begins again. The policy chooses at each tick. A
-// machine may be taken away at the end of a tick, and work that was done on it is kept. ElapsedS is +Inf when the job was not done after 20 times its
-// deadline. O(ticks of the run × zones).
+// Run runs a job on a market from a tick ≥ 0 on; after its last tick the market repeats. The policy chooses at each
+// tick. A machine may be taken away at the end of a tick; work done on it is kept. ElapsedS is +Inf if the job is not
+// finished after 20 times its deadline. It returns an error for an invalid choice of the policy. O(ticks of the run ×
+// zones).
 func Run(p Policy, j Job, m Market, from int) (Outcome, error) {
 	if err := check(j, m, from); err != nil {
 		return Outcome{}, fmt.Errorf("run a job on spot capacity: %w", err)
@@ -69,14 +70,14 @@ func Run(p Policy, j Job, m Market, from int) (Outcome, error) {
 	}
 }
 
-// runner is a job that runs.
+// runner is a job in progress.
 type runner struct {
 	State
-	ready float64 // when the machine has begun
+	ready float64 // when the current machine is ready to work
 	out   Outcome
 }
 
-// see looks at the capacity of tick k.
+// see updates the state to the capacity of tick k.
 func (r *runner) see(m Market, k int) {
 	for z := range m.Zones {
 		r.Up[z] = m.Zones[z].Up[k%len(m.Zones[z].Up)]
@@ -93,6 +94,7 @@ func (r *runner) see(m Market, k int) {
 	}
 }
 
+// refuse returns an error for an invalid choice.
 func (r *runner) refuse(c Choice) error {
 	switch {
 	case c.Machine != None && c.Machine != Spot && c.Machine != OnDemand:
@@ -107,7 +109,7 @@ func (r *runner) refuse(c Choice) error {
 	return nil
 }
 
-// step is a tick on a machine, or less when the work is done before its end.
+// step simulates one tick, or less if the work is done before its end.
 func (r *runner) step(next Choice) {
 	if next.Machine != Spot {
 		next.Zone = 0
@@ -140,6 +142,7 @@ func (r *runner) step(next Choice) {
 	last.ToS, last.DoneS = r.NowS, r.DoneS
 }
 
+// pay adds time on a machine, or waiting time, to the outcome.
 func (r *runner) pay(m Machine, seconds float64) {
 	switch m {
 	case None:
@@ -153,6 +156,7 @@ func (r *runner) pay(m Machine, seconds float64) {
 	}
 }
 
+// check validates the arguments of a run.
 func check(j Job, m Market, from int) error {
 	if err := errors.Join(j.Validate(), m.validate()); err != nil {
 		return err

@@ -11,8 +11,8 @@ import (
 	"trainopt/simulator/spot"
 )
 
-// TestInTime: where a machine on demand from the start is in time, so is every policy but spot-only; none pays less than the optimum, and
-// seconds and money add up.
+// TestInTime checks that every policy except spot-only meets a feasible deadline, that none costs less than the
+// optimum, and that seconds and costs add up.
 func TestInTime(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		m := spot.Market{TickS: rapid.Float64Range(60, 600).Draw(r, "tick")}
@@ -46,7 +46,7 @@ func TestInTime(t *testing.T) {
 	})
 }
 
-// drawRuns is capacity that comes and goes after several ticks.
+// drawRuns draws capacity in runs of several ticks.
 func drawRuns(r *rapid.T, ticks int) []bool {
 	var up []bool
 	for now := rapid.Bool().Draw(r, "first"); len(up) < ticks; now = !now {
@@ -76,7 +76,7 @@ func addsUp(r *rapid.T, name string, j spot.Job, got spot.Outcome) {
 	}
 }
 
-// byTick is a market of one zone: "1" is a tick with capacity.
+// byTick returns a market of one zone per string; "1" is a tick with capacity.
 func byTick(tick float64, zones ...string) spot.Market {
 	m := spot.Market{TickS: tick}
 	for _, z := range zones {
@@ -89,7 +89,8 @@ func byTick(tick float64, zones ...string) spot.Market {
 	return m
 }
 
-// TestPoliciesByHand: 10 ticks of work in 20, no changeover, spot capacity at a third of the price; USD are ticks × price.
+// TestPoliciesByHand: 10 ticks of work in 20, no changeover, spot capacity at a third of the price; USD are ticks ×
+// price.
 func TestPoliciesByHand(t *testing.T) {
 	j := spot.Job{WorkS: 36000, DeadlineS: 72000, SpotUSDHour: 1, OnDemandUSDHour: 3}
 	for name, c := range map[string]struct {
@@ -124,7 +125,7 @@ func TestPoliciesByHand(t *testing.T) {
 	}
 }
 
-// TestTimeline: a machine that is taken away, a changeover, and progress.
+// TestTimeline covers an interruption, a changeover, and progress.
 func TestTimeline(t *testing.T) {
 	j := spot.Job{WorkS: 250, DeadlineS: 1000, ChangeoverS: 30, SpotUSDHour: 1, OnDemandUSDHour: 3}
 	got, err := spot.Run(spot.Greedy, j, byTick(100, "1101111111"), 0)

@@ -15,15 +15,16 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// Trace is when the spot capacity of one zone could be had and when not, measured at even ticks.
+// Trace is the measured spot capacity of one zone at equidistant ticks.
 type Trace struct {
 	Name  string
 	TickS float64 // seconds
 	Up    []bool
 }
 
-// ReadTrace reads {"metadata": {"gap_seconds": G}, "data": [n, …]} (the paper's traces, skypilot-org/spot-traces), plain or gzip, n the number of machines that
-// could be had at a tick. The zone is up when all could: n is the largest of the trace. Other fields, such as prices, are left out.
+// ReadTrace reads {"metadata": {"gap_seconds": G}, "data": [n, …]} (the format of the paper's traces,
+// skypilot-org/spot-traces), plain or gzip, where n is the number of machines available at a tick. The zone is up if
+// all machines are available, that is if n is the maximum of the trace. Other fields, such as prices, are ignored.
 func ReadTrace(r io.Reader) (Trace, error) {
 	var in struct {
 		Metadata struct {
@@ -59,15 +60,19 @@ func ReadTrace(r io.Reader) (Trace, error) {
 	return t, nil
 }
 
-// Load reads the trace in a file, or every trace (*.json, *.json.gz) below a folder, in order of their names, which are those of the files below the folder. The
-// published traces carry no licence: for evaluation only. The error wraps fs.ErrNotExist when there is none.
+// Load reads the trace in a file, or every trace (*.json, *.json.gz) below a folder in lexical order; names are the
+// paths below the folder without extension. The published traces carry no licence and are for evaluation only. The
+// error wraps fs.ErrNotExist if no trace exists.
 func Load(path string) ([]Trace, error) {
 	var out []Trace
 	info, err := os.Stat(path)
 	if err == nil && !info.IsDir() {
 		t, err := loadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("load spot traces: %w", err)
+		}
 		t.Name, _, _ = strings.Cut(filepath.Base(path), ".json")
-		return []Trace{t}, err
+		return []Trace{t}, nil
 	}
 	if err == nil {
 		err = filepath.WalkDir(path, func(file string, d fs.DirEntry, err error) error {
@@ -91,6 +96,7 @@ func Load(path string) ([]Trace, error) {
 	return out, nil
 }
 
+// loadFile reads the trace in one file, without a name.
 func loadFile(path string) (Trace, error) {
 	f, err := regular.Open(path, regular.Data)
 	if err != nil {
@@ -104,7 +110,7 @@ func loadFile(path string) (Trace, error) {
 	return t, nil
 }
 
-// Share is the part of the ticks with capacity.
+// Share returns the share of the ticks with capacity.
 func (t Trace) Share() float64 {
 	n := 0
 	for _, up := range t.Up {
@@ -115,8 +121,8 @@ func (t Trace) Share() float64 {
 	return float64(n) / float64(len(t.Up))
 }
 
-// Means are the mean seconds up between two interruptions and away between two times up, leaving out the first and the last
-// stretch, which the trace cuts. ErrNoStretch when there are none.
+// Means returns the mean seconds of capacity between two interruptions and of absence between two periods of capacity.
+// The first and the last period are omitted because the trace cuts them. It returns ErrNoStretch if none remain.
 func (t Trace) Means() (up, away float64, err error) {
 	var sum, n [2]float64
 	start := -1
@@ -140,5 +146,5 @@ func (t Trace) Means() (up, away float64, err error) {
 	return sum[1] / n[1], sum[0] / n[0], nil
 }
 
-// ErrNoStretch says that a trace holds no whole time up and away.
+// ErrNoStretch is returned for a trace without a complete period of capacity and of absence.
 var ErrNoStretch = errors.New("no whole stretch up and away in the trace")

@@ -23,6 +23,8 @@ func TestReadTraceRefuses(t *testing.T) {
 	}
 }
 
+// TestLoad loads files and folders, combines the traces to a market, and checks the errors for missing and broken
+// files.
 func TestLoad(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := spot.Load(dir); !errors.Is(err, fs.ErrNotExist) {

@@ -12,30 +12,34 @@ import (
 
 // EnvironmentOptions configure the learning environment; the zero value is useful.
 type EnvironmentOptions struct {
-	// WithMemory gives the 27 actions, false the 9.
+	// WithMemory selects the action space of 27 actions; without it there are 9.
 	WithMemory bool
-	// Decisions is the number of decisions in an episode, the remaining work being cut into as many pieces; default 1.
+	// Decisions is the number of decisions per episode; the remaining work is divided into as many equal parts.
+	// Default 1.
 	Decisions int
-	// Edits is the most changes to the plan at one decision; default 16.
+	// Edits is the maximum number of edits of the proposal at one decision; default 16.
 	Edits int
 }
 
-// Environment is one elastic training job after another as a Markov decision process with vector rewards: simulated on
-// a workload's truth, seen through an Outlook. A fresh job is drawn for each episode.
+// Environment presents a sequence of elastic training jobs as a Markov decision process with vector rewards. Each job
+// is simulated on the truth of its workload and observed through a perf.Outlook; each episode draws a new job.
 //
-// An episode starts with a few units at the user's own configuration and at up to two other allocations, as probes do,
-// half of the time with a longer stretch of work after them, and a performance model is fitted to what was measured. Then
-// the agent edits a *proposed* allocation by the steps of resources.ActionSpace, free to move but not to settle on one that is Dominated; nothing happens to the job until it says "no change", which moves the job to the
-// proposal (the restart is paid when it is another allocation) and does the rest of the work there, or, with several
-// decisions in an episode, its next part. The state shows the proposal; its phase is 1 where the job runs already.
+// An episode starts with a few units at the job's baseline and at up to two other allocations, as probes do, followed
+// in half of the episodes by a longer stretch of work. A performance model is fitted to these measurements. The agent
+// then edits a proposed allocation by the steps of resources.ActionSpace: it may pass through Dominated allocations
+// but not settle on one. Edits do not affect the job. The action "no change" commits the proposal: it moves the job
+// there, paying for the restart if the allocation differs, and does the remaining work or, with several decisions per
+// episode, its next part. The state describes the proposal; its phase is 1 where the proposal is the current
+// allocation of the job.
 //
-// The reward is what that took (USD, seconds, share of the limits × seconds, relative to the user's own
-// configuration; at the end 1 when an agreed limit was missed), all negative, shaped by the potential of the outlook:
-// F = Φ(s') − Φ(s) (after Ng, Harada, Russell 1999, whose proof that the best policies stay the same is exact for γ = 1). So the immediate reward of an edit is the
-// improvement that the performance model expects of it, and what a critic learns is by how much the model is wrong.
+// The reward of a commit is what the work took: USD, seconds, and share of the limits × seconds, each relative to the
+// baseline, and at the end of the episode 1 if an SLA target was missed. All components are negative. Rewards are
+// shaped by the potential of the outlook, F = Φ(s') − Φ(s) (after Ng, Harada and Russell 1999; their proof that
+// shaping preserves the optimal policies is exact for γ = 1). The immediate reward of an edit is therefore the
+// improvement that the performance model predicts for it, and a critic learns the error of the model.
 //
-// Work is 1 for every action: with γ < 1 an improvement counts the less the more edits lead to it, and going in circles
-// among equal proposals, on which learned values would run away, does not pay. What the job itself does is not
+// Work is 1 for every action. With γ < 1 an improvement is worth less the more edits lead to it, and cycling among
+// equivalent proposals, on which learned values could diverge, does not pay. The time of the job itself is not
 // discounted.
 type Environment struct {
 	draw    func(rng *rand.Rand) Scenario
@@ -46,28 +50,28 @@ type Environment struct {
 	seen     []perf.Observation
 	outlook  perf.Outlook
 	space    resources.ActionSpace
-	board    []perf.Weighing // what could be chosen now
+	board    []perf.Weighing // allocations available at the present decision
 	proposal perf.Weighing
 	edits    int
-	left     int // decisions
+	left     int // decisions remaining in the episode
 	over     bool
 	tally    Tally
-	promised bool // what was agreed could be kept when the decision came
+	promised bool // the SLA could be kept at the time of the decision
 	state    [perf.StateSize]float32
 	reward   [4]float32
-	spent    [4]float64 // what the last chunk took
+	spent    [4]float64 // cost of the last part of the work
 	mask     []bool
 }
 
-// Tally counts episodes that ended.
+// Tally counts completed episodes.
 type Tally struct {
 	Episodes int
-	// Agreed are those with an agreement that could be kept, by the performance model, when the decision came; Missed
-	// those of them that missed it.
+	// Agreed counts the episodes with an SLA that could be kept, by the performance model, at the time of the
+	// decision; Missed counts those of them that violated it.
 	Agreed, Missed int
 }
 
-// Take returns the tally since the last Take.
+// Take returns the tally since the previous call of Take and resets it.
 func (e *Environment) Take() Tally {
 	t := e.tally
 	e.tally = Tally{}
@@ -76,8 +80,8 @@ func (e *Environment) Take() Tally {
 
 var _ morl.Environment = (*Environment)(nil)
 
-// NewEnvironment makes an environment of the jobs that draw gives. Jobs must be resumable and feasible to run at their
-// Baseline.
+// NewEnvironment returns an environment of the jobs that draw returns. The jobs must be resumable and able to run at
+// their Baseline.
 func NewEnvironment(draw func(rng *rand.Rand) Scenario, o EnvironmentOptions) *Environment {
 	if o.Decisions == 0 {
 		o.Decisions = 1
@@ -88,18 +92,19 @@ func NewEnvironment(draw func(rng *rand.Rand) Scenario, o EnvironmentOptions) *E
 	return &Environment{draw: draw, options: o}
 }
 
-// Shape is 21 state numbers, 9 or 27 actions, 4 objectives.
+// Shape returns the dimensions: 21 state variables, 9 or 27 actions, 4 objectives.
 func (e *Environment) Shape() morl.Shape {
 	return morl.Shape{State: perf.StateSize, Actions: resources.ActionSpace{WithMemory: e.options.WithMemory}.Size(), Objectives: perf.Objectives}
 }
 
-// Scenario is the job of the present episode.
+// Scenario returns the job of the current episode.
 func (e *Environment) Scenario() Scenario { return e.scenario }
 
-// Execution is how far it is.
+// Execution returns a copy of the current state of the simulated run.
 func (e *Environment) Execution() Execution { return *e.run }
 
-// Reset draws a job and measures it.
+// Reset draws a job, measures it, and returns the first observation of the episode. It panics after a hundred jobs
+// that cannot be started.
 func (e *Environment) Reset(rng *rand.Rand) morl.Observation {
 	for try := 0; ; try++ {
 		e.scenario = e.draw(rng)
@@ -111,6 +116,8 @@ func (e *Environment) Reset(rng *rand.Rand) morl.Observation {
 	}
 }
 
+// begin starts an episode of the drawn scenario: it probes the baseline and up to two other allocations, fits the
+// performance model, in half of the episodes advances the job by up to 70 % of its work, and sets the first proposal.
 func (e *Environment) begin(rng *rand.Rand) error {
 	s := &e.scenario
 	e.run, e.seen, e.over, e.edits, e.left = s.Start(rng.Uint64()), e.seen[:0], false, 0, e.options.Decisions
@@ -129,7 +136,7 @@ func (e *Environment) begin(rng *rand.Rand) error {
 	if err := e.look(true); err != nil {
 		return err
 	}
-	if rng.IntN(2) == 0 { // the decision comes when some of the work is done
+	if rng.IntN(2) == 0 { // half of the decisions are made after part of the work
 		at := s.Baseline
 		if open := e.Board(); len(open) > 0 && rng.IntN(2) == 0 {
 			at = open[rng.IntN(len(open))]
@@ -149,8 +156,8 @@ func (e *Environment) begin(rng *rand.Rand) error {
 	return nil
 }
 
-// propose starts a deliberation: where the job runs, or, half of the time, at something that could be chosen, so that
-// agents learn what becomes of every choice.
+// propose sets the initial proposal of a decision: the current allocation or, half of the time, a random one of Board,
+// so that agents learn the consequences of every choice.
 func (e *Environment) propose(rng *rand.Rand) {
 	e.proposal = e.outlook.Weigh(e.run.Current)
 	if open := e.Board(); len(open) > 0 && rng.IntN(2) == 0 {
@@ -158,7 +165,7 @@ func (e *Environment) propose(rng *rand.Rand) {
 	}
 }
 
-// measure runs some units and keeps what was seen.
+// measure runs units of work and records the measured times.
 func (e *Environment) measure(a resources.Allocation, units float64) {
 	seconds := e.run.Run(a, units)
 	if n := len(e.seen); n > 0 && e.seen[n-1].Allocation.SameShape(a) {
@@ -168,7 +175,7 @@ func (e *Environment) measure(a resources.Allocation, units float64) {
 	e.seen = append(e.seen, perf.Observation{Allocation: a, UnitSeconds: seconds, UnitSamples: e.scenario.UnitSamples, PeakMemoryGiB: math.NaN()})
 }
 
-// look brings the outlook up to date.
+// look updates the outlook from the run and, with refit, fits the performance model again.
 func (e *Environment) look(refit bool) error {
 	if refit {
 		m, err := perf.Fit(e.seen, perf.FitOptions{GPUsPerNode: e.scenario.GPUsPerNode})
@@ -186,7 +193,8 @@ func (e *Environment) look(refit bool) error {
 	return nil
 }
 
-// choices are the allocations at which the job can run, CPU counts thinned to the powers of two, and where it runs.
+// choices returns the allocations at which the job can run, with CPU counts thinned to powers of two and the maximum;
+// the current allocation and the baseline are always included.
 func (e *Environment) choices() []resources.Allocation {
 	var out []resources.Allocation
 	for _, a := range e.scenario.Candidates() {
@@ -197,7 +205,7 @@ func (e *Environment) choices() []resources.Allocation {
 	return out
 }
 
-// Board lists what a planner would choose among: where the job can run, without what Dominated leaves out.
+// Board lists the allocations a planner would choose among: choices without the Dominated ones.
 func (e *Environment) Board() []resources.Allocation {
 	var out []resources.Allocation
 	for _, w := range e.board {
@@ -208,8 +216,9 @@ func (e *Environment) Board() []resources.Allocation {
 	return out
 }
 
-// Dominated reports whether an allocation is out of the question by the performance model: another keeps the agreement
-// with 95 % probability and this one does not, or another is better by a tenth in both cost and time with no less chance.
+// Dominated reports whether the performance model rules out an allocation: another keeps the SLA with 95 % probability
+// and this one does not, or another is better by a tenth in both cost and time at no lower probability of keeping the
+// SLA.
 func Dominated(w perf.Weighing, by []perf.Weighing) bool {
 	for _, o := range by {
 		if o.Chance >= sure && w.Chance < sure {
@@ -222,9 +231,11 @@ func Dominated(w perf.Weighing, by []perf.Weighing) bool {
 	return false
 }
 
-// sure is the probability from which an agreement counts as kept.
+// sure is the probability from which the SLA counts as kept.
 const sure = 0.95
 
+// observe builds the observation of the proposal. "No change" is masked where the proposal is Dominated, unless it is
+// the current allocation or no other action is available.
 func (e *Environment) observe() morl.Observation {
 	for i, v := range e.proposal.State {
 		e.state[i] = float32(v)
@@ -243,7 +254,8 @@ func (e *Environment) observe() morl.Observation {
 	return morl.Observation{State: e.state[:], Mask: e.mask}
 }
 
-// Step edits the proposal, or goes on with it.
+// Step applies an edit to the proposal or, with the action "no change", commits it. It panics on a masked action and
+// after the end of the episode.
 func (e *Environment) Step(action int) morl.Outcome {
 	if e.over {
 		panic("training: a step after the end of the episode")
@@ -281,7 +293,7 @@ func (e *Environment) Step(action int) morl.Outcome {
 		return out
 	}
 	if err := e.look(true); err != nil {
-		e.look(false) // the earlier model is kept
+		e.look(false) // on failure the earlier model is kept
 	}
 	e.proposal = e.outlook.Weigh(e.run.Current)
 	e.pay(before, e.proposal.Potential, e.spent)
@@ -289,13 +301,14 @@ func (e *Environment) Step(action int) morl.Outcome {
 	return out
 }
 
+// pay sets the reward: the cost of the last part of the work plus the difference of potentials.
 func (e *Environment) pay(before, after, spent [4]float64) {
 	for i := range e.reward {
 		e.reward[i] = float32(spent[i] + after[i] - before[i])
 	}
 }
 
-// missed is 1 when an agreed time or cost was missed.
+// missed returns 1 if a time or cost limit of the SLA was exceeded, else 0.
 func (e *Environment) missed() float64 {
 	spec := e.scenario.Spec
 	if t := spec.TimeMax.Seconds(); t > 0 && e.run.Elapsed > t {
@@ -307,14 +320,14 @@ func (e *Environment) missed() float64 {
 	return 0
 }
 
-// Proposal is the allocation under consideration.
+// Proposal returns the allocation under consideration.
 func (e *Environment) Proposal() perf.Weighing { return e.proposal }
 
-// Outlook is what is known at the present decision.
+// Outlook returns the outlook at the present decision. The environment retains ownership.
 func (e *Environment) Outlook() *perf.Outlook { return &e.outlook }
 
-// Commit goes on at any allocation in one step, whatever the steps of the action space, as a planner does. The reward
-// is what the chunk took, without shaping.
+// Commit moves the job to any allocation in one step, independent of the steps of the action space, as a planner does.
+// The returned reward is the cost of the part of the work that followed, without shaping.
 func (e *Environment) Commit(to resources.Allocation) (reward [4]float64, done bool) {
 	e.proposal = e.outlook.Weigh(to)
 	e.mask[e.space.Stay()] = true

@@ -25,7 +25,7 @@ func drawer(t testing.TB, set profile.Set, seed uint64) func(rng *rand.Rand) tra
 	return func(rng *rand.Rand) training.Scenario { return d.At(rng.IntN(1 << 30)).Scenario }
 }
 
-// walk plays an episode with random actions and returns everything that was seen.
+// walk plays an episode with random actions and returns all rewards and states.
 func walk(e *training.Environment, seed uint64) (rewards [][4]float64, states [][]float32) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	o := e.Reset(rng)
@@ -47,8 +47,8 @@ func walk(e *training.Environment, seed uint64) (rewards [][4]float64, states []
 	return rewards, states
 }
 
-// The rewards of an episode add up to what the run took beyond what was predicted when the decision came: shaping moves
-// rewards in time and changes no sum.
+// The rewards of an episode add up to the cost of the run beyond the prediction at the time of the decision: shaping
+// moves rewards in time and leaves their sum unchanged.
 func TestShapedRewardsAddUp(t *testing.T) {
 	e := training.NewEnvironment(drawer(t, profile.Train, 3), training.EnvironmentOptions{Decisions: 2})
 	for seed := range uint64(12) {
@@ -96,7 +96,8 @@ func TestEpisodesAreTheSameForTheSameSeed(t *testing.T) {
 	}
 }
 
-// constant takes 8 s a unit on one GPU and half of it on two: nothing else matters.
+// constant is a workload that takes 8 s per unit on one GPU and half of it on two, whatever the rest of the
+// allocation.
 type constant struct{}
 
 func (constant) UnitSeconds(a resources.Allocation) float64 { return 8 / float64(a.GPUs) }
@@ -107,7 +108,7 @@ func steady(*rand.Rand) training.Scenario {
 		Baseline: resources.Allocation{GPUs: 4, CPUs: 8}, Rates: cost.Rates{GPUHour: 1}, Spec: sla.Spec{TimeMax: 500 * time.Second}, Startup: 10, Restart: 10}
 }
 
-// An edit of the proposal costs nothing and does nothing to the job; going on pays the restart.
+// Editing the proposal is free and does not affect the job; a commit pays for the restart.
 func TestEditsAreImagined(t *testing.T) {
 	e := training.NewEnvironment(steady, training.EnvironmentOptions{})
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -155,7 +156,7 @@ func TestDominatedIsOutOfTheQuestion(t *testing.T) {
 	}
 }
 
-// critics that give "no change" a fixed value, each its own.
+// critics assign a fixed value each to "no change".
 type critics struct {
 	morl.Valuer
 	stay, actions int

@@ -7,33 +7,33 @@ import (
 	"trainopt/resources"
 )
 
-// Execution is one simulated run of a scenario: a step machine without a clock. Seconds and money are counted as a
-// real run pays them: start-up, restarts and repeated work included, time without a machine free of charge but not of
-// time.
+// Execution is one simulated run of a scenario: a step machine without a clock. It accounts for time and money as a
+// real run pays them: start-up, restarts and repeated work are included; while the machine is away, time passes and no
+// cost accrues.
 type Execution struct {
 	scenario *Scenario
 	rng      *rand.Rand
-	level    float64 // of the noise, log
-	next     int     // interruption to come
+	level    float64 // of the noise, in logarithms
+	next     int     // index of the next interruption
 
-	Done     float64 // units
+	Done     float64 // units completed
 	Elapsed  float64 // seconds
 	SpentUSD float64
-	Joules   float64 // NaN when the power of anything that ran is unknown
-	Restarts int     // all but the first start
+	Joules   float64 // NaN if the power at any allocation used is unknown
+	Restarts int     // all starts except the first
 	Current  resources.Allocation
 	started  bool
 }
 
-// Start begins a run; nothing has happened yet. The seed fixes the noise.
+// Start returns a run to which nothing has happened yet. The seed determines the noise.
 func (s *Scenario) Start(seed uint64) *Execution {
 	return &Execution{scenario: s, rng: rand.New(rand.NewPCG(seed, 0x5eed)), level: math.NaN()}
 }
 
-// Run moves to the allocation (started or restarted when it is not the current one) and does the given units of work,
-// or what is left; with nothing left nothing happens. It returns the seconds of each unit as the job's log would show them
-// (whole units; a last part counts as a unit scaled to a whole one). A unit or a start that an interruption cuts is done
-// again after a restart. It panics when the workload cannot run at the allocation.
+// Run moves the job to the allocation, with a start or a restart if it is not the current one, and does the given
+// units of work or the remaining ones, whichever is fewer; with no work remaining it does nothing. It returns the
+// seconds of each unit as the job log would show them: a last partial unit is scaled to a whole one. A unit or a start
+// cut by an interruption is repeated after a restart. Run panics if the workload cannot run at the allocation.
 func (x *Execution) Run(a resources.Allocation, units float64) []float64 {
 	s := x.scenario
 	mean := s.Workload.UnitSeconds(a)
@@ -42,7 +42,7 @@ func (x *Execution) Run(a resources.Allocation, units float64) []float64 {
 	}
 	units = min(units, s.Units-x.Done)
 	if units <= negligible {
-		return nil // nothing to start for
+		return nil // no start without work
 	}
 	switch {
 	case !x.started:
@@ -68,10 +68,10 @@ func (x *Execution) Run(a resources.Allocation, units float64) []float64 {
 	return out
 }
 
-// negligible is a part of a unit that only rounding leaves over.
+// negligible is a fraction of a unit that results from rounding only.
 const negligible = 1e-9
 
-// start brings the job up, again after each interruption of that.
+// start brings the job up and restarts it after each interruption of the start itself.
 func (x *Execution) start(a resources.Allocation, seconds float64) {
 	for !x.hold(a, seconds) {
 		x.Restarts++
@@ -79,12 +79,12 @@ func (x *Execution) start(a resources.Allocation, seconds float64) {
 	}
 }
 
-// hold keeps the machine for some seconds, paid. When it is taken away before they are over it reports false: the time until
-// then is lost and paid, and the machine is back.
+// hold occupies the machine for the given seconds, at its price. If an interruption comes before they have passed, it
+// returns false: the time until then is lost but paid, and the machine is available again on return.
 func (x *Execution) hold(a resources.Allocation, seconds float64) bool {
 	all := x.scenario.Interruptions
 	for x.next < len(all) && all[x.next].At+all[x.next].Away <= x.Elapsed {
-		x.next++ // over already: the machine was away or given back then
+		x.next++ // ended while the machine was away or not held
 	}
 	if x.next == len(all) || x.Elapsed+seconds <= all[x.next].At {
 		x.pass(a, seconds)
@@ -99,14 +99,14 @@ func (x *Execution) hold(a resources.Allocation, seconds float64) bool {
 	return false
 }
 
-// pass lets seconds go by at an allocation, paid.
+// pass advances time, cost and energy by the given seconds at an allocation.
 func (x *Execution) pass(a resources.Allocation, seconds float64) {
 	x.Elapsed += seconds
 	x.SpentUSD += seconds / 3600 * float64(x.scenario.Rates.Hourly(a))
 	x.Joules += seconds * x.scenario.Workload.Watts(a)
 }
 
-// noise is the factor of the next unit.
+// noise returns the factor of the next unit: mean 1, first-order autoregression in logarithms.
 func (x *Execution) noise() float64 {
 	n := x.scenario.Noise
 	if math.IsNaN(x.level) {

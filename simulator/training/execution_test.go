@@ -11,7 +11,7 @@ import (
 	"trainopt/resources"
 )
 
-// linear is a workload that takes perfect advantage of GPUs and draws 100 W each; it cannot run on 3.
+// linear is a workload with perfect speed-up in GPUs and 100 W per GPU; it cannot run on 3.
 type linear struct{ one float64 }
 
 func (w linear) UnitSeconds(a resources.Allocation) float64 {
@@ -32,7 +32,7 @@ func scenario() *Scenario {
 
 func onGPUs(n int) resources.Allocation { return resources.Allocation{GPUs: n, CPUs: 2} }
 
-// Known answers, by hand: 100 s a unit and GPU, 1 cent a GPU and second, start-up 20 s, restart 50 s.
+// Known answers by hand: 100 s per unit and GPU, 1 cent per GPU and second, start-up 20 s, restart 50 s.
 func TestExecutionByHand(t *testing.T) {
 	type run struct {
 		gpus  int
@@ -88,7 +88,7 @@ func TestRunPanicsWhereItCannotRun(t *testing.T) {
 	scenario().Start(1).Run(onGPUs(3), 1)
 }
 
-// Work is conserved, time never runs back, money is time held times price, and one run in parts is the run in one piece.
+// Work is conserved, time never decreases, cost is time held × price, and a run in parts equals the run in one piece.
 func TestExecutionInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := scenario()
@@ -122,7 +122,7 @@ func TestExecutionInvariants(t *testing.T) {
 		for _, i := range s.Interruptions {
 			away += i.Away
 		}
-		// All at 1 cent a GPU and second, 1 to 4 GPUs, while not away.
+		// All at 1 cent per GPU and second, with 1 to 4 GPUs, except while the machine is away.
 		if x.SpentUSD > 0.04*x.Elapsed+1e-9 || x.SpentUSD < 0.01*(x.Elapsed-away)-1e-9 {
 			t.Fatalf("%v USD for %v s, %v s away", x.SpentUSD, x.Elapsed, away)
 		}
@@ -144,7 +144,7 @@ func drawInterruptions(t *rapid.T) []Interruption {
 	return out
 }
 
-// An interruption costs the unit under way, the time away and a restart, no more: what was done stays done.
+// An interruption costs the unit in progress, the time away and one restart; completed work is kept.
 func TestInterruptionLosesOnlyTheUnitUnderWay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := scenario()
@@ -161,7 +161,7 @@ func TestInterruptionLosesOnlyTheUnitUnderWay(t *testing.T) {
 	})
 }
 
-// The noise has the mean, spread and memory that it promises.
+// The noise has the specified mean, spread and memory.
 func TestNoiseMoments(t *testing.T) {
 	s := scenario()
 	s.Units, s.Noise = 20000, Noise{Unit: 0.1, Memory: 0.6}

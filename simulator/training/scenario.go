@@ -9,54 +9,55 @@ import (
 	"trainopt/sla"
 )
 
-// Workload is the truth about one kind of training job on one kind of machine: what its work takes at any allocation.
-// Implementations are immutable.
+// Workload is the truth about one kind of training job on one kind of machine: the time of a unit of work and the
+// power at any allocation. Implementations are immutable.
 type Workload interface {
-	// UnitSeconds is the mean seconds of one unit of work, at full statistical worth (a unit at a batch size that
-	// learns less from each sample takes longer); NaN where the job cannot run or nothing is known.
+	// UnitSeconds returns the mean seconds of one unit of work at full statistical efficiency: a unit takes longer at
+	// a batch size with lower efficiency per sample. NaN where the job cannot run or no data exist.
 	UnitSeconds(a resources.Allocation) float64
-	// Watts is the mean power of all devices held while it runs, NaN when unknown.
+	// Watts returns the mean power of all devices held while the job runs, NaN if unknown.
 	Watts(a resources.Allocation) float64
 }
 
-// Noise is how measured units scatter around their mean: the log of a unit's seconds is a first-order autoregression
-// with relative standard deviation Unit and correlation Memory from one unit to the next, 0 ≤ Memory < 1.
+// Noise describes the scatter of measured units around their mean: the logarithm of the seconds of a unit is a
+// first-order autoregression with relative standard deviation Unit and correlation Memory from one unit to the next, 0
+// ≤ Memory < 1.
 type Noise struct{ Unit, Memory float64 }
 
-// Interruption is a time at which the machine is taken away (spot capacity reclaimed) and how long it stays away,
-// seconds from the start of the job.
+// Interruption is the reclaiming of spot capacity: the time at which the machine is taken away and the duration of its
+// absence, both in seconds, the former from the start of the job.
 type Interruption struct{ At, Away float64 }
 
-// Scenario is one job to be trained: the truth, what its user knows, and what was agreed.
+// Scenario is one job to be trained: its truth, the configuration of its user, and its SLA.
 type Scenario struct {
 	Name     string
 	Workload Workload
 
 	Units       float64 // total work
-	UnitSamples float64 // training samples in a unit, 0 unknown
+	UnitSamples float64 // training samples per unit, 0 if unknown
 	GPUsPerNode int     // 0: all in one node
 
 	Limits   resources.Limits
-	Baseline resources.Allocation // the user's own configuration
+	Baseline resources.Allocation // of the user
 	Rates    cost.Rates
-	Spec     sla.Spec // zero: nothing agreed
+	Spec     sla.Spec // zero: no SLA
 
 	Startup float64 // seconds from launch to the first unit
-	Restart float64 // seconds that one more restart costs: checkpoint, exit, start, warm-up
+	Restart float64 // seconds of one more restart: checkpoint, exit, start, warm-up
 	Noise   Noise
-	// Interruptions are in ascending order of At; nil on capacity that is not taken away.
+	// Interruptions are in ascending order of At; nil for capacity that is not taken away.
 	Interruptions []Interruption
 }
 
-// Candidates lists every allocation that the scenario's planner may choose among and the truth is known for.
-// A planner sees Limits only; this is for exhaustive search by whoever judges it.
+// Candidates lists the allocations within the limits for which the truth is known. A planner sees Limits only;
+// Candidates serves the exhaustive search of its evaluation.
 func (s *Scenario) Candidates() []resources.Allocation {
 	var out []resources.Allocation
 	for g := s.Limits.GPUs.Min; g <= s.Limits.GPUs.Max; g++ {
 		for c := max(1, s.Limits.CPUs.Min); c <= s.Limits.CPUs.Max; c++ {
 			a := s.Baseline
 			a.GPUs, a.CPUs, a.GPUIDs = g, c, nil
-			if u := s.Workload.UnitSeconds(a); u > 0 { // NaN is not
+			if u := s.Workload.UnitSeconds(a); u > 0 { // false for NaN
 				out = append(out, a)
 			}
 		}
@@ -64,23 +65,24 @@ func (s *Scenario) Candidates() []resources.Allocation {
 	return out
 }
 
-// Outcome is what a job comes to.
+// Outcome is the result of a whole job.
 type Outcome struct {
 	Seconds float64 // from launch to the end
 	USD     float64
-	Share   float64 // of the limits that is held, 0…1, as ResourceShare
-	Joules  float64 // NaN unknown
+	Share   float64 // share of the limits held, 0…1, as ResourceShare
+	Joules  float64 // NaN if unknown
 }
 
-// Outcome is the mean outcome of running wholly at one allocation from the start: start-up included, no noise, and no
-// interruptions. All NaN where the job cannot run. For whoever judges a planner; a planner must not ask.
+// Outcome returns the mean outcome of running the whole job at one allocation: start-up included, without noise and
+// interruptions. All fields are NaN where the job cannot run. It is meant for the evaluation of planners; a planner
+// must not call it.
 func (s *Scenario) Outcome(a resources.Allocation) Outcome {
 	quiet := *s
 	quiet.Interruptions = nil
 	return quiet.Realised(a)
 }
 
-// Realised is Outcome with the scenario's own interruptions, still without noise. O(interruptions).
+// Realised returns Outcome with the scenario's own interruptions, still without noise. O(interruptions + units).
 func (s *Scenario) Realised(a resources.Allocation) Outcome {
 	unit := s.Workload.UnitSeconds(a)
 	if !(unit > 0) {
@@ -96,7 +98,8 @@ func (s *Scenario) Realised(a resources.Allocation) Outcome {
 		if next < len(s.Interruptions) {
 			cut = s.Interruptions[next].At
 		}
-		// One by one, as the execution does it, so that a unit that ends just at a cut counts here and there alike.
+		// Units are added one by one, as Execution does, so that both treat a unit that ends exactly at an
+		// interruption alike.
 		begun, t := now, now+starting
 		for t <= cut && done < s.Units && t+min(1, s.Units-done)*unit <= cut {
 			t += min(1, s.Units-done) * unit
@@ -118,8 +121,8 @@ func (s *Scenario) Realised(a resources.Allocation) Outcome {
 	}
 }
 
-// Best is the candidate with the smallest score, the first of equals; NaN scores are passed over. ok is false when none is
-// left. O(candidates).
+// Best returns the candidate with the lowest score, the first of equals; NaN scores are skipped. ok is false if no
+// candidate has a score. O(candidates).
 func (s *Scenario) Best(score func(resources.Allocation, Outcome) float64) (best resources.Allocation, o Outcome, ok bool) {
 	least := math.Inf(1)
 	for _, a := range s.Candidates() {

@@ -21,7 +21,7 @@ func TestCandidatesCanRun(t *testing.T) {
 
 func TestOutcomeByHand(t *testing.T) {
 	s := scenario()
-	s.Interruptions = []Interruption{{100, 50}} // not part of Outcome
+	s.Interruptions = []Interruption{{100, 50}} // Outcome ignores these
 	o := s.Outcome(onGPUs(2))
 	if o.Seconds != 520 || math.Abs(o.USD-10.4) > 1e-9 || o.Joules != 520*200 || o.Share != 0.75 { // GPUs 2 of 4, CPUs 2 of 2
 		t.Errorf("%+v", o)
@@ -41,7 +41,7 @@ func TestOutcomeByHand(t *testing.T) {
 	}
 }
 
-// Realised is what a run without noise comes to, interruptions included.
+// Realised equals a run without noise, interruptions included.
 func TestRealisedIsTheRunWithoutNoise(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := scenario()

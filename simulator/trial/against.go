@@ -11,20 +11,20 @@ import (
 	"trainopt/optimizer/plan"
 )
 
-// AgainstNothing compares a policy with doing nothing, over the trials of one preference whose user's own configuration
-// keeps the agreement: there, every loss is harm done. Shares are relative changes, means over finished jobs.
+// AgainstNothing compares a policy with the unchanged baseline, over the trials of one preference whose baseline meets
+// the SLA: there every loss is caused by the policy. Shares are relative changes, means over finished jobs.
 type AgainstNothing struct {
 	Policy, Prefer string
 	Jobs           int
-	// Goal is the change of what is preferred (Truth.Utility), Best that of the oracle.
+	// Goal is the relative change of the preferred objective (Truth.Utility), Best that of the oracle.
 	Goal, Best, Time, Cost float64
 	Slower                 int // jobs that took more than 5 % longer
-	Broken                 int // agreements broken that doing nothing keeps
+	Broken                 int // SLAs missed that the baseline meets
 	Restarts               float64
 	MostRestarts           int
 }
 
-// Against makes the table, in the order of the trials; user and oracle themselves are left out.
+// Against returns the table in the order of the trials; user and oracle themselves are omitted.
 func Against(trials []*Trial) []AgainstNothing {
 	var rows []AgainstNothing
 	for _, t := range trials {
@@ -49,7 +49,7 @@ func Against(trials []*Trial) []AgainstNothing {
 	return rows
 }
 
-// add counts a trial; the shares are sums until all are in.
+// add counts a trial; the shares are sums until all trials are counted.
 func (r *AgainstNothing) add(t *Trial) {
 	o, own := t.Outcome, &t.Truth.Own
 	r.Jobs++
@@ -61,7 +61,7 @@ func (r *AgainstNothing) add(t *Trial) {
 	}
 	p, err := plan.ParsePreference(t.Prefer)
 	if err != nil {
-		return // the bench has parsed it
+		return // unreachable: the bench has parsed it
 	}
 	nothing := t.Truth.Utility(p, own.objectives())
 	r.Goal += t.Truth.Utility(p, [3]float64{o.Seconds, o.USD, o.Resource})/nothing - 1

@@ -11,7 +11,7 @@ import (
 	"trainopt/sla"
 )
 
-// Harm is counted only where doing nothing would have been fine.
+// Harm is counted only where the baseline meets the SLA.
 func TestAgainstNothing(t *testing.T) {
 	fine := &Truth{Own: Static{Seconds: 1000, USD: 10, Feasible: true}, Feasible: true, best: [3]float64{500, 5, 0.5}}
 	broken := &Truth{Own: Static{Seconds: 1000, USD: 10}, Feasible: true, best: [3]float64{500, 5, 0.5}}
@@ -42,8 +42,8 @@ func TestAgainstNothing(t *testing.T) {
 	}
 }
 
-// The agreement of the published experiment follows from the three static baselines, and the oracle is never beaten on
-// average by more than what moving during a run can bring.
+// The SLA of the published experiment follows from the three static baselines, and on average no policy beats the
+// oracle by more than moves during a run can gain.
 func TestSLAMORL(t *testing.T) {
 	static := with(func(s *training.Scenario) { s.Spec = sla.Spec{TimeMax: time.Second} })
 	agreed, out := slamorlJob(*static)

@@ -16,14 +16,14 @@ import (
 
 // Arm is one way of running a job.
 type Arm struct {
-	Means string // one line for people
+	Means string // one-line description
 	run   func(Job, *Truth, Options) (*Outcome, error)
 }
 
-// Run runs a job. The truth of the job is for the oracle alone.
+// Run runs a job. Only the reference arms oracle and probed use the truth of the job.
 func (a Arm) Run(job Job, t *Truth, o Options) (*Outcome, error) { return a.run(job, t, o) }
 
-// Arms are the ways of running a job that are no planner of their own. Every planner of plan.Planners is an arm too.
+// Arms contains the arms that are not planners. Every planner of plan.Planners is an arm too.
 var Arms = map[string]Arm{
 	"user":   {"the user's own configuration from start to end, nothing measured", runPlanner(plan.Static{})},
 	"oracle": {"the best fixed allocation in hindsight, by exhaustive search that costs nothing", runOracle},
@@ -31,8 +31,8 @@ var Arms = map[string]Arm{
 	"random": {"the user's own configuration and random ones measured, as many as a planner may, the best of them taken", runRandom},
 }
 
-// Lookup finds an arm by name: one of Arms, a planner, or what agents knows (nil: nothing), such as an agent that was
-// loaded from a file. A planner that agents returns is used by several goroutines.
+// Lookup returns an arm by name: one of Arms, a planner, or a planner returned by agents (may be nil), such as an
+// agent loaded from a file. A planner returned by agents must be safe for concurrent use.
 func Lookup(name string, agents func(name string) (plan.Planner, error)) (Arm, error) {
 	if a, ok := Arms[name]; ok {
 		return a, nil
@@ -52,7 +52,7 @@ func Lookup(name string, agents func(name string) (plan.Planner, error)) (Arm, e
 	return Arm{}, fmt.Errorf("policy %q is unknown, want one of %s", name, strings.Join(Names(), ", "))
 }
 
-// Names lists the arms that need nothing loaded.
+// Names lists the arms that do not have to be loaded.
 func Names() []string {
 	names := slices.Collect(maps.Keys(Arms))
 	names = append(names, slices.Collect(maps.Keys(plan.Planners))...)
@@ -60,11 +60,12 @@ func Names() []string {
 	return slices.Compact(names)
 }
 
+// runPlanner returns the arm of a planner, which does not use the truth.
 func runPlanner(p plan.Planner) func(Job, *Truth, Options) (*Outcome, error) {
 	return func(job Job, _ *Truth, o Options) (*Outcome, error) { return Run(job, p, o) }
 }
 
-// fixed goes to one allocation and stays.
+// fixed is a strategy that uses one allocation from start to end.
 type fixed struct{ at resources.Allocation }
 
 func (fixed) measures() bool                        { return false }
@@ -74,8 +75,8 @@ func (f fixed) settle() (resources.Allocation, string) {
 }
 func (fixed) look() (*resources.Allocation, string) { return nil, "" }
 
-// runOracle runs the oracle's allocation. Where it keeps the agreement there is no guard, which would stop a run in
-// the last second before a limit that it meets.
+// runOracle runs the oracle's allocation. If it meets the SLA it runs without guard, which would stop it in the last
+// second before a limit that it meets.
 func runOracle(job Job, t *Truth, o Options) (*Outcome, error) {
 	best, ok := t.Oracle(job.Prefer)
 	if !ok {
@@ -87,12 +88,13 @@ func runOracle(job Job, t *Truth, o Options) (*Outcome, error) {
 	})
 }
 
-// random measures at random and takes the best.
+// random is a strategy that measures random allocations and settles on the best.
 type random struct {
 	r   *runner
 	rng *rand.Rand
 }
 
+// runRandom runs a job with the strategy random; its draws depend on the job's seed.
 func runRandom(job Job, _ *Truth, o Options) (*Outcome, error) {
 	return runJob(job, o, func(r *runner) strategy { return &random{r, rand.New(rand.NewPCG(job.Seed, 0x7a11d0))} })
 }
@@ -100,6 +102,7 @@ func runRandom(job Job, _ *Truth, o Options) (*Outcome, error) {
 func (*random) measures() bool                        { return true }
 func (*random) look() (*resources.Allocation, string) { return nil, "" }
 
+// next returns a random allocation that was neither measured nor refused, nil after Samples probes.
 func (x *random) next() (*resources.Allocation, string) {
 	r := x.r
 	if r.probes >= r.o.Samples {
@@ -118,8 +121,9 @@ func (x *random) next() (*resources.Allocation, string) {
 	return &fresh[x.rng.IntN(len(fresh))], "drawn at random"
 }
 
-// settle takes the measured allocation that promises the least weighted sum of seconds, USD and share of the limits for
-// what remains, each relative to the least measured; among those within the limits, or else the one that misses least.
+// settle returns the measured allocation with the lowest weighted sum of seconds, USD and share of the limits,
+// projected to the end of the run and relative to the lowest of each. An excess over a limit outweighs all objectives.
+// The restart to reach the allocation is not counted.
 func (x *random) settle() (resources.Allocation, string) {
 	r := x.r
 	left := r.s.Units - r.x.Done

@@ -15,26 +15,26 @@ import (
 	"trainopt/simulator/training"
 )
 
-// Bench is the decision benchmark: every policy runs every job under every preference, with the same agreement and noise.
+// Bench is the decision benchmark: every policy runs every job under every preference, with the same SLA and noise.
 type Bench struct {
 	Policies []string
-	// Draw gives the jobs of a seed.
+	// Draw returns the jobs of a seed.
 	Draw  func(seed uint64) ([]training.Scenario, error)
 	Seeds []uint64
-	// Prefer are preferences as a user writes them ("time", "cost", "balanced", or weights).
+	// Prefer contains preferences in the user's notation ("time", "cost", "balanced", or weights).
 	Prefer  []string
 	Options Options
-	// Agents finds policies that are neither an arm nor a planner; see Lookup. Nil: there are none.
+	// Agents returns policies that are neither an arm nor a planner; see Lookup. May be nil.
 	Agents func(name string) (plan.Planner, error)
-	// Evaluate has the statistics' settings; Engine and Metrics are filled in.
+	// Evaluate contains the settings of the statistics; Engine and Metrics are filled in.
 	Evaluate experiment.Options
 }
 
-// Trial is one policy on one job.
+// Trial is the run of one job under one policy.
 type Trial struct {
 	Policy   string
 	Seed     uint64
-	Job      int // of the seed, from 0
+	Job      int // index within the seed, from 0
 	Prefer   string
 	Scenario *training.Scenario
 	Truth    *Truth
@@ -54,8 +54,8 @@ type benchCase struct {
 	truth  func() *Truth
 }
 
-// Run runs the benchmark. Trials are in the order policy, seed, job, preference; those that did not come to run are left
-// out. Errors as of experiment.Run: when the context ends, what is complete comes with its error.
+// Run runs the benchmark. Trials are ordered by policy, seed, job, preference; trials that were not run are omitted.
+// Errors are those of experiment.Run: when the context is cancelled, the complete part is returned with its error.
 func (b *Bench) Run(ctx context.Context) (*experiment.Comparison, []*Trial, error) {
 	arms := make(map[string]Arm)
 	for _, name := range b.Policies {
@@ -99,6 +99,7 @@ func (b *Bench) Run(ctx context.Context) (*experiment.Comparison, []*Trial, erro
 	return comparison, trials, err
 }
 
+// cases returns all jobs under all preferences. The truth of a job is computed once, on first use.
 func (b *Bench) cases() ([]benchCase, error) {
 	var out []benchCase
 	for _, seed := range b.Seeds {
@@ -121,6 +122,7 @@ func (b *Bench) cases() ([]benchCase, error) {
 	return out, nil
 }
 
+// try runs the case under one arm.
 func (c *benchCase) try(policy string, arm Arm, o Options) (*Trial, error) {
 	truth := c.truth()
 	out, err := arm.Run(c.job, truth, o)
@@ -134,7 +136,7 @@ func (c *benchCase) try(policy string, arm Arm, o Options) (*Trial, error) {
 	return t, nil
 }
 
-// metrics of the benchmark; with several preferences regret is told for each.
+// metrics returns the metrics of the benchmark; with several preferences they include the regret of each.
 func metrics(prefer []string) []experiment.Metric {
 	list := []experiment.Metric{
 		{Name: "regret", Unit: "share", Better: experiment.Lower, Means: "excess over the best fixed allocation in hindsight, in what is preferred; finished jobs, everything charged"},
@@ -171,14 +173,14 @@ func metrics(prefer []string) []experiment.Metric {
 	return list
 }
 
-// notes say what the numbers are.
+// notes explain the numbers in the output.
 var notes = []string{
 	"the oracle is the best allocation kept from start to end, found by running all of them with the same noise; a run that moves may beat it where a limit binds",
 	"what is preferred is the weighted sum of time, cost and share of the limits held, each relative to the least that a fixed allocation within the agreement reaches: one definition of balanced among several",
 	"intervals and tests tell about other jobs drawn alike, not about other kinds of jobs",
 }
 
-// values are the trial's numbers by metric; what does not apply to it is NaN.
+// values returns the numbers of the trial by metric; NaN where a metric does not apply.
 func (t *Trial) values() map[string]float64 {
 	out, spec, own, nan := t.Outcome, t.Scenario.Spec, &t.Truth.Own, math.NaN()
 	where := func(applies bool, v float64) float64 {
@@ -215,7 +217,7 @@ func (t *Trial) values() map[string]float64 {
 	return v
 }
 
-// WriteTrials writes one row a trial, as CSV; an unknown number is empty.
+// WriteTrials writes one CSV row per trial; unknown numbers are empty.
 func WriteTrials(w io.Writer, trials []*Trial) error {
 	out := monitor.NewCSVWriter(w)
 	number := func(v float64) string {

@@ -8,21 +8,23 @@ import (
 	"trainopt/resources"
 )
 
-// probed measures where the planner model does and then knows the truth. Its regret is what measuring costs, restarts and
-// limits that measuring leaves out of reach included; what model's own regret exceeds it by is due to its choices.
+// probed measures as the planner model does and then settles with perfect information. Its regret is the cost of
+// measuring, including restarts and limits put out of reach by measuring; the remaining regret of model is due to its
+// choices.
 type probed struct {
 	planned
 	truth *Truth
 }
 
+// runProbed runs a job with the strategy probed.
 func runProbed(job Job, t *Truth, o Options) (*Outcome, error) {
 	return runJob(job, o, func(r *runner) strategy { return &probed{planned{r: r, planner: plan.Model{}}, t} })
 }
 
 func (*probed) look() (*resources.Allocation, string) { return nil, "" }
 
-// settle is the allocation with the least utility for the rest of the run, noise left out, among those that keep the
-// agreement; the one that misses it least where none does. O(allocations).
+// settle returns the allocation with the lowest utility for the rest of the run, without noise, among those that meet
+// the SLA, or the one with the smallest excess if none does. O(allocations).
 func (p *probed) settle() (resources.Allocation, string) {
 	r, x := p.r, p.r.x
 	best, least, over := x.Current, math.Inf(1), math.Inf(1)
@@ -44,7 +46,7 @@ func (p *probed) settle() (resources.Allocation, string) {
 	return best, "the best for the rest in hindsight"
 }
 
-// beyond is by how much a value exceeds a limit, relative; 0 without a limit.
+// beyond returns the relative excess of a value over a limit, negative below it; 0 without a limit.
 func beyond(value, limit float64) float64 {
 	if limit <= 0 {
 		return 0

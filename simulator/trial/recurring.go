@@ -15,10 +15,10 @@ import (
 	"trainopt/simulator/training/recurring"
 )
 
-// recurringArm is a policy of recurring jobs under the name that a user knows.
+// recurringArm is a policy of recurring jobs under its user-visible name.
 type recurringArm struct {
-	policy string // of recurring.Policies
-	learns bool   // it gets a table job by job
+	policy string // name in recurring.Policies
+	learns bool   // has a table by job
 }
 
 // recurringArms by name. A new policy is one line here.
@@ -32,25 +32,26 @@ var recurringArms = map[string]recurringArm{
 }
 
 // RecurringNames lists the policies of Recurring: user (the job's default), oracle (the exhaustive optimum), grid and
-// random search, zeus (as published) and bandit (ours).
+// random search, zeus (as published) and bandit (our policy).
 func RecurringNames() []string { return slices.Sorted(maps.Keys(recurringArms)) }
 
-// Recurring is the comparison on jobs that recur: every policy runs every job again and again with every seed, and all
-// its search is charged. The measure is the user's default, and the optimum is found by exhaustive search.
+// Recurring is the comparison on recurring jobs: every policy runs all recurrences of every job with every seed, and
+// all its search is charged. The references are the user's default and the optimum by exhaustive search.
 type Recurring struct {
 	Policies []string // of RecurringNames
 	Jobs     []*recurring.Job
 	Seeds    []uint64
 	// Eta weighs energy against time, 0 to 1; see recurring.Job.Cost.
 	Eta float64
-	// Recurrences of each job; 0: the number over which Zeus was evaluated, recurring.Job.Published.
+	// Recurrences is the number for each job; 0 means the number over which Zeus was evaluated,
+	// recurring.Job.Published.
 	Recurrences int
-	// Evaluate has the statistics' settings; Engine, Metrics and Notes are filled in.
+	// Evaluate contains the settings of the statistics; Engine, Metrics and Notes are filled in.
 	Evaluate experiment.Options
 }
 
-// Recurred is one policy on one recurring job with one seed. Energies and costs are expected values of one run, but for
-// those of Outcome.
+// Recurred is the result of one policy on one recurring job with one seed. Energies and costs are expected values of
+// one run, except those of Outcome.
 type Recurred struct {
 	Policy  string
 	Seed    uint64
@@ -61,7 +62,7 @@ type Recurred struct {
 	Values  map[string]float64
 }
 
-// CheckRecurring says whether there is a policy of that name.
+// CheckRecurring returns an error for an unknown policy.
 func CheckRecurring(name string) error {
 	if _, ok := recurringArms[name]; !ok {
 		return fmt.Errorf("policy %q is unknown for recurring jobs, want one of %s", name, strings.Join(RecurringNames(), ", "))
@@ -69,9 +70,9 @@ func CheckRecurring(name string) error {
 	return nil
 }
 
-// Run runs the comparison. Outcomes are in the order policy, seed, job; those that did not come to run are left out.
-// Errors as of experiment.Run: when the context ends, what is complete comes with its error.
-// O(policies × seeds × jobs × recurrences).
+// Run runs the comparison. Outcomes are ordered by policy, seed, job; those not run are omitted. Errors are those of
+// experiment.Run: when the context is cancelled, the complete part is returned with its error. O(policies × seeds ×
+// jobs × recurrences).
 func (r *Recurring) Run(ctx context.Context) (*experiment.Comparison, []*Recurred, error) {
 	for _, name := range r.Policies {
 		if err := CheckRecurring(name); err != nil {
@@ -104,6 +105,7 @@ func (r *Recurring) Run(ctx context.Context) (*experiment.Comparison, []*Recurre
 	return comparison, done, err
 }
 
+// play simulates one job under one policy with one seed.
 func (r *Recurring) play(policy string, j *recurring.Job, seed uint64) (*Recurred, error) {
 	out, err := recurring.Play(j, recurring.Policies[recurringArms[policy].policy], recurring.Options{Eta: r.Eta, Recurrences: r.Recurrences, Seed: seed})
 	if err != nil {
@@ -114,7 +116,8 @@ func (r *Recurring) play(policy string, j *recurring.Job, seed uint64) (*Recurre
 	return t, nil
 }
 
-// metrics of the comparison. The cost is a metric of its own where it is neither energy nor time.
+// metrics returns the metrics of the comparison. The cost is a main metric only if it is neither energy nor time
+// alone.
 func (r *Recurring) metrics() []experiment.Metric {
 	mixed := r.Eta > 0 && r.Eta < 1
 	return []experiment.Metric{
@@ -140,7 +143,7 @@ var recurringNotes = []string{
 	"the jobs are those of the tables: seeds draw how many epochs each run takes and what policies try, not other jobs",
 }
 
-// values are the numbers by metric; NaN where a setting may never reach the target.
+// values returns the numbers by metric; NaN where a setting may never reach the target.
 func (t *Recurred) values() map[string]float64 {
 	j, out := t.Job, &t.Outcome
 	n := len(out.JoulesAfter)
@@ -176,7 +179,7 @@ const tableLegend = "Settings are batch size/power limit in W; settled: what mos
 	"best: at the optimum; got: at what is settled on; all in: of all recurrences, search charged. off: cost above the optimum, in points, of the worst seed. " +
 	"after, last: recurrences until it stays within 3 points, of the median and of the worst seed, of as many as the last column says; >: it does not."
 
-// tables tell job by job what each learning policy came to over all seeds.
+// tables returns the results of each learning policy by job, over all seeds.
 func (r *Recurring) tables(all []*Recurred) []experiment.Table {
 	var out []experiment.Table
 	for _, policy := range r.Policies {
@@ -204,7 +207,7 @@ func (r *Recurring) tables(all []*Recurred) []experiment.Table {
 	return out
 }
 
-// jobLine is one job over its seeds, at least one.
+// jobLine returns the table row of one job over its seeds, at least one.
 func jobLine(of []*Recurred) []string {
 	j := of[0].Job
 	setting := func(s recurring.Setting) string { return fmt.Sprintf("%d/%g", s.Batch, s.Watts) }
@@ -227,11 +230,11 @@ func jobLine(of []*Recurred) []string {
 	for _, t := range of {
 		count[t.Outcome.Settled]++
 		needed = append(needed, t.Values["recurrences"])
-		off = max(off, t.Values["gap_points"]) // NaN stays
+		off = max(off, t.Values["gap_points"]) // max keeps NaN
 	}
 	slices.Sort(needed)
 	most := j.Default
-	for _, s := range j.Settings() { // in a fixed order: the first of several alike
+	for _, s := range j.Settings() { // in a fixed order: ties go to the first
 		if count[s] > count[most] {
 			most = s
 		}
@@ -247,8 +250,8 @@ func jobLine(of []*Recurred) []string {
 		percent(mean("settled_energy")), percent(mean("energy_vs_user")), percent(off / 100), after(needed[len(needed)/2]), after(needed[len(needed)-1]), strconv.Itoa(n)}
 }
 
-// WriteRecurred writes one row a policy, seed and job, as CSV; an unknown number is empty. Energies are in joules:
-// those of settings as expected of one run, joules and seconds of all recurrences.
+// WriteRecurred writes one CSV row per policy, seed and job; unknown numbers are empty. Energies are in joules: those
+// of settings as expected for one run, joules and seconds of all recurrences.
 func WriteRecurred(w io.Writer, all []*Recurred) error {
 	out := monitor.NewCSVWriter(w)
 	number := func(v float64) string {

@@ -22,6 +22,8 @@ func recurringJobs(t *testing.T, n int) []*recurring.Job {
 	return jobs[:n]
 }
 
+// TestRecurring checks the references (default and oracle), that the bandit is between them, and that every metric is
+// defined and has values.
 func TestRecurring(t *testing.T) {
 	jobs := recurringJobs(t, 3)
 	for name, eta := range map[string]float64{"energy": 1, "time": 0, "both": 0.5} {
@@ -69,7 +71,7 @@ func TestRecurring(t *testing.T) {
 	}
 }
 
-// TestRecurredValues: known answers for 4 recurrences that cost 1, 2, 3, 4 times the default's expectation.
+// TestRecurredValues has known answers for 4 recurrences that cost 1, 2, 3, 4 times the default's expectation.
 func TestRecurredValues(t *testing.T) {
 	j := recurringJobs(t, 1)[0]
 	seconds, joules := j.Expected(j.Default)
@@ -103,7 +105,7 @@ func TestRecurredValues(t *testing.T) {
 	}
 }
 
-// TestRecurringSameBytes on any number of cores, and an interrupt keeps what is complete.
+// TestRecurringSameBytes runs on several numbers of cores and checks that an interrupt preserves the complete part.
 func TestRecurringSameBytes(t *testing.T) {
 	r := Recurring{Policies: []string{"user", "zeus", "bandit"}, Jobs: recurringJobs(t, 4), Seeds: []uint64{0, 1, 2}, Eta: 1, Recurrences: 30}
 	var first []byte

@@ -16,17 +16,18 @@ import (
 	"trainopt/sla"
 )
 
-// The rules below are those of the agent (optimizer/run/probe.go and decide.go), which has them inside.
+// The rules below replicate those inside the agent (optimizer/run/probe.go and decide.go).
 const (
 	longUnit = float64(plan.LongUnit / time.Second) // s
-	minBlock = 0.4                                  // s: the shortest stretch that is timed
+	minBlock = 0.4                                  // s: the shortest timed stretch
 )
 
+// measuredEnough reports whether a segment has enough timed blocks: two, or one if units are long.
 func measuredEnough(s *run.Segment) bool {
 	return len(s.Blocks) >= 2 || len(s.Blocks) == 1 && s.Blocks[0]*s.Units >= longUnit
 }
 
-// probeTooSlow: a probe, not the first, has used up what all probes may cost.
+// probeTooSlow reports whether a probe other than the first has exhausted the budget of all probes.
 func (r *runner) probeTooSlow() bool {
 	if r.probes == 0 || r.model == nil {
 		return false
@@ -35,7 +36,7 @@ func (r *runner) probeTooSlow() bool {
 	return ok && r.probesUSD+r.x.SpentUSD-r.probeFrom >= budget
 }
 
-// probeBudget is the money at which measuring ends; ok is false when nothing is measured.
+// probeBudget returns the cost in USD at which probing ends; ok is false before the first measurement.
 func (r *runner) probeBudget() (float64, bool) {
 	if r.model == nil {
 		return 0, false
@@ -47,7 +48,7 @@ func (r *runner) probeBudget() (float64, bool) {
 	return best * r.o.Ratio, !math.IsInf(best, 1)
 }
 
-// probeCost is what measuring at an allocation is predicted to cost.
+// probeCost returns the predicted cost in USD of a probe at an allocation.
 func (r *runner) probeCost(a resources.Allocation) float64 {
 	unit := r.model.UnitSeconds(a).P50
 	blocks := 2 * math.Max(1, math.Ceil(minBlock/unit))
@@ -57,10 +58,11 @@ func (r *runner) probeCost(a resources.Allocation) float64 {
 	return (r.restartCost().P50 + (1+blocks)*unit) / 3600 * r.hourly(a)
 }
 
+// startup returns the interval of the measured start-up seconds.
 func (r *runner) startup() sla.Interval { return spread(r.progress.StartupSeconds()) }
 
-// restartCost is what one more restart costs: as measured; before the first, the start-up and a checkpoint of up to as
-// long again.
+// restartCost returns the interval of the seconds of one more restart: as measured or, before the first, the start-up
+// plus a checkpoint of up to the same duration.
 func (r *runner) restartCost() sla.Interval {
 	if all := r.progress.RestartSeconds(); len(all) > 0 {
 		return spread(all)
@@ -69,7 +71,7 @@ func (r *runner) restartCost() sla.Interval {
 	return sla.Interval{P5: s.P5, P50: s.P50 * 1.5, P95: s.P95 * 3}
 }
 
-// spread makes an interval of a few measurements: their range, widened for how few they are.
+// spread returns an interval for a few measurements: their range, widened more the fewer there are.
 func spread(v []float64) sla.Interval {
 	if len(v) == 0 {
 		return sla.Interval{}
@@ -90,7 +92,7 @@ func median(v []float64) float64 {
 	return s[len(s)/2]
 }
 
-// refit learns from all that was measured.
+// refit fits the performance model to all measurements.
 func (r *runner) refit() {
 	obs := r.progress.Observations()
 	if len(obs) == 0 {
@@ -104,7 +106,7 @@ func (r *runner) refit() {
 	r.model = m
 }
 
-// snapshot is what a planner may look at now.
+// snapshot returns the input of a planner at the present moment.
 func (r *runner) snapshot() plan.Snapshot {
 	s := plan.Snapshot{Host: r.host, Limits: r.s.Limits, Spec: r.s.Spec, Rates: r.s.Rates, Preference: r.prefer, Model: r.model,
 		Done: r.x.Done, Total: r.s.Units, Baseline: r.s.Baseline, Resumable: true, Trials: r.progress.Trials(),
@@ -122,8 +124,8 @@ func (r *runner) snapshot() plan.Snapshot {
 	return s
 }
 
-// utilisation stands in for a measured GPU utilisation, %: the efficiency of scaling from one GPU, NaN without GPUs or
-// where one alone cannot run it.
+// utilisation substitutes for a measured GPU utilisation in %: the efficiency of scaling from one GPU; NaN without
+// GPUs or if the job cannot run on one GPU.
 func utilisation(w training.Workload, a resources.Allocation) float64 {
 	if a.GPUs <= 0 {
 		return math.NaN()
@@ -133,7 +135,7 @@ func utilisation(w training.Workload, a resources.Allocation) float64 {
 	return min(100, 100*w.UnitSeconds(one)/(float64(a.GPUs)*w.UnitSeconds(a)))
 }
 
-// planned is the strategy of the agent: measure where plan.NextProbe says, go where the planner says.
+// planned is the strategy of the agent: probes by plan.NextProbe, allocations by the planner.
 type planned struct {
 	r       *runner
 	planner plan.Planner
@@ -141,6 +143,8 @@ type planned struct {
 
 func (p *planned) measures() bool { return p.planner.Name() != "static" }
 
+// next returns the next allocation to measure within the probe budget, nil to end probing. plan.Rescue has precedence: if
+// no allocation is likely to meet the SLA, it may choose one even beyond the budget.
 func (p *planned) next() (*resources.Allocation, string) {
 	r := p.r
 	r.refit()
@@ -162,16 +166,20 @@ func (p *planned) next() (*resources.Allocation, string) {
 	return plan.NextProbe(s, r.progress.Observations(), affordable)
 }
 
+// runsNot reports whether the job was found not to run at an allocation.
 func (r *runner) runsNot(a resources.Allocation) bool {
 	return slices.ContainsFunc(r.refused, a.SameShape)
 }
 
+// settle returns the allocation of the planner's decision, adjusted by plan.Settle.
 func (p *planned) settle() (resources.Allocation, string) {
 	d, _ := p.decide()
 	d = plan.Settle(p.r.snapshot(), d)
 	return d.Allocation, d.Reason
 }
 
+// look returns the allocation to move to, nil to stay: a revert of a move after which the job runs slower, the planner's
+// choice if the move is worthwhile, or another probe.
 func (p *planned) look() (*resources.Allocation, string) {
 	r := p.r
 	if !p.measures() || !plan.MovesLeft(r.snapshot()) {
@@ -195,7 +203,7 @@ func (p *planned) look() (*resources.Allocation, string) {
 	return &d.Allocation, why
 }
 
-// probeAgain measures at another allocation during the work where that is worth it.
+// probeAgain returns another probe during the work if one is worthwhile.
 func (p *planned) probeAgain(why string) (*resources.Allocation, string) {
 	next, reason := p.next()
 	if next == nil {
@@ -205,7 +213,8 @@ func (p *planned) probeAgain(why string) (*resources.Allocation, string) {
 	return next, reason
 }
 
-// decide asks the planner; one that fails is noted, and the user's own configuration taken, as the agent does.
+// decide calls the planner. If the planner fails or panics, the failure is recorded and the baseline used, as in the
+// agent.
 func (p *planned) decide() (d plan.Plan, err error) {
 	r := p.r
 	own := func(why any) (plan.Plan, error) {
@@ -233,7 +242,7 @@ func (p *planned) decide() (d plan.Plan, err error) {
 	return d, err
 }
 
-// check says what is wrong with an allocation. Memory is no matter in a job that says nothing of it.
+// check validates an allocation. Memory is ignored for a job without memory limit.
 func (r *runner) check(a resources.Allocation) error {
 	limits, host := r.s.Limits, r.host
 	if limits.MemoryMax <= 0 {

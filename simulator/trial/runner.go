@@ -13,7 +13,7 @@ import (
 	"trainopt/sla"
 )
 
-// runner is a run in progress.
+// runner is the state of a run.
 type runner struct {
 	s      *training.Scenario
 	x      *training.Execution
@@ -23,22 +23,23 @@ type runner struct {
 
 	guard     *sla.Guard
 	stopped   bool
-	unguarded bool // for a reference that is known to keep the limits
+	unguarded bool // for a reference known to meet the limits
 	progress  run.Progress
 	model     *perf.Model
 	started   bool
-	working   bool                 // at the planned allocation, no longer measuring
-	target    resources.Allocation // where the next unit is done
+	working   bool                 // at the planned allocation, measurements completed
+	target    resources.Allocation // allocation of the next unit
 	probes    int
-	probeFrom float64                // USD spent when the probe under way began
-	probesUSD float64                // spent on finished probes but the first, whose work would have been done anyway
-	refused   []resources.Allocation // where the job was found not to run
-	lookedAt  float64                // units of work done
-	pause     float64                // units of work until the next look
+	probeFrom float64                // USD spent at the start of the current probe
+	probesUSD float64                // spent on completed probes except the first, whose work is part of the job anyway
+	refused   []resources.Allocation // allocations at which the job did not run
+	lookedAt  float64                // units of work completed at the last re-evaluation
+	pause     float64                // units of work until the next re-evaluation
 	restUntil float64                // s
 	out       *Outcome
 }
 
+// newRunner validates a job and returns its run, not yet started, with the baseline as target.
 func newRunner(job Job, o Options) (*runner, error) {
 	if err := check(job); err != nil {
 		return nil, err
@@ -52,8 +53,8 @@ func newRunner(job Job, o Options) (*runner, error) {
 		pause: float64(o.Every)}, nil
 }
 
-// withMemory gives a user's configuration that says nothing of memory what a planner would take for it, so that all
-// candidates are priced alike.
+// withMemory sets the memory of a baseline without one to the value that a planner would use, so that all candidates
+// are priced alike.
 func withMemory(s *training.Scenario) *training.Scenario {
 	if s.Baseline.Memory > 0 || s.Limits.MemoryMax <= 0 {
 		return s
@@ -63,7 +64,7 @@ func withMemory(s *training.Scenario) *training.Scenario {
 	return &c
 }
 
-// hostOf is a machine that offers what the limits allow.
+// hostOf returns a machine with the capacity that the limits allow.
 func hostOf(l resources.Limits) resources.Host {
 	h := resources.Host{CPUs: float64(l.CPUs.Max), Memory: l.MemoryMax}
 	for i := range l.GPUs.Max {
@@ -80,13 +81,13 @@ func (r *runner) hourly(a resources.Allocation) float64 { return float64(r.s.Rat
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// mark is what a run has used at one moment.
+// mark is the consumption of a run at one moment.
 type mark struct{ elapsed, usd, joules, done float64 }
 
 func (r *runner) mark() mark { return mark{r.x.Elapsed, r.x.SpentUSD, r.x.Joules, r.x.Done} }
 
-// unit does one unit of work at the target, going there first, and shows it to the progress, unless the guard stops the
-// run before it is done.
+// unit does one unit of work at the target, moving there first, and records it in the progress unless the guard stops
+// the run earlier.
 func (r *runner) unit() {
 	a := r.target
 	if !(r.s.Workload.UnitSeconds(a) > 0) {
@@ -114,7 +115,7 @@ func (r *runner) unit() {
 		r.piece(Piece{Kind: Saving, Allocation: a, Seconds: saving, USD: r.x.SpentUSD - now.usd})
 		return
 	}
-	if interrupted > 0 { // the process is another one since
+	if interrupted > 0 { // the job runs in a new process
 		r.out.Interruptions += interrupted
 		r.progress.Begin(seconds(r.x.Elapsed-work-r.s.Restart), a, r.label(), true)
 	}
@@ -128,6 +129,7 @@ func (r *runner) unit() {
 	r.progress.Add(&row, seconds(r.x.Elapsed))
 }
 
+// label returns the label of the current segment.
 func (r *runner) label() string {
 	if r.working {
 		return "run"
@@ -135,6 +137,7 @@ func (r *runner) label() string {
 	return "probe"
 }
 
+// beginSegment opens a segment at an allocation; a move adds the checkpoint of the previous segment and a restart.
 func (r *runner) beginSegment(a resources.Allocation, moving bool) {
 	now := seconds(r.x.Elapsed)
 	if moving {
@@ -147,10 +150,10 @@ func (r *runner) beginSegment(a resources.Allocation, moving bool) {
 	}
 }
 
-// checkpoint is how long saving takes: a restart is a checkpoint and another start-up.
+// checkpoint returns the seconds of a checkpoint: a restart is a checkpoint and another start-up.
 func (r *runner) checkpoint() float64 { return max(0, r.s.Restart-r.s.Startup) }
 
-// refuse pays for a start at an allocation where the job cannot run, and for the way back.
+// refuse charges a start at an allocation where the job cannot run and the return to the previous allocation.
 func (r *runner) refuse(a resources.Allocation) {
 	r.refused = append(r.refused, a)
 	r.out.Fallbacks = append(r.out.Fallbacks, "the job does not run at "+a.String())
@@ -169,12 +172,12 @@ func (r *runner) refuse(a resources.Allocation) {
 	}
 }
 
-// beginAgain opens a segment after a way back.
+// beginAgain opens a segment after the return from a refused allocation.
 func (r *runner) beginAgain(a resources.Allocation) {
 	r.progress.Begin(seconds(r.x.Elapsed), a, r.label(), true)
 }
 
-// spend lets seconds go by at an allocation.
+// spend advances time, cost and energy by the given seconds at an allocation.
 func (r *runner) spend(a resources.Allocation, s float64) {
 	r.x.Elapsed += s
 	r.x.SpentUSD += s / 3600 * r.hourly(a)
@@ -183,7 +186,7 @@ func (r *runner) spend(a resources.Allocation, s float64) {
 	}
 }
 
-// account files what a unit took under its kinds.
+// account assigns the consumption of a unit to kinds of pieces.
 func (r *runner) account(a resources.Allocation, from mark, work float64, moving bool, interrupted int) {
 	all, usd := r.x.Elapsed-from.elapsed, r.x.SpentUSD-from.usd
 	hourly := r.hourly(a) / 3600
@@ -204,7 +207,7 @@ func (r *runner) account(a resources.Allocation, from mark, work float64, moving
 		kind = Probe
 	}
 	units := r.x.Done - from.done
-	if interrupted == 0 { // the rest, which is what a stop left of it
+	if interrupted == 0 { // the remainder, shortened by a stop
 		r.piece(Piece{Kind: kind, Allocation: a, Seconds: all, USD: usd, Units: units})
 		return
 	}
@@ -212,7 +215,7 @@ func (r *runner) account(a resources.Allocation, from mark, work float64, moving
 	r.piece(Piece{Kind: Lost, Allocation: a, Seconds: all, USD: usd})
 }
 
-// piece adds a piece, to the last one where it goes on.
+// piece appends a piece, or extends the last one if it continues the same work.
 func (r *runner) piece(p Piece) {
 	if n := len(r.out.Pieces); n > 0 {
 		if last := &r.out.Pieces[n-1]; last.Kind == p.Kind && last.Allocation.SameShape(p.Allocation) && (p.Kind == Work || p.Kind == Probe) {
@@ -225,7 +228,7 @@ func (r *runner) piece(p Piece) {
 	}
 }
 
-// reserve is the time that the agent keeps for an orderly exit.
+// reserve returns the time that the agent keeps for an orderly exit.
 func (r *runner) reserve() time.Duration {
 	worst := 0.0
 	for _, s := range r.progress.Segments {
@@ -234,9 +237,9 @@ func (r *runner) reserve() time.Duration {
 	return seconds(max(1.5*worst, 1))
 }
 
-// guarded asks the guard about the time since from, which has been spent at allocation a, and takes back what came after
-// the guard's word; it returns for how long a run that is stopped then saves, until it is killed. Within a unit, time
-// and money are taken to pass evenly.
+// guarded applies the guard to the period since from, spent at allocation a, and undoes everything after the guard's
+// stop. It returns the seconds for which a stopped run then writes a checkpoint before it is killed. Within a unit,
+// time and cost are taken to accrue evenly.
 func (r *runner) guarded(a resources.Allocation, from mark) (saving float64) {
 	end := r.mark()
 	span := end.elapsed - from.elapsed

@@ -15,20 +15,20 @@ import (
 	"trainopt/sla"
 )
 
-// The experiment of SLA-MORL (arXiv 2508.03509): 13 workloads, three static baselines (the least, half and most that is
-// allowed), three preferences, and an agreement at 1.1 times the mean of the baselines. Its workloads and hardware are not
-// published, so the jobs are drawn, and the oracle stands beside the planner: it shows how much there was to save.
+// The experiment of SLA-MORL (arXiv 2508.03509): 13 workloads, three static baselines (minimum, half and maximum of
+// the limits), three preferences, and an SLA at 1.1 times the mean of the baselines. Its workloads and hardware are
+// not published; the jobs are drawn instead, and the oracle shows the attainable saving.
 const (
-	// SLAMORLWorkloads is how many workloads a seed has.
+	// SLAMORLWorkloads is the number of workloads per seed.
 	SLAMORLWorkloads = 13
 	slamorlSlack     = 1.1
 )
 
-// slamorlPrefers are the preferences of the experiment, as a user writes them.
+// slamorlPrefers are the preferences of the experiment, in the user's notation.
 var slamorlPrefers = []string{"time", "cost", "balanced"}
 
-// SLAMORL plays the experiment over jobs of a draw, one set of 13 workloads for each seed. Interruptions and the jobs'
-// own agreements are left out. Everything that is measured and every restart is paid.
+// SLAMORL runs the experiment on drawn jobs, one set of 13 workloads for each seed, without interruptions and with the
+// experiment's SLA instead of the jobs' own. All measurements and restarts are charged.
 type SLAMORL struct {
 	Draw     func(seed uint64) ([]training.Scenario, error) // at least 13 jobs
 	Seeds    []uint64
@@ -37,15 +37,16 @@ type SLAMORL struct {
 	Progress func(done, total int)
 }
 
-// SLAMORLRow is a policy under one preference: changes against the mean of the three static baselines, and the share of
-// agreements kept, means over workloads.
+// SLAMORLRow is the result of a policy under one preference: changes relative to the mean of the three static
+// baselines, and the share of SLAs met, means over workloads.
 type SLAMORLRow struct {
 	Policy, Prefer             string
 	Jobs                       int
 	Time, Cost, Kept, Restarts float64
 }
 
-// Run plays it; rows are in the order policy, preference, after the three baselines.
+// Run runs the experiment. Rows are ordered by policy and preference, after the three baselines. When ctx is
+// cancelled, the rows so far are returned with its error.
 func (e *SLAMORL) Run(ctx context.Context) ([]SLAMORLRow, error) {
 	var rows []SLAMORLRow
 	at := make(map[[2]string]int)
@@ -107,7 +108,7 @@ func (e *SLAMORL) Run(ctx context.Context) ([]SLAMORLRow, error) {
 	return rows, nil
 }
 
-// slamorlJob sets the agreement of a workload from its three static baselines; the user's own configuration is the most.
+// slamorlJob sets the SLA of a workload from its three static baselines; the user's own allocation is the maximum.
 func slamorlJob(s training.Scenario) (training.Scenario, [3]training.Outcome) {
 	s.Interruptions, s.Spec = nil, sla.Spec{}
 	pick := func(r resources.Range, least int, share float64) int {
@@ -125,7 +126,7 @@ func slamorlJob(s training.Scenario) (training.Scenario, [3]training.Outcome) {
 	return s, out
 }
 
-// WriteSLAMORL writes the rows as a table of text.
+// WriteSLAMORL writes the rows as a text table.
 func WriteSLAMORL(w io.Writer, rows []SLAMORLRow) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "The experiment of SLA-MORL on drawn jobs: %d workloads a seed, SLA at %g × the mean of three static baselines.\n", SLAMORLWorkloads, slamorlSlack)

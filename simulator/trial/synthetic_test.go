@@ -10,11 +10,11 @@ import (
 	"trainopt/sla"
 )
 
-// amdahl is a made-up truth: serial seconds, and parallel ones shared by the GPUs (or CPUs where there are none), with a toll
-// on each further one.
+// amdahl is a synthetic truth: serial seconds, and parallel seconds divided among the GPUs (or CPUs without GPUs),
+// with an overhead for each further device.
 type amdahl struct {
 	serial, parallel, toll float64
-	most                   int // more devices than this cannot run it; 0: any
+	most                   int // cannot run on more devices than this; 0: no maximum
 }
 
 func (w amdahl) UnitSeconds(a resources.Allocation) float64 {
@@ -30,7 +30,7 @@ func (w amdahl) UnitSeconds(a resources.Allocation) float64 {
 
 func (w amdahl) Watts(a resources.Allocation) float64 { return 50 + 200*float64(a.GPUs) }
 
-// job is a job of 200 units on up to 8 GPUs whose user takes all of them.
+// job returns a job of 200 units on up to 8 GPUs whose baseline uses all of them.
 func job() *training.Scenario {
 	return &training.Scenario{Name: "made-up", Workload: amdahl{2, 20, 0.2, 0}, Units: 200, UnitSamples: 1000,
 		Limits:   resources.Limits{GPUs: resources.Range{Min: 1, Max: 8}, CPUs: resources.Range{Min: 4, Max: 4}, MemoryMin: 1, MemoryMax: 64},

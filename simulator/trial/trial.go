@@ -11,18 +11,18 @@ import (
 	"trainopt/sla"
 )
 
-// Job is one job to run: the same job with the same Seed meets the same noise under every planner.
+// Job is one job to run. The same job with the same Seed has the same noise under every planner.
 type Job struct {
 	Scenario *training.Scenario
 	Seed     uint64 // of the noise
 	Prefer   plan.Preference
 }
 
-// Options are the agent's own settings, with its defaults for zero.
+// Options are the settings of the agent; zero fields mean its defaults.
 type Options struct {
-	Samples int     // allocations measured before the plan, at most; 0: 4; 1: the user's own only
+	Samples int     // maximum number of allocations measured before the plan; 0: 4; 1: the baseline only
 	Ratio   float64 // share of the job's predicted cost at which probing ends; 0: 0.10
-	Every   int     // units of work before the first look for a better allocation; 0: 5; negative: never looks
+	Every   int     // units of work before the first re-evaluation of the allocation; 0: 5; negative: never
 }
 
 func (o Options) withDefaults() Options {
@@ -38,21 +38,21 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Kind is what a piece of a run was spent on.
+// Kind is the purpose of a piece of a run.
 type Kind string
 
 // The kinds of pieces.
 const (
 	Start   Kind = "start"   // from launch to the first unit of work
-	Probe   Kind = "probe"   // work done while allocations were measured
-	Work    Kind = "work"    // work done at a planned allocation
+	Probe   Kind = "probe"   // work during the measurement of allocations
+	Work    Kind = "work"    // work at a planned allocation
 	Move    Kind = "move"    // restarts by choice
-	Lost    Kind = "lost"    // to interruptions: work done again, restarts, time without a machine
-	Saving  Kind = "saving"  // the checkpoint of a run that was stopped
-	Refused Kind = "refused" // a start where the job cannot run, and the way back
+	Lost    Kind = "lost"    // due to interruptions: repeated work, restarts, time without a machine
+	Saving  Kind = "saving"  // the checkpoint of a stopped run
+	Refused Kind = "refused" // a start where the job cannot run, and the return
 )
 
-// Piece is a part of a run at one allocation; the pieces of a run sum to the whole.
+// Piece is a part of a run at one allocation; the pieces of a run add up to the whole.
 type Piece struct {
 	Kind       Kind                 `json:"kind"`
 	Allocation resources.Allocation `json:"allocation"`
@@ -61,7 +61,7 @@ type Piece struct {
 	Units      float64              `json:"units"`
 }
 
-// Decision is one thing that the planner, or the rules around it, decided.
+// Decision is one decision of the planner or of the rules around it.
 type Decision struct {
 	AtS    float64              `json:"at_s"`
 	Done   float64              `json:"done"`
@@ -70,57 +70,59 @@ type Decision struct {
 	Reason string               `json:"reason"`
 }
 
-// Outcome is how a run ended. Everything that was spent is in it: probes, restarts, start-up.
+// Outcome is the result of a run. It includes everything spent: probes, restarts, start-up.
 type Outcome struct {
 	Seconds  float64
 	USD      float64
-	Joules   float64 // NaN where the power of anything that ran is unknown
-	Resource float64 // share of the limits that was held, 0…1, averaged over the time
+	Joules   float64 // NaN if the power at any allocation used is unknown
+	Resource float64 // share of the limits held, 0…1, averaged over time
 	Done     float64 // units of work
 
 	Finished bool
-	// Stopped is the limit for which the guard ended the run; empty when it did not.
+	// Stopped is the limit for which the guard stopped the run; empty if it did not.
 	Stopped sla.Objective
-	// DeadlineMet and BudgetMet are true when nothing was agreed.
+	// DeadlineMet and BudgetMet are true without a limit.
 	DeadlineMet, BudgetMet bool
-	// BudgetOverrun is by how much more was spent than agreed, relative; 0 without a budget.
+	// BudgetOverrun is the relative excess of the cost over the budget; 0 without a budget.
 	BudgetOverrun float64
 
 	Restarts      int // by choice, probes included
 	Interruptions int
-	Probes        int // allocations measured before the plan, the user's own included
+	Probes        int // allocations measured before the plan, including the baseline
 	ProbeSeconds  float64
 	ProbeUSD      float64
 	MoveSeconds   float64 // spent on restarts by choice
 	Pieces        []Piece
 	Decisions     []Decision
-	// Fallbacks say where the planner failed and the user's own configuration was taken instead.
+	// Fallbacks describes each failure of the planner, after which the baseline was used, and each allocation at which
+	// the job did not run.
 	Fallbacks []string
 
 	limits resources.Limits // of the scenario
 }
 
-// Kept reports whether the job was done within all that was agreed of time and cost.
+// Kept reports whether the job finished within the deadline and the budget.
 func (o *Outcome) Kept() bool { return o.Finished && o.DeadlineMet && o.BudgetMet }
 
-// Run runs a job under a planner from start to end, or until the guard stops it. The error is about a job that makes no
-// sense; a planner that fails does not end a run. Milliseconds to tens of milliseconds for a planner with a model.
+// Run runs a job under a planner to completion or until the guard stops it. It returns an error for an invalid job; a
+// failing planner does not end a run. A run takes milliseconds to tens of milliseconds for a planner with a model.
 func Run(job Job, p plan.Planner, o Options) (*Outcome, error) {
 	return runJob(job, o, func(r *runner) strategy { return &planned{r: r, planner: p} })
 }
 
-// strategy is what differs between arms: where to measure next, and where to go with what was measured.
+// strategy is the part of a run that differs between arms: the choice of probes and of the allocation for the work.
 type strategy interface {
-	// measures is false for a strategy that goes to its plan without measuring anything first.
+	// measures is false for a strategy that starts with its plan, without measurements.
 	measures() bool
-	// next is the allocation to measure next, nil to plan now.
+	// next returns the allocation to measure next, nil to plan now.
 	next() (*resources.Allocation, string)
-	// settle is where to work, after the measurements.
+	// settle returns the allocation for the work, after the measurements.
 	settle() (resources.Allocation, string)
-	// look is called every so often while it works: where to move, nil to stay.
+	// look is called at intervals during the work and returns the allocation to move to, nil to stay.
 	look() (*resources.Allocation, string)
 }
 
+// runJob runs a job unit by unit under a strategy until it is finished or stopped.
 func runJob(job Job, o Options, with func(*runner) strategy) (*Outcome, error) {
 	r, err := newRunner(job, o.withDefaults())
 	if err != nil {
@@ -146,7 +148,8 @@ func runJob(job Job, o Options, with func(*runner) strategy) (*Outcome, error) {
 	return r.outcome(), nil
 }
 
-// probeStep decides, while measuring, whether to go on, to measure elsewhere or to plan: optimizer's probeStep.
+// probeStep decides during measurements whether to continue, to measure elsewhere or to plan, as the agent's
+// probeStep.
 func (r *runner) probeStep(s strategy) {
 	if !measuredEnough(r.progress.Current()) && !r.probeTooSlow() {
 		return
@@ -165,7 +168,7 @@ func (r *runner) probeStep(s strategy) {
 	r.target, r.working, r.lookedAt, r.pause = a, true, r.x.Done, float64(r.o.Every)
 }
 
-// workStep looks for a better allocation when enough work has been done since the last look: optimizer's adaptStep.
+// workStep re-evaluates the allocation when enough work was done since the last time, as the agent's adaptStep.
 func (r *runner) workStep(s strategy) {
 	if r.pause <= 0 || r.x.Done-r.lookedAt < r.pause || r.x.Elapsed < r.restUntil {
 		return
@@ -187,14 +190,16 @@ func (r *runner) workStep(s strategy) {
 	r.target, r.pause = *a, float64(r.o.Every)
 }
 
-// rest is how long the agent does nothing after a look, seconds: the time that one takes, divided by the share of a CPU
-// that it grants itself.
+// rest is the agent's minimum pause in seconds after a re-evaluation: its duration divided by the share of a CPU granted to
+// planning.
 const rest = 0.02 / 0.005
 
+// decided records a decision at the present time.
 func (r *runner) decided(what string, a resources.Allocation, why string) {
 	r.out.Decisions = append(r.out.Decisions, Decision{AtS: r.x.Elapsed, Done: r.x.Done, What: what, To: a, Reason: why})
 }
 
+// outcome returns the result of the run from the execution and the pieces.
 func (r *runner) outcome() *Outcome {
 	out, x, spec := r.out, r.x, r.s.Spec
 	out.Seconds, out.USD, out.Joules, out.Done = x.Elapsed, x.SpentUSD, x.Joules, x.Done
@@ -219,7 +224,7 @@ func (r *runner) outcome() *Outcome {
 	return out
 }
 
-// check refuses what cannot be run at all.
+// check returns an error for a job that cannot be run at all.
 func check(job Job) error {
 	s := job.Scenario
 	switch {

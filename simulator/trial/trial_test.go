@@ -39,11 +39,12 @@ func mustRun(t *testing.T, arm string, j Job, o Options) (*Outcome, *Truth) {
 	return out, truth
 }
 
+// TestModelFindsTheBestAllocation checks the final allocation, the regret and the probes of the planner model.
 func TestModelFindsTheBestAllocation(t *testing.T) {
 	for name, test := range map[string]struct {
 		s      *training.Scenario
 		prefer plan.Preference
-		gpus   []int // where the work may be done
+		gpus   []int // allocations acceptable for the work
 		most   float64
 	}{
 		"cost: one or two GPUs": {with(func(s *training.Scenario) { s.Units = 2000 }), forCost, []int{1, 2}, 0.05},
@@ -65,7 +66,7 @@ func TestModelFindsTheBestAllocation(t *testing.T) {
 			if r := truth.Regret(test.prefer, out); !(r.Total < test.most) || r.Total < -1e-9 && test.s.Spec.TimeMax == 0 {
 				t.Errorf("regret %+v, want less than %g", r, test.most)
 			}
-			if out.Probes < 1 || out.Probes > 4 || out.ProbeUSD == 0 { // the first is always measured, others where they pay
+			if out.Probes < 1 || out.Probes > 4 || out.ProbeUSD == 0 { // the first is always measured, others where worthwhile
 				t.Errorf("%d probes for %g USD, want 1 to 4 that are paid", out.Probes, out.ProbeUSD)
 			}
 		})
@@ -110,7 +111,7 @@ func TestAtMostThreeRestartsByChoice(t *testing.T) {
 	}
 }
 
-// With the same measurements, somebody who then knows the truth does no worse than the model.
+// With the same measurements and perfect information afterwards, the result is no worse than the model's.
 func TestProbedBoundsTheModel(t *testing.T) {
 	for name, prefer := range map[string]plan.Preference{"time": forTime, "cost": forCost, "balanced": balanced} {
 		s := job()
@@ -128,6 +129,7 @@ func TestProbedBoundsTheModel(t *testing.T) {
 	}
 }
 
+// TestGuardHoldsTheLimits checks for infeasible SLAs that every arm is stopped within the limit but not much earlier.
 func TestGuardHoldsTheLimits(t *testing.T) {
 	for name, test := range map[string]struct {
 		s    *training.Scenario
@@ -163,6 +165,8 @@ func TestGuardHoldsTheLimits(t *testing.T) {
 	}
 }
 
+// TestFailingPlannersEndNoRun checks that a planner that panics, fails or plans an impossible allocation is recorded
+// as a fallback and that the job finishes.
 func TestFailingPlannersEndNoRun(t *testing.T) {
 	for name, p := range map[string]plan.Planner{
 		"panics": planner(func(plan.Snapshot) (plan.Plan, error) { panic("no") }),
@@ -236,8 +240,8 @@ func TestInterruptionsArePaidAndTold(t *testing.T) {
 	}
 }
 
-// TestPiecesAddUp: whatever the job, nothing is spent that is not in a piece, regret is the sum of its causes, and the
-// limits hold.
+// TestPiecesAddUp checks for any job that all consumption is in a piece, that regret is the sum of its causes, and
+// that the limits hold.
 func TestPiecesAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seed := rapid.Uint64Range(0, 1e6).Draw(t, "seed")
@@ -334,6 +338,7 @@ func TestJobsThatMakeNoSense(t *testing.T) {
 	}
 }
 
+// TestReach has known answers for Feasible, Reachable and Floor, by deadline and baseline.
 func TestReach(t *testing.T) {
 	for name, test := range map[string]struct {
 		deadline            time.Duration
@@ -354,8 +359,8 @@ func TestReach(t *testing.T) {
 			if got.Feasible != test.feasible || got.Reachable != test.reachable {
 				t.Errorf("feasible %v, reachable %v; want %v, %v", got.Feasible, got.Reachable, test.feasible, test.reachable)
 			}
-			want := math.NaN()                                     // on one GPU a unit takes 22 s instead of 5.9, and a restart follows
-			if test.reachable || test.feasible && test.gpus == 8 { // who begins where it is best loses nothing
+			want := math.NaN()                                     // on one GPU a unit takes 22 s instead of 5.9, followed by a restart
+			if test.reachable || test.feasible && test.gpus == 8 { // a baseline at the optimum loses nothing
 				want = float64(8-test.gpus) / 7 * (22 - 5.9 + 15) / 1190
 			}
 			if floor := got.Floor(forTime); math.Abs(floor-want) > 1e-9 || math.IsNaN(floor) != math.IsNaN(want) {

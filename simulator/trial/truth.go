@@ -9,41 +9,41 @@ import (
 	"trainopt/simulator/training"
 )
 
-// Static is what one allocation, kept from start to end, takes in a job's own noise and interruptions.
+// Static is the result of one allocation kept from start to end, with the job's own noise and interruptions.
 type Static struct {
 	Allocation  resources.Allocation
 	Seconds     float64
 	USD         float64
-	Joules      float64 // NaN unknown
+	Joules      float64 // NaN if unknown
 	Resource    float64 // share of the limits, 0…1
-	Feasible    bool    // it keeps what was agreed of time, cost and throughput
-	start, work spent   // before the first unit; of the units, without what interruptions cost
-	excess      float64 // how far it misses, relative
+	Feasible    bool    // meets the SLA: time, cost and throughput
+	start, work spent   // before the first unit; of the units, without the cost of interruptions
+	excess      float64 // relative excess over the limits
 }
 
 type spent struct{ seconds, usd float64 }
 
-// Truth is what an exhaustive search over the fixed allocations finds out about a job, in hindsight: every candidate is
-// run with the very noise that the planners meet, so that no search, and no luck, is in the reference.
+// Truth is the result of an exhaustive search over the fixed allocations of a job, in hindsight. Every candidate runs
+// with the same noise as the planners, so that the reference contains neither search cost nor luck.
 type Truth struct {
-	// Statics are all allocations that can run, in the scenario's order.
+	// Statics contains all allocations that can run, in the scenario's order.
 	Statics []Static
-	// Feasible: at least one of them keeps the agreement.
+	// Feasible is true if at least one of them meets the SLA.
 	Feasible bool
-	// Reachable: the agreement can be kept by somebody who has to measure first: who begins at the user's own configuration,
-	// does one unit of work there, spends a tenth of the run's time and money on measuring (what probes may take), and
-	// then goes to the allocation that turns out best, in time for the guard, which stops a run as long before a limit as
-	// an orderly exit takes.
+	// Reachable is true if a run that has to measure first can meet the SLA: it does one unit of work at the baseline,
+	// spends a tenth of its time and money on measurements (the allowance of probes), and then moves to the allocation
+	// that turns out best, early enough for the guard, which stops a run before a limit by the time of an orderly
+	// exit.
 	Reachable bool
-	// Own is the user's own configuration, as it would run with nobody to stop it.
+	// Own is the baseline, run without guard.
 	Own Static
 
-	after []Static // after one unit at the user's own configuration, as Statics
+	after []Static // as Statics, with the first unit of work at the baseline
 
-	best [3]float64 // least seconds, USD and share of the limits among the feasible ones, among all when none is
+	best [3]float64 // lowest seconds, USD and share of the limits among the feasible allocations, or among all if none is
 }
 
-// Search runs every allocation of a scenario with one seed, twice. O(candidates × units).
+// Search runs every allocation of a scenario twice with one seed. O(candidates × units).
 func Search(scenario *training.Scenario, seed uint64) *Truth {
 	s := withMemory(scenario)
 	t := &Truth{best: [3]float64{math.Inf(1), math.Inf(1), math.Inf(1)}}
@@ -66,10 +66,11 @@ func Search(scenario *training.Scenario, seed uint64) *Truth {
 	return t
 }
 
-// allowance is the share of a run's time and money that probes may take.
+// allowance is the share of a run's time and money that probes may use.
 const allowance = 0.10
 
-// keeps reports whether the agreement is kept although measuring takes a share of the run, with a checkpoint in hand.
+// keeps reports whether the allocation meets the SLA with a share of the run spent on measurements and an exit with a
+// checkpoint.
 func (o *Static) keeps(s *training.Scenario, share float64) bool {
 	exit := s.Restart + 1.5*max(1, s.Restart-s.Startup)
 	usd := exit / 3600 * float64(s.Rates.Hourly(o.Allocation))
@@ -77,11 +78,12 @@ func (o *Static) keeps(s *training.Scenario, share float64) bool {
 	return o.Feasible && (t <= 0 || o.Seconds*(1+share)+exit <= t) && (c <= 0 || o.USD*(1+share)+usd <= c)
 }
 
+// static runs the whole job at an allocation.
 func static(s *training.Scenario, a resources.Allocation, seed uint64) Static {
 	return ended(s, a, s.Start(seed), 0)
 }
 
-// afterOne is a run that does its first unit at the user's own configuration.
+// afterOne runs the first unit at the baseline and the rest at an allocation.
 func afterOne(s *training.Scenario, a resources.Allocation, seed uint64) Static {
 	x := s.Start(seed)
 	x.Run(s.Baseline, 1)
@@ -91,12 +93,12 @@ func afterOne(s *training.Scenario, a resources.Allocation, seed uint64) Static 
 	return o
 }
 
-// ended runs the rest at an allocation.
+// ended completes an execution at an allocation and returns its result; done is the number of units completed before.
 func ended(s *training.Scenario, a resources.Allocation, x *training.Execution, done float64) Static {
 	per := x.Run(a, s.Units)
 	work := 0.0
 	for i, unit := range per {
-		work += unit * min(1, s.Units-done-float64(i)) // the last may be a part
+		work += unit * min(1, s.Units-done-float64(i)) // the last unit may be partial
 	}
 	hourly := float64(s.Rates.Hourly(a))
 	o := Static{Allocation: a, Seconds: x.Elapsed, USD: x.SpentUSD, Joules: x.Joules, Resource: perf.ResourceShare(a, s.Limits),
@@ -117,10 +119,10 @@ func ended(s *training.Scenario, a resources.Allocation, x *training.Execution, 
 
 func (o *Static) objectives() [3]float64 { return [3]float64{o.Seconds, o.USD, o.Resource} }
 
-// Utility is what a preference makes of an outcome, less is better: Σ wᵢ·xᵢ/xᵢ*, with x seconds, USD and the share of the
-// limits held, and xᵢ* the least of each that any feasible fixed allocation reaches. For a preference of time or of cost alone
-// it is that objective. It is one definition among several: plan.Model scales each objective by its range over the
-// front instead, and so differs from it in what it calls balanced.
+// Utility returns the utility of an outcome under a preference; lower is better: Σ wᵢ·xᵢ/xᵢ*, with x the seconds, USD
+// and share of the limits held, and xᵢ* the lowest value of each among the feasible fixed allocations. For a
+// preference of time or cost alone it is proportional to that objective. The definition is one of several: plan.Model
+// scales each objective by its range over the front instead and therefore differs in its balanced choice.
 func (t *Truth) Utility(p plan.Preference, x [3]float64) float64 {
 	sum, weights := 0.0, 0.0
 	for i, w := range [3]float64{p.Time, p.Cost, p.Resource} {
@@ -131,9 +133,10 @@ func (t *Truth) Utility(p plan.Preference, x [3]float64) float64 {
 	return sum / weights
 }
 
-// Oracle is the fixed allocation with the least utility among the feasible ones, or the one that misses the agreement
-// least when none is feasible. ok is false when the job can run nowhere. A run that moves can still beat it where a limit
-// binds: part of the work on four devices and part on five may just meet a deadline for which four are too slow.
+// Oracle returns the fixed allocation with the lowest utility among the feasible ones, or the one with the smallest
+// excess if none is feasible. ok is false if the job cannot run at all. A run that moves can still beat the oracle
+// where a limit binds: part of the work on four devices and part on five may just meet a deadline for which four are
+// too slow.
 func (t *Truth) Oracle(p plan.Preference) (best Static, ok bool) {
 	least := math.Inf(1)
 	for _, o := range t.Statics {
@@ -148,8 +151,8 @@ func (t *Truth) Oracle(p plan.Preference) (best Static, ok bool) {
 	return best, ok
 }
 
-// Floor is the regret of somebody who begins at the user's own configuration, does one unit of work there, and then knows
-// everything: what measuring first costs even then. NaN when the agreement cannot be kept from there.
+// Floor returns the regret of a run that does one unit of work at the baseline and then has perfect information: the
+// minimum cost of measuring first. NaN if the SLA cannot be met from there.
 func (t *Truth) Floor(p plan.Preference) float64 {
 	oracle, ok := t.Oracle(p)
 	least := math.NaN()
@@ -161,23 +164,24 @@ func (t *Truth) Floor(p plan.Preference) float64 {
 	return least/t.Utility(p, oracle.objectives()) - 1
 }
 
-// Regret is by how much an outcome exceeds the oracle's utility, relative, and why: Total is the sum of the others.
+// Regret is the relative excess of an outcome over the oracle's utility by cause; Total is the sum of the other
+// fields.
 type Regret struct {
 	Total float64
-	// Choice is for work at allocations that were planned and are not the oracle's (and for starting at one).
+	// Choice is caused by work at planned allocations other than the oracle's, including the start at one.
 	Choice float64
-	// Probe is for work that was done elsewhere in order to measure; Move for restarts by choice.
+	// Probe is caused by work done elsewhere for measurements; Move by restarts by choice.
 	Probe, Move float64
-	// Lost is for interruptions, over those that the oracle meets.
+	// Lost is caused by interruptions, beyond those of the oracle.
 	Lost float64
 }
 
-// Regret of an outcome under a preference; all NaN for a job that was not finished or that no allocation can do as
-// agreed.
+// Regret returns the regret of an outcome under a preference. All fields are NaN for an unfinished job and for a job
+// whose SLA no allocation meets.
 //
-// The pieces of the run are compared with what the oracle takes for the same work: a piece of u units is charged its
-// seconds and USD less u/units of the oracle's (start-up and interruptions set apart); of the share of the limits,
-// its part of the time at the difference of the shares.
+// The pieces of the run are compared with the oracle's consumption for the same work: a piece of u units is charged
+// its seconds and USD minus u/units of the oracle's (start-up and interruptions are treated separately) and, for the
+// share of the limits, its fraction of the time multiplied by the difference of the shares.
 func (t *Truth) Regret(p plan.Preference, o *Outcome) Regret {
 	nan := math.NaN()
 	oracle, ok := t.Oracle(p)

@@ -24,7 +24,7 @@ func BenchmarkBeside(b *testing.B) {
 	}
 }
 
-// 100,000 jobs a turn.
+// 100,000 jobs per iteration.
 func BenchmarkReadTrace(b *testing.B) {
 	g, err := NewGenerator(Options{Lambda: 900, MultiGPU: true, SLOs: true}, GavelTable())
 	if err != nil {

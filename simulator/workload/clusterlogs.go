@@ -9,6 +9,7 @@ import (
 	"time"
 )
 
+// readPhillyRow reads a job without a type; its queue is the virtual cluster.
 func readPhillyRow(r *row, j *Job) {
 	j.Arrival = r.date("timestamp")
 	j.Seconds = r.number("duration")
@@ -19,7 +20,7 @@ func readPhillyRow(r *row, j *Job) {
 	}
 }
 
-// The date of time 0 is 1970 when the trace has none.
+// writePhillyRow writes dates; time 0 is 1970 if the trace has no start.
 func writePhillyRow(t *Trace, j *Job) ([]string, error) {
 	if math.IsNaN(j.Seconds) {
 		return nil, errors.New("its duration is not known")
@@ -32,7 +33,8 @@ func writePhillyRow(t *Trace, j *Job) ([]string, error) {
 	return []string{at.Format(time.DateTime), decimal(j.Seconds), strconv.Itoa(j.GPUs), decimal(j.Seconds * float64(j.GPUs)), j.Queue}, nil
 }
 
-// readPhillySLORow reads minutes. Deadlines count from the arrival; jobs of best effort have a column of them that says nothing.
+// readPhillySLORow reads times in minutes. Deadlines are relative to the arrival; the deadline column of best-effort
+// jobs is ignored.
 func readPhillySLORow(r *row, j *Job) {
 	const minute = 60
 	j.ID = r.whole("job_id")
@@ -59,6 +61,7 @@ func readPhillySLORow(r *row, j *Job) {
 	}
 }
 
+// readElasticFlowRow reads a job; best-effort jobs have no deadline.
 func readElasticFlowRow(r *row, j *Job) {
 	j.ID = r.whole("job_id")
 	j.Type = typeOf(r, "model_name")
@@ -74,6 +77,7 @@ func readElasticFlowRow(r *row, j *Job) {
 	}
 }
 
+// writeElasticFlowRow writes jobs without a deadline as best effort.
 func writeElasticFlowRow(_ *Trace, j *Job) ([]string, error) {
 	model, batch, ok := splitBatch(j.Type)
 	if !ok {
@@ -87,13 +91,14 @@ func writeElasticFlowRow(_ *Trace, j *Job) ([]string, error) {
 		strconv.Itoa(j.GPUs), decimal(j.Seconds), bestEffort}, nil
 }
 
+// readSiaRow reads a job without duration and steps, which follow from the profiles.
 func readSiaRow(r *row, j *Job) {
 	j.Type = typeOf(r, "application")
 	j.GPUs = r.whole("num_replicas")
 	j.Arrival = r.number("time")
 }
 
-// Sia names jobs by their application and their number.
+// writeSiaRow names jobs by application and number, as Sia does.
 func writeSiaRow(_ *Trace, j *Job) ([]string, error) {
 	model, batch, ok := splitBatch(j.Type)
 	if !ok {
@@ -102,7 +107,7 @@ func writeSiaRow(_ *Trace, j *Job) ([]string, error) {
 	return []string{fmt.Sprintf("%s-%d", model, j.ID), decimal(j.Arrival), model, strconv.Itoa(j.GPUs), strconv.Itoa(batch)}, nil
 }
 
-// typeOf joins a model and its batch size as throughput tables do.
+// typeOf returns the job type of a model and its batch size, as in throughput tables.
 func typeOf(r *row, model string) string {
 	name, batch := r.text(model), r.whole("batch_size")
 	if name == "" || batch < 1 {
@@ -116,7 +121,7 @@ func typeOf(r *row, model string) string {
 	return full
 }
 
-// splitBatch takes "ResNet-18 (batch size 64)" apart.
+// splitBatch splits "ResNet-18 (batch size 64)" into model and batch size.
 func splitBatch(job string) (model string, batch int, ok bool) {
 	rest, ok := strings.CutSuffix(job, ")")
 	i := strings.LastIndex(rest, " (batch size ")

@@ -15,24 +15,24 @@ import (
 //go:embed gavel.table
 var gavelTable string
 
-// GavelTable is the table by which Gavel's simulator runs jobs, from the binary: K80, P100 and V100, 26 job types on 1, 2, 4
-// and 8 GPUs, alone and in pairs. The head of gavel.table says where it is from.
+// GavelTable returns the embedded table used by Gavel's simulator: K80, P100 and V100, 26 job types on 1, 2, 4 and 8
+// GPUs, alone and in pairs. The header of gavel.table states its source.
 var GavelTable = sync.OnceValue(func() *Throughputs {
 	t, err := ReadTable(strings.NewReader(gavelTable))
 	if err != nil {
-		panic("the embedded throughput table: " + err.Error()) // a test reads it
+		panic("the embedded throughput table: " + err.Error()) // covered by a test
 	}
 	return t
 })
 
-// WriteTable writes a table in the form of the embedded one, every rate to its last bit. head are lines of comment.
+// WriteTable writes a table in the form of the embedded one, with exact rates. head contains comment lines.
 //
-//	# where it is from
+//	# comment
 //	type ResNet-18 (batch size 16)     the job types, numbered from 0
-//	on v100 1                          what follows was measured on 1 V100
-//	0 77.3 0:55.4:55.5 1:0:0           type 0 alone; beside itself and beside type 1: its own rate, the other's
+//	on v100 1                          the following rates were measured on 1 V100
+//	0 77.3 0:55.4:55.5 1:0:0           type 0 alone; paired with itself and with type 1: its own rate, the other's rate
 //
-// A type that was measured in pairs only has "-" for its rate alone.
+// A type measured in pairs only has "-" as its rate alone.
 func (t *Throughputs) WriteTable(w io.Writer, head ...string) error {
 	b := bufio.NewWriter(w)
 	for _, h := range head {
@@ -70,7 +70,7 @@ func (t *Throughputs) WriteTable(w io.Writer, head ...string) error {
 	return b.Flush()
 }
 
-// ReadTable reads what WriteTable writes.
+// ReadTable reads the format of WriteTable.
 func ReadTable(r io.Reader) (*Throughputs, error) {
 	var rates []Rate
 	var types []string
@@ -108,6 +108,7 @@ func ReadTable(r io.Reader) (*Throughputs, error) {
 	return t, nil
 }
 
+// tableRow parses one line of rates and appends them; r contains device and number of GPUs.
 func tableRow(rates []Rate, r Rate, types, fields []string) ([]Rate, error) {
 	name := func(s string) (string, error) {
 		i, err := strconv.Atoi(s)

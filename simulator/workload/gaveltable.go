@@ -12,12 +12,12 @@ import (
 	"trainopt/internal/regular"
 )
 
-// ReadThroughputs reads a throughput table of Gavel (OSDI 2020) or Shockwave (NSDI 2023):
+// ReadThroughputs reads a throughput table of Gavel (OSDI 2020) or Shockwave (NSDI 2023), plain or gzip:
 //
 //	{"v100": {"('ResNet-18 (batch size 16)', 1)": {"null": 77.3, "('A3C', 1)": [40.1, 5.2]}}}
 //
-// "null" is alone, another job is beside it, with both rates. A key without a number of devices means one. Pairs of different
-// numbers of devices, which no simulation forms, are refused. The file may be compressed by gzip.
+// "null" is the rate alone; another job is paired with it, with both rates. A key without a number of devices means
+// one. Pairs with different numbers of devices, which no simulation forms, are errors.
 func ReadThroughputs(r io.Reader) (*Throughputs, error) {
 	r, err := Unpack(r)
 	if err != nil {
@@ -34,6 +34,7 @@ func ReadThroughputs(r io.Reader) (*Throughputs, error) {
 	return t, nil
 }
 
+// readRates reads all rates in file order: by device, job and paired job.
 func readRates(dec *json.Decoder) (rates []Rate, err error) {
 	err = object(dec, func(device string) error {
 		return object(dec, func(job string) error {
@@ -57,7 +58,8 @@ func readRates(dec *json.Decoder) (rates []Rate, err error) {
 	return rates, nil
 }
 
-// LoadThroughputs reads the file at path, compressed by gzip or not, or Sia's profiles when path is a directory, see LoadSiaProfiles.
+// LoadThroughputs reads the file at path, plain or gzip, or Sia's profiles if path is a directory; see
+// LoadSiaProfiles.
 func LoadThroughputs(path string) (*Throughputs, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return LoadSiaProfiles(path)
@@ -74,7 +76,7 @@ func LoadThroughputs(path string) (*Throughputs, error) {
 	return t, nil
 }
 
-// object walks the members of a JSON object in their order, which is the order of job types.
+// object calls member for the members of a JSON object in file order, which determines the order of job types.
 func object(dec *json.Decoder, member func(key string) error) error {
 	start, err := dec.Token()
 	if err != nil {
@@ -96,6 +98,7 @@ func object(dec *json.Decoder, member func(key string) error) error {
 	return ended(err)
 }
 
+// ended maps the end of the input to io.ErrUnexpectedEOF.
 func ended(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF
@@ -103,6 +106,7 @@ func ended(err error) error {
 	return err
 }
 
+// readRate reads the rate of one member: alone, or a pair of rates.
 func readRate(dec *json.Decoder, device, job string, gpus int, other string) (Rate, error) {
 	r := Rate{Device: device, Job: job, GPUs: gpus}
 	if other == "null" {
@@ -124,7 +128,7 @@ func readRate(dec *json.Decoder, device, job string, gpus int, other string) (Ra
 	return r, nil
 }
 
-// splitJobKey takes "('A3C', 2)" apart, a tuple as Python prints it. Anything else is the name of a job on one device.
+// splitJobKey splits "('A3C', 2)", the notation of a Python tuple. Anything else is the name of a job on one device.
 func splitJobKey(key string) (job string, gpus int) {
 	inside, ok1 := strings.CutPrefix(key, "('")
 	inside, ok2 := strings.CutSuffix(inside, ")")

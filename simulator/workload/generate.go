@@ -6,27 +6,27 @@ import (
 	"math"
 )
 
-// Options say which jobs Gavel's generator draws. The zero value of each switch is off.
+// Options configure Gavel's generator of jobs. The zero value of each switch is off.
 type Options struct {
 	Seed int64
-	// Lambda is the mean time between arrivals, seconds; 0 is static, all jobs at time 0.
+	// Lambda is the mean time between arrivals in seconds; 0 means that all jobs arrive at time 0.
 	Lambda float64
-	// MultiGPU draws 1, 2, 4 or 8 GPUs for 70, 10, 15 and 5 % of the jobs; else each has one.
+	// MultiGPU draws 1, 2, 4 or 8 GPUs for 70, 10, 15 and 5 % of the jobs; otherwise each has one.
 	MultiGPU bool
 	// MultiPriority gives 20 % of the jobs weight 5.
 	MultiPriority bool
-	// SLOs gives each job a deadline of 1.2, 2 or 10 times Seconds after its arrival, a third each.
+	// SLOs gives 33, 34 and 33 % of the jobs a deadline of 1.2, 2 and 10 times Seconds after their arrival.
 	SLOs bool
-	// Seconds is the same duration for every job; 0 draws each.
+	// Seconds is the duration of every job; 0 draws each.
 	Seconds float64
-	// Reference is the device type on which durations hold; "" is v100.
+	// Reference is the device type of the durations; "" means v100.
 	Reference string
 }
 
-// PerHour is the mean time between arrivals, in seconds, of so many jobs per hour, as Options.Lambda wants it.
+// PerHour returns the mean time between arrivals in seconds for a number of jobs per hour, for Options.Lambda.
 func PerHour(jobs float64) (lambda float64) { return 3600 / jobs }
 
-// Validate names all that is wrong.
+// Validate joins all problems.
 func (o Options) Validate() error {
 	var errs []error
 	if !(o.Lambda >= 0) || o.Lambda > maxSeconds {
@@ -38,9 +38,9 @@ func (o Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Generator draws jobs without end, as the simulations of Gavel (OSDI 2020, section 7.1) do: the same seed gives the same jobs,
-// to the last bit of durations and steps, as random.Random of Python gives there. Times between arrivals, which are logarithms, may
-// differ in the last bit. The streams are seed+2 for jobs, +3 for arrivals, +6 for SLOs.
+// Generator draws an unlimited sequence of jobs, as the simulations of Gavel (OSDI 2020, section 7.1) do. For the same
+// seed, durations and steps equal those of Python's random.Random bit by bit; times between arrivals, which are
+// logarithms, may differ in the last bit. The streams are seed+2 for jobs, +3 for arrivals, +6 for SLOs.
 type Generator struct {
 	options             Options
 	table               *Throughputs
@@ -49,7 +49,7 @@ type Generator struct {
 	at                  float64
 }
 
-// NewGenerator draws jobs whose steps follow from their durations by the table.
+// NewGenerator returns a generator of jobs whose steps follow from their durations by the table.
 func NewGenerator(o Options, table *Throughputs) (*Generator, error) {
 	if o.Reference == "" {
 		o.Reference = "v100"
@@ -70,7 +70,7 @@ func NewGenerator(o Options, table *Throughputs) (*Generator, error) {
 	}, nil
 }
 
-// requireTemplates says which templates the table cannot turn into steps.
+// requireTemplates returns an error that lists the templates without a rate in the table.
 func requireTemplates(table *Throughputs, reference string, counts []int) error {
 	var jobs []Job
 	for _, t := range Templates {
@@ -86,7 +86,7 @@ func requireTemplates(table *Throughputs, reference string, counts []int) error 
 	return nil
 }
 
-// Next is the next job. Arrivals do not decrease; the first is at 0.
+// Next returns the next job. Arrivals do not decrease; the first is at 0.
 func (g *Generator) Next() Job {
 	if g.drawn > 0 && g.options.Lambda > 0 {
 		g.at += -math.Log(1-g.arrivals.Random()) / (1 / g.options.Lambda)
@@ -118,7 +118,7 @@ func (g *Generator) Next() Job {
 	return j
 }
 
-// Take is the next n jobs.
+// Take returns the next n jobs.
 func (g *Generator) Take(n int) []Job {
 	out := make([]Job, n)
 	for i := range out {
@@ -127,6 +127,7 @@ func (g *Generator) Take(n int) []Job {
 	return out
 }
 
+// gpusOf maps a uniform number to 1, 2, 4 or 8 GPUs.
 func gpusOf(u float64) int {
 	switch {
 	case u < 0.7:
@@ -139,7 +140,7 @@ func gpusOf(u float64) int {
 	return 8
 }
 
-// drawSeconds is log-uniform in 32 minutes … 17 hours for 80 % of the jobs, in 17 hours … 7 days for the others.
+// drawSeconds is log-uniform in 32 minutes … 17 hours for 80 % of the jobs, and in 17 hours … 7 days for the others.
 func drawSeconds(p *Python) float64 {
 	exponent := 0.0
 	if p.Random() >= 0.8 {
@@ -150,6 +151,7 @@ func drawSeconds(p *Python) float64 {
 	return 60 * pow10(exponent)
 }
 
+// sloOf maps a uniform number to an SLO.
 func sloOf(u float64) float64 {
 	switch {
 	case u < 0.33:

@@ -29,7 +29,7 @@ func TestGeneratorDrawsWhatGavelDraws(t *testing.T) {
 	}
 }
 
-// same compares to the last bit, arrivals to the last but a few: they are sums of logarithms.
+// same compares bit by bit, and arrivals with a tolerance of a few bits: they are sums of logarithms.
 func same(a, b Job) bool {
 	eq := func(x, y float64) bool { return x == y || math.IsNaN(x) && math.IsNaN(y) }
 	near := math.Abs(a.Arrival-b.Arrival) <= 1e-14*b.Arrival
@@ -62,7 +62,7 @@ func TestMeanDurationsOfThePapersWindow(t *testing.T) {
 	}
 }
 
-// gavelJobs draws as Gavel's _generate_job does, with every option; a throughput of 1 stands for the table.
+// gavelJobs draws as Gavel's _generate_job does, with every option; a throughput of 1 replaces the table.
 const gavelJobs = `
 import math, random
 for seed, lam, multi, priorities, slos, fixed in [(0, 900, 1, 1, 1, 0), (1, 0, 0, 1, 0, 0), (7, 3600, 1, 0, 1, 1800), (42, 4500, 0, 0, 0, 0)]:
@@ -120,6 +120,7 @@ func templateIndex(job string) int {
 	return slices.IndexFunc(Templates, func(t Template) bool { return t.Type == job })
 }
 
+// gavelFile draws as Gavel's generate_trace.py does.
 const gavelFile = `
 import math, random
 for seed, lam, multi, durations in [(0, 0, 0, [1.0, 2.0, 3.0, 4.0]), (3, 500, 1, [0.5, 1.375, 2.25])]:

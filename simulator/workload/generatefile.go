@@ -6,18 +6,19 @@ import (
 	"math"
 )
 
-// FileOptions say which jobs Gavel's generator of trace files draws. The zero value of a field is that generator's default.
+// FileOptions configure Gavel's generator of trace files. The zero value of a field is the default of that generator.
 type FileOptions struct {
 	Seed int64
 	Jobs int // at least 1
-	// Lambda is the mean time between arrivals, seconds; 0 is all jobs at time 0.
+	// Lambda is the mean time between arrivals in seconds; 0 means that all jobs arrive at time 0.
 	Lambda float64
-	// MultiGPU draws 1, 2 or 4 GPUs for 70, 10 and 20 % of the jobs that may run on several.
+	// MultiGPU draws 1, 2 or 4 GPUs for 70, 10 and 20 % of the jobs that can run on several.
 	MultiGPU bool
-	// MinHours…MaxHours is divided evenly into so many Durations, ends included, each as likely: 1, 2, 3 and 4 hours when all are 0.
+	// Durations are drawn with equal probability from that number of evenly spaced values from MinHours to MaxHours,
+	// both included: 1, 2, 3 and 4 hours if all three fields are 0.
 	MinHours, MaxHours float64
 	Durations          int
-	// Reference is the device type on which durations hold; "" is v100.
+	// Reference is the device type of the durations; "" means v100.
 	Reference string
 }
 
@@ -34,7 +35,7 @@ func (o FileOptions) withDefaults() FileOptions {
 	return o
 }
 
-// Validate names all that is wrong.
+// Validate joins all problems.
 func (o FileOptions) Validate() error {
 	o = o.withDefaults()
 	var errs []error
@@ -53,8 +54,8 @@ func (o FileOptions) Validate() error {
 	return errors.Join(errs...)
 }
 
-// GenerateFile draws the jobs that Gavel's scripts/utils/generate_trace.py writes into a trace file: of the streams seed for
-// kinds, +1 for arrivals, +2 for durations and +3 for GPUs. Steps and arrivals are whole.
+// GenerateFile draws the jobs that Gavel's scripts/utils/generate_trace.py writes into a trace file, from the streams
+// seed for types, +1 for arrivals, +2 for durations and +3 for GPUs. Steps and arrivals are integers.
 func GenerateFile(o FileOptions, table *Throughputs) ([]Job, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("generate a trace: %w", err)
@@ -88,7 +89,7 @@ func GenerateFile(o FileOptions, table *Throughputs) ([]Job, error) {
 	return jobs, nil
 }
 
-// evenly is linspace of NumPy.
+// evenly implements linspace of NumPy.
 func evenly(from, to float64, n int) []float64 {
 	out := make([]float64, n)
 	step := (to - from) / float64(max(n-1, 1))

@@ -8,7 +8,7 @@ import (
 	"io"
 )
 
-// Unpack is r, unpacked when it is compressed by gzip; told by its first bytes, not by a name.
+// Unpack returns a reader of the decompressed input if r is gzip, detected by its first bytes, else of r itself.
 func Unpack(r io.Reader) (io.Reader, error) {
 	b := bufio.NewReaderSize(r, 1<<16)
 	head, _ := b.Peek(2)

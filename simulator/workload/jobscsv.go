@@ -5,6 +5,7 @@ import (
 	"strconv"
 )
 
+// readJobsRow reads a row of our own format, which has a column for every field of a job.
 func readJobsRow(r *row, j *Job) {
 	j.ID = r.whole("id")
 	j.Type = r.name("type")

@@ -14,27 +14,27 @@ import (
 	"time"
 )
 
-// layout is a format of traces: how it is told, read and written. Each is one entry in layouts.
+// layout describes a trace format: detection, reading and writing. Each format is one entry in layouts.
 type layout struct {
 	name    string
-	what    string   // in words, for whoever chooses
-	tabs    bool     // separated by tabs and without a header; else CSV with one
-	columns []string // of a file with tabs: all, in order; of CSV: those by which it is told and which are written
-	further []string // columns of CSV that are written too, but may be absent
+	what    string   // description for users
+	tabs    bool     // tab-separated without a header; else CSV with a header
+	columns []string // tab-separated: all columns in order; CSV: those that identify the format and are written
+	further []string // further columns of CSV that are written but optional
 
-	strict    bool // the first wrong row ends the reading
-	ordered   bool // arrivals have to ascend
-	ids       bool // rows have numbers of their own
+	strict    bool // the first invalid row is an error
+	ordered   bool // arrivals must ascend
+	ids       bool // rows have ids
 	dated     bool // arrivals are dates, read as seconds since 1970
-	fromFirst bool // times count from the first arrival
+	fromFirst bool // times are relative to the first arrival
 	notes     []string
 
 	read func(r *row, j *Job)
-	// write gives the fields in the order of columns and further; nil when the format is only read.
+	// write returns the fields in the order of columns and further; nil for a read-only format.
 	write func(t *Trace, j *Job) ([]string, error)
 }
 
-// layouts are in the order in which they are tried: of two that fit, the one with more columns comes first.
+// layouts are in order of detection: of two that match, the one with more columns comes first.
 var layouts = []*layout{
 	{
 		name: "gavel", what: "Gavel's trace files, ten columns", tabs: true, strict: true, ordered: true,
@@ -82,7 +82,7 @@ var layouts = []*layout{
 	},
 }
 
-// Formats are the names of trace formats, each with what it is.
+// Formats returns the names and descriptions of the trace formats.
 func Formats() [][2]string {
 	out := make([][2]string, len(layouts))
 	for i, l := range layouts {
@@ -91,6 +91,7 @@ func Formats() [][2]string {
 	return out
 }
 
+// layoutNamed returns the format of a name, ignoring case.
 func layoutNamed(name string) (*layout, error) {
 	if i := slices.IndexFunc(layouts, func(l *layout) bool { return strings.EqualFold(l.name, name) }); i >= 0 {
 		return layouts[i], nil
@@ -102,7 +103,7 @@ func layoutNamed(name string) (*layout, error) {
 	return nil, fmt.Errorf("format %q is not one of %s", name, strings.Join(names, ", "))
 }
 
-// chooseLayout tells the format by the first line, unless it is given.
+// chooseLayout detects the format from the first line unless a name is given.
 func chooseLayout(head, name string) (*layout, error) {
 	if name != "" {
 		return layoutNamed(name)
@@ -128,6 +129,7 @@ func chooseLayout(head, name string) (*layout, error) {
 	return nil, fmt.Errorf("its first line is not the header of a format that is known: %q", head)
 }
 
+// missing returns the columns of the format that a CSV header lacks.
 func (l *layout) missing(header []string) []string {
 	var out []string
 	for _, c := range l.columns {
@@ -138,11 +140,12 @@ func (l *layout) missing(header []string) []string {
 	return out
 }
 
+// columnName returns the normalized name of a header cell.
 func columnName(header string) string {
 	return strings.ToLower(strings.TrimSpace(strings.TrimPrefix(header, "\ufeff")))
 }
 
-// each calls take with every row; the row is only good until the call returns.
+// each calls take for every row; the row is valid until the call returns.
 func (l *layout) each(r io.Reader, take func(*row) error) error {
 	if l.tabs {
 		return l.eachTabbed(r, take)
@@ -159,7 +162,7 @@ func (l *layout) each(r io.Reader, take func(*row) error) error {
 		return fmt.Errorf("the header has no column %s, which format %s has", strings.Join(missing, ", "), l.name)
 	}
 	out := newRow(header)
-	expected, _ := rows.FieldPos(0) // line on which the next row stands, unless lines before it are blank
+	expected, _ := rows.FieldPos(0) // line of the next row, unless preceded by blank lines
 	for fields := header; ; {
 		expected += 1 + newlines(fields)
 		fields, err = rows.Read()
@@ -183,6 +186,7 @@ func (l *layout) each(r io.Reader, take func(*row) error) error {
 	}
 }
 
+// newlines returns the number of line breaks within the fields of a row.
 func newlines(fields []string) int {
 	n := 0
 	for _, f := range fields {
@@ -191,7 +195,7 @@ func newlines(fields []string) int {
 	return n
 }
 
-// lineCounter counts the lines that went through, since the reader of CSV passes over blank ones in silence.
+// lineCounter counts the lines read, because the CSV reader skips blank ones silently.
 type lineCounter struct {
 	in   io.Reader
 	ends int
@@ -207,7 +211,7 @@ func (c *lineCounter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// lines is all of them, once everything is read.
+// lines returns the number of lines, valid after the whole input has been read.
 func (c *lineCounter) lines() int {
 	if c.last == '\n' {
 		return c.ends
@@ -217,6 +221,7 @@ func (c *lineCounter) lines() int {
 
 const maxLine = 1 << 20 // bytes
 
+// eachTabbed is each for tab-separated formats.
 func (l *layout) eachTabbed(r io.Reader, take func(*row) error) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 1<<16), maxLine)
@@ -238,16 +243,18 @@ func (l *layout) eachTabbed(r io.Reader, take func(*row) error) error {
 	return lines.Err()
 }
 
-// row is a row of a trace. The first thing that is wrong with it stays in problem, in words that do not repeat the row.
+// row is a row of a trace. problem contains the first problem found in it, described without its values so that
+// reasons can be counted.
 type row struct {
 	line    int
 	fields  []string
 	column  map[string]int
 	columns int
-	names   map[string]string // each name once, so that a job does not hold its row
+	names   map[string]string // interned strings, so that a job does not retain its row
 	problem string
 }
 
+// newRow returns a row with the columns of a header; of duplicate columns the first counts.
 func newRow(header []string) *row {
 	r := &row{column: map[string]int{}, columns: len(header), names: map[string]string{}}
 	for i, h := range header {
@@ -258,6 +265,7 @@ func newRow(header []string) *row {
 	return r
 }
 
+// next sets the row to the next line and checks its number of columns.
 func (r *row) next(line int, fields []string) *row {
 	r.line, r.fields, r.problem = line, fields, ""
 	if len(fields) != r.columns {
@@ -270,13 +278,14 @@ func (r *row) empty() bool {
 	return !slices.ContainsFunc(r.fields, func(f string) bool { return strings.TrimSpace(f) != "" })
 }
 
+// fail records a problem unless the row already has one.
 func (r *row) fail(problem string) {
 	if r.problem == "" {
 		r.problem = problem
 	}
 }
 
-// text is a field without blanks around it; "" when the file has no such column.
+// text returns a field without surrounding spaces; "" if the file has no such column.
 func (r *row) text(column string) string {
 	i, ok := r.column[column]
 	if !ok || i >= len(r.fields) {
@@ -285,7 +294,7 @@ func (r *row) text(column string) string {
 	return strings.TrimSpace(r.fields[i])
 }
 
-// name is text that many rows share.
+// name returns a field whose values are shared by many rows.
 func (r *row) name(column string) string {
 	s := r.text(column)
 	kept, ok := r.names[s]
@@ -296,7 +305,7 @@ func (r *row) name(column string) string {
 	return kept
 }
 
-// number is a finite number; NaN where the field is empty.
+// number returns a finite number; NaN if the field is empty.
 func (r *row) number(column string) float64 {
 	s := r.text(column)
 	if s == "" {
@@ -309,7 +318,7 @@ func (r *row) number(column string) float64 {
 	return x
 }
 
-// whole is a whole number, also written "1.0".
+// whole returns an integer, which may be written "1.0".
 func (r *row) whole(column string) int {
 	x := r.number(column)
 	if math.IsNaN(x) {
@@ -323,7 +332,7 @@ func (r *row) whole(column string) int {
 	return int(x)
 }
 
-// noneBelow0 is a number that is absent when it is negative.
+// noneBelow0 returns a number; negative values mean NaN, no value.
 func (r *row) noneBelow0(column string) float64 {
 	if x := r.number(column); !(x < 0) {
 		return x
@@ -331,7 +340,7 @@ func (r *row) noneBelow0(column string) float64 {
 	return math.NaN()
 }
 
-// date is seconds since 1970 of a date without a zone.
+// date returns the seconds since 1970 of a date without a time zone.
 func (r *row) date(column string) float64 {
 	s := r.text(column)
 	if s == "" {
@@ -345,7 +354,8 @@ func (r *row) date(column string) float64 {
 	return float64(t.Unix())
 }
 
-// WriteTrace writes jobs in a format. It refuses jobs that the format cannot hold and formats that are only read.
+// WriteTrace writes jobs in a format. It returns an error for jobs that the format cannot represent and for read-only
+// formats.
 func WriteTrace(w io.Writer, t *Trace, format string) error {
 	l, err := layoutNamed(format)
 	if err == nil && l.write == nil {
@@ -381,7 +391,7 @@ func WriteTrace(w io.Writer, t *Trace, format string) error {
 	return nil
 }
 
-// decimal is a number in the shortest form that reads the same; "" for one that is not known.
+// decimal returns the shortest decimal form that parses to the same number; "" for NaN.
 func decimal(x float64) string {
 	if math.IsNaN(x) {
 		return ""

@@ -1,10 +1,10 @@
 package workload
 
-// NumPy draws the same numbers as numpy.random after numpy.random.seed(seed): the Mersenne twister of Python, seeded by one word. It
-// is not safe for use by several goroutines.
+// NumPy generates the same numbers as numpy.random after numpy.random.seed(seed): the Mersenne twister of Python,
+// seeded by one word. It is not safe for concurrent use.
 type NumPy struct{ twister }
 
-// NewNumPy is numpy.random.seed(seed).
+// NewNumPy implements numpy.random.seed(seed).
 func NewNumPy(seed uint32) *NumPy {
 	n := &NumPy{twister{next: twisterWords}}
 	n.state[0] = seed
@@ -15,5 +15,5 @@ func NewNumPy(seed uint32) *NumPy {
 	return n
 }
 
-// Word is the next 32 bits, of which everything else is made.
+// Word returns the next 32 bits, the source of all other draws.
 func (n *NumPy) Word() uint32 { return n.word() }

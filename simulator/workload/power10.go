@@ -6,15 +6,16 @@ import (
 	"sync"
 )
 
-// pow10 is 10^x for x in 0…300 as the C library of Linux computes pow(10, x), to the last bit: the method of glibc since 2.28 (Szabolcs
-// Nagy, ARM optimized routines) with a fused multiply-add, whose error is up to 0.51 units in the last place. Python's powers
-// are those of the C library; math.Pow is now and then one unit off, and differs from machine to machine.
+// pow10 returns 10^x for x in 0…300 bit by bit as the C library of Linux computes pow(10, x): the method of glibc
+// since 2.28 (Szabolcs Nagy, ARM optimized routines) with fused multiply-add, whose error is up to 0.51 units in the
+// last place. Python's powers are those of the C library; math.Pow is occasionally one unit off and differs between
+// machines.
 func pow10(x float64) float64 {
 	const (
 		// ln 10 in two parts.
 		lnHigh = 2.302585092994046
 		lnLow  = -2.1707562233822494e-16
-		// 2^k/128 is taken out of the exponential: 128/ln 2, and ln 2/128 in two parts.
+		// The exponential is reduced by 2^k/128: 128/ln 2, and ln 2/128 in two parts.
 		inverse = 0x1.71547652b82fep0 * powSteps
 		lnStep  = 0x1.62e42fefa0000p-8
 		lnRest  = 0x1.cf79abc9e3b39p-47
@@ -41,6 +42,7 @@ const powSteps = 128
 // powStep is 2^(i/128) = power·(1 + rest).
 type powStep struct{ power, rest float64 }
 
+// powTable contains the powers 2^(i/128), computed with 200 bits.
 var powTable = sync.OnceValue(func() *[powSteps]powStep {
 	const precision = 200
 	root := big.NewFloat(2).SetPrec(precision)

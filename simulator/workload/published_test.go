@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// published is a file of the published data, which a checkout need not have.
+// published returns the path of a file of the published data; it skips the test if the file does not exist.
 func published(t *testing.T, path string) string {
 	t.Helper()
 	full := filepath.Join("../../../shared/data", path)
@@ -42,7 +42,7 @@ func TestEmbeddedTable(t *testing.T) {
 	}
 }
 
-// Numbers of job types × device counts and of pairs, as the published files have them.
+// Numbers of job types × device counts and of pairs in the published files.
 func TestPublishedThroughputs(t *testing.T) {
 	for path, want := range map[string][2]int{
 		"gavel/simulation_throughputs.json.gz":       {492, 5415},
@@ -71,7 +71,7 @@ func TestPublishedThroughputs(t *testing.T) {
 	}
 }
 
-// What the published traces hold: jobs, rows, jobs with a deadline, and what is left out.
+// Contents of the published traces: jobs, rows, jobs with a deadline, and omitted rows.
 func TestPublishedTraces(t *testing.T) {
 	tests := map[string]struct {
 		format          string
@@ -111,7 +111,8 @@ func TestPublishedTraces(t *testing.T) {
 	}
 }
 
-// Gavel's own files come back byte by byte, but for ResNet-50 jobs whose command has another number of data loaders.
+// Gavel's own files are reproduced byte by byte, except for ResNet-50 jobs whose command has another number of data
+// loaders.
 func TestPublishedGavelTraceIsWrittenAsItWas(t *testing.T) {
 	packed, err := os.ReadFile(published(t, "gavel/traces/physical_cluster/max_min_fairness.trace.gz"))
 	if err != nil {

@@ -5,9 +5,9 @@ import (
 	"math/bits"
 )
 
-// Python draws the same numbers as random.Random of CPython (3.2 and newer) from the same integer seed: the Mersenne twister
-// MT19937 of Matsumoto and Nishimura (1998), seeded by key. Workloads that were generated in Python can so be generated again.
-// It is not safe for use by several goroutines.
+// Python generates the same numbers as random.Random of CPython (3.2 and newer) for the same integer seed: the
+// Mersenne twister MT19937 of Matsumoto and Nishimura (1998), seeded by key. It reproduces workloads that were
+// generated in Python. It is not safe for concurrent use.
 type Python struct{ twister }
 
 // twister is the Mersenne twister MT19937.
@@ -21,7 +21,7 @@ const (
 	twisterShift = 397
 )
 
-// NewPython is random.Random(seed). As there, the sign of the seed does not count.
+// NewPython returns random.Random(seed). As in Python, the sign of the seed is ignored.
 func NewPython(seed int64) *Python {
 	magnitude := uint64(seed)
 	if seed < 0 {
@@ -36,7 +36,7 @@ func NewPython(seed int64) *Python {
 	return p
 }
 
-// seed is init_by_array of the reference implementation.
+// seed implements init_by_array of the reference implementation.
 func (p *twister) seed(key []uint32) {
 	s := &p.state
 	s[0] = 19650218
@@ -61,6 +61,7 @@ func (p *twister) seed(key []uint32) {
 	s[0] = 1 << 31
 }
 
+// twist generates the next block of words.
 func (p *twister) twist() {
 	s := &p.state
 	for i := range s {
@@ -70,6 +71,7 @@ func (p *twister) twist() {
 	p.next = 0
 }
 
+// word returns the next tempered 32-bit word.
 func (p *twister) word() uint32 {
 	if p.next == twisterWords {
 		p.twist()
@@ -82,18 +84,18 @@ func (p *twister) word() uint32 {
 	return y ^ y>>18
 }
 
-// Random is random(): uniform in [0, 1), a multiple of 2⁻⁵³.
+// Random implements random(): uniform in [0, 1), a multiple of 2⁻⁵³.
 func (p *twister) Random() float64 {
 	a, b := p.word()>>5, p.word()>>6
 	return (float64(a)*(1<<26) + float64(b)) / (1 << 53)
 }
 
-// Uniform is uniform(a, b).
+// Uniform implements uniform(a, b).
 func (p *Python) Uniform(a, b float64) float64 {
-	return a + float64((b-a)*p.Random()) // the product is rounded on its own, as Python does: never fused
+	return a + float64((b-a)*p.Random()) // the conversion rounds the product as Python does, without fused multiply-add
 }
 
-// Bits is getrandbits(k) for k in 0…64.
+// Bits implements getrandbits(k) for k in 0…64.
 func (p *Python) Bits(k int) uint64 {
 	switch {
 	case k <= 0:
@@ -105,7 +107,7 @@ func (p *Python) Bits(k int) uint64 {
 	return uint64(p.word()>>(64-min(k, 64)))<<32 | low
 }
 
-// Below is randrange(n): uniform in 0…n−1, for n at least 1.
+// Below implements randrange(n): uniform in 0…n−1, for n at least 1.
 func (p *Python) Below(n int) int {
 	if n < 1 {
 		panic("draw a number below one: nothing to draw from")
@@ -118,13 +120,13 @@ func (p *Python) Below(n int) int {
 	}
 }
 
-// Range is randrange(start, stop): uniform in start…stop−1.
+// Range implements randrange(start, stop): uniform in start…stop−1.
 func (p *Python) Range(start, stop int) int { return start + p.Below(stop-start) }
 
-// Choice is choice(s).
+// Choice implements choice(s).
 func Choice[T any](p *Python, s []T) T { return s[p.Below(len(s))] }
 
-// Shuffle is shuffle(s).
+// Shuffle implements shuffle(s).
 func Shuffle[T any](p *Python, s []T) {
 	for i := len(s) - 1; i > 0; i-- {
 		j := p.Below(i + 1)
@@ -132,13 +134,13 @@ func Shuffle[T any](p *Python, s []T) {
 	}
 }
 
-// Sample is sample(s, k): k of the elements, in the order drawn. s is left as it is; k is at most its length.
+// Sample implements sample(s, k): k elements in the order drawn. s is not modified; k is at most its length.
 func Sample[T any](p *Python, s []T, k int) []T {
 	if k < 0 || k > len(s) {
 		panic("draw a sample: it is larger than what it is drawn from, or negative")
 	}
 	drawn := make([]T, k)
-	small := 21 // up to here Python copies the list, above it remembers what was drawn
+	small := 21 // Python copies the list up to this size and records the drawn indices above it
 	if k > 5 {
 		small += 1 << (2 * int(math.Ceil(math.Log(float64(3*k))/math.Log(4))))
 	}

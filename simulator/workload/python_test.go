@@ -9,6 +9,7 @@ import (
 	"testing"
 )
 
+// TestVectorsOfPython compares with recorded draws of Python.
 func TestVectorsOfPython(t *testing.T) {
 	p := NewPython(2)
 	for _, want := range []float64{0.9560342718892494, 0.9478274870593494, 0.05655136772680869} {
@@ -41,7 +42,7 @@ func TestVectorsOfPython(t *testing.T) {
 	}
 }
 
-// script prints, for each seed, draws of every kind; the test draws the same.
+// script prints draws of every kind for each seed; the test draws the same.
 const script = `
 import random
 for seed in [0, 1, -1, 2, 42, 2**31, 2**32-1, 2**32, 2**40+12345, 2**63-1, -2**63]:
@@ -57,6 +58,8 @@ for seed in [0, 1, -1, 2, 42, 2**31, 2**32-1, 2**32, 2**40+12345, 2**63-1, -2**6
             print(*r.sample(range(n), k))
 `
 
+// TestDrawsAreThoseOfPython3 compares draws of every kind with the Python interpreter, for seeds of all sizes and
+// signs.
 func TestDrawsAreThoseOfPython3(t *testing.T) {
 	want := python(t, script)
 	var got bytes.Buffer
@@ -118,7 +121,7 @@ func upTo(n int) []int {
 	return s
 }
 
-// pyFloat is repr of Python for numbers that are neither very large nor very small.
+// pyFloat implements repr of Python for numbers that are neither very large nor very small.
 func pyFloat(x float64) string {
 	if x != 0 && x < 1e-4 {
 		return fmt.Sprint(x)

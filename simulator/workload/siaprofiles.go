@@ -16,8 +16,8 @@ import (
 	"trainopt/internal/regular"
 )
 
-// siaMachines are the devices of Sia's profiles: the end of their file names, the name here, devices of one server, the last two as its
-// simulator_config.py has them.
+// siaMachines lists the devices of Sia's profiles: suffix of the file names, our name, and devices per server. The
+// last two have the values of Sia's simulator_config.py.
 var siaMachines = []struct {
 	file, name string
 	server     int
@@ -26,26 +26,29 @@ var siaMachines = []struct {
 	{"rtx", "rtx2080ti", 8},
 	{"quad", "rtx6000", 4},
 	{"dgx-ext", "a100", 8}, // "dgx" is a part of it
-	{"azure", "azure", 8},  // the paper does not name it
+	{"azure", "azure", 8},  // not named in the paper
 }
 
-// siaSlowdowns are how much slower trainings were on the authors' cluster than their profiles say; Sia's simulator divides by them.
+// siaSlowdowns are the slow-downs of trainings on the authors' cluster relative to their profiles; Sia's simulator
+// divides rates by them.
 var siaSlowdowns = map[string]float64{"cifar10": 1.8, "imagenet": 1.2, "bert": 1.2, "deepspeech2": 1.2, "ncf": 1.5, "yolov3": 1.2}
 
-// siaBatches is how many total batches are tried, as in Pollux and Sia.
+// siaBatches is the number of total batches evaluated, as in Pollux and Sia.
 const siaBatches = 50
 
-// LoadSiaProfiles reads the measurements of Sia (SOSP 2023) and Pollux (OSDI 2021) below a directory: <model>/placements-<device>.csv and
-// scalability-<device>.csv with step times, and <model>/validation-<batch>.csv, trainings at a total batch, there or in a
-// directory pollux-profiles beside it. Files may end with .gz. They carry no licence: for evaluation only.
+// LoadSiaProfiles reads the measurements of Sia (SOSP 2023) and Pollux (OSDI 2021) below a directory:
+// <model>/placements-<device>.csv and scalability-<device>.csv with step times, and <model>/validation-<batch>.csv
+// with trainings at a total batch, either there or in a sibling directory pollux-profiles. Files may end with .gz.
+// They carry no licence and are for evaluation only.
 //
-// A step of the table is worth one of the smallest batch: the rate is goodput, steps per second at a total batch times what
-// a step is worth there, at the best batch for so many devices in as few servers as possible, with gradients accumulated where a batch does
-// not fit. What a step is worth is its mean over a training (the paper follows it from epoch to epoch), interpolated between
-// batches. Rates are divided by the slowdowns of Sia's simulator. Work is how many steps a whole training takes.
+// A step of the table corresponds to one step of the smallest batch: the rate is the goodput, steps per second at a
+// total batch × efficiency of a step there, at the best batch for the number of devices on as few servers as possible,
+// with gradient accumulation where a batch does not fit. The efficiency of a step is its mean over a training (the
+// paper tracks it by epoch), interpolated between batches. Rates are divided by the slow-downs of Sia's simulator.
+// Work is the number of steps of a whole training.
 //
-// Every model is there once for each batch that was trained, "bert (batch size 48)", with the same rates, since the batch is chosen
-// anew for each number of devices. Numbers of devices that were not measured have no rate.
+// The table contains every model once for each trained batch, "bert (batch size 48)", with the same rates, because the
+// batch is chosen again for each number of devices. Numbers of devices that were not measured have no rate.
 func LoadSiaProfiles(dir string) (*Throughputs, error) {
 	t, err := loadSiaProfiles(dir)
 	if err != nil {
@@ -54,6 +57,7 @@ func LoadSiaProfiles(dir string) (*Throughputs, error) {
 	return t, nil
 }
 
+// loadSiaProfiles is LoadSiaProfiles without the context of errors.
 func loadSiaProfiles(dir string) (*Throughputs, error) {
 	folders, err := os.ReadDir(dir)
 	if err != nil {
@@ -99,11 +103,12 @@ func loadSiaProfiles(dir string) (*Throughputs, error) {
 // siaTraining is a training at a total batch.
 type siaTraining struct {
 	batch int
-	worth float64 // of one step, in those of the smallest batch
+	worth float64 // efficiency of one step, in steps of the smallest batch
 	work  float64 // steps of the smallest batch in the whole training
 }
 
-// siaTrainings reads validation-<batch>.csv, by batch. The shortest of them ends the training, as in Pollux and Sia.
+// siaTrainings reads validation-<batch>.csv, sorted by batch. All trainings are cut to the number of epochs of the
+// shortest, as in Pollux and Sia.
 func siaTrainings(dir string) ([]siaTraining, error) {
 	files, _ := filepath.Glob(filepath.Join(dir, "validation-*.csv*"))
 	if len(files) == 0 {
@@ -140,7 +145,7 @@ func siaTrainings(dir string) ([]siaTraining, error) {
 	return out, nil
 }
 
-// siaTable reads columns of a CSV; every field has to be a finite number.
+// siaTable reads columns of a CSV; every field must be a finite number.
 func siaTable(file string, columns ...string) ([][]float64, error) {
 	f, err := regular.Open(file, regular.Data)
 	if err != nil {
@@ -177,11 +182,11 @@ func siaTable(file string, columns ...string) ([][]float64, error) {
 
 // siaPoint is a measured step.
 type siaPoint struct {
-	local      float64 // batch of one device
+	local      float64 // batch per device
 	step, sync float64 // seconds; sync is part of step
 }
 
-// siaRates are the goodputs of a model, without its name.
+// siaRates returns the goodputs of a model, without its name.
 func siaRates(dir, model string, trained []siaTraining) (rates []Rate, err error) {
 	slow := max(siaSlowdowns[model], 1)
 	for _, m := range siaMachines {
@@ -205,7 +210,7 @@ func siaRates(dir, model string, trained []siaTraining) (rates []Rate, err error
 	return rates, nil
 }
 
-// siaPoints are the measured steps by number of devices, in as few servers as possible, by batch.
+// siaPoints returns the measured steps by number of devices, on as few servers as possible, sorted by batch.
 func siaPoints(dir, device string, server int) (map[int][]siaPoint, error) {
 	out := map[int][]siaPoint{}
 	read := func(kind string, columns []string, gpus func(row []float64) int) error {
@@ -247,7 +252,8 @@ func siaPoints(dir, device string, server int) (map[int][]siaPoint, error) {
 	return out, err
 }
 
-// packedSia is the number of devices of a placement, whose digits are those of each server, when all servers but one are full; 0 else.
+// packedSia returns the number of devices of a placement, whose digits are the devices of each server, if all servers
+// but one are full, else 0.
 func packedSia(placement float64, server int) int {
 	n, partly := 0, 0
 	for p := int(placement); p > 0; p /= 10 {
@@ -262,7 +268,7 @@ func packedSia(placement float64, server int) int {
 	return n
 }
 
-// siaGoodput is the best rate over total batches, in steps of the smallest batch per second; 0 when none fits.
+// siaGoodput returns the best rate over total batches, in steps of the smallest batch per second; 0 if none fits.
 func siaGoodput(points []siaPoint, gpus int, least float64, trained []siaTraining) float64 {
 	first, last := float64(trained[0].batch), float64(trained[len(trained)-1].batch)
 	from, most := max(first, least*float64(gpus)), points[len(points)-1].local
@@ -272,7 +278,7 @@ func siaGoodput(points []siaPoint, gpus int, least float64, trained []siaTrainin
 		local := total / float64(gpus)
 		parts := math.Ceil(local/most - 1e-8)
 		if gpus == 1 && total > first*(1+1e-8) {
-			parts = max(parts, 2) // gradients of one device alone say nothing of their noise, as in Pollux
+			parts = max(parts, 2) // the gradient noise cannot be estimated from one gradient on one device, as in Pollux
 		}
 		step, sync, ok := siaStep(points, local/parts)
 		if !ok || from > last {
@@ -301,7 +307,7 @@ func siaStep(points []siaPoint, local float64) (step, sync float64, ok bool) {
 	return 0, 0, false
 }
 
-// siaWorth is what a step at a total batch is worth, straight between logarithms.
+// siaWorth returns the efficiency of a step at a total batch, interpolated linearly in logarithms.
 func siaWorth(trained []siaTraining, total float64) float64 {
 	for i, b := range trained[1:] {
 		a := trained[i]

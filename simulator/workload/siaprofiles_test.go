@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// writeSia writes profiles of one model, in which a step takes 0.1 s and 0.01 s for each sample of a device, and 0.05 s more
-// (of which nothing overlaps) on several devices.
+// writeSia writes profiles of one model in which a step takes 0.1 s plus 0.01 s for each sample of a device, plus 0.05
+// s without overlap on several devices.
 func writeSia(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -94,7 +94,7 @@ func TestLoadSiaProfilesSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// With the published profiles, more devices and newer ones do more, as far as they help at all.
+// With the published profiles, more and newer devices have higher rates, as far as they scale at all.
 func TestPublishedSiaProfiles(t *testing.T) {
 	table, err := LoadThroughputs("../../../shared/data/sia-profiles")
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// readGavelRow reads the columns that the format has: Gavel's new and old one and Shockwave's differ in which these are. An SLO
-// below 0 is none. The command, its directory and its flag follow from the type and are not kept.
+// readGavelRow reads the columns of the format: Gavel's new and old formats and Shockwave's have different ones. A
+// negative SLO means none. The command, its directory and its flag follow from the type and are not kept.
 func readGavelRow(r *row, j *Job) {
 	j.Type = r.name("type")
 	if j.Type == "" {
@@ -29,7 +29,7 @@ func readGavelRow(r *row, j *Job) {
 	}
 }
 
-// gavelFields are the columns up to the number of GPUs. Steps are whole there: a part of one is cut off, but one remains.
+// gavelFields returns the columns up to the number of GPUs. Steps are truncated to an integer, at least 1.
 func gavelFields(j *Job) ([]string, error) {
 	i := slices.IndexFunc(Templates, func(t Template) bool { return t.Type == j.Type })
 	if i < 0 {
@@ -46,6 +46,7 @@ func gavelFields(j *Job) ([]string, error) {
 	return []string{t.Type, t.Command, t.Directory, t.StepsFlag, data, steps, strconv.Itoa(j.GPUs)}, nil
 }
 
+// gavelSLO formats an SLO; no SLO is a negative number.
 func gavelSLO(j *Job) string {
 	if math.IsNaN(j.SLO) {
 		return "-1.000000"
@@ -58,7 +59,7 @@ func writeGavelRow(_ *Trace, j *Job) ([]string, error) {
 	return append(fields, decimal(j.Weight), gavelSLO(j), decimal(j.Arrival)), err
 }
 
-// Jobs that say no mode are static.
+// writeShockwaveRow writes jobs without a mode as static.
 func writeShockwaveRow(_ *Trace, j *Job) ([]string, error) {
 	fields, err := gavelFields(j)
 	if err == nil && math.IsNaN(j.Seconds) {

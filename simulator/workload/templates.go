@@ -5,20 +5,21 @@ import (
 	"strconv"
 )
 
-// Template is a kind of training that Gavel submits, with what its trace files say of it.
+// Template is a type of training submitted by Gavel, with the fields of its trace files.
 type Template struct {
 	Type        string // as in throughput tables
-	Command     string // "%s" stands for the folder of the data
+	Command     string // "%s" is the data folder
 	Directory   string
-	StepsFlag   string // of the command, takes the number of steps
+	StepsFlag   string // flag of the command for the number of steps
 	NeedsData   bool
 	Distributed bool // may run on several GPUs
 }
 
-// Templates are the 26 kinds of training of Gavel's generator, in its order, which is part of what a seed gives. From its
-// scheduler/job_table.py, as its trace files have them.
+// Templates contains the 26 types of training of Gavel's generator. Their order determines the jobs of a seed. They
+// are taken from its scheduler/job_table.py, as in its trace files.
 var Templates = gavelTemplates()
 
+// gavelTemplates builds Templates in Gavel's order.
 func gavelTemplates() []Template {
 	var out []Template
 	add := func(model, command, directory, flag string, distributed bool, batches ...int) {
@@ -45,7 +46,7 @@ func gavelTemplates() []Template {
 	)
 }
 
-// WithBatch is the name of a job type as throughput tables write it: "ResNet-18 (batch size 64)".
+// WithBatch returns the name of a job type in throughput tables: "ResNet-18 (batch size 64)".
 func WithBatch(model string, batch int) string {
 	return fmt.Sprintf("%s (batch size %d)", model, batch)
 }

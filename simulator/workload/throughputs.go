@@ -9,40 +9,42 @@ import (
 	"unicode"
 )
 
-// Throughputs are measured steps per second of job types on device types, alone and beside another job, by the number of
-// devices. It does not change and may be used by several goroutines.
+// Throughputs contains measured steps per second of job types on device types, alone and paired with another job, by
+// number of devices. It is immutable and safe for concurrent use.
 type Throughputs struct {
 	devices, types []string
 	deviceIndex    map[string]int
 	typeIndex      map[string]int
-	counts         []int              // numbers of devices that were measured, ascending
+	counts         []int              // measured numbers of devices, ascending
 	cells          []cell             // [device][count][type]
-	work           map[string]float64 // steps of a whole training, by type; nil unknown
+	work           map[string]float64 // steps of a whole training, by type; nil if unknown
 }
 
-// cell is what was measured of a job type on so many devices of a type.
+// cell contains the measurements of a job type on a number of devices of a type.
 type cell struct {
 	measured bool
 	alone    float64
 	beside   []neighbour // by type
 }
 
+// neighbour is the pair of rates of a job type with another one.
 type neighbour struct {
 	other        int
 	mine, others float64
 }
 
-// Devices are the device types of the table, sorted. "…_unconsolidated" are those where the devices of a job are spread over
-// machines.
+// Devices returns the device types of the table, sorted. In types named "…_unconsolidated" the devices of a job are
+// spread over machines.
 func (t *Throughputs) Devices() []string { return slices.Clone(t.devices) }
 
-// Types are the job types of the table, in the order of the table.
+// Types returns the job types of the table, in the order of the table.
 func (t *Throughputs) Types() []string { return slices.Clone(t.types) }
 
-// Counts are the numbers of devices on which something was measured, ascending.
+// Counts returns the measured numbers of devices, ascending.
 func (t *Throughputs) Counts() []int { return slices.Clone(t.counts) }
 
-// Alone is steps per second of a whole job on so many devices of a type; 0 when it does not fit or was not measured.
+// Alone returns the steps per second of a whole job on a number of devices of a type; 0 if it does not fit or was not
+// measured.
 func (t *Throughputs) Alone(device, job string, gpus int) float64 {
 	if c := t.find(device, job, gpus); c != nil {
 		return c.alone
@@ -50,7 +52,7 @@ func (t *Throughputs) Alone(device, job string, gpus int) float64 {
 	return 0
 }
 
-// Work is how many steps a whole training of a job type takes, where the table says that; NaN unknown.
+// Work returns the steps of a whole training of a job type, NaN if the table does not contain them.
 func (t *Throughputs) Work(job string) float64 {
 	if steps, ok := t.work[job]; ok {
 		return steps
@@ -58,15 +60,16 @@ func (t *Throughputs) Work(job string) float64 {
 	return math.NaN()
 }
 
-// Measured says whether the table has the job type on so many devices of a type, also when it did not fit there.
+// Measured reports whether the table contains the job type on a number of devices of a type, including a measurement
+// that it does not fit.
 func (t *Throughputs) Measured(device, job string, gpus int) bool {
 	c := t.find(device, job, gpus)
 	return c != nil && c.measured
 }
 
-// Beside is steps per second of two jobs that share the same devices, both on so many; ok is false when the table does not
-// have the pair. 0 when they do not fit together. The values are as precise as the table; Gavel's packed policies (not its
-// simulation) see them rounded to 32 bits.
+// Beside returns the steps per second of two jobs sharing the same number of devices; ok is false if the table does
+// not contain the pair. The rates are 0 if the two do not fit together. Values have the precision of the table;
+// Gavel's packed policies (not its simulation) round them to 32 bits.
 func (t *Throughputs) Beside(device, a, b string, gpus int) (ra, rb float64, ok bool) {
 	c := t.find(device, a, gpus)
 	other, known := t.typeIndex[b]
@@ -80,6 +83,7 @@ func (t *Throughputs) Beside(device, a, b string, gpus int) (ra, rb float64, ok 
 	return c.beside[i].mine, c.beside[i].others, true
 }
 
+// find returns the cell of a measurement, nil if the table has no such device, job type or number of devices.
 func (t *Throughputs) find(device, job string, gpus int) *cell {
 	d, ok1 := t.deviceIndex[device]
 	j, ok2 := t.typeIndex[job]
@@ -90,11 +94,12 @@ func (t *Throughputs) find(device, job string, gpus int) *cell {
 	return &t.cells[(d*len(t.counts)+n)*len(t.types)+j]
 }
 
-// Rate is one measurement of a table: steps per second of a job type on so many devices of a type, alone or beside another job.
+// Rate is one measurement of a table: steps per second of a job type on a number of devices of a type, alone or paired
+// with another job.
 type Rate struct {
 	Device, Job string
 	GPUs        int
-	Other       string // "" is alone
+	Other       string // "" if alone
 	PerSecond   float64
 	OtherRate   float64 // of the other job
 }
@@ -102,12 +107,12 @@ type Rate struct {
 // maxCells bounds a table: device types × numbers of devices × job types.
 const maxCells = 1 << 20
 
-// NewThroughputs is a table of measurements. Devices and job types are found in rates; types are in the order in
-// which they first come as Job. A pair holds in both directions and is listed in one or in both; it is an error to list it twice with different
-// rates, as it is for anything else, and a rate below 0 or not a number.
+// NewThroughputs returns a table of measurements. Devices and job types are collected from rates; types are in the
+// order of their first occurrence as Job. A pair applies in both directions and may be listed in one or both. A
+// measurement listed twice with different rates, a negative rate and NaN are errors.
 func NewThroughputs(rates []Rate) (*Throughputs, error) { return newThroughputs(nil, rates) }
 
-// newThroughputs numbers types as given, then as they come.
+// newThroughputs numbers the given types first, then those of the rates.
 func newThroughputs(types []string, rates []Rate) (*Throughputs, error) {
 	t := &Throughputs{deviceIndex: map[string]int{}, typeIndex: map[string]int{}}
 	for _, job := range types {
@@ -144,6 +149,7 @@ func newThroughputs(types []string, rates []Rate) (*Throughputs, error) {
 	return t, nil
 }
 
+// number assigns the next index to a job type unless it has one.
 func (t *Throughputs) number(job string) {
 	if _, seen := t.typeIndex[job]; !seen {
 		t.typeIndex[job] = len(t.types)
@@ -151,6 +157,7 @@ func (t *Throughputs) number(job string) {
 	}
 }
 
+// check validates names, number of devices and rates.
 func (r Rate) check() error {
 	switch {
 	case r.Device == "" || r.Job == "":
@@ -165,6 +172,7 @@ func (r Rate) check() error {
 	return nil
 }
 
+// put enters a measurement; a pair is entered in both directions.
 func (t *Throughputs) put(r Rate) error {
 	c := t.find(r.Device, r.Job, r.GPUs)
 	if r.Other == "" {
@@ -187,7 +195,7 @@ func (t *Throughputs) put(r Rate) error {
 	return nil
 }
 
-// add keeps neighbours in order.
+// add inserts a neighbour in order.
 func (c *cell) add(n neighbour) error {
 	i, found := slices.BinarySearchFunc(c.beside, n.other, func(a neighbour, o int) int { return cmp.Compare(a.other, o) })
 	if found {
@@ -200,12 +208,13 @@ func (c *cell) add(n neighbour) error {
 	return nil
 }
 
+// unique sorts values and removes duplicates.
 func unique[T cmp.Ordered](s []T) []T {
 	slices.Sort(s)
 	return slices.Compact(s)
 }
 
-// Rates are the measurements of the table, in the order of devices, numbers of devices and types; each pair once.
+// Rates returns the measurements of the table, ordered by devices, numbers of devices and types; each pair once.
 func (t *Throughputs) Rates() []Rate {
 	var out []Rate
 	for d, device := range t.devices {
@@ -226,8 +235,8 @@ func (t *Throughputs) Rates() []Rate {
 	return out
 }
 
-// Require says in one error which job types, by the number of devices asked for, no device type of the list has a rate for,
-// and which device types the table does not know. nil when a simulation of these jobs can run.
+// Require returns an error that lists the job types, by number of devices, without a rate on any of the device types,
+// and the unknown device types. It returns nil if these jobs can be simulated.
 func (t *Throughputs) Require(jobs []Job, devices []string) error {
 	var problems []string
 	for _, d := range devices {

@@ -29,7 +29,7 @@ func TestReadThroughputs(t *testing.T) {
 		if got := fmt.Sprint(table.Devices(), table.Types(), table.Counts()); got != "[k80 v100] [CycleGAN A (batch size 16) A3C] [1 4]" {
 			t.Errorf("devices, types and counts: got %s", got)
 		}
-		alone := map[string][2]float64{ // rate; 1 when it was measured
+		alone := map[string][2]float64{ // rate; 1 if measured
 			"v100 CycleGAN 1": {4.5, 1}, "v100 A (batch size 16) 4": {30.125, 1}, "v100 CycleGAN 4": {0, 0}, "v100 A3C 1": {0, 0},
 			"k80 A3C 1": {0, 1}, "k80 CycleGAN 1": {0, 0}, "h100 A3C 1": {0, 0}, "v100 B 1": {0, 0}, "v100 CycleGAN 2": {0, 0},
 		}
@@ -130,6 +130,8 @@ func TestRequireNamesEverythingAtOnce(t *testing.T) {
 	}
 }
 
+// TestTableKeepsEveryRate checks for random tables that every rate can be looked up, pairs in both directions, and
+// that a written table is read unchanged.
 func TestTableKeepsEveryRate(t *testing.T) {
 	name := rapid.StringMatching(`[a-z][a-z ()0-9]{0,6}[a-z)]`)
 	rate := rapid.Float64Range(0, 1e6)
@@ -231,7 +233,8 @@ func FuzzReadTable(f *testing.F) {
 	})
 }
 
-// checkTable: rates are numbers from 0, a pair is the same in both directions, and what is written reads the same.
+// checkTable checks that rates are not negative, that a pair is the same in both directions, and that a written table
+// is read unchanged.
 func checkTable(t *testing.T, table *Throughputs) {
 	for _, r := range table.Rates() {
 		if r.Other != "" && r.Other != r.Job {

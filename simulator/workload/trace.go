@@ -14,27 +14,27 @@ import (
 	"trainopt/internal/regular"
 )
 
-// Trace is what was read from a file of jobs. The jobs ascend by arrival.
+// Trace is the content of a trace file. The jobs ascend by arrival.
 type Trace struct {
 	Format string
 	Jobs   []Job
-	// Start is the date of time 0; zero when the file has no dates.
+	// Start is the date of time 0; zero if the file contains no dates.
 	Start time.Time
-	Rows  int // that the file has, without its header
-	// Dropped are the rows that are not among Jobs, by reason.
+	Rows  int // of the file, without its header
+	// Dropped contains the rows that are not among Jobs, by reason.
 	Dropped []Dropped
-	// Notes say in a sentence each what was done to the jobs, or assumed of them.
+	// Notes describe modifications of and assumptions about the jobs, one sentence each.
 	Notes []string
 }
 
-// Dropped is how many rows of a trace were left out for one reason.
+// Dropped is the number of rows of a trace that were omitted for one reason.
 type Dropped struct {
 	Reason string
 	Rows   int
-	Line   int // of the first one
+	Line   int // of the first row
 }
 
-// Warnings are what a user should know of the trace: rows left out, by reason, and Notes.
+// Warnings returns the information on the trace for users: omitted rows by reason, and Notes.
 func (t *Trace) Warnings() []string {
 	var out []string
 	for _, d := range t.Dropped {
@@ -43,7 +43,7 @@ func (t *Trace) Warnings() []string {
 	return append(out, t.Notes...)
 }
 
-// Bounds beyond which a number of a trace is taken for damage.
+// Upper bounds of the numbers of a trace; larger values are considered corrupt.
 const (
 	maxSeconds = 1e10 // 300 years
 	maxSteps   = 1e15
@@ -51,12 +51,12 @@ const (
 	maxJobs    = 10_000_000
 )
 
-// ReadTrace reads jobs, plain or compressed by gzip. format is one of Formats, or "" to tell it by the contents. name is that of
-// the file, for errors.
+// ReadTrace reads jobs, plain or gzip. format is one of Formats, or "" to detect it from the contents. name is the
+// file name, used in errors.
 //
-// Formats that a program wrote for a simulator (gavel, gavel-msr, shockwave, jobs) are refused at the first row that is wrong, with
-// its line. Logs of real clusters are dirty: their wrong rows are left out and counted by reason in Dropped. Gavel's and Shockwave's
-// formats demand ascending arrivals and are refused without; others are sorted, and Notes says so.
+// For formats written by programs for simulators (gavel, gavel-msr, shockwave, jobs), the first invalid row is an
+// error with its line. Logs of real clusters contain errors: their invalid rows are omitted and counted by reason in
+// Dropped. Gavel's and Shockwave's formats require ascending arrivals; others are sorted, which is recorded in Notes.
 func ReadTrace(r io.Reader, name, format string) (*Trace, error) {
 	t, err := readTrace(r, format)
 	if err != nil {
@@ -75,6 +75,7 @@ func LoadTrace(path, format string) (*Trace, error) {
 	return ReadTrace(f, path, format)
 }
 
+// readTrace decompresses the input, detects the format and reads all rows.
 func readTrace(r io.Reader, format string) (*Trace, error) {
 	r, err := Unpack(r)
 	if err != nil {
@@ -100,7 +101,7 @@ func readTrace(r io.Reader, format string) (*Trace, error) {
 	return in.trace, nil
 }
 
-// firstLine is the first line with something on it, which is left to be read again.
+// firstLine returns the first non-blank line without consuming it.
 func firstLine(b *bufio.Reader) (string, error) {
 	head, err := b.Peek(1 << 16)
 	if err != nil && err != io.EOF && err != bufio.ErrBufferFull {
@@ -114,16 +115,16 @@ func firstLine(b *bufio.Reader) (string, error) {
 	return strings.TrimRight(string(line), "\r"), nil
 }
 
-// intake takes rows in and keeps the books of what was left out.
+// intake collects rows and records the omitted ones.
 type intake struct {
 	layout   *layout
 	trace    *Trace
 	reasons  map[string]*Dropped
-	ids      map[int]int // line by id
-	unsorted int         // jobs that come before their predecessor
+	ids      map[int]int // line of each id
+	unsorted int         // number of jobs that arrive before their predecessor
 }
 
-// row takes one row; its error ends the reading.
+// row processes one row; an error ends the reading.
 func (in *intake) row(r *row) error {
 	in.trace.Rows++
 	if r.empty() {
@@ -151,6 +152,7 @@ func (in *intake) row(r *row) error {
 	return in.take(r, j)
 }
 
+// take appends a valid job, checking or counting the order of arrivals.
 func (in *intake) take(r *row, j Job) error {
 	t := in.trace
 	if n := len(t.Jobs); n > 0 && j.Arrival < t.Jobs[n-1].Arrival {
@@ -171,6 +173,7 @@ func (in *intake) take(r *row, j Job) error {
 	return nil
 }
 
+// refuse handles an invalid row: an error in strict formats, otherwise the row is dropped.
 func (in *intake) refuse(r *row, problem string) error {
 	if in.layout.strict {
 		return fmt.Errorf("line %d: %s", r.line, problem)
@@ -178,6 +181,7 @@ func (in *intake) refuse(r *row, problem string) error {
 	return in.drop(r, problem)
 }
 
+// drop counts an omitted row by reason.
 func (in *intake) drop(r *row, reason string) error {
 	d := in.reasons[reason]
 	if d == nil {
@@ -188,6 +192,7 @@ func (in *intake) drop(r *row, reason string) error {
 	return nil
 }
 
+// mostDropped describes the most frequent reason, for an error about a trace without jobs.
 func (in *intake) mostDropped() string {
 	most := Dropped{}
 	for _, d := range in.reasons {
@@ -201,7 +206,7 @@ func (in *intake) mostDropped() string {
 	return fmt.Sprintf("; %d of them: %s, first on line %d", most.Rows, most.Reason, most.Line)
 }
 
-// finish brings the jobs into order and into seconds from the start.
+// finish sorts the jobs and converts arrivals and deadlines to seconds from the start.
 func (in *intake) finish() {
 	t := in.trace
 	for _, d := range in.reasons {
@@ -241,14 +246,15 @@ func (in *intake) finish() {
 	t.Notes = append(t.Notes, in.layout.notes...)
 }
 
-// setDeadline follows from the SLO where the trace says no time.
+// setDeadline derives the deadline from the SLO if the trace contains no time.
 func (j *Job) setDeadline() {
 	if math.IsNaN(j.Deadline) {
 		j.Deadline = j.Arrival + float64(j.SLO*j.Seconds)
 	}
 }
 
-// problem is what makes a job impossible; "" when nothing does. The words count as a reason, so they have no numbers of the job.
+// problem returns the reason that makes a job invalid, "" if none. Reasons are counted, so they contain no numbers of
+// the job.
 func (j *Job) problem() string {
 	switch {
 	case j.ID < 0:
@@ -276,15 +282,15 @@ func (j *Job) problem() string {
 	return ""
 }
 
-// Measured are the jobs that a table has a rate for on the reference device type.
+// Measured returns the jobs with a rate in the table on the reference device type.
 func Measured(jobs []Job, table *Throughputs, reference string) []Job {
 	return slices.DeleteFunc(slices.Clone(jobs), func(j Job) bool { return !(table.Alone(reference, j.Type, j.GPUs) > 0) })
 }
 
-// Complete works out what a trace does not say: steps from the duration or the duration from steps, by the throughput of the job
-// on the reference device type, and the deadline from the SLO. Jobs that say both are left as they are; those that say neither are
-// whole trainings where the table says how many steps these take. The error names every job type whose throughput is needed and not in
-// the table, and jobs that say neither.
+// Complete fills in values missing in a trace: steps from the duration or the duration from steps, by the throughput
+// of the job on the reference device type, and the deadline from the SLO. Jobs with both values are unchanged; those
+// with neither are whole trainings if the table contains their steps. The error lists every job type whose throughput
+// is required but missing, and jobs with neither value.
 func Complete(jobs []Job, table *Throughputs, reference string) error {
 	var incomplete []Job
 	for i, j := range jobs {

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Small files of every format, with the jobs that they hold.
+// Small files of every format, with the jobs they contain.
 var samples = map[string]string{
 	"gavel": "Transformer (batch size 128)\tpython3 train.py\ttranslation\t-step\t1\t346\t2\t1\t-1.000000\t0\n" +
 		"A3C\tpython3 main.py\trl\t--max-steps\t0\t36\t1\t5\t1.2\t7.5\n",
@@ -105,7 +105,7 @@ const (
 
 func gavelLine(fields ...any) string { return fmt.Sprintf(gavelRow, fields...) }
 
-// What was written for a simulator is refused with the line; nothing of it is guessed.
+// Invalid rows of files written for a simulator are errors with the line; nothing is guessed.
 func TestWrongRowsAreRefusedWithTheirLine(t *testing.T) {
 	ok := gavelLine("9", "1", "1", "-1", "5")
 	tests := map[string]struct{ text, want string }{
@@ -160,7 +160,7 @@ func TestFormatThatIsForced(t *testing.T) {
 	}
 }
 
-// Logs of clusters are dirty: what is wrong is left out and counted.
+// Invalid rows of cluster logs are omitted and counted.
 func TestWrongRowsOfLogsAreCounted(t *testing.T) {
 	elastic := "job_id,submit_time,iteration,model_name,ddl,batch_size,num_gpu,duration\n"
 	tests := map[string]struct {
@@ -274,7 +274,7 @@ func TestOurFormatKeepsEveryField(t *testing.T) {
 	})
 }
 
-// What a format cannot say is lost, but nothing else.
+// Round trip: only values that a format cannot represent are lost.
 func TestEveryFormatThatIsWrittenReadsTheSame(t *testing.T) {
 	for _, l := range layouts {
 		t.Run(l.name, func(t *testing.T) {

@@ -8,9 +8,10 @@ import (
 	"trainopt/simulator/spot"
 )
 
-// shownTicks bounds the points of the lines of capacity.
+// shownTicks bounds the number of ticks shown in the lines of capacity.
 const shownTicks = 20000
 
+// page writes the run as an HTML page.
 func page(w io.Writer, r *Run) error {
 	p := experiment.Page{Title: r.title(), Subtitle: r.subtitle(), Facts: r.facts(), Charts: []experiment.Chart{r.progress(), r.ahead()}, Notes: r.Warnings}
 	if t := r.table(); len(t.Lines) > 0 {
@@ -19,7 +20,7 @@ func page(w io.Writer, r *Run) error {
 	return p.Write(w)
 }
 
-// Colours of machines, the same in all pictures.
+// Colours of machines, the same in all charts.
 const (
 	spotColor, demandColor, waitColor = 1, 2, 8
 	optimumColor, lineColor           = 3, 4
@@ -27,12 +28,13 @@ const (
 
 var zoneColors = []int{7, 5, 6}
 
-// progress is the work done over time, in the colour of the machine.
+// progress returns the chart of the work done over time, coloured by machine.
 func (r *Run) progress() experiment.Chart {
 	return experiment.Chart{Title: "Work done, and on which machine", X: experiment.Axis{Name: "hours", Zero: true}, Y: experiment.Axis{Name: "hours of work", Zero: true}, Lines: r.lines()}
 }
 
-// lines are the work of the optimum, where that is another policy, of the job by machine, and last the straight line.
+// lines returns the work of the optimum (unless it is the policy itself), of the job by machine, and last the straight
+// line.
 func (r *Run) lines() []experiment.Line {
 	var out []experiment.Line
 	if r.Optimum != nil && r.Policy != "optimum" {
@@ -50,15 +52,15 @@ func (r *Run) lines() []experiment.Line {
 
 func hours(seconds float64) float64 { return seconds / 3600 }
 
-// points are what a stretch adds to a line of work that was at y.
+// points returns the points that a period adds to a line of work at level y.
 func points(s spot.Stretch, y float64) []experiment.Point {
 	return []experiment.Point{{X: hours(s.FromS), Y: y}, {X: hours(math.Min(s.ReadyS, s.ToS)), Y: y}, {X: hours(s.ToS), Y: hours(s.DoneS)}}
 }
 
-// gap interrupts a line.
+// gap is a point that interrupts a line.
 var gap = experiment.Point{X: math.NaN(), Y: math.NaN()}
 
-// machineLines are the progress of an outcome, a line for each machine.
+// machineLines returns the progress of an outcome, one line for each machine.
 func machineLines(o spot.Outcome) []experiment.Line {
 	out := []experiment.Line{{Name: "on spot capacity", Color: spotColor}, {Name: "on demand", Color: demandColor}, {Name: "waiting", Color: waitColor}}
 	of := map[spot.Machine]int{spot.Spot: 0, spot.OnDemand: 1, spot.None: 2}
@@ -71,7 +73,8 @@ func machineLines(o spot.Outcome) []experiment.Line {
 	return out
 }
 
-// ahead is how far the job is ahead of the straight line, in the colour of the machine, with the times of capacity below.
+// ahead returns the chart of the job's lead over the straight line, coloured by machine, with the periods of capacity
+// below.
 func (r *Run) ahead() experiment.Chart {
 	c := experiment.Chart{Title: "Ahead of the straight line, and when there is capacity", X: experiment.Axis{Name: "hours", Zero: true}, Y: experiment.Axis{Name: "hours of work ahead"},
 		Note: "Above 0 the job is ahead of the line to its deadline. Lines at the bottom: when a zone has spot capacity."}
@@ -98,7 +101,7 @@ func (r *Run) ahead() experiment.Chart {
 	return c
 }
 
-// capacity is when a zone has some, as a line at a level.
+// capacity returns the periods of capacity of a zone as a line at a level.
 func (r *Run) capacity(z int, level float64) experiment.Line {
 	zone := r.Market.Zones[z]
 	end := r.Job.DeadlineS

@@ -1,5 +1,5 @@
-// Package render writes what came out of a job on spot capacity: as text for a terminal, as JSON, as CSV of its timeline, and as a page. It simulates and
-// compares nothing; several jobs beside each other are a sweep.
+// Package render writes the result of a job on spot capacity: as text for a terminal, as JSON, as CSV of its timeline,
+// and as an HTML page. It neither simulates nor compares; package sweep compares several jobs.
 //
 //	err := render.Write(os.Stdout, &render.Run{Policy: "uniform", Job: job, Market: market, Outcome: got, …}, "text")
 package render
@@ -19,17 +19,17 @@ import (
 	"trainopt/simulator/spot"
 )
 
-// Run is a job that ran, with what a reader must know beside it.
+// Run is a completed job with its context.
 type Run struct {
 	Policy  string
 	Seed    uint64
 	Job     spot.Job
 	Market  spot.Market
-	From    int // the tick of the market at which the job began
+	From    int // tick of the market at the start of the job
 	Outcome spot.Outcome
-	Optimum *spot.Outcome // nil: nothing is in time
-	Others  []Other       // the same job by all policies
-	// Capacity and prices in a few words; prices with their source and date.
+	Optimum *spot.Outcome // nil: infeasible
+	Others  []Other       // the same job under all policies
+	// Short descriptions of capacity and prices; prices with source and date.
 	Capacity, Prices string
 	PricesDated      string             // YYYY-MM-DD; empty: given by the user
 	Drawn            *spot.Availability // nil: a trace
@@ -37,16 +37,16 @@ type Run struct {
 	Warnings         []string
 }
 
-// Other is the same job by another policy.
+// Other is the same job under another policy.
 type Other struct {
 	Policy  string
 	Outcome spot.Outcome
 }
 
-// formats are the ways to write a run. A new one is one function and one line here.
+// formats contains the writer of each format. A new one is one function and one line here.
 var formats = map[string]func(io.Writer, *Run) error{"csv": asCSV, "html": page, "json": asJSON, "text": text}
 
-// Formats lists the names that Write knows.
+// Formats lists the formats supported by Write.
 func Formats() []string { return slices.Sorted(maps.Keys(formats)) }
 
 // Write writes a run in one of Formats.
@@ -81,6 +81,7 @@ type stretchJSON struct {
 	DoneS   experiment.Number `json:"done_s"`
 }
 
+// asJSON writes the run as one JSON object of schema 1. Unknown and infinite numbers are null.
 func asJSON(w io.Writer, r *Run) error {
 	n := func(v float64) experiment.Number { return experiment.Number(v) }
 	out := struct {
@@ -106,14 +107,14 @@ func asJSON(w io.Writer, r *Run) error {
 		DemandS     experiment.Number `json:"on_demand_s"`
 		WaitS       experiment.Number `json:"wait_s"`
 		LostS       experiment.Number `json:"changeovers_s"`
-		ElapsedS    experiment.Number `json:"elapsed_s"` // null: never done
+		ElapsedS    experiment.Number `json:"elapsed_s"` // null: never finished
 		DoneS       experiment.Number `json:"done_s"`
 		Starts      int               `json:"starts"`
 		Taken       int               `json:"taken_away"`
 		Missed      bool              `json:"missed"`
 		AloneUSD    experiment.Number `json:"on_demand_cost_usd"`
-		OptimumUSD  experiment.Number `json:"optimum_cost_usd"` // null: nothing is in time
-		Saving      experiment.Number `json:"saving"`           // against on demand, a fraction
+		OptimumUSD  experiment.Number `json:"optimum_cost_usd"` // null: infeasible
+		Saving      experiment.Number `json:"saving"`           // relative to on demand, a fraction
 		Others      []otherJSON       `json:"policies"`
 		Timeline    []stretchJSON     `json:"timeline"`
 		WallS       experiment.Number `json:"wall_s"`
@@ -142,7 +143,7 @@ func asJSON(w io.Writer, r *Run) error {
 	return e.Encode(out)
 }
 
-// zone is the name of where spot capacity is; empty for other machines.
+// zone returns the name of the zone of spot capacity; empty for other machines.
 func (r *Run) zone(c spot.Choice) string {
 	if c.Machine != spot.Spot {
 		return ""
@@ -150,7 +151,7 @@ func (r *Run) zone(c spot.Choice) string {
 	return r.Market.Zones[c.Zone].Name
 }
 
-// optimum is what the optimum costs, NaN when there is none.
+// optimum returns the cost of the optimum, NaN if infeasible.
 func (r *Run) optimum() float64 {
 	if r.Optimum == nil {
 		return math.NaN()
@@ -158,7 +159,7 @@ func (r *Run) optimum() float64 {
 	return r.Optimum.USD
 }
 
-// available is the share of the ticks until the deadline at which some zone has capacity.
+// available returns the share of the ticks until the deadline at which some zone has capacity.
 func (r *Run) available() float64 {
 	ticks := max(1, int(math.Round(r.Job.DeadlineS/r.Market.TickS)))
 	up := 0
@@ -170,6 +171,7 @@ func (r *Run) available() float64 {
 	return float64(up) / float64(ticks)
 }
 
+// asCSV writes the timeline of the run, one row per period.
 func asCSV(w io.Writer, r *Run) error {
 	c := monitor.NewCSVWriter(w)
 	f := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

@@ -12,7 +12,7 @@ import (
 	"trainopt/simulator/spot/render"
 )
 
-// waits is a job of 250 s that loses its machine once.
+// waits returns a job of 250 s that loses its machine once.
 func waits(t *testing.T, policy string) *render.Run {
 	t.Helper()
 	j := spot.Job{WorkS: 250, DeadlineS: 1000, ChangeoverS: 30, SpotUSDHour: 36, OnDemandUSDHour: 108}
@@ -87,7 +87,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestNeverDone: what never ends is null and is said.
+// TestNeverDone checks that a job without end has null values and a statement in text.
 func TestNeverDone(t *testing.T) {
 	j := spot.Job{WorkS: 500, DeadlineS: 550, ChangeoverS: 100, SpotUSDHour: 1, OnDemandUSDHour: 3}
 	m := spot.Market{TickS: 100, Zones: []spot.Zone{{Name: "z", Up: []bool{true, false}}}}

@@ -17,7 +17,7 @@ func (r *Run) subtitle() string {
 	return fmt.Sprintf("%s; capacity %.0f %% of the time until the deadline; changeovers of %s; %s", r.Capacity, 100*r.available(), span(r.Job.ChangeoverS), r.Prices)
 }
 
-// facts are the figures for people.
+// facts returns the main numbers.
 func (r *Run) facts() []experiment.Fact {
 	o := r.Outcome
 	var out []experiment.Fact
@@ -58,7 +58,7 @@ func (r *Run) facts() []experiment.Fact {
 	return out
 }
 
-// table is the same job by all policies.
+// table compares the same job under all policies.
 func (r *Run) table() experiment.Table {
 	t := experiment.Table{Title: "The same job by other policies", Head: []string{"policy", "USD", "of on demand", "on spot", "on demand", "starts", "deadline"}}
 	for _, o := range r.Others {
@@ -75,6 +75,7 @@ func (r *Run) table() experiment.Table {
 	return t
 }
 
+// text writes the facts, the comparison with other policies and the warnings.
 func text(w io.Writer, r *Run) error {
 	var b strings.Builder
 	b.WriteString(experiment.Wrapped(r.title(), "  ") + experiment.Wrapped(r.subtitle(), "  ") + "\n")
@@ -94,7 +95,7 @@ func text(w io.Writer, r *Run) error {
 	return err
 }
 
-// span is a length of time in the unit in which people would say it.
+// span formats a duration in a suitable unit.
 func span(seconds float64) string {
 	switch v := math.Abs(seconds); {
 	case v < 120:

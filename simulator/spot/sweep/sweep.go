@@ -1,5 +1,6 @@
-// Package sweep runs policies for jobs with a deadline over markets of spot capacity, starting times and deadlines, and compares what they pay: with
-// on demand, with the optimum, and with each other. It is no simulator (package spot) and writes nothing (package evaluate does).
+// Package sweep runs policies for jobs with a deadline over markets of spot capacity, start times and deadlines, and
+// compares their costs with on demand, with the optimum, and with each other. It does not simulate (package spot) and
+// renders nothing (package experiment).
 //
 //	s := &sweep.Sweep{Policies: []string{"greedy", "uniform"}, Cases: cases, Job: job, Slacks: []float64{1.15, 1.5, 2}}
 //	c, runs, err := s.Compare(ctx)
@@ -20,45 +21,45 @@ import (
 	"trainopt/simulator/spot"
 )
 
-// Case is a market and when the job begins in it.
+// Case is a market and the start of the job in it.
 type Case struct {
 	Market spot.Market
 	From   int    // tick
-	Seed   uint64 // of policies that draw
-	Group  uint64 // cases of a group are not independent of each other
+	Seed   uint64 // of randomised policies
+	Group  uint64 // cases of the same group are not independent of each other
 }
 
 func (c *Case) name() string {
 	return fmt.Sprintf("%s from %.4g h", c.Market.Name, float64(c.From)*c.Market.TickS/3600)
 }
 
-// Sweep says what is compared.
+// Sweep configures a comparison.
 type Sweep struct {
 	Policies []string
-	Against  []string // nil: greedy if it is among the policies, else the first
+	Against  []string // nil: greedy if it is among the policies, else the first policy
 	Cases    []Case
-	Job      spot.Job  // DeadlineS is left out
-	Slacks   []float64 // deadlines by work; each is a comparison of its own
+	Job      spot.Job  // DeadlineS is ignored
+	Slacks   []float64 // deadlines relative to the work; each is a separate comparison
 	Title    string
 	Notes    []string
-	Workers  int                   // at the same time; 0: one a core
-	Progress func(done, total int) // nil: nobody is told
+	Workers  int                   // concurrent cases; 0: one per core
+	Progress func(done, total int) // may be nil
 }
 
-// Ran is a job that ran.
+// Ran is a completed job.
 type Ran struct {
 	Slack   float64
 	Case    string
 	Policy  string
 	Seed    uint64
 	Outcome spot.Outcome
-	// What on demand alone and the optimum cost, USD.
+	// Costs on demand alone and of the optimum, USD.
 	Alone, Optimum float64
 
 	group uint64
 }
 
-// metrics of a comparison.
+// metrics of the comparison.
 var metrics = []experiment.Metric{
 	{Name: "cost_share", Unit: "share", Better: experiment.Lower, Means: "cost, of what on demand alone costs"},
 	{Name: "above_optimum", Unit: "share", Better: experiment.Lower, Means: "cost above the optimum, of what on demand alone costs"},
@@ -69,7 +70,8 @@ var metrics = []experiment.Metric{
 	{Name: "elapsed_share", Unit: "share", Detail: true, Means: "time from start to end, of the time until the deadline, where the job was done at all"},
 }
 
-// Compare runs every policy on every case with every deadline. When the context ends, the deadlines that are complete come with its error.
+// Compare runs every policy on every case with every deadline. When ctx is cancelled, the results of the completed
+// deadlines are returned with its error.
 func (s *Sweep) Compare(ctx context.Context) (*experiment.Comparison, []Ran, error) {
 	if len(s.Cases) == 0 || len(s.Slacks) == 0 {
 		return nil, nil, errors.New("compare on spot capacity: no case, or no deadline")
@@ -103,7 +105,7 @@ func (s *Sweep) Compare(ctx context.Context) (*experiment.Comparison, []Ran, err
 	return top, slices.Concat(all...), broken
 }
 
-// deadline compares with one deadline.
+// deadline compares the policies for one deadline. The optimum of a case is computed once.
 func (s *Sweep) deadline(ctx context.Context, i int, slack float64) (*experiment.Comparison, []Ran, error) {
 	j := s.Job
 	j.DeadlineS = slack * j.WorkS
@@ -111,7 +113,7 @@ func (s *Sweep) deadline(ctx context.Context, i int, slack float64) (*experiment
 		return nil, nil, fmt.Errorf("a deadline of %.4g × work: %w: it needs %.4g × work", slack, spot.ErrInfeasible, (j.WorkS+j.ChangeoverS)/j.WorkS)
 	}
 	ran := make([]Ran, len(s.Cases)*len(s.Policies))
-	least := make([]*spot.Outcome, len(s.Cases)) // written by the trials of a case, one after the other
+	least := make([]*spot.Outcome, len(s.Cases)) // set by the trials of a case, which run one after another
 	cases := make([]experiment.Case, len(s.Cases))
 	for k := range s.Cases {
 		cases[k] = experiment.Case{Name: s.Cases[k].name(), Seed: s.Cases[k].Group}
@@ -157,6 +159,7 @@ func (s *Sweep) deadline(ctx context.Context, i int, slack float64) (*experiment
 	return c, whole, err
 }
 
+// values returns the numbers of the job by metric.
 func (r *Ran) values(j spot.Job) map[string]float64 {
 	missed := 0.0
 	if r.Outcome.Missed {
@@ -166,7 +169,7 @@ func (r *Ran) values(j spot.Job) map[string]float64 {
 		"spot_share": r.Outcome.SpotS / (r.Outcome.SpotS + r.Outcome.OnDemandS), "starts": float64(r.Outcome.Starts), "elapsed_share": r.Outcome.ElapsedS / j.DeadlineS}
 }
 
-// Write writes every job that ran as CSV.
+// Write writes every completed job as CSV.
 func Write(w io.Writer, ran []Ran) error {
 	c := monitor.NewCSVWriter(w)
 	f := func(v float64) string {

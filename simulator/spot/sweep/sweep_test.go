@@ -40,6 +40,8 @@ func rendered(t *testing.T, c *experiment.Comparison, format string) string {
 	return b.String()
 }
 
+// TestCompare checks a comparison of two deadlines: shares of the references, feasibility, the optimum as lower bound,
+// and the tables.
 func TestCompare(t *testing.T) {
 	s := drawn(t)
 	c, ran, err := s.Compare(context.Background())
@@ -61,7 +63,7 @@ func TestCompare(t *testing.T) {
 			t.Errorf("%+v, %v", p, ok)
 		}
 	}
-	// What the table says is closed is the ratio of the means.
+	// The closed gap in the table is the ratio of the means.
 	r, table := c.Also[0], c.Tables[2]
 	mean := func(p string) float64 { row, _ := r.Row(p, "cost_usd"); return float64(row.Mean) }
 	want := 100 * (mean("greedy") - mean("uniform")) / (mean("greedy") - mean("optimum"))

@@ -10,7 +10,8 @@ import (
 	"trainopt/simulator/spot"
 )
 
-// tables are the cost by deadline, and the gap to the optimum that is closed against greedy.
+// tables returns the cost by deadline, and the share of the gap between greedy and the optimum that each policy
+// closes.
 func (s *Sweep) tables(each []*experiment.Comparison, all [][]Ran) []experiment.Table {
 	head := []string{"policy"}
 	for _, slack := range s.Slacks[:len(each)] {
@@ -58,7 +59,7 @@ func (s *Sweep) tables(each []*experiment.Comparison, all [][]Ran) []experiment.
 	return out
 }
 
-// closed is (greedy − policy) / (greedy − optimum) of mean costs, with an interval.
+// closed returns (greedy − policy) / (greedy − optimum) of the mean costs, with an interval.
 func (s *Sweep) closed(ran []Ran, policy int) string {
 	greedy := slices.Index(s.Policies, "greedy")
 	at := map[uint64]int{}
@@ -80,8 +81,9 @@ func (s *Sweep) closed(ran []Ran, policy int) string {
 	return percents(share, lo, hi)
 }
 
-// Ratio is the sum of a by the sum of b, with the 95 % interval of the percentile bootstrap over places (4000 draws, always the same). NaN when the sum of b is not
-// above 0; the interval is NaN with fewer than two places. O(draws × places).
+// Ratio returns the ratio of the sums of a and b, with the 95 % interval of the percentile bootstrap over indices
+// (4000 resamples, always the same). NaN if the sum of b is not positive; the interval is NaN with fewer than two
+// indices. O(resamples × len(a)).
 func Ratio(a, b []float64) (ratio, lo, hi float64) {
 	of := func(pick func(i int) int) float64 {
 		var x, y float64
@@ -110,6 +112,7 @@ func Ratio(a, b []float64) (ratio, lo, hi float64) {
 	return ratio, all[len(all)*25/1000], all[len(all)*975/1000]
 }
 
+// percents formats a ratio and its interval in percent.
 func percents(mean, lo, hi float64) string {
 	if math.IsNaN(lo) || math.IsNaN(hi) {
 		return fmt.Sprintf("%.1f %%", 100*mean)
@@ -117,7 +120,7 @@ func percents(mean, lo, hi float64) string {
 	return fmt.Sprintf("%.1f %% (%.1f…%.1f)", 100*mean, 100*lo, 100*hi)
 }
 
-// charts are the cost over deadlines.
+// charts returns the chart of the cost over deadlines.
 func (s *Sweep) charts(each []*experiment.Comparison) []experiment.Chart {
 	if len(each) < 2 {
 		return nil

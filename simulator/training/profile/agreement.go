@@ -10,7 +10,8 @@ import (
 	"trainopt/sla"
 )
 
-// prices decides whether the job is on spot capacity and sets its rates; Interruptions follow when the work is known.
+// prices decides whether the job runs on spot capacity and sets its rates. capacity draws the interruptions once the
+// amount of work is known.
 func (j *Job) prices(rng *rand.Rand, share float64, gpu string, rates func(spot bool) (cost.Rates, bool)) {
 	spot := rng.Float64() < share
 	if spot {
@@ -22,7 +23,7 @@ func (j *Job) prices(rng *rand.Rand, share float64, gpu string, rates func(spot 
 	j.Rates, _ = rates(false)
 }
 
-// capacity draws the interruptions of a job on spot capacity, over three times the longest run and 50 h.
+// capacity draws the interruptions of a job on spot capacity, over a horizon of three times the longest run plus 50 h.
 func (d *Draw) capacity(rng *rand.Rand, j *Job) {
 	if !j.onSpot {
 		return
@@ -39,7 +40,8 @@ func (d *Draw) capacity(rng *rand.Rand, j *Job) {
 	j.Interruptions = DrawSpot(rng).Interruptions(rng, horizon)
 }
 
-// agree draws what was agreed, relative to the best that can be had and to the user's own way.
+// agree draws the SLA, relative to the best attainable outcome and to the baseline. The cases and ranges are in the
+// documentation of Draw.
 func agree(rng *rand.Rand, j *Job) {
 	kind := rng.Float64()
 	timely, thrifty := kind >= 0.25 && kind < 0.55 || kind >= 0.75, kind >= 0.55
@@ -79,15 +81,16 @@ func agree(rng *rand.Rand, j *Job) {
 	j.judge(outs)
 }
 
-// withSpare is an outcome and what one more restart would cost.
+// withSpare is an outcome together with the cost of one more restart.
 type withSpare struct {
 	training.Outcome
 	restartUSD float64
 }
 
-// spare is the part of a limit that a candidate may use when the job counts as feasible.
+// spare is the fraction of a limit that a candidate may use for the job to count as feasible.
 const spare = 0.97
 
+// judge sets Feasible and Tight from the outcomes of all candidates.
 func (j *Job) judge(outs []withSpare) {
 	n := 0
 	for _, o := range outs {
@@ -100,5 +103,5 @@ func (j *Job) judge(outs []withSpare) {
 	j.Tight = j.Feasible && j.Spec != (sla.Spec{}) && 5*n < len(outs)
 }
 
-// between is log-uniform from a uniform number.
+// between maps a uniform number in [0, 1) to a log-uniform one in [lo, hi).
 func between(u, lo, hi float64) float64 { return lo * math.Exp(u*math.Log(hi/lo)) }

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// StepCurve is the time of one step of data-parallel training (Qiao et al., Pollux, OSDI 2021, section 3.2), seconds, with
-// two additions that the measurements ask for: the exponent of the batch and one level of the exchange for each number
-// of nodes.
+// StepCurve is the time in seconds of one step of data-parallel training (Qiao et al., Pollux, OSDI 2021, section
+// 3.2), with two additions that the measurements require: the exponent of the batch, and one level of the exchange for
+// each number of nodes.
 //
 //	T_grad(m)    = a + b·m^c                                  m: batch per GPU
 //	T_sync(K, N) = 0 | l + d·(K−2) | n_N + e·(K−2)            one GPU | K in one node | K on N nodes
@@ -24,7 +24,7 @@ type StepCurve struct {
 	OverlapPower float64    `json:"gamma"`
 }
 
-// Seconds of one step with the given GPUs on the given nodes, at a batch per GPU. O(1).
+// Seconds returns the seconds of one step with the given GPUs on the given nodes, at a batch per GPU. O(1).
 func (c StepCurve) Seconds(gpus, nodes int, batch float64) float64 {
 	grad := c.Fixed + c.PerBatch*math.Pow(batch, c.Exponent)
 	if gpus <= 1 {
@@ -39,7 +39,7 @@ func (c StepCurve) Seconds(gpus, nodes int, batch float64) float64 {
 	return hi * math.Pow(1+math.Pow(lo/hi, c.OverlapPower), 1/c.OverlapPower)
 }
 
-// fittedSteps answers from a curve; nodes are filled one after the other.
+// fittedSteps is the stepTimer of a fitted curve; nodes are filled one after another.
 type fittedSteps struct {
 	curve   StepCurve
 	perNode int
@@ -50,6 +50,7 @@ func (f fittedSteps) seconds(gpus int, perGPU float64) float64 {
 	return f.curve.Seconds(gpus, nodesOf(gpus, f.perNode), perGPU)
 }
 
+// nodesOf returns the number of nodes for a number of GPUs; perNode 0 means that all are in one node.
 func nodesOf(gpus, perNode int) int {
 	if perNode <= 0 {
 		return 1
@@ -57,18 +58,19 @@ func nodesOf(gpus, perNode int) int {
 	return (gpus + perNode - 1) / perNode
 }
 
-// noiseScale is the worth of a sample by the gradient noise scale φ, at batch M relative to M0: (φ + M0)/(φ + M).
+// noiseScale gives the relative efficiency of a sample by the gradient noise scale φ, at batch M relative to M0: (φ +
+// M0)/(φ + M).
 type noiseScale struct{ phi, reference float64 }
 
 func (n noiseScale) efficiency(total float64) float64 {
 	return (n.phi + n.reference) / (n.phi + total)
 }
 
-// countedSteps answers from rates at a few numbers of GPUs, straight lines between them in logarithms. How much a sample is
-// worth at other batches was not measured: weak scaling counts every sample fully.
+// countedSteps is the stepTimer of rates measured at a few numbers of GPUs, interpolated linearly in logarithms; NaN
+// outside. The efficiency at other batches was not measured, so weak scaling counts every sample fully.
 type countedSteps struct {
 	gpus []int
-	rate []float64 // steps of one GPU per second, all GPUs together
+	rate []float64 // steps of one GPU per second, summed over the GPUs
 }
 
 func (c countedSteps) seconds(gpus int, _ float64) float64 {

@@ -13,7 +13,7 @@ import (
 	"trainopt/simulator/training"
 )
 
-// Set says which kinds jobs are drawn from.
+// Set selects the kinds from which jobs are drawn.
 type Set string
 
 const (
@@ -22,34 +22,34 @@ const (
 	All     Set = "all"
 )
 
-// Mix are the weights of the three classes of jobs; the zero Mix is 5 : 3 : 2.
+// Mix contains the weights of the three classes of jobs; the zero Mix is 5 : 3 : 2.
 type Mix struct {
-	Measured float64 // kinds as they were measured; GPUs matter only
-	Pipeline float64 // generated: a kind, or a synthetic curve, fed by a pipeline on CPUs; GPUs and CPUs matter
+	Measured float64 // kinds as measured; only GPUs matter
+	Pipeline float64 // generated: a kind or a synthetic curve, fed by a pipeline on CPUs; GPUs and CPUs matter
 	CPU      float64 // generated: no GPU
 }
 
-// DrawOptions say what jobs are drawn. The zero value draws training jobs from the embedded kinds.
+// DrawOptions select the jobs to draw. The zero value draws training jobs from the embedded kinds.
 type DrawOptions struct {
 	Set   Set    // empty: Train
 	Kinds []Kind // nil: Embedded
 	Seed  uint64
 	Mix   Mix
-	// Families restricts the kinds, nil all.
+	// Families restricts the kinds; nil means all.
 	Families []string
 	// MaxGPUs bounds the GPUs of any job, 0 means 16.
 	MaxGPUs int
-	// Irregular admits kinds whose numbers come from different machines.
+	// Irregular admits kinds whose measurements come from different machines.
 	Irregular bool
 	// Spot is the share of GPU jobs on spot capacity; 0 means 0.2, negative none.
 	Spot float64
-	// Traces are the spot capacity; nil generates it.
+	// Traces contain the spot capacity; nil generates it.
 	Traces []spot.Trace
 	// Quiet draws jobs without noise.
 	Quiet bool
 }
 
-// Class of a job.
+// Class is the class of a job.
 type Class string
 
 const (
@@ -58,53 +58,54 @@ const (
 	CPUOnly  Class = "cpu"
 )
 
-// Job is a drawn job: what a simulation needs, and what its judge knows besides.
+// Job is a drawn job: the scenario to simulate, and data for the evaluation of planners.
 type Job struct {
 	training.Scenario
 	Class    Class
 	Kind     string // name of the kind, empty for CPU jobs
 	Family   string
-	Measured bool // the truth is a table and not a curve
-	// Feasible tells that some candidate keeps everything agreed with 3 % and one restart to spare; true when nothing is
-	// agreed. Found by trying all, with the job's own interruptions.
+	Measured bool // the truth is a table, not a curve
+	// Feasible is true if some candidate meets the SLA with 3 % and one restart to spare, or if the job has no SLA. It
+	// is determined by evaluating all candidates, with the job's own interruptions.
 	Feasible bool
-	// Tight is a feasible job of which fewer than one candidate in five keeps the agreement.
+	// Tight marks a feasible job in which fewer than one candidate in five meets the SLA.
 	Tight bool
 
 	onSpot bool
 }
 
-// Draw draws jobs. The job of an index depends on the options and the index alone: jobs may be drawn in any order and on any
-// number of cores. It is immutable and safe for use by several goroutines.
+// Draw draws jobs. A job depends on the options and its index alone: jobs may be drawn in any order and on any number
+// of cores. A Draw is immutable and safe for concurrent use.
 //
 // The distribution, all draws independent:
 //
 //	class            measured 50 %, pipeline 30 %, CPU 20 %                    (Mix)
-//	kind             a family, then a kind of it, uniform; pipeline: half of them synthetic curves
-//	GPUs allowed     1…G, G 4 / 8 / 16 with 20 / 50 / 30 %, at most what was measured; cut to the numbers at which the job runs
+//	kind             a family, then one of its kinds, uniform; pipeline: half of them synthetic curves
+//	GPUs allowed     1…G, G 4 / 8 / 16 with 20 / 50 / 30 %, at most as measured; cut to the numbers at which the job runs
 //	batch            default per GPU (weak scaling); 25 % of kinds with a batch range: one total batch, a power of two
-//	                 times the reference, whatever the GPUs (strong scaling)
+//	                 times the reference, for all numbers of GPUs (strong scaling)
 //	CPUs allowed     measured: 4 per GPU, fixed (no knob); pipeline and CPU: 1…8, 16, 32 or 64
-//	own GPUs, CPUs   half of the users take all, the others a uniform number
+//	baseline         half of the users take all GPUs or CPUs, the others a uniform number
 //	input pipeline   CPUs that keep one GPU busy, log-uniform 0.5–16; saturation log-uniform 4–64 CPUs; corner 4–10
 //	CPU jobs         serial share log-uniform 0.5–30 %; saturation log-uniform 2–128 CPUs; half with coherency, log-uniform
-//	                 10⁻⁵–10⁻³ a CPU; one in five slows down with more CPUs: coherency log-uniform 0.01–0.3 a CPU
-//	own run time     log-uniform 0.3–24 h; units, the lines of its log: half log-uniform 20–400, half 400–2,000
+//	                 10⁻⁵–10⁻³ per CPU; one in five slows down with more CPUs: coherency log-uniform 0.01–0.3 per CPU
+//	baseline time    log-uniform 0.3–24 h; units, the lines of its log: half log-uniform 20–400, half 400–2,000
 //	restart          that of the kind (CPU jobs: log-uniform 5–60 s) × 0.8–1.25; start-up 0.5–1 of it
-//	prices           measured: machine price / GPUs; others: unit rates; spot 20 % of GPU jobs, where there is a price
-//	spot             a trace from a random tick, or times up and away exponential with means of DrawSpot
+//	prices           measured: machine price / GPUs; others: unit rates; spot 20 % of GPU jobs, where a spot price exists
+//	spot             a trace from a random tick, or times up and away exponential with the means of DrawSpot
 //	noise            DrawNoise
-//	agreement        none 25 %, deadline 30 %, budget 20 %, both 25 %
-//	deadline         (fastest candidate + one restart) × log-uniform 1.2…max(1.5, 1.5 × own / fastest)
-//	budget           (cheapest candidate that keeps the deadline, one restart more) × log-uniform 1.2…max(1.5, 1.3 × own / cheapest)
-//	impossible       5 % of agreements: one limit × 0.6–0.95 of the best
+//	SLA              none 25 %, deadline 30 %, budget 20 %, both 25 %
+//	deadline         (fastest candidate + one restart) × log-uniform 1.2…max(1.5, 1.5 × baseline / fastest)
+//	budget           (cheapest candidate that meets the deadline, one restart more) × log-uniform 1.2…max(1.5, 1.3 × baseline / cheapest)
+//	impossible       5 % of SLAs: one limit × 0.6–0.95 of the best
 type Draw struct {
 	o     DrawOptions
 	kinds map[string][]Kind // by family
 	names []string          // families, sorted
 }
 
-// NewDraw checks the options. The error wraps ErrNoKinds when no kind is left to draw from.
+// NewDraw validates the options and returns a Draw. The error joins all problems; it wraps ErrNoKinds if the options
+// exclude all kinds.
 func NewDraw(o DrawOptions) (*Draw, error) {
 	if o.Set == "" {
 		o.Set = Train
@@ -152,10 +153,10 @@ func NewDraw(o DrawOptions) (*Draw, error) {
 	return d, nil
 }
 
-// ErrNoKinds says that the options leave nothing to draw from.
+// ErrNoKinds is returned when the options exclude all kinds.
 var ErrNoKinds = errors.New("no kind is left")
 
-// Scenarios draws n jobs and gives the part that a simulation needs; o.Seed is replaced by seed.
+// Scenarios draws n jobs and returns the parts required by a simulation; seed replaces o.Seed.
 func Scenarios(n int, seed uint64, o DrawOptions) ([]training.Scenario, error) {
 	o.Seed = seed
 	d, err := NewDraw(o)
@@ -169,7 +170,7 @@ func Scenarios(n int, seed uint64, o DrawOptions) ([]training.Scenario, error) {
 	return out, nil
 }
 
-// At draws job i, from 0.
+// At returns job i, counted from 0.
 func (d *Draw) At(i int) Job {
 	rng := rand.New(rand.NewPCG(d.o.Seed, uint64(i)+0x10b5))
 	for {
@@ -181,10 +182,10 @@ func (d *Draw) At(i int) Job {
 	}
 }
 
-// try draws one job; false when the draws do not go together (a batch that does not fit).
+// try draws one job; false if the draws are incompatible (a batch that does not fit).
 func (d *Draw) try(rng *rand.Rand) (Job, bool) {
 	var j Job
-	var work func(samples float64) training.Workload // units of so many samples
+	var work func(samples float64) training.Workload // units of the given number of samples
 	m := d.o.Mix
 	switch x := rng.Float64() * (m.Measured + m.Pipeline + m.CPU); {
 	case x < m.Measured:
@@ -203,9 +204,9 @@ func (d *Draw) try(rng *rand.Rand) (Job, bool) {
 	}
 	j.Baseline = own(rng, j.Limits, j.Baseline.BatchSize)
 	seconds := 3600 * logUniform(rng, 0.3, 24)
-	j.Units = math.Round(logUniform(rng, 20, 400)) // a log line an epoch
+	j.Units = math.Round(logUniform(rng, 20, 400)) // one log line per epoch
 	if rng.IntN(2) == 0 {
-		j.Units = math.Round(logUniform(rng, 400, 2000)) // a log line every so many steps
+		j.Units = math.Round(logUniform(rng, 400, 2000)) // one log line every few steps
 	}
 	j.UnitSamples = seconds / j.Units / j.Workload.UnitSeconds(j.Baseline)
 	j.Workload = work(j.UnitSamples)
@@ -219,12 +220,13 @@ func (d *Draw) try(rng *rand.Rand) (Job, bool) {
 	return j, true
 }
 
+// kind draws a family, then one of its kinds.
 func (d *Draw) kind(rng *rand.Rand) Kind {
 	family := d.kinds[d.names[rng.IntN(len(d.names))]]
 	return family[rng.IntN(len(family))]
 }
 
-// take fills in what follows from the kind.
+// take sets the fields of the job that follow from its kind.
 func (d *Draw) take(rng *rand.Rand, j *Job, k Kind) {
 	j.Name, j.Kind, j.Family, j.Scenario.GPUsPerNode, j.Measured, j.Restart = k.Name, k.Name, k.Family, k.GPUsPerNode, k.Measured, k.Restart
 	g := [10]int{4, 4, 8, 8, 8, 8, 8, 16, 16, 16}[rng.IntN(10)]
@@ -235,6 +237,8 @@ func (d *Draw) take(rng *rand.Rand, j *Job, k Kind) {
 	}
 }
 
+// measured draws a job of a kind as measured, with a fixed number of CPUs, and returns the constructor of its
+// workload.
 func (d *Draw) measured(rng *rand.Rand, j *Job) func(float64) training.Workload {
 	k := d.kind(rng)
 	d.take(rng, j, k)
@@ -250,6 +254,7 @@ func (d *Draw) measured(rng *rand.Rand, j *Job) func(float64) training.Workload 
 	return k.WorkloadOf
 }
 
+// pipeline draws a job whose GPUs are fed by an input pipeline on CPUs and returns the constructor of its workload.
 func (d *Draw) pipeline(rng *rand.Rand, j *Job) func(float64) training.Workload {
 	k := d.kind(rng)
 	if s := synthetic(rng); rng.IntN(2) == 0 {
@@ -258,7 +263,7 @@ func (d *Draw) pipeline(rng *rand.Rand, j *Job) func(float64) training.Workload 
 	d.take(rng, j, k)
 	j.Name += "+input"
 	j.Limits.CPUs = resources.Range{Min: 1, Max: 8 << rng.IntN(4)}
-	one := k.WorkloadOf(1).UnitSeconds(resources.Allocation{GPUs: 1}) // a sample
+	one := k.WorkloadOf(1).UnitSeconds(resources.Allocation{GPUs: 1}) // seconds per sample on one GPU
 	perSample := one * logUniform(rng, 0.5, 16)
 	w := pipelined{saturation: logUniform(rng, 4, 64), corner: 4 + 6*rng.Float64()}
 	j.prices(rng, d.o.Spot, k.GPU, func(spot bool) (cost.Rates, bool) { return unitPrices(k.GPU, spot) })
@@ -268,6 +273,7 @@ func (d *Draw) pipeline(rng *rand.Rand, j *Job) func(float64) training.Workload 
 	}
 }
 
+// cpu draws a job without GPUs and returns the constructor of its workload.
 func (d *Draw) cpu(rng *rand.Rand, j *Job) func(float64) training.Workload {
 	j.Name, j.Family = "cpu", "cpu"
 	j.Limits.CPUs = resources.Range{Min: 1, Max: 8 << rng.IntN(4)}
@@ -287,7 +293,7 @@ func (d *Draw) cpu(rng *rand.Rand, j *Job) func(float64) training.Workload {
 	}
 }
 
-// runnable cuts the GPUs to the longest stretch of numbers at which the job runs; false when none is left to choose from.
+// runnable reduces the GPU limits to the longest contiguous range at which the job runs; false if it offers no choice.
 func (j *Job) runnable() bool {
 	if j.Limits.GPUs.Max == 0 {
 		return true
@@ -311,7 +317,7 @@ func (j *Job) runnable() bool {
 	return best.Max > best.Min
 }
 
-// own is what the user runs today.
+// own draws the baseline: the configuration the user runs without optimize.
 func own(rng *rand.Rand, l resources.Limits, batch int) resources.Allocation {
 	pick := func(r resources.Range) int {
 		all, some := rng.IntN(2) == 0, r.Min+rng.IntN(r.Max-r.Min+1)

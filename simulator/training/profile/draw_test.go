@@ -23,7 +23,7 @@ func mustDraw(t testing.TB, o DrawOptions) *Draw {
 	return d
 }
 
-// The distribution that Draw promises, over 2,000 jobs.
+// The distribution documented at Draw, over 2,000 jobs.
 func TestDrawDistribution(t *testing.T) {
 	d := mustDraw(t, DrawOptions{Seed: 7})
 	const n = 2000
@@ -70,7 +70,7 @@ func TestDrawDistribution(t *testing.T) {
 	t.Logf("%v", count)
 }
 
-// What every drawn job keeps, whatever the seed.
+// Invariants of every drawn job, for any seed.
 func TestDrawnJobsAreSound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := DrawOptions{Seed: rapid.Uint64().Draw(t, "seed"), Set: rapid.SampledFrom([]Set{Train, HeldOut, All}).Draw(t, "set"),
@@ -113,7 +113,7 @@ func TestDrawnJobsAreSound(t *testing.T) {
 	})
 }
 
-// Feasible means that a run without noise at some candidate keeps the agreement, and with a restart more still does.
+// Feasible means that a run without noise at some candidate meets the SLA, with one restart to spare.
 func TestFeasibleIsTrue(t *testing.T) {
 	d := mustDraw(t, DrawOptions{Seed: 3, Quiet: true})
 	checked := 0
@@ -122,7 +122,7 @@ func TestFeasibleIsTrue(t *testing.T) {
 		kept := false
 		for _, a := range j.Candidates() {
 			if a.CPUs%4 != 0 && a.CPUs > 4 {
-				continue // enough of them
+				continue // a subset of the candidates suffices
 			}
 			x := j.Start(1)
 			x.Run(a, j.Units)
@@ -143,7 +143,7 @@ func TestFeasibleIsTrue(t *testing.T) {
 	}
 }
 
-// The same seed gives the same bytes, in any order and on any number of cores.
+// The same seed yields the same bytes, in any order and on any number of cores.
 func TestDrawIsReproducible(t *testing.T) {
 	print := func(d *Draw, order []int) []byte {
 		var b bytes.Buffer
@@ -223,7 +223,7 @@ func TestNewDrawRefuses(t *testing.T) {
 	}
 }
 
-// More CPUs help a pipeline until the GPUs are the slower part; CPUs do not matter to measured kinds.
+// More CPUs speed up a pipeline until the GPUs are the bottleneck; they do not affect measured kinds.
 func TestPipelineMatters(t *testing.T) {
 	d := mustDraw(t, DrawOptions{Seed: 9, Mix: Mix{Pipeline: 1}})
 	helped := 0

@@ -10,16 +10,17 @@ import (
 	"strings"
 )
 
-// gavelGPUs are the worker types of the Gavel tables that are measured with all GPUs of a job in one machine.
+// gavelGPUs lists the worker types of the Gavel tables in which all GPUs of a job were measured in one machine.
 var gavelGPUs = []struct{ worker, gpu, short string }{
 	{"k80", "K80", "k80"}, {"p100", "P100", "p100"}, {"v100", "V100 16GB", "v100"},
 }
 
+// gavelJob matches a key such as "('ResNet-18 (batch size 16)', 2)": model, batch size, number of GPUs.
 var gavelJob = regexp.MustCompile(`^\('([A-Za-z0-9-]+) \(batch size ([0-9]+)\)', ([0-9]+)\)$`)
 
-// ReadGavel reads a throughput table of Gavel (OSDI 2020): for each worker type and job type and number of GPUs the steps per
-// second when nothing else runs ("null"). Job types that were measured on one number of GPUs only, or with no batch size in
-// their name, are left out, and so are rates of 0 (did not fit in memory). Origin is left empty.
+// ReadGavel reads a throughput table of Gavel (OSDI 2020): for each worker type, job type and number of GPUs, the
+// steps per second without co-located job ("null"). It skips job types that were measured on one number of GPUs only
+// or have no batch size in their name, and rates of 0 (out of memory). Origin is left empty.
 func ReadGavel(r io.Reader) ([]CountModel, error) {
 	var table map[string]map[string]map[string]json.RawMessage
 	if err := json.NewDecoder(r).Decode(&table); err != nil {
@@ -60,7 +61,7 @@ func ReadGavel(r io.Reader) ([]CountModel, error) {
 	return out, nil
 }
 
-// add keeps the numbers of GPUs ascending.
+// add inserts a measurement, keeping the numbers of GPUs ascending; a duplicate is ignored.
 func (c *CountModel) add(gpus int, rate float64) {
 	i, found := slices.BinarySearch(c.GPUs, gpus)
 	if found {
@@ -70,7 +71,7 @@ func (c *CountModel) add(gpus int, rate float64) {
 	c.PerSecond = slices.Insert(c.PerSecond, i, rate)
 }
 
-// LoadGavel reads dir/simulation_throughputs.json (or .gz).
+// LoadGavel reads dir/simulation_throughputs.json or its .gz.
 func LoadGavel(dir string) ([]CountModel, error) {
 	f, err := open(dir + "/simulation_throughputs.json")
 	if err != nil {

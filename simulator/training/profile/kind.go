@@ -7,63 +7,66 @@ import (
 	"trainopt/simulator/training"
 )
 
-// Kind is one kind of training job on one kind of GPU, as it was measured.
+// Kind is one kind of training job on one kind of GPU, as measured.
 type Kind struct {
-	Name    string // "cifar10/t4"; unique in the answer of one call
-	Family  string // the model trained, "cifar10": kinds of one family resemble each other
-	Source  string // who measured it, with commit
-	Licence string // SPDX, or "none" for tables that carry no licence
-	// Measured is true when the tables themselves answer, false when a curve fitted to them does.
+	Name    string // "cifar10/t4"; unique within the result of one call
+	Family  string // the trained model, "cifar10"; kinds of one family resemble each other
+	Source  string // origin of the measurements, with commit
+	Licence string // SPDX, or "none" for tables without licence
+	// Measured is true if the truth is the tables themselves, false if it is a curve fitted to them.
 	Measured bool
 
-	GPU         string // model name as package cost knows it, "T4"
+	GPU         string // model name as in package cost, "T4"
 	GPUsPerNode int    // 0: all in one node
-	MaxGPUs     int    // most GPUs that were measured
-	// DefaultBatch is samples per GPU and step when nobody chooses; Batch the allowed range per GPU (memory), TotalBatch
-	// that over all GPUs (quality); zero ranges leave DefaultBatch as the only choice.
+	MaxGPUs     int    // largest measured number of GPUs
+	// DefaultBatch is the samples per GPU and step by default. Batch is the allowed range per GPU (memory), TotalBatch
+	// the allowed range over all GPUs (quality); zero ranges allow DefaultBatch only.
 	DefaultBatch      int
 	Batch, TotalBatch resources.Range
-	// WorkSamples is the whole training to its target metric at full statistical worth, 0 unknown.
+	// WorkSamples is the number of samples of the whole training to its target metric at full statistical efficiency,
+	// 0 if unknown.
 	WorkSamples float64
-	// Restart is seconds of checkpoint, exit, start and warm-up; RestartKnown says that it was measured for this model.
+	// Restart is the seconds of checkpoint, exit, start and warm-up; RestartKnown is true if it was measured for this
+	// model.
 	Restart      float64
 	RestartKnown bool
 	// HeldOut kinds are never used to train an agent.
 	HeldOut bool
-	// Irregular kinds change their throughput by more than 2.2 times, or less than 0.8 times, for twice the GPUs:
-	// numbers from different machines, and not the scaling of one.
+	// Irregular kinds change their throughput by a factor above 2.2 or below 0.8 for twice the GPUs: their numbers
+	// come from different machines and do not show the scaling of one.
 	Irregular bool
 
 	step stepTimer
 }
 
-// stepTimer knows the throughput of a kind.
+// stepTimer is the throughput of a kind.
 type stepTimer interface {
-	// seconds is the time of one step of all GPUs at a batch per GPU; NaN where nothing is known.
+	// seconds returns the time of one step of all GPUs at a batch per GPU; NaN without data.
 	seconds(gpus int, perGPU float64) float64
-	// efficiency is the worth of a sample at a total batch relative to one at the reference batch; NaN unknown.
+	// efficiency returns the efficiency of a sample at a total batch relative to the reference batch; NaN if unknown.
 	efficiency(total float64) float64
 }
 
-// UnitSamples is the size of the unit of Workload: a thousand steps of one GPU at the default batch.
+// UnitSamples returns the size of the unit of Workload: a thousand steps of one GPU at the default batch.
 func (k Kind) UnitSamples() float64 { return 1000 * float64(k.DefaultBatch) }
 
-// Workload is the truth with units of UnitSamples.
+// Workload returns the truth with units of UnitSamples.
 func (k Kind) Workload() training.Workload { return k.WorkloadOf(k.UnitSamples()) }
 
-// WorkloadOf is the truth with units of the given number of samples, more than 0.
+// WorkloadOf returns the truth with units of the given number of samples, which must be positive.
 func (k Kind) WorkloadOf(unitSamples float64) training.Workload {
 	return kindWorkload{kind: k, samples: unitSamples}
 }
 
+// kindWorkload is the Workload of a kind with units of a number of samples.
 type kindWorkload struct {
 	kind    Kind
 	samples float64
 }
 
-// UnitSeconds is samples / (throughput × efficiency). The total batch is Allocation.BatchSize, or the default per GPU on
-// every GPU (weak scaling) when that is 0. NaN without a GPU, above MaxGPUs, outside the allowed batch and where the
-// tables say nothing. CPUs and memory do not matter.
+// UnitSeconds returns samples / (throughput × efficiency). The total batch is Allocation.BatchSize or, if that is 0,
+// the default per GPU on every GPU (weak scaling). It returns NaN without a GPU, above MaxGPUs, outside the allowed
+// batch, and where the tables contain no data. CPUs and memory have no effect.
 func (w kindWorkload) UnitSeconds(a resources.Allocation) float64 {
 	k := &w.kind
 	if a.GPUs < 1 || a.GPUs > k.MaxGPUs {
@@ -84,9 +87,10 @@ func (w kindWorkload) UnitSeconds(a resources.Allocation) float64 {
 	return t
 }
 
-// Watts is unknown: none of these tables measured power.
+// Watts returns NaN: none of these tables measured power.
 func (w kindWorkload) Watts(resources.Allocation) float64 { return math.NaN() }
 
+// within reports whether x is in the range or, for a zero range, equal to only.
 func within(x float64, r resources.Range, only int) bool {
 	if r.Max == 0 {
 		return math.Abs(x-float64(only)) < 1e-9
@@ -94,19 +98,21 @@ func within(x float64, r resources.Range, only int) bool {
 	return x >= float64(r.Min)-1e-9 && x <= float64(r.Max)+1e-9
 }
 
-// heldOut are the families kept from training, about a third of the embedded kinds.
+// heldOut lists the families excluded from training, about a third of the embedded kinds.
 var heldOut = map[string]bool{"bert": true, "imagenet": true, "transformer": true}
 
-// restarts are seconds to checkpoint and restart one model, measured for Sia (SOSP 2023) and written down as rescale_time in
-// its published simulator (siasosp23/artifacts, sia-simulator/applications.py, commit 37c68be). Its section 4 gives 25–250 s.
+// restarts are the seconds to checkpoint and restart one model, measured for Sia (SOSP 2023) and recorded as
+// rescale_time in its published simulator (siasosp23/artifacts, sia-simulator/applications.py, commit 37c68be).
+// Section 4 of the paper states 25–250 s.
 var restarts = map[string]float64{"cifar10": 50, "deepspeech2": 25, "bert": 120, "yolov3": 80, "imagenet": 250, "ncf": 15}
 
-// similar names the family of restarts whose model and framework come closest.
+// similar maps a family to the family of restarts with the most similar model and framework.
 var similar = map[string]string{"resnet18": "cifar10", "resnet50": "imagenet"}
 
-// otherRestart is what the same simulator takes for a model that it has not measured.
+// otherRestart is the value of the same simulator for models without a measurement.
 const otherRestart = 30
 
+// restartOf returns the restart time of a family and whether it was measured for that family itself.
 func restartOf(family string) (seconds float64, known bool) {
 	if s, ok := restarts[family]; ok {
 		return s, true

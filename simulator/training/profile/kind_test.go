@@ -47,7 +47,7 @@ func TestEmbeddedIsSmallAndLicensed(t *testing.T) {
 	}
 }
 
-// Seconds are positive or NaN whatever is asked, proportional to the samples, and the same for any CPUs and memory.
+// The seconds are positive or NaN for any allocation, proportional to the samples, and independent of CPUs and memory.
 func TestUnitSecondsSound(t *testing.T) {
 	kinds := Embedded()
 	rapid.Check(t, func(t *rapid.T) {
@@ -79,7 +79,7 @@ func TestUnitSecondsSound(t *testing.T) {
 	})
 }
 
-// Hand calculation: 2 steps of 8 GPUs a second and GPU are 64 samples a second at batch 4.
+// By hand: 2 steps per second and GPU on 8 GPUs are 64 samples per second at batch 4.
 func TestWorkloadByHand(t *testing.T) {
 	counted := CountModel{Name: "a/b", Family: "a", GPU: "T4", Batch: 4, GPUs: []int{1, 2, 4, 8}, PerSecond: []float64{2, 4, 8, 16}}.kind()
 	for g := 1; g <= 8; g++ {

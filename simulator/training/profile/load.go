@@ -11,7 +11,7 @@ import (
 	"trainopt/resources"
 )
 
-// PolluxOrigin and GavelOrigin say where the embedded numbers come from.
+// PolluxOrigin and GavelOrigin are the origins of the embedded numbers.
 var (
 	PolluxOrigin = Origin{
 		Source:  "Pollux (OSDI 2021) measured step times and gradient statistics, in pkusys/ElasticFlow pollux/pollux_simulator/traces",
@@ -30,7 +30,7 @@ var (
 	}
 )
 
-// BatchRange is the range of batches per GPU of rows.
+// BatchRange returns the range of batches per GPU in rows, {0, 0} without rows.
 func BatchRange(rows []StepRow) [2]int {
 	lo, hi := math.Inf(1), 0.0
 	for _, r := range rows {
@@ -42,7 +42,7 @@ func BatchRange(rows []StepRow) [2]int {
 	return [2]int{int(math.Ceil(lo)), int(hi)}
 }
 
-// CurveError is how far a curve is from measured rows.
+// CurveError returns the error of a curve against measured rows.
 func CurveError(c StepCurve, rows []StepRow) FitError {
 	var errs []float64
 	for _, r := range rows {
@@ -51,7 +51,7 @@ func CurveError(c StepCurve, rows []StepRow) FitError {
 	return SummariseErrors(errs)
 }
 
-// SummariseErrors gives median and 90 % quantile of relative errors, to four digits after the point.
+// SummariseErrors returns the median and 90 % quantile of relative errors, rounded to four decimals.
 func SummariseErrors(errs []float64) FitError {
 	s := slices.Sorted(slices.Values(errs))
 	if len(s) == 0 {
@@ -61,11 +61,11 @@ func SummariseErrors(errs []float64) FitError {
 	return FitError{Points: len(s), Median: at(0.5), P90: at(0.9)}
 }
 
-// polluxFamilies are the models of both artefacts.
+// polluxFamilies are the models contained in both artefacts.
 var polluxFamilies = []string{"bert", "cifar10", "deepspeech2", "imagenet", "ncf"}
 
-// siaMachines are the GPU kinds of the Sia tables. Its "aws" is the machine of the Pollux tables, "dgx" a part of "dgx-ext".
-// The paper does not name "azure"; the artefact's configuration says ND40rs_v2.
+// siaMachines are the GPU kinds of the Sia tables. Their "aws" is the machine of the Pollux tables, "dgx" a part of
+// "dgx-ext". The paper does not name "azure"; the artefact's configuration has ND40rs_v2.
 var siaMachines = []struct {
 	suffix, short, gpu string
 	perNode, most      int
@@ -76,11 +76,11 @@ var siaMachines = []struct {
 	{"azure", "v100-32gb", "V100 32GB", 8, 16},
 }
 
-// Load reads the measured tables below dir (pollux-profiles, sia-profiles, gavel; those that are there) and returns the kinds
-// sorted by name: the same names as Embedded for those that are embedded, answering from the tables. Between measured
-// batches the step time is interpolated; outside them, and at numbers of GPUs without a measurement, it is NaN. The Sia kinds
-// use the gradient statistics of pollux-profiles and are left out without them. The error wraps fs.ErrNotExist when there is
-// nothing to read.
+// Load reads the measured tables below dir (pollux-profiles, sia-profiles and gavel; missing ones are skipped) and
+// returns the kinds sorted by name. Kinds that are also embedded have the same names as in Embedded, with the tables
+// as their truth. Between measured batches the step time is interpolated; outside them, and at numbers of GPUs without
+// a measurement, it is NaN. The Sia kinds use the gradient statistics of pollux-profiles and are omitted without them.
+// The error wraps fs.ErrNotExist if no tables exist.
 func Load(dir string) ([]Kind, error) {
 	var out []Kind
 	pollux := filepath.Join(dir, "pollux-profiles")
@@ -117,6 +117,7 @@ func Load(dir string) ([]Kind, error) {
 	return sortKinds(out)
 }
 
+// loadSia reads the Sia tables of one family; missing tables are skipped. All its kinds are held out.
 func loadSia(dir, family string, p []Progress) ([]Kind, error) {
 	var out []Kind
 	for _, m := range siaMachines {
@@ -140,6 +141,7 @@ func loadSia(dir, family string, p []Progress) ([]Kind, error) {
 	return out, nil
 }
 
+// tableKind returns the kind of one pair of Pollux tables, with nodes of perNode GPUs and at most most GPUs.
 func tableKind(name, family string, o Origin, t PolluxTables, perNode, most int) Kind {
 	steps := newTableSteps(t, perNode, most)
 	first, last := t.Progress[0], t.Progress[len(t.Progress)-1]
@@ -162,15 +164,17 @@ func tableKind(name, family string, o Origin, t PolluxTables, perNode, most int)
 	return k
 }
 
-// tableSteps answers from measured rows.
+// tableSteps is the stepTimer of measured rows.
 type tableSteps struct {
-	curves []batchCurve // by GPUs, nodes filled one after the other
-	worth  batchCurve   // by total batch
+	curves []batchCurve // by GPUs, nodes filled one after another
+	worth  batchCurve   // efficiency of a sample by total batch
 }
 
-// batchCurve is a quantity over the batch, ascending; straight lines between the points in logarithms, NaN outside.
+// batchCurve is a quantity as a function of the batch, ascending; interpolated linearly in logarithms, NaN outside.
 type batchCurve struct{ batch, value []float64 }
 
+// newTableSteps indexes the rows whose placement fills nodes of perNode GPUs, up to most GPUs. Efficiencies are
+// relative to the first (smallest) batch.
 func newTableSteps(t PolluxTables, perNode, most int) tableSteps {
 	s := tableSteps{curves: make([]batchCurve, most+1)}
 	for _, r := range t.Steps {
@@ -179,13 +183,13 @@ func newTableSteps(t PolluxTables, perNode, most int) tableSteps {
 		}
 	}
 	first := t.Progress[0]
-	for _, p := range t.Progress { // 1 at the reference batch, where the tables are off by a step
+	for _, p := range t.Progress { // normalized to 1 at the reference batch, where the tables are off by a step
 		s.worth.add(float64(p.Batch), p.Efficiency(first.Batch)/first.Efficiency(first.Batch))
 	}
 	return s
 }
 
-// add inserts a point; of two at one batch the first stays.
+// add inserts a point; of two at one batch the first is kept.
 func (c *batchCurve) add(batch, value float64) {
 	i, found := slices.BinarySearch(c.batch, batch)
 	if !found {
@@ -193,6 +197,7 @@ func (c *batchCurve) add(batch, value float64) {
 	}
 }
 
+// at returns the quantity at a batch, NaN outside the measured range.
 func (c batchCurve) at(batch float64) float64 {
 	i, found := slices.BinarySearch(c.batch, batch)
 	switch {

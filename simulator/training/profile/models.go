@@ -14,12 +14,12 @@ import (
 // Models is the content of models.json: everything embedded, with its origin.
 type Models struct {
 	Schema int          `json:"schema"` // 1
-	Made   string       `json:"made"`   // the command
+	Made   string       `json:"made"`   // generating command
 	Steps  []StepModel  `json:"steps"`
 	Counts []CountModel `json:"counts"`
 }
 
-// Origin says where numbers come from.
+// Origin identifies the source of numbers.
 type Origin struct {
 	Source  string `json:"source"`
 	Commit  string `json:"commit"`
@@ -27,7 +27,7 @@ type Origin struct {
 	Fitted  string `json:"fitted"` // date, YYYY-MM-DD
 }
 
-// FitError is how far a fit is from what it was fitted to: relative, absolute values.
+// FitError is the error of a fit: absolute values of relative errors.
 type FitError struct {
 	Points int     `json:"points"`
 	Median float64 `json:"median"`
@@ -48,20 +48,20 @@ type StepModel struct {
 	WorkSamples  float64   `json:"work_samples"`
 	Curve        StepCurve `json:"step_seconds"`
 	Error        FitError  `json:"step_error"`
-	// NoiseScale is φ in samples, ReferenceBatch M0.
+	// NoiseScale is φ in samples, ReferenceBatch is M0.
 	NoiseScale      float64  `json:"noise_scale"`
 	ReferenceBatch  float64  `json:"reference_batch"`
 	EfficiencyError FitError `json:"efficiency_error"`
 }
 
-// CountModel is a kind of which the iterations per second were measured at a few numbers of GPUs and one batch per GPU.
+// CountModel is a kind whose iterations per second were measured at a few numbers of GPUs and one batch per GPU.
 type CountModel struct {
 	Origin
 	Name   string `json:"name"`
 	Family string `json:"family"`
 	GPU    string `json:"gpu"`
 	Batch  int    `json:"batch_per_gpu"`
-	// GPUs ascending; PerSecond are steps of one GPU per second, summed over the GPUs.
+	// GPUs are ascending; PerSecond are the steps of one GPU per second, summed over the GPUs.
 	GPUs      []int     `json:"gpus"`
 	PerSecond []float64 `json:"per_second"`
 }
@@ -71,7 +71,7 @@ var modelsJSON []byte
 
 var embeddedKinds = sync.OnceValues(func() ([]Kind, error) { return ParseModels(modelsJSON) })
 
-// Embedded returns the fitted kinds, a fresh slice, sorted by name. It panics when the file in the binary is broken, which a
+// Embedded returns the fitted kinds in a new slice, sorted by name. It panics if the embedded file is invalid, which a
 // test excludes.
 func Embedded() []Kind {
 	kinds, err := embeddedKinds()
@@ -81,7 +81,7 @@ func Embedded() []Kind {
 	return slices.Clone(kinds)
 }
 
-// ParseModels reads a models.json and checks it.
+// ParseModels parses and validates the content of a models.json.
 func ParseModels(data []byte) ([]Kind, error) {
 	var m Models
 	if err := json.Unmarshal(data, &m); err != nil {
@@ -106,6 +106,7 @@ func ParseModels(data []byte) ([]Kind, error) {
 	return sortKinds(out)
 }
 
+// check returns an error if a parameter of the model is not positive.
 func (s StepModel) check() error {
 	if s.DefaultBatch < 1 || s.MaxGPUs < 1 || !(s.NoiseScale > 0) || !(s.ReferenceBatch > 0) || !(s.Curve.Seconds(1, 1, float64(s.DefaultBatch)) > 0) {
 		return fmt.Errorf("batch %d, GPUs %d, noise scale %g, reference batch %g or the curve is not positive", s.DefaultBatch, s.MaxGPUs, s.NoiseScale, s.ReferenceBatch)
@@ -125,6 +126,7 @@ func (s StepModel) kind() Kind {
 	return k
 }
 
+// check returns an error unless GPUs and rates match, are positive and at least two.
 func (c CountModel) check() error {
 	if c.Batch < 1 || len(c.GPUs) < 2 || len(c.GPUs) != len(c.PerSecond) || !slices.IsSorted(c.GPUs) || c.GPUs[0] < 1 {
 		return fmt.Errorf("batch %d, %d numbers of GPUs (ascending, 2 at least) and %d rates do not fit", c.Batch, len(c.GPUs), len(c.PerSecond))
@@ -137,6 +139,8 @@ func (c CountModel) check() error {
 	return nil
 }
 
+// kind returns the kind of the model. It is Irregular if any doubling of the GPUs changes the rate by an implausible
+// factor.
 func (c CountModel) kind() Kind {
 	k := Kind{
 		Name: c.Name, Family: c.Family, Source: c.Source + " @ " + c.Commit, Licence: c.Licence,
@@ -153,7 +157,7 @@ func (c CountModel) kind() Kind {
 	return k
 }
 
-// sortKinds sorts by name; a name that occurs twice is an error.
+// sortKinds sorts kinds by name; a duplicate name is an error.
 func sortKinds(kinds []Kind) ([]Kind, error) {
 	slices.SortFunc(kinds, func(a, b Kind) int { return strings.Compare(a.Name, b.Name) })
 	for i := 1; i < len(kinds); i++ {

@@ -6,10 +6,10 @@ import (
 	"trainopt/cost"
 )
 
-// gpuOffers names the machine whose price stands for a GPU: on which it was measured, where the catalogue has that one, else
-// the plainest with several of that GPU.
+// gpuOffers maps a GPU to the machine that determines its price: the one on which it was measured if the catalogue
+// contains it, else the plainest machine with several of these GPUs.
 var gpuOffers = map[string]string{
-	"T4":        "aws:g4dn.12xlarge", // the machine of the Pollux tables
+	"T4":        "aws:g4dn.12xlarge", // machine of the Pollux tables
 	"V100 16GB": "aws:p3.16xlarge",
 	"V100 32GB": "aws:p3dn.24xlarge",
 	"P100":      "gcp:n1-highmem-32-p100x4",
@@ -17,15 +17,16 @@ var gpuOffers = map[string]string{
 	"A100 40GB": "aws:p4d.24xlarge",
 }
 
-// gpuStandIns are GPUs that no cloud of the catalogue rents, with the one whose price stands for theirs: same generation
-// (Turing) and class of machine. The price is the stand-in's and says so.
+// gpuStandIns maps GPUs that no cloud of the catalogue rents to a GPU of the same generation (Turing) and class of
+// machine, whose price is used instead. Rates.Assumed states the substitution.
 var gpuStandIns = map[string]string{
 	"RTX 6000":    "T4",
 	"RTX 2080 Ti": "T4",
 }
 
-// PricesOf are the rates of one GPU and hour: the price of a whole machine divided by its GPUs, host included, so CPUs and
-// memory cost nothing more. spot asks for the spot price; ok is false when the catalogue has none.
+// PricesOf returns the rates of one GPU per hour: the price of a whole machine divided by its GPUs, host included, so
+// that CPUs and memory are free. With spot it returns the spot price; ok is false if the catalogue has none. The error
+// wraps cost.ErrNoOffer for an unknown GPU.
 func PricesOf(gpu string, spot bool) (rates cost.Rates, ok bool, err error) {
 	assumed := ""
 	if other := gpuStandIns[gpu]; other != "" {
@@ -51,8 +52,8 @@ func PricesOf(gpu string, spot bool) (rates cost.Rates, ok bool, err error) {
 	return rates, true, nil
 }
 
-// unitPrices are the rates of machines whose CPUs are chosen too: the unit rates of package cost; with spot, all of them
-// lowered as the spot price of the machine of PricesOf is.
+// unitPrices returns the rates of machines whose CPUs are chosen too: the unit rates of package cost. With spot, all
+// of them are reduced by the same factor as the price of the machine of PricesOf; false if it has no spot price.
 func unitPrices(gpu string, spot bool) (cost.Rates, bool) {
 	r := cost.Default(gpu)
 	if !spot {

@@ -8,8 +8,8 @@ import (
 	"trainopt/simulator/training"
 )
 
-// interruptionsOf are those of a job that starts at a random tick at which the machine of a trace is up; after its end the trace begins again. The
-// list covers the given seconds and more. O(ticks).
+// interruptionsOf returns the interruptions of a job that starts at a random tick of a trace at which the machine is
+// up; the trace repeats after its end. The list covers at least the given seconds. O(ticks).
 func interruptionsOf(t spot.Trace, rng *rand.Rand, seconds float64) []training.Interruption {
 	var starts []int
 	for i, up := range t.Up {
@@ -41,23 +41,24 @@ func interruptionsOf(t spot.Trace, rng *rand.Rand, seconds float64) []training.I
 	}
 }
 
-// SpotModel is spot capacity without a trace: times up and away follow each other, each exponential.
+// SpotModel is spot capacity without a trace: alternating times up and away, each exponentially distributed.
 type SpotModel struct{ MeanUp, MeanAway float64 } // seconds
 
-// The ranges of the generated capacity, seconds: 10 % and 90 % quantiles over 26 traces of AWS spot capacity, 2022-10 to
-// 2023-08 (skypilot-org/spot-traces at 221da1a; V100, K80 and 64-CPU machines), of the mean time up between two interruptions
-// and of the mean time away. TestSpotFacts repeats the calculation.
+// The ranges of the generated capacity, in seconds: 10 % and 90 % quantiles over 26 traces of AWS spot capacity,
+// 2022-10 to 2023-08 (skypilot-org/spot-traces at 221da1a; V100, K80 and 64-CPU machines), of the mean time up between
+// two interruptions and of the mean time away. TestSpotFacts repeats the calculation.
 const (
 	spotUpLow, spotUpHigh     = 4030, 22000
 	spotAwayLow, spotAwayHigh = 1720, 11500
 )
 
-// DrawSpot draws the capacity of one zone, log-uniform between what was measured.
+// DrawSpot draws the capacity of one zone, log-uniform within the measured ranges.
 func DrawSpot(rng *rand.Rand) SpotModel {
 	return SpotModel{MeanUp: logUniform(rng, spotUpLow, spotUpHigh), MeanAway: logUniform(rng, spotAwayLow, spotAwayHigh)}
 }
 
-// Interruptions of a job that starts when the machine comes up; the list covers the given seconds and more.
+// Interruptions draws the interruptions of a job that starts when the machine comes up; the list covers at least the
+// given seconds.
 func (m SpotModel) Interruptions(rng *rand.Rand, seconds float64) []training.Interruption {
 	var out []training.Interruption
 	for now := 0.0; ; {
@@ -71,6 +72,7 @@ func (m SpotModel) Interruptions(rng *rand.Rand, seconds float64) []training.Int
 	}
 }
 
+// logUniform draws a log-uniform number in [lo, hi).
 func logUniform(rng *rand.Rand, lo, hi float64) float64 {
 	return lo * math.Exp(rng.Float64()*math.Log(hi/lo))
 }

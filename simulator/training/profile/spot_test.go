@@ -49,7 +49,7 @@ func TestSpotTraceByHand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// From tick 3 (up): up 3, 4, 5, 0, away 1, 2; again and again.
+	// From tick 3 (up): up at 3, 4, 5, 0, away at 1, 2; repeated.
 	for seed := uint64(0); seed < 20; seed++ {
 		list := interruptionsOf(s, generator(seed), 200)
 		if len(list) < 3 || list[0].At > 40 {

@@ -23,7 +23,7 @@ type StepRow struct {
 	Seconds   float64
 }
 
-// GPUs of all nodes.
+// GPUs returns the number of GPUs on all nodes.
 func (r StepRow) GPUs() int {
 	n := 0
 	for _, g := range r.Placement {
@@ -32,7 +32,7 @@ func (r StepRow) GPUs() int {
 	return n
 }
 
-// Packed tells whether the nodes are filled one after the other, which is how a job of that size would be placed.
+// Packed reports whether the nodes are filled one after another, as a job of this size would be placed.
 func (r StepRow) Packed(perNode int) bool {
 	partly := 0
 	for _, g := range r.Placement {
@@ -43,9 +43,9 @@ func (r StepRow) Packed(perNode int) bool {
 	return partly <= 1
 }
 
-// ReadPlacements reads a table of step times with a column "placement" (the GPUs of each node as digits), "local_bsz" and
-// "step_time", in any order; other columns are ignored. Rows with a time that is not positive are left out: such are
-// measurements that failed. A table without usable rows is an error.
+// ReadPlacements reads a table of step times with the columns "placement" (the GPUs of each node as digits),
+// "local_bsz" and "step_time", in any order; other columns are ignored. Rows whose time is not positive are failed
+// measurements and skipped. A table without usable rows is an error.
 func ReadPlacements(r io.Reader) ([]StepRow, error) {
 	rows, col, err := readTable(r, "placement", "local_bsz", "step_time")
 	if err != nil {
@@ -80,14 +80,15 @@ func ReadPlacements(r io.Reader) ([]StepRow, error) {
 	return out, nil
 }
 
-// Progress is the end of one training at a fixed total batch.
+// Progress is the final state of one training at a fixed total batch.
 type Progress struct {
 	Batch int // total
-	// Steps taken, and Reference: the steps of the reference batch that they are worth.
+	// Steps is the number of steps taken, Reference the number of steps at the reference batch that make the same
+	// progress.
 	Steps, Reference float64
 }
 
-// Efficiency is the mean worth of a sample relative to one at the reference batch.
+// Efficiency returns the mean efficiency of a sample relative to one at the reference batch.
 func (p Progress) Efficiency(reference int) float64 {
 	return p.Reference / p.Steps * float64(reference) / float64(p.Batch)
 }
@@ -114,6 +115,7 @@ func ReadProgress(r io.Reader, batch int) (Progress, error) {
 	return p, nil
 }
 
+// number parses a finite number.
 func number(s string) (float64, error) {
 	x, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
 	if err == nil && (math.IsNaN(x) || math.IsInf(x, 0)) {
@@ -122,7 +124,7 @@ func number(s string) (float64, error) {
 	return x, err
 }
 
-// readTable reads a CSV with a header and finds columns.
+// readTable reads a CSV with a header and returns its rows and the indices of the wanted columns.
 func readTable(r io.Reader, want ...string) (rows [][]string, col []int, err error) {
 	reader := csv.NewReader(r)
 	all, err := reader.ReadAll()
@@ -142,7 +144,7 @@ func readTable(r io.Reader, want ...string) (rows [][]string, col []int, err err
 	return all[1:], col, nil
 }
 
-// open opens a file, decompressed when it or its name with ".gz" added is compressed.
+// open opens path, or path with ".gz" added if it does not exist, and decompresses names that end in ".gz".
 func open(path string) (io.ReadCloser, error) {
 	f, err := regular.Open(path, regular.Data)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -166,10 +168,10 @@ func open(path string) (io.ReadCloser, error) {
 // PolluxTables are the tables of one model.
 type PolluxTables struct {
 	Steps    []StepRow
-	Progress []Progress // ascending batch; the first is the reference
+	Progress []Progress // ascending by batch; the first is the reference
 }
 
-// LoadPolluxTables reads dir/placements.csv and dir/validation-*.csv (or .gz).
+// LoadPolluxTables reads dir/placements.csv and dir/validation-*.csv or their .gz.
 func LoadPolluxTables(dir string) (PolluxTables, error) {
 	var t PolluxTables
 	f, err := open(filepath.Join(dir, "placements.csv"))
@@ -184,6 +186,7 @@ func LoadPolluxTables(dir string) (PolluxTables, error) {
 	return t, err
 }
 
+// loadProgress reads the validation tables of a model; their names contain the batch.
 func loadProgress(dir string) ([]Progress, error) {
 	var out []Progress
 	names, err := filepath.Glob(filepath.Join(dir, "validation-*.csv*"))

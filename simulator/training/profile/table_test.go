@@ -17,7 +17,7 @@ import (
 	"trainopt/resources"
 )
 
-// measuredData is where a checkout has the published tables beside the repository.
+// measuredData is the location of the published tables relative to a checkout.
 const measuredData = "../../../../shared/data"
 
 func needData(t *testing.T, part string) string {
@@ -29,7 +29,8 @@ func needData(t *testing.T, part string) string {
 	return dir
 }
 
-// The errors written into models.json are those of the curves against the tables, and small enough to call the curves true.
+// The errors recorded in models.json are those of the curves against the tables, and small enough for the curves to
+// serve as the truth.
 func TestFitsAgainstTables(t *testing.T) {
 	dir := needData(t, "pollux-profiles")
 	var m Models
@@ -68,7 +69,7 @@ func TestFitsAgainstTables(t *testing.T) {
 	}
 }
 
-// Known rows, computed from the files by hand.
+// Known rows, calculated by hand from the files.
 func TestLoadKnownRows(t *testing.T) {
 	needData(t, "pollux-profiles")
 	needData(t, "sia-profiles")
@@ -81,11 +82,11 @@ func TestLoadKnownRows(t *testing.T) {
 		samples float64
 		want    float64
 	}{
-		// Placement 2, 64 a GPU: 0.0654734 s a step; a sample at the reference batch of 128 is worth one.
+		// Placement 2, 64 per GPU: 0.0654734 s per step; a sample at the reference batch of 128 has efficiency 1.
 		"cifar10/t4": {resources.Allocation{GPUs: 2, BatchSize: 128}, 128, 0.06547343730926514},
 		// 12 samples in 0.9215157 s.
 		"bert/t4": {resources.Allocation{GPUs: 1}, 1200, 92.15156733989716},
-		// 8.76 steps of 16 a second over two K80: 100 such steps.
+		// 8.76 steps of 16 per second on two K80: 100 such steps.
 		"resnet18-16/k80": {resources.Allocation{GPUs: 2}, 1600, 100 / 8.758230831811566},
 	} {
 		k := kindNamed(t, kinds, name)
@@ -115,7 +116,7 @@ func TestLoadKnownRows(t *testing.T) {
 			t.Errorf("%s: measured %v", j.Name, j.Measured)
 		}
 	}
-	// What is embedded is what the tables say, under the same names.
+	// The embedded kinds agree with the tables under the same names.
 	for _, k := range Embedded() {
 		m := kindNamed(t, kinds, k.Name)
 		if m.MaxGPUs != k.MaxGPUs || m.DefaultBatch != k.DefaultBatch || m.GPU != k.GPU || m.HeldOut != k.HeldOut || m.Irregular != k.Irregular {
@@ -130,6 +131,7 @@ func TestLoadNothing(t *testing.T) {
 	}
 }
 
+// TestLoadNamesTheBrokenFile checks that errors name the file, the line and the invalid value.
 func TestLoadNamesTheBrokenFile(t *testing.T) {
 	for name, c := range map[string]struct{ file, text, want string }{
 		"no column":    {"placements.csv", "placement,step_time\n1,2\n", `no column "local_bsz"`},
@@ -166,7 +168,7 @@ func TestLoadNamesTheBrokenFile(t *testing.T) {
 	}
 }
 
-// Between measured batches on a straight line in logarithms, NaN outside.
+// Linear in logarithms between measured batches, NaN outside.
 func TestBatchCurve(t *testing.T) {
 	var c batchCurve
 	c.add(40, 4)
@@ -208,6 +210,7 @@ func TestNoiseQuantiles(t *testing.T) {
 	}
 }
 
+// workerSeries returns the time series of each worker in a file of the Alibaba data, in order of time.
 func workerSeries(t *testing.T, name string) [][]float64 {
 	t.Helper()
 	f, err := open(name)
@@ -253,7 +256,7 @@ func moments(x []float64) (sd, lag float64) {
 	return math.Sqrt(square / float64(len(x))), lag / square
 }
 
-// quantileOf with straight lines between the order statistics.
+// quantileOf interpolates linearly between the order statistics.
 func quantileOf(x []float64, level float64) float64 {
 	s := slices.Sorted(slices.Values(x))
 	h := level * float64(len(s)-1)

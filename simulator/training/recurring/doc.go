@@ -1,13 +1,14 @@
-// Package recurring is about trainings that are run again and again, on one GPU, until they reach the same quality: each
-// recurrence may choose its batch size and the GPU's power limit. It has the truth of such jobs (measured tables or models
-// fitted to them), simulated recurrences, and the policies that choose, compared with all their search charged.
+// Package recurring simulates trainings that recur on one GPU until they reach the same target metric; each recurrence
+// may choose its batch size and the power limit of the GPU. It contains the truth of such jobs (measured tables, or
+// models fitted to them), simulated recurrences, and policies that choose; all search is charged to the policy.
 //
-// It is not the prediction of one elastic job (its parent is), and what it learns is not carried to other jobs.
+// The package does not predict a single elastic job (its parent does), and nothing learned on one job is transferred
+// to another.
 //
-// Jobs and policies follow Zeus (You, Chung and Chowdhury, "Zeus: Understanding and Optimizing GPU Energy Consumption of
-// DNN Training", NSDI 2023). The measurements are those of its artefact (github.com/ml-energy/zeus at 75a8b939,
-// examples/research_reproducibility/zeus_nsdi23/trace, Apache-2.0): read from the tables where they are at hand, else
-// from models.json, which holds models fitted to them.
+// Jobs and policies follow Zeus (You, Chung and Chowdhury, "Zeus: Understanding and Optimizing GPU Energy Consumption
+// of DNN Training", NSDI 2023). The measurements are those of its artefact (github.com/ml-energy/zeus at 75a8b939,
+// examples/research_reproducibility/zeus_nsdi23/trace, Apache-2.0). Load reads the tables where they are available;
+// models.json holds models fitted to them.
 //
 // Example:
 //
@@ -15,5 +16,5 @@
 //	if err != nil { … }
 //	job := jobs[0]
 //	out, err := recurring.Play(job, recurring.Policies["smooth"], recurring.Options{Eta: 1, Seed: 1})
-//	// out.Settled, out.Joules against recurring.Play(job, recurring.Policies["default"], …)
+//	// compare out.Settled and out.Joules with recurring.Play(job, recurring.Policies["default"], …)
 package recurring

@@ -11,19 +11,20 @@ import (
 	"gonum.org/v1/gonum/optimize"
 )
 
-// model is a fitted truth. At batch size b and power limit w the GPU wants demand(b); what it gets, and how much
-// slower that is, depends on r = demand(b) / w alone, by five numbers that are the same for all batch sizes of a job:
+// model is a fitted truth. At batch size b and power limit w the GPU demands demand(b) watts. The power drawn and the
+// slow-down depend on the ratio r = demand(b) / w alone, through five parameters shared by all batch sizes of a job:
 //
 //	watts   = demand(b) · (1 + (r/Cap)^CapSharp)^(-1/CapSharp)        // at most about Cap·w
 //	seconds = seconds(b) · (1 + (r/Knee)^KneeSharp)^(Slope/KneeSharp) // ∝ r^Slope when starved
 //
-// A batch size has five numbers more. No smooth function of the batch size itself fits within a few percent: kernels
-// change with the shape of a batch.
+// Each batch size has five parameters of its own: no smooth function of the batch size fits within a few percent,
+// because the kernels change with the shape of a batch.
 type model struct {
 	Throttle throttle   `json:"throttle"`
 	Batches  []perBatch `json:"batches"`
 }
 
+// throttle contains the five parameters shared by all batch sizes of a job.
 type throttle struct {
 	Cap       float64 `json:"cap"`
 	CapSharp  float64 `json:"cap_sharp"`
@@ -32,25 +33,29 @@ type throttle struct {
 	Slope     float64 `json:"slope"`
 }
 
+// perBatch contains the five parameters of one batch size.
 type perBatch struct {
 	Batch   int     `json:"batch"`
 	Seconds float64 `json:"epoch_seconds"` // at unlimited power
 	Watts   float64 `json:"demand_watts"`
-	// LogEpochs and LogSpread are the mean and standard deviation of the logarithm of the epochs to the target over the
-	// runs that reached it, Reached the share that did (the others are 0 when none did).
+	// LogEpochs and LogSpread are the mean and standard deviation of the logarithm of the epochs to the target, over
+	// the runs that reached it. Reached is the share of those runs; if it is 0, LogEpochs and LogSpread are 0 too.
 	LogEpochs float64 `json:"log_epochs"`
 	LogSpread float64 `json:"log_spread"`
 	Reached   float64 `json:"reached"`
 }
 
+// draw returns the power drawn relative to the demand, at the ratio r of demand to limit.
 func (t throttle) draw(r float64) float64 {
 	return math.Pow(1+math.Pow(r/t.Cap, t.CapSharp), -1/t.CapSharp)
 }
 
+// slow returns the seconds relative to unlimited power, at the ratio r of demand to limit.
 func (t throttle) slow(r float64) float64 {
 	return math.Pow(1+math.Pow(r/t.Knee, t.KneeSharp), t.Slope/t.KneeSharp)
 }
 
+// at returns the parameters of a batch size, nil if the model does not contain it.
 func (m *model) at(batch int) *perBatch {
 	i := slices.IndexFunc(m.Batches, func(b perBatch) bool { return b.Batch == batch })
 	if i < 0 {
@@ -59,6 +64,7 @@ func (m *model) at(batch int) *perBatch {
 	return &m.Batches[i]
 }
 
+// epoch implements truth; NaN for an unknown batch size or a limit that is not positive.
 func (m *model) epoch(s Setting) (seconds, watts float64) {
 	b := m.at(s.Batch)
 	if b == nil || !(s.Watts > 0) {
@@ -68,6 +74,7 @@ func (m *model) epoch(s Setting) (seconds, watts float64) {
 	return b.Seconds * m.Throttle.slow(r), b.Watts * m.Throttle.draw(r)
 }
 
+// draw implements truth: a log-normal number of epochs with probability Reached, else NaN.
 func (m *model) draw(batch int, rng *rand.Rand) float64 {
 	b, luck, z := m.at(batch), rng.Float64(), rng.NormFloat64()
 	if luck >= b.Reached {
@@ -76,6 +83,7 @@ func (m *model) draw(batch int, rng *rand.Rand) float64 {
 	return math.Exp(b.LogEpochs + b.LogSpread*z)
 }
 
+// mean implements truth: the mean of the log-normal distribution, NaN if Reached is below 1.
 func (m *model) mean(batch int) float64 {
 	b := m.at(batch)
 	if b == nil || b.Reached < 1 {
@@ -84,12 +92,13 @@ func (m *model) mean(batch int) float64 {
 	return math.Exp(b.LogEpochs + b.LogSpread*b.LogSpread/2)
 }
 
-// Misfit is how far a fitted job is from the measured one: relative errors over all settings, in percent.
+// Misfit is the error of a fitted job against the measured one: relative errors over all settings, in percent.
 type Misfit struct {
-	SecondsMedian, SecondsMax, JoulesMedian, JoulesMax float64 // of an epoch
+	SecondsMedian, SecondsMax, JoulesMedian, JoulesMax float64 // per epoch
 }
 
-// Fit replaces the measured tables of a job by a model with few parameters, by the least relative errors of time and power. It refuses a job that is not from tables. About a second a job.
+// Fit replaces the measured tables of a job by a model with few parameters that minimizes the relative errors of time
+// and power. It returns an error for a job that was not loaded from tables. Fitting takes about a second per job.
 func Fit(j *Job) (*Job, Misfit, error) {
 	measured, ok := j.truth.(*table)
 	if !ok {
@@ -117,7 +126,7 @@ func Fit(j *Job) (*Job, Misfit, error) {
 	return &out, misfit(&out, j), nil
 }
 
-// logNormal are the mean and deviation of the logarithm of what is known, and its share.
+// logNormal returns the mean and standard deviation of the logarithm of the positive runs, and their share.
 func logNormal(runs []float64) (mean, sd, share float64) {
 	n := 0.0
 	for _, x := range runs {
@@ -144,7 +153,8 @@ type fitting struct {
 	points [][][2]float64 // by batch size and limit: log seconds, log watts
 }
 
-// fit finds the five shared numbers by Nelder-Mead from several starts; given those, each batch size is on its own.
+// fit finds the five shared parameters by Nelder-Mead from several starting points; given these, each batch size is
+// fitted independently.
 func (f *fitting) fit() (*model, error) {
 	var best *optimize.Result
 	problem := optimize.Problem{Func: func(x []float64) float64 {
@@ -177,13 +187,13 @@ func (f *fitting) fit() (*model, error) {
 	return m, nil
 }
 
-// robust is half the square of an error up to about 3 %, and linear beyond: single cells of the tables are off by much.
+// robust is half the square of an error up to about 3 % and linear beyond: single cells of the tables are far off.
 func robust(e float64) float64 {
 	e /= 0.03
 	return math.Sqrt(1+e*e) - 1
 }
 
-// unpack reads the shared numbers from their logarithms, held to a range by a penalty.
+// unpack reads the shared parameters from their logarithms; a penalty keeps them within a range.
 func unpack(x []float64) (throttle, float64) {
 	var v [5]float64
 	penalty := 0.0
@@ -195,7 +205,8 @@ func unpack(x []float64) (throttle, float64) {
 	return throttle{Cap: v[0], CapSharp: v[1], Knee: v[2], KneeSharp: v[3], Slope: v[4]}, penalty
 }
 
-// batch fits one batch size given the shared numbers: its demand by golden-section search, its seconds in closed form.
+// batch fits one batch size given the shared parameters: its demand by golden-section search, its seconds in closed
+// form.
 func (f *fitting) batch(t throttle, i int) (seconds, watts, loss float64) {
 	at := func(logWatts float64) (logSeconds, loss float64) {
 		demand := math.Exp(logWatts)
@@ -215,7 +226,7 @@ func (f *fitting) batch(t throttle, i int) (seconds, watts, loss float64) {
 	a, b := hi-golden*(hi-lo), lo+golden*(hi-lo)
 	_, la := at(a)
 	_, lb := at(b)
-	for range 28 { // to a relative 1e-5
+	for range 28 { // to a relative precision of 1e-5
 		if la < lb {
 			hi, b, lb = b, a, la
 			a = hi - golden*(hi-lo)
@@ -230,7 +241,7 @@ func (f *fitting) batch(t throttle, i int) (seconds, watts, loss float64) {
 	return math.Exp(logSeconds), math.Exp((lo + hi) / 2), loss
 }
 
-// digits rounds to four significant digits: more are not known.
+// digits rounds to four significant digits, the precision of the data.
 func digits(v float64) float64 {
 	v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 4, 64), 64)
 	return v
@@ -240,6 +251,7 @@ func rounded(t throttle) throttle {
 	return throttle{digits(t.Cap), digits(t.CapSharp), digits(t.Knee), digits(t.KneeSharp), digits(t.Slope)}
 }
 
+// misfit compares the epochs of a fitted job with the measured ones over all settings.
 func misfit(fitted, measured *Job) Misfit {
 	var seconds, joules []float64
 	for _, s := range measured.Settings() {

@@ -6,40 +6,42 @@ import (
 	"slices"
 )
 
-// Setting is what a recurrence may choose.
+// Setting is the choice of one recurrence.
 type Setting struct {
 	Batch int     `json:"batch"`
 	Watts float64 `json:"watts"` // the GPU's power limit
 }
 
-// Job is one recurring training on one kind of GPU. It does not change and may be used by several goroutines.
+// Job is one recurring training on one kind of GPU. It is immutable and safe for concurrent use.
 type Job struct {
 	Dataset, Network, GPU string
-	// Batches and Limits (in W) are what may be chosen, ascending.
+	// Batches and Limits (in W) are the available choices, ascending.
 	Batches []int
 	Limits  []float64
-	// Default is what the user would take: the batch size of the model's authors and the greatest power limit.
+	// Default is the user's choice without a policy: the batch size of the model's authors and the highest power
+	// limit.
 	Default Setting
-	// MaxEpochs is when a run that does not reach the target gives up: the longest that the measured runs were followed.
+	// MaxEpochs is the number of epochs after which a run that has not reached the target stops: the longest measured
+	// run.
 	MaxEpochs float64
 
 	truth truth
 }
 
-// truth is what one GPU really does.
+// truth is the actual behaviour of a job on one GPU.
 type truth interface {
-	// epoch is the seconds and the mean power in W of an epoch.
+	// epoch returns the seconds and the mean power in W of an epoch.
 	epoch(Setting) (seconds, watts float64)
-	// draw is the number of epochs until one run reaches the target; NaN when it never does.
+	// draw returns the number of epochs until one run reaches the target, NaN if it never does.
 	draw(batch int, rng *rand.Rand) float64
-	// mean is the mean number of epochs, NaN when some runs never reach the target.
+	// mean returns the mean number of epochs, NaN if some runs never reach the target.
 	mean(batch int) float64
 }
 
-// Name is dataset/network on GPU.
+// Name returns "dataset/network on GPU".
 func (j *Job) Name() string { return j.Dataset + "/" + j.Network + " on " + j.GPU }
 
-// Settings are all choices: every batch size at every power limit, in ascending order.
+// Settings returns every batch size at every power limit, in ascending order.
 func (j *Job) Settings() []Setting {
 	var out []Setting
 	for _, b := range j.Batches {
@@ -50,29 +52,30 @@ func (j *Job) Settings() []Setting {
 	return out
 }
 
-// Published is the number of recurrences over which Zeus was evaluated: 2·|batches|·|limits| (section 6.1).
+// Published returns the number of recurrences over which Zeus was evaluated: 2·|batches|·|limits| (section 6.1).
 func (j *Job) Published() int { return 2 * len(j.Batches) * len(j.Limits) }
 
-// Epoch is the seconds and joules of an epoch.
+// Epoch returns the seconds and joules of an epoch.
 func (j *Job) Epoch(s Setting) (seconds, joules float64) {
 	seconds, watts := j.truth.epoch(s)
 	return seconds, seconds * watts
 }
 
-// Expected is the mean of the seconds and joules of a run until the target, NaN where some runs never reach it.
+// Expected returns the mean seconds and joules of a run to the target, NaN if some runs never reach it.
 func (j *Job) Expected(s Setting) (seconds, joules float64) {
 	seconds, joules = j.Epoch(s)
 	n := j.truth.mean(s.Batch)
 	return n * seconds, n * joules
 }
 
-// Cost is what a run costs in joules: eta·energy + (1-eta)·(greatest power limit)·time (Zeus, equation 2). Eta 1 is energy
-// alone, 0 time alone.
+// Cost returns the cost of a run in joules: eta·energy + (1-eta)·(highest power limit)·time (Zeus, equation 2). Eta 1
+// counts energy alone, eta 0 time alone.
 func (j *Job) Cost(eta, seconds, joules float64) float64 {
 	return eta*joules + (1-eta)*j.Limits[len(j.Limits)-1]*seconds
 }
 
-// Optimum is the setting with the least expected cost, by exhaustive search over those that always reach the target.
+// Optimum returns the setting with the lowest expected cost, by exhaustive search over the settings that always reach
+// the target.
 func (j *Job) Optimum(eta float64) Setting {
 	best, least := j.Default, math.Inf(1)
 	for _, s := range j.Settings() {
@@ -83,22 +86,23 @@ func (j *Job) Optimum(eta float64) Setting {
 	return best
 }
 
-// Run is one run to the target, or until it is given up.
+// Run is the result of one run, ended by reaching the target or by a stop.
 type Run struct {
 	Seconds, Joules float64
 	Reached         bool
 }
 
-// Stretch is a time at one power limit.
+// Stretch is a period at one power limit.
 type Stretch struct {
 	Watts, Seconds float64
 }
 
-// Run trains once with a batch size: first the stretches (at whose limits it is measured), then at the limit given, until
-// the target is reached, the cost with the given eta reaches the threshold (+Inf: none), or after MaxEpochs.
+// Run trains once with a batch size: first for the given stretches, at whose limits the run is measured, then at the
+// limit watts. It ends when the target is reached, when the cost with the given eta reaches the threshold (+Inf: no
+// threshold), or after MaxEpochs.
 func (j *Job) Run(batch int, first []Stretch, watts, eta, threshold float64, rng *rand.Rand) Run {
 	left := j.truth.draw(batch, rng)
-	reaches := left <= j.MaxEpochs // NaN does not
+	reaches := left <= j.MaxEpochs // false for NaN
 	if !reaches {
 		left = j.MaxEpochs
 	}
@@ -122,7 +126,7 @@ func (j *Job) Run(batch int, first []Stretch, watts, eta, threshold float64, rng
 	return r
 }
 
-// ExpectedCost is the cost of the expected run, NaN where some runs never reach the target.
+// ExpectedCost returns the cost of the expected run, NaN if some runs never reach the target.
 func (j *Job) ExpectedCost(eta float64, s Setting) float64 {
 	seconds, joules := j.Expected(s)
 	return j.Cost(eta, seconds, joules)

@@ -18,15 +18,16 @@ import (
 //go:embed models.json
 var modelsJSON []byte
 
-// Source of all figures.
+// Source is the origin of all numbers in this package.
 const Source = "fitted to the traces of github.com/ml-energy/zeus at 75a8b939 (Apache-2.0): You, Chung, Chowdhury, Zeus, NSDI 2023"
 
-// modelsFile is models.json.
+// modelsFile is the content of models.json.
 type modelsFile struct {
 	Source string      `json:"source"`
 	Jobs   []fittedJob `json:"jobs"`
 }
 
+// fittedJob is one job of models.json.
 type fittedJob struct {
 	Dataset   string    `json:"dataset"`
 	Network   string    `json:"network"`
@@ -37,9 +38,10 @@ type fittedJob struct {
 	model
 }
 
-// Fitted are the jobs of the embedded models: the same as those of Load, to within the Misfit of Fit.
+// Fitted returns the jobs of the embedded models: those of Load, within the Misfit of Fit.
 func Fitted() ([]*Job, error) { return readModels(modelsJSON) }
 
+// readModels parses and validates the content of a models.json.
 func readModels(data []byte) ([]*Job, error) {
 	var file modelsFile
 	d := json.NewDecoder(bytes.NewReader(data))
@@ -58,6 +60,7 @@ func readModels(data []byte) ([]*Job, error) {
 	return jobs, nil
 }
 
+// job validates a fitted model and returns its job.
 func (f fittedJob) job() (*Job, error) {
 	m := f.model
 	j := &Job{Dataset: f.Dataset, Network: f.Network, GPU: f.GPU, Limits: f.Limits, Default: f.Default, MaxEpochs: f.MaxEpochs, truth: &m}
@@ -85,6 +88,7 @@ func (f fittedJob) job() (*Job, error) {
 	return j, nil
 }
 
+// ascending reports whether the values are strictly ascending.
 func ascending[T int | float64](v []T) bool {
 	for i := 1; i < len(v); i++ {
 		if !(v[i-1] < v[i]) {
@@ -94,7 +98,8 @@ func ascending[T int | float64](v []T) bool {
 	return true
 }
 
-// WriteModels writes fitted jobs as models.json; it refuses jobs that are not from Fit or Fitted.
+// WriteModels writes fitted jobs in the format of models.json. It returns an error for jobs that are not from Fit or
+// Fitted.
 func WriteModels(w io.Writer, jobs []*Job) error {
 	file := modelsFile{Source: Source}
 	for _, j := range jobs {

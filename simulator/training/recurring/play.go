@@ -6,37 +6,39 @@ import (
 	"math/rand/v2"
 )
 
-// Options of a simulation; the zero value is one with a cost of time alone.
+// Options configure a simulation; the zero value counts time alone as cost.
 type Options struct {
 	// Eta weighs energy against time in the cost; see Job.Cost. Zeus's default is 0.5.
 	Eta float64
-	// Recurrences is how often the job recurs; 0 is the published number, Job.Published.
+	// Recurrences is the number of recurrences; 0 means the published number, Job.Published.
 	Recurrences int
 	Seed        uint64
 }
 
-// Outcome is a job's recurrences under one policy, all runs that failed or were given up included.
+// Outcome is the result of a job's recurrences under one policy, including all failed and stopped runs.
 type Outcome struct {
-	// Seconds and Joules are of all recurrences together.
+	// Seconds and Joules are the totals over all recurrences.
 	Seconds, Joules float64
-	// SecondsAfter and JoulesAfter are those of the first k+1 recurrences.
+	// SecondsAfter[k] and JoulesAfter[k] are the totals of the first k+1 recurrences.
 	SecondsAfter, JoulesAfter []float64
-	// Runs is how many runs were made, at least one a recurrence.
+	// Runs is the number of runs, at least one per recurrence.
 	Runs int
-	// Settled is what the policy would go on with. NaN expectations mean that it may never reach the target.
+	// Settled is the setting with which the policy would continue. Its expectation is NaN if some runs with it never
+	// reach the target.
 	Settled Setting
-	// Needed is the number of recurrences after which the expected cost of what it would settle on stayed within Near of
-	// the optimum, in points of the default's cost; -1 when it was not at the end.
+	// Needed is the number of recurrences from which on the expected cost of the policy's settled choice stayed within
+	// Near of the optimum, relative to the cost of the default; -1 if it was not within Near at the end.
 	Needed int
 }
 
-// Near is how near to the optimum counts as having found it: 3 % of the default's expected cost.
+// Near is the distance from the optimum that counts as having found it: 3 % of the default's expected cost.
 const Near = 0.03
 
-// mostTries bounds the runs of one recurrence; the user's default is taken after as many failures.
+// mostTries is the number of failed runs in one recurrence after which the default is used; a recurrence fails after
+// as many more.
 const mostTries = 20
 
-// Play simulates the recurrences of a job under a policy. The same seed draws the same bytes.
+// Play simulates the recurrences of a job under a policy. The same seed yields the same bytes.
 func Play(j *Job, p Policy, o Options) (Outcome, error) {
 	if !(o.Eta >= 0 && o.Eta <= 1) || o.Recurrences < 0 {
 		return Outcome{}, fmt.Errorf("play %s: eta %g must be 0 to 1, and %d recurrences not negative", j.Name(), o.Eta, o.Recurrences)
@@ -68,7 +70,7 @@ func Play(j *Job, p Policy, o Options) (Outcome, error) {
 	return out, nil
 }
 
-// recur is one recurrence: runs until one reaches the target.
+// recur simulates one recurrence: runs until one reaches the target.
 func recur(j *Job, player Player, eta float64, rng *rand.Rand, out *Outcome) error {
 	for try := range 2 * mostTries {
 		a := player.Next(try > 0)

@@ -9,11 +9,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// trial is what several seeds of one policy on one job come to, in percent of the default's expected energy or cost.
+// trial is the result of several seeds of one policy on one job, in percent of the default's expected energy or cost.
 type trial struct {
-	settled, worst  float64 // mean energy of the setting it settles on; greatest distance of its cost to the optimum's
-	energy, quarter float64 // cumulative energy, search included, over the published recurrences and the first quarter
-	needed          []int   // recurrences, ascending; those that never got there last, as the largest int
+	settled, worst  float64 // mean energy of the final setting; greatest distance of its cost from the optimum
+	energy, quarter float64 // cumulative energy, search included, over the published recurrences and their first quarter
+	needed          []int   // recurrences, ascending; runs that did not get there come last, as the largest int
 }
 
 func try(t testing.TB, j *Job, policy string, eta float64, seeds int) trial {
@@ -41,9 +41,9 @@ func try(t testing.TB, j *Job, policy string, eta float64, seeds int) trial {
 	return out
 }
 
-// TestSettlesNearTheOptimum: after the published number of recurrences at most, the bandits settle within 3 points of what
-// exhaustive search could save, for energy alone and for Zeus's own cost: on the measured tables with every seed; on the
-// fitted models, whose epochs scatter without end where the tables hold a few runs, with 8 of 10.
+// TestSettlesNearTheOptimum checks that the bandits settle within 3 points of the saving of exhaustive search after
+// the published number of recurrences, for energy alone and for Zeus's own cost: with every seed on the measured
+// tables, and with 8 of 10 on the fitted models, whose epoch counts are unbounded while the tables contain a few runs.
 func TestSettlesNearTheOptimum(t *testing.T) {
 	const seeds = 10
 	for name, c := range map[string]struct {
@@ -65,8 +65,9 @@ func TestSettlesNearTheOptimum(t *testing.T) {
 	}
 }
 
-// TestComparison prints the comparison of all policies with -v (10 seeds), and holds what is claimed of it: search pays for itself in
-// the cumulative energy of every job, and ours costs less than Zeus's over all jobs.
+// TestComparison prints the comparison of all policies with -v (10 seeds) and checks the claims derived from it:
+// search pays for itself in the cumulative energy of every job, and smooth costs less than Zeus in total over all
+// jobs.
 func TestComparison(t *testing.T) {
 	jobs := tables(t)
 	seeds, policies := 3, []string{"zeus", "smooth"}
@@ -96,7 +97,7 @@ func TestComparison(t *testing.T) {
 	}
 }
 
-// TestPlainPolicies: the default costs what is expected of it and the oracle what is possible.
+// TestPlainPolicies checks that the default costs its expectation and the oracle the optimum.
 func TestPlainPolicies(t *testing.T) {
 	for _, j := range fitted(t) {
 		for name, s := range map[string]Setting{"default": j.Default, "oracle": j.Optimum(1)} {
@@ -118,7 +119,7 @@ func TestPlainPolicies(t *testing.T) {
 	}
 }
 
-// TestSameSeedSameBytes, another seed another outcome.
+// TestSameSeedSameBytes checks that another seed yields another outcome, too.
 func TestSameSeedSameBytes(t *testing.T) {
 	j := fitted(t)[0]
 	for name, p := range Policies {
@@ -142,7 +143,7 @@ func TestSameSeedSameBytes(t *testing.T) {
 	}
 }
 
-// TestRun: known answers for a job of 10 epochs of 100 s at 200 W, and of 200 s at 90 W under a limit of 100 W.
+// TestRun has known answers for a job of 10 epochs of 100 s at 200 W, and of 200 s at 90 W under a limit of 100 W.
 func TestRun(t *testing.T) {
 	j := &Job{Batches: []int{8, 16}, Limits: []float64{100, 250}, Default: Setting{8, 250}, MaxEpochs: 40, truth: &table{
 		epochs: map[int][]float64{8: {10}, 16: {math.NaN()}},
@@ -179,7 +180,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A run never costs more than its threshold, and with a higher threshold it goes on from there.
+// A run never costs more than its threshold; with a higher threshold it continues beyond.
 func TestThresholdHolds(t *testing.T) {
 	jobs := fitted(t)
 	rapid.Check(t, func(r *rapid.T) {
@@ -206,8 +207,8 @@ func TestThresholdHolds(t *testing.T) {
 	})
 }
 
-// TestProfiling: a power limit is known only where the run lasted long enough to measure it; all are known in the end, and
-// the best of them is found.
+// TestProfiling checks that a power limit is known only where the run lasted long enough to measure it, and that
+// finally all are known and the best of them is found.
 func TestProfiling(t *testing.T) {
 	j := fitted(t)[1]
 	batch := j.Default.Batch

@@ -7,37 +7,38 @@ import (
 	"trainopt/morl/bandit"
 )
 
-// Policy makes the player of one job. Players see only what runs cost, except the oracle.
+// Policy returns the player of one job. Players observe only the costs of runs, except for the oracle.
 type Policy func(j *Job, eta float64, rng *rand.Rand) (Player, error)
 
-// Player decides one run after the other.
+// Player decides the runs of a job one after another.
 type Player interface {
-	// Next is the next run to make; retry says that the run before it in this recurrence failed.
+	// Next returns the next run; retry means that the previous run of this recurrence failed.
 	Next(retry bool) Attempt
-	// Observe is told how it went, and what it cost.
+	// Observe records the result of an attempt and its cost.
 	Observe(a Attempt, r Run, cost float64)
-	// Settled is what it would choose if nothing more were to be learned.
+	// Settled returns the choice of the policy without further exploration.
 	Settled() Setting
 }
 
-// Attempt is one run as it is decided.
+// Attempt is the decision on one run.
 type Attempt struct {
 	Setting
 	Profile   []Stretch // power limits to measure first
-	Threshold float64   // the cost at which to give up, +Inf: never
+	Threshold float64   // cost at which the run is stopped, +Inf: never
 }
 
-// Policies by name. A new policy is one function and one line here.
+// Policies maps names to policies. A new policy is one function and one line here.
 //
 //	default  the user's own setting, always
-//	oracle   the setting with the least expected cost, known from the start
+//	oracle   the setting with the lowest expected cost, known from the start
 //	grid     every setting once, from the default outwards, without the batch sizes that failed; then the cheapest seen
 //	random   every setting once in random order; then the cheapest seen
-//	zeus     Zeus as published: pruning, then Thompson sampling with independent beliefs over batch sizes; gives up at
-//	         twice the least cost; the power limit by measuring each inside the first run of a batch size
-//	smooth   ours: neighbouring batch sizes tell of each other, so that nothing must be tried twice before sampling;
-//	         gives up at 1.5 times the cost believed of the best; of the power limits, three inside the first run of a batch size,
-//	         next to the best one of the nearest batch size, and two more inside each later one until all are known
+//	zeus     Zeus as published: pruning, then Thompson sampling with independent beliefs over batch sizes; stops a run at
+//	         twice the lowest cost; measures every power limit inside the first run of a batch size
+//	smooth   our policy: neighbouring batch sizes share information, so that none has to be tried twice before sampling;
+//	         stops a run at 1.5 times the estimated cost of the best; measures three power limits, next to the best one
+//	         of the nearest batch size, inside the first run of a batch size, and two more inside each later run until
+//	         all are known
 var Policies = map[string]Policy{
 	"default": func(j *Job, _ float64, _ *rand.Rand) (Player, error) { return fixed{j.Default}, nil },
 	"oracle":  func(j *Job, eta float64, _ *rand.Rand) (Player, error) { return fixed{j.Optimum(eta)}, nil },
@@ -51,14 +52,14 @@ var Policies = map[string]Policy{
 	},
 }
 
-// fixed always takes the same setting.
+// fixed always chooses the same setting.
 type fixed struct{ Setting }
 
 func (f fixed) Next(bool) Attempt             { return Attempt{Setting: f.Setting, Threshold: math.Inf(1)} }
 func (f fixed) Observe(Attempt, Run, float64) {}
 func (f fixed) Settled() Setting              { return f.Setting }
 
-// search tries every setting once, leaves out batch sizes that failed, and then stays with the cheapest.
+// search tries every setting once, skips batch sizes that failed, and then keeps the cheapest setting.
 type search struct {
 	job    *Job
 	order  []Setting
@@ -67,6 +68,7 @@ type search struct {
 	least  float64
 }
 
+// newSearch returns a search in random order, or from the default outwards if rng is nil.
 func newSearch(j *Job, rng *rand.Rand) *search {
 	s := &search{job: j, failed: map[int]bool{}, best: j.Default, least: math.Inf(1)}
 	all := j.Settings()
@@ -76,7 +78,7 @@ func newSearch(j *Job, rng *rand.Rand) *search {
 		}
 		return s
 	}
-	// From the default outwards: batch sizes by their distance to it, power from the greatest down.
+	// From the default outwards: batch sizes by distance, power limits from the highest down.
 	for _, i := range outwards(len(j.Batches), indexOf(j.Batches, j.Default.Batch)) {
 		for k := range j.Limits {
 			s.order = append(s.order, Setting{j.Batches[i], j.Limits[len(j.Limits)-1-k]})
@@ -85,6 +87,8 @@ func newSearch(j *Job, rng *rand.Rand) *search {
 	return s
 }
 
+// Next returns the next untried setting. After a failure in the same recurrence, and when all are tried, it returns
+// the best known one.
 func (s *search) Next(retry bool) Attempt {
 	a := Attempt{Setting: s.best, Threshold: math.Inf(1)}
 	if retry && !math.IsInf(s.least, 1) {
@@ -101,6 +105,7 @@ func (s *search) Next(retry bool) Attempt {
 	return a
 }
 
+// Observe excludes the batch size of a failed run and records the cheapest setting.
 func (s *search) Observe(a Attempt, r Run, cost float64) {
 	switch {
 	case !r.Reached:
@@ -112,7 +117,7 @@ func (s *search) Observe(a Attempt, r Run, cost float64) {
 
 func (s *search) Settled() Setting { return s.best }
 
-// batches chooses the batch size by a bandit and the power limit by measuring inside the run.
+// batches chooses the batch size by a bandit and the power limit by measurements inside the run.
 type batches struct {
 	job    *Job
 	bandit *bandit.Thompson
@@ -120,6 +125,7 @@ type batches struct {
 	rng    *rand.Rand
 }
 
+// newBatches returns a player with a bandit over the batch sizes of the job.
 func newBatches(j *Job, s bandit.Settings, power *profiler, rng *rand.Rand) (*batches, error) {
 	s.Default = indexOf(j.Batches, j.Default.Batch)
 	b, err := bandit.New(len(j.Batches), s)
@@ -129,7 +135,8 @@ func newBatches(j *Job, s bandit.Settings, power *profiler, rng *rand.Rand) (*ba
 	return &batches{j, b, power, rng}, nil
 }
 
-// Next is the bandit's choice; a recurrence that failed goes on with the best batch size known, without giving up again.
+// Next returns the choice of the bandit. A failed recurrence continues with the best known batch size, without a
+// threshold.
 func (b *batches) Next(retry bool) Attempt {
 	arm, known := b.bandit.Best()
 	if !retry || !known {
@@ -144,11 +151,13 @@ func (b *batches) Next(retry bool) Attempt {
 	return a
 }
 
+// Observe updates the bandit and the profiler.
 func (b *batches) Observe(a Attempt, r Run, cost float64) {
-	_ = b.bandit.Observe(bandit.Observation{Arm: indexOf(b.job.Batches, a.Batch), Cost: cost, Stopped: !r.Reached}) // a run always costs something
+	_ = b.bandit.Observe(bandit.Observation{Arm: indexOf(b.job.Batches, a.Batch), Cost: cost, Stopped: !r.Reached}) // the error is impossible: every run has a cost
 	b.power.ran(a, r)
 }
 
+// Settled returns the best known batch size at its best known power limit.
 func (b *batches) Settled() Setting {
 	arm, _ := b.bandit.Best()
 	batch := b.job.Batches[arm]

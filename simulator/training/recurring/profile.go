@@ -7,33 +7,36 @@ import (
 )
 
 const (
-	// profileSeconds is how long a power limit is held to measure it (Zeus, section 4.3: a few seconds suffice).
+	// profileSeconds is the time for which a power limit is held to measure it (Zeus, section 4.3: a few seconds
+	// suffice).
 	profileSeconds = 5
-	// profileNoise is the relative standard deviation of the cost an epoch as measured in such a stretch; over longer ones
-	// it falls with the root of their length. It is an assumption: the tables hold means.
+	// profileNoise is the relative standard deviation of the cost per epoch as measured in such a stretch; over longer
+	// stretches it decreases with the square root of their length. It is an assumption: the tables contain means.
 	profileNoise = 0.015
 )
 
-// profiler finds the power limit with the least cost an epoch, batch by batch, by measuring limits inside the runs: what
-// an epoch costs at a limit does not depend on when it is measured.
+// profiler finds the power limit with the lowest cost per epoch for each batch size by measuring limits inside the
+// runs: the cost of an epoch at a limit does not depend on the time of its measurement.
 type profiler struct {
 	job *Job
 	eta float64
 	rng *rand.Rand
-	// first is how many limits the first run of a batch size measures, and further how many each later one, until all are
-	// known. Few at first, as most batch sizes will not be run again.
+	// first is the number of limits measured in the first run of a batch size, further the number in each later run
+	// until all are known. Few are measured at first, because most batch sizes are not run again.
 	first, further int
-	known          map[int][]measured // by batch size, one a limit
+	known          map[int][]measured // by batch size, then by index of the limit
 }
 
-// measured is the mean cost of an epoch over the seconds it was measured, 0 when it was not.
+// measured is the mean cost of an epoch over the seconds of its measurement; seconds are 0 if not measured.
 type measured struct{ cost, seconds float64 }
 
+// newProfiler returns a profiler without measurements.
 func newProfiler(j *Job, eta float64, first, further int, rng *rand.Rand) *profiler {
 	return &profiler{job: j, eta: eta, rng: rng, first: first, further: further, known: map[int][]measured{}}
 }
 
-// profile returns the stretches that measuring takes inside the next run with a batch size and the limit for its rest.
+// profile returns the measuring stretches of the next run with a batch size and the power limit for the rest of the
+// run.
 func (p *profiler) profile(batch int) (stretches []Stretch, watts float64) {
 	at, many := p.best(batch), p.further
 	if p.known[batch] == nil {
@@ -52,7 +55,8 @@ func (p *profiler) profile(batch int) (stretches []Stretch, watts float64) {
 	return stretches, p.job.Limits[at]
 }
 
-// next is the unknown limit nearest to the given one, the higher of two; -1 when all are known.
+// next returns the index of the unmeasured limit nearest to the given one, the higher of two, or -1 if all are
+// measured.
 func (p *profiler) next(batch, at int) int {
 	for _, i := range outwards(len(p.job.Limits), at) {
 		if p.known[batch][i].seconds == 0 {
@@ -62,7 +66,8 @@ func (p *profiler) next(batch, at int) int {
 	return -1
 }
 
-// ran takes note of how the run went: what it was too short to measure is not known, and its rest measured its own limit.
+// ran records a run: limits whose stretch the run did not complete become unmeasured again, and the rest of the run
+// counts as a measurement of its own limit.
 func (p *profiler) ran(a Attempt, r Run) {
 	known, left := p.known[a.Batch], r.Seconds
 	if known == nil {
@@ -77,7 +82,7 @@ func (p *profiler) ran(a Attempt, r Run) {
 	p.measure(a.Batch, slices.Index(p.job.Limits, a.Watts), left)
 }
 
-// measure takes note of what an epoch costs at a limit, over some seconds.
+// measure records the cost per epoch at a limit over the given seconds.
 func (p *profiler) measure(batch, limit int, seconds float64) {
 	if !(seconds > 0) {
 		return
@@ -89,8 +94,8 @@ func (p *profiler) measure(batch, limit int, seconds float64) {
 	m.seconds += seconds
 }
 
-// best is the position of the cheapest limit that was measured with a batch size; of the nearest batch size when none
-// was, and the greatest before anything was.
+// best returns the index of the cheapest measured limit of a batch size. Without measurements it uses the nearest
+// batch size that has some, and without any the highest limit.
 func (p *profiler) best(batch int) int {
 	from, nearest := 0, math.Inf(1)
 	for _, b := range p.job.Batches {
@@ -107,7 +112,7 @@ func (p *profiler) best(batch int) int {
 	return best
 }
 
-// outwards lists 0…n-1 by distance to start, the higher first.
+// outwards lists 0…n-1 by distance from start, the higher index first.
 func outwards(n, start int) []int {
 	out := []int{start}
 	for d := 1; len(out) < n; d++ {
@@ -121,7 +126,8 @@ func outwards(n, start int) []int {
 	return out
 }
 
-// octaves is where batch sizes stand for a bandit whose neighbours tell of each other.
+// octaves returns the positions of the batch sizes, in powers of two, for a bandit that shares information between
+// neighbours.
 func octaves(batches []int) []float64 {
 	out := make([]float64, len(batches))
 	for i, b := range batches {

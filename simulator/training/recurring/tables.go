@@ -16,28 +16,31 @@ import (
 	"strings"
 )
 
-// kind is one of the six trainings of the Zeus evaluation (table 1 of the paper; targets and defaults of its artefact).
+// kind is one of the six trainings of the Zeus evaluation (table 1 of the paper; targets and defaults from its
+// artefact).
 type kind struct {
 	dataset, network, optimizer string
 	target                      float64 // validation metric to reach
 	batch                       int     // default
 }
 
+// kinds lists the trainings of the evaluation, without the GPU.
 var kinds = []kind{
 	{"cifar100", "shufflenetv2", "adadelta", 0.6, 1024},
 	{"imagenet", "resnet50", "adadelta", 0.65, 256},
-	{"librispeech", "deepspeech2", "adamw", 40, 192}, // word error rate, at most
+	{"librispeech", "deepspeech2", "adamw", 40, 192}, // word error rate: an upper bound
 	{"movielens-1m", "ncf", "adam", 0.41, 1024},
 	{"sentiment140", "bert_base_uncased", "adamw", 0.84, 128},
 	{"squad", "bert_base_uncased", "adamw", 84, 32},
 }
 
-// gpus are the tables of power, in the order in which jobs are listed.
+// gpus lists the GPUs of the power tables, in the order in which jobs are listed.
 var gpus = []string{"v100", "a40", "rtx6000", "p100"}
 
 // Load reads the tables summary_train.csv and summary_power_<gpu>.csv (or .csv.gz) of the Zeus artefact from a folder.
-// A job is every training on every GPU whose table is there and has the default batch size; batch sizes are those with
-// both power and training runs. It returns an error that is fs.ErrNotExist when the folder has no such tables.
+// It returns one job for every training on every GPU whose table exists and contains the default batch size; the batch
+// sizes are those with both power measurements and training runs. The error wraps fs.ErrNotExist if the folder
+// contains no such tables.
 func Load(dir string) ([]*Job, error) {
 	runs, err := readTable(dir, "summary_train", "dataset", "network", "batch_size", "optimizer", "target_metric", "target_epoch")
 	if err != nil {
@@ -68,12 +71,13 @@ func Load(dir string) ([]*Job, error) {
 	return jobs, nil
 }
 
-// table is the truth as it was measured.
+// table is a truth made of measurements.
 type table struct {
-	epochs map[int][]float64 // by batch size: each run's epochs to target, NaN when it never got there
+	epochs map[int][]float64 // by batch size: epochs to the target of each run, NaN if it was not reached
 	power  map[Setting][2]float64
 }
 
+// epoch implements truth with the measured values; NaN for a setting that was not measured.
 func (t *table) epoch(s Setting) (seconds, watts float64) {
 	v, ok := t.power[s]
 	if !ok {
@@ -82,11 +86,13 @@ func (t *table) epoch(s Setting) (seconds, watts float64) {
 	return v[0], v[1]
 }
 
+// draw implements truth: one of the measured runs, with equal probability.
 func (t *table) draw(batch int, rng *rand.Rand) float64 {
 	runs := t.epochs[batch]
 	return runs[rng.IntN(len(runs))]
 }
 
+// mean implements truth: the mean of the measured runs, NaN if one of them did not reach the target.
 func (t *table) mean(batch int) float64 {
 	sum := 0.0
 	for _, n := range t.epochs[batch] {
@@ -95,11 +101,14 @@ func (t *table) mean(batch int) float64 {
 	return sum / float64(len(t.epochs[batch]))
 }
 
-// row is one line of a table; columns are in the order that was asked for.
+// row is one line of a table, with its columns in the requested order.
 type row []string
 
+// is reports whether a row is of this training.
 func (k kind) is(r row) bool { return r[0] == k.dataset && r[1] == k.network && r[3] == k.optimizer }
 
+// job builds the job of a training on one GPU. runs and power are the rows of the two tables. It returns an error
+// unless every batch size was measured at every power limit.
 func (k kind) job(gpu string, runs, power []row) (*Job, error) {
 	j := &Job{Dataset: k.dataset, Network: k.network, GPU: gpu}
 	t := &table{map[int][]float64{}, map[Setting][2]float64{}}
@@ -148,6 +157,7 @@ func (k kind) job(gpu string, runs, power []row) (*Job, error) {
 	return j, nil
 }
 
+// numbers3 parses three numbers.
 func numbers3(a, b, c string) (x, y, z float64, err error) {
 	for i, s := range []string{a, b, c} {
 		v, err := strconv.ParseFloat(s, 64)
@@ -183,7 +193,7 @@ func readTable(dir, name string, columns ...string) ([]row, error) {
 	return rows, nil
 }
 
-// parseTable picks columns, by the names in the first line.
+// parseTable selects columns by the names in the first line.
 func parseTable(in io.Reader, columns []string) ([]row, error) {
 	lines, err := csv.NewReader(in).ReadAll()
 	if err != nil {

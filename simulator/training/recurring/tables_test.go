@@ -10,7 +10,7 @@ import (
 
 const tablesDir = "../../../../shared/data/zeus-nsdi23"
 
-// tables are the jobs of the measured tables; the test is skipped where those are not at hand.
+// tables returns the jobs of the measured tables; it skips the test where the tables are not available.
 func tables(t testing.TB) []*Job {
 	t.Helper()
 	jobs, err := Load(tablesDir)
@@ -25,7 +25,8 @@ func tables(t testing.TB) []*Job {
 
 func percent(v, of float64) float64 { return 100 * (v/of - 1) }
 
-// TestPotential: the least energy by exhaustive search against the default, in percent, as known from the tables.
+// TestPotential compares the lowest energy by exhaustive search with the default, in percent, as known from the
+// tables.
 func TestPotential(t *testing.T) {
 	want := map[string]float64{
 		"cifar100/shufflenetv2 on v100": -74.7, "imagenet/resnet50 on v100": -23.8, "librispeech/deepspeech2 on v100": -42.8,
@@ -52,14 +53,14 @@ func TestPotential(t *testing.T) {
 	}
 }
 
-// TestLoadNothing: an absent folder is fs.ErrNotExist.
+// TestLoadNothing checks that a missing folder is reported as fs.ErrNotExist.
 func TestLoadNothing(t *testing.T) {
 	if _, err := Load(t.TempDir()); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "summary_train") {
 		t.Errorf("error %v", err)
 	}
 }
 
-// FuzzParseTable: rows are as wide as was asked for, or there is an error.
+// FuzzParseTable checks that rows have the requested number of columns or an error is returned.
 func FuzzParseTable(f *testing.F) {
 	for _, s := range []string{"", "a,b\n1,2\n", "b,c,a\n1,2,3\n", "a,b\n1\n", "a,a\n\"1,2\n", "x,y\n1,2\n"} {
 		f.Add(s)

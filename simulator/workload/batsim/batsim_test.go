@@ -14,7 +14,7 @@ import (
 	"trainopt/simulator/queue"
 )
 
-// published is a file of the published data, which a checkout need not have.
+// published returns the path of a file of the published data; it skips the test if the file does not exist.
 func published(t *testing.T, path string) string {
 	t.Helper()
 	full := filepath.Join("../../../../shared/data/hdeeprm", path)
@@ -24,7 +24,7 @@ func published(t *testing.T, path string) string {
 	return full
 }
 
-// various has every type of profile, in the words of versions 1, 3 and 5.
+// various contains every type of profile, in the vocabularies of versions 1, 3 and 5.
 const various = `{
  "nb_res": 4, "description": "passed over",
  "jobs": [
@@ -88,7 +88,7 @@ func TestConvert(t *testing.T) {
 	}
 }
 
-// Names that are no numbers are kept beside the place in the workload.
+// Job names that are not numbers are kept beside the index in the workload.
 func TestConvertOfNamedJobs(t *testing.T) {
 	w := &Workload{Jobs: []Job{{ID: "w1!b", Submit: 3, Resources: 1, Profile: "p"}, {ID: "7", Submit: 1, Resources: 1, Profile: "p"}},
 		Profiles: map[string]Profile{"p": {Type: Delay, Seconds: 0.5}}}
@@ -126,7 +126,7 @@ func TestConvertWithMistakes(t *testing.T) {
 	}
 }
 
-// A workload that is written says the same when it is read, in either vocabulary.
+// Round trip in either vocabulary.
 func TestThereAndBack(t *testing.T) {
 	w, err := Read(strings.NewReader(various))
 	if err != nil {
@@ -231,7 +231,7 @@ func TestPublishedWorkload(t *testing.T) {
 	}
 }
 
-// Jobs become a workload and the same jobs again.
+// Jobs are converted to a workload and back.
 func TestFromJobs(t *testing.T) {
 	jobs := []queue.Job{
 		{ID: 0, Submit: 1, Procs: 2, Run: 3, Request: 4, Ops: 6e9, RequestOps: 8e9, Memory: 10, Bandwidth: 4},
@@ -280,6 +280,7 @@ func TestStat(t *testing.T) {
 	}
 }
 
+// FuzzRead checks that any accepted workload converts to valid jobs and survives a round trip in both versions.
 func FuzzRead(f *testing.F) {
 	f.Add(various)
 	f.Add(`{"jobs": [{"id": "a", "subtime": 1e300, "res": 2, "profile": ""}], "profiles": {"": {"type": "x", "y": [1]}}}`)

@@ -13,31 +13,32 @@ import (
 	"trainopt/simulator/queue"
 )
 
-// ConvertOptions say how jobs of a workload become jobs of a simulator.
+// ConvertOptions configure the conversion of a workload to jobs of a simulator.
 type ConvertOptions struct {
-	// Reference is the speed of a core, GFLOPS, by which operations and seconds are converted where only one of them is known:
-	// platform.Tree.Reference. 0 is 1.
+	// Reference is the speed of a core in GFLOPS, used to convert between operations and seconds where only one is
+	// known: platform.Tree.Reference. 0 means 1.
 	Reference float64
 }
 
-// Conversion is a workload that can be simulated.
+// Conversion is a workload ready for simulation.
 type Conversion struct {
-	// Jobs by submission, then as in the workload. ID is the workload's number of a job, or its place in the workload when any job
-	// of it is named by something else; then Name is that. Of every core: Ops, Memory and Bandwidth; Run is what the operations
-	// take at the reference speed. A job that waits (delay) has no Ops, and Run is how long, at any speed.
+	// Jobs are ordered by submission, then as in the workload. ID is the workload's number of a job; if any job of the
+	// workload has a name that is not a number, ID is its index and Name its name. Ops, Memory and Bandwidth are per
+	// core; Run is the time of the operations at the reference speed. A waiting job (delay) has no Ops, and Run is its
+	// duration at any speed.
 	Jobs []queue.Job
-	// Dropped and Adjusted are the jobs that cannot be simulated and that were changed, by the reason.
+	// Dropped and Adjusted count the jobs that cannot be simulated and those that were changed, by reason.
 	Dropped, Adjusted map[string]int
 
 	profiles map[int]string
 }
 
-// Profile is the name of a job's profile, for the table of jobs.
+// Profile returns the name of a job's profile, for the table of jobs.
 func (c *Conversion) Profile(j *queue.Job) string { return c.profiles[j.ID] }
 
-// Convert makes jobs for a simulator. Types of profiles that only a model of networks, storage or messages could run are refused by
-// name and counted. Communication is left out and counted, as is what makes the cores of a parallel job differ: each gets the
-// operations of the one that has most. O(n log n).
+// Convert returns the jobs for a simulator. Jobs whose profiles require a model of networks, storage or messages are
+// dropped and counted by reason. Communication is omitted and counted, as are differences between the cores of a
+// parallel job: each core has the operations of the one with most. O(n log n).
 func (w *Workload) Convert(o ConvertOptions) (*Conversion, error) {
 	if o.Reference == 0 {
 		o.Reference = 1
@@ -80,7 +81,7 @@ func (w *Workload) Convert(o ConvertOptions) (*Conversion, error) {
 	return c, nil
 }
 
-// Summary is the account in one line; "" when nothing was dropped or changed.
+// Summary returns the account in one line; "" if nothing was dropped or adjusted.
 func (c *Conversion) Summary() string {
 	var parts []string
 	for _, m := range []struct {
@@ -94,22 +95,22 @@ func (c *Conversion) Summary() string {
 	return strings.Join(parts, "; ")
 }
 
-// refusal is why a job cannot be simulated.
+// refusal is the reason that a job cannot be simulated.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
-// load is what a core of a job does.
+// load is the work of a core of a job.
 type load struct {
 	ops, seconds      float64
 	memory, bandwidth float64
 	notes             map[string]bool
 }
 
-// deepest is how deep profiles may be composed of each other; what is deeper composes itself.
+// deepest is the maximum nesting depth of composed profiles; deeper ones are considered recursive.
 const deepest = 32
 
-// load is what the profile of a name has each core of a job do.
+// load returns the work of each core of a job with the named profile.
 func (w *Workload) load(j *Job, name string, depth int) (load, error) {
 	p, ok := w.Profiles[name]
 	if !ok {
@@ -152,7 +153,7 @@ func (w *Workload) load(j *Job, name string, depth int) (load, error) {
 	return l, nil
 }
 
-// composed is one profile after the other.
+// composed returns the work of a sequence of profiles.
 func (w *Workload) composed(j *Job, p Profile, l load, depth int) (load, error) {
 	for _, name := range p.Sequence {
 		part, err := w.load(j, name, depth+1)
@@ -174,7 +175,7 @@ func (w *Workload) composed(j *Job, p Profile, l load, depth int) (load, error) 
 	return l, nil
 }
 
-// job is a job with that load, at a speed of so many operations a second.
+// job returns a job with this load; speed is in operations per second.
 func (l load) job(j *Job, p Profile, speed float64) queue.Job {
 	q := queue.Job{Submit: j.Submit, Procs: j.Resources, Limit: j.Walltime, Ops: l.ops, Memory: l.memory, Bandwidth: l.bandwidth,
 		Run: l.seconds, Request: p.RequestTime, RequestOps: p.RequestOps, User: -1, Group: -1, Executable: -1, Deadline: math.NaN()}
@@ -196,8 +197,8 @@ func (l load) job(j *Job, p Profile, speed float64) queue.Job {
 	return q
 }
 
-// FromJobs is a workload of jobs that a simulator runs, for Batsim: one profile for all jobs with the same work. resources is the
-// size of the machine. Jobs without Ops take their Run as a delay.
+// FromJobs returns a Batsim workload of a simulator's jobs, with one profile for all jobs of the same work. resources
+// is the size of the machine. The Run of jobs without Ops becomes a delay.
 func FromJobs(jobs []queue.Job, resources int) *Workload {
 	w := &Workload{Resources: resources, Profiles: map[string]Profile{}}
 	names := map[string]string{}

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// maxIntervals bounds how many numbers a set of intervals may have.
+// maxIntervals is the maximum number of elements of a set of intervals.
 const maxIntervals = 1 << 24
 
-// FormatIntervals writes a set of numbers as Batsim does: closed intervals as long as can be, ascending, "0-3 7"; "" is empty.
-// Numbers may be in any order, and there more than once.
+// FormatIntervals formats a set of numbers as Batsim does: maximal closed intervals, ascending, "0-3 7"; "" if empty.
+// Numbers may be unsorted and repeated.
 func FormatIntervals(numbers []int32) string {
 	if !slices.IsSorted(numbers) {
 		numbers = slices.Sorted(slices.Values(numbers))
@@ -34,7 +34,8 @@ func FormatIntervals(numbers []int32) string {
 	return b.String()
 }
 
-// ParseIntervals reads a set of intervals, parted by blanks or commas: its numbers ascending, each once. At most 2²⁴.
+// ParseIntervals parses a set of intervals separated by spaces or commas and returns its numbers, ascending and
+// without duplicates. At most 2²⁴.
 func ParseIntervals(text string) ([]int32, error) {
 	var out []int32
 	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ' ' || r == ',' || r == '\t' }) {

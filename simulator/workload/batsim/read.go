@@ -14,10 +14,10 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// shown is how many mistakes of a file are named.
+// shown is the maximum number of reported mistakes of a file.
 const shown = 10
 
-// Load reads a workload from a file, plain or compressed by gzip.
+// Load reads a workload from a file, plain or gzip.
 func Load(path string) (*Workload, error) {
 	f, err := regular.Open(path, regular.Data)
 	if err != nil {
@@ -35,8 +35,8 @@ func Load(path string) (*Workload, error) {
 	return w, nil
 }
 
-// Read reads a workload in the vocabulary of any version. Errors name the job or profile and the field, the first ten of them.
-// Types of profiles that are not known are kept; Convert refuses the jobs that use them.
+// Read reads a workload in the vocabulary of any version. Errors name the job or profile and the field, for the first
+// ten mistakes. Unknown types of profiles are kept; Convert drops the jobs that use them.
 func Read(r io.Reader) (*Workload, error) {
 	var file struct {
 		Resources json.RawMessage            `json:"nb_res"`
@@ -77,12 +77,13 @@ func Read(r io.Reader) (*Workload, error) {
 	return w, mistakes.err()
 }
 
-// mistakes are what is wrong with a file, the first few of them.
+// mistakes collects the mistakes of a file, the first few of them in full.
 type mistakes struct {
 	errs []error
 	more int
 }
 
+// add records a mistake; beyond the first few, mistakes are only counted.
 func (m *mistakes) add(format string, args ...any) {
 	if len(m.errs) == shown {
 		m.more++
@@ -91,6 +92,7 @@ func (m *mistakes) add(format string, args ...any) {
 	m.errs = append(m.errs, fmt.Errorf(format, args...))
 }
 
+// err joins the recorded mistakes and the number of further ones; nil without mistakes.
 func (m *mistakes) err() error {
 	if m.more > 0 {
 		return errors.Join(append(m.errs, fmt.Errorf("and %d more", m.more))...)
@@ -98,13 +100,14 @@ func (m *mistakes) err() error {
 	return errors.Join(m.errs...)
 }
 
-// fields are those of one job or profile; what is read is taken out, so that the rest remains.
+// fields contains the unread fields of a job or profile; reading a field removes it.
 type fields struct {
 	where    string
 	all      map[string]json.RawMessage
 	mistakes *mistakes
 }
 
+// newFields decodes the object of a job or profile; where identifies it in errors.
 func newFields(where string, data json.RawMessage, m *mistakes) fields {
 	f := fields{where: where, mistakes: m}
 	if err := json.Unmarshal(data, &f.all); err != nil {
@@ -113,7 +116,8 @@ func newFields(where string, data json.RawMessage, m *mistakes) fields {
 	return f
 }
 
-// take sets v to a field; false when the field is not there or null, or of a wrong kind (which is a mistake).
+// take decodes a field into v; false if the field is missing, null, or of the wrong kind, which is recorded as a
+// mistake.
 func (f *fields) take(name string, v any, want string) bool {
 	data, ok := f.all[name]
 	delete(f.all, name)
@@ -127,6 +131,7 @@ func (f *fields) take(name string, v any, want string) bool {
 	return true
 }
 
+// clip shortens a value for an error message.
 func clip(data []byte) string {
 	if len(data) > 40 {
 		return string(data[:37]) + "..."
@@ -134,7 +139,7 @@ func clip(data []byte) string {
 	return string(data)
 }
 
-// number is a field that is a number from low on; otherwise when it is not there.
+// number returns a numeric field of at least low, or otherwise if it is missing.
 func (f *fields) number(name string, low, otherwise float64) float64 {
 	var v float64
 	if !f.take(name, &v, "a number") {
@@ -146,6 +151,7 @@ func (f *fields) number(name string, low, otherwise float64) float64 {
 	return v
 }
 
+// integer returns an integer field of at least low; low if it is missing or invalid.
 func (f *fields) integer(name string, low int) int {
 	v := f.number(name, float64(low), float64(low))
 	if v != math.Trunc(v) || v > 1<<31 {
@@ -155,7 +161,7 @@ func (f *fields) integer(name string, low int) int {
 	return int(v)
 }
 
-// numbers is a field that is a number or a list of them, none below 0.
+// numbers returns a field that is a non-negative number or a list of them.
 func (f *fields) numbers(name string) []float64 {
 	data := f.all[name]
 	var list []float64
@@ -179,6 +185,7 @@ func (f *fields) numbers(name string) []float64 {
 	return list
 }
 
+// need records a mistake for each missing field.
 func (f *fields) need(names ...string) {
 	for _, name := range names {
 		if data, ok := f.all[name]; !ok || string(data) == "null" {
@@ -187,6 +194,7 @@ func (f *fields) need(names ...string) {
 	}
 }
 
+// readJob decodes job i of a workload.
 func readJob(i int, data json.RawMessage, m *mistakes) Job {
 	f := newFields(fmt.Sprintf("job number %d", i), data, m)
 	var j Job
@@ -215,6 +223,7 @@ func readJob(i int, data json.RawMessage, m *mistakes) Job {
 	return j
 }
 
+// rest returns the unread fields, nil without any.
 func rest(all map[string]json.RawMessage) map[string]json.RawMessage {
 	if len(all) == 0 {
 		return nil
@@ -222,6 +231,7 @@ func rest(all map[string]json.RawMessage) map[string]json.RawMessage {
 	return all
 }
 
+// readProfile decodes one profile of a workload.
 func readProfile(name string, data json.RawMessage, m *mistakes) Profile {
 	f := newFields(fmt.Sprintf("profile %q", name), data, m)
 	f.need("type")
@@ -243,7 +253,8 @@ func readProfile(name string, data json.RawMessage, m *mistakes) Profile {
 	return p
 }
 
-// extraData takes the fields of a user's own out of the text in which version 5 has them; text that is no object stays.
+// extraData unpacks the extra_data text of version 5, which contains additional fields; text that is not an object is
+// kept.
 func (f *fields) extraData() {
 	var text string
 	var extra map[string]json.RawMessage
@@ -259,7 +270,7 @@ func (f *fields) extraData() {
 	}
 }
 
-// ofType reads what profiles of a type have.
+// ofType reads the fields specific to the type of a profile.
 func (f *fields) ofType(p *Profile) {
 	switch p.Type {
 	case Delay:

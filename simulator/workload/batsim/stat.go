@@ -8,14 +8,15 @@ import (
 	"strings"
 )
 
-// Fields and Stats are what Stat knows.
+// Fields and Stats are the arguments supported by Stat.
 var (
 	Fields = []string{"req_time", "size", "mem", "mem_bw"}
 	Stats  = []string{"min", "max", "mean", "median", "p95", "p99"}
 )
 
-// Stat is a number about a field of all jobs, as hdeeprm-jobstat prints it: requested time (s), size (cores), memory (MB) or
-// bandwidth (GB/s) of each core; percentiles between two jobs are interpolated. A workload without jobs is an error.
+// Stat returns a statistic of a field over all jobs, as printed by hdeeprm-jobstat: requested time (s), size (cores),
+// memory (MB) or bandwidth (GB/s) per core. Percentiles are interpolated between jobs. A workload without jobs is an
+// error.
 func (w *Workload) Stat(field, stat string) (float64, error) {
 	if !slices.Contains(Fields, field) {
 		return 0, fmt.Errorf("statistics of jobs: unknown field %q; there are %s", field, strings.Join(Fields, ", "))
@@ -59,7 +60,7 @@ func (w *Workload) Stat(field, stat string) (float64, error) {
 	return 0, fmt.Errorf("statistics of jobs: unknown statistic %q; there are %s", stat, strings.Join(Stats, ", "))
 }
 
-// Percentile is the p-th percentile of ascending values, interpolated between neighbours as NumPy does by default; NaN of none.
+// Percentile returns the p-th percentile of ascending values, interpolated as in NumPy's default; NaN without values.
 func Percentile(ascending []float64, p float64) float64 {
 	if len(ascending) == 0 {
 		return math.NaN()
@@ -68,7 +69,7 @@ func Percentile(ascending []float64, p float64) float64 {
 	low := min(max(int(at), 0), len(ascending)-1)
 	high := min(low+1, len(ascending)-1)
 	a, b, t := ascending[low], ascending[high], at-float64(low)
-	if t >= 0.5 { // as NumPy: from the nearer end
+	if t >= 0.5 { // as in NumPy: interpolate from the nearer end
 		return b - (b-a)*(1-t)
 	}
 	return a + (b-a)*t

@@ -13,31 +13,32 @@ import (
 	"trainopt/simulator/queue"
 )
 
-// TableOptions are what the tables say that a result does not know. The zero value is of use.
+// TableOptions contains the information of the tables that is not in a result. The zero value is useful.
 type TableOptions struct {
-	// Workload is the name of the workload of jobs whose own name has none ("w0!17" has w0); "" is "w0".
+	// Workload is the workload name of jobs whose own name has none ("w0!17" has w0); "" means "w0".
 	Workload string
-	// Profile, Energy and Metadata are of each job; nil functions are "", −1 (unknown, J) and "".
+	// Profile, Energy and Metadata return data of each job; nil functions mean "", −1 (unknown, J) and "".
 	Profile  func(*queue.Job) string
 	Energy   func(*queue.Outcome) float64
 	Metadata func(*queue.Job) string
 
 	// Version is written as batsim_version; "" is "trainopt".
 	Version string
-	// SinceSubmission counts the makespan from the first submission, as version 5 does; else it is the date of the last completion.
+	// SinceSubmission counts the makespan from the first submission, as version 5 does; otherwise it is the time of
+	// the last completion.
 	SinceSubmission bool
-	// SimulationTime and SchedulingTime are how long the simulation took and the decisions in it, s of a real clock.
+	// SimulationTime and SchedulingTime are the wall-clock seconds of the simulation and of its decisions.
 	SimulationTime, SchedulingTime float64
 }
 
-// jobColumns are those of jobs.csv in version 3.
+// jobColumns are the columns of jobs.csv in version 3.
 var jobColumns = []string{"job_id", "workload_name", "profile", "submission_time", "requested_number_of_resources", "requested_time",
 	"success", "final_state", "starting_time", "execution_time", "finish_time", "waiting_time", "turnaround_time", "stretch",
 	"allocated_resources", "consumed_energy", "metadata"}
 
-// WriteJobs writes the table of jobs as Batsim's version 3 does (out_jobs.csv): times in s and energy in J with six decimals, −1 where
-// a job has no limit or its energy is not known. Jobs that were rejected have no times, nor have those that did not end: their states
-// are SUBMITTED and RUNNING.
+// WriteJobs writes the table of jobs as Batsim's version 3 does (out_jobs.csv): times in s and energy in J with six
+// decimals, −1 for no limit and for unknown energy. Rejected and unfinished jobs have no times; the states of the
+// latter are SUBMITTED and RUNNING.
 func WriteJobs(w io.Writer, r *queue.Result, o TableOptions) error {
 	b := bufio.NewWriter(w)
 	b.WriteString(strings.Join(jobColumns, ",") + "\n")
@@ -47,6 +48,7 @@ func WriteJobs(w io.Writer, r *queue.Result, o TableOptions) error {
 	return b.Flush()
 }
 
+// jobRow returns the fields of one job in the order of jobColumns.
 func (o *TableOptions) jobRow(out *queue.Outcome) []string {
 	j := out.Job
 	name, workload := j.Name, o.Workload
@@ -92,6 +94,7 @@ func (o *TableOptions) jobRow(out *queue.Outcome) []string {
 	return row
 }
 
+// ended reports whether a job ran to an end.
 func ended(out *queue.Outcome) bool { return out.State == queue.Completed || out.State == queue.Killed }
 
 var finalState = map[queue.State]string{queue.Waiting: "SUBMITTED", queue.Running: "RUNNING",
@@ -99,7 +102,7 @@ var finalState = map[queue.State]string{queue.Waiting: "SUBMITTED", queue.Runnin
 
 func decimals(v float64) string { return strconv.FormatFloat(v, 'f', 6, 64) }
 
-// quoted is a field of a table, in quotation marks where it needs them.
+// quoted quotes a field of a table if necessary.
 func quoted(s string) string {
 	if strings.ContainsAny(s, ",\"\r\n") {
 		return `"` + strings.ReplaceAll(s, `"`, `""`) + `"`
@@ -107,13 +110,13 @@ func quoted(s string) string {
 	return s
 }
 
-// Column is one number of the table of a schedule: an int, a float64, or the text of the version.
+// Column is one value of the schedule table: an int, a float64, or the version string.
 type Column struct {
 	Name  string
 	Value any
 }
 
-// text is the value as the table has it.
+// text returns the value in the format of the table.
 func (c Column) text() string {
 	switch v := c.Value.(type) {
 	case float64:
@@ -125,9 +128,10 @@ func (c Column) text() string {
 	}
 }
 
-// Schedule are the numbers by which Batsim sums up a simulation, in the order of its table. Slowdown is turnaround by run time,
-// without a bound (of jobs of 0 s: 1); means are by all jobs, also those that did not end; killed are all that ended without
-// success. Energy is −1 when it is not known. Times of computing and idleness are of all cores together, from 0 to the last end.
+// Schedule returns Batsim's summary of a simulation, in the order of its table. Slowdown is turnaround by run time
+// without a bound (1 for jobs of 0 s); means are over all jobs, including unfinished ones; killed jobs are all that
+// ended without success. Energy is −1 if unknown. Computing and idle times are totals over all cores, from 0 to the
+// last end.
 func Schedule(r *queue.Result, o TableOptions) []Column {
 	s := sum(r)
 	n := float64(max(len(r.Jobs), 1))
@@ -171,12 +175,14 @@ func Schedule(r *queue.Result, o TableOptions) []Column {
 	}
 }
 
+// sums contains counts, totals and maxima over all jobs of a result.
 type sums struct {
 	completed, killed, rejected int
-	first, last, busy           float64    // the first submission, the last end, s; s of all cores together
+	first, last, busy           float64    // first submission, last end, s; busy s over all cores
 	max, total                  [3]float64 // of slowdown, turnaround, wait
 }
 
+// sum accumulates the counts, times and ratios of all jobs.
 func sum(r *queue.Result) sums {
 	var s sums
 	for i := range r.Jobs {
@@ -209,7 +215,7 @@ func sum(r *queue.Result) sums {
 	return s
 }
 
-// WriteSchedule writes Schedule as version 3 does (out_schedule.csv): a line of names and one of numbers.
+// WriteSchedule writes Schedule as version 3 does (out_schedule.csv): a line of names and a line of values.
 func WriteSchedule(w io.Writer, r *queue.Result, o TableOptions) error {
 	var names, values []string
 	for _, c := range Schedule(r, o) {
@@ -219,7 +225,7 @@ func WriteSchedule(w io.Writer, r *queue.Result, o TableOptions) error {
 	return err
 }
 
-// WriteScheduleJSON writes Schedule as version 5 does (out/schedule.json): an object in the order of the names.
+// WriteScheduleJSON writes Schedule as version 5 does (out/schedule.json): an object with sorted names.
 func WriteScheduleJSON(w io.Writer, r *queue.Result, o TableOptions) error {
 	o.SinceSubmission = true
 	values := map[string]any{}
@@ -234,8 +240,8 @@ func WriteScheduleJSON(w io.Writer, r *queue.Result, o TableOptions) error {
 	return err
 }
 
-// WriteMachineStates writes how many cores compute and how many are idle, whenever it changes (out_machine_states.csv). Every core is
-// always on: none sleeps or is switched.
+// WriteMachineStates writes the numbers of computing and idle cores at each change (out_machine_states.csv). All cores
+// are always on: none sleeps or is being switched.
 func WriteMachineStates(w io.Writer, r *queue.Result) error {
 	type change struct {
 		at    float64
@@ -272,14 +278,14 @@ func WriteMachineStates(w io.Writer, r *queue.Result) error {
 	return b.Flush()
 }
 
-// PState is that cores take a power state at some time, s.
+// PState is a change of cores to a power state at a time in s.
 type PState struct {
 	Time  float64
 	Cores []int32
 	State uint8
 }
 
-// WritePStates writes changes of power states (out_pstate_changes.csv), one line for each change.
+// WritePStates writes changes of power states (out_pstate_changes.csv), one line per change.
 func WritePStates(w io.Writer, changes []PState) error {
 	b := bufio.NewWriter(w)
 	b.WriteString("time,machine_id,new_pstate\n")

@@ -14,7 +14,7 @@ import (
 	"trainopt/simulator/queue"
 )
 
-// result has one job of each fate.
+// result returns one job of each outcome.
 func result() *queue.Result {
 	jobs := []queue.Job{
 		{ID: 0, Submit: 2, Procs: 5, Limit: 100},
@@ -211,7 +211,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// Percentiles as numpy.percentile gives them (NumPy 1.24.2).
+// Percentiles of numpy.percentile (NumPy 1.24.2).
 func TestPercentile(t *testing.T) {
 	values := []float64{1, 2, 4, 8, 16, 32, 64}
 	for p, want := range map[float64]float64{0: 1, 25: 3, 50: 8, 75: 24, 95: 54.39999999999998, 99: 62.079999999999984, 100: 64} {

@@ -11,21 +11,21 @@ import (
 	"strings"
 )
 
-// JobRow is one line of a table of jobs. Times are in s, NaN where there is none, as in jobs that were rejected.
+// JobRow is one line of a table of jobs. Times are in s; missing times are NaN, as in rejected jobs.
 type JobRow struct {
 	ID, Workload, Profile string
 	Submit                float64
 	Resources             int
-	Walltime              float64 // 0 none
+	Walltime              float64 // 0: none
 	Success               bool
-	State                 string // "COMPLETED_SUCCESSFULLY" and so on; "" when the table has none
+	State                 string // for example "COMPLETED_SUCCESSFULLY"; "" if the table has no states
 	Start, End            float64
 	Cores                 []int32
-	Energy                float64 // J; NaN unknown
+	Energy                float64 // J; NaN if unknown
 	Metadata              string
 }
 
-// ReadJobs reads a table of jobs of Batsim, of any version: columns in any order, others passed over, and success and states
+// ReadJobs reads a table of jobs of any Batsim version: columns in any order, unknown ones ignored, success and states
 // optional. Errors name the line and the column.
 func ReadJobs(r io.Reader) ([]JobRow, error) {
 	t, err := readTable(r)
@@ -48,13 +48,14 @@ func ReadJobs(r io.Reader) ([]JobRow, error) {
 	return rows, nil
 }
 
-// table is a CSV file with a head.
+// table is a CSV file with a header.
 type table struct {
 	names  []string
 	column map[string]int
 	rows   [][]string
 }
 
+// readTable reads a CSV file; column names are trimmed.
 func readTable(r io.Reader) (*table, error) {
 	c := csv.NewReader(r)
 	c.LazyQuotes = true
@@ -73,6 +74,7 @@ func readTable(r io.Reader) (*table, error) {
 	return t, nil
 }
 
+// text returns a trimmed field; "" if the column is missing.
 func (t *table) text(row int, name string) string {
 	i, ok := t.column[name]
 	if !ok {
@@ -81,6 +83,7 @@ func (t *table) text(row int, name string) string {
 	return strings.TrimSpace(t.rows[row][i])
 }
 
+// number returns a finite number; NaN if the field is empty or the column is missing.
 func (t *table) number(row int, name string) (float64, error) {
 	text := t.text(row, name)
 	if text == "" {
@@ -93,6 +96,7 @@ func (t *table) number(row int, name string) (float64, error) {
 	return v, nil
 }
 
+// job decodes row i in the columns of any version.
 func (t *table) job(i int) (JobRow, error) {
 	j := JobRow{ID: t.text(i, "job_id"), Workload: t.text(i, "workload_name"), Profile: t.text(i, "profile"),
 		State: t.text(i, "final_state"), Metadata: t.text(i, "metadata")}
@@ -138,7 +142,7 @@ func (t *table) job(i int) (JobRow, error) {
 	return j, errors.Join(errs...)
 }
 
-// compared is how many columns of two schedules are put side by side.
+// compared is the number of compared columns of two schedules.
 const compared = 8
 
 // Metric is one number of two schedules.
@@ -147,9 +151,9 @@ type Metric struct {
 	A, B float64
 }
 
-// Compare puts the first eight numeric columns of two tables of a schedule (out_schedule.csv) side by side, as hdeeprm-metrics
-// draws them: energy, makespan, and the largest and mean slowdown, turnaround and wait. Columns are matched by their names; one
-// that the second lacks is an error.
+// Compare compares the first eight numeric columns of two schedule tables (out_schedule.csv), as plotted by
+// hdeeprm-metrics: energy, makespan, and the largest and mean slowdown, turnaround and wait. Columns are matched by
+// name; a column missing in the second table is an error.
 func Compare(a, b io.Reader) ([]Metric, error) {
 	first, err := readTable(a)
 	if err != nil {
@@ -166,7 +170,7 @@ func Compare(a, b io.Reader) ([]Metric, error) {
 	for _, name := range first.names {
 		v, err := first.number(0, name)
 		if err != nil || math.IsNaN(v) || slices.ContainsFunc(out, func(m Metric) bool { return m.Name == name }) {
-			continue // not numeric, like the version
+			continue // not numeric, such as the version
 		}
 		if _, ok := second.column[name]; !ok {
 			return nil, fmt.Errorf("compare schedules: the second has no column %s", name)

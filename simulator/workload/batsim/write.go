@@ -10,8 +10,8 @@ import (
 	"strconv"
 )
 
-// Write writes the workload in the vocabulary of version 3 or 5. Version 5 has the fields of HDeepRM, and others of a user's own, in
-// a text, extra_data.
+// Write writes the workload in the vocabulary of version 3 or 5. In version 5, HDeepRM's and other additional fields
+// are in the text extra_data.
 func (w *Workload) Write(out io.Writer, version int) error {
 	if version != 3 && version != 5 {
 		return fmt.Errorf("write workload: version %d, want 3 or 5", version)
@@ -59,6 +59,8 @@ func item(b *bufio.Writer, i int, name *string, fields map[string]any) error {
 	return nil
 }
 
+// fields returns the fields of a job in the vocabulary of a version. Before version 5, numeric ids are written as
+// numbers.
 func (j *Job) fields(version int) map[string]any {
 	f := map[string]any{}
 	for name, v := range j.Extra {
@@ -74,6 +76,7 @@ func (j *Job) fields(version int) map[string]any {
 	return f
 }
 
+// fields returns the fields of a profile in the vocabulary of a version.
 func (p Profile) fields(version int) (map[string]any, error) {
 	extra := map[string]any{}
 	for name, v := range p.Extra {
@@ -111,7 +114,7 @@ func (p Profile) fields(version int) (map[string]any, error) {
 	return f, nil
 }
 
-// ofType sets what profiles of a type have; false for types whose fields are all in Extra.
+// ofType sets the fields specific to a type; false for types whose fields are all in Extra.
 func (p Profile) ofType(f map[string]any) bool {
 	switch p.Type {
 	case Delay:

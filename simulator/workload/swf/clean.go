@@ -14,25 +14,25 @@ import (
 	"trainopt/optimizer/schedule/order"
 )
 
-// Options say which jobs of a trace are used, and how. The zero value is strict.
+// Options select and adjust the jobs of a trace. The zero value is strict.
 type Options struct {
-	// Procs is the size of the machine; 0 is what the header says (MaxProcs, else MaxNodes).
+	// Procs is the size of the machine; 0 means the value of the header (MaxProcs, else MaxNodes).
 	Procs int
-	// First is how many jobs are used at most, the first that can be; 0 is all.
+	// First is the maximum number of jobs, the first usable ones; 0 means all.
 	First int
-	// CapProcs makes jobs that are larger than the machine as large as it is; else they are dropped.
+	// CapProcs reduces jobs larger than the machine to its size; otherwise they are dropped.
 	CapProcs bool
-	// RequestedProcs takes the processors that were asked for where they are known; else the larger of asked for and had.
+	// RequestedProcs uses the requested processors where known; otherwise the larger of requested and allocated.
 	RequestedProcs bool
-	// Kill has a job killed when its run time passes the one that it asked for, where it did ask.
+	// Kill kills a job when its run time exceeds the requested time, if one was requested.
 	Kill bool
-	// KeepSubmit leaves the submission times as they are; else the first used job is submitted at 0.
+	// KeepSubmit keeps the submission times; otherwise the first used job is submitted at 0.
 	KeepSubmit bool
-	// SkipDamaged counts lines that are no jobs and a cut-off end as dropped; else they are errors.
+	// SkipDamaged counts invalid lines and a truncated end as dropped; otherwise they are errors.
 	SkipDamaged bool
 }
 
-// Validate names all that is wrong.
+// Validate joins all problems.
 func (o Options) Validate() error {
 	var errs []error
 	if o.Procs < 0 || o.Procs > maxProcs {
@@ -44,7 +44,7 @@ func (o Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Why a line of a trace is dropped.
+// Reasons for dropping a line of a trace.
 const (
 	Damaged     = "line is not a job"
 	CutOff      = "file is cut off"
@@ -58,33 +58,33 @@ const (
 	OutOfBounds = "number out of bounds"
 )
 
-// What is changed in a job that is used.
+// Adjustments of used jobs.
 const (
 	Capped     = "processors cut to the machine's"
 	NoEstimate = "no requested time: the run time taken"
 	NotInOrder = "not in the order of submission: sorted"
 )
 
-// Count is how many, and the line of the first.
+// Count is a number of jobs and the line of the first.
 type Count struct {
 	Jobs, Line int
 }
 
-// Trace is a workload ready to be simulated, with the account of how it became so.
+// Trace is a workload ready for simulation, with an account of dropped and adjusted jobs.
 type Trace struct {
-	// Jobs by submission, then by number. Memory is the requested, else the used memory of a processor in MB (1000 KB), 0 where
-	// neither is known; Deadline is NaN.
+	// Jobs are ordered by submission and number. Memory is the requested, else the used memory per processor in MB
+	// (1000 KB), 0 if both are unknown; Deadline is NaN.
 	Jobs   []order.Job
 	Procs  int // of the machine
 	Header Header
-	Lines  int // that were read, with comments and blank ones
+	Lines  int // lines read, including comments and blank lines
 	Extra  int // columns beyond the 18th, ignored
 
-	Dropped  map[string]Count // jobs by the reason; every job that was read is in Jobs or here, but those after the First
-	Adjusted map[string]Count // jobs by what was changed
+	Dropped  map[string]Count // jobs by reason; every job read is in Jobs or here, except those after the First
+	Adjusted map[string]Count // jobs by adjustment
 }
 
-// Summary is the account in one line; "" when nothing was dropped or changed.
+// Summary returns the account in one line; "" if nothing was dropped or adjusted.
 func (t *Trace) Summary() string {
 	var parts []string
 	for _, m := range []struct {
@@ -99,13 +99,13 @@ func (t *Trace) Summary() string {
 	return strings.Join(parts, "; ")
 }
 
-// Errors of traces that are in order but cannot be used.
+// Errors of valid traces that cannot be used.
 var (
 	ErrNoJobs = errors.New("no job can be used")
 	ErrNoSize = errors.New("the header names neither MaxProcs nor MaxNodes: the number of processors must be given")
 )
 
-// Load reads and cleans the trace of a file, plain or compressed by gzip.
+// Load reads and cleans the trace in a file, plain or gzip.
 func Load(path string, o Options) (*Trace, error) {
 	f, err := regular.Open(path, regular.Data)
 	if err != nil {
@@ -123,8 +123,9 @@ func Load(path string, o Options) (*Trace, error) {
 	return t, nil
 }
 
-// Clean reads the jobs that a simulation can use: those with a number, a submission time, a run time and processors, none twice,
-// none larger than the machine, none that are parts of others. Cost: O(n), and O(n log n) when they are not in order.
+// Clean returns the jobs that a simulation can use: those with a number, a submission time, a run time and processors,
+// without duplicates, jobs larger than the machine, and parts of other jobs. O(n), and O(n log n) if they are not in
+// order.
 func Clean(r *Reader, o Options) (*Trace, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -156,14 +157,17 @@ func Clean(r *Reader, o Options) (*Trace, error) {
 	return t, nil
 }
 
+// cleaner is the state of Clean.
 type cleaner struct {
 	o        Options
 	t        *Trace
 	procs    int
 	unsorted int
-	seen     map[int]struct{} // numbers, once they do not ascend
+	seen     map[int]struct{} // numbers, from the first that does not ascend
 }
 
+// readAll reads records until the end, the maximum number of jobs or an error that is not excused. The size of the
+// machine is determined at the first record, when the header is complete.
 func (c *cleaner) readAll(r *Reader) error {
 	var rec Record
 	for {
@@ -196,10 +200,10 @@ func (c *cleaner) readAll(r *Reader) error {
 	}
 }
 
-// errCutOff is the end of a file that has no more, where that is excused.
+// errCutOff is the tolerated end of a truncated file.
 var errCutOff = errors.New(CutOff)
 
-// excuse counts an error of reading as dropped where that is asked for, and else returns it.
+// excuse counts a reading error as dropped if SkipDamaged is set, else returns it.
 func (c *cleaner) excuse(err error, line int) error {
 	var damaged *LineError
 	switch {
@@ -215,6 +219,7 @@ func (c *cleaner) excuse(err error, line int) error {
 	return err
 }
 
+// drop counts a job for a reason of dropping or adjusting.
 func drop(m map[string]Count, reason string, line int) {
 	k, ok := m[reason]
 	if !ok {
@@ -224,6 +229,7 @@ func drop(m map[string]Count, reason string, line int) {
 	m[reason] = k
 }
 
+// add appends the job of a record, or counts the reason for dropping it.
 func (c *cleaner) add(rec *Record, line int) {
 	procs := rec.Processors()
 	if c.o.RequestedProcs && rec[Requested] > 0 {
@@ -267,7 +273,7 @@ func (c *cleaner) add(rec *Record, line int) {
 	c.t.Jobs = append(c.t.Jobs, j)
 }
 
-// unfit is why a record cannot be used, "" when it can.
+// unfit returns the reason that makes a record unusable, "" if none.
 func (c *cleaner) unfit(rec *Record, procs float64) string {
 	switch {
 	case rec[Number] < 0:
@@ -288,7 +294,7 @@ func (c *cleaner) unfit(rec *Record, procs float64) string {
 	return ""
 }
 
-// twice is whether a job of this number is used already. As long as numbers ascend, nothing must be remembered.
+// twice reports whether a job with this number is already used. While numbers ascend, no set is needed.
 func (c *cleaner) twice(id int) bool {
 	jobs := c.t.Jobs
 	if c.seen == nil {
@@ -307,7 +313,7 @@ func (c *cleaner) twice(id int) bool {
 	return false
 }
 
-// count is a whole number from 0, −1 where it is none.
+// count returns a non-negative integer, −1 for any other value.
 func count(v float64) int {
 	if !(v >= 0 && v <= 1<<53) {
 		return -1

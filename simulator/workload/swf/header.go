@@ -6,23 +6,22 @@ import (
 	"strings"
 )
 
-// Header are the comments before the first job, in their order.
+// Header contains the comments before the first job, in order.
 type Header []Comment
 
-// Comment is one line of a header: "; Label: Text". A line without a label goes on with the one before it.
+// Comment is one line of a header: "; Label: Text". A line without a label continues the previous one.
 type Comment struct {
 	Label, Text string
 }
 
-// labels are those of version 2.2 of the format.
+// labels are the labels of version 2.2 of the format.
 var labels = []string{
 	"Version", "Computer", "Installation", "Acknowledge", "Information", "Conversion", "MaxJobs", "MaxRecords", "Preemption",
 	"UnixStartTime", "TimeZone", "TimeZoneString", "StartTime", "EndTime", "MaxNodes", "MaxProcs", "MaxRuntime", "MaxMemory",
 	"AllowOveruse", "MaxQueues", "Queues", "Queue", "MaxPartitions", "Partitions", "Partition", "Note",
 }
 
-// parseComment reads what follows ";". What looks like a label but is not one of the format's counts as one unless it is indented
-// as continuations are.
+// parseComment parses the text after ";". An unknown label is accepted unless it is indented like a continuation.
 func parseComment(s string) Comment {
 	s = strings.TrimRight(s, " \t\r\n")
 	text := strings.TrimLeft(s, " \t")
@@ -36,6 +35,7 @@ func parseComment(s string) Comment {
 	return Comment{label, strings.TrimSpace(rest)}
 }
 
+// word reports whether a text has the form of a label: ASCII letters and digits, at least one.
 func word(s string) bool {
 	for _, c := range []byte(s) {
 		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9') {
@@ -45,8 +45,8 @@ func word(s string) bool {
 	return s != ""
 }
 
-// Text is what the header says under the label, "" when nothing; of a label that is there more than once ("Note", "Queue") the
-// first. Lines that go on with it follow after a line break.
+// Text returns the text of a label, "" if missing; for repeated labels ("Note", "Queue") the first. Continuation lines
+// are appended after a line break.
 func (h Header) Text(label string) string {
 	for i, c := range h {
 		if c.Label != label {
@@ -64,7 +64,8 @@ func (h Header) Text(label string) string {
 	return ""
 }
 
-// Number is what the header says under the label as a number; ok is false when it says nothing or no number first.
+// Number returns the number at the start of the text of a label; ok is false if the label is missing or its text does
+// not start with a number.
 func (h Header) Number(label string) (n float64, ok bool) {
 	words := strings.Fields(h.Text(label))
 	if len(words) == 0 {
@@ -74,7 +75,7 @@ func (h Header) Number(label string) (n float64, ok bool) {
 	return n, err == nil
 }
 
-// Procs is the size of the machine, MaxProcs or else MaxNodes; 0 when the header says neither.
+// Procs returns the size of the machine, MaxProcs or else MaxNodes; 0 if the header contains neither.
 func (h Header) Procs() int {
 	for _, label := range []string{"MaxProcs", "MaxNodes"} {
 		if n, ok := h.Number(label); ok && n >= 1 && n <= maxProcs {

@@ -11,7 +11,7 @@ import (
 	"strconv"
 )
 
-// LineError is a line that is not a job. Reading can go on after it.
+// LineError describes a line that is not a job. Reading can continue after it.
 type LineError struct {
 	Line int // from 1
 	What string
@@ -19,20 +19,20 @@ type LineError struct {
 
 func (e *LineError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.What) }
 
-// Reader reads the jobs of a trace one by one, in constant memory.
+// Reader reads the jobs of a trace one by one in constant memory.
 type Reader struct {
 	in     *bufio.Reader
 	line   int
 	header Header
-	begun  bool // a job was seen
+	begun  bool // a job was read
 	extra  int
-	err    error // reading cannot go on
+	err    error // final error
 }
 
-// longest is the longest line that can be a job, in bytes.
+// longest is the maximum length of a job's line in bytes.
 const longest = 1 << 16
 
-// NewReader reads a trace from r, which may be compressed by gzip (told by its first bytes, not by a name).
+// NewReader returns a reader of a trace, plain or gzip, detected by its first bytes.
 func NewReader(r io.Reader) (*Reader, error) {
 	in := bufio.NewReaderSize(r, longest)
 	head, err := in.Peek(2)
@@ -52,7 +52,7 @@ func NewReader(r io.Reader) (*Reader, error) {
 	return &Reader{in: in}, nil
 }
 
-// unexpected is err, and where it is the end of the input an unexpected one.
+// unexpected maps io.EOF to io.ErrUnexpectedEOF.
 func unexpected(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF
@@ -60,17 +60,18 @@ func unexpected(err error) error {
 	return err
 }
 
-// Header are the comments before the first job; complete once Read has returned.
+// Header returns the comments before the first job; complete once Read has returned.
 func (r *Reader) Header() Header { return r.header }
 
-// Line is the number of the line that was read last, from 1.
+// Line returns the number of the line last read, from 1.
 func (r *Reader) Line() int { return r.line }
 
-// Extra is the largest number of columns after the 18th in any line so far; they are not kept.
+// Extra returns the largest number of columns after the 18th in any line so far; they are ignored.
 func (r *Reader) Extra() int { return r.extra }
 
-// Read sets rec to the next job. Blank lines and comments are passed over. At the end it returns io.EOF, for a line that is not a
-// job a *LineError, after which the next can be read; any other error (a compressed file that is cut off) is final.
+// Read sets rec to the next job, skipping blank lines and comments. It returns io.EOF at the end and a *LineError for
+// a line that is not a job, after which reading can continue; any other error, such as a truncated compressed file, is
+// final.
 func (r *Reader) Read(rec *Record) error {
 	for r.err == nil {
 		text, err := r.next()
@@ -92,7 +93,7 @@ func (r *Reader) Read(rec *Record) error {
 		}
 		r.begun = true
 		if errors.Is(r.err, io.ErrUnexpectedEOF) {
-			break // half a line must not be taken for a job
+			break // an incomplete line is not a job
 		}
 		if len(text) >= longest-1 {
 			return &LineError{r.line, fmt.Sprintf("longer than %d bytes", longest)}
@@ -102,7 +103,7 @@ func (r *Reader) Read(rec *Record) error {
 	return r.err
 }
 
-// next is the next line, or the first part of one that is too long.
+// next returns the next line, or the first part of one that is too long.
 func (r *Reader) next() ([]byte, error) {
 	text, err := r.in.ReadSlice('\n')
 	if len(text) > 0 || err == nil {
@@ -118,6 +119,7 @@ func (r *Reader) next() ([]byte, error) {
 	return first, err
 }
 
+// parse sets rec to the fields of a line.
 func (r *Reader) parse(text []byte, rec *Record) error {
 	n := 0
 	for i := 0; ; n++ {
@@ -149,7 +151,8 @@ func (r *Reader) parse(text []byte, rec *Record) error {
 
 func blank(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }
 
-// number reads decimal numbers, short whole ones by hand: they are nearly all there are. What is not finite is no number.
+// number parses a decimal number; short integers, by far the most frequent case, have a fast path. Non-finite values
+// are invalid.
 func number(s []byte) (float64, bool) {
 	digits := s
 	negative := s[0] == '-'

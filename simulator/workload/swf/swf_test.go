@@ -107,7 +107,8 @@ func clean(text string, o Options) (*Trace, error) {
 	return Clean(r, o)
 }
 
-// line is a job of which number, submission, run time, processors had and asked for, requested time and status are given.
+// line returns a job with the given number, submission, run time, allocated and requested processors, requested time
+// and status.
 func line(v ...float64) string {
 	r := Unknown()
 	for i, f := range []int{Number, Submit, Run, Allocated, Requested, RequestedTime, Status}[:len(v)] {
@@ -191,7 +192,7 @@ func TestNoSize(t *testing.T) {
 	}
 }
 
-// A compressed file that ends too early is an error, and a counted end where that is asked for: half a line is never a job.
+// A truncated compressed file is an error, or a counted end if tolerated: an incomplete line is never a job.
 func TestCutOff(t *testing.T) {
 	var text strings.Builder
 	text.WriteString(header)
@@ -229,7 +230,7 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// What is written is read again, number by number.
+// Round trip of every number.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var want []Record
@@ -283,6 +284,7 @@ func TestSave(t *testing.T) {
 	}
 }
 
+// TestPublishedTraces checks the numbers of jobs, processors and dropped jobs of published traces.
 func TestPublishedTraces(t *testing.T) {
 	for name, want := range map[string]struct {
 		jobs, procs int
@@ -313,7 +315,7 @@ func TestPublishedTraces(t *testing.T) {
 	}
 }
 
-// No input hangs or panics; what is used of it can be simulated; every line is accounted for.
+// No input hangs or panics; the accepted jobs can be simulated; every line is accounted for.
 func FuzzClean(f *testing.F) {
 	f.Add([]byte(header+line(1, 100, 60, 2, 4, 90, 1)+line(1, 100, 60, 2, 4, 90, 1)+"1 2 3\n"), true)
 	f.Add([]byte("; MaxProcs: 1e9\n"+line(1, 1e300, 60, 2, 4, 90, 1)+line(9e15, 1e11, 1e-300, 0.5, 4, 90, 1)), false)

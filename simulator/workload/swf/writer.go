@@ -14,17 +14,17 @@ import (
 	"trainopt/optimizer/schedule/order"
 )
 
-// Writer writes a trace: the header first, then jobs. Close must be called; the first error of any call is returned by it too.
+// Writer writes a trace: the header first, then jobs. Close must be called; it returns the first error of any call.
 type Writer struct {
 	out  *bufio.Writer
 	line []byte
 	err  error
 }
 
-// NewWriter writes to w, which stays open.
+// NewWriter returns a writer to w, which it does not close.
 func NewWriter(w io.Writer) *Writer { return &Writer{out: bufio.NewWriterSize(w, 1<<16)} }
 
-// Header writes comments. Labels and texts may not hold line breaks; those that they hold become blanks.
+// Header writes comments. Line breaks in labels and texts are replaced by spaces.
 func (w *Writer) Header(h Header) error {
 	oneLine := strings.NewReplacer("\n", " ", "\r", " ")
 	for _, c := range h {
@@ -57,6 +57,7 @@ func (w *Writer) Write(rec *Record) error {
 	return w.err
 }
 
+// put writes bytes unless an earlier call failed.
 func (w *Writer) put(b []byte) {
 	w.line = b
 	if w.err == nil {
@@ -64,7 +65,7 @@ func (w *Writer) put(b []byte) {
 	}
 }
 
-// Close writes what is still held back.
+// Close flushes buffered output.
 func (w *Writer) Close() error {
 	if w.err == nil {
 		w.err = w.out.Flush()
@@ -72,8 +73,8 @@ func (w *Writer) Close() error {
 	return w.err
 }
 
-// OfJob is a job as a record: completed, with processors and requested time as it has them; wait is the time until it started, s,
-// −1 unknown. What the format has no field for (limits, deadlines, bandwidth) is lost.
+// OfJob returns a job as a record: completed, with its processors and requested time; wait is the time until its start
+// in s, −1 if unknown. Properties without a field in the format (limits, deadlines, bandwidth) are lost.
 func OfJob(j *order.Job, wait float64) Record {
 	r := Unknown()
 	r[Number], r[Submit], r[Wait], r[Run] = float64(j.ID), j.Submit, wait, j.Run
@@ -85,8 +86,8 @@ func OfJob(j *order.Job, wait float64) Record {
 	return r
 }
 
-// Save writes jobs to a file, compressed when its name ends in ".gz". Where procs is not 0 the header gets MaxJobs, MaxNodes and
-// MaxProcs, in place of what it says of them.
+// Save writes jobs to a file, gzip if its name ends in ".gz". If procs is not 0, MaxJobs, MaxNodes and MaxProcs
+// replace the values of the header.
 func Save(path string, h Header, jobs []order.Job, procs int) (err error) {
 	f, err := os.Create(path)
 	if err != nil {
