@@ -10,23 +10,24 @@ import (
 	"strings"
 )
 
-// Config is one simulation on a machine of equal processors.
+// Config describes one simulation of a machine of equal processors.
 type Config struct {
-	Procs int // of the machine
+	Procs int // processors of the machine
 	Jobs  []Job
-	// Order is one of Orders; "" is fcfs. Custom, where its Score is set, is used instead.
+	// Order is the name of one of Orders; "" means fcfs. Custom replaces it where Custom.Score is not nil.
 	Order  string
 	Custom Order
-	// Backfill is one of Backfills; "" is none.
+	// Backfill is one of Backfills; "" means none.
 	Backfill string
-	// AsPublished has an order as RLScheduler coded it and, with Backfill none and rlscheduler, its loop: a job that was chosen is
-	// waited for whatever comes.
+	// AsPublished scores jobs by the formula in RLScheduler's code where it differs from the published one. With
+	// Backfill none or rlscheduler, it also uses RLScheduler's event loop, in which the selected job blocks the queue
+	// until it starts.
 	AsPublished bool
-	// Progress is told now and then how many jobs have ended; nil: nobody is.
+	// Progress is called periodically with the number of finished jobs and their total; nil means no reports.
 	Progress func(done, total int)
 }
 
-// loop runs a machine to the end of its jobs.
+// loop simulates a machine until all jobs have ended.
 type loop func(context.Context, *machine) error
 
 var backfills = map[string]loop{
@@ -36,21 +37,24 @@ var backfills = map[string]loop{
 	"rlscheduler":  func(ctx context.Context, m *machine) error { return runPatient(ctx, m, true) },
 }
 
-// Backfills are the names of what may overtake the first of the queue:
+// Backfills returns the names of the backfilling algorithms, sorted:
 //
-//   - none: nothing.
-//   - easy: what by its estimate delays the first at no time that it could start by the estimates of those that run, be it for it
-//     ends before or for it needs none of the processors that the first will (Lifka, JSSPP 1995; Mu'alem and Feitelson, TPDS 2001).
-//   - conservative: what delays no job that waits; each has a reservation (Mu'alem and Feitelson 2001).
-//   - rlscheduler: as RLScheduler does it (package rlscheduler).
+//   - none: no job overtakes the head of the queue.
+//   - easy: a job may overtake if, by the estimates, it does not delay the reservation of the head of the queue,
+//     either because it ends before that reservation or because it uses only processors that the head does not need
+//     (Lifka, JSSPP 1995; Mu'alem and Feitelson, TPDS 2001).
+//   - conservative: every waiting job has a reservation, and a job may overtake if it delays none of them (Mu'alem
+//     and Feitelson 2001).
+//   - rlscheduler: the backfilling of RLScheduler (package rlscheduler).
 //
-// Estimates are requested times, and limits where they are shorter.
+// Estimates are the requested times, cut at the limit of the job.
 func Backfills() []string { return slices.Sorted(maps.Keys(backfills)) }
 
-// most is how many problems of jobs Validate names.
+// most is the maximum number of invalid jobs that Validate reports individually.
 const most = 10
 
-// Validate names all that is wrong; of what is wrong with the jobs the first ten.
+// Validate returns all problems of the configuration joined; of invalid jobs, it lists the first ten and counts the
+// others.
 func (c *Config) Validate() error {
 	var errs []error
 	if c.Procs < 1 || c.Procs > math.MaxInt32 {
@@ -78,7 +82,7 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// latest is beyond every simulation; sums of times below it keep microseconds.
+// latest is an upper bound on all input times, s; sums of times below it keep a resolution of microseconds.
 const latest = 1e12
 
 func (j *Job) validate() error {
@@ -101,7 +105,7 @@ func (j *Job) validate() error {
 	return errors.Join(errs...)
 }
 
-// order that the configuration asks for; it must be valid.
+// order returns the configured order. The configuration must be valid.
 func (c *Config) order() Order {
 	o := c.Custom
 	if o.Score == nil {

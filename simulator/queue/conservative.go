@@ -6,12 +6,13 @@ import (
 	"slices"
 )
 
-// conservative gives every job, when it arrives, the earliest start that by the estimates delays none that has one already. When
-// one ends early, the others move forward, each by itself and in the order of the queue, so that no start ever becomes later. Where a
-// job runs for longer than its estimate, that is doubled, and all starts are planned anew; those may become later.
+// conservative implements conservative backfilling. An arriving job is reserved the earliest start that, by the
+// estimates, delays no existing reservation. When a job ends early, the reservations are compressed: each moves
+// forward separately, in queue order, so that no start becomes later. When a job exceeds its estimate, the estimate
+// is doubled and all reservations are planned again; these may become later.
 type conservative struct {
 	profile profile
-	planned []float64 // start, by task
+	planned []float64 // planned start, by task
 }
 
 func newConservative(m *machine) *conservative {
@@ -20,6 +21,7 @@ func newConservative(m *machine) *conservative {
 	return &conservative{newProfile(0, m.free), make([]float64, len(m.tasks))}
 }
 
+// pass updates the profile for the tasks that ended, plans the tasks that arrived, and starts those that are due.
 func (c *conservative) pass(m *machine) {
 	c.profile.advance(m.now)
 	m.resort()
@@ -30,7 +32,7 @@ func (c *conservative) pass(m *machine) {
 		case end > m.now:
 			c.profile.add(m.now, end, m.tasks[t].procs)
 			early = true
-		case end < m.now: // what was planned in between did not happen
+		case end < m.now: // the reservations between end and now assumed free processors
 			late = true
 		}
 	}
@@ -46,7 +48,7 @@ func (c *conservative) pass(m *machine) {
 	c.begin(m)
 }
 
-// admit plans those that have just arrived, in the order of the queue.
+// admit reserves a start for each newly arrived task, in queue order.
 func (c *conservative) admit(m *machine) {
 	if len(m.fresh) > 1 {
 		slices.SortFunc(m.fresh, func(a, b int32) int { return cmp.Or(cmp.Compare(m.score(a), m.score(b)), cmp.Compare(a, b)) })
@@ -56,6 +58,7 @@ func (c *conservative) admit(m *machine) {
 	}
 }
 
+// plan reserves the earliest feasible start for task t.
 func (c *conservative) plan(m *machine, t int32) {
 	k := &m.tasks[t]
 	at := c.profile.earliest(k.procs, k.estimate)
@@ -63,8 +66,9 @@ func (c *conservative) plan(m *machine, t int32) {
 	c.profile.add(at, at+k.estimate, -k.procs)
 }
 
-// compress moves every job that waits to the earliest start that there is without it, again and again until none moves. Its own is
-// one, so that none becomes later; and as each then starts when another ends, something happens whenever a plan is due.
+// compress moves each waiting task to its earliest feasible start, computed without its own reservation, and repeats
+// until no task moves. The present start is always feasible, so none becomes later. After compression every start
+// coincides with the end of another task, so that an event occurs whenever a start is due.
 func (c *conservative) compress(m *machine) {
 	for moved := true; moved; {
 		moved = false
@@ -83,7 +87,8 @@ func (c *conservative) compress(m *machine) {
 	}
 }
 
-// replan doubles the estimates that have passed and plans all that waits again, in the order of the starts that were planned.
+// replan doubles the estimates that have been exceeded and plans all waiting tasks again, in the order of their
+// planned starts.
 func (c *conservative) replan(m *machine) {
 	for n := len(m.expected) - 1; n >= 0 && m.expected[n].at <= m.now; n = len(m.expected) - 1 {
 		t := m.expected[n].task
@@ -103,7 +108,7 @@ func (c *conservative) replan(m *machine) {
 	}
 }
 
-// begin starts those whose time has come.
+// begin starts the tasks whose planned start has been reached.
 func (c *conservative) begin(m *machine) {
 	w := m.waiting()
 	kept := 0

@@ -2,7 +2,7 @@ package queue
 
 import "slices"
 
-// headOnly starts the first of the queue as long as it fits.
+// headOnly starts the head of the queue while it fits; no job overtakes it.
 type headOnly struct{}
 
 func (headOnly) pass(m *machine) {
@@ -15,10 +15,10 @@ func (headOnly) pass(m *machine) {
 	}
 }
 
-// easy is aggressive backfilling: only the first of the queue has a reservation.
+// easy implements EASY (aggressive) backfilling: only the head of the queue has a reservation.
 type easy struct {
-	// shadow is when the first can start by the estimates, extra how many processors will be free besides then. They hold until
-	// something ends or the first changes.
+	// shadow is the reserved start of the head by the estimates, s; extra is the number of processors that remain
+	// free at that time. Both stay valid until a task ends or the head changes.
 	valid  bool
 	shadow float64
 	extra  int32
@@ -30,6 +30,8 @@ func newEasy(m *machine) *easy {
 	return new(easy)
 }
 
+// pass starts the head of the queue while it fits, then backfills. When only one task arrived and the reservation is
+// still valid, it considers that task alone.
 func (e *easy) pass(m *machine) {
 	if len(m.ended) > 0 {
 		e.valid = false
@@ -52,8 +54,8 @@ func (e *easy) pass(m *machine) {
 	e.fill(m)
 }
 
-// newcomer is a pass when nothing ended: those that could not start before cannot now, so only what arrived is looked at. It returns
-// false when that is first in the queue, which takes a whole pass.
+// newcomer handles a pass in which no task ended: the tasks that could not start before cannot start now, so only the
+// arrival is considered. It returns false when the arrival is the head of the queue, which requires a full pass.
 func (e *easy) newcomer(m *machine) bool {
 	if len(m.fresh) == 0 {
 		return true
@@ -75,7 +77,8 @@ func (e *easy) newcomer(m *machine) bool {
 	return true
 }
 
-// may is whether a job that fits the reservation may start, and if so takes from the extra processors what it needs of them.
+// may reports whether a task can start without delaying the reservation; if so, it deducts the processors used from
+// extra.
 func (e *easy) may(m *machine, procs int32, estimate float64) bool {
 	if procs > m.free {
 		return false
@@ -90,7 +93,7 @@ func (e *easy) may(m *machine, procs int32, estimate float64) bool {
 	return true
 }
 
-// reserve finds shadow and extra. A job that runs for longer than its estimate is thought to end at once.
+// reserve computes shadow and extra. A task that has exceeded its estimate is assumed to end immediately.
 func (e *easy) reserve(m *machine) {
 	need := m.waiting()[0].procs
 	free := m.free
@@ -106,7 +109,7 @@ func (e *easy) reserve(m *machine) {
 	e.valid = true
 }
 
-// fill starts what may before the first, in the order of the queue.
+// fill backfills: it starts tasks that do not delay the head, in queue order.
 func (e *easy) fill(m *machine) {
 	w := m.waiting()
 	kept := 1

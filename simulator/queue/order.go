@@ -6,21 +6,22 @@ import (
 	"slices"
 )
 
-// Order says which job of a queue is next: the one of the lowest score; of equals the one submitted first, then the lower ID.
+// Order ranks the jobs of a queue by ascending score; equal scores by submission time, then by ID.
 type Order struct {
-	// Score of a job that has waited so many seconds. NaN counts as the largest there is.
+	// Score returns the score of a job that has waited for the given time, s. NaN ranks last.
 	Score func(j *Job, wait float64) float64
-	// Aging is set where the score changes with the wait, so that the queue is sorted anew whenever a job arrives or ends; else it
-	// is asked once, at submission, with a wait of 0.
+	// Aging is set where the score changes with the wait; the queue is then sorted again whenever a job arrives or
+	// ends. Otherwise Score is evaluated once, at submission, with a wait of 0.
 	Aging bool
-	// AsPublished is the score as RLScheduler (SC 2020) coded it, where that differs; nil where it does not. It never ages.
+	// AsPublished is the score in RLScheduler's code (SC 2020) where it differs; nil where it does not. It does not
+	// age.
 	AsPublished func(j *Job) float64
-	// What it prefers, for people, with the paper it is from.
+	// What describes the order to users, with its paper.
 	What string
 }
 
-// Orders by name. Request below is the requested time, 0.1 s at least in F1 to F4, as published; submission is a Job's own, so F1
-// to F4 rank differently on a trace whose time begins at 0.
+// Orders holds the orders by name. "Request" is the requested time; F1 to F4 replace arguments of 0 or less by 0.1,
+// as published. Submission is Job.Submit, so F1 to F4 rank jobs differently on a trace whose times begin at 0.
 var Orders = map[string]Order{
 	"fcfs":     {Score: func(j *Job, _ float64) float64 { return j.Submit }, What: "first come, first served"},
 	"lcfs":     {Score: func(j *Job, _ float64) float64 { return -j.Submit }, What: "last come, first served"},
@@ -37,7 +38,7 @@ var Orders = map[string]Order{
 	"f4": {Score: f4, What: "request × √processors + 530000 log10(submission) (same)"},
 }
 
-// OrderNames are the names of Orders, sorted.
+// OrderNames returns the names of Orders, sorted.
 func OrderNames() []string { return slices.Sorted(maps.Keys(Orders)) }
 
 func wfp3(j *Job, wait float64) float64 {
@@ -45,12 +46,13 @@ func wfp3(j *Job, wait float64) float64 {
 	return -share * share * share * float64(j.Procs)
 }
 
-// unicep takes a serial job for one of two processors, whose logarithm is 1: by the formula it would always be first.
+// unicep counts a serial job as one of two processors, whose logarithm is 1; by the formula, the job would always be
+// first.
 func unicep(j *Job, wait float64) float64 {
 	return -wait / (math.Log2(math.Max(float64(j.Procs), 2)) * j.Request)
 }
 
-// unicepPublished has a wait counted from a start time that is not set yet, −1, and puts serial jobs last.
+// unicepPublished computes the wait from a start time that is not set yet, −1, and ranks serial jobs last.
 func unicepPublished(j *Job) float64 {
 	return -((-1 - j.Submit) + 1e-15) / (math.Log2(float64(j.Procs)+1e-15) * j.Request)
 }
@@ -71,6 +73,7 @@ func f4(j *Job, _ float64) float64 {
 	return positive(j.Request)*math.Sqrt(float64(j.Procs)) + 5.3e5*math.Log10(positive(j.Submit))
 }
 
+// positive returns v, or 0.1 where v is not positive, as RLScheduler does before taking logarithms and roots.
 func positive(v float64) float64 {
 	if v <= 0 {
 		return 0.1

@@ -6,9 +6,10 @@ import (
 	"slices"
 )
 
-// patient is the loop of RLScheduler: the job that is chosen stays the next one until it fits. One event is handled at a time,
-// submissions before ends, and something may start after each. It follows the original line by line, lists sorted in place
-// included, for they decide between equals; package rlscheduler has the same made for speed.
+// patient is the event loop of RLScheduler: a selected job remains the next to start until it fits. One event is
+// processed at a time, submissions before ends, and jobs may start after each event. It follows the original line by
+// line, including lists that are sorted in place, because their order breaks ties. Package rlscheduler contains a
+// faster version.
 type patient struct {
 	m       *machine
 	running []running
@@ -19,8 +20,9 @@ type running struct {
 	task           int32
 }
 
-// runPatient plays all jobs. With fill, a job that waits for processors lets those go before it, in the order of submission, that
-// by their estimates end before it could start by the estimates of those that ran when it was chosen.
+// runPatient simulates all jobs. With fill, while the selected job waits for processors, other jobs start before it,
+// in order of submission, if their estimated end is before its estimated start, computed from the jobs running at its
+// selection.
 func runPatient(ctx context.Context, m *machine, fill bool) error {
 	p := patient{m: m}
 	for turn := 0; ; turn++ {
@@ -45,6 +47,7 @@ func runPatient(ctx context.Context, m *machine, fill bool) error {
 	}
 }
 
+// begin starts the task at the given position of the queue.
 func (p *patient) begin(place int) {
 	m := p.m
 	w := m.waiting()[place]
@@ -53,7 +56,7 @@ func (p *patient) begin(place int) {
 	p.running = append(p.running, running{m.now + k.run, m.now + k.estimate, w.task})
 }
 
-// wait lets time pass until the chosen one fits.
+// wait processes events until the selected task fits. With fill, it backfills after each event.
 func (p *patient) wait(chosen waiter, fill bool) {
 	m := p.m
 	var order []int32 // of the queue, by submission
@@ -83,7 +86,7 @@ func (p *patient) wait(chosen waiter, fill bool) {
 	}
 }
 
-// shadow is when so many processors will be free by the estimates.
+// shadow returns the time at which, by the estimates, the given number of processors is free.
 func (p *patient) shadow(procs int32) float64 {
 	slices.SortStableFunc(p.running, func(a, b running) int { return cmp.Compare(a.estimated, b.estimated) })
 	free := p.m.free
@@ -98,7 +101,7 @@ func (p *patient) shadow(procs int32) float64 {
 	return at
 }
 
-// advance goes to the next event; false when there is none.
+// advance processes the next event; it returns false where no event remains.
 func (p *patient) advance() bool {
 	m := p.m
 	slices.SortStableFunc(p.running, func(a, b running) int { return cmp.Compare(a.end, b.end) })

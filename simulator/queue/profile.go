@@ -2,8 +2,8 @@ package queue
 
 import "slices"
 
-// profile is how many processors are free from now on, by the estimates: steps[i].free from steps[i].at until steps[i+1].at, and
-// from the last step for ever. No two steps that follow each other are alike.
+// profile is the number of free processors over time by the estimates: steps[i].free from steps[i].at until
+// steps[i+1].at, the last step without end. Adjacent steps differ in their number of processors.
 type profile struct {
 	steps []step
 }
@@ -15,7 +15,7 @@ type step struct {
 
 func newProfile(now float64, free int32) profile { return profile{[]step{{now, free}}} }
 
-// advance forgets what was before now.
+// advance discards the part of the profile before now.
 func (p *profile) advance(now float64) {
 	i := 0
 	for i+1 < len(p.steps) && p.steps[i+1].at <= now {
@@ -25,7 +25,7 @@ func (p *profile) advance(now float64) {
 	p.steps[0].at = max(p.steps[0].at, now)
 }
 
-// earliest is the first time at which procs are free for so many seconds. Cost: O(steps).
+// earliest returns the first time from which procs are free for the given duration. Cost: O(steps).
 func (p *profile) earliest(procs int32, seconds float64) float64 {
 	anchor := -1
 	for i := range p.steps {
@@ -43,12 +43,12 @@ func (p *profile) earliest(procs int32, seconds float64) float64 {
 	return p.steps[anchor].at
 }
 
-// sooner is the earliest start of a job that has procs planned from a time for so many seconds, if it gave them up; that time where
-// there is none before. Cost: O(steps before that time).
+// sooner returns the earliest start before at for a job that holds a reservation of procs at that time, computed
+// without the reservation; at where no earlier start exists. Cost: O(steps before at).
 func (p *profile) sooner(procs int32, at, seconds float64) float64 {
 	anchor := -1
 	for i := range p.steps {
-		if p.steps[i].at >= at { // from here on it has its own
+		if p.steps[i].at >= at { // the job's own reservation begins here
 			break
 		}
 		if p.steps[i].free < procs {
@@ -68,7 +68,7 @@ func (p *profile) sooner(procs int32, at, seconds float64) float64 {
 	return p.steps[anchor].at
 }
 
-// add makes procs more (fewer where negative) free from one time until another.
+// add increases the number of free processors by procs, which may be negative, from one time until another.
 func (p *profile) add(from, to float64, procs int32) {
 	if from >= to {
 		return
@@ -82,7 +82,7 @@ func (p *profile) add(from, to float64, procs int32) {
 	p.merge(i)
 }
 
-// split returns the step that begins at a time, which is made when there is none.
+// split returns the index of the step that begins at the given time and inserts one where necessary.
 func (p *profile) split(at float64) int {
 	lo, hi := 0, len(p.steps)
 	for lo < hi {
@@ -98,7 +98,7 @@ func (p *profile) split(at float64) int {
 	return lo
 }
 
-// merge takes out a step that changes nothing.
+// merge removes step i where it has the same value as the step before it.
 func (p *profile) merge(i int) {
 	if i > 0 && i < len(p.steps) && p.steps[i].free == p.steps[i-1].free {
 		p.steps = slices.Delete(p.steps, i, i+1)

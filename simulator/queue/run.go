@@ -10,12 +10,14 @@ import (
 	"trainopt/simulator/engine"
 )
 
-// Run simulates the jobs to the end of the last. A job that is larger than the machine is Rejected at submission; one that runs for
-// longer than its Limit is Killed there. At one time ends come before submissions, and all of both before anything starts.
+// Run simulates the jobs until the last one ends. A job larger than the machine is Rejected at submission; a job that
+// reaches its Limit is Killed. Events of the same time are processed before any job starts, ends before submissions.
 //
-// When ctx ends, the result so far comes with its error: jobs that run are Running, jobs that wait Waiting.
+// When ctx is cancelled, Run returns the partial result with the error: running jobs are Running, waiting jobs
+// Waiting.
 //
-// Cost: O(log running) an event and O(waiting) for an end while jobs wait; conservative backfilling O(waiting²) for an early end.
+// Cost: O(log running) per event, and O(waiting) per end while jobs wait; with conservative backfilling O(waiting²)
+// per early end.
 func Run(ctx context.Context, c Config) (*Result, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("simulate a queue: %w", err)
@@ -38,9 +40,9 @@ func Run(ctx context.Context, c Config) (*Result, error) {
 	return m.result, err
 }
 
-// task is what the simulation needs of a job; they are in the order of submission.
+// task is the part of a job that the simulation requires. Tasks are in order of submission.
 type task struct {
-	submit, run, estimate float64 // run is cut at the limit
+	submit, run, estimate float64 // run is cut at the limit, s
 	procs                 int32
 	job                   int32 // index in the workload
 }
@@ -55,7 +57,7 @@ func (a waiter) compare(b waiter) int {
 	return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.task, b.task))
 }
 
-// due is when a running task is thought to end.
+// due is the expected end of a running task.
 type due struct {
 	at          float64
 	task, procs int32
@@ -70,22 +72,23 @@ type machine struct {
 
 	now     float64
 	free    int32
-	arrived int // tasks[:arrived] have
-	done    int // tasks that ended or were rejected
+	arrived int // number of tasks submitted: tasks[:arrived]
+	done    int // number of tasks that ended or were rejected
 	queue   []waiter
-	first   int // queue[first:] wait, the next one first
+	first   int // queue[first:] wait, the head first
 	ends    engine.Queue[int32]
 
-	// Only with track: the tasks that run by their estimated ends, the next one last, and those ends by task.
+	// Set only where track is: running tasks in descending order of their estimated ends, and these ends by task.
 	track    bool
 	expected []due
 	estimate []float64
 
-	// Since the last pass of a backfill.
-	fresh []int32 // arrived
+	// Tasks since the last pass of the backfill.
+	fresh []int32 // tasks that arrived
 	ended []int32
 }
 
+// newMachine returns an idle machine with the jobs of c as tasks, sorted by submission time and ID.
 func newMachine(c *Config) *machine {
 	m := &machine{config: c, order: c.order(), free: int32(c.Procs), tasks: make([]task, len(c.Jobs))}
 	m.result = &Result{Jobs: make([]Outcome, len(c.Jobs)), Procs: c.Procs, Energy: math.NaN()}
@@ -111,12 +114,12 @@ func newMachine(c *Config) *machine {
 	return m
 }
 
-// backfill decides what starts once all events of a time are in.
+// backfill decides which tasks start, after all events of an instant have been processed.
 type backfill interface {
 	pass(m *machine)
 }
 
-// run is the loop over events. The context is looked at, and progress told, every few thousand of them.
+// run is the event loop. It checks the context and reports progress every 4096 instants.
 func (m *machine) run(ctx context.Context, b backfill) error {
 	for turn := 0; ; turn++ {
 		if turn%4096 == 0 {
@@ -144,6 +147,7 @@ func (m *machine) run(ctx context.Context, b backfill) error {
 	}
 }
 
+// breathe reports progress and returns the error of the context.
 func (m *machine) breathe(ctx context.Context) error {
 	if m.config.Progress != nil {
 		m.config.Progress(m.done, len(m.tasks))
@@ -151,7 +155,7 @@ func (m *machine) breathe(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// arrive puts the next task into the queue.
+// arrive submits the next task: it enters the queue or, where it exceeds the machine, is rejected.
 func (m *machine) arrive() {
 	t := int32(m.arrived)
 	m.arrived++
@@ -165,7 +169,7 @@ func (m *machine) arrive() {
 	m.fresh = append(m.fresh, t)
 	w := waiter{m.score(t), k.estimate, t, k.procs}
 	if n := len(m.queue); n == m.first || m.queue[n-1].compare(w) < 0 {
-		if m.first > n/2 && n == cap(m.queue) { // the room in front is used before more is taken
+		if m.first > n/2 && n == cap(m.queue) { // reuse the free space in front before growing
 			m.queue = m.queue[:copy(m.queue, m.queue[m.first:])]
 			m.first = 0
 		}
@@ -181,6 +185,7 @@ func (m *machine) arrive() {
 	m.queue = slices.Insert(m.queue, m.first+at, w)
 }
 
+// score returns the score of task t at the present time, +∞ for NaN.
 func (m *machine) score(t int32) float64 {
 	k := &m.tasks[t]
 	s := m.order.Score(m.result.Jobs[k.job].Job, m.now-k.submit)
@@ -190,10 +195,11 @@ func (m *machine) score(t int32) float64 {
 	return s
 }
 
-// waiting are those in the queue, the next one first.
+// waiting returns the queue, the head first.
 func (m *machine) waiting() []waiter { return m.queue[m.first:] }
 
-// resort sorts a queue whose scores change with the time. It is nearly in order, so that this costs about O(waiting).
+// resort sorts a queue whose scores change with time. The queue is nearly sorted, so that the cost is about
+// O(waiting).
 func (m *machine) resort() {
 	w := m.waiting()
 	if !m.order.Aging || len(w) < 2 {
@@ -205,7 +211,7 @@ func (m *machine) resort() {
 	slices.SortFunc(w, waiter.compare)
 }
 
-// start begins the waiter at a place of the queue, which leaves it.
+// start starts the waiter at the given position and removes it from the queue.
 func (m *machine) start(place int) {
 	w := m.waiting()
 	m.begin(w[place])
@@ -213,7 +219,7 @@ func (m *machine) start(place int) {
 	m.first++
 }
 
-// begin starts a waiter, whose place in the queue is the caller's.
+// begin starts a waiter; the caller removes it from the queue.
 func (m *machine) begin(w waiter) {
 	k := &m.tasks[w.task]
 	m.free -= k.procs
@@ -226,14 +232,14 @@ func (m *machine) begin(w waiter) {
 	}
 }
 
-// expect puts a running task among the expected ends.
+// expect inserts a running task into the expected ends.
 func (m *machine) expect(t int32) {
 	d := due{m.estimate[t], t, m.tasks[t].procs}
 	at := m.place(d.at)
 	m.expected = slices.Insert(m.expected, at, d)
 }
 
-// place is the first of expected that is not later.
+// place returns the index of the first expected end that is not later than at.
 func (m *machine) place(at float64) int {
 	lo, hi := 0, len(m.expected)
 	for lo < hi {
@@ -246,7 +252,7 @@ func (m *machine) place(at float64) int {
 	return lo
 }
 
-// forget takes a task out of the expected ends.
+// forget removes a task from the expected ends.
 func (m *machine) forget(t int32) {
 	at := m.place(m.estimate[t])
 	for m.expected[at].task != t {
@@ -255,6 +261,7 @@ func (m *machine) forget(t int32) {
 	m.expected = slices.Delete(m.expected, at, at+1)
 }
 
+// end completes a running task, or marks it killed where it reached its limit, and frees its processors.
 func (m *machine) end(t int32) {
 	k := &m.tasks[t]
 	m.free += k.procs
