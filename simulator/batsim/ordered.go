@@ -10,9 +10,9 @@ import (
 	"trainopt/simulator/queue/cores"
 )
 
-// ordered starts jobs in an order of package queue, on the lowest free processors, with EASY backfilling (Lifka, JSSPP 1995) or none:
-// what queue.Run does with the same order, told as it happens. Cost: O(waiting + running · log running) an instant, and O(cores) a
-// start.
+// ordered starts jobs in an order of package queue, on the lowest free processors, with EASY backfilling (Lifka,
+// JSSPP 1995) or none. It makes the decisions of queue.Run for the same order, online. Cost: O(waiting + running ·
+// log running) per instant and O(cores) per start.
 type ordered struct {
 	session *session
 	jobs    []queue.Job
@@ -30,7 +30,7 @@ type queued struct {
 	job   int32
 }
 
-// expected is when a job ends by its estimate.
+// expected is the estimated end of a running job.
 type expected struct {
 	at  float64
 	job int32
@@ -49,6 +49,7 @@ func newOrdered(s *session) *ordered {
 
 func (o *ordered) extend(jobs []queue.Job) { o.jobs = jobs }
 
+// decide updates the queue and the free processors by the events, and runs a pass. Oversized jobs are rejected.
 func (o *ordered) decide(now float64, events []cores.Event, _ int) error {
 	for _, e := range events {
 		switch e.Kind {
@@ -78,7 +79,7 @@ func (o *ordered) decide(now float64, events []cores.Event, _ int) error {
 	return o.pass(now)
 }
 
-// score is that of the order; what is no number counts as the largest.
+// score returns the score of a job by the order, +∞ for NaN.
 func (o *ordered) score(job int32, wait float64) float64 {
 	if v := o.order.Score(&o.jobs[job], wait); !math.IsNaN(v) {
 		return v
@@ -95,7 +96,7 @@ func (o *ordered) insert(w queued) {
 	o.waiting = slices.Insert(o.waiting, at, w)
 }
 
-// pass starts the first of the queue while they fit, and then what may overtake.
+// pass starts the head of the queue while it fits, then backfills if enabled.
 func (o *ordered) pass(now float64) error {
 	started := 0
 	for _, w := range o.waiting {
@@ -131,8 +132,8 @@ func (o *ordered) pass(now float64) error {
 	return nil
 }
 
-// reserve is when the first of the queue can start by the estimates, and how many processors are free besides then. A job that runs
-// for longer than its estimate is thought to end at once.
+// reserve returns the estimated start of the head of the queue and the number of processors that remain free then. A
+// job that exceeded its estimate is assumed to end immediately.
 func (o *ordered) reserve(now float64) (shadow float64, extra int) {
 	slices.SortFunc(o.running, func(a, b expected) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.job, b.job)) })
 	need, free := o.jobs[o.waiting[0].job].Procs, o.free
@@ -147,7 +148,7 @@ func (o *ordered) reserve(now float64) (shadow float64, extra int) {
 	return shadow, free - need
 }
 
-// estimate is how long a job is expected to run.
+// estimate returns the expected run time of a job, s.
 func estimate(j *queue.Job) float64 {
 	if j.Limit > 0 {
 		return min(j.Request, j.Limit)
@@ -155,6 +156,7 @@ func estimate(j *queue.Job) float64 {
 	return j.Request
 }
 
+// start executes a job on the lowest free processors.
 func (o *ordered) start(now float64, job int32) error {
 	want := o.jobs[job].Procs
 	o.lowest = o.lowest[:0]
