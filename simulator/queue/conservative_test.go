@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// watched looks at every plan: each is kept when its time comes, the profile is what runs and what is planned, and as long as no
-// job runs for longer than its estimate no plan becomes later.
+// watched checks every plan: a job starts when its planned start is reached, the profile equals the running and
+// planned jobs, and no plan becomes later while no job exceeds its estimate.
 type watched struct {
 	*conservative
 	t    *rapid.T
