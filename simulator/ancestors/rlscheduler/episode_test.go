@@ -13,7 +13,7 @@ import (
 	"trainopt/simulator/queue"
 )
 
-// jobsOf are jobs by submission, processors, run time and request.
+// jobsOf returns jobs given by submission, processors, run time and request.
 func jobsOf(tb testing.TB, rows [][4]int) []queue.Job {
 	tb.Helper()
 	var jobs []queue.Job
@@ -39,10 +39,10 @@ func TestEpisode(t *testing.T) {
 		want     string
 	}{
 		"one after another": {4, false, [][4]int{{0, 4, 10, 10}, {1, 4, 10, 10}, {2, 1, 1, 1}}, "[0 10 20]"},
-		// The third ends by its request, strictly, before the second could start.
+		// By its request, the third ends strictly before the second could start.
 		"a short one overtakes":        {4, true, [][4]int{{0, 3, 10, 10}, {1, 4, 10, 10}, {2, 1, 7, 7}}, "[0 10 2]"},
 		"not when it ends at the time": {4, true, [][4]int{{0, 3, 10, 10}, {1, 4, 10, 10}, {2, 1, 8, 8}}, "[0 10 20]"},
-		// True EASY would let it go: the second leaves one processor that it does not need.
+		// EASY would start it: the second leaves one processor free.
 		"not on extra processors":           {4, true, [][4]int{{0, 3, 10, 10}, {1, 3, 10, 10}, {2, 1, 30, 30}}, "[0 10 10]"},
 		"the clock goes on when none waits": {4, false, [][4]int{{5, 1, 1, 1}, {100, 4, 1, 1}}, "[5 100]"},
 		"larger than the machine":           {4, true, [][4]int{{0, 5, 1, 1}, {1, 4, 1, 1}, {2, 9, 1, 1}}, "[NaN 1 NaN]"},
@@ -88,8 +88,8 @@ func draw(t *rapid.T) (jobs []queue.Job, procs int) {
 	return jobs, procs
 }
 
-// The simulator of package queue follows the original line by line; this one is made for speed. They agree in every start, with
-// many events at the same times.
+// Package queue contains a line-by-line version of the original simulator; this one is optimised. All their starts
+// agree, with many simultaneous events.
 func TestEpisodeIsTheQueue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		jobs, procs := draw(t)
@@ -189,7 +189,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// Jobs have nodes whole: two of three processors each take a node of four.
+// Nodes are allocated whole: two jobs of three processors occupy a node of four processors each.
 func TestNodesAreWhole(t *testing.T) {
 	trace := &Trace{Jobs: jobsOf(t, [][4]int{{0, 3, 10, 10}, {0, 3, 10, 10}, {0, 1, 10, 10}}), Procs: 8, Nodes: 2}
 	e := trace.Episode(0, 3, false)
