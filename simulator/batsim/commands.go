@@ -125,7 +125,8 @@ func (h *host) reject(e *Event) error {
 	return nil
 }
 
-// kill stops jobs. Jobs that have ended already are acknowledged too.
+// kill stops jobs and queues one acknowledgement with their progress. Jobs that have ended already are acknowledged
+// too; waiting and rejected ones are an error.
 func (h *host) kill(e *Event) error {
 	var d killedData
 	if err := e.decode(&d); err != nil {

@@ -208,6 +208,7 @@ type resource struct {
 	Properties map[string]any `json:"properties"`
 }
 
+// submittedData is the data of JOB_SUBMITTED.
 type submittedData struct {
 	ID      string          `json:"job_id"`
 	Job     json.RawMessage `json:"job,omitempty"`
@@ -222,6 +223,7 @@ type jobData struct {
 	Walltime  float64  `json:"walltime"`
 }
 
+// completedData is the data of JOB_COMPLETED.
 type completedData struct {
 	ID         string `json:"job_id"`
 	State      string `json:"job_state"`
@@ -230,21 +232,25 @@ type completedData struct {
 	Cores      string `json:"alloc"`
 }
 
+// killedData is the data of KILL_JOB and JOB_KILLED.
 type killedData struct {
 	IDs      []string            `json:"job_ids"`
 	Progress map[string]progress `json:"job_progress,omitempty"`
 }
 
+// progress is the completed fraction of a killed job, with its profile.
 type progress struct {
 	Profile  string  `json:"profile"`
 	Progress float64 `json:"progress"`
 }
 
+// stateData is the data of SET_RESOURCE_STATE and RESOURCE_STATE_CHANGED.
 type stateData struct {
 	Resources loose `json:"resources"`
 	State     loose `json:"state"`
 }
 
+// executeData is the data of EXECUTE_JOB.
 type executeData struct {
 	ID             string           `json:"job_id"`
 	Cores          loose            `json:"alloc"`
@@ -253,20 +259,24 @@ type executeData struct {
 	Additional     map[string]any   `json:"additional_io_job,omitempty"`
 }
 
+// jobIDData is the data of commands for one job: REJECT_JOB, CHANGE_JOB_STATE and SET_JOB_METADATA.
 type jobIDData struct {
 	ID       string `json:"job_id"`
 	State    string `json:"job_state,omitempty"`
 	Metadata loose  `json:"metadata,omitempty"`
 }
 
+// callData is the data of CALL_ME_LATER; At is the requested time, s.
 type callData struct {
 	At *float64 `json:"timestamp"`
 }
 
+// notifyData is the data of NOTIFY.
 type notifyData struct {
 	Type string `json:"type"`
 }
 
+// queryData is the data of QUERY.
 type queryData struct {
 	Requests map[string]json.RawMessage `json:"requests"`
 }

@@ -25,6 +25,7 @@ type ordered struct {
 	lowest  []int32
 }
 
+// queued is a waiting job with its score.
 type queued struct {
 	score float64
 	job   int32
@@ -96,7 +97,8 @@ func (o *ordered) insert(w queued) {
 	o.waiting = slices.Insert(o.waiting, at, w)
 }
 
-// pass starts the head of the queue while it fits, then backfills if enabled.
+// pass starts the head of the queue while it fits, then backfills if enabled: a job behind the head starts if it fits
+// and either ends by the head's reserved start or uses only processors that the head leaves free.
 func (o *ordered) pass(now float64) error {
 	started := 0
 	for _, w := range o.waiting {

@@ -144,7 +144,8 @@ func (s *session) talk(ctx context.Context, w *wire, request []byte) error {
 	}
 }
 
-// reply returns the encoded reply to an encoded request.
+// reply returns the encoded reply to an encoded request: it parses and processes the events, lets the decider append
+// commands, and encodes them. Both messages are recorded. The errors of invalid messages wrap ErrPeer.
 func (s *session) reply(request []byte) ([]byte, error) {
 	if err := s.options.record(request); err != nil {
 		return nil, err
@@ -180,7 +181,8 @@ func (s *session) reply(request []byte) ([]byte, error) {
 	return b, err
 }
 
-// hear processes one event.
+// hear processes one event. Before the decider exists, only SIMULATION_BEGINS is valid, and none after
+// SIMULATION_ENDS. Events of unknown types are ignored, with a warning unless the simulator announced them.
 func (s *session) hear(e *Event) error {
 	if s.decider == nil && e.Type != SimulationBegins {
 		return fmt.Errorf("%s before %s", e.Type, SimulationBegins)

@@ -129,7 +129,9 @@ func newHost(tree *platform.Tree, jobs []queue.Job, o SimulateOptions) (*host, e
 	return h, h.describe()
 }
 
-// describe prepares the JSON of the jobs and profiles. Job names must be unique and exist in the workload.
+// describe prepares the JSON of the jobs and profiles. It encodes the workload as a Batsim file and extracts the
+// objects of its jobs, whose IDs it completes by the name of the workload. Job names must be unique and exist in the
+// workload.
 func (h *host) describe() error {
 	w := h.options.Workload
 	if w == nil {
@@ -228,7 +230,8 @@ func (h *host) note() {
 	}
 }
 
-// begins returns the SIMULATION_BEGINS event.
+// begins returns the SIMULATION_BEGINS event: the resources with their powers by state, the configuration, and the
+// profiles unless they are forwarded with the jobs.
 func (h *host) begins() Event {
 	d := map[string]any{
 		"nb_resources": h.tree.Cores, "nb_compute_resources": h.tree.Cores, "nb_storage_resources": 0,
@@ -260,7 +263,8 @@ func (h *host) begins() Event {
 	return event(h.simulation.Now(), SimulationBegins, d)
 }
 
-// hear appends the events of this instant to the next message.
+// hear appends the events of this instant to the next message: ends, submissions and state changes from the
+// simulation, then acknowledgements of kills, due calls, and the notice that all jobs were submitted.
 func (h *host) hear() {
 	s := h.simulation
 	now := s.Now()
@@ -331,6 +335,7 @@ func (h *host) pace() (err error) {
 // errConversation is matched by errors after which no message can be sent.
 var errConversation = errors.New("conversation")
 
+// broken is an error of the conversation; it matches errConversation.
 type broken struct{ error }
 
 func (broken) Is(target error) bool { return target == errConversation }

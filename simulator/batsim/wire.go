@@ -85,7 +85,9 @@ func address(endpoint string, listen bool) (network, addr string, err error) {
 	return "tcp", net.JoinHostPort(host, port), nil
 }
 
-// shake performs the handshake as REQ or REP. It does not close the connection on failure.
+// shake performs the handshake as REQ or REP: both sides send a greeting of 64 bytes (signature, version 3.0,
+// mechanism NULL), then a READY command with the socket type. It has its own deadline, and does not close the
+// connection on failure.
 func shake(conn net.Conn, as string, idle time.Duration) (*wire, error) {
 	w := &wire{conn: conn, in: bufio.NewReaderSize(conn, 1<<16), idle: idle}
 	if err := conn.SetDeadline(time.Now().Add(min(idle, hello))); err != nil {
@@ -160,7 +162,8 @@ func checkReady(flags byte, body []byte, as string) error {
 	return peerError("it does not say of what type its socket is")
 }
 
-// frame reads one frame.
+// frame reads one frame: a flags byte, a length of one byte or, for long frames, eight bytes, and the body. Frames
+// larger than the limit are an error before their body is read.
 func (w *wire) frame() (flags byte, body []byte, err error) {
 	if flags, err = w.in.ReadByte(); err != nil {
 		return 0, nil, err
@@ -198,7 +201,8 @@ func cut(err error) error {
 	return err
 }
 
-// receive reads a message and returns its body, the one frame after the empty frame.
+// receive reads a message and returns its body, the one frame after the empty frame. The frames up to the empty one
+// are kept as the envelope of the reply. Commands between frames are answered or ignored.
 func (w *wire) receive() ([]byte, error) {
 	if err := w.conn.SetDeadline(time.Now().Add(w.idle)); err != nil {
 		return nil, err

@@ -73,7 +73,9 @@ func (l Lublin) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Generate draws the jobs in order of submission. Equal settings produce equal jobs.
+// Generate draws the jobs in order of submission. Equal settings produce equal jobs: arrivals, sizes, run times and
+// requests use separate random streams of the seed. With a Load, submissions are finally stretched so that the work
+// offered over the whole span equals it.
 func (l Lublin) Generate() ([]Job, error) {
 	if err := l.Validate(); err != nil {
 		return nil, fmt.Errorf("draw a workload: %w", err)

@@ -15,6 +15,7 @@ type patient struct {
 	running []running
 }
 
+// running is a running task with its true and its estimated end, s.
 type running struct {
 	end, estimated float64
 	task           int32

@@ -8,6 +8,7 @@ type profile struct {
 	steps []step
 }
 
+// step is the number of free processors from a time on.
 type step struct {
 	at   float64
 	free int32

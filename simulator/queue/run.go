@@ -119,7 +119,8 @@ type backfill interface {
 	pass(m *machine)
 }
 
-// run is the event loop. It checks the context and reports progress every 4096 instants.
+// run is the event loop: each iteration advances to the next instant with events, processes its ends and then its
+// submissions, and lets the backfill start tasks. It checks the context and reports progress every 4096 instants.
 func (m *machine) run(ctx context.Context, b backfill) error {
 	for turn := 0; ; turn++ {
 		if turn%4096 == 0 {
@@ -155,7 +156,8 @@ func (m *machine) breathe(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// arrive submits the next task: it enters the queue or, where it exceeds the machine, is rejected.
+// arrive submits the next task. A task that exceeds the machine is rejected. Otherwise it is inserted into the queue
+// by score: at the end for most orders, which costs O(1), else by binary search.
 func (m *machine) arrive() {
 	t := int32(m.arrived)
 	m.arrived++

@@ -61,7 +61,8 @@ func (t *tally) figures() Figures {
 	return Figures{t.sum / float64(t.n), t.max}
 }
 
-// Summary computes the metrics of all jobs of the result. Cost: O(jobs).
+// Summary computes the metrics of all jobs of the result. Rejected and unfinished jobs are only counted; jobs of zero
+// run time are omitted from Slowdown. Cost: O(jobs).
 func (r *Result) Summary() Summary {
 	s := Summary{Jobs: len(r.Jobs), Energy: r.Energy}
 	var bounded, slowdown, wait, turnaround tally

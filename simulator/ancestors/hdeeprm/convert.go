@@ -107,6 +107,7 @@ read:
 	return c.out, c.rebase()
 }
 
+// converter is the state of a conversion.
 type converter struct {
 	ConvertOptions
 	draws numpyDraws
@@ -114,7 +115,8 @@ type converter struct {
 	first map[string]float64 // operations of the first job, by profile name
 }
 
-// take converts a record to a job, or returns the reason for dropping it.
+// take converts a record to a job, or returns the reason for dropping it. Used share and bandwidth are drawn only for
+// accepted records, in this order.
 func (c *converter) take(record *swf.Record) (dropped string) {
 	whole := func(field int) float64 { return math.Trunc(record[field]) }
 	memory := whole(swf.RequestedMemory)

@@ -152,7 +152,8 @@ func (e *Experiment) workload(l LaunchOptions, xml []byte) (err error) {
 	return e.trace(l.Compat)
 }
 
-// trace loads the workload of the options: a Batsim workload (JSON), or a trace to convert.
+// trace loads the workload of the options: a Batsim workload (JSON) is used as it is, anything else is converted as a
+// trace. Damage of the trace and a number of jobs below the requested one cause warnings.
 func (e *Experiment) trace(compat bool) (err error) {
 	o := e.Options
 	if name := strings.TrimSuffix(o.Workload, ".gz"); strings.EqualFold(filepath.Ext(name), ".json") {

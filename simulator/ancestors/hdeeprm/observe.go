@@ -191,6 +191,7 @@ func (p *Process) Observe() []float32 {
 	return v.out
 }
 
+// node appends the values of a node, of its processors and, in view Normal, of their cores.
 func (v *view) node(n int) {
 	p := v.process
 	t := &p.tree.Nodes[n]

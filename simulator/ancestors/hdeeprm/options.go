@@ -39,7 +39,7 @@ type Options struct {
 
 // AgentOptions are the options of the agent.
 type AgentOptions struct {
-	Learning bool // type is LEARNING, or absent while other keys of learning agents exist; otherwise CLASSIC: always the first action
+	Learning bool // type is LEARNING, or absent beside keys of learning agents; otherwise CLASSIC: always the first action
 	Train    bool // run is train or absent; otherwise test
 	// AgentConfig contains hidden, lr and gamma, and two keys that HDeepRM lacks: method and baseline.
 	AgentConfig
@@ -134,6 +134,7 @@ func (o *Options) read(top *section) {
 	o.agent(agent, env.values["actions"] != nil)
 }
 
+// environment reads the section of the environment: objective, observation, queue sensitivity and actions.
 func (o *Options) environment(env *section) {
 	var err error
 	if name := env.text("objective"); name != "" {

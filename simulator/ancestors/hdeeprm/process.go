@@ -277,7 +277,8 @@ func (p *Process) Act(action int) {
 	p.owed, p.fresh = true, false
 }
 
-// schedule starts jobs by a pair of policies until one does not fit.
+// schedule starts jobs by a pair of policies until one does not fit, and returns their number. The reason for
+// stopping, lack of cores or of memory, is counted.
 func (p *Process) schedule(pair Pair) (started int) {
 	chooser := p.choosers[pair.Core]
 	for ; p.waiting.len() > 0 && p.err == nil; started++ {

@@ -19,6 +19,7 @@ type waiting struct {
 	order  []keyed
 }
 
+// keyed is a waiting job with its sort key and its position before sorting.
 type keyed struct {
 	key      float64
 	at, what int32

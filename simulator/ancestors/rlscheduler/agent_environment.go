@@ -95,7 +95,8 @@ const keptDraws = 256
 
 var _ gradient.Environment = (*AgentEnvironment)(nil)
 
-// NewAgentEnvironment returns an environment over sequences of a trace.
+// NewAgentEnvironment returns an environment over sequences of a trace, after validating the settings. Empty Starts
+// are replaced by all possible ones; for drawn sequences they are ignored.
 func NewAgentEnvironment(t *Trace, from Sequence, s AgentSettings) (*AgentEnvironment, error) {
 	if s.Sight == "" {
 		s.Sight = PublishedSight

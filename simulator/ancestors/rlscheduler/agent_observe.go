@@ -126,7 +126,8 @@ func (o *observer) meet(job int) {
 		part(float64(j.Group), o.scale.group, j.Group >= 0), part(float64(j.Executable), o.scale.executable, j.Executable >= 0))
 }
 
-// show selects the jobs of the observation.
+// show selects the jobs of the observation: all waiting jobs if they fit, otherwise alternately the next ones by
+// requested time and by processors. Jobs that have started are removed from both orders then.
 func (o *observer) show(e *Episode) {
 	w := e.Waiting()
 	o.shown = o.shown[:0]

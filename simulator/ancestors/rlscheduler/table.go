@@ -20,6 +20,7 @@ type Entry struct {
 // policies are the columns of the published table.
 var policies = []string{"FCFS", "WFP3", "UNI", "SJF", "F1", "RL"}
 
+// block holds the published values of one trace, with or without backfilling, by policies.
 type block struct {
 	trace       string
 	backfill    bool

@@ -146,7 +146,7 @@ func Train(ctx context.Context, t *rlscheduler.Trace, o Options, from *Agent, sa
 // wide enough to pass all features on. Features are not negative, so ReLU units transmit them unchanged.
 func (a *Agent) begin(t *rlscheduler.Trace) {
 	request, procs := 0, 1
-	ratio := math.Log(float64(max(2, t.Procs))) / 12 // weight of processors by weight of request for equal steps, where both features are logarithms
+	ratio := math.Log(float64(max(2, t.Procs))) / 12 // ratio of weights for equal steps of the two logarithms
 	if a.Options.Sight == rlscheduler.PublishedSight {
 		request, procs, ratio = 1, 2, 1
 	}
@@ -186,7 +186,8 @@ func (a *Agent) take(from *Agent) error {
 	return nil
 }
 
-// updates returns the function that performs one update of the configured method.
+// updates returns the function that performs one update of the configured method: an update of PPO, or one generation
+// of evolution. Environments are created for each worker.
 func (a *Agent) updates(t *rlscheduler.Trace) (func(*Progress) error, error) {
 	env := func() gradient.Environment {
 		e, err := rlscheduler.NewAgentEnvironment(t, a.Options.Sequence, a.Options.settings())

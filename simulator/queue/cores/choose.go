@@ -126,6 +126,7 @@ type heaped struct {
 	heap      []candidate
 }
 
+// candidate is a node or processor with its free memory or bandwidth at insertion.
 type candidate struct {
 	left float64
 	of   int32 // processor or node

@@ -251,7 +251,9 @@ func (m *Machine) Release(job *queue.Job, cores []int32) {
 	}
 }
 
-// take assigns a free core. Its processor must not be listed; see list. The caller lists it again afterwards.
+// take assigns a free core and deducts memory and bandwidth. The first busy core of a processor wakes its siblings;
+// oversubscription of the bandwidth slows all serving cores. The processor must not be listed, see list; the caller
+// lists it again afterwards.
 func (m *Machine) take(owner int32, job *queue.Job, c, processor int32) {
 	p := &m.tree.Processors[processor]
 	m.total--
@@ -290,7 +292,7 @@ func (m *Machine) release(job *queue.Job, c, processor int32) {
 	over := m.bandwidth[processor] < 0
 	m.bandwidth[processor] += job.Bandwidth
 	if m.memory[p.Node] += job.Memory; m.freeIn[p.Node] == m.coresIn[p.Node] {
-		m.memory[p.Node] = m.tree.Nodes[p.Node].Memory // on an idle node, discard accumulated rounding errors, which could make a job unplaceable
+		m.memory[p.Node] = m.tree.Nodes[p.Node].Memory // discard rounding errors, which could make a job unplaceable
 	}
 	m.set(c, Ready)
 	switch {

@@ -94,7 +94,8 @@ func RLScheduler(trace string, w *sweep.Workload, backfill bool, seed uint64) (*
 	return s, nil
 }
 
-// Beside adds the published values of mean bounded slowdown and utilisation to an outcome of RLScheduler.
+// Beside adds a table to an outcome of RLScheduler: for each heuristic, the published and the reproduced mean bounded
+// slowdown and utilisation, and in the last line the published values of RLScheduler's agent.
 func Beside(o *sweep.Outcome, trace string, backfill bool) {
 	t := experiment.Table{Title: "published (Zhang et al., SC 2020, Tables V and VI) and ours", Head: []string{"policy", "slowdown published", "ours", "utilisation published", "ours"}}
 	cell := func(v float64, digits int) string {

@@ -65,7 +65,7 @@ func VectorOf(s *queue.Summary) Vector {
 type Point struct {
 	Name    string
 	Vector  Vector
-	OnFront bool // not dominated: no other is at least as good in all metrics and better in one; of equal ones the first by name
+	OnFront bool // not dominated; of equal points, the first by name
 }
 
 // Front holds all schedules, by name.

@@ -169,7 +169,9 @@ type excess struct {
 	excess  float64
 }
 
-// overuse returns the excess of each processor. O(cores of all jobs), apart from sorting.
+// overuse returns the excess of each processor. It collects the bandwidth requested by the jobs on each processor as
+// changes over time, and integrates the part above the processor's bandwidth; differences below 1e-9 GB/s are
+// rounding errors. O(cores of all jobs), apart from sorting.
 func overuse(r *Run) []excess {
 	asked := make([][]change, len(r.Tree.Processors))
 	for i := range r.Jobs {

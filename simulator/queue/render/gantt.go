@@ -60,7 +60,8 @@ type stretch struct {
 	since    float64
 }
 
-// numberedBoxes assigns jobs the lowest free processors. O(jobs × stretches).
+// numberedBoxes assigns jobs the lowest free processors. It keeps the processors as stretches with the time since
+// which they are free, and splits and merges these in the order of starts. O(jobs × stretches).
 func numberedBoxes(r *queue.Result) []box {
 	var order []int
 	for i := range r.Jobs {
@@ -153,7 +154,8 @@ func gantt(r *queue.Result) (svg, note string) {
 	return b.String(), note
 }
 
-// density draws the busy share of groups of cores over time.
+// density draws the busy share of groups of cores over time, as the opacity of cells in a grid of at most ganttRows ×
+// ganttColumns; shares below 0.5 % are omitted.
 func density(b *strings.Builder, r *queue.Result, all []box, first, last float64, x, y func(float64) float64) {
 	rows := min(ganttRows, r.Procs)
 	used := make([][]float64, rows)

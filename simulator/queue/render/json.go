@@ -19,6 +19,7 @@ func (n number) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, float64(n), 'g', -1, 64), nil
 }
 
+// job is the JSON form of an outcome.
 type job struct {
 	ID        string  `json:"id"`
 	Submit    number  `json:"submit_s"`
@@ -69,6 +70,7 @@ type document struct {
 	Warnings        []string       `json:"warnings"`
 }
 
+// asJSON writes the run as an indented document of schema 1.
 func asJSON(w io.Writer, r *Run) error {
 	s := r.Summary()
 	d := document{Schema: 1, Engine: "queue", Policy: r.Method.Policy, Backfill: r.Method.Backfill, Seed: r.Method.Seed, AsPublished: r.Method.AsPublished,

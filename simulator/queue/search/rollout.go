@@ -68,7 +68,8 @@ type Rollout struct {
 	worth            []float64 // bounded slowdown, candidates × rules × samples
 }
 
-// New returns a Rollout. Unknown rules, and an agent of another sight, are errors.
+// New returns a Rollout. Unknown rules, and an agent of another sight, are errors. With an agent, a placeholder is
+// inserted before the rules and the nominees; one agent each is loaded for episodes without and with backfilling.
 func New(o Options) (*Rollout, error) {
 	if o.Rules == nil {
 		o.Rules = []string{"SAF", "F4"}
@@ -235,7 +236,8 @@ func standardError(a, b []float64) float64 {
 	return math.Sqrt(squares / (n - 1) / n)
 }
 
-// nominate collects the candidates, as positions in e.Waiting().
+// nominate collects the candidates, as positions in e.Waiting(): for each nominee, its first Width jobs and its first
+// job that fits. Duplicates are omitted; the first nominee's first job is the baseline of choose.
 func (r *Rollout) nominate(e *rlscheduler.Episode, jobs []queue.Job) {
 	w := e.Waiting()
 	r.candidate = r.candidate[:0]

@@ -67,7 +67,9 @@ type Row struct {
 	Ratio, From, To float64
 }
 
-// Table plays all sequences of a protocol with each player and returns one row per player, in order.
+// Table plays all sequences of a protocol with each player and returns one row per player, in order. Ratios compare
+// the logarithms of bounded slowdowns, sequence by sequence, with the first row. With an error, it returns the
+// complete rows.
 func Table(ctx context.Context, t *rlscheduler.Trace, p rlscheduler.Protocol, backfill bool, players []Entrant) ([]Row, error) {
 	if err := p.Validate(t); err != nil {
 		return nil, fmt.Errorf("table of queue policies: %w", err)

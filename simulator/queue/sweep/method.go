@@ -151,7 +151,8 @@ func (m *Method) settleEqual(kind Kind) error {
 	return nil
 }
 
-// settlePlatform settles a method for a platform.
+// settlePlatform settles a method for a platform. Pairs and agents of HDeepRM include the placement and exclude
+// backfilling; rollouts require EASY and choose the placement; orders combine with any backfilling and placement.
 func (m *Method) settlePlatform(kind Kind) error {
 	if kind == Pair || m.Agent != nil {
 		m.Backfill = cmp.Or(m.Backfill, "none")

@@ -53,7 +53,8 @@ func (a *Agent) Platform() bool { return a.queue == nil }
 // reader returns a reader of the file's content.
 func (a *Agent) reader() io.Reader { return bytes.NewReader(a.data) }
 
-// episode simulates the window as an episode of RLScheduler.
+// episode simulates the window as an episode of RLScheduler, by a heuristic, a learned policy or a search. The
+// context is checked before every start; after its end, the result is partial.
 func (r *Run) episode(ctx context.Context) error {
 	t, err := r.Workload.trace()
 	if err != nil {

@@ -48,6 +48,7 @@ type forecast struct {
 	heaped  bool
 }
 
+// ending is the expected end of the running job at an index of State.running.
 type ending struct {
 	at    float64
 	place int32

@@ -20,6 +20,7 @@ type pick struct {
 	next  int
 }
 
+// picked is a processor with room, its key, and the number of cores it can provide.
 type picked struct {
 	key       [3]float64
 	processor int32

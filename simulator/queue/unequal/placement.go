@@ -85,6 +85,7 @@ func until(s *State, job int32, gflops, seconds float64) float64 {
 func (o *ofMachine) Pools() []Pool    { return o.pools }
 func (o *ofMachine) Fastest() float64 { return o.fastest }
 
+// Weigh is not called for a single pool.
 func (o *ofMachine) Weigh(*State, int32, int, float64, float64) float64 { return math.NaN() }
 
 func (o *ofMachine) Until(*State, int32, float64) float64 { return inf }

@@ -36,10 +36,12 @@ func (b *bandwidthAware) Weigh(s *State, job int32, pool int, at, least float64)
 	return v
 }
 
+// Until assumes the fastest cores.
 func (b *bandwidthAware) Until(s *State, job int32, weight float64) float64 {
 	return until(s, job, b.fastest, weight)
 }
 
+// Take first tries cores whose bandwidth suffices.
 func (b *bandwidthAware) Take(s *State, job int32, pool int, into []int32) ([]int32, bool) {
 	if where, ok := b.safe.take(s, job, &b.pools[pool], into); ok {
 		return where, true

@@ -16,6 +16,7 @@ type profile struct {
 	low   step // scratch: the minimum over an interval
 }
 
+// step is the free capacity from a time on.
 type step struct {
 	at        float64
 	free      []int32   // of each processor

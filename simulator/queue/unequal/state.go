@@ -40,6 +40,7 @@ type running struct {
 	real        float64 // in a rollout: true work remaining at last
 }
 
+// waiter is a queued job; seq is its position in order of arrival, which breaks ties.
 type waiter struct {
 	score float64
 	seq   int32

@@ -218,7 +218,9 @@ func (d *driver) run(ctx context.Context) error {
 	return nil
 }
 
-// events applies the events of the step to the state. It returns false if no decision is required.
+// events applies the events of the step to the state: ended jobs release their cores and extend the history,
+// submitted jobs enter the queue or, if they can never run, are rejected. It returns false if no decision is
+// required.
 func (d *driver) events() bool {
 	s, news := d.state, false
 	s.Now = d.simulation.Now()

@@ -96,7 +96,8 @@ func (f *Figure) Comparison(o Options) (*methods.Comparison, error) {
 	return c, nil
 }
 
-// scenario returns the cases of a setting: one per group, or the setting's own batch.
+// scenario returns the cases of a setting: one per group, or the setting's own batch. If methods do not know the
+// whole table, each case also has the problem with the known throughputs.
 func (s *setting) scenario(o Options) (methods.Scenario, error) {
 	out := methods.Scenario{Name: s.name, X: s.x, Options: o.Options}
 	if s.objective != (place.Objective{}) {

@@ -180,7 +180,8 @@ func (f *Forest) Table(capacity int) (*place.Table, error) {
 	})
 }
 
-// score returns the R² of Report.
+// score returns the R² of Report: per app 1 − squared error / variance, averaged over apps. An app of zero variance
+// counts as 1 if predicted exactly, otherwise as 0.
 func (f *Forest) score(s *place.Samples, rows []int) float64 {
 	if len(rows) == 0 {
 		return math.NaN()

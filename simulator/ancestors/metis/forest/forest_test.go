@@ -41,7 +41,7 @@ func TestPublishedAccuracy(t *testing.T) {
 			if !*large && len(s.Counts) > 3000 {
 				t.Skip("without -large")
 			}
-			f, report, err := Train(s, Options{Trees: 40}) // 100 trees, as used with scikit-learn, reduce the errors by a few per cent
+			f, report, err := Train(s, Options{Trees: 40}) // 100 trees, as with scikit-learn, are a few per cent better
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -13,7 +13,8 @@ type cell struct {
 	pattern []int // by node, set by fill
 }
 
-// fill places the batches of cells greedily by the sub-schedulers. A batch must not exceed the capacity of its cell.
+// fill places the batches of cells greedily by the sub-schedulers. The scorer places all cells together; the original
+// policies place them by class and number of nodes, in parallel. A batch must not exceed the capacity of its cell.
 func (m *Model) fill(cells []*cell, table *place.Table, workers int) {
 	if m.scorer != nil {
 		boards := make([]*board, len(cells))

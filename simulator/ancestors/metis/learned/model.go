@@ -104,6 +104,8 @@ func Load(r io.Reader) (*Model, error) {
 	return m, nil
 }
 
+// load reads and validates a model: magic, version, announced lengths, checksum, description, and the shapes of all
+// networks.
 func load(r io.Reader) (*Model, error) {
 	start := make([]byte, len(modelMagic)+12)
 	if _, err := io.ReadFull(r, start); err != nil || string(start[:len(modelMagic)]) != modelMagic {

@@ -229,7 +229,8 @@ func (t *task) worth(pattern []int) float64 {
 	return sum
 }
 
-// finishNodes returns the evaluation of episodes whose leaves are nodes.
+// finishNodes returns the evaluation of episodes whose leaves are nodes: the value of the patterns, and as cost the
+// share of the batch outside its zones. An incomplete episode has the worst value and cost 1.
 func (t *task) finishNodes(tr *tree, zones []zone) func([]*episode) []outcome {
 	worst := 0.0 // lower bound of all placements
 	for _, k := range t.kind {
@@ -275,7 +276,9 @@ func (t *task) metis() (*search, error) {
 	return s, nil
 }
 
-// groups returns a search for the batches of the groups of 27 nodes, without demonstrations and replay.
+// groups returns a search for the batches of the groups of 27 nodes, without demonstrations and replay. It requires
+// empty nodes of one type, and a model for the same apps and capacity. The evaluation of an episode fills all groups
+// by the sub-schedulers.
 func (t *task) groups() (*search, error) {
 	switch {
 	case t.model == nil:

@@ -89,7 +89,8 @@ func (p *pricing) dual(prices, perNode []float64, tau float64) float64 {
 	return d
 }
 
-// moments computes the mean and covariance of the counts under prices, and returns the dual objective.
+// moments computes the mean and covariance of the counts under prices, and returns the dual objective. Patterns whose
+// probability is below e⁻²⁵ of the largest are skipped.
 func (p *pricing) moments(prices, perNode []float64, tau float64, mean, cov []float64) float64 {
 	d := p.dual(prices, perNode, tau)
 	most := math.Inf(-1)

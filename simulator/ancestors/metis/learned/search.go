@@ -85,7 +85,8 @@ func untilUpdate(done, update, all int) int {
 	return min(last+1, all) - done
 }
 
-// run performs the search. The error is that of ctx; the outcome is broken if no episode satisfied all limits.
+// run performs the search: it plays demonstrations first, then episodes of the policies, and learns after each group
+// of episodes. The error is that of ctx; the outcome is broken if no episode satisfied all limits.
 func (s *search) run(ctx context.Context, seed uint64, workers int, report func(Point)) (outcome, error) {
 	l := &learning{search: s, rng: rand.New(rand.NewPCG(seed, 1<<63)), best: s.start, bestDemo: s.start, unit: 1, width: widest}
 	l.found = outcome{broken: true, value: math.Inf(-1)}
@@ -117,7 +118,9 @@ func (s *search) run(ctx context.Context, seed uint64, workers int, report func(
 	return l.found, nil
 }
 
-// learn evaluates episodes, of which the first has the given number, and updates the policies.
+// learn evaluates episodes, of which the first has the given number, and updates the policies. The reward is the
+// value relative to the best, less the price of the cost; rewards are normalised over the batch, which includes
+// replayed episodes.
 func (l *learning) learn(episodes []*episode, first, workers int, report func(Point)) {
 	outcomes := l.finish(episodes)
 	if math.IsNaN(l.best) {

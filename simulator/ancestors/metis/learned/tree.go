@@ -159,7 +159,8 @@ func (e *episode) view(t *tree) {
 	}
 }
 
-// observe appends the inputs of the network of a level to x.
+// observe appends the inputs of the network of a level to x: the counts of the branches, with the next container
+// added to each, the app (as one input or one-hot), and optionally the remaining batch without the container.
 func (e *episode) observe(t *tree, level int, x []float32) []float32 {
 	fan := t.fan[level]
 	shown := e.sums[level][e.block*fan*t.apps : (e.block+1)*fan*t.apps]

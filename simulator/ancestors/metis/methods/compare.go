@@ -81,6 +81,7 @@ var measures = []struct {
 	{experiment.Metric{Name: "gap", Better: experiment.Lower, Detail: true, Means: "relative distance to the bound that the method proved, in its own objective"}, func(r *measured) float64 { return r.gap }},
 }
 
+// measured is the evaluation of one placement, from which the metrics are computed.
 type measured struct {
 	worth                   place.Worth
 	predicted, gap, seconds float64
@@ -140,7 +141,8 @@ func Compare(ctx context.Context, c *Comparison) (*Result, error) {
 	return r, failed
 }
 
-// single runs one method on one case.
+// single runs one method on one case. The method receives the known throughputs, and the placement is evaluated with
+// the true ones. An infeasible case is a result with a reason, not an error.
 func (c *Comparison) single(ctx context.Context, s *Scenario, method string, k int) (Single, error) {
 	at := &s.Cases[k]
 	out := Single{Scenario: s.Name, Method: method, Group: at.Group}

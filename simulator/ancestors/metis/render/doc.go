@@ -68,6 +68,7 @@ type violations struct {
 	Instances int               `json:"instances"`
 }
 
+// appJSON is the result of one app.
 type appJSON struct {
 	App        string            `json:"app"`
 	Containers int               `json:"containers"`
@@ -75,6 +76,7 @@ type appJSON struct {
 	SLOShare   experiment.Number `json:"slo_share"`
 }
 
+// typeJSON is a node type of the cluster.
 type typeJSON struct {
 	Name     string  `json:"name"`
 	Nodes    int     `json:"nodes"`
@@ -82,6 +84,7 @@ type typeJSON struct {
 	Cost     float64 `json:"cost"`
 }
 
+// pointJSON is a point of the learning curve.
 type pointJSON struct {
 	Episode int               `json:"episode"`
 	Seconds experiment.Number `json:"seconds"`
@@ -121,6 +124,7 @@ type result struct {
 	Notes        []string           `json:"notes,omitempty"` // how the method found the placement
 }
 
+// asJSON writes the run as an indented document with arrays of integers on one line.
 func asJSON(w io.Writer, v *view) error {
 	out := result{Schema: 1, Engine: "placement", Method: v.Method, MeanRPS: experiment.Number(v.worth.MeanRPS), SLOShare: experiment.Number(v.worth.SLOShare),
 		Violations: violations{experiment.Number(v.worth.Magnitude), v.worth.Instances}, NodesUsed: v.worth.NodesUsed,

@@ -59,11 +59,13 @@ const (
 	pictureColors               = 7
 )
 
+// cell is a rectangle of the picture with its CSS class and its tooltip, or an entry of the legend.
 type cell struct {
 	X, Y, Width, Height string
 	Class, Words        string
 }
 
+// pictureData is the input of the template pictures.
 type pictureData struct {
 	Note, Below   string
 	Legend        []cell

@@ -39,7 +39,8 @@ type app struct {
 func (a *app) mean() float64  { return ratio(a.rps, a.containers) }
 func (a *app) share() float64 { return ratio(float64(a.served), a.containers) }
 
-// look evaluates the placement and computes the derived values.
+// look evaluates the placement, with the measured and, if different, the predicted throughputs, and computes the
+// groups and the totals by app.
 func look(r *Run) (*view, error) {
 	v := &view{Run: r, predicted: place.Worth{MeanRPS: math.NaN()}}
 	var err error
