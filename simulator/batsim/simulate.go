@@ -30,7 +30,8 @@ type SimulateOptions struct {
 	ForwardProfiles bool
 	// ForwardUnknown ignores commands of unknown types, with a warning; otherwise they end the simulation.
 	ForwardUnknown bool
-	// RoundPower rounds the power of a core in each state to 1 mW, as in the platform files that HDeepRM writes for Batsim.
+	// RoundPower rounds the power of a core in each state to 1 mW, as in the platform files that HDeepRM writes for
+	// Batsim.
 	RoundPower bool
 	// Metadata is called with the metadata that SET_JOB_METADATA attaches to a job; nil means no call.
 	Metadata func(job *queue.Job, text string)

@@ -35,13 +35,13 @@ type Lublin struct {
 // Parameters of the model, as in the authors' program. Gamma distributions have shape A and scale B.
 const (
 	serialShare  = 0.244
-	powerShare   = 0.576 // of two
-	lowSize      = 0.8   // of parallel jobs, log2
-	belowTop     = 2.5   // of the middle of sizes under the machine's, log2
-	lowerShare   = 0.86  // of parallel jobs below the middle
+	powerShare   = 0.576 // powers of two, share
+	lowSize      = 0.8   // smallest parallel size, log2
+	belowTop     = 2.5   // distance of the middle size from the machine's, log2
+	lowerShare   = 0.86  // parallel jobs below the middle size, share
 	bucketLength = 1800  // s
-	buckets      = 48    // of a day
-	dayBegins    = 10    // bucket at which the model's day does
+	buckets      = 48    // number per day
+	dayBegins    = 10    // bucket at which the day of the model begins
 	longestRun   = 12    // ln s
 	longestGap   = 13    // ln s
 

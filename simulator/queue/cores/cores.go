@@ -1,5 +1,5 @@
-// Package cores simulates jobs on a platform.Tree: cores of unequal speed whose processors share bandwidth to memory and whose nodes
-// share memory, by the resource model of HDeepRM (Herrera and Bosque 2019) on Batsim (Dutot et al. 2016).
+// Package cores simulates jobs on a platform.Tree: cores of unequal speed whose processors share memory bandwidth and
+// whose nodes share memory, by the resource model of HDeepRM (Herrera and Bosque 2019) on Batsim (Dutot et al. 2016).
 //
 // It has two independent halves, so that the scheduler may run in another process, connected by a socket:
 //

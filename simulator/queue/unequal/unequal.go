@@ -10,7 +10,7 @@
 // The scheduler uses the requests of users (operations, or time at the reference speed of the machine), never the
 // true run times of jobs, and for ended jobs the share of the request that they used. Nothing is kept between runs.
 //
-// # What backfilling guarantees
+// # Guarantees of backfilling
 //
 // An estimate is the requested work divided by the speed of the cores that a job receives. If no estimate is too
 // short, EASY never delays the head of the queue beyond the time reserved when it became the head: the cores and

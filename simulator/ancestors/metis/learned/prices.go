@@ -42,7 +42,8 @@ func (p *pricing) solve(perNode []float64, softness float64) []float64 {
 				break
 			}
 			step := solveSymmetric(hess, mean, n)
-			// The gradient of the dual is perNode − mean, its second derivative the covariance / tau: prices rise by tau·C⁻¹·(mean − perNode).
+			// The gradient of the dual is perNode − mean, and its second derivative the covariance C / tau, so a
+			// Newton step raises prices by tau·C⁻¹·(mean − perNode).
 			scale := 1.0
 			slope := 0.0
 			for a := range step {
