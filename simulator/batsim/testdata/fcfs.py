@@ -1,4 +1,4 @@
-"""First come, first served, over Batsim's protocol: an independent decision process."""
+"""First come, first served, over Batsim's protocol: what a decision process written by somebody else looks like."""
 import json
 import sys
 

@@ -1,4 +1,4 @@
-"""A simulator that sends the requests of a transcript and prints the replies."""
+"""A simulator that knows only one story: it says the requests of a transcript and prints what it is answered."""
 import sys
 
 import zmq
