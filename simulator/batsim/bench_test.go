@@ -9,9 +9,9 @@ import (
 	"trainopt/simulator/workload/swf"
 )
 
-// BenchmarkGaia is a simulation on gaia (2,280 cores) under shortest-high_gflops with the decisions at the other end of a socket of
-// this machine: requests and jobs a second, both halves counted. HDeepRM's decision code alone, in Python and without a socket,
-// decides for 68 jobs a second there (measured on a machine with two cores, 1,000 jobs).
+// BenchmarkGaia simulates gaia (2,280 cores) under shortest-high_gflops with the decision process connected by a
+// local socket, and reports requests and jobs per second of both sides together. HDeepRM's decision code alone, in
+// Python and without a socket, processes 68 jobs per second (measured on a machine with two cores, 1,000 jobs).
 func BenchmarkGaia(b *testing.B) {
 	tree := example(b, "gaia")
 	lublin, err := swf.Lublin{Jobs: 1000, Procs: 2048, Seed: 1, Load: 0.8}.Generate()
@@ -26,7 +26,8 @@ func BenchmarkGaia(b *testing.B) {
 	compare(b, tree, lublin, ServeOptions{Tree: tree, Pairs: pairSettings(pair)})
 }
 
-// BenchmarkBackfilling is FCFS with EASY backfilling on 256 plain processors over the socket. No figure of another system is known.
+// BenchmarkBackfilling simulates FCFS with EASY backfilling on 256 equal processors over the socket. No published
+// figure is available for comparison.
 func BenchmarkBackfilling(b *testing.B) {
 	jobs, err := swf.Lublin{Jobs: 2000, Procs: 256, Seed: 1, Load: 0.8, Overestimate: 3}.Generate()
 	if err != nil {
@@ -36,7 +37,7 @@ func BenchmarkBackfilling(b *testing.B) {
 	compare(b, tree, jobs, ServeOptions{Backfill: "easy"})
 }
 
-// compare measures sessions.
+// compare measures whole sessions.
 func compare(b *testing.B, tree *platform.Tree, jobs []queue.Job, o ServeOptions) {
 	count := &lines{}
 	o.Transcript = count
@@ -48,7 +49,7 @@ func compare(b *testing.B, tree *platform.Tree, jobs []queue.Job, o ServeOptions
 	b.ReportMetric(float64(len(jobs)*b.N)/b.Elapsed().Seconds(), "jobs/s")
 }
 
-// lines counts what is written.
+// lines counts the calls of Write.
 type lines struct{ n int }
 
 func (l *lines) Write(p []byte) (int, error) { l.n++; return len(p), nil }

@@ -13,7 +13,7 @@ import (
 	"trainopt/simulator/workload/batsim"
 )
 
-// commands are what a decision process may say, by the type of event.
+// commands is the registry of the commands of a decision process, by event type.
 var commands = map[string]func(*host, *Event) error{
 	ExecuteJob:      (*host).execute,
 	RejectJob:       (*host).reject,
@@ -24,13 +24,14 @@ var commands = map[string]func(*host, *Event) error{
 	ChangeJobState:  (*host).changeState,
 	Query:           (*host).answer,
 	Notify:          (*host).notified,
-	Answer:          func(*host, *Event) error { return nil }, // nothing was asked
+	Answer:          func(*host, *Event) error { return nil }, // no query was sent
 	RegisterJob:     func(*host, *Event) error { return errDynamic },
 	RegisterProfile: func(*host, *Event) error { return errDynamic },
 }
 
 var errDynamic = errors.New("jobs cannot be registered here, as dynamic-jobs-enabled said")
 
+// command executes one command. Unknown types are an error, or ignored with a warning if ForwardUnknown is set.
 func (h *host) command(e *Event) error {
 	do, ok := commands[e.Type]
 	if !ok {
@@ -43,7 +44,7 @@ func (h *host) command(e *Event) error {
 	return do(h, e)
 }
 
-// job is the place of a job of that name.
+// job returns the index of the job with the given ID, with or without the name of the workload.
 func (h *host) job(id string) (int32, error) {
 	if j, ok := h.index[id]; ok {
 		return j, nil
@@ -54,6 +55,8 @@ func (h *host) job(id string) (int32, error) {
 	return 0, fmt.Errorf("there is no job %q", id)
 }
 
+// execute starts a job on the given resources. While the peer sets no states, the job is also placed on machine,
+// without its memory, so that pace can set them.
 func (h *host) execute(e *Event) error {
 	var d executeData
 	if err := e.decode(&d); err != nil {
@@ -87,12 +90,12 @@ func (h *host) execute(e *Event) error {
 	bare := h.jobs[j]
 	bare.Memory = 0
 	if _, fit := h.machine.TryPlace(j, &bare, &there{cores: on}, nil); fit != cores.Fits {
-		return fmt.Errorf("job %q does not fit", d.ID) // its cores were free, so it does
+		return fmt.Errorf("job %q does not fit", d.ID) // unreachable: its cores are free
 	}
 	return nil
 }
 
-// there chooses the cores that it was told.
+// there is a chooser that takes the given cores.
 type there struct{ cores []int32 }
 
 func (t *there) Start(*cores.Machine, *queue.Job) {}
@@ -122,7 +125,8 @@ func (h *host) reject(e *Event) error {
 	return nil
 }
 
-// kill stops jobs; those that do not run any more are acknowledged all the same.
+// kill stops jobs and queues one acknowledgement with their progress. Jobs that have ended already are acknowledged
+// too; waiting and rejected ones are an error.
 func (h *host) kill(e *Event) error {
 	var d killedData
 	if err := e.decode(&d); err != nil {
@@ -149,12 +153,13 @@ func (h *host) kill(e *Event) error {
 	return h.shortly()
 }
 
-// shortly has the simulation stop once more at this instant, so that what is in the outbox is sent.
+// shortly schedules a further step at this instant, so that the outbox is sent.
 func (h *host) shortly() error {
 	h.soon = true
 	return h.simulation.Wake(h.simulation.Now())
 }
 
+// callLater schedules a REQUESTED_CALL; times in the past are an error.
 func (h *host) callLater(e *Event) error {
 	var d callData
 	if err := e.decode(&d); err != nil {
@@ -172,6 +177,7 @@ func (h *host) callLater(e *Event) error {
 	return h.simulation.Wake(at)
 }
 
+// setState sets the states of resources; the acknowledgement repeats the set and the state in a normalised form.
 func (h *host) setState(e *Event) error {
 	var d stateData
 	if err := e.decode(&d); err != nil {
@@ -190,13 +196,14 @@ func (h *host) setState(e *Event) error {
 	}
 	d.Resources, d.State = loose(batsim.FormatIntervals(of)), loose(strconv.FormatUint(state, 10))
 	h.changes = append(h.changes, d)
-	if len(of) == 0 { // nothing will happen, but it is answered
+	if len(of) == 0 { // the simulation produces no event, but an acknowledgement is due
 		return h.shortly()
 	}
 	h.soon = true
 	return nil
 }
 
+// attach passes the metadata of a job to the Metadata callback.
 func (h *host) attach(e *Event) error {
 	var d jobIDData
 	if err := e.decode(&d); err != nil {
@@ -209,7 +216,7 @@ func (h *host) attach(e *Event) error {
 	return err
 }
 
-// changeState does what other commands do too.
+// changeState supports the transitions that other commands also perform: rejection and kill.
 func (h *host) changeState(e *Event) error {
 	var d jobIDData
 	if err := e.decode(&d); err != nil {
@@ -232,7 +239,7 @@ func (h *host) changeState(e *Event) error {
 	}
 }
 
-// answer answers what the decision process asks.
+// answer responds to a QUERY; only consumed_energy is supported.
 func (h *host) answer(e *Event) error {
 	var d queryData
 	if err := e.decode(&d); err != nil {
@@ -249,6 +256,7 @@ func (h *host) answer(e *Event) error {
 	return h.shortly()
 }
 
+// notified accepts the end of registrations, and ignores other notices with a warning.
 func (h *host) notified(e *Event) error {
 	var d notifyData
 	if err := e.decode(&d); err != nil {

@@ -12,10 +12,11 @@ import (
 	"time"
 )
 
-// retry is the time between two attempts to connect.
+// retry is the delay between two connection attempts.
 const retry = 50 * time.Millisecond
 
-// dial connects a REQ to who listens, as soon as somebody does.
+// dial connects a REQ socket to endpoint. It retries until a peer listens, ctx is done, or idle has passed; protocol
+// errors end it immediately.
 func dial(ctx context.Context, endpoint string, idle time.Duration) (*wire, error) {
 	network, addr, err := address(endpoint, false)
 	if err != nil {
@@ -43,6 +44,7 @@ func dial(ctx context.Context, endpoint string, idle time.Duration) (*wire, erro
 	}
 }
 
+// attempt makes one connection and handshake. The connection is closed on failure and when ctx ends.
 func attempt(ctx context.Context, network, addr string, idle time.Duration) (*wire, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
 	if err != nil {
@@ -63,10 +65,10 @@ func attempt(ctx context.Context, network, addr string, idle time.Duration) (*wi
 	return w, nil
 }
 
-// maxCallers is the number of connections that are greeted at once.
+// maxCallers is the maximum number of concurrent handshakes.
 const maxCallers = 64
 
-// caller is a connection and its first request, or the reason why it is no simulator's.
+// caller is a connection with its first request, or the error that disqualified it.
 type caller struct {
 	from    net.Addr
 	wire    *wire
@@ -74,8 +76,8 @@ type caller struct {
 	err     error
 }
 
-// accept returns the first connection that carries a request, and that request. Connections are greeted side by side: one
-// that greets wrongly, hangs up or is silent does not delay the simulator's. The listener is closed.
+// accept returns the first connection that sends a request, with the request. Handshakes run concurrently, so an
+// invalid, closed or silent connection does not delay the simulator's. It closes the listener.
 func accept(ctx context.Context, listener net.Listener, talk *Talk) (*wire, []byte, error) {
 	idle := talk.idle()
 	doing := fmt.Sprintf("wait for a simulator at %v", listener.Addr())
@@ -119,8 +121,8 @@ func accept(ctx context.Context, listener net.Listener, talk *Talk) (*wire, []by
 	}
 }
 
-// greetAll sends every caller until the listener fails, and returns that error once all of them were sent. After the end of
-// the context it closes their connections instead.
+// greetAll performs handshakes with all callers and sends the results to callers until the listener fails; it returns
+// that error after all results were sent. After ctx ends, it closes the connections instead.
 func greetAll(ctx context.Context, listener net.Listener, idle time.Duration, callers chan<- caller) error {
 	var left sync.WaitGroup
 	defer left.Wait()
@@ -147,7 +149,7 @@ func greetAll(ctx context.Context, listener net.Listener, idle time.Duration, ca
 	}
 }
 
-// first greets and waits for a request.
+// first performs the handshake and receives the first request.
 func first(ctx context.Context, conn net.Conn, idle time.Duration) (*wire, []byte, error) {
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()

@@ -10,7 +10,7 @@ import (
 	"trainopt/simulator/queue"
 )
 
-// Both halves talk to each other: three jobs on four processors, of which the last overtakes the second.
+// Both sides communicate: three jobs on four processors, of which the last overtakes the second.
 func Example() {
 	address, served := make(chan net.Addr), make(chan error)
 	go func() {

@@ -16,17 +16,18 @@ import (
 	"trainopt/simulator/workload/batsim"
 )
 
-// ground is the machine that both sides mean: a tree here, numbered resources there.
+// ground maps the machine of the peer, a set of numbered resources, to a local tree of cores.
 type ground struct {
 	tree     *platform.Tree
-	resource []int32 // of each core; nil when the numbers are the same
-	states   bool    // the other side has the four states of a core
+	resource []int32 // resource number by core; nil where the numbers are equal
+	states   bool    // the peer has the four power states of a core
 }
 
-// maxResources bounds the machines that are believed in.
+// maxResources bounds the size of the peer's machine, and thereby memory.
 const maxResources = 1 << 22
 
-// match finds the resource of each core. Without a tree it makes one.
+// match assigns a resource to each core of the tree, and returns an error if their numbers differ. Without a tree, it
+// constructs one from the resources.
 func match(d *beginsData, tree *platform.Tree) (ground, error) {
 	list := d.ComputeResources
 	if len(list) == 0 {
@@ -76,7 +77,8 @@ func match(d *beginsData, tree *platform.Tree) (ground, error) {
 	return g, nil
 }
 
-// byName are the numbers in which names end, when they are 0, 1, … in any order behind the same text; else nil.
+// byName returns the numbers at the end of the names if these are 0, 1, … in any order after a common prefix;
+// otherwise nil.
 func byName(list []resource) []int {
 	numbers, seen := make([]int, len(list)), make([]bool, len(list))
 	before := ""
@@ -94,7 +96,8 @@ func byName(list []resource) []int {
 	return numbers
 }
 
-// flat is a machine of resources of which nothing is known but what they draw: each a node of one core, never out of memory.
+// flat returns a machine of resources of which only the power is known: each is a node of one core with unlimited
+// memory and bandwidth.
 func flat(list []resource) *platform.Tree {
 	hosts := make([]platform.Host, len(list))
 	for i, r := range list {
@@ -106,16 +109,16 @@ func flat(list []resource) *platform.Tree {
 		}
 	}
 	tree, err := platform.HostTree(hosts)
-	if err != nil { // there is a host, and each has a speed
+	if err != nil { // unreachable: at least one host exists and each has a speed
 		return platform.Uniform(len(list), 1, 1, math.MaxFloat64, platform.Processor{GFLOPS: 1, Bandwidth: math.MaxFloat64})
 	}
-	for i := range tree.Nodes { // more than any job asks for, but a number: +Inf − +Inf is none
+	for i := range tree.Nodes { // exceeds every request, but is finite, since +Inf − +Inf is NaN
 		tree.Nodes[i].Memory, tree.Processors[i].Bandwidth = 1<<60, 1<<60
 	}
 	return tree
 }
 
-// format is the set of the resources of cores.
+// format returns the set of the cores' resources in Batsim's notation.
 func (g *ground) format(cores []int32) string {
 	if g.resource == nil {
 		return batsim.FormatIntervals(cores)
@@ -127,14 +130,15 @@ func (g *ground) format(cores []int32) string {
 	return batsim.FormatIntervals(there)
 }
 
-// profiles are what jobs consist of, as far as this side was told.
+// profiles holds the job profiles sent by the peer.
 type profiles struct {
 	byWorkload map[string]*batsim.Workload
 	reference  float64
 	talk       *Talk
 }
 
-// newProfiles are those of SIMULATION_BEGINS. What is wrong with them is said, and asked again when a job needs it.
+// newProfiles reads the profiles of SIMULATION_BEGINS. Invalid profiles cause a warning, and another one for each job
+// that uses them.
 func newProfiles(d *beginsData, reference float64, talk *Talk) profiles {
 	p := profiles{byWorkload: map[string]*batsim.Workload{}, reference: reference, talk: talk}
 	for _, name := range slices.Sorted(maps.Keys(d.Profiles)) {
@@ -149,14 +153,14 @@ func newProfiles(d *beginsData, reference float64, talk *Talk) profiles {
 	return p
 }
 
-// readProfiles reads an object of profiles by their names.
+// readProfiles reads a JSON object of profiles by name.
 func readProfiles(object json.RawMessage) (*batsim.Workload, error) {
 	const before, after = `{"nb_res": 1, "jobs": [], "profiles": `, `}`
 	return batsim.Read(io.MultiReader(strings.NewReader(before), bytes.NewReader(object), strings.NewReader(after)))
 }
 
-// job is one that was submitted. What a profile does not say, or says in a way that only a simulator of networks understands, is
-// unknown: such a job asks for its walltime, and 1 s where it has none.
+// job converts a submitted job. If its profile is absent, or requires a network simulation, its operations, memory
+// and bandwidth are unknown: its requested time is then its walltime, or 1 s if it has none.
 func (p *profiles) job(d *submittedData, now float64) (queue.Job, error) {
 	if len(d.Job) == 0 {
 		return queue.Job{}, fmt.Errorf("it is not described: want the field job")

@@ -21,16 +21,16 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patient is for how long the other side is waited for in tests where it is there.
+// patient is the timeout in tests in which the peer responds.
 const patient = 20 * time.Second
 
-// served is how a decision process ended.
+// served is the result of a decision process.
 type served struct {
 	result *queue.Result
 	err    error
 }
 
-// serve starts a decision process and returns its endpoint; how it ended comes through the channel.
+// serve starts a decision process and returns its endpoint and a channel for its result.
 func serve(t testing.TB, o ServeOptions) (endpoint string, end <-chan served) {
 	t.Helper()
 	if o.Idle == 0 {
@@ -51,7 +51,7 @@ func serve(t testing.TB, o ServeOptions) (endpoint string, end <-chan served) {
 	}
 }
 
-// both has the two halves simulate together: what the simulator saw, and the decision process.
+// both connects the two sides and returns the result of each.
 func both(t testing.TB, tree *platform.Tree, jobs []queue.Job, so ServeOptions, mo SimulateOptions) (simulated, decided *queue.Result) {
 	t.Helper()
 	endpoint, end := serve(t, so)
@@ -75,7 +75,7 @@ func example(t testing.TB, name string) *platform.Tree {
 	return tree
 }
 
-// learningJobs are the two jobs of HDeepRM's learning experiment.
+// learningJobs returns the two jobs of HDeepRM's learning experiment.
 func learningJobs() []queue.Job {
 	j := queue.Job{Procs: 1, Request: 5, Run: 5, Ops: 21e9, RequestOps: 21e9, Memory: 8000, Bandwidth: 24}
 	k := j
@@ -83,7 +83,7 @@ func learningJobs() []queue.Job {
 	return []queue.Job{j, k}
 }
 
-// mini is the published trace of that name and its machine; the data need not be there.
+// mini returns the published trace mini and its machine; the test is skipped if the data are absent.
 func mini(t testing.TB) (*platform.Tree, []queue.Job) {
 	t.Helper()
 	const data = "../../../shared/data/hdeeprm"
@@ -112,7 +112,7 @@ func mini(t testing.TB) (*platform.Tree, []queue.Job) {
 	return tree, c.Jobs
 }
 
-// same compares two schedules exactly, allocations included.
+// same compares two schedules exactly, optionally with allocations.
 func same(t *testing.T, got, want *queue.Result, allocations bool) {
 	t.Helper()
 	if len(got.Jobs) != len(want.Jobs) {
@@ -128,7 +128,7 @@ func same(t *testing.T, got, want *queue.Result, allocations bool) {
 
 func alike(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) }
 
-// short is a context that ends soon, for what must not hang.
+// short returns a context with a short timeout, for operations that must not block.
 func short(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	t.Cleanup(cancel)

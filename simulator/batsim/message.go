@@ -9,22 +9,22 @@ import (
 	"trainopt/simulator/queue"
 )
 
-// Message is what is said at one time: by Batsim what happened, by the decision process what is to be done.
+// Message is one message of the protocol: events from Batsim, or commands from the decision process.
 type Message struct {
-	// Now is the time, s. In a reply it is when the decision was made, not before the request's.
+	// Now is the time, s. In a reply it is the time of the decision, not before that of the request.
 	Now    float64 `json:"now"`
 	Events []Event `json:"events"`
 }
 
-// Event is one thing that happened or is to be done.
+// Event is one event or command.
 type Event struct {
 	Timestamp float64 `json:"timestamp"` // s
 	Type      string  `json:"type"`
-	// Data is an object; what is in it depends on Type, and fields that nobody knows stay in it.
+	// Data is an object whose fields depend on Type. Unknown fields are retained.
 	Data json.RawMessage `json:"data"`
 }
 
-// The types of events. Those that are not here are unknown.
+// The types of events. All others are unknown.
 const (
 	SimulationBegins = "SIMULATION_BEGINS" // to the decision process
 	SimulationEnds   = "SIMULATION_ENDS"
@@ -44,7 +44,7 @@ const (
 	SetJobMetadata  = "SET_JOB_METADATA"
 	ChangeJobState  = "CHANGE_JOB_STATE"
 
-	Notify = "NOTIFY" // both ways
+	Notify = "NOTIFY" // in both directions
 	Query  = "QUERY"
 	Answer = "ANSWER"
 )
@@ -52,8 +52,8 @@ const (
 // noMore is the notice that all jobs of the workloads were submitted.
 const noMore = "no_more_static_job_to_submit"
 
-// Parse reads a message. Times must be numbers, and those of events ascending and at most now; types and fields that are not known
-// are kept. Errors say which event is wrong.
+// Parse decodes a message. Times must be numbers, and those of events ascending and at most now. Unknown types and
+// fields are retained. Errors identify the event.
 func Parse(data []byte) (*Message, error) {
 	var raw struct {
 		Now    *float64 `json:"now"`
@@ -94,6 +94,7 @@ func Parse(data []byte) (*Message, error) {
 	return m, nil
 }
 
+// clip quotes data, truncated to 80 bytes, for error messages.
 func clip(data []byte) string {
 	if len(data) > 80 {
 		data = append(data[:77:77], "..."...)
@@ -101,7 +102,7 @@ func clip(data []byte) string {
 	return fmt.Sprintf("%q", data)
 }
 
-// decode reads the data of an event; none is as good as an empty object.
+// decode unmarshals the data of an event; absent data is equivalent to an empty object.
 func (e *Event) decode(v any) error {
 	if len(e.Data) == 0 {
 		return nil
@@ -112,7 +113,7 @@ func (e *Event) decode(v any) error {
 	return nil
 }
 
-// encode is the message as bytes, in one line.
+// encode returns the message as one line of JSON.
 func (m *Message) encode() ([]byte, error) {
 	size := 64
 	for i := range m.Events {
@@ -139,7 +140,7 @@ func (m *Message) encode() ([]byte, error) {
 	return append(b, "]}"...), nil
 }
 
-// appendNumber writes a time so that it is read as the same again.
+// appendNumber formats a time so that parsing returns the same value.
 func appendNumber(b []byte, v float64) []byte {
 	if abs := math.Abs(v); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
 		return strconv.AppendFloat(b, v, 'e', -1, 64)
@@ -147,7 +148,8 @@ func appendNumber(b []byte, v float64) []byte {
 	return strconv.AppendFloat(b, v, 'f', -1, 64)
 }
 
-// event is one with that data; data that cannot be written is a mistake of this package.
+// event returns an event with the given data. Data that cannot be marshalled is a programming error and replaced by
+// {}.
 func event(now float64, kind string, data any) Event {
 	b, err := json.Marshal(data)
 	if err != nil {
@@ -156,10 +158,10 @@ func event(now float64, kind string, data any) Event {
 	return Event{now, kind, b}
 }
 
-// nothing is the data of events that have none.
+// nothing is the data of events without data.
 type nothing struct{}
 
-// loose is a text that may also be written as a number or a truth value.
+// loose is a string that may also be encoded as a number or a boolean.
 type loose string
 
 func (l *loose) UnmarshalJSON(data []byte) error {
@@ -176,7 +178,7 @@ func (l *loose) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// beginsData is what this side reads of SIMULATION_BEGINS.
+// beginsData holds the fields of SIMULATION_BEGINS that this package reads.
 type beginsData struct {
 	Resources        int                        `json:"nb_resources"`
 	Compute          int                        `json:"nb_compute_resources"`
@@ -187,7 +189,7 @@ type beginsData struct {
 	Profiles         map[string]json.RawMessage `json:"profiles"`       // by workload
 }
 
-// flag is a truth value of the configuration, by the first of its names that is there.
+// flag returns a boolean of the configuration, under the first of the given names that exists; false if none does.
 func (d *beginsData) flag(names ...string) bool {
 	for _, name := range names {
 		var v bool
@@ -198,7 +200,7 @@ func (d *beginsData) flag(names ...string) bool {
 	return false
 }
 
-// resource is a host that computes.
+// resource is a compute host.
 type resource struct {
 	ID         int32          `json:"id"`
 	Name       string         `json:"name"`
@@ -206,13 +208,14 @@ type resource struct {
 	Properties map[string]any `json:"properties"`
 }
 
+// submittedData is the data of JOB_SUBMITTED.
 type submittedData struct {
 	ID      string          `json:"job_id"`
 	Job     json.RawMessage `json:"job,omitempty"`
 	Profile json.RawMessage `json:"profile,omitempty"`
 }
 
-// jobData are the fields of a job that schedulers go by.
+// jobData holds the fields of a job relevant for scheduling.
 type jobData struct {
 	Submit    *float64 `json:"subtime"`
 	Resources int      `json:"res"`
@@ -220,6 +223,7 @@ type jobData struct {
 	Walltime  float64  `json:"walltime"`
 }
 
+// completedData is the data of JOB_COMPLETED.
 type completedData struct {
 	ID         string `json:"job_id"`
 	State      string `json:"job_state"`
@@ -228,21 +232,25 @@ type completedData struct {
 	Cores      string `json:"alloc"`
 }
 
+// killedData is the data of KILL_JOB and JOB_KILLED.
 type killedData struct {
 	IDs      []string            `json:"job_ids"`
 	Progress map[string]progress `json:"job_progress,omitempty"`
 }
 
+// progress is the completed fraction of a killed job, with its profile.
 type progress struct {
 	Profile  string  `json:"profile"`
 	Progress float64 `json:"progress"`
 }
 
+// stateData is the data of SET_RESOURCE_STATE and RESOURCE_STATE_CHANGED.
 type stateData struct {
 	Resources loose `json:"resources"`
 	State     loose `json:"state"`
 }
 
+// executeData is the data of EXECUTE_JOB.
 type executeData struct {
 	ID             string           `json:"job_id"`
 	Cores          loose            `json:"alloc"`
@@ -251,25 +259,29 @@ type executeData struct {
 	Additional     map[string]any   `json:"additional_io_job,omitempty"`
 }
 
+// jobIDData is the data of commands for one job: REJECT_JOB, CHANGE_JOB_STATE and SET_JOB_METADATA.
 type jobIDData struct {
 	ID       string `json:"job_id"`
 	State    string `json:"job_state,omitempty"`
 	Metadata loose  `json:"metadata,omitempty"`
 }
 
+// callData is the data of CALL_ME_LATER; At is the requested time, s.
 type callData struct {
 	At *float64 `json:"timestamp"`
 }
 
+// notifyData is the data of NOTIFY.
 type notifyData struct {
 	Type string `json:"type"`
 }
 
+// queryData is the data of QUERY.
 type queryData struct {
 	Requests map[string]json.RawMessage `json:"requests"`
 }
 
-// states are the names of how jobs end.
+// stateNames are Batsim's names of the job states.
 var stateNames = [...]string{queue.Waiting: "SUBMITTED", queue.Running: "RUNNING", queue.Completed: "COMPLETED_SUCCESSFULLY",
 	queue.Killed: "COMPLETED_WALLTIME_REACHED", queue.Rejected: "REJECTED"}
 

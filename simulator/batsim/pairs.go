@@ -8,11 +8,11 @@ import (
 	"trainopt/simulator/queue/cores"
 )
 
-// pairs decides as HDeepRM does.
+// pairs is a decider that uses HDeepRM's process.
 type pairs struct {
 	process *hdeeprm.Process
 	agent   hdeeprm.Decider
-	blind   bool // the agent does not look
+	blind   bool // the agent does not use observations
 }
 
 var _ decider = (*pairs)(nil)

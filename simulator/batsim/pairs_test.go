@@ -10,7 +10,7 @@ func pairSettings(pair hdeeprm.Pair) *hdeeprm.Settings {
 	return &hdeeprm.Settings{Actions: []hdeeprm.Pair{pair}, Void: true, Objective: hdeeprm.Completion, Seed: 7}
 }
 
-// TestPairs: every pair of policies decides over the socket as it does without.
+// TestPairs checks that every pair of policies makes the same decisions with and without the socket.
 func TestPairs(t *testing.T) {
 	tree, jobs := example(t, "learning"), learningJobs()
 	table := append(hdeeprm.Table(), hdeeprm.Pair{Job: hdeeprm.Shortest, Core: hdeeprm.HighFreeCores})
@@ -31,7 +31,7 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-// TestPairsMini is the same for the published trace.
+// TestPairsMini is TestPairs for the published trace.
 func TestPairsMini(t *testing.T) {
 	tree, jobs := mini(t)
 	table := hdeeprm.Table()

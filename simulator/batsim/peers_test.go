@@ -20,8 +20,9 @@ import (
 	"trainopt/simulator/queue"
 )
 
-// TestTranscripts: each side, told what the other one said once, says the same again. The transcripts are of HDeepRM's learning
-// experiment under shortest-high_gflops, one conversation seen from both sides, and of three jobs under FCFS with EASY backfilling.
+// TestTranscripts replays recorded messages to each side and compares its replies with the recording. The transcripts
+// are HDeepRM's learning experiment under shortest-high_gflops, checked from both sides, and three jobs under FCFS
+// with EASY backfilling.
 func TestTranscripts(t *testing.T) {
 	tree := example(t, "learning")
 	three := []queue.Job{{ID: 0, Procs: 3, Run: 10, Request: 10, Limit: 20}, {ID: 1, Submit: 1, Procs: 4, Run: 5, Request: 5}, {ID: 2, Submit: 2, Procs: 1, Run: 30, Request: 8, Limit: 7}}
@@ -81,7 +82,7 @@ func readLines(t *testing.T, path string) []string {
 	return strings.Split(strings.TrimSpace(string(b)), "\n")
 }
 
-// python is an interpreter that has the ZeroMQ library.
+// python returns the path of an interpreter with the ZeroMQ library.
 func python(t *testing.T) string {
 	t.Helper()
 	const path = "/usr/bin/python3"
@@ -91,7 +92,8 @@ func python(t *testing.T) string {
 	return path
 }
 
-// TestOutsideScheduler: a scheduler in Python, on the library that Batsim's own ones use, drives the simulator.
+// TestOutsideScheduler checks the simulator against a scheduler in Python that uses the ZeroMQ library of Batsim's
+// own schedulers.
 func TestOutsideScheduler(t *testing.T) {
 	tree, jobs := smallTree(), delays(5, 7, 3, 9, 2, 8)
 	jobs[3].Procs, jobs[3].Submit, jobs[4].Submit, jobs[5].Submit = 4, 2, 2, 30
@@ -122,7 +124,7 @@ func TestOutsideScheduler(t *testing.T) {
 	same(t, got, want, false)
 }
 
-// TestOutsideSimulator: the decision process answers a simulator on the same library as it answered ours.
+// TestOutsideSimulator checks that the decision process replies equally to a simulator that uses the same library.
 func TestOutsideSimulator(t *testing.T) {
 	path := python(t)
 	tree := example(t, "learning")
@@ -140,7 +142,7 @@ func TestOutsideSimulator(t *testing.T) {
 	}
 }
 
-// TestOtherLibrary: both sides of the socket understand another implementation of ZeroMQ in Go.
+// TestOtherLibrary checks both sides of the socket against another implementation of ZeroMQ in Go.
 func TestOtherLibrary(t *testing.T) {
 	lines := readLines(t, "testdata/learning.jsonl")
 	tree := example(t, "learning")
@@ -171,7 +173,7 @@ func TestOtherLibrary(t *testing.T) {
 		}
 		defer listener.Close()
 		done := make(chan error, 1)
-		go func() { // the library's own listener cannot be stopped in the middle of a greeting
+		go func() { // the library's listener cannot be stopped during a handshake
 			conn, err := listener.Accept()
 			if err != nil {
 				done <- err
@@ -193,7 +195,7 @@ func TestOtherLibrary(t *testing.T) {
 	})
 }
 
-// null is the library's mechanism without security, which it does not export.
+// null is the library's NULL mechanism, which it does not export.
 type null struct{}
 
 func (null) Type() zmq4.SecurityType                       { return zmq4.NullSecurity }
@@ -214,7 +216,7 @@ func (null) Handshake(conn *zmq4.Conn, _ bool) error {
 	return conn.Peer.Meta.UnmarshalZMTP(cmd.Body)
 }
 
-// strange are ways in which who connects, or is connected to, behaves; each returns when it is done with the connection.
+// strange holds behaviours of invalid peers; each returns when it has finished with the connection.
 var strange = map[string]struct {
 	act  func(conn net.Conn, as string)
 	want string
@@ -266,7 +268,7 @@ func greetingOf(mechanism string) []byte {
 	return g
 }
 
-// TestStrangeSchedulers: the simulator does not hang, whoever listens.
+// TestStrangeSchedulers checks that the simulator does not block on invalid peers.
 func TestStrangeSchedulers(t *testing.T) {
 	for name, c := range strange {
 		t.Run(name, func(t *testing.T) {
@@ -297,7 +299,7 @@ func TestStrangeSchedulers(t *testing.T) {
 	}
 }
 
-// TestStrangeSimulators: nor does the decision process, whoever connects.
+// TestStrangeSimulators checks that the decision process does not block on invalid peers.
 func TestStrangeSimulators(t *testing.T) {
 	for name, c := range strange {
 		t.Run(name, func(t *testing.T) {
@@ -317,7 +319,7 @@ func TestStrangeSimulators(t *testing.T) {
 	}
 }
 
-// TestNobody: who never comes is waited for until the limit, and no longer than the context.
+// TestNobody checks that an absent peer is awaited for the limit, and at most until the context ends.
 func TestNobody(t *testing.T) {
 	t.Run("no scheduler", func(t *testing.T) {
 		_, err := Simulate(t.Context(), "tcp://127.0.0.1:1", smallTree(), delays(1), SimulateOptions{Talk: Talk{Idle: 200 * time.Millisecond}})
@@ -372,7 +374,7 @@ func TestNobody(t *testing.T) {
 	}
 }
 
-// TestAfterAStranger: who only looks whether the port is open does not keep the simulator out.
+// TestAfterAStranger checks that port scans do not prevent the simulator from connecting.
 func TestAfterAStranger(t *testing.T) {
 	endpoint, end := serve(t, ServeOptions{Order: "fcfs"})
 	for _, act := range []func(net.Conn, string){strange["hangs up"].act, func(c net.Conn, _ string) { io.WriteString(c, "GET / HTTP/1.1\r\n") }} {
@@ -389,7 +391,8 @@ func TestAfterAStranger(t *testing.T) {
 	}
 }
 
-// TestSilentConnectionsDelayNobody: connections that stay silent, before or after the greeting, do not keep the simulator out.
+// TestSilentConnectionsDelayNobody checks that silent connections, before or after the greeting, do not prevent the
+// simulator from connecting.
 func TestSilentConnectionsDelayNobody(t *testing.T) {
 	endpoint, end := serve(t, ServeOptions{Order: "fcfs"})
 	for i := range 50 {
@@ -410,7 +413,7 @@ func TestSilentConnectionsDelayNobody(t *testing.T) {
 	}
 }
 
-// TestEndpointOfAnAddress: a listener's address is written as the endpoint that a simulator connects to.
+// TestEndpointOfAnAddress checks the conversion of a listener's address to the endpoint for a simulator.
 func TestEndpointOfAnAddress(t *testing.T) {
 	for want, a := range map[string]net.Addr{
 		"ipc:///run/batsim":     &net.UnixAddr{Name: "/run/batsim", Net: "unix"},
@@ -433,7 +436,7 @@ func TestEndpointOfAnAddress(t *testing.T) {
 	}
 }
 
-// TestLocalSocket: the socket may be a file.
+// TestLocalSocket checks Unix sockets.
 func TestLocalSocket(t *testing.T) {
 	endpoint := "ipc://" + filepath.Join(t.TempDir(), "batsim")
 	done := make(chan error, 1)

@@ -1,18 +1,18 @@
-// Package batsim speaks Batsim's protocol, versions 1 to 4 (JSON over ZeroMQ, a request and its reply), on both sides of it
+// Package batsim implements both sides of Batsim's protocol, versions 1 to 4 (JSON over ZeroMQ, request and reply)
 // (Dutot, Mercier, Poquet and Richard, JSSPP 2016; github.com/oar-team/batsim, docs/protocol.rst):
 //
-//   - Serve is the decision process: a Batsim elsewhere asks it. It decides as queue/hdeeprm does, by pairs of policies or an agent,
-//     or by an order of package queue with EASY backfilling on plain processors.
-//   - Simulate is the simulator: it asks a decision process elsewhere (PyBatsim, batsched, HDeepRM), and does on queue/cores what that
-//     says.
+//   - Serve is the decision process of an external Batsim. It decides as ancestors/hdeeprm does, by pairs of policies
+//     or an agent, or by an order of package queue with EASY backfilling on equal processors.
+//   - Simulate is the simulator. It queries an external decision process (PyBatsim, batsched, HDeepRM) and executes
+//     its commands on queue/cores.
 //
-// Both return what became of the jobs, and end in an error that says so when the other side never comes, falls silent, hangs up,
-// talks nonsense or goes back in time.
+// Both return the outcomes of the jobs. They return a descriptive error if the peer does not connect, stays silent,
+// disconnects, sends invalid messages, or goes back in time.
 //
 //	result, err := batsim.Serve(ctx, "tcp://*:28000", batsim.ServeOptions{Order: "sjf", Backfill: "easy"})
 //	result, err := batsim.Simulate(ctx, "tcp://localhost:28000", tree, jobs, batsim.SimulateOptions{})
 //
-// It neither simulates nor decides by itself, reads no file, and does not speak the protocol of version 5 (batprotocol), nor to Redis.
+// The package reads no files. It supports neither version 5 of the protocol (batprotocol) nor Redis.
 package batsim
 
 import (
@@ -22,26 +22,27 @@ import (
 	"time"
 )
 
-// DefaultEndpoint is where Batsim looks for a decision process.
+// DefaultEndpoint is the endpoint at which Batsim expects a decision process.
 const DefaultEndpoint = "tcp://localhost:28000"
 
-// Limit is for how long the other side is waited for when options say nothing: until it comes, and for each of its messages.
+// Limit is the default time to wait for the peer: for its connection and for each message.
 const Limit = 60 * time.Second
 
-// ErrPeer is in all errors that are the other side's fault: it is not there, silent, or wrong.
+// ErrPeer is wrapped by all errors caused by the peer: it is absent, silent, or violates the protocol.
 var ErrPeer = errors.New("the other side of the protocol")
 
+// peerError returns an error that wraps ErrPeer.
 func peerError(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrPeer, fmt.Errorf(format, args...))
 }
 
-// Talk is what both sides can be told about the conversation. The zero value is of use.
+// Talk holds the options of the conversation, for both sides. The zero value is valid.
 type Talk struct {
-	// Idle is for how long the other side may be silent; 0 is Limit.
+	// Idle is how long the peer may be silent; 0 means Limit.
 	Idle time.Duration
-	// Transcript gets every message, one a line, requests and replies in turn; nil: nobody keeps it.
+	// Transcript receives every message, one per line, requests and replies alternately; nil means none.
 	Transcript io.Writer
-	// Warn is told what was passed over; nil: nobody is.
+	// Warn is called with a description of each ignored element; nil means no warnings.
 	Warn func(text string)
 }
 

@@ -15,32 +15,34 @@ import (
 	"trainopt/simulator/queue/cores"
 )
 
-// ServeOptions say how a decision process decides. The zero value is first come, first served on plain processors.
+// ServeOptions are the options of a decision process. The zero value is first come, first served on equal processors.
 type ServeOptions struct {
 	Talk
 
-	// Order is one of order.Orders, by which jobs are started on the lowest free processors, whatever they need of memory and
-	// bandwidth; "" is fcfs. Backfill is one of order.Backfills; "" is none.
+	// Order is one of order.Orders, by which jobs start on the lowest free processors; memory and bandwidth are
+	// ignored. "" means fcfs. Backfill is none or easy; "" means none.
 	Order, Backfill string
 
-	// Pairs has HDeepRM's process decide instead, by these settings, and Agent choose among their actions; nil is always the first
-	// of them. Limits are what observations are relative to; zero ones are 1 each, which is right for agents that do not look.
+	// Pairs, if not nil, selects HDeepRM's process with these settings instead; Agent selects among its actions, nil
+	// always the first. Limits are the bounds that normalise observations; a zero value means 1 each, which is
+	// suitable for agents that ignore observations.
 	Pairs  *hdeeprm.Settings
 	Agent  hdeeprm.Decider
 	Limits hdeeprm.Limits
 
-	// Tree is the machine of which the other side simulates the cores: its core number i is the resource whose name ends in i, where
-	// names are one text and the numbers from 0, and else the resource in place i by number. Nil: all resources are alike, or as
-	// different in power as watt_per_state says, each is a node of its own, and their states are left alone.
+	// Tree is the machine whose cores the peer simulates. If the resource names consist of a common prefix and the
+	// numbers from 0, core i is the resource whose name ends in i; otherwise core i is the i-th resource by number.
+	// nil means that each resource is a node of its own, with its power by watt_per_state, and that states are not
+	// set.
 	Tree *platform.Tree
 
-	// Listening is told the address at which a simulator may connect; nil: nobody is.
+	// Listening is called with the address of the listener; nil means no call.
 	Listening func(net.Addr)
 }
 
-// Serve is a decision process: it listens at an endpoint ("tcp://*:28000", port 0 is any), and decides for the first simulator that
-// asks until that ends. The result is what became of the jobs, as far as it was told: energy is unknown. When it fails, the result
-// is as far as it went, nil when nothing began.
+// Serve runs a decision process: it listens at an endpoint ("tcp://*:28000"; port 0 selects a free port) and decides
+// for the first simulator that connects, until that simulation ends. It returns the outcomes reported by the
+// simulator; energy is unknown. On failure the result is partial, or nil if no simulation began.
 func Serve(ctx context.Context, endpoint string, o ServeOptions) (*queue.Result, error) {
 	s := &session{options: o, index: map[string]int32{}, more: 1}
 	if err := o.validate(); err != nil {
@@ -91,23 +93,23 @@ func (o *ServeOptions) validate() error {
 	return nil
 }
 
-// decider says what is to be done, by the commands of a session.
+// decider makes the decisions, by the commands of a session.
 type decider interface {
-	// extend is called before an event names a job that is new; jobs are those before it, and more.
+	// extend is called before an event refers to a new job; jobs are the previous ones and the new ones.
 	extend(jobs []queue.Job)
-	// decide hears what happened. more is 0 when no job will be submitted any more.
+	// decide processes events. more is 0 when no further job will be submitted.
 	decide(now float64, events []cores.Event, more int) error
-	// finish is an error when jobs still wait, after the last event.
+	// finish is called after the last event; it returns an error if jobs still wait.
 	finish() error
 }
 
-// session is one simulation of which a decision process hears. It is the hdeeprm.Machinery of what decides.
+// session is one simulation of the peer. It implements hdeeprm.Machinery for the decider.
 type session struct {
 	options ServeOptions
 	decider decider
 	ground  ground
 	known   profiles
-	unknown bool // events of types that are not known are expected
+	unknown bool // events of unknown types are expected
 
 	now     float64
 	more    int
@@ -143,7 +145,8 @@ func (s *session) talk(ctx context.Context, w *wire, request []byte) error {
 	}
 }
 
-// reply is the answer to a request, both as they are sent.
+// reply returns the encoded reply to an encoded request: it parses and processes the events, lets the decider append
+// commands, and encodes them. Both messages are recorded. The errors of invalid messages wrap ErrPeer.
 func (s *session) reply(request []byte) ([]byte, error) {
 	if err := s.options.record(request); err != nil {
 		return nil, err
@@ -179,7 +182,8 @@ func (s *session) reply(request []byte) ([]byte, error) {
 	return b, err
 }
 
-// hear takes in one event.
+// hear processes one event. Before the decider exists, only SIMULATION_BEGINS is valid, and none after
+// SIMULATION_ENDS. Events of unknown types are ignored, with a warning unless the simulator announced them.
 func (s *session) hear(e *Event) error {
 	if s.decider == nil && e.Type != SimulationBegins {
 		return fmt.Errorf("%s before %s", e.Type, SimulationBegins)
@@ -219,6 +223,7 @@ func (s *session) hear(e *Event) error {
 	return nil
 }
 
+// begin processes SIMULATION_BEGINS: it maps the machine, reads the profiles and creates the decider.
 func (s *session) begin(e *Event) error {
 	if s.decider != nil {
 		return fmt.Errorf("%s twice", e.Type)
@@ -248,6 +253,7 @@ func (s *session) begin(e *Event) error {
 	return err
 }
 
+// submitted adds a job.
 func (s *session) submitted(e *Event) error {
 	var d submittedData
 	if err := e.decode(&d); err != nil {
@@ -280,7 +286,8 @@ func (s *session) completed(e *Event) error {
 	return s.ended(e, d.ID, state, cores.Ended)
 }
 
-// killed is the answer to commands that this side never gives; jobs that stopped by it are heard of before, or now.
+// killed processes the acknowledgement of kills, a command that this side never sends. Jobs still running are marked
+// as killed.
 func (s *session) killed(e *Event) error {
 	var d killedData
 	if err := e.decode(&d); err != nil {
@@ -296,6 +303,7 @@ func (s *session) killed(e *Event) error {
 	return nil
 }
 
+// ended records the end of a running job.
 func (s *session) ended(e *Event, id string, state queue.State, kind cores.Kind) error {
 	j, ok := s.index[id]
 	if !ok || s.fate[j].State != queue.Running {
@@ -306,6 +314,7 @@ func (s *session) ended(e *Event, id string, state queue.State, kind cores.Kind)
 	return nil
 }
 
+// notified processes a NOTIFY. Changes of machine availability are not supported.
 func (s *session) notified(e *Event) error {
 	var d notifyData
 	if err := e.decode(&d); err != nil {
@@ -325,7 +334,7 @@ func (s *session) notified(e *Event) error {
 	return nil
 }
 
-// Start has a job executed.
+// Start appends the command that executes a job.
 func (s *session) Start(job int32, on []int32) error {
 	o := &s.fate[job]
 	o.State, o.Start, o.Cores = queue.Running, s.now, slices.Clone(on)
@@ -333,7 +342,7 @@ func (s *session) Start(job int32, on []int32) error {
 	return nil
 }
 
-// SetState has the states of cores set, where the other side knows of states.
+// SetState appends the command that sets the states of cores, if the peer supports states.
 func (s *session) SetState(of []int32, state uint8) error {
 	if !s.ground.states || len(of) == 0 {
 		return nil
@@ -343,7 +352,7 @@ func (s *session) SetState(of []int32, state uint8) error {
 	return nil
 }
 
-// Reject gives a job up.
+// Reject appends the command that rejects a job.
 func (s *session) Reject(job int32) error {
 	s.fate[job].State = queue.Rejected
 	s.answer = append(s.answer, event(s.now, RejectJob, jobIDData{ID: s.ids[job]}))

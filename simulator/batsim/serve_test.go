@@ -18,7 +18,8 @@ import (
 	"trainopt/simulator/workload/swf"
 )
 
-// TestOrders: an order with each backfilling method over the socket gives each job the times that queue.Run gives it.
+// TestOrders checks that an order, with and without EASY backfilling, yields the schedule of queue.Run over the
+// socket.
 func TestOrders(t *testing.T) {
 	jobs, err := swf.Lublin{Jobs: 300, Procs: 32, Seed: 3, Load: 0.9, Overestimate: 3}.Generate()
 	if err != nil {
@@ -46,7 +47,7 @@ func TestOrders(t *testing.T) {
 	}
 }
 
-// converse has the two halves talk to each other without a socket.
+// converse connects the two sides without a socket.
 func converse(so ServeOptions, mo SimulateOptions, tree *platform.Tree, jobs []queue.Job) (*queue.Result, *session, error) {
 	s := &session{options: so, index: map[string]int32{}, more: 1}
 	h, err := newHost(tree, jobs, mo)
@@ -58,7 +59,7 @@ func converse(so ServeOptions, mo SimulateOptions, tree *platform.Tree, jobs []q
 	return h.simulation.Result(), s, err
 }
 
-// TestOrdersProperty is the same of small workloads with many ties, and that no processor has two jobs.
+// TestOrdersProperty is TestOrders for small workloads with many ties; it also checks that no processor has two jobs.
 func TestOrdersProperty(t *testing.T) {
 	tree := platform.Uniform(1, 1, 5, 1000, platform.Processor{Bandwidth: 10, GFLOPS: 1, Watts: 10})
 	rapid.Check(t, func(t *rapid.T) {
@@ -91,7 +92,7 @@ func TestOrdersProperty(t *testing.T) {
 	})
 }
 
-// looker is an agent whose actions depend on all that it sees.
+// looker is an agent whose actions depend on all values of the observation.
 type looker struct{ sum float64 }
 
 func (l *looker) Decide(seen []float32, actions int) int {
@@ -101,7 +102,7 @@ func (l *looker) Decide(seen []float32, actions int) int {
 	return int(math.Abs(l.sum)*1e3) % actions
 }
 
-// TestAgents: an agent sees over the socket what it sees without.
+// TestAgents checks that observations are equal with and without the socket.
 func TestAgents(t *testing.T) {
 	tree, jobs := mini(t)
 	jobs = jobs[:200]
@@ -130,14 +131,14 @@ const beginsTwo = `{"now": 0, "events": [{"timestamp": 0, "type": "SIMULATION_BE
 	{"id": 5, "name": "b", "state": "idle", "properties": {"watt_per_state": "95.0:190.74,90:100"}},
 	{"id": 2, "name": "a", "state": "idle", "properties": {"role": "", "tags": 3}}]}}]}`
 
-// TestRequests has the decision process hear what a Batsim may say.
+// TestRequests checks the replies to valid and invalid requests of a simulator.
 func TestRequests(t *testing.T) {
 	submit := func(id, more string) string {
 		return fmt.Sprintf(`{"now": 1, "events": [{"timestamp": 1, "type": "JOB_SUBMITTED", "data": {"job_id": %q, %s}}]}`, id, more)
 	}
 	for name, c := range map[string]struct {
-		say  []string // after the beginning, unless that is first
-		want string   // last answer, or what is in the error
+		say  []string // messages after the beginning, unless the first is the beginning
+		want string   // last reply, or part of the error
 		ok   bool
 	}{
 		"resources have numbers of their own": {[]string{submit("w!1", `"job": {"res": 2, "id": "1", "profile": "p", "subtime": 1}`)}, `"alloc":"2 5"`, true},
@@ -176,7 +177,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestBeginnings: a decision process does not begin with what it cannot do.
+// TestBeginnings checks that unsupported simulations are rejected at their beginning.
 func TestBeginnings(t *testing.T) {
 	begins := func(data string) string {
 		return fmt.Sprintf(`{"now": 0, "events": [{"timestamp": 0, "type": "SIMULATION_BEGINS", "data": %s}]}`, data)
@@ -204,7 +205,8 @@ func TestBeginnings(t *testing.T) {
 	}
 }
 
-// TestMatch: cores are found by the numbers in names, and else by those of resources; states only where there are four.
+// TestMatch checks that cores are matched by the numbers in resource names, or else by resource numbers, and that
+// states are set only if there are four.
 func TestMatch(t *testing.T) {
 	list := func(names ...string) *beginsData {
 		d := &beginsData{Compute: len(names)}
@@ -242,7 +244,8 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// TestProfiles: what a job asks for is found in its profile, whichever way that came, and else in its walltime.
+// TestProfiles checks that the requests of a job are read from its profile, in each form of transmission, or else
+// from its walltime.
 func TestProfiles(t *testing.T) {
 	var warnings []string
 	talk := Talk{Warn: func(text string) { warnings = append(warnings, text) }}
@@ -290,12 +293,12 @@ func TestServeOptions(t *testing.T) {
 	}
 }
 
-// TestBlocked: jobs that wait for ever are an error on both sides.
+// TestBlocked checks that jobs that wait forever are an error on both sides.
 func TestBlocked(t *testing.T) {
 	jobs := learningJobs()
 	jobs[1].Memory = 1e9
 	settings := pairSettings(hdeeprm.Pair{Job: hdeeprm.First, Core: hdeeprm.HighGFLOPS})
-	settings.Compat = true // corrected, it is rejected
+	settings.Compat = true // without Compat, it is rejected
 	tree := example(t, "learning")
 	endpoint, end := serve(t, ServeOptions{Tree: tree, Pairs: settings})
 	_, err := Simulate(t.Context(), endpoint, tree, jobs, SimulateOptions{Talk: Talk{Idle: patient}})
@@ -308,7 +311,7 @@ func TestBlocked(t *testing.T) {
 	}
 }
 
-// FuzzReply: whatever is asked after a beginning, the decision process answers or says what is wrong.
+// FuzzReply checks that the decision process replies to any request or returns an error.
 func FuzzReply(f *testing.F) {
 	f.Add(`{"now": 1, "events": [{"timestamp": 1, "type": "JOB_SUBMITTED", "data": {"job_id": "w!1", "job": {"res": 1, "profile": "p", "walltime": 3}, "profile": {"type": "delay", "delay": 3}}}]}`)
 	f.Add(`{"now": 2, "events": [{"timestamp": 2, "type": "JOB_COMPLETED", "data": {"job_id": "w!1", "job_state": "COMPLETED_FAILED"}}]}`)
@@ -335,7 +338,7 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
-// FuzzCommands: whatever is answered, the simulator ends.
+// FuzzCommands checks that the simulator terminates for any reply.
 func FuzzCommands(f *testing.F) {
 	f.Add(`{"now": 1, "events": [{"timestamp": 1, "type": "EXECUTE_JOB", "data": {"job_id": "w0!0", "alloc": "0-1"}}]}`)
 	f.Add(`{"now": 9, "events": [{"timestamp": 1, "type": "SET_RESOURCE_STATE", "data": {"resources": "0-3", "state": 0}}, {"timestamp": 2, "type": "EXECUTE_JOB", "data": {"job_id": "w0!0", "alloc": "0,1"}}]}`)
@@ -367,7 +370,7 @@ func FuzzCommands(f *testing.F) {
 	})
 }
 
-// FuzzParse: what can be read can be written and read again.
+// FuzzParse checks that a parsed message can be encoded and parsed again.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(beginsTwo))
 	f.Add([]byte(`{"now": 1.5, "events": [{"timestamp": 1, "type": "X", "data": null, "more": 1}, {"timestamp": 1.5, "type": "Y"}]}`))

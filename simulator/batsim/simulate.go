@@ -16,38 +16,43 @@ import (
 	"trainopt/simulator/workload/batsim"
 )
 
-// SimulateOptions say how a simulator presents itself. The zero value is of use.
+// SimulateOptions are the options of a simulator. The zero value is valid.
 type SimulateOptions struct {
 	Talk
 
-	// Workload is that of which the jobs were made (batsim.Workload.Convert), so that the other side sees all its fields; nil is
-	// batsim.FromJobs of them. A job's name there is its Name, else its ID.
+	// Workload is the source of the jobs (batsim.Workload.Convert), so that the peer receives all its fields; nil
+	// means batsim.FromJobs of the jobs. A job is identified there by its Name, or by its ID if it has none.
 	Workload *batsim.Workload
-	// Name is that of the workload, before the "!" in the names of jobs; "" is "w0". Jobs that have a "!" in their name keep it.
+	// Name is the name of the workload, which precedes "!" in job names; "" means "w0". Names that contain "!" are
+	// not changed.
 	Name string
-	// ForwardProfiles sends the profile of each job with it, not all of them at the beginning.
+	// ForwardProfiles sends each profile with its jobs instead of all profiles at the beginning.
 	ForwardProfiles bool
-	// ForwardUnknown passes over commands of types that are not known, with a warning, where else they end the simulation.
+	// ForwardUnknown ignores commands of unknown types, with a warning; otherwise they end the simulation.
 	ForwardUnknown bool
-	// RoundPower rounds the power of a core in each state to 1 mW, as in the platform files that HDeepRM writes for Batsim.
+	// RoundPower rounds the power of a core in each state to 1 mW, as in the platform files that HDeepRM writes for
+	// Batsim.
 	RoundPower bool
-	// Metadata is told what SET_JOB_METADATA attaches to a job; nil: nobody is.
+	// Metadata is called with the metadata that SET_JOB_METADATA attaches to a job; nil means no call.
 	Metadata func(job *queue.Job, text string)
-	// Progress is told after each message how many jobs have ended; nil: nobody is.
+	// Progress is called with the number of ended jobs after each of them; nil means no reports.
 	Progress func(done, total int)
 }
 
-// Simulate is a simulator: it connects to a decision process at an endpoint, which may come a little later, and simulates the jobs on
-// the tree as that decides, as Batsim would: what happens at one instant is one message, states that were set are acknowledged by
-// another one at the same instant, and a decision that takes time (now of the reply is later) takes effect then.
+// Simulate runs a simulator: it connects to a decision process at an endpoint, which may start later, and simulates
+// the jobs on the tree by its decisions, as Batsim would. The events of one instant form one message; changed states
+// are acknowledged by a further message at the same instant; a decision that takes time (now of the reply is later)
+// takes effect at that time.
 //
-// A decision process that sets no states, like all but HDeepRM's, has them set for it: cores that serve are at full speed or, where
-// more bandwidth is asked of their processor than it has, at 75 %, and idle ones sleep. Memory is then not looked at.
+// For a decision process that sets no states, which holds for all but HDeepRM's, the simulator sets them: serving
+// cores run at full speed, or at 75 % if the bandwidth of their processor is oversubscribed, and idle cores sleep.
+// Memory is then not checked.
 //
-// The simulation is over when all jobs have ended: calls asked for later than that (CALL_ME_LATER) are not made.
+// The simulation ends when all jobs have ended: later calls requested by CALL_ME_LATER are not made.
 //
-// Jobs cannot be registered (REGISTER_JOB), and one core runs one job; commands beyond that end the simulation in an error that names
-// them. When it fails, the result is as far as it went, nil when nothing began. The jobs must stay as they are.
+// Jobs cannot be registered (REGISTER_JOB), and one core runs one job; commands beyond these limits end the
+// simulation with an error that names them. On failure the result is partial, or nil if no simulation began. The jobs
+// must not be modified.
 func Simulate(ctx context.Context, endpoint string, tree *platform.Tree, jobs []queue.Job, o SimulateOptions) (*queue.Result, error) {
 	h, err := newHost(tree, jobs, o)
 	if err != nil {
@@ -75,7 +80,7 @@ func Simulate(ctx context.Context, endpoint string, tree *platform.Tree, jobs []
 	return h.simulation.Result(), err
 }
 
-// host is one simulation that is driven from elsewhere.
+// host is one simulation controlled by a decision process.
 type host struct {
 	options    SimulateOptions
 	tree       *platform.Tree
@@ -83,30 +88,30 @@ type host struct {
 	simulation *cores.Simulation
 	ask        func(request []byte) (reply []byte, err error)
 
-	ids     []string // of each job, with its workload
+	ids     []string // by job, with the workload
 	index   map[string]int32
-	text    []json.RawMessage          // of each job
-	profile []string                   // of each job
-	kinds   map[string]json.RawMessage // profiles
+	text    []json.RawMessage          // by job
+	profile []string                   // by job
+	kinds   map[string]json.RawMessage // profiles by name
 
-	// machine sets the states while the other side sets none; nil from when it does.
+	// machine determines the states while the peer sets none; it becomes nil when the peer does.
 	machine *cores.Machine
 
 	outbox  []Event
-	held    []Event   // commands of a time that has not come
-	calls   []float64 // that were asked for, ascending
-	busy    float64   // until when the other side decides
+	held    []Event   // commands with a future timestamp
+	calls   []float64 // requested times of calls, ascending
+	busy    float64   // end of the peer's present decision, s
 	changes []stateData
 	kills   []killedData
 	killed  map[int32]bool
-	soon    bool // something will happen at this very instant
+	soon    bool // an event will follow at this instant
 	left    int  // jobs that have not ended
-	noted   bool // that no job will come any more
+	noted   bool // noMore was sent
 	last    float64
-	still   int // requests in a row at one instant
+	still   int // consecutive requests at one instant
 }
 
-// patience is after how many requests at one instant a decision process is given up.
+// patience is the maximum number of requests at one instant; beyond it, the simulation ends with an error.
 const patience = 10_000
 
 func newHost(tree *platform.Tree, jobs []queue.Job, o SimulateOptions) (*host, error) {
@@ -125,7 +130,9 @@ func newHost(tree *platform.Tree, jobs []queue.Job, o SimulateOptions) (*host, e
 	return h, h.describe()
 }
 
-// describe is what is said of the jobs.
+// describe prepares the JSON of the jobs and profiles. It encodes the workload as a Batsim file and extracts the
+// objects of its jobs, whose IDs it completes by the name of the workload. Job names must be unique and exist in the
+// workload.
 func (h *host) describe() error {
 	w := h.options.Workload
 	if w == nil {
@@ -164,7 +171,7 @@ func (h *host) describe() error {
 		var fields map[string]json.RawMessage
 		err := json.Unmarshal(file.Jobs[at], &fields)
 		if err == nil {
-			if fields["id"], err = json.Marshal(id); err == nil { // Batsim writes the whole name there too
+			if fields["id"], err = json.Marshal(id); err == nil { // Batsim writes the full name here too
 				file.Jobs[at], err = json.Marshal(fields)
 			}
 		}
@@ -177,7 +184,8 @@ func (h *host) describe() error {
 	return nil
 }
 
-// run is the whole conversation.
+// run is the main loop: it advances the simulation, executes due commands, and exchanges messages when there are
+// events and the peer is not busy. It ends by SIMULATION_ENDS unless the conversation itself failed.
 func (h *host) run() error {
 	s := h.simulation
 	h.say(h.begins())
@@ -202,7 +210,7 @@ func (h *host) run() error {
 		}
 	}
 	if err != nil && (errors.Is(err, errConversation) || !errors.Is(err, ErrPeer) && s.Err() == nil) {
-		return err // nobody is there to be told
+		return err // the peer cannot be reached
 	}
 	h.outbox = nil
 	h.say(event(s.Now(), SimulationEnds, nothing{}))
@@ -212,10 +220,10 @@ func (h *host) run() error {
 	return err
 }
 
-// say has an event in the next message.
+// say appends an event to the next message.
 func (h *host) say(e Event) { h.outbox = append(h.outbox, e) }
 
-// note says once that no job will be submitted any more.
+// note announces, once, that no further job will be submitted.
 func (h *host) note() {
 	if !h.noted && h.simulation.Arrivals() == 0 {
 		h.noted = true
@@ -223,7 +231,8 @@ func (h *host) note() {
 	}
 }
 
-// begins is the first event.
+// begins returns the SIMULATION_BEGINS event: the resources with their powers by state, the configuration, and the
+// profiles unless they are forwarded with the jobs.
 func (h *host) begins() Event {
 	d := map[string]any{
 		"nb_resources": h.tree.Cores, "nb_compute_resources": h.tree.Cores, "nb_storage_resources": 0,
@@ -255,7 +264,8 @@ func (h *host) begins() Event {
 	return event(h.simulation.Now(), SimulationBegins, d)
 }
 
-// hear puts what happened at this instant into the next message.
+// hear appends the events of this instant to the next message: ends, submissions and state changes from the
+// simulation, then acknowledgements of kills, due calls, and the notice that all jobs were submitted.
 func (h *host) hear() {
 	s := h.simulation
 	now := s.Now()
@@ -287,6 +297,7 @@ func (h *host) hear() {
 	h.note()
 }
 
+// ended appends the completion of a job and releases its cores.
 func (h *host) ended(e cores.Event) {
 	o := h.simulation.Outcome(e.Job)
 	d := completedData{ID: h.ids[e.Job], State: stateNames[o.State], Cores: batsim.FormatIntervals(o.Cores)}
@@ -309,7 +320,7 @@ func (h *host) ended(e cores.Event) {
 	}
 }
 
-// pace sets the states that the other side does not set.
+// pace sets the states, while the peer does not.
 func (h *host) pace() (err error) {
 	if h.machine == nil {
 		return nil
@@ -322,15 +333,16 @@ func (h *host) pace() (err error) {
 	return err
 }
 
-// errConversation is in errors after which nothing can be said any more.
+// errConversation is matched by errors after which no message can be sent.
 var errConversation = errors.New("conversation")
 
+// broken is an error of the conversation; it matches errConversation.
 type broken struct{ error }
 
 func (broken) Is(target error) bool { return target == errConversation }
 func (b broken) Unwrap() error      { return b.error }
 
-// exchange sends what is in the outbox, and reads the reply.
+// exchange sends the outbox and receives the reply. A reply in the past is an error.
 func (h *host) exchange() (*Message, error) {
 	now := h.simulation.Now()
 	request := Message{Now: now, Events: h.outbox}
@@ -363,7 +375,8 @@ func (h *host) exchange() (*Message, error) {
 	return m, nil
 }
 
-// converse asks, and does what the answer says, now or when its time comes.
+// converse exchanges messages and executes the commands of the reply; those with a future timestamp are held and
+// executed when due.
 func (h *host) converse() error {
 	now := h.simulation.Now()
 	if h.still++; now > h.last {
@@ -396,13 +409,13 @@ func (h *host) converse() error {
 	return h.perform()
 }
 
-// farewell says that the simulation is over.
+// farewell sends the last message.
 func (h *host) farewell() error {
 	_, err := h.exchange()
 	return err
 }
 
-// perform does the commands whose time has come.
+// perform executes the held commands that are due.
 func (h *host) perform() error {
 	done := 0
 	for ; done < len(h.held) && h.held[done].Timestamp <= h.simulation.Now(); done++ {

@@ -11,10 +11,10 @@ import (
 	"trainopt/simulator/queue"
 )
 
-// script is a decision process of a table: it answers with the first rule of which the request has the text, once each.
+// script is a scripted decision process: it uses, once each, the first rule whose text occurs in the request.
 type script []struct{ when, reply string }
 
-// play simulates under a script and returns the events that were sent, one a line, without what comes first.
+// play simulates under a script and returns the events sent, one per line, without the first.
 func play(t *testing.T, h *host, s script) (string, error) {
 	t.Helper()
 	var heard []string
@@ -47,7 +47,7 @@ func play(t *testing.T, h *host, s script) (string, error) {
 	return strings.Join(heard, "\n"), err
 }
 
-// delays are jobs of so many seconds, one processor each, submitted together at 1 s.
+// delays returns jobs with the given run times, one processor each, all submitted at 1 s.
 func delays(seconds ...float64) []queue.Job {
 	jobs := make([]queue.Job, len(seconds))
 	for i, s := range seconds {
@@ -60,7 +60,7 @@ func smallTree() *platform.Tree {
 	return platform.Uniform(1, 1, 4, 1000, platform.Processor{Type: "p", Bandwidth: 10, GFLOPS: 1, Watts: 10})
 }
 
-// TestCommands has the simulator do each of the commands.
+// TestCommands checks each command of a decision process.
 func TestCommands(t *testing.T) {
 	const begin = `0 0 SIMULATION_BEGINS ` + "\n"
 	job := func(id int, seconds float64) string {
@@ -151,7 +151,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// TestRefusals: what a decision process may not say ends the simulation in an error that names it.
+// TestRefusals checks that invalid commands end the simulation with an error that names them.
 func TestRefusals(t *testing.T) {
 	command := func(kind, data string) string {
 		return fmt.Sprintf(`{"now": 1, "events": [{"timestamp": 1, "type": %q, "data": %s}]}`, kind, data)
@@ -198,7 +198,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestStandstill: a decision process that has itself called at once again and again is given up.
+// TestStandstill checks that a decision process that repeatedly requests immediate calls is stopped.
 func TestStandstill(t *testing.T) {
 	h, err := newHost(smallTree(), delays(5), SimulateOptions{})
 	if err != nil {
@@ -213,7 +213,7 @@ func TestStandstill(t *testing.T) {
 	}
 }
 
-// TestMetadata: what is attached to a job arrives, and unknown commands are passed over when they may be.
+// TestMetadata checks that metadata is passed on, and that unknown commands are ignored if permitted.
 func TestMetadata(t *testing.T) {
 	var texts, warnings []string
 	h, err := newHost(smallTree(), delays(5), SimulateOptions{
@@ -236,8 +236,8 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
-// TestContentionWithoutStates: a decision process that knows of no states gets the same machine: two jobs that together ask a
-// processor for more bandwidth than it has run at 75 %.
+// TestContentionWithoutStates checks the machine for a decision process that sets no states: two jobs that together
+// oversubscribe the bandwidth of a processor run at 75 %.
 func TestContentionWithoutStates(t *testing.T) {
 	jobs := []queue.Job{{ID: 0, Procs: 1, Ops: 3e9, Run: 3, Request: 3, Bandwidth: 6, Memory: 900}, {ID: 1, Procs: 1, Ops: 3e9, Run: 3, Request: 3, Bandwidth: 6, Memory: 900}}
 	h, err := newHost(smallTree(), jobs, SimulateOptions{})

@@ -16,37 +16,38 @@ import (
 	"time"
 )
 
-// The socket is ZMTP 3.0 with the NULL mechanism (rfc.zeromq.org/spec/23), one connection, REQ or REP. It is not that of a library
-// since it must not hang, leak or allocate what a stranger asks for; the tests have it talk to two libraries.
+// The socket implements ZMTP 3.0 with the NULL mechanism (rfc.zeromq.org/spec/23) for one connection, REQ or REP. It
+// does not use a library, since it must not block, leak, or allocate memory at the request of an untrusted peer. The
+// tests check it against two libraries.
 
 const (
-	largest     = 256 << 20       // bytes of a message
+	largest     = 256 << 20       // maximum size of a message, bytes
 	greeting    = 64              // bytes
-	longestPath = 107             // bytes of the path of a Unix socket
-	hello       = 5 * time.Second // for the greetings
+	longestPath = 107             // maximum length of the path of a Unix socket, bytes
+	hello       = 5 * time.Second // timeout of the handshake
 
 	flagMore    = 1
 	flagLong    = 2
 	flagCommand = 4
 )
 
-// wire is one connection on which greetings were exchanged.
+// wire is one connection after the handshake.
 type wire struct {
 	conn net.Conn
 	in   *bufio.Reader
 	out  []byte
 	idle time.Duration
-	// envelope is what came before the empty frame of the last request.
+	// envelope holds the frames up to the empty one of the last request.
 	envelope [][]byte
 }
 
-// CheckEndpoint says what is wrong with an endpoint that is listened to, or else connected to.
+// CheckEndpoint returns an error if an endpoint is invalid for listening or for connecting.
 func CheckEndpoint(endpoint string, listen bool) error {
 	_, _, err := address(endpoint, listen)
 	return err
 }
 
-// Endpoint is the endpoint of a listener's address: "tcp://host:port" or "ipc://path".
+// Endpoint returns the endpoint of a listener's address: "tcp://host:port" or "ipc://path".
 func Endpoint(a net.Addr) string {
 	if a.Network() == "unix" {
 		return "ipc://" + a.String()
@@ -54,7 +55,7 @@ func Endpoint(a net.Addr) string {
 	return "tcp://" + a.String()
 }
 
-// address is the network and address of "tcp://host:port", where the host may be * when it is listened to, or of "ipc://path".
+// address parses "tcp://host:port", where the host and, for listening, the port may be *, or "ipc://path".
 func address(endpoint string, listen bool) (network, addr string, err error) {
 	if path, ok := strings.CutPrefix(endpoint, "ipc://"); ok && path != "" {
 		switch {
@@ -84,7 +85,9 @@ func address(endpoint string, listen bool) (network, addr string, err error) {
 	return "tcp", net.JoinHostPort(host, port), nil
 }
 
-// shake exchanges greetings; as is REQ or REP. The connection stays open when it fails.
+// shake performs the handshake as REQ or REP: both sides send a greeting of 64 bytes (signature, version 3.0,
+// mechanism NULL), then a READY command with the socket type. It has its own deadline, and does not close the
+// connection on failure.
 func shake(conn net.Conn, as string, idle time.Duration) (*wire, error) {
 	w := &wire{conn: conn, in: bufio.NewReaderSize(conn, 1<<16), idle: idle}
 	if err := conn.SetDeadline(time.Now().Add(min(idle, hello))); err != nil {
@@ -130,7 +133,7 @@ func property(to []byte, name, value string) []byte {
 	return append(binary.BigEndian.AppendUint32(to, uint32(len(value))), value...)
 }
 
-// checkReady reads the other side's command: that it is ready, and what kind of socket it is.
+// checkReady checks the peer's READY command and its socket type.
 func checkReady(flags byte, body []byte, as string) error {
 	rest, ok := bytes.CutPrefix(body, []byte("\x05READY"))
 	if flags&flagCommand == 0 || !ok {
@@ -159,7 +162,8 @@ func checkReady(flags byte, body []byte, as string) error {
 	return peerError("it does not say of what type its socket is")
 }
 
-// frame reads one frame.
+// frame reads one frame: a flags byte, a length of one byte or, for long frames, eight bytes, and the body. Frames
+// larger than the limit are an error before their body is read.
 func (w *wire) frame() (flags byte, body []byte, err error) {
 	if flags, err = w.in.ReadByte(); err != nil {
 		return 0, nil, err
@@ -179,7 +183,7 @@ func (w *wire) frame() (flags byte, body []byte, err error) {
 	if n > largest {
 		return 0, nil, peerError("a frame of %d bytes, want at most %d", n, largest)
 	}
-	if n <= 1<<16 { // what is longer is believed only as it comes
+	if n <= 1<<16 { // memory for larger frames grows with the data received, not with the announced size
 		body = make([]byte, n)
 		_, err = io.ReadFull(w.in, body)
 		return flags, body, cut(err)
@@ -189,7 +193,7 @@ func (w *wire) frame() (flags byte, body []byte, err error) {
 	return flags, b.Bytes(), cut(err)
 }
 
-// cut is an end that comes in the middle.
+// cut converts io.EOF within a frame to io.ErrUnexpectedEOF.
 func cut(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -197,7 +201,8 @@ func cut(err error) error {
 	return err
 }
 
-// receive waits for a message: the one frame behind the empty one.
+// receive reads a message and returns its body, the one frame after the empty frame. The frames up to the empty one
+// are kept as the envelope of the reply. Commands between frames are answered or ignored.
 func (w *wire) receive() ([]byte, error) {
 	if err := w.conn.SetDeadline(time.Now().Add(w.idle)); err != nil {
 		return nil, err
@@ -234,7 +239,7 @@ func (w *wire) receive() ([]byte, error) {
 	return nil, peerError("a message of %d frames, want an empty one and one of JSON", len(frames))
 }
 
-// command answers a PING; other commands are of no account.
+// command answers a PING and ignores other commands.
 func (w *wire) command(body []byte) error {
 	ping, ok := bytes.CutPrefix(body, []byte("\x04PING"))
 	if !ok || len(ping) < 2 || len(ping) > 18 {
@@ -271,7 +276,7 @@ func (w *wire) append(body []byte, flags byte) {
 	w.out = append(w.out, body...)
 }
 
-// explain says what an error of a connection means.
+// explain adds the operation to a connection error and marks errors of the peer.
 func explain(ctx context.Context, err error, idle time.Duration, doing string) error {
 	switch {
 	case ctx.Err() != nil:

@@ -11,8 +11,8 @@ import (
 	"trainopt/simulator/workload/swf"
 )
 
-// A Python simulator of the same kind (RLScheduler's) starts 4,100 jobs/s without and 14,800 with backfilling; Batsim's authors
-// speak of thousands of jobs a second at best with a scheduler beside it.
+// A comparable simulator in Python (RLScheduler's) starts 4,100 jobs/s without and 14,800 with backfilling; Batsim's
+// authors report at best thousands of jobs per second with an external scheduler.
 func BenchmarkQueue(b *testing.B) {
 	const million = 1_000_000
 	synthetic, err := swf.Lublin{Jobs: million, Procs: 256, Seed: 1, Load: 0.7, Overestimate: 3}.Generate()
@@ -38,7 +38,7 @@ func trace(tb testing.TB, name string, o swf.Options) *swf.Trace {
 	return t
 }
 
-// repeated is the workload again and again, each time after the last.
+// repeated returns n copies of the workload, one after another.
 func repeated(jobs []queue.Job, n int) []queue.Job {
 	last := &jobs[len(jobs)-1]
 	span := last.Submit + last.Run

@@ -8,14 +8,14 @@ import (
 	"trainopt/simulator/queue"
 )
 
-// naive is a second simulator, written for its plainness: times are whole seconds and every second is looked at, sets are lists,
-// nothing is kept between seconds but what the definition of a policy says is kept. Jobs are by submission.
+// naive is a reference simulator written for simplicity: time advances in whole seconds, sets are lists, and the only
+// state between seconds is that in the definition of a policy. Jobs are in order of submission.
 type naive struct {
 	procs   int
 	jobs    []queue.Job
 	score   func(j *queue.Job, wait float64) float64
-	start   []int // −1 has not
-	planned []int // conservative; −1 not yet
+	start   []int // −1 means not started
+	planned []int // with conservative backfilling; −1 means not planned
 	now     int
 }
 
@@ -55,7 +55,7 @@ func (n *naive) free() int {
 	return f
 }
 
-// waiting are the jobs that were submitted and have not started, the next one first.
+// waiting returns the jobs that were submitted and have not started, the head first.
 func (n *naive) waiting() (jobs []int) {
 	for i := range n.jobs {
 		if n.start[i] < 0 && int(n.jobs[i].Submit) <= n.now && n.jobs[i].Procs <= n.procs {
@@ -68,7 +68,8 @@ func (n *naive) waiting() (jobs []int) {
 	return jobs
 }
 
-// freeAt is how many processors are free at a time to come if what runs ends by its estimate, at once where that has passed.
+// freeAt returns the number of processors free at a future time if running jobs end by their estimates; those that
+// exceeded them end immediately.
 func (n *naive) freeAt(t int) int {
 	f := n.free()
 	for _, i := range n.running() {
@@ -103,7 +104,7 @@ func simulateNaively(c queue.Config, score func(j *queue.Job, wait float64) floa
 	return n.start
 }
 
-// event is whether a job was submitted or ended now: only then does anybody look at the queue.
+// event reports whether a job was submitted or ended now; the queue is processed only then.
 func (n *naive) event() bool {
 	for i, s := range n.start {
 		if int(n.jobs[i].Submit) == n.now || s >= 0 && s+n.run(i) == n.now {
@@ -113,7 +114,7 @@ func (n *naive) event() bool {
 	return false
 }
 
-// head starts the first of the queue as long as it fits.
+// head starts the head of the queue while it fits.
 func (n *naive) head() {
 	for w := n.waiting(); len(w) > 0 && n.jobs[w[0]].Procs <= n.free(); w = n.waiting() {
 		n.start[w[0]] = n.now
@@ -135,7 +136,7 @@ func (n *naive) easy() {
 		if n.jobs[i].Procs > n.free() {
 			continue
 		}
-		// Would the first still start at its time?
+		// Check whether the head could still start at its reserved time.
 		n.start[i] = n.now
 		if n.estimate(i) > 0 && n.freeAt(shadow) < need {
 			n.start[i] = -1
@@ -143,7 +144,7 @@ func (n *naive) easy() {
 	}
 }
 
-// conservative needs estimates that no job exceeds.
+// conservative requires that no job exceeds its estimate.
 func (n *naive) conservative(horizon int) {
 	busy := make([]int, 2*horizon+1) // by second from now
 	take := func(i, at, sign int) {
@@ -195,7 +196,7 @@ func (n *naive) conservative(horizon int) {
 	}
 }
 
-// early is whether a job ended now that was thought to go on.
+// early reports whether a job ended now, before its estimate.
 func (n *naive) early() bool {
 	for i, s := range n.start {
 		if s >= 0 && s+n.run(i) == n.now && n.estimate(i) > n.run(i) {

@@ -8,8 +8,8 @@ import (
 	"trainopt/simulator/workload/swf"
 )
 
-// The whole log of KTH-SP2 under every order and way of backfilling: mean bounded slowdown and mean wait, s. The figures are
-// this program's; they change only when a policy does.
+// The whole log of KTH-SP2 under every order and backfilling algorithm: mean bounded slowdown and mean wait, s. The
+// expected values are this program's; they change only if a policy changes.
 func TestWholeTrace(t *testing.T) {
 	kth := trace(t, "KTH-SP2-1996-2.1-cln.swf.gz", swf.Options{})
 	for name, want := range map[string]string{

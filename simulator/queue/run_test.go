@@ -15,7 +15,7 @@ import (
 	"trainopt/simulator/queue"
 )
 
-// job is one of so many processors; what it asks for is what it takes.
+// job returns a job on the given number of processors.
 func job(id int, submit float64, procs int, run, request float64) queue.Job {
 	return queue.Job{ID: id, Submit: submit, Procs: procs, Run: run, Request: request, Deadline: math.NaN()}
 }
@@ -43,15 +43,16 @@ func starts(r *queue.Result) string {
 func TestBackfills(t *testing.T) {
 	// On four processors: the second waits for the whole machine.
 	blocked := []queue.Job{job(1, 0, 3, 10, 10), job(2, 1, 4, 10, 10), job(3, 2, 1, 8, 8), job(4, 3, 1, 5, 5)}
-	// The second leaves one processor that it does not need.
+	// The second leaves one processor free.
 	extra := []queue.Job{job(1, 0, 3, 10, 10), job(2, 1, 3, 10, 10), job(3, 2, 1, 30, 30)}
-	// EASY lets the fourth go before the third, which then waits longer; conservative backfilling does not.
+	// EASY starts the fourth before the third, which then waits longer; conservative backfilling does not.
 	third := []queue.Job{job(1, 0, 2, 10, 10), job(2, 1, 3, 10, 10), job(3, 2, 2, 10, 10), job(4, 3, 1, 30, 30)}
 	// The first ends long before its request.
 	early := []queue.Job{job(1, 0, 4, 2, 100), job(2, 1, 4, 5, 5), job(3, 1, 1, 5, 5)}
-	// The first runs for longer than its request: EASY thinks that it ends at any time and lets nothing of length go before.
+	// The first exceeds its request: EASY expects it to end at any time and starts no job of positive length before
+	// the second.
 	late := []queue.Job{job(1, 0, 3, 20, 5), job(2, 1, 4, 5, 5), job(3, 6, 1, 3, 3)}
-	// The first ends early and leaves exactly what the third needs before the second.
+	// The first ends early and leaves exactly the processors that the third needs before the second.
 	hole := []queue.Job{job(1, 0, 4, 7, 10), job(2, 1, 4, 5, 5), job(3, 2, 4, 3, 3)}
 	for name, c := range map[string]struct {
 		jobs            []queue.Job
@@ -156,11 +157,11 @@ func drawJobs(t *rapid.T, exact bool) (jobs []queue.Job, procs int) {
 	return jobs, procs
 }
 
-// Every order and every way of backfilling starts every job when the plain simulator of naive_test.go does.
+// Every order and backfilling algorithm yields the starts of the reference simulator in naive_test.go.
 func TestAgainstNaive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		jobs, procs := drawJobs(t, false)
-		for i := range jobs { // some are killed at their limit, some run for longer than they asked for
+		for i := range jobs { // some are killed at their limit, some exceed their request
 			switch rapid.IntRange(0, 5).Draw(t, "kind") {
 			case 0:
 				jobs[i].Limit = math.Max(1, jobs[i].Run-2)
@@ -184,7 +185,7 @@ func TestAgainstNaive(t *testing.T) {
 	})
 }
 
-// What holds whatever the order and the backfilling, also as published.
+// Invariants of all orders and backfilling algorithms, also as published.
 func TestInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		jobs, procs := drawJobs(t, false)
@@ -211,7 +212,7 @@ func TestInvariants(t *testing.T) {
 				t.Fatalf("job %d: state %d, submitted %v, ran %v to %v, takes %v", i, o.State, jobs[i].Submit, o.Start, o.End, jobs[i].Run)
 			}
 			work += jobs[i].Run * float64(jobs[i].Procs)
-			used := 0 // when it starts, which is when the most are used
+			used := 0 // at a start, when usage is maximal
 			for k := range r.Jobs {
 				if p := &r.Jobs[k]; p.Start <= o.Start && o.Start < p.End {
 					used += jobs[k].Procs
@@ -230,8 +231,8 @@ func TestInvariants(t *testing.T) {
 	})
 }
 
-// Under exact estimates and first come first served, no job starts later by EASY than the reservation that it had when it became
-// first in the queue: the time at which the jobs that ran then left enough processors.
+// With exact estimates and first come, first served, EASY starts no job later than the reservation computed when it
+// became the head: the time at which the jobs running then left enough processors.
 func TestEasyKeepsTheReservation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		jobs, procs := drawJobs(t, true)
@@ -242,12 +243,12 @@ func TestEasyKeepsTheReservation(t *testing.T) {
 			if o.State == queue.Rejected {
 				continue
 			}
-			since := math.Max(headSince, jobs[i].Submit) // all before it have started
+			since := math.Max(headSince, jobs[i].Submit) // all earlier jobs have started
 			headSince = math.Max(headSince, o.Start)
 			var ends []float64
 			used := 0
 			for k := range r.Jobs {
-				// Later jobs that start at this very time were let in after the reservation was made.
+				// Later jobs that start at this instant were admitted after the reservation was made.
 				if p := &r.Jobs[k]; k < i && p.Start <= since && since < p.End || k > i && p.Start < since && since < p.End {
 					used += jobs[k].Procs
 					ends = append(ends, p.End)
@@ -274,7 +275,7 @@ func TestEasyKeepsTheReservation(t *testing.T) {
 	})
 }
 
-// Under exact estimates the start of a job by conservative backfilling does not depend on who comes after it.
+// With exact estimates, the start of a job by conservative backfilling does not depend on later jobs.
 func TestConservativeDelaysNobody(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		jobs, procs := drawJobs(t, true)

@@ -2,33 +2,35 @@ package queue
 
 import "math"
 
-// Figures are the mean and the largest of something; NaN where there is nothing.
+// Figures holds the mean and the maximum of a quantity; NaN for an empty sample.
 type Figures struct {
 	Mean, Max float64
 }
 
-// Summary are the metrics of a simulation. Means are over the jobs that ended, completed or killed; times in s.
+// Summary holds the metrics of a simulation. Means are over the jobs that ended, completed or killed; times are in s.
 type Summary struct {
 	Jobs, Completed, Killed, Rejected, Unfinished int
 
 	BoundedSlowdown Figures // at 10 s
-	Slowdown        Figures // without a bound, as Batsim reports it; jobs that took no time are left out
+	Slowdown        Figures // without a bound, as Batsim reports it; excludes jobs of zero run time
 	Wait            Figures
 	Turnaround      Figures
 
-	Makespan float64 // the date of the last end, as Batsim 3 and 4 report it; NaN where nothing ended
-	Span     float64 // from the first submission to the last end
-	// Utilization is the processor seconds that jobs had by those of the machine during Span.
+	Makespan float64 // time of the last end, as in Batsim 3 and 4; NaN if no job ended
+	Span     float64 // from the first submission to the last end, s
+	// Utilization is the share of the machine's processor seconds during Span that jobs occupied.
 	Utilization float64
-	// PublishedUtilization is RLScheduler's: the same, but only until the last start, though the work after it is counted.
+	// PublishedUtilization is RLScheduler's utilization: its denominator ends at the last start, but work done after
+	// it counts.
 	PublishedUtilization float64
 
-	Deadlines, DeadlineMisses int     // jobs that have one, and of these those that ended later or not at all
-	Energy                    float64 // J; NaN unknown
+	Deadlines, DeadlineMisses int     // jobs with a deadline, and those of them that missed it
+	Energy                    float64 // J; NaN means unknown
 }
 
-// Window is the result of length jobs from number first on (from 0, in the order of the workload), fewer where it ends. It shares
-// the jobs; energy and switches, which are the machine's, are unknown unless it is all of it.
+// Window returns the result of length jobs from index first on, in the order of the workload, truncated at its end.
+// It shares the outcomes with r. Energy and switches belong to the machine and are unknown (NaN, 0) unless the window
+// contains all jobs.
 func (r *Result) Window(first, length int) *Result {
 	first = min(max(first, 0), len(r.Jobs))
 	last := first + min(max(length, 0), len(r.Jobs)-first)
@@ -40,7 +42,7 @@ func (r *Result) Window(first, length int) *Result {
 	return &w
 }
 
-// tally is a sum that knows its largest part.
+// tally accumulates a sum and a maximum.
 type tally struct {
 	n        int
 	sum, max float64
@@ -59,7 +61,8 @@ func (t *tally) figures() Figures {
 	return Figures{t.sum / float64(t.n), t.max}
 }
 
-// Summary of all jobs of the result. Cost: O(jobs).
+// Summary computes the metrics of all jobs of the result. Rejected and unfinished jobs are only counted; jobs of zero
+// run time are omitted from Slowdown. Cost: O(jobs).
 func (r *Result) Summary() Summary {
 	s := Summary{Jobs: len(r.Jobs), Energy: r.Energy}
 	var bounded, slowdown, wait, turnaround tally
@@ -99,6 +102,7 @@ func (r *Result) Summary() Summary {
 	return s
 }
 
+// deadline counts the deadline of a job and whether it was missed. A deadline of 0 or NaN is none.
 func (s *Summary) deadline(o *Outcome) {
 	if d := o.Job.Deadline; !math.IsNaN(d) && d != 0 {
 		s.Deadlines++
@@ -108,13 +112,13 @@ func (s *Summary) deadline(o *Outcome) {
 	}
 }
 
-// Metric is one number of a Summary by the name that it has in files and tables.
+// Metric is one value of a Summary with its name in files and tables.
 type Metric struct {
 	Name  string
-	Value float64 // NaN unknown
+	Value float64 // NaN means unknown
 }
 
-// Metrics are the numbers of the summary in the order in which they are shown.
+// Metrics returns the values of the summary in display order.
 func (s *Summary) Metrics() []Metric {
 	return []Metric{
 		{"mean_bounded_slowdown", s.BoundedSlowdown.Mean}, {"max_bounded_slowdown", s.BoundedSlowdown.Max},

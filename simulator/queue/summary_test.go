@@ -9,7 +9,7 @@ import (
 	"trainopt/simulator/queue"
 )
 
-// Two jobs on two of four processors, the second waits for the first; by hand.
+// Two jobs on two of four processors, computed by hand; the second waits for the first.
 func TestSummary(t *testing.T) {
 	a, b := job(1, 10, 4, 20, 20), job(2, 20, 2, 5, 5)
 	a.Deadline, b.Deadline = 30, 34
@@ -60,7 +60,7 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// A job that asked for 100 s, got 4 processors, was submitted at 1,000 s and waited 50 s.
+// A job that requested 100 s on 4 processors, was submitted at 1,000 s and waited 50 s.
 func TestOrders(t *testing.T) {
 	j := job(1, 1000, 4, 80, 100)
 	for name, want := range map[string][2]float64{ // score, as published
@@ -89,7 +89,7 @@ func TestOrders(t *testing.T) {
 	}
 }
 
-// An order of one's own, and one that says nothing that can be compared.
+// A custom order, and one whose scores are NaN.
 func TestCustomOrder(t *testing.T) {
 	jobs := []queue.Job{job(1, 0, 1, 1, 1), job(2, 0, 1, 1, 1), job(3, 0, 1, 1, 1)}
 	for name, c := range map[string]struct {

@@ -12,21 +12,22 @@ import (
 	"trainopt/simulator/queue"
 )
 
-// AgentKind is the kind of policy files of these agents.
+// AgentKind identifies these agents in policy files.
 const AgentKind = "hdeeprm"
 
-// AgentConfig are the settings of a learning agent, as options files have them. Zeros have the meaning that is noted.
+// AgentConfig holds the settings of a learning agent, as in options files. Zero values have the meaning noted.
 type AgentConfig struct {
-	Method string  // reinforce or a2c; "" is reinforce
-	Hidden int     // width of the layers; 0: 128
-	Rate   float64 // of Adam; 0: 1e-3
-	Gamma  float64 // discount; 0: 0.99
-	// Baseline, with reinforce, subtracts from every return the mean of this many runs before, 0 none. HDeepRM has none, and where
-	// a run is a single decision, whose return it does not normalise, what was tried first may stay preferred.
+	Method string  // reinforce or a2c; "" means reinforce
+	Hidden int     // width of the layers; 0 means 128
+	Rate   float64 // learning rate of Adam; 0 means 1e-3
+	Gamma  float64 // discount; 0 means 0.99
+	// Baseline, used with reinforce, is the number of preceding runs whose mean return is subtracted from every
+	// return; 0 means no baseline, as in HDeepRM. Without it, a run of a single decision, whose return is not
+	// normalised, may reinforce the action tried first.
 	Baseline int
 }
 
-// World is what an agent lives in: an Environment.
+// World is the environment of an agent, implemented by Environment.
 type World interface {
 	Reset() (observation []float32, done bool)
 	Step(action int) (observation []float32, reward float64, done bool)
@@ -36,17 +37,17 @@ type World interface {
 	Err() error
 }
 
-// LearningAgent is an agent of HDeepRM that learns: REINFORCE with five layers, or an actor-critic that shares the first, both with
-// leaky ReLU, and one step of Adam for every simulation. The original of the second does not run; this is what it evidently means.
-// One goroutine at a time.
+// LearningAgent is a learning agent of HDeepRM: REINFORCE with five layers, or an actor-critic that shares the first
+// layers; both use leaky ReLU and one step of Adam per simulation. HDeepRM's code of the actor-critic does not run;
+// this is its evident intention. A LearningAgent is not safe for concurrent use.
 type LearningAgent struct {
 	l        *gradient.Learner
 	baseline int
-	returns  []float64 // of the last runs
+	returns  []float64 // returns of the last runs
 	runs     uint64
 }
 
-// NewLearningAgent makes an agent for observations of so many numbers and so many actions.
+// NewLearningAgent returns an agent for observations of the given size and the given number of actions.
 func NewLearningAgent(observation, actions int, c AgentConfig, seed uint64) (*LearningAgent, error) {
 	if c.Hidden == 0 {
 		c.Hidden = 128
@@ -80,18 +81,18 @@ func NewLearningAgent(observation, actions int, c AgentConfig, seed uint64) (*Le
 	return &LearningAgent{l: l, baseline: c.Baseline}, nil
 }
 
-// AgentRun is what one simulation was for the agent.
+// AgentRun is the agent's view of one simulation.
 type AgentRun struct {
 	Reward   float64   // sum of the rewards
-	Loss     float64   // of the step that was made; NaN in tests
-	Makespan float64   // s, the last end
-	Actions  []int     // of every decision
-	First    []float64 // the distribution of the first decision; nil without one
+	Loss     float64   // loss of the update; NaN without training
+	Makespan float64   // time of the last end, s
+	Actions  []int     // by decision
+	First    []float64 // action probabilities at the first decision; nil if none was due
 	Result   *queue.Result
 }
 
-// Run is one simulation, by draws from the policy, and when train is set a step of learning after it. The error is the world's, or
-// gradient.ErrDiverged.
+// Run runs one simulation, sampling actions from the policy, and if train is set, one update after it. The error is
+// that of the world, or gradient.ErrDiverged.
 func (a *LearningAgent) Run(w World, train bool) (AgentRun, error) {
 	r := &recorder{world: w, policy: a.l.Policy()}
 	if a.baseline > 0 && len(a.returns) > 0 {
@@ -131,17 +132,17 @@ func (a *LearningAgent) Run(w World, train bool) (AgentRun, error) {
 	return *run, w.Err()
 }
 
-// Greedy is the most probable action.
+// Greedy returns the most probable action.
 func (a *LearningAgent) Greedy(observation []float32) int {
 	return a.l.Policy().Greedy(gradient.Observation{X: observation})
 }
 
-// Decide is Greedy: a LearningAgent is a Decider.
+// Decide implements Decider by Greedy.
 func (a *LearningAgent) Decide(observation []float32, _ int) int { return a.Greedy(observation) }
 
 var _ Decider = (*LearningAgent)(nil)
 
-// recorder is a world as package gradient knows it, and writes down what happens.
+// recorder adapts a World to gradient.Environment and records the run.
 type recorder struct {
 	world    World
 	policy   *gradient.Policy
@@ -157,6 +158,7 @@ func (r *recorder) Reset(*rand.Rand) (gradient.Observation, bool) {
 	return gradient.Observation{X: o}, done
 }
 
+// Step subtracts the baseline from the reward. A final action that the process did not reward yields NaN.
 func (r *recorder) Step(action int) (gradient.Observation, float64, bool) {
 	counter, counts := r.world.(interface{ Process() *Process })
 	before := 0
@@ -175,12 +177,13 @@ func (r *recorder) Step(action int) (gradient.Observation, float64, bool) {
 	return gradient.Observation{X: o}, reward, done
 }
 
-// Write stores the agent as a policy file. Notes are facts about where it comes from.
+// Write stores the agent as a policy file. Notes describe its origin.
 func (a *LearningAgent) Write(w io.Writer, notes map[string]string) error {
 	return gradient.WriteFile(w, gradient.Meta{Kind: AgentKind, Notes: notes}, a.l)
 }
 
-// ReadLearningAgent reads an agent that Write stored, for observations of so many numbers and so many actions.
+// ReadLearningAgent reads an agent stored by Write. Its sizes of observation and action space must equal the given
+// ones.
 func ReadLearningAgent(r io.Reader, observation, actions int) (*LearningAgent, error) {
 	m, l, err := gradient.ReadFile(r)
 	if err != nil {

@@ -11,8 +11,9 @@ import (
 	"strings"
 )
 
-// AppendLogs adds a run to the logs in a folder, under HDeepRM's names: rewards.log, losses.log (none in tests) and makespans.log with
-// one number a run, actions.log with the actions of a run in a line, probs.json with the first distribution of each run.
+// AppendLogs appends a run to the log files in a directory, named as in HDeepRM: rewards.log, losses.log (omitted
+// without training) and makespans.log with one number per run, actions.log with one line of actions per run, and
+// probs.json with the first distribution of each run.
 func AppendLogs(dir string, run AgentRun) error {
 	actions := make([]string, len(run.Actions))
 	for i, a := range run.Actions {

@@ -13,7 +13,8 @@ import (
 	"trainopt/morl/gradient"
 )
 
-// learningWorld is HDeepRM's learning experiment: two jobs on four cores, five pairs, of which high_mem_bw ends at 5.25 s.
+// learningWorld is HDeepRM's learning experiment: two jobs on four cores and five pairs, of which high_mem_bw reaches
+// the optimum of 5.25 s.
 func learningWorld(t testing.TB) *Environment {
 	t.Helper()
 	e, err := NewEnvironment(example(t, "learning"), learningJobs(), Limits{}, Settings{
@@ -28,7 +29,7 @@ func learningWorld(t testing.TB) *Environment {
 
 var learningConfig = AgentConfig{Hidden: 16, Rate: 0.005, Gamma: 0.99}
 
-// learned is how many runs the agent trains until the 20 last all ended at 5.25 s; 0 never.
+// learned returns the number of training runs until 20 consecutive ones end at 5.25 s; 0 if this is not reached.
 func learned(t testing.TB, method string, baseline int, seed uint64, most int) int {
 	t.Helper()
 	w, c := learningWorld(t), learningConfig

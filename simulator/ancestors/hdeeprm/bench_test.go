@@ -10,9 +10,9 @@ import (
 	"trainopt/simulator/queue"
 )
 
-// syntheticJobs ask for what jobs of parallel machines ask for: half for one core, the others for powers of two up to a sixteenth of
-// the machine (at most 256), for times that are lognormal around 20 minutes, and overestimated; they come at random, so that they
-// would keep load of all cores busy at reference speed.
+// syntheticJobs returns jobs with typical requests: half of them for one core, the others for powers of two up to a
+// sixteenth of the machine (at most 256), with lognormal run times around 20 minutes and overestimated requests.
+// Arrivals are random and offer the given load at reference speed.
 func syntheticJobs(tree *platform.Tree, n int, load float64) []queue.Job {
 	r := rand.New(rand.NewPCG(1, 2))
 	largest := int(math.Log2(min(256, max(2, float64(tree.Cores)/16))))
@@ -38,9 +38,10 @@ func syntheticJobs(tree *platform.Tree, n int, load float64) []queue.Job {
 	return jobs
 }
 
-// BenchmarkRun is the whole simulation of 20,000 jobs (loads of 0.6, where few wait, and 1.2, where thousands do). HDeepRM's decision
-// code alone, without the simulation, decides for 68 jobs/s on gaia and for 4.2 on mc2 with shortest-high_gflops, for 53 on gaia
-// with first-high_cores (CPython 3.11, one core of an EPYC). Ours must pass 50,000 and 10,000.
+// BenchmarkRun simulates 20,000 jobs at loads of 0.6, with a short queue, and 1.2, with thousands of waiting jobs.
+// HDeepRM's decision code alone, without the simulation, processes 68 jobs/s on gaia and 4.2 on mc2 with
+// shortest-high_gflops, and 53 on gaia with first-high_cores (CPython 3.11, one core of an EPYC). The targets of this
+// implementation are 50,000 and 10,000.
 func BenchmarkRun(b *testing.B) {
 	for _, c := range []struct {
 		tree, pair string
@@ -77,13 +78,13 @@ func benchmark(b *testing.B, tree *platform.Tree, jobs []queue.Job, pair string,
 	}
 }
 
-// BenchmarkMini is one of the 400 jobs of the mini workload, in one pair.
+// BenchmarkMini simulates the 400 jobs of the mini workload under one pair.
 func BenchmarkMini(b *testing.B) {
 	tree := example(b, "mini")
 	benchmark(b, tree, miniJobs(b, tree), "shortest-high_gflops", math.NaN())
 }
 
-// BenchmarkEpisode is an episode of an agent on mini that sees the machine and the queue, with Reset.
+// BenchmarkEpisode runs an episode on mini, including Reset, with observations of the machine and the queue.
 func BenchmarkEpisode(b *testing.B) {
 	tree := example(b, "mini")
 	for _, v := range []View{Minimal, Small, Normal} {
@@ -103,7 +104,7 @@ func BenchmarkEpisode(b *testing.B) {
 	}
 }
 
-// runQuick is an episode with other policies each time, without its result.
+// runQuick runs an episode with varying policies, without computing its result.
 func runQuick(e *Environment) (float64, error) {
 	_, done := e.Reset()
 	for i := 0; !done; i++ {

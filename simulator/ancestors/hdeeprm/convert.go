@@ -14,26 +14,26 @@ import (
 	"trainopt/simulator/workload/swf"
 )
 
-// ConvertOptions say how a trace becomes a workload for HDeepRM.
+// ConvertOptions are the options of converting a trace to a workload of HDeepRM.
 type ConvertOptions struct {
-	Seed uint32 // of NumPy's generator
-	// Jobs is how many are taken, the first that can be; 0 is all.
+	Seed uint32 // seed of NumPy's generator
+	// Jobs is the maximum number of converted jobs, from the beginning of the trace; 0 means all.
 	Jobs int
-	// Resources is written into the workload (nb_res); nothing depends on it.
+	// Resources is written into the workload (nb_res) and has no effect.
 	Resources int
-	// Reference is the speed to which requested times refer, GFLOPS: platform.Tree.Reference.
+	// Reference is the speed to which requested times refer, GFLOPS; see platform.Tree.Reference.
 	Reference float64
-	// Compat does as HDeepRM does where that is a mistake:
+	// Compat reproduces errors of HDeepRM:
 	//
-	//   - jobs that ask for the same time, memory and bandwidth all run as long as was drawn for the first of them; corrected, each
-	//     as long as was drawn for itself.
-	//   - when the first job is submitted at 0, the next job's time is taken for the beginning, which puts the first one's twin at
-	//     0; corrected, the first submission is.
-	//   - a requested time of 0 is taken; corrected, dropped.
+	//   - Jobs with equal requested time, memory and bandwidth all have the work drawn for the first of them;
+	//     corrected, each has its own.
+	//   - If the first job is submitted at 0, the time origin is taken from the next job, which may put both at 0;
+	//     corrected, the origin is the first submission.
+	//   - Jobs with a requested time of 0 are accepted; corrected, they are dropped.
 	Compat bool
 }
 
-// Validate joins all that is wrong.
+// Validate returns all problems joined.
 func (o *ConvertOptions) Validate() error {
 	var problems []error
 	if !(o.Reference >= 1e-3) || o.Reference > 1e9 {
@@ -45,18 +45,19 @@ func (o *ConvertOptions) Validate() error {
 	return errors.Join(problems...)
 }
 
-// Converted is a trace as a workload.
+// Converted is the workload converted from a trace.
 type Converted struct {
 	*batsim.Workload
-	Dropped map[string]int // jobs of the trace by why they are none here
-	Damage  error          // the first line that is no job, by its number; nil none
+	Dropped map[string]int // number of dropped jobs by reason
+	Damage  error          // error of the first damaged record, with its line; nil if none
 }
 
-// Convert reads a trace in the Standard Workload Format as HDeepRM does: jobs that say when they were submitted and how many cores,
-// how much time and memory they ask for (or used, of memory). Fields are cut to whole numbers. A core does reference · u · requested
-// time operations, u drawn as users overestimate, and takes 4 to 24 GB/s, drawn too: the numbers are those of NumPy's legacy
-// generator, to the bit. Nothing limits run times. Lines that are no jobs, and a file that is cut off, are counted as dropped, the
-// first with its line in Damage; with Compat they are errors. O(n). A trace in which no job can be used is swf.ErrNoJobs.
+// Convert reads a trace in the Standard Workload Format as HDeepRM does. It accepts jobs with a submission time,
+// requested cores, requested time, and requested (or used) memory; fields are truncated to integers. A core executes
+// reference · u · requested time operations, where u is drawn from a distribution of users' overestimates, and
+// requires a bandwidth drawn from 4 to 24 GB/s; the random numbers equal those of NumPy's legacy generator bit for
+// bit. Jobs have no limit. Invalid lines and a truncated file are counted in Dropped, the first with its line in
+// Damage; with Compat they are errors. O(n). A trace without usable jobs returns swf.ErrNoJobs.
 func Convert(r *swf.Reader, o ConvertOptions) (*Converted, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("convert trace: %w", err)
@@ -106,14 +107,16 @@ read:
 	return c.out, c.rebase()
 }
 
+// converter is the state of a conversion.
 type converter struct {
 	ConvertOptions
 	draws numpyDraws
 	out   *Converted
-	first map[string]float64 // operations of the first job of a profile's name
+	first map[string]float64 // operations of the first job, by profile name
 }
 
-// take makes a job of a record, or says why there is none.
+// take converts a record to a job, or returns the reason for dropping it. Used share and bandwidth are drawn only for
+// accepted records, in this order.
 func (c *converter) take(record *swf.Record) (dropped string) {
 	whole := func(field int) float64 { return math.Trunc(record[field]) }
 	memory := whole(swf.RequestedMemory)
@@ -141,8 +144,8 @@ func (c *converter) take(record *swf.Record) (dropped string) {
 	return ""
 }
 
-// profile is the name of a profile with those numbers. As in HDeepRM it says what is asked for; corrected, profiles that differ in
-// what they really do are told apart by the share of the time that they use, in percent.
+// profile returns the name of a profile and registers it. As in HDeepRM, the name consists of the requests; without
+// Compat, profiles that differ only in work are distinguished by the used share of the requested time, in percent.
 func (c *converter) profile(p batsim.Profile) string {
 	name := fmt.Sprintf("%.0f_%.0f_%.0f", p.RequestTime, p.Memory, p.Bandwidth)
 	ops, known := c.first[name]
@@ -158,7 +161,7 @@ func (c *converter) profile(p batsim.Profile) string {
 	return name
 }
 
-// rebase has times begin with the trace.
+// rebase shifts the submission times so that the trace begins at 0.
 func (c *converter) rebase() error {
 	jobs := c.out.Jobs
 	origin := jobs[0].Submit
@@ -178,8 +181,9 @@ func (c *converter) rebase() error {
 	return nil
 }
 
-// Customize sets the work of every profile to what is asked for, reference · requested time, as HDeepRM does with custom workloads
-// (hdeeprm-launch -cw). Profiles without a requested time keep the work that they have. Errors name those that have neither.
+// Customize sets the work of every profile to the requested work, reference · requested time, as HDeepRM does with
+// custom workloads (hdeeprm-launch -cw). Profiles without a requested time keep their work. The errors identify
+// profiles that have neither.
 func Customize(w *batsim.Workload, reference float64) error {
 	if !(reference > 0) || reference > 1e9 {
 		return fmt.Errorf("customize workload: a reference speed of %v GFLOPS: want more than 0", reference)

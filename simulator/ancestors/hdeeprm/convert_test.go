@@ -13,7 +13,7 @@ import (
 	"trainopt/simulator/workload/swf"
 )
 
-// The draws of NumPy 1.24.2, numpy.random.seed(seed) and then, again and again,
+// The expected draws are those of NumPy 1.24.2 after numpy.random.seed(seed): alternating calls of
 // numpy.random.choice(numpy.arange(0.05, 1.3, 0.05), p=…) and numpy.random.choice(numpy.arange(4, 25, 4)).
 func TestNumpyDraws(t *testing.T) {
 	for seed, want := range map[uint32]string{
@@ -41,7 +41,7 @@ func TestNumpyDraws(t *testing.T) {
 	}
 }
 
-// Jobs take on average 0.5265 of the time that they ask for, and a fifth of them more than all of it.
+// Jobs use 0.5265 of their requested time on average, and a fifth of them exceed it.
 func TestLawOfShares(t *testing.T) {
 	d := newNumpyDraws(7)
 	const n = 200_000
@@ -73,7 +73,7 @@ func convertText(text string, o ConvertOptions) (*Converted, error) {
 	return Convert(r, o)
 }
 
-// line is a job of a trace: submitted, with processors, seconds and KB asked for, and KB used.
+// line formats a job of a trace, with the requested processors, seconds and KB, and the used KB.
 func line(number, submit, procs, seconds, kb, used any) string {
 	return fmt.Sprintf("%v %v -1 10 4 -1 %v %v %v %v 1 1 1 -1 -1 -1 -1 -1\n", number, submit, used, procs, seconds, kb)
 }
@@ -88,7 +88,7 @@ func TestConvert(t *testing.T) {
 	if got := fmt.Sprint(c.Resources, c.Jobs); got != "8 [{0 0 4 60_1_12 0 map[]} {1 20 2 30_5_24 0 map[]}]" {
 		t.Errorf("got %s", got)
 	}
-	p, q := c.Profiles["60_1_12"], c.Profiles["30_5_24"] // 0.05 and 1.25 of what is asked for, see TestNumpyDraws
+	p, q := c.Profiles["60_1_12"], c.Profiles["30_5_24"] // used shares 0.05 and 1.25, see TestNumpyDraws
 	if p.Type != batsim.Homogeneous || p.CPU[0] != 30e9 || p.RequestOps != 600e9 || p.RequestTime != 60 || p.Memory != 1 || p.Bandwidth != 12 || q.CPU[0] != 375e9 {
 		t.Errorf("got %+v and %+v", p, q)
 	}
@@ -101,7 +101,7 @@ func TestConvert(t *testing.T) {
 	}
 }
 
-// Where HDeepRM is mistaken, by Compat and corrected.
+// The errors of HDeepRM, with Compat and corrected.
 func TestConvertCompat(t *testing.T) {
 	var text string
 	for i, submit := range []int{0, 7, 9} {
@@ -155,7 +155,7 @@ func TestConvertWithMistakes(t *testing.T) {
 	}
 }
 
-// The trace mini, as HDeepRM's converter makes it a workload, to the bit.
+// The trace mini is converted as by HDeepRM, bit for bit.
 func TestConvertMini(t *testing.T) {
 	f, err := os.Open(published(t, "workloads/mini.swf"))
 	if err != nil {
@@ -222,8 +222,8 @@ func TestCustomize(t *testing.T) {
 	}
 }
 
-// The converter as HDeepRM has it, in Python with NumPy 1.24.2, made 13,900 to 14,700 jobs of this trace for each second of CPU time
-// on a machine with two cores of an Intel Xeon; this one, about 280,000.
+// HDeepRM's converter in Python with NumPy 1.24.2 converts 13,900 to 14,700 jobs of this trace per second of CPU time
+// on two cores of an Intel Xeon; this implementation about 280,000.
 func BenchmarkConvert(b *testing.B) {
 	var text strings.Builder
 	const jobs = 20_000

@@ -8,18 +8,18 @@ import (
 	"trainopt/simulator/queue/cores"
 )
 
-// Decider chooses an action, 0…actions−1, from an observation, which it may keep until its next decision only.
+// Decider chooses an action in [0, actions) from an observation. The observation is valid until the next decision.
 type Decider interface {
 	Decide(observation []float32, actions int) int
 }
 
-// Always is the agent that takes the same action each time.
+// Always is an agent that always takes the same action.
 type Always int
 
-// Decide is that action.
+// Decide implements Decider.
 func (a Always) Decide([]float32, int) int { return int(a) }
 
-// Environment is a whole simulation as an agent lives in it: one episode is one run of the workload.
+// Environment is a simulation as the environment of an agent: an episode is one run of the workload.
 //
 //	observation, done := environment.Reset()
 //	for !done {
@@ -27,18 +27,19 @@ func (a Always) Decide([]float32, int) int { return int(a) }
 //	}
 //	result, err := environment.Result(), environment.Err()
 //
-// Resetting costs O(cores + jobs) and allocates next to nothing. It is not safe for use by several goroutines.
+// Reset costs O(cores + jobs) and allocates almost nothing. An Environment is not safe for concurrent use.
 type Environment struct {
 	simulation *cores.Simulation
 	process    *Process
 	jobs       []queue.Job
 	total      float64
-	again      bool // the process asks once more at the same instant
+	again      bool // the process requires another decision at this instant
 	done       bool
 	err        error
 }
 
-// NewEnvironment is an environment of these jobs on this machine, before its first Reset. Zero limits are LimitsOf(jobs).
+// NewEnvironment returns an environment of the jobs on the machine, before its first Reset. Zero limits mean
+// LimitsOf(jobs).
 func NewEnvironment(tree *platform.Tree, jobs []queue.Job, limits Limits, settings Settings) (*Environment, error) {
 	if limits == (Limits{}) {
 		limits = LimitsOf(jobs)
@@ -57,16 +58,17 @@ func NewEnvironment(tree *platform.Tree, jobs []queue.Job, limits Limits, settin
 	return &Environment{simulation: simulation, process: process, jobs: jobs, done: true}, nil
 }
 
-// Actions is the number of actions.
+// Actions returns the number of actions.
 func (e *Environment) Actions() int { return e.process.Actions() }
 
-// ObservationSize is the number of values of an observation.
+// ObservationSize returns the number of values of an observation.
 func (e *Environment) ObservationSize() int { return e.process.ObservationSize() }
 
-// Seed is of the random policies from the next Reset on.
+// Seed sets the seed of the random policies from the next Reset on.
 func (e *Environment) Seed(seed int64) { e.process.settings.Seed = seed }
 
-// Reset begins an episode: the first observation, which the next step overwrites; done, without one, when no decision is needed.
+// Reset begins an episode and returns the first observation, valid until the next step; done is true, without an
+// observation, if no decision is required.
 func (e *Environment) Reset() (observation []float32, done bool) {
 	e.simulation.Reset()
 	e.process.Reset(e.jobs, e.simulation)
@@ -74,8 +76,8 @@ func (e *Environment) Reset() (observation []float32, done bool) {
 	return e.toDecision()
 }
 
-// Step does an action, and goes on to where the agent has to decide again: what it sees there, what the action was worth, and
-// whether the episode is over instead. An episode that ends in an error is over too: see Err.
+// Step executes an action and advances to the next decision. It returns the observation there, the reward of the
+// action, and whether the episode has ended instead. An error ends the episode: see Err.
 func (e *Environment) Step(action int) (observation []float32, reward float64, done bool) {
 	if e.done {
 		return nil, 0, true
@@ -91,7 +93,7 @@ func (e *Environment) Step(action int) (observation []float32, reward float64, d
 	return observation, reward, done
 }
 
-// toDecision goes on until the agent has to decide.
+// toDecision advances the simulation to the next decision or to its end.
 func (e *Environment) toDecision() ([]float32, bool) {
 	for {
 		if !e.again {
@@ -112,25 +114,25 @@ func (e *Environment) toDecision() ([]float32, bool) {
 	return nil, true
 }
 
-// Return is the sum of the rewards of the episode until now.
+// Return returns the sum of the rewards of the episode so far.
 func (e *Environment) Return() float64 { return e.total }
 
-// Counts are what the decisions came to.
+// Counts returns the counts of the episode.
 func (e *Environment) Counts() Counts { return e.process.Counts() }
 
-// Err is why the episode ended before its time; nil when it did not.
+// Err returns the error that ended the episode early, or nil.
 func (e *Environment) Err() error { return e.err }
 
-// Result is what has become of the jobs until now; it stays as it is after Reset.
+// Result returns the present outcomes of the jobs. Reset does not affect it.
 func (e *Environment) Result() *queue.Result { return e.simulation.Result() }
 
-// Process is the process that decides, and Simulation what obeys it; both are to be read only.
+// Process returns the decision process, which must not be modified.
 func (e *Environment) Process() *Process { return e.process }
 
-// Simulation is what obeys the decisions.
+// Simulation returns the simulation that executes the decisions, which must not be modified.
 func (e *Environment) Simulation() *cores.Simulation { return e.simulation }
 
-// Run runs one episode. The result is complete when the error is nil; else it is as far as it went.
+// Run runs one episode. With an error, the result is partial.
 func (e *Environment) Run(agent Decider) (*queue.Result, error) {
 	observation, done := e.Reset()
 	for !done {
@@ -142,7 +144,8 @@ func (e *Environment) Run(agent Decider) (*queue.Result, error) {
 	return e.Result(), nil
 }
 
-// RunPair runs one episode under one pair of policies; seed is of the random ones, compat as in Settings. Nothing is observed.
+// RunPair runs one episode under one pair of policies, without observations. seed is that of the random policies,
+// compat as in Settings.
 func RunPair(tree *platform.Tree, jobs []queue.Job, pair Pair, seed int64, compat bool) (*queue.Result, Counts, error) {
 	e, err := NewEnvironment(tree, jobs, Limits{}, Settings{Actions: []Pair{pair}, Void: true, View: Minimal, Objective: Completion, Seed: seed, Compat: compat})
 	if err != nil {

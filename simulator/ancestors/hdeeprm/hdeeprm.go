@@ -1,9 +1,10 @@
-// Package hdeeprm decides as HDeepRM does (Herrera and Bosque 2019, a workload manager on Batsim): at each decision an agent that sees
-// the queue and the machine chooses a pair of policies, one for the next job and one for the cores that it gets, and jobs are started
-// under that pair until one does not fit. None is passed over: backfilling is package queue's.
+// Package hdeeprm reproduces the decisions of HDeepRM (Herrera and Bosque 2019, a workload manager on Batsim): at
+// each decision an agent observes the queue and the machine and chooses a pair of policies, one that selects jobs and
+// one that selects their cores; jobs are started by this pair until one does not fit. No job is skipped; for
+// backfilling see package queue.
 //
-// Process is the decision process, which may also drive a Batsim elsewhere; Environment is a whole simulation as an agent lives in it;
-// RunPair is one simulation under one pair:
+// Process is the decision process, which can also drive an external Batsim; Environment is a simulation as the
+// environment of an agent; RunPair runs one simulation under one pair:
 //
 //	tree, err := platform.Example("gaia")
 //	…
@@ -11,5 +12,5 @@
 //	…
 //	result, counts, err := hdeeprm.RunPair(tree, jobs, pair, 0, false)
 //
-// HDeepRM's mistakes are corrected unless Settings.Compat asks for them; what they are is said there.
+// Errors of HDeepRM are corrected unless Settings.Compat is set, which lists them.
 package hdeeprm

@@ -21,41 +21,42 @@ import (
 	"trainopt/simulator/workload/swf"
 )
 
-// The files that a launch leaves in its folder, and takes up again. HDeepRM has two of them as pickles of Python.
+// The files that a launch writes into its folder and reuses. In HDeepRM, two of them are Python pickles.
 const (
 	PlatformFile = "platform.xml"
 	WorkloadFile = "workload.json"
 	LimitsFile   = "job_limits.json"
 )
 
-// LaunchOptions say how an experiment is made ready.
+// LaunchOptions are the options of preparing an experiment.
 type LaunchOptions struct {
-	// Compat converts the trace as HDeepRM does, mistakes included.
+	// Compat converts the trace with HDeepRM's errors; see ConvertOptions.
 	Compat bool
-	// Custom is a workload of Batsim in which every job does what it asks for (hdeeprm-launch -cw), instead of the one in the options.
+	// Custom is a workload file of Batsim whose jobs execute their requested work (hdeeprm-launch -cw); it replaces
+	// the workload of the options.
 	Custom string
-	// Folder is where a workload is looked for that an earlier launch left, and where platform, workload and limits are written.
-	// The workload is taken when the platform beside it is the one of the options; else, or with Custom, it is made anew. "" keeps
+	// Folder is the directory in which platform, workload and limits are written, and from which the workload of an
+	// earlier launch is reused if the platform file beside it equals the present one and Custom is not set. "" means
 	// no files.
 	Folder string
-	// Library has the types of the platform; nil is platform.BuiltinLibrary.
+	// Library contains the types of the platform; nil means platform.BuiltinLibrary.
 	Library *platform.Library
 }
 
-// Experiment is what options ask for, ready to be simulated.
+// Experiment is the prepared experiment of an options file.
 type Experiment struct {
 	Options  *Options
 	Tree     *platform.Tree
 	Workload *batsim.Workload
 	Jobs     []queue.Job
-	Profile  func(*queue.Job) string // names of profiles, for batsim.WriteJobs
+	Profile  func(*queue.Job) string // profile names, for batsim.WriteJobs
 	Limits   Limits
-	Dropped  map[string]int // jobs that are not simulated, by why
-	Warnings []string       // those of the options and of making ready
+	Dropped  map[string]int // number of dropped jobs by reason
+	Warnings []string       // warnings of the options and of the preparation
 }
 
-// Prepare reads platform and workload, and converts a trace. A platform or types that are missing, a trace without jobs and a
-// workload that is none are errors. Nothing is simulated.
+// Prepare reads the platform and the workload, and converts a trace. A missing platform or type, a trace without
+// jobs, and an invalid workload are errors. It runs no simulation.
 //
 //	e, err := options.Prepare(hdeeprm.LaunchOptions{})
 //	environment, err := hdeeprm.NewEnvironment(e.Tree, e.Jobs, e.Limits, options.Settings(false))
@@ -103,8 +104,8 @@ func (e *Experiment) warn(format string, args ...any) {
 	e.Warnings = append(e.Warnings, fmt.Sprintf(format, args...))
 }
 
-// ReadPlatform reads the platform that the options name. Where its file is not there, the example of that name is taken, and the
-// warning says so; else it is "". A nil library is the built-in one.
+// ReadPlatform reads the platform named in the options. If its file does not exist, the example of the same name is
+// used, with a warning; otherwise the warning is "". A nil library means the built-in one.
 func (o *Options) ReadPlatform(library *platform.Library) (tree *platform.Tree, warning string, err error) {
 	if library == nil {
 		library = platform.BuiltinLibrary()
@@ -124,7 +125,7 @@ func (o *Options) ReadPlatform(library *platform.Library) (tree *platform.Tree, 
 	return tree, "", err
 }
 
-// workload finds the workload: a custom one, one that an earlier launch left, or that of the options.
+// workload loads the workload: the custom one, that of an earlier launch, or that of the options.
 func (e *Experiment) workload(l LaunchOptions, xml []byte) (err error) {
 	if l.Custom != "" {
 		if e.Workload, err = batsim.Load(l.Custom); err != nil {
@@ -151,7 +152,8 @@ func (e *Experiment) workload(l LaunchOptions, xml []byte) (err error) {
 	return e.trace(l.Compat)
 }
 
-// trace reads the workload of the options: JSON of Batsim as it is, else a trace that is converted.
+// trace loads the workload of the options: a Batsim workload (JSON) is used as it is, anything else is converted as a
+// trace. Damage of the trace and a number of jobs below the requested one cause warnings.
 func (e *Experiment) trace(compat bool) (err error) {
 	o := e.Options
 	if name := strings.TrimSuffix(o.Workload, ".gz"); strings.EqualFold(filepath.Ext(name), ".json") {
@@ -199,7 +201,7 @@ func (e *Experiment) keep(dir string, xml []byte) error {
 	if err != nil {
 		return fmt.Errorf("write limits of jobs: %w", err)
 	}
-	for _, f := range []struct { // the platform last: it vouches for the workload
+	for _, f := range []struct { // the platform last, since its presence validates the workload
 		name string
 		data []byte
 	}{{WorkloadFile, workload.Bytes()}, {LimitsFile, append(limits, '\n')}, {PlatformFile, xml}} {

@@ -23,7 +23,7 @@ func write(t *testing.T, name, text string) string {
 	return path
 }
 
-// The published learning experiment: its platform is one of the binary, its workload a custom one.
+// The published learning experiment, with a built-in platform and a custom workload.
 func TestPrepareCustom(t *testing.T) {
 	o := &Options{Resources: 5, Platform: "/workspace/platforms/learning.json"}
 	e, err := o.Prepare(LaunchOptions{Custom: write(t, "w.json", customWorkload)})
@@ -65,7 +65,7 @@ func trace(jobs int) string {
 	return b.String()
 }
 
-// What a launch leaves is taken up by the next, on the same platform only.
+// The files of a launch are reused by the next one, on the same platform only.
 func TestPrepareAgain(t *testing.T) {
 	folder := t.TempDir()
 	o := &Options{Seed: 1, Jobs: 50, Platform: "learning", Workload: write(t, "w.swf", trace(30))}
@@ -81,7 +81,7 @@ func TestPrepareAgain(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	o.Seed = 2 // does not count: the workload is there
+	o.Seed = 2 // no effect, since the workload is reused
 	again, err := o.Prepare(LaunchOptions{Folder: folder})
 	if err != nil {
 		t.Fatal(err)

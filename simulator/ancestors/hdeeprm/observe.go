@@ -9,35 +9,37 @@ import (
 	"trainopt/simulator/workload/batsim"
 )
 
-// quartiles of what waiting jobs ask for are in every observation, and one number for the length of the queue.
+// quartiles are the quantiles of the requests of waiting jobs in every observation.
 var quartiles = [...]float64{0, 0.25, 0.5, 0.75, 1}
 
-// ofQueue is how many numbers of an observation are about the queue.
+// ofQueue is the number of values of an observation that describe the queue: the quantiles and the change of its
+// length.
 const ofQueue = 4*len(quartiles) + 1
 
-// view is what an agent sees: the requests of the waiting jobs, kept sorted, and how far the running ones are.
+// view computes observations. It keeps the requests of the waiting jobs sorted, and tracks the progress of running
+// jobs.
 type view struct {
 	process *Process
-	asked   [4][]float64 // requested time, cores, memory, bandwidth of the waiting jobs, ascending
-	length  int          // of the queue at the last observation
+	asked   [4][]float64 // requested time, cores, memory and bandwidth of the waiting jobs, each ascending
+	length  int          // length of the queue at the last observation
 	out     []float32
 
-	progress []progress // of each job
+	progress []progress // by job
 	unclear  []int32    // running jobs whose speed may have changed
 }
 
-// progress is how much of a job is done, as far as a scheduler can know.
+// progress is the progress of a job as a scheduler can estimate it.
 type progress struct {
-	left    float64 // of the requested operations
+	left    float64 // remaining requested operations
 	rate    float64
 	last    float64 // s
 	unclear bool
 }
 
-// asks are the keys of what is seen of the queue.
+// asks are the requests that observations contain.
 var asks = [4]func(*queue.Job) float64{keys[Shortest], keys[Smallest], keys[LowMem], keys[LowMemBW]}
 
-// ObservationSize is the number of values of an observation.
+// ObservationSize returns the number of values of an observation.
 func (p *Process) ObservationSize() int {
 	nodes, processors := len(p.tree.Nodes), len(p.tree.Processors)
 	switch p.settings.View {
@@ -98,7 +100,7 @@ func (v *view) touch(job int32) {
 	}
 }
 
-// watch is told before the speed of a core changes while it serves a job.
+// watch implements cores.Machine.Watch: the speed of a core that serves a job is about to change.
 func (v *view) watch(core, job int32) {
 	if v.process.settings.Compat {
 		v.pass(core, job)
@@ -107,7 +109,7 @@ func (v *view) watch(core, job int32) {
 	}
 }
 
-// pass is how HDeepRM takes note of time: each core of a job may, with its own speed and in GFLOPS.
+// pass updates the progress of a job as HDeepRM does: any core of the job may, by its own speed and in GFLOPS.
 func (v *view) pass(core, job int32) {
 	p, r := v.process, &v.progress[job]
 	speed := p.tree.Processors[p.tree.ProcessorOf[core]].GFLOPS
@@ -118,7 +120,7 @@ func (v *view) pass(core, job int32) {
 	r.last = p.now
 }
 
-// settle notes the time that passed and the new speed of each job of which that may have changed: its slowest core's.
+// settle updates progress and rate of each job whose rate, that of its slowest core, may have changed.
 func (v *view) settle() {
 	p := v.process
 	for _, job := range v.unclear {
@@ -141,7 +143,7 @@ func (v *view) settle() {
 	v.unclear = v.unclear[:0]
 }
 
-// remaining is the part of a running job that is left, as the agent sees it on one of its cores.
+// remaining returns the remaining fraction of a running job, as observed on one of its cores.
 func (v *view) remaining(core, job int32) float64 {
 	p, r, j := v.process, &v.progress[job], &v.process.jobs[job]
 	switch {
@@ -156,12 +158,13 @@ func (v *view) remaining(core, job int32) float64 {
 	return 0
 }
 
-// Observe is what the agent sees; it is overwritten by the next observation. In the order of the tree: of each node the part of its
-// memory that is left; of each of its processors the part of its bandwidth; of each of that one's cores speed and power, as parts
-// of what they are at full work, and the part of its job that is left, 0 when it is free. Then, for requested time, cores, memory
-// and bandwidth of the waiting jobs: minimum, quartiles and maximum, by the limits. Last how the queue's length changed since the
-// last observation: 0.5 is unchanged, 0 and 1 are by at least the queue sensitivity. What HDeepRM calls small lacks the cores,
-// minimal all but the queue. O(values).
+// Observe returns the observation, valid until the next one. In the order of the tree it contains, for each node, the
+// free fraction of its memory; for each of its processors, the free fraction of its bandwidth; for each core, its
+// speed and power relative to full load, and the remaining fraction of its job, 0 for a free core. Then, for
+// requested time, cores, memory and bandwidth of the waiting jobs: minimum, quartiles and maximum, relative to the
+// limits. The last value is the change of the queue's length since the last observation: 0.5 means unchanged, 0 and 1
+// a relative change of at least the queue sensitivity. View Small omits the cores, Minimal everything but the queue.
+// O(values).
 func (p *Process) Observe() []float32 {
 	v := &p.seen
 	if v.out = v.out[:0]; p.blind {
@@ -188,6 +191,7 @@ func (p *Process) Observe() []float32 {
 	return v.out
 }
 
+// node appends the values of a node, of its processors and, in view Normal, of their cores.
 func (v *view) node(n int) {
 	p := v.process
 	t := &p.tree.Nodes[n]

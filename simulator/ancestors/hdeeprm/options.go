@@ -16,38 +16,38 @@ import (
 	"trainopt/internal/regular"
 )
 
-// Options are what an options file of HDeepRM asks for. The keys of the file are in the comments; any may be missing.
+// Options is the content of an options file of HDeepRM. The comments give the keys of the file; all are optional.
 type Options struct {
-	Seed      int64  // seed: of the conversion and of the decisions, 0 … 2³²−1
-	Resources int    // nb_resources: written into the workload; 0 is the cores of the platform
-	Jobs      int    // nb_jobs: taken from the trace; 0 is all
+	Seed      int64  // seed: seed of the conversion and of the decisions, 0 … 2³²−1
+	Resources int    // nb_resources: written into the workload; 0 means the cores of the platform
+	Jobs      int    // nb_jobs: number of jobs of the trace; 0 means all
 	Workload  string // workload_file_path: a trace (SWF), or a workload of Batsim (JSON)
 	Platform  string // platform_file_path
-	LogLevel  string // pybatsim.log_level, as Python names it: DEBUG … CRITICAL; "" is WARNING
+	LogLevel  string // pybatsim.log_level, named as in Python: DEBUG … CRITICAL; "" means WARNING
 
-	Objective        Objective // pybatsim.env.objective; avg_job_slowdown when there is none
-	Actions          []Pair    // pybatsim.env.actions.selection, in its order; nil is Table
-	Void             bool      // pybatsim.env.actions.void; true when the file has no actions
+	Objective        Objective // pybatsim.env.objective; default avg_job_slowdown
+	Actions          []Pair    // pybatsim.env.actions.selection, in its order; nil means Table
+	Void             bool      // pybatsim.env.actions.void; true if the file has no actions
 	View             View      // pybatsim.env.observation
-	QueueSensitivity float64   // pybatsim.env.queue_sensitivity; 0 is 0.05
+	QueueSensitivity float64   // pybatsim.env.queue_sensitivity; 0 means 0.05
 
 	Agent AgentOptions // pybatsim.agent
 
-	// Warnings say what of the file was taken for something else than it says.
+	// Warnings describe values of the file that are interpreted differently from their literal meaning.
 	Warnings []string
 }
 
-// AgentOptions are of the agent.
+// AgentOptions are the options of the agent.
 type AgentOptions struct {
-	Learning bool // type is LEARNING, or not there while something of a learning agent is; else CLASSIC: always the first action
-	Train    bool // run is train, or not there; else test
-	// AgentConfig has hidden, lr and gamma, and what HDeepRM's files do not: method and baseline.
+	Learning bool // type is LEARNING, or absent beside keys of learning agents; otherwise CLASSIC: always the first action
+	Train    bool // run is train or absent; otherwise test
+	// AgentConfig contains hidden, lr and gamma, and two keys that HDeepRM lacks: method and baseline.
 	AgentConfig
-	File                    string // file: an agent of one's own
-	InputModel, OutputModel string // input_model, output_model: where a policy is read and written
+	File                    string // file: a user-defined agent
+	InputModel, OutputModel string // input_model, output_model: policy files read and written
 }
 
-// Settings are those of the decisions. compat is Settings.Compat.
+// Settings returns the settings of the decisions. compat is Settings.Compat.
 func (o *Options) Settings(compat bool) Settings {
 	return Settings{Actions: o.Actions, Void: o.Void, Objective: o.Objective, View: o.View, QueueSensitivity: o.QueueSensitivity,
 		Seed: o.Seed, Compat: compat}
@@ -56,11 +56,12 @@ func (o *Options) Settings(compat bool) Settings {
 var logLevels = map[string]slog.Level{"": slog.LevelWarn, "NOTSET": slog.LevelDebug - 4, "DEBUG": slog.LevelDebug, "INFO": slog.LevelInfo,
 	"WARNING": slog.LevelWarn, "WARN": slog.LevelWarn, "ERROR": slog.LevelError, "CRITICAL": slog.LevelError + 4, "FATAL": slog.LevelError + 4}
 
-// Level is the log level as package slog has it.
+// Level returns the log level for package slog.
 func (o *Options) Level() slog.Level { return logLevels[strings.ToUpper(o.LogLevel)] }
 
-// LoadOptions reads an options file. Each of set replaces or adds one value, "pybatsim.agent.hidden=64". Relative paths in the file
-// begin at its folder, those in set where the program runs.
+// LoadOptions reads an options file. Each element of set replaces or adds one value, as in
+// "pybatsim.agent.hidden=64". Relative paths in the file refer to its directory, those in set to the working
+// directory.
 func LoadOptions(path string, set ...string) (*Options, error) {
 	data, err := regular.ReadFile(path, regular.Settings)
 	if err != nil {
@@ -73,8 +74,8 @@ func LoadOptions(path string, set ...string) (*Options, error) {
 	return o, nil
 }
 
-// ReadOptions is like LoadOptions; relative paths begin at dir. The error joins all problems: keys that are unknown, with the nearest
-// that is known; values of a wrong kind; names that do not exist.
+// ReadOptions reads options from a stream; relative paths refer to dir. The error joins all problems: unknown keys
+// with the most similar known key, values of a wrong type, and unknown names.
 func ReadOptions(r io.Reader, dir string, set ...string) (*Options, error) {
 	data, err := io.ReadAll(r)
 	if err != nil {
@@ -89,7 +90,7 @@ func ReadOptions(r io.Reader, dir string, set ...string) (*Options, error) {
 	if _, err := d.Token(); err != io.EOF || top.values == nil {
 		return nil, errors.New("want one object, and nothing after it")
 	}
-	here := map[string]bool{} // keys whose paths begin where the program runs
+	here := map[string]bool{} // keys whose paths are relative to the working directory
 	for _, s := range set {
 		key, err := override(top.values, s)
 		if err != nil {
@@ -111,7 +112,7 @@ func ReadOptions(r io.Reader, dir string, set ...string) (*Options, error) {
 	return o, o.Validate()
 }
 
-// largest is the largest whole number that an option may have.
+// largest is the largest integer that an option may have.
 const largest = 1 << 31
 
 func (o *Options) read(top *section) {
@@ -133,6 +134,7 @@ func (o *Options) read(top *section) {
 	o.agent(agent, env.values["actions"] != nil)
 }
 
+// environment reads the section of the environment: objective, observation, queue sensitivity and actions.
 func (o *Options) environment(env *section) {
 	var err error
 	if name := env.text("objective"); name != "" {
@@ -160,7 +162,7 @@ func (o *Options) environment(env *section) {
 	}
 }
 
-// selected takes one entry of the selection: a job policy with its core policies.
+// selected adds one entry of the selection: a job policy with its core policies.
 func (o *Options) selected(actions *section, key string, entry any) {
 	policies, ok := entry.(map[string]any)
 	if !ok || len(policies) != 1 {
@@ -188,7 +190,7 @@ func (o *Options) selected(actions *section, key string, entry any) {
 	}
 }
 
-// meant is the core policy that a name of HDeepRM's documentation stands for.
+// meant translates a core policy name that only HDeepRM's documentation uses.
 func (o *Options) meant(core string) string {
 	if core != "high_flops" {
 		return core
@@ -199,6 +201,7 @@ func (o *Options) meant(core string) string {
 	return "high_gflops"
 }
 
+// agent reads the agent's section, including keys of old file versions.
 func (o *Options) agent(agent *section, hasActions bool) {
 	a := &o.Agent
 	a.Hidden, a.Rate, a.Gamma = int(agent.integer("hidden", 1<<16)), agent.number("lr", 0, 100), agent.number("gamma", 0, 1)
@@ -222,7 +225,7 @@ func (o *Options) agent(agent *section, hasActions bool) {
 	case "CLASSIC":
 	case "LEARNING":
 		a.Learning = true
-	case "": // before version 0.2 the agent's file said it
+	case "": // before version 0.2, the type was a property of the agent's file
 		a.Learning = pair == "" && slices.ContainsFunc([]string{"run", "hidden", "lr", "gamma", "method"}, func(key string) bool { return agent.values[key] != nil })
 	default:
 		agent.problem("type", "%q, want CLASSIC or LEARNING", kind)
@@ -234,7 +237,7 @@ func (o *Options) agent(agent *section, hasActions bool) {
 	}
 }
 
-// pair translates the policy_pair of old files into a selection of that pair.
+// pair translates the policy_pair of old files into a selection of this pair.
 func (o *Options) pair(agent *section, pair string, hasActions bool) {
 	job, core, _ := strings.Cut(pair, "-")
 	p, err := ParsePair(job + "-" + o.meant(core))
@@ -250,7 +253,7 @@ func (o *Options) pair(agent *section, pair string, hasActions bool) {
 	}
 }
 
-// Validate joins all that is wrong.
+// Validate returns all problems joined.
 func (o *Options) Validate() error {
 	var problems []error
 	if o.Seed < 0 || o.Seed > math.MaxUint32 {

@@ -14,7 +14,7 @@ func readOptions(text string, set ...string) (*Options, error) {
 	return ReadOptions(strings.NewReader(text), "/data", set...)
 }
 
-// Every option of HDeepRM, with a value that is not its zero.
+// everyOption sets every option of HDeepRM to a value other than its zero value.
 const everyOption = `{
   "seed": 19021285, "nb_resources": 4, "nb_jobs": 2, "workload_file_path": "w.swf", "platform_file_path": "../p/learning.json",
   "pybatsim": {
@@ -58,7 +58,7 @@ func TestEveryOption(t *testing.T) {
 	}
 }
 
-// Without options there are all 36 pairs and void.
+// Without options, the actions are all 36 pairs and void.
 func TestNoOptions(t *testing.T) {
 	o, err := readOptions(`{}`)
 	if err != nil {
@@ -158,7 +158,7 @@ func TestOverrides(t *testing.T) {
 	}
 }
 
-// The option files that HDeepRM's authors published.
+// The published option files of HDeepRM's authors.
 func TestPublishedOptions(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join(published(t, "options"), "*.json"))
 	if err != nil || len(paths) != 7 {
@@ -184,7 +184,8 @@ func TestPublishedOptions(t *testing.T) {
 	}
 }
 
-// The two examples in the documentation of version 0.1, which had other keys, but for a quotation mark that they lack.
+// The two examples in the documentation of version 0.1, which has different keys, with one missing quotation mark
+// added.
 func TestDocumentedOptions(t *testing.T) {
 	const begin = `{"seed": %s, "nb_resources": 2280, "nb_jobs": 10000, "workload_file_path": "/workspace/workloads/my_workload.swf",
 		"platform_file_path": "/workspace/platforms/my_platform.json", "pybatsim": {"log_level": "%s",

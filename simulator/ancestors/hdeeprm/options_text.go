@@ -13,7 +13,7 @@ import (
 	"trainopt/simulator/platform"
 )
 
-// keysOf are the keys that an options file may have, by the path of the object in which they are.
+// keysOf lists the valid keys of an options file, by the path of their object.
 var keysOf = map[string][]string{
 	"":                     {"seed", "nb_resources", "nb_jobs", "workload_file_path", "platform_file_path", "pybatsim"},
 	"pybatsim":             {"seed", "log_level", "env", "agent"},
@@ -41,7 +41,7 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// unknown reports the keys that are not to be there.
+// unknown reports the keys that are not valid in this object.
 func (s *section) unknown() {
 	for _, key := range slices.Sorted(maps.Keys(s.values)) {
 		if slices.Contains(keysOf[s.path], key) {
@@ -64,7 +64,7 @@ func (s *section) unknown() {
 	}
 }
 
-// inside is an object in the object; nil values when there is none.
+// inside returns a nested object; its values are nil if it is absent.
 func (s *section) inside(key string) *section {
 	in := &section{path: join(s.path, key), problems: s.problems}
 	switch v := s.values[key].(type) {
@@ -104,7 +104,7 @@ func (s *section) flag(key string) bool {
 	return flag
 }
 
-// number is a number from low to high, 0 when it is not there.
+// number returns a number from low to high, 0 if it is absent or invalid.
 func (s *section) number(key string, low, high float64) float64 {
 	v, there := s.values[key]
 	if !there {
@@ -128,7 +128,8 @@ func (s *section) integer(key string, high float64) int64 {
 	return int64(f)
 }
 
-// override puts "path.to.key=value" into a document and returns the key. The value is JSON, or else a text.
+// override sets "path.to.key=value" in a document and returns the key. The value is parsed as JSON, or else used as a
+// string.
 func override(document map[string]any, set string) (string, error) {
 	key, text, found := strings.Cut(set, "=")
 	if !found || key == "" {
@@ -161,7 +162,7 @@ func value(text string) any {
 	return v
 }
 
-// place says in which line a document is no JSON.
+// place adds the line number to a JSON syntax error.
 func place(data []byte, err error) error {
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {

@@ -9,32 +9,33 @@ import (
 	"trainopt/simulator/queue/cores"
 )
 
-// JobPolicy says which waiting job is next.
+// JobPolicy selects the next waiting job.
 type JobPolicy uint8
 
-// The job policies, in the order of HDeepRM's table of actions. All but the first sort the queue, ascending and stably, in place.
+// The job policies, in the order of HDeepRM's table of actions. All but the first stably sort the queue in place,
+// ascending.
 const (
-	RandomJob JobPolicy = iota // any, anew at each look at the queue
-	First                      // submitted first
+	RandomJob JobPolicy = iota // random, drawn again for every job
+	First                      // earliest submission
 	Shortest                   // lowest requested time
 	Smallest                   // fewest cores
-	LowMem                     // least memory of a core
-	LowMemBW                   // least bandwidth of a core
+	LowMem                     // least memory per core
+	LowMemBW                   // least bandwidth per core
 	jobPolicies
 )
 
-// CorePolicy says which cores a job gets.
+// CorePolicy selects the cores of a job.
 type CorePolicy uint8
 
-// The core policies, in the order of HDeepRM's table of actions; HighFreeCores is not in it.
+// The core policies, in the order of HDeepRM's table of actions; HighFreeCores is not part of it.
 const (
 	RandomCore CorePolicy = iota
 	HighGFLOPS            // highest speed
-	HighCores             // processor with the most busy cores: what HDeepRM does under this name
-	HighMem               // node with the most memory left
-	HighMemBW             // processor with the most bandwidth left
-	LowPower              // lowest power at work
-	// HighFreeCores is the processor with the most free cores: what HDeepRM's documentation says of high_cores.
+	HighCores             // processor with the most busy cores: the behaviour of HDeepRM's code
+	HighMem               // node with the most free memory
+	HighMemBW             // processor with the most free bandwidth
+	LowPower              // lowest active power
+	// HighFreeCores takes the processor with the most free cores: high_cores as HDeepRM's documentation describes it.
 	HighFreeCores
 	corePolicies
 )
@@ -42,7 +43,7 @@ const (
 var (
 	jobNames  = [jobPolicies]string{"random", "first", "shortest", "smallest", "low_mem", "low_mem_bw"}
 	coreNames = [corePolicies]string{"random", "high_gflops", "high_cores", "high_mem", "high_mem_bw", "low_power", "high_free_cores"}
-	// keys are what the job policies sort by.
+	// keys are the sort keys of the job policies.
 	keys = [jobPolicies]func(*queue.Job) float64{
 		First:    func(j *queue.Job) float64 { return j.Submit },
 		Shortest: func(j *queue.Job) float64 { return j.Request },
@@ -61,19 +62,19 @@ var (
 	}
 )
 
-// String is the name in options files.
+// String returns the name in options files.
 func (p JobPolicy) String() string { return jobNames[p] }
 
-// String is the name in options files.
+// String returns the name in options files.
 func (p CorePolicy) String() string { return coreNames[p] }
 
-// JobPolicies are the names of the job policies in the order of the table.
+// JobPolicies returns the names of the job policies in the order of the table.
 func JobPolicies() []string { return slices.Clone(jobNames[:]) }
 
-// CorePolicies are the names of the core policies in the order of the table, and then high_free_cores.
+// CorePolicies returns the names of the core policies in the order of the table, followed by high_free_cores.
 func CorePolicies() []string { return slices.Clone(coreNames[:]) }
 
-// ParseJobPolicy is the job policy of a name. The error names those that there are.
+// ParseJobPolicy returns the job policy with the given name. The error lists the valid names.
 func ParseJobPolicy(name string) (JobPolicy, error) {
 	if i := slices.Index(jobNames[:], name); i >= 0 {
 		return JobPolicy(i), nil
@@ -81,7 +82,7 @@ func ParseJobPolicy(name string) (JobPolicy, error) {
 	return 0, fmt.Errorf("no job policy is called %q: there are %s", name, strings.Join(jobNames[:], ", "))
 }
 
-// ParseCorePolicy is the core policy of a name. The error names those that there are.
+// ParseCorePolicy returns the core policy with the given name. The error lists the valid names.
 func ParseCorePolicy(name string) (CorePolicy, error) {
 	if i := slices.Index(coreNames[:], name); i >= 0 {
 		return CorePolicy(i), nil
@@ -89,13 +90,13 @@ func ParseCorePolicy(name string) (CorePolicy, error) {
 	return 0, fmt.Errorf("no core policy is called %q: there are %s", name, strings.Join(coreNames[:], ", "))
 }
 
-// Pair is an action: a policy for jobs and one for cores.
+// Pair is an action: a job policy and a core policy.
 type Pair struct {
 	Job  JobPolicy
 	Core CorePolicy
 }
 
-// ParsePair reads "shortest-high_gflops".
+// ParsePair parses the form "shortest-high_gflops".
 func ParsePair(s string) (Pair, error) {
 	job, core, found := strings.Cut(s, "-")
 	if !found {
@@ -112,10 +113,10 @@ func ParsePair(s string) (Pair, error) {
 	return p, nil
 }
 
-// String is the form that ParsePair reads.
+// String returns the form that ParsePair accepts.
 func (p Pair) String() string { return p.Job.String() + "-" + p.Core.String() }
 
-// Table is HDeepRM's table of actions: number 6·job + core, 36 of them.
+// Table returns HDeepRM's table of 36 actions; the index of a pair is 6·job + core.
 func Table() []Pair {
 	var table []Pair
 	for j := range jobPolicies {

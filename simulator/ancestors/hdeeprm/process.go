@@ -12,17 +12,19 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// Machinery obeys a Process: cores.Simulation does, and so may a Batsim at the other end of a socket.
+// Machinery executes the commands of a Process. It is implemented by cores.Simulation, and by sessions of an external
+// Batsim.
 type Machinery interface {
 	Start(job int32, cores []int32) error
 	SetState(cores []int32, state uint8) error
 	Reject(job int32) error
 }
 
-// Process is HDeepRM's decision process, without the agent: it is told what happened (Take), says whether a decision is due (Due),
-// what the agent sees (Observe), does what the agent chose (Act), and ends its answer (Close). A decision is due when a job was
-// submitted or ended since the last one, and jobs wait. To act is to take the first job of the queue under a job policy, to start
-// it on the cores that a core policy chooses, and to go on until the first one does not fit: none is passed over.
+// Process is HDeepRM's decision process, without the agent. Take processes events, Due reports whether a decision is
+// due, Observe returns the observation, Act executes an action, and Close completes the reply. A decision is due if
+// jobs wait and a job was submitted or ended since the last decision. An action repeatedly selects the first job of
+// the queue by a job policy and starts it on cores selected by a core policy, until the first job does not fit: no
+// job is skipped.
 //
 //	for simulation.Next() {
 //		process.Take(simulation.Now(), simulation.Events(), simulation.Arrivals())
@@ -34,11 +36,11 @@ type Machinery interface {
 //	}
 //	err := process.Err()
 //
-// The first command that fails ends it: see Err. It is not safe for use by several goroutines.
+// The first failing command ends the process: see Err. A Process is not safe for concurrent use.
 type Process struct {
 	settings Settings
 	actions  []Pair
-	void     int // its number, −1 none
+	void     int // number of the void action, −1 means none
 	limits   Limits
 	tree     *platform.Tree
 	jobs     []queue.Job
@@ -46,40 +48,42 @@ type Process struct {
 	commands Machinery
 	choosers [corePolicies]cores.Chooser
 	draws    *workload.Python
-	ready    float64 // power of an idle core beside a busy one
+	ready    float64 // relative power of an idle core beside a busy one
 
 	now      float64
-	more     int // jobs to be submitted
+	more     int // number of jobs not yet submitted
 	waiting  waiting
-	running  []int32   // in any order
-	at       []int32   // of each job: its place in running, −1 not there
-	cores    [][]int32 // of each job that was started
+	running  []int32   // unordered
+	at       []int32   // index in running, by job, −1 if not running
+	cores    [][]int32 // by started job
 	seen     view
-	blind    bool            // nobody observes
-	capacity map[float64]int // by memory of a core: how many cores of it an idle machine takes
+	blind    bool            // observations are not used
+	capacity map[float64]int // cores that the idle machine can give to a job, by memory per core
 
-	fresh   bool // submitted or ended since the last decision
+	fresh   bool // a job was submitted or ended since the last decision
 	voided  bool // the last action was void
 	owed    bool // the last action was not rewarded yet
 	reward  float64
 	rewards int
-	idle    int // decisions in a row after which nothing had happened
+	idle    int // consecutive decisions without effect
 	err     error
 	counts  Counts
 }
 
-// Counts are of one run.
+// Counts are the counts of one run.
 type Counts struct {
 	Decisions, Voids int
 	Rejected         int // jobs that can never run
-	// CoreBubbles and MemoryBubbles are decisions that ended because the next job lacked cores, or memory.
+	// CoreBubbles and MemoryBubbles count decisions that ended because the next job lacked cores or memory.
 	CoreBubbles, MemoryBubbles int
 }
 
-// patience is after how many decisions in a row that change nothing, at one instant, an agent is given up.
+// patience is the maximum number of consecutive decisions without effect at one instant; beyond it, the run ends with
+// an error.
 const patience = 10_000
 
-// NewProcess is a process for machines like tree. Limits are what observations are relative to. It is of use after Reset.
+// NewProcess returns a process for machines like tree. Limits normalise observations. Reset must be called before
+// use.
 func NewProcess(tree *platform.Tree, limits Limits, settings Settings) (*Process, error) {
 	if err := settings.Validate(); err != nil {
 		return nil, err
@@ -116,8 +120,8 @@ func NewProcess(tree *platform.Tree, limits Limits, settings Settings) (*Process
 	return p, nil
 }
 
-// Reset goes back to an idle machine and an empty queue. Events name jobs by their place in jobs; commands get the answers. It
-// keeps what memory it has.
+// Reset returns to an idle machine and an empty queue. Events refer to jobs by their index in jobs; the process sends
+// its decisions to commands. Memory is reused.
 func (p *Process) Reset(jobs []queue.Job, commands Machinery) {
 	p.jobs, p.commands = jobs, commands
 	p.draws = nil
@@ -133,23 +137,23 @@ func (p *Process) Reset(jobs []queue.Job, commands Machinery) {
 	p.now, p.more, p.fresh, p.voided, p.owed, p.reward, p.rewards, p.idle, p.err, p.counts = 0, len(jobs), false, false, false, 0, 0, 0, nil, Counts{}
 }
 
-// Extend is for workloads that become known while they run: jobs are those of Reset, and more behind them. It is called before an
-// event names one of the new ones.
+// Extend adds jobs to a workload that becomes known during the run: jobs are those of Reset followed by new ones. It
+// must be called before an event refers to a new job.
 func (p *Process) Extend(jobs []queue.Job) {
 	p.jobs, p.waiting.jobs = jobs, jobs
 	for len(p.at) < len(jobs) {
 		p.at = append(p.at, -1)
 	}
-	p.cores = slices.Grow(p.cores, len(jobs)-len(p.cores))[:len(jobs)] // what allocations were kept in is used again
+	p.cores = slices.Grow(p.cores, len(jobs)-len(p.cores))[:len(jobs)] // reuses the arrays of former allocations
 	p.seen.extend(len(jobs))
 }
 
-// random says whether any action draws numbers.
+// random reports whether any action draws random numbers.
 func (p *Process) random() bool {
 	return slices.ContainsFunc(p.actions, func(a Pair) bool { return a.Job == RandomJob || a.Core == RandomCore })
 }
 
-// Actions is the number of actions, void included.
+// Actions returns the number of actions, void included.
 func (p *Process) Actions() int {
 	if p.settings.Void {
 		return len(p.actions) + 1
@@ -157,19 +161,19 @@ func (p *Process) Actions() int {
 	return len(p.actions)
 }
 
-// Machine is what the process knows of the machine; it is to be read only.
+// Machine returns the state of the machine, which must not be modified.
 func (p *Process) Machine() *cores.Machine { return p.machine }
 
-// Waiting is the number of jobs in the queue.
+// Waiting returns the number of waiting jobs.
 func (p *Process) Waiting() int { return p.waiting.len() }
 
-// Running is the number of jobs that run.
+// Running returns the number of running jobs.
 func (p *Process) Running() int { return len(p.running) }
 
-// Counts are what the process counted since Reset.
+// Counts returns the counts since Reset.
 func (p *Process) Counts() Counts { return p.counts }
 
-// Err is the first thing that went wrong; nil when nothing did.
+// Err returns the first error, or nil.
 func (p *Process) Err() error { return p.err }
 
 func (p *Process) fail(err error) {
@@ -178,8 +182,8 @@ func (p *Process) fail(err error) {
 	}
 }
 
-// Take hears what happened at an instant, and how many jobs are still to be submitted; it rewards the last action if that was not
-// rewarded yet.
+// Take processes the events of an instant; more is the number of jobs still to be submitted. It rewards the last
+// action if that is outstanding.
 func (p *Process) Take(now float64, events []cores.Event, more int) {
 	p.now, p.more, p.idle = now, more, 0
 	for _, e := range events {
@@ -220,7 +224,7 @@ func (p *Process) submitted(job int32) {
 	p.fresh = true
 }
 
-// takes is how many cores of a job the idle machine takes.
+// takes returns how many cores of a job the idle machine can provide.
 func (p *Process) takes(j *queue.Job) int {
 	n, known := p.capacity[j.Memory]
 	if !known {
@@ -246,15 +250,15 @@ func (p *Process) pay() {
 	}
 }
 
-// Rewarded is the reward of the last action that was rewarded, and how many were since Reset.
+// Rewarded returns the last reward and the number of rewards since Reset.
 func (p *Process) Rewarded() (reward float64, count int) { return p.reward, p.rewards }
 
-// Due says whether the agent has to decide now.
+// Due reports whether a decision is due.
 func (p *Process) Due() bool {
 	return p.err == nil && p.waiting.len() > 0 && (p.fresh || p.more == 0 && p.voided)
 }
 
-// Act does what the agent chose: the number of an action.
+// Act executes the action with the given number.
 func (p *Process) Act(action int) {
 	if action < 0 || action >= p.Actions() {
 		p.fail(fmt.Errorf("at %v s: the agent chose action %d, they are 0…%d", p.now, action, p.Actions()-1))
@@ -273,7 +277,8 @@ func (p *Process) Act(action int) {
 	p.owed, p.fresh = true, false
 }
 
-// schedule starts jobs until one does not fit.
+// schedule starts jobs by a pair of policies until one does not fit, and returns their number. The reason for
+// stopping, lack of cores or of memory, is counted.
 func (p *Process) schedule(pair Pair) (started int) {
 	chooser := p.choosers[pair.Core]
 	for ; p.waiting.len() > 0 && p.err == nil; started++ {
@@ -306,8 +311,8 @@ func (p *Process) schedule(pair Pair) (started int) {
 	return started
 }
 
-// Close ends the answer: it sends the states that changed. True says that the agent is to be asked again at once, since it chose
-// void and nothing else will wake it.
+// Close completes the reply by sending the changed core states. It returns true if a further decision is due at this
+// instant, because the agent chose void and no later event would trigger one.
 func (p *Process) Close() (again bool) {
 	p.machine.Changes(func(state uint8, cores []int32) {
 		if err := p.commands.SetState(cores, state); err != nil {
@@ -326,10 +331,10 @@ func (p *Process) Close() (again bool) {
 	return again
 }
 
-// ErrBlocked says that jobs wait for ever: the first of the queue cannot run even on an idle machine.
+// ErrBlocked means that jobs wait forever: the first of the queue cannot run even on the idle machine.
 var ErrBlocked = errors.New("jobs wait for ever")
 
-// Finish is an error when jobs still wait although nothing will happen any more. It is for after the last step.
+// Finish returns an error if jobs still wait after the last event.
 func (p *Process) Finish() error {
 	if p.err != nil {
 		return p.err

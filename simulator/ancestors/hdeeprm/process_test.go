@@ -39,7 +39,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// The queue is what sorting it anew at each look, in place and stably, makes of it.
+// The incremental sort equals a complete stable sort in place before every selection.
 func TestWaitingIsSorted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		jobs := make([]queue.Job, 60)
@@ -98,7 +98,8 @@ func rounded(values []float32) string {
 	return strings.Join(s, " ")
 }
 
-// What an agent sees of the learning platform by hand: a third job waits 2 s after two fill the fast processor.
+// The observation of the learning platform, computed by hand: a third job waits after two jobs filled the fast
+// processor for 2 s.
 func TestObservation(t *testing.T) {
 	jobs := append(learningJobs(), learningJobs()[0])
 	jobs[2].ID, jobs[2].Submit, jobs[2].Request, jobs[2].Memory = 2, 2, 10, 16000
@@ -106,7 +107,7 @@ func TestObservation(t *testing.T) {
 	before := "1 1 0 0.05 0 0 0.05 0 1 0 0.05 0 0 0.05 0"
 	queued := "0.5 0.5 0.5 0.5 0.5 1 1 1 1 1 0.5 0.5 0.5 0.5 0.5 1 1 1 1 1 1"
 	alone := "1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 0"
-	// Both run at 0.75·4.4 GFLOPS: 6.6 of 21 G operations are done.
+	// Both run at 0.75·4.4 GFLOPS: 6.6 of 21 Gop are done.
 	for name, c := range map[string]struct {
 		settings      Settings
 		first, second string
@@ -134,7 +135,7 @@ func TestObservation(t *testing.T) {
 	}
 }
 
-// An idle core beside a busy one: 25 % of its power, in compatible mode 15 %; sizes are those of HDeepRM.
+// An idle core beside a busy one has 25 % of its power, in compatible mode 15 %. Observation sizes equal HDeepRM's.
 func TestObservationPower(t *testing.T) {
 	for compat, want := range map[bool]float32{false: 0.25, true: 0.15} {
 		jobs := learningJobs()
@@ -154,7 +155,7 @@ func TestObservationPower(t *testing.T) {
 	}
 }
 
-// What the first action is worth by hand: both jobs start on the fast processor, which slows them.
+// The rewards of the first action, computed by hand: both jobs start on the fast processor and slow each other.
 func TestRewards(t *testing.T) {
 	jobs := append(learningJobs(), queue.Job{ID: 2, Procs: 4, Request: 20, Ops: 1e9, RequestOps: 1e9})
 	for o, want := range map[Objective]float64{
@@ -178,7 +179,7 @@ func TestRewards(t *testing.T) {
 			}
 		})
 	}
-	// One core of the fast processor serves, its sibling idles: 15 % of 50 W or 25 %.
+	// One core of the fast processor is busy; the idle one has 15 % or 25 % of 50 W.
 	for compat, want := range map[bool]float64{false: -(50 + 12.5 + 4), true: -(50 + 7.5 + 4)} {
 		e := environment(t, example(t, "learning"), learningJobs()[:1], Settings{Actions: []Pair{{First, HighGFLOPS}}, Void: true, Objective: Energy, Compat: compat})
 		e.Reset()
@@ -188,8 +189,8 @@ func TestRewards(t *testing.T) {
 	}
 }
 
-// An agent that only ever does nothing ends in an error, and so does the last action of a list in compatible mode when it cannot
-// start anything; corrected, that one waits for the next end.
+// An agent that always chooses void ends in an error, and so does, in compatible mode, the last action of a list when
+// it cannot start a job; corrected, the latter waits for the next end.
 func TestVoid(t *testing.T) {
 	jobs := append(learningJobs(), queue.Job{ID: 2, Procs: 4, Request: 20, Ops: 1e9, RequestOps: 1e9})
 	pair := []Pair{{First, HighGFLOPS}}
@@ -211,7 +212,7 @@ func TestVoid(t *testing.T) {
 			}
 		})
 	}
-	// Void first, then work: what waited is started when the agent is asked again at once.
+	// Void first, then a pair: the waiting job starts at the immediately following decision.
 	e := environment(t, example(t, "learning"), learningJobs(), Settings{Actions: pair, Void: true})
 	e.Reset()
 	if _, r, done := e.Step(1); done || r != -0.4 {
@@ -222,7 +223,7 @@ func TestVoid(t *testing.T) {
 	}
 }
 
-// A job that can never run is rejected, or in compatible mode an error.
+// A job that can never run is rejected; in compatible mode it is an error.
 func TestImpossibleJob(t *testing.T) {
 	jobs := append([]queue.Job{{ID: 7, Procs: 5, Request: 1, Ops: 1e9}, {ID: 8, Procs: 3, Memory: 16000, Request: 1, Ops: 1e9}}, learningJobs()...)
 	tree := example(t, "learning")
@@ -263,7 +264,8 @@ func TestPercentile(t *testing.T) {
 	}
 }
 
-// A process that learns of each job only when it is submitted decides the same, as it must for a Batsim elsewhere.
+// A process to which jobs are added only at their submission makes the same decisions, as required with an external
+// Batsim.
 func TestExtend(t *testing.T) {
 	tree := example(t, "learning")
 	jobs := slices.Repeat(learningJobs(), 4)
@@ -301,7 +303,8 @@ func TestExtend(t *testing.T) {
 	}
 }
 
-// Whatever an agent does, each job ends, no core serves two at a time, and the same choices lead to the same, also after Reset.
+// For arbitrary actions, every job ends, no core serves two jobs simultaneously, and equal actions lead to equal
+// results, also after Reset.
 func TestAnyAgent(t *testing.T) {
 	tree := example(t, "mini")
 	actions := append(Table(), Pair{First, HighFreeCores}, Pair{Shortest, HighFreeCores})
@@ -352,7 +355,8 @@ func same(a, b *queue.Result) bool {
 	})
 }
 
-// exclusive fails when a job did not end, or two served on one core at a time, or a node's memory was overdrawn.
+// exclusive checks that every job ended, that no core served two jobs simultaneously, and that no node's memory was
+// exceeded.
 func exclusive(t *rapid.T, r *queue.Result, tree *platform.Tree) {
 	type change struct {
 		at    float64

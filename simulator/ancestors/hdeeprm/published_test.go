@@ -14,7 +14,7 @@ import (
 	"trainopt/simulator/workload/swf"
 )
 
-// published is a file of the published data, which a checkout need not have.
+// published returns the path of a published data file; the test is skipped if it is absent.
 func published(t testing.TB, path string) string {
 	t.Helper()
 	full := filepath.Join("../../../../shared/data/hdeeprm", path)
@@ -33,7 +33,7 @@ func example(t testing.TB, name string) *platform.Tree {
 	return tree
 }
 
-// learningJobs are the two jobs of HDeepRM's learning experiment.
+// learningJobs returns the two jobs of HDeepRM's learning experiment.
 func learningJobs() []queue.Job {
 	j := queue.Job{Procs: 1, Request: 5, Ops: 21e9, RequestOps: 21e9, Memory: 8000, Bandwidth: 24}
 	k := j
@@ -41,7 +41,7 @@ func learningJobs() []queue.Job {
 	return []queue.Job{j, k}
 }
 
-// miniJobs are the trace mini as HDeepRM's converter draws it with seed 2009: that of the published figures.
+// miniJobs returns the trace mini as converted by HDeepRM with seed 2009, the basis of the published figures.
 func miniJobs(t testing.TB, tree *platform.Tree) []queue.Job {
 	t.Helper()
 	f, err := os.Open(published(t, "workloads/mini.swf"))
@@ -64,7 +64,7 @@ func miniJobs(t testing.TB, tree *platform.Tree) []queue.Job {
 	return c.Jobs
 }
 
-// expected is what the original's decisions lead to.
+// expected holds the results of the original's decisions.
 type expected struct {
 	Jobs        int     `json:"nb_jobs_finished"`
 	Makespan    float64 `json:"makespan"`
@@ -156,7 +156,7 @@ func compare(t *testing.T, r *queue.Result, want expected, compat bool) {
 	for i, x := range got.numbers() {
 		tolerance := 1e-9
 		if !compat && i == 7 {
-			tolerance = 2e-5 // the published energy is of rounded powers
+			tolerance = 2e-5 // the published energy is computed from rounded powers
 		}
 		if y := want.numbers()[i]; !near(x, y, tolerance) {
 			t.Errorf("number %d: got %v, want %v (relative difference %.2g)", i, x, y, x/y-1)
@@ -173,8 +173,8 @@ func compare(t *testing.T, r *queue.Result, want expected, compat bool) {
 	}
 }
 
-// The best of the 25 pairs without chance on mini, by an independent run of the original's decision code: by makespan,
-// slowdown, wait, turnaround and energy; and how many of its decisions end for lack of cores.
+// The best of the 25 deterministic pairs on mini by makespan, slowdown, wait, turnaround and energy, from an
+// independent run of the original's decision code, and the number of decisions that ended for lack of cores.
 func TestMiniPairs(t *testing.T) {
 	tree := example(t, "mini")
 	jobs := miniJobs(t, tree)
@@ -213,7 +213,7 @@ func TestMiniPairs(t *testing.T) {
 	}
 }
 
-// The best placement of the learning experiment, without any published file.
+// The best placement of the learning experiment; requires no published file.
 func TestOptimalLearning(t *testing.T) {
 	r, _, err := RunPair(example(t, "learning"), learningJobs(), Pair{First, HighMemBW}, 0, false)
 	if err != nil || summary(r).Makespan != 5.25 {

@@ -8,27 +8,27 @@ import (
 	"trainopt/simulator/queue"
 )
 
-// Objective is what an agent is rewarded for. Rewards are of the state after an action, at the time when the next message comes.
+// Objective determines the reward. A reward describes the state after an action, at the time of the next message.
 type Objective uint8
 
 const (
-	Slowdown    Objective = iota // −Σ 1/requested time of the jobs that wait or run
-	Completion                   // −the number of jobs that wait or run
-	Utilization                  // the number of busy cores; HDeepRM means this too, but ends in an error
-	Makespan                     // Σ of the speeds of the cores now, GFLOPS
-	Energy                       // −Σ of the power of the cores now, W
-	// EnergyDelay is −power·(jobs that wait or run)/1,000: what energy and delay grow by in a second, multiplied. HDeepRM lists
-	// the objective, but has no reward for it.
+	Slowdown    Objective = iota // −Σ 1/requested time of the waiting and running jobs
+	Completion                   // −number of waiting and running jobs
+	Utilization                  // number of busy cores; intended by HDeepRM, whose code fails
+	Makespan                     // Σ of the present speeds of the cores, GFLOPS
+	Energy                       // −Σ of the present power of the cores, W
+	// EnergyDelay is −power·(waiting and running jobs)/1,000: the product of the growth of energy and of total delay
+	// per second. HDeepRM lists this objective without a reward.
 	EnergyDelay
 	objectives
 )
 
 var objectiveNames = [objectives]string{"avg_job_slowdown", "avg_job_completion", "avg_utilization", "makespan", "energy_consumption", "edp"}
 
-// String is the name in options files.
+// String returns the name in options files.
 func (o Objective) String() string { return objectiveNames[o] }
 
-// ParseObjective is the objective of a name. The error names those that there are.
+// ParseObjective returns the objective with the given name. The error lists the valid names.
 func ParseObjective(name string) (Objective, error) {
 	if i := slices.Index(objectiveNames[:], name); i >= 0 {
 		return Objective(i), nil
@@ -36,7 +36,7 @@ func ParseObjective(name string) (Objective, error) {
 	return 0, fmt.Errorf("no objective is called %q: there are %s", name, strings.Join(objectiveNames[:], ", "))
 }
 
-// Reward is that of the state now. O(processors), or O(jobs that wait or run) for Slowdown.
+// Reward returns the reward of the present state. O(processors), or O(waiting and running jobs) for Slowdown.
 func (p *Process) Reward() float64 {
 	inside := float64(p.waiting.len() + len(p.running))
 	switch p.settings.Objective {
@@ -64,7 +64,7 @@ func (p *Process) Reward() float64 {
 	return -power * inside / 1000
 }
 
-// requested is the requested time, or 1 s where a job asks for none.
+// requested returns the requested time, or 1 s for a job without one.
 func requested(j *queue.Job) float64 {
 	if j.Request > 0 {
 		return j.Request
@@ -72,7 +72,7 @@ func requested(j *queue.Job) float64 {
 	return 1
 }
 
-// gauge is the speed and the power of all cores now, GFLOPS and W.
+// gauge returns the present total speed and power of all cores, GFLOPS and W.
 func (p *Process) gauge() (speed, power float64) {
 	for i := range p.tree.Processors {
 		t := &p.tree.Processors[i]
@@ -91,7 +91,8 @@ func (p *Process) gauge() (speed, power float64) {
 	return speed, power
 }
 
-// Of a core's speed and power in the states of the resource model, as decisions see them; that of P2 is Process.ready.
+// Relative speed and power of a core in the states of the resource model, as decisions use them; the power in P2 is
+// Process.ready.
 const (
 	slowed      = 0.75
 	asleep      = 0.05

@@ -11,15 +11,16 @@ import (
 	"trainopt/simulator/workload/batsim"
 )
 
-// Limits are what jobs ask for at most, nearly: what an observation is relative to.
+// Limits are approximate maxima of the requests of jobs, by which observations are normalised.
 type Limits struct {
 	Time      float64 // s
 	Cores     float64
-	Memory    float64 // MB of each core
-	Bandwidth float64 // GB/s of each core
+	Memory    float64 // MB per core
+	Bandwidth float64 // GB/s per core
 }
 
-// LimitsOf are the 99th percentiles of what jobs ask for, linearly interpolated, as HDeepRM takes them; 1 where that is 0.
+// LimitsOf returns the 99th percentiles of the requests, linearly interpolated as in HDeepRM; 1 for a percentile of
+// 0.
 func LimitsOf(jobs []queue.Job) Limits {
 	values := make([]float64, len(jobs))
 	of := func(key func(*queue.Job) float64) float64 {
@@ -35,22 +36,22 @@ func LimitsOf(jobs []queue.Job) Limits {
 	return Limits{of(keys[Shortest]), of(keys[Smallest]), of(keys[LowMem]), of(keys[LowMemBW])}
 }
 
-// View is how much of the machine an agent sees; all see the queue.
+// View is the part of the machine in an observation; all views include the queue.
 type View uint8
 
 const (
-	Normal  View = iota // memory of each node, bandwidth of each processor; speed, power and what is left of the job of each core
+	Normal  View = iota // memory by node, bandwidth by processor; speed, power and remaining work by core
 	Small               // without the cores
-	Minimal             // the queue only
+	Minimal             // only the queue
 	views
 )
 
 var viewNames = [views]string{"normal", "small", "minimal"}
 
-// String is the name in options files.
+// String returns the name in options files.
 func (v View) String() string { return viewNames[v] }
 
-// ParseView is the view of a name, normal for "". The error names those that there are.
+// ParseView returns the view with the given name, Normal for "". The error lists the valid names.
 func ParseView(name string) (View, error) {
 	if name == "" {
 		return Normal, nil
@@ -61,35 +62,37 @@ func ParseView(name string) (View, error) {
 	return 0, fmt.Errorf("no observation is called %q: there are %s", name, strings.Join(viewNames[:], ", "))
 }
 
-// Settings say what an agent sees, may do and is rewarded for. The zero value offers the whole table without void, shows everything,
-// rewards short jobs, and corrects HDeepRM's mistakes.
+// Settings hold the observation, actions and reward of an agent. The zero value offers the whole table without void,
+// the full observation and the reward Slowdown, and corrects HDeepRM's errors.
 type Settings struct {
-	Actions   []Pair    // in the order of their numbers; empty is Table
-	Void      bool      // another action, the last, does nothing
-	Objective Objective // what rewards are of
+	Actions   []Pair    // numbered by their index; empty means Table
+	Void      bool      // adds a last action without effect
+	Objective Objective // objective of the rewards
 	View      View
-	// QueueSensitivity is the relative change of the queue's length that is seen as the largest; small values saturate soon. 0 is 0.05.
+	// QueueSensitivity is the relative change of the queue's length at which its observation saturates; 0 means 0.05.
 	QueueSensitivity float64
-	// Seed is of the random policies' numbers, those of CPython's random.seed.
+	// Seed is the seed of the random policies, as of CPython's random.seed.
 	Seed int64
-	// Compat does as HDeepRM does where that is a mistake:
+	// Compat reproduces errors of HDeepRM:
 	//
-	//   - the last action of the list counts as void, also where none is: chosen when nothing arrives any more and jobs wait, the
-	//     agent is asked again at once, without end; here that ends in an error. Corrected, only void itself is void, and the agent
-	//     is asked again at once only when nothing runs, since else the next end asks it.
-	//   - a core that idles beside a busy one is seen, and counts for rewards, with 15 % of its power; corrected, with the 25 %
-	//     that it is simulated with.
-	//   - what is left of a job is seen as operations less the speed of its first core in GFLOPS times the time, which stays near 1;
-	//     corrected, as 1 − done/requested operations, in 0…1.
-	//   - a job that can never run waits at the head of the queue for ever, which ends in an error; corrected, it is rejected when it
-	//     is submitted.
-	//   - the power of each core and state is rounded to 1 mW, as in the platform files that HDeepRM writes for Batsim.
+	//   - The last action of the list counts as void, even if void is disabled: if it is chosen when no further job
+	//     will be submitted and jobs wait, another decision is due immediately, without end; here this ends with an
+	//     error. Corrected, only void itself is void, and another decision is due only if nothing runs, since
+	//     otherwise the next end triggers it.
+	//   - An idle core beside a busy one is observed, and counts in rewards, with 15 % of its power; corrected, with
+	//     the 25 % of the simulation.
+	//   - The remaining work of a job is observed as operations less the speed of its first core in GFLOPS times
+	//     elapsed time, which remains near 1; corrected, as 1 − done/requested operations, in [0, 1].
+	//   - A job that can never run waits at the head of the queue forever, which ends with an error; corrected, it is
+	//     rejected at submission.
+	//   - The power of each core and state is rounded to 1 mW, as in the platform files that HDeepRM writes for
+	//     Batsim.
 	//
-	// That high_cores prefers busy processors is the same in both: high_free_cores is the other one.
+	// In both modes, high_cores prefers busy processors; high_free_cores is the alternative.
 	Compat bool
 }
 
-// Validate joins all that is wrong.
+// Validate returns all problems joined.
 func (s *Settings) Validate() error {
 	var problems []error
 	for i, p := range s.Actions {

@@ -7,18 +7,19 @@ import (
 	"trainopt/simulator/queue"
 )
 
-// waiting is the queue. It is sorted in place by the policy that looks at it, so what is equal for one policy keeps the order that
-// the one before left. What is in order already is not sorted again: a look costs O(1), O(k·n) moves for k jobs that came since
-// the last, O(n log n) when the policy changes.
+// waiting is the queue. Policies sort it in place, so that jobs equal under one policy keep the order of the
+// preceding one. A sorted part is not sorted again: a selection costs O(1), plus O(k·n) moves for k jobs that arrived
+// since the last one, or O(n log n) if the policy changes.
 type waiting struct {
 	jobs   []queue.Job
-	list   []int32 // from head on
+	list   []int32 // the queue is list[head:]
 	head   int
 	by     JobPolicy
 	sorted int // list[head:sorted] is in the order of by
 	order  []keyed
 }
 
+// keyed is a waiting job with its sort key and its position before sorting.
 type keyed struct {
 	key      float64
 	at, what int32
@@ -30,7 +31,7 @@ func (w *waiting) reset(jobs []queue.Job) {
 
 func (w *waiting) len() int { return len(w.list) - w.head }
 
-// all are those that wait, in order. They are valid until the queue changes.
+// all returns the waiting jobs in order. The slice is valid until the queue changes.
 func (w *waiting) all() []int32 { return w.list[w.head:] }
 
 func (w *waiting) add(job int32) {
@@ -41,7 +42,7 @@ func (w *waiting) add(job int32) {
 	w.list = append(w.list, job)
 }
 
-// sort puts the queue in the order of a policy other than random.
+// sort sorts the queue by a policy other than random: by insertion for up to 16 new jobs, otherwise completely.
 func (w *waiting) sort(by JobPolicy) {
 	key := keys[by]
 	w.sorted = max(w.sorted, w.head)
@@ -77,7 +78,7 @@ func (w *waiting) sort(by JobPolicy) {
 	}
 }
 
-// remove takes out the job at a place, counted from the head.
+// remove deletes the job at the given position, counted from the head.
 func (w *waiting) remove(at int) {
 	if at == 0 {
 		w.head++

@@ -10,19 +10,19 @@ import (
 	"trainopt/simulator/workload/swf"
 )
 
-// Drawn says that sequences are drawn by swf.Lublin, so that there are as many as one likes and none of a trace is seen. Each has
-// a load of its own, and with Varied a share of small jobs and a unit of time of its own. Zeros have the meaning that is noted.
+// Drawn generates sequences by swf.Lublin, so that their number is unlimited and no trace is used. Each sequence
+// has its own load and, with Varied, its own share of small jobs and time scale. Zero values have the meaning noted.
 type Drawn struct {
-	Low, High    float64 `json:",omitempty"` // offered load, between these; zeros: 0.5 and 1.1
-	Overestimate float64 `json:",omitempty"` // see swf.Lublin; 0: requests are exact
-	// Mixed has Overestimate in every other sequence only.
+	Low, High    float64 `json:",omitempty"` // bounds of the offered load; zeros mean 0.5 and 1.1
+	Overestimate float64 `json:",omitempty"` // see swf.Lublin; 0 means exact requests
+	// Mixed applies Overestimate to a random half of the sequences.
 	Mixed bool `json:",omitempty"`
-	// Varied leaves out a share of the jobs of up to 4 processors, up to 0.8, and divides run times by up to 4: other machines have
-	// larger and shorter jobs than the model.
+	// Varied removes a random share, up to 0.8, of the jobs of up to 4 processors, and divides run times by up to 4,
+	// since other machines have larger and shorter jobs than the model.
 	Varied bool `json:",omitempty"`
 }
 
-// Validate joins all that is wrong.
+// Validate returns all problems joined.
 func (d Drawn) Validate() error {
 	var errs []error
 	if d.Low != 0 || d.High != 0 {
@@ -33,7 +33,8 @@ func (d Drawn) Validate() error {
 	return errors.Join(append(errs, swf.Lublin{Jobs: 1, Overestimate: d.Overestimate}.Validate())...)
 }
 
-// Draw makes a sequence of so many jobs for a machine.
+// Draw generates a sequence of the given length for a machine. It generates three times as many jobs as required,
+// after a random number of skipped ones, thins them, and scales submissions to the load.
 func (d Drawn) Draw(rng *rand.Rand, length, procs int) ([]order.Job, error) {
 	if d.High == 0 {
 		d.Low, d.High = 0.5, 1.1

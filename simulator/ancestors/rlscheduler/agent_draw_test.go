@@ -43,7 +43,7 @@ func TestDrawnSequences(t *testing.T) {
 	})
 }
 
-// runs is what can be compared of jobs, whose deadlines are no numbers.
+// runs returns the comparable fields of jobs, without deadlines, which are NaN.
 func runs(jobs []order.Job) [][4]float64 {
 	var out [][4]float64
 	for _, j := range jobs {
@@ -62,7 +62,7 @@ func TestDrawnRefused(t *testing.T) {
 	}
 }
 
-// The same draw is the same sequence, and rewards are by their settings.
+// Equal seeds give equal sequences, and rewards follow the settings.
 func TestDrawnEnvironment(t *testing.T) {
 	machine := &Trace{Procs: 256, Nodes: 256}
 	reward := func(s AgentSettings) float64 {
@@ -88,7 +88,7 @@ func TestDrawnEnvironment(t *testing.T) {
 	}
 }
 
-// What an agent makes of all jobs orders them as its choice does, and newcomers count as jobs that wait for no time.
+// Scores order the jobs as the agent's choices do, and future jobs count as jobs without a wait.
 func TestScores(t *testing.T) {
 	tr := agentTrace(200, 3)
 	shape, err := WideSight.Shape()

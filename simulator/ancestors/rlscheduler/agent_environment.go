@@ -12,10 +12,10 @@ import (
 	"trainopt/optimizer/schedule/order"
 )
 
-// Metric is what an agent learns for. The zero value is the mean bounded slowdown.
+// Metric is the objective of an agent. The zero value is the mean bounded slowdown.
 type Metric string
 
-// metrics say what an episode has cost: lower is better.
+// metrics return the cost of an episode; lower is better.
 var metrics = map[Metric]func(Measures) float64{
 	"":                 func(m Measures) float64 { return m.BoundedSlowdown },
 	"bounded-slowdown": func(m Measures) float64 { return m.BoundedSlowdown },
@@ -25,36 +25,38 @@ var metrics = map[Metric]func(Measures) float64{
 	"utilization":      func(m Measures) float64 { return -m.Utilization },
 }
 
-// Sequence is where an agent's episodes come from. Zeros have the meaning that is noted.
+// Sequence describes the source of an agent's episodes. Zero values have the meaning noted.
 type Sequence struct {
-	Length   int  // jobs; 0: 256
-	Backfill bool // the simulator's
-	// Starts are the job numbers (from 0) at which sequences may begin, or pieces of them; empty: all from Length to Length+1
-	// before the end, as in the published training.
+	Length   int  // number of jobs; 0 means 256
+	Backfill bool // use the simulator's backfilling
+	// Starts are the indices of jobs at which sequences, or pieces of them, may begin; empty means all from Length to
+	// Length+1 before the end, as in the published training.
 	Starts []int
-	// Pieces, above 0, puts sequences together from pieces of the trace of so many jobs each, which begin at Starts and follow
-	// each other after their own gaps: many more sequences than a trace has, of which one learns less by heart.
+	// Pieces, if positive, composes sequences of pieces of the trace with this many jobs. Pieces begin at Starts and
+	// follow each other with their own interarrival times. There are many more such sequences than the trace has,
+	// which reduces overfitting.
 	Pieces int
-	// Low and High are between what the mean bounded slowdown under SJF must be, exclusive, for a sequence to be learned from:
-	// RLScheduler's trajectory filtering with 10 and 150. Zeros: no filter.
+	// Low and High are exclusive bounds on the mean bounded slowdown of a sequence under SJF: RLScheduler's
+	// trajectory filtering with 10 and
+	//  150. Zeros mean no filter.
 	Low, High float64
-	// Drawn, unless it is nil, draws the sequences; of the trace only the machine counts then.
+	// Drawn, if not nil, generates the sequences; of the trace, only the machine is used.
 	Drawn *Drawn `json:",omitempty"`
 }
 
-// AgentSettings say what an agent sees and is rewarded for.
+// AgentSettings are the observation and the reward of an agent.
 type AgentSettings struct {
-	Sight  Sight // "" is PublishedSight
+	Sight  Sight // "" means PublishedSight
 	Metric Metric
-	// Relative rewards by the metric over that of SJF on the same sequence, so that hard sequences do not outweigh the others;
-	// else the reward is −metric, as published. Either comes at the end of the episode.
+	// Relative divides the metric by that of SJF on the same sequence, so that hard sequences do not dominate;
+	// otherwise the reward is −metric, as published. The reward is given at the end of the episode.
 	Relative bool
-	// Logarithm is of that, or of the metric: ratios count the same in both directions, and no single sequence outweighs the rest.
-	// Only for metrics above 0.
+	// Logarithm applies to the metric or the ratio: ratios then count equally in both directions, and no single
+	// sequence dominates. It requires a positive metric.
 	Logarithm bool
 }
 
-// Validate joins all that is wrong.
+// Validate returns all problems joined.
 func (s AgentSettings) Validate() error {
 	var errs []error
 	if s.Sight != "" {
@@ -70,7 +72,7 @@ func (s AgentSettings) Validate() error {
 	return errors.Join(errs...)
 }
 
-// AgentEnvironment is an episode as an agent's environment: each action is the row of the job that is next.
+// AgentEnvironment is the environment of an agent: an action is the row of the job to start next.
 type AgentEnvironment struct {
 	trace    *Trace
 	settings AgentSettings
@@ -79,21 +81,22 @@ type AgentEnvironment struct {
 	jobs     []order.Job
 	e        *Episode
 	baseline float64
-	drawn    map[uint64]episodeStart // what was drawn lately, by seed: candidates of evolution play the same
+	drawn    map[uint64]episodeStart // recently drawn sequences by seed: the candidates of evolution share them
 }
 
-// episodeStart is a drawn sequence, with its metric under SJF where that is asked for.
+// episodeStart is a drawn sequence, with its metric under SJF if required.
 type episodeStart struct {
 	jobs     []order.Job
 	baseline float64
 }
 
-// keptDraws bounds the memory of drawn sequences: 256 of 1,024 jobs are some 30 MB.
+// keptDraws bounds the number of cached sequences: 256 of 1,024 jobs occupy some 30 MB.
 const keptDraws = 256
 
 var _ gradient.Environment = (*AgentEnvironment)(nil)
 
-// NewAgentEnvironment makes an environment over sequences of a trace.
+// NewAgentEnvironment returns an environment over sequences of a trace, after validating the settings. Empty Starts
+// are replaced by all possible ones; for drawn sequences they are ignored.
 func NewAgentEnvironment(t *Trace, from Sequence, s AgentSettings) (*AgentEnvironment, error) {
 	if s.Sight == "" {
 		s.Sight = PublishedSight
@@ -132,10 +135,11 @@ func NewAgentEnvironment(t *Trace, from Sequence, s AgentSettings) (*AgentEnviro
 	return &AgentEnvironment{trace: t, settings: s, from: from, see: see}, err
 }
 
-// tries bounds how long a sequence that passes the filter is looked for.
+// tries is the maximum number of attempts to draw a sequence that passes the filter; the last one is used in any
+// case.
 const tries = 200
 
-// Reset begins a sequence that rng draws.
+// Reset begins a sequence drawn by rng.
 func (a *AgentEnvironment) Reset(rng *rand.Rand) (gradient.Observation, bool) {
 	if a.from.Drawn != nil && a.from.High == 0 {
 		return a.Begin(a.redraw(rng.Uint64()))
@@ -154,7 +158,7 @@ func (a *AgentEnvironment) Reset(rng *rand.Rand) (gradient.Observation, bool) {
 	panic("unreachable")
 }
 
-// redraw is the drawn sequence of a seed.
+// redraw returns the drawn sequence of a seed, from the cache if possible.
 func (a *AgentEnvironment) redraw(seed uint64) []order.Job {
 	s, ok := a.drawn[seed]
 	if !ok {
@@ -171,18 +175,19 @@ func (a *AgentEnvironment) redraw(seed uint64) []order.Job {
 	return s.jobs
 }
 
-// simulate plays jobs by the shortest first.
+// simulate returns the measures of SJF on the jobs.
 func (a *AgentEnvironment) simulate(jobs []order.Job) Measures {
 	e := newEpisode(jobs, a.trace.Procs, a.trace.Nodes, a.from.Backfill)
 	Play(e, jobs, Published[3])
 	return Measure(e)
 }
 
+// draw returns a sequence: generated, a range of the trace, or composed of pieces.
 func (a *AgentEnvironment) draw(rng *rand.Rand) []order.Job {
 	if a.from.Drawn != nil {
 		jobs, err := a.from.Drawn.Draw(rng, a.from.Length, a.trace.Procs)
 		if err != nil {
-			panic(err) // the settings were looked at before
+			panic(err) // the settings were validated before
 		}
 		return jobs
 	}
@@ -203,7 +208,7 @@ func (a *AgentEnvironment) draw(rng *rand.Rand) []order.Job {
 	return jobs
 }
 
-// Begin starts the episode over these jobs, for the evaluation of an agent.
+// Begin starts an episode of the given jobs, for the evaluation of an agent.
 func (a *AgentEnvironment) Begin(jobs []order.Job) (gradient.Observation, bool) {
 	a.jobs = jobs
 	a.e = newEpisode(jobs, a.trace.Procs, a.trace.Nodes, a.from.Backfill)
@@ -230,11 +235,11 @@ func (a *AgentEnvironment) Step(action int) (gradient.Observation, float64, bool
 	return gradient.Observation{}, -cost, true
 }
 
-// Episode is the one that is being played.
+// Episode returns the present episode.
 func (a *AgentEnvironment) Episode() *Episode { return a.e }
 
-// Unseen are the starts of sequences of so many jobs that share no job with any sequence of length jobs from the starts that are
-// given, such as the published ones.
+// Unseen returns the starts of sequences of want jobs that share no job with the sequences of length jobs at the
+// given starts, for example the published ones.
 func Unseen(t *Trace, starts []int, length, want int) []int {
 	taken := make([]bool, len(t.Jobs))
 	for _, s := range starts {

@@ -8,14 +8,15 @@ import (
 	"trainopt/optimizer/schedule/order"
 )
 
-// Agent decides in episodes by a policy that was learned in an AgentEnvironment of the same Sight. One goroutine at a time.
+// Agent decides in episodes by a policy learned in an AgentEnvironment of the same Sight. It is not safe for
+// concurrent use.
 type Agent struct {
 	policy *gradient.Policy
 	sight  Sight
 	see    *observer
 }
 
-// NewAgent makes a policy decide in episodes of a trace.
+// NewAgent returns an agent for episodes of a trace.
 func NewAgent(t *Trace, s Sight, p *gradient.Policy) (*Agent, error) {
 	see, err := newObserver(t, s)
 	if err != nil {
@@ -24,8 +25,8 @@ func NewAgent(t *Trace, s Sight, p *gradient.Policy) (*Agent, error) {
 	return &Agent{policy: p, sight: s, see: see}, nil
 }
 
-// Play runs a whole episode of the trace that begins at a job number, with so many jobs: by the most probable start each time, or
-// by draws from rng when it is not nil, as RLScheduler evaluates.
+// Play simulates an episode of length jobs that begins at job start of the trace: it starts the most probable job
+// each time or, if rng is not nil, samples from the policy, as RLScheduler does in evaluations.
 func (a *Agent) Play(t *Trace, start, length int, backfill bool, rng *rand.Rand) (*Episode, error) {
 	if start < 0 || length < 1 || start+length > len(t.Jobs) {
 		return nil, fmt.Errorf("a sequence of %d jobs from %d on: the trace has %d", length, start, len(t.Jobs))
@@ -38,7 +39,7 @@ func (a *Agent) Play(t *Trace, start, length int, backfill bool, rng *rand.Rand)
 	return e, nil
 }
 
-// Next is the job that the agent starts now. Play must have begun the episode, or Begin.
+// Next returns the job that the agent starts now. Begin, BeginOver or Play must have begun the episode.
 func (a *Agent) Next(e *Episode, rng *rand.Rand) int {
 	o := a.see.observe(e)
 	if rng == nil {
@@ -48,8 +49,9 @@ func (a *Agent) Next(e *Episode, rng *rand.Rand) int {
 	return a.see.shown[action]
 }
 
-// Scores appends what the agent makes of all jobs that wait, in their order, and then of those of later, as if they had come now:
-// the lowest would be next. Begin must have begun the episode, and the agent's Sight must be WideSight: else there is nothing.
+// Scores appends the scores of all waiting jobs, in their order, and then of the jobs of later, as if they had
+// arrived now; the lowest is next. Begin or BeginOver must have begun the episode. Sights other than WideSight append
+// nothing.
 func (a *Agent) Scores(scores []float64, e *Episode, later []order.Job) []float64 {
 	if a.sight != WideSight {
 		return scores
@@ -60,10 +62,10 @@ func (a *Agent) Scores(scores []float64, e *Episode, later []order.Job) []float6
 	return scores
 }
 
-// Begin prepares for an episode over length jobs of the trace from start on, decided on by Next.
+// Begin prepares for an episode of length jobs of the trace from start on, whose decisions are made by Next.
 func (a *Agent) Begin(t *Trace, start, length int) { a.see.begin(t.Jobs[start : start+length]) }
 
-// Evaluate is what the agent reaches on the sequences of length jobs that begin at starts, one after the other.
+// Evaluate returns the measures of the agent on the sequences of length jobs at starts.
 func (a *Agent) Evaluate(t *Trace, starts []int, length int, backfill bool, rng *rand.Rand) ([]Measures, error) {
 	var all []Measures
 	for _, s := range starts {
@@ -76,11 +78,11 @@ func (a *Agent) Evaluate(t *Trace, starts []int, length int, backfill bool, rng 
 	return all, nil
 }
 
-// BeginOver is Begin for any episode, and the jobs that it is over.
+// BeginOver prepares for any episode, given its jobs.
 func (a *Agent) BeginOver(e *Episode, jobs []order.Job) {
 	a.see.scale.procs = float64(e.nodes) * e.perNode
 	a.see.begin(jobs)
 }
 
-// Backfills is whether jobs may start before the one that was named.
+// Backfills reports whether jobs may start before the selected one.
 func (e *Episode) Backfills() bool { return e.backfill }

@@ -10,25 +10,27 @@ import (
 	"trainopt/optimizer/schedule/order"
 )
 
-// Sight is what an agent sees of the jobs that wait, one row each.
+// Sight is an observation of the waiting jobs, one row per job.
 type Sight string
 
 const (
-	// Published is RLScheduler's: 8 numbers a job, relative to the largest of the trace, the wait to half a day.
+	// PublishedSight is RLScheduler's: 8 features per job, relative to the maxima of the trace, with waits relative
+	// to half a day.
 	PublishedSight Sight = "published"
-	// WideSight has logarithms of times, so that seconds and days can be told apart, how long it would take until a job fits by the
-	// requests of those that run, and how full machine and queue are: 10 numbers a job. It does not depend on the trace.
+	// WideSight has 10 features per job: logarithms of times, which resolve both seconds and days, the time until the
+	// job fits by the requests of running jobs, and the occupancy of machine and queue. It does not depend on the
+	// trace.
 	WideSight Sight = "wide"
 )
 
-// AgentRows is the most jobs that an agent sees: of more that wait, those that come first in the orders by requested time and by
-// processors, one from each in turn.
+// AgentRows is the maximum number of jobs in an observation. If more wait, it contains the first ones by requested
+// time and by processors, taken alternately.
 const AgentRows = 128
 
 // nearlyOne is the largest value of a published feature.
 const nearlyOne = 1 - 1e-5
 
-// Shape is the form of the observations. The error says which sights there are.
+// Shape returns the shape of the observations. For an unknown sight, the error lists the valid ones.
 func (s Sight) Shape() (gradient.Shape, error) {
 	switch s {
 	case PublishedSight:
@@ -39,7 +41,7 @@ func (s Sight) Shape() (gradient.Shape, error) {
 	return gradient.Shape{}, fmt.Errorf("no observation is called %q: there are %s and %s", s, PublishedSight, WideSight)
 }
 
-// scales are the largest values of a trace.
+// scales holds the maxima of a trace.
 type scales struct{ run, procs, memory, user, group, executable float64 }
 
 func scalesOf(t *Trace) scales {
@@ -55,20 +57,20 @@ func scalesOf(t *Trace) scales {
 	return s
 }
 
-// observer makes observations of an episode. Nothing is allocated in steady state.
+// observer computes observations of an episode. In steady state it does not allocate.
 type observer struct {
 	sight    Sight
 	features int
 	scale    scales
 	jobs     []order.Job
-	known    int       // jobs that the orders and fixed rows contain
-	fixed    []float32 // rows with what never changes of a job
-	short    []int     // jobs by requested time, some of which may have started
-	small    []int     // by processors
-	shown    []int     // the job of each row
-	is       []bool    // shown, by job
+	known    int       // number of jobs in the orders and fixed rows
+	fixed    []float32 // rows of the constant features of jobs
+	short    []int     // jobs by requested time; may contain started ones
+	small    []int     // the same, by processors
+	shown    []int     // job by row
+	is       []bool    // scratch: membership in shown, by job
 	x        []float32
-	ends     []finish // of those that run, by request
+	ends     []finish // running jobs, by requested end
 }
 
 func newObserver(t *Trace, s Sight) (*observer, error) {
@@ -76,14 +78,14 @@ func newObserver(t *Trace, s Sight) (*observer, error) {
 	return &observer{sight: s, features: shape.Features, scale: scalesOf(t)}, err
 }
 
-// begin prepares for the episode over these jobs.
+// begin prepares for the episode of these jobs.
 func (o *observer) begin(jobs []order.Job) {
 	o.jobs, o.known = jobs, 0
 	o.fixed, o.short, o.small = o.fixed[:0], o.short[:0], o.small[:0]
 	o.is = append(o.is[:0], make([]bool, len(jobs))...)
 }
 
-// observe is what is seen now; row i is of the job shown[i]. It costs O(waiting × features).
+// observe returns the present observation; row i belongs to job shown[i]. O(waiting × features).
 func (o *observer) observe(e *Episode) gradient.Observation {
 	for ; o.known < e.Arrived(); o.known++ {
 		o.meet(o.known)
@@ -98,7 +100,7 @@ func (o *observer) observe(e *Episode) gradient.Observation {
 	return gradient.Observation{X: o.x}
 }
 
-// meet takes in a job that has arrived.
+// meet adds an arrived job to the orders and its constant features to fixed.
 func (o *observer) meet(job int) {
 	j := &o.jobs[job]
 	at, _ := slices.BinarySearchFunc(o.short, j.Request, func(k int, r float64) int {
@@ -124,7 +126,8 @@ func (o *observer) meet(job int) {
 		part(float64(j.Group), o.scale.group, j.Group >= 0), part(float64(j.Executable), o.scale.executable, j.Executable >= 0))
 }
 
-// show chooses the jobs that are seen.
+// show selects the jobs of the observation: all waiting jobs if they fit, otherwise alternately the next ones by
+// requested time and by processors. Jobs that have started are removed from both orders then.
 func (o *observer) show(e *Episode) {
 	w := e.Waiting()
 	o.shown = o.shown[:0]
@@ -151,6 +154,7 @@ func (o *observer) show(e *Episode) {
 	}
 }
 
+// published appends the rows of PublishedSight.
 func (o *observer) published(e *Episode) {
 	for _, k := range o.shown {
 		fits := float32(1e-5)
@@ -163,9 +167,10 @@ func (o *observer) published(e *Episode) {
 	}
 }
 
-// logTime maps seconds to about 0 … 1: a fortnight is 1.17.
+// logTime maps seconds to approximately 0 … 1; 14 days map to 1.17.
 func logTime(s float64) float32 { return float32(math.Log(1+max(s, 0)) / 12) }
 
+// wide appends the rows of WideSight.
 func (o *observer) wide(e *Episode) {
 	c := o.circumstances(e)
 	for _, k := range o.shown {
@@ -174,7 +179,7 @@ func (o *observer) wide(e *Episode) {
 	}
 }
 
-// circumstances are what the rows of WideSight have in common.
+// circumstances are the features that the rows of WideSight share.
 type circumstances struct {
 	e           *Episode
 	free, crowd float32
@@ -189,7 +194,7 @@ func (o *observer) circumstances(e *Episode) circumstances {
 	return circumstances{e, float32(e.free) / float32(max(e.nodes, 1)), float32(math.Log(1+float64(len(e.waiting))) / 8)}
 }
 
-// row appends the row of a job; long and large are the features of its request and processors.
+// row appends the row of a job; long and large are the features of its request and its processors.
 func (o *observer) row(c circumstances, request, wait float64, nodes int32, long, large float32) {
 	delay, fits := o.delay(c.e, nodes), float32(0)
 	if nodes <= c.e.free {
@@ -203,7 +208,7 @@ func (o *observer) row(c circumstances, request, wait float64, nodes int32, long
 		float32(min(float64(nodes)/max(1, float64(c.e.free)), 4)/4), until, relative, c.free, c.crowd)
 }
 
-// all is like observe, but of all that wait, and of jobs that came now; only WideSight has rows of such.
+// all is observe for all waiting jobs, and for the jobs of later as if they had arrived now; WideSight only.
 func (o *observer) all(e *Episode, later []order.Job) gradient.Observation {
 	for ; o.known < e.Arrived(); o.known++ {
 		o.meet(o.known)
@@ -223,7 +228,7 @@ func (o *observer) size(procs int) float32 {
 	return float32(math.Log(float64(procs)) / math.Log(max(2, o.scale.procs)))
 }
 
-// delay is the time until so many nodes are free if nothing else starts, s.
+// delay returns the time until the given number of nodes is free if no further job starts, s; 0 if they are free now.
 func (o *observer) delay(e *Episode, nodes int32) float64 {
 	free := e.free
 	for i := len(o.ends) - 1; i >= 0 && free < nodes; i-- {

@@ -13,7 +13,7 @@ import (
 	"trainopt/optimizer/schedule/order"
 )
 
-// agentTrace has n jobs for 64 processors, on average more than there is room for.
+// agentTrace returns n jobs for 64 processors with a load above 1.
 func agentTrace(n int, seed uint64) *Trace {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	t := &Trace{Procs: 64, Nodes: 64}
@@ -62,7 +62,8 @@ func TestPublishedSightKnownAnswer(t *testing.T) {
 	}
 }
 
-// Of more jobs than rows, shortest and smallest are seen in turn; the plain way to choose them is the reference.
+// If more jobs wait than there are rows, the shortest and the smallest are shown alternately; a plain implementation
+// is the reference.
 func TestShownAreTheShortestAndTheSmallest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(100, 400).Draw(t, "jobs")
@@ -101,7 +102,7 @@ func TestShownAreTheShortestAndTheSmallest(t *testing.T) {
 	})
 }
 
-// An agent that prefers small values of the second feature is SJF, start for start.
+// An agent that prefers small values of the request feature makes the same decisions as SJF.
 func TestAgentOfOneWeightIsSJF(t *testing.T) {
 	tr := agentTrace(900, 3)
 	for sight, feature := range map[Sight]int{PublishedSight: 1, WideSight: 0} {
@@ -134,7 +135,7 @@ func TestAgentOfOneWeightIsSJF(t *testing.T) {
 	}
 }
 
-// Every episode ends after as many steps as jobs start by name, with the only reward at its end.
+// Every episode has one step per selected job, and the only reward at its end.
 func TestAgentEnvironmentRewards(t *testing.T) {
 	tr := agentTrace(600, 4)
 	for name, c := range map[string]struct {
@@ -220,8 +221,8 @@ func TestAgentRefused(t *testing.T) {
 	}
 }
 
-// BenchmarkAgentSteps is decisions of the untrained 961 parameters a second, observation and simulation included, on one core.
-// RLScheduler's simulator alone starts about 4,100 jobs a second without backfilling.
+// BenchmarkAgentSteps measures decisions per second of an untrained policy of 961 parameters on one core, including
+// observation and simulation. RLScheduler's simulator alone starts about 4,100 jobs per second without backfilling.
 func BenchmarkAgentSteps(b *testing.B) {
 	tr := agentTrace(2000, 1)
 	shape, _ := PublishedSight.Shape()

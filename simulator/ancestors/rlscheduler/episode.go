@@ -1,5 +1,5 @@
-// Package rlscheduler runs jobs exactly as the simulator of RLScheduler does (Zhang, Dai, He, Bao, Xie, SC 2020), and has its
-// published table.
+// Package rlscheduler reproduces the simulator of RLScheduler (Zhang, Dai, He, Bao, Xie, SC 2020) exactly, and
+// contains its published table.
 //
 //	trace, err := rlscheduler.Load("lublin_256.swf.gz")
 //	e := trace.Episode(rlscheduler.Starts1024[0], 1024, true) // with backfilling
@@ -8,9 +8,9 @@
 //	}
 //	fmt.Println(rlscheduler.Measure(e).BoundedSlowdown)
 //
-// Its simulator is not quite a batch queue: what was chosen once is waited for whatever comes, the backfilling gives nodes away
-// only until the chosen job could start by the requests of the others, and one event is handled at a time, arrivals first. A
-// queue as machines have it is queue.Run.
+// The simulator differs from a batch queue: a selected job blocks the queue until it starts, backfilling uses free
+// nodes only until the estimated start of the selected job, and events are processed one at a time, arrivals first.
+// For a conventional batch queue, see queue.Run.
 package rlscheduler
 
 import (
@@ -20,33 +20,33 @@ import (
 	"trainopt/optimizer/schedule/order"
 )
 
-// Episode is one sequence of jobs, decided on one start at a time: which of those that wait is next. When the one that is named
-// does not fit, time passes until it does, and with Backfill shorter ones may go before it; what is named first stays first.
+// Episode is a sequence of jobs, scheduled by selecting one waiting job at a time. If the selected job does not fit,
+// time advances until it does; with backfilling, shorter jobs may start before it. A selection cannot be revoked.
 //
-// A step costs O(running) and, with backfilling, O(waiting) for every release until the job fits; nothing is allocated.
+// A step costs O(running) and, with backfilling, O(waiting) per release until the job fits. It does not allocate.
 type Episode struct {
-	jobs    []sized // shared with every copy, never changed
-	perNode float64 // processors of a node; 1 is 1
-	own     []sized // jobs, where they are not shared (Foresee)
+	jobs    []sized // shared by all copies, read-only
+	perNode float64 // processors per node
+	own     []sized // storage of jobs that are not shared (Foresee)
 	nodes   int32
 
 	backfill bool
 	clock    float64
 	free     int32 // nodes
-	arrived  int   // jobs[:arrived] have
+	arrived  int   // number of arrived jobs: jobs[:arrived]
 	waiting  []int // by submission
-	shuffled bool  // among jobs of the same submission, waiting is not by index
-	tied     bool  // there are such jobs
+	shuffled bool  // waiting is not sorted by index within equal submissions
+	tied     bool  // equal submissions exist
 
-	finishing []finish // that run, by the end, the next one last; among equals the one that began last comes first here
-	asked     []finish // that run, by start + request, the next one last; with backfill only
+	finishing []finish // running jobs in descending order of end; equal ends by descending start
+	asked     []finish // running jobs in descending order of start + request; with backfill only
 
 	starts  []float64
 	started int
 	sum     sums
 }
 
-// sized is what the simulator needs of a job.
+// sized is the part of a job that the simulator requires.
 type sized struct {
 	submit, run, request float64
 	nodes                int32
@@ -58,20 +58,21 @@ func sizedJob(j *order.Job, perNode float64) sized {
 	return sized{j.Submit, j.Run, j.Request, int32(min(max(n, 1), math.MaxInt32)), int32(min(j.Procs, math.MaxInt32))}
 }
 
-// finish is the end of a running job, at some time.
+// finish is a future end of a running job.
 type finish struct {
 	at    float64
 	job   int32
 	nodes int32
 }
 
-// NewEpisode starts an episode over jobs, ordered by submission, on a machine of so many processors. The clock is at the first
-// submission, and its job waits. A job that is larger than the machine never starts: when it is named it leaves the queue.
+// NewEpisode begins an episode of jobs, ordered by submission, on a machine with the given number of processors. The
+// clock is at the first submission. A job larger than the machine never starts; selecting it removes it from the
+// queue.
 func NewEpisode(jobs []order.Job, procs int, backfill bool) *Episode {
 	return newEpisode(jobs, procs, procs, backfill)
 }
 
-// newEpisode is NewEpisode on nodes of procs/nodes processors, which jobs have whole.
+// newEpisode is NewEpisode on nodes of procs/nodes processors, which are allocated whole.
 func newEpisode(jobs []order.Job, procs, nodes int, backfill bool) *Episode {
 	e := &Episode{
 		jobs: make([]sized, len(jobs)), perNode: float64(procs) / float64(max(nodes, 1)), nodes: int32(min(nodes, math.MaxInt32)),
@@ -85,7 +86,7 @@ func newEpisode(jobs []order.Job, procs, nodes int, backfill bool) *Episode {
 	return e
 }
 
-// Reset goes back to the beginning.
+// Reset returns to the beginning.
 func (e *Episode) Reset() {
 	e.clock, e.free, e.arrived, e.started, e.sum = 0, e.nodes, 0, 0, sums{}
 	e.shuffled = false
@@ -100,27 +101,28 @@ func (e *Episode) Reset() {
 	}
 }
 
-// Waiting are the jobs (indices) that may be named, in the order of submission; none at the end. Valid until the next Start.
+// Waiting returns the indices of the waiting jobs in order of submission; empty at the end. Valid until the next
+// Start.
 func (e *Episode) Waiting() []int { return e.waiting }
 
-// Free is the number of processors that run nothing, Now the time in s.
+// Free returns the number of free processors, Now the time in s.
 func (e *Episode) Free() int    { return int(float64(e.free) * e.perNode) }
 func (e *Episode) Now() float64 { return e.clock }
 
-// Fits is whether the job would start at once.
+// Fits reports whether the job would start immediately.
 func (e *Episode) Fits(job int) bool { return e.jobs[job].nodes <= e.free }
 
-// Len is the number of jobs of the episode, Arrived the number of those that were submitted so far, Started of those that have
-// started or, too large for the machine, never will.
+// Len returns the number of jobs, Arrived the number of jobs submitted so far, and Started the number of jobs that
+// started or, being larger than the machine, were removed.
 func (e *Episode) Len() int     { return len(e.jobs) }
 func (e *Episode) Arrived() int { return e.arrived }
 func (e *Episode) Started() int { return e.started }
 
-// Ended is the number of jobs that have ended or never will start.
+// Ended returns the number of jobs that have ended or will never start.
 func (e *Episode) Ended() int { return e.started - len(e.finishing) }
 
-// Prefer sorts, by a stable order, those that wait and were submitted at the same time, which only matters for who is tried first
-// in backfilling: there the original keeps the order in which its queue was sorted last, by the score.
+// Prefer stably sorts the waiting jobs within equal submissions. This affects only the order in which backfilling
+// tries them: the original keeps the order by score in which its queue was last sorted.
 func (e *Episode) Prefer(compare func(a, b int) int) {
 	if !e.tied {
 		return
@@ -134,7 +136,7 @@ func (e *Episode) Prefer(compare func(a, b int) int) {
 	}
 }
 
-// find is where the job is in waiting, −1 when nowhere.
+// find returns the position of the job in waiting, −1 if it does not wait.
 func (e *Episode) find(job int) int {
 	if e.shuffled {
 		return slices.Index(e.waiting, job)
@@ -146,8 +148,8 @@ func (e *Episode) find(job int) int {
 	return at
 }
 
-// Start names the next job, an element of Waiting; time passes until it has started and another waits, or all have started. What
-// is no element of Waiting changes nothing.
+// Start selects the next job, an element of Waiting. Time advances until it has started and another job waits, or all
+// have started. Start has no effect for a job that does not wait.
 func (e *Episode) Start(job int) {
 	at := e.find(job)
 	if at < 0 {
@@ -175,8 +177,8 @@ func (e *Episode) Start(job int) {
 	}
 }
 
-// waitBackfilling lets time pass until so many nodes are free. Before each event, every job that fits and by its request ends
-// before the time at which the nodes would be free starts.
+// waitBackfilling advances time until the given number of nodes is free. Before each event it starts every job that
+// fits and that, by its request, ends before the estimated time at which these nodes are free.
 func (e *Episode) waitBackfilling(nodes int32) {
 	limit := e.shadow(nodes)
 	from := 0
@@ -186,14 +188,14 @@ func (e *Episode) waitBackfilling(nodes int32) {
 		}
 		arrived := len(e.waiting)
 		if e.advance() {
-			from = arrived // nothing was released: only the newcomer can start where the others could not
+			from = arrived // no nodes were released, so only the new arrival can start
 		} else {
 			from = 0
 		}
 	}
 }
 
-// fill starts jobs of waiting[from:].
+// fill starts jobs of waiting[from:] that fit and end, by request, before limit.
 func (e *Episode) fill(from int, limit float64) {
 	kept := from
 	for i, job := range e.waiting[from:] {
@@ -211,8 +213,9 @@ func (e *Episode) fill(from int, limit float64) {
 	e.waiting = e.waiting[:kept]
 }
 
-// shadow is when so many nodes will be free if every running job ends at its request. The original sorts its list of running jobs
-// for that and leaves it sorted, which decides between equals when it next sorts it by their ends; so it does here.
+// shadow returns the time at which the given number of nodes is free if every running job ends at its request. The
+// original sorts its list of running jobs for this and leaves it sorted, which determines the order of equal ends;
+// this implementation does the same.
 func (e *Episode) shadow(nodes int32) float64 {
 	f := e.finishing
 	for i := 1; i < len(f); i++ {
@@ -231,8 +234,8 @@ func (e *Episode) shadow(nodes int32) float64 {
 
 func (e *Episode) requested(f finish) float64 { return e.starts[f.job] + e.jobs[f.job].request }
 
-// advance goes to the next event: one arrival, for which it returns true, or the end of one job. It must not be called when there
-// is neither.
+// advance processes the next event: one arrival, for which it returns true, or the end of one job. An event must
+// exist.
 func (e *Episode) advance() bool {
 	last := len(e.finishing) - 1
 	if e.arrived < len(e.jobs) && (last < 0 || e.jobs[e.arrived].submit <= e.finishing[last].at) {
@@ -255,7 +258,7 @@ func (e *Episode) advance() bool {
 	return false
 }
 
-// begin starts a job at the clock; it must fit. Its place in waiting is the caller's.
+// begin starts a job, which must fit, at the present time. The caller removes it from waiting.
 func (e *Episode) begin(job int) {
 	j := &e.jobs[job]
 	e.free -= j.nodes
@@ -268,7 +271,7 @@ func (e *Episode) begin(job int) {
 	}
 }
 
-// place is the first element that is not later than at.
+// place returns the index of the first element that is not later than at.
 func place(list []finish, at float64) int {
 	lo, hi := 0, len(list)
 	for lo < hi {
@@ -281,6 +284,7 @@ func place(list []finish, at float64) int {
 	return lo
 }
 
+// insert inserts an element into a list in descending order of time, before elements of the same time.
 func insert(list *[]finish, f finish) {
 	l := append(*list, finish{})
 	i := place(l[:len(l)-1], f.at)
@@ -289,19 +293,19 @@ func insert(list *[]finish, f finish) {
 	*list = l
 }
 
-// Starts are the times at which the jobs started, s; NaN for those that did not. It is the episode's own: not to be changed, and
-// valid until the next Start.
+// Starts returns the start times, s; NaN for jobs that have not started. The slice belongs to the episode, must not
+// be modified, and is valid until the next Start.
 func (e *Episode) Starts() []float64 { return e.starts }
 
-// Clone is an independent copy that can be played on.
+// Clone returns an independent copy.
 func (e *Episode) Clone() *Episode {
 	c := new(Episode)
 	c.CopyFrom(e)
 	return c
 }
 
-// CopyFrom makes e an independent copy of o, in the memory that e has. The jobs are shared, so it costs O(length + waiting), and
-// allocates nothing once e has been as large.
+// CopyFrom makes e an independent copy of o and reuses its memory. The jobs are shared, so it costs O(length +
+// waiting) and does not allocate once e has been as large.
 func (e *Episode) CopyFrom(o *Episode) {
 	own, waiting, finishing, asked, starts := e.own, e.waiting[:0], e.finishing[:0], e.asked[:0], e.starts[:0]
 	*e = *o

@@ -2,12 +2,12 @@ package rlscheduler
 
 import "trainopt/optimizer/schedule/order"
 
-// Foresee makes e what is known of o at its clock: the jobs that wait, numbered as in o.Waiting(), and the nodes that are taken
-// until the running jobs end by their requests. Every job runs for as long as was requested, and later is what arrives from now
-// on, which somebody guesses: submissions are seconds from o's clock and do not decrease. Measure of e is about the jobs that
-// waited and those that are guessed. It does not look into the future that o holds.
+// Foresee sets e to the state of o as known at its clock: the waiting jobs, numbered as in o.Waiting(), and the nodes
+// occupied until the running jobs end by their requests. Every waiting job runs for its requested time. later holds
+// predicted arrivals: their submissions are seconds from o's clock and must not decrease. Measure of e covers the
+// waiting and the predicted jobs. No future information of o is used.
 //
-// It uses the memory that e has; jobs that run for longer than requested are taken to end now.
+// Foresee reuses the memory of e. Running jobs that exceeded their requests are assumed to end now.
 func (e *Episode) Foresee(o *Episode, later []order.Job) {
 	jobs, waiting, finishing, asked, starts := e.own[:0], e.waiting[:0], e.finishing[:0], e.asked[:0], e.starts[:0]
 	for i, job := range o.waiting {

@@ -12,11 +12,11 @@ import (
 	"trainopt/simulator/workload/swf"
 )
 
-// Trace is a workload as RLScheduler loads it.
+// Trace is a workload as loaded by RLScheduler.
 type Trace struct {
-	Jobs  []order.Job // by number; Submit is the trace's own time, which the scores F1 to F4 contain
+	Jobs  []order.Job // by ID; Submit is the time of the trace, which enters the scores F1 to F4
 	Procs int         // MaxProcs of the header, or MaxNodes
-	Nodes int         // MaxNodes, or MaxProcs; jobs have nodes whole
+	Nodes int         // MaxNodes, or MaxProcs; nodes are allocated whole
 }
 
 // Load reads a trace in the Standard Workload Format, plain or compressed.
@@ -33,9 +33,10 @@ func Load(path string) (*Trace, error) {
 	return t, nil
 }
 
-// Read is Load from a stream. RLScheduler takes nearly everything: processors are the larger of those requested and allocated, a
-// requested time of −1 is the run time, a negative run time is 10 s; jobs of no run time are left out, and here also what has no
-// processors or fits no float. Jobs larger than the machine are an error, for its simulator would wait for ever.
+// Read reads a trace from a stream. As in RLScheduler, nearly every record is accepted: processors are the larger of
+// those requested and allocated, a requested time of −1 is replaced by the run time, and a negative run time by 10 s;
+// jobs of zero run time are omitted. In addition, jobs without processors or with numbers out of range are omitted,
+// and jobs larger than the machine are an error, for which RLScheduler's simulator would never terminate.
 func Read(r io.Reader) (*Trace, error) {
 	in, err := swf.NewReader(r)
 	if err != nil {
@@ -67,6 +68,7 @@ func Read(r io.Reader) (*Trace, error) {
 	return t, nil
 }
 
+// job converts a record; ok is false for a record to omit.
 func job(rec *swf.Record) (order.Job, bool) {
 	run, request, procs := rec[swf.Run], rec[swf.RequestedTime], rec.Processors()
 	if run < 0 {
@@ -85,6 +87,7 @@ func job(rec *swf.Record) (order.Job, bool) {
 	}, true
 }
 
+// whole returns v as an integer, −1 if it is negative or out of range.
 func whole(v float64) int {
 	if !(v >= 0 && v <= 1<<53) {
 		return -1
@@ -92,6 +95,7 @@ func whole(v float64) int {
 	return int(v)
 }
 
+// size sets the size of the machine from the header.
 func (t *Trace) size(h swf.Header) error {
 	procs, _ := h.Number("MaxProcs")
 	nodes, _ := h.Number("MaxNodes")
@@ -109,14 +113,14 @@ func (t *Trace) size(h swf.Header) error {
 	return nil
 }
 
-// Episode starts one over length jobs from number start on (from 0); fewer where the trace ends.
+// Episode begins an episode of length jobs from index start on, fewer at the end of the trace.
 func (t *Trace) Episode(start, length int, backfill bool) *Episode {
 	start = min(max(start, 0), len(t.Jobs))
 	return newEpisode(t.Jobs[start:min(start+max(length, 0), len(t.Jobs))], t.Procs, t.Nodes, backfill)
 }
 
-// Starts1024 and Starts256 are where the sequences of the published evaluation begin, of 1,024 and of 256 jobs: ten draws from
-// the trace's first 10,000 jobs with seed 1, the same for every trace.
+// Starts1024 and Starts256 are the starts of the published evaluation's sequences of 1,024 and of 256 jobs: ten draws
+// from the first 10,000 jobs of a trace with seed 1, equal for every trace.
 var (
 	Starts1024 = []int{1981, 2756, 4299, 8850, 3316, 2714, 5228, 7762, 4022, 7085}
 	Starts256  = []int{9405, 8400, 1988, 8082, 1946, 6317, 9678, 9036, 1356, 6645}

@@ -2,11 +2,11 @@ package rlscheduler
 
 import "math"
 
-// sums are over the jobs that have started.
+// sums accumulates over the started jobs.
 type sums struct {
 	n                                           int
 	bounded, slowdown, wait, turnaround, worked float64
-	last                                        float64 // clock at the last start
+	last                                        float64 // time of the last start, s
 }
 
 func (s *sums) add(j *sized, start float64) {
@@ -20,16 +20,16 @@ func (s *sums) add(j *sized, start float64) {
 	s.last = start
 }
 
-// Measures are RLScheduler's metrics: means over the jobs that have started, times in s.
+// Measures holds RLScheduler's metrics: means over the started jobs, times in s.
 type Measures struct {
 	BoundedSlowdown, Slowdown, Wait, Turnaround float64
-	// Utilization is the work of all jobs by what the machine could have done until the last one started. The time after that is
-	// not counted though the work is, so that it can be above 1.
+	// Utilization is the work of all started jobs relative to the capacity of the machine until the last start. It
+	// can exceed 1, since work done after the last start counts.
 	Utilization float64
-	Jobs        int // that have started
+	Jobs        int // number of started jobs
 }
 
-// Measure is what the episode has reached so far; NaN where nothing has started.
+// Measure returns the measures of the episode so far; NaN if no job has started.
 func Measure(e *Episode) Measures {
 	n := float64(e.sum.n)
 	if n == 0 {

@@ -6,20 +6,21 @@ import (
 	"slices"
 )
 
-// Protocol is the published evaluation: the sequences begin at these jobs of the first First of a trace, and have Length jobs.
+// Protocol is an evaluation: sequences of Length jobs that begin at the indices Begin, within the first First jobs of
+// a trace.
 type Protocol struct {
 	Begin  []int
 	Length int
 	First  int
 }
 
-// Published1024 is the protocol of the table, Sequences256 that of the sequences on which the agent is trained.
+// Published1024 is the protocol of the published table; Sequences256 has the sequences for training the agent.
 var (
 	Published1024 = Protocol{Starts1024, 1024, 10000}
 	Sequences256  = Protocol{Starts256, 256, 10000}
 )
 
-// Validate says whether the trace has the sequences.
+// Validate returns an error if the trace does not contain the sequences.
 func (p Protocol) Validate(t *Trace) error {
 	for _, b := range p.Begin {
 		if n := min(len(t.Jobs), p.First); b < 0 || p.Length < 1 || b+p.Length > n {
@@ -30,8 +31,9 @@ func (p Protocol) Validate(t *Trace) error {
 	return nil
 }
 
-// Reproduce runs heuristics (nil: the Published, then the Further) on a trace without and with backfilling and returns the means
-// over the sequences, as the published table has them; the name is for the entries. Times on one core: 0.3 s.
+// Reproduce runs heuristics (nil means Published, then Further) on a trace without and with backfilling and returns
+// the means over the sequences, comparable with the published table. name is the trace name of the entries. It takes
+// 0.3 s on one core.
 func Reproduce(ctx context.Context, name string, t *Trace, p Protocol, heuristics []Heuristic) ([]Entry, error) {
 	if err := p.Validate(t); err != nil {
 		return nil, fmt.Errorf("reproduce the table on %s: %w", name, err)
@@ -52,8 +54,8 @@ func Reproduce(ctx context.Context, name string, t *Trace, p Protocol, heuristic
 	return entries, nil
 }
 
-// Run is the mean over the sequences of whatever plays them: play is given each episode, at its beginning, and the number of its
-// first job in the trace, and starts all its jobs. The trace must have the sequences.
+// Run returns the means over the sequences for any player: play receives each episode at its beginning, with the
+// index of its first job in the trace, and starts all its jobs. The trace must contain the sequences.
 func (p Protocol) Run(ctx context.Context, t *Trace, backfill bool, play func(e *Episode, first int)) (Figures, error) {
 	var f Figures
 	n := float64(len(p.Begin))

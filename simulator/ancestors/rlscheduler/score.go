@@ -6,31 +6,32 @@ import (
 	"trainopt/optimizer/schedule/order"
 )
 
-// Score is what a heuristic gives a job of the queue that has waited so long; the lowest is next, of equals the first that came.
+// Score returns the score of a queued job that has waited for the given time, s. The lowest score is next; equal
+// scores in order of arrival.
 type Score func(j *order.Job, wait float64) float64
 
 // Heuristic is a named Score.
 type Heuristic struct {
 	Name  string
 	Score Score
-	// Aging is set where the wait matters; else a job's score never changes.
+	// Aging is set if the score depends on the wait; otherwise a job's score is constant.
 	Aging bool
 }
 
-// Published are the heuristics of the published table, as they were coded: WFP3 and UNI compute the wait from a start time that
-// is not set yet, −1, so that they are not what their names say.
+// Published are the heuristics of the published table as implemented by its authors: WFP3 and UNI compute the wait
+// from a start time that is not set yet, −1, and therefore differ from the heuristics of these names.
 var Published = []Heuristic{
 	heuristic("FCFS", "fcfs", true), heuristic("WFP3", "wfp3", true), heuristic("UNI", "unicep", true), heuristic("SJF", "sjf", true),
 	heuristic("F1", "f1", true),
 }
 
-// Further are heuristics that the published table lacks, WFP3 and UNICEP with the true wait among them.
+// Further are heuristics that the published table lacks, among them WFP3 and UNICEP with the true wait.
 var Further = []Heuristic{
 	heuristic("WFP3 true", "wfp3", false), heuristic("UNICEP true", "unicep", false), heuristic("SAF", "saf", false),
 	heuristic("smallest", "smallest", false), heuristic("F2", "f2", false), heuristic("F3", "f3", false), heuristic("F4", "f4", false),
 }
 
-// heuristic returns one of order.Orders.
+// heuristic returns a heuristic from order.Orders, in its published form if requested and different.
 func heuristic(name, ranking string, published bool) Heuristic {
 	o := order.Orders[ranking]
 	if coded := o.AsPublished; published && coded != nil {
@@ -39,7 +40,8 @@ func heuristic(name, ranking string, published bool) Heuristic {
 	return Heuristic{name, o.Score, o.Aging}
 }
 
-// Play starts the remaining jobs of an episode by a heuristic; jobs are those of the episode. Cost: O(waiting) a start.
+// Play starts all remaining jobs of an episode by a heuristic; jobs are those of the episode. Cost: O(waiting) per
+// start.
 func Play(e *Episode, jobs []order.Job, h Heuristic) {
 	Drive(e, jobs, h, func() error { return nil })
 }

@@ -2,33 +2,34 @@ package rlscheduler
 
 import "math"
 
-// Figures are means over ten sequences of 1,024 jobs; NaN is not published.
+// Figures holds means over ten sequences of 1,024 jobs; NaN means not published.
 type Figures struct {
 	BoundedSlowdown, Utilization float64
-	Wait                         float64 // s; not published: this project's runs
+	Wait                         float64 // s; not published, from runs of this project
 }
 
-// Entry is one policy on one trace.
+// Entry is the result of one policy on one trace.
 type Entry struct {
 	Trace    string // "Lublin-1", "SDSC-SP2", "HPC2N", "Lublin-2"; "KTH-SP2" is not in the paper
 	Backfill bool
-	Policy   string // a Heuristic, or "RL": what RLScheduler learned
+	Policy   string // a Heuristic, or "RL": RLScheduler's agent
 	Figures
-	Ours bool // not published: an independent run of the published simulator
+	Ours bool // from an independent run of the published simulator
 }
 
 // policies are the columns of the published table.
 var policies = []string{"FCFS", "WFP3", "UNI", "SJF", "F1", "RL"}
 
+// block holds the published values of one trace, with or without backfilling, by policies.
 type block struct {
 	trace       string
 	backfill    bool
 	slowdown    [6]float64
 	utilization [6]float64
-	wait        [5]float64 // this project's; 0 unknown
+	wait        [5]float64 // from runs of this project; 0 means unknown
 }
 
-// published are tables V and VI of Zhang et al., SC 2020 (as in the README of its code, May 2021).
+// published holds tables V and VI of Zhang et al., SC 2020 (as in the README of its code, May 2021).
 var published = []block{
 	{"Lublin-1", false, [6]float64{7273.77, 19753.53, 22274.74, 277.35, 258.37, 254.67},
 		[6]float64{0.657, 0.747, 0.691, 0.762, 0.816, 0.714}, [5]float64{258203, 496320, 703932, 45067, 20036}},
@@ -48,7 +49,7 @@ var published = []block{
 		[6]float64{0.587, 0.583, 0.587, 0.593, 0.552, 0.593}, [5]float64{10003, 13039, 14840, 6019, 7693}},
 }
 
-// more are mean bounded slowdowns of the policies that the paper lacks, and of a trace that it lacks.
+// more holds mean bounded slowdowns of further policies and of a trace that the paper lacks.
 var more = []struct {
 	trace    string
 	backfill bool
@@ -65,7 +66,7 @@ var more = []struct {
 
 var further = []string{"WFP3 true", "UNICEP true", "SAF", "smallest", "F2", "F3", "F4"}
 
-// Table has the published figures first, then this project's.
+// Table returns the published entries, followed by those of this project.
 func Table() []Entry {
 	var t []Entry
 	for _, b := range published {
@@ -85,7 +86,7 @@ func Table() []Entry {
 	return t
 }
 
-// Find is the entry of a policy on a trace; ok is false when there is none.
+// Find returns the entry of a policy on a trace; ok is false if none exists.
 func Find(trace string, backfill bool, policy string) (entry Entry, ok bool) {
 	for _, e := range Table() {
 		if e.Trace == trace && e.Backfill == backfill && e.Policy == policy {

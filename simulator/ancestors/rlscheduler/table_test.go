@@ -13,7 +13,7 @@ var files = map[string]string{
 	"Lublin-1": "lublin_256.swf.gz", "Lublin-2": "lublin_256_new2.swf.gz", "KTH-SP2": "KTH-SP2-1996-2.1-cln.swf.gz",
 }
 
-// load is a trace of the published evaluation, which a checkout need not have.
+// load reads a trace of the published evaluation; the test is skipped if it is absent.
 func load(tb testing.TB, name string) *Trace {
 	tb.Helper()
 	path := filepath.Join("../../../../shared/data/swf", files[name])
@@ -27,7 +27,7 @@ func load(tb testing.TB, name string) *Trace {
 	return trace
 }
 
-// Every entry of the table whose trace is at hand, to every printed digit.
+// Every entry of the table whose trace is available is reproduced to every printed digit.
 func TestPublishedTable(t *testing.T) {
 	for name, entries := range map[string]int{"Lublin-1": 24, "Lublin-2": 24, "KTH-SP2": 10} {
 		t.Run(name, func(t *testing.T) {
@@ -87,7 +87,8 @@ func TestReproduceTooShort(t *testing.T) {
 	}
 }
 
-// The published simulator, in Python, starts 4,100 jobs a second without and 14,800 with backfilling (Lublin-1, these heuristics).
+// The published simulator, in Python, starts 4,100 jobs/s without and 14,800 with backfilling (Lublin-1, these
+// heuristics).
 func BenchmarkEpisode(b *testing.B) {
 	trace := load(b, "Lublin-1")
 	for _, backfill := range []bool{false, true} {
@@ -106,7 +107,7 @@ func BenchmarkEpisode(b *testing.B) {
 	}
 }
 
-// What a search pays for trying something from the middle of an episode.
+// BenchmarkCopyFrom measures the cost of copying an episode in progress, which a search incurs per rollout.
 func BenchmarkCopyFrom(b *testing.B) {
 	trace := load(b, "Lublin-1")
 	e := trace.Episode(Starts1024[0], 1024, true)

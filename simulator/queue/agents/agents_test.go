@@ -13,7 +13,7 @@ import (
 	"trainopt/simulator/queue"
 )
 
-// crowded is a trace of short and long jobs in which the order matters.
+// crowded returns a trace of short and long jobs for which the order matters.
 func crowded(n int) *rlscheduler.Trace {
 	rng := rand.New(rand.NewPCG(7, 1))
 	t := &rlscheduler.Trace{Procs: 64, Nodes: 64}
@@ -43,7 +43,7 @@ func trained(t *testing.T, o Options, from *Agent) *Agent {
 	return a
 }
 
-// Trained agents beat first come first served where it was not learned, and are the same for any number of workers.
+// Trained agents beat first come, first served on unseen sequences, and do not depend on the number of workers.
 func TestTrain(t *testing.T) {
 	tr, test := crowded(1000), []int{700, 796, 892}
 	fcfs := 0.0
@@ -123,7 +123,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// Evolution starts from the smallest area, with hidden layers or without.
+// Evolution starts from "smallest area first", with and without hidden layers.
 func TestBegin(t *testing.T) {
 	tr := crowded(600)
 	want := tr.Episode(0, 600, true)
@@ -168,8 +168,8 @@ func TestTrainRefused(t *testing.T) {
 	}
 }
 
-// BenchmarkUpdate is one update of RLScheduler's training: 100 episodes of 256 jobs, and as many passes over them as the target
-// divergence allows.
+// BenchmarkUpdate measures one update of RLScheduler's training: 100 episodes of 256 jobs, and the passes over them
+// that the target divergence permits.
 func BenchmarkUpdate(b *testing.B) {
 	o := Options{Method: "ppo", Updates: 1, Seed: 1}
 	tr, passes := crowded(5000), 0

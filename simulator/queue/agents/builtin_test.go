@@ -9,8 +9,8 @@ import (
 	"trainopt/simulator/ancestors/rlscheduler"
 )
 
-// The built-in policies are those for drawn workloads, and better than the rule that they began as on workloads, and a machine, that
-// they have not seen.
+// The built-in policies were trained on generated workloads only, and are better than their initial rule on workloads
+// and a machine size not used in training.
 func TestBuiltin(t *testing.T) {
 	const n, length, procs = 40, 400, 128
 	saf := rlscheduler.Further[2]

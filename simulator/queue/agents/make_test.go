@@ -32,10 +32,10 @@ var (
 	makeSigma    = flag.Float64("agents.make-sigma", 0.3, "first deviation")
 )
 
-// machine has as many processors as those of the published traces, and no jobs.
+// machine has the size of the published traces, and no jobs.
 var machine = &rlscheduler.Trace{Procs: 256, Nodes: 256}
 
-// TestMake trains policies on drawn workloads, as the built-in ones were.
+// TestMake trains policies on generated workloads, in the same way as the built-in ones.
 func TestMake(t *testing.T) {
 	if *makeSeeds == 0 {
 		t.Skip("-agents.make says with how many seeds")
@@ -98,7 +98,7 @@ func read(t *testing.T, path string) *Agent {
 	return a
 }
 
-// TestJudge says what policies reach on drawn workloads that none was trained on: how one is chosen.
+// TestJudge evaluates policies on generated workloads not used in training, for the selection of a policy.
 func TestJudge(t *testing.T) {
 	if *makeJudge == "" {
 		t.Skip("-agents.make-judge names the files")

@@ -41,7 +41,8 @@ func trace(t testing.TB, name string) *rlscheduler.Trace {
 	return tr
 }
 
-// published is the mean bounded slowdown on ten sequences of 1,024 jobs: RLScheduler's, and the best of the heuristics.
+// published holds the mean bounded slowdown on ten sequences of 1,024 jobs, of RLScheduler's agents and of the best
+// heuristic.
 var published = []struct {
 	trace     string
 	backfill  bool

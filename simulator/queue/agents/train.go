@@ -12,37 +12,37 @@ import (
 	"trainopt/simulator/ancestors/rlscheduler"
 )
 
-// Options say how an agent is trained. Zeros have the meaning that is noted.
+// Options are the settings of a training. Zero values have the meaning noted.
 type Options struct {
-	// Method is ppo, RLScheduler's, or evolution, which judges policies by whole episodes of their most probable actions; "" is
-	// evolution.
+	// Method is ppo, as in RLScheduler, or evolution, which scores policies by whole episodes of their most probable
+	// actions; "" means evolution.
 	Method string            `json:"method"`
-	Sight  rlscheduler.Sight `json:"sight"`  // "": wide with evolution, published with ppo
-	Hidden []int             `json:"hidden"` // of the policy; nil: none with evolution, 32, 16, 8 with ppo
+	Sight  rlscheduler.Sight `json:"sight"`  // "" means wide with evolution, published with ppo
+	Hidden []int             `json:"hidden"` // layers of the policy; nil means none with evolution, 32, 16, 8 with ppo
 	Seed   uint64            `json:"seed"`
 
 	Metric   rlscheduler.Metric `json:"metric,omitempty"`
 	Relative bool               `json:"relative,omitempty"` // see rlscheduler.AgentSettings
-	// Logarithm is in rlscheduler.AgentSettings too.
+	// Logarithm: see rlscheduler.AgentSettings.
 	Logarithm bool                 `json:"logarithm,omitempty"`
 	Sequence  rlscheduler.Sequence `json:"sequence"`
 
-	Updates  int `json:"updates"`  // of ppo, or generations; 0: 50
-	Episodes int `json:"episodes"` // of an update, or of each candidate; 0: 100 with ppo, 16 with evolution
+	Updates  int `json:"updates"`  // updates of ppo, or generations of evolution; 0 means 50
+	Episodes int `json:"episodes"` // episodes per update, or per candidate; 0 means 100 with ppo, 16 with evolution
 
-	// PPO is its further configuration, Evolution that of evolution; what is above goes before.
+	// PPO and Evolution are the remaining settings of each method; the fields above take precedence.
 	PPO       gradient.Config    `json:"ppo"`
 	Evolution gradient.Evolution `json:"evolution"`
 
-	// Validation is a number of sequences, always the same draws from Sequence, that the agent plays greedily every Every updates
-	// (0: 10); the best parameters are kept. 0: the last ones are.
+	// Validation is the number of sequences, drawn once from Sequence, that the policy plays greedily after every
+	// Every updates (0 means 10); the best parameters are kept. 0 means no validation: the last parameters are kept.
 	Validation int `json:"validation,omitempty"`
 	Every      int `json:"every,omitempty"`
 
-	Workers int `json:"-"` // goroutines; 0: 1
+	Workers int `json:"-"` // goroutines; 0 means 1
 }
 
-// WithDefaults replaces zeros by what they mean.
+// WithDefaults replaces zero values by their defaults.
 func (o Options) WithDefaults() Options {
 	if o.Method == "" {
 		o.Method = "evolution"
@@ -72,7 +72,7 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// Validate joins all that is wrong.
+// Validate returns all problems of the options joined.
 func (o Options) Validate() error {
 	o = o.WithDefaults()
 	var errs []error
@@ -94,22 +94,23 @@ func (o Options) gradient() gradient.Config {
 	c := o.PPO
 	c.Method, c.Policy, c.Hidden, c.Episodes, c.Workers = "ppo", "kernel", o.Hidden, o.Episodes, o.Workers
 	if o.Method == "evolution" {
-		c.HeadHidden = []int{1} // there is no critic
+		c.HeadHidden = []int{1} // evolution requires no critic
 	}
 	return c
 }
 
-// Progress is what training says after every update.
+// Progress is reported after each update.
 type Progress struct {
 	Update int
-	Return float64 // mean of the episodes, or of the best candidate
-	// Validation is the mean return of the validation's sequences, NaN where they were not played.
+	Return float64 // mean over the episodes, or return of the best candidate
+	// Validation is the mean return of the validation sequences, NaN for updates without validation.
 	Validation float64
-	Report     gradient.Report // with ppo
+	Report     gradient.Report // of ppo only
 }
 
-// Train trains an agent on a trace, from nothing, or on from another one of the same sight and layers when from is not nil. It ends
-// early, with what it has, when the context ends, which is no error. Same options, same agent, whatever the number of workers.
+// Train trains an agent on a trace. If from is not nil, training continues from that agent, which must have the same
+// method, sight and layers. When ctx is cancelled, Train returns the agent trained so far without an error. Equal
+// options produce equal agents for any number of workers. say, if not nil, is called after every update.
 func Train(ctx context.Context, t *rlscheduler.Trace, o Options, from *Agent, say func(Progress)) (*Agent, error) {
 	o = o.WithDefaults()
 	if err := o.Validate(); err != nil {
@@ -141,11 +142,11 @@ func Train(ctx context.Context, t *rlscheduler.Trace, o Options, from *Agent, sa
 	return a, a.train(ctx, t, update, say)
 }
 
-// begin writes into a policy of evolution, as far as it has room, the rule that the smallest area is first: it starts from there.
-// Features are not negative, so that hidden units of ReLU can hand them on.
+// begin initialises a policy of evolution with the rule "smallest area first", provided that the hidden layers are
+// wide enough to pass all features on. Features are not negative, so ReLU units transmit them unchanged.
 func (a *Agent) begin(t *rlscheduler.Trace) {
 	request, procs := 0, 1
-	ratio := math.Log(float64(max(2, t.Procs))) / 12 // of a step of the one feature by a step of the other, where both are logarithms
+	ratio := math.Log(float64(max(2, t.Procs))) / 12 // ratio of weights for equal steps of the two logarithms
 	if a.Options.Sight == rlscheduler.PublishedSight {
 		request, procs, ratio = 1, 2, 1
 	}
@@ -169,7 +170,7 @@ func (a *Agent) begin(t *rlscheduler.Trace) {
 	params[request], params[procs] = -1, -float32(ratio)
 }
 
-// take copies the networks of another agent.
+// take copies the networks of another agent. It returns an error where method, sight or layers differ.
 func (a *Agent) take(from *Agent) error {
 	if from.Options.Sight != a.Options.Sight || !slices.Equal(from.Options.Hidden, a.Options.Hidden) || from.Options.Method != a.Options.Method {
 		return fmt.Errorf("train on: the agent was trained by %s, sees %s, and has layers %v: want %s, %s and %v", from.Options.Method,
@@ -185,12 +186,13 @@ func (a *Agent) take(from *Agent) error {
 	return nil
 }
 
-// updates is what one update does.
+// updates returns the function that performs one update of the configured method: an update of PPO, or one generation
+// of evolution. Environments are created for each worker.
 func (a *Agent) updates(t *rlscheduler.Trace) (func(*Progress) error, error) {
 	env := func() gradient.Environment {
 		e, err := rlscheduler.NewAgentEnvironment(t, a.Options.Sequence, a.Options.settings())
 		if err != nil {
-			panic(err) // the same one was made before
+			panic(err) // the same environment was created before without an error
 		}
 		return e
 	}
@@ -215,6 +217,8 @@ func (a *Agent) updates(t *rlscheduler.Trace) (func(*Progress) error, error) {
 	}, err
 }
 
+// train performs the updates until the context ends, reports each, and finally restores the parameters that were best
+// in validation.
 func (a *Agent) train(ctx context.Context, t *rlscheduler.Trace, update func(*Progress) error, say func(Progress)) error {
 	best, kept := math.Inf(-1), [][]float32(nil)
 	for i := 1; i <= a.Options.Updates && ctx.Err() == nil; i++ {
@@ -244,7 +248,7 @@ func (a *Agent) train(ctx context.Context, t *rlscheduler.Trace, update func(*Pr
 	return nil
 }
 
-// validate is the mean return of the same sequences each time, played greedily.
+// validate returns the mean return of the validation sequences, played greedily.
 func (a *Agent) validate(t *rlscheduler.Trace) (float64, error) {
 	env, err := rlscheduler.NewAgentEnvironment(t, a.Options.Sequence, a.Options.settings())
 	if err != nil {

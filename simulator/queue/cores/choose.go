@@ -9,33 +9,35 @@ import (
 	"trainopt/simulator/queue"
 )
 
-// The core policies of HDeepRM: each takes the first free core, on a node with memory enough, in the order of a key that is looked
-// at anew for each core; of equal keys the lowest core. All cores of a processor have the same key, so these choosers look at
-// processors; that they choose the same as sorting all cores is a test. A chooser serves one machine at a time.
+// The core policies of HDeepRM. Each repeatedly takes the first free core, on a node with sufficient memory, in
+// ascending order of a key that is evaluated again for every core; equal keys are ordered by core number. All cores
+// of a processor have equal keys, so these choosers examine processors; tests check that the result equals sorting
+// all cores. A chooser serves one machine at a time.
 
-// Fastest takes the cores of the highest speed (high_gflops). O(processors/64) a job and O(1) a processor taken from.
+// Fastest takes the cores of the highest speed (high_gflops). O(processors/64) per job and O(1) per processor used.
 func Fastest() Chooser { return &ranked{which: fastest} }
 
-// Thriftiest takes the cores of the lowest power at work (low_power). Its cost is that of Fastest.
+// Thriftiest takes the cores of the lowest active power (low_power). Its cost is that of Fastest.
 func Thriftiest() Chooser { return &ranked{which: thriftiest} }
 
-// Busiest takes cores of the processor with the most busy ones, which consolidates: what HDeepRM's high_cores does.
-// O(processors/64) a job for each number of busy cores.
+// Busiest takes cores of the processor with the most busy cores, which consolidates load: the behaviour of HDeepRM's
+// high_cores. O(processors/64) per job and level, a level being a number of busy cores.
 func Busiest() Chooser { return &bucketed{} }
 
-// Freest takes cores of the processor with the most free ones, which scatters: what HDeepRM's documentation says of high_cores.
-// Its cost is that of Busiest.
+// Freest takes cores of the processor with the most free cores, which spreads load: high_cores as HDeepRM's
+// documentation describes it. Its cost is that of Busiest.
 func Freest() Chooser { return &bucketed{freest: true} }
 
-// MostMemory takes cores of the node with the most memory left (high_mem). O(nodes) a job and O(log nodes) a core.
+// MostMemory takes cores of the node with the most free memory (high_mem). O(nodes) per job and O(log nodes) per
+// core.
 func MostMemory() Chooser { return &heaped{} }
 
-// MostBandwidth takes cores of the processor with the most bandwidth left (high_mem_bw). O(processors) a job and O(log processors)
-// a core.
+// MostBandwidth takes cores of the processor with the most free bandwidth (high_mem_bw). O(processors) per job and
+// O(log processors) per core.
 func MostBandwidth() Chooser { return &heaped{bandwidth: true} }
 
-// Anywhere takes any free core of a node with memory enough, all with the same chance; below draws a number in 0…n−1 (random).
-// O(nodes) a job and O(log nodes) a core.
+// Anywhere takes a free core of any node with sufficient memory, with equal probability (random). below returns a
+// random number in [0, n). O(nodes) per job and O(log nodes) per core.
 func Anywhere(below func(n int) int) Chooser { return &anywhere{below: below} }
 
 const (
@@ -43,13 +45,14 @@ const (
 	thriftiest
 )
 
-// ranking is an order of processors that never changes.
+// ranking is a fixed order of processors.
 type ranking struct {
 	order []int32 // processors, best first
-	of    []int32 // the place of each
-	some  set     // places of those with free cores
+	of    []int32 // rank of each processor
+	some  set     // ranks of processors with free cores
 }
 
+// rank sorts processors by ascending key, stably; no processor has free cores yet.
 func rank(processors []platform.Processor, key func(*platform.Processor) float64) ranking {
 	r := ranking{order: make([]int32, len(processors)), of: make([]int32, len(processors)), some: newSet(len(processors))}
 	for i := range r.order {
@@ -62,7 +65,7 @@ func rank(processors []platform.Processor, key func(*platform.Processor) float64
 	return r
 }
 
-// ranked goes through a ranking once: what a job leaves behind it is full, or its node lacks memory for it.
+// ranked traverses a ranking once per job: a processor already passed is full, or its node lacks memory for the job.
 type ranked struct {
 	which int
 	place int
@@ -86,8 +89,9 @@ func (r *ranked) Next(m *Machine, job *queue.Job, want int) (int32, int) {
 	}
 }
 
-// bucketed goes down the numbers of busy or free cores, and in each through its processors. From the busiest it takes all it can,
-// since that stays the busiest; from the freest one, after which it stands with those that have one less.
+// bucketed traverses the numbers of busy or free cores in descending order, and the processors at each. From the
+// busiest processor it takes as many cores as possible, since the processor remains the busiest; from the freest it
+// takes one, which moves the processor to the next lower level.
 type bucketed struct {
 	freest           bool
 	level, processor int
@@ -115,12 +119,14 @@ func (b *bucketed) Next(m *Machine, job *queue.Job, want int) (int32, int) {
 	return -1, 0
 }
 
-// heaped keeps what a job may choose from in a heap, best first. Only what stands at the top is taken from, so all below is right.
+// heaped keeps the candidates of a job in a max-heap. Cores are taken only from the top, so all other entries remain
+// valid.
 type heaped struct {
 	bandwidth bool
 	heap      []candidate
 }
 
+// candidate is a node or processor with its free memory or bandwidth at insertion.
 type candidate struct {
 	left float64
 	of   int32 // processor or node
@@ -150,6 +156,8 @@ func (h *heaped) Start(m *Machine, job *queue.Job) {
 	}
 }
 
+// Next removes or re-sorts a top entry that is exhausted or out of date until the top is current, and takes one core
+// from it.
 func (h *heaped) Next(m *Machine, job *queue.Job, _ int) (int32, int) {
 	for len(h.heap) > 0 {
 		top := &h.heap[0]
@@ -196,11 +204,12 @@ func (h *heaped) down(i int) {
 	}
 }
 
-// anywhere counts the cores it may take by node, in sums over ranges of nodes (Fenwick 1994), draws one of them, and finds it.
+// anywhere keeps the number of eligible cores by node in a Fenwick tree (Fenwick 1994), draws one core uniformly, and
+// locates it.
 type anywhere struct {
 	below func(int) int
-	count int     // free cores on nodes with memory enough
-	sums  []int32 // sums[i] is of the i&−i nodes before node i
+	count int     // free cores on nodes with sufficient memory
+	sums  []int32 // sums[i] covers the i&−i nodes before node i
 }
 
 func (a *anywhere) Start(m *Machine, job *queue.Job) {
@@ -220,6 +229,8 @@ func (a *anywhere) Start(m *Machine, job *queue.Job) {
 	}
 }
 
+// Next draws the index of an eligible core, finds its node by binary descent of the tree, and deducts the core or,
+// where the node's memory allows no further one, all cores of the node.
 func (a *anywhere) Next(m *Machine, job *queue.Job, _ int) (int32, int) {
 	if a.count == 0 {
 		return -1, 0
@@ -231,7 +242,7 @@ func (a *anywhere) Next(m *Machine, job *queue.Job, _ int) (int32, int) {
 			at -= a.sums[n]
 		}
 	}
-	gone := int32(1) // the one that is taken, or all of the node when that leaves memory for no other
+	gone := int32(1) // the core taken, or all cores of the node where its memory allows no further one
 	if m.memory[n]-job.Memory < job.Memory {
 		gone = m.freeIn[n]
 	}

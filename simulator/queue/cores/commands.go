@@ -8,15 +8,16 @@ import (
 	"trainopt/simulator/queue"
 )
 
-// Start runs a job from now on, on cores that are free: as many as it asks for, ascending, each once. States are left as they are,
-// so those of the cores that do not compute must be set before the next step.
+// Start runs a waiting job, from the present time, on the given free cores: as many as the job requests, ascending
+// and distinct. It changes no power states, so cores in a state that does not compute must be set to another one
+// before the next step.
 func (s *Simulation) Start(job int32, cores []int32) error {
 	if err := s.startable(job, cores); err != nil {
 		return fmt.Errorf("start %s at %v s: %w", s.name(job), s.now, err)
 	}
 	r := &s.run[job]
 	from := len(s.arena)
-	if from+len(cores) > cap(s.arena) { // older allocations keep their own array
+	if from+len(cores) > cap(s.arena) { // running jobs keep slices of the old array
 		s.arena, from = make([]int32, 0, max(4096, 2*cap(s.arena), len(cores))), 0
 	}
 	s.arena = append(s.arena, cores...)
@@ -32,6 +33,7 @@ func (s *Simulation) Start(job int32, cores []int32) error {
 	return nil
 }
 
+// startable returns an error unless the job waits and the cores are valid, free, and as many as it requests.
 func (s *Simulation) startable(job int32, cores []int32) error {
 	if job < 0 || int(job) >= len(s.jobs) {
 		return fmt.Errorf("there are %d jobs", len(s.jobs))
@@ -55,7 +57,7 @@ func (s *Simulation) startable(job int32, cores []int32) error {
 	return nil
 }
 
-// waiting is an error unless the job was submitted and neither started nor rejected.
+// waiting returns an error unless the job was submitted and neither started nor rejected.
 func (s *Simulation) waiting(job int32) error {
 	switch r := &s.run[job]; {
 	case r.state != queue.Waiting:
@@ -73,8 +75,8 @@ func (s *Simulation) name(job int32) string {
 	return name(&s.jobs[job])
 }
 
-// SetState sets the state of cores, in any order. Each call with cores is one grouped switch and one switch of each of them, also
-// of those that were in that state already.
+// SetState sets the state of cores, in any order. Each call with at least one core counts as one grouped switch and
+// as one switch per core, including cores that were in that state already.
 func (s *Simulation) SetState(cores []int32, state uint8) error {
 	if state >= states {
 		return fmt.Errorf("set the state of %d cores at %v s: there is no state P%d, they are P0…P%d", len(cores), s.now, state, states-1)
@@ -106,7 +108,7 @@ func (s *Simulation) SetState(cores []int32, state uint8) error {
 	return nil
 }
 
-// Kill stops a running job now; the next step, at the same instant, says that it stopped.
+// Kill stops a running job immediately; the next step, at the same instant, reports Stopped.
 func (s *Simulation) Kill(job int32) error {
 	if job < 0 || int(job) >= len(s.jobs) || s.run[job].state != queue.Running {
 		return fmt.Errorf("kill %s at %v s: it does not run", s.name(job), s.now)
@@ -116,7 +118,7 @@ func (s *Simulation) Kill(job int32) error {
 	return nil
 }
 
-// Reject gives up a job that waits: it will never run.
+// Reject removes a waiting job permanently.
 func (s *Simulation) Reject(job int32) error {
 	if job < 0 || int(job) >= len(s.jobs) {
 		return fmt.Errorf("reject %s: there are %d jobs", s.name(job), len(s.jobs))
@@ -128,7 +130,7 @@ func (s *Simulation) Reject(job int32) error {
 	return nil
 }
 
-// Wake asks for a step at a time, s, not before now.
+// Wake requests a step at the given time, s, which must not be before the present time.
 func (s *Simulation) Wake(at float64) error {
 	if !(at >= s.now) || math.IsInf(at, 1) {
 		return fmt.Errorf("wake at %v s: the time is %v s already, or that is no time", at, s.now)
@@ -138,9 +140,9 @@ func (s *Simulation) Wake(at float64) error {
 	return nil
 }
 
-// The heap of running jobs by expected end; of those that end together the order does not count.
+// A binary heap holds the running jobs by expected end; the order of equal ends is undefined.
 
-// fix moves the job at a place of the heap to where its end belongs.
+// fix restores the heap order for the job at the given position.
 func (s *Simulation) fix(at int32) {
 	job := s.ends[at]
 	end := s.run[job].end
@@ -171,7 +173,7 @@ func (s *Simulation) fix(at int32) {
 
 func (s *Simulation) put(at, job int32) { s.ends[at], s.run[job].place = job, at }
 
-// remove takes the job at a place out of the heap.
+// remove deletes the job at the given position of the heap.
 func (s *Simulation) remove(at int32) {
 	last := int32(len(s.ends) - 1)
 	moved := s.ends[last]

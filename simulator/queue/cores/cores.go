@@ -1,13 +1,13 @@
-// Package cores simulates jobs on a platform.Tree: cores of unequal speed whose processors share bandwidth to memory and whose nodes
-// share memory, by the resource model of HDeepRM (Herrera and Bosque 2019) on Batsim (Dutot et al. 2016).
+// Package cores simulates jobs on a platform.Tree: cores of unequal speed whose processors share memory bandwidth and
+// whose nodes share memory, by the resource model of HDeepRM (Herrera and Bosque 2019) on Batsim (Dutot et al. 2016).
 //
-// It has two halves that know nothing of one another, since a scheduler may sit at the other end of a socket:
+// It has two independent halves, so that the scheduler may run in another process, connected by a socket:
 //
-//   - Simulation is Batsim's half: what time it is, which jobs run, how fast and with how much energy. It obeys.
-//   - Machine is the scheduler's half: which cores are free, how much memory and bandwidth is left, which state each core should
-//     have, and where a job's cores are taken.
+//   - Simulation is Batsim's half: the clock, the running jobs, their speed and energy. It executes commands.
+//   - Machine is the scheduler's half: free cores, free memory and bandwidth, the power state that each core should
+//     have, and the selection of cores for a job.
 //
-// A scheduler joins them; this one starts each job as it arrives and forgets those that do not fit:
+// A scheduler connects them; this one starts each job on arrival and drops the jobs that do not fit:
 //
 //	simulation, err := cores.NewSimulation(tree, jobs)
 //	…
@@ -27,20 +27,21 @@
 //	}
 //	result, err := simulation.Result(), simulation.Err()
 //
-// Neither half decides which job is next: that is queue/hdeeprm and other orders. Neither waits, starts a goroutine or reads a clock.
+// Neither half decides which job is next: ancestors/hdeeprm and the orders do. Neither blocks, starts a goroutine or
+// reads a clock.
 package cores
 
-// The states of a core. Their speeds are those of the core times 1, 0.75, 0 and 0; their power is its power at work times 1, 1,
-// 0.25 and 0.05, as HDeepRM writes it into Batsim's platform.
+// The power states of a core. Speeds are the core's speed times 1, 0.75, 0 and 0; powers are its active power times
+// 1, 1, 0.25 and 0.05, as in the platform files that HDeepRM writes for Batsim.
 const (
 	Serving uint8 = iota // P0
-	Slowed               // P1: serving, but more bandwidth is asked of its processor than that has
-	Ready                // P2: idle beside another core of its processor that serves
-	Asleep               // P3: idle in an idle processor; all cores begin so
+	Slowed               // P1: serving, slowed because the bandwidth of its processor is oversubscribed
+	Ready                // P2: idle, in a processor with a serving core
+	Asleep               // P3: idle, in an idle processor; the initial state
 	states
 )
 
-// speedOf and powerOf are the share of a core's speed and power in each state.
+// speedOf and powerOf are the fractions of a core's speed and active power by state.
 var (
 	speedOf = [states]float64{1, 0.75, 0, 0}
 	powerOf = [states]float64{1, 1, 0.25, 0.05}

@@ -8,7 +8,7 @@ import (
 	"trainopt/simulator/queue/cores"
 )
 
-// Two jobs on two cores that share 32 GB/s: both ask for 24, so they run at 75 % while they are two.
+// Two jobs on two cores that share 32 GB/s: each requests 24, so both run at 75 % while they overlap.
 func Example() {
 	tree := platform.Uniform(1, 1, 2, 1000, platform.Processor{Bandwidth: 32, GFLOPS: 1, Watts: 10})
 	jobs := []queue.Job{{ID: 0, Procs: 1, Ops: 3e9, Bandwidth: 24}, {ID: 1, Procs: 1, Ops: 6e9, Bandwidth: 24}}

@@ -8,45 +8,46 @@ import (
 	"trainopt/simulator/queue"
 )
 
-// Machine knows which cores are free, what memory and bandwidth is left, and the state that each core should have. Memory is that of
-// a node and is never overdrawn; bandwidth is that of a processor and may be: then all its cores that serve are slowed.
+// Machine tracks free cores, free memory and bandwidth, and the power state that each core should have. Memory
+// belongs to a node and is never oversubscribed; bandwidth belongs to a processor and may be, in which case all its
+// serving cores are slowed.
 //
-// Taking or releasing a core costs O(1), and O(cores of its processor) where the processor becomes busy, idle, oversubscribed or
-// not. It is not safe for use by several goroutines.
+// Taking or releasing a core costs O(1), and O(cores of its processor) where the processor becomes busy, idle,
+// oversubscribed or no longer so. A Machine is not safe for concurrent use.
 type Machine struct {
 	tree      *platform.Tree
 	total     int
-	free      set       // of cores
-	freeOf    []int32   // of each processor
-	freeIn    []int32   // of each node
-	coresIn   []int32   // of each node: all of them
-	bandwidth []float64 // GB/s left, of each processor
-	memory    []float64 // MB left, of each node
-	state     []uint8   // of each core
-	owner     []int32   // of each core, −1 free
+	free      set       // cores
+	freeOf    []int32   // free cores by processor
+	freeIn    []int32   // free cores by node
+	coresIn   []int32   // all cores by node
+	bandwidth []float64 // free bandwidth by processor, GB/s
+	memory    []float64 // free memory by node, MB
+	state     []uint8   // by core
+	owner     []int32   // by core, −1 means free
 
 	ranks   [2]ranking // processors with free cores, by speed and by power
-	byBusy  []set      // processors with free cores, by the number of busy ones
-	byFree  []set      // and by the number of free ones
-	touched []int32    // cores whose state was set since the last Changes
+	byBusy  []set      // processors with free cores, by number of busy cores
+	byFree  []set      // the same, by number of free cores
+	touched []int32    // cores whose state was set since the last call of Changes
 	marked  []bool
-	known   int // touched before the last TryPlace
+	known   int // len(touched) before the last TryPlace
 	grouped [states][]int32
 
-	// Watch, where it is not nil, is called before the speed of a core that serves changes while it serves.
+	// Watch, if not nil, is called before the speed of a serving core changes.
 	Watch func(core, owner int32)
 }
 
-// Fit says whether a job found its place.
+// Fit is the result of an attempt to place a job.
 type Fit uint8
 
 const (
 	Fits        Fit = iota
-	LacksCores      // fewer cores are free than the job asks for
-	LacksMemory     // enough are free, but not on nodes with memory enough
+	LacksCores      // fewer cores are free than the job requests
+	LacksMemory     // enough cores are free, but not on nodes with sufficient memory
 )
 
-// NewMachine is an idle machine.
+// NewMachine returns an idle machine.
 func NewMachine(tree *platform.Tree) *Machine {
 	m := &Machine{
 		tree: tree, free: newSet(tree.Cores),
@@ -70,7 +71,7 @@ func NewMachine(tree *platform.Tree) *Machine {
 	return m
 }
 
-// Reset makes the machine idle again. It allocates nothing.
+// Reset returns the machine to idle. It does not allocate.
 func (m *Machine) Reset() {
 	m.total = m.tree.Cores
 	m.free.fill(m.tree.Cores)
@@ -95,8 +96,8 @@ func (m *Machine) Reset() {
 	}
 }
 
-// CopyFrom makes this machine the same as another one of the same tree: for trying what a decision would lead to. It allocates
-// nothing; Watch stays as it is.
+// CopyFrom copies the state of another machine of the same tree, for evaluating a decision without taking it. It does
+// not allocate; Watch is not copied.
 func (m *Machine) CopyFrom(o *Machine) {
 	m.total = o.total
 	copy(m.free, o.free)
@@ -117,28 +118,28 @@ func (m *Machine) CopyFrom(o *Machine) {
 	}
 }
 
-// Tree is the tree of the machine.
+// Tree returns the tree of the machine.
 func (m *Machine) Tree() *platform.Tree { return m.tree }
 
-// Free is the number of cores that serve nothing.
+// Free returns the number of free cores.
 func (m *Machine) Free() int { return m.total }
 
-// FreeOf is the number of free cores of a processor.
+// FreeOf returns the number of free cores of a processor.
 func (m *Machine) FreeOf(processor int32) int { return int(m.freeOf[processor]) }
 
-// Bandwidth is what a processor has left, GB/s; negative where more is asked of it than it has.
+// Bandwidth returns the free bandwidth of a processor, GB/s; negative where it is oversubscribed.
 func (m *Machine) Bandwidth(processor int32) float64 { return m.bandwidth[processor] }
 
-// Memory is what a node has left, MB.
+// Memory returns the free memory of a node, MB.
 func (m *Machine) Memory(node int32) float64 { return m.memory[node] }
 
-// State is the state of a core.
+// State returns the power state of a core.
 func (m *Machine) State(core int32) uint8 { return m.state[core] }
 
-// Owner is the job that a core serves, −1 when it is free.
+// Owner returns the job that a core serves, −1 for a free core.
 func (m *Machine) Owner(core int32) int32 { return m.owner[core] }
 
-// FreeCore is the free core of a processor with the lowest number of at least from; −1 when there is none.
+// FreeCore returns the lowest free core of a processor that is at least from, −1 if none exists.
 func (m *Machine) FreeCore(processor, from int32) int32 {
 	p := &m.tree.Processors[processor]
 	c := m.free.next(max(int(from), p.First))
@@ -148,7 +149,8 @@ func (m *Machine) FreeCore(processor, from int32) int32 {
 	return int32(c)
 }
 
-// Room is how many cores of a job the processor can take now: as many as are free, and as its node has memory for.
+// Room returns the number of the job's cores that the processor can take now, limited by its free cores and its
+// node's free memory.
 func (m *Machine) Room(processor int32, job *queue.Job) int {
 	room := int(m.freeOf[processor])
 	if left := m.memory[m.tree.Processors[processor].Node]; job.Memory > 0 && left < float64(room)*job.Memory {
@@ -157,7 +159,7 @@ func (m *Machine) Room(processor int32, job *queue.Job) int {
 	return room
 }
 
-// Most is how many cores of a job the machine could take if it were idle: a job that asks for more can never run.
+// Most returns the number of the job's cores that the idle machine can take. A job that requests more can never run.
 func Most(tree *platform.Tree, job *queue.Job) int {
 	most := 0
 	for i := range tree.Nodes {
@@ -173,16 +175,18 @@ func Most(tree *platform.Tree, job *queue.Job) int {
 	return most
 }
 
-// A Chooser says where the next cores of a job are taken. Start is called once for each job, and then Next until the job has all
-// its cores, with how many it still wants: the answer is a free core and how many to take, from that core upward, among the free
-// ones of the same processor; none says that there is no place. What is chosen is taken before Next is called again.
+// A Chooser selects the cores of a job. Start is called once per job, then Next, with the number of cores still
+// missing, until the job has all its cores. Next returns a free core and the number of cores to take, counted upward
+// from it among the free cores of the same processor; a count of 0 means that no core is suitable. The cores are
+// taken before Next is called again.
 type Chooser interface {
 	Start(m *Machine, job *queue.Job)
 	Next(m *Machine, job *queue.Job, want int) (first int32, count int)
 }
 
-// TryPlace takes the cores that a job asks for, one after the other, where the chooser says, and appends them, ascending, to into.
-// When the job does not fit, all is as it was before, and the result is into. Owner names the job; it is at least 0.
+// TryPlace takes the cores that a job requests, as selected by the chooser, and appends them to into in ascending
+// order. If the job does not fit, the machine is restored and into is returned unchanged. Owner identifies the job
+// and is at least 0.
 func (m *Machine) TryPlace(owner int32, job *queue.Job, chooser Chooser, into []int32) ([]int32, Fit) {
 	if m.total < job.Procs {
 		return into, LacksCores
@@ -215,11 +219,12 @@ func (m *Machine) TryPlace(owner int32, job *queue.Job, chooser Chooser, into []
 	return into, Fits
 }
 
-// Undo takes back what the last TryPlace did, while nothing was placed, released or sent since: cores are those that it appended.
-// A cheaper way to look ahead than CopyFrom, O(cores).
+// Undo reverts the last TryPlace, whose appended cores are passed. No other placement, release or Changes may have
+// happened since. It costs O(cores), less than CopyFrom.
 func (m *Machine) Undo(job *queue.Job, cores []int32) { m.withdraw(job, cores, m.known) }
 
-// withdraw gives back what was taken, in the order of taking, as if no state had been set.
+// withdraw releases cores, in the order in which they were taken, and removes the state changes that taking them
+// recorded.
 func (m *Machine) withdraw(job *queue.Job, cores []int32, known int) {
 	m.Release(job, cores)
 	for _, c := range m.touched[known:] {
@@ -246,7 +251,9 @@ func (m *Machine) Release(job *queue.Job, cores []int32) {
 	}
 }
 
-// take takes a free core of a processor that is not listed now.
+// take assigns a free core and deducts memory and bandwidth. The first busy core of a processor wakes its siblings;
+// oversubscription of the bandwidth slows all serving cores. The processor must not be listed, see list; the caller
+// lists it again afterwards.
 func (m *Machine) take(owner int32, job *queue.Job, c, processor int32) {
 	p := &m.tree.Processors[processor]
 	m.total--
@@ -274,7 +281,7 @@ func (m *Machine) take(owner int32, job *queue.Job, c, processor int32) {
 	}
 }
 
-// release frees a core of a processor that is not listed now.
+// release frees a core of a processor that is not listed.
 func (m *Machine) release(job *queue.Job, c, processor int32) {
 	p := &m.tree.Processors[processor]
 	m.total++
@@ -285,7 +292,7 @@ func (m *Machine) release(job *queue.Job, c, processor int32) {
 	over := m.bandwidth[processor] < 0
 	m.bandwidth[processor] += job.Bandwidth
 	if m.memory[p.Node] += job.Memory; m.freeIn[p.Node] == m.coresIn[p.Node] {
-		m.memory[p.Node] = m.tree.Nodes[p.Node].Memory // what was lost by rounding comes back, so no job lacks it for ever
+		m.memory[p.Node] = m.tree.Nodes[p.Node].Memory // discard rounding errors, which could make a job unplaceable
 	}
 	m.set(c, Ready)
 	switch {
@@ -298,7 +305,7 @@ func (m *Machine) release(job *queue.Job, c, processor int32) {
 	}
 }
 
-// pace sets the state of all cores of a processor that serve.
+// pace sets the state of all serving cores of a processor.
 func (m *Machine) pace(p *platform.Processor, state uint8) {
 	for c := int32(p.First); c < int32(p.First+p.Cores); c++ {
 		if m.owner[c] < 0 {
@@ -311,6 +318,7 @@ func (m *Machine) pace(p *platform.Processor, state uint8) {
 	}
 }
 
+// set sets the state of a core and records it for Changes.
 func (m *Machine) set(c int32, state uint8) {
 	m.state[c] = state
 	if !m.marked[c] {
@@ -319,7 +327,8 @@ func (m *Machine) set(c int32, state uint8) {
 	}
 }
 
-// list enters a processor with free cores where choosers look, or takes it out.
+// list adds a processor to, or removes it from, the sets that choosers search; a processor without free cores is in
+// none.
 func (m *Machine) list(processor int32, in bool) {
 	free := m.freeOf[processor]
 	if free == 0 {
@@ -343,8 +352,8 @@ func (m *Machine) list(processor int32, in bool) {
 	}
 }
 
-// Changes calls send with the cores whose state was set since the last call, by state, at most once for each, P0 first. A core
-// counts also when it has the state that it had before. The cores are overwritten by the next call.
+// Changes calls send, once per state in ascending order, with the cores whose state was set since the last call. A
+// core is included even if it returned to its earlier state. The slice is reused by the next call.
 func (m *Machine) Changes(send func(state uint8, cores []int32)) {
 	for i := range m.grouped {
 		m.grouped[i] = m.grouped[i][:0]
@@ -361,7 +370,7 @@ func (m *Machine) Changes(send func(state uint8, cores []int32)) {
 	}
 }
 
-// set is a set of small numbers.
+// set is a bit set of small integers.
 type set []uint64
 
 func newSet(n int) set { return make(set, (n+63)/64) }
@@ -376,7 +385,7 @@ func (s set) fill(n int) {
 	}
 }
 
-// next is the smallest member of at least i, −1 when there is none.
+// next returns the smallest member that is at least i, −1 if none exists.
 func (s set) next(i int) int {
 	w := i >> 6
 	if w >= len(s) {

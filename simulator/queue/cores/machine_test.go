@@ -14,7 +14,7 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// randomTree is a tree with equal and unequal processors, so that keys tie and differ.
+// randomTree returns a tree of equal and different processors, so that some keys tie.
 func randomTree(t *rapid.T) *platform.Tree {
 	tree := &platform.Tree{Clusters: []platform.Subcluster{{}}}
 	speeds := 0.0
@@ -49,7 +49,8 @@ func randomJob(t *rapid.T, id, most int) queue.Job {
 	}
 }
 
-// plain is the machine as section 2 of the model says it, with a stable sort of all cores for each core that is taken.
+// plain is a direct implementation of the machine in section 2 of HDeepRM's model, with a stable sort of all cores
+// for each core taken.
 type plain struct {
 	tree              *platform.Tree
 	bandwidth, memory []float64
@@ -120,7 +121,7 @@ func (p *plain) release(job *queue.Job, c int32, changes map[int32]uint8) {
 	}
 }
 
-// key is what a core policy sorts by; nil is random.
+// key is the sort key of a core policy; nil means random.
 type key func(p *plain, c int32) float64
 
 func (p *plain) place(owner int32, job *queue.Job, by key, below func(int) int) ([]int32, cores.Fit) {
@@ -183,7 +184,7 @@ func (p *plain) busyBeside(c int32) (busy, free float64) {
 	return busy, free
 }
 
-// policies are the choosers, each with the key that it must choose by.
+// policies returns the choosers with their sort keys.
 func policies(below func(int) int) []struct {
 	name    string
 	chooser cores.Chooser
@@ -205,7 +206,7 @@ func policies(below func(int) int) []struct {
 	}
 }
 
-// The machine with its indices does, to the last bit, what sorting all cores for each core does; policies change from job to job.
+// The indexed machine equals, bit for bit, sorting all cores for each core taken; policies change between jobs.
 func TestMachineIsPlain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tree := randomTree(t)
@@ -260,7 +261,7 @@ func TestMachineIsPlain(t *testing.T) {
 	})
 }
 
-// sameChanges sends what changed.
+// sameChanges compares the reported state changes.
 func sameChanges(t *rapid.T, m *cores.Machine, want *plain) {
 	got := map[int32]uint8{}
 	m.Changes(func(state uint8, cores []int32) {
@@ -298,7 +299,7 @@ func sameMachine(t *rapid.T, m *cores.Machine, want *plain) {
 	}
 }
 
-// A job fits the idle machine exactly when Most says so, whatever the policy.
+// A job fits the idle machine exactly if Most permits it, for any policy.
 func TestMost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tree := randomTree(t)
@@ -312,7 +313,8 @@ func TestMost(t *testing.T) {
 	})
 }
 
-// The learning platform by hand: the first core of a processor wakes its sibling; the second asks for more bandwidth than there is.
+// The transitions of the learning platform, computed by hand: the first serving core of a processor wakes its
+// sibling; the second oversubscribes the bandwidth.
 func TestTransitions(t *testing.T) {
 	tree, err := platform.Example("learning")
 	if err != nil {

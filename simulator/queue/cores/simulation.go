@@ -11,82 +11,83 @@ import (
 	"trainopt/simulator/queue"
 )
 
-// tolerance is the time, s, by which a job may end too early so that it ends together with what else happens then.
+// tolerance, s, is how much earlier than its computed end a job may end in order to coincide with another event.
 const tolerance = 1e-9
 
-// Kind is what an event is about.
+// Kind is the kind of an event.
 type Kind uint8
 
 const (
-	Ended     Kind = iota // a job ended: its outcome says whether by itself or at its limit
-	Stopped               // a job was killed, as Kill asked for
+	Ended     Kind = iota // a job completed or reached its limit; see its outcome
+	Stopped               // a job was stopped by Kill
 	Submitted             // a job arrived
-	Woken                 // the time has come for which Wake asked; Job is −1
-	Changed               // states were changed, as SetState asked for; Job is −1
+	Woken                 // a time requested by Wake was reached; Job is −1
+	Changed               // states were changed by SetState; Job is −1
 )
 
-// Event is something that happened at an instant.
+// Event is an occurrence at one instant.
 type Event struct {
 	Kind Kind
-	Job  int32 // its place in the workload
+	Job  int32 // index in the workload
 }
 
-// Simulation runs jobs where and when it is told to: Next goes to the next instant at which something happens, Events says what,
-// and Start, SetState, Kill, Reject and Wake are the answer, before Next is called again. A job advances at the speed of its
-// slowest core at each moment; it ends when each of its cores has executed the job's operations. A job without operations is a
-// delay, which takes its run time whatever the speed.
+// Simulation executes the commands of a scheduler. Next advances to the next instant with events and Events returns
+// them; the scheduler responds with Start, SetState, Kill, Reject and Wake before it calls Next again. A job
+// progresses at the speed of its slowest core and ends when each of its cores has executed the job's operations. A
+// job without operations is a delay, whose run time does not depend on speed.
 //
-// Conventions, where Batsim leaves a choice: of one instant, the ends come first, in the order of job numbers, then the submissions
-// in the order of the workload; states that were changed are acknowledged by another step at the same instant.
+// Conventions, where Batsim leaves a choice: within an instant, ends come first, in order of job IDs, then
+// submissions in the order of the workload; changed states are acknowledged by a further step at the same instant.
 //
-// A step costs O(e log n + c) for e events among n running jobs and c cores whose state or job changes. Not for several goroutines.
+// A step costs O(e log n + c) for e events among n running jobs and c cores whose state or job changes. A Simulation
+// is not safe for concurrent use.
 type Simulation struct {
 	tree    *platform.Tree
 	jobs    []queue.Job
 	arrival []int32 // jobs in the order of submission
 	speed   []float64
-	kind    []int32           // of each core: its place in watts
-	watts   []float64         // the different powers at work
-	draw    [][states]float64 // of each of them in each state, W
+	kind    []int32           // index in watts, by core
+	watts   []float64         // distinct active powers, W
+	draw    [][states]float64 // power by kind and state, W
 
 	now     float64
-	arrived int // of arrival
+	arrived int // number of jobs submitted, in arrival
 	begun   bool
 	events  []Event
 	count   int
 	err     error
 
 	state   []uint8
-	serves  []int32         // the job of each core, −1 none
-	idling  [][states]int32 // how many cores of each power are in each state
-	power   float64         // W now
-	stale   bool            // power is to be computed again
+	serves  []int32         // job by core, −1 means none
+	idling  [][states]int32 // number of cores by kind and state
+	power   float64         // present power, W
+	stale   bool            // power must be recomputed
 	energy  float64         // J since the first submission
-	spent   float64         // energy at the last end
-	run     []run           // of each job
-	ends    []int32         // running jobs: a heap by end
+	spent   float64         // energy at the last end, J
+	run     []run           // by job
+	ends    []int32         // running jobs: a heap by expected end
 	unclear []int32         // jobs whose speed may have changed
-	killed  []int32         // to be acknowledged
+	killed  []int32         // jobs to be acknowledged as Stopped
 	wakes   []float64       // ascending
 	changed bool            // states were changed in this step
-	arena   []int32         // where allocations are kept
+	arena   []int32         // storage of allocations
 	result  struct{ switches, grouped int }
 }
 
-// run is what is known of a job.
+// run is the state of one job.
 type run struct {
 	state      queue.State
 	unclear    bool
-	place      int32 // in ends, −1 not running
+	place      int32 // in ends, −1 means not running
 	cores      []int32
-	start, end float64 // end is expected while it runs
-	left       float64 // operations of each core at time last; of a delay seconds
-	rate       float64 // operations a second
+	start, end float64 // end is an estimate while the job runs
+	left       float64 // operations (of a delay, seconds) remaining per core at time last
+	rate       float64 // operations per second
 	last       float64
 }
 
-// NewSimulation is a simulation that stands before the first submission. The jobs are read, never written, and must stay as they
-// are. The error names each job that makes no sense: one that asks for no core, or whose times are not numbers.
+// NewSimulation returns a simulation before its first submission. It reads the jobs, which must not be modified. The
+// error describes the first invalid job: one that requests no core, or has times or demands that are not finite.
 func NewSimulation(tree *platform.Tree, jobs []queue.Job) (*Simulation, error) {
 	if err := check(jobs); err != nil {
 		return nil, err
@@ -122,6 +123,7 @@ func NewSimulation(tree *platform.Tree, jobs []queue.Job) (*Simulation, error) {
 	return s, nil
 }
 
+// check returns an error for the first invalid job.
 func check(jobs []queue.Job) error {
 	finite := func(xs ...float64) bool {
 		for _, x := range xs {
@@ -153,8 +155,8 @@ func name(j *queue.Job) string {
 	return fmt.Sprintf("job %d", j.ID)
 }
 
-// RoundPower rounds the power of a core in each state to 1 mW, as the platform files have it that HDeepRM writes for Batsim. It is
-// for before the first step.
+// RoundPower rounds the power of a core in each state to 1 mW, as in the platform files that HDeepRM writes for
+// Batsim. It must be called before the first step.
 func (s *Simulation) RoundPower() {
 	for k := range s.draw {
 		for state, watts := range s.draw[k] {
@@ -163,7 +165,7 @@ func (s *Simulation) RoundPower() {
 	}
 }
 
-// Reset goes back to before the first submission. It allocates nothing.
+// Reset returns to the state before the first submission. It does not allocate.
 func (s *Simulation) Reset() {
 	s.now, s.arrived, s.begun, s.count, s.err = 0, 0, false, 0, nil
 	if len(s.arrival) > 0 {
@@ -182,22 +184,22 @@ func (s *Simulation) Reset() {
 	}
 }
 
-// Now is the time, s.
+// Now returns the present time, s.
 func (s *Simulation) Now() float64 { return s.now }
 
-// Events are those of the last step. They are overwritten by the next.
+// Events returns the events of the last step. The slice is reused by the next step.
 func (s *Simulation) Events() []Event { return s.events }
 
-// Arrivals is the number of jobs that are still to be submitted.
+// Arrivals returns the number of jobs not yet submitted.
 func (s *Simulation) Arrivals() int { return len(s.arrival) - s.arrived }
 
-// Err is why Next ended before its time; nil when it did not. Errors of commands are those commands' own.
+// Err returns the error that stopped Next early, or nil. Commands return their own errors.
 func (s *Simulation) Err() error { return s.err }
 
-// Cores are those on which a job runs or ran, as they were given; nil when it was never started. They are overwritten after Reset.
+// Cores returns the cores passed to Start for a job; nil if it was not started. Reset invalidates them.
 func (s *Simulation) Cores(job int32) []int32 { return s.run[job].cores }
 
-// Outcome is what has become of a job until now. Its cores are overwritten after Reset.
+// Outcome returns the present state of a job. Reset invalidates its cores.
 func (s *Simulation) Outcome(job int32) queue.Outcome {
 	r := &s.run[job]
 	o := queue.Outcome{Job: &s.jobs[job], State: r.state, Start: r.start, End: r.end, Cores: r.cores}
@@ -207,7 +209,7 @@ func (s *Simulation) Outcome(job int32) queue.Outcome {
 	return o
 }
 
-// Left is the part of a running job that is still to be done, 1 … 0; 1 before it starts, 0 after it ended.
+// Left returns the remaining fraction of a job: 1 before it starts, 0 after it ended.
 func (s *Simulation) Left(job int32) float64 {
 	r := &s.run[job]
 	switch r.state {
@@ -224,7 +226,7 @@ func (s *Simulation) Left(job int32) float64 {
 	return min(1, max(0, (r.left-r.rate*(s.now-r.last))/all))
 }
 
-// work is what each core does for a job: operations, or seconds of a delay.
+// work returns the work of each core of a job: operations, or for a delay seconds.
 func work(j *queue.Job) float64 {
 	if j.Ops > 0 {
 		return j.Ops
@@ -232,11 +234,12 @@ func work(j *queue.Job) float64 {
 	return j.Run
 }
 
-// Energy is what all cores have used since the first submission, J.
+// Energy returns the energy used by all cores since the first submission, J.
 func (s *Simulation) Energy() float64 { return s.energy }
 
-// Next goes to the next instant at which something happens. It is false when nothing will happen any more, or when a job cannot
-// go on (Err): it was started on cores whose state does not compute and that were not set to another at the same instant.
+// Next advances to the next instant with events. It returns false when no event remains, or when a job cannot
+// progress (see Err) because it was started on cores in a state that does not compute and the state was not changed
+// at that instant.
 func (s *Simulation) Next() bool {
 	if s.err != nil || !s.settle() {
 		return false
@@ -265,7 +268,7 @@ func (s *Simulation) Next() bool {
 	return true
 }
 
-// next is the time of the next event, +∞ when there is none.
+// next returns the time of the next event, +∞ if none remains.
 func (s *Simulation) next() float64 {
 	at := math.Inf(1)
 	if len(s.ends) > 0 {
@@ -280,6 +283,8 @@ func (s *Simulation) next() float64 {
 	return at
 }
 
+// advance moves the clock and, after the first submission, integrates power into energy. It recomputes the power
+// where states changed.
 func (s *Simulation) advance(to float64) {
 	to = max(to, s.now)
 	if s.begun && to > s.now {
@@ -296,7 +301,7 @@ func (s *Simulation) advance(to float64) {
 	s.now = to
 }
 
-// finish ends the jobs whose time has come.
+// finish ends the jobs whose expected end has been reached.
 func (s *Simulation) finish() {
 	for len(s.ends) > 0 && s.run[s.ends[0]].end <= s.now+tolerance {
 		job := s.ends[0]
@@ -315,6 +320,7 @@ func (s *Simulation) finish() {
 	}
 }
 
+// submit reports the jobs whose submission time has been reached.
 func (s *Simulation) submit() {
 	for s.arrived < len(s.arrival) && s.jobs[s.arrival[s.arrived]].Submit <= s.now {
 		s.events = append(s.events, Event{Submitted, s.arrival[s.arrived]})
@@ -334,7 +340,8 @@ func (s *Simulation) end(job int32, state queue.State) {
 	s.spent = s.energy
 }
 
-// settle finds the speed of each job for which it may have changed; false when one has none.
+// settle updates the speed and the expected end of each job whose speed may have changed. It returns false, and sets
+// err, where a job has speed 0.
 func (s *Simulation) settle() bool {
 	for _, job := range s.unclear {
 		r := &s.run[job]
@@ -370,6 +377,7 @@ func (s *Simulation) settle() bool {
 	return true
 }
 
+// unsettle marks a job for settle.
 func (s *Simulation) unsettle(job int32) {
 	if r := &s.run[job]; !r.unclear {
 		r.unclear = true
@@ -377,7 +385,7 @@ func (s *Simulation) unsettle(job int32) {
 	}
 }
 
-// Result is what has become of the jobs until now, and what it took. It stays as it is after Reset.
+// Result returns the present outcomes and totals. Its data is a copy, which Reset does not affect.
 func (s *Simulation) Result() *queue.Result {
 	r := &queue.Result{
 		Jobs: make([]queue.Outcome, len(s.jobs)), Procs: s.tree.Cores, Events: s.count, Energy: s.spent,

@@ -14,7 +14,7 @@ import (
 	"trainopt/simulator/queue/cores"
 )
 
-// world runs jobs in the order in which they come, as soon as they fit, and checks what a simulation must keep.
+// world runs jobs in order of arrival as soon as they fit, and checks the invariants of a simulation.
 type world struct {
 	t         *rapid.T
 	tree      *platform.Tree
@@ -25,12 +25,12 @@ type world struct {
 	waiting   []int32
 	running   []int32
 	state     []uint8
-	done      []float64 // of each job: operations of each core, or seconds
+	done      []float64 // by job: operations per core, or seconds
 	energy    float64
 	submitted bool
 }
 
-// pass adds what happens between two instants.
+// pass accounts for the time between two instants.
 func (w *world) pass(dt float64) {
 	share := []float64{1, 1, 0.25, 0.05}
 	for c, state := range w.state {
@@ -95,8 +95,8 @@ func (w *world) must(err error) {
 	}
 }
 
-// Work is conserved, energy is the sum over cores, time never goes back, ends and limits are as they should be, and the same
-// commands after Reset lead to the same.
+// Work is conserved, energy is the sum over cores, time is monotone, ends and limits are correct, and equal commands
+// after Reset give equal results.
 func TestSimulationKeepsItsLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tree := randomTree(t)
@@ -167,12 +167,12 @@ func checkOutcome(t *rapid.T, j *queue.Job, o queue.Outcome, done float64) {
 	}
 }
 
-// uniform is two processors of two cores at 1 GFLOPS.
+// uniform returns two processors of two cores at 1 GFLOPS.
 func uniform() *platform.Tree {
 	return platform.Uniform(1, 2, 2, 1000, platform.Processor{Bandwidth: 32, GFLOPS: 1, Watts: 10})
 }
 
-// Commands that make no sense are refused with a word on why, and change nothing.
+// Invalid commands are refused with a reason and change nothing.
 func TestBadCommands(t *testing.T) {
 	jobs := []queue.Job{{ID: 1, Procs: 2, Ops: 1e9}, {ID: 2, Procs: 1, Ops: 1e9}, {ID: 3, Procs: 1, Submit: 5, Run: 1}}
 	for name, c := range map[string]struct {
@@ -219,7 +219,7 @@ func TestBadCommands(t *testing.T) {
 	}
 }
 
-// A job on cores that do not compute cannot go on.
+// A job on cores in a state that does not compute cannot progress.
 func TestIdleCoresDoNotCompute(t *testing.T) {
 	s, err := cores.NewSimulation(uniform(), []queue.Job{{ID: 4, Procs: 2, Ops: 1e9}})
 	if err != nil || !s.Next() {
@@ -236,7 +236,8 @@ func TestIdleCoresDoNotCompute(t *testing.T) {
 	}
 }
 
-// Ends by job number, then submissions in the order of the workload; changes of states have a step of their own.
+// Ends are in order of job IDs, then submissions in the order of the workload; changes of states form a separate
+// step.
 func TestOrderOfEvents(t *testing.T) {
 	jobs := []queue.Job{{ID: 9, Procs: 1, Run: 3}, {ID: 2, Procs: 1, Run: 3}, {ID: 5, Procs: 1, Submit: 3, Run: 10, Limit: 2}, {ID: 1, Procs: 1, Submit: 3, Run: 1}}
 	s, err := cores.NewSimulation(uniform(), jobs)
@@ -275,7 +276,7 @@ func TestOrderOfEvents(t *testing.T) {
 	}
 }
 
-// Jobs that make no sense are refused.
+// Invalid jobs are refused.
 func TestBadJobs(t *testing.T) {
 	for want, j := range map[string]queue.Job{
 		"asks for 0 cores": {},

@@ -1,5 +1,5 @@
-// Package figures runs what the papers about batch queues show, and puts the published values beside what comes out. The traces
-// are the reader's: only their names are known here.
+// Package figures reproduces the evaluations of papers on batch queues and adds the published values to the results.
+// The traces are not included; files are recognised by name.
 //
 //	name, ok := figures.TraceName("lublin_256.swf.gz") // Lublin-1
 //	s, err := figures.RLScheduler(name, workload, true, 0)
@@ -20,13 +20,13 @@ import (
 	"trainopt/simulator/queue/sweep"
 )
 
-// files are the traces of the published table by parts of the names that their files have.
+// files maps parts of file names to trace names of the published table.
 var files = []struct{ part, name string }{
 	{"lublin_256_new2", "Lublin-2"}, {"lublin-2", "Lublin-2"}, {"lublin_256", "Lublin-1"}, {"lublin-1", "Lublin-1"},
 	{"sdsc-sp2", "SDSC-SP2"}, {"hpc2n", "HPC2N"}, {"kth-sp2", "KTH-SP2"},
 }
 
-// TraceName is the name that the published table has for the trace of a file, by the file's name.
+// TraceName returns the name that the published table uses for the trace in a file, derived from the file name.
 func TraceName(path string) (name string, ok bool) {
 	base := strings.ToLower(filepath.Base(path))
 	for _, f := range files {
@@ -37,7 +37,7 @@ func TraceName(path string) (name string, ok bool) {
 	return "", false
 }
 
-// TraceNames are all that TraceName can answer.
+// TraceNames returns all names that TraceName can return.
 func TraceNames() []string {
 	var out []string
 	for _, f := range files {
@@ -48,10 +48,10 @@ func TraceNames() []string {
 	return out
 }
 
-// published is the form of the names of heuristics that were coded otherwise than described.
+// asCoded is the suffix of heuristics whose published code differs from their description.
 const asCoded = " as coded"
 
-// heuristics are the names of the table with those that are ours.
+// heuristics returns the heuristics of the published table and ours, under unambiguous names.
 func heuristics() []sweep.Named {
 	var out []sweep.Named
 	for _, h := range slices.Concat(rlscheduler.Published, rlscheduler.Further) {
@@ -64,8 +64,8 @@ func heuristics() []sweep.Named {
 	return out
 }
 
-// RLScheduler is the published evaluation on a trace, read as published: ten sequences of 1,024 jobs of the first 10,000, with all
-// heuristics and the search, which draws by seed.
+// RLScheduler returns the published evaluation on a trace, read as published: ten sequences of 1,024 jobs among the
+// first 10,000, with all heuristics and the search, whose random draws depend on seed.
 func RLScheduler(trace string, w *sweep.Workload, backfill bool, seed uint64) (*sweep.Sweep, error) {
 	p := rlscheduler.Published1024
 	if len(w.Jobs) > p.First {
@@ -94,7 +94,8 @@ func RLScheduler(trace string, w *sweep.Workload, backfill bool, seed uint64) (*
 	return s, nil
 }
 
-// Beside adds the published values to an outcome of RLScheduler: mean bounded slowdown and utilisation.
+// Beside adds a table to an outcome of RLScheduler: for each heuristic, the published and the reproduced mean bounded
+// slowdown and utilisation, and in the last line the published values of RLScheduler's agent.
 func Beside(o *sweep.Outcome, trace string, backfill bool) {
 	t := experiment.Table{Title: "published (Zhang et al., SC 2020, Tables V and VI) and ours", Head: []string{"policy", "slowdown published", "ours", "utilisation published", "ours"}}
 	cell := func(v float64, digits int) string {
@@ -122,7 +123,7 @@ func Beside(o *sweep.Outcome, trace string, backfill bool) {
 	for _, h := range o.Methods {
 		column := strings.TrimSuffix(h.Name, asCoded)
 		if h.Name == "WFP3" || h.Name == "UNICEP" {
-			column = "" // not published with the true wait
+			column = "" // no values with the true wait were published
 		}
 		line(h.Name, column, true)
 	}

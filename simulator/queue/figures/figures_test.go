@@ -21,7 +21,7 @@ func TestTraceName(t *testing.T) {
 	}
 }
 
-// TestRLSchedulersTable: the heuristics of the published table come out as published, to every printed digit.
+// TestRLSchedulersTable reproduces the heuristics of the published table to every printed digit.
 func TestRLSchedulersTable(t *testing.T) {
 	const path = "../../../../shared/data/swf/lublin_256.swf.gz"
 	if _, err := os.Stat(path); err != nil {
@@ -36,7 +36,7 @@ func TestRLSchedulersTable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.Methods = s.Methods[:len(s.Methods)-1] // without the search, which takes long
+		s.Methods = s.Methods[:len(s.Methods)-1] // without the search, which is slow
 		o, err := sweep.Compare(t.Context(), s)
 		if err != nil {
 			t.Fatal(err)
@@ -63,7 +63,8 @@ func TestRLSchedulersTable(t *testing.T) {
 	}
 }
 
-// TestLearning: the figures of HDeepRM's experiment by hand, with the bandwidth of the fast processor short, and not.
+// TestLearning checks the results of HDeepRM's experiment, computed by hand, with oversubscribed and with sufficient
+// bandwidth on the fast processor.
 func TestLearning(t *testing.T) {
 	w, err := Learning()
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"trainopt/simulator/queue/sweep"
 )
 
-// Learning is HDeepRM's experiment in which an agent is to learn where to place jobs: two jobs on four cores, of which a fast
-// processor has too little bandwidth for both. It is in the repository of HDeepRM (MIT licence, 6 October 2019) as
-// learning_workload.json.
+// Learning returns HDeepRM's learning experiment, in which an agent learns where to place jobs: two jobs on four
+// cores, where the fast processor has insufficient bandwidth for both. It is learning_workload.json in the repository
+// of HDeepRM (MIT licence, 6 October 2019).
 func Learning() (*sweep.Workload, error) {
 	tree, err := platform.Example("learning")
 	if err != nil {
@@ -26,7 +26,7 @@ func Learning() (*sweep.Workload, error) {
 		Dropped: map[string]int{}}, nil
 }
 
-// HDeepRM tries all pairs of HDeepRM's table on a platform, and orders with backfilling and placements.
+// HDeepRM returns a comparison of all pairs of HDeepRM's table with orders, backfilling and placements on a platform.
 func HDeepRM(w *sweep.Workload, compat bool, seeds []uint64) *sweep.Sweep {
 	s := &sweep.Sweep{Title: "HDeepRM's pairs and what is better: " + w.Name,
 		Notes: []string{"HDeepRM has no published table: its repository has these experiments without results, so that only ours are shown"}}

@@ -1,6 +1,6 @@
-// Package front compares schedules by several metrics at once: which of many ways to schedule a workload are not beaten in all of
-// them, and which one a preference picks. A way is a name and a queue.Summary, whatever simulated it: a combination of order,
-// backfilling and placement, or an agent that learned.
+// Package front compares schedules by several metrics: it determines the Pareto-optimal results among the schedules
+// of a workload, and selects one by a preference. An alternative is a name and a queue.Summary of any origin: a
+// combination of order, backfilling and placement, or a learned policy.
 //
 //	f, err := front.Of(map[string]queue.Summary{"saf+easy+best": a.Summary(), "fcfs+none+high_gflops": b.Summary()})
 //	…
@@ -8,7 +8,7 @@
 //	choice, err := f.Choose(preference)
 //	fmt.Println(choice.Name)
 //
-// It runs nothing, and it is not for comparing schedules of different workloads.
+// It runs no simulation, and does not compare schedules of different workloads.
 package front
 
 import (
@@ -24,23 +24,23 @@ import (
 	"trainopt/simulator/queue"
 )
 
-// Metric is one of what is compared.
+// Metric is a metric of comparison.
 type Metric uint8
 
 const (
 	Slowdown    Metric = iota // mean bounded slowdown
 	Energy                    // J
-	Utilization               // 1 − utilization: the share of the machine that nobody had
-	Deadlines                 // the share of the jobs with a deadline that missed it
+	Utilization               // 1 − utilization: the unused share of the machine
+	Deadlines                 // share of the jobs with a deadline that missed it
 	metrics
 )
 
 var names = [metrics]string{"slowdown", "energy", "utilization", "deadlines"}
 
-// Metrics are the names of the metrics.
+// Metrics returns the names of the metrics.
 func Metrics() []string { return names[:] }
 
-// String is the name.
+// String returns the name of the metric.
 func (m Metric) String() string {
 	if m >= metrics {
 		return fmt.Sprintf("metric %d", m)
@@ -48,11 +48,11 @@ func (m Metric) String() string {
 	return names[m]
 }
 
-// Vector has a value for each metric, less is better; NaN is unknown.
+// Vector holds a value for each metric; lower is better, NaN means unknown.
 type Vector [metrics]float64
 
-// VectorOf is the vector of a summary. Energy is unknown where the machine has none, deadlines where no job has one, and everything
-// where no job ended.
+// VectorOf returns the vector of a summary. Energy is unknown if the machine has none, deadlines if no job has one,
+// and all metrics if no job ended.
 func VectorOf(s *queue.Summary) Vector {
 	v := Vector{s.BoundedSlowdown.Mean, s.Energy, 1 - s.Utilization, math.NaN()}
 	if s.Deadlines > 0 {
@@ -61,26 +61,26 @@ func VectorOf(s *queue.Summary) Vector {
 	return v
 }
 
-// Point is one way to schedule.
+// Point is one schedule.
 type Point struct {
 	Name    string
 	Vector  Vector
-	OnFront bool // no other is at least as good in all metrics and better in one; of equal ones the first by name
+	OnFront bool // not dominated; of equal points, the first by name
 }
 
-// Front are all ways, by name.
+// Front holds all schedules, by name.
 type Front struct {
 	Points []Point
-	// Known are the metrics that are compared: those that are known of at least one point. Points of which one of these is unknown
-	// are on no front and never chosen.
+	// Known marks the metrics that are compared: those known for at least one point. A point for which one of them is
+	// unknown is never on the front.
 	Known [metrics]bool
 }
 
-// ErrNothing says that there is nothing to choose from.
+// ErrNothing means that no schedule can be selected.
 var ErrNothing = errors.New("no result of which all metrics are known")
 
-// Of finds the front of results by name. Schedules that left jobs unfinished are an error: what they did not do would count for them.
-// O(n log n) for up to three known metrics, else O(n·front).
+// Of determines the front of results by name. Schedules with unfinished jobs are an error, because incomplete work
+// would improve their metrics. O(n log n) for up to three known metrics, else O(n·front).
 func Of(results map[string]queue.Summary) (*Front, error) {
 	f := &Front{}
 	var problems []error
@@ -111,7 +111,7 @@ func Of(results map[string]queue.Summary) (*Front, error) {
 	return f, nil
 }
 
-// vectors are the known metrics of all points, more is better.
+// vectors returns the known metrics of all points, negated so that higher is better.
 func (f *Front) vectors() [][]float64 {
 	var of [][]float64
 	for i := range f.Points {
@@ -126,10 +126,10 @@ func (f *Front) vectors() [][]float64 {
 	return of
 }
 
-// Preference has a weight for each metric; they count relative to each other.
+// Preference holds a weight for each metric; only their ratios matter.
 type Preference [metrics]float64
 
-// Validate names all weights that are none.
+// Validate returns an error for each weight that is negative or not finite, or if all weights are 0.
 func (p Preference) Validate() error {
 	var problems []error
 	sum := 0.0
@@ -145,7 +145,7 @@ func (p Preference) Validate() error {
 	return errors.Join(problems...)
 }
 
-// String is what ParsePreference reads.
+// String returns the form that ParsePreference accepts.
 func (p Preference) String() string {
 	var of []string
 	for m, w := range p {
@@ -156,7 +156,7 @@ func (p Preference) String() string {
 	return strings.Join(of, ",")
 }
 
-// ParsePreference reads "slowdown=2,energy=1": weights by metric, those that are not named are 0.
+// ParsePreference parses "slowdown=2,energy=1". Metrics that are not named have weight 0.
 func ParsePreference(s string) (Preference, error) {
 	var p Preference
 	var problems []error
@@ -188,16 +188,17 @@ func ParsePreference(s string) (Preference, error) {
 	return p, nil
 }
 
-// Choice is the point that a preference picks.
+// Choice is the point selected by a preference.
 type Choice struct {
 	Point
-	Utility float64 // 1 is the best there is in all metrics that have weight, 0 the worst
-	// Scores of the metrics that are known, 1 at the best of the front and 0 at the worst; NaN for the others.
+	Utility float64 // 1 for the best values of all weighted metrics, 0 for the worst
+	// Scores of the known metrics relative to the front, 1 at the best value and 0 at the worst; NaN for unknown
+	// metrics.
 	Scores Vector
 }
 
-// Choose is the point of the front with the largest weighted mean of metrics, each relative to its range on the front, as
-// pareto.Select has it. A weight for a metric that is not known is an error.
+// Choose returns the point of the front with the largest weighted mean of metrics, each normalised to its range on
+// the front, as in pareto.Select. A positive weight for an unknown metric is an error.
 func (f *Front) Choose(p Preference) (Choice, error) {
 	if err := p.Validate(); err != nil {
 		return Choice{}, err
@@ -227,8 +228,8 @@ func (f *Front) Choose(p Preference) (Choice, error) {
 	return choice, nil
 }
 
-// SetDeadlines returns the jobs with deadlines where they have none: factor times the requested time after the submission. Factors
-// of 0 or less set none.
+// SetDeadlines returns a copy of the jobs in which jobs without a deadline receive one: submission time plus factor
+// times requested time. With a factor of 0 or less, none is set.
 func SetDeadlines(jobs []queue.Job, factor float64) []queue.Job {
 	jobs = slices.Clone(jobs)
 	if !(factor > 0) {

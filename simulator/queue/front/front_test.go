@@ -16,7 +16,8 @@ func summary(slowdown, energy, utilization float64, misses int) queue.Summary {
 		Deadlines: 10, DeadlineMisses: misses}
 }
 
-// Three ways of which one is beaten; each preference picks the one that is its best, and what lies between goes to the middle.
+// Three schedules, one of which is dominated; each preference selects the best one for it, and an intermediate
+// preference the compromise.
 func TestChoose(t *testing.T) {
 	f, err := Of(map[string]queue.Summary{
 		"fast":   summary(1, 100, 0.5, 0),
@@ -51,7 +52,8 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// What nobody knows is left out, and cannot be asked for; whoever does not know what others do is out.
+// Metrics unknown for all points are omitted and cannot be weighted; a point that lacks a known metric is not on the
+// front.
 func TestUnknown(t *testing.T) {
 	a, b := summary(1, math.NaN(), 0.5, 0), summary(2, math.NaN(), 0.7, 0)
 	a.Deadlines, b.Deadlines = 0, 0
@@ -84,7 +86,7 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// No point of the front is beaten, every other one is, and a choice is on the front.
+// No point of the front is dominated, every other point is, and choices are on the front.
 func TestFrontKeepsItsLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		results := map[string]queue.Summary{}
@@ -128,7 +130,7 @@ func TestBadPreferences(t *testing.T) {
 	}
 }
 
-// What is read is what is written.
+// Parsing inverts String.
 func FuzzParsePreference(f *testing.F) {
 	f.Add("slowdown=2,energy=1e-3")
 	f.Add("deadlines=0.5, utilization=1")

@@ -10,14 +10,14 @@ import (
 	"trainopt/simulator/queue"
 )
 
-// shownSteps is about how many points a line over time has.
+// shownSteps is the approximate number of points of a line over time.
 const shownSteps = 240
 
-// change is that something grows by so much at a time.
+// change is a step of a piecewise constant function: its time, s, and its height.
 type change struct{ at, by float64 }
 
-// level is what changes add up to over time, from first to last, as the mean of each of at most shownSteps parts. Times of the
-// points are hours from first, at the middle of a part.
+// level integrates changes and returns the mean value, times scale, over each of shownSteps equal parts from first to
+// last. X is the middle of a part, in hours from first. It sorts changes, and returns nil for an empty interval.
 func level(changes []change, first, last, scale float64) []experiment.Point {
 	if !(last > first) {
 		return nil
@@ -42,7 +42,7 @@ func level(changes []change, first, last, scale float64) []experiment.Point {
 	return out
 }
 
-// extent is the time that a result is about.
+// extent returns the time of the first submission and of the last known event.
 func extent(r *queue.Result) (first, last float64) {
 	first, last = math.Inf(1), math.Inf(-1)
 	for i := range r.Jobs {
@@ -57,7 +57,7 @@ func extent(r *queue.Result) (first, last float64) {
 	return first, last
 }
 
-// QueueLine is how many jobs wait, over hours from the first submission.
+// QueueLine returns the number of waiting jobs over hours from the first submission.
 func QueueLine(name string, r *queue.Result) experiment.Line {
 	first, last := extent(r)
 	var c []change
@@ -74,7 +74,7 @@ func QueueLine(name string, r *queue.Result) experiment.Line {
 	return experiment.Line{Name: name, Points: level(c, first, last, 1)}
 }
 
-// UtilizationLine is the share of the processors that run something, over hours from the first submission.
+// UtilizationLine returns the share of busy processors over hours from the first submission.
 func UtilizationLine(name string, r *queue.Result) experiment.Line {
 	first, last := extent(r)
 	var c []change
@@ -89,7 +89,7 @@ func UtilizationLine(name string, r *queue.Result) experiment.Line {
 	return experiment.Line{Name: name, Points: level(c, first, last, 1/float64(r.Procs))}
 }
 
-// SlowdownLine is how bounded slowdowns are distributed.
+// SlowdownLine returns the distribution of bounded slowdowns.
 func SlowdownLine(name string, r *queue.Result) experiment.Line {
 	var v []float64
 	for i := range r.Jobs {
@@ -100,7 +100,7 @@ func SlowdownLine(name string, r *queue.Result) experiment.Line {
 	return experiment.Distribution(name, v)
 }
 
-// The charts that runs and comparisons have in common.
+// Charts used by both runs and comparisons.
 func queueChart(lines ...experiment.Line) experiment.Chart {
 	return experiment.Chart{Title: "Jobs that wait", Note: "mean over each of 240 parts of the time, from the first submission on",
 		X: experiment.Axis{Name: "hours", Zero: true}, Y: experiment.Axis{Name: "jobs", Zero: true}, Lines: lines}
@@ -116,6 +116,7 @@ func slowdownChart(lines ...experiment.Line) experiment.Chart {
 		X: experiment.Axis{Name: "bounded slowdown", Log: true}, Y: experiment.Axis{Name: "share of jobs", Zero: true, Share: true}, Lines: lines}
 }
 
+// charts returns the charts of a run.
 func charts(r *Run) []experiment.Chart {
 	name := r.Method.Policy
 	out := []experiment.Chart{queueChart(QueueLine(name, r.Result)), utilizationChart(UtilizationLine(name, r.Result)), slowdownChart(SlowdownLine(name, r.Result))}
@@ -131,11 +132,11 @@ func charts(r *Run) []experiment.Chart {
 	return out
 }
 
-// busiest is how many processors the chart of bandwidth shows.
+// busiest is the maximum number of processors in the chart of bandwidth.
 const busiest = 6
 
-// bandwidthChart is by how much the bandwidth of processors is oversubscribed, of those where it is most; ok is false where nothing is
-// known of bandwidth or it is never short.
+// bandwidthChart shows the oversubscription of bandwidth for the most affected processors; ok is false without a
+// platform or without oversubscription.
 func bandwidthChart(r *Run) (chart experiment.Chart, ok bool) {
 	if r.Tree == nil {
 		return chart, false
@@ -162,13 +163,15 @@ func bandwidthChart(r *Run) (chart experiment.Chart, ok bool) {
 		X:    experiment.Axis{Name: "hours", Zero: true}, Y: experiment.Axis{Name: "GB/s too much", Zero: true}, Lines: lines}, true
 }
 
-// excess is how a processor's bandwidth is oversubscribed: the GB/s beyond its own as changes over time, and their integral.
+// excess is the oversubscription of a processor's bandwidth: changes over time, GB/s, and their integral, GB.
 type excess struct {
 	changes []change
 	excess  float64
 }
 
-// overuse is the excess of each processor. O(cores of all jobs).
+// overuse returns the excess of each processor. It collects the bandwidth requested by the jobs on each processor as
+// changes over time, and integrates the part above the processor's bandwidth; differences below 1e-9 GB/s are
+// rounding errors. O(cores of all jobs), apart from sorting.
 func overuse(r *Run) []excess {
 	asked := make([][]change, len(r.Tree.Processors))
 	for i := range r.Jobs {
@@ -209,7 +212,8 @@ func overuse(r *Run) []excess {
 	return out
 }
 
-// blockedChart is how many decisions had ended for lack of cores or memory.
+// blockedChart shows the cumulative number of decisions that ended for lack of cores or memory; ok is false if there
+// were none.
 func blockedChart(r *Run) (chart experiment.Chart, ok bool) {
 	if len(r.Blocked) == 0 {
 		return chart, false
@@ -224,7 +228,7 @@ func blockedChart(r *Run) (chart experiment.Chart, ok bool) {
 		X: experiment.Axis{Name: "hours", Zero: true}, Y: experiment.Axis{Name: "decisions", Zero: true}, Lines: []experiment.Line{line}}, true
 }
 
-// learningCharts are rewards and losses by run.
+// learningCharts shows rewards, makespans and losses by run.
 func learningCharts(r *Run) []experiment.Chart {
 	reward, loss, makespan := experiment.Line{Name: "reward"}, experiment.Line{Name: "loss"}, experiment.Line{Name: "makespan"}
 	losses := false

@@ -10,10 +10,10 @@ import (
 	"trainopt/simulator/queue/sweep"
 )
 
-// readable is how many lines of utilisation, which go up and down all the time, can be told apart.
+// readable is the maximum number of utilisation lines, which fluctuate, in one chart.
 const readable = 3
 
-// Picture adds the pictures of the first case to a comparison.
+// Picture adds charts of the first case to a comparison.
 func Picture(o *sweep.Outcome) {
 	var queues, used, slowdowns []experiment.Line
 	for i, m := range o.Methods {
@@ -38,7 +38,7 @@ func Picture(o *sweep.Outcome) {
 	o.Comparison.Charts = append(o.Comparison.Charts, all...)
 }
 
-// ComparedJobs writes every job of every run that was kept as CSV.
+// ComparedJobs writes every job of every kept run as CSV.
 func ComparedJobs(w io.Writer, o *sweep.Outcome) error {
 	out := monitor.NewCSVWriter(w)
 	lines := [][]string{append([]string{"policy", "case"}, JobColumns...)}

@@ -1,5 +1,5 @@
-// Package render writes what came out of the simulation of a queue: as text for a terminal, as JSON, as a CSV of its jobs, as the
-// tables of Batsim, and as a page. It simulates and compares nothing.
+// Package render formats results of queue simulations: as text for a terminal, JSON, CSV of the jobs, Batsim's
+// tables, and an HTML page. It simulates and compares nothing.
 //
 //	err := render.Write(os.Stdout, &render.Run{Run: run, Seed: 0}, "text")
 package render
@@ -19,15 +19,15 @@ import (
 	"trainopt/simulator/workload/batsim"
 )
 
-// Run is a simulation with what a reader must know beside it.
+// Run is a simulation with information for its reader.
 type Run struct {
 	*sweep.Run
-	Source string   // where the jobs are from: "trace.swf.gz"; "" is nowhere
-	WallS  float64  // real time that it took, s; NaN unknown
+	Source string   // origin of the jobs: "trace.swf.gz"; "" means unknown
+	WallS  float64  // elapsed real time, s; NaN means unknown
 	Notes  []string // warnings
 }
 
-// formats are the ways to write a run. A new one is one function and one line here.
+// formats is the registry of output formats. A new format is one function and one line here.
 var formats = map[string]func(io.Writer, *Run) error{
 	"csv":  func(w io.Writer, r *Run) error { return Jobs(w, r.Result) },
 	"html": page,
@@ -35,7 +35,7 @@ var formats = map[string]func(io.Writer, *Run) error{
 	"text": text,
 }
 
-// Formats lists the names that Write knows.
+// Formats returns the names that Write accepts, sorted.
 func Formats() []string { return slices.Sorted(maps.Keys(formats)) }
 
 // Write writes a run in one of Formats.
@@ -50,7 +50,7 @@ func Write(w io.Writer, r *Run, format string) error {
 // JobColumns are the columns of Jobs.
 var JobColumns = []string{"id", "submit_s", "start_s", "end_s", "procs", "state", "wait_s", "bounded_slowdown", "allocated"}
 
-// Jobs writes the jobs of a result as CSV, with a header; what is unknown is empty.
+// Jobs writes the jobs of a result as CSV with a header; unknown values are empty.
 func Jobs(w io.Writer, r *queue.Result) error {
 	out := monitor.NewCSVWriter(w)
 	lines := [][]string{JobColumns}
@@ -63,7 +63,7 @@ func Jobs(w io.Writer, r *queue.Result) error {
 	return nil
 }
 
-// JobCells is a job in JobColumns.
+// JobCells returns the values of a job in JobColumns.
 func JobCells(o *queue.Outcome) []string {
 	bounded := math.NaN()
 	if ended(o) {

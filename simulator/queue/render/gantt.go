@@ -9,24 +9,24 @@ import (
 	"trainopt/simulator/queue"
 )
 
-// Size of the Gantt chart, in its own units; rows and columns of the aggregated one.
+// Size of the Gantt chart in SVG units, and rows and columns of its aggregated form.
 const (
 	ganttWidth, ganttHeight = 860.0, 320.0
 	ganttLeft, ganttRight   = 62.0, 20.0
 	ganttTop, ganttBottom   = 12.0, 44.0
-	ganttBoxes              = 4000 // more are drawn as shares
+	ganttBoxes              = 4000 // maximum number of boxes; beyond it, shares are drawn
 	ganttRows, ganttColumns = 60, 160
 )
 
-// box is a rectangle: cores from … to−1 during a time.
+// box is a rectangle: cores from … to−1 over an interval of time.
 type box struct {
 	job      int
 	from, to int
 	at, end  float64
 }
 
-// boxes are the jobs on the cores that they had. Processors that have no number get one: the lowest that are free, in the order of
-// starts.
+// boxes returns the jobs on their cores. If processors are not numbered, jobs are assigned the lowest free ones in
+// the order of their starts.
 func boxes(r *queue.Result) []box {
 	var out []box
 	numbered := true
@@ -54,13 +54,14 @@ func boxes(r *queue.Result) []box {
 	return numberedBoxes(r)
 }
 
-// stretch is processors from … to−1 that are free from a time on.
+// stretch is a range of processors, from … to−1, that is free since a time.
 type stretch struct {
 	from, to int
 	since    float64
 }
 
-// numberedBoxes gives jobs the lowest processors that are free. O(jobs × stretches).
+// numberedBoxes assigns jobs the lowest free processors. It keeps the processors as stretches with the time since
+// which they are free, and splits and merges these in the order of starts. O(jobs × stretches).
 func numberedBoxes(r *queue.Result) []box {
 	var order []int
 	for i := range r.Jobs {
@@ -102,7 +103,7 @@ func numberedBoxes(r *queue.Result) []box {
 	return out
 }
 
-// merged joins neighbours that are free since the same time, so that their number stays that of the jobs that run.
+// merged joins adjacent stretches of equal time, which bounds their number by the number of running jobs.
 func merged(all []stretch) []stretch {
 	out := all[:0:0]
 	for _, s := range all {
@@ -115,8 +116,8 @@ func merged(all []stretch) []stretch {
 	return out
 }
 
-// gantt is the picture of jobs on cores over time as SVG, the rectangles of jobs, or where there are many the share of a group of
-// cores that runs something; "" where nothing ran. Notes says what it is.
+// gantt returns an SVG of jobs on cores over time and a note that explains it: a rectangle per job, or for many jobs
+// the busy share of groups of cores. It returns "" if nothing ran.
 func gantt(r *queue.Result) (svg, note string) {
 	first, last := extent(r)
 	all := boxes(r)
@@ -153,7 +154,8 @@ func gantt(r *queue.Result) (svg, note string) {
 	return b.String(), note
 }
 
-// density draws the share of groups of cores that is taken.
+// density draws the busy share of groups of cores over time, as the opacity of cells in a grid of at most ganttRows ×
+// ganttColumns; shares below 0.5 % are omitted.
 func density(b *strings.Builder, r *queue.Result, all []box, first, last float64, x, y func(float64) float64) {
 	rows := min(ganttRows, r.Procs)
 	used := make([][]float64, rows)
@@ -181,7 +183,7 @@ func density(b *strings.Builder, r *queue.Result, all []box, first, last float64
 	}
 }
 
-// hourTicks are up to six round numbers from 0.
+// hourTicks returns at most seven round numbers from 0 to most.
 func hourTicks(most float64) []float64 {
 	step := math.Pow(10, math.Floor(math.Log10(most/3)))
 	for _, k := range []float64{1, 2, 5, 10} {

@@ -9,7 +9,7 @@ import (
 	"trainopt/simulator/workload/batsim"
 )
 
-// number is a float that JSON has as null where it is unknown.
+// number is a float that JSON represents as null where it is unknown.
 type number float64
 
 func (n number) MarshalJSON() ([]byte, error) {
@@ -19,17 +19,18 @@ func (n number) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, float64(n), 'g', -1, 64), nil
 }
 
+// job is the JSON form of an outcome.
 type job struct {
 	ID        string  `json:"id"`
 	Submit    number  `json:"submit_s"`
 	Start     number  `json:"start_s"`
 	End       number  `json:"end_s"`
 	Procs     int     `json:"procs"`
-	Allocated *string `json:"allocated"` // cores, as Batsim writes sets of them
+	Allocated *string `json:"allocated"` // set of cores in Batsim's notation
 	State     string  `json:"state"`
 }
 
-// document is schema 1 of the contract, with the summary's numbers under their own names.
+// document is schema 1 of the JSON output. Values of the summary keep their names.
 type document struct {
 	Schema          int            `json:"schema"`
 	Engine          string         `json:"engine"`
@@ -53,8 +54,8 @@ type document struct {
 	MaxTurnaround   number         `json:"max_turnaround_s"`
 	Utilization     number         `json:"utilization"`
 	Published       number         `json:"published_utilization"`
-	Makespan        number         `json:"makespan_s"` // date of the last end, as Batsim 3 has it
-	Span            number         `json:"span_s"`     // from the first submission on
+	Makespan        number         `json:"makespan_s"` // time of the last end, as in Batsim 3
+	Span            number         `json:"span_s"`     // from the first submission to the last end
 	Energy          number         `json:"energy_joules"`
 	Completed       int            `json:"completed"`
 	Killed          int            `json:"killed"`
@@ -69,6 +70,7 @@ type document struct {
 	Warnings        []string       `json:"warnings"`
 }
 
+// asJSON writes the run as an indented document of schema 1.
 func asJSON(w io.Writer, r *Run) error {
 	s := r.Summary()
 	d := document{Schema: 1, Engine: "queue", Policy: r.Method.Policy, Backfill: r.Method.Backfill, Seed: r.Method.Seed, AsPublished: r.Method.AsPublished,

@@ -11,9 +11,11 @@ import (
 	"trainopt/simulator/queue"
 )
 
-// slowest is how many jobs a page lists.
+// slowest is the maximum number of jobs listed on a page.
 const slowest = 15
 
+// page writes an HTML page: the facts, charts, the jobs of largest bounded slowdown and the actions of agents. The
+// Gantt chart is inserted before the first section, because experiment.Page has no place for an SVG.
 func page(w io.Writer, r *Run) error {
 	p := experiment.Page{Title: r.title(), Subtitle: r.subtitle(), Facts: r.cards(), Notes: r.notes()}
 	p.Charts = charts(r)
@@ -39,13 +41,13 @@ func page(w io.Writer, r *Run) error {
 	out := b.Bytes()
 	if picture, note := gantt(r.Result); picture != "" {
 		section := ganttStyle + "<section>\n<h3>Jobs on cores</h3>\n<p class=\"sub\">" + note + "</p>\n<figure>" + picture + "</figure>\n</section>\n"
-		out = bytes.Replace(out, []byte("<section>"), []byte(section+"<section>"), 1) // before the first picture
+		out = bytes.Replace(out, []byte("<section>"), []byte(section+"<section>"), 1) // before the first chart
 	}
 	_, err := w.Write(out)
 	return err
 }
 
-// ganttStyle are the colors of boxes, those of lines.
+// ganttStyle assigns the line colors of charts to boxes.
 const ganttStyle = `<style>
 svg .g1 { fill: var(--s1); } svg .g2 { fill: var(--s2); } svg .g3 { fill: var(--s3); } svg .g4 { fill: var(--s4); }
 svg .g5 { fill: var(--s5); } svg .g6 { fill: var(--s6); } svg .g7 { fill: var(--s7); } svg .g8 { fill: var(--s8); }
@@ -53,7 +55,7 @@ svg rect { stroke: var(--card); stroke-width: .3; } svg rect[opacity] { stroke: 
 </style>
 `
 
-// learned says which actions an agent took, in the first run and in the last.
+// learned returns a table of the actions that an agent took in the first and in the last run.
 func learned(r *Run) []experiment.Table {
 	if len(r.Learned) == 0 || len(r.Learned[0].Actions) == 0 {
 		return nil

@@ -15,7 +15,8 @@ import (
 	"trainopt/simulator/queue/unequal"
 )
 
-// described is what is not an order: backfills, and HDeepRM's halves of pairs.
+// described holds descriptions of names that are not orders: backfilling algorithms, and the job and core policies of
+// HDeepRM.
 var described = map[string]string{
 	"none":         "nothing overtakes the first of the queue",
 	"easy":         "what does not delay the first of the queue, by the requested times (Lifka, JSSPP 1995)",
@@ -38,7 +39,7 @@ var described = map[string]string{
 	"core low_power":       "cores of the lowest power at work",
 }
 
-// Policies writes which policies there are, what each is and where it is from.
+// Policies writes the names, descriptions and sources of all policies.
 func Policies(w io.Writer) error {
 	var b strings.Builder
 	head := func(text string) {

@@ -63,7 +63,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// TestJSONAndCSVAgree: both have every job with the same times.
+// TestJSONAndCSVAgree checks that both contain every job with equal times.
 func TestJSONAndCSVAgree(t *testing.T) {
 	r := simulated(t, "sjf")
 	r.Jobs[7].State, r.Jobs[7].Start, r.Jobs[7].End = queue.Rejected, math.NaN(), math.NaN()
@@ -96,7 +96,7 @@ func TestJSONAndCSVAgree(t *testing.T) {
 	}
 }
 
-// TestLevel: the parts of a line, times their length, make the integral of what it shows.
+// TestLevel checks that the integral of a line equals that of the quantity shown.
 func TestLevel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 30).Draw(t, "n")
@@ -118,7 +118,7 @@ func TestLevel(t *testing.T) {
 	})
 }
 
-// TestBoxes: every job has as many cores as it asked for, and no core two jobs at a time.
+// TestBoxes checks that every job has as many cores as requested, and that no core has two jobs simultaneously.
 func TestBoxes(t *testing.T) {
 	r := simulated(t, "saf")
 	checkBoxes(t, r.Result)
@@ -143,7 +143,7 @@ func checkBoxes(t *testing.T, r *queue.Result) {
 	}
 }
 
-// TestBandwidth: two jobs on one processor that ask for more than it has are seen, with how much and how long.
+// TestBandwidth checks the amount and the duration of oversubscription by two jobs on one processor.
 func TestBandwidth(t *testing.T) {
 	tree, err := platform.Example("learning")
 	if err != nil {
@@ -164,7 +164,7 @@ func TestBandwidth(t *testing.T) {
 	}
 }
 
-// TestDense: many jobs are drawn as shares, and the page stays small.
+// TestDense checks that many jobs are drawn as shares, and that the page remains small.
 func TestDense(t *testing.T) {
 	w, err := sweep.Generate(swf.Lublin{Jobs: 20000, Procs: 64, Seed: 2, Load: 0.9})
 	if err != nil {
@@ -179,7 +179,7 @@ func TestDense(t *testing.T) {
 	}
 }
 
-// TestPoliciesAreDescribed: everything that there is is listed with what it is, at most 100 wide.
+// TestPoliciesAreDescribed checks that every policy is listed with a description, in at most 100 columns.
 func TestPoliciesAreDescribed(t *testing.T) {
 	var b strings.Builder
 	if err := Policies(&b); err != nil {

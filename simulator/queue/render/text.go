@@ -11,7 +11,7 @@ import (
 	"trainopt/simulator/queue"
 )
 
-// title names the run in a line.
+// title returns the policy and the machine in one line.
 func (r *Run) title() string {
 	machine := fmt.Sprintf("%d equal processors", r.Procs)
 	if r.Tree != nil {
@@ -20,6 +20,7 @@ func (r *Run) title() string {
 	return fmt.Sprintf("%s on %s", r.Method.Policy, machine)
 }
 
+// words describes the workload and the window.
 func (r *Run) words() string {
 	s := r.Workload.Name
 	if r.Source != "" {
@@ -31,6 +32,7 @@ func (r *Run) words() string {
 	return s
 }
 
+// subtitle returns the workload, the scheduling method and the seed.
 func (r *Run) subtitle() string {
 	how := map[string]string{"none": "no backfilling", "easy": "EASY backfilling", "conservative": "conservative backfilling",
 		"rlscheduler": "backfilling as RLScheduler does it", "elsewhere": "decided elsewhere"}[r.Method.Backfill]
@@ -46,7 +48,7 @@ func (r *Run) subtitle() string {
 	return fmt.Sprintf("%s; %s; seed %d", r.words(), how, r.Method.Seed)
 }
 
-// facts are the figures of a run for people; what is unknown is left out.
+// facts returns the figures of a run for the text output; unknown values are omitted.
 func (r *Run) facts() []experiment.Fact {
 	var out []experiment.Fact
 	add := func(name, format string, args ...any) {
@@ -88,7 +90,7 @@ func (r *Run) facts() []experiment.Fact {
 	return out
 }
 
-// cards are the figures of a page: one number each.
+// cards returns the figures of a page, one number each.
 func (r *Run) cards() []experiment.Fact {
 	s := r.Summary()
 	out := []experiment.Fact{{Name: "jobs", Value: fmt.Sprint(s.Jobs)}, {Name: "bounded slowdown", Value: figure(s.BoundedSlowdown.Mean)},
@@ -125,7 +127,7 @@ func jobsInWords(s *queue.Summary) string {
 	return fmt.Sprintf("%d: %s", s.Jobs, strings.Join(parts, ", "))
 }
 
-// notes are what a reader must be told: what was left out, and warnings.
+// notes returns the numbers of dropped jobs by reason, and the warnings.
 func (r *Run) notes() []string {
 	var out []string
 	for _, reason := range slices.Sorted(maps.Keys(r.Dropped)) {
@@ -163,7 +165,7 @@ func figure(v float64) string {
 	return fmt.Sprintf("%.2f", v)
 }
 
-// span is a length of time in the unit in which people would say it.
+// span formats a duration, s, in a readable unit.
 func span(v float64) string {
 	switch {
 	case !known(v):

@@ -25,7 +25,7 @@ var (
 	drawnOver  = flag.Float64("drawn-over", 0, "most by which requests are longer")
 )
 
-// workloads are traces of which the last 400 of 600 jobs are played.
+// workloads returns traces of 600 jobs, of which the last 400 are simulated.
 func workloads(t testing.TB, n int, seed uint64) []*rlscheduler.Trace {
 	var all []*rlscheduler.Trace
 	for i := range n {
@@ -39,7 +39,7 @@ func workloads(t testing.TB, n int, seed uint64) []*rlscheduler.Trace {
 	return all
 }
 
-// spread is the mean and the half width of its 95 % interval.
+// spread returns the mean and the half-width of its 95 % interval.
 func spread(v []float64) (float64, float64) {
 	m, s := mean(v), 0.0
 	for _, x := range v {
@@ -48,7 +48,7 @@ func spread(v []float64) (float64, float64) {
 	return m, 1.96 * math.Sqrt(s/float64(len(v)-1)/float64(len(v)))
 }
 
-// TestDrawn prints bounded slowdowns on drawn workloads, and their ratio to SAF's, mean of the logarithms:
+// TestDrawn prints bounded slowdowns on generated workloads, and their geometric mean ratio to those of SAF:
 //
 //	go test -run Drawn -v ./simulator/queue/search -drawn 12
 func TestDrawn(t *testing.T) {

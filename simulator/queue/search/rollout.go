@@ -1,14 +1,14 @@
-// Package search decides which job of a queue is next by trying it out: each candidate is started in a copy of what is known, a
-// simple rule or a learned policy goes on from there while jobs arrive as they did in the past, and the candidate with the least
-// slowdown is taken, if that is sure enough.
-// It sees what a scheduler sees (the queue, what runs and the times that users asked for, the jobs of the past) and never the
-// jobs to come.
+// Package search selects the next job of a queue by rollouts: each candidate is started in a copy of the known state,
+// a simple rule or a learned policy continues from there while jobs arrive as they did in the past, and the candidate
+// with the lowest slowdown is selected, provided that its advantage is statistically sufficient. It uses only
+// information available to a scheduler (the queue, the running jobs with their requested times, and past jobs), never
+// future jobs.
 //
 //	trace, err := rlscheduler.Load("lublin_256.swf.gz")
 //	e, err := search.Play(trace, rlscheduler.Starts1024[0], 1024, true, search.Options{})
 //	fmt.Println(rlscheduler.Measure(e).BoundedSlowdown)
 //
-// It learns nothing and keeps nothing between decisions, apart from the past.
+// It learns nothing and keeps no state between decisions other than the past.
 package search
 
 import (
@@ -23,37 +23,39 @@ import (
 	"trainopt/simulator/queue/agents"
 )
 
-// Options say how much is tried. The zero value of each is a good one.
+// Options are the settings of a rollout. The zero value of each field is a useful default.
 type Options struct {
-	// Rules go on after a candidate, each to the end; the one that does best counts. nil is SAF and F4.
+	// Rules complete the simulation after a candidate's start, each separately; the best result counts. nil means SAF
+	// and F4.
 	Rules []string
-	// Nominees are the rules whose first Width jobs are candidates, with the first that would start at once; nil is SAF, SJF and
-	// smallest, 0 is 2.
+	// Nominees are the rules that propose candidates: each proposes its first Width jobs and its first job that could
+	// start immediately. nil means SAF, SJF and smallest; a Width of 0 means 2.
 	Nominees []string
 	Width    int
-	// Samples is the number of futures that are guessed, each a stretch of so many (Horizon) jobs of the past; 0 is 16 and 50. A
-	// negative number of samples guesses none: nothing arrives any more.
+	// Samples is the number of sampled futures, each a sequence of Horizon jobs of the past; 0 means 16 and 50. With
+	// negative Samples, no arrivals are simulated.
 	Samples, Horizon int
-	Seed             uint64 // of the guesses
-	// Sure is by how many standard errors of the mean over the samples, compared guess by guess, another candidate must be better than
-	// what the first rule (the agent, if there is one) would start. 0 is 1 with backfilling and none without; a negative number is none.
+	Seed             uint64 // seed of the samples
+	// Sure is the advantage over the first rule's job (the agent's, if one is used) that another candidate requires,
+	// in standard errors of the mean of paired differences over the samples. 0 means 1 with backfilling and no
+	// requirement without; negative means no requirement.
 	Sure float64
-	// Agent is a learned policy that goes on as one more rule, by what it makes of the jobs at the time of the decision, and whose
-	// first jobs are candidates. It must see rlscheduler.WideSight. nil is agents.Builtin, or none when RulesOnly is set.
+	// Agent is a learned policy used as an additional rule and nominee; it scores the jobs once, at the time of the
+	// decision. Its sight must be rlscheduler.WideSight. nil means agents.Builtin, or none if RulesOnly is set.
 	Agent     *agents.Agent `json:"-"`
 	RulesOnly bool
 }
 
-// Rollout decides by trying out (rollouts of a base policy: Bertsekas, Tsitsiklis and Wu, Rollout algorithms for combinatorial
-// optimization, 1997; with guessed arrivals it is their stochastic form).
+// Rollout selects jobs by rollouts of base policies (Bertsekas, Tsitsiklis and Wu, Rollout algorithms for
+// combinatorial optimization, 1997; with sampled arrivals, their stochastic form).
 //
-// A decision costs O(candidates × rules × samples × (waiting + horizon)²), some 3 ms on 256 processors; nothing is allocated in
-// steady state.
+// A decision costs O(candidates × rules × samples × (waiting + horizon)²), some 3 ms on 256 processors. In steady
+// state it does not allocate.
 type Rollout struct {
-	rules, nominees []rlscheduler.Heuristic // the first, when there is an agent, stand for it
+	rules, nominees []rlscheduler.Heuristic // with an agent, the first entry represents it
 	learned         [2]*rlscheduler.Agent   // without and with backfilling
-	agent           *rlscheduler.Agent      // of the episode
-	over            *queue.Job              // the first of the jobs that agent has begun with
+	agent           *rlscheduler.Agent      // for the present episode
+	over            *queue.Job              // first job of the episode that agent was initialised for
 	seen            int
 	sure            float64
 	o               Options
@@ -63,10 +65,11 @@ type Rollout struct {
 	later            []queue.Job
 	order, candidate []int
 	scores           []float64
-	worth            []float64 // candidates × rules × samples
+	worth            []float64 // bounded slowdown, candidates × rules × samples
 }
 
-// New makes a Rollout; the error names rules that there are not.
+// New returns a Rollout. Unknown rules, and an agent of another sight, are errors. With an agent, a placeholder is
+// inserted before the rules and the nominees; one agent each is loaded for episodes without and with backfilling.
 func New(o Options) (*Rollout, error) {
 	if o.Rules == nil {
 		o.Rules = []string{"SAF", "F4"}
@@ -111,7 +114,8 @@ func New(o Options) (*Rollout, error) {
 	return r, nil
 }
 
-// begin prepares for a decision: for its episode, unless it is that of the last one.
+// begin prepares a decision. It selects and initialises the agent where the episode differs from that of the last
+// decision.
 func (r *Rollout) begin(e *rlscheduler.Episode, jobs []queue.Job) {
 	r.sure = max(0, r.o.Sure)
 	if r.o.Sure == 0 && e.Backfills() {
@@ -143,8 +147,8 @@ func heuristics(names []string) ([]rlscheduler.Heuristic, error) {
 	return out, nil
 }
 
-// Play plays length jobs of a trace from number start on, and returns the finished episode. The past are the jobs before, and
-// those of the episode that have arrived.
+// Play simulates length jobs of a trace, beginning with job start, and returns the finished episode. The past
+// consists of the earlier jobs of the trace and the arrived jobs of the episode.
 func Play(t *rlscheduler.Trace, start, length int, backfill bool, o Options) (*rlscheduler.Episode, error) {
 	r, err := New(o)
 	if err != nil {
@@ -155,13 +159,15 @@ func Play(t *rlscheduler.Trace, start, length int, backfill bool, o Options) (*r
 	return e, nil
 }
 
+// whole starts all jobs of an episode.
 func (r *Rollout) whole(e *rlscheduler.Episode, t *rlscheduler.Trace, start int) {
 	for len(e.Waiting()) > 0 {
 		e.Start(r.Next(e, t.Jobs[start:], t.Jobs[:start+e.Arrived()]))
 	}
 }
 
-// Next is the job of e.Waiting() to start next. Jobs are those of the episode, past those whose submissions are known, in order.
+// Next returns the job of e.Waiting() to start next. jobs are the jobs of the episode; past holds all jobs submitted
+// so far, in order.
 func (r *Rollout) Next(e *rlscheduler.Episode, jobs, past []queue.Job) int {
 	w := e.Waiting()
 	r.begin(e, jobs)
@@ -184,9 +190,10 @@ func (r *Rollout) Next(e *rlscheduler.Episode, jobs, past []queue.Job) int {
 	return w[r.candidate[r.choose(k, n)]]
 }
 
-// choose is the candidate with the least mean, of those that are surely better than the first one.
+// choose returns the candidate with the lowest mean among those that are sufficiently better than the first
+// candidate; see Options.Sure.
 func (r *Rollout) choose(rules, n int) int {
-	of := func(c int) ([]float64, float64) { // the samples by the rule that does best after it
+	of := func(c int) ([]float64, float64) { // the samples and the mean of the best rule for candidate c
 		var best []float64
 		least := math.Inf(1)
 		for i := range rules {
@@ -216,7 +223,7 @@ func mean(v []float64) float64 {
 	return sum / float64(len(v))
 }
 
-// standardError is that of the mean difference; 0 of one sample.
+// standardError returns the standard error of the mean of paired differences; 0 for one sample.
 func standardError(a, b []float64) float64 {
 	n := float64(len(a))
 	if n < 2 {
@@ -229,7 +236,8 @@ func standardError(a, b []float64) float64 {
 	return math.Sqrt(squares / (n - 1) / n)
 }
 
-// nominate finds the candidates, as places in e.Waiting().
+// nominate collects the candidates, as positions in e.Waiting(): for each nominee, its first Width jobs and its first
+// job that fits. Duplicates are omitted; the first nominee's first job is the baseline of choose.
 func (r *Rollout) nominate(e *rlscheduler.Episode, jobs []queue.Job) {
 	w := e.Waiting()
 	r.candidate = r.candidate[:0]
@@ -260,7 +268,8 @@ func (r *Rollout) nominate(e *rlscheduler.Episode, jobs []queue.Job) {
 	}
 }
 
-// guess draws a stretch of the past, with submissions from its beginning on, as what arrives next.
+// guess samples a sequence of past jobs as future arrivals, with submissions relative to its beginning. Jobs that
+// have not ended run for their requested time.
 func (r *Rollout) guess(e *rlscheduler.Episode, past []queue.Job) {
 	r.later = r.later[:0]
 	if last := len(past) - r.o.Horizon; last > 0 && r.o.Samples > 0 {
@@ -275,17 +284,17 @@ func (r *Rollout) guess(e *rlscheduler.Episode, past []queue.Job) {
 	}
 }
 
-// ended is whether a job of the past has: those before the episode have.
+// ended reports whether a past job has ended. Jobs before the episode have.
 func ended(e *rlscheduler.Episode, past []queue.Job, i int) bool {
 	of := i - max(0, len(past)-e.Arrived())
 	return of < 0 || e.Starts()[of]+past[i].Run <= e.Now()
 }
 
-// score gives every job of r.known its score by a rule.
+// score computes the scores of all jobs of r.known by a rule.
 func (r *Rollout) score(e *rlscheduler.Episode, jobs []queue.Job, h rlscheduler.Heuristic) {
 	if h.Score == nil {
 		r.scores = r.agent.Scores(r.scores[:0], e, r.later)
-		// as in r.known, those that run lie between
+		// r.known has the running jobs between the waiting and the future ones
 		running := r.known.Len() - len(r.scores)
 		r.scores = slices.Insert(r.scores, len(e.Waiting()), make([]float64, running)...)
 		return
@@ -302,7 +311,8 @@ func (r *Rollout) score(e *rlscheduler.Episode, jobs []queue.Job, h rlscheduler.
 	}
 }
 
-// rollout starts one job of what is known, goes on by the scores, and returns the sum of bounded slowdowns.
+// rollout starts one job of the known state, completes the simulation by the scores, and returns the sum of bounded
+// slowdowns.
 func (r *Rollout) rollout(first int) float64 {
 	e := &r.play
 	e.CopyFrom(&r.known)

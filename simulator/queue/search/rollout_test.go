@@ -17,7 +17,7 @@ var full = flag.Bool("full", false, "play the published sequences of 1,024 jobs 
 
 const traces = "../../../../shared/data/swf/"
 
-// load reads a trace or skips the test.
+// load reads a trace; the test is skipped if it is absent.
 func load(t testing.TB, name string) *rlscheduler.Trace {
 	trace, err := rlscheduler.Load(traces + name)
 	if err != nil {
@@ -26,7 +26,7 @@ func load(t testing.TB, name string) *rlscheduler.Trace {
 	return trace
 }
 
-// made is a trace by the model that the published traces are from, on a smaller machine.
+// made generates a trace by the model of the published traces, on a smaller machine.
 func made(t testing.TB, seed uint64, n int) *rlscheduler.Trace {
 	jobs, err := swf.Lublin{Jobs: n, Procs: 64, Seed: seed, Load: 0.9}.Generate()
 	if err != nil {
@@ -71,7 +71,7 @@ func TestRolloutBeatsItsRules(t *testing.T) {
 	}
 }
 
-// Another candidate is taken only where it is surely better.
+// Another candidate is selected only if its advantage is sufficient.
 func TestRolloutIsSure(t *testing.T) {
 	r := &Rollout{candidate: []int{0, 1, 2}}
 	for name, c := range map[string]struct {
@@ -93,7 +93,7 @@ func TestRolloutIsSure(t *testing.T) {
 
 func TestRolloutLooksAtNothingToCome(t *testing.T) {
 	a, b := made(t, 3, 300), made(t, 3, 300)
-	for i := 200; i < 300; i++ { // another future
+	for i := 200; i < 300; i++ { // a different future
 		b.Jobs[i].Run, b.Jobs[i].Request, b.Jobs[i].Procs = 5000, 5000, 32
 	}
 	ea, err1 := Play(a, 50, 250, true, Options{Samples: 2, Horizon: 10})
@@ -128,8 +128,8 @@ func TestRolloutRefusesWhatThereIsNot(t *testing.T) {
 	}
 }
 
-// TestPublished plays RLScheduler's published sequences: bounded slowdown below its agent's and below every rule's, with each seed.
-// The limits are the smaller of both, from its README and from rlscheduler.Further.
+// TestPublished simulates RLScheduler's published sequences: with each seed, the bounded slowdown is below that of
+// its agent and of every rule. The limits are the smaller of both, from its README and from rlscheduler.Further.
 func TestPublished(t *testing.T) {
 	limits := []struct {
 		trace    string

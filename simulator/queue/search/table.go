@@ -12,10 +12,12 @@ import (
 	"trainopt/simulator/queue/agents"
 )
 
-// Player plays the sequences of an rlscheduler.Protocol: it starts all jobs of an episode that begins at the trace's job first.
+// Player starts all jobs of an episode of an rlscheduler.Protocol; first is the index of the episode's first job in
+// the trace.
 type Player func(e *rlscheduler.Episode, first int)
 
-// NewPlayer is the Player that searches. One goroutine at a time; what it plays does not depend on what it played before.
+// NewPlayer returns a Player that uses rollouts. It is not safe for concurrent use. Episodes do not affect each
+// other.
 func NewPlayer(t *rlscheduler.Trace, o Options) (Player, error) {
 	if _, err := New(o); err != nil {
 		return nil, err
@@ -23,18 +25,18 @@ func NewPlayer(t *rlscheduler.Trace, o Options) (Player, error) {
 	return func(e *rlscheduler.Episode, first int) {
 		r, err := New(o)
 		if err != nil {
-			return // not so above
+			return // unreachable: New returned no error above
 		}
 		r.whole(e, t, first)
 	}, nil
 }
 
-// RulePlayer is the Player of a heuristic.
+// RulePlayer returns the Player of a heuristic.
 func RulePlayer(t *rlscheduler.Trace, h rlscheduler.Heuristic) Player {
 	return func(e *rlscheduler.Episode, first int) { rlscheduler.Play(e, t.Jobs[first:first+e.Len()], h) }
 }
 
-// AgentPlayer is the Player of a learned policy, by the most probable job.
+// AgentPlayer returns the Player of a learned policy, which selects the most probable job.
 func AgentPlayer(t *rlscheduler.Trace, a *agents.Agent) (Player, error) {
 	d, err := a.Decider(t)
 	return func(e *rlscheduler.Episode, first int) {
@@ -45,25 +47,29 @@ func AgentPlayer(t *rlscheduler.Trace, a *agents.Agent) (Player, error) {
 	}, err
 }
 
-// Entrant is a Player with a name for a Table.
+// Entrant is a named Player of a Table.
 type Entrant struct {
 	Name string
 	Player
 }
 
-// Row is what one player reaches.
+// Row is the result of one player.
 type Row struct {
 	Name            string
-	BoundedSlowdown []float64           // of each sequence
-	Mean            rlscheduler.Figures // over the sequences
-	// Half is half of the 95 % interval of the mean bounded slowdown over sequences (Student's t); NaN of one sequence.
+	BoundedSlowdown []float64           // by sequence
+	Mean            rlscheduler.Figures // mean over the sequences
+	// Half is the half-width of the 95 % confidence interval of the mean bounded slowdown over sequences (Student's
+	// t); NaN for one sequence.
 	Half float64
-	// Ratio is the geometric mean of the bounded slowdown by that of the first row, sequence by sequence, and From and To its 95 %
-	// interval: sequences differ much, so that it says sooner than the means which of two is better.
+	// Ratio is the geometric mean over sequences of the bounded slowdown relative to the first row; From and To are
+	// its 95 % confidence interval. Because sequences vary widely, the paired ratio separates two players with fewer
+	// sequences than the means do.
 	Ratio, From, To float64
 }
 
-// Table plays all sequences of a protocol by every player and returns a row for each, in order.
+// Table plays all sequences of a protocol with each player and returns one row per player, in order. Ratios compare
+// the logarithms of bounded slowdowns, sequence by sequence, with the first row. With an error, it returns the
+// complete rows.
 func Table(ctx context.Context, t *rlscheduler.Trace, p rlscheduler.Protocol, backfill bool, players []Entrant) ([]Row, error) {
 	if err := p.Validate(t); err != nil {
 		return nil, fmt.Errorf("table of queue policies: %w", err)
@@ -95,7 +101,7 @@ func Table(ctx context.Context, t *rlscheduler.Trace, p rlscheduler.Protocol, ba
 	return rows, nil
 }
 
-// interval is the mean and half of its 95 % interval.
+// interval returns the mean and the half-width of its 95 % confidence interval.
 func interval(v []float64) (mean, half float64) {
 	mean, deviation := stat.MeanStdDev(v, nil)
 	n := float64(len(v))

@@ -20,7 +20,7 @@ var (
 	tablesFast = flag.Bool("tables-fast", false, "without the searches")
 )
 
-// files are the traces that tables are about.
+// files holds the traces of the tables.
 var files = map[string]string{
 	"lublin_256": "lublin_256.swf.gz", "lublin_256_new2": "lublin_256_new2.swf.gz", "KTH-SP2": "KTH-SP2-1996-2.1-cln.swf.gz",
 }
@@ -68,7 +68,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestTables prints what heuristics, the built-in policies and search reach on the published starts:
+// TestTables prints the results of heuristics, built-in policies and search on the published starts:
 //
 //	go test -run Tables -v -timeout 30m ./simulator/queue/search -tables KTH-SP2
 func TestTables(t *testing.T) {

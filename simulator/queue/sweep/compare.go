@@ -9,43 +9,43 @@ import (
 	"trainopt/simulator/queue"
 )
 
-// Named is a method under the name that tables have for it.
+// Named is a method with its name in tables.
 type Named struct {
 	Name string
 	Method
 }
 
-// Case is what every method is tried on. Cases of the same Group are not independent of each other.
+// Case is one experiment that every method runs. Cases of the same Group are statistically dependent.
 type Case struct {
 	Name     string
 	Workload *Workload
 	Window   Window
-	Seed     uint64 // of methods that draw
+	Seed     uint64 // seed of randomised methods
 	Group    uint64
 }
 
-// Sweep is what is compared. Methods and Cases are needed.
+// Sweep describes a comparison. Methods and Cases are required.
 type Sweep struct {
 	Title   string
 	Methods []Named
-	Against []string // nil: the first method
+	Against []string // baselines; nil means the first method
 	Cases   []Case
-	Workers int // runs at the same time; 0: one a core
-	// Keep holds on to all runs, for their jobs; else to those of the first case, for pictures.
+	Workers int // concurrent runs; 0 means one per core
+	// Keep retains all runs, for their jobs; otherwise only the runs of the first case are kept, for charts.
 	Keep bool
-	// Progress is told after each case, from one goroutine at a time; nil: nobody is.
+	// Progress is called after each case, not concurrently; nil means no reports.
 	Progress func(done, total int)
 	Notes    []string
 }
 
-// Outcome is what came out.
+// Outcome is the result of a comparison.
 type Outcome struct {
 	*Sweep
 	Comparison *experiment.Comparison
-	Runs       [][]*Run // by method and case; nil where it was not run or not kept
+	Runs       [][]*Run // by method and case; nil for a run that was not executed or not kept
 }
 
-// measures are what is compared, by the names of queue.Metric. A new one is one line here.
+// measures are the metrics of comparison, named as in queue.Metric. A new metric is one line here.
 var measures = []experiment.Metric{
 	{Name: "mean_bounded_slowdown", Better: experiment.Lower, Means: "turnaround by run time, at least 1, run times below 10 s taken as 10 s; mean over jobs"},
 	{Name: "mean_slowdown", Better: experiment.Lower, Means: "turnaround by run time without a bound, as Batsim has it; mean over jobs", Detail: true},
@@ -60,7 +60,8 @@ var measures = []experiment.Metric{
 	{Name: "not_run", Unit: "share", Better: experiment.Lower, Means: "of the jobs that did not end", Detail: true},
 }
 
-// metrics are those of the sweep: on platforms energy and makespan come to the front.
+// metrics returns the metrics of the sweep: on platforms, energy and makespan are no longer details; elsewhere energy
+// is omitted.
 func (s *Sweep) metrics() []experiment.Metric {
 	tree, long := false, false
 	for _, c := range s.Cases {
@@ -82,7 +83,7 @@ func (s *Sweep) metrics() []experiment.Metric {
 	return out
 }
 
-// Values are the metrics of a result by name.
+// Values returns the metrics of a result by name.
 func Values(r *queue.Result) map[string]float64 {
 	s := r.Summary()
 	out := map[string]float64{}
@@ -93,8 +94,8 @@ func Values(r *queue.Result) map[string]float64 {
 	return out
 }
 
-// Compare runs every method on every case. The outcome is the same, byte for byte, whatever the number of workers. When the
-// context ends, the cases that are complete come with its error.
+// Compare runs every method on every case. The outcome is byte for byte independent of the number of workers. When
+// ctx is cancelled, Compare returns the complete cases with the error.
 func Compare(ctx context.Context, s *Sweep) (*Outcome, error) {
 	o := &Outcome{Sweep: s, Runs: make([][]*Run, len(s.Methods))}
 	index, names := map[string]int{}, make([]string, len(s.Methods))
@@ -134,7 +135,7 @@ func Compare(ctx context.Context, s *Sweep) (*Outcome, error) {
 	return o, err
 }
 
-// tally counts rejected jobs by method.
+// tally counts rejected jobs by method. It is safe for concurrent use.
 type tally struct {
 	sync.Mutex
 	rejected map[int]int
@@ -152,7 +153,8 @@ func (t *tally) add(i int, r *Run) {
 	}
 }
 
-// Spread are so many windows of one length over a workload of so many jobs, evenly; ok is false when they overlap.
+// Spread returns evenly spaced windows of equal length over a workload with the given number of jobs; ok is false if
+// they overlap.
 func Spread(jobs, windows, length int) (out []Window, ok bool) {
 	length = min(length, jobs)
 	for k := range windows {

@@ -1,10 +1,11 @@
-// Package sweep runs the policies for batch queues under one roof, whatever simulator they live in, once or over many windows of a
-// workload, and compares them with the intervals and tests of package evaluate. It decides nothing itself.
+// Package sweep runs the policies of all batch queue simulators through one interface, once or over many windows of a
+// workload, and compares them with the intervals and tests of package experiment. It makes no scheduling decisions
+// itself.
 //
 //	w, err := sweep.Load("trace.swf.gz", sweep.TraceOptions{})
 //	run, err := w.Run(ctx, sweep.Method{Policy: "saf", Backfill: "easy"}, sweep.Window{})
 //	fmt.Println(run.Summary().BoundedSlowdown.Mean)
 //
-// A workload is for a machine of equal processors (orders of package queue, rollouts, agents of queue/agents) or for a
-// platform.Tree (pairs of policies and agents of queue/hdeeprm).
+// A workload is for a machine of equal processors (orders of package queue, rollouts, agents of queue/agents) or for
+// a platform.Tree (orders with placements of queue/unequal, pairs of policies and agents of ancestors/hdeeprm).
 package sweep

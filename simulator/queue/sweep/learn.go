@@ -13,18 +13,19 @@ import (
 	"trainopt/simulator/ancestors/hdeeprm"
 )
 
-// Launch says how the agent of options is run, as hdeeprm-launch does.
+// Launch holds the settings of a run of the configured agent, as in hdeeprm-launch.
 type Launch struct {
-	Runs  int // simulations, one after the other; 0 is 1
+	Runs  int // number of consecutive simulations; 0 means 1
 	Train bool
-	// Input and Output are policy files; "" is none. An input that is not there begins anew, so that both may be the same.
+	// Input and Output are policy files; "" means none. If both are the same file, it need not exist: a new agent is
+	// created.
 	Input, Output string
-	// Say is called after each run; nil: nobody is. Its error ends the launch.
+	// Say is called after each run; nil means no reports. An error ends the launch.
 	Say func(k int, run hdeeprm.AgentRun) error
 }
 
-// Launch has the agent of the workload's options decide, in one simulation or several: HDeepRM's classic agent, or one that
-// learns. The run is the last one, with what was learned in all of them.
+// Launch runs one or several simulations with the agent of the workload's options: HDeepRM's classic agent or a
+// learning one. It returns the last run, with the learning results of all runs.
 func (w *Workload) Launch(ctx context.Context, m Method, l Launch) (*Run, error) {
 	if w.Options == nil {
 		return nil, errors.New("an agent of HDeepRM needs a platform")
@@ -69,7 +70,7 @@ func (w *Workload) Launch(ctx context.Context, m Method, l Launch) (*Run, error)
 	return r.learn(ctx, env, l)
 }
 
-// finish counts what was rejected; nil when nothing was simulated.
+// finish sets the counts of dropped jobs; it returns nil if nothing was simulated.
 func (r *Run) finish() *Run {
 	if r.Result == nil {
 		return nil
@@ -78,6 +79,8 @@ func (r *Run) finish() *Run {
 	return r
 }
 
+// learn runs a learning agent for the configured number of simulations and stores it. After an error or cancellation,
+// it stores the agent as far as it was trained.
 func (r *Run) learn(ctx context.Context, env *hdeeprm.Environment, l Launch) (*Run, error) {
 	agent, err := l.agent(env, r.Workload.Options)
 	if err != nil {
@@ -106,6 +109,7 @@ func (r *Run) learn(ctx context.Context, env *hdeeprm.Environment, l Launch) (*R
 	return r.finish(), l.write(agent, len(r.Learned))
 }
 
+// agent reads the agent of the input file, or creates one.
 func (l *Launch) agent(env *hdeeprm.Environment, o *hdeeprm.Options) (*hdeeprm.LearningAgent, error) {
 	if l.Input != "" {
 		data, err := regular.ReadFile(l.Input, regular.Data)
@@ -123,7 +127,7 @@ func (l *Launch) agent(env *hdeeprm.Environment, o *hdeeprm.Options) (*hdeeprm.L
 	return hdeeprm.NewLearningAgent(env.ObservationSize(), env.Actions(), o.Agent.AgentConfig, uint64(o.Seed))
 }
 
-// write stores the agent after so many runs; none changes nothing.
+// write stores the agent after the given number of runs; 0 leaves the output file unchanged.
 func (l *Launch) write(a *hdeeprm.LearningAgent, runs int) error {
 	if l.Output == "" || runs == 0 {
 		return nil
@@ -135,7 +139,7 @@ func (l *Launch) write(a *hdeeprm.LearningAgent, runs int) error {
 	return replace(l.Output, b.Bytes())
 }
 
-// replace writes a file whole or not at all.
+// replace writes a file atomically, by a temporary file and a rename.
 func replace(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
@@ -152,7 +156,7 @@ func replace(path string, data []byte) error {
 	return err
 }
 
-// until is an environment that ends when its context does.
+// until is an environment whose episode ends when the context is cancelled.
 type until struct {
 	*hdeeprm.Environment
 	ctx context.Context

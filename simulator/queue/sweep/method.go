@@ -18,62 +18,63 @@ import (
 	"trainopt/simulator/queue/unequal"
 )
 
-// Rollout is the name of the policy that tries out what is next (queue/search; on platforms unequal.Rollout).
+// Rollout is the name of the policy that searches by rollouts (queue/search; on platforms unequal.Rollout).
 const Rollout = "rollout"
 
-// Learned is the name of the policies that come with the program, for equal processors (agents.Builtin).
+// Learned is the name of the policies included in the program, for equal processors (agents.Builtin).
 const Learned = "learned"
 
-// Method is how a queue is decided on.
+// Method is a complete scheduling method.
 type Method struct {
-	// Policy is one of order.Orders, Rollout, Learned, a pair of hdeeprm ("shortest-high_gflops"), or what Agent is called.
+	// Policy is one of order.Orders, Rollout, Learned, a pair of hdeeprm ("shortest-high_gflops"), or the display
+	// name of Agent.
 	Policy string
-	// Backfill is one of queue.Backfills; "" is what Default says.
+	// Backfill is one of queue.Backfills; "" means the default of the policy, set by Settle.
 	Backfill string
-	// AsPublished has orders as RLScheduler coded them, in its loop; see queue.Config.
+	// AsPublished uses the formulas and the event loop of RLScheduler's code; see queue.Config.
 	AsPublished bool
-	// Placement is one of unequal.Placements, for orders on a platform; "" is best.
+	// Placement is one of unequal.Placements, for orders on a platform; "" means best.
 	Placement string
-	// Objective is what placements aim for, as ParseObjective knows it; "" is early ends.
+	// Objective is the objective of placements, a name accepted by ParseObjective; "" means early ends.
 	Objective string
-	Compat    bool // HDeepRM's mistakes, see hdeeprm.Settings
+	Compat    bool // reproduces HDeepRM's errors, see hdeeprm.Settings
 	Seed      uint64
-	// Heuristic plays RLScheduler\'s episodes, whatever Policy is called; nil: none does.
+	// Heuristic, if not nil, replaces Policy in RLScheduler's episodes.
 	Heuristic *rlscheduler.Heuristic
-	Agent     *Agent // decides instead of a named policy; nil: none does
-	// Search says how much Rollout tries; its zero value is a good one. Its seed is Seed.
+	Agent     *Agent // replaces a named policy; nil means none
+	// Search holds the settings of Rollout; its zero value is a useful default. Seed replaces its seed.
 	Search search.Options
-	// Progress is told now and then how many jobs have ended; nil: nobody is.
+	// Progress is called periodically with the number of ended jobs and their total; nil means no reports.
 	Progress func(done, total int)
 }
 
-// Run is one simulation.
+// Run is the result of one simulation.
 type Run struct {
 	*queue.Result
-	Method   Method // with what was left out filled in
+	Method   Method // with defaults filled in
 	Window   Window
 	Workload *Workload
 	Tree     *platform.Tree
-	Dropped  map[string]int // with the jobs that no machine of this size could run
+	Dropped  map[string]int // dropped jobs by reason, including jobs that exceed the machine
 	Counts   *hdeeprm.Counts
-	Learned  []hdeeprm.AgentRun // of runs that an agent of HDeepRM learned in or was tested by
-	Actions  []string           // what the numbers in Learned mean
-	Blocked  []float64          // s, when a decision ended since cores or memory lacked, in simulations of HDeepRM
+	Learned  []hdeeprm.AgentRun // runs in which an agent of HDeepRM learned or was tested
+	Actions  []string           // names of the actions numbered in Learned
+	Blocked  []float64          // s, times of decisions that ended for lack of cores or memory, in simulations of HDeepRM
 }
 
-// Kind says what a policy's name is.
+// Kind is the kind of a policy, derived from its name.
 type Kind uint8
 
 // The kinds of policies.
 const (
 	Unknown Kind = iota
-	Order        // of order.Orders
+	Order        // one of order.Orders
 	Search       // Rollout
 	Builtin      // Learned
-	Pair         // of HDeepRM
+	Pair         // a pair of HDeepRM's policies
 )
 
-// KindOf says what a name is; Unknown may be a file.
+// KindOf returns the kind of a policy name; Unknown may be a file.
 func KindOf(policy string) Kind {
 	if _, ok := order.Orders[policy]; ok {
 		return Order
@@ -90,7 +91,7 @@ func KindOf(policy string) Kind {
 	return Unknown
 }
 
-// Policies are the names of all policies for a machine: of equal processors, or of unequal cores.
+// Policies returns the names of all policies for a platform or for equal processors.
 func Policies(platform bool) []string {
 	if platform {
 		var out []string
@@ -104,7 +105,7 @@ func Policies(platform bool) []string {
 	return append(slices.Sorted(maps.Keys(order.Orders)), Learned, Rollout)
 }
 
-// Settle fills in what follows from the rest and says what does not go together.
+// Settle fills in the defaults of the method for a workload. It returns an error for invalid combinations.
 func (m *Method) Settle(w *Workload) error {
 	kind := KindOf(m.Policy)
 	var errs []error
@@ -129,6 +130,7 @@ func (m *Method) Settle(w *Workload) error {
 	return errors.Join(errs...)
 }
 
+// settleEqual settles a method for equal processors.
 func (m *Method) settleEqual(kind Kind) error {
 	episodes := kind == Search || kind == Builtin || m.Agent != nil
 	if m.Backfill == "" {
@@ -150,6 +152,8 @@ func (m *Method) settleEqual(kind Kind) error {
 	return nil
 }
 
+// settlePlatform settles a method for a platform. Pairs and agents of HDeepRM include the placement and exclude
+// backfilling; rollouts require EASY and choose the placement; orders combine with any backfilling and placement.
 func (m *Method) settlePlatform(kind Kind) error {
 	if kind == Pair || m.Agent != nil {
 		m.Backfill = cmp.Or(m.Backfill, "none")
@@ -177,7 +181,7 @@ func (m *Method) settlePlatform(kind Kind) error {
 	return nil
 }
 
-// aims are what objectives are called here, HDeepRM's names first.
+// aims maps the names of objectives, HDeepRM's and a short one, to those of agents and of placements.
 var aims = []struct {
 	name, short string
 	agent       hdeeprm.Objective
@@ -191,8 +195,8 @@ var aims = []struct {
 	{"edp", "edp", hdeeprm.EnergyDelay, unequal.Energy},
 }
 
-// ParseObjective reads an objective by HDeepRM's name or a short one: what agents are rewarded for, and what of it placements can
-// aim for. "" is avg_job_slowdown for agents, early ends for placements.
+// ParseObjective returns the objectives with the given HDeepRM or short name: the reward of agents, and the closest
+// objective of placements. "" means avg_job_slowdown for agents and early ends for placements.
 func ParseObjective(name string) (hdeeprm.Objective, unequal.Objective, error) {
 	if name == "" {
 		return hdeeprm.Slowdown, unequal.Finish, nil
@@ -207,7 +211,8 @@ func ParseObjective(name string) (hdeeprm.Objective, unequal.Objective, error) {
 	return 0, 0, fmt.Errorf("objective %q: unknown, want one of %s", name, strings.Join(known, ", "))
 }
 
-// Run simulates a window of the workload. When ctx ends, what is known comes with its error, and the result may be nil.
+// Run simulates a window of the workload. When ctx is cancelled, it returns the partial result, which may be nil,
+// with the error.
 func (w *Workload) Run(ctx context.Context, m Method, p Window) (*Run, error) {
 	if err := m.Settle(w); err != nil {
 		return nil, err
@@ -240,7 +245,7 @@ func (w *Workload) Run(ctx context.Context, m Method, p Window) (*Run, error) {
 	return r, err
 }
 
-// CountDropped sets Dropped: it adds what was rejected to what the workload lacks.
+// CountDropped sets Dropped to the jobs dropped from the workload plus those rejected in the run.
 func (r *Run) CountDropped() {
 	r.Dropped = maps.Clone(r.Workload.Dropped)
 	if r.Dropped == nil {
@@ -253,5 +258,5 @@ func (r *Run) CountDropped() {
 	}
 }
 
-// NeverFits is why jobs were rejected at their submission.
+// NeverFits is the reason for rejections at submission.
 const NeverFits = "larger than the machine or need more memory than it has"

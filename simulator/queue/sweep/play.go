@@ -18,10 +18,10 @@ import (
 	"trainopt/simulator/queue/unequal"
 )
 
-// Agent is a policy file of either kind.
+// Agent is the content of a policy file of either kind.
 type Agent struct {
 	data  []byte
-	queue *agents.Agent // nil: one of HDeepRM's
+	queue *agents.Agent // nil for an agent of HDeepRM
 }
 
 // LoadAgent reads a policy file.
@@ -47,13 +47,14 @@ func LoadAgent(path string) (*Agent, error) {
 	return a, nil
 }
 
-// Platform says whether the agent is one of HDeepRM's, for platforms.
+// Platform reports whether the agent is one of HDeepRM's, for platforms.
 func (a *Agent) Platform() bool { return a.queue == nil }
 
-// reader is the file.
+// reader returns a reader of the file's content.
 func (a *Agent) reader() io.Reader { return bytes.NewReader(a.data) }
 
-// episode plays what decides in RLScheduler's episodes.
+// episode simulates the window as an episode of RLScheduler, by a heuristic, a learned policy or a search. The
+// context is checked before every start; after its end, the result is partial.
 func (r *Run) episode(ctx context.Context) error {
 	t, err := r.Workload.trace()
 	if err != nil {
@@ -85,7 +86,7 @@ func (r *Run) episode(ctx context.Context) error {
 	return err
 }
 
-// decider says which job is next.
+// decider returns the function that selects the next job.
 func (r *Run) decider(t *rlscheduler.Trace) (func(e *rlscheduler.Episode) int, error) {
 	p := r.Window
 	if r.Method.Agent != nil || r.Method.Policy == Learned {
@@ -94,7 +95,7 @@ func (r *Run) decider(t *rlscheduler.Trace) (func(e *rlscheduler.Episode) int, e
 			return nil, err
 		}
 		d.Begin(t, p.Start, p.Length)
-		var rng *rand.Rand // the most probable job
+		var rng *rand.Rand // nil selects the most probable job
 		return func(e *rlscheduler.Episode) int { return d.Next(e, rng) }, nil
 	}
 	o := r.Method.Search
@@ -106,7 +107,7 @@ func (r *Run) decider(t *rlscheduler.Trace) (func(e *rlscheduler.Episode) int, e
 	return func(e *rlscheduler.Episode) int { return s.Next(e, t.Jobs[p.Start:], t.Jobs[:p.Start+e.Arrived()]) }, nil
 }
 
-// learned is the agent of the method, or the one in the program.
+// learned returns the agent of the method, or the included one.
 func (r *Run) learned(t *rlscheduler.Trace) (*rlscheduler.Agent, error) {
 	if r.Method.Agent != nil {
 		return r.Method.Agent.queue.Decider(t)
@@ -118,7 +119,7 @@ func (r *Run) learned(t *rlscheduler.Trace) (*rlscheduler.Agent, error) {
 	return a.Decider(t)
 }
 
-// episodeResult is what an episode came to.
+// episodeResult converts a finished or interrupted episode to a result.
 func episodeResult(e *rlscheduler.Episode, jobs []queue.Job, procs int) *queue.Result {
 	out := &queue.Result{Procs: procs, Energy: math.NaN(), Events: 2 * e.Started(), Jobs: make([]queue.Outcome, len(jobs))}
 	for i, start := range e.Starts() {
@@ -134,7 +135,7 @@ func episodeResult(e *rlscheduler.Episode, jobs []queue.Job, procs int) *queue.R
 	return out
 }
 
-// order runs an order with backfilling and placement on a platform.
+// order simulates an order with backfilling and placement on a platform.
 func (r *Run) order(ctx context.Context) error {
 	_, aim, err := ParseObjective(r.Method.Objective)
 	if err != nil {
@@ -150,7 +151,7 @@ func (r *Run) order(ctx context.Context) error {
 	return err
 }
 
-// pair runs one pair of policies on a platform.
+// pair simulates one pair of policies on a platform.
 func (r *Run) pair(ctx context.Context) error {
 	pair, err := hdeeprm.ParsePair(r.Method.Policy)
 	if err != nil {
@@ -164,14 +165,14 @@ func (r *Run) pair(ctx context.Context) error {
 	return err
 }
 
-// environment is the simulation of the window; what is common to all is added to the settings.
+// environment returns the simulation of the window, with the seed and the compatibility mode of the method.
 func (r *Run) environment(s hdeeprm.Settings) (*hdeeprm.Environment, error) {
 	s.Seed, s.Compat = int64(uint32(r.Method.Seed)), r.Method.Compat
 	p := r.Window
 	return hdeeprm.NewEnvironment(r.Tree, r.Workload.Jobs[p.Start:p.Start+p.Length], r.Workload.Limits, s)
 }
 
-// play runs an environment to its end, and keeps the result. It returns the sum of the rewards.
+// play runs an environment to its end, stores the result, and returns the sum of the rewards.
 func (r *Run) play(ctx context.Context, env *hdeeprm.Environment, choose func([]float32) int) (float64, error) {
 	observation, done := env.Reset()
 	short := 0
@@ -196,7 +197,7 @@ func (r *Run) play(ctx context.Context, env *hdeeprm.Environment, choose func([]
 	return env.Return(), err
 }
 
-// agent has a policy file of HDeepRM decide, by the most probable action.
+// agent simulates a policy file of HDeepRM, by its most probable actions.
 func (r *Run) agent(ctx context.Context) error {
 	env, err := r.environment(r.Workload.Options.Settings(r.Method.Compat))
 	if err != nil {

@@ -24,12 +24,12 @@ import (
 
 var update = flag.Bool("update", false, "write the example trace")
 
-// example is the trace of the repository, and what it was drawn with.
+// example is the trace included in the repository; exampleModel generated it.
 const example = "../../../examples/cluster.swf"
 
 var exampleModel = swf.Lublin{Jobs: 600, Procs: 64, Seed: 2026, Load: 0.85, Overestimate: 5}
 
-// TestExampleTrace: the trace of the repository is what its header says.
+// TestExampleTrace checks the included trace against its header.
 func TestExampleTrace(t *testing.T) {
 	jobs, err := exampleModel.Generate()
 	if err != nil {
@@ -67,7 +67,7 @@ func drawn(t testing.TB, jobs int) *Workload {
 	return w
 }
 
-// onMini is a drawn workload on the platform mini.
+// onMini returns a generated workload on the platform mini.
 func onMini(t testing.TB, jobs int, set ...string) *Workload {
 	t.Helper()
 	o, err := hdeeprm.ReadOptions(strings.NewReader("{}"), ".", append(set, "platform_file_path=mini")...)
@@ -90,8 +90,8 @@ func mustRun(t *testing.T, w *Workload, m Method, p Window) *Run {
 	return r
 }
 
-// TestEveryPolicyEndsAllJobs: whatever decides, every job of a workload that fits ends, never before it came, and the machine is
-// never overbooked.
+// TestEveryPolicyEndsAllJobs checks that, under every policy, all jobs that fit end, none starts before its
+// submission, and the machine is never overbooked.
 func TestEveryPolicyEndsAllJobs(t *testing.T) {
 	for _, w := range []*Workload{drawn(t, 120), onMini(t, 60)} {
 		for _, p := range Policies(w.Tree != nil) {
@@ -124,7 +124,7 @@ func TestEveryPolicyEndsAllJobs(t *testing.T) {
 	}
 }
 
-// TestSameAsTheSimulatorsThemselves: what runs under this roof is what the packages do.
+// TestSameAsTheSimulatorsThemselves checks that the results equal those of the simulators called directly.
 func TestSameAsTheSimulatorsThemselves(t *testing.T) {
 	w := drawn(t, 300)
 	direct, err := queue.Run(t.Context(), queue.Config{Procs: 32, Jobs: w.Jobs[50:250], Order: "sjf", Backfill: "easy"})
@@ -152,13 +152,13 @@ func TestSameAsTheSimulatorsThemselves(t *testing.T) {
 	}
 }
 
-// TestSettle: what follows from what was said, and what does not go together.
+// TestSettle checks defaults and invalid combinations.
 func TestSettle(t *testing.T) {
 	equal, mini := drawn(t, 10), onMini(t, 10)
 	for name, c := range map[string]struct {
 		w    *Workload
 		m    Method
-		want string // backfill, or a part of the error
+		want string // backfill, or part of the error
 		bad  bool
 	}{
 		"order":                 {equal, Method{Policy: "saf"}, "easy", false},
@@ -209,7 +209,7 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// TestWhatNeverFits: jobs that can never run are counted, and do not stop the others.
+// TestWhatNeverFits checks that jobs that can never run are counted and do not block others.
 func TestWhatNeverFits(t *testing.T) {
 	w := onMini(t, 20)
 	w.Jobs[3].Memory, w.Jobs[5].Procs = 1e9, 5000
@@ -223,7 +223,7 @@ func TestWhatNeverFits(t *testing.T) {
 	}
 }
 
-// TestAgents: a policy file of either kind decides, and is refused on the other kind of machine.
+// TestAgents checks that policy files of both kinds are used, and refused on the other kind of machine.
 func TestAgents(t *testing.T) {
 	w := drawn(t, 600)
 	trace := &rlscheduler.Trace{Jobs: w.Jobs, Procs: w.Procs, Nodes: w.Procs}
@@ -260,7 +260,7 @@ func TestAgents(t *testing.T) {
 	}
 }
 
-// learning is HDeepRM's experiment of two jobs.
+// learning returns HDeepRM's experiment of two jobs.
 func learning(t *testing.T, set ...string) *Workload {
 	t.Helper()
 	o, err := hdeeprm.ReadOptions(strings.NewReader(`{"seed": 19021285, "pybatsim": {"env": {"objective": "makespan", "observation": "minimal", "actions":
@@ -279,7 +279,8 @@ func learning(t *testing.T, set ...string) *Workload {
 	return &Workload{Name: "learning", Jobs: jobs, Procs: tree.Cores, Tree: tree, Options: o, Limits: hdeeprm.LimitsOf(jobs)}
 }
 
-// TestLaunch: an agent learns to spread the jobs, is written, and read again decides the same.
+// TestLaunch checks that an agent learns to distribute the jobs, and makes the same decisions after it was written
+// and read.
 func TestLaunch(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "agent.json")
 	said := 0
@@ -307,7 +308,7 @@ func TestLaunch(t *testing.T) {
 	}
 }
 
-// TestInterrupt: whatever runs ends with its context.
+// TestInterrupt checks that every run ends with its context.
 func TestInterrupt(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -324,7 +325,7 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestCompare: the outcome is the same whatever the number of workers, and values are those of the single runs.
+// TestCompare checks that the outcome does not depend on the number of workers and equals the single runs.
 func TestCompare(t *testing.T) {
 	w := drawn(t, 400)
 	make := func(workers int) *Outcome {

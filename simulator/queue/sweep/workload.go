@@ -15,33 +15,35 @@ import (
 	"trainopt/simulator/workload/swf"
 )
 
-// Workload is jobs and the machine that they are for.
+// Workload is a set of jobs and the machine for them.
 type Workload struct {
-	Name string // for people: "1000 jobs of Lublin's model"
-	// Jobs by number; windows are parts of it.
+	Name string // description for users: "1000 jobs of Lublin's model"
+	// Jobs are sorted by ID. Windows are ranges of them.
 	Jobs  []queue.Job
-	Procs int // of the machine, cores on a platform
-	// Tree is the platform; nil is a machine of equal processors.
+	Procs int // processors of the machine; on a platform, cores
+	// Tree is the platform; nil means equal processors.
 	Tree    *platform.Tree
-	Options *hdeeprm.Options                   // of the agents of a platform; nil else
-	Limits  hdeeprm.Limits                     // of observations on a platform
-	Profile func(j *queue.Job) string          // name of a job's profile, for Batsim's tables; nil unknown
-	Dropped map[string]int                     // jobs that are not simulated, by why
-	Notes   []string                           // what a reader must know
-	trace   func() (*rlscheduler.Trace, error) // Jobs as RLScheduler's simulator takes them
+	Options *hdeeprm.Options                   // settings of the agents of a platform; otherwise nil
+	Limits  hdeeprm.Limits                     // bounds of observations on a platform
+	Profile func(j *queue.Job) string          // name of a job's profile in Batsim's tables; nil means unknown
+	Dropped map[string]int                     // jobs not simulated, by reason
+	Notes   []string                           // warnings for the user
+	trace   func() (*rlscheduler.Trace, error) // Jobs as a trace of RLScheduler's simulator
 }
 
-// ErrNothing says that no job can be simulated.
+// ErrNothing means that no job can be simulated.
 var ErrNothing = errors.New("no job can be simulated")
 
-// TraceOptions say how a trace is read.
+// TraceOptions holds the options of reading a trace.
 type TraceOptions struct {
-	Procs int // of the machine; 0 is what the trace says
-	// AsPublished reads it as RLScheduler does, which takes nearly every line; else it is cleaned, see swf.Clean.
+	Procs int // processors of the machine; 0 means those of the trace
+	// AsPublished reads the trace as RLScheduler does, which accepts nearly every line; otherwise it is cleaned, see
+	// swf.Clean.
 	AsPublished bool
 }
 
-// Load reads a trace in the Standard Workload Format for a machine of equal processors. Submissions stay as the trace has them.
+// Load reads a trace in the Standard Workload Format for a machine of equal processors. Submission times are not
+// shifted.
 func Load(path string, o TraceOptions) (*Workload, error) {
 	if o.AsPublished {
 		t, err := rlscheduler.Load(path)
@@ -79,13 +81,14 @@ func Load(path string, o TraceOptions) (*Workload, error) {
 	return w, nil
 }
 
-// equal makes the workload playable in RLScheduler's episodes.
+// equal makes the workload available to RLScheduler's simulator.
 func (w *Workload) equal() {
 	w.trace = func() (*rlscheduler.Trace, error) {
 		return &rlscheduler.Trace{Jobs: w.Jobs, Procs: w.Procs, Nodes: w.Procs}, w.tooLarge()
 	}
 }
 
+// tooLarge returns an error for the first job that requests more processors than the machine has.
 func (w *Workload) tooLarge() error {
 	for i := range w.Jobs {
 		if j := &w.Jobs[i]; j.Procs > w.Procs {
@@ -113,7 +116,7 @@ func Generate(l swf.Lublin) (*Workload, error) {
 	return w, nil
 }
 
-// Prepare makes ready what options of HDeepRM ask for.
+// Prepare returns the workload and the platform that options of HDeepRM describe.
 func Prepare(o *hdeeprm.Options, l hdeeprm.LaunchOptions) (*Workload, error) {
 	e, err := o.Prepare(l)
 	if err != nil {
@@ -125,8 +128,8 @@ func Prepare(o *hdeeprm.Options, l hdeeprm.LaunchOptions) (*Workload, error) {
 	return w, nil
 }
 
-// GenerateOn draws a workload for the platform of options: jobs of Lublin's model, of which each core takes 4 to 24 GB/s as HDeepRM
-// draws them, and 0.5 to 4 GB, but no more than each core of every node can have.
+// GenerateOn draws a workload for the platform of options: jobs of Lublin's model that require 4 to 24 GB/s per core,
+// distributed as in HDeepRM, and 0.5 to 4 GB of memory per core, at most the memory per core of the smallest node.
 func GenerateOn(o *hdeeprm.Options, l swf.Lublin) (*Workload, error) {
 	tree, warning, err := o.ReadPlatform(nil)
 	if err != nil {
@@ -159,10 +162,10 @@ func GenerateOn(o *hdeeprm.Options, l swf.Lublin) (*Workload, error) {
 	return w, nil
 }
 
-// Window is a part of a workload: Length jobs from number Start on, from 0. The zero value is all.
+// Window is a range of a workload: Length jobs from index Start on. The zero value means all jobs.
 type Window struct{ Start, Length int }
 
-// String is what a reader is told.
+// String describes the window for users.
 func (w Window) String() string {
 	if w == (Window{}) {
 		return "all jobs"
@@ -170,7 +173,7 @@ func (w Window) String() string {
 	return fmt.Sprintf("jobs %d to %d", w.Start, w.Start+w.Length-1)
 }
 
-// Settle fills in the zero value of a window and refuses what the workload does not have.
+// Settle replaces the zero value by the whole range. It returns an error for a window outside of the workload.
 func (w *Workload) Settle(p Window) (Window, error) {
 	n := len(w.Jobs)
 	if n == 0 {

@@ -17,8 +17,9 @@ var (
 	againstLoad = flag.Float64("against-load", 0.7, "load of each workload")
 )
 
-// TestAgainstPairs compares the defaults, by objective, with the best of the 36 pairs for each number, on five workloads by the
-// model of Lublin and Feitelson: the mean of ours by theirs, with a 95 % interval (Student, 4 degrees of freedom). It takes minutes:
+// TestAgainstPairs compares the defaults, by objective, with the best of the 36 pairs for each metric, on five
+// workloads by the model of Lublin and Feitelson: the mean ratio of ours to theirs with a 95 % interval (Student, 4
+// degrees of freedom). It takes minutes:
 //
 //	go test -run AgainstPairs -v -args -against gaia
 func TestAgainstPairs(t *testing.T) {

@@ -12,9 +12,9 @@ import (
 	"trainopt/simulator/queue"
 )
 
-// steady are the jobs of package hdeeprm's benchmark: half for one core, the others for powers of two up to a sixteenth of the
-// machine (at most 256), for times that are lognormal around 20 minutes, and overestimated; they come at random, so that they would
-// keep load of all cores busy at reference speed.
+// steady returns the jobs of package hdeeprm's benchmark: half of them for one core, the others for powers of two up
+// to a sixteenth of the machine (at most 256), with lognormal run times around 20 minutes and overestimated requests.
+// Arrivals are random and offer the given load at reference speed.
 func steady(tree *platform.Tree, n int, load float64) []queue.Job {
 	r := rand.New(rand.NewPCG(1, 2))
 	largest := int(math.Log2(min(256, max(2, float64(tree.Cores)/16))))
@@ -40,9 +40,10 @@ func steady(tree *platform.Tree, n int, load float64) []queue.Job {
 	return jobs
 }
 
-// BenchmarkRun is the whole simulation, with EASY backfilling, at loads of 0.6, where few wait, and 1.2, where many do. HDeepRM's
-// decision code alone, without backfilling and without the simulation, decides for 68 jobs/s on gaia (shortest-high_gflops) and for
-// 4.2 on mc2 (CPython 3.11, one core of an EPYC). Simple placements must pass 50,000 and 10,000.
+// BenchmarkRun measures the whole simulation with EASY backfilling, at loads of 0.6, with a short queue, and 1.2,
+// with a long one. HDeepRM's decision code alone, without backfilling and without the simulation, processes 68 jobs/s
+// on gaia (shortest-high_gflops) and 4.2 on mc2 (CPython 3.11, one core of an EPYC). The targets for simple
+// placements are 50,000 and 10,000.
 func BenchmarkRun(b *testing.B) {
 	theirs := map[string]float64{"gaia": 68, "mc2": 4.2}
 	for _, name := range []string{"gaia", "mc2"} {
@@ -65,7 +66,7 @@ func BenchmarkRun(b *testing.B) {
 					}
 					speed := float64(c.jobs) * float64(b.N) / b.Elapsed().Seconds()
 					b.ReportMetric(speed, "jobs/s")
-					b.ReportMetric(float64(c.jobs)*float64(b.N)/(processorTime()-before), "jobs/cpu-s") // where others compute too
+					b.ReportMetric(float64(c.jobs)*float64(b.N)/(processorTime()-before), "jobs/cpu-s") // independent of the load of the machine
 					b.ReportMetric(speed/theirs[name], "x-HDeepRM")
 				})
 			}
@@ -73,7 +74,7 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
-// processorTime is what this process has computed, s.
+// processorTime returns the CPU time of this process, s.
 func processorTime() float64 {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

@@ -9,32 +9,34 @@ import (
 	"trainopt/simulator/queue/cores"
 )
 
-// conservative gives every job that waits a start and cores, so that what overtakes delays none that has one already. When something
-// ends, each in the order of the queue moves forward where it can. Where what is believed of those that run no longer agrees with
-// the plans, be it that one outlasts what was asked or that it was slowed, all is planned anew in the order of the starts.
+// conservative implements conservative backfilling: every waiting job has a plan of a start and cores, and an
+// overtaking job delays none of the existing plans. When a job ends, each plan moves forward where possible, in queue
+// order. Where the expected ends of running jobs contradict the plans, because a job exceeded its request or was
+// slowed, all jobs are planned again in the order of their starts.
 //
-// A start costs O(waiting × pools × steps² × processors), which is for hundreds of waiting jobs.
+// A start costs O(waiting × pools × steps² × processors), which is suitable for hundreds of waiting jobs.
 type conservative struct {
 	plans   map[int32]*plan
 	profile profile
-	pools   []Pool // in which is planned
+	pools   []Pool // pools considered for plans
 	scratch []part
 }
 
+// plan is the reservation of a job: processors, with core counts, over an interval.
 type plan struct {
 	start, end float64
 	of         []part
 }
 
-// pass plans and starts, and returns when a plan is due.
+// pass updates the plans, starts the jobs that are due, and returns the time of the next planned start, +∞ if none.
 func (c *conservative) pass(p *policy, s *State, start func(int32, []int32)) float64 {
 	if c.pools == nil {
-		if c.pools = p.placer.Pools(); len(c.pools) == 1 { // the placer does not know what is fast
+		if c.pools = p.placer.Pools(); len(c.pools) == 1 { // the placer does not distinguish speeds
 			c.pools = upTo(s.Tree, slowness)
 		}
 	}
 	waiting := s.waiting
-	if p.depth > 0 { // a promise is a promise: by default all have one
+	if p.depth > 0 { // by default, every waiting job has a plan
 		waiting = waiting[:min(len(waiting), p.depth+1)]
 	}
 	c.profile.reset(s)
@@ -59,7 +61,7 @@ func (c *conservative) pass(p *policy, s *State, start func(int32, []int32)) flo
 	return c.begin(p, s, len(waiting), start)
 }
 
-// replan plans all anew.
+// replan discards all plans and plans the jobs again in the order of their planned starts.
 func (c *conservative) replan(p *policy, s *State, waiting []waiter) {
 	order := slices.DeleteFunc(slices.Clone(waiting), func(w waiter) bool { return c.plans[w.job] == nil })
 	slices.SortStableFunc(order, func(a, b waiter) int { return cmp.Compare(c.plans[a.job].start, c.plans[b.job].start) })
@@ -70,7 +72,7 @@ func (c *conservative) replan(p *policy, s *State, waiting []waiter) {
 	}
 }
 
-// compress moves plans forward.
+// compress moves plans forward where an earlier start is possible, in queue order.
 func (c *conservative) compress(p *policy, s *State, waiting []waiter) {
 	for _, w := range waiting {
 		k := c.plans[w.job]
@@ -84,7 +86,8 @@ func (c *conservative) compress(p *policy, s *State, waiting []waiter) {
 	}
 }
 
-// plan finds the best start of a job that is not later than a time; false where there is none.
+// plan reserves the best start of a job among the pools, not later than latest. It returns false, and reserves
+// nothing, if no such start exists.
 func (c *conservative) plan(p *policy, s *State, job int32, latest float64) bool {
 	var best plan
 	least := math.Inf(1)
@@ -112,7 +115,8 @@ func (c *conservative) plan(p *policy, s *State, job int32, latest float64) bool
 	return true
 }
 
-// begin starts those whose time has come, where the placer wants to when that is in nobody's way, else where it was planned.
+// begin starts the jobs that are due, on the placer's choice of cores where that delays no plan, otherwise on the
+// planned processors. It returns the time of the next planned start, +∞ if none.
 func (c *conservative) begin(p *policy, s *State, looked int, start func(int32, []int32)) float64 {
 	kept, due := 0, math.Inf(1)
 	for i, w := range s.waiting {
@@ -133,6 +137,8 @@ func (c *conservative) begin(p *policy, s *State, looked int, start func(int32, 
 	return due
 }
 
+// take takes cores for a job whose plan is due: first by the placer, provided that no other plan is delayed, then on
+// the planned processors. It returns false, and keeps the plan, if the cores are not free yet.
 func (c *conservative) take(p *policy, s *State, job int32, k *plan) bool {
 	j := &s.Jobs[job]
 	pool, ok := c.poolOf(p, k), false
@@ -154,7 +160,7 @@ func (c *conservative) take(p *policy, s *State, job int32, k *plan) bool {
 	return fit == cores.Fits
 }
 
-// poolOf is a pool of the placer that has what was planned.
+// poolOf returns a pool of the placer that contains the planned processors.
 func (c *conservative) poolOf(p *policy, k *plan) int {
 	pools := p.placer.Pools()
 	return max(0, slices.IndexFunc(pools, func(q Pool) bool {
@@ -162,16 +168,16 @@ func (c *conservative) poolOf(p *policy, k *plan) int {
 	}))
 }
 
-// planned is a chooser that takes what was planned.
+// planned is a chooser that takes the planned processors.
 type planned struct {
 	of   []part
 	next int
 }
 
-// Start begins with the first part.
+// Start implements cores.Chooser.
 func (c *planned) Start(*cores.Machine, *queue.Job) { c.next = 0 }
 
-// Next is the next part.
+// Next returns cores of the next planned processor.
 func (c *planned) Next(m *cores.Machine, _ *queue.Job, want int) (int32, int) {
 	if c.next == len(c.of) {
 		return -1, 0

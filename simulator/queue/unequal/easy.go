@@ -9,22 +9,22 @@ import (
 	"trainopt/simulator/queue"
 )
 
-// policy is what decides: which job is next, what may overtake it, and where each runs.
+// policy combines an order, a backfilling algorithm and a placement.
 type policy struct {
 	order    *order.Order
 	placer   Placer
 	backfill backfill
 	depth    int
-	ended    bool // something ended since the last pass
+	ended    bool // a job ended since the last pass
 
 	forecast forecast
 	failed   []int       // pools
-	claimed  []float64   // of each pool: core seconds for which jobs wait that were looked at in this pass
-	common   [][]float64 // of each pair of pools: the share of the first that is in the second
+	claimed  []float64   // core seconds by pool, claimed in this pass by jobs that wait for the pool
+	common   [][]float64 // by pair of pools: the share of the first pool's cores that the second contains
 	where    []int32
 }
 
-// backfill starts what may be started, and returns when it wants to be asked again although nothing happens, +∞ never.
+// backfill starts jobs, and returns the time at which it must be called again even without events, +∞ for never.
 type backfill interface {
 	pass(p *policy, s *State, start func(int32, []int32)) (again float64)
 }
@@ -45,8 +45,9 @@ func (p *policy) pass(s *State, start func(int32, []int32)) (again float64) {
 	return again
 }
 
-// place takes cores for a job where they are best, if that is now and the hold allows it; else it returns the pool and the time
-// that are worth waiting for; with a hold, or where there is one pool, the time is not found.
+// place takes cores of the best pool for a job, if that pool has room now and the hold permits it. Otherwise where is
+// nil, and pool and at are the pool worth waiting for and the time at which it has room. With a hold, or with a
+// single pool, at is not computed (+∞).
 func (p *policy) place(s *State, job int32, h *hold) (where []int32, pool int, at float64) {
 	pools := p.placer.Pools()
 	p.where = p.where[:0]
@@ -69,7 +70,7 @@ func (p *policy) place(s *State, job int32, h *hold) (where []int32, pool int, a
 			}
 		}
 		if best < 0 && h != nil {
-			return nil, -1, inf // it may start only now
+			return nil, -1, inf // with a hold, the job may only start now
 		}
 		if best, at = p.better(s, job, best, least); best < 0 || at > s.Now {
 			return nil, best, at
@@ -81,7 +82,8 @@ func (p *policy) place(s *State, job int32, h *hold) (where []int32, pool int, a
 	}
 }
 
-// better is a pool that will have room and is worth waiting for, else the one that is given, which has it now or is −1.
+// better returns a pool that will have room later and is worth waiting for; otherwise it returns now, a pool that has
+// room at present, or −1.
 func (p *policy) better(s *State, job int32, now int, least float64) (pool int, at float64) {
 	pool, at = now, s.Now
 	until := inf
@@ -105,7 +107,8 @@ func (p *policy) better(s *State, job int32, now int, least float64) (pool int, 
 	return pool, at
 }
 
-// claim notes that a job waits for a pool, so that those behind it, in this pass, do not think it was theirs.
+// claim records the work of a job that waits for a pool, so that jobs behind it expect a correspondingly later start
+// there in this pass.
 func (p *policy) claim(s *State, job int32, pool int) {
 	pools := p.placer.Pools()
 	if p.common == nil {
@@ -122,7 +125,7 @@ func (p *policy) claim(s *State, job int32, pool int) {
 	}
 }
 
-// common is the share of the cores of a pool that another has too.
+// common returns the share of a's cores that b also contains.
 func common(tree *platform.Tree, a, b *Pool) float64 {
 	n := 0
 	for _, p := range a.list {
@@ -133,7 +136,8 @@ func common(tree *platform.Tree, a, b *Pool) float64 {
 	return float64(n) / float64(a.Cores)
 }
 
-// take takes cores of a pool when there is room, and when the hold allows it.
+// take takes cores of a pool. It returns false, with the machine unchanged, if there is no room or the hold forbids
+// it.
 func (p *policy) take(s *State, job int32, pool int, h *hold) bool {
 	var ok bool
 	p.where, ok = p.placer.Take(s, job, pool, p.where[:0])
@@ -149,7 +153,7 @@ func (p *policy) take(s *State, job int32, pool int, h *hold) bool {
 	return true
 }
 
-// headOnly starts the first of the queue as long as it finds its place.
+// headOnly starts the head of the queue while it can be placed; no job overtakes it.
 type headOnly struct{}
 
 func (headOnly) pass(p *policy, s *State, start func(int32, []int32)) float64 {
@@ -157,7 +161,8 @@ func (headOnly) pass(p *policy, s *State, start func(int32, []int32)) float64 {
 	return inf
 }
 
-// startFirst starts the first of the queue as long as it finds its place, and returns what the next one waits for.
+// startFirst starts the head of the queue while it can be placed, and returns the pool and the time that the next
+// head waits for.
 func startFirst(p *policy, s *State, start func(int32, []int32)) (pool int, at float64) {
 	n := 0
 	for ; n < len(s.waiting); n++ {
@@ -174,11 +179,14 @@ func startFirst(p *policy, s *State, start func(int32, []int32)) (pool int, at f
 	return pool, at
 }
 
-// easy is aggressive backfilling: only the first of the queue has a reservation, of room in a pool at a time.
+// easy implements EASY (aggressive) backfilling: only the head of the queue has a reservation, of room in a pool at a
+// time.
 type easy struct {
 	hold hold
 }
 
+// pass starts the head of the queue while it can be placed, then jobs behind it that leave its reservation intact.
+// The reservation is computed when the first job needs to be compared with it.
 func (e *easy) pass(p *policy, s *State, start func(int32, []int32)) float64 {
 	if s.Machine.Free() == 0 {
 		return inf
@@ -216,7 +224,7 @@ func (e *easy) pass(p *policy, s *State, start func(int32, []int32)) float64 {
 	return inf
 }
 
-// reserve holds room for the first of the queue, at a time that is still to be found where it is +∞.
+// reserve computes the hold of the head of the queue; an at of +∞ is first replaced by a forecast.
 func (e *easy) reserve(p *policy, s *State, pool int, at float64) {
 	job, pools := s.waiting[0].job, p.placer.Pools()
 	if math.IsInf(at, 1) {
@@ -226,7 +234,7 @@ func (e *easy) reserve(p *policy, s *State, pool int, at float64) {
 	e.hold.reserve(s, job, &pools[pool], at)
 }
 
-// looks is how many jobs a pass looks at behind the first, 0 all.
+// looks returns how many jobs behind the head a pass considers; 0 means all.
 func (p *policy) looks() int {
 	switch {
 	case p.depth < 0 || p.depth == 0 && len(p.placer.Pools()) == 1:
@@ -237,24 +245,27 @@ func (p *policy) looks() int {
 	return p.depth
 }
 
-// hold is room for a job in a pool at a time, in the machine as it will be then.
+// hold is a reservation: room for a job in a pool at a time, with the state of the machine expected then.
 type hold struct {
 	job    *queue.Job
 	at     float64
 	pool   *Pool
-	free   []int32   // of each processor
-	memory []float64 // of each node
-	within []int32   // of each node: free in the pool
+	free   []int32   // by processor
+	memory []float64 // by node
+	within []int32   // free cores in the pool, by node
 	room   int
-	spare  int // cores that are free outside the pool now, and in it at the time beyond those that are held
+	spare  int // cores that are free outside the pool now, and free in it at the reserved time beyond those held
 	undo   []change
 }
 
+// change is an amount of cores and memory deducted from a processor, for reverting.
 type change struct {
 	processor, count int32
 	memory           float64
 }
 
+// reserve computes the state expected at a time, from the jobs believed to end by then. O(running cores +
+// processors).
 func (h *hold) reserve(s *State, job int32, pool *Pool, at float64) {
 	h.job, h.at, h.pool = &s.Jobs[job], at, pool
 	h.free, h.memory, h.within = grow(h.free, len(s.Tree.Processors)), grow(h.memory, len(s.Tree.Nodes)), grow(h.within, len(s.Tree.Nodes))
@@ -288,14 +299,15 @@ func (h *hold) reserve(s *State, job int32, pool *Pool, at float64) {
 	}
 }
 
-// may is false when a job surely cannot overtake: it is longer at the highest speed than the time that is left, and there are too few
-// cores beside those that are held.
+// may returns false if a job certainly cannot overtake: even at the highest speed it ends after the reserved time,
+// and there are too few cores besides those held.
 func (h *hold) may(s *State, job int32, fastest float64) bool {
 	return s.Jobs[job].Procs <= h.spare || s.Now+s.seconds(job, s.fastest(job, fastest)) <= h.at
 }
 
-// allows is whether the room is still there at the time when a job takes these cores, which the machine has taken already. If so it
-// remembers what is left. Jobs that are slowed so that they end later than the time count too.
+// allows reports whether the reserved room remains if a job takes these cores, which the machine has already
+// assigned. If so, the hold is updated. Running jobs that are slowed so that they end after the reserved time are
+// included.
 func (h *hold) allows(s *State, job int32, where []int32) bool {
 	h.undo = h.undo[:0]
 	if s.Now+s.seconds(job, s.rate(job, where)) > h.at {
@@ -320,7 +332,7 @@ func (h *hold) allows(s *State, job int32, where []int32) bool {
 	return false
 }
 
-// occupy takes cores out of what is free at the time.
+// occupy deducts the cores of a job from the state at the reserved time.
 func (h *hold) occupy(s *State, job int32, where []int32) {
 	memory := s.Jobs[job].Memory
 	for i := 0; i < len(where); {
@@ -333,6 +345,7 @@ func (h *hold) occupy(s *State, job int32, where []int32) {
 	}
 }
 
+// change adds cores and memory of a processor to the state at the reserved time.
 func (h *hold) change(s *State, p, count int32, memory float64) {
 	n := s.Tree.Processors[p].Node
 	h.room -= room(h.within[n], h.memory[n], h.job)
@@ -345,7 +358,7 @@ func (h *hold) change(s *State, p, count int32, memory float64) {
 	h.room += room(h.within[n], h.memory[n], h.job)
 }
 
-// fastest is the speed of a job on the fastest cores, in work a second.
+// fastest returns the rate of a job on cores of the given speed, in units of work per second.
 func (s *State) fastest(job int32, gflops float64) float64 {
 	if s.Jobs[job].Ops == 0 {
 		return 1

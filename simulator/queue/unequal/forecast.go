@@ -7,16 +7,17 @@ import (
 	"trainopt/simulator/queue"
 )
 
-// Pool is a set of processors from which all cores of a job are taken.
+// Pool is a set of processors. A job takes all its cores from one pool.
 type Pool struct {
-	Speed float64 // of its slowest core, GFLOPS
-	Watts float64 // of a core at work, the mean
+	Speed float64 // speed of its slowest core, GFLOPS
+	Watts float64 // mean active power of a core, W
 	Cores int
-	least float64 // watts
-	of    []bool  // processors
-	list  []int32 // the same
+	least float64 // lowest active power of a core, W
+	of    []bool  // membership by processor
+	list  []int32 // its processors
 }
 
+// newPool returns the pool of the processors for which has returns true.
 func newPool(tree *platform.Tree, has func(*platform.Processor) bool) Pool {
 	k := Pool{Speed: math.Inf(1), least: math.Inf(1), of: make([]bool, len(tree.Processors))}
 	for i := range tree.Processors {
@@ -34,24 +35,26 @@ func newPool(tree *platform.Tree, has func(*platform.Processor) bool) Pool {
 	return k
 }
 
-// forecast finds when each pool has room for a job, by the ends that are believed.
+// forecast computes when each pool has room for a job, from the expected ends of running jobs. now must be called
+// before later.
 type forecast struct {
-	free   [][]int32 // of each pool and node
-	memory []float64 // of each node
+	free   [][]int32 // free cores by pool and node
+	memory []float64 // free memory by node, MB
 	room   []int
 	at     []float64
 	ends   []ending
-	// missing is how many pools have no room yet.
+	// missing is the number of pools that have no room yet.
 	missing int
 	heaped  bool
 }
 
+// ending is the expected end of the running job at an index of State.running.
 type ending struct {
 	at    float64
 	place int32
 }
 
-// room is how many cores of a job fit a node with so many free ones and so much memory.
+// room returns how many cores of a job fit on a node with the given free cores and memory, MB.
 func room(free int32, memory float64, job *queue.Job) int {
 	if job.Memory > 0 && memory < float64(free)*job.Memory {
 		return int(memory / job.Memory)
@@ -59,7 +62,8 @@ func room(free int32, memory float64, job *queue.Job) int {
 	return int(free)
 }
 
-// now fills f.at with s.Now where there is room already, else +∞. O(processors × pools).
+// now sets f.at to s.Now for the pools that have room already, to +∞ for the others, and returns it. O(processors ×
+// pools).
 func (f *forecast) now(s *State, job int32, pools []Pool) []float64 {
 	j := &s.Jobs[job]
 	nodes := len(s.Tree.Nodes)
@@ -97,8 +101,8 @@ func (f *forecast) now(s *State, job int32, pools []Pool) []float64 {
 	return f.at
 }
 
-// later, after now, fills f.at where there will be room, unless that is later than until; it may be called again for later times.
-// O(running + ends × log running).
+// later sets f.at for the pools that will have room by until, and returns it. It may be called again with later
+// times. O(running + ends × log running).
 func (f *forecast) later(s *State, job int32, pools []Pool, until float64) []float64 {
 	if f.missing == 0 || until <= s.Now {
 		return f.at
@@ -114,7 +118,8 @@ func (f *forecast) later(s *State, job int32, pools []Pool, until float64) []flo
 	return f.at
 }
 
-// release adds what a running job will give back, and returns how many pools have room through it.
+// release adds the cores and memory of a running job that ends at the given time, and returns how many pools gained
+// room.
 func (f *forecast) release(s *State, r *running, j *queue.Job, pools []Pool, at float64) (gained int) {
 	memory := s.Jobs[r.job].Memory
 	for i := 0; i < len(r.cores); {
@@ -145,7 +150,7 @@ func (f *forecast) release(s *State, r *running, j *queue.Job, pools []Pool, at 
 	return gained
 }
 
-// heap orders the running jobs by their ends, the next one first.
+// heap builds a heap of the running jobs by expected end, the earliest first.
 func (f *forecast) heap(s *State) {
 	f.ends = f.ends[:0]
 	for i := range s.running {
@@ -183,6 +188,7 @@ func (f *forecast) down(i int) {
 
 func (e ending) before(o ending) bool { return e.at < o.at || e.at == o.at && e.place < o.place }
 
+// grow returns a slice of length n that reuses the array of of where possible. Its elements are not cleared.
 func grow[T any](of []T, n int) []T {
 	if cap(of) < n {
 		return make([]T, n)

@@ -8,10 +8,10 @@ import (
 	"trainopt/simulator/queue/cores"
 )
 
-// pick is a chooser that looks at each processor of a pool once and takes them in the order of a key.
+// pick is a chooser that evaluates each processor of a pool once and takes processors in ascending order of a key.
 type pick struct {
 	pool *Pool
-	// safe takes no more cores of a processor than it has bandwidth for.
+	// safe limits the cores taken of a processor to those for which it has bandwidth.
 	safe bool
 	key  func(s *State, p int32, job *queue.Job) [3]float64
 
@@ -20,13 +20,14 @@ type pick struct {
 	next  int
 }
 
+// picked is a processor with room, its key, and the number of cores it can provide.
 type picked struct {
 	key       [3]float64
 	processor int32
 	count     int32
 }
 
-// Start lists what may be taken.
+// Start collects and sorts the processors that have room for the job.
 func (c *pick) Start(m *cores.Machine, job *queue.Job) {
 	c.ready, c.next = c.ready[:0], 0
 	for _, p := range c.pool.list {
@@ -51,7 +52,7 @@ func (c *pick) Start(m *cores.Machine, job *queue.Job) {
 	})
 }
 
-// Next is the best processor that is left.
+// Next returns cores of the best remaining processor.
 func (c *pick) Next(m *cores.Machine, job *queue.Job, want int) (int32, int) {
 	for c.next < len(c.ready) {
 		r := c.ready[c.next]
@@ -63,7 +64,7 @@ func (c *pick) Next(m *cores.Machine, job *queue.Job, want int) (int32, int) {
 	return -1, 0
 }
 
-// unslowed is how many cores of a job have their bandwidth in what is left.
+// unslowed returns how many cores of a job the free bandwidth, GB/s, supports; at most 10⁶.
 func unslowed(left float64, job *queue.Job) int {
 	switch {
 	case left < 0:
@@ -74,9 +75,11 @@ func unslowed(left float64, job *queue.Job) int {
 	return int(left / job.Bandwidth)
 }
 
+// awake reports whether any core of a processor is busy.
 func (s *State) awake(p int32) bool { return s.Machine.FreeOf(p) < s.Tree.Processors[p].Cores }
 
-// packed prefers the slowest of the pool, whose speed the job has anyhow, then processors that are awake, then those that it fills.
+// packed prefers the slowest processors of the pool, since the slowest core determines the speed of the job, then
+// awake processors, then those with the fewest free cores.
 func packed(s *State, p int32, _ *queue.Job) [3]float64 {
 	k := &s.Tree.Processors[p]
 	asleep := 1.0
@@ -86,18 +89,18 @@ func packed(s *State, p int32, _ *queue.Job) [3]float64 {
 	return [3]float64{k.GFLOPS, asleep, float64(s.Machine.FreeOf(p))}
 }
 
-// thrifty prefers few watts for what is done, then as packed.
+// thrifty prefers processors of low energy per operation, then follows packed.
 func thrifty(s *State, p int32, job *queue.Job) [3]float64 {
 	v := packed(s, p, job)
 	v[0] = joules(&s.Tree.Processors[p])
 	return v
 }
 
-// joules is what a core uses for 10⁹ operations.
+// joules returns the energy of a core for 10⁹ operations, J.
 func joules(p *platform.Processor) float64 { return p.Watts / p.GFLOPS }
 
-// careless prefers processors where a job that asks for too much bandwidth slows the fewest others: those that are slowed already,
-// then idle ones.
+// careless is for jobs that oversubscribe bandwidth: it prefers the processors where the fewest further jobs are
+// slowed, first those that are slowed already, then idle ones.
 func careless(s *State, p int32, job *queue.Job) [3]float64 {
 	k := &s.Tree.Processors[p]
 	busy := float64(k.Cores - s.Machine.FreeOf(p))
@@ -107,7 +110,7 @@ func careless(s *State, p int32, job *queue.Job) [3]float64 {
 	return [3]float64{busy, k.GFLOPS, 0}
 }
 
-// take takes cores in a pool by a pick.
+// take takes cores for a job in a pool. It returns false if the job does not fit.
 func (c *pick) take(s *State, job int32, pool *Pool, into []int32) ([]int32, bool) {
 	c.s, c.pool = s, pool
 	where, fit := s.Machine.TryPlace(job, &s.Jobs[job], c, into)

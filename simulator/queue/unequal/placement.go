@@ -8,29 +8,30 @@ import (
 	"trainopt/simulator/queue/cores"
 )
 
-// Placer says where jobs run. One belongs to one simulation.
+// Placer selects the cores of jobs. Each simulation has its own Placer.
 type Placer interface {
-	// Pools are sets of processors; a job gets all its cores in one of them. Together they must have room for each job that fits
-	// the idle machine: one pool must be all of it.
+	// Pools returns sets of processors; a job takes all its cores from one of them. Every job that fits the idle
+	// machine must fit one pool, so one pool must be the whole machine.
 	Pools() []Pool
-	// Fastest is the speed of the fastest core, GFLOPS.
+	// Fastest returns the speed of the fastest core, GFLOPS.
 	Fastest() float64
-	// Weigh says how good it is to have a job in a pool that has room for it at a time; the lowest is taken, +∞ never. What is not
-	// below least may be any number that is not either. It is not called when there is one pool. The machine is the same afterwards.
+	// Weigh returns the cost of running a job in a pool that has room for it at the given time; the pool of lowest
+	// cost is used, +∞ excludes it. Implementations may return any value ≥ least once the exact cost cannot be lower.
+	// Weigh leaves the machine unchanged, and is not called for a single pool.
 	Weigh(s *State, job int32, pool int, at, least float64) float64
-	// Until is the last time at which a pool could weigh less than this; +∞ when it is not known.
+	// Until returns the latest time at which a pool could have a cost below weight; +∞ if unknown.
 	Until(s *State, job int32, weight float64) float64
-	// Take takes cores in a pool now, on s.Machine, as cores.Machine.TryPlace does.
+	// Take takes cores for a job in a pool now, on s.Machine, with the results of cores.Machine.TryPlace.
 	Take(s *State, job int32, pool int, into []int32) ([]int32, bool)
 }
 
-// Placement is a way to place jobs.
+// Placement is a method of placing jobs.
 type Placement struct {
-	What string // for people
+	What string // description for users
 	New  func(tree *platform.Tree, objective Objective, seed uint64) Placer
 }
 
-// placements are all there are, by name: a new one is one file and one line.
+// placements is the registry by name. A new placement is one file and one line here.
 var placements = map[string]Placement{
 	"high_gflops":     {"the fastest cores", simple(cores.Fastest)},
 	"low_power":       {"the cores of least power", simple(cores.Thriftiest)},
@@ -45,7 +46,7 @@ var placements = map[string]Placement{
 	"best":            {"the best of these for the objective, harm to others included", newBest},
 }
 
-// ofMachine places by a chooser of package cores.
+// ofMachine places jobs by a chooser of package cores, in a single pool.
 type ofMachine struct {
 	chooser cores.Chooser
 	pools   []Pool
@@ -66,6 +67,7 @@ func newOfMachine(tree *platform.Tree, chooser cores.Chooser) *ofMachine {
 
 func everyProcessor(*platform.Processor) bool { return true }
 
+// fastest returns the speed of the fastest core, GFLOPS.
 func fastest(tree *platform.Tree) float64 {
 	v := 0.0
 	for _, p := range tree.Processors {
@@ -74,7 +76,8 @@ func fastest(tree *platform.Tree) float64 {
 	return v
 }
 
-// until is the last time at which a job could start on the fastest cores and end by so many seconds from now.
+// until returns the latest time at which a job could start on cores of the given speed and still end within seconds
+// from now.
 func until(s *State, job int32, gflops, seconds float64) float64 {
 	return s.Now + seconds - s.seconds(job, s.fastest(job, gflops))
 }
@@ -82,6 +85,7 @@ func until(s *State, job int32, gflops, seconds float64) float64 {
 func (o *ofMachine) Pools() []Pool    { return o.pools }
 func (o *ofMachine) Fastest() float64 { return o.fastest }
 
+// Weigh is not called for a single pool.
 func (o *ofMachine) Weigh(*State, int32, int, float64, float64) float64 { return math.NaN() }
 
 func (o *ofMachine) Until(*State, int32, float64) float64 { return inf }

@@ -2,8 +2,8 @@ package unequal
 
 import "trainopt/simulator/platform"
 
-// bandwidthAware takes of each processor no more cores than it has bandwidth for; where that is too few, it slows the fewest jobs. It
-// prefers speeds as homogeneous does, of cores not slower than.
+// bandwidthAware takes no more cores of a processor than its bandwidth supports; where too few cores remain, it slows
+// as few jobs as possible. Its pools contain all processors of at least a given speed.
 type bandwidthAware struct {
 	pools      []Pool
 	fastest    float64
@@ -18,7 +18,7 @@ func newBandwidthAware(tree *platform.Tree, _ Objective, _ uint64) Placer {
 func (b *bandwidthAware) Pools() []Pool    { return b.pools }
 func (b *bandwidthAware) Fastest() float64 { return b.fastest }
 
-// Weigh counts a slowed job's time, and the time that it costs those that it slows.
+// Weigh returns the time until the job ends, slowdown included, plus the time lost by the jobs that it slows.
 func (b *bandwidthAware) Weigh(s *State, job int32, pool int, at, least float64) float64 {
 	d := s.seconds(job, s.fastest(job, b.pools[pool].Speed))
 	if at > s.Now || d >= least {
@@ -36,10 +36,12 @@ func (b *bandwidthAware) Weigh(s *State, job int32, pool int, at, least float64)
 	return v
 }
 
+// Until assumes the fastest cores.
 func (b *bandwidthAware) Until(s *State, job int32, weight float64) float64 {
 	return until(s, job, b.fastest, weight)
 }
 
+// Take first tries cores whose bandwidth suffices.
 func (b *bandwidthAware) Take(s *State, job int32, pool int, into []int32) ([]int32, bool) {
 	if where, ok := b.safe.take(s, job, &b.pools[pool], into); ok {
 		return where, true

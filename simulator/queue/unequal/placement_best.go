@@ -9,18 +9,20 @@ import (
 
 var inf = math.Inf(1)
 
-// best tries several ways to take cores in several pools, and takes the one of least cost for the objective: what the job itself
-// takes, the time that it waits for a pool, and the harm to those that it slows. O(pools × processors log processors) a job.
+// best tries several methods of taking cores in several pools and uses the one of least cost for the objective: the
+// cost of the job itself, of its wait for the pool, and of the harm to jobs that it slows. O(pools × processors log
+// processors) per job.
 type best struct {
 	objective Objective
 	pools     []Pool
 	fastest   float64
-	idle      float64 // W of the whole machine when idle
+	idle      float64 // power of the idle machine, W
 	cores     float64
 	picks     []pick
 	where     []int32
 }
 
+// newBest returns a placer with the pools and picks that suit the objective.
 func newBest(tree *platform.Tree, objective Objective, _ uint64) Placer {
 	b := newScored(tree, objective)
 	if objective == Energy {
@@ -33,7 +35,7 @@ func newBest(tree *platform.Tree, objective Objective, _ uint64) Placer {
 	return b
 }
 
-// newThrifty is best for energy in pools of few watts.
+// newThrifty returns a best for energy, with pools of low energy per operation.
 func newThrifty(tree *platform.Tree, _ Objective, _ uint64) Placer {
 	b := newScored(tree, Energy)
 	b.pools = upTo(tree, joules)
@@ -41,6 +43,7 @@ func newThrifty(tree *platform.Tree, _ Objective, _ uint64) Placer {
 	return b
 }
 
+// newScored returns a best without pools or picks.
 func newScored(tree *platform.Tree, objective Objective) *best {
 	b := &best{objective: objective, fastest: fastest(tree), cores: float64(tree.Cores)}
 	for _, p := range tree.Processors {
@@ -52,12 +55,14 @@ func newScored(tree *platform.Tree, objective Objective) *best {
 func (b *best) Pools() []Pool    { return b.pools }
 func (b *best) Fastest() float64 { return b.fastest }
 
+// Weigh returns the cost of a job in a pool: an estimate for a pool that has room only later, or whose lower bound is
+// not below least; otherwise the exact cost.
 func (b *best) Weigh(s *State, job int32, pool int, at, least float64) float64 {
 	k := &b.pools[pool]
 	v := s.seconds(job, s.fastest(job, k.Speed))
 	if b.objective == Energy {
 		watts := k.Watts
-		if at <= s.Now { // at least: the thriftiest cores, beside others that are awake
+		if at <= s.Now { // lower bound: the most economical cores, in awake processors
 			watts = 0.75 * k.least
 		}
 		v = v*watts*float64(s.Jobs[job].Procs) + b.delay(job, s)*(at-s.Now+v)
@@ -71,7 +76,7 @@ func (b *best) Weigh(s *State, job int32, pool int, at, least float64) float64 {
 	return v
 }
 
-// Until has in joules at least those of the time.
+// Until subtracts the minimum energy of the job where the objective is energy, and converts the rest to time.
 func (b *best) Until(s *State, job int32, weight float64) float64 {
 	if b.objective == Energy {
 		weight = weight/b.delay(job, s) - b.leastJoules(s, job)/b.delay(job, s)
@@ -79,7 +84,7 @@ func (b *best) Until(s *State, job int32, weight float64) float64 {
 	return until(s, job, b.fastest, weight)
 }
 
-// leastJoules is what a job uses at least.
+// leastJoules returns a lower bound on the energy of a job, J.
 func (b *best) leastJoules(s *State, job int32) float64 {
 	least := inf
 	for i := range b.pools {
@@ -89,7 +94,7 @@ func (b *best) leastJoules(s *State, job int32) float64 {
 	return least
 }
 
-// delay is the power with which time weighs in joules: the job's share of the idle machine.
+// delay returns the power by which time is converted to energy: the job's share of the idle power, W.
 func (b *best) delay(job int32, s *State) float64 {
 	return b.idle * float64(s.Jobs[job].Procs) / b.cores
 }
@@ -102,7 +107,7 @@ func (b *best) Take(s *State, job int32, pool int, into []int32) ([]int32, bool)
 	return b.picks[i].take(s, job, &b.pools[pool], into)
 }
 
-// which pick costs the least, and how much.
+// which returns the index and the cost of the cheapest pick; −1 and +∞ if the job does not fit.
 func (b *best) which(s *State, job int32, pool int) (int, float64) {
 	at, least, bound := -1, inf, 0.0
 	if b.objective != Energy {
@@ -110,7 +115,7 @@ func (b *best) which(s *State, job int32, pool int) (int, float64) {
 	}
 	for i := range b.picks {
 		if least <= bound {
-			break // none can be better
+			break // no other pick can be better
 		}
 		var ok bool
 		b.where, ok = b.picks[i].take(s, job, &b.pools[pool], b.where[:0])
@@ -125,7 +130,7 @@ func (b *best) which(s *State, job int32, pool int) (int, float64) {
 	return at, least
 }
 
-// cost of cores that the machine has taken.
+// cost returns the cost of cores that the machine has already assigned.
 func (b *best) cost(s *State, job int32, where []int32) float64 {
 	d := s.seconds(job, s.rate(job, where))
 	harm := s.harm(b.objective, job)
@@ -135,7 +140,7 @@ func (b *best) cost(s *State, job int32, where []int32) float64 {
 	return d*s.extraPower(where) + harm + b.delay(job, s)*d
 }
 
-// extraPower is by how much the power of the machine has grown through these cores, which it has taken.
+// extraPower returns the increase in power caused by these cores, which the machine has already assigned, W.
 func (s *State) extraPower(where []int32) float64 {
 	sum := 0.0
 	for i := 0; i < len(where); {
@@ -153,8 +158,9 @@ func (s *State) extraPower(where []int32) float64 {
 	return sum
 }
 
-// harm is what jobs lose that a job slows which has just taken its cores: for Finish their seconds by their cores, relative to the
-// job's; for Slowdown their seconds relative to their length, times that of the job; for Energy joules.
+// harm returns the loss of the jobs slowed by a job that has just taken its cores: for Finish, their additional core
+// seconds per core of the job; for Slowdown, their additional seconds relative to their length, times the length of
+// the job; for Energy, joules.
 func (s *State) harm(objective Objective, job int32) float64 {
 	sum := 0.0
 	for i, other := range s.dirty {
@@ -181,12 +187,12 @@ func (s *State) harm(objective Objective, job int32) float64 {
 	return sum
 }
 
-// length is what a job asks for at the reference speed, s, 1 at least.
+// length returns the requested time of a job at the reference speed, s, at least 1.
 func (s *State) length(job int32) float64 {
 	return max(1, s.seconds(job, s.fastest(job, s.Tree.Reference)))
 }
 
-// undo takes back what was taken last.
+// undo reverts the last placement.
 func (s *State) undo(job int32, where []int32) {
 	s.Machine.Undo(&s.Jobs[job], where)
 	s.dirty = s.dirty[:0]

@@ -2,8 +2,9 @@ package unequal
 
 import "trainopt/simulator/platform"
 
-// homogeneous has all cores of a job of one speed: a slower one slows them all. Which speed is that by which the job would end
-// first, the time that it waits for such cores included; jobs that fit none run anywhere. O(pools × processors + running) a job.
+// homogeneous takes cores of equal speed for a job, since the slowest core determines its speed. It selects the speed
+// with the earliest end, including the wait for such cores; jobs that fit no speed run on any cores. O(pools ×
+// processors + running) per job.
 type homogeneous struct {
 	pools   []Pool
 	fastest float64

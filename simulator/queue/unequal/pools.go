@@ -7,7 +7,7 @@ import (
 	"trainopt/simulator/platform"
 )
 
-// bySpeed are a pool for each speed, the fastest first, and then everything.
+// bySpeed returns one pool per speed, the fastest first, followed by the whole machine.
 func bySpeed(tree *platform.Tree) []Pool {
 	var speeds []float64
 	for _, p := range tree.Processors {
@@ -23,7 +23,8 @@ func bySpeed(tree *platform.Tree) []Pool {
 	return distinct(append(pools, newPool(tree, everyProcessor)))
 }
 
-// upTo are pools of all processors up to each value of a key, the smallest first; the last is everything.
+// upTo returns, for each value of a key in ascending order, the pool of all processors up to that value; the last is
+// the whole machine.
 func upTo(tree *platform.Tree, key func(*platform.Processor) float64) []Pool {
 	var values []float64
 	for i := range tree.Processors {
@@ -41,7 +42,7 @@ func upTo(tree *platform.Tree, key func(*platform.Processor) float64) []Pool {
 
 func slowness(p *platform.Processor) float64 { return -p.GFLOPS }
 
-// distinct leaves out empty pools and those that came before.
+// distinct removes empty pools and duplicates.
 func distinct(pools []Pool) []Pool {
 	var out []Pool
 	for _, k := range pools {

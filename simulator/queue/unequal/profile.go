@@ -8,14 +8,15 @@ import (
 	"trainopt/simulator/queue"
 )
 
-// profile is what is free from now on by what is believed and planned: steps[i] from steps[i].at until steps[i+1].at, and the last
-// for ever.
+// profile is the free capacity over time by the expected ends and the plans: steps[i] holds from steps[i].at until
+// steps[i+1].at, the last step without end.
 type profile struct {
 	tree  *platform.Tree
 	steps []step
-	low   step // scratch: the least of an interval
+	low   step // scratch: the minimum over an interval
 }
 
+// step is the free capacity from a time on.
 type step struct {
 	at        float64
 	free      []int32   // of each processor
@@ -30,6 +31,7 @@ func (a *step) copyFrom(b *step) {
 	a.memory = append(a.memory[:0], b.memory...)
 }
 
+// lower replaces each value by the minimum of both steps.
 func (a *step) lower(b *step) {
 	for p := range a.free {
 		a.free[p] = min(a.free[p], b.free[p])
@@ -40,13 +42,13 @@ func (a *step) lower(b *step) {
 	}
 }
 
-// part is how many cores of a processor a job has.
+// part is a number of cores of one processor.
 type part struct {
 	processor int32
 	count     int32
 }
 
-// parts of cores that are ascending.
+// parts groups ascending cores by processor and appends the groups to into.
 func parts(tree *platform.Tree, where []int32, into []part) []part {
 	for _, c := range where {
 		p := tree.ProcessorOf[c]
@@ -59,7 +61,7 @@ func parts(tree *platform.Tree, where []int32, into []part) []part {
 	return into
 }
 
-// reset begins with the machine as it is, and what runs.
+// reset initialises the profile with the present state of the machine and the expected ends of running jobs.
 func (f *profile) reset(s *State) {
 	f.tree = s.Tree
 	f.truncate(1)
@@ -81,7 +83,7 @@ func (f *profile) reset(s *State) {
 	}
 }
 
-// truncate keeps n steps, new ones where there are fewer.
+// truncate sets the number of steps to n, reusing the arrays of former steps.
 func (f *profile) truncate(n int) {
 	for cap(f.steps) < n {
 		f.steps = append(f.steps[:cap(f.steps)], step{})
@@ -89,7 +91,7 @@ func (f *profile) truncate(n int) {
 	f.steps = f.steps[:n]
 }
 
-// add gives (sign 1) or takes (sign −1) the parts of a job from one time until another.
+// add releases (sign 1) or takes (sign −1) the parts of a job from one time until another.
 func (f *profile) add(from, to float64, of []part, j *queue.Job, sign float64) {
 	i, k := f.split(from), len(f.steps)
 	if !math.IsInf(to, 1) {
@@ -106,7 +108,8 @@ func (f *profile) add(from, to float64, of []part, j *queue.Job, sign float64) {
 	}
 }
 
-// split returns the step that begins at a time, which is made when there is none; the first for what is before it.
+// split returns the index of the step that begins at the given time and inserts one where necessary; 0 for times
+// before the profile.
 func (f *profile) split(at float64) int {
 	i, found := slices.BinarySearchFunc(f.steps, at, func(s step, at float64) int {
 		switch {
@@ -122,7 +125,7 @@ func (f *profile) split(at float64) int {
 	}
 	n := len(f.steps)
 	f.truncate(n + 1)
-	spare := f.steps[n] // its arrays are used again
+	spare := f.steps[n] // reuse its arrays
 	copy(f.steps[i+1:], f.steps[i:n])
 	spare.copyFrom(&f.steps[i-1])
 	spare.at = at
@@ -130,10 +133,10 @@ func (f *profile) split(at float64) int {
 	return i
 }
 
-// slack is what rounding may take of memory, MB.
+// slack is the tolerance for rounding errors of memory, MB.
 const slack = 1e-6
 
-// sound is false when more is planned than there is.
+// sound reports whether no processor or node is overcommitted.
 func (f *profile) sound() bool {
 	for i := range f.steps {
 		s := &f.steps[i]
@@ -151,7 +154,7 @@ func (f *profile) sound() bool {
 	return true
 }
 
-// fits is whether the parts are free from a time until another.
+// fits reports whether the parts are free during an interval, and if so takes them.
 func (f *profile) fits(from, to float64, of []part, j *queue.Job) bool {
 	f.add(from, to, of, j, -1)
 	ok := f.sound()
@@ -161,8 +164,9 @@ func (f *profile) fits(from, to float64, of []part, j *queue.Job) bool {
 	return ok
 }
 
-// earliest is when a pool first has room for a job for as long as it takes there, and which; not later than latest. Without
-// oversubscription it takes as long as the pool's speed says, else a third more. O(steps² × processors).
+// earliest returns the first start, not later than latest, at which a pool has room for the whole duration of a job,
+// with its end and the parts to use. The duration follows from the speed of the pool; where bandwidth is
+// oversubscribed it is a third longer. It returns nil parts if no such start exists. O(steps² × processors).
 func (f *profile) earliest(s *State, job int32, pool *Pool, latest float64, into []part) (at, end float64, of []part) {
 	j := &s.Jobs[job]
 	if pool.Cores < j.Procs {
@@ -199,8 +203,8 @@ func (f *profile) earliest(s *State, job int32, pool *Pool, latest float64, into
 	return inf, inf, nil
 }
 
-// room is how many cores of a job the pool takes in a step, safe without oversubscription. With into it stops when there are enough,
-// and says which.
+// room returns how many cores of a job fit in the pool at a step, with safe only those for which bandwidth is free.
+// If into is not nil, room stops at the requested number and appends the parts.
 func (f *profile) room(s *step, pool *Pool, j *queue.Job, safe bool, into *[]part) int {
 	sum, node, left := 0, -1, 0
 	for _, p := range pool.list {

@@ -14,7 +14,8 @@ import (
 	"trainopt/simulator/workload/swf"
 )
 
-// mini is the platform mini, and its trace as HDeepRM's converter draws it with seed 2009. A checkout need not have the trace.
+// mini returns the platform mini and its trace as converted by HDeepRM with seed 2009; the test is skipped if the
+// trace is absent.
 func mini(t testing.TB) (*platform.Tree, []queue.Job) {
 	t.Helper()
 	tree, err := platform.Example("mini")
@@ -41,14 +42,15 @@ func mini(t testing.TB) (*platform.Tree, []queue.Job) {
 	return tree, c.Jobs
 }
 
-// The best of HDeepRM's 36 pairs on mini, each by another pair (package hdeeprm tests them).
+// The best of HDeepRM's 36 pairs on mini by each metric (tested in package hdeeprm).
 const (
 	pairMakespan = 469050.7 // s, low_mem-high_gflops
 	pairSlowdown = 87.094   // mean, without a bound, shortest-high_gflops
 	pairEnergy   = 452.42e6 // J, low_mem-high_gflops
 )
 
-// The defaults beat the best pair of each number, whatever the objective; with an objective its own number by far.
+// The defaults beat the best pair in each metric for every objective; the metric of the selected objective by a wide
+// margin.
 func TestMiniBeatsTheBestPairs(t *testing.T) {
 	tree, jobs := mini(t)
 	for name, want := range map[string]struct {
@@ -74,7 +76,7 @@ func TestMiniBeatsTheBestPairs(t *testing.T) {
 	}
 }
 
-// Rollouts beat the best pairs too, but not always the defaults, and take a hundred times as long.
+// Rollouts beat the best pairs too, but not always the defaults, at a hundred times the run time.
 func TestMiniRollouts(t *testing.T) {
 	if !*rollout {
 		t.Skip("wants -rollout and a minute")

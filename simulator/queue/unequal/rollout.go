@@ -11,20 +11,22 @@ import (
 	"trainopt/optimizer/schedule/order"
 )
 
-// Rollout chooses order and placement anew at each decision: each pair goes on from a copy of what is known until the jobs that wait
-// have started, and the best for the objective is taken (rollouts of base policies: Bertsekas, Tsitsiklis and Wu, 1997). How long
-// jobs really run is drawn from the shares of what was asked for that those of the past used; nothing arrives any more.
+// Rollout selects order and placement at each decision: for each pair, the known state is simulated until the waiting
+// jobs have started, and the best pair for the objective is used (rollouts of base policies: Bertsekas, Tsitsiklis
+// and Wu, 1997). True run times are sampled from the shares of their requests that past jobs used; no arrivals are
+// simulated.
 //
-// The first pair is left only for one that is better by a twentieth, since a new order takes from the first of the queue what it
-// waited for. A decision costs a simulation of the waiting jobs for each pair and sample. It is no sure gain: see TestMiniRollouts.
+// The first pair is replaced only by one that is better by 5 %, since a new order delays the head of the queue. A
+// decision costs a simulation of the waiting jobs for each pair and sample. An improvement is not guaranteed: see
+// TestMiniRollouts.
 type Rollout struct {
-	Orders     []string // nil is saf, f4, sjf and smallest
-	Placements []string // nil is best
-	Samples    int      // of run times; 0 is 2
-	Horizon    int      // jobs that end in a rollout at most; 0 is 40
+	Orders     []string // nil means saf, f4, sjf and smallest
+	Placements []string // nil means best
+	Samples    int      // samples of run times; 0 means 2
+	Horizon    int      // maximum number of job ends per rollout; 0 means 40
 }
 
-// Validate names all that is wrong.
+// Validate returns all problems joined.
 func (r *Rollout) Validate() error {
 	var problems []error
 	for _, o := range r.Orders {
@@ -43,7 +45,7 @@ func (r *Rollout) Validate() error {
 	return errors.Join(problems...)
 }
 
-// rollouts try pairs out.
+// rollouts holds the state of a Rollout during a simulation.
 type rollouts struct {
 	objective        Objective
 	samples, horizon int
@@ -75,7 +77,7 @@ func newRollouts(c *Config) *rollouts {
 	return r
 }
 
-// choose sets the order and the placement of a policy.
+// choose sets the order and the placement of a policy to those of the best pair, and sorts the queue.
 func (r *rollouts) choose(s *State, p *policy) {
 	if len(s.waiting) > 1 && s.Machine.Free() > 0 && len(r.pairs) > 1 {
 		clear(r.worth)
@@ -88,7 +90,7 @@ func (r *rollouts) choose(s *State, p *policy) {
 	}
 	at := 0
 	for i, v := range r.worth {
-		if v < r.worth[at] && v < 0.95*r.worth[0] { // a change costs the first of the queue its place
+		if v < r.worth[at] && v < 0.95*r.worth[0] { // a change delays the head of the queue
 			at = i
 		}
 	}
@@ -96,7 +98,7 @@ func (r *rollouts) choose(s *State, p *policy) {
 	s.sort(p.order)
 }
 
-// guess draws how much of its work each job really does: of one that runs more than it has done.
+// guess samples the true work of each job; that of a running job exceeds the work done.
 func (r *rollouts) guess(s *State) {
 	share := func() float64 {
 		if n := len(s.history.shares); n >= 10 {
@@ -118,7 +120,8 @@ func (r *rollouts) guess(s *State) {
 	}
 }
 
-// try goes on from a state by a pair, and says how bad that is.
+// try simulates a pair from the given state and returns the cost by the objective. Jobs that run or wait at the
+// horizon are extrapolated.
 func (r *rollouts) try(s *State, p *policy) float64 {
 	w := r.play
 	w.copyFrom(s)
@@ -154,7 +157,7 @@ func (r *rollouts) try(s *State, p *policy) float64 {
 		count(x, end)
 		energy += (end - w.Now) * w.wattsOf(x.cores)
 	}
-	for _, q := range w.waiting { // beyond the horizon
+	for _, q := range w.waiting { // these start after the horizon
 		d := w.length(q.job)
 		count(&running{job: q.job, start: w.Now + d}, w.Now+2*d)
 	}
@@ -167,7 +170,7 @@ func (r *rollouts) try(s *State, p *policy) float64 {
 	return value
 }
 
-// nextEnd is the running job that ends next in truth, and when.
+// nextEnd returns the running job with the earliest true end, and that time.
 func (s *State) nextEnd() (place int, at float64) {
 	at = inf
 	for i := range s.running {
@@ -179,7 +182,7 @@ func (s *State) nextEnd() (place int, at float64) {
 	return place, at
 }
 
-// wattsOf is what cores draw at work.
+// wattsOf returns the active power of cores, W.
 func (s *State) wattsOf(which []int32) float64 {
 	sum := 0.0
 	for _, c := range which {

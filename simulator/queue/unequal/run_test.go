@@ -17,7 +17,7 @@ import (
 	"trainopt/simulator/queue/cores"
 )
 
-// randomTree has nodes of several kinds.
+// randomTree returns a tree with nodes of several kinds.
 func randomTree(t *rapid.T) *platform.Tree {
 	tree := &platform.Tree{Clusters: []platform.Subcluster{{}}}
 	for n := range rapid.IntRange(1, 4).Draw(t, "nodes") {
@@ -39,7 +39,7 @@ func randomTree(t *rapid.T) *platform.Tree {
 	return tree
 }
 
-// randomJobs do what they ask for where exact is set, else up to twice as much.
+// randomJobs returns jobs that execute their requested work if exact is set, otherwise up to twice as much.
 func randomJobs(t *rapid.T, tree *platform.Tree, exact, bandwidth bool) []queue.Job {
 	jobs := make([]queue.Job, rapid.IntRange(1, 25).Draw(t, "jobs"))
 	for i := range jobs {
@@ -60,8 +60,8 @@ func randomJobs(t *rapid.T, tree *platform.Tree, exact, bandwidth bool) []queue.
 	return jobs
 }
 
-// Whatever decides: each job runs once, after its submission, on as many cores as it asks for that serve nothing else, with memory
-// for all; only what can never run is rejected; and it is the same every time.
+// Under every policy, each job runs once, after its submission, on exclusive cores of the requested number, with
+// sufficient memory; only jobs that can never run are rejected; and the schedule is deterministic.
 func TestSchedulesKeepTheirLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tree := randomTree(t)
@@ -96,7 +96,7 @@ func TestSchedulesKeepTheirLaws(t *testing.T) {
 	})
 }
 
-// checkShared looks at the machine at the start of a job.
+// checkShared checks the use of cores and memory at the start of a job.
 func checkShared(t *rapid.T, tree *platform.Tree, r *queue.Result, i int) {
 	at := r.Jobs[i].Start
 	busy, memory := map[int32]int{}, make([]float64, len(tree.Nodes))
@@ -118,7 +118,7 @@ func checkShared(t *rapid.T, tree *platform.Tree, r *queue.Result, i int) {
 	}
 }
 
-// spy notes what a backfill promised.
+// spy records the reservations of a backfill.
 type spy struct {
 	backfill
 	promised func() (job int32, at float64, ok bool)
@@ -160,7 +160,7 @@ func keepsPromises(t *rapid.T, c Config, y *spy) {
 	}
 }
 
-// With exact estimates what overtakes the first of the queue never delays it, bandwidth that is short included.
+// With exact estimates, overtaking jobs never delay the head of the queue, even if bandwidth is oversubscribed.
 func TestEasyKeepsItsPromise(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tree := randomTree(t)
@@ -176,7 +176,7 @@ func TestEasyKeepsItsPromise(t *testing.T) {
 	})
 }
 
-// With exact estimates and enough bandwidth no job starts later than it was first promised.
+// With exact estimates and sufficient bandwidth, no job starts later than its first reservation.
 func TestConservativeKeepsItsPromises(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tree := randomTree(t)
@@ -187,7 +187,8 @@ func TestConservativeKeepsItsPromises(t *testing.T) {
 	})
 }
 
-// HDeepRM's learning experiment: two jobs that together ask for more bandwidth than the fast processor has. The optimum is 5.25 s.
+// HDeepRM's learning experiment: two jobs that together oversubscribe the bandwidth of the fast processor. The
+// optimum is 5.25 s.
 func TestLearningExperiment(t *testing.T) {
 	tree, err := platform.Example("learning")
 	if err != nil {
@@ -207,7 +208,7 @@ func TestLearningExperiment(t *testing.T) {
 	}
 }
 
-// A job's cores are of one speed where that ends it first, although faster ones are free.
+// The cores of a job have equal speed if it then ends first, even if faster ones are free.
 func TestHomogeneous(t *testing.T) {
 	tree := platform.Uniform(3, 1, 2, 100, platform.Processor{GFLOPS: 1, Bandwidth: 100, Watts: 1})
 	tree.Processors[0].GFLOPS = 2
@@ -261,7 +262,7 @@ func TestBadConfig(t *testing.T) {
 	}
 }
 
-// A rollout takes milliseconds, so that a run with them stops at the next event and not after a thousand.
+// A rollout takes milliseconds, so a run with rollouts must stop at the next event rather than after a thousand.
 func TestRolloutsStopAtOnce(t *testing.T) {
 	tree, err := platform.Example("mini")
 	if err != nil {

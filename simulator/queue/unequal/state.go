@@ -10,36 +10,38 @@ import (
 	"trainopt/simulator/queue/cores"
 )
 
-// State is the machine, the jobs that run and those that wait, as a scheduler sees them: how long jobs really run is not in it.
+// State is the state of the machine, the running jobs and the queue, as visible to a scheduler. It does not contain
+// true run times.
 type State struct {
 	Tree    *platform.Tree
 	Machine *cores.Machine
 	Jobs    []queue.Job
 	Now     float64 // s
 
-	work    []float64 // of each job, what each of its cores is asked to do: operations, or seconds of a delay
+	work    []float64 // requested work per core, by job: operations, or seconds of a delay
 	running []running
-	slot    []int32 // of each job: its place in running, −1
+	slot    []int32 // index in running, by job, −1 if not running
 	waiting []waiter
 	arrived int
 	dirty   []int32 // running jobs whose speed may have changed
 	arena   []int32
 	history history
-	truth   []float64 // of each job in a rollout: what each of its cores really does; nil
+	truth   []float64 // in a rollout: sampled work per core, by job; otherwise nil
 }
 
-// running is a job that runs.
+// running is a running job. Work is per core.
 type running struct {
 	job         int32
 	cores       []int32
 	start, last float64
-	left        float64 // of work at last, as it is believed
-	rate        float64 // of work in a second
-	end         float64 // believed
-	done        float64 // of work at last
-	real        float64 // in a rollout: what is left in truth at last
+	left        float64 // expected work remaining at last
+	rate        float64 // work per second
+	end         float64 // expected end, s
+	done        float64 // work done by last
+	real        float64 // in a rollout: true work remaining at last
 }
 
+// waiter is a queued job; seq is its position in order of arrival, which breaks ties.
 type waiter struct {
 	score float64
 	seq   int32
@@ -56,7 +58,8 @@ func newState(tree *platform.Tree, jobs []queue.Job) *State {
 	return s
 }
 
-// asked is what each core of a job is asked to do. A delay does seconds; who asks for nothing is taken by what he does.
+// asked returns the requested work of each core of a job: operations, or seconds of a delay. A job without a request
+// counts with its true work.
 func asked(tree *platform.Tree, j *queue.Job) float64 {
 	switch {
 	case j.Ops == 0 && j.Request > 0:
@@ -71,13 +74,14 @@ func asked(tree *platform.Tree, j *queue.Job) float64 {
 	return j.Ops
 }
 
+// watch marks a running job whose speed changes; see cores.Machine.Watch.
 func (s *State) watch(_, owner int32) {
 	if s.slot[owner] >= 0 && (len(s.dirty) == 0 || s.dirty[len(s.dirty)-1] != owner) {
 		s.dirty = append(s.dirty, owner)
 	}
 }
 
-// rate is the speed of a job on cores in the states that they have now, in work a second.
+// rate returns the speed of a job on cores in their present states, in units of work per second.
 func (s *State) rate(job int32, where []int32) float64 {
 	if s.Jobs[job].Ops == 0 {
 		return 1
@@ -98,7 +102,7 @@ func (s *State) rate(job int32, where []int32) float64 {
 	return least
 }
 
-// seconds is how long a job would take by what was asked for, at a rate.
+// seconds returns the duration of a job's requested work at a rate, s, cut at its limit.
 func (s *State) seconds(job int32, rate float64) float64 {
 	t := s.work[job] / rate
 	if l := s.Jobs[job].Limit; l > 0 {
@@ -107,9 +111,9 @@ func (s *State) seconds(job int32, rate float64) float64 {
 	return t
 }
 
-// start enters a job whose cores the machine has taken.
+// start adds a running job whose cores the machine has already assigned.
 func (s *State) start(job int32, where []int32) {
-	if len(s.arena)+len(where) > cap(s.arena) { // older allocations keep their own array
+	if len(s.arena)+len(where) > cap(s.arena) { // running jobs keep slices of the old array
 		s.arena = make([]int32, 0, max(4096, len(where)))
 	}
 	from := len(s.arena)
@@ -124,7 +128,7 @@ func (s *State) start(job int32, where []int32) {
 	s.settle()
 }
 
-// finish frees the cores of a job that ended.
+// finish removes a running job and frees its cores.
 func (s *State) finish(job int32) {
 	at := s.slot[job]
 	s.slot[job] = -1
@@ -138,7 +142,7 @@ func (s *State) finish(job int32) {
 	s.settle()
 }
 
-// settle looks at the speeds that may have changed.
+// settle recomputes the jobs whose speed may have changed.
 func (s *State) settle() {
 	for _, job := range s.dirty {
 		if at := s.slot[job]; at >= 0 {
@@ -148,6 +152,7 @@ func (s *State) settle() {
 	s.dirty = s.dirty[:0]
 }
 
+// refresh updates progress, rate and expected end of a running job.
 func (s *State) refresh(r *running) {
 	r.advance(s.Now)
 	r.rate = s.rate(r.job, r.cores)
@@ -165,7 +170,7 @@ func (r *running) advance(now float64) {
 	r.last = now
 }
 
-// outlasted has those that run for longer than was asked believed to need a tenth of it more.
+// outlasted extends jobs that exceed their request: each is expected to require a further tenth of its request.
 func (s *State) outlasted() {
 	for i := range s.running {
 		r := &s.running[i]
@@ -177,7 +182,7 @@ func (s *State) outlasted() {
 	}
 }
 
-// enqueue puts a job into the queue.
+// enqueue inserts a job into the queue.
 func (s *State) enqueue(job int32, o *order.Order) {
 	w := waiter{score: score(o, &s.Jobs[job], 0), seq: int32(s.arrived), job: job}
 	s.arrived++
@@ -185,7 +190,7 @@ func (s *State) enqueue(job int32, o *order.Order) {
 	s.waiting = slices.Insert(s.waiting, at, w)
 }
 
-// sort orders the queue anew.
+// sort recomputes the scores and sorts the queue.
 func (s *State) sort(o *order.Order) {
 	for i := range s.waiting {
 		w := &s.waiting[i]
@@ -202,6 +207,7 @@ func score(o *order.Order, j *queue.Job, wait float64) float64 {
 	return v
 }
 
+// compare orders waiters by score, then by arrival.
 func compare(a, b waiter) int {
 	switch {
 	case a.score < b.score:
@@ -212,7 +218,7 @@ func compare(a, b waiter) int {
 	return int(a.seq - b.seq)
 }
 
-// copyFrom makes this state the same as another of the same jobs. The history is shared.
+// copyFrom copies another state of the same jobs. The history is shared.
 func (s *State) copyFrom(o *State) {
 	s.Now, s.arrived, s.history = o.Now, o.arrived, o.history
 	s.Machine.CopyFrom(o.Machine)
@@ -222,7 +228,7 @@ func (s *State) copyFrom(o *State) {
 	s.dirty, s.arena = s.dirty[:0], s.arena[:0]
 }
 
-// power is what all cores draw now, W.
+// power returns the present power of all cores, W.
 func (s *State) power() float64 {
 	sum := 0.0
 	for i := range s.Tree.Processors {
@@ -231,6 +237,7 @@ func (s *State) power() float64 {
 	return sum
 }
 
+// powerOf returns the present power of a processor, W.
 func (s *State) powerOf(p int32) float64 {
 	k := &s.Tree.Processors[p]
 	free := s.Machine.FreeOf(p)
@@ -240,7 +247,7 @@ func (s *State) powerOf(p int32) float64 {
 	return k.Watts * (float64(k.Cores-free) + 0.25*float64(free))
 }
 
-// history is what share of the work asked for jobs of the past did.
+// history holds, for past jobs, the work done as a share of the work requested.
 type history struct{ shares []float64 }
 
 func (h *history) add(share float64) { h.shares = append(h.shares, share) }

@@ -1,20 +1,22 @@
-// Package unequal schedules batch jobs on cores of unequal speed whose processors share bandwidth to memory and whose nodes share
-// memory (the model of queue/cores): any order of package queue, EASY or conservative backfilling, and placements that know what a
-// slow core, a short bandwidth or an awake processor costs. It descends from HDeepRM (queue/hdeeprm), which does not backfill.
+// Package unequal schedules batch jobs on cores of unequal speed whose processors share memory bandwidth and whose
+// nodes share memory (the model of queue/cores). It combines any order of package queue, EASY or conservative
+// backfilling, and placements that account for slow cores, limited bandwidth and idle processors. It extends HDeepRM
+// (ancestors/hdeeprm), which does not backfill.
 //
 //	tree, err := platform.Example("gaia")
 //	…
 //	result, err := unequal.Run(ctx, unequal.Config{Tree: tree, Jobs: jobs, Order: "saf", Backfill: "easy", Placement: "best"})
 //
-// A scheduler here sees what users ask for (operations, or time at the reference speed of the machine), never how long a job really
-// runs, and of the jobs that ended which share of it they used. It is no agent: nothing is kept from one run to the next.
+// The scheduler uses the requests of users (operations, or time at the reference speed of the machine), never the
+// true run times of jobs, and for ended jobs the share of the request that they used. Nothing is kept between runs.
 //
-// # What backfilling guarantees
+// # Guarantees of backfilling
 //
-// Estimates are the work that is asked for, by the speed of the cores that a job gets. With estimates that are exact, or too long,
-// EASY never delays the first of the queue beyond the time that was reserved when it became first: of what overtakes it, cores and
-// memory count, and so does the time by which it slows those that run on the same processors. What is not guaranteed is how fast
-// the first then runs. A job that outlasts its estimate is thought to need a tenth of it more.
+// An estimate is the requested work divided by the speed of the cores that a job receives. If no estimate is too
+// short, EASY never delays the head of the queue beyond the time reserved when it became the head: the cores and
+// memory of overtaking jobs are accounted for, and so is the time by which they slow running jobs on shared
+// processors. The speed of the head after its start is not guaranteed. A job that exceeds its estimate is expected to
+// require a further tenth of it.
 package unequal
 
 import (
@@ -32,20 +34,21 @@ import (
 	"trainopt/simulator/queue/cores"
 )
 
+// Objective is the criterion of placements.
 type Objective uint8
 
 const (
-	Finish   Objective = iota // early ends: of the last, and of large jobs more than of small ones
-	Slowdown                  // low mean slowdown; long jobs may be left on slow cores for it
-	Energy                    // few joules
+	Finish   Objective = iota // early ends: of the last job, and of large jobs more than of small ones
+	Slowdown                  // low mean slowdown; long jobs may remain on slow cores
+	Energy                    // low energy
 )
 
 var objectives = [...]string{"finish", "slowdown", "energy"}
 
-// Objectives are the names of the objectives.
+// Objectives returns the names of the objectives.
 func Objectives() []string { return objectives[:] }
 
-// String is the name.
+// String returns the name of the objective.
 func (o Objective) String() string {
 	if int(o) >= len(objectives) {
 		return fmt.Sprintf("objective %d", o)
@@ -53,7 +56,7 @@ func (o Objective) String() string {
 	return objectives[o]
 }
 
-// ParseObjective is the objective of a name. The error names those that there are.
+// ParseObjective returns the objective with the given name. The error lists the valid names.
 func ParseObjective(name string) (Objective, error) {
 	if i := slices.Index(objectives[:], name); i >= 0 {
 		return Objective(i), nil
@@ -61,29 +64,29 @@ func ParseObjective(name string) (Objective, error) {
 	return 0, fmt.Errorf("objective %q: want one of %s", name, strings.Join(objectives[:], ", "))
 }
 
-// Config is one simulation.
+// Config describes one simulation.
 type Config struct {
 	Tree *platform.Tree
 	Jobs []queue.Job
-	// Order is one of order.Orders; "" is saf. Custom, where its Score is set, is used instead.
+	// Order is the name of one of order.Orders; "" means saf. Custom replaces it where Custom.Score is not nil.
 	Order  string
 	Custom order.Order
-	// Backfill is none, easy or conservative; "" is easy.
+	// Backfill is none, easy or conservative; "" means easy.
 	Backfill string
-	// Placement is one of Placements; "" is best.
+	// Placement is one of Placements; "" means best.
 	Placement string
 	Objective Objective
-	Seed      uint64 // of what is drawn: random placement, guesses
-	// Depth is how many waiting jobs a pass looks at behind the first. 0 is all, and with EASY 64 where a placement weighs several
-	// pools, each of which takes time; negative is all.
+	Seed      uint64 // seed of random placement and of sampled run times
+	// Depth is the number of waiting jobs behind the head that a pass considers. 0 means all, but 64 with EASY and a
+	// placement of several pools, each of which is costly to evaluate; a negative number means all.
 	Depth int
-	// Rollout, where it is not nil, chooses order and placement anew at each decision by trying them out; with EASY only.
+	// Rollout, if not nil, selects order and placement at each decision by rollouts; it requires EASY.
 	Rollout *Rollout
-	// Progress is told now and then how many jobs have ended; nil: nobody is.
+	// Progress is called periodically with the number of ended jobs and their total; nil means no reports.
 	Progress func(done, total int)
 }
 
-// Validate names all that is wrong but with the jobs, of which Run says what is wrong with the first that makes no sense.
+// Validate returns all problems except those of the jobs; for these, Run returns an error on the first invalid one.
 func (c *Config) Validate() error {
 	var errs []error
 	if c.Tree == nil || c.Tree.Cores < 1 {
@@ -110,6 +113,7 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
+// or returns name, or the default if name is empty.
 func or(name, otherwise string) string {
 	if name == "" {
 		return otherwise
@@ -121,17 +125,17 @@ func (c *Config) order() string     { return or(c.Order, "saf") }
 func (c *Config) backfill() string  { return or(c.Backfill, "easy") }
 func (c *Config) placement() string { return or(c.Placement, "best") }
 
-// Backfills are the names of what may overtake the first of the queue.
+// Backfills returns the names of the backfilling algorithms, sorted.
 func Backfills() []string { return slices.Sorted(maps.Keys(backfills)) }
 
-// Placements are the names of the placements.
+// Placements returns the names of the placements, sorted.
 func Placements() []string { return slices.Sorted(maps.Keys(placements)) }
 
-// Describe says what a placement does.
+// Describe returns the description of a placement.
 func Describe(placement string) string { return placements[placement].What }
 
-// Run simulates the jobs to the end of the last. Jobs that cannot run even on an idle machine are Rejected at submission. When ctx
-// ends, the result so far comes with its error.
+// Run simulates the jobs until the last one ends. Jobs that cannot run even on the idle machine are Rejected at
+// submission. When ctx is cancelled, Run returns the partial result with the error.
 func Run(ctx context.Context, c Config) (*queue.Result, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("simulate a queue on unequal cores: %w", err)
@@ -147,16 +151,16 @@ func Run(ctx context.Context, c Config) (*queue.Result, error) {
 	return simulation.Result(), nil
 }
 
-// driver joins a simulation and what decides.
+// driver connects a simulation and a policy.
 type driver struct {
 	config     *Config
 	simulation *cores.Simulation
 	state      *State
 	policy     policy
-	rollouts   *rollouts // nil: none
+	rollouts   *rollouts // nil means no rollouts
 	done       int
-	woken      float64 // the last time for which it asked to be woken
-	failure    error   // the first command that was refused
+	woken      float64 // time of the last Wake, s
+	failure    error   // first error of a command
 }
 
 func (d *driver) failed(err error) {
@@ -178,6 +182,8 @@ func newDriver(c *Config, simulation *cores.Simulation) *driver {
 	return d
 }
 
+// run processes the instants of the simulation: events are applied to the state, the policy starts jobs, and changes
+// of core states are sent back. Without rollouts, the context is checked every 1024 instants.
 func (d *driver) run(ctx context.Context) error {
 	for turn := 0; d.simulation.Next(); turn++ {
 		if turn%1024 == 0 || d.rollouts != nil { // a rollout takes milliseconds
@@ -213,7 +219,9 @@ func (d *driver) run(ctx context.Context) error {
 	return nil
 }
 
-// events takes in what happened; false when nothing is to be decided.
+// events applies the events of the step to the state: ended jobs release their cores and extend the history,
+// submitted jobs enter the queue or, if they can never run, are rejected. It returns false if no decision is
+// required.
 func (d *driver) events() bool {
 	s, news := d.state, false
 	s.Now = d.simulation.Now()
@@ -243,6 +251,7 @@ func (d *driver) events() bool {
 	return news
 }
 
+// decide runs one pass of the policy and requests the wake-up that the pass returns.
 func (d *driver) decide(start func(int32, []int32)) {
 	if len(d.state.waiting) == 0 {
 		return

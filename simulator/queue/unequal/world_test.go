@@ -10,8 +10,8 @@ import (
 	"trainopt/simulator/workload/swf"
 )
 
-// lublin is a workload for a platform: sizes, times and arrivals by the model of Lublin and Feitelson; shares of the requested time
-// that are used and bandwidth as HDeepRM's converter draws them, memory as mini has it.
+// lublin returns a workload for a platform: sizes, times and arrivals by the model of Lublin and Feitelson, used
+// shares of requested times and bandwidths distributed as in HDeepRM's converter, and memory as in mini.
 func lublin(t testing.TB, tree *platform.Tree, n int, seed uint64, load float64) []queue.Job {
 	t.Helper()
 	jobs, err := swf.Lublin{Jobs: n, Procs: tree.Cores, Seed: seed, Load: load}.Generate()
@@ -31,7 +31,7 @@ func lublin(t testing.TB, tree *platform.Tree, n int, seed uint64, load float64)
 	return jobs
 }
 
-// used is the share of the requested time of which so many jobs use less.
+// used returns the quantile x, in [0, 1), of the used share of the requested time.
 func used(x float64) float64 {
 	below := 0.0
 	for k := range 25 {

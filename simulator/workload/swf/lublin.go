@@ -12,35 +12,38 @@ import (
 	"trainopt/optimizer/schedule/order"
 )
 
-// Lublin draws workloads by the model of Lublin and Feitelson ("The workload on parallel supercomputers: modeling the
-// characteristics of rigid jobs", JPDC 63(11), 2003) with the parameters that its authors give for jobs of all types together:
-// sizes by a two-stage uniform distribution of their logarithms, most of them powers of two; run times by a hyper-gamma
-// distribution of their logarithms, the longer the larger the job; arrivals by a gamma distribution of the logarithms of the times
-// between them, stretched by the hour of the day. The model has no estimates; see Overestimate.
+// Lublin generates workloads by the model of Lublin and Feitelson ("The workload on parallel supercomputers: modeling
+// the characteristics of rigid jobs", JPDC 63(11), 2003), with its authors' parameters for all job types together.
+// Job sizes follow a two-stage uniform distribution of their logarithms, most of them powers of two; run times follow
+// a hyper-gamma distribution of their logarithms and grow with the size of the job; logarithms of interarrival times
+// follow a gamma distribution and are stretched by the hour of the day. The model has no estimates; see Overestimate.
 //
-// The draws are this program's, not those of the authors' C code. Every field but Jobs has a useful zero value.
+// The random numbers differ from those of the authors' C code. The zero value of each field except Jobs is a useful
+// default.
 type Lublin struct {
 	Jobs int
-	// Procs is the size of the machine, 2 at least; 0 is 128, the model's.
+	// Procs is the size of the machine, at least 2; 0 means 128, as in the model.
 	Procs int
 	Seed  uint64
-	// Load changes the times between arrivals so that jobs offer about this share of the machine, 0.7 say; 0 leaves them.
+	// Load scales the interarrival times to an offered load of this fraction of the machine, for example 0.7; 0 means
+	// no scaling.
 	Load float64
-	// Overestimate is the most by which a request is longer than the run time: it is drawn between 1 and so many times the run time
-	// and rounded up to what people ask for (1, 5, 15, 30 minutes, 1, 2, 4, 8, 12, 18 h, 1, 2 days). 0 is none: requests are exact.
+	// Overestimate is the largest ratio of requested time to run time. The ratio is drawn uniformly from 1 to
+	// Overestimate, and the request is rounded up to a customary value (1, 5, 15, 30 minutes, 1, 2, 4, 8, 12, 18 h,
+	// or whole days). 0 means exact requests.
 	Overestimate float64
 }
 
-// Parameters of the model, as in the program of its authors. Gamma distributions are by shape A and scale B.
+// Parameters of the model, as in the authors' program. Gamma distributions have shape A and scale B.
 const (
 	serialShare  = 0.244
-	powerShare   = 0.576 // of two
-	lowSize      = 0.8   // of parallel jobs, log2
-	belowTop     = 2.5   // of the middle of sizes under the machine's, log2
-	lowerShare   = 0.86  // of parallel jobs below the middle
+	powerShare   = 0.576 // powers of two, share
+	lowSize      = 0.8   // smallest parallel size, log2
+	belowTop     = 2.5   // distance of the middle size from the machine's, log2
+	lowerShare   = 0.86  // parallel jobs below the middle size, share
 	bucketLength = 1800  // s
-	buckets      = 48    // of a day
-	dayBegins    = 10    // bucket at which the model's day does
+	buckets      = 48    // number per day
+	dayBegins    = 10    // bucket at which the day of the model begins
 	longestRun   = 12    // ln s
 	longestGap   = 13    // ln s
 
@@ -51,10 +54,10 @@ const (
 	dayA, dayB             = 8.1737, 3.9631
 )
 
-// maxGenerated is where memory ends before patience.
+// maxGenerated bounds the number of generated jobs, and thereby memory.
 const maxGenerated = 1 << 26
 
-// Validate names all that is wrong.
+// Validate returns all problems of the settings joined.
 func (l Lublin) Validate() error {
 	var errs []error
 	if l.Jobs < 1 || l.Jobs > maxGenerated {
@@ -72,7 +75,9 @@ func (l Lublin) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Generate draws the jobs, by submission; the same settings give the same jobs.
+// Generate draws the jobs in order of submission. Equal settings produce equal jobs: arrivals, sizes, run times and
+// requests use separate random streams of the seed. With a Load, submissions are finally stretched so that the work
+// offered over the whole span equals it.
 func (l Lublin) Generate() ([]order.Job, error) {
 	if err := l.Validate(); err != nil {
 		return nil, fmt.Errorf("draw a workload: %w", err)
@@ -109,7 +114,7 @@ func (l Lublin) Generate() ([]order.Job, error) {
 
 func stream(seed, n uint64) rand.Source { return rand.NewPCG(seed, n) }
 
-// size is 1, a power of two, or anything.
+// size draws a number of processors: one, a power of two, or, for the remaining share, any number up to procs.
 func size(r *rand.Rand, procs int) int {
 	kind := r.Float64()
 	if kind <= serialShare {
@@ -128,7 +133,7 @@ func size(r *rand.Rand, procs int) int {
 	return min(int(math.Round(math.Exp2(log))), procs)
 }
 
-// runTime is at least a second and at most e¹² s, 45 hours.
+// runTime draws a run time of 1 s to e¹² s (45 hours).
 func runTime(src rand.Source, procs int) float64 {
 	p := min(max(shortSlope*float64(procs)+shortShare, 0), 1)
 	for {
@@ -142,17 +147,18 @@ func runTime(src rand.Source, procs int) float64 {
 	}
 }
 
-// gamma draws by shape and scale.
+// gamma draws from a gamma distribution with the given shape and scale.
 func gamma(src rand.Source, shape, scale float64) float64 {
 	return distuv.Gamma{Alpha: shape, Beta: 1 / scale, Src: src}.Rand()
 }
 
-// arrivals draws times: what is drawn for a time between two jobs is paid half hour by half hour, which are dear at night.
+// arrivals draws arrival times. An interarrival time is drawn in points and spent half hour by half hour; a half hour
+// of greater weight consumes more points.
 type arrivals struct {
 	src    rand.Source
 	weight [buckets]float64 // mean 1
-	bucket int              // whole half hours since midnight of the first day
-	paid   float64          // of the weight of the half hour, share
+	bucket int              // half hours since midnight of the first day
+	paid   float64          // fraction of the current half hour that has passed
 }
 
 func newArrivals(seed uint64) *arrivals {
@@ -170,7 +176,7 @@ func newArrivals(seed uint64) *arrivals {
 	return a
 }
 
-// next is the time of the next job, s after midnight of the first day.
+// next returns the submission time of the next job, s after midnight of the first day.
 func (a *arrivals) next() float64 {
 	log := longestGap + 1.0
 	for log > longestGap {
@@ -185,7 +191,7 @@ func (a *arrivals) next() float64 {
 	return (float64(a.bucket) + a.paid) * bucketLength
 }
 
-// canonical is the next request, s, that people write.
+// canonical rounds a requested time, s, up to a customary request.
 func canonical(s float64) float64 {
 	const minute, hour = 60, 3600
 	for _, r := range []float64{

@@ -1,5 +1,5 @@
-// Package figures runs what the figures and tables of Metis (Wang et al., SC 2020) show, and puts the published values beside ours. It
-// holds the published values; what is run is a comparison like any other.
+// Package figures reproduces the figures and tables of Metis (Wang et al., SC 2020) and adds the published values to
+// the results. It contains the published values; the runs are ordinary comparisons.
 //
 //	f, err := figures.Find("medium")
 //	c, err := f.Comparison(figures.Options{Groups: []uint64{0, 1, 2}})
@@ -23,44 +23,45 @@ import (
 // Figure is a published figure or table.
 type Figure struct {
 	Name, About, XName string
-	Methods            []string // what is run when nobody says
-	LastGroup          int      // groups 0 to this are run when nobody says
+	Methods            []string // default methods
+	LastGroup          int      // groups 0 to LastGroup are run by default
 	Published          []Line
 	Notes              []string
 	settings           []setting
 }
 
-// Line are the published values of a method in a metric.
+// Line holds the published values of a method in a metric.
 type Line struct {
 	Method, Metric, What string
-	Values               []float64 // by setting; NaN where there is none
+	Values               []float64 // by setting; NaN if not published
 }
 
-// setting is a point on the axis of a figure.
+// setting is a point on the x axis of a figure.
 type setting struct {
 	name      string
 	x         float64
 	size      int
 	nodes     int
-	batch     []int // instead of size
+	batch     []int // replaces size
 	slo       float64
 	objective place.Objective
-	sample    float64 // share of the patterns that methods know; 0: all
-	pairs     bool    // those of pairs among them
+	sample    float64 // share of the patterns known to methods; 0 means all
+	pairs     bool    // the known patterns include those of pairs
 }
 
-// Options are how a figure is run. The zero value of all but Groups is what was published.
+// Options are the options of running a figure. Except for Groups, the zero value is the published setting.
 type Options struct {
 	Groups  []uint64
 	Methods []string
 	Against []string
-	// Told says what methods know of the throughputs of a table; nil: all of it, but where the figure is about that.
+	// Told returns the throughputs known to methods, given a table; nil means all of it, except in figures that vary
+	// this knowledge.
 	Told    func(*place.Table) (*place.Table, error)
 	Options methods.Options
 	Workers int
 }
 
-// Find is a figure by its name.
+// Find returns the figure with the given name.
 func Find(name string) (*Figure, error) {
 	f, ok := figures[name]
 	if !ok {
@@ -70,7 +71,7 @@ func Find(name string) (*Figure, error) {
 	return &f, nil
 }
 
-// List says which figures there are, a line each.
+// List describes all figures, one per line.
 func List() string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(figures)) {
@@ -79,7 +80,7 @@ func List() string {
 	return b.String()
 }
 
-// Comparison is what the figure shows.
+// Comparison returns the comparison that reproduces the figure.
 func (f *Figure) Comparison(o Options) (*methods.Comparison, error) {
 	c := &methods.Comparison{Title: f.About, XName: f.XName, Methods: o.Methods, Against: o.Against, Workers: o.Workers, Notes: slices.Clone(f.Notes)}
 	if c.Methods == nil {
@@ -95,6 +96,8 @@ func (f *Figure) Comparison(o Options) (*methods.Comparison, error) {
 	return c, nil
 }
 
+// scenario returns the cases of a setting: one per group, or the setting's own batch. If methods do not know the
+// whole table, each case also has the problem with the known throughputs.
 func (s *setting) scenario(o Options) (methods.Scenario, error) {
 	out := methods.Scenario{Name: s.name, X: s.x, Options: o.Options}
 	if s.objective != (place.Objective{}) {
@@ -137,7 +140,7 @@ func (s *setting) scenario(o Options) (methods.Scenario, error) {
 	return out, nil
 }
 
-// Beside puts the published values into what came out: a table and a chart for each metric that was published.
+// Beside adds the published values to a result: a table and a chart for each published metric.
 func (f *Figure) Beside(c *methods.Comparison, r *methods.Result) {
 	if r == nil || r.Comparison == nil {
 		return
@@ -161,6 +164,7 @@ func (f *Figure) Beside(c *methods.Comparison, r *methods.Result) {
 	})...), charts, true
 }
 
+// table returns the published values of a metric with those of the compared methods below.
 func (f *Figure) table(c *methods.Comparison, r *methods.Result, metric string) experiment.Table {
 	t := experiment.Table{Title: metric + ": published, and ours as mean with half the 95 % interval", Head: []string{f.XName}}
 	for i := range f.settings {

@@ -48,7 +48,8 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// TestExample: the six-node example has the optimum 1.2214 with 3 violations, and Medea's optimum misses 4 as published.
+// TestExample checks the six-node example: its optimum is 1.2214 with 3 violations, and Medea's optimum has the
+// published 4 violations.
 func TestExample(t *testing.T) {
 	f, _ := Find("example")
 	c, err := f.Comparison(Options{Methods: []string{"exact", "medea", "greedy"}})
@@ -81,7 +82,7 @@ func tableText(r *methods.Result) string {
 	return b.String()
 }
 
-// TestSLO: with the share of containers as objective, the first groups have what was computed before.
+// TestSLO checks the results of the first groups for the share of containers as objective.
 func TestSLO(t *testing.T) {
 	f, _ := Find("slo")
 	c, err := f.Comparison(Options{Groups: []uint64{0, 1, 2, 3, 4}, Methods: []string{"exact", "spread"}})
@@ -104,7 +105,7 @@ func TestSLO(t *testing.T) {
 	}
 }
 
-// TestTold: methods know what they are told, figures are of the table.
+// TestTold checks that methods use the told throughputs, and metrics the true table.
 func TestTold(t *testing.T) {
 	f, _ := Find("example")
 	flat := func(truth *place.Table) (*place.Table, error) {

@@ -6,7 +6,7 @@ import (
 	"trainopt/optimizer/schedule/place"
 )
 
-// What holds for published values.
+// Notes on the published values.
 const (
 	read    = "values published as pictures are read off them: ±0.001 RPS, ±0.5 %"
 	medians = "published values are medians over 30 groups, ours are means with 95 % intervals"
@@ -14,7 +14,7 @@ const (
 	minutes = 60.0 // seconds
 )
 
-// figures are all figures. A new one is one entry here.
+// figures is the registry of figures. A new figure is one entry here.
 var figures = map[string]Figure{
 	"medium": {
 		About: "throughput and latency on 81 nodes (figure 8)", XName: "containers", LastGroup: 29,

@@ -7,7 +7,7 @@ import (
 	"trainopt/simulator/ancestors/metis/forest"
 )
 
-// Every third pattern of Metis's table is known; the rest is predicted.
+// Every third pattern of Metis's table is measured; the others are predicted.
 func ExampleTrain() {
 	truth := place.MetisTable()
 	samples := &place.Samples{Apps: truth.Apps()}

@@ -1,8 +1,9 @@
-// Package forest predicts how fast containers are in patterns that nobody measured, from a sample of patterns that somebody did: a
-// regression forest for each app, as Metis has it (Wang et al., SC 2020; its default knows a fifth of the patterns).
+// Package forest predicts the throughput of containers in unmeasured patterns from a sample of measured ones, by a
+// regression forest per app as in Metis (Wang et al., SC 2020), which by default measures a fifth of the patterns.
 //
-// It is not a general learner: features are counts of containers, few and small, which is what makes it fast. It is not the way to
-// a good placement either when all patterns are measured: a method that optimises against a forest exploits the forest's errors.
+// It is not a general learner: features are small counts of containers, few in number, which makes it fast. If all
+// patterns are measured, the table is preferable: a method that optimises against a forest exploits the forest's
+// errors.
 //
 //	f, report, err := forest.Train(samples, forest.Options{})
 //	table, err := f.Table(8) // every pattern of up to 8 containers, to place against
@@ -21,32 +22,32 @@ import (
 	"trainopt/optimizer/schedule/place"
 )
 
-// Options of a forest; the zero value is what Metis uses.
+// Options are the settings of a forest; the zero value is Metis's.
 type Options struct {
-	Trees   int     // of each app; 0 is 100
-	Depth   int     // splits from the root to a leaf, at most; 0 is 20
-	Leaf    int     // rows in a leaf, at least, counted as often as they were drawn; 0 is 1
-	HoldOut float64 // share of the rows that is kept back to test on; 0 is 0.1, negative keeps back none
-	Seed    uint64  // the same seed gives the same forest, on any number of processors
+	Trees   int     // trees per app; 0 means 100
+	Depth   int     // maximum number of splits from root to leaf; 0 means 20
+	Leaf    int     // minimum number of rows in a leaf, counted with repetition; 0 means 1
+	HoldOut float64 // share of the rows held out for testing; 0 means 0.1, negative means none
+	Seed    uint64  // equal seeds produce equal forests, on any number of processors
 }
 
-// Report is how a forest does on the rows that were kept back.
+// Report is the quality of a forest on the held-out rows.
 type Report struct {
 	Trained, HeldOut int
-	// R2 is the coefficient of determination, R², on the rows kept back: 1 is a forest that knows them, 0 one that is no better than
-	// the mean. It is the mean over apps of 1 − squared error / variance, an app that is not there counted as 0 (so that the figure is
-	// that of scikit-learn's score); NaN when no rows were kept back. A measured pattern that is there twice may be on both sides, as
-	// in Metis.
+	// R2 is the coefficient of determination, R², on the held-out rows: 1 for exact predictions, 0 for predictions no
+	// better than the mean. It is the mean over apps of 1 − squared error / variance, where an absent app counts as 0
+	// (which equals scikit-learn's score); NaN if no rows were held out. A pattern measured twice may be in both
+	// sets, as in Metis.
 	R2 float64
 }
 
-// Forest is a regression forest for each app. It does not change and may be used by several goroutines.
+// Forest holds a regression forest per app. It is immutable and safe for concurrent use.
 type Forest struct {
 	apps  []string
-	trees [][]tree // of each app
+	trees [][]tree // by app
 }
 
-// withDefaults fills in what is 0, or names all that makes no sense.
+// withDefaults replaces zero values by their defaults, or returns all problems joined.
 func (o Options) withDefaults() (Options, error) {
 	var errs []error
 	for _, f := range []struct {
@@ -70,8 +71,9 @@ func (o Options) withDefaults() (Options, error) {
 	return o, errors.Join(errs...)
 }
 
-// Train grows the forests: each tree sees as many rows as there are, drawn with replacement, and splits by the app and count that
-// leave the least variance, until a leaf has one value. O(trees × apps² × rows × depth).
+// Train grows the forests. Each tree uses as many rows as exist, drawn with replacement, and splits by the app and
+// count of least remaining variance until a leaf has a single value or a limit is reached. O(trees × apps² × rows ×
+// depth).
 func Train(s *place.Samples, o Options) (*Forest, Report, error) {
 	o, err := o.withDefaults()
 	if err == nil {
@@ -104,7 +106,7 @@ func Train(s *place.Samples, o Options) (*Forest, Report, error) {
 	return f, Report{Trained: n - held, HeldOut: held, R2: f.score(s, order[:held])}, nil
 }
 
-// check says what is wrong with samples.
+// check returns an error for invalid samples.
 func check(s *place.Samples) error {
 	switch {
 	case s == nil || len(s.Counts) == 0 || len(s.Apps) == 0:
@@ -125,7 +127,7 @@ func check(s *place.Samples) error {
 	return nil
 }
 
-// known is a throughput with what is not there as 0.
+// known returns the throughput y, 0 for that of an absent app (NaN).
 func known(y float64) float64 {
 	if math.IsNaN(y) {
 		return 0
@@ -133,8 +135,8 @@ func known(y float64) float64 {
 	return y
 }
 
-// Predict fills rps with the throughput of one container of each app beside these counts. Apps that are not there get what the
-// trees say, which is near 0.
+// Predict sets rps to the throughput of one container of each app in a pattern with these counts. For absent apps,
+// the forests' prediction is near 0.
 func (f *Forest) Predict(counts []uint8, rps []float64) {
 	for a, trees := range f.trees {
 		sum := 0.0
@@ -147,7 +149,7 @@ func (f *Forest) Predict(counts []uint8, rps []float64) {
 
 // Table predicts every pattern of at most capacity containers.
 func (f *Forest) Table(capacity int) (*place.Table, error) {
-	// Patterns are numbered first, with no rates, so that they can be shared out over the processors.
+	// The blank table numbers the patterns, so that they can be distributed over the processors.
 	blank, err := place.NewTable(f.apps, capacity, func([]uint8, []float64) {})
 	if err != nil {
 		return nil, err
@@ -160,7 +162,7 @@ func (f *Forest) Table(capacity int) (*place.Table, error) {
 			a, first := i%apps, i/apps*chunk
 			trees := f.trees[a]
 			last := min(first+chunk, blank.Patterns())
-			for k := range trees { // a tree stays in the cache for all of a chunk
+			for k := range trees { // each tree stays in the cache for a whole chunk
 				for p := first; p < last; p++ {
 					if counts := blank.Counts(p); counts[a] > 0 {
 						rps[p*apps+a] += trees[k].at(counts)
@@ -178,7 +180,8 @@ func (f *Forest) Table(capacity int) (*place.Table, error) {
 	})
 }
 
-// score is the R² of Report.
+// score returns the R² of Report: per app 1 − squared error / variance, averaged over apps. An app of zero variance
+// counts as 1 if predicted exactly, otherwise as 0.
 func (f *Forest) score(s *place.Samples, rows []int) float64 {
 	if len(rows) == 0 {
 		return math.NaN()
@@ -209,9 +212,9 @@ func (f *Forest) score(s *place.Samples, rows []int) float64 {
 	return sum / float64(apps)
 }
 
-// Error is how wrong a table that was predicted is, by one that was measured: the mean squared and the mean absolute difference of the
-// throughputs of one container (relative to one alone) over the apps that are there in each pattern. NaN when the tables have other
-// apps or another capacity. O(patterns × apps).
+// Error returns the mean squared and the mean absolute error of a predicted table against a measured one, in
+// throughput of one container (relative to one alone), over the apps present in each pattern. NaN if apps or capacity
+// differ. O(patterns × apps).
 func Error(got, want *place.Table) (squared, absolute float64) {
 	if !slices.Equal(got.Apps(), want.Apps()) || got.Capacity() != want.Capacity() {
 		return math.NaN(), math.NaN()
@@ -229,7 +232,8 @@ func Error(got, want *place.Table) (squared, absolute float64) {
 	return squared / cells, absolute / cells
 }
 
-// spread does n pieces of work on all processors; each worker asks once for what does a piece.
+// spread executes n tasks on all processors; worker is called once per goroutine and returns the function that
+// executes a task.
 func spread(n int, worker func() func(int)) {
 	var next atomic.Int64
 	var wg sync.WaitGroup

@@ -16,7 +16,7 @@ import (
 	"trainopt/optimizer/schedule/place/placetest"
 )
 
-// published reads measurements of the published data, which a checkout need not have.
+// published reads published measurements; the test is skipped if they are absent.
 func published(t testing.TB, name string) *place.Samples {
 	t.Helper()
 	s, err := place.ReadSamples(placetest.Published(t, "datasets/"+name))
@@ -28,7 +28,7 @@ func published(t testing.TB, name string) *place.Samples {
 
 var large = flag.Bool("large", false, "train on the samples of 5792 and 6435 rows, too: some seconds")
 
-// What scikit-learn's forests reach on the same sets, to within what another random draw changes.
+// The accuracy equals that of scikit-learn's forests on the same sets, up to the variation between random draws.
 func TestPublishedAccuracy(t *testing.T) {
 	for name, want := range map[string]struct{ r2, squared, absolute float64 }{
 		"0905-2008results-median-normed.csv": {0.9896, 0.00372, 0.0404},
@@ -41,7 +41,7 @@ func TestPublishedAccuracy(t *testing.T) {
 			if !*large && len(s.Counts) > 3000 {
 				t.Skip("without -large")
 			}
-			f, report, err := Train(s, Options{Trees: 40}) // a hundred, as scikit-learn has there, are better by a few in a hundred
+			f, report, err := Train(s, Options{Trees: 40}) // 100 trees, as with scikit-learn, are a few per cent better
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -52,7 +52,7 @@ func TestPublishedAccuracy(t *testing.T) {
 			squared, absolute := Error(table, place.MetisTable())
 			t.Logf("R² %.4f on %d rows (scikit-learn %.4f); against the truth: squared %.5f (%.5f), absolute %.4f (%.4f)",
 				report.R2, report.HeldOut, want.r2, squared, want.squared, absolute, want.absolute)
-			if math.Abs(report.R2-want.r2) > 0.03 { // one split of many: see TestHeldOutScore
+			if math.Abs(report.R2-want.r2) > 0.03 { // one of many splits: see TestHeldOutScore
 				t.Errorf("R² %v, scikit-learn has %v", report.R2, want.r2)
 			}
 			if squared > 1.25*want.squared || squared < 0.8*want.squared {
@@ -65,7 +65,7 @@ func TestPublishedAccuracy(t *testing.T) {
 	}
 }
 
-// The score on the rows kept back depends on which those are; scikit-learn's one split lies among ours.
+// The score depends on the held-out rows; the score of scikit-learn's split lies within the range of ours.
 func TestHeldOutScore(t *testing.T) {
 	s := published(t, "0905-2008results-median-normed.csv")
 	least, most, sum := math.Inf(1), math.Inf(-1), 0.0
@@ -82,7 +82,7 @@ func TestHeldOutScore(t *testing.T) {
 	}
 }
 
-// grid is a sample of all patterns up to a capacity, app a running at 1 / (1 + containers beside it × (a + 1)).
+// grid returns all patterns up to a capacity, where app a runs at 1 / (1 + other containers × (a + 1)).
 func grid(apps, capacity int) *place.Samples {
 	s := &place.Samples{}
 	for a := range apps {
@@ -106,7 +106,7 @@ func grid(apps, capacity int) *place.Samples {
 	return s
 }
 
-// A tree on rows of which each was drawn knows them.
+// A tree reproduces the rows of its sample.
 func TestForestKnowsItsRows(t *testing.T) {
 	s := grid(3, 4)
 	rows := newRows(s, []int{3, 5, 8, 13, 21})
@@ -123,7 +123,7 @@ func TestForestKnowsItsRows(t *testing.T) {
 	}
 }
 
-// Thresholds lie half-way between the counts that were seen, and what is on one goes to the fewer, as in scikit-learn.
+// Thresholds are half-way between observed counts, and a count on a threshold goes left, as in scikit-learn.
 func TestThresholdsAreHalfWay(t *testing.T) {
 	s := &place.Samples{Apps: []string{"a"}, Counts: [][]uint8{{1}, {5}}, RPS: [][]float64{{1}, {0.2}}}
 	f, _, err := Train(s, Options{HoldOut: -1})
@@ -132,7 +132,7 @@ func TestThresholdsAreHalfWay(t *testing.T) {
 	}
 	for _, tree := range f.trees[0] {
 		if len(tree) == 1 {
-			continue // drew one row only
+			continue // its sample contains one row only
 		}
 		for count, want := range []float64{1, 1, 1, 1, 0.2, 0.2, 0.2} {
 			if got := tree.at([]uint8{uint8(count)}); got != want {
@@ -169,7 +169,7 @@ func TestForestDoesNotDependOnProcessors(t *testing.T) {
 	}
 }
 
-// The table is what Predict says, within the range of the values, and 0 where an app is not there.
+// The table equals Predict, lies within the range of the values, and is 0 for absent apps.
 func TestTableIsWhatPredictSays(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		apps, capacity := rapid.IntRange(1, 3).Draw(r, "apps"), rapid.IntRange(1, 4).Draw(r, "capacity")
@@ -223,8 +223,8 @@ func TestTrainRefuses(t *testing.T) {
 	}
 }
 
-// BenchmarkTrain is start-up: the forest of Metis's default sample and the table of all patterns from it. One prediction of a
-// single row takes the original 70 to 400 ms.
+// BenchmarkTrain measures the start-up cost: the forest of Metis's default sample and the table of all patterns. In
+// the original, the prediction of a single row takes 70 to 400 ms.
 func BenchmarkTrain(b *testing.B) {
 	s := published(b, "0905-2008results-median-normed.csv")
 	for b.Loop() {

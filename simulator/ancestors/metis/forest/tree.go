@@ -7,15 +7,15 @@ import (
 	"trainopt/optimizer/schedule/place"
 )
 
-// node of a tree: a leaf when left is 0, else children left and left+1.
+// node is a leaf if left is 0; otherwise its children are left and left+1.
 type node struct {
-	value   float64 // mean of the rows of a leaf
+	value   float64 // mean over the rows of a leaf
 	left    int32
 	feature uint8
-	cut     uint16 // twice the threshold, which lies half-way between two counts: left when 2 × count ≤ cut
+	cut     uint16 // twice the threshold, which is half-way between two counts: left if 2 × count ≤ cut
 }
 
-// tree has its root first.
+// tree holds the nodes of a tree; the root is first.
 type tree []node
 
 func (t tree) at(counts []uint8) float64 {
@@ -30,13 +30,13 @@ func (t tree) at(counts []uint8) float64 {
 	return n.value
 }
 
-// rows are the training rows, those with equal counts as one.
+// rows holds the training rows; rows with equal counts are merged.
 type rows struct {
 	apps   int
 	counts []uint8   // distinct rows × apps
-	of     []int32   // the distinct row of each row
+	of     []int32   // index of the distinct row, by row
 	y      []float64 // apps × rows
-	values int       // counts are below this
+	values int       // exclusive upper bound of the counts
 }
 
 func newRows(s *place.Samples, use []int) *rows {
@@ -61,24 +61,24 @@ func newRows(s *place.Samples, use []int) *rows {
 	return r
 }
 
-// sums of rows: how many, of their values, of the values' squares.
+// sums holds the number of rows, the sum of their values and the sum of the squares.
 type sums struct{ n, y, yy float64 }
 
 func (s *sums) add(o sums) { s.n, s.y, s.yy = s.n+o.n, s.y+o.y, s.yy+o.yy }
 
-// grower grows trees one after another, with memory of its own.
+// grower grows trees one after another and reuses its memory.
 type grower struct {
 	rows  *rows
 	o     Options
-	drawn []sums    // of each distinct row
-	at    []int32   // distinct rows that were drawn, those of a node together
-	spare []int32   // the right side while a node is parted
+	drawn []sums    // by distinct row
+	at    []int32   // distinct rows drawn; those of a node are contiguous
+	spare []int32   // right part of a node during partitioning
 	bins  []sums    // apps × values
-	order []int     // apps in the order they are tried
+	order []int     // apps in the order of evaluation
 	todo  []subtree // nodes to be split
 }
 
-// subtree is a node that has rows at[first:last] and is so deep.
+// subtree is a node with its rows at[first:last] and its depth.
 type subtree struct{ node, first, last, depth int }
 
 func newGrower(r *rows, o Options) *grower {
@@ -99,7 +99,7 @@ func (g *grower) grow(app int, rng *rand.Rand) tree {
 	return g.fit(rng)
 }
 
-// fit is the tree of the rows that were drawn.
+// fit grows the tree of the drawn rows.
 func (g *grower) fit(rng *rand.Rand) tree {
 	for i := range g.order {
 		g.order[i] = i
@@ -120,7 +120,7 @@ func (g *grower) fit(rng *rand.Rand) tree {
 	return t
 }
 
-// split makes a node a leaf or gives it children.
+// split makes a node a leaf or appends its children.
 func (g *grower) split(t tree, s subtree, rng *rand.Rand) tree {
 	feature, cut, total := g.best(s, rng)
 	if feature < 0 {
@@ -133,8 +133,8 @@ func (g *grower) split(t tree, s subtree, rng *rand.Rand) tree {
 	return append(t, node{}, node{})
 }
 
-// best is the app and cut that leave the least variance, app −1 when the node is a leaf, and the sums of the node's rows. Of equal
-// ones the first in a random order of apps holds.
+// best returns the app and cut of least remaining variance, with app −1 for a leaf, and the sums of the node's rows.
+// Of equal cuts, the first in a random order of apps is used.
 func (g *grower) best(s subtree, rng *rand.Rand) (feature int, cut uint16, total sums) {
 	values := g.rows.values
 	for _, i := range g.at[s.first:s.last] {
@@ -174,7 +174,7 @@ func (g *grower) best(s subtree, rng *rand.Rand) (feature int, cut uint16, total
 	return feature, cut, total
 }
 
-// part puts the rows of a node that go left first and says where those that go right begin.
+// part partitions the rows of a node and returns the index of the first row of the right part.
 func (g *grower) part(s subtree, feature int, cut uint16) int {
 	g.spare = g.spare[:0]
 	left := s.first

@@ -8,7 +8,7 @@ import (
 	"trainopt/simulator/ancestors/metis/learned"
 )
 
-// Metis's agent, on the sub-schedulers of the binary, places the first group of the paper: 200 containers on 81 nodes.
+// Metis's agent with the built-in sub-schedulers places the first group of the paper: 200 containers on 81 nodes.
 func ExamplePlace() {
 	batches, err := place.MetisBatches(200)
 	if err != nil {

@@ -6,14 +6,15 @@ import (
 	"trainopt/optimizer/schedule/place"
 )
 
-// cell is a group of nodes with the batch that it gets.
+// cell is a group of nodes with its batch.
 type cell struct {
 	nodes   int
 	batch   []int
-	pattern []int // of each node, when filled
+	pattern []int // by node, set by fill
 }
 
-// fill lets the sub-schedulers place the batches of cells, greedily. A larger batch than the cell holds is not allowed.
+// fill places the batches of cells greedily by the sub-schedulers. The scorer places all cells together; the original
+// policies place them by class and number of nodes, in parallel. A batch must not exceed the capacity of its cell.
 func (m *Model) fill(cells []*cell, table *place.Table, workers int) {
 	if m.scorer != nil {
 		boards := make([]*board, len(cells))
@@ -55,7 +56,7 @@ func (m *Model) fill(cells []*cell, table *place.Table, workers int) {
 	})
 }
 
-// nearest is the class that was trained which is nearest to a class.
+// nearest returns the trained class nearest to a class.
 func (m *Model) nearest(class int) int {
 	best := -1
 	for c := range m.cells {
@@ -69,7 +70,7 @@ func (m *Model) nearest(class int) int {
 
 func abs(x int) int { return max(x, -x) }
 
-// patternsOf are the numbers of the patterns on the leaves of an episode.
+// patternsOf returns the pattern indices of the leaves of an episode.
 func patternsOf(e *episode, t *tree, table *place.Table) []int {
 	out := make([]int, t.leaves())
 	counts := make([]uint8, t.apps)
@@ -82,8 +83,8 @@ func patternsOf(e *episode, t *tree, table *place.Table) []int {
 	return out
 }
 
-// spreadPick is the leaf that Metis's demonstrations choose: of those with the fewest containers, those with the fewest of the app,
-// one of them at random. Full leaves are left out.
+// spreadPick returns the leaf that Metis's demonstrations choose: among the leaves with the fewest containers, those
+// with the fewest of the app, and of these a random one. Leaves that cannot take the container are excluded.
 func spreadPick(e *episode, t *tree) int {
 	var list []int
 	var least [2]int
@@ -103,7 +104,7 @@ func spreadPick(e *episode, t *tree) int {
 	return list[e.rng.IntN(len(list))]
 }
 
-// demonstrate is the chooser of demonstrations: the way down the tree to the leaf of spreadPick.
+// demonstrate returns the chooser of demonstrations: at each level, the branch that leads to the leaf of spreadPick.
 func demonstrate(t *tree) chooser {
 	return func(e *episode, level int) int {
 		if level == 0 {

@@ -16,7 +16,8 @@ import (
 	"trainopt/optimizer/schedule/place/exact"
 )
 
-// pairs is a table of two apps and two containers a node, where an app runs well beside the other one only.
+// pairs returns a table of two apps and two containers per node, where a container runs well only beside one of the
+// other app.
 func pairs(t testing.TB) *place.Table {
 	t.Helper()
 	table, err := place.NewTable([]string{"reader", "cache"}, 2, func(counts []uint8, rps []float64) {
@@ -48,7 +49,7 @@ func TestTanh(t *testing.T) {
 	}
 }
 
-// The gradient of the loss is that of Metis's formula, by finite differences.
+// The gradient equals finite differences of Metis's loss.
 func TestGradient(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	p := newPolicy(4, 3, 5, rng)
@@ -91,7 +92,7 @@ func TestGradient(t *testing.T) {
 	}
 }
 
-// Every method finds the best of a problem of two apps on three nodes: a pair on each.
+// Every method finds the optimum of a problem of two apps on three nodes: a pair on each.
 func TestPlaceFindsOptimum(t *testing.T) {
 	table := pairs(t)
 	for name, o := range map[string]PlaceOptions{
@@ -109,7 +110,7 @@ func TestPlaceFindsOptimum(t *testing.T) {
 			if err != nil || math.Abs(w.MeanRPS-1.45) > 1e-9 {
 				t.Errorf("got %v, %+v, %v; want 1.45", s.Placement, w, err)
 			}
-			// The policy itself has learned, not only the search met it.
+			// The policy itself improves, not only the best placement found.
 			first, last := meanValue(curve.Points[:10]), meanValue(curve.Points[len(curve.Points)-10:])
 			if last < first+0.1 {
 				t.Errorf("episodes were worth %v at first and %v in the end", first, last)
@@ -129,7 +130,7 @@ func meanValue(points []Point) float64 {
 // Full nodes show the counts of nodes with room, in turn, and lead to them, at every level.
 func TestFullNodesLeadToOthers(t *testing.T) {
 	tr := equalTree(2, 1, 2, 2)
-	tr.start = []uint16{1, 0, 0, 0, 0, 1, 0, 0} // the first and the third are full
+	tr.start = []uint16{1, 0, 0, 0, 0, 1, 0, 0} // the first and the third leaf are full
 	e := &episode{}
 	e.begin(tr, []int{1, 0}, nil)
 	if want := []int32{1, 1, 3, 3}; !reflect.DeepEqual(e.source, want) {
@@ -145,7 +146,7 @@ func TestFullNodesLeadToOthers(t *testing.T) {
 	}
 }
 
-// What policies that know nothing do keeps every limit, places everything, and shows the sums it claims to show.
+// Rollouts of random policies satisfy every limit, place all containers, and show consistent sums.
 func TestRolloutKeepsLimits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		apps := rapid.IntRange(1, 4).Draw(t, "apps")
@@ -187,7 +188,7 @@ func TestRolloutKeepsLimits(t *testing.T) {
 	})
 }
 
-// Both recipes learn on a small table, and a trained model places well.
+// Both recipes learn on a small table, and the trained models place well.
 func TestTrain(t *testing.T) {
 	table := pairs(t)
 	for name, o := range map[string]Options{
@@ -216,7 +217,7 @@ func TestTrain(t *testing.T) {
 	}
 }
 
-// One and four goroutines give the same bits, and so does a model that was in a file.
+// Results are bit-identical for one and four goroutines, and for a model read from a file.
 func TestWorkersChangeNothing(t *testing.T) {
 	table := pairs(t)
 	for name, o := range map[string]Options{
@@ -254,7 +255,7 @@ func TestWorkersChangeNothing(t *testing.T) {
 	}
 }
 
-// Metis updates after the episodes 200, 400 and so on, counted from 0.
+// Metis updates after episodes 200, 400 and so on, counted from 0.
 func TestUntilUpdate(t *testing.T) {
 	var at []int
 	for done := 0; done < 650; {
@@ -266,7 +267,7 @@ func TestUntilUpdate(t *testing.T) {
 	}
 }
 
-// loaded is a cluster of two types with containers on it already, one node of which is full.
+// loaded returns a cluster of two node types with running containers; one node is full.
 func loaded(t *testing.T) *place.Problem {
 	large, err := place.NewTable([]string{"reader", "cache"}, 3, func(counts []uint8, rps []float64) {
 		rps[0], rps[1] = 0.7, 0.7
@@ -283,14 +284,15 @@ func loaded(t *testing.T) *place.Problem {
 	}
 }
 
-// Nodes of two types, and what runs already, are respected; any objective is learned, negative ones and constraints included.
+// Node types and running containers are taken into account; every objective can be learned, including negative ones
+// and with constraints.
 func TestPlaceLoadedCluster(t *testing.T) {
 	for _, method := range []string{"vanilla-rl", "divide-conquer", "george"} {
 		for name, objective := range map[string]place.Objective{"rps": {}, "cost": {Cost: 1}, "vacant": {Vacant: 3}, "dear": {RPS: 1, Cost: 100}} {
 			t.Run(method+"/"+name, func(t *testing.T) {
 				p, o := loaded(t), PlaceOptions{Method: method, Objective: objective, Episodes: 400, Seed: 1}
 				if method == "george" {
-					o.Zones = []Zone{{App: 1, Share: 0.8}} // the last node has no cache
+					o.Zones = []Zone{{App: 1, Share: 0.8}} // excludes the last node for caches
 					o.Budget = -1
 				}
 				s, curve, err := Place(context.Background(), p, nil, o, nil)
@@ -317,7 +319,7 @@ func TestPlaceLoadedCluster(t *testing.T) {
 	}
 }
 
-// What runs outside a zone already does not use up the budget.
+// Running containers outside a zone do not count against the budget.
 func TestZoneOfWhatRuns(t *testing.T) {
 	p := loaded(t)
 	p.Existing[4], p.Batch = []uint8{0, 2}, []int{3, 3}
@@ -327,8 +329,8 @@ func TestZoneOfWhatRuns(t *testing.T) {
 	}
 }
 
-// The value from which on an episode is good is Metis's best / range, and for objectives below 0 it is below the best too; it never
-// falls when a better one is found.
+// The threshold of good episodes is Metis's best / range; for negative objectives it is also below the best. It never
+// decreases when a better episode is found.
 func TestEnough(t *testing.T) {
 	l := &learning{best: 1.1, width: 1.02}
 	if got := l.enough(); math.Abs(got-1.1/1.02) > 1e-15 {
@@ -367,7 +369,7 @@ func TestLoadDamaged(t *testing.T) {
 	}
 }
 
-// FuzzLoad: whatever the bytes, a model or an error.
+// FuzzLoad checks that Load returns a model or an error for any input.
 func FuzzLoad(f *testing.F) {
 	m, _, err := Train(context.Background(), Options{Table: pairs(f), Episodes: 64, Lectures: 2}, nil)
 	if err != nil {
@@ -434,8 +436,9 @@ func TestPlaceRefuses(t *testing.T) {
 	}
 }
 
-// What Metis reached with its sub-schedulers alone is 1.179 for the first group of 200 containers, and 1.162, 1.092 and 1.028 are its
-// medians over 30 groups of 200, 300 and 400 after minutes of learning. The best for 200 are 1.2445 and, in the mean, 1.2331.
+// Metis reaches 1.179 with its sub-schedulers alone for the first group of 200 containers, and medians of 1.162,
+// 1.092 and 1.028 over 30 groups of 200, 300 and 400 after minutes of learning. For 200 containers the optima are
+// 1.2445 and, on average, 1.2331.
 func TestPretrained(t *testing.T) {
 	m := Pretrained()
 	if got := firstEpisodes(t, m, 200, 1); got < 1.2 {
@@ -448,8 +451,9 @@ func TestPretrained(t *testing.T) {
 	}
 }
 
-// BenchmarkMetis learns what each third of 81 nodes gets, for groups 0 to 2 of 200 containers, and reports the mean throughput;
-// Metis has a median of 1.162 in 8 minutes and 1.1803 for group 0 after 926 s, the best is 1.2331 in the mean of 30 groups.
+// BenchmarkMetis learns the batches of the thirds of 81 nodes for groups 0 to 2 of 200 containers, and reports the
+// mean throughput. Metis has a median of 1.162 in 8 minutes, and 1.1803 for group 0 after 926 s; the mean optimum of
+// 30 groups is 1.2331.
 func BenchmarkMetis(b *testing.B) {
 	batches, err := place.MetisBatches(200)
 	if err != nil {

@@ -7,29 +7,29 @@ import (
 	"trainopt/morl/network"
 )
 
-// lanes is the number of parts that a batch is divided into. Their gradients are added up in order, so that the sum has the same
-// bits on any number of cores.
+// lanes is the number of parts of a batch. Their gradients are added in a fixed order, so that the sum is
+// bit-identical on any number of cores.
 const lanes = 8
 
-// laneRows is the number of rows that are passed through a network at once.
+// laneRows is the number of rows per pass through a network.
 const laneRows = 512
 
-// lesson are rows to learn from: what was seen, what was done, how good that was.
+// lesson holds training rows: observations, actions, and their advantage.
 type lesson struct {
 	x      []float32
 	action []uint16
-	value  float32 // of each row
+	value  float32 // the same for each row
 }
 
 func (l *lesson) rows() int { return len(l.action) }
 
-// learner changes a policy by Adam with TensorFlow's defaults.
+// learner updates a policy by Adam with TensorFlow's defaults.
 type learner struct {
 	policy *policy
 	lane   [lanes]lane
 }
 
-// lane is what one part of a batch adds to the gradient.
+// lane accumulates the gradient of one part of a batch.
 type lane struct {
 	first, second *network.Trainer
 	dOut, dHidden []float32
@@ -46,13 +46,13 @@ func newLearner(p *policy, rate float32) *learner {
 	return l
 }
 
-// setRate is for the steps to come.
+// setRate sets the learning rate of the next steps.
 func (l *learner) setRate(rate float32) {
 	l.lane[0].first.SetRate(rate)
 	l.lane[0].second.SetRate(rate)
 }
 
-// step takes one step of Adam on the gradient of n parts of a batch, each of which add adds to a lane.
+// step performs one step of Adam on the gradient of n parts of a batch, each accumulated by add.
 func (l *learner) step(n, workers int, add func(to *lane, part int)) {
 	parallel(lanes, workers, func(i int) {
 		for k := i; k < n; k += lanes {
@@ -75,7 +75,8 @@ func move(to, from []float32) {
 	clear(from)
 }
 
-// update takes one step on the mean over all rows of −value · log p(action) + entropy · Σ p log p. O(rows × parameters).
+// update performs one step on the mean over all rows of −value · log p(action) + entropy · Σ p log p. O(rows ×
+// parameters).
 func (l *learner) update(lessons []*lesson, entropy float32, workers int) {
 	rows := 0
 	for _, e := range lessons {
@@ -86,7 +87,7 @@ func (l *learner) update(lessons []*lesson, entropy float32, workers int) {
 	}
 }
 
-// add adds the gradient of a lesson's rows, each counted share times.
+// add accumulates the gradient of a lesson's rows, each weighted by share.
 func (l *lane) add(e *lesson, p *policy, entropy, share float32) {
 	in, k := p.inputs(), p.actions()
 	for from := 0; from < e.rows(); from += laneRows {
@@ -102,7 +103,7 @@ func (l *lane) add(e *lesson, p *policy, entropy, share float32) {
 	}
 }
 
-// forward passes rows through the network: the hidden units and the logits, of which the latter are the caller's to change.
+// forward returns the hidden units and the logits of rows; the caller may modify the logits.
 func (l *lane) forward(x []float32, rows int) (hidden, logits []float32) {
 	hidden = l.first.Forward(x, rows, nil)
 	tanh(hidden)
@@ -110,7 +111,7 @@ func (l *lane) forward(x []float32, rows int) (hidden, logits []float32) {
 	return hidden, append(l.dOut[:0], z...)
 }
 
-// backward adds the gradient of the rows of the last forward, by the derivatives of their loss by the logits.
+// backward accumulates the gradient of the rows of the last forward, given the derivatives of the loss by the logits.
 func (l *lane) backward(hidden, d []float32) {
 	dh := l.dHidden[:len(hidden)]
 	l.second.Backward(d, dh)
@@ -138,8 +139,8 @@ func lossGradient(p []float32, action int, value, weight float32) {
 	}
 }
 
-// normalise gives lessons their values: rewards, one a lesson, shifted by the mean over all rows and divided by the standard
-// deviation unless that is 0.
+// normalise sets the values of lessons to their rewards, one per lesson, minus the mean over all rows and divided by
+// the standard deviation unless that is 0.
 func normalise(lessons []*lesson, reward []float64) {
 	rows, sum := 0.0, 0.0
 	for i, e := range lessons {
@@ -159,7 +160,7 @@ func normalise(lessons []*lesson, reward []float64) {
 	}
 }
 
-// parallel does n pieces of work on so many goroutines. What a piece does must not depend on who does it.
+// parallel executes n tasks on up to workers goroutines. Results must not depend on which goroutine executes a task.
 func parallel(n, workers int, do func(i int)) {
 	if workers = min(workers, n); workers <= 1 {
 		for i := range n {

@@ -14,23 +14,23 @@ import (
 	"trainopt/morl/network"
 )
 
-// Model is a trained sub-scheduler. It does not change and may be used by several goroutines.
+// Model is a trained sub-scheduler. It is immutable and safe for concurrent use.
 type Model struct {
 	recipe   string
 	apps     []string
 	capacity int
 	notes    map[string]string
-	cells    map[int][]*policy // by class, three each: of the original recipe
-	scorer   *policy           // of the improved one
+	cells    map[int][]*policy // original recipe: three policies per class
+	scorer   *policy           // improved recipe
 }
 
-// Recipe is the one that the model was trained by.
+// Recipe returns the name of the recipe that trained the model.
 func (m *Model) Recipe() string { return m.recipe }
 
-// Notes say how the model was made: recipe, seed, episodes.
+// Notes returns the training settings: seed, episodes.
 func (m *Model) Notes() map[string]string { return maps.Clone(m.notes) }
 
-// ErrCorrupt says that a file is no model, or a damaged one; ErrNewer that a newer program wrote it.
+// ErrCorrupt means that a file is not a model or is damaged; ErrNewer that it was written by a newer program.
 var (
 	ErrCorrupt = errors.New("not a placement model, or a damaged one")
 	ErrNewer   = errors.New("placement model of a newer version")
@@ -43,7 +43,7 @@ const (
 	mostBody     = 1 << 26
 )
 
-// modelHead describes a model in its file.
+// modelHead is the description of a model in its file.
 type modelHead struct {
 	Recipe   string            `json:"recipe"`
 	Apps     []string          `json:"apps"`
@@ -52,7 +52,8 @@ type modelHead struct {
 	Classes  []int             `json:"classes,omitempty"`
 }
 
-// Save writes the model: magic, version and lengths (uint32, little-endian), description (JSON), networks, SHA-256 of all that.
+// Save writes the model: magic, version and lengths (uint32, little-endian), description (JSON), networks, and the
+// SHA-256 of these.
 func (m *Model) Save(w io.Writer) error {
 	head := modelHead{m.recipe, m.apps, m.capacity, m.notes, slices.Sorted(maps.Keys(m.cells))}
 	text, err := json.Marshal(head)
@@ -82,7 +83,7 @@ func (m *Model) Save(w io.Writer) error {
 	return nil
 }
 
-// policies are all networks in the order of the file.
+// policies returns all networks in the order of the file.
 func (m *Model) policies(classes []int) []*policy {
 	if m.scorer != nil {
 		return []*policy{m.scorer}
@@ -94,7 +95,7 @@ func (m *Model) policies(classes []int) []*policy {
 	return all
 }
 
-// Load reads a model that Save wrote. The error wraps ErrCorrupt or ErrNewer where the file is to blame.
+// Load reads a model written by Save. For an invalid file, the error wraps ErrCorrupt or ErrNewer.
 func Load(r io.Reader) (*Model, error) {
 	m, err := load(r)
 	if err != nil {
@@ -103,6 +104,8 @@ func Load(r io.Reader) (*Model, error) {
 	return m, nil
 }
 
+// load reads and validates a model: magic, version, announced lengths, checksum, description, and the shapes of all
+// networks.
 func load(r io.Reader) (*Model, error) {
 	start := make([]byte, len(modelMagic)+12)
 	if _, err := io.ReadFull(r, start); err != nil || string(start[:len(modelMagic)]) != modelMagic {
@@ -169,7 +172,7 @@ func (m *Model) loadCells(in io.Reader, list []int) error {
 	return nil
 }
 
-// loadPolicy reads a policy of so many inputs and actions.
+// loadPolicy reads a policy with the given numbers of inputs and actions.
 func loadPolicy(in io.Reader, inputs, actions int) (*policy, error) {
 	p := &policy{first: &network.Network{}, second: &network.Network{}}
 	for _, n := range []*network.Network{p.first, p.second} {

@@ -9,29 +9,29 @@ import (
 	"trainopt/optimizer/schedule/place"
 )
 
-// Options say how to train sub-schedulers. Zeros have the meaning that is noted.
+// Options are the training settings of sub-schedulers. Zero values have the meaning noted.
 type Options struct {
-	// Recipe is the name of one in Recipes: "original", three networks for each of the classes of batch sizes, as Metis trains
-	// them, or "improved", one network that scores nodes and is taught by prices; "" is improved.
+	// Recipe is one of Recipes: "original", three networks per class of batch sizes as in Metis, or "improved", one
+	// network that scores nodes and is taught by prices; "" means improved.
 	Recipe string
-	// Table is what containers are as fast as; nil is place.MetisTable.
+	// Table holds the throughputs of containers; nil means place.MetisTable.
 	Table *place.Table
 	Seed  uint64
-	// Episodes are played, of each class in the original recipe; 0: 20 000 there (Metis's program names 8 000 000 and is stopped
-	// by hand), 6400 in the improved one.
+	// Episodes is the number of episodes, per class in the original recipe; 0 means 20 000 there (Metis's program
+	// specifies 8 000 000 and is stopped manually) and 6400 in the improved one.
 	Episodes int
-	// Classes are the classes that the original recipe trains: s means batches of s·10+1 to s·10+10 containers; nil: all. A batch of
-	// another class is placed by the nearest one.
+	// Classes are the classes trained by the original recipe: class s covers batches of s·10+1 to s·10+10 containers;
+	// nil means all. Batches of other classes are placed by the nearest one.
 	Classes []int
-	// Lectures is the number of batches that the teacher of the improved recipe prepares; 0: 400.
+	// Lectures is the number of batches prepared by the teacher of the improved recipe; 0 means 400.
 	Lectures int
-	// Workers is the number of goroutines, 0: one a processor. Results do not depend on it.
+	// Workers is the number of goroutines; 0 means one per processor. Results do not depend on it.
 	Workers int
-	// Clock tells the time since the start, for the curve; nil: no times.
+	// Clock returns the time since the start, for the curve; nil means times of 0.
 	Clock func() time.Duration
 }
 
-// withDefaults replaces zeros by what they mean.
+// withDefaults replaces zero values by their defaults.
 func (o Options) withDefaults() Options {
 	if o.Recipe == "" {
 		o.Recipe = "improved"
@@ -62,7 +62,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Validate names all that makes no sense.
+// Validate returns all problems joined.
 func (o Options) Validate() error {
 	o = o.withDefaults()
 	var errs []error
@@ -80,19 +80,19 @@ func (o Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Point is one of a learning curve.
+// Point is a point of a learning curve.
 type Point struct {
-	Class   int     // of the sub-scheduler that is trained; 0 where there are none
-	Episode int     // played so far
-	Seconds float64 // since the start by Clock
-	// Value is the mean objective of the episodes since the last point: the mean throughput of a container where nothing else was
-	// asked for, above round robin where sub-schedulers are trained in the original recipe.
+	Class   int     // class of the trained sub-scheduler; 0 if there are no classes
+	Episode int     // number of episodes so far
+	Seconds float64 // since the start, by Clock
+	// Value is the mean objective of the episodes since the last point: by default the mean throughput of a
+	// container; when the original recipe trains sub-schedulers, relative to round robin.
 	Value float64
-	Best  float64 // of all so far that keep the budget, −Inf when none does
-	Cost  float64 // mean share of containers that break a soft constraint
+	Best  float64 // best value so far within the budget, −Inf if none
+	Cost  float64 // mean share of containers that violate a soft constraint
 }
 
-// Curve is how learning went.
+// Curve is a learning curve.
 type Curve struct {
 	Points []Point
 }

@@ -14,43 +14,46 @@ import (
 	"trainopt/optimizer/schedule/place"
 )
 
-// PlaceOptions say how to place a batch. Zeros have the meaning that is noted.
+// PlaceOptions are the options of placing a batch. Zero values have the meaning noted.
 type PlaceOptions struct {
-	Method string // a name in Methods; "" is metis
-	// Objective is what is learned. Sub-schedulers are trained for the mean throughput whatever it is, so that metis only chooses what
-	// they get. What Metis's programs start from (a mean throughput of 1 or 0.1 to do better than) is for that alone; others start
-	// from the worst of the first episodes.
+	Method string // one of Methods; "" means metis
+	// Objective is the learned objective. Sub-schedulers are always trained for the mean throughput, so metis
+	// optimises only their batches. The initial thresholds of Metis's programs (a mean throughput of 1 or 0.1 to
+	// exceed) apply to that objective only; others start from the worst of the first episodes.
 	Objective place.Objective
 	Seed      uint64
-	// Episodes are played; 0: the number of the method: metis 1500 (its program names 20 000, 2000 for 729 nodes), divide-conquer
-	// 8000, vanilla-rl 20 000 (of 800 000), george 8000 (of 62 000).
+	// Episodes is the number of episodes; 0 means that of the method: metis 1500 (its program uses 20 000, or 2000
+	// for 729 nodes), divide-conquer 8000, vanilla-rl 20 000 (of 800 000), george 8000 (of 62 000).
 	Episodes int
-	// Released makes divide-conquer what Metis's program runs under that name: metis without entropy, demonstrations and replay.
+	// Released makes divide-conquer what Metis's program runs under that name: metis without entropy, demonstrations
+	// and replay.
 	Released bool
-	// Apart lets a node hold at most one container of an app, a hard constraint of george; others refuse it.
+	// Apart limits each node to one container per app, a hard constraint of george; other methods return an error.
 	Apart bool
-	// Zones are apps that may run on some nodes only, soft constraints of george; nil: for Metis's seven apps isr on 50 % of the nodes
-	// and checksum on 30 %, for others none.
+	// Zones restrict apps to a part of the nodes, soft constraints of george; nil means, for Metis's seven apps, isr
+	// on 50 % of the nodes and checksum on 30 %, otherwise none.
 	Zones []Zone
-	// Budget is the share of the batch that may be outside the apps' zones; 0: 0.05, negative: 0. What runs already does not count.
+	// Budget is the largest share of the batch outside the zones; 0 means 0.05, negative 0. Containers already
+	// running are not counted.
 	Budget float64
-	// Rate is that of Adam; 0: the method's: metis and vanilla-rl as Metis's program (0.015 and 0.001), others ours.
+	// Rate is the learning rate of Adam; 0 means that of the method: for metis and vanilla-rl as in Metis's program
+	// (0.015 and 0.001), for others chosen by this project.
 	Rate float64
-	// Entropy is its weight in what is maximised; 0: the method's, negative: 0.
+	// Entropy is the weight of the entropy in the maximised objective; 0 means that of the method, negative 0.
 	Entropy float64
-	// Workers is the number of goroutines, 0: one a processor. Results do not depend on it.
+	// Workers is the number of goroutines; 0 means one per processor. Results do not depend on it.
 	Workers int
-	// Clock tells the time since the start, for the curve; nil: no times.
+	// Clock returns the time since the start, for the curve; nil means no times.
 	Clock func() time.Duration
 }
 
-// Zone says that an app may run on a share of the nodes only, the first ones.
+// Zone restricts an app to the first nodes of the cluster, up to a share of them.
 type Zone struct {
 	App   int
-	Share float64 // more than 0, at most 1; nodes are rounded down
+	Share float64 // more than 0, at most 1; the number of nodes is rounded down
 }
 
-// methods are the ways to place.
+// methods is the registry of placement methods.
 var methods = map[string]func(*task) (*search, error){
 	"metis":          (*task).metis,
 	"divide-conquer": (*task).divide,
@@ -58,10 +61,10 @@ var methods = map[string]func(*task) (*search, error){
 	"george":         (*task).george,
 }
 
-// Methods are the names of the ways to place.
+// Methods returns the names of the placement methods, sorted.
 func Methods() []string { return slices.Sorted(maps.Keys(methods)) }
 
-// NeedsModel says whether a method places with trained sub-schedulers.
+// NeedsModel reports whether a method requires trained sub-schedulers.
 func NeedsModel(method string, released bool) bool {
 	return method == "" || method == "metis" || method == "divide-conquer" && released
 }
@@ -71,13 +74,14 @@ type task struct {
 	PlaceOptions
 	problem *place.Problem
 	model   *Model
-	kind    []int       // of each node
-	values  [][]float64 // of patterns, by kind
+	kind    []int       // node type by node
+	values  [][]float64 // value by node type and pattern
 }
 
-// Place learns to place a batch and gives the best placement met. Model is for the methods that NeedsModel names, else nil. Any number
-// of nodes is served: trees are filled up with leaves that hold nothing, and the last group of metis may have less than 27 nodes.
-// When ctx is done, the error is its, and the solution is the best so far, nil when there is none. O(episodes × containers × levels × parameters).
+// Place learns to place a batch and returns the best placement found. The model is required by the methods for which
+// NeedsModel returns true; otherwise it is nil. Any number of nodes is supported: trees are padded with leaves of
+// capacity 0, and the last group of metis may have fewer than 27 nodes. When ctx is done, Place returns its error and
+// the best solution so far, nil if none. O(episodes × containers × levels × parameters).
 func Place(ctx context.Context, p *place.Problem, m *Model, o PlaceOptions, progress func(Point)) (*place.Solution, *Curve, error) {
 	s, curve, err := placeWith(ctx, p, m, o, progress)
 	if err != nil {
@@ -93,6 +97,8 @@ func (o PlaceOptions) method() string {
 	return o.Method
 }
 
+// placeWith selects the method, applies the options to its search, runs it, and converts the best outcome to a
+// solution.
 func placeWith(ctx context.Context, p *place.Problem, m *Model, o PlaceOptions, progress func(Point)) (*place.Solution, *Curve, error) {
 	t := &task{PlaceOptions: o, problem: p, model: m}
 	if err := t.check(); err != nil {
@@ -152,12 +158,13 @@ func placeWith(ctx context.Context, p *place.Problem, m *Model, o PlaceOptions, 
 	return solution, curve, err
 }
 
-// mostLearned bounds what is learned on, mostActions the nodes that vanilla RL chooses among.
+// mostLearned is the maximum number of nodes, mostActions that of vanilla RL.
 const (
 	mostLearned = 6561
 	mostActions = 4096
 )
 
+// check returns an error for an invalid problem or options.
 func (t *task) check() error {
 	if err := errors.Join(t.problem.Validate(), t.Objective.Validate()); err != nil {
 		return err
@@ -185,7 +192,7 @@ func (t *task) check() error {
 	return nil
 }
 
-// threes are levels of three choices that lead to at least so many leaves; fewer than four are one level.
+// threes returns levels of three choices with at least the given number of leaves; up to three leaves form one level.
 func threes(leaves int) []int {
 	if leaves <= 3 {
 		return []int{leaves}
@@ -197,7 +204,7 @@ func threes(leaves int) []int {
 	return fan
 }
 
-// nodeTree is a tree whose leaves are the nodes of the problem.
+// nodeTree returns a tree whose leaves are the nodes of the problem.
 func (t *task) nodeTree(fan ...int) *tree {
 	apps := len(t.problem.Batch)
 	out := equalTree(apps, 0, fan...)
@@ -213,7 +220,7 @@ func (t *task) nodeTree(fan ...int) *tree {
 	return out
 }
 
-// worth is the objective of patterns on all nodes.
+// worth returns the objective of patterns on all nodes.
 func (t *task) worth(pattern []int) float64 {
 	sum := 0.0
 	for n, p := range pattern {
@@ -222,9 +229,10 @@ func (t *task) worth(pattern []int) float64 {
 	return sum
 }
 
-// finishNodes judges episodes whose leaves are nodes.
+// finishNodes returns the evaluation of episodes whose leaves are nodes: the value of the patterns, and as cost the
+// share of the batch outside its zones. An incomplete episode has the worst value and cost 1.
 func (t *task) finishNodes(tr *tree, zones []zone) func([]*episode) []outcome {
-	worst := 0.0 // no placement is worth less
+	worst := 0.0 // lower bound of all placements
 	for _, k := range t.kind {
 		worst += slices.Min(t.values[k])
 	}
@@ -255,10 +263,10 @@ func (t *task) finishNodes(tr *tree, zones []zone) func([]*episode) []outcome {
 	}
 }
 
-// zone are the first nodes, on which an app may run.
+// zone is the number of first nodes on which an app may run.
 type zone struct{ app, nodes int }
 
-// metis is section IV of the paper: groups of 27 nodes that sub-schedulers fill.
+// metis implements section IV of the paper: groups of 27 nodes, filled by sub-schedulers.
 func (t *task) metis() (*search, error) {
 	s, err := t.groups()
 	if err != nil {
@@ -268,7 +276,9 @@ func (t *task) metis() (*search, error) {
 	return s, nil
 }
 
-// groups is a search over what the groups of 27 nodes get, with no demonstrations and no replay.
+// groups returns a search for the batches of the groups of 27 nodes, without demonstrations and replay. It requires
+// empty nodes of one type, and a model for the same apps and capacity. The evaluation of an episode fills all groups
+// by the sub-schedulers.
 func (t *task) groups() (*search, error) {
 	switch {
 	case t.model == nil:
@@ -314,8 +324,8 @@ func (t *task) groups() (*search, error) {
 	return &search{tree: tr, batch: t.problem.Batch, rate: 0.015, start: 0.1, update: 10, episodes: 1500, budget: math.Inf(1), finish: finish}, nil
 }
 
-// divide learns the whole tree down to the nodes. The paper does not say with what settings; at the rate of metis and without
-// entropy, as in the program that has its name, policies settle within a hundred episodes on what they met first.
+// divide learns the whole tree down to the nodes. The paper does not state the settings; with the rate of metis and
+// without entropy, as in the program of that name, policies converge prematurely within a hundred episodes.
 func (t *task) divide() (*search, error) {
 	if t.Released {
 		return t.groups()
@@ -324,7 +334,7 @@ func (t *task) divide() (*search, error) {
 	return &search{tree: tr, batch: t.problem.Batch, rate: 0.002, entropy: 0.03, start: 0.1, update: 10, episodes: 8000, budget: math.Inf(1), finish: t.finishNodes(tr, nil)}, nil
 }
 
-// vanilla chooses among all nodes at once.
+// vanilla chooses among all nodes directly.
 func (t *task) vanilla() (*search, error) {
 	if n := len(t.kind); n > mostActions {
 		return nil, fmt.Errorf("%d nodes: one network chooses among at most %d", n, mostActions)
@@ -333,8 +343,8 @@ func (t *task) vanilla() (*search, error) {
 	return &search{tree: tr, batch: t.problem.Batch, rate: 0.001, start: 0.1, update: 10, episodes: 20000, budget: math.Inf(1), finish: t.finishNodes(tr, nil)}, nil
 }
 
-// george is divide-and-conquer with constraints: hard ones are kept by the choices that there are, soft ones have a price that
-// follows what they cost (PID Lagrangian, morl.PID, in place of the second-order steps of CPO).
+// george is divide-and-conquer with constraints: hard ones restrict the choices, soft ones have a price that follows
+// their violation (PID Lagrangian, morl.PID, in place of the second-order steps of CPO).
 func (t *task) george() (*search, error) {
 	zones := t.Zones
 	if apps := t.problem.Types[0].Table.Apps(); zones == nil && slices.Equal(apps, place.MetisApps()) {

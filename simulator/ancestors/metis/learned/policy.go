@@ -8,16 +8,16 @@ import (
 	"trainopt/morl/network"
 )
 
-// policy is a network with one hidden layer of tanh units that gives each of some actions a logit: two linear maps, so that the
-// hidden units between them can be computed faster than by the network itself.
+// policy is a network with one hidden layer of tanh units and one logit per action. It consists of two linear maps,
+// so that the hidden units can be computed faster than by package network.
 type policy struct {
 	first, second *network.Network
 }
 
-// hiddenUnits are those of every network of Metis.
+// hiddenUnits is the width of every network of Metis.
 const hiddenUnits = 128
 
-// newPolicy starts as Metis does: weights from N(0, 0.3), biases 0.1.
+// newPolicy initialises a policy as Metis does: weights from N(0, 0.3), biases 0.1.
 func newPolicy(inputs, actions, hidden int, rng *rand.Rand) *policy {
 	p := &policy{
 		first:  network.New(network.Config{Inputs: inputs, Outputs: hidden}, rng),
@@ -37,12 +37,12 @@ func newPolicy(inputs, actions, hidden int, rng *rand.Rand) *policy {
 func (p *policy) inputs() int  { return p.first.Inputs }
 func (p *policy) actions() int { return p.second.Outputs }
 
-// thinking is what one goroutine needs to ask policies.
+// thinking is the memory that one goroutine requires to evaluate policies.
 type thinking struct {
 	hidden, logits []float32
 }
 
-// ask gives the logits of rows observations; they are valid until the next call.
+// ask returns the logits of the given number of observations, valid until the next call.
 func (t *thinking) ask(p *policy, x []float32, rows int) []float32 {
 	t.hidden = p.first.Forward(t.hidden, x, rows)
 	tanh(t.hidden[:rows*p.first.Outputs])
@@ -77,7 +77,7 @@ func sample(p []float32, rng *rand.Rand) int {
 	return last
 }
 
-// greedy is the action of the largest logit, the first of several.
+// greedy returns the action of the largest logit, the first of equal ones.
 func greedy(z []float32) int {
 	best := 0
 	for i, v := range z {

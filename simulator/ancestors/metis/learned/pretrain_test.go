@@ -20,7 +20,7 @@ var (
 	episodes = flag.Int("episodes", 300, "episodes of -curves")
 )
 
-// TestCurves writes learning curves; seconds are those of processors:
+// TestCurves writes learning curves; times are CPU seconds:
 //
 //	go test ./simulator/ancestors/metis/learned -run '^TestCurves$' -curves curves.csv -seeds 3 -count=1 -v
 func TestCurves(t *testing.T) {
@@ -62,7 +62,7 @@ func TestCurves(t *testing.T) {
 	}
 }
 
-// TestPretrain makes the embedded model again:
+// TestPretrain reproduces the embedded model:
 //
 //	go test ./simulator/ancestors/metis/learned -run '^TestPretrain$' -pretrain metis.model -count=1 -v
 func TestPretrain(t *testing.T) {
@@ -92,7 +92,8 @@ func TestPretrain(t *testing.T) {
 	}
 }
 
-// firstEpisodes is the mean throughput of the first groups of a size when each third of 81 nodes gets an equal part.
+// firstEpisodes returns the mean throughput of the first groups of a size if each third of 81 nodes receives an equal
+// part.
 func firstEpisodes(t *testing.T, m *Model, size, groups int) float64 {
 	batches, err := place.MetisBatches(size)
 	if err != nil {
@@ -110,7 +111,8 @@ func firstEpisodes(t *testing.T, m *Model, size, groups int) float64 {
 	return sum
 }
 
-// processorTime tells the seconds of all processors that the process has used, which other work on the machine changes little.
+// processorTime returns a clock of the CPU time of this process, on which the load of the machine has little
+// influence.
 func processorTime(t *testing.T) func() time.Duration {
 	return func() time.Duration {
 		var u syscall.Rusage

@@ -12,11 +12,12 @@ var pretrainedFile []byte
 var pretrained = sync.OnceValue(func() *Model {
 	m, err := Load(bytes.NewReader(pretrainedFile))
 	if err != nil {
-		panic("the embedded placement model: " + err.Error()) // a test reads it
+		panic("the embedded placement model: " + err.Error()) // unreachable: a test reads the file
 	}
 	return m
 })
 
-// Pretrained is a sub-scheduler of the improved recipe for Metis's seven services, trained on place.MetisTable with the defaults
-// and seed 1. TestPretrain makes it again.
+// Pretrained returns a sub-scheduler of the improved recipe for Metis's seven services, trained on place.MetisTable
+// with default settings and seed
+//  1. TestPretrain reproduces it.
 func Pretrained() *Model { return pretrained() }

@@ -6,7 +6,7 @@ import (
 	"trainopt/optimizer/schedule/place"
 )
 
-// pricing is a table as the numbers that prices are computed from.
+// pricing computes prices from a table.
 type pricing struct {
 	table  *place.Table
 	values []float64 // by pattern
@@ -21,10 +21,10 @@ func newPricing(table *place.Table) *pricing {
 	return p
 }
 
-// solve finds prices of the apps at which nodes that choose their patterns at random, with probabilities that grow exponentially with
-// value less prices, by 1/softness, hold in the mean as many containers of each app as perNode says: the dual of the linear program
-// of package exact, smoothed by the entropy of the patterns. Newton's method, from large softness to small.
-// O(steps × patterns × apps²).
+// solve returns the prices of the apps at which nodes hold perNode containers of each app in the mean, if each node
+// draws its pattern with probability proportional to exp((value − prices) / softness). This is the dual of package
+// exact's linear program, smoothed by the entropy of the patterns. It is solved by Newton's method with line search,
+// for softness decreasing from at least 1. O(steps × patterns × apps²).
 func (p *pricing) solve(perNode []float64, softness float64) []float64 {
 	n := len(perNode)
 	prices := make([]float64, n)
@@ -42,7 +42,8 @@ func (p *pricing) solve(perNode []float64, softness float64) []float64 {
 				break
 			}
 			step := solveSymmetric(hess, mean, n)
-			// The gradient of the dual is perNode − mean, its second derivative the covariance / tau: prices rise by tau·C⁻¹·(mean − perNode).
+			// The gradient of the dual is perNode − mean, and its second derivative the covariance C / tau, so a
+			// Newton step raises prices by tau·C⁻¹·(mean − perNode).
 			scale := 1.0
 			slope := 0.0
 			for a := range step {
@@ -66,7 +67,7 @@ func (p *pricing) solve(perNode []float64, softness float64) []float64 {
 	}
 }
 
-// dual is the smoothed dual objective a node.
+// dual returns the smoothed dual objective per node.
 func (p *pricing) dual(prices, perNode []float64, tau float64) float64 {
 	most := math.Inf(-1)
 	for i, v := range p.values {
@@ -89,7 +90,8 @@ func (p *pricing) dual(prices, perNode []float64, tau float64) float64 {
 	return d
 }
 
-// moments computes the mean counts and their covariance under prices, and returns the dual objective.
+// moments computes the mean and covariance of the counts under prices, and returns the dual objective. Patterns whose
+// probability is below e⁻²⁵ of the largest are skipped.
 func (p *pricing) moments(prices, perNode []float64, tau float64, mean, cov []float64) float64 {
 	d := p.dual(prices, perNode, tau)
 	most := math.Inf(-1)
@@ -130,7 +132,7 @@ func (p *pricing) moments(prices, perNode []float64, tau float64, mean, cov []fl
 	return d
 }
 
-// solveSymmetric solves m x = y for a positive definite m by Cholesky's method.
+// solveSymmetric solves m x = y for a positive definite m by Cholesky decomposition.
 func solveSymmetric(m, y []float64, n int) []float64 {
 	l := make([]float64, n*n)
 	x := append([]float64(nil), y...)
@@ -162,8 +164,9 @@ func solveSymmetric(m, y []float64, n int) []float64 {
 	return x
 }
 
-// advice is by pattern and app the logarithm of the probability that a node with the pattern, which has all its containers of the
-// apps before, gets one more of the app; −Inf where it is full.
+// advice returns, by pattern and app, the logarithm of the probability that a node with this pattern, complete in all
+// preceding apps, receives one more container of the app; −Inf for a full node. It is computed backward over apps and
+// patterns. O(patterns × apps).
 func (p *pricing) advice(prices []float64, tau float64) []float32 {
 	t, n := p.table, len(p.table.Apps())
 	patterns := t.Patterns()

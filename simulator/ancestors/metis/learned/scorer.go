@@ -7,27 +7,27 @@ import (
 	"trainopt/optimizer/schedule/place"
 )
 
-// scorer is our policy: one network gives every kind of node that there is a score for the next container, whatever the number of
-// nodes, and nodes that hold the same share a row. It sees what the node holds, which app comes, and how many containers of each app
-// there are and are still to come, per node.
+// scorer is the policy of the improved recipe: one network scores every distinct kind of node for the next container,
+// independent of the number of nodes; nodes of equal content share a row. The features are the content of the node,
+// the app, and the numbers of containers per app in the batch and still to be placed, per node.
 type scorer struct{ net *policy }
 
 func scorerInputs(apps int) int { return 4 * apps }
 
-// board is a placement in progress that a scorer works on.
+// board is a placement in progress.
 type board struct {
 	table   *place.Table
 	rng     *rand.Rand
 	batch   []int
 	rest    []int
 	app     int
-	pattern []int // of each node
-	kinds   []int // distinct patterns with room
+	pattern []int // by node
+	kinds   []int // distinct patterns with room for the next container
 	teacher []float32
 	lesson  groups
 }
 
-// groups are rows of which one is chosen, several such choices one after the other.
+// groups holds rows for a sequence of choices; each choice selects one row of its group.
 type groups struct {
 	x      []float32
 	target []float32
@@ -50,7 +50,7 @@ func (b *board) next() bool {
 	return b.app < len(b.rest)
 }
 
-// candidates lists the kinds of nodes with room and appends their rows.
+// candidates sets the kinds of nodes with room and appends their rows to x.
 func (b *board) candidates(x []float32) []float32 {
 	b.kinds = b.kinds[:0]
 	for _, p := range b.pattern {
@@ -81,7 +81,7 @@ func (b *board) candidates(x []float32) []float32 {
 	return x
 }
 
-// put places the container on the first node of a kind.
+// put places the container on the first node of a kind. It returns false when all containers are placed.
 func (b *board) put(kind int) bool {
 	n := slices.Index(b.pattern, kind)
 	b.pattern[n] = b.table.Plus(kind, b.app)
@@ -97,7 +97,8 @@ func (b *board) value() float64 {
 	return s
 }
 
-// play places boards in step; greedy or drawn, and records what the teacher would do where there is one.
+// play completes the boards in lockstep, greedily or by sampling, and records the teacher's distributions for boards
+// with a teacher.
 func (s *scorer) play(boards []*board, greedily bool, workers int) {
 	in := s.net.inputs()
 	parallel((len(boards)+7)/8, workers, func(i int) {
@@ -146,7 +147,8 @@ func (s *scorer) play(boards []*board, greedily bool, workers int) {
 	})
 }
 
-// teach takes one step that moves what the scorer does in each state of the boards towards what the teacher would do there.
+// teach performs one step that moves the scorer's distribution, in each recorded state of the boards, towards the
+// teacher's.
 func (l *learner) teach(boards []*board, workers int) {
 	n := 0
 	for _, b := range boards {
@@ -157,7 +159,7 @@ func (l *learner) teach(boards []*board, workers int) {
 	}
 }
 
-// addChoices adds the gradient of the cross entropy of choices and their targets, each counted share times.
+// addChoices accumulates the gradient of the cross entropy between choices and targets, each weighted by share.
 func (l *lane) addChoices(g *groups, in int, share float32) {
 	row, from := 0, 0
 	for from < len(g.sizes) {

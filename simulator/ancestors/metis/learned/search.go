@@ -9,31 +9,31 @@ import (
 	"trainopt/morl"
 )
 
-// outcome is what an episode came to.
+// outcome is the result of an episode.
 type outcome struct {
 	value   float64 // objective
-	cost    float64 // share of containers that break a soft constraint
-	broken  bool    // a hard constraint could not be kept: no placement
-	pattern []int   // of each node
+	cost    float64 // share of containers that violate a soft constraint
+	broken  bool    // a hard constraint could not be satisfied: no placement
+	pattern []int   // by node
 }
 
-// search learns to place one batch, and keeps the best placement that it meets.
+// search learns to place one batch and keeps the best placement found.
 type search struct {
 	tree     *tree
 	batch    []int
 	rate     float32
 	entropy  float32
-	start    float64 // what the first best is compared with; NaN: the worst of the episodes before the first update
+	start    float64 // initial value to exceed; NaN means the worst of the episodes before the first update
 	update   int     // episodes between updates
-	demos    int     // episodes that are demonstrations
-	replay   bool    // good episodes and demonstrations are learned from again
+	demos    int     // number of demonstrations, the first episodes
+	replay   bool    // replay good episodes and demonstrations
 	episodes int
-	budget   float64   // limit of the cost; +Inf: none
-	price    *morl.PID // of the cost, nil without a limit
+	budget   float64   // limit of the cost; +Inf means none
+	price    *morl.PID // price of the cost; nil without a limit
 	finish   func([]*episode) []outcome
 }
 
-// memory are episodes that are kept to learn from again.
+// memory holds episodes for replay.
 type memory struct {
 	steps  [][]*lesson // by episode and level
 	reward []float64
@@ -47,19 +47,19 @@ func (m *memory) add(e *episode, reward float64) {
 	m.steps, m.reward = append(m.steps, steps), append(m.reward, reward)
 }
 
-// keep leaves the first and the last n.
+// keep retains the first and the last n episodes.
 func (m *memory) keep(n int) {
 	from := len(m.steps) - n
 	m.steps = append(m.steps[:1:1], m.steps[from:]...)
 	m.reward = append(m.reward[:1:1], m.reward[from:]...)
 }
 
-// replayed is the number of good episodes, replayedDemos that of demonstrations, that an update learns from again.
+// replayed and replayedDemos are the maximum numbers of good episodes and of demonstrations replayed per update.
 const (
 	replayed      = 10
 	replayedDemos = 3
-	widest        = 1.02  // good episodes are at most that factor below the best
-	narrowest     = 1.001 // the factor falls to
+	widest        = 1.02  // initial factor by which good episodes may be below the best
+	narrowest     = 1.001 // lower bound of this factor
 )
 
 // learning is a search in progress.
@@ -68,23 +68,25 @@ type learning struct {
 	rng        *rand.Rand
 	learners   []*learner
 	good, demo memory
-	best       float64 // of what was learned
-	unit       float64 // of the objective, about the value of an episode; 1 for the mean throughput
+	best       float64 // best learned value
+	unit       float64 // scale of the objective, about the value of an episode; 1 for the mean throughput
 	bestDemo   float64
 	width      float64
 	found      outcome
 	lambda     float64
-	draw       uint64 // of the present update
+	draw       uint64 // seed of the present update's replay
 }
 
-// untilUpdate is the number of episodes until the next update, when so many are done of all: Metis numbers them from 0 and updates
-// after those whose number is a multiple, 0 excepted, so that the first update comes one episode late.
+// untilUpdate returns the number of episodes until the next update, after done of all episodes. Metis numbers
+// episodes from 0 and updates after those whose number is a positive multiple of update, so that the first update
+// comes one episode late.
 func untilUpdate(done, update, all int) int {
 	last := max((done+update-1)/update, 1) * update
 	return min(last+1, all) - done
 }
 
-// run learns. The error is that of ctx; the outcome is broken when no episode kept all limits.
+// run performs the search: it plays demonstrations first, then episodes of the policies, and learns after each group
+// of episodes. The error is that of ctx; the outcome is broken if no episode satisfied all limits.
 func (s *search) run(ctx context.Context, seed uint64, workers int, report func(Point)) (outcome, error) {
 	l := &learning{search: s, rng: rand.New(rand.NewPCG(seed, 1<<63)), best: s.start, bestDemo: s.start, unit: 1, width: widest}
 	l.found = outcome{broken: true, value: math.Inf(-1)}
@@ -106,7 +108,7 @@ func (s *search) run(ctx context.Context, seed uint64, workers int, report func(
 			e.begin(s.tree, s.batch, rand.New(rand.NewPCG(seed, uint64(done+i))))
 		}
 		r.choose = nil
-		if done+len(episodes) <= s.demos { // which end at an update
+		if done+len(episodes) <= s.demos { // demonstrations end at an update
 			r.choose = demonstrate(s.tree)
 		}
 		r.run(episodes)
@@ -116,7 +118,9 @@ func (s *search) run(ctx context.Context, seed uint64, workers int, report func(
 	return l.found, nil
 }
 
-// learn takes in episodes that start with the one numbered first, and changes the policies.
+// learn evaluates episodes, of which the first has the given number, and updates the policies. The reward is the
+// value relative to the best, less the price of the cost; rewards are normalised over the batch, which includes
+// replayed episodes.
 func (l *learning) learn(episodes []*episode, first, workers int, report func(Point)) {
 	outcomes := l.finish(episodes)
 	if math.IsNaN(l.best) {
@@ -153,7 +157,7 @@ func (l *learning) learn(episodes []*episode, first, workers int, report func(Po
 	report(point)
 }
 
-// begin takes the start from the first episodes.
+// begin initialises the value to exceed, and its scale, from the first episodes.
 func (l *learning) begin(outcomes []outcome) {
 	l.best, l.unit = math.Inf(1), 0
 	for _, o := range outcomes {
@@ -165,10 +169,11 @@ func (l *learning) begin(outcomes []outcome) {
 	}
 }
 
-// enough is the value above which an episode is good: the best by the width, or as far below the best where that is negative.
+// enough returns the value above which an episode is good: the best divided by the width, or the same distance below
+// a negative best.
 func (l *learning) enough() float64 { return l.best - math.Abs(l.best)*(1-1/l.width) }
 
-// remember keeps demonstrations and good episodes.
+// remember stores demonstrations and good episodes.
 func (l *learning) remember(e *episode, number int, o outcome, reward float64, keeps bool) {
 	switch {
 	case !l.replay:
@@ -179,7 +184,7 @@ func (l *learning) remember(e *episode, number int, o outcome, reward float64, k
 		l.bestDemo = max(l.bestDemo, o.value)
 		l.demo.add(e, reward)
 	case o.value > l.best:
-		enough := l.enough() // which does not fall
+		enough := l.enough() // must not decrease
 		if l.best, l.width = o.value, widest; l.enough() < enough {
 			l.width = 1 / (1 - (l.best-enough)/math.Abs(l.best))
 		}
@@ -190,7 +195,7 @@ func (l *learning) remember(e *episode, number int, o outcome, reward float64, k
 	}
 }
 
-// again adds what is learned from again, the same episodes at every level.
+// again appends the replayed lessons of a level; the same episodes are replayed at every level.
 func (l *learning) again(lessons []*lesson, rewards []float64, level int) ([]*lesson, []float64) {
 	if level == 0 {
 		l.draw = l.rng.Uint64()

@@ -9,17 +9,18 @@ import (
 )
 
 const (
-	// cellNodes is the number of nodes that a sub-scheduler places on.
+	// cellNodes is the number of nodes of a sub-scheduler.
 	cellNodes = 27
-	// classWidth is the number of batch sizes that a sub-scheduler is trained for: the class s is for s+1 to s+10 containers.
+	// classWidth is the number of batch sizes per class: class s covers 10·s+1 to 10·s+10 containers.
 	classWidth = 10
 )
 
-// classes is the number of sub-schedulers for nodes of a capacity: 20 for 8, which Metis uses (it trains a 21st and leaves it); the
-// last one is for all larger batches too.
+// classes returns the number of sub-schedulers for nodes of a capacity: 20 for 8, as in Metis (which trains a 21st
+// without using it). The last one also serves all larger batches.
 func classes(capacity int) int { return max(1, cellNodes*capacity/classWidth-1) }
 
-// classOf is the class for so many containers on a cell of so many nodes; fewer than 27 count as 27 that are as full.
+// classOf returns the class of a batch on a cell; for cells of fewer than 27 nodes, that of an equally full cell of
+// 27.
 func classOf(containers, nodes, capacity int) int {
 	if nodes < cellNodes {
 		containers = containers * cellNodes / max(nodes, 1)
@@ -27,14 +28,15 @@ func classOf(containers, nodes, capacity int) int {
 	return min(max(containers-1, 0)/classWidth, classes(capacity)-1)
 }
 
-// cellTree is the tree of a sub-scheduler: three levels of three, with the app as a number and what is still to come.
+// cellTree returns the tree of a sub-scheduler: three levels of three, with the app as one input and the remaining
+// batch.
 func cellTree(apps, capacity int) *tree {
 	t := equalTree(apps, capacity, 3, 3, 3)
 	t.scalar, t.rest = true, true
 	return t
 }
 
-// drawBatch draws a batch of so many containers, each of any app with equal chance.
+// drawBatch draws a batch of the given size; all apps are equally probable for each container.
 func drawBatch(batch []int, containers int, rng *rand.Rand) {
 	clear(batch)
 	for range containers {
@@ -42,7 +44,7 @@ func drawBatch(batch []int, containers int, rng *rand.Rand) {
 	}
 }
 
-// yield is the throughput of all containers of an episode on nodes with a table.
+// yield returns the throughput of all containers of an episode whose leaves are nodes.
 func yield(e *episode, t *tree, table *place.Table) float64 {
 	var c [256]uint8
 	counts := c[:t.apps]
@@ -56,7 +58,7 @@ func yield(e *episode, t *tree, table *place.Table) float64 {
 	return sum
 }
 
-// roundRobin is the throughput of all containers of a batch that are dealt out one by one, container i to node i mod nodes.
+// roundRobin returns the throughput of a batch if container i is placed on node i mod nodes.
 func roundRobin(batch []int, nodes int, table *place.Table) float64 {
 	apps := len(batch)
 	counts := make([]uint8, nodes*apps)
@@ -74,8 +76,8 @@ func roundRobin(batch []int, nodes int, table *place.Table) float64 {
 	return sum
 }
 
-// trainCell trains the sub-scheduler of one class as Metis does: the reward of an episode is the mean throughput above that of round
-// robin on the same batch.
+// trainCell trains the sub-scheduler of one class as Metis does: the reward of an episode is the mean throughput
+// minus that of round robin on the same batch.
 func trainCell(ctx context.Context, o Options, class int, report func(Point)) ([]*policy, error) {
 	apps, capacity := len(o.Table.Apps()), o.Table.Capacity()
 	t := cellTree(apps, capacity)
@@ -122,7 +124,7 @@ func trainCell(ctx context.Context, o Options, class int, report func(Point)) ([
 	return policies, nil
 }
 
-// lessonsOf are what the policy of a level did.
+// lessonsOf returns the recorded steps of the policy of a level.
 func lessonsOf(episodes []*episode, level int) []*lesson {
 	out := make([]*lesson, len(episodes))
 	for i, e := range episodes {

@@ -12,17 +12,17 @@ import (
 	"trainopt/optimizer/schedule/place"
 )
 
-// recipes are the ways to train sub-schedulers.
+// recipes is the registry of training recipes.
 var recipes = map[string]func(context.Context, Options, *Model, func(Point)) error{
 	"original": trainOriginal,
 	"improved": trainImproved,
 }
 
-// Recipes are the names of the ways to train.
+// Recipes returns the names of the training recipes, sorted.
 func Recipes() []string { return slices.Sorted(maps.Keys(recipes)) }
 
-// Train trains sub-schedulers for 27 nodes. Progress, where it is not nil, is told each point of the curve. When ctx is done, the
-// error is its.
+// Train trains sub-schedulers for 27 nodes. progress, if not nil, is called with each point of the curve. When ctx is
+// done, Train returns its error.
 func Train(ctx context.Context, o Options, progress func(Point)) (*Model, *Curve, error) {
 	if err := o.Validate(); err != nil {
 		return nil, nil, err
@@ -57,19 +57,19 @@ func trainOriginal(ctx context.Context, o Options, m *Model, report func(Point))
 	return nil
 }
 
-// The settings of the improved recipe.
+// Settings of the improved recipe.
 const (
 	boardsPerRound  = 64
 	boardsPerStep   = 8
 	improvedRate    = 0.002
 	teacherSoftness = 0.1 // of the teacher's prices, in throughput of a container alone
-	teacherSharp    = 3   // how much surer than the teacher the student is to be
+	teacherSharp    = 3   // factor on the teacher's log probabilities
 )
 
-// trainImproved lets a scorer place batches, half of the rounds greedily and half at random, and moves what it would do in each
-// state it meets towards what the teacher would do there (DAgger: Ross, Gordon, Bagnell, AISTATS 2011). The teacher knows prices at
-// which nodes, each for itself, would choose what the batch has, so that it sees how much of the best that is still possible a
-// choice gives away: credit for every step instead of one reward an episode.
+// trainImproved lets a scorer place batches, in alternating rounds greedily and by sampling, and moves its
+// distribution in each visited state towards the teacher's (DAgger: Ross, Gordon, Bagnell, AISTATS 2011). The teacher
+// uses the prices at which independent nodes would select exactly the batch; it therefore evaluates how much of the
+// attainable value a choice forgoes, which provides credit for every step instead of one reward per episode.
 // O(lectures × patterns × apps² + episodes × containers × kinds of nodes × parameters).
 func trainImproved(ctx context.Context, o Options, m *Model, report func(Point)) error {
 	apps, capacity := len(m.apps), m.capacity
@@ -114,7 +114,7 @@ func trainImproved(ctx context.Context, o Options, m *Model, report func(Point))
 	return nil
 }
 
-// lecture is a batch with the advice of a teacher.
+// lecture is a batch with the advice of the teacher.
 type lecture struct {
 	batch  []int
 	advice []float32

@@ -4,21 +4,21 @@ import (
 	"math/rand/v2"
 )
 
-// tree leads from a cluster to one of its leaves, nodes or groups of nodes, by one choice among a few at each level.
+// tree leads from a cluster to its leaves, nodes or groups of nodes, by one choice among few at each level.
 type tree struct {
-	fan      []int // choices at each level; their product is the number of leaves
+	fan      []int // number of choices by level; their product is the number of leaves
 	apps     int
-	capacity []uint16 // containers that each leaf holds; 0 for a leaf that is only there to fill the tree
-	start    []uint16 // containers of each app on each leaf at the start; nil: none
-	// scalar shows the app as one number instead of one of as many inputs; rest shows how many of each app are still to come.
+	capacity []uint16 // capacity in containers by leaf; 0 for padding
+	start    []uint16 // initial containers, leaves × apps; nil means none
+	// scalar encodes the app as one input instead of one-hot; rest adds the remaining batch to the inputs.
 	scalar, rest bool
-	// limits, when there are some, say how many containers of an app a leaf may hold, leaves × apps.
+	// limits, if not nil, bound the containers of an app on a leaf, leaves × apps.
 	limits []uint16
 }
 
 func (t *tree) leaves() int { return len(t.capacity) }
 
-// inputs is what the network of a level sees.
+// inputs returns the number of inputs of the network of a level.
 func (t *tree) inputs(level int) int {
 	n := t.fan[level]*t.apps + 1
 	if !t.scalar {
@@ -30,7 +30,7 @@ func (t *tree) inputs(level int) int {
 	return n
 }
 
-// newPolicies makes a policy for each level.
+// newPolicies returns a policy for each level.
 func (t *tree) newPolicies(rng *rand.Rand) []*policy {
 	p := make([]*policy, len(t.fan))
 	for l := range p {
@@ -39,7 +39,7 @@ func (t *tree) newPolicies(rng *rand.Rand) []*policy {
 	return p
 }
 
-// equalTree is a tree of equal leaves.
+// equalTree returns a tree whose leaves have equal capacity.
 func equalTree(apps, capacity int, fan ...int) *tree {
 	n := 1
 	for _, k := range fan {
@@ -52,24 +52,24 @@ func equalTree(apps, capacity int, fan ...int) *tree {
 	return t
 }
 
-// episode is a batch that is being placed.
+// episode is the placement of one batch.
 type episode struct {
 	rng    *rand.Rand
 	batch  []int
 	counts []uint16 // leaves × apps
 	size   []uint16
-	sums   [][]uint16 // by level: groups × apps, leaves last
-	source []int32    // what each leaf shows and leads to: itself, or another one where it is full
+	sums   [][]uint16 // by level: groups × apps, the leaves last
+	source []int32    // by leaf: the leaf that it represents, itself or, if it cannot take a container, another one
 	full   int
 	rest   []int
 	app    int
 	block  int
-	pick   int      // of a chooser
-	stuck  bool     // a container found no place
-	steps  []lesson // by level, when recording
+	pick   int      // scratch of a chooser
+	stuck  bool     // a container could not be placed
+	steps  []lesson // by level, if recorded
 }
 
-// begin makes an episode ready for another batch.
+// begin initialises an episode for a batch and reuses its memory.
 func (e *episode) begin(t *tree, batch []int, rng *rand.Rand) {
 	n := t.leaves()
 	if e.counts == nil {
@@ -109,7 +109,7 @@ func (e *episode) begin(t *tree, batch []int, rng *rand.Rand) {
 	e.view(t)
 }
 
-// next finds the app of the container that is to be placed next; false when all are placed.
+// next advances to the app of the next container; it returns false if all are placed.
 func (e *episode) next() bool {
 	for e.app < len(e.rest) && e.rest[e.app] == 0 {
 		e.app++
@@ -117,13 +117,13 @@ func (e *episode) next() bool {
 	return e.app < len(e.rest)
 }
 
-// bad says that a leaf may not get the next container.
+// bad reports whether a leaf cannot take the next container.
 func (e *episode) bad(t *tree, leaf int) bool {
 	return e.size[leaf] >= t.capacity[leaf] || t.limits != nil && e.app < t.apps && e.counts[leaf*t.apps+e.app] >= t.limits[leaf*t.apps+e.app]
 }
 
-// view writes what each leaf shows and the sums of the groups above: leaves that may get no more containers show the counts of
-// others that may, in turn.
+// view updates the counts shown by each leaf and the sums of the groups above. Leaves that cannot take the container
+// show, in turn, the counts of leaves that can.
 func (e *episode) view(t *tree) {
 	n, apps := t.leaves(), t.apps
 	if e.full > 0 || t.limits != nil {
@@ -159,7 +159,8 @@ func (e *episode) view(t *tree) {
 	}
 }
 
-// observe appends what the network of a level sees.
+// observe appends the inputs of the network of a level to x: the counts of the branches, with the next container
+// added to each, the app (as one input or one-hot), and optionally the remaining batch without the container.
 func (e *episode) observe(t *tree, level int, x []float32) []float32 {
 	fan := t.fan[level]
 	shown := e.sums[level][e.block*fan*t.apps : (e.block+1)*fan*t.apps]
@@ -189,7 +190,7 @@ func (e *episode) observe(t *tree, level int, x []float32) []float32 {
 	return x
 }
 
-// place puts the container on the leaf that was chosen, or the one that it leads to.
+// place puts the container on the chosen leaf, or on the leaf that it represents.
 func (e *episode) place(t *tree, leaf int) {
 	leaf = int(e.source[leaf])
 	e.counts[leaf*t.apps+e.app]++
@@ -207,7 +208,7 @@ func (e *episode) place(t *tree, leaf int) {
 	}
 }
 
-// grow keeps the sums where no leaf is full.
+// grow updates the sums incrementally, while no leaf is full.
 func (e *episode) grow(t *tree, leaf int) {
 	for l := len(e.sums) - 1; l >= 0; l-- {
 		e.sums[l][leaf*t.apps+e.app]++
@@ -216,14 +217,15 @@ func (e *episode) grow(t *tree, leaf int) {
 	e.next()
 }
 
-// done says that all containers are placed.
+// done reports whether all containers are placed.
 func (e *episode) done() bool { return e.app >= len(e.rest) }
 
-// chooser takes the decisions of a rollout in place of the policies; -1 leaves one to the policy.
+// chooser replaces the decisions of the policies in a rollout; it returns −1 to leave a decision to the policy.
 type chooser func(e *episode, level int) int
 
-// rollout places the batches of episodes by policies, one a level, drawn at random or greedily, and records the steps where asked.
-// Episodes in a chunk go in step, so that a network is asked for many at once. O(containers × levels × parameters).
+// rollout places the batches of episodes by one policy per level, sampled or greedy, and optionally records the
+// steps. The episodes of a chunk advance in lockstep, so that networks are evaluated for many at a time. O(containers
+// × levels × parameters).
 type rollout struct {
 	tree     *tree
 	policies []*policy
@@ -233,7 +235,7 @@ type rollout struct {
 	workers  int
 }
 
-// chunkEpisodes is the number of episodes that go in step.
+// chunkEpisodes is the number of episodes that advance in lockstep.
 const chunkEpisodes = 16
 
 func (r *rollout) run(episodes []*episode) {
@@ -243,6 +245,7 @@ func (r *rollout) run(episodes []*episode) {
 	})
 }
 
+// chunk plays the episodes: in each round, every active episode descends the tree and places one container.
 func (r *rollout) chunk(episodes []*episode) {
 	t := r.tree
 	var think thinking

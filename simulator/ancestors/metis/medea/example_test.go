@@ -8,7 +8,7 @@ import (
 	"trainopt/simulator/ancestors/metis/medea"
 )
 
-// The example of the paper: two of each service on six nodes.
+// The example of the paper: two containers of each service on six nodes.
 func ExamplePlace() {
 	p := &place.Problem{
 		Types: []place.NodeType{{Name: "m5.4xlarge", Count: 6, Table: place.MetisTable()}},

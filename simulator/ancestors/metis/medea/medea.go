@@ -1,13 +1,15 @@
-// Package medea places containers so that wishes about neighbours are missed as little as can be: the integer program of Medea
-// (Garefalakis et al., EuroSys 2018) as Metis wrote it down to compare with (Wang et al., SC 2020), solved to the optimum.
+// Package medea places containers with minimal violation of affinity constraints: the integer program of Medea
+// (Garefalakis et al., EuroSys 2018) as formulated by Metis for its comparison (Wang et al., SC 2020), solved to
+// optimality.
 //
-// It looks at no throughput: many placements miss as little, and their throughput is anywhere in a range (Tie), so that a comparison
-// with Medea must say which it took. For throughput itself see package exact.
+// The program ignores throughput: many placements have the minimal violation, and their throughputs vary widely. A
+// comparison with Medea must therefore state which one it used (Tie). To optimise throughput itself, see package
+// exact.
 //
-// The published program has a variable for every container on every node, and one for every wish of every container on every node:
-// 100,000 rows for 200 containers on 81 nodes, of which MATLAB takes 65 minutes (median), and more than 10 hours on 729 nodes.
-// Containers of an app are alike, so what is missed on a node depends on its pattern alone, and how many nodes get each pattern is
-// the same program in eight rows.
+// The published program has a variable per container and node, and one per constraint, container and node: 100,000
+// rows for 200 containers on 81 nodes, for which MATLAB takes 65 minutes (median), and more than 10 hours on 729
+// nodes. Since the containers of an app are identical, the violation on a node depends only on its pattern, and
+// choosing the number of nodes per pattern is an equivalent program of eight rows.
 //
 //	solution, report, err := medea.Place(ctx, problem, medea.Options{Tie: medea.BestRPS})
 package medea
@@ -23,41 +25,41 @@ import (
 	"trainopt/optimizer/schedule/place/greedy"
 )
 
-// Tie says which of the placements that miss as little is taken.
+// Tie selects among the placements of minimal violation.
 type Tie int
 
 const (
-	Any      Tie = iota // the one that the search meets first; the same every time
-	BestRPS             // one with the highest mean throughput that was found; Solution.Gap says how far that may be from the highest
-	WorstRPS            // one with the lowest
+	Any      Tie = iota // the first found by the search; deterministic
+	BestRPS             // one of the highest mean throughput found; Solution.Gap bounds its distance from the highest
+	WorstRPS            // one of the lowest, likewise
 )
 
-// Options say how; the zero value takes any optimum.
+// Options are the settings; the zero value returns any optimum.
 type Options struct {
 	Tie Tie
-	// Missed is how far the search for the least that is missed goes. Its Gap 0 is none here: the optimum.
+	// Missed are the settings of the search for the minimal violation. A Gap of 0 means the exact optimum.
 	Missed exact.Settings
-	// Throughput is how far the search for BestRPS and WorstRPS goes. Its Gap 0 is none, too.
+	// Throughput are the settings of the search for BestRPS and WorstRPS. A Gap of 0 means the exact optimum.
 	Throughput exact.Settings
 }
 
-// Report is what Medea and its comparison count.
+// Report holds the metrics of Medea and of Metis's comparison with it.
 type Report struct {
-	// Magnitude is the objective of the program, by how much wishes are missed in all, weighted; Instances the number of (wish,
-	// container) that are missed.
+	// Magnitude is the objective, the weighted sum of violations; Instances is the number of (constraint, container)
+	// pairs that are violated.
 	Magnitude float64
 	Instances int
-	// Least is what no placement can miss less than; it is Magnitude when the search got to its end.
+	// Least is a lower bound on Magnitude of all placements; it equals Magnitude if the search completed.
 	Least float64
-	// Slacks is the number of variables for what is missed in the published program, (wish, container of its app, node): 468 for the
-	// paper's example of six nodes. Ratio is Magnitude / Slacks, 0 when there are none.
+	// Slacks is the number of slack variables of the published program, one per (constraint, container of its app,
+	// node): 468 for the paper's example of six nodes. Ratio is Magnitude / Slacks, 0 if there are no slacks.
 	Slacks int
 	Ratio  float64
 }
 
-// Place solves the program. Value, Bound and Gap of the solution are of −Magnitude, for BestRPS of the mean throughput among
-// placements that miss as little, and for WorstRPS of its negative. The error wraps place.ErrInfeasible when the batch fits
-// nowhere, or is the context's.
+// Place solves the program. Value, Bound and Gap of the solution refer to −Magnitude with Any, to the mean throughput
+// among placements of minimal violation with BestRPS, and to its negative with WorstRPS. The error wraps
+// place.ErrInfeasible if the batch does not fit, or is the context's.
 func Place(ctx context.Context, p *place.Problem, o Options) (*place.Solution, Report, error) {
 	if o.Missed.Gap == 0 {
 		o.Missed.Gap = -1
@@ -74,7 +76,7 @@ func Place(ctx context.Context, p *place.Problem, o Options) (*place.Solution, R
 		return nil, Report{}, err
 	}
 	if r.Least = max(0, -s.Bound); r.Magnitude-r.Least <= 1e-9*r.Magnitude {
-		r.Least = r.Magnitude // but for rounding
+		r.Least = r.Magnitude // equal up to rounding
 	}
 	if o.Tie == Any {
 		return &s, r, nil
@@ -89,21 +91,21 @@ func Place(ctx context.Context, p *place.Problem, o Options) (*place.Solution, R
 	return &tied, r, err
 }
 
-// settle finds a placement that misses as little as one that is there, with the highest or lowest throughput.
+// settle finds a placement with the violation of s, at most missed, and the highest or lowest throughput.
 func settle(ctx context.Context, p *place.Problem, s place.Solution, missed float64, o Options) (place.Solution, error) {
 	objective, limits := place.Objective{RPS: 1}, place.Limits{Missed: &missed}
 	if o.Tie == WorstRPS {
 		objective.RPS = -1
 	}
 	tied, err := exact.Solve(ctx, p, objective, limits, o.Throughput)
-	if errors.Is(err, place.ErrInfeasible) { // it went less far than the search for what can be missed at least
+	if errors.Is(err, place.ErrInfeasible) { // the search stopped before it reached the minimal violation
 		tied, err = greedy.Improve(ctx, p, objective, limits, s.Placement)
 	}
 	tied.Notes = append(slices.Clone(s.Notes), tied.Notes...)
 	return tied, err
 }
 
-// report counts what a placement misses.
+// report computes the metrics of a placement.
 func report(p *place.Problem, s place.Solution) (Report, error) {
 	w, err := p.Evaluate(s.Placement)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"trainopt/optimizer/schedule/place/placetest"
 )
 
-// The least that can be missed is what HiGHS found on the same instances, and it is proven.
+// The minimal violation equals the result of HiGHS on the same instances, with a proof.
 func TestMissesAsLittleAsPublished(t *testing.T) {
 	checked := 0
 	for _, want := range placetest.Results(t, "medea") {
@@ -35,7 +35,7 @@ func TestMissesAsLittleAsPublished(t *testing.T) {
 	}
 }
 
-// The paper's example (table I): the published program has 468 slacks for it, and Medea missed 4 there.
+// The paper's example (table I): the published program has 468 slacks, and Medea's optimum a violation of 4.
 func TestPublishedExample(t *testing.T) {
 	p := placetest.SixNodes()
 	_, r, err := Place(t.Context(), p, Options{})
@@ -47,7 +47,7 @@ func TestPublishedExample(t *testing.T) {
 	}
 }
 
-// Placements that miss as little differ in throughput by far: the figures that the paper has for Medea lie between.
+// Placements of minimal violation differ widely in throughput; the paper's figures for Medea lie within their range.
 func TestTies(t *testing.T) {
 	for size, paper := range map[int]float64{200: 0.920, 300: 0.892, 400: 0.839} {
 		t.Run(strconv.Itoa(size), func(t *testing.T) {
@@ -79,8 +79,8 @@ func TestTies(t *testing.T) {
 	}
 }
 
-// program is the published integer program on small problems, by trying every node for every container: variables are containers on
-// nodes, and slacks are for each wish, container of its app and node, as it is written down there.
+// program solves the published integer program for small problems by enumeration: its variables are containers on
+// nodes, and slacks per constraint, container of its app, and node, as published.
 func program(p *place.Problem) float64 {
 	var apps []int // of containers
 	for a, k := range p.Batch {
@@ -177,7 +177,7 @@ func TestSolvesThePublishedProgram(t *testing.T) {
 	})
 }
 
-// Other nodes, and what runs already.
+// Further nodes, and running containers.
 func TestKeepsWhatRuns(t *testing.T) {
 	p := placetest.Metis(t, 200, 81, 1)
 	p.Types[0].Count = 40
@@ -215,7 +215,8 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// BenchmarkPlace finds and proves the optimum. MATLAB takes 65 minutes (median; 39 to 160) on 81 nodes and more than 10 hours on 729.
+// BenchmarkPlace finds and proves the optimum. MATLAB takes 65 minutes (median; 39 to 160) on 81 nodes and more than
+// 10 hours on 729 nodes.
 func BenchmarkPlace(b *testing.B) {
 	for _, c := range [][2]int{{200, 81}, {300, 81}, {400, 81}, {1000, 729}, {2000, 729}, {3000, 729}} {
 		for name, tie := range map[string]Tie{"any": Any, "best": BestRPS, "worst": WorstRPS} {

@@ -16,50 +16,50 @@ import (
 	"trainopt/simulator/experiment"
 )
 
-// Comparison is what is compared: methods on the same batches.
+// Comparison describes a comparison of methods on the same batches.
 type Comparison struct {
 	Title, XName string
 	Methods      []string
-	Against      []string // nil: the first method
+	Against      []string // baselines; nil means the first method
 	Scenarios    []Scenario
-	Workers      int // batches at the same time; 0: one a core
-	// Clock times methods; nil: nobody does.
+	Workers      int // concurrent batches; 0 means one per core
+	// Clock measures the time of methods; nil means no times.
 	Clock    func() time.Duration
 	Progress func(done, total int)
 	Notes    []string
 }
 
-// Scenario are batches that are compared with each other.
+// Scenario is a set of batches that are compared with each other.
 type Scenario struct {
 	Name  string
-	X     float64 // where it stands in charts
+	X     float64 // position in charts
 	Cases []Case
-	// Options hold for the methods that take them; the case's group is added to the seed.
+	// Options apply to the methods that support them; the group of the case is added to the seed.
 	Options Options
 }
 
-// Case is a batch.
+// Case is one batch.
 type Case struct {
 	Group         uint64
-	Problem, Told *place.Problem // Told: with the throughputs that methods know; nil: the same
+	Problem, Told *place.Problem // Told has the throughputs known to methods; nil means Problem
 }
 
-// Single is one method on one case.
+// Single is the result of one method on one case.
 type Single struct {
 	Scenario, Method string
 	Group            uint64
-	Values           map[string]float64 // by metric; nil when there is no placement
-	Reason           string             // why not
+	Values           map[string]float64 // by metric; nil without a placement
+	Reason           string             // reason for the missing placement
 }
 
-// Result is what came out: a table for each scenario, and every single placement.
+// Result is the result of a comparison: a table per scenario, and every single placement.
 type Result struct {
 	*experiment.Comparison
-	Each    []*experiment.Comparison // by scenario; nil where nothing was run
+	Each    []*experiment.Comparison // by scenario; nil for a scenario that was not run
 	Singles []Single
 }
 
-// measures are what is compared. A new one is one line here.
+// measures are the metrics of comparison. A new metric is one line here.
 var measures = []struct {
 	experiment.Metric
 	of func(r *measured) float64
@@ -81,6 +81,7 @@ var measures = []struct {
 	{experiment.Metric{Name: "gap", Better: experiment.Lower, Detail: true, Means: "relative distance to the bound that the method proved, in its own objective"}, func(r *measured) float64 { return r.gap }},
 }
 
+// measured is the evaluation of one placement, from which the metrics are computed.
 type measured struct {
 	worth                   place.Worth
 	predicted, gap, seconds float64
@@ -88,8 +89,9 @@ type measured struct {
 	priced                  bool
 }
 
-// Compare runs every method on every case. What a method finds no placement for has no figures there, which is noted. The result is the
-// same for any number of workers, times apart. When the context ends, what is complete comes with its error.
+// Compare runs every method on every case. A case without a placement has no values for that method, which is noted.
+// Except for times, the result is independent of the number of workers. When ctx is cancelled, Compare returns the
+// complete results with the error.
 func Compare(ctx context.Context, c *Comparison) (*Result, error) {
 	for _, name := range c.Methods {
 		if _, err := Find(name); err != nil {
@@ -139,7 +141,8 @@ func Compare(ctx context.Context, c *Comparison) (*Result, error) {
 	return r, failed
 }
 
-// single runs one method on one case.
+// single runs one method on one case. The method receives the known throughputs, and the placement is evaluated with
+// the true ones. An infeasible case is a result with a reason, not an error.
 func (c *Comparison) single(ctx context.Context, s *Scenario, method string, k int) (Single, error) {
 	at := &s.Cases[k]
 	out := Single{Scenario: s.Name, Method: method, Group: at.Group}
@@ -191,7 +194,7 @@ func (c *Comparison) single(ctx context.Context, s *Scenario, method string, k i
 	return out, nil
 }
 
-// reasons say which methods found nothing in a scenario.
+// reasons returns notes on the methods that found no placement in a scenario.
 func (r *Result) reasons(names []string, scenario string) []string {
 	var out []string
 	for _, name := range names {
@@ -210,7 +213,7 @@ func (r *Result) reasons(names []string, scenario string) []string {
 	return out
 }
 
-// assemble joins the scenarios.
+// assemble combines the scenarios.
 func (r *Result) assemble(c *Comparison) {
 	each := slices.DeleteFunc(slices.Clone(r.Each), func(e *experiment.Comparison) bool { return e == nil })
 	if len(each) == 0 {
@@ -236,6 +239,7 @@ func (r *Result) assemble(c *Comparison) {
 	}
 }
 
+// byScenario returns a table of one metric by method and scenario.
 func (r *Result) byScenario(c *Comparison, m experiment.Metric) experiment.Table {
 	t := experiment.Table{Title: m.Name + ": " + m.Means + "; ± is half the 95 % interval", Head: []string{c.XName}}
 	for i := range c.Scenarios {
@@ -251,7 +255,7 @@ func (r *Result) byScenario(c *Comparison, m experiment.Metric) experiment.Table
 	return t
 }
 
-// Words are the mean of a method in a metric in a scenario, with half its interval; "–" when unknown.
+// Words formats the mean of a method's metric in a scenario, with the half-width of its interval; "–" if unknown.
 func (r *Result) Words(scenario int, method, metric string) string {
 	row, ok := r.at(scenario, method, metric)
 	if !ok || !row.Mean.Known() {
@@ -294,7 +298,7 @@ func (r *Result) chart(c *Comparison, m experiment.Metric) experiment.Chart {
 	return out
 }
 
-// Line is a method's mean in a metric over the scenarios.
+// Line returns the mean of a method's metric over the scenarios.
 func (r *Result) Line(c *Comparison, method, metric string, color int) experiment.Line {
 	line := experiment.Line{Name: method, Dots: true, Color: color}
 	for i := range c.Scenarios {
@@ -309,7 +313,7 @@ func (r *Result) Line(c *Comparison, method, metric string, color int) experimen
 
 func short(x float64) string { return strconv.FormatFloat(x, 'g', 5, 64) }
 
-// Write writes every single placement as CSV; what is unknown is empty.
+// Write writes every single placement as CSV; unknown values are empty.
 func (r *Result) Write(w io.Writer) error {
 	head := []string{"scenario", "method", "group"}
 	for i := range measures {

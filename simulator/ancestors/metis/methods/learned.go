@@ -7,8 +7,8 @@ import (
 	"trainopt/simulator/ancestors/metis/learned"
 )
 
-// byLearning is a method of package learned. Where it needs trained sub-schedulers and has none, they are those of the binary, which
-// are for the apps that Metis measured.
+// byLearning returns a method of package learned. A required model that is not given is replaced by the built-in one,
+// which is for the apps measured by Metis.
 func byLearning(name string) func(context.Context, *place.Problem, Options) (*Outcome, error) {
 	return func(ctx context.Context, p *place.Problem, o Options) (*Outcome, error) {
 		po := learned.PlaceOptions{Method: name, Objective: o.Objective, Seed: o.Seed, Episodes: o.Episodes, Workers: o.Workers,

@@ -1,6 +1,7 @@
-// Package methods joins the ways to place containers under one name each, so that one can be picked and several be compared.
+// Package methods provides all placement methods for containers under one interface, by name, for selection and
+// comparison.
 //
-// It places nothing itself: the methods are in the packages exact, greedy, medea, baseline and learned.
+// It implements none itself: the methods are in the packages exact, greedy, medea, baseline and learned.
 //
 //	o, err := methods.Place(ctx, "exact", &problem, methods.Options{})
 //	w, err := problem.Evaluate(o.Placement)
@@ -27,61 +28,61 @@ import (
 	"trainopt/simulator/experiment"
 )
 
-// Options say what a method is asked for. The zero value asks for the mean RPS, without limits.
+// Options are the options of a placement. The zero value maximises the mean RPS without limits.
 type Options struct {
 	Objective place.Objective
 	Limits    place.Limits
 	Seed      uint64
-	// Compat is as the published code does where ours does better.
+	// Compat reproduces the published code where this project improves on it.
 	Compat bool
-	// Episodes are played by methods that learn; 0 is the number of the method.
+	// Episodes is the number of episodes of learning methods; 0 means that of the method.
 	Episodes int
-	Workers  int                  // of methods that learn; 0: one a core. Results do not depend on it
-	Clock    func() time.Duration // since the start, for Outcome.Curve; nil: no times
-	// Progress is told how many episodes were played; nil: nobody is.
+	Workers  int                  // goroutines of learning methods; 0 means one per core. Results do not depend on it
+	Clock    func() time.Duration // time since the start, for Outcome.Curve; nil means no times
+	// Progress is called with the number of episodes played; nil means no reports.
 	Progress func(episodes int)
-	// Zones, Budget and Apart are those of learned.PlaceOptions, for george; others leave them out.
+	// Zones, Budget and Apart are the options of george, see learned.PlaceOptions; other methods ignore them.
 	Zones  []learned.Zone
 	Budget float64
 	Apart  bool
-	// Model are the sub-schedulers of methods that place with them; nil: those of the binary.
+	// Model holds the sub-schedulers of methods that require them; nil means the built-in ones.
 	Model *learned.Model
 }
 
-// Outcome is a solution, and how a method came to it.
+// Outcome is a solution with the learning curve that led to it.
 type Outcome struct {
 	place.Solution
-	Curve []Point // of methods that learn
+	Curve []Point // of learning methods
 }
 
-// Point is where learning stood.
+// Point is a point of a learning curve.
 type Point struct {
 	Episode int
 	Seconds float64 // by Options.Clock
-	Mean    float64 // objective of the episodes since the last point
-	Best    float64 // of all so far; NaN when none kept the limits
-	Cost    float64 // mean share of containers that break a soft constraint
+	Mean    float64 // mean objective of the episodes since the last point
+	Best    float64 // best so far; NaN if no episode satisfied the limits
+	Cost    float64 // mean share of containers that violate a soft constraint
 }
 
-// Method is a way to place.
+// Method is a placement method.
 type Method struct {
 	Does, From string
-	// Objective says that it maximises Options.Objective, Limits that it keeps Options.Limits; others have an objective of their own
-	// and keep none.
+	// Objective is set if the method maximises Options.Objective, Limits if it satisfies Options.Limits. Other
+	// methods have their own objective and no limits.
 	Objective, Limits bool
-	// Random says that it depends on the seed.
+	// Random is set if the result depends on the seed.
 	Random bool
-	// Compat says what the published code does otherwise; "" when nothing.
+	// Compat describes how the published code differs; "" if it does not.
 	Compat string
-	// Learned says that it learns from the problem, in episodes, and has a curve.
+	// Learned is set if the method learns from the problem in episodes; it then returns a curve.
 	Learned bool
-	// Wishes says that it looks at the problem's constraints alone, not at throughputs.
+	// Wishes is set if the method uses only the constraints of the problem, not throughputs.
 	Wishes bool
 
 	place func(ctx context.Context, p *place.Problem, o Options) (*Outcome, error)
 }
 
-// Where methods are from.
+// Origins of methods.
 const (
 	kubernetes = "Kubernetes"
 	usual      = "usual"
@@ -90,7 +91,7 @@ const (
 	ours       = "this program"
 )
 
-// all are the methods. A new one is one line here.
+// all is the registry of methods. A new method is one line here.
 var all = map[string]Method{
 	"exact": {Does: "the best placement, and a proof how far from the best it is", From: ours + "; configuration program: Gilmore and Gomory, 1961",
 		Objective: true, Limits: true, place: placeExact},
@@ -124,10 +125,10 @@ var all = map[string]Method{
 	"spread":       {Does: "few of an app on a node, and the emptier ones", From: kubernetes + ", its default scores", Random: true, place: byRule("spread")},
 }
 
-// Names are the names of all methods, sorted.
+// Names returns the names of all methods, sorted.
 func Names() []string { return slices.Sorted(maps.Keys(all)) }
 
-// Find is a method by its name.
+// Find returns the method with the given name.
 func Find(name string) (Method, error) {
 	m, ok := all[name]
 	if !ok {
@@ -136,9 +137,9 @@ func Find(name string) (Method, error) {
 	return m, nil
 }
 
-// Place places the batch of a problem by a method, and checks what came out: the placement is one of the problem. The error wraps
-// place.ErrInfeasible when nothing was found that keeps the limits, or is the context's; then methods that learn give the best so
-// far with it, where they have one.
+// Place places the batch of a problem by a method and validates the placement. The error wraps place.ErrInfeasible if
+// no placement within the limits was found, or is the context's; in the latter case, learning methods also return the
+// best placement so far, if any.
 func Place(ctx context.Context, name string, p *place.Problem, o Options) (*Outcome, error) {
 	m, err := Find(name)
 	if err != nil {
@@ -199,7 +200,7 @@ func placeParagon(ctx context.Context, p *place.Problem, o Options) (*Outcome, e
 	return byRule("paragon")(ctx, p, o)
 }
 
-// byRule is a method of package baseline.
+// byRule returns a method of package baseline.
 func byRule(name string) func(context.Context, *place.Problem, Options) (*Outcome, error) {
 	return func(_ context.Context, p *place.Problem, o Options) (*Outcome, error) {
 		return outcome(baseline.Methods[name](p, rand.New(rand.NewPCG(o.Seed, 0))))
@@ -213,7 +214,7 @@ func outcome(s *place.Solution, err error) (*Outcome, error) {
 	return &Outcome{Solution: *s}, nil
 }
 
-// List writes which methods there are, what each does, and where it is from.
+// List writes the name, description and origin of every method.
 func List(w io.Writer) error {
 	var b strings.Builder
 	for _, name := range Names() {
@@ -241,7 +242,7 @@ func List(w io.Writer) error {
 	return err
 }
 
-// orNaN makes −∞, which learning has for nothing yet, unknown.
+// orNaN replaces infinite values, which learning uses for unknown ones, by NaN.
 func orNaN(v float64) float64 {
 	if math.IsInf(v, 0) {
 		return math.NaN()

@@ -16,7 +16,7 @@ import (
 	"trainopt/simulator/experiment"
 )
 
-// small is a batch of Metis on fewer nodes than it likes.
+// small returns a batch of Metis on a small cluster.
 func small(t testing.TB, group int) *place.Problem {
 	t.Helper()
 	batches, err := place.MetisBatches(40)
@@ -26,7 +26,8 @@ func small(t testing.TB, group int) *place.Problem {
 	return &place.Problem{Types: []place.NodeType{{Name: "node", Count: 12, Table: place.MetisTable()}}, Batch: batches[group], Constraints: place.MetisConstraints()}
 }
 
-// TestEveryMethod: each places the whole batch, none is above what exact proves, and the same seed gives the same placement.
+// TestEveryMethod checks that each method places the whole batch, that none exceeds the proven bound, and that equal
+// seeds give equal placements.
 func TestEveryMethod(t *testing.T) {
 	p := small(t, 0)
 	best, err := Place(t.Context(), "exact", p, Options{})
@@ -99,7 +100,8 @@ func TestPlaceRefuses(t *testing.T) {
 	}
 }
 
-// TestPredicted: a forest that saw more is closer, and the one that saw all is not the table itself.
+// TestPredicted checks that a larger sample gives a better forest, and that a forest of all patterns still differs
+// from the table.
 func TestPredicted(t *testing.T) {
 	truth := place.MetisTable()
 	last := math.Inf(1)
@@ -114,7 +116,7 @@ func TestPredicted(t *testing.T) {
 		}
 		last = squared
 	}
-	// All pairs are in a twentieth that begins with them.
+	// The first 6 % contain all pairs.
 	got, err := Predicted(truth, 0.06, 1, true)
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +148,7 @@ func comparison(t testing.TB, workers int) *Comparison {
 	return c
 }
 
-// TestCompareSameBytes: the number of workers changes nothing.
+// TestCompareSameBytes checks that the output does not depend on the number of workers.
 func TestCompareSameBytes(t *testing.T) {
 	var texts []string
 	for _, workers := range []int{1, 4} {
@@ -180,7 +182,8 @@ func TestCompareSameBytes(t *testing.T) {
 	}
 }
 
-// TestCompareInfeasible: a method that finds nothing has no figures and the reason is said; times come from the clock.
+// TestCompareInfeasible checks that a method without a placement has no values but a reason, and that times are those
+// of the clock.
 func TestCompareInfeasible(t *testing.T) {
 	c := comparison(t, 1)
 	c.Scenarios = c.Scenarios[:1]

@@ -10,9 +10,10 @@ import (
 	"trainopt/simulator/ancestors/metis/forest"
 )
 
-// Predicted is what a forest says that has seen a share of a table's patterns, drawn by the seed: what methods know where not all is
-// measured. Share is more than 0 and at most 1. With pairs it begins with what tells who disturbs whom: apps alone, and one container of
-// an app beside any number of another; Metis' default, a fifth, has these.
+// Predicted returns the table predicted by a forest trained on a share of a table's patterns, drawn by the seed: the
+// knowledge of methods if only some patterns are measured. Share must be in (0, 1]. With pairs, the sample begins
+// with patterns that show interference: single apps, and one container of an app beside any number of another;
+// Metis's default sample, a fifth of the patterns, contains these.
 func Predicted(t *place.Table, share float64, seed uint64, pairs bool) (*place.Table, error) {
 	if !(share > 0 && share <= 1) {
 		return nil, fmt.Errorf("predict from a share of %v of the patterns: want more than 0, at most 1", share)
@@ -34,7 +35,7 @@ func Predicted(t *place.Table, share float64, seed uint64, pairs bool) (*place.T
 	return Grown(s, t.Capacity())
 }
 
-// rank is 0 for patterns that tell who disturbs whom, 1 for others.
+// rank returns 0 for patterns that show interference between two apps or of one app with itself, 1 for others.
 func rank(counts []uint8) int {
 	apps, single := 0, false
 	for _, k := range counts {
@@ -47,7 +48,7 @@ func rank(counts []uint8) int {
 	return 1
 }
 
-// Grown is what a forest grown from samples says of every pattern.
+// Grown returns the table predicted by a forest trained on samples.
 func Grown(s *place.Samples, capacity int) (*place.Table, error) {
 	f, _, err := forest.Train(s, forest.Options{})
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package render writes a placement of containers: as text for a terminal, as JSON, as a CSV of its nodes, and as a page with a
-// picture. It places and compares nothing.
+// Package render formats a placement of containers: as text for a terminal, JSON, CSV of its nodes, and an HTML page
+// with a picture. It computes and compares no placements.
 //
 //	err := render.Write(os.Stdout, &render.Run{Method: "exact", Problem: problem, Outcome: outcome, What: "200 containers"}, "text")
 package render
@@ -21,24 +21,24 @@ import (
 	"trainopt/simulator/experiment"
 )
 
-// Run is a placement with what a reader must know beside it.
+// Run is a placement with information for its reader.
 type Run struct {
 	Method string
 	Seed   uint64
 	Compat bool
-	// Problem is what was placed, with the throughputs that figures are of. Told is the same as the method knew it, with throughputs
-	// that were predicted; nil where it knew them.
+	// Problem is the placed problem, with measured throughputs. Told is the problem as known to the method, with
+	// predicted throughputs; nil if the method knew the measured ones.
 	Problem, Told *place.Problem
 	Objective     place.Objective
 	Limits        place.Limits
 	*methods.Outcome
-	SolveS    float64 // how long the method took, seconds; NaN when unknown
-	What      string  // the batch, in a few words
-	Predictor string  // where the throughputs of Told are from
+	SolveS    float64 // run time of the method, s; NaN if unknown
+	What      string  // short description of the batch
+	Predictor string  // source of the throughputs of Told
 	Notes     []string
 }
 
-// formats are the ways to write a run. A new one is one function and one line here.
+// formats is the registry of output formats. A new format is one function and one line here.
 var formats = map[string]func(io.Writer, *view) error{
 	"csv":  asCSV,
 	"html": page,
@@ -46,10 +46,10 @@ var formats = map[string]func(io.Writer, *view) error{
 	"text": text,
 }
 
-// Formats lists the names that Write knows.
+// Formats returns the names that Write accepts, sorted.
 func Formats() []string { return slices.Sorted(maps.Keys(formats)) }
 
-// Write writes a run in one of Formats. The error says also when the placement is none of the problem.
+// Write writes a run in one of Formats. It returns an error if the placement is not valid for the problem.
 func Write(w io.Writer, r *Run, format string) error {
 	f, ok := formats[format]
 	if !ok {
@@ -62,12 +62,13 @@ func Write(w io.Writer, r *Run, format string) error {
 	return f(w, v)
 }
 
-// violations are missed constraints.
+// violations describes violated constraints.
 type violations struct {
 	Magnitude experiment.Number `json:"magnitude"`
 	Instances int               `json:"instances"`
 }
 
+// appJSON is the result of one app.
 type appJSON struct {
 	App        string            `json:"app"`
 	Containers int               `json:"containers"`
@@ -75,6 +76,7 @@ type appJSON struct {
 	SLOShare   experiment.Number `json:"slo_share"`
 }
 
+// typeJSON is a node type of the cluster.
 type typeJSON struct {
 	Name     string  `json:"name"`
 	Nodes    int     `json:"nodes"`
@@ -82,6 +84,7 @@ type typeJSON struct {
 	Cost     float64 `json:"cost"`
 }
 
+// pointJSON is a point of the learning curve.
 type pointJSON struct {
 	Episode int               `json:"episode"`
 	Seconds experiment.Number `json:"seconds"`
@@ -89,7 +92,7 @@ type pointJSON struct {
 	Best    experiment.Number `json:"best"`
 }
 
-// result is what JSON has: the contract's fields, and then ours.
+// result is the JSON document: the required fields, followed by additional ones.
 type result struct {
 	Schema     int               `json:"schema"`
 	Engine     string            `json:"engine"`
@@ -118,9 +121,10 @@ type result struct {
 	Cost         float64            `json:"cost"`
 	Apps         []appJSON          `json:"apps"`
 	Curve        []pointJSON        `json:"curve"`
-	Notes        []string           `json:"notes,omitempty"` // how the method came to it
+	Notes        []string           `json:"notes,omitempty"` // how the method found the placement
 }
 
+// asJSON writes the run as an indented document with arrays of integers on one line.
 func asJSON(w io.Writer, v *view) error {
 	out := result{Schema: 1, Engine: "placement", Method: v.Method, MeanRPS: experiment.Number(v.worth.MeanRPS), SLOShare: experiment.Number(v.worth.SLOShare),
 		Violations: violations{experiment.Number(v.worth.Magnitude), v.worth.Instances}, NodesUsed: v.worth.NodesUsed,
@@ -158,13 +162,13 @@ func asJSON(w io.Writer, v *view) error {
 	return err
 }
 
-// Rows of whole numbers are written in one line each.
+// Arrays of integers are written on one line each.
 var (
 	rows   = regexp.MustCompile(`\[\n\s*\d+(?:,\n\s*\d+)*\n\s*\]`)
 	spaces = regexp.MustCompile(`\s+`)
 )
 
-// weights are those of an objective that are not 0.
+// weights returns the non-zero weights of an objective.
 func weights(o place.Objective) map[string]float64 {
 	if o == (place.Objective{}) {
 		o.RPS = 1
@@ -174,7 +178,7 @@ func weights(o place.Objective) map[string]float64 {
 	return out
 }
 
-// asCSV writes a line a node; what is unknown is empty.
+// asCSV writes one line per node; unknown values are empty.
 func asCSV(w io.Writer, v *view) error {
 	head := []string{"node", "type", "containers", "mean_rps", "served", "violations"}
 	for _, app := range v.names {
@@ -199,7 +203,7 @@ func asCSV(w io.Writer, v *view) error {
 	return nil
 }
 
-// ratio is a over b, NaN for b = 0.
+// ratio returns a / b, NaN for b = 0.
 func ratio(a float64, b int) float64 {
 	if b == 0 {
 		return math.NaN()

@@ -19,7 +19,7 @@ func page(w io.Writer, v *view) error {
 	if err := p.Write(&b); err != nil {
 		return err
 	}
-	// The picture goes before the first section; a page has charts of lines only.
+	// experiment.Page has line charts only, so the picture is inserted before the first section of its HTML.
 	before, after, ok := bytes.Cut(b.Bytes(), []byte("<section>"))
 	if !ok {
 		return errors.New("write placement: the page has no section")
@@ -35,7 +35,7 @@ func page(w io.Writer, v *view) error {
 	return err
 }
 
-// curve is how learning went.
+// curve returns a chart of the learning curve.
 func (v *view) curve() experiment.Chart {
 	mean, best := experiment.Line{Name: "mean of the episodes"}, experiment.Line{Name: "best so far"}
 	for _, p := range v.Curve {
@@ -50,20 +50,22 @@ func (v *view) curve() experiment.Chart {
 	return c
 }
 
-// drawn is up to how many nodes a picture has a column for each.
+// drawn is the maximum number of nodes drawn as separate columns.
 const drawn = 120
 
-// Size of a picture, in its own units.
+// Size of a picture in SVG units.
 const (
 	pictureWidth, pictureHeight = 1040.0, 300.0
 	pictureColors               = 7
 )
 
+// cell is a rectangle of the picture with its CSS class and its tooltip, or an entry of the legend.
 type cell struct {
 	X, Y, Width, Height string
 	Class, Words        string
 }
 
+// pictureData is the input of the template pictures.
 type pictureData struct {
 	Note, Below   string
 	Legend        []cell
@@ -71,7 +73,8 @@ type pictureData struct {
 	Width, Height float64
 }
 
-// picture draws nodes as columns of cells, those that are alike beside each other; where there are many they make one column.
+// picture draws each node as a column of cells, with nodes of equal content adjacent; beyond drawn nodes, these form
+// one column.
 func (v *view) picture() pictureData {
 	p := pictureData{Width: pictureWidth, Height: pictureHeight, Note: "a column is a node, a cell a container; nodes that hold the same stand side by side", Below: counted(v.Problem.Nodes(), "node")}
 	capacity := 1
@@ -101,7 +104,7 @@ func (v *view) picture() pictureData {
 	return p
 }
 
-// column draws what a node holds, from below.
+// column draws the content of a node, from bottom to top.
 func (v *view) column(g *group, x, width, rise float64) []cell {
 	unit := func(f float64) string { return fmt.Sprintf("%.1f", f) }
 	var out []cell
@@ -128,7 +131,7 @@ func (v *view) typeName(kind int) string {
 	return "node"
 }
 
-// color is the class of an app; apps beyond the seventh repeat colours, lighter.
+// color returns the CSS class of an app; apps beyond the seventh reuse colours, lighter.
 func color(app int) string {
 	class := fmt.Sprintf("a%d", app%pictureColors+1)
 	if app >= pictureColors {

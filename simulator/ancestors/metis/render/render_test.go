@@ -34,7 +34,7 @@ func written(t *testing.T, r *Run, format string) string {
 	return b.String()
 }
 
-// TestJSON has the fields that scripts rely on, and null for what is unknown.
+// TestJSON checks the documented fields, and null for unknown values.
 func TestJSON(t *testing.T) {
 	r := placed(t, "random", metis(6, 2, 2, 2, 2, 2, 2, 2))
 	text := written(t, r, "json")
@@ -81,7 +81,8 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestText keeps to 100 columns, whatever the number of apps, and says what there is.
+// TestText checks that lines have at most 100 columns for any number of apps, and that the text contains the expected
+// facts.
 func TestText(t *testing.T) {
 	apps := make([]string, 14)
 	for a := range apps {
@@ -120,7 +121,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestCSV has a line for each node.
+// TestCSV checks for one line per node.
 func TestCSV(t *testing.T) {
 	r := placed(t, "exact", metis(6, 2, 2, 2, 2, 2, 2, 2))
 	lines, err := csv.NewReader(strings.NewReader(written(t, r, "csv"))).ReadAll()
@@ -129,7 +130,8 @@ func TestCSV(t *testing.T) {
 	}
 }
 
-// TestPage draws every container once where there are few nodes, and nothing beyond its size where there are many.
+// TestPage checks that each container is drawn once for few nodes, and that for many nodes the picture does not
+// exceed its size.
 func TestPage(t *testing.T) {
 	r := placed(t, "metis", metis(6, 2, 2, 2, 2, 2, 2, 2))
 	got := written(t, r, "html")

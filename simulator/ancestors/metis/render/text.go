@@ -13,13 +13,13 @@ import (
 	"trainopt/simulator/experiment"
 )
 
-// width is what text keeps to, columns.
+// width is the maximum line width of text output, in columns.
 const width = 100
 
-// listed is how many kinds of nodes a text lists; pages list more.
+// listed and listedOnPages are the maximum numbers of kinds of nodes in text output and on pages.
 const listed, listedOnPages = 20, 200
 
-// title names the run in a line.
+// title returns the method and the cluster in one line.
 func (v *view) title() string {
 	title := v.Method + " on " + v.cluster()
 	if v.Compat {
@@ -62,7 +62,7 @@ func (v *view) predictor() string {
 	return v.Predictor
 }
 
-// facts are the figures of a run for people.
+// facts returns the figures of a run for display.
 func (v *view) facts() []experiment.Fact {
 	var out []experiment.Fact
 	add := func(name, format string, args ...any) {
@@ -97,7 +97,7 @@ func (v *view) facts() []experiment.Fact {
 
 const meanRPS = "mean RPS"
 
-// objective is what a method's value is of.
+// objective names the objective of the method's value.
 func (v *view) objective() string {
 	if m, err := methods.Find(v.Method); err == nil && !m.Objective {
 		return map[string]string{"medea": "−missed", "medea-worst": "−mean RPS"}[v.Method]
@@ -115,10 +115,10 @@ func (v *view) objective() string {
 	return strings.Join(words, ",")
 }
 
-// notes are what a reader must be told.
+// notes returns all notes for the reader.
 func (v *view) notes() []string { return append(slices.Clone(v.Notes), v.Outcome.Notes...) }
 
-// patterns is a table of the kinds of nodes, at most so many.
+// patterns returns a table of at most the given number of kinds of nodes.
 func (v *view) patterns(most int) (t experiment.Table) {
 	t = experiment.Table{Title: fmt.Sprintf("What nodes hold: %s", counted(len(v.groups), "kind"))}
 	if len(v.Problem.Types) > 1 {
@@ -165,7 +165,7 @@ func orDot(k int) string {
 	return strconv.Itoa(k)
 }
 
-// byApp is a table of what the containers of each app have.
+// byApp returns a table of throughput by app.
 func (v *view) byApp() experiment.Table {
 	t := experiment.Table{Title: "By app", Head: []string{"app", "containers", "mean RPS", fmt.Sprintf("RPS ≥ %g", v.Problem.Threshold())}}
 	for i := range v.apps {
@@ -198,7 +198,7 @@ func text(w io.Writer, v *view) error {
 	return err
 }
 
-// inWords lists kinds of nodes where there are too many apps for a table.
+// inWords lists kinds of nodes if there are too many apps for a table.
 func (v *view) inWords(b *strings.Builder) {
 	fmt.Fprintf(b, "\n%s\n", v.patterns(listed).Title)
 	for _, g := range v.groups[:min(listed, len(v.groups))] {
@@ -237,7 +237,7 @@ func columns(t *experiment.Table) int {
 	return n
 }
 
-// writeTable writes a table whose first column is text when it does not hold numbers.
+// writeTable writes a table; the first column is left-aligned unless it contains numbers of nodes.
 func writeTable(b *strings.Builder, t *experiment.Table) {
 	fmt.Fprintf(b, "\n%s\n", t.Title)
 	ws := widths(t)
@@ -264,7 +264,7 @@ func fixed(v float64, digits int) string {
 	return strconv.FormatFloat(v, 'f', digits, 64)
 }
 
-// figure is a number in at most six digits.
+// figure formats a number with at most six digits.
 func figure(v float64) string {
 	if !known(v) {
 		return "unknown"

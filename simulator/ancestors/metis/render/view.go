@@ -8,28 +8,28 @@ import (
 	"trainopt/optimizer/schedule/place"
 )
 
-// view is a run with what all formats need of it.
+// view is a run with derived values required by all formats.
 type view struct {
 	*Run
 	worth     place.Worth
-	predicted place.Worth // by Told; MeanRPS is NaN without
+	predicted place.Worth // by Told; MeanRPS is NaN without Told
 	names     []string    // of the apps
-	groups    []group     // by type, the most frequent ones first, nothing at the end
-	groupOf   []int       // of each node
+	groups    []group     // by type, then by descending number of nodes; empty nodes last
+	groupOf   []int       // index in groups by node
 	apps      []app
 }
 
-// group are the nodes of a type that hold the same.
+// group is the set of nodes of a type with equal content.
 type group struct {
 	kind, pattern int
 	counts        []uint8
 	nodes         int
 	size, served  int
-	rps           float64 // sum over the containers of a node
+	rps           float64 // sum over the containers of one node
 	missed        float64
 }
 
-// app is what all containers of an app have.
+// app is the total of all containers of an app.
 type app struct {
 	name               string
 	containers, served int
@@ -39,6 +39,8 @@ type app struct {
 func (a *app) mean() float64  { return ratio(a.rps, a.containers) }
 func (a *app) share() float64 { return ratio(float64(a.served), a.containers) }
 
+// look evaluates the placement, with the measured and, if different, the predicted throughputs, and computes the
+// groups and the totals by app.
 func look(r *Run) (*view, error) {
 	v := &view{Run: r, predicted: place.Worth{MeanRPS: math.NaN()}}
 	var err error
@@ -71,7 +73,7 @@ func look(r *Run) (*view, error) {
 	return v, nil
 }
 
-// group finds nodes that are alike.
+// group groups nodes of equal type and content.
 func (v *view) group() {
 	type key struct{ kind, pattern int }
 	at := map[key]int{}
