@@ -1,7 +1,7 @@
-// Package calibration scores past predictions against what came of them: how often the 90 % interval held, by how much the
-// median was off, and by which factor the next interval must be wider to be believed.
+// Package calibration scores past predictions against their outcomes: the coverage of the 90 % interval, the error of
+// the median, and the factor by which the next interval must be widened to reach its nominal coverage.
 //
-// It predicts nothing itself, and it scores only runs that finished their work.
+// It makes no predictions itself, and scores only runs that finished their work.
 //
 //	t := calibration.Of(entries)
 //	t.All.Of[calibration.Seconds].Share // of the intervals that held, 0…1
