@@ -11,8 +11,8 @@ import (
 	"trainopt/optimizer/history/measured"
 )
 
-// A third GPU count is the first to determine the roughness of a group, and may widen intervals that were too narrow
-// without it.
+// Tolerances for the growth of an interval. A third GPU count is the first to determine the roughness of a group, and
+// may widen intervals that were too narrow without it.
 const (
 	slack      = 1.001
 	roughSlack = 1.4
