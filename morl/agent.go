@@ -81,6 +81,8 @@ type Config struct {
 	Resets Resets
 }
 
+// withDefaults returns the settings with zeros replaced by the documented defaults. Dropout 0 remains 0; agents with
+// another default set it themselves.
 func (c Config) withDefaults() Config {
 	if c.Hidden == nil {
 		c.Hidden = []int{256, 256}

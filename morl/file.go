@@ -84,7 +84,7 @@ func WriteFile(w io.Writer, m Meta, a Agent) error {
 }
 
 // ReadFile reads an agent file and creates the agent. The error wraps ErrCorrupt, ErrNewer or ErrForeign if the
-// content of the file is the cause.
+// content of the file is the cause. The checksum is verified before the content is decoded.
 func ReadFile(r io.Reader) (Meta, Agent, error) {
 	var m Meta
 	head := make([]byte, len(fileMagic)+12)

@@ -116,7 +116,8 @@ type Weights struct {
 }
 
 // Target returns the final weights: they sum to 1 and equal the preference (which sums to 1) if no violation is
-// projected. severity has one value per objective; nil means no violations, and NaN (no data) counts as 0.
+// projected. severity has one value per objective; nil means no violations, and NaN (no data) counts as 0. Each
+// weight is raised to at least Floor in proportion to the severity, scaled by 1 + κ s, and normalised.
 func (c Weights) Target(preference []float32, severity []float64) []float32 {
 	kappa, floor := c.Kappa, c.Floor
 	if kappa == 0 {

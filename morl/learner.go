@@ -56,7 +56,8 @@ func (l *learner) Stats() Stats { return l.stats }
 // Focus sets preferences of particular interest: about half of the training preferences are drawn near them.
 func (l *learner) Focus(preferences [][]float32) { l.focus = preferences }
 
-// store records a transition and returns the number of gradient steps that are due.
+// store records a transition and returns the number of gradient steps that are due. It tracks the discounted return
+// of the current episode, from which the scale of the objectives is set when the first step is due.
 func (l *learner) store(t Transition) int {
 	g := math.Pow(l.config.Gamma, float64(t.Work))
 	next := float32(g)

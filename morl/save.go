@@ -46,7 +46,8 @@ func (l *learner) save(w io.Writer, nets ...*network.Network) error {
 	return nil
 }
 
-// load reads the output of save into networks of the same sizes. After an error the agent is unchanged.
+// load reads the output of save into networks of the same sizes. After an error the agent is unchanged. All networks
+// are read before the first one is replaced.
 func (l *learner) load(r io.Reader, nets ...*network.Network) error {
 	var h header
 	if err := binary.Read(r, binary.LittleEndian, &h); err != nil {

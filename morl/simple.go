@@ -168,7 +168,9 @@ func (r *rollout) add(a *SimplePolicy, t Transition, w []float32, epsilon float3
 	r.rows++
 }
 
-// learn makes one step of the policy and one pass of the baseline over the rollout.
+// learn makes one step of the policy and one pass of the baseline over the rollout. Advantages are returns minus the
+// baseline, divided by their root mean square; gradients of all batches are accumulated for the policy, while the
+// baseline makes one step per batch.
 func (a *SimplePolicy) learn() {
 	n := a.roll.rows
 	a.returns(n)

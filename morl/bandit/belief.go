@@ -27,6 +27,8 @@ func (t *Thompson) believed() []Belief {
 	return t.beliefs
 }
 
+// believe computes the beliefs of all arms from the observations within the window: the posteriors with or without
+// positions, the counts, and the arms dropped by pruning.
 func (t *Thompson) believe() []Belief {
 	obs := t.recent()
 	kept, _ := t.prune(obs)

@@ -24,7 +24,8 @@ type posterior struct {
 	cov  *mat.SymDense
 }
 
-// smooth conditions the process on the arms' average log costs; nil without observations. O(observations + arms³).
+// smooth conditions the process on the arms' average log costs; nil without observations. O(observations + arms³). It
+// solves the normal equations of the observed arms by a Cholesky factorisation.
 func (t *Thompson) smooth(obs []Observation) *posterior {
 	if len(obs) == 0 {
 		return nil

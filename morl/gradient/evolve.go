@@ -96,6 +96,7 @@ func NewEvolver(l *Learner, c Evolution) (*Evolver, error) {
 
 // Generation evaluates a new population in environments created by env, one per worker, and updates the mean. It
 // returns the mean return of every candidate over its episodes, best first. A NaN return counts as the worst.
+// Candidates are normal draws around the mean; the better half, weighted by rank, updates mean and deviations.
 func (e *Evolver) Generation(env func() Environment) ([]float64, error) {
 	n, population := len(e.mean), e.config.Population
 	rng := spread(e.l.seed, e.generation, forEvolution)

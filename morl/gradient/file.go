@@ -76,6 +76,7 @@ func ReadFile(r io.Reader) (Meta, *Learner, error) {
 	return m, l, nil
 }
 
+// readFile verifies magic, version, lengths and checksum before it decodes the description and the networks.
 func readFile(r io.Reader) (m Meta, l *Learner, err error) {
 	head := make([]byte, len(fileMagic)+12)
 	if _, err := io.ReadFull(r, head); err != nil || string(head[:len(fileMagic)]) != fileMagic {

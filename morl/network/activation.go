@@ -12,6 +12,7 @@ const (
 // leak is the slope of LeakyReLU below zero.
 const leak float32 = 0.01
 
+// String returns the lower-case name of the activation.
 func (a Activation) String() string {
 	switch a {
 	case ReLU:

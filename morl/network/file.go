@@ -83,7 +83,7 @@ func (n *Network) ReadFrom(r io.Reader) (int64, error) {
 	return in.n, nil
 }
 
-// readConfig reads the header and validates it.
+// readConfig reads the header and validates it. The checksum of the header is verified before its sizes are used.
 func readConfig(in *sumReader) (c Config, err error) {
 	first, err := in.word()
 	if err == nil && first != magic && first != activated {

@@ -40,7 +40,8 @@ func Front(points [][]float64) []int {
 	return out
 }
 
-// front3 sweeps down the first objective over the staircase of the other two.
+// front3 sweeps down the first objective over the staircase of the other two. A point is dominated if the staircase
+// of the points before it covers its other two objectives.
 func front3(points [][]float64, order []int) []int {
 	byRank := slices.Clone(order)
 	slices.SortStableFunc(byRank, func(i, j int) int {

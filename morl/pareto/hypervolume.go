@@ -184,7 +184,8 @@ func (w *sweep) volume(points [][]float64) float64 {
 	return sum
 }
 
-// grow adds the point of this rank to the staircase and returns the area gained.
+// grow adds the point of this rank to the staircase and returns the area gained. It removes the steps that the point
+// covers, adding the area of each on the way.
 func (w *sweep) grow(points [][]float64, rank int) float64 {
 	s := &w.stairs
 	x, y := points[rank][0], points[rank][1]

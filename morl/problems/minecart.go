@@ -155,7 +155,8 @@ func fuel(action int) float64 {
 	return frames * fuelIdle
 }
 
-// act executes an action and returns its reward.
+// act executes an action and returns its reward. The action is repeated for its frames, or until the cart arrives at
+// the base, which sells the ore.
 func (c *cart) act(action int) (reward [ores + 1]float64) {
 	reward[ores] = fuel(action)
 	for range frames {

@@ -374,7 +374,8 @@ var entryNames = func() string {
 	return strings.Join(names, ", ") + ", checksum"
 }()
 
-// query returns the filter as an SQL query with its arguments.
+// query returns the filter as an SQL query with its arguments. Every condition is a placeholder, so no value becomes
+// part of the SQL text.
 func (f Filter) query() (string, []any) {
 	var where []string
 	var args []any

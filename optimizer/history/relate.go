@@ -46,7 +46,9 @@ func (c *Change) Words() string {
 	return fmt.Sprintf("%s %s, now %s", c.Name, orNone(c.Was), orNone(c.Is))
 }
 
-// relate compares an earlier run with a key; ok is false for another training or another kind of machine.
+// relate compares an earlier run with a key; ok is false for another training or another kind of machine. The text of
+// the script is compared first; then every argument that differs is classified as affecting the length only, or the
+// cost of a unit of work, which adds its distance and a Change.
 func relate(rec *journal.Record, key Key) (rel relation, ok bool) {
 	if !key.AnyMachine && !sameMachine(rec.Host, key) {
 		return rel, false

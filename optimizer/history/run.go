@@ -274,7 +274,8 @@ func lastLogged(path string) map[string]float64 {
 	return out
 }
 
-// largest returns the largest number in a column of a CSV file; NaN if there is none.
+// largest returns the largest number in a column of a CSV file; NaN if there is none. Unparsable rows and cells are
+// skipped.
 func largest(path, column string) float64 {
 	most := math.NaN()
 	f, err := os.Open(path)

@@ -95,7 +95,8 @@ func remember(stateDir string, within time.Duration) []string {
 	return notes
 }
 
-// sync reads changed runs, newest first. When ctx ends, the batches written so far are kept.
+// sync reads changed runs, newest first. When ctx ends, the batches written so far are kept. Removed directories are
+// deleted from the database first; changed ones follow in batches of one transaction each.
 func (db *DB) sync(ctx context.Context) ([]seen, error) {
 	before, err := seenRuns(ctx, db.sql) // read before the directories are listed: a run in the database but not in the list is deleted
 	if err != nil {
@@ -132,7 +133,8 @@ func (db *DB) sync(ctx context.Context) ([]seen, error) {
 }
 
 // look lists the run directories, newest first, and the indices of those that must be read. It deletes every listed
-// run from before.
+// run from before. A directory is unchanged if modification time and size of its record are; the time of a recent
+// record is stored as 0, because it does not prove that.
 func look(stateDir string, before map[string]seen) (now []seen, changed []int, err error) {
 	runs := journal.RunsDir(stateDir)
 	dirs, err := os.ReadDir(runs)
@@ -169,7 +171,9 @@ func look(stateDir string, before map[string]seen) (now []seen, changed []int, e
 	return now, changed, nil
 }
 
-// take reads some runs and writes their entries in one transaction; it updates the elements of now.
+// take reads some runs and writes their entries in one transaction; it updates the elements of now. If ctx ends, the
+// runs read so far are still written. Runs with unreadable records are stored with their problem, and read again
+// unless the record is damaged.
 func (db *DB) take(ctx context.Context, now []seen, changed []int) error {
 	entries := make([][]Entry, 0, len(changed))
 	read := changed[:0:0]

@@ -95,6 +95,7 @@ type Summary struct {
 	MedianError, Bias, Width, Interval float64
 }
 
+// summarise aggregates the scores of one quantity.
 func summarise(scores []Score) Summary {
 	nan := math.NaN()
 	s := Summary{N: len(scores), Share: nan, Lo: nan, Hi: nan, MedianError: nan, Bias: nan, Width: nan, Interval: nan}

@@ -49,7 +49,7 @@ func (a *remarks) notes(trainings int) []string {
 }
 
 // fill completes an entry with the assumed values and notes each of them. In an assumption that was not created by
-// history.NewEntry (no Kind), every 0 means unknown.
+// history.NewEntry (no Kind), every 0 means unknown. Values in the log always take precedence.
 func (a *remarks) fill(e *history.Entry) {
 	s := &a.assume
 	for _, f := range []struct {

@@ -92,7 +92,8 @@ func Read(path string, o Options) (Log, error) {
 	return log, nil
 }
 
-// assemble creates entries and notes from the trainings. A repeated training is dropped with a note.
+// assemble creates entries and notes from the trainings. A repeated training is dropped with a note. Each training
+// yields its entries and, per stretch, a reference to its unit times for Observations.
 func (log *Log) assemble(f *file, stats monitor.TailStats, o Options) {
 	say := newRemarks(o.Assume)
 	if log.Bad > 0 {

@@ -254,7 +254,8 @@ func shifted(name string, x, step float64) float64 {
 }
 
 // search is a compass search over one parameter at a time, with adaptive steps; roughness is re-estimated after each
-// round.
+// round. A step that lowers the score grows by 1.4, one that fails in both directions shrinks by 0.45 and ends below
+// 0.04. The best parameters of all rounds are kept, because re-estimating the roughness changes the score.
 func (f *fitting) search(h *hyper, sweeps int, logf func(string, ...any)) {
 	v := reflect.ValueOf(h).Elem()
 	step := make([]float64, v.NumField())

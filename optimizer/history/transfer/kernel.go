@@ -130,7 +130,7 @@ type parts struct{ similar, general, own float64 }
 func (c parts) total(s float64) float64 { return c.similar + c.general + s*s*c.own }
 
 // covariance returns the prior covariance of two places without noise: levels, then batch, then loss and oddness
-// (doc.go).
+// (doc.go). Places on CPUs and on GPUs share only the general part and a quarter of the job-level variance.
 func (h *hyper) covariance(a, b *place, j jobPair, d devicePair) parts {
 	if a.cpu != b.cpu {
 		return parts{similar: sq(h.JobLevel) * j.level * 0.25, general: sq(h.General)}

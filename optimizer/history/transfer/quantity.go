@@ -87,6 +87,7 @@ func (x *index) traits(entries []history.Entry) []trait {
 }
 
 // gather returns the merged points of the entries that have a quantity. It also registers their machines and sources.
+// Entries without a known width, or with neither data set nor family, are skipped.
 func gather(x *index, entries []history.Entry, traits []trait, q Quantity) []point {
 	var out []point
 	for i := range entries {

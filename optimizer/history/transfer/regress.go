@@ -204,6 +204,8 @@ type pairs struct {
 	devices     [][]devicePair
 }
 
+// newPairs numbers the distinct jobs and devices of points and computes the similarity of every pair of them, so that
+// the n² covariances need only look-ups.
 func newPairs(t *table, points []*point) *pairs {
 	p := &pairs{t: t, points: points}
 	var traits []trait

@@ -57,7 +57,8 @@ func asks(e *history.Entry) (transfer.Quantity, float64) {
 }
 
 // hidings lists all sets to leave out in turn, sorted by kind and name. At most perHiding entries of each are queried
-// (twice as many for a GPU type, four times for a model), drawn by their ids.
+// (twice as many for a GPU type, four times for a model), drawn by their ids. It first indexes the entries by model,
+// GPU and count; a count is interpolated if smaller and larger counts remain visible.
 func hidings(entries []history.Entry, perHiding int) []hiding {
 	type onDevice struct{ model, gpu, quantity string }
 	type count struct {

@@ -27,6 +27,8 @@ func main() {
 	}
 }
 
+// run parses the flags and either evaluates runs (--state), fits hyper-parameters (--fit), or evaluates hidden
+// measurements.
 func run(args []string, w io.Writer) error {
 	flags := flag.NewFlagSet("evaluate", flag.ContinueOnError)
 	data := flags.String("data", "", "folder with the tables; without it the measurements in the binary")
