@@ -9,7 +9,7 @@ import (
 type Replay struct {
 	shape Shape
 	size  int // capacity
-	n     int // stored
+	n     int // number of stored transitions
 	next  int // index of the next write
 
 	state, following []float32 // size × State

@@ -42,7 +42,7 @@ func ResourceGathering() Problem {
 		if gatheringMap[row][column] == 'H' {
 			if carried == 0 {
 				t.start = s
-			} else { // the episode is over here
+			} else { // terminal state
 				clear(t.outcomes[s*t.actions : (s+1)*t.actions])
 			}
 		}

@@ -171,8 +171,8 @@ func TestBordersAndRocksKeepInPlace(t *testing.T) {
 	const u, d, l, r = Up, Down, Left, Right
 	cases := map[string]struct {
 		problem string
-		actions []int // the last one does not move
-		over    bool  // but ends the episode
+		actions []int // the last one must not change the cell
+		over    bool  // the last one ends the episode
 	}{
 		"sea, upper border":        {"deep-sea-treasure", []int{u}, false},
 		"sea, left border":         {"deep-sea-treasure", []int{l}, false},

@@ -331,7 +331,7 @@ func checksum(row []any) int64 {
 	return int64(crc32.Checksum(b, castagnoli))
 }
 
-// Delete removes a run or log together with its probes or stretches. A run whose directory still exists is added
+// Delete removes a run or log together with its probes or segments. A run whose directory still exists is added
 // again by the next Sync.
 func (db *DB) Delete(id string) error {
 	ctx := context.Background()

@@ -1,7 +1,7 @@
 // Package history stores what earlier runs measured: the runs database of a state directory, and the recall of
 // earlier runs of the same training, so that a run need not repeat their measurements.
 //
-// The database (history.db) contains one Entry for each completed run, for each stretch of a run that was timed at
+// The database (history.db) contains one Entry for each completed run, for each segment of a run that was timed at
 // one allocation, and for each imported log. Columns lists the fields of an entry with their units. Entries of runs
 // are derived from the run directories, which remain authoritative; a damaged database is rebuilt from them.
 //

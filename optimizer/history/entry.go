@@ -13,8 +13,8 @@ type Kind string
 
 const (
 	Run   Kind = "run"   // a supervised run
-	Probe Kind = "probe" // one timed stretch of a run at one allocation
-	Log   Kind = "log"   // an imported training log, or its stretch at one allocation
+	Probe Kind = "probe" // one timed segment of a run at one allocation
+	Log   Kind = "log"   // an imported training log, or its segment at one allocation
 	Table Kind = "table" // a published measurement
 )
 
@@ -55,9 +55,9 @@ type Forecast struct {
 // Entry is one record of the runs database: the training, the requested and the observed configuration, the
 // measurements and the cost. NaN and "" are unknown; unknown is never 0.
 type Entry struct {
-	// ID is unique: the run id; "RUN/probe-2"; for a log the SHA-256 of its content and the number of the stretch.
+	// ID is unique: the run id; "RUN/probe-2"; for a log the SHA-256 of its content and the number of the segment.
 	ID     string
-	Parent string // run of a probe, or log of a stretch
+	Parent string // run of a probe, or log of a segment
 	Kind   Kind
 	Source string    // origin: the run directory, the path of the log, the publication
 	At     time.Time // start; zero unknown
@@ -87,7 +87,7 @@ type Entry struct {
 	CPUUtil       float64 // of the allocated CPUs, mean, %
 	EnergyJoules  float64
 	TrainLoss     float64 // last
-	TestAccuracy  float64 // last, as the script writes it
+	TestAccuracy  float64 // last, in the script's unit
 
 	CostUSD float64
 	Rates   cost.Rates // prices used, with source and date; the zero value if unknown

@@ -258,7 +258,7 @@ func sameMachine(h journal.Host, key Key) bool {
 	return true
 }
 
-// observations returns the timed stretches of a run.
+// observations returns the timed segments of a run.
 func observations(rec *journal.Record) []perf.Observation {
 	var out []perf.Observation
 	for _, s := range rec.Measured {
@@ -292,7 +292,7 @@ func total(rec *journal.Record) (units float64, unit string) {
 	return 0, ""
 }
 
-// addSimilar adds a run that did nearly the same work, if any stretch of it was timed.
+// addSimilar adds a run that did nearly the same work, if any segment of it was timed.
 func (r *Recalled) addSimilar(rec *journal.Record, rel relation) {
 	s := Similar{Run: rec.RunID, Distance: rel.distance, Changes: rel.changes, Observations: observations(rec), Unit: rec.Training.Unit,
 		Job: jobOf(rec), BatchSize: float64(rec.Training.BatchSize)}
@@ -307,7 +307,7 @@ func (r *Recalled) addSimilar(rec *journal.Record, rel relation) {
 	}
 }
 
-// add merges the measurements of a run of the same work into out. It reports whether the run contributed a stretch
+// add merges the measurements of a run of the same work into out. It reports whether the run contributed a segment
 // that ran without a live CPU cut; overheads and baselines are taken only from such runs.
 func add(out *Recalled, rec *journal.Record, sameLength bool) bool {
 	seen := observations(rec)

@@ -21,7 +21,7 @@ import (
 	"trainopt/sla"
 )
 
-// runEntries returns the entries of a completed run: the run itself and each of its stretches that was timed at one
+// runEntries returns the entries of a completed run: the run itself and each of its segments that was timed at one
 // allocation. It returns nil for a run that has not ended.
 func runEntries(id, dir string, rec *journal.Record) []Entry {
 	if rec.State == journal.Running || rec.State == journal.Planned {
@@ -50,8 +50,8 @@ func runEntries(id, dir string, rec *journal.Record) []Entry {
 	return out
 }
 
-// runEntry returns the entry of the run itself. Observed is the configuration of the last stretch without a live cut,
-// and the unit times are those of all stretches of that shape and batch size.
+// runEntry returns the entry of the run itself. Observed is the configuration of the last segment without a live cut,
+// and the unit times are those of all segments of that shape and batch size.
 func runEntry(id, dir string, rec *journal.Record, stretches []journal.Probe, last map[string]float64) Entry {
 	e := NewEntry(Run, id)
 	e.Source, e.At, e.Job, e.Rates = dir, rec.StartedAt, jobOf(rec), ratesOf(rec.Prices)
@@ -94,8 +94,8 @@ func runEntry(id, dir string, rec *journal.Record, stretches []journal.Probe, la
 	return e
 }
 
-// timed returns the timed stretches of a run without duplicates: a probe with unit times is also among the measured
-// stretches.
+// timed returns the timed segments of a run without duplicates: a probe with unit times is also among the measured
+// segments.
 func timed(rec *journal.Record) []journal.Probe {
 	out := slices.Clone(rec.Measured)
 	for _, p := range rec.Probes {
@@ -189,7 +189,7 @@ func configOf(rec *journal.Record, a resources.Allocation) Config {
 	return c
 }
 
-// observed returns the configuration that a stretch actually used: its allocation, reduced to the GPU and CPU counts
+// observed returns the configuration that a segment actually used: its allocation, reduced to the GPU and CPU counts
 // of the script's own log where those are smaller. The batch size is the logged one, if any.
 func observed(rec *journal.Record, a resources.Allocation, logged map[string]float64) Config {
 	c := configOf(rec, a)

@@ -4,6 +4,6 @@
 // It makes no predictions itself, and scores only runs that finished their work.
 //
 //	t := calibration.Of(entries)
-//	t.All.Of[calibration.Seconds].Share // of the intervals that held, 0…1
+//	t.All.Of[calibration.Seconds].Share // coverage of the 90 % interval, 0…1
 //	perf.Fit(observations, perf.FitOptions{Widen: t.Widen("resnet")})
 package calibration

@@ -35,8 +35,8 @@ func (u *run) unit() int {
 	return byRow
 }
 
-// entries returns the entries of a run: a single one, or one of the whole followed by one per stretch (allocation),
-// and the stretches themselves. A run without unit times gets the mean of the whole run, if its counter gives the
+// entries returns the entries of a run: a single one, or one of the whole followed by one per segment (allocation),
+// and the segments themselves. A run without unit times gets the mean of the whole run, if its counter gives the
 // total time.
 func (u *run) entries(path, format string, say *remarks) ([]history.Entry, []*stretch) {
 	u.end()
@@ -114,7 +114,7 @@ func (u *run) clockUsed() int {
 	return ofEpochs
 }
 
-// fill sets the measured fields of the stretch's entry.
+// fill sets the measured fields of the segment's entry.
 func (s *stretch) fill(e *history.Entry, unit, clock int) {
 	e.Rows, e.Unit = s.rows, unitNames[unit]
 	e.Observed.GPU, e.Observed.GPUs = gpuModel(s.device), s.gpuCount()
@@ -151,8 +151,8 @@ func (s *stretch) rates(e *history.Entry, unit int) {
 	}
 }
 
-// join aggregates the stretches into the whole: totals are sums, peaks are maxima and utilisations are means weighted
-// by rows. Values that differ between stretches are unknown, the unit time included.
+// join aggregates the segments into the whole: totals are sums, peaks are maxima and utilisations are means weighted
+// by rows. Values that differ between segments are unknown, the unit time included.
 func join(whole *history.Entry, parts []history.Entry) {
 	total := func(of func(*history.Entry) *float64) {
 		var t sum

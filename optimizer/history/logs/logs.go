@@ -1,7 +1,7 @@
 // Package logs converts training logs of any framework into entries of the runs database.
 //
 // A log may contain one training, one training at several allocations (an entry of the whole and one entry per
-// stretch, whose Parent is the whole), or several trainings, sequential or interleaved. It is read once, row by row;
+// segment, whose Parent is the whole), or several trainings, sequential or interleaved. It is read once, row by row;
 // only the entries and a bounded sample of the times are kept, so memory does not grow with the number of rows.
 //
 // The package does not evaluate trainings: optimizer/analysis compares them. Package monitor parses the formats.
@@ -43,7 +43,7 @@ type Log struct {
 	Odd      int
 	FirstOdd []string
 	// Entries has one entry per training, in the order of the file; the entry of a training at several allocations is
-	// followed by those of its stretches. Rows and Bad of the trainings add up to those of the Log.
+	// followed by those of its segments. Rows and Bad of the trainings add up to those of the Log.
 	Entries []history.Entry
 	Notes   []string
 
@@ -51,7 +51,7 @@ type Log struct {
 	epochs    float64 // of the longest training, planned or completed; 0 unknown
 }
 
-// measured links an entry without stretches of its own to its unit times.
+// measured links an entry without segments of its own to its unit times.
 type measured struct {
 	entry int // in Log.Entries
 	times *samples
@@ -93,7 +93,7 @@ func Read(path string, o Options) (Log, error) {
 }
 
 // assemble creates entries and notes from the trainings. A repeated training is dropped with a note. Each training
-// yields its entries and, per stretch, a reference to its unit times for Observations.
+// yields its entries and, per segment, a reference to its unit times for Observations.
 func (log *Log) assemble(f *file, stats monitor.TailStats, o Options) {
 	say := newRemarks(o.Assume)
 	if log.Bad > 0 {

@@ -9,7 +9,7 @@ import (
 )
 
 // Observations returns the measured unit times of a log, one observation per allocation and batch size, for the
-// performance model. Missing GPU or CPU counts are taken from fallback. Stretches without unit times yield no
+// performance model. Missing GPU or CPU counts are taken from fallback. Segments without unit times yield no
 // observation.
 func Observations(log Log, fallback resources.Allocation) []perf.Observation {
 	type key struct{ gpus, cpus, batch int }
@@ -103,7 +103,7 @@ func Recall(paths []string, o Options, fallback resources.Allocation) Recalled {
 	return out
 }
 
-// silentOnCPUs reports whether a stretch with unit times has no CPU count.
+// silentOnCPUs reports whether a segment with unit times has no CPU count.
 func (log *Log) silentOnCPUs() bool {
 	for _, m := range log.stretches {
 		if m.times.n > 0 && math.IsNaN(log.Entries[m.entry].Observed.CPUs) {

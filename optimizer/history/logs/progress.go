@@ -6,7 +6,7 @@ import (
 	"trainopt/monitor"
 )
 
-// progress credits the current stretch with the work beyond the furthest position so far. The first row of a log
+// progress credits the current segment with the work beyond the furthest position so far. The first row of a log
 // counts its own epoch only; the length of the first step is known once the second one is logged.
 func (u *run) progress(p place) {
 	u.at.units[byRow].add(1)
@@ -92,7 +92,7 @@ func (u *run) timing(r *monitor.Row, p place, o *oddities) {
 	}
 }
 
-// endEpoch credits the stretch with the epoch_time of the completed epoch; the last row of an epoch takes precedence.
+// endEpoch credits the segment with the epoch_time of the completed epoch; the last row of an epoch takes precedence.
 func (u *run) endEpoch() {
 	if math.IsNaN(u.epochTime) {
 		return

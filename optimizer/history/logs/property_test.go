@@ -44,7 +44,7 @@ func drawTraining(t *rapid.T, model string) told {
 	return d
 }
 
-// TestTotals requires, for any sequence of trainings in a file, that each entry has its own totals, that stretches
+// TestTotals requires, for any sequence of trainings in a file, that each entry has its own totals, that segments
 // add up to the whole, and that the result depends neither on the name of the file nor on the order of the columns.
 func TestTotals(t *testing.T) {
 	header := []string{"model_name", "epoch", "gpu_count", "batch_size", "epoch_time", "time_so_far", "cost_so_far", "memory_used_gb"}
@@ -145,7 +145,7 @@ func TestSteady(t *testing.T) {
 	})
 }
 
-// TestSample requires that the estimate of a stretch that slows down represents all of it, not its beginning.
+// TestSample requires that the estimate of a segment that slows down represents all of it, not its beginning.
 func TestSample(t *testing.T) {
 	var s samples
 	for i := range 50001 {

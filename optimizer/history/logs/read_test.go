@@ -350,7 +350,7 @@ func TestReadDamaged(t *testing.T) {
 	}
 }
 
-// TestManyAllocations requires totals and a bounded number of stretches for a log whose batch size changes
+// TestManyAllocations requires totals and a bounded number of segments for a log whose batch size changes
 // constantly.
 func TestManyAllocations(t *testing.T) {
 	var b strings.Builder

@@ -18,13 +18,13 @@ type run struct {
 	job       history.Job
 
 	start, last place   // of the first row, and the last known values
-	epoch, step float64 // the furthest
+	epoch, step float64 // largest values so far
 	totalSteps  float64
 	rows        int
 	late        bool // the log starts in the middle of the training
 	restarts    int  // number of times that the position decreased
 	turns       int  // of those, shortly after the previous one
-	sinceBack   int  // rows
+	sinceBack   int  // rows since then
 
 	clock, cost counter
 	paces       [numPositions][numClocks]pace
@@ -32,14 +32,14 @@ type run struct {
 	beforeStamp float64 // seconds from the start to firstStamp, from the same row
 	stamp       time.Time
 	epochTime   float64  // epoch_time of the current epoch, which further rows may update
-	epochOf     float64  // that epoch
-	firstStep   *stretch // stretch of the first step; nil once its length is known
+	epochOf     float64  // epoch that epochTime belongs to
+	firstStep   *stretch // segment of the first step; nil once its length is known
 
 	now       config
 	at        *stretch
 	stretches []*stretch
 
-	loss, accuracy float64 // the last
+	loss, accuracy float64 // last values
 }
 
 // place is the position of a row; NaN if missing.
@@ -203,7 +203,7 @@ func setCount(to *float64, r *monitor.Row, c monitor.Column, least float64, o *o
 	}
 }
 
-// move selects the stretch of a row; missing fields of the allocation are unchanged.
+// move selects the segment of a row; missing fields of the allocation are unchanged.
 func (u *run) move(r *monitor.Row, o *oddities) {
 	was := u.now
 	setCount(&u.now.gpus, r, monitor.GPUCount, 0, o)
@@ -224,7 +224,7 @@ func (u *run) move(r *monitor.Row, o *oddities) {
 	u.at.begin()
 }
 
-// stretchAt returns the stretch at an allocation, creating it if necessary.
+// stretchAt returns the segment at an allocation, creating it if necessary.
 func (u *run) stretchAt(c config) *stretch {
 	for _, s := range u.stretches {
 		if s.same(&c) && !s.mixed {

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// maxKept bounds the number of values kept per stretch and kind; of more, a uniform sample is kept.
+	// maxKept bounds the number of values kept per segment and kind; of more, a uniform sample is kept.
 	maxKept = 1024
 	// pause is the factor from the median beyond which a value is not steady state but a pause, a restart or a stall.
 	pause = 3
@@ -17,7 +17,7 @@ const (
 	seed = 0x10_95
 )
 
-// samples holds the measured values of one kind (seconds per unit, samples/s) of a stretch in bounded memory: the
+// samples holds the measured values of one kind (seconds per unit, samples/s) of a segment in bounded memory: the
 // first value, which is warm-up if there are others, and a uniform random sample of the rest (reservoir, Vitter 1985,
 // algorithm R).
 type samples struct {

@@ -73,7 +73,7 @@ func (s *sum) value() float64 {
 	return s.v
 }
 
-// stretch holds the measurements of a run at one allocation, over all its visits to that allocation.
+// stretch holds the measurements of a segment: the work of a run at one allocation, over all its visits to it.
 type stretch struct {
 	config
 	mixed     bool // aggregates rows at many allocations
@@ -155,7 +155,7 @@ func (s *stretch) measured(position int) bool {
 }
 
 // unitTimes returns the best unit times of the log: epoch_time, else differences of time_so_far, else of timestamps.
-// A stretch that aggregates several allocations has none.
+// A segment that aggregates several allocations has none.
 func (s *stretch) unitTimes(position int) *samples {
 	if s.mixed {
 		return &samples{}

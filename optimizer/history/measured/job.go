@@ -46,7 +46,7 @@ var jobs = map[string]history.Job{
 	"mlperf/llama2_70b_lora":  work("llama2_70b_lora", "llama", "scrolls-govreport", 70e9, 80, 3901), // Touvron et al. 2023
 	"mlperf/llama31_405b":     work("llama31_405b", "llama", "c4", 405e9, 126, 0),                    // Grattafiori et al. 2024
 	"mlperf/retinanet":        work("retinanet", "retinanet", "openimages-mlperf", 0, 0, 1170301),
-	"mlperf/ssd":              work("retinanet", "retinanet", "openimages-mlperf", 0, 0, 1170301),        // v4.1's name of the same
+	"mlperf/ssd":              work("retinanet", "retinanet", "openimages-mlperf", 0, 0, 1170301),        // name of retinanet in v4.1
 	"mlperf/stable_diffusion": work("stable_diffusion", "diffusion", "laion-400m-filtered", 865e6, 0, 0), // Rombach et al., CVPR 2022: the U-Net
 }
 

@@ -16,9 +16,9 @@ import (
 // point is a measurement as a row of the embedded table, from which an entry is made.
 type point struct {
 	id            string // "source/model/…"
-	gpu           string // canonical
+	gpu           string // name according to GPUName
 	gpus, nodes   int
-	batch         float64 // total
+	batch         float64 // samples per step over all GPUs
 	framework     string
 	machine       string  // "" unknown
 	throughput    float64 // samples/s, 0 not measured

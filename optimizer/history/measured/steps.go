@@ -69,7 +69,7 @@ func loadSteps(dir, source string, machines []stepMachine) ([]history.Entry, err
 type stepRow struct {
 	place       string // of the id: "4x2", "1+4", "r7n6"
 	gpus, nodes int
-	local       float64 // samples a GPU
+	local       float64 // samples per GPU
 	seconds     float64
 }
 

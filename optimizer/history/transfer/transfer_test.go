@@ -17,7 +17,7 @@ import (
 	"trainopt/sla"
 )
 
-// run returns a completed stretch of a supervised training.
+// run returns a completed segment of a supervised training.
 func run(id, model string, gpus, batch, throughput float64) history.Entry {
 	e := history.NewEntry(history.Run, id)
 	e.Job.Model, e.Job.Family, e.Job.Dataset, e.Job.Params = model, "net", "photos", 3e7
