@@ -25,7 +25,7 @@ type posterior struct {
 }
 
 // smooth conditions the process on the arms' average log costs; nil without observations. O(observations + arms³). It
-// solves the normal equations of the observed arms by a Cholesky factorisation.
+// solves the linear system of the observed arms by a Cholesky factorisation.
 func (t *Thompson) smooth(obs []Observation) *posterior {
 	if len(obs) == 0 {
 		return nil
