@@ -9,75 +9,80 @@ import (
 	"strings"
 )
 
-// Transition is one decision with its consequence, from one visit of the environment: stored whole or not at all.
+// Transition is one decision and its result, from one step of the environment.
 type Transition struct {
 	State  []float32
-	Mask   []bool // allowed in State; nil: all
+	Mask   []bool // allowed actions in State; nil means all
 	Action int
-	Reward []float32 // one number an objective
+	Reward []float32 // one value per objective
 	Next   []float32
-	// NextMask is what is allowed in Next; nil: all.
+	// NextMask are the allowed actions in Next; nil means all.
 	NextMask []bool
-	// Done: nothing follows, the value of Next is 0. Cut: the episode was cut here, Next still has a value.
+	// Done: the episode is over and the value of Next is 0. Cut: the episode was truncated, and Next still has a
+	// value.
 	Done, Cut bool
-	// Work is how much work the action did: what follows counts γ^Work.
+	// Work is the amount of work of the action: later rewards are discounted by γ^Work.
 	Work float32
 }
 
-// Agent chooses actions for a preference and learns from what follows. It is used by one goroutine at a time.
+// Agent chooses actions for a preference and learns from the results. It is not safe for concurrent use.
 type Agent interface {
-	// Name is the name in Agents.
+	// Name returns the key of the agent in Agents.
 	Name() string
+	// Shape returns the shape of the environment that the agent was created for.
 	Shape() Shape
-	// Act chooses an allowed action for the preference w (weights ≥ 0 that sum to 1, one an objective). With explore,
-	// the action may deviate from the best known one; without, the same agent gives the same answer.
+	// Act returns an allowed action for the preference w (weights ≥ 0 that sum to 1, one per objective). With
+	// explore, the action may deviate from the best known one; without, it is deterministic.
 	Act(o Observation, w []float32, explore bool) int
-	// Observe takes a transition in, decided under preference w, and trains when training is due.
+	// Observe records a transition that was decided under preference w, and trains when due.
 	Observe(t Transition, w []float32)
-	// Stats describes learning so far.
+	// Stats returns counters of the training so far.
 	Stats() Stats
-	// Save writes everything that is needed to act; Load of an agent made with the same Shape and Config restores it.
+	// Save writes the state that Act requires; Load restores it in an agent created with the same Shape and Config.
 	Save(w io.Writer) error
 	Load(r io.Reader) error
 }
 
-// Stats describes how an agent's learning goes.
+// Stats holds counters of an agent's training.
 type Stats struct {
 	Steps   int     // transitions observed
-	Updates int     // gradient steps
-	Loss    float64 // moving average of the critic's loss, NaN before the first update
-	Resets  int     // critics replaced
+	Updates int     // gradient steps so far
+	Loss    float64 // moving average of the critic's loss; NaN before the first update
+	Resets  int     // number of replaced critics
 }
 
-// Config are the settings of an agent. The zero value is useful; the defaults are those of SLA-MORL's RLConfig where
-// it has them (arXiv 2508.03509 and its code).
+// Config holds the settings of an agent. The zero value is useful; the defaults are those of RLConfig in SLA-MORL
+// where it has them (arXiv 2508.03509 and its code).
 type Config struct {
-	Hidden  []int   // hidden layers, default 256, 256
-	Gamma   float64 // discount per unit of work, default 0.99; 1 is written as 1
-	Tau     float64 // rate of the target networks, default 0.005
-	Rate    float64 // learning rate of actor and critic, default 3e-4
-	Batch   int     // default 64
-	Buffer  int     // transitions kept, default 100,000
-	Every   int     // transitions between gradient steps, default 10
-	Updates int     // gradient steps when due, default 1
-	Warmup  int     // transitions before the first, default 10 batches
-	Dropout float64 // of hidden units, default 0.1 in SimplePolicy and MultiPolicy, 0 elsewhere; negative: none
+	Hidden  []int   // hidden layers; default 256, 256
+	Gamma   float64 // discount per unit of work; default 0.99, 1 for none
+	Tau     float64 // update rate of the target networks; default 0.005
+	Rate    float64 // learning rate of actor and critic; default 3e-4
+	Batch   int     // rows per gradient step; default 64
+	Buffer  int     // capacity of the replay buffer in transitions; default 100,000
+	Every   int     // transitions between gradient steps; default 10
+	Updates int     // gradient steps when due; default 1
+	Warmup  int     // transitions before the first gradient step; default 10 batches
+	Dropout float64 // dropout of hidden units; default 0.1 in SimplePolicy and MultiPolicy, else 0; negative: none
 
-	// Exploration is the share of random actions: from 1 falling linearly to Exploration over ExploreSteps transitions.
+	// Exploration is the final share of random actions: it decreases linearly from 1 over ExploreSteps transitions.
 	Exploration  float64 // default 0.05
 	ExploreSteps int     // default 10,000
-	// Anneal is the number of transitions over which the learning rate falls to a hundredth (cosine); 0: constant.
+	// Anneal is the number of transitions over which the learning rate decreases to a hundredth (cosine); 0:
+	// constant.
 	Anneal int
 
-	// Scale divides each objective inside the networks; nil: the largest return seen in the warm-up.
+	// Scale divides each objective inside the networks; nil: the largest absolute return during the warm-up.
 	Scale []float64
 
-	// Critics is the size of the ensemble of critics where an agent has one, default 2.
+	// Critics is the size of an ensemble of critics; default 2.
 	Critics int
-	// Resets say when a critic is replaced; zero: never.
+	// Resets controls the replacement of critics; the zero value disables it.
 	Resets Resets
 }
 
+// withDefaults returns the settings with zeros replaced by the documented defaults. Dropout 0 remains 0; agents with
+// another default set it themselves.
 func (c Config) withDefaults() Config {
 	if c.Hidden == nil {
 		c.Hidden = []int{256, 256}
@@ -107,7 +112,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate reports every setting that makes no sense.
+// Validate reports all invalid settings.
 func (c Config) Validate() error {
 	var errs []error
 	bad := func(wrong bool, format string, args ...any) {
@@ -134,7 +139,7 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Agents makes an agent by name: one file and one line here for each kind.
+// Agents maps names to constructors. Each kind of agent is one file and one line here.
 var Agents = map[string]func(s Shape, c Config, seed uint64) Agent{
 	"envelope":    func(s Shape, c Config, seed uint64) Agent { return NewEnvelope(s, c, seed) },
 	"conditioned": func(s Shape, c Config, seed uint64) Agent { return NewConditioned(s, c, seed) },
@@ -142,7 +147,7 @@ var Agents = map[string]func(s Shape, c Config, seed uint64) Agent{
 	"multi":       func(s Shape, c Config, seed uint64) Agent { return NewMulti(s, c, seed) },
 }
 
-// New makes an agent by its name in Agents.
+// New creates an untrained agent by its name in Agents.
 func New(name string, s Shape, c Config, seed uint64) (Agent, error) {
 	make, ok := Agents[name]
 	if !ok {
@@ -169,5 +174,6 @@ func names() []string {
 	return out
 }
 
-// stream is a generator of its own for each purpose, so that more draws for one do not change another.
+// stream returns an independent generator per purpose, so that additional draws for one purpose do not affect
+// another.
 func stream(seed uint64, purpose uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, purpose)) }

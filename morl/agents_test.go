@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// Corridor is a small problem: a row of cells, episodes begin anywhere inside and end at either end. The last cell pays
-// 1 of the first objective, the first cell pays Left; each step costs Cost of the second. All of it may change between
-// steps. Its buffers are overwritten, as Environment allows.
+// Corridor is a small problem: a row of cells in which episodes start anywhere inside and end at either end. The last
+// cell pays Right of the first objective, the first cell pays Left; each step costs Cost of the second. All fields
+// may change between steps. It overwrites its buffers, as Environment permits.
 type Corridor struct {
 	Cells             int
 	Left, Right, Cost float32
@@ -22,12 +22,12 @@ type Corridor struct {
 	rng       *rand.Rand
 }
 
-// Shape has a one-hot state.
+// Shape returns the dimensions; the state is one-hot.
 func (c *Corridor) Shape() Shape {
 	return Shape{State: c.Cells, Actions: 2, Objectives: []string{"pay", "time"}}
 }
 
-// Reset begins in a cell that is not an end.
+// Reset starts in a cell that is not an end.
 func (c *Corridor) Reset(rng *rand.Rand) Observation {
 	c.rng, c.steps, c.at = rng, 0, 1+rng.IntN(c.Cells-2)
 	return c.seen()
@@ -42,7 +42,7 @@ func (c *Corridor) seen() Observation {
 	return Observation{State: c.state}
 }
 
-// Step goes left (0) or right (1).
+// Step moves left (0) or right (1).
 func (c *Corridor) Step(action int) Outcome {
 	c.at += 2*action - 1
 	c.steps++
@@ -57,7 +57,7 @@ func (c *Corridor) Step(action int) Outcome {
 	return Outcome{Observation: c.seen(), Reward: c.reward[:], Done: done, Cut: !done && c.steps == 30, Work: 1}
 }
 
-// Greedy is the mean discounted return of the greedy policy over all starts.
+// Greedy returns the mean discounted return of the greedy policy over all starts.
 func (c *Corridor) Greedy(a Agent, w []float32, gamma float64) []float64 {
 	sum := make([]float64, 2)
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -88,7 +88,7 @@ func train(t *testing.T, a Agent, env Environment, steps int, seed uint64) {
 
 func TestSameSeedSameBytes(t *testing.T) {
 	c := small
-	c.Every = 1 // so that resets of both kinds are on
+	c.Every = 1 // required for both kinds of resets
 	for name := range Agents {
 		for _, mode := range []string{"", "evidence", "random"} {
 			t.Run(name+"/"+mode, func(t *testing.T) {
@@ -160,8 +160,8 @@ func TestSaveAndLoadEveryAgent(t *testing.T) {
 	}
 }
 
-// tagged is a scripted problem in which every number tells of which decision it is: the state is (episode, step), and
-// mask, reward, work and end are functions of state and action. It overwrites its buffers at once.
+// tagged is a scripted problem in which every number identifies its decision: the state is (episode, step), and mask,
+// reward, work and end are functions of state and action. It overwrites its buffers in every step.
 type tagged struct {
 	episode, step int
 	state         []float32
@@ -236,7 +236,7 @@ func TestEveryStoredTransitionIsOneDecision(t *testing.T) {
 			a, _ := New(name, env.Shape(), c, 1)
 			train(t, a, env, steps, 2)
 			if name == "simple" {
-				return // keeps no replay; that it takes no masked action is checked by the problem
+				return // has no replay buffer; the problem checks that no masked action is taken
 			}
 			total := 0
 			for _, r := range replays(a) {

@@ -6,19 +6,20 @@ import (
 	"trainopt/morl/network"
 )
 
-// Conditioned is an actor-critic with one actor and an ensemble of vector critics, all of which take the preference as an
-// input, so that one agent serves every preference (conditioning: Abels et al., Dynamic weights in multi-objective deep
-// reinforcement learning, ICML 2019).
+// Conditioned is an actor-critic with one actor and an ensemble of vector critics. All of them take the preference as
+// an input, so that one agent serves every preference (conditioning: Abels et al., Dynamic weights in multi-objective
+// deep reinforcement learning, ICML 2019).
 //
-// Critics: for each action one value an objective, trained on
+// Critics: one value per action and objective, trained on
 //
 //	y = r + γ Σ_a π(a|s',w) Q̄(s',a,w)
 //
-// Actor: moved towards the Boltzmann policy of its critics, π* ∝ exp(w·Q/α) over the allowed actions, by cross-entropy
-// (the projection of maximum a posteriori policy optimisation, Abdolmaleki et al., ICLR 2018). α falls with exploration
-// to a final temperature; w·Q is in the networks' scale, of order 1.
+// Actor: trained towards the Boltzmann policy of its critics, π* ∝ exp(w·Q/α) over the allowed actions, by
+// cross-entropy (the projection step of maximum a posteriori policy optimisation, Abdolmaleki et al., ICLR 2018). α
+// decreases with exploration to a final temperature; w·Q is in the networks' scale, of order 1.
 //
-// Transitions are relabelled with preferences drawn afresh. A gradient step costs O(batch × (critics + 1) × parameters).
+// Transitions are relabelled with newly drawn preferences. A gradient step costs O(batch × (critics + 1) ×
+// parameters).
 type Conditioned struct {
 	learner
 	actor   *network.Network
@@ -33,7 +34,7 @@ type Conditioned struct {
 	y, prior   []float32
 }
 
-// critic is one member of an ensemble: the network, its slowly following copy, its training.
+// critic is one member of an ensemble: the online network, its target network and its trainer.
 type critic struct {
 	online, target *network.Network
 	trainer        *network.Trainer
@@ -48,7 +49,7 @@ func newCritic(nc network.Config, c Config, seed, which uint64) *critic {
 	return k
 }
 
-// finalTemperature is where α ends, firstTemperature where it begins.
+// firstTemperature and finalTemperature are the initial and the final value of α.
 const (
 	firstTemperature = 0.1
 	finalTemperature = 1e-4
@@ -56,7 +57,7 @@ const (
 
 var _ Agent = (*Conditioned)(nil)
 
-// NewConditioned makes an untrained agent.
+// NewConditioned returns an untrained agent.
 func NewConditioned(s Shape, c Config, seed uint64) *Conditioned {
 	a := &Conditioned{learner: newLearner("conditioned", s, c, seed)}
 	c = a.config
@@ -72,7 +73,7 @@ func NewConditioned(s Shape, c Config, seed uint64) *Conditioned {
 	return a
 }
 
-// Act takes the actor's most probable action; with explore it samples, and an ε of the actions is uniform.
+// Act returns the actor's most probable action; with explore it samples from the policy, and a share ε is uniform.
 func (a *Conditioned) Act(o Observation, w []float32, explore bool) int {
 	if explore && a.acting.Float64() < a.epsilon() {
 		return random(o.Mask, a.shape.Actions, a.acting)
@@ -90,7 +91,7 @@ func (a *Conditioned) Act(o Observation, w []float32, explore bool) int {
 	return argmax(pi)
 }
 
-// Policy is the probability of each action, 0 where masked; valid until the next call.
+// Policy returns the probability of each action, 0 where masked. The result is valid until the next call.
 func (a *Conditioned) Policy(o Observation, w []float32) []float32 {
 	a.in = resize(a.in, a.shape.State+len(w))
 	a.join(a.in, o.State, w, 1)
@@ -99,8 +100,8 @@ func (a *Conditioned) Policy(o Observation, w []float32) []float32 {
 	return a.logits
 }
 
-// Q is the critics' vector value of each action in the networks' scale: mean and standard deviation over the ensemble,
-// each actions × objectives.
+// Q returns the critics' vector value of each action in the networks' scale: mean and standard deviation over the
+// ensemble, each actions × objectives.
 func (a *Conditioned) Q(o Observation, w []float32) (mean, sd []float32) {
 	a.in = resize(a.in, a.shape.State+len(w))
 	a.join(a.in, o.State, w, 1)
@@ -131,7 +132,7 @@ func (a *Conditioned) Observe(t Transition, w []float32) {
 	a.renew.check(a, t.Reward, a.stats.Steps, "")
 }
 
-// temperature is the present α.
+// temperature returns the current α.
 func (a *Conditioned) temperature() float32 {
 	done := min(1, float64(a.stats.Steps)/float64(a.config.ExploreSteps))
 	return float32(firstTemperature * math.Pow(finalTemperature/firstTemperature, done))
@@ -146,7 +147,7 @@ func (a *Conditioned) update() {
 	a.smooth(loss)
 }
 
-// sample draws a batch and what it is trained for.
+// sample draws a batch and its preferences.
 func (a *Conditioned) sample(n int) {
 	a.replay.Sample(&a.batch, n, a.sampler)
 	a.prepare(n)
@@ -165,7 +166,7 @@ func (a *Conditioned) prepare(n int) {
 	a.join(a.next, a.batch.Next, a.w, n)
 }
 
-// follow computes the policy and the critics' values of the next states.
+// follow computes the policy and the critics' values in the next states.
 func (a *Conditioned) follow(n int) {
 	actions := a.shape.Actions
 	a.pi = a.actor.Forward(a.pi, a.next, n)
@@ -177,7 +178,7 @@ func (a *Conditioned) follow(n int) {
 	}
 }
 
-// goal is the target vector of each row for one critic, in the networks' scale.
+// goal computes the target vector of each row for one critic, in the networks' scale.
 func (a *Conditioned) goal(c *critic, n int) {
 	m, actions := len(a.shape.Objectives), a.shape.Actions
 	a.y = resize(a.y, n*m)
@@ -196,12 +197,14 @@ func (a *Conditioned) goal(c *critic, n int) {
 	}
 }
 
+// updateCritics makes one gradient step of every critic on the batch and returns the mean loss. It leaves the mean of
+// their values in meanQ for the actor.
 func (a *Conditioned) updateCritics(n int) (loss float64) {
 	m, actions := len(a.shape.Objectives), a.shape.Actions
 	a.follow(n)
 	a.meanQ = resize(a.meanQ, n*actions*m)
 	clear(a.meanQ)
-	for _, c := range a.critics { // each has targets of its own, so that their spread means something
+	for _, c := range a.critics { // separate targets keep the spread of the ensemble meaningful
 		a.goal(c, n)
 		q := c.trainer.Forward(a.x, n, nil)
 		a.grad = resize(a.grad, len(q))
@@ -220,7 +223,7 @@ func (a *Conditioned) updateCritics(n int) (loss float64) {
 	return loss / float64(n*len(a.critics))
 }
 
-// updateActor moves the actor towards the Boltzmann policy of the critics' mean.
+// updateActor makes one gradient step of the actor towards the Boltzmann policy of the critics' mean.
 func (a *Conditioned) updateActor(n int) {
 	m, actions := len(a.shape.Objectives), a.shape.Actions
 	alpha := a.temperature()
@@ -267,6 +270,7 @@ func softmax(v []float32, mask []bool) {
 	}
 }
 
+// argmax returns the index of the largest value; the first of equals.
 func argmax(v []float32) int {
 	at := 0
 	for i, x := range v {

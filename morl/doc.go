@@ -1,11 +1,12 @@
-// Package morl learns decisions with vector rewards: agents for finite-action Markov decision processes whose rewards
-// have several objectives, weighed by a linear preference that is given with every decision.
+// Package morl implements multi-objective reinforcement learning: agents for finite-action Markov decision processes
+// with vector rewards, and a linear preference over the objectives as an input of every decision.
 //
-// It knows nothing of training jobs: problems come through Environment. morl/network has the networks, morl/pareto
-// the fronts and their indicators, morl/problems test problems with known fronts, morl/bandit the bandits.
+// It is independent of training jobs: problems implement Environment. Package morl/network contains the networks,
+// morl/pareto the fronts and their indicators, morl/problems test problems with known fronts, morl/bandit the
+// bandits.
 //
-// Everything is deterministic: randomness comes from a seeded *rand.Rand only, sums run in one order, and the same
-// seed gives the same bytes on any number of cores.
+// All results are deterministic: randomness comes only from seeded generators, sums have a fixed order, and the same
+// seed yields the same bytes on any number of cores.
 //
 // Example:
 //

@@ -7,32 +7,34 @@ import (
 )
 
 const (
-	// envelopeAnchors is the number of preferences over which the target is maximised, beside a transition's own.
+	// envelopeAnchors is the number of preferences over which the target is maximised, besides the transition's own.
 	envelopeAnchors = 4
-	// scalarShare is the share of the scalarised error in the loss (the λ of Yang et al.), the rest is the vector's.
+	// scalarShare is the weight of the scalarised error in the loss (the λ of Yang et al.); the rest is the vector
+	// error.
 	scalarShare = 0.5
 )
 
-// Envelope is multi-objective Q-learning over all linear preferences at once (Yang, Sun, Narasimhan, A generalized
-// algorithm for multi-objective reinforcement learning and policy adaptation, NeurIPS 2019). One network maps
-// (state, preference) to a vector Q of each action. The target of a transition is the best, for its preference, of the
-// next state's values over actions *and* over a sample of preferences:
+// Envelope is multi-objective Q-learning over all linear preferences simultaneously (Yang, Sun, Narasimhan, A
+// generalized algorithm for multi-objective reinforcement learning and policy adaptation, NeurIPS 2019). One network
+// maps (state, preference) to a vector Q for each action. The target of a transition is the best value of the next
+// state, for the transition's preference, over actions *and* over a sample of preferences:
 //
 //	y = r + γ Q̄(s', a*, w*),  (a*, w*) = argmax over a and w' of w·Q̄(s', a, w')
 //
-// both by slowly following target networks. As a maximum over noisy values is too high, and here it runs over preferences
-// too, an ensemble of networks is trained and the lowest utility among them counts (clipped double Q-learning, Fujimoto,
-// van Hoof, Meger, ICML 2018); with one network values run away even on deep-sea-treasure. Both the maximum over
-// preferences and the plain one over actions have the same fixed point; the first carries what was learned for one
-// preference to others and is used while exploring, ever less, the second is the more accurate. Every transition is trained
-// for preferences drawn afresh (hindsight relabelling). The loss is a fixed mix of the vector's squared error and the utility's.
+// both from target networks. A maximum over noisy values is biased upwards, and this one is over preferences too.
+// Therefore an ensemble of networks is trained, and the lowest utility among them is used (clipped double Q-learning,
+// Fujimoto, van Hoof, Meger, ICML 2018); with a single network the values diverge even on deep-sea-treasure. The
+// maximum over preferences and the plain one over actions have the same fixed point. The former transfers experience
+// between preferences and is used during exploration, with decreasing probability; the latter is more accurate. Every
+// transition is trained for newly drawn preferences (hindsight relabelling). The loss is a fixed mix of the errors of
+// the vector and of the utility (see vectorLoss).
 //
 // A gradient step costs O(batch × anchors × parameters).
 type Envelope struct {
 	learner
 	critics []*critic
 
-	in, mean       []float32 // acting
+	in, mean       []float32 // for acting
 	w, wide, tilde []float32 // preferences of a batch; [own + anchors] × batch; scaled
 	x, next        []float32
 	grad           []float32
@@ -40,7 +42,7 @@ type Envelope struct {
 
 var _ Agent = (*Envelope)(nil)
 
-// NewEnvelope makes an untrained agent.
+// NewEnvelope returns an untrained agent.
 func NewEnvelope(s Shape, c Config, seed uint64) *Envelope {
 	a := &Envelope{learner: newLearner("envelope", s, c, seed)}
 	c = a.config
@@ -52,7 +54,7 @@ func NewEnvelope(s Shape, c Config, seed uint64) *Envelope {
 	return a
 }
 
-// Act is greedy in w·Q; with explore an ε of the actions is random.
+// Act returns the greedy action in w·Q; with explore a share ε of the actions is random.
 func (a *Envelope) Act(o Observation, w []float32, explore bool) int {
 	if explore && a.acting.Float64() < a.epsilon() {
 		return random(o.Mask, a.shape.Actions, a.acting)
@@ -64,8 +66,8 @@ func (a *Envelope) Act(o Observation, w []float32, explore bool) int {
 	return action
 }
 
-// Q is the vector value of each action, actions × objectives, in the networks' scale, the mean of the networks; valid
-// until the next call.
+// Q returns the vector value of each action, actions × objectives, in the networks' scale, as the mean over the
+// networks. The result is valid until the next call.
 func (a *Envelope) Q(o Observation, w []float32) []float32 {
 	a.in = resize(a.in, a.shape.State+len(w))
 	a.join(a.in, o.State, w, 1)
@@ -88,6 +90,8 @@ func (a *Envelope) Observe(t Transition, w []float32) {
 	a.renew.check(a, t.Reward, a.stats.Steps, "")
 }
 
+// update makes one gradient step of every critic on a sampled batch. The target uses anchors with a probability that
+// decreases to 0 over ExploreSteps.
 func (a *Envelope) update() {
 	n, s, m := a.config.Batch, a.shape.State, len(a.shape.Objectives)
 	a.replay.Sample(&a.batch, n, a.sampler)
@@ -116,8 +120,8 @@ func (a *Envelope) update() {
 	a.smooth(loss / float64(n*len(a.critics)))
 }
 
-// vectorLoss adds the gradient of one row's loss at position at of q, and returns the loss: a mix of the Huber losses of
-// the vector's components and of m times that of the utility, linear beyond an error of 1.
+// vectorLoss adds the gradient of one row's loss at position at of q, and returns the loss: a mix of the Huber losses
+// of the vector's components and m times that of the utility, linear beyond an error of 1.
 func vectorLoss(grad, q, y, tilde []float32, at, rows int) float64 {
 	m := len(y)
 	var du float32
@@ -136,7 +140,7 @@ func vectorLoss(grad, q, y, tilde []float32, at, rows int) float64 {
 	return loss + scalarShare*float64(m)*l
 }
 
-// huber is the derivative and the value of the Huber loss with threshold 1.
+// huber returns derivative and value of the Huber loss with threshold 1.
 func huber(e float32) (derivative float32, loss float64) {
 	a := math.Abs(float64(e))
 	if a <= 1 {
@@ -145,7 +149,7 @@ func huber(e float32) (derivative float32, loss float64) {
 	return float32(math.Copysign(1, float64(e))), a - 0.5
 }
 
-// draw draws the batch's preferences and the anchors, and lays them out for the next states: own, then each anchor.
+// draw draws the batch's preferences and the anchors, and arranges them for the next states: own, then each anchor.
 func (a *Envelope) draw(n int) {
 	m := len(a.shape.Objectives)
 	a.w, a.tilde = resize(a.w, n*m), resize(a.tilde, n*m)
@@ -165,7 +169,7 @@ func (a *Envelope) draw(n int) {
 	}
 }
 
-// goal is the target vector of each row, in the networks' scale.
+// goal returns the target vector of each row, in the networks' scale; it overwrites the rewards of the batch.
 func (a *Envelope) goal(n, anchors int) []float32 {
 	s, m := a.shape.State, len(a.shape.Objectives)
 	rows := (1 + anchors) * n
@@ -204,7 +208,7 @@ func (a *Envelope) goal(n, anchors int) []float32 {
 	return y
 }
 
-// envelope is the best value of row k's next state over actions and preferences.
+// envelope returns the best value of row k's next state over actions and preferences.
 func (a *Envelope) envelope(k, n, anchors int) (value []float32) {
 	m, actions := len(a.shape.Objectives), a.shape.Actions
 	tilde, open := a.tilde[k*m:(k+1)*m], a.batch.NextMask[k*actions:(k+1)*actions]

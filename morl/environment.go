@@ -2,43 +2,44 @@ package morl
 
 import "math/rand/v2"
 
-// Shape says what an environment shows and takes.
+// Shape holds the dimensions of an environment.
 type Shape struct {
 	// State is the length of Observation.State, Actions the number of actions.
 	State, Actions int
-	// Objectives name the components of the reward, in order; more is better in each.
+	// Objectives names the components of the reward, in order; all are maximised.
 	Objectives []string
 }
 
-// Observation is what an agent sees before a decision.
+// Observation is the input of a decision.
 type Observation struct {
-	// State has Shape.State numbers, each of order 1. It may be overwritten by the next call of Reset or Step.
+	// State has Shape.State numbers, each of order 1. The next call of Reset or Step may overwrite it.
 	State []float32
-	// Mask has one entry an action, true where it is allowed; nil allows all. At least one is allowed unless the
-	// episode is over. It may be overwritten by the next call of Reset or Step.
+	// Mask has one entry per action, true if it is allowed; nil allows all. At least one action is allowed unless the
+	// episode is over. The next call of Reset or Step may overwrite it.
 	Mask []bool
 }
 
 // Outcome is the result of an action.
 type Outcome struct {
-	Observation // of the next state; Mask may be nil when Done
-	// Reward has one number an objective. It may be overwritten by the next call of Reset or Step.
+	Observation // of the next state; Mask may be nil if Done
+	// Reward has one value per objective. The next call of Reset or Step may overwrite it.
 	Reward []float32
-	// Done is true when nothing follows: the value of the next state is 0.
+	// Done reports that the episode is over: the value of the next state is 0.
 	Done bool
-	// Cut is true when the episode ends here only because of a limit on its length; the next state still has a value.
+	// Cut reports that the episode ends here only because of a limit on its length; the next state still has a value.
 	Cut bool
-	// Work is the amount of work that the action did: what follows is discounted by γ^Work. Most problems
-	// do 1 an action; an action that only changes a plan does 0.
+	// Work is the amount of work of the action: later rewards are discounted by γ^Work. In most problems each action
+	// has work 1; an action that only changes a plan has work 0.
 	Work float32
 }
 
-// Environment is a Markov decision process with finitely many actions and vector rewards. It is used by one goroutine at
-// a time. All randomness comes from the generator given to Reset, which it keeps until the next Reset.
+// Environment is a Markov decision process with finitely many actions and vector rewards. It is not safe for
+// concurrent use. All randomness comes from the generator passed to Reset, which it retains until the next Reset.
 type Environment interface {
+	// Shape returns the dimensions; they never change.
 	Shape() Shape
 	// Reset starts an episode.
 	Reset(rng *rand.Rand) Observation
-	// Step takes an action; it panics after the end of an episode and on a masked action.
+	// Step executes an action. It panics after the end of an episode and on a masked action.
 	Step(action int) Outcome
 }

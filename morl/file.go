@@ -10,37 +10,37 @@ import (
 	"io"
 )
 
-// FileVersion is the version of the agent files written here.
+// FileVersion is the version of agent files written by WriteFile.
 const FileVersion = 1
 
-// fileMagic starts every agent file.
+// fileMagic is the prefix of every agent file.
 const fileMagic = "optimize agent\n"
 
-// maxMeta bounds the description of an agent file, maxAgent its networks, in bytes.
+// maxMeta bounds the description of an agent file and maxAgent its networks, in bytes.
 const (
 	maxMeta  = 1 << 20
 	maxAgent = 1 << 28
 )
 
-// ErrCorrupt says that an agent file is damaged, ErrNewer that a newer program wrote it.
+// ErrCorrupt reports a damaged agent file, ErrNewer one with a newer format.
 var (
 	ErrCorrupt = errors.New("damaged agent file")
 	ErrNewer   = errors.New("agent file of a newer version")
 )
 
-// Meta describes a saved agent: how to make it again, and where it comes from.
+// Meta describes a saved agent: the arguments to create it, and its origin.
 type Meta struct {
-	Agent  string `json:"agent"`       // its name in Agents
-	Env    string `json:"environment"` // what it was trained in
+	Agent  string `json:"agent"`       // its key in Agents
+	Env    string `json:"environment"` // environment of the training
 	Shape  Shape  `json:"shape"`
 	Config Config `json:"config"`
 	Seed   uint64 `json:"seed"`
 	Stats  Stats  `json:"-"`
-	// Notes are further facts, such as what the environment's data were; name → value.
+	// Notes are further facts, such as the data of the environment; name → value.
 	Notes map[string]string `json:"notes,omitempty"`
 }
 
-// plausible bounds what a file can make this program allocate.
+// plausible bounds the memory that a file can make ReadFile allocate.
 func (m Meta) plausible() error {
 	s, c := m.Shape, m.Config
 	if s.State < 1 || s.State > 1<<16 || s.Actions < 1 || s.Actions > 1<<12 || len(s.Objectives) < 1 || len(s.Objectives) > 64 {
@@ -57,7 +57,8 @@ func (m Meta) plausible() error {
 	return nil
 }
 
-// WriteFile writes an agent file: magic, version, lengths, description (JSON), networks, SHA-256 of all before it.
+// WriteFile writes an agent file: magic, version, lengths, description (JSON), networks, and SHA-256 of all preceding
+// bytes.
 func WriteFile(w io.Writer, m Meta, a Agent) error {
 	var networks bytes.Buffer
 	if err := a.Save(&networks); err != nil {
@@ -82,8 +83,8 @@ func WriteFile(w io.Writer, m Meta, a Agent) error {
 	return nil
 }
 
-// ReadFile reads an agent file and makes the agent. The error is, or wraps, ErrCorrupt, ErrNewer or ErrForeign where the
-// file is to blame.
+// ReadFile reads an agent file and creates the agent. The error wraps ErrCorrupt, ErrNewer or ErrForeign if the
+// content of the file is the cause. The checksum is verified before the content is decoded.
 func ReadFile(r io.Reader) (Meta, Agent, error) {
 	var m Meta
 	head := make([]byte, len(fileMagic)+12)

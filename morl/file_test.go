@@ -41,7 +41,7 @@ func TestAgentFileRoundTrip(t *testing.T) {
 	}
 }
 
-// crafted is a file with a valid checksum around any description.
+// crafted returns a file with a valid checksum around any description.
 func crafted(version uint32, m morl.Meta) []byte {
 	meta, _ := json.Marshal(m)
 	var b bytes.Buffer
@@ -77,7 +77,7 @@ func TestAgentFilesThatAreRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}
-	for i := range good { // every single flipped bit is found
+	for i := range good { // every flipped bit must be detected
 		bad := bytes.Clone(good)
 		bad[i] ^= 1 << (i % 8)
 		if _, _, err := morl.ReadFile(bytes.NewReader(bad)); err == nil {

@@ -6,30 +6,31 @@ import (
 	"trainopt/morl/pareto"
 )
 
-// Evaluator tells exactly what a policy earns: problems whose model is known implement it.
+// Evaluator is implemented by problems with a known model; it evaluates policies exactly.
 type Evaluator interface {
-	// Return is the expected discounted return of a deterministic stationary policy, one number an objective.
+	// Return computes the expected discounted return of a deterministic stationary policy, one value per objective.
 	Return(policy func(state []float32, mask []bool) int, gamma float64) []float64
 }
 
-// Reached is a point that an agent's policy earns, with the preference for which it does.
+// Reached is the return of an agent's policy with the preference that selects it.
 type Reached struct {
 	Value      []float64
 	Preference []float32
 }
 
-// FrontOptions say for which preferences an agent is asked.
+// FrontOptions control the preferences for which Front evaluates an agent.
 type FrontOptions struct {
-	Gamma float64 // 0: 0.99
-	// Preferences is how many are asked in the first round, default 101 for two objectives, else 200 an objective.
+	Gamma float64 // discount; 0 means 0.99
+	// Preferences is the number of preferences in the first round; default 101 for two objectives, else 200 per
+	// objective.
 	Preferences int
-	Seed        uint64 // of the preferences, with more than two objectives
+	Seed        uint64 // seed of the preferences, used with more than two objectives
 }
 
-// Front is what an agent's greedy policies earn over preferences, the non-dominated points only, in ascending order of the
-// first objective. With two objectives the preferences are equally spaced, and then every interval at whose ends the
-// agent earns different returns is halved down to 1e-5, so that a policy that is chosen in a narrow interval only is
-// found; otherwise they are the unit vectors and uniform draws from the simplex.
+// Front returns the non-dominated returns of an agent's greedy policies over preferences, in ascending order of the
+// first objective. With two objectives the preferences are equally spaced, and every interval with different returns
+// at its ends is bisected down to 1e-5, which finds policies that are optimal in a narrow interval only. Otherwise
+// the preferences are the unit vectors and uniform draws from the simplex.
 func Front(a Agent, e Evaluator, o FrontOptions) []Reached {
 	if o.Gamma == 0 {
 		o.Gamma = 0.99
@@ -66,9 +67,9 @@ func Front(a Agent, e Evaluator, o FrontOptions) []Reached {
 	return f.found
 }
 
-// Corners are the preferences that matter most for learning a front: for which its points are reached and, with two
-// objectives, at which neighbours on it tie. If a point between them is missing, it is best there (the corner weights
-// of optimistic linear support, Roijers, Whiteson, Oliehoek 2015).
+// Corners returns the most informative preferences for learning a front: those of its points and, with two
+// objectives, those at which neighbouring points tie. If a point between two neighbours is missing, it is optimal
+// there (the corner weights of optimistic linear support, Roijers, Whiteson, Oliehoek 2015).
 func Corners(front []Reached) [][]float32 {
 	var out [][]float32
 	for i, r := range front {
@@ -84,6 +85,7 @@ func Corners(front []Reached) [][]float32 {
 	return out
 }
 
+// fronting is the state of Front.
 type fronting struct {
 	agent   Agent
 	problem Evaluator
@@ -91,7 +93,7 @@ type fronting struct {
 	found   []Reached
 }
 
-// ask adds what the agent earns for a preference to the front.
+// ask evaluates the agent for a preference and adds the result to the front.
 func (f *fronting) ask(w []float32) Reached {
 	r := Reached{Preference: w, Value: f.problem.Return(func(state []float32, mask []bool) int {
 		return f.agent.Act(Observation{State: state, Mask: mask}, w, false)
@@ -114,7 +116,7 @@ func (f *fronting) ask(w []float32) Reached {
 	return r
 }
 
-// halve looks for what the agent earns between two preferences, with two objectives.
+// halve evaluates the agent between two preferences, with two objectives.
 func (f *fronting) halve(a, b Reached) {
 	if slices.Equal(a.Value, b.Value) || b.Preference[0]-a.Preference[0] < 1e-5 {
 		return

@@ -6,31 +6,33 @@ import (
 	"math"
 )
 
-// PID is the multiplier λ ≥ 0 of one constraint J ≤ d, controlled by a proportional, an integral and a derivative term
-// (Stooke, Achiam, Abbeel, Responsive safety in reinforcement learning by PID Lagrangian methods, ICML 2020,
+// PID is the multiplier λ ≥ 0 of one constraint J ≤ d, controlled by a proportional, an integral and a derivative
+// term (Stooke, Achiam, Abbeel, Responsive safety in reinforcement learning by PID Lagrangian methods, ICML 2020,
 // algorithm 2):
 //
 //	e = (J − d) / |d|,  I = max(0, I + Ki·e),  λ = max(0, Kp·e + I + Kd·max(0, ΔJ / |d|))
 //
-// With Kp = Kd = 0 it is the usual gradient ascent on λ, which overshoots and oscillates, as the multiplier only grows
-// while the constraint is broken and only falls while it is kept. Errors are relative to the limit (to 1 when it is 0).
+// With Kp = Kd = 0 it is the usual gradient ascent on λ, which overshoots and oscillates: the multiplier only grows
+// while the constraint is violated and only decreases while it is satisfied. Errors are relative to the limit (to 1
+// if it is 0).
 //
-// The terms beside the integral are for costs that follow λ slowly, as when a policy learns or the cost is a mean over the
-// last decisions. A conditioned agent answers a new weight at once, with jumps from one point of the front to the next:
-// there, feed the mean cost, or set Smooth, or the proportional term makes the jumps larger.
+// The proportional and derivative terms are for costs that react slowly to λ, as while a policy is learning or if the
+// cost is a mean over recent decisions. A conditioned agent reacts to a new weight immediately, with jumps between
+// points of the front: in that case, pass the mean cost or set Smooth, because the proportional term would amplify
+// the jumps.
 type PID struct {
-	Kp, Ki, Kd float64 // gains; all zero: 1, 0.1, 1
-	// Smooth is the weight of the past in the moving averages of e and J that the proportional and the derivative term
-	// see, 0 ≤ Smooth < 1; 0: none.
+	Kp, Ki, Kd float64 // gains; if all are zero: 1, 0.1, 1
+	// Smooth is the weight of the past in the moving averages of e and J used by the proportional and the derivative
+	// term, 0 ≤ Smooth < 1; 0: no smoothing.
 	Smooth float64
-	// Most bounds λ, default 100. While λ is there the integral does not grow (anti-windup).
+	// Most bounds λ; default 100. While λ is at the bound, the integral does not grow (anti-windup).
 	Most float64
 
 	integral, lambda, error, cost float64
 	started                       bool
 }
 
-// Validate reports every setting that makes no sense.
+// Validate reports all invalid settings.
 func (p *PID) Validate() error {
 	var errs []error
 	for _, g := range []struct {
@@ -47,8 +49,8 @@ func (p *PID) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Update takes in what the present policy costs and returns the new λ. A cost or limit that is not finite is no data: λ
-// stays.
+// Update records the cost of the current policy and returns the new λ. If cost or limit is not finite, λ is
+// unchanged.
 func (p *PID) Update(cost, limit float64) float64 {
 	if v := cost + limit; math.IsNaN(v) || math.IsInf(v, 0) {
 		return p.lambda
@@ -79,16 +81,15 @@ func (p *PID) Update(cost, limit float64) float64 {
 	return p.lambda
 }
 
-// bounded keeps relative errors to numbers that can be added up.
+// bounded clips relative errors to a range in which sums stay finite.
 func bounded(v float64) float64 { return max(-1e9, min(1e9, v)) }
 
-// Lambda is the present multiplier, 0 before the first Update.
+// Lambda returns the current multiplier, 0 before the first Update.
 func (p *PID) Lambda() float64 { return p.lambda }
 
-// Constrained are the weights with which an agent is asked when some objectives have limits: (w + λ) / (1 + Σλ), where
-// lambda has one multiplier ≥ 0 an objective (0: no limit) for the cost −r of that objective. Preferences sum to 1, so the
-// division, which keeps the size of the utility when λ is large, gives weights that sum to 1 again. A preference for the
-// free objectives alone has weight 0 where there is a limit.
+// Constrained returns the weights for an agent whose objectives have limits: (w + λ) / (1 + Σλ), where lambda has one
+// multiplier ≥ 0 per objective (0: no limit) for the cost −r of that objective. The division restores a sum of 1 and
+// bounds the utility when λ is large. In w, an objective that only has a limit has weight 0.
 func Constrained(w []float32, lambda []float64) []float32 {
 	total := 1.0
 	for _, l := range lambda {
@@ -101,21 +102,22 @@ func Constrained(w []float32, lambda []float64) []float32 {
 	return out
 }
 
-// Weights turn a preference into one that minds what is at risk: w_i ∝ w_i (1 + κ s_i), where s_i in [0, 1] is the
-// *projected* severity of the violation that objective i repairs, computed afresh for every decision. The form is this
-// package's reading of the dynamic weights that SLA-MORL names (arXiv 2508.03509) and does not define. The zero value has
-// the documented settings.
+// Weights adapts a preference to projected violations: w_i ∝ w_i (1 + κ s_i), where s_i in [0, 1] is the *projected*
+// severity of the violation that objective i repairs, recomputed for every decision. The form is an interpretation of
+// the dynamic weights that SLA-MORL (arXiv 2508.03509) mentions but does not define. The zero value has the
+// documented defaults.
 type Weights struct {
-	Kappa float64 // how much more an objective counts whose violation is certain: 1 + κ times; default 4
-	// Floor is the weight from which an objective at full risk is counted up even when the preference gives it none,
+	Kappa float64 // an objective with a certain violation has 1 + κ times its weight; default 4
+	// Floor is the minimum weight of an objective at full risk before scaling, even if the preference gives it none,
 	// in proportion to the severity; default 0.25, negative: none.
 	Floor float64
-	// Rate is the most that any weight changes from one decision to the next, default 0.1.
+	// Rate is the maximum change of any weight between two decisions; default 0.1.
 	Rate float64
 }
 
-// Target is where the weights go: they sum to 1, and equal the preference (which sums to 1) when nothing is at risk.
-// severity has one number an objective; nil is nothing at risk, NaN is no data and counts as 0.
+// Target returns the final weights: they sum to 1 and equal the preference (which sums to 1) if no violation is
+// projected. severity has one value per objective; nil means no violations, and NaN (no data) counts as 0. Each
+// weight is raised to at least Floor in proportion to the severity, scaled by 1 + κ s, and normalised.
 func (c Weights) Target(preference []float32, severity []float64) []float32 {
 	kappa, floor := c.Kappa, c.Floor
 	if kappa == 0 {
@@ -145,8 +147,9 @@ func (c Weights) Target(preference []float32, severity []float64) []float32 {
 	return out
 }
 
-// Next moves the weights now (nil: the preference) towards Target, by Rate at most in each, along a straight line, so that
-// they stay a preference. The steps end at the target: the preference itself when nothing is at risk any more.
+// Next moves the weights now (nil: the preference) towards Target in a straight line, by at most Rate per weight, so
+// that they stay a preference. Repeated steps end at the target, which is the preference itself when no violation is
+// projected.
 func (c Weights) Next(now, preference []float32, severity []float64) []float32 {
 	rate := c.Rate
 	if rate == 0 {

@@ -12,17 +12,17 @@ import (
 )
 
 func TestPIDByHand(t *testing.T) {
-	// Limit 10: errors are tenths. Kp 2, Ki 1, Kd 3.
+	// Limit 10: errors are in tenths. Kp 2, Ki 1, Kd 3.
 	p := morl.PID{Kp: 2, Ki: 1, Kd: 3}
 	for i, c := range []struct{ cost, want float64 }{
 		{20, 2*1 + 1},               // e 1, I 1, no change yet
 		{30, 2*2 + 3 + 3*1},         // e 2, I 3, ΔJ 10 = one limit
-		{10, 0 + 3},                 // falling costs are not punished, nor praised
+		{10, 0 + 3},                 // decreasing costs have no derivative term
 		{0, max(0, -2+2)},           // e −1, I 2
-		{math.NaN(), max(0, -2+2)},  // no data: as before
-		{10, 0 + 2 + 3*1},           // back up by 10
-		{-1000, 0},                  // I stops at 0 …
-		{15, 2*0.5 + 0.5 + 3*101.5}, // … so that a new violation counts at once; at most 100
+		{math.NaN(), max(0, -2+2)},  // no data: unchanged
+		{10, 0 + 2 + 3*1},           // increase by 10
+		{-1000, 0},                  // I is bounded by 0 …
+		{15, 2*0.5 + 0.5 + 3*101.5}, // … so that a new violation has an immediate effect; at most 100
 	} {
 		want := min(100, c.want)
 		if got := p.Update(c.cost, 10); math.Abs(got-want) > 1e-12 || p.Lambda() != got {
@@ -46,7 +46,7 @@ func TestPIDDoesNotWindUp(t *testing.T) {
 		t.Fatalf("λ = %g ten kept updates after a long violation, want 0", p.Lambda())
 	}
 	p = morl.PID{Kp: 100, Ki: 0.1, Most: 5}
-	for range 1000 { // at its bound by the proportional term: nothing to add up
+	for range 1000 { // at the bound by the proportional term: the integral must not grow
 		p.Update(3, 1)
 	}
 	if l := p.Update(1, 1); l > 0.21 {
@@ -77,8 +77,8 @@ func TestPIDRefusesNonsense(t *testing.T) {
 	}
 }
 
-// bandit plays a softmax policy over two actions, earning 1 and 0 at costs 1 and 0, that follows the exact gradient of
-// its Lagrangian; the cost may be at most limit. It returns the cost of each round.
+// bandit plays a softmax policy over two actions with rewards 1 and 0 and costs 1 and 0, which follows the exact
+// gradient of its Lagrangian; the cost must be at most limit. It returns the cost of each round.
 func bandit(p *morl.PID, limit float64, rounds int) (costs []float64) {
 	logit := 0.0
 	for range rounds {
@@ -90,7 +90,7 @@ func bandit(p *morl.PID, limit float64, rounds int) (costs []float64) {
 	return costs
 }
 
-// judge is the mean of the second half, and the mean excess over the limit.
+// judge returns the mean of the second half, and the mean excess over the limit.
 func judge(costs []float64, limit float64) (late, over float64) {
 	for i, c := range costs {
 		if i >= len(costs)/2 {
@@ -117,8 +117,8 @@ func TestConstrainedBandit(t *testing.T) {
 	}
 }
 
-// A submarine must find treasure within an agreed number of moves on average, and knows the mean of its last 20 dives: the weights that the multiplier makes, with the
-// best policy for them, keep to it.
+// TestConstrainedTreasure requires that a submarine finds treasure within an agreed mean number of moves: with the
+// optimal policy for the weights of the multiplier, fed with the mean of the last 20 dives, the limit is kept.
 func TestConstrainedTreasure(t *testing.T) {
 	front, _ := problems.DeepSeaTreasure(problems.Convex).KnownFront(1)
 	for _, limit := range []float64{4, 8, 15} {

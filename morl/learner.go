@@ -5,22 +5,22 @@ import (
 	"math/rand/v2"
 )
 
-// learner is what the replay-based agents share: the buffer, the schedules, the scale of the objectives, the
-// preferences that they train for.
+// learner is the common part of the agents: the replay buffer, the schedules, the scale of the objectives and the
+// preferences to train for.
 type learner struct {
 	name   string
 	shape  Shape
 	config Config
 
-	replay  *Replay // nil until the first transition: an agent that only acts needs none
+	replay  *Replay // nil before the first transition: acting does not require it
 	batch   Batch
 	acting  *rand.Rand // exploration
 	sampler *rand.Rand // replay and preferences
 
 	stats Stats
-	// scale divides each objective inside the networks; set when training starts.
+	// scale divides each objective inside the networks; nil before training starts.
 	scale []float32
-	// gain is the discounted return of the episode under way, most its largest absolute value so far.
+	// gain is the discounted return of the current episode, most its largest absolute value so far.
 	gain, most []float64
 	discount   float64
 
@@ -44,19 +44,20 @@ func newLearner(name string, s Shape, c Config, seed uint64) learner {
 	return l
 }
 
-// Name is the agent's name in Agents.
+// Name returns the key of the agent in Agents.
 func (l *learner) Name() string { return l.name }
 
-// Shape is the shape of the environment that the agent was made for.
+// Shape returns the shape of the environment that the agent was created for.
 func (l *learner) Shape() Shape { return l.shape }
 
-// Stats describes learning so far.
+// Stats returns counters of the training so far.
 func (l *learner) Stats() Stats { return l.stats }
 
-// Focus sets preferences that matter more than others: about half of those trained for are drawn near them.
+// Focus sets preferences of particular interest: about half of the training preferences are drawn near them.
 func (l *learner) Focus(preferences [][]float32) { l.focus = preferences }
 
-// store takes a transition in and reports how many gradient steps are due.
+// store records a transition and returns the number of gradient steps that are due. It tracks the discounted return
+// of the current episode, from which the scale of the objectives is set when the first step is due.
 func (l *learner) store(t Transition) int {
 	g := math.Pow(l.config.Gamma, float64(t.Work))
 	next := float32(g)
@@ -93,13 +94,13 @@ func (l *learner) store(t Transition) int {
 	return l.config.Updates
 }
 
-// epsilon is the present share of random actions.
+// epsilon returns the current share of random actions.
 func (l *learner) epsilon() float64 {
 	done := float64(l.stats.Steps) / float64(l.config.ExploreSteps)
 	return max(l.config.Exploration, 1-done*(1-l.config.Exploration))
 }
 
-// rate is the present learning rate.
+// rate returns the current learning rate.
 func (l *learner) rate() float32 {
 	if l.config.Anneal == 0 {
 		return float32(l.config.Rate)
@@ -108,11 +109,11 @@ func (l *learner) rate() float32 {
 	return float32(l.config.Rate * (0.01 + 0.99*0.5*(1+math.Cos(math.Pi*done))))
 }
 
-// preference writes a preference to train for: uniform on the simplex, or near one in focus.
+// preference writes a training preference to w: uniform on the simplex, or near a focus.
 func (l *learner) preference(w []float32) { drawPreference(w, l.focus, l.sampler) }
 
-// drawPreference draws uniformly on the simplex, or, where there is a focus, half of the time near one of its points:
-// exactly there, or mixed with up to a tenth of a uniform draw, mostly much less.
+// drawPreference draws uniformly on the simplex or, if focus is not empty, with probability ½ near one of its points:
+// exactly that point, or a mixture with up to a tenth of a uniform draw, usually much less.
 func drawPreference(w []float32, focus [][]float32, rng *rand.Rand) {
 	UniformPreference(w, rng)
 	if len(focus) == 0 || rng.IntN(2) == 0 {
@@ -129,7 +130,7 @@ func drawPreference(w []float32, focus [][]float32, rng *rand.Rand) {
 	}
 }
 
-// UniformPreference draws w uniformly on the simplex: weights ≥ 0 that sum to 1.
+// UniformPreference draws w uniformly from the simplex: weights ≥ 0 that sum to 1.
 func UniformPreference(w []float32, rng *rand.Rand) {
 	var sum float64
 	for i := range w {
@@ -142,7 +143,7 @@ func UniformPreference(w []float32, rng *rand.Rand) {
 	}
 }
 
-// scaled is the preference over objectives in the networks' scale, summing to 1: the same order of utilities.
+// scaled converts a preference to the networks' scale, summing to 1; the order of utilities is preserved.
 func (l *learner) scaled(dst, w []float32) {
 	var sum float32
 	for i, v := range w {
@@ -159,7 +160,7 @@ func (l *learner) scaled(dst, w []float32) {
 	}
 }
 
-// join writes rows of [state, preference] for a network's input.
+// join writes rows of [state, preference] as network input.
 func (l *learner) join(dst, state, w []float32, rows int) {
 	s, m := l.shape.State, len(l.shape.Objectives)
 	for k := range rows {
@@ -168,7 +169,7 @@ func (l *learner) join(dst, state, w []float32, rows int) {
 	}
 }
 
-// random chooses an allowed action uniformly.
+// random returns a uniformly drawn allowed action.
 func random(mask []bool, actions int, rng *rand.Rand) int {
 	if mask == nil {
 		return rng.IntN(actions)
@@ -194,7 +195,7 @@ func random(mask []bool, actions int, rng *rand.Rand) int {
 	panic("unreachable")
 }
 
-// utility is w·q over the objectives.
+// utility returns w·q over the objectives.
 func utility(w, q []float32) float32 {
 	var u float32
 	for i, v := range w {
@@ -203,7 +204,7 @@ func utility(w, q []float32) float32 {
 	return u
 }
 
-// best is the allowed action of most utility, q being actions × objectives; the first of equals.
+// best returns the allowed action with the highest utility, with q as actions × objectives; the first of equals.
 func best(q, w []float32, mask []bool) (action int, u float32) {
 	m := len(w)
 	action = -1
@@ -229,6 +230,7 @@ func (l *learner) smooth(loss float64) {
 	l.stats.Loss += 0.01 * (loss - l.stats.Loss)
 }
 
+// resize returns a slice of length n, reusing v if its capacity suffices; the content is undefined.
 func resize(v []float32, n int) []float32 {
 	if cap(v) < n {
 		return make([]float32, n)

@@ -11,15 +11,15 @@ import (
 	"trainopt/morl/network"
 )
 
-// MultiPolicy has several policies, each for one preference, with an actor, a critic, their target networks and
-// optimisers, and a replay buffer of its own, as SLA-MORL has (arXiv 2508.03509 and its code); a decision is made and
-// learned by the policy whose preference is nearest. Against that code: preferences really weigh the rewards (the critic
-// has one output an objective), the actor is moved by the expectation over all actions instead of by soft actions that no
-// critic was trained on, actions are sampled from the policy, and dropout is on in training.
+// MultiPolicy holds several policies, each for one preference, with its own actor, critic, target networks,
+// optimisers and replay buffer, as in SLA-MORL (arXiv 2508.03509 and its code). The policy whose preference is
+// nearest decides and learns. Differences from that code: preferences do weigh the rewards (the critic has one output
+// per objective), the actor follows the expectation over all actions instead of soft actions that no critic was
+// trained on, actions are sampled from the policy, and dropout is active in training.
 //
-// The critic of a policy takes state ⊕ action (one-hot) and is trained on y = r + γ Σ_a π̄(a|s') Q̄(s',a); the actor on
-// E_π[w·Q] + α H(π) (discrete soft actor-critic: Christodoulou 2019, arXiv 1910.07207), α falling with exploration.
-// A gradient step costs O(batch × actions × parameters).
+// The critic of a policy takes state ⊕ action (one-hot) and is trained on y = r + γ Σ_a π̄(a|s') Q̄(s',a); the actor
+// on E_π[w·Q] + α H(π) (discrete soft actor-critic: Christodoulou 2019, arXiv 1910.07207), with α decreasing with
+// exploration. A gradient step costs O(batch × actions × parameters).
 type MultiPolicy struct {
 	shape    Shape
 	policies []*policy
@@ -30,12 +30,12 @@ var (
 	_ Resetter = (*MultiPolicy)(nil)
 )
 
-// NewMulti makes untrained policies for DefaultPreferences.
+// NewMulti returns untrained policies for DefaultPreferences.
 func NewMulti(s Shape, c Config, seed uint64) *MultiPolicy {
 	return NewMultiFor(DefaultPreferences(len(s.Objectives)), s, c, seed)
 }
 
-// NewMultiFor makes one untrained policy for each preference (weights ≥ 0 that sum to 1, one an objective).
+// NewMultiFor returns one untrained policy per preference (weights ≥ 0 that sum to 1, one per objective).
 func NewMultiFor(preferences [][]float32, s Shape, c Config, seed uint64) *MultiPolicy {
 	if c.Dropout == 0 {
 		c.Dropout = defaultDropout
@@ -47,8 +47,8 @@ func NewMultiFor(preferences [][]float32, s Shape, c Config, seed uint64) *Multi
 	return a
 }
 
-// DefaultPreferences are the balanced one, then for each objective one that it leads: 0.6, and 0.4 over the others. With
-// three objectives they are SLA-MORL's four.
+// DefaultPreferences returns the balanced preference and, for each objective, one with weight 0.6 on it and 0.4
+// spread over the others. With three objectives these are the four of SLA-MORL.
 func DefaultPreferences(objectives int) [][]float32 {
 	m := objectives
 	if m == 1 {
@@ -67,13 +67,13 @@ func DefaultPreferences(objectives int) [][]float32 {
 	return out
 }
 
-// Name is the agent's name in Agents.
+// Name returns the key of the agent in Agents.
 func (a *MultiPolicy) Name() string { return "multi" }
 
-// Shape is the shape of the environment that the agent was made for.
+// Shape returns the shape of the environment that the agent was created for.
 func (a *MultiPolicy) Shape() Shape { return a.shape }
 
-// Preferences are those of the policies, in their order; not to be changed.
+// Preferences returns the preferences of the policies, in order; they must not be modified.
 func (a *MultiPolicy) Preferences() [][]float32 {
 	var out [][]float32
 	for _, p := range a.policies {
@@ -82,14 +82,15 @@ func (a *MultiPolicy) Preferences() [][]float32 {
 	return out
 }
 
-// Select is the index of the policy to decide for preference w when the violations that the objectives repair are
-// projected with these severities (0…1, one an objective; nil: nothing is at risk): the one nearest to w moved by
-// Weights, so that a violation leads to the policy of the objective that repairs it, the sooner the more of it the
-// preference asks for, and without risk the user's preference decides. Of equally near ones it is the first.
+// Select returns the index of the policy for preference w, given the projected severities of the violations that the
+// objectives repair (0…1, one per objective; nil: none): the policy nearest to w adapted by Weights. A violation thus
+// selects the policy of the objective that repairs it, the earlier the more weight the preference gives that
+// objective; without violations the user's preference decides. Ties go to the first.
 func (a *MultiPolicy) Select(w []float32, severities []float64) int {
 	return nearest(a.policies, Weights{}.Target(w, severities))
 }
 
+// nearest returns the index of the policy with the preference nearest to w in Euclidean distance.
 func nearest(policies []*policy, w []float32) int {
 	at, least := 0, float32(math.Inf(1))
 	for k, p := range policies {
@@ -104,13 +105,13 @@ func nearest(policies []*policy, w []float32) int {
 	return at
 }
 
-// Act asks the policy nearest to w for its most probable action; with explore it samples, and an ε of the actions is
-// uniform. ε falls with the decisions of that policy.
+// Act returns the most probable action of the policy nearest to w; with explore it samples, and a share ε is uniform.
+// ε decreases with the number of decisions of that policy.
 func (a *MultiPolicy) Act(o Observation, w []float32, explore bool) int {
 	return a.policies[nearest(a.policies, w)].act(o, explore)
 }
 
-// Observe gives a transition to the policy that decided it, and trains it when due.
+// Observe passes a transition to the policy that decided it, and trains that policy when due.
 func (a *MultiPolicy) Observe(t Transition, w []float32) {
 	k := nearest(a.policies, w)
 	p := a.policies[k]
@@ -120,7 +121,7 @@ func (a *MultiPolicy) Observe(t Transition, w []float32) {
 	p.renew.check(p, t.Reward, a.Stats().Steps, fmt.Sprintf("policy %d: ", k))
 }
 
-// Stats sums the policies' counts; the loss is the mean of theirs.
+// Stats returns the sums of the policies' counters; the loss is the mean of theirs.
 func (a *MultiPolicy) Stats() Stats {
 	var s Stats
 	var sum float64
@@ -134,11 +135,11 @@ func (a *MultiPolicy) Stats() Stats {
 			known++
 		}
 	}
-	s.Loss = sum / float64(known) // NaN when there is none
+	s.Loss = sum / float64(known) // NaN if no policy has one
 	return s
 }
 
-// ResetLog lists the resets of all policies' critics in the order of their steps.
+// ResetLog lists the resets of all policies' critics, ordered by step.
 func (a *MultiPolicy) ResetLog() []Reset {
 	var all []Reset
 	for _, p := range a.policies {
@@ -148,17 +149,17 @@ func (a *MultiPolicy) ResetLog() []Reset {
 	return all
 }
 
-// Reset forgets all that policy k learned and saw.
+// Reset discards the networks and the replay buffer of policy k.
 func (a *MultiPolicy) Reset(k int) {
 	old := a.policies[k]
 	c := old.config
 	if c.Dropout == 0 {
-		c.Dropout = -1 // none was asked for
+		c.Dropout = -1 // restore the setting "none"
 	}
 	a.policies[k] = newPolicy(old.w, a.shape, c, old.seed)
 }
 
-// Save writes the preferences and every policy's actor and critic.
+// Save writes the preferences, and actor and critic of every policy.
 func (a *MultiPolicy) Save(w io.Writer) error {
 	if err := binary.Write(w, binary.LittleEndian, a.head()); err != nil {
 		return fmt.Errorf("save agent multi: %w", err)
@@ -171,7 +172,7 @@ func (a *MultiPolicy) Save(w io.Writer) error {
 	return nil
 }
 
-// head is the number of policies and their preferences.
+// head returns the number of policies and their preferences.
 func (a *MultiPolicy) head() []float32 {
 	h := []float32{float32(len(a.policies))}
 	for _, p := range a.policies {
@@ -180,8 +181,8 @@ func (a *MultiPolicy) head() []float32 {
 	return h
 }
 
-// Load restores what Save wrote of an agent with the same preferences; replay starts empty. After an error the agent is
-// unchanged.
+// Load restores the output of Save by an agent with the same preferences; the replay buffers are not part of it.
+// After an error the agent is unchanged.
 func (a *MultiPolicy) Load(r io.Reader) error {
 	head := make([]float32, len(a.head()))
 	if err := binary.Read(r, binary.LittleEndian, head); err != nil {
@@ -211,14 +212,14 @@ func (a *MultiPolicy) Load(r io.Reader) error {
 	return nil
 }
 
-// policy is one of the policies of a MultiPolicy.
+// policy is one policy of a MultiPolicy.
 type policy struct {
 	learner
 	seed          uint64
 	w             []float32
 	actor, target *network.Network
 	trainer       *network.Trainer
-	critics       []*critic // one
+	critics       []*critic // length 1
 	dropping      *rand.Rand
 
 	logits, pi       []float32
@@ -240,6 +241,7 @@ func newPolicy(w []float32, s Shape, c Config, seed uint64) *policy {
 	return p
 }
 
+// act returns an action of the policy, see MultiPolicy.Act.
 func (p *policy) act(o Observation, explore bool) int {
 	if explore && p.acting.Float64() < p.epsilon() {
 		return random(o.Mask, p.shape.Actions, p.acting)
@@ -259,7 +261,7 @@ func (p *policy) update() {
 	p.smooth(loss)
 }
 
-// updateCritic draws a batch and makes a step of the critic on it.
+// updateCritic samples a batch, makes one gradient step of the critic on it and returns the mean loss.
 func (p *policy) updateCritic() float64 {
 	n, m := p.config.Batch, len(p.shape.Objectives)
 	p.replay.Sample(&p.batch, n, p.sampler)
@@ -280,7 +282,7 @@ func (p *policy) updateCritic() float64 {
 	return loss / float64(n)
 }
 
-// goal is the target vector of each row of the batch, in the networks' scale.
+// goal returns the target vector of each row of the batch, in the networks' scale.
 func (p *policy) goal(n int) []float32 {
 	m, actions := len(p.shape.Objectives), p.shape.Actions
 	p.pi = p.target.Forward(p.pi, p.batch.Next, n)
@@ -305,7 +307,7 @@ func (p *policy) goal(n int) []float32 {
 	return p.y
 }
 
-// pairs are the batch's states, each with the action taken.
+// pairs returns the batch's states, each joined with the action taken.
 func (p *policy) pairs(n int) []float32 {
 	s, width := p.shape.State, p.shape.State+p.shape.Actions
 	p.x = resize(p.x, n*width)
@@ -317,7 +319,7 @@ func (p *policy) pairs(n int) []float32 {
 	return p.x
 }
 
-// everyAction are rows states, each with every action in turn.
+// everyAction returns rows states, each joined with every action in turn.
 func (p *policy) everyAction(states []float32, rows int) []float32 {
 	s, actions := p.shape.State, p.shape.Actions
 	width := s + actions
@@ -333,7 +335,7 @@ func (p *policy) everyAction(states []float32, rows int) []float32 {
 	return p.wide
 }
 
-// updateActor makes a step along the gradient of Σ_a π(a|s) (w·Q(s,a) − α log π(a|s)), exact over the actions.
+// updateActor makes one step along the gradient of Σ_a π(a|s) (w·Q(s,a) − α log π(a|s)), exact over the actions.
 func (p *policy) updateActor() {
 	n, m, actions := p.config.Batch, len(p.shape.Objectives), p.shape.Actions
 	done := min(1, float64(p.stats.Steps)/float64(p.config.ExploreSteps))
@@ -363,7 +365,7 @@ func (p *policy) updateActor() {
 	p.target.Blend(p.actor, float32(p.config.Tau))
 }
 
-// regret is log π − w·Q/α of one action.
+// regret returns log π − w·Q/α of one action.
 func (p *policy) regret(at int, pi float32, m int, alpha float64) float64 {
 	return math.Log(float64(pi)) - float64(utility(p.tilde, p.q[at*m:(at+1)*m]))/alpha
 }

@@ -4,36 +4,37 @@ import (
 	"math/rand/v2"
 )
 
-// Replay is a ring buffer of transitions: fixed memory, the oldest are overwritten, sampling is uniform and seeded.
+// Replay is a ring buffer of transitions in fixed memory: the oldest are overwritten, and sampling is uniform and
+// seeded.
 type Replay struct {
 	shape Shape
 	size  int // capacity
-	n     int // stored
-	next  int // where the next one goes
+	n     int // number of stored transitions
+	next  int // index of the next write
 
 	state, following []float32 // size × State
 	reward           []float32 // size × Objectives
 	discount         []float32 // γ^work, 0 when done
 	action           []int32
-	open, openNext   []bool // size × Actions
+	open, openNext   []bool // allowed actions; size × Actions
 
-	holdOut bool // a tenth of the places is not sampled, see heldOut
+	holdOut bool // excludes a tenth of the slots from sampling, see heldOut
 }
 
-// NewReplay makes a buffer for size transitions; all its memory is taken at once.
+// NewReplay returns a buffer for size transitions; all memory is allocated immediately.
 func NewReplay(s Shape, size int) *Replay {
 	return &Replay{shape: s, size: size, state: make([]float32, size*s.State), following: make([]float32, size*s.State),
 		reward: make([]float32, size*len(s.Objectives)), discount: make([]float32, size), action: make([]int32, size),
 		open: make([]bool, size*s.Actions), openNext: make([]bool, size*s.Actions)}
 }
 
-// Len is the number of transitions stored, Cap the most that fit.
+// Len returns the number of stored transitions.
 func (r *Replay) Len() int { return r.n }
 
-// Cap is the most transitions that fit.
+// Cap returns the capacity in transitions.
 func (r *Replay) Cap() int { return r.size }
 
-// Add stores a copy of a transition; discount is what multiplies the value of what follows, 0 at the end.
+// Add stores a copy of a transition; discount is the factor of the next state's value, 0 at the end of an episode.
 func (r *Replay) Add(t Transition, discount float32) {
 	i, s, m, a := r.next, r.shape.State, len(r.shape.Objectives), r.shape.Actions
 	copy(r.state[i*s:(i+1)*s], t.State)
@@ -56,18 +57,18 @@ func copyMask(dst, mask []bool) {
 	copy(dst, mask)
 }
 
-// Batch is a sample of transitions, flat and row by row; it is overwritten by the next Sample into it.
+// Batch is a sample of transitions in row-major order; the next Sample into it overwrites it.
 type Batch struct {
 	Rows        int
 	State, Next []float32 // Rows × State
 	Reward      []float32 // Rows × Objectives
 	Discount    []float32 // Rows
 	Action      []int     // Rows
-	Mask        []bool    // Rows × Actions, in State
-	NextMask    []bool    // Rows × Actions, in Next
+	Mask        []bool    // allowed in State; Rows × Actions
+	NextMask    []bool    // allowed in Next; Rows × Actions
 }
 
-// Sample fills b with rows transitions drawn with replacement; it panics when the buffer is empty.
+// Sample fills b with rows transitions drawn with replacement. It panics if the buffer is empty.
 func (r *Replay) Sample(b *Batch, rows int, rng *rand.Rand) {
 	r.shapeBatch(b, rows)
 	for k := range rows {
@@ -79,6 +80,7 @@ func (r *Replay) Sample(b *Batch, rows int, rng *rand.Rand) {
 	}
 }
 
+// shapeBatch allocates b for the given number of rows unless it already has that size.
 func (r *Replay) shapeBatch(b *Batch, rows int) {
 	s, m, a := r.shape.State, len(r.shape.Objectives), r.shape.Actions
 	if b.Rows != rows {
@@ -87,6 +89,7 @@ func (r *Replay) shapeBatch(b *Batch, rows int) {
 	}
 }
 
+// fetch copies slot i of the buffer to row k of b.
 func (r *Replay) fetch(b *Batch, k, i int) {
 	s, m, a := r.shape.State, len(r.shape.Objectives), r.shape.Actions
 	copy(b.State[k*s:(k+1)*s], r.state[i*s:(i+1)*s])

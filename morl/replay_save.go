@@ -9,17 +9,17 @@ import (
 	"math"
 )
 
-// ErrDamaged says that stored bytes are cut off, flipped, or not what they claim to be.
+// ErrDamaged reports stored bytes that are truncated, corrupted or in another format.
 var ErrDamaged = errors.New("damaged")
 
-// The stored form of a Replay, little-endian: magic, state, actions, objectives, capacity, stored, next (uint32 each);
-// the stored rows of state, next state, reward, discount (float32), action (int32), the two masks (a byte each); CRC-32C
-// of all that.
+// replayMagic starts the stored form of a Replay, little-endian: magic, state, actions, objectives, capacity, stored,
+// next (uint32 each); the stored rows of state, next state, reward, discount (float32), action (int32), the two masks
+// (one byte each); CRC-32C of all preceding bytes.
 const replayMagic = 0x31505254 // "TRP1"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Save writes the transitions with a checksum: O(stored × row).
+// Save writes the transitions with a checksum, in O(stored × row).
 func (r *Replay) Save(w io.Writer) error {
 	sum := crc32.New(castagnoli)
 	both := io.MultiWriter(w, sum)
@@ -36,13 +36,14 @@ func (r *Replay) Save(w io.Writer) error {
 	return nil
 }
 
+// header returns the fields that precede the rows.
 func (r *Replay) header() [7]uint32 {
 	return [7]uint32{replayMagic, uint32(r.shape.State), uint32(r.shape.Actions), uint32(len(r.shape.Objectives)), uint32(r.size), uint32(r.n), uint32(r.next)}
 }
 
-// Load replaces the transitions by those that Save wrote of a buffer of the same shape and capacity, and reads not a byte
-// more. After an error the buffer is unchanged; it wraps ErrForeign when shape or capacity differ, ErrDamaged when the
-// bytes are not what Save wrote.
+// Load replaces the transitions by the output of Save for a buffer of the same shape and capacity, and reads no
+// further. After an error the buffer is unchanged; the error wraps ErrForeign if shape or capacity differ, and
+// ErrDamaged if the bytes are not an output of Save.
 func (r *Replay) Load(from io.Reader) error {
 	in := &summed{r: from}
 	var h [7]uint32
@@ -76,7 +77,7 @@ func (r *Replay) Load(from io.Reader) error {
 	return nil
 }
 
-// readRows reads the rows and the checksum.
+// readRows reads the rows and the checksum, and validates them.
 func readRows(in *summed, s Shape, rows int) (*Replay, error) {
 	got := NewReplay(s, rows)
 	open, openNext := make([]byte, len(got.open)), make([]byte, len(got.openNext))
@@ -114,18 +115,20 @@ func readRows(in *summed, s Shape, rows int) (*Replay, error) {
 	return got, nil
 }
 
-// summed sums what it reads.
+// summed computes the CRC-32C of the bytes read.
 type summed struct {
 	r   io.Reader
 	sum uint32
 }
 
+// Read implements io.Reader.
 func (s *summed) Read(b []byte) (int, error) {
 	n, err := s.r.Read(b)
 	s.sum = crc32.Update(s.sum, castagnoli, b[:n])
 	return n, err
 }
 
+// read reads a value; a premature end of the input is ErrDamaged.
 func (s *summed) read(into any) error {
 	err := binary.Read(s, binary.LittleEndian, into)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {

@@ -138,7 +138,7 @@ func TestReplayRoundTrip(t *testing.T) {
 		if in.Len() != len("what follows") {
 			t.Fatalf("%d bytes left, want those that are not its own", in.Len())
 		}
-		for i := range 30 { // equal now, and after the same additions
+		for i := range 30 { // equal initially and after the same additions
 			var x, y bytes.Buffer
 			r.Save(&x)
 			back.Save(&y)

@@ -7,43 +7,43 @@ import (
 	"math/rand/v2"
 )
 
-// Resets say when a critic is replaced by a fresh one, the replay buffer being kept. The zero value: never.
+// Resets controls the replacement of critics by fresh ones, with the replay buffer kept. The zero value disables it.
 //
-// A critic that has fitted early data can be slow to unlearn it ("primacy bias": Nikishin et al., ICML 2022). Resets help
-// when there are many gradient steps to a transition, and harm when there are few: with the released curves of that
-// paper, return changes from 290 to 662 at 32 updates a step and from 578 to 481 at one (10 tasks, interquartile means).
-// SLA-MORL's code makes 0.1 and resets at random, target network included, with no training of the new critic before the
-// actor follows it. Mode "evidence" therefore
+// A critic that has fitted early data can be slow to unlearn it ("primacy bias": Nikishin et al., ICML 2022). Resets
+// help with many gradient steps per transition and harm with few: according to the released curves of that paper, the
+// return changes from 290 to 662 at 32 updates per step and from 578 to 481 at one (10 tasks, interquartile means).
+// SLA-MORL's code makes 0.1 updates per step and resets at random, target network included, without training the new
+// critic before the actor follows it. Mode "evidence" therefore
 //
-//   - is off below Ratio updates a transition;
-//   - fires only when severe violations persist *and* the critic explains held-out transitions badly, compared with the
-//     best that it did, at two checks in a row;
-//   - trains the fresh critic on the replay buffer before anything uses it, and swaps it in only when it explains the
-//     held-out transitions clearly better: when the buffer itself contradicts what happens now, no critic can, and the
-//     old one stays.
+//   - is off below Ratio updates per transition;
+//   - triggers only if severe violations persist *and* the critic explains held-out transitions badly, compared with its
+//     best result so far, at two successive checks;
+//   - trains the fresh critic on the replay buffer before it is used, and swaps it in only if it explains the held-out
+//     transitions clearly better: if the buffer itself contradicts current transitions, no critic can, and the old one
+//     stays.
 //
-// A tenth of the places of the buffer, fixed by index, is held out of training for that.
+// For this purpose a tenth of the slots of the buffer, fixed by index, is excluded from training.
 type Resets struct {
-	// Mode is "" (never), "evidence" or "random" (as the SLA-MORL code does it, to compare with).
+	// Mode is "" (never), "evidence" or "random" (as in SLA-MORL's code, for comparison).
 	Mode string
-	// Debt is the objective whose reward is minus the severity of violations, and Severe the severity from which a
-	// violation counts; default 0.3.
+	// Debt is the index of the objective whose reward is minus the severity of violations, and Severe the severity
+	// from which a violation counts; default 0.3.
 	Debt   int
 	Severe float64
-	// Interval is the number of transitions between checks, default 200; Probability the random mode's, default 0.3,
-	// multiplied by 1.2 when the last transition had a severe violation.
+	// Interval is the number of transitions between checks, default 200. Probability is that of a reset in random
+	// mode, default 0.3, multiplied by 1.2 if the last transition had a severe violation.
 	Interval    int
 	Probability float64
 
-	// Window is the number of last transitions of which more than half must have a severe violation; default 200.
+	// Window is the number of recent transitions of which more than half must have a severe violation; default 200.
 	Window int
-	// Stale is how many times the best unexplained variance so far the present one must be; default 2.
+	// Stale is the minimum ratio of the current unexplained variance to the best so far; default 2.
 	Stale float64
-	// Cooldown is the least number of transitions between two attempts, swapped or not; default 2000.
+	// Cooldown is the minimum number of transitions between two attempts, successful or not; default 2000.
 	Cooldown int
-	// Steps bounds the gradient steps of a fresh critic before the decision on it; default 2000.
+	// Steps bounds the gradient steps of a fresh critic before the decision to swap it in; default 2000.
 	Steps int
-	// Ratio is the least Config.Updates/Config.Every at which the evidence mode is on; default 1, negative: always on.
+	// Ratio is the minimum Config.Updates/Config.Every for evidence mode; default 1, negative: always on.
 	Ratio float64
 }
 
@@ -67,7 +67,7 @@ func (r Resets) withDefaults() Resets {
 	return r
 }
 
-// Validate reports every setting that makes no sense.
+// Validate reports all invalid settings.
 func (r Resets) Validate() error {
 	var errs []error
 	if r.Mode != "" && r.Mode != "evidence" && r.Mode != "random" {
@@ -82,33 +82,34 @@ func (r Resets) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Reset is one attempt to replace a critic (all critics of an ensemble).
+// Reset records one attempt to replace a critic (all critics of an ensemble).
 type Reset struct {
-	Step    int    // transitions the agent had observed
-	Trigger string // why, in words
-	// HeldOutBefore and HeldOutAfter are the shares of the targets' variance on held-out transitions that the old and the
-	// new critic leave unexplained (0: none); NaN in random mode, which does not look.
+	Step    int    // number of transitions observed by the agent
+	Trigger string // description of the cause
+	// HeldOutBefore and HeldOutAfter are the shares of the targets' variance on held-out transitions that the old and
+	// the new critic leave unexplained (0: none); NaN in random mode, which does not evaluate it.
 	HeldOutBefore, HeldOutAfter float64
-	Swapped                     bool // the new critic took over
+	Swapped                     bool // the new critic replaced the old one
 }
 
-// Resetter is an agent that tells of its resets, in order; empty when resets are off or none was triggered.
+// Resetter is an agent with a log of its resets, in order; empty if resets are off or none was triggered.
 type Resetter interface{ ResetLog() []Reset }
 
 const (
-	heldOutShare = 10  // one in so many places of a buffer
-	heldOutMost  = 256 // transitions that one check looks at, the latest held out
-	heldOutLeast = 32  // with fewer there is no evidence
-	// unexplainedFine is the share of unexplained variance below which a critic is never called stale.
+	heldOutShare = 10  // one slot in heldOutShare is held out
+	heldOutMost  = 256 // maximum number of transitions per check, the most recent held-out ones
+	heldOutLeast = 32  // minimum number of transitions for a check
+	// unexplainedFine is the share of unexplained variance below which a critic is never considered stale.
 	unexplainedFine = 0.2
-	// gainLeast is how many times less than the old critic a fresh one must leave unexplained to take over.
+	// gainLeast is the factor by which a fresh critic must reduce the unexplained variance to replace the old one.
 	gainLeast = 2
-	// shadowTau is the least rate of a fresh critic's target network, so that values spread within Resets.Steps.
+	// shadowTau is the minimum update rate of a fresh critic's target network, so that values propagate within
+	// Resets.Steps.
 	shadowTau   = 0.02
-	shadowCheck = 100 // gradient steps of a fresh critic between looks at the held-out transitions
+	shadowCheck = 100 // gradient steps of a fresh critic between evaluations on held-out transitions
 )
 
-// heldOut says whether a place of a buffer is held out; place 0 is not.
+// heldOut reports whether a slot of a buffer is held out; slot 0 never is.
 func heldOut(i int) bool {
 	x := uint64(i) * 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -116,29 +117,30 @@ func heldOut(i int) bool {
 	return (x^x>>31)%heldOutShare == 1
 }
 
-// renewable is what a reset needs of an agent, or of one policy of it.
+// renewable is the part of an agent, or of one of its policies, that resets require.
 type renewable interface {
+	// core returns the common part of the agent.
 	core() *learner
-	// ensemble are the critics, to be looked at and replaced.
+	// ensemble returns the critics, which may be replaced in place.
 	ensemble() []*critic
-	// learnCritics makes one gradient step of the critics alone on a sample of the buffer.
+	// learnCritics makes one gradient step of the critics only, on a sample of the buffer.
 	learnCritics()
-	// unexplained is the share of the targets' variance over a batch that the critics leave unexplained; NaN when the
-	// targets do not vary. rng draws the preferences. The batch is overwritten.
+	// unexplained returns the share of the targets' variance over a batch that the critics leave unexplained; NaN if
+	// the targets do not vary. rng draws the preferences. The batch is overwritten.
 	unexplained(b *Batch, rng *rand.Rand) float64
 }
 
-// renewer decides on resets. Its checks cost O(256 × parameters) every Interval transitions, an attempt at most
+// renewer decides on resets. A check costs O(256 × parameters) every Interval transitions, an attempt at most
 // Resets.Steps gradient steps.
 type renewer struct {
 	config  Resets
 	rng     *rand.Rand
-	severe  []bool // ring of the last Window transitions
+	severe  []bool // ring buffer of the last Window transitions
 	seen    int
-	count   int     // severe ones in the ring
-	best    float64 // least unexplained share so far
-	stale   int     // checks in a row at which the critic was
-	attempt int     // transitions seen at the last attempt
+	count   int     // number of severe ones in the ring buffer
+	best    float64 // smallest unexplained share so far
+	stale   int     // number of successive checks with a stale critic
+	attempt int     // number of transitions at the last attempt
 	held    Batch
 	log     []Reset
 }
@@ -156,7 +158,7 @@ func newRenewer(c Config, objectives int, seed uint64) renewer {
 	return r
 }
 
-// check takes a transition's reward in and resets when due. step and label go into the log.
+// check records a transition's reward and resets when due. step and label are written to the log.
 func (r *renewer) check(a renewable, reward []float32, step int, label string) {
 	if r.config.Mode == "" {
 		return
@@ -180,7 +182,7 @@ func (r *renewer) check(a renewable, reward []float32, step int, label string) {
 	r.evidence(a, step, label)
 }
 
-// coin is the reset of SLA-MORL's code: at random, the new critic untrained.
+// coin is the reset of SLA-MORL's code: random, with an untrained new critic.
 func (r *renewer) coin(a renewable, severe bool, step int, label string) {
 	p := r.config.Probability
 	if severe {
@@ -195,7 +197,7 @@ func (r *renewer) coin(a renewable, severe bool, step int, label string) {
 		HeldOutAfter: math.NaN(), Swapped: true})
 }
 
-// refresh replaces the critics by untrained ones and returns the old.
+// refresh replaces the critics by untrained ones and returns the old ones.
 func (r *renewer) refresh(a renewable) (old []critic) {
 	for _, c := range a.ensemble() {
 		old = append(old, *c)
@@ -204,6 +206,7 @@ func (r *renewer) refresh(a renewable) (old []critic) {
 	return old
 }
 
+// evidence evaluates the critic on held-out transitions and attempts a reset if it is stale while violations persist.
 func (r *renewer) evidence(a renewable, step int, label string) {
 	if a.core().stats.Updates == 0 {
 		return
@@ -222,8 +225,8 @@ func (r *renewer) evidence(a renewable, step int, label string) {
 	r.replaceIfBetter(a, now, step, label)
 }
 
-// replaceIfBetter trains fresh critics, and lets them take over when they are clearly better than the old, which leave
-// now unexplained.
+// replaceIfBetter trains fresh critics and swaps them in if they are clearly better than the old ones, whose
+// unexplained share is now.
 func (r *renewer) replaceIfBetter(a renewable, now float64, step int, label string) {
 	r.attempt, r.stale = r.seen, 0
 	e := Reset{Step: step, HeldOutBefore: now, Trigger: fmt.Sprintf(
@@ -238,7 +241,7 @@ func (r *renewer) replaceIfBetter(a renewable, now float64, step int, label stri
 			*c = old[i]
 		}
 	}
-	// What is best under the present data is not better than the better of the two.
+	// The best share on the current data is that of the better critic.
 	r.best = now
 	if e.Swapped {
 		r.best = e.HeldOutAfter
@@ -246,8 +249,8 @@ func (r *renewer) replaceIfBetter(a renewable, now float64, step int, label stri
 	r.log = append(r.log, e)
 }
 
-// train trains the fresh critics until they explain as much as the best so far, at least a quarter of Steps and at most
-// Steps, and returns what they leave unexplained.
+// train trains the fresh critics until they match the best share so far, for at least a quarter of Steps and at most
+// Steps, and returns their unexplained share.
 func (r *renewer) train(a renewable) float64 {
 	l := a.core()
 	tau, anneal := l.config.Tau, l.config.Anneal
@@ -267,7 +270,7 @@ func (r *renewer) train(a renewable) float64 {
 	return left
 }
 
-// unexplained looks at the latest held-out transitions, always with the same preferences; NaN when they are too few.
+// unexplained evaluates the most recent held-out transitions, with fixed preferences; NaN if there are too few.
 func (r *renewer) unexplained(a renewable) float64 {
 	p := a.core().replay
 	if !p.latestHeldOut(&r.held) {
@@ -276,7 +279,7 @@ func (r *renewer) unexplained(a renewable) float64 {
 	return a.unexplained(&r.held, rand.New(rand.NewPCG(0x4e1d, 0)))
 }
 
-// latestHeldOut writes the latest held-out transitions into b, the newest first; false when they are too few.
+// latestHeldOut writes the most recent held-out transitions to b, newest first; false if there are too few.
 func (r *Replay) latestHeldOut(b *Batch) bool {
 	var rows []int
 	for back := 1; back <= r.n && len(rows) < heldOutMost; back++ {
@@ -294,7 +297,7 @@ func (r *Replay) latestHeldOut(b *Batch) bool {
 	return true
 }
 
-// variance sums squared errors and the spread of the targets.
+// variance accumulates squared errors and the variance of the targets.
 type variance struct {
 	objectives   int
 	n            float64
@@ -306,7 +309,7 @@ func newVariance(objectives int) *variance {
 	return &variance{objectives: objectives, sum: make([]float64, objectives), squares: make([]float64, objectives)}
 }
 
-// add takes in a row's values and targets.
+// add records values and targets of a row.
 func (v *variance) add(q, y []float32) {
 	v.n++
 	for i := range v.objectives {
@@ -317,7 +320,7 @@ func (v *variance) add(q, y []float32) {
 	}
 }
 
-// share is the squared error over the variance of the targets.
+// share returns the squared error divided by the variance of the targets; NaN if the targets do not vary.
 func (v *variance) share() float64 {
 	spread := 0.0
 	for i, s := range v.sum {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// renewing has as many gradient steps as transitions, so that resets of the evidence kind are on.
+// renewing returns a configuration with one gradient step per transition, which evidence resets require.
 func renewing(mode string) Config {
 	c := small
 	c.Every, c.Exploration, c.Buffer, c.Hidden = 1, 0.1, 600, []int{16}
@@ -18,7 +18,7 @@ var renewables = []string{"conditioned", "envelope", "multi"}
 
 func logOf(a Agent) []Reset { return a.(Resetter).ResetLog() }
 
-// kill makes every hidden unit of the critics inactive: such a network learns no more, whatever it is shown.
+// kill makes every hidden unit of the critics inactive: such a network cannot learn any more.
 func kill(a Agent) {
 	each(a, func(l renewable) {
 		for _, c := range l.ensemble() {
@@ -41,7 +41,7 @@ func each(a Agent, do func(renewable)) {
 	do(a.(renewable))
 }
 
-// ForceReset makes the attempt that evidence leads to, on every critic, and returns what came of it.
+// ForceReset makes an attempt as in evidence mode on every critic, and returns the results.
 func ForceReset(a Agent) []Reset {
 	each(a, func(l renewable) {
 		r := &l.core().renew
@@ -55,8 +55,8 @@ func worthOf(env *Corridor, a Agent) float64 {
 	return 0.5*g[0] + 0.5*g[1]
 }
 
-// lived trains for 2000 steps, then something happens, and it trains for some more; it returns what the greedy policy is
-// worth before that, and the mean of ten times after.
+// lived trains for 2000 steps, applies happens, and trains for more steps; it returns the value of the greedy policy
+// before the change, and the mean of ten evaluations after it.
 func lived(t *testing.T, name string, c Config, seed uint64, env *Corridor, happens func(Agent), more int) (a Agent, before, after float64) {
 	t.Helper()
 	a, err := New(name, env.Shape(), c, seed)
@@ -76,7 +76,7 @@ func lived(t *testing.T, name string, c Config, seed uint64, env *Corridor, happ
 func TestResetsFireOnTheirTriggerOnly(t *testing.T) {
 	type with = func(*Config)
 	for name, c := range map[string]struct {
-		cost  float32 // of a step, which is the severity of the violation
+		cost  float32 // of a step; the severity of the violation
 		die   bool
 		with  with
 		fires bool
@@ -122,7 +122,7 @@ func TestResetsFireOnTheirTriggerOnly(t *testing.T) {
 func TestResetRepairsADeadCritic(t *testing.T) {
 	for _, agent := range renewables {
 		t.Run(agent, func(t *testing.T) {
-			var worth [2]float64 // without, with
+			var worth [2]float64 // mean value without and with resets
 			for i, mode := range []string{"", "evidence"} {
 				a, before, after := lived(t, agent, renewing(mode), 2, &Corridor{Cells: 9, Left: 1, Right: 1, Cost: 0.4}, kill, 1500)
 				worth[i] = after
@@ -135,8 +135,8 @@ func TestResetRepairsADeadCritic(t *testing.T) {
 	}
 }
 
-// The pay moves to the other end when the learning rate is all but zero: old transitions leave the buffer, and the critic
-// does not follow.
+// TestResetFollowsAChangedWorld moves the pay to the other end while the learning rate is almost zero: old
+// transitions leave the buffer, and the critic does not adapt without a reset.
 func TestResetFollowsAChangedWorld(t *testing.T) {
 	var sum [2]float64
 	for seed := range uint64(3) {
@@ -154,8 +154,8 @@ func TestResetFollowsAChangedWorld(t *testing.T) {
 	}
 }
 
-// In a world that does not change, with violations all the time, evidence resets must not lower what is earned by more
-// than 1 % of it; random ones may.
+// TestEvidenceResetsDoNoHarm requires that, in an unchanging world with constant violations, evidence resets reduce
+// the return by at most 1 %; random ones may reduce it more.
 func TestEvidenceResetsDoNoHarm(t *testing.T) {
 	for _, agent := range renewables {
 		t.Run(agent, func(t *testing.T) {

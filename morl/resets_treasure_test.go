@@ -9,8 +9,8 @@ import (
 	"trainopt/morl/problems"
 )
 
-// An attempt to replace critics that are sound leaves what the greedy policies earn on deep-sea-treasure within 1 %,
-// whether the fresh critics took over or not.
+// TestAttemptedResetKeepsTheReturn requires that an attempt to replace sound critics changes the return of the greedy
+// policies on deep-sea-treasure by at most 1 %, whether the fresh critics were swapped in or not.
 func TestAttemptedResetKeepsTheReturn(t *testing.T) {
 	for _, name := range []string{"conditioned", "envelope", "multi"} {
 		for seed := range uint64(1) {

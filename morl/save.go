@@ -10,10 +10,10 @@ import (
 	"trainopt/morl/network"
 )
 
-// ErrForeign says that a saved agent is of an other kind or shape.
+// ErrForeign reports a saved agent of another kind or shape.
 var ErrForeign = errors.New("saved by an other kind of agent")
 
-// header is what precedes the networks of a saved agent: enough to refuse a foreign one.
+// header precedes the networks of a saved agent and identifies its kind and shape.
 type header struct {
 	Magic                      [8]byte
 	State, Actions, Objectives int32
@@ -46,7 +46,8 @@ func (l *learner) save(w io.Writer, nets ...*network.Network) error {
 	return nil
 }
 
-// load reads what save wrote into networks of the same sizes; the agent is unchanged after an error.
+// load reads the output of save into networks of the same sizes. After an error the agent is unchanged. All networks
+// are read before the first one is replaced.
 func (l *learner) load(r io.Reader, nets ...*network.Network) error {
 	var h header
 	if err := binary.Read(r, binary.LittleEndian, &h); err != nil {
@@ -88,7 +89,7 @@ func (l *learner) load(r io.Reader, nets ...*network.Network) error {
 // Save writes the networks.
 func (a *Envelope) Save(w io.Writer) error { return a.save(w, online(a.critics)...) }
 
-// Load restores what Save wrote; replay starts empty.
+// Load restores the output of Save; the replay buffer is not part of it.
 func (a *Envelope) Load(r io.Reader) error {
 	if err := a.load(r, online(a.critics)...); err != nil {
 		return err
@@ -97,12 +98,12 @@ func (a *Envelope) Load(r io.Reader) error {
 	return nil
 }
 
-// Save writes actor and critics.
+// Save writes the actor and the critics.
 func (a *Conditioned) Save(w io.Writer) error {
 	return a.save(w, append(online(a.critics), a.actor)...)
 }
 
-// Load restores what Save wrote; replay starts empty.
+// Load restores the output of Save; the replay buffer is not part of it.
 func (a *Conditioned) Load(r io.Reader) error {
 	if err := a.load(r, append(online(a.critics), a.actor)...); err != nil {
 		return err
@@ -112,6 +113,7 @@ func (a *Conditioned) Load(r io.Reader) error {
 	return nil
 }
 
+// online returns the online networks of critics.
 func online(critics []*critic) []*network.Network {
 	var nets []*network.Network
 	for _, c := range critics {
@@ -120,7 +122,7 @@ func online(critics []*critic) []*network.Network {
 	return nets
 }
 
-// restart makes the targets equal to what was loaded.
+// restart copies the loaded networks to the targets and resets the optimisers.
 func restart(critics []*critic) {
 	for _, c := range critics {
 		c.target.CopyFrom(c.online)

@@ -9,24 +9,26 @@ import (
 )
 
 const (
-	// The weight of the entropy bonus falls, as exploration does, from the first to the final one; advantages are of
-	// order 1.
+	// The weight of the entropy bonus decreases, like exploration, from the first to the final value; advantages are
+	// of order 1.
 	firstEntropy = 0.2
 	finalEntropy = 0.01
-	// longestRollout is the number of batches after which an episode that has not ended is trained on in parts.
+	// longestRollout is the number of batches after which an unfinished episode is trained on in parts.
 	longestRollout = 16
 )
 
 // SimplePolicy is REINFORCE (Williams 1992, Simple statistical gradient-following algorithms for connectionist
-// reinforcement learning) on the scalarised return Σ γ^work w·r. The preference is an input of the policy, so one
-// policy serves all; but as with any on-policy gradient the preferences of large advantages rule, and an agent trained for
-// one preference (TrainOptions.Preferences) does better by it. A second network learns the return as a baseline, which takes variance from the gradient and adds no
-// bias; advantages are divided by their spread, and an entropy bonus keeps the policy from committing itself early.
+// reinforcement learning) on the scalarised return Σ γ^work w·r. The preference is an input, so one policy serves all
+// preferences. As with any on-policy gradient, however, preferences with large advantages dominate, and an agent
+// trained for one preference (TrainOptions.Preferences) performs better on it. A second network learns the return as
+// a baseline, which reduces the variance of the gradient without bias; advantages are divided by their spread, and an
+// entropy bonus prevents premature commitment.
 //
-// Actions are sampled from the policy mixed with ε of uniform ones, and the gradient is that of the mixture, so that data
-// and gradient agree whatever ε is. It learns on policy: after an episode, when at least Config.Batch decisions
-// are together, it makes one step of the policy and one pass of the baseline over them, and forgets them. Buffer, Tau,
-// Updates and Critics do not matter here. A decision costs O(parameters) to act and O(parameters) to learn from.
+// Actions are sampled from a mixture of the policy and ε of uniform actions, and the gradient is that of the mixture,
+// so that data and gradient agree for any ε. Learning is on-policy: at the end of an episode, once at least
+// Config.Batch decisions are collected, it makes one step of the policy and one pass of the baseline over them, and
+// discards them. Buffer, Tau, Updates and Critics are ignored. A decision costs O(parameters) to act and
+// O(parameters) to learn from.
 type SimplePolicy struct {
 	learner
 	seed                 uint64
@@ -40,28 +42,28 @@ type SimplePolicy struct {
 	tilde                 []float32
 }
 
-// rollout is what was seen since the last step, row by row.
+// rollout holds the decisions since the last step, row by row.
 type rollout struct {
 	rows      int
 	input     []float32 // state and preference
 	w, reward []float32
 	mask      []bool
 	action    []int
-	discount  []float32 // γ^work, 0 when nothing follows
+	discount  []float32 // γ^work, 0 at the end of an episode
 	epsilon   []float32
-	cut       []bool      // the episode was cut after this one
-	beyond    [][]float32 // what follows a cut, joined with its preference; nil elsewhere
-	last      []float32   // what follows the last one
+	cut       []bool      // the episode was truncated after this row
+	beyond    [][]float32 // state after a truncation, joined with its preference; nil elsewhere
+	last      []float32   // state after the last row
 }
 
 var _ Agent = (*SimplePolicy)(nil)
 
-// NewSimple makes an untrained policy.
+// NewSimple returns an untrained policy.
 func NewSimple(s Shape, c Config, seed uint64) *SimplePolicy {
 	if c.Dropout == 0 {
 		c.Dropout = defaultDropout
 	}
-	c.Buffer = 1 // on policy: nothing is replayed
+	c.Buffer = 1 // on-policy: no replay
 	a := &SimplePolicy{learner: newLearner("simple", s, c, seed), seed: seed, dropping: stream(seed, 5)}
 	c = a.config
 	nc := network.Config{Inputs: s.State + len(s.Objectives), Hidden: c.Hidden, Outputs: s.Actions, Dropout: float32(c.Dropout)}
@@ -73,19 +75,20 @@ func NewSimple(s Shape, c Config, seed uint64) *SimplePolicy {
 	return a
 }
 
-// defaultDropout is the share of hidden units dropped in training where dropout is used to tell uncertainty.
+// defaultDropout is the share of hidden units dropped in training for agents that use dropout to estimate
+// uncertainty.
 const defaultDropout = 0.1
 
-// Reset forgets all that was learned: the policy is again what NewSimple made.
+// Reset discards all training: the policy is as returned by NewSimple.
 func (a *SimplePolicy) Reset() {
 	c := a.config
 	if c.Dropout == 0 {
-		c.Dropout = -1 // none was asked for
+		c.Dropout = -1 // restore the setting "none"
 	}
 	*a = *NewSimple(a.shape, c, a.seed)
 }
 
-// Act takes the most probable action; with explore it samples, and an ε of the actions is uniform.
+// Act returns the most probable action; with explore it samples from the policy, and a share ε is uniform.
 func (a *SimplePolicy) Act(o Observation, w []float32, explore bool) int {
 	if explore && a.acting.Float64() < a.epsilon() {
 		return random(o.Mask, a.shape.Actions, a.acting)
@@ -97,7 +100,7 @@ func (a *SimplePolicy) Act(o Observation, w []float32, explore bool) int {
 	return draw(pi, a.acting)
 }
 
-// Policy is the probability of each action, 0 where masked; valid until the next call.
+// Policy returns the probability of each action, 0 where masked. The result is valid until the next call.
 func (a *SimplePolicy) Policy(o Observation, w []float32) []float32 {
 	a.in = resize(a.in, a.policy.Inputs)
 	a.join(a.in, o.State, w, 1)
@@ -106,7 +109,7 @@ func (a *SimplePolicy) Policy(o Observation, w []float32) []float32 {
 	return a.logits
 }
 
-// draw draws from probabilities; one of 0 is never drawn.
+// draw samples an action from probabilities; actions of probability 0 are never drawn.
 func draw(pi []float32, rng *rand.Rand) int {
 	u := rng.Float32()
 	for i, p := range pi {
@@ -117,14 +120,14 @@ func draw(pi []float32, rng *rand.Rand) int {
 	return argmax(pi)
 }
 
-// Observe takes a decision in, and trains when an episode is over and enough are together.
+// Observe records a decision, and trains at the end of an episode once enough decisions are collected.
 func (a *SimplePolicy) Observe(t Transition, w []float32) {
 	a.roll.add(a, t, w, float32(a.epsilon()))
 	a.store(t)
 	n := a.roll.rows
 	over := t.Done || t.Cut
 	switch {
-	case a.scale == nil || a.stats.Steps < a.config.Warmup: // the policy has not changed yet: all of it is still on policy
+	case a.scale == nil || a.stats.Steps < a.config.Warmup: // the policy is unchanged so far: all rows are still on-policy
 		if n >= a.config.Warmup+longestRollout*a.config.Batch {
 			a.roll.rows = 0
 		}
@@ -134,6 +137,7 @@ func (a *SimplePolicy) Observe(t Transition, w []float32) {
 	}
 }
 
+// add appends a decision to the rollout, which starts over if it is empty.
 func (r *rollout) add(a *SimplePolicy, t Transition, w []float32, epsilon float32) {
 	k, s, m, actions := r.rows, a.shape.State, len(w), a.shape.Actions
 	if k == 0 {
@@ -164,7 +168,9 @@ func (r *rollout) add(a *SimplePolicy, t Transition, w []float32, epsilon float3
 	r.rows++
 }
 
-// learn makes a step of the policy and a pass of the baseline over the rollout.
+// learn makes one step of the policy and one pass of the baseline over the rollout. Advantages are returns minus the
+// baseline, divided by their root mean square; gradients of all batches are accumulated for the policy, while the
+// baseline makes one step per batch.
 func (a *SimplePolicy) learn() {
 	n := a.roll.rows
 	a.returns(n)
@@ -194,8 +200,8 @@ func (a *SimplePolicy) learn() {
 	a.smooth(square / float64(n))
 }
 
-// returns computes the scalarised discounted return of each decision, in the networks' scale; where the episode goes on
-// beyond what was seen, the baseline says what follows.
+// returns computes the scalarised discounted return of each decision, in the networks' scale. Where an episode
+// continues beyond the rollout, the baseline estimates the remainder.
 func (a *SimplePolicy) returns(n int) {
 	r, m := &a.roll, len(a.shape.Objectives)
 	a.gain, a.tilde = resize(a.gain, n), resize(a.tilde, m)
@@ -218,7 +224,7 @@ func (a *SimplePolicy) returns(n int) {
 	}
 }
 
-// policyGradient adds the gradient of −A log b(a) − bonus·H(π) for rows from…to, b being the mixture that acted.
+// policyGradient adds the gradient of −A log b(a) − bonus·H(π) for rows from…to, where b is the mixture that acted.
 func (a *SimplePolicy) policyGradient(from, to int, bonus float32) {
 	r, actions, width := &a.roll, a.shape.Actions, a.policy.Inputs
 	logits := a.trainer.Forward(r.input[from*width:to*width], to-from, a.dropping)
@@ -255,7 +261,7 @@ func (a *SimplePolicy) policyGradient(from, to int, bonus float32) {
 	a.trainer.Backward(a.grad, nil)
 }
 
-// fitBaseline moves the baseline towards the returns of rows from…to.
+// fitBaseline fits the baseline to the returns of rows from…to.
 func (a *SimplePolicy) fitBaseline(from, to int) {
 	width := a.baseline.Inputs
 	v := a.baseTrainer.Forward(a.roll.input[from*width:to*width], to-from, a.dropping)
@@ -267,10 +273,10 @@ func (a *SimplePolicy) fitBaseline(from, to int) {
 	a.baseTrainer.Step()
 }
 
-// Save writes policy and baseline.
+// Save writes the policy and the baseline.
 func (a *SimplePolicy) Save(w io.Writer) error { return a.save(w, a.policy, a.baseline) }
 
-// Load restores what Save wrote; a rollout under way is forgotten.
+// Load restores the output of Save and discards the current rollout.
 func (a *SimplePolicy) Load(r io.Reader) error {
 	if err := a.load(r, a.policy, a.baseline); err != nil {
 		return err

@@ -18,12 +18,12 @@ func learn(t *testing.T, a morl.Agent, env morl.Environment, o morl.TrainOptions
 	}
 }
 
-// always is a preference that does not change.
+// always returns a constant preference.
 func always(w ...float32) func(into []float32, _ *rand.Rand) {
 	return func(into []float32, _ *rand.Rand) { copy(into, w) }
 }
 
-// worth is w·return of an agent's greedy policy on a problem, and the most that any policy earns.
+// worth returns w·return of an agent's greedy policy on a problem, and the maximum over all policies.
 func worth(a morl.Agent, p problems.Problem, w []float32, gamma float64) (got, most float64) {
 	dot := func(v []float64) (u float64) {
 		for i, x := range v {
@@ -50,7 +50,7 @@ func saved(t *testing.T, a morl.Agent) []byte {
 }
 
 func TestSimpleLearnsTheCorridor(t *testing.T) {
-	// For pay alone the far end is best from everywhere; when only time counts, the nearer one.
+	// For pay alone the far end is optimal from everywhere; for time alone the nearer one.
 	for name, c := range map[string]struct {
 		w         []float32
 		objective int

@@ -6,32 +6,34 @@ import (
 	"math/rand/v2"
 )
 
-// TrainOptions say how an agent is trained.
+// TrainOptions controls Train.
 type TrainOptions struct {
-	Steps int    // decisions to take in all, those of Agent.Stats included: a loaded agent goes on
-	Seed  uint64 // of the environment and of the preferences
-	// Preferences draws the preference of an episode into w; nil: uniform on the simplex, half of the time near a focus.
+	Steps int    // total number of decisions, including those in Agent.Stats: training of a loaded agent continues
+	Seed  uint64 // seed of the environment and of the preferences
+	// Preferences draws the preference of an episode into w; nil: uniform on the simplex, half of them near a focus
+	// if set.
 	Preferences func(w []float32, rng *rand.Rand)
-	// Every so many decisions Report is called, and once at the end; 0: a hundred times in all. It may look at the
-	// agent, and may change the preferences that are focused on.
+	// Report is called after every Every decisions and at the end; Every = 0 means a hundred times in total. It may
+	// inspect the agent and change the focus.
 	Every  int
 	Report func(p Progress) error
 }
 
-// Progress is how far training is.
+// Progress is the state of a training.
 type Progress struct {
 	Steps, Episodes int
-	// Return is the mean return of the episodes since the last report, one number an objective, undiscounted, explored
-	// under preferences drawn at random; nil when none ended.
+	// Return is the mean return of the episodes completed since the last report, one value per objective,
+	// undiscounted, with exploration and random preferences; nil if none was completed.
 	Return []float64
-	Focus  func([][]float32) // sets the focus of episodes and, where it has one, of the agent
+	Focus  func([][]float32) // sets the focus of the episodes and, if supported, of the agent
 }
 
-// focuser is an agent that can train more for some preferences than for others.
+// focuser is implemented by agents that can train more for some preferences than for others.
 type focuser interface{ Focus([][]float32) }
 
-// Train lets an agent decide in an environment and learn, until the steps are done or the context ends (its error is
-// returned, the agent stays usable). The same agent, environment and options give the same result.
+// Train runs an agent in an environment and trains it until o.Steps is reached or ctx is done; in the latter case it
+// returns the error of ctx, and the agent remains usable. It is deterministic for a given agent, environment and
+// options.
 func Train(ctx context.Context, a Agent, env Environment, o TrainOptions) error {
 	s := env.Shape()
 	if got := a.Shape(); got.State != s.State || got.Actions != s.Actions || len(got.Objectives) != len(s.Objectives) {
@@ -43,7 +45,7 @@ func Train(ctx context.Context, a Agent, env Environment, o TrainOptions) error 
 	}
 	t := trainee{agent: a, env: env, options: o, rng: stream(o.Seed, 0x7ea1), w: make([]float32, len(s.Objectives)),
 		state: make([]float32, s.State), sum: make([]float64, len(s.Objectives))}
-	// A loaded agent sees other episodes than it saw before.
+	// A loaded agent gets other episodes than before.
 	t.world = stream(o.Seed, 0xe0+uint64(a.Stats().Steps)<<8)
 	for t.steps = a.Stats().Steps; t.steps < o.Steps; {
 		if err := t.episode(ctx); err != nil {
@@ -53,6 +55,7 @@ func Train(ctx context.Context, a Agent, env Environment, o TrainOptions) error 
 	return t.report()
 }
 
+// trainee is the state of Train.
 type trainee struct {
 	agent   Agent
 	env     Environment
@@ -68,6 +71,7 @@ type trainee struct {
 	sum                    []float64
 }
 
+// episode runs one episode, or the part of it that the limit on steps permits. It checks ctx every 128 decisions.
 func (t *trainee) episode(ctx context.Context) error {
 	if t.options.Preferences != nil {
 		t.options.Preferences(t.w, t.rng)
@@ -113,6 +117,7 @@ func (t *trainee) episode(ctx context.Context) error {
 	return nil
 }
 
+// report calls Report with the progress since the last call.
 func (t *trainee) report() error {
 	if t.options.Report == nil {
 		return nil

@@ -9,22 +9,23 @@ import (
 	"trainopt/morl/network"
 )
 
-// ErrNoData says that there is nothing to compute from.
+// ErrNoData reports that no input is available.
 var ErrNoData = errors.New("no data")
 
-// Estimator tells the value of actions and how sure the agent is of it. It is used by one goroutine at a time, and not
-// while the agent learns.
+// Estimator estimates the values of actions with their uncertainty. It is not safe for concurrent use, nor during
+// training of the agent.
 type Estimator interface {
-	// Estimate is the discounted return of each action and then following the policy for preference w: mean and standard
-	// deviation, each actions × objectives, in the environment's units, valid until the next call. It is the uncertainty
-	// of the *expected* return; the environment's own noise is not in it. The same agent gives the same answer.
+	// Estimate returns the discounted return of each action followed by the policy for preference w: mean and
+	// standard deviation, each actions × objectives, in the environment's units, valid until the next call. It is the
+	// uncertainty of the *expected* return; the noise of the environment is not included. The result is
+	// deterministic.
 	Estimate(o Observation, w []float32) (mean, sd []float64)
 }
 
-// valued is an agent whose critics can be asked.
+// valued is an agent with critics.
 type valued interface {
-	// ask gives the critics that answer for preference w, and their input: rows of it make one pass, and the outputs of
-	// a pass are actions × objectives. scale divides each objective in the networks.
+	// ask returns the critics for preference w and their input: one pass has rows rows, and its output is actions ×
+	// objectives. scale divides each objective in the networks.
 	ask(o Observation, w []float32) (critics []*critic, input []float32, rows int, scale []float32)
 }
 
@@ -45,10 +46,10 @@ func (a *MultiPolicy) ask(o Observation, w []float32) ([]*critic, []float32, int
 	return p.critics, p.everyAction(o.State, 1), a.shape.Actions, p.scale
 }
 
-// moments are running sums of the passes' outputs.
+// moments are running moments of the outputs of the passes.
 type moments struct {
 	n        float64
-	mean, sd []float64 // while adding, sd holds the sum of squared deviations (Welford)
+	mean, sd []float64 // sd holds sums of squared deviations until finish (Welford)
 }
 
 func (m *moments) start(width int) {
@@ -69,7 +70,7 @@ func (m *moments) add(q []float32) {
 	}
 }
 
-// finish turns the sums into standard deviations (n − 1) and everything into the environment's units.
+// finish computes the standard deviations (n − 1) and converts all values to the environment's units.
 func (m *moments) finish(scale []float32) {
 	for i := range m.mean {
 		unit := 1.0
@@ -81,14 +82,15 @@ func (m *moments) finish(scale []float32) {
 	}
 }
 
-// Ensemble estimates by the spread of independently initialised critics (Lakshminarayanan, Pritzel, Blundell, Simple and
-// scalable predictive uncertainty estimation using deep ensembles, NeurIPS 2017). Cost: critics × parameters.
+// Ensemble estimates uncertainty by the spread of independently initialised critics (Lakshminarayanan, Pritzel,
+// Blundell, Simple and scalable predictive uncertainty estimation using deep ensembles, NeurIPS 2017). Cost: critics
+// × parameters.
 type Ensemble struct {
 	agent valued
 	sums  moments
 }
 
-// NewEnsemble makes an Ensemble of an agent that has at least two critics for a preference (Envelope, Conditioned).
+// NewEnsemble returns an Ensemble of an agent with at least two critics per preference (Envelope, Conditioned).
 func NewEnsemble(a Agent) (*Ensemble, error) {
 	v, ok := a.(valued)
 	if !ok {
@@ -100,7 +102,7 @@ func NewEnsemble(a Agent) (*Ensemble, error) {
 	return &Ensemble{agent: v}, nil
 }
 
-// Estimate is the mean and the spread of the critics.
+// Estimate returns mean and standard deviation over the critics.
 func (e *Ensemble) Estimate(o Observation, w []float32) (mean, sd []float64) {
 	critics, x, rows, scale := e.agent.ask(o, w)
 	for i, c := range critics {
@@ -114,8 +116,8 @@ func (e *Ensemble) Estimate(o Observation, w []float32) (mean, sd []float64) {
 	return e.sums.mean, e.sums.sd
 }
 
-// Dropout estimates by several passes with dropout on (Gal, Ghahramani, Dropout as a Bayesian approximation, ICML 2016),
-// which takes a network that was trained with it. Cost: passes × parameters.
+// Dropout estimates uncertainty by several passes with active dropout (Gal, Ghahramani, Dropout as a Bayesian
+// approximation, ICML 2016), which requires a network trained with dropout. Cost: passes × parameters.
 type Dropout struct {
 	agent  valued
 	passes int
@@ -124,8 +126,8 @@ type Dropout struct {
 	nets   map[*network.Network]*network.Trainer
 }
 
-// NewDropout makes a Dropout with so many passes (at least 2) over the critics, in turn where there are several. The
-// agent must have critics and Config.Dropout must not be 0.
+// NewDropout returns a Dropout with the given number of passes (at least 2), distributed over the critics in turn.
+// The agent must have critics and non-zero Config.Dropout.
 func NewDropout(a Agent, passes int, seed uint64) (*Dropout, error) {
 	v, ok := a.(valued)
 	if !ok {
@@ -141,14 +143,14 @@ func NewDropout(a Agent, passes int, seed uint64) (*Dropout, error) {
 	return &Dropout{agent: v, passes: passes, seed: seed, nets: map[*network.Network]*network.Trainer{}}, nil
 }
 
-// Estimate is the mean and the spread of the passes; the masks are the same for every question.
+// Estimate returns mean and standard deviation over the passes; the dropout masks are the same in every call.
 func (e *Dropout) Estimate(o Observation, w []float32) (mean, sd []float64) {
 	critics, x, rows, scale := e.agent.ask(o, w)
 	rng := stream(e.seed, 0xd409)
 	for i := range e.passes {
 		n := critics[i%len(critics)].online
 		t := e.nets[n]
-		if t == nil { // a trainer of its own: the agent's may hold activations
+		if t == nil { // separate trainer: the agent's may hold activations
 			t = network.NewTrainer(n, rows, network.Adam{})
 			e.nets[n] = t
 		}
@@ -162,10 +164,10 @@ func (e *Dropout) Estimate(o Observation, w []float32) (mean, sd []float64) {
 	return e.sums.mean, e.sums.sd
 }
 
-// Prediction is a number that was predicted as normal with this mean and standard deviation, and what it turned out to be.
+// Prediction is a predicted normal distribution with its outcome.
 type Prediction struct{ Mean, SD, Realised float64 }
 
-// off is the error in standard deviations; infinite where none was admitted and there is one.
+// off returns the error in standard deviations; infinite if SD is 0 and the error is not.
 func (p Prediction) off() float64 {
 	e := math.Abs(p.Realised - p.Mean)
 	if e == 0 {
@@ -174,26 +176,26 @@ func (p Prediction) off() float64 {
 	return e / p.SD
 }
 
-// Levels are the central intervals of which Calibration tells the coverage.
+// Levels are the levels of the central intervals in Calibration.Coverage.
 var Levels = [4]float64{0.5, 0.8, 0.9, 0.95}
 
-// Calibration says how well predicted spreads agree with what happened.
+// Calibration compares predicted uncertainties with outcomes.
 type Calibration struct {
-	N        int        // predictions
-	Coverage [4]float64 // share of realised numbers inside the central interval of each of Levels
-	// Error is the expected calibration error: the mean difference, over the levels 5 %, 10 % … 95 %, of coverage and
-	// level (Kuleshov, Fenner, Ermon, Accurate uncertainties for deep learning using calibrated regression, ICML 2018,
-	// section 3.5, with absolute differences). 0 is perfect, a sd of 0 everywhere gives 0.5.
+	N        int        // number of predictions
+	Coverage [4]float64 // share of outcomes inside the central interval of each of Levels
+	// Error is the expected calibration error: the mean absolute difference between coverage and level, over the
+	// levels 5 %, 10 % … 95 % (Kuleshov, Fenner, Ermon, Accurate uncertainties for deep learning using calibrated
+	// regression, ICML 2018, section 3.5, with absolute differences). 0 is perfect; an SD of 0 everywhere yields 0.5.
 	Error float64
-	// Factor multiplies the standard deviations so that Error is least: 1 when they are right, more when the predictions
-	// are too sure. Fit it on other predictions than it is judged on.
+	// Factor is the multiplier of the standard deviations that minimises Error: 1 if they are correct, above 1 if the
+	// predictions are overconfident. Fit and evaluate it on different predictions.
 	Factor float64
-	// RMS is the root mean squared error of the means, for judging whether an estimate is worth anything.
+	// RMS is the root mean squared error of the means, a measure of the accuracy of the estimate itself.
 	RMS float64
 }
 
-// Calibrate compares predictions with what happened, in O(n log n). Predictions with a number that is not finite or a
-// negative spread are an error, none at all is ErrNoData.
+// Calibrate compares predictions with outcomes, in O(n log n). A value that is not finite or a negative SD is an
+// error; no predictions are ErrNoData.
 func Calibrate(predictions []Prediction) (Calibration, error) {
 	c := Calibration{N: len(predictions)}
 	if c.N == 0 {
@@ -217,7 +219,7 @@ func Calibrate(predictions []Prediction) (Calibration, error) {
 	return c, nil
 }
 
-// Rescale multiplies the standard deviations by factor, in a copy.
+// Rescale returns a copy with the standard deviations multiplied by factor.
 func Rescale(predictions []Prediction, factor float64) []Prediction {
 	out := slices.Clone(predictions)
 	for i := range out {
@@ -226,7 +228,8 @@ func Rescale(predictions []Prediction, factor float64) []Prediction {
 	return out
 }
 
-// covered is the share of sorted errors within the central interval of a level whose spread is multiplied by factor.
+// covered returns the share of sorted errors within the central interval of a level, with spreads multiplied by
+// factor.
 func covered(off []float64, level, factor float64) float64 {
 	reach := math.Sqrt2 * math.Erfinv(level) * factor
 	n, _ := slices.BinarySearchFunc(off, reach, func(x, r float64) int {
@@ -238,6 +241,7 @@ func covered(off []float64, level, factor float64) float64 {
 	return float64(n) / float64(len(off))
 }
 
+// miscalibrated returns the expected calibration error with spreads multiplied by factor.
 func miscalibrated(off []float64, factor float64) float64 {
 	var sum float64
 	const levels = 19
@@ -248,7 +252,7 @@ func miscalibrated(off []float64, factor float64) float64 {
 	return sum / levels
 }
 
-// bestFactor tries factors from 1/1000 to 1000, 40 to each tenfold, and takes the middle of the best ones.
+// bestFactor evaluates factors from 1/1000 to 1000, 40 per decade, and returns the middle of the best ones.
 func bestFactor(off []float64) float64 {
 	const each = 40
 	least, from, to := math.Inf(1), 0, 0

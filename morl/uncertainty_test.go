@@ -9,7 +9,7 @@ import (
 	"trainopt/morl"
 )
 
-// noisy are n predictions with spreads between 0.5 and 2, told factor times too small.
+// noisy returns n predictions with spreads between 0.5 and 2 that are understated by factor.
 func noisy(n int, factor float64, seed uint64) []morl.Prediction {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	var out []morl.Prediction
@@ -30,7 +30,7 @@ func TestCalibrationOfKnownNoise(t *testing.T) {
 			if math.Abs(c.Factor/factor-1) > 0.06 {
 				t.Fatalf("factor %.3f, the noise is %g times the told one", c.Factor, factor)
 			}
-			for i, level := range morl.Levels { // by the normal distribution
+			for i, level := range morl.Levels { // expected for the normal distribution
 				want := math.Erf(math.Erfinv(level) / factor)
 				if math.Abs(c.Coverage[i]-want) > 0.025 {
 					t.Fatalf("coverage of the %g interval %.3f, want %.3f", level, c.Coverage[i], want)
@@ -66,7 +66,7 @@ func TestCalibrationOfOddData(t *testing.T) {
 	}
 }
 
-// chain is a corridor in which one move in five slips the other way.
+// chain is a corridor in which one move in five slips in the opposite direction.
 type chain struct {
 	morl.Corridor
 	rng *rand.Rand
@@ -86,7 +86,7 @@ func (c *chain) Step(action int) morl.Outcome {
 
 const slip = 0.2
 
-// exact is the expected discounted return of the greedy policy for w from each cell, by value iteration.
+// exact returns the expected discounted return of the greedy policy for w from each cell, by value iteration.
 func (c *chain) exact(a morl.Agent, w []float32, gamma float64) (value [][2]float64) {
 	value = make([][2]float64, c.Cells)
 	actions := make([]int, c.Cells)
@@ -120,8 +120,8 @@ func (c *chain) exact(a morl.Agent, w []float32, gamma float64) (value [][2]floa
 	return value
 }
 
-// foretell sets what is told of the greedy action in each cell, for several preferences, against the exact expectation;
-// one prediction an objective.
+// foretell compares the estimates for the greedy action in each cell, for several preferences, with the exact
+// expectation; one prediction per objective.
 func foretell(a morl.Agent, e morl.Estimator, env *chain, gamma float64) (out []morl.Prediction) {
 	for k := range 9 {
 		w := []float32{0.1 + 0.1*float32(k), 0.9 - 0.1*float32(k)}
@@ -139,7 +139,8 @@ func foretell(a morl.Agent, e morl.Estimator, env *chain, gamma float64) (out []
 	return out
 }
 
-// The spread of five critics and that of dropout, calibrated on some trained agents and judged on others.
+// TestDropoutAgainstEnsemble compares the spread of five critics with that of dropout, calibrated on some trained
+// agents and evaluated on others.
 func TestDropoutAgainstEnsemble(t *testing.T) {
 	const gamma = 0.95
 	env := &chain{Corridor: morl.Corridor{Cells: 9, Left: 0.5, Right: 1, Cost: 0.05}}

@@ -1,13 +1,14 @@
 package morl
 
-// Valuer is an agent with critics: it says what it expects of each action. Several goroutines may ask while none trains.
+// Valuer is an agent with critics. Its methods Values and Prefer are safe for concurrent use while the agent is not
+// trained.
 type Valuer interface {
 	Agent
-	// Values are each critic's expected discounted return of each action, then following the agent's policy for w:
-	// actions × objectives, in the units of the reward. Their spread tells how unsure the agent is. Each call gives new
-	// slices.
+	// Values returns, per critic, the expected discounted return of each action followed by the agent's policy for w:
+	// actions × objectives, in the units of the reward. The spread over critics measures the uncertainty. Each call
+	// returns new slices.
 	Values(o Observation, w []float32) [][]float32
-	// Prefer is the action without exploration. Unlike Act it may be called from several goroutines, as Values may.
+	// Prefer returns the action without exploration. Unlike Act it is safe for concurrent use, as is Values.
 	Prefer(o Observation, w []float32) int
 }
 
@@ -17,15 +18,15 @@ var (
 	_ Valuer = (*MultiPolicy)(nil)
 )
 
-// Values are the values of each of the networks.
+// Values returns the values of each network.
 func (a *Envelope) Values(o Observation, w []float32) [][]float32 { return a.values(a.critics, o, w) }
 
-// Values are the values of each critic.
+// Values returns the values of each critic.
 func (a *Conditioned) Values(o Observation, w []float32) [][]float32 {
 	return a.values(a.critics, o, w)
 }
 
-// Prefer is greedy in w·Q.
+// Prefer returns the greedy action in w·Q.
 func (a *Envelope) Prefer(o Observation, w []float32) int {
 	mean := make([]float32, a.shape.Actions*len(w))
 	for _, q := range a.Values(o, w) {
@@ -37,7 +38,7 @@ func (a *Envelope) Prefer(o Observation, w []float32) int {
 	return action
 }
 
-// Prefer is the actor's most probable action.
+// Prefer returns the actor's most probable action.
 func (a *Conditioned) Prefer(o Observation, w []float32) int {
 	in := make([]float32, a.shape.State+len(w))
 	a.join(in, o.State, w, 1)
@@ -46,8 +47,8 @@ func (a *Conditioned) Prefer(o Observation, w []float32) int {
 	return argmax(logits)
 }
 
-// Values are what the critic of each policy expects, whatever w: each values what follows by its own policy, so their
-// spread is also that of the policies, except where nothing follows.
+// Values returns the values of the critic of each policy, regardless of w. Each critic follows the policy that it
+// belongs to, so the spread includes that of the policies, except in terminal states.
 func (a *MultiPolicy) Values(o Observation, _ []float32) [][]float32 {
 	var out [][]float32
 	for _, p := range a.policies {
@@ -69,13 +70,14 @@ func (a *MultiPolicy) Values(o Observation, _ []float32) [][]float32 {
 	return out
 }
 
-// Prefer is the most probable action of the policy nearest to w.
+// Prefer returns the most probable action of the policy nearest to w.
 func (a *MultiPolicy) Prefer(o Observation, w []float32) int {
 	logits := a.policies[nearest(a.policies, w)].actor.Forward(nil, o.State, 1)
 	softmax(logits, o.Mask)
 	return argmax(logits)
 }
 
+// values returns the values of each critic in the units of the reward.
 func (l *learner) values(critics []*critic, o Observation, w []float32) [][]float32 {
 	in := make([]float32, l.shape.State+len(w))
 	l.join(in, o.State, w, 1)

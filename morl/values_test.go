@@ -10,8 +10,8 @@ import (
 	"trainopt/morl/problems"
 )
 
-// Whoever has critics gives one finite value an action and objective, prefers what Act does without exploration, and may be
-// asked by several goroutines at once.
+// TestValuers requires that agents with critics return one finite value per action and objective, prefer the action
+// of Act without exploration, and are safe for concurrent use.
 func TestValuers(t *testing.T) {
 	env := problems.DeepSeaTreasure(problems.Convex)
 	s := env.Shape()

@@ -1,10 +1,10 @@
-// Package bandit chooses, again and again, among a few options whose cost is only learned by paying it: multi-armed
-// bandits by Thompson sampling, with failures, early stopping and forgetting.
+// Package bandit implements multi-armed bandits with Thompson sampling: repeated choices among a few options whose
+// cost is only observed by paying it, with failures, early stopping and a sliding window for drift.
 //
-// It is for jobs that recur, where each recurrence can try one arm. It knows nothing of jobs, and it is not for choices
-// within one episode, where what is done now changes what comes later (morl is).
+// It is for recurring jobs, where each recurrence can try one arm, but it is independent of jobs. It is not for
+// decisions within one episode that affect later ones; package morl is.
 //
-// The state of a bandit is the list of what was observed and nothing else, so it can be rebuilt from any history.
+// The only state of a bandit is the list of its observations, so it can be rebuilt from any history.
 //
 // Example:
 //
@@ -13,7 +13,7 @@
 //	rng := rand.New(rand.NewPCG(1, 2))
 //	for range 50 {
 //		pull := b.Next(rng)
-//		cost, stopped := try(pull.Arm, b.Threshold(pull.Arm)) // gives up when the cost reaches the threshold
+//		cost, stopped := try(pull.Arm, b.Threshold(pull.Arm)) // stops when the cost reaches the threshold
 //		err = b.Observe(bandit.Observation{Arm: pull.Arm, Cost: cost, Stopped: stopped})
 //	}
 //	arm, ok := b.Best()
@@ -29,54 +29,56 @@ import (
 	"slices"
 )
 
-// Observation is what one pull of an arm cost.
+// Observation is the result of one pull of an arm.
 type Observation struct {
 	Arm int `json:"arm"`
-	// Cost is positive, in any unit, the same for all.
+	// Cost is positive, in a unit common to all observations.
 	Cost float64 `json:"cost"`
-	// Stopped says that the pull did not succeed: it was given up when it had cost Cost, so its true cost is more.
+	// Stopped reports that the pull was stopped without success after it had cost Cost, so its true cost is higher.
 	Stopped bool `json:"stopped,omitempty"`
 }
 
 // Settings tune a bandit; the zero value is that of Zeus (You, Chung and Chowdhury, NSDI 2023, section 4.4).
 type Settings struct {
-	// Default is the arm that would be taken without a bandit: it is pulled first, and pruning goes outwards from it.
+	// Default is the arm used without a bandit: it is pulled first, and pruning proceeds outwards from it.
 	Default int
-	// Rounds is how often every arm is tried, from the default outwards, before sampling begins, and arms that fail are
-	// dropped; 0 is 2, negative is none. Arms must be in an order in which failure is likely to spread (batch sizes).
+	// Rounds is the number of pruning rounds, in which every arm is tried outwards from the default and failing arms
+	// are dropped, before sampling starts; 0 means 2, negative none. Arms must be ordered so that failures are likely
+	// to spread to outer arms (batch sizes).
 	Rounds int
-	// Beta is the multiple of the least cost known at which a pull is given up; 0 is 2, else it must be above 1.
+	// Beta is the multiple of the smallest known cost at which a pull is stopped; 0 means 2, else it must be above 1.
 	Beta float64
-	// Window is how many of the latest observations count, failures and pruning included; 0 is all of them. With a window,
-	// arms that left it are unknown again and are tried again, which is what follows a drift and what it costs.
+	// Window is the number of most recent observations that count, for failures and pruning too; 0 means all. With a
+	// window, arms whose observations have left it are unknown and tried again, which is both the reaction to drift
+	// and its cost.
 	Window int
-	// Spread is the standard deviation of one arm's costs, relative to their mean, that is expected before anything is
-	// known; it weighs as one observation an arm. 0 is 0.1.
+	// Spread is the prior standard deviation of the costs of one arm, relative to their mean; it has the weight of
+	// one observation per arm. 0 means 0.1.
 	Spread float64
-	// Positions, one an arm, place the arms on a line: arms that are near have similar costs, so that a pull tells of its
-	// neighbours too. nil keeps the arms independent. See smooth.go.
+	// Positions, one per arm, place the arms on a line: nearby arms have similar costs, so a pull also carries
+	// information about its neighbours. nil keeps the arms independent. See smooth.go.
 	Positions []float64
-	// Length is the distance between positions over which costs stay similar; 0 is 3.
+	// Length is the distance between positions over which costs remain similar; 0 means 3.
 	Length float64
 }
 
 // Pull is the choice of an arm.
 type Pull struct {
 	Arm int
-	// Round is the pruning round (from 1) that asks for it, 0 when it was sampled.
+	// Round is the pruning round (from 1) that requires the pull, 0 if it was sampled.
 	Round int
 }
 
-// Thompson is a Thompson-sampling bandit (Thompson 1933) that minimises cost. Make one with New or Load.
-// It is not safe for concurrent use.
+// Thompson is a Thompson-sampling bandit (Thompson 1933) that minimises cost. It is created by New or Load and not
+// safe for concurrent use.
 type Thompson struct {
 	arms     int
 	settings Settings
 	history  []Observation
-	beliefs  []Belief // of the history; nil: not worked out yet
+	beliefs  []Belief // derived from history; nil: not computed yet
 }
 
-// New makes a bandit of the given number of arms (at least 1) that has seen nothing.
+// New returns a bandit with the given number of arms (at least 1) and no observations.
 func New(arms int, s Settings) (*Thompson, error) {
 	var errs []error
 	if arms < 1 {
@@ -110,6 +112,7 @@ func New(arms int, s Settings) (*Thompson, error) {
 	return &Thompson{arms: arms, settings: s}, nil
 }
 
+// orElse returns v, or otherwise if v is 0.
 func orElse(v, otherwise float64) float64 {
 	if v == 0 {
 		return otherwise
@@ -117,7 +120,7 @@ func orElse(v, otherwise float64) float64 {
 	return v
 }
 
-// Observe takes note of a pull. It refuses an arm that does not exist and a cost that is not positive and finite.
+// Observe records a pull. An arm that does not exist, or a cost that is not positive and finite, is an error.
 func (t *Thompson) Observe(o Observation) error {
 	if o.Arm < 0 || o.Arm >= t.arms {
 		return fmt.Errorf("observe arm %d: there are %d", o.Arm, t.arms)
@@ -129,13 +132,13 @@ func (t *Thompson) Observe(o Observation) error {
 	return nil
 }
 
-// History is a copy of everything observed, in order.
+// History returns a copy of all observations, in order.
 func (t *Thompson) History() []Observation { return slices.Clone(t.history) }
 
-// Arms is the number of arms.
+// Arms returns the number of arms.
 func (t *Thompson) Arms() int { return t.arms }
 
-// recent are the observations that count.
+// recent returns the observations within the window.
 func (t *Thompson) recent() []Observation {
 	if w := t.settings.Window; w > 0 && len(t.history) > w {
 		return t.history[len(t.history)-w:]
@@ -143,10 +146,10 @@ func (t *Thompson) recent() []Observation {
 	return t.history
 }
 
-// Threshold is the cost at which a pull of an arm should be given up; +Inf before any pull has succeeded. Independent arms:
-// Beta times the least cost of a pull that succeeded, as published. With positions: Beta times the cost believed of the
-// best arm, or of the arm itself where it has succeeded before and is dearer, as giving up what is known to succeed gains
-// nothing.
+// Threshold returns the cost at which a pull of an arm should be stopped; +Inf before any pull has succeeded. With
+// independent arms it is Beta times the smallest cost of a successful pull, as published. With positions it is Beta
+// times the believed cost of the best arm, or of the arm itself if that has succeeded before and is more expensive,
+// since stopping a pull that is known to succeed gains nothing.
 func (t *Thompson) Threshold(arm int) float64 {
 	if t.settings.Positions == nil {
 		return t.settings.Beta * leastCost(t.recent())
@@ -163,7 +166,7 @@ func (t *Thompson) Threshold(arm int) float64 {
 	return t.settings.Beta * worth
 }
 
-// leastCost is that of the pulls that succeeded; +Inf when none did.
+// leastCost returns the smallest cost of a successful pull; +Inf if none succeeded.
 func leastCost(obs []Observation) float64 {
 	least := math.Inf(1)
 	for _, o := range obs {
@@ -174,8 +177,9 @@ func leastCost(obs []Observation) float64 {
 	return least
 }
 
-// Next chooses the arm to pull: what pruning still asks for, else the arm with the least cost in one joint draw from the
-// beliefs. The same history and generator state choose the same arm. O(observations + arms); O(arms³) with positions.
+// Next returns the arm to pull: the one that pruning requires, else the arm with the smallest cost in one joint draw
+// from the beliefs. It is deterministic given the history and the state of rng. O(observations + arms); O(arms³) with
+// positions.
 func (t *Thompson) Next(rng *rand.Rand) Pull {
 	obs := t.recent()
 	if len(obs) == 0 {
@@ -188,7 +192,7 @@ func (t *Thompson) Next(rng *rand.Rand) Pull {
 	return Pull{Arm: argmin(t.draw(obs, kept, rng), kept)}
 }
 
-// argmin is the first least value among the arms that are kept.
+// argmin returns the index of the smallest value among the arms that are kept, the first of equals.
 func argmin(v []float64, kept []bool) int {
 	best := -1
 	for a, x := range v {
@@ -199,8 +203,8 @@ func argmin(v []float64, kept []bool) int {
 	return best
 }
 
-// Best is the arm whose expected cost is least by what is known now: what to settle on. ok is false while no pull has
-// succeeded; the arm is then the default.
+// Best returns the arm with the smallest expected cost according to the current beliefs. ok is false, and the arm the
+// default, while no pull has succeeded.
 func (t *Thompson) Best() (arm int, ok bool) {
 	best, least := t.settings.Default, math.Inf(1)
 	for a, b := range t.believed() {
@@ -211,7 +215,7 @@ func (t *Thompson) Best() (arm int, ok bool) {
 	return best, !math.IsInf(least, 1)
 }
 
-// MarshalJSON writes the observations, a list of {arm, cost, stopped}: all the state there is.
+// MarshalJSON writes the observations, a list of {arm, cost, stopped}, which are the whole state.
 func (t *Thompson) MarshalJSON() ([]byte, error) {
 	if t.history == nil {
 		return []byte("[]"), nil
@@ -227,7 +231,7 @@ func (t *Thompson) Save(w io.Writer) error {
 	return nil
 }
 
-// Load makes a bandit from what Save wrote.
+// Load returns a bandit with the state written by Save.
 func Load(r io.Reader, arms int, s Settings) (*Thompson, error) {
 	t, err := New(arms, s)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// problem is a set of arms with known mean costs: each pull scatters by the same relative noise, share fail of the pulls
-// of some arms never succeed.
+// problem is a set of arms with known mean costs. All pulls scatter by the same relative noise; share fail of the
+// pulls of an arm never succeed.
 type problem struct {
 	means, fail []float64
 	noise       float64
@@ -55,7 +55,7 @@ var valley = problem{means: []float64{4, 2, 1.3, 1, 1.15, 1.6, 2.5, 5}, noise: 0
 
 var eight = []float64{0, 1, 2, 3, 4, 5, 6, 7}
 
-// TestFindsTheBestArm: after a known number of pulls at least 95 % of the seeds settle on the best arm.
+// TestFindsTheBestArm requires that at least 95 % of the seeds select the best arm after a fixed number of pulls.
 func TestFindsTheBestArm(t *testing.T) {
 	failing := valley
 	failing.fail = []float64{1, 0, 0, 0, 0, 0, 0.5, 1}
@@ -94,7 +94,8 @@ func TestFindsTheBestArm(t *testing.T) {
 	}
 }
 
-// TestRegretIsSublinear: the cost above the best arm's of the second half of the pulls is far below that of the first.
+// TestRegretIsSublinear requires that the excess cost over the best arm in the second half of the pulls is far below
+// that in the first half.
 func TestRegretIsSublinear(t *testing.T) {
 	for name, s := range map[string]Settings{
 		"independent": {Default: 7}, "smooth": {Default: 7, Rounds: -1, Positions: eight},
@@ -120,7 +121,8 @@ func TestRegretIsSublinear(t *testing.T) {
 	}
 }
 
-// TestDriftIsFollowed: with a window the bandit leaves an arm that became bad for one that became good and was dropped.
+// TestDriftIsFollowed requires that, with a window, the bandit switches from an arm that became bad to a dropped one
+// that became good.
 func TestDriftIsFollowed(t *testing.T) {
 	before := problem{means: []float64{1, 1.5, 2, 3, 4}, noise: 0.05}
 	after := problem{means: []float64{4, 3, 2, 1.5, 1}, noise: 0.05}
@@ -152,7 +154,7 @@ func TestDriftIsFollowed(t *testing.T) {
 	}
 }
 
-// TestPruning: arms are tried outwards from the default, and one that fails ends its side.
+// TestPruning requires that arms are tried outwards from the default, and that a failing arm ends its side.
 func TestPruning(t *testing.T) {
 	p := problem{means: []float64{9, 2.1, 1, 1.2, 1.5, 2.9, 1}}
 	b := make1(t, 7, Settings{Default: 3})
@@ -176,7 +178,8 @@ func TestPruning(t *testing.T) {
 	}
 }
 
-// TestFirstPullIsTheDefault with or without pruning, and nothing is known before it.
+// TestFirstPullIsTheDefault requires the default as first pull with and without pruning, and unknown beliefs before
+// it.
 func TestFirstPullIsTheDefault(t *testing.T) {
 	for _, s := range []Settings{{Default: 4}, {Default: 4, Rounds: -1}, {Default: 4, Rounds: -1, Positions: eight}} {
 		b := make1(t, 8, s)
@@ -192,7 +195,7 @@ func TestFirstPullIsTheDefault(t *testing.T) {
 	}
 }
 
-// TestBeliefs: known answers.
+// TestBeliefs compares beliefs with known answers.
 func TestBeliefs(t *testing.T) {
 	b := make1(t, 3, Settings{Spread: 0.1})
 	for _, o := range []Observation{{0, 9, false}, {0, 11, false}, {1, 5, true}, {0, 10, false}} {
@@ -211,7 +214,7 @@ func TestBeliefs(t *testing.T) {
 	if got[2].Pulls != 0 || !math.IsNaN(got[2].Mean) {
 		t.Errorf("arm 2: %+v, never pulled", got[2])
 	}
-	// E[x | x > m] of a normal is m + s √(2/π); far out it is just above the limit.
+	// E[x | x > m] of a normal distribution is m + s √(2/π); in the far tail it is just above the limit.
 	if x := beyond(10, 10, 1, 0.1); math.Abs(x-10-math.Sqrt(2/math.Pi)) > 1e-12 {
 		t.Errorf("beyond the mean: %g", x)
 	}
@@ -220,7 +223,8 @@ func TestBeliefs(t *testing.T) {
 	}
 }
 
-// TestSmoothInterpolates: between two good arms an arm that was never pulled is believed good, far away nothing is believed.
+// TestSmoothInterpolates requires a good belief about an unpulled arm between two good ones, and an uninformative one
+// far away.
 func TestSmoothInterpolates(t *testing.T) {
 	b := make1(t, 8, Settings{Rounds: -1, Positions: eight})
 	for _, o := range []Observation{{0, 10, false}, {2, 5, false}, {4, 5, false}, {2, 5, false}} {
@@ -238,7 +242,7 @@ func TestSmoothInterpolates(t *testing.T) {
 	}
 }
 
-// TestSettingsAreChecked with all problems at once.
+// TestSettingsAreChecked requires that all invalid settings are reported together.
 func TestSettingsAreChecked(t *testing.T) {
 	_, err := New(0, Settings{Default: -1, Beta: 0.5, Window: -1, Positions: []float64{math.NaN()}})
 	if err == nil {
@@ -260,8 +264,8 @@ func TestSettingsAreChecked(t *testing.T) {
 	}
 }
 
-// Whatever was observed: an arm that exists and is not dropped is chosen, the same every time; thresholds and beliefs
-// are sane; and a bandit rebuilt from its history goes on as this one.
+// TestPromises requires, for any observations, that an existing arm that is not dropped is chosen deterministically,
+// that thresholds and beliefs are plausible, and that a bandit rebuilt from its history behaves identically.
 func TestPromises(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		arms := rapid.IntRange(1, 8).Draw(r, "arms")
@@ -310,7 +314,7 @@ func TestPromises(t *testing.T) {
 	})
 }
 
-// FuzzLoad: whatever is in the file, there is a bandit or an error that says what was read.
+// FuzzLoad requires that any content yields a bandit or an error that identifies the input.
 func FuzzLoad(f *testing.F) {
 	for _, text := range []string{"[]", "null", "", `[{"arm":1,"cost":2.5},{"arm":0,"cost":3,"stopped":true}]`, `[{"arm":9,"cost":1}]`, `[{"arm":0,"cost":-1}]`, `{"arm":0}`, `[{"arm":0,"cost":1,"x":2}]`} {
 		f.Add(text)

@@ -6,20 +6,20 @@ import (
 	"slices"
 )
 
-// Belief is what is known of an arm's mean cost.
+// Belief is the posterior of an arm's mean cost.
 type Belief struct {
-	Mean float64 // expected cost; NaN when nothing is known
-	SD   float64 // standard deviation of the belief about Mean, in the unit of cost; +Inf when nothing is known
-	// Pulls counts observations, Stopped those of them that did not succeed.
+	Mean float64 // expected cost; NaN if unknown
+	SD   float64 // standard deviation of the posterior of Mean, in the unit of cost; +Inf if unknown
+	// Pulls is the number of observations, Stopped the number of unsuccessful ones among them.
 	Pulls, Stopped int
-	// Dropped arms failed while pruning and are not sampled.
+	// Dropped arms failed during pruning and are not sampled.
 	Dropped bool
 }
 
-// Beliefs of all arms. O(observations + arms); O(arms³) with positions.
+// Beliefs returns the beliefs about all arms. O(observations + arms); O(arms³) with positions.
 func (t *Thompson) Beliefs() []Belief { return slices.Clone(t.believed()) }
 
-// believed are the beliefs, worked out once for a history.
+// believed returns the beliefs, computed once per history.
 func (t *Thompson) believed() []Belief {
 	if t.beliefs == nil {
 		t.beliefs = t.believe()
@@ -27,6 +27,8 @@ func (t *Thompson) believed() []Belief {
 	return t.beliefs
 }
 
+// believe computes the beliefs of all arms from the observations within the window: the posteriors with or without
+// positions, the counts, and the arms dropped by pruning.
 func (t *Thompson) believe() []Belief {
 	obs := t.recent()
 	kept, _ := t.prune(obs)
@@ -56,15 +58,15 @@ func (t *Thompson) believe() []Belief {
 	return out
 }
 
-// draw is one joint draw of the arms' mean costs (of their logarithm with positions); unknown independent arms get -Inf
-// so that they are tried.
+// draw returns one joint draw of the arms' mean costs (of their logarithms with positions). Unknown independent arms
+// get -Inf, so that they are tried.
 func (t *Thompson) draw(obs []Observation, kept []bool, rng *rand.Rand) []float64 {
 	if t.settings.Positions != nil {
 		return t.smooth(obs).draw(rng)
 	}
 	out := make([]float64, t.arms)
 	for a, g := range t.gaussians(obs) {
-		z := rng.NormFloat64() // drawn for every arm: the choice among others does not depend on what is known of one
+		z := rng.NormFloat64() // drawn for every arm, so that the other draws do not depend on the state of one
 		if out[a] = g.mean + g.sd*z; math.IsNaN(g.mean) {
 			out[a] = math.Inf(-1)
 		}
@@ -72,11 +74,11 @@ func (t *Thompson) draw(obs []Observation, kept []bool, rng *rand.Rand) []float6
 	return out
 }
 
-// gaussian is the belief about one arm's mean.
+// gaussian is the posterior of one arm's mean.
 type gaussian struct{ mean, sd float64 }
 
-// gaussians are independent beliefs: a flat prior on the mean, the variance estimated from the arm's own costs with one
-// pseudo-observation of the relative Spread (so that two equal costs do not make certainty).
+// gaussians returns independent posteriors: a flat prior on the mean, and the variance estimated from the arm's own
+// costs with one pseudo-observation of the relative Spread (so that two equal costs do not imply certainty).
 func (t *Thompson) gaussians(obs []Observation) []gaussian {
 	reached, stopped := make([][]float64, t.arms), make([][]float64, t.arms)
 	for _, o := range obs {
@@ -93,6 +95,8 @@ func (t *Thompson) gaussians(obs []Observation) []gaussian {
 	return out
 }
 
+// gaussian returns the posterior of one arm from its successful and stopped pulls; the latter count with their
+// expected cost.
 func (t *Thompson) gaussian(reached, stopped []float64) gaussian {
 	n := len(reached) + len(stopped)
 	if n == 0 {
@@ -107,7 +111,7 @@ func (t *Thompson) gaussian(reached, stopped []float64) gaussian {
 	return gaussian{mean, sd / math.Sqrt(float64(n))}
 }
 
-// meanAndSpread are the mean of costs and the standard deviation of one of them; NaN when there is none.
+// meanAndSpread returns the mean of costs and the standard deviation of a single one; NaN if there are no costs.
 func meanAndSpread(costs []float64, spread float64) (mean, sd float64) {
 	for _, c := range costs {
 		mean += c
@@ -119,18 +123,18 @@ func meanAndSpread(costs []float64, spread float64) (mean, sd float64) {
 	for _, c := range costs {
 		sum += (c - mean) * (c - mean)
 	}
-	return mean, math.Sqrt(sum / n) // one pseudo-observation less one degree of freedom
+	return mean, math.Sqrt(sum / n) // one pseudo-observation minus one degree of freedom
 }
 
-// beyond is the expected value of a pull that was stopped at c: E[x | x > c] of the arm's normal distribution (Tobin
-// 1958), and a Spread above c when the arm has never succeeded.
+// beyond returns the expected cost of a pull that was stopped at c: E[x | x > c] of the arm's normal distribution
+// (Tobin 1958), or c increased by Spread if the arm has never succeeded.
 func beyond(c, mean, sd, spread float64) float64 {
 	if math.IsNaN(mean) {
 		return c * (1 + spread)
 	}
 	z := (c - mean) / sd
 	tail := math.Erfc(z/math.Sqrt2) / 2
-	if tail < 1e-12 { // asymptotic: the mean excess of a normal far out
+	if tail < 1e-12 { // asymptotic mean excess of a normal in the far tail
 		return c + sd/z
 	}
 	return mean + sd*math.Exp(-z*z/2)/math.Sqrt(2*math.Pi)/tail

@@ -2,15 +2,15 @@ package bandit
 
 import "math"
 
-// try is how one pull went: whether the arm failed, and whether that also tells of the arms beyond it. It does not before
-// anything has succeeded, as the good arms may then lie beyond.
+// try is the outcome of one pull: whether the arm failed, and whether the failure implies that the arms beyond it
+// fail too. It does not before any pull has succeeded, since the good arms may then lie beyond.
 type try struct{ failed, beyond bool }
 
-// prune replays the pruning phase on what was observed (Zeus, section 4.4): in every round arms are tried from the start
-// outwards, first down, then up; one that fails is dropped, with all beyond it. The first round starts at the default,
-// each later one at the cheapest arm so far. It returns the arms that are kept and the pull that is asked for, of round 0
-// when pruning is over. Observations in any other order, of other users of the same history, do no harm: round r
-// judges an arm by its r-th observation. O(observations + rounds × arms).
+// prune replays the pruning phase on the observations (Zeus, section 4.4): in every round arms are tried outwards
+// from the start, first down, then up; a failing arm is dropped together with all arms beyond it. The first round
+// starts at the default, each later one at the cheapest arm so far. It returns the arms that are kept and the next
+// required pull, of round 0 when pruning is complete. Observations in another order, from other users of the same
+// history, are valid: round r evaluates an arm by its r-th observation. O(observations + rounds × arms).
 func (t *Thompson) prune(obs []Observation) (kept []bool, next Pull) {
 	tries := make([][]try, t.arms)
 	least, best := math.Inf(1), t.settings.Default
@@ -37,11 +37,11 @@ func (t *Thompson) prune(obs []Observation) (kept []bool, next Pull) {
 			return kept, Pull{}
 		}
 	}
-	kept[best] = true // everything failed: the cheapest known, or the default
+	kept[best] = true // all arms failed: keep the cheapest known one, or the default
 	return kept, Pull{}
 }
 
-// walk is one round: it drops what failed and returns the first arm that was not tried yet.
+// walk replays one round: it drops failed arms and returns the first arm that was not tried yet.
 func walk(tries [][]try, kept []bool, start, round int) (next int, asked bool) {
 	if kept[start] {
 		if len(tries[start]) <= round {

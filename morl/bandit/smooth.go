@@ -7,24 +7,25 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// With positions the logarithms of the arms' mean costs are a Gaussian process (as in GP-TS, Chowdhury and Gopalan 2017):
-// a common level, a smooth curve of amplitude curveSD and Length, and an independent deviation of each arm. Costs scatter
-// around their arm's mean by a relative noise that is the same for all arms and estimated from repeated pulls. The scales are
-// those of training runs over batch sizes: they were chosen on the six V100 jobs of the Zeus traces and checked on the eight
-// of other GPUs (trainopt/simulator/training/recurring).
+// With positions the logarithms of the arms' mean costs are a Gaussian process (as in GP-TS, Chowdhury and Gopalan
+// 2017): a common level, a smooth curve of amplitude curveSD and Length, and an independent deviation per arm. Costs
+// scatter around their arm's mean by a relative noise that is common to all arms and estimated from repeated pulls.
+// The scales suit training runs over batch sizes: they were chosen on the six V100 jobs of the Zeus traces and
+// validated on the eight of other GPUs (trainopt/simulator/training/recurring).
 const (
 	levelSD     = 3.0  // log: a factor of 20 either way
 	curveSD     = 0.7  // log: a factor of 2
 	deviationSD = 0.05 // log: 5 %
 )
 
-// posterior is the belief about the logarithms of the mean costs.
+// posterior is the joint posterior of the logarithms of the mean costs.
 type posterior struct {
 	mean []float64
 	cov  *mat.SymDense
 }
 
-// smooth conditions the process on the arms' average log costs; nil when nothing was observed. O(observations + arms³).
+// smooth conditions the process on the arms' average log costs; nil without observations. O(observations + arms³). It
+// solves the linear system of the observed arms by a Cholesky factorisation.
 func (t *Thompson) smooth(obs []Observation) *posterior {
 	if len(obs) == 0 {
 		return nil
@@ -61,7 +62,7 @@ func (t *Thompson) smooth(obs []Observation) *posterior {
 	}
 	var weights mat.VecDense
 	var gain mat.Dense                   // S⁻¹ Kᵀ
-	_ = chol.SolveVecTo(&weights, resid) // the error only warns of a bad condition number
+	_ = chol.SolveVecTo(&weights, resid) // the error only reports a bad condition number
 	_ = chol.SolveTo(&gain, cross.T())
 	var mean mat.VecDense
 	mean.MulVec(cross, &weights)
@@ -77,6 +78,7 @@ func (t *Thompson) smooth(obs []Observation) *posterior {
 	return p
 }
 
+// covariance returns the prior covariance of the log mean costs of two arms.
 func (t *Thompson) covariance(a, b int) float64 {
 	d := (t.settings.Positions[a] - t.settings.Positions[b]) / t.settings.Length
 	k := levelSD*levelSD + curveSD*curveSD*math.Exp(-d*d/2)
@@ -86,8 +88,9 @@ func (t *Thompson) covariance(a, b int) float64 {
 	return k
 }
 
-// logCosts are the mean over all arms tried, the arms' averages, their numbers of pulls and the noise of one pull. A pull
-// that was stopped counts as one noise beyond where it was stopped, or as its arm's average where that is more.
+// logCosts returns the mean over all observed arms, the averages and the numbers of pulls per arm, and the noise of
+// one pull. A stopped pull counts as one noise above the cost at which it was stopped, or as its arm's average if
+// that is higher.
 func (t *Thompson) logCosts(obs []Observation) (level float64, average []float64, pulls []int, noise float64) {
 	average, pulls = make([]float64, t.arms), make([]int, t.arms)
 	for _, o := range obs {
@@ -129,13 +132,13 @@ func (t *Thompson) logCosts(obs []Observation) (level float64, average []float64
 	return level / arms, average, pulls, noise
 }
 
-// cost is the median of an arm's mean cost and about the standard deviation of the belief about it.
+// cost returns the median of an arm's mean cost and approximately the standard deviation of its posterior.
 func (p *posterior) cost(arm int) (mean, sd float64) {
 	m := math.Exp(p.mean[arm])
 	return m, m * math.Sqrt(max(0, p.cov.At(arm, arm)))
 }
 
-// draw is one joint draw of the log mean costs.
+// draw returns one joint draw of the log mean costs.
 func (p *posterior) draw(rng *rand.Rand) []float64 {
 	n := len(p.mean)
 	out, z := make([]float64, n), mat.NewVecDense(n, nil)

@@ -9,41 +9,42 @@ import (
 	"trainopt/morl/network"
 )
 
-// Config says how to learn. Zeros have the meaning that is noted.
+// Config holds the settings of a Learner. Zero values mean the documented defaults.
 type Config struct {
-	Method string `json:"method"` // a name in Methods: reinforce, a2c, ppo; "" is ppo
-	Policy string `json:"policy"` // a name in Policies: kernel, flat, shared; "" is flat
+	Method string `json:"method"` // key in Methods: reinforce, a2c, ppo; "" means ppo
+	Policy string `json:"policy"` // key in Policies: kernel, flat, shared; "" means flat
 
-	Hidden     []int              `json:"hidden"`               // of the policy (and its critic); nil: 32, 16, 8
+	Hidden     []int              `json:"hidden"`               // hidden layers of the policy (and its critic); nil: 32, 16, 8
 	HeadHidden []int              `json:"head_hidden"`          // of kernel's critic over the values of the rows; nil: 64, 32, 8
 	Activation network.Activation `json:"activation,omitempty"` // of all hidden units
 
-	Rate      float32 `json:"rate,omitempty"`       // of Adam; 0: 3e-4
-	ValueRate float32 `json:"value_rate,omitempty"` // of the critic in ppo; 0: 1e-3
-	ClipNorm  float32 `json:"clip_norm,omitempty"`  // largest norm of a network's gradient; 0: none
-	Gamma     float64 `json:"gamma,omitempty"`      // discount of a step; 0: 1
-	Entropy   float64 `json:"entropy,omitempty"`    // weight of the entropy that is added to what is maximised
+	Rate      float32 `json:"rate,omitempty"`       // learning rate of Adam; 0: 3e-4
+	ValueRate float32 `json:"value_rate,omitempty"` // learning rate of the critic in ppo; 0: 1e-3
+	ClipNorm  float32 `json:"clip_norm,omitempty"`  // maximum norm of a network's gradient; 0: no limit
+	Gamma     float64 `json:"gamma,omitempty"`      // discount per step; 0: 1
+	Entropy   float64 `json:"entropy,omitempty"`    // weight of the entropy bonus in the objective
 
-	// AcrossEpisodes lets reinforce and a2c normalise returns over all episodes of an update instead of within each, so that one
-	// episode can be better than another.
+	// AcrossEpisodes makes reinforce and a2c normalise returns over all episodes of an update instead of within each,
+	// so that differences between episodes are preserved.
 	AcrossEpisodes bool `json:"across_episodes,omitempty"`
-	// Episodes are played for one update; 0: 1, for ppo 16.
+	// Episodes is the number of episodes per update; 0: 1, for ppo 16.
 	Episodes int `json:"episodes,omitempty"`
 
-	// The rest is of ppo.
+	// The remaining settings are for ppo.
 	Lambda          float64 `json:"lambda,omitempty"`           // of the generalised advantage; 0: 0.97
-	Clip            float64 `json:"clip,omitempty"`             // of the ratio; 0: 0.2
-	Iterations      int     `json:"iterations,omitempty"`       // over the batch, for the policy; 0: 80
-	ValueIterations int     `json:"value_iterations,omitempty"` // for the critic; 0: 80
-	TargetKL        float64 `json:"target_kl,omitempty"`        // iterations end beyond 1.5 times this; 0: 0.01
-	Minibatch       int     `json:"minibatch,omitempty"`        // steps in a minibatch; 0: the whole batch
-	// ScaleReturns lets the critic learn returns by their mean and deviation in the first update, for returns far from 1.
+	Clip            float64 `json:"clip,omitempty"`             // limit of the ratio; 0: 0.2
+	Iterations      int     `json:"iterations,omitempty"`       // passes over the batch for the policy; 0: 80
+	ValueIterations int     `json:"value_iterations,omitempty"` // passes for the critic; 0: 80
+	TargetKL        float64 `json:"target_kl,omitempty"`        // iterations stop beyond 1.5 times this divergence; 0: 0.01
+	Minibatch       int     `json:"minibatch,omitempty"`        // steps per minibatch; 0: the whole batch
+	// ScaleReturns standardises the critic's targets by mean and deviation of the first update, for returns far from
+	// 1.
 	ScaleReturns bool `json:"scale_returns,omitempty"`
 
-	Workers int `json:"-"` // goroutines; 0: 1. Results do not depend on it.
+	Workers int `json:"-"` // number of goroutines; 0: 1. Results do not depend on it.
 }
 
-// WithDefaults replaces zeros by what they mean.
+// WithDefaults returns the configuration with zeros replaced by the defaults.
 func (c Config) WithDefaults() Config {
 	setDefault(&c.Method, "ppo")
 	setDefault(&c.Policy, "flat")
@@ -69,6 +70,7 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
+// setDefault sets v to d if it is zero.
 func setDefault[T comparable](v *T, d T) {
 	var zero T
 	if *v == zero {
@@ -76,7 +78,7 @@ func setDefault[T comparable](v *T, d T) {
 	}
 }
 
-// Validate says everything that is wrong with the configuration, defaults filled in.
+// Validate reports all invalid settings, after filling in defaults.
 func (c Config) Validate() error {
 	c = c.WithDefaults()
 	var errs []error
@@ -118,20 +120,20 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Methods are the names of the learning methods.
+// Methods returns the names of the learning methods, sorted.
 func Methods() []string { return slices.Sorted(maps.Keys(methods)) }
 
-// Policies are the names of the kinds of policy.
+// Policies returns the names of the kinds of policy, sorted.
 func Policies() []string { return slices.Sorted(maps.Keys(models)) }
 
-// methods are the ways to learn from a batch of episodes.
+// methods maps names to the update from a batch of episodes.
 var methods = map[string]func(*Learner, *batch) (Report, error){
 	"reinforce": (*Learner).reinforce,
 	"a2c":       (*Learner).actorCritic,
 	"ppo":       (*Learner).proximal,
 }
 
-// models are the kinds of policy.
+// models maps names to the layout of the networks.
 var models = map[string]func(Shape, Config) layout{
 	"kernel": kernelLayout,
 	"flat":   flatLayout,

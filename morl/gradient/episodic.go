@@ -1,6 +1,6 @@
 package gradient
 
-// goals are the discounted returns of every step, normalised within each episode or over all of them.
+// goals returns the discounted return of every step, normalised within each episode or over all of them.
 func (l *Learner) goals(b *batch) []float64 {
 	g := make([]float64, b.steps())
 	for i, end := range b.episode[1:] {
@@ -16,8 +16,8 @@ func (l *Learner) goals(b *batch) []float64 {
 	return g
 }
 
-// reinforce makes one step along the gradient of Σ −log π(a)·Ĝ, the mean over the episodes (Williams 1992; the normalisation is
-// HDeepRM's).
+// reinforce makes one step along the gradient of Σ −log π(a)·Ĝ, as a mean over the episodes (Williams 1992; the
+// normalisation is HDeepRM's).
 func (l *Learner) reinforce(b *batch) (Report, error) {
 	goal, share := l.goals(b), 1/float64(len(b.episode)-1)
 	j := l.over(b, steps(b.steps()), func(p pass, chunk []int, _ int) judged {
@@ -33,8 +33,9 @@ func (l *Learner) reinforce(b *batch) (Report, error) {
 	return r, l.step(0, l.layout.policy)
 }
 
-// actorCritic makes one step along the gradient of Σ −log π(a)·(Ĝ−v) + Σ smoothL1(v−Ĝ), the mean over the episodes (the
-// advantage form of Mnih et al. 2016, as HDeepRM means it); the advantage is a constant there.
+// actorCritic makes one step along the gradient of Σ −log π(a)·(Ĝ−v) + Σ smoothL1(v−Ĝ), as a mean over the episodes
+// (the advantage form of Mnih et al. 2016, as intended by HDeepRM); the advantage is treated as a constant in the
+// first term.
 func (l *Learner) actorCritic(b *batch) (Report, error) {
 	goal, share := l.goals(b), 1/float64(len(b.episode)-1)
 	j := l.over(b, steps(b.steps()), func(p pass, chunk []int, _ int) judged {

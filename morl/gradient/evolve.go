@@ -9,15 +9,15 @@ import (
 	"trainopt/morl/network"
 )
 
-// Evolution says how an Evolver searches. Zeros have the meaning that is noted.
+// Evolution holds the settings of an Evolver. Zero values mean the documented defaults.
 type Evolution struct {
-	Population int     // candidates of a generation; 0: 4 + 3·ln(parameters), Hansen's choice
-	Sigma      float64 // deviation of the first ones' parameters; 0: 0.3
-	Episodes   int     // that each candidate plays, the same for all of a generation; 0: 8
-	Workers    int     // goroutines; 0: 1. Results do not depend on it.
+	Population int     // candidates per generation; 0: 4 + 3·ln(parameters), Hansen's default
+	Sigma      float64 // initial standard deviation of the parameters; 0: 0.3
+	Episodes   int     // episodes per candidate, identical for a whole generation; 0: 8
+	Workers    int     // number of goroutines; 0: 1. Results do not depend on it.
 }
 
-// Validate joins all that is wrong.
+// Validate joins all invalid settings.
 func (e Evolution) Validate() error {
 	var errs []error
 	if e.Population < 0 || e.Population == 1 || e.Population > 1<<16 {
@@ -32,15 +32,15 @@ func (e Evolution) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Evolver searches the parameters of a policy by evolution with a covariance matrix of which only the diagonal is learned
-// (separable CMA-ES, Ros and Hansen 2008): candidates play the same whole episodes, greedily, and the better half moves the mean.
-// It suits networks of up to some thousand parameters and episodes whose only reward comes at the end. Cost of a generation:
-// population × episodes, and O(population × parameters) beside it.
+// Evolver searches the parameters of a policy by an evolution strategy that adapts a diagonal covariance matrix
+// (separable CMA-ES, Ros and Hansen 2008): candidates run the same whole episodes with greedy actions, and the better
+// half determines the new mean. It suits networks of up to some thousand parameters and episodes whose only reward is
+// at the end. Cost per generation: population × episodes, plus O(population × parameters).
 type Evolver struct {
 	l          *Learner
 	config     Evolution
 	mean       []float64
-	deviation  []float64 // of each parameter, by sigma
+	deviation  []float64 // of each parameter, in units of sigma
 	sigma      float64
 	pathSigma  []float64
 	pathC      []float64
@@ -50,7 +50,8 @@ type Evolver struct {
 	candidates []*Policy
 }
 
-// NewEvolver starts at the parameters that the learner has; its policy gets the mean of every generation. The critic is left alone.
+// NewEvolver returns an Evolver that starts at the parameters of the learner and writes the mean of every generation
+// to the learner's policy. The critic is not changed.
 func NewEvolver(l *Learner, c Evolution) (*Evolver, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -93,8 +94,9 @@ func NewEvolver(l *Learner, c Evolution) (*Evolver, error) {
 	return e, nil
 }
 
-// Generation lets a new population play in environments that env makes, one for every worker, and moves the mean. It returns the
-// mean return of every candidate over its episodes, the best one first. A return that is no number counts as the worst.
+// Generation evaluates a new population in environments created by env, one per worker, and updates the mean. It
+// returns the mean return of every candidate over its episodes, best first. A NaN return counts as the worst.
+// Candidates are normal draws around the mean; the better half, weighted by rank, updates mean and deviations.
 func (e *Evolver) Generation(env func() Environment) ([]float64, error) {
 	n, population := len(e.mean), e.config.Population
 	rng := spread(e.l.seed, e.generation, forEvolution)
@@ -136,7 +138,7 @@ func (e *Evolver) Generation(env func() Environment) ([]float64, error) {
 	return sorted, nil
 }
 
-// judge is the mean return of every candidate.
+// judge returns the mean return of every candidate.
 func (e *Evolver) judge(env func() Environment) ([]float64, error) {
 	envs := make([]Environment, e.config.Workers)
 	for i := range envs {
@@ -159,6 +161,7 @@ func (e *Evolver) judge(env func() Environment) ([]float64, error) {
 	return fitness, err
 }
 
+// playGreedily runs one episode with greedy actions and returns its return; a NaN reward at the end is ignored.
 func playGreedily(p *Policy, env Environment, numbers ...uint64) (sum float64, err error) {
 	o, done := env.Reset(spread(append(numbers, forEnvironment)...))
 	for !done {
@@ -173,8 +176,8 @@ func playGreedily(p *Policy, env Environment, numbers ...uint64) (sum float64, e
 	return sum, nil
 }
 
-// move updates mean, paths, deviations and sigma from the draws of the parents, the best one first (Hansen's tutorial, 2016,
-// table 1; rates of the matrix times (n+2)/3).
+// move updates mean, paths, deviations and sigma from the draws of the parents, best first (Hansen's tutorial, 2016,
+// table 1; learning rates of the matrix times (n+2)/3).
 func (e *Evolver) move(parents [][]float64) {
 	n, mu := float64(len(e.mean)), e.mass
 	cs := (mu + 2) / (n + mu + 5)
@@ -195,7 +198,7 @@ func (e *Evolver) move(parents [][]float64) {
 		length += e.pathSigma[i] * e.pathSigma[i]
 	}
 	length = math.Sqrt(length)
-	stall := 0.0 // the other path rests while the first is long
+	stall := 0.0 // the covariance path stalls while the step-size path is long
 	if length/math.Sqrt(1-math.Pow(1-cs, 2*float64(e.generation+1))) < (1.4+2/(n+1))*chi {
 		stall = 1
 	}
@@ -211,10 +214,10 @@ func (e *Evolver) move(parents [][]float64) {
 	e.sigma *= math.Exp(min(1, cs/ds*(length/chi-1)))
 }
 
-// Sigma is the deviation of the next generation, that of the parameters by themselves being another factor.
+// Sigma returns the global standard deviation of the next generation; each parameter has a further factor.
 func (e *Evolver) Sigma() float64 { return e.sigma }
 
-// write puts parameters into networks, one after the other.
+// write copies parameters to networks, in order.
 func write(nets []*network.Network, x []float64) {
 	for _, n := range nets {
 		for i := range n.Params() {

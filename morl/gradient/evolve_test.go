@@ -34,7 +34,7 @@ func TestEvolutionFindsTheOptimum(t *testing.T) {
 	}
 }
 
-// Minimising a badly scaled sum of squares: sigma and deviations must find the scales.
+// TestEvolutionOnEllipsoid minimises a badly scaled sum of squares: sigma and deviations must adapt to the scales.
 func TestEvolutionOnEllipsoid(t *testing.T) {
 	l := made(t, Shape{Rows: 1, Features: 9, Actions: 1}, Config{}, 1)
 	l.nets[0].Params()[0] = 0

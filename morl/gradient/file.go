@@ -10,7 +10,7 @@ import (
 	"io"
 )
 
-// FileVersion is the version of the policy files written here.
+// FileVersion is the version of policy files written by WriteFile.
 const FileVersion = 1
 
 const (
@@ -19,16 +19,16 @@ const (
 	maxNets   = 1 << 28
 )
 
-// ErrForeign says that a file is no policy, ErrCorrupt that it is damaged, ErrNewer that a newer program wrote it.
+// ErrForeign reports a file that is not a policy file, ErrCorrupt a damaged one, ErrNewer one with a newer format.
 var (
 	ErrForeign = errors.New("no policy file")
 	ErrCorrupt = errors.New("damaged policy file")
 	ErrNewer   = errors.New("policy file of a newer version")
 )
 
-// Meta describes a stored policy: how to make it again, what it decides on, and where it comes from.
+// Meta describes a stored policy: the arguments to create it, the kind of observations, and its origin.
 type Meta struct {
-	Kind    string            `json:"kind"` // what the observations are, as the package that makes them calls it
+	Kind    string            `json:"kind"` // kind of observations, as named by the package that creates them
 	Shape   Shape             `json:"shape"`
 	Config  Config            `json:"config"`
 	Seed    uint64            `json:"seed"`
@@ -38,8 +38,9 @@ type Meta struct {
 	Notes   map[string]string `json:"notes,omitempty"` // name → value: data, method, results
 }
 
-// WriteFile writes a policy file: magic, version, lengths, description (JSON), networks, SHA-256 of all before it. Of meta, kind
-// and notes count. The moments of Adam are not part of it: a policy that learns on begins with fresh ones.
+// WriteFile writes a policy file: magic, version, lengths, description (JSON), networks, and SHA-256 of all preceding
+// bytes. Of meta, only Kind and Notes are used. The moments of Adam are not stored: continued training starts with
+// fresh ones.
 func WriteFile(w io.Writer, meta Meta, l *Learner) error {
 	meta.Shape, meta.Config, meta.Seed, meta.Updates = l.shape, l.config, l.seed, l.updates
 	meta.Shift, meta.Scale = l.shift, l.scale
@@ -65,8 +66,8 @@ func WriteFile(w io.Writer, meta Meta, l *Learner) error {
 	return nil
 }
 
-// ReadFile reads a policy file and makes the learner. The error wraps ErrForeign, ErrCorrupt or ErrNewer where the file is to
-// blame.
+// ReadFile reads a policy file and creates the learner. The error wraps ErrForeign, ErrCorrupt or ErrNewer if the
+// content of the file is the cause.
 func ReadFile(r io.Reader) (Meta, *Learner, error) {
 	m, l, err := readFile(r)
 	if err != nil {
@@ -75,6 +76,7 @@ func ReadFile(r io.Reader) (Meta, *Learner, error) {
 	return m, l, nil
 }
 
+// readFile verifies magic, version, lengths and checksum before it decodes the description and the networks.
 func readFile(r io.Reader) (m Meta, l *Learner, err error) {
 	head := make([]byte, len(fileMagic)+12)
 	if _, err := io.ReadFull(r, head); err != nil || string(head[:len(fileMagic)]) != fileMagic {
@@ -110,6 +112,7 @@ func readFile(r io.Reader) (m Meta, l *Learner, err error) {
 	return m, l, l.readNets(bytes.NewReader(data[metaLen:]))
 }
 
+// readNets reads the networks in place; each must have the configuration of the layout, and no bytes may follow.
 func (l *Learner) readNets(r *bytes.Reader) error {
 	for i, n := range l.nets {
 		params := n.Params()

@@ -2,7 +2,7 @@ package gradient
 
 import "trainopt/morl/network"
 
-// flatLayout is a perceptron from the whole observation to the logits of the actions, and another one to its value.
+// flatLayout is a perceptron from the whole observation to the logits of the actions, and a second one to its value.
 func flatLayout(s Shape, c Config) layout {
 	net := network.Config{Inputs: s.Features, Hidden: c.Hidden, Outputs: s.Actions, Activation: c.Activation}
 	value := net
@@ -40,10 +40,10 @@ func (p *flatPass) backward(dLogits, dValues []float32) {
 	}
 }
 
-// sharedLayout is HDeepRM's actor-critic: the first hidden layer is one for both, the rest of them and the outputs are of the
-// policy and of the critic.
+// sharedLayout is HDeepRM's actor-critic: policy and critic share the first hidden layer and have their own further
+// layers and outputs.
 func sharedLayout(s Shape, c Config) layout {
-	trunk := network.Config{Inputs: s.Features, Outputs: c.Hidden[0]} // its activation is applied by the pass
+	trunk := network.Config{Inputs: s.Features, Outputs: c.Hidden[0]} // the pass applies its activation
 	head := network.Config{Inputs: c.Hidden[0], Hidden: c.Hidden[1:], Outputs: s.Actions, Activation: c.Activation}
 	value := head
 	value.Outputs = 1
@@ -81,7 +81,7 @@ func (p *sharedPass) values(b *batch, idx []int) []float32 {
 }
 
 func (p *sharedPass) backward(dLogits, dValues []float32) {
-	p.d = append(p.d[:0], p.h...) // of the same size
+	p.d = append(p.d[:0], p.h...) // for its length
 	clear(p.d)
 	for i, d := range [][]float32{dLogits, dValues} {
 		if d == nil {

@@ -1,11 +1,11 @@
-// Package gradient learns policies by their gradient: REINFORCE, advantage actor-critic, and proximal policy optimisation, for
-// scalar rewards, masked actions, and policies that score each of a number of rows by the same small network. Evolution changes
-// the parameters of the same policies without a gradient, where only whole episodes can be judged.
+// Package gradient trains policies by their gradient: REINFORCE, advantage actor-critic, and proximal policy
+// optimisation, for scalar rewards, masked actions, and policies that score each of several rows by the same small
+// network. Evolver optimises the same policies without a gradient, where only whole episodes can be evaluated.
 //
-// It knows nothing of jobs: what is decided on comes as an Environment. It is not for vector rewards, which package morl learns.
-// The same seed gives the same parameters on any number of cores of one kind.
+// It is independent of jobs: decision problems implement Environment. Vector rewards are the subject of package morl.
+// The same seed yields the same parameters on any number of cores of one kind.
 //
-// Example, a policy for an environment of three actions:
+// Example, a policy for an environment with three actions:
 //
 //	l, err := gradient.New(gradient.Shape{Rows: 1, Features: 4, Actions: 3}, gradient.Config{Method: "ppo", Policy: "flat"}, 1)
 //	for range 100 {
@@ -20,29 +20,29 @@ import (
 	"math/rand/v2"
 )
 
-// Environment is what a policy learns in. An episode depends on the generator that Reset is given and on the actions alone, so
-// that it does not matter which of several copies runs it.
+// Environment is a decision process in which a policy is trained. An episode depends only on the generator passed to
+// Reset and on the actions, so any of several copies of the environment can run it.
 type Environment interface {
-	// Reset starts an episode. It may have no decision at all: then done is true and o is not looked at.
+	// Reset starts an episode. An episode may contain no decision: then done is true and o is ignored.
 	Reset(rng *rand.Rand) (o Observation, done bool)
-	// Step takes an action that the last observation allows. At the end of the episode next is not looked at, and a reward that is
-	// NaN says that none came for the action, from which nothing is learned then.
+	// Step executes an action that the last observation allows. At the end of the episode next is ignored, and a NaN
+	// reward means that the last action has no reward and is excluded from training.
 	Step(action int) (next Observation, reward float64, done bool)
 }
 
-// Observation is what is seen before a decision. Both slices are valid until the next Step or Reset, and are only read.
+// Observation is the input of a decision. Both slices are valid until the next Step or Reset, and are read-only.
 type Observation struct {
 	X    []float32 // rows × Shape.Features, row-major: at most Shape.Rows rows, at least one
-	Mask []bool    // the actions that are allowed, at least one; nil is all: every row, or every action of the Shape
+	Mask []bool    // allowed actions, at least one; nil means all: every row, or every action of the Shape
 }
 
-// Shape is the form of observations and actions.
+// Shape holds the dimensions of observations and actions.
 type Shape struct {
-	Rows     int `json:"rows"`     // most rows of an observation; 1 for a plain vector
-	Features int `json:"features"` // numbers in a row
-	// Actions is the number of actions; 0: an action is a row, the first is 0.
+	Rows     int `json:"rows"`     // maximum number of rows per observation; 1 for a plain vector
+	Features int `json:"features"` // numbers per row
+	// Actions is the number of actions; 0: each row is an action, starting at 0.
 	Actions int `json:"actions,omitempty"`
-	// Padding is what critics see in place of rows that an observation lacks, Features numbers; nil is zeros.
+	// Padding is the input of critics for missing rows, Features numbers; nil means zeros.
 	Padding []float32 `json:"padding,omitempty"`
 }
 
@@ -52,7 +52,7 @@ const (
 	maxActions  = 1 << 16
 )
 
-// Validate says what is wrong with the shape.
+// Validate reports all invalid dimensions.
 func (s Shape) Validate() error {
 	var errs []error
 	if s.Rows < 1 || s.Rows > maxRows {

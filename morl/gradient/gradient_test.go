@@ -12,7 +12,8 @@ import (
 	"trainopt/morl/network"
 )
 
-// slots is a bandit: rows in a random order, and the one with the largest first feature pays. Some are masked.
+// slots is a bandit: rows are in random order, and the one with the largest first feature has a reward. Some are
+// masked.
 type slots struct {
 	rng  *rand.Rand
 	left int
@@ -53,8 +54,9 @@ func (s *slots) Step(a int) (Observation, float64, bool) {
 	return s.look(), reward, s.left == 0
 }
 
-// corridor is a chain of states 0 … 5: left and right, each step costs 0.1, the right end pays 1, the left end 0.2; both end it.
-// From the start at 2 the optimum is 1 − 0.3 = 0.7, the near end pays 0.2 − 0.2 = 0.
+// corridor is a chain of states 0 … 5 with actions left and right: each step costs 0.1, the right end yields 1, the
+// left end 0.2; both end the episode. From the start at 2 the optimum is 1 − 0.3 = 0.7, the near end yields 0.2 − 0.2
+// = 0.
 type corridor struct {
 	at, steps int
 	x         [6]float32
@@ -110,7 +112,7 @@ func learn(t testing.TB, l *Learner, env func() Environment, updates int) Report
 	return r
 }
 
-// greedy is the mean return of the most probable actions.
+// greedy returns the mean return of the most probable actions.
 func greedy(l *Learner, env Environment, episodes int) float64 {
 	p, sum := l.Policy(), 0.0
 	for i := range episodes {
@@ -124,7 +126,7 @@ func greedy(l *Learner, env Environment, episodes int) float64 {
 	return sum / float64(episodes)
 }
 
-// Every method finds the known optimum, from several seeds.
+// TestMethodsFindTheOptimum requires that every method finds the known optimum from several seeds.
 func TestMethodsFindTheOptimum(t *testing.T) {
 	for name, c := range map[string]struct {
 		shape   Shape
@@ -156,7 +158,8 @@ func TestMethodsFindTheOptimum(t *testing.T) {
 	}
 }
 
-// The gradients against central differences of the losses: float32 networks allow two to three digits.
+// TestGradientsAgainstDifferences compares the gradients with central differences of the losses: float32 networks
+// permit two to three digits.
 func TestGradientsAgainstDifferences(t *testing.T) {
 	for name, c := range map[string]Config{
 		"kernel": {Policy: "kernel", Hidden: []int{7, 5}, HeadHidden: []int{6}, Activation: network.Tanh, Entropy: 0.3, Episodes: 6},
@@ -175,7 +178,7 @@ func TestGradientsAgainstDifferences(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			shake(l, 0.05) // ratios leave 1
+			shake(l, 0.05) // move the ratios away from 1
 			advantage, goal := l.estimate(b)
 			idx := steps(b.steps())
 			compare(t, l, 0, l.layout.policy, func() float64 { return l.policyGradient(b, idx, advantage).loss })
@@ -252,7 +255,7 @@ func compare(t *testing.T, l *Learner, from, to int, loss func() float64) {
 	}
 }
 
-// RLScheduler's network.
+// TestKernelHas961Parameters checks the size of RLScheduler's network.
 func TestKernelHas961Parameters(t *testing.T) {
 	l := made(t, Shape{Rows: 128, Features: 8}, Config{Policy: "kernel"}, 1)
 	if n := len(l.Networks()[0].Params()); n != 961 {
@@ -260,7 +263,8 @@ func TestKernelHas961Parameters(t *testing.T) {
 	}
 }
 
-// The probabilities follow their rows in any order, and masked ones are zero; they add up to 1.
+// TestKernelIsEquivariant requires that probabilities follow their rows in any order, are zero where masked, and sum
+// to 1.
 func TestKernelIsEquivariant(t *testing.T) {
 	l := made(t, Shape{Rows: 20, Features: 3}, Config{Policy: "kernel"}, 1)
 	shake(l, 0.3)
@@ -298,7 +302,7 @@ func TestKernelIsEquivariant(t *testing.T) {
 	})
 }
 
-// What is in padding does not change the policy; what the critic sees does not depend on rows that are absent.
+// TestWorkersDoNotMatter requires identical results for any number of workers.
 func TestWorkersDoNotMatter(t *testing.T) {
 	for _, c := range []Config{
 		{Policy: "kernel", Episodes: 700, Iterations: 3, ValueIterations: 3},
@@ -365,7 +369,8 @@ func TestClippedKnownAnswer(t *testing.T) {
 	}
 }
 
-// PPO stops where the policies have diverged by more than one and a half targets, before the step that would go on.
+// TestTargetDivergenceStops requires that PPO stops before the step after the divergence exceeds one and a half times
+// the target.
 func TestTargetDivergenceStops(t *testing.T) {
 	for name, c := range map[string]struct {
 		target    float64
@@ -381,7 +386,7 @@ func TestTargetDivergenceStops(t *testing.T) {
 	}
 }
 
-// unpaid is a corridor whose last action gets no reward.
+// unpaid is a corridor whose last action has no reward.
 type unpaid struct{ corridor }
 
 func (u *unpaid) Step(a int) (Observation, float64, bool) {

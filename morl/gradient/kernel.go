@@ -2,10 +2,10 @@ package gradient
 
 import "trainopt/morl/network"
 
-// kernelLayout is the policy of RLScheduler (Zhang et al., SC 2020, section IV): one small perceptron gives every row its logit,
-// so that the order of rows does not matter to their probabilities. With eight features and hidden layers of 32, 16 and 8 it has
-// 961 parameters. Its critic gives every row a number by another such perceptron, absent ones that of the padding, and a value
-// to all these numbers by a third. Cost: O(rows × parameters).
+// kernelLayout is the policy of RLScheduler (Zhang et al., SC 2020, section IV): one small perceptron computes the
+// logit of every row, so that probabilities are equivariant to the order of rows. With eight features and hidden
+// layers of 32, 16 and 8 it has 961 parameters. Its critic maps every row to a number by another such perceptron,
+// missing rows to that of the padding, and all these numbers to a value by a third one. Cost: O(rows × parameters).
 func kernelLayout(s Shape, c Config) layout {
 	row := network.Config{Inputs: s.Features, Hidden: c.Hidden, Outputs: 1, Activation: c.Activation}
 	head := network.Config{Inputs: s.Rows, Hidden: c.HeadHidden, Outputs: 1, Activation: c.Activation}
@@ -18,7 +18,7 @@ type kernelPass struct {
 	policy, row, all *network.Trainer
 	x, worth, dWorth []float32
 	dRow             []float32
-	counts           []int // rows of the steps of the last values
+	counts           []int // rows per step of the last call of values
 }
 
 func newKernelPass(s Shape, nets []*network.Network, rows int, adam func(int) network.Adam) pass {
@@ -28,7 +28,7 @@ func newKernelPass(s Shape, nets []*network.Network, rows int, adam func(int) ne
 	}
 	p.policy = network.NewTrainer(nets[0], rows, adam(0))
 	p.row = network.NewTrainer(nets[1], rows+1, adam(1))
-	p.all = network.NewTrainer(nets[2], rows, adam(2)) // no more steps than rows
+	p.all = network.NewTrainer(nets[2], rows, adam(2)) // there are at most as many steps as rows
 	return p
 }
 
@@ -63,7 +63,7 @@ func (p *kernelPass) backward(dLogits, dValues []float32) {
 	if dValues == nil {
 		return
 	}
-	p.dWorth = append(p.dWorth[:0], p.worth...) // of the same size
+	p.dWorth = append(p.dWorth[:0], p.worth...) // for its length
 	p.all.Backward(dValues, p.dWorth)
 	p.dRow = p.dRow[:0]
 	var absent float32

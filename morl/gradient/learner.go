@@ -9,33 +9,33 @@ import (
 	"trainopt/morl/network"
 )
 
-// ErrDiverged says that parameters or losses are no longer numbers.
+// ErrDiverged reports that parameters or losses are NaN or infinite.
 var ErrDiverged = errors.New("learning has diverged")
 
-// Learner is a policy that learns. One goroutine at a time.
+// Learner is a policy with its training state. It is not safe for concurrent use.
 type Learner struct {
 	shape   Shape
 	config  Config
 	seed    uint64
 	layout  layout
 	nets    []*network.Network
-	passes  []pass // of the shards; the first has the moments of Adam
+	passes  []pass // one per shard; the first holds the moments of Adam
 	updates uint64
-	// returns are shift + scale · what the critic says.
+	// A return is shift + scale · the output of the critic.
 	shift, scale float64
 }
 
-// Report is what an update saw and did. Losses are those before its first step.
+// Report holds the results of an update. Losses are those before its first step.
 type Report struct {
-	Returns                    []float64 // undiscounted sums of rewards, an episode each
-	Steps                      int       // of all episodes
-	PolicyLoss, ValueLoss      float64   // NaN where there was none
-	Entropy                    float64   // nats a step
-	KL                         float64   // of the policies before and after, a step, as ppo last saw it
-	Iterations, ValueIteration int       // that were done
+	Returns                    []float64 // undiscounted sum of rewards per episode
+	Steps                      int       // over all episodes
+	PolicyLoss, ValueLoss      float64   // NaN if not computed
+	Entropy                    float64   // nats per step
+	KL                         float64   // divergence per step between the policies before and after, as of the last iteration of ppo
+	Iterations, ValueIteration int       // number completed
 }
 
-// New makes a learner. The error joins all that is wrong with shape and configuration.
+// New returns an untrained learner. The error joins all problems of shape and configuration.
 func New(s Shape, c Config, seed uint64) (*Learner, error) {
 	if err := errors.Join(s.Validate(), c.Validate()); err != nil {
 		return nil, err
@@ -58,25 +58,26 @@ func New(s Shape, c Config, seed uint64) (*Learner, error) {
 	return l, nil
 }
 
-// Shape, Config and Seed are what it was made of, defaults filled in.
+// Shape, Config and Seed return the arguments of New, with defaults filled in.
 func (l *Learner) Shape() Shape   { return l.shape }
 func (l *Learner) Config() Config { return l.config }
 func (l *Learner) Seed() uint64   { return l.seed }
 
-// Updates is the number of updates so far.
+// Updates returns the number of updates so far.
 func (l *Learner) Updates() int { return int(l.updates) }
 
-// Policy decides by the parameters of the learner, the current ones at any time.
+// Policy returns a policy that always uses the current parameters of the learner.
 func (l *Learner) Policy() *Policy {
 	return &Policy{shape: l.shape, rowActions: l.layout.rowActions, nets: l.nets[:l.layout.policy], activation: l.config.Activation}
 }
 
-// Networks are those of policy and critic, to read or write parameters from outside: kernel: policy, critic of a row, critic over
-// the rows; flat: policy, critic; shared: first layer, policy, critic.
+// Networks returns the networks of policy and critic, for access to their parameters: kernel: policy, critic of a
+// row, critic over the rows; flat: policy, critic; shared: first layer, policy, critic.
 func (l *Learner) Networks() []*network.Network { return slices.Clone(l.nets) }
 
-// Update plays Config.Episodes episodes in environments that env makes, one for every worker, and learns from them. The error is
-// ErrDiverged, or says which observation lacks the shape; then nothing is learned.
+// Update runs Config.Episodes episodes in environments created by env, one per worker, and trains on them. The error
+// wraps ErrDiverged, or identifies an observation that does not match the shape; in the latter case nothing is
+// changed.
 func (l *Learner) Update(env func() Environment) (Report, error) {
 	b, err := l.collect(env)
 	if err != nil {
@@ -85,6 +86,7 @@ func (l *Learner) Update(env func() Environment) (Report, error) {
 	return l.learn(b)
 }
 
+// learn trains on a batch and reports its returns; a batch without steps changes nothing.
 func (l *Learner) learn(b *batch) (Report, error) {
 	r := Report{PolicyLoss: math.NaN(), ValueLoss: math.NaN()}
 	if b.steps() > 0 {
@@ -105,12 +107,12 @@ func (l *Learner) learn(b *batch) (Report, error) {
 	return r, nil
 }
 
-// shards is into how many parts the chunks of a batch are cut, each with gradients of its own: whatever the number of cores, the
-// sums are the same.
+// shards is the number of parts that the chunks of a batch are divided into, each with its own gradients, so that
+// sums are independent of the number of cores.
 const shards = 8
 
-// over calls f for every chunk of the steps idx, from several goroutines, adds the gradients up in the order of the shards, and
-// what f says in the order of the chunks.
+// over calls f for every chunk of the steps idx, concurrently, and adds up the gradients in the order of the shards
+// and the results of f in the order of the chunks.
 func (l *Learner) over(b *batch, idx []int, f func(p pass, chunk []int, c int) judged) judged {
 	chunks := b.chunks(idx)
 	said := make([]judged, len(chunks))
@@ -140,6 +142,7 @@ func (l *Learner) over(b *batch, idx []int, f func(p pass, chunk []int, c int) j
 	return all
 }
 
+// newPass returns a pass over the networks with their optimisers.
 func (l *Learner) newPass() pass {
 	return l.layout.pass(l.shape, l.nets, max(chunkRows, l.shape.Rows), func(net int) network.Adam {
 		a := network.Adam{Rate: l.config.Rate, ClipNorm: l.config.ClipNorm}
@@ -150,7 +153,7 @@ func (l *Learner) newPass() pass {
 	})
 }
 
-// step moves some of the networks.
+// step makes an optimiser step of the networks from…to.
 func (l *Learner) step(from, to int) error {
 	for _, t := range l.passes[0].trainers()[from:to] {
 		if norm := float64(t.Step()); math.IsNaN(norm) || math.IsInf(norm, 0) {
@@ -160,13 +163,14 @@ func (l *Learner) step(from, to int) error {
 	return nil
 }
 
-// forget clears gradients that no step is made along.
+// forget clears gradients that are not used for a step.
 func (l *Learner) forget() {
 	for _, t := range l.passes[0].trainers() {
 		clear(t.Gradient())
 	}
 }
 
+// steps returns the indices 0 … n−1.
 func steps(n int) []int {
 	idx := make([]int, n)
 	for i := range idx {

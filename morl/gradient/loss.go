@@ -2,7 +2,7 @@ package gradient
 
 import "math"
 
-// judged is what a chunk, and in the end a batch, says of the policy.
+// judged holds the sums of losses, divergence and entropy over a chunk or a batch.
 type judged struct {
 	loss, value, kl, entropy float64
 }
@@ -14,12 +14,12 @@ func (j *judged) add(o judged) {
 	j.entropy += o.entropy
 }
 
-// policyLoss says, for the step i of a batch and the log-probability of its action now, the loss and its derivative by that
-// log-probability.
+// policyLoss returns, for step i of a batch and the current log-probability of its action, the loss and its
+// derivative with respect to that log-probability.
 type policyLoss func(i int, logp float64) (loss, slope float64)
 
-// differentiate writes into d the derivatives by logits of Σ loss − entropy·H over the steps idx (H the entropy of a step's
-// distribution), and says the sums.
+// differentiate writes to d the derivatives of Σ loss − entropy·H over the steps idx with respect to the logits (H is
+// the entropy of a step's distribution), and returns the sums. p is a buffer.
 func (b *batch) differentiate(d, logits []float32, p []float64, idx []int, f policyLoss, entropy float64) (j judged) {
 	at := 0
 	for _, i := range idx {
@@ -53,8 +53,8 @@ func (b *batch) differentiate(d, logits []float32, p []float64, idx []int, f pol
 	return j
 }
 
-// clipped is the loss of proximal policy optimisation (Schulman et al. 2017, equation 7): −min(r·A, clip(r, 1−ε, 1+ε)·A), r the
-// ratio of the probabilities now and then.
+// clipped is the loss of proximal policy optimisation (Schulman et al. 2017, equation 7): −min(r·A, clip(r, 1−ε,
+// 1+ε)·A), where r is the ratio of the current to the old probability.
 func clipped(logp, old, advantage, clip float64) (loss, slope float64) {
 	r := math.Exp(logp - old)
 	if advantage > 0 && r > 1+clip {
@@ -74,7 +74,7 @@ func smooth(d float64) (loss, slope float64) {
 	return math.Abs(d) - 0.5, math.Copysign(1, d)
 }
 
-// discounted writes the discounted sums of the rewards from each step on.
+// discounted writes the discounted sum of the rewards from each step onwards.
 func discounted(dst, reward []float64, gamma float64) {
 	sum := 0.0
 	for i := len(reward) - 1; i >= 0; i-- {
@@ -83,8 +83,8 @@ func discounted(dst, reward []float64, gamma float64) {
 	}
 }
 
-// normalise shifts and scales by mean and sample deviation (n−1) + 1.19e-7, the float32 epsilon, as HDeepRM does; a single
-// number stays as it is.
+// normalise subtracts the mean and divides by the sample deviation (n−1) + 1.19e-7, the float32 epsilon, as in
+// HDeepRM; a single number is unchanged.
 func normalise(v []float64) {
 	if len(v) < 2 {
 		return
@@ -95,7 +95,7 @@ func normalise(v []float64) {
 	}
 }
 
-// moments are the mean and the deviation, divided by n less so many.
+// moments returns the mean and the standard deviation with divisor n − less.
 func moments(v []float64, less int) (mean, deviation float64) {
 	for _, x := range v {
 		mean += x
@@ -107,7 +107,8 @@ func moments(v []float64, less int) (mean, deviation float64) {
 	return mean, math.Sqrt(deviation / float64(len(v)-less))
 }
 
-// generalised writes the generalised advantages of an episode (Schulman et al. 2016, equation 16) for the values of its states.
+// generalised writes the generalised advantages of an episode (Schulman et al. 2016, equation 16) for the values of
+// its states.
 func generalised(dst, reward, value []float64, gamma, lambda float64) {
 	sum, next := 0.0, 0.0
 	for i := len(reward) - 1; i >= 0; i-- {

@@ -6,36 +6,36 @@ import (
 	"trainopt/morl/network"
 )
 
-// layout describes the networks of a policy and how they are put together. nets[:policy] make logits; nets[value:] make values.
-// pass makes what computes them forward and backward for a chunk of steps.
+// layout describes the networks of a policy and their composition. nets[:policy] compute logits; nets[value:] compute
+// values. pass returns the forward and backward computation for a chunk of steps.
 type layout struct {
 	nets   []network.Config
 	policy int
 	value  int
 	pass   func(s Shape, nets []*network.Network, rows int, adam func(net int) network.Adam) pass
-	// rowActions says that an action is a row.
+	// rowActions reports that each action is a row.
 	rowActions bool
 }
 
 // pass computes the steps idx of a batch forward, and adds to the gradients of its trainers backward.
 type pass interface {
-	logits(b *batch, idx []int) []float32 // of one step after the other, as many as each has actions
-	values(b *batch, idx []int) []float32 // one a step
-	// backward takes derivatives by the last logits and values; nil for none.
+	logits(b *batch, idx []int) []float32 // concatenated over the steps, one per action
+	values(b *batch, idx []int) []float32 // one per step
+	// backward takes the derivatives with respect to the last logits and values; nil for none.
 	backward(dLogits, dValues []float32)
 	trainers() []*network.Trainer // in the order of the networks
 }
 
-// batch is steps of several episodes, one after the other.
+// batch holds the steps of several episodes, concatenated.
 type batch struct {
 	features int
-	actions  int       // 0: as many as rows
+	actions  int       // 0: one per row
 	x        []float32 // rows of all steps
 	start    []int     // first row of each step, and the end
 	mask     []bool    // of all actions of all steps
 	from     []int     // first action of each step in mask, and the end
 	taken    []int     // action of each step
-	logp     []float64 // its log-probability then
+	logp     []float64 // its log-probability at the time
 	reward   []float64 // of each step
 	episode  []int     // first step of each episode, and the end
 }
@@ -44,6 +44,7 @@ func newBatch(s Shape) *batch {
 	return &batch{features: s.Features, actions: s.Actions, start: []int{0}, from: []int{0}, episode: []int{0}}
 }
 
+// steps returns the number of steps.
 func (b *batch) steps() int { return len(b.taken) }
 
 // add appends a step; its reward is set later.
@@ -63,7 +64,7 @@ func (b *batch) add(o Observation, action int, logp float64) {
 	b.reward = append(b.reward, 0)
 }
 
-// drop takes the last step out again.
+// drop removes the last step.
 func (b *batch) drop() {
 	n := b.steps() - 1
 	b.start, b.from = b.start[:n+1], b.from[:n+1]
@@ -86,7 +87,7 @@ func (b *batch) join(o *batch) {
 	b.episode = append(b.episode, b.steps())
 }
 
-// gather copies the rows of some steps behind one another.
+// gather concatenates the rows of some steps.
 func (b *batch) gather(dst []float32, idx []int) []float32 {
 	dst = dst[:0]
 	for _, i := range idx {
@@ -95,10 +96,10 @@ func (b *batch) gather(dst []float32, idx []int) []float32 {
 	return dst
 }
 
-// chunkRows is how many rows are computed at a time: they and their activations stay in a cache.
+// chunkRows is the number of rows computed at a time: they fit into a cache with their activations.
 const chunkRows = 1024
 
-// chunks cuts steps into runs of at most chunkRows rows, or one step.
+// chunks splits steps into runs of at most chunkRows rows, or of a single step.
 func (b *batch) chunks(idx []int) [][]int {
 	var list [][]int
 	first, rows := 0, 0
@@ -116,7 +117,7 @@ func (b *batch) chunks(idx []int) [][]int {
 	return list
 }
 
-// newNets makes the networks of a layout; the same generator gives the same ones.
+// newNets returns the networks of a layout; the same generator state yields the same networks.
 func (l layout) newNets(rng *rand.Rand) []*network.Network {
 	var nets []*network.Network
 	for _, c := range l.nets {

@@ -7,7 +7,7 @@ import (
 	"trainopt/morl/network"
 )
 
-// Policy decides. It reads the parameters of the Learner that it is of; one goroutine at a time, not during an Update.
+// Policy selects actions with the parameters of its Learner. It is not safe for concurrent use, nor during an Update.
 type Policy struct {
 	shape      Shape
 	rowActions bool
@@ -17,8 +17,8 @@ type Policy struct {
 	p          []float64
 }
 
-// Probabilities are those of the actions: of every row, or every action of the shape; 0 for those that the mask excludes. They
-// are valid until the next call.
+// Probabilities returns the probability of each row, or of each action of the shape; 0 for masked ones. The result is
+// valid until the next call.
 func (p *Policy) Probabilities(o Observation) []float64 {
 	logits := p.Logits(o)
 	if cap(p.p) < len(logits) {
@@ -29,7 +29,8 @@ func (p *Policy) Probabilities(o Observation) []float64 {
 	return p.p
 }
 
-// Logits are the numbers before the softmax, of excluded actions too. They are valid until the next call.
+// Logits returns the inputs of the softmax, including those of masked actions. The result is valid until the next
+// call.
 func (p *Policy) Logits(o Observation) []float32 {
 	x, rows := o.X, len(o.X)/p.shape.Features
 	for i, n := range p.nets {
@@ -42,7 +43,7 @@ func (p *Policy) Logits(o Observation) []float32 {
 	return x
 }
 
-// Sample draws an action, and says its log-probability.
+// Sample draws an action and returns its log-probability.
 func (p *Policy) Sample(o Observation, rng *rand.Rand) (action int, logp float64) {
 	probabilities := p.Probabilities(o)
 	u, last := rng.Float64(), -1
@@ -54,13 +55,13 @@ func (p *Policy) Sample(o Observation, rng *rand.Rand) (action int, logp float64
 			}
 		}
 	}
-	if last < 0 { // no number is left in the networks
+	if last < 0 { // all outputs of the networks are NaN
 		last = firstAllowed(o.Mask)
 	}
 	return last, math.Log(probabilities[last])
 }
 
-// Greedy is the most probable action, the first of several.
+// Greedy returns the most probable action, the first of equals.
 func (p *Policy) Greedy(o Observation) int {
 	best := firstAllowed(o.Mask)
 	logits := p.Logits(o)
@@ -72,6 +73,7 @@ func (p *Policy) Greedy(o Observation) int {
 	return best
 }
 
+// firstAllowed returns the first allowed action; 0 if mask is nil.
 func firstAllowed(mask []bool) int {
 	for i, ok := range mask {
 		if ok {
@@ -81,12 +83,12 @@ func firstAllowed(mask []bool) int {
 	return 0
 }
 
-// Clone reads the same parameters, for another goroutine.
+// Clone returns a policy with the same parameters for another goroutine.
 func (p *Policy) Clone() *Policy {
 	return &Policy{shape: p.shape, rowActions: p.rowActions, nets: p.nets, activation: p.activation}
 }
 
-// softmax writes the probabilities that logits stand for; those of excluded actions are 0.
+// softmax writes the probabilities of logits; those of masked actions are 0.
 func softmax(p []float64, logits []float32, mask []bool) {
 	top := math.Inf(-1)
 	for i, v := range logits {

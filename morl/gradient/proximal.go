@@ -2,9 +2,9 @@ package gradient
 
 import "math/rand/v2"
 
-// proximal is proximal policy optimisation (Schulman et al. 2017, algorithm 1, with the clipped objective), in the form that
-// RLScheduler took from Spinning Up: several passes over the batch, which end where the policies have diverged, then as many for
-// the critic. Cost: O(steps × rows × parameters) a pass.
+// proximal is proximal policy optimisation (Schulman et al. 2017, algorithm 1, with the clipped objective), in the
+// variant that RLScheduler adopted from Spinning Up: several passes over the batch, which stop once the policies have
+// diverged, then passes for the critic. Cost: O(steps × rows × parameters) per pass.
 func (l *Learner) proximal(b *batch) (Report, error) {
 	n, rng := b.steps(), spread(l.seed, l.updates, forMinibatches)
 	advantage, goal := l.estimate(b)
@@ -44,7 +44,7 @@ func (l *Learner) proximal(b *batch) (Report, error) {
 	return r, nil
 }
 
-// minibatches calls f for the steps in a random order, so many at a time, or for all of them at once, until it is done.
+// minibatches calls f for random minibatches of the steps, or once for all steps, until f reports done.
 func (l *Learner) minibatches(n int, rng *rand.Rand, f func(idx []int) (done bool, err error)) (bool, error) {
 	idx := steps(n)
 	size := l.config.Minibatch
@@ -62,7 +62,8 @@ func (l *Learner) minibatches(n int, rng *rand.Rand, f func(idx []int) (done boo
 	return false, nil
 }
 
-// estimate is the normalised generalised advantage of every step, and its discounted return in the critic's scale.
+// estimate returns the normalised generalised advantage of every step, and its discounted return in the critic's
+// scale.
 func (l *Learner) estimate(b *batch) (advantage, goal []float64) {
 	n := b.steps()
 	advantage, goal = make([]float64, n), make([]float64, n)
@@ -93,7 +94,7 @@ func (l *Learner) estimate(b *batch) (advantage, goal []float64) {
 	return advantage, goal
 }
 
-// policyGradient adds up the gradient of the mean clipped loss of the steps idx.
+// policyGradient accumulates the gradient of the mean clipped loss over the steps idx.
 func (l *Learner) policyGradient(b *batch, idx []int, advantage []float64) judged {
 	share := 1 / float64(len(idx))
 	return l.over(b, idx, func(p pass, chunk []int, _ int) judged {
@@ -108,7 +109,7 @@ func (l *Learner) policyGradient(b *batch, idx []int, advantage []float64) judge
 	})
 }
 
-// valueGradient adds up the gradient of the mean squared error of the critic.
+// valueGradient accumulates the gradient of the critic's mean squared error.
 func (l *Learner) valueGradient(b *batch, idx []int, goal []float64) judged {
 	share := 1 / float64(len(idx))
 	return l.over(b, idx, func(p pass, chunk []int, _ int) (j judged) {

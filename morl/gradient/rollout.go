@@ -7,7 +7,8 @@ import (
 	"sync"
 )
 
-// spread is a generator for a purpose: every tuple of numbers gives an unrelated one (Steele, Lea, Flood, 2014).
+// spread returns a generator for a purpose: every tuple of numbers yields an independent one (Steele, Lea, Flood,
+// 2014).
 func spread(numbers ...uint64) *rand.Rand {
 	var h [2]uint64
 	state := uint64(0)
@@ -21,7 +22,7 @@ func spread(numbers ...uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(h[0], h[1]))
 }
 
-// The purposes of generators, the last number of spread.
+// Purposes of generators, the last number of spread.
 const (
 	forNetworks = iota
 	forEnvironment
@@ -49,7 +50,7 @@ func play(s Shape, p *Policy, env Environment, start, actions *rand.Rand) (*batc
 	return b, nil
 }
 
-// check says whether an observation has the shape.
+// check reports an observation that does not match the shape.
 func (p *Policy) check(o Observation) error {
 	s := p.shape
 	rows := len(o.X) / s.Features
@@ -72,7 +73,8 @@ func (p *Policy) check(o Observation) error {
 	return nil
 }
 
-// each calls f for 0 … n-1 from several goroutines, each with its own number, and returns the error of the least index.
+// each calls f for 0 … n-1 from several goroutines, with the index of the goroutine, and returns the error with the
+// lowest index.
 func each(n, workers int, f func(worker, i int) error) error {
 	errs := make([]error, n)
 	next := make(chan int)
@@ -99,7 +101,7 @@ func each(n, workers int, f func(worker, i int) error) error {
 	return nil
 }
 
-// collect plays the episodes of an update, several at a time, each with generators of its own, and joins them in order.
+// collect runs the episodes of an update concurrently, each with its own generators, and joins them in order.
 func (l *Learner) collect(env func() Environment) (*batch, error) {
 	workers := min(l.config.Workers, l.config.Episodes)
 	envs, policies := make([]Environment, workers), make([]*Policy, workers)

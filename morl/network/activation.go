@@ -1,17 +1,18 @@
 package network
 
-// Activation is what the hidden units of a network compute of their weighted sum z. The zero value is ReLU.
+// Activation is the function that hidden units apply to their weighted sum z. The zero value is ReLU.
 type Activation uint8
 
 const (
 	ReLU      Activation = iota // max(0, z)
 	Tanh                        // tanh z, within 4e-7
-	LeakyReLU                   // z, or 0.01 z where it is negative
+	LeakyReLU                   // z, or 0.01 z if negative
 )
 
 // leak is the slope of LeakyReLU below zero.
 const leak float32 = 0.01
 
+// String returns the lower-case name of the activation.
 func (a Activation) String() string {
 	switch a {
 	case ReLU:
@@ -24,10 +25,11 @@ func (a Activation) String() string {
 	return "unknown activation"
 }
 
-// tanh is the rational function that Eigen, and so TensorFlow, computes for float32: odd of degree 13 by even of degree 6. Every
-// product is rounded before it is added, for the same bits everywhere.
+// tanh is the rational approximation of Eigen, and thus of TensorFlow, for float32: an odd polynomial of degree 13
+// over an even one of degree 6. Every product is rounded before it is added, so that the bits are the same
+// everywhere.
 func tanh(v float32) float32 {
-	const end = 7.90531110763549805 // from here on it is 1
+	const end = 7.90531110763549805 // the result is 1 from here on
 	x := float64(v)
 	switch {
 	case x >= end:
@@ -50,7 +52,7 @@ func tanh(v float32) float32 {
 	return float32(x * p / q)
 }
 
-// layer computes the outputs y of a layer for rows inputs x, hidden ones through the activation.
+// layer computes the outputs y of a layer for rows inputs x, with the activation applied in hidden layers.
 func (a Activation) layer(y, x []float32, l layer, params []float32, rows int, hidden bool) {
 	affine(y, x, l.w(params), l.b(params), rows, l.in, l.out, hidden && a == ReLU)
 	if hidden && a != ReLU {
@@ -58,7 +60,7 @@ func (a Activation) layer(y, x []float32, l layer, params []float32, rows int, h
 	}
 }
 
-// Apply replaces sums by activations.
+// Apply replaces weighted sums by activations, in place.
 func (a Activation) Apply(z []float32) {
 	switch a {
 	case ReLU:
@@ -80,11 +82,12 @@ func (a Activation) Apply(z []float32) {
 	}
 }
 
-// Backward turns derivatives d by the activations h into those by the sums.
+// Backward converts derivatives d with respect to the activations h into derivatives with respect to the sums, in
+// place.
 func (a Activation) Backward(d, h []float32) { a.backward(d, h, 1) }
 
-// backward turns derivatives d by the activations h of a layer into those by its sums. Kept units were scaled by scale, and
-// where units were dropped, derivatives are masked already.
+// backward is Backward for a layer with dropout: kept units were scaled by scale, and the derivatives of dropped
+// units must already be masked.
 func (a Activation) backward(d, h []float32, scale float32) {
 	switch a {
 	case ReLU:

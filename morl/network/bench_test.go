@@ -13,12 +13,12 @@ import (
 	"trainopt/morl/network/graph"
 )
 
-// The benchmarks compare, for the default networks of the agents: this package, the matrix products of a step alone
-// (its lower bound), the same network as a Gorgonia graph, and PyTorch, where python3 has it, on one and on two threads.
+// The benchmarks compare, for the default networks of the agents: this package, only the matrix products of a step
+// (its lower bound), the same network as a Gorgonia graph, and PyTorch, if python3 has it, on one and on two threads.
 //
 //	GOMAXPROCS=1 go test -run '^$' -bench 'Step|Inference' ./morl/network
 //
-// best-ns/step is the best chunk of steps, which a busy machine disturbs least; ns/op is the mean.
+// best-ns/step is the fastest chunk of steps, which is least disturbed on a busy machine; ns/op is the mean.
 
 var defaults = []struct {
 	name string
@@ -31,7 +31,7 @@ var defaults = []struct {
 
 const rows = 64
 
-// best times chunks of f and reports the best one, a call.
+// best times chunks of f and returns the time per call in the fastest one.
 func best(b *testing.B, chunk int, f func()) float64 {
 	f()
 	least := math.Inf(1)
@@ -56,7 +56,7 @@ func random(rng *rand.Rand, n int) []float32 {
 	return s
 }
 
-// BenchmarkStep is forward, backward and Adam on 64 rows.
+// BenchmarkStep measures forward, backward and Adam on 64 rows.
 func BenchmarkStep(b *testing.B) {
 	for _, d := range defaults {
 		c, rng := d.c, rand.New(rand.NewPCG(1, 2))
@@ -78,7 +78,8 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
-// gorgoniaStep is a step of the graph, for the actor with the loss of its policy, for the critics the squared error.
+// gorgoniaStep measures a step of the graph, for the actor with the loss of its policy, for the critics with the
+// squared error.
 func gorgoniaStep(b *testing.B, c network.Config, x, target []float32) {
 	n := network.New(c, rand.New(rand.NewPCG(1, 2)))
 	if c.Outputs < 10 {
@@ -113,7 +114,7 @@ func check(b *testing.B, err error) {
 	}
 }
 
-// BenchmarkInference is the outputs of one state, without dropout.
+// BenchmarkInference measures the outputs for one state, without dropout.
 func BenchmarkInference(b *testing.B) {
 	for _, d := range defaults {
 		c, rng := d.c, rand.New(rand.NewPCG(1, 2))
@@ -135,13 +136,13 @@ func BenchmarkInference(b *testing.B) {
 	}
 }
 
-// pytorch runs PyTorch as a subprocess on one and on two threads, and reports its best chunk of a second or so.
+// pytorch runs PyTorch as a subprocess on one and on two threads, and reports its fastest chunk of about a second.
 func pytorch(b *testing.B, name string, c network.Config, what string) {
 	for _, threads := range []string{"1", "2"} {
 		b.Run(name+"/pytorch-"+threads+"-threads", func(b *testing.B) {
 			var out []byte
 			var err error
-			for _, python := range []string{"python3", "/usr/bin/python3"} { // the first may be another one
+			for _, python := range []string{"python3", "/usr/bin/python3"} { // the first may be a different installation
 				out, err = exec.Command(python, "-c", torchScript, what, threads, strconv.Itoa(c.Inputs), strconv.Itoa(c.Hidden[0]),
 					strconv.Itoa(c.Outputs), strconv.FormatFloat(float64(c.Dropout), 'g', -1, 32)).Output()
 				if err == nil {
@@ -156,14 +157,14 @@ func pytorch(b *testing.B, name string, c network.Config, what string) {
 				b.Fatalf("python3 printed %q: %v", out, err)
 			}
 			b.ReportMetric(ns, "best-ns/step")
-			b.ReportMetric(flops, "GFLOP/s") // of its product 64×256×256: some builds have a slow BLAS
-			b.ReportMetric(0, "ns/op")       // that of the subprocess says nothing
+			b.ReportMetric(flops, "GFLOP/s") // of a product 64×256×256: some builds have a slow BLAS
+			b.ReportMetric(0, "ns/op")       // the time of the subprocess is meaningless
 		})
 	}
 }
 
-// torchScript prints the best of several chunks in nanoseconds a step, and the GFLOP/s of one of its products: of the optimiser's two forms for a step, of the
-// module and of bare operations for inference.
+// torchScript prints the fastest of several chunks in nanoseconds per step, and the GFLOP/s of one product. It tries
+// both forms of the optimiser for a step, and the module and plain operations for inference.
 const torchScript = `
 import sys, time, torch
 what, threads, inputs, hidden, outputs, drop = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5]), float(sys.argv[6])

@@ -1,7 +1,7 @@
 package network
 
-// Products runs the matrix products alone that a training step of a network needs, forward and backward: the bound that
-// the time of a step is compared with.
+// Products runs only the matrix products of a training step, forward and backward: the lower bound of the time of a
+// step.
 func Products(c Config, rows int) func() {
 	type work struct {
 		layer
@@ -24,7 +24,7 @@ func Products(c Config, rows int) func() {
 	}
 }
 
-// Flops are the floating-point operations of Products.
+// Flops returns the number of floating-point operations of Products.
 func Flops(c Config, rows int) (n float64) {
 	layers, _ := c.layers()
 	for i, l := range layers {

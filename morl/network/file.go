@@ -10,12 +10,12 @@ import (
 	"slices"
 )
 
-// ErrCorrupt is the cause of every ReadFrom that failed for what the bytes say (not for the reader's own error).
+// ErrCorrupt is wrapped by the errors of ReadFrom that are caused by the content (not by the reader).
 var ErrCorrupt = errors.New("not a network, or a damaged one")
 
-// The stored form, little-endian: magic, number of hidden layers, inputs, hidden sizes, outputs, dropout, in files that
-// start with activated the activation (uint32 or float32 each), CRC-32C of all that; parameters (float32), CRC-32C of the
-// parameters. Networks of ReLU are stored as they always were.
+// The stored form, little-endian: magic or activated, number of hidden layers, inputs, hidden sizes, outputs,
+// dropout, and after activated the activation (uint32 or float32 each), CRC-32C of all of these; parameters
+// (float32), CRC-32C of the parameters. Networks of ReLU use the first form, which predates activations.
 const (
 	magic     = 0x314e5254 // "TRN1"
 	activated = 0x324e5254 // "TRN2"
@@ -24,8 +24,8 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// WriteTo stores Config and parameters, little-endian, with checksums. Moments of a Trainer are not part of it.
-// It returns the number of bytes written.
+// WriteTo writes Config and parameters, little-endian, with checksums. The moments of a Trainer are not included. It
+// returns the number of bytes written.
 func (n *Network) WriteTo(w io.Writer) (int64, error) {
 	if err := n.Validate(); err != nil {
 		return 0, fmt.Errorf("write network: %w", err)
@@ -61,9 +61,10 @@ func (n *Network) WriteTo(w io.Writer) (int64, error) {
 	return int64(done), err
 }
 
-// ReadFrom replaces the network by one that WriteTo stored, and reads not a byte more, so that several may follow each
-// other. Parameters of the same sizes are read in place (a Trainer stays valid). On an error, which wraps ErrCorrupt when
-// the bytes are wrong, cut off or not finite numbers, the network is unchanged. It returns the number of bytes read.
+// ReadFrom replaces the network by one written by WriteTo and reads no further, so that several can be stored in
+// sequence. Parameters of the same sizes are read in place (a Trainer stays valid). After an error the network is
+// unchanged; the error wraps ErrCorrupt if the content is invalid, truncated or has non-finite numbers. It returns
+// the number of bytes read.
 func (n *Network) ReadFrom(r io.Reader) (int64, error) {
 	in := &sumReader{r: r}
 	c, err := readConfig(in)
@@ -82,6 +83,7 @@ func (n *Network) ReadFrom(r io.Reader) (int64, error) {
 	return in.n, nil
 }
 
+// readConfig reads the header and validates it. The checksum of the header is verified before its sizes are used.
 func readConfig(in *sumReader) (c Config, err error) {
 	first, err := in.word()
 	if err == nil && first != magic && first != activated {
@@ -132,7 +134,8 @@ func readConfig(in *sumReader) (c Config, err error) {
 	return c, nil
 }
 
-// readParams reads in pieces, so that a header that promises too much costs no more memory than the bytes there are.
+// readParams reads in pieces, so that an excessive size in the header allocates no more memory than the input has
+// bytes.
 func readParams(in *sumReader, c Config) ([]float32, error) {
 	_, total := c.layers()
 	var params []float32
@@ -153,13 +156,14 @@ func readParams(in *sumReader, c Config) ([]float32, error) {
 	return params, in.check()
 }
 
-// sumReader counts and sums what it reads.
+// sumReader counts the bytes read and computes their CRC-32C.
 type sumReader struct {
 	r   io.Reader
 	n   int64
 	sum uint32
 }
 
+// fill reads len(b) bytes; a premature end of the input is ErrCorrupt.
 func (s *sumReader) fill(b []byte) error {
 	n, err := io.ReadFull(s.r, b)
 	s.n += int64(n)
@@ -170,13 +174,14 @@ func (s *sumReader) fill(b []byte) error {
 	return err
 }
 
+// word reads one little-endian uint32.
 func (s *sumReader) word() (uint32, error) {
 	var b [4]byte
 	err := s.fill(b[:])
 	return binary.LittleEndian.Uint32(b[:]), err
 }
 
-// check reads a checksum of what was read since the last one.
+// check reads the checksum of the bytes read since the last one.
 func (s *sumReader) check() error {
 	want := s.sum
 	got, err := s.word()

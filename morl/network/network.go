@@ -1,9 +1,9 @@
-// Package network has the function approximators of the learning agents: multilayer perceptrons in float32, their
-// exact gradients, and Adam. Nothing is allocated in steady state, and nothing runs in threads of its own: the same seed
-// gives the same bits on any number of cores. Kernel says which arithmetic is in use and what its bits depend on.
+// Package network implements the function approximators of the agents: multilayer perceptrons in float32, their exact
+// gradients, and Adam. It allocates no memory in steady state and starts no threads: the same seed yields the same
+// bits on any number of cores. Kernel returns the arithmetic in use, which determines the bits.
 //
-// It is not a general tool for automatic differentiation: one shape of network, trained on one core. morl/network/graph
-// has the same networks as Gorgonia graphs, and the tests there show that both agree.
+// It is not a general tool for automatic differentiation: one type of network, trained on one core. Package
+// morl/network/graph builds the same networks as Gorgonia graphs, and its tests verify that both agree.
 //
 // Example, one step of regression:
 //
@@ -26,19 +26,20 @@ import (
 	"sync"
 )
 
-// Config describes a perceptron: fully connected layers, an activation and dropout after each hidden one, linear outputs.
+// Config describes a perceptron: fully connected layers, activation and dropout after each hidden one, linear
+// outputs.
 type Config struct {
 	Inputs, Outputs int
 	Hidden          []int   // sizes of the hidden layers; nil: a linear map
-	Dropout         float32 // probability of dropping a hidden unit while training, 0 ≤ p < 1 (inverted scaling)
+	Dropout         float32 // probability of dropping a hidden unit in training, 0 ≤ p < 1 (inverted scaling)
 	Activation      Activation
 }
 
-// maxParams bounds a network that is read or made: 256 MiB of parameters.
+// maxParams bounds the size of a network: 256 MiB of parameters.
 const maxParams = 1 << 26
 
-// Validate says what is wrong with the configuration: a size below 1, a network of more than 2²⁶ parameters, a
-// probability outside [0, 1), an unknown activation.
+// Validate reports the first problem of the configuration: a size below 1, more than 2²⁶ parameters, a probability
+// outside [0, 1), an unknown activation.
 func (c Config) Validate() error {
 	in, total := c.Inputs, 0
 	for i, out := range append(slices.Clone(c.Hidden), c.Outputs) {
@@ -64,8 +65,8 @@ func (c Config) equal(o Config) bool {
 		slices.Equal(c.Hidden, o.Hidden)
 }
 
-// layer is one fully connected layer inside a slice of parameters: in×out weights, row-major, at weights; out biases
-// behind them, at biases.
+// layer is one fully connected layer within a slice of parameters: in×out weights, row-major, at weights, and out
+// biases after them, at biases.
 type layer struct {
 	in, out         int
 	weights, biases int
@@ -74,7 +75,7 @@ type layer struct {
 func (l layer) w(p []float32) []float32 { return p[l.weights:l.biases:l.biases] }
 func (l layer) b(p []float32) []float32 { return p[l.biases : l.biases+l.out : l.biases+l.out] }
 
-// layers lists the layers and the number of parameters.
+// layers returns the layers and the number of parameters.
 func (c Config) layers() (list []layer, params int) {
 	in := c.Inputs
 	for _, out := range append(slices.Clone(c.Hidden), c.Outputs) {
@@ -85,17 +86,17 @@ func (c Config) layers() (list []layer, params int) {
 	return list, params
 }
 
-// Network is a perceptron. Reading it from several goroutines, Forward included, is safe while no one writes.
+// Network is a perceptron. Concurrent reads, including Forward, are safe as long as the parameters are not modified.
 type Network struct {
 	Config
 	params  []float32
 	layers  []layer
-	scratch sync.Pool // of *[2][]float32: hidden activations of a Forward in progress
+	scratch sync.Pool // of *[2][]float32: hidden activations of concurrent Forward calls
 }
 
-// New makes a network with He-normal weights (He et al., 2015, section 2.2) and zero biases; the output layer's weights
-// are scaled by 0.1, so that the first policy is nearly uniform and the first values nearly zero. Another start is written
-// into Params. It panics when the configuration is not valid.
+// New returns a network with He-normal weights (He et al., 2015, section 2.2) and zero biases. The weights of the
+// output layer are scaled by 0.1, so that the initial policy is nearly uniform and the initial values are nearly
+// zero. Another initialisation can be written to Params. It panics if the configuration is not valid.
 func New(c Config, rng *rand.Rand) *Network {
 	if err := c.Validate(); err != nil {
 		panic(err)
@@ -115,21 +116,21 @@ func New(c Config, rng *rand.Rand) *Network {
 	return n
 }
 
+// shape sets the configuration and allocates zero parameters.
 func (n *Network) shape(c Config) {
 	c.Hidden = slices.Clone(c.Hidden)
 	layers, params := c.layers()
 	n.Config, n.layers, n.params = c, layers, make([]float32, params)
 }
 
-// Params are all weights and biases, one slice that aliases the network: layer after layer, each first its weights
-// (inputs × outputs, row-major: the weights of one input are neighbours), then its biases.
+// Params returns all weights and biases as one slice that aliases the network: layer by layer, first the weights
+// (inputs × outputs, row-major: the weights of one input are adjacent), then the biases.
 func (n *Network) Params() []float32 { return n.params }
 
-// Forward computes the outputs of rows inputs (row-major, rows×Inputs) without dropout into dst (rows×Outputs), which is
-// allocated when nil or too small, and returns it. It allocates nothing else in steady state. Safe for concurrent
-// readers. A row's result has the same bits whatever the number of rows beside it (as long as the parameters are finite:
-// the weights of an input that is zero may not be read).
-// Cost: O(rows × parameters).
+// Forward computes the outputs of rows inputs (row-major, rows×Inputs) without dropout into dst (rows×Outputs), which
+// is allocated if nil or too small, and returns it. It makes no other allocation in steady state and is safe for
+// concurrent use. The bits of a row's result do not depend on the number of rows (as long as the parameters are
+// finite: the weights of a zero input may not be read). Cost: O(rows × parameters).
 func (n *Network) Forward(dst, x []float32, rows int) []float32 {
 	checkRows("Forward", x, rows, n.Inputs)
 	dst = resize(dst, rows*n.Outputs)
@@ -151,14 +152,14 @@ func (n *Network) Forward(dst, x []float32, rows int) []float32 {
 	return dst
 }
 
-// checkRows panics when x does not hold rows rows of width.
+// checkRows panics unless x has rows rows of width numbers.
 func checkRows(what string, x []float32, rows, width int) {
 	if rows < 0 || len(x) != rows*width {
 		panic(fmt.Sprintf("network: %s: %d numbers for %d rows of %d", what, len(x), rows, width))
 	}
 }
 
-// resize returns s with n elements, allocated when it is too small; the contents are unspecified.
+// resize returns a slice of n elements, reusing s if its capacity suffices; the content is undefined.
 func resize(s []float32, n int) []float32 {
 	if cap(s) < n {
 		return make([]float32, n)
@@ -166,14 +167,14 @@ func resize(s []float32, n int) []float32 {
 	return s[:n]
 }
 
-// CopyFrom copies the parameters of a network of the same Config; it panics when the sizes differ.
+// CopyFrom copies the parameters of a network of the same Config. It panics if the sizes differ.
 func (n *Network) CopyFrom(o *Network) {
 	n.mustMatch("CopyFrom", o)
 	copy(n.params, o.params)
 }
 
-// Blend moves the parameters towards o's: p += tau (o - p). Polyak averaging of target networks. 0 changes nothing, 1
-// copies. It panics when the sizes differ.
+// Blend moves the parameters towards o's, p += tau (o - p), for Polyak averaging of target networks. 0 changes
+// nothing, 1 copies. It panics if the sizes differ.
 func (n *Network) Blend(o *Network, tau float32) {
 	n.mustMatch("Blend", o)
 	if tau == 1 {
@@ -183,6 +184,7 @@ func (n *Network) Blend(o *Network, tau float32) {
 	blend(n.params, o.params, tau)
 }
 
+// mustMatch panics unless both networks have the same sizes.
 func (n *Network) mustMatch(what string, o *Network) {
 	if n.Inputs != o.Inputs || n.Outputs != o.Outputs || !slices.Equal(n.Hidden, o.Hidden) {
 		panic(fmt.Sprintf("network: %s: %v from %v", what, n.Config, o.Config))

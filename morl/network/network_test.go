@@ -70,19 +70,19 @@ func TestNothingAllocatedInSteadyState(t *testing.T) {
 		tr.Step()
 		target.Blend(n, 0.01)
 	}
-	// The race detector makes the pool of scratch forget at random.
+	// The race detector randomly drops items of the scratch pool.
 	if a := testing.AllocsPerRun(100, step); a > 0 && !raceEnabled {
 		t.Errorf("%v allocations a step, want 0", a)
 	}
 }
 
-// Known answers: two steps of Adam by hand, from the algorithm in the paper, in float64.
+// TestAdamKnownAnswer compares steps of Adam with the algorithm in the paper, computed in float64.
 func TestAdamKnownAnswer(t *testing.T) {
 	n := New(Config{Inputs: 1, Outputs: 1}, rand.New(rand.NewPCG(1, 2)))
 	copy(n.Params(), []float32{0.5, -0.25})
 	tr := NewTrainer(n, 1, Adam{Rate: 0.1, ClipNorm: 2})
 	p, m, v := []float64{0.5, -0.25}, [2]float64{}, [2]float64{}
-	for step, g := range [][]float64{{3, 4}, {0.3, -0.1}, {0, 0}} { // the first has norm 5
+	for step, g := range [][]float64{{3, 4}, {0.3, -0.1}, {0, 0}} { // the first one has norm 5
 		copy(tr.Gradient(), []float32{float32(g[0]), float32(g[1])})
 		norm := math.Hypot(g[0], g[1])
 		if got := tr.Step(); math.Abs(float64(got)-norm) > 1e-6 {
@@ -118,7 +118,7 @@ func TestGradientThatIsNotFiniteMovesNothing(t *testing.T) {
 	}
 }
 
-// A NaN on the way in must not be hidden by ReLU.
+// TestNaNShows requires that ReLU does not hide a NaN in the input.
 func TestNaNShows(t *testing.T) {
 	for _, l := range levels() {
 		with(l, func() {
@@ -303,7 +303,7 @@ func FuzzReadFrom(f *testing.F) {
 	})
 }
 
-// What each unit computes, and that a network without hidden layers has none.
+// TestActivationKnownAnswer checks each activation, and that a network without hidden layers applies none.
 func TestActivationKnownAnswer(t *testing.T) {
 	for a, want := range map[Activation][2]float32{ReLU: {0, 2}, Tanh: {-tanh(2), tanh(2)}, LeakyReLU: {-0.02, 2}} {
 		n := made(Config{Inputs: 1, Hidden: []int{1}, Outputs: 1, Activation: a})
@@ -332,7 +332,7 @@ func TestTanh(t *testing.T) {
 	}
 }
 
-// A file of a build that knew ReLU alone, byte for byte.
+// TestOldFileStaysAsItWas reads and writes a file from before activations, byte for byte.
 func TestOldFileStaysAsItWas(t *testing.T) {
 	old := []byte("TRN1\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00")
 	old = binary.LittleEndian.AppendUint32(old, crc32.Checksum(old, castagnoli))

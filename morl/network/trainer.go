@@ -5,15 +5,15 @@ import (
 	"math/rand/v2"
 )
 
-// Adam are the settings of the optimiser (Kingma and Ba, 2015, algorithm 1).
+// Adam holds the settings of the optimiser (Kingma and Ba, 2015, algorithm 1).
 type Adam struct {
-	Rate         float32 // 0: 3e-4
+	Rate         float32 // learning rate; 0: 3e-4
 	Beta1, Beta2 float32 // 0: 0.9, 0.999
 	Epsilon      float32 // 0: 1e-8
-	ClipNorm     float32 // largest global norm of a gradient, 0: no clipping
+	ClipNorm     float32 // maximum global norm of a gradient; 0: no clipping
 }
 
-// WithDefaults replaces zeros by the settings that they mean.
+// WithDefaults returns the settings with zeros replaced by the defaults.
 func (o Adam) WithDefaults() Adam {
 	or := func(v *float32, d float32) {
 		if *v == 0 {
@@ -27,7 +27,8 @@ func (o Adam) WithDefaults() Adam {
 	return o
 }
 
-// Trainer holds what training one network needs: activations, gradients, moments. One goroutine at a time.
+// Trainer holds the training state of one network: activations, gradients, moments. It is not safe for concurrent
+// use.
 type Trainer struct {
 	net      *Network
 	opt      Adam
@@ -37,7 +38,7 @@ type Trainer struct {
 	acts     [][]float32 // outputs of each layer, after activation and dropout
 	deltas   [2][]float32
 	turned   []float32 // a layer's weights, transposed
-	keys     []uint64  // of each hidden layer's dropout mask
+	keys     []uint64  // of the dropout mask of each hidden layer
 	dropping bool
 	gradient []float32
 	m, v     []float32 // Adam's moments
@@ -45,7 +46,7 @@ type Trainer struct {
 	pow2     float64
 }
 
-// NewTrainer prepares training of n on batches of at most rows. A zero Adam has the documented settings.
+// NewTrainer returns a Trainer of n for batches of at most rows rows. The zero Adam has the documented defaults.
 // Memory: four times the parameters, and two times the activations of a batch.
 func NewTrainer(n *Network, rows int, o Adam) *Trainer {
 	t := &Trainer{net: n, opt: o.WithDefaults(), maxRows: rows, pow1: 1, pow2: 1}
@@ -65,9 +66,9 @@ func NewTrainer(n *Network, rows int, o Adam) *Trainer {
 	return t
 }
 
-// Forward computes the outputs of rows inputs (rows×Inputs, row-major) and keeps the activations for Backward. Hidden
-// units are dropped with masks drawn from rng (one draw a hidden layer); nil: no dropout. The result (rows×Outputs) is
-// valid until the next Forward. It panics when rows exceed those of NewTrainer.
+// Forward computes the outputs of rows inputs (rows×Inputs, row-major) and retains the activations for Backward.
+// Hidden units are dropped with masks drawn from rng (one draw per hidden layer); nil: no dropout. The result
+// (rows×Outputs) is valid until the next Forward. It panics if rows exceeds the limit passed to NewTrainer.
 func (t *Trainer) Forward(x []float32, rows int, rng *rand.Rand) []float32 {
 	checkRows("Trainer.Forward", x, rows, t.net.Inputs)
 	if rows > t.maxRows {
@@ -89,7 +90,7 @@ func (t *Trainer) Forward(x []float32, rows int, rng *rand.Rand) []float32 {
 	return t.acts[last][:rows*t.net.Outputs]
 }
 
-// keepScale is the factor of the hidden units that the last Forward kept.
+// keepScale returns the factor of the hidden units that the last Forward kept.
 func (t *Trainer) keepScale() float32 {
 	if !t.dropping {
 		return 1
@@ -97,9 +98,9 @@ func (t *Trainer) keepScale() float32 {
 	return 1 / (1 - t.net.Dropout)
 }
 
-// Mask writes the dropout factors of a hidden layer (0 the first) in the last Forward into dst (rows × the layer's
-// size, row-major), which is allocated when nil or too small: 0 for a dropped unit, 1/(1-p) for a kept one; all 1 when
-// that Forward dropped nothing.
+// Mask writes the dropout factors of a hidden layer (0 is the first) in the last Forward to dst (rows × the layer's
+// size, row-major), which is allocated if nil or too small: 0 for a dropped unit, 1/(1-p) for a kept one; all 1
+// without dropout.
 func (t *Trainer) Mask(dst []float32, hidden int) []float32 {
 	dst = resize(dst, t.rows*t.net.Hidden[hidden])
 	for i := range dst {
@@ -111,8 +112,9 @@ func (t *Trainer) Mask(dst []float32, hidden int) []float32 {
 	return dst
 }
 
-// Backward adds to the gradient that of a loss whose derivative by the outputs of the last Forward is dOut (rows×Outputs).
-// dInput, when not nil, receives the derivative by the inputs (rows×Inputs). It panics without a Forward before it.
+// Backward adds to the gradient that of a loss with derivative dOut (rows×Outputs) with respect to the outputs of the
+// last Forward. dInput, if not nil, receives the derivative with respect to the inputs (rows×Inputs). It panics
+// without a preceding Forward.
 func (t *Trainer) Backward(dOut, dInput []float32) {
 	checkRows("Backward: dOut", dOut, t.rows, t.net.Outputs)
 	if dInput != nil {
@@ -139,7 +141,7 @@ func (t *Trainer) Backward(dOut, dInput []float32) {
 		transpose(w, l.w(t.net.params), l.in, l.out)
 		inputGradient(below, delta, w, t.rows, l.in, l.out)
 		if i > 0 {
-			if t.dropping && t.net.Activation != ReLU { // whose dropped units are zero, and so not active
+			if t.dropping && t.net.Activation != ReLU { // dropped units of ReLU are zero, and thus inactive
 				drop(below, t.keys[i-1], threshold(t.net.Dropout), t.keepScale())
 			}
 			t.net.Activation.backward(below, x, t.keepScale())
@@ -148,11 +150,13 @@ func (t *Trainer) Backward(dOut, dInput []float32) {
 	}
 }
 
-// Gradient aliases the gradient accumulated since the last Step, in the order of Params.
+// Gradient returns the gradient accumulated since the last Step, in the order of Params. The slice aliases the
+// Trainer.
 func (t *Trainer) Gradient() []float32 { return t.gradient }
 
-// Step clips the gradient, moves the parameters by Adam, and clears the gradient. It returns the norm before clipping.
-// A gradient with NaN or infinity moves nothing, is cleared too, and shows as a norm that is NaN or infinite.
+// Step clips the gradient, updates the parameters by Adam, and clears the gradient. It returns the norm before
+// clipping. A gradient with NaN or infinity leaves the parameters unchanged, is cleared too, and yields a NaN or
+// infinite norm.
 func (t *Trainer) Step() float32 {
 	norm := math.Sqrt(sumOfSquares(t.gradient))
 	if math.IsNaN(norm) || math.IsInf(norm, 0) {
@@ -177,10 +181,10 @@ func (t *Trainer) Step() float32 {
 	return float32(norm)
 }
 
-// SetRate changes the learning rate of the steps to come; moments are kept.
+// SetRate changes the learning rate of subsequent steps; the moments are unchanged.
 func (t *Trainer) SetRate(rate float32) { t.opt.Rate = rate }
 
-// Forget clears gradient and moments: the next Step is the first.
+// Forget clears gradient and moments: the next Step is like the first one.
 func (t *Trainer) Forget() {
 	clear(t.gradient)
 	clear(t.m)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The reference is a plain float64 perceptron, differentiated by central differences.
+// TestGradientAgainstDifferences compares with a plain float64 perceptron, differentiated by central differences.
 func TestGradientAgainstDifferences(t *testing.T) {
 	for name, c := range map[string]Config{
 		"linear":      {Inputs: 3, Outputs: 2},
@@ -27,7 +27,7 @@ func TestGradientAgainstDifferences(t *testing.T) {
 func checkGradient(t *testing.T, c Config, rows int) {
 	rng := rand.New(rand.NewPCG(7, 9))
 	n := New(c, rng)
-	for i := range n.params { // biases and outputs away from zero
+	for i := range n.params { // move biases and outputs away from zero
 		n.params[i] += float32(0.1 * rng.NormFloat64())
 	}
 	tr := NewTrainer(n, rows+3, Adam{})
@@ -91,7 +91,7 @@ func widen(s []float32) []float64 {
 	return w
 }
 
-// run returns the outputs and a fingerprint of which hidden units are active.
+// run returns the outputs and a fingerprint of the active hidden units.
 func (r *reference) run() (out []float64, active uint64) {
 	x := r.x
 	for i, l := range r.layers {
@@ -123,7 +123,8 @@ func (r *reference) run() (out []float64, active uint64) {
 	return x, active
 }
 
-// difference is the central difference of the loss by one number; not smooth when a unit switches in between.
+// difference returns the central difference of the loss with respect to one number; smooth is false if a unit
+// switches in between.
 func (r *reference) difference(at *float64) (slope float64, smooth bool) {
 	const h = 1e-6
 	old := *at

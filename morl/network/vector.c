@@ -1,15 +1,15 @@
 //go:build cgo
 
-// Instruction sets and their choice at run time. Built with -std=c11, which keeps the compiler from fusing products and
-// sums on its own; what is fused is written as FMA.
+// Instruction sets and their selection at run time. Built with -std=c11, which prevents the compiler from fusing
+// products and sums on its own; intended fusions are written as FMA.
 
 #include "vector.h"
 
 #pragma STDC FP_CONTRACT OFF
 
 enum {
-  CHUNK = 512, // factors whose zeros are listed at a time
-  NARROW = 3,  // columns fewer than this plus one are computed in scalars
+  CHUNK = 512, // number of factors whose non-zeros are listed at a time
+  NARROW = 3,  // up to this many columns are computed in scalars
 };
 
 static inline __attribute__((always_inline)) uint32_t mix(uint32_t x) {
@@ -20,8 +20,8 @@ static inline __attribute__((always_inline)) uint32_t mix(uint32_t x) {
   return x ^ x >> 16;
 }
 
-// Portable: four lanes as GCC and clang know them. With NEON, fused and rooted by its instructions; elsewhere by the C
-// library, lane by lane.
+// Portable: four lanes as vector extensions of GCC and clang. With NEON, fused operations and roots are instructions;
+// elsewhere they are calls of the C library, lane by lane.
 typedef float v4 __attribute__((vector_size(16)));
 typedef float any4 __attribute__((vector_size(16), aligned(4), may_alias));
 typedef int32_t i4 __attribute__((vector_size(16)));
@@ -129,7 +129,7 @@ static inline TARGET void avx2_squares(long n, const float *g, double *lanes) {
     }
   for (int q = 0; q < 8; q++) _mm256_storeu_pd(lanes + 4 * q, sum[q]);
 }
-// Eight rows of eight: pairs within halves, then quadruples, then the halves.
+// Transposes eight rows of eight: pairs within halves, then quadruples, then the halves.
 static inline TARGET void avx2_transpose8(float *t, long tn, const float *w, long wn) {
   __m256 r[8], s[8];
 #pragma GCC unroll 8
@@ -207,7 +207,7 @@ int net_best_level(void) {
 #if defined(__aarch64__)
   return LEVEL_PORTABLE;
 #else
-  return LEVEL_NONE; // fused products may not be instructions here, and calls of the C library are slower than Go
+  return LEVEL_NONE; // fused products may lack an instruction here, and calls of the C library are slower than Go
 #endif
 }
 

@@ -1,11 +1,11 @@
 package network
 
-// level is an instruction set that the vector routines are written for.
+// level is an instruction set supported by the vector routines.
 type level int
 
 const (
-	levelGo       level = iota // no C: loops in Go, over an axpy in assembly where gonum has one
-	levelPortable              // C for four lanes; NEON on arm64
+	levelGo       level = iota // loops in Go, with gonum's axpy in assembly where available
+	levelPortable              // C with four lanes; NEON on arm64
 	levelAVX2                  // AVX2 and FMA
 	levelAVX512                // AVX-512F
 )
@@ -14,23 +14,23 @@ func (l level) String() string {
 	return [...]string{"Go", "C", "C, AVX2", "C, AVX-512"}[l]
 }
 
-// current is what this processor and this build have best. Only tests change it.
+// current is the best level of this processor and build. Only tests change it.
 var current = bestLevel()
 
-// Kernel names the arithmetic in use: "C, AVX-512", "C, AVX2", "C" (portable, NEON on arm64) or "Go". The C kernels give
-// the same bits as each other: every element of a product is one chain of fused multiply-adds in order, whatever the
-// vector width. Go, which is used in builds without cgo and on processors without fused multiply-add, rounds products
-// before adding (except where the Go compiler fuses them, as on arm64), and so differs in the last bits of products;
-// dropout masks, Adam, Blend and norms have the same bits everywhere.
+// Kernel returns the arithmetic in use: "C, AVX-512", "C, AVX2", "C" (portable, NEON on arm64) or "Go". All C kernels
+// produce the same bits: every element of a product is one chain of fused multiply-adds in order, whatever the vector
+// width. Go, which is used in builds without cgo and on processors without fused multiply-add, rounds products before
+// adding (except where the Go compiler fuses them, as on arm64), and so differs in the last bits of products. Dropout
+// masks, Adam, Blend and norms have the same bits everywhere.
 func Kernel() string { return current.String() }
 
-// The start and end of a product.
+// Flags of a product.
 const (
-	accumulate = 1 // start from c, not from the bias or zero
-	relu       = 2 // end with max(0, ·)
+	accumulate = 1 // start from c instead of the bias or zero
+	relu       = 2 // apply max(0, ·) at the end
 )
 
-// affine computes y (rows×out) = x (rows×in) · w (in×out) + b, then max(0, ·) when rectified.
+// affine computes y (rows×out) = x (rows×in) · w (in×out) + b, with max(0, ·) applied if rectified.
 func affine(y, x, w, b []float32, rows, in, out int, rectified bool) {
 	flags := 0
 	if rectified {
@@ -39,10 +39,11 @@ func affine(y, x, w, b []float32, rows, in, out int, rectified bool) {
 	product(rows, out, in, x, in, 1, w, y, b, flags)
 }
 
-// few outputs make the product of a weight gradient nearly empty vectors: it is computed transposed.
+// few is the number of outputs below which the vectors of a weight gradient would be nearly empty; it is then
+// computed transposed.
 const few = 8
 
-// addWeightGradient adds xᵀ (in×rows) · delta (rows×out) to g (in×out). Work holds in×out numbers.
+// addWeightGradient adds xᵀ (in×rows) · delta (rows×out) to g (in×out). work is a buffer of in×out numbers.
 func addWeightGradient(g, x, delta, work []float32, rows, in, out int) {
 	if out >= few {
 		product(in, out, rows, x, 1, in, delta, g, nil, accumulate)
@@ -62,10 +63,10 @@ func inputGradient(dx, delta, turned []float32, rows, in, out int) {
 	product(rows, in, out, delta, out, 1, turned, dx, nil, 0)
 }
 
-// threshold turns a probability below 1 into the number of 32-bit values that mean "dropped".
+// threshold converts a probability below 1 into the number of 32-bit values that mean "dropped".
 func threshold(p float32) uint32 { return uint32(float64(p) * (1 << 32)) }
 
-// adamFactors are the numbers of one step of Adam, in the order that the C code reads: gradient scale, decays and their
-// rests, bias-corrected rate, inverse root of the second correction, epsilon, and the sizes below which moments become
-// zero (too small to matter; subnormal numbers would slow every later step).
+// adamFactors are the constants of one step of Adam, in the order expected by the C code: gradient scale, decays and
+// their complements, bias-corrected rate, inverse root of the second correction, epsilon, and the magnitudes below
+// which moments are set to zero (too small to matter; subnormal numbers would slow down later steps).
 type adamFactors struct{ scale, beta1, beta2, rest1, rest2, rate, root, epsilon, tinyM, tinyV float32 }

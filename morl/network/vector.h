@@ -1,5 +1,5 @@
-// Vector routines of the perceptrons; see vector_go.go for what each computes. level chooses the instruction set:
-// net_best_level says which this processor has.
+// Vector routines of the perceptrons; vector_go.go documents each of them. level selects the instruction set:
+// net_best_level returns the best one of this processor.
 
 #include <stdint.h>
 

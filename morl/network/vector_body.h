@@ -1,8 +1,8 @@
 // The vector routines, written once over the macros that vector.c defines for each instruction set before it includes
-// this file: NAME, TARGET, V, LANES, MASK and the operations on them. Every element of a product is one chain of fused
-// multiply-adds over k in order, so that results depend neither on LANES nor on the shape of the tiles.
+// this file: NAME, TARGET, V, LANES, MASK and the operations on them. Every element of a product is one chain of
+// fused multiply-adds over k in order, so that results depend neither on LANES nor on the shape of the tiles.
 
-// tile computes R rows × N vectors of c, all in registers. With a list, only the k's that it names.
+// tile computes R rows × N vectors of c, all in registers. If listed, it uses only the k's in list.
 static inline __attribute__((always_inline)) TARGET void NAME(tile)(
     const int R, const int N, const int masked, const int listed, MASK mask, const int *list, long k,
     const float *a, long rs, long cs, const float *b, long n, float *c, const float *bias, int flags) {
@@ -32,7 +32,7 @@ static inline __attribute__((always_inline)) TARGET void NAME(tile)(
   for (int r = 0; r < R; r++) {
 #pragma GCC unroll 16
     for (int v = 0; v < N; v++) {
-      V s = ADD(acc[r * N + v], ZERO); // -0 becomes 0, as when a zero input is skipped
+      V s = ADD(acc[r * N + v], ZERO); // -0 becomes 0, as if a zero input is skipped
       if (flags & RELU) s = RECTIFY(s);
       if (masked) STOREM(c + r * n + v * LANES, mask, s);
       else STORE(c + r * n + v * LANES, s);
@@ -40,7 +40,7 @@ static inline __attribute__((always_inline)) TARGET void NAME(tile)(
   }
 }
 
-// column computes R rows of one column, in scalars: for the last few columns, where vectors would be nearly empty.
+// column computes R rows of one column in scalars, for the last few columns, where vectors would be nearly empty.
 static inline __attribute__((always_inline)) TARGET void NAME(column)(const int R, long k, const float *a, long rs, long cs,
                                                                       const float *b, long n, float *c,
                                                                       const float *bias, int flags) {
@@ -119,8 +119,8 @@ ROWS(1) {
 #undef REST
 #undef ROWS
 
-// single is the product of one row: bound by reading b, so that rows of b whose factor is zero are not read at all
-// (after ReLU and dropout, half of them and more). The factors a are neighbours.
+// single is the product of one row. It is bound by reading b, so rows of b with a zero factor are not read (after
+// ReLU and dropout, half of them or more). The factors a are adjacent.
 #define LISTED(N) \
   for (; n - j >= (N) * LANES; j += (N) * LANES) \
   NAME(tile)(1, N, 0, 1, MASKN(LANES), list, found, a + at, 0, 1, b + at * n + j, n, c + j, bias ? bias + j : 0, how)
@@ -180,7 +180,7 @@ static TARGET void NAME(adam)(long n, float *p, float *g, float *m, float *v, co
   }
 }
 
-// The rest is plain C, which the compiler makes vectors of: nothing in it depends on the order of operations.
+// The rest is plain C, which the compiler vectorises: no result depends on the order of operations.
 
 static TARGET void NAME(drop)(long n, float *h, uint64_t key, uint32_t threshold, float scale) {
   const uint32_t lo = (uint32_t)key, hi = (uint32_t)(key >> 32);
@@ -209,7 +209,7 @@ static TARGET double NAME(sum_of_squares)(long n, const float *g) {
   return s;
 }
 
-// transpose goes by blocks of 16×16, so that whole cache lines are read and written.
+// transpose proceeds by blocks of 16×16, so that whole cache lines are read and written.
 static TARGET void NAME(transpose)(long rows, long cols, float *t, const float *w) {
   for (long i = 0; i < rows; i += 16)
     for (long j = 0; j < cols; j += 16)
@@ -223,7 +223,7 @@ static TARGET void NAME(transpose)(long rows, long cols, float *t, const float *
           for (long y = i; y < rows && y < i + 16; y++) t[x * rows + y] = w[y * cols + x];
 }
 
-// The next kernel defines its own.
+// The next kernel defines its own macros.
 #undef NAME
 #undef TARGET
 #undef REGISTERS

@@ -27,11 +27,12 @@ import "unsafe"
 
 func bestLevel() level { return level(C.net_best_level()) }
 
-// at is the address of the first number, nil of none.
+// at returns the address of the first number; nil for an empty slice without capacity.
 func at(s []float32) *C.float { return (*C.float)(unsafe.SliceData(s)) }
 
-// product computes c (m×n) from a (m×k, element (i, p) at a[i·rs + p·cs]) times b (k×n), starting from c, or the bias of
-// each column when there is one, or zero; rectified at the end when asked. Every element is summed over k in order.
+// product computes c (m×n) from a (m×k, element (i, p) at a[i·rs + p·cs]) times b (k×n), starting from c, the bias of
+// each column if not nil, or zero, according to flags; rectified at the end if requested. Every element is summed
+// over k in order.
 func product(m, n, k int, a []float32, rs, cs int, b, c, bias []float32, flags int) {
 	if current == levelGo {
 		goProduct(m, n, k, a, rs, cs, b, c, bias, flags)
@@ -42,6 +43,7 @@ func product(m, n, k int, a []float32, rs, cs int, b, c, bias []float32, flags i
 	}
 }
 
+// adam updates p by one step of Adam, see goAdam.
 func adam(p, g, m, v []float32, f adamFactors) {
 	if current == levelGo {
 		goAdam(p, g, m, v, f)
@@ -50,6 +52,7 @@ func adam(p, g, m, v []float32, f adamFactors) {
 	C.net_adam(C.int(current), C.long(len(p)), at(p), at(g), at(m), at(v), (*C.float)(&f.scale))
 }
 
+// drop applies a dropout mask, see goDrop.
 func drop(h []float32, key uint64, threshold uint32, scale float32) {
 	if current == levelGo {
 		goDrop(h, key, threshold, scale)
@@ -58,6 +61,7 @@ func drop(h []float32, key uint64, threshold uint32, scale float32) {
 	C.net_drop(C.int(current), C.long(len(h)), at(h), C.uint64_t(key), C.uint32_t(threshold), C.float(scale))
 }
 
+// reluBackward applies the derivative of ReLU, see goReluBackward.
 func reluBackward(d, h []float32, scale float32) {
 	if current == levelGo {
 		goReluBackward(d, h, scale)
@@ -66,6 +70,7 @@ func reluBackward(d, h []float32, scale float32) {
 	C.net_relu_backward(C.int(current), C.long(len(h)), at(d), at(h), C.float(scale))
 }
 
+// addColumnSums adds the column sums of d to g, see goColumnSums.
 func addColumnSums(g, d []float32, rows, out int) {
 	if current == levelGo {
 		goColumnSums(g, d, rows, out)
@@ -74,6 +79,7 @@ func addColumnSums(g, d []float32, rows, out int) {
 	C.net_column_sums(C.int(current), C.long(rows), C.long(out), at(g), at(d))
 }
 
+// blend moves p towards o, see goBlend.
 func blend(p, o []float32, tau float32) {
 	if current == levelGo {
 		goBlend(p, o, tau)
@@ -82,6 +88,7 @@ func blend(p, o []float32, tau float32) {
 	C.net_blend(C.int(current), C.long(len(p)), at(p), at(o), C.float(tau))
 }
 
+// sumOfSquares returns the sum of squares in float64, see goSumOfSquares.
 func sumOfSquares(g []float32) float64 {
 	if current == levelGo {
 		return goSumOfSquares(g)
@@ -89,6 +96,7 @@ func sumOfSquares(g []float32) float64 {
 	return float64(C.net_sum_of_squares(C.int(current), C.long(len(g)), at(g)))
 }
 
+// transpose writes w (in×out) to t (out×in), see goTranspose.
 func transpose(t, w []float32, in, out int) {
 	if current == levelGo {
 		goTranspose(t, w, in, out)

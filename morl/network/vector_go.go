@@ -6,11 +6,11 @@ import (
 	blas "gonum.org/v1/gonum/blas/gonum"
 )
 
-// The vector routines in Go: what the C of vector.c is checked against, and what is used where there is none. Products
-// are rounded by a conversion before they are added, so that no compiler fuses them.
+// The vector routines in Go: the reference for the C of vector.c, and its replacement where C is not available.
+// Products are rounded by a conversion before they are added, so that no compiler fuses them.
 
-// goProduct is product, as rank-one updates of rows of c: zero factors are skipped, as they are often zero (ReLU,
-// dropout, one-hot states).
+// goProduct implements product as rank-one updates of rows of c. Zero factors, which are frequent (ReLU, dropout,
+// one-hot states), are skipped.
 func goProduct(m, n, k int, a []float32, rs, cs int, b, c, bias []float32, flags int) {
 	for i := range m {
 		row := c[i*n : (i+1)*n]
@@ -45,7 +45,7 @@ func axpy(f float32, x, y []float32) {
 	}
 }
 
-// goColumnSums adds the sums of the columns of d (rows×out) to g.
+// goColumnSums adds the column sums of d (rows×out) to g.
 func goColumnSums(g, d []float32, rows, out int) {
 	for r := range rows {
 		for j, v := range d[r*out : (r+1)*out] {
@@ -54,7 +54,7 @@ func goColumnSums(g, d []float32, rows, out int) {
 	}
 }
 
-// goTranspose writes w (in×out) into t (out×in).
+// goTranspose writes w (in×out) to t (out×in).
 func goTranspose(t, w []float32, in, out int) {
 	for i := range in {
 		for j, v := range w[i*out : (i+1)*out] {
@@ -63,7 +63,7 @@ func goTranspose(t, w []float32, in, out int) {
 	}
 }
 
-// goReluBackward clears d where the unit h was not active, and scales it where it was.
+// goReluBackward clears d where the unit h was inactive, and scales it elsewhere.
 func goReluBackward(d, h []float32, scale float32) {
 	for i, v := range h {
 		if v > 0 {
@@ -74,9 +74,9 @@ func goReluBackward(d, h []float32, scale float32) {
 	}
 }
 
-// goDrop multiplies each h by scale, or clears it when the hash of key and its index is below the threshold. Two keyed
-// rounds of a 32-bit finaliser with little bias take the place of a generator with state, so that masks are cheap,
-// vectors can draw them, and they are the same on every machine.
+// goDrop multiplies each h by scale, or clears it if the hash of key and its index is below the threshold. Two keyed
+// rounds of a 32-bit finaliser with low bias replace a stateful generator, so that masks are cheap, vectorisable, and
+// identical on every machine.
 func goDrop(h []float32, key uint64, threshold uint32, scale float32) {
 	lo, hi := uint32(key), uint32(key>>32)
 	for i, v := range h {
@@ -88,6 +88,7 @@ func goDrop(h []float32, key uint64, threshold uint32, scale float32) {
 	}
 }
 
+// mix is a 32-bit integer hash with low bias.
 func mix(x uint32) uint32 {
 	x ^= x >> 16
 	x *= 0x7feb352d
@@ -109,7 +110,7 @@ func goSumOfSquares(g []float32) float64 {
 	return s
 }
 
-// goAdam moves p along the moments m and v of the gradient g, and clears g.
+// goAdam updates p by the moments m and v of the gradient g, and clears g.
 func goAdam(p, g, m, v []float32, f adamFactors) {
 	g, m, v = g[:len(p)], m[:len(p)], v[:len(p)]
 	for i := range p {

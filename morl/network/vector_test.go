@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// levels are those that this build and processor can run.
+// levels returns the levels that this build and processor support.
 func levels() []level {
 	switch best := bestLevel(); best {
 	case levelGo:
@@ -31,7 +31,8 @@ func with(l level, f func()) {
 	f()
 }
 
-// Every C kernel is an exact chain of fused multiply-adds over k, whatever the shape, the strides and what lies beside.
+// TestProductIsExactChain requires that every C kernel is an exact chain of fused multiply-adds over k, whatever the
+// shape, the strides and the adjacent data.
 func TestProductIsExactChain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, n, k := rapid.IntRange(1, 21).Draw(t, "m"), rapid.IntRange(1, 150).Draw(t, "n"), rapid.IntRange(1, 40).Draw(t, "k")
@@ -92,7 +93,7 @@ func TestProductIsExactChain(t *testing.T) {
 func fma32(x, y, z float32) float32 {
 	p, c := float64(x)*float64(y), float64(z)
 	s := p + c
-	if t := s - p; true { // two-sum: e is what the addition lost
+	if t := s - p; true { // two-sum: e is the rounding error of the addition
 		if e := (p - (s - t)) + (c - t); e != 0 && math.Float64bits(s)&1 == 0 {
 			if (e > 0) == (s > 0) {
 				s = math.Float64frombits(math.Float64bits(s) + 1)
@@ -104,7 +105,7 @@ func fma32(x, y, z float32) float32 {
 	return float32(s)
 }
 
-// Everything but products has the same bits in Go and in C.
+// TestElementwiseSameBitsEverywhere requires the same bits in Go and in C for everything except products.
 func TestElementwiseSameBitsEverywhere(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 200).Draw(t, "n")
@@ -147,7 +148,7 @@ func TestElementwiseSameBitsEverywhere(t *testing.T) {
 	})
 }
 
-// Whole training runs have the same bits on every C kernel.
+// TestTrainingSameBitsOnEveryKernel requires the same bits of whole training runs on every C kernel.
 func TestTrainingSameBitsOnEveryKernel(t *testing.T) {
 	for _, a := range []Activation{ReLU, Tanh, LeakyReLU} {
 		var want []float32
@@ -156,7 +157,7 @@ func TestTrainingSameBitsOnEveryKernel(t *testing.T) {
 			with(l, func() {
 				got = trainSome(Config{Inputs: 21, Hidden: []int{65, 40}, Outputs: 9, Dropout: 0.2, Activation: a}, 30)
 			})
-			if l == levelGo { // rounds otherwise
+			if l == levelGo { // different rounding
 				continue
 			}
 			if want == nil {

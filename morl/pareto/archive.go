@@ -8,16 +8,16 @@ import (
 	"slices"
 )
 
-// Archive holds the non-dominated of the points added so far, each with a payload. The zero value is an empty archive
-// without a limit. It is used by one goroutine at a time.
+// Archive holds the non-dominated points among those added, each with a payload. The zero value is an empty archive
+// without a limit. It is not safe for concurrent use.
 type Archive[T any] struct {
-	// Tolerance refuses a point that does not improve on a kept one by more than this in any objective, so every point
-	// ever added is within Tolerance of one that is kept or better (ε-dominance; Laumanns et al. 2002, without its grid).
-	// 0 refuses only what is dominated or equal: of equal points the first is kept.
+	// Tolerance rejects a point that does not exceed a kept one by more than this in any objective, so every point
+	// ever added is within Tolerance of, or worse than, a kept one (ε-dominance; Laumanns et al. 2002, without its
+	// grid). 0 rejects only dominated and equal points: of equal points the first is kept.
 	Tolerance float64
-	// Capacity is the most points kept; 0 is no limit. Beyond it the point in the densest place goes (least crowding
-	// distance, Deb et al. 2002, section III-B; of equally crowded ones the last in order), never the best of an
-	// objective while there is another.
+	// Capacity is the maximum number of points; 0 means no limit. Beyond it the point in the densest region is
+	// removed (smallest crowding distance, Deb et al. 2002, section III-B; of equally crowded ones the last in
+	// order), but never the best of an objective while another point exists.
 	Capacity int
 
 	items []item[T] // ascending in compare
@@ -28,8 +28,9 @@ type item[T any] struct {
 	payload T
 }
 
-// Add offers a point and reports whether it was kept; the dominated ones leave. The point is copied. False for a point
-// with a NaN, one dominated by or equal to a kept one (see Tolerance), or one that Capacity drops at once. O(n·m).
+// Add adds a point and reports whether it was kept; it removes the points that it dominates. The point is copied. Add
+// returns false for a point with a NaN, a point dominated by or equal to a kept one (see Tolerance), or one that
+// Capacity removes immediately. O(n·m).
 func (a *Archive[T]) Add(point []float64, payload T) (kept bool) {
 	if len(a.items) > 0 && len(point) != len(a.items[0].point) {
 		panic(fmt.Sprintf("pareto: point with %d objectives added to an archive of %d", len(point), len(a.items[0].point)))
@@ -53,7 +54,7 @@ func (a *Archive[T]) Add(point []float64, payload T) (kept bool) {
 	return true
 }
 
-// within reports whether p is no better than q by more than the tolerance anywhere.
+// within reports whether p exceeds q by no more than the tolerance in every objective.
 func (a *Archive[T]) within(q, p []float64) bool {
 	for i, v := range p {
 		if v > q[i] && !(v-q[i] <= a.Tolerance) {
@@ -63,11 +64,11 @@ func (a *Archive[T]) within(q, p []float64) bool {
 	return true
 }
 
-// Len is the number of points kept: the cardinality of the front.
+// Len returns the number of points kept, the cardinality of the front.
 func (a *Archive[T]) Len() int { return len(a.items) }
 
-// Points are the kept points, ascending by the first objective, then the second, and so on. They belong to the
-// archive: do not change them.
+// Points returns the kept points, ascending by the first objective, then the second, and so on. The slices belong to
+// the archive and must not be modified.
 func (a *Archive[T]) Points() [][]float64 {
 	out := make([][]float64, len(a.items))
 	for i, it := range a.items {
@@ -76,10 +77,10 @@ func (a *Archive[T]) Points() [][]float64 {
 	return out
 }
 
-// Payload is what came with Points()[i].
+// Payload returns the payload of Points()[i].
 func (a *Archive[T]) Payload(i int) T { return a.items[i].payload }
 
-// All goes over points and payloads in the order of Points.
+// All iterates over points and payloads in the order of Points.
 func (a *Archive[T]) All() iter.Seq2[[]float64, T] {
 	return func(yield func([]float64, T) bool) {
 		for _, it := range a.items {
@@ -90,7 +91,7 @@ func (a *Archive[T]) All() iter.Seq2[[]float64, T] {
 	}
 }
 
-// crowded is the position of the point with the least crowding distance, the last of equals; O(m·n log n).
+// crowded returns the index of the point with the smallest crowding distance, the last of equals; O(m·n log n).
 func crowded(points [][]float64) int {
 	distance := make([]float64, len(points))
 	order := make([]int, len(points))

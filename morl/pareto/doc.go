@@ -1,13 +1,13 @@
-// Package pareto keeps, measures and chooses among outcomes with several objectives: the non-dominated archive and front,
-// the exact hypervolume and the other indicators of a front, weights on the simplex, and the point that a preference
-// selects with what it gives up.
+// Package pareto stores, measures and selects multi-objective outcomes: the non-dominated archive and front, the
+// exact hypervolume and other indicators of a front, weights on the simplex, and the point that a preference selects
+// with its trade-offs.
 //
-// It is not a solver: it never makes points, and it knows nothing of what they mean. A point is a []float64 with one
-// number an objective; more is better in each. A point dominates another when it is at least as good in all objectives
-// and better in one. A point with a NaN is refused everywhere: it is on no front, adds nothing and is never selected.
-// Points of different lengths in one call are a mistake of the program, and panic.
+// It is not a solver: it creates no points and attaches no meaning to them. A point is a []float64 with one value per
+// objective; all objectives are maximised. A point dominates another if it is at least as good in all objectives and
+// better in one. A point with a NaN is rejected everywhere: it is on no front, contributes nothing and is never
+// selected. Points of different lengths in one call are a programming error and cause a panic.
 //
-// All results are functions of the set of points: another order of the input gives the same bytes, but for positions.
+// All results are functions of the set of points: the order of the input has no effect, except on indices.
 //
 // Example:
 //
@@ -26,7 +26,7 @@ import (
 	"math"
 )
 
-// dominates reports whether a is at least as good as b everywhere and better somewhere.
+// dominates reports whether a is at least as good as b in all objectives and better in one.
 func dominates(a, b []float64) bool {
 	better := false
 	for i, v := range a {
@@ -38,7 +38,7 @@ func dominates(a, b []float64) bool {
 	return better
 }
 
-// covers reports whether a is at least as good as b everywhere.
+// covers reports whether a is at least as good as b in all objectives.
 func covers(a, b []float64) bool {
 	for i, v := range a {
 		if v < b[i] {
@@ -58,6 +58,7 @@ func compare(a, b []float64) int {
 	return 0
 }
 
+// refused reports whether a point has a NaN.
 func refused(p []float64) bool {
 	for _, v := range p {
 		if math.IsNaN(v) {

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Front returns the positions of the non-dominated points, ascending. Of equal points only the first is on it. Nil when
-// no point is given, or all are refused. O(n log n) with up to three objectives (Kung, Luccio, Preparata 1975),
-// else pairwise against the front: O(n·f·m) for f points on it.
+// Front returns the indices of the non-dominated points, ascending. Of equal points only the first is included. It
+// returns nil if there are no points, or all are rejected. O(n log n) with up to three objectives (Kung, Luccio,
+// Preparata 1975), else pairwise against the front: O(n·f·m) for f points on it.
 func Front(points [][]float64) []int {
 	if len(points) == 0 {
 		return nil
@@ -19,7 +19,7 @@ func Front(points [][]float64) []int {
 			order = append(order, i)
 		}
 	}
-	// Best first: nothing is dominated by what comes later, and of equal points the first comes first.
+	// Best first: no point is dominated by a later one, and of equal points the first one precedes.
 	slices.SortStableFunc(order, func(i, j int) int { return compare(points[j], points[i]) })
 	var out []int
 	switch len(points[0]) {
@@ -40,7 +40,8 @@ func Front(points [][]float64) []int {
 	return out
 }
 
-// front3 sweeps down the first objective over the staircase of the other two.
+// front3 sweeps down the first objective over the staircase of the other two. A point is dominated if the staircase
+// of the points before it covers its other two objectives.
 func front3(points [][]float64, order []int) []int {
 	byRank := slices.Clone(order)
 	slices.SortStableFunc(byRank, func(i, j int) int {
@@ -58,7 +59,7 @@ func front3(points [][]float64, order []int) []int {
 		if n > 0 && compare(points[i], points[order[n-1]]) == 0 || stairs.covered(r, y) {
 			continue
 		}
-		// An equal (x, y) of lower rank covers too.
+		// A point with equal (x, y) and lower rank covers it too.
 		if q := stairs.previous(r); q >= 0 && stairs.y[q] >= y && points[byRank[q]][1] == points[i][1] {
 			continue
 		}
@@ -72,6 +73,7 @@ func front3(points [][]float64, order []int) []int {
 	return out
 }
 
+// frontPairwise compares each point, best first, with the front so far.
 func frontPairwise(points [][]float64, order []int) []int {
 	var out []int
 next:

@@ -6,16 +6,16 @@ import (
 	"slices"
 )
 
-// Hypervolume is the volume that the points dominate above the reference, exact up to rounding: the measure of all x
-// with reference ≤ x ≤ p for some p. What is not above the reference in every objective contributes nothing, so the
-// value of no points is 0; a point that reaches +Inf above it makes it +Inf. NaN when the reference has a NaN.
-// The unit is the product of the objectives' units.
+// Hypervolume returns the volume that the points dominate above the reference, exact up to rounding: the measure of
+// all x with reference ≤ x ≤ p for some p. Points that do not exceed the reference in every objective contribute
+// nothing, so the value of no points is 0; a point above the reference with a +Inf makes it +Inf. It is NaN if the
+// reference has a NaN. The unit is the product of the objectives' units.
 //
-// One and two objectives are sorted, three are swept over a staircase (Beume, Fonseca, López-Ibáñez, Paquete, Vahrenhold
-// 2009, "On the complexity of computing the hypervolume indicator"): O(n log n). More are split as WFG does (While,
-// Bradstreet, Barone 2012, "A fast way of calculating exact hypervolumes"): the exclusive volume of each point against
-// the limited set of those that follow, sliced by the last objective down to three; exponential in the number of
-// objectives in the worst case, milliseconds for 64 points with 6.
+// One and two objectives are sorted, three are swept over a staircase (Beume, Fonseca, López-Ibáñez, Paquete,
+// Vahrenhold 2009, "On the complexity of computing the hypervolume indicator"): O(n log n). More objectives are
+// decomposed as in WFG (While, Bradstreet, Barone 2012, "A fast way of calculating exact hypervolumes"): the
+// exclusive volume of each point relative to the limited set of its successors, sliced by the last objective down to
+// three; exponential in the number of objectives in the worst case, milliseconds for 64 points with 6.
 func Hypervolume(points [][]float64, reference []float64) float64 {
 	m := len(reference)
 	wantLength("point", points, m)
@@ -33,7 +33,7 @@ func Hypervolume(points [][]float64, reference []float64) float64 {
 	if infinite {
 		return math.Inf(1)
 	}
-	// One order for every input order: rounding must not depend on it.
+	// A canonical order: rounding must not depend on the order of the input.
 	slices.SortFunc(above, compare)
 	above = slices.CompactFunc(above, func(a, b []float64) bool { return compare(a, b) == 0 })
 	if len(above) == 0 {
@@ -49,7 +49,7 @@ func Hypervolume(points [][]float64, reference []float64) float64 {
 	return newSlicer(m, len(above)).volume(above, m)
 }
 
-// shift puts p − reference into q and reports whether all of it is above 0.
+// shift writes p − reference to q and reports whether all components are above 0.
 func shift(q, p, reference []float64) bool {
 	for i, v := range p {
 		if !(v > reference[i]) {
@@ -60,7 +60,7 @@ func shift(q, p, reference []float64) bool {
 	return true
 }
 
-// slicer has the memory of one computation: a set of limited points for each number of objectives.
+// slicer holds the buffers of one computation: a set of limited points for each number of objectives.
 type slicer struct {
 	limited [][][]float64 // by number of objectives
 	sweep   sweep
@@ -78,7 +78,7 @@ func newSlicer(m, n int) *slicer {
 	return s
 }
 
-// volume is the hypervolume above 0 in the first m objectives; all are positive. It reorders points.
+// volume returns the hypervolume above 0 in the first m objectives; all components are positive. It reorders points.
 func (s *slicer) volume(points [][]float64, m int) float64 {
 	switch {
 	case len(points) == 0:
@@ -92,7 +92,7 @@ func (s *slicer) volume(points [][]float64, m int) float64 {
 	case m == 3:
 		return s.sweep.volume(points)
 	}
-	// In ascending order of the last objective, all that follow a point reach above it there: the exclusive volume is
+	// In ascending order of the last objective, all successors of a point exceed it there: the exclusive volume is
 	// the last objective times an exclusive volume with one objective fewer.
 	last := m - 1
 	slices.SortStableFunc(points, func(a, b []float64) int { return cmp.Compare(a[last], b[last]) })
@@ -104,7 +104,8 @@ func (s *slicer) volume(points [][]float64, m int) float64 {
 	return sum
 }
 
-// limit is the part of the others inside p's box in the first m objectives, without what it dominates of itself.
+// limit returns the part of the others inside p's box in the first m objectives, without points dominated within that
+// set.
 func (s *slicer) limit(p []float64, others [][]float64, m int) [][]float64 {
 	set := s.limited[m]
 	n := 0
@@ -113,7 +114,7 @@ func (s *slicer) limit(p []float64, others [][]float64, m int) [][]float64 {
 		for k := range m {
 			l[k] = min(p[k], q[k])
 		}
-		if m == 3 { // the sweep does the rest by itself
+		if m == 3 { // the sweep ignores dominated points itself
 			n++
 			continue
 		}
@@ -141,7 +142,7 @@ func product(p []float64) float64 {
 	return v
 }
 
-// area is the hypervolume of two objectives.
+// area returns the hypervolume of two objectives.
 func area(points [][]float64) float64 {
 	slices.SortStableFunc(points, func(a, b []float64) int { return cmp.Or(cmp.Compare(b[0], a[0]), cmp.Compare(b[1], a[1])) })
 	var sum, y float64
@@ -154,7 +155,7 @@ func area(points [][]float64) float64 {
 	return sum
 }
 
-// sweep computes the volume of three objectives; its memory is used again.
+// sweep computes the volume of three objectives; its buffers are reused.
 type sweep struct {
 	stairs      staircase
 	rank, order []int
@@ -183,7 +184,8 @@ func (w *sweep) volume(points [][]float64) float64 {
 	return sum
 }
 
-// grow adds the point of this rank to the staircase and returns the area gained.
+// grow adds the point of this rank to the staircase and returns the area gained. It removes the steps that the point
+// covers, adding the area of each on the way.
 func (w *sweep) grow(points [][]float64, rank int) float64 {
 	s := &w.stairs
 	x, y := points[rank][0], points[rank][1]

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// treasures are the undiscounted points (treasure, −time) of deep-sea-treasure: MO-Gymnasium's convex and concave maps.
+// times of the undiscounted points (treasure, −time) of deep-sea-treasure: MO-Gymnasium's convex and concave maps.
 var times = []float64{1, 3, 5, 7, 8, 9, 13, 14, 17, 19}
 
 func seaFront(treasures []float64, gamma float64) [][]float64 {
@@ -72,8 +72,8 @@ func TestHypervolumeOfKnownFronts(t *testing.T) {
 	}
 }
 
-// The lattice with d divisions, one division above the reference: its union of boxes is a pile of unit cubes, one a
-// point at or below the lattice, so there are C(d+m, m) of them.
+// TestHypervolumeOfLattices uses lattices with d divisions, one division above the reference: the union of boxes
+// consists of unit cubes, one per point at or below the lattice, so their number is C(d+m, m).
 func TestHypervolumeOfLattices(t *testing.T) {
 	for _, c := range []struct{ m, d, cubes int }{{2, 9, 55}, {3, 9, 220}, {4, 6, 210}, {5, 4, 126}, {6, 3, 84}, {7, 2, 36}} {
 		points := Lattice(c.m, c.d)
@@ -88,7 +88,7 @@ func TestHypervolumeOfLattices(t *testing.T) {
 	}
 }
 
-// boxes is the volume of a union of boxes from 0 by inclusion–exclusion: for few points.
+// boxes returns the volume of a union of boxes from 0 by inclusion–exclusion, for few points.
 func boxes(points [][]float64, m int) float64 {
 	var sum float64
 	for set := 1; set < 1<<len(points); set++ {
@@ -112,7 +112,8 @@ func boxes(points [][]float64, m int) float64 {
 	return sum
 }
 
-// drawPoints draws points of m objectives from a small grid, so that ties and duplicates are frequent, or from the reals.
+// drawPoints draws points of m objectives from a small grid, so that ties and duplicates are frequent, or from the
+// reals.
 func drawPoints(t *rapid.T, m, most int) [][]float64 {
 	coordinate := rapid.OneOf(rapid.Map(rapid.IntRange(-1, 5), func(v int) float64 { return float64(v) }), rapid.Float64Range(-0.5, 5))
 	return rapid.SliceOfN(rapid.SliceOfN(coordinate, m, m), 0, most).Draw(t, "points")
@@ -172,7 +173,8 @@ func TestHypervolumeProperties(t *testing.T) {
 	})
 }
 
-// The share of uniform samples in a box that the points dominate, with an interval of five standard errors.
+// TestHypervolumeIsMonteCarlo compares the volume with the share of uniform samples in a box that the points
+// dominate, within five standard errors.
 func TestHypervolumeIsMonteCarlo(t *testing.T) {
 	for m := 2; m <= 6; m++ {
 		rng := rand.New(rand.NewPCG(uint64(m), 7))
@@ -200,7 +202,7 @@ func TestHypervolumeIsMonteCarlo(t *testing.T) {
 	}
 }
 
-// sphere draws n points on the part of the unit sphere where all objectives are positive: all are on the front.
+// sphere draws n points on the part of the unit sphere with positive objectives: all are on the front.
 func sphere(n, m int, seed uint64) [][]float64 {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	out := make([][]float64, n)
@@ -218,7 +220,7 @@ func sphere(n, m int, seed uint64) [][]float64 {
 	return out
 }
 
-// Large sets use every level of the staircase: 3-D against 4-D with a last objective that is the same for all.
+// TestHypervolumeOfManyPoints uses every level of the staircase: 3-D against 4-D with a constant last objective.
 func TestHypervolumeOfManyPoints(t *testing.T) {
 	points := sphere(5000, 3, 1)
 	flat := sphere(5000, 2, 2)

@@ -2,8 +2,9 @@ package pareto
 
 import "math"
 
-// ExpectedUtility is the mean over the weights of the best weighted sum that a point offers (Zintgraf et al. 2015, "Quality
-// assessment of MORL algorithms"), in the units of the objectives. NaN without a point or without weights. O(points·weights·m).
+// ExpectedUtility returns the mean over the weights of the largest weighted sum of a point (Zintgraf et al. 2015,
+// "Quality assessment of MORL algorithms"), in the units of the objectives. NaN without points or weights.
+// O(points·weights·m).
 func ExpectedUtility(points, weights [][]float64) float64 {
 	var sum float64
 	for _, w := range weights {
@@ -15,12 +16,13 @@ func ExpectedUtility(points, weights [][]float64) float64 {
 	return sum / float64(len(weights))
 }
 
-// MaximumUtilityLoss is how much the points fall short of the reference front under the weights for which they do worst
-// (Zintgraf et al. 2015); negative when they are better under every weight. NaN without a point, a front or weights.
+// MaximumUtilityLoss returns the largest deficit in utility of the points relative to the reference front, over the
+// weights (Zintgraf et al. 2015); negative if the points are better under every weight. NaN without points, front or
+// weights.
 func MaximumUtilityLoss(points, front, weights [][]float64) float64 {
 	worst := math.Inf(-1)
 	for _, w := range weights {
-		worst = math.Max(worst, bestUtility(front, w)-bestUtility(points, w)) // Max keeps a NaN
+		worst = math.Max(worst, bestUtility(front, w)-bestUtility(points, w)) // Max preserves a NaN
 	}
 	if len(weights) == 0 {
 		return math.NaN()
@@ -28,7 +30,7 @@ func MaximumUtilityLoss(points, front, weights [][]float64) float64 {
 	return worst
 }
 
-// bestUtility is the largest w·p; NaN without a point. Refused points do not count.
+// bestUtility returns the largest w·p; NaN without points. Rejected points are ignored.
 func bestUtility(points [][]float64, w []float64) float64 {
 	wantLength("point", points, len(w))
 	best := math.NaN()
@@ -40,7 +42,7 @@ func bestUtility(points [][]float64, w []float64) float64 {
 	return best
 }
 
-// dot leaves out objectives of weight 0, which may be infinite.
+// dot skips objectives of weight 0, which may be infinite.
 func dot(w, p []float64) float64 {
 	var sum float64
 	for i, v := range w {
@@ -51,9 +53,9 @@ func dot(w, p []float64) float64 {
 	return sum
 }
 
-// InvertedGenerationalDistance is the mean Euclidean distance from each point of the reference front to the nearest
-// of the points: 0 when all of it is reached (Coello Coello, Reyes Sierra 2004). Scale the objectives first when their
-// units differ. NaN without a point or a front. O(points·front·m).
+// InvertedGenerationalDistance returns the mean Euclidean distance from each point of the reference front to the
+// nearest of the points: 0 if the whole front is reached (Coello Coello, Reyes Sierra 2004). Scale the objectives
+// first if their units differ. NaN without points or front. O(points·front·m).
 func InvertedGenerationalDistance(points, front [][]float64) float64 {
 	var sum float64
 	n := 0
@@ -77,10 +79,11 @@ func InvertedGenerationalDistance(points, front [][]float64) float64 {
 	return sum / float64(n)
 }
 
+// distance returns the Euclidean distance.
 func distance(p, q []float64) float64 {
 	var d float64
 	for i, v := range p {
-		if v != q[i] { // equal infinities are 0 apart
+		if v != q[i] { // equal infinities have distance 0
 			d = math.Hypot(d, v-q[i])
 		}
 	}

@@ -124,7 +124,7 @@ func TestSelect(t *testing.T) {
 		"first of equals":   {[][]float64{{1, 1}, {1, 1}}, []float64{1, 1}, Normalisation{}, 0},
 		"a degenerate axis": {[][]float64{{1, 5, 2}, {2, 5, 0}}, []float64{1, 8, 0}, Normalisation{}, 1},
 		"finite only":       {[][]float64{{math.Inf(1), 0}, {1, 1}, {math.NaN(), 9}}, []float64{1, 0}, Normalisation{}, 1},
-		// 1 % dearer but a third faster: with ranges alone both ends tie, and the first would win.
+		// 1 % more expensive but a third faster: with ranges alone both ends tie, and the first would be selected.
 		"least range": {[][]float64{{-60, -100}, {-40, -101}}, []float64{1, 1}, Normalisation{LeastRange: 0.25}, 1},
 	}
 	for name, c := range cases {
@@ -148,7 +148,7 @@ func TestSelectSaysWhatIsGivenUp(t *testing.T) {
 	if cheaper.Objective != 1 || cheaper.To != 0 || cheaper.Gained != 1 || cheaper.Rates[0] != 30 {
 		t.Errorf("cheaper: %+v, want 30 minutes for 1 USD", cheaper)
 	}
-	// Nothing is faster than the fastest; where only time has weight the rate is by the other objectives alike.
+	// No point is faster than the fastest; if only time has weight, the other objectives are weighted equally.
 	end, _ := Select(line, []float64{1, 0}, Normalisation{})
 	if len(end.Trades) != 1 || end.Trades[0].Objective != 1 || end.Trades[0].To != 2 {
 		t.Errorf("the fastest trades %+v, want one, to the next", end.Trades)
@@ -215,7 +215,7 @@ func TestSelectProperties(t *testing.T) {
 		if trades, err := Trades(points, c.Index, preference, Normalisation{}); err != nil || len(trades) != len(c.Trades) {
 			t.Fatalf("trades %v, %v, want %v", trades, err, c.Trades)
 		}
-		// Units do not matter.
+		// Units have no effect.
 		scaled := make([][]float64, len(points))
 		for i, p := range points {
 			for k, v := range p {

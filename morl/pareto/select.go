@@ -6,49 +6,49 @@ import (
 	"math"
 )
 
-// ErrEmpty says that there is no point to select from.
+// ErrEmpty reports that no point is available for selection.
 var ErrEmpty = errors.New("no point to select from")
 
-// Normalisation says what counts as one whole step of an objective, so that a preference weighs shares and not units. The
-// zero value takes it from the front of the points.
+// Normalisation defines the unit step of each objective, so that a preference weighs relative rather than absolute
+// differences. The zero value derives it from the front of the points.
 type Normalisation struct {
-	// Ideal and Nadir are the value of each objective that scores 1 and the one that scores 0; nil: the best and the
-	// worst on the front. They need not be reached.
+	// Ideal and Nadir are the values of each objective with score 1 and score 0; nil: the best and the worst on the
+	// front. Points need not reach them.
 	Ideal, Nadir []float64
-	// LeastRange is the smallest step of an objective, relative to the size of its ideal: where all points are within a
-	// few percent of each other, the objective hardly matters. 0: none.
+	// LeastRange is the minimum step of an objective, relative to the magnitude of its ideal: if all points are
+	// within a few percent of each other, the objective has little influence. 0: no minimum.
 	LeastRange float64
 }
 
 // Choice is the point that a preference selects.
 type Choice struct {
-	// Index is its position among the points given.
+	// Index is the index of the point in the input.
 	Index int
-	// Utility is the weighted mean of its scores: 1 is the ideal in all objectives that have weight, 0 the nadir.
+	// Utility is the weighted mean of its scores: 1 is the ideal in all objectives with weight, 0 the nadir.
 	Utility float64
-	// Scores are its normalised objectives, 1 at the ideal and 0 at the nadir; 1 where the front has only one value.
+	// Scores are its normalised objectives, 1 at the ideal and 0 at the nadir; 1 if the front has a single value.
 	Scores []float64
-	// Trades has one entry an objective in which the front offers more, in the order of objectives.
+	// Trades has one entry per objective in which the front contains a better point, in the order of objectives.
 	Trades []Trade
 }
 
-// Trade is a move from the choice to another point of the front that is better in one objective: of all such, the one that
-// gives up the least, by the preference, per unit gained. Its rates are what a further unit costs.
+// Trade is a move from the choice to another point of the front that is better in one objective: among all such
+// points, the one with the smallest loss of utility per unit gained. Its rates are the cost of a further unit.
 type Trade struct {
-	Objective int     // the one that improves
-	To        int     // position of the other point among the points given
-	Gained    float64 // > 0, in the unit of Objective
-	// Given is what the other point has less of, by objective in its unit; negative where it has more, −Gained at Objective.
+	Objective int     // the objective that improves
+	To        int     // index of the other point in the input
+	Gained    float64 // above 0, in the unit of Objective
+	// Given is the loss in each objective, in its unit; negative for a gain, −Gained at Objective.
 	Given []float64
-	// Rates are Given per unit gained: the marginal rates of substitution between the two.
+	// Rates are Given per unit gained: the marginal rates of substitution between the two points.
 	Rates []float64
 }
 
-// Select returns the point of the front with the largest weighted mean of normalised objectives. The preference has a
-// weight ≥ 0 an objective, not all 0; they are normalised. Of equal utilities (within rounding) the first point wins. A
-// weighted sum finds the supported points of a front only; a point in a dent of it is never selected. Infinite
-// points are not selected. ErrEmpty when nothing is left; an error too for a preference or normalisation that is none.
-// O(n log n) beyond Front.
+// Select returns the point of the front with the largest weighted mean of normalised objectives. The preference has
+// one weight ≥ 0 per objective, not all 0; the weights are normalised. Of equal utilities (within rounding) the first
+// point is selected. A weighted sum only finds the supported points of a front; a point in a concave part is never
+// selected, nor are infinite points. The error wraps ErrEmpty if no point remains; an invalid preference or
+// normalisation is an error too. O(n log n) in addition to Front.
 func Select(points [][]float64, preference []float64, by Normalisation) (Choice, error) {
 	sc, front, w, err := by.prepare(points, preference)
 	if err != nil {
@@ -68,8 +68,8 @@ func Select(points [][]float64, preference []float64, by Normalisation) (Choice,
 	return c, nil
 }
 
-// Trades are the Trades of a Choice for a point that was chosen otherwise; errors are those of Select. It panics when at is
-// not a position in points.
+// Trades returns the Trades of a Choice for a point that was selected otherwise; errors are those of Select. It
+// panics if at is not an index of points.
 func Trades(points [][]float64, at int, preference []float64, by Normalisation) ([]Trade, error) {
 	sc, front, w, err := by.prepare(points, preference)
 	if err != nil {
@@ -78,8 +78,8 @@ func Trades(points [][]float64, at int, preference []float64, by Normalisation) 
 	return sc.trades(points, front, at, w), nil
 }
 
-// Utilities are the Utility of a Choice for every point, on the front or not, −Inf for those that are never selected; errors
-// are those of Select.
+// Utilities returns the Utility of a Choice for every point, on the front or not, −Inf for points that are never
+// selected; errors are those of Select.
 func Utilities(points [][]float64, preference []float64, by Normalisation) ([]float64, error) {
 	sc, _, w, err := by.prepare(points, preference)
 	if err != nil {
@@ -94,7 +94,8 @@ func Utilities(points [][]float64, preference []float64, by Normalisation) ([]fl
 	return out, nil
 }
 
-// prepare checks the arguments of Select and gives the finite part of the front and the weights that sum to 1.
+// prepare validates the arguments of Select and returns the finite part of the front and the weights, normalised to
+// sum 1.
 func (by Normalisation) prepare(points [][]float64, preference []float64) (sc scale, front []int, w []float64, err error) {
 	if w, err = normalised(preference); err != nil {
 		return scale{}, nil, nil, err
@@ -112,6 +113,7 @@ func (by Normalisation) prepare(points [][]float64, preference []float64) (sc sc
 	return sc, front, w, err
 }
 
+// normalised returns the preference divided by its sum.
 func normalised(preference []float64) ([]float64, error) {
 	var sum float64
 	for _, v := range preference {
@@ -130,6 +132,7 @@ func normalised(preference []float64) ([]float64, error) {
 	return out, nil
 }
 
+// finite reports whether all components are finite numbers.
 func finite(p []float64) bool {
 	for _, v := range p {
 		if math.IsInf(v, 0) || math.IsNaN(v) {
@@ -142,6 +145,7 @@ func finite(p []float64) bool {
 // scale maps each objective to its score.
 type scale struct{ ideal, step []float64 }
 
+// scale derives the scale from the normalisation and the front.
 func (by Normalisation) scale(points [][]float64, front []int) (scale, error) {
 	m := len(points[front[0]])
 	ideal, nadir := by.Ideal, by.Nadir
@@ -163,6 +167,7 @@ func (by Normalisation) scale(points [][]float64, front []int) (scale, error) {
 	return sc, nil
 }
 
+// extreme returns the extreme value of each objective over the front.
 func extreme(points [][]float64, front []int, of func(a, b float64) float64) []float64 {
 	out := append([]float64(nil), points[front[0]]...)
 	for _, i := range front {
@@ -173,7 +178,7 @@ func extreme(points [][]float64, front []int, of func(a, b float64) float64) []f
 	return out
 }
 
-// score is 1 at the ideal, falling by 1 a step; always 1 where there is no step.
+// score returns 1 at the ideal and 1 less per step; always 1 if the step is 0.
 func (sc scale) score(k int, v float64) float64 {
 	if !(sc.step[k] > 0) {
 		return 1
@@ -181,6 +186,7 @@ func (sc scale) score(k int, v float64) float64 {
 	return 1 - (sc.ideal[k]-v)/sc.step[k]
 }
 
+// utility returns the weighted sum of scores over objectives with weight.
 func (sc scale) utility(p, w []float64) float64 {
 	var sum float64
 	for k, v := range p {
@@ -191,7 +197,7 @@ func (sc scale) utility(p, w []float64) float64 {
 	return sum
 }
 
-// trades has the trade in each objective in which the front offers more than the point.
+// trades returns the trade in each objective in which the front contains a better point.
 func (sc scale) trades(points [][]float64, front []int, from int, w []float64) []Trade {
 	var out []Trade
 	for k := range w {
@@ -202,8 +208,9 @@ func (sc scale) trades(points [][]float64, front []int, from int, w []float64) [
 	return out
 }
 
-// trade is the cheapest move from a point to one better in an objective: the least utility of the other objectives (all
-// alike when the preference cares for none of them) per unit gained, then the smallest gain.
+// trade returns the cheapest move to a point that is better in an objective: the smallest loss of utility in the
+// other objectives (equally weighted if the preference gives none of them weight) per unit gained, then the smallest
+// gain.
 func (sc scale) trade(points [][]float64, front []int, from, objective int, w []float64) (Trade, bool) {
 	others := make([]float64, len(w))
 	var sum float64

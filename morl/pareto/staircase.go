@@ -2,15 +2,16 @@ package pareto
 
 import "math/bits"
 
-// staircase is the front of a set of points in the plane, of which all x are known beforehand: a point is named by its
-// rank in x (ties: in y, then any). Ranks on the front lie in a set of bits with a summary of non-empty words above
-// it, so that the next and the previous are found in O(log n / 6) steps. The zero of an unused y is never read.
+// staircase is the front of a set of points in the plane whose x are all known in advance: a point is identified by
+// its rank in x (ties: by y, then arbitrary). The ranks on the front are stored in a bit set with summary levels of
+// non-empty words above it, so that the next and the previous rank are found in O(log n / 6) steps. The y of unused
+// ranks is never read.
 type staircase struct {
 	y      []float64
 	levels [][]uint64
 }
 
-// reset empties the staircase for ranks 0 … n−1; memory is kept.
+// reset empties the staircase for ranks 0 … n−1; buffers are reused.
 func (s *staircase) reset(n int) {
 	if cap(s.y) < n {
 		s.y = make([]float64, n)
@@ -33,6 +34,7 @@ func (s *staircase) reset(n int) {
 	}
 }
 
+// set adds a rank to the front.
 func (s *staircase) set(rank int) {
 	for _, words := range s.levels {
 		words[rank>>6] |= 1 << (rank & 63)
@@ -40,6 +42,7 @@ func (s *staircase) set(rank int) {
 	}
 }
 
+// unset removes a rank from the front.
 func (s *staircase) unset(rank int) {
 	for _, words := range s.levels {
 		words[rank>>6] &^= 1 << (rank & 63)
@@ -50,7 +53,7 @@ func (s *staircase) unset(rank int) {
 	}
 }
 
-// next is the lowest rank on the front above this one; −1 when there is none.
+// next returns the lowest rank on the front above the given one; −1 if none exists.
 func (s *staircase) next(rank int) int {
 	for level := range s.levels {
 		at := rank >> 6
@@ -66,7 +69,7 @@ func (s *staircase) next(rank int) int {
 	return -1
 }
 
-// previous is the highest rank on the front below this one; −1 when there is none.
+// previous returns the highest rank on the front below the given one; −1 if none exists.
 func (s *staircase) previous(rank int) int {
 	for level := range s.levels {
 		at := rank >> 6

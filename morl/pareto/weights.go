@@ -5,9 +5,9 @@ import (
 	"math/rand/v2"
 )
 
-// Lattice is the simplex lattice of Das and Dennis (1998): all weight vectors of that many objectives whose entries are
-// multiples of 1/divisions and sum to 1, in ascending lexicographic order. There are C(divisions+objectives−1, objectives−1).
-// It panics unless both are at least 1.
+// Lattice returns the simplex lattice of Das and Dennis (1998): all weight vectors whose entries are multiples of
+// 1/divisions and sum to 1, in ascending lexicographic order. Their number is C(divisions+objectives−1,
+// objectives−1). It panics unless both arguments are at least 1.
 func Lattice(objectives, divisions int) [][]float64 {
 	if objectives < 1 || divisions < 1 {
 		panic(fmt.Sprintf("pareto: lattice of %d objectives and %d divisions: want at least 1 of each", objectives, divisions))
@@ -34,9 +34,10 @@ func Lattice(objectives, divisions int) [][]float64 {
 	return out
 }
 
-// Weights are n weight vectors on the simplex. One objective: all [1]. Two: equally spaced from (0, 1) to (1, 0), the
-// middle alone when n is 1; rng is not used. More: drawn uniformly with rng (normalised exponentials; Rubinstein
-// 1982), so the same seed gives the same vectors. Nil when n is 0. It panics on a negative n, or no objectives.
+// Weights returns n weight vectors on the simplex. One objective: all [1]. Two: equally spaced from (0, 1) to (1, 0),
+// only the middle if n is 1; rng is not used. More: drawn uniformly with rng (normalised exponentials; Rubinstein
+// 1982), so the same seed yields the same vectors. It returns nil if n is 0, and panics for a negative n or no
+// objectives.
 func Weights(n, objectives int, rng *rand.Rand) [][]float64 {
 	if n < 0 || objectives < 1 {
 		panic(fmt.Sprintf("pareto: %d weights of %d objectives: want at least 0 and 1", n, objectives))
@@ -60,6 +61,7 @@ func Weights(n, objectives int, rng *rand.Rand) [][]float64 {
 	return out
 }
 
+// drawUniform draws w uniformly from the simplex.
 func drawUniform(w []float64, rng *rand.Rand) {
 	var sum float64
 	for i := range w {

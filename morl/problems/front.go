@@ -4,10 +4,10 @@ import (
 	"slices"
 )
 
-// tie is the difference below which two returns are the same: rounding, not a better policy.
+// tie is the difference below which two returns are considered equal up to rounding.
 const tie = 1e-12
 
-// KnownFront is exact, for deterministic policies that depend on the state alone.
+// KnownFront returns the exact front of deterministic policies that depend on the state only.
 func (t *table) KnownFront(gamma float64) (front [][]float64, exact bool) {
 	for _, w := range t.knownWays(gamma) {
 		front = append(front, w.earns)
@@ -15,18 +15,18 @@ func (t *table) KnownFront(gamma float64) (front [][]float64, exact bool) {
 	return front, true
 }
 
-// way is a path without a repeated state, which is all there is to a deterministic stationary policy here, and the
-// expected discounted return of following it.
+// way is a path without repeated states, which represents a deterministic stationary policy here, with the expected
+// discounted return of following it.
 type way struct {
 	actions []int
 	earns   []float64
 }
 
-// knownWays returns one way for each point of the front, sorted by what they earn. Where waiting pays (it puts off a
-// punishment), policies that look at the clock can earn vectors that no stationary one can, so the sets of knownSets
-// are only bounds, for a search over ways: a start is dropped as soon as nothing that could follow is better than what
-// is known. Ways to points of the bound come first, which makes the second pass short. Exponential in the worst case,
-// a few hundred steps on the problems here.
+// knownWays returns one way per point of the front, sorted by return. Where waiting pays (it delays a punishment),
+// time-dependent policies can achieve vectors that no stationary policy can, so the sets of knownSets are only bounds
+// for a search over ways: a prefix is pruned as soon as no bound on its continuations improves on the known ways. A
+// first pass searches for the points of the bound only, which makes the second pass short. Exponential in the worst
+// case, a few hundred steps on the problems of this package.
 func (t *table) knownWays(gamma float64) []way {
 	checkGamma(t.name, gamma)
 	s := search{t: t, gamma: gamma, bounds: t.knownSets(gamma), visited: make([]bool, t.states)}
@@ -39,18 +39,19 @@ func (t *table) knownWays(gamma float64) []way {
 	return s.found
 }
 
+// search is the state of knownWays.
 type search struct {
 	t       *table
 	gamma   float64
 	bounds  [][][]float64 // by state
-	only    [][]float64   // look for these points only; nil looks for all
-	visited []bool        // by state: it is on the way
-	actions []int         // the way so far
-	found   []way         // none covers another
+	only    [][]float64   // search for these points only; nil: search for all
+	visited []bool        // by state: it is part of the current way
+	actions []int         // of the current way
+	found   []way         // pairwise non-dominated
 }
 
-// walk looks for ways that go on from a state when earned is what the way so far earns, and weight what a reward counts
-// from here: the discount times the probability of being alive.
+// walk extends the current way from a state; earned is its return so far and weight the factor of further rewards:
+// the discount times the probability of survival.
 func (s *search) walk(state int, earned []float64, weight float64) {
 	if len(s.actions) == s.t.limit {
 		return
@@ -70,7 +71,7 @@ func (s *search) walk(state int, earned []float64, weight float64) {
 	s.visited[state] = false
 }
 
-// hopeful says whether something new could follow from a state.
+// hopeful reports whether a continuation from a state could improve on the known ways.
 func (s *search) hopeful(state int, earned []float64, weight float64) bool {
 	return slices.ContainsFunc(s.bounds[state], func(v []float64) bool {
 		bound := add(earned, weight, v)
@@ -79,10 +80,12 @@ func (s *search) hopeful(state int, earned []float64, weight float64) bool {
 	})
 }
 
+// known reports whether a known way is at least as good in all objectives.
 func (s *search) known(earns []float64) bool {
 	return slices.ContainsFunc(s.found, func(w way) bool { return covers(w.earns, earns) })
 }
 
+// keep records the current way unless a known way covers it.
 func (s *search) keep(earns []float64) {
 	if s.known(earns) {
 		return
@@ -102,10 +105,10 @@ func add(a []float64, weight float64, b []float64) []float64 {
 
 // knownSets returns the non-dominated expected returns from each state by dynamic programming on sets of vectors
 // (White 1982, "Multi-objective infinite-horizon discounted Markov decision processes"): the set of a state is the
-// non-dominated part of the union, over its actions, of r + γ·P·(the successor's set). Because at most one branch of an
-// action goes on, no combinations of successors' vectors are needed. The policies may look at the clock. Those that
-// never end are left out; in the problems here an ending policy dominates them. A set of k vectors costs
-// O(k²·objectives) to filter; at most limit rounds, fewer when nothing changes any more.
+// non-dominated part of the union, over its actions, of r + γ·P·(the successor's set). Since at most one branch of an
+// action continues the episode, combinations of successors' vectors are not needed. The policies may depend on time.
+// Policies that never end are excluded; in the problems of this package an ending policy dominates them. Filtering a
+// set of k vectors costs O(k²·objectives); there are at most limit rounds, fewer if the sets converge.
 func (t *table) knownSets(gamma float64) [][][]float64 {
 	sets := make([][][]float64, t.states)
 	for round := 0; round < t.limit; round++ {
@@ -137,8 +140,8 @@ func (t *table) knownSets(gamma float64) [][][]float64 {
 	return sets
 }
 
-// expect returns the expected reward of an action, the state where the episode goes on (over where it ends), and the
-// probability that it does.
+// expect returns the expected reward of an action, the state in which the episode continues (over if it ends), and
+// the probability that it continues.
 func (t *table) expect(state, action int) (reward []float64, onward int, probability float64) {
 	reward, onward = make([]float64, len(t.objectives)), over
 	for _, b := range t.outcomes[state*t.actions+action] {
@@ -152,8 +155,7 @@ func (t *table) expect(state, action int) (reward []float64, onward int, probabi
 	return reward, onward, probability
 }
 
-// nonDominated keeps, in order, the points that no other is at least as good as in every objective; of equal ones the
-// first.
+// nonDominated returns, in order, the points that no other point covers; of equal ones the first.
 func nonDominated(points [][]float64) [][]float64 {
 	var kept [][]float64
 	for _, p := range points {
@@ -166,7 +168,7 @@ func nonDominated(points [][]float64) [][]float64 {
 	return kept
 }
 
-// covers says whether p is at least as good as q in every objective.
+// covers reports whether p is at least as good as q in every objective, up to rounding.
 func covers(p, q []float64) bool {
 	for i := range p {
 		if p[i] < q[i]-tie {

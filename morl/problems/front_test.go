@@ -10,7 +10,8 @@ import (
 	"trainopt/morl/pareto"
 )
 
-// Sizes and hypervolumes of the exact fronts, computed independently of this package from the published definitions.
+// TestExactFrontsHaveTheReferenceValues compares sizes and hypervolumes of the exact fronts with values computed
+// independently from the published definitions.
 func TestExactFrontsHaveTheReferenceValues(t *testing.T) {
 	same := func(x float64, n int) []float64 { return slices.Repeat([]float64{x}, n) }
 	cases := map[string]struct {
@@ -58,7 +59,8 @@ func TestExactFrontsHaveTheReferenceValues(t *testing.T) {
 	}
 }
 
-// The means over linear preferences in equal steps of what the best point of the front gives.
+// TestExactFrontsHaveTheReferenceUtilities compares the mean utility of the best point over equally spaced linear
+// preferences.
 func TestExactFrontsHaveTheReferenceUtilities(t *testing.T) {
 	cases := map[string]struct {
 		problem string
@@ -81,8 +83,8 @@ func TestExactFrontsHaveTheReferenceUtilities(t *testing.T) {
 	}
 }
 
-// Whatever the preference, value iteration finds nothing better than the best point of the front, and nothing worse:
-// the best stationary policy for a linear preference is one of the front's.
+// TestNoPreferenceBeatsTheFront requires that, for any linear preference, the value found by value iteration equals
+// that of the best point of the front.
 func TestNoPreferenceBeatsTheFront(t *testing.T) {
 	for _, p := range tables() {
 		rapid.Check(t, func(r *rapid.T) {
@@ -104,7 +106,7 @@ func TestNoPreferenceBeatsTheFront(t *testing.T) {
 	}
 }
 
-// What linear preferences reach of the fronts.
+// TestLinearPreferencesReachTheirPart compares the part of the fronts that linear preferences reach.
 func TestLinearPreferencesReachTheirPart(t *testing.T) {
 	cases := map[string]struct {
 		problem string
@@ -142,7 +144,8 @@ func dot(a, b []float64) float64 {
 	return sum
 }
 
-// plan is value iteration for a linear preference: the best action of each state, and the value of the start.
+// plan is value iteration for a linear preference: it returns the best action of each state, and the value of the
+// start.
 func plan(p *table, preference []float64, gamma float64) (policy []int, value float64) {
 	values, policy := make([]float64, p.states), make([]int, p.states)
 	for range p.limit {

@@ -1,8 +1,8 @@
 package problems
 
-// fruits are the rewards of the leaves of a fruit tree, left to right, by the depth of the tree: protein, carbohydrates,
-// fats, vitamins, minerals, water. Source: Yang, Sun, Narasimhan 2019, "A Generalized Algorithm for Multi-Objective
-// Reinforcement Learning and Policy Adaptation" (their published vectors; all lie on a sphere of radius 10, and none
+// fruits maps the depth of a fruit tree to the rewards of its leaves, left to right: protein, carbohydrates, fats,
+// vitamins, minerals, water. Source: Yang, Sun, Narasimhan 2019, "A Generalized Algorithm for Multi-Objective
+// Reinforcement Learning and Policy Adaptation" (published vectors; all lie on a sphere of radius 10, and none
 // dominates another).
 var fruits = map[int][][]float64{
 	5: {

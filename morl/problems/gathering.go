@@ -1,7 +1,7 @@
 package problems
 
-// gatheringMap: H is home, 1 gold, 2 the gem, E an enemy. Barrett, Narayanan 2008, "Learning all optimal policies with
-// multiple criteria", Figure 3, as MO-Gymnasium draws it.
+// gatheringMap: H is home, 1 gold, 2 the gem, E an enemy. Barrett, Narayanan 2008, "Learning all optimal policies
+// with multiple criteria", Figure 3, in the orientation of MO-Gymnasium.
 var gatheringMap = [5]string{
 	"..1E.",
 	"..E.2",
@@ -10,17 +10,17 @@ var gatheringMap = [5]string{
 	"..H..",
 }
 
-// dying is the probability that an enemy kills, at each action that ends on its cell.
+// dying is the probability of being killed per action that ends on an enemy's cell.
 const dying = 0.1
 
-// ResourceGathering is the problem of Barrett and Narayanan (2008) on 5 × 5 cells: from home, fetch gold or a gem or
-// both and come back. Actions are Up, Down, Left, Right; a move into the border stays, which counts as entering the
-// cell again (at home it ends the episode). Objectives: −1 when killed, +1 for gold brought home, +1 for the gem. The
-// state is one-hot over (has gold, has gem) × cell: index (gold + 2·gem)·25 + row·5 + column. Limit 100; reference
-// (−1, −1, −1).
+// ResourceGathering returns the problem of Barrett and Narayanan (2008) on 5 × 5 cells: leave home, fetch gold or a
+// gem or both, and return. Actions are Up, Down, Left, Right; a move into the border stays, which counts as entering
+// the cell again (at home it ends the episode). Objectives: −1 when killed, +1 for gold brought home, +1 for the gem.
+// The state is one-hot over (has gold, has gem) × cell: index (gold + 2·gem)·25 + row·5 + column. Limit 100;
+// reference (−1, −1, −1).
 //
-// KnownFront discounts the n-th reward by γ^(n−1), as an episode does. The front that MO-Gymnasium ships multiplies
-// by γ^n, one factor too small (its issue 104).
+// KnownFront discounts the n-th reward by γ^(n−1), as an episode does. The front published with MO-Gymnasium uses
+// γ^n, one factor too many (its issue 104).
 func ResourceGathering() Problem {
 	const size, cells = len(gatheringMap), len(gatheringMap) * len(gatheringMap)
 	t := &table{
@@ -42,7 +42,7 @@ func ResourceGathering() Problem {
 		if gatheringMap[row][column] == 'H' {
 			if carried == 0 {
 				t.start = s
-			} else { // the episode is over here
+			} else { // terminal state
 				clear(t.outcomes[s*t.actions : (s+1)*t.actions])
 			}
 		}
@@ -50,7 +50,7 @@ func ResourceGathering() Problem {
 	return t
 }
 
-// gather is what entering a cell with what is carried (1 gold, 2 gem, 3 both) leads to.
+// gather returns the outcomes of entering a cell while carrying 1 (gold), 2 (gem) or 3 (both).
 func gather(carried, cell int, what byte) []branch {
 	const cells = len(gatheringMap) * len(gatheringMap)
 	nothing := []float64{0, 0, 0}

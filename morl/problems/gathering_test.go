@@ -7,8 +7,8 @@ import (
 	"trainopt/morl/pareto"
 )
 
-// The fronts in closed form: what each way earns follows from its length and from the steps that enter an enemy's cell;
-// the n-th reward counts γ^(n−1).
+// TestGatheringFrontInClosedForm derives the fronts from the length of each way and the steps that enter an enemy's
+// cell; the n-th reward has the factor γ^(n−1).
 func TestGatheringFrontInClosedForm(t *testing.T) {
 	ways := map[string]struct {
 		gold, gem float64
@@ -45,9 +45,9 @@ func TestGatheringFrontInClosedForm(t *testing.T) {
 	}
 }
 
-// MO-Gymnasium lists six ways. Discounted as an episode discounts, they have the hypervolumes and utilities computed
-// for them elsewhere; the front has more, because the list lacks both resources round the enemies (18 steps) and gem,
-// gold, home through E1 (16 steps).
+// TestGatheringFrontExceedsTheListedWays uses the six ways listed by MO-Gymnasium. Discounted as in an episode, they
+// have the hypervolumes and utilities published for them; the front contains more points, because the list lacks the
+// way to both resources around the enemies (18 steps) and the way gem, gold, home through E1 (16 steps).
 func TestGatheringFrontExceedsTheListedWays(t *testing.T) {
 	const u, d, l, r = Up, Down, Left, Right
 	listed := map[string][]int{

@@ -19,28 +19,29 @@ const (
 	minecartActions
 )
 
-// The numbers of the minecart: Abels et al. 2019, "Dynamic Weights in Multi-Objective Deep Reinforcement Learning", as
-// MO-Gymnasium configures the deterministic variant. Lengths are in sides of the square, speeds in sides a frame.
+// Constants of the minecart: Abels et al. 2019, "Dynamic Weights in Multi-Objective Deep Reinforcement Learning", in
+// the deterministic configuration of MO-Gymnasium. Lengths are in sides of the square, speeds in sides per frame.
 const (
-	frames       = 4      // frames an action
-	turn         = 10.0   // degrees a frame
-	acceleration = 0.0075 // a frame
-	deceleration = 1.0    // a frame: braking stops at once
+	frames       = 4      // frames per action
+	turn         = 10.0   // degrees per frame
+	acceleration = 0.0075 // per frame
+	deceleration = 1.0    // per frame: braking stops immediately
 	topSpeed     = 1.0
-	atRest       = 0.001 // slower is standing still
-	capacity     = 1.5   // ore that fits into the cart
+	atRest       = 0.001 // lower speeds count as 0
+	capacity     = 1.5   // capacity of the cart in ore
 	mineRadius   = 0.14
 	baseRadius   = 0.15
-	facing       = 45.0 // degrees at the start, from the x axis towards the y axis
+	facing       = 45.0 // initial direction in degrees, from the x axis towards the y axis
 	fuelIdle     = -0.005
 	fuelAccel    = -0.025
 	fuelMine     = -0.05
 	ores         = 2
 )
 
+// mine is the position and the yield of a mine.
 type mine struct {
 	x, y float64
-	ore  [ores]float64 // a frame of mining
+	ore  [ores]float64 // per frame of mining
 }
 
 var mines = []mine{
@@ -51,13 +52,14 @@ var mines = []mine{
 	{0.84, 0.16, [ores]float64{0, 0.2}},
 }
 
-// cart is all that changes in an episode.
+// cart is the state of an episode.
 type cart struct {
 	x, y, speed, angle float64
 	content            [ores]float64
 	departed, returned bool
 }
 
+// minecart is the environment; seen and rewards are its output buffers.
 type minecart struct {
 	cart    cart
 	steps   int
@@ -68,16 +70,16 @@ type minecart struct {
 
 var _ Problem = (*minecart)(nil)
 
-// MinecartDeterministic is the minecart of Abels et al. (2019) without noise: drive from the base at (0, 0) in the unit
-// square to one of five mines, stop, mine, and come back to the base, which sells the ore and ends the episode. An
-// action is done for 4 frames. Actions: Mine (only when standing near a mine; the cart holds 1.5), TurnLeft, TurnRight
-// (10° a frame), Accelerate, Brake, Idle. Objectives: first ore, second ore, fuel (negative). The state is x, y, speed,
-// sine and cosine of the direction, and the two ores as parts of the capacity. Nothing is random. Limit 1000; reference
-// (−1, −1, −200).
+// MinecartDeterministic returns the minecart of Abels et al. (2019) without noise: drive from the base at (0, 0) in
+// the unit square to one of five mines, stop, mine, and return to the base, which sells the ore and ends the episode.
+// An action lasts 4 frames. Actions: Mine (only at rest near a mine; the cart holds 1.5), TurnLeft, TurnRight (10°
+// per frame), Accelerate, Brake, Idle. Objectives: first ore, second ore, fuel (negative). The state is x, y, speed,
+// sine and cosine of the direction, and the two ores as shares of the capacity. The problem is deterministic. Limit
+// 1000; reference (−1, −1, −200).
 //
-// KnownFront is MO-Gymnasium's approximation, a mark to compare with and not a bound (exact is false): it lists plans
-// without playing them. Played as listed, 2 of the 20 plans at discount 0.98 earn what is listed; others miss their
-// mine. Learners have exceeded its hypervolume all the same (MO-Gymnasium issue 78).
+// KnownFront is MO-Gymnasium's approximation, a reference and not a bound (exact is false): it lists plans without
+// executing them. When executed, 2 of the 20 plans at discount 0.98 earn the listed return; others miss their mine.
+// Learners nevertheless have exceeded its hypervolume (MO-Gymnasium issue 78).
 func MinecartDeterministic() Problem { return &minecart{} }
 
 func (*minecart) Name() string         { return "minecart-deterministic" }
@@ -94,6 +96,7 @@ func (m *minecart) Reset(*rand.Rand) morl.Observation {
 	return morl.Observation{State: m.cart.show(&m.seen)}
 }
 
+// Step implements morl.Environment.
 func (m *minecart) Step(action int) morl.Outcome {
 	if !m.running {
 		panic(fmt.Sprintf("problems: %s: Step without Reset or after the end", m.Name()))
@@ -112,7 +115,7 @@ func (m *minecart) Step(action int) morl.Outcome {
 	}
 }
 
-// Return plays one episode.
+// Return simulates one episode.
 func (m *minecart) Return(policy Policy, gamma float64) []float64 {
 	checkGamma(m.Name(), gamma)
 	c := cart{angle: facing}
@@ -130,6 +133,7 @@ func (m *minecart) Return(policy Policy, gamma float64) []float64 {
 	return total
 }
 
+// show encodes the state of the cart.
 func (c *cart) show(into *[5 + ores]float32) []float32 {
 	sine, cosine := math.Sincos(c.angle * math.Pi / 180)
 	into[0], into[1], into[2] = float32(c.x), float32(c.y), float32(c.speed)
@@ -140,7 +144,7 @@ func (c *cart) show(into *[5 + ores]float32) []float32 {
 	return into[:]
 }
 
-// fuel is what an action costs, in full even when the episode ends within it.
+// fuel returns the fuel reward of an action, in full even if the episode ends during it.
 func fuel(action int) float64 {
 	switch action {
 	case Mine:
@@ -151,7 +155,8 @@ func fuel(action int) float64 {
 	return frames * fuelIdle
 }
 
-// act does an action and returns its reward.
+// act executes an action and returns its reward. The action is repeated for its frames, or until the cart arrives at
+// the base, which sells the ore.
 func (c *cart) act(action int) (reward [ores + 1]float64) {
 	reward[ores] = fuel(action)
 	for range frames {
@@ -168,7 +173,7 @@ func (c *cart) act(action int) (reward [ores + 1]float64) {
 			c.speed = max(c.speed-deceleration, 0)
 		}
 		if c.returned {
-			break // on arrival one more frame steers, as in the original; only the last state shows it
+			break // as in the original, an arriving cart steers for one more frame; only the final state shows it
 		}
 		c.move()
 		if length(c.x, c.y) >= baseRadius {
@@ -182,6 +187,7 @@ func (c *cart) act(action int) (reward [ores + 1]float64) {
 	return reward
 }
 
+// turned returns angle + by, normalised to 0…360 degrees.
 func turned(angle, by float64) float64 {
 	angle = math.Mod(angle+by, 360)
 	if angle < 0 {
@@ -190,7 +196,8 @@ func turned(angle, by float64) float64 {
 	return angle
 }
 
-// mine takes ore from the nearest mine, when the cart stands in its reach, in proportion when the cart gets full.
+// mine takes ore from the nearest mine if the cart is at rest within its reach; the ores are scaled to the free
+// capacity.
 func (c *cart) mine() {
 	if c.speed >= atRest {
 		return
@@ -215,7 +222,7 @@ func (c *cart) mine() {
 	}
 }
 
-// move goes on by one frame. At a border the cart slides along, turning, and is as fast as it really moved.
+// move advances one frame. At a border the cart turns and slides along it, and its speed is the distance covered.
 func (c *cart) move() {
 	if c.speed < atRest {
 		return
@@ -243,6 +250,8 @@ func (c *cart) move() {
 	c.x, c.y = x, y
 }
 
+// clip clips x to 0…1.
 func clip(x float64) float64 { return min(1, max(0, x)) }
 
+// length returns the length of a vector.
 func length(x, y float64) float64 { return math.Sqrt(x*x + y*y) }

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// KnownFront does not play episodes: for each mine it lists the ways of turning towards it, accelerating or idling
-// there, braking, turning round, mining once or more, and accelerating and idling back alike, with what they would earn
-// if the distances came out; and one short trip to no mine.
+// KnownFront does not simulate episodes. For each mine it lists the sequences of turning towards it, accelerating or
+// idling there, braking, turning round, mining once or more, and accelerating and idling back in the same way, with
+// the returns they would have if the distances matched; and one short trip to no mine.
 func (m *minecart) KnownFront(gamma float64) (front [][]float64, exact bool) {
 	checkGamma(m.Name(), gamma)
 	for _, plan := range listedPlans() {
@@ -18,12 +18,13 @@ func (m *minecart) KnownFront(gamma float64) (front [][]float64, exact bool) {
 	return front, false
 }
 
-// listedPlan is a sequence of actions, and the ore it is listed to bring with the last one.
+// listedPlan is a sequence of actions with the ore that the list assumes for its last action.
 type listedPlan struct {
 	actions []int
 	ore     [ores]float64
 }
 
+// earns returns the discounted return of the plan as listed.
 func (p listedPlan) earns(gamma float64) []float64 {
 	total := make([]float64, ores+1)
 	discount := 1.0
@@ -39,9 +40,10 @@ func (p listedPlan) earns(gamma float64) []float64 {
 	return total
 }
 
+// listedPlans returns the plans for all mines and the short trip.
 func listedPlans() []listedPlan {
 	const perTurn = turn * frames
-	round := slices.Repeat([]int{TurnLeft}, 4) // 160°: the most whole actions within half a turn
+	round := slices.Repeat([]int{TurnLeft}, 4) // 160°: the largest number of whole actions within half a turn
 	var plans []listedPlan
 	for _, m := range mines {
 		degrees := math.Abs(math.Atan2(m.y, m.x)*180/math.Pi - facing)
@@ -69,8 +71,8 @@ func listedPlans() []listedPlan {
 	return plans
 }
 
-// drives lists the sequences of Accelerate and Idle, Accelerate first and of two actions or more, that cover a distance
-// with their last action and not before. Exponential in their length, which is at most 9 for the mines here.
+// drives returns the sequences of two or more Accelerate and Idle actions, Accelerate first, that reach a distance
+// during their last action. Exponential in their length, which is at most 9 for the mines here.
 func drives(distance float64) [][]int {
 	var list [][]int
 	var extend func(sofar []int, speed, left float64)

@@ -12,8 +12,8 @@ import (
 	"trainopt/morl/pareto"
 )
 
-// The same actions lead to the same states, rewards and ends as in MO-Gymnasium's own environment, which recorded the
-// episodes: mining up to the capacity, mining in vain, sliding along the borders, coming home.
+// TestMinecartMovesAsRecorded requires the states, rewards and ends of episodes recorded in MO-Gymnasium's own
+// environment: mining up to the capacity, mining in vain, sliding along the borders, returning to the base.
 func TestMinecartMovesAsRecorded(t *testing.T) {
 	raw, err := os.ReadFile("testdata/minecart.json")
 	if err != nil {
@@ -45,7 +45,8 @@ func TestMinecartMovesAsRecorded(t *testing.T) {
 	}
 }
 
-// Sizes and hypervolumes that MO-Gymnasium's own approximation has, to its rounding.
+// TestMinecartFrontIsTheShippedApproximation compares sizes and hypervolumes with those of MO-Gymnasium's own
+// approximation, to its rounding.
 func TestMinecartFrontIsTheShippedApproximation(t *testing.T) {
 	cases := map[string]struct {
 		gamma     float64
@@ -69,7 +70,8 @@ func TestMinecartFrontIsTheShippedApproximation(t *testing.T) {
 	}
 }
 
-// A listed plan to the last mine earns what it is listed to earn when it is played; so does its mirror image.
+// TestMinecartListedPlanCanBeEarned requires that a listed plan to the last mine, and its mirror image, earn the
+// listed return when executed.
 func TestMinecartListedPlanCanBeEarned(t *testing.T) {
 	const a, b, m, i = Accelerate, Brake, Mine, Idle
 	plans := map[string]struct{ turn, ore int }{"last mine": {TurnLeft, 1}, "first mine": {TurnRight, 0}}
@@ -90,8 +92,9 @@ func TestMinecartListedPlanCanBeEarned(t *testing.T) {
 	}
 }
 
-// What holds whatever is done: the cart stays in the square and within its capacity, ore is only gained by mining at
-// rest in reach of a mine and is sold at the end, fuel depends on the action alone, and a cart at rest stays.
+// TestMinecartInvariants requires, for any actions, that the cart stays in the square and within its capacity, that
+// ore is only gained by mining at rest within reach of a mine and is sold at the end, that fuel depends on the action
+// only, and that a cart at rest does not move.
 func TestMinecartInvariants(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		c := cart{angle: facing}
@@ -126,7 +129,8 @@ func TestMinecartInvariants(t *testing.T) {
 	})
 }
 
-// Return agrees with play, for policies that react to the state.
+// TestMinecartReturnIsWhatAnEpisodeEarns requires that Return agrees with simulated episodes, for policies that react
+// to the state.
 func TestMinecartReturnIsWhatAnEpisodeEarns(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 5))
 	for trial := range 20 {

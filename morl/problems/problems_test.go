@@ -11,8 +11,8 @@ import (
 	"trainopt/morl"
 )
 
-// What every problem promises, whatever is played: shapes, states of order 1, rewards within their bounds, an end, and
-// the same episode again from the same seed.
+// TestRandomPlay verifies the contract of every problem under random actions: shapes, states of order 1, rewards
+// within their bounds, termination, and identical episodes for identical seeds.
 func TestRandomPlay(t *testing.T) {
 	bounds := map[string]struct{ low, high []float32 }{
 		"deep-sea-treasure":         {[]float32{0, -1}, []float32{23.7, -1}},

@@ -7,19 +7,19 @@ import (
 	"trainopt/morl"
 )
 
-// over is the state after the end where the problem has no state of its own for it; it is encoded as all zeros.
+// over is the terminal state of problems without a state of their own for it; it is encoded as all zeros.
 const over = -1
 
-// branch is one of the possible outcomes of an action.
+// branch is one possible outcome of an action.
 type branch struct {
 	probability float64
 	next        int
-	reward      []float64 // expected and realised: rewards have no noise of their own
+	reward      []float64 // deterministic given the branch
 	done        bool
 }
 
-// table is a problem with finitely many states, shown as one-hot vectors, and all its transitions. Of the branches of
-// an action at most one goes on (done is false), which knownSets relies on.
+// table is a problem with finitely many states, encoded as one-hot vectors, and all its transitions. At most one
+// branch of an action continues the episode (done is false), which knownSets relies on.
 type table struct {
 	name       string
 	objectives []string
@@ -28,15 +28,15 @@ type table struct {
 	start      int
 	limit      int
 	reference  []float64
-	// outcomes has the branches of action a in state s at [s*actions+a]; nil in states where the episode is over.
+	// outcomes has the branches of action a in state s at [s*actions+a]; nil in terminal states.
 	outcomes [][]branch
 
 	rng     *rand.Rand
 	state   int
 	steps   int
 	ended   bool
-	seen    []float32 // the observation last given
-	rewards []float32 // the reward last given
+	seen    []float32 // buffer of the last observation
+	rewards []float32 // buffer of the last reward
 }
 
 var _ Problem = (*table)(nil)
@@ -50,7 +50,7 @@ func (t *table) Shape() morl.Shape {
 	return morl.Shape{State: t.states, Actions: t.actions, Objectives: append([]string(nil), t.objectives...)}
 }
 
-// Reset starts an episode; rng may be nil where nothing is random.
+// Reset starts an episode; rng may be nil if the problem is deterministic.
 func (t *table) Reset(rng *rand.Rand) morl.Observation {
 	if t.seen == nil {
 		t.seen = make([]float32, t.states)
@@ -60,6 +60,7 @@ func (t *table) Reset(rng *rand.Rand) morl.Observation {
 	return morl.Observation{State: encode(t.seen, t.state)}
 }
 
+// Step implements morl.Environment.
 func (t *table) Step(action int) morl.Outcome {
 	if t.seen == nil || t.ended {
 		panic(fmt.Sprintf("problems: %s: Step without Reset or after the end", t.name))
@@ -79,7 +80,7 @@ func (t *table) Step(action int) morl.Outcome {
 	}
 }
 
-// draw picks a branch; a single one takes no random number.
+// draw returns a random branch; a single branch consumes no random number.
 func (t *table) draw(branches []branch) branch {
 	if len(branches) == 1 {
 		return branches[0]
@@ -103,7 +104,7 @@ func encode(into []float32, state int) []float32 {
 	return into
 }
 
-// Return moves the probabilities of the states forward, action by action: O(limit · states).
+// Return propagates the probabilities of the states, action by action: O(limit · states).
 func (t *table) Return(policy Policy, gamma float64) []float64 {
 	checkGamma(t.name, gamma)
 	chosen := make([]int, t.states)

@@ -14,7 +14,7 @@ func tables() []*table {
 	}
 }
 
-// ask makes a Policy of a list of the actions by state.
+// ask returns a Policy from a list of actions by state.
 func (t *table) ask(actions []int) Policy {
 	return func(state []float32, _ []bool) int {
 		for s, x := range state {
@@ -26,7 +26,7 @@ func (t *table) ask(actions []int) Policy {
 	}
 }
 
-// follow makes a Policy of the actions of one episode in which nobody dies.
+// follow returns a Policy from the actions of one episode without a death.
 func (t *table) follow(test *testing.T, actions []int) Policy {
 	test.Helper()
 	by := make([]int, t.states)
@@ -47,7 +47,7 @@ func (t *table) follow(test *testing.T, actions []int) Policy {
 	return t.ask(by)
 }
 
-// play is the mean discounted return of episodes in the environment.
+// play returns the mean discounted return of simulated episodes.
 func play(p Problem, policy Policy, gamma float64, episodes int, rng *rand.Rand) []float64 {
 	mean := make([]float64, len(p.Shape().Objectives))
 	for range episodes {
@@ -67,7 +67,7 @@ func play(p Problem, policy Policy, gamma float64, episodes int, rng *rand.Rand)
 	return mean
 }
 
-// Every point of a front is earned by playing its way, and Return says so.
+// TestKnownWaysEarnTheKnownFront requires that every point of a front is the Return of its way.
 func TestKnownWaysEarnTheKnownFront(t *testing.T) {
 	for _, p := range tables() {
 		for _, gamma := range []float64{1, 0.99, 0.9} {
@@ -89,7 +89,8 @@ func TestKnownWaysEarnTheKnownFront(t *testing.T) {
 	}
 }
 
-// Return agrees with play for policies that are no good, which wander, die and are cut.
+// TestReturnIsWhatEpisodesEarn requires that Return agrees with simulated episodes for poor policies, which wander,
+// die and are cut.
 func TestReturnIsWhatEpisodesEarn(t *testing.T) {
 	for _, p := range tables() {
 		rng := rand.New(rand.NewPCG(7, 7))
@@ -126,7 +127,8 @@ func TestReturnOfNeverEnding(t *testing.T) {
 	}
 }
 
-// Staying with the enemy E2 against the wall is dying slowly: −Σ 0.1·0.9^k·γ^(7+k) until the limit.
+// TestReturnOfStayingWithAnEnemy: staying with the enemy E2 against the wall has the return −Σ 0.1·0.9^k·γ^(7+k)
+// until the limit.
 func TestReturnOfStayingWithAnEnemy(t *testing.T) {
 	p := ResourceGathering().(*table)
 	way := []int{Right, Up, Up, Up, Up} // to (0, 3)
@@ -169,8 +171,8 @@ func TestBordersAndRocksKeepInPlace(t *testing.T) {
 	const u, d, l, r = Up, Down, Left, Right
 	cases := map[string]struct {
 		problem string
-		actions []int // the last one does not move
-		over    bool  // but ends the episode
+		actions []int // the last one must not change the cell
+		over    bool  // the last one ends the episode
 	}{
 		"sea, upper border":        {"deep-sea-treasure", []int{u}, false},
 		"sea, left border":         {"deep-sea-treasure", []int{l}, false},

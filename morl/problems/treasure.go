@@ -6,23 +6,23 @@ import "fmt"
 type Kind int
 
 const (
-	// Convex has the treasures of Yang et al. (2019): at a discount below 1 each point of the front is best for some
-	// linear preference; at 1 the point (20.3, −14) is for none.
+	// Convex has the treasures of Yang et al. (2019): at a discount below 1 each point of the front is optimal for
+	// some linear preference; at 1 the point (20.3, −14) is optimal for none.
 	Convex Kind = iota
-	// Concave has the treasures of Vamplew et al. (2011): no linear preference finds more than the two end points.
+	// Concave has the treasures of Vamplew et al. (2011): linear preferences find only the two end points.
 	Concave
 )
 
-// treasure is a cell that ends the episode, and its worth on each map.
+// treasure is a cell that ends the episode, with its value on each map.
 type treasure struct {
 	row, column     int
 	convex, concave float64
 }
 
-// treasures lie one in each column 0 to 9; below them is rock, as everywhere in those columns under seaFloor.
-// Worths: convex as in Yang, Sun, Narasimhan 2019, "A Generalized Algorithm for Multi-Objective Reinforcement Learning
-// and Policy Adaptation"; concave as in Vamplew et al. 2011, "Empirical evaluation methods for multiobjective
-// reinforcement learning algorithms".
+// treasures lists one treasure for each column 0 to 9; the cells below a treasure are rock. Values: convex as in
+// Yang, Sun, Narasimhan 2019, "A Generalized Algorithm for Multi-Objective Reinforcement Learning and Policy
+// Adaptation"; concave as in Vamplew et al. 2011, "Empirical evaluation methods for multiobjective reinforcement
+// learning algorithms".
 var treasures = []treasure{
 	{1, 0, 0.7, 1},
 	{2, 1, 8.2, 2},
@@ -38,10 +38,11 @@ var treasures = []treasure{
 
 const seaSize = 11
 
-// DeepSeaTreasure is the submarine of Vamplew et al. (2011) on 11 × 11 cells: it starts at the top left, moves Up, Down,
-// Left, Right, stays where rock or the border is in the way, and the episode ends at the first treasure. Objectives:
-// the treasure's worth, and −1 an action. The state is one-hot over the 72 cells that can be reached (the treasures'
-// cells included), row by row. Nothing is random. Limit 100, as MO-Gymnasium registers it; reference (0, −50).
+// DeepSeaTreasure returns the submarine problem of Vamplew et al. (2011) on 11 × 11 cells: it starts at the top left,
+// moves Up, Down, Left, Right, stays if rock or the border blocks the move, and the episode ends at the first
+// treasure. Objectives: the value of the treasure, and −1 per action. The state is one-hot over the 72 reachable
+// cells (including the treasures), row by row. The problem is deterministic. Limit 100, as registered by
+// MO-Gymnasium; reference (0, −50).
 func DeepSeaTreasure(kind Kind) Problem {
 	t := &table{
 		objectives: []string{"treasure", "time"},
@@ -78,7 +79,7 @@ func DeepSeaTreasure(kind Kind) Problem {
 	t.outcomes = make([][]branch, t.states*t.actions)
 	for s, cell := range cells {
 		if worth[cell] > 0 {
-			continue // the episode is over here
+			continue // terminal state
 		}
 		for a, move := range moves {
 			next, ok := index[[2]int{cell[0] + move[0], cell[1] + move[1]}]

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// The shortest ways to the treasures, as Vamplew et al. (2011) and Yang et al. (2019) list the fronts.
+// TestTreasureFrontIsTheListedOne compares the shortest ways to the treasures with the fronts listed by Vamplew et
+// al. (2011) and Yang et al. (2019).
 func TestTreasureFrontIsTheListedOne(t *testing.T) {
 	steps := []int{1, 3, 5, 7, 8, 9, 13, 14, 17, 19}
 	worths := map[Kind][]float64{

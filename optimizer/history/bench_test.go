@@ -12,7 +12,7 @@ import (
 	"trainopt/optimizer/journal"
 )
 
-// manyRuns is a state directory with n runs of 500 scripts, all of which ended long ago.
+// manyRuns returns a state directory with n runs of 500 scripts, all of which ended long ago.
 func manyRuns(b *testing.B, n int) string {
 	b.Helper()
 	state := b.TempDir()
@@ -41,9 +41,10 @@ func manyRuns(b *testing.B, n int) string {
 	return state
 }
 
-// BenchmarkRecall is what a start of a training waits for with 10,000 earlier runs, of which 20 are of its script: through
-// the runs database (aim: well under a second), and by reading every run. The very first time fills the database. MiB-more is
-// what each adds to the peak of this process' resident memory.
+// BenchmarkRecall measures the delay that Recall adds to the start of a training with 10,000 earlier runs, 20 of them
+// of its script: through the runs database (target: well under a second) and by reading every run. s-first-time is
+// the duration of the first call, which fills the database. MiB-more is the growth of the peak resident memory of this
+// process by each variant.
 func BenchmarkRecall(b *testing.B) {
 	state := manyRuns(b, 10000)
 	key := asks(func(k *Key) { k.ScriptSHA256 = "script 7" })
@@ -82,7 +83,7 @@ func BenchmarkRecall(b *testing.B) {
 	})
 }
 
-// peakMiB is the largest resident memory of this process so far.
+// peakMiB returns the peak resident memory of this process so far.
 func peakMiB() float64 {
 	data, _ := os.ReadFile("/proc/self/status")
 	_, rest, _ := strings.Cut(string(data), "VmHWM:")
@@ -94,7 +95,7 @@ func peakMiB() float64 {
 	return kib / 1024
 }
 
-// BenchmarkEntries reads a history of 10,000 runs and their probes back.
+// BenchmarkEntries reads a history of 10,000 runs with their probes.
 func BenchmarkEntries(b *testing.B) {
 	db := opened(b, manyRuns(b, 10000))
 	if _, err := db.Sync(); err != nil {

@@ -10,10 +10,10 @@ import (
 	"trainopt/sla"
 )
 
-// Column is one column of the runs database and of its exports, for the documentation.
+// Column describes one column of the runs database and of its exports, for the documentation.
 type Column struct {
 	Name    string
-	Unit    string // "s", "USD", "GiB"; "" where there is none
+	Unit    string // "s", "USD", "GiB"; "" if dimensionless
 	Meaning string
 }
 
@@ -26,20 +26,22 @@ func Columns() []Column {
 	return out
 }
 
-// column is a column with its place in an Entry. All that stores or writes entries is made from the list of them.
+// column is a Column together with its accessor in an Entry. Storage and all exports are derived from the list of
+// columns.
 type column struct {
 	Column
-	// since is the format of the database that brought the column in.
+	// since is the database format that introduced the column.
 	since int
-	// field points to the value in an entry that was laid open: *string, *float64, *int or *time.Time.
+	// field returns a pointer to the value within an expanded entry (see open): *string, *float64, *int or
+	// *time.Time.
 	field func(*Entry) any
-	// zeroUnknown is true where an int of 0 is unknown.
+	// zeroUnknown reports whether an int of 0 means unknown.
 	zeroUnknown bool
-	// constraint is what SQL is told beside the type.
+	// constraint is the SQL column constraint that follows the type.
 	constraint string
 }
 
-// columns is the one place that names what an entry holds.
+// columns is the only list of the fields of an entry; schema, checksums and exports follow its order.
 var columns = []column{
 	{Column: Column{"id", "", "unique: the run id; RUN/probe-2; for a log the SHA-256 of what it holds and the number of the stretch"}, since: 1,
 		field: func(e *Entry) any { return &e.ID }, constraint: "NOT NULL PRIMARY KEY"},
@@ -122,25 +124,30 @@ var columns = []column{
 	text("planner", "planner of the prediction", func(e *Entry) *string { return &e.Predicted.Planner }),
 }
 
+// text returns a column of format 1 that holds a string; "" is unknown.
 func text(name, meaning string, field func(*Entry) *string) column {
 	return column{Column: Column{name, "", meaning}, since: 1, field: func(e *Entry) any { return field(e) }}
 }
 
+// number returns a column of format 1 that holds a float64; NaN is unknown.
 func number(name, unit, meaning string, field func(*Entry) *float64) column {
 	return column{Column: Column{name, unit, meaning}, since: 1, field: func(e *Entry) any { return field(e) }}
 }
 
+// whole returns a column of format 1 that holds an int; 0 is a value.
 func whole(name, unit, meaning string, field func(*Entry) *int) column {
 	return column{Column: Column{name, unit, meaning}, since: 1, field: func(e *Entry) any { return field(e) }}
 }
 
+// nodes returns a column of format 1 that holds a number of machines; 0 is unknown.
 func nodes(name, meaning string, field func(*Entry) *int) column {
 	c := whole(name, "machines", meaning, field)
 	c.zeroUnknown = true
 	return c
 }
 
-// open lays an entry open so that every column has a place in it: what is not there becomes unknown.
+// open returns an expanded copy of the entry in which every column has a field to point to: a missing prediction and
+// missing prices become NaN.
 func (e Entry) open() *Entry {
 	n := math.NaN()
 	unknown := sla.Interval{P5: n, P50: n, P95: n}
@@ -150,7 +157,7 @@ func (e Entry) open() *Entry {
 	}
 	e.Predicted = &f
 	r := &e.Rates
-	if *r == (cost.Rates{}) { // none; a price of 0 beside others is one
+	if *r == (cost.Rates{}) { // no prices at all; a single price of 0 is valid
 		r.GPUHour, r.CPUHour, r.GiBHour = cost.USD(n), cost.USD(n), cost.USD(n)
 	}
 	if r.Instance == 0 {
@@ -159,7 +166,7 @@ func (e Entry) open() *Entry {
 	return &e
 }
 
-// folded undoes open.
+// folded is the inverse of open.
 func (e *Entry) folded() Entry {
 	f := e.Predicted
 	known := f.Planner != ""
@@ -177,8 +184,8 @@ func (e *Entry) folded() Entry {
 	return *e
 }
 
-// value is what a column holds of an entry that was laid open: string, float64, int64 or time.Time, nil when it is unknown.
-// A number that is not finite, and a year that has no four digits, are unknown.
+// value returns the content of a column of an expanded entry: a string, float64, int64 or time.Time, or nil if
+// unknown. Non-finite numbers and years outside 1…9999 are unknown.
 func (c *column) value(e *Entry) any {
 	switch p := c.field(e).(type) {
 	case *string:
@@ -201,7 +208,7 @@ func (c *column) value(e *Entry) any {
 	return nil
 }
 
-// set puts into an entry what value gave.
+// set stores a result of value in an expanded entry.
 func (c *column) set(e *Entry, v any) error {
 	ok := false
 	switch p := c.field(e).(type) {

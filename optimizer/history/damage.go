@@ -13,12 +13,12 @@ import (
 	"modernc.org/sqlite"
 )
 
-// damage says what is wrong with a file that is not what was written.
+// damage is an error that describes corruption of the database file.
 type damage string
 
 func (d damage) Error() string { return string(d) }
 
-// SQLite's result codes (sqlite3.h), of which the low byte counts.
+// SQLite's primary result codes (sqlite3.h): the low byte of an extended code.
 const (
 	codePermission = 3
 	codeBusy       = 5
@@ -28,6 +28,7 @@ const (
 	codeNotADB     = 26
 )
 
+// sqliteCode returns the primary result code of a SQLite error, 0 for any other error.
 func sqliteCode(err error) int {
 	var e *sqlite.Error
 	if errors.As(err, &e) {
@@ -36,15 +37,16 @@ func sqliteCode(err error) int {
 	return 0
 }
 
+// damaged reports whether an error means that the database file is corrupt.
 func damaged(err error) bool {
 	var d damage
 	code := sqliteCode(err)
 	return errors.As(err, &d) || code == codeCorrupt || code == codeNotADB
 }
 
-// rebuild sets the damaged database aside and makes a new one: from the run directories, and with the imported logs that
-// can still be read. It has the file for itself meanwhile, so that nobody writes into what is set aside. Two processes may
-// see the damage at once: the second finds a sound file.
+// rebuild sets a damaged database aside and creates a new one from the run directories and the imported logs that are
+// still readable. It holds the file lock exclusively, so that no other process writes to the file that is set aside.
+// If two processes detect the damage simultaneously, the second one finds a sound file and returns.
 func (db *DB) rebuild(ctx context.Context, why error) error {
 	if err := db.disconnect(); err != nil {
 		return err
@@ -79,7 +81,7 @@ func (db *DB) rebuild(ctx context.Context, why error) error {
 	return err
 }
 
-// verify reads all rows against their checksums.
+// verify reads all rows and checks their checksums.
 func (db *DB) verify(ctx context.Context) error {
 	err := each(ctx, db.sql, "SELECT rowid, "+entryNames+" FROM entries", nil, func(_ int64, _ Entry, err error) error { return err })
 	if err == nil {
@@ -88,15 +90,16 @@ func (db *DB) verify(ctx context.Context) error {
 	return err
 }
 
-// salvage reads from a damaged file what no run directory holds, row by row, as far as it can be read; lost is how many
-// rows could be found but not be trusted.
+// salvage reads, row by row, the entries of a damaged file that no run directory contains: imported logs and
+// published measurements. After an unreadable row it continues behind it, with a stride that doubles once 256 rows in
+// succession were unreadable. lost is the number of rows that were found but failed their checksum.
 func (db *DB) salvage(ctx context.Context) (kept []Entry, lost int) {
-	pool, err := openFile(db.path, db.patience, "_pragma=writable_schema(1)") // SQLite then reads a file that is shorter than it should be
+	pool, err := openFile(db.path, db.patience, "_pragma=writable_schema(1)") // lets SQLite read a truncated file
 	if err != nil {
 		return nil, 0
 	}
 	defer pool.Close()
-	const near, far = 256, 1 << 40 // rows: more than some pages of a file hold; more than a file holds
+	const near, far = 256, 1 << 40 // rows: more than a few pages contain; more than any file contains
 	query := "SELECT rowid, " + entryNames + " FROM entries NOT INDEXED WHERE rowid > ? ORDER BY rowid"
 	for at, stride, misses := int64(0), int64(1), 0; at < far; {
 		last := at
@@ -124,7 +127,7 @@ func (db *DB) salvage(ctx context.Context) (kept []Entry, lost int) {
 	return kept, lost
 }
 
-// setAside renames a database and what SQLite keeps beside it.
+// setAside renames a database and the auxiliary files of SQLite; it returns the new path.
 func setAside(path string) (aside string, err error) {
 	aside = path + ".corrupt-" + time.Now().UTC().Format("20060102-150405")
 	for n := 2; ; n++ {
@@ -144,10 +147,11 @@ func setAside(path string) (aside string, err error) {
 	return aside, nil
 }
 
-// fileLock is an flock(2) on a file beside the database: all who use the database share it, who sets it aside has it alone.
-// On a file system without such locks it is not taken.
+// fileLock is an flock(2) on a file beside the database. Every user of the database holds it shared; rebuild holds it
+// exclusively. File systems that do not support such locks are used without one.
 type fileLock struct{ file *os.File }
 
+// lockShared creates the lock file if necessary and takes the lock shared, waiting at most patience.
 func lockShared(path string, patience time.Duration) (*fileLock, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o644)
 	if err != nil {
@@ -162,8 +166,9 @@ func lockShared(path string, patience time.Duration) (*fileLock, error) {
 
 func (l *fileLock) exclusive(patience time.Duration) error { return l.take(unix.LOCK_EX, patience) }
 
-func (l *fileLock) shared() { _ = l.take(unix.LOCK_SH, 0) } // from alone to shared nobody is waited for
+func (l *fileLock) shared() { _ = l.take(unix.LOCK_SH, 0) } // downgrading from exclusive to shared never blocks
 
+// take polls for the lock every 20 ms until it is acquired or patience has elapsed.
 func (l *fileLock) take(how int, patience time.Duration) error {
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		err := unix.Flock(int(l.file.Fd()), how|unix.LOCK_NB)

@@ -16,7 +16,7 @@ import (
 	"trainopt/optimizer/journal"
 )
 
-// filled is a state directory with some runs and imported logs in its database, and the ids of all its entries.
+// filled returns a state directory whose database contains some runs and imported logs, and the ids of all entries.
 func filled(t *testing.T, logs int) (state string, want []string) {
 	t.Helper()
 	state, names := keep(t, past(nil), past(nil), past(nil))
@@ -45,7 +45,7 @@ func filled(t *testing.T, logs int) (state string, want []string) {
 	return state, want
 }
 
-// asides are the databases that were set aside.
+// asides returns the databases that were set aside.
 func asides(t *testing.T, state string) []string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(state, File+".corrupt-*"))
@@ -55,12 +55,12 @@ func asides(t *testing.T, state string) []string {
 	return found
 }
 
-// TestDamagedFile: a file that is not what was written is set aside with a note, the runs are read again and the logs that
-// can still be read are kept; nothing is ever said that was not put.
+// TestDamagedFile requires that a damaged file is set aside with a note, that the runs are read again and readable
+// logs are kept, and that no entry is returned that was never stored.
 func TestDamagedFile(t *testing.T) {
 	for name, c := range map[string]struct {
 		harm  func(data []byte) []byte
-		logs  int  // of 100 that are left at least
+		logs  int  // minimum number of logs kept, of 100
 		aside bool // the file is set aside
 	}{
 		"zero bytes":         {func(d []byte) []byte { return nil }, 0, false},
@@ -115,7 +115,7 @@ func TestDamagedFile(t *testing.T) {
 	}
 }
 
-// TestFlippedBytes: one changed byte anywhere loses no run and makes up nothing: what is there afterwards is what was put.
+// TestFlippedBytes requires that a single changed byte anywhere loses no run and invents no entry.
 func TestFlippedBytes(t *testing.T) {
 	state, want := filled(t, 20)
 	path := filepath.Join(state, File)
@@ -172,7 +172,8 @@ func TestFlippedBytes(t *testing.T) {
 	t.Logf("bytes: %d unharmed, %d rebuilt, of whose %d logs %d were lost, %d refused", unharmed, rebuilt, 20*rebuilt, lost, refused)
 }
 
-// TestDamageSeenBySeveral: several who find the damage at once set it aside once, and all go on.
+// TestDamageSeenBySeveral requires that the file is set aside once if several processes detect the damage
+// simultaneously, and that all of them continue.
 func TestDamageSeenBySeveral(t *testing.T) {
 	state, want := filled(t, 20)
 	path := filepath.Join(state, File)
@@ -180,7 +181,7 @@ func TestDamageSeenBySeveral(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	binary.BigEndian.PutUint32(data[60:], 0) // the format number: every row can be saved
+	binary.BigEndian.PutUint32(data[60:], 0) // the format number: every row can be salvaged
 	if err := os.WriteFile(path, data, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +206,7 @@ func TestDamageSeenBySeveral(t *testing.T) {
 	}
 }
 
-// TestNotOurs: what another put there is not touched.
+// TestNotOurs requires that files of other programs are left unchanged.
 func TestNotOurs(t *testing.T) {
 	for name, c := range map[string]struct {
 		make func(path string) error
@@ -236,7 +237,8 @@ func TestNotOurs(t *testing.T) {
 	}
 }
 
-// recalledAllTheSame: recall reads the directories when the database cannot be used, and says so.
+// recalledAllTheSame requires that Recall falls back to the run directories and adds a note if the database is not
+// usable.
 func recalledAllTheSame(t *testing.T, state string, names []string) {
 	t.Helper()
 	got, notes := Recall(state, asks(nil))
@@ -245,9 +247,9 @@ func recalledAllTheSame(t *testing.T, state string, names []string) {
 	}
 }
 
-// TestReadOnlyDirectory: an error that says so, and recall goes on without.
+// TestReadOnlyDirectory requires an error that names the cause, and a recall without the database.
 func TestReadOnlyDirectory(t *testing.T) {
-	if os.Getuid() == 0 { // permissions do not bind root: the test runs again as nobody
+	if os.Getuid() == 0 { // root ignores permissions: run the test again as nobody
 		if os.Getenv(roleVariable+"_NOBODY") != "" {
 			t.Skip("still root")
 		}

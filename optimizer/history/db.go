@@ -25,25 +25,28 @@ import (
 // File is the name of the runs database in a state directory.
 const File = "history.db"
 
-// patience is how long another process that is writing is waited for.
+// patience is the longest wait for a lock that another process holds.
 const patience = 10 * time.Second
 
-// maxTurns bounds how often a process that makes progress is waited for.
+// maxTurns bounds the number of waits for a process that keeps changing the file.
 const maxTurns = 6
 
-// DB is the runs database of a state directory: one SQLite file. Several goroutines and several processes may use it.
+// DB is the runs database of a state directory: one SQLite file. It is safe for concurrent use by several goroutines
+// and several processes.
 //
-// What it says of our own runs is derived from their directories and can be made again; imported logs are in it alone.
+// Entries of supervised runs are derived from the run directories and can be rebuilt from them; imported logs exist
+// only in the database.
 //
-// It keeps a rollback journal, not a write-ahead log: state directories often lie on a network file system and are used from
-// several machines, where the shared memory of a write-ahead log does not reach; and one write a run has nothing to gain by it.
+// It uses a rollback journal instead of a write-ahead log: state directories are often on a network file system and
+// shared by several machines, where the shared memory of a write-ahead log is not available; with one write per run a
+// write-ahead log would not be faster.
 type DB struct {
 	stateDir string
 	path     string
 	patience time.Duration
 	lock     *fileLock
 
-	mu    sync.Mutex // held by all that uses what follows
+	mu    sync.Mutex // guards the fields below
 	sql   *sql.DB
 	notes []string
 }
@@ -52,15 +55,15 @@ type DB struct {
 type Filter struct {
 	Kinds        []Kind
 	ScriptSHA256 string
-	Models       []string  // as they are written, upper and lower case being the same
-	Since        time.Time // started then or later; entries of which the start is not known are left out
-	Limit        int       // the newest; 0 all
+	Models       []string  // exact names, case-insensitive
+	Since        time.Time // started at or after; excludes entries of unknown start
+	Limit        int       // keep the newest Limit entries; 0 means all
 }
 
-// Open opens, or makes, the runs database of a state directory, which is made as well. A database that is damaged is set
-// aside and made again from the run directories; the notes say so. An error says that the database cannot be used here: the
-// directory cannot be written, the disk is full, another process keeps it too long, the file is a newer version's
-// (*journal.NewerError) or another program's.
+// Open opens or creates the runs database of a state directory, and the directory itself. A damaged database is set
+// aside and rebuilt from the run directories; the returned notes report it. An error means that the database is not
+// usable: the directory is not writable, the disk is full, another process holds the lock for too long, or the file
+// belongs to a newer version (*journal.NewerError) or to another program.
 func Open(stateDir string) (*DB, []string, error) {
 	db, err := open(context.Background(), stateDir, patience)
 	if err != nil {
@@ -90,9 +93,9 @@ func open(ctx context.Context, stateDir string, patience time.Duration) (*DB, er
 	return db, nil
 }
 
-// connect opens the file, looks whether it is sound and brings it to the newest format.
+// connect opens the file, verifies that it is sound and migrates it to the newest format.
 func (db *DB) connect(ctx context.Context) error {
-	// Lstat: a link, dangling say, in a directory that others may write to must not choose the file.
+	// Lstat: in a directory that others may write to, a symbolic link must not select the file.
 	if st, err := os.Lstat(db.path); err == nil && !st.Mode().IsRegular() {
 		return errors.New("not a plain file")
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -112,6 +115,8 @@ func (db *DB) connect(ctx context.Context) error {
 	return nil
 }
 
+// openFile returns a connection pool of one connection. Transactions take the write lock when they begin, and every
+// commit is synced to disk.
 func openFile(path string, patience time.Duration, option string) (*sql.DB, error) {
 	source := url.URL{Scheme: "file", Path: path, RawQuery: fmt.Sprintf("_busy_timeout=%d&_pragma=cell_size_check(1)&_journal_mode=DELETE"+
 		"&_synchronous=FULL&_foreign_keys=1&_txlock=immediate&_dqs=0&_error_rc=1&%s", patience.Milliseconds(), option)}
@@ -131,21 +136,22 @@ func (db *DB) disconnect() error {
 	return err
 }
 
-// Close closes it.
+// Close releases the database and its lock. The DB must not be used afterwards.
 func (db *DB) Close() error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	return errors.Join(db.disconnect(), db.lock.release())
 }
 
-// Notes say what was found wrong, and put right, since the database was opened.
+// Notes returns the problems that were detected and repaired since the database was opened.
 func (db *DB) Notes() []string {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	return slices.Clone(db.notes)
 }
 
-// wrap says what was tried; the driver's own words say what was wrong.
+// wrap adds the attempted operation and the path to an error, and replaces the driver's text where a clearer one
+// exists.
 func (db *DB) wrap(what string, err error) error {
 	if err == nil {
 		return nil
@@ -164,7 +170,7 @@ func (db *DB) wrap(what string, err error) error {
 	return fmt.Errorf("%s runs database %s: %w", what, db.path, said{strings.ReplaceAll(text, "\n", "; "), err})
 }
 
-// said gives an error other words.
+// said is an error with a replaced message.
 type said struct {
 	text string
 	err  error
@@ -173,7 +179,7 @@ type said struct {
 func (s said) Error() string { return s.text }
 func (s said) Unwrap() error { return s.err }
 
-// do runs work on a sound database: when the work meets damage, the database is made again and the work done once more.
+// do runs work under the mutex. If work reports damage, do rebuilds the database and runs work once more.
 func (db *DB) do(ctx context.Context, what string, work func() error) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -189,7 +195,8 @@ func (db *DB) do(ctx context.Context, what string, work func() error) error {
 	return db.wrap(what, err)
 }
 
-// Put adds entries, replacing those with the same ID, all or none. A probe's run must be there, or among them.
+// Put adds entries in one transaction, replacing those with the same ID. The parent of a probe must be stored already
+// or be among the entries.
 func (db *DB) Put(entries ...Entry) error {
 	ctx := context.Background()
 	return db.do(ctx, "write to", func() error {
@@ -197,20 +204,22 @@ func (db *DB) Put(entries ...Entry) error {
 	})
 }
 
+// transaction commits if work returns nil, and rolls back otherwise.
 func (db *DB) transaction(ctx context.Context, work func(*sql.Tx) error) error {
 	tx, err := db.begin(ctx)
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback() // after a commit it does nothing
+	defer tx.Rollback() // no effect after a commit
 	if err := work(tx); err != nil {
 		return err
 	}
 	return tx.Commit()
 }
 
-// begin starts a transaction. SQLite's wait for its turn is not fair: a process that writes many entries one by one may keep
-// another out for longer than the patience. It is waited for again as long as it makes progress, up to maxTurns times.
+// begin starts a transaction. SQLite's lock is not fair: a process that writes many entries one by one may block
+// another one for longer than its patience. begin therefore waits again, up to maxTurns times in total, if the file
+// has changed meanwhile.
 func (db *DB) begin(ctx context.Context) (*sql.Tx, error) {
 	for turn := 1; ; turn++ {
 		before := db.changed()
@@ -221,7 +230,7 @@ func (db *DB) begin(ctx context.Context) (*sql.Tx, error) {
 	}
 }
 
-// changed is the time of the last change of the file; zero when that is not known.
+// changed returns the modification time of the file; zero if unknown.
 func (db *DB) changed() time.Time {
 	fi, err := os.Stat(db.path)
 	if err != nil {
@@ -230,7 +239,7 @@ func (db *DB) changed() time.Time {
 	return fi.ModTime()
 }
 
-// putStatement replaces a row where it stands: deleting it first would delete its probes with it.
+// putStatement updates an existing row in place: deleting it first would cascade to its probes.
 var putStatement = func() string {
 	var names, updates []string
 	for _, c := range columns {
@@ -259,10 +268,10 @@ func put(ctx context.Context, tx *sql.Tx, entries []Entry) error {
 	return nil
 }
 
-// timeForm sorts as text.
+// timeForm is the stored form of times; it sorts chronologically as text.
 const timeForm = "2006-01-02T15:04:05.000000000Z"
 
-// rowOf is an entry as the database holds it, with its checksum.
+// rowOf returns an entry as stored in the database, and its checksum.
 func rowOf(e Entry) (row []any, sum int64) {
 	flat := e.open()
 	row = make([]any, len(columns), len(columns)+1)
@@ -299,8 +308,8 @@ func entryOf(row []any, sum int64) (Entry, error) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checksum is the CRC-32C of what is known in a row, with the places in which it stands: SQLite itself does not see a
-// changed byte within a value.
+// checksum returns the CRC-32C of the known values of a row and their column positions. SQLite itself does not detect
+// a changed byte within a value.
 func checksum(row []any) int64 {
 	var b []byte
 	for i, v := range row {
@@ -322,8 +331,8 @@ func checksum(row []any) int64 {
 	return int64(crc32.Checksum(b, castagnoli))
 }
 
-// Delete removes the entries of a run or log: itself, its probes, its stretches. A run whose directory is still there comes
-// back with the next Sync.
+// Delete removes a run or log together with its probes or segments. A run whose directory still exists is added
+// again by the next Sync.
 func (db *DB) Delete(id string) error {
 	ctx := context.Background()
 	return db.do(ctx, "delete from", func() error {
@@ -332,14 +341,14 @@ func (db *DB) Delete(id string) error {
 }
 
 func remove(ctx context.Context, tx *sql.Tx, id string) error {
-	if _, err := tx.ExecContext(ctx, "DELETE FROM entries WHERE id = ?1 OR parent = ?1 OR id >= ?1 || '/' AND id < ?1 || '0'", id); err != nil { // 0 follows /
+	if _, err := tx.ExecContext(ctx, "DELETE FROM entries WHERE id = ?1 OR parent = ?1 OR id >= ?1 || '/' AND id < ?1 || '0'", id); err != nil { // '0' is the successor of '/'
 		return err
 	}
 	_, err := tx.ExecContext(ctx, "DELETE FROM runs WHERE id = ?", id)
 	return err
 }
 
-// Entries returns what the filter selects, the newest first, those of unknown start last.
+// Entries returns the entries that match the filter, newest first; those of unknown start come last.
 func (db *DB) Entries(f Filter) ([]Entry, error) {
 	ctx := context.Background()
 	query, args := f.query()
@@ -365,7 +374,8 @@ var entryNames = func() string {
 	return strings.Join(names, ", ") + ", checksum"
 }()
 
-// query is the filter in SQL.
+// query returns the filter as an SQL query with its arguments. Every condition is a placeholder, so no value becomes
+// part of the SQL text.
 func (f Filter) query() (string, []any) {
 	var where []string
 	var args []any
@@ -394,15 +404,15 @@ func (f Filter) query() (string, []any) {
 	if len(where) > 0 {
 		query += " WHERE " + strings.Join(where, " AND ")
 	}
-	query += " ORDER BY started_at DESC, id DESC" // NULL is last
+	query += " ORDER BY started_at DESC, id DESC" // NULL sorts last
 	if f.Limit > 0 {
 		query, args = query+" LIMIT ?", append(args, f.Limit)
 	}
 	return query, args
 }
 
-// each calls f with the entries that a query gives after their rowids; an entry that is damaged comes with the reason. What f
-// returns ends the reading and is returned.
+// each calls f with every entry that a query returns after its rowid; err is not nil for a damaged entry. A non-nil
+// error from f ends the iteration and is returned.
 func each(ctx context.Context, q querier, query string, args []any, f func(rowid int64, e Entry, err error) error) error {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -418,7 +428,7 @@ func each(ctx context.Context, q querier, query string, args []any, f func(rowid
 	into = append(into, &sum)
 	for rows.Next() {
 		if err := rows.Scan(into...); err != nil {
-			return damage(err.Error()) // a value of a kind that is never written
+			return damage(err.Error()) // a value of a type that is never written
 		}
 		e, err := entryOf(row, sum)
 		if err := f(rowid, e, err); err != nil {

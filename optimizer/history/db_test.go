@@ -23,7 +23,7 @@ import (
 	"trainopt/optimizer/journal"
 )
 
-// roleVariable makes the test binary one of two writers, or one that is killed while it writes.
+// roleVariable makes the test binary act as one of two writers, or as a writer that is killed during a write.
 const roleVariable = "TRAINOPT_TEST_HISTORY"
 
 func TestMain(m *testing.M) {
@@ -51,7 +51,7 @@ func play(role, state string) {
 	os.Exit(0)
 }
 
-// writeForEver changes every entry in a transaction that reaches the disk before its end, and never ends it.
+// writeForEver changes every entry in a transaction that spills to disk before it ends, and never commits it.
 func writeForEver(db *DB) error {
 	tx, err := db.sql.Begin()
 	if err != nil {
@@ -104,7 +104,7 @@ func ids(entries []Entry) []string {
 	return out
 }
 
-// anything draws an entry: each field is known or not.
+// anything draws an entry in which each field is known or unknown.
 func anything(t *rapid.T, id string) Entry {
 	text := func(name string) string { return rapid.StringN(0, 12, 40).Draw(t, name) }
 	number := func(name string) float64 {
@@ -138,7 +138,7 @@ func anything(t *rapid.T, id string) Entry {
 	return e
 }
 
-// sameEntry compares entries; NaN equals NaN and times are moments.
+// sameEntry compares entries; NaN equals NaN, and times are compared as instants.
 func sameEntry(a, b Entry) bool {
 	x, y := a.open(), b.open()
 	for _, c := range columns {
@@ -157,7 +157,7 @@ func sameEntry(a, b Entry) bool {
 	return (a.Predicted == nil) == (b.Predicted == nil)
 }
 
-// TestPutEntriesProperty: whatever is put comes back, and only that.
+// TestPutEntriesProperty requires that exactly the stored entries are returned.
 func TestPutEntriesProperty(t *testing.T) {
 	db := opened(t, t.TempDir())
 	rapid.Check(t, func(t *rapid.T) {
@@ -172,7 +172,7 @@ func TestPutEntriesProperty(t *testing.T) {
 	})
 }
 
-// TestColumnsCoverEntry: every field of an entry has a column, every column its words and its unit.
+// TestColumnsCoverEntry requires a column for every field of an entry, and a meaning and a unit for every column.
 func TestColumnsCoverEntry(t *testing.T) {
 	pointers := map[any]bool{}
 	flat := (&Entry{}).open()
@@ -206,7 +206,7 @@ func TestColumnsCoverEntry(t *testing.T) {
 	walk(reflect.ValueOf(flat).Elem(), "Entry")
 }
 
-// asPlain is the pointer to a string or number of a named kind as the columns have it.
+// asPlain converts a pointer to a named string or float type into the pointer type that columns use.
 func asPlain(p reflect.Value) any {
 	for _, plain := range []reflect.Type{reflect.TypeFor[*string](), reflect.TypeFor[*float64]()} {
 		if p.CanConvert(plain) {
@@ -216,7 +216,7 @@ func asPlain(p reflect.Value) any {
 	return nil
 }
 
-// TestUnknownIsNotZero: what is not known is NULL, and a known 0 is not.
+// TestUnknownIsNotZero requires that unknown values are stored as NULL and known zeros are not.
 func TestUnknownIsNotZero(t *testing.T) {
 	db := opened(t, t.TempDir())
 	e := NewEntry(Log, "a")
@@ -234,7 +234,7 @@ func TestUnknownIsNotZero(t *testing.T) {
 	}
 }
 
-// TestEntries: filter, order, limit.
+// TestEntries covers filter, order and limit.
 func TestEntries(t *testing.T) {
 	db := opened(t, t.TempDir())
 	day := func(n int) time.Time { return time.Date(2026, 3, n, 0, 0, 0, 0, time.UTC) }
@@ -280,7 +280,7 @@ func TestEntries(t *testing.T) {
 	}
 }
 
-// TestPutReplaces: by ID, and a run that is put again keeps its probes.
+// TestPutReplaces requires replacement by ID, and that a run that is stored again keeps its probes.
 func TestPutReplaces(t *testing.T) {
 	db := opened(t, t.TempDir())
 	run, probe := NewEntry(Run, "r"), NewEntry(Probe, "r/probe-1")
@@ -298,7 +298,7 @@ func TestPutReplaces(t *testing.T) {
 	}
 }
 
-// TestPutAllOrNone: one that cannot be put keeps all of them out.
+// TestPutAllOrNone requires that one invalid entry prevents the whole Put.
 func TestPutAllOrNone(t *testing.T) {
 	lost := NewEntry(Probe, "x/probe-1")
 	lost.Parent = "x"
@@ -315,7 +315,7 @@ func TestPutAllOrNone(t *testing.T) {
 	}
 }
 
-// TestTwoWriters: two processes put 200 entries each at once; none is lost, none is refused.
+// TestTwoWriters requires that two processes that each store 200 entries concurrently lose none and get no error.
 func TestTwoWriters(t *testing.T) {
 	state := t.TempDir()
 	a, b := child(t, "a", state), child(t, "b", state)
@@ -334,7 +334,8 @@ func TestTwoWriters(t *testing.T) {
 	}
 }
 
-// TestWriterIsNotStarved: another process that writes entry after entry for longer than the patience is waited for.
+// TestWriterIsNotStarved requires that Put outlasts another process that writes continually for longer than the
+// patience.
 func TestWriterIsNotStarved(t *testing.T) {
 	const patience, hold = 2 * time.Second, 600 * time.Millisecond
 	state := t.TempDir()
@@ -354,7 +355,7 @@ func TestWriterIsNotStarved(t *testing.T) {
 			if i == 0 {
 				close(begun)
 			}
-			time.Sleep(hold) // the work of a slow disk
+			time.Sleep(hold) // simulates a slow disk
 			if err == nil {
 				err = tx.Commit()
 			}
@@ -377,8 +378,8 @@ func TestWriterIsNotStarved(t *testing.T) {
 	}
 }
 
-// TestKilledInATransaction: kill -9 in the middle of a transaction that has already reached the disk; the next one finds what
-// was there before.
+// TestKilledInATransaction kills a writer after its transaction has partly reached the disk; the next process must
+// read the previous content.
 func TestKilledInATransaction(t *testing.T) {
 	state := t.TempDir()
 	db := opened(t, state)
@@ -412,7 +413,7 @@ func TestKilledInATransaction(t *testing.T) {
 	}
 }
 
-// TestDiskFull: the error says so, nothing is half written, and what was there is there.
+// TestDiskFull requires an error that names the cause, no partial write, and the previous content.
 func TestDiskFull(t *testing.T) {
 	db := opened(t, t.TempDir())
 	if err := db.Put(NewEntry(Log, "a")); err != nil {
@@ -437,7 +438,7 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// TestLockedTooLong: who waits in vain is told so.
+// TestLockedTooLong requires an error that reports the lock when the wait for it times out.
 func TestLockedTooLong(t *testing.T) {
 	state := t.TempDir()
 	tx, err := opened(t, state).sql.Begin()
@@ -455,8 +456,8 @@ func TestLockedTooLong(t *testing.T) {
 	}
 }
 
-// TestMigrate: a database of each older format is brought to the newest one with what is in it; a step that fails changes
-// nothing.
+// TestMigrate requires that a database of each older format is migrated with its content, and that a failing step
+// changes nothing.
 func TestMigrate(t *testing.T) {
 	next := append(slices.Clone(steps), func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "ALTER TABLE entries ADD COLUMN mood TEXT")
@@ -503,7 +504,7 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
-// TestNewerFormat: refused in clear words, and nothing changes.
+// TestNewerFormat requires that a newer format is refused with a clear error and left unchanged.
 func TestNewerFormat(t *testing.T) {
 	state := t.TempDir()
 	db := opened(t, state)

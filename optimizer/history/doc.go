@@ -1,13 +1,13 @@
-// Package history is the memory of a state directory: the runs database, and what it recalls of earlier runs of the same
-// training, so that a run need not measure again what was measured.
+// Package history stores what earlier runs measured: the runs database of a state directory, and the recall of
+// earlier runs of the same training, so that a run need not repeat their measurements.
 //
-// The database (history.db) holds one Entry for each run that has ended, for each stretch of one that was timed at one
-// allocation, and for each imported log. Columns lists what an entry holds, in which unit. Our own runs are read from their
-// directories, which stay the truth; the database can be made again from them, and is when it is damaged.
+// The database (history.db) contains one Entry for each completed run, for each segment of a run that was timed at
+// one allocation, and for each imported log. Columns lists the fields of an entry with their units. Entries of runs
+// are derived from the run directories, which remain authoritative; a damaged database is rebuilt from them.
 //
-// It predicts nothing: packages transfer and calibration below do, from its entries. Recall returns what was measured of the same
-// work: the same script, arguments apart that change neither the amount of work nor its cost; nearly the same work is returned
-// apart, as Similar.
+// The package makes no predictions: packages transfer and calibration do, from its entries. Recall returns
+// measurements of the same work: the same script, except for arguments that change neither the amount of work nor its
+// cost. Runs of nearly the same work are returned separately, as Similar.
 //
 //	db, notes, err := history.Open(stateDir)
 //	notes, err = db.Sync()

@@ -8,23 +8,23 @@ import (
 	"trainopt/sla"
 )
 
-// Kind says where an entry comes from.
+// Kind is the origin of an entry.
 type Kind string
 
 const (
-	Run   Kind = "run"   // a whole run of ours
-	Probe Kind = "probe" // one timed stretch at one allocation of a run of ours
-	Log   Kind = "log"   // an imported training log, or its stretch at one allocation
+	Run   Kind = "run"   // a supervised run
+	Probe Kind = "probe" // one timed segment of a run at one allocation
+	Log   Kind = "log"   // an imported training log, or its segment at one allocation
 	Table Kind = "table" // a published measurement
 )
 
-// Job says what is trained, by what tells one training from another. "" and NaN are unknown.
+// Job identifies the training. "" and NaN are unknown.
 type Job struct {
 	Script       string // path or name
 	ScriptSHA256 string
 	Framework    string // "pytorch"
-	Model        string // "resnet50", as the log or the script says it
-	Family       string // "resnet": models that resemble each other
+	Model        string // "resnet50", as named by the log or the script
+	Family       string // "resnet": group of similar models
 	Dataset      string
 	Params       float64 // trained parameters, count
 	Layers       float64 // count
@@ -33,9 +33,9 @@ type Job struct {
 	Epochs       float64 // of the whole training
 }
 
-// Config says on what a training ran and how wide. "", 0 nodes and NaN are unknown; 0 GPUs is none.
+// Config is the hardware and the batch size of a training. "", 0 nodes and NaN are unknown; 0 GPUs means none.
 type Config struct {
-	GPU       string  // model as package cost names it ("A100 40GB"); "" when there is none or it is unknown
+	GPU       string  // model as named by package cost ("A100 40GB"); "" if there is no GPU or its model is unknown
 	GPUs      float64 // NaN unknown
 	Nodes     int     // 0 unknown
 	CPUs      float64 // logical CPUs
@@ -44,7 +44,7 @@ type Config struct {
 	Machine   string  // "aws:p4d.24xlarge", or another name of the host; "" unknown
 }
 
-// Forecast is what was predicted for the whole run before it ran.
+// Forecast is the prediction for the whole run, made before it started.
 type Forecast struct {
 	Seconds    sla.Interval
 	CostUSD    sla.Interval
@@ -52,31 +52,31 @@ type Forecast struct {
 	Planner    string
 }
 
-// Entry is one record of the runs database: what was trained, on what was asked for and what was observed, how it went and
-// what it cost. NaN and "" are unknown; unknown is never 0.
+// Entry is one record of the runs database: the training, the requested and the observed configuration, the
+// measurements and the cost. NaN and "" are unknown; unknown is never 0.
 type Entry struct {
-	// ID is unique: the run id; "RUN/probe-2"; for a log the SHA-256 of what it holds and the number of the stretch.
+	// ID is unique: the run id; "RUN/probe-2"; for a log the SHA-256 of its content and the number of the segment.
 	ID     string
-	Parent string // the run that a probe belongs to
+	Parent string // run of a probe, or log of a segment
 	Kind   Kind
-	Source string    // where it was read: the run directory, the log's path, the publication
-	At     time.Time // start, as far as known; zero unknown
+	Source string    // origin: the run directory, the path of the log, the publication
+	At     time.Time // start; zero unknown
 
 	Job       Job
-	Requested Config // of a run: the allocation that was planned
-	Observed  Config // what it really ran on, as far as was seen
+	Requested Config // for a run: the planned allocation
+	Observed  Config // the configuration actually used, as far as it was observed
 
-	State  string // run.json's: done, failed, stopped; "" for a log, whose end is not known
-	Reason string // run.json's exit reason
+	State  string // from run.json: done, failed, stopped; "" for a log, whose end is unknown
+	Reason string // exit reason from run.json
 
 	Seconds    float64 // whole run, wall clock, first start to end
 	Units      float64 // work done, in Unit
 	Unit       string  // "epoch", "step"; "" unknown
-	Rows, Bad  int     // of the training log: taken, skipped
+	Rows, Bad  int     // rows of the training log: accepted, skipped
 	Restarts   int
-	UnitTime   float64 // mean seconds of a unit in steady state, warm-up left out
-	UnitSpread float64 // relative standard deviation of one unit around it
-	UnitCount  float64 // how many units UnitTime is the mean of
+	UnitTime   float64 // mean seconds per unit in steady state, without warm-up
+	UnitSpread float64 // relative standard deviation of a single unit
+	UnitCount  float64 // number of units that UnitTime averages
 	Throughput float64 // samples/s in steady state
 	Startup    float64 // seconds from launch to the first work
 	Restart    float64 // mean seconds of one restart
@@ -87,16 +87,16 @@ type Entry struct {
 	CPUUtil       float64 // of the allocated CPUs, mean, %
 	EnergyJoules  float64
 	TrainLoss     float64 // last
-	TestAccuracy  float64 // last, as the script writes it
+	TestAccuracy  float64 // last, in the script's unit
 
 	CostUSD float64
-	Rates   cost.Rates // the prices used, with source and date; the zero value when none were
+	Rates   cost.Rates // prices used, with source and date; the zero value if unknown
 
-	// Predicted is what was foretold of a run, nil when nothing was.
+	// Predicted is the prediction recorded for a run; nil if none exists.
 	Predicted *Forecast
 }
 
-// NewEntry is an entry of which nothing is known.
+// NewEntry returns an entry whose values are all unknown.
 func NewEntry(kind Kind, id string) Entry {
 	n := math.NaN()
 	none := Config{GPUs: n, CPUs: n, MemoryGiB: n, Batch: n}

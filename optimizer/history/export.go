@@ -17,14 +17,15 @@ import (
 	"trainopt/monitor"
 )
 
-// exports are the formats by name.
+// exports maps format names to writers.
 var exports = map[string]func(io.Writer, []Entry) error{"csv": exportCSV, "json": exportJSON, "parquet": exportParquet}
 
 // ExportFormats lists the formats of Export, sorted.
 func ExportFormats() []string { return slices.Sorted(maps.Keys(exports)) }
 
-// Export writes entries as "csv", "json" or "parquet": the columns of Columns, in their order. What is unknown is an empty
-// cell, null, or parquet's null. Times are UTC, RFC 3339 in CSV and JSON, TIMESTAMP in microseconds in parquet.
+// Export writes entries as "csv", "json" or "parquet", with the columns of Columns in their order. Unknown values are
+// an empty cell in CSV and null in JSON and parquet. Times are UTC: RFC 3339 in CSV and JSON, TIMESTAMP in
+// microseconds in parquet.
 func Export(w io.Writer, entries []Entry, format string) error {
 	write, ok := exports[format]
 	if !ok {
@@ -36,7 +37,7 @@ func Export(w io.Writer, entries []Entry, format string) error {
 	return nil
 }
 
-// cell is a value as CSV and JSON write it; numbers keep every digit that tells them apart.
+// cell formats a value for CSV and JSON; floats are written with the fewest digits that preserve the value.
 func cell(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -73,9 +74,10 @@ func exportCSV(w io.Writer, entries []Entry) error {
 	return out.Error()
 }
 
-// exportSchema is the version of the JSON export; it changes only when a column changes its meaning or goes away.
+// exportSchema is the version of the JSON export. It changes only if a column changes its meaning or is removed.
 const exportSchema = 1
 
+// exportJSON writes one object per entry and line, with the keys in the order of columns.
 func exportJSON(w io.Writer, entries []Entry) error {
 	out := bufio.NewWriter(w)
 	fmt.Fprintf(out, "{\n  \"schema\": %d,\n  \"entries\": [", exportSchema)
@@ -109,7 +111,8 @@ func exportJSON(w io.Writer, entries []Entry) error {
 	return out.Flush()
 }
 
-// parquetSchema has every column, all of them optional, in our order: a struct keeps it.
+// parquetSchema returns a schema of all columns, each optional, in the order of columns: a struct type preserves the
+// order.
 func parquetSchema() *parquet.Schema {
 	fields := make([]reflect.StructField, len(columns))
 	flat := (&Entry{}).open()
@@ -132,8 +135,9 @@ func parquetSchema() *parquet.Schema {
 	return parquet.NewSchema("runs", parquet.SchemaOf(reflect.New(reflect.StructOf(fields)).Interface()))
 }
 
+// exportParquet writes the entries in batches of 1024 rows.
 func exportParquet(w io.Writer, entries []Entry) error {
-	const group = 1 << 10 // rows handed over at once
+	const group = 1 << 10 // rows per write
 	out := parquet.NewWriter(w, parquetSchema())
 	for part := range slices.Chunk(entries, group) {
 		rows := make([]parquet.Row, len(part))

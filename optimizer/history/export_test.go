@@ -29,7 +29,7 @@ func exported(t rapid.TB, entries []Entry, format string) []byte {
 	return b.Bytes()
 }
 
-// readers read an export back: a row is what is known, by column.
+// readers parse an export: each row maps the columns of known values.
 var readers = map[string]func(t rapid.TB, data []byte) []map[string]any{
 	"csv": func(t rapid.TB, data []byte) (out []map[string]any) {
 		rows, err := csv.NewReader(bytes.NewReader(data)).ReadAll()
@@ -107,7 +107,7 @@ var readers = map[string]func(t rapid.TB, data []byte) []map[string]any{
 	},
 }
 
-// TestExportProperty: each format gives back what is known, and for what is unknown nothing.
+// TestExportProperty requires that each format preserves known values and has none for unknown ones.
 func TestExportProperty(t *testing.T) {
 	for format, read := range readers {
 		t.Run(format, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestExportProperty(t *testing.T) {
 					for i := range columns {
 						name, want, got := columns[i].Name, columns[i].value(flat), rows[n][columns[i].Name]
 						if text, ok := want.(string); ok && format == "csv" {
-							want = monitor.PlainCell(text) // no formula, no control characters
+							want = monitor.PlainCell(text) // defused formulas, no control characters
 						}
 						if !sameCell(got, want, format) {
 							t.Fatalf("%s of entry %d: %v (%T), want %v (%T)", name, n, got, got, want, want)
@@ -139,7 +139,7 @@ func TestExportProperty(t *testing.T) {
 	}
 }
 
-// sameCell compares what was read back with a column's value. A CSV reader makes CR LF within a cell LF.
+// sameCell compares a parsed cell with the value of a column. A CSV reader turns CR LF within a cell into LF.
 func sameCell(got, want any, format string) bool {
 	if format == "csv" {
 		text, _ := got.(string)
@@ -161,7 +161,7 @@ func sameCell(got, want any, format string) bool {
 	return got == want
 }
 
-// TestExportText is the export of a small history, to the letter.
+// TestExportText compares the export of a small history byte for byte.
 func TestExportText(t *testing.T) {
 	e := NewEntry(Log, "a")
 	e.Job.Model, e.Observed.GPUs, e.CostUSD, e.Seconds = `the "big", one`, 0, 1e6, 0.1
@@ -183,7 +183,7 @@ func TestExportText(t *testing.T) {
 	}
 }
 
-// TestExportPandas: another program's reader of parquet sees the same columns and nulls.
+// TestExportPandas requires that pandas reads the same columns and nulls from parquet.
 func TestExportPandas(t *testing.T) {
 	if err := exec.Command("python3", "-c", "import pandas, pyarrow").Run(); err != nil {
 		t.Skip("pandas and pyarrow are not installed")
@@ -200,7 +200,7 @@ func TestExportPandas(t *testing.T) {
 	}
 }
 
-// TestExportNothingKnown: an entry of which nothing is known is empty cells, not zeros.
+// TestExportNothingKnown requires that an entry without known values is exported as empty cells, not zeros.
 func TestExportNothingKnown(t *testing.T) {
 	for format, read := range readers {
 		row := read(t, exported(t, []Entry{NewEntry(Table, "x")}, format))[0]
@@ -217,7 +217,8 @@ func TestExportNothingKnown(t *testing.T) {
 	}
 }
 
-// A model that is called like a formula is text in the CSV that people open in a spreadsheet.
+// TestExportDefusesFormulas requires that a model name that looks like a formula is text in CSV, which people open in
+// spreadsheets.
 func TestExportDefusesFormulas(t *testing.T) {
 	e := NewEntry(Run, "1")
 	e.Job.Model = "=HYPERLINK(\"http://x\")\x1b[2J"

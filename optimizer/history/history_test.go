@@ -16,7 +16,7 @@ import (
 
 var eightCPUs = resources.Allocation{CPUs: 8, Memory: 16}
 
-// past is a run that was measured: train.py with two arguments on eight CPUs and one GPU, 0.5 s an epoch.
+// past returns a measured run: train.py with two arguments on eight CPUs and one GPU, 0.5 s per epoch.
 func past(change func(*journal.Record)) *journal.Record {
 	rec := journal.NewRecord()
 	rec.State = journal.Done
@@ -33,7 +33,7 @@ func past(change func(*journal.Record)) *journal.Record {
 	return rec
 }
 
-// asks is the key of the same training.
+// asks returns the key of the same training.
 func asks(change func(*Key)) Key {
 	k := Key{ScriptSHA256: "abc", Command: []string{"/opt/conda/bin/python3", "/jobs/train.py", "--lr", "0.1"}, CPUs: 8, GPUs: []string{"H100"}}
 	if change != nil {
@@ -42,7 +42,7 @@ func asks(change func(*Key)) Key {
 	return k
 }
 
-// keep writes runs into a state directory, each a minute after the one before, and returns it with their names.
+// keep writes runs into a state directory, one minute apart, and returns it with their names.
 func keep(t *testing.T, records ...*journal.Record) (string, []string) {
 	t.Helper()
 	state := filepath.Join(t.TempDir(), "state")
@@ -61,7 +61,7 @@ func keep(t *testing.T, records ...*journal.Record) (string, []string) {
 	return state, ids
 }
 
-// TestRecallMatches: only what was measured of the same work on the same kind of machine is recalled.
+// TestRecallMatches requires that only measurements of the same work on the same kind of machine are recalled.
 func TestRecallMatches(t *testing.T) {
 	for name, c := range map[string]struct {
 		rec  func(*journal.Record)
@@ -96,7 +96,7 @@ func TestRecallMatches(t *testing.T) {
 			if found := slices.Equal(got.Runs, ids); found != c.want {
 				t.Errorf("recalled %v of %v, want %t", got.Runs, ids, c.want)
 			}
-			total := c.want || strings.Contains(name, "timed") // a length needs no time
+			total := c.want || strings.Contains(name, "timed") // a length requires no timing
 			if len(got.Observations) > 0 != c.want || math.IsNaN(got.PeakMemoryGiB) == c.want || (got.Total == 40) != total {
 				t.Errorf("recalled %+v, want %t", got, c.want)
 			}
@@ -104,7 +104,7 @@ func TestRecallMatches(t *testing.T) {
 	}
 }
 
-// TestRecallExcept: the run that asks is not its own history.
+// TestRecallExcept requires that the current run is not part of its own history.
 func TestRecallExcept(t *testing.T) {
 	state, ids := keep(t, past(nil), past(nil))
 	got, _ := Recall(state, asks(func(k *Key) { k.Except = ids[1] }))
@@ -113,7 +113,7 @@ func TestRecallExcept(t *testing.T) {
 	}
 }
 
-// TestRecallWhat: what the runs measured, the newest first, for the length that is asked for.
+// TestRecallWhat covers the recalled measurements, newest first, and the total for the requested length.
 func TestRecallWhat(t *testing.T) {
 	state, ids := keep(t,
 		past(func(r *journal.Record) { r.Measured[0].PeakMemoryGiB = 5 }),
@@ -145,8 +145,8 @@ func TestRecallWhat(t *testing.T) {
 	}
 }
 
-// TestRecallLiveCut: what was measured on fewer CPUs than the processes were launched with stays apart from a launch there;
-// a run with nothing else says nothing of the pace.
+// TestRecallLiveCut requires that measurements under a live CPU cut are kept apart from launches with that number of
+// CPUs; a run without others contributes no pace.
 func TestRecallLiveCut(t *testing.T) {
 	cut := journal.Blank[journal.Probe]()
 	cut.Allocation, cut.UnitSeconds, cut.PeakMemoryGiB, cut.LiveCut = resources.Allocation{CPUs: 2, Memory: 16}, []journal.Number{9, 9}, 4, true
@@ -176,7 +176,7 @@ func TestRecallLiveCut(t *testing.T) {
 	}
 }
 
-// TestRecallNewest: the newest runs of whatever training come along, so that the database is opened once at a start.
+// TestRecallNewest requires the newest runs of all trainings in the result, so that a start opens the database once.
 func TestRecallNewest(t *testing.T) {
 	state, ids := keep(t, past(nil), past(func(r *journal.Record) { r.Script.SHA256 = "other" }))
 	got, _ := Recall(state, asks(nil))
@@ -190,7 +190,7 @@ func TestRecallNewest(t *testing.T) {
 	}
 }
 
-// TestRecallBounds: old runs beyond the bound are left alone.
+// TestRecallBounds requires that runs beyond maxRuns are not read.
 func TestRecallBounds(t *testing.T) {
 	var all []*journal.Record
 	for range maxRuns + 3 {
@@ -203,7 +203,7 @@ func TestRecallBounds(t *testing.T) {
 	}
 }
 
-// TestRecallNothing: no directory, and a run that cannot be read, are no history and no failure.
+// TestRecallNothing requires that a missing directory or an unreadable run is treated as no history, not as an error.
 func TestRecallNothing(t *testing.T) {
 	got, notes := Recall(filepath.Join(t.TempDir(), "absent"), asks(nil))
 	if len(got.Runs) != 0 || len(notes) != 0 || !math.IsNaN(got.PeakMemoryGiB) {
@@ -222,8 +222,8 @@ func TestRecallNothing(t *testing.T) {
 	}
 }
 
-// TestRecallRecurrences: finished runs of the same length, and those that their batch size may have kept from it, the oldest
-// first and further back than measurements.
+// TestRecallRecurrences covers finished runs of the same length and those that may have failed because of their batch
+// size, oldest first and beyond maxRuns.
 func TestRecallRecurrences(t *testing.T) {
 	ended := func(state journal.State, reason string, batch int) func(*journal.Record) {
 		return func(r *journal.Record) {

@@ -19,94 +19,99 @@ import (
 	"trainopt/sla"
 )
 
-// Key names a training. Runs of the same script on the same kind of machine did the same work, if the text and the arguments
-// differ at most in what changes neither the amount of work nor its cost: comments, a learning rate, a seed, a path of results.
+// Key identifies a training. Runs of the same script on the same kind of machine did the same work if their text and
+// arguments differ only in parts that change neither the amount of work nor its cost: comments, a learning rate, a
+// seed, an output path.
 type Key struct {
 	ScriptSHA256 string
-	// Likeness of the script, by which earlier versions of it are compared (inspect.Inspection.Likeness); "" finds the same text only.
+	// Likeness is the fingerprint of the script for comparison with other versions of it
+	// (inspect.Inspection.Likeness); if "", only identical text matches.
 	Likeness string
-	Script   string // its path; a copy elsewhere is the same script
+	Script   string // path of the script; copies at other paths count as the same script
 	Command  []string
-	// Host is the machine's shape; measurements of another shape do not carry over.
+	// Shape of the machine; measurements from a machine of another shape are not used.
 	CPUs      float64
 	GPUs      []string // device names
 	Described string
-	// Epochs and Dataset are what is handed to the script: a run with another data set did other work, one with other
-	// epochs the same work for another length.
+	// Epochs and Dataset are the values passed to the script. A run with another data set did other work; a run with
+	// other epochs did the same work for another length.
 	Epochs  int
 	Dataset string
-	// AnyMachine takes runs of other machines too: all that there is when planning for a machine that is not this one.
+	// AnyMachine includes runs on other machines, for planning for a machine other than this one.
 	AnyMachine bool
-	// Except is a run to leave out: the one that asks.
+	// Except is the id of a run to exclude, usually the current one.
 	Except string
 }
 
-// Recalled is what earlier runs of the same training measured.
+// Recalled is the result of Recall: the measurements of earlier runs of the same training.
 type Recalled struct {
 	Runs         []string // run ids, newest first
 	Observations []perf.Observation
-	// MeasuredUnit is the unit of work of Observations, "epoch" or "step"; "" where no run says.
+	// MeasuredUnit is the unit of work of Observations, "epoch" or "step"; "" if no run reports it.
 	MeasuredUnit string
-	// Total and Unit are the amount of work of the newest run of the same length that reported it, else what the newest one of
-	// that length had done when it finished; 0 and "" without such a run. TotalRun is that run's id.
+	// Total and Unit are the amount of work, taken from the newest run of the same length that reported it, else from
+	// the work that the newest finished run of that length did; 0 and "" without such a run. TotalRun is the id of
+	// that run.
 	Total    float64
 	Unit     string
 	TotalRun string
-	// Similar are runs of the same script, or of an earlier version of it, whose arguments or text may have changed the work: the
-	// nearest first, then the newest; at most 8.
+	// Similar are the runs of the same script, or of an earlier version of it, whose arguments or text may have
+	// changed the work, ordered by distance, then newest first; at most 8.
 	Similar []Similar
-	// PeakMemoryGiB is the largest measured peak, NaN when none.
+	// PeakMemoryGiB is the largest measured peak; NaN if none was measured.
 	PeakMemoryGiB float64
-	// Baselines are the finished runs, for sla.Forecast.
+	// Baselines are the finished runs of the same length, for sla.Forecast.
 	Baselines []sla.Baseline
-	// Recurrences are the runs of the same length that finished, or that their batch size may have kept from it, the oldest
-	// first.
+	// Recurrences are the runs of the same length that finished, or that may have failed to because of their batch
+	// size, oldest first.
 	Recurrences []plan.Recurrence
-	// RestartSeconds and StartupSeconds were measured at restarts and starts.
+	// RestartSeconds and StartupSeconds are the measured durations of restarts and starts.
 	RestartSeconds, StartupSeconds []float64
-	// Newest are the newest runs of any training, at most 500, as the runs database has them: for how well predictions held.
+	// Newest are the newest runs of any training in the runs database, at most 500, for the calibration of
+	// predictions.
 	Newest []Entry
 }
 
 // Similar is a run that did nearly the same work.
 type Similar struct {
 	Run string
-	// Distance says how near: the sum of the distances of its arguments (1 is about a factor of two in a number, or another
-	// word), and 4 times the share of the script's statements that differ.
+	// Distance is the sum of the distances of its arguments (1 is about a factor of two in a number, or a different
+	// word) plus 4 times the share of the script's statements that differ.
 	Distance     float64
 	Changes      []Change
 	Observations []perf.Observation
-	Total        float64 // units of work, where the length is the same; 0 unknown
+	Total        float64 // units of work, if the length is the same; 0 unknown
 	Unit         string  // of Observations and Total; "" unknown
 	Job          Job
-	BatchSize    float64 // samples in a step, NaN unknown
-	// StartupSeconds were measured at its starts.
+	BatchSize    float64 // samples per step; NaN unknown
+	// StartupSeconds are the measured durations of its starts.
 	StartupSeconds []float64
 }
 
 const (
-	// maxSimilar bounds Recalled.Similar, maxVersions the records of other versions of the script that are read.
+	// maxSimilar bounds Recalled.Similar, maxVersions the number of records of other script versions that are read.
 	maxSimilar  = 8
 	maxVersions = 64
-	// leastSimilar is the share of equal statements from which a script is a version of another one; unknownText is the distance
-	// of a text at the same path that cannot be compared.
+	// leastSimilar is the minimum share of equal statements of two versions of one script; unknownText is the
+	// distance assigned to a script at the same path whose text cannot be compared.
 	leastSimilar = 0.75
 	unknownText  = 0.5
-	// maxRuns bounds how far back Recall looks for measurements: the newest runs describe the machine as it is now.
+	// maxRuns bounds the number of runs that contribute measurements: the newest runs describe the current machine
+	// best.
 	maxRuns = 8
 	// maxRecurrences bounds Recalled.Recurrences.
 	maxRecurrences = 256
 	// maxNewest bounds Recalled.Newest.
 	maxNewest = 500
-	// recallPatience and recallWithin bound how long the runs database may keep a training from starting: another process that
-	// writes to it, and the first look at a state directory with many runs, of which a later one goes on.
+	// recallPatience and recallWithin bound the delay that the runs database may add to the start of a training: the
+	// wait for another writer, and the first scan of a state directory with many runs, which a later call continues.
 	recallPatience = 2 * time.Second
 	recallWithin   = 30 * time.Second
 )
 
-// Recall reads what the runs of a state directory measured of a training. It finds them through the runs database, and by
-// reading every run where that cannot be used. A missing directory or a run that cannot be read is no history, not an
-// error; notes name the runs that were left out.
+// Recall returns the measurements that the runs of a state directory made of a training. It selects the runs through
+// the runs database, and falls back to reading every run if the database is not usable. A missing directory or an
+// unreadable run is not an error; the notes name the runs that were left out.
 func Recall(stateDir string, key Key) (Recalled, []string) {
 	if _, err := os.Stat(journal.RunsDir(stateDir)); errors.Is(err, fs.ErrNotExist) {
 		return Recalled{PeakMemoryGiB: math.NaN()}, nil
@@ -123,15 +128,15 @@ func Recall(stateDir string, key Key) (Recalled, []string) {
 	return out, append(notes, left...)
 }
 
-// earlier is a run of which the record is read when it is wanted.
+// earlier is an earlier run whose record is read on demand.
 type earlier struct {
 	id      string
-	version bool // found by its script's path or entry point: another version
+	version bool // selected by path or entry point of its script: another version of it
 	read    func() (*journal.Record, error)
 }
 
-// candidates are the runs of the key's script by the runs database, and those that cannot be read, the newest first; and the
-// newest of all.
+// candidates returns, newest first, the runs of the key's script and of its other versions according to the runs
+// database, and those that cannot be read; and the newest runs of any training.
 func candidates(stateDir string, key Key) (found []earlier, newest []Entry, notes []string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), recallWithin)
 	defer cancel()
@@ -166,6 +171,7 @@ func candidates(stateDir string, key Key) (found []earlier, newest []Entry, note
 	return found, newest, notes, nil
 }
 
+// everyRun returns all runs of a state directory, without the runs database.
 func everyRun(stateDir string) ([]earlier, error) {
 	entries, err := journal.List(stateDir)
 	var found []earlier
@@ -175,6 +181,8 @@ func everyRun(stateDir string) ([]earlier, error) {
 	return found, err
 }
 
+// recall collects the measurements of the given runs, which are ordered newest first. It stops once both maxRuns and
+// maxRecurrences are reached, so that long histories cost bounded time.
 func recall(found []earlier, key Key) (Recalled, []string) {
 	out := Recalled{PeakMemoryGiB: math.NaN()}
 	var notes []string
@@ -192,7 +200,7 @@ func recall(found []earlier, key Key) (Recalled, []string) {
 		}
 		rec, err := p.read()
 		if err != nil {
-			if !enough && !errors.Is(err, fs.ErrNotExist) { // one that is just starting has no record yet
+			if !enough && !errors.Is(err, fs.ErrNotExist) { // a run that is just starting has no record yet
 				notes = append(notes, leftOut(p.id, err))
 			}
 			continue
@@ -218,8 +226,8 @@ func recall(found []earlier, key Key) (Recalled, []string) {
 	return out, notes
 }
 
-// recurrence is what a run cost to its end, ok when that tells of its batch size: it finished, or ran into its budget or
-// deadline or out of memory.
+// recurrence returns time, cost and energy of a run. ok is false if the outcome contains no information about its
+// batch size: only runs that finished, or that ended by budget, deadline or out of memory, do.
 func recurrence(rec *journal.Record) (x plan.Recurrence, ok bool) {
 	if !rec.Outcome.Seconds.Known() || rec.Exit == nil {
 		return x, false
@@ -228,15 +236,16 @@ func recurrence(rec *journal.Record) (x plan.Recurrence, ok bool) {
 	switch last := len(rec.Measured) - 1; {
 	case rec.Plan != nil:
 		x.Allocation = rec.Plan.Allocation
-	case last >= 0: // it ended before anything was planned
+	case last >= 0: // the run ended before a plan was made
 		x.Allocation = rec.Measured[last].Allocation
 	}
 	if b := rec.Training.BatchSize; x.Allocation.BatchSize == 0 && b.Known() && b >= 1 {
-		x.Allocation.BatchSize = int(b) // the script's own, as its log says
+		x.Allocation.BatchSize = int(b) // the script's default, as reported by its log
 	}
 	return x, x.Reached || slices.Contains([]string{"budget", "deadline", "oom"}, rec.Exit.Reason)
 }
 
+// sameMachine reports whether a host has the description, CPU count and GPU models of the key.
 func sameMachine(h journal.Host, key Key) bool {
 	if h.Described != key.Described || h.CPUs != key.CPUs || len(h.GPUs) != len(key.GPUs) {
 		return false
@@ -249,7 +258,7 @@ func sameMachine(h journal.Host, key Key) bool {
 	return true
 }
 
-// observations are the stretches of a run that were timed.
+// observations returns the timed segments of a run.
 func observations(rec *journal.Record) []perf.Observation {
 	var out []perf.Observation
 	for _, s := range rec.Measured {
@@ -272,7 +281,7 @@ func observations(rec *journal.Record) []perf.Observation {
 	return out
 }
 
-// total is the amount of work of a run: what it reported, else what it had done when it finished; 0 unknown.
+// total returns the amount of work of a run: the reported total, else the work done when it finished; 0 unknown.
 func total(rec *journal.Record) (units float64, unit string) {
 	switch t := &rec.Training; {
 	case t.TotalUnits.Known() && t.TotalUnits > 0:
@@ -283,6 +292,7 @@ func total(rec *journal.Record) (units float64, unit string) {
 	return 0, ""
 }
 
+// addSimilar adds a run that did nearly the same work, if any segment of it was timed.
 func (r *Recalled) addSimilar(rec *journal.Record, rel relation) {
 	s := Similar{Run: rec.RunID, Distance: rel.distance, Changes: rel.changes, Observations: observations(rec), Unit: rec.Training.Unit,
 		Job: jobOf(rec), BatchSize: float64(rec.Training.BatchSize)}
@@ -297,12 +307,14 @@ func (r *Recalled) addSimilar(rec *journal.Record, rel relation) {
 	}
 }
 
+// add merges the measurements of a run of the same work into out. It reports whether the run contributed a segment
+// that ran without a live CPU cut; overheads and baselines are taken only from such runs.
 func add(out *Recalled, rec *journal.Record, sameLength bool) bool {
 	seen := observations(rec)
 	if len(seen) > 0 && out.MeasuredUnit == "" {
 		out.MeasuredUnit = rec.Training.Unit
 	}
-	if rec.Training.Unit != "" && rec.Training.Unit != out.MeasuredUnit { // the newest run's unit counts
+	if rec.Training.Unit != "" && rec.Training.Unit != out.MeasuredUnit { // the unit of the newest run takes precedence
 		seen = nil
 	}
 	out.Observations = append(out.Observations, seen...)

@@ -11,34 +11,34 @@ import (
 	"trainopt/optimizer/journal"
 )
 
-// relation is how the work of an earlier run relates to that of a key.
+// relation describes how the work of an earlier run relates to that of a key.
 type relation struct {
-	sameWork   bool // a unit of its work costs the same
-	sameLength bool // and there are as many of them
+	sameWork   bool // one unit of work has the same cost
+	sameLength bool // and the number of units is the same
 	distance   float64
 	changes    []Change
 }
 
-// Change is what may make a unit of work cost otherwise in one run than in another.
+// Change is a difference between two runs that may change the cost of a unit of work.
 type Change struct {
 	Name string // canonical name of the argument, ScriptText or DataSet
-	Was  string // in the earlier run; of the text its SHA-256; "" where it was not given
+	Was  string // value in the earlier run; the SHA-256 for ScriptText; "" if not given
 	Is   string
-	// Ratio is Is over Was, NaN where one of them is not a number above 0.
+	// Ratio is Is divided by Was; NaN unless both are numbers above 0.
 	Ratio float64
-	// Distance is about how far apart they are, above 0: the absolute binary logarithm of Ratio, at most 3; 1 for other words;
-	// of the text 4 times the share of the statements that differ.
+	// Distance is above 0: the absolute binary logarithm of Ratio, at most 3; 1 for values that are not numbers; for
+	// ScriptText 4 times the share of the statements that differ.
 	Distance  float64
 	BatchSize bool // the argument is the number of samples in a step
 }
 
-// Names of a Change that is no argument.
+// Values of Change.Name for changes that are not arguments.
 const (
 	ScriptText = "the script's text"
 	DataSet    = "data set"
 )
 
-// Words is the change for people: "batch_size 32, now 64".
+// Words formats the change for display: "batch_size 32, now 64".
 func (c *Change) Words() string {
 	if c.Name == ScriptText {
 		return c.Name
@@ -46,7 +46,9 @@ func (c *Change) Words() string {
 	return fmt.Sprintf("%s %s, now %s", c.Name, orNone(c.Was), orNone(c.Is))
 }
 
-// relate compares an earlier run with a key; ok is false when it is another training, or on another kind of machine.
+// relate compares an earlier run with a key; ok is false for another training or another kind of machine. The text of
+// the script is compared first; then every argument that differs is classified as affecting the length only, or the
+// cost of a unit of work, which adds its distance and a Change.
 func relate(rec *journal.Record, key Key) (rel relation, ok bool) {
 	if !key.AnyMachine && !sameMachine(rec.Host, key) {
 		return rel, false
@@ -90,7 +92,8 @@ func orNone(s string) string {
 	return s
 }
 
-// sameScript is the earlier command with its script named as the key names it: a copy elsewhere is the same script.
+// sameScript returns the earlier command with its script path replaced by the key's: a copy at another path is the
+// same script.
 func sameScript(rec *journal.Record, key Key) []string {
 	was := slices.Clone(rec.Command)
 	for i := range was {
@@ -101,7 +104,8 @@ func sameScript(rec *journal.Record, key Key) []string {
 	return was
 }
 
-// textDistance is how far the script of an earlier run is from the key's: 0 for the same code. ok is false for another script.
+// textDistance returns the distance between the script of an earlier run and the key's: 0 for the same code. ok is
+// false for another script.
 func textDistance(rec *journal.Record, key Key) (distance float64, ok bool) {
 	switch {
 	case key.ScriptSHA256 == "" || rec.Script.SHA256 == "":
@@ -119,12 +123,13 @@ func textDistance(rec *journal.Record, key Key) (distance float64, ok bool) {
 	case comparable && equal:
 		return 0, true
 	case comparable:
-		return max(0.1, 4*(1-similarity)), similarity >= leastSimilar // the estimate may miss a statement
+		return max(0.1, 4*(1-similarity)), similarity >= leastSimilar // lower bound of 0.1: the estimated similarity may miss a changed statement
 	}
 	return unknownText, rec.Script.Path == path
 }
 
-// runsOfScript are the ids of the ended runs whose script has a path, or lies elsewhere under the same name.
+// runsOfScript returns the ids of completed runs whose script has the given path or the same file name in another
+// directory, at most 4·maxVersions, newest first.
 func (db *DB) runsOfScript(ctx context.Context, path string) (map[string]bool, error) {
 	out := map[string]bool{}
 	if path == "" {

@@ -30,7 +30,7 @@ for x, y in test_loader:
 report(accuracy)
 `
 
-// inspected is what inspection keeps of a script's text.
+// inspected returns the hash and the likeness that an inspection computes from the text of a script.
 func inspected(t *testing.T, text string) (sha, likeness string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "train.py")
@@ -44,11 +44,12 @@ func inspected(t *testing.T, text string) (sha, likeness string) {
 	return ins.SHA256, ins.Likeness
 }
 
-// TestRecallByLikeness: an edited script, and other arguments, are recalled as the same work or as similar work.
+// TestRecallByLikeness requires that runs of an edited script, or with other arguments, are recalled as the same or
+// as similar work.
 func TestRecallByLikeness(t *testing.T) {
 	for name, c := range map[string]struct {
-		text    string   // of the script now
-		args    []string // of the command now; nil: those of before
+		text    string   // of the current script
+		args    []string // of the current command; nil: unchanged
 		path    string
 		epochs  int
 		want    string // "same", "length" (same work, another length), "similar", "none"
@@ -103,7 +104,7 @@ func TestRecallByLikeness(t *testing.T) {
 	}
 }
 
-// TestSimilarOrder: the nearest first, at most eight.
+// TestSimilarOrder requires ascending distance and at most eight runs.
 func TestSimilarOrder(t *testing.T) {
 	var records []*journal.Record
 	for i := range 12 {
@@ -122,7 +123,8 @@ func TestSimilarOrder(t *testing.T) {
 	}
 }
 
-// TestRecallFinishedTotal: a finished run that never reported its length gives it; one that was stopped does not.
+// TestRecallFinishedTotal requires the total of a finished run that never reported its length, and none of a stopped
+// run.
 func TestRecallFinishedTotal(t *testing.T) {
 	for state, want := range map[journal.State]float64{journal.Done: 37, journal.Stopped: 0, journal.Failed: 0} {
 		dir, ids := keep(t, past(func(r *journal.Record) {
@@ -135,7 +137,7 @@ func TestRecallFinishedTotal(t *testing.T) {
 	}
 }
 
-// TestRecallEntryPoint: installed commands and modules without a script of their own are the same training by name.
+// TestRecallEntryPoint requires that installed commands and modules, which have no script, are matched by name.
 func TestRecallEntryPoint(t *testing.T) {
 	yolo := func(args ...string) []string {
 		return append([]string{"/opt/venv/bin/yolo", "detect", "train", "model=yolo11n.yaml"}, args...)

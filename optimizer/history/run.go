@@ -21,8 +21,8 @@ import (
 	"trainopt/sla"
 )
 
-// runEntries are the entries of a run that has ended: the run itself and each stretch of it that was timed at one
-// allocation. None for a run that has not ended.
+// runEntries returns the entries of a completed run: the run itself and each of its segments that was timed at one
+// allocation. It returns nil for a run that has not ended.
 func runEntries(id, dir string, rec *journal.Record) []Entry {
 	if rec.State == journal.Running || rec.State == journal.Planned {
 		return nil
@@ -41,7 +41,7 @@ func runEntries(id, dir string, rec *journal.Record) []Entry {
 		}
 		e.Seconds, e.CostUSD, e.PeakMemoryGiB = float64(s.Seconds), float64(s.CostUSD), float64(s.PeakMemoryGiB)
 		e.GPUUtil, e.CPUUtil, e.Rows = float64(s.GPUUtil), float64(s.CPUUtil), s.Rows
-		if !s.LiveCut { // a pace under a cut is none of the configuration that e.Observed names
+		if !s.LiveCut { // the pace under a live cut does not belong to the configuration in e.Observed
 			e.Throughput = float64(s.SamplesPerSecond())
 			e.setUnitTimes(s.UnitSeconds)
 		}
@@ -50,6 +50,8 @@ func runEntries(id, dir string, rec *journal.Record) []Entry {
 	return out
 }
 
+// runEntry returns the entry of the run itself. Observed is the configuration of the last segment without a live cut,
+// and the unit times are those of all segments of that shape and batch size.
 func runEntry(id, dir string, rec *journal.Record, stretches []journal.Probe, last map[string]float64) Entry {
 	e := NewEntry(Run, id)
 	e.Source, e.At, e.Job, e.Rates = dir, rec.StartedAt, jobOf(rec), ratesOf(rec.Prices)
@@ -75,7 +77,7 @@ func runEntry(id, dir string, rec *journal.Record, stretches []journal.Probe, la
 		e.Predicted = forecastOf(rec.Plan)
 	}
 	launched := slices.DeleteFunc(slices.Clone(stretches), func(s journal.Probe) bool { return s.LiveCut })
-	if n := len(launched); n > 0 { // what it ended with is what it ran on
+	if n := len(launched); n > 0 { // the last configuration is the observed one
 		at := launched[n-1].Allocation
 		e.Observed = observed(rec, at, last)
 		var units []journal.Number
@@ -92,7 +94,8 @@ func runEntry(id, dir string, rec *journal.Record, stretches []journal.Probe, la
 	return e
 }
 
-// timed are the stretches of a run that were timed, each once: a probe whose units were timed is among the measured ones.
+// timed returns the timed segments of a run without duplicates: a probe with unit times is also among the measured
+// segments.
 func timed(rec *journal.Record) []journal.Probe {
 	out := slices.Clone(rec.Measured)
 	for _, p := range rec.Probes {
@@ -107,7 +110,7 @@ func sameStretch(a, b journal.Probe) bool {
 	return a.Allocation.Same(b.Allocation) && a.LiveCut == b.LiveCut && a.Rows == b.Rows && slices.Equal(known(a.UnitSeconds), known(b.UnitSeconds))
 }
 
-// known are the numbers that are there and above 0.
+// known returns the numbers that are known and above 0.
 func known(v []journal.Number) []float64 {
 	var out []float64
 	for _, x := range v {
@@ -118,7 +121,7 @@ func known(v []journal.Number) []float64 {
 	return out
 }
 
-// mean of the numbers that are there; NaN when none is.
+// mean returns the mean of the known numbers; NaN if there are none.
 func mean(v []journal.Number) float64 {
 	sum, n := 0.0, 0.0
 	for _, x := range v {
@@ -129,7 +132,7 @@ func mean(v []journal.Number) float64 {
 	return sum / n
 }
 
-// setUnitTimes sets the unit times from what a record keeps of them: warm-up is left out there. One alone has no spread.
+// setUnitTimes sets the unit times from those in a record, which exclude warm-up. A single unit has no spread.
 func (e *Entry) setUnitTimes(units []journal.Number) {
 	v := known(units)
 	if len(v) == 0 {
@@ -141,6 +144,7 @@ func (e *Entry) setUnitTimes(units []journal.Number) {
 	}
 }
 
+// jobOf returns the job of a run. Values reported by the training take precedence over those found in the script.
 func jobOf(rec *journal.Record) Job {
 	said := func(s *string) string {
 		if s == nil {
@@ -163,7 +167,7 @@ func jobOf(rec *journal.Record) Job {
 	return j
 }
 
-// configOf is an allocation on the machine of a run.
+// configOf returns an allocation as a Config on the machine of a run.
 func configOf(rec *journal.Record, a resources.Allocation) Config {
 	positive := func(v float64) float64 {
 		if v > 0 {
@@ -185,8 +189,8 @@ func configOf(rec *journal.Record, a resources.Allocation) Config {
 	return c
 }
 
-// observed is what a stretch at an allocation really ran on: what it was given, and of that no more than the script's own log
-// names. The batch size is the log's word.
+// observed returns the configuration that a segment actually used: its allocation, reduced to the GPU and CPU counts
+// of the script's own log where those are smaller. The batch size is the logged one, if any.
 func observed(rec *journal.Record, a resources.Allocation, logged map[string]float64) Config {
 	c := configOf(rec, a)
 	if n, ok := logged["gpu_count"]; ok && n >= 0 && n < c.GPUs {
@@ -206,7 +210,7 @@ func observed(rec *journal.Record, a resources.Allocation, logged map[string]flo
 	return c
 }
 
-// ratesOf is the prices of a run; none when they are not all known.
+// ratesOf returns the prices of a run; the zero value unless all hourly prices are known.
 func ratesOf(p journal.Prices) cost.Rates {
 	if !p.GPUHour.Known() || !p.CPUHour.Known() || !p.GiBHour.Known() {
 		return cost.Rates{}
@@ -218,7 +222,7 @@ func ratesOf(p journal.Prices) cost.Rates {
 	return r
 }
 
-// forecastOf is what was foretold of a run; an interval that is all 0 was not.
+// forecastOf returns the prediction recorded for a run. An interval of zeros means not predicted and becomes NaN.
 func forecastOf(p *journal.Plan) *Forecast {
 	if p.Prediction == nil {
 		return nil
@@ -233,14 +237,15 @@ func forecastOf(p *journal.Plan) *Forecast {
 	return &Forecast{Seconds: said(p.Prediction.Seconds), CostUSD: said(p.Prediction.CostUSD), Throughput: said(p.Prediction.Throughput), Planner: p.Planner}
 }
 
-// lastLogged are the numbers in the last whole row of a table; nil when it has none.
+// lastLogged returns the numbers in the last complete row of a CSV file, by column name; nil if there is none. It
+// reads at most 64 KiB from either end of the file.
 func lastLogged(path string) map[string]float64 {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil
 	}
 	defer f.Close()
-	const tail = 64 << 10 // bytes: more than some rows are
+	const tail = 64 << 10 // bytes: more than several rows
 	head := make([]byte, tail)
 	n, _ := f.ReadAt(head, 0)
 	header, rest, ok := strings.Cut(string(head[:n]), "\n")
@@ -252,7 +257,7 @@ func lastLogged(path string) map[string]float64 {
 		rest = string(head[:n])
 	}
 	lines := strings.Split(rest, "\n")
-	if len(lines) < 2 { // what follows the last line feed is half a row
+	if len(lines) < 2 { // the text after the last line feed is an incomplete row
 		return nil
 	}
 	names, err1 := csv.NewReader(strings.NewReader(header)).Read()
@@ -269,7 +274,8 @@ func lastLogged(path string) map[string]float64 {
 	return out
 }
 
-// largest is the largest number in a column of a table; NaN when there is none.
+// largest returns the largest number in a column of a CSV file; NaN if there is none. Unparsable rows and cells are
+// skipped.
 func largest(path, column string) float64 {
 	most := math.NaN()
 	f, err := os.Open(path)

@@ -10,14 +10,14 @@ import (
 	"trainopt/optimizer/journal"
 )
 
-// step brings the database from one format to the next. Steps that were released never change.
+// step migrates the database from one format to the next. Released steps never change.
 type step func(ctx context.Context, tx *sql.Tx) error
 
-// steps make the format: the number of a format is how many steps it is from an empty file. A new column of an entry is a
-// line in columns, since the next format, and a step that adds it.
+// steps defines the formats: the number of a format is the number of steps from an empty file. To add a column to the
+// entries, add a line to columns with the next format in since, and a step that adds the column.
 var steps = []step{first}
 
-// first is format 1: the entries, and what was read of each run directory when.
+// first creates format 1: the entries, and the state in which each run directory was last read.
 func first(ctx context.Context, tx *sql.Tx) error {
 	var b strings.Builder
 	for _, c := range columns {
@@ -40,7 +40,7 @@ func first(ctx context.Context, tx *sql.Tx) error {
 	return nil
 }
 
-// definition is the column in SQL.
+// definition returns the column definition in SQL.
 func (c *column) definition() string {
 	return strings.TrimSpace(c.Name + " " + c.sqlType() + " " + c.constraint)
 }
@@ -55,8 +55,8 @@ func (c *column) sqlType() string {
 	return "TEXT"
 }
 
-// migrate brings a database that is sound to the newest format, one step a transaction. Another process may do the same at
-// the same time.
+// migrate brings a sound database to the newest format, with one transaction per step. Several processes may migrate
+// concurrently.
 func migrate(ctx context.Context, db *sql.DB, steps []step) error {
 	for {
 		done, err := migrateOnce(ctx, db, steps)
@@ -66,15 +66,16 @@ func migrate(ctx context.Context, db *sql.DB, steps []step) error {
 	}
 }
 
+// migrateOnce applies one step; done is true when the newest format is reached.
 func migrateOnce(ctx context.Context, db *sql.DB, steps []step) (done bool, err error) {
 	if format, err := formatOf(ctx, db); err != nil || format >= len(steps) {
-		return true, err // nothing to write, not even a lock
+		return true, err // no write is needed, not even a lock
 	}
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return false, err
 	}
-	defer tx.Rollback() // after a commit it does nothing
+	defer tx.Rollback() // no effect after a commit
 	format, err := formatOf(ctx, tx)
 	if err != nil || format >= len(steps) {
 		return true, err
@@ -88,21 +89,23 @@ func migrateOnce(ctx context.Context, db *sql.DB, steps []step) (done bool, err 
 	return false, tx.Commit()
 }
 
-// querier is a database or a transaction.
+// querier is implemented by *sql.DB and *sql.Tx.
 type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
+// formatOf returns the format number of the database; 0 for an empty file.
 func formatOf(ctx context.Context, q querier) (format int, err error) {
 	err = q.QueryRowContext(ctx, "PRAGMA user_version").Scan(&format)
 	return format, err
 }
 
-// inspect says whether a file is a runs database that can be worked with: nil, a *journal.NewerError, a damage, or that it
-// belongs to another program.
+// checkSchema returns nil if a file is a usable runs database or empty, else a *journal.NewerError, a damage, or an
+// error that names a database of another program. It compares tables and columns with those of the format and runs
+// SQLite's quick_check.
 func checkSchema(ctx context.Context, db *sql.DB, path string, steps []step) error {
-	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}) // so that all is seen at one moment
+	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}) // one consistent snapshot for all queries
 	if err != nil {
 		return err
 	}

@@ -15,10 +15,10 @@ import (
 	"trainopt/optimizer/journal"
 )
 
-// seen is what is known of a run directory without reading it again.
+// seen is the state of a run directory when it was last read.
 type seen struct {
 	id           string
-	modifiedNs   int64 // of run.json; 0 when it is to be read again whatever its age
+	modifiedNs   int64 // of run.json; 0 forces reading it again
 	size         int64
 	scriptSHA256 string
 	problem      string // why run.json could not be read; "" when it could
@@ -27,15 +27,15 @@ type seen struct {
 func (s *seen) row() []any { return []any{s.id, s.modifiedNs, s.size, s.scriptSHA256, s.problem} }
 
 const (
-	// settled is the age from which a file's time tells that it was not written since: younger ones may be written again
-	// within the same tick of the file system's clock.
+	// settled is the minimum age at which an unchanged modification time proves unchanged content: a younger file may
+	// be written again within the same tick of the file system's clock.
 	settled = 2 * time.Second
-	// batch is how many runs are taken in by one transaction.
+	// batch is the number of runs per transaction.
 	batch = 100
 )
 
-// Sync takes in the run directories that are new or have changed, and drops what is gone. Runs that have not ended are left
-// out. A run that cannot be read is left out, and a note says so.
+// Sync reads the run directories that are new or have changed, and removes the entries of deleted ones. Runs that
+// have not ended have no entry. Unreadable runs are left out and named in the notes.
 func (db *DB) Sync() (notes []string, err error) {
 	runs, err := db.upToDate(context.Background())
 	for _, r := range runs {
@@ -46,7 +46,7 @@ func (db *DB) Sync() (notes []string, err error) {
 	return notes, err
 }
 
-// upToDate is Sync for a while; it returns the runs that there are, the newest first.
+// upToDate is Sync with a context; it returns all runs, newest first.
 func (db *DB) upToDate(ctx context.Context) (runs []seen, err error) {
 	err = db.do(ctx, "bring up to date", func() error {
 		runs, err = db.sync(ctx)
@@ -59,10 +59,10 @@ func leftOut(id string, why any) string {
 	return fmt.Sprintf("earlier run %s is left out: %v", id, why)
 }
 
-// Remember takes in what has changed in a state directory, at the end of a run, within a time; what is left over then is
-// taken in the next time that the database is opened. Nothing that happens to the database is more than a note.
+// Remember syncs the database of a state directory at the end of a run, within a time limit; the next sync continues
+// unfinished work. All failures, panics included, are returned as notes.
 func Remember(stateDir string, within time.Duration) (notes []string) {
-	done := make(chan []string, 1) // a file system that hangs is not waited for
+	done := make(chan []string, 1) // buffered: the caller does not wait for a file system that hangs
 	go func() {
 		defer func() {
 			if x := recover(); x != nil {
@@ -89,15 +89,16 @@ func remember(stateDir string, within time.Duration) []string {
 	defer db.Close()
 	_, err = db.upToDate(ctx)
 	notes := db.Notes()
-	if err != nil && ctx.Err() == nil { // many runs that are new to it are taken in by and by
+	if err != nil && ctx.Err() == nil { // a large backlog of runs is read over several calls
 		notes = append(notes, fmt.Sprintf("%v: it is brought up to date another time", err))
 	}
 	return notes
 }
 
-// sync takes in what has changed. When ctx ends, what was taken in so far stays, the newest runs before the others.
+// sync reads changed runs, newest first. When ctx ends, the batches written so far are kept. Removed directories are
+// deleted from the database first; changed ones follow in batches of one transaction each.
 func (db *DB) sync(ctx context.Context) ([]seen, error) {
-	before, err := seenRuns(ctx, db.sql) // before the directories are listed: who is known by then and not listed is gone
+	before, err := seenRuns(ctx, db.sql) // read before the directories are listed: a run in the database but not in the list is deleted
 	if err != nil {
 		return nil, err
 	}
@@ -131,8 +132,9 @@ func (db *DB) sync(ctx context.Context) ([]seen, error) {
 	return now, nil
 }
 
-// look lists the run directories, the newest first, and which of them are to be read. Those that are there are taken out
-// of before.
+// look lists the run directories, newest first, and the indices of those that must be read. It deletes every listed
+// run from before. A directory is unchanged if modification time and size of its record are; the time of a recent
+// record is stored as 0, because it does not prove that.
 func look(stateDir string, before map[string]seen) (now []seen, changed []int, err error) {
 	runs := journal.RunsDir(stateDir)
 	dirs, err := os.ReadDir(runs)
@@ -140,14 +142,14 @@ func look(stateDir string, before map[string]seen) (now []seen, changed []int, e
 		return nil, nil, fmt.Errorf("list runs: %w", err)
 	}
 	recent := time.Now().Add(-settled)
-	for _, d := range slices.Backward(dirs) { // ReadDir sorts by name, and names begin with the time
+	for _, d := range slices.Backward(dirs) { // ReadDir sorts by name, and names start with the time
 		if !d.IsDir() || strings.HasPrefix(d.Name(), ".") {
 			continue
 		}
 		run := seen{id: d.Name()}
 		st, err := os.Stat(filepath.Join(runs, run.id, journal.RecordFile))
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // one that is just starting has no record yet
+		case errors.Is(err, fs.ErrNotExist): // a run that is just starting has no record yet
 			continue
 		case err != nil:
 			run.problem = err.Error()
@@ -169,7 +171,9 @@ func look(stateDir string, before map[string]seen) (now []seen, changed []int, e
 	return now, changed, nil
 }
 
-// take reads some runs and writes what they hold in one transaction; now is told what was found.
+// take reads some runs and writes their entries in one transaction; it updates the elements of now. If ctx ends, the
+// runs read so far are still written. Runs with unreadable records are stored with their problem, and read again
+// unless the record is damaged.
 func (db *DB) take(ctx context.Context, now []seen, changed []int) error {
 	entries := make([][]Entry, 0, len(changed))
 	read := changed[:0:0]
@@ -185,7 +189,7 @@ func (db *DB) take(ctx context.Context, now []seen, changed []int) error {
 		case err != nil:
 			run.problem = err.Error()
 			var d *journal.Damage
-			if !errors.As(err, &d) { // it may be read another time, or by a newer version of this program
+			if !errors.As(err, &d) { // may become readable later, or by a newer version of this program
 				run.modifiedNs = 0
 			}
 		default:
@@ -194,7 +198,7 @@ func (db *DB) take(ctx context.Context, now []seen, changed []int) error {
 		}
 		entries, read = append(entries, own), append(read, i)
 	}
-	whole := context.WithoutCancel(ctx) // what was read is written
+	whole := context.WithoutCancel(ctx) // runs that were read are always written
 	err := db.transaction(whole, func(tx *sql.Tx) error {
 		statement, err := tx.PrepareContext(whole, "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?)")
 		if err != nil {
@@ -218,7 +222,7 @@ func (db *DB) take(ctx context.Context, now []seen, changed []int) error {
 	return errors.Join(err, ctx.Err())
 }
 
-// seenRuns reads what is known of the run directories.
+// seenRuns returns the stored state of the run directories.
 func seenRuns(ctx context.Context, q querier) (map[string]seen, error) {
 	rows, err := q.QueryContext(ctx, "SELECT id, modified_ns, size, script_sha256, problem, checksum FROM runs")
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"trainopt/sla"
 )
 
-// age makes a run's record look as if it was written long ago, so that its time can be trusted.
+// age sets the modification time of records far into the past, so that Sync trusts it.
 func age(t testing.TB, state string, ids ...string) {
 	t.Helper()
 	for _, id := range ids {
@@ -53,7 +53,8 @@ func rewrite(t *testing.T, state, id string, change func(*journal.Record)) {
 	}
 }
 
-// TestSync: new runs come, changed ones are read again, those that are gone go, and those that have not ended wait.
+// TestSync requires that new runs are added, changed ones read again, deleted ones removed, and unfinished ones left
+// out.
 func TestSync(t *testing.T) {
 	state, names := keep(t, past(nil), past(func(r *journal.Record) { r.State = journal.Running }), past(func(r *journal.Record) { r.State = journal.Failed }))
 	db := opened(t, state)
@@ -90,12 +91,13 @@ func TestSync(t *testing.T) {
 	expect("without any run directory")
 }
 
-// TestSyncReadsOnce: what has not changed is not read again; what was written a moment ago is, its time being no witness.
+// TestSyncReadsOnce requires that unchanged records are not read again, except for those written too recently for
+// their modification time to prove it.
 func TestSyncReadsOnce(t *testing.T) {
 	state, names := keep(t, past(nil))
 	record := filepath.Join(journal.RunsDir(state), names[0], journal.RecordFile)
 	db := opened(t, state)
-	rewriteInPlace := func() { // same size, same time
+	rewriteInPlace := func() { // same size, same modification time
 		st, _ := os.Stat(record)
 		data, _ := os.ReadFile(record)
 		data = []byte(strings.Replace(string(data), `"cost_usd": 0.5`, `"cost_usd": 0.7`, 1))
@@ -133,7 +135,8 @@ func size(t *testing.T, path string) int64 {
 	return st.Size()
 }
 
-// TestSyncUnreadable: a run that cannot be read is a note each time, the others are taken in, and it comes when it is mended.
+// TestSyncUnreadable requires a note for an unreadable run on every Sync, entries for the others, and an entry once
+// the run is readable again.
 func TestSyncUnreadable(t *testing.T) {
 	state, names := keep(t, past(nil), past(nil))
 	record := filepath.Join(journal.RunsDir(state), names[1], journal.RecordFile)
@@ -162,7 +165,7 @@ func TestSyncUnreadable(t *testing.T) {
 	}
 }
 
-// TestRunEntries: what a record, its log and its samples say, where it belongs.
+// TestRunEntries maps a record, its log and its samples to the fields of the entries.
 func TestRunEntries(t *testing.T) {
 	word := func(s string) *string { return &s }
 	four := resources.Allocation{GPUs: 4, GPUIDs: []string{"u2"}, CPUs: 16, Memory: 64, BatchSize: 256}
@@ -224,7 +227,7 @@ func TestRunEntries(t *testing.T) {
 	}
 }
 
-// TestRemember: within its time, with a note and no failure when the database cannot be used.
+// TestRemember requires that Remember keeps its time limit and reports an unusable database as a note.
 func TestRemember(t *testing.T) {
 	state, names := keep(t, past(nil))
 	if notes := Remember(state, time.Second); len(notes) != 0 {

@@ -9,18 +9,18 @@ import (
 	"trainopt/morl/network"
 )
 
-// ActorConfig describes an actor: Config.Outputs actions.
+// ActorConfig describes an actor with Config.Outputs actions.
 type ActorConfig struct {
 	network.Config
-	Rows    int     // of every call
+	Rows    int     // rows per call
 	Entropy float64 // weight of the mean entropy in the loss; 0: none
 	Adam    network.Adam
 }
 
-// Actor is a softmax policy. One goroutine at a time.
+// Actor is a softmax policy. It is not safe for concurrent use.
 type Actor[T Float] struct {
 	*perceptron[T]
-	advantage *tensor.Dense // rows×actions: the advantage at the action taken, else 0
+	advantage *tensor.Dense // rows×actions: the advantage at the action taken, 0 elsewhere
 }
 
 // NewActor builds the graphs. Parameters are zero until Load or SetParams.
@@ -35,12 +35,12 @@ func NewActor[T Float](c ActorConfig) (*Actor[T], error) {
 	}, func(out *G.Node) (*G.Node, error) { return G.SoftMax(out) })
 }
 
-// policyGradient is the loss whose gradient is that of REINFORCE (Williams, 1992) with an advantage, less the entropy:
-// -(1/rows) Σ advantage · log π(action) - (weight/rows) Σ H(π).
+// policyGradient returns the loss whose gradient is that of REINFORCE (Williams, 1992) with an advantage, minus the
+// entropy bonus: -(1/rows) Σ advantage · log π(action) - (weight/rows) Σ H(π).
 //
-// Probabilities and their logarithms are two operations on the scores, because Gorgonia 0.9.18 would compute Log(p) in
-// the memory of p although p is read again, and the axis is given to one of them only, because it takes SoftMax and
-// LogSoftMax of the same axis for the same operation.
+// Probabilities and their logarithms are two operations on the scores, because Gorgonia 0.9.18 would compute Log(p)
+// in the memory of p although p is read again. The axis is passed to one of them only, because it treats SoftMax and
+// LogSoftMax of the same axis as the same operation.
 func (a *Actor[T]) policyGradient(out *G.Node, entropy float64) (*G.Node, error) {
 	logs, err := G.LogSoftMax(out)
 	if err != nil {
@@ -61,7 +61,7 @@ func (a *Actor[T]) policyGradient(out *G.Node, entropy float64) (*G.Node, error)
 	return G.Add(loss, bonus)
 }
 
-// weighted is factor · Σ a ⊙ b.
+// weighted returns factor · Σ a ⊙ b.
 func weighted[T Float](a, b *G.Node, factor T) (*G.Node, error) {
 	product, err := G.HadamardProd(a, b)
 	if err != nil {
@@ -74,6 +74,7 @@ func weighted[T Float](a, b *G.Node, factor T) (*G.Node, error) {
 	return G.Mul(sum, G.NewConstant(factor))
 }
 
+// give copies the states into the input tensor.
 func (a *Actor[T]) give(states []T) error {
 	if a.closed() {
 		return ErrClosed
@@ -89,8 +90,8 @@ func (a *Actor[T]) Forward(states []T) ([]T, error) {
 	return a.output()
 }
 
-// Loss returns the policy-gradient loss with entropy of the actions taken (one a row) with their advantages, with the
-// dropout masks set, and computes its gradient.
+// Loss returns the policy-gradient loss with entropy bonus for the actions taken (one per row) and their advantages,
+// with the current dropout masks, and computes its gradient.
 func (a *Actor[T]) Loss(states []T, actions []int, advantages []T) (T, error) {
 	if err := a.give(states); err != nil {
 		return 0, err

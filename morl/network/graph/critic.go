@@ -9,16 +9,16 @@ import (
 	"trainopt/morl/network"
 )
 
-// CriticConfig describes a critic. Its network has Config.Inputs = state + Actions numbers and as many outputs as there
-// are objectives: 1 for a scalar value, more for a vector of them.
+// CriticConfig describes a critic. Its network has Config.Inputs = state + Actions numbers and one output per
+// objective: 1 for a scalar value, more for a vector.
 type CriticConfig struct {
 	network.Config
-	Actions int // how many of the inputs, the last ones, are the action (for example one-hot); 0: none
-	Rows    int // of every call
+	Actions int // number of inputs, the last ones, that represent the action (for example one-hot); 0: none
+	Rows    int // rows per call
 	Adam    network.Adam
 }
 
-// Critic estimates values of states and actions: state ⊕ action → Q. One goroutine at a time.
+// Critic estimates values of states and actions: state ⊕ action → Q. It is not safe for concurrent use.
 type Critic[T Float] struct {
 	*perceptron[T]
 	target *tensor.Dense
@@ -41,7 +41,7 @@ func NewCritic[T Float](c CriticConfig) (*Critic[T], error) {
 	return critic, p.build(critic.squaredError, func(out *G.Node) (*G.Node, error) { return out, nil })
 }
 
-// squaredError is the mean over rows and outputs of (output - target)².
+// squaredError returns the mean over rows and outputs of (output - target)².
 func (c *Critic[T]) squaredError(out *G.Node) (*G.Node, error) {
 	d, err := G.Sub(out, node(out.Graph(), "target", c.target))
 	if err != nil {
@@ -53,6 +53,7 @@ func (c *Critic[T]) squaredError(out *G.Node) (*G.Node, error) {
 	return G.Mean(d)
 }
 
+// give copies states and actions into the input tensors.
 func (c *Critic[T]) give(states, actions []T) error {
 	if c.closed() {
 		return ErrClosed
@@ -66,7 +67,7 @@ func (c *Critic[T]) give(states, actions []T) error {
 	return fill("actions", c.inputs[1], actions)
 }
 
-// Forward returns the values (rows×Outputs) of states and actions (both row-major; actions are not read when the
+// Forward returns the values (rows×Outputs) of states and actions (both row-major; actions are ignored if the
 // configuration has none), without dropout.
 func (c *Critic[T]) Forward(states, actions []T) ([]T, error) {
 	if err := c.give(states, actions); err != nil {
@@ -75,8 +76,8 @@ func (c *Critic[T]) Forward(states, actions []T) ([]T, error) {
 	return c.output()
 }
 
-// Loss returns the mean squared error against targets (rows×Outputs), with the dropout masks set, and computes its
-// gradient.
+// Loss returns the mean squared error against targets (rows×Outputs), with the current dropout masks, and computes
+// its gradient.
 func (c *Critic[T]) Loss(states, actions, targets []T) (T, error) {
 	if err := c.give(states, actions); err != nil {
 		return 0, err

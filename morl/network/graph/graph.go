@@ -1,14 +1,13 @@
-// Package graph has the networks of the learning agents as Gorgonia graphs: an actor (softmax policy) and a critic
-// (state and action to one value, or one an objective), with their losses, gradients by automatic differentiation and
+// Package graph builds the networks of the agents as Gorgonia graphs: an actor (softmax policy) and a critic (state
+// and action to one value, or one per objective), with their losses, gradients by automatic differentiation and
 // Gorgonia's own Adam.
 //
-// A graph is built once for a number of rows, reused for every step, and released by Close. It takes its parameters
-// from a network.Network and gives them back. Dropout masks are inputs: the same masks give the same numbers, so that
-// gradients can be checked.
+// A graph is built once for a number of rows, reused for every step, and released by Close. Its parameters are copied
+// from and to a network.Network. Dropout masks are inputs: equal masks give equal results, so that gradients can be
+// verified.
 //
-// It is not the hot path: network.Trainer computes the same numbers many times faster, and the tests here show that
-// they are the same. Use a graph to try a loss or a layer whose gradient nobody has derived by hand, and to check one
-// that somebody has.
+// It is not for production training: network.Trainer computes the same results many times faster, which the tests
+// here verify. Use a graph to try a loss or a layer without a manually derived gradient, and to verify a derived one.
 //
 // Example:
 //
@@ -33,24 +32,25 @@ import (
 	"trainopt/morl/network"
 )
 
-// Float is the precision of a graph: float32 to train, float64 to check gradients.
+// Float is the precision of a graph: float32 for training, float64 for the verification of gradients.
 type Float interface{ float32 | float64 }
 
 // ErrClosed is returned by every method after Close.
 var ErrClosed = errors.New("graph is closed")
 
-// program is one Gorgonia graph with its machine.
+// program is a Gorgonia graph with its virtual machine.
 type program struct {
 	graph *G.ExprGraph
 	vm    G.VM
 }
 
+// run executes the graph once.
 func (p *program) run() error {
 	p.vm.Reset()
 	return p.vm.RunAll()
 }
 
-// release frees the machine. Without its finalizer taken away, machine and graph keep each other alive for ever.
+// release frees the machine. Unless its finalizer is removed, machine and graph keep each other alive.
 func (p *program) release() {
 	if p.vm != nil {
 		p.vm.Close()
@@ -59,29 +59,32 @@ func (p *program) release() {
 	p.vm, p.graph = nil, nil
 }
 
-// perceptron is what actor and critic share: parameters, masks, a program that trains and one that only looks.
+// perceptron is the common part of actor and critic: parameters, masks, a training program and a forward program.
 type perceptron[T Float] struct {
 	config   network.Config
 	adam     network.Adam
 	rows     int
-	params   []*tensor.Dense // weights (in×out) and biases (1×out) in turn, shared by both programs
+	params   []*tensor.Dense // weights (in×out) and biases (1×out) alternately, shared by both programs
 	masks    []*tensor.Dense // of the hidden layers, rows×size
-	inputs   []*tensor.Dense // one or two: what is concatenated to the inputs
+	inputs   []*tensor.Dense // one or two tensors, concatenated to the inputs
 	train    program
 	weights  G.Nodes // the nodes of params in train
 	loss     *G.Node
 	forward  program
 	out      *G.Node
 	solver   *G.AdamSolver
-	computed bool // there is a gradient to step along
+	computed bool // a gradient is available for Step
 }
 
+// dense returns a tensor of zeros.
 func dense[T Float](rows, cols int) *tensor.Dense {
 	return tensor.New(tensor.WithShape(rows, cols), tensor.WithBacking(make([]T, rows*cols)))
 }
 
+// numbers returns the backing slice of a tensor.
 func numbers[T Float](d *tensor.Dense) []T { return d.Data().([]T) }
 
+// newPerceptron allocates parameters, masks, inputs and solver; build adds the graphs. Only ReLU is supported.
 func newPerceptron[T Float](c network.Config, rows int, adam network.Adam, inputs ...int) (*perceptron[T], error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -108,7 +111,7 @@ func newPerceptron[T Float](c network.Config, rows int, adam network.Adam, input
 	return p, p.SetMasks(nil)
 }
 
-// layers builds the perceptron into a graph, with the masks when training, and returns its outputs before any softmax.
+// layers adds the perceptron to a graph, with masks when training, and returns its outputs before any softmax.
 func (p *perceptron[T]) layers(g *G.ExprGraph, training bool) (out *G.Node, weights G.Nodes, err error) {
 	var parts G.Nodes
 	for i, d := range p.inputs {
@@ -126,7 +129,7 @@ func (p *perceptron[T]) layers(g *G.ExprGraph, training bool) (out *G.Node, weig
 		if x, err = G.Mul(x, w); err != nil {
 			return nil, nil, err
 		}
-		if p.rows == 1 { // a broadcast over one row is refused
+		if p.rows == 1 { // BroadcastAdd does not support a single row
 			x, err = G.Add(x, b)
 		} else {
 			x, err = G.BroadcastAdd(x, b, nil, []byte{0})
@@ -148,12 +151,12 @@ func (p *perceptron[T]) layers(g *G.ExprGraph, training bool) (out *G.Node, weig
 	return x, weights, nil
 }
 
-// node is an input of the graph that looks at d: what is written into d is seen by the next run.
+// node returns an input of the graph backed by d: a run uses the current content of d.
 func node(g *G.ExprGraph, name string, d *tensor.Dense) *G.Node {
 	return G.NewMatrix(g, d.Dtype(), G.WithShape(d.Shape()...), G.WithName(name), G.WithValue(d))
 }
 
-// build makes both programs: loss makes the loss of the outputs, and output what Forward returns of them.
+// build creates both programs: loss computes the loss from the outputs, and output the result of Forward.
 func (p *perceptron[T]) build(loss, output func(out *G.Node) (*G.Node, error)) (err error) {
 	defer func() {
 		if err != nil {
@@ -184,7 +187,7 @@ func (p *perceptron[T]) build(loss, output func(out *G.Node) (*G.Node, error)) (
 	return nil
 }
 
-// Close releases both graphs. Every later call returns ErrClosed; closing twice is harmless.
+// Close releases both graphs. Later calls return ErrClosed; closing twice has no effect.
 func (p *perceptron[T]) Close() error {
 	p.train.release()
 	p.forward.release()
@@ -192,9 +195,10 @@ func (p *perceptron[T]) Close() error {
 	return nil
 }
 
+// closed reports whether Close was called.
 func (p *perceptron[T]) closed() bool { return p.train.vm == nil }
 
-// fill copies what is given into a tensor.
+// fill copies from into a tensor of the same size.
 func fill[T Float](what string, d *tensor.Dense, from []T) error {
 	to := numbers[T](d)
 	if len(from) != len(to) {
@@ -204,8 +208,8 @@ func fill[T Float](what string, d *tensor.Dense, from []T) error {
 	return nil
 }
 
-// SetMasks gives the dropout factors of the hidden layers for the losses to come, each rows × the layer's size: 0 for a
-// dropped unit, 1/(1-p) for a kept one, as network.Trainer.Mask writes them. Nil: all 1, no dropout.
+// SetMasks sets the dropout factors of the hidden layers for subsequent losses, each rows × the layer's size: 0 for a
+// dropped unit, 1/(1-p) for a kept one, as written by network.Trainer.Mask. nil means all 1, no dropout.
 func (p *perceptron[T]) SetMasks(masks [][]T) error {
 	if masks != nil && len(masks) != len(p.masks) {
 		return fmt.Errorf("graph: %d masks for %d hidden layers", len(masks), len(p.masks))
@@ -222,7 +226,7 @@ func (p *perceptron[T]) SetMasks(masks [][]T) error {
 	return nil
 }
 
-// Params copies the parameters into a new slice, in the order of network.Network.Params.
+// Params returns a copy of the parameters, in the order of network.Network.Params.
 func (p *perceptron[T]) Params() []T {
 	var all []T
 	for _, d := range p.params {
@@ -231,7 +235,7 @@ func (p *perceptron[T]) Params() []T {
 	return all
 }
 
-// SetParams sets the parameters, in the order of network.Network.Params. The moments of Adam are kept.
+// SetParams sets the parameters, in the order of network.Network.Params. The moments of Adam are unchanged.
 func (p *perceptron[T]) SetParams(all []T) error {
 	if want := len(p.Params()); len(all) != want {
 		return fmt.Errorf("graph: set parameters: %d numbers, want %d", len(all), want)
@@ -242,7 +246,7 @@ func (p *perceptron[T]) SetParams(all []T) error {
 	return nil
 }
 
-// Load sets the parameters from a network of the same sizes.
+// Load copies the parameters from a network of the same sizes.
 func (p *perceptron[T]) Load(n *network.Network) error {
 	all := make([]T, len(n.Params()))
 	for i, v := range n.Params() {
@@ -251,7 +255,7 @@ func (p *perceptron[T]) Load(n *network.Network) error {
 	return p.SetParams(all)
 }
 
-// Store writes the parameters, rounded to float32, into a network of the same sizes.
+// Store copies the parameters, rounded to float32, to a network of the same sizes.
 func (p *perceptron[T]) Store(n *network.Network) error {
 	all := p.Params()
 	if len(all) != len(n.Params()) {
@@ -263,7 +267,7 @@ func (p *perceptron[T]) Store(n *network.Network) error {
 	return nil
 }
 
-// output runs the forward graph on the inputs that were filled in, and copies its outputs.
+// output runs the forward graph on the current inputs and returns a copy of its outputs.
 func (p *perceptron[T]) output() ([]T, error) {
 	if err := p.forward.run(); err != nil {
 		return nil, fmt.Errorf("run forward graph of %v: %w", p.config, err)
@@ -271,10 +275,10 @@ func (p *perceptron[T]) output() ([]T, error) {
 	return append([]T(nil), p.out.Value().Data().([]T)...), nil
 }
 
-// lose runs the training graph on the inputs that were filled in. The gradient replaces the one before.
+// lose runs the training graph on the current inputs. The gradient replaces the previous one.
 func (p *perceptron[T]) lose() (T, error) {
 	for _, w := range p.weights {
-		if g, err := w.Grad(); err == nil && g != nil { // the machine adds to what is there
+		if g, err := w.Grad(); err == nil && g != nil { // the machine accumulates gradients
 			g.(*tensor.Dense).Zero()
 		}
 	}
@@ -286,8 +290,8 @@ func (p *perceptron[T]) lose() (T, error) {
 	return p.loss.Value().Data().(T), nil
 }
 
-// Gradient copies the gradient of the last Loss into a new slice, in the order of Params. It is nil when there is none:
-// before a Loss and after a Step.
+// Gradient returns a copy of the gradient of the last Loss, in the order of Params. It is nil before a Loss and after
+// a Step.
 func (p *perceptron[T]) Gradient() ([]T, error) {
 	if p.closed() {
 		return nil, ErrClosed
@@ -306,8 +310,9 @@ func (p *perceptron[T]) Gradient() ([]T, error) {
 	return all, nil
 }
 
-// Step clips the gradient of the last Loss and moves the parameters by Gorgonia's Adam. It returns the norm before
-// clipping. A norm that is not finite moves nothing, as in network.Trainer.Step; so does a Step without a Loss.
+// Step clips the gradient of the last Loss and updates the parameters by Gorgonia's Adam. It returns the norm before
+// clipping. If the norm is not finite, as in network.Trainer.Step, or without a preceding Loss, the parameters are
+// unchanged.
 func (p *perceptron[T]) Step() (T, error) {
 	gradient, err := p.Gradient()
 	if err != nil || gradient == nil {

@@ -11,7 +11,7 @@ import (
 	"trainopt/morl/network"
 )
 
-// batch is one set of inputs for either graph and for network.Trainer.
+// batch is one set of inputs for both graphs and for network.Trainer.
 type batch struct {
 	c         network.Config
 	rows      int
@@ -29,7 +29,7 @@ func newBatch(c network.Config, rows int) *batch {
 	for range rows {
 		b.actions = append(b.actions, rng.IntN(c.Outputs))
 	}
-	for i := range b.net.Params() { // outputs and biases away from zero
+	for i := range b.net.Params() { // move outputs and biases away from zero
 		b.net.Params()[i] += float32(0.1 * rng.NormFloat64())
 	}
 	return b
@@ -51,7 +51,7 @@ func as[T Float](s []float32) []T {
 	return w
 }
 
-// split parts rows of inputs into states and actions.
+// split separates rows of inputs into states and actions.
 func split[T Float](x []T, width, actions int) (states, rest []T) {
 	for ; len(x) > 0; x = x[width:] {
 		states = append(states, x[:width-actions]...)
@@ -60,7 +60,7 @@ func split[T Float](x []T, width, actions int) (states, rest []T) {
 	return states, rest
 }
 
-// masks are those of the trainer's last Forward.
+// masks returns the masks of the trainer's last Forward.
 func masks[T Float](tr *network.Trainer, c network.Config) (all [][]T) {
 	for i := range c.Hidden {
 		all = append(all, as[T](tr.Mask(nil, i)))
@@ -68,7 +68,7 @@ func masks[T Float](tr *network.Trainer, c network.Config) (all [][]T) {
 	return all
 }
 
-// learner is what the tests need of either graph, bound to a batch.
+// learner is the common interface of both graphs in the tests, bound to a batch.
 type learner[T Float] interface {
 	SetMasks([][]T) error
 	SetParams([]T) error
@@ -139,7 +139,7 @@ var cases = map[string]struct {
 	"critic, one row":      {network.Config{Inputs: 6, Hidden: []int{7, 5}, Outputs: 1}, 1, false, 2},
 }
 
-// build makes the graph of a case, with the masks of a trainer's Forward.
+// build creates the graph of a case, with the masks of a trainer's Forward.
 func build[T Float](t testing.TB, name string, o network.Adam) (*batch, learner[T], func() T, func() []T) {
 	k := cases[name]
 	b := newBatch(k.c, k.rows)
@@ -187,8 +187,9 @@ func TestGradientsAgainstDifferencesInFloat64(t *testing.T) {
 	}
 }
 
-// The trainer's float32 agrees with Gorgonia's float64, and the losses with their formulas: outputs and gradients to 2e-5, the
-// parameters after 20 steps of Adam at a rate of 1e-3 to 2e-5 (a step is 1e-3; a gradient near zero can turn its sign).
+// TestTrainerAgrees compares the trainer's float32 with Gorgonia's float64, and the losses with their formulas:
+// outputs and gradients to 2e-5, the parameters after 20 steps of Adam at a rate of 1e-3 to 2e-5 (a step is 1e-3; a
+// gradient near zero can change its sign).
 func TestTrainerAgrees(t *testing.T) {
 	for name, k := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -241,7 +242,7 @@ func close32(t *testing.T, step int, what string, got []float32, want []float64,
 	}
 }
 
-// softmax and policyGradient are derived by hand, as the agents do it.
+// softmax is derived manually, as in the agents, and so is policyGradient.
 func softmax(y []float32, width int) []float32 {
 	p := slices.Clone(y)
 	for r := 0; r < len(p); r += width {
@@ -294,7 +295,7 @@ func policyGradient(b *batch, p []float32) []float32 {
 	return d
 }
 
-// In float32 too: a graph that trains and gives its parameters back is close to the trainer.
+// TestFloat32GraphTrainsAndStores requires that a float32 graph, after training and Store, is close to the trainer.
 func TestFloat32GraphTrainsAndStores(t *testing.T) {
 	b, l, loss, out := build[float32](t, "vector critic", network.Adam{Rate: 1e-2})
 	defer l.Close()
@@ -392,7 +393,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// 60 graphs that are built, used and closed must not stay: each holds some 0.5 MB.
+// TestCloseReleases requires that 60 graphs that were built, used and closed are freed: each holds some 0.5 MB.
 func TestCloseReleases(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds 60 graphs")

@@ -12,7 +12,7 @@ import (
 	"trainopt/sla"
 )
 
-// Quantity is what was predicted of a whole run.
+// Quantity names a predicted quantity of a whole run.
 type Quantity string
 
 const (
@@ -21,32 +21,35 @@ const (
 	Throughput Quantity = "throughput" // samples/s
 )
 
-// Quantities are all of them, in the order in which they are shown.
+// Quantities lists all quantities in display order.
 var Quantities = []Quantity{Seconds, CostUSD, Throughput}
 
-// nominal is the coverage that P5…P95 claim.
+// nominal is the coverage of the interval P5…P95.
 const nominal = 0.90
 
-// Score is one prediction and what came.
+// Score compares one prediction with its outcome.
 type Score struct {
 	Run       string // id
 	At        time.Time
-	Family    string // model family; "unknown" where none was known
+	Family    string // model family; "unknown" if the entry has none
 	Quantity  Quantity
 	Predicted sla.Interval
 	Realised  float64
 	// Side is −1 when the outcome was below P5, +1 when above P95, 0 inside.
 	Side int
-	// LogError is log(realised / P50): positive when it came to more than was predicted.
+	// LogError is log(realised / P50): positive if the outcome exceeded the median.
 	LogError float64
-	// Z is LogError in standard deviations of the predictive distribution, a normal on log scale whose two halves have the
-	// widths of P5…P50 and P50…P95. PIT is its distribution function at the outcome, 0…1; uniform when calibrated.
+	// Z is LogError in standard deviations of the predictive distribution, a normal distribution on log scale whose
+	// two halves have the widths P5…P50 and P50…P95. PIT is its distribution function at the outcome, 0…1; uniform if
+	// calibrated.
 	Z, PIT float64
-	// IntervalScore is that of Gneiting & Raftery (2007, section 6.2) for the 90 % interval on log scale; small is good.
+	// IntervalScore is that of Gneiting & Raftery (2007, section 6.2) for the 90 % interval on log scale; smaller is
+	// better.
 	IntervalScore float64
 }
 
-// score scores one prediction; ok is false when either side is not known.
+// score scores one prediction; ok is false if a value is unknown or not positive, or if the percentiles are not
+// ordered.
 func score(predicted sla.Interval, realised float64) (s Score, ok bool) {
 	for _, v := range []float64{predicted.P5, predicted.P50, predicted.P95, realised} {
 		if !(v > 0) || math.IsInf(v, 0) {
@@ -76,22 +79,23 @@ func score(predicted sla.Interval, realised float64) (s Score, ok bool) {
 	return s, true
 }
 
-// leastWidth is the least log distance from P50 to P5 or P95 that a prediction is taken to mean: clocks and prices are no
-// surer than that.
+// leastWidth is the minimum log distance from P50 to P5 or P95: clocks and prices are not more precise than that.
 const leastWidth = 1e-3
 
+// normal returns a quantile of the standard normal distribution.
 func normal(p float64) float64 { return distuv.UnitNormal.Quantile(p) }
 
-// Summary is how the predictions of one quantity held.
+// Summary holds the accuracy of the predictions of one quantity.
 type Summary struct {
 	N, Inside, Below, Above int
 	// Share is Inside/N, Lo and Hi its 95 % interval (Wilson); NaN for N = 0.
 	Share, Lo, Hi float64
-	// MedianError is the median of |realised/P50 − 1|, Bias of realised/P50 − 1, Width the median of P95/P5; Interval the
-	// mean interval score.
+	// MedianError is the median of |realised/P50 − 1|, Bias that of realised/P50 − 1, Width that of P95/P5; Interval
+	// is the mean interval score. All are NaN for N = 0.
 	MedianError, Bias, Width, Interval float64
 }
 
+// summarise aggregates the scores of one quantity.
 func summarise(scores []Score) Summary {
 	nan := math.NaN()
 	s := Summary{N: len(scores), Share: nan, Lo: nan, Hi: nan, MedianError: nan, Bias: nan, Width: nan, Interval: nan}
@@ -120,7 +124,7 @@ func summarise(scores []Score) Summary {
 	return s
 }
 
-// wilson is the 95 % score interval of a share (Wilson 1927).
+// wilson returns the 95 % score interval of a share (Wilson 1927).
 func wilson(k, n int) (lo, hi float64) {
 	z, N := normal(0.975), float64(n)
 	p := float64(k) / N
@@ -128,7 +132,7 @@ func wilson(k, n int) (lo, hi float64) {
 	half := z / (1 + z*z/N) * math.Sqrt(p*(1-p)/N+z*z/(4*N*N))
 	lo, hi = middle-half, middle+half
 	if k == 0 {
-		lo = 0 // exactly: the formula leaves a rounding error
+		lo = 0 // exact: the formula leaves a rounding error
 	}
 	if k == n {
 		hi = 1
@@ -136,36 +140,39 @@ func wilson(k, n int) (lo, hi float64) {
 	return lo, hi
 }
 
+// median sorts v and returns its median; v must not be empty.
 func median(v []float64) float64 {
 	slices.Sort(v)
 	n := len(v)
 	return (v[(n-1)/2] + v[n/2]) / 2
 }
 
-// Line is how the predictions for one model family held.
+// Line holds the accuracy of the predictions for one model family.
 type Line struct {
 	Family string
-	// Runs were predicted: Scored finished their work; Stopped and Failed did not, so that nothing can be said of them.
+	// Runs counts the runs with a prediction. Scored finished their work; Stopped and Failed did not and cannot be
+	// scored.
 	Runs, Scored, Stopped, Failed int
 	// Of holds one Summary for each quantity.
 	Of map[Quantity]Summary
-	// Widen is the factor on the log-width of the family's next interval.
+	// Widen is the factor for the log width of the family's next interval.
 	Widen float64
 }
 
-// Table is how predictions held, per model family and over all.
+// Table holds the accuracy of predictions per model family and overall.
 type Table struct {
 	Families []Line  // by name
 	All      Line    // Family ""
-	Scores   []Score // the newest first, then by run and quantity
+	Scores   []Score // newest first, then by run and quantity
 }
 
-// unknown is the family of a model that no family is known of.
+// unknown is the family of entries without a model family.
 const unknown = "unknown"
 
-// Of scores the runs of a history that were predicted. A run that was stopped or failed is counted and not scored: its work
-// was not done. One whose allocation was changed on the way is scored: what was foretold for it was foretold to the user.
-// Entries of other kinds and runs without a prediction are left out; the order of entries does not matter.
+// Of scores the runs of a history that have a prediction. Runs that were stopped or failed are counted but not
+// scored, since their work was not completed. Runs whose allocation was changed are scored: the prediction was made
+// to the user all the same. Entries of other kinds and runs without a prediction are ignored; the order of entries
+// has no effect.
 func Of(entries []history.Entry) *Table {
 	t := &Table{}
 	byFamily := map[string]*Line{}
@@ -210,6 +217,7 @@ func Of(entries []history.Entry) *Table {
 	return t
 }
 
+// scoresOf scores the quantities of one run that were both predicted and measured.
 func scoresOf(e *history.Entry, family string) []Score {
 	var out []Score
 	for _, q := range []struct {

@@ -14,7 +14,7 @@ import (
 	"trainopt/sla"
 )
 
-// ran is a run that was foretold to take 80…125 s, 100 s in the middle, and took so many seconds.
+// ran returns a run with a prediction of 80…125 s, median 100 s, that took the given number of seconds.
 func ran(k int, family string, seconds float64, change func(*history.Entry)) history.Entry {
 	e := history.NewEntry(history.Run, fmt.Sprintf("run-%03d", k))
 	e.At = time.Date(2026, 3, 1, 0, k, 0, 0, time.UTC)
@@ -26,7 +26,7 @@ func ran(k int, family string, seconds float64, change func(*history.Entry)) his
 	return e
 }
 
-// TestScoreOfOne: known answers for an interval of 80…125 around 100.
+// TestScoreOfOne compares scores with known answers for an interval of 80…125 around 100.
 func TestScoreOfOne(t *testing.T) {
 	half := math.Log(1.25)
 	for name, c := range map[string]struct {
@@ -65,7 +65,7 @@ func TestScoreOfOne(t *testing.T) {
 	}
 }
 
-// TestOfCounts: who is scored, who is only counted, and who is neither.
+// TestOfCounts covers runs that are scored, only counted, or ignored.
 func TestOfCounts(t *testing.T) {
 	table := Of([]history.Entry{
 		ran(1, "resnet", 100, nil),
@@ -103,7 +103,7 @@ func TestOfCounts(t *testing.T) {
 	}
 }
 
-// TestWilson: the interval of 9 of 10, from the formula by hand; ends that are shares.
+// TestWilson compares the interval of 9 of 10 with the formula evaluated by hand, and shares of 0 and 1.
 func TestWilson(t *testing.T) {
 	if lo, hi := wilson(9, 10); math.Abs(lo-0.5958) > 5e-5 || math.Abs(hi-0.9821) > 5e-5 {
 		t.Errorf("9 of 10: %.4f…%.4f, want 0.5958…0.9821", lo, hi)
@@ -116,7 +116,7 @@ func TestWilson(t *testing.T) {
 	}
 }
 
-// outcomes are runs of one family whose log errors are so many times as wide as was foretold.
+// outcomes returns runs of one family whose log errors are times as wide as predicted.
 func outcomes(rng *rand.Rand, family string, n int, times float64) []history.Entry {
 	var out []history.Entry
 	sd := math.Log(1.25) / normal(0.95)
@@ -126,7 +126,7 @@ func outcomes(rng *rand.Rand, family string, n int, times float64) []history.Ent
 	return out
 }
 
-// TestWiden: the factor follows what came, slowly, and not one accident.
+// TestWiden requires that the factor follows the outcomes slowly and is robust to a single outlier.
 func TestWiden(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	if w := Of(nil).Widen("resnet"); w != 1 {
@@ -161,8 +161,8 @@ func TestWiden(t *testing.T) {
 	}
 }
 
-// TestWidenedIntervalsHold: over many short histories of a family the interval that is widened by what came before holds nine
-// times out of ten in the long run, whatever the model's own error.
+// TestWidenedIntervalsHold requires 90 % coverage of the widened intervals over many short histories, whatever the
+// error of the model itself.
 func TestWidenedIntervalsHold(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, times := range []float64{1, 1.5, 2.5} {
@@ -181,8 +181,8 @@ func TestWidenedIntervalsHold(t *testing.T) {
 	}
 }
 
-// TestOfProperties: the order of entries changes nothing, shares are shares, the factor stays in its bounds and never
-// narrows on little evidence.
+// TestOfProperties requires that the order of entries has no effect, that shares are within 0…1, and that the factor
+// stays within its bounds and is never below 1 on little evidence.
 func TestOfProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var entries []history.Entry

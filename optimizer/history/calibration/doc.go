@@ -1,9 +1,9 @@
-// Package calibration scores past predictions against what came of them: how often the 90 % interval held, by how much the
-// median was off, and by which factor the next interval must be wider to be believed.
+// Package calibration scores past predictions against their outcomes: the coverage of the 90 % interval, the error of
+// the median, and the factor by which the next interval must be widened to reach its nominal coverage.
 //
-// It predicts nothing itself, and it scores only runs that finished their work.
+// It makes no predictions itself, and scores only runs that finished their work.
 //
 //	t := calibration.Of(entries)
-//	t.All.Of[calibration.Seconds].Share // of the intervals that held, 0…1
+//	t.All.Of[calibration.Seconds].Share // coverage of the 90 % interval, 0…1
 //	perf.Fit(observations, perf.FitOptions{Widen: t.Widen("resnet")})
 package calibration

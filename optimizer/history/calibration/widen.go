@@ -6,17 +6,19 @@ import (
 )
 
 const (
-	// priorRuns is how many runs a prior belief in the width is worth.
+	// priorRuns is the weight of the prior on the width, as a number of runs.
 	priorRuns = 10
-	// far is how many (widened) standard deviations count at most, so that an accident does not widen everything.
+	// far bounds the contribution of one run, in (widened) standard deviations, so that an outlier does not widen
+	// everything.
 	far = 3
-	// leastRuns is how many scored runs it takes before an interval is made narrower than the model says.
+	// leastRuns is the number of scored runs required before an interval is made narrower than the model's.
 	leastRuns         = 20
 	narrowest, widest = 0.7, 3.0
 )
 
-// scale sets the factors: for each family the posterior mean of the variance of Z under a scaled inverse-χ² prior (Gelman et
-// al., Bayesian Data Analysis, section 2.6) centred at what the other families say, and that under one centred at 1.
+// scale sets the factors: for each family the posterior mean of the variance of Z under a scaled inverse-χ² prior
+// (Gelman et al., Bayesian Data Analysis, section 2.6) centred at the variance of the other families, whose own prior
+// is centred at 1.
 func (t *Table) scale() {
 	for i := range t.Families {
 		family := t.Families[i].Family
@@ -27,7 +29,7 @@ func (t *Table) scale() {
 	t.All.Widen = factor(variance(all, 1), len(all))
 }
 
-// deviations are |Z| of the seconds of the families that are wanted.
+// deviations returns |Z| of the seconds of the selected families.
 func (t *Table) deviations(wanted func(family string) bool) []float64 {
 	var out []float64
 	for _, s := range t.Scores {
@@ -38,8 +40,8 @@ func (t *Table) deviations(wanted func(family string) bool) []float64 {
 	return out
 }
 
-// variance is the posterior mean of the variance of deviations, each counted to far standard deviations: a fixed point, from
-// the robust estimate by the median.
+// variance returns the posterior mean of the variance of deviations, each clipped at far standard deviations. It is
+// computed by a fixed-point iteration that starts from the robust estimate by the median.
 func variance(z []float64, prior float64) float64 {
 	v := prior
 	if len(z) > 0 {
@@ -56,6 +58,7 @@ func variance(z []float64, prior float64) float64 {
 	return v
 }
 
+// factor returns the standard deviation clipped to narrowest…widest, with a lower bound of 1 below leastRuns runs.
 func factor(variance float64, n int) float64 {
 	least := 1.0
 	if n >= leastRuns {
@@ -64,9 +67,10 @@ func factor(variance float64, n int) float64 {
 	return min(max(math.Sqrt(variance), least), widest)
 }
 
-// Widen is the factor on the log-width of the next interval of a family: above 1 when past intervals were too narrow,
-// shrunk towards what the other families ask for, and that towards 1. It is below 1 only after twenty scored runs of the
-// family (of all, for a family that was never scored), and always within 0.7…3. It is 1 when nothing was scored.
+// Widen returns the factor for the log width of the next interval of a family: above 1 if past intervals were too
+// narrow, shrunk towards the factor of the other families, and that towards 1. It is below 1 only after twenty scored
+// runs of the family (of all families, for a family without scores), and always within 0.7…3. It is 1 if nothing was
+// scored.
 func (t *Table) Widen(family string) float64 {
 	family = cmp.Or(family, unknown)
 	for i := range t.Families {

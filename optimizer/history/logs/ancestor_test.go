@@ -6,10 +6,11 @@ import (
 	"testing"
 )
 
-// prototypes are the logs of the ancestor's first prototype. They have no licence and are not part of the repository.
+// prototypes is the folder of the logs of the ancestor's first prototype. They have no licence and are not part of
+// the repository.
 const prototypes = "../../../../shared/data/slamorl/rl-dqn-logs/"
 
-// TestPrototypeLogs: real logs that nobody wrote for us, with other names for their columns.
+// TestPrototypeLogs reads logs from an independent source that use other column names.
 func TestPrototypeLogs(t *testing.T) {
 	if _, err := os.Stat(prototypes); err != nil {
 		t.Skip("the prototype's logs are not there: ", err)

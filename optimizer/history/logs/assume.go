@@ -9,20 +9,21 @@ import (
 	"trainopt/optimizer/inspect"
 )
 
-// remarks fills what a log does not say with what is assumed, and collects notes: each is said once, with how many trainings it
-// is of where the log holds several.
+// remarks completes entries with assumed values and collects notes. Each distinct note is listed once, with the
+// number of trainings that it applies to if a log contains several.
 type remarks struct {
 	assume history.Entry
 	said   map[string]int
 	order  []string
-	thisIs int            // the training that is being asked about
-	of     map[string]int // text → the last training that it was said of
+	thisIs int            // number of the current training
+	of     map[string]int // text → last training that the note applied to
 }
 
 func newRemarks(assume history.Entry) *remarks {
 	return &remarks{assume: assume, said: map[string]int{}, of: map[string]int{}}
 }
 
+// note adds a note to the current training, at most once per training.
 func (a *remarks) note(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if last, ok := a.of[text]; ok && last == a.thisIs {
@@ -35,7 +36,7 @@ func (a *remarks) note(format string, args ...any) {
 	a.said[text]++
 }
 
-// notes lists them; trainings is how many there are.
+// notes lists the notes in order of first occurrence; trainings is the number of trainings in the log.
 func (a *remarks) notes(trainings int) []string {
 	var out []string
 	for _, text := range a.order {
@@ -47,7 +48,8 @@ func (a *remarks) notes(trainings int) []string {
 	return out
 }
 
-// fill completes an entry. Where nothing was made with history.NewEntry (no Kind), 0 is unknown everywhere.
+// fill completes an entry with the assumed values and notes each of them. In an assumption that was not created by
+// history.NewEntry (no Kind), every 0 means unknown. Values in the log always take precedence.
 func (a *remarks) fill(e *history.Entry) {
 	s := &a.assume
 	for _, f := range []struct {

@@ -10,7 +10,8 @@ import (
 	"trainopt/monitor"
 )
 
-// digest is the SHA-256 of what rows say, whatever the file's name, the order of its columns and the form of its numbers.
+// digest is the SHA-256 of the content of rows. It does not depend on the name of the file, the order of its columns
+// or the format of its numbers.
 type digest struct {
 	sum                    hash.Hash
 	buf                    []byte
@@ -19,7 +20,7 @@ type digest struct {
 
 func newDigest() *digest { return &digest{sum: sha256.New(), buf: make([]byte, 0, 4096)} }
 
-// The keys of what is not a numeric column; those are their own.
+// Keys of the non-numeric fields; a numeric column is its own key.
 const (
 	keyText = 0xf0 + iota
 	keyStamp
@@ -55,7 +56,7 @@ func (d *digest) number(key byte, bits uint64) {
 	d.buf = binary.LittleEndian.AppendUint64(append(d.buf, key), bits)
 }
 
-// text adds a text where it changes.
+// text adds a text if it differs from the last one of its field.
 func (d *digest) text(which byte, s string, last *string) {
 	if s == *last || s == "" {
 		return
@@ -72,7 +73,7 @@ func (d *digest) flush() {
 	d.buf = d.buf[:0]
 }
 
-// hex ends it.
+// hex finalises the digest.
 func (d *digest) hex() string {
 	d.flush()
 	return hex.EncodeToString(d.sum.Sum(nil))

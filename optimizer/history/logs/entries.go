@@ -11,12 +11,13 @@ import (
 	"trainopt/optimizer/history"
 )
 
-// frameworks are those that a format tells of.
+// frameworks maps log formats to the framework that they imply.
 var frameworks = map[string]string{"keras": "keras", "lightning": "lightning", "huggingface": "huggingface", "ultralytics": "pytorch"}
 
 var unitNames = [numPositions]string{byEpoch: "epoch", byStep: "step", byRow: ""}
 
-// unit is what the run counts its work in: epochs where their time or number is known, else steps, else rows.
+// unit returns the position by which the run's work is counted: epochs if their time or number is known, else steps,
+// else rows.
 func (u *run) unit() int {
 	for position := range numPositions {
 		for _, s := range u.stretches {
@@ -34,7 +35,9 @@ func (u *run) unit() int {
 	return byRow
 }
 
-// entries makes the entries of a run: one, or one of the whole and one of the stretch at each allocation.
+// entries returns the entries of a run: a single one, or one of the whole followed by one per segment (allocation),
+// and the segments themselves. A run without unit times gets the mean of the whole run, if its counter gives the
+// total time.
 func (u *run) entries(path, format string, say *remarks) ([]history.Entry, []*stretch) {
 	u.end()
 	whole := history.NewEntry(history.Log, u.digest.hex())
@@ -74,13 +77,14 @@ func (u *run) entries(path, format string, say *remarks) ([]history.Entry, []*st
 	return append([]history.Entry{whole}, parts...), u.stretches
 }
 
-// started is when the run began, as far as timestamps and the times beside them tell.
+// started returns the start of the run, from its first timestamp and the elapsed time logged in the same row; zero if
+// unknown.
 func (u *run) started() time.Time {
 	at := u.firstStamp
 	if at.IsZero() {
 		return at
 	}
-	if at.Location() == written { // no zone was written: the machine's
+	if at.Location() == written { // no zone in the log: assume the local one
 		at = time.Date(at.Year(), at.Month(), at.Day(), at.Hour(), at.Minute(), at.Second(), at.Nanosecond(), time.Local)
 	}
 	if u.beforeStamp > 0 && u.beforeStamp < math.MaxInt64/2e9 {
@@ -89,11 +93,12 @@ func (u *run) started() time.Time {
 	return at
 }
 
-// ofEpochs are the seconds of a run as the sum of its epochs.
+// ofEpochs is the clock that sums the times of the epochs.
 const ofEpochs = numClocks
 
-// clockUsed is what tells the seconds of the run: time_so_far, else timestamps or the sum of the epochs, whichever tells of
-// more (timestamps may lack the first epoch, or stand in a few rows only).
+// clockUsed returns the clock that determines the seconds of the run: time_so_far if logged, else whichever of
+// timestamps and the sum of the epochs covers more time (timestamps may lack the first epoch, or be present in a few
+// rows only).
 func (u *run) clockUsed() int {
 	var stamps, epochs float64
 	for _, s := range u.stretches {
@@ -109,7 +114,7 @@ func (u *run) clockUsed() int {
 	return ofEpochs
 }
 
-// fill takes what was measured of a stretch.
+// fill sets the measured fields of the segment's entry.
 func (s *stretch) fill(e *history.Entry, unit, clock int) {
 	e.Rows, e.Unit = s.rows, unitNames[unit]
 	e.Observed.GPU, e.Observed.GPUs = gpuModel(s.device), s.gpuCount()
@@ -130,8 +135,8 @@ func (s *stretch) fill(e *history.Entry, unit, clock int) {
 	e.UnitTime, e.UnitSpread, e.UnitCount = finite(mean), finite(spread), finite(count)
 }
 
-// rates completes what follows from a time and a size: the throughput, as the log says it, else the samples of a step over its
-// time, else those of an epoch over its.
+// rates sets the throughput: the logged one, else the batch size over the time of a step, else the samples of an
+// epoch over its time.
 func (s *stretch) rates(e *history.Entry, unit int) {
 	step, _, _ := s.unitTimes(byStep).steady()
 	if unit == byStep {
@@ -146,8 +151,8 @@ func (s *stretch) rates(e *history.Entry, unit int) {
 	}
 }
 
-// join makes the whole of its stretches: totals are sums, peaks the largest, shares the means by rows, and what differs from
-// stretch to stretch is unknown, the time of a unit too.
+// join aggregates the segments into the whole: totals are sums, peaks are maxima and utilisations are means weighted
+// by rows. Values that differ between segments are unknown, the unit time included.
 func join(whole *history.Entry, parts []history.Entry) {
 	total := func(of func(*history.Entry) *float64) {
 		var t sum
@@ -196,7 +201,7 @@ func join(whole *history.Entry, parts []history.Entry) {
 	}
 }
 
-// notes says what is odd about a run.
+// notes adds the anomalies of a run.
 func (u *run) notes(say *remarks, clock int, parts []history.Entry) {
 	timed := false
 	for i := range parts {
@@ -224,7 +229,7 @@ func (u *run) notes(say *remarks, clock int, parts []history.Entry) {
 
 const noTimes = "no column with the time of an epoch (epoch_time or time_so_far), and no timestamps"
 
-// finite is v where it can be a measurement, else NaN.
+// finite returns v, or NaN if v is infinite.
 func finite(v float64) float64 {
 	if math.IsInf(v, 0) {
 		return math.NaN()
@@ -232,7 +237,7 @@ func finite(v float64) float64 {
 	return v
 }
 
-// gpuModel is the GPU that a device_type names; "" where it names none ("cuda", "cpu", "gpu:0").
+// gpuModel returns the GPU model in a device_type; "" if it contains none ("cuda", "cpu", "gpu:0").
 func gpuModel(device string) string {
 	name, _, _ := strings.Cut(device, ":")
 	letter, digit := false, false

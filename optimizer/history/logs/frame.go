@@ -8,11 +8,11 @@ import (
 	"trainopt/monitor"
 )
 
-// maxFrame is the most rows that Frame holds at once.
+// maxFrame is the maximum number of rows of a data frame.
 const maxFrame = 1_000_000
 
-// Frame reads a log whole into a data frame, with the columns of monitor.Frame. One of more than a million rows is refused:
-// Read needs no memory for them. Errors are otherwise those of Read.
+// Frame reads a whole log into a data frame with the columns of monitor.Frame. Logs of more than a million rows are
+// an error; Read has no such limit. Other errors are those of Read.
 func Frame(path string, o Options) (dataframe.DataFrame, error) { return frame(path, o, maxFrame) }
 
 func frame(path string, o Options, most int) (dataframe.DataFrame, error) {

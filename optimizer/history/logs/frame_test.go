@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestFrame: the rows of a log as a data frame; more than can be held at once are refused.
+// TestFrame compares the data frame of a log, and requires an error above the limit on rows.
 func TestFrame(t *testing.T) {
 	path := write(t, "a.csv", "epoch,dauer,gpu_utilization_0\n1,9,50\n2,5,60\n3,4,\n")
 	o := Options{Aliases: map[string]string{"dauer": "epoch_time"}}

@@ -1,10 +1,10 @@
-// Package logs turns training logs of any framework into entries of the runs database.
+// Package logs converts training logs of any framework into entries of the runs database.
 //
-// A log may hold one training, one at several allocations (an entry of the whole, and one of the stretch at each, whose Parent
-// it is), or several trainings, one after the other or in turns. It is read once, row by row, and nothing of it is kept but
-// what the entries say and a bounded sample of the times: memory does not grow with its rows.
+// A log may contain one training, one training at several allocations (an entry of the whole and one entry per
+// segment, whose Parent is the whole), or several trainings, sequential or interleaved. It is read once, row by row;
+// only the entries and a bounded sample of the times are kept, so memory does not grow with the number of rows.
 //
-// It is no judge of trainings: optimizer/analysis compares them, and package monitor knows the formats.
+// The package does not evaluate trainings: optimizer/analysis compares them. Package monitor parses the formats.
 //
 //	log, err := logs.Read("log-cifar10-resnet50.csv", logs.Options{})
 //	for _, e := range log.Entries {
@@ -22,53 +22,55 @@ import (
 	"trainopt/optimizer/history"
 )
 
-// Options say how to read a log. The zero value detects everything and assumes nothing.
+// Options control how a log is read. The zero value detects the format and assumes nothing.
 type Options struct {
 	Format  string            // one of monitor.Formats; "" detects by content
-	Aliases map[string]string // column names of the user's
-	// Assume fills what the log does not say of where it ran (Observed) and what was trained (Job); Notes say what was filled
-	// in. NaN, 0 and "" assume nothing, but 0 GPUs of an entry that history.NewEntry made is "none".
+	Aliases map[string]string // additional column names, defined by the user
+	// Assume supplies values for fields that are missing in the log, of the configuration (Observed) and of the job
+	// (Job); Notes list the values used. NaN, 0 and "" assume nothing, except that 0 GPUs of an entry created by
+	// history.NewEntry means none.
 	Assume history.Entry
 }
 
-// Log is what one file gave.
+// Log is the content of one file.
 type Log struct {
 	Path, Format string
 	Rows, Bad    int
 	FirstBad     []string // "line 41: 3 fields, want 7"; at most 20
-	// Odd is how many values and rows were odd, though their lines could be read: values that cannot be (negative or infinite
-	// times, 0 CPUs, 250 %) and were not taken, duplicate rows, repeated headers, epochs that go back. FirstOdd has the first in
-	// words, at most 40.
+	// Odd counts invalid values and rows on readable lines: impossible values (negative or infinite times, 0 CPUs,
+	// 250 %), which are ignored, duplicate rows, repeated headers, decreasing epochs. FirstOdd describes the first
+	// ones, at most 40.
 	Odd      int
 	FirstOdd []string
-	// Entries are one for each training, in the order of the file; one that ran at several allocations is followed by its
-	// stretches. Rows of the trainings add up to Rows; Bad too.
+	// Entries has one entry per training, in the order of the file; the entry of a training at several allocations is
+	// followed by those of its segments. Rows and Bad of the trainings add up to those of the Log.
 	Entries []history.Entry
 	Notes   []string
 
 	stretches []measured
-	epochs    float64 // of the longest training, planned or done; 0 unknown
+	epochs    float64 // of the longest training, planned or completed; 0 unknown
 }
 
-// measured is the stretch that an entry without stretches of its own tells of.
+// measured links an entry without segments of its own to its unit times.
 type measured struct {
 	entry int // in Log.Entries
 	times *samples
 	unit  int
 }
 
-// maxTrainings bounds how many trainings one file may hold.
+// maxTrainings is the maximum number of trainings in one file.
 const maxTrainings = 4096
 
-// written is the zone of timestamps that have none, so that they are told from those that say UTC, and the same log gives the
-// same ID everywhere.
+// written is the zone of timestamps without one. It distinguishes them from UTC timestamps, and gives a log the same
+// ID on machines in any zone.
 var written = time.FixedZone("as written", 0)
 
-// Read reads a log, streaming: memory does not grow with its rows. The path is what monitor.Scan takes. Times are in seconds, memory in the log's gigabytes taken as
-// GiB; what a log does not say is NaN or "". An entry's ID is the SHA-256 of the normalised rows: the same training under
-// another name, or in another format that says the same, is the same entry.
+// Read reads a log as a stream: memory does not grow with the number of rows. The path is one that monitor.Scan
+// accepts. Times are in seconds, memory is the log's gigabytes taken as GiB; missing values are NaN or "". The ID of
+// an entry is the SHA-256 of the normalised rows: the same training under another name, or in another format with the
+// same values, has the same ID.
 //
-// The error wraps fs.ErrNotExist when there is no file and monitor.ErrNoData when it has no row.
+// The error wraps fs.ErrNotExist if the file does not exist, and monitor.ErrNoData if it has no row.
 func Read(path string, o Options) (Log, error) {
 	f := file{runs: map[name]*run{}}
 	stats, err := monitor.Scan(path, monitor.TailOptions{Format: o.Format, Aliases: o.Aliases, Location: written}, f.row)
@@ -90,7 +92,8 @@ func Read(path string, o Options) (Log, error) {
 	return log, nil
 }
 
-// assemble makes the entries of what was read.
+// assemble creates entries and notes from the trainings. A repeated training is dropped with a note. Each training
+// yields its entries and, per segment, a reference to its unit times for Observations.
 func (log *Log) assemble(f *file, stats monitor.TailStats, o Options) {
 	say := newRemarks(o.Assume)
 	if log.Bad > 0 {
@@ -127,7 +130,7 @@ func (log *Log) assemble(f *file, stats monitor.TailStats, o Options) {
 	log.Notes = append(log.Notes, say.notes(len(f.order))...)
 }
 
-// skipped says how many lines gave no row.
+// skipped describes the number of unparsable lines.
 func (log *Log) skipped() string {
 	text := fmt.Sprintf("%d of %d rows skipped", log.Bad, log.Rows+log.Bad)
 	if len(log.FirstBad) > 0 {
@@ -136,7 +139,8 @@ func (log *Log) skipped() string {
 	return text
 }
 
-// badOf credits bad lines to trainings: those whose line is known to the one that stood there, the others to the last.
+// badOf attributes bad lines to trainings: lines with a known number to the training at that place, the others to the
+// last one.
 func badOf(runs []*run, stats monitor.TailStats) []int {
 	bad := make([]int, len(runs))
 	if len(runs) == 0 {
@@ -153,12 +157,12 @@ func badOf(runs []*run, stats monitor.TailStats) []int {
 	return bad
 }
 
-// name is what tells the trainings of one file from one another.
+// name identifies a training within a file.
 type name struct{ model, dataset string }
 
-// file sorts rows into trainings.
+// file assigns rows to trainings.
 type file struct {
-	runs  map[name]*run // the last one of each
+	runs  map[name]*run // the latest run of each
 	at    *run
 	order []*run
 	odd   oddities
@@ -166,6 +170,7 @@ type file struct {
 
 var errTooMany = fmt.Errorf("more than %d trainings in one file: this is not the log of a training", maxTrainings)
 
+// row adds a row to its training, which it creates if necessary.
 func (f *file) row(r *monitor.Row) error {
 	if u := f.find(r); u != nil {
 		f.at = u
@@ -183,8 +188,8 @@ func (f *file) row(r *monitor.Row) error {
 	return nil
 }
 
-// find is the training that a row belongs to; nil when it begins one. A row that does not say its model or data set belongs to
-// the training before it.
+// find returns the training that a row belongs to; nil if the row starts a new one. A row without model and data set
+// belongs to the same training as the row before it.
 func (f *file) find(r *monitor.Row) *run {
 	u := f.at
 	if u == nil {

@@ -8,8 +8,9 @@ import (
 	"trainopt/resources"
 )
 
-// Observations are what a log measured of a job's speed, one for each allocation and batch size, for the performance model.
-// Where the log says no GPU or CPU count it is taken to be made at fallback. There is none without times of units.
+// Observations returns the measured unit times of a log, one observation per allocation and batch size, for the
+// performance model. Missing GPU or CPU counts are taken from fallback. Segments without unit times yield no
+// observation.
 func Observations(log Log, fallback resources.Allocation) []perf.Observation {
 	type key struct{ gpus, cpus, batch int }
 	var out []perf.Observation
@@ -55,7 +56,7 @@ func Observations(log Log, fallback resources.Allocation) []perf.Observation {
 		if len(out[i].UnitSeconds) > 0 {
 			continue
 		}
-		out[i].UnitSeconds = firsts[i] // warm-up is better than nothing
+		out[i].UnitSeconds = firsts[i] // warm-up times are better than none
 		if len(firsts[i]) > 1 {
 			out[i].UnitSeconds = firsts[i][1:]
 		}
@@ -63,16 +64,17 @@ func Observations(log Log, fallback resources.Allocation) []perf.Observation {
 	return out
 }
 
-// Recalled is what the logs of earlier runs tell a run that is about to begin.
+// Recalled holds what the logs of earlier runs contribute to a new run.
 type Recalled struct {
 	Observations []perf.Observation
-	// Epochs is the largest epoch count of the logs; 0 when none says.
+	// Epochs is the largest epoch count of the logs; 0 if no log contains one.
 	Epochs float64
-	// Notes name the logs that could not be used, and what was skipped or taken to be so in the others.
+	// Notes name the logs that were not used, and the skipped rows and assumed values of the others.
 	Notes []string
 }
 
-// Recall reads the logs of earlier runs of a job. A log that cannot be read or has no times is named in the notes and left out.
+// Recall reads the logs of earlier runs of a job. Logs that are unreadable or lack times are named in the notes and
+// left out.
 func Recall(paths []string, o Options, fallback resources.Allocation) Recalled {
 	var out Recalled
 	for _, path := range paths {
@@ -101,7 +103,7 @@ func Recall(paths []string, o Options, fallback resources.Allocation) Recalled {
 	return out
 }
 
-// silentOnCPUs reports whether a stretch with times does not say how many CPUs it had.
+// silentOnCPUs reports whether a segment with unit times has no CPU count.
 func (log *Log) silentOnCPUs() bool {
 	for _, m := range log.stretches {
 		if m.times.n > 0 && math.IsNaN(log.Entries[m.entry].Observed.CPUs) {

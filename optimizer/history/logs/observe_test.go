@@ -22,7 +22,7 @@ func write(t *testing.T, name, text string) string {
 	return path
 }
 
-// TestRecall: logs of several formats give what they hold; what they lack is said.
+// TestRecall covers the observations from logs of several formats, and the notes on missing columns.
 func TestRecall(t *testing.T) {
 	type seen struct {
 		gpus, cpus int
@@ -82,7 +82,7 @@ func TestRecall(t *testing.T) {
 	}
 }
 
-// TestRecallSeveral: one that is not there does not keep the others from being read.
+// TestRecallSeveral requires that a missing log does not prevent reading the others.
 func TestRecallSeveral(t *testing.T) {
 	a := write(t, "a.csv", "epoch,epoch_time,cpu_count,total_epochs\n1,9,4,12\n2,5,4,12\n")
 	b := write(t, "b.csv", "epoch,epoch_time,cpu_count\n29,9,2\n30,8,2\n")

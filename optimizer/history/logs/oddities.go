@@ -6,10 +6,10 @@ import (
 	"trainopt/monitor"
 )
 
-// maxWords is how many bad lines and oddities are kept in words; all are counted.
+// maxWords bounds the number of anomalies that are described; all are counted.
 const maxWords = 20
 
-// oddities counts values that were not taken because they cannot be.
+// oddities counts values that were rejected as impossible.
 type oddities struct {
 	n     int
 	words []string

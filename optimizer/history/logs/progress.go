@@ -6,7 +6,8 @@ import (
 	"trainopt/monitor"
 )
 
-// progress credits the stretch with the work that a row says is done beyond what was.
+// progress credits the current segment with the work beyond the furthest position so far. The first row of a log
+// counts its own epoch only; the length of the first step is known once the second one is logged.
 func (u *run) progress(p place) {
 	u.at.units[byRow].add(1)
 	switch {
@@ -34,8 +35,8 @@ func (u *run) progress(p place) {
 	}
 }
 
-// firstSteps is how many steps the first row of a log tells of, when the second comes interval steps later: 50 for 49, 99 …
-// (counted from 0) and for 50, 100 …; none for 0, 50 … (told before the first).
+// firstSteps returns the number of steps that the first row of a log covers, if the second one follows interval steps
+// later: 50 for 49, 99 … (counted from 0) and for 50, 100 …; 0 for 0, 50 … (logged before the first step).
 func firstSteps(first, interval float64) float64 {
 	if first-interval >= -1 {
 		return interval
@@ -43,7 +44,8 @@ func firstSteps(first, interval float64) float64 {
 	return first
 }
 
-// timing takes what a row says of time.
+// timing records the times in a row on every clock, and the pace of each pair of position and clock. An epoch_time is
+// held until the epoch is over, since several rows may belong to the same epoch.
 func (u *run) timing(r *monitor.Row, p place, o *oddities) {
 	took, hasTook := r.Value(monitor.EpochTime)
 	if hasTook && took == 0 {
@@ -90,7 +92,7 @@ func (u *run) timing(r *monitor.Row, p place, o *oddities) {
 	}
 }
 
-// endEpoch credits the stretch with the epoch_time of the epoch that is over; of several rows of it, the last one tells.
+// endEpoch credits the segment with the epoch_time of the completed epoch; the last row of an epoch takes precedence.
 func (u *run) endEpoch() {
 	if math.IsNaN(u.epochTime) {
 		return
@@ -100,7 +102,7 @@ func (u *run) endEpoch() {
 	u.epochTime, u.epochOf = math.NaN(), math.NaN()
 }
 
-// results takes the last loss and accuracy.
+// results records the last loss and accuracy.
 func (u *run) results(r *monitor.Row) {
 	if v, ok := r.Value(monitor.TrainLoss); ok {
 		u.loss, u.at.loss = v, v
@@ -110,7 +112,7 @@ func (u *run) results(r *monitor.Row) {
 	}
 }
 
-// end settles what had to wait for another row.
+// end settles pending values at the end of the log.
 func (u *run) end() {
 	u.endEpoch()
 	if u.firstStep != nil && u.step > 0 {

@@ -16,7 +16,7 @@ import (
 	"trainopt/optimizer/history"
 )
 
-// told is a training as a test makes it, and what Read must find.
+// told is a generated training with the result that Read must return.
 type told struct {
 	rows    [][]string
 	seconds float64
@@ -25,7 +25,7 @@ type told struct {
 	configs map[string]bool
 }
 
-// drawTraining makes the rows of a training that counts epochs, time and money up and changes its allocation now and then.
+// drawTraining generates a training that counts epochs, time and money up and occasionally changes its allocation.
 func drawTraining(t *rapid.T, model string) told {
 	d := told{configs: map[string]bool{}}
 	gpus, batch := 1, 32
@@ -44,8 +44,8 @@ func drawTraining(t *rapid.T, model string) told {
 	return d
 }
 
-// TestTotals: whatever trainings a file holds, one after the other, each entry has the totals of its own, stretches add up to
-// the whole, and reading is repeatable, whatever the name of the file and the order of the columns.
+// TestTotals requires, for any sequence of trainings in a file, that each entry has its own totals, that segments
+// add up to the whole, and that the result depends neither on the name of the file nor on the order of the columns.
 func TestTotals(t *testing.T) {
 	header := []string{"model_name", "epoch", "gpu_count", "batch_size", "epoch_time", "time_so_far", "cost_so_far", "memory_used_gb"}
 	dir := t.TempDir()
@@ -119,8 +119,8 @@ func mustRead(t *rapid.T, path, text string) Log {
 	return log
 }
 
-// TestSteady: the time of a unit is among those measured, bounded in memory, close to the truth of a long log, and not moved
-// by pauses.
+// TestSteady requires that the unit time lies among the measured ones, that memory is bounded, that the estimate is
+// close to the truth for a long log, and that pauses do not affect it.
 func TestSteady(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, pauses := rapid.IntRange(4, 20000).Draw(t, "n"), rapid.IntRange(0, 2).Draw(t, "pauses")
@@ -145,7 +145,7 @@ func TestSteady(t *testing.T) {
 	})
 }
 
-// TestSample: of a long stretch that grows slower, the whole counts, not its beginning.
+// TestSample requires that the estimate of a segment that slows down represents all of it, not its beginning.
 func TestSample(t *testing.T) {
 	var s samples
 	for i := range 50001 {
@@ -156,7 +156,8 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// FuzzRead reads any bytes: it never panics, reads the same twice, counts add up, and nothing that no row says is a number.
+// FuzzRead reads arbitrary bytes: Read must not panic, must be repeatable, its counts must add up, and it must return
+// no number that no row contains.
 func FuzzRead(f *testing.F) {
 	for _, folder := range []string{"../../../monitor/testdata/formats/*", "testdata/*.csv"} {
 		files, _ := filepath.Glob(folder)

@@ -13,7 +13,7 @@ import (
 	"trainopt/optimizer/history"
 )
 
-// show is an entry on one line: what is known of it and nothing else.
+// show formats the known fields of an entry on one line.
 func show(e *history.Entry) string {
 	var b strings.Builder
 	text := func(name, v string) {
@@ -76,19 +76,19 @@ func shown(log Log) []string {
 	return out
 }
 
-// lines joins them with line ends.
+// lines joins lines, each with a line feed.
 func lines(l ...string) string { return strings.Join(l, "\n") + "\n" }
 
-// unchecked oddities are for package monitor to count.
+// unchecked marks cases whose count of oddities is determined by package monitor.
 const unchecked = -1
 
-// TestRead: what a log says is what its entries say, and nothing more.
+// TestRead compares the entries of small logs, and requires that they contain no other values.
 func TestRead(t *testing.T) {
 	for name, c := range map[string]struct {
 		file, text string
 		options    Options
 		want       []string
-		notes      []string // a part of each
+		notes      []string // substrings, one per note
 		odd        int
 	}{
 		"the ancestor's log": {file: "log-cifar10-resnet50.csv", text: lines(
@@ -223,7 +223,7 @@ func assumed() history.Entry {
 	return a
 }
 
-// check fails when a log breaks what its readers rely on.
+// check verifies the invariants of a Log.
 func check(t *testing.T, log Log) {
 	t.Helper()
 	seen := map[string]bool{}
@@ -262,8 +262,8 @@ func check(t *testing.T, log Log) {
 	}
 }
 
-// TestSameLog: a log is known again under another name, with its columns in another order, in another format, on a machine in
-// another zone; another log is not.
+// TestSameLog requires the same ID for a log under another name, with reordered columns, in another format or read in
+// another time zone, and a different ID for another log.
 func TestSameLog(t *testing.T) {
 	read := func(name, text string) string {
 		t.Helper()
@@ -304,7 +304,7 @@ func TestSameLog(t *testing.T) {
 	}
 }
 
-// TestReadDamaged: damage costs what is damaged, is counted, and nothing else.
+// TestReadDamaged requires that damage affects only the damaged lines, and that these are counted.
 func TestReadDamaged(t *testing.T) {
 	good := lines("epoch,epoch_time,gpu_count,train_loss", "1,9,2,3", "2,5,2,2", "3,5.5,2,1.5", "4,5,2,1")
 	utf16 := func(s string) string {
@@ -339,7 +339,7 @@ func TestReadDamaged(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := c.want
-			if c.bad < 0 && log.Bad > 0 { // whether NULs are a line is for package monitor to say
+			if c.bad < 0 && log.Bad > 0 { // package monitor determines whether NULs count as a line
 				want = strings.Replace(want, " gpus", fmt.Sprintf(" bad=%d gpus", log.Bad), 1)
 			}
 			if got := shown(log); len(got) != 1 || got[0] != want || c.bad >= 0 && log.Bad != c.bad {
@@ -350,7 +350,8 @@ func TestReadDamaged(t *testing.T) {
 	}
 }
 
-// TestManyAllocations: a log whose batch size changes all the time still has totals, and a bounded number of stretches.
+// TestManyAllocations requires totals and a bounded number of segments for a log whose batch size changes
+// constantly.
 func TestManyAllocations(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("step,batch_size,elapsed_s\n")
@@ -371,7 +372,7 @@ func TestManyAllocations(t *testing.T) {
 	}
 }
 
-// TestReadRefused: what is no log is refused in one line that says what was read and why.
+// TestReadRefused requires a one-line error with path and reason for files that are not training logs.
 func TestReadRefused(t *testing.T) {
 	var many strings.Builder
 	many.WriteString("model_name,epoch\n")

@@ -8,7 +8,7 @@ import (
 	"trainopt/optimizer/history"
 )
 
-// maxStretches bounds how many allocations of one run are told apart; rows at further ones are counted together.
+// maxStretches bounds the number of distinct allocations of a run; rows at further allocations are aggregated.
 const maxStretches = 64
 
 // run is one training in a log.
@@ -17,32 +17,32 @@ type run struct {
 	firstLine int
 	job       history.Job
 
-	start, last place   // of the first row, and of what was said last
-	epoch, step float64 // the furthest
+	start, last place   // of the first row, and the last known values
+	epoch, step float64 // largest values so far
 	totalSteps  float64
 	rows        int
-	late        bool // the log begins in the middle
-	restarts    int  // how often it went back
-	turns       int  // how often right after it had gone back
-	sinceBack   int  // rows
+	late        bool // the log starts in the middle of the training
+	restarts    int  // number of times that the position decreased
+	turns       int  // of those, shortly after the previous one
+	sinceBack   int  // rows since then
 
 	clock, cost counter
 	paces       [numPositions][numClocks]pace
 	firstStamp  time.Time
-	beforeStamp float64 // seconds from the start to firstStamp, as its row says
+	beforeStamp float64 // seconds from the start to firstStamp, from the same row
 	stamp       time.Time
-	epochTime   float64  // epoch_time of the epoch under way, which more rows may tell
-	epochOf     float64  // that epoch
-	firstStep   *stretch // where the first step was made; nil once its length is known
+	epochTime   float64  // epoch_time of the current epoch, which further rows may update
+	epochOf     float64  // epoch that epochTime belongs to
+	firstStep   *stretch // segment of the first step; nil once its length is known
 
 	now       config
 	at        *stretch
 	stretches []*stretch
 
-	loss, accuracy float64 // the last
+	loss, accuracy float64 // last values
 }
 
-// place is where a row stands; NaN is not said.
+// place is the position of a row; NaN if missing.
 type place struct{ epoch, step, time float64 }
 
 func placeOf(r *monitor.Row) (p place) {
@@ -52,7 +52,7 @@ func placeOf(r *monitor.Row) (p place) {
 	return p
 }
 
-// order compares two numbers: -1 and 1 as usual, 0 when they are equal or one is not known.
+// order compares two numbers: -1 and 1 as usual, 0 if they are equal or one is unknown.
 func order(a, b float64) int {
 	switch {
 	case a < b:
@@ -74,7 +74,7 @@ func (p place) backFrom(q place) bool {
 	return p.time < q.time
 }
 
-// asEarlyAs reports whether p lies where a run begins that began at q.
+// asEarlyAs reports whether p is a possible first position of a run whose earlier occurrence started at q.
 func (p place) asEarlyAs(q place) bool {
 	if c := order(p.epoch, q.epoch); c != 0 {
 		return c < 0
@@ -88,7 +88,7 @@ func (p place) asEarlyAs(q place) bool {
 	return p.time < 2*q.time
 }
 
-// after is where a log stands after q and then p: what p does not say is as it was.
+// after returns the position after q and then p: values missing in p are those of q.
 func (p place) after(q place) place {
 	keep := func(a, b float64) float64 {
 		if math.IsNaN(a) {
@@ -109,7 +109,7 @@ func newRun(r *monitor.Row) *run {
 	return u
 }
 
-// finished reports whether the run has reached the end that it said it has; true when it never said.
+// finished reports whether the run has reached its announced end; true if it announced none.
 func (u *run) finished() bool {
 	switch {
 	case !math.IsNaN(u.job.Epochs) && !math.IsNaN(u.epoch):
@@ -120,8 +120,8 @@ func (u *run) finished() bool {
 	return true
 }
 
-// beginsAnew reports whether a row is of another run of the same training: it stands where this one began, and this one was
-// over.
+// beginsAnew reports whether a row starts another run of the same training: its position is that of the start of this
+// run, which was finished.
 func (u *run) beginsAnew(r *monitor.Row) bool {
 	p := placeOf(r)
 	return p.backFrom(u.last) && p.asEarlyAs(u.start) && u.finished()
@@ -148,7 +148,7 @@ func (u *run) take(r *monitor.Row, o *oddities) {
 	u.at.take(r, o)
 }
 
-// goneBack takes note that the job was started again from a checkpoint, or from its start.
+// goneBack records a restart of the job from a checkpoint or from its start.
 func (u *run) goneBack() {
 	u.restarts++
 	if u.sinceBack <= 2 {
@@ -159,13 +159,13 @@ func (u *run) goneBack() {
 	u.begin()
 }
 
-// begin says that the unit under way is warm-up.
+// begin marks the current unit as warm-up.
 func (u *run) begin() {
 	u.endEpoch()
 	u.at.begin()
 }
 
-// describe takes what a row says of the job.
+// describe records the job's attributes in a row.
 func (u *run) describe(r *monitor.Row, o *oddities) {
 	if r.Model != "" {
 		u.job.Model = r.Model
@@ -182,7 +182,7 @@ func (u *run) describe(r *monitor.Row, o *oddities) {
 	}
 }
 
-// setPositive takes a value that says nothing when it is 0.
+// setPositive sets a value unless it is 0 or less, which is counted as odd.
 func setPositive(to *float64, r *monitor.Row, c monitor.Column, o *oddities) {
 	if v, ok := r.Value(c); ok && v > 0 {
 		*to = v
@@ -191,9 +191,10 @@ func setPositive(to *float64, r *monitor.Row, c monitor.Column, o *oddities) {
 	}
 }
 
-// maxCount is the most GPUs, CPUs or samples in a step that is taken for one.
+// maxCount is the largest plausible number of GPUs, CPUs or samples per step.
 const maxCount = 1e9
 
+// setCount sets a count between least and maxCount; other values are counted as odd.
 func setCount(to *float64, r *monitor.Row, c monitor.Column, least float64, o *oddities) {
 	if v, ok := r.Value(c); ok && v >= least && v <= maxCount {
 		*to = v
@@ -202,7 +203,7 @@ func setCount(to *float64, r *monitor.Row, c monitor.Column, least float64, o *o
 	}
 }
 
-// move finds the stretch of a row: the allocation is as before where the row does not say.
+// move selects the segment of a row; missing fields of the allocation are unchanged.
 func (u *run) move(r *monitor.Row, o *oddities) {
 	was := u.now
 	setCount(&u.now.gpus, r, monitor.GPUCount, 0, o)
@@ -223,7 +224,7 @@ func (u *run) move(r *monitor.Row, o *oddities) {
 	u.at.begin()
 }
 
-// stretchAt finds the stretch at an allocation, or makes it.
+// stretchAt returns the segment at an allocation, creating it if necessary.
 func (u *run) stretchAt(c config) *stretch {
 	for _, s := range u.stretches {
 		if s.same(&c) && !s.mixed {

@@ -7,27 +7,28 @@ import (
 )
 
 const (
-	// maxKept bounds how many values of one kind are held of a stretch; of more, a uniform sample is.
+	// maxKept bounds the number of values kept per segment and kind; of more, a uniform sample is kept.
 	maxKept = 1024
-	// pause is the factor beyond which a value is no steady state but a pause, a restart or a stalled machine.
+	// pause is the factor from the median beyond which a value is not steady state but a pause, a restart or a stall.
 	pause = 3
-	// recurs is how many values beyond that make a pattern.
+	// recurs is the minimum number of such values that form a pattern.
 	recurs = 3
-	// seed of the samples: the same log gives the same bytes.
+	// seed of the sampling: the same log yields the same bytes.
 	seed = 0x10_95
 )
 
-// samples are the measured values of one kind (seconds of a unit, samples/s) of a stretch, in bounded memory: the first,
-// which is warm-up when there are others, and a uniform random sample of the rest (reservoir, Vitter 1985, algorithm R).
+// samples holds the measured values of one kind (seconds per unit, samples/s) of a segment in bounded memory: the
+// first value, which is warm-up if there are others, and a uniform random sample of the rest (reservoir, Vitter 1985,
+// algorithm R).
 type samples struct {
 	first float64
 	kept  []float64
-	n     int // values taken, the first included
+	n     int // number of accepted values, including the first
 	cold  bool
 	rng   *rand.Rand
 }
 
-// add takes a positive, finite value; anything else is no data.
+// add records a positive, finite value; other values are ignored, and so is the first value after begin.
 func (s *samples) add(v float64) {
 	if !(v > 0) || math.IsInf(v, 0) {
 		return
@@ -52,10 +53,10 @@ func (s *samples) add(v float64) {
 	s.n++
 }
 
-// begin says that the next value is warm-up again: the job was started anew, or came back to this allocation.
+// begin marks the next value as warm-up: the job was restarted, or has returned to this allocation.
 func (s *samples) begin() { s.cold = s.n > 0 }
 
-// values are what is known of the steady state, warm-up left out where there is anything else.
+// values returns the steady values; the warm-up value only if there is no other.
 func (s *samples) values() []float64 {
 	if len(s.kept) == 0 && s.n > 0 {
 		return []float64{s.first}
@@ -63,13 +64,14 @@ func (s *samples) values() []float64 {
 	return s.kept
 }
 
-// median of the steady values; NaN when there are none.
+// median returns the median of the steady values; NaN if there are none.
 func (s *samples) median() float64 { return median(s.values()) }
 
-// steady is the mean of the steady values, their relative standard deviation (NaN for fewer than two) and how many were
-// measured. A value beyond three times the median, or below a third of it, is left out: a pause does not ruin the mean. But
-// where three or more of those are alike they are work that recurs, such as an evaluation after each thousand steps, and
-// count.
+// steady returns the mean of the steady values, their relative standard deviation (NaN for fewer than two) and their
+// number. Values above three times the median or below a third of it are excluded, so that a pause does not distort
+// the mean. If three or more of the excluded values are similar to each other, they are recurring work, such as an
+// evaluation every thousand steps, and are included. If values were sampled, the number is scaled to all measured
+// values.
 func (s *samples) steady() (mean, spread, count float64) {
 	all := s.values()
 	middle := median(all)
@@ -105,12 +107,12 @@ func (s *samples) steady() (mean, spread, count float64) {
 	return m.mean, spread, count
 }
 
-// like are the values within the factor pause of the middle.
+// like returns the values within the factor pause of middle.
 func like(values []float64, middle float64) []float64 {
 	return slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return v > pause*middle || v < middle/pause })
 }
 
-// moments are an online mean and sum of squared deviations (Welford 1962).
+// moments holds a running mean and sum of squared deviations (Welford 1962).
 type moments struct{ n, mean, m2 float64 }
 
 func (m *moments) add(v float64) {
@@ -120,6 +122,7 @@ func (m *moments) add(v float64) {
 	m.m2 += d * (v - m.mean)
 }
 
+// median returns the median without changing v; NaN if v is empty.
 func median(v []float64) float64 {
 	if len(v) == 0 {
 		return math.NaN()
@@ -132,15 +135,15 @@ func median(v []float64) float64 {
 	return sorted[h-1]/2 + sorted[h]/2
 }
 
-// counter is a number that a log counts up over a run (time_so_far, cost_so_far): its total is what it says last, and more
-// only where it went back.
+// counter is a cumulative value of a log (time_so_far, cost_so_far). Its total is the last value, or more if the
+// value decreased.
 type counter struct{ last, total float64 }
 
 func newCounter() counter { return counter{last: math.NaN(), total: math.NaN()} }
 
-// advance takes the next value and gives what was added. Where the number goes back, the job was started again: nearer to
-// zero than to where it stood, it counts from zero; else it was restored from a checkpoint, and the first value after it adds
-// nothing, for what was done since the checkpoint had been counted.
+// advance records the next value and returns the increment. A decrease means that the job was restarted: a value
+// below half of the previous one is counted from zero; a larger one was restored from a checkpoint and adds nothing,
+// because the work done since the checkpoint has been counted already.
 func (c *counter) advance(v float64) (added float64) {
 	switch {
 	case math.IsNaN(c.last):
@@ -155,14 +158,16 @@ func (c *counter) advance(v float64) (added float64) {
 	return added
 }
 
-// pace turns a clock and a position into seconds per unit: the time between the first rows that stand at two positions.
+// pace converts a clock and a position into seconds per unit: the time between the first rows at two successive
+// positions.
 type pace struct {
 	at, from float64
 	set      bool
 }
 
-// advance gives the seconds of one unit, ok when the position and the clock have both moved on. A clock that stands still
-// (whole seconds, many rows in each) waits for its next tick, so that no unit seems to take longer than it did.
+// advance returns the seconds of one unit; ok if both position and clock have advanced. While a coarse clock (whole
+// seconds, many rows in each) does not advance, the position is accumulated until its next tick, so that no unit
+// seems longer than it was.
 func (p *pace) advance(clock, position float64) (seconds float64, ok bool) {
 	switch {
 	case math.IsNaN(clock), math.IsNaN(position):

@@ -10,7 +10,7 @@ import (
 	"trainopt/monitor"
 )
 
-// The positions and the clocks that a log may have; a pace is kept for each pair.
+// Positions and clocks of a log; a pace is kept for each pair.
 const (
 	byEpoch = iota
 	byStep
@@ -24,7 +24,7 @@ const (
 	numClocks
 )
 
-// config is what a row says of where it ran. NaN and "" are not said.
+// config is the configuration in a row. NaN and "" are missing.
 type config struct {
 	gpus, cpus, batch float64
 	device            string
@@ -39,13 +39,13 @@ func (c *config) same(d *config) bool {
 	return same(c.gpus, d.gpus) && same(c.cpus, d.cpus) && same(c.batch, d.batch) && c.device == d.device
 }
 
-// completes reports whether c says all that d does, and the same.
+// completes reports whether c agrees with d in all fields that d has.
 func (c *config) completes(d *config) bool {
 	agree := func(a, b float64) bool { return a == b || math.IsNaN(b) }
 	return agree(c.gpus, d.gpus) && agree(c.cpus, d.cpus) && agree(c.batch, d.batch) && (c.device == d.device || d.device == "")
 }
 
-// mean is an online mean; NaN while empty.
+// mean is a running mean; NaN while empty.
 type mean struct{ sum, n float64 }
 
 func (m *mean) add(v float64) { m.sum += v; m.n++ }
@@ -56,10 +56,10 @@ func (m *mean) value() float64 {
 	return m.sum / m.n
 }
 
-// total is the sum; NaN while empty.
+// total returns the sum; NaN while empty.
 func (m *mean) total() float64 { return m.value() * m.n }
 
-// sum is a total that is NaN until something is added.
+// sum is a total that is NaN until a value is added.
 type sum struct {
 	v    float64
 	some bool
@@ -73,10 +73,10 @@ func (s *sum) value() float64 {
 	return s.v
 }
 
-// stretch is what a run did at one allocation, over all the times that it was there.
+// stretch holds the measurements of a segment: the work of a run at one allocation, over all its visits to it.
 type stretch struct {
 	config
-	mixed     bool // rows at many allocations that are not told apart
+	mixed     bool // aggregates rows at many allocations
 	rows      int
 	units     [numPositions]sum
 	seconds   [numClocks]sum
@@ -86,7 +86,7 @@ type stretch struct {
 	paces     [numPositions][numClocks]samples
 	speed     samples // throughput
 	gpuUtil   []mean  // of each GPU
-	busy      uint64  // GPUs that were ever in use
+	busy      uint64  // bit mask of the GPUs that were ever in use
 	cpuUtil   mean
 	memory    float64 // peak
 	gpuMemory float64 // peak
@@ -99,7 +99,7 @@ func newStretch(c config) *stretch {
 	return &stretch{config: c, memory: n, gpuMemory: n, loss: n, accuracy: n}
 }
 
-// begin says that the job comes to this allocation, for the first time or again.
+// begin marks the arrival of the job at this allocation, for the first time or again.
 func (s *stretch) begin() {
 	s.epochTime.begin()
 	s.speed.begin()
@@ -110,8 +110,8 @@ func (s *stretch) begin() {
 	}
 }
 
-// gpuCount is the number of GPUs used: as the log says it, none on a device that is a CPU, else those that were ever busy. That
-// no GPU was busy is not known to mean that there was none.
+// gpuCount returns the number of GPUs used: the logged number, 0 on a CPU device, else the number of GPUs that were
+// ever busy. NaN if no GPU was busy: that does not prove that none was allocated.
 func (s *stretch) gpuCount() float64 {
 	switch {
 	case !math.IsNaN(s.gpus):
@@ -124,8 +124,8 @@ func (s *stretch) gpuCount() float64 {
 	return math.NaN()
 }
 
-// gpuUse is the mean utilisation, in %, of the GPUs used: the mean over the rows of each, then over them. A log that lists
-// more GPUs than the job used (all of the machine's) says so of the busiest.
+// gpuUse returns the mean utilisation, in %, of the GPUs used: the mean over GPUs of their means over rows. If the
+// log lists more GPUs than the job used (all of the machine), the busiest ones count.
 func (s *stretch) gpuUse() float64 {
 	var each []float64
 	for i := range s.gpuUtil {
@@ -144,7 +144,7 @@ func (s *stretch) gpuUse() float64 {
 	return m.value()
 }
 
-// measured reports whether there is a time of a unit by the position.
+// measured reports whether unit times exist for the position.
 func (s *stretch) measured(position int) bool {
 	for c := range s.paces[position] {
 		if s.paces[position][c].n > 0 {
@@ -154,8 +154,8 @@ func (s *stretch) measured(position int) bool {
 	return position == byEpoch && s.epochTime.n > 0
 }
 
-// unitTimes are the best times of a unit that the log gives: epoch_time, else differences of time_so_far, else of timestamps.
-// Those at allocations that are not told apart are not times of one unit.
+// unitTimes returns the best unit times of the log: epoch_time, else differences of time_so_far, else of timestamps.
+// A segment that aggregates several allocations has none.
 func (s *stretch) unitTimes(position int) *samples {
 	if s.mixed {
 		return &samples{}
@@ -171,7 +171,7 @@ func (s *stretch) unitTimes(position int) *samples {
 	return &samples{}
 }
 
-// take adds what one row says beyond time and position.
+// take records the values of a row other than time and position.
 func (s *stretch) take(r *monitor.Row, o *oddities) {
 	s.rows++
 	for i, v := range r.GPUUtil {

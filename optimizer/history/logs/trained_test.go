@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// truth is what testdata/train.py says of its training; times are in seconds.
+// truth is the summary that testdata/train.py prints of its training; times are in seconds.
 type truth struct {
 	Epochs, Steps, Samples, Batch, CPUs, Params, Runtime, Cost, Loss, Accuracy float64
 
@@ -19,7 +19,7 @@ type truth struct {
 	StepLoss     float64   `json:"step_loss"`
 }
 
-// gaps are the differences between times.
+// gaps returns the differences of successive times.
 func gaps(ends []float64) []float64 {
 	var out []float64
 	for i := range ends[1:] {
@@ -28,8 +28,8 @@ func gaps(ends []float64) []float64 {
 	return out
 }
 
-// TestTrained: one real training, logged in the styles of several frameworks, is the same training in each log, as far as that
-// log tells.
+// TestTrained requires that one real training, logged in the styles of several frameworks, yields the same entry from
+// each log, as far as that log contains the values.
 func TestTrained(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -49,8 +49,8 @@ func TestTrained(t *testing.T) {
 	for name, want := range map[string]struct {
 		format, framework, unit        string
 		units, seconds                 float64
-		each                           []float64 // the time of a unit is among these
-		samples                        float64   // in a unit, of which the log tells the throughput; NaN when it does not
+		each                           []float64 // the unit time lies within these
+		samples                        float64   // per unit, if the log contains the throughput; NaN if not
 		cost, loss, accuracy, cpus, of float64
 	}{
 		"log-generated-logistic.csv": {"csv", "", "epoch", is.Epochs, last, is.EpochSeconds, is.Samples, is.Cost, is.Loss, 100 * is.Accuracy, is.CPUs, is.Params},

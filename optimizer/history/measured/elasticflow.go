@@ -10,7 +10,7 @@ import (
 	"trainopt/optimizer/history"
 )
 
-// elasticFlowClusters are the folders of the tables.
+// elasticFlowClusters lists the folders of the tables.
 var elasticFlowClusters = []struct {
 	folder, name, gpu string
 	perNode           int
@@ -19,7 +19,8 @@ var elasticFlowClusters = []struct {
 	{"throughputs_T4", "t4", "T4", 4},
 }
 
-// loadElasticFlow reads iterations per second by total batch and number of GPUs, whole nodes filled one after the other.
+// loadElasticFlow reads iterations per second by total batch size and number of GPUs, with whole nodes filled in
+// turn.
 func loadElasticFlow(dir string) ([]history.Entry, error) {
 	var all []history.Entry
 	for _, c := range elasticFlowClusters {
@@ -48,7 +49,7 @@ func loadElasticFlow(dir string) ([]history.Entry, error) {
 	return all, nil
 }
 
-// elasticFlowGPUs are the columns of the tables.
+// elasticFlowGPUs lists the columns of the tables.
 var elasticFlowGPUs = []string{"1", "2", "4", "8", "16", "32", "64"}
 
 // readElasticFlow reads one table. Empty cells, "nan" and 0 were not measured.

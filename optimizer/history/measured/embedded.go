@@ -18,8 +18,8 @@ import (
 //go:embed measurements.csv
 var measurements []byte
 
-// Embedded are the measurements in the binary, a fresh slice, sorted by id. It panics when the file in the binary is broken,
-// which a test excludes.
+// Embedded returns a new slice of the measurements in the binary, sorted by id. It panics if the embedded file is
+// malformed, which a test excludes.
 func Embedded() []history.Entry {
 	entries, err := Parse(bytes.NewReader(measurements))
 	if err != nil {
@@ -28,12 +28,12 @@ func Embedded() []history.Entry {
 	return entries
 }
 
-// columns of the embedded table. Empty is unknown. throughput is samples/s, seconds a whole training; count is of how many
-// measurements the figure is the mean or median, spread their relative standard deviation; what is trained, and by whom it
-// was measured, is in the id.
+// columns of the embedded table. Empty cells are unknown. throughput is samples/s, seconds the time of a whole
+// training; count is the number of measurements that the figure averages (mean or median), spread their relative
+// standard deviation. The model and the source are part of the id.
 var columns = []string{"id", "gpu", "gpus", "nodes", "batch", "throughput", "seconds", "count", "spread", "framework"}
 
-// Parse reads a table as Format writes it. Errors name the line.
+// Parse reads a table in the format of Format. Errors contain the line number.
 func Parse(r io.Reader) ([]history.Entry, error) {
 	reader := csv.NewReader(r)
 	reader.Comment = '#'
@@ -60,6 +60,8 @@ func Parse(r io.Reader) ([]history.Entry, error) {
 	return sortEntries(out)
 }
 
+// parsePoint validates one row: a known GPU count of at least one per node, a batch size, and either throughput or
+// seconds.
 func parsePoint(v []string) (point, error) {
 	p := point{id: v[0], gpu: v[1], framework: v[9]}
 	var err1, err2 error
@@ -92,9 +94,9 @@ func parsePoint(v []string) (point, error) {
 	return p, nil
 }
 
-// Format writes entries as the embedded table, figures rounded to four digits, with where they come from above. The same
-// entries in any order and the same date (YYYY-MM-DD, of the making) give the same bytes. It refuses entries from a source
-// without a licence: those are never embedded.
+// Format writes entries as the embedded table, figures rounded to four digits, with their sources as comments at the
+// top. The output depends neither on the order of the entries nor on the time of the call: date (YYYY-MM-DD) is the
+// date of generation. Entries from a source without a licence are an error: those are never embedded.
 func Format(entries []history.Entry, date string) ([]byte, error) {
 	sorted, err := sortEntries(slices.Clone(entries))
 	if err != nil {
@@ -133,7 +135,7 @@ func Format(entries []history.Entry, date string) ([]byte, error) {
 	return out.Bytes(), w.Error()
 }
 
-// fourDigits rounds; NaN, unknown, is empty.
+// fourDigits rounds to four significant digits; NaN (unknown) is "".
 func fourDigits(x float64) string {
 	if math.IsNaN(x) {
 		return ""

@@ -35,7 +35,8 @@ func TestEmbeddedIsWhole(t *testing.T) {
 	}
 }
 
-// What is embedded is what the tables say, rounded.
+// TestEmbeddedIsWhatTheTablesSay requires that the embedded figures equal those of the original tables after
+// rounding.
 func TestEmbeddedIsWhatTheTablesSay(t *testing.T) {
 	tables := load(t)
 	near := func(got, want float64) bool {
@@ -54,7 +55,8 @@ func TestEmbeddedIsWhatTheTablesSay(t *testing.T) {
 	}
 }
 
-// The median of a configuration lies within its submissions, counts their submitters, and is the only one's figure.
+// TestEmbeddedMedians requires that a median lies within its submissions and counts their submitters, and that the
+// median of a single submission equals it.
 func TestEmbeddedMedians(t *testing.T) {
 	submissions := map[string][]history.Entry{}
 	key := func(e history.Entry) string {
@@ -128,7 +130,7 @@ func TestFormatRefusesWhatHasNoLicence(t *testing.T) {
 	}
 }
 
-// What was parsed and is written is parsed to the same again, and no text brings the parser down.
+// FuzzParse requires that parsed entries survive a round trip through Format, and that no input makes Parse panic.
 func FuzzParse(f *testing.F) {
 	f.Add(tableHeader + "pollux/bert/t4/1x1/b4,T4,1,1,4,8.785,,2,0.01,\n")
 	f.Add("# note\n" + tableHeader + "mlperf/bert/h100/8x8/g4608,H100,64,8,4608,,52.77,1,,pytorch\n")

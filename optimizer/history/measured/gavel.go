@@ -11,9 +11,9 @@ import (
 	"trainopt/simulator/training/profile"
 )
 
-// loadGavel reads the isolated rates. The batch in a job's name is that of one GPU, and a rate is the sum over the GPUs of
-// their steps per second, so samples/s are rate × batch. Jobs measured on one number of GPUs only (Recommendation), those
-// without a batch (A3C, CycleGAN) and rates of 0 (did not fit in memory) are left out by the reader.
+// loadGavel reads the isolated rates. The batch size in a job's name is that of one GPU, and a rate is the sum of the
+// steps per second over the GPUs, so samples/s are rate × batch. The reader leaves out jobs measured on a single
+// number of GPUs (Recommendation), jobs without a batch size (A3C, CycleGAN) and rates of 0 (out of memory).
 func loadGavel(dir string) ([]history.Entry, error) {
 	dir = filepath.Join(dir, "gavel")
 	file := filepath.Join(dir, "simulation_throughputs.json")

@@ -6,7 +6,7 @@ import (
 	"trainopt/cost"
 )
 
-// forms are GPUs that package cost does not tell apart, or does not know, by what their names contain in lower case.
+// forms lists GPUs that package cost does not distinguish or contain, by lower-case substrings of their names.
 var forms = []struct {
 	parts []string
 	name  string
@@ -17,9 +17,9 @@ var forms = []struct {
 	{[]string{"tpu", "v5p"}, "TPU v5p"}, {[]string{"tpu", "trillium"}, "TPU v6e"}, {[]string{"tpu", "v6e"}, "TPU v6e"},
 }
 
-// GPUName is the name of a GPU in Devices and in the entries of this package: cost.GPUModel, but for forms that differ in
-// speed though they are sold under one name ("H100 NVL Tensor Core GPU (PCIe)" is "H100 NVL"), and for accelerators that no
-// price knows ("AMD Instinct MI300X 192GB HBM3" is "MI300X").
+// GPUName returns the name of a GPU in Devices and in the entries of this package: that of cost.GPUModel, except for
+// variants that differ in speed but share a name ("H100 NVL Tensor Core GPU (PCIe)" is "H100 NVL") and for
+// accelerators without a price ("AMD Instinct MI300X 192GB HBM3" is "MI300X").
 func GPUName(name string) string {
 	text := strings.ToLower(name)
 	for _, f := range forms {
@@ -34,20 +34,20 @@ func GPUName(name string) string {
 	return cost.GPUModel(name)
 }
 
-// Device is the published peak of a GPU model.
+// Device holds the published peak figures of a GPU model.
 type Device struct {
-	Name         string  // as package cost names it
-	TFLOPS       float64 // dense, of the number format that trainings of its day use: tensor cores FP16/BF16 summed in FP32, else FP32; 0 unknown
+	Name         string  // as named by package cost
+	TFLOPS       float64 // dense, in the number format of contemporary trainings: tensor cores FP16/BF16 with FP32 accumulation, else FP32; 0 unknown
 	FP32         float64 // TFLOPS, 0 unknown
 	BandwidthGBs float64 // memory, GB/s
-	MemoryGiB    float64 // as its name or data sheet counts it
-	LinkGBs      float64 // GPU to GPU in one machine, both directions together, GB/s: NVLink where every machine has it, else PCIe; 0 unknown
-	Year         int     // of its announcement
+	MemoryGiB    float64 // as stated in its name or data sheet
+	LinkGBs      float64 // GPU to GPU within a machine, sum of both directions, GB/s: NVLink where every machine has it, else PCIe; 0 unknown
+	Year         int     // of the announcement
 	Source       string  // the data sheet
 }
 
-// devices are the figures of one GPU, of a board with two the half. Sparsity is never counted: where a sheet gives only the
-// rate with it, half of that stands here.
+// devices holds figures per GPU: for boards with two GPUs, half of the board. Sparsity is excluded: where a data
+// sheet has only the rate with sparsity, half of it is used.
 var devices = []Device{
 	{"K80", 4.37, 4.37, 240, 12, 0, 2014, "NVIDIA Tesla K80 data sheet, boost clock, half a board"},
 	{"M60", 4.82, 4.82, 160, 8, 0, 2015, "NVIDIA Tesla M60 data sheet, half a board"},
@@ -93,8 +93,8 @@ var devices = []Device{
 	{"TPU v6e", 918, 0, 1638, 32, 800, 2024, "Google Cloud TPU v6e documentation"},
 }
 
-// Devices are all known GPU models by name, a fresh map. Of what can be rented, the T4G is missing, which has no data sheet, and
-// Inferentia, which trains nothing.
+// Devices returns a new map of all known GPU models by name. Of the models offered for rent, it lacks the T4G, which
+// has no data sheet, and Inferentia, which is not used for training.
 func Devices() map[string]Device {
 	out := make(map[string]Device, len(devices))
 	for _, d := range devices {

@@ -25,7 +25,8 @@ func TestGPUName(t *testing.T) {
 	}
 }
 
-// Every GPU that can be rented and trains is known, with the memory that its offer names, and each name is its own.
+// TestDevices requires that every rentable GPU that can train is listed with the memory of its offer, under a unique
+// name.
 func TestDevices(t *testing.T) {
 	all := Devices()
 	if len(all) != len(devices) {
@@ -50,7 +51,7 @@ func TestDevices(t *testing.T) {
 			continue
 		}
 		name := o.GPU
-		if o.GPUMemory == 94 { // prices do not tell this form apart
+		if o.GPUMemory == 94 { // prices do not distinguish this variant
 			name += " NVL"
 		}
 		if d, known := all[name]; !known || math.Abs(d.MemoryGiB/float64(o.GPUMemory)-1) > 0.08 {

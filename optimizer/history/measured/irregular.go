@@ -8,9 +8,10 @@ import (
 	"trainopt/optimizer/history"
 )
 
-// Irregular gives the ids of entries of Gavel that belong to a curve whose throughput changes by more than 2.2 times, or less
-// than 0.8 times, for twice the GPUs of one machine at the same batch per GPU: numbers from different machines, and not the
-// scaling of one. They are true measurements of their kind one by one and mislead as a curve; none is embedded.
+// Irregular returns the ids of Gavel's entries on curves whose throughput changes by a factor above 2.2 or below 0.8
+// when the GPUs of one machine are doubled at the same batch size per GPU. Such points were measured on different
+// machines: each one is a valid measurement, but the curve is not the scaling of one machine. None of them is
+// embedded.
 func Irregular(entries []history.Entry) map[string]bool {
 	curves := map[string][]history.Entry{}
 	for _, e := range entries {
@@ -30,7 +31,7 @@ func Irregular(entries []history.Entry) map[string]bool {
 	return out
 }
 
-// leaps tells whether the curve leaps from e to twice its GPUs.
+// leaps reports whether the throughput leaps from e to the point with twice its GPUs.
 func leaps(curve []history.Entry, e history.Entry) bool {
 	return slices.ContainsFunc(curve, func(twice history.Entry) bool {
 		r := twice.Throughput / e.Throughput

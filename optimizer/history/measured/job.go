@@ -6,12 +6,12 @@ import (
 	"trainopt/optimizer/history"
 )
 
-// imageNet are the training images of ILSVRC 2012 (Russakovsky et al., IJCV 2015).
+// imageNet is the number of training images of ILSVRC 2012 (Russakovsky et al., IJCV 2015).
 const imageNet = 1281167
 
-// jobs is what is trained, by "source/model" as in an entry's id. Parameters, layers and samples of an epoch are those of the
-// publication named beside them; NaN, here 0, where it is not sure that this is the variant that was measured. Of a model that
-// is tuned by LoRA the parameters are those of the whole model, which every step computes.
+// jobs maps "source/model", as in the id of an entry, to the job. Parameters, layers and samples per epoch are those
+// of the publication cited beside them; they are NaN, written as 0 here, if the measured variant is uncertain. For a
+// model tuned by LoRA, the parameters are those of the whole model, which every step computes.
 var jobs = map[string]history.Job{
 	// Pollux, table 1. Sia measured the same scripts.
 	"pollux/bert":        work("bert", "bert", "squad", 110e6, 12, 0),                  // BERT-base: Devlin et al., NAACL 2019
@@ -27,7 +27,7 @@ var jobs = map[string]history.Job{
 	"gavel/lm":             work("lm", "lstm", "wikitext2", 0, 0, 0),                    // a sample is a sequence
 	"gavel/recommendation": work("recommendation", "autoencoder", "movielens", 0, 0, 0),
 
-	// ElasticFlow, table 1, and its elastic-training-executor. Those of the T4 are Pollux's.
+	// ElasticFlow, table 1, and its elastic-training-executor. The models of the T4 tables are Pollux's.
 	"elasticflow/bert":             work("bert", "bert", "cola", 110e6, 12, 8551), // BERT-base; Warstadt et al., TACL 2019
 	"elasticflow/deepspeech2":      work("deepspeech2", "deepspeech", "librispeech", 0, 0, 0),
 	"elasticflow/gpt2":             work("gpt2", "gpt", "imdb", 124e6, 12, 25000),                     // the smallest: Radford et al. 2019; Maas et al., ACL 2011
@@ -46,11 +46,11 @@ var jobs = map[string]history.Job{
 	"mlperf/llama2_70b_lora":  work("llama2_70b_lora", "llama", "scrolls-govreport", 70e9, 80, 3901), // Touvron et al. 2023
 	"mlperf/llama31_405b":     work("llama31_405b", "llama", "c4", 405e9, 126, 0),                    // Grattafiori et al. 2024
 	"mlperf/retinanet":        work("retinanet", "retinanet", "openimages-mlperf", 0, 0, 1170301),
-	"mlperf/ssd":              work("retinanet", "retinanet", "openimages-mlperf", 0, 0, 1170301),        // v4.1's name of the same
+	"mlperf/ssd":              work("retinanet", "retinanet", "openimages-mlperf", 0, 0, 1170301),        // name of retinanet in v4.1
 	"mlperf/stable_diffusion": work("stable_diffusion", "diffusion", "laion-400m-filtered", 865e6, 0, 0), // Rombach et al., CVPR 2022: the U-Net
 }
 
-// work is a job with 0 for unknown numbers.
+// work returns a job; numbers of 0 become unknown (NaN).
 func work(model, family, dataset string, params, layers, samples float64) history.Job {
 	known := func(x float64) float64 {
 		if x == 0 {
@@ -62,7 +62,8 @@ func work(model, family, dataset string, params, layers, samples float64) histor
 		DataCount: known(samples), DataSizeMB: math.NaN(), Epochs: math.NaN()}
 }
 
-// jobOf is the job of an entry by source and model of its id. The framework counts for MLPerf only: all others are PyTorch.
+// jobOf returns the job for source and model of an entry's id. framework is used for MLPerf only: all others are
+// PyTorch.
 func jobOf(source, model, framework string) (job history.Job, known bool) {
 	switch source {
 	case medians, "mlperf-v4.1", "mlperf-v5.0":

@@ -1,27 +1,28 @@
-// Package measured holds published measurements of trainings as entries of the runs database, and the published peaks of GPUs.
+// Package measured contains published measurements of trainings as entries of the runs database, and the published
+// peak figures of GPUs.
 //
-// It is not the database of the user's own runs (package history), and it predicts nothing (package transfer). An entry of it
-// was measured by others, on their machines, with their script: good as a prior and to judge predictions by, never the last
-// word on the user's job.
+// It is separate from the database of the user's own runs (package history), and makes no predictions (package
+// transfer). Its entries were measured by third parties, on their machines, with their scripts: they serve as a prior
+// and as a test set for predictions, not as a measurement of the user's job.
 //
-// Embedded are measurements in the binary, from sources whose licence allows it: Gavel (MIT), and Pollux, ElasticFlow and MLPerf
-// Training v5.0 (Apache-2.0), thinned and rounded to four digits by
+// Embedded returns the measurements in the binary, from sources whose licence permits it: Gavel (MIT), and Pollux,
+// ElasticFlow and MLPerf Training v5.0 (Apache-2.0), thinned and rounded to four digits by
 //
 //	go run ./internal/gen/measurements --data DIR
 //
-// Load reads the tables themselves, and with them those without a licence: Sia and MLPerf Training v4.1. The id of an entry is
-// the same both ways, except for MLPerf, of which the binary holds medians:
+// Load reads the original tables, including those without a licence: Sia and MLPerf Training v4.1. The id of an entry
+// is the same in both, except for MLPerf, of which the binary contains medians:
 //
-//	pollux/bert/t4/4x2/b12           4 GPUs on each of 2 nodes, 12 samples a GPU and step
+//	pollux/bert/t4/4x2/b12           4 GPUs on each of 2 nodes, 12 samples per GPU and step
 //	sia/bert/rtx/1+4/b12             1 GPU on one node, 4 on another
-//	sia/bert/azure/r12n5/b12         12 GPUs on 5 nodes, how many on each is not said
+//	sia/bert/azure/r12n5/b12         12 GPUs on 5 nodes, distribution unknown
 //	gavel/resnet50/v100/4x1/b64
-//	elasticflow/bert/a100/8/g64      8 GPUs, 64 samples a step over all of them
+//	elasticflow/bert/a100/8/g64      8 GPUs, 64 samples per step over all of them
 //	mlperf-v5.0/llama2_70b_lora/Dell/XE9680  one submission
 //	mlperf/llama2_70b_lora/h100/8x1/g8       the median over submitters
 //
-// Throughput is samples/s. An entry of MLPerf knows only Seconds, the time of a whole training to its target quality, whose
-// one unit is "training". Times were computed from the published logs and are no official MLPerf results.
+// Throughput is samples/s. An entry of MLPerf has only Seconds, the time of a whole training to its target quality;
+// its single unit is "training". The times were computed from the published logs and are not official MLPerf results.
 //
 //	for _, e := range measured.Embedded() {
 //		fmt.Println(e.Job.Model, e.Observed.GPU, e.Observed.GPUs, e.Throughput)
@@ -38,12 +39,12 @@ import (
 	"trainopt/optimizer/history"
 )
 
-// Load reads the tables themselves below dir (sia-profiles, pollux-profiles, gavel, elasticflow, mlperf; those that are
-// there), sorted by id: for evaluation only, since some carry no licence. A measurement that is there twice is told once:
-// Sia's "aws" is Pollux's, its two A100 tables of NCF are one, nine rates of ElasticFlow on T4 are Pollux's to the last digit,
-// and nine submissions to MLPerf v4.1 were made again to v5.0 or under a second name. Curves of Gavel whose points came from
-// different machines are among the entries: see Irregular. The error names file and line of what is damaged, and wraps
-// fs.ErrNotExist when there is nothing to read.
+// Load reads the original tables below dir (sia-profiles, pollux-profiles, gavel, elasticflow, mlperf; missing ones
+// are skipped), sorted by id, for evaluation only, since some have no licence. Duplicate measurements are returned
+// once: Sia's "aws" is Pollux's, its two A100 tables of NCF are identical, nine rates of ElasticFlow on T4 equal
+// Pollux's to the last digit, and nine submissions to MLPerf v4.1 were repeated in v5.0 or under a second name.
+// Curves of Gavel whose points come from different machines are included, see Irregular. Errors name file and line of
+// malformed data, and wrap fs.ErrNotExist if no table exists.
 func Load(dir string) ([]history.Entry, error) {
 	var all []history.Entry
 	for _, read := range []func(string) ([]history.Entry, error){loadPollux, loadSia, loadGavel, loadElasticFlow, loadMLPerf} {
@@ -60,8 +61,8 @@ func Load(dir string) ([]history.Entry, error) {
 	return sortEntries(distinct(all))
 }
 
-// distinct leaves out measurements that an earlier entry holds already: the same work on the same configuration, and exactly
-// the same figure.
+// distinct removes entries that duplicate an earlier one: the same work on the same configuration with exactly the
+// same figure.
 func distinct(entries []history.Entry) []history.Entry {
 	type what struct {
 		model, dataset, gpu, unit string
@@ -78,7 +79,7 @@ func distinct(entries []history.Entry) []history.Entry {
 	})
 }
 
-// sortEntries sorts by id; an id that occurs twice is an error.
+// sortEntries sorts by id; a duplicate id is an error.
 func sortEntries(entries []history.Entry) ([]history.Entry, error) {
 	slices.SortFunc(entries, func(a, b history.Entry) int { return strings.Compare(a.ID, b.ID) })
 	var errs []error

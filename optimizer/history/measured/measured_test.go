@@ -16,7 +16,7 @@ import (
 
 const tables = "../../../../shared/data"
 
-// load reads the published tables, or skips the test.
+// load reads the published tables, or skips the test if they are missing.
 func load(t *testing.T) map[string]history.Entry {
 	t.Helper()
 	if _, err := os.Stat(tables); errors.Is(err, fs.ErrNotExist) {
@@ -54,7 +54,7 @@ func TestEveryEntryIsWhole(t *testing.T) {
 	}
 }
 
-// checkEntry checks what must be known of every entry.
+// checkEntry verifies the fields that every entry must have.
 func checkEntry(t *testing.T, id string, e history.Entry) {
 	t.Helper()
 	positive := func(x float64) bool { return x > 0 && !math.IsInf(x, 0) }
@@ -73,7 +73,7 @@ func checkEntry(t *testing.T, id string, e history.Entry) {
 	}
 }
 
-// Figures that the tables' own descriptions name, and one of each source read by hand.
+// TestKnownFigures compares figures quoted in the descriptions of the tables, and one per source read by hand.
 func TestKnownFigures(t *testing.T) {
 	entries := load(t)
 	perSecond := map[string]float64{
@@ -109,7 +109,7 @@ func TestKnownFigures(t *testing.T) {
 	}
 }
 
-// Every field of one entry of each kind.
+// TestEntryInFull compares all fields of one entry of each kind.
 func TestEntryInFull(t *testing.T) {
 	entries := load(t)
 	e := entries["sia/bert/rtx/4x2/b12"]

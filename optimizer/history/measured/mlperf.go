@@ -13,7 +13,7 @@ import (
 	"trainopt/optimizer/history"
 )
 
-// loadMLPerf reads the submissions, the newer version first.
+// loadMLPerf reads the submissions, newest version first.
 func loadMLPerf(dir string) ([]history.Entry, error) {
 	f, name, err := open(filepath.Join(dir, "mlperf", "training_results_v4.1_v5.0.csv"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -34,6 +34,7 @@ func loadMLPerf(dir string) ([]history.Entry, error) {
 var submissionColumns = []string{"mlperf_training_version", "submitter", "system", "benchmark", "accelerator", "nodes", "accelerators_total",
 	"framework", "runs_success", "time_to_train_min_olympic_mean", "time_to_train_min_stdev", "global_batch_size"}
 
+// readSubmissions reads the table of submissions, one point per row.
 func readSubmissions(r io.Reader) ([]point, error) {
 	var out []point
 	err := eachRow(csv.NewReader(r), submissionColumns, func(v []string) error {
@@ -59,8 +60,8 @@ func readSubmissions(r io.Reader) ([]point, error) {
 	return out, err
 }
 
-// mlperfFramework is the framework of a benchmark, from a list that often names those of all benchmarks of a submitter; ""
-// when that leaves a choice.
+// mlperfFramework returns the framework of a benchmark, given a list that often covers all benchmarks of a submitter;
+// "" if it is ambiguous.
 func mlperfFramework(benchmark, list string) string {
 	list = strings.ToLower(list)
 	has := func(words ...string) bool {

@@ -1,15 +1,15 @@
 package measured
 
-// origin says where a table comes from.
+// origin is the source of a table.
 type origin struct {
-	Title   string // in words
+	Title   string // description
 	Where   string // repository and path
 	Commit  string
-	Licence string // SPDX, none when the repository carries none
-	Machine string // that all was measured on, "" unknown or several
+	Licence string // SPDX identifier, none if the repository has no licence
+	Machine string // machine of all measurements; "" if unknown or several
 }
 
-// words is the source of an entry.
+// words formats the origin as the Source of an entry.
 func (o origin) words() string {
 	s := o.Title + ", " + o.Where + " @ " + o.Commit
 	if o.Licence == none {
@@ -20,7 +20,7 @@ func (o origin) words() string {
 
 const elasticFlowCommit = "04a0109a6acdd7d89f4cb31b6a6a7a128bee6bb0"
 
-// origins by the first part of an entry's id; those of "elasticflow" on T4 have their own.
+// origins by the first part of an entry's id; the T4 tables of "elasticflow" have a key of their own.
 var origins = map[string]origin{
 	"pollux": {"Pollux (OSDI 2021), measured step times, 4 T4 a node",
 		"pkusys/ElasticFlow pollux/pollux_simulator/traces", elasticFlowCommit, "Apache-2.0", "aws:g4dn.12xlarge"},

@@ -13,20 +13,20 @@ import (
 	"trainopt/optimizer/history"
 )
 
-// point is a measurement as the embedded table holds it: an entry is made from it, and from its id.
+// point is a measurement as a row of the embedded table, from which an entry is made.
 type point struct {
 	id            string // "source/model/…"
-	gpu           string // canonical
+	gpu           string // name according to GPUName
 	gpus, nodes   int
-	batch         float64 // total
+	batch         float64 // samples per step over all GPUs
 	framework     string
 	machine       string  // "" unknown
 	throughput    float64 // samples/s, 0 not measured
 	seconds       float64 // of the whole training, 0 not measured
-	count, spread float64 // of how many measurements it is the mean or median; their relative spread, 0 unknown
+	count, spread float64 // number of measurements averaged; their relative standard deviation, 0 unknown
 }
 
-// entry makes the entry of a point. It refuses an id whose source or model is not known.
+// entry returns the entry of a point. An id with an unknown source or model is an error.
 func (p point) entry() (history.Entry, error) {
 	e := history.NewEntry(history.Table, p.id)
 	source, model := sourceOf(p.id)
@@ -57,7 +57,7 @@ func (p point) entry() (history.Entry, error) {
 	return e, nil
 }
 
-// sourceOf are the key of an id's origin, and the model.
+// sourceOf returns the key of an id's origin, and the model.
 func sourceOf(id string) (source, model string) {
 	source, rest, _ := strings.Cut(id, "/")
 	model, rest, _ = strings.Cut(rest, "/")
@@ -67,7 +67,7 @@ func sourceOf(id string) (source, model string) {
 	return source, model
 }
 
-// entriesOf makes the entries of points of one file.
+// entriesOf returns the entries of the points of one file.
 func entriesOf(file string, points []point) ([]history.Entry, error) {
 	out := make([]history.Entry, 0, len(points))
 	for _, p := range points {
@@ -80,7 +80,7 @@ func entriesOf(file string, points []point) ([]history.Entry, error) {
 	return out, nil
 }
 
-// open opens path, or path with ".gz" added, decompressed. It answers the name that it found.
+// open opens path, or path with ".gz" appended, decompressed, and returns the name of the opened file.
 func open(path string) (io.ReadCloser, string, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -101,5 +101,5 @@ func open(path string) (io.ReadCloser, string, error) {
 	}{z, f}, path, nil
 }
 
-// short writes a number without trailing zeros.
+// short formats a number without trailing zeros.
 func short(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }

@@ -16,20 +16,20 @@ import (
 	"trainopt/simulator/training/profile"
 )
 
-// stepFamilies are the models of Pollux and Sia, folders below their tables.
+// stepFamilies lists the models of Pollux and Sia, which are subfolders of their tables.
 var stepFamilies = []string{"bert", "cifar10", "deepspeech2", "imagenet", "ncf"}
 
-// stepMachine is a machine on which step times were measured.
+// stepMachine is a machine with measured step times.
 type stepMachine struct {
-	file    string // what its tables have in their names, "-rtx"
+	file    string // infix of its file names, "-rtx"
 	name    string // in ids
 	gpu     string
-	machine string // "" as its origin says
+	machine string // "" as in its origin
 }
 
 var (
 	polluxMachines = []stepMachine{{"", "t4", "T4", ""}}
-	// siaMachines: the paper does not name the GPU of its azure machines.
+	// siaMachines: the paper does not name the GPU of its Azure machines.
 	siaMachines = []stepMachine{
 		{"-aws", "aws", "T4", "aws:g4dn.12xlarge"}, {"-azure", "azure", "azure (unnamed)", "sia:azure"},
 		{"-dgx", "dgx", "A100 40GB", "sia:dgx"}, {"-dgx-ext", "dgx-ext", "A100 40GB", "sia:dgx"},
@@ -45,6 +45,7 @@ func loadSia(dir string) ([]history.Entry, error) {
 	return loadSteps(filepath.Join(dir, "sia-profiles"), "sia", siaMachines)
 }
 
+// loadSteps reads the step times of all families on the given machines; missing tables are skipped.
 func loadSteps(dir, source string, machines []stepMachine) ([]history.Entry, error) {
 	var all []history.Entry
 	for _, family := range stepFamilies {
@@ -68,11 +69,11 @@ func loadSteps(dir, source string, machines []stepMachine) ([]history.Entry, err
 type stepRow struct {
 	place       string // of the id: "4x2", "1+4", "r7n6"
 	gpus, nodes int
-	local       float64 // samples a GPU
+	local       float64 // samples per GPU
 	seconds     float64
 }
 
-// readSteps reads a table; one that is not there has no rows.
+// readSteps reads a table; a missing one has no rows.
 func readSteps(path string, read func(io.Reader) ([]stepRow, error)) ([]stepRow, error) {
 	f, path, err := open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -89,6 +90,7 @@ func readSteps(path string, read func(io.Reader) ([]stepRow, error)) ([]stepRow,
 	return rows, nil
 }
 
+// readPlacements reads a table of placements, the GPUs on each node, in ascending order.
 func readPlacements(r io.Reader) ([]stepRow, error) {
 	table, err := profile.ReadPlacements(r)
 	rows := make([]stepRow, 0, len(table))
@@ -99,7 +101,7 @@ func readPlacements(r io.Reader) ([]stepRow, error) {
 	return rows, err
 }
 
-// placeName is "4x2" for 4 GPUs on each of 2 nodes, "1+4" for unequal ones.
+// placeName returns "4x2" for 4 GPUs on each of 2 nodes, "1+4" for unequal numbers.
 func placeName(placement []int) string {
 	if first, last := placement[0], placement[len(placement)-1]; first == last {
 		return fmt.Sprintf("%dx%d", first, len(placement))
@@ -111,8 +113,8 @@ func placeName(placement []int) string {
 	return strings.Join(parts, "+")
 }
 
-// readScalability reads a table with columns num_nodes, num_replicas (GPUs of all nodes), local_bsz and step_time, in any
-// order. Rows with a time that is not positive are measurements that failed and are left out.
+// readScalability reads a table with the columns num_nodes, num_replicas (GPUs over all nodes), local_bsz and
+// step_time, in any order. Rows with a non-positive time are failed measurements and are left out.
 func readScalability(r io.Reader) ([]stepRow, error) {
 	var out []stepRow
 	err := eachRow(csv.NewReader(r), []string{"num_nodes", "num_replicas", "local_bsz", "step_time"}, func(v []string) error {
@@ -139,8 +141,8 @@ func readScalability(r io.Reader) ([]stepRow, error) {
 	return out, err
 }
 
-// merge adds to the rows of placements those of the other table that are not the very same measurement: the same GPUs, nodes,
-// batch and time.
+// merge appends to the rows of placements those of the other table, except duplicates: the same GPUs, nodes, batch
+// size and time.
 func merge(placed, scaled []stepRow) []stepRow {
 	same := func(r stepRow) stepRow { r.place = ""; return r }
 	known := map[stepRow]bool{}
@@ -155,7 +157,7 @@ func merge(placed, scaled []stepRow) []stepRow {
 	return placed
 }
 
-// stepPoints averages the rows of one place and batch.
+// stepPoints averages the rows of each place and batch size.
 func stepPoints(prefix string, m stepMachine, rows []stepRow) []point {
 	times := map[string][]float64{}
 	var points []point
@@ -174,7 +176,7 @@ func stepPoints(prefix string, m stepMachine, rows []stepRow) []point {
 	return points
 }
 
-// meanSpread are mean and relative standard deviation; the latter 0, unknown, of fewer than two.
+// meanSpread returns mean and relative standard deviation; the latter is 0 (unknown) for fewer than two values.
 func meanSpread(x []float64) (mean, spread float64) {
 	for _, v := range x {
 		mean += v / float64(len(x))

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// eachRow hands the rows of a CSV with a header to take: the header, and the values of the wanted columns in the order
-// wanted. Errors name the line.
+// eachRow calls take for each row of a CSV file with a header, passing the values of the wanted columns in the order
+// wanted. Errors contain the line number.
 func eachRow(r *csv.Reader, want []string, take func(values []string) error) error {
 	header, err := r.Read()
 	if err != nil {
@@ -33,7 +33,7 @@ func eachRow(r *csv.Reader, want []string, take func(values []string) error) err
 			return nil
 		}
 		if err != nil {
-			return err // names the line
+			return err // contains the line number
 		}
 		values := make([]string, len(want))
 		for i, c := range col {
@@ -46,7 +46,7 @@ func eachRow(r *csv.Reader, want []string, take func(values []string) error) err
 	}
 }
 
-// number reads a finite number.
+// number parses a finite number.
 func number(s string) (float64, error) {
 	x, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
 	if err == nil && (math.IsNaN(x) || math.IsInf(x, 0)) {
@@ -55,7 +55,7 @@ func number(s string) (float64, error) {
 	return x, err
 }
 
-// whole reads a whole number from 1 to a billion; "20.0" is one.
+// whole parses an integer from 1 to a billion; "20.0" is accepted.
 func whole(s string) (int, error) {
 	x, err := number(s)
 	if err != nil || x < 1 || x > 1e9 || x != math.Trunc(x) {

@@ -12,7 +12,7 @@ import (
 const mlperfHeader = "mlperf_training_version,submitter,system,benchmark,accelerator,nodes,accelerators_total,framework,runs_success," +
 	"time_to_train_min_olympic_mean,time_to_train_min_stdev,global_batch_size\n"
 
-// Damaged tables are refused with file and line.
+// TestLoadRefusesDamage requires an error with file and line for malformed tables.
 func TestLoadRefusesDamage(t *testing.T) {
 	for name, c := range map[string]struct{ file, text, want string }{
 		"placement": {"pollux-profiles/bert/placements.csv", "placement,local_bsz,step_time\n1,4,0.4\nx,4,0.4\n", `placements.csv: line 3: placement "x"`},
@@ -54,7 +54,8 @@ func TestLoadRefusesDamage(t *testing.T) {
 	}
 }
 
-// Cells that say nothing give no entry, rows of one point one entry, and a measurement in both tables of steps one row of it.
+// TestWhatWasNotMeasuredIsLeftOut requires that empty cells yield no entry, that rows of one point are averaged into
+// one entry, and that a measurement in both tables of steps counts once.
 func TestWhatWasNotMeasuredIsLeftOut(t *testing.T) {
 	dir := t.TempDir()
 	for file, text := range map[string]string{

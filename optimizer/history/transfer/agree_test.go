@@ -11,13 +11,14 @@ import (
 	"trainopt/optimizer/history/measured"
 )
 
-// A third GPU count is the first to tell how rough a group is, and may widen what was narrow for want of it.
+// Tolerances for the growth of an interval. A third GPU count is the first to determine the roughness of a group, and
+// may widen intervals that were too narrow without it.
 const (
 	slack      = 1.001
 	roughSlack = 1.4
 )
 
-// threeCounts reports whether a GPU is among entries of a model with three GPU counts.
+// threeCounts reports whether the entries of a model contain a GPU type with three GPU counts.
 func threeCounts(entries []history.Entry, model string) bool {
 	seen, counts := map[string]bool{}, map[string]int{}
 	for _, e := range entries {
@@ -34,8 +35,8 @@ func threeCounts(entries []history.Entry, model string) bool {
 	return false
 }
 
-// What a user measures and finds as it was foretold makes no interval of that training wider, whatever else is known: not one
-// at a new machine, on a new GPU, nor the first of all.
+// TestAgreeingMeasurementsNeverWiden requires that a user's measurement that agrees with the prediction widens no
+// interval of that training, with or without other data: on a new machine, on a new GPU, or as the first measurement.
 func TestAgreeingMeasurementsNeverWiden(t *testing.T) {
 	tables := map[string][]history.Entry{"nothing": nil, "the tables": measured.Embedded()}
 	gpus := []string{"T4", "RTX 6000", "A100 40GB", "A100 80GB", "H100"}
@@ -76,7 +77,8 @@ func TestAgreeingMeasurementsNeverWiden(t *testing.T) {
 	})
 }
 
-// The first probe at a machine that is not the one of the runs before is as good as one there, and better than none.
+// TestProbeAtANewMachineNarrows requires that the first probe on a new machine is worth as much as one on the machine
+// of the earlier runs, and more than none.
 func TestProbeAtANewMachineNarrows(t *testing.T) {
 	for name, gpu := range map[string]string{"on the GPU of the runs": "T4", "on another GPU": "A100 80GB"} {
 		t.Run(name, func(t *testing.T) {
@@ -97,7 +99,8 @@ func TestProbeAtANewMachineNarrows(t *testing.T) {
 	}
 }
 
-// A model that two people give different families is one model, and no answer is surer than its noise lets it be.
+// TestFamiliesThatDisagree requires that a model with two family names is treated as one model, and that no estimate
+// is more certain than its noise permits.
 func TestFamiliesThatDisagree(t *testing.T) {
 	table := measured.Embedded()
 	q := run("q", "resnet50", 1, 16, 0)

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// grounds are the groups that an answer rests on. Their weights are shares of the sum of the absolute weights of the points,
-// and sum to what the prior leaves.
+// grounds returns the groups that an estimate is based on. The weight of a group is its share of the sum of absolute
+// point weights; the weights sum to share, the part of the estimate that is not due to the prior.
 func (m *Model) grounds(t *table, g regression, share float64) []Ground {
 	byGroup := map[int][]int{}
 	var order []int
@@ -49,7 +49,7 @@ func (m *Model) grounds(t *table, g regression, share float64) []Ground {
 	return out
 }
 
-// measuredWords says what points cover: "1, 2, 4 GPUs of T4, batch 64…512".
+// measuredWords describes the range of points: "1, 2, 4 GPUs of T4, batch 64…512".
 func measuredWords(points []*point) string {
 	unit := "GPUs"
 	if points[0].cpu {
@@ -65,7 +65,7 @@ func measuredWords(points []*point) string {
 	return s
 }
 
-// total is the batch over all GPUs.
+// total returns the batch size over all GPUs.
 func total(p *point) float64 {
 	if p.cpu {
 		return math.Exp2(p.batch)
@@ -73,7 +73,7 @@ func total(p *point) float64 {
 	return math.Exp2(p.batch + p.width)
 }
 
-// spread are the distinct values of points, rising, unknown ones left out.
+// spread returns the distinct known values of points, ascending, rounded to 0.01.
 func spread(points []*point, value func(*point) float64) []float64 {
 	var out []float64
 	for _, p := range points {
@@ -85,6 +85,7 @@ func spread(points []*point, value func(*point) float64) []float64 {
 	return slices.Compact(out)
 }
 
+// listed formats up to six values individually, more as a range.
 func listed(v []float64) string {
 	const most = 6
 	if len(v) > most {
@@ -97,6 +98,7 @@ func listed(v []float64) string {
 	return strings.Join(s, ", ")
 }
 
+// ranged formats a range of ascending values.
 func ranged(v []float64) string {
 	if len(v) == 1 {
 		return short(v[0])
@@ -106,7 +108,8 @@ func ranged(v []float64) string {
 
 func short(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-// extrapolates says where a place leaves what was measured of the same training, or else of the same model, family, or all.
+// extrapolates lists the respects in which a place lies outside the measurements of the same training, or else of the
+// same model, family, or all points.
 func (t *table) extrapolates(p *place, points []*point) []string {
 	known, whose := closest(p.trait, points)
 	var out []string
@@ -147,7 +150,7 @@ func (t *table) extrapolates(p *place, points []*point) []string {
 	return append(out, beyond(per, math.Exp2(p.batch), batches)...)
 }
 
-// beyond is a word when a value is outside of what was measured, with 1 % of slack.
+// beyond describes a value outside the range of known ones, with a tolerance of 1 %; nil inside.
 func beyond(what string, v float64, known []float64) []string {
 	if math.IsNaN(v) || math.IsInf(v, 0) || len(known) == 0 {
 		return nil
@@ -158,7 +161,8 @@ func beyond(what string, v float64, known []float64) []string {
 	return []string{fmt.Sprintf("%s %s: measured %s", short(math.Round(v*100)/100), what, ranged(known))}
 }
 
-// closest are the points of the same training, or else the next wider circle that is not empty.
+// closest returns the points of the same training, or else of the next wider circle that is not empty, and its
+// description.
 func closest(asked trait, points []*point) ([]*point, string) {
 	for _, circle := range []struct {
 		words string
@@ -181,6 +185,7 @@ func closest(asked trait, points []*point) ([]*point, string) {
 	return points, "other families"
 }
 
+// gpus returns the distinct GPU models of points, sorted.
 func gpus(points []*point) []string {
 	var out []string
 	for _, p := range points {

@@ -11,44 +11,47 @@ import (
 	"trainopt/resources"
 )
 
-// Standard deviations of the logarithm of the seconds per unit between two runs of one script, before its own runs say more.
-// A cost in proportion to a number is 0.69 for a factor of two; most arguments change nothing.
+// Prior standard deviations of the logarithm of the seconds per unit between two runs of one script. A cost
+// proportional to a number differs by 0.69 for a factor of two; most arguments have no effect.
 const (
-	perOctave = 0.5 // of an argument, for each factor of two
-	perWord   = 0.6 // of an argument that is no number
-	perText   = 0.4 // of an edited script: one constant may change all
-	perData   = 1.0 // of another data set, whose size is not known
-	// batchShare is the middle of how much of a larger batch is a gain in speed, and its standard deviation.
+	perOctave = 0.5 // of a numeric argument, per factor of two
+	perWord   = 0.6 // of any other argument
+	perText   = 0.4 // of an edited script: a single constant may change everything
+	perData   = 1.0 // of another data set of unknown size
+	// batchShare is the expected share of a larger batch that turns into speed, and its standard deviation.
 	batchShare = 0.35
-	// slopeShare is how much of that may be different for each doubling of the GPUs or CPUs.
+	// slopeShare is the share of an effect that may vary per doubling of the GPUs or CPUs.
 	slopeShare = 0.25
 )
 
 const (
-	// learnedRuns is how many runs the prior belief in these widths is worth, farRuns how many standard deviations count at most.
+	// learnedRuns is the weight of the prior on these widths as a number of runs, farRuns the maximum number of
+	// standard deviations that one run counts for.
 	learnedRuns = 4
 	farRuns     = 3
-	// sameWorkSpread is the standard deviation between two runs of the same work, runSpread that of one similar run, which grows
-	// with the square of what is learned: runs that differ by more than their arguments explain had other loads beside them.
+	// sameWorkSpread is the standard deviation between two runs of the same work. runSpread is that of one similar
+	// run; it grows with the square of the learned scale, since runs that differ by more than their arguments explain
+	// had different background loads.
 	sameWorkSpread, runSpread = 0.2, 0.1
-	// narrowestRuns and widestRuns bound what is learned of them.
+	// narrowestRuns and widestRuns bound the learned scale.
 	narrowestRuns, widestRuns = 0.5, 3.0
 )
 
-// Carrying says for which run measurements are carried over.
+// Carrying describes the run to which measurements are carried over.
 type Carrying struct {
-	// Config is where an allocation of this run is, for questions.
+	// Config maps an allocation of this run to a configuration for queries.
 	Config func(resources.Allocation) history.Config
-	// Reference is the allocation from which effects on the scaling are counted: the user's own.
+	// Reference is the allocation relative to which effects on the scaling are measured: the user's own.
 	Reference resources.Allocation
 
-	batches *Model // answers how the speed depends on the batch size; nil where no batch size differs
+	batches *Model // predicts the effect of the batch size; nil if no batch size differs
 }
 
-// Carry makes the measurements of similar runs evidence about a run with other arguments or of another version of the script:
-// each difference is an unknown effect, with the width that such differences had between the runs of this script, and of the
-// batch size with the offset and width that package transfer learned. Runs with the same value share the effect, and so do
-// numbers in proportion to their logarithm, so that two values show what a third one does. The order is kept.
+// Carry turns the measurements of similar runs into evidence about a run with other arguments or another version of
+// the script. Each difference becomes an unknown effect, with the width that such differences had between the runs of
+// this script, and for the batch size with the offset and width that the model of this package predicts. Runs with
+// the same value share an effect; numeric values share one in proportion to their logarithm, so that two values
+// determine a third. The order is preserved.
 func Carry(similar []history.Similar, c Carrying) []perf.Observation {
 	scale := learnScale(similar)
 	c.batches = batchModel(similar, c.Config)
@@ -56,7 +59,7 @@ func Carry(similar []history.Similar, c Carrying) []perf.Observation {
 	for i := range similar {
 		s := &similar[i]
 		for _, o := range s.Observations {
-			if ratio := batchRatio(s); s.Unit == "step" && ratio > 0 { // a step of another batch is another unit
+			if ratio := batchRatio(s); s.Unit == "step" && ratio > 0 { // a step with another batch size is another unit
 				o.UnitSeconds, o.UnitSamples = times(o.UnitSeconds, ratio), o.UnitSamples*ratio
 			}
 			o.Effects = []perf.Effect{{Name: "run " + s.Run, Level: runSpread * scale * scale, Reference: c.Reference}}
@@ -77,7 +80,7 @@ func times(v []float64, by float64) []float64 {
 	return out
 }
 
-// batchRatio is the batch size now over that of a similar run; 0 where it is the same or unknown.
+// batchRatio returns the current batch size divided by that of a similar run; 0 if it is the same or unknown.
 func batchRatio(s *history.Similar) float64 {
 	for _, c := range s.Changes {
 		if c.BatchSize && c.Ratio > 0 {
@@ -87,18 +90,18 @@ func batchRatio(s *history.Similar) float64 {
 	return 0
 }
 
-// effect is a change as an unknown effect on the seconds per unit at an allocation.
+// effect returns a change as an unknown effect on the seconds per unit at an allocation.
 func (c *Carrying) effect(s *history.Similar, change *history.Change, at resources.Allocation, scale float64) perf.Effect {
 	e := perf.Effect{Name: effectName(change), Level: scale * level(change), Reference: c.Reference}
 	if r, ok := c.batchEffect(s, change, at); ok {
-		// r is of the speed now over then; the effect is that of the seconds then over now.
+		// r is the speed now over the speed then; the effect is the seconds then over the seconds now.
 		e.Offset, e.Level = r.Mean, math.Copysign(r.SD, e.Level)
 	}
 	e.Slope = slopeShare * e.Level
 	return e
 }
 
-// effectName is the same for changes that are one effect: all values of a number, each other word.
+// effectName is equal for changes that are one effect: all values of a number, but each non-numeric value by itself.
 func effectName(c *history.Change) string {
 	if c.Ratio > 0 {
 		return c.Name
@@ -106,7 +109,7 @@ func effectName(c *history.Change) string {
 	return c.Name + "=" + c.Was
 }
 
-// level is the prior standard deviation of a change, negative where the number was larger in the earlier run.
+// level returns the prior standard deviation of a change, negative if the number was larger in the earlier run.
 func level(c *history.Change) float64 {
 	switch {
 	case c.Ratio > 0:
@@ -119,7 +122,8 @@ func level(c *history.Change) float64 {
 	return perWord
 }
 
-// batchEffect asks how the samples per second of an allocation change with the batch size.
+// batchEffect predicts the ratio of samples per second at an allocation between the current and the earlier batch
+// size.
 func (c *Carrying) batchEffect(s *history.Similar, change *history.Change, at resources.Allocation) (Ratio, bool) {
 	if c.batches == nil || !change.BatchSize || !(change.Ratio > 0) || !(s.BatchSize > 0) {
 		return Ratio{}, false
@@ -133,8 +137,8 @@ func (c *Carrying) batchEffect(s *history.Similar, change *history.Change, at re
 	return within(r, math.Log(change.Ratio)), true
 }
 
-// within combines a ratio of speeds with what holds for any training: a larger batch makes a step no shorter and a sample no
-// longer, so that the speed grows between not at all and in proportion.
+// within combines a predicted ratio of speeds with a general bound: a larger batch makes a step no shorter and a
+// sample no longer, so the speed grows by a factor between 1 and the ratio of batch sizes.
 func within(r Ratio, batch float64) Ratio {
 	mean, sd := batchShare*batch, max(math.Abs(batchShare*batch), 1e-3)
 	a, b := 1/(r.SD*r.SD), 1/(sd*sd)
@@ -142,8 +146,8 @@ func within(r Ratio, batch float64) Ratio {
 	return r
 }
 
-// batchModel learns how the speed depends on the batch size, from the runs themselves and what was published; nil where none of
-// them had another batch size.
+// batchModel fits the dependence of the speed on the batch size to the runs themselves and the published
+// measurements; nil if no run had another batch size.
 func batchModel(similar []history.Similar, config func(resources.Allocation) history.Config) *Model {
 	differs := func(s history.Similar) bool { return batchRatio(&s) > 0 }
 	if !slices.ContainsFunc(similar, differs) {
@@ -166,8 +170,9 @@ func batchModel(similar []history.Similar, config func(resources.Allocation) his
 	return New(entries, Options{})
 }
 
-// learnScale is the factor on the prior widths that the similar runs of a script show among each other: the posterior mean of
-// the variance of their standardised differences under a scaled inverse-χ² prior, each run against the nearest before it.
+// learnScale returns the factor on the prior widths that the similar runs of a script imply: the square root of the
+// posterior mean of the variance of their standardised differences under a scaled inverse-χ² prior. Each run is
+// compared with the nearest one before it.
 func learnScale(similar []history.Similar) float64 {
 	sum, n := float64(learnedRuns), float64(learnedRuns)
 	for i := range similar {
@@ -184,8 +189,8 @@ func learnScale(similar []history.Similar) float64 {
 	return min(max(math.Sqrt(sum/n), narrowestRuns), widestRuns)
 }
 
-// apart is the difference of the log seconds per unit of two runs at an allocation that both measured, with its prior standard
-// deviation; ok is false without such an allocation, or where they did the same work.
+// apart returns the difference of the log seconds per unit of two runs at an allocation that both measured, with its
+// prior standard deviation; ok is false without such an allocation, or if they did the same work.
 func apart(a, b *history.Similar) (sd, difference float64, ok bool) {
 	effects := map[string]float64{}
 	for i := range a.Changes {
@@ -211,6 +216,7 @@ func apart(a, b *history.Similar) (sd, difference float64, ok bool) {
 	return 0, 0, false
 }
 
+// middleOf returns the median without changing v.
 func middleOf(v []float64) float64 {
 	s := slices.Sorted(slices.Values(v))
 	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2

@@ -13,7 +13,7 @@ import (
 
 var fourCPUs = resources.Allocation{CPUs: 4}
 
-// similarRun is a run with other arguments and the given seconds per unit.
+// similarRun returns a run with other arguments and the given seconds per unit.
 func similarRun(id string, seconds float64, changes ...history.Change) history.Similar {
 	s := history.Similar{Run: id, Unit: "epoch", BatchSize: 64, Changes: changes, Job: history.Job{Script: "train.py", ScriptSHA256: "abc"},
 		Observations: []perf.Observation{{Allocation: fourCPUs, UnitSeconds: []float64{seconds, seconds}, UnitSamples: 6400, Recalled: true}}}
@@ -49,7 +49,8 @@ func predicted(t *testing.T, similar ...history.Similar) (middle, sd float64) {
 	return p.P50, math.Log(p.P95/p.P5) / 2 / 1.645
 }
 
-// TestCarryWidths: the further away a run, the less it says; runs that agree or differ teach how much arguments matter.
+// TestCarryWidths requires wider intervals for more distant runs, and that agreement between runs determines the
+// weight of the arguments.
 func TestCarryWidths(t *testing.T) {
 	last := 0.0
 	for name, c := range []history.Change{ofNumber("width", 1.05), ofNumber("width", 1.5), ofNumber("width", 2), ofNumber("width", 4)} {
@@ -68,16 +69,16 @@ func TestCarryWidths(t *testing.T) {
 	}
 }
 
-// TestCarrySlope: seconds in proportion to a number at two values show a third.
+// TestCarrySlope requires that seconds proportional to a number at two values predict a third.
 func TestCarrySlope(t *testing.T) {
 	middle, _ := predicted(t, similarRun("a", 2, ofNumber("width", 2)), similarRun("b", 1, ofNumber("width", 4)))
-	if middle < 2.6 || middle > 5 { // 4 s in proportion, 2 s and less without the slope
+	if middle < 2.6 || middle > 5 { // 4 s if proportional, 2 s or less without the slope
 		t.Errorf("%.2f s, want about 4", middle)
 	}
 }
 
-// TestCarryBatchSize: epochs of a larger batch are no slower, by what was measured of batch sizes elsewhere, and steps of it are
-// longer.
+// TestCarryBatchSize requires that, according to batch sizes measured elsewhere, epochs with a larger batch are not
+// slower and its steps take longer.
 func TestCarryBatchSize(t *testing.T) {
 	change := ofNumber("batch_size", 2)
 	change.BatchSize = true
@@ -94,7 +95,7 @@ func TestCarryBatchSize(t *testing.T) {
 	}
 }
 
-// TestRatio: what two questions have in common cancels, and no two answers contradict each other.
+// TestRatio requires that the common part of two queries cancels, and that ratios are consistent with each other.
 func TestRatio(t *testing.T) {
 	m := New(carryEntries(), Options{})
 	q := func(cpus, batch float64) Query {
@@ -131,8 +132,9 @@ func carryEntries() []history.Entry {
 	return out
 }
 
-// TestCarryCoverage leaves one run out of drawn lineages of a script in turn: the 90 % intervals hold about nine of ten. Of the
-// arguments most change nothing, the others the seconds in proportion to a power of them; each run has a load of its own.
+// TestCarryCoverage leaves one run out of random lineages of a script in turn; the 90 % intervals must cover about
+// nine of ten. Most arguments have no effect, the others scale the seconds by a power of their value; each run has
+// its own load.
 func TestCarryCoverage(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	held, n := 0, 0

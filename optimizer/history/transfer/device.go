@@ -6,13 +6,15 @@ import (
 	"trainopt/optimizer/history/measured"
 )
 
-// device is what the kernel knows of a GPU model: the logs of its published peaks; known is false where there are none.
+// device holds the features of a GPU model in the kernel: the logs of its published peaks; known is false without
+// them.
 type device struct {
 	known              bool
 	compute, bandwidth float64 // log of TFLOPS / 100, GB/s / 1000
-	single, link       float64 // log of FP32 TFLOPS / 20, GB/s between GPUs / 300; 0 where they are not known
+	single, link       float64 // log of FP32 TFLOPS / 20, GB/s between GPUs / 300; 0 if unknown
 }
 
+// newDevice returns the features of a GPU model; those with unknown TFLOPS or bandwidth are not known.
 func newDevice(name string, peaks map[string]measured.Device) device {
 	d, ok := peaks[name]
 	if !ok || !(d.TFLOPS > 0) || !(d.BandwidthGBs > 0) {
@@ -28,5 +30,5 @@ func newDevice(name string, peaks map[string]measured.Device) device {
 	return out
 }
 
-// pace is the log of how fast a device works off a batch, as far as its peaks tell.
+// pace returns the log of the speed at which a device processes a batch, as far as its peaks determine it.
 func (d device) pace() float64 { return (d.bandwidth + d.single) / 2 }

@@ -1,8 +1,9 @@
-// Package transfer predicts how a training goes where it never ran, from measurements of it and of others that resemble it:
-// samples per second, its own units per second, whole trainings per second, host and GPU memory, each with a 90 % interval
-// and with what the answer rests on.
+// Package transfer predicts the performance of a training on configurations it has not run on, from measurements of
+// it and of similar trainings: samples per second, units per second, whole trainings per second, host and GPU memory,
+// each with a 90 % interval and the measurements that it is based on.
 //
-// It keeps no database (package history does), knows no published figure itself (package measured does), and decides nothing.
+// It stores no data (package history does), contains no published figures (package measured does), and makes no
+// decisions.
 //
 //	m := transfer.New(append(own, measured.Embedded()...), transfer.Options{})
 //	e, err := m.Predict(transfer.Query{Job: job, Config: config}, transfer.Throughput)
@@ -11,56 +12,63 @@
 //
 // # The model
 //
-// The log of the quantity y, per GPU where it is a rate, is a Gaussian process (Rasmussen and Williams 2006, algorithm 2.1)
-// over job, device, site, K GPUs on N nodes and b samples a step and GPU. CPU jobs have K CPUs. With u = log2 K, v = log2 N:
+// The log of the quantity y, per GPU for rates, is a Gaussian process (Rasmussen and Williams 2006, algorithm 2.1)
+// over job, device, site, K GPUs on N nodes and b samples per step and GPU. CPU jobs have K CPUs. With u = log2 K,
+// v = log2 N:
 //
 //	y = m + level + batch(b) + loss(u, v, b) + oddness(K, N) + noise
 //
-// m is linear in log parameters, the device's log peaks (tensor cores, FP32, memory bandwidth), log b, u and v. The parts are
-// independent Gaussian processes, each a sum over how far it is shared: by all trainings, by similar jobs (ρ_J), by similar
-// devices (ρ_D), by both, by the cluster, and by the group, which is one model and data set on one device at one site:
+// m is linear in log parameters, the device's log peaks (tensor cores, FP32, memory bandwidth), log b, u and v. The
+// parts are independent Gaussian processes. Each is a sum over the scopes that share it: all trainings, similar jobs
+// (ρ_J), similar devices (ρ_D), both, the cluster, and the group, which is one model and data set on one device at
+// one site:
 //
 //   - level: constants, and slopes over the device's peaks;
-//   - batch: a slope over log b and smooth curves around it (squared exponentials), ρ_J and ρ_J·ρ_D; a device that is faster
-//     (by FP32 and bandwidth) is filled by a larger batch, so that b is counted from where it would be;
-//   - loss: nothing at one GPU. Brownian and integrated Brownian motion in u, a step from one GPU to two, a step and Brownian
-//     motion over nodes, so that it bends as in T_iter = (T_grad^γ + T_sync^γ)^(1/γ) of Pollux (Qiao et al., OSDI 2021),
-//     without its parameters, and so that intervals grow outside of what was measured; a large part differs with b, since
-//     more work a GPU hides communication. All of it grows with the device's speed and the job's parameters and falls with
-//     b and the speed of the links: what devices share is the time of communication, and not its share of a step;
-//   - oddness: of one (K, N), all batches alike: rings, sockets, switches.
+//   - batch: a slope over log b and smooth curves around it (squared exponentials), ρ_J and ρ_J·ρ_D; a faster device
+//     (by FP32 and bandwidth) needs a larger batch to be saturated, so b is shifted accordingly;
+//   - loss: zero for one GPU. Brownian and integrated Brownian motion in u, a step from one GPU to two, a step and
+//     Brownian motion over nodes. It thus bends like T_iter = (T_grad^γ + T_sync^γ)^(1/γ) of Pollux (Qiao et al.,
+//     OSDI 2021) without its parameters, and intervals grow outside the measured range. A large part depends on b,
+//     since more work per GPU hides communication. All of it grows with the device's speed and the job's parameters
+//     and decreases with b and the speed of the links: devices share the time of communication, not its share of a
+//     step;
+//   - oddness: of one (K, N), common to all batch sizes: rings, sockets, switches.
 //
-// ρ_J = Σ shares of equal script, data set, model, family, and of nearness in parameters, layers and data on log scales.
-// No job is ever cut off: it counts less. ρ_D is a squared exponential over log peaks plus the device's own share.
+// ρ_J is a weighted sum over equal script, data set, model, family, and proximity in parameters, layers and data on
+// log scales. No job is excluded; dissimilar ones have less weight. ρ_D is a squared exponential over log peaks plus
+// a share of the device alone.
 //
-// Some groups scale smoothly, others do not. What is a group's own (loss, oddness, noise) is multiplied by its roughness s,
-// learned when the model is made: each GPU count is foretold from the others, on a grid of s, with a prior from the groups
-// of the same source (rough.go). Equal measurements are one point, their median. A point more than three standard deviations
-// off its neighbours keeps an effect of its own place, so that it does not bend them (isolate).
+// Some groups scale smoothly, others do not. The parts of the group itself (loss, oddness, noise) are multiplied by
+// its roughness s, which is estimated when a quantity is first queried: each GPU count is predicted from the others,
+// on a grid of s, with a prior from the groups of the same source (rough.go). Equal measurements are merged into one
+// point, their median. A point more than three standard deviations from its neighbours gets an effect of its own, so
+// that it does not distort them (isolate).
 //
-// The hyper-parameters maximise the density of what is left out (Sundararajan and Keerthi 2001, in whole groups: GPU counts,
-// device types, models), Student with 5 degrees of freedom, on the published tables (hyper.go, Fit).
+// The hyper-parameters maximise the leave-out predictive density (Sundararajan and Keerthi 2001, for whole groups:
+// GPU counts, device types, models), Student with 5 degrees of freedom, on the published tables (hyper.go, Fit).
 //
-// # What an answer means
+// # Interpretation of an estimate
 //
-// The interval is for one further measurement, P5 to P95; its log half-width is multiplied by Options.Widen. Of memory the
-// upper half is wider by a quarter: too little kills a job. A job is asked of the site that Config.Machine names (a machine,
-// or the Source of a publication), else of a machine of the user's: of what is particular to a machine and its groups, two
-// of the user's share nine tenths, so that a probe on rented hardware joins the runs at home and takes nothing from them.
-// An unknown number of nodes is taken for one per 8 GPUs. Similarity is the prior's correlation with the question, what
-// all trainings share left aside. Prior is the posterior variance over the prior's; the rest is shared out among the groups
-// by the absolute weights of their points. An answer rests on the 192 most correlated points at most.
+// The interval, P5 to P95, is for one further measurement; its log half-width is multiplied by Options.Widen. For
+// memory the upper half is wider by a quarter, since too little memory kills a job. A query refers to the site named
+// by Config.Machine (a machine, or the Source of a publication), else to another machine of the user's. Of the
+// effects specific to a machine and its groups, two of the user's machines share nine tenths, so that a probe on
+// rented hardware complements the runs at home. An unknown number of nodes is assumed to be one per 8 GPUs.
+// Similarity is the prior correlation with the query, without the part that all trainings share. Prior is the ratio
+// of posterior to prior variance; the rest is distributed over the groups by the absolute weights of their points. An
+// estimate uses at most the 192 most correlated points.
 //
-// More measurements that agree make intervals narrower; ones that disagree may widen them, by way of the roughness, and it
-// takes a third GPU count to know how rough a group is. Programs that ignore a GPU, queueing and input stalls are in the
-// measurements or nowhere.
+// Additional measurements that agree make intervals narrower. Measurements that disagree may widen them through the
+// roughness, which can only be estimated from three GPU counts on. Programs that ignore a GPU, queueing and input
+// stalls are modelled only as far as the measurements contain them.
 //
-// How well it does is printed by
+// The accuracy is printed by
 //
 //	go run ./optimizer/history/transfer/evaluate --data DIR [--cross source]
 //
-// Median error and coverage over all published tables, one answer a hidden GPU count, two a hidden GPU type; crossed is with
-// hyper-parameters fitted without the source that is asked for, and before intervals were widened for what that showed:
+// Median error and coverage over all published tables, with one query per hidden GPU count and two per hidden GPU
+// type. In the last column the hyper-parameters were fitted without the queried source, before intervals were widened
+// for these results:
 //
 //	hidden                          as shipped        crossed
 //	GPU count, between others       3.9 %, 93.6 %     4.4 %, 90.7 %
@@ -68,6 +76,6 @@
 //	GPU type                       13.4 %, 97.5 %    16.2 %, 81.8 %
 //	GPU type but for one GPU       19.1 %, 90.2 %    16.3 %, 82.9 %
 //
-// So hyper-parameters do profit from the tables that judge them, and where an answer leaves the measured counts or GPU
-// types, a training unlike all published ones should expect the second column.
+// The shipped hyper-parameters thus profit from the tables that they are evaluated on. For a training unlike all
+// published ones, expect the second column where a query leaves the measured GPU counts or types.
 package transfer

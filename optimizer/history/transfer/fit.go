@@ -16,13 +16,13 @@ import (
 	"trainopt/optimizer/history/measured"
 )
 
-// Tuning are the hyper-parameters of one quantity.
+// Tuning holds the hyper-parameters of one quantity.
 type Tuning struct {
 	quantity Quantity
 	hyper    hyper
 }
 
-// String is the tuning as hyper.go has it.
+// String formats the hyper-parameters as in hyper.go.
 func (t Tuning) String() string {
 	var s strings.Builder
 	v := reflect.ValueOf(t.hyper)
@@ -32,15 +32,16 @@ func (t Tuning) String() string {
 	return s.String()
 }
 
-// Fitting says how Fit searches.
+// Fitting configures Fit.
 type Fitting struct {
-	Points int                  // kept of one GPU count of one model on one GPU at one source; 0 is 2
-	Sweeps int                  // over all hyper-parameters at most; 0 is 20
-	Logf   func(string, ...any) // told of each sweep; nil is nobody
+	Points int                  // points kept per source, model, GPU and GPU count; 0 means 2
+	Sweeps int                  // maximum number of sweeps over all hyper-parameters; 0 means 20
+	Logf   func(string, ...any) // called after each sweep; may be nil
 }
 
-// Fit finds the hyper-parameters that foretell best what is left out of entries, from a start that no table told. It costs
-// O(n³) a trial for n points that are kept, some hundred trials a sweep: minutes. The error says that nothing knows the quantity.
+// Fit searches for the hyper-parameters that maximise the leave-out predictive density on entries, from a start that
+// does not depend on any table. It costs O(n³) per trial for n kept points, with some hundred trials per sweep:
+// minutes. The error wraps ErrNoBasis if nothing can be left out.
 func Fit(entries []history.Entry, q Quantity, o Fitting) (Tuning, error) {
 	if o.Logf == nil {
 		o.Logf = func(string, ...any) {}
@@ -55,6 +56,7 @@ func Fit(entries []history.Entry, q Quantity, o Fitting) (Tuning, error) {
 	return Tuning{q, h}, nil
 }
 
+// hidden is a group of points that is left out together.
 type hidden struct {
 	kind   string // count, beyond, device, model, profile
 	source string
@@ -62,6 +64,7 @@ type hidden struct {
 	weight float64
 }
 
+// fitting holds the kept points of a fit and the groups to leave out.
 type fitting struct {
 	points  []point
 	devices []device
@@ -71,6 +74,8 @@ type fitting struct {
 	rough   map[int]float64
 }
 
+// newFitting keeps at most perCount points per source, model, GPU and count, drawn by the hash of their ids, and
+// forms the groups to leave out: by GPU count, by device, by model, and by device except for one GPU.
 func newFitting(entries []history.Entry, q Quantity, perCount int) *fitting {
 	x := newIndex()
 	f := &fitting{all: gather(x, entries, x.traits(entries), q)}
@@ -110,7 +115,8 @@ func rank(s string) uint32 {
 	return h.Sum32()
 }
 
-// weigh gives each kind its share of the score, and within it each source the root of its number of points.
+// weigh gives each kind its share of the score, and each source within it a weight of the root of its number of
+// points.
 func (f *fitting) weigh(groups map[string]*hidden) {
 	total := map[string]float64{}
 	for _, g := range groups {
@@ -127,7 +133,7 @@ func (f *fitting) weigh(groups map[string]*hidden) {
 	}
 }
 
-// edge reports whether a point is of the smallest or the largest GPU count of its model on its GPU.
+// edge reports whether a point has the smallest or the largest GPU count of its model on its GPU.
 func edge(points []point, i int) bool {
 	p, below, above := &points[i], false, false
 	for l := range points {
@@ -138,7 +144,9 @@ func edge(points []point, i int) bool {
 	return !below || !above
 }
 
-// leaveOut calls with the residual and the predictive variance of each point of each hidden group.
+// leaveOut calls each with the residual and the predictive variance of every point of every hidden group. It inverts
+// the covariance of all points once and obtains the groups from blocks of the inverse. It returns false if a matrix
+// is not positive definite.
 func (f *fitting) leaveOut(h *hyper, each func(g *hidden, point int, residual, variance float64)) bool {
 	n := len(f.points)
 	k := mat.NewSymDense(n, nil)
@@ -203,12 +211,14 @@ func (f *fitting) leaveOut(h *hyper, each func(g *hidden, point int, residual, v
 	return true
 }
 
+// roughen estimates the roughness of all groups for h.
 func (f *fitting) roughen(h *hyper) {
 	peaks := measured.Devices()
 	f.rough, _ = h.roughness(f.all, func(name string) device { return newDevice(name, peaks) })
 }
 
-// loss is the weighted mean of minus the log density (Student, 5 degrees of freedom) of what is hidden.
+// loss returns the weighted mean of the negative log density (Student, 5 degrees of freedom) of the hidden points;
+// +Inf if it cannot be evaluated.
 func (f *fitting) loss(h *hyper) float64 {
 	var sum, weight float64
 	ok := f.leaveOut(h, func(g *hidden, _ int, r, v float64) {
@@ -221,17 +231,17 @@ func (f *fitting) loss(h *hyper) float64 {
 	return sum / weight
 }
 
-// assumed are not fitted: the tables cannot tell them.
+// assumed lists the hyper-parameters that are not fitted, since the tables do not determine them.
 var assumed = []string{"Width", "ExactShare", "SourceJob", "SourceLevel", "GroupLevel", "Noise", "MeanCompute", "MeanBandwidth", "MeanSingle", "Single"}
 
-// shifted is a parameter one step away, on the scale and within the bounds that suit it.
+// shifted returns a parameter after one step, on the scale and within the bounds of that parameter.
 func shifted(name string, x, step float64) float64 {
 	switch {
 	case name == "Mean" || name == "MeanHalf":
 		return x + step
-	case name == "MeanBatch": // a step of twice the batch takes up to twice the time
+	case name == "MeanBatch": // doubling the batch at most doubles the time of a step
 		return max(0, min(0.5, x+step))
-	case name == "MeanParams": // at most as much more work as there are parameters
+	case name == "MeanParams": // the work grows at most in proportion to the parameters
 		return max(-1, min(0, x+step))
 	case strings.HasPrefix(name, "Mean"):
 		return max(-0.5, min(0, x+step))
@@ -243,8 +253,9 @@ func shifted(name string, x, step float64) float64 {
 	return x * math.Exp(step)
 }
 
-// search is a compass search, one parameter at a time, with steps that grow and shrink; after each round roughness is learned
-// anew.
+// search is a compass search over one parameter at a time, with adaptive steps; roughness is re-estimated after each
+// round. A step that lowers the score grows by 1.4, one that fails in both directions shrinks by 0.45 and ends below
+// 0.04. The best parameters of all rounds are kept, because re-estimating the roughness changes the score.
 func (f *fitting) search(h *hyper, sweeps int, logf func(string, ...any)) {
 	v := reflect.ValueOf(h).Elem()
 	step := make([]float64, v.NumField())
@@ -254,7 +265,7 @@ func (f *fitting) search(h *hyper, sweeps int, logf func(string, ...any)) {
 	f.roughen(h)
 	start := *h
 	v0 := reflect.ValueOf(start)
-	// Where the tables say little a parameter stays where it was put.
+	// Keep parameters that the tables hardly determine near their start.
 	prior := func() (sum float64) {
 		for i := range v.NumField() {
 			a, b := v.Field(i).Float(), v0.Field(i).Float()
@@ -310,7 +321,7 @@ func (f *fitting) search(h *hyper, sweeps int, logf func(string, ...any)) {
 	logf("best %.4f", least)
 }
 
-// untold are hyper-parameters of the right order of magnitude: where a search starts.
+// untold returns the start of a search: hyper-parameters of the right order of magnitude.
 func untold(q Quantity) hyper {
 	h := hyper{
 		Mean: 4, MeanParams: -0.8, MeanCompute: 0.2, MeanSingle: 0.3, MeanBandwidth: 0.4, MeanBatch: 0.1, MeanStart: -0.2, MeanWidth: -0.1,

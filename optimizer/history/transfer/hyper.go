@@ -1,13 +1,14 @@
 package transfer
 
-// hypers of Throughput and Trainings were found by Fit, but for what its list assumed names, and those of Trainings without
-// the exponents of the loss, with which a fit foretold new devices worse:
+// hypers holds the hyper-parameters per quantity. Those of Throughput and Trainings were found by Fit, except for the
+// ones listed in assumed; Trainings is without the exponents of the loss, because a fit with them predicted new
+// devices worse:
 //
 //	go run ./optimizer/history/transfer/evaluate --data DIR --fit throughput
 //
-// Width is what the intervals of hyper-parameters that were fitted without a source lacked there (--cross source). No
-// published table tells the others: those of UnitRate are of the order of Throughput's, those of memory are
-// assumed, and the user's own runs soon outweigh them.
+// Width compensates for the lack of coverage of intervals whose hyper-parameters were fitted without a source
+// (--cross source). No published table determines the other quantities: the values of UnitRate are of the order of
+// Throughput's and those of memory are assumed; the user's own runs soon outweigh them.
 var hypers = map[Quantity]hyper{
 	Throughput: {
 		Mean:             4,
@@ -291,5 +292,5 @@ var hypers = map[Quantity]hyper{
 	},
 }
 
-// noise is the variance of a point's mean, before roughness.
+// noise returns the variance of the mean of a point, before roughness.
 func (h *hyper) noise(p *point) float64 { return sq(h.Noise)/p.count + p.scatter + 1e-6 }

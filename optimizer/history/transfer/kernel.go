@@ -2,55 +2,61 @@ package transfer
 
 import "math"
 
-// hyper are the hyper-parameters of one quantity; sd are in log units (0.1 is about 10 %). See doc.go for the formula.
+// hyper holds the hyper-parameters of one quantity; sd are in log units (0.1 is about 10 %). See doc.go for the
+// formula.
 type hyper struct {
 	// Mean of the prior.
 	Mean, MeanParams, MeanCompute, MeanSingle, MeanBandwidth, MeanBatch, MeanStart, MeanWidth, MeanStep, MeanNodes float64
-	// BatchPace: octaves that the batch of a device e times as fast is shifted by. Exponents of the loss: over the pace of a
-	// device, the link between its GPUs, the batch per GPU, and (natural, per decade) the parameters of the job.
+	// BatchPace: shift of the batch size, in octaves, for a device that is e times as fast. Exponents of the loss:
+	// over the pace of a device, the link between its GPUs, the batch per GPU, and (natural, per decade) the
+	// parameters of the job.
 	BatchPace, LossPace, LossLink, LossWork, LossSize float64
 
-	// Level, sd: of everything; of a job; per decade of each size; of a device; of a job on a device; of a source;
-	// of a job in a source; of the group job × device × source; of the slope over the log peaks of a device.
+	// Level, sd: of all trainings; of a job; of a device; of a job on a device; of a source; of a job in a source; of
+	// the group job × device × source; of the slope over the log peaks of a device.
 	General, JobLevel, DeviceLevel, JobDevice, SourceLevel, SourceJob, GroupLevel, DeviceSlope float64
-	// Single is the weight of FP32 among the peaks: 0 where all trainings use tensor cores.
+	// Single is the weight of FP32 among the peaks: 0 if all trainings use tensor cores.
 	Single float64
 	// Batch per GPU, sd per octave of the slope, and sd of the curve around it.
 	BatchSlope, BatchCurve, BatchDevice, BatchGroup, BatchLength, BatchGroupLength float64
 	// Loss by scaling, sd at one octave of GPUs.
 	LossGeneral, LossCluster, LossJob, LossJobDevice, LossGroup float64
-	// Shape of the loss: variance of the step from one GPU to several, of the smooth part, of that over nodes, of the step
-	// from one node to several, relative to the rough part; share that depends on the batch, over how many octaves.
+	// Shape of the loss: variance, relative to the rough part, of the step from one GPU to several, of the smooth
+	// part, of the part over nodes, and of the step from one node to several; share that depends on the batch, and
+	// its length in octaves.
 	Start, Smooth, Nodes, Step, LossBatch, LossBatchLength float64
 	// Oddness of one (GPUs, nodes) count, sd.
 	OddCluster, OddGroup, OddBatchLength float64
 	// Noise of one measurement, sd.
 	Noise float64
 
-	// Similarity of jobs: shares of what is alike in the same job, with the same data set, model and family; the rest is
-	// shared by sizes alone. SizeLength is in decades.
+	// Similarity of jobs: shares of the correlation due to the same job, data set, model and family; the rest depends
+	// on sizes only. SizeLength is in decades.
 	ExactShare, DatasetShare, ModelShare, FamilyShare, SizeLength float64
-	// The same for shapes (batch, loss), where more is shared: the weight of the general part.
+	// ShapeGeneral is the weight of the general part in the same similarity for shapes (batch, loss), which are
+	// shared more.
 	ShapeGeneral float64
-	// Devices: share that is the device's own, length over log peaks.
+	// Devices: share of the device alone, length over log peaks.
 	DeviceOwn, DeviceLength float64
 	// Width multiplies the widths of intervals.
 	Width float64
 }
 
-// jobPair is how much two jobs have in common, 0…1, computed once for many points: for levels, for shapes (batch, loss),
-// and 1 or 0 for whether they may be of one group.
+// jobPair is the similarity of two jobs, 0…1, computed once for many points: for levels, for shapes (batch, loss),
+// and 1 or 0 for whether they may belong to one group.
 type jobPair struct {
 	level, shape, group float64
 }
 
-// devicePair is the same of two devices: 0…1, the sum of the products of their log peaks, by how many octaves each shifts the
-// batch, and the product of how much they suffer from communication.
+// devicePair is the similarity of two devices: 0…1, the sum of the products of their log peaks, the batch shift of
+// each in octaves, and the product of their sensitivities to communication.
 type devicePair struct {
 	alike, slopes, shiftA, shiftB, sync float64
 	same                                bool
 }
 
+// jobs returns the similarity of two jobs. Sizes known for both contribute a squared exponential, sizes known for one
+// only the factor halfKnown.
 func (h *hyper) jobs(a, b trait) jobPair {
 	if a == b && a.exact > 0 {
 		return jobPair{1, 1, 1}
@@ -79,12 +85,13 @@ func (h *hyper) jobs(a, b trait) jobPair {
 	return jobPair{level: v, shape: h.ShapeGeneral + (1-h.ShapeGeneral)*v, group: eq(a.dataset, b.dataset)}
 }
 
-// halfKnown is the correlation over a size that only one of two jobs is known by.
+// halfKnown is the correlation over a size that is known for only one of two jobs.
 const halfKnown = 0.7
 
-// sizeWeights are the parts of parameters, layers, samples and MB of data in the distance of two jobs.
+// sizeWeights are the weights of parameters, layers, samples and MB of data in the distance of two jobs.
 var sizeWeights = [sizes]float64{1, 1, 0.5, 0.25}
 
+// devices returns the similarity of two devices; without known peaks a device is similar only to itself.
 func (h *hyper) devices(a, b device, same bool) devicePair {
 	p := devicePair{same: same, shiftA: h.shift(a), shiftB: h.shift(b), sync: h.sync(a) * h.sync(b)}
 	if a.known && b.known {
@@ -100,7 +107,8 @@ func (h *hyper) devices(a, b device, same bool) devicePair {
 
 func sq(x float64) float64 { return x * x }
 
-// batchAlike is exp(-d²/2ℓ²) over octaves of batch per GPU; an unknown batch is halfway to all.
+// batchAlike is a squared exponential over octaves of batch per GPU, scaled to 0.25…1; the value for one unknown
+// batch is 0.5.
 func batchAlike(a, b, length float64) float64 {
 	switch {
 	case math.IsNaN(a) && math.IsNaN(b):
@@ -114,14 +122,15 @@ func batchAlike(a, b, length float64) float64 {
 
 const batchCentre = 5 // log2 of 32
 
-// parts are those of a covariance: of what the places have in common, of all trainings, and of the group's own, which
-// its roughness multiplies.
+// parts splits a covariance into the part due to the similarity of the places, the part common to all trainings, and
+// the part of the group, which its roughness multiplies.
 type parts struct{ similar, general, own float64 }
 
-// total is the covariance of points of groups of roughness s; own is 0 between groups.
+// total returns the covariance for groups of roughness s; own is 0 between groups.
 func (c parts) total(s float64) float64 { return c.similar + c.general + s*s*c.own }
 
-// covariance of two places, without noise: levels, then batch, then loss and oddness (doc.go).
+// covariance returns the prior covariance of two places without noise: levels, then batch, then loss and oddness
+// (doc.go). Places on CPUs and on GPUs share only the general part and a quarter of the job-level variance.
 func (h *hyper) covariance(a, b *place, j jobPair, d devicePair) parts {
 	if a.cpu != b.cpu {
 		return parts{similar: sq(h.JobLevel) * j.level * 0.25, general: sq(h.General)}
@@ -165,7 +174,7 @@ func (h *hyper) covariance(a, b *place, j jobPair, d devicePair) parts {
 	return parts{similar: k, general: sq(h.General), own: own}
 }
 
-// mean is the prior's.
+// mean returns the prior mean at a place.
 func (h *hyper) mean(p *place, d device) float64 {
 	m := h.Mean
 	if p.trait.size[0] != unknown {
@@ -186,13 +195,14 @@ func (h *hyper) mean(p *place, d device) float64 {
 	return m
 }
 
-// shift is by how many octaves the batch that fills a device is larger than that of one of pace 0.
+// shift returns the difference in octaves between the batch that saturates a device and that of a device of pace 0.
 func (h *hyper) shift(d device) float64 { return h.BatchPace * d.pace() / math.Ln2 }
 
-// sync is how large a part of a step communication is on a device: a faster one waits longer for the same bytes.
+// sync returns the relative weight of communication in a step on a device: a faster device waits longer for the same
+// bytes.
 func (h *hyper) sync(d device) float64 { return math.Exp(h.LossPace*d.pace() - h.LossLink*d.link) }
 
-// work is how small it is for the batch of a place.
+// work returns the factor by which the batch size of a place reduces the weight of communication.
 func (h *hyper) work(p *place) float64 {
 	if math.IsNaN(p.batch) {
 		return 1
@@ -200,7 +210,7 @@ func (h *hyper) work(p *place) float64 {
 	return math.Exp2(-h.LossWork * max(-8, min(8, p.batch-batchCentre)))
 }
 
-// bytes is how much there is to communicate for the parameters of a job.
+// bytes returns the relative amount of communication for the parameters of a job.
 func (h *hyper) bytes(p *place) float64 {
 	if p.trait.size[0] == unknown {
 		return 1

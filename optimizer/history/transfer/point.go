@@ -9,53 +9,53 @@ import (
 	"trainopt/optimizer/history"
 )
 
-// place is one training at one width as the kernel sees it. Widths are in octaves (log2).
+// place is one training on one configuration, as input of the kernel. Widths are in octaves (log2).
 type place struct {
 	trait               trait
-	job, device, source int  // numbers in the index, absent for what no entry has
+	job, device, source int  // numbers in the index; absent if no entry has them
 	group               int  // model and data set × device × home
-	own, unnamed        bool // at a machine of the user's; at one without a name
+	own, unnamed        bool // on a machine of the user's; on one without a name
 	gpu                 string
 	cpu                 bool
-	width               float64 // log2 GPUs, or CPUs where there is no GPU
+	width               float64 // log2 GPUs, or CPUs without a GPU
 	nodes               float64 // log2
 	batch               float64 // log2 samples per step of one GPU (of the whole step on CPUs); NaN unknown
 }
 
-// point is what was measured at a place: the middle of equal measurements.
+// point is the measurement at a place: the median of equal measurements.
 type point struct {
 	place
-	y       float64 // log of the quantity, per GPU where it is a rate
-	count   float64 // measurements that it is the middle of
-	scatter float64 // variance of y that the entries themselves tell, 0 unknown
+	y       float64 // log of the quantity, per GPU for rates
+	count   float64 // number of measurements merged
+	scatter float64 // variance of y reported by the entries themselves, 0 unknown
 	entries []int   // indices into the entries
-	at      int     // in its table
-	unit    string  // of the entries' log, for unit rates
+	at      int     // index in its table
+	unit    string  // of the entries' logs, for unit rates
 }
 
-// trait is what the kernel knows of a job: nested names, each 0 where unknown, and sizes in decades.
+// trait holds the features of a job in the kernel: nested names, each 0 if unknown, and sizes in decades.
 type trait struct {
 	exact, dataset, model, family int
-	script                        int            // by its hash
-	size                          [sizes]float64 // the constant unknown where it is
+	script                        int            // by hash
+	size                          [sizes]float64 // unknown sizes are the constant unknown
 }
 
 const sizes = 4 // log10 of parameters, layers, samples, MB of data
 
-// gpusPerNode is assumed where the number of nodes is unknown.
+// gpusPerNode is assumed if the number of nodes is unknown.
 const gpusPerNode = 8
 
-// index turns names into numbers, so that a kernel compares integers.
+// index maps names to integers, so that the kernel compares integers.
 type index struct {
 	names    map[string]int
 	jobs     map[trait]int
 	device   map[string]int
 	sources  map[site]int
-	machines map[string]site // by the name of a machine or an entry's source, and unit
+	machines map[string]site // by the name of a machine or the source of an entry, and unit
 	groups   map[[3]int]int
-	size     map[int][sizes]float64 // what the entries of a model say of its sizes
-	family   map[int]int            // and of its family
-	frozen   bool                   // no new numbers: what is asked may be unknown
+	size     map[int][sizes]float64 // sizes of a model, from its entries
+	family   map[int]int            // family of a model, from its entries
+	frozen   bool                   // assigns no new numbers: names in a query may be unknown
 }
 
 func newIndex() *index {
@@ -72,7 +72,7 @@ func (x *index) name(parts ...string) int {
 	return number(x, x.names, strings.Join(parts, "\x00"))
 }
 
-// plain is a name without what writers do differently: case, spaces and punctuation.
+// plain normalises a name: it removes case, spaces and punctuation.
 func plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -85,11 +85,11 @@ func plain(s string) string {
 	}, s)
 }
 
-// unknown stands for NaN in traits, so that equal traits are equal keys.
+// unknown represents NaN in traits, so that equal traits are equal map keys.
 const unknown = math.MaxFloat64
 
-// trait reads a job. 0 is an unknown name. A model has one family, its own where none is said, so that likeness is transitive,
-// as a covariance must be.
+// trait returns the features of a job. 0 is an unknown name. A model has exactly one family, its own if none is
+// stated, so that similarity is transitive, as a covariance requires.
 func (x *index) trait(j history.Job) trait {
 	t := x.stated(j)
 	if family, ok := x.family[t.model]; ok {
@@ -107,7 +107,7 @@ func (x *index) trait(j history.Job) trait {
 	return t
 }
 
-// stated is what a job says of itself.
+// stated returns the features in a job itself.
 func (x *index) stated(j history.Job) trait {
 	t := trait{}
 	if model := cmp.Or(j.Model, j.ScriptSHA256, j.Script); model != "" {
@@ -130,8 +130,8 @@ func (x *index) stated(j history.Job) trait {
 	return t
 }
 
-// learnModel notes what an entry says of its model's family and sizes, so that all entries of a model, and a question about it, know
-// the same ones: one run that logged the parameters and one that did not are not strangers.
+// learnModel records family and sizes of an entry's model, so that all entries of a model and the queries about it
+// share them: a run with logged parameters and one without are the same training.
 func (x *index) learnModel(j history.Job) {
 	t := x.stated(j)
 	if t.model == 0 {
@@ -152,7 +152,7 @@ func (x *index) learnModel(j history.Job) {
 	x.size[t.model] = known
 }
 
-// number is the number of a key, from 1; a frozen index gives none to a new key.
+// number returns the number of a key, from 1, adding new keys; absent for a new key of a frozen index.
 func number[K comparable](x *index, m map[K]int, k K) int {
 	n, ok := m[k]
 	switch {
@@ -165,7 +165,7 @@ func number[K comparable](x *index, m map[K]int, k K) int {
 	return len(m)
 }
 
-// place reads a configuration. False: it does not say how wide the training is.
+// place converts a configuration; false if the number of GPUs or CPUs is unknown.
 func (x *index) place(t trait, c history.Config, s site) (place, bool) {
 	p := place{cpu: c.GPUs == 0, batch: math.NaN()}
 	wide, device := c.GPUs, c.GPU
@@ -196,13 +196,13 @@ func (x *index) place(t trait, c history.Config, s site) (place, bool) {
 	return p, true
 }
 
-// settle puts a place at a site.
+// settle assigns a place to a site.
 func (x *index) settle(p *place, s site) {
 	p.source, p.own, p.unnamed = number(x, x.sources, s), s.own, s.own && s.name == ""
 	p.group = number(x, x.groups, [3]int{p.trait.dataset, p.device, p.home()})
 }
 
-// home is the source of a publication, and one number for all machines of the user's.
+// home returns the source of a publication, or the number shared by all machines of the user.
 func (p *place) home() int {
 	if p.own {
 		return ownHome
@@ -212,7 +212,7 @@ func (p *place) home() int {
 
 const ownHome = 0
 
-// nearby is how much of what is particular to a site two places share.
+// nearby returns the correlation of the site-specific effects of two places, 0…1.
 func (p *place) nearby(q *place) float64 {
 	switch {
 	case p.own != q.own:
@@ -227,13 +227,13 @@ func (p *place) nearby(q *place) float64 {
 	return betweenMachines * betweenMachines
 }
 
-// betweenMachines is the correlation of one machine of the user's with what all of them share.
+// betweenMachines is the correlation of one machine of the user's with the part common to all of them.
 const betweenMachines = 0.95
 
-// merge makes one point of equal places, their median, so that a thousand repetitions cost what one does and a wild one
-// costs nothing.
+// merge replaces equal places by one point, their median, so that repetitions add no cost and an outlier has no
+// effect.
 func merge(points []point) []point {
-	order := make([]int, len(points)) // a point is large to move
+	order := make([]int, len(points)) // sort indices: a point is large to move
 	for i := range order {
 		order[i] = i
 	}
@@ -257,13 +257,14 @@ func merge(points []point) []point {
 	return out
 }
 
-// beside says that two places are the same but for rounding.
+// beside reports whether two places are equal up to rounding.
 func (p *place) beside(q *place) bool {
 	const octaves = 1. / 256
 	near := func(a, b float64) bool { return math.Abs(a-b) < octaves || math.IsNaN(a) && math.IsNaN(b) }
 	return p.group == q.group && p.source == q.source && near(p.width, q.width) && near(p.nodes, q.nodes) && near(p.batch, q.batch)
 }
 
+// middle merges points of one place: y is the median, scatter the variance of the mean.
 func middle(points []point) point {
 	p, n := points[0], len(points)
 	if n == 1 {
@@ -282,7 +283,7 @@ func middle(points []point) point {
 	return p
 }
 
-// comparePlaces orders places; numbers are given in the order of ids, so that it is always the same.
+// comparePlaces orders places deterministically, because numbers are assigned in the order of entry ids.
 func comparePlaces(a, b *place) int {
 	if c := cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.job, b.job), cmp.Compare(a.source, b.source)); c != 0 {
 		return c

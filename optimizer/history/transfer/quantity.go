@@ -6,10 +6,10 @@ import (
 	"trainopt/optimizer/history"
 )
 
-// rate says that a quantity is a speed, which the kernel sees per GPU or CPU.
+// rate reports whether a quantity is a speed, which the kernel models per GPU or CPU.
 func (q Quantity) rate() bool { return q == Throughput || q == UnitRate || q == Trainings }
 
-// observed is the value of a quantity in an entry, NaN where it is not known.
+// observed returns the value of a quantity in an entry; NaN if unknown.
 func (q Quantity) observed(e *history.Entry) float64 {
 	v := math.NaN()
 	switch q {
@@ -36,7 +36,7 @@ func (q Quantity) observed(e *history.Entry) float64 {
 	return v
 }
 
-// ran is the configuration of an entry: what was seen, and where nothing was, what was asked for.
+// ran returns the configuration of an entry: the observed one, completed by the requested one.
 func ran(e *history.Entry) history.Config {
 	c, r := e.Observed, e.Requested
 	if math.IsNaN(c.GPUs) {
@@ -60,8 +60,8 @@ func ran(e *history.Entry) history.Config {
 	return c
 }
 
-// site is where something was measured: one publication, or one machine of the user's, "" where it has no name. Units of
-// different kinds are told apart as if they were measured in different places.
+// site is the origin of a measurement: one publication, or one machine of the user's ("" without a name). Different
+// units are treated as different sites.
 type site struct {
 	own        bool
 	name, unit string
@@ -74,7 +74,7 @@ func siteOf(e *history.Entry, unit string) site {
 	return site{own: true, name: ran(e).Machine, unit: unit}
 }
 
-// traits reads the jobs of all entries.
+// traits returns the features of the jobs of all entries.
 func (x *index) traits(entries []history.Entry) []trait {
 	for i := range entries {
 		x.learnModel(entries[i].Job)
@@ -86,7 +86,8 @@ func (x *index) traits(entries []history.Entry) []trait {
 	return out
 }
 
-// gather makes points of the entries that know a quantity.
+// gather returns the merged points of the entries that have a quantity. It also registers their machines and sources.
+// Entries without a known width, or with neither data set nor family, are skipped.
 func gather(x *index, entries []history.Entry, traits []trait, q Quantity) []point {
 	var out []point
 	for i := range entries {
@@ -118,7 +119,7 @@ func gather(x *index, entries []history.Entry, traits []trait, q Quantity) []poi
 	return merge(out)
 }
 
-// scatter is the variance of the mean of an entry's units, 0 where the entry does not know it.
+// scatter returns the variance of the mean of an entry's units, relative; 0 if unknown.
 func scatter(e *history.Entry) float64 {
 	if v := e.UnitSpread * e.UnitSpread / e.UnitCount; v > 0 && v < 1 {
 		return v

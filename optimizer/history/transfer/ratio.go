@@ -7,15 +7,15 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// Ratio is a predicted factor between two configurations of one training, in logarithms.
+// Ratio is a predicted factor between two configurations of a training, as a logarithm.
 type Ratio struct {
 	Mean, SD float64 // natural logarithm of the factor, and its standard deviation
-	// Similar is the share of the answer that rests on measurements of similar trainings, 0…1, as of Estimate.Prior.
+	// Similar is the share of the prediction due to measurements of similar trainings, 0…1, as in 1 − Estimate.Prior.
 	Similar float64
 }
 
-// Ratio predicts by which factor a quantity of a training is larger at one question than at another. What the two have in
-// common cancels, so that it is known better than either of them. The errors are those of Predict.
+// Ratio predicts the factor between a quantity of a training at two queries. Their common part cancels, so the ratio
+// is more certain than either prediction. The errors are those of Predict.
 func (m *Model) Ratio(from, to Query, what Quantity) (Ratio, error) {
 	t, ok := m.tables[what]
 	if !ok || len(t.points) == 0 {
@@ -37,6 +37,7 @@ func (m *Model) Ratio(from, to Query, what Quantity) (Ratio, error) {
 	return t.ratio(&places[0], &places[1], points), nil
 }
 
+// ratio conditions the difference of two places on the points nearest to the second one.
 func (t *table) ratio(from, to *place, points []*point) Ratio {
 	h, s := &t.hyper, t.roughnessOf(to)
 	sys := t.systemOf(t.nearest(to, points))
@@ -57,7 +58,7 @@ func (t *table) ratio(from, to *place, points []*point) Ratio {
 	return out
 }
 
-// between is the prior covariance of two places of one training.
+// between returns the prior covariance of two places.
 func (h *hyper) between(t *table, a, b *place) parts {
 	return h.covariance(a, b, h.jobs(a.trait, b.trait), h.devices(t.device(a.gpu), t.device(b.gpu), a.device == b.device))
 }

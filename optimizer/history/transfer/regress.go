@@ -9,23 +9,23 @@ import (
 )
 
 const (
-	neighbours = 192 // points that an answer rests on at most: the rest is left out for time
-	crowd      = 12  // a group's points beyond this number give way to those of other groups
-	farOut     = 3   // standard deviations at which a point is odd among the others
-	companions = 4   // points of its group without which a point is news, and not odd
-	oddPoints  = 3   // at most
+	neighbours = 192 // maximum number of points per estimate, to bound the time
+	crowd      = 12  // number of points of a group from which further ones are discounted in favour of other groups
+	farOut     = 3   // standard deviations from which a point is an outlier
+	companions = 4   // minimum number of points in a group for one of them to be an outlier rather than news
+	oddPoints  = 3   // maximum number of outliers
 )
 
-// regression is the answer at one place, in logs.
+// regression is the estimate at one place, as logarithms.
 type regression struct {
 	mean, variance float64 // of one further measurement there
-	left           float64 // share of the prior's variance that is left
+	left           float64 // remaining share of the prior variance
 	points         []*point
 	weight         []float64 // of each point in the mean
-	similar        []float64 // correlation of each point with the question, what all trainings have in common aside
+	similar        []float64 // correlation of each point with the query, without the part common to all trainings
 }
 
-// regress conditions the prior on the points that tell most about a place.
+// regress conditions the prior on the points most correlated with a place.
 func (t *table) regress(p *place, points []*point) regression {
 	h := &t.hyper
 	s := t.roughnessOf(p)
@@ -45,14 +45,14 @@ func (t *table) regress(p *place, points []*point) regression {
 	g.left = (prior - known) / prior
 	g.variance = max(0, prior-known) + sq(h.Noise*s) + 1e-6
 	similar := slices.Clone(g.similar)
-	for i, a := range near { // back from the order of the system
+	for i, a := range near { // from the order of the system to that of near
 		at, _ := slices.BinarySearchFunc(sys.points, a, func(a, b *point) int { return cmp.Compare(a.at, b.at) })
 		g.weight[i], g.similar[i] = w[at], similar[at]
 	}
 	return g
 }
 
-// crossing is the prior covariance of a place of roughness s with each point of a system, and its parts.
+// crossing returns the prior covariance of a place of roughness s with each point of a system, and its parts.
 func (t *table) crossing(sys *system, p *place, s float64) (cross []float64, each []parts) {
 	shared := t.sharedWith(p)
 	for _, a := range sys.points {
@@ -68,7 +68,7 @@ func (t *table) crossing(sys *system, p *place, s float64) (cross []float64, eac
 	return cross, each
 }
 
-// roughnessOf is s of the group of a place, of its source where the group is new, of the mean source else.
+// roughnessOf returns the roughness of the group of a place; for a new group that of its source, else the prior mean.
 func (t *table) roughnessOf(p *place) float64 {
 	if s, ok := t.group[p.group]; ok {
 		return s
@@ -80,13 +80,13 @@ func (t *table) roughnessOf(p *place) float64 {
 	return math.Exp(m)
 }
 
-// shared is what a place has in common with the jobs and devices of points, each computed once.
+// shared caches the similarities of a place with the jobs and devices of points.
 type shared struct {
 	t       *table
 	p       *place
 	jobs    map[int]jobPair
 	devices map[int]devicePair
-	job     int // of the point asked for last, and its device: points are in the order of their groups
+	job     int // of the last point, with its device: points are ordered by group
 	device  int
 	j       jobPair
 	d       devicePair
@@ -96,6 +96,7 @@ func (t *table) sharedWith(p *place) *shared {
 	return &shared{t: t, p: p, jobs: map[int]jobPair{}, devices: map[int]devicePair{}, job: absent, device: absent}
 }
 
+// of returns the similarities with the job and the device of a point.
 func (s *shared) of(q *point) (jobPair, devicePair) {
 	if q.job != s.job {
 		j, ok := s.jobs[q.job]
@@ -116,20 +117,20 @@ func (s *shared) of(q *point) (jobPair, devicePair) {
 	return s.j, s.d
 }
 
-// scored is a point with what it tells about a place.
+// scored is a point with its relevance for a place.
 type scored struct {
 	p     *point
 	score float64
 }
 
-// before is the order of what tells most; equal ones are in the order of the table.
+// before compares by descending score; ties are in the order of the table.
 func (a scored) before(b scored) int {
 	return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.p.at, b.p.at))
 }
 
-// nearest are the points of the largest squared prior correlation with a place. A group that has many points gives way,
-// gradually, to others: its points tell the same. This is for time alone; no point is excluded for being dissimilar. points
-// are in the order of the table, where those of a group stand together.
+// nearest returns the points with the largest squared prior correlation with a place, at most neighbours of them.
+// Points of a large group are gradually discounted, since they carry the same information. The limit only bounds the
+// time; no point is excluded for dissimilarity. points are in the order of the table, in which groups are contiguous.
 func (t *table) nearest(p *place, points []*point) []*point {
 	if len(points) <= neighbours {
 		return points
@@ -153,7 +154,7 @@ func (t *table) nearest(p *place, points []*point) []*point {
 		}
 		from = to
 	}
-	best := make([]scored, 0, neighbours) // a heap of the best so far, the worst of them on top
+	best := make([]scored, 0, neighbours) // min-heap of the best points so far
 	for _, x := range all {
 		best = keepBest(best, x)
 	}
@@ -165,7 +166,7 @@ func (t *table) nearest(p *place, points []*point) []*point {
 	return out
 }
 
-// keepBest adds to a heap of at most its capacity, with the worst on top.
+// keepBest inserts x into a heap bounded by its capacity, whose root is the worst element.
 func keepBest(heap []scored, x scored) []scored {
 	worse := func(a, b scored) bool { return a.before(b) > 0 }
 	at := len(heap)
@@ -194,15 +195,17 @@ func keepBest(heap []scored, x scored) []scored {
 	}
 }
 
-// pairs computes covariances between chosen points; what two jobs and two devices share is computed once.
+// pairs computes covariances between given points; similarities of jobs and devices are computed once.
 type pairs struct {
 	t           *table
 	points      []*point
-	job, device []int // of each point, in the tables below
+	job, device []int // of each point, as indices into the tables below
 	jobs        [][]jobPair
 	devices     [][]devicePair
 }
 
+// newPairs numbers the distinct jobs and devices of points and computes the similarity of every pair of them, so that
+// the n² covariances need only look-ups.
 func newPairs(t *table, points []*point) *pairs {
 	p := &pairs{t: t, points: points}
 	var traits []trait
@@ -240,12 +243,12 @@ func (p *pairs) parts(i, l int) parts {
 	return p.t.hyper.covariance(&p.points[i].place, &p.points[l].place, p.jobs[p.job[i]][p.job[l]], p.devices[p.device[i]][p.device[l]])
 }
 
-// covariance between two points, without noise.
+// covariance returns the covariance of two points without noise.
 func (p *pairs) covariance(i, l int) float64 {
 	return p.parts(i, l).total(p.t.group[p.points[i].group])
 }
 
-// self is the variance of a point that it does not share with all trainings.
+// self returns the variance of a point without the part common to all trainings.
 func (p *pairs) self(i int) float64 {
 	c := p.parts(i, i)
 	return c.similar + sq(p.t.group[p.points[i].group])*c.own

@@ -5,22 +5,22 @@ import (
 	"slices"
 )
 
-// How rough a group of measurements scales is learned from itself: the factor s on the standard deviation of what is the
-// group's own (loss, oddness, noise) is the posterior mean of log s over roughSteps, given how well each GPU count is
-// foretold by the others of the group. The prior of log s is normal around the mean of the groups of the same source, which
-// is itself drawn towards 0.
+// roughSteps is the grid of log s. The roughness s of a group multiplies the standard deviation of the group's own
+// parts (loss, oddness, noise). It is the exponential of the posterior mean of log s, given how well each GPU count
+// is predicted by the others of the group. The prior of log s is normal around the mean of the groups of the same
+// source, which is itself shrunk towards 0.
 var roughSteps = [...]float64{-1.6, -1.2, -0.8, -0.4, 0, 0.4, 0.8, 1.2, 1.6, 2, 2.4}
 
 const (
 	roughSpread  = 0.6 // sd of log s between groups of a source
 	sourceSpread = 0.7 // sd of log s between sources
-	roughPoints  = 40  // points of a group that are looked at
+	roughPoints  = 40  // maximum number of points used per group
 )
 
 // profile is the log likelihood of each step of log s.
 type profile [len(roughSteps)]float64
 
-// weigh is mean and variance of log s under a prior.
+// weigh returns mean and variance of log s under a normal prior.
 func (p *profile) weigh(mean, sd float64) (m, v float64) {
 	top := math.Inf(-1)
 	var w [len(roughSteps)]float64
@@ -39,8 +39,8 @@ func (p *profile) weigh(mean, sd float64) (m, v float64) {
 	return m, second/sum - m*m
 }
 
-// profileOf judges a group by leaving out each count of GPUs in turn. Counts that are wildly off, one in five at most, are
-// taken for mishaps and not for the nature of the group. False: fewer than three counts.
+// profileOf evaluates a group by leaving out each GPU count in turn. Extreme outliers, at most one in five counts,
+// are removed first as measurement errors. False: fewer than three counts.
 func (h *hyper) profileOf(points []*point, d device) (p profile, ok bool) {
 	points = thin(points, roughPoints)
 	for mishaps := distinctWidths(points) / 5; ; mishaps-- {
@@ -71,13 +71,13 @@ func distinctWidths(points []*point) int {
 	return n
 }
 
-// groupMatrix is the covariance of the points of a group, apart by what roughness multiplies.
+// groupMatrix is the covariance of the points of a group, split by the part that roughness multiplies.
 type groupMatrix struct {
 	n                int
 	fixed, scaled    []float64 // n × n, upper triangle
 	residual         []float64
 	widths           []float64 // distinct ones
-	members          [][]int   // of each
+	members          [][]int   // indices of the points of each width
 	inverse, scratch []float64 // n × n
 	alpha, part      []float64 // n
 }
@@ -104,7 +104,10 @@ func (h *hyper) groupMatrix(points []*point, d device) *groupMatrix {
 	return g
 }
 
-// leaveOut tells of each count how far off its points are when the others foretell them, and the variance expected.
+// leaveOut calls each with residual and variance of every point when its count is predicted from the others; share is
+// one over the number of points of the count. It returns false if a matrix is not positive definite. It inverts the
+// covariance once and obtains the residuals of each count from the corresponding block of the inverse: O(n³) in
+// total.
 func (g *groupMatrix) leaveOut(logS float64, each func(width, residual, variance, share float64)) bool {
 	n, f := g.n, math.Exp(2*logS)
 	for i := range n {
@@ -143,9 +146,9 @@ func (g *groupMatrix) leaveOut(logS float64, each func(width, residual, variance
 	return true
 }
 
-// invert inverts a small symmetric positive definite matrix in place, of which the lower half is given and made: Cholesky's
-// factor, its inverse, and that times its transpose. A group has tens of points, for which general routines take longer to
-// begin. False: it is not positive definite.
+// invert inverts a small symmetric positive definite matrix in place, given and returned as its lower half: the
+// Cholesky factor, its inverse, and the inverse's transpose times it. A group has tens of points, for which the
+// start-up cost of general routines dominates. False: not positive definite.
 func invert(a []float64, n int) bool {
 	for i := range n {
 		row := a[i*n : i*n+i+1]
@@ -166,7 +169,7 @@ func invert(a []float64, n int) bool {
 		}
 		row[i] = math.Sqrt(sum)
 	}
-	for i := range n { // the inverse of the factor
+	for i := range n { // inverse of the factor
 		row := a[i*n : i*n+i+1]
 		row[i] = 1 / row[i]
 		for l := range i {
@@ -189,7 +192,8 @@ func invert(a []float64, n int) bool {
 	return true
 }
 
-// leftOut is the log likelihood of each count given the others, a mean over the points of a count: they err together.
+// leftOut returns the log likelihood of each count given the others, as a mean over the points of a count, whose
+// errors are correlated.
 func (g *groupMatrix) leftOut(logS float64) float64 {
 	var sum float64
 	if !g.leaveOut(logS, func(_, r, v, share float64) { sum += share * logStudent(r, v) }) {
@@ -198,11 +202,11 @@ func (g *groupMatrix) leftOut(logS float64) float64 {
 	return sum
 }
 
-// strangest is the count that is furthest off, in standard deviations at roughness 1.
+// strangest returns the count with the largest mean deviation, in standard deviations at roughness 1.
 func (g *groupMatrix) strangest() (width, z float64) {
 	mean, at := 0.0, math.NaN()
 	g.leaveOut(0, func(w, r, v, share float64) {
-		if w != at { // those of a count follow one another
+		if w != at { // points of a count are adjacent
 			mean, at = 0, w
 		}
 		if mean += share * math.Abs(r) / math.Sqrt(v); mean > z {
@@ -212,14 +216,15 @@ func (g *groupMatrix) strangest() (width, z float64) {
 	return width, z
 }
 
-// logStudent is the log density, up to a constant, of a Student distribution with 5 degrees of freedom and a variance.
+// logStudent returns the log density, up to a constant, of a Student distribution with 5 degrees of freedom and the
+// given variance.
 func logStudent(r, variance float64) float64 {
 	const nu = 5
 	scale := variance * (nu - 2) / nu
 	return -(nu+1)/2.*math.Log1p(r*r/(nu*scale)) - math.Log(scale)/2
 }
 
-// thin keeps at most n points, spread evenly over the order.
+// thin returns at most n points, spread evenly over the order.
 func thin(points []*point, n int) []*point {
 	if len(points) <= n {
 		return points
@@ -231,7 +236,9 @@ func thin(points []*point, n int) []*point {
 	return out
 }
 
-// roughness is s of each group, and of each source for groups that are not known.
+// roughness returns s of each group, and of each source for groups without measurements. First the posterior of every
+// group under a wide prior is averaged per source, weighted by precision and shrunk towards 0; then each group is
+// weighed again with the mean of its source as prior.
 func (h *hyper) roughness(points []point, devices func(string) device) (group, source map[int]float64) {
 	members := map[int][]*point{}
 	var groups []int
@@ -254,7 +261,7 @@ func (h *hyper) roughness(points []point, devices func(string) device) (group, s
 		}
 		profiles[g] = p
 		m, v := p.weigh(0, sourceSpread+roughSpread)
-		m -= middle * v / spread // what the steps, more of them up than down, tell without any evidence
+		m -= middle * v / spread // remove the bias of the grid, which has more steps above 0 than below
 		w := 1 / (v + sq(roughSpread))
 		s := bySource[first.home()]
 		bySource[first.home()] = sums{s.weight + w, s.mean + w*m}
@@ -264,7 +271,7 @@ func (h *hyper) roughness(points []point, devices func(string) device) (group, s
 		source[s] = t.mean / (t.weight + 1/sq(sourceSpread))
 	}
 	for _, g := range groups {
-		p := profiles[g] // says nothing where there is none
+		p := profiles[g] // the zero profile carries no information
 		group[g], _ = p.weigh(source[members[g][0].home()], roughSpread)
 	}
 	for s, m := range source {

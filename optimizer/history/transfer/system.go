@@ -13,44 +13,45 @@ import (
 	"gonum.org/v1/gonum/lapack/lapack64"
 )
 
-// system is the prior of a set of points and what was measured there, solved: what every answer that rests on the same points
-// has in common. Most configurations of a question do, so that a hundred answers take a few of the n³ steps that one takes.
+// system is the factorised prior covariance of a set of points with their measurements, which all estimates from the
+// same points share. Most configurations of a query do, so a hundred estimates need only a few factorisations of
+// O(n³).
 type system struct {
 	points   []*point // in the order of the table
 	residual []float64
-	self     []float64 // variance of each point that it does not share with all trainings
-	prior    []float64 // covariances, the upper half, until it is solved
+	self     []float64 // variance of each point without the part common to all trainings
+	prior    []float64 // covariances, the upper half; nil once solved
 	solved   sync.Once
 	factor   blas64.Triangular
 	odd      []oddity
 }
 
-// oddity is a point that contradicts the others, with the variance of an effect of its own.
+// oddity is an outlier with the variance of its own effect.
 type oddity struct {
 	at     int // among the points
 	extra  float64
-	column []float64 // of the inverse before, and its share in the change of the inverse
+	column []float64 // column of the previous inverse; share is its coefficient in the rank-one update
 	share  float64
 }
 
-// systems are those that were asked for lately.
+// systems caches recently used systems.
 type systems struct {
 	sync.Mutex
 	known  map[string]*system
-	order  []string // the oldest first
+	order  []string // oldest first
 	shared kept
 }
 
-// kept are covariances between points that were in a system: systems of one question have most of their points in common.
+// kept caches covariances between points of systems: the systems of one query have most of their points in common.
 type kept struct {
-	slot map[int]int // by the point's position in the table
-	rows [][]float64 // of each slot with those before and itself; NaN is not known
+	slot map[int]int // by the index of the point in the table
+	rows [][]float64 // row s: covariances of slot s with slots 0…s; NaN if not computed
 }
 
-// mostKept bounds the points whose covariances are kept: 16 MB.
+// mostKept bounds the number of points with cached covariances: 16 MB.
 const mostKept = 2000
 
-// slots are where the covariances of points are kept, absent for those that find no place.
+// slots returns the cache slots of points, absent for those beyond the limit.
 func (k *kept) slots(points []*point) []int {
 	if k.slot == nil {
 		k.slot = map[int]int{}
@@ -75,10 +76,10 @@ func (k *kept) slots(points []*point) []int {
 	return out
 }
 
-// mostSystems bounds what is kept: 0.3 MB each.
+// mostSystems bounds the number of cached systems: 0.3 MB each.
 const mostSystems = 64
 
-// systemOf solves for a set of points, or finds it solved. It costs O(n³) the first time.
+// systemOf returns the system of a set of points from the cache, or solves it in O(n³).
 func (t *table) systemOf(near []*point) *system {
 	points := slices.Clone(near)
 	slices.SortFunc(points, func(a, b *point) int { return cmp.Compare(a.at, b.at) })
@@ -95,7 +96,7 @@ func (t *table) systemOf(near []*point) *system {
 	return s
 }
 
-// find is the system of a name, made where there is none.
+// find returns the cached system of a name, or prepares it. If the cache is full, it evicts the oldest system.
 func (all *systems) find(name string, prepare func() *system) *system {
 	all.Lock()
 	defer all.Unlock()
@@ -115,7 +116,7 @@ func (all *systems) find(name string, prepare func() *system) *system {
 	return s
 }
 
-// prepare is a system that is not solved yet.
+// prepare returns an unsolved system.
 func (t *table) prepare(points []*point) *system {
 	h, n := &t.hyper, len(points)
 	s := &system{points: points, residual: make([]float64, n), self: make([]float64, n)}
@@ -143,8 +144,8 @@ func (t *table) prepare(points []*point) *system {
 	return s
 }
 
-// factorize is the Cholesky factor of a symmetric matrix, given by its upper half; the diagonal of one that is not positive by
-// rounding grows until it is.
+// factorize returns the Cholesky factor of a symmetric matrix, given by its upper half. If rounding makes the matrix
+// indefinite, the diagonal is increased until it is positive definite.
 func factorize(k []float64, n int) blas64.Triangular {
 	for jitter := 1e-9; ; jitter *= 10 {
 		f, ok := lapack64.Potrf(blas64.Symmetric{N: n, Stride: n, Uplo: blas.Upper, Data: slices.Clone(k)})
@@ -157,21 +158,22 @@ func factorize(k []float64, n int) blas64.Triangular {
 	}
 }
 
-// solve is the inverse times x.
+// solve returns the inverse times x.
 func (s *system) solve(x []float64) []float64 {
 	out := slices.Clone(x)
 	v := blas64.Vector{N: len(x), Inc: 1, Data: out}
 	blas64.Trsv(blas.Trans, s.factor, v)
 	blas64.Trsv(blas.NoTrans, s.factor, v)
-	for i := range s.odd { // Sherman and Morrison's formula, one further variance at a time
+	for i := range s.odd { // Sherman–Morrison formula, one additional variance at a time
 		o := &s.odd[i]
 		floats.AddScaled(out, -o.share*floats.Dot(o.column, x), o.column)
 	}
 	return out
 }
 
-// isolate finds points of groups that have several which contradict all others, and gives each an effect of its own, at its
-// place only, so that the neighbours are not bent to it while an answer at that place still is what was measured there.
+// isolate finds the points that contradict all others, in groups with at least companions points, and gives each an
+// effect at its own place only. Neighbours are then not distorted, while an estimate at that place still equals the
+// measurement.
 func (s *system) isolate() {
 	n := len(s.points)
 	company := map[int]int{}

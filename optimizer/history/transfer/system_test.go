@@ -12,7 +12,8 @@ import (
 	"trainopt/optimizer/history"
 )
 
-// scaled are runs of some trainings on one to eight GPUs, of which some took three times as long as they should.
+// scaled returns runs of several trainings on one to eight GPUs, of which odd selects those that took three times as
+// long.
 func scaled(trainings int, odd func(k int) bool) []history.Entry {
 	var out []history.Entry
 	for k := range trainings * 12 {
@@ -29,7 +30,8 @@ func scaled(trainings int, odd func(k int) bool) []history.Entry {
 	return out
 }
 
-// TestAnswersShareWhatIsSolved: answers on the same points solve them once, so that forty configurations are not forty times one.
+// TestAnswersShareWhatIsSolved requires that estimates on the same points share one factorisation, so that forty
+// configurations do not cost forty times one.
 func TestAnswersShareWhatIsSolved(t *testing.T) {
 	m := New(scaled(3, func(int) bool { return false }), Options{})
 	for n := range 40 {
@@ -49,10 +51,10 @@ func TestAnswersShareWhatIsSolved(t *testing.T) {
 	}
 }
 
-// TestAnswersDoNotDependOnOthers: what was asked before, or at the same time, changes no answer by a bit; systems that were
-// forgotten are solved again.
+// TestAnswersDoNotDependOnOthers requires bit-identical estimates whatever was asked before or concurrently, also
+// after a cached system was evicted and solved again.
 func TestAnswersDoNotDependOnOthers(t *testing.T) {
-	entries := scaled(40, func(k int) bool { return k%29 == 5 }) // more points than an answer rests on
+	entries := scaled(40, func(k int) bool { return k%29 == 5 }) // more points than one estimate uses
 	ask := func(m *Model, k int) Estimate {
 		q := Query{Config: history.Config{GPU: "T4", GPUs: math.Exp2(float64(k % 5)), Nodes: 1, Batch: math.Exp2(float64(5 + k%4))}}
 		q.Job.Model, q.Job.Dataset, q.Job.Params = fmt.Sprint("net", k), "data", 1e6*float64(1+k)
@@ -87,7 +89,8 @@ func TestAnswersDoNotDependOnOthers(t *testing.T) {
 	}
 }
 
-// TestOddPointsAreSolvedAsIfTheyWereFactorized: the inverse with further variances of odd points is that of the matrix that has them.
+// TestOddPointsAreSolvedAsIfTheyWereFactorized requires that the inverse updated with additional variances of odd
+// points equals the inverse of the full matrix.
 func TestOddPointsAreSolvedAsIfTheyWereFactorized(t *testing.T) {
 	m := New(scaled(3, func(k int) bool { return k == 5 || k == 18 }), Options{})
 	table := m.tables[Throughput]
@@ -121,7 +124,8 @@ func TestOddPointsAreSolvedAsIfTheyWereFactorized(t *testing.T) {
 	}
 }
 
-// TestInvert: times the matrix it is the identity; what is not positive definite is refused.
+// TestInvert requires that the product with the matrix is the identity, and an error for matrices that are not
+// positive definite.
 func TestInvert(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(1, 12).Draw(rt, "n")

@@ -14,61 +14,62 @@ import (
 	"trainopt/sla"
 )
 
-// ErrNoBasis says that nothing measured resembles what is asked.
+// ErrNoBasis reports that no measurement is similar to the query.
 var ErrNoBasis = errors.New("no basis")
 
-// Quantity is what is predicted.
+// Quantity names a predicted quantity.
 type Quantity string
 
 const (
 	Throughput Quantity = "throughput"      // samples/s, steady state
 	UnitRate   Quantity = "unit_rate"       // units of the job's own log per second, of the same training only
-	Trainings  Quantity = "trainings"       // whole trainings to their target per second (entries that know Seconds and not the throughput)
+	Trainings  Quantity = "trainings"       // whole trainings to their target per second (entries with Seconds but without throughput)
 	HostMemory Quantity = "host_memory_gib" // peak
 	GPUMemory  Quantity = "gpu_memory_gib"  // peak of one GPU
 )
 
 // Options tune a model; the zero value is useful.
 type Options struct {
-	// Widen gives the factor on the log-width of intervals for a model family that past predictions ask for; nil is 1.
+	// Widen returns the factor on the log width of the intervals of a model family, from past predictions; nil means
+	// 1.
 	Widen func(family string) float64
-	// Tuned are hyper-parameters in the place of those that the package has, for evaluations.
+	// Tuned replaces the hyper-parameters of the package, for evaluations.
 	Tuned []Tuning
 }
 
-// Query is a training and where it would run.
+// Query is a training and its configuration.
 type Query struct {
 	Job    history.Job
 	Config history.Config
 }
 
-// Ground is one group of measurements that a prediction rests on.
+// Ground is one group of measurements that an estimate is based on.
 type Ground struct {
-	Source     string // where they were measured
+	Source     string // origin of the measurements
 	Job        history.Job
 	Entries    []string // ids
-	Measured   string   // in words: "1, 2, 4 GPUs of T4, batch 64…512"
-	Similarity float64  // 0…1: the correlation that the model gives it with what is asked
-	Weight     float64  // 0…1: its share in the answer
+	Measured   string   // description: "1, 2, 4 GPUs of T4, batch 64…512"
+	Similarity float64  // 0…1: prior correlation with the query
+	Weight     float64  // 0…1: share in the estimate
 }
 
-// Estimate is a predicted quantity with what it rests on.
+// Estimate is a predicted quantity with its basis.
 type Estimate struct {
 	Value sla.Interval
-	Basis []Ground // the weightiest first
-	Prior float64  // 0…1: the share of the answer that rests on no measurement of a similar training
-	// Extrapolates lists, in words, where the question leaves what was measured; empty inside.
+	Basis []Ground // largest weight first
+	Prior float64  // 0…1: share of the estimate that is not based on measurements of similar trainings
+	// Extrapolates describes the respects in which the query lies outside the measurements; empty inside.
 	Extrapolates []string
 }
 
-// Model predicts. Its answers do not change, and it may be used by several goroutines.
+// Model predicts quantities of trainings. Its estimates are deterministic, and it is safe for concurrent use.
 type Model struct {
 	entries []history.Entry
 	widen   func(string) float64
 	tables  map[Quantity]*table
 }
 
-// table is what is known of one quantity.
+// table holds the points of one quantity.
 type table struct {
 	quantity Quantity
 	hyper    hyper
@@ -76,14 +77,14 @@ type table struct {
 	points   []point
 	devices  map[string]device
 
-	learned  sync.Once       // what follows, when the quantity is first asked for
+	learned  sync.Once       // guards the computation of the fields below, on the first query of the quantity
 	group    map[int]float64 // roughness by group
 	source   map[int]float64 // and by source
-	variance []float64       // of each point, but for what all trainings share
+	variance []float64       // of each point, without the part common to all trainings
 	systems  systems
 }
 
-// learn learns what answers need and no other quantity tells.
+// learn computes the roughness and the variances of this quantity.
 func (t *table) learn() {
 	t.group, t.source = t.hyper.roughness(t.points, t.device)
 	t.variance = make([]float64, len(t.points))
@@ -101,8 +102,8 @@ func (t *table) learn() {
 	}
 }
 
-// New learns from entries, in any order. It costs O(n log n) for n entries; the first question about a quantity costs a
-// tenth of a millisecond more for each group of measurements of one training on one kind of device.
+// New builds a model from entries, in any order. It costs O(n log n) for n entries; the first query of a quantity
+// adds a tenth of a millisecond per group of measurements of one training on one kind of device.
 func New(entries []history.Entry, o Options) *Model {
 	m := &Model{entries: slices.Clone(entries), widen: o.Widen, tables: map[Quantity]*table{}}
 	slices.SortStableFunc(m.entries, func(a, b history.Entry) int { return cmp.Compare(a.ID, b.ID) })
@@ -125,13 +126,13 @@ func New(entries []history.Entry, o Options) *Model {
 	return m
 }
 
-// device of an unknown name has no known peaks.
+// device returns the features of a GPU model; an unknown one has no known peaks.
 func (t *table) device(name string) device { return t.devices[name] }
 
-// Predict predicts a quantity. The error wraps ErrNoBasis when nothing measured resembles the question: when the job has no
-// name, hash, family or parameter count, when the width is unknown, or when nothing was measured that shares one of the
-// names, and the sizes of the job or of everything measured are unknown too. A unit rate needs measurements of the same
-// training. It costs O(n) for n entries, plus a few milliseconds where no question before rested on the same points.
+// Predict predicts a quantity. The error wraps ErrNoBasis if no measurement is similar to the query: the job has no
+// name, hash, family or parameter count; the width is unknown; or no measurement shares one of the names, and the
+// sizes of the job or of all measurements are unknown too. A unit rate requires measurements of the same training. It
+// costs O(n) for n entries, plus a few milliseconds if no earlier query used the same points.
 func (m *Model) Predict(q Query, what Quantity) (Estimate, error) {
 	t, ok := m.tables[what]
 	if !ok {
@@ -157,8 +158,8 @@ func (m *Model) Predict(q Query, what Quantity) (Estimate, error) {
 	return m.estimate(q, t, &p, points, g), nil
 }
 
-// candidates are the points that a question may rest on: all, but for unit rates those of the same training (the same script
-// by its hash, or the same model and data set where one of the hashes is unknown) in the unit that it is known in best.
+// candidates returns the points that a query may use: all points, but for unit rates those of the same training (the
+// same script by its hash, or the same model and data set if a hash is unknown) in the unit with the most entries.
 func (t *table) candidates(p *place) []*point {
 	var out []*point
 	units := map[string]int{}
@@ -189,7 +190,7 @@ func sameTraining(a, b trait) bool {
 	return a.dataset == b.dataset && a.dataset > 0
 }
 
-// lacking says why points are no basis, "" when they are.
+// lacking returns the reason why points are no basis, "" if they are.
 func lacking(asked trait, points []*point) string {
 	if asked.model == 0 && asked.family == 0 && asked.size[0] == unknown {
 		return "neither its model, family, script nor its parameters are known"
@@ -203,8 +204,8 @@ func lacking(asked trait, points []*point) string {
 	return "nothing of the same model or family was measured, and nothing comparable by parameters"
 }
 
-// settle decides where the question is asked: where it says, when the machine that it names, or a publication, is among what
-// was measured; else at a machine of the user's of which nothing is known but what all of them share.
+// settle assigns the site of the query: the named machine or publication if it has measurements, else a new machine
+// of the user's, of which only the part common to all the user's machines is known.
 func (t *table) settle(p *place, unit, named string) {
 	s, ok := t.index.machines[named+"\x00"+unit]
 	if !ok {
@@ -213,7 +214,7 @@ func (t *table) settle(p *place, unit, named string) {
 	t.index.settle(p, s)
 }
 
-// estimate puts an answer in the question's units and says what it rests on.
+// estimate converts a regression to the units of the quantity and adds its basis.
 func (m *Model) estimate(q Query, t *table, p *place, points []*point, g regression) Estimate {
 	width := math.Sqrt(g.variance) * t.hyper.Width
 	if m.widen != nil {
@@ -237,10 +238,10 @@ func (m *Model) estimate(q Query, t *table, p *place, points []*point, g regress
 	return e
 }
 
-// memoryUp widens the upper side of the interval of a memory: too little memory kills a job, too much costs little.
+// memoryUp widens the upper half of memory intervals: too little memory kills a job, too much costs little.
 const memoryUp = 1.25
 
-// calledBy names a job in an error.
+// calledBy returns the name of a job for error messages.
 func calledBy(j history.Job) string {
 	return cmp.Or(j.Model, j.Script, j.Family, "an unnamed training")
 }

@@ -17,7 +17,7 @@ import (
 	"trainopt/sla"
 )
 
-// run is a finished stretch of a training of our own.
+// run returns a completed segment of a supervised training.
 func run(id, model string, gpus, batch, throughput float64) history.Entry {
 	e := history.NewEntry(history.Run, id)
 	e.Job.Model, e.Job.Family, e.Job.Dataset, e.Job.Params = model, "net", "photos", 3e7
@@ -26,7 +26,7 @@ func run(id, model string, gpus, batch, throughput float64) history.Entry {
 	return e
 }
 
-// scaling is a training whose per-GPU speed falls by 5 % with each doubling, batch 32 a GPU.
+// scaling returns a training whose speed per GPU decreases by 5 % with each doubling, with a batch of 32 per GPU.
 func scaling(model string, gpus ...float64) []history.Entry {
 	var out []history.Entry
 	for _, k := range gpus {
@@ -132,7 +132,7 @@ func TestOneIrregularRowLeavesItsNeighboursAlone(t *testing.T) {
 	if off(bad.P50, good.P50) > 0.06 {
 		t.Errorf("4 GPUs at a third of their speed move 7 GPUs from %+v to %+v", good, bad)
 	}
-	// What was measured there is still believed more than the curve.
+	// Measurements at the same point still have more weight than the curve.
 	if at := predict(t, entries, entries[3]).Value; off(at.P50, entries[3].Throughput) > 0.3 {
 		t.Errorf("at the irregular row: measured %.1f, predicted %+v", entries[3].Throughput, at)
 	}
@@ -166,7 +166,8 @@ func TestOwnMeasurementsTakeOver(t *testing.T) {
 	}
 }
 
-// A run that logged the parameters and the family, and one that did not, are the same training.
+// TestALogThatSaysLessIsNoStranger requires that runs with and without logged parameters and family are the same
+// training.
 func TestALogThatSaysLessIsNoStranger(t *testing.T) {
 	entries := scaling("a", 1, 2, 4)
 	q := run("q", "a", 2, 64, 0)
@@ -284,7 +285,8 @@ func TestMemoryErrsUpwards(t *testing.T) {
 	}
 }
 
-// From the 8 and 64 GPUs of MLPerf's llama2_70b_lora on H100, 1024 GPUs (1.18 min in v4.1) are far outside, and said to be.
+// TestLlamaOn1024GPUsFromAFew requires that 1024 GPUs (1.18 min in v4.1) are reported as far outside the 8 and 64
+// GPUs of MLPerf's llama2_70b_lora on H100.
 func TestLlamaOn1024GPUsFromAFew(t *testing.T) {
 	const data = "../../../../shared/data"
 	if _, err := os.Stat(data); err != nil {

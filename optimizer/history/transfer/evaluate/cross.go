@@ -10,8 +10,9 @@ import (
 	"trainopt/optimizer/history/transfer"
 )
 
-// folds are the ways to part the tables, each by the name of an entry's part. Sia profiled the trainings of Pollux again, and
-// the rounds of MLPerf are those of one set of trainings, but for the source the families know that.
+// folds maps each way to partition the tables to the part of an entry. For the source, Pollux and Sia are one part,
+// since Sia profiled the trainings of Pollux again; the rounds of MLPerf repeat one set of trainings, which only the
+// families merge.
 var folds = map[string]func(*history.Entry) string{
 	"source": func(e *history.Entry) string {
 		s := source(e)
@@ -23,8 +24,8 @@ var folds = map[string]func(*history.Entry) string{
 	"family": func(e *history.Entry) string { return e.Job.Family },
 }
 
-// crossed asks for what is hidden with hyper-parameters that were fitted without its part of the tables. The measurements
-// of the part that are not hidden are known to the model, as they would be to a user.
+// crossed predicts hidden entries with hyper-parameters fitted without their part of the tables. The visible
+// measurements of that part remain available to the model, as they would be to a user.
 func crossed(entries []history.Entry, list []hiding, by string, how transfer.Fitting) ([]outcome, error) {
 	part, ok := folds[by]
 	if !ok {
@@ -58,7 +59,7 @@ func crossed(entries []history.Entry, list []hiding, by string, how transfer.Fit
 	return out, nil
 }
 
-// needed are the quantities that are asked for.
+// needed returns the quantities of the queries.
 func needed(entries []history.Entry, list []hiding) []transfer.Quantity {
 	found := map[transfer.Quantity]bool{}
 	for _, h := range list {

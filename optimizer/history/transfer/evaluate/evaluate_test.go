@@ -10,10 +10,11 @@ import (
 	"trainopt/optimizer/history/transfer"
 )
 
-// bounds are what is reached, with slack for the draw: a change that falls behind must say why.
+// bounds are limits near the current results, with slack for the random draw: a change that exceeds them must be
+// justified.
 type bounds struct{ median, low, high float64 }
 
-// judge asks for one hidden thing in stride of the cases that have floors, by case and source.
+// judge evaluates one hidden entry in stride of the cases that have floors, by case and source.
 func judge(t *testing.T, entries []history.Entry, stride int, floors map[string]map[string]bounds) {
 	t.Helper()
 	var list []hiding
@@ -42,7 +43,7 @@ func TestPublishedTables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var some []history.Entry // one in eight of the tables with thousands of rows, for time
+	var some []history.Entry // one in eight rows of the tables with thousands of rows, to save time
 	for _, e := range all {
 		if s := source(&e); s != "sia" && s != "pollux" || hash(e.ID)%8 == 0 {
 			some = append(some, e)

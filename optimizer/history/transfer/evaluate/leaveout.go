@@ -15,40 +15,40 @@ import (
 	"trainopt/sla"
 )
 
-// The cases: what is hidden, and which points are asked for.
+// Cases: the hidden points, and the queried ones among them.
 const (
-	interpolation = "GPU count, between" // all of a model on a GPU at one count, between counts that are visible
+	interpolation = "GPU count, between" // a model on a GPU at one count, between visible counts
 	extrapolation = "GPU count, beyond"  // the same, below or above all visible counts
-	newDevice     = "GPU type"           // all of a model on a GPU
-	profiled      = "GPU type, 1 known"  // all but what one GPU of the type does; more GPUs are asked for
-	newModel      = "model"              // all of a model, everywhere
+	newDevice     = "GPU type"           // a model on a GPU
+	profiled      = "GPU type, 1 known"  // all but the runs on one GPU of the type; queries are for more GPUs
+	newModel      = "model"              // a model, everywhere
 )
 
 var cases = []string{interpolation, extrapolation, newDevice, profiled, newModel}
 
-// hiding is one thing left out.
+// hiding is one set of entries that is left out.
 type hiding struct {
 	kind   string
 	name   string
-	hidden []int // entries that are taken away
-	asked  []int // those of them that are asked for
+	hidden []int // entries that are removed
+	asked  []int // queried entries among them
 }
 
-// outcome is one answer about an entry that was hidden.
+// outcome is the prediction for one hidden entry.
 type outcome struct {
 	kind, source, id string
 	truth            float64
 	answer           sla.Interval
-	basis            bool // an answer was given
+	basis            bool // a prediction was possible
 }
 
-// source is the first part of the id of a published entry.
+// source returns the first part of the id of a published entry.
 func source(e *history.Entry) string {
 	s, _, _ := strings.Cut(e.ID, "/")
 	return s
 }
 
-// asks is the quantity that an entry can judge, and its value.
+// asks returns the quantity that an entry can verify, and its value.
 func asks(e *history.Entry) (transfer.Quantity, float64) {
 	if e.Throughput > 0 {
 		return transfer.Throughput, e.Throughput
@@ -56,7 +56,9 @@ func asks(e *history.Entry) (transfer.Quantity, float64) {
 	return transfer.Trainings, 1 / e.Seconds
 }
 
-// hidings lists everything that is left out in turn; of each, at most perHiding entries are asked for, drawn by their ids.
+// hidings lists all sets to leave out in turn, sorted by kind and name. At most perHiding entries of each are queried
+// (twice as many for a GPU type, four times for a model), drawn by their ids. It first indexes the entries by model,
+// GPU and count; a count is interpolated if smaller and larger counts remain visible.
 func hidings(entries []history.Entry, perHiding int) []hiding {
 	type onDevice struct{ model, gpu, quantity string }
 	type count struct {
@@ -113,7 +115,7 @@ func hidings(entries []history.Entry, perHiding int) []hiding {
 	return out
 }
 
-// draw takes at most n by the hash of their ids, the same ones every time.
+// draw returns at most n of the entries, ordered by the hash of their ids, hence the same ones in every run.
 func draw(entries []history.Entry, from []int, n int) []int {
 	out := slices.Clone(from)
 	slices.SortFunc(out, func(a, b int) int { return cmp.Compare(hash(entries[a].ID), hash(entries[b].ID)) })
@@ -126,7 +128,7 @@ func hash(s string) uint64 {
 	return h.Sum64()
 }
 
-// leaveOut asks for everything that is hidden, from all the rest.
+// leaveOut predicts all queried entries of each hiding from the visible entries, on two goroutines at most.
 func leaveOut(entries []history.Entry, list []hiding, o transfer.Options) []outcome {
 	out := make([][]outcome, len(list))
 	var wait sync.WaitGroup
@@ -146,6 +148,7 @@ func leaveOut(entries []history.Entry, list []hiding, o transfer.Options) []outc
 	return slices.Concat(out...)
 }
 
+// one builds a model of the entries that are visible and predicts the queried ones.
 func one(entries []history.Entry, h hiding, options transfer.Options) []outcome {
 	hidden := make(map[int]bool, len(h.hidden))
 	for _, i := range h.hidden {
@@ -164,7 +167,7 @@ func one(entries []history.Entry, h hiding, options transfer.Options) []outcome 
 		q, truth := asks(e)
 		o := outcome{kind: h.kind, source: source(e), id: e.ID, truth: truth}
 		c := e.Observed
-		c.Machine = e.Source // asked of the machines of that publication
+		c.Machine = e.Source // query the machines of that publication
 		if est, err := m.Predict(transfer.Query{Job: e.Job, Config: c}, q); err == nil {
 			o.basis, o.answer = true, est.Value
 		}
@@ -173,16 +176,16 @@ func one(entries []history.Entry, h hiding, options transfer.Options) []outcome 
 	return out
 }
 
-// row is one line of the table.
+// row is one line of the result table.
 type row struct {
 	kind, source   string
-	points, silent int     // answered; without a basis
+	points, silent int     // predicted; without a basis
 	median, ninety float64 // of |predicted / measured - 1|
 	coverage       float64
-	low, high      float64 // of the coverage: 95 %, Wilson, as if the points were independent
+	low, high      float64 // 95 % interval of the coverage (Wilson), as if the points were independent
 }
 
-// tabulate makes a row of each case and source, and of each case over all.
+// tabulate returns one row per case and source, and one per case over all sources.
 func tabulate(outcomes []outcome) []row {
 	type key struct{ kind, source string }
 	by := map[key][]outcome{}
@@ -220,7 +223,7 @@ func tabulate(outcomes []outcome) []row {
 	return out
 }
 
-// wilson is the 95 % interval of a share.
+// wilson returns the 95 % score interval of a share.
 func wilson(k, n int) (low, high float64) {
 	const z = 1.96
 	p, m := float64(k)/float64(n), float64(n)

@@ -1,5 +1,5 @@
-// Command evaluate says how well package transfer predicts what it has not seen: it hides published measurements, asks for
-// them, and prints how far off the answers are and how often the 90 % interval holds the truth.
+// Command evaluate measures the accuracy of package transfer on unseen data: it hides published measurements,
+// predicts them, and prints the errors and the coverage of the 90 % interval.
 //
 //	go run ./optimizer/history/transfer/evaluate --data DIR
 //	go run ./optimizer/history/transfer/evaluate --data DIR --cross source
@@ -27,6 +27,8 @@ func main() {
 	}
 }
 
+// run parses the flags and either evaluates runs (--state), fits hyper-parameters (--fit), or evaluates hidden
+// measurements.
 func run(args []string, w io.Writer) error {
 	flags := flag.NewFlagSet("evaluate", flag.ContinueOnError)
 	data := flags.String("data", "", "folder with the tables; without it the measurements in the binary")

@@ -14,16 +14,16 @@ import (
 	"trainopt/sla"
 )
 
-// carried is a run whose seconds per unit were predicted from other runs of its script.
+// carried is the prediction of the seconds per unit of a run from other runs of its script.
 type carried struct {
 	run       string
 	predicted sla.Interval
 	measured  float64
-	runs      int // that the prediction rests on
+	runs      int // number of runs used for the prediction
 }
 
-// leaveOutRuns predicts each run of a state directory, where it was timed longest, from the similar runs among the others;
-// exact also from those that did the same work.
+// leaveOutRuns predicts each run of a state directory, at the allocation with the most timed units, from the similar
+// runs among the others; with exact, also from those that did the same work.
 func leaveOutRuns(stateDir string, exact bool) ([]carried, error) {
 	entries, err := journal.List(stateDir)
 	if err != nil {
@@ -46,14 +46,15 @@ func leaveOutRuns(stateDir string, exact bool) ([]carried, error) {
 		}
 		m, err := perf.Fit(obs, perf.FitOptions{})
 		if err != nil {
-			continue // no other run of its script
+			continue // no other run of the same script
 		}
 		out = append(out, carried{e.ID, m.UnitSeconds(at), measured, runs})
 	}
 	return out, nil
 }
 
-// longest is the allocation at which a run was timed longest, with its median seconds per unit; 0 when it was not.
+// longest returns the allocation with the most timed units of a run, and its median seconds per unit; 0 if none was
+// timed.
 func longest(rec *journal.Record) (at resources.Allocation, seconds float64) {
 	most := 0
 	for _, s := range rec.Measured {
@@ -71,7 +72,7 @@ func longest(rec *journal.Record) (at resources.Allocation, seconds float64) {
 	return at, seconds
 }
 
-// keyOf is what a run would have asked its history for.
+// keyOf returns the key with which a run would recall its history.
 func keyOf(rec *journal.Record) history.Key {
 	k := history.Key{ScriptSHA256: rec.Script.SHA256, Likeness: rec.Script.Likeness, Script: rec.Script.Path, Command: rec.Command,
 		Epochs: rec.Handed.Epochs, Dataset: rec.Handed.Dataset, CPUs: rec.Host.CPUs, Described: rec.Host.Described, Except: rec.RunID}
@@ -81,6 +82,7 @@ func keyOf(rec *journal.Record) history.Key {
 	return k
 }
 
+// onMachineOf returns a function that maps allocations on the machine of a run to configurations.
 func onMachineOf(rec *journal.Record) func(resources.Allocation) history.Config {
 	return func(a resources.Allocation) history.Config {
 		c := history.Config{GPUs: float64(a.GPUs), Nodes: 1, CPUs: float64(a.CPUs), MemoryGiB: float64(a.Memory), Batch: math.NaN()}
@@ -91,6 +93,7 @@ func onMachineOf(rec *journal.Record) func(resources.Allocation) history.Config 
 	}
 }
 
+// writeRuns prints the coverage, the median error and the median half-width; with each, also every prediction.
 func writeRuns(w io.Writer, list []carried, each bool) {
 	inside, errors, widths := 0, []float64{}, []float64{}
 	for _, c := range list {
