@@ -294,7 +294,7 @@ func ended(e *rlscheduler.Episode, past []queue.Job, i int) bool {
 func (r *Rollout) score(e *rlscheduler.Episode, jobs []queue.Job, h rlscheduler.Heuristic) {
 	if h.Score == nil {
 		r.scores = r.agent.Scores(r.scores[:0], e, r.later)
-		// r.known has the running jobs between the waiting and the future ones
+		// r.known has the running jobs between the waiting and the future ones.
 		running := r.known.Len() - len(r.scores)
 		r.scores = slices.Insert(r.scores, len(e.Waiting()), make([]float64, running)...)
 		return
