@@ -25,6 +25,7 @@ func newConservative(m *machine) *conservative {
 func (c *conservative) pass(m *machine) {
 	c.profile.advance(m.now)
 	m.resort()
+	// early: a task ended before its estimate. late: a running task has reached its estimate, or one ended after it.
 	n := len(m.expected)
 	early, late := false, n > 0 && m.expected[n-1].at <= m.now
 	for _, t := range m.ended {
@@ -93,6 +94,7 @@ func (c *conservative) replan(m *machine) {
 	for n := len(m.expected) - 1; n >= 0 && m.expected[n].at <= m.now; n = len(m.expected) - 1 {
 		t := m.expected[n].task
 		m.expected = m.expected[:n]
+		// The new end must be after now even if the elapsed time is lost to rounding.
 		elapsed := m.now - m.result.Jobs[m.tasks[t].job].Start
 		m.estimate[t] = max(m.now+max(elapsed, 1), math.Nextafter(m.now, math.Inf(1)))
 		m.expect(t)

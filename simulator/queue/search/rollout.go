@@ -175,6 +175,7 @@ func (r *Rollout) Next(e *rlscheduler.Episode, jobs, past []queue.Job) int {
 	if len(r.candidate) == 1 {
 		return w[r.candidate[0]]
 	}
+	// Every candidate and rule is evaluated on the same sampled futures, so that differences are paired.
 	k, n := len(r.rules), max(1, r.o.Samples)
 	r.worth = slices.Grow(r.worth[:0], len(r.candidate)*k*n)[:len(r.candidate)*k*n]
 	for s := range n {
