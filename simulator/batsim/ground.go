@@ -102,6 +102,7 @@ func flat(list []resource) *platform.Tree {
 	hosts := make([]platform.Host, len(list))
 	for i, r := range list {
 		hosts[i] = platform.Host{Name: r.Name, Zone: "all", Speeds: []float64{1e9}}
+		// The full power of the first state, "idle:full, …".
 		text, _ := r.Properties["watt_per_state"].(string)
 		text, _, _ = strings.Cut(text, ",")
 		if watts, err := strconv.ParseFloat(text[strings.LastIndexByte(text, ':')+1:], 64); err == nil && watts >= 0 && !math.IsInf(watts, 1) {

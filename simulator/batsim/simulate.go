@@ -253,6 +253,7 @@ func (h *host) begins() Event {
 	list := make([]resource, h.tree.Cores)
 	for i := range list {
 		p := h.tree.Processors[h.tree.ProcessorOf[i]]
+		// watt_per_state lists idle and full power per state, here equal: the four states of package cores.
 		watts := func(share float64) string {
 			w := strconv.FormatFloat(share*p.Watts, 'f', 3, 64)
 			return w + ":" + w
@@ -379,6 +380,7 @@ func (h *host) exchange() (*Message, error) {
 // executed when due.
 func (h *host) converse() error {
 	now := h.simulation.Now()
+	// Count the requests at one instant to detect a peer that never lets time advance.
 	if h.still++; now > h.last {
 		h.last, h.still = now, 0
 	}

@@ -93,6 +93,7 @@ func shake(conn net.Conn, as string, idle time.Duration) (*wire, error) {
 	if err := conn.SetDeadline(time.Now().Add(min(idle, hello))); err != nil {
 		return nil, err
 	}
+	// Signature 0xff … 0x7f, major version 3, minor version 0, then the mechanism; as-server is 0.
 	mine := [greeting]byte{0: 0xff, 9: 0x7f, 10: 3}
 	copy(mine[12:32], "NULL")
 	if _, err := conn.Write(mine[:]); err != nil {

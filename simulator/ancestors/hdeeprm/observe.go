@@ -182,6 +182,7 @@ func (p *Process) Observe() []float32 {
 	}
 	n, change := p.waiting.len(), 1.0
 	if v.length > 0 {
+		// Map a relative change of −q … q to 0 … 1.
 		q := p.settings.QueueSensitivity
 		change = float64(n-v.length) / float64(min(n, v.length))
 		change = max(0, min(1, (change+q)/(2*q)))

@@ -35,6 +35,7 @@ func (w *waiting) len() int { return len(w.list) - w.head }
 func (w *waiting) all() []int32 { return w.list[w.head:] }
 
 func (w *waiting) add(job int32) {
+	// Reclaim the space in front once it exceeds half of the list.
 	if w.head > 1024 && w.head > len(w.list)/2 {
 		n := copy(w.list, w.list[w.head:])
 		w.list, w.sorted, w.head = w.list[:n], w.sorted-w.head, 0

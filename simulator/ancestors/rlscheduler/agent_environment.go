@@ -36,9 +36,8 @@ type Sequence struct {
 	// follow each other with their own interarrival times. There are many more such sequences than the trace has,
 	// which reduces overfitting.
 	Pieces int
-	// Low and High are exclusive bounds on the mean bounded slowdown of a sequence under SJF: RLScheduler's
-	// trajectory filtering with 10 and
-	//  150. Zeros mean no filter.
+	// Low and High are exclusive bounds on the mean bounded slowdown of a sequence under SJF; RLScheduler's trajectory
+	// filtering uses 10 and 150. Zeros mean no filter.
 	Low, High float64
 	// Drawn, if not nil, generates the sequences; of the trace, only the machine is used.
 	Drawn *Drawn `json:",omitempty"`

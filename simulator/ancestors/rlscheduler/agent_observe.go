@@ -103,6 +103,7 @@ func (o *observer) observe(e *Episode) gradient.Observation {
 // meet adds an arrived job to the orders and its constant features to fixed.
 func (o *observer) meet(job int) {
 	j := &o.jobs[job]
+	// Insert after equal elements, so that these stay in order of arrival.
 	at, _ := slices.BinarySearchFunc(o.short, j.Request, func(k int, r float64) int {
 		return cmp.Or(cmp.Compare(o.jobs[k].Request, r), -1)
 	})

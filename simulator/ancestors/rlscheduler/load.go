@@ -68,7 +68,7 @@ func Read(r io.Reader) (*Trace, error) {
 	return t, nil
 }
 
-// job converts a record; ok is false for a record to omit.
+// job converts a record. The second result is false if the record is to be omitted.
 func job(rec *swf.Record) (order.Job, bool) {
 	run, request, procs := rec[swf.Run], rec[swf.RequestedTime], rec.Processors()
 	if run < 0 {

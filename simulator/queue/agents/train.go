@@ -150,6 +150,8 @@ func (a *Agent) begin(t *rlscheduler.Trace) {
 	if a.Options.Sight == rlscheduler.PublishedSight {
 		request, procs, ratio = 1, 2, 1
 	}
+	// Hidden layers become the identity on the features; the output layer weights request and processors by −1 and
+	// −ratio.
 	n := a.learner.Networks()[0]
 	in, params := n.Inputs, n.Params()
 	for _, out := range n.Hidden {

@@ -245,6 +245,7 @@ func (s *Simulation) Next() bool {
 		return false
 	}
 	s.events = s.events[:0]
+	// Acknowledgements form a step of their own, before time advances.
 	if s.changed || len(s.killed) > 0 {
 		for _, j := range s.killed {
 			s.events = append(s.events, Event{Stopped, j})
@@ -365,6 +366,7 @@ func (s *Simulation) settle() bool {
 		if rate == r.rate {
 			continue
 		}
+		// Account for the work at the former rate before the rate changes.
 		r.left -= r.rate * (s.now - r.last)
 		r.last, r.rate = s.now, rate
 		r.end = s.now + max(0, r.left)/rate

@@ -175,6 +175,7 @@ func (r *Rollout) Next(e *rlscheduler.Episode, jobs, past []queue.Job) int {
 	if len(r.candidate) == 1 {
 		return w[r.candidate[0]]
 	}
+	// Every candidate and rule is evaluated on the same sampled futures, so that differences are paired.
 	k, n := len(r.rules), max(1, r.o.Samples)
 	r.worth = slices.Grow(r.worth[:0], len(r.candidate)*k*n)[:len(r.candidate)*k*n]
 	for s := range n {
@@ -294,7 +295,7 @@ func ended(e *rlscheduler.Episode, past []queue.Job, i int) bool {
 func (r *Rollout) score(e *rlscheduler.Episode, jobs []queue.Job, h rlscheduler.Heuristic) {
 	if h.Score == nil {
 		r.scores = r.agent.Scores(r.scores[:0], e, r.later)
-		// r.known has the running jobs between the waiting and the future ones
+		// r.known has the running jobs between the waiting and the future ones.
 		running := r.known.Len() - len(r.scores)
 		r.scores = slices.Insert(r.scores, len(e.Waiting()), make([]float64, running)...)
 		return

@@ -264,7 +264,7 @@ type change struct {
 	memory           float64
 }
 
-// reserve computes the state expected at a time, from the jobs believed to end by then. O(running cores +
+// reserve computes the state expected at a time, from the jobs expected to end by then. O(running cores +
 // processors).
 func (h *hold) reserve(s *State, job int32, pool *Pool, at float64) {
 	h.job, h.at, h.pool = &s.Jobs[job], at, pool

@@ -181,6 +181,7 @@ func (f *profile) earliest(s *State, job int32, pool *Pool, latest float64, into
 		if f.room(&f.steps[i], pool, j, false, nil) < j.Procs {
 			continue
 		}
+		// First without oversubscription; if that fails, at the reduced speed of oversubscribed processors.
 		for _, safe := range [2]bool{true, false} {
 			rate := speed
 			if !safe && j.Ops > 0 {

@@ -100,6 +100,7 @@ func (r *rollouts) choose(s *State, p *policy) {
 
 // guess samples the true work of each job; that of a running job exceeds the work done.
 func (r *rollouts) guess(s *State) {
+	// Shares are drawn from the history once it has ten jobs, before that uniformly.
 	share := func() float64 {
 		if n := len(s.history.shares); n >= 10 {
 			return s.history.shares[r.rng.IntN(n)]
@@ -110,6 +111,7 @@ func (r *rollouts) guess(s *State) {
 		x := &s.running[i]
 		did := x.done + x.rate*(s.Now-x.last)
 		all := 0.0
+		// Resample up to four times until the work exceeds that done, which the lower bound of 1.1 times then ensures.
 		for n := 0; n < 4 && all <= did; n++ {
 			all = share() * s.work[x.job]
 		}
