@@ -1,10 +1,10 @@
 package solve
 
-// embeddedRows solves the Newton system by eliminating the columns: what is left is a dense matrix of the rows of time, progress
-// and capacity, and t. O(columns + rows³).
+// embeddedRows solves the Newton system by eliminating the columns. The Schur complement is a dense matrix of the
+// rows of time, progress and capacity, and t. It costs O(columns + rows³).
 type embeddedRows struct {
 	*embedding
-	rows   int // without t
+	rows   int // number of rows without t
 	matrix []float64
 	pivots []int
 	right  []float64
@@ -16,7 +16,7 @@ func newEmbeddedRows(e *embedding) *embeddedRows {
 	return &embeddedRows{embedding: e, rows: n, matrix: make([]float64, (n+1)*(n+1)), pivots: make([]int, n+1), right: make([]float64, n+1)}
 }
 
-// entries are the rows that a column is in, after its own.
+// entries returns the rows and coefficients of a column, apart from its own line.
 func (r *embeddedRows) entries(c *embeddedColumn) (row [5]int, v [5]float64, n int) {
 	first := len(r.columns)
 	row = [5]int{r.timeLine(c.a) - first, r.progressLine(c.a) - first, r.kindLine(c.kind) - first}
