@@ -6,15 +6,16 @@ import (
 	"slices"
 )
 
-// search begins a search for what is worth more than value. It has the columns that can be part of that, by what they lose at the
-// prices of the bound (a placement with a column is worth at most the bound less the column's loss), at most s.Columns.
+// search prepares branch and bound for placements better than value. It keeps at most s.Columns columns that such a
+// placement can contain, in ascending order of their loss at the prices of the bound: a placement with a column is
+// worth at most the bound minus the loss of the column.
 func (r *relaxation) search(set Settings, round *rounding, value float64) *search {
 	g := r.g
 	s := &search{
 		cols: &columns{rows: g.rows()}, round: round, value: value, left: math.Inf(-1), others: math.Inf(-1), root: r.bound,
 		step: g.step / g.scale, gap: max(set.Gap, 0), most: set.Branches,
 	}
-	from := make([]int32, r.cols.len()) // a column's number here
+	from := make([]int32, r.cols.len()) // new index of a column; −1: dropped
 	for j := range int32(r.cols.len()) {
 		from[j] = -1
 		if r.cols.group[j] < 0 || slices.Contains(r.basis.work, j) || slices.Contains(r.basis.key, j) {
@@ -41,7 +42,7 @@ func (r *relaxation) search(set Settings, round *rounding, value float64) *searc
 	return s
 }
 
-// addColumns takes columns in by their loss.
+// addColumns adds columns in ascending order of loss.
 func (s *search) addColumns(r *relaxation, most int) {
 	type candidate struct {
 		group, pattern int
