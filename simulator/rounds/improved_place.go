@@ -2,7 +2,7 @@ package rounds
 
 import "slices"
 
-// floor is which devices are free, by type and server. Devices of a server have consecutive numbers.
+// floor tracks the free devices by type and server. Devices of a server have consecutive numbers.
 type floor struct {
 	kinds []floorKind
 }
@@ -10,7 +10,7 @@ type floor struct {
 type floorKind struct {
 	perServer int
 	taken     []bool
-	idle      []int // devices by server
+	idle      []int // number of free devices by server
 }
 
 func (f *floor) init(devices []DeviceType) {
@@ -33,8 +33,9 @@ func (f *floor) free(t *tenant) {
 	}
 }
 
-// take chooses devices: those of last where all are still free, else in as few servers as possible, of which those that are left
-// with the fewest idle devices. spread says that there are more servers than so many devices need. O(servers · log servers).
+// take allocates devices: those of last if all of them are free, else on as few servers as possible, preferring
+// servers that are left with the fewest free devices. spread reports that more servers are used than the number of
+// devices requires. O(servers · log servers).
 func (f *floor) take(device, gpus int, where []int32, last spot) (taken []int32, spread bool) {
 	k := &f.kinds[device]
 	if last.device == device && len(last.where) == gpus && !slices.ContainsFunc(last.where, func(g int32) bool { return k.taken[g] }) {
@@ -73,7 +74,8 @@ func (f *floor) fresh(k *floorKind, gpus int, where []int32) []int32 {
 	return where
 }
 
-// tightest is the first server with as few idle devices as are enough or, when none has enough, with the most.
+// tightest returns the first server with the smallest sufficient number of free devices or, if none suffices, with
+// the largest number.
 func (k *floorKind) tightest(gpus int) int {
 	best := 0
 	for s, n := range k.idle {
