@@ -23,6 +23,7 @@ func (e *PolicyError) Error() string {
 	return fmt.Sprintf("policy %s at %.0f s, job %d: %v", e.Policy, e.At, e.Job, e.Err)
 }
 
+// Unwrap returns the reason.
 func (e *PolicyError) Unwrap() error { return e.Err }
 
 // ErrPolicyTime reports that a decision exceeded Config.PolicyLimit.

@@ -62,6 +62,8 @@ type beliefs struct {
 	pairs     map[int]map[int]pairRates // by number of the later job, then of the earlier one, whose rate is a
 }
 
+// newBeliefs returns nil without error when estimates are not needed: for policies that do not pack, and when
+// everything is measured.
 func newBeliefs(c Config, t Traits) (*beliefs, error) {
 	if c.Profiling == (Profiling{}) || !t.Packs {
 		return nil, nil

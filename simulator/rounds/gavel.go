@@ -141,6 +141,7 @@ func worked(steps float64, gpus int, seconds float64) bool {
 	return steps > 0 && (gpus == 1 || steps >= float64(gpus)) && seconds > 0
 }
 
+// fail counts a round without progress of a single job and abandons the job after maxFailures of them.
 func (g *gavel) fail(e *entry, at float64) {
 	g.decideNow = true
 	if e.b != nil {
@@ -152,6 +153,7 @@ func (g *gavel) fail(e *entry, at float64) {
 	}
 }
 
+// progress adds completed steps to a job and ends it when none remain.
 func (g *gavel) progress(j *job, steps, at float64) {
 	j.done += steps
 	if j.remaining() <= 0 {
@@ -224,6 +226,7 @@ func (g *gavel) maybeDecide() error {
 	return nil
 }
 
+// entryOf returns the entry for the jobs of an allocation's entry.
 func (g *gavel) entryOf(e Entry) *entry {
 	if e.B < 0 {
 		return g.active[e.A].alone
@@ -360,6 +363,7 @@ func (g *gavel) piece(e *entry, delay float64) piece {
 	return p
 }
 
+// plan returns the whole number of steps that a job performs in this round, and extends the finish time of the piece.
 func (g *gavel) plan(p *piece, j *job, rate, delay float64) float64 {
 	if rate <= 0 {
 		return 0

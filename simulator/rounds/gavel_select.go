@@ -180,6 +180,7 @@ type stretches[T any] struct {
 	spare  []T
 }
 
+// sort sorts a list in place.
 func (r *stretches[T]) sort(list []T) {
 	r.ends = r.ends[:0]
 	for i := 1; i < len(list); i++ {

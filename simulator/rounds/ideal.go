@@ -114,6 +114,7 @@ func (m *ideal) finish(exact bool) {
 	m.sweep()
 }
 
+// share calls the policy and stores its shares with the actual rates of the entries.
 func (m *ideal) share() error {
 	a, err := m.decide()
 	if err != nil {

@@ -73,6 +73,7 @@ type Restless interface {
 	Every() float64
 }
 
+// newImproved returns the mechanism and configures it for elastic, periodic and informed policies.
 func newImproved(s *simulation) *improved {
 	m := &improved{
 		simulation: s, tenants: map[[2]int]*tenant{}, changed: true, decided: math.Inf(-1), tick: math.Inf(1), every: math.Inf(1),

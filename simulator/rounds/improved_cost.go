@@ -58,6 +58,7 @@ type costPlan struct {
 	free    [][]float64 // by type: time at which each device becomes free, ascending
 }
 
+// costJob is a job of the plan.
 type costJob struct {
 	index    int
 	deadline float64
@@ -68,6 +69,8 @@ type costJob struct {
 	start    float64
 }
 
+// newCostPlan sorts the jobs that can run by deadline. Jobs whose deadline cannot be met even if they start now on
+// their fastest type are late from the start.
 func newCostPlan(s *Snapshot) *costPlan {
 	p := &costPlan{Snapshot: s, free: make([][]float64, len(s.Devices))}
 	for d := range s.Devices {
@@ -139,6 +142,7 @@ func (p *costPlan) inTime(j *costJob, first bool) int {
 	return best
 }
 
+// seconds returns the remaining run time of a job on a type.
 func (p *costPlan) seconds(j *costJob, device int) float64 {
 	return p.Jobs[j.index].Remaining / p.Jobs[j.index].Rate[device]
 }

@@ -46,6 +46,7 @@ func (p bestMatch) Decide(s *Snapshot) (Allocation, error) {
 	return p.assigner.shares(s), nil
 }
 
+// assign computes the values of all jobs on all types and runs the assigner.
 func (p bestMatch) assign(s *Snapshot) {
 	a := p.assigner
 	a.reset(s)

@@ -13,6 +13,7 @@ type change struct {
 	gain   float64
 }
 
+// step is a kind of change.
 type step int
 
 const (
@@ -74,6 +75,7 @@ func (p *pairing) filler(device, room, but int) (job int, most float64) {
 	return job, most
 }
 
+// tryAlone evaluates moves of a job to idle devices.
 func (p *pairing) tryAlone(i int, better func(change)) {
 	for d := range p.types {
 		if v := p.of(i, d); v > 0 && p.room[d] >= p.Jobs[i].GPUs && (d != p.at[i] || p.mate[i] >= 0) {
@@ -82,6 +84,7 @@ func (p *pairing) tryAlone(i int, better func(change)) {
 	}
 }
 
+// tryOthers evaluates changes that involve one job with devices: joining it, replacing its pair, or swapping with it.
 func (p *pairing) tryOthers(i int, better func(change)) {
 	here, left := p.worth(i), p.leaving(i)
 	for k, d := range p.at {
@@ -252,7 +255,7 @@ func (p *pairing) do(i int, c change) {
 	}
 }
 
-// leave has a job wait; who was beside it runs alone.
+// leave removes a job from its devices; its partner continues alone.
 func (p *pairing) leave(i int) {
 	d, m := p.at[i], p.mate[i]
 	if d < 0 {
@@ -268,7 +271,7 @@ func (p *pairing) leave(i int) {
 	p.room[d] += p.Jobs[i].GPUs
 }
 
-// swap has two jobs, of which the second has devices, change places.
+// swap exchanges the positions of two jobs, the second of which has devices.
 func (p *pairing) swap(i, k int) {
 	a, b := p.mate[i], p.mate[k]
 	p.at[i], p.at[k] = p.at[k], p.at[i]

@@ -7,6 +7,7 @@ type floor struct {
 	kinds []floorKind
 }
 
+// floorKind contains the devices of one type.
 type floorKind struct {
 	perServer int
 	taken     []bool
@@ -25,6 +26,7 @@ func (f *floor) init(devices []DeviceType) {
 	}
 }
 
+// free releases the devices of a tenant.
 func (f *floor) free(t *tenant) {
 	k := &f.kinds[t.device]
 	for _, g := range t.where {
@@ -60,6 +62,7 @@ func (k *floorKind) take(g int) {
 	k.idle[g/k.perServer]--
 }
 
+// fresh allocates devices on the tightest servers.
 func (f *floor) fresh(k *floorKind, gpus int, where []int32) []int32 {
 	for left := gpus; left > 0; {
 		server := k.tightest(left)

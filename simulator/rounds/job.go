@@ -44,6 +44,7 @@ type rates struct {
 	pairs   map[[2]int]pairRates
 }
 
+// kindName identifies a kind.
 type kindName struct {
 	name string
 	gpus int
@@ -114,6 +115,7 @@ func (e *entry) settleDown() {
 	e.spot, e.next = e.next, e.spot
 }
 
+// newEntry returns an entry without devices that has received got seconds on every type.
 func newEntry(a, b *job, rate, rateB []float64, got float64) *entry {
 	n := len(rate)
 	f := make([]float64, 3*n)

@@ -142,6 +142,7 @@ func siaConfigurations(s *Snapshot, i int, rate SizedRate) []size {
 	return out
 }
 
+// newSiaSizes computes the values of sizes, which must be sorted by number of devices.
 func newSiaSizes(all []size, types int) *siaSizes {
 	z := &siaSizes{all: all, value: make([]float64, len(all)), power: make([]float64, len(all)), least: make([]int, types)}
 	least := math.Inf(1)

@@ -65,6 +65,7 @@ func (g *siaProgram) solve() []*size {
 	return held
 }
 
+// prepare collects groups of equal jobs and initializes missing inputs.
 func (g *siaProgram) prepare() {
 	n := len(g.sizes)
 	g.stamp = make([]int, n)
@@ -104,6 +105,7 @@ func (g *siaProgram) keep() (chosen, left []int) {
 	return chosen, left
 }
 
+// worth returns the total value of a solution.
 func (g *siaProgram) worth(chosen []int) float64 {
 	sum := 0.0
 	for i, k := range chosen {

@@ -71,6 +71,7 @@ type publishedFIFO struct {
 	held   map[int]holding // by job ID
 }
 
+// holding is the device type and number of devices of a running job.
 type holding struct{ device, gpus int }
 
 var _ Described = (*publishedFIFO)(nil)

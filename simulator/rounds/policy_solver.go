@@ -161,6 +161,7 @@ func (p solver) addPairs(g *program) {
 	}
 }
 
+// round32 rounds all rates to 32 bits.
 func (g *program) round32() {
 	round := func(list []float64) []float64 {
 		out := make([]float64, len(list))

@@ -161,6 +161,7 @@ func (p hierarchical) Decide(s *Snapshot) (Allocation, error) {
 	return g.allocation(sol), err
 }
 
+// of returns the name of the entity that owns a job.
 func (p hierarchical) of(j *workload.Job) string {
 	switch {
 	case p.Of != nil:
@@ -171,6 +172,7 @@ func (p hierarchical) of(j *workload.Job) string {
 	return j.User
 }
 
+// entity returns an entity without jobs, with its weight.
 func (p hierarchical) entity(name string) solve.Entity {
 	w, named := p.Weight[name]
 	if !named {

@@ -181,6 +181,7 @@ func FinishTimeFairness(r, isolated *Result) []float64 {
 // warnings counts warnings by text and stores the first job of each.
 type warnings []warning
 
+// warning is a text with the number of jobs concerned.
 type warning struct {
 	about string
 	count int

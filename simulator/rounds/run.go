@@ -84,6 +84,8 @@ type pauses struct {
 	seconds float64 // device-seconds
 }
 
+// newSimulation creates the policy, the source of jobs and the shared state. c must be valid and have its defaults
+// set.
 func newSimulation(ctx context.Context, c Config) (*simulation, error) {
 	policy := c.Custom
 	if policy == nil {

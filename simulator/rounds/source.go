@@ -17,6 +17,7 @@ type source struct {
 	filled bool
 }
 
+// newSource returns a source of the listed or generated jobs of a configuration.
 func newSource(c Config) (*source, error) {
 	if c.Generate == nil {
 		return &source{jobs: c.Jobs}, nil

@@ -47,6 +47,7 @@ func readSamples(path string) (*Samples, error) {
 	return samplesOfCSV(f)
 }
 
+// samplesOfNpz reads measurements from the arrays alloc and rps of an archive.
 func samplesOfNpz(z *zip.Reader) (*Samples, error) {
 	alloc, err := npzArray(z, "alloc")
 	if err != nil {

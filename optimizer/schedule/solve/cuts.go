@@ -209,6 +209,7 @@ func (c *cutting) solve(wanted float64) *point {
 	if c.groups() == 0 || !(c.most > 0) {
 		return nil
 	}
+	// Equal prices to start with; capacities are scaled to 1.
 	for j := range c.price {
 		c.price[j] = 1 / float64(len(c.price))
 	}
@@ -226,6 +227,7 @@ func (c *cutting) solve(wanted float64) *point {
 			c.bound = min(b, c.most)
 			copy(c.best, c.price)
 		}
+		// The mixtures found so far prove a lower bound on t, the prices an upper one.
 		reached, ok := c.height()
 		if !ok || reached >= c.most {
 			return nil
@@ -238,6 +240,8 @@ func (c *cutting) solve(wanted float64) *point {
 			return c.point(reached, wanted)
 		}
 		whole = done
+		// Stabilization: move only part of the way to the prices of the game, unless that makes no progress or the
+		// bounds are close.
 		part := inward
 		if whole || reached == before || c.bound-reached < nearPrices*c.bound {
 			part = 0

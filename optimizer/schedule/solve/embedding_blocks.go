@@ -66,6 +66,7 @@ func (b *embeddedBlocks) columnsOff(from, z, out []float64) {
 	}
 }
 
+// factorise inverts the block of each group and decomposes the Schur complement of the capacities and t.
 func (b *embeddedBlocks) factorise(v []float64) bool {
 	b.v = v
 	for i, v := range v {
@@ -86,6 +87,7 @@ func (b *embeddedBlocks) factorise(v []float64) bool {
 	return decompose(b.schur[:], b.pivots[:])
 }
 
+// solve eliminates the groups (ask), solves for the capacities and t, and substitutes back (answer).
 func (b *embeddedBlocks) solve(right []float64, rightT float64, d []float64, out *step) {
 	kinds := b.kindLine(0)
 	limits := (*[3]float64)(d[kinds:])

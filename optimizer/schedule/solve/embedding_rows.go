@@ -29,6 +29,7 @@ func (r *embeddedRows) entries(c *embeddedColumn) (row [5]int, v [5]float64, n i
 	return row, v, 5
 }
 
+// factorise assembles the lower triangle of the Schur complement and decomposes it.
 func (r *embeddedRows) factorise(v []float64) bool {
 	r.v = v
 	R := r.rows + 1
@@ -60,6 +61,8 @@ func (r *embeddedRows) factorise(v []float64) bool {
 	return decompose(r.matrix, r.pivots)
 }
 
+// solve computes the duals of the rows and t from the Schur complement, then the columns and the duals of their own
+// lines.
 func (r *embeddedRows) solve(b []float64, bT float64, d []float64, out *step) {
 	first := len(r.columns)
 	for i := range r.rows {

@@ -13,7 +13,9 @@ func (e *embedding) advance() bool {
 	for k := range e.columns {
 		e.moving.x[k] = 0
 	}
+	// The part of the step that is proportional to the step of τ.
 	e.solve(e.moving.x, -e.aim(), e.h, &e.fixed)
+	// Predictor.
 	for i := range e.q {
 		e.q[i] = e.s[i] - e.rz[i]
 	}
@@ -34,6 +36,7 @@ func (e *embedding) advance() bool {
 	alpha := reach.length(e.tau, dtau, e.kap, dkap)
 	sigma := min(1, max(embeddedCentring, (1-alpha)*(1-alpha)*(1-alpha)))
 
+	// Corrector, with the second-order terms of the predictor.
 	keep := 1 - sigma
 	for i, second := range q {
 		q[i] = (s[i]*z[i] + second - sigma*mu) * overZ[i]

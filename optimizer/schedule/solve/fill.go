@@ -118,6 +118,7 @@ func waterFill(what string, s *Sharing, weight []float64, entities []Entity) (So
 	if f.point == nil {
 		return Solution{}, err
 	}
+	// The shares are those of the last feasible program, the value that of the worst level.
 	sol := f.of.solution(f.point)
 	sol.Value, sol.Gap = math.Inf(1), f.shortage+f.of.missing(f.point.x)
 	for i, v := range f.level {
@@ -201,6 +202,7 @@ func (f *filling) rise() rose {
 		if part, bound = f.reach(level); part >= 1-levelGap {
 			break
 		}
+		// Reduce the height as far as the prices require.
 		lower := height
 		if bound < 1 {
 			lower = f.lower(height, level, bound)
@@ -215,6 +217,7 @@ func (f *filling) rise() rose {
 	}
 	f.above = max(math.Abs(bound-part), 0.1*levelGap)
 	part = max(0, min(1, part))
+	// Apply the part of the way that was reached.
 	missing, gained := 0.0, 0.0
 	for i, v := range level {
 		if way := v - f.level[i]; way > 0 {

@@ -43,6 +43,7 @@ type factor struct {
 	part                        float64 // share of e due to the slack of progress
 }
 
+// rowResiduals contains the primal residuals of the rows of a group.
 type rowResiduals struct{ time, progress, floor float64 }
 
 // groupRows contains the coupling rows that a group touches, and for each column the positions of its rows in that
@@ -60,6 +61,8 @@ const (
 	centredEnough = 1e-3 // largest relative deviation from mu of the products of a centred point
 )
 
+// newInterior allocates the vectors of all groups from one buffer and sets the weights of the complementarity pairs.
+// The iterate is placed by begin.
 func newInterior(p *program) *interior {
 	s := &interior{program: p, cols: len(p.rate), groupsN: p.groups(), rows: len(p.capacity) + p.links, longest: usualLongest, leastCentring: 1e-6}
 	s.u0 = s.cols
@@ -130,6 +133,7 @@ func (p *program) touchedRows() []groupRows {
 	return all
 }
 
+// sameRows reports whether the columns of two groups have the same kinds and links in the same order.
 func (p *program) sameRows(a, b int) bool {
 	n := p.start[a+1] - p.start[a]
 	if p.start[b+1]-p.start[b] != n {
@@ -234,6 +238,7 @@ func (s *interior) iterate(mu float64) bool {
 	if s.triple != nil {
 		return s.triple.iterate(mu)
 	}
+	// Predictor: an affine step to the targets.
 	for i := range s.x {
 		s.kappa[i] = s.target[i] - s.x[i]*s.z[i]
 	}
@@ -241,6 +246,7 @@ func (s *interior) iterate(mu float64) bool {
 		return false
 	}
 	ap, ad := s.reach()
+	// Centring parameter: the cube of the reduction of mu by the predictor (Mehrotra).
 	if s.ordinary > 0 {
 		after := 0.0
 		for i, w := range s.weight {
@@ -255,6 +261,7 @@ func (s *interior) iterate(mu float64) bool {
 	} else {
 		s.correct(0, ap*ad)
 	}
+	// Corrector, with the factorization of the predictor.
 	if !s.direction() {
 		return false
 	}
@@ -327,6 +334,7 @@ func reach(x, dx []float64) float64 {
 	return bx / bd
 }
 
+// move adds a step to the iterate.
 func (s *interior) move(primal, dual float64) {
 	for i := range s.x {
 		s.x[i] += primal * s.dx[i]

@@ -257,6 +257,7 @@ func (s *interior) invert(g int, square, D float64) {
 // finite.
 func (s *interior) direction() bool {
 	J := len(s.capacity)
+	// Forward elimination of the groups.
 	for j := range s.capacity {
 		s.right[j] = -s.rowResidual[j] + s.kappa[s.c0+j]/s.z[s.c0+j]
 	}
@@ -268,12 +269,14 @@ func (s *interior) direction() bool {
 		s.groupRight(g, m)
 	}
 	s.right[s.rows] = s.tRight
+	// Coupling rows and t.
 	substitute(s.schur, s.pivots, s.right)
 	copy(s.dRows, s.right)
 	s.dt = s.right[s.rows]
 	for j := range s.capacity {
 		s.right[j] = s.rowResidual[j]
 	}
+	// Back substitution.
 	for g, m := range s.count {
 		s.groupStep(g, m)
 	}
@@ -374,11 +377,13 @@ func (s *interior) groupStep(g int, m float64) {
 		sum0 += e
 		sum1 += (s.rate[k] - f.h) * e
 	}
+	// Duals of the rows: progress (dv), minimum progress (dw) and time (du).
 	y2 := f.h*u + v - sum1
 	y3 := f.h*u + w - sum1 - (1-f.ratio)*y2
 	dw := y3 * f.inv3
 	dv := y2*f.inv2 - (1-f.ratio)*dw
 	du := (sum0+u)/f.d1 + f.h*(dv+dw)
+	// Steps of the columns.
 	push := s.push(g, f, v, w)
 	time, rate := 0.0, 0.0
 	P := s.inverse[f.at : f.at+K*K]
@@ -392,6 +397,7 @@ func (s *interior) groupStep(g int, m float64) {
 		rate += s.rate[k] * dx
 		s.right[s.kind[k]] -= m * s.use[k] * dx
 	}
+	// Slacks of the rows; each determines the more accurate of its step and its price.
 	r := &s.residual[g]
 	s.slackStep(s.u0+g, du, r.time-time)
 	dp := 0.0

@@ -42,6 +42,7 @@ func MaxSum(s Sharing, value, pairValue [][]float64, floor []float64) (Solution,
 	return sol, m.judge(what, sol.Gap)
 }
 
+// checkValues validates the shape of the values and that they are finite.
 func (s *Sharing) checkValues(what string, value [][]float64) error {
 	if len(value) != len(s.Rate) {
 		return fmt.Errorf("%s: values of %d jobs for %d jobs", what, len(value), len(s.Rate))
@@ -59,6 +60,7 @@ func (s *Sharing) checkValues(what string, value [][]float64) error {
 	return nil
 }
 
+// scaled returns a copy of the values divided by unit.
 func scaled(value [][]float64, unit float64) [][]float64 {
 	out := make([][]float64, len(value))
 	for i, row := range value {

@@ -1,5 +1,6 @@
 // Package figures reproduces the figures of Gavel's paper (Narayanan et al., OSDI 2020) and compares our values with
 // the published ones. It contains the published values; the runs are an ordinary sweep.
+//
 //	f, err := figures.Find("8")
 //	s, err := f.Sweep(figures.Options{Seeds: []uint64{0, 1, 2}, Compat: true})
 //	o, err := sweep.Run(ctx, s)
@@ -230,6 +231,7 @@ func mechanism(group string, c *rounds.Config) error {
 	return nil
 }
 
+// joined joins two labels; the second may be empty.
 func joined(a, b string) string {
 	if b == "" {
 		return a

@@ -14,6 +14,8 @@ import (
 // slowest is the number of jobs listed on a page.
 const slowest = 15
 
+// page writes a run as an HTML page with its distribution of completion times, its utilization over time and its
+// slowest jobs.
 func page(w io.Writer, r *Run) error {
 	p := experiment.Page{Title: r.title(), Subtitle: r.subtitle(), Facts: r.facts(), Notes: r.notes()}
 	p.Charts = []experiment.Chart{{

@@ -124,6 +124,7 @@ func Run(ctx context.Context, s *Sweep) (*Outcome, error) {
 	return o, o.firstError()
 }
 
+// newOutcome allocates the cells of all runs.
 func newOutcome(s *Sweep) *Outcome {
 	o := &Outcome{Sweep: s, Cells: make([][][]Cell, len(s.Policies))}
 	grid := func() [][]Cell {

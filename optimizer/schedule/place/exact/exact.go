@@ -66,10 +66,12 @@ func solveUntil(ctx context.Context, p *place.Problem, o place.Objective, l plac
 	if err != nil {
 		return place.Solution{}, err
 	}
+	// Upper bound and fractional solution.
 	r := newRelaxation(g)
 	if err := r.run(ctx); err != nil {
 		return place.Solution{}, err
 	}
+	// Initial placement by rounding.
 	round := &rounding{ctx, g, o, l}
 	at, value, err := round.round(r.cols, r.basis.parts())
 	if err == nil && at == nil {
@@ -78,6 +80,7 @@ func solveUntil(ctx context.Context, p *place.Problem, o place.Objective, l plac
 	if err != nil {
 		return place.Solution{}, err
 	}
+	// Branch and bound.
 	s := r.search(set, round, value)
 	s.best, s.target = at, (enough-1e-9*math.Abs(enough))/g.scale
 	if err := s.run(ctx); err != nil {
@@ -91,6 +94,7 @@ func solveUntil(ctx context.Context, p *place.Problem, o place.Objective, l plac
 		return place.Solution{}, fmt.Errorf("exact placement: %w", err)
 	}
 	sol := place.Solution{Placement: s.best, Value: o.Value(w, p.Nodes())}
+	// The bound covers open branches, columns outside the search, and the relaxation.
 	sol.Bound = max(floor(min(max(s.bound(), s.others), r.bound)*g.scale, g.step), sol.Value)
 	if sol.Bound-sol.Value <= 1e-12*math.Abs(sol.Bound) {
 		sol.Bound = sol.Value

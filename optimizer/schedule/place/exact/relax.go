@@ -46,6 +46,7 @@ func newRelaxation(g *program) *relaxation {
 			rest[i] -= count[n] * v
 		}
 	}
+	// Slacks of limits, and artificial columns for rows that the starting basis violates.
 	for i := range k {
 		if i >= g.apps {
 			r.cols.add(free, 0, 0)[i] = 1
@@ -190,6 +191,7 @@ func (r *relaxation) leave(enters int32) bool {
 func (r *relaxation) look(weight float64) bool {
 	g, b := r.g, r.basis
 	r.looks++
+	// Prices of limits are clipped to be nonnegative, which the Lagrangian bound requires.
 	if weight != 0 {
 		prices := append([]float64(nil), b.price...)
 		for i := g.apps; i < len(prices); i++ {
@@ -205,6 +207,7 @@ func (r *relaxation) look(weight float64) bool {
 	} else {
 		g.price(b.price, weight)
 	}
+	// Add the best pattern of every group, and further ones with at least half of its reduced profit.
 	each, found := max(1, pool/len(g.groups)), false
 	for n := range g.groups {
 		_, worth := g.best(n)

@@ -77,6 +77,7 @@ func parsePairs(counts, rps io.Reader) (*place.Samples, error) {
 	}
 }
 
+// pairRow parses a row of counts and a row of throughputs. Throughputs of absent apps become NaN.
 func pairRow(counts, rps []string) ([]uint8, []float64, error) {
 	k, y := make([]uint8, len(rps)), make([]float64, len(rps))
 	for i := range rps {
@@ -128,6 +129,7 @@ func ReadConstraints(r io.Reader) ([]place.Constraint, error) {
 	}
 }
 
+// constraint parses a row of ReadConstraints.
 func constraint(cells []string) (place.Constraint, error) {
 	var n [4]int
 	for i := range n {
