@@ -52,8 +52,7 @@ type program struct {
 }
 
 // program omits jobs that run on no type. Without compat, it also excludes types with fewer devices than a job
-// requires, and pairs whose joint throughput is below that of time-sharing by the two jobs; neither affects the
-// optimum.
+// requires, and pairs whose relative throughputs sum to at most 1, since time-sharing is then at least as good.
 func (p solver) program(s *Snapshot) *program {
 	n := len(s.Jobs)
 	g := &program{snapshot: s, jobs: make([]int, 0, n)}

@@ -127,6 +127,7 @@ func samplesOfCSV(r io.Reader) (*Samples, error) {
 			s.Apps, from = append(s.Apps, app), append(from, i)
 		}
 	}
+	// Every app needs a column of throughputs.
 	for _, app := range s.Apps {
 		i, ok := columns["rps_"+app]
 		if !ok {
@@ -213,6 +214,7 @@ func ReadBatches(path string, apps []string) ([][]int, error) {
 	return b, nil
 }
 
+// readBatches selects the parser by the name of the file.
 func readBatches(path string, apps []string) ([][]int, error) {
 	f, err := Open(path)
 	if err != nil {

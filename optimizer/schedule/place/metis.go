@@ -176,6 +176,7 @@ func parseMetis(r io.Reader) (*metisData, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Constraints and batches follow the patterns.
 	for s.Scan() {
 		what, rest, _ := strings.Cut(s.Text(), " ")
 		row, err := numbers(strings.Fields(rest))

@@ -62,6 +62,7 @@ func (p *Problem) Evaluate(at Placement) (Worth, error) {
 		w.Magnitude += magnitude
 		w.Instances += instances
 	}
+	// Every container of the batch must be placed exactly once.
 	for a, k := range p.Batch {
 		if got := placed[a] - moved[a]; got != k {
 			return Worth{}, fmt.Errorf("%d containers of app %s are placed, the batch has %d", got, p.Types[0].Table.Apps()[a], k)

@@ -93,6 +93,7 @@ func (a *assignment) add(row int) bool {
 func (a *assignment) path(row int) (sink int, reach float64) {
 	cols := len(a.colPrice)
 	left := a.left[:cols]
+	// Descending order of columns, as in scipy.
 	for k := range left {
 		left[k] = cols - 1 - k
 	}
@@ -104,6 +105,7 @@ func (a *assignment) path(row int) (sink int, reach float64) {
 		a.treeRows = append(a.treeRows, i)
 		price, costs := a.rowPrice[i], a.cost[i]
 		lowest, at := math.Inf(1), -1
+		// Relax all columns outside the tree and find the nearest; ties prefer free columns.
 		for k, j := range left {
 			d := a.distance[j]
 			if r := reach + costs[j] - price - a.colPrice[j]; r < d {

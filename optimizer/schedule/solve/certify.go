@@ -48,6 +48,7 @@ func (p *program) fit(x []float64) {
 			usage[p.kind[k]] += m * p.use[k] * x[k]
 		}
 	}
+	// Factors by which the columns of each kind must shrink.
 	over := false
 	for j, c := range p.capacity {
 		usage[j] = min(1, c/usage[j])
@@ -244,6 +245,7 @@ func (s *interior) beginShares(inside, jobs float64) float64 {
 			s.x[s.w0+g] = max(rate-s.floor[g], 0.1*s.floor[g])
 		}
 	}
+	// Place t below the level of every group, so that all slacks are positive.
 	if s.rising {
 		s.t = least - 0.5*max(1, math.Abs(least))
 		for g := range s.count {
@@ -275,6 +277,7 @@ func (s *interior) beginPrices(g int, worth, jobs float64) {
 	if s.floored[g] {
 		s.z[w] = 0.1 * share / s.floor[g]
 	}
+	// The price of time makes the duals of all columns positive.
 	most := 0.0
 	for k := s.start[g]; k < s.start[g+1]; k++ {
 		s.z[k] = s.use[k]*s.z[s.c0+int(s.kind[k])] - (s.z[v]+s.z[w])*s.rate[k] - s.gain[k]

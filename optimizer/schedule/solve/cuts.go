@@ -99,6 +99,7 @@ func (c *cutting) ask(t float64) float64 {
 		c.add(&l, int(g), edge)
 	}
 	c.open = stay
+	// Total cost of exceeding the capacities at t, and its slope: one Newton step to the t where it is 0.
 	left, slope := 0.0, 0.0
 	for j, p := range c.price {
 		l.base[j] -= c.capacity[j]

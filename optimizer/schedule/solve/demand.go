@@ -51,6 +51,7 @@ func demand(what string, s *Sharing, pairing *pairing, asked []float64) (Solutio
 	now := it.run(func(now progress) bool { return now.primal < 1e-11 && now.dual < 1e-7 && now.spread < 1e-7 })
 	p := &point{x: make([]float64, it.cols)}
 	it.repair(p.x)
+	// Without convergence, the point found first still meets the demands.
 	if !(now.primal < 1e-9) || !it.meetsFloors(p.x) {
 		if first.asked() {
 			return first.solution(), nil

@@ -63,6 +63,7 @@ func (e *embedding) scale() {
 	for range embeddedRounds {
 		clear(row)
 		col[len(e.columns)] = 0
+		// Largest scaled entries of each row and column.
 		for k := range e.columns {
 			c := &e.columns[k]
 			most := e.see(row, k, 1, e.colScale[k])

@@ -383,7 +383,8 @@ func (f *filling) fillUp() {
 	}
 }
 
-// moveOn removes priced types from jobs without a price. It returns false when nothing changes.
+// moveOn restricts jobs that can exceed their level on unpriced types to these types and marks the others as full. It
+// returns false when nothing changes.
 func (f *filling) moveOn() (changed bool) {
 	it := f.prices
 	priced := make([]bool, len(f.sharing.Devices))

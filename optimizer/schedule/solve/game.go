@@ -44,6 +44,7 @@ func (m *game) solve(t float64) (value, slope float64, ok bool) {
 		m.begin(t)
 	}
 	for range mostPivots {
+		// The basis may be infeasible at a new t: restart once from a single list.
 		if !m.invert(t) || !m.feasible() {
 			if fresh {
 				return 0, 0, false
@@ -178,6 +179,7 @@ func (m *game) feasible() bool {
 func (m *game) enter(t float64) (column int, any bool) {
 	const rounding = 1e-13 // relative to the terms of the sum
 	best := -rounding
+	// Slacks: their reduced cost is the odds of their row.
 	for j, v := range m.odds {
 		if v < best {
 			column, best, any = valueColumn-1-j, v, true

@@ -55,6 +55,7 @@ func (l *layout) group(s *Sharing, p *pairing, skip func(i int) bool, gains [][]
 		if len(l.kinds) == 0 || s.useless(p, i) && gains == nil || skip != nil && skip(i) {
 			continue
 		}
+		// Key of the job: scale, class, rates, gains and the additional keys.
 		numbers = append(numbers[:0], s.Scale[i])
 		if p != nil {
 			numbers = append(numbers, float64(p.classOf[i]))
@@ -78,6 +79,7 @@ func (l *layout) group(s *Sharing, p *pairing, skip func(i int) bool, gains [][]
 		}
 		l.count = append(l.count, 1)
 		l.member = append(l.member, i)
+		// Rates are scaled to at most 1.
 		unit := s.best(i)
 		if p != nil {
 			unit = max(unit, p.best(i))

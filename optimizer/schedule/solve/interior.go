@@ -313,6 +313,7 @@ func (s *interior) centre(mu float64, steps int) {
 			return
 		}
 		ap, ad := s.reach()
+		// Equal primal and dual steps keep the products near their targets.
 		a := min(1, 0.9*min(ap, ad))
 		s.move(a, a)
 	}

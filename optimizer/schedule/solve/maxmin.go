@@ -28,6 +28,7 @@ func maxMin(what string, s *Sharing, weight, floor []float64, central bool) (Sol
 		return Solution{}, err
 	}
 	m := newMaxMin(s, pairing, weight, floor)
+	// No weighted job can progress: any shares that meet the floors are optimal.
 	if !m.rising {
 		sol, err := demand(what, s, pairing, floor)
 		sol.Value = 0
@@ -37,6 +38,7 @@ func maxMin(what string, s *Sharing, weight, floor []float64, central bool) (Sol
 	if err != nil {
 		return Solution{}, err
 	}
+	// Start with the pairs that the floors required.
 	if first.asked() && pairing != nil {
 		m = newMaxMin(s, first.pairing, weight, floor)
 		m.activate(first.active)
@@ -75,7 +77,8 @@ func (m *maxMinProgram) best(central bool) *point {
 	return p
 }
 
-// judge returns ErrUnfinished when the gap exceeds the promised one, else nil.
+// judge returns ErrUnfinished when the gap exceeds the promised one, else nil. The promised gap is larger with pairs,
+// and larger still where jobs of one class have different rates beside each other (nearly).
 func (l *layout) judge(what string, gap float64) error {
 	limit := promisedGap
 	switch {

@@ -31,6 +31,7 @@ func (s *interior) measure() progress {
 			s.rd[k] = d
 			now.dual = max(now.dual, math.Abs(d))
 		}
+		// Primal residuals of the rows of the group.
 		r := rowResiduals{time: 1 - time - s.x[s.u0+g]}
 		if s.levelled[g] {
 			r.progress = rate - s.base[g] - s.level[g]*s.t - s.x[s.v0+g]
@@ -115,6 +116,8 @@ func (s *interior) couple(g int, m float64, last []float64) {
 			other, side = int(rows.rows[b]), s.side[from+k]
 			last[other] -= at * side * s.g[from+k]
 		}
+		// Each column touches a capacity row and possibly a link row, so a pair of columns touches up to four
+		// entries.
 		for l := range k + 1 {
 			v := m * P[k*K+l]
 			twice := k != l

@@ -77,6 +77,7 @@ func pairsByClass(what string, s *Sharing) (*pairing, error) {
 		p.classOf[i] = k
 		p.jobs[k] = append(p.jobs[k], i)
 	}
+	// Options of all pairs of classes of equal scale.
 	for a := range name {
 		for b := a; b < len(name); b++ {
 			if s.Scale[p.jobs[a][0]] != s.Scale[p.jobs[b][0]] || a == b && len(p.jobs[a]) == 1 {
@@ -246,6 +247,7 @@ func (p *pairing) unlike(s *Sharing, values [][]float64, classes int) map[int]bo
 			odd[a], odd[b] = true, true
 		}
 	}
+	// A pair of classes must be listed completely or not at all.
 	for a := range classes {
 		for b := a; b < classes; b++ {
 			all := size[a] * size[b]
@@ -330,6 +332,8 @@ func (p *pairing) without(job int) *pairing {
 	q.classOf[job] = fresh
 	q.jobs[old] = slices.DeleteFunc(slices.Clone(p.jobs[old]), func(i int) bool { return i == job })
 	q.jobs = append(q.jobs, []int{job})
+	// Options of the old class are copied for the job; those that need two jobs of a class that has one left are
+	// dead.
 	for k, o := range p.options {
 		switch old {
 		case o.a:

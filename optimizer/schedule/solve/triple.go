@@ -314,6 +314,7 @@ func (t *triple) direction(goal, second float64) (r stepped, sound bool) {
 		t.kappa[i] = goal - t.x[i]*t.z[i] - second*t.dx[i]*t.dz[i]
 		t.right[j] = t.kappa[i]/t.z[i] - t.residual[j]
 	}
+	// Forward elimination of the groups.
 	r0, r1, r2, rt := 0.0, 0.0, 0.0, 0.0
 	for g := range t.cells {
 		c := &t.cells[g]
@@ -327,8 +328,10 @@ func (t *triple) direction(goal, second float64) (r stepped, sound bool) {
 	t.right[1] += r1
 	t.right[2] += r2
 	t.right[3] = t.least + rt
+	// Capacities and t.
 	substitute(t.schur[:], t.pivots[:], t.right[:])
 	t.step = t.right
+	// Back substitution, with the step lengths along the way.
 	l0, l1, l2 := t.residual[0], t.residual[1], t.residual[2]
 	for g := range t.cells {
 		c := &t.cells[g]

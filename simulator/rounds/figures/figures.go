@@ -311,8 +311,8 @@ func (f *Figure) Beside(o *sweep.Outcome) {
 	c.Charts = append([]experiment.Chart{chart}, c.Charts...)
 }
 
-// ceiling returns the upper limit of the chart in hours: slightly above the published values, outliers excluded; 0:
-// automatic.
+// ceiling returns the upper limit of the chart in hours, which is slightly above the published values except for
+// outliers; 0 for static figures, whose chart has no fixed limit.
 func (f *Figure) ceiling() float64 {
 	if f.static {
 		return 0

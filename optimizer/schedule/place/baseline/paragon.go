@@ -178,6 +178,7 @@ func (g *paragon) choose(app int) int {
 	for n := range g.counts {
 		g.candidate[n] = g.room(n)
 	}
+	// closest returns the candidate that misses a source by the least.
 	closest := func(d []float64) int {
 		return g.least(func(n int) float64 {
 			if !g.candidate[n] {
@@ -186,6 +187,7 @@ func (g *paragon) choose(app int) int {
 			return -d[n]
 		})
 	}
+	// Narrow the candidates source by source, in order of importance for the app.
 	for i, source := range g.causes[app] {
 		if !g.narrow(g.d1, g.tolerance, app, source) {
 			return closest(g.d1)
@@ -194,6 +196,7 @@ func (g *paragon) choose(app int) int {
 			return closest(g.d2)
 		}
 	}
+	// The remaining candidates tolerate all sources: take the closest fit over all of them.
 	return g.least(func(n int) float64 {
 		if !g.candidate[n] {
 			return math.Inf(1)
@@ -222,6 +225,7 @@ func (g *paragon) published(app int) int {
 			return g.least(func(n int) float64 { return float64(g.load[n]) })
 		}
 	}
+	// d1 and d2 are those of the last sources; zero, an exact fit, does not count.
 	best := math.Inf(1)
 	var ties []int
 	for n := range g.counts {

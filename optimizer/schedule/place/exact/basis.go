@@ -67,6 +67,7 @@ func (b *basis) factor() bool {
 	k := b.cols.rows
 	m := b.scratch // by row: matrix, followed by its inverse
 	clear(m)
+	// Working matrix and identity.
 	for i, j := range b.work {
 		a := b.cols.column(j)
 		if g := b.cols.group[j]; g >= 0 {
@@ -80,6 +81,7 @@ func (b *basis) factor() bool {
 		}
 		m[i*2*k+k+i] = 1
 	}
+	// Gauss-Jordan elimination with row exchanges.
 	for i := range k {
 		best, most := i, 0.0
 		for r := i; r < k; r++ {
@@ -145,6 +147,7 @@ func (b *basis) solve(outside []fixed) {
 			b.xk[g] -= f.x
 		}
 	}
+	// Subtract the keys as if they covered all nodes of their groups; a working column then replaces its key.
 	for g, n := range b.xk {
 		if n != 0 {
 			for r, v := range b.cols.column(b.key[g]) {

@@ -55,6 +55,7 @@ func (s *search) addColumns(r *relaxation, most int) {
 	for j, n := range s.cols.group {
 		known[[2]int32{n, s.cols.pattern[j]}] = true
 	}
+	// Loss of a pattern: the best reduced value of its group minus its own.
 	for n := range g.groups {
 		_, worth := g.best(n)
 		sums := g.kinds[g.groups[n].kind].sums
@@ -71,6 +72,7 @@ func (s *search) addColumns(r *relaxation, most int) {
 	slices.SortFunc(list, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.loss, b.loss), cmp.Compare(a.group, b.group), cmp.Compare(a.pattern, b.pattern))
 	})
+	// Patterns beyond the limit contribute to the bound only.
 	for i, c := range list {
 		if i >= most {
 			s.others = max(s.others, s.root-c.loss)

@@ -22,6 +22,7 @@ func (s *search) solve(n *branch) (value float64, ok bool) {
 		for _, f := range outside {
 			value += f.x * s.cols.cost[f.col]
 		}
+		// The dual objective bounds the branch, and only decreases.
 		if s.tight(value) <= s.enough() {
 			return value, false
 		}
@@ -78,6 +79,7 @@ func (s *search) tableRow(leaves int, isKey bool) {
 	} else {
 		copy(s.row, b.inverse[leaves*k:(leaves+1)*k])
 	}
+	// Products with the keys: the entry of a column is reduced by that of its group's key, as in the working matrix.
 	for g, j := range b.key {
 		s.keys[g] = dot(s.row, s.cols.column(j))
 	}

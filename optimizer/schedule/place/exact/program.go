@@ -45,6 +45,7 @@ func (g *program) rows() int { return len(g.rhs) }
 // newProgram enumerates the patterns of all nodes. O(patterns × (apps + constraints) × types).
 func newProgram(p *place.Problem, o place.Objective, l place.Limits) (*program, error) {
 	g := &program{p: p, apps: p.Apps(), rhs: make([]float64, p.Apps())}
+	// Rows: containers of each app, including existing ones, and limits.
 	for a, k := range p.Batch {
 		g.rhs[a] = float64(k)
 	}
@@ -57,6 +58,7 @@ func newProgram(p *place.Problem, o place.Objective, l place.Limits) (*program, 
 	for _, row := range rows {
 		g.rhs = append(g.rhs, row.Most)
 	}
+	// Node types with the same table and cost share a kind.
 	kindOf := make([]int, len(p.Types))
 	for i := range p.Types {
 		t := &p.Types[i]
@@ -72,6 +74,7 @@ func newProgram(p *place.Problem, o place.Objective, l place.Limits) (*program, 
 		g.scaleLimit(l)
 	}
 	g.step = step(o, p)
+	// Scale the values so that tolerances are relative.
 	for i := range g.kinds {
 		for _, v := range g.kinds[i].value {
 			g.scale = max(g.scale, math.Abs(v))

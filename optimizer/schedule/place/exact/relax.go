@@ -159,6 +159,7 @@ func (r *relaxation) leave(enters int32) bool {
 			least, steep, at, ofKey = ratio, rate, i, key
 		}
 	}
+	// Working columns, then the keys whose groups the entering column affects.
 	for i, j := range b.work {
 		rate := r.rates[i]
 		if r.cols.hi[j] == 0 { // fixed at 0 in either direction

@@ -104,6 +104,7 @@ func (s *search) run(ctx context.Context) error {
 		if s.value >= s.target {
 			break
 		}
+		// The dive has ended: return to the best open branch.
 		if next == nil {
 			if len(s.open) == 0 || s.close() {
 				return nil
@@ -117,6 +118,7 @@ func (s *search) run(ctx context.Context) error {
 		}
 		from := next
 		next = s.dive(from)
+		// Round at branches 1, 4, 9, …
 		if next != nil && s.branches >= rounds*rounds {
 			rounds++
 			at, value, err := s.round.round(s.cols, s.parts)
@@ -176,6 +178,7 @@ func (s *search) dive(n *branch) *branch {
 		return nil
 	}
 	down, up := s.child(n, value, col, math.Inf(-1), math.Floor(x)), s.child(n, value, col, math.Ceil(x), math.Inf(1))
+	// Continue with the upper side from a fraction of 0.4, else with the lower one.
 	if x-math.Floor(x) >= 0.4 {
 		heap.Push(&s.open, down)
 		return up

@@ -49,6 +49,7 @@ func newCluster(p *place.Problem, sums place.Objective, l place.Limits, floors [
 	node := 0
 	for i := range p.Types {
 		t := &p.Types[i]
+		// The first node type with the same table and cost.
 		kind := slices.IndexFunc(p.Types[:i+1], func(u place.NodeType) bool { return u.Table == t.Table && u.Cost == t.Cost })
 		for range t.Count {
 			k := key{kind: kind}

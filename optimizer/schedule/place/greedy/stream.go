@@ -157,6 +157,7 @@ func (s *Stream) target(from spot, app int) spot {
 	var best spot
 	now := 0.0
 	back := make([]float64, len(c.rows))
+	// Evaluate limits as if the container had left its node.
 	if len(c.rows) > 0 {
 		clear(s.change)
 		now = c.excess(s.change)
@@ -179,6 +180,7 @@ func (s *Stream) target(from spot, app int) spot {
 			}
 		}
 	}
+	// Undo.
 	for i := range back {
 		c.used[i] -= back[i]
 	}

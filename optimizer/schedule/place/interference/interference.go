@@ -120,6 +120,7 @@ func derive(apps []string, capacity int, o Options, rate func(counts []uint8, ap
 			complete := true
 			for k := range rps {
 				clear(counts)
+				// One container of the app beside k of the neighbour.
 				counts[app]++
 				counts[neighbour] += uint8(k)
 				var ok bool
