@@ -61,6 +61,7 @@ func (f *finder) look(now time.Time, out *output, took time.Duration, last bool)
 	return ready
 }
 
+// boolean compares booleans as cmp.Compare compares numbers, with false before true.
 func boolean(a, b bool) int {
 	switch {
 	case a == b:

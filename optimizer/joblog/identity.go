@@ -65,6 +65,7 @@ func (s *stateDirs) contain(path string) bool {
 	}
 }
 
+// is reports whether dir is a state directory. Only positive results are cached: a directory may become one.
 func (s *stateDirs) is(dir string) bool {
 	if s.known[dir] {
 		return true

@@ -20,6 +20,7 @@ type output struct {
 	steps  int // the same for steps
 }
 
+// openOutput opens both streams, at the positions of states if it has any. A pattern replaces the built-in ones.
 func openOutput(stdout, stderr string, pattern *regexp.Regexp, states []monitor.TailState) (*output, error) {
 	o := &output{epochs: -1, steps: -1}
 	t := monitor.TailOptions{Format: "stdout", MaxTime: pollTime}

@@ -14,7 +14,7 @@ import (
 type Rows interface {
 	// Poll returns the new rows, oldest first; last is true after the end of the job.
 	Poll(now time.Time, last bool) ([]monitor.Row, error)
-	// Stats returns what was read so far; Rows above 0 means that the source is in use.
+	// Stats returns the statistics of the rows read so far; Rows above 0 means that the source is in use.
 	Stats() monitor.TailStats
 	// Sized reports whether the rows determine a total. Output that counts epochs has precedence over a source
 	// without one.
@@ -105,6 +105,7 @@ func Open(o Options, now time.Time) (*Reader, error) {
 	return r, nil
 }
 
+// begin records the logs that exist before a job starts, and resets the evidence.
 func (r *Reader) begin(now time.Time) {
 	r.began = now
 	f := &r.find
@@ -155,6 +156,8 @@ func (r *Reader) counted(rows []monitor.Row, err error) ([]monitor.Row, error) {
 	return rows, err
 }
 
+// poll polls the sources in order of precedence and returns the rows of the first one in use. The output is always
+// read, because it is evidence for and against the other sources.
 func (r *Reader) poll(now time.Time, last bool) ([]monitor.Row, error) {
 	printed, err := r.out.poll(now, last)
 	for _, f := range []*file{r.named, r.own} {
@@ -331,7 +334,7 @@ func (r *Reader) Tail() *monitor.Tail {
 	return nil
 }
 
-// Stats returns what was read of the source in use.
+// Stats returns the statistics of the source in use.
 func (r *Reader) Stats() monitor.TailStats {
 	if t := r.Tail(); t != nil {
 		return t.Stats()
@@ -383,6 +386,7 @@ func (r *Reader) Resume(path string, s monitor.TailState) error {
 	return nil
 }
 
+// closeLogs closes and drops all log files.
 func (r *Reader) closeLogs() {
 	for _, f := range []*file{r.named, r.own} {
 		if f != nil && f.tail != nil {

@@ -54,6 +54,7 @@ func newWriters(dirs []string, reports bool) *writers {
 	return w
 }
 
+// listen opens fanotify for the file systems of all directories, or for none.
 func (w *writers) listen(dirs []string) {
 	f, err := openFanotify(w.report)
 	if err != nil {
@@ -154,6 +155,7 @@ func (w *writers) alive(pid int) bool {
 	return err == nil
 }
 
+// note records evidence for a file. Evidence never decreases.
 func (w *writers) note(id fileID, path string, e Evidence) {
 	f := w.files[id]
 	if f == nil {

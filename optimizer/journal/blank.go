@@ -31,6 +31,7 @@ var (
 	intervalType = reflect.TypeFor[sla.Interval]()
 )
 
+// blank makes every Number of v unknown and every list empty, recursively. Pointers stay nil.
 func blank(v reflect.Value) {
 	switch {
 	case v.Type() == numberType:

@@ -19,6 +19,7 @@ type files interface {
 	SyncDir(dir string) error
 }
 
+// file is an open file of files.
 type file interface {
 	Write(p []byte) (int, error)
 	Sync() error

@@ -52,6 +52,7 @@ func ListRunning(stateDir string) ([]Entry, error) {
 	return slices.DeleteFunc(entries, func(e Entry) bool { return e.Record == nil || e.Record.State != Running }), err
 }
 
+// list returns the runs whose directory is wanted, newest first.
 func list(stateDir string, wanted func(dir string) bool) ([]Entry, error) {
 	runs := RunsDir(stateDir)
 	dirs, err := os.ReadDir(runs)

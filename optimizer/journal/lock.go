@@ -33,6 +33,7 @@ func (h *Holder) Alive() bool {
 	return err == nil && start == h.Start
 }
 
+// String describes the holder for an error message.
 func (h *Holder) String() string {
 	const form = "2006-01-02 15:04:05 MST"
 	s := fmt.Sprintf("process %d", h.PID)
@@ -134,6 +135,7 @@ func patientHolder(f *os.File) *Holder {
 	return nil
 }
 
+// readHolder returns the identity in a lock file, nil if it contains none.
 func readHolder(f *os.File) *Holder {
 	data, err := io.ReadAll(io.NewSectionReader(f, 0, 4096))
 	if err != nil {
@@ -146,6 +148,7 @@ func readHolder(f *os.File) *Holder {
 	return &h
 }
 
+// writeHolder replaces the identity in a lock file and syncs it.
 func writeHolder(f *os.File, h Holder) error {
 	data, err := json.Marshal(h)
 	if err != nil {

@@ -157,6 +157,7 @@ func (r *Run) Path(name string) string {
 	return filepath.Join(append([]string{r.dir}, parts...)...)
 }
 
+// safePart replaces control characters, and shortens a name above 200 bytes to a prefix and a hash.
 func safePart(p string) string {
 	p = strings.Map(func(c rune) rune {
 		if c < ' ' || c == 0x7f {

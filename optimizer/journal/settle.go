@@ -25,7 +25,7 @@ func (r *Record) EndedBy() sla.Objective {
 // versions:
 //
 //   - a limit is met by a finished run only (see [sla.Unfinished]);
-//   - a comparison with the baseline is kept for a finished run only, and only where the allocation differed and both sides
+//   - a comparison with the baseline is kept for a finished run only, and only if the allocations differ and both sides
 //     were measured in the run (Comparison.Basis states the reason);
 //   - a prediction is kept only if the total amount of work is known: otherwise it applied to one unit of work.
 //

@@ -48,6 +48,8 @@ func (r *Run) SaveState(v any) error {
 	return nil
 }
 
+// saveState writes the temporary file, keeps an intact current state as the previous one, and renames the new one
+// into place.
 func (r *Run) saveState(data []byte) error {
 	path := r.Path(StateFile)
 	if r.keep == unseen {
@@ -125,6 +127,7 @@ func (r *Run) LoadState(v any) (note string, err error) {
 	return "", fmt.Errorf("load state: %w; the one before it: %w", first, second)
 }
 
+// loadState reads one state file into v.
 func (r *Run) loadState(path string, v any) error {
 	data, err := r.fs.ReadFile(path)
 	if err != nil {

@@ -45,6 +45,7 @@ func (r *Run) WriteRecord(rec *Record) error {
 // not valid JSON is a *Damage. Absent keys are unknown. The record is settled ([Record.Settle]).
 func ReadRecord(dir string) (*Record, error) { return readRecord(disk{}, dir) }
 
+// readRecord is ReadRecord on a replaceable file system.
 func readRecord(fsys files, dir string) (*Record, error) {
 	path := filepath.Join(dir, RecordFile)
 	data, err := fsys.ReadFile(path)

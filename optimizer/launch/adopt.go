@@ -41,7 +41,7 @@ func (l Local) Adopt(ctx context.Context, h Handle) (Job, error) {
 		j.lose(false)
 		return j, nil
 	}
-	j.watch() // finds the keeper gone and follows the rest
+	j.watch() // detects the dead keeper and follows the remaining processes
 	return j, nil
 }
 

@@ -49,6 +49,7 @@ func (b Backoff) Next(e Exit) (Backoff, Retry) {
 		e.words(), rounded(e.Ran), b.Row, d.Failures, rounded(delay))}
 }
 
+// withDefaults returns b with zero and out-of-range fields replaced. The receiver, which is stored, keeps them.
 func (b Backoff) withDefaults() Backoff {
 	set := func(d *time.Duration, usual time.Duration) {
 		if *d <= 0 {
@@ -100,6 +101,7 @@ func (e Exit) words() string {
 	return string(e.Reason)
 }
 
+// rounded rounds a duration for display: to 1 s from 10 s on, to 0.1 s from 1 s on, otherwise to 1 ms.
 func rounded(d time.Duration) time.Duration {
 	switch {
 	case d >= 10*time.Second:

@@ -189,6 +189,8 @@ func explainShortage(f *startFailure) {
 	}
 }
 
+// explainMissing explains ENOENT of exec: a dangling link, a missing file, a missing interpreter of a script, or a
+// missing loader of a binary.
 func explainMissing(f *startFailure, path, dir string) {
 	if target, err := os.Readlink(path); err == nil {
 		if _, err := os.Stat(path); err != nil {
@@ -217,6 +219,7 @@ func explainMissing(f *startFailure, path, dir string) {
 	f.Advice = "it was built for another system (C library or processor): build or install it for this one"
 }
 
+// explainDenied explains EACCES and EPERM of exec.
 func explainDenied(f *startFailure, path string) {
 	info, err := os.Stat(path)
 	switch {
@@ -243,6 +246,7 @@ func explainDenied(f *startFailure, path string) {
 	}
 }
 
+// explainFormat explains ENOEXEC: a binary for another processor, an empty file, or a text without a #! line.
 func explainFormat(f *startFailure, path string) {
 	f.Reason = fmt.Sprintf("%q is not a program that this machine can run", path)
 	f.Advice = "name the interpreter in the command, or begin the script with a #! line"
@@ -274,6 +278,7 @@ func shebang(path string) (string, bool) {
 	return line, line != ""
 }
 
+// firstBytes returns at most the first 256 bytes of a file, nil on an error.
 func firstBytes(path string) []byte {
 	f, err := os.Open(path)
 	if err != nil {

@@ -62,6 +62,8 @@ func (o outcome) verdict() Exit {
 	return e
 }
 
+// signalled describes a death by signal, and sets e.Reason if the signal was sent by the kernel for lack of memory or
+// by a checkpoint request.
 func (o outcome) signalled(e *Exit) string {
 	sig := o.status.Signal()
 	switch {
@@ -90,6 +92,8 @@ func (o outcome) signalled(e *Exit) string {
 	return fmt.Sprintf("ended by %s from someone else", e.Signal)
 }
 
+// exited describes an exit with a code, and sets e.Reason if it follows a checkpoint request or the kernel killed a
+// process of the job.
 func (o outcome) exited(e *Exit) string {
 	switch code := e.Code; {
 	case o.sinceAsk > 0 && (code == 0 || code == codeSaved):

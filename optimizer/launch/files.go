@@ -29,7 +29,7 @@ const (
 // fileSchema is the version of these files; it changes when a field changes its meaning.
 const fileSchema = 1
 
-// ErrNewer says that a file was written by a later version of this program.
+// ErrNewer reports that a file was written by a later version of this program.
 var ErrNewer = errors.New("written by a newer version of this program")
 
 // text is a string of arbitrary bytes, as in arguments, paths and environments. JSON requires valid UTF-8, so any
@@ -43,6 +43,7 @@ func (t text) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]string{"base64": base64.StdEncoding.EncodeToString([]byte(t))})
 }
 
+// UnmarshalJSON accepts both forms.
 func (t *text) UnmarshalJSON(data []byte) error {
 	var s string
 	if json.Unmarshal(data, &s) == nil {
@@ -144,6 +145,7 @@ type schemaOf struct {
 	Schema int `json:"schema"`
 }
 
+// readJSON reads a file of a run directory. A schema above fileSchema is ErrNewer, a missing one an error.
 func readJSON(path string, into any) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -194,6 +196,8 @@ func writeReserved(path string, data []byte) error {
 	return replaceFile(path, path+".reserved", 0, data, true)
 }
 
+// replaceFile writes data to temp and renames it to path. Without O_TRUNC in flags, temp keeps its reserved blocks
+// until the data is written. On an error temp is removed.
 func replaceFile(path, temp string, flags int, data []byte, durable bool) (err error) {
 	defer func() {
 		if err != nil {

@@ -129,6 +129,7 @@ func (j *job) supervisor() (process, bool) {
 	return process{}, false
 }
 
+// end sets the exit and closes done. It is called once.
 func (j *job) end(e Exit) {
 	j.mu.Lock()
 	if j.byUs {
@@ -235,6 +236,8 @@ func (j *job) PIDs() ([]int, error) {
 	return pids, err
 }
 
+// processes lists the tree from its cgroup if possible, else below the supervisor, else by leftovers; empty after the
+// end.
 func (j *job) processes() ([]stat, error) {
 	if j.hasEnded() {
 		return nil, nil
@@ -452,6 +455,7 @@ func (j *job) termAll() {
 	}
 }
 
+// killAll sends SIGKILL to the cgroup and to every process of the tree.
 func (j *job) killAll() {
 	j.endedByUs()
 	if j.enforce != nil {

@@ -315,6 +315,7 @@ func (k *keeper) usage(oom bool) (peakGiB, cpuSeconds *float64) {
 	return peakGiB, cpuSeconds
 }
 
+// record sends the end to the agent and writes exit.json into the reserved space. It returns the keeper's exit code.
 func (k *keeper) record(e ended) int {
 	e.Schema, e.Handle = fileSchema, k.handle
 	if e.Start == nil {

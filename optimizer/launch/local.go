@@ -74,6 +74,8 @@ type failed struct {
 
 func because(f *startFailure) *failed { return &failed{failure: *f} }
 
+// start validates the command, locks and clears the run directory, sets up the enforcer, and launches. A keeper that
+// is about to exit after its job may hold the lock for up to leavesWithin.
 func (l Local) start(ctx context.Context, c Command) (*job, *failed) {
 	if err := ctx.Err(); err != nil {
 		return nil, &failed{startFailure{Reason: "stopped before it began"}, err}

@@ -41,6 +41,7 @@ func openPTY(size string) (master, slave int, err error) {
 	return master, slave, nil
 }
 
+// openSlave unlocks the slave of a pseudo-terminal, disables output processing and echo, sets its size, and opens it.
 func openSlave(master int, size *unix.Winsize) (int, error) {
 	if err := unix.IoctlSetPointerInt(master, unix.TIOCSPTLCK, 0); err != nil {
 		return -1, fmt.Errorf("unlock the pseudo-terminal: %w", err)

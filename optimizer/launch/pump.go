@@ -49,6 +49,7 @@ const overrun = 1 << 20
 // openAgain is the pause between attempts to open a file.
 const openAgain = time.Second
 
+// write appends p, rotating the file as determined by cut. Bytes that cannot be written are counted in lost and gap.
 func (r *rotated) write(p []byte) {
 	for len(p) > 0 {
 		if r.file == nil && !r.open() {
@@ -78,6 +79,7 @@ func (r *rotated) cut(p []byte) ([]byte, bool) {
 	return p, false
 }
 
+// put writes p to the open file, preceded by a mark if earlier output is missing.
 func (r *rotated) put(p []byte) {
 	if r.gap > 0 {
 		mark := fmt.Sprintf("\n[%d bytes of output are missing here: they could not be written]\n", r.gap)
@@ -104,6 +106,7 @@ func (r *rotated) rotate() {
 	r.file, r.size, r.opened = nil, 0, 0
 }
 
+// open opens the file for appending, at most once per openAgain after a failure; false if it cannot be opened.
 func (r *rotated) open() bool {
 	now := monotonic()
 	if r.opened > 0 && now < r.opened+openAgain {

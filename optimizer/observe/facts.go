@@ -139,6 +139,7 @@ func (r *Reader) speaks(p *process, l *line) bool {
 	return r.speaker == p
 }
 
+// progress stores a line of progress, and reports whether it is of the training process.
 func (r *Reader) progress(p *process, l *line) bool {
 	if p.training == nil {
 		p.training = l
@@ -151,6 +152,8 @@ func (r *Reader) progress(p *process, l *line) bool {
 	return r.speaks(p, l)
 }
 
+// checkpoint stores a checkpoint of rank 0. A torch.save counts only in a training loop of the script, because
+// frameworks also use it for other files.
 func (r *Reader) checkpoint(p *process, l *line) {
 	own := l.Training > 0 && p.training != nil && p.training.Framework == "torch"
 	if l.Path == "" || l.Rank != 0 || l.Kind == "torch.save" && !own {

@@ -58,6 +58,7 @@ func Install(home, reports string) (Installation, error) {
 	return in, nil
 }
 
+// install writes the missing or changed files of the module to a directory named by its digest.
 func install(home, reports string) (in Installation, err error) {
 	if home, err = filepath.Abs(home); err != nil {
 		return in, err
@@ -154,6 +155,7 @@ func (in Installation) Environ(base []string) []string {
 	return out
 }
 
+// environ returns the environment variables of the loader settings.
 func (l *Loader) environ() []string {
 	out := []string{loaderPrefix + "WORKERS=" + strconv.Itoa(l.Workers)}
 	if l.Prefetch > 0 {

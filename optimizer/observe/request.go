@@ -116,6 +116,7 @@ func (r *Reader) Answer(id int) (a Answer, ok bool) {
 	return Answer{}, false
 }
 
+// answer stores an answer; the oldest one is dropped beyond maxAnswers.
 func (r *Reader) answer(l *line) {
 	const largest = 1 << 30 // larger ids are not from this package
 	if l.ID <= 0 || l.ID > largest {

@@ -112,6 +112,8 @@ func threadCount(n int) string {
 	return strconv.Itoa(n)
 }
 
+// describeChange lists the differing resources of two allocations, such as "CPUs 4 → 2"; "no change" if they are
+// equal.
 func describeChange(from, to resources.Allocation) string {
 	parts := ""
 	add := func(name string, a, b float64, unit string) {

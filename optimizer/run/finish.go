@@ -50,6 +50,7 @@ func slaRecord(s sla.Spec) journal.SLA {
 		Verdicts: sla.Evaluate(s, nil), Compliance: journal.Unknown()}
 }
 
+// scriptRecord converts the findings of inspection to their form in run.json; findings without a value are null.
 func scriptRecord(ins inspect.Inspection, resumable bool) journal.Script {
 	s := journal.Script{Path: ins.Path, SHA256: ins.SHA256, Resumable: &resumable, Evidence: map[string]string{}, Likeness: ins.Likeness}
 	text := func(name string, f inspect.Finding) *string {
@@ -166,6 +167,7 @@ func numbers(v []float64) []journal.Number {
 	return out
 }
 
+// launches returns the number of launches of the run so far.
 func (r *run) launches() int {
 	n := 0
 	for _, s := range r.progress.Segments {

@@ -134,6 +134,8 @@ func (r *run) project() {
 	r.verdicts = sla.Evaluate(r.Config.SLA, r.measures(false))
 }
 
+// projectToEnd sets the projection. It refits the model first if new rows have arrived and the planning budget allows
+// it.
 func (r *run) projectToEnd() {
 	if r.progress.Rows > r.modelRows && r.rested() {
 		r.think(r.refit)

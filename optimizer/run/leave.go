@@ -360,6 +360,7 @@ func (r *run) end(e *ending) {
 	}
 }
 
+// describeExit describes an exit in one line, without repeating what its Detail contains.
 func describeExit(e launch.Exit) string {
 	text := ""
 	switch {

@@ -127,6 +127,7 @@ func markStopped(run *journal.Run, s savedState, exit launch.Exit) error {
 	return errors.Join(run.WriteRecord(rec), run.SaveState(s))
 }
 
+// waitGone waits until the holder has ended; false if the limit passes or ctx ends first.
 func waitGone(ctx context.Context, h *journal.Holder, limit time.Duration) bool {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()

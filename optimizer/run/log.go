@@ -112,7 +112,7 @@ func writtenByUs(runDir, path string) bool {
 // readLog reads new rows of the training log, at most a bounded number.
 func (r *run) readLog() { r.takeRows(r.log.Poll) }
 
-// readLastRows reads the remaining rows of a log that is no longer written.
+// readLastRows reads the remaining rows of a log after its last write.
 func (r *run) readLastRows() {
 	for {
 		n, err := r.takeRows(r.log.Finish)

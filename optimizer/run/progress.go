@@ -318,6 +318,7 @@ func (p *Progress) mark(at time.Duration, done float64) {
 	p.markAt, p.markDone, p.haveMark, p.reachedAt = at, done, true, at
 }
 
+// addBlock appends a block. Beyond maxBlocks it averages older blocks pairwise into a new slice.
 func (s *Segment) addBlock(secondsPerUnit float64) {
 	s.Blocks = append(s.Blocks, secondsPerUnit)
 	if len(s.Blocks) > maxBlocks {

@@ -75,6 +75,7 @@ type renewing struct {
 	done    chan renewed // buffered, so that the goroutine does not block if the run has ended
 }
 
+// renewed is the result of a renewal.
 type renewed struct {
 	agent *plan.Agent
 	how   plan.Renewal

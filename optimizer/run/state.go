@@ -87,6 +87,7 @@ func (r *run) saidOnce(err error) {
 	r.once(Warning, "disk", "%v (the training continues)", err)
 }
 
+// saveState writes the state file with the positions of all sources.
 func (r *run) saveState() {
 	s := savedState{Config: r.Config, Argv: r.argv, Host: r.host, Limits: r.limits, Rates: r.rates, Baseline: r.baseline, Current: r.current,
 		Resumable: r.resumable, Need: r.needMemory, RestartS: r.restartS, StartupS: r.startupS, Progress: r.progress,

@@ -93,11 +93,13 @@ func (r *run) writeVerdicts(at time.Duration) {
 	}
 }
 
+// saidVerdict is the last written verdict of an objective.
 type saidVerdict struct {
 	at     time.Duration
 	status sla.Status
 }
 
+// performance returns the values of a training row for the table of performance, with the utilization of the segment.
 func (r *run) performance(row *monitor.Row, at time.Duration) monitor.Values {
 	get := func(c monitor.Column) float64 { v, _ := row.Value(c); return v }
 	seg := r.progress.Current()
@@ -114,6 +116,7 @@ func (r *run) noteAllocation(a resources.Allocation, applied, reason string) {
 	r.append(r.tables.Allocation, allocationValues(monitor.Values{"time_s": r.elapsed(), "applied": applied, "reason": reason}, a))
 }
 
+// writeFront appends every candidate of a plan to the table of the Pareto front.
 func (r *run) writeFront(p plan.Plan) {
 	for _, c := range p.Candidates {
 		v := allocationValues(monitor.Values{"time_s": r.elapsed(), "resource": c.Resource, "feasible": c.Feasible, "on_front": c.OnFront,
