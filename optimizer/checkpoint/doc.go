@@ -1,4 +1,4 @@
-// Package checkpoint recognizes the checkpoints that a training writes: by their names, and by the changes since the
+// Package checkpoint recognises the checkpoints that a training writes: by their names, and by the changes since the
 // training started. It does not load them, and reads only the beginning of a trainer_state.json.
 //
 // A name is strong or weak evidence. A file with a strong name (checkpoint-500, last.ckpt, model_epoch_3.pt) counts

@@ -47,10 +47,10 @@ func lookAtFD(fd int, path string, flags int) (look, error) {
 // bornSince reports whether the file was created at or after t; false if the file system does not record it.
 func (l look) bornSince(t time.Time) bool { return l.id.birth != 0 && l.id.birth >= t.UnixNano() }
 
-// maxRunsChecked bounds the number of runs that are checked to recognize a state directory.
+// maxRunsChecked bounds the number of runs that are checked to recognise a state directory.
 const maxRunsChecked = 64
 
-// stateDirs recognizes state directories: those that contain runs/*/run.json. known caches positive results.
+// stateDirs recognises state directories: those that contain runs/*/run.json. known caches positive results.
 type stateDirs struct{ known map[string]bool }
 
 // contain reports whether a file is below a state directory.

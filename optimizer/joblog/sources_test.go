@@ -65,7 +65,7 @@ func TestNewestDocumentFirst(t *testing.T) {
 	}
 }
 
-// A log that is written under another name and then renamed is recognized as the job's.
+// A log that is written under another name and then renamed is recognised as the job's.
 func TestRenamedLogIsFollowed(t *testing.T) {
 	if !reportsPermitted() {
 		t.Skip("fanotify is not permitted here")

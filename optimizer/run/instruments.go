@@ -23,7 +23,7 @@ type sampling struct {
 	last    monitor.Sample
 	energy  map[string]float64 // last reading per device, joules
 	joules  float64
-	// machineCPUs is the number of CPUs of the whole machine, to which the host's utilization refers.
+	// machineCPUs is the number of CPUs of the whole machine, to which the host's utilisation refers.
 	machineCPUs float64
 	haveJ       bool
 	said        map[string]bool

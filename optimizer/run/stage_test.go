@@ -59,7 +59,7 @@ func (h *hand) step(d time.Duration) {
 	h.wall = h.wall.Add(d)
 }
 
-// stage is a machine of four CPUs on which a scripted job runs under a real agent. Job and agent are synchronized: a
+// stage is a machine of four CPUs on which a scripted job runs under a real agent. Job and agent are synchronised: a
 // job that has written a row continues when the agent has read it.
 type stage struct {
 	t     *testing.T

@@ -99,7 +99,7 @@ type saidVerdict struct {
 	status sla.Status
 }
 
-// performance returns the values of a training row for the table of performance, with the utilization of the segment.
+// performance returns the values of a training row for the table of performance, with the utilisation of the segment.
 func (r *run) performance(row *monitor.Row, at time.Duration) monitor.Values {
 	get := func(c monitor.Column) float64 { v, _ := row.Value(c); return v }
 	seg := r.progress.Current()

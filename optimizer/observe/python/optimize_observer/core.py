@@ -377,7 +377,7 @@ def whole(v):
 
 
 def scalar(v):
-    """Return the value of a number or a one-element CPU tensor; None otherwise, which avoids a GPU synchronization."""
+    """Return the value of a number or a one-element CPU tensor; None otherwise, which avoids a GPU synchronisation."""
     if isinstance(v, (int, float)):
         return v
     device = getattr(v, "device", None)
