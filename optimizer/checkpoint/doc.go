@@ -7,5 +7,5 @@
 //
 //	f := checkpoint.NewFinder(checkpoint.Options{Roots: []string{dir}, Ignore: []string{stateDir}})
 //	f.Start(time.Now())                   // existing files are not the job's
-//	files, err := f.Find(time.Now())      // oldest first, the newest complete one last
+//	files := f.Find(time.Now())           // oldest first, the newest complete one last
 package checkpoint

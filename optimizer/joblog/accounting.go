@@ -10,7 +10,7 @@ import (
 
 // Thresholds of the decision where the kernel does not report writers.
 const (
-	chanceSole     = 1e-3 // largest probability that all growths coincided with writes of the job by chance, for a file the job did not write
+	chanceSole     = 1e-3 // largest probability that all growths coincide by chance with writes of the job
 	chanceNamed    = 0.3  // the same for a file on the command line
 	growthsAgainst = 2    // growths while the job wrote nothing that show another writer
 )

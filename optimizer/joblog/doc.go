@@ -12,7 +12,7 @@
 // Evidence ranks that evidence. A file below a state directory is never a log. Evidence.Discovered reports whether a
 // decision that ends a job must not be based on the log.
 //
-//	r := joblog.Open(joblog.Options{Dir: dir, Stdout: "job.stdout", Stderr: "job.stderr"}, start)
+//	r, err := joblog.Open(joblog.Options{Dir: dir, Stdout: "job.stdout", Stderr: "job.stderr"}, start)
 //	defer r.Close()
 //	r.Attach(job)
 //	for range ticker.C {

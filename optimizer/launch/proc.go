@@ -191,7 +191,7 @@ func (p process) waitPidfd(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// processes lists all visible processes, in no particular order.
+// processes lists all visible processes, in the order of /proc, which is that of their pids.
 func processes() ([]stat, error) {
 	dir, err := os.Open("/proc")
 	if err != nil {
