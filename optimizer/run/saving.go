@@ -113,7 +113,7 @@ func (s *saves) nextSave() (at time.Duration, ok bool) {
 }
 
 // atRisk returns the run time whose work is lost if the job is stopped now: since the newest checkpoint or the
-// launch. It is negative for a job that saves on request and has no known checkpoint.
+// launch. It is negative while no job runs, and for a job that saves on request and has no known checkpoint.
 func (r *run) atRisk() time.Duration {
 	switch n := len(r.saves.times); {
 	case n > 0:
