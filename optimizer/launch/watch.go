@@ -123,7 +123,7 @@ func (w *watch) others(now time.Duration) []action {
 		w.cause = byLimit
 		w.phase, w.until = clearing, now+w.pace.Clear
 		return []action{termOthers}
-	case terminating: // processes outside the group get SIGTERM now; their grace is what remains of the first
+	case terminating: // processes outside the group get SIGTERM now, with the remaining grace
 		return []action{termOutside}
 	}
 	return nil

@@ -113,7 +113,7 @@ func (s *saves) nextSave() (at time.Duration, ok bool) {
 }
 
 // atRisk returns the run time whose work is lost if the job is stopped now: since the newest checkpoint or the
-// launch. It is negative while no job runs, and for a job that saves on request and has no known checkpoint.
+// launch. Without a known checkpoint it is negative while no job runs, and for a job that saves on request.
 func (r *run) atRisk() time.Duration {
 	switch n := len(r.saves.times); {
 	case n > 0:
@@ -147,8 +147,8 @@ func (r *run) launchedAt() time.Duration {
 	return 0
 }
 
-// resumeFrom returns the checkpoint from which the job can continue now. For a job that locates its own checkpoint,
-// ok is true and f is zero.
+// resumeFrom returns the checkpoint from which the job can continue now. For a job that locates its own checkpoint, ok
+// may be true with a zero f.
 func (r *run) resumeFrom() (f checkpoint.File, ok bool) {
 	switch r.resumption.How {
 	case inspect.ResumeProtocol:
@@ -208,8 +208,8 @@ func (r *run) arguments(a resources.Allocation, from *checkpoint.File) ([]string
 	return r.mapping.Apply(r.argv, values)
 }
 
-// commandLine returns the command line of a launch and the checkpoint from which it continues: nil for a first
-// launch, or if the job follows the checkpoint protocol or locates its checkpoint itself.
+// commandLine returns the command line of a launch and the checkpoint from which it continues: nil for a first launch,
+// or if the job follows the checkpoint protocol and keeps the checkpoint itself.
 func (r *run) commandLine(a resources.Allocation, resume bool) ([]string, *checkpoint.File, error) {
 	if !resume || r.resumption.How == inspect.ResumeProtocol || r.resumption.How == inspect.ResumeNone {
 		argv, err := r.arguments(a, nil)
