@@ -23,7 +23,7 @@ func columns(o *observed) string {
 	return strings.Join(out, " ")
 }
 
-// written are the checkpoints as NAME@STEP.
+// written returns the checkpoints as NAME@STEP.
 func written(f Facts) string {
 	var out []string
 	for _, c := range f.Checkpoints {

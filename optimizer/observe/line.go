@@ -8,10 +8,10 @@ import (
 	"trainopt/monitor"
 )
 
-// maxLine is the longest line that is read; the module's own stay below 8 KiB.
+// maxLine is the largest accepted length of a line in bytes; lines of the module are below 8 KiB.
 const maxLine = 64 << 10
 
-// line is one line of a process's file, as the module writes it. Absent numbers are nil.
+// line is one line of a process's file, in the format of the module. Absent numbers are nil.
 type line struct {
 	Event string  `json:"event"`
 	Mono  float64 `json:"mono"` // CLOCK_MONOTONIC, s
@@ -21,7 +21,7 @@ type line struct {
 	// start
 	Boot string `json:"boot"`
 	PPID int    `json:"ppid"`
-	// training, and in part the others
+	// training, some of them also in the others
 	Training      int               `json:"training"`
 	Framework     string            `json:"framework"`
 	Versions      map[string]string `json:"versions"`
@@ -74,7 +74,7 @@ type line struct {
 	number int // of the line in its file, from 1
 }
 
-// decode reads one line; ok is false for one that the module cannot have written.
+// decode parses one line; ok is false for a line that the module cannot have written.
 func decode(text []byte, pid int) (l line, ok bool) {
 	if json.Unmarshal(text, &l) != nil || l.Event == "" || l.PID != pid {
 		return line{}, false
@@ -82,10 +82,10 @@ func decode(text []byte, pid int) (l line, ok bool) {
 	return l, l.Mono > 0 && l.Mono < maxSeconds && l.Time >= 0 && l.Time < 1e11 && l.Rank >= 0 && l.World >= 0
 }
 
-// maxSeconds bounds what is taken for a monotonic time or a duration: 100 years.
+// maxSeconds is the largest plausible monotonic time or duration: 100 years.
 const maxSeconds = 100 * 365 * 24 * 3600
 
-// duration is seconds as a Duration, 0 where they make no sense.
+// duration converts seconds to a Duration, implausible values to 0.
 func duration(seconds float64) time.Duration {
 	if !(seconds > 0 && seconds < maxSeconds) {
 		return 0
@@ -93,7 +93,7 @@ func duration(seconds float64) time.Duration {
 	return time.Duration(seconds * float64(time.Second))
 }
 
-// value is a number of the line, NaN where absent.
+// value returns a number of the line, NaN if absent.
 func value(v *float64) float64 {
 	if v == nil {
 		return math.NaN()
@@ -101,7 +101,7 @@ func value(v *float64) float64 {
 	return *v
 }
 
-// row is a line of progress as a row of a training log, read at now.
+// row converts a line of progress, read at now, to a row of a training log.
 func (l *line) row(now time.Time) monitor.Row {
 	r := monitor.Row{Line: l.number, At: now, Stamp: time.Unix(0, int64(l.Time*1e9))}
 	for c, v := range map[monitor.Column]*float64{

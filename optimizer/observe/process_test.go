@@ -17,7 +17,7 @@ optimizer = torch.optim.SGD()
 for i in range(int(sys.argv[1])): optimizer.step()
 `
 
-// What a script sees of its environment is the same with and without the observer.
+// The environment visible to a script is the same with and without the observer.
 func TestScriptSeesNothing(t *testing.T) {
 	t.Parallel()
 	o := newObserved(t)
@@ -53,7 +53,7 @@ except ImportError as e: print(e)
 	want(t, "output without PYTHONPATH", got, bare)
 }
 
-// setPath puts directories before the PYTHONPATH of env; an empty one removes the variable.
+// setPath prepends directories to the PYTHONPATH of env; an empty value removes the variable.
 func setPath(env []string, dir string) []string {
 	var out []string
 	for _, item := range env {
@@ -85,7 +85,7 @@ func TestFailingSitecustomize(t *testing.T) {
 	want(t, "step", o.last(monitor.Step), 3)
 }
 
-// Python children are observed however they are started; those that do not train report no progress.
+// Python children are observed regardless of how they are started; those that do not train report no progress.
 func TestChildren(t *testing.T) {
 	cases := map[string]string{
 		"subprocess":             `subprocess.run([sys.executable, "train.py", "5"], check=True)`,
@@ -122,7 +122,8 @@ func TestChildren(t *testing.T) {
 	}
 }
 
-// A launcher's children are not observed where the script asks for it, and a clean environment stays clean for others.
+// A launcher's children are not observed if the script disables it, and a clean environment stays clean for other
+// programs.
 func TestChildSwitchedOff(t *testing.T) {
 	t.Parallel()
 	o := newObserved(t)
@@ -136,7 +137,7 @@ assert out == "A=1\n", out
 	want(t, "progress", len(o.rows), 0)
 }
 
-// The last state is reported however the process ends.
+// The last state is reported regardless of how the process ends.
 func TestEnds(t *testing.T) {
 	for name, c := range map[string]struct {
 		ending string
@@ -196,7 +197,7 @@ func TestOff(t *testing.T) {
 	}
 }
 
-// A hook that fails is off and reported once; the training does not notice.
+// A failing hook is switched off and reported once; the training is unaffected.
 func TestHookFailure(t *testing.T) {
 	broken := map[string]struct{ file, text, hook string }{
 		"a part is missing": {"torch/utils/data/dataloader.py", "class DataLoader: pass\nclass IterableDataset: pass\n", "torch.utils.data"},
@@ -247,7 +248,7 @@ for epoch in range(3):
 	}
 }
 
-// The steps of a process whose reports cannot be written are made all the same.
+// The steps of a process whose reports cannot be written are unaffected.
 func TestReportsGone(t *testing.T) {
 	t.Parallel()
 	o := newObserved(t)
@@ -290,7 +291,7 @@ print(l.num_workers, l.prefetch_factor, l.persistent_workers, l.pin_memory)
 	}
 }
 
-// Ranks of one job: rank 0 speaks for it.
+// Ranks of one job: the progress is that of rank 0.
 func TestRanks(t *testing.T) {
 	t.Parallel()
 	o := newObserved(t)

@@ -19,7 +19,7 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// report writes lines of a process; each gets its event and id put in.
+// report writes lines of a process, each completed with its event and pid.
 func report(t testing.TB, dir string, pid int, lines ...string) {
 	t.Helper()
 	f, err := os.OpenFile(filepath.Join(dir, itoa(pid)+".jsonl"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
@@ -87,7 +87,7 @@ func TestFacts(t *testing.T) {
 	want(t, "finished", r.Facts().Finished && !r.Facts().CanSave, true)
 }
 
-// Another process takes over when the one that trains has ended, was replaced, or is silent; helpers never do.
+// Another process takes over if the training process has ended, was replaced, or is silent; helpers never do.
 func TestSpeaker(t *testing.T) {
 	progress := func(mono, step int, rest string) string {
 		return fmt.Sprintf(`progress "mono":%d,"time":1,"training":1,"step":%d%s`, mono, step, rest)
@@ -121,7 +121,7 @@ func TestSpeaker(t *testing.T) {
 	}
 }
 
-// What one Reader sees in pieces is what another reads at once.
+// A Reader that reads in pieces returns the same as one that reads everything at once.
 func TestReadAgain(t *testing.T) {
 	dir := t.TempDir()
 	live := NewReader(dir)
@@ -152,7 +152,7 @@ func TestReadAgain(t *testing.T) {
 	}
 }
 
-// Files that the module did not write do no harm.
+// Files that the module did not write have no effect.
 func TestHostileReports(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {

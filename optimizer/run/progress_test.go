@@ -11,10 +11,10 @@ import (
 	"trainopt/resources"
 )
 
-// at makes an elapsed time of seconds.
+// at converts seconds to an elapsed time.
 func at(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
 
-// row makes a log row of columns and their values in turn.
+// row returns a log row from alternating columns and values.
 func row(pairs ...float64) *monitor.Row {
 	r := &monitor.Row{}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -23,7 +23,7 @@ func row(pairs ...float64) *monitor.Row {
 	return r
 }
 
-// epochRow is the usual row: so many epochs of so many.
+// epochRow is the usual row: epoch and total epochs.
 func epochRow(done, total float64) *monitor.Row {
 	if total == 0 {
 		return row(float64(monitor.Epoch), done)
@@ -40,7 +40,7 @@ func stepRow(done, total float64) *monitor.Row {
 
 var fourCPUs = resources.Allocation{CPUs: 4, Memory: 8}
 
-// begin opens a launch, the script's first output being rows at the given times.
+// begin begins a launch with the given rows as its first output.
 func begin(p *Progress, seconds float64) *Segment { return p.Begin(at(seconds), fourCPUs, "run", true) }
 
 func wantBlocks(t *testing.T, s *Segment, want ...float64) {
@@ -56,13 +56,13 @@ func wantBlocks(t *testing.T, s *Segment, want ...float64) {
 
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
 
-// arrival is a row that came at a time.
+// arrival is a row with its time of arrival.
 type arrival struct {
 	at  float64
 	row *monitor.Row
 }
 
-// TestProgressTimes: what one launch's rows say of progress and pace.
+// TestProgressTimes: progress and pace derived from the rows of one launch.
 func TestProgressTimes(t *testing.T) {
 	for name, c := range map[string]struct {
 		hint   float64
@@ -114,7 +114,7 @@ func TestProgressTimes(t *testing.T) {
 		"steps alone": {
 			rows: []arrival{{1, stepRow(10, 100)}, {2, stepRow(20, 100)}},
 			unit: "step", done: 20, total: 100, blocks: []float64{0.1}, units: 10},
-		"epochs named late": { // the seconds of a step say nothing of the seconds of an epoch
+		"epochs named late": { // seconds per step do not apply to epochs
 			rows: []arrival{{1, stepRow(10, 0)}, {2, stepRow(20, 0)}, {3, row(float64(monitor.Step), 30, float64(monitor.Epoch), 1)},
 				{6, row(float64(monitor.Step), 60, float64(monitor.Epoch), 2)}},
 			unit: "epoch", done: 2, blocks: []float64{3}, units: 1},
@@ -150,7 +150,7 @@ func TestProgressTimes(t *testing.T) {
 	}
 }
 
-// TestProgressTotals: without a total there is no rest, not a rest of zero, and nothing is finished.
+// TestProgressTotals: without a total the remaining work is unknown, not zero, and the run is never finished.
 func TestProgressTotals(t *testing.T) {
 	var p Progress
 	begin(&p, 0)
@@ -162,13 +162,13 @@ func TestProgressTotals(t *testing.T) {
 	if rest, ok := p.Remaining(); !ok || rest != 2 || p.Finished() {
 		t.Errorf("%g (%t) of 2 remain, finished %t", rest, ok, p.Finished())
 	}
-	p.Add(epochRow(7, 6), at(3)) // more than announced
+	p.Add(epochRow(7, 6), at(3)) // exceeds the announced total
 	if rest, ok := p.Remaining(); !ok || rest != 0 || !p.Finished() {
 		t.Errorf("%g (%t) remain, finished %t", rest, ok, p.Finished())
 	}
 }
 
-// TestProgressSamples: how many samples a unit has, by the log.
+// TestProgressSamples: samples per unit, from the log.
 func TestProgressSamples(t *testing.T) {
 	for name, c := range map[string]struct {
 		rows []*monitor.Row
@@ -196,10 +196,10 @@ func TestProgressSamples(t *testing.T) {
 	}
 }
 
-// TestProgressAfterARestart: the first row of the next launch says whether the work was continued.
+// TestProgressAfterARestart: the first row of the next launch shows whether the work was continued.
 func TestProgressAfterARestart(t *testing.T) {
 	for name, c := range map[string]struct {
-		next      []float64 // epochs, one a second from second 20
+		next      []float64 // epochs, one per second from second 20 on
 		done      float64
 		rewound   bool
 		backwards int
@@ -207,7 +207,7 @@ func TestProgressAfterARestart(t *testing.T) {
 	}{
 		"continued":                 {[]float64{11, 12}, 12, false, 0, []float64{1}},
 		"the last epoch told again": {[]float64{10, 11}, 11, false, 0, []float64{1}},
-		"one epoch done again":      {[]float64{9, 10, 11}, 11, false, 1, []float64{1}}, // 2 s for the epochs 10 and 11
+		"one epoch done again":      {[]float64{9, 10, 11}, 11, false, 1, []float64{1}}, // 2 s for epochs 10 and 11
 		"began from nothing":        {[]float64{1, 2, 3}, 3, true, 1, []float64{1, 1}},
 		"began from an older save":  {[]float64{8, 9}, 9, true, 1, []float64{1}},
 	} {
@@ -232,8 +232,8 @@ func TestProgressAfterARestart(t *testing.T) {
 	}
 }
 
-// TestProgressLiveChange: a live change of the running job is a segment of its own, whose first row is not timed (part of
-// its unit ran at the allocation before), and is no restart.
+// TestProgressLiveChange: a live change of the running job begins a segment whose first row is not timed (part of its
+// unit ran at the previous allocation), and is not a restart.
 func TestProgressLiveChange(t *testing.T) {
 	var p Progress
 	begin(&p, 0)
@@ -266,7 +266,7 @@ func TestProgressLiveChange(t *testing.T) {
 	}
 }
 
-// TestProgressRestarted: a job that begins from nothing on purpose is not taken for one that lost its work.
+// TestProgressRestarted: a job restarted from scratch on purpose is not considered to have lost its work.
 func TestProgressRestarted(t *testing.T) {
 	var p Progress
 	begin(&p, 0)
@@ -281,24 +281,25 @@ func TestProgressRestarted(t *testing.T) {
 	}
 }
 
-// TestProgressOverheads: known answers for what starts and restarts cost.
+// TestProgressOverheads: known answers for the cost of starts and restarts.
 func TestProgressOverheads(t *testing.T) {
 	for name, c := range map[string]struct {
-		last    float64 // last row of the first launch; its rows come at 3, 4, 5 … (1 s a unit, start-up 2 s)
+		last    float64 // last row of the first launch; its rows arrive at 3, 4, 5 … (1 s per unit, start-up 2 s)
 		asked   float64 // 0: not asked, it crashed
 		started float64
 		rows    []arrival
 		startup []float64
 		restart []float64
 	}{
-		// asked in the middle of a unit, which is finished by the next launch at 2 s a unit: 0.5 s to leave, 1.5 s to start,
-		// half a unit of 2 s
+		// asked in the middle of a unit, which the next launch finishes at 2 s per unit: 0.5 s to exit, 1.5 s to
+		// start, half a unit of 2 s
 		"unit interrupted and continued": {last: 10, asked: 10.5, started: 11, rows: []arrival{{13.5, epochRow(9, 0)}, {15.5, epochRow(10, 0)}},
 			startup: []float64{2}, restart: []float64{2}},
-		// the same, but the half unit is done again from its start: 1 s more
+		// the same, but the unit is done again from its start: 1 s more
 		"unit lost": {last: 10, asked: 10.5, started: 11, rows: []arrival{{14.5, epochRow(9, 0)}, {16.5, epochRow(10, 0)}},
 			startup: []float64{2}, restart: []float64{3}},
-		// asked at 9.4, it finished its unit at 10 (0.6 s of work, no cost) and left: 1 s to leave, 1.5 s to start, a unit of 2 s
+		// asked at 9.4, it finished its unit at 10 (0.6 s of work, no cost) and exited: 1 s to exit, 1.5 s to start,
+		// a unit of 2 s
 		"unit finished before leaving": {last: 10, asked: 9.4, started: 11, rows: []arrival{{14.5, epochRow(9, 0)}, {16.5, epochRow(10, 0)}},
 			startup: []float64{2}, restart: []float64{2.5}},
 		"started again after a crash": {last: 10, started: 11, rows: []arrival{{14.5, epochRow(9, 0)}, {16.5, epochRow(10, 0)}},
@@ -326,7 +327,7 @@ func TestProgressOverheads(t *testing.T) {
 	}
 }
 
-// TestProgressOutgrowsItsTotal: a total from outside the log that the training passes was not its total.
+// TestProgressOutgrowsItsTotal: a hinted total that the training exceeds is dropped.
 func TestProgressOutgrowsItsTotal(t *testing.T) {
 	for name, c := range map[string]struct {
 		rows  []float64
@@ -352,7 +353,8 @@ func TestProgressOutgrowsItsTotal(t *testing.T) {
 	}
 }
 
-// TestProgressOfTwoTrainings: the total of a second, shorter training of the job is none of what was done in the first.
+// TestProgressOfTwoTrainings: the total of a second, shorter training of the job does not apply to the work of the
+// first.
 func TestProgressOfTwoTrainings(t *testing.T) {
 	var p Progress
 	begin(&p, 0)
@@ -364,7 +366,7 @@ func TestProgressOfTwoTrainings(t *testing.T) {
 	}
 }
 
-// TestProgressJobEnd: a job's own time counts from when it ran, not from when it was asked for.
+// TestProgressJobEnd: the run time of a job counts from its start, not from the request to start it.
 func TestProgressJobEnd(t *testing.T) {
 	var p Progress
 	begin(&p, 1).StartedAt = at(1.5)
@@ -374,7 +376,7 @@ func TestProgressJobEnd(t *testing.T) {
 	}
 }
 
-// TestProgressMergesBlocks: a long segment keeps bounded memory, its exact mean pace, and its newest block.
+// TestProgressMergesBlocks: a long segment has bounded memory, and keeps its exact mean pace and its newest block.
 func TestProgressMergesBlocks(t *testing.T) {
 	var p Progress
 	s := begin(&p, 0)
@@ -382,7 +384,7 @@ func TestProgressMergesBlocks(t *testing.T) {
 	p.Add(epochRow(1, 0), at(now))
 	const n = 5000
 	for e := 2; e <= n; e++ {
-		took := 1 + 0.001*float64(e) // slower and slower, so that dropping or favouring any shows
+		took := 1 + 0.001*float64(e) // increasing, so that dropping or favouring any block is detected
 		now, sum = now+took, sum+took
 		before := slices.Clone(s.Blocks)
 		shared, _ := s.Observation(0)
@@ -405,7 +407,7 @@ func TestProgressMergesBlocks(t *testing.T) {
 	}
 }
 
-// TestProgressSurvivesTheAgent: progress that went through the state file goes on without a jump or an invented block.
+// TestProgressSurvivesTheAgent: progress restored from the state file continues without a jump or a spurious block.
 func TestProgressSurvivesTheAgent(t *testing.T) {
 	var before, p Progress
 	begin(&before, 0)
@@ -419,8 +421,8 @@ func TestProgressSurvivesTheAgent(t *testing.T) {
 	if err := json.Unmarshal(data, &p); err != nil {
 		t.Fatal(err)
 	}
-	p.Add(epochRow(4, 9), at(60)) // the log's last row, read again
-	p.Add(epochRow(5, 9), at(61)) // the next agent comes a minute later
+	p.Add(epochRow(4, 9), at(60)) // the last row of the log, read again
+	p.Add(epochRow(5, 9), at(61)) // the next agent starts a minute later
 	p.Add(epochRow(6, 9), at(62))
 	if p.Done != 6 || p.Rewound {
 		t.Errorf("done %g, rewound %t, want 6, no", p.Done, p.Rewound)
@@ -428,14 +430,14 @@ func TestProgressSurvivesTheAgent(t *testing.T) {
 	wantBlocks(t, p.Current(), 1, 1, 1, 1, 1)
 }
 
-// TestProgressRowsBeforeALaunch are counted and nothing else.
+// TestProgressRowsBeforeALaunch: rows before a launch are only counted.
 func TestProgressRowsBeforeALaunch(t *testing.T) {
 	var p Progress
 	p.Add(epochRow(3, 9), at(1))
 	if p.Rows != 1 || p.Done != 0 || p.Current() != nil || p.Observations() != nil {
 		t.Errorf("%+v", p)
 	}
-	p.End(at(2)) // nothing to end
+	p.End(at(2)) // no segment to end
 }
 
 func TestMedian(t *testing.T) {
@@ -453,7 +455,7 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-// A log that gives epochs without a number of them is counted in steps as soon as it gives these with one.
+// A log with epochs but without their total is counted in steps as soon as it contains steps with a total.
 func TestStepsWithATotalBeforeEpochsWithout(t *testing.T) {
 	p := &Progress{}
 	p.Begin(0, resources.Allocation{CPUs: 1}, "run", true)

@@ -12,14 +12,15 @@ import (
 	"trainopt/sla"
 )
 
-// append adds a row to a table; a disk that fails is said once, whatever was to be written, and the run goes on.
+// append appends a row to a table; a disk error is reported once for all files, and the run continues.
 func (r *run) append(t *monitor.Table, v monitor.Values) {
 	if err := t.Append(v); err != nil {
 		r.saidOnce(err)
 	}
 }
 
-// tabulate writes a training row to the tables that have one for each, or, of many, those that are due and the last.
+// tabulate writes a training row to the tables of training rows, or, of several rows, those that are due and the last
+// one.
 func (r *run) tabulate(row *monitor.Row, at time.Duration, last bool) {
 	for _, t := range []struct {
 		table  *monitor.Table
@@ -33,7 +34,8 @@ func (r *run) tabulate(row *monitor.Row, at time.Duration, last bool) {
 	}
 }
 
-// appendDue appends a row to a thinned table when it is due; the last one of several is held in case that none follows.
+// appendDue appends a row to a thinned table if it is due; the last one of several rows is held back in case it is
+// the final one.
 func (r *run) appendDue(t *monitor.Table, last bool, values func() monitor.Values) {
 	if t.Due() {
 		r.append(t, values())
@@ -61,11 +63,12 @@ func allocationValues(v monitor.Values, a resources.Allocation) monitor.Values {
 	return v
 }
 
+// writeSample writes the last sample to the table of samples, and the verdicts.
 func (r *run) writeSample() {
 	at := r.elapsed()
 	v := r.sampler.last.Values()
 	v["time_s"], v["gpus"], v["cpus"], v["memory_gib"], v["cost_usd"] = at, r.current.GPUs, r.current.CPUs, r.current.Memory, r.spent()
-	delete(v, "gpu_energy_j") // the driver counts from its start; ours counts from the run's
+	delete(v, "gpu_energy_j") // the driver counts from its start, the column from the start of the run
 	if r.sampler.haveJ {
 		v["gpu_energy_j"] = r.sampler.joules
 	}
@@ -90,11 +93,13 @@ func (r *run) writeVerdicts(at time.Duration) {
 	}
 }
 
+// saidVerdict is the last written verdict of an objective.
 type saidVerdict struct {
 	at     time.Duration
 	status sla.Status
 }
 
+// performance returns the values of a training row for the table of performance, with the utilisation of the segment.
 func (r *run) performance(row *monitor.Row, at time.Duration) monitor.Values {
 	get := func(c monitor.Column) float64 { v, _ := row.Value(c); return v }
 	seg := r.progress.Current()
@@ -111,6 +116,7 @@ func (r *run) noteAllocation(a resources.Allocation, applied, reason string) {
 	r.append(r.tables.Allocation, allocationValues(monitor.Values{"time_s": r.elapsed(), "applied": applied, "reason": reason}, a))
 }
 
+// writeFront appends every candidate of a plan to the table of the Pareto front.
 func (r *run) writeFront(p plan.Plan) {
 	for _, c := range p.Candidates {
 		v := allocationValues(monitor.Values{"time_s": r.elapsed(), "resource": c.Resource, "feasible": c.Feasible, "on_front": c.OnFront,
@@ -121,7 +127,7 @@ func (r *run) writeFront(p plan.Plan) {
 	}
 }
 
-// state is the decision state of 21 numbers (simulator/training).
+// state returns the decision state of 21 numbers (simulator/training).
 func (r *run) state() perf.State {
 	in := perf.StateInput{Allocation: r.current, Limits: r.limits, GPUUtil: r.sampler.last.GPUMean(),
 		CPUUtil: r.sampler.last.Tree.CPUPercent / math.Max(1, float64(r.current.CPUs)), MemoryGiB: r.sampler.last.Tree.MemoryGiB,
@@ -158,14 +164,14 @@ func (r *run) writeDecision(a journal.Action) {
 		"reward_sla": reward.SLA, "reward_scalar": scalar, "weight_time": w.Time, "weight_cost": w.Cost, "weight_resource": w.Resource, "policy": r.Config.Planner})
 }
 
-// learnedValues adds what a learning agent thought: the weights with which it was asked, what its critics expect of the rest
-// of the run (relative to the user's own configuration), how far they differ, its own next step, and why the model
-// decided instead.
+// learnedValues adds the values of a learning agent: the weights of the decision, the critics' expectation for the
+// remaining run (relative to the baseline) and its uncertainty, the agent's own action, and the reason of a fallback
+// to the model.
 func learnedValues(line monitor.Values, l *plan.Learned) {
 	if l.Fallback != "" {
 		line["fallback"] = l.Fallback
 	}
-	if l.Agent == "" { // it was not asked
+	if l.Agent == "" { // the agent was not evaluated
 		return
 	}
 	line["policy"] = "morl: " + l.Agent
@@ -178,7 +184,7 @@ func learnedValues(line monitor.Values, l *plan.Learned) {
 	line["uncertainty"] = math.Sqrt(sum)
 }
 
-// reward is the vector reward of being at an allocation, per unit of work.
+// reward returns the vector reward per unit of work at an allocation.
 func (r *run) reward(a resources.Allocation) perf.Reward {
 	unit := math.NaN()
 	if r.model != nil {

@@ -31,7 +31,7 @@ def install_trainer(module):
 
 def make_callback(base):
     class OptimizeObserver(base):
-        """Reports the Trainer's own counts; saves and stops through its control flags."""
+        """Reports the counts of the Trainer; saves and stops by its control flags."""
 
         def __init__(self):
             self.training = None
@@ -79,7 +79,7 @@ def make_callback(base):
                         self.training.losses[column] = logs[name]
 
         def save(self, path):
-            self.want_save, self.written = True, None  # written by the Trainer, where and as it always does
+            self.want_save, self.written = True, None  # the Trainer writes to its usual path
 
         def stop(self):
             self.want_stop = True
