@@ -1,4 +1,5 @@
-// Package house checks how the repository is built: which folder may import which.
+// Package house checks repository conventions: import directions, names of files and packages, references in the
+// documentation, and wording.
 package house
 
 import (
@@ -14,8 +15,8 @@ import (
 
 const module = "trainopt/"
 
-// floors lists for each top-level folder the folders that it may import. Imports point down only. Every folder may import
-// foundation.
+// floors lists the top-level folders that each top-level folder may import. Imports point down only. Every folder may
+// import foundation.
 var floors = map[string][]string{
 	"resources": {},
 	"sla":       {},
@@ -32,12 +33,12 @@ var floors = map[string][]string{
 
 const foundation = "internal/regular"
 
-// upward are the imports that still point up, by importing folder.
+// upward lists the accepted exceptions that import upward, by importing folder.
 var upward = map[string]string{
-	"optimizer/history/measured": "simulator/training/profile", // the readers of published tables
+	"optimizer/history/measured": "simulator/training/profile", // readers of the published tables
 }
 
-// below is the order inside optimizer: a package may import those to its right in the chain only.
+// below lists the packages of optimizer that each package of optimizer may import.
 var below = map[string][]string{
 	"optimizer/inspect":         {},
 	"optimizer/checkpoint":      {},
@@ -69,7 +70,7 @@ var below = map[string][]string{
 	"optimizer/schedule/place/baseline":     {"optimizer/schedule/place"},
 }
 
-// forbidden words for packages and files: they say nothing about what is inside.
+// forbidden lists names of packages and files that do not describe their contents.
 var forbidden = []string{"util", "utils", "common", "helpers", "misc", "types", "base", "manager"}
 
 func TestImportsPointDown(t *testing.T) {
@@ -110,6 +111,8 @@ func checkName(t *testing.T, rel string) {
 	}
 }
 
+// checkImports reports every import of one file that floors or below do not allow. Test files may also import simulator
+// and placetest.
 func checkImports(t *testing.T, path, rel string) {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
@@ -130,12 +133,12 @@ func checkImports(t *testing.T, path, rel string) {
 			continue
 		}
 		target := strings.TrimPrefix(p, module)
-		if target == folder || target == foundation || upward[folder] == target { // the first: an external test of the package itself
+		if target == folder || target == foundation || upward[folder] == target { // target == folder: external test of the package itself
 			continue
 		}
 		targetTop, _, _ := strings.Cut(target, "/")
 		if strings.HasSuffix(rel, "_test.go") && (targetTop == "simulator" || target == "optimizer/schedule/place/placetest") {
-			continue // tests may need a world
+			continue // tests may use simulated worlds
 		}
 		if !contains(allowed, targetTop) && targetTop != top || len(allowed) == 0 {
 			t.Errorf("%s imports %s: %s may import %v", rel, target, top, allowed)

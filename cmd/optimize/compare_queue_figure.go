@@ -18,7 +18,7 @@ import (
 	"trainopt/simulator/queue/sweep"
 )
 
-// compareQueueFigure runs what was published.
+// compareQueueFigure reproduces a published experiment.
 func (e *env) compareQueueFigure(cmd *cobra.Command, c *common, f *comparingQueue) error {
 	for _, flag := range []string{"policies", "against", "backfill", "placement", "windows", "starts", "length", "as-published"} {
 		if cmd.Flags().Changed(flag) {
@@ -34,7 +34,7 @@ func (e *env) compareQueueFigure(cmd *cobra.Command, c *common, f *comparingQueu
 	return usageError{fmt.Errorf("--figure %q: unknown, want rlscheduler or hdeeprm", f.figure)}
 }
 
-// compareRLScheduler plays the published sequences on each trace, without and with backfilling.
+// compareRLScheduler runs the published job sequences on each trace, without and with backfilling.
 func (e *env) compareRLScheduler(cmd *cobra.Command, c *common, f *comparingQueue) error {
 	if err := f.only(cmd, "with --figure rlscheduler", "generate", "jobs-count", "load", "overestimate", "procs", "platform", "options", "prefer"); err != nil {
 		return usageError{err}
@@ -127,7 +127,7 @@ func deleted(all []string, name string) []string {
 	return out
 }
 
-// compareHDeepRM tries the pairs on a platform, the learning experiment's when nobody says another.
+// compareHDeepRM runs the policy pairs on a platform, by default that of the learning experiment.
 func (e *env) compareHDeepRM(cmd *cobra.Command, c *common, f *comparingQueue) error {
 	if !cmd.Flags().Changed("seeds") {
 		f.seeds = "0"

@@ -12,7 +12,7 @@ import (
 	"trainopt/simulator/queue/sweep"
 )
 
-// queuePreference reads a preference by the names of other commands, or weights.
+// queuePreference parses a preference: one of the words common to all commands, or weights.
 func queuePreference(text string) (front.Preference, error) {
 	words := map[string]string{"balanced": "slowdown=1,energy=1,utilization=1,deadlines=1", "time": "slowdown=1", "cost": "energy=1", "resource": "utilization=1"}
 	if weights, ok := words[text]; ok {
@@ -26,7 +26,7 @@ func queuePreference(text string) (front.Preference, error) {
 	return p, nil
 }
 
-// meanSummary is the mean of summaries in what the front compares.
+// meanSummary returns the mean of summaries in the metrics that the front compares.
 func meanSummary(all []queue.Summary) queue.Summary {
 	out := queue.Summary{}
 	n := float64(len(all))
@@ -45,7 +45,7 @@ func meanSummary(all []queue.Summary) queue.Summary {
 	return out
 }
 
-// weigh leaves out of a balanced preference what is not known.
+// weigh sets the weights of unknown metrics to 0 in a balanced preference.
 func weigh(f *front.Front, p front.Preference) front.Preference {
 	if balanced, err := queuePreference("balanced"); err != nil || p != balanced {
 		return p
@@ -58,7 +58,8 @@ func weigh(f *front.Front, p front.Preference) front.Preference {
 	return p
 }
 
-// addFront adds which methods are on the front, and the one that the preference picks; nil picks none.
+// addFront adds the Pareto front of the methods to the outcome, and the method selected by the preference; a nil
+// preference selects none.
 func addFront(o *sweep.Outcome, preference *front.Preference) error {
 	results := map[string]queue.Summary{}
 	for i, m := range o.Methods {
@@ -96,10 +97,10 @@ func addFront(o *sweep.Outcome, preference *front.Preference) error {
 	return nil
 }
 
-// longFront is how many points are shown with those that are beaten.
+// longFront is the maximum size of a front that is shown together with the dominated points.
 const longFront = 12
 
-// frontTable are the points of a front in figures.
+// frontTable returns the points of a front as a table.
 func frontTable(f *front.Front, chosen string) experiment.Table {
 	t := experiment.Table{Title: "Pareto front: ways that no other beats in all of these", Head: []string{"policy"}}
 	for i, name := range front.Metrics() {
@@ -148,7 +149,7 @@ func frontCell(m front.Metric, v float64) string {
 	return fmt.Sprintf("%.1f", 100*v)
 }
 
-// frontChart is the front in slowdown and energy; none where energy is not known.
+// frontChart returns a chart of the front in slowdown and energy, or nil if one of them is unknown.
 func frontChart(f *front.Front) []experiment.Chart {
 	if !f.Known[front.Slowdown] || !f.Known[front.Energy] {
 		return nil

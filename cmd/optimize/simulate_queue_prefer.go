@@ -15,8 +15,8 @@ import (
 	"trainopt/simulator/queue/unequal"
 )
 
-// ways are the policies that --prefer tries: on equal processors every order with every backfilling, on platforms the pairs of
-// HDeepRM that draw nothing, and simple orders with EASY backfilling and every placement.
+// ways returns the methods that --prefer tries: on equal processors every order with every backfilling; on platforms
+// the deterministic pairs of HDeepRM, and simple orders with EASY backfilling and every placement.
 func ways(platform, compat bool, objective string) []sweep.Named {
 	var out []sweep.Named
 	if !platform {
@@ -40,7 +40,7 @@ func ways(platform, compat bool, objective string) []sweep.Named {
 	return out
 }
 
-// preferred tries all ways and is the run of the one that the preference picks.
+// preferred runs all methods and returns the run that the preference selects.
 func (f *simulatingQueue) preferred(ctx context.Context, w *sweep.Workload, window sweep.Window, p front.Preference, progress func(done, total int)) (*sweep.Run, error) {
 	all := ways(w.Tree != nil, f.compat, f.objective)
 	results, runs := map[string]queue.Summary{}, map[string]*sweep.Run{}
@@ -53,7 +53,7 @@ func (f *simulatingQueue) preferred(ctx context.Context, w *sweep.Workload, wind
 		}
 		progress(i+1, len(all))
 		if err != nil {
-			continue // a way that cannot end, which HDeepRM's mistakes may cause, is none
+			continue // a method may not terminate because of HDeepRM's defects; skip it
 		}
 		results[way.Name], runs[way.Name] = r.Summary(), r
 	}

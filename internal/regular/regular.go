@@ -1,6 +1,6 @@
-// Package regular opens files that a user or a script has named: plain files of bounded size only, so that
-// a device without an end, a pipe without a writer or a directory is refused in words instead of being
-// read for ever. It is not for files of /proc and /sys, nor for our own.
+// Package regular opens files named by a user or a script: regular files of bounded size only, so that an endless
+// device, a pipe without a writer or a directory causes an error instead of an unbounded read. It is not for files of
+// /proc and /sys, nor for files that optimize writes itself.
 package regular
 
 import (
@@ -12,17 +12,17 @@ import (
 	"syscall"
 )
 
-// Sizes of what people hand over.
+// Size limits of user-supplied files, in bytes.
 const (
 	Settings int64 = 16 << 20 // configuration, rates, a machine, a policy
 	Data     int64 = 16 << 30 // traces and tables, which are read as a stream
 )
 
-// ErrNotRegular says that a name is not that of a plain file of acceptable size.
+// ErrNotRegular reports that a name does not refer to a regular file of acceptable size.
 var ErrNotRegular = errors.New("not a plain file of acceptable size")
 
-// Open opens a plain file of at most some bytes for reading. The error is an *fs.PathError; it wraps ErrNotRegular for a
-// directory, pipe, socket or device and for a longer file. A pipe does not block it.
+// Open opens a regular file of at most most bytes for reading. The error is an *fs.PathError that wraps ErrNotRegular
+// for a directory, pipe, socket or device and for a larger file. Open does not block on a pipe.
 func Open(path string, most int64) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -43,7 +43,8 @@ func Open(path string, most int64) (*os.File, error) {
 	return f, nil
 }
 
-// ReadFile reads a plain file of at most some bytes. Errors are as with Open, also for a file that grows meanwhile.
+// ReadFile reads a regular file of at most most bytes. Errors are as for Open, also if the file grows beyond the limit
+// while it is read.
 func ReadFile(path string, most int64) ([]byte, error) {
 	f, err := Open(path, most)
 	if err != nil {

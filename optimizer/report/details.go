@@ -10,6 +10,7 @@ import (
 	"trainopt/optimizer/report/chart"
 )
 
+// runSection lists the general data of the run: command, end, times, cost, utilization, prices and seed.
 func runSection(d *Data) section {
 	r := d.Record
 	o := r.Outcome
@@ -47,7 +48,7 @@ func runSection(d *Data) section {
 	return s
 }
 
-// restarts is how often the job was started again, and how long that took where it was measured.
+// restarts returns the number of restarts and, if measured, the time that they took.
 func restarts(o journal.Outcome) string {
 	switch {
 	case o.Restarts == 0:
@@ -58,7 +59,7 @@ func restarts(o journal.Outcome) string {
 	return count(float64(o.Restarts)) + " (" + number(o.OverheadSeconds, duration) + ")"
 }
 
-// quoted shows a command as one would type it.
+// quoted returns the arguments quoted for a shell.
 func quoted(args []string) []string {
 	out := make([]string, len(args))
 	for i, a := range args {

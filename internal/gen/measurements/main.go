@@ -1,9 +1,9 @@
-// Command make makes measurements.csv, the measurements in the binary, from the published tables:
+// Command measurements writes measurements.csv, the embedded measurements, from the published tables:
 //
 //	go run ./internal/gen/measurements --data DIR [--out FILE] [--date YYYY-MM-DD]
 //
-// DIR holds pollux-profiles, gavel, elasticflow and mlperf. Only what carries a licence that allows it is taken, and thinned as
-// Thin says. The same tables and date give the same file.
+// DIR contains pollux-profiles, gavel, elasticflow and mlperf. Only data whose licence permits it is included, thinned
+// by Thin. The output is determined by the tables and the date.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 	"trainopt/optimizer/history/measured"
 )
 
-// made is the day on which the tables were last thinned.
+// made is the default date of the output: the day on which the tables were last thinned.
 const made = "2026-11-22"
 
 func main() {

@@ -12,7 +12,7 @@ import (
 
 const tables = "../../../../shared/data"
 
-// The file in the binary is what the generator makes, byte by byte.
+// TestTheFileIsWhatIsMade checks that the embedded file equals the generator's output byte for byte.
 func TestTheFileIsWhatIsMade(t *testing.T) {
 	if _, err := os.Stat(tables); errors.Is(err, fs.ErrNotExist) {
 		t.Skipf("the published tables are not at %s", tables)

@@ -1,10 +1,10 @@
-// Command make writes the library of machine types and the example platforms that are part of the program, tree.table, from
-// HDeepRM's JSON files:
+// Command platforms writes tree.table, the embedded library of machine types and example platforms, from HDeepRM's JSON
+// files:
 //
 //	go run ./internal/gen/platforms --data FOLDER [--out FILE]
 //
-// FOLDER has types/{network,processor,node}_types.json (hdeeprm/data of the repository RaMdsC/hdeeprm) and platforms/*.json
-// (its platform_examples, and mini.json, which is ours).
+// FOLDER contains types/{network,processor,node}_types.json (hdeeprm/data of the repository RaMdsC/hdeeprm) and
+// platforms/*.json (its platform_examples, and this project's mini.json).
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	"trainopt/simulator/platform"
 )
 
-// head says where the table is from.
+// head is the header of the table, which states its source.
 var head = []string{
 	"Types of processors, nodes and networks, and platforms of them. Made by internal/gen/platforms; its fields: see WriteTreeTable.",
 	"source: HDeepRM, hdeeprm/data/*_types.json and platform_examples/*.json of github.com/RaMdsC/hdeeprm; mini is ours",
@@ -26,7 +26,7 @@ var head = []string{
 	"licence: MIT, Copyright (c) 2019 Adrián Herrera Arcila, Jose Luis Bosque Orero",
 }
 
-// examples are the platforms, in the order of platform.Examples.
+// examples lists the platforms in the order of platform.Examples.
 var examples = []string{"learning", "das2", "pik", "gaia", "ricc", "mc2", "mini"}
 
 func main() {
@@ -39,6 +39,7 @@ func main() {
 	}
 }
 
+// run parses the types and platforms, builds every platform once to validate it, and writes the table.
 func run(data, out string) error {
 	if data == "" {
 		return errors.New("--data FOLDER is missing")

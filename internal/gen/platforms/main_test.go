@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The table in the binary is made of the published files.
+// TestTableIsMadeOfThePublishedFiles checks that the embedded table equals the generator's output.
 func TestTableIsMadeOfThePublishedFiles(t *testing.T) {
 	const data = "../../../../shared/data/hdeeprm"
 	if _, err := os.Stat(data); err != nil {

@@ -1,10 +1,10 @@
-// Command make writes the table of offers in the binary from public lists of prices:
+// Command prices writes the embedded table of offers from public price lists:
 //
 //	go run ./internal/gen/prices --data DIR [--out FILE]
 //
-// DIR holds aws_ondemand.csv.gz and azure_ondemand_n_series.csv.gz (from Karpenter's providers, Apache-2.0, generated 2026-07-20 and
-// 2026-06-18) and cloud-gpus.csv (the-full-stack/website, MIT, 2025-03-07). Only figures are taken. The same lists give the
-// same table.
+// DIR contains aws_ondemand.csv.gz and azure_ondemand_n_series.csv.gz (from Karpenter's providers, Apache-2.0,
+// generated 2026-07-20 and 2026-06-18) and cloud-gpus.csv (the-full-stack/website, MIT, 2025-03-07). Only figures are
+// copied. The output is determined by the lists.
 package main
 
 import (
@@ -48,14 +48,15 @@ func run(args []string, words io.Writer) error {
 	return os.WriteFile(*out, table, 0o644)
 }
 
-// The keys of the sources; package cost has their words.
+// Keys of the sources; package cost contains their descriptions.
 const (
 	awsKey   = "aws-2026-07"
 	azureKey = "azure-2026-06"
 	crossKey = "list-2025-03"
 )
 
-// azureShapes are those of types that no list has the shape of (Microsoft Learn, sizes of the NC, ND and NV families).
+// azureShapes lists the shapes of machine types that no price list describes (Microsoft Learn, sizes of the NC, ND and
+// NV families).
 const azureShapes = `cloud,type,gpu,gpus,gpu_gib,vcpus,ram_gib,on_demand,dated
 azure,Standard_ND96asr_v4,A100 40GB,8,40,96,900,27.197,2026-06-18
 azure,Standard_NC40ads_H100_v5,H100,1,94,40,320,6.98,2026-06-18
@@ -66,7 +67,7 @@ azure,Standard_NV36ads_A10_v5,A10,1,24,36,440,3.2,2026-06-18
 azure,Standard_NV72ads_A10_v5,A10,2,24,72,880,6.52,2026-06-18
 `
 
-// General-purpose AWS families for jobs without a GPU: Intel, and Graviton; compute, general and memory.
+// General-purpose AWS families for jobs without a GPU, Intel and Graviton: compute, general and memory optimized.
 var (
 	cpuFamilies = []string{"c7i", "m7i", "r7i", "c8i", "m8i", "r8i", "c8g", "m8g", "r8g"}
 	cpuSizes    = []string{"large", "xlarge", "2xlarge", "4xlarge", "8xlarge", "16xlarge"}
@@ -79,6 +80,9 @@ type listed struct {
 	key string
 }
 
+// makeTable merges the lists: on-demand prices of AWS and Azure from the providers' own lists, spot prices and the
+// other clouds from the cross-cloud list. Machine shapes missing in the Azure list come from the cross-cloud list and
+// azureShapes.
 func makeTable(dir string, words io.Writer) ([]byte, error) {
 	crossText, err := os.ReadFile(filepath.Join(dir, "cloud-gpus.csv"))
 	if err != nil {
@@ -144,8 +148,8 @@ func read(r io.Reader, known *cost.Catalogue, dated string, words io.Writer) ([]
 	return list.Offers, nil
 }
 
-// corrected is the cross-cloud list without two slips: Lambda rents A10s, not A10Gs; and its row of one RTX 6000 is the machine
-// with eight V100s by its CPUs, memory and price.
+// corrected returns the cross-cloud list with two errors fixed: Lambda rents A10s, not A10Gs; and the row with one RTX
+// 6000 is dropped because its CPUs, memory and price are those of the machine with eight V100s.
 func corrected(text []byte) []byte {
 	var out bytes.Buffer
 	for line := range strings.Lines(string(text)) {
@@ -162,7 +166,8 @@ func forCPUs(name string) bool {
 		(slices.Contains(cpuSizes, size) || strings.HasSuffix(family, "g") && slices.Contains(cpuLargest, size))
 }
 
-// inOrder: the three large clouds first, machines with GPUs first, then by family, size and name.
+// inOrder compares offers for sorting: the three large clouds first, then machines with GPUs first, then family, price
+// and name.
 func inOrder(a, b listed) int {
 	large := []string{"gcp", "azure", "aws"}
 	family := func(o listed) string { f, _, _ := strings.Cut(o.Type, "."); return f }

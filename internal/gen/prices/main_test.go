@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The table in the binary is what the lists give.
+// TestTableIsMadeOfTheLists checks that the embedded table equals the generator's output.
 func TestTableIsMadeOfTheLists(t *testing.T) {
 	const data = "../../../../shared/data/prices"
 	if _, err := os.Stat(data); err != nil {

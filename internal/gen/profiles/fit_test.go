@@ -7,7 +7,7 @@ import (
 	"trainopt/simulator/training/profile"
 )
 
-// A curve is found again from its own times, with one row in twenty off by half.
+// TestFitCurveFindsTheCurve checks that a curve is recovered from its own times when one row in twenty is off by half.
 func TestFitCurveFindsTheCurve(t *testing.T) {
 	truth := profile.StepCurve{Fixed: 0.02, PerBatch: 0.001, Exponent: 1.05, Local: 0.03, LocalPerGPU: 0.004,
 		Nodes: [3]float64{0.2, 0.15, 0.18}, NodesPerGPU: 0.003, OverlapPower: 2.5}

@@ -1,9 +1,9 @@
-// Command fit makes models.json from the published tables of Pollux and Gavel:
+// Command profiles fits models.json to the published tables of Pollux and Gavel:
 //
-//	go run ./internal/gen/profiles --data DIR [--out FILE] [--date YYYY-MM-DD]
+//	go run ./internal/gen/profiles --data DIR [--out FILE] --date YYYY-MM-DD
 //
-// DIR holds pollux-profiles and gavel. Only tables whose licence allows it (Apache-2.0, MIT) are read. The same tables and date
-// give the same file.
+// DIR contains pollux-profiles and gavel. Only tables whose licence permits it (Apache-2.0, MIT) are read. The output
+// is determined by the tables and the date.
 package main
 
 import (
@@ -24,6 +24,8 @@ func main() {
 	}
 }
 
+// run fits the step-time and efficiency models of Pollux, loads the rates of Gavel, validates the result by parsing it
+// and writes it to the file. It prints the fit errors of each model.
 func run(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("fit", flag.ContinueOnError)
 	data := flags.String("data", "", "directory with pollux-profiles and gavel")
@@ -65,7 +67,7 @@ func run(args []string, out io.Writer) error {
 	return os.WriteFile(*file, encoded, 0o644)
 }
 
-// encode writes one entry a line.
+// encode writes the models as JSON with one entry per line.
 func encode(m profile.Models) ([]byte, error) {
 	var b []byte
 	line := func(prefix string, v any, suffix string) error {

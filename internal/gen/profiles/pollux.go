@@ -40,8 +40,8 @@ func fitPollux(dir, model, date string) (profile.StepModel, error) {
 	return s, nil
 }
 
-// fitCurve minimises the mean Huber loss of the log error by Nelder–Mead from a few starts. Huber, because single
-// measurements between nodes are off by half.
+// fitCurve minimises the mean Huber loss of the log error by Nelder–Mead from several starting points. The Huber loss
+// limits the influence of single measurements across nodes that are off by half.
 func fitCurve(rows []profile.StepRow) profile.StepCurve {
 	loss := func(x []float64) float64 {
 		c := curveOf(x)
@@ -56,7 +56,7 @@ func fitCurve(rows []profile.StepRow) profile.StepCurve {
 			}
 			sum += e
 		}
-		// Weakly towards plain values, so that what the rows do not tell stays sensible.
+		// A weak penalty keeps the parameters that the rows do not determine near plain values.
 		return sum/float64(len(rows)) + 1e-5*(x[2]*x[2]+x[9]*x[9])
 	}
 	one := slices.MinFunc(rows, func(a, b profile.StepRow) int {
@@ -83,7 +83,8 @@ func fitCurve(rows []profile.StepRow) profile.StepCurve {
 	return curveOf(best)
 }
 
-// curveOf reads the parameters of the search: logarithms, the exponent's and the power's too.
+// curveOf converts the search parameters to a curve. All of them are logarithms except the last, which is the logit of
+// the overlap power on (1, 10).
 func curveOf(x []float64) profile.StepCurve {
 	e := func(i int) float64 { return round(math.Exp(max(-30, min(10, x[i])))) }
 	return profile.StepCurve{
@@ -93,8 +94,8 @@ func curveOf(x []float64) profile.StepCurve {
 	}
 }
 
-// fitNoiseScale finds the φ of (φ + M0)/(φ + M) that is nearest to the measured worth of a sample over the whole training,
-// least squares in logarithms, by a search over log φ.
+// fitNoiseScale returns the φ for which (φ + M0)/(φ + M) best fits the measured efficiency of a sample over the whole
+// training: least squares in logarithms, by grid search over log φ.
 func fitNoiseScale(ps []profile.Progress) (float64, profile.FitError) {
 	m0 := ps[0].Batch
 	best, bestLoss := math.NaN(), math.Inf(1)
@@ -116,7 +117,7 @@ func fitNoiseScale(ps []profile.Progress) (float64, profile.FitError) {
 	return best, profile.SummariseErrors(errs)
 }
 
-// round keeps five digits, so that the file is short.
+// round keeps five significant digits to shorten the file.
 func round(x float64) float64 {
 	f, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 5, 64), 64)
 	return f

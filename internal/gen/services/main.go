@@ -1,9 +1,9 @@
-// Command make writes the measurements that are part of the program, metis.table, from Metis's published files:
+// Command services writes metis.table, the embedded measurements, from Metis's published files:
 //
 //	go run ./internal/gen/services --data FOLDER [--out FILE]
 //
-// FOLDER has datasets/0905-6435results-normed.npz, interference/interference_applist.csv and batches/batch_set_N.npz of the
-// repository lwangbm/Metis (folder Experiments).
+// FOLDER contains datasets/0905-6435results-normed.npz, interference/interference_applist.csv and
+// batches/batch_set_N.npz of the repository lwangbm/Metis (folder Experiments).
 package main
 
 import (
@@ -19,7 +19,7 @@ import (
 	"trainopt/optimizer/schedule/place"
 )
 
-// head says where the measurements are from.
+// head is the header of the table, which states the source of the measurements.
 var head = []string{
 	"Throughput of containers of seven services on one node, by what is beside them. Made by internal/gen/services.",
 	"source: Metis (SC 2020), Experiments/ of github.com/lwangbm/Metis: 0905-6435results-normed, interference_applist, batch_set_N",
@@ -38,6 +38,7 @@ func main() {
 	}
 }
 
+// run reads the throughput samples, the constraints and the batches and writes them as one table.
 func run(data, out string) error {
 	if data == "" {
 		return errors.New("--data FOLDER is missing")
@@ -69,7 +70,7 @@ func run(data, out string) error {
 	return os.WriteFile(out, b.Bytes(), 0o644)
 }
 
-// readConstraints reads app_s, app_c (from 1), less_or_lager and threshold.
+// readConstraints reads the columns app_s, app_c (from 1), less_or_lager and threshold.
 func readConstraints(path string) ([]place.Constraint, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The measurements in the binary are the published ones.
+// TestMeasurementsAreThePublishedOnes checks that the embedded table equals the generator's output.
 func TestMeasurementsAreThePublishedOnes(t *testing.T) {
 	const data = "../../../../shared/data/metis"
 	if _, err := os.Stat(data); err != nil {

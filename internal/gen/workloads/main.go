@@ -1,9 +1,9 @@
-// Command make writes the throughput table that is part of the program, gavel.table, from Gavel's published JSON:
+// Command workloads writes gavel.table, the embedded throughput table, from Gavel's published JSON:
 //
 //	go run ./internal/gen/workloads --data FOLDER [--out FILE]
 //
-// FOLDER has gavel/simulation_throughputs.json.gz: scheduler/simulation_throughputs.json of the repository
-// stanford-futuredata/gavel, compressed by gzip or not.
+// FOLDER contains gavel/simulation_throughputs.json.gz: scheduler/simulation_throughputs.json of the repository
+// stanford-futuredata/gavel, optionally compressed by gzip.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// head says where the table is from.
+// head is the header of the table, which states its source.
 var head = []string{
 	"Steps per second of training jobs, alone and in pairs on shared GPUs. Made by internal/gen/workloads.",
 	"source: Gavel (OSDI 2020), scheduler/simulation_throughputs.json of github.com/stanford-futuredata/gavel",

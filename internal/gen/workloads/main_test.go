@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The table in the binary is the published one, every rate to its last bit.
+// TestTableIsMadeOfThePublishedOne checks that the embedded table equals the published one, every rate bit for bit.
 func TestTableIsMadeOfThePublishedOne(t *testing.T) {
 	const data = "../../../../shared/data"
 	if _, err := os.Stat(filepath.Join(data, "gavel")); err != nil {
