@@ -234,7 +234,7 @@ func (r *run) meanRate() float64 {
 // checkpoint.
 func (r *run) lostMoney() journal.Number {
 	if e := r.ended; e != nil && e.state != journal.Done {
-		saved := e.exit != nil && r.leaving != nil && r.leaving.Checkpoint && savedCheckpoint(*e.exit)
+		saved := e.exit != nil && r.leaving != nil && r.leaving.savedBy(*e.exit)
 		switch {
 		case !r.resumable:
 			return journal.Number(r.spent())

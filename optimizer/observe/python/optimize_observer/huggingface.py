@@ -2,7 +2,7 @@
 
 import os
 
-from .core import observer, safely, timed_save, wrap
+from .core import observer, safely, scalar, timed_save, wrap
 
 
 def install_trainer(module):
@@ -76,7 +76,7 @@ def make_callback(base):
             if self.training is not None:
                 for name, column in (("loss", "train_loss"), ("eval_loss", "test_loss"), ("eval_accuracy", "test_accuracy")):
                     if name in logs:
-                        self.training.losses[column] = logs[name]
+                        self.training.losses[column] = scalar(logs[name])
 
         def save(self, path):
             self.want_save, self.written = True, None  # the Trainer writes to its usual path
