@@ -182,6 +182,7 @@ func (c Config) Validate() error {
 	if len(errs) == 0 {
 		return nil
 	}
+	// Sorted, since the order of a map range above varies.
 	words := make([]string, len(errs))
 	for i, err := range errs {
 		words[i] = err.Error()

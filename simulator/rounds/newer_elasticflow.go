@@ -91,6 +91,7 @@ func (p *elasticFlow) decide(s *Snapshot, sizes [][]size) (Allocation, []int) {
 			timed = append(timed, i)
 		}
 	}
+	// Admission in order of arrival.
 	for i := range s.Jobs {
 		id := s.Jobs[i].ID
 		if p.admitted[id] || !(s.Jobs[i].Deadline > s.Now) {
@@ -102,6 +103,7 @@ func (p *elasticFlow) decide(s *Snapshot, sizes [][]size) (Allocation, []int) {
 			p.admitted[id] = true
 		}
 	}
+	// Minimum satisfactory shares.
 	plan, _ := minimumShares(s, sizes, timed)
 	free, _ := freeDevices(s)
 	held := make([]*size, len(s.Jobs))

@@ -133,6 +133,7 @@ func (g *siaProgram) lower(worth float64) {
 			g.bound = dual
 			copy(g.prices, price)
 		}
+		// Subgradient, projected on the nonnegative prices.
 		length := 0.0
 		for d, x := range spare {
 			if price[d] == 0 && x > 0 {
@@ -143,6 +144,7 @@ func (g *siaProgram) lower(worth float64) {
 		if length == 0 || g.bound-worth <= siaTolerance*g.bound || pace < 0.02 {
 			return
 		}
+		// Polyak's step length.
 		step := pace * (dual - worth) / length
 		for d := range price {
 			price[d] = max(0, price[d]-step*spare[d])
@@ -336,6 +338,7 @@ func (g *siaProgram) losses(chosen, left []int) [][][2]loss {
 		for len(out[had.device]) <= had.gpus {
 			out[had.device] = append(out[had.device], [2]loss{{job: -1}, {job: -1}})
 		}
+		// A job that waits or moves to another type frees all its devices, a smaller size frees some of them.
 		by := out[had.device]
 		note(by, had.gpus, loss{i, -1, now})
 		for to, z := range g.sizes[i] {
