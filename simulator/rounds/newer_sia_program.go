@@ -116,7 +116,8 @@ func (g *siaProgram) worth(chosen []int) float64 {
 	return sum
 }
 
-// lower seeks the prices with the lowest bound. worth is the value of a known solution.
+// lower seeks the prices with the lowest bound. worth is the value of a known solution. The step length is halved after
+// four steps without improvement.
 func (g *siaProgram) lower(worth float64) {
 	price := slices.Clone(g.prices)
 	spare := make([]float64, len(price))
@@ -165,7 +166,7 @@ func (g *siaProgram) choice(i int, price []float64) (size int, worth float64) {
 }
 
 // dual returns the bound at the given prices, and in spare the number of devices of each type without demand at these
-// prices.
+// prices (negative: excess demand).
 func (g *siaProgram) dual(price, spare []float64) (bound float64) {
 	for d, n := range g.room {
 		spare[d] = float64(n)
@@ -207,7 +208,7 @@ func (g *siaProgram) choose() (chosen, left []int) {
 	return chosen, left
 }
 
-// mend improves a solution until no change has a gain.
+// mend improves a solution until no change has a gain; the number of changes is limited.
 func (g *siaProgram) mend(chosen, left []int) {
 	for range 4 * len(chosen) {
 		if !g.improve(chosen, left) && !g.exchange(chosen, left) {
