@@ -247,6 +247,7 @@ func (p *pairing) do(i int, c change) {
 			}
 		}
 	}
+	// A waiting job takes the devices that the job left, if any fits.
 	if from >= 0 && wasAlone && c.how != swaps {
 		if w, _ := p.filler(from, p.room[from], i); w >= 0 {
 			p.put(w, from)
