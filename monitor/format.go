@@ -201,7 +201,7 @@ func detectFormat(h *head) string {
 	return name
 }
 
-// recordFormat returns the name of the binary format that begins with these bytes; empty if there is none.
+// recordFormat returns the name of the binary format that begins with these bytes; empty if none exists.
 func recordFormat(first []byte) string {
 	for _, n := range Formats() {
 		if magic := formats[n].magic; magic != nil && magic(first) {

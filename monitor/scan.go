@@ -45,7 +45,7 @@ func Scan(path string, o TailOptions, each func(*Row) error) (TailStats, error) 
 	return stats, nil
 }
 
-// firstBad describes the first bad line for an error message; empty if there is none.
+// firstBad describes the first bad line for an error message; empty if none exists.
 func firstBad(s TailStats) string {
 	if len(s.FirstBad) == 0 {
 		return ""

@@ -142,7 +142,7 @@ func barElapsed(text []byte) float64 {
 	return math.NaN()
 }
 
-// nextByte returns the index of the next c after at; -1 if there is none.
+// nextByte returns the index of the next c after at; -1 if none exists.
 func nextByte(text []byte, at int, c byte) int {
 	if i := bytes.IndexByte(text[at+1:], c); i >= 0 {
 		return at + 1 + i

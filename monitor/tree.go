@@ -146,7 +146,7 @@ func (t *Tree) bury(now map[procKey]procState, byPID map[int]procKey) {
 	}
 }
 
-// heir returns the nearest ancestor that was in the last sample and is still running; the zero key if there is none.
+// heir returns the nearest ancestor that was in the last sample and is still running; the zero key if none exists.
 func (t *Tree) heir(p procState, now map[procKey]procState, before map[int]procKey) procKey {
 	for range len(t.procs) {
 		key, ok := before[p.parent]
