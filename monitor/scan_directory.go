@@ -59,8 +59,8 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// lastCheckpoint returns the path of the file in the checkpoint-N directory with the greatest N; empty if there is
-// none.
+// lastCheckpoint returns the path of the file in the checkpoint-N directory with the greatest N; empty if none
+// exists.
 func lastCheckpoint(dir, name string) string {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
