@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"trainopt/optimizer/schedule/share"
 	"trainopt/simulator/experiment"
 	"trainopt/simulator/rounds"
 	"trainopt/simulator/rounds/figures"
@@ -250,7 +251,7 @@ func (e *env) compareRounds(cmd *cobra.Command, c *common, f *comparingRounds) e
 		return usageError{errors.New("--points says nothing without --figure")}
 	}
 	if slices.Equal(f.policies, []string{"all"}) {
-		f.policies = rounds.PolicyNames()
+		f.policies = share.Names()
 	}
 	s, jobs, err := f.prepare(e, cmd, c)
 	if err != nil {

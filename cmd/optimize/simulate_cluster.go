@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"trainopt/optimizer/schedule"
+	"trainopt/optimizer/schedule/share"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/rounds"
 	"trainopt/simulator/rounds/sweep"
@@ -216,7 +218,7 @@ func (o *jobsOf) readTrace(e *env, cmd *cobra.Command, f *roundsFlags) error {
 }
 
 // devices returns the device types of one cluster with their prices, and a note on the prices.
-func (f *roundsFlags) devices(e *env, o *jobsOf, text string) ([]rounds.DeviceType, string, error) {
+func (f *roundsFlags) devices(e *env, o *jobsOf, text string) ([]schedule.DeviceType, string, error) {
 	var known []string
 	for _, d := range o.base.Throughputs.Devices() {
 		if !strings.HasSuffix(d, "_unconsolidated") {
@@ -288,12 +290,12 @@ func parseWindow(text string) (rounds.Window, error) {
 
 // knownPolicy returns an error that names similar policies if the policy does not exist.
 func knownPolicy(flag, name string) error {
-	_, err := rounds.NewPolicy(name, rounds.PolicyOptions{})
-	if err == nil || slices.Contains(rounds.PolicyNames(), strings.SplitN(name, "_alpha=", 2)[0]) {
+	_, err := share.New(name, share.Options{})
+	if err == nil || slices.Contains(share.Names(), strings.SplitN(name, "_alpha=", 2)[0]) {
 		return err
 	}
 	left := map[string]string{}
-	for _, n := range rounds.PolicyNames() {
+	for _, n := range share.Names() {
 		left[n] = ""
 	}
 	var near []string

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"trainopt/optimizer/schedule"
 	"trainopt/simulator/rounds"
 	"trainopt/simulator/workload"
 )
@@ -36,7 +37,7 @@ func benchmarkRun(b *testing.B, c rounds.Config) {
 	b.ReportMetric(float64(m.Sys)/(1<<30), "GiB")
 }
 
-var simulated = []rounds.DeviceType{
+var simulated = []schedule.DeviceType{
 	{Name: "k80", Count: 36, PerServer: 1, USDHour: 0.135},
 	{Name: "p100", Count: 36, PerServer: 1, USDHour: 0.43},
 	{Name: "v100", Count: 36, PerServer: 1, USDHour: 0.74},

@@ -8,13 +8,25 @@ import (
 	"strings"
 	"time"
 
+	"trainopt/optimizer/schedule"
+	"trainopt/optimizer/schedule/share"
+	"trainopt/simulator/platform"
 	"trainopt/simulator/workload"
 )
+
+// Devices returns the device types of a cluster, sorted by name.
+func Devices(c platform.Cluster) []schedule.DeviceType {
+	out := make([]schedule.DeviceType, len(c))
+	for i, a := range c {
+		out[i] = schedule.DeviceType{Name: a.Name, Count: a.Count, PerServer: a.PerServer, USDHour: a.USDHour, Watts: a.Watts}
+	}
+	return out
+}
 
 // Config is the input of a simulation. Devices, Policy and one of Jobs and Generate are required; all other zero
 // values are useful.
 type Config struct {
-	Devices []DeviceType // see Devices; types with a count of 0 are ignored
+	Devices []schedule.DeviceType // see Devices; types with a count of 0 are ignored
 	// Jobs in order of arrival, with steps (see workload.Complete). They are not modified.
 	Jobs []workload.Job
 	// Generate draws jobs instead of Jobs, until Window is complete or Total jobs have been drawn.
@@ -32,9 +44,9 @@ type Config struct {
 	// Profiling determines which rates of pairs are known before they are co-located; zero: all.
 	Profiling Profiling
 
-	Policy string // see NewPolicy
+	Policy string // see share.New
 	// Custom replaces the policy named by Policy, which is then only its name in the Result.
-	Custom Policy
+	Custom schedule.Policy
 	Seed   int64 // of the policy and of the order of device types; the seed of the jobs is in Generate
 	// Compat reproduces the published code of Gavel, including its defects.
 	Compat bool
@@ -47,12 +59,11 @@ type Config struct {
 	Ideal bool
 
 	Interval     float64 // length of a round in seconds; 0: 360
-	MinRecompute float64 // minimum seconds between decisions; 0: 1920 with Compat or Ideal, else Traits.Settled; negative: none
-	restless     bool    // MinRecompute was negative
+	MinRecompute float64 // minimum seconds between decisions; 0: 1920 with Compat or Ideal, else Traits.MinReplanInterval; negative: none
 	// WholeRounds makes every round last its full length, with devices that become free earlier idle until then;
 	// compat mode always does so.
 	WholeRounds bool
-	Preemption  Preemption
+	Preemption  schedule.Preemption
 
 	Limit float64 // simulated seconds after which the run is stopped; 0: none
 	// Backlog stops a run as not stable when the active jobs request this multiple of the devices in the cluster and
@@ -70,13 +81,6 @@ type Config struct {
 type Window struct{ Start, End int }
 
 func (w Window) has(id int) bool { return w == Window{} || w.Start <= id && id < w.End }
-
-// Preemption is the loss of a job each time it continues after a pause or on other devices. Gavel's simulation has
-// none.
-type Preemption struct {
-	Seconds float64 // seconds on the new devices before it continues
-	Steps   float64 // steps since the last checkpoint, which are repeated
-}
 
 // Progress is the progress of a run.
 type Progress struct {
@@ -99,11 +103,8 @@ func (c Config) withDefaults() Config {
 	if c.Interval == 0 {
 		c.Interval = defaultInterval
 	}
-	switch {
-	case c.MinRecompute == 0 && (c.Compat || c.Ideal):
+	if c.MinRecompute == 0 && (c.Compat || c.Ideal) {
 		c.MinRecompute = defaultMinRecompute
-	case c.MinRecompute < 0:
-		c.MinRecompute, c.restless = 0, true
 	}
 	if c.Limit == 0 {
 		c.Limit = math.Inf(1)
@@ -120,7 +121,7 @@ func (c Config) withDefaults() Config {
 	if c.Throughputs == nil {
 		c.Throughputs = workload.GavelTable()
 	}
-	c.Devices = slices.DeleteFunc(slices.Clone(c.Devices), func(d DeviceType) bool { return d.Count == 0 })
+	c.Devices = slices.DeleteFunc(slices.Clone(c.Devices), func(d schedule.DeviceType) bool { return d.Count == 0 })
 	return c
 }
 
@@ -165,7 +166,7 @@ func (c Config) Validate() error {
 		wrong("a global queue: only the mechanism of Compat without Ideal has one")
 	}
 	if c.Custom == nil {
-		if _, err := NewPolicy(c.Policy, PolicyOptions{}); err != nil {
+		if _, err := share.New(c.Policy, share.Options{}); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -192,7 +193,7 @@ func (c Config) Validate() error {
 }
 
 // validateDevices returns the problems of the device types.
-func validateDevices(devices []DeviceType) (errs []error) {
+func validateDevices(devices []schedule.DeviceType) (errs []error) {
 	all := 0
 	for i, d := range devices {
 		switch {

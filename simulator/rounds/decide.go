@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
+
+	"trainopt/optimizer/schedule"
 )
 
 // PolicyError reports that a policy failed and ended the run: it returned an error or an invalid allocation,
@@ -30,12 +31,12 @@ func (e *PolicyError) Unwrap() error { return e.Err }
 var ErrPolicyTime = errors.New("no decision in time")
 
 // decide calls the policy and checks its allocation.
-func (s *simulation) decide() (Allocation, error) {
+func (s *simulation) decide() (schedule.Allocation, error) {
 	s.decisions++
 	if len(s.active) == 0 {
-		return Allocation{}, nil
+		return schedule.Allocation{}, nil
 	}
-	s.look()
+	s.updateSnapshot()
 	var began time.Duration
 	if s.Clock != nil {
 		began = s.Clock()
@@ -48,7 +49,7 @@ func (s *simulation) decide() (Allocation, error) {
 	about := s.active[len(s.active)-1].ID
 	if err == nil {
 		var i int
-		if i, err = a.check(&s.snapshot, s.traits); i >= 0 {
+		if i, err = a.Check(&s.snapshot, s.traits); i >= 0 {
 			about = s.active[i].ID
 		}
 	}
@@ -61,15 +62,19 @@ func (s *simulation) decide() (Allocation, error) {
 	return a, nil
 }
 
-// look updates the snapshot.
-func (s *simulation) look() {
+// updateSnapshot brings the snapshot up to date.
+func (s *simulation) updateSnapshot() {
 	s.snapshot.Now = s.now
 	s.snapshot.Jobs = s.snapshot.Jobs[:0]
 	for _, j := range s.active {
-		s.snapshot.Jobs = append(s.snapshot.Jobs, JobState{
+		state := schedule.JobState{
 			Job: j.Job, Rate: j.kind.rate, Remaining: j.remaining(), Attained: j.attained,
 			Seconds: j.Seconds * (j.remaining() / j.Steps),
-		})
+		}
+		if j.leased != nil {
+			state.Held, state.Device = j.round.Held()
+		}
+		s.snapshot.Jobs = append(s.snapshot.Jobs, state)
 	}
 }
 
@@ -79,15 +84,15 @@ func (s *simulation) pairRate(a, b, device int) (ra, rb float64) {
 		rb, ra = s.pairRate(b, a, device)
 		return ra, rb
 	}
-	p := s.believed(s.active[a], s.active[b])
+	p := s.estimatedRates(s.active[a], s.active[b])
 	return p.a[device], p.b[device]
 }
 
 // call runs the policy in a separate goroutine, so that a policy that does not return cannot block the run. In that
 // case the goroutine is leaked with the snapshot.
-func (s *simulation) call() (Allocation, error) {
+func (s *simulation) call() (schedule.Allocation, error) {
 	type answer struct {
-		Allocation
+		schedule.Allocation
 		error
 	}
 	// Buffered, so that an abandoned goroutine can terminate.
@@ -108,80 +113,8 @@ func (s *simulation) call() (Allocation, error) {
 	case a := <-done:
 		return a.Allocation, a.error
 	case <-limit.C:
-		return Allocation{}, fmt.Errorf("%w: it may take %v", ErrPolicyTime, s.PolicyLimit)
+		return schedule.Allocation{}, fmt.Errorf("%w: it may take %v", ErrPolicyTime, s.PolicyLimit)
 	case <-s.ctx.Done():
-		return Allocation{}, s.ctx.Err()
+		return schedule.Allocation{}, s.ctx.Err()
 	}
-}
-
-// shareSlack is the tolerance for shares that exceed a limit: solvers are accurate to about 1e-8.
-const shareSlack = 1e-6
-
-// Check returns an error for an invalid allocation: an entry with an unknown or repeated job, a share outside 0…1, a
-// job with more than all of its time, or a device type with more work than devices (unless traits allow it).
-func (a Allocation) Check(s *Snapshot, t Traits) error {
-	_, err := a.check(s, t)
-	return err
-}
-
-// check also returns the index in s.Jobs of the job that the error concerns; −1: none.
-func (a Allocation) check(s *Snapshot, t Traits) (about int, err error) {
-	timeOf := make([]float64, len(s.Jobs))
-	load := make([]float64, len(s.Devices))
-	alone := make([]bool, len(s.Jobs))
-	pairs := map[[2]int]bool{}
-	for _, e := range a.Entries {
-		if e.A < 0 || e.A >= len(s.Jobs) || e.B < -1 || e.B >= len(s.Jobs) || e.A == e.B {
-			return -1, fmt.Errorf("shares for jobs %d and %d of the snapshot, which has %d", e.A, e.B, len(s.Jobs))
-		}
-		pair := [2]int{min(e.A, e.B), max(e.A, e.B)}
-		if e.B < 0 && alone[e.A] || e.B >= 0 && pairs[pair] {
-			return e.A, errors.New("shares twice for the same job or pair")
-		}
-		if e.B < 0 {
-			alone[e.A] = true
-		} else {
-			pairs[pair] = true
-		}
-		if err := e.check(s, t, timeOf, load); err != nil {
-			return e.A, err
-		}
-	}
-	// Totals by job and by device type.
-	for i, x := range timeOf {
-		if x > 1+shareSlack {
-			return i, fmt.Errorf("shares of one job add up to %v of its time", x)
-		}
-	}
-	for d, x := range load {
-		if n := float64(s.Devices[d].Count); x > n*(1+shareSlack) && !t.Overcommits {
-			return -1, fmt.Errorf("shares add up to %v devices of type %s, and there are %v", x, s.Devices[d].Name, n)
-		}
-	}
-	return -1, nil
-}
-
-// check validates an entry and adds its shares to the time of its jobs and to the load of the device types.
-func (e *Entry) check(s *Snapshot, t Traits, timeOf, load []float64) error {
-	if len(e.X) != len(s.Devices) {
-		return fmt.Errorf("%d shares for %d device types", len(e.X), len(s.Devices))
-	}
-	gpus := s.Jobs[e.A].GPUs
-	if e.B >= 0 && !t.Packs {
-		return errors.New("shares for a pair, from a policy that does not pack")
-	}
-	if e.B >= 0 && s.Jobs[e.B].GPUs != gpus {
-		return fmt.Errorf("shares for a pair with job %d, which asks for %d devices, not %d", s.Jobs[e.B].ID, s.Jobs[e.B].GPUs, gpus)
-	}
-	for d, x := range e.X {
-		if !(x >= -shareSlack && x <= 1+shareSlack) || math.IsNaN(x) {
-			return fmt.Errorf("a share of %v on device type %s, want 0 to 1", x, s.Devices[d].Name)
-		}
-		timeOf[e.A] += x
-		if e.B >= 0 {
-			timeOf[e.B] += x
-		}
-		load[d] += float64(x * float64(gpus))
-	}
-	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"trainopt/optimizer/schedule"
 	"trainopt/simulator/rounds"
 	"trainopt/simulator/workload"
 )
@@ -71,11 +72,11 @@ func elasticFlowTable(t *testing.T, device string) *workload.Throughputs {
 // earliestDeadline assigns the requested devices to jobs in order of deadlines.
 type earliestDeadline struct{}
 
-func (earliestDeadline) Traits() rounds.Traits {
-	return rounds.Traits{Name: "EarliestDeadline", FixedOrder: true, OnlyShares: true}
+func (earliestDeadline) Traits() schedule.Traits {
+	return schedule.Traits{Name: "EarliestDeadline", FixedOrder: true, OnlyShares: true}
 }
 
-func (earliestDeadline) Decide(s *rounds.Snapshot) (a rounds.Allocation, err error) {
+func (earliestDeadline) Decide(s *schedule.Snapshot) (a schedule.Allocation, err error) {
 	order := make([]int, len(s.Jobs))
 	for i := range order {
 		order[i] = i
@@ -85,7 +86,7 @@ func (earliestDeadline) Decide(s *rounds.Snapshot) (a rounds.Allocation, err err
 	for _, i := range order {
 		if g := s.Jobs[i].GPUs; g <= free {
 			free -= g
-			a.Entries = append(a.Entries, rounds.Entry{A: i, B: -1, X: []float64{1}})
+			a.Entries = append(a.Entries, schedule.Entry{A: i, B: -1, X: []float64{1}})
 		}
 	}
 	return a, nil
@@ -117,7 +118,7 @@ func TestElasticFlowOnItsOwnTraces(t *testing.T) {
 			ratio := map[string]float64{}
 			for _, policy := range []string{"elasticflow", "earliest deadline", "fifo_perf", "srtf", "tiresias", "themis"} {
 				config := rounds.Config{
-					Devices: []rounds.DeviceType{{Name: device, Count: c.devices, PerServer: 4, USDHour: math.NaN(), Watts: math.NaN()}},
+					Devices: []schedule.DeviceType{{Name: device, Count: c.devices, PerServer: 4, USDHour: math.NaN(), Watts: math.NaN()}},
 					Jobs:    tr.Jobs, Throughputs: table, Policy: policy,
 				}
 				if policy == "earliest deadline" {

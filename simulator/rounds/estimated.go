@@ -3,8 +3,8 @@ package rounds
 import (
 	"errors"
 	"fmt"
-	"math"
 
+	"trainopt/optimizer/schedule"
 	"trainopt/simulator/rounds/estimate"
 )
 
@@ -54,17 +54,17 @@ func validateProfiling(c Config) (errs []error) {
 	return errs
 }
 
-// beliefs contains the estimated rates of pairs of active jobs; nil when the actual rates are known.
-type beliefs struct {
+// pairEstimates contains the estimated rates of pairs of active jobs; nil when the actual rates are known.
+type pairEstimates struct {
 	estimator *estimate.Estimator
 	devices   []int                     // device numbers of the estimator
 	profiles  map[int]*estimate.Profile // by job number
 	pairs     map[int]map[int]pairRates // by number of the later job, then of the earlier one, whose rate is a
 }
 
-// newBeliefs returns nil without error when estimates are not needed: for policies that do not pack, and when
+// newPairEstimates returns nil without error when estimates are not needed: for policies that do not pack, and when
 // everything is measured.
-func newBeliefs(c Config, t Traits) (*beliefs, error) {
+func newPairEstimates(c Config, t schedule.Traits) (*pairEstimates, error) {
 	if c.Profiling == (Profiling{}) || !t.Packs {
 		return nil, nil
 	}
@@ -72,7 +72,7 @@ func newBeliefs(c Config, t Traits) (*beliefs, error) {
 	if err != nil || e.Exact() {
 		return nil, err
 	}
-	b := &beliefs{estimator: e, profiles: map[int]*estimate.Profile{}, pairs: map[int]map[int]pairRates{}}
+	b := &pairEstimates{estimator: e, profiles: map[int]*estimate.Profile{}, pairs: map[int]map[int]pairRates{}}
 	for _, d := range c.Devices {
 		n, known := e.Device(d.Name)
 		if !known {
@@ -85,7 +85,7 @@ func newBeliefs(c Config, t Traits) (*beliefs, error) {
 
 // profile measures a job that arrives.
 func (s *simulation) profile(j *job) {
-	b := s.beliefs
+	b := s.estimates
 	if b == nil {
 		return
 	}
@@ -99,7 +99,7 @@ func (s *simulation) profile(j *job) {
 }
 
 // forget drops the estimates for a job that has ended.
-func (b *beliefs) forget(j *job) {
+func (b *pairEstimates) forget(j *job) {
 	if b != nil {
 		delete(b.profiles, j.number)
 		delete(b.pairs, j.number)
@@ -108,7 +108,7 @@ func (b *beliefs) forget(j *job) {
 
 // of returns the estimated rates of a pair; first is the job that arrived earlier. Corrections by learn apply to the
 // returned slices.
-func (b *beliefs) of(first, second *job) pairRates {
+func (b *pairEstimates) of(first, second *job) pairRates {
 	pairs := b.pairs[second.number]
 	if p, ok := pairs[first.number]; ok {
 		return p
@@ -125,62 +125,42 @@ func (b *beliefs) of(first, second *job) pairRates {
 	return p
 }
 
-// believed returns the rates of a pair as used by policies and by the choice of entries. The job that arrived earlier
-// comes first.
-func (s *simulation) believed(first, second *job) pairRates {
-	if s.beliefs == nil {
+// estimatedRates returns the rates of a pair as used by policies and by the choice of entries. The job that arrived
+// earlier comes first.
+func (s *simulation) estimatedRates(first, second *job) pairRates {
+	if s.estimates == nil {
 		return s.rates.pair(first.kind, second.kind)
 	}
-	return s.beliefs.of(first, second)
+	return s.estimates.of(first, second)
 }
 
-// pace returns the actual rates of an entry on a device type.
-func (s *simulation) pace(e *entry, device int) (a, b float64) {
+// actualRates returns the actual rates of a job or pair on a device type.
+func (s *simulation) actualRates(r rated, device int) (a, b float64) {
 	switch {
-	case e.b == nil:
-		return e.rate[device], 0
-	case s.beliefs == nil:
-		return e.rate[device], e.rateB[device]
+	case r.b == nil:
+		return r.rate[device], 0
+	case s.estimates == nil:
+		return r.rate[device], r.rateB[device]
 	}
-	p := s.rates.pair(e.a.kind, e.b.kind)
+	p := s.rates.pair(r.a.kind, r.b.kind)
 	return p.a[device], p.b[device]
 }
 
-// mistaken reports whether the actual rates of an entry on a device type differ from the estimates.
-func (s *simulation) mistaken(e *entry, device int) bool {
-	if s.beliefs == nil || e.b == nil {
+// misestimated reports whether the actual rates of a pair on a device type differ from the estimates.
+func (s *simulation) misestimated(r rated, device int) bool {
+	if s.estimates == nil || r.b == nil {
 		return false
 	}
-	a, b := s.pace(e, device)
-	return a != e.rate[device] || b != e.rateB[device]
+	a, b := s.actualRates(r, device)
+	return a != r.rate[device] || b != r.rateB[device]
 }
 
-// learn replaces the estimates for an entry that has run on a device type by the actual rates and reports whether
-// they changed.
-func (s *simulation) learn(e *entry, device int) bool {
-	if !s.mistaken(e, device) {
+// learn replaces the estimates for a pair that has run on a device type by the actual rates and reports whether they
+// changed.
+func (s *simulation) learn(r rated, device int) bool {
+	if !s.misestimated(r, device) {
 		return false
 	}
-	e.rate[device], e.rateB[device] = s.pace(e, device)
+	r.rate[device], r.rateB[device] = s.actualRates(r, device)
 	return true
-}
-
-// observe learns from the pairs that have run since the last round and requests a new decision if an estimate was
-// wrong.
-func (m *improved) observe() {
-	for _, t := range m.running {
-		if m.now > math.Max(t.since, t.resumes) && m.learn(&t.entry, t.device) {
-			m.changed = true
-		}
-	}
-}
-
-// surprise reports whether a running entry has wrong estimates, which the end of the round will reveal.
-func (m *improved) surprise() bool {
-	for _, t := range m.running {
-		if m.mistaken(&t.entry, t.device) {
-			return true
-		}
-	}
-	return false
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"trainopt/optimizer/schedule"
 	"trainopt/simulator/rounds"
 	"trainopt/simulator/workload"
 )
@@ -77,12 +78,12 @@ func TestEstimatesAreTheSameAgainAndTheTruthWhenAllIsMeasured(t *testing.T) {
 // the first.
 type pairing struct{ asked, believed int }
 
-func (p *pairing) Traits() rounds.Traits {
-	return rounds.Traits{Name: "pairing", Packs: true, FixedOrder: true}
+func (p *pairing) Traits() schedule.Traits {
+	return schedule.Traits{Name: "pairing", Packs: true, FixedOrder: true}
 }
 
-func (p *pairing) Decide(s *rounds.Snapshot) (rounds.Allocation, error) {
-	e := rounds.Entry{A: 0, B: -1, X: []float64{1}}
+func (p *pairing) Decide(s *schedule.Snapshot) (schedule.Allocation, error) {
+	e := schedule.Entry{A: 0, B: -1, X: []float64{1}}
 	if len(s.Jobs) > 1 {
 		p.asked++
 		a, b := s.Pair(1, 0, 0)
@@ -93,7 +94,7 @@ func (p *pairing) Decide(s *rounds.Snapshot) (rounds.Allocation, error) {
 			e.B = 1
 		}
 	}
-	return rounds.Allocation{Entries: []rounds.Entry{e}}, nil
+	return schedule.Allocation{Entries: []schedule.Entry{e}}, nil
 }
 
 // Pairs that do not fit are co-located once because of their estimates, make no progress, and are not tried again.
@@ -117,7 +118,7 @@ func TestPairsThatDoNotFit(t *testing.T) {
 		for seed := range int64(8) { // half of the seeds draw the small job as the only reference
 			p := &pairing{}
 			got := run(t, rounds.Config{
-				Devices: []rounds.DeviceType{{Name: "v100", Count: 1, PerServer: 1}}, Jobs: []workload.Job{job(0), job(1)}, Custom: p, Policy: "pairing",
+				Devices: []schedule.DeviceType{{Name: "v100", Count: 1, PerServer: 1}}, Jobs: []workload.Job{job(0), job(1)}, Custom: p, Policy: "pairing",
 				Throughputs: table, Seed: seed, Compat: compat, Profiling: rounds.Profiling{Share: 1e-9, References: 1}, MinRecompute: -1,
 			})
 			if p.believed > 1 {

@@ -5,7 +5,8 @@ import (
 	"math"
 	"slices"
 
-	"trainopt/simulator/workload"
+	"trainopt/optimizer/schedule"
+	"trainopt/optimizer/schedule/mersenne"
 )
 
 // gavel is the round-based mechanism of Gavel (OSDI 2020, section 5) exactly as simulated by the published code:
@@ -31,7 +32,7 @@ type gavel struct {
 	pairs   map[[2]int]*entry // by numbers of both jobs, the lower one first
 	total   []float64         // time received by all entries since the last decision, by device type
 
-	shuffle   *workload.Python
+	shuffle   *mersenne.Python
 	order     []int // device types in the order in which they are filled in this round
 	decideNow bool  // jobs arrived or completed since the last decision
 	reset     float64
@@ -40,7 +41,7 @@ type gavel struct {
 
 	roundStart, roundEnd float64
 	running              []piece // in descending order of finish time
-	latest               stretches[piece]
+	latest               mergeSorter[piece]
 	placed               []*entry
 	ran                  bool // a round was run before
 	stuck                bool // nothing ran in the last round, and no further job arrives
@@ -68,7 +69,7 @@ const maxFailures = 5
 func newGavel(s *simulation) *gavel {
 	g := &gavel{
 		simulation: s, pairs: map[[2]int]*entry{}, total: make([]float64, len(s.Devices)),
-		shuffle: workload.NewPython(s.Seed + 5), decideNow: true,
+		shuffle: mersenne.NewPython(s.Seed + 5), decideNow: true,
 	}
 	g.latest.before = (*piece).before
 	g.selection.init(s.Devices, s.GlobalQueue)
@@ -116,7 +117,7 @@ func (g *gavel) advance() {
 func (g *gavel) complete(p *piece) {
 	g.events++
 	e := p.entry
-	if g.learn(e, e.device) {
+	if g.learn(e.rated, e.device) {
 		g.foregone = false
 	}
 	seconds := p.finish - g.roundStart
@@ -124,7 +125,7 @@ func (g *gavel) complete(p *piece) {
 		g.fail(e, p.finish)
 		return
 	}
-	g.charge(e, e.device, g.roundStart, seconds, 1)
+	g.charge(e.a, e.b, e.gpus, e.device, g.roundStart, seconds, 1)
 	g.progress(e.a, p.steps, p.finish)
 	if e.b != nil {
 		g.progress(e.b, p.both, p.finish)
@@ -167,7 +168,7 @@ func (g *gavel) forget() {
 	if !slices.ContainsFunc(g.placed, (*entry).gone) {
 		return
 	}
-	g.sweep()
+	g.removeEnded()
 	for _, e := range g.entries {
 		if e.b != nil && e.gone() {
 			delete(g.pairs, [2]int{e.a.number, e.b.number})
@@ -187,7 +188,7 @@ func (g *gavel) enter(j *job) {
 	}
 	for _, other := range g.active {
 		if other != j && other.GPUs == j.GPUs {
-			r := g.believed(other, j)
+			r := g.estimatedRates(other, j)
 			e := newEntry(other, j, r.a, r.b, 0)
 			g.append(e)
 			g.pairs[[2]int{other.number, j.number}] = e
@@ -227,7 +228,7 @@ func (g *gavel) maybeDecide() error {
 }
 
 // entryOf returns the entry for the jobs of an allocation's entry.
-func (g *gavel) entryOf(e Entry) *entry {
+func (g *gavel) entryOf(e schedule.Entry) *entry {
 	if e.B < 0 {
 		return g.active[e.A].alone
 	}
@@ -261,7 +262,7 @@ func (g *gavel) typeOrder() {
 		g.order = append(g.order, d)
 	}
 	if !g.traits.FixedOrder {
-		workload.Shuffle(g.shuffle, g.order)
+		mersenne.Shuffle(g.shuffle, g.order)
 	}
 }
 
@@ -289,7 +290,7 @@ func (g *gavel) repeat() {
 	g.running = slices.DeleteFunc(g.running, func(p piece) bool { return p.entry.gone() })
 	g.countChances()
 	g.placed = slices.DeleteFunc(g.placed, (*entry).gone)
-	g.lease.extended += len(g.placed)
+	g.lease.Extended += len(g.placed)
 	for i := range g.running {
 		e := g.running[i].entry
 		e.stays = true
@@ -307,7 +308,7 @@ func (g *gavel) place() {
 	}
 	for _, e := range g.placement.placed {
 		if e.stays {
-			g.lease.extended++
+			g.lease.Extended++
 		}
 	}
 	for _, e := range g.placed {
@@ -315,7 +316,7 @@ func (g *gavel) place() {
 	}
 	g.placed, g.placement.placed = g.placement.placed, g.placed
 	for _, e := range g.placed {
-		e.settleDown()
+		e.advanceSlot()
 	}
 }
 
@@ -323,7 +324,7 @@ func (g *gavel) place() {
 func (g *gavel) countChances() {
 	for _, e := range g.placed {
 		if !e.a.gone || e.b != nil && !e.b.gone {
-			g.lease.chances++
+			g.lease.Ended++
 		}
 	}
 }
@@ -355,7 +356,7 @@ func (g *gavel) launch(e *entry) {
 // steps.
 func (g *gavel) piece(e *entry, delay float64) piece {
 	p := piece{entry: e, finish: g.now}
-	rate, rateB := g.pace(e, e.device)
+	rate, rateB := g.actualRates(e.rated, e.device)
 	p.steps = g.plan(&p, e.a, rate, delay)
 	if e.b != nil {
 		p.both = g.plan(&p, e.b, rateB, delay)

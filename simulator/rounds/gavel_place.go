@@ -1,6 +1,10 @@
 package rounds
 
-import "slices"
+import (
+	"slices"
+
+	"trainopt/optimizer/schedule"
+)
 
 // placement assigns devices to the chosen entries of a round in descending order of size. Among entries of equal
 // size, those that keep the devices of the last round come first; the others are assigned the lowest free devices.
@@ -11,7 +15,7 @@ type placement struct {
 	round  int
 }
 
-func (p *placement) init(devices []DeviceType) {
+func (p *placement) init(devices []schedule.DeviceType) {
 	p.taken = make([][]int, len(devices))
 	for d := range devices {
 		p.taken[d] = make([]int, devices[d].Count)

@@ -1,6 +1,10 @@
 package rounds
 
-import "slices"
+import (
+	"slices"
+
+	"trainopt/optimizer/schedule"
+)
 
 // selection chooses the entries of a round: by priority (share due over share received), then deficit, then share,
 // each entry that fits the remaining devices and whose jobs have not been chosen yet. Device types have separate
@@ -10,7 +14,7 @@ type selection struct {
 	queues [][]candidate
 	idle   []candidate // candidates without a share
 	taken  []candidate // candidates with jobs already chosen
-	sorter stretches[candidate]
+	sorter mergeSorter[candidate]
 	round  int
 	free   []int   // remaining devices by type
 	place  []int32 // position of each type among those being filled
@@ -42,7 +46,7 @@ func (c *candidate) before(o *candidate) bool {
 	return c.entry.turn < o.entry.turn
 }
 
-func (s *selection) init(devices []DeviceType, global bool) {
+func (s *selection) init(devices []schedule.DeviceType, global bool) {
 	s.sorter.before = (*candidate).before
 	s.chosen, s.free = make([][]*entry, len(devices)), make([]int, len(devices))
 	s.queues, s.place = make([][]candidate, len(devices)), make([]int32, len(devices))
@@ -73,15 +77,15 @@ func (s *selection) forget() {
 	}
 }
 
-func (s *selection) start(round, jobs int, devices []DeviceType) {
+func (s *selection) start(round, jobs int, devices []schedule.DeviceType) {
 	s.round, s.left, s.everyone = round, jobs, true
 	for d := range devices {
 		s.chosen[d], s.free[d] = s.chosen[d][:0], devices[d].Count
 	}
 }
 
-// noTime represents an infinite priority: a share, and no time received.
-const noTime = 1e9
+// infinitePriority represents an infinite priority: a share, and no time received.
+const infinitePriority = 1e9
 
 // fill chooses among the entries with a share of the given types, which are those of one queue. total is the time
 // received by all entries, by device type. The queue remains sorted, which is nearly the order of the next round.
@@ -120,7 +124,7 @@ func (s *selection) fill(types []int, total []float64) {
 
 // weigh updates the sort keys of a candidate. total is the time received by all entries on the type.
 func (c *candidate) weigh(total float64) {
-	c.priority, c.deficit = c.share*noTime, c.entry.deficit[c.device]
+	c.priority, c.deficit = c.share*infinitePriority, c.entry.deficit[c.device]
 	if got := c.entry.got[c.device]; total != 0 && got/total > 0 {
 		c.priority = c.share / (got / total)
 	}
@@ -173,16 +177,16 @@ func (s *selection) take(list []candidate, types []int) {
 	}
 }
 
-// stretches is a natural merge sort: ordered runs of a list are kept and merged, so nearly sorted lists take few
+// mergeSorter is a natural merge sort: ordered runs of a list are kept and merged, so nearly sorted lists take few
 // steps. O(n log runs).
-type stretches[T any] struct {
+type mergeSorter[T any] struct {
 	before func(a, b *T) bool
 	ends   []int // end positions of the runs
 	spare  []T
 }
 
 // sort sorts a list in place.
-func (r *stretches[T]) sort(list []T) {
+func (r *mergeSorter[T]) sort(list []T) {
 	r.ends = r.ends[:0]
 	for i := 1; i < len(list); i++ {
 		if r.before(&list[i], &list[i-1]) {
@@ -205,7 +209,7 @@ func (r *stretches[T]) sort(list []T) {
 }
 
 // merge merges the first n elements of a list with the others; both parts are sorted.
-func (r *stretches[T]) merge(list []T, n int) {
+func (r *mergeSorter[T]) merge(list []T, n int) {
 	r.spare = append(r.spare[:0], list[:n]...)
 	first, i := r.spare, 0
 	for next := n; next < len(list) && len(first) > 0; i++ {

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"trainopt/optimizer/schedule"
 	"trainopt/simulator/workload"
 )
 
@@ -71,7 +72,7 @@ func TestChoiceIsThatOfTheOriginal(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		pick := func(name string, from ...float64) float64 { return rapid.SampledFrom(from).Draw(r, name) }
 		c := Config{
-			Devices: []DeviceType{{Name: "k80", Count: 2}, {Name: "p100", Count: 3}, {Name: "v100", Count: 4}},
+			Devices: []schedule.DeviceType{{Name: "k80", Count: 2}, {Name: "p100", Count: 3}, {Name: "v100", Count: 4}},
 			Compat:  true, GlobalQueue: rapid.Bool().Draw(r, "global"),
 		}
 		g := &gavel{simulation: &simulation{Config: c}, total: []float64{0, 500, 1000}, order: rapid.Permutation([]int{0, 1, 2}).Draw(r, "order")}
@@ -104,7 +105,7 @@ func TestChoiceIsThatOfTheOriginal(t *testing.T) {
 			}
 			if len(g.entries) > 2 && rapid.Bool().Draw(r, "end") {
 				g.entries[1].a.gone = true
-				g.sweep()
+				g.removeEnded()
 				g.entries = slices.DeleteFunc(g.entries, (*entry).gone)
 				g.selection.forget()
 			}
@@ -128,7 +129,7 @@ func turnsOf(entries []*entry) (turns []int) {
 // Of two jobs that are owed time on both types, the one that is owed more is chosen first, regardless of the type.
 func TestGlobalQueueGoesByWhatIsOwed(t *testing.T) {
 	for global, want := range map[bool]int{false: 1, true: 0} {
-		c := Config{Devices: []DeviceType{{Name: "p100", Count: 1}, {Name: "v100", Count: 1}}, Compat: true, GlobalQueue: global}
+		c := Config{Devices: []schedule.DeviceType{{Name: "p100", Count: 1}, {Name: "v100", Count: 1}}, Compat: true, GlobalQueue: global}
 		g := &gavel{simulation: &simulation{Config: c}, total: []float64{1000, 1000}, order: []int{1, 0}}
 		g.selection.init(c.Devices, global)
 		j := &job{Job: &workload.Job{GPUs: 1}, chosen: -1}
@@ -146,7 +147,7 @@ func TestGlobalQueueGoesByWhatIsOwed(t *testing.T) {
 
 func TestRunsWithAGlobalQueueDiffer(t *testing.T) {
 	c := Config{
-		Devices: []DeviceType{{Name: "k80", Count: 4}, {Name: "p100", Count: 4}, {Name: "v100", Count: 4}},
+		Devices: []schedule.DeviceType{{Name: "k80", Count: 4}, {Name: "p100", Count: 4}, {Name: "v100", Count: 4}},
 		Policy:  "max_min_fairness_perf", Compat: true, Generate: &workload.Options{Lambda: 8000}, Total: 60,
 	}
 	means := map[Number]bool{}
@@ -164,7 +165,7 @@ func TestRunsWithAGlobalQueueDiffer(t *testing.T) {
 
 func TestGlobalQueueIsOfCompatOnly(t *testing.T) {
 	for name, c := range map[string]Config{"default": {}, "ideal": {Compat: true, Ideal: true}} {
-		c.Devices, c.Policy, c.GlobalQueue = []DeviceType{{Name: "v100", Count: 4}}, "fifo", true
+		c.Devices, c.Policy, c.GlobalQueue = []schedule.DeviceType{{Name: "v100", Count: 4}}, "fifo", true
 		c.Generate, c.Total = &workload.Options{}, 5
 		if _, err := Run(context.Background(), c); err == nil || !strings.Contains(err.Error(), "global queue") {
 			t.Errorf("%s: %v, want an error that names the global queue", name, err)

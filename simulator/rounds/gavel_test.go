@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"trainopt/optimizer/schedule"
 	"trainopt/simulator/workload"
 )
 
@@ -17,7 +18,7 @@ func TestRoundsAreSound(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		count := rapid.IntRange(1, 12)
 		c := Config{
-			Devices: []DeviceType{{Name: "k80", Count: count.Draw(r, "k80")}, {Name: "p100", Count: count.Draw(r, "p100")}, {Name: "v100", Count: 8}},
+			Devices: []schedule.DeviceType{{Name: "k80", Count: count.Draw(r, "k80")}, {Name: "p100", Count: count.Draw(r, "p100")}, {Name: "v100", Count: 8}},
 			Policy:  rapid.SampledFrom([]string{"fifo", "fifo_perf", "fifo_packed", "isolated", "proportional", "gandiva"}).Draw(r, "policy"),
 			Compat:  true,
 			Generate: &workload.Options{
@@ -30,7 +31,7 @@ func TestRoundsAreSound(t *testing.T) {
 		}
 		c.GlobalQueue = rapid.Bool().Draw(r, "global")
 		if rapid.Bool().Draw(r, "preemption") {
-			c.Preemption = Preemption{Seconds: 20, Steps: 50}
+			c.Preemption = schedule.Preemption{Seconds: 20, Steps: 50}
 		}
 		s, err := newSimulation(context.Background(), c.withDefaults())
 		if err != nil {
@@ -95,7 +96,7 @@ func TestRepeatedRoundsAreThoseThatWouldBeChosen(t *testing.T) {
 	for _, name := range []string{"fifo", "fifo_perf", "fifo_packed"} {
 		for _, multi := range []bool{false, true} {
 			c := Config{
-				Devices: []DeviceType{{Name: "k80", Count: 6}, {Name: "p100", Count: 6}, {Name: "v100", Count: 8}},
+				Devices: []schedule.DeviceType{{Name: "k80", Count: 6}, {Name: "p100", Count: 6}, {Name: "v100", Count: 8}},
 				Policy:  name, Compat: true, Total: 150, Generate: &workload.Options{Lambda: 2000, MultiGPU: multi},
 			}
 			quick := repeated(t, c, false)

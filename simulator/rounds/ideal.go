@@ -91,7 +91,7 @@ func (m *ideal) work(seconds float64, whole bool) {
 				continue
 			}
 			m.events++
-			m.charge(&entry{a: s.a, b: s.b, gpus: s.a.GPUs}, d, m.now, seconds, x)
+			m.charge(s.a, s.b, s.a.GPUs, d, m.now, seconds, x)
 			s.a.done += steps(x, s.rate[d])
 			if s.b != nil {
 				s.b.done += steps(x, s.rateB[d])
@@ -111,7 +111,7 @@ func (m *ideal) finish(exact bool) {
 			m.decideNow = true
 		}
 	}
-	m.sweep()
+	m.removeEnded()
 }
 
 // share calls the policy and stores its shares with the actual rates of the entries.

@@ -1,6 +1,7 @@
 package rounds
 
 import (
+	"trainopt/optimizer/schedule"
 	"trainopt/simulator/workload"
 )
 
@@ -19,16 +20,18 @@ type job struct {
 	number   int // in order of arrival, from 0
 	kind     *kind
 	done     float64 // steps
-	failures int     // consecutive rounds without progress
 	started  bool
 	attained float64 // device-seconds
 	usd      float64
 	joules   float64
-	alone    *entry
-	chosen   int     // last round in which it was chosen
-	last     spot    // devices held before it was stopped
-	stopped  float64 // time at which it was stopped
 	gone     bool
+
+	*leased // of roundDriver
+
+	// Of gavel.
+	alone    *entry
+	chosen   int // last round in which it was chosen
+	failures int // consecutive rounds without progress
 }
 
 func (j *job) remaining() float64 { return j.Steps - j.done }
@@ -39,7 +42,7 @@ type pairRates struct{ a, b []float64 }
 // rates looks up throughputs and caches them.
 type rates struct {
 	table   *workload.Throughputs
-	devices []DeviceType
+	devices []schedule.DeviceType
 	kinds   map[kindName]*kind
 	pairs   map[[2]int]pairRates
 }
@@ -50,7 +53,7 @@ type kindName struct {
 	gpus int
 }
 
-func newRates(table *workload.Throughputs, devices []DeviceType) *rates {
+func newRates(table *workload.Throughputs, devices []schedule.DeviceType) *rates {
 	return &rates{table: table, devices: devices, kinds: map[kindName]*kind{}, pairs: map[[2]int]pairRates{}}
 }
 
@@ -87,61 +90,9 @@ func (r *rates) pair(a, b *kind) pairRates {
 	return p
 }
 
-// entry is a job, or a pair of co-located jobs: the unit that a mechanism schedules.
-type entry struct {
-	a, b    *job // b is nil for a single job
-	gpus    int
-	rate    []float64 // of a, by device type; includes types with too few devices for a job alone
-	rateB   []float64
-	x       []float64 // shares of the last decision
-	got     []float64 // seconds since the last decision, plus half a round
-	deficit []float64 // seconds
-	known   bool      // present at the last decision
-	turn    int       // position in the order in which entries were created
-	spot              // devices in this round
-	next    spot      // devices in the next round, while it is computed
-	begun   int       // last round in which it ran
-	stays   bool      // on the same devices as in the previous round
-}
-
-// spot is the devices of an entry in a round (its slot).
-type spot struct {
-	device int     // type; −1: none
-	where  []int32 // indices of the devices
-}
-
-// settleDown makes the computed slot the current one.
-func (e *entry) settleDown() {
-	e.spot, e.next = e.next, e.spot
-}
-
-// newEntry returns an entry without devices that has received got seconds on every type.
-func newEntry(a, b *job, rate, rateB []float64, got float64) *entry {
-	n := len(rate)
-	f := make([]float64, 3*n)
-	e := &entry{a: a, b: b, gpus: a.GPUs, rate: rate, rateB: rateB, x: f[:n:n], got: f[n : 2*n : 2*n], deficit: f[2*n:], spot: spot{device: -1}}
-	for d := range e.got {
-		e.got[d] = got
-	}
-	return e
-}
-
-// runs reports whether all jobs of the entry make progress on a device type.
-func (e *entry) runs(device int) bool {
-	return e.rate[device] > 0 && (e.b == nil || e.rateB[device] > 0)
-}
-
-// gone reports whether a job of the entry has left the cluster.
-func (e *entry) gone() bool { return e.a.gone || e.b != nil && e.b.gone }
-
-// chosen reports whether a job of the entry was chosen in a round.
-func (e *entry) chosen(round int) bool {
-	return e.a.chosen == round || e.b != nil && e.b.chosen == round
-}
-
-func (e *entry) choose(round int) {
-	e.a.chosen = round
-	if e.b != nil {
-		e.b.chosen = round
-	}
+// rated is a job, or a pair of co-located jobs, with the rates that the policy sees.
+type rated struct {
+	a, b  *job      // b is nil for a single job
+	rate  []float64 // of a, by device type; includes types with too few devices for a job alone
+	rateB []float64
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"trainopt/optimizer/schedule"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/rounds"
 	"trainopt/simulator/workload"
@@ -51,7 +52,7 @@ func loadReference(t *testing.T, name string) reference {
 }
 
 // cluster parses "8:16:24", Gavel's notation for V100, P100, K80.
-func cluster(t *testing.T, counts string) []rounds.DeviceType {
+func cluster(t *testing.T, counts string) []schedule.DeviceType {
 	t.Helper()
 	n := strings.Split(counts, ":")
 	c, err := platform.Parse("v100="+n[0]+",p100="+n[1]+",k80="+n[2], nil)

@@ -98,7 +98,7 @@ func (s *simulation) result(stopped error) *Result {
 	r := &Result{
 		Schema: 1, Engine: "rounds", Policy: s.Policy, Seed: s.Seed, Compat: s.Compat, Cluster: map[string]int{},
 		Jobs: s.ended, MakespanS: Number(s.now), CostUSD: Number(s.usd), PolicyS: Number(math.NaN()), WallS: Number(math.NaN()),
-		Pauses: s.paused.count, PauseS: Number(s.paused.seconds), LeaseExtensions: Number(float64(s.lease.extended) / float64(s.lease.chances)),
+		Pauses: s.paused.count, PauseS: Number(s.paused.seconds), LeaseExtensions: Number(float64(s.lease.Extended) / float64(s.lease.Ended)),
 		Allocations: s.decisions, Events: s.events, NotStable: s.backlog.found, Warnings: s.warnings.lines(),
 	}
 	if r.Policy == "" {

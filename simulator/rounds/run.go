@@ -1,3 +1,18 @@
+// Package rounds simulates clusters that are time-shared in rounds, as in Gavel (Narayanan et al.,
+// "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads", OSDI 2020).
+//
+// A policy (package share) computes the fraction of time that each job spends on each device type. A mechanism turns
+// shares into rounds of a few minutes, in which a device runs one job, or two jobs that are co-located on it: the
+// engine of package round, the mechanism of Gavel, or none. The package has the clock, the arrivals, the throughputs
+// and the money. It reads neither files nor a clock: the same Config yields the same Result.
+//
+//	result, err := rounds.Run(ctx, rounds.Config{
+//		Devices:    rounds.Devices(cluster),
+//		Generate:   &workload.Options{Lambda: workload.PerHour(4)},
+//		Window:     rounds.Window{Start: 4000, End: 5000},
+//		Policy:     "fifo_perf",
+//		Compat:     true,
+//	})
 package rounds
 
 import (
@@ -5,6 +20,10 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"trainopt/optimizer/schedule"
+	"trainopt/optimizer/schedule/round"
+	"trainopt/optimizer/schedule/share"
 )
 
 // Run simulates until every job of the window, or of the list, has ended. It returns a partial Result together with
@@ -38,45 +57,41 @@ func newMechanism(s *simulation) mechanism {
 	case s.Compat:
 		return newGavel(s)
 	}
-	return newImproved(s)
+	return newRoundDriver(s)
 }
 
 // simulation is the state shared by all mechanisms.
 type simulation struct {
 	Config
-	ctx     context.Context
-	policy  Policy
-	traits  Traits
-	rates   *rates
-	beliefs *beliefs
-	source  *source
-	now     float64
-	active  []*job // in order of arrival
-	arrived int
-	demand  int // devices requested by active jobs
-	devices int
-	used    []float64 // device-seconds by type
-	usage   usage
+	ctx       context.Context
+	policy    schedule.Policy
+	traits    schedule.Traits
+	rates     *rates
+	estimates *pairEstimates // of rates of pairs; nil: actual rates are known
+	source    *source
+	now       float64
+	active    []*job // in order of arrival
+	arrived   int
+	demand    int // devices requested by active jobs
+	devices   int
+	used      []float64 // device-seconds by type
+	usage     usage
 
 	ended    []JobResult // jobs of the window
 	inWindow int         // jobs of the window that have ended
 	expected int         // jobs of the window
 	usd      float64
 
-	snapshot  Snapshot
+	snapshot  schedule.Snapshot
 	decisions int
 	events    int
-	lease     leases
+	lease     round.Leases
 	paused    pauses
 	backlog   backlog
 	warnings  warnings
 
 	began, deciding time.Duration
 }
-
-// leases counts how often an entry of a round was still present in the next one (chances), and how often it kept its
-// devices (extended).
-type leases struct{ chances, extended int }
 
 // pauses counts how often jobs continued after a pause or on other devices, and the time lost.
 type pauses struct {
@@ -90,7 +105,7 @@ func newSimulation(ctx context.Context, c Config) (*simulation, error) {
 	policy := c.Custom
 	if policy == nil {
 		var err error
-		if policy, err = NewPolicy(c.Policy, PolicyOptions{Seed: c.Seed, Compat: c.Compat}); err != nil {
+		if policy, err = share.New(c.Policy, share.Options{Seed: c.Seed, Compat: c.Compat}); err != nil {
 			return nil, err
 		}
 	}
@@ -99,13 +114,13 @@ func newSimulation(ctx context.Context, c Config) (*simulation, error) {
 		return nil, err
 	}
 	s := &simulation{
-		Config: c, ctx: ctx, policy: policy, traits: traitsOf(policy, c.Policy), source: src,
+		Config: c, ctx: ctx, policy: policy, traits: schedule.TraitsOf(policy, c.Policy), source: src,
 		rates: newRates(c.Throughputs, c.Devices), used: make([]float64, len(c.Devices)), usage: newUsage(len(c.Devices)), expected: expectedJobs(c),
 	}
 	for _, d := range c.Devices {
 		s.devices += d.Count
 	}
-	if s.beliefs, err = newBeliefs(c, s.traits); err != nil {
+	if s.estimates, err = newPairEstimates(c, s.traits); err != nil {
 		return nil, err
 	}
 	s.snapshot.Devices = c.Devices
@@ -189,7 +204,7 @@ func (s *simulation) arrive(enter func(*job)) {
 // end removes a job from the cluster. The completion time is NaN if the job was abandoned.
 func (s *simulation) end(j *job, at float64) {
 	j.gone = true
-	s.beliefs.forget(j)
+	s.estimates.forget(j)
 	s.demand -= j.GPUs
 	s.record(j, at)
 }
@@ -203,8 +218,8 @@ func (s *simulation) record(j *job, at float64) {
 	s.ended = append(s.ended, newJobResult(j, at))
 }
 
-// sweep removes ended jobs from the active ones.
-func (s *simulation) sweep() {
+// removeEnded removes ended jobs from the active ones.
+func (s *simulation) removeEnded() {
 	kept := s.active[:0]
 	for _, j := range s.active {
 		if !j.gone {
@@ -215,18 +230,18 @@ func (s *simulation) sweep() {
 	s.active = kept
 }
 
-// charge accounts the use of devices of a type by the jobs of an entry: for some seconds from a point in time, at a
-// share of each device. In compat mode each job of a pair pays the full price, as in Gavel; otherwise the jobs share
-// it.
-func (s *simulation) charge(e *entry, device int, from, seconds, share float64) {
-	s.usage.add(device, from, from+seconds, float64(share*float64(e.gpus)))
+// charge accounts the use of devices of a type by a job, or by a pair (b is not nil): for some seconds from a point in
+// time, at a share of each device. In compat mode each job of a pair pays the full price, as in Gavel; otherwise the
+// jobs share it.
+func (s *simulation) charge(a, b *job, gpus, device int, from, seconds, share float64) {
+	s.usage.add(device, from, from+seconds, float64(share*float64(gpus)))
 	seconds *= share
-	s.used[device] += float64(seconds * float64(e.gpus))
-	usd := s.Devices[device].USDHour * seconds / 3600 * float64(e.gpus)
-	joules := s.Devices[device].Watts * seconds * float64(e.gpus)
-	s.chargeJob(e.a, e.gpus, seconds, usd, joules, e.b != nil)
-	if e.b != nil {
-		s.chargeJob(e.b, e.gpus, seconds, usd, joules, true)
+	s.used[device] += float64(seconds * float64(gpus))
+	usd := s.Devices[device].USDHour * seconds / 3600 * float64(gpus)
+	joules := s.Devices[device].Watts * seconds * float64(gpus)
+	s.chargeJob(a, gpus, seconds, usd, joules, b != nil)
+	if b != nil {
+		s.chargeJob(b, gpus, seconds, usd, joules, true)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"trainopt/optimizer/schedule"
 	"trainopt/simulator/rounds"
 	"trainopt/simulator/rounds/roundstest"
 	"trainopt/simulator/workload"
@@ -101,7 +102,7 @@ func TestWindowIsWhatIsReported(t *testing.T) {
 func TestPreemptionCosts(t *testing.T) {
 	c := static(40, "isolated")
 	free := run(t, c)
-	c.Preemption = rounds.Preemption{Seconds: 30, Steps: 100}
+	c.Preemption = schedule.Preemption{Seconds: 30, Steps: 100}
 	dear := run(t, c)
 	if free.Pauses == 0 || free.PauseS != 0 || dear.PauseS <= 0 || dear.MeanJCTS <= free.MeanJCTS {
 		t.Errorf("without: mean %.0f s, %d pauses of %.0f s; with: mean %.0f s, %d pauses of %.0f s",
@@ -109,7 +110,7 @@ func TestPreemptionCosts(t *testing.T) {
 	}
 	c = static(8, "fifo_perf") // no job ever moves
 	free = run(t, c)
-	c.Preemption = rounds.Preemption{Seconds: 30}
+	c.Preemption = schedule.Preemption{Seconds: 30}
 	if dear = run(t, c); dear.MeanJCTS != free.MeanJCTS || dear.Pauses != 0 {
 		t.Errorf("jobs that are never paused take %.0f s, and %.0f s where pauses cost", free.MeanJCTS, dear.MeanJCTS)
 	}
@@ -253,25 +254,27 @@ func TestInterruptedRunsSayWhatTheyKnow(t *testing.T) {
 }
 
 // decision is a policy defined by a function.
-type decision func(*rounds.Snapshot) (rounds.Allocation, error)
+type decision func(*schedule.Snapshot) (schedule.Allocation, error)
 
-func (d decision) Decide(s *rounds.Snapshot) (rounds.Allocation, error) { return d(s) }
+func (d decision) Decide(s *schedule.Snapshot) (schedule.Allocation, error) { return d(s) }
 
-func entries(e ...rounds.Entry) decision {
-	return func(*rounds.Snapshot) (rounds.Allocation, error) { return rounds.Allocation{Entries: e}, nil }
+func entries(e ...schedule.Entry) decision {
+	return func(*schedule.Snapshot) (schedule.Allocation, error) { return schedule.Allocation{Entries: e}, nil }
 }
 
 func TestFaultyPoliciesEndTheRun(t *testing.T) {
 	forever := make(chan struct{})
 	t.Cleanup(func() { close(forever) })
-	alone := func(a int, x ...float64) rounds.Entry { return rounds.Entry{A: a, B: -1, X: x} }
+	alone := func(a int, x ...float64) schedule.Entry { return schedule.Entry{A: a, B: -1, X: x} }
 	for name, c := range map[string]struct {
-		policy rounds.Policy
+		policy schedule.Policy
 		want   string
 	}{
-		"error":        {decision(func(*rounds.Snapshot) (rounds.Allocation, error) { return rounds.Allocation{}, errors.New("no idea") }), "no idea"},
-		"panic":        {decision(func(s *rounds.Snapshot) (rounds.Allocation, error) { panic("lost my head") }), "panicked: lost my head"},
-		"never":        {decision(func(s *rounds.Snapshot) (rounds.Allocation, error) { <-forever; return rounds.Allocation{}, nil }), "no decision in time"},
+		"error": {decision(func(*schedule.Snapshot) (schedule.Allocation, error) {
+			return schedule.Allocation{}, errors.New("no idea")
+		}), "no idea"},
+		"panic":        {decision(func(s *schedule.Snapshot) (schedule.Allocation, error) { panic("lost my head") }), "panicked: lost my head"},
+		"never":        {decision(func(s *schedule.Snapshot) (schedule.Allocation, error) { <-forever; return schedule.Allocation{}, nil }), "no decision in time"},
 		"too much":     {entries(alone(0, 0, 0, 1), alone(1, 0, 0, 1), alone(2, 0, 0, 1), alone(3, 0, 0, 1), alone(4, 0, 0, 1)), "5 devices of type v100"},
 		"NaN":          {entries(alone(3, 0, math.NaN(), 0)), "NaN"},
 		"negative":     {entries(alone(3, 0, -0.5, 0)), "-0.5"},
@@ -279,7 +282,7 @@ func TestFaultyPoliciesEndTheRun(t *testing.T) {
 		"unknown job":  {entries(alone(99, 1, 0, 0)), "99"},
 		"twice":        {entries(alone(3, 0.1, 0, 0), alone(3, 0.1, 0, 0)), "twice"},
 		"types":        {entries(alone(3, 1)), "1 shares for 3 device types"},
-		"pairs":        {entries(rounds.Entry{A: 2, B: 3, X: []float64{1, 0, 0}}), "does not pack"},
+		"pairs":        {entries(schedule.Entry{A: 2, B: 3, X: []float64{1, 0, 0}}), "does not pack"},
 		"nothing":      {entries(), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -307,7 +310,7 @@ func TestFaultyPoliciesEndTheRun(t *testing.T) {
 // idle is a policy that never assigns shares and does not permit surplus time.
 type idle struct{ decision }
 
-func (idle) Traits() rounds.Traits { return rounds.Traits{Name: "Idle", OnlyShares: true} }
+func (idle) Traits() schedule.Traits { return schedule.Traits{Name: "Idle", OnlyShares: true} }
 
 func TestPolicyThatLetsNobodyRun(t *testing.T) {
 	c := static(8, "idle")

@@ -1,8 +1,6 @@
 package rounds
 
-import (
-	"trainopt/simulator/workload"
-)
+import "trainopt/simulator/workload"
 
 // source provides jobs in order of arrival.
 type source struct {

@@ -1,5 +1,7 @@
 package rounds
 
+import "trainopt/optimizer/schedule"
+
 // Timeline contains the device-seconds in use of each device type, in steps of equal length from time 0. The number
 // of steps is at most 500, regardless of the length of the run. The last step ends with the run, at MakespanS.
 type Timeline struct {
@@ -58,7 +60,7 @@ func (u *usage) merge() {
 }
 
 // timeline returns the use of devices until end, the time at which the run ended.
-func (u *usage) timeline(devices []DeviceType, end float64) *Timeline {
+func (u *usage) timeline(devices []schedule.DeviceType, end float64) *Timeline {
 	for end > u.step*maxSteps {
 		u.merge()
 	}

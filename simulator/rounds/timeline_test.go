@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"trainopt/optimizer/schedule"
 	"trainopt/simulator/rounds"
 	"trainopt/simulator/rounds/roundstest"
 	"trainopt/simulator/workload"
@@ -16,7 +17,7 @@ func TestTimelineIsUtilization(t *testing.T) {
 		"ours":                  func(*rounds.Config) {},
 		"without rounds":        func(c *rounds.Config) { c.Ideal = true },
 		"pairs":                 func(c *rounds.Config) { c.Policy = "fifo_packed" },
-		"pauses":                func(c *rounds.Config) { c.Preemption = rounds.Preemption{Seconds: 60, Steps: 10} },
+		"pauses":                func(c *rounds.Config) { c.Preemption = schedule.Preemption{Seconds: 60, Steps: 10} },
 		"a window that ends":    func(c *rounds.Config) { c.Total, c.Window = 0, rounds.Window{Start: 10, End: 20} },
 		"stopped at a limit":    func(c *rounds.Config) { c.Limit = 50000 },
 		"arrivals, long pauses": func(c *rounds.Config) { c.Generate.Lambda = workload.PerHour(0.01) },

@@ -1,11 +1,11 @@
 package hdeeprm
 
-import "trainopt/simulator/workload"
+import "trainopt/optimizer/schedule/mersenne"
 
 // numpyDraws draws the random numbers of HDeepRM's converter after numpy.random.seed(seed).
-type numpyDraws struct{ *workload.NumPy }
+type numpyDraws struct{ *mersenne.NumPy }
 
-func newNumpyDraws(seed uint32) numpyDraws { return numpyDraws{workload.NewNumPy(seed)} }
+func newNumpyDraws(seed uint32) numpyDraws { return numpyDraws{mersenne.NewNumPy(seed)} }
 
 // share draws the used share of the requested time, as numpy.random.choice does with the probabilities of usedBelow.
 func (d numpyDraws) share() float64 {

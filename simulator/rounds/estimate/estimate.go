@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 
+	"trainopt/optimizer/schedule/mersenne"
 	"trainopt/simulator/workload"
 )
 
@@ -48,7 +49,7 @@ type Estimator struct {
 	part       []float64 // [kind][device][kind]: throughput of the first beside the second, relative to that alone
 	references []int     // kinds, ascending
 	known      matrix    // reference × device and reference: relative throughput of references beside each other
-	draw       *workload.Python
+	draw       *mersenne.Python
 	start      *normals
 }
 
@@ -62,7 +63,7 @@ type Profile struct {
 // New draws the references. The kinds of jobs and device types are those of the table for single-device jobs, without
 // the device types of jobs that span machines.
 func New(table *workload.Throughputs, o Options) (*Estimator, error) {
-	e := &Estimator{options: o, draw: workload.NewPython(o.Seed), start: newNormals(o.FactorSeed)}
+	e := &Estimator{options: o, draw: mersenne.NewPython(o.Seed), start: newNormals(o.FactorSeed)}
 	for _, d := range table.Devices() {
 		if !strings.Contains(d, "unconsolidated") {
 			e.devices = append(e.devices, d)
@@ -87,7 +88,7 @@ func New(table *workload.Throughputs, o Options) (*Estimator, error) {
 		return nil, err
 	}
 	e.normalise(table)
-	e.references = workload.Sample(e.draw, below(len(e.kinds)), o.References)
+	e.references = mersenne.Sample(e.draw, below(len(e.kinds)), o.References)
 	slices.Sort(e.references)
 	e.known = newMatrix(o.References, len(e.devices)*o.References)
 	for i, a := range e.references {

@@ -3,7 +3,7 @@ package estimate
 import (
 	"math"
 
-	"trainopt/simulator/workload"
+	"trainopt/optimizer/schedule/mersenne"
 )
 
 const (
@@ -36,7 +36,7 @@ func (e *Estimator) matched(kind int, where []bool) *Profile {
 		}
 	}
 	if dot(row, row) == 0 {
-		return e.reference(workload.Choice(e.draw, below(refs)))
+		return e.reference(mersenne.Choice(e.draw, below(refs)))
 	}
 	return e.reference(e.nearest(row))
 }

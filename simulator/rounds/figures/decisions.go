@@ -7,8 +7,9 @@ import (
 	"strconv"
 	"time"
 
+	"trainopt/optimizer/schedule"
+	"trainopt/optimizer/schedule/share"
 	"trainopt/simulator/experiment"
-	"trainopt/simulator/rounds"
 	"trainopt/simulator/workload"
 )
 
@@ -67,7 +68,7 @@ func meanDecision(ctx context.Context, policy string, jobs int, o *DecisionOptio
 		if err != nil {
 			return math.NaN(), err
 		}
-		p, err := rounds.NewPolicy(policy, rounds.PolicyOptions{})
+		p, err := share.New(policy, share.Options{})
 		if err != nil {
 			return math.NaN(), err
 		}
@@ -81,19 +82,19 @@ func meanDecision(ctx context.Context, policy string, jobs int, o *DecisionOptio
 }
 
 // snapshot returns a snapshot of a cluster with the given number of jobs.
-func snapshot(jobs int, seed int64) (*rounds.Snapshot, error) {
+func snapshot(jobs int, seed int64) (*schedule.Snapshot, error) {
 	table := workload.GavelTable()
 	g, err := workload.NewGenerator(workload.Options{Seed: seed, MultiGPU: true}, table)
 	if err != nil {
 		return nil, err
 	}
-	s := &rounds.Snapshot{}
+	s := &schedule.Snapshot{}
 	for _, name := range []string{"k80", "p100", "v100"} {
-		s.Devices = append(s.Devices, rounds.DeviceType{Name: name, Count: jobs / 4, PerServer: 1, USDHour: 1, Watts: math.NaN()})
+		s.Devices = append(s.Devices, schedule.DeviceType{Name: name, Count: jobs / 4, PerServer: 1, USDHour: 1, Watts: math.NaN()})
 	}
 	list := g.Take(jobs)
 	for i := range list {
-		j := rounds.JobState{Job: &list[i], Remaining: list[i].Steps, Seconds: list[i].Seconds}
+		j := schedule.JobState{Job: &list[i], Remaining: list[i].Steps, Seconds: list[i].Seconds}
 		j.User = strconv.Itoa(i % entities)
 		for _, d := range s.Devices {
 			j.Rate = append(j.Rate, table.Alone(d.Name, j.Type, j.GPUs))

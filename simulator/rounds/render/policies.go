@@ -5,8 +5,8 @@ import (
 	"io"
 	"strings"
 
+	"trainopt/optimizer/schedule/share"
 	"trainopt/simulator/experiment"
-	"trainopt/simulator/rounds"
 )
 
 // about describes a policy: its objective, the information that it requires about jobs in addition to their number of
@@ -92,7 +92,7 @@ var described = map[string]about{
 // its source.
 func Policies(w io.Writer) error {
 	var b strings.Builder
-	for _, n := range rounds.PolicyNames() {
+	for _, n := range share.Names() {
 		d := described[n]
 		fmt.Fprintf(&b, "%s\n", n)
 		for _, line := range []string{d.does, "must know: " + d.needs, "from: " + d.from} {

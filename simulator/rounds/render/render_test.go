@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"trainopt/optimizer/schedule"
+	"trainopt/optimizer/schedule/share"
 	"trainopt/simulator/rounds"
 	"trainopt/simulator/rounds/roundstest"
 	"trainopt/simulator/workload"
@@ -19,7 +21,7 @@ var update = flag.Bool("update", false, "write the golden file")
 func simulated(t *testing.T, policy string) *Run {
 	t.Helper()
 	r, err := rounds.Run(t.Context(), rounds.Config{Devices: roundstest.Cluster(2, 2, 2), Policy: policy, Total: 20,
-		Generate: &workload.Options{Lambda: workload.PerHour(2), SLOs: true}, Preemption: rounds.Preemption{Seconds: 30}})
+		Generate: &workload.Options{Lambda: workload.PerHour(2), SLOs: true}, Preemption: schedule.Preemption{Seconds: 30}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,13 +107,13 @@ func TestUtilizationLine(t *testing.T) {
 
 // All existing policies, and no others, are described completely.
 func TestPoliciesAreDescribed(t *testing.T) {
-	for _, n := range rounds.PolicyNames() {
+	for _, n := range share.Names() {
 		if d := described[n]; d.does == "" || d.needs == "" || d.from == "" {
 			t.Errorf("policy %s: %+v, want what it does, must know, and is from", n, d)
 		}
 	}
 	for n := range described {
-		if _, ok := rounds.Policies[n]; !ok {
+		if _, ok := share.Policies[n]; !ok {
 			t.Errorf("%s is described and is no policy", n)
 		}
 	}

@@ -8,15 +8,15 @@ package roundstest
 import (
 	"testing"
 
-	"trainopt/simulator/rounds"
+	"trainopt/optimizer/schedule"
 	"trainopt/simulator/workload"
 )
 
 // Cluster returns the given numbers of K80, P100 and V100, each in a server of its own, at the prices of Gavel's
 // simulator. Types with a count of 0 are omitted.
-func Cluster(k80, p100, v100 int) []rounds.DeviceType {
-	var out []rounds.DeviceType
-	for _, d := range []rounds.DeviceType{
+func Cluster(k80, p100, v100 int) []schedule.DeviceType {
+	var out []schedule.DeviceType
+	for _, d := range []schedule.DeviceType{
 		{Name: "k80", Count: k80, PerServer: 1, USDHour: 0.135, Watts: 300},
 		{Name: "p100", Count: p100, PerServer: 1, USDHour: 0.43, Watts: 250},
 		{Name: "v100", Count: v100, PerServer: 1, USDHour: 0.74, Watts: 300},
@@ -30,10 +30,10 @@ func Cluster(k80, p100, v100 int) []rounds.DeviceType {
 
 // Snapshot returns a snapshot of a cluster in which all jobs wait, at the arrival of the last one and without
 // progress, with the rates of the embedded table. Callers may modify it.
-func Snapshot(t testing.TB, devices []rounds.DeviceType, jobs []workload.Job) *rounds.Snapshot {
+func Snapshot(t testing.TB, devices []schedule.DeviceType, jobs []workload.Job) *schedule.Snapshot {
 	t.Helper()
 	table := workload.GavelTable()
-	s := &rounds.Snapshot{Devices: devices}
+	s := &schedule.Snapshot{Devices: devices}
 	var names []string
 	for _, d := range devices {
 		names = append(names, d.Name)
@@ -43,7 +43,7 @@ func Snapshot(t testing.TB, devices []rounds.DeviceType, jobs []workload.Job) *r
 	}
 	for i := range jobs {
 		j := &jobs[i]
-		state := rounds.JobState{Job: j, Remaining: j.Steps, Seconds: j.Seconds}
+		state := schedule.JobState{Job: j, Remaining: j.Steps, Seconds: j.Seconds}
 		for _, d := range names {
 			state.Rate = append(state.Rate, table.Alone(d, j.Type, j.GPUs))
 		}
@@ -71,17 +71,17 @@ func Jobs(t testing.TB, n int, seed int64, multiGPU bool) []workload.Job {
 }
 
 // Decide returns the decision of a policy and fails the test if it is an error or invalid.
-func Decide(t testing.TB, p rounds.Policy, s *rounds.Snapshot) rounds.Allocation {
+func Decide(t testing.TB, p schedule.Policy, s *schedule.Snapshot) schedule.Allocation {
 	t.Helper()
 	a, err := p.Decide(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var traits rounds.Traits
-	if d, ok := p.(rounds.Described); ok {
+	var traits schedule.Traits
+	if d, ok := p.(schedule.Described); ok {
 		traits = d.Traits()
 	}
-	if err := a.Check(s, traits); err != nil {
+	if _, err := a.Check(s, traits); err != nil {
 		t.Fatal(err)
 	}
 	return a

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"trainopt/optimizer/schedule"
 	"trainopt/simulator/experiment"
 	"trainopt/simulator/rounds"
 	"trainopt/simulator/workload"
@@ -150,8 +151,8 @@ func (o *Outcome) scenario(k int) *experiment.Comparison {
 	return c
 }
 
-func priced(devices []rounds.DeviceType) bool {
-	return !slices.ContainsFunc(devices, func(d rounds.DeviceType) bool { return math.IsNaN(d.USDHour) })
+func priced(devices []schedule.DeviceType) bool {
+	return !slices.ContainsFunc(devices, func(d schedule.DeviceType) bool { return math.IsNaN(d.USDHour) })
 }
 
 // values returns the metrics of a run; empty if it has no figures.

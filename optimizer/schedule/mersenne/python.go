@@ -1,0 +1,198 @@
+// Package mersenne generates the random numbers of Python and NumPy, so that workloads and schedulers written in them are
+// reproduced draw by draw.
+//
+//	p := mersenne.NewPython(seed) // random.Random(seed)
+//	device := mersenne.Choice(p, devices)
+package mersenne
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/bits"
+)
+
+// Python generates the same numbers as random.Random of CPython (3.2 and newer) for the same integer seed: the
+// Mersenne twister MT19937 of Matsumoto and Nishimura (1998), seeded by key. It reproduces workloads that were
+// generated in Python. It is not safe for concurrent use.
+type Python struct{ twister }
+
+// twister is the Mersenne twister MT19937.
+type twister struct {
+	state [twisterWords]uint32
+	next  int
+}
+
+const (
+	twisterWords = 624
+	twisterShift = 397
+)
+
+// NewPython returns random.Random(seed). As in Python, the sign of the seed is ignored.
+func NewPython(seed int64) *Python {
+	magnitude := uint64(seed)
+	if seed < 0 {
+		magnitude = -magnitude
+	}
+	key := []uint32{uint32(magnitude)}
+	if high := uint32(magnitude >> 32); high != 0 {
+		key = append(key, high)
+	}
+	p := &Python{twister{next: twisterWords}}
+	p.seed(key)
+	return p
+}
+
+// seed implements init_by_array of the reference implementation.
+func (p *twister) seed(key []uint32) {
+	s := &p.state
+	s[0] = 19650218
+	for i := 1; i < twisterWords; i++ {
+		s[i] = 1812433253*(s[i-1]^s[i-1]>>30) + uint32(i)
+	}
+	i, j := 1, 0
+	step := func() {
+		if i++; i == twisterWords {
+			s[0], i = s[twisterWords-1], 1
+		}
+	}
+	for range max(twisterWords, len(key)) {
+		s[i] = (s[i] ^ (s[i-1]^s[i-1]>>30)*1664525) + key[j] + uint32(j)
+		step()
+		j = (j + 1) % len(key)
+	}
+	for range twisterWords - 1 {
+		s[i] = (s[i] ^ (s[i-1]^s[i-1]>>30)*1566083941) - uint32(i)
+		step()
+	}
+	s[0] = 1 << 31
+}
+
+// twist generates the next block of words.
+func (p *twister) twist() {
+	s := &p.state
+	for i := range s {
+		y := s[i]&(1<<31) | s[(i+1)%twisterWords]&(1<<31-1)
+		s[i] = s[(i+twisterShift)%twisterWords] ^ y>>1 ^ -(y&1)&0x9908b0df
+	}
+	p.next = 0
+}
+
+// word returns the next tempered 32-bit word.
+func (p *twister) word() uint32 {
+	if p.next == twisterWords {
+		p.twist()
+	}
+	y := p.state[p.next]
+	p.next++
+	y ^= y >> 11
+	y ^= y << 7 & 0x9d2c5680
+	y ^= y << 15 & 0xefc60000
+	return y ^ y>>18
+}
+
+// twisterState is the encoded state of a twister.
+type twisterState struct {
+	Words []uint32
+	Next  int
+}
+
+// MarshalJSON encodes the state.
+func (p *twister) MarshalJSON() ([]byte, error) {
+	return json.Marshal(twisterState{p.state[:], p.next})
+}
+
+// UnmarshalJSON restores a state: the draws continue as those of the generator that was encoded.
+func (p *twister) UnmarshalJSON(data []byte) error {
+	var s twisterState
+	if err := json.Unmarshal(data, &s); err != nil {
+		return err
+	}
+	if len(s.Words) != twisterWords || s.Next < 0 || s.Next > twisterWords {
+		return fmt.Errorf("restore random numbers: %d words, the next is %d: want %d words", len(s.Words), s.Next, twisterWords)
+	}
+	p.next = s.Next
+	copy(p.state[:], s.Words)
+	return nil
+}
+
+// Random implements random(): uniform in [0, 1), a multiple of 2⁻⁵³.
+func (p *twister) Random() float64 {
+	a, b := p.word()>>5, p.word()>>6
+	return (float64(a)*(1<<26) + float64(b)) / (1 << 53)
+}
+
+// Uniform implements uniform(a, b).
+func (p *Python) Uniform(a, b float64) float64 {
+	return a + float64((b-a)*p.Random()) // the conversion rounds the product as Python does, without fused multiply-add
+}
+
+// Bits implements getrandbits(k) for k in 0…64.
+func (p *Python) Bits(k int) uint64 {
+	switch {
+	case k <= 0:
+		return 0
+	case k <= 32:
+		return uint64(p.word() >> (32 - k))
+	}
+	low := uint64(p.word())
+	return uint64(p.word()>>(64-min(k, 64)))<<32 | low
+}
+
+// Below implements randrange(n): uniform in 0…n−1, for n at least 1.
+func (p *Python) Below(n int) int {
+	if n < 1 {
+		panic("draw a number below one: nothing to draw from")
+	}
+	k := bits.Len(uint(n))
+	for {
+		if r := p.Bits(k); r < uint64(n) {
+			return int(r)
+		}
+	}
+}
+
+// Range implements randrange(start, stop): uniform in start…stop−1.
+func (p *Python) Range(start, stop int) int { return start + p.Below(stop-start) }
+
+// Choice implements choice(s).
+func Choice[T any](p *Python, s []T) T { return s[p.Below(len(s))] }
+
+// Shuffle implements shuffle(s).
+func Shuffle[T any](p *Python, s []T) {
+	for i := len(s) - 1; i > 0; i-- {
+		j := p.Below(i + 1)
+		s[i], s[j] = s[j], s[i]
+	}
+}
+
+// Sample implements sample(s, k): k elements in the order drawn. s is not modified; k is at most its length.
+func Sample[T any](p *Python, s []T, k int) []T {
+	if k < 0 || k > len(s) {
+		panic("draw a sample: it is larger than what it is drawn from, or negative")
+	}
+	drawn := make([]T, k)
+	small := 21 // Python copies the list up to this size and records the drawn indices above it
+	if k > 5 {
+		small += 1 << (2 * int(math.Ceil(math.Log(float64(3*k))/math.Log(4))))
+	}
+	if len(s) <= small {
+		pool := append([]T(nil), s...)
+		for i := range drawn {
+			j := p.Below(len(pool) - i)
+			drawn[i] = pool[j]
+			pool[j] = pool[len(pool)-i-1]
+		}
+		return drawn
+	}
+	taken := make(map[int]bool, k)
+	for i := range drawn {
+		j := p.Below(len(s))
+		for taken[j] {
+			j = p.Below(len(s))
+		}
+		taken[j] = true
+		drawn[i] = s[j]
+	}
+	return drawn
+}

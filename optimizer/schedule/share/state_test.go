@@ -1,0 +1,52 @@
+package share_test
+
+import (
+	"reflect"
+	"testing"
+
+	"trainopt/optimizer/schedule"
+	"trainopt/optimizer/schedule/share"
+	"trainopt/simulator/rounds/roundstest"
+)
+
+// A policy with the state of another decides like that one, while jobs arrive, progress and complete.
+func TestRestoredPoliciesDecideAlike(t *testing.T) {
+	for _, name := range share.Names() {
+		t.Run(name, func(t *testing.T) {
+			p := policy(t, name, false)
+			if _, ok := p.(schedule.Stateful); !ok {
+				return
+			}
+			jobs := roundstest.Jobs(t, 24, 3, name != "allox")
+			for i := range 6 {
+				s := roundstest.Snapshot(t, roundstest.Cluster(3, 3, 9), jobs[2*i:2*i+12])
+				s.Now = 700 * float64(i)
+				for k := range s.Jobs {
+					s.Jobs[k].Remaining *= 1 - 0.1*float64(i)
+					s.Jobs[k].Attained = 1000 * float64(i)
+					s.Jobs[k].Deadline = 1e6 * float64(k+1)
+				}
+				state, err := p.(schedule.Stateful).State()
+				if err != nil {
+					t.Fatal(err)
+				}
+				restored := policy(t, name, false)
+				if err := restored.(schedule.Stateful).Restore(state); err != nil {
+					t.Fatal(err)
+				}
+				one, two := roundstest.Decide(t, p, s), roundstest.Decide(t, restored, s)
+				if !reflect.DeepEqual(one, two) {
+					t.Fatalf("decision %d: %v, restored %v", i, one, two)
+				}
+			}
+		})
+	}
+}
+
+func TestBadStateIsRefused(t *testing.T) {
+	for _, state := range []string{"", "{}", "[]", "[1,2]", `[{"3":1},{"Words":[1],"Next":0}]`} {
+		if err := policy(t, "fifo", false).(schedule.Stateful).Restore([]byte(state)); err == nil {
+			t.Errorf("state %q is accepted", state)
+		}
+	}
+}
