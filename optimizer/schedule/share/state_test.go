@@ -6,7 +6,7 @@ import (
 
 	"trainopt/optimizer/schedule"
 	"trainopt/optimizer/schedule/share"
-	"trainopt/simulator/rounds/roundstest"
+	"trainopt/simulator/cluster/clustertest"
 )
 
 // A policy with the state of another decides like that one, while jobs arrive, progress and complete.
@@ -17,9 +17,9 @@ func TestRestoredPoliciesDecideAlike(t *testing.T) {
 			if _, ok := p.(schedule.Stateful); !ok {
 				return
 			}
-			jobs := roundstest.Jobs(t, 24, 3, name != "allox")
+			jobs := clustertest.Jobs(t, 24, 3, name != "allox")
 			for i := range 6 {
-				s := roundstest.Snapshot(t, roundstest.Cluster(3, 3, 9), jobs[2*i:2*i+12])
+				s := clustertest.Snapshot(t, clustertest.Cluster(3, 3, 9), jobs[2*i:2*i+12])
 				s.Now = 700 * float64(i)
 				for k := range s.Jobs {
 					s.Jobs[k].Remaining *= 1 - 0.1*float64(i)
@@ -34,7 +34,7 @@ func TestRestoredPoliciesDecideAlike(t *testing.T) {
 				if err := restored.(schedule.Stateful).Restore(state); err != nil {
 					t.Fatal(err)
 				}
-				one, two := roundstest.Decide(t, p, s), roundstest.Decide(t, restored, s)
+				one, two := clustertest.Decide(t, p, s), clustertest.Decide(t, restored, s)
 				if !reflect.DeepEqual(one, two) {
 					t.Fatalf("decision %d: %v, restored %v", i, one, two)
 				}
