@@ -63,8 +63,7 @@ var below = map[string][]string{
 	"optimizer/predict":  {"optimizer/history", "optimizer/history/measured", "optimizer/history/transfer", "optimizer/plan", "optimizer/inspect", "optimizer/report/chart", "optimizer/report/page"},
 
 	"optimizer/schedule":                    {},
-	"optimizer/schedule/mersenne":           {},
-	"optimizer/schedule/share":              {"optimizer/schedule", "optimizer/schedule/mersenne", "optimizer/schedule/solve"},
+	"optimizer/schedule/share":              {"optimizer/schedule", "optimizer/schedule/solve"},
 	"optimizer/schedule/round":              {"optimizer/schedule"},
 	"optimizer/schedule/solve":              {},
 	"optimizer/schedule/place":              {},

@@ -17,6 +17,9 @@ func (a Allocation) Check(s *Snapshot, t Traits) (job int, err error) {
 	load := make([]float64, len(s.Devices))
 	alone := make([]bool, len(s.Jobs))
 	pairs := map[[2]int]bool{}
+	if a.GPUs != nil && len(a.GPUs) != len(a.Entries) {
+		return -1, fmt.Errorf("%d numbers of devices for %d entries", len(a.GPUs), len(a.Entries))
+	}
 	for i := range a.Entries {
 		e := &a.Entries[i]
 		if e.A < 0 || e.A >= len(s.Jobs) || e.B < -1 || e.B >= len(s.Jobs) || e.A == e.B {
@@ -31,7 +34,13 @@ func (a Allocation) Check(s *Snapshot, t Traits) (job int, err error) {
 		} else {
 			pairs[pair] = true
 		}
-		if err := e.check(s, t, timeOf, load); err != nil {
+		gpus := s.Jobs[e.A].GPUs
+		if a.GPUs != nil {
+			if gpus = a.GPUs[i]; gpus < 1 || e.B >= 0 {
+				return e.A, fmt.Errorf("%d devices for job %d", gpus, e.A)
+			}
+		}
+		if err := e.check(s, t, gpus, timeOf, load); err != nil {
 			return e.A, err
 		}
 	}
@@ -49,17 +58,11 @@ func (a Allocation) Check(s *Snapshot, t Traits) (job int, err error) {
 	return -1, nil
 }
 
-// check validates an entry and adds its shares to the time of its jobs and to the load of the device types.
-func (e *Entry) check(s *Snapshot, t Traits, timeOf, load []float64) error {
+// check validates an entry on a number of devices, and adds its shares to the time of its jobs and to the load of the
+// device types.
+func (e *Entry) check(s *Snapshot, t Traits, gpus int, timeOf, load []float64) error {
 	if len(e.X) != len(s.Devices) {
 		return fmt.Errorf("%d shares for %d device types", len(e.X), len(s.Devices))
-	}
-	gpus := s.Jobs[e.A].GPUs
-	if e.GPUs < 0 || e.GPUs > 0 && e.B >= 0 {
-		return fmt.Errorf("%d devices for job %d", e.GPUs, e.A)
-	}
-	if e.GPUs > 0 {
-		gpus = e.GPUs
 	}
 	if e.B >= 0 && !t.Packs {
 		return errors.New("shares for a pair, from a policy that does not pack")

@@ -72,7 +72,7 @@ type Snapshot struct {
 	PairByKind bool
 	// SizedRate returns the throughput in steps/s of a job on a number of devices of a type; 0 if it does not run
 	// there or the rate is unknown. It is nil where jobs run on the number of devices that they request; else a policy
-	// may choose the number (Entry.GPUs).
+	// may choose the number (Allocation.GPUs).
 	SizedRate func(j *Job, device, gpus int) float64
 	// Preemption is the loss of a job that is moved.
 	Preemption Preemption
@@ -81,25 +81,28 @@ type Snapshot struct {
 // Entry is a job, or a pair of co-located jobs, and its share of each device type.
 type Entry struct {
 	A, B int       // indices into Snapshot.Jobs; B is −1 for a single job
-	GPUs int       // number of devices of a single job; 0: as requested
 	X    []float64 // share of time, 0…1, by device type
 }
 
 // Allocation is the decision of a policy. Jobs without an entry receive nothing.
 type Allocation struct {
 	Entries []Entry
+	// GPUs contains the number of devices by entry, all of which are single jobs; nil: jobs run on the number that they
+	// request.
+	GPUs []int
 }
 
 // Policy computes shares. It may keep state between calls. Decide is called when jobs arrive or complete, subject to
 // the minimum interval of the scheduler.
 type Policy interface {
 	Decide(s *Snapshot) (Allocation, error)
+	Traits() Traits
 }
 
 // Stateful is a policy that keeps state between decisions.
 type Stateful interface {
 	Policy
-	// State encodes the state. Derived data, such as caches, is not part of it.
+	// State encodes the state. Derived data, such as caches, and sources of random numbers are not part of it.
 	State() ([]byte, error)
 	// Restore replaces the state of a new policy of the same name. Decisions then continue as those of the policy whose
 	// state was encoded.
@@ -125,24 +128,6 @@ type Traits struct {
 	Period float64
 	// Overcommits: shares may sum to more devices than exist. Without it, such an allocation is an error.
 	Overcommits bool
-}
-
-// Described is a policy with traits. The traits of other policies are zero.
-type Described interface {
-	Policy
-	Traits() Traits
-}
-
-// TraitsOf returns the traits of a policy; the name defaults to the given one.
-func TraitsOf(p Policy, name string) Traits {
-	var t Traits
-	if d, ok := p.(Described); ok {
-		t = d.Traits()
-	}
-	if t.Name == "" {
-		t.Name = name
-	}
-	return t
 }
 
 // Decision is a change of the devices of a job.

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"trainopt/optimizer/schedule/mersenne"
 	"trainopt/simulator/workload"
 )
 
@@ -20,7 +19,7 @@ import (
 // devices receives the duration of these steps on the largest measured number. Jobs in the table and the given list
 // are not modified. The error names a job with neither steps nor a duration, as in the traces of Sia.
 func DrawTypes(jobs []workload.Job, table *workload.Throughputs, reference string, seed int64) (out []workload.Job, note string, err error) {
-	d := drawing{table: table, reference: reference, python: mersenne.NewPython(seed), choices: map[int][]string{}}
+	d := drawing{table: table, reference: reference, python: workload.NewPython(seed), choices: map[int][]string{}}
 	for g := range maxDevicesOfJob(table) {
 		if types := d.typesFor(g + 1); len(types) > 0 {
 			d.counts = append(d.counts, g+1)
@@ -57,7 +56,7 @@ func maxDevicesOfJob(table *workload.Throughputs) int {
 type drawing struct {
 	table     *workload.Throughputs
 	reference string
-	python    *mersenne.Python
+	python    *workload.Python
 	counts    []int            // measured numbers of devices, ascending
 	choices   map[int][]string // types by number of devices
 
@@ -105,7 +104,7 @@ func (d *drawing) draw(j *workload.Job) error {
 		j.GPUs = gpus
 	}
 	d.drawn++
-	j.Type, j.Steps = mersenne.Choice(d.python, d.typesFor(gpus)), math.NaN()
+	j.Type, j.Steps = workload.Choice(d.python, d.typesFor(gpus)), math.NaN()
 	return nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"trainopt/optimizer/schedule/mersenne"
 	"trainopt/simulator/workload"
 )
 
@@ -43,7 +42,7 @@ type estimator struct {
 	part       []float64 // [kind][device][kind]: throughput of the first beside the second, relative to that alone
 	references []int     // kinds, ascending
 	known      matrix    // reference × device and reference: relative throughput of references beside each other
-	draw       *mersenne.Python
+	draw       *workload.Python
 	start      *normals
 }
 
@@ -57,7 +56,7 @@ type pairProfile struct {
 // New draws the references. The kinds of jobs and device types are those of the table for single-device jobs, without
 // the device types of jobs that span machines.
 func newEstimator(table *workload.Throughputs, o estimatorOptions) (*estimator, error) {
-	e := &estimator{options: o, draw: mersenne.NewPython(o.Seed), start: newNormals(o.FactorSeed)}
+	e := &estimator{options: o, draw: workload.NewPython(o.Seed), start: newNormals(o.FactorSeed)}
 	for _, d := range table.Devices() {
 		if !strings.Contains(d, "unconsolidated") {
 			e.devices = append(e.devices, d)
@@ -82,7 +81,7 @@ func newEstimator(table *workload.Throughputs, o estimatorOptions) (*estimator, 
 		return nil, err
 	}
 	e.normalise(table)
-	e.references = mersenne.Sample(e.draw, below(len(e.kinds)), o.References)
+	e.references = workload.Sample(e.draw, below(len(e.kinds)), o.References)
 	slices.Sort(e.references)
 	e.known = newMatrix(o.References, len(e.devices)*o.References)
 	for i, a := range e.references {

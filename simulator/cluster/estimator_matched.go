@@ -3,7 +3,7 @@ package cluster
 import (
 	"math"
 
-	"trainopt/optimizer/schedule/mersenne"
+	"trainopt/simulator/workload"
 )
 
 const (
@@ -36,7 +36,7 @@ func (e *estimator) matched(kind int, where []bool) *pairProfile {
 		}
 	}
 	if dot(row, row) == 0 {
-		return e.reference(mersenne.Choice(e.draw, below(refs)))
+		return e.reference(workload.Choice(e.draw, below(refs)))
 	}
 	return e.reference(e.nearest(row))
 }

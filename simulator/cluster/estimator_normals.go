@@ -3,18 +3,18 @@ package cluster
 import (
 	"math"
 
-	"trainopt/optimizer/schedule/mersenne"
+	"trainopt/simulator/workload"
 )
 
 // normals generates the same numbers as numpy.random.seed(seed) and numpy.random.randn, by Marsaglia's polar method.
 // The original initializes its factorization with them.
 type normals struct {
-	words  *mersenne.NumPy
+	words  *workload.NumPy
 	kept   float64 // second number of the last pair
 	isKept bool
 }
 
-func newNormals(seed int64) *normals { return &normals{words: mersenne.NewNumPy(uint32(seed))} }
+func newNormals(seed int64) *normals { return &normals{words: workload.NewNumPy(uint32(seed))} }
 
 // draw returns a standard normal number.
 func (n *normals) draw() float64 {

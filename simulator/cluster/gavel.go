@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"trainopt/optimizer/schedule"
-	"trainopt/optimizer/schedule/mersenne"
+	"trainopt/simulator/workload"
 )
 
 // gavel is the round-based mechanism of Gavel (OSDI 2020, section 5) exactly as simulated by the published code:
@@ -32,7 +32,7 @@ type gavel struct {
 	pairs   map[[2]int]*entry // by numbers of both jobs, the lower one first
 	total   []float64         // time received by all entries since the last decision, by device type
 
-	shuffle   *mersenne.Python
+	shuffle   *workload.Python
 	order     []int // device types in the order in which they are filled in this round
 	decideNow bool  // jobs arrived or completed since the last decision
 	reset     float64
@@ -69,7 +69,7 @@ const maxFailures = 5
 func newGavel(s *simulation) *gavel {
 	g := &gavel{
 		simulation: s, pairs: map[[2]int]*entry{}, total: make([]float64, len(s.Devices)),
-		shuffle: mersenne.NewPython(s.Seed + 5), decideNow: true,
+		shuffle: workload.NewPython(s.Seed + 5), decideNow: true,
 	}
 	g.latest.before = (*piece).before
 	g.selection.init(s.Devices, s.GlobalQueue)
@@ -117,7 +117,7 @@ func (g *gavel) advance() {
 func (g *gavel) complete(p *piece) {
 	g.events++
 	e := p.entry
-	if g.learn(e.rated, e.device) {
+	if g.learn(&e.rated, e.device) {
 		g.foregone = false
 	}
 	seconds := p.finish - g.roundStart
@@ -262,7 +262,7 @@ func (g *gavel) typeOrder() {
 		g.order = append(g.order, d)
 	}
 	if !g.traits.FixedOrder {
-		mersenne.Shuffle(g.shuffle, g.order)
+		workload.Shuffle(g.shuffle, g.order)
 	}
 }
 
@@ -356,7 +356,7 @@ func (g *gavel) launch(e *entry) {
 // steps.
 func (g *gavel) piece(e *entry, delay float64) piece {
 	p := piece{entry: e, finish: g.now}
-	rate, rateB := g.actualRates(e.rated, e.device)
+	rate, rateB := g.actualRates(&e.rated, e.device)
 	p.steps = g.plan(&p, e.a, rate, delay)
 	if e.b != nil {
 		p.both = g.plan(&p, e.b, rateB, delay)

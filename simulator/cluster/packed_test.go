@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"trainopt/simulator/cluster"
-	"trainopt/simulator/cluster/clustertest"
 	"trainopt/simulator/workload"
 )
 
@@ -26,7 +25,7 @@ func TestPackedIsBetterThanGavelPacked(t *testing.T) {
 			mean := 0.0
 			for seed := range int64(3) {
 				got := run(t, cluster.Config{
-					Devices: clustertest.Cluster(36, 36, 36), Policy: policy, Seed: seed, Window: cluster.Window{Start: 4000, End: 5000},
+					Devices: gavelDevices(36, 36, 36), Policy: policy, Seed: seed, Window: cluster.Window{Start: 4000, End: 5000},
 					Generate: &workload.Options{Seed: seed, Lambda: workload.PerHour(c.rate), MultiGPU: c.multi},
 				})
 				mean += float64(got.MeanJCTS) / 3600 / 3
@@ -44,7 +43,7 @@ func TestPairsDoNoHarmAtLowLoad(t *testing.T) {
 	for rate, slack := range map[float64]float64{1: 1e-9, 4: 0.01} {
 		for _, policy := range []string{"best_match", "srtf"} {
 			c := cluster.Config{
-				Devices: clustertest.Cluster(36, 36, 36), Policy: policy, Window: cluster.Window{Start: 400, End: 500},
+				Devices: gavelDevices(36, 36, 36), Policy: policy, Window: cluster.Window{Start: 400, End: 500},
 				Generate: &workload.Options{Lambda: workload.PerHour(rate)},
 			}
 			alone := run(t, c)
@@ -59,7 +58,7 @@ func TestPairsDoNoHarmAtLowLoad(t *testing.T) {
 // Policies with pairs work with estimated rates and use the rates learned from pairs that ran.
 func TestPackedByEstimates(t *testing.T) {
 	c := cluster.Config{
-		Devices: clustertest.Cluster(4, 4, 4), Policy: "srtf_packed", Window: cluster.Window{Start: 100, End: 200}, Generate: &workload.Options{Lambda: workload.PerHour(0.8)},
+		Devices: gavelDevices(4, 4, 4), Policy: "srtf_packed", Window: cluster.Window{Start: 100, End: 200}, Generate: &workload.Options{Lambda: workload.PerHour(0.8)},
 	}
 	known := run(t, c)
 	c.Profiling = cluster.Profiling{Share: 0.2, References: 16}

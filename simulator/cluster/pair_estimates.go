@@ -134,7 +134,7 @@ func (s *simulation) estimatedRates(first, second *job) pairRates {
 }
 
 // actualRates returns the actual rates of a job or pair on a device type.
-func (s *simulation) actualRates(r rated, device int) (a, b float64) {
+func (s *simulation) actualRates(r *rated, device int) (a, b float64) {
 	switch {
 	case r.b == nil:
 		return r.rate[device], 0
@@ -146,7 +146,7 @@ func (s *simulation) actualRates(r rated, device int) (a, b float64) {
 }
 
 // misestimated reports whether the actual rates of a pair on a device type differ from the estimates.
-func (s *simulation) misestimated(r rated, device int) bool {
+func (s *simulation) misestimated(r *rated, device int) bool {
 	if s.estimates == nil || r.b == nil {
 		return false
 	}
@@ -156,7 +156,7 @@ func (s *simulation) misestimated(r rated, device int) bool {
 
 // learn replaces the estimates for a pair that has run on a device type by the actual rates and reports whether they
 // changed.
-func (s *simulation) learn(r rated, device int) bool {
+func (s *simulation) learn(r *rated, device int) bool {
 	if !s.misestimated(r, device) {
 		return false
 	}

@@ -51,6 +51,22 @@ func loadReference(t *testing.T, name string) reference {
 	return r
 }
 
+// gavelDevices returns the given numbers of K80, P100 and V100, each in a server of its own, at the prices of Gavel's
+// simulator. Types with a count of 0 are omitted.
+func gavelDevices(k80, p100, v100 int) []schedule.DeviceType {
+	var out []schedule.DeviceType
+	for _, d := range []schedule.DeviceType{
+		{Name: "k80", Count: k80, PerServer: 1, USDHour: 0.135, Watts: 300},
+		{Name: "p100", Count: p100, PerServer: 1, USDHour: 0.43, Watts: 250},
+		{Name: "v100", Count: v100, PerServer: 1, USDHour: 0.74, Watts: 300},
+	} {
+		if d.Count > 0 {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
 // devicesOf parses "8:16:24", Gavel's notation for V100, P100, K80.
 func devicesOf(t *testing.T, counts string) []schedule.DeviceType {
 	t.Helper()

@@ -258,8 +258,8 @@ func (m *roundDriver) paces(a *job) (pace, paceB float64) {
 }
 
 // rated returns the jobs of the stretch of a job with the rates that the policy sees.
-func (s *stretch) rated(a *job) rated {
-	return rated{a, s.b, s.runnable.RateA, s.runnable.RateB}
+func (s *stretch) rated(a *job) *rated {
+	return &rated{a, s.b, s.runnable.RateA, s.runnable.RateB}
 }
 
 // observe learns from the pairs that have run since the last round and requests a new decision if an estimate was

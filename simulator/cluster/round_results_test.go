@@ -12,7 +12,6 @@ import (
 
 	"trainopt/optimizer/schedule"
 	"trainopt/simulator/cluster"
-	"trainopt/simulator/cluster/clustertest"
 	"trainopt/simulator/workload"
 )
 
@@ -46,7 +45,7 @@ func TestImprovedResults(t *testing.T) {
 			o = workload.Options{Lambda: workload.PerHour(2), MultiGPU: true}
 		}
 		got := run(t, cluster.Config{
-			Devices: clustertest.Cluster(36, 36, 36), Generate: &o, Window: cluster.Window{Start: 400, End: 500}, Policy: c.policy,
+			Devices: gavelDevices(36, 36, 36), Generate: &o, Window: cluster.Window{Start: 400, End: 500}, Policy: c.policy,
 			WholeRounds: c.whole, Preemption: schedule.Preemption{Seconds: c.lost},
 		})
 		if math.Abs(float64(got.MeanJCTS)/3600-c.mean) > 0.001*c.mean {
@@ -76,7 +75,7 @@ func TestBetterThanGavel(t *testing.T) {
 			continue
 		}
 		got := run(t, cluster.Config{
-			Devices: clustertest.Cluster(36, 36, 36), Policy: c.policy, Window: cluster.Window{Start: 4000, End: 5000},
+			Devices: gavelDevices(36, 36, 36), Policy: c.policy, Window: cluster.Window{Start: 4000, End: 5000},
 			Generate: &workload.Options{Lambda: workload.PerHour(c.rate), MultiGPU: c.multi},
 		})
 		t.Logf("%s at %v jobs/h: mean %.2f h, Gavel %.2f h", c.policy, c.rate, got.MeanJCTS/3600, c.gavel)
@@ -92,7 +91,7 @@ func TestSameBytesOnOneAndTwoCores(t *testing.T) {
 		for _, cores := range []int{1, 2} {
 			before := runtime.GOMAXPROCS(cores)
 			got := run(t, cluster.Config{
-				Devices: clustertest.Cluster(4, 4, 8), Policy: policy, Total: 60, Seed: 3, Preemption: schedule.Preemption{Seconds: 20},
+				Devices: gavelDevices(4, 4, 8), Policy: policy, Total: 60, Seed: 3, Preemption: schedule.Preemption{Seconds: 20},
 				Generate: &workload.Options{Lambda: 1800, MultiGPU: true, SLOs: true},
 			})
 			runtime.GOMAXPROCS(before)
@@ -132,7 +131,7 @@ func TestShortestFirstIsOptimalOnOneDevice(t *testing.T) {
 			at += rapid.Float64Range(0, 2000).Draw(r, "gap")
 			jobs = append(jobs, workload.Job{ID: i, Type: "A3C", Arrival: at, GPUs: 1, Steps: rapid.Float64Range(10, 20000).Draw(r, "steps"), Deadline: math.NaN(), SLO: math.NaN()})
 		}
-		c := cluster.Config{Devices: clustertest.Cluster(0, 0, 1), Jobs: jobs, Policy: "srtf"}
+		c := cluster.Config{Devices: gavelDevices(0, 0, 1), Jobs: jobs, Policy: "srtf"}
 		best := run(t, c)
 		rank := rapid.Permutation([]int{0, 1, 2, 3, 4, 5}).Draw(r, "rank")
 		c.Custom = byRank(rank)
@@ -171,7 +170,7 @@ func TestCheapestSavesAndKeepsDeadlines(t *testing.T) {
 		misses int
 	}{{690, 0}, {999, 0}, {976, 0}} {
 		c := cluster.Config{
-			Devices: clustertest.Cluster(16, 16, 16), Policy: "cheapest", Total: 100,
+			Devices: gavelDevices(16, 16, 16), Policy: "cheapest", Total: 100,
 			Generate: &workload.Options{Seed: int64(seed), SLOs: true},
 		}
 		got := run(t, c)
@@ -241,7 +240,7 @@ func TestElasticJobsTakeWhatIsIdle(t *testing.T) {
 
 func BenchmarkDefault5000(b *testing.B) {
 	c := cluster.Config{
-		Devices: clustertest.Cluster(36, 36, 36), Policy: "srtf", Window: cluster.Window{Start: 4000, End: 5000},
+		Devices: gavelDevices(36, 36, 36), Policy: "srtf", Window: cluster.Window{Start: 4000, End: 5000},
 		Generate: &workload.Options{Lambda: workload.PerHour(4)},
 	}
 	for b.Loop() {

@@ -24,6 +24,7 @@ import (
 	"trainopt/optimizer/schedule"
 	"trainopt/optimizer/schedule/round"
 	"trainopt/optimizer/schedule/share"
+	"trainopt/simulator/workload"
 )
 
 // Run simulates until every job of the window, or of the list, has ended. It returns a partial Result together with
@@ -99,13 +100,19 @@ type pauses struct {
 	seconds float64 // device-seconds
 }
 
+// pythonRandom draws the numbers of Gavel.
+type pythonRandom struct{ *workload.Python }
+
+// IntN implements share.Random.
+func (p pythonRandom) IntN(n int) int { return p.Below(n) }
+
 // newSimulation creates the policy, the source of jobs and the shared state. c must be valid and have its defaults
 // set.
 func newSimulation(ctx context.Context, c Config) (*simulation, error) {
 	policy := c.Custom
 	if policy == nil {
 		var err error
-		if policy, err = share.New(c.Policy, share.Options{Seed: c.Seed, Compat: c.Compat}); err != nil {
+		if policy, err = share.New(c.Policy, share.Options{Random: pythonRandom{workload.NewPython(c.Seed)}, Compat: c.Compat}); err != nil {
 			return nil, err
 		}
 	}
@@ -114,8 +121,11 @@ func newSimulation(ctx context.Context, c Config) (*simulation, error) {
 		return nil, err
 	}
 	s := &simulation{
-		Config: c, ctx: ctx, policy: policy, traits: schedule.TraitsOf(policy, c.Policy), source: src,
+		Config: c, ctx: ctx, policy: policy, traits: policy.Traits(), source: src,
 		rates: newRates(c.Throughputs, c.Devices), used: make([]float64, len(c.Devices)), usage: newUsage(len(c.Devices)), expected: expectedJobs(c),
+	}
+	if s.traits.Name == "" {
+		s.traits.Name = c.Policy
 	}
 	for _, d := range c.Devices {
 		s.devices += d.Count

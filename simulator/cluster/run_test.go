@@ -11,7 +11,6 @@ import (
 
 	"trainopt/optimizer/schedule"
 	"trainopt/simulator/cluster"
-	"trainopt/simulator/cluster/clustertest"
 	"trainopt/simulator/workload"
 )
 
@@ -19,7 +18,7 @@ func contains(err error, s string) bool { return strings.Contains(err.Error(), s
 
 // static returns a short run of jobs that all arrive at the start.
 func static(n int, policy string) cluster.Config {
-	return cluster.Config{Devices: clustertest.Cluster(4, 4, 4), Generate: &workload.Options{}, Total: n, Policy: policy, Compat: true}
+	return cluster.Config{Devices: gavelDevices(4, 4, 4), Generate: &workload.Options{}, Total: n, Policy: policy, Compat: true}
 }
 
 // The first ten of a hundred simultaneous jobs on 36 devices of each type in runs of the original with seed 0, in
@@ -218,7 +217,7 @@ func TestJobsWithLessThanAStepPerDevice(t *testing.T) {
 }
 
 func TestArrivalAboveCapacityIsNotStable(t *testing.T) {
-	c := cluster.Config{Devices: clustertest.Cluster(2, 2, 2), Generate: &workload.Options{Lambda: 60}, Window: cluster.Window{Start: 0, End: 100000}, Policy: "isolated", Compat: true}
+	c := cluster.Config{Devices: gavelDevices(2, 2, 2), Generate: &workload.Options{Lambda: 60}, Window: cluster.Window{Start: 0, End: 100000}, Policy: "isolated", Compat: true}
 	got, err := cluster.Run(context.Background(), c)
 	if !errors.Is(err, cluster.ErrNotStable) || got == nil || got.NotStable == nil {
 		t.Fatalf("%v, want not stable", err)
@@ -257,6 +256,8 @@ func TestInterruptedRunsSayWhatTheyKnow(t *testing.T) {
 type decision func(*schedule.Snapshot) (schedule.Allocation, error)
 
 func (d decision) Decide(s *schedule.Snapshot) (schedule.Allocation, error) { return d(s) }
+
+func (decision) Traits() schedule.Traits { return schedule.Traits{} }
 
 func entries(e ...schedule.Entry) decision {
 	return func(*schedule.Snapshot) (schedule.Allocation, error) { return schedule.Allocation{Entries: e}, nil }

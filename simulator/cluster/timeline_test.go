@@ -6,7 +6,6 @@ import (
 
 	"trainopt/optimizer/schedule"
 	"trainopt/simulator/cluster"
-	"trainopt/simulator/cluster/clustertest"
 	"trainopt/simulator/workload"
 )
 
@@ -55,7 +54,7 @@ func TestTimelineIsUtilization(t *testing.T) {
 func TestTimelineOfOneJob(t *testing.T) {
 	const kind = "ResNet-18 (batch size 32)"
 	rate := workload.GavelTable().Alone("v100", kind, 2)
-	r := run(t, cluster.Config{Devices: clustertest.Cluster(0, 0, 3), Policy: "fifo", Jobs: []workload.Job{
+	r := run(t, cluster.Config{Devices: gavelDevices(0, 0, 3), Policy: "fifo", Jobs: []workload.Job{
 		{ID: 1, Type: kind, GPUs: 2, Arrival: 600, Steps: 3000 * rate}}})
 	if r.Timeline.StepS != 8 || r.Timeline.Steps() != 450 {
 		t.Fatalf("%d steps of %v s, want 450 of 8", r.Timeline.Steps(), r.Timeline.StepS)

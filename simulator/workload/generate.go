@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-
-	"trainopt/optimizer/schedule/mersenne"
 )
 
 // Options configure Gavel's generator of jobs. The zero value of each switch is off.
@@ -46,7 +44,7 @@ func (o Options) Validate() error {
 type Generator struct {
 	options             Options
 	table               *Throughputs
-	jobs, arrivals, slo *mersenne.Python
+	jobs, arrivals, slo *Python
 	drawn               int
 	at                  float64
 }
@@ -68,7 +66,7 @@ func NewGenerator(o Options, table *Throughputs) (*Generator, error) {
 	}
 	return &Generator{
 		options: o, table: table,
-		jobs: mersenne.NewPython(o.Seed + 2), arrivals: mersenne.NewPython(o.Seed + 3), slo: mersenne.NewPython(o.Seed + 6),
+		jobs: NewPython(o.Seed + 2), arrivals: NewPython(o.Seed + 3), slo: NewPython(o.Seed + 6),
 	}, nil
 }
 
@@ -104,9 +102,9 @@ func (g *Generator) Next() Job {
 	if j.Seconds = g.options.Seconds; j.Seconds == 0 {
 		j.Seconds = drawSeconds(p)
 	}
-	t := mersenne.Choice(p, Templates)
+	t := Choice(p, Templates)
 	for j.GPUs > 1 && !t.Distributed {
-		t = mersenne.Choice(p, Templates)
+		t = Choice(p, Templates)
 	}
 	j.Type = t.Type
 	if g.options.MultiPriority && p.Uniform(0, 1) <= 0.2 {
@@ -143,7 +141,7 @@ func gpusOf(u float64) int {
 }
 
 // drawSeconds is log-uniform in 32 minutes … 17 hours for 80 % of the jobs, and in 17 hours … 7 days for the others.
-func drawSeconds(p *mersenne.Python) float64 {
+func drawSeconds(p *Python) float64 {
 	exponent := 0.0
 	if p.Random() >= 0.8 {
 		exponent = p.Uniform(3, 4)

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-
-	"trainopt/optimizer/schedule/mersenne"
 )
 
 // FileOptions configure Gavel's generator of trace files. The zero value of a field is the default of that generator.
@@ -70,17 +68,17 @@ func GenerateFile(o FileOptions, table *Throughputs) ([]Job, error) {
 	if err := requireTemplates(table, o.Reference, counts); err != nil {
 		return nil, err
 	}
-	kinds, arrivals, durations, sizes := mersenne.NewPython(o.Seed), mersenne.NewPython(o.Seed+1), mersenne.NewPython(o.Seed+2), mersenne.NewPython(o.Seed+3)
+	kinds, arrivals, durations, sizes := NewPython(o.Seed), NewPython(o.Seed+1), NewPython(o.Seed+2), NewPython(o.Seed+3)
 	hours := evenly(o.MinHours, o.MaxHours, o.Durations)
 	jobs := make([]Job, o.Jobs)
 	at := 0.0
 	for i := range jobs {
-		t := mersenne.Choice(kinds, Templates)
+		t := Choice(kinds, Templates)
 		j := Job{ID: i, Type: t.Type, GPUs: 1, Weight: 1, SLO: math.NaN(), Deadline: math.NaN()}
 		if o.MultiGPU && t.Distributed {
 			j.GPUs = min(gpusOf(sizes.Uniform(0, 1)), 4)
 		}
-		j.Seconds = mersenne.Choice(durations, hours) * 3600
+		j.Seconds = Choice(durations, hours) * 3600
 		j.Steps = max(1, math.Floor(table.Alone(o.Reference, j.Type, j.GPUs)*j.Seconds))
 		if i > 0 && o.Lambda > 0 {
 			at += float64(-math.Log(1-arrivals.Random()) * o.Lambda)

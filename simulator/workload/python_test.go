@@ -4,11 +4,43 @@ import (
 	"bytes"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
-
-	"trainopt/optimizer/schedule/mersenne"
 )
+
+// TestVectorsOfPython compares with recorded draws of Python.
+func TestVectorsOfPython(t *testing.T) {
+	p := NewPython(2)
+	for _, want := range []float64{0.9560342718892494, 0.9478274870593494, 0.05655136772680869} {
+		if got := p.Random(); got != want {
+			t.Errorf("seed 2: got %v, want %v", got, want)
+		}
+	}
+	if bits, choice := p.Bits(5), p.Below(26); bits != 2 || choice != 11 {
+		t.Errorf("seed 2: got bits %d and choice %d, want 2 and 11", bits, choice)
+	}
+	p = NewPython(0)
+	var small []int
+	for range 10 {
+		small = append(small, p.Below(3))
+	}
+	ten, thirty := make([]int, 10), make([]int, 30)
+	for i := range thirty {
+		thirty[i] = i
+	}
+	copy(ten, thirty)
+	if got := fmt.Sprint(small, Sample(p, ten, 2), Sample(p, thirty, 2)); got != "[1 1 0 1 2 1 1 1 1 1] [9 3] [16 4]" {
+		t.Errorf("seed 0: got %s", got)
+	}
+	p = NewPython(5)
+	for i, want := range []string{"[v100 p100 k80]", "[v100 p100 k80]", "[p100 v100 k80]"} {
+		s := []string{"v100", "p100", "k80"}
+		if Shuffle(p, s); fmt.Sprint(s) != want {
+			t.Errorf("seed 5, shuffle %d: got %v, want %s", i, s, want)
+		}
+	}
+}
 
 // script prints draws of every kind for each seed; the test draws the same.
 const script = `
@@ -32,7 +64,7 @@ func TestDrawsAreThoseOfPython3(t *testing.T) {
 	want := python(t, script)
 	var got bytes.Buffer
 	for _, seed := range []int64{0, 1, -1, 2, 42, 1 << 31, 1<<32 - 1, 1 << 32, 1<<40 + 12345, 1<<63 - 1, -1 << 63} {
-		p := mersenne.NewPython(seed)
+		p := NewPython(seed)
 		for i := range 3 {
 			fmt.Fprintln(&got, pyFloat(p.Random()), pyFloat(p.Uniform(1.5, 3)), pyFloat(pow10(p.Uniform(0, 4))))
 			var numbers []string
@@ -51,13 +83,13 @@ func TestDrawsAreThoseOfPython3(t *testing.T) {
 			number(p.Range(10, 20))
 			line()
 			s := upTo(i*300 + 7)
-			mersenne.Shuffle(p, s)
+			Shuffle(p, s)
 			for _, x := range s {
 				number(x)
 			}
 			line()
 			for _, nk := range [][2]int{{5, 5}, {21, 2}, {22, 2}, {100, 5}, {84, 6}, {86, 6}, {300, 21}, {400, 22}, {2000, 0}, {2000, 30}} {
-				for _, x := range mersenne.Sample(p, upTo(nk[0]), nk[1]) {
+				for _, x := range Sample(p, upTo(nk[0]), nk[1]) {
 					number(x)
 				}
 				line()
@@ -74,7 +106,7 @@ r = random.Random(9)
 for i in range(20000): print(repr(10**r.uniform(0, 4)))
 `)
 	var got bytes.Buffer
-	p := mersenne.NewPython(9)
+	p := NewPython(9)
 	for range 20000 {
 		fmt.Fprintln(&got, pyFloat(pow10(p.Uniform(0, 4))))
 	}
@@ -130,5 +162,13 @@ func compareLines(t *testing.T, got, want string) {
 	}
 	if wrong > 0 {
 		t.Errorf("%d of %d lines differ", wrong, len(g))
+	}
+}
+
+func TestSampleLeavesItsSourceAlone(t *testing.T) {
+	s := upTo(10)
+	Sample(NewPython(1), s, 5)
+	if !slices.Equal(s, upTo(10)) {
+		t.Errorf("the list that was drawn from is now %v", s)
 	}
 }

@@ -31,7 +31,7 @@ func (f *freeDevices) init(devices []schedule.DeviceType) {
 }
 
 // free releases the devices of a slot.
-func (f *freeDevices) free(s Slot) {
+func (f *freeDevices) free(s slot) {
 	k := &f.types[s.Device]
 	for _, g := range s.Where {
 		k.taken[g] = false
@@ -42,7 +42,7 @@ func (f *freeDevices) free(s Slot) {
 // take allocates devices: those of last if all of them are free, else on as few servers as possible, preferring
 // servers that are left with the fewest free devices. spread reports that more servers are used than the number of
 // devices requires. O(servers · log servers).
-func (f *freeDevices) take(device, gpus int, where []int32, last *Slot) (taken []int32, spread bool) {
+func (f *freeDevices) take(device, gpus int, where []int32, last *slot) (taken []int32, spread bool) {
 	k := &f.types[device]
 	if last.Device == device && len(last.Where) == gpus && !slices.ContainsFunc(last.Where, func(g int32) bool { return k.taken[g] }) {
 		where = append(where, last.Where...)

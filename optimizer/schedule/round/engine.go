@@ -236,8 +236,8 @@ func (e *Engine) applyDecision() error {
 			r = e.runnable(e.jobs[min(entry.A, entry.B)], e.jobs[max(entry.A, entry.B)])
 		}
 		r.asked = true
-		if entry.GPUs > 0 {
-			e.resize(r, entry.GPUs)
+		if a.GPUs != nil {
+			e.resize(r, a.GPUs[i])
 		}
 		for d, x := range entry.X {
 			r.shares[d] = min(max(x, 0), 1)
@@ -338,7 +338,7 @@ func (e *Engine) stop(r *Runnable) {
 
 // release frees the devices of a runnable.
 func (e *Engine) release(r *Runnable) {
-	e.free(r.Slot)
+	e.free(r.slot)
 	r.A.leave(r, e.now)
 	if r.B != nil {
 		r.B.leave(r, e.now)

@@ -234,9 +234,6 @@ func (w *scripted) Decide(float64) (a schedule.Allocation, err error) {
 		if pair {
 			entry.B = w.index(second)
 		}
-		if sized {
-			entry.GPUs = int(w.number(gpus))
-		}
 		if entry.A < 0 || pair && entry.B < 0 {
 			continue // a job has ended
 		}
@@ -245,6 +242,9 @@ func (w *scripted) Decide(float64) (a schedule.Allocation, err error) {
 			entry.X[w.device(name)] = w.number(value)
 		}
 		a.Entries = append(a.Entries, entry)
+		if sized {
+			a.GPUs = append(a.GPUs, int(w.number(gpus)))
+		}
 	}
 	return a, nil
 }

@@ -6,8 +6,8 @@ import (
 	"trainopt/optimizer/schedule"
 )
 
-// Slot is the devices of a job or pair.
-type Slot struct {
+// slot is the devices of a job or pair.
+type slot struct {
 	Device int     // type, an index into Options.Devices; −1: none
 	Where  []int32 // numbers of the devices; those of a server are consecutive
 }
@@ -19,7 +19,7 @@ type Job struct {
 	Rate   []float64 // steps/s alone, by device type; 0 where it does not run
 
 	runs           *Runnable // that holds its devices; nil: it waits
-	last           Slot      // devices held before it was stopped
+	last           slot      // devices held before it was stopped
 	stopped        float64   // time at which it was stopped
 	chosen         int       // last round in which it was chosen
 	started, ended bool
@@ -61,7 +61,7 @@ type Runnable struct {
 	// RateA and RateB are the throughputs in steps/s by device type, as the policy sees them; RateB is nil for a single
 	// job.
 	RateA, RateB []float64
-	Slot              // current devices
+	slot              // current devices
 	Spread       bool // over more servers than the number of devices requires
 
 	shares  []float64 // of the last decision
@@ -76,7 +76,7 @@ type Runnable struct {
 func newRunnable(a, b *Job, types int) *Runnable {
 	f := make([]float64, 2*types)
 	return &Runnable{
-		A: a, B: b, GPUs: a.GPUs, RateA: a.Rate, Slot: Slot{Device: -1}, want: -1, counted: -1,
+		A: a, B: b, GPUs: a.GPUs, RateA: a.Rate, slot: slot{Device: -1}, want: -1, counted: -1,
 		shares: f[:types:types], deficit: f[types:],
 	}
 }

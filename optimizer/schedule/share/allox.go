@@ -17,8 +17,6 @@ type alloX struct {
 	held  map[int]int // device type by job ID
 }
 
-var _ schedule.Described = (*alloX)(nil)
-
 func newAlloX(o Options) schedule.Policy {
 	p := &alloX{alpha: 1, held: map[int]int{}}
 	if o.Alpha != nil {

@@ -23,8 +23,6 @@ type bestMatch struct {
 	assigner *assigner // reused between decisions
 }
 
-var _ schedule.Described = bestMatch{}
-
 func newBestMatch(Options) schedule.Policy { return bestMatch{assigner: &assigner{}} }
 
 func newSRTF(Options) schedule.Policy { return bestMatch{shortest: true, assigner: &assigner{}} }

@@ -32,8 +32,6 @@ type bestMatchPacked struct {
 	pairing  *pairing // reused between decisions
 }
 
-var _ schedule.Described = bestMatchPacked{}
-
 func newBestMatchPacked(Options) schedule.Policy { return bestMatchPacked{pairing: newPairing()} }
 
 func newSRTFPacked(Options) schedule.Policy {

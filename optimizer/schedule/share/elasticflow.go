@@ -21,8 +21,6 @@ import (
 // · types · log devices).
 type elasticFlow struct{ admitted map[int]bool }
 
-var _ schedule.Described = (*elasticFlow)(nil)
-
 func newElasticFlow(Options) schedule.Policy { return &elasticFlow{map[int]bool{}} }
 
 // Traits sets OnlyShares: jobs without devices wait.
@@ -190,14 +188,14 @@ func gainOf(s *schedule.Snapshot, i int, h, z *size, free []int) float64 {
 // sizedShares returns full shares of the devices held by jobs, with their numbers.
 func sizedShares(s *schedule.Snapshot, held []*size) schedule.Allocation {
 	var placed []fullShare
+	gpus := []int{}
 	for i, z := range held {
 		if z != nil {
 			placed = append(placed, fullShare{i, -1, z.Device})
+			gpus = append(gpus, z.GPUs)
 		}
 	}
 	a := fullShares(s, placed)
-	for k := range a.Entries {
-		a.Entries[k].GPUs = held[a.Entries[k].A].GPUs
-	}
+	a.GPUs = gpus
 	return a
 }

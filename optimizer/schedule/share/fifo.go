@@ -4,24 +4,21 @@ import (
 	"slices"
 
 	"trainopt/optimizer/schedule"
-	"trainopt/optimizer/schedule/mersenne"
 )
 
 // fifo assigns whole devices to jobs in order of arrival, each on a random type among those with enough free devices,
 // until the job ends: first come, first served, without distinction of device types. The first job that fits on no
 // type blocks those behind it. O(jobs · types).
 type fifo struct {
-	random *mersenne.Python
+	random Random
 	held   map[int]int // device type by job ID
 }
 
-var _ schedule.Described = (*fifo)(nil)
-
 func newFIFO(o Options) schedule.Policy {
 	if o.Compat {
-		return &publishedFIFO{random: mersenne.NewPython(o.Seed), held: map[int]holding{}}
+		return &publishedFIFO{random: o.random(), held: map[int]holding{}}
 	}
-	return &fifo{random: mersenne.NewPython(o.Seed), held: map[int]int{}}
+	return &fifo{random: o.random(), held: map[int]int{}}
 }
 
 // Traits returns those of Gavel's FIFO.
@@ -57,7 +54,7 @@ func (p *fifo) Decide(s *schedule.Snapshot) (schedule.Allocation, error) {
 		if len(room) == 0 {
 			break
 		}
-		d := mersenne.Choice(p.random, room)
+		d := room[p.random.IntN(len(room))]
 		held[j.ID] = d
 		placed = append(placed, fullShare{i, -1, d})
 		free[d] -= j.GPUs
@@ -66,24 +63,22 @@ func (p *fifo) Decide(s *schedule.Snapshot) (schedule.Allocation, error) {
 }
 
 // State implements schedule.Stateful.
-func (p *fifo) State() ([]byte, error) { return encodeState(p.held, p.random) }
+func (p *fifo) State() ([]byte, error) { return encodeState(p.held) }
 
 // Restore implements schedule.Stateful.
-func (p *fifo) Restore(state []byte) error { return decodeState(state, &p.held, &p.random) }
+func (p *fifo) Restore(state []byte) error { return decodeState(state, &p.held) }
 
 // publishedFIFO is Gavel's FIFO as published. The device type is drawn at random, but the job is assigned the last
 // type in alphabetical order that remains in the list, even if it lacks free devices; and when a type has exactly
 // none left, the drawn type is removed from the list instead. When many jobs wait simultaneously, most of them end up
 // permanently on one type.
 type publishedFIFO struct {
-	random *mersenne.Python
+	random Random
 	held   map[int]holding // by job ID
 }
 
 // holding is the device type and number of devices of a running job.
 type holding struct{ device, gpus int }
-
-var _ schedule.Described = (*publishedFIFO)(nil)
 
 // Traits returns those of Gavel's FIFO, whose shares may exceed the devices.
 func (*publishedFIFO) Traits() schedule.Traits {
@@ -159,7 +154,7 @@ func (p *publishedFIFO) fill(s *schedule.Snapshot, queue, free []int) {
 		if len(room) == 0 {
 			return
 		}
-		drawn := mersenne.Choice(p.random, room)
+		drawn := room[p.random.IntN(len(room))]
 		last := types[len(types)-1]
 		if j.Rate[last] <= 0 {
 			continue

@@ -14,8 +14,6 @@ type fifoPacked struct {
 	dropsBlocked bool
 }
 
-var _ schedule.Described = fifoPacked{}
-
 func newFIFOPacked(o Options) schedule.Policy { return fifoPacked{dropsBlocked: o.Compat} }
 
 // Traits returns those of Gavel's FIFO_Packing.

@@ -6,8 +6,6 @@ import "trainopt/optimizer/schedule"
 // devices (Gavel, section 4.4 "FIFO"). The first job that fits on no type blocks those behind it. O(jobs · types).
 type fifoPerf struct{}
 
-var _ schedule.Described = fifoPerf{}
-
 func newFIFOPerf(Options) schedule.Policy { return fifoPerf{} }
 
 // Traits returns those of Gavel's FIFO_Perf.

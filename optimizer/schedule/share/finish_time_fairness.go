@@ -25,8 +25,6 @@ type fairShare struct {
 	Seconds   float64 // time that the steps completed until then would have taken
 }
 
-var _ schedule.Described = &finishTimeFairness{}
-
 func newFinishTimeFairness(view throughputView) func(Options) schedule.Policy {
 	return func(o Options) schedule.Policy {
 		return &finishTimeFairness{solver: solver{"FinishTimeFairness", view, o.Compat}}

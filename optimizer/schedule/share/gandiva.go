@@ -4,21 +4,18 @@ import (
 	"slices"
 
 	"trainopt/optimizer/schedule"
-	"trainopt/optimizer/schedule/mersenne"
 )
 
 // gandiva divides the cluster equally. When it cannot hold all jobs, random pairs of equal size are co-located, and
 // pairs with insufficient throughput are dissolved (Xiao et al., "Gandiva", OSDI 2018, as implemented by Gavel for
 // comparison). O(jobs · types), and one draw per job without a partner.
 type gandiva struct {
-	random *mersenne.Python
+	random Random
 	paired map[int]int // ID of the partner, in both directions
 }
 
-var _ schedule.Described = (*gandiva)(nil)
-
 func newGandiva(o Options) schedule.Policy {
-	return &gandiva{random: mersenne.NewPython(o.Seed), paired: map[int]int{}}
+	return &gandiva{random: o.random(), paired: map[int]int{}}
 }
 
 // Traits returns those of Gavel's Gandiva_Packing.
@@ -53,10 +50,10 @@ func (p *gandiva) Decide(s *schedule.Snapshot) (schedule.Allocation, error) {
 }
 
 // State implements schedule.Stateful.
-func (p *gandiva) State() ([]byte, error) { return encodeState(p.paired, p.random) }
+func (p *gandiva) State() ([]byte, error) { return encodeState(p.paired) }
 
 // Restore implements schedule.Stateful.
-func (p *gandiva) Restore(state []byte) error { return decodeState(state, &p.paired, &p.random) }
+func (p *gandiva) Restore(state []byte) error { return decodeState(state, &p.paired) }
 
 // dissolve breaks up pairs with an ended job, and those with a quality below 1. Gavel's code sums the relative
 // throughputs over all device types, so 1 is a low threshold, and sets the sum to 0 if the pair does not fit on some
@@ -103,12 +100,31 @@ func (p *gandiva) match(s *schedule.Snapshot) {
 		if len(alone) < 2 {
 			return
 		}
-		two := mersenne.Sample(p.random, alone, 2)
-		a, b := &s.Jobs[two[0]], &s.Jobs[two[1]]
+		one, other := drawTwo(p.random, alone)
+		a, b := &s.Jobs[one], &s.Jobs[other]
 		if a.GPUs != b.GPUs {
 			continue
 		}
 		p.paired[a.ID], p.paired[b.ID] = b.ID, a.ID
-		alone = slices.DeleteFunc(alone, func(i int) bool { return i == two[0] || i == two[1] })
+		alone = slices.DeleteFunc(alone, func(i int) bool { return i == one || i == other })
 	}
+}
+
+// drawTwo draws two elements of a list in the way of random.sample of Python, which Gavel uses: a short list is copied,
+// and its last element takes the place of the first one drawn.
+func drawTwo(random Random, list []int) (a, b int) {
+	n := len(list)
+	i := random.IntN(n)
+	if n <= 21 {
+		k := random.IntN(n - 1)
+		if k == i {
+			k = n - 1
+		}
+		return list[i], list[k]
+	}
+	k := random.IntN(n)
+	for k == i {
+		k = random.IntN(n)
+	}
+	return list[i], list[k]
 }

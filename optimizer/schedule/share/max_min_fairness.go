@@ -9,8 +9,6 @@ import (
 // service (Gavel, section 4.1): it maximizes min_i s_i X_i / (w_i P_i). One program per decision.
 type maxMinFairness struct{ solver }
 
-var _ schedule.Described = maxMinFairness{}
-
 func newMaxMinFairness(view throughputView) func(Options) schedule.Policy {
 	return func(o Options) schedule.Policy { return maxMinFairness{solver{"MaxMinFairness", view, o.Compat}} }
 }

@@ -20,8 +20,6 @@ type maxSumThroughput struct {
 	deadlines bool
 }
 
-var _ schedule.Described = maxSumThroughput{}
-
 func newMaxSumThroughput(o Options) schedule.Policy {
 	return maxSumThroughput{solver: solver{"ThroughputSumWithPerf", heterogeneousView, o.Compat}}
 }

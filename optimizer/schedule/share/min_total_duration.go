@@ -10,8 +10,6 @@ import (
 // bisection.
 type minTotalDuration struct{ solver }
 
-var _ schedule.Described = minTotalDuration{}
-
 func newMinTotalDuration(view throughputView) func(Options) schedule.Policy {
 	return func(o Options) schedule.Policy { return minTotalDuration{solver{"MinTotalDuration", view, o.Compat}} }
 }

@@ -35,7 +35,7 @@ func unitsOf(t *testing.T, p schedule.Policy, s *schedule.Snapshot) (out [][2]in
 	t.Helper()
 	a, err := p.Decide(s)
 	if err == nil {
-		_, err = a.Check(s, p.(schedule.Described).Traits())
+		_, err = a.Check(s, p.Traits())
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -17,12 +17,12 @@ import (
 
 	"trainopt/optimizer/schedule"
 	"trainopt/optimizer/schedule/share"
-	"trainopt/simulator/cluster/clustertest"
+	"trainopt/simulator/workload"
 )
 
 func policy(t testing.TB, name string, compat bool) schedule.Policy {
 	t.Helper()
-	p, err := share.New(name, share.Options{Compat: compat})
+	p, err := share.New(name, share.Options{Compat: compat, Random: pythonRandom{workload.NewPython(0)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,18 +88,18 @@ func TestPoliciesDecideAsGavels(t *testing.T) {
 		for _, j := range in.Jobs {
 			jobs = append(jobs, schedule.Job{ID: j.ID, Type: j.Type, GPUs: j.ScaleFactor, Steps: j.StepsRemaining, Arrival: -j.SinceStart, Weight: 1})
 		}
-		s := clustertest.Snapshot(t, clustertest.Cluster(in.Cluster.K80, in.Cluster.P100, in.Cluster.V100), jobs)
+		s := snapshot(t, gavelDevices(in.Cluster.K80, in.Cluster.P100, in.Cluster.V100), jobs)
 		s.Now = 0
 		for _, name := range []string{"isolated", "fifo", "fifo_perf", "fifo_packed"} {
 			t.Run(in.ID+" "+name, func(t *testing.T) {
-				got := written(s, clustertest.Decide(t, policy(t, name, true), s))
+				got := written(s, checked(t, policy(t, name, true), s))
 				compare(t, got, in.Results[name].Allocation)
 			})
 		}
 		// The original sorts by age; arrivals are not in the order of IDs here.
 		t.Run(in.ID+" allox", func(t *testing.T) {
 			slices.SortStableFunc(s.Jobs, func(a, b schedule.JobState) int { return int(math.Copysign(1, a.Arrival-b.Arrival)) })
-			compare(t, written(s, clustertest.Decide(t, policy(t, "allox", true), s)), in.Results["allox"].Allocation)
+			compare(t, written(s, checked(t, policy(t, "allox", true), s)), in.Results["allox"].Allocation)
 		})
 	}
 }
@@ -142,15 +142,15 @@ func TestPoliciesGiveWhatThereIs(t *testing.T) {
 		name := rapid.SampledFrom([]string{"fifo", "fifo_perf", "fifo_packed", "isolated", "proportional", "gandiva", "allox", "best_match", "best_match_packed", "srtf", "srtf_packed"}).Draw(r, "policy")
 		multi := name != "allox" && rapid.Bool().Draw(r, "multi")
 		count := rapid.IntRange(1, 9)
-		devices := clustertest.Cluster(count.Draw(r, "k80"), count.Draw(r, "p100"), count.Draw(r, "v100"))
-		all := clustertest.Jobs(t, 40, rapid.Int64Range(0, 1000).Draw(r, "seed"), multi)
+		devices := gavelDevices(count.Draw(r, "k80"), count.Draw(r, "p100"), count.Draw(r, "v100"))
+		all := gavelJobs(t, 40, rapid.Int64Range(0, 1000).Draw(r, "seed"), multi)
 		one, two := policy(t, name, false), policy(t, name, false)
 		for range 3 {
 			jobs := slices.Clone(all)
 			from := rapid.IntRange(0, 30).Draw(r, "from")
 			jobs = jobs[from:rapid.IntRange(from+1, 40).Draw(r, "to")]
-			s := clustertest.Snapshot(t, devices, jobs)
-			a, b := written(s, clustertest.Decide(t, one, s)), written(s, clustertest.Decide(t, two, s))
+			s := snapshot(t, devices, jobs)
+			a, b := written(s, checked(t, one, s)), written(s, checked(t, two, s))
 			if fmt.Sprint(a) != fmt.Sprint(b) {
 				r.Fatalf("%s decides %v and %v", name, a, b)
 			}
@@ -160,9 +160,9 @@ func TestPoliciesGiveWhatThereIs(t *testing.T) {
 
 // First come, first served: no job receives devices while an earlier one waits.
 func TestFIFOKeepsTheOrder(t *testing.T) {
-	s := clustertest.Snapshot(t, clustertest.Cluster(2, 2, 2), clustertest.Jobs(t, 20, 3, true))
+	s := snapshot(t, gavelDevices(2, 2, 2), gavelJobs(t, 20, 3, true))
 	for _, name := range []string{"fifo", "fifo_perf"} {
-		served := written(s, clustertest.Decide(t, policy(t, name, false), s))
+		served := written(s, checked(t, policy(t, name, false), s))
 		waits := false
 		for i := range s.Jobs {
 			_, ok := served[fmt.Sprint(s.Jobs[i].ID)]
@@ -179,10 +179,10 @@ func TestFIFOKeepsTheOrder(t *testing.T) {
 
 // The published FIFO assigns simultaneously waiting jobs to one type, the intended one to all.
 func TestFIFOAsItWasMeant(t *testing.T) {
-	s := clustertest.Snapshot(t, clustertest.Cluster(8, 8, 8), clustertest.Jobs(t, 30, 0, false))
+	s := snapshot(t, gavelDevices(8, 8, 8), gavelJobs(t, 30, 0, false))
 	for _, compat := range []bool{false, true} {
 		load := make([]float64, 3)
-		for _, x := range written(s, clustertest.Decide(t, policy(t, "fifo", compat), s)) {
+		for _, x := range written(s, checked(t, policy(t, "fifo", compat), s)) {
 			for d := range x {
 				load[d] += x[d]
 			}
@@ -195,13 +195,13 @@ func TestFIFOAsItWasMeant(t *testing.T) {
 
 // Running jobs keep their device type under FIFO and AlloX when others arrive.
 func TestStartedJobsStay(t *testing.T) {
-	jobs := clustertest.Jobs(t, 40, 5, false)
+	jobs := gavelJobs(t, 40, 5, false)
 	for _, name := range []string{"fifo", "allox"} {
 		p := policy(t, name, false)
-		s := clustertest.Snapshot(t, clustertest.Cluster(3, 3, 3), jobs[:12])
-		before := written(s, clustertest.Decide(t, p, s))
-		s = clustertest.Snapshot(t, clustertest.Cluster(3, 3, 3), jobs[1:])
-		after := written(s, clustertest.Decide(t, p, s))
+		s := snapshot(t, gavelDevices(3, 3, 3), jobs[:12])
+		before := written(s, checked(t, p, s))
+		s = snapshot(t, gavelDevices(3, 3, 3), jobs[1:])
+		after := written(s, checked(t, p, s))
 		if len(before) < 5 || len(after) < 5 {
 			t.Errorf("%s: %d and %d jobs have devices, of 9 devices", name, len(before), len(after))
 		}

@@ -7,8 +7,6 @@ import "trainopt/optimizer/schedule"
 // exceed the devices.
 type proportional struct{}
 
-var _ schedule.Described = proportional{}
-
 func newProportional(Options) schedule.Policy { return proportional{} }
 
 // Traits sets Overcommits, since shares may exceed the devices.

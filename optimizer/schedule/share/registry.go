@@ -3,6 +3,7 @@ package share
 import (
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,11 +13,27 @@ import (
 
 // Options are the parameters of a new policy.
 type Options struct {
-	Seed int64
+	// Random is the source of the policies that draw device types or pairs (fifo, gandiva); nil: a generator with a
+	// fixed seed.
+	Random Random
 	// Compat selects the behaviour of Gavel's code where it deviates from its intention.
 	Compat bool
 	// Alpha is the parameter given as a suffix of the name ("allox_alpha=0.5"); nil: none.
 	Alpha *float64
+}
+
+// Random is a source of random numbers, such as *rand.Rand of math/rand/v2.
+type Random interface {
+	// IntN returns a number from 0 to n − 1, uniformly distributed; n is at least 1.
+	IntN(n int) int
+}
+
+// random returns the source of a policy.
+func (o Options) random() Random {
+	if o.Random != nil {
+		return o.Random
+	}
+	return rand.New(rand.NewPCG(0, 0))
 }
 
 // Policies contains the constructors of all policies by name. A policy instance serves a single run.

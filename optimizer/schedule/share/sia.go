@@ -57,8 +57,6 @@ type siaSizes struct {
 	least []int     // by device type: smallest number of devices on which the job runs
 }
 
-var _ schedule.Described = (*sia)(nil)
-
 const (
 	siaPower       = -0.5
 	siaPenalty     = 1.1 // λ

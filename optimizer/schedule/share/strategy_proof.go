@@ -14,8 +14,6 @@ import (
 // redistributing them would invalidate the proof. One program for each kind of job per decision.
 type strategyProof struct{ solver }
 
-var _ schedule.Described = strategyProof{}
-
 func newStrategyProof(view throughputView) func(Options) schedule.Policy {
 	return func(o Options) schedule.Policy {
 		return strategyProof{solver{"MaxMinFairnessStrategyProof", view, o.Compat}}

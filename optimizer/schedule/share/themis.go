@@ -30,8 +30,6 @@ type themisHeld struct {
 	Until  float64
 }
 
-var _ schedule.Described = (*themis)(nil)
-
 const (
 	// themisOffered is the fraction of jobs to which devices are offered first: 1 − f with the paper's f = 0.8.
 	themisOffered = 0.2

@@ -22,8 +22,6 @@ type tiresias struct {
 	queues [][]int   // job IDs
 }
 
-var _ schedule.Described = (*tiresias)(nil)
-
 // tiresiasPeriod is the decision interval in seconds, the maximum time by which a job may exceed a bound.
 const tiresiasPeriod = 360
 

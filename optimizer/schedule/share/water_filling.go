@@ -14,8 +14,6 @@ import (
 // program per step.
 type waterFilling struct{ solver }
 
-var _ schedule.Described = waterFilling{}
-
 func newWaterFilling(view throughputView) func(Options) schedule.Policy {
 	return func(o Options) schedule.Policy {
 		return waterFilling{solver{"MaxMinFairnessWaterFilling", view, o.Compat}}
@@ -117,8 +115,6 @@ type hierarchical struct {
 	solver
 	Hierarchy
 }
-
-var _ schedule.Described = hierarchical{}
 
 // NewHierarchical returns a policy for Config.Custom that accounts for the throughputs of jobs on each device type.
 func NewHierarchical(h Hierarchy) schedule.Policy {

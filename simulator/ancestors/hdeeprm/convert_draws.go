@@ -1,11 +1,11 @@
 package hdeeprm
 
-import "trainopt/optimizer/schedule/mersenne"
+import "trainopt/simulator/workload"
 
 // numpyDraws draws the random numbers of HDeepRM's converter after numpy.random.seed(seed).
-type numpyDraws struct{ *mersenne.NumPy }
+type numpyDraws struct{ *workload.NumPy }
 
-func newNumpyDraws(seed uint32) numpyDraws { return numpyDraws{mersenne.NewNumPy(seed)} }
+func newNumpyDraws(seed uint32) numpyDraws { return numpyDraws{workload.NewNumPy(seed)} }
 
 // share draws the used share of the requested time, as numpy.random.choice does with the probabilities of usedBelow.
 func (d numpyDraws) share() float64 {

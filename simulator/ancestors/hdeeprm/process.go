@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"slices"
 
-	"trainopt/optimizer/schedule/mersenne"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
 	"trainopt/simulator/queue/cores"
+	"trainopt/simulator/workload"
 )
 
 // Machinery executes the commands of a Process. It is implemented by cores.Simulation, and by sessions of an external
@@ -47,7 +47,7 @@ type Process struct {
 	machine  *cores.Machine
 	commands Machinery
 	choosers [corePolicies]cores.Chooser
-	draws    *mersenne.Python
+	draws    *workload.Python
 	ready    float64 // relative power of an idle core beside a busy one
 
 	now      float64
@@ -126,7 +126,7 @@ func (p *Process) Reset(jobs []queue.Job, commands Machinery) {
 	p.jobs, p.commands = jobs, commands
 	p.draws = nil
 	if p.random() {
-		p.draws = mersenne.NewPython(p.settings.Seed)
+		p.draws = workload.NewPython(p.settings.Seed)
 	}
 	p.machine.Reset()
 	p.waiting.reset(jobs)

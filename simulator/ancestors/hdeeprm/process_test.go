@@ -10,10 +10,10 @@ import (
 
 	"pgregory.net/rapid"
 
-	"trainopt/optimizer/schedule/mersenne"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
 	"trainopt/simulator/queue/cores"
+	"trainopt/simulator/workload"
 	"trainopt/simulator/workload/batsim"
 )
 
@@ -309,7 +309,7 @@ func TestAnyAgent(t *testing.T) {
 	tree := example(t, "mini")
 	actions := append(Table(), Pair{First, HighFreeCores}, Pair{Shortest, HighFreeCores})
 	rapid.Check(t, func(t *rapid.T) {
-		r := mersenne.NewPython(rapid.Int64Range(0, 1<<40).Draw(t, "seed"))
+		r := workload.NewPython(rapid.Int64Range(0, 1<<40).Draw(t, "seed"))
 		jobs := make([]queue.Job, 1+r.Below(40))
 		at := 0.0
 		for i := range jobs {
@@ -328,7 +328,7 @@ func TestAnyAgent(t *testing.T) {
 		var results []*queue.Result
 		var returns []float64
 		for range 2 {
-			choose := mersenne.NewPython(5)
+			choose := workload.NewPython(5)
 			for o, done := e.Reset(); !done; {
 				for i, v := range o {
 					if v != v || v < 0 {

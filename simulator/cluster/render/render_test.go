@@ -12,7 +12,6 @@ import (
 	"trainopt/optimizer/schedule"
 	"trainopt/optimizer/schedule/share"
 	"trainopt/simulator/cluster"
-	"trainopt/simulator/cluster/clustertest"
 	"trainopt/simulator/workload"
 )
 
@@ -20,7 +19,7 @@ var update = flag.Bool("update", false, "write the golden file")
 
 func simulated(t *testing.T, policy string) *Run {
 	t.Helper()
-	r, err := cluster.Run(t.Context(), cluster.Config{Devices: clustertest.Cluster(2, 2, 2), Policy: policy, Total: 20,
+	r, err := cluster.Run(t.Context(), cluster.Config{Devices: gavelDevices(2, 2, 2), Policy: policy, Total: 20,
 		Generate: &workload.Options{Lambda: workload.PerHour(2), SLOs: true}, Preemption: schedule.Preemption{Seconds: 30}})
 	if err != nil {
 		t.Fatal(err)
@@ -139,4 +138,20 @@ func TestNotes(t *testing.T) {
 	if got := r.notes(); !strings.HasPrefix(got[0], "not stable") {
 		t.Errorf("%q", got)
 	}
+}
+
+// gavelDevices returns the given numbers of K80, P100 and V100, each in a server of its own, at the prices of Gavel's
+// simulator. Types with a count of 0 are omitted.
+func gavelDevices(k80, p100, v100 int) []schedule.DeviceType {
+	var out []schedule.DeviceType
+	for _, d := range []schedule.DeviceType{
+		{Name: "k80", Count: k80, PerServer: 1, USDHour: 0.135, Watts: 300},
+		{Name: "p100", Count: p100, PerServer: 1, USDHour: 0.43, Watts: 250},
+		{Name: "v100", Count: v100, PerServer: 1, USDHour: 0.74, Watts: 300},
+	} {
+		if d.Count > 0 {
+			out = append(out, d)
+		}
+	}
+	return out
 }

@@ -8,17 +8,33 @@ import (
 	"testing"
 	"time"
 
+	"trainopt/optimizer/schedule"
 	"trainopt/simulator/cluster"
-	"trainopt/simulator/cluster/clustertest"
 	"trainopt/simulator/experiment"
 	"trainopt/simulator/workload"
 )
+
+// gavelDevices returns the given numbers of K80, P100 and V100, each in a server of its own, at the prices of Gavel's
+// simulator. Types with a count of 0 are omitted.
+func gavelDevices(k80, p100, v100 int) []schedule.DeviceType {
+	var out []schedule.DeviceType
+	for _, d := range []schedule.DeviceType{
+		{Name: "k80", Count: k80, PerServer: 1, USDHour: 0.135, Watts: 300},
+		{Name: "p100", Count: p100, PerServer: 1, USDHour: 0.43, Watts: 250},
+		{Name: "v100", Count: v100, PerServer: 1, USDHour: 0.74, Watts: 300},
+	} {
+		if d.Count > 0 {
+			out = append(out, d)
+		}
+	}
+	return out
+}
 
 // atLoads returns a small sweep over arrival rates.
 func atLoads(workers int, perHour ...float64) *Sweep {
 	s := &Sweep{Title: "small", XName: "jobs/h", Policies: []string{"fifo_perf", "gandiva"}, Seeds: []uint64{0, 1}, Fairness: true, Workers: workers}
 	for _, x := range perHour {
-		s.Scenarios = append(s.Scenarios, Scenario{Name: short(x) + " jobs/h", X: x, Config: cluster.Config{Devices: clustertest.Cluster(2, 0, 2),
+		s.Scenarios = append(s.Scenarios, Scenario{Name: short(x) + " jobs/h", X: x, Config: cluster.Config{Devices: gavelDevices(2, 0, 2),
 			Generate: &workload.Options{Lambda: workload.PerHour(x)}, Window: cluster.Window{Start: 5, End: 25}}})
 	}
 	return s
@@ -130,11 +146,11 @@ func TestFits(t *testing.T) {
 		cluster.Config
 		want string
 	}{
-		"one device each":           {cluster.Config{Devices: clustertest.Cluster(1, 0, 0), Generate: &workload.Options{}}, ""},
-		"drawn without end":         {cluster.Config{Devices: clustertest.Cluster(4, 6, 0), Generate: multi}, "at most 6 (p100)"},
-		"as large as any":           {cluster.Config{Devices: clustertest.Cluster(0, 0, 8), Generate: multi}, ""},
-		"a list with one too large": {cluster.Config{Devices: clustertest.Cluster(2, 2, 2), Jobs: []workload.Job{{ID: 3, GPUs: 2}, {ID: 7, GPUs: 4}}}, "job 7 asks for 4"},
-		"drawn up to a total":       {cluster.Config{Devices: clustertest.Cluster(2, 0, 0), Generate: multi, Total: 500}, "asks for"},
+		"one device each":           {cluster.Config{Devices: gavelDevices(1, 0, 0), Generate: &workload.Options{}}, ""},
+		"drawn without end":         {cluster.Config{Devices: gavelDevices(4, 6, 0), Generate: multi}, "at most 6 (p100)"},
+		"as large as any":           {cluster.Config{Devices: gavelDevices(0, 0, 8), Generate: multi}, ""},
+		"a list with one too large": {cluster.Config{Devices: gavelDevices(2, 2, 2), Jobs: []workload.Job{{ID: 3, GPUs: 2}, {ID: 7, GPUs: 4}}}, "job 7 asks for 4"},
+		"drawn up to a total":       {cluster.Config{Devices: gavelDevices(2, 0, 0), Generate: multi, Total: 500}, "asks for"},
 	} {
 		err := Fits(&c.Config)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {

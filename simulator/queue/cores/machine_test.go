@@ -8,10 +8,10 @@ import (
 
 	"pgregory.net/rapid"
 
-	"trainopt/optimizer/schedule/mersenne"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
 	"trainopt/simulator/queue/cores"
+	"trainopt/simulator/workload"
 )
 
 // randomTree returns a tree of equal and different processors, so that some keys tie.
@@ -212,7 +212,7 @@ func TestMachineIsPlain(t *testing.T) {
 		tree := randomTree(t)
 		seed := rapid.Int64Range(0, 1000).Draw(t, "seed")
 		m, want := cores.NewMachine(tree), newPlain(tree)
-		mine, its := mersenne.NewPython(seed), mersenne.NewPython(seed)
+		mine, its := workload.NewPython(seed), workload.NewPython(seed)
 		all := policies(mine.Below)
 		type placed struct {
 			job   queue.Job
@@ -304,7 +304,7 @@ func TestMost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tree := randomTree(t)
 		job := randomJob(t, 0, tree.Cores)
-		for _, by := range policies(mersenne.NewPython(0).Below) {
+		for _, by := range policies(workload.NewPython(0).Below) {
 			_, fit := cores.NewMachine(tree).TryPlace(0, &job, by.chooser, nil)
 			if (fit == cores.Fits) != (cores.Most(tree, &job) >= job.Procs) {
 				t.Fatalf("%s: job %+v: %v, but the machine takes %d cores of it", by.name, job, fit, cores.Most(tree, &job))

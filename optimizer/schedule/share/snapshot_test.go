@@ -1,9 +1,4 @@
-// Package clustertest provides inputs for tests of scheduling policies: snapshots without a simulation. It is for
-// tests only.
-//
-//	s := clustertest.Snapshot(t, clustertest.Cluster(2, 2, 2), jobs)
-//	a := clustertest.Decide(t, policy, s)
-package clustertest
+package share_test
 
 import (
 	"testing"
@@ -12,9 +7,14 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// Cluster returns the given numbers of K80, P100 and V100, each in a server of its own, at the prices of Gavel's
+// pythonRandom draws the numbers of Gavel.
+type pythonRandom struct{ *workload.Python }
+
+func (p pythonRandom) IntN(n int) int { return p.Below(n) }
+
+// gavelDevices returns the given numbers of K80, P100 and V100, each in a server of its own, at the prices of Gavel's
 // simulator. Types with a count of 0 are omitted.
-func Cluster(k80, p100, v100 int) []schedule.DeviceType {
+func gavelDevices(k80, p100, v100 int) []schedule.DeviceType {
 	var out []schedule.DeviceType
 	for _, d := range []schedule.DeviceType{
 		{Name: "k80", Count: k80, PerServer: 1, USDHour: 0.135, Watts: 300},
@@ -28,9 +28,9 @@ func Cluster(k80, p100, v100 int) []schedule.DeviceType {
 	return out
 }
 
-// Snapshot returns a snapshot of a cluster in which all jobs wait, at the arrival of the last one and without
+// snapshot returns a snapshot of a cluster in which all jobs wait, at the arrival of the last one and without
 // progress, with the rates of the embedded table. Callers may modify it.
-func Snapshot(t testing.TB, devices []schedule.DeviceType, jobs []workload.Job) *schedule.Snapshot {
+func snapshot(t testing.TB, devices []schedule.DeviceType, jobs []workload.Job) *schedule.Snapshot {
 	t.Helper()
 	table := workload.GavelTable()
 	s := &schedule.Snapshot{Devices: devices}
@@ -60,8 +60,8 @@ func Snapshot(t testing.TB, devices []schedule.DeviceType, jobs []workload.Job) 
 	return s
 }
 
-// Jobs returns the first n jobs of Gavel's generator, all arriving at time 0.
-func Jobs(t testing.TB, n int, seed int64, multiGPU bool) []workload.Job {
+// gavelJobs returns the first n jobs of Gavel's generator, all arriving at time 0.
+func gavelJobs(t testing.TB, n int, seed int64, multiGPU bool) []workload.Job {
 	t.Helper()
 	g, err := workload.NewGenerator(workload.Options{Seed: seed, MultiGPU: multiGPU}, workload.GavelTable())
 	if err != nil {
@@ -70,18 +70,14 @@ func Jobs(t testing.TB, n int, seed int64, multiGPU bool) []workload.Job {
 	return g.Take(n)
 }
 
-// Decide returns the decision of a policy and fails the test if it is an error or invalid.
-func Decide(t testing.TB, p schedule.Policy, s *schedule.Snapshot) schedule.Allocation {
+// checked returns the decision of a policy and fails the test if it is an error or invalid.
+func checked(t testing.TB, p schedule.Policy, s *schedule.Snapshot) schedule.Allocation {
 	t.Helper()
 	a, err := p.Decide(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var traits schedule.Traits
-	if d, ok := p.(schedule.Described); ok {
-		traits = d.Traits()
-	}
-	if _, err := a.Check(s, traits); err != nil {
+	if _, err := a.Check(s, p.Traits()); err != nil {
 		t.Fatal(err)
 	}
 	return a

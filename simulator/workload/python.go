@@ -1,13 +1,6 @@
-// Package mersenne generates the random numbers of Python and NumPy, so that workloads and schedulers written in them are
-// reproduced draw by draw.
-//
-//	p := mersenne.NewPython(seed) // random.Random(seed)
-//	device := mersenne.Choice(p, devices)
-package mersenne
+package workload
 
 import (
-	"encoding/json"
-	"fmt"
 	"math"
 	"math/bits"
 )
@@ -89,31 +82,6 @@ func (p *twister) word() uint32 {
 	y ^= y << 7 & 0x9d2c5680
 	y ^= y << 15 & 0xefc60000
 	return y ^ y>>18
-}
-
-// twisterState is the encoded state of a twister.
-type twisterState struct {
-	Words []uint32
-	Next  int
-}
-
-// MarshalJSON encodes the state.
-func (p *twister) MarshalJSON() ([]byte, error) {
-	return json.Marshal(twisterState{p.state[:], p.next})
-}
-
-// UnmarshalJSON restores a state: the draws continue as those of the generator that was encoded.
-func (p *twister) UnmarshalJSON(data []byte) error {
-	var s twisterState
-	if err := json.Unmarshal(data, &s); err != nil {
-		return err
-	}
-	if len(s.Words) != twisterWords || s.Next < 0 || s.Next > twisterWords {
-		return fmt.Errorf("restore random numbers: %d words, the next is %d: want %d words", len(s.Words), s.Next, twisterWords)
-	}
-	p.next = s.Next
-	copy(p.state[:], s.Words)
-	return nil
 }
 
 // Random implements random(): uniform in [0, 1), a multiple of 2⁻⁵³.

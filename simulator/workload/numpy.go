@@ -1,4 +1,4 @@
-package mersenne
+package workload
 
 // NumPy generates the same numbers as numpy.random after numpy.random.seed(seed): the Mersenne twister of Python,
 // seeded by one word. It is not safe for concurrent use.
