@@ -3,7 +3,7 @@ package share
 import "trainopt/optimizer/schedule/solve"
 
 // ecos solves a program like Gavel's solver, which selects the same solution among the many optimal ones (see
-// solve.EmbeddedMaxMin). ok is false if the method does not converge; callers then use any optimal solution.
+// solve.ECOSMaxMin). ok is false if the method does not converge; callers then use any optimal solution.
 func (g *program) ecos(with func(solve.Sharing) (solve.Solution, error)) (sol solve.Solution, ok bool) {
 	if len(g.jobs) == 0 {
 		return sol, true

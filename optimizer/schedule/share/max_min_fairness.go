@@ -21,7 +21,7 @@ func (p maxMinFairness) Decide(s *schedule.Snapshot) (schedule.Allocation, error
 		return schedule.Allocation{}, err
 	}
 	if p.compat {
-		if sol, ok := g.ecos(func(s solve.Sharing) (solve.Solution, error) { return solve.EmbeddedMaxMin(s, weight) }); ok {
+		if sol, ok := g.ecos(func(s solve.Sharing) (solve.Solution, error) { return solve.ECOSMaxMin(s, weight) }); ok {
 			return g.allocation(sol), nil
 		}
 	}

@@ -51,7 +51,7 @@ func (p minTotalDuration) Decide(s *schedule.Snapshot) (schedule.Allocation, err
 	for i := range demand {
 		demand[i] = g.job(i).Remaining / T
 	}
-	if sol, ok := g.ecos(func(s solve.Sharing) (solve.Solution, error) { return solve.EmbeddedDemand(s, demand) }); ok {
+	if sol, ok := g.ecos(func(s solve.Sharing) (solve.Solution, error) { return solve.ECOSDemand(s, demand) }); ok {
 		return g.allocation(sol), nil
 	}
 	sol, err := g.solve(func(s solve.Sharing) (solve.Solution, error) { return solve.Demand(s, demand) })

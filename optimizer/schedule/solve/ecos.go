@@ -5,12 +5,12 @@ import (
 	"math"
 )
 
-// EmbeddedMaxMin returns the solution of MaxMin, without floors and with positive weights, at which ECOS terminates,
-// the solver used by Gavel's policies (see embedding). Among the many optimal allocations it reproduces that of ECOS
+// ECOSMaxMin returns the solution of MaxMin, without floors and with positive weights, at which ECOS terminates,
+// the solver used by Gavel's policies (see ecosSolver). Among the many optimal allocations it reproduces that of ECOS
 // to about 1e-6. Pairs must be given as a list. The value is optimal to about 1e-8. ErrUnfinished reports that the
 // method did not converge, which occasionally happens. A step costs O(n) for three device types without pairs, else
 // O(n³ + pairs).
-func EmbeddedMaxMin(s Sharing, weight []float64) (Solution, error) {
+func ECOSMaxMin(s Sharing, weight []float64) (Solution, error) {
 	const what = "embedded max-min"
 	if err := s.check(what, weight); err != nil {
 		return Solution{}, err
@@ -23,10 +23,10 @@ func EmbeddedMaxMin(s Sharing, weight []float64) (Solution, error) {
 	return embed(what, &s, weight, nil)
 }
 
-// EmbeddedDemand is Demand at the point where ECOS terminates for the feasibility problem of giving each job at least
+// ECOSDemand is Demand at the point where ECOS terminates for the feasibility problem of giving each job at least
 // its demanded throughput. It returns ErrInfeasible when no allocation meets the demands. The value is that of
 // Demand.
-func EmbeddedDemand(s Sharing, asked []float64) (Solution, error) {
+func ECOSDemand(s Sharing, asked []float64) (Solution, error) {
 	const what = "embedded demand"
 	if err := s.check(what, asked); err != nil {
 		return Solution{}, err
@@ -37,15 +37,15 @@ func EmbeddedDemand(s Sharing, asked []float64) (Solution, error) {
 	return embed(what, &s, nil, asked)
 }
 
-// embed implements both. It builds the program in a pooled embedding, runs it, divides the solution by τ and computes
+// embed implements both. It builds the program in a pooled solver, runs it, divides the solution by τ and computes
 // the value from the resulting shares.
 func embed(what string, s *Sharing, weight, floor []float64) (Solution, error) {
-	if s.Beside != nil {
+	if s.PairRates != nil {
 		return Solution{}, fmt.Errorf("%s: pairs by class, want a list", what)
 	}
 	sol := Solution{X: zeros(len(s.Rate), len(s.Devices)), Pairs: zeros(len(s.Pairs), len(s.Devices))}
-	e := embeddings.Get().(*embedding)
-	defer embeddings.Put(e)
+	e := ecosSolvers.Get().(*ecosSolver)
+	defer ecosSolvers.Put(e)
 	e.build(s, weight, floor)
 	groupOf, kinds := e.layout.groupOf, e.layout.kinds
 	if len(e.groups) == 0 {

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// embedding solves a program as ECOS does (Domahidi, Chu and Boyd, ECC 2013; version 2.0): by the homogeneous
+// ecosSolver solves a program as ECOS does (Domahidi, Chu and Boyd, ECC 2013; version 2.0): by the homogeneous
 // self-dual embedding, with the starting point, step rules and tolerances of ECOS. The optima of these programs are
 // rarely unique, and infeasible-start interior-point methods end at a point that depends on the starting point.
 // Reproducing the allocations of Gavel therefore requires its solver's iterates. In exact arithmetic the iterates
@@ -15,8 +15,8 @@ import (
 //
 // The program is min c'x with Gx + s = h·τ, s ≥ 0, its dual G'z + c·τ = 0, z ≥ 0, and τ, κ ≥ 0. The rows ("lines") of
 // G are −x ≤ 0 by column, then time and progress by group, then the capacities.
-type embedding struct {
-	columns []embeddedColumn
+type ecosSolver struct {
+	columns []ecosColumn
 	groups  []float64 // number of jobs in each group
 	kinds   int
 	rising  bool // t is maximized and bounds the progress of each job from below
@@ -40,7 +40,7 @@ type embedding struct {
 	overS    []float64 // 1 / s
 	overZ    []float64 // 1 / z
 	kkt      kkt
-	blocks   *embeddedBlocks // kkt if it is of this type; nil: the program has another shape
+	blocks   *ecosBlocks // kkt if it is of this type; nil: the program has another shape
 
 	rx, rz        []float64
 	rxT, rt       float64
@@ -53,11 +53,11 @@ type embedding struct {
 	buffer []float64
 }
 
-// embeddings pools embedding values: simulations solve thousands of programs of similar size.
-var embeddings = sync.Pool{New: func() any { return new(embedding) }}
+// ecosSolvers pools solvers: simulations solve thousands of programs of similar size.
+var ecosSolvers = sync.Pool{New: func() any { return new(ecosSolver) }}
 
-// embeddedColumn is the time of a job, or of two co-located jobs, on a device type.
-type embeddedColumn struct {
+// ecosColumn is the time of a job, or of two co-located jobs, on a device type.
+type ecosColumn struct {
 	count, use   float64
 	kind         int
 	a, b         int     // groups; b = −1: a job alone
@@ -84,32 +84,32 @@ type kkt interface {
 
 // Default settings of ECOS 2.0.
 const (
-	embeddedTolerance   = 1e-8
-	embeddedSteps       = 100
-	embeddedLongest     = 0.99
-	embeddedReach       = 0.999
-	embeddedShortest    = 1e-6
-	embeddedCentring    = 1e-4
-	embeddedJump        = 500  // a primal residual that grows by a larger factor ends the run
-	embeddedEasy        = 1e-4 // mean of s·z above which Newton solutions are not refined
-	embeddedRefinements = 9
-	embeddedAccuracy    = 1e-14
-	embeddedRough       = 1e-4 // reduced accuracy that is still accepted as a solution
+	ecosTolerance   = 1e-8
+	ecosSteps       = 100
+	ecosLongest     = 0.99
+	ecosReach       = 0.999
+	ecosShortest    = 1e-6
+	ecosCentring    = 1e-4
+	ecosJump        = 500  // a primal residual that grows by a larger factor ends the run
+	ecosEasy        = 1e-4 // mean of s·z above which Newton solutions are not refined
+	ecosRefinements = 9
+	ecosAccuracy    = 1e-14
+	ecosRough       = 1e-4 // reduced accuracy that is still accepted as a solution
 )
 
-var errEmbedding = errors.New("the embedding ended without a solution")
+var errECOS = errors.New("the embedding ended without a solution")
 
 // progressLine, timeLine and kindLine return the lines of G of a group or a device type; the lines of the columns come
 // first.
-func (e *embedding) progressLine(g int) int { return len(e.columns) + 2*g + 1 }
-func (e *embedding) timeLine(g int) int     { return len(e.columns) + 2*g }
-func (e *embedding) kindLine(j int) int     { return len(e.columns) + 2*len(e.groups) + j }
-func (e *embedding) lines() int             { return e.kindLine(e.kinds) }
+func (e *ecosSolver) progressLine(g int) int { return len(e.columns) + 2*g + 1 }
+func (e *ecosSolver) timeLine(g int) int     { return len(e.columns) + 2*g }
+func (e *ecosSolver) kindLine(j int) int     { return len(e.columns) + 2*len(e.groups) + j }
+func (e *ecosSolver) lines() int             { return e.kindLine(e.kinds) }
 
 // build sets up the program of a sharing: with floor, the progress of each job is at least its floor; with a nil
 // floor, the minimum of weight times progress is maximized. Without pairs, equal jobs form one group. Afterwards
 // layout contains the group of each job and the types that have devices.
-func (e *embedding) build(s *Sharing, weight, floor []float64) {
+func (e *ecosSolver) build(s *Sharing, weight, floor []float64) {
 	l := &e.layout
 	l.group(s, nil, nil, nil, weight, floor)
 	if len(s.Pairs) > 0 {
@@ -125,14 +125,14 @@ func (e *embedding) build(s *Sharing, weight, floor []float64) {
 	}
 	for g, i := range l.member {
 		for c, j := range l.kinds {
-			e.columns = append(e.columns, embeddedColumn{
+			e.columns = append(e.columns, ecosColumn{
 				count: l.count[g], use: s.Scale[i], kind: c, a: g, b: -1, rateA: weightOf(i) * s.Rate[i][j],
 			})
 		}
 	}
 	for _, p := range s.Pairs {
 		for c, j := range l.kinds {
-			e.columns = append(e.columns, embeddedColumn{
+			e.columns = append(e.columns, ecosColumn{
 				count: 1, use: s.Scale[p.A], kind: c, a: l.groupOf[p.A], b: l.groupOf[p.B],
 				rateA: weightOf(p.A) * p.RateA[j], rateB: weightOf(p.B) * p.RateB[j],
 			})
@@ -173,7 +173,7 @@ func (l *layout) apart() {
 
 // allocate carves all vectors from one buffer, which is reused between programs, and selects the solver of the Newton
 // system.
-func (e *embedding) allocate() {
+func (e *ecosSolver) allocate() {
 	n, cols := e.lines(), len(e.columns)
 	size := 17*n + 9*cols + 3
 	if len(e.buffer) < size {
@@ -196,18 +196,18 @@ func (e *embedding) allocate() {
 	over := take(n)
 	e.t, e.mu = 0, 0
 	if e.kinds != 3 || len(e.columns) != 3*len(e.groups) {
-		e.kkt, e.blocks = newEmbeddedRows(e), nil
+		e.kkt, e.blocks = newECOSRows(e), nil
 		return
 	}
 	if e.blocks == nil {
-		e.blocks = &embeddedBlocks{embedding: e}
+		e.blocks = &ecosBlocks{ecosSolver: e}
 	}
 	e.blocks.begin(over)
 	e.kkt = e.blocks
 }
 
 // times adds G x to out, which has one entry per line.
-func (e *embedding) times(x []float64, t float64, out []float64) {
+func (e *ecosSolver) times(x []float64, t float64, out []float64) {
 	if e.blocks != nil {
 		e.blocks.times(x, t, out)
 		return
@@ -232,7 +232,7 @@ func (e *embedding) times(x []float64, t float64, out []float64) {
 }
 
 // against returns the entry of G'z for a column, without the contribution of the column's own line.
-func (e *embedding) against(c *embeddedColumn, z []float64) float64 {
+func (e *ecosSolver) against(c *ecosColumn, z []float64) float64 {
 	sum := z[e.timeLine(c.a)] - c.rateA*z[e.progressLine(c.a)] + c.use*z[e.kindLine(c.kind)]
 	if c.b >= 0 {
 		sum += z[e.timeLine(c.b)] - c.rateB*z[e.progressLine(c.b)]
@@ -241,7 +241,7 @@ func (e *embedding) against(c *embeddedColumn, z []float64) float64 {
 }
 
 // columnsOff computes from − G'z by column, where G'z excludes the columns' own lines.
-func (e *embedding) columnsOff(from, z, out []float64) {
+func (e *ecosSolver) columnsOff(from, z, out []float64) {
 	if e.blocks != nil {
 		e.blocks.columnsOff(from, z, out)
 		return
@@ -252,7 +252,7 @@ func (e *embedding) columnsOff(from, z, out []float64) {
 }
 
 // level returns the entry of G'z for t.
-func (e *embedding) level(z []float64) float64 {
+func (e *ecosSolver) level(z []float64) float64 {
 	sum := 0.0
 	if e.rising {
 		for g, m := range e.groups {
@@ -263,7 +263,7 @@ func (e *embedding) level(z []float64) float64 {
 }
 
 // aim returns the entry of c for t.
-func (e *embedding) aim() float64 {
+func (e *ecosSolver) aim() float64 {
 	if e.rising {
 		return -1
 	}
@@ -271,7 +271,7 @@ func (e *embedding) aim() float64 {
 }
 
 // limits returns h'z.
-func (e *embedding) limits(z []float64) float64 {
+func (e *ecosSolver) limits(z []float64) float64 {
 	sum := 0.0
 	for _, l := range e.limited {
 		sum += l.h * z[l.line]
@@ -279,8 +279,8 @@ func (e *embedding) limits(z []float64) float64 {
 	return sum
 }
 
-// residuals computes the residuals of the embedding at the iterate.
-func (e *embedding) residuals() {
+// residuals computes the residuals at the iterate.
+func (e *ecosSolver) residuals() {
 	e.columnsOff(e.z, e.z, e.rx)
 	e.rxT = -e.level(e.z) - e.aim()*e.tau
 	copy(e.rz, e.s)
@@ -297,17 +297,17 @@ func (e *embedding) residuals() {
 	e.rt = e.kap + e.cx + e.hz
 }
 
-// embeddedState is the status of the iterate.
-type embeddedState int
+// ecosState is the status of the iterate.
+type ecosState int
 
 const (
-	embeddedGoing embeddedState = iota
-	embeddedSolved
-	embeddedInfeasible
+	ecosGoing ecosState = iota
+	ecosSolved
+	ecosInfeasible
 )
 
 // primalNorms returns the Euclidean norms of x, s and the primal residual in the scale of ECOS.
-func (e *embedding) primalNorms() (x, s, left float64) {
+func (e *ecosSolver) primalNorms() (x, s, left float64) {
 	cols := len(e.columns)
 	scale, count := e.colScale[:cols], e.count[:cols]
 	for k, v := range e.x[:cols] {
@@ -327,7 +327,7 @@ func (e *embedding) primalNorms() (x, s, left float64) {
 }
 
 // dualNorms returns the norms of z, of the dual residual and of G'z in the scale of ECOS.
-func (e *embedding) dualNorms() (z, left, gz float64) {
+func (e *ecosSolver) dualNorms() (z, left, gz float64) {
 	cols := len(e.columns)
 	over, count := e.overCol[:cols], e.count[:cols]
 	for k, v := range e.rx[:cols] {
@@ -350,7 +350,7 @@ func sq(v float64) float64 { return v * v }
 
 // look tests the iterate for optimality and infeasibility at the given tolerances and returns its relative primal
 // residual.
-func (e *embedding) look(tolerance, gapTolerance float64) (state embeddedState, primal float64) {
+func (e *ecosSolver) look(tolerance, gapTolerance float64) (state ecosState, primal float64) {
 	x, s, left := e.primalNorms()
 	primal = left / max(max(1, e.hNorm)+x+s, 1) / e.tau
 	relative := math.Inf(1)
@@ -361,7 +361,7 @@ func (e *embedding) look(tolerance, gapTolerance float64) (state embeddedState, 
 	}
 	solved := (-e.cx > 0 || -e.hz >= -gapTolerance) && primal < tolerance && (e.gap < gapTolerance || relative < gapTolerance)
 	if !solved && e.hz >= 0 {
-		return embeddedGoing, primal
+		return ecosGoing, primal
 	}
 	z, left, gz := e.dualNorms()
 	cost := 1.0 // ‖c‖, at least 1
@@ -370,38 +370,38 @@ func (e *embedding) look(tolerance, gapTolerance float64) (state embeddedState, 
 	}
 	switch {
 	case solved && left/max(cost+z, 1)/e.tau < tolerance:
-		return embeddedSolved, primal
-	case e.hz/max(z, 1) < -embeddedTolerance && gz/max(z, 1) < tolerance:
-		return embeddedInfeasible, primal
+		return ecosSolved, primal
+	case e.hz/max(z, 1) < -ecosTolerance && gz/max(z, 1) < tolerance:
+		return ecosInfeasible, primal
 	}
-	return embeddedGoing, primal
+	return ecosGoing, primal
 }
 
-// run iterates to an optimal point. It returns ErrInfeasible when infeasibility is proven, and errEmbedding when no
+// run iterates to an optimal point. It returns ErrInfeasible when infeasibility is proven, and errECOS when no
 // solution is found.
-func (e *embedding) run() error {
+func (e *ecosSolver) run() error {
 	if !e.begin() {
-		return errEmbedding
+		return errECOS
 	}
 	last := math.Inf(1)
-	for range embeddedSteps {
+	for range ecosSteps {
 		e.residuals()
-		state, primal := e.look(embeddedTolerance, embeddedTolerance)
+		state, primal := e.look(ecosTolerance, ecosTolerance)
 		switch {
-		case state == embeddedSolved:
+		case state == ecosSolved:
 			return nil
-		case state == embeddedInfeasible:
+		case state == ecosInfeasible:
 			return ErrInfeasible
-		case math.IsNaN(primal) || primal > embeddedJump*last:
-			return errEmbedding
+		case math.IsNaN(primal) || primal > ecosJump*last:
+			return errECOS
 		}
 		last = primal
 		if !e.advance() {
-			if state, _ := e.look(embeddedRough, embeddedRough/2); state == embeddedSolved {
+			if state, _ := e.look(ecosRough, ecosRough/2); state == ecosSolved {
 				return nil
 			}
-			return errEmbedding
+			return errECOS
 		}
 	}
-	return errEmbedding
+	return errECOS
 }

@@ -2,12 +2,12 @@ package solve
 
 import "math"
 
-// triple is a specialization of interior for the most frequent programs: three device types, columns for jobs alone
+// threeTypeInterior is a specialization of interior for the most frequent programs: three device types, columns for jobs alone
 // only, a progress row in every group, and no floors or gains. The numbers of a group are adjacent in memory, and the
 // formulas of newton.go are unrolled. Steps are longer and more strongly centred than those of interior, which suits
 // programs with many distinct jobs: 12 steps instead of 16 for 2048. The embedded interior holds the iterate before
 // the first step and after store.
-type triple struct {
+type threeTypeInterior struct {
 	*interior
 	cells []cell
 
@@ -40,11 +40,11 @@ type cell struct {
 	d1, q2  float64 // reciprocals of the sum of θ and of the resistance of the progress row
 }
 
-// tripleLongest is the fraction of the step to the boundary that is taken, except in careful mode.
-const tripleLongest = 0.999
+// threeTypeLongest is the fraction of the step to the boundary that is taken, except in careful mode.
+const threeTypeLongest = 0.999
 
-// newTriple returns nil if the program has another shape.
-func newTriple(s *interior) *triple {
+// newThreeTypeInterior returns nil if the program has another shape.
+func newThreeTypeInterior(s *interior) *threeTypeInterior {
 	p := s.program
 	if len(p.capacity) != 3 || p.links > 0 || !p.rising || p.logs || p.centred || len(p.rate) != 3*p.groups() {
 		return nil
@@ -60,7 +60,7 @@ func newTriple(s *interior) *triple {
 			return nil
 		}
 	}
-	t := &triple{interior: s, cells: make([]cell, p.groups())}
+	t := &threeTypeInterior{interior: s, cells: make([]cell, p.groups())}
 	for g := range t.cells {
 		c := &t.cells[g]
 		c.count, c.base, c.level = p.count[g], p.base[g], p.level[g]
@@ -77,12 +77,12 @@ func newTriple(s *interior) *triple {
 }
 
 // places returns the indices of a group's numbers in the vectors of interior.
-func (t *triple) places(g int) [5]int {
+func (t *threeTypeInterior) places(g int) [5]int {
 	return [5]int{3 * g, 3*g + 1, 3*g + 2, t.u0 + g, t.v0 + g}
 }
 
 // store copies the iterate back into interior.
-func (t *triple) store() {
+func (t *threeTypeInterior) store() {
 	for g := range t.cells {
 		c := &t.cells[g]
 		for i, at := range t.places(g) {
@@ -93,7 +93,7 @@ func (t *triple) store() {
 
 // prepare measures the residuals and factorizes the Schur complement of the capacities and t. sound is false when the
 // factorization fails.
-func (t *triple) prepare() (now progress, sound bool) {
+func (t *threeTypeInterior) prepare() (now progress, sound bool) {
 	t.schur = [16]float64{}
 	var used [3]float64
 	prices := t.z[t.c0 : t.c0+3]
@@ -308,7 +308,7 @@ func (r *stepped) reach() (primal, dual float64) {
 
 // direction solves for the step that takes the products to goal and returns its step lengths. sound is false when the
 // step is not finite.
-func (t *triple) direction(goal, second float64) (r stepped, sound bool) {
+func (t *threeTypeInterior) direction(goal, second float64) (r stepped, sound bool) {
 	for j := range 3 {
 		i := t.c0 + j
 		t.kappa[i] = goal - t.x[i]*t.z[i] - second*t.dx[i]*t.dz[i]
@@ -362,7 +362,7 @@ func (c *cell) slack(i int, price, row float64) {
 }
 
 // iterate performs one predictor-corrector step on the system factorized by prepare.
-func (t *triple) iterate(mu float64) bool {
+func (t *threeTypeInterior) iterate(mu float64) bool {
 	r, sound := t.direction(0, 0)
 	if !sound {
 		return false
@@ -376,13 +376,13 @@ func (t *triple) iterate(mu float64) bool {
 	ap, ad = r.reach()
 	longest := t.longest
 	if longest == usualLongest {
-		longest = tripleLongest
+		longest = threeTypeLongest
 	}
 	t.advance(min(1, longest*ap), min(1, longest*ad))
 	return ap > 1e-10 || ad > 1e-10
 }
 
-func (t *triple) advance(primal, dual float64) {
+func (t *threeTypeInterior) advance(primal, dual float64) {
 	for g := range t.cells {
 		c := &t.cells[g]
 		for i := range 5 {
@@ -397,8 +397,8 @@ func (t *triple) advance(primal, dual float64) {
 	t.t += primal * t.step[3]
 }
 
-// centre is interior.centre for a triple.
-func (t *triple) centre(mu float64, steps int) {
+// centre is interior.centre for three types.
+func (t *threeTypeInterior) centre(mu float64, steps int) {
 	for range steps {
 		if t.distance(mu) < centredEnough {
 			break
@@ -418,7 +418,7 @@ func (t *triple) centre(mu float64, steps int) {
 }
 
 // distance returns the largest distance of a product from mu, relative to mu.
-func (t *triple) distance(mu float64) float64 {
+func (t *threeTypeInterior) distance(mu float64) float64 {
 	worst := 0.0
 	for g := range t.cells {
 		c := &t.cells[g]

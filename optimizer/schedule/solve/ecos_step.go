@@ -3,7 +3,7 @@ package solve
 import "math"
 
 // advance performs one predictor-corrector step. It returns false when no step is possible.
-func (e *embedding) advance() bool {
+func (e *ecosSolver) advance() bool {
 	e.divide()
 	if !e.kkt.factorise(e.v) {
 		return false
@@ -23,7 +23,7 @@ func (e *embedding) advance() bool {
 	resists := e.kap/e.tau - e.aim()*e.fixed.t - e.limits(e.fixed.z)
 	dtau := (e.rt - e.kap + e.aim()*e.moving.t + e.limits(e.moving.z)) / resists
 	dkap := -e.kap - e.kap/e.tau*dtau
-	reach := embeddedLine{}
+	reach := ecosLine{}
 	n := len(e.q)
 	s, z, v, q, rz, fixed := e.s[:n], e.z[:n], e.v[:n], e.q[:n], e.rz[:n], e.fixed.z[:n]
 	overS, overZ := e.overS[:n], e.overZ[:n]
@@ -34,7 +34,7 @@ func (e *embedding) advance() bool {
 		q[i] = ds * dz // second-order term
 	}
 	alpha := reach.length(e.tau, dtau, e.kap, dkap)
-	sigma := min(1, max(embeddedCentring, (1-alpha)*(1-alpha)*(1-alpha)))
+	sigma := min(1, max(ecosCentring, (1-alpha)*(1-alpha)*(1-alpha)))
 
 	// Corrector, with the second-order terms of the predictor.
 	keep := 1 - sigma
@@ -52,7 +52,7 @@ func (e *embedding) advance() bool {
 }
 
 // divide computes 1 / s, 1 / z and s / z.
-func (e *embedding) divide() {
+func (e *ecosSolver) divide() {
 	n := len(e.s)
 	z, overS, overZ, v := e.z[:n], e.overS[:n], e.overZ[:n], e.v[:n]
 	for i, s := range e.s {
@@ -64,8 +64,8 @@ func (e *embedding) divide() {
 
 // follow moves along the direction as far as the step rules of ECOS allow. It returns false when the step is too
 // short.
-func (e *embedding) follow(dtau, dkap float64) bool {
-	reach := embeddedLine{}
+func (e *ecosSolver) follow(dtau, dkap float64) bool {
+	reach := ecosLine{}
 	n := len(e.q)
 	moving, fixed, v, overS, overZ := e.moving.z[:n], e.fixed.z[:n], e.v[:n], e.overS[:n], e.overZ[:n]
 	for i, q := range e.q {
@@ -74,8 +74,8 @@ func (e *embedding) follow(dtau, dkap float64) bool {
 		moving[i], e.q[i] = dz, ds
 		reach.see(ds*overS[i], dz*overZ[i])
 	}
-	alpha := embeddedLongest * reach.length(e.tau, dtau, e.kap, dkap)
-	if math.IsNaN(alpha) || alpha <= embeddedLongest*embeddedShortest {
+	alpha := ecosLongest * reach.length(e.tau, dtau, e.kap, dkap)
+	if math.IsNaN(alpha) || alpha <= ecosLongest*ecosShortest {
 		return false
 	}
 	for k := range e.x {
@@ -94,16 +94,16 @@ func (e *embedding) follow(dtau, dkap float64) bool {
 
 // solve solves the Newton system. Once mu is small, it refines the solution iteratively: it solves for the residual
 // and adds the correction, while the residual exceeds the accuracy and shrinks by a factor of 6.
-func (e *embedding) solve(b []float64, bT float64, d []float64, out *step) {
+func (e *ecosSolver) solve(b []float64, bT float64, d []float64, out *step) {
 	e.kkt.solve(b, bT, d, out)
-	if e.mu > embeddedEasy {
+	if e.mu > ecosEasy {
 		return
 	}
 	most := mostOf(d, mostOf(b, math.Abs(bT)))
 	last := math.Inf(1)
-	for range embeddedRefinements {
+	for range ecosRefinements {
 		wrong := e.wrong(b, bT, d, out)
-		if !(wrong > embeddedAccuracy*(1+most)) || wrong > last/6 {
+		if !(wrong > ecosAccuracy*(1+most)) || wrong > last/6 {
 			return
 		}
 		last = wrong
@@ -129,7 +129,7 @@ func mostOf(list []float64, most float64) float64 {
 }
 
 // wrong stores the residual of a solution in e.error and returns its largest absolute entry.
-func (e *embedding) wrong(b []float64, bT float64, d []float64, out *step) float64 {
+func (e *ecosSolver) wrong(b []float64, bT float64, d []float64, out *step) float64 {
 	e.error.t = bT - e.level(out.z)
 	most := math.Abs(e.error.t)
 	e.columnsOff(out.z, out.z, e.error.x)
@@ -154,10 +154,10 @@ func (e *embedding) wrong(b []float64, bT float64, d []float64, out *step) float
 	return most
 }
 
-// embeddedLine accumulates the largest relative decreases along a direction.
-type embeddedLine struct{ s, z float64 }
+// ecosLine accumulates the largest relative decreases along a direction.
+type ecosLine struct{ s, z float64 }
 
-func (l *embeddedLine) see(ds, dz float64) {
+func (l *ecosLine) see(ds, dz float64) {
 	if ds < l.s {
 		l.s = ds
 	}
@@ -166,7 +166,7 @@ func (l *embeddedLine) see(ds, dz float64) {
 	}
 }
 
-func (l *embeddedLine) length(tau, dtau, kap, dkap float64) float64 {
+func (l *ecosLine) length(tau, dtau, kap, dkap float64) float64 {
 	alpha := math.Inf(1)
 	if worst := min(l.s, l.z); worst < 0 {
 		alpha = -1 / worst
@@ -177,5 +177,5 @@ func (l *embeddedLine) length(tau, dtau, kap, dkap float64) float64 {
 	if r := -kap / dkap; r > 0 && r < alpha {
 		alpha = r
 	}
-	return min(max(alpha, embeddedShortest), embeddedReach)
+	return min(max(alpha, ecosShortest), ecosReach)
 }

@@ -2,10 +2,10 @@ package solve
 
 import "slices"
 
-// embeddedBlocks solves the Newton system of programs with three device types and no pairs, group by group, as triple
-// does.
-type embeddedBlocks struct {
-	*embedding
+// ecosBlocks solves the Newton system of programs with three device types and no pairs, group by group, as
+// threeTypeInterior does.
+type ecosBlocks struct {
+	*ecosSolver
 	cells  []cell
 	schur  [16]float64
 	pivots [4]int
@@ -14,7 +14,7 @@ type embeddedBlocks struct {
 }
 
 // begin copies the numbers of the program into the cells.
-func (b *embeddedBlocks) begin(over []float64) {
+func (b *ecosBlocks) begin(over []float64) {
 	b.over = over
 	b.cells = slices.Grow(b.cells[:0], len(b.groups))[:len(b.groups)]
 	for g := range b.cells {
@@ -30,8 +30,8 @@ func (b *embeddedBlocks) begin(over []float64) {
 	}
 }
 
-// times is embedding.times for this shape.
-func (b *embeddedBlocks) times(x []float64, t float64, out []float64) {
+// times is ecosSolver.times for this shape.
+func (b *ecosBlocks) times(x []float64, t float64, out []float64) {
 	used := out[b.kindLine(0):][:3]
 	rows := out[3*len(b.cells):]
 	u0, u1, u2 := used[0], used[1], used[2]
@@ -51,8 +51,8 @@ func (b *embeddedBlocks) times(x []float64, t float64, out []float64) {
 	used[0], used[1], used[2] = u0, u1, u2
 }
 
-// columnsOff is embedding.columnsOff for this shape.
-func (b *embeddedBlocks) columnsOff(from, z, out []float64) {
+// columnsOff is ecosSolver.columnsOff for this shape.
+func (b *ecosBlocks) columnsOff(from, z, out []float64) {
 	prices := z[b.kindLine(0):][:3]
 	rows := z[3*len(b.cells):]
 	p0, p1, p2 := prices[0], prices[1], prices[2]
@@ -67,7 +67,7 @@ func (b *embeddedBlocks) columnsOff(from, z, out []float64) {
 }
 
 // factorise inverts the block of each group and decomposes the Schur complement of the capacities and t.
-func (b *embeddedBlocks) factorise(v []float64) bool {
+func (b *ecosBlocks) factorise(v []float64) bool {
 	b.v = v
 	for i, v := range v {
 		b.over[i] = 1 / v
@@ -88,7 +88,7 @@ func (b *embeddedBlocks) factorise(v []float64) bool {
 }
 
 // solve eliminates the groups (ask), solves for the capacities and t, and substitutes back (answer).
-func (b *embeddedBlocks) solve(right []float64, rightT float64, d []float64, out *step) {
+func (b *ecosBlocks) solve(right []float64, rightT float64, d []float64, out *step) {
 	kinds := b.kindLine(0)
 	limits := (*[3]float64)(d[kinds:])
 	rows := b.ask(right, d, [4]float64{-limits[0], -limits[1], -limits[2], -rightT})
@@ -102,7 +102,7 @@ func (b *embeddedBlocks) solve(right []float64, rightT float64, d []float64, out
 }
 
 // ask is cell.ask for all groups; it returns rows with their contributions to the rows of the capacities and t.
-func (b *embeddedBlocks) ask(right, d []float64, rows [4]float64) [4]float64 {
+func (b *ecosBlocks) ask(right, d []float64, rows [4]float64) [4]float64 {
 	over, progress := b.over, d[3*len(b.cells):]
 	r0, r1, r2, rt := rows[0], rows[1], rows[2], rows[3]
 	for g := range b.cells {
@@ -128,7 +128,7 @@ func (b *embeddedBlocks) ask(right, d []float64, rows [4]float64) [4]float64 {
 
 // answer is cell.answer for all groups. It writes the resulting step to out and returns the groups' use of the
 // capacities.
-func (b *embeddedBlocks) answer(right, d []float64, rows *[4]float64, out *step) [3]float64 {
+func (b *ecosBlocks) answer(right, d []float64, rows *[4]float64, out *step) [3]float64 {
 	s0, s1, s2, st := rows[0], rows[1], rows[2], rows[3]
 	first := 3 * len(b.cells)
 	l0, l1, l2 := 0.0, 0.0, 0.0

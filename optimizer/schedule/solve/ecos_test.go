@@ -11,7 +11,7 @@ import (
 
 // Expected values are those of ECOS 2.0.14 through CVXPY 1.9.3, to six digits; near a gap of 1e-8 the sixth digit
 // depends on rounding.
-func TestEmbeddedEndsWhereECOSDoes(t *testing.T) {
+func TestSolverEndsWhereECOSDoes(t *testing.T) {
 	rates := [][]float64{{1, 2, 3}, {2, 5, 7}, {4, 4, 5}, {10, 30, 20}}
 	weight, scale := []float64{1, 0.5, 0.4, 0.1}, []float64{1, 1, 2, 1}
 	cut := func(kinds int) (r [][]float64) {
@@ -46,9 +46,9 @@ func TestEmbeddedEndsWhereECOSDoes(t *testing.T) {
 			for range c.kinds {
 				s.Devices = append(s.Devices, c.devices)
 			}
-			sol, err := EmbeddedMaxMin(s, weight)
+			sol, err := ECOSMaxMin(s, weight)
 			if c.asked != nil {
-				sol, err = EmbeddedDemand(s, c.asked)
+				sol, err = ECOSDemand(s, c.asked)
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -74,13 +74,13 @@ func TestEmbeddedEndsWhereECOSDoes(t *testing.T) {
 		})
 	}
 	s := Sharing{Rate: rates, Scale: scale, Devices: []float64{1, 1, 1}}
-	if _, err := EmbeddedDemand(s, []float64{3, 5, 2, 4}); !errors.Is(err, ErrInfeasible) {
+	if _, err := ECOSDemand(s, []float64{3, 5, 2, 4}); !errors.Is(err, ErrInfeasible) {
 		t.Errorf("a demand that cannot be met: %v, want %v", err, ErrInfeasible)
 	}
 }
 
 // Both solvers of the Newton system and MaxMin agree on the optimal value.
-func TestEmbeddedValueIsTheOptimum(t *testing.T) {
+func TestECOSValueIsTheOptimum(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 12).Draw(t, "jobs")
 		s := Sharing{Devices: drawList(t, 3, "devices", 1, 2, 4, 16)}
@@ -93,7 +93,7 @@ func TestEmbeddedValueIsTheOptimum(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sol, err := EmbeddedMaxMin(s, weight)
+		sol, err := ECOSMaxMin(s, weight)
 		if errors.Is(err, ErrUnfinished) {
 			t.Skip("it may")
 		}
@@ -106,20 +106,20 @@ func TestEmbeddedValueIsTheOptimum(t *testing.T) {
 		if !near(sol.Value, want.Value, 1e-6) {
 			t.Fatalf("value %.10g, the optimum is %.10g", sol.Value, want.Value)
 		}
-		e := new(embedding)
+		e := new(ecosSolver)
 		e.build(&s, weight, nil)
-		e.kkt, e.blocks = newEmbeddedRows(e), nil
+		e.kkt, e.blocks = newECOSRows(e), nil
 		if e.run() == nil && !near(e.t/e.tau, want.Value, 1e-6) {
 			t.Fatalf("by rows %.10g, the optimum is %.10g", e.t/e.tau, want.Value)
 		}
 	})
 }
 
-func BenchmarkEmbedded(b *testing.B) {
+func BenchmarkECOS(b *testing.B) {
 	for _, c := range []struct{ jobs, types int }{{100, 26}, {2048, 2048}} {
 		s, w := instance(c.jobs, c.types, oneTo8)
 		b.Run(fmt.Sprintf("jobs=%d/types=%d", c.jobs, c.types), func(b *testing.B) {
-			solveIn(b, func() (Solution, error) { return EmbeddedMaxMin(s, w) })
+			solveIn(b, func() (Solution, error) { return ECOSMaxMin(s, w) })
 		})
 	}
 }

@@ -1,9 +1,9 @@
 package solve
 
-// embeddedRows solves the Newton system by eliminating the columns. The Schur complement is a dense matrix of the
+// ecosRows solves the Newton system by eliminating the columns. The Schur complement is a dense matrix of the
 // rows of time, progress and capacity, and t. It costs O(columns + rows³).
-type embeddedRows struct {
-	*embedding
+type ecosRows struct {
+	*ecosSolver
 	rows   int // number of rows without t
 	matrix []float64
 	pivots []int
@@ -11,13 +11,13 @@ type embeddedRows struct {
 	v      []float64
 }
 
-func newEmbeddedRows(e *embedding) *embeddedRows {
+func newECOSRows(e *ecosSolver) *ecosRows {
 	n := e.lines() - len(e.columns)
-	return &embeddedRows{embedding: e, rows: n, matrix: make([]float64, (n+1)*(n+1)), pivots: make([]int, n+1), right: make([]float64, n+1)}
+	return &ecosRows{ecosSolver: e, rows: n, matrix: make([]float64, (n+1)*(n+1)), pivots: make([]int, n+1), right: make([]float64, n+1)}
 }
 
 // entries returns the rows and coefficients of a column, apart from its own line.
-func (r *embeddedRows) entries(c *embeddedColumn) (row [5]int, v [5]float64, n int) {
+func (r *ecosRows) entries(c *ecosColumn) (row [5]int, v [5]float64, n int) {
 	first := len(r.columns)
 	row = [5]int{r.timeLine(c.a) - first, r.progressLine(c.a) - first, r.kindLine(c.kind) - first}
 	v = [5]float64{1, -c.rateA, c.use}
@@ -30,7 +30,7 @@ func (r *embeddedRows) entries(c *embeddedColumn) (row [5]int, v [5]float64, n i
 }
 
 // factorise assembles the lower triangle of the Schur complement and decomposes it.
-func (r *embeddedRows) factorise(v []float64) bool {
+func (r *ecosRows) factorise(v []float64) bool {
 	r.v = v
 	R := r.rows + 1
 	clear(r.matrix)
@@ -63,7 +63,7 @@ func (r *embeddedRows) factorise(v []float64) bool {
 
 // solve computes the duals of the rows and t from the Schur complement, then the columns and the duals of their own
 // lines.
-func (r *embeddedRows) solve(b []float64, bT float64, d []float64, out *step) {
+func (r *ecosRows) solve(b []float64, bT float64, d []float64, out *step) {
 	first := len(r.columns)
 	for i := range r.rows {
 		r.right[i] = -r.count[first+i] * d[first+i]

@@ -2,13 +2,13 @@ package solve
 
 import "math"
 
-// embeddedRounds is the number of equilibration passes over rows and columns in ECOS (Ruiz, 2001).
-const embeddedRounds = 3
+// ecosRounds is the number of equilibration passes over rows and columns in ECOS (Ruiz, 2001).
+const ecosRounds = 3
 
 // begin equilibrates as ECOS does and places the iterate at the least-squares solutions for s and z, shifted into the
 // positive orthant by the same amount in every line. The scaling affects only that point and the termination test;
 // the steps are independent of it. It returns false when the factorization fails.
-func (e *embedding) begin() bool {
+func (e *ecosSolver) begin() bool {
 	e.scale()
 	for i, r := range e.rowScale {
 		e.v[i] = r * r
@@ -38,9 +38,9 @@ func (e *embedding) begin() bool {
 }
 
 // intoPositive shifts a list by one plus the largest amount by which an entry is at or below 0, or by 1 −
-// embeddedLongest when none is.
+// ecosLongest when none is.
 func intoPositive(list []float64) {
-	below := -embeddedLongest
+	below := -ecosLongest
 	for _, v := range list {
 		if v <= 0 && -v > below {
 			below = -v
@@ -52,7 +52,7 @@ func intoPositive(list []float64) {
 }
 
 // scale computes the divisors of rows and columns.
-func (e *embedding) scale() {
+func (e *ecosSolver) scale() {
 	row, col := e.q, e.spare
 	for i := range e.rowScale {
 		e.rowScale[i] = 1
@@ -60,7 +60,7 @@ func (e *embedding) scale() {
 	for k := range e.colScale {
 		e.colScale[k] = 1
 	}
-	for range embeddedRounds {
+	for range ecosRounds {
 		clear(row)
 		col[len(e.columns)] = 0
 		// Largest scaled entries of each row and column.
@@ -105,7 +105,7 @@ func scaleOf(most float64) float64 {
 }
 
 // see scales the absolute value of an entry of G and updates the maximum of its row.
-func (e *embedding) see(row []float64, line int, v, column float64) float64 {
+func (e *ecosSolver) see(row []float64, line int, v, column float64) float64 {
 	v /= e.rowScale[line] * column
 	if v > row[line] {
 		row[line] = v
