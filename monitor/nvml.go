@@ -33,8 +33,8 @@ type NVML struct {
 
 var _ Collector = (*NVML)(nil)
 
-// ErrNoNVML reports that the driver's library is missing or cannot be initialised.
-var ErrNoNVML = errors.New("no GPU library")
+// errNoNVML reports that the driver's library is missing or cannot be initialised.
+var errNoNVML = errors.New("no GPU library")
 
 // gpuDevice is one device or one MIG slice of a device.
 type gpuDevice struct {
@@ -47,10 +47,10 @@ type gpuDevice struct {
 
 // OpenNVML returns a collector that uses the machine's library and reads the named devices or slices (UUIDs), or all
 // devices if none is named.
-func OpenNVML(uuids ...string) *NVML { return NVMLWith(nvml.New(), uuids...) }
+func OpenNVML(uuids ...string) *NVML { return newNVML(nvml.New(), uuids...) }
 
-// NVMLWith is OpenNVML with a given library, for tests.
-func NVMLWith(lib nvml.Interface, uuids ...string) *NVML { return &NVML{lib: lib, uuids: uuids} }
+// newNVML is OpenNVML with a given library, for tests.
+func newNVML(lib nvml.Interface, uuids ...string) *NVML { return &NVML{lib: lib, uuids: uuids} }
 
 // Name returns "nvml".
 func (n *NVML) Name() string { return "nvml" }
@@ -79,7 +79,7 @@ func (n *NVML) Collect(ctx context.Context, s *Sample) error {
 	var errs []error
 	if !n.started {
 		if ret := n.lib.Init(); ret != nvml.SUCCESS {
-			err := n.give(fmt.Errorf("%w: %s", ErrNoNVML, initError(ret)))
+			err := n.give(fmt.Errorf("%w: %s", errNoNVML, initError(ret)))
 			if ret == nvml.ERROR_LIBRARY_NOT_FOUND {
 				return ErrNoData // a machine without GPUs: not an error
 			}
@@ -215,7 +215,7 @@ func (n *NVML) Close() error {
 	}
 	defer n.mu.Unlock()
 	running := n.started && n.Err() == nil
-	n.give(fmt.Errorf("%w: closed", ErrNoNVML))
+	n.give(fmt.Errorf("%w: closed", errNoNVML))
 	if !running {
 		return nil
 	}

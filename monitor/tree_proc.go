@@ -77,7 +77,7 @@ func (t *Tree) readProc(pid int, memory bool) (procState, error) {
 func parseStat(pid int, b []byte) (procState, error) {
 	i := bytes.LastIndexByte(b, ')')
 	if i < 0 {
-		return procState{}, fmt.Errorf("read /proc/%d/stat: no command in %s", pid, clip(b))
+		return procState{}, fmt.Errorf("read /proc/%d/stat: no command in %.60q", pid, b)
 	}
 	f := bytes.Fields(b[i+1:])
 	if len(f) < 20 {
@@ -87,7 +87,7 @@ func parseStat(pid int, b []byte) (procState, error) {
 	for _, k := range []int{1, 11, 12, 13, 14, 19} {
 		v, err := strconv.ParseUint(string(f[k]), 10, 64)
 		if err != nil {
-			return procState{}, fmt.Errorf("read /proc/%d/stat: field %d is %s", pid, k+3, clip(f[k]))
+			return procState{}, fmt.Errorf("read /proc/%d/stat: field %d is %.60q", pid, k+3, f[k])
 		}
 		n[k] = float64(v)
 	}
