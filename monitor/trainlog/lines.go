@@ -16,6 +16,17 @@ const (
 	utf16BE  encoding = "utf-16be"
 )
 
+// newline returns the bytes of a line feed.
+func (e encoding) newline() []byte {
+	switch e {
+	case utf16LE:
+		return []byte{'\n', 0}
+	case utf16BE:
+		return []byte{0, '\n'}
+	}
+	return []byte{'\n'}
+}
+
 // splitter splits a stream of bytes into lines. A line ends with LF, CR LF, or CR alone, which progress bars write;
 // the bytes after the last line end are held back. Byte order marks and NUL bytes are dropped and UTF-16 is converted
 // to UTF-8. It holds at most maxLine bytes.

@@ -171,7 +171,7 @@ func StateAt(path string, o TailOptions, offset int64) (TailState, error) {
 		return fail(ErrNoData)
 	}
 	s := t.State()
-	at, line, err := lineBegin(t.follow.file, offset)
+	at, line, err := lineBegin(t.follow.file, offset, t.lines.enc)
 	if err != nil {
 		return fail(err)
 	}
@@ -187,7 +187,11 @@ func StateAt(path string, o TailOptions, offset int64) (TailState, error) {
 }
 
 // lineBegin returns the offset of the beginning of the line that contains offset, and the number of lines before it.
-func lineBegin(file io.ReaderAt, offset int64) (at int64, line int, err error) {
+// In UTF-16, only whole code units from the beginning of the file are compared with the line end.
+func lineBegin(file io.ReaderAt, offset int64, enc encoding) (at int64, line int, err error) {
+	newline := enc.newline()
+	unit := len(newline)
+	offset -= offset % int64(unit)
 	from := int64(0)
 	if offset > countedBytes {
 		from = offset - headBytes
@@ -196,12 +200,24 @@ func lineBegin(file io.ReaderAt, offset int64) (at int64, line int, err error) {
 	if n, err := file.ReadAt(buf, from); n < len(buf) {
 		return 0, 0, err
 	}
-	end := bytes.LastIndexByte(buf, '\n') + 1
-	if end == 0 && from > 0 {
-		end = len(buf) // a line longer than the window: its rest is one bad line
+	end := 0
+	for pos := 0; ; {
+		i := bytes.Index(buf[pos:], newline)
+		if i < 0 {
+			break
+		}
+		if pos += i; pos%unit != 0 { // the halves of two code units
+			pos++
+			continue
+		}
+		pos += unit
+		end, line = pos, line+1
 	}
-	if from == 0 {
-		line = bytes.Count(buf[:end], []byte{'\n'})
+	if from > 0 {
+		line = 0 // lines count from here
+		if end == 0 {
+			end = len(buf) // a line longer than the window: its rest is one bad line
+		}
 	}
 	return from + int64(end), line, nil
 }
