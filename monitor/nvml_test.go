@@ -232,5 +232,5 @@ func TestNVMLHanging(t *testing.T) {
 		t.Errorf("Close beside a hanging driver: %v", err)
 	}
 	close(release)
-	<-s.slots[0].done
+	<-s.calls[0].done
 }

@@ -83,7 +83,7 @@ func (t *Table) Append(v Values) error {
 	t.thin.last = nil
 	t.hold(row)
 	t.thin.kept++
-	err = t.once(t.flush())
+	err = t.firstWriteError(t.flush())
 	if t.full() && t.file != nil {
 		t.halve()
 	}
@@ -108,10 +108,10 @@ func (t *Table) encode(v Values) ([]byte, error) {
 }
 
 // touch creates the file with its header if it does not exist. Errors are as for Append.
-func (t *Table) touch() error { return t.once(t.flush()) }
+func (t *Table) touch() error { return t.firstWriteError(t.flush()) }
 
-// once returns the first write error of the table and suppresses later ones.
-func (t *Table) once(err error) error {
+// firstWriteError returns the first write error of the table and suppresses later ones.
+func (t *Table) firstWriteError(err error) error {
 	if err == nil || t.failed {
 		return nil
 	}
@@ -244,7 +244,7 @@ func setAside(path string) error {
 func (t *Table) Close() error {
 	err := t.Flush()
 	if len(t.held) > 0 {
-		err = t.once(t.flush())
+		err = t.firstWriteError(t.flush())
 	}
 	if t.file != nil {
 		err = errors.Join(err, t.file.Close())

@@ -51,7 +51,7 @@ func (t *Table) Flush() error {
 	}
 	t.hold(t.thin.last)
 	t.thin.last = nil
-	return t.once(t.flush())
+	return t.firstWriteError(t.flush())
 }
 
 // full reports whether the table has reached its limit.

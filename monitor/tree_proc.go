@@ -23,8 +23,8 @@ func (t *Tree) procPath(pid int, name string) string {
 	return filepath.Join(root, strconv.Itoa(pid), name)
 }
 
-// slurp reads a small file into the tree's buffer; the result is valid until the next call.
-func (t *Tree) slurp(path string) ([]byte, error) {
+// readSmallFile reads a small file into the tree's buffer; the result is valid until the next call.
+func (t *Tree) readSmallFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func (t *Tree) slurp(path string) ([]byte, error) {
 
 // readProc reads one process: stat, and where permitted status (memory) and io.
 func (t *Tree) readProc(pid int, memory bool) (procState, error) {
-	b, err := t.slurp(t.procPath(pid, "stat"))
+	b, err := t.readSmallFile(t.procPath(pid, "stat"))
 	if err != nil {
 		return procState{}, err
 	}
@@ -61,11 +61,11 @@ func (t *Tree) readProc(pid int, memory bool) (procState, error) {
 		return p, nil
 	}
 	if memory {
-		if b, err := t.slurp(t.procPath(pid, "status")); err == nil {
+		if b, err := t.readSmallFile(t.procPath(pid, "status")); err == nil {
 			p.rss = 1024 * (field(b, "RssAnon:") + field(b, "RssShmem:"))
 		}
 	}
-	if b, err := t.slurp(t.procPath(pid, "io")); err == nil {
+	if b, err := t.readSmallFile(t.procPath(pid, "io")); err == nil {
 		p.io = [2]float64{field(b, "read_bytes:"), field(b, "write_bytes:")}
 		p.hasIO = true
 	}
@@ -128,7 +128,7 @@ func findField(b []byte, name string) (float64, bool) {
 // readPSS returns the proportional share of anonymous and shared memory of one process, in bytes. An ended process
 // has 0; false means that the kernel does not report it.
 func (t *Tree) readPSS(pid int) (float64, bool) {
-	b, err := t.slurp(t.procPath(pid, "smaps_rollup"))
+	b, err := t.readSmallFile(t.procPath(pid, "smaps_rollup"))
 	if err != nil {
 		return 0, t.ended(pid)
 	}
@@ -141,7 +141,7 @@ func (t *Tree) readPSS(pid int) (float64, bool) {
 
 // ended reports whether a process no longer exists or is a zombie.
 func (t *Tree) ended(pid int) bool {
-	b, err := t.slurp(t.procPath(pid, "stat"))
+	b, err := t.readSmallFile(t.procPath(pid, "stat"))
 	if err != nil {
 		return true
 	}

@@ -186,7 +186,7 @@ func TestSettingsAreNoProgress(t *testing.T) {
 		}
 		list := strings.Join(rapid.Permutation(pairs).Draw(t, "order"), ", ")
 		for _, text := range []string{"Namespace(" + list + ")", list, "args: " + list, "{'" + strings.ReplaceAll(strings.ReplaceAll(list, ", ", ", '"), "=", "': ") + "}"} {
-			p := newStdout(&parseOptions{}).(*progress)
+			p := newStdout(&parseOptions{}).(*progressParser)
 			var r Row
 			if p.read([]byte(text), &r) {
 				t.Fatalf("%s is read as %v", text, progressOf([]Row{r}))

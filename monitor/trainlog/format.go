@@ -20,12 +20,12 @@ type sink interface {
 	bad(line int, reason string)
 	// note reports an oddity in a line that was used or rightly skipped.
 	note(line int, reason string)
-	// wordy reports whether the next note's text will be kept; otherwise callers may skip formatting it.
-	wordy() bool
+	// wantsDetail reports whether the next note's text will be kept; otherwise callers may skip formatting it.
+	wantsDetail() bool
 	// header reports a header after the first one.
 	header()
-	// enough reports that the batch limit is reached. Only document parsers check it.
-	enough() bool
+	// batchFull reports that the batch limit is reached. Only document parsers check it.
+	batchFull() bool
 }
 
 // parser reads the lines of one log in order. It retains lines only while pending returns true.
@@ -120,7 +120,7 @@ type format struct {
 // formats is the registry of log formats. To add one, write its file, add its line here and add a recording to
 // testdata/formats.
 var formats = map[string]format{
-	"csv":         {detect: detectContract, lines: newContract},
+	"csv":         {detect: detectCanonicalCSV, lines: newCanonicalCSV},
 	"keras":       {detect: detectKeras, lines: newKeras},
 	"lightning":   {detect: detectLightning, lines: newLightning, sparse: true},
 	"ultralytics": {detect: detectUltralytics, lines: newUltralytics},

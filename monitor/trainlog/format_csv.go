@@ -10,8 +10,8 @@ import (
 
 // The canonical CSV format: a header of canonical column names or aliases and one row per epoch or step.
 
-// detectContract recognises a header with two recognised columns, and with lower confidence one.
-func detectContract(h *head) int {
+// detectCanonicalCSV recognises a header with two recognised columns, and with lower confidence one.
+func detectCanonicalCSV(h *head) int {
 	cols, _ := findHeader(h)
 	known := 0
 	for _, name := range cols {
@@ -28,8 +28,8 @@ func detectContract(h *head) int {
 	return 0
 }
 
-// newContract returns the parser of the canonical CSV format.
-func newContract(o *parseOptions) parser {
+// newCanonicalCSV returns the parser of the canonical CSV format.
+func newCanonicalCSV(o *parseOptions) parser {
 	return newTable(o, dialect{resolve: o.resolve, epochs: fromFirstRow})
 }
 
@@ -38,7 +38,7 @@ type dialect struct {
 	resolve func(name string) target
 	epochs  int // fromOne, fromZero or fromFirstRow
 	// adjust completes a row; may be nil.
-	adjust func(t *table, r *Row, fields [][]byte)
+	adjust func(t *csvParser, r *Row, fields [][]byte)
 }
 
 // cell is one column of a header and the target of its values.
@@ -51,9 +51,9 @@ type cell struct {
 // maxRecordLines bounds the number of lines of a quoted field; beyond it the quote is treated as damage.
 const maxRecordLines = 16
 
-// table parses delimited text with a header. A record with an open quote is held until the quote closes, until a
+// csvParser parses delimited text with a header. A record with an open quote is held until the quote closes, until a
 // damaged line shows that it will not, or until it has maxRecordLines lines.
-type table struct {
+type csvParser struct {
 	opts      *parseOptions
 	dialect   dialect
 	cells     []cell
@@ -69,15 +69,15 @@ type table struct {
 	texts    interner
 }
 
-func newTable(o *parseOptions, d dialect) *table {
-	return &table{opts: o, dialect: d, base: epochBase{rule: d.epochs}, fresh: true}
+func newTable(o *parseOptions, d dialect) *csvParser {
+	return &csvParser{opts: o, dialect: d, base: epochBase{rule: d.epochs}, fresh: true}
 }
 
-func (t *table) pending() bool { return len(t.held) > 0 }
+func (t *csvParser) pending() bool { return len(t.held) > 0 }
 
-func (t *table) restart() { t.fresh, t.held = true, nil }
+func (t *csvParser) restart() { t.fresh, t.held = true, nil }
 
-func (t *table) save() parserState {
+func (t *csvParser) save() parserState {
 	s := parserState{ZeroBased: t.base.zero}
 	if t.cells != nil {
 		s.Delimiter = string(t.delim)
@@ -88,7 +88,7 @@ func (t *table) save() parserState {
 	return s
 }
 
-func (t *table) load(s parserState) {
+func (t *csvParser) load(s parserState) {
 	t.base.zero, t.fresh = s.ZeroBased, len(s.Header) == 0
 	if len(s.Header) > 0 && len(s.Delimiter) == 1 {
 		t.delim = s.Delimiter[0]
@@ -96,7 +96,7 @@ func (t *table) load(s parserState) {
 	}
 }
 
-func (t *table) flush(out sink) {
+func (t *csvParser) flush(out sink) {
 	held, n := t.held, t.heldLine
 	t.held = nil
 	for i, text := range held {
@@ -108,7 +108,7 @@ func (t *table) flush(out sink) {
 	}
 }
 
-func (t *table) line(text []byte, n int, out sink) {
+func (t *csvParser) line(text []byte, n int, out sink) {
 	if len(t.held) > 0 {
 		t.hold(text, out)
 		return
@@ -121,7 +121,7 @@ func (t *table) line(text []byte, n int, out sink) {
 }
 
 // hold appends a line to a record with an open quote and parses the record once the quote is closed.
-func (t *table) hold(text []byte, out sink) {
+func (t *csvParser) hold(text []byte, out sink) {
 	t.held = append(t.held, bytes.Clone(text))
 	if bytes.Count(text, []byte{'"'})%2 == 1 {
 		joined, n := bytes.Join(t.held, []byte{'\n'}), t.heldLine
@@ -140,7 +140,7 @@ func (t *table) hold(text []byte, out sink) {
 
 // record parses one complete record: a comment, a header or a row. Trailing empty fields are dropped before the
 // number of fields is compared with the header.
-func (t *table) record(text []byte, n int, out sink) {
+func (t *csvParser) record(text []byte, n int, out sink) {
 	if blank(text) || text[0] == '#' {
 		return
 	}
@@ -180,7 +180,7 @@ func anyNumber(fields [][]byte) bool {
 }
 
 // readHeader replaces the current header and reports a repeated or changed one.
-func (t *table) readHeader(names []string, delim byte, n int, out sink) {
+func (t *csvParser) readHeader(names []string, delim byte, n int, out sink) {
 	if t.cells != nil {
 		if !t.fresh {
 			out.header()
@@ -197,7 +197,7 @@ func (t *table) readHeader(names []string, delim byte, n int, out sink) {
 
 // setHeader resolves the target of each column. If two columns have the same target, a canonical name takes
 // precedence over an alias and otherwise the first column; the other column is used where that one is empty.
-func (t *table) setHeader(names []string) {
+func (t *csvParser) setHeader(names []string) {
 	t.cells = make([]cell, len(names))
 	for i, name := range names {
 		t.cells[i] = cell{target: t.dialect.resolve(name), name: name, hash: hashText([]byte(normalizeName(name)))}
@@ -206,7 +206,7 @@ func (t *table) setHeader(names []string) {
 
 // row stores the fields of a record and passes the row to out. Unrecognised columns contribute to the hash of extra
 // columns; a record without any recognised value is bad.
-func (t *table) row(fields [][]byte, n int, out sink) {
+func (t *csvParser) row(fields [][]byte, n int, out sink) {
 	r := &t.scratch
 	r.begin(n)
 	extra, some := uint64(0), false
@@ -238,7 +238,7 @@ func (t *table) row(fields [][]byte, n int, out sink) {
 
 // value stores one field. exact has a bit for each column already stored under its canonical name. fatal means that
 // the row is unusable because its position is not a number.
-func (t *table) value(r *Row, c *cell, f []byte, exact *uint32, out sink) (ok, fatal bool) {
+func (t *csvParser) value(r *Row, c *cell, f []byte, exact *uint32, out sink) (ok, fatal bool) {
 	if c.kind.text() {
 		return t.opts.setText(r, c.target, f, &t.texts), false
 	}
@@ -269,7 +269,7 @@ func (t *table) value(r *Row, c *cell, f []byte, exact *uint32, out sink) (ok, f
 }
 
 // oddValue parses a field that is not a plain non-negative number and reports its oddity.
-func (t *table) oddValue(line int, c *cell, f []byte, out sink) (v float64, fatal bool) {
+func (t *csvParser) oddValue(line int, c *cell, f []byte, out sink) (v float64, fatal bool) {
 	v, how := parseNumber(f, c.kind != toGPUUtil && c.column.counts())
 	if how == readText && (c.column == Epoch || c.column == Step) && c.kind == toColumn {
 		out.bad(line, fmt.Sprintf("%s is not a number: %s", c.name, clip(f)))
@@ -304,7 +304,7 @@ func checkNumber(v float64, how reading, to target, name string, f []byte, line 
 
 // noteValue reports the treatment of a field, and formats the text only if it will be kept.
 func noteValue(out sink, line int, name string, f []byte, what string) {
-	if !out.wordy() {
+	if !out.wantsDetail() {
 		out.note(line, "")
 		return
 	}
@@ -345,7 +345,7 @@ func clip(b []byte) string {
 var delimiters = []byte{',', ';', '\t', '|'}
 
 // split cuts a record at the delimiter. The fields alias text or scratch space and are valid until the next call.
-func (t *table) split(text []byte) [][]byte {
+func (t *csvParser) split(text []byte) [][]byte {
 	t.fields = t.fields[:0]
 	start := 0
 	for i, c := range text {

@@ -112,7 +112,7 @@ func (p *huggingFace) pass(src io.Reader, fields *jsonFields, out sink) error {
 // documentColumns are the keys of the document that apply to the whole training.
 var documentColumns = map[any]Column{"max_steps": TotalSteps, "num_train_epochs": TotalEpochs, "train_batch_size": BatchSize}
 
-// entries parses the list of log entries, or skips it if out is nil. It returns errEnough when the batch limit is
+// entries parses the list of log entries, or skips it if out is nil. It returns errBatchFull when the batch limit is
 // reached.
 func (p *huggingFace) entries(in *nanReader, dec *json.Decoder, fields *jsonFields, out sink) error {
 	for n := 1; dec.More(); n++ {
@@ -124,8 +124,8 @@ func (p *huggingFace) entries(in *nanReader, dec *json.Decoder, fields *jsonFiel
 		if out == nil {
 			continue
 		}
-		if out.enough() {
-			return errEnough
+		if out.batchFull() {
+			return errBatchFull
 		}
 		object, ok := decodeObject(entry)
 		if !ok {

@@ -50,7 +50,7 @@ func newLightning(o *parseOptions) parser {
 }
 
 // lightningRow converts the epoch of a row to the number of completed epochs.
-func lightningRow(t *table, r *Row, fields [][]byte) {
+func lightningRow(t *csvParser, r *Row, fields [][]byte) {
 	_, loss := r.Value(TestLoss)
 	_, accuracy := r.Value(TestAccuracy)
 	if loss || accuracy {

@@ -18,7 +18,7 @@ import (
 // epoch the column is absent.
 
 func detectStdout(h *head) int {
-	p := newStdout(h.opts).(*progress)
+	p := newStdout(h.opts).(*progressParser)
 	for _, l := range h.lines {
 		var r Row
 		if p.read(l, &r) {
@@ -28,10 +28,10 @@ func detectStdout(h *head) int {
 	return 0
 }
 
-func newStdout(o *parseOptions) parser { return &progress{opts: o} }
+func newStdout(o *parseOptions) parser { return &progressParser{opts: o} }
 
-// progress parses progress output.
-type progress struct {
+// progressParser parses progress output.
+type progressParser struct {
 	unbuffered
 	opts *parseOptions
 	// Current epoch, from 1, and number of epochs; 0 if unknown.
@@ -46,7 +46,7 @@ type progress struct {
 	words   interner
 }
 
-func (p *progress) save() parserState {
+func (p *progressParser) save() parserState {
 	s := parserState{ZeroBased: p.zero, Epoch: p.epoch, TotalEpoch: p.total, Part: p.part, Columns: p.columns}
 	if bars := p.bars; bars != (barState{}) {
 		s.Bars = &bars
@@ -54,14 +54,14 @@ func (p *progress) save() parserState {
 	return s
 }
 
-func (p *progress) load(s parserState) {
+func (p *progressParser) load(s parserState) {
 	p.zero, p.epoch, p.total, p.part, p.columns = s.ZeroBased, s.Epoch, s.TotalEpoch, s.Part, s.Columns
 	if s.Bars != nil {
 		p.bars = *s.Bars
 	}
 }
 
-func (p *progress) line(text []byte, n int, out sink) {
+func (p *progressParser) line(text []byte, n int, out sink) {
 	r := Row{Line: n}
 	if p.read(text, &r) {
 		out.row(&r, 0)
@@ -72,35 +72,35 @@ func (p *progress) line(text []byte, n int, out sink) {
 const maxProgressLine = 4096
 
 // read fills the row from one line; it returns false if the line contains no progress.
-func (p *progress) read(text []byte, r *Row) bool {
+func (p *progressParser) read(text []byte, r *Row) bool {
 	if len(text) > maxProgressLine {
 		return false
 	}
 	if len(p.opts.patterns) > 0 {
 		return p.match(text, r)
 	}
-	if !mayMatter(text) {
+	if !mayBeProgress(text) {
 		return false
 	}
 	var line lineText
 	if p.toks, line = tokenize(text, p.toks[:0], &p.words); argumentList(p.toks, line) {
 		return false
 	}
-	if p.known(text, r) {
+	if p.libraryLine(text, r) {
 		return r.known()
 	}
 	return p.fill(text, line, r)
 }
 
-// mayMatter is a cheap filter: a progress line has a digit and a typical sign, or one of two words.
-func mayMatter(text []byte) bool {
+// mayBeProgress is a cheap filter: a progress line has a digit and a typical sign, or one of two words.
+func mayBeProgress(text []byte) bool {
 	return bytes.ContainsAny(text, "0123456789") && bytes.ContainsAny(text, "/:=%[|") || hasWord(text, "poch") || hasWord(text, "tep ")
 }
 
 func hasWord(text []byte, word string) bool { return bytes.Contains(text, []byte(word)) }
 
-// found is the position information of one line; unknown numbers are NaN.
-type found struct {
+// linePosition is the position information of one line; unknown numbers are NaN.
+type linePosition struct {
 	epoch, epochs   float64
 	step, steps     float64
 	epochIsComplete bool // a fraction, or a bar that counts epochs
@@ -111,8 +111,8 @@ type found struct {
 
 // fill builds a row from the tokens of one line. Numbers are assigned by the words before them; the first number that
 // looks like the count of a bar is assigned last, because its meaning depends on the others.
-func (p *progress) fill(text []byte, line lineText, r *Row) bool {
-	f := found{epoch: math.NaN(), epochs: math.NaN(), step: math.NaN(), steps: math.NaN()}
+func (p *progressParser) fill(text []byte, line lineText, r *Row) bool {
+	f := linePosition{epoch: math.NaN(), epochs: math.NaN(), step: math.NaN(), steps: math.NaN()}
 	f.held = len(p.toks) > 0 && heldOut(p.toks[0].word)
 	some := false
 	counter := -1 // index of a bar's count
@@ -142,7 +142,7 @@ func (p *progress) fill(text []byte, line lineText, r *Row) bool {
 }
 
 // counts reports whether a number is the count of a bar: "45%|####| 9/20", "[9/20]", "9/20 [====>...]".
-func (p *progress) counts(i int, t *token, line lineText) bool {
+func (p *progressParser) counts(i int, t *token, line lineText) bool {
 	if math.IsNaN(t.of) || t.of <= 0 || t.number > t.of || t.number < 0 || t.decimal || !(t.bar || t.bracket || i == 0) {
 		return false
 	}
@@ -159,7 +159,7 @@ func (p *progress) counts(i int, t *token, line lineText) bool {
 }
 
 // count assigns the count of a bar to the epoch or the step. foreign is true if the line is not about training.
-func (p *progress) count(i int, text []byte, f *found, r *Row) (counted, foreign bool) {
+func (p *progressParser) count(i int, text []byte, f *linePosition, r *Row) (counted, foreign bool) {
 	t := &p.toks[i]
 	before, after := p.toks[:i], p.toks[i+1:]
 	if t.bar && epochWord(before) && math.IsNaN(f.epoch) { // "Epochs: 45%|####  | 9/20"
@@ -199,7 +199,7 @@ func wordsAfter(toks []token) bool {
 }
 
 // take assigns one number by the one or two words before it, and reports whether it was used.
-func (p *progress) take(i int, t *token, f *found, line lineText, r *Row) bool {
+func (p *progressParser) take(i int, t *token, f *linePosition, line lineText, r *Row) bool {
 	word, before := "", ""
 	if i > 0 && !t.apart {
 		word = p.toks[i-1].word
@@ -232,7 +232,7 @@ func epochWord(toks []token) bool {
 }
 
 // result stores a loss, an accuracy, a throughput or a time.
-func (p *progress) result(role wordKind, word, before string, t *token, f *found, r *Row) bool {
+func (p *progressParser) result(role wordKind, word, before string, t *token, f *linePosition, r *Row) bool {
 	held := f.held || heldOut(word) || heldOut(before)
 	column := Throughput
 	switch {
@@ -280,7 +280,7 @@ func throughputUnit(toks []token, i int, r *Row) bool {
 }
 
 // position derives the completed epochs and the step of a row from the line and the current epoch.
-func (p *progress) position(f *found, line lineText, r *Row) {
+func (p *progressParser) position(f *linePosition, line lineText, r *Row) {
 	if f.epochIsComplete {
 		setPositive(r, Epoch, f.epoch)
 		setPositive(r, TotalEpochs, f.epochs)
@@ -313,7 +313,7 @@ func (p *progress) position(f *found, line lineText, r *Row) {
 // beginEpoch sets the current epoch and the number of epochs. An epoch 0 means that the job counts from 0.
 // Lightning's bar also counts from 0, and its total is the number of the last epoch; the bar has the shape of tqdm's
 // and is recognised by the version number (v_num) after it.
-func (p *progress) beginEpoch(f *found, line lineText) {
+func (p *progressParser) beginEpoch(f *linePosition, line lineText) {
 	lightning := line.blocks && f.epochs > 0 && f.drawn && slices.ContainsFunc(p.toks, func(t token) bool { return t.word == "v_num" })
 	if p.zero == nil || f.epoch == 0 || lightning {
 		zero := f.epoch == 0 || lightning
@@ -347,7 +347,7 @@ func setPositive(r *Row, c Column, v float64) {
 }
 
 // match applies the user's patterns; the first pattern that yields a value determines the row.
-func (p *progress) match(text []byte, r *Row) bool {
+func (p *progressParser) match(text []byte, r *Row) bool {
 	for _, re := range p.opts.patterns {
 		m := re.FindSubmatch(text)
 		if m == nil {

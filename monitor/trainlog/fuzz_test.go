@@ -93,7 +93,7 @@ func FuzzTail(f *testing.F) {
 		for i := range whole {
 			checkRow(t, &whole[i])
 		}
-		if stats.Rows != len(whole) || stats.Bad < 0 || len(stats.FirstBad) > keptReports || len(stats.FirstNoted) > keptReports {
+		if stats.Rows != len(whole) || stats.Bad < 0 || len(stats.FirstBad) > maxKeptReports || len(stats.FirstNoted) > maxKeptReports {
 			t.Fatalf("%d rows, stats %+v", len(whole), stats)
 		}
 		if rows, scanned, err := ReadLog(path, TailOptions{MaxLine: 4096, Location: time.UTC}); scanned.Format == stats.Format && !formats[stats.Format].sparse {

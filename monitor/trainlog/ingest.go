@@ -25,7 +25,7 @@ type ingest struct {
 	headN []int // line numbers of head.lines
 	headB int   // bytes in head.lines
 
-	seen      memory
+	seen      recentRows
 	badSeen   map[uint64]bool
 	furthest  position
 	replaying bool
@@ -34,9 +34,9 @@ type ingest struct {
 	first, before uint64
 	fileRows      int
 
-	now  time.Time
-	give func(r *Row) // receives each row, which is valid during the call
-	full func() bool  // reports whether the batch limit is reached
+	now     time.Time
+	deliver func(r *Row) // receives each row, which is valid during the call
+	full    func() bool  // reports whether the batch limit is reached
 }
 
 var _ sink = (*ingest)(nil)
@@ -173,11 +173,11 @@ func (in *ingest) bad(line int, reason string) {
 	if in.replaying && in.badSeen[h] {
 		return // counted when first read
 	}
-	if len(in.badSeen) < remembered {
+	if len(in.badSeen) < maxRecentRows {
 		in.badSeen[h] = true
 	}
 	in.stats.Bad++
-	if len(in.stats.FirstBad) < keptReports {
+	if len(in.stats.FirstBad) < maxKeptReports {
 		in.stats.FirstBad = append(in.stats.FirstBad, BadRow{Line: line, Reason: reason})
 	}
 }
@@ -188,29 +188,29 @@ func badHash(line int, reason string) uint64 { return mix(uint64(line), hashText
 func (in *ingest) note(line int, reason string) {
 	if in.replaying && line > 0 {
 		in.waiting = append(in.waiting, BadRow{Line: line, Reason: reason})
-		if len(in.waiting) > keptReports {
+		if len(in.waiting) > maxKeptReports {
 			in.waiting = in.waiting[:0]
 		}
 		return
 	}
 	in.stats.Noted++
-	if len(in.stats.FirstNoted) < keptReports {
+	if len(in.stats.FirstNoted) < maxKeptReports {
 		in.stats.FirstNoted = append(in.stats.FirstNoted, BadRow{Line: line, Reason: reason})
 	}
 }
 
-func (in *ingest) wordy() bool { return in.replaying || len(in.stats.FirstNoted) < keptReports }
+func (in *ingest) wantsDetail() bool { return in.replaying || len(in.stats.FirstNoted) < maxKeptReports }
 
 func (in *ingest) header() { in.stats.Headers++ }
 
-func (in *ingest) enough() bool { return in.full() }
+func (in *ingest) batchFull() bool { return in.full() }
 
 // beginReplay marks the following rows as possible repetitions of rows already returned.
 func (in *ingest) beginReplay() {
 	if in.fileRows > 0 || !in.replaying {
 		in.before = in.first
 	}
-	in.replaying, in.seen.met = true, false
+	in.replaying, in.seen.recurred = true, false
 	in.first, in.fileRows = 0, 0
 }
 
@@ -239,9 +239,9 @@ func (in *ingest) row(r *Row, extra uint64) {
 	in.seen.add(h)
 	before := in.furthest
 	if in.furthest.advance(r) && !in.kind.repeats {
-		r.Again = true
-		in.stats.Again++
-		in.noteAgain(r, &before)
+		r.Repeated = true
+		in.stats.Repeated++
+		in.noteRepeat(r, &before)
 	}
 	if at, ok := r.Value(TimeSoFar); ok {
 		if at < in.furthest.Time {
@@ -252,13 +252,13 @@ func (in *ingest) row(r *Row, extra uint64) {
 	r.At = in.now
 	in.stats.Rows++
 	in.stats.LastRow = in.now
-	in.give(r)
+	in.deliver(r)
 }
 
-func (in *ingest) noteAgain(r *Row, furthest *position) {
+func (in *ingest) noteRepeat(r *Row, furthest *position) {
 	reason := ""
-	if in.wordy() {
-		reason = furthest.again(r)
+	if in.wantsDetail() {
+		reason = furthest.describeRepeat(r)
 	}
 	in.note(r.Line, reason)
 }
@@ -273,7 +273,7 @@ func (in *ingest) isRepeat(r *Row, h uint64) bool {
 	}
 	// A rewritten file begins with the same row as before. If it has more rows than are remembered, the earlier ones
 	// are recognised by their position.
-	older := in.replaying && in.first == in.before && in.seen.overflowed() && !in.seen.met
+	older := in.replaying && in.first == in.before && in.seen.overflowed() && !in.seen.recurred
 	if !in.seen.has(h) && !(older && in.furthest.compare(r) <= 0) {
 		return false
 	}

@@ -52,25 +52,25 @@ func mix(key, v uint64) uint64 {
 	return h ^ h>>31
 }
 
-// remembered is the number of most recent rows among which a repetition is recognised.
-const remembered = 1024
+// maxRecentRows is the number of most recent rows among which a repetition is recognised.
+const maxRecentRows = 1024
 
-// memory holds the hashes of the last returned rows in a hash table of fixed size with chained slots. All operations
+// recentRows holds the hashes of the last returned rows in a hash table of fixed size with chained slots. All operations
 // except load and all are O(1) on average.
-type memory struct {
-	ring  [remembered]uint64
-	first [2 * remembered]uint16 // by hash: ring slot that holds it, plus one; 0 is empty
-	next  [remembered]uint16     // next slot of the same chain, plus one
-	count int                    // rows ever added
-	met   bool                   // a remembered row has recurred since the reset
+type recentRows struct {
+	ring     [maxRecentRows]uint64
+	first    [2 * maxRecentRows]uint16 // by hash: ring slot that holds it, plus one; 0 is empty
+	next     [maxRecentRows]uint16     // next slot of the same chain, plus one
+	count    int                       // rows ever added
+	recurred bool                      // a remembered row has recurred since the reset
 }
 
-func (m *memory) chain(h uint64) *uint16 { return &m.first[h%uint64(len(m.first))] }
+func (m *recentRows) chain(h uint64) *uint16 { return &m.first[h%uint64(len(m.first))] }
 
 // add stores a hash and evicts the oldest one when the ring is full.
-func (m *memory) add(h uint64) {
-	slot := uint16(m.count % remembered)
-	if m.count >= remembered {
+func (m *recentRows) add(h uint64) {
+	slot := uint16(m.count % maxRecentRows)
+	if m.count >= maxRecentRows {
 		link := m.chain(m.ring[slot])
 		for *link != slot+1 && *link != 0 {
 			link = &m.next[*link-1]
@@ -85,34 +85,34 @@ func (m *memory) add(h uint64) {
 }
 
 // has reports whether h is remembered.
-func (m *memory) has(h uint64) bool {
+func (m *recentRows) has(h uint64) bool {
 	for at := *m.chain(h); at != 0; at = m.next[at-1] {
 		if m.ring[at-1] == h {
-			m.met = true
+			m.recurred = true
 			return true
 		}
 	}
 	return false
 }
 
-func (m *memory) overflowed() bool { return m.count > remembered }
+func (m *recentRows) overflowed() bool { return m.count > maxRecentRows }
 
 // load restores the last hashes of a saved state that had counted count rows.
-func (m *memory) load(hashes []uint64, count int) {
-	*m = memory{count: count - len(hashes)}
+func (m *recentRows) load(hashes []uint64, count int) {
+	*m = recentRows{count: count - len(hashes)}
 	for _, h := range hashes {
 		m.add(h)
 	}
 }
 
-func (m *memory) last() uint64 { return m.ring[(m.count+remembered-1)%remembered] }
+func (m *recentRows) last() uint64 { return m.ring[(m.count+maxRecentRows-1)%maxRecentRows] }
 
 // all returns the remembered hashes, oldest first.
-func (m *memory) all() []uint64 {
-	n := min(m.count, remembered)
+func (m *recentRows) all() []uint64 {
+	n := min(m.count, maxRecentRows)
 	out := make([]uint64, 0, n)
 	for i := m.count - n; i < m.count; i++ {
-		out = append(out, m.ring[i%remembered])
+		out = append(out, m.ring[i%maxRecentRows])
 	}
 	return out
 }
@@ -122,8 +122,8 @@ type position struct {
 	Epoch float64 `json:"epoch"`
 	Step  float64 `json:"step"`
 	Time  float64 `json:"time"` // time_so_far of the last row
-	// Said has a bit for each column with a value at this point.
-	Said uint32 `json:"said"`
+	// Columns has a bit for each column with a value at this point.
+	Columns uint32 `json:"said"`
 }
 
 func (p *position) clear() { *p = position{Epoch: -1, Step: -1, Time: -1} }
@@ -157,8 +157,8 @@ func (p *position) advance(r *Row) (again bool) {
 	case -1:
 		return true
 	case 0:
-		again = r.has&p.Said&results != 0 || r.has&(results|^p.Said) == 0
-		p.Said |= r.has
+		again = r.has&p.Columns&results != 0 || r.has&(results|^p.Columns) == 0
+		p.Columns |= r.has
 		return again
 	}
 	if e, ok := r.Value(Epoch); ok {
@@ -167,7 +167,7 @@ func (p *position) advance(r *Row) (again bool) {
 	if s, ok := r.Value(Step); ok {
 		p.Step = s
 	}
-	p.Said = r.has
+	p.Columns = r.has
 	return false
 }
 
@@ -198,8 +198,8 @@ func (p *position) implausible(r *Row) (c Column, wrong bool) {
 	return 0, false
 }
 
-// again describes how a row repeats the furthest point p.
-func (p *position) again(r *Row) string {
+// describeRepeat describes how a row repeats the furthest point p.
+func (p *position) describeRepeat(r *Row) string {
 	back := p.compare(r) < 0
 	name, at, to := "step", p.Step, r.values[Step]
 	if e, ok := r.Value(Epoch); ok && !(back && e == p.Epoch) {

@@ -55,9 +55,9 @@ type Row struct {
 	Model, Dataset, Device string
 	// GPUUtil is gpu_utilization_0…n in %; NaN where absent.
 	GPUUtil []float64
-	// Again is true if an earlier row had already passed this epoch or step: work repeated after a restart, or a
+	// Repeated is true if an earlier row had already passed this epoch or step: work repeated after a restart, or a
 	// second writer.
-	Again bool
+	Repeated bool
 
 	values [NumColumns]float64 // valid only for columns in has
 	has    uint32              // bit set of columns
@@ -108,7 +108,7 @@ func (r *Row) Values() map[string]any {
 
 // begin resets r to the empty row of a line and reuses the capacity of its slices.
 func (r *Row) begin(line int) {
-	r.Line, r.At, r.Stamp, r.Again, r.has = line, time.Time{}, time.Time{}, false, 0
+	r.Line, r.At, r.Stamp, r.Repeated, r.has = line, time.Time{}, time.Time{}, false, 0
 	r.Model, r.Dataset, r.Device, r.GPUUtil = "", "", "", r.GPUUtil[:0]
 }
 
@@ -137,7 +137,7 @@ func (r *Row) complete(o *Row) bool {
 		}
 	}
 	r.fill(o)
-	r.Again = r.Again || o.Again
+	r.Repeated = r.Repeated || o.Repeated
 	r.Model, r.Dataset, r.Device = cmp.Or(r.Model, o.Model), cmp.Or(r.Dataset, o.Dataset), cmp.Or(r.Device, o.Device)
 	if o.Stamp.After(r.Stamp) {
 		r.Stamp = o.Stamp

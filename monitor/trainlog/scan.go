@@ -23,7 +23,7 @@ import (
 //
 // Memory does not grow with the file: Scan holds one line of up to MaxLine bytes and the hashes of the last 1024
 // rows. A row equal to one of these 1024 is skipped as a duplicate; a repetition of an older row is returned, with
-// Again set if its epoch or step had been passed. Lightning and Hugging Face write the training and validation values
+// Repeated set if its epoch or step had been passed. Lightning and Hugging Face write the training and validation values
 // of one step in separate rows; consecutive rows of one step are merged.
 //
 // The options MaxBytes, MaxRows and Resume apply to a Tail only and are ignored. The error wraps ErrNoData if there
@@ -33,7 +33,7 @@ func Scan(path string, o TailOptions, each func(*Row) error) (TailStats, error) 
 	if err := s.begin(path, o); err != nil {
 		return TailStats{Path: path}, fmt.Errorf("open training log %s: %w", path, err)
 	}
-	s.give, s.full = s.take, func() bool { return s.err != nil }
+	s.deliver, s.full = s.take, func() bool { return s.err != nil }
 	err := s.run(path)
 	if s.err == nil {
 		s.release()
@@ -165,8 +165,8 @@ func (s *scan) document(src *source) error {
 	}
 	err := s.doc.read(src, s, true)
 	s.stats.Bytes = src.read
-	if err == nil || errors.Is(err, errEnough) || errors.Is(err, errNotDocument) {
-		return ignore(err, errEnough)
+	if err == nil || errors.Is(err, errBatchFull) || errors.Is(err, errNotDocument) {
+		return ignore(err, errBatchFull)
 	}
 	s.bad(0, "JSON is not complete: "+err.Error())
 	return nil

@@ -144,10 +144,10 @@ func runStreams(dir string) (streams []eventStream, below []string, err error) {
 		below = append(below, sub)
 		name := normalizeName(e.Name())
 		s := splitWords[name]
-		if _, said := cutSplit(name); own && s == splitUnsaid {
+		if _, said := cutSplit(name); own && s == splitUnknown {
 			s = said // SummaryWriter.add_scalars: Loss_train
 		}
-		if s == splitUnsaid {
+		if s == splitUnknown {
 			continue
 		}
 		if inside, err := os.ReadDir(sub); err == nil {

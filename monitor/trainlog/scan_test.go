@@ -82,7 +82,7 @@ var scanCases = map[string]struct {
 		bad: []string{"line 3: 3 fields, want 2", "line 4: 1 fields, want 2"}},
 	"epoch-goes-back": {text: header2 + "1,0.5\n2,0.4\n1,0.6\n3,0.2\n", epochs: []float64{1, 2, 1, 3}, noted: []string{"line 4: epoch goes back from 2 to 1"},
 		check: func(t *testing.T, rows []Row, s TailStats) {
-			want(t, "again", []any{s.Again, rows[1].Again, rows[2].Again, rows[3].Again}, []any{1, false, true, false})
+			want(t, "again", []any{s.Repeated, rows[1].Repeated, rows[2].Repeated, rows[3].Repeated}, []any{1, false, true, false})
 		}},
 	"step-goes-back-within-an-epoch": {text: "epoch,step,loss\n1,10,0.5\n1,20,0.4\n1,15,0.6\n", epochs: []float64{1, 1, 1}, noted: []string{"line 4: step goes back from 20 to 15"}},
 	"time-goes-back":                 {text: "epoch,time_so_far\n1,10\n2,5\n", epochs: []float64{1, 2}, noted: []string{"line 3: time_so_far goes back from 10 to 5"}},
@@ -117,27 +117,27 @@ func TestScan(t *testing.T) {
 
 // A repeated row is skipped while the original is one of the last 1024 rows; later it is recognised by its position.
 func TestScanDuplicatesFarApart(t *testing.T) {
-	for gap, duplicates := range map[int]int{remembered - 1: 1, remembered: 0} {
+	for gap, duplicates := range map[int]int{maxRecentRows - 1: 1, maxRecentRows: 0} {
 		text := header2 + epochRows(1, 1+gap) + "1,1\n"
 		s, err := Scan(writeLog(t, "log.csv", []byte(text)), TailOptions{}, func(*Row) error { return nil })
-		want(t, fmt.Sprintf("duplicates, again, error after %d rows", gap), []any{s.Duplicates, s.Again, err}, []any{duplicates, 1 - duplicates, nil})
+		want(t, fmt.Sprintf("duplicates, again, error after %d rows", gap), []any{s.Duplicates, s.Repeated, err}, []any{duplicates, 1 - duplicates, nil})
 	}
 }
 
-// memory contains exactly the last 1024 rows.
+// recentRows contains exactly the last 1024 rows.
 func TestRowMemory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var m memory
+		var m recentRows
 		added := rapid.SliceOfN(rapid.Uint64Range(0, 3000), 1, 4000).Draw(t, "hashes")
 		for _, h := range added {
-			m.add(h * 2 * remembered) // many in one chain
+			m.add(h * 2 * maxRecentRows) // many in one chain
 		}
 		last := map[uint64]bool{}
-		for _, h := range added[max(0, len(added)-remembered):] {
+		for _, h := range added[max(0, len(added)-maxRecentRows):] {
 			last[h] = true
 		}
 		for h := range uint64(3001) {
-			if m.has(h*2*remembered) != last[h] {
+			if m.has(h*2*maxRecentRows) != last[h] {
 				t.Fatalf("%d: %v", h, !last[h])
 			}
 		}

@@ -8,9 +8,9 @@ import (
 
 // Lines of libraries with their own progress notation.
 
-// known parses a line in one of these notations and reports whether it has one.
-func (p *progress) known(text []byte, r *Row) bool {
-	return len(p.toks) > 0 && (p.boosting(text, r) || p.table(r) || p.stopped(text, r) || p.rlTable(text, r))
+// libraryLine parses a line in one of these notations and reports whether it has one.
+func (p *progressParser) libraryLine(text []byte, r *Row) bool {
+	return len(p.toks) > 0 && (p.boosting(text, r) || p.ultralyticsRow(r) || p.lightningEnd(text, r) || p.rlTable(text, r))
 }
 
 // argumentList reports whether a line prints the settings of a program: "Namespace(epochs=12, …)", "{'device': 'cpu',
@@ -37,7 +37,7 @@ func argumentList(toks []token, line lineText) bool {
 // boosting parses a round of XGBoost ("[148]\ttrain-logloss:0.1"), LightGBM ("[10]\tvalid_0's l2: 0.1") or CatBoost
 // ("10:\tlearn: 0.1\ttest: 0.2"). XGBoost and CatBoost count from 0, LightGBM from 1; a metric name without a space
 // identifies XGBoost.
-func (p *progress) boosting(text []byte, r *Row) bool {
+func (p *progressParser) boosting(text []byte, r *Row) bool {
 	text = bytes.TrimLeft(text, " ")
 	round, rest, ok := bytes.Cut(text, []byte{'\t'})
 	if !ok || len(round) < 2 {
@@ -93,7 +93,7 @@ func cutLast(b []byte, c byte) (before, after []byte, ok bool) {
 var losses = []string{"loss", "rmse", "mae", "mape", "l1", "l2", "deviance", "learn", "test", "error"}
 
 // metric stores a boosting metric: the first loss of the training part and of the validation part.
-func (p *progress) metric(name string, v float64, r *Row) {
+func (p *progressParser) metric(name string, v float64, r *Row) {
 	column := TrainLoss
 	if heldOut(name) || heldOut(strings.TrimSuffix(name, "'s")) || strings.HasPrefix(name, "validation") || strings.HasPrefix(name, "valid") {
 		column = TestLoss
@@ -108,9 +108,9 @@ func (p *progress) metric(name string, v float64, r *Row) {
 	}
 }
 
-// table parses rows of Ultralytics' table: below a header "Epoch GPU_mem box_loss …", "1/4 0G 1.1 0.9 … 64: 50% ━━
+// ultralyticsRow parses rows of Ultralytics' table: below a header "Epoch GPU_mem box_loss …", "1/4 0G 1.1 0.9 … 64: 50% ━━
 // 2/4".
-func (p *progress) table(r *Row) bool {
+func (p *progressParser) ultralyticsRow(r *Row) bool {
 	if len(p.toks) >= 3 && p.toks[0].word == "epoch" && p.toks[1].word == "gpu_mem" {
 		p.columns = true
 		return true
@@ -133,8 +133,8 @@ func (p *progress) table(r *Row) bool {
 	return true
 }
 
-// stopped parses Lightning's last line: "`Trainer.fit` stopped: `max_epochs=4` reached."
-func (p *progress) stopped(text []byte, r *Row) bool {
+// lightningEnd parses Lightning's last line: "`Trainer.fit` stopped: `max_epochs=4` reached."
+func (p *progressParser) lightningEnd(text []byte, r *Row) bool {
 	if !hasWord(text, "stopped") || !hasWord(text, "reached") {
 		return false
 	}
@@ -156,7 +156,7 @@ func (p *progress) stopped(text []byte, r *Row) bool {
 }
 
 // rlTable parses a line of Stable-Baselines3's tables, "|    total_timesteps | 128 |", and reports whether it is one.
-func (p *progress) rlTable(text []byte, r *Row) bool {
+func (p *progressParser) rlTable(text []byte, r *Row) bool {
 	if len(p.toks) != 2 || !p.toks[1].bar || math.IsNaN(p.toks[1].number) || !bytes.HasPrefix(text, []byte("|")) {
 		return false
 	}

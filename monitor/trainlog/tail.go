@@ -52,8 +52,8 @@ func (b BadRow) String() string {
 	return fmt.Sprintf("line %d: %s", b.Line, b.Reason)
 }
 
-// keptReports is the number of bad rows and of notes whose text is kept; all of them are counted.
-const keptReports = 20
+// maxKeptReports is the number of bad rows and of notes whose text is kept; all of them are counted.
+const maxKeptReports = 20
 
 // TailStats describes what has been read of a log: of a followed one so far, across restarts of the agent, or of a
 // finished one.
@@ -71,8 +71,8 @@ type TailStats struct {
 	FirstNoted []BadRow `json:"first_noted,omitempty"`
 	// Duplicates is the number of rows skipped because an equal row had been returned before.
 	Duplicates int `json:"duplicates"`
-	// Again is the number of returned rows whose epoch or step had already been passed.
-	Again int `json:"again"`
+	// Repeated is the number of returned rows whose epoch or step had already been passed.
+	Repeated int `json:"again"`
 	// Headers is the number of headers after the first.
 	Headers int `json:"headers"`
 	// Resets is the number of times the file was truncated, replaced or rewritten; Replayed is the number of rows
@@ -94,7 +94,7 @@ type Tail struct {
 	ingest
 	follow follower
 
-	docAt  docMark
+	docAt  documentStamp
 	docErr error
 
 	chunk  []byte
@@ -120,7 +120,7 @@ func Open(path string, o TailOptions) (*Tail, error) {
 	}
 	t.stats.Missing = true
 	t.full = func() bool { return len(t.rows) >= t.opts.MaxRows }
-	t.give = func(r *Row) {
+	t.deliver = func(r *Row) {
 		if t.rows == nil {
 			t.rows = make([]Row, 0, t.most+1)
 		}
@@ -198,7 +198,7 @@ func (t *Tail) step() error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		t.stats.Missing = true
-		return t.gone()
+		return t.drainRemoved()
 	case err != nil:
 		return errors.Join(err, t.read())
 	case !fi.Mode().IsRegular():
@@ -207,7 +207,7 @@ func (t *Tail) step() error {
 	t.stats.Missing = false
 	if t.follow.file != nil && !t.follow.same(fi) {
 		// Renamed, recreated or a symlink switched: drain the old file first.
-		if err := t.read(); err != nil || t.stats.Behind > 0 || t.enough() {
+		if err := t.read(); err != nil || t.stats.Behind > 0 || t.batchFull() {
 			return err
 		}
 		if err := t.replace(); err != nil {
@@ -253,8 +253,8 @@ func (t *Tail) replace() error {
 	return nil
 }
 
-// gone drains a file whose name was removed, then closes it.
-func (t *Tail) gone() error {
+// drainRemoved drains a file whose name was removed, then closes it.
+func (t *Tail) drainRemoved() error {
 	if t.follow.file == nil {
 		return nil
 	}
@@ -327,7 +327,7 @@ func (t *Tail) recognise(final bool) {
 
 // reset starts the file from its beginning; rows returned before are then skipped.
 func (t *Tail) reset(why string) {
-	if t.lines.readTo() == 0 && t.docAt == (docMark{}) {
+	if t.lines.readTo() == 0 && t.docAt == (documentStamp{}) {
 		return // nothing of it has been read
 	}
 	t.stats.Resets++
@@ -342,18 +342,18 @@ func (t *Tail) reset(why string) {
 	t.lines.reset()
 	t.follow.forget()
 	t.forgetHead()
-	t.docAt = docMark{}
+	t.docAt = documentStamp{}
 	t.beginReplay()
 }
 
-// docMark is the size and modification time of a JSON document when it was last read.
-type docMark struct {
+// documentStamp is the size and modification time of a JSON document when it was last read.
+type documentStamp struct {
 	size int64
 	time time.Time
 }
 
-// errEnough ends the reading of a document for the current Poll.
-var errEnough = errors.New("enough rows")
+// errBatchFull ends the reading of a document for the current Poll.
+var errBatchFull = errors.New("enough rows")
 
 // maxDocument is the size of the largest JSON document that is read, in bytes.
 const maxDocument = 256 << 20
@@ -365,20 +365,20 @@ func (t *Tail) readDocument(salvage bool) error {
 	if err != nil {
 		return err
 	}
-	mark := docMark{size: fi.Size(), time: fi.ModTime()}
+	mark := documentStamp{size: fi.Size(), time: fi.ModTime()}
 	if t.stats.Behind = 0; mark == t.docAt && !salvage {
 		return nil
 	}
 	if mark.size > maxDocument {
 		return fmt.Errorf("JSON document of %d bytes: more than %d", mark.size, int64(maxDocument))
 	}
-	if t.seen.count > 0 || t.docAt != (docMark{}) {
+	if t.seen.count > 0 || t.docAt != (documentStamp{}) {
 		t.beginReplay()
 	}
 	err = t.doc.read(io.NewSectionReader(t.follow.file, 0, mark.size), t, salvage)
 	t.stats.Bytes += mark.size
 	switch {
-	case errors.Is(err, errEnough):
+	case errors.Is(err, errBatchFull):
 		t.stats.Behind = mark.size
 		return nil
 	case errors.Is(err, errNotDocument):

@@ -53,7 +53,7 @@ func (h *rowHashes) UnmarshalText(text []byte) error {
 	if err != nil {
 		return err
 	}
-	if len(raw)%8 != 0 || len(raw)/8 > remembered {
+	if len(raw)%8 != 0 || len(raw)/8 > maxRecentRows {
 		return fmt.Errorf("%d bytes of row hashes", len(raw))
 	}
 	*h = nil
@@ -129,7 +129,7 @@ func (t *Tail) continueAt(s *TailState) {
 	if err == nil && s.Offset > 0 && fi.Size() >= s.Offset && t.follow.reload(s.Offset) &&
 		hashText(t.follow.head) == s.HeadHash && hashText(t.follow.tail) == s.TailHash {
 		t.lines.resume(s.Offset, s.Line, s.AfterCR, s.Encoding)
-		t.docAt = docMark{}
+		t.docAt = documentStamp{}
 		return
 	}
 	t.follow.forget()
@@ -167,7 +167,7 @@ func StateAt(path string, o TailOptions, offset int64) (TailState, error) {
 	if t.recognise(t.stats.Bytes >= offset); t.lp == nil {
 		return fail(ErrNoData)
 	}
-	if table, ok := t.lp.(*table); ok && table.cells == nil {
+	if table, ok := t.lp.(*csvParser); ok && table.cells == nil {
 		return fail(ErrNoData)
 	}
 	s := t.State()

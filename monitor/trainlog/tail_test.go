@@ -192,7 +192,7 @@ var tailCases = map[string]func(t *testing.T, b *bench){
 			want(t, "epochs", b.poll(), []float64{float64(e)})
 		}
 		want(t, "rows", b.stats().Rows, 30)
-		want(t, "again", b.stats().Again, 0)
+		want(t, "again", b.stats().Repeated, 0)
 	},
 	"replaced-whole-every-epoch": func(t *testing.T, b *bench) {
 		for e := 1; e <= 30; e++ {
@@ -247,7 +247,7 @@ var tailCases = map[string]func(t *testing.T, b *bench){
 		b.poll()
 		b.write("epoch,train_loss,time_so_far\n3,0.7,11\n4,0.6,21\n")
 		want(t, "epochs", b.poll(), []float64{3, 4})
-		want(t, "again", []bool{b.rows[3].Again, b.rows[4].Again}, []bool{true, false})
+		want(t, "again", []bool{b.rows[3].Repeated, b.rows[4].Repeated}, []bool{true, false})
 	},
 	"crlf": func(t *testing.T, b *bench) {
 		b.write("epoch,train_loss,dataset\r\n1,0.5,cifar\r\n2,0.4,cifar\r")
@@ -334,7 +334,7 @@ var tailCases = map[string]func(t *testing.T, b *bench){
 		want(t, "epochs", b.poll(), []float64{1, 2, 1, 2, 3})
 		again := []bool{}
 		for _, r := range b.rows {
-			again = append(again, r.Again)
+			again = append(again, r.Repeated)
 		}
 		want(t, "again", again, []bool{false, false, true, true, false})
 		want(t, "noted", b.stats().FirstNoted, []string{"line 4: epoch goes back from 2 to 1", "line 5: epoch 2 again"})
@@ -347,7 +347,7 @@ var tailCases = map[string]func(t *testing.T, b *bench){
 	"two-writers": func(t *testing.T, b *bench) {
 		b.write(header2 + "1,0.5\n1,0.51\n2,0.4\n2,0.41\n3,0.33,0.31\n,0.3\n")
 		want(t, "epochs", b.poll(), []float64{1, 1, 2, 2, -1})
-		want(t, "again", b.stats().Again, 2)
+		want(t, "again", b.stats().Repeated, 2)
 		want(t, "bad", b.stats().FirstBad, []string{"line 6: 3 fields, want 2"})
 	},
 	"no-log": func(t *testing.T, b *bench) {

@@ -28,8 +28,8 @@ func readEvents(path string, o *parseOptions, out sink) (read, behind int64, err
 	if err != nil {
 		return 0, 0, err
 	}
-	b := board{opts: o, out: out, targets: map[string]tagTarget{}, ended: math.NaN()}
-	for session := 0; err == nil && !out.enough(); session++ {
+	b := eventConverter{opts: o, out: out, targets: map[string]tagTarget{}, ended: math.NaN()}
+	for session := 0; err == nil && !out.batchFull(); session++ {
 		var files []*eventFile
 		for _, s := range streams {
 			if session >= len(s.files) {
@@ -57,8 +57,8 @@ func readEvents(path string, o *parseOptions, out sink) (read, behind int64, err
 	return b.read, b.behind, err
 }
 
-// board converts the event files of one run to rows.
-type board struct {
+// eventConverter converts the event files of one run to rows.
+type eventConverter struct {
 	opts         *parseOptions
 	out          sink
 	targets      map[string]tagTarget
@@ -97,7 +97,7 @@ type eventRow struct {
 }
 
 // open opens one event file.
-func (b *board) open(path string, s split) (*eventFile, error) {
+func (b *eventConverter) open(path string, s split) (*eventFile, error) {
 	src, err := openSource(path)
 	if err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (b *board) open(path string, s split) (*eventFile, error) {
 
 // session merges the files of one session by step: each file holds its next complete row, and the rows with the least
 // step are joined and passed on. Afterwards the duration of the session is added to active.
-func (b *board) session(files []*eventFile) error {
+func (b *eventConverter) session(files []*eventFile) error {
 	start, lastEpoch := math.NaN(), math.NaN()
 	for {
 		var least *eventFile
@@ -119,7 +119,7 @@ func (b *board) session(files []*eventFile) error {
 				least = f
 			}
 		}
-		if least == nil || b.out.enough() {
+		if least == nil || b.out.batchFull() {
 			break
 		}
 		r := least.row
@@ -131,7 +131,7 @@ func (b *board) session(files []*eventFile) error {
 			}
 		}
 		// TensorFlow writes the time of the first event in whole seconds, so it may precede the end of the last file.
-		lastEpoch = b.give(&r, later(start, b.ended), lastEpoch)
+		lastEpoch = b.emit(&r, later(start, b.ended), lastEpoch)
 	}
 	start = later(start, b.ended)
 	for _, f := range files {
@@ -160,9 +160,9 @@ func (r *eventRow) join(o *eventRow) {
 	r.wall, r.byEpoch, r.epochEnd = max(r.wall, o.wall), r.byEpoch || o.byEpoch, r.epochEnd || o.epochEnd
 }
 
-// give completes the step, epoch and times of a row and passes it on. lastEpoch is the end of the previous epoch; the
+// emit completes the step, epoch and times of a row and passes it on. lastEpoch is the end of the previous epoch; the
 // return value is the lastEpoch of the next row.
-func (b *board) give(r *eventRow, start, lastEpoch float64) float64 {
+func (b *eventConverter) emit(r *eventRow, start, lastEpoch float64) float64 {
 	switch epoch, has := r.Value(Epoch); {
 	case r.byEpoch:
 		r.Set(Epoch, float64(r.step)+1)
@@ -191,7 +191,7 @@ func (b *board) give(r *eventRow, start, lastEpoch float64) float64 {
 
 // complete converts the epoch of a writer to the number of completed epochs: Lightning writes the current epoch, from
 // 0; the Hugging Face Trainer writes a fraction.
-func (b *board) complete(epoch float64, atEnd bool) float64 {
+func (b *eventConverter) complete(epoch float64, atEnd bool) float64 {
 	if b.base.zero == nil {
 		zero := epoch == 0
 		b.base.zero = &zero
@@ -206,11 +206,11 @@ func (b *board) complete(epoch float64, atEnd bool) float64 {
 }
 
 // fill reads until the next row of the file is complete: until another step begins, or to the end.
-func (b *board) fill(f *eventFile) error {
+func (b *eventConverter) fill(f *eventFile) error {
 	for !f.ready && !f.ended {
 		data, err := f.records.next()
 		b.record++
-		broken := new(damage)
+		broken := new(recordError)
 		switch {
 		case err == nil:
 			b.event(f, data)
@@ -232,7 +232,7 @@ func (b *board) fill(f *eventFile) error {
 }
 
 // event processes one event record.
-func (b *board) event(f *eventFile, data []byte) {
+func (b *eventConverter) event(f *eventFile, data []byte) {
 	e, ok := decodeEvent(data)
 	if !ok {
 		b.out.bad(b.record, fmt.Sprintf("%s: byte %d: the record is no event", f.name, f.records.start))
@@ -248,7 +248,7 @@ func (b *board) event(f *eventFile, data []byte) {
 }
 
 // scalar adds one value of an event to the current row. A value of another step completes the row.
-func (b *board) scalar(f *eventFile, e *event, tag []byte, v float64) {
+func (b *eventConverter) scalar(f *eventFile, e *event, tag []byte, v float64) {
 	to := b.target(f.split, tag)
 	if to.kind != toColumn {
 		return

@@ -48,20 +48,20 @@ func newRecordReader(src io.Reader) *recordReader {
 	return &recordReader{src: bufio.NewReaderSize(src, 64<<10)}
 }
 
-// damage is an error about one part of a file; the records after it can be read.
-type damage struct {
+// recordError is an error about one part of a file; the records after it can be read.
+type recordError struct {
 	at     int64 // byte offset
 	reason string
 }
 
 // Error returns the offset and the reason.
-func (d *damage) Error() string { return fmt.Sprintf("byte %d: %s", d.at, d.reason) }
+func (d *recordError) Error() string { return fmt.Sprintf("byte %d: %s", d.at, d.reason) }
 
 // errCutOff reports a file that ends within a record: its writer is active or was stopped.
 var errCutOff = errors.New("the last record is not complete")
 
 // next returns the data of the next record, valid until the following call. The error is io.EOF at the end, errCutOff
-// if the file ends within the record, a *damage if this record is unusable, or an error of the source.
+// if the file ends within the record, a *recordError if this record is unusable, or an error of the source.
 func (r *recordReader) next() ([]byte, error) {
 	header, err := r.src.Peek(recordHeader)
 	switch {
@@ -79,7 +79,7 @@ func (r *recordReader) next() ([]byte, error) {
 	r.discard(recordHeader)
 	r.start = r.at - recordHeader
 	if length > maxRecord {
-		return nil, r.goOver(length)
+		return nil, r.skipOversized(length)
 	}
 	r.buf.Reset()
 	n, err := r.buf.ReadFrom(io.LimitReader(r.src, int64(length)+4))
@@ -93,7 +93,7 @@ func (r *recordReader) next() ([]byte, error) {
 	}
 	data, stored := r.buf.Bytes()[:length], r.buf.Bytes()[length:]
 	if maskedCRC(crc32.Checksum(data, castagnoli)) != binary.LittleEndian.Uint32(stored) {
-		return nil, &damage{r.start, fmt.Sprintf("the checksum of a record of %d bytes is wrong", length)}
+		return nil, &recordError{r.start, fmt.Sprintf("the checksum of a record of %d bytes is wrong", length)}
 	}
 	return data, nil
 }
@@ -113,7 +113,7 @@ func (r *recordReader) findHeader() error {
 			if err == io.EOF {
 				r.discard(len(header))
 			}
-			return &damage{start, fmt.Sprintf("%d bytes that are no record", r.at-start)}
+			return &recordError{start, fmt.Sprintf("%d bytes that are no record", r.at-start)}
 		}
 		if err != nil {
 			return err
@@ -121,8 +121,8 @@ func (r *recordReader) findHeader() error {
 	}
 }
 
-// goOver skips a record that exceeds maxRecord.
-func (r *recordReader) goOver(length uint64) error {
+// skipOversized skips a record that exceeds maxRecord.
+func (r *recordReader) skipOversized(length uint64) error {
 	n, err := io.Copy(io.Discard, io.LimitReader(r.src, int64(min(length, 1<<62)+4)))
 	r.at += n
 	switch {
@@ -132,7 +132,7 @@ func (r *recordReader) goOver(length uint64) error {
 		r.at = r.start
 		return errCutOff
 	}
-	return &damage{r.start, fmt.Sprintf("a record of %d bytes: more than %d", length, maxRecord)}
+	return &recordError{r.start, fmt.Sprintf("a record of %d bytes: more than %d", length, maxRecord)}
 }
 
 // The messages Event, Summary and TensorProto of TensorFlow, limited to scalars. The field numbers are those of

@@ -8,7 +8,7 @@ import (
 type split uint8
 
 const (
-	splitUnsaid split = iota
+	splitUnknown split = iota
 	splitTrain
 	splitHeld // validation or test
 )
@@ -20,13 +20,13 @@ var splitWords = map[string]split{
 
 // cutSplit removes the word for a part of the data from the beginning or the end of a normalised name.
 func cutSplit(name string) (rest string, s split) {
-	if first, rest, ok := strings.Cut(name, "_"); ok && splitWords[first] != splitUnsaid {
+	if first, rest, ok := strings.Cut(name, "_"); ok && splitWords[first] != splitUnknown {
 		return rest, splitWords[first]
 	}
-	if i := strings.LastIndexByte(name, '_'); i >= 0 && splitWords[name[i+1:]] != splitUnsaid {
+	if i := strings.LastIndexByte(name, '_'); i >= 0 && splitWords[name[i+1:]] != splitUnknown {
 		return name[:i], splitWords[name[i+1:]]
 	}
-	return name, splitUnsaid
+	return name, splitUnknown
 }
 
 // tagTarget is the target of the values of a tag.
@@ -40,7 +40,7 @@ type tagTarget struct {
 const maxTags = 4096
 
 // target returns the target of a tag from the cache.
-func (b *board) target(s split, tag []byte) tagTarget {
+func (b *eventConverter) target(s split, tag []byte) tagTarget {
 	key := string(rune('0'+s)) + string(tag)
 	to, ok := b.targets[key]
 	if !ok {
@@ -86,7 +86,7 @@ func resolveTag(o *parseOptions, s split, tag string) tagTarget {
 
 // resolveSplit resolves a name that contains a word for a part of the data, or else belongs to a directory for one.
 func resolveSplit(o *parseOptions, s split, name string) target {
-	if rest, said := cutSplit(name); said != splitUnsaid {
+	if rest, said := cutSplit(name); said != splitUnknown {
 		name, s = rest, said
 	}
 	return heldOutTarget(resolveMetric(o, name), s)

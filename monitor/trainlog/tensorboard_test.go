@@ -50,15 +50,15 @@ func TestTensorBoardRecordings(t *testing.T) {
 func TestTensorBoardTags(t *testing.T) {
 	const nowhere = Column(-1)
 	for tag, want := range map[string]map[split]Column{
-		"Loss/train": {splitUnsaid: TrainLoss}, "Loss/test": {splitUnsaid: TestLoss}, "Accuracy/valid": {splitUnsaid: TestAccuracy},
-		"Loss": {splitUnsaid: TrainLoss, splitTrain: TrainLoss, splitHeld: TestLoss}, "train_loss_step": {splitUnsaid: TrainLoss},
-		"train_loss_epoch": {splitUnsaid: TrainLoss}, "val_acc": {splitUnsaid: TestAccuracy}, "epoch": {splitUnsaid: Epoch},
-		"train/loss": {splitUnsaid: TrainLoss}, "eval/loss": {splitUnsaid: TestLoss}, "eval/accuracy": {splitUnsaid: TestAccuracy},
-		"train/epoch": {splitUnsaid: Epoch}, "train/train_samples_per_second": {splitUnsaid: Throughput}, "train/train_runtime": {splitUnsaid: TimeSoFar},
-		"train/train_loss": {splitUnsaid: nowhere}, "eval/runtime": {splitUnsaid: nowhere}, "eval/samples_per_second": {splitUnsaid: nowhere},
+		"Loss/train": {splitUnknown: TrainLoss}, "Loss/test": {splitUnknown: TestLoss}, "Accuracy/valid": {splitUnknown: TestAccuracy},
+		"Loss": {splitUnknown: TrainLoss, splitTrain: TrainLoss, splitHeld: TestLoss}, "train_loss_step": {splitUnknown: TrainLoss},
+		"train_loss_epoch": {splitUnknown: TrainLoss}, "val_acc": {splitUnknown: TestAccuracy}, "epoch": {splitUnknown: Epoch},
+		"train/loss": {splitUnknown: TrainLoss}, "eval/loss": {splitUnknown: TestLoss}, "eval/accuracy": {splitUnknown: TestAccuracy},
+		"train/epoch": {splitUnknown: Epoch}, "train/train_samples_per_second": {splitUnknown: Throughput}, "train/train_runtime": {splitUnknown: TimeSoFar},
+		"train/train_loss": {splitUnknown: nowhere}, "eval/runtime": {splitUnknown: nowhere}, "eval/samples_per_second": {splitUnknown: nowhere},
 		"epoch_loss": {splitTrain: TrainLoss, splitHeld: TestLoss}, "epoch_sparse_categorical_accuracy": {splitHeld: TestAccuracy},
-		"epoch_time": {splitUnsaid: EpochTime}, "batch_accuracy": {splitTrain: nowhere}, "evaluation_accuracy_vs_iterations": {splitHeld: nowhere},
-		"epoch_learning_rate": {splitTrain: nowhere}, "mine": {splitUnsaid: Throughput}, "theirs": {splitTrain: nowhere, splitHeld: TestLoss},
+		"epoch_time": {splitUnknown: EpochTime}, "batch_accuracy": {splitTrain: nowhere}, "evaluation_accuracy_vs_iterations": {splitHeld: nowhere},
+		"epoch_learning_rate": {splitTrain: nowhere}, "mine": {splitUnknown: Throughput}, "theirs": {splitTrain: nowhere, splitHeld: TestLoss},
 	} {
 		for s, column := range want {
 			o := TailOptions{Aliases: map[string]string{"mine": "throughput", "validation/theirs": "test_loss"}}

@@ -8,9 +8,9 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// hintEvery is the minimum interval between two hints. It bounds the wake-ups caused by a script that writes
+// minHintInterval is the minimum interval between two hints. It bounds the wake-ups caused by a script that writes
 // thousands of lines a second.
-const hintEvery = 100 * time.Millisecond
+const minHintInterval = 100 * time.Millisecond
 
 // waitingEvents is the buffer of events between two hints.
 const waitingEvents = 256
@@ -43,7 +43,7 @@ func Watch(ctx context.Context, ignore func(path string) bool, dirs ...string) (
 	return hints, nil
 }
 
-// forward converts events to hints, at most one every hintEvery, until ctx ends.
+// forward converts events to hints, at most one every minHintInterval, until ctx ends.
 func forward(ctx context.Context, w *fsnotify.Watcher, ignore func(path string) bool, hints chan<- struct{}) {
 	defer close(hints)
 	telling := func(e fsnotify.Event) bool { return e.Op != fsnotify.Chmod && (ignore == nil || !ignore(e.Name)) }
@@ -61,7 +61,7 @@ func forward(ctx context.Context, w *fsnotify.Watcher, ignore func(path string) 
 				continue
 			}
 		}
-		if early := hintEvery - time.Since(last); early > 0 {
+		if early := minHintInterval - time.Since(last); early > 0 {
 			pause.Reset(early)
 			select {
 			case <-ctx.Done():

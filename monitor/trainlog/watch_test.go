@@ -38,7 +38,7 @@ func TestWatch(t *testing.T) {
 		select {
 		case <-hints:
 			n++
-		case <-time.After(3 * hintEvery):
+		case <-time.After(3 * minHintInterval):
 			quiet = true
 		}
 	}
@@ -51,7 +51,7 @@ func TestWatch(t *testing.T) {
 	select {
 	case <-hints:
 		t.Error("a hint for a file that is ignored")
-	case <-time.After(3 * hintEvery):
+	case <-time.After(3 * minHintInterval):
 	}
 	appendTo(t, filepath.Join(dir, "log.csv"), "1\n")
 	select {

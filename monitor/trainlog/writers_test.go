@@ -82,7 +82,7 @@ func TestWriters(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want(t, "format, rows, bad, again", []any{stats.Format, stats.Rows, stats.FirstBad, stats.Again}, []any{log.format, len(rows), []BadRow{}, 0})
+			want(t, "format, rows, bad, again", []any{stats.Format, stats.Rows, stats.FirstBad, stats.Repeated}, []any{log.format, len(rows), []BadRow{}, 0})
 			ends := 0
 			for i := range rows {
 				if _, ok := rows[i].Value(TestLoss); !ok {
