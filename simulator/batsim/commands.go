@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/queue"
 	"trainopt/simulator/queue/cores"
 	"trainopt/simulator/workload/batsim"
@@ -98,9 +99,9 @@ func (h *host) execute(e *Event) error {
 // there is a chooser that takes the given cores.
 type there struct{ cores []int32 }
 
-func (t *there) Start(*cores.Machine, *queue.Job) {}
+func (t *there) Start(*cores.Machine, *order.Job) {}
 
-func (t *there) Next(*cores.Machine, *queue.Job, int) (int32, int) {
+func (t *there) Next(*cores.Machine, *order.Job, int) (int32, int) {
 	if len(t.cores) == 0 {
 		return -1, 0
 	}

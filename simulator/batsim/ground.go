@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"strings"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/platform"
-	"trainopt/simulator/queue"
 	"trainopt/simulator/workload/batsim"
 )
 
@@ -162,21 +162,21 @@ func readProfiles(object json.RawMessage) (*batsim.Workload, error) {
 
 // job converts a submitted job. If its profile is absent, or requires a network simulation, its operations, memory
 // and bandwidth are unknown: its requested time is then its walltime, or 1 s if it has none.
-func (p *profiles) job(d *submittedData, now float64) (queue.Job, error) {
+func (p *profiles) job(d *submittedData, now float64) (order.Job, error) {
 	if len(d.Job) == 0 {
-		return queue.Job{}, fmt.Errorf("it is not described: want the field job")
+		return order.Job{}, fmt.Errorf("it is not described: want the field job")
 	}
 	var j jobData
 	if err := json.Unmarshal(d.Job, &j); err != nil {
-		return queue.Job{}, fmt.Errorf("%s: %w", clip(d.Job), err)
+		return order.Job{}, fmt.Errorf("%s: %w", clip(d.Job), err)
 	}
 	if j.Resources < 1 {
-		return queue.Job{}, fmt.Errorf("it asks for %d resources, want at least 1", j.Resources)
+		return order.Job{}, fmt.Errorf("it asks for %d resources, want at least 1", j.Resources)
 	}
 	if j.Submit == nil {
 		j.Submit = &now
 	}
-	q := queue.Job{Submit: *j.Submit, Procs: j.Resources, Limit: max(j.Walltime, 0), Request: 1, User: -1, Group: -1, Executable: -1, Deadline: math.NaN()}
+	q := order.Job{Submit: *j.Submit, Procs: j.Resources, Limit: max(j.Walltime, 0), Request: 1, User: -1, Group: -1, Executable: -1, Deadline: math.NaN()}
 	if q.Limit > 0 {
 		q.Request = q.Limit
 	}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/go-zeromq/zmq4"
 
-	"trainopt/simulator/ancestors/hdeeprm"
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/queue"
 )
 
@@ -25,13 +25,13 @@ import (
 // with EASY backfilling.
 func TestTranscripts(t *testing.T) {
 	tree := example(t, "learning")
-	three := []queue.Job{{ID: 0, Procs: 3, Run: 10, Request: 10, Limit: 20}, {ID: 1, Submit: 1, Procs: 4, Run: 5, Request: 5}, {ID: 2, Submit: 2, Procs: 1, Run: 30, Request: 8, Limit: 7}}
+	three := []order.Job{{ID: 0, Procs: 3, Run: 10, Request: 10, Limit: 20}, {ID: 1, Submit: 1, Procs: 4, Run: 5, Request: 5}, {ID: 2, Submit: 2, Procs: 1, Run: 30, Request: 8, Limit: 7}}
 	for name, c := range map[string]struct {
-		jobs    []queue.Job
+		jobs    []order.Job
 		serve   ServeOptions
 		forward bool
 	}{
-		"learning": {learningJobs(), ServeOptions{Tree: tree, Pairs: pairSettings(hdeeprm.Pair{Job: hdeeprm.Shortest, Core: hdeeprm.HighGFLOPS})}, false},
+		"learning": {learningJobs(), ServeOptions{Tree: tree, Pairs: pairSettings(pairOf("shortest-high_gflops"))}, false},
 		"backfill": {three, ServeOptions{Order: "fcfs", Backfill: "easy"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestOutsideScheduler(t *testing.T) {
 func TestOutsideSimulator(t *testing.T) {
 	path := python(t)
 	tree := example(t, "learning")
-	endpoint, end := serve(t, ServeOptions{Tree: tree, Pairs: pairSettings(hdeeprm.Pair{Job: hdeeprm.Shortest, Core: hdeeprm.HighGFLOPS})})
+	endpoint, end := serve(t, ServeOptions{Tree: tree, Pairs: pairSettings(pairOf("shortest-high_gflops"))})
 	out, err := exec.CommandContext(t.Context(), path, "testdata/replay.py", endpoint, "testdata/learning.jsonl").Output()
 	s := <-end
 	if err != nil || s.err != nil {
@@ -147,7 +147,7 @@ func TestOtherLibrary(t *testing.T) {
 	lines := readLines(t, "testdata/learning.jsonl")
 	tree := example(t, "learning")
 	t.Run("its requests", func(t *testing.T) {
-		endpoint, end := serve(t, ServeOptions{Tree: tree, Pairs: pairSettings(hdeeprm.Pair{Job: hdeeprm.Shortest, Core: hdeeprm.HighGFLOPS})})
+		endpoint, end := serve(t, ServeOptions{Tree: tree, Pairs: pairSettings(pairOf("shortest-high_gflops"))})
 		socket := zmq4.NewReq(short(t, patient))
 		defer socket.Close()
 		if err := socket.Dial(endpoint); err != nil {

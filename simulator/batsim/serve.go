@@ -1,6 +1,7 @@
 package batsim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -27,7 +28,7 @@ type ServeOptions struct {
 	// always the first. Limits are the bounds that normalise observations; a zero value means 1 each, which is
 	// suitable for agents that ignore observations.
 	Pairs  *hdeeprm.Settings
-	Agent  hdeeprm.Decider
+	Agent  func(observation []float32) int
 	Limits hdeeprm.Limits
 
 	// Tree is the machine whose cores the peer simulates. If the resource names consist of a common prefix and the
@@ -77,6 +78,8 @@ func Serve(ctx context.Context, endpoint string, o ServeOptions) (*queue.Result,
 	return s.result(), err
 }
 
+func (o *ServeOptions) order() string { return cmp.Or(o.Order, "fcfs") }
+
 func (o *ServeOptions) validate() error {
 	if o.Pairs != nil {
 		if o.Order != "" || o.Backfill != "" && o.Backfill != "none" {
@@ -84,8 +87,8 @@ func (o *ServeOptions) validate() error {
 		}
 		return o.Pairs.Validate()
 	}
-	if _, ok := order.Orders[o.Order]; !ok && o.Order != "" {
-		return fmt.Errorf("decide: no order is called %q: there are %s", o.Order, strings.Join(order.OrderNames(), ", "))
+	if _, err := order.Parse(o.order()); err != nil {
+		return fmt.Errorf("decide: %w", err)
 	}
 	if o.Backfill != "" && !slices.Contains(order.Backfills(), o.Backfill) {
 		return fmt.Errorf("decide: backfilling %q: want one of %s over the protocol", o.Backfill, strings.Join(order.Backfills(), ", "))
@@ -96,7 +99,7 @@ func (o *ServeOptions) validate() error {
 // decider makes the decisions, by the commands of a session.
 type decider interface {
 	// extend is called before an event refers to a new job; jobs are the previous ones and the new ones.
-	extend(jobs []queue.Job)
+	extend(jobs []order.Job)
 	// decide processes events. more is 0 when no further job will be submitted.
 	decide(now float64, events []cores.Event, more int) error
 	// finish is called after the last event; it returns an error if jobs still wait.
@@ -114,7 +117,7 @@ type session struct {
 	now     float64
 	more    int
 	over    bool
-	jobs    []queue.Job
+	jobs    []order.Job
 	ids     []string
 	index   map[string]int32
 	fate    []queue.Outcome

@@ -48,7 +48,7 @@ func TestOrders(t *testing.T) {
 }
 
 // converse connects the two sides without a socket.
-func converse(so ServeOptions, mo SimulateOptions, tree *platform.Tree, jobs []queue.Job) (*queue.Result, *session, error) {
+func converse(so ServeOptions, mo SimulateOptions, tree *platform.Tree, jobs []order.Job) (*queue.Result, *session, error) {
 	s := &session{options: so, index: map[string]int32{}, more: 1}
 	h, err := newHost(tree, jobs, mo)
 	if err != nil {
@@ -63,14 +63,14 @@ func converse(so ServeOptions, mo SimulateOptions, tree *platform.Tree, jobs []q
 func TestOrdersProperty(t *testing.T) {
 	tree := platform.Uniform(1, 1, 5, 1000, platform.Processor{Bandwidth: 10, GFLOPS: 1, Watts: 10})
 	rapid.Check(t, func(t *rapid.T) {
-		jobs := make([]queue.Job, rapid.IntRange(1, 12).Draw(t, "jobs"))
+		jobs := make([]order.Job, rapid.IntRange(1, 12).Draw(t, "jobs"))
 		for i := range jobs {
 			run := float64(rapid.IntRange(1, 6).Draw(t, "run"))
-			jobs[i] = queue.Job{ID: i, Submit: float64(rapid.IntRange(0, 10).Draw(t, "submit")), Procs: rapid.IntRange(1, 6).Draw(t, "procs"),
+			jobs[i] = order.Job{ID: i, Submit: float64(rapid.IntRange(0, 10).Draw(t, "submit")), Procs: rapid.IntRange(1, 6).Draw(t, "procs"),
 				Run: run, Request: run + float64(rapid.IntRange(-2, 4).Draw(t, "over"))}
 			jobs[i].Request = max(jobs[i].Request, 1)
 		}
-		slices.SortStableFunc(jobs, func(a, b queue.Job) int { return int(a.Submit - b.Submit) })
+		slices.SortStableFunc(jobs, func(a, b order.Job) int { return int(a.Submit - b.Submit) })
 		for i := range jobs {
 			jobs[i].ID = i
 		}
@@ -92,14 +92,15 @@ func TestOrdersProperty(t *testing.T) {
 	})
 }
 
-// looker is an agent whose actions depend on all values of the observation.
-type looker struct{ sum float64 }
-
-func (l *looker) Decide(seen []float32, actions int) int {
-	for i, v := range seen {
-		l.sum += float64(v) * float64(i%7+1)
+// looker returns an agent whose actions depend on all values of the observation.
+func looker(actions int) func(observation []float32) int {
+	sum := 0.0
+	return func(observation []float32) int {
+		for i, v := range observation {
+			sum += float64(v) * float64(i%7+1)
+		}
+		return int(math.Abs(sum)*1e3) % actions
 	}
-	return int(math.Abs(l.sum)*1e3) % actions
 }
 
 // TestAgents checks that observations are equal with and without the socket.
@@ -113,11 +114,11 @@ func TestAgents(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, err := e.Run(&looker{})
+			want, err := e.Run(looker(e.Actions()))
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, _, err := converse(ServeOptions{Tree: tree, Pairs: &settings, Agent: &looker{}, Limits: hdeeprm.LimitsOf(jobs)}, SimulateOptions{}, tree, jobs)
+			got, _, err := converse(ServeOptions{Tree: tree, Pairs: &settings, Agent: looker(e.Actions()), Limits: hdeeprm.LimitsOf(jobs)}, SimulateOptions{}, tree, jobs)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -297,7 +298,7 @@ func TestServeOptions(t *testing.T) {
 func TestBlocked(t *testing.T) {
 	jobs := learningJobs()
 	jobs[1].Memory = 1e9
-	settings := pairSettings(hdeeprm.Pair{Job: hdeeprm.First, Core: hdeeprm.HighGFLOPS})
+	settings := pairSettings(pairOf("first-high_gflops"))
 	settings.Compat = true // without Compat, it is rejected
 	tree := example(t, "learning")
 	endpoint, end := serve(t, ServeOptions{Tree: tree, Pairs: settings})
@@ -318,7 +319,7 @@ func FuzzReply(f *testing.F) {
 	f.Add(beginsTwo)
 	f.Add(`{"now": 2, "events": [{"timestamp": 2, "type": "NOTIFY", "data": null}, {"timestamp": 2, "type": "SIMULATION_ENDS"}]}`)
 	f.Fuzz(func(t *testing.T, request string) {
-		for _, o := range []ServeOptions{{Backfill: "easy"}, {Pairs: pairSettings(hdeeprm.Pair{Job: hdeeprm.Shortest})}} {
+		for _, o := range []ServeOptions{{Backfill: "easy"}, {Pairs: pairSettings(pairOf("shortest-random"))}} {
 			s := &session{options: o, index: map[string]int32{}, more: 1}
 			if _, err := s.reply([]byte(beginsTwo)); err != nil {
 				t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
 	"trainopt/simulator/queue/cores"
@@ -34,7 +35,7 @@ type SimulateOptions struct {
 	// Batsim.
 	RoundPower bool
 	// Metadata is called with the metadata that SET_JOB_METADATA attaches to a job; nil means no call.
-	Metadata func(job *queue.Job, text string)
+	Metadata func(job *order.Job, text string)
 	// Progress is called with the number of ended jobs after each of them; nil means no reports.
 	Progress func(done, total int)
 }
@@ -53,7 +54,7 @@ type SimulateOptions struct {
 // Jobs cannot be registered (REGISTER_JOB), and one core runs one job; commands beyond these limits end the
 // simulation with an error that names them. On failure the result is partial, or nil if no simulation began. The jobs
 // must not be modified.
-func Simulate(ctx context.Context, endpoint string, tree *platform.Tree, jobs []queue.Job, o SimulateOptions) (*queue.Result, error) {
+func Simulate(ctx context.Context, endpoint string, tree *platform.Tree, jobs []order.Job, o SimulateOptions) (*queue.Result, error) {
 	h, err := newHost(tree, jobs, o)
 	if err != nil {
 		return nil, err
@@ -84,7 +85,7 @@ func Simulate(ctx context.Context, endpoint string, tree *platform.Tree, jobs []
 type host struct {
 	options    SimulateOptions
 	tree       *platform.Tree
-	jobs       []queue.Job
+	jobs       []order.Job
 	simulation *cores.Simulation
 	ask        func(request []byte) (reply []byte, err error)
 
@@ -114,7 +115,7 @@ type host struct {
 // patience is the maximum number of requests at one instant; beyond it, the simulation ends with an error.
 const patience = 10_000
 
-func newHost(tree *platform.Tree, jobs []queue.Job, o SimulateOptions) (*host, error) {
+func newHost(tree *platform.Tree, jobs []order.Job, o SimulateOptions) (*host, error) {
 	simulation, err := cores.NewSimulation(tree, jobs)
 	if err != nil {
 		return nil, err
@@ -156,10 +157,7 @@ func (h *host) describe() error {
 	}
 	for i := range h.jobs {
 		j := &h.jobs[i]
-		name := j.Name
-		if name == "" {
-			name = strconv.Itoa(j.ID)
-		}
+		name := j.Label()
 		id := name
 		if !strings.Contains(id, "!") {
 			id = h.options.Name + "!" + name

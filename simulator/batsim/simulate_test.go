@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/platform"
-	"trainopt/simulator/queue"
 )
 
 // script is a scripted decision process: it uses, once each, the first rule whose text occurs in the request.
@@ -48,10 +48,10 @@ func play(t *testing.T, h *host, s script) (string, error) {
 }
 
 // delays returns jobs with the given run times, one processor each, all submitted at 1 s.
-func delays(seconds ...float64) []queue.Job {
-	jobs := make([]queue.Job, len(seconds))
+func delays(seconds ...float64) []order.Job {
+	jobs := make([]order.Job, len(seconds))
 	for i, s := range seconds {
-		jobs[i] = queue.Job{ID: i, Submit: 1, Procs: 1, Run: s, Request: s}
+		jobs[i] = order.Job{ID: i, Submit: 1, Procs: 1, Run: s, Request: s}
 	}
 	return jobs
 }
@@ -68,7 +68,7 @@ func TestCommands(t *testing.T) {
 	}
 	const end = `NOTIFY {"type":"no_more_static_job_to_submit"}` + "\n"
 	for name, c := range map[string]struct {
-		jobs   []queue.Job
+		jobs   []order.Job
 		script script
 		want   string
 	}{
@@ -219,7 +219,7 @@ func TestMetadata(t *testing.T) {
 	h, err := newHost(smallTree(), delays(5), SimulateOptions{
 		Talk:           Talk{Warn: func(text string) { warnings = append(warnings, text) }},
 		ForwardUnknown: true,
-		Metadata:       func(j *queue.Job, text string) { texts = append(texts, j.Label()+" "+text) },
+		Metadata:       func(j *order.Job, text string) { texts = append(texts, j.Label()+" "+text) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -239,7 +239,7 @@ func TestMetadata(t *testing.T) {
 // TestContentionWithoutStates checks the machine for a decision process that sets no states: two jobs that together
 // oversubscribe the bandwidth of a processor run at 75 %.
 func TestContentionWithoutStates(t *testing.T) {
-	jobs := []queue.Job{{ID: 0, Procs: 1, Ops: 3e9, Run: 3, Request: 3, Bandwidth: 6, Memory: 900}, {ID: 1, Procs: 1, Ops: 3e9, Run: 3, Request: 3, Bandwidth: 6, Memory: 900}}
+	jobs := []order.Job{{ID: 0, Procs: 1, Ops: 3e9, Run: 3, Request: 3, Bandwidth: 6, Memory: 900}, {ID: 1, Procs: 1, Ops: 3e9, Run: 3, Request: 3, Bandwidth: 6, Memory: 900}}
 	h, err := newHost(smallTree(), jobs, SimulateOptions{})
 	if err != nil {
 		t.Fatal(err)

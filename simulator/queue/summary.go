@@ -28,20 +28,6 @@ type Summary struct {
 	Energy                    float64 // J; NaN means unknown
 }
 
-// Window returns the result of length jobs from index first on, in the order of the workload, truncated at its end.
-// It shares the outcomes with r. Energy and switches belong to the machine and are unknown (NaN, 0) unless the window
-// contains all jobs.
-func (r *Result) Window(first, length int) *Result {
-	first = min(max(first, 0), len(r.Jobs))
-	last := first + min(max(length, 0), len(r.Jobs)-first)
-	w := *r
-	w.Jobs = r.Jobs[first:last]
-	if len(w.Jobs) < len(r.Jobs) {
-		w.Energy, w.Switches, w.GroupedSwitches = math.NaN(), 0, 0
-	}
-	return &w
-}
-
 // tally accumulates a sum and a maximum.
 type tally struct {
 	n        int

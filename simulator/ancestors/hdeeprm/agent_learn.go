@@ -137,11 +137,6 @@ func (a *LearningAgent) Greedy(observation []float32) int {
 	return a.l.Policy().Greedy(gradient.Observation{X: observation})
 }
 
-// Decide implements Decider by Greedy.
-func (a *LearningAgent) Decide(observation []float32, _ int) int { return a.Greedy(observation) }
-
-var _ Decider = (*LearningAgent)(nil)
-
 // recorder adapts a World to gradient.Environment and records the run.
 type recorder struct {
 	world    World

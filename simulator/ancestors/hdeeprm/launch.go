@@ -15,8 +15,8 @@ import (
 	"strings"
 
 	"trainopt/internal/regular"
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/platform"
-	"trainopt/simulator/queue"
 	"trainopt/simulator/workload/batsim"
 	"trainopt/simulator/workload/swf"
 )
@@ -48,8 +48,8 @@ type Experiment struct {
 	Options  *Options
 	Tree     *platform.Tree
 	Workload *batsim.Workload
-	Jobs     []queue.Job
-	Profile  func(*queue.Job) string // profile names, for batsim.WriteJobs
+	Jobs     []order.Job
+	Profile  func(*order.Job) string // profile names, for batsim.WriteJobs
 	Limits   Limits
 	Dropped  map[string]int // number of dropped jobs by reason
 	Warnings []string       // warnings of the options and of the preparation

@@ -2,7 +2,6 @@ package hdeeprm
 
 import (
 	"fmt"
-	"log/slog"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -42,9 +41,6 @@ func TestEveryOption(t *testing.T) {
 	if !reflect.DeepEqual(o, want) {
 		t.Errorf("got  %+v\nwant %+v", o, want)
 	}
-	if o.Level() != slog.LevelDebug {
-		t.Errorf("level %v, want DEBUG", o.Level())
-	}
 	s := o.Settings(true)
 	if len(s.Actions) != 5 || !s.Void || s.Objective != EnergyDelay || s.View != Minimal || s.QueueSensitivity != 0.01 || s.Seed != 19021285 || !s.Compat {
 		t.Errorf("settings: %+v", s)
@@ -64,7 +60,7 @@ func TestNoOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.Actions != nil || !o.Void || o.View != Normal || o.Agent.Learning || o.Level() != slog.LevelWarn {
+	if o.Actions != nil || !o.Void || o.View != Normal || o.Agent.Learning || o.LogLevel != "" {
 		t.Errorf("got %+v", o)
 	}
 	s := o.Settings(false)

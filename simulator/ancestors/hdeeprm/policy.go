@@ -5,8 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"trainopt/simulator/queue"
-	"trainopt/simulator/queue/cores"
+	"trainopt/optimizer/schedule/order"
 )
 
 // JobPolicy selects the next waiting job.
@@ -41,24 +40,16 @@ const (
 )
 
 var (
-	jobNames  = [jobPolicies]string{"random", "first", "shortest", "smallest", "low_mem", "low_mem_bw"}
+	jobNames = [jobPolicies]string{"random", "first", "shortest", "smallest", "low_mem", "low_mem_bw"}
+	// coreNames are those of cores.NewChooser.
 	coreNames = [corePolicies]string{"random", "high_gflops", "high_cores", "high_mem", "high_mem_bw", "low_power", "high_free_cores"}
 	// keys are the sort keys of the job policies.
-	keys = [jobPolicies]func(*queue.Job) float64{
-		First:    func(j *queue.Job) float64 { return j.Submit },
-		Shortest: func(j *queue.Job) float64 { return j.Request },
-		Smallest: func(j *queue.Job) float64 { return float64(j.Procs) },
-		LowMem:   func(j *queue.Job) float64 { return j.Memory },
-		LowMemBW: func(j *queue.Job) float64 { return j.Bandwidth },
-	}
-	choosers = [corePolicies]func(below func(int) int) cores.Chooser{
-		RandomCore:    cores.Anywhere,
-		HighGFLOPS:    func(func(int) int) cores.Chooser { return cores.Fastest() },
-		HighCores:     func(func(int) int) cores.Chooser { return cores.Busiest() },
-		HighMem:       func(func(int) int) cores.Chooser { return cores.MostMemory() },
-		HighMemBW:     func(func(int) int) cores.Chooser { return cores.MostBandwidth() },
-		LowPower:      func(func(int) int) cores.Chooser { return cores.Thriftiest() },
-		HighFreeCores: func(func(int) int) cores.Chooser { return cores.Freest() },
+	keys = [jobPolicies]func(*order.Job) float64{
+		First:    func(j *order.Job) float64 { return j.Submit },
+		Shortest: func(j *order.Job) float64 { return j.Request },
+		Smallest: func(j *order.Job) float64 { return float64(j.Procs) },
+		LowMem:   func(j *order.Job) float64 { return j.Memory },
+		LowMemBW: func(j *order.Job) float64 { return j.Bandwidth },
 	}
 )
 
@@ -74,20 +65,12 @@ func JobPolicies() []string { return slices.Clone(jobNames[:]) }
 // CorePolicies returns the names of the core policies in the order of the table, followed by high_free_cores.
 func CorePolicies() []string { return slices.Clone(coreNames[:]) }
 
-// ParseJobPolicy returns the job policy with the given name. The error lists the valid names.
-func ParseJobPolicy(name string) (JobPolicy, error) {
-	if i := slices.Index(jobNames[:], name); i >= 0 {
-		return JobPolicy(i), nil
+// parse returns the index of a name. The error lists the valid names.
+func parse(what, name string, names []string) (int, error) {
+	if i := slices.Index(names, name); i >= 0 {
+		return i, nil
 	}
-	return 0, fmt.Errorf("no job policy is called %q: there are %s", name, strings.Join(jobNames[:], ", "))
-}
-
-// ParseCorePolicy returns the core policy with the given name. The error lists the valid names.
-func ParseCorePolicy(name string) (CorePolicy, error) {
-	if i := slices.Index(coreNames[:], name); i >= 0 {
-		return CorePolicy(i), nil
-	}
-	return 0, fmt.Errorf("no core policy is called %q: there are %s", name, strings.Join(coreNames[:], ", "))
+	return 0, fmt.Errorf("no %s is called %q: there are %s", what, name, strings.Join(names, ", "))
 }
 
 // Pair is an action: a job policy and a core policy.
@@ -102,19 +85,22 @@ func ParsePair(s string) (Pair, error) {
 	if !found {
 		return Pair{}, fmt.Errorf("policy pair %q: want a job policy, a hyphen and a core policy, as in shortest-high_gflops", s)
 	}
-	var p Pair
-	var err error
-	if p.Job, err = ParseJobPolicy(job); err != nil {
+	j, err := parse("job policy", job, jobNames[:])
+	if err != nil {
 		return Pair{}, fmt.Errorf("policy pair %q: %w", s, err)
 	}
-	if p.Core, err = ParseCorePolicy(core); err != nil {
+	c, err := parse("core policy", core, coreNames[:])
+	if err != nil {
 		return Pair{}, fmt.Errorf("policy pair %q: %w", s, err)
 	}
-	return p, nil
+	return Pair{JobPolicy(j), CorePolicy(c)}, nil
 }
 
 // String returns the form that ParsePair accepts.
 func (p Pair) String() string { return p.Job.String() + "-" + p.Core.String() }
+
+// Random reports whether the pair draws random numbers.
+func (p Pair) Random() bool { return p.Job == RandomJob || p.Core == RandomCore }
 
 // Table returns HDeepRM's table of 36 actions; the index of a pair is 6·job + core.
 func Table() []Pair {

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
 	"trainopt/simulator/queue/cores"
@@ -42,10 +43,10 @@ func TestTable(t *testing.T) {
 // The incremental sort equals a complete stable sort in place before every selection.
 func TestWaitingIsSorted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		jobs := make([]queue.Job, 60)
+		jobs := make([]order.Job, 60)
 		for i := range jobs {
 			draw := func(s string) float64 { return float64(rapid.IntRange(0, 3).Draw(t, s)) }
-			jobs[i] = queue.Job{Submit: float64(i / 3), Request: draw("request"), Procs: 1 + int(draw("procs")), Memory: draw("memory"), Bandwidth: draw("bandwidth")}
+			jobs[i] = order.Job{Submit: float64(i / 3), Request: draw("request"), Procs: 1 + int(draw("procs")), Memory: draw("memory"), Bandwidth: draw("bandwidth")}
 		}
 		var w waiting
 		w.reset(jobs)
@@ -81,7 +82,7 @@ func TestWaitingIsSorted(t *testing.T) {
 	})
 }
 
-func environment(t testing.TB, tree *platform.Tree, jobs []queue.Job, s Settings) *Environment {
+func environment(t testing.TB, tree *platform.Tree, jobs []order.Job, s Settings) *Environment {
 	t.Helper()
 	e, err := NewEnvironment(tree, jobs, Limits{}, s)
 	if err != nil {
@@ -157,7 +158,7 @@ func TestObservationPower(t *testing.T) {
 
 // The rewards of the first action, computed by hand: both jobs start on the fast processor and slow each other.
 func TestRewards(t *testing.T) {
-	jobs := append(learningJobs(), queue.Job{ID: 2, Procs: 4, Request: 20, Ops: 1e9, RequestOps: 1e9})
+	jobs := append(learningJobs(), order.Job{ID: 2, Procs: 4, Request: 20, Ops: 1e9, RequestOps: 1e9})
 	for o, want := range map[Objective]float64{
 		Slowdown: -(0.2 + 0.2 + 0.05), Completion: -3, Utilization: 2, Makespan: 2 * 0.75 * 4.4,
 		Energy: -(2*50 + 2*2), EnergyDelay: -(2*50 + 2*2) * 3. / 1000,
@@ -192,7 +193,7 @@ func TestRewards(t *testing.T) {
 // An agent that always chooses void ends in an error, and so does, in compatible mode, the last action of a list when
 // it cannot start a job; corrected, the latter waits for the next end.
 func TestVoid(t *testing.T) {
-	jobs := append(learningJobs(), queue.Job{ID: 2, Procs: 4, Request: 20, Ops: 1e9, RequestOps: 1e9})
+	jobs := append(learningJobs(), order.Job{ID: 2, Procs: 4, Request: 20, Ops: 1e9, RequestOps: 1e9})
 	pair := []Pair{{First, HighGFLOPS}}
 	for name, c := range map[string]struct {
 		settings Settings
@@ -206,7 +207,7 @@ func TestVoid(t *testing.T) {
 		"no such action":           {Settings{Actions: pair}, 5, "chose action 5"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := environment(t, example(t, "learning"), jobs, c.settings).Run(Always(c.action))
+			_, err := environment(t, example(t, "learning"), jobs, c.settings).Run(func([]float32) int { return c.action })
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
@@ -225,7 +226,7 @@ func TestVoid(t *testing.T) {
 
 // A job that can never run is rejected; in compatible mode it is an error.
 func TestImpossibleJob(t *testing.T) {
-	jobs := append([]queue.Job{{ID: 7, Procs: 5, Request: 1, Ops: 1e9}, {ID: 8, Procs: 3, Memory: 16000, Request: 1, Ops: 1e9}}, learningJobs()...)
+	jobs := append([]order.Job{{ID: 7, Procs: 5, Request: 1, Ops: 1e9}, {ID: 8, Procs: 3, Memory: 16000, Request: 1, Ops: 1e9}}, learningJobs()...)
 	tree := example(t, "learning")
 	r, c, err := RunPair(tree, jobs, Pair{First, HighMem}, 0, false)
 	if err != nil || c.Rejected != 2 || r.Jobs[0].State != queue.Rejected || r.Jobs[1].State != queue.Rejected || r.Jobs[3].State != queue.Completed {
@@ -273,7 +274,7 @@ func TestExtend(t *testing.T) {
 		jobs[i].ID, jobs[i].Submit = i, float64(i)
 	}
 	pairs := []Pair{{Shortest, HighMemBW}}
-	want, err := environment(t, tree, jobs, Settings{Actions: pairs}).Run(Always(0))
+	want, err := environment(t, tree, jobs, Settings{Actions: pairs}).Run(func([]float32) int { return 0 })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -310,11 +311,11 @@ func TestAnyAgent(t *testing.T) {
 	actions := append(Table(), Pair{First, HighFreeCores}, Pair{Shortest, HighFreeCores})
 	rapid.Check(t, func(t *rapid.T) {
 		r := workload.NewPython(rapid.Int64Range(0, 1<<40).Draw(t, "seed"))
-		jobs := make([]queue.Job, 1+r.Below(40))
+		jobs := make([]order.Job, 1+r.Below(40))
 		at := 0.0
 		for i := range jobs {
 			at += float64(r.Below(50))
-			jobs[i] = queue.Job{ID: i, Submit: at, Procs: 1 + r.Below(40), Request: float64(1 + r.Below(500)), Ops: float64(r.Below(2000)) * 1e9, Memory: float64(r.Below(40)) * 100, Bandwidth: float64(4 * r.Below(7))}
+			jobs[i] = order.Job{ID: i, Submit: at, Procs: 1 + r.Below(40), Request: float64(1 + r.Below(500)), Ops: float64(r.Below(2000)) * 1e9, Memory: float64(r.Below(40)) * 100, Bandwidth: float64(4 * r.Below(7))}
 			jobs[i].RequestOps = jobs[i].Request * tree.Reference * 1e9
 			if jobs[i].Ops == 0 {
 				jobs[i].Run = 5

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
 	"trainopt/simulator/workload/batsim"
@@ -34,15 +35,15 @@ func example(t testing.TB, name string) *platform.Tree {
 }
 
 // learningJobs returns the two jobs of HDeepRM's learning experiment.
-func learningJobs() []queue.Job {
-	j := queue.Job{Procs: 1, Request: 5, Ops: 21e9, RequestOps: 21e9, Memory: 8000, Bandwidth: 24}
+func learningJobs() []order.Job {
+	j := order.Job{Procs: 1, Request: 5, Ops: 21e9, RequestOps: 21e9, Memory: 8000, Bandwidth: 24}
 	k := j
 	k.ID = 1
-	return []queue.Job{j, k}
+	return []order.Job{j, k}
 }
 
 // miniJobs returns the trace mini as converted by HDeepRM with seed 2009, the basis of the published figures.
-func miniJobs(t testing.TB, tree *platform.Tree) []queue.Job {
+func miniJobs(t testing.TB, tree *platform.Tree) []order.Job {
 	t.Helper()
 	f, err := os.Open(published(t, "workloads/mini.swf"))
 	if err != nil {

@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
-	"trainopt/simulator/queue"
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/workload/batsim"
 )
 
@@ -21,9 +20,9 @@ type Limits struct {
 
 // LimitsOf returns the 99th percentiles of the requests, linearly interpolated as in HDeepRM; 1 for a percentile of
 // 0.
-func LimitsOf(jobs []queue.Job) Limits {
+func LimitsOf(jobs []order.Job) Limits {
 	values := make([]float64, len(jobs))
-	of := func(key func(*queue.Job) float64) float64 {
+	of := func(key func(*order.Job) float64) float64 {
 		for i := range jobs {
 			values[i] = key(&jobs[i])
 		}
@@ -56,10 +55,8 @@ func ParseView(name string) (View, error) {
 	if name == "" {
 		return Normal, nil
 	}
-	if i := slices.Index(viewNames[:], name); i >= 0 {
-		return View(i), nil
-	}
-	return 0, fmt.Errorf("no observation is called %q: there are %s", name, strings.Join(viewNames[:], ", "))
+	i, err := parse("observation", name, viewNames[:])
+	return View(i), err
 }
 
 // Settings hold the observation, actions and reward of an agent. The zero value offers the whole table without void,

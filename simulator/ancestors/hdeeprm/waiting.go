@@ -4,14 +4,14 @@ import (
 	"cmp"
 	"slices"
 
-	"trainopt/simulator/queue"
+	"trainopt/optimizer/schedule/order"
 )
 
 // waiting is the queue. Policies sort it in place, so that jobs equal under one policy keep the order of the
 // preceding one. A sorted part is not sorted again: a selection costs O(1), plus O(k·n) moves for k jobs that arrived
 // since the last one, or O(n log n) if the policy changes.
 type waiting struct {
-	jobs   []queue.Job
+	jobs   []order.Job
 	list   []int32 // the queue is list[head:]
 	head   int
 	by     JobPolicy
@@ -25,7 +25,7 @@ type keyed struct {
 	at, what int32
 }
 
-func (w *waiting) reset(jobs []queue.Job) {
+func (w *waiting) reset(jobs []order.Job) {
 	w.jobs, w.list, w.head, w.by, w.sorted = jobs, w.list[:0], 0, RandomJob, 0
 }
 

@@ -99,16 +99,16 @@ func TestScores(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := NewAgent(tr, WideSight, l.Policy())
+	a, err := newDecider(tr, WideSight, l.Policy())
 	if err != nil {
 		t.Fatal(err)
 	}
 	e := tr.Episode(0, 200, true)
-	a.Begin(tr, 0, 200)
+	a.begin(tr.Jobs)
 	for w := e.Waiting(); len(w) > 0; w = e.Waiting() {
-		next := a.Next(e, nil)
+		next := a.next(e)
 		last := tr.Jobs[w[len(w)-1]]
-		scores := a.Scores(nil, e, []order.Job{last})
+		scores := a.scores(nil, e, []order.Job{last})
 		if len(scores) != len(w)+1 {
 			t.Fatalf("%d scores of %d jobs and a newcomer", len(scores), len(w))
 		}
@@ -120,7 +120,7 @@ func TestScores(t *testing.T) {
 		}
 		e.Start(next)
 	}
-	if other, err := NewAgent(tr, PublishedSight, l.Policy()); err != nil || other.Scores(nil, e, nil) != nil {
+	if other, err := newDecider(tr, PublishedSight, l.Policy()); err != nil || other.scores(nil, e, nil) != nil {
 		t.Error("scores without WideSight")
 	}
 }

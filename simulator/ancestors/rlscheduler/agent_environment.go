@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 
 	"trainopt/morl/gradient"
 	"trainopt/optimizer/schedule/order"
@@ -176,9 +175,7 @@ func (a *AgentEnvironment) redraw(seed uint64) []order.Job {
 
 // simulate returns the measures of SJF on the jobs.
 func (a *AgentEnvironment) simulate(jobs []order.Job) Measures {
-	e := newEpisode(jobs, a.trace.Procs, a.trace.Nodes, a.from.Backfill)
-	Play(e, jobs, Published[3])
-	return Measure(e)
+	return play(newEpisode(jobs, a.trace.Procs, a.trace.Nodes, a.from.Backfill), sjf.Player(jobs))
 }
 
 // draw returns a sequence: generated, a range of the trace, or composed of pieces.
@@ -232,29 +229,4 @@ func (a *AgentEnvironment) Step(action int) (gradient.Observation, float64, bool
 		cost = math.Log(max(cost, 1e-9))
 	}
 	return gradient.Observation{}, -cost, true
-}
-
-// Episode returns the present episode.
-func (a *AgentEnvironment) Episode() *Episode { return a.e }
-
-// Unseen returns the starts of sequences of want jobs that share no job with the sequences of length jobs at the
-// given starts, for example the published ones.
-func Unseen(t *Trace, starts []int, length, want int) []int {
-	taken := make([]bool, len(t.Jobs))
-	for _, s := range starts {
-		for i := max(s, 0); i < min(s+length, len(t.Jobs)); i++ {
-			taken[i] = true
-		}
-	}
-	var free []int
-	run := 0
-	for i := range taken {
-		if run++; taken[i] {
-			run = 0
-		}
-		if run >= want {
-			free = append(free, i-want+1)
-		}
-	}
-	return slices.Clip(free)
 }

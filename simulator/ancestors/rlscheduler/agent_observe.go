@@ -70,7 +70,7 @@ type observer struct {
 	shown    []int     // job by row
 	is       []bool    // scratch: membership in shown, by job
 	x        []float32
-	ends     []finish // running jobs, by requested end
+	ends     order.Releases // of the running jobs, by request
 }
 
 func newObserver(t *Trace, s Sight) (*observer, error) {
@@ -159,7 +159,7 @@ func (o *observer) show(e *Episode) {
 func (o *observer) published(e *Episode) {
 	for _, k := range o.shown {
 		fits := float32(1e-5)
-		if e.Fits(k) {
+		if e.fits(k) {
 			fits = nearlyOne
 		}
 		o.x = append(o.x, float32(min((e.clock-o.jobs[k].Submit)/43200, nearlyOne)))
@@ -189,8 +189,8 @@ type circumstances struct {
 func (o *observer) circumstances(e *Episode) circumstances {
 	o.ends = o.ends[:0]
 	for _, f := range e.finishing {
-		f.at = max(e.requested(f), e.clock)
-		insert(&o.ends, f)
+		f.At = max(e.requested(f), e.clock)
+		o.ends.Insert(f)
 	}
 	return circumstances{e, float32(e.free) / float32(max(e.nodes, 1)), float32(math.Log(1+float64(len(e.waiting))) / 8)}
 }
@@ -233,9 +233,9 @@ func (o *observer) size(procs int) float32 {
 func (o *observer) delay(e *Episode, nodes int32) float64 {
 	free := e.free
 	for i := len(o.ends) - 1; i >= 0 && free < nodes; i-- {
-		free += o.ends[i].nodes
+		free += o.ends[i].Procs
 		if free >= nodes {
-			return o.ends[i].at - e.clock
+			return o.ends[i].At - e.clock
 		}
 	}
 	return 0

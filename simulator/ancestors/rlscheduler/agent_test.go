@@ -117,18 +117,14 @@ func TestAgentOfOneWeightIsSJF(t *testing.T) {
 		params := l.Networks()[0].Params()
 		clear(params)
 		params[feature] = -1
-		a, err := NewAgent(tr, sight, l.Policy())
+		d, err := newDecider(tr, sight, l.Policy())
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, backfill := range []bool{false, true} {
-			e, err := a.Play(tr, 100, 700, backfill, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			want := tr.Episode(100, 700, backfill)
-			Play(want, tr.Jobs[100:800], Published[3])
-			if got, want := Measure(e), Measure(want); math.Abs(got.BoundedSlowdown-want.BoundedSlowdown) > 0.01*want.BoundedSlowdown {
+			got := d.play(tr, 100, 700, backfill, nil)
+			want := play(tr.Episode(100, 700, backfill), sjf.Player(tr.Jobs[100:800]))
+			if math.Abs(got.BoundedSlowdown-want.BoundedSlowdown) > 0.01*want.BoundedSlowdown {
 				t.Errorf("%s, backfill %v: %v, SJF reaches %v", sight, backfill, got, want)
 			}
 		}
@@ -169,7 +165,7 @@ func TestAgentEnvironmentRewards(t *testing.T) {
 					}
 					o, reward, done = a.Step(rng.IntN(len(o.X) / a.see.features))
 				}
-				m := Measure(a.Episode())
+				m := Measure(a.e)
 				if m.Jobs != 64 {
 					t.Fatalf("%d jobs have started", m.Jobs)
 				}
@@ -190,7 +186,7 @@ func TestUnseen(t *testing.T) {
 		tr := &Trace{Jobs: make([]order.Job, 300)}
 		starts := rapid.SliceOfN(rapid.IntRange(0, 299), 0, 5).Draw(t, "starts")
 		length, want := rapid.IntRange(1, 80).Draw(t, "length"), rapid.IntRange(1, 60).Draw(t, "want")
-		free := Unseen(tr, starts, length, want)
+		free := unseen(tr, starts, length, want)
 		for s := range 300 - want + 1 {
 			apart := true
 			for _, o := range starts {

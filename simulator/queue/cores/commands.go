@@ -72,7 +72,7 @@ func (s *Simulation) name(job int32) string {
 	if job < 0 || int(job) >= len(s.jobs) {
 		return fmt.Sprintf("job at place %d", job)
 	}
-	return name(&s.jobs[job])
+	return "job " + s.jobs[job].Label()
 }
 
 // SetState sets the state of cores, in any order. Each call with at least one core counts as one grouped switch and
